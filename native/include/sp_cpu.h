@@ -1,0 +1,100 @@
+/* The cpu device: a thread pool, queues with a worker thread each, a table of kernels per instruction set. */
+#ifndef SP_CPU_H
+#define SP_CPU_H
+#include "sp_cmd.h"
+#endif
+
+enum sp_isa { SP_ISA_REF = 0, SP_ISA_NEON = 1, SP_ISA_AVX2 = 2, SP_ISA_AVX512 = 3 };
+
+/* Kernel forms: SPAN is a one-dimensional grid kernel that takes a run of threads in one call; GRID is called once a
+ * group; ROUTINE is one call that uses the whole device. */
+enum sp_form { SP_FORM_SPAN = 1, SP_FORM_GRID = 2, SP_FORM_ROUTINE = 3 };
+
+enum sp_queue_flags { SP_QUEUE_TIMING = 1 };
+
+enum sp_algo { SP_ALGO_AUTO = 0, SP_ALGO_NAIVE = 1, SP_ALGO_BLOCKED = 2, SP_ALGO_DIRECT = 3, SP_ALGO_IM2COL = 4 };
+
+/* A tile plan (types.TilePlan) as C sees it; 0 anywhere means the kernel's own default. */
+struct sp_tile_plan {
+    uint32_t algo;
+    uint32_t mc;
+    uint32_t nc;
+    uint32_t kc;
+    uint32_t mr;
+    uint32_t nr;
+    uint32_t threads;
+    uint32_t flags;
+};
+
+struct sp_cpu;
+struct sp_cpu_queue;
+struct sp_cpu_kernel;
+struct sp_cpu_prepared;
+
+/* Instruction sets this machine runs: bit (1 << isa). */
+uint32_t sp_cpu_isa_mask(void);
+
+int sp_cpu_open(uint32_t isa, uint32_t threads, struct sp_cpu **out);
+int sp_cpu_close(struct sp_cpu *dev, uint64_t timeout_ns);
+uint32_t sp_cpu_threads(const struct sp_cpu *dev);
+uint32_t sp_cpu_isa(const struct sp_cpu *dev);
+
+/* Zeroed memory, 64-byte aligned (page aligned from 64 KiB on); NULL when there is none. `sp_cpu_free(NULL)` is fine. */
+void *sp_cpu_alloc(uint64_t nbytes);
+void sp_cpu_free(void *p);
+/* The same over a new memfd that other processes may map; *fd is the caller's. */
+void *sp_cpu_alloc_shared(uint64_t nbytes, int *fd);
+void *sp_cpu_map_shared(int fd, uint64_t nbytes);
+
+/* The table of built-in kernels. `name` NULL past the end. */
+struct sp_cpu_entry {
+    const char *name;
+    uint32_t form;
+    uint32_t args_nbytes; /* sizeof its argument struct, padded to 8 */
+    uint32_t isa_mask;    /* instruction sets with a variant of their own */
+};
+int sp_cpu_entry(uint32_t index, struct sp_cpu_entry *out);
+
+/* A built-in kernel by name: the variant of the device's instruction set, else the next lower one that exists.
+ * -ENOENT unknown, -EINVAL signature and argument struct disagree. `plan` may be NULL. */
+int sp_cpu_load(struct sp_cpu *dev, const char *name, const struct sp_signature *sig, const struct sp_tile_plan *plan,
+                struct sp_cpu_kernel **out);
+/* A user's kernel from a shared library: void entry(const void *args, const uint32_t group[3], const uint32_t
+ * group_size[3]). -ENOEXEC dlopen failed, -ENOENT no such symbol; `why` receives the loader's words. */
+int sp_cpu_load_library(struct sp_cpu *dev, const char *path, const char *entry, const struct sp_signature *sig,
+                        char *why, size_t why_nbytes, struct sp_cpu_kernel **out);
+void sp_cpu_unload(struct sp_cpu_kernel *k);
+uint32_t sp_cpu_kernel_form(const struct sp_cpu_kernel *k);
+uint32_t sp_cpu_kernel_isa(const struct sp_cpu_kernel *k);
+
+int sp_cpu_queue_open(struct sp_cpu *dev, uint32_t flags, struct sp_cpu_queue **out);
+/* Waits for what was submitted, then ends the worker. -ETIMEDOUT: something still runs; the queue takes no more work
+ * and frees itself when that ends. */
+int sp_cpu_queue_close(struct sp_cpu_queue *q, uint64_t timeout_ns);
+
+/* One dispatch record. Returns the timeline value (> 0) or -errno; a routine, and a grid of one group, runs in the
+ * caller when the queue is idle. */
+int64_t sp_cpu_launch(struct sp_cpu_queue *q, const void *record, size_t nbytes);
+/* A checked copy of a dispatch record that can be launched again without checks. */
+int sp_cpu_prepare(struct sp_cpu_queue *q, const void *record, size_t nbytes, struct sp_cpu_prepared **out);
+int64_t sp_cpu_run(struct sp_cpu_prepared *p);
+void sp_cpu_unprepare(struct sp_cpu_prepared *p);
+/* An array of records, replayed in order by the queue's worker. The records are copied. */
+int64_t sp_cpu_submit(struct sp_cpu_queue *q, const void *records, size_t nbytes);
+
+uint64_t sp_cpu_submitted(struct sp_cpu_queue *q);
+uint64_t sp_cpu_reached(struct sp_cpu_queue *q);
+/* 0 reached, -ETIMEDOUT, or the error with which that submission ended. */
+int sp_cpu_wait(struct sp_cpu_queue *q, uint64_t value, uint64_t timeout_ns);
+/* Start and end of a submission on a timing queue; -ENOENT when it is not kept (any more). */
+int sp_cpu_times(struct sp_cpu_queue *q, uint64_t value, uint64_t *start_ns, uint64_t *end_ns);
+
+/* A copy of a submission that has not ended: its records, the offset of the command that runs (== nbytes: none yet),
+ * groups done of it, and how long it has run. Returns the bytes of records (may exceed `capacity`), -ENOENT if ended. */
+struct sp_cpu_progress {
+    uint64_t running_at;
+    uint64_t groups_done;
+    uint64_t groups_total;
+    uint64_t running_ns;
+};
+int64_t sp_cpu_peek(struct sp_cpu_queue *q, uint64_t value, void *records, size_t capacity, struct sp_cpu_progress *out);
