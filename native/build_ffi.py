@@ -1,0 +1,60 @@
+"""The two cffi builders: `native` (everything for run time) and `emu` (test equipment on top of it).
+
+setup.py names them in `cffi_modules`; nothing imports this file at run time. The compiler and cffi read one text: the
+headers in native/include, handed to cdef with the lines that start with '#' dropped. Files join by being there:
+`sp_emu*.h` and native/emu/**/*.c belong to `emu`, every other header and source to `native`.
+"""
+
+import os
+import re
+from pathlib import Path
+
+from cffi import FFI
+
+# setuptools runs this file with a relative __file__ and wants sources relative to setup.py.
+HERE = Path(os.path.relpath(Path(__file__).resolve().parent))
+INCLUDE = HERE / "include"
+
+
+def _in_order(headers):
+    """Headers, each after those it includes: cdef sees a type before its first use."""
+    done = []
+
+    def visit(header):
+        for name in re.findall(r'^#include "(sp_\w+\.h)"', header.read_text(), re.M):
+            if INCLUDE / name in headers:
+                visit(INCLUDE / name)
+        if header not in done:
+            done.append(header)
+
+    for header in headers:
+        visit(header)
+    return done
+
+
+def _builder(module, headers, sources, base=None, base_headers=()):
+    ffi = FFI()
+    if base is not None:
+        ffi.include(base)
+    for header in _in_order(headers):
+        lines = header.read_text().splitlines()
+        ffi.cdef("\n".join("" if line.startswith("#") else line for line in lines))
+    ffi.set_source(
+        module,
+        "".join(f'#include "{header.name}"\n' for header in [*base_headers, *headers]),
+        sources=[str(source) for source in sources],
+        include_dirs=[str(INCLUDE)],
+        libraries=["m", "dl"],
+    )
+    return ffi
+
+
+_headers = sorted(INCLUDE.glob("sp_*.h"))
+_sources = sorted(HERE.rglob("*.c"))
+_emu_headers = [header for header in _headers if header.name.startswith("sp_emu")]
+_emu_sources = [source for source in _sources if HERE / "emu" in source.parents]
+_native_headers = [header for header in _headers if header not in _emu_headers]
+_native_sources = [source for source in _sources if source not in _emu_sources]
+
+native = _builder("sparkle_drv._native", _native_headers, _native_sources)
+emu = _builder("sparkle_drv._emu", _emu_headers, _emu_sources, native, _native_headers)
