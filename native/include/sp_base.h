@@ -7,7 +7,6 @@
 #define SP_BASE_H
 #include <stddef.h>
 #include <stdint.h>
-#endif
 
 /* Objects alive in native code; the conformance suite compares them before and after. */
 struct sp_live {
@@ -25,3 +24,4 @@ uint64_t sp_clock_ns(void);
 /* 0 in the process that loaded the library, +1 in each generation of forked children. An object stamped with another
  * generation belongs to a parent process: its threads do not exist here. */
 uint32_t sp_fork_generation(void);
+#endif

@@ -5,7 +5,6 @@
 #ifndef SP_CMD_H
 #define SP_CMD_H
 #include "sp_base.h"
-#endif
 
 enum sp_cmd_kind {
     SP_CMD_DISPATCH = 1,
@@ -116,3 +115,4 @@ int sp_signature_check(const struct sp_signature *sig, const void *args, uint32_
 
 /* Checks that records are well formed: kinds, sizes, alignment, payload bounds. `at` receives the offending offset. */
 int sp_cmd_validate(const void *records, size_t nbytes, size_t *at);
+#endif

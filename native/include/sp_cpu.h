@@ -2,7 +2,6 @@
 #ifndef SP_CPU_H
 #define SP_CPU_H
 #include "sp_cmd.h"
-#endif
 
 enum sp_isa { SP_ISA_REF = 0, SP_ISA_NEON = 1, SP_ISA_AVX2 = 2, SP_ISA_AVX512 = 3 };
 
@@ -35,7 +34,8 @@ struct sp_cpu_prepared;
 uint32_t sp_cpu_isa_mask(void);
 
 int sp_cpu_open(uint32_t isa, uint32_t threads, struct sp_cpu **out);
-int sp_cpu_close(struct sp_cpu *dev, uint64_t timeout_ns);
+/* -EBUSY while a queue is open. */
+int sp_cpu_close(struct sp_cpu *dev);
 uint32_t sp_cpu_threads(const struct sp_cpu *dev);
 uint32_t sp_cpu_isa(const struct sp_cpu *dev);
 
@@ -68,9 +68,10 @@ uint32_t sp_cpu_kernel_form(const struct sp_cpu_kernel *k);
 uint32_t sp_cpu_kernel_isa(const struct sp_cpu_kernel *k);
 
 int sp_cpu_queue_open(struct sp_cpu *dev, uint32_t flags, struct sp_cpu_queue **out);
-/* Waits for what was submitted, then ends the worker. -ETIMEDOUT: something still runs; the queue takes no more work
- * and frees itself when that ends. */
+/* Waits for what was submitted, then ends the worker. -ETIMEDOUT: something still runs; the queue takes no more work,
+ * and may be closed again later. The handle stays valid until it is released. */
 int sp_cpu_queue_close(struct sp_cpu_queue *q, uint64_t timeout_ns);
+void sp_cpu_queue_release(struct sp_cpu_queue *q);
 
 /* One dispatch record. Returns the timeline value (> 0) or -errno; a routine, and a grid of one group, runs in the
  * caller when the queue is idle. */
@@ -98,3 +99,4 @@ struct sp_cpu_progress {
     uint64_t running_ns;
 };
 int64_t sp_cpu_peek(struct sp_cpu_queue *q, uint64_t value, void *records, size_t capacity, struct sp_cpu_progress *out);
+#endif

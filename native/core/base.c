@@ -1,0 +1,45 @@
+/* The clock, the fork guard and the live counts. */
+#include "base.h"
+
+#include <pthread.h>
+#include <time.h>
+
+static _Atomic uint32_t fork_generation;
+static struct sp_live_atomic live;
+
+static void in_child(void)
+{
+    atomic_fetch_add(&fork_generation, 1);
+}
+
+/* pthread_atfork from a library is undone by dlclose, so this cannot call into an unloaded image. */
+__attribute__((constructor)) static void watch_forks(void)
+{
+    pthread_atfork(NULL, NULL, in_child);
+}
+
+uint32_t sp_fork_generation(void)
+{
+    return atomic_load_explicit(&fork_generation, memory_order_relaxed);
+}
+
+uint64_t sp_clock_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+struct sp_live_atomic *sp_live(void)
+{
+    return &live;
+}
+
+void sp_live_counts(struct sp_live *out)
+{
+    out->devices = atomic_load(&live.devices);
+    out->queues = atomic_load(&live.queues);
+    out->kernels = atomic_load(&live.kernels);
+    out->allocations = atomic_load(&live.allocations);
+    out->allocated_nbytes = atomic_load(&live.allocated_nbytes);
+}

@@ -1,0 +1,16 @@
+/* Internal side of sp_base.h: the counters that native objects keep up to date. */
+#ifndef SP_CORE_BASE_H
+#define SP_CORE_BASE_H
+#include "../include/sp_base.h"
+
+#include <stdatomic.h>
+
+struct sp_live_atomic {
+    _Atomic int64_t devices;
+    _Atomic int64_t queues;
+    _Atomic int64_t kernels;
+    _Atomic int64_t allocations;
+    _Atomic int64_t allocated_nbytes;
+};
+struct sp_live_atomic *sp_live(void);
+#endif

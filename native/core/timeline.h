@@ -1,0 +1,37 @@
+/* A 64-bit timeline that only grows: the one synchronisation object. Waiting means "reached >= value".
+ *
+ * Futexes are 32 bits wide, so waiters sleep on a separate sequence word; `reached` itself is only ever read and
+ * stored. */
+#ifndef SP_CORE_TIMELINE_H
+#define SP_CORE_TIMELINE_H
+#include <stdatomic.h>
+#include <stdint.h>
+
+struct sp_timeline {
+    _Atomic uint64_t reached;
+    _Atomic uint32_t sequence;
+    _Atomic uint32_t waiters;
+};
+
+static inline uint64_t sp_timeline_reached(struct sp_timeline *t)
+{
+    return atomic_load_explicit(&t->reached, memory_order_acquire);
+}
+
+void sp_timeline_signal(struct sp_timeline *t, uint64_t value);
+/* 0 or -ETIMEDOUT. Spins `spin_ns` first. */
+int sp_timeline_wait(struct sp_timeline *t, uint64_t value, uint64_t timeout_ns, uint64_t spin_ns);
+
+/* Futex calls, private to the process; wait returns after a wake, a changed word, a signal or the timeout. */
+void sp_futex_wait(_Atomic uint32_t *word, uint32_t expected, uint64_t timeout_ns);
+void sp_futex_wake(_Atomic uint32_t *word, int waiters);
+
+static inline void sp_cpu_relax(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ __volatile__("yield");
+#endif
+}
+#endif

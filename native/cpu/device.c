@@ -1,0 +1,66 @@
+/* Opening and closing the cpu device; which instruction sets this machine runs. */
+#include "device.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+enum { MAX_THREADS = 1024 };
+
+uint32_t sp_cpu_isa_mask(void)
+{
+    uint32_t mask = 1u << SP_ISA_REF;
+#if defined(__x86_64__)
+    __builtin_cpu_init();
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+        mask |= 1u << SP_ISA_AVX2;
+    if ((mask & 1u << SP_ISA_AVX2) && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
+        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw"))
+        mask |= 1u << SP_ISA_AVX512;
+#elif defined(__aarch64__)
+    mask |= 1u << SP_ISA_NEON; /* part of the base architecture */
+#endif
+    return mask;
+}
+
+int sp_cpu_open(uint32_t isa, uint32_t threads, struct sp_cpu **out)
+{
+    if (isa > SP_ISA_AVX512 || !(sp_cpu_isa_mask() & 1u << isa))
+        return -ENOTSUP;
+    if (threads == 0 || threads > MAX_THREADS)
+        return -EINVAL;
+    struct sp_cpu *dev = calloc(1, sizeof *dev);
+    if (!dev)
+        return -ENOMEM;
+    int rc = sp_pool_init(&dev->pool, threads);
+    if (rc) {
+        free(dev);
+        return rc;
+    }
+    dev->isa = isa;
+    dev->fork_generation = sp_fork_generation();
+    atomic_fetch_add(&sp_live()->devices, 1);
+    *out = dev;
+    return 0;
+}
+
+int sp_cpu_close(struct sp_cpu *dev)
+{
+    if (dev->fork_generation != sp_fork_generation())
+        return -ECHILD;
+    if (atomic_load(&dev->queues))
+        return -EBUSY;
+    sp_pool_stop(&dev->pool);
+    free(dev);
+    atomic_fetch_sub(&sp_live()->devices, 1);
+    return 0;
+}
+
+uint32_t sp_cpu_threads(const struct sp_cpu *dev)
+{
+    return dev->pool.threads;
+}
+
+uint32_t sp_cpu_isa(const struct sp_cpu *dev)
+{
+    return dev->isa;
+}

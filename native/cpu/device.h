@@ -1,0 +1,94 @@
+/* The cpu device's own objects; nothing outside native/cpu sees inside them. */
+#ifndef SP_CPU_DEVICE_H
+#define SP_CPU_DEVICE_H
+#include "../core/base.h"
+#include "../core/timeline.h"
+#include "pool.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+struct sp_cpu {
+    uint32_t isa;
+    uint32_t fork_generation;
+    _Atomic int64_t queues;
+    struct sp_pool pool;
+};
+
+enum { SP_KERNEL_MAGIC = 0x4b637073 }; /* "spcK": a handle that is not one of ours is refused, not called */
+
+struct sp_cpu_kernel {
+    uint32_t magic;
+    uint32_t form;
+    uint32_t isa;
+    struct sp_cpu *dev;
+    void (*fn)(void);
+    void *library;
+    struct sp_tile_plan plan;
+    struct sp_signature sig;
+};
+
+/* One submission on its way: the records follow. */
+struct sp_job {
+    struct sp_job *next;
+    uint64_t value;
+    size_t nbytes;
+    _Alignas(16) unsigned char records[];
+};
+
+struct sp_progress {
+    _Atomic uint64_t running_at;
+    _Atomic uint64_t groups_done;
+    _Atomic uint64_t groups_total;
+    _Atomic uint64_t started_ns;
+};
+
+enum { SP_FAULTS = 16, SP_TIMES = 4096 };
+
+struct sp_fault {
+    uint64_t value;
+    int rc;
+};
+
+struct sp_times {
+    uint64_t value;
+    uint64_t start_ns;
+    uint64_t end_ns;
+};
+
+struct sp_cpu_queue {
+    struct sp_cpu *dev;
+    uint32_t fork_generation;
+    _Atomic uint32_t refs; /* the owner, the worker, prepared launches, submissions of other queues that wait on us */
+    struct sp_timeline timeline;
+    pthread_mutex_t lock; /* guards what follows, down to the blank line */
+    _Atomic uint64_t submitted;
+    struct sp_job *head, *tail, *current;
+    int closing; /* takes no more work */
+    int closed;  /* nothing runs any more, the worker has ended */
+    int worker_started;
+    struct sp_fault faults[SP_FAULTS];
+    uint64_t nfaults;
+    struct sp_times *times; /* NULL unless a timing queue */
+
+    pthread_t worker;
+    _Atomic uint32_t work; /* futex: bumped when a job is queued */
+    _Atomic uint32_t worker_sleeps;
+    /* A launch that runs in its caller: its record, and whether somebody is copying it (see queue.c). */
+    _Atomic(const void *) inline_record;
+    _Atomic uint64_t inline_nbytes;
+    _Atomic uint32_t peeking;
+    _Atomic uint64_t ended_ns; /* of the last submission: a timing queue's next one starts no earlier */
+    struct sp_progress progress;
+};
+
+/* replay.c: checks what only the cpu device can know; runs what was checked. */
+int sp_cpu_check_dispatch(const struct sp_cpu *dev, const void *record, size_t nbytes);
+int sp_cpu_check_records(const struct sp_cpu *dev, const void *records, size_t nbytes);
+int sp_cpu_runs_inline(const void *record);
+int sp_cpu_dispatch(const void *record, struct sp_progress *progress);
+int sp_cpu_replay(const void *records, size_t nbytes, struct sp_progress *progress);
+
+/* queue.c */
+void sp_cpu_queue_unref(struct sp_cpu_queue *q);
+#endif

@@ -1,0 +1,33 @@
+/* The thread pool of one cpu device; kernels see it through kernel.h. */
+#ifndef SP_CPU_POOL_H
+#define SP_CPU_POOL_H
+#include "kernel.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+struct sp_pool {
+    uint32_t threads; /* the caller included */
+    uint32_t started;
+    _Atomic uint32_t busy;     /* somebody owns the job below */
+    _Atomic uint32_t sequence; /* futex: bumped when a job is published */
+    _Atomic uint32_t sleepers;
+    _Atomic uint32_t stop;
+    /* Low half: helpers that may still join the job; high half: helpers inside it. One word, so that the owner can close
+     * the door and see who is still inside in one step. Also the futex on which the owner sleeps. */
+    _Atomic uint32_t door;
+    _Atomic uint32_t owner_sleeps;
+    sp_task_fn *task;
+    void *ctx;
+    uint32_t tasks;
+    _Atomic uint32_t next;
+    pthread_t *workers;
+};
+
+int sp_pool_init(struct sp_pool *pool, uint32_t threads);
+void sp_pool_stop(struct sp_pool *pool);
+
+/* How long a waiting thread may spin before it sleeps: 100 us, or nothing when the machine has more runnable threads than
+ * cores (sampled at most every 20 ms). Two spinning runtimes in one process were seen to stall each other for 2-6 ms. */
+uint64_t sp_spin_ns(void);
+#endif

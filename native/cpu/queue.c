@@ -1,0 +1,386 @@
+/* A queue: values taken under one lock, a worker that replays submissions in order, launches that run in their caller.
+ *
+ * A launch runs inline when nothing is ahead of it. Its record belongs to the caller and dies when the call returns, so
+ * `inline_record` is published for sp_cpu_peek and withdrawn before the value is signalled; a peek that is copying raises
+ * `peeking`, and the withdrawal, seeing it, passes through the lock that the peek holds. Both sides are sequentially
+ * consistent: either the peek sees NULL or the withdrawal sees the peek. */
+#include "device.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int usable(const struct sp_cpu_queue *q)
+{
+    return q->fork_generation == sp_fork_generation();
+}
+
+static void note_end(struct sp_cpu_queue *q, uint64_t value, uint64_t start_ns, int rc)
+{
+    if (!q->times && rc == 0)
+        return;
+    uint64_t end_ns = sp_clock_ns();
+    pthread_mutex_lock(&q->lock);
+    if (q->times)
+        q->times[value % SP_TIMES] = (struct sp_times){.value = value, .start_ns = start_ns, .end_ns = end_ns};
+    if (rc)
+        q->faults[q->nfaults++ % SP_FAULTS] = (struct sp_fault){.value = value, .rc = rc};
+    pthread_mutex_unlock(&q->lock);
+}
+
+/* Other queues whose fences a submission waits for stay alive until it has ended. */
+static void hold_waited(const void *records, size_t nbytes, int take)
+{
+    const unsigned char *p = records;
+    for (size_t at = 0; at < nbytes;) {
+        const struct sp_cmd *head = (const void *)(p + at);
+        if (head->kind == SP_CMD_WAIT) {
+            struct sp_cpu_queue *other = (void *)(uintptr_t)((const struct sp_cmd_wait *)(const void *)head)->queue;
+            if (take)
+                atomic_fetch_add(&other->refs, 1);
+            else
+                sp_cpu_queue_unref(other);
+        }
+        at += head->nbytes;
+    }
+}
+
+static struct sp_job *next_job(struct sp_cpu_queue *q)
+{
+    for (;;) {
+        uint32_t seen = atomic_load(&q->work);
+        pthread_mutex_lock(&q->lock);
+        struct sp_job *job = q->head;
+        int closing = q->closing;
+        if (job) {
+            q->head = job->next;
+            if (!q->head)
+                q->tail = NULL;
+            q->current = job;
+            atomic_store(&q->progress.running_at, job->nbytes);
+            atomic_store(&q->progress.groups_done, 0);
+            atomic_store(&q->progress.groups_total, 0);
+            atomic_store(&q->progress.started_ns, sp_clock_ns());
+        }
+        pthread_mutex_unlock(&q->lock);
+        if (job || closing)
+            return job;
+        uint64_t until = sp_clock_ns() + sp_spin_ns();
+        while (atomic_load_explicit(&q->work, memory_order_relaxed) == seen && sp_clock_ns() < until)
+            sp_cpu_relax();
+        atomic_store(&q->worker_sleeps, 1);
+        if (atomic_load(&q->work) == seen)
+            sp_futex_wait(&q->work, seen, 1000000000u);
+        atomic_store(&q->worker_sleeps, 0);
+    }
+}
+
+static void *worker(void *arg)
+{
+    struct sp_cpu_queue *q = arg;
+    struct sp_job *job;
+    while ((job = next_job(q))) {
+        sp_timeline_wait(&q->timeline, job->value - 1, UINT64_MAX, 0); /* a launch may still run in its caller */
+        uint64_t start_ns = sp_clock_ns();
+        int rc = sp_cpu_replay(job->records, job->nbytes, &q->progress);
+        pthread_mutex_lock(&q->lock);
+        q->current = NULL;
+        pthread_mutex_unlock(&q->lock);
+        hold_waited(job->records, job->nbytes, 0);
+        uint64_t value = job->value;
+        free(job);
+        note_end(q, value, start_ns, rc);
+        sp_timeline_signal(&q->timeline, value);
+    }
+    sp_cpu_queue_unref(q);
+    return NULL;
+}
+
+static int start_worker(struct sp_cpu_queue *q)
+{
+    sigset_t all, old;
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, &old);
+    atomic_fetch_add(&q->refs, 1);
+    int rc = pthread_create(&q->worker, NULL, worker, q);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    if (rc)
+        atomic_fetch_sub(&q->refs, 1);
+    q->worker_started = rc == 0;
+    return -rc;
+}
+
+static int64_t enqueue(struct sp_cpu_queue *q, const void *records, size_t nbytes)
+{
+    struct sp_job *job = malloc(sizeof *job + nbytes);
+    if (!job)
+        return -ENOMEM;
+    job->next = NULL;
+    job->nbytes = nbytes;
+    if (nbytes)
+        memcpy(job->records, records, nbytes);
+    hold_waited(job->records, nbytes, 1);
+    pthread_mutex_lock(&q->lock);
+    int rc = q->closing ? -ESHUTDOWN : 0;
+    if (rc == 0 && !q->worker_started)
+        rc = start_worker(q);
+    if (rc) {
+        pthread_mutex_unlock(&q->lock);
+        hold_waited(job->records, nbytes, 0);
+        free(job);
+        return rc;
+    }
+    uint64_t value = atomic_load(&q->submitted) + 1;
+    job->value = value;
+    atomic_store(&q->submitted, value);
+    if (q->tail)
+        q->tail->next = job;
+    else
+        q->head = job;
+    q->tail = job;
+    atomic_fetch_add(&q->work, 1);
+    if (atomic_load(&q->worker_sleeps))
+        sp_futex_wake(&q->work, 1);
+    pthread_mutex_unlock(&q->lock);
+    return (int64_t)value;
+}
+
+/* The next value when the queue is idle, 0 when it is not, -ESHUTDOWN. */
+static int64_t take_if_idle(struct sp_cpu_queue *q, const void *record, size_t nbytes)
+{
+    int64_t value = 0;
+    pthread_mutex_lock(&q->lock);
+    uint64_t submitted = atomic_load_explicit(&q->submitted, memory_order_relaxed);
+    if (q->closing)
+        value = -ESHUTDOWN;
+    else if (sp_timeline_reached(&q->timeline) == submitted) {
+        value = (int64_t)(submitted + 1);
+        atomic_store_explicit(&q->submitted, submitted + 1, memory_order_relaxed);
+        atomic_store_explicit(&q->inline_nbytes, nbytes, memory_order_relaxed);
+        atomic_store_explicit(&q->inline_record, record, memory_order_release);
+    }
+    pthread_mutex_unlock(&q->lock);
+    return value;
+}
+
+static int64_t run_inline(struct sp_cpu_queue *q, const void *record, int64_t value)
+{
+    uint64_t start_ns = q->times ? sp_clock_ns() : 0;
+    int rc = sp_cpu_dispatch(record, &q->progress);
+    atomic_store(&q->inline_record, NULL);
+    if (atomic_load(&q->peeking)) {
+        pthread_mutex_lock(&q->lock);
+        pthread_mutex_unlock(&q->lock);
+    }
+    note_end(q, (uint64_t)value, start_ns, rc);
+    sp_timeline_signal(&q->timeline, (uint64_t)value);
+    return rc ? rc : value;
+}
+
+static int64_t launch(struct sp_cpu_queue *q, const void *record, size_t nbytes)
+{
+    if (!sp_cpu_runs_inline(record))
+        return enqueue(q, record, nbytes);
+    int64_t value = take_if_idle(q, record, nbytes);
+    if (value == 0)
+        return enqueue(q, record, nbytes);
+    return value < 0 ? value : run_inline(q, record, value);
+}
+
+int64_t sp_cpu_launch(struct sp_cpu_queue *q, const void *record, size_t nbytes)
+{
+    if (!usable(q))
+        return -ECHILD;
+    int rc = sp_cpu_check_dispatch(q->dev, record, nbytes);
+    return rc ? rc : launch(q, record, nbytes);
+}
+
+int64_t sp_cpu_submit(struct sp_cpu_queue *q, const void *records, size_t nbytes)
+{
+    if (!usable(q))
+        return -ECHILD;
+    int rc = sp_cpu_check_records(q->dev, records, nbytes);
+    return rc ? rc : enqueue(q, records, nbytes);
+}
+
+struct sp_cpu_prepared {
+    struct sp_cpu_queue *q;
+    size_t nbytes;
+    _Alignas(16) unsigned char record[];
+};
+
+int sp_cpu_prepare(struct sp_cpu_queue *q, const void *record, size_t nbytes, struct sp_cpu_prepared **out)
+{
+    if (!usable(q))
+        return -ECHILD;
+    int rc = sp_cpu_check_dispatch(q->dev, record, nbytes);
+    if (rc)
+        return rc;
+    struct sp_cpu_prepared *p = malloc(sizeof *p + nbytes);
+    if (!p)
+        return -ENOMEM;
+    p->q = q;
+    p->nbytes = nbytes;
+    memcpy(p->record, record, nbytes);
+    atomic_fetch_add(&q->refs, 1);
+    *out = p;
+    return 0;
+}
+
+int64_t sp_cpu_run(struct sp_cpu_prepared *p)
+{
+    return usable(p->q) ? launch(p->q, p->record, p->nbytes) : -ECHILD;
+}
+
+void sp_cpu_unprepare(struct sp_cpu_prepared *p)
+{
+    if (!p)
+        return;
+    if (usable(p->q))
+        sp_cpu_queue_unref(p->q);
+    free(p);
+}
+
+int sp_cpu_queue_open(struct sp_cpu *dev, uint32_t flags, struct sp_cpu_queue **out)
+{
+    if (dev->fork_generation != sp_fork_generation())
+        return -ECHILD;
+    if (flags & ~(uint32_t)SP_QUEUE_TIMING)
+        return -EINVAL;
+    struct sp_cpu_queue *q = calloc(1, sizeof *q);
+    if (!q)
+        return -ENOMEM;
+    if ((flags & SP_QUEUE_TIMING) && !(q->times = calloc(SP_TIMES, sizeof *q->times))) {
+        free(q);
+        return -ENOMEM;
+    }
+    pthread_mutex_init(&q->lock, NULL);
+    q->dev = dev;
+    q->fork_generation = dev->fork_generation;
+    atomic_store(&q->refs, 1);
+    atomic_fetch_add(&dev->queues, 1);
+    atomic_fetch_add(&sp_live()->queues, 1);
+    *out = q;
+    return 0;
+}
+
+void sp_cpu_queue_unref(struct sp_cpu_queue *q)
+{
+    if (atomic_fetch_sub(&q->refs, 1) != 1)
+        return;
+    pthread_mutex_destroy(&q->lock);
+    free(q->times);
+    free(q);
+    atomic_fetch_sub(&sp_live()->queues, 1);
+}
+
+int sp_cpu_queue_close(struct sp_cpu_queue *q, uint64_t timeout_ns)
+{
+    if (!usable(q))
+        return -ECHILD;
+    pthread_mutex_lock(&q->lock);
+    q->closing = 1;
+    pthread_mutex_unlock(&q->lock);
+    int rc = sp_timeline_wait(&q->timeline, atomic_load(&q->submitted), timeout_ns, 0);
+    if (rc)
+        return rc;
+    pthread_mutex_lock(&q->lock);
+    int join = q->worker_started;
+    int first = !q->closed;
+    q->worker_started = 0;
+    q->closed = 1;
+    pthread_mutex_unlock(&q->lock);
+    if (join) {
+        atomic_fetch_add(&q->work, 1);
+        sp_futex_wake(&q->work, 1);
+        pthread_join(q->worker, NULL);
+    }
+    if (first)
+        atomic_fetch_sub(&q->dev->queues, 1);
+    return 0;
+}
+
+void sp_cpu_queue_release(struct sp_cpu_queue *q)
+{
+    if (q && usable(q))
+        sp_cpu_queue_unref(q);
+}
+
+uint64_t sp_cpu_submitted(struct sp_cpu_queue *q)
+{
+    return atomic_load(&q->submitted);
+}
+
+uint64_t sp_cpu_reached(struct sp_cpu_queue *q)
+{
+    return sp_timeline_reached(&q->timeline);
+}
+
+int sp_cpu_wait(struct sp_cpu_queue *q, uint64_t value, uint64_t timeout_ns)
+{
+    if (!usable(q))
+        return -ECHILD;
+    if (value > atomic_load(&q->submitted))
+        return -EINVAL;
+    int rc = sp_timeline_wait(&q->timeline, value, timeout_ns, sp_spin_ns());
+    if (rc || !q->nfaults)
+        return rc;
+    pthread_mutex_lock(&q->lock);
+    for (int i = 0; i < SP_FAULTS; i++)
+        if (q->faults[i].value == value && q->faults[i].rc)
+            rc = q->faults[i].rc;
+    pthread_mutex_unlock(&q->lock);
+    return rc;
+}
+
+int sp_cpu_times(struct sp_cpu_queue *q, uint64_t value, uint64_t *start_ns, uint64_t *end_ns)
+{
+    if (!q->times)
+        return -ENOENT;
+    pthread_mutex_lock(&q->lock);
+    struct sp_times t = q->times[value % SP_TIMES];
+    pthread_mutex_unlock(&q->lock);
+    *start_ns = t.start_ns;
+    *end_ns = t.end_ns;
+    return t.value == value && value ? 0 : -ENOENT;
+}
+
+static int64_t copy_out(const void *records, size_t nbytes, void *out, size_t capacity)
+{
+    if (records && out && nbytes)
+        memcpy(out, records, nbytes < capacity ? nbytes : capacity);
+    return (int64_t)nbytes;
+}
+
+int64_t sp_cpu_peek(struct sp_cpu_queue *q, uint64_t value, void *records, size_t capacity, struct sp_cpu_progress *out)
+{
+    int64_t got = -ENOENT;
+    memset(out, 0, sizeof *out);
+    if (!usable(q))
+        return -ECHILD;
+    pthread_mutex_lock(&q->lock);
+    atomic_store(&q->peeking, 1);
+    const void *running = atomic_load(&q->inline_record);
+    if (running && value == sp_timeline_reached(&q->timeline) + 1) {
+        out->groups_total = atomic_load(&q->progress.groups_total);
+        out->groups_done = atomic_load(&q->progress.groups_done);
+        got = copy_out(running, atomic_load(&q->inline_nbytes), records, capacity);
+    }
+    atomic_store(&q->peeking, 0);
+    struct sp_job *first = q->current ? q->current : q->head;
+    for (struct sp_job *job = first; got < 0 && job; job = job == q->current ? q->head : job->next) {
+        if (job->value != value)
+            continue;
+        out->running_at = job->nbytes;
+        if (job == q->current) {
+            out->running_at = atomic_load(&q->progress.running_at);
+            out->groups_done = atomic_load(&q->progress.groups_done);
+            out->groups_total = atomic_load(&q->progress.groups_total);
+            out->running_ns = sp_clock_ns() - atomic_load(&q->progress.started_ns);
+        }
+        got = copy_out(job->records, job->nbytes, records, capacity);
+    }
+    pthread_mutex_unlock(&q->lock);
+    return got;
+}
