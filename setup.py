@@ -51,10 +51,9 @@ def is_fresh(product, record, command, inputs):
 
 class BuildExt(build_ext):
     def finalize_options(self):
-        named = self.build_temp
+        # Not the temporary folder that an editable install chooses for all commands: it would compile everything anew.
+        self.build_temp = self.build_temp or "build/obj"
         super().finalize_options()
-        # An editable install hands a temporary folder in: keep ours, so that it compiles nothing twice.
-        self.build_temp = named if named and "tmp" not in Path(named).parts else "build/obj"
         Path(self.build_temp).mkdir(parents=True, exist_ok=True)
         self.jobs = int(self.parallel or len(os.sched_getaffinity(0)))
 

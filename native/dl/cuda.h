@@ -1,0 +1,14 @@
+/* The functions of cuda.def as `sp_<name>`, callable once sp_cuda_load has returned 0. */
+#ifndef SP_DL_CUDA_H
+#define SP_DL_CUDA_H
+#include "dl.h"
+
+#define SP_SYM(need, result, name, parameters, arguments) result sp_##name parameters;
+#define SP_PTR SP_SYM
+#include "cuda.def"
+#undef SP_PTR
+#undef SP_SYM
+
+/* Loads the library unless that has happened; arguments and results as of sp_dl_load. */
+int sp_cuda_load(const char *paths, struct sp_text *report, char *path, size_t path_nbytes);
+#endif
