@@ -1,0 +1,6 @@
+"""Operations: checked arguments, a tile plan, a kernel of the manifest.
+
+numpy arrays in: synchronous, numpy arrays out. core.Array in: asynchronous on dev.default_queue, an
+Array out with `.fence` set. `ref` holds the float64 references, `tiles` the tile plans. Imported by
+`sparkle_drv` only when somebody first says `sparkle_drv.ops`, because this layer needs numpy.
+"""
