@@ -1,7 +1,62 @@
-# `make bench` and `make test` are the two that matter: each sets up everything that is missing first.
+# `make bench` and `make test` are the two that matter; each sets up everything that is missing.
 PYTHON ?= python3
 PY := .venv/bin/python
+BENCH_ARGS ?=
+STRICT := -O0 -Wall -Wextra -Wshadow -Wconversion -Werror
+SANITIZE := -fsanitize=address,undefined
 
-.PHONY: build
-build:
+.PHONY: quick help build bench test test-quick lint check-c perf wheel docs asan loc test-fresh clean
+
+quick: build lint test-quick ## the quick loop: build, lint, types, quick tests
+
+help: ## what there is
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+build: ## system packages (as root), .venv, both extensions; only what is missing or stale
 	@$(PYTHON) tools/setup_env.py
+
+bench: build ## the main job: a verified table for the devices of this machine (BENCH_ARGS=...)
+	@$(PY) tools/bench.py $(BENCH_ARGS)
+
+test: build lint ## the whole suite with coverage, as CI runs it
+	@$(PY) -m pytest --cov --cov-report=term
+
+test-quick: build
+	@$(PY) -m pytest -q -x -m "not slow and not cluster"
+
+lint: build check-c
+	@$(PY) -m ruff check .
+	@$(PY) -m ruff format --check .
+	@$(PY) -m mypy
+
+# -O0: warnings that come and go with the optimiser's insight would fail on another compiler version.
+check-c: build
+	@CFLAGS="$(STRICT)" $(PY) setup.py --quiet build_ext --build-temp build/strict --build-lib build/strict/lib
+
+perf: build ## compare with benchmarks/baseline; exit 3 on a confirmed regression (BENCH_ARGS=...)
+	@$(PY) tools/bench.py compare --baseline benchmarks/baseline $(BENCH_ARGS)
+
+wheel: build ## dist/: the sdist, and the abi3 wheel built from it
+	@rm -rf dist
+	@$(PY) -m build --no-isolation --outdir dist . >build/wheel.log 2>&1 || { cat build/wheel.log; exit 1; }
+	@ls -l dist
+
+docs: build ## build/docs: the api reference, made from the docstrings
+	@$(PY) -m pdoc --output-directory build/docs sparkle_drv
+
+asan: build ## the device and unit tests with the C code under ASan and UBSan
+	@CFLAGS="$(SANITIZE) -g -O1 -fno-omit-frame-pointer" LDFLAGS="$(SANITIZE)" $(PY) setup.py --quiet \
+	  build_py --build-lib build/asan build_ext --build-lib build/asan --build-temp build/asan/obj
+	@LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so)" \
+	  ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
+	  PYTHONPATH=build/asan .venv/bin/pytest -q -m "not slow" tests/unit $(wildcard tests/device)
+
+loc: ## lines of each layer, and the files that are too long
+	@$(PYTHON) tools/loc.py
+
+test-fresh: ## (root) make bench and make test in a bare system with only make and python3
+	@sh tools/test_fresh.sh
+
+clean: ## everything that make made
+	@rm -rf .venv build dist *.egg-info sparkle_drv/*.so .coverage .coverage.* .*_cache .hypothesis
+	@find . -name __pycache__ -prune -exec rm -rf {} +

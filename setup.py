@@ -1,10 +1,11 @@
-"""Builds the two extensions and puts shaders/ and tools/ inside the package; all metadata is in pyproject.toml.
+"""Builds the two extensions and puts shaders/ and tools/ inside the package.
 
-setuptools compiles an extension's files one after another and all of them whenever one changed. `BuildExt` compiles
-per object, in parallel, and only what changed: the compiler's own dependency files say which headers an object saw, the
-command line stored beside it says how it was made. One set of flags for every file: a kernel that needs an instruction
-set says so itself (`#pragma GCC target`). CC, CFLAGS and LDFLAGS from the environment are honoured, the flags with
-which the interpreter happened to be built (-g, RUNPATH) are not.
+All metadata is in pyproject.toml. setuptools compiles an extension's files one after another, and
+all of them when one changed; `BuildExt` compiles per object, in parallel, only what changed: the
+compiler's own dependency files say which headers an object saw, the command line stored beside it
+how it was made. Every file gets the same flags: a kernel that needs an instruction set says so
+itself (`#pragma GCC target`). CC, CFLAGS and LDFLAGS of the environment are honoured, the flags
+with which the interpreter happened to be built (-g, RUNPATH) are not.
 """
 
 import os
@@ -20,11 +21,12 @@ from setuptools.command.build_ext import build_ext
 from setuptools.command.build_py import build_py
 from setuptools.errors import CompileError
 
-# -fno-strict-aliasing: command records and argument blocks are bytes written by Python and read as structs here.
-C_FLAGS = "-std=gnu11 -O2 -Wall -Wextra -fPIC -fvisibility=hidden -fno-strict-aliasing -pthread".split()
-LINK_FLAGS = "-shared -pthread -Wl,-O1,--as-needed,-z,relro,-z,now".split()
+# -fno-strict-aliasing: command records and arguments are bytes from Python, read as structs in C.
+C_FLAGS = "-std=gnu11 -O2 -Wall -Wextra -fPIC -fvisibility=hidden -fno-strict-aliasing -pthread"
+LINK_FLAGS = "-shared -pthread -Wl,-O1,--as-needed,-z,relro,-z,now"
 STRIP = "-Wl,--strip-all"
-NOT_INSTALLED = ("__pycache__", "*.pyc", "setup_env.py")  # of shaders/ and tools/
+# Of shaders/ and tools/, what only a checkout needs.
+NOT_INSTALLED = ("__pycache__", "*.pyc", "*.sh", "setup_env.py", "loc.py")
 
 
 def compiler():
@@ -49,12 +51,24 @@ def is_fresh(product, record, command, inputs):
         return False
 
 
+def make(command, what, record):
+    """Runs a compiler; the record of its command appears only when that ended well."""
+    record.unlink(missing_ok=True)
+    print(what, flush=True)
+    try:
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, check=False)
+    except OSError as error:
+        raise CompileError(f"{what}: cannot run {command[0]}: {error.strerror}") from error
+    if done.returncode:
+        raise CompileError(f"{what}: {shlex.join(command)}\nended with {done.returncode}")
+    record.write_text(shlex.join(command))
+
+
 class BuildExt(build_ext):
     def finalize_options(self):
-        # Not the temporary folder that an editable install chooses for all commands: it would compile everything anew.
+        # An editable install gives every command a temporary folder: with it nothing is reused.
         self.build_temp = self.build_temp or "build/obj"
         super().finalize_options()
-        Path(self.build_temp).mkdir(parents=True, exist_ok=True)
         self.jobs = int(self.parallel or len(os.sched_getaffinity(0)))
 
     def build_extension(self, ext):
@@ -64,49 +78,39 @@ class BuildExt(build_ext):
 
     def compile(self, ext, source):
         """The object of one source file, made anew if it is stale."""
-        generated = source == ext.sources[0]
+        generated = source == ext.sources[0]  # by cffi, in build_temp
         stem = Path(source) if generated else Path(self.build_temp, source)
-        obj, dep, cmd = (stem.with_suffix(end) for end in (".o", ".d", ".cmd"))
+        obj, dep, record = (stem.with_suffix(end) for end in (".o", ".d", ".cmd"))
         obj.parent.mkdir(parents=True, exist_ok=True)
-        include = list(ext.include_dirs)
-        macros = [f"-D{name}" if value is None else f"-D{name}={value}" for name, value in ext.define_macros]
-        flags = [*C_FLAGS, *macros, *shlex.split(os.environ.get("CFLAGS", ""))]
-        if generated:  # cffi's text is not ours to keep free of warnings
-            include += dict.fromkeys(sysconfig.get_path(which) for which in ("include", "platinclude"))
+        folders = list(ext.include_dirs)
+        flags = shlex.split(f"{C_FLAGS} {os.environ.get('CFLAGS', '')}")
+        flags += [f"-D{name}={value or 1}" for name, value in ext.define_macros]
+        if generated:  # that text is not ours to keep free of warnings
             flags += ["-w"]
-        command = [*compiler(), *flags, *(f"-I{folder}" for folder in include), "-MMD", "-MF", str(dep)]
-        command += ["-c", source, "-o", str(obj)]
-        if not is_fresh(obj, cmd, shlex.join(command), lambda: prerequisites(dep)):
-            self.execute_and_record(command, f"cc {source}", cmd)
+            folders += {sysconfig.get_path("include"), sysconfig.get_path("platinclude")}
+        command = [*compiler(), *flags, *(f"-I{folder}" for folder in folders)]
+        command += ["-MMD", "-MF", str(dep), "-c", source, "-o", str(obj)]
+        if not is_fresh(obj, record, shlex.join(command), lambda: prerequisites(dep)):
+            make(command, f"cc {source}", record)
         return obj
 
     def link(self, ext, objects):
         target = Path(self.get_ext_fullpath(ext.name))
-        cmd = Path(self.build_temp, f"{ext.name}.link")
-        target.parent.mkdir(parents=True, exist_ok=True)
+        record = Path(self.build_temp, f"{ext.name}.link")
         fresh = target.with_suffix(".new")
-        extra = shlex.split(os.environ.get("LDFLAGS", ""))
-        strip = [] if "-g" in shlex.split(os.environ.get("CFLAGS", "")) else [STRIP]
-        command = [*compiler(), *LINK_FLAGS, *strip, *extra, "-o", str(fresh), *map(str, objects)]
+        fresh.parent.mkdir(parents=True, exist_ok=True)
+        flags = shlex.split(f"{LINK_FLAGS} {os.environ.get('LDFLAGS', '')}")
+        if "-g" not in shlex.split(os.environ.get("CFLAGS", "")):
+            flags += [STRIP]
+        command = [*compiler(), *flags, "-o", str(fresh), *map(str, objects)]
         command += [f"-l{name}" for name in ext.libraries]
-        if not is_fresh(target, cmd, shlex.join(command), lambda: objects):
-            self.execute_and_record(command, f"ld {target}", cmd)
+        if not is_fresh(target, record, shlex.join(command), lambda: objects):
+            make(command, f"ld {target}", record)
             fresh.replace(target)  # a process that runs the old one keeps it
-
-    def execute_and_record(self, command, what, record):
-        record.unlink(missing_ok=True)
-        print(what, flush=True)
-        try:
-            done = subprocess.run(command, stdin=subprocess.DEVNULL, check=False)
-        except OSError as error:
-            raise CompileError(f"{what}: cannot run {command[0]}: {error}") from error
-        if done.returncode:
-            raise CompileError(f"{what}: {shlex.join(command)} ended with status {done.returncode}")
-        record.write_text(shlex.join(command))
 
 
 class BuildPy(build_py):
-    """An installed package carries shaders/ and tools/ in its own folder; a checkout has them beside it."""
+    """An installed package carries shaders/ and tools/; a checkout has them beside it."""
 
     def run(self):
         super().run()

@@ -1,8 +1,9 @@
-"""The two cffi builders: `native` (everything for run time) and `emu` (test equipment on top of it).
+"""The two cffi builders: `native` (everything for run time), `emu` (test equipment on top of it).
 
-setup.py names them in `cffi_modules`; nothing imports this file at run time. The compiler and cffi read one text: the
-headers in native/include, handed to cdef with the lines that start with '#' dropped. Files join by being there:
-`sp_emu*.h` and native/emu/**/*.c belong to `emu`, every other header and source to `native`.
+setup.py names them in `cffi_modules`; nothing imports this file at run time. The compiler and cffi
+read one text: the headers in native/include, of which cdef gets all lines that do not start with
+'#'. Files join by being there: `sp_emu*.h` and native/emu/**/*.c belong to `emu`, every other
+header and source to `native`.
 """
 
 import os

@@ -1,0 +1,34 @@
+"""First lines of every tool: go on in the checkout's own environment, whatever Python was typed.
+
+`from _hop import hop; hop()` comes before any import that needs a package. Written so that an old
+Python 3 can read it. In an installed package (`python -m sparkle_drv bench`) nothing happens.
+"""
+
+import os
+import sys
+
+_MARK = "SPARKLE_HOPPED"
+
+
+def hop() -> None:
+    """Starts the running tool again with .venv/bin/python, or says what to do and exits 1."""
+    root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    checkout = os.path.exists(os.path.join(root, "pyproject.toml"))
+    if not checkout or "sparkle_drv" in sys.modules:
+        return
+    venv = os.path.join(root, ".venv")
+    if os.path.realpath(sys.prefix) == os.path.realpath(venv):
+        os.environ.pop(_MARK, None)
+        return
+    ready = os.path.exists(os.path.join(venv, "sparkle-stamp"))
+    # exec keeps the process id: with our mark on it we have been here, and would go round for ever.
+    if not ready or os.environ.get(_MARK) == str(os.getpid()):
+        state = "is broken" if ready else "is not ready"
+        sys.stderr.write("%s %s; `make bench` in %s sets everything up\n" % (venv, state, root))
+        sys.exit(1)
+    os.environ[_MARK] = str(os.getpid())
+    python = os.path.join(venv, "bin", "python")
+    arguments = getattr(sys, "orig_argv", None) or [sys.executable, *sys.argv]
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os.execv(python, [python, *arguments[1:]])
