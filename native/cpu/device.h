@@ -84,7 +84,6 @@ struct sp_cpu_queue {
 
 /* replay.c: checks what only the cpu device can know; runs what was checked. */
 int sp_cpu_check_dispatch(const struct sp_cpu *dev, const void *record, size_t nbytes);
-int sp_cpu_check_records(const struct sp_cpu *dev, const void *records, size_t nbytes);
 int sp_cpu_runs_inline(const void *record);
 int sp_cpu_dispatch(const void *record, struct sp_progress *progress);
 int sp_cpu_replay(const void *records, size_t nbytes, struct sp_progress *progress);

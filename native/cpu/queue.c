@@ -200,7 +200,7 @@ int64_t sp_cpu_submit(struct sp_cpu_queue *q, const void *records, size_t nbytes
 {
     if (!usable(q))
         return -ECHILD;
-    int rc = sp_cpu_check_records(q->dev, records, nbytes);
+    int rc = sp_cpu_check(q->dev, records, nbytes);
     return rc ? rc : enqueue(q, records, nbytes);
 }
 

@@ -44,7 +44,7 @@ int sp_cpu_check_dispatch(const struct sp_cpu *dev, const void *record, size_t n
     return sp_signature_check(&k->sig, d + 1, NULL, NULL);
 }
 
-int sp_cpu_check_records(const struct sp_cpu *dev, const void *records, size_t nbytes)
+int sp_cpu_check(const struct sp_cpu *dev, const void *records, size_t nbytes)
 {
     int rc = (uintptr_t)records % 8 ? -EINVAL : sp_cmd_validate(records, nbytes, NULL);
     const unsigned char *p = records;
@@ -55,7 +55,7 @@ int sp_cpu_check_records(const struct sp_cpu *dev, const void *records, size_t n
         else if (head->kind == SP_CMD_WAIT) {
             const struct sp_cmd_wait *w = (const void *)head;
             const struct sp_cpu_queue *other = (const void *)(uintptr_t)w->queue;
-            rc = other && other->dev == dev ? 0 : -EINVAL;
+            rc = other && other->dev == dev && w->value <= atomic_load(&other->submitted) ? 0 : -EINVAL;
         }
         at += head->nbytes;
     }

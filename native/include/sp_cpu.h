@@ -73,6 +73,9 @@ int sp_cpu_queue_open(struct sp_cpu *dev, uint32_t flags, struct sp_cpu_queue **
 int sp_cpu_queue_close(struct sp_cpu_queue *q, uint64_t timeout_ns);
 void sp_cpu_queue_release(struct sp_cpu_queue *q);
 
+/* Would these records be taken? 0 or the error that launch or submit would return. */
+int sp_cpu_check(const struct sp_cpu *dev, const void *records, size_t nbytes);
+
 /* One dispatch record. Returns the timeline value (> 0) or -errno; a routine, and a grid of one group, runs in the
  * caller when the queue is idle. */
 int64_t sp_cpu_launch(struct sp_cpu_queue *q, const void *record, size_t nbytes);

@@ -1,0 +1,96 @@
+"""sparkle_drv: driver-direct compute on whatever devices a machine has. Names only; everything else is imported at first use.
+
+    tools/ benchmarks/ examples/ tests/      users of the public API
+    sparkle_drv/__init__.py                  names only
+      context.py                             Context: what init() returns
+      ops/                                   gemm conv2d map reduce layout: tile plan + dispatch
+      core/                                  Device Buffer Array Kernel Commands Queue Fence Pipeline
+      backends/cpu                           the Backend protocol (backends/base.py), no policy
+      _native (cffi, C from native/)         command replay, CPU kernels, dlopen'ed drivers
+    leaves (import nothing of ours): types.py errors.py assets.py
+
+Imports point down only; tests/unit/test_layers.py enforces it.
+"""
+
+TYPE_CHECKING = False  # as typing's, without importing typing: importing this package is measured in microseconds
+if TYPE_CHECKING:
+    from sparkle_drv import ops as ops
+    from sparkle_drv.context import Context as Context
+    from sparkle_drv.context import init as init
+    from sparkle_drv.core.array import Array as Array
+    from sparkle_drv.core.buffer import Buffer as Buffer
+    from sparkle_drv.core.commands import Commands as Commands
+    from sparkle_drv.core.device import Device as Device
+    from sparkle_drv.core.fence import Fence as Fence
+    from sparkle_drv.core.interop import wrap as wrap
+    from sparkle_drv.core.kernel import Kernel as Kernel
+    from sparkle_drv.core.pipeline import Pipeline as Pipeline
+    from sparkle_drv.core.queue import Queue as Queue
+    from sparkle_drv.core.registry import devices as devices
+    from sparkle_drv.core.registry import discover as discover
+    from sparkle_drv.core.registry import open_device as open
+    from sparkle_drv.core.timestamp import Timestamp as Timestamp
+    from sparkle_drv.errors import DeviceLost as DeviceLost
+    from sparkle_drv.errors import DeviceNotFound as DeviceNotFound
+    from sparkle_drv.errors import DriverCallError as DriverCallError
+    from sparkle_drv.errors import FenceTimeout as FenceTimeout
+    from sparkle_drv.errors import ImageError as ImageError
+    from sparkle_drv.errors import KernelFault as KernelFault
+    from sparkle_drv.errors import OutOfDeviceMemory as OutOfDeviceMemory
+    from sparkle_drv.errors import SparkleError as SparkleError
+    from sparkle_drv.types import CacheLevel as CacheLevel
+    from sparkle_drv.types import DeviceInfo as DeviceInfo
+    from sparkle_drv.types import Memory as Memory
+    from sparkle_drv.types import TilePlan as TilePlan
+
+__version__ = "0.1.0"
+
+# public name -> (module, name there); "" is the module itself
+_WHERE = {
+    "ops": ("ops", ""),
+    "Context": ("context", "Context"),
+    "init": ("context", "init"),
+    "open": ("core.registry", "open_device"),
+    "devices": ("core.registry", "devices"),
+    "discover": ("core.registry", "discover"),
+    "wrap": ("core.interop", "wrap"),
+    "Array": ("core.array", "Array"),
+    "Buffer": ("core.buffer", "Buffer"),
+    "Commands": ("core.commands", "Commands"),
+    "Device": ("core.device", "Device"),
+    "Fence": ("core.fence", "Fence"),
+    "Kernel": ("core.kernel", "Kernel"),
+    "Pipeline": ("core.pipeline", "Pipeline"),
+    "Queue": ("core.queue", "Queue"),
+    "Timestamp": ("core.timestamp", "Timestamp"),
+    "CacheLevel": ("types", "CacheLevel"),
+    "DeviceInfo": ("types", "DeviceInfo"),
+    "Memory": ("types", "Memory"),
+    "TilePlan": ("types", "TilePlan"),
+    "DeviceLost": ("errors", "DeviceLost"),
+    "DeviceNotFound": ("errors", "DeviceNotFound"),
+    "DriverCallError": ("errors", "DriverCallError"),
+    "FenceTimeout": ("errors", "FenceTimeout"),
+    "ImageError": ("errors", "ImageError"),
+    "KernelFault": ("errors", "KernelFault"),
+    "OutOfDeviceMemory": ("errors", "OutOfDeviceMemory"),
+    "SparkleError": ("errors", "SparkleError"),
+}
+__all__ = [*_WHERE, "__version__"]
+
+
+def __getattr__(name: str) -> object:
+    import importlib
+
+    try:
+        module, attribute = _WHERE[name]
+    except KeyError:
+        raise AttributeError(f"module 'sparkle_drv' has no attribute {name!r}") from None
+    value = importlib.import_module(f"sparkle_drv.{module}")
+    result = getattr(value, attribute) if attribute else value
+    globals()[name] = result
+    return result
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_WHERE})

@@ -1,0 +1,30 @@
+"""`python -m sparkle_drv TOOL ...` runs tools/TOOL.py, from a checkout or an installed wheel alike; info and doctor are
+subcommands of sparkle.py."""
+
+from __future__ import annotations
+
+import runpy
+import sys
+
+from sparkle_drv import assets
+
+_WITHIN = {"info": "sparkle", "doctor": "sparkle"}
+
+
+def main(argv: list[str]) -> int:
+    """Run a tool with the rest of `argv`; its exit code, 2 for a tool that is not there."""
+    folder = assets.folder("tools")
+    names = sorted({p.stem for p in folder.glob("[a-z]*.py") if p.stem != "setup_env"} | set(_WITHIN))
+    if not argv or argv[0] not in names:
+        print(f"usage: python -m sparkle_drv {{{','.join(names)}}} ...", file=sys.stderr)
+        return 0 if argv[:1] in (["-h"], ["--help"]) else 2
+    tool = _WITHIN.get(argv[0], argv[0])
+    path = str(folder / f"{tool}.py")
+    sys.argv = [path, *(argv if argv[0] in _WITHIN else argv[1:])]
+    sys.path.insert(0, str(folder))
+    runpy.run_path(path, run_name="__main__")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

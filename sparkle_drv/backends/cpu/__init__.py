@@ -1,0 +1,5 @@
+"""The cpu device: C kernels, a thread pool, queues with a worker each. `BACKEND` is what the registry opens."""
+
+from sparkle_drv.backends.cpu.backend import CpuBackend as BACKEND
+
+__all__ = ["BACKEND"]

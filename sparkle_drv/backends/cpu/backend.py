@@ -1,0 +1,292 @@
+"""The cpu backend: thin typed calls into native/cpu. Handles are cffi objects that free what they stand for."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from sparkle_drv._native import ffi, lib
+from sparkle_drv.backends.base import Allocation, Backend, KernelSpec, Loaded, Progress, Settings
+from sparkle_drv.backends.cpu import image, machine
+from sparkle_drv.errors import DeviceNotFound, ImageError, OutOfDeviceMemory, check
+from sparkle_drv.types import DeviceInfo, Found, Memory, Resources, TilePlan
+
+URI = "cpu"
+MAX_GROUP_SIZE = 65536  # as native/cpu/replay.c
+ISAS = {lib.SP_ISA_REF: "ref", lib.SP_ISA_NEON: "neon", lib.SP_ISA_AVX2: "avx2", lib.SP_ISA_AVX512: "avx512"}
+_ALGOS = {
+    "auto": lib.SP_ALGO_AUTO,
+    "naive": lib.SP_ALGO_NAIVE,
+    "blocked": lib.SP_ALGO_BLOCKED,
+    "direct": lib.SP_ALGO_DIRECT,
+    "im2col": lib.SP_ALGO_IM2COL,
+}
+
+
+def _best_isa() -> int:
+    return max(isa for isa in ISAS if lib.sp_cpu_isa_mask() >> isa & 1)
+
+
+def _wanted_isa(name: str) -> int:
+    isa = next(i for i, n in ISAS.items() if n == name) if name else _best_isa()
+    if not lib.sp_cpu_isa_mask() >> isa & 1:
+        raise DeviceNotFound(f"cpu: SPARKLE_CPU_ISA={name} asks for an instruction set that this CPU does not have")
+    return isa
+
+
+def _info(isa: int, threads: int) -> DeviceInfo:
+    name, vendor = machine.name_and_vendor()
+    return DeviceInfo(
+        uri=URI,
+        backend="cpu",
+        name=name,
+        kind="cpu",
+        vendor=vendor,
+        driver=f"sparkle_drv native/cpu, Linux {os.uname().release}",
+        memory_nbytes=machine.memory_nbytes(),
+        unified=True,
+        compute_units=threads,
+        max_group_size=MAX_GROUP_SIZE,
+        max_groups=(2**32 - 1,) * 3,
+        isa=ISAS[isa],
+        caches=machine.caches(),
+        shares=("cpu",),
+        features=tuple(n for i, n in ISAS.items() if lib.sp_cpu_isa_mask() >> i & 1),
+    )
+
+
+class CpuBackend(Backend):
+    """One thread pool; `launch`, `run`, `submit`, `submitted`, `reached`, `wait` are the native functions themselves."""
+
+    def __init__(self, settings: Settings) -> None:
+        isa = _wanted_isa(settings.cpu_isa)
+        threads = settings.threads or machine.thread_count()
+        out = ffi.new("struct sp_cpu **")
+        check(lib.sp_cpu_open(isa, threads, out), "open", URI)
+        self._dev = ffi.gc(out[0], lib.sp_cpu_close)
+        self.info = _info(isa, threads)
+        self.launch = lib.sp_cpu_launch  # type: ignore[method-assign]
+        self.run = lib.sp_cpu_run  # type: ignore[method-assign]
+        self.submit = lib.sp_cpu_submit  # type: ignore[method-assign]
+        self.submitted = lib.sp_cpu_submitted  # type: ignore[method-assign]
+        self.reached = lib.sp_cpu_reached  # type: ignore[method-assign]
+        self.wait = lib.sp_cpu_wait  # type: ignore[method-assign]
+
+    @staticmethod
+    def discover(settings: Settings) -> Sequence[Found]:
+        try:
+            isa = _wanted_isa(settings.cpu_isa)
+        except DeviceNotFound as error:
+            return [Found("cpu", URI, reason=str(error), advice="unset SPARKLE_CPU_ISA")]
+        return [Found("cpu", URI, info=_info(isa, settings.threads or machine.thread_count()))]
+
+    @staticmethod
+    def open(uri: str, settings: Settings) -> CpuBackend:
+        if uri not in (URI, "cpu:0"):
+            raise DeviceNotFound(f"{uri}: there is one cpu device, 'cpu' or 'cpu:0'")
+        return CpuBackend(settings)
+
+    # Memory: an address is a host pointer, a handle is a cffi pointer that frees the memory when its last user lets go.
+
+    def alloc(self, nbytes: int, memory: Memory) -> Allocation:
+        if nbytes > self.info.memory_nbytes:
+            raise OutOfDeviceMemory(f"cpu: {nbytes} bytes asked for, the machine has {self.info.memory_nbytes}")
+        if memory is Memory.SHARED:
+            return self._shared(nbytes)
+        return self._owned(lib.sp_cpu_alloc(nbytes), nbytes, None)
+
+    def _shared(self, nbytes: int) -> Allocation:
+        fd = ffi.new("int *")
+        size = max(nbytes, 1)
+        pointer = lib.sp_cpu_alloc_shared(size, fd)
+        return self._owned(pointer, size, fd[0] if pointer != ffi.NULL else None)
+
+    def _owned(self, pointer: Any, nbytes: int, fd: int | None) -> Allocation:
+        if pointer == ffi.NULL:
+            raise OutOfDeviceMemory(f"cpu: no memory for {nbytes} bytes")
+        owned = ffi.gc(pointer, lib.sp_cpu_free)
+        return Allocation(_Memory(owned, fd), int(ffi.cast("uintptr_t", pointer)))
+
+    def free(self, handle: _Memory) -> None:
+        handle.drop()
+
+    def map(self, handle: _Memory, nbytes: int) -> Any:
+        return ffi.buffer(handle.pointer, nbytes)
+
+    def wrap(self, pointer: int, nbytes: int, owner: object) -> Allocation:
+        return Allocation(_Memory(_Wrapped(pointer, owner).pointer, None, owner), pointer)
+
+    def export(self, handle: _Memory) -> int:
+        if handle.fd is None:
+            raise ValueError("export: only Memory.SHARED buffers can be exported")
+        return os.dup(handle.fd)
+
+    def import_(self, fd: int, nbytes: int) -> Allocation:
+        size = os.fstat(fd).st_size
+        if size < nbytes:
+            raise ValueError(f"import: {nbytes} bytes asked for, the descriptor has {size}")
+        own = os.dup(fd)
+        return self._owned(lib.sp_cpu_map_shared(own, nbytes), nbytes, own)
+
+    def upload(self, queue: Any, address: int, data: memoryview) -> tuple[int, object]:
+        target = ffi.cast("char *", address)
+        if lib.sp_cpu_reached(queue) == lib.sp_cpu_submitted(queue):
+            ffi.memmove(target, data, data.nbytes)
+            return lib.sp_cpu_submitted(queue), None
+        staged = self.alloc(data.nbytes, Memory.HOST)
+        ffi.memmove(staged.handle.pointer, data, data.nbytes)
+        return self._copy(queue, address, staged.address, data.nbytes), staged
+
+    def download(self, queue: Any, address: int, out: memoryview) -> tuple[int, object]:
+        if not out.nbytes:
+            return lib.sp_cpu_submitted(queue), None
+        target = ffi.from_buffer(out, require_writable=True)
+        return self._copy(queue, int(ffi.cast("uintptr_t", target)), address, out.nbytes), target
+
+    def copy_peer(self, queue: Any, dst: int, src: int, nbytes: int, peer: Backend) -> int:
+        return self._copy(queue, dst, src, nbytes)
+
+    def _copy(self, queue: Any, dst: int, src: int, nbytes: int) -> int:
+        record = ffi.new("struct sp_cmd_copy *", (lib.SP_CMD_COPY, ffi.sizeof("struct sp_cmd_copy"), dst, src, nbytes))
+        value: int = lib.sp_cpu_submit(queue, record, ffi.sizeof("struct sp_cmd_copy"))
+        return value
+
+    # Kernels
+
+    def load(self, spec: KernelSpec) -> Loaded:
+        out = ffi.new("struct sp_cpu_kernel **")
+        if spec.manifest is not None:
+            plan = _plan(spec.plan) if spec.plan else ffi.NULL
+            check(lib.sp_cpu_load(self._dev, spec.entry.encode(), spec.native, plan, out), f"load {spec.name}", URI)
+        else:
+            self._load_library(spec, out)
+        kernel = ffi.gc(out[0], lib.sp_cpu_unload)
+        form = "routine" if lib.sp_cpu_kernel_form(kernel) == lib.SP_FORM_ROUTINE else "grid"
+        resources = Resources(MAX_GROUP_SIZE, isa=ISAS[lib.sp_cpu_kernel_isa(kernel)])
+        return Loaded(_Kernel(kernel, self._dev), int(ffi.cast("uintptr_t", kernel)), form, resources)
+
+    def _load_library(self, spec: KernelSpec, out: Any) -> None:
+        why = ffi.new("char[]", 512)
+        what = spec.path or f"image of {len(spec.image)} bytes"
+        with image.loadable(spec.path, spec.image) as path:
+            rc = lib.sp_cpu_load_library(
+                self._dev, path.encode(), spec.entry.encode(), spec.native, why, len(why), out
+            )
+        if rc in (-errno.ENOEXEC, -errno.ENOENT):
+            said = ffi.string(why).decode(errors="replace").replace(path, what)
+            raise ImageError(f"{what}: {said}")
+        check(rc, f"load {what}", URI)
+
+    def unload(self, handle: _Kernel) -> None:
+        handle.drop()
+
+    # Queues
+
+    def open_queue(self, timing: bool) -> Any:
+        out = ffi.new("struct sp_cpu_queue **")
+        check(lib.sp_cpu_queue_open(self._dev, lib.SP_QUEUE_TIMING if timing else 0, out), "open a queue", URI)
+        return ffi.gc(out[0], lib.sp_cpu_queue_release)
+
+    def close_queue(self, queue: Any, timeout_ns: int) -> int:
+        rc: int = lib.sp_cpu_queue_close(queue, timeout_ns)
+        return rc
+
+    def queue_pointer(self, queue: Any) -> int:
+        return int(ffi.cast("uintptr_t", queue))
+
+    def check(self, record: bytes, nbytes: int) -> int:
+        rc: int = lib.sp_cpu_check(self._dev, record, nbytes)
+        return rc
+
+    def prepare(self, queue: Any, record: bytes) -> Any:
+        out = ffi.new("struct sp_cpu_prepared **")
+        rc = lib.sp_cpu_prepare(queue, record, len(record), out)
+        return ffi.gc(out[0], lib.sp_cpu_unprepare) if rc == 0 else rc
+
+    def times(self, queue: Any, value: int) -> tuple[int, int] | None:
+        start, end = ffi.new("uint64_t *"), ffi.new("uint64_t *")
+        rc = lib.sp_cpu_times(queue, value, start, end)
+        return (start[0], end[0]) if rc == 0 else None
+
+    def describe(self, queue: Any, value: int) -> Progress | None:
+        out = ffi.new("struct sp_cpu_progress *")
+        for capacity in (4096, 1 << 26):
+            records = ffi.new("char[]", capacity)
+            got = lib.sp_cpu_peek(queue, value, records, capacity, out)
+            if got <= capacity:
+                break
+        if got < 0:
+            return None
+        return Progress(
+            bytes(ffi.buffer(records, min(got, capacity))),
+            out.running_at,
+            out.groups_done,
+            out.groups_total,
+            out.running_ns / 1e9,
+        )
+
+    def timestamp(self) -> int:
+        now: int = lib.sp_clock_ns()
+        return now
+
+    def sensors(self) -> dict[str, float]:
+        """Core temperature and frequency where Linux tells; empty elsewhere."""
+        found = {}
+        mhz = Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_cur_freq")
+        if mhz.is_file():
+            found["frequency_mhz"] = int(mhz.read_text()) / 1000
+        return found
+
+    def live_counts(self) -> dict[str, int]:
+        live = ffi.new("struct sp_live *")
+        lib.sp_live_counts(live)
+        return {name: getattr(live, name) for name, _ in ffi.typeof("struct sp_live").fields}
+
+    def close(self) -> None:
+        self._dev = None
+
+
+class _Memory:
+    """Memory and, if it is shared, its descriptor. Views that numpy holds keep `pointer` alive past `drop`."""
+
+    __slots__ = ("fd", "owner", "pointer")
+
+    def __init__(self, pointer: Any, fd: int | None, owner: object = None) -> None:
+        self.pointer, self.fd, self.owner = pointer, fd, owner
+
+    def drop(self) -> None:
+        self.pointer = self.owner = None
+        if self.fd is not None:
+            os.close(self.fd)
+            self.fd = None
+
+
+class _Wrapped:
+    """A cffi pointer to foreign memory that keeps its owner alive for as long as somebody holds the pointer."""
+
+    def __init__(self, pointer: int, owner: object) -> None:
+        self.pointer = ffi.gc(ffi.cast("char *", pointer), lambda _, kept=owner: None)
+
+
+class _Kernel:
+    """A kernel handle and the device it runs on, which must not go first."""
+
+    __slots__ = ("dev", "kernel")
+
+    def __init__(self, kernel: Any, dev: Any) -> None:
+        self.kernel, self.dev = kernel, dev
+
+    def drop(self) -> None:
+        self.kernel = self.dev = None
+
+
+def _plan(plan: TilePlan) -> Any:
+    """types.TilePlan as struct sp_tile_plan: levels are (mc, nc, kc), then (mr, nr, 1)."""
+    if plan.algo not in _ALGOS:
+        raise ValueError(f"plan: algo {plan.algo!r} is not there on cpu; known: {', '.join(_ALGOS)}")
+    (mc, nc, kc), (mr, nr, _) = (*plan.levels, (0, 0, 0), (0, 0, 0))[:2]
+    fields = dict(algo=_ALGOS[plan.algo], mc=mc, nc=nc, kc=kc, mr=mr, nr=nr, threads=plan.threads)
+    return ffi.new("struct sp_tile_plan *", fields)

@@ -1,0 +1,57 @@
+"""A user's shared library, looked at before the loader maps it.
+
+dlopen trusts the file: a truncated one ends in SIGBUS, not in an error. So the ELF header and the program headers are
+read first, and an image given as bytes is put into a memfd.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Iterator
+from contextlib import contextmanager
+from io import BytesIO
+from pathlib import Path
+
+from sparkle_drv.errors import ImageError
+
+_MACHINES = {"x86_64": "EM_X86_64", "aarch64": "EM_AARCH64"}
+
+
+def _checked(image: bytes, what: str) -> None:
+    """Raise ImageError unless `image` is a complete shared library for this machine."""
+    from elftools.common.exceptions import ELFError, ELFParseError
+    from elftools.elf.elffile import ELFFile
+
+    try:
+        elf = ELFFile(BytesIO(image))
+        machine, kind, bits = elf["e_machine"], elf["e_type"], elf.elfclass
+        segments = [(s["p_offset"], s["p_filesz"], s["p_type"]) for s in elf.iter_segments()]
+    except (ELFError, ELFParseError, AssertionError, KeyError, UnicodeDecodeError, ValueError) as error:
+        raise ImageError(f"{what}: not a readable ELF file ({error})") from None
+    wanted = _MACHINES.get(platform.machine())
+    if kind != "ET_DYN" or bits != 64 or (wanted and machine != wanted):
+        raise ImageError(f"{what}: a 64-bit shared library for {platform.machine()} is wanted, this is {kind} for {machine}")
+    if not any(t == "PT_LOAD" for _, _, t in segments):
+        raise ImageError(f"{what}: it has nothing to load")
+    for offset, nbytes, _ in segments:
+        if offset + nbytes > len(image):
+            raise ImageError(f"{what}: truncated: a segment ends at byte {offset + nbytes} of {len(image)}")
+
+
+@contextmanager
+def loadable(path: str, image: bytes) -> Iterator[str]:
+    """A path that dlopen may be given, for as long as the context lasts; ImageError, OSError.
+
+    Always a private copy: the loader would otherwise hand out the library it already has under that name, although the
+    file may have been rebuilt since.
+    """
+    blob = Path(path).read_bytes() if path else image
+    _checked(blob, path or f"image of {len(image)} bytes")
+    fd = os.memfd_create("sparkle-kernel", os.MFD_CLOEXEC)
+    try:
+        with os.fdopen(os.dup(fd), "wb") as file:
+            file.write(blob)
+        yield f"/proc/self/fd/{fd}"
+    finally:
+        os.close(fd)

@@ -1,0 +1,198 @@
+"""Array: a buffer with dtype, shape and layout, row-major; what ops take and give.
+
+On unified devices it shares memory with numpy and every DLPack consumer; elsewhere those protocols copy to the host.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from sparkle_drv.core.buffer import Buffer
+from sparkle_drv.core.fence import Fence
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from sparkle_drv.core.device import Device
+
+
+def host_array(what: str, given: Any) -> np.ndarray[Any, Any]:
+    """A numpy view of a numpy array or of a CPU DLPack exporter; TypeError otherwise."""
+    import numpy as np
+
+    if isinstance(given, np.ndarray):
+        array: np.ndarray[Any, Any] = given
+    elif hasattr(given, "__dlpack__"):
+        try:
+            array = np.from_dlpack(given)
+        except (BufferError, RuntimeError, TypeError, ValueError) as error:
+            raise TypeError(f"{what}: a host array is wanted, its DLPack export says: {error}") from None
+    elif hasattr(given, "__array_interface__"):
+        array = np.asarray(given)
+    else:
+        raise TypeError(f"{what}: a numpy array or DLPack exporter is wanted, got {type(given).__name__}")
+    if array.dtype.hasobject or array.dtype.itemsize == 0:
+        raise TypeError(f"{what}: dtype {array.dtype} has no fixed bytes a device could use")
+    return array
+
+
+def shape_of(shape: Any) -> tuple[int, ...]:
+    """An int or a sequence of ints, all >= 0, as a tuple."""
+    try:
+        dims = (operator.index(shape),) if hasattr(shape, "__index__") else tuple(map(operator.index, shape))
+    except TypeError:
+        raise TypeError(f"shape: whole numbers are wanted, got {shape!r}") from None
+    if any(d < 0 for d in dims):
+        raise ValueError(f"shape: no dimension may be negative, got {dims}")
+    return dims
+
+
+class Array:
+    """Row-major elements of one dtype. `fence` (None: nothing pending) is that of the operation that fills it.
+
+    Reading it by `numpy()`, `__array__`, `__array_interface__` or `__dlpack__` waits for that fence first.
+    """
+
+    __slots__ = ("__weakref__", "_address", "_readonly", "_storage", "buffer", "dtype", "fence", "layout", "nbytes", "shape")
+
+    def __init__(
+        self, buffer: Buffer, dtype: np.dtype[Any], shape: tuple[int, ...], layout: str | None = None
+    ) -> None:
+        self.buffer = buffer
+        self.dtype = dtype
+        self.shape = shape
+        self.layout = layout
+        self.nbytes = math.prod(shape) * dtype.itemsize
+        self.fence: Fence | None = None
+        # What Kernel.record reads of a pointer argument, here as in Buffer.
+        self._storage = buffer._storage
+        self._address = buffer._address
+        self._readonly = buffer._readonly
+
+    @classmethod
+    def over(cls, buffer: Buffer, dtype: Any, shape: Any, layout: str | None = None) -> Array:
+        """An array over the first bytes of `buffer`; TypeError, ValueError."""
+        import numpy as np
+
+        buffer._open()
+        kind = np.dtype(dtype)
+        array = cls(buffer, kind, shape_of(shape), layout)
+        if kind.hasobject or kind.itemsize == 0:
+            raise TypeError(f"dtype: {kind} has no fixed bytes a device could use")
+        if array.nbytes > buffer.nbytes:
+            raise ValueError(f"shape: {array.shape} of {kind} are {array.nbytes} bytes, the buffer has {buffer.nbytes}")
+        if buffer._address % kind.alignment:
+            raise ValueError(f"dtype: {kind} wants {kind.alignment}-byte alignment, the buffer starts at {buffer._address:#x}")
+        return array
+
+    @classmethod
+    def empty(cls, device: Device, shape: Any, dtype: Any, layout: str | None = None) -> Array:
+        import numpy as np
+
+        dims = shape_of(shape)
+        return cls.over(device.buffer(math.prod(dims) * np.dtype(dtype).itemsize), dtype, dims, layout)
+
+    @classmethod
+    def copied(cls, device: Device, host: np.ndarray[Any, Any], layout: str | None = None) -> Array:
+        import numpy as np
+
+        array = cls.empty(device, host.shape, host.dtype, layout)
+        if host.size:
+            device.default_queue.write(array.buffer, np.ascontiguousarray(host).reshape(-1).view(np.uint8)).wait()
+        return array
+
+    def __repr__(self) -> str:
+        where = "closed" if self.closed else f"on {self.device.uri}"
+        return f"<Array {self.dtype}{list(self.shape)}{' ' + self.layout if self.layout else ''} {where}>"
+
+    def __enter__(self) -> Array:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("a 0-d array has no length")
+        return self.shape[0]
+
+    @property
+    def device(self) -> Device:
+        return self.buffer.device
+
+    @property
+    def closed(self) -> bool:
+        return self.buffer.closed
+
+    @property
+    def readonly(self) -> bool:
+        return self._readonly
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.shape)
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    def reshape(self, *shape: Any) -> Array:
+        """The same memory in another shape of the same size; one dimension may be -1."""
+        dims = list(shape[0] if len(shape) == 1 and isinstance(shape[0], Sequence) else shape)
+        if dims.count(-1) == 1:
+            rest = -math.prod(dims)
+            dims[dims.index(-1)] = self.size // rest if rest else 0
+        new = shape_of(dims)
+        if math.prod(new) != self.size:
+            raise ValueError(f"shape: {tuple(shape)} does not hold the {self.size} elements of {self.shape}")
+        array = Array.over(self.buffer, self.dtype, new)
+        array.fence = self.fence
+        return array
+
+    def numpy(self) -> np.ndarray[Any, Any]:
+        """The elements on the host, after waiting for `fence`: a view where memory is unified, else a copy.
+
+        A view stays valid after `close`: the memory goes when its last view does.
+        """
+        import numpy as np
+
+        self.buffer._open()
+        if self.fence is not None:
+            self.fence.wait()
+        if not self.device.info.unified:
+            return self.buffer.read(self.dtype, self.shape)
+        flat = np.frombuffer(self.buffer._host_view(), self.dtype, self.size) if self.size else np.empty(0, self.dtype)
+        return flat.reshape(self.shape)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        import numpy as np
+
+        host = self.numpy()
+        if copy is False and dtype is not None and np.dtype(dtype) != host.dtype:
+            raise ValueError(f"a view as {np.dtype(dtype)} of {host.dtype} is not possible without a copy")
+        host = host if dtype is None else host.astype(dtype, copy=False)
+        return host.copy() if copy else host
+
+    @property
+    def __array_interface__(self) -> dict[str, Any]:
+        interface: dict[str, Any] = self.numpy().__array_interface__
+        return interface
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self._exportable().__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        device: tuple[int, int] = self._exportable().__dlpack_device__()
+        return device
+
+    def _exportable(self) -> np.ndarray[Any, Any]:
+        if not self.device.info.unified:
+            raise BufferError(f"{self.device.uri} memory is not host memory; use numpy() for a copy")
+        return self.numpy()
+
+    def close(self) -> None:
+        """Close the buffer (a view's parent stays open); idempotent."""
+        self.buffer.close()

@@ -1,0 +1,146 @@
+"""Buffer: bytes on a device, and views of them. Arrays (core/array.py) give bytes a dtype and a shape."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from sparkle_drv.core.storage import Storage
+from sparkle_drv.errors import DeviceLost
+from sparkle_drv.types import Memory
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from sparkle_drv.core.array import Array
+    from sparkle_drv.core.device import Device
+
+
+def span(what: str, offset: Any, nbytes: Any, limit: int) -> tuple[int, int]:
+    """(offset, nbytes) checked against `limit` bytes; nbytes None means the rest."""
+    try:
+        at = operator.index(offset)
+        n = limit - at if nbytes is None else operator.index(nbytes)
+    except TypeError:
+        raise TypeError(f"{what}: offset and nbytes are whole numbers, got {offset!r} and {nbytes!r}") from None
+    if at < 0 or n < 0 or at + n > limit:
+        raise ValueError(f"{what}: bytes {at}..{at + n} lie outside the {limit} bytes there are")
+    return at, n
+
+
+class Buffer:
+    """`nbytes` bytes of device memory. Made by `Device.buffer`, `view` and `sparkle_drv.wrap`.
+
+    Memory still in use by the device is never freed: `close` hands it to the retire list. Not locked: what it covers is
+    fixed at creation, its contents are the business of fences.
+    """
+
+    __slots__ = ("__weakref__", "_address", "_is_view", "_readonly", "_storage", "nbytes", "offset")
+
+    def __init__(
+        self, storage: Storage, offset: int, nbytes: int, *, is_view: bool = False, readonly: bool = False
+    ) -> None:
+        self._storage: Any = storage  # not Optional for mypy's sake: _open() tests it
+        self._address = storage.address + offset
+        self._is_view = is_view
+        self._readonly = readonly
+        self.offset = offset
+        self.nbytes = nbytes
+
+    def __repr__(self) -> str:
+        state = "closed" if self.closed else f"at {self._address:#x} on {self.device.uri}"
+        return f"<Buffer {self.nbytes} bytes {state}>"
+
+    def __enter__(self) -> Buffer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def closed(self) -> bool:
+        return self._storage is None or self._storage.device is None
+
+    @property
+    def readonly(self) -> bool:
+        """True for wrapped memory that must not be written."""
+        return self._readonly
+
+    def _open(self) -> Storage:
+        storage: Storage | None = self._storage
+        if storage is None or storage.device is None:
+            raise ValueError("the buffer is closed")
+        if storage.device.closed:
+            raise DeviceLost(f"{storage.device.uri}: the device of this buffer is closed")
+        storage.device._check_process()
+        return storage
+
+    @property
+    def device(self) -> Device:
+        return self._open().owner
+
+    @property
+    def memory(self) -> Memory:
+        return self._open().memory
+
+    @property
+    def address(self) -> int:
+        """The device address of the first byte."""
+        self._open()
+        return self._address
+
+    def view(self, offset: int = 0, nbytes: int | None = None) -> Buffer:
+        """A buffer over part of this one; closing the parent closes it too, closing it leaves the parent open."""
+        storage = self._open()
+        at, n = span("view", offset, nbytes, self.nbytes)
+        return Buffer(storage, self.offset + at, n, is_view=True, readonly=self._readonly)
+
+    @contextmanager
+    def map(self) -> Iterator[memoryview]:
+        """The bytes as a memoryview ("B", writable unless readonly) for as long as the context lasts.
+
+        Ordering against work in flight is the caller's: wait for its fence first.
+        """
+        view = self._host_view()
+        try:
+            yield view
+        finally:
+            view.release()
+
+    def _host_view(self) -> memoryview:
+        storage = self._open()
+        whole = memoryview(storage.owner._backend.map(storage.handle, storage.nbytes)).cast("B")
+        part = whole[self.offset : self.offset + self.nbytes]
+        return part.toreadonly() if self._readonly else part
+
+    def write(self, array: Any, offset: int = 0) -> None:
+        """Copy a numpy array (or any contiguous buffer) in, after everything submitted so far; returns when it is there."""
+        queue = self.device.default_queue
+        queue.write(self.view(offset), array).wait()
+
+    def read(self, dtype: Any, shape: int | Sequence[int], offset: int = 0) -> np.ndarray[Any, Any]:
+        """A new numpy array of `dtype` and `shape` copied from `offset` bytes on."""
+        import numpy as np
+
+        out = np.empty(shape, dtype)
+        self.device.default_queue.read(self.view(offset, out.nbytes), out).wait()
+        return out
+
+    def array(self, dtype: Any, shape: int | Sequence[int], layout: str | None = None) -> Array:
+        """The bytes as an Array, row-major; ValueError when they are too few."""
+        from sparkle_drv.core.array import Array
+
+        return Array.over(self, dtype, shape, layout)
+
+    def export(self) -> int:
+        """A new file descriptor of Memory.SHARED memory, for another process's `Device.import_buffer`."""
+        storage = self._open()
+        return storage.owner._backend.export(storage.handle)
+
+    def close(self) -> None:
+        """Idempotent. Memory in use is freed when the device has done with it."""
+        storage, self._storage = self._storage, None
+        if storage is not None and not self._is_view:
+            storage.close()

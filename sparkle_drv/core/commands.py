@@ -1,0 +1,209 @@
+"""Commands: a list of work that is recorded once and submitted as often as one likes.
+
+Each call appends one frozen command and returns the list. The first submission encodes the list for its device; later ones
+send the same bytes in one native call. `patch` rewrites a dispatch's arguments in place; what was submitted before has its
+own copy, so it never changes under a running kernel.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Union
+
+from sparkle_drv._native import ffi
+from sparkle_drv.core import records
+from sparkle_drv.core.buffer import Buffer
+from sparkle_drv.core.explain import refuse
+from sparkle_drv.core.fence import Fence
+from sparkle_drv.core.kernel import Kernel
+
+if TYPE_CHECKING:
+    from sparkle_drv.core.device import Device
+    from sparkle_drv.core.timestamp import Timestamp
+
+
+@dataclass(frozen=True)
+class Copy:
+    dst: Buffer
+    src: Buffer
+
+
+@dataclass(frozen=True)
+class Fill:
+    dst: Buffer
+    pattern: int
+    pattern_nbytes: int
+
+
+@dataclass(frozen=True)
+class Dispatch:
+    kernel: Kernel
+    args: tuple[Any, ...]
+    groups: Any
+    group_size: Any
+    shared: int
+
+
+@dataclass(frozen=True)
+class Barrier:
+    pass
+
+
+@dataclass(frozen=True)
+class Wait:
+    fence: Fence
+
+
+@dataclass(frozen=True)
+class Stamp:
+    timestamp: Timestamp
+
+
+Command = Union[Copy, Fill, Dispatch, Barrier, Wait, Stamp]
+
+
+class Commands:
+    """`overlap=True` lets a device run neighbours at the same time; `barrier()` is then the caller's duty.
+
+    Not locked: record and patch from one thread at a time.
+    """
+
+    def __init__(self, overlap: bool = False) -> None:
+        self.overlap = overlap
+        self.commands: list[Command] = []
+        self._device: Device | None = None
+        self._epoch = -1
+        self._encoded = bytearray()
+        self._view: Any = None  # cffi's hold on _encoded while it is encoded
+        self._offsets: list[int] = []
+
+    def __len__(self) -> int:
+        return len(self.commands)
+
+    def __repr__(self) -> str:
+        lines = "".join(f"\n  {i}: {c!r}" for i, c in enumerate(self.commands))
+        return f"<Commands of {len(self.commands)}{lines}>"
+
+    def _append(self, command: Command) -> Commands:
+        self.commands.append(command)
+        self._device = None
+        return self
+
+    def copy(self, dst: Any, src: Any) -> Commands:
+        """All bytes of `src` to `dst` (buffers or arrays of the same size; overlap is fine)."""
+        a, b = _buffer("dst", dst), _buffer("src", src)
+        if a.nbytes != b.nbytes:
+            raise ValueError(f"copy: dst has {a.nbytes} bytes, src {b.nbytes}; take views of the same size")
+        if a.readonly:
+            raise ValueError("copy: dst is read-only")
+        return self._append(Copy(a, b))
+
+    def fill(self, dst: Any, pattern: int, pattern_nbytes: int = 4) -> Commands:
+        """Repeat an unsigned integer of 1, 2 or 4 bytes over `dst`."""
+        a = _buffer("dst", dst)
+        if pattern_nbytes not in (1, 2, 4) or a.nbytes % pattern_nbytes:
+            raise ValueError(f"fill: pattern_nbytes {pattern_nbytes} is not 1, 2 or 4, or does not divide {a.nbytes}")
+        if not 0 <= pattern < 1 << (8 * pattern_nbytes):
+            raise ValueError(f"fill: pattern {pattern:#x} does not fit into {pattern_nbytes} bytes")
+        if a.readonly:
+            raise ValueError("fill: dst is read-only")
+        return self._append(Fill(a, pattern, pattern_nbytes))
+
+    def dispatch(
+        self, kernel: Kernel, *args: Any, groups: Any = None, group_size: Any = None, shared: int = 0
+    ) -> Commands:
+        """Run `kernel` as `Queue.launch` would; everything is checked here and now."""
+        if not isinstance(kernel, Kernel):
+            raise TypeError(f"kernel: a Kernel is wanted, got {type(kernel).__name__}")
+        command = Dispatch(kernel, args, groups, group_size, shared)
+        _record(kernel.device, command)
+        return self._append(command)
+
+    def barrier(self) -> Commands:
+        """What follows sees everything before it; only an overlapping list needs it."""
+        return self._append(Barrier())
+
+    def wait(self, fence: Fence) -> Commands:
+        """What follows waits for a fence of another queue of the same device."""
+        if not isinstance(fence, Fence):
+            raise TypeError(f"wait: a Fence is wanted, got {type(fence).__name__}")
+        return self._append(Wait(fence))
+
+    def timestamp(self, timestamp: Timestamp) -> Commands:
+        """Store the device clock in `timestamp` (from `Device.timestamp`) when this point is reached."""
+        return self._append(Stamp(timestamp))
+
+    def patch(self, index: int, *args: Any) -> Commands:
+        """New arguments for the dispatch at `index`; submissions already made keep the old ones."""
+        try:
+            old = self.commands[index]
+        except (IndexError, TypeError):
+            raise ValueError(f"patch: index {index!r}; the list has {len(self.commands)} commands") from None
+        if not isinstance(old, Dispatch):
+            raise ValueError(f"patch: command {index} is a {type(old).__name__}, only a Dispatch has arguments")
+        new = replace(old, args=args)
+        record = _record(old.kernel.device, new)
+        self.commands[index] = new
+        if self._device is not None:
+            at = self._offsets[index]
+            self._encoded[at : at + len(record)] = record
+        return self
+
+    def _encode(self, device: Device) -> tuple[Any, int]:
+        """(address of the records, bytes) for `device`; encoded again only after a change or a close."""
+        if self._device is not device or self._epoch != device._epoch:
+            encoded, offsets = bytearray(), []
+            for command in self.commands:
+                offsets.append(len(encoded))
+                encoded += _encode(device, command)
+            self._encoded, self._offsets = encoded, offsets
+            self._view = ffi.from_buffer(encoded) if encoded else ffi.NULL
+            self._device, self._epoch = device, device._epoch
+        return self._view, len(self._encoded)
+
+
+def _buffer(what: str, given: Any) -> Buffer:
+    buffer = given if isinstance(given, Buffer) else getattr(given, "buffer", None)
+    if not isinstance(buffer, Buffer):
+        raise TypeError(f"{what}: a Buffer or Array is wanted, got {type(given).__name__}")
+    buffer._open()
+    return buffer
+
+
+def _address(device: Device, what: str, buffer: Buffer) -> int:
+    if buffer.device is not device:
+        raise ValueError(f"{what}: the buffer belongs to {buffer.device.uri}, this queue to {device.uri}")
+    return buffer.address
+
+
+def _record(device: Device, command: Dispatch) -> bytes:
+    kernel, rest = command.kernel, (command.args, command.groups, command.group_size, command.shared)
+    try:
+        if kernel.device is not device or kernel.closed:
+            raise ValueError("kernel of another device, or closed")
+        record = kernel.record(device, *rest)
+    except Exception as error:
+        refuse(device, kernel, *rest, cause=error)
+    rc = device._backend.check(record, len(record))
+    if rc:
+        refuse(device, kernel, *rest, rc=rc, record=record)
+    return record
+
+
+def _encode(device: Device, command: Command) -> bytes:
+    match command:
+        case Dispatch():
+            return _record(device, command)
+        case Copy(dst, src):
+            return records.copy(_address(device, "dst", dst), _address(device, "src", src), dst.nbytes)
+        case Fill(dst, pattern, width):
+            return records.fill(_address(device, "dst", dst), dst.nbytes, pattern, width)
+        case Barrier():
+            return records.barrier()
+        case Wait(fence):
+            queue = fence.queue
+            if queue._device is not device:
+                raise ValueError(f"wait: the fence belongs to {queue._device.uri}, this queue to {device.uri}")
+            return records.wait(device._backend.queue_pointer(queue._handle), fence.value)
+        case Stamp(timestamp):
+            return records.timestamp(_address(device, "timestamp", timestamp.buffer))

@@ -1,0 +1,243 @@
+"""Device: the root of everything that lives on one device; made by `sparkle_drv.open`."""
+
+from __future__ import annotations
+
+import operator
+import os
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+from sparkle_drv import assets
+from sparkle_drv.backends.base import Backend, KernelSpec
+from sparkle_drv.core.array import Array, host_array
+from sparkle_drv.core.buffer import Buffer
+from sparkle_drv.core.kernel import Kernel, triple
+from sparkle_drv.core.pipeline import Pipeline
+from sparkle_drv.core.queue import Queue
+from sparkle_drv.core.retire import RetireList
+from sparkle_drv.core.signature import Arg, Signature, manifest_args, parse_args
+from sparkle_drv.core.storage import Storage
+from sparkle_drv.core.timestamp import Timestamp
+from sparkle_drv.errors import FORKED, DeviceLost
+from sparkle_drv.types import DeviceInfo, Memory, TilePlan
+
+
+class Device:
+    """Buffers, kernels and queues keep their device alive. Any thread may use it; `close` belongs to one."""
+
+    def __init__(self, uri: str, backend: Backend) -> None:
+        self.uri = uri
+        self.closed = False
+        self._backend = backend
+        self._epoch = 0  # grows when anything is closed: prepared work then checks itself again
+        self._pid = os.getpid()
+        self._retired = RetireList(backend)
+        self._storages: weakref.WeakSet[Storage] = weakref.WeakSet()
+        self._queues: weakref.WeakSet[Queue] = weakref.WeakSet()
+        self._kernels: weakref.WeakValueDictionary[int, Kernel] = weakref.WeakValueDictionary()
+        self._signatures: dict[tuple[Arg, ...], Signature] = {}
+        self._default_queue: Queue | None = None
+        self._finalizer = weakref.finalize(self, backend.close)
+
+    def __repr__(self) -> str:
+        return f"<Device {self.uri} {self.info.name!r}{' closed' if self.closed else ''}>"
+
+    def __enter__(self) -> Device:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _check_process(self) -> None:
+        if os.getpid() != self._pid:
+            raise DeviceLost(f"{self.uri}: {FORKED}")
+
+    def _check_open(self) -> None:
+        self._check_process()
+        if self.closed:
+            raise DeviceLost(f"{self.uri}: the device is closed")
+
+    @property
+    def info(self) -> DeviceInfo:
+        return self._backend.info
+
+    def _store(self, handle: Any, address: int, nbytes: int, memory: Memory, readonly: bool = False) -> Buffer:
+        storage = Storage(self, handle, address, nbytes, memory)
+        self._storages.add(storage)
+        return Buffer(storage, 0, nbytes, readonly=readonly)
+
+    def buffer(self, nbytes: int, memory: Memory = Memory.DEVICE) -> Buffer:
+        """`nbytes` bytes of zeroed memory, 64-byte aligned.
+
+        Raises OutOfDeviceMemory when it cannot fit; the device stays usable.
+        """
+        self._check_open()
+        if not hasattr(nbytes, "__index__"):
+            raise TypeError(f"nbytes: a whole number is wanted, got {nbytes!r}")
+        n = operator.index(nbytes)
+        if not 0 <= n < 1 << 63:
+            raise ValueError(f"nbytes: 0 or more is wanted, got {n}")
+        if not isinstance(memory, Memory):
+            raise TypeError(f"memory: one of {', '.join(map(str, Memory))} is wanted, got {memory!r}")
+        self._retired.drain()
+        allocation = self._backend.alloc(n, memory)
+        return self._store(allocation.handle, allocation.address, n, memory)
+
+    def import_buffer(self, fd: int, nbytes: int) -> Buffer:
+        """Memory that `Buffer.export` shared, from this or another process; the descriptor stays the caller's."""
+        self._check_open()
+        if not isinstance(nbytes, int) or nbytes <= 0:
+            raise ValueError(f"nbytes: more than 0 is wanted, got {nbytes!r}")
+        allocation = self._backend.import_(operator.index(fd), nbytes)
+        return self._store(allocation.handle, allocation.address, nbytes, Memory.SHARED)
+
+    def wrap(self, array: Any) -> Buffer:
+        """Host memory (numpy array, anything with a CPU `__dlpack__`) as a buffer without a copy; C-contiguous.
+
+        The array is kept alive; read-only arrays make read-only buffers.
+        """
+        self._check_open()
+        host = host_array("array", array)
+        if not host.flags.c_contiguous:
+            raise ValueError("array: a C-contiguous array is wanted; wrap makes no copies")
+        pointer = host.__array_interface__["data"][0]
+        allocation = self._backend.wrap(pointer, host.nbytes, host)
+        return self._store(
+            allocation.handle, allocation.address, host.nbytes, Memory.HOST, readonly=not host.flags.writeable
+        )
+
+    def array(self, data: Any, layout: str | None = None) -> Array:
+        """A copy of a numpy array (or CPU DLPack exporter) on the device, row-major, with its dtype and shape."""
+        self._check_open()
+        return Array.copied(self, host_array("data", data), layout)
+
+    def empty(self, shape: Any, dtype: Any, layout: str | None = None) -> Array:
+        """A new array of `shape` and `dtype`; zeros at first."""
+        return Array.empty(self, shape, dtype, layout)
+
+    def kernel(
+        self,
+        name: str | None = None,
+        *,
+        plan: TilePlan | None = None,
+        image: str | os.PathLike[str] | bytes | None = None,
+        entry: str | None = None,
+        args: str | None = None,
+        group_size: Any = None,
+        allow_spirv: bool = False,
+    ) -> Kernel:
+        """A kernel of the manifest by `name`, or a user's own from an image (path or bytes) with `entry` and `args`.
+
+        `args` are the types in order, "f32* f32* u32". Raises ImageError with the loader's words, ValueError for a name
+        or type that is not known, FileNotFoundError.
+        """
+        self._check_open()
+        if (name is None) == (image is None):
+            raise TypeError("kernel: either a manifest name or image=, entry= and args= are wanted")
+        self._retired.drain()
+        if name is not None:
+            return self._manifest_kernel(name, plan)
+        if not isinstance(entry, str) or not isinstance(args, str):
+            raise TypeError('kernel: image= needs entry="name" and args="f32* u32" (types in order)')
+        signature = self._signature(parse_args(args))
+        path, blob = ("", image) if isinstance(image, bytes) else (os.fspath(image or ""), b"")
+        if path and not os.path.isfile(path):
+            raise FileNotFoundError(f"image: no such file: {path}")
+        spec = KernelSpec(entry, entry, signature.native, path=path, image=blob, allow_spirv=allow_spirv)
+        size = (1, 1, 1) if group_size is None else group_size
+        return self._load(spec, signature, size, 3)
+
+    def _manifest_kernel(self, name: str, plan: TilePlan | None) -> Kernel:
+        if not isinstance(name, str):
+            raise TypeError(f"kernel: a name is wanted, got {name!r}")
+        kernels = assets.manifest()["kernels"]
+        entry = kernels.get(name)
+        if entry is None:
+            close = [k for k in kernels if k.startswith(name.split("_")[0])]
+            hint = f"; did you mean {', '.join(close)}?" if close else ""
+            raise ValueError(f"kernel: {name!r} is not in the manifest{hint}")
+        if self.info.backend not in entry["backends"]:
+            raise ValueError(f"kernel: {name} is not there for {self.info.backend}, only for {', '.join(entry['backends'])}")
+        signature = self._signature(manifest_args(entry["args"]))
+        spec = KernelSpec(name, name, signature.native, manifest=entry["backends"][self.info.backend], plan=plan)
+        return self._load(spec, signature, tuple(entry.get("group_size", (1, 1, 1))), entry.get("dims", 3))
+
+    def _load(self, spec: KernelSpec, signature: Signature, group_size: Any, dims: int) -> Kernel:
+        size = triple("group_size", group_size)
+        kernel = Kernel(self, spec.name, signature, self._backend.load(spec), size, dims)
+        self._kernels[kernel._pointer] = kernel
+        return kernel
+
+    def _signature(self, args: tuple[Arg, ...]) -> Signature:
+        if args not in self._signatures:
+            self._signatures[args] = Signature(args)
+        return self._signatures[args]
+
+    def _kernel_at(self, pointer: int) -> Kernel | None:
+        return self._kernels.get(pointer)
+
+    def queue(self, timing: bool = False) -> Queue:
+        """A new queue; `timing=True` keeps device times for `Fence.time_ns`."""
+        self._check_open()
+        queue = Queue(self, bool(timing))
+        self._queues.add(queue)
+        return queue
+
+    @property
+    def default_queue(self) -> Queue:
+        """The queue that buffers and ops use; opened at first use."""
+        if self._default_queue is None or self._default_queue.closed:
+            self._default_queue = self.queue()
+        return self._default_queue
+
+    def pipeline(self, depth: int = 3, make: Callable[..., Any] | None = None, queue: Queue | None = None) -> Pipeline:
+        """A ring of `depth` slots, each made by `make(device)` (or `make()`), see core/pipeline.py."""
+        self._check_open()
+        return Pipeline(self, depth, make, queue)
+
+    def timestamp(self) -> Timestamp:
+        """A place for `Commands.timestamp` to write the device clock to."""
+        return Timestamp(self.buffer(8, Memory.HOST))
+
+    def wait_idle(self, timeout_s: float = 30) -> None:
+        """Wait until every queue has reached what it was given."""
+        self._check_open()
+        for queue in list(self._queues):
+            if not queue.closed:
+                queue.fence(queue.submitted).wait(timeout_s)
+
+    @property
+    def idle(self) -> bool:
+        return all(queue.reached >= queue.submitted for queue in list(self._queues))
+
+    def live_counts(self) -> dict[str, int]:
+        """Objects of this device that are open or not yet freed, and native ones of the whole process."""
+        self._retired.drain()
+        counts = {
+            "buffers": sum(storage.device is not None for storage in list(self._storages)),
+            "kernels": sum(not kernel.closed for kernel in list(self._kernels.values())),
+            "queues": sum(not queue.closed for queue in list(self._queues)),
+            "retired": len(self._retired),
+        }
+        return {**counts, **{f"native_{k}": v for k, v in self._backend.live_counts().items()}}
+
+    def close(self, timeout_s: float = 30) -> None:
+        """Wait for the queues, then close everything that lives here; idempotent.
+
+        FenceTimeout when something still runs: its memory is kept, the device takes no more work.
+        """
+        if self.closed:
+            return
+        self._check_process()
+        self.closed = True
+        self._epoch += 1
+        for queue in list(self._queues):
+            queue.close(timeout_s)
+        for kernel in list(self._kernels.values()):
+            kernel.close()
+        for storage in list(self._storages):
+            storage.close()
+        self._retired.drain()
+        self._default_queue = None
+        self._finalizer()

@@ -1,0 +1,137 @@
+"""Why a launch was refused, argument by argument: runs only after the fast path has failed, and always raises."""
+
+from __future__ import annotations
+
+import errno
+import struct
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from sparkle_drv._native import ffi, lib
+from sparkle_drv.core.kernel import Kernel, triple
+from sparkle_drv.core.records import DISPATCH_HEAD
+from sparkle_drv.core.signature import SCALARS, Arg
+from sparkle_drv.errors import DeviceLost, check
+
+if TYPE_CHECKING:
+    from sparkle_drv.core.device import Device
+
+_RANGES = {"i32": (-(2**31), 2**31), "u32": (0, 2**32), "i64": (-(2**63), 2**63), "u64": (0, 2**64)}
+
+
+def refuse(
+    device: Device,
+    kernel: Any,
+    args: Sequence[Any],
+    groups: Any,
+    group_size: Any,
+    shared: Any,
+    rc: int = 0,
+    record: bytes = b"",
+    cause: BaseException | None = None,
+) -> NoReturn:
+    """Raise the error that names the argument, what was given and what is wanted."""
+    device._check_open()
+    if not isinstance(kernel, Kernel):
+        raise TypeError(f"kernel: a Kernel is wanted, got {_told(kernel)}")
+    if kernel.closed:
+        raise ValueError(f"kernel {kernel.name} is closed")
+    if kernel.device is not device:
+        raise ValueError(f"kernel {kernel.name} belongs to {kernel.device.uri}, this queue to {device.uri}")
+    if len(args) != len(kernel.args):
+        raise TypeError(f"{kernel.name}{kernel.signature!r} takes {len(kernel.args)} arguments, got {len(args)}")
+    for arg, given in zip(kernel.args, args):
+        (_pointer if arg.is_pointer else _scalar)(device, kernel, arg, given)
+    _grid(device, kernel, groups, group_size, shared)
+    if record:
+        _extents(kernel, record)
+    if rc == -errno.EINVAL and kernel.form == "routine":
+        raise ValueError(f"{kernel.name}{tuple(map(_brief, args))}: the kernel refused these arguments (EINVAL)")
+    if rc < 0:
+        check(rc, f"launch of {kernel.name}", device.uri)
+    raise cause or ValueError(f"{kernel.name}: refused without a known reason (code {rc})")
+
+
+def _told(given: object) -> str:
+    text = repr(given)
+    return f"{type(given).__name__} {text if len(text) <= 60 else text[:57] + '...'}"
+
+
+def _brief(given: object) -> object:
+    return given if isinstance(given, (int, float)) else type(given).__name__
+
+
+def _scalar(device: Device, kernel: Kernel, arg: Arg, given: Any) -> None:
+    where = f"{kernel.name}: argument {arg.name} ({arg.type})"
+    try:
+        struct.pack("=" + SCALARS[arg.type][0], given)
+    except OverflowError:
+        raise ValueError(f"{where}: {given!r} does not fit") from None
+    except (struct.error, TypeError):
+        low, high = _RANGES.get(arg.type, (0, 0))
+        if high and hasattr(given, "__index__") and not low <= given.__index__() < high:
+            raise ValueError(f"{where}: {given!r} does not fit, {low} to {high - 1} does") from None
+        wanted = "a whole number" if high else "a number"
+        raise TypeError(f"{where}: {wanted} is wanted, got {_told(given)}") from None
+
+
+def _pointer(device: Device, kernel: Kernel, arg: Arg, given: Any) -> None:
+    where = f"{kernel.name}: argument {arg.name} ({arg.type})"
+    if given is None:
+        if arg.optional:
+            return
+        raise TypeError(f"{where}: a Buffer or Array is wanted, got None")
+    if not hasattr(given, "_storage"):
+        raise TypeError(f"{where}: a Buffer or Array is wanted, got {_told(given)}")
+    if given.closed:
+        raise ValueError(f"{where}: the buffer is closed")
+    if given.device is not device:
+        raise ValueError(f"{where}: the buffer belongs to {given.device.uri}, this queue to {device.uri}")
+    if given.readonly and "w" in arg.access and arg.extent:
+        raise ValueError(f"{where}: it is written, and the buffer is read-only")
+
+
+def _grid(device: Device, kernel: Kernel, groups: Any, group_size: Any, shared: Any) -> None:
+    info = device.info
+    g = kernel.grid(groups)
+    s = kernel.group_size if group_size is None else triple("group_size", group_size)
+    for axis, n, most in zip("xyz", g, info.max_groups):
+        if not 0 <= n <= most:
+            raise ValueError(f"groups: {n} in {axis}; 0 to {most} are possible on {device.uri}")
+    threads = s[0] * s[1] * s[2]
+    limit = min(info.max_group_size, kernel.resources.max_group_size)
+    if min(s) < 1 or threads > limit:
+        raise ValueError(f"group_size: {s} makes {threads} threads; 1 to {limit} are possible on {device.uri}")
+    if kernel.form == "routine" and g[0] * g[1] * g[2] != 1:
+        raise ValueError(f"groups: {kernel.name} is a routine and takes one group, got {g}")
+    if any(n != 1 for n in (*g[kernel.dims :], *s[kernel.dims :])):
+        raise ValueError(f"groups: {kernel.name} has {kernel.dims} dimension(s), got groups {g} of {s}")
+    if not hasattr(shared, "__index__"):
+        raise TypeError(f"shared: a number of bytes is wanted, got {_told(shared)}")
+    if not 0 <= shared.__index__() <= info.max_shared_nbytes:
+        raise ValueError(f"shared: {shared} bytes; 0 to {info.max_shared_nbytes} are possible on {device.uri}")
+
+
+def _extents(kernel: Kernel, record: bytes) -> None:
+    bad, need = ffi.new("uint32_t *"), ffi.new("uint64_t *")
+    block = ffi.new("char[]", record[DISPATCH_HEAD.size :])
+    rc = lib.sp_signature_check(kernel.signature.native, block, bad, need)
+    if rc == 0:
+        return
+    arg = kernel.args[bad[0]]
+    where = f"{kernel.name}: argument {arg.name} ({arg.type})"
+    if rc == -errno.ERANGE:
+        pointers = [i for i, a in enumerate(kernel.args) if a.is_pointer]
+        at = len(record) - 8 * len(pointers) + 8 * pointers.index(bad[0])
+        have = struct.unpack_from("=Q", record, at)[0]
+        raise ValueError(f"{where}: {arg.extent} elements are {need[0]} bytes, the buffer has {have}")
+    if rc == -errno.EOVERFLOW:
+        raise ValueError(f"{where}: {arg.extent} elements do not fit into 64 bits")
+    raise ValueError(f"{where}: its extent {arg.extent!r} makes no sense for these arguments")
+
+
+def lost(device: Device, rc: int, call: str) -> NoReturn:
+    """A submission that native code refused although nothing was wrong with it: the device is closed, lost or full."""
+    device._check_open()
+    check(rc, call, device.uri)
+    raise DeviceLost(f"{device.uri}: {call} returned {rc}")

@@ -1,0 +1,113 @@
+"""Fence: a point (queue, value) on a queue's timeline; reached when the timeline is at or past it."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import time
+from collections.abc import Generator
+from typing import TYPE_CHECKING, Any
+
+from sparkle_drv.errors import FenceTimeout, KernelFault, check
+
+if TYPE_CHECKING:
+    from sparkle_drv.core.queue import Queue
+
+SLICE_NS = 100_000_000  # a C wait lasts at most this long, so that Ctrl-C is noticed
+_AWAIT_MOST_S = 0.005
+
+
+def timeout_ns(timeout_s: Any) -> int:
+    """Seconds to ns; TypeError or ValueError unless it is a finite number >= 0."""
+    try:
+        ns = float(timeout_s) * 1e9
+    except (TypeError, ValueError):
+        raise TypeError(f"timeout_s: a number of seconds is wanted, got {timeout_s!r}") from None
+    if not 0 <= ns < 1e19:
+        raise ValueError(f"timeout_s: a finite time of 0 s or more is wanted, got {timeout_s!r}")
+    return int(ns)
+
+
+class Fence:
+    """Immutable and cheap; fences of one queue are ordered by value."""
+
+    __slots__ = ("queue", "value")
+
+    def __init__(self, queue: Queue, value: int) -> None:
+        self.queue = queue
+        self.value = value
+
+    def __repr__(self) -> str:
+        return f"<Fence {self.value} of {self.queue!r}>"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Fence) and self.queue is other.queue and self.value == other.value
+
+    def __hash__(self) -> int:
+        return hash((id(self.queue), self.value))
+
+    def __lt__(self, other: Fence) -> bool:
+        if not isinstance(other, Fence):
+            return NotImplemented
+        if self.queue is not other.queue:
+            raise ValueError("fences of different queues have no order")
+        return self.value < other.value
+
+    @property
+    def done(self) -> bool:
+        """Has the timeline reached it? Never blocks; says nothing of failure, `wait` does."""
+        return self.queue.reached >= self.value
+
+    def wait(self, timeout_s: float = 30) -> Fence:
+        """Block until it is reached; returns itself.
+
+        Raises FenceTimeout with the submission decoded, KernelFault when that submission failed, DeviceLost.
+        """
+        queue = self.queue
+        left = timeout_ns(timeout_s)
+        deadline = time.monotonic_ns() + left
+        while True:
+            rc = queue._backend.wait(queue._handle, self.value, min(left, SLICE_NS))
+            if rc == 0:
+                queue._device._retired.drain()
+                return self
+            if rc != -errno.ETIMEDOUT:
+                raise self._error(rc)
+            left = deadline - time.monotonic_ns()
+            if left <= 0:
+                raise FenceTimeout(
+                    f"{queue._device.uri}: value {self.value} was not reached within {timeout_s} s (at {queue.reached})",
+                    queue.describe(self.value),
+                )
+
+    def _error(self, rc: int) -> Exception:
+        if rc in (-errno.ECHILD, -errno.ESHUTDOWN, -errno.ENODEV, -errno.ECANCELED):
+            try:
+                check(rc, "wait", self.queue._device.uri)
+            except Exception as error:
+                return error
+        name = errno.errorcode.get(-rc, str(-rc))
+        return KernelFault(f"{self.queue._device.uri}: submission {self.value} failed with {name}")
+
+    def __await__(self) -> Generator[Any, None, Fence]:
+        """Poll with growing pauses, at most 5 ms, so that a cancelled await leaves nothing behind; then raise as wait()."""
+        pause = 0.00005
+        while not self.done:
+            yield from asyncio.sleep(pause).__await__()
+            pause = min(pause * 2, _AWAIT_MOST_S)
+        return self.wait(0)
+
+    @property
+    def time_ns(self) -> int:
+        """Device time of this submission in ns; ValueError unless the queue was opened with timing=True.
+
+        Waits for the fence. The newest 4096 submissions of a queue are kept.
+        """
+        queue = self.queue
+        if not queue.timing:
+            raise ValueError("time_ns: open the queue with timing=True")
+        self.wait()
+        times = queue._backend.times(queue._handle, self.value)
+        if times is None:
+            raise ValueError(f"time_ns: the time of value {self.value} is not kept (any more)")
+        return times[1] - times[0]

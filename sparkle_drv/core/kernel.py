@@ -1,0 +1,154 @@
+"""Kernel: a loaded kernel, what it takes, and the packing of one dispatch record.
+
+`record` is the hot path of every launch: no check that a healthy launch would pass twice. When it fails, or when native
+code refuses the record, core/explain.py finds out what was wrong and says it.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from sparkle_drv.backends.base import Loaded
+from sparkle_drv.core.records import DISPATCH
+from sparkle_drv.core.signature import Arg, Signature
+from sparkle_drv.types import Resources
+
+if TYPE_CHECKING:
+    from sparkle_drv.core.device import Device
+
+_SCALAR, _READ, _WRITTEN = 0, 1, 2
+ONE = (1, 1, 1)
+
+
+class NeedsWrap(Exception):
+    """An argument in a pointer's place is no buffer; the queue may wrap it and try again."""
+
+
+class Kernel:
+    """Immutable until closed. Made by `Device.kernel`."""
+
+    __slots__ = (
+        "__weakref__", "_args_nbytes", "_device", "_finalizer", "_loaded", "_modes", "_nargs", "_owner", "_pack",
+        "_pointer", "_record_nbytes", "dims", "group_size", "name", "signature",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        device: Device,
+        name: str,
+        signature: Signature,
+        loaded: Loaded,
+        group_size: tuple[int, int, int],
+        dims: int = 3,
+    ) -> None:
+        self.name = name
+        self.signature = signature
+        self.group_size = group_size
+        self.dims = dims
+        self._device: Device | None = device  # None once closed
+        self._owner = device
+        self._loaded = loaded
+        self._pointer = loaded.pointer
+        self._modes = tuple(
+            (_WRITTEN if "w" in a.access and a.extent else _READ) if a.is_pointer else _SCALAR
+            for a in signature.args
+        )
+        self._nargs = len(self._modes)
+        self._pack = signature.pack.pack
+        self._record_nbytes = signature.record_nbytes
+        self._args_nbytes = signature.args_nbytes
+        backend = device._backend
+        handle = loaded.handle
+        self._finalizer = weakref.finalize(self, device._retired.retire, lambda: backend.unload(handle))
+
+    def __repr__(self) -> str:
+        return f"<Kernel {self.name}{self.signature!r}{' closed' if self.closed else ''}>"
+
+    def __enter__(self) -> Kernel:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def args(self) -> tuple[Arg, ...]:
+        return self.signature.args
+
+    @property
+    def form(self) -> str:
+        """ "grid" (groups of threads) or "routine" (one call that uses the whole device)."""
+        return self._loaded.form
+
+    @property
+    def resources(self) -> Resources:
+        """Registers, shared memory, spills, largest group; None where the driver does not tell."""
+        return self._loaded.resources
+
+    @property
+    def device(self) -> Device:
+        return self._owner
+
+    @property
+    def closed(self) -> bool:
+        return self._device is None
+
+    def record(
+        self, device: Device, args: Sequence[Any], groups: Any, group_size: Any, shared: int
+    ) -> bytes:
+        """One dispatch record (sp_cmd.h) of this kernel; raises NeedsWrap, or whatever packing raises."""
+        if len(args) != self._nargs:
+            raise TypeError("wrong number of arguments")
+        values = []
+        covered = []
+        for mode, a in zip(self._modes, args):
+            if mode:
+                try:
+                    storage = a._storage
+                    if storage.device is not device or (a._readonly and mode == _WRITTEN):
+                        raise ValueError("not usable here")
+                except AttributeError:
+                    if a is not None:
+                        raise NeedsWrap from None
+                    values.append(0)
+                    covered.append(0)
+                    continue
+                values.append(a._address)
+                covered.append(a.nbytes)
+            else:
+                values.append(a)
+        gx, gy, gz = groups if groups.__class__ is tuple and len(groups) == 3 else self.grid(groups)
+        sx, sy, sz = self.group_size if group_size is None else triple("group_size", group_size)
+        return self._pack(
+            DISPATCH, self._record_nbytes, self._pointer, gx, gy, gz, sx, sy, sz, shared, self._args_nbytes,
+            *values, *covered,
+        )  # fmt: skip
+
+    def grid(self, groups: Any) -> tuple[int, int, int]:
+        """`groups` as a triple; None is right for routines only."""
+        if groups is not None:
+            return triple("groups", groups)
+        if self.form == "routine":
+            return ONE
+        raise TypeError(f"{self.name}: groups= is wanted: the number of workgroups, as (x, y, z)")
+
+    def close(self) -> None:
+        """Idempotent. Launches in flight keep the code until they have ended."""
+        if self._device is not None:
+            self._device._epoch += 1
+            self._device = None
+            self._finalizer()
+
+
+def triple(what: str, value: Any) -> tuple[int, int, int]:
+    """An int or a sequence of one to three as (x, y, z), the missing ones 1; TypeError otherwise."""
+    parts = (value,) if hasattr(value, "__index__") else value
+    try:
+        numbers = [p.__index__() for p in parts]
+    except (AttributeError, TypeError):
+        raise TypeError(f"{what}: a whole number or up to three are wanted, got {value!r}") from None
+    if not 1 <= len(numbers) <= 3:
+        raise ValueError(f"{what}: one to three numbers are wanted, got {value!r}")
+    x, y, z = (numbers + [1, 1])[:3]
+    return x, y, z

@@ -1,0 +1,256 @@
+"""Queue: takes launches, command lists and copies, and gives each a value on its timeline.
+
+The lock that orders submissions is in native code; nothing here needs another. `launch` and `prepare` are the hot paths:
+they do what a healthy launch needs and leave the search for reasons to core/explain.py.
+"""
+
+from __future__ import annotations
+
+import operator
+import weakref
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from sparkle_drv.core.buffer import Buffer
+from sparkle_drv.core.commands import Commands
+from sparkle_drv.core.describe import describe
+from sparkle_drv.core.explain import lost, refuse
+from sparkle_drv.core.fence import Fence, timeout_ns
+from sparkle_drv.core.kernel import Kernel, NeedsWrap
+from sparkle_drv.errors import FenceTimeout, check
+
+if TYPE_CHECKING:
+    from sparkle_drv.core.device import Device
+
+_ETIMEDOUT = 110
+_NET_NS = 1_000_000_000  # how long a finalizer waits for work that nobody waited for
+
+
+class Queue:
+    """Made by `Device.queue`. Any thread may submit; values follow the order of submission."""
+
+    __slots__ = ("__weakref__", "_backend", "_device", "_finalizer", "_handle", "_launch", "_submit", "timing")
+
+    def __init__(self, device: Device, timing: bool) -> None:
+        backend = device._backend
+        self._device = device
+        self._backend = backend
+        self.timing = timing
+        self._handle = backend.open_queue(timing)
+        self._launch = backend.launch
+        self._submit = backend.submit
+        device._retired.queues[id(self._handle)] = self._handle
+        self._finalizer = weakref.finalize(self, _end, device._retired, self._handle, _NET_NS)
+
+    def __repr__(self) -> str:
+        return f"<Queue of {self._device.uri}{' closed' if self.closed else ''} at {self.reached}>"
+
+    def __enter__(self) -> Queue:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def device(self) -> Device:
+        return self._device
+
+    @property
+    def closed(self) -> bool:
+        return not self._finalizer.alive
+
+    @property
+    def submitted(self) -> int:
+        """The newest value given out."""
+        return self._backend.submitted(self._handle)
+
+    @property
+    def reached(self) -> int:
+        """The timeline now."""
+        return self._backend.reached(self._handle)
+
+    def fence(self, value: int) -> Fence:
+        """The fence of a value that `prepare`'s callable returned."""
+        if not 0 <= operator.index(value) <= self.submitted:
+            raise ValueError(f"fence: value {value} was never submitted here; 0 to {self.submitted} were")
+        return Fence(self, value)
+
+    def launch(
+        self, kernel: Kernel, *args: Any, groups: Any = None, group_size: Any = None, shared: int = 0
+    ) -> Fence:
+        """Run `kernel` once over `groups` workgroups of `group_size` threads; returns its fence.
+
+        Pointers are Buffers or Arrays of this device (numpy arrays too where memory is unified; None where the argument is
+        optional), scalars are numbers. Raises TypeError or ValueError before anything is submitted.
+        """
+        try:
+            if kernel._device is not self._device:
+                raise ValueError("closed, or of another device")
+            record = kernel.record(self._device, args, groups, group_size, shared)
+        except NeedsWrap:
+            return self._launch_wrapped(kernel, args, groups, group_size, shared)
+        except Exception as error:
+            refuse(self._device, kernel, args, groups, group_size, shared, cause=error)
+        value = self._launch(self._handle, record, len(record))
+        if value <= 0:
+            refuse(self._device, kernel, args, groups, group_size, shared, value, record)
+        return Fence(self, value)
+
+    def _launch_wrapped(self, kernel: Kernel, args: Any, groups: Any, group_size: Any, shared: int) -> Fence:
+        """Launch with numpy arrays (or DLPack exporters) in pointers' places, kept alive until the fence."""
+        wrapped = [self._wrapped(kernel, i, a) for i, a in enumerate(args)]
+        fence = self.launch(kernel, *wrapped, groups=groups, group_size=group_size, shared=shared)
+        self._device._retired.hold(self._handle, fence.value, *wrapped)
+        return fence
+
+    def _wrapped(self, kernel: Kernel, index: int, given: Any) -> Any:
+        arg = kernel.args[index]
+        if not arg.is_pointer or given is None or hasattr(given, "_storage"):
+            return given
+        where = f"{kernel.name}: argument {arg.name} ({arg.type})"
+        if not self._device.info.unified:
+            raise TypeError(
+                f"{where}: a Buffer or Array is wanted, got {type(given).__name__}; {self._device.uri} cannot read host "
+                "arrays, copy it with Device.array first"
+            )
+        try:
+            return self._device.wrap(given)
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"{where}: {error}") from None
+
+    def prepare(
+        self, kernel: Kernel, *args: Any, groups: Any = None, group_size: Any = None, shared: int = 0
+    ) -> Callable[[], int]:
+        """Check and pack once; the callable launches and returns the timeline value (`fence(value)` waits for it).
+
+        It keeps its kernel and arguments alive; if one of them is closed, the next call raises as `launch` would.
+        """
+        device, backend = self._device, self._backend
+        shape = (groups, group_size, shared)
+        prepared: Any = None
+        record = b""
+
+        def renew() -> int:
+            nonlocal prepared, record
+            try:
+                if kernel._device is not device:
+                    raise ValueError("closed, or of another device")
+                record = kernel.record(device, args, *shape)
+                prepared = backend.prepare(self._handle, record)
+            except Exception as error:
+                refuse(device, kernel, args, *shape, cause=error)
+            if isinstance(prepared, int):
+                refuse(device, kernel, args, *shape, prepared, record)
+            return device._epoch
+
+        epoch = renew()
+        run = backend.run
+
+        def go() -> int:
+            nonlocal epoch
+            if device._epoch != epoch:
+                epoch = renew()
+            value = run(prepared)
+            if value <= 0:
+                refuse(device, kernel, args, *shape, value, record)
+            return value
+
+        return go
+
+    def submit(self, commands: Commands) -> Fence:
+        """Replay a command list in order; one native call once it is encoded."""
+        if not isinstance(commands, Commands):
+            raise TypeError(f"submit: Commands are wanted, got {type(commands).__name__}")
+        records, nbytes = commands._encode(self._device)
+        value = self._submit(self._handle, records, nbytes)
+        if value <= 0:
+            lost(self._device, value, "submit")
+        return Fence(self, value)
+
+    def write(self, buffer: Buffer, array: Any) -> Fence:
+        """Copy a numpy array (any buffer, C order) to the start of `buffer`, after what was submitted before.
+
+        The array is staged: it may change as soon as this returns.
+        """
+        data = _bytes("array", array)
+        target = _target("buffer", buffer, data.nbytes, self._device)
+        if target.readonly:
+            raise ValueError("write: the buffer is read-only")
+        value, kept = self._backend.upload(self._handle, target.address, data)
+        return self._transferred(value, kept, "write")
+
+    def read(self, buffer: Buffer, out: Any) -> Fence:
+        """Copy the start of `buffer` into `out` (writable, C order), which is kept alive until the fence is reached."""
+        data = _bytes("out", out)
+        if data.readonly:
+            raise ValueError("out: a writable array is wanted")
+        source = _target("buffer", buffer, data.nbytes, self._device)
+        value, kept = self._backend.download(self._handle, source.address, data)
+        return self._transferred(value, (kept, data), "read")
+
+    def copy_peer(self, dst: Buffer, src: Buffer) -> Fence:
+        """Copy `src`, on another device of the same backend, to `dst` on this one; sizes must agree."""
+        target = _target("dst", dst, src.nbytes, self._device)
+        peer = src.device
+        if target.nbytes != src.nbytes or target.readonly:
+            raise ValueError(f"copy_peer: dst ({target.nbytes} bytes) cannot take all of src ({src.nbytes} bytes)")
+        if peer.info.backend != self._device.info.backend:
+            raise ValueError(f"copy_peer: {peer.uri} and {self._device.uri} are of different backends")
+        value = self._backend.copy_peer(self._handle, target.address, src.address, src.nbytes, peer._backend)
+        return self._transferred(value, (target, src), "copy_peer")
+
+    def _transferred(self, value: int, kept: object, call: str) -> Fence:
+        if value < 0:
+            lost(self._device, value, call)
+        if self.reached < value:
+            self._device._retired.hold(self._handle, value, kept)
+        return Fence(self, value)
+
+    def describe(self, value: int | None = None) -> str:
+        """What a submission in flight (the oldest unless `value` is given) is doing; "" when it has ended."""
+        progress = self._backend.describe(self._handle, self.reached + 1 if value is None else value)
+        return describe(self._device, progress) if progress else ""
+
+    def close(self, timeout_s: float = 30) -> None:
+        """Wait for what was submitted, then end; idempotent.
+
+        FenceTimeout when something still runs: the queue then takes no more work and may be closed again.
+        """
+        if self.closed:
+            return
+        rc = self._backend.close_queue(self._handle, timeout_ns(timeout_s))
+        if rc == -_ETIMEDOUT:
+            raise FenceTimeout(f"{self._device.uri}: a queue did not end within {timeout_s} s", self.describe())
+        self._finalizer.detach()
+        self._device._retired.queues.pop(id(self._handle), None)
+        self._device._retired.drain()
+        check(rc, "close of a queue", self._device.uri)
+
+
+def _end(retired: Any, handle: Any, timeout: int) -> None:
+    if retired.backend.close_queue(handle, timeout) == 0:
+        retired.queues.pop(id(handle), None)
+        retired.drain()
+
+
+def _bytes(what: str, array: Any) -> memoryview:
+    try:
+        view = memoryview(array)
+    except TypeError:
+        raise TypeError(f"{what}: a numpy array or other buffer is wanted, got {type(array).__name__}") from None
+    if not view.c_contiguous:
+        if view.readonly or what == "array":
+            return memoryview(view.tobytes())
+        raise ValueError(f"{what}: a C-contiguous array is wanted")
+    return view.cast("B") if view.nbytes else memoryview(b"" if view.readonly else bytearray())
+
+
+def _target(what: str, given: Any, nbytes: int, device: Device) -> Buffer:
+    buffer = given if isinstance(given, Buffer) else getattr(given, "buffer", None)
+    if not isinstance(buffer, Buffer):
+        raise TypeError(f"{what}: a Buffer or Array is wanted, got {type(given).__name__}")
+    if buffer.device is not device:
+        raise ValueError(f"{what}: it belongs to {buffer.device.uri}, this queue to {device.uri}")
+    if nbytes > buffer.nbytes:
+        raise ValueError(f"{what}: {nbytes} bytes do not fit into its {buffer.nbytes}")
+    return buffer

@@ -1,0 +1,95 @@
+"""URI scheme -> backend class, imported when first asked for; plug-ins by entry point, test equipment by `register`."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections.abc import Callable
+from typing import Any
+
+from sparkle_drv.backends.base import Settings
+from sparkle_drv.core import settings
+from sparkle_drv.core.device import Device
+from sparkle_drv.errors import DeviceNotFound, SparkleError
+from sparkle_drv.types import DeviceInfo, Found
+
+ENTRY_POINTS = "sparkle_drv.backends"
+ALIASES = {"nvidia": "cuda", "amd": "amdgpu"}
+_URI = re.compile(r"([a-z][a-z0-9_]*)(?::([\w.#/-]+))?\Z")
+
+_builtin = {"cpu": "sparkle_drv.backends.cpu"}
+_registered: dict[str, Callable[[], Any]] = {}
+_failed: dict[str, str] = {}  # plug-ins that did not load, with why
+
+
+def register(scheme: str, load: Callable[[], Any]) -> None:
+    """Make `scheme:` known; `load()` returns the backend class (see backends/base.py) when first needed."""
+    if not _URI.match(scheme) or ":" in scheme:
+        raise ValueError(f"scheme: lower-case letters and digits are wanted, got {scheme!r}")
+    if scheme in _builtin:
+        raise ValueError(f"scheme: {scheme!r} is built in")
+    _registered[scheme] = load
+
+
+def unregister(scheme: str) -> None:
+    _registered.pop(scheme, None)
+
+
+def _load_plugins() -> None:
+    from importlib.metadata import entry_points
+
+    for point in entry_points(group=ENTRY_POINTS):
+        if point.name not in _registered and point.name not in _builtin:
+            _registered[point.name] = point.load
+
+
+def _backend(scheme: str) -> Any:
+    if scheme in _builtin:
+        return importlib.import_module(_builtin[scheme]).BACKEND
+    if scheme not in _registered:
+        _load_plugins()
+    if scheme not in _registered:
+        raise DeviceNotFound(f"no backend is called {scheme!r}; there are {', '.join(sorted({*_builtin, *_registered}))}")
+    return _registered[scheme]()
+
+
+def parse(uri: str) -> tuple[str, str]:
+    """(scheme, rest) of "cpu", "egl:0", "emu:gfx1036#1"; aliases resolved. TypeError, ValueError."""
+    if not isinstance(uri, str):
+        raise TypeError(f"uri: text such as 'cpu' or 'cuda:0' is wanted, got {uri!r}")
+    match = _URI.match(uri.strip())
+    if not match:
+        raise ValueError(f"uri: {uri!r} is not of the form 'backend' or 'backend:which'")
+    return ALIASES.get(match[1], match[1]), match[2] or ""
+
+
+def open_device(uri: str) -> Device:
+    """Open a device; DeviceNotFound says what was tried."""
+    scheme, rest = parse(uri)
+    full = f"{scheme}:{rest}" if rest else scheme
+    backend = _backend(scheme).open(full, settings.read())
+    return Device(backend.info.uri, backend)
+
+
+def discover() -> list[Found]:
+    """Every node of every backend, usable or not, with the reason why not."""
+    known = settings.read()
+    _load_plugins()
+    found: list[Found] = []
+    for scheme in [*_builtin, *sorted(_registered)]:
+        found += _discover_one(scheme, known)
+    return found
+
+
+def _discover_one(scheme: str, known: Settings) -> list[Found]:
+    try:
+        return list(_backend(scheme).discover(known))
+    except (SparkleError, ImportError, OSError, AttributeError, TypeError, ValueError) as error:
+        reason = f"{type(error).__name__}: {error}"
+        return [Found(scheme, scheme, reason=reason, advice="the backend itself failed: reinstall or remove it")]
+
+
+def devices() -> list[DeviceInfo]:
+    """Usable devices, best first: GPUs before the CPU, hardware before software, then by compute units."""
+    usable = [found.info for found in discover() if found.info is not None]
+    return sorted(usable, key=lambda i: (i.emulated, i.software, i.kind != "gpu", -i.compute_units, i.uri))

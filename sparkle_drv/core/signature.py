@@ -1,0 +1,176 @@
+"""What a kernel takes: argument types, how they are packed, how far each pointer must reach.
+
+Parses the manifest's arguments and the text form of user kernels ("f32* f32 u32"), and compiles extents ("m*k",
+"span(m, rsa, k, csa)") into the postfix program that native/core/signature.c runs. Called by core/kernel.py.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sparkle_drv._native import ffi, lib
+
+# struct code and size of each scalar type; half and byte types exist behind pointers only.
+SCALARS = {"f32": ("f", 4), "f64": ("d", 8), "i32": ("i", 4), "u32": ("I", 4), "i64": ("q", 8), "u64": ("Q", 8)}
+ELEMENTS = {**{k: n for k, (_, n) in SCALARS.items()}, "u8": 1, "i8": 1, "u16": 2, "i16": 2, "f16": 2, "bf16": 2}
+
+_TOKEN = re.compile(r"\s*(?:(\d+)|([A-Za-z_]\w*)|([-+*/(),]))")
+_BINARY = {"+": (1, "ADD"), "-": (1, "SUB"), "*": (2, "MUL"), "/": (2, "DIV")}
+
+
+@dataclass(frozen=True)
+class Arg:
+    """One argument; `type` is "f32" or "f32*", `extent` counts elements behind a pointer."""
+
+    name: str
+    type: str
+    access: str = "rw"
+    optional: bool = False
+    extent: str = ""
+
+    @property
+    def is_pointer(self) -> bool:
+        return self.type.endswith("*")
+
+    @property
+    def nbytes(self) -> int:
+        return 8 if self.is_pointer else SCALARS[self.type][1]
+
+    @property
+    def element_nbytes(self) -> int:
+        return ELEMENTS[self.type.rstrip("*")]
+
+
+def parse_args(text: str) -> tuple[Arg, ...]:
+    """Arguments from "f32* x, u32 n" or "f32* u32"; ValueError names the type that is not known."""
+    args = []
+    for i, part in enumerate(text.replace(",", " , ").replace("*", "* ").split()):
+        if part == ",":
+            continue
+        if part == "*" and args and not args[-1].is_pointer:
+            args[-1] = Arg(args[-1].name, args[-1].type + "*")
+        elif part.rstrip("*") in ELEMENTS:
+            args.append(Arg(f"arg{len(args)}", part))
+        elif args and part.isidentifier() and args[-1].name == f"arg{len(args) - 1}" and i:
+            args[-1] = Arg(part, args[-1].type)
+        else:
+            raise ValueError(f"args: {part!r} in {text!r} is no type; known: {', '.join(ELEMENTS)}, each also with *")
+    for arg in args:
+        if not arg.is_pointer and arg.type not in SCALARS:
+            raise ValueError(f"args: {arg.type} in {text!r} can only stand behind a pointer ({arg.type}*)")
+    return tuple(args)
+
+
+def manifest_args(entries: Sequence[Mapping[str, Any]]) -> tuple[Arg, ...]:
+    return tuple(Arg(**entry) for entry in entries)
+
+
+class _Extent:
+    """Recursive descent over + - * / (rounding up), parentheses and span(n1, s1, n2, s2)."""
+
+    def __init__(self, text: str, names: Mapping[str, int]) -> None:
+        self.text, self.names = text, names
+        self.steps: list[tuple[int, int]] = []
+        self.tokens = self._tokens()
+        self._expression(0)
+        if self.tokens:
+            raise ValueError(f"extent {text!r}: {self.tokens[0]!r} is one too many")
+
+    def _tokens(self) -> list[str]:
+        tokens, at = [], 0
+        while self.text[at:].strip():
+            found = _TOKEN.match(self.text, at)
+            if not found:
+                raise ValueError(f"extent {self.text!r}: cannot read {self.text[at:]!r}")
+            tokens.append(found.group().strip())
+            at = found.end()
+        return tokens
+
+    def _take(self, wanted: str = "") -> str:
+        token = self.tokens.pop(0) if self.tokens else ""
+        if not token or (wanted and token != wanted):
+            raise ValueError(f"extent {self.text!r}: expected {wanted or 'a value'}, got {token or 'the end'}")
+        return token
+
+    def _expression(self, floor: int) -> None:
+        self._value()
+        while self.tokens and self.tokens[0] in _BINARY and _BINARY[self.tokens[0]][0] > floor:
+            rank, op = _BINARY[self._take()]
+            self._expression(rank)
+            self.steps.append((getattr(lib, f"SP_EXTENT_{op}"), 0))
+
+    def _value(self) -> None:
+        token = self._take()
+        if token == "(":
+            self._expression(0)
+            self._take(")")
+        elif token == "span":
+            for i in range(4):
+                self._take("," if i else "(")
+                self._expression(0)
+            self._take(")")
+            self.steps.append((lib.SP_EXTENT_SPAN, 0))
+        elif token.isdigit():
+            self.steps.append((lib.SP_EXTENT_CONST, int(token)))
+        elif token in self.names:
+            self.steps.append((lib.SP_EXTENT_ARG, self.names[token]))
+        else:
+            known = ", ".join(self.names) or "none"
+            raise ValueError(f"extent {self.text!r}: {token!r} is no integer argument; known: {known}")
+
+
+class Signature:
+    """Arguments with their packing.
+
+    `pack` (a struct.Struct) packs one dispatch record: kind, nbytes, kernel, groups x3, group_size x3, shared, args
+    nbytes, then the arguments in natural C alignment, then the bytes covered by each pointer. `native` is the same for C.
+    """
+
+    def __init__(self, args: Sequence[Arg]) -> None:
+        if len(args) > lib.SP_MAX_ARGS:
+            raise ValueError(f"args: {len(args)} arguments; at most {lib.SP_MAX_ARGS} are possible")
+        self.args = tuple(args)
+        self.is_pointer = tuple(a.is_pointer for a in args)
+        self.npointers = sum(self.is_pointer)
+        layout, self.offsets, self.args_nbytes = self._layout()
+        self.args_struct = struct.Struct("=" + layout)
+        self.pack = struct.Struct("=IIQ8I" + layout + f"{self.npointers}Q")
+        self.record_nbytes = self.pack.size
+        self.native = self._native()
+
+    def __repr__(self) -> str:
+        return "(" + ", ".join(f"{a.type} {a.name}" for a in self.args) + ")"
+
+    def _layout(self) -> tuple[str, tuple[int, ...], int]:
+        layout, offsets, at = "", [], 0
+        for a in self.args:
+            pad = -at % a.nbytes
+            layout += "x" * pad + ("Q" if a.is_pointer else SCALARS[a.type][0])
+            offsets.append(at + pad)
+            at += pad + a.nbytes
+        return layout + "x" * (-at % 8), tuple(offsets), at + -at % 8
+
+    def _native(self) -> Any:
+        sig = ffi.new("struct sp_signature *")
+        sig.nargs, sig.npointers, sig.args_nbytes = len(self.args), self.npointers, self.args_nbytes
+        integers = {a.name: i for i, a in enumerate(self.args) if a.type in ("u32", "u64")}
+        at = 0
+        for i, a in enumerate(self.args):
+            c = sig.args[i]
+            c.nbytes, c.offset = a.nbytes, self.offsets[i]
+            if not a.is_pointer:
+                continue
+            c.is_pointer, c.is_optional, c.element_nbytes = 1, a.optional, a.element_nbytes
+            sig.checked = 1
+            steps = _Extent(a.extent, integers).steps if a.extent else []
+            c.program_at, c.program_count = at, len(steps)
+            for op, operand in steps:
+                if at == lib.SP_MAX_EXTENT_OPS:
+                    raise ValueError(f"args: the extents of {self!r} need more than {lib.SP_MAX_EXTENT_OPS} steps")
+                sig.program[at].op, sig.program[at].operand = op, operand
+                at += 1
+        return sig

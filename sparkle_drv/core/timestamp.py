@@ -1,0 +1,28 @@
+"""Timestamp: eight bytes into which a command list writes the device clock."""
+
+from __future__ import annotations
+
+import struct
+
+from sparkle_drv.core.buffer import Buffer
+from sparkle_drv.types import Memory
+
+
+class Timestamp:
+    """Made by `Device.timestamp`; written by `Commands.timestamp`; `ns` is 0 until then."""
+
+    __slots__ = ("buffer",)
+
+    def __init__(self, buffer: Buffer) -> None:
+        if buffer.memory is Memory.DEVICE:
+            raise ValueError("a timestamp lives in host memory")
+        self.buffer = buffer
+
+    @property
+    def ns(self) -> int:
+        """The device clock in ns; on cpu that of time.monotonic_ns(). Wait for the list's fence first."""
+        with self.buffer.map() as view:
+            return int(struct.unpack("=Q", view)[0])
+
+    def close(self) -> None:
+        self.buffer.close()
