@@ -1,0 +1,181 @@
+/* The argument structs of the built-in kernels, in the order of shaders/manifest.json with natural C alignment: what the
+ * packed arguments of a dispatch record look like. Kernels read them, table.c takes their sizes, nobody else needs them.
+ * Pointers may be aligned to their element only. tests/unit/test_kernel_table.py compares the sizes with the manifest. */
+#ifndef SP_CPU_ARGS_H
+#define SP_CPU_ARGS_H
+#include <stdint.h>
+
+/* noop has no arguments and therefore no struct. */
+struct sp_args_busy_u32 {
+    uint32_t *y;
+    uint32_t iters;
+};
+
+#define SP_ARGS_FILL(name, T)                                                                                          \
+    struct sp_args_##name {                                                                                            \
+        T *y;                                                                                                          \
+        T a;                                                                                                           \
+        uint32_t n;                                                                                                    \
+    }
+#define SP_ARGS_UNARY(name, T)                                                                                         \
+    struct sp_args_##name {                                                                                            \
+        T *y;                                                                                                          \
+        const T *x;                                                                                                    \
+        uint32_t n;                                                                                                    \
+    }
+#define SP_ARGS_BINARY(name, T)                                                                                        \
+    struct sp_args_##name {                                                                                            \
+        T *z;                                                                                                          \
+        const T *x;                                                                                                    \
+        const T *y;                                                                                                    \
+        uint32_t n;                                                                                                    \
+    }
+#define SP_ARGS_AXPBY(name, T)                                                                                         \
+    struct sp_args_##name {                                                                                            \
+        T *y;                                                                                                          \
+        const T *x;                                                                                                    \
+        T a;                                                                                                           \
+        T b;                                                                                                           \
+        uint32_t n;                                                                                                    \
+    }
+
+SP_ARGS_UNARY(copy_f32, float);
+SP_ARGS_FILL(fill_f32, float);
+SP_ARGS_BINARY(vecadd_f32, float);
+SP_ARGS_UNARY(copy_f64, double);
+SP_ARGS_FILL(fill_f64, double);
+SP_ARGS_BINARY(vecadd_f64, double);
+SP_ARGS_UNARY(copy_i32, int32_t);
+SP_ARGS_FILL(fill_i32, int32_t);
+SP_ARGS_BINARY(vecadd_i32, int32_t);
+struct sp_args_saxpy_f32 {
+    float *y;
+    const float *x;
+    float a;
+    uint32_t n;
+};
+SP_ARGS_AXPBY(axpby_f32, float);
+SP_ARGS_AXPBY(axpby_f64, double);
+SP_ARGS_UNARY(relu_f32, float);
+SP_ARGS_UNARY(relu_f64, double);
+SP_ARGS_UNARY(relu_i32, int32_t);
+SP_ARGS_UNARY(abs_f32, float);
+SP_ARGS_UNARY(abs_f64, double);
+SP_ARGS_UNARY(abs_i32, int32_t);
+SP_ARGS_UNARY(neg_f32, float);
+SP_ARGS_UNARY(neg_f64, double);
+SP_ARGS_UNARY(neg_i32, int32_t);
+SP_ARGS_UNARY(exp_f32, float);
+SP_ARGS_UNARY(exp_f64, double);
+SP_ARGS_UNARY(tanh_f32, float);
+SP_ARGS_UNARY(tanh_f64, double);
+
+#define SP_ARGS_MAP(name, T)                                                                                           \
+    struct sp_args_##name {                                                                                            \
+        T *y;                                                                                                          \
+        const T *x[8]; /* x0..x7 of the manifest */                                                                    \
+        const uint32_t *program;                                                                                       \
+        const T *consts;                                                                                               \
+        uint32_t nops;                                                                                                 \
+        uint32_t nconsts;                                                                                              \
+        uint32_t n;                                                                                                    \
+    }
+SP_ARGS_MAP(map_f32, float);
+SP_ARGS_MAP(map_f64, double);
+SP_ARGS_MAP(map_i32, int32_t);
+
+#define SP_ARGS_GEMM(name, T)                                                                                          \
+    struct sp_args_##name {                                                                                            \
+        T *c;                                                                                                          \
+        const T *a;                                                                                                    \
+        const T *b;                                                                                                    \
+        const T *bias;                                                                                                 \
+        uint32_t m;                                                                                                    \
+        uint32_t n;                                                                                                    \
+        uint32_t k;                                                                                                    \
+        uint32_t rsa;                                                                                                  \
+        uint32_t csa;                                                                                                  \
+        uint32_t rsb;                                                                                                  \
+        uint32_t csb;                                                                                                  \
+        uint32_t rsc;                                                                                                  \
+        uint32_t act;                                                                                                  \
+    }
+SP_ARGS_GEMM(gemm_f32, float);
+SP_ARGS_GEMM(gemm_f64, double);
+
+struct sp_args_conv2d_f32 {
+    float *y;
+    const float *x;
+    const float *w;
+    const float *bias;
+    uint32_t n;
+    uint32_t c;
+    uint32_t h;
+    uint32_t w_in;
+    uint32_t oc;
+    uint32_t kh;
+    uint32_t kw;
+    uint32_t oh;
+    uint32_t ow;
+    uint32_t sh;
+    uint32_t sw;
+    uint32_t ph;
+    uint32_t pw;
+    uint32_t dh;
+    uint32_t dw;
+    uint32_t groups;
+    uint32_t nhwc;
+    uint32_t act;
+};
+
+#define SP_ARGS_REDUCE(name, T, R)                                                                                     \
+    struct sp_args_##name {                                                                                            \
+        R *y;                                                                                                          \
+        const T *x;                                                                                                    \
+        uint32_t outer;                                                                                                \
+        uint32_t n;                                                                                                    \
+        uint32_t inner;                                                                                                \
+    }
+SP_ARGS_REDUCE(reduce_sum_f32, float, float);
+SP_ARGS_REDUCE(reduce_sum_f64, double, double);
+SP_ARGS_REDUCE(reduce_sum_i32, int32_t, int64_t);
+SP_ARGS_REDUCE(reduce_max_f32, float, float);
+SP_ARGS_REDUCE(reduce_max_f64, double, double);
+SP_ARGS_REDUCE(reduce_max_i32, int32_t, int32_t);
+SP_ARGS_REDUCE(reduce_min_f32, float, float);
+SP_ARGS_REDUCE(reduce_min_f64, double, double);
+SP_ARGS_REDUCE(reduce_min_i32, int32_t, int32_t);
+
+#define SP_ARGS_LAYOUT(name)                                                                                           \
+    struct sp_args_##name {                                                                                            \
+        float *y;                                                                                                      \
+        const float *x;                                                                                                \
+        uint32_t n;                                                                                                    \
+        uint32_t c;                                                                                                    \
+        uint32_t h;                                                                                                    \
+        uint32_t w;                                                                                                    \
+    }
+#define SP_ARGS_BLOCKED(name)                                                                                          \
+    struct sp_args_##name {                                                                                            \
+        float *y;                                                                                                      \
+        const float *x;                                                                                                \
+        uint32_t n;                                                                                                    \
+        uint32_t c;                                                                                                    \
+        uint32_t h;                                                                                                    \
+        uint32_t w;                                                                                                    \
+        uint32_t block;                                                                                                \
+    }
+SP_ARGS_LAYOUT(nchw_to_nhwc_f32);
+SP_ARGS_LAYOUT(nhwc_to_nchw_f32);
+SP_ARGS_BLOCKED(nchw_to_blocked_f32);
+SP_ARGS_BLOCKED(blocked_to_nchw_f32);
+
+struct sp_args_peak_fma_f32 {
+    uint64_t *flops;
+    uint32_t iters;
+};
+struct sp_args_peak_fma_f64 {
+    uint64_t *flops;
+    uint32_t iters;
+};
+#endif
