@@ -30,10 +30,9 @@ def say(text: str) -> None:
     print(f"setup: {text}", flush=True)
 
 
-def run(*command: str, **env: str) -> None:
+def run(*command: str) -> None:
     """Runs a command that must succeed; its words go to our output, it can ask nothing."""
-    environment = {**os.environ, **env}
-    subprocess.run(command, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, check=True)
+    subprocess.run(command, cwd=ROOT, stdin=subprocess.DEVNULL, check=True)
 
 
 def missing_packages() -> list[str]:
@@ -45,7 +44,7 @@ def missing_packages() -> list[str]:
         "gcc": shutil.which(compiler) is not None,
         "libc6-dev": Path("/usr/include/stdio.h").exists(),
         f"{python}-dev": Path(sysconfig.get_path("include"), "Python.h").exists(),
-        f"{python}-venv": VENV.exists()
+        f"{python}-venv": STAMP.exists()
         or subprocess.run(ensurepip, capture_output=True, check=False).returncode == 0,
     }
     return [name for name, found in present.items() if not found]
@@ -60,17 +59,21 @@ def ensure_system() -> None:
         say(f"missing here; install with: sudo apt-get install {' '.join(missing)}")
         return
     say(f"apt-get install {' '.join(missing)}")
-    apt = ("apt-get", "-qq", "-o", "Dpkg::Use-Pty=0")
-    try:
-        run(*apt, "update", DEBIAN_FRONTEND="noninteractive")
-        run(
-            *apt,
-            *("install", "-y", "--no-install-recommends"),
-            *missing,
-            DEBIAN_FRONTEND="noninteractive",
+    quiet = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    install = ("-y", "--no-install-recommends", "install", *missing)
+    for step in (("update",), install):
+        done = subprocess.run(
+            ("apt-get", "-q", *step),
+            env=quiet,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
         )
-    except subprocess.CalledProcessError as error:
-        say(f"apt-get ended with status {error.returncode}; going on without {' '.join(missing)}")
+        if done.returncode:
+            say(f"{done.stdout}\napt-get failed; going on without {' '.join(missing)}")
+            return
 
 
 def wanted_stamp() -> list[str]:
@@ -90,13 +93,12 @@ def ensure_venv() -> None:
         run(str(PYTHON), "-m", "venv", str(VENV))
     STAMP.unlink(missing_ok=True)
     say(f"installing sparkle_drv[{EXTRAS}] into .venv")
-    pip = (str(VENV / "bin" / "python"), "-m", "pip", "install", "-qq")
-    quiet = {"PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_NO_INPUT": "1"}
-    run(*pip, "setuptools>=77.0.3", "wheel", "cffi>=1.16", **quiet)
+    pip = (str(VENV / "bin" / "python"), "-m", "pip", "install", "-qq", "--no-input")
+    run(*pip, "setuptools>=77.0.3", "wheel", "cffi>=1.16")
     build()  # before the editable install, which hides what the compiler says
     # compat: a path in a .pth file; the default puts a finder into every start of the interpreter
     editable = ("--no-build-isolation", "--config-settings", "editable_mode=compat", "--editable")
-    run(*pip, *editable, f".[{EXTRAS}]", **quiet)
+    run(*pip, *editable, f".[{EXTRAS}]")
     STAMP.write_text("\n".join(wanted) + "\n")
 
 
