@@ -87,7 +87,7 @@ def _pointer(device: Device, kernel: Kernel, arg: Arg, given: Any) -> None:
         raise ValueError(f"{where}: the buffer is closed")
     if given.device is not device:
         raise ValueError(f"{where}: the buffer belongs to {given.device.uri}, this queue to {device.uri}")
-    if given.readonly and "w" in arg.access and arg.extent:
+    if given.readonly and arg.is_written:
         raise ValueError(f"{where}: it is written, and the buffer is read-only")
 
 

@@ -11,15 +11,15 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from sparkle_drv.backends.base import Loaded
-from sparkle_drv.core.records import DISPATCH
+from sparkle_drv.core.records import DISPATCH, DISPATCH_HEAD
 from sparkle_drv.core.signature import Arg, Signature
 from sparkle_drv.types import Resources
 
 if TYPE_CHECKING:
     from sparkle_drv.core.device import Device
 
-_SCALAR, _READ, _WRITTEN = 0, 1, 2
 ONE = (1, 1, 1)
+_MOST_HEADS = 256
 
 
 class NeedsWrap(Exception):
@@ -30,8 +30,8 @@ class Kernel:
     """Immutable until closed. Made by `Device.kernel`."""
 
     __slots__ = (
-        "__weakref__", "_args_nbytes", "_device", "_finalizer", "_loaded", "_modes", "_nargs", "_owner", "_pack",
-        "_pointer", "_record_nbytes", "dims", "group_size", "name", "signature",
+        "__weakref__", "_device", "_finalizer", "_heads", "_loaded", "_owner", "_pack", "_pointer", "dims",
+        "group_size", "name", "signature",
     )  # fmt: skip
 
     def __init__(
@@ -51,14 +51,8 @@ class Kernel:
         self._owner = device
         self._loaded = loaded
         self._pointer = loaded.pointer
-        self._modes = tuple(
-            (_WRITTEN if "w" in a.access and a.extent else _READ) if a.is_pointer else _SCALAR
-            for a in signature.args
-        )
-        self._nargs = len(self._modes)
-        self._pack = signature.pack.pack
-        self._record_nbytes = signature.record_nbytes
-        self._args_nbytes = signature.args_nbytes
+        self._pack = signature.pack
+        self._heads: dict[Any, bytes] = {}
         backend = device._backend
         handle = loaded.handle
         self._finalizer = weakref.finalize(self, device._retired.retire, lambda: backend.unload(handle))
@@ -95,35 +89,30 @@ class Kernel:
         return self._device is None
 
     def record(
-        self, device: Device, args: Sequence[Any], groups: Any, group_size: Any, shared: int
+        self, device: Device, args: Sequence[Any], groups: Any, group_size: Any, shared: Any
     ) -> bytes:
         """One dispatch record (sp_cmd.h) of this kernel; raises NeedsWrap, or whatever packing raises."""
-        if len(args) != self._nargs:
-            raise TypeError("wrong number of arguments")
-        values = []
-        covered = []
-        for mode, a in zip(self._modes, args):
-            if mode:
-                try:
-                    storage = a._storage
-                    if storage.device is not device or (a._readonly and mode == _WRITTEN):
-                        raise ValueError("not usable here")
-                except AttributeError:
-                    if a is not None:
-                        raise NeedsWrap from None
-                    values.append(0)
-                    covered.append(0)
-                    continue
-                values.append(a._address)
-                covered.append(a.nbytes)
-            else:
-                values.append(a)
-        gx, gy, gz = groups if groups.__class__ is tuple and len(groups) == 3 else self.grid(groups)
-        sx, sy, sz = self.group_size if group_size is None else triple("group_size", group_size)
-        return self._pack(
-            DISPATCH, self._record_nbytes, self._pointer, gx, gy, gz, sx, sy, sz, shared, self._args_nbytes,
-            *values, *covered,
-        )  # fmt: skip
+        try:
+            head = self._heads[groups, group_size, shared]
+        except (KeyError, TypeError):
+            head = self._head(groups, group_size, shared)
+        try:
+            return head + self._pack(device, args)
+        except AttributeError:
+            raise NeedsWrap from None
+
+    def _head(self, groups: Any, group_size: Any, shared: Any) -> bytes:
+        """The head of a record for one launch shape; the last few hundred shapes are kept."""
+        size = self.group_size if group_size is None else triple("group_size", group_size)
+        signature = self.signature
+        head = DISPATCH_HEAD.pack(
+            DISPATCH, signature.record_nbytes, self._pointer, *self.grid(groups), *size, shared, signature.args_nbytes
+        )
+        if len(self._heads) >= _MOST_HEADS:
+            self._heads.clear()
+        if not isinstance(groups, list) and not isinstance(group_size, list):
+            self._heads[groups, group_size, shared] = head
+        return head
 
     def grid(self, groups: Any) -> tuple[int, int, int]:
         """`groups` as a triple; None is right for routines only."""

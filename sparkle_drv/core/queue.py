@@ -17,6 +17,7 @@ from sparkle_drv.core.describe import describe
 from sparkle_drv.core.explain import lost, refuse
 from sparkle_drv.core.fence import Fence, timeout_ns
 from sparkle_drv.core.kernel import Kernel, NeedsWrap
+from sparkle_drv.core.signature import Arg
 from sparkle_drv.errors import FenceTimeout, check
 
 if TYPE_CHECKING:
@@ -98,16 +99,19 @@ class Queue:
 
     def _launch_wrapped(self, kernel: Kernel, args: Any, groups: Any, group_size: Any, shared: int) -> Fence:
         """Launch with numpy arrays (or DLPack exporters) in pointers' places, kept alive until the fence."""
-        wrapped = [self._wrapped(kernel, i, a) for i, a in enumerate(args)]
+        if len(args) != len(kernel.args):
+            refuse(self._device, kernel, args, groups, group_size, shared)
+        wrapped = [self._wrapped(arg, given, kernel.name) for arg, given in zip(kernel.args, args)]
+        if all(w is a for w, a in zip(wrapped, args)):
+            refuse(self._device, kernel, args, groups, group_size, shared)
         fence = self.launch(kernel, *wrapped, groups=groups, group_size=group_size, shared=shared)
         self._device._retired.hold(self._handle, fence.value, *wrapped)
         return fence
 
-    def _wrapped(self, kernel: Kernel, index: int, given: Any) -> Any:
-        arg = kernel.args[index]
+    def _wrapped(self, arg: Arg, given: Any, kernel: str) -> Any:
         if not arg.is_pointer or given is None or hasattr(given, "_storage"):
             return given
-        where = f"{kernel.name}: argument {arg.name} ({arg.type})"
+        where = f"{kernel}: argument {arg.name} ({arg.type})"
         if not self._device.info.unified:
             raise TypeError(
                 f"{where}: a Buffer or Array is wanted, got {type(given).__name__}; {self._device.uri} cannot read host "

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from sparkle_drv._native import ffi, lib
+from sparkle_drv.core.packing import packer
+from sparkle_drv.core.records import DISPATCH_HEAD
 
 # struct code and size of each scalar type; half and byte types exist behind pointers only.
 SCALARS = {"f32": ("f", 4), "f64": ("d", 8), "i32": ("i", 4), "u32": ("I", 4), "i64": ("q", 8), "u64": ("Q", 8)}
@@ -35,6 +37,11 @@ class Arg:
     @property
     def is_pointer(self) -> bool:
         return self.type.endswith("*")
+
+    @property
+    def is_written(self) -> bool:
+        """Known to be written: a manifest kernel's output. Of a user's pointer nothing is known."""
+        return self.is_pointer and bool(self.extent) and "w" in self.access
 
     @property
     def nbytes(self) -> int:
@@ -126,20 +133,22 @@ class _Extent:
 class Signature:
     """Arguments with their packing.
 
-    `pack` (a struct.Struct) packs one dispatch record: kind, nbytes, kernel, groups x3, group_size x3, shared, args
-    nbytes, then the arguments in natural C alignment, then the bytes covered by each pointer. `native` is the same for C.
+    A dispatch record is DISPATCH_HEAD (core/records.py), the arguments in natural C alignment padded to 8, then the bytes
+    covered by each pointer; `pack(device, args)` makes all but the head. `native` is the signature for C.
     """
 
     def __init__(self, args: Sequence[Arg]) -> None:
         if len(args) > lib.SP_MAX_ARGS:
             raise ValueError(f"args: {len(args)} arguments; at most {lib.SP_MAX_ARGS} are possible")
         self.args = tuple(args)
-        self.is_pointer = tuple(a.is_pointer for a in args)
-        self.npointers = sum(self.is_pointer)
+        self.npointers = sum(a.is_pointer for a in args)
         layout, self.offsets, self.args_nbytes = self._layout()
         self.args_struct = struct.Struct("=" + layout)
-        self.pack = struct.Struct("=IIQ8I" + layout + f"{self.npointers}Q")
-        self.record_nbytes = self.pack.size
+        payload = struct.Struct(f"={layout}{self.npointers}Q")
+        self.record_nbytes = DISPATCH_HEAD.size + payload.size
+        self.pack = packer(
+            [a.is_pointer for a in args], [a.is_written for a in args], [a.optional for a in args], payload
+        )
         self.native = self._native()
 
     def __repr__(self) -> str:
