@@ -1,0 +1,74 @@
+""".ci/run and the Makefile, as far as they can be tried without running the suite in the suite."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+CLOSING = "======= 3 passed, 1 failed in 0.1s ======="
+
+
+def run_ci(tmp_path: Path, recipe: str) -> tuple[int, list[str]]:
+    """.ci/run over a Makefile whose `test` is this recipe, with standard input closed."""
+    (tmp_path / ".ci").mkdir()
+    shutil.copy(ROOT / ".ci" / "run", tmp_path / ".ci")
+    (tmp_path / "Makefile").write_text(f"test:\n\t{recipe}\n")
+    done = subprocess.run(
+        ["bash", "-c", "exec bash .ci/run <&-"],
+        cwd=tmp_path,
+        env={**os.environ, "CI": "true"},
+        stdout=subprocess.PIPE,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    return done.returncode, done.stdout.splitlines()
+
+
+@pytest.mark.parametrize(("status", "expected"), [("true", 0), ("exit 5", 2)])
+def test_ci_passes_the_status_on_and_closes_with_pytests_line(tmp_path, status, expected):
+    recipe = f"@echo '{CLOSING}'; echo coverage; cat; {status}"
+    code, lines = run_ci(tmp_path, recipe)
+    assert code == expected
+    assert lines[-1] == CLOSING
+    assert "coverage" in lines
+
+
+def test_ci_fails_when_nothing_ran(tmp_path):
+    code, _ = run_ci(tmp_path, "@false")
+    assert code != 0
+
+
+def test_every_make_target_is_declared_and_helped():
+    done = subprocess.run(
+        ["make", "--no-print-directory", "help"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout
+    offered = {line.split()[0] for line in done.splitlines()}
+    wanted = "quick help build bench test perf wheel docs asan loc test-fresh clean"
+    assert offered == set(wanted.split())
+    phony = next(x for x in (ROOT / "Makefile").read_text().splitlines() if x.startswith(".PHONY"))
+    assert offered <= set(phony.split())
+
+
+@pytest.mark.parametrize("script", [".ci/run", "tools/test_fresh.sh"])
+def test_scripts_parse(script):
+    subprocess.run(["bash", "-n", str(ROOT / script)], check=True)
+
+
+def test_loc_counts_layers(tmp_path):
+    (tmp_path / "native" / "cpu").mkdir(parents=True)
+    (tmp_path / "native" / "cpu" / "a.c").write_text("x\n" * 3)
+    (tmp_path / "native" / "cpu" / "b.c").write_text("x\n" * 401)
+    done = subprocess.run(
+        ["python3", str(ROOT / "tools" / "loc.py"), "--root", str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.splitlines()
+    assert done[1].split() == ["native/cpu", "2", "404", "202", "401", "native/cpu/b.c"]
+    assert done[-1] == "over 400: 401 native/cpu/b.c"
