@@ -4,3 +4,12 @@ numpy arrays in: synchronous, numpy arrays out. core.Array in: asynchronous on d
 Array out with `.fence` set. `ref` holds the float64 references, `tiles` the tile plans. Imported by
 `sparkle_drv` only when somebody first says `sparkle_drv.ops`, because this layer needs numpy.
 """
+
+from . import ref, tiles
+from .conv2d import conv2d
+from .gemm import gemm
+from .layout import layout
+from .map import map
+from .reduce import reduce
+
+__all__ = ["conv2d", "gemm", "layout", "map", "reduce", "ref", "tiles"]

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from .expr import ARITY, Expression, fail, parse
 
@@ -36,14 +38,14 @@ def limits() -> Limits:
     return Limits(inputs=lib.SP_MAP_INPUTS, stack=lib.SP_MAP_STACK, opcodes=opcodes)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Program:
-    """`words` is what the kernel runs. Slot i of its inputs is the array called `inputs[i]`;
-    constant i is the number `constants[i]`, or the value of the scalar of that name when it is a
-    str."""
+    """`words` (u32, read-only) is what the kernel runs. Slot i of its inputs is the array called
+    `inputs[i]`; constant i is the number `constants[i]`, or the value of the scalar of that name
+    when it is a str."""
 
     expression: Expression
-    words: tuple[int, ...]
+    words: npt.NDArray[np.uint32]
     inputs: tuple[str, ...]
     constants: tuple[str | int | float, ...]
 
@@ -80,7 +82,9 @@ def compile_map(text: str, scalars: frozenset[str], dtype: str) -> Program:
             known = " ".join(sorted(I32_OPS))
             raise TypeError(_said(text, step.at, f"i32 has no {op}; it has {known}"))
         words.append(limit.opcodes[op] | slot << 8)
-    return Program(expression, tuple(words), inputs, tuple(value for _, value in constants))
+    packed = np.array(words, np.uint32)
+    packed.flags.writeable = False
+    return Program(expression, packed, inputs, tuple(value for _, value in constants))
 
 
 def _check_number(text: str, value: str | int | float, at: int, dtype: str) -> None:
@@ -103,7 +107,7 @@ def _said(text: str, at: int, what: str) -> str:
         return str(error)
 
 
-def decode(words: np.ndarray) -> list[tuple[str, int]]:
+def decode(words: npt.NDArray[Any]) -> list[tuple[str, int]]:
     """The (operation, slot) pairs of a program, for the oracle; ValueError for a number that is no
     operation."""
     names = {number: op for op, number in limits().opcodes.items()}

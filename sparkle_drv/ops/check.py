@@ -1,0 +1,91 @@
+"""Argument checks that the operations share; every message names the argument, what it got and what
+is wanted.
+
+Raises TypeError for what a thing is and ValueError for its size, before anything is submitted. No
+device here.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+U32 = 2**32 - 1  # kernels take sizes and strides as u32
+DTYPES = {np.dtype(np.float32): "f32", np.dtype(np.float64): "f64", np.dtype(np.int32): "i32"}
+ACTIVATIONS = {None: 0, "relu": 1, "tanh": 2, "sigmoid": 3}  # enum sp_activation
+
+
+def dtype(op: str, name: str, given: Any, wanted: Sequence[str]) -> str:
+    """ "f32", "f64" or "i32" when it is among `wanted`."""
+    tag = DTYPES.get(np.dtype(given), "")
+    if tag not in wanted:
+        known = " or ".join(str(d) for d, t in DTYPES.items() if t in wanted)
+        raise TypeError(f"{name}: {op} takes {known}, got {np.dtype(given)}")
+    return tag
+
+
+def same_dtype(name: str, given: Any, other: str, wanted: Any) -> None:
+    if given != wanted:
+        raise TypeError(f"{name}: {wanted} is wanted because {other} is, got {given}")
+
+
+def shape(name: str, given: tuple[int, ...], wanted: tuple[int, ...], why: str) -> None:
+    if given != wanted:
+        raise ValueError(f"{name}: shape {wanted} is wanted {why}, got {given}")
+
+
+def dims(name: str, given: tuple[int, ...], wanted: int, axes: str) -> None:
+    if len(given) != wanted:
+        raise ValueError(f"{name}: {wanted} dimensions {axes} are wanted, got shape {given}")
+
+
+def size(name: str, value: int) -> int:
+    """A size or stride that a kernel can be told."""
+    if value > U32:
+        raise ValueError(f"{name}: at most 2**32 - 1 is possible, got {value}")
+    return value
+
+
+def whole(name: str, given: Any, least: int) -> int:
+    """A whole number of at least `least`, bool excepted."""
+    try:
+        value = None if isinstance(given, (bool, np.bool_)) else operator.index(given)
+    except TypeError:
+        value = None
+    if value is None:
+        raise TypeError(f"{name}: a whole number is wanted, got {given!r}")
+    if value < least:
+        raise ValueError(f"{name}: {least} or more is wanted, got {value}")
+    return size(name, value)
+
+
+def pair(name: str, given: Any, least: int) -> tuple[int, int]:
+    """A whole number for both axes, or (vertical, horizontal)."""
+    if isinstance(given, (tuple, list)):
+        if len(given) != 2:
+            raise ValueError(
+                f"{name}: one number or two (vertical, horizontal) are wanted, got {given!r}"
+            )
+        return whole(name, given[0], least), whole(name, given[1], least)
+    value = whole(name, given, least)
+    return value, value
+
+
+def one_of(name: str, given: Any, known: Sequence[Any]) -> Any:
+    if not (given is None or isinstance(given, str)):
+        raise TypeError(f"{name}: {_or(known)} is wanted, got {given!r}")
+    if given not in known:
+        raise ValueError(f"{name}: {_or(known)} is wanted, got {given!r}")
+    return given
+
+
+def activation(given: Any) -> int:
+    return ACTIVATIONS[one_of("activation", given, tuple(ACTIVATIONS))]
+
+
+def _or(known: Sequence[Any]) -> str:
+    *most, last = (repr(k) for k in known)
+    return f"{', '.join(most)} or {last}" if most else last

@@ -1,0 +1,151 @@
+"""conv2d: 2-D cross-correlation in f32, NCHW or NHWC, with bias and activation.
+
+Checks arguments (geometry.py), asks tiles.py for a plan and launches conv2d_f32.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sparkle_drv.core.array import Array
+from sparkle_drv.core.device import Device
+from sparkle_drv.core.fence import Fence
+from sparkle_drv.core.kernel import Kernel
+
+from . import check, staging, tiles
+from .geometry import Geometry, geometry
+
+ALGOS = ("auto", "naive", "direct", "im2col")
+
+
+class Conv2d:
+    """activation(x * w + bias), the cross-correlation that networks call a convolution; all
+    float32.
+
+    x [n, c, h, w], or [n, h, w, c] with layout="NHWC"; w [oc, c/groups, kh, kw] in either case;
+    bias [oc]; y [n, oc, oh, ow] or [n, oh, ow, oc]. stride, dilation: a number or (vertical,
+    horizontal). padding: the same, or ((top, bottom), (left, right)), "valid" (none) or "same" (oh
+    = ceil(h / stride); what is odd goes to the bottom and right). activation: None, "relu", "tanh",
+    "sigmoid". algo: "auto", "naive" (the oracle), "direct" or "im2col".
+
+    numpy arrays in: synchronous, a numpy array out. Any Array among them: asynchronous on
+    dev.default_queue, an Array out whose `.fence` and `.layout` are set. `out` may overlap an
+    input.
+
+    Raises TypeError (not arrays, not float32) and ValueError (shapes, an output without a pixel).
+    """
+
+    def __call__(
+        self,
+        dev: Device,
+        x: Any,
+        w: Any,
+        bias: Any = None,
+        out: Any = None,
+        *,
+        stride: Any = 1,
+        padding: Any = 0,
+        dilation: Any = 1,
+        groups: int = 1,
+        activation: str | None = None,
+        layout: str = "NCHW",
+        algo: str = "auto",
+    ) -> Any:
+        staging.device(dev)
+        x, w = staging.operand("x", x), staging.operand("w", w)
+        check.dtype("conv2d", "x", x.dtype, ("f32",))
+        shape = geometry(x.shape, w.shape, stride, padding, dilation, groups, layout)
+        if isinstance(x, Array) and x.layout not in (None, layout):
+            raise ValueError(f"x: it is {x.layout}, say layout={x.layout!r}; got layout={layout!r}")
+        bias = _weights(w, bias, shape)
+        function = _function(dev, shape, algo)
+        act = check.activation(activation)
+
+        stage = staging.Stage(dev, {"x": x, "w": w, "bias": bias}, out)
+        y = stage.target(shape.out_shape, x.dtype, layout=layout)
+        if shape.n and shape.oc:
+            pointers = [stage.pointer(each) for each in (x, w, bias)]
+            stage.launch(function, y.pointer, *pointers, *shape.arguments(), act)
+        return stage.finish(y)
+
+    def plan(
+        self,
+        dev: Device,
+        x_shape: Any,
+        w: Any,
+        bias: Any = None,
+        *,
+        stride: Any = 1,
+        padding: Any = 0,
+        dilation: Any = 1,
+        groups: int = 1,
+        activation: str | None = None,
+        layout: str = "NCHW",
+        algo: str = "auto",
+    ) -> Conv2dPlan:
+        """Everything decided once for images of `x_shape` and these weights, which are copied to
+        the device now: see Conv2dPlan."""
+        staging.device(dev)
+        w = staging.operand("w", w)
+        extents = tuple(check.whole("x_shape", extent, 0) for extent in x_shape)
+        shape = geometry(extents, w.shape, stride, padding, dilation, groups, layout)
+        if not (shape.n and shape.oc):
+            raise ValueError(
+                f"x_shape: a plan for no output at all, got {extents} with w {w.shape}"
+            )
+        bias = _weights(w, bias, shape)
+        held = [given if given is None else dev.array(given) for given in (w, bias)]
+        function = _function(dev, shape, algo)
+        return Conv2dPlan(dev, function, shape, held[0], held[1], check.activation(activation))
+
+
+class Conv2dPlan:
+    """`plan(x, out) -> Fence` without checks or lookups per call; `out_shape` is the shape of
+    `out`.
+
+    Operands are row-major Arrays, Buffers or, on devices with unified memory, numpy arrays of
+    exactly the planned shape, float32. Asynchronous for all of them: wait for the fence before
+    reading `out`. `bind` goes further and prepares one launch.
+    """
+
+    __slots__ = ("_launch", "_tail", "bias", "kernel", "out_shape", "queue", "w")
+
+    def __init__(
+        self, dev: Device, kernel: Kernel, shape: Geometry, w: Any, bias: Any, act: int
+    ) -> None:
+        self.kernel = kernel
+        self.queue = dev.default_queue
+        self.w, self.bias = w, bias
+        self.out_shape = shape.out_shape
+        self._launch = self.queue.launch
+        self._tail = (w, bias, *shape.arguments(), act)
+
+    def __call__(self, x: Any, out: Any) -> Fence:
+        return self._launch(self.kernel, out, x, *self._tail)
+
+    def bind(self, x: Any, out: Any) -> Any:
+        """A prepared launch for these Arrays or Buffers: call it for a timeline value
+        (`queue.fence`)."""
+        return self.queue.prepare(self.kernel, out, x, *self._tail)
+
+
+def _weights(w: staging.Operand, bias: Any, shape: Geometry) -> staging.Operand | None:
+    """Checks w and bias; the bias as an operand."""
+    check.dtype("conv2d", "w", w.dtype, ("f32",))
+    if bias is None:
+        return None
+    checked = staging.operand("bias", bias)
+    check.dtype("conv2d", "bias", checked.dtype, ("f32",))
+    check.shape("bias", checked.shape, (shape.oc,), f"for the {shape.oc} output channels of w")
+    return checked
+
+
+def _function(dev: Device, shape: Geometry, algo: str) -> Kernel:
+    check.one_of("algo", algo, ALGOS)
+    plan = tiles.conv2d(
+        dev.info, shape.n * shape.size[0] * shape.size[1], shape.oc, shape.terms, shape.groups, algo
+    )
+    return staging.kernel(dev, "conv2d_f32", plan)
+
+
+conv2d = Conv2d()

@@ -1,0 +1,142 @@
+"""layout: images from one memory layout to another, float32.
+
+Layouts are "NCHW", "NHWC" and "NCHW<block>c", which is [n, ceil(c/block), h, w, block] with zeros
+after the last channel. Every way leads through NCHW, by one or two kernels.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from sparkle_drv.core.array import Array
+from sparkle_drv.core.device import Device
+
+from . import check, staging
+
+MAX_BLOCK = 64
+
+
+@dataclass(frozen=True)
+class Layout:
+    """`block` is 0 for the layouts that have none."""
+
+    name: str
+    block: int
+
+    @property
+    def axes(self) -> str:
+        plain = {"NCHW": "(n, c, h, w)", "NHWC": "(n, h, w, c)"}
+        return plain.get(self.name, f"(n, blocks, h, w, {self.block})")
+
+    def shape(self, n: int, c: int, h: int, w: int) -> tuple[int, ...]:
+        if self.block:
+            return n, -(-c // self.block), h, w, self.block
+        return (n, h, w, c) if self.name == "NHWC" else (n, c, h, w)
+
+
+def parse(name: str, given: Any) -> Layout:
+    """ "NCHW", "NHWC", or "NCHW8c" for any block of 1 to 64."""
+    if not isinstance(given, str):
+        raise TypeError(f'{name}: "NCHW", "NHWC" or "NCHW8c" is wanted, got {given!r}')
+    if given in ("NCHW", "NHWC"):
+        return Layout(given, 0)
+    match = re.fullmatch(r"NCHW([1-9][0-9]?)c", given)
+    if match is None or int(match[1]) > MAX_BLOCK:
+        raise ValueError(
+            f'{name}: "NCHW", "NHWC" or "NCHW<block>c" with a block of 1 to {MAX_BLOCK} is wanted, '
+            f"got {given!r}"
+        )
+    return Layout(given, int(match[1]))
+
+
+def layout(
+    dev: Device, a: Any, target: str, *, source: str | None = None, channels: int | None = None
+) -> Any:
+    """`a` (float32) in the layout `target`: "NCHW", "NHWC", or "NCHW8c" with any block of 1 to 64.
+
+    What `a` is in: its own `.layout` if it is an Array that has one, else `source`, else the
+    blocked layout that its fifth dimension tells, else NCHW (NHWC when that is the target's
+    opposite, that is for target "NCHW"). channels: how many of a blocked array's channels are real,
+    by default all of them; the rest is padding and is dropped.
+
+    numpy in: synchronous, a new numpy array. Array in: asynchronous, a new Array with `.layout`.
+    Raises TypeError and ValueError.
+    """
+    staging.device(dev)
+    a = staging.operand("a", a)
+    check.dtype("layout", "a", a.dtype, ("f32",))
+    after = parse("target", target)
+    before = _source(a, after, source)
+    sizes = _sizes(a, before, channels)
+
+    stage = staging.Stage(dev, {"a": a})
+    if before == after and channels is None:
+        return stage.copy(a)
+    steps = _steps(before, after)
+    current: Any = stage.pointer(a)
+    made = staging.Target(current, 1)
+    for kernel, way, block in steps:
+        made = stage.target(way.shape(*sizes), a.dtype, layout=way.name)
+        if 0 not in made.pointer.shape:
+            blocked = (block,) if block else ()
+            function = staging.kernel(dev, f"{kernel}_f32")
+            stage.launch(function, made.pointer, current, *sizes, *blocked)
+        current = made.pointer
+    return stage.finish(made)
+
+
+def _source(a: staging.Operand, after: Layout, source: str | None) -> Layout:
+    own = a.layout if isinstance(a, Array) else None
+    if source is not None and own not in (None, source):
+        raise ValueError(f"source: a is {own}, got {source!r}")
+    if own or source:
+        before = parse("source", source or own)
+    elif len(a.shape) == 5 and 1 <= a.shape[4] <= MAX_BLOCK:
+        before = Layout(f"NCHW{a.shape[4]}c", a.shape[4])
+    else:
+        before = Layout("NHWC" if after.name == "NCHW" else "NCHW", 0)
+    check.dims("a", a.shape, 5 if before.block else 4, before.axes)
+    if before.block and a.shape[4] != before.block:
+        raise ValueError(f"a: shape {before.axes} is wanted, got {a.shape}")
+    return before
+
+
+def _sizes(a: staging.Operand, before: Layout, channels: int | None) -> tuple[int, int, int, int]:
+    """n, c, h, w."""
+    for extent in a.shape:
+        check.size("a", extent)
+    if not before.block:
+        if channels is not None:
+            raise ValueError(
+                f"channels: only a blocked layout has padding to drop, a is {before.name}"
+            )
+        n, c, h, w = a.shape if before.name == "NCHW" else (a.shape[i] for i in (0, 3, 1, 2))
+        return n, c, h, w
+    n, blocks, h, w, block = a.shape
+    most = check.size("a", blocks * block)
+    if channels is None:
+        return n, most, h, w
+    c = check.whole("channels", channels, 0)
+    if -(-c // block) != blocks:
+        raise ValueError(
+            f"channels: {max(0, most - block + 1)} to {most} are possible in {blocks} blocks of "
+            f"{block}, got {c}"
+        )
+    return n, c, h, w
+
+
+def _steps(before: Layout, after: Layout) -> list[tuple[str, Layout, int]]:
+    """Kernels on the way, each with the layout it makes and its block."""
+    plain = Layout("NCHW", 0)
+    steps: list[tuple[str, Layout, int]] = []
+    if before.name == "NHWC":
+        steps.append(("nhwc_to_nchw", plain, 0))
+    elif before.block:
+        steps.append(("blocked_to_nchw", plain, before.block))
+    if after.name == "NHWC":
+        steps.append(("nchw_to_nhwc", after, 0))
+    elif after.block:
+        steps.append(("nchw_to_blocked", after, after.block))
+    return steps

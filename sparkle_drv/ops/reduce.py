@@ -1,0 +1,142 @@
+"""reduce: sum, max, min or mean over any axes.
+
+The kernels reduce the middle of [outer, n, inner]. Axes that lie together in memory become one such
+middle; axes that do not are reduced one run after the other, innermost first.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from typing import Any
+
+import numpy as np
+
+from sparkle_drv.core.array import Array
+from sparkle_drv.core.device import Device
+
+from . import check, program, staging
+from .map import run as run_map
+
+OPS = {"sum": "sum", "max": "max", "min": "min", "mean": "sum"}  # and the kernel that does it
+Run = tuple[int, bool]  # elements along axes that lie together; are they reduced?
+
+
+def reduce(
+    dev: Device, a: Any, op: str = "sum", axis: Any = None, *, keepdims: bool = False
+) -> Any:
+    """`op` ("sum", "max", "min" or "mean") over `axis`: None for all, a number, or several.
+
+    a is float32, float64 or int32; the result has its dtype, but the sum of int32 is int64 as in
+    numpy, and there is no mean of int32. NaN wins in max and min. keepdims: reduced axes stay, with
+    length 1. numpy in: synchronous, a numpy array out (0-d when nothing is left). Array in:
+    asynchronous, an Array out with `.fence`.
+
+    Raises TypeError, and ValueError: no such axis, an axis twice, max or min of nothing.
+    """
+    staging.device(dev)
+    a = staging.operand("a", a)
+    tag = check.dtype("reduce", "a", a.dtype, ("f32", "f64", "i32"))
+    check.one_of("op", op, tuple(OPS))
+    if op == "mean" and tag == "i32":
+        raise TypeError("a: mean takes float32 or float64, got int32")
+    shape = tuple(a.shape)
+    axes = _axes(axis, len(shape))
+    count = math.prod(shape[i] for i in axes)
+    kept = tuple(1 if i in axes else d for i, d in enumerate(shape) if keepdims or i not in axes)
+    dtype = np.dtype(np.int64) if tag == "i32" and op == "sum" else a.dtype
+
+    stage = staging.Stage(dev, {"a": a})
+    if not math.prod(shape):
+        if math.prod(kept) and op in ("max", "min"):
+            raise ValueError(
+                f"a: {op} over no elements has no value, got shape {shape}, axis {axis}"
+            )
+        nothing = np.full(kept, np.nan if op == "mean" else 0, dtype)
+        return stage.moved(nothing) if stage.on_device else nothing
+    order = _memory_order(a)
+    if dtype != a.dtype and _separate(_runs(shape, axes, order)):
+        # No kernel sums the int64 that a first pass would leave: bring the reduced axes together.
+        order = [*(i for i in order if i not in axes), *axes]
+        a = a.numpy() if isinstance(a, Array) else a
+    if isinstance(a, np.ndarray):
+        a = staging.plain(a.transpose(order))
+    rest = [i for i in order if i not in axes]
+    final = kept if stage.on_device else tuple(shape[i] for i in rest)
+    target = _passes(stage, a, _runs(shape, axes, order), f"{OPS[op]}_{tag}", final, dtype)
+    if op == "mean":
+        code = program.compile_map("x / n", frozenset("n"), tag)
+        run_map(stage, code, tag, target.pointer, [target.pointer], [float(count)])
+    result = stage.finish(target)
+    if isinstance(result, Array):
+        return result
+    result = result.transpose(np.argsort(rest))
+    return np.expand_dims(result, axes) if keepdims else result
+
+
+def _axes(axis: Any, ndim: int) -> tuple[int, ...]:
+    """The axes to reduce, from 0 on, in order."""
+    if axis is None:
+        return tuple(range(ndim))
+    found: list[int] = []
+    for given in axis if isinstance(axis, (tuple, list)) else (axis,):
+        try:
+            i = operator.index(given)
+        except TypeError:
+            raise TypeError(f"axis: None, a number or several are wanted, got {axis!r}") from None
+        if not -ndim <= i < ndim:
+            raise ValueError(
+                f"axis: {-ndim} to {ndim - 1} are possible for {ndim} dimensions, got {i}"
+            )
+        found.append(i % ndim)
+    if len(set(found)) != len(found):
+        raise ValueError(f"axis: each may stand there once, got {axis!r}")
+    return tuple(sorted(found))
+
+
+def _memory_order(a: staging.Operand) -> list[int]:
+    """The axes as they lie in memory, outermost first, where that order is row-major; else as they
+    are."""
+    plain = list(range(len(a.shape)))
+    if isinstance(a, Array) or a.flags.c_contiguous:
+        return plain
+    order = sorted(plain, key=lambda i: -abs(a.strides[i]))
+    return order if a.transpose(order).flags.c_contiguous else plain
+
+
+def _runs(shape: tuple[int, ...], axes: tuple[int, ...], order: list[int]) -> list[Run]:
+    """Neighbours in memory that have the same fate, as one; axes of length 1 have none."""
+    runs: list[Run] = []
+    for i in order:
+        size, reduced = shape[i], i in axes
+        if size == 1:
+            continue
+        if runs and runs[-1][1] == reduced:
+            size *= runs.pop()[0]
+        runs.append((size, reduced))
+    return runs
+
+
+def _separate(runs: list[Run]) -> bool:
+    return sum(reduced for _, reduced in runs) > 1
+
+
+def _passes(
+    stage: staging.Stage, a: Any, runs: list[Run], kernel: str, shape: tuple[int, ...], dtype: Any
+) -> staging.Target:
+    """One launch for each run to reduce, the innermost first; one for none, which copies."""
+    function = staging.kernel(stage.dev, f"reduce_{kernel}")
+    current = stage.pointer(a)
+    while True:
+        at = max((i for i, (_, reduced) in enumerate(runs) if reduced), default=0)
+        n = runs.pop(at)[0] if runs and runs[at][1] else 1
+        outer = math.prod(size for size, _ in runs[:at])
+        inner = math.prod(size for size, _ in runs[at:])
+        for name, value in (("outer", outer), ("reduced", n), ("inner", inner)):
+            check.size(f"a: elements along the {name} axes", value)
+        last = not any(reduced for _, reduced in runs)
+        target = stage.target(shape if last else (outer * inner,), dtype)
+        stage.launch(function, target.pointer, current, outer, n, inner)
+        if last:
+            return target
+        current = target.pointer

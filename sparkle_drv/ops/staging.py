@@ -1,0 +1,270 @@
+"""How arrays get to a device and results back: the one helper that every operation uses.
+
+A Stage is one call of one operation. With numpy arrays only it is synchronous: host memory is
+passed as it is where host and device share memory, copied otherwise, and `finish` waits. With any
+core.Array among them it is asynchronous on the device's default queue, numpy arrays are copied
+over, and the result is an Array whose `.fence` is set.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from sparkle_drv.core.array import Array
+from sparkle_drv.core.commands import Commands
+from sparkle_drv.core.device import Device
+from sparkle_drv.core.fence import Fence
+from sparkle_drv.core.kernel import Kernel
+from sparkle_drv.types import TilePlan
+
+from . import check
+
+Host = npt.NDArray[Any]
+Operand: TypeAlias = Host | Array
+
+# A result that takes longer than this is not coming. Long, because a naive product of large
+# matrices takes minutes.
+WAIT_S = 3600.0
+
+
+def device(given: Any) -> Device:
+    if not isinstance(given, Device):
+        raise TypeError(
+            f"dev: a Device (from sparkle_drv.open) is wanted, got {type(given).__name__}"
+        )
+    return given
+
+
+def operand(name: str, given: Any) -> Operand:
+    """A numpy array or an Array, as it is; TypeError for everything else, lists too: their dtype
+    would be a guess."""
+    if isinstance(given, (Array, np.ndarray)):
+        if isinstance(given, np.ma.MaskedArray):
+            raise TypeError(f"{name}: a masked array has no result here, fill it first")
+        return given
+    raise TypeError(f"{name}: a numpy array or an Array is wanted, got {type(given).__name__}")
+
+
+def kernel(dev: Device, name: str, plan: TilePlan | None = None) -> Kernel:
+    """A manifest kernel, loaded once per device and plan."""
+    # In the device's own dict: a table here would keep devices alive, since kernels hold theirs.
+    loaded: dict[tuple[str, TilePlan | None], Kernel] = vars(dev).setdefault("_ops_kernels", {})
+    found = loaded.get((name, plan))
+    if found is None or found.closed:
+        found = loaded[name, plan] = dev.kernel(name, plan=plan)
+    return found
+
+
+class Stage:
+    """One call. `inputs` are checked operands, None for those left out; `out` likewise."""
+
+    def __init__(self, dev: Device, inputs: dict[str, Operand | None], out: Any = None) -> None:
+        self.dev = dev
+        self.queue = dev.default_queue
+        self.inputs = {name: x for name, x in inputs.items() if x is not None}
+        self.out = None if out is None else operand("out", out)
+        self.fence: Fence | None = None
+        arrays = [
+            (n, x) for n, x in (*self.inputs.items(), ("out", self.out)) if isinstance(x, Array)
+        ]
+        self.on_device = bool(arrays)
+        self.unified = dev.info.unified
+        for name, x in arrays:
+            if x.buffer.device is not dev:
+                raise ValueError(
+                    f"{name}: an Array of {dev.uri} is wanted, got one of {x.buffer.device.uri}"
+                )
+            self._after(x)
+        if arrays and isinstance(self.out, np.ndarray):
+            raise TypeError(
+                f"out: an Array is wanted because {arrays[0][0]} is one, got a numpy array"
+            )
+
+    def _after(self, x: Array) -> None:
+        """Work on another queue that x waits for comes before ours; ours is in order anyway."""
+        fence = x.fence
+        if fence is not None and fence.queue is not self.queue and not fence.done:
+            self.queue.submit(Commands().wait(fence))
+
+    def pointer(self, x: Operand | None) -> Any:
+        """What stands for `x`, row-major, among the arguments of a launch."""
+        if x is None or isinstance(x, Array):
+            return x
+        return self.moved(x) if self.on_device or not self.unified else plain(x)
+
+    def moved(self, x: Host) -> Array:
+        """A copy on the device, made before anything that is launched from now on."""
+        made = self.dev.empty(x.shape, x.dtype)
+        if x.size and self.unified:
+            made.numpy()[...] = x  # nobody else knows this memory yet
+        elif x.size:
+            self.queue.write(made.buffer, plain(x))
+        return made
+
+    def constant(self, x: Host) -> Any:
+        """What stands for an array of our own, which nobody changes, among the arguments of a
+        launch."""
+        return x if self.unified else self.moved(x)
+
+    def copy(self, x: Operand) -> Any:
+        """`x` again, in memory of its own."""
+        if not isinstance(x, Array):
+            return np.array(x, order="C")
+        made = self.dev.empty(x.shape, x.dtype, x.layout)
+        if x.nbytes:
+            commands = Commands().copy(made, x.buffer.view(0, x.nbytes))
+            made.fence = self.queue.submit(commands)
+        return made
+
+    def matrix(self, x: Operand) -> tuple[Any, int, int]:
+        """The same for a 2-D operand whose strides the kernel can be told: (pointer, row, column
+        stride in elements)."""
+        if isinstance(x, np.ndarray) and self.unified and not self.on_device:
+            strides = element_strides(x)
+            if strides is not None and min(strides) > 0:
+                return span(x, strides), *strides
+        return self.pointer(x), max(1, x.shape[1]), 1
+
+    def target(
+        self, shape: tuple[int, ...], dtype: Any, *, rows: bool = False, inplace: bool = False,
+        layout: str | None = None,
+    ) -> Target:  # fmt: skip
+        """Where the result goes: `out` if it can be written directly, else a temporary that
+        `finish` copies from.
+
+        rows: the kernel can be told a row stride. inplace: it reads element i of all inputs before
+        it writes element i, so that `out` may be one of them.
+        """
+        out, row = self.out, shape[-1] if shape else 1
+        if out is not None:
+            check_out(out, shape, np.dtype(dtype), layout)
+        if isinstance(out, Array):
+            if not any(_arrays_overlap(out, x, inplace) for x in self.inputs.values()):
+                return Target(out, row, layout)
+        elif out is not None and self.unified and not self._overlaps(out, inplace):
+            if out.flags.c_contiguous and out.flags.aligned:
+                return Target(out, row)
+            strides = element_strides(out) if rows else None
+            if strides is not None and strides[1] == 1 and strides[0] >= shape[1]:
+                return Target(span(out, strides), strides[0], direct=True)
+        if self.unified and not self.on_device:
+            return Target(np.empty(shape, dtype), row)
+        return Target(self.dev.empty(shape, dtype, layout), row, layout)
+
+    def _overlaps(self, out: Host, inplace: bool) -> bool:
+        # Bounds only: exact sharing can take for ever to decide, and a temporary too many is only
+        # slow.
+        return any(
+            isinstance(x, np.ndarray)
+            and np.may_share_memory(out, x)
+            and not (inplace and _same_elements(out, x))
+            for x in self.inputs.values()
+        )
+
+    def launch(self, kernel: Kernel, *args: Any) -> None:
+        self.fence = self.queue.launch(kernel, *args)
+
+    def finish(self, target: Target) -> Any:
+        """The result as the caller wants it."""
+        made, out = target.pointer, self.out
+        if self.on_device:
+            if isinstance(out, Array) and made is not out:
+                if out.nbytes:
+                    # Views: the memory behind an array may be longer than the array.
+                    dst, src = (x.buffer.view(0, x.nbytes) for x in (out, made))
+                    self.fence = self.queue.submit(Commands().copy(dst, src))
+                made = out
+            if self.fence is not None:
+                made.fence = self.fence
+            made.layout = made.layout or target.layout
+            return made
+        if self.fence is not None:
+            self.fence.wait(WAIT_S)
+        if target.direct:
+            return out
+        result = made.numpy() if isinstance(made, Array) else made
+        if isinstance(out, np.ndarray):
+            if result is not out:
+                out[...] = result
+            return out
+        return result
+
+
+class Target:
+    """The memory that a launch writes: `pointer` among its arguments, `row` elements from row to
+    row.
+
+    direct: the pointer is the caller's `out` in another guise.
+    """
+
+    __slots__ = ("direct", "layout", "pointer", "row")
+
+    def __init__(
+        self, pointer: Any, row: int, layout: str | None = None, *, direct: bool = False
+    ) -> None:
+        self.pointer, self.row, self.layout, self.direct = pointer, max(1, row), layout, direct
+
+
+def check_out(out: Operand, shape: tuple[int, ...], dtype: Any, layout: str | None) -> None:
+    check.same_dtype("out", np.dtype(out.dtype), "the result", dtype)
+    check.shape("out", tuple(out.shape), shape, "for this result")
+    if isinstance(out, np.ndarray):
+        if not out.flags.writeable:
+            raise ValueError("out: a writable array is wanted, got a read-only one")
+        if any(s == 0 and d > 1 for s, d in zip(out.strides, out.shape, strict=True)):
+            raise ValueError("out: it is a broadcast view whose elements share memory")
+    elif out.buffer.readonly:
+        raise ValueError("out: a writable Array is wanted, got a read-only one")
+    elif layout is not None and out.layout not in (None, layout):
+        raise ValueError(f"out: layout {layout} is wanted, got {out.layout}")
+
+
+def plain(x: Host) -> Host:
+    """Row-major and aligned; `x` itself when it is so already."""
+    flags = x.flags
+    return x if flags.c_contiguous and flags.aligned else np.array(x, order="C", copy=True)
+
+
+def element_strides(x: Host) -> tuple[int, int] | None:
+    """Strides of a 2-D array in whole elements as a kernel takes them; None where it has to be
+    copied.
+
+    The stride of an axis of length 1 means nothing; it becomes what a row-major array has there.
+    """
+    rows, columns = x.shape
+    itemsize = x.itemsize
+    if not x.flags.aligned or x.strides[0] % itemsize or x.strides[1] % itemsize:
+        return None
+    column = x.strides[1] // itemsize if columns > 1 else 1
+    row = x.strides[0] // itemsize if rows > 1 else max(1, columns * column)
+    ok = 0 < row <= check.U32 and 0 < column <= check.U32
+    return (row, column) if ok else None
+
+
+def span(x: Host, strides: tuple[int, int]) -> Host:
+    """All memory from the first element of a 2-D array to its last, as one row-major array."""
+    if x.flags.c_contiguous or not x.size:
+        return x
+    length = (x.shape[0] - 1) * strides[0] + (x.shape[1] - 1) * strides[1] + 1
+    return np.lib.stride_tricks.as_strided(x, (length,), (x.itemsize,))
+
+
+def _same_elements(out: Host, x: Host) -> bool:
+    return (
+        out.flags.c_contiguous
+        and x.flags.c_contiguous
+        and out.ctypes.data == x.ctypes.data
+        and out.nbytes == x.nbytes
+    )
+
+
+def _arrays_overlap(out: Array, x: Operand, inplace: bool) -> bool:
+    if not isinstance(x, Array):
+        return False
+    a, b = out.buffer.address, x.buffer.address
+    if inplace and a == b and out.nbytes == x.nbytes:
+        return False
+    return a < b + x.nbytes and b < a + out.nbytes
