@@ -17,7 +17,7 @@
 #include "isa.inc"
 
 const struct sp_gemm_kernel sp_gemm_avx512[2] = {
-    [SP_GEMM_F32] = SP_GEMM_ROW(f32, 14, 32, 196, 2048, 384),
+    [SP_GEMM_F32] = SP_GEMM_ROW(f32, 14, 32, 196, 2048, 512),
     [SP_GEMM_F64] = SP_GEMM_ROW(f64, 14, 16, 98, 1024, 384),
 };
 #if defined(__clang__)
