@@ -1,0 +1,154 @@
+"""The wheel, built from the sdist, where there is only Python and the four dependencies.
+
+No compiler on PATH, no /dev/dri, no home that could be written to, and another working directory
+than the checkout. The dependencies come from the environment of the tests, by path: nothing is
+downloaded. (`make test-fresh` is where they are installed by name.)
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+LARGEST = 2 << 20
+
+GEMM = """
+import numpy as np
+import sparkle_drv as sp
+
+rng = np.random.default_rng(5)
+a = rng.standard_normal((37, 53), dtype=np.float32)
+b = rng.standard_normal((53, 29), dtype=np.float32)
+with sp.open("cpu") as device:
+    c = sp.ops.gemm(device, a, b)
+want = a.astype(np.float64) @ b.astype(np.float64)
+assert c.shape == want.shape and c.dtype == np.float32
+assert np.abs(c - want).max() < 100 * np.finfo(np.float32).eps * np.sqrt((want**2).mean())
+print(sp.__file__)
+"""
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    """A folder with the sdist and the wheel made from it."""
+    out = tmp_path_factory.mktemp("dist")
+    command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(out), str(ROOT)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return out
+
+
+@pytest.fixture(scope="module")
+def wheel(built):
+    (path,) = built.glob("*.whl")
+    return path
+
+
+@pytest.fixture(scope="module")
+def installed(wheel, tmp_path_factory):
+    """run(*arguments) -> the completed `python *arguments` of a venv with the wheel in it."""
+    home = tmp_path_factory.mktemp("wheel")
+    venv, work, empty = home / "venv", home / "work", home / "empty"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(venv)], check=True)
+    work.mkdir()
+    empty.mkdir()
+    python = venv / "bin" / "python"
+    pip = [sys.executable, "-m", "pip", "--python", str(python), "install", "--quiet"]
+    subprocess.run([*pip, "--no-index", "--no-deps", str(wheel)], check=True)
+    # This folder is searched, but its own .pth files (the one of the checkout) are not read.
+    (site,) = venv.glob("lib/python*/site-packages")
+    (site / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
+
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [*without_dri(), str(python), *arguments]
+        env = {"PATH": str(empty), "HOME": "/dev/null/home", "LANG": "C.UTF-8"}
+        return subprocess.run(
+            command, cwd=work, env=env, capture_output=True, text=True, timeout=120, check=False
+        )
+
+    return run
+
+
+def without_dri() -> list[str]:
+    """A command prefix that hides /dev/dri where there is one; only root may."""
+    if not Path("/dev/dri").exists():
+        return []
+    if os.geteuid() != 0:
+        pytest.skip("/dev/dri is here and only root can hide it")
+    mount, shell = shutil.which("mount"), shutil.which("sh")
+    hide = f'{mount} -t tmpfs none /dev/dri && exec "$@"'
+    return [str(shutil.which("unshare")), "--mount", str(shell), "-c", hide, "sh"]
+
+
+def test_one_small_abi3_wheel(wheel):
+    assert re.fullmatch(r"sparkle_drv-[\d.]+-cp310-abi3-linux_\w+\.whl", wheel.name)
+    assert wheel.stat().st_size <= LARGEST
+
+
+def test_the_wheel_has_what_the_package_needs_and_nothing_else(wheel):
+    with zipfile.ZipFile(wheel) as archive:
+        names = set(archive.namelist())
+        metadata = archive.read(next(n for n in names if n.endswith("/METADATA"))).decode()
+    inside = {n.removeprefix("sparkle_drv/") for n in names if n.startswith("sparkle_drv/")}
+    assert {"_native.abi3.so", "_emu.abi3.so", "py.typed", "shaders/manifest.json"} <= inside
+    assert {"tools/_hop.py", "tools/bench.py"} <= inside
+    python = {str(p.relative_to(ROOT / "sparkle_drv")) for p in ROOT.glob("sparkle_drv/**/*.py")}
+    assert python == {n for n in inside if n.endswith(".py") and not n.startswith("tools/")}
+    others = {n for n in names if not n.startswith("sparkle_drv/")}
+    assert all(n.split("/")[0].endswith(".dist-info") for n in others)
+    assert any(n.endswith("/licenses/LICENSE") for n in others)
+    assert not [n for n in inside if n.endswith((".c", ".h", ".pyc", ".sh", "setup_env.py"))]
+    required = re.findall(r"^Requires-Dist: (\w+)[^;\n]*$", metadata, re.M)
+    assert sorted(required) == ["cffi", "msgpack", "numpy", "pyelftools"]
+
+
+def test_the_sdist_is_the_checkout(built):
+    (path,) = built.glob("*.tar.gz")
+    with tarfile.open(path) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    here = ["setup.py", "pyproject.toml", "Makefile", ".ci/run", "README.md", "LICENSE"]
+    for folder in ("native", "shaders", "tools", "tests", "sparkle_drv", "docs", "examples"):
+        found = (path for path in (ROOT / folder).rglob("*") if path.is_file())
+        here += [str(path.relative_to(ROOT)) for path in found if "__pycache__" not in path.parts]
+    assert {name for name in here if not name.endswith(".so")} - names == set()
+
+
+def test_a_gemm(installed):
+    done = installed("-c", GEMM)
+    assert done.returncode == 0, done.stderr
+    assert "/venv/" in done.stdout  # not the checkout's
+
+
+def test_info(installed):
+    done = installed("-m", "sparkle_drv", "info")
+    assert done.returncode == 0, done.stderr
+    assert "cpu" in done.stdout
+    done = installed("-m", "sparkle_drv", "info", "--json")
+    assert done.returncode == 0, done.stderr
+    assert "cpu" in json.dumps(json.loads(done.stdout))
+
+
+def test_bench(installed, tmp_path):
+    done = installed("-m", "sparkle_drv", "bench", "--help")
+    assert done.returncode == 0, done.stderr
+    assert "run" in done.stdout
+    out = tmp_path / "saxpy.json"
+    command = ["bench", "run", "saxpy_f32", "-a", "n=4096", "--quick", "--json", str(out)]
+    done = installed("-m", "sparkle_drv", *command)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (row,) = json.loads(out.read_text())["results"]
+    assert (row["kernel"], row["device"], row["verified"]) == ("saxpy_f32", "cpu", True)
+    assert row["time_ns"]["median"] > 0
