@@ -1,5 +1,6 @@
-"""`python -m sparkle_drv TOOL ...` runs tools/TOOL.py, from a checkout or an installed wheel alike; info and doctor are
-subcommands of sparkle.py."""
+"""`python -m sparkle_drv TOOL ...` runs tools/TOOL.py, from a checkout or an installed wheel alike;
+info and doctor are subcommands of sparkle.py.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +15,9 @@ _WITHIN = {"info": "sparkle", "doctor": "sparkle"}
 def main(argv: list[str]) -> int:
     """Run a tool with the rest of `argv`; its exit code, 2 for a tool that is not there."""
     folder = assets.folder("tools")
-    names = sorted({p.stem for p in folder.glob("[a-z]*.py") if p.stem != "setup_env"} | set(_WITHIN))
+    names = sorted(
+        {p.stem for p in folder.glob("[a-z]*.py") if p.stem != "setup_env"} | set(_WITHIN)
+    )
     if not argv or argv[0] not in names:
         print(f"usage: python -m sparkle_drv {{{','.join(names)}}} ...", file=sys.stderr)
         return 0 if argv[:1] in (["-h"], ["--help"]) else 2

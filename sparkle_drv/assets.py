@@ -1,6 +1,7 @@
 """Finds shaders/ and tools/ by path: inside the installed package, else beside it in a checkout.
 
-Paths rather than importlib.resources: those cost 15 ms of import time and fail in editable installs.
+Paths rather than importlib.resources: those cost 15 ms of import time and fail in editable
+installs.
 """
 
 from __future__ import annotations
@@ -14,11 +15,13 @@ _PACKAGE = Path(__file__).resolve().parent
 
 
 def folder(name: str) -> Path:
-    """The folder `name` ("shaders" or "tools"); FileNotFoundError when the installation lacks it."""
+    """The folder `name` ("shaders" or "tools"); FileNotFoundError when it is missing."""
     for base in (_PACKAGE, _PACKAGE.parent):
         if (base / name).is_dir():
             return base / name
-    raise FileNotFoundError(f"{name}/ is neither in {_PACKAGE} nor beside it: the installation is incomplete")
+    raise FileNotFoundError(
+        f"{name}/ is neither in {_PACKAGE} nor beside it: the installation is incomplete"
+    )
 
 
 @lru_cache(maxsize=1)

@@ -1,4 +1,6 @@
-"""Context: what `init` returns. Picks devices and hands each call to ops; holds no logic of its own."""
+"""Context: what `init` returns. Picks devices and hands each call to ops; holds no logic of its
+own.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ from sparkle_drv.errors import DeviceNotFound
 
 
 class Context:
-    """A set of open devices. Work goes to the first, the best one; `with` or `close` closes them all."""
+    """A set of open devices. Work goes to the first, the best one; `with` or `close` closes them
+    all.
+    """
 
     def __init__(self, devices: Sequence[Device]) -> None:
         self.devices = tuple(devices)
@@ -35,14 +39,20 @@ class Context:
         for candidate in self.devices:
             if candidate.uri == device:
                 return candidate
-        raise ValueError(f"device: {device!r} is not one of {', '.join(d.uri for d in self.devices)}, nor 'auto'")
+        raise ValueError(
+            f"device: {device!r} is not one of {', '.join(d.uri for d in self.devices)}, nor 'auto'"
+        )
 
-    def array(self, shape: Any, dtype: Any, device: str = "auto", layout: str | None = None) -> Array:
+    def array(
+        self, shape: Any, dtype: Any, device: str = "auto", layout: str | None = None
+    ) -> Array:
         """A new Array of `shape` and `dtype`, zeros at first."""
         return self._on(device).empty(shape, dtype, layout)
 
     def gemm(self, a: Any, b: Any, out: Any = None, **options: Any) -> Any:
-        """`sparkle_drv.ops.gemm` on this context's device: numpy in, numpy out; Array in, Array out."""
+        """`sparkle_drv.ops.gemm` on this context's device: numpy in, numpy out; Array in, Array
+        out.
+        """
         return ops.gemm(self.device, a, b, out, **options)
 
     def conv2d(self, x: Any, w: Any, bias: Any = None, out: Any = None, **options: Any) -> Any:
@@ -68,7 +78,8 @@ class Context:
 
 
 def init(devices: str | Sequence[str] = "all") -> Context:
-    """Open devices ("all" that are usable, or a list of URIs) as one Context, best or first-named first.
+    """Open devices ("all" that are usable, or a list of URIs) as one Context, best or first-named
+    first.
 
     Raises DeviceNotFound when there is none.
     """

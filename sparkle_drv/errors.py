@@ -1,6 +1,7 @@
 """The exceptions, and `check`, the one place that turns a native return code into one of them.
 
-A leaf: imports nothing of ours. User mistakes are plain TypeError or ValueError, raised before anything is submitted.
+A leaf: imports nothing of ours. User mistakes are plain TypeError or ValueError, raised before
+anything is submitted.
 """
 
 from __future__ import annotations
@@ -46,15 +47,16 @@ class DriverCallError(SparkleError, OSError):
 
 
 FORKED = (
-    "this process was forked after the device was opened, and the device's threads did not come along: "
-    "open devices in the child itself"
+    "this process was forked after the device was opened, and the device's threads "
+    "did not come along: open devices in the child itself"
 )
 
 
 def check(rc: int, call: str, device: str = "") -> int:
     """Return `rc` when it is not negative, else raise what the -errno in it means.
 
-    Raises DeviceLost (ECHILD, ESHUTDOWN, ENODEV, ECANCELED), OutOfDeviceMemory (ENOMEM), DriverCallError (the rest).
+    Raises DeviceLost (ECHILD, ESHUTDOWN, ENODEV, ECANCELED), OutOfDeviceMemory (ENOMEM),
+    DriverCallError (the rest).
     """
     if rc >= 0:
         return rc

@@ -1,4 +1,5 @@
-"""Plain data that every layer shares: what a device is, what memory it gives, how an operation is tiled.
+"""Plain data that every layer shares: what a device is, what memory it gives, how an operation is
+tiled.
 
 A leaf: imports nothing of ours. Nothing here acts.
 """

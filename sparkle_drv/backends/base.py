@@ -1,8 +1,8 @@
 """The backend protocol: the only contract between core and a kind of device.
 
-Handles are opaque to core. Methods that return an int return a timeline value or -errno; core alone raises from those.
-A plug-in registers a class with these methods under the entry-point group `sparkle_drv.backends`;
-sparkle_drv.testing.suite judges it. `open` and `discover` are static.
+Handles are opaque to core. Methods that return an int return a timeline value or -errno; core alone
+raises from those. A plug-in registers a class with these methods under the entry-point group
+`sparkle_drv.backends`; sparkle_drv.testing.suite judges it. `open` and `discover` are static.
 """
 
 from __future__ import annotations
@@ -63,7 +63,9 @@ class Allocation:
 
 @dataclass(frozen=True)
 class Progress:
-    """A submission that has not ended: its records and where it stands in them (`running_at` past the end: nowhere yet)."""
+    """A submission that has not ended: its records and where it stands in them (`running_at` past
+    the end: nowhere yet).
+    """
 
     records: bytes
     running_at: int
@@ -73,7 +75,9 @@ class Progress:
 
 
 class Backend(Protocol):
-    """Threads: every method may be called from any thread; the caller sees to it that handles are still open."""
+    """Threads: every method may be called from any thread; the caller sees to it that handles are
+    still open.
+    """
 
     info: DeviceInfo
 

@@ -1,6 +1,7 @@
 """Array: a buffer with dtype, shape and layout, row-major; what ops take and give.
 
-On unified devices it shares memory with numpy and every DLPack consumer; elsewhere those protocols copy to the host.
+On unified devices it shares memory with numpy and every DLPack consumer; elsewhere those protocols
+copy to the host.
 """
 
 from __future__ import annotations
@@ -29,11 +30,15 @@ def host_array(what: str, given: Any) -> np.ndarray[Any, Any]:
         try:
             array = np.from_dlpack(given)
         except (BufferError, RuntimeError, TypeError, ValueError) as error:
-            raise TypeError(f"{what}: a host array is wanted, its DLPack export says: {error}") from None
+            raise TypeError(
+                f"{what}: a host array is wanted, its DLPack export says: {error}"
+            ) from None
     elif hasattr(given, "__array_interface__"):
         array = np.asarray(given)
     else:
-        raise TypeError(f"{what}: a numpy array or DLPack exporter is wanted, got {type(given).__name__}")
+        raise TypeError(
+            f"{what}: a numpy array or DLPack exporter is wanted, got {type(given).__name__}"
+        )
     if array.dtype.hasobject or array.dtype.itemsize == 0:
         raise TypeError(f"{what}: dtype {array.dtype} has no fixed bytes a device could use")
     return array
@@ -42,7 +47,11 @@ def host_array(what: str, given: Any) -> np.ndarray[Any, Any]:
 def shape_of(shape: Any) -> tuple[int, ...]:
     """An int or a sequence of ints, all >= 0, as a tuple."""
     try:
-        dims = (operator.index(shape),) if hasattr(shape, "__index__") else tuple(map(operator.index, shape))
+        dims = (
+            (operator.index(shape),)
+            if hasattr(shape, "__index__")
+            else tuple(map(operator.index, shape))
+        )
     except TypeError:
         raise TypeError(f"shape: whole numbers are wanted, got {shape!r}") from None
     if any(d < 0 for d in dims):
@@ -51,15 +60,32 @@ def shape_of(shape: Any) -> tuple[int, ...]:
 
 
 class Array:
-    """Row-major elements of one dtype. `fence` (None: nothing pending) is that of the operation that fills it.
+    """Row-major elements of one dtype. `fence` (None: nothing pending) is that of the operation
+    that fills it.
 
-    Reading it by `numpy()`, `__array__`, `__array_interface__` or `__dlpack__` waits for that fence first.
+    Reading it by `numpy()`, `__array__`, `__array_interface__` or `__dlpack__` waits for that fence
+    first.
     """
 
-    __slots__ = ("__weakref__", "_address", "_readonly", "_storage", "buffer", "dtype", "fence", "layout", "nbytes", "shape")
+    __slots__ = (
+        "__weakref__",
+        "_address",
+        "_readonly",
+        "_storage",
+        "buffer",
+        "dtype",
+        "fence",
+        "layout",
+        "nbytes",
+        "shape",
+    )
 
     def __init__(
-        self, buffer: Buffer, dtype: np.dtype[Any], shape: tuple[int, ...], layout: str | None = None
+        self,
+        buffer: Buffer,
+        dtype: np.dtype[Any],
+        shape: tuple[int, ...],
+        layout: str | None = None,
     ) -> None:
         self.buffer = buffer
         self.dtype = dtype
@@ -83,9 +109,15 @@ class Array:
         if kind.hasobject or kind.itemsize == 0:
             raise TypeError(f"dtype: {kind} has no fixed bytes a device could use")
         if array.nbytes > buffer.nbytes:
-            raise ValueError(f"shape: {array.shape} of {kind} are {array.nbytes} bytes, the buffer has {buffer.nbytes}")
+            raise ValueError(
+                f"shape: {array.shape} of {kind} are {array.nbytes} bytes, "
+                f"the buffer has {buffer.nbytes}"
+            )
         if buffer._address % kind.alignment:
-            raise ValueError(f"dtype: {kind} wants {kind.alignment}-byte alignment, the buffer starts at {buffer._address:#x}")
+            raise ValueError(
+                f"dtype: {kind} wants {kind.alignment}-byte alignment, "
+                f"the buffer starts at {buffer._address:#x}"
+            )
         return array
 
     @classmethod
@@ -93,7 +125,9 @@ class Array:
         import numpy as np
 
         dims = shape_of(shape)
-        return cls.over(device.buffer(math.prod(dims) * np.dtype(dtype).itemsize), dtype, dims, layout)
+        return cls.over(
+            device.buffer(math.prod(dims) * np.dtype(dtype).itemsize), dtype, dims, layout
+        )
 
     @classmethod
     def copied(cls, device: Device, host: np.ndarray[Any, Any], layout: str | None = None) -> Array:
@@ -101,12 +135,15 @@ class Array:
 
         array = cls.empty(device, host.shape, host.dtype, layout)
         if host.size:
-            device.default_queue.write(array.buffer, np.ascontiguousarray(host).reshape(-1).view(np.uint8)).wait()
+            device.default_queue.write(
+                array.buffer, np.ascontiguousarray(host).reshape(-1).view(np.uint8)
+            ).wait()
         return array
 
     def __repr__(self) -> str:
         where = "closed" if self.closed else f"on {self.device.uri}"
-        return f"<Array {self.dtype}{list(self.shape)}{' ' + self.layout if self.layout else ''} {where}>"
+        layout = f" {self.layout}" if self.layout else ""
+        return f"<Array {self.dtype}{list(self.shape)}{layout} {where}>"
 
     def __enter__(self) -> Array:
         return self
@@ -147,13 +184,16 @@ class Array:
             dims[dims.index(-1)] = self.size // rest if rest else 0
         new = shape_of(dims)
         if math.prod(new) != self.size:
-            raise ValueError(f"shape: {tuple(shape)} does not hold the {self.size} elements of {self.shape}")
+            raise ValueError(
+                f"shape: {tuple(shape)} does not hold the {self.size} elements of {self.shape}"
+            )
         array = Array.over(self.buffer, self.dtype, new)
         array.fence = self.fence
         return array
 
     def numpy(self) -> np.ndarray[Any, Any]:
-        """The elements on the host, after waiting for `fence`: a view where memory is unified, else a copy.
+        """The elements on the host, after waiting for `fence`: a view where memory is unified, else
+        a copy.
 
         A view stays valid after `close`: the memory goes when its last view does.
         """
@@ -164,7 +204,11 @@ class Array:
             self.fence.wait()
         if not self.device.info.unified:
             return self.buffer.read(self.dtype, self.shape)
-        flat = np.frombuffer(self.buffer._host_view(), self.dtype, self.size) if self.size else np.empty(0, self.dtype)
+        flat = (
+            np.frombuffer(self.buffer._host_view(), self.dtype, self.size)
+            if self.size
+            else np.empty(0, self.dtype)
+        )
         return flat.reshape(self.shape)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
@@ -172,7 +216,9 @@ class Array:
 
         host = self.numpy()
         if copy is False and dtype is not None and np.dtype(dtype) != host.dtype:
-            raise ValueError(f"a view as {np.dtype(dtype)} of {host.dtype} is not possible without a copy")
+            raise ValueError(
+                f"a view as {np.dtype(dtype)} of {host.dtype} is not possible without a copy"
+            )
         host = host if dtype is None else host.astype(dtype, copy=False)
         return host.copy() if copy else host
 
@@ -190,7 +236,9 @@ class Array:
 
     def _exportable(self) -> np.ndarray[Any, Any]:
         if not self.device.info.unified:
-            raise BufferError(f"{self.device.uri} memory is not host memory; use numpy() for a copy")
+            raise BufferError(
+                f"{self.device.uri} memory is not host memory; use numpy() for a copy"
+            )
         return self.numpy()
 
     def close(self) -> None:

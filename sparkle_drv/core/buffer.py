@@ -1,4 +1,6 @@
-"""Buffer: bytes on a device, and views of them. Arrays (core/array.py) give bytes a dtype and a shape."""
+"""Buffer: bytes on a device, and views of them. Arrays (core/array.py) give bytes a dtype and a
+shape.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ def span(what: str, offset: Any, nbytes: Any, limit: int) -> tuple[int, int]:
         at = operator.index(offset)
         n = limit - at if nbytes is None else operator.index(nbytes)
     except TypeError:
-        raise TypeError(f"{what}: offset and nbytes are whole numbers, got {offset!r} and {nbytes!r}") from None
+        raise TypeError(
+            f"{what}: offset and nbytes are whole numbers, got {offset!r} and {nbytes!r}"
+        ) from None
     if at < 0 or n < 0 or at + n > limit:
         raise ValueError(f"{what}: bytes {at}..{at + n} lie outside the {limit} bytes there are")
     return at, n
@@ -33,14 +37,20 @@ def span(what: str, offset: Any, nbytes: Any, limit: int) -> tuple[int, int]:
 class Buffer:
     """`nbytes` bytes of device memory. Made by `Device.buffer`, `view` and `sparkle_drv.wrap`.
 
-    Memory still in use by the device is never freed: `close` hands it to the retire list. Not locked: what it covers is
-    fixed at creation, its contents are the business of fences.
+    Memory still in use by the device is never freed: `close` hands it to the retire list. Not
+    locked: what it covers is fixed at creation, its contents are the business of fences.
     """
 
     __slots__ = ("__weakref__", "_address", "_is_view", "_readonly", "_storage", "nbytes", "offset")
 
     def __init__(
-        self, storage: Storage, offset: int, nbytes: int, *, is_view: bool = False, readonly: bool = False
+        self,
+        storage: Storage,
+        offset: int,
+        nbytes: int,
+        *,
+        is_view: bool = False,
+        readonly: bool = False,
     ) -> None:
         self._storage: Any = storage  # not Optional for mypy's sake: _open() tests it
         self._address = storage.address + offset
@@ -92,14 +102,17 @@ class Buffer:
         return self._address
 
     def view(self, offset: int = 0, nbytes: int | None = None) -> Buffer:
-        """A buffer over part of this one; closing the parent closes it too, closing it leaves the parent open."""
+        """A buffer over part of this one; closing the parent closes it too, closing it leaves the
+        parent open.
+        """
         storage = self._open()
         at, n = span("view", offset, nbytes, self.nbytes)
         return Buffer(storage, self.offset + at, n, is_view=True, readonly=self._readonly)
 
     @contextmanager
     def map(self) -> Iterator[memoryview]:
-        """The bytes as a memoryview ("B", writable unless readonly) for as long as the context lasts.
+        """The bytes as a memoryview ("B", writable unless readonly) for as long as the context
+        lasts.
 
         Ordering against work in flight is the caller's: wait for its fence first.
         """
@@ -116,7 +129,9 @@ class Buffer:
         return part.toreadonly() if self._readonly else part
 
     def write(self, array: Any, offset: int = 0) -> None:
-        """Copy a numpy array (or any contiguous buffer) in, after everything submitted so far; returns when it is there."""
+        """Copy a numpy array (or any contiguous buffer) in, after everything submitted so far;
+        returns when it is there.
+        """
         queue = self.device.default_queue
         queue.write(self.view(offset), array).wait()
 
@@ -135,7 +150,9 @@ class Buffer:
         return Array.over(self, dtype, shape, layout)
 
     def export(self) -> int:
-        """A new file descriptor of Memory.SHARED memory, for another process's `Device.import_buffer`."""
+        """A new file descriptor of Memory.SHARED memory, for another process's
+        `Device.import_buffer`.
+        """
         storage = self._open()
         return storage.owner._backend.export(storage.handle)
 

@@ -1,14 +1,15 @@
 """Commands: a list of work that is recorded once and submitted as often as one likes.
 
-Each call appends one frozen command and returns the list. The first submission encodes the list for its device; later ones
-send the same bytes in one native call. `patch` rewrites a dispatch's arguments in place; what was submitted before has its
-own copy, so it never changes under a running kernel.
+Each call appends one frozen command and returns the list. The first submission encodes the list for
+its device; later ones send the same bytes in one native call. `patch` rewrites a dispatch's
+arguments in place; what was submitted before has its own copy, so it never changes under a running
+kernel.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Union
+from typing import TYPE_CHECKING, Any
 
 from sparkle_drv._native import ffi
 from sparkle_drv.core import records
@@ -59,11 +60,12 @@ class Stamp:
     timestamp: Timestamp
 
 
-Command = Union[Copy, Fill, Dispatch, Barrier, Wait, Stamp]
+Command = Copy | Fill | Dispatch | Barrier | Wait | Stamp
 
 
 class Commands:
-    """`overlap=True` lets a device run neighbours at the same time; `barrier()` is then the caller's duty.
+    """`overlap=True` lets a device run neighbours at the same time; `barrier()` is then the
+    caller's duty.
 
     Not locked: record and patch from one thread at a time.
     """
@@ -93,7 +95,9 @@ class Commands:
         """All bytes of `src` to `dst` (buffers or arrays of the same size; overlap is fine)."""
         a, b = _buffer("dst", dst), _buffer("src", src)
         if a.nbytes != b.nbytes:
-            raise ValueError(f"copy: dst has {a.nbytes} bytes, src {b.nbytes}; take views of the same size")
+            raise ValueError(
+                f"copy: dst has {a.nbytes} bytes, src {b.nbytes}; take views of the same size"
+            )
         if a.readonly:
             raise ValueError("copy: dst is read-only")
         return self._append(Copy(a, b))
@@ -102,7 +106,10 @@ class Commands:
         """Repeat an unsigned integer of 1, 2 or 4 bytes over `dst`."""
         a = _buffer("dst", dst)
         if pattern_nbytes not in (1, 2, 4) or a.nbytes % pattern_nbytes:
-            raise ValueError(f"fill: pattern_nbytes {pattern_nbytes} is not 1, 2 or 4, or does not divide {a.nbytes}")
+            raise ValueError(
+                f"fill: pattern_nbytes {pattern_nbytes} is not 1, 2 or 4, "
+                f"or does not divide {a.nbytes}"
+            )
         if not 0 <= pattern < 1 << (8 * pattern_nbytes):
             raise ValueError(f"fill: pattern {pattern:#x} does not fit into {pattern_nbytes} bytes")
         if a.readonly:
@@ -110,7 +117,12 @@ class Commands:
         return self._append(Fill(a, pattern, pattern_nbytes))
 
     def dispatch(
-        self, kernel: Kernel, *args: Any, groups: Any = None, group_size: Any = None, shared: int = 0
+        self,
+        kernel: Kernel,
+        *args: Any,
+        groups: Any = None,
+        group_size: Any = None,
+        shared: int = 0,
     ) -> Commands:
         """Run `kernel` as `Queue.launch` would; everything is checked here and now."""
         if not isinstance(kernel, Kernel):
@@ -130,7 +142,9 @@ class Commands:
         return self._append(Wait(fence))
 
     def timestamp(self, timestamp: Timestamp) -> Commands:
-        """Store the device clock in `timestamp` (from `Device.timestamp`) when this point is reached."""
+        """Store the device clock in `timestamp` (from `Device.timestamp`) when this point is
+        reached.
+        """
         return self._append(Stamp(timestamp))
 
     def patch(self, index: int, *args: Any) -> Commands:
@@ -138,9 +152,13 @@ class Commands:
         try:
             old = self.commands[index]
         except (IndexError, TypeError):
-            raise ValueError(f"patch: index {index!r}; the list has {len(self.commands)} commands") from None
+            raise ValueError(
+                f"patch: index {index!r}; the list has {len(self.commands)} commands"
+            ) from None
         if not isinstance(old, Dispatch):
-            raise ValueError(f"patch: command {index} is a {type(old).__name__}, only a Dispatch has arguments")
+            raise ValueError(
+                f"patch: command {index} is a {type(old).__name__}, only a Dispatch has arguments"
+            )
         new = replace(old, args=args)
         record = _record(old.kernel.device, new)
         self.commands[index] = new
@@ -150,7 +168,9 @@ class Commands:
         return self
 
     def _encode(self, device: Device) -> tuple[Any, int]:
-        """(address of the records, bytes) for `device`; encoded again only after a change or a close."""
+        """(address of the records, bytes) for `device`; encoded again only after a change or a
+        close.
+        """
         if self._device is not device or self._epoch != device._epoch:
             encoded, offsets = bytearray(), []
             for command in self.commands:
@@ -172,12 +192,17 @@ def _buffer(what: str, given: Any) -> Buffer:
 
 def _address(device: Device, what: str, buffer: Buffer) -> int:
     if buffer.device is not device:
-        raise ValueError(f"{what}: the buffer belongs to {buffer.device.uri}, this queue to {device.uri}")
+        raise ValueError(
+            f"{what}: the buffer belongs to {buffer.device.uri}, this queue to {device.uri}"
+        )
     return buffer.address
 
 
 def _record(device: Device, command: Dispatch) -> bytes:
-    kernel, rest = command.kernel, (command.args, command.groups, command.group_size, command.shared)
+    kernel, rest = (
+        command.kernel,
+        (command.args, command.groups, command.group_size, command.shared),
+    )
     try:
         if kernel.device is not device or kernel.closed:
             raise ValueError("kernel of another device, or closed")
@@ -195,7 +220,9 @@ def _encode(device: Device, command: Command) -> bytes:
         case Dispatch():
             return _record(device, command)
         case Copy(dst, src):
-            return records.copy(_address(device, "dst", dst), _address(device, "src", src), dst.nbytes)
+            return records.copy(
+                _address(device, "dst", dst), _address(device, "src", src), dst.nbytes
+            )
         case Fill(dst, pattern, width):
             return records.fill(_address(device, "dst", dst), dst.nbytes, pattern, width)
         case Barrier():
@@ -203,7 +230,9 @@ def _encode(device: Device, command: Command) -> bytes:
         case Wait(fence):
             queue = fence.queue
             if queue._device is not device:
-                raise ValueError(f"wait: the fence belongs to {queue._device.uri}, this queue to {device.uri}")
+                raise ValueError(
+                    f"wait: the fence belongs to {queue._device.uri}, this queue to {device.uri}"
+                )
             return records.wait(device._backend.queue_pointer(queue._handle), fence.value)
         case Stamp(timestamp):
             return records.timestamp(_address(device, "timestamp", timestamp.buffer))

@@ -14,9 +14,13 @@ if TYPE_CHECKING:
 
 def describe(device: Device, progress: Progress) -> str:
     """A submission in words: each command with its arguments, and the one that runs."""
-    lines = []
+    lines: list[str] = []
     for at, kind, record in records.split(progress.records):
-        text = _dispatch_text(device, record) if kind == records.DISPATCH else records.decode(kind, record)
+        text = (
+            _dispatch_text(device, record)
+            if kind == records.DISPATCH
+            else records.decode(kind, record)
+        )
         mark = "  "
         if at == progress.running_at:
             mark = "> "
@@ -36,6 +40,7 @@ def _dispatch_text(device: Device, record: bytes) -> str:
         return f"dispatch of the kernel at {head[2]:#x}, {shape}"
     values = kernel.signature.args_struct.unpack_from(record, records.DISPATCH_HEAD.size)
     named = ", ".join(
-        f"{a.name}={v:#x}" if a.is_pointer else f"{a.name}={v}" for a, v in zip(kernel.args, values)
+        f"{a.name}={v:#x}" if a.is_pointer else f"{a.name}={v}"
+        for a, v in zip(kernel.args, values, strict=True)
     )
     return f"dispatch {kernel.name}({named}), {shape}"

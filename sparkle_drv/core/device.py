@@ -24,7 +24,9 @@ from sparkle_drv.types import DeviceInfo, Memory, TilePlan
 
 
 class Device:
-    """Buffers, kernels and queues keep their device alive. Any thread may use it; `close` belongs to one."""
+    """Buffers, kernels and queues keep their device alive. Any thread may use it; `close` belongs
+    to one.
+    """
 
     def __init__(self, uri: str, backend: Backend) -> None:
         self.uri = uri
@@ -62,7 +64,9 @@ class Device:
     def info(self) -> DeviceInfo:
         return self._backend.info
 
-    def _store(self, handle: Any, address: int, nbytes: int, memory: Memory, readonly: bool = False) -> Buffer:
+    def _store(
+        self, handle: Any, address: int, nbytes: int, memory: Memory, readonly: bool = False
+    ) -> Buffer:
         storage = Storage(self, handle, address, nbytes, memory)
         self._storages.add(storage)
         return Buffer(storage, 0, nbytes, readonly=readonly)
@@ -79,13 +83,17 @@ class Device:
         if not 0 <= n < 1 << 63:
             raise ValueError(f"nbytes: 0 or more is wanted, got {n}")
         if not isinstance(memory, Memory):
-            raise TypeError(f"memory: one of {', '.join(map(str, Memory))} is wanted, got {memory!r}")
+            raise TypeError(
+                f"memory: one of {', '.join(map(str, Memory))} is wanted, got {memory!r}"
+            )
         self._retired.drain()
         allocation = self._backend.alloc(n, memory)
         return self._store(allocation.handle, allocation.address, n, memory)
 
     def import_buffer(self, fd: int, nbytes: int) -> Buffer:
-        """Memory that `Buffer.export` shared, from this or another process; the descriptor stays the caller's."""
+        """Memory that `Buffer.export` shared, from this or another process; the descriptor stays
+        the caller's.
+        """
         self._check_open()
         if not isinstance(nbytes, int) or nbytes <= 0:
             raise ValueError(f"nbytes: more than 0 is wanted, got {nbytes!r}")
@@ -93,7 +101,8 @@ class Device:
         return self._store(allocation.handle, allocation.address, nbytes, Memory.SHARED)
 
     def wrap(self, array: Any) -> Buffer:
-        """Host memory (numpy array, anything with a CPU `__dlpack__`) as a buffer without a copy; C-contiguous.
+        """Host memory (numpy array, anything with a CPU `__dlpack__`) as a buffer without a copy;
+        C-contiguous.
 
         The array is kept alive; read-only arrays make read-only buffers.
         """
@@ -104,11 +113,17 @@ class Device:
         pointer = host.__array_interface__["data"][0]
         allocation = self._backend.wrap(pointer, host.nbytes, host)
         return self._store(
-            allocation.handle, allocation.address, host.nbytes, Memory.HOST, readonly=not host.flags.writeable
+            allocation.handle,
+            allocation.address,
+            host.nbytes,
+            Memory.HOST,
+            readonly=not host.flags.writeable,
         )
 
     def array(self, data: Any, layout: str | None = None) -> Array:
-        """A copy of a numpy array (or CPU DLPack exporter) on the device, row-major, with its dtype and shape."""
+        """A copy of a numpy array (or CPU DLPack exporter) on the device, row-major, with its dtype
+        and shape.
+        """
         self._check_open()
         return Array.copied(self, host_array("data", data), layout)
 
@@ -127,10 +142,11 @@ class Device:
         group_size: Any = None,
         allow_spirv: bool = False,
     ) -> Kernel:
-        """A kernel of the manifest by `name`, or a user's own from an image (path or bytes) with `entry` and `args`.
+        """A kernel of the manifest by `name`, or a user's own from an image (path or bytes) with
+        `entry` and `args`.
 
-        `args` are the types in order, "f32* f32* u32". Raises ImageError with the loader's words, ValueError for a name
-        or type that is not known, FileNotFoundError.
+        `args` are the types in order, "f32* f32* u32". Raises ImageError with the loader's words,
+        ValueError for a name or type that is not known, FileNotFoundError.
         """
         self._check_open()
         if (name is None) == (image is None):
@@ -139,12 +155,16 @@ class Device:
         if name is not None:
             return self._manifest_kernel(name, plan)
         if not isinstance(entry, str) or not isinstance(args, str):
-            raise TypeError('kernel: image= needs entry="name" and args="f32* u32" (types in order)')
+            raise TypeError(
+                'kernel: image= needs entry="name" and args="f32* u32" (types in order)'
+            )
         signature = self._signature(parse_args(args))
         path, blob = ("", image) if isinstance(image, bytes) else (os.fspath(image or ""), b"")
         if path and not os.path.isfile(path):
             raise FileNotFoundError(f"image: no such file: {path}")
-        spec = KernelSpec(entry, entry, signature.native, path=path, image=blob, allow_spirv=allow_spirv)
+        spec = KernelSpec(
+            entry, entry, signature.native, path=path, image=blob, allow_spirv=allow_spirv
+        )
         size = (1, 1, 1) if group_size is None else group_size
         return self._load(spec, signature, size, 3)
 
@@ -158,10 +178,17 @@ class Device:
             hint = f"; did you mean {', '.join(close)}?" if close else ""
             raise ValueError(f"kernel: {name!r} is not in the manifest{hint}")
         if self.info.backend not in entry["backends"]:
-            raise ValueError(f"kernel: {name} is not there for {self.info.backend}, only for {', '.join(entry['backends'])}")
+            raise ValueError(
+                f"kernel: {name} is not there for {self.info.backend}, "
+                f"only for {', '.join(entry['backends'])}"
+            )
         signature = self._signature(manifest_args(entry["args"]))
-        spec = KernelSpec(name, name, signature.native, manifest=entry["backends"][self.info.backend], plan=plan)
-        return self._load(spec, signature, tuple(entry.get("group_size", (1, 1, 1))), entry.get("dims", 3))
+        spec = KernelSpec(
+            name, name, signature.native, manifest=entry["backends"][self.info.backend], plan=plan
+        )
+        return self._load(
+            spec, signature, tuple(entry.get("group_size", (1, 1, 1))), entry.get("dims", 3)
+        )
 
     def _load(self, spec: KernelSpec, signature: Signature, group_size: Any, dims: int) -> Kernel:
         size = triple("group_size", group_size)
@@ -191,8 +218,10 @@ class Device:
             self._default_queue = self.queue()
         return self._default_queue
 
-    def pipeline(self, depth: int = 3, make: Callable[..., Any] | None = None, queue: Queue | None = None) -> Pipeline:
-        """A ring of `depth` slots, each made by `make(device)` (or `make()`), see core/pipeline.py."""
+    def pipeline(
+        self, depth: int = 3, make: Callable[..., Any] | None = None, queue: Queue | None = None
+    ) -> Pipeline:
+        """A ring of `depth` slots, each made by `make(device)` or `make()`: core/pipeline.py."""
         self._check_open()
         return Pipeline(self, depth, make, queue)
 
@@ -212,7 +241,9 @@ class Device:
         return all(queue.reached >= queue.submitted for queue in list(self._queues))
 
     def live_counts(self) -> dict[str, int]:
-        """Objects of this device that are open or not yet freed, and native ones of the whole process."""
+        """Objects of this device that are open or not yet freed, and native ones of the whole
+        process.
+        """
         self._retired.drain()
         counts = {
             "buffers": sum(storage.device is not None for storage in list(self._storages)),

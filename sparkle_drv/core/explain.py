@@ -1,4 +1,6 @@
-"""Why a launch was refused, argument by argument: runs only after the fast path has failed, and always raises."""
+"""Why a launch was refused, argument by argument: runs only after the fast path has failed, and
+always raises.
+"""
 
 from __future__ import annotations
 
@@ -37,16 +39,22 @@ def refuse(
     if kernel.closed:
         raise ValueError(f"kernel {kernel.name} is closed")
     if kernel.device is not device:
-        raise ValueError(f"kernel {kernel.name} belongs to {kernel.device.uri}, this queue to {device.uri}")
+        raise ValueError(
+            f"kernel {kernel.name} belongs to {kernel.device.uri}, this queue to {device.uri}"
+        )
     if len(args) != len(kernel.args):
-        raise TypeError(f"{kernel.name}{kernel.signature!r} takes {len(kernel.args)} arguments, got {len(args)}")
-    for arg, given in zip(kernel.args, args):
+        raise TypeError(
+            f"{kernel.name}{kernel.signature!r} takes {len(kernel.args)} arguments, got {len(args)}"
+        )
+    for arg, given in zip(kernel.args, args, strict=True):
         (_pointer if arg.is_pointer else _scalar)(device, kernel, arg, given)
     _grid(device, kernel, groups, group_size, shared)
     if record:
         _extents(kernel, record)
     if rc == -errno.EINVAL and kernel.form == "routine":
-        raise ValueError(f"{kernel.name}{tuple(map(_brief, args))}: the kernel refused these arguments (EINVAL)")
+        raise ValueError(
+            f"{kernel.name}{tuple(map(_brief, args))}: the kernel refused these arguments (EINVAL)"
+        )
     if rc < 0:
         check(rc, f"launch of {kernel.name}", device.uri)
     raise cause or ValueError(f"{kernel.name}: refused without a known reason (code {rc})")
@@ -86,7 +94,9 @@ def _pointer(device: Device, kernel: Kernel, arg: Arg, given: Any) -> None:
     if given.closed:
         raise ValueError(f"{where}: the buffer is closed")
     if given.device is not device:
-        raise ValueError(f"{where}: the buffer belongs to {given.device.uri}, this queue to {device.uri}")
+        raise ValueError(
+            f"{where}: the buffer belongs to {given.device.uri}, this queue to {device.uri}"
+        )
     if given.readonly and arg.is_written:
         raise ValueError(f"{where}: it is written, and the buffer is read-only")
 
@@ -95,21 +105,27 @@ def _grid(device: Device, kernel: Kernel, groups: Any, group_size: Any, shared: 
     info = device.info
     g = kernel.grid(groups)
     s = kernel.group_size if group_size is None else triple("group_size", group_size)
-    for axis, n, most in zip("xyz", g, info.max_groups):
+    for axis, n, most in zip("xyz", g, info.max_groups, strict=True):
         if not 0 <= n <= most:
             raise ValueError(f"groups: {n} in {axis}; 0 to {most} are possible on {device.uri}")
     threads = s[0] * s[1] * s[2]
     limit = min(info.max_group_size, kernel.resources.max_group_size)
     if min(s) < 1 or threads > limit:
-        raise ValueError(f"group_size: {s} makes {threads} threads; 1 to {limit} are possible on {device.uri}")
+        raise ValueError(
+            f"group_size: {s} makes {threads} threads; 1 to {limit} are possible on {device.uri}"
+        )
     if kernel.form == "routine" and g[0] * g[1] * g[2] != 1:
         raise ValueError(f"groups: {kernel.name} is a routine and takes one group, got {g}")
     if any(n != 1 for n in (*g[kernel.dims :], *s[kernel.dims :])):
-        raise ValueError(f"groups: {kernel.name} has {kernel.dims} dimension(s), got groups {g} of {s}")
+        raise ValueError(
+            f"groups: {kernel.name} has {kernel.dims} dimension(s), got groups {g} of {s}"
+        )
     if not hasattr(shared, "__index__"):
         raise TypeError(f"shared: a number of bytes is wanted, got {_told(shared)}")
     if not 0 <= shared.__index__() <= info.max_shared_nbytes:
-        raise ValueError(f"shared: {shared} bytes; 0 to {info.max_shared_nbytes} are possible on {device.uri}")
+        raise ValueError(
+            f"shared: {shared} bytes; 0 to {info.max_shared_nbytes} are possible on {device.uri}"
+        )
 
 
 def _extents(kernel: Kernel, record: bytes) -> None:
@@ -124,14 +140,18 @@ def _extents(kernel: Kernel, record: bytes) -> None:
         pointers = [i for i, a in enumerate(kernel.args) if a.is_pointer]
         at = len(record) - 8 * len(pointers) + 8 * pointers.index(bad[0])
         have = struct.unpack_from("=Q", record, at)[0]
-        raise ValueError(f"{where}: {arg.extent} elements are {need[0]} bytes, the buffer has {have}")
+        raise ValueError(
+            f"{where}: {arg.extent} elements are {need[0]} bytes, the buffer has {have}"
+        )
     if rc == -errno.EOVERFLOW:
         raise ValueError(f"{where}: {arg.extent} elements do not fit into 64 bits")
     raise ValueError(f"{where}: its extent {arg.extent!r} makes no sense for these arguments")
 
 
 def lost(device: Device, rc: int, call: str) -> NoReturn:
-    """A submission that native code refused although nothing was wrong with it: the device is closed, lost or full."""
+    """A submission that native code refused although nothing was wrong with it: the device is
+    closed, lost or full.
+    """
     device._check_open()
     check(rc, call, device.uri)
     raise DeviceLost(f"{device.uri}: {call} returned {rc}")

@@ -1,4 +1,4 @@
-"""Fence: a point (queue, value) on a queue's timeline; reached when the timeline is at or past it."""
+"""Fence: a point (queue, value) on a queue's timeline, reached when the timeline is there."""
 
 from __future__ import annotations
 
@@ -61,7 +61,8 @@ class Fence:
     def wait(self, timeout_s: float = 30) -> Fence:
         """Block until it is reached; returns itself.
 
-        Raises FenceTimeout with the submission decoded, KernelFault when that submission failed, DeviceLost.
+        Raises FenceTimeout with the submission decoded, KernelFault when that submission failed,
+        DeviceLost.
         """
         queue = self.queue
         left = timeout_ns(timeout_s)
@@ -76,7 +77,8 @@ class Fence:
             left = deadline - time.monotonic_ns()
             if left <= 0:
                 raise FenceTimeout(
-                    f"{queue._device.uri}: value {self.value} was not reached within {timeout_s} s (at {queue.reached})",
+                    f"{queue._device.uri}: value {self.value} was not reached within {timeout_s} s "
+                    f"(at {queue.reached})",
                     queue.describe(self.value),
                 )
 
@@ -90,7 +92,9 @@ class Fence:
         return KernelFault(f"{self.queue._device.uri}: submission {self.value} failed with {name}")
 
     def __await__(self) -> Generator[Any, None, Fence]:
-        """Poll with growing pauses, at most 5 ms, so that a cancelled await leaves nothing behind; then raise as wait()."""
+        """Poll with growing pauses, at most 5 ms, so that a cancelled await leaves nothing behind;
+        then raise as wait().
+        """
         pause = 0.00005
         while not self.done:
             yield from asyncio.sleep(pause).__await__()
@@ -99,7 +103,8 @@ class Fence:
 
     @property
     def time_ns(self) -> int:
-        """Device time of this submission in ns; ValueError unless the queue was opened with timing=True.
+        """Device time of this submission in ns; ValueError unless the queue was opened with
+        timing=True.
 
         Waits for the fence. The newest 4096 submissions of a queue are kept.
         """

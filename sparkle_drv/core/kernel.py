@@ -1,7 +1,7 @@
 """Kernel: a loaded kernel, what it takes, and the packing of one dispatch record.
 
-`record` is the hot path of every launch: no check that a healthy launch would pass twice. When it fails, or when native
-code refuses the record, core/explain.py finds out what was wrong and says it.
+`record` is the hot path of every launch: no check that a healthy launch would pass twice. When it
+fails, or when native code refuses the record, core/explain.py finds out what was wrong and says it.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ class Kernel:
     """Immutable until closed. Made by `Device.kernel`."""
 
     __slots__ = (
-        "__weakref__", "_device", "_finalizer", "_heads", "_loaded", "_owner", "_pack", "_pointer", "dims",
-        "group_size", "name", "signature",
+        "__weakref__", "_device", "_finalizer", "_heads", "_loaded", "_owner", "_pack", "_pointer",
+        "dims", "group_size", "name", "signature",
     )  # fmt: skip
 
     def __init__(
@@ -55,7 +55,9 @@ class Kernel:
         self._heads: dict[Any, bytes] = {}
         backend = device._backend
         handle = loaded.handle
-        self._finalizer = weakref.finalize(self, device._retired.retire, lambda: backend.unload(handle))
+        self._finalizer = weakref.finalize(
+            self, device._retired.retire, lambda: backend.unload(handle)
+        )
 
     def __repr__(self) -> str:
         return f"<Kernel {self.name}{self.signature!r}{' closed' if self.closed else ''}>"
@@ -91,7 +93,9 @@ class Kernel:
     def record(
         self, device: Device, args: Sequence[Any], groups: Any, group_size: Any, shared: Any
     ) -> bytes:
-        """One dispatch record (sp_cmd.h) of this kernel; raises NeedsWrap, or whatever packing raises."""
+        """One dispatch record (sp_cmd.h) of this kernel; raises NeedsWrap, or whatever packing
+        raises.
+        """
         try:
             head = self._heads[groups, group_size, shared]
         except (KeyError, TypeError):
@@ -106,7 +110,13 @@ class Kernel:
         size = self.group_size if group_size is None else triple("group_size", group_size)
         signature = self.signature
         head = DISPATCH_HEAD.pack(
-            DISPATCH, signature.record_nbytes, self._pointer, *self.grid(groups), *size, shared, signature.args_nbytes
+            DISPATCH,
+            signature.record_nbytes,
+            self._pointer,
+            *self.grid(groups),
+            *size,
+            shared,
+            signature.args_nbytes,
         )
         if len(self._heads) >= _MOST_HEADS:
             self._heads.clear()
@@ -131,13 +141,15 @@ class Kernel:
 
 
 def triple(what: str, value: Any) -> tuple[int, int, int]:
-    """An int or a sequence of one to three as (x, y, z), the missing ones 1; TypeError otherwise."""
+    """An int or a sequence of one to three as (x, y, z), missing ones 1; TypeError otherwise."""
     parts = (value,) if hasattr(value, "__index__") else value
     try:
         numbers = [p.__index__() for p in parts]
     except (AttributeError, TypeError):
-        raise TypeError(f"{what}: a whole number or up to three are wanted, got {value!r}") from None
+        raise TypeError(
+            f"{what}: a whole number or up to three are wanted, got {value!r}"
+        ) from None
     if not 1 <= len(numbers) <= 3:
         raise ValueError(f"{what}: one to three numbers are wanted, got {value!r}")
-    x, y, z = (numbers + [1, 1])[:3]
+    x, y, z = [*numbers, 1, 1][:3]
     return x, y, z

@@ -1,7 +1,8 @@
 """Writes the packing function of a signature, the way dataclasses writes an __init__.
 
-A loop over arguments of unknown kinds costs several times the launch itself; straight-line code for one signature does not.
-The text is made of argument positions only, nothing a caller wrote gets into it. For saxpy_f32 (y, x, a, n) it is
+A loop over arguments of unknown kinds costs several times the launch itself; straight-line code for
+one signature does not. The text is made of argument positions only, nothing a caller wrote gets
+into it. For saxpy_f32 (y, x, a, n) it is
 
     def pack(device, args):
         a0, a1, a2, a3 = args
@@ -20,16 +21,25 @@ from typing import Any
 
 
 def packer(
-    pointers: Sequence[bool], written: Sequence[bool], optional: Sequence[bool], layout: struct.Struct
+    pointers: Sequence[bool],
+    written: Sequence[bool],
+    optional: Sequence[bool],
+    layout: struct.Struct,
 ) -> Callable[[Any, Sequence[Any]], bytes]:
-    """A function (device, args) -> packed arguments and covered bytes, for arguments described position by position."""
+    """A function (device, args) -> packed arguments and covered bytes, for arguments described
+    position by position.
+    """
     names = [f"a{i}" for i in range(len(pointers))]
     tests, values, covered = [], [], []
-    for name, is_pointer, is_written, is_optional in zip(names, pointers, written, optional):
+    for name, is_pointer, is_written, is_optional in zip(
+        names, pointers, written, optional, strict=True
+    ):
         if not is_pointer:
             values.append(name)
             continue
-        test = f"{name}._storage.device is not device" + (f" or {name}._readonly" if is_written else "")
+        test = f"{name}._storage.device is not device" + (
+            f" or {name}._readonly" if is_written else ""
+        )
         tests.append(f"{name} is not None and ({test})" if is_optional else test)
         none = f"0 if {name} is None else " if is_optional else ""
         values.append(f"{none}{name}._address")

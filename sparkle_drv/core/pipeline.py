@@ -1,4 +1,6 @@
-"""Pipeline: a ring of slots whose fences let host and device work at the same time; three slots are triple buffering."""
+"""Pipeline: a ring of slots whose fences let host and device work at the same time; three slots are
+triple buffering.
+"""
 
 from __future__ import annotations
 
@@ -23,18 +25,26 @@ class Slot:
 
 
 class Pipeline:
-    """`with dev.pipeline(3, make=Slot) as pipe: slot = pipe.acquire(); ...; pipe.submit(slot, commands)`.
+    """`with dev.pipeline(3, make=Slot) as pipe: slot = pipe.acquire(); ...; pipe.submit(slot,
+    commands)`.
 
-    `acquire` gives the slots in turn and blocks only on the fence of the slot it gives. One thread at a time.
+    `acquire` gives the slots in turn and blocks only on the fence of the slot it gives. One thread
+    at a time.
     """
 
     def __init__(
-        self, device: Device, depth: int = 3, make: Callable[..., Any] | None = None, queue: Queue | None = None
+        self,
+        device: Device,
+        depth: int = 3,
+        make: Callable[..., Any] | None = None,
+        queue: Queue | None = None,
     ) -> None:
         if not isinstance(depth, int) or isinstance(depth, bool) or not 1 <= depth <= 1024:
             raise ValueError(f"depth: a number of slots from 1 to 1024 is wanted, got {depth!r}")
         if queue is not None and queue.device is not device:
-            raise ValueError(f"queue: it belongs to {queue.device.uri}, this pipeline to {device.uri}")
+            raise ValueError(
+                f"queue: it belongs to {queue.device.uri}, this pipeline to {device.uri}"
+            )
         self.device = device
         self.depth = depth
         self._owns_queue = queue is None
@@ -52,7 +62,9 @@ class Pipeline:
         self.close()
 
     def acquire(self, timeout_s: float = 30) -> Any:
-        """The next slot, once the device has done with it; FenceTimeout, ValueError when all slots are out."""
+        """The next slot, once the device has done with it; FenceTimeout, ValueError when all slots
+        are out.
+        """
         self._check()
         index = self._next
         if index in self._out:
@@ -65,7 +77,9 @@ class Pipeline:
         return self.slots[index]
 
     def submit(self, slot: Any, commands: Commands) -> Fence:
-        """Submit the work of an acquired slot; the slot comes round again when its fence is reached."""
+        """Submit the work of an acquired slot; the slot comes round again when its fence is
+        reached.
+        """
         self._check()
         index = next((i for i in self._out if self.slots[i] is slot), None)
         if index is None:

@@ -1,7 +1,8 @@
 """Queue: takes launches, command lists and copies, and gives each a value on its timeline.
 
-The lock that orders submissions is in native code; nothing here needs another. `launch` and `prepare` are the hot paths:
-they do what a healthy launch needs and leave the search for reasons to core/explain.py.
+The lock that orders submissions is in native code; nothing here needs another. `launch` and
+`prepare` are the hot paths: they do what a healthy launch needs and leave the search for reasons to
+core/explain.py.
 """
 
 from __future__ import annotations
@@ -30,7 +31,16 @@ _NET_NS = 1_000_000_000  # how long a finalizer waits for work that nobody waite
 class Queue:
     """Made by `Device.queue`. Any thread may submit; values follow the order of submission."""
 
-    __slots__ = ("__weakref__", "_backend", "_device", "_finalizer", "_handle", "_launch", "_submit", "timing")
+    __slots__ = (
+        "__weakref__",
+        "_backend",
+        "_device",
+        "_finalizer",
+        "_handle",
+        "_launch",
+        "_submit",
+        "timing",
+    )
 
     def __init__(self, device: Device, timing: bool) -> None:
         backend = device._backend
@@ -73,17 +83,43 @@ class Queue:
     def fence(self, value: int) -> Fence:
         """The fence of a value that `prepare`'s callable returned."""
         if not 0 <= operator.index(value) <= self.submitted:
-            raise ValueError(f"fence: value {value} was never submitted here; 0 to {self.submitted} were")
+            raise ValueError(
+                f"fence: value {value} was never submitted here; 0 to {self.submitted} were"
+            )
         return Fence(self, value)
 
     def launch(
-        self, kernel: Kernel, *args: Any, groups: Any = None, group_size: Any = None, shared: int = 0
+        self,
+        kernel: Kernel,
+        *args: Any,
+        groups: Any = None,
+        group_size: Any = None,
+        shared: int = 0,
     ) -> Fence:
         """Run `kernel` once over `groups` workgroups of `group_size` threads; returns its fence.
 
-        Pointers are Buffers or Arrays of this device (numpy arrays too where memory is unified; None where the argument is
-        optional), scalars are numbers. Raises TypeError or ValueError before anything is submitted.
+        Pointers are Buffers or Arrays of this device (numpy arrays too where memory is unified;
+        None where the argument is optional), scalars are numbers. Raises TypeError or ValueError
+        before anything is submitted.
         """
+        device = self._device
+        try:  # the healthy path of Kernel.record, written out: a call saved is a tenth of a launch
+            if kernel._device is not device:
+                raise ValueError("closed, or of another device")
+            record = kernel._heads[groups, group_size, shared]
+            if args:
+                record += kernel._pack(device, args)
+        except Exception:
+            return self._launch_slowly(kernel, args, groups, group_size, shared)
+        value = self._launch(self._handle, record, len(record))
+        if value <= 0:
+            refuse(device, kernel, args, groups, group_size, shared, value, record)
+        return Fence(self, value)
+
+    def _launch_slowly(
+        self, kernel: Kernel, args: Any, groups: Any, group_size: Any, shared: int
+    ) -> Fence:
+        """The first launch of a shape, arguments that need wrapping, and every mistake."""
         try:
             if kernel._device is not self._device:
                 raise ValueError("closed, or of another device")
@@ -97,12 +133,19 @@ class Queue:
             refuse(self._device, kernel, args, groups, group_size, shared, value, record)
         return Fence(self, value)
 
-    def _launch_wrapped(self, kernel: Kernel, args: Any, groups: Any, group_size: Any, shared: int) -> Fence:
-        """Launch with numpy arrays (or DLPack exporters) in pointers' places, kept alive until the fence."""
+    def _launch_wrapped(
+        self, kernel: Kernel, args: Any, groups: Any, group_size: Any, shared: int
+    ) -> Fence:
+        """Launch with numpy arrays (or DLPack exporters) in pointers' places, kept alive until the
+        fence.
+        """
         if len(args) != len(kernel.args):
             refuse(self._device, kernel, args, groups, group_size, shared)
-        wrapped = [self._wrapped(arg, given, kernel.name) for arg, given in zip(kernel.args, args)]
-        if all(w is a for w, a in zip(wrapped, args)):
+        wrapped = [
+            self._wrapped(arg, given, kernel.name)
+            for arg, given in zip(kernel.args, args, strict=True)
+        ]
+        if all(w is a for w, a in zip(wrapped, args, strict=True)):
             refuse(self._device, kernel, args, groups, group_size, shared)
         fence = self.launch(kernel, *wrapped, groups=groups, group_size=group_size, shared=shared)
         self._device._retired.hold(self._handle, fence.value, *wrapped)
@@ -114,8 +157,8 @@ class Queue:
         where = f"{kernel}: argument {arg.name} ({arg.type})"
         if not self._device.info.unified:
             raise TypeError(
-                f"{where}: a Buffer or Array is wanted, got {type(given).__name__}; {self._device.uri} cannot read host "
-                "arrays, copy it with Device.array first"
+                f"{where}: a Buffer or Array is wanted, got {type(given).__name__}; "
+                f"{self._device.uri} cannot read host arrays, copy it with Device.array first"
             )
         try:
             return self._device.wrap(given)
@@ -123,11 +166,18 @@ class Queue:
             raise type(error)(f"{where}: {error}") from None
 
     def prepare(
-        self, kernel: Kernel, *args: Any, groups: Any = None, group_size: Any = None, shared: int = 0
+        self,
+        kernel: Kernel,
+        *args: Any,
+        groups: Any = None,
+        group_size: Any = None,
+        shared: int = 0,
     ) -> Callable[[], int]:
-        """Check and pack once; the callable launches and returns the timeline value (`fence(value)` waits for it).
+        """Check and pack once; the callable launches and returns the timeline value (`fence(value)`
+        waits for it).
 
-        It keeps its kernel and arguments alive; if one of them is closed, the next call raises as `launch` would.
+        It keeps its kernel and arguments alive; if one of them is closed, the next call raises as
+        `launch` would.
         """
         device, backend = self._device, self._backend
         shape = (groups, group_size, shared)
@@ -172,7 +222,8 @@ class Queue:
         return Fence(self, value)
 
     def write(self, buffer: Buffer, array: Any) -> Fence:
-        """Copy a numpy array (any buffer, C order) to the start of `buffer`, after what was submitted before.
+        """Copy a numpy array (any buffer, C order) to the start of `buffer`, after what was
+        submitted before.
 
         The array is staged: it may change as soon as this returns.
         """
@@ -184,7 +235,9 @@ class Queue:
         return self._transferred(value, kept, "write")
 
     def read(self, buffer: Buffer, out: Any) -> Fence:
-        """Copy the start of `buffer` into `out` (writable, C order), which is kept alive until the fence is reached."""
+        """Copy the start of `buffer` into `out` (writable, C order), which is kept alive until the
+        fence is reached.
+        """
         data = _bytes("out", out)
         if data.readonly:
             raise ValueError("out: a writable array is wanted")
@@ -193,14 +246,22 @@ class Queue:
         return self._transferred(value, (kept, data), "read")
 
     def copy_peer(self, dst: Buffer, src: Buffer) -> Fence:
-        """Copy `src`, on another device of the same backend, to `dst` on this one; sizes must agree."""
+        """Copy `src`, on another device of the same backend, to `dst` on this one; sizes must
+        agree.
+        """
         target = _target("dst", dst, src.nbytes, self._device)
         peer = src.device
         if target.nbytes != src.nbytes or target.readonly:
-            raise ValueError(f"copy_peer: dst ({target.nbytes} bytes) cannot take all of src ({src.nbytes} bytes)")
+            raise ValueError(
+                f"copy_peer: dst ({target.nbytes} bytes) cannot take src ({src.nbytes} bytes)"
+            )
         if peer.info.backend != self._device.info.backend:
-            raise ValueError(f"copy_peer: {peer.uri} and {self._device.uri} are of different backends")
-        value = self._backend.copy_peer(self._handle, target.address, src.address, src.nbytes, peer._backend)
+            raise ValueError(
+                f"copy_peer: {peer.uri} and {self._device.uri} are of different backends"
+            )
+        value = self._backend.copy_peer(
+            self._handle, target.address, src.address, src.nbytes, peer._backend
+        )
         return self._transferred(value, (target, src), "copy_peer")
 
     def _transferred(self, value: int, kept: object, call: str) -> Fence:
@@ -211,20 +272,27 @@ class Queue:
         return Fence(self, value)
 
     def describe(self, value: int | None = None) -> str:
-        """What a submission in flight (the oldest unless `value` is given) is doing; "" when it has ended."""
-        progress = self._backend.describe(self._handle, self.reached + 1 if value is None else value)
+        """What a submission in flight (the oldest unless `value` is given) is doing; "" when it has
+        ended.
+        """
+        progress = self._backend.describe(
+            self._handle, self.reached + 1 if value is None else value
+        )
         return describe(self._device, progress) if progress else ""
 
     def close(self, timeout_s: float = 30) -> None:
         """Wait for what was submitted, then end; idempotent.
 
-        FenceTimeout when something still runs: the queue then takes no more work and may be closed again.
+        FenceTimeout when something still runs: the queue then takes no more work and may be closed
+        again.
         """
         if self.closed:
             return
         rc = self._backend.close_queue(self._handle, timeout_ns(timeout_s))
         if rc == -_ETIMEDOUT:
-            raise FenceTimeout(f"{self._device.uri}: a queue did not end within {timeout_s} s", self.describe())
+            raise FenceTimeout(
+                f"{self._device.uri}: a queue did not end within {timeout_s} s", self.describe()
+            )
         self._finalizer.detach()
         self._device._retired.queues.pop(id(self._handle), None)
         self._device._retired.drain()
@@ -241,7 +309,9 @@ def _bytes(what: str, array: Any) -> memoryview:
     try:
         view = memoryview(array)
     except TypeError:
-        raise TypeError(f"{what}: a numpy array or other buffer is wanted, got {type(array).__name__}") from None
+        raise TypeError(
+            f"{what}: a numpy array or other buffer is wanted, got {type(array).__name__}"
+        ) from None
     if not view.c_contiguous:
         if view.readonly or what == "array":
             return memoryview(view.tobytes())

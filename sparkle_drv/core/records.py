@@ -1,4 +1,5 @@
-"""Command records as bytes: the Python side of native/include/sp_cmd.h, encode and decode side by side.
+"""Command records as bytes: the Python side of native/include/sp_cmd.h, encode and decode side by
+side.
 
 tests/unit/test_records.py compares every format with offsetof() of the C structs.
 """
@@ -20,7 +21,14 @@ _FILL = struct.Struct("=IIQQII")
 _WAIT = struct.Struct("=IIQQ")
 _TIMESTAMP = struct.Struct("=IIQ")
 
-NAMES = {DISPATCH: "dispatch", COPY: "copy", FILL: "fill", BARRIER: "barrier", WAIT: "wait", TIMESTAMP: "timestamp"}
+NAMES = {
+    DISPATCH: "dispatch",
+    COPY: "copy",
+    FILL: "fill",
+    BARRIER: "barrier",
+    WAIT: "wait",
+    TIMESTAMP: "timestamp",
+}
 
 
 def copy(dst: int, src: int, nbytes: int) -> bytes:

@@ -1,4 +1,6 @@
-"""URI scheme -> backend class, imported when first asked for; plug-ins by entry point, test equipment by `register`."""
+"""URI scheme -> backend class, imported when first asked for; plug-ins by entry point, test
+equipment by `register`.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ _failed: dict[str, str] = {}  # plug-ins that did not load, with why
 
 
 def register(scheme: str, load: Callable[[], Any]) -> None:
-    """Make `scheme:` known; `load()` returns the backend class (see backends/base.py) when first needed."""
+    """Make `scheme:` known; `load()` returns the backend class (see backends/base.py) when first
+    needed.
+    """
     if not _URI.match(scheme) or ":" in scheme:
         raise ValueError(f"scheme: lower-case letters and digits are wanted, got {scheme!r}")
     if scheme in _builtin:
@@ -49,12 +53,15 @@ def _backend(scheme: str) -> Any:
     if scheme not in _registered:
         _load_plugins()
     if scheme not in _registered:
-        raise DeviceNotFound(f"no backend is called {scheme!r}; there are {', '.join(sorted({*_builtin, *_registered}))}")
+        raise DeviceNotFound(
+            f"no backend is called {scheme!r}; there are "
+            f"{', '.join(sorted({*_builtin, *_registered}))}"
+        )
     return _registered[scheme]()
 
 
 def parse(uri: str) -> tuple[str, str]:
-    """(scheme, rest) of "cpu", "egl:0", "emu:gfx1036#1"; aliases resolved. TypeError, ValueError."""
+    """(scheme, rest) of "cpu", "egl:0", "emu:gfx1036#1"; aliases resolved."""
     if not isinstance(uri, str):
         raise TypeError(f"uri: text such as 'cpu' or 'cuda:0' is wanted, got {uri!r}")
     match = _URI.match(uri.strip())
@@ -86,10 +93,21 @@ def _discover_one(scheme: str, known: Settings) -> list[Found]:
         return list(_backend(scheme).discover(known))
     except (SparkleError, ImportError, OSError, AttributeError, TypeError, ValueError) as error:
         reason = f"{type(error).__name__}: {error}"
-        return [Found(scheme, scheme, reason=reason, advice="the backend itself failed: reinstall or remove it")]
+        return [
+            Found(
+                scheme,
+                scheme,
+                reason=reason,
+                advice="the backend itself failed: reinstall or remove it",
+            )
+        ]
 
 
 def devices() -> list[DeviceInfo]:
-    """Usable devices, best first: GPUs before the CPU, hardware before software, then by compute units."""
+    """Usable devices, best first: GPUs before the CPU, hardware before software, then by compute
+    units.
+    """
     usable = [found.info for found in discover() if found.info is not None]
-    return sorted(usable, key=lambda i: (i.emulated, i.software, i.kind != "gpu", -i.compute_units, i.uri))
+    return sorted(
+        usable, key=lambda i: (i.emulated, i.software, i.kind != "gpu", -i.compute_units, i.uri)
+    )

@@ -1,6 +1,8 @@
-"""What was closed while the device may still use it: freed once every queue has reached what it had then been given.
+"""What was closed while the device may still use it: freed once every queue has reached what it had
+then been given.
 
-Finalizers run anywhere, also inside our own calls, so nothing here takes a lock: a deque's append and popleft are atomic.
+Finalizers run anywhere, also inside our own calls, so nothing here takes a lock: a deque's append
+and popleft are atomic.
 """
 
 from __future__ import annotations

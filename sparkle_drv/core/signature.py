@@ -1,7 +1,8 @@
 """What a kernel takes: argument types, how they are packed, how far each pointer must reach.
 
-Parses the manifest's arguments and the text form of user kernels ("f32* f32 u32"), and compiles extents ("m*k",
-"span(m, rsa, k, csa)") into the postfix program that native/core/signature.c runs. Called by core/kernel.py.
+Parses the manifest's arguments and the text form of user kernels ("f32* f32 u32"), and compiles
+extents ("m*k", "span(m, rsa, k, csa)") into the postfix program that native/core/signature.c runs.
+Called by core/kernel.py.
 """
 
 from __future__ import annotations
@@ -17,8 +18,23 @@ from sparkle_drv.core.packing import packer
 from sparkle_drv.core.records import DISPATCH_HEAD
 
 # struct code and size of each scalar type; half and byte types exist behind pointers only.
-SCALARS = {"f32": ("f", 4), "f64": ("d", 8), "i32": ("i", 4), "u32": ("I", 4), "i64": ("q", 8), "u64": ("Q", 8)}
-ELEMENTS = {**{k: n for k, (_, n) in SCALARS.items()}, "u8": 1, "i8": 1, "u16": 2, "i16": 2, "f16": 2, "bf16": 2}
+SCALARS = {
+    "f32": ("f", 4),
+    "f64": ("d", 8),
+    "i32": ("i", 4),
+    "u32": ("I", 4),
+    "i64": ("q", 8),
+    "u64": ("Q", 8),
+}
+ELEMENTS = {
+    **{k: n for k, (_, n) in SCALARS.items()},
+    "u8": 1,
+    "i8": 1,
+    "u16": 2,
+    "i16": 2,
+    "f16": 2,
+    "bf16": 2,
+}
 
 _TOKEN = re.compile(r"\s*(?:(\d+)|([A-Za-z_]\w*)|([-+*/(),]))")
 _BINARY = {"+": (1, "ADD"), "-": (1, "SUB"), "*": (2, "MUL"), "/": (2, "DIV")}
@@ -54,7 +70,7 @@ class Arg:
 
 def parse_args(text: str) -> tuple[Arg, ...]:
     """Arguments from "f32* x, u32 n" or "f32* u32"; ValueError names the type that is not known."""
-    args = []
+    args: list[Arg] = []
     for i, part in enumerate(text.replace(",", " , ").replace("*", "* ").split()):
         if part == ",":
             continue
@@ -65,10 +81,15 @@ def parse_args(text: str) -> tuple[Arg, ...]:
         elif args and part.isidentifier() and args[-1].name == f"arg{len(args) - 1}" and i:
             args[-1] = Arg(part, args[-1].type)
         else:
-            raise ValueError(f"args: {part!r} in {text!r} is no type; known: {', '.join(ELEMENTS)}, each also with *")
+            raise ValueError(
+                f"args: {part!r} in {text!r} is no type; known: {', '.join(ELEMENTS)}, "
+                "each also with *"
+            )
     for arg in args:
         if not arg.is_pointer and arg.type not in SCALARS:
-            raise ValueError(f"args: {arg.type} in {text!r} can only stand behind a pointer ({arg.type}*)")
+            raise ValueError(
+                f"args: {arg.type} in {text!r} can only stand behind a pointer ({arg.type}*)"
+            )
     return tuple(args)
 
 
@@ -100,7 +121,9 @@ class _Extent:
     def _take(self, wanted: str = "") -> str:
         token = self.tokens.pop(0) if self.tokens else ""
         if not token or (wanted and token != wanted):
-            raise ValueError(f"extent {self.text!r}: expected {wanted or 'a value'}, got {token or 'the end'}")
+            raise ValueError(
+                f"extent {self.text!r}: expected {wanted or 'a value'}, got {token or 'the end'}"
+            )
         return token
 
     def _expression(self, floor: int) -> None:
@@ -127,14 +150,17 @@ class _Extent:
             self.steps.append((lib.SP_EXTENT_ARG, self.names[token]))
         else:
             known = ", ".join(self.names) or "none"
-            raise ValueError(f"extent {self.text!r}: {token!r} is no integer argument; known: {known}")
+            raise ValueError(
+                f"extent {self.text!r}: {token!r} is no integer argument; known: {known}"
+            )
 
 
 class Signature:
     """Arguments with their packing.
 
-    A dispatch record is DISPATCH_HEAD (core/records.py), the arguments in natural C alignment padded to 8, then the bytes
-    covered by each pointer; `pack(device, args)` makes all but the head. `native` is the signature for C.
+    A dispatch record is DISPATCH_HEAD (core/records.py), the arguments in natural C alignment
+    padded to 8, then the bytes covered by each pointer; `pack(device, args)` makes all but the
+    head. `native` is the signature for C.
     """
 
     def __init__(self, args: Sequence[Arg]) -> None:
@@ -147,7 +173,10 @@ class Signature:
         payload = struct.Struct(f"={layout}{self.npointers}Q")
         self.record_nbytes = DISPATCH_HEAD.size + payload.size
         self.pack = packer(
-            [a.is_pointer for a in args], [a.is_written for a in args], [a.optional for a in args], payload
+            [a.is_pointer for a in args],
+            [a.is_written for a in args],
+            [a.optional for a in args],
+            payload,
         )
         self.native = self._native()
 
@@ -179,7 +208,8 @@ class Signature:
             c.program_at, c.program_count = at, len(steps)
             for op, operand in steps:
                 if at == lib.SP_MAX_EXTENT_OPS:
-                    raise ValueError(f"args: the extents of {self!r} need more than {lib.SP_MAX_EXTENT_OPS} steps")
+                    most = lib.SP_MAX_EXTENT_OPS
+                    raise ValueError(f"args: the extents of {self!r} need more than {most} steps")
                 sig.program[at].op, sig.program[at].operand = op, operand
                 at += 1
         return sig

@@ -1,4 +1,6 @@
-"""One allocation and everybody who looks at it: buffers, views and arrays share a Storage, which is freed once."""
+"""One allocation and everybody who looks at it: buffers, views and arrays share a Storage, which is
+freed once.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +16,20 @@ if TYPE_CHECKING:
 class Storage:
     """`device` is None once it is closed: the one test that a launch makes of each pointer."""
 
-    __slots__ = ("__weakref__", "_finalizer", "address", "device", "handle", "memory", "nbytes", "owner")
+    __slots__ = (
+        "__weakref__",
+        "_finalizer",
+        "address",
+        "device",
+        "handle",
+        "memory",
+        "nbytes",
+        "owner",
+    )
 
-    def __init__(self, device: Device, handle: Any, address: int, nbytes: int, memory: Memory) -> None:
+    def __init__(
+        self, device: Device, handle: Any, address: int, nbytes: int, memory: Memory
+    ) -> None:
         self.device: Device | None = device
         self.owner = device
         self.handle = handle
@@ -36,7 +49,7 @@ class Storage:
 
 
 class _Free:
-    """backend.free(handle) as an object, so that a retired entry can be told apart in a debugger."""
+    """backend.free(handle) as an object that a debugger can tell apart."""
 
     __slots__ = ("backend", "handle")
 

@@ -20,7 +20,9 @@ class Timestamp:
 
     @property
     def ns(self) -> int:
-        """The device clock in ns; on cpu that of time.monotonic_ns(). Wait for the list's fence first."""
+        """The device clock in ns; on cpu that of time.monotonic_ns(). Wait for the list's fence
+        first.
+        """
         with self.buffer.map() as view:
             return int(struct.unpack("=Q", view)[0])
 

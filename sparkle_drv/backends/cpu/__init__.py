@@ -1,5 +1,8 @@
-"""The cpu device: C kernels, a thread pool, queues with a worker each. `BACKEND` is what the registry opens."""
+"""The cpu device: C kernels, a thread pool, queues with a worker each. `BACKEND` is what the
+registry opens.
+"""
 
-from sparkle_drv.backends.cpu.backend import CpuBackend as BACKEND
+from sparkle_drv.backends.base import Backend
+from sparkle_drv.backends.cpu.backend import CpuBackend
 
-__all__ = ["BACKEND"]
+BACKEND: type[Backend] = CpuBackend

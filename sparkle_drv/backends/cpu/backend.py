@@ -1,4 +1,6 @@
-"""The cpu backend: thin typed calls into native/cpu. Handles are cffi objects that free what they stand for."""
+"""The cpu backend: thin typed calls into native/cpu. Handles are cffi objects that free what they
+stand for.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,12 @@ from sparkle_drv.types import DeviceInfo, Found, Memory, Resources, TilePlan
 
 URI = "cpu"
 MAX_GROUP_SIZE = 65536  # as native/cpu/replay.c
-ISAS = {lib.SP_ISA_REF: "ref", lib.SP_ISA_NEON: "neon", lib.SP_ISA_AVX2: "avx2", lib.SP_ISA_AVX512: "avx512"}
+ISAS = {
+    lib.SP_ISA_REF: "ref",
+    lib.SP_ISA_NEON: "neon",
+    lib.SP_ISA_AVX2: "avx2",
+    lib.SP_ISA_AVX512: "avx512",
+}
 _ALGOS = {
     "auto": lib.SP_ALGO_AUTO,
     "naive": lib.SP_ALGO_NAIVE,
@@ -27,13 +34,16 @@ _ALGOS = {
 
 
 def _best_isa() -> int:
-    return max(isa for isa in ISAS if lib.sp_cpu_isa_mask() >> isa & 1)
+    best: int = max(isa for isa in ISAS if lib.sp_cpu_isa_mask() >> isa & 1)
+    return best
 
 
 def _wanted_isa(name: str) -> int:
-    isa = next(i for i, n in ISAS.items() if n == name) if name else _best_isa()
+    isa: int = next(i for i, n in ISAS.items() if n == name) if name else _best_isa()
     if not lib.sp_cpu_isa_mask() >> isa & 1:
-        raise DeviceNotFound(f"cpu: SPARKLE_CPU_ISA={name} asks for an instruction set that this CPU does not have")
+        raise DeviceNotFound(
+            f"cpu: SPARKLE_CPU_ISA={name} asks for an instruction set that this CPU does not have"
+        )
     return isa
 
 
@@ -58,8 +68,10 @@ def _info(isa: int, threads: int) -> DeviceInfo:
     )
 
 
-class CpuBackend(Backend):
-    """One thread pool; `launch`, `run`, `submit`, `submitted`, `reached`, `wait` are the native functions themselves."""
+class CpuBackend:
+    """One thread pool; `launch`, `run`, `submit`, `submitted`, `reached`, `wait` are the native
+    functions themselves.
+    """
 
     def __init__(self, settings: Settings) -> None:
         isa = _wanted_isa(settings.cpu_isa)
@@ -68,12 +80,12 @@ class CpuBackend(Backend):
         check(lib.sp_cpu_open(isa, threads, out), "open", URI)
         self._dev = ffi.gc(out[0], lib.sp_cpu_close)
         self.info = _info(isa, threads)
-        self.launch = lib.sp_cpu_launch  # type: ignore[method-assign]
-        self.run = lib.sp_cpu_run  # type: ignore[method-assign]
-        self.submit = lib.sp_cpu_submit  # type: ignore[method-assign]
-        self.submitted = lib.sp_cpu_submitted  # type: ignore[method-assign]
-        self.reached = lib.sp_cpu_reached  # type: ignore[method-assign]
-        self.wait = lib.sp_cpu_wait  # type: ignore[method-assign]
+        self.launch = lib.sp_cpu_launch
+        self.run = lib.sp_cpu_run
+        self.submit = lib.sp_cpu_submit
+        self.submitted = lib.sp_cpu_submitted
+        self.reached = lib.sp_cpu_reached
+        self.wait = lib.sp_cpu_wait
 
     @staticmethod
     def discover(settings: Settings) -> Sequence[Found]:
@@ -89,11 +101,14 @@ class CpuBackend(Backend):
             raise DeviceNotFound(f"{uri}: there is one cpu device, 'cpu' or 'cpu:0'")
         return CpuBackend(settings)
 
-    # Memory: an address is a host pointer, a handle is a cffi pointer that frees the memory when its last user lets go.
+    # Memory: an address is a host pointer, a handle is a cffi pointer that frees the memory when
+    # its last user lets go.
 
     def alloc(self, nbytes: int, memory: Memory) -> Allocation:
         if nbytes > self.info.memory_nbytes:
-            raise OutOfDeviceMemory(f"cpu: {nbytes} bytes asked for, the machine has {self.info.memory_nbytes}")
+            raise OutOfDeviceMemory(
+                f"cpu: {nbytes} bytes asked for, the machine has {self.info.memory_nbytes}"
+            )
         if memory is Memory.SHARED:
             return self._shared(nbytes)
         return self._owned(lib.sp_cpu_alloc(nbytes), nbytes, None)
@@ -150,7 +165,10 @@ class CpuBackend(Backend):
         return self._copy(queue, dst, src, nbytes)
 
     def _copy(self, queue: Any, dst: int, src: int, nbytes: int) -> int:
-        record = ffi.new("struct sp_cmd_copy *", (lib.SP_CMD_COPY, ffi.sizeof("struct sp_cmd_copy"), dst, src, nbytes))
+        record = ffi.new(
+            "struct sp_cmd_copy *",
+            (lib.SP_CMD_COPY, ffi.sizeof("struct sp_cmd_copy"), dst, src, nbytes),
+        )
         value: int = lib.sp_cpu_submit(queue, record, ffi.sizeof("struct sp_cmd_copy"))
         return value
 
@@ -160,13 +178,19 @@ class CpuBackend(Backend):
         out = ffi.new("struct sp_cpu_kernel **")
         if spec.manifest is not None:
             plan = _plan(spec.plan) if spec.plan else ffi.NULL
-            check(lib.sp_cpu_load(self._dev, spec.entry.encode(), spec.native, plan, out), f"load {spec.name}", URI)
+            check(
+                lib.sp_cpu_load(self._dev, spec.entry.encode(), spec.native, plan, out),
+                f"load {spec.name}",
+                URI,
+            )
         else:
             self._load_library(spec, out)
         kernel = ffi.gc(out[0], lib.sp_cpu_unload)
         form = "routine" if lib.sp_cpu_kernel_form(kernel) == lib.SP_FORM_ROUTINE else "grid"
         resources = Resources(MAX_GROUP_SIZE, isa=ISAS[lib.sp_cpu_kernel_isa(kernel)])
-        return Loaded(_Kernel(kernel, self._dev), int(ffi.cast("uintptr_t", kernel)), form, resources)
+        return Loaded(
+            _Kernel(kernel, self._dev), int(ffi.cast("uintptr_t", kernel)), form, resources
+        )
 
     def _load_library(self, spec: KernelSpec, out: Any) -> None:
         why = ffi.new("char[]", 512)
@@ -187,7 +211,11 @@ class CpuBackend(Backend):
 
     def open_queue(self, timing: bool) -> Any:
         out = ffi.new("struct sp_cpu_queue **")
-        check(lib.sp_cpu_queue_open(self._dev, lib.SP_QUEUE_TIMING if timing else 0, out), "open a queue", URI)
+        check(
+            lib.sp_cpu_queue_open(self._dev, lib.SP_QUEUE_TIMING if timing else 0, out),
+            "open a queue",
+            URI,
+        )
         return ffi.gc(out[0], lib.sp_cpu_queue_release)
 
     def close_queue(self, queue: Any, timeout_ns: int) -> int:
@@ -250,7 +278,9 @@ class CpuBackend(Backend):
 
 
 class _Memory:
-    """Memory and, if it is shared, its descriptor. Views that numpy holds keep `pointer` alive past `drop`."""
+    """Memory and, if it is shared, its descriptor. Views that numpy holds keep `pointer` alive past
+    `drop`.
+    """
 
     __slots__ = ("fd", "owner", "pointer")
 
@@ -265,7 +295,9 @@ class _Memory:
 
 
 class _Wrapped:
-    """A cffi pointer to foreign memory that keeps its owner alive for as long as somebody holds the pointer."""
+    """A cffi pointer to foreign memory that keeps its owner alive for as long as somebody holds the
+    pointer.
+    """
 
     def __init__(self, pointer: int, owner: object) -> None:
         self.pointer = ffi.gc(ffi.cast("char *", pointer), lambda _, kept=owner: None)
@@ -286,7 +318,9 @@ class _Kernel:
 def _plan(plan: TilePlan) -> Any:
     """types.TilePlan as struct sp_tile_plan: levels are (mc, nc, kc), then (mr, nr, 1)."""
     if plan.algo not in _ALGOS:
-        raise ValueError(f"plan: algo {plan.algo!r} is not there on cpu; known: {', '.join(_ALGOS)}")
+        raise ValueError(
+            f"plan: algo {plan.algo!r} is not there on cpu; known: {', '.join(_ALGOS)}"
+        )
     (mc, nc, kc), (mr, nr, _) = (*plan.levels, (0, 0, 0), (0, 0, 0))[:2]
     fields = dict(algo=_ALGOS[plan.algo], mc=mc, nc=nc, kc=kc, mr=mr, nr=nr, threads=plan.threads)
     return ffi.new("struct sp_tile_plan *", fields)

@@ -1,7 +1,7 @@
 """A user's shared library, looked at before the loader maps it.
 
-dlopen trusts the file: a truncated one ends in SIGBUS, not in an error. So the ELF header and the program headers are
-read first, and an image given as bytes is put into a memfd.
+dlopen trusts the file: a truncated one ends in SIGBUS, not in an error. So the ELF header and the
+program headers are read first, and an image given as bytes is put into a memfd.
 """
 
 from __future__ import annotations
@@ -27,24 +27,36 @@ def _checked(image: bytes, what: str) -> None:
         elf = ELFFile(BytesIO(image))
         machine, kind, bits = elf["e_machine"], elf["e_type"], elf.elfclass
         segments = [(s["p_offset"], s["p_filesz"], s["p_type"]) for s in elf.iter_segments()]
-    except (ELFError, ELFParseError, AssertionError, KeyError, UnicodeDecodeError, ValueError) as error:
+    except (
+        ELFError,
+        ELFParseError,
+        AssertionError,
+        KeyError,
+        UnicodeDecodeError,
+        ValueError,
+    ) as error:
         raise ImageError(f"{what}: not a readable ELF file ({error})") from None
     wanted = _MACHINES.get(platform.machine())
     if kind != "ET_DYN" or bits != 64 or (wanted and machine != wanted):
-        raise ImageError(f"{what}: a 64-bit shared library for {platform.machine()} is wanted, this is {kind} for {machine}")
+        raise ImageError(
+            f"{what}: a 64-bit shared library for {platform.machine()} is wanted, "
+            f"this is {kind} for {machine}"
+        )
     if not any(t == "PT_LOAD" for _, _, t in segments):
         raise ImageError(f"{what}: it has nothing to load")
     for offset, nbytes, _ in segments:
         if offset + nbytes > len(image):
-            raise ImageError(f"{what}: truncated: a segment ends at byte {offset + nbytes} of {len(image)}")
+            raise ImageError(
+                f"{what}: truncated: a segment ends at byte {offset + nbytes} of {len(image)}"
+            )
 
 
 @contextmanager
 def loadable(path: str, image: bytes) -> Iterator[str]:
     """A path that dlopen may be given, for as long as the context lasts; ImageError, OSError.
 
-    Always a private copy: the loader would otherwise hand out the library it already has under that name, although the
-    file may have been rebuilt since.
+    Always a private copy: the loader would otherwise hand out the library it already has under that
+    name, although the file may have been rebuilt since.
     """
     blob = Path(path).read_bytes() if path else image
     _checked(blob, path or f"image of {len(image)} bytes")
