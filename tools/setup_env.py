@@ -5,8 +5,6 @@ Every step looks first whether there is anything to do, so running it again cost
 changes nothing. It holds a lock for its whole run: two makes at once take turns.
 """
 
-from __future__ import annotations
-
 import argparse
 import fcntl
 import hashlib
@@ -35,7 +33,7 @@ def run(*command: str) -> None:
     subprocess.run(command, cwd=ROOT, stdin=subprocess.DEVNULL, check=True)
 
 
-def missing_packages() -> list[str]:
+def missing_packages() -> "list[str]":
     """Debian's names of what this machine lacks, judged by what each is for, not by dpkg."""
     python = "python{}.{}".format(*sys.version_info)
     compiler = os.environ.get("CC", "gcc").split()[0]
@@ -76,7 +74,7 @@ def ensure_system() -> None:
             return
 
 
-def wanted_stamp() -> list[str]:
+def wanted_stamp() -> "list[str]":
     """Where and with which Python (another means a new venv), then from which requirements."""
     version = f"{platform.python_implementation()} {platform.python_version()} {PYTHON}"
     return [str(ROOT), version, hashlib.sha256((ROOT / "pyproject.toml").read_bytes()).hexdigest()]
