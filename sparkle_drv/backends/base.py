@@ -47,12 +47,18 @@ class KernelSpec:
 
 @dataclass(frozen=True)
 class Loaded:
-    """A loaded kernel. `pointer` is what dispatch records carry; `form` is "grid" or "routine"."""
+    """A loaded kernel. `pointer` is what dispatch records carry; `form` is "grid" or "routine".
+
+    A kernel that was generated for one tile plan knows its grid: `groups` are sizes in its integer
+    arguments (core/extent.py), as ("n/64", "m/64"), and `group_size` replaces the manifest's.
+    """
 
     handle: Any
     pointer: int
     form: str
     resources: Resources
+    groups: tuple[str, ...] = ()
+    group_size: tuple[int, int, int] | None = None
 
 
 @dataclass(frozen=True)

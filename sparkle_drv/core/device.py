@@ -192,7 +192,8 @@ class Device:
 
     def _load(self, spec: KernelSpec, signature: Signature, group_size: Any, dims: int) -> Kernel:
         size = triple("group_size", group_size)
-        kernel = Kernel(self, spec.name, signature, self._backend.load(spec), size, dims)
+        loaded = self._backend.load(spec)
+        kernel = Kernel(self, spec.name, signature, loaded, loaded.group_size or size, dims)
         self._kernels[kernel._pointer] = kernel
         return kernel
 

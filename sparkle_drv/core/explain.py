@@ -48,7 +48,7 @@ def refuse(
         )
     for arg, given in zip(kernel.args, args, strict=True):
         (_pointer if arg.is_pointer else _scalar)(device, kernel, arg, given)
-    _grid(device, kernel, groups, group_size, shared)
+    _grid(device, kernel, args, groups, group_size, shared)
     if record:
         _extents(kernel, record)
     if rc == -errno.EINVAL and kernel.form == "routine":
@@ -101,9 +101,11 @@ def _pointer(device: Device, kernel: Kernel, arg: Arg, given: Any) -> None:
         raise ValueError(f"{where}: it is written, and the buffer is read-only")
 
 
-def _grid(device: Device, kernel: Kernel, groups: Any, group_size: Any, shared: Any) -> None:
+def _grid(
+    device: Device, kernel: Kernel, args: Any, groups: Any, group_size: Any, shared: Any
+) -> None:
     info = device.info
-    g = kernel.grid(groups)
+    g = kernel.grid(groups, args)
     s = kernel.group_size if group_size is None else triple("group_size", group_size)
     for axis, n, most in zip("xyz", g, info.max_groups, strict=True):
         if not 0 <= n <= most:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from sparkle_drv.backends.base import Loaded
+from sparkle_drv.core.extent import Extent
 from sparkle_drv.core.records import DISPATCH, DISPATCH_HEAD
 from sparkle_drv.core.signature import Arg, Signature
 from sparkle_drv.types import Resources
@@ -30,8 +31,8 @@ class Kernel:
     """Immutable until closed. Made by `Device.kernel`."""
 
     __slots__ = (
-        "__weakref__", "_device", "_finalizer", "_heads", "_loaded", "_owner", "_pack", "_pointer",
-        "dims", "group_size", "name", "signature",
+        "__weakref__", "_device", "_extents", "_finalizer", "_heads", "_loaded", "_owner", "_pack",
+        "_pointer", "dims", "group_size", "name", "signature",
     )  # fmt: skip
 
     def __init__(
@@ -53,6 +54,7 @@ class Kernel:
         self._pointer = loaded.pointer
         self._pack = signature.pack
         self._heads: dict[Any, bytes] = {}
+        self._extents = [Extent(text, signature.integers) for text in loaded.groups]
         backend = device._backend
         handle = loaded.handle
         self._finalizer = weakref.finalize(
@@ -99,13 +101,13 @@ class Kernel:
         try:
             head = self._heads[groups, group_size, shared]
         except (KeyError, TypeError):
-            head = self._head(groups, group_size, shared)
+            head = self._head(args, groups, group_size, shared)
         try:
             return head + self._pack(device, args)
         except AttributeError:
             raise NeedsWrap from None
 
-    def _head(self, groups: Any, group_size: Any, shared: Any) -> bytes:
+    def _head(self, args: Sequence[Any], groups: Any, group_size: Any, shared: Any) -> bytes:
         """The head of a record for one launch shape; the last few hundred shapes are kept."""
         size = self.group_size if group_size is None else triple("group_size", group_size)
         signature = self.signature
@@ -113,21 +115,28 @@ class Kernel:
             DISPATCH,
             signature.record_nbytes,
             self._pointer,
-            *self.grid(groups),
+            *self.grid(groups, args),
             *size,
             shared,
             signature.args_nbytes,
         )
         if len(self._heads) >= _MOST_HEADS:
             self._heads.clear()
-        if not isinstance(groups, list) and not isinstance(group_size, list):
+        depends_on_args = groups is None and self._extents
+        if (
+            not depends_on_args
+            and not isinstance(groups, list)
+            and not isinstance(group_size, list)
+        ):
             self._heads[groups, group_size, shared] = head
         return head
 
-    def grid(self, groups: Any) -> tuple[int, int, int]:
-        """`groups` as a triple; None is right for routines only."""
+    def grid(self, groups: Any, args: Sequence[Any]) -> tuple[int, int, int]:
+        """`groups` as a triple; None where the kernel knows its own grid, or is a routine."""
         if groups is not None:
             return triple("groups", groups)
+        if self._extents:
+            return triple("groups", [extent.value(args) for extent in self._extents])
         if self.form == "routine":
             return ONE
         raise TypeError(f"{self.name}: groups= is wanted: the number of workgroups, as (x, y, z)")

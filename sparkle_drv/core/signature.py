@@ -7,13 +7,13 @@ Called by core/kernel.py.
 
 from __future__ import annotations
 
-import re
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from sparkle_drv._native import ffi, lib
+from sparkle_drv.core.extent import Extent
 from sparkle_drv.core.packing import packer
 from sparkle_drv.core.records import DISPATCH_HEAD
 
@@ -35,9 +35,6 @@ ELEMENTS = {
     "f16": 2,
     "bf16": 2,
 }
-
-_TOKEN = re.compile(r"\s*(?:(\d+)|([A-Za-z_]\w*)|([-+*/(),]))")
-_BINARY = {"+": (1, "ADD"), "-": (1, "SUB"), "*": (2, "MUL"), "/": (2, "DIV")}
 
 
 @dataclass(frozen=True)
@@ -97,64 +94,6 @@ def manifest_args(entries: Sequence[Mapping[str, Any]]) -> tuple[Arg, ...]:
     return tuple(Arg(**entry) for entry in entries)
 
 
-class _Extent:
-    """Recursive descent over + - * / (rounding up), parentheses and span(n1, s1, n2, s2)."""
-
-    def __init__(self, text: str, names: Mapping[str, int]) -> None:
-        self.text, self.names = text, names
-        self.steps: list[tuple[int, int]] = []
-        self.tokens = self._tokens()
-        self._expression(0)
-        if self.tokens:
-            raise ValueError(f"extent {text!r}: {self.tokens[0]!r} is one too many")
-
-    def _tokens(self) -> list[str]:
-        tokens, at = [], 0
-        while self.text[at:].strip():
-            found = _TOKEN.match(self.text, at)
-            if not found:
-                raise ValueError(f"extent {self.text!r}: cannot read {self.text[at:]!r}")
-            tokens.append(found.group().strip())
-            at = found.end()
-        return tokens
-
-    def _take(self, wanted: str = "") -> str:
-        token = self.tokens.pop(0) if self.tokens else ""
-        if not token or (wanted and token != wanted):
-            raise ValueError(
-                f"extent {self.text!r}: expected {wanted or 'a value'}, got {token or 'the end'}"
-            )
-        return token
-
-    def _expression(self, floor: int) -> None:
-        self._value()
-        while self.tokens and self.tokens[0] in _BINARY and _BINARY[self.tokens[0]][0] > floor:
-            rank, op = _BINARY[self._take()]
-            self._expression(rank)
-            self.steps.append((getattr(lib, f"SP_EXTENT_{op}"), 0))
-
-    def _value(self) -> None:
-        token = self._take()
-        if token == "(":
-            self._expression(0)
-            self._take(")")
-        elif token == "span":
-            for i in range(4):
-                self._take("," if i else "(")
-                self._expression(0)
-            self._take(")")
-            self.steps.append((lib.SP_EXTENT_SPAN, 0))
-        elif token.isdigit():
-            self.steps.append((lib.SP_EXTENT_CONST, int(token)))
-        elif token in self.names:
-            self.steps.append((lib.SP_EXTENT_ARG, self.names[token]))
-        else:
-            known = ", ".join(self.names) or "none"
-            raise ValueError(
-                f"extent {self.text!r}: {token!r} is no integer argument; known: {known}"
-            )
-
-
 class Signature:
     """Arguments with their packing.
 
@@ -168,6 +107,7 @@ class Signature:
             raise ValueError(f"args: {len(args)} arguments; at most {lib.SP_MAX_ARGS} are possible")
         self.args = tuple(args)
         self.npointers = sum(a.is_pointer for a in args)
+        self.integers = {a.name: i for i, a in enumerate(args) if a.type in ("u32", "u64")}
         layout, self.offsets, self.args_nbytes = self._layout()
         self.args_struct = struct.Struct("=" + layout)
         payload = struct.Struct(f"={layout}{self.npointers}Q")
@@ -195,7 +135,6 @@ class Signature:
     def _native(self) -> Any:
         sig = ffi.new("struct sp_signature *")
         sig.nargs, sig.npointers, sig.args_nbytes = len(self.args), self.npointers, self.args_nbytes
-        integers = {a.name: i for i, a in enumerate(self.args) if a.type in ("u32", "u64")}
         at = 0
         for i, a in enumerate(self.args):
             c = sig.args[i]
@@ -204,7 +143,7 @@ class Signature:
                 continue
             c.is_pointer, c.is_optional, c.element_nbytes = 1, a.optional, a.element_nbytes
             sig.checked = 1
-            steps = _Extent(a.extent, integers).steps if a.extent else []
+            steps = Extent(a.extent, self.integers).steps if a.extent else []
             c.program_at, c.program_count = at, len(steps)
             for op, operand in steps:
                 if at == lib.SP_MAX_EXTENT_OPS:
