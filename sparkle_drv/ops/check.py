@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 U32 = 2**32 - 1  # kernels take sizes and strides as u32
+I32 = 2**31 - 1  # conv2d's positions may be negative
 DTYPES = {np.dtype(np.float32): "f32", np.dtype(np.float64): "f64", np.dtype(np.int32): "i32"}
 ACTIVATIONS = {None: 0, "relu": 1, "tanh": 2, "sigmoid": 3}  # enum sp_activation
 
@@ -42,14 +43,14 @@ def dims(name: str, given: tuple[int, ...], wanted: int, axes: str) -> None:
         raise ValueError(f"{name}: {wanted} dimensions {axes} are wanted, got shape {given}")
 
 
-def size(name: str, value: int) -> int:
+def size(name: str, value: int, most: int = U32) -> int:
     """A size or stride that a kernel can be told."""
-    if value > U32:
-        raise ValueError(f"{name}: at most 2**32 - 1 is possible, got {value}")
+    if value > most:
+        raise ValueError(f"{name}: at most 2**{most.bit_length()} - 1 is possible, got {value}")
     return value
 
 
-def whole(name: str, given: Any, least: int) -> int:
+def whole(name: str, given: Any, least: int, most: int = U32) -> int:
     """A whole number of at least `least`, bool excepted."""
     try:
         value = None if isinstance(given, (bool, np.bool_)) else operator.index(given)
@@ -59,18 +60,18 @@ def whole(name: str, given: Any, least: int) -> int:
         raise TypeError(f"{name}: a whole number is wanted, got {given!r}")
     if value < least:
         raise ValueError(f"{name}: {least} or more is wanted, got {value}")
-    return size(name, value)
+    return size(name, value, most)
 
 
 def pair(name: str, given: Any, least: int) -> tuple[int, int]:
-    """A whole number for both axes, or (vertical, horizontal)."""
+    """A whole number for both axes, or (vertical, horizontal), as conv2d takes them."""
     if isinstance(given, (tuple, list)):
         if len(given) != 2:
             raise ValueError(
                 f"{name}: one number or two (vertical, horizontal) are wanted, got {given!r}"
             )
-        return whole(name, given[0], least), whole(name, given[1], least)
-    value = whole(name, given, least)
+        return whole(name, given[0], least, I32), whole(name, given[1], least, I32)
+    value = whole(name, given, least, I32)
     return value, value
 
 

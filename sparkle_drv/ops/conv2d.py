@@ -54,9 +54,9 @@ class Conv2d:
         staging.device(dev)
         x, w = staging.operand("x", x), staging.operand("w", w)
         check.dtype("conv2d", "x", x.dtype, ("f32",))
-        shape = geometry(x.shape, w.shape, stride, padding, dilation, groups, layout)
         if isinstance(x, Array) and x.layout not in (None, layout):
             raise ValueError(f"x: it is {x.layout}, say layout={x.layout!r}; got layout={layout!r}")
+        shape = geometry(x.shape, w.shape, stride, padding, dilation, groups, layout)
         bias = _weights(w, bias, shape)
         function = _function(dev, shape, algo)
         act = check.activation(activation)

@@ -133,9 +133,9 @@ class _Parser:
         self.depth = max(self.depth, self.height)
         self.steps.append(Step(op, value, at))
 
-    def operand(self, least: int) -> None:
+    def operand(self, least: int, deeper: int = 1) -> None:
         """Parses what binds at least as strongly as `least`, and emits it."""
-        self.nesting += 1
+        self.nesting += deeper
         if self.nesting > MAX_NESTING:
             fail(self.text, self.peek.at, f"it is nested more than {MAX_NESTING} deep")
         self.prefix()
@@ -145,9 +145,11 @@ class _Parser:
                 break
             at = self.take().at
             start = len(self.steps)
-            self.operand(_UNARY if op == "pow" else binding + 1)
+            # x + (x + (x + ... is as deep as its parentheses: between two of them at most a sum and
+            # a product recurse, so they need not count.
+            self.operand(*((_UNARY, 1) if op == "pow" else (binding + 1, 0)))
             self.binary(op, start, at)
-        self.nesting -= 1
+        self.nesting -= deeper
 
     def binary(self, op: str, right: int, at: int) -> None:
         """Emits `op`, whose second operand began at step `right`; x**2 is a multiplication, not a

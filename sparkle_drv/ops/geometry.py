@@ -71,7 +71,7 @@ def geometry(
         if 0 in of:
             raise ValueError(f"{name}: only the batch and oc may be empty, got shape {shape}")
     for value in (*x, *w):
-        check.size("x or w", value)
+        check.size("x or w", value, check.I32)
     if c % groups or oc % groups:
         raise ValueError(f"groups: {groups} does not divide both c = {c} and oc = {oc}")
     if per_group != c // groups:
@@ -83,7 +83,7 @@ def geometry(
     pads = _padding(padding, (h, width), reach, strides)
     sizes = []
     for i, (name, extent) in enumerate((("height", h), ("width", width))):
-        room = check.size("padding", extent + sum(pads[i]))
+        room = check.size("padding", extent + sum(pads[i]), check.I32)
         if room < reach[i]:
             raise ValueError(
                 f"x: the output would have no {name}: {extent} and {sum(pads[i])} of padding are "

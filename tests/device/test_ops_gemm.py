@@ -1,0 +1,333 @@
+"""ops.gemm on the cpu: 200 random shapes per instruction set and type, memory, bad input."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+import sparkle_drv as sp
+from sparkle_drv.ops import gemm, ref
+
+SIZES = [1, 2, 3, 5, 7, 8, 13, 14, 15, 16, 17, 28, 31, 32, 33, 47, 61, 64, 67, 97, 101, 128, 131]
+ACTIVATIONS = [None, None, "relu", "tanh", "sigmoid"]
+ALGOS = ["auto", "auto", "blocked", "naive"]
+
+
+@pytest.fixture(scope="module")
+def dev():
+    with sp.open("cpu") as device:
+        yield device
+
+
+@pytest.fixture(params=["avx512", "avx2", "neon", "ref"])
+def isa_dev(request, monkeypatch, dev):
+    if request.param not in dev.info.features:
+        pytest.skip(f"this machine has no {request.param}")
+    monkeypatch.setenv("SPARKLE_CPU_ISA", request.param)
+    with sp.open("cpu") as device:
+        assert device.info.isa == request.param
+        yield device
+
+
+def agree(got, want, tolerance, rms, what=""):
+    miss = ref.mismatch(got, want, tolerance, rms)
+    assert miss.index is None, f"{what}: {miss} with tolerance {tolerance}"
+
+
+def laid_out(rng, shape, dtype):
+    """Random values in one of the ways an operand may lie in memory."""
+    rows, columns = shape
+    how = rng.integers(7)
+    if how == 0:
+        return np.asfortranarray(rng.standard_normal(shape).astype(dtype))
+    if how == 1:
+        return rng.standard_normal((rows, columns + 3)).astype(dtype)[:, 2:-1]
+    if how == 2:
+        return rng.standard_normal((2 * rows, 3 * columns)).astype(dtype)[::2, ::3]
+    if how == 3:
+        return rng.standard_normal(shape).astype(dtype)[::-1, ::-1]
+    if how == 4:
+        return np.broadcast_to(rng.standard_normal((1, columns)).astype(dtype), shape)
+    made = rng.standard_normal(shape).astype(dtype)
+    made.flags.writeable = how == 5
+    return made
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_200_random_shapes(isa_dev, dtype):
+    rng = np.random.default_rng(1)
+    for i in range(200):
+        m, n, k = (int(v) for v in rng.choice(SIZES, 3))
+        a, b = laid_out(rng, (m, k), dtype), laid_out(rng, (k, n), dtype)
+        bias = rng.standard_normal(n).astype(dtype) if rng.integers(2) else None
+        options = {"activation": rng.choice(ACTIVATIONS), "algo": str(rng.choice(ALGOS))}
+        got = gemm(isa_dev, a, b, bias=bias, **options)
+        want = ref.gemm(a, b, bias, options["activation"])
+        rms = 1.0 if options["activation"] in ("tanh", "sigmoid") else np.sqrt(k)
+        assert got.dtype == dtype
+        agree(got, want, ref.tolerance("gemm", dtype, k), rms, f"{i}: {m} {n} {k} {options}")
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_larger_than_one_block_of_every_loop(isa_dev, dtype):
+    rng = np.random.default_rng(2)
+    m, n, k = 211, 1031, 1013
+    a, b = rng.standard_normal((m, k)).astype(dtype), rng.standard_normal((k, n)).astype(dtype)
+    got = gemm(isa_dev, a, b, algo="blocked")
+    agree(got, ref.gemm(a, b), ref.tolerance("gemm", dtype, k), np.sqrt(k))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_sums_of_nothing_and_empty_results(dev, dtype):
+    bias = np.array([1, -2, 3], dtype)
+    none = gemm(dev, np.ones((2, 0), dtype), np.ones((0, 3), dtype), bias=bias, activation="relu")
+    assert none.tolist() == [[1, 0, 3], [1, 0, 3]]
+    assert gemm(dev, np.ones((2, 0), dtype), np.ones((0, 3), dtype)).tolist() == [[0] * 3] * 2
+    assert gemm(dev, np.ones((0, 4), dtype), np.ones((4, 3), dtype)).shape == (0, 3)
+    assert gemm(dev, np.ones((2, 4), dtype), np.ones((4, 0), dtype)).shape == (2, 0)
+    on_device = gemm(dev, dev.array(np.ones((2, 0), dtype)), np.ones((0, 3), dtype), bias=bias)
+    assert on_device.numpy().tolist() == [[1, -2, 3]] * 2
+    assert gemm(dev, dev.array(np.ones((0, 4), dtype)), np.ones((4, 3), dtype)).shape == (0, 3)
+
+
+def test_nan_and_infinity_stay_visible(dev):
+    a = np.ones((3, 4), np.float32)
+    a[0, 0], a[1, 1] = np.nan, np.inf
+    got = gemm(dev, a, np.ones((4, 40), np.float32), activation="relu")
+    assert np.isnan(got[0]).all()
+    assert np.isposinf(got[1]).all()
+    assert (got[2] == 4).all()
+
+
+def outs():
+    """Places for a 5 x 6 result, by name."""
+    big = np.full((10, 20), 7, np.float32)
+    return {
+        "plain": np.full((5, 6), np.nan, np.float32),
+        "rows apart": big[::2, 3:9],
+        "columns apart": big[:5, :12:2],
+        "fortran": np.full((6, 5), np.nan, np.float32).T,
+        "backwards": big[4::-1, 5::-1],
+        "unaligned": np.frombuffer(bytearray(121), np.uint8)[1:121].view(np.float32).reshape(5, 6),
+    }
+
+
+@pytest.mark.parametrize("name", outs())
+def test_out_of_any_shape_in_memory(dev, name):
+    rng = np.random.default_rng(3)
+    a, b = rng.standard_normal((5, 4), np.float32), rng.standard_normal((4, 6), np.float32)
+    out = outs()[name]
+    whole = out if out.base is None else out.base
+    before = whole.copy() if isinstance(whole, np.ndarray) else None
+    assert gemm(dev, a, b, out) is out
+    agree(out, ref.gemm(a, b), ref.tolerance("gemm_f32", k=4), 2.0)
+    if before is not None and before.dtype == np.float32 and whole.size > out.size:
+        assert (whole == before).sum() == whole.size - out.size
+
+
+@pytest.mark.parametrize("which", ["a", "b", "a.T", "shifted", "bias"])
+def test_out_may_overlap_an_input(dev, which):
+    rng = np.random.default_rng(4)
+    memory = rng.standard_normal((9, 8), np.float32)
+    a = memory[:8]
+    b, bias, out = rng.standard_normal((8, 8), np.float32), rng.standard_normal(8, np.float32), a
+    if which == "b":
+        out = b
+    elif which == "a.T":
+        out = a.T
+    elif which == "shifted":
+        out = memory[1:]
+    elif which == "bias":
+        out = rng.standard_normal((8, 8), np.float32)
+        bias = out[3]
+    want = ref.gemm(a, b, bias)
+    assert gemm(dev, a, b, out, bias=bias) is out
+    agree(out, want, ref.tolerance("gemm_f32", k=8), 3.0)
+
+
+def test_arrays_are_asynchronous_and_give_arrays(dev):
+    rng = np.random.default_rng(5)
+    a, b = rng.standard_normal((33, 65), np.float32), rng.standard_normal((65, 17), np.float32)
+    bias = rng.standard_normal(17, np.float32)
+    made = gemm(dev, dev.array(a), dev.array(b), bias=dev.array(bias))
+    assert isinstance(made, type(dev.array(a)))
+    assert made.fence.wait().done
+    agree(made.numpy(), ref.gemm(a, b, bias), ref.tolerance("gemm_f32", k=65), 8.0)
+    out = dev.empty((33, 17), np.float32)
+    mixed = gemm(dev, a.T.copy().T, dev.array(b), out, bias=bias)
+    assert mixed is out
+    np.testing.assert_array_equal(out.numpy(), made.numpy())
+
+
+def test_a_numpy_operand_of_an_asynchronous_call_may_change_at_once(dev):
+    a = np.ones((64, 64), np.float32)
+    blocker = dev.kernel("busy_u32")
+    dev.default_queue.launch(blocker, dev.buffer(4), 20_000_000, groups=1)
+    # A grid of one group may run in the caller; a second submission behind it would then not wait.
+    made = gemm(dev, a, dev.array(np.ones((64, 64), np.float32)))
+    a[:] = 5
+    assert (made.numpy() == 64).all()
+
+
+@pytest.mark.parametrize("shift", [0, 4])
+def test_an_array_out_may_overlap_an_array_in(dev, shift):
+    rng = np.random.default_rng(6)
+    host = rng.standard_normal((8, 8), np.float32)
+    memory = dev.buffer(4 * 72)
+    memory.write(host)
+    a = memory.array(np.float32, (8, 8))
+    out = memory.view(4 * shift).array(np.float32, (8, 8))
+    made = gemm(dev, a, dev.array(host), out)
+    assert made is out
+    agree(out.numpy(), ref.gemm(host, host), ref.tolerance("gemm_f32", k=8), 3.0)
+
+
+def test_the_plan(dev):
+    rng = np.random.default_rng(7)
+    a, b = rng.standard_normal((20, 30), np.float32), rng.standard_normal((30, 10), np.float32)
+    bias = rng.standard_normal(10, np.float32)
+    want = np.maximum(ref.gemm(a, b, bias), 0)
+    plan = gemm.plan(dev, 20, 10, 30, np.float32, activation="relu")
+    out = np.empty((20, 10), np.float32)
+    assert plan(a, b, out, bias).wait().done
+    agree(out, want, ref.tolerance("gemm_f32", k=30), 5.0)
+    held = [dev.array(v) for v in (a, b, out, bias)]
+    held[2].numpy()[...] = np.nan
+    go = plan.bind(*held)
+    plan.queue.fence(go()).wait()
+    agree(held[2].numpy(), want, ref.tolerance("gemm_f32", k=30), 5.0)
+    wide = gemm.plan(dev, 2, 2, 2, "float64")
+    got = np.empty((2, 2))
+    wide(np.eye(2), np.eye(2) * 3, got).wait()
+    assert got.tolist() == [[3, 0], [0, 3]]
+    with pytest.raises(ValueError, match="gemm_f32: argument a"):
+        plan(a[:3], b, out)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "match"),
+    [
+        ({"m": 0}, ValueError, "m: 1 or more is wanted, got 0"),
+        ({"n": 2.0}, TypeError, "n: a whole number is wanted, got 2.0"),
+        ({"k": True}, TypeError, "k: a whole number"),
+        ({"k": 2**32}, ValueError, "k: at most 2\\*\\*32 - 1"),
+        ({"dtype": np.int32}, TypeError, "dtype: gemm takes float32 or float64, got int32"),
+        ({"activation": "gelu"}, ValueError, "activation: None, 'relu', 'tanh' or 'sigmoid'"),
+        ({"algo": "im2col"}, ValueError, "algo: 'auto', 'naive' or 'blocked' is wanted"),
+    ],
+)
+def test_plans_of_nothing_sensible(dev, options, error, match):
+    with pytest.raises(error, match=match):
+        gemm.plan(dev, **{"m": 2, "n": 2, "k": 2, "dtype": np.float32, **options})
+
+
+A, B = np.ones((3, 4), np.float32), np.ones((4, 5), np.float32)
+READONLY = np.ones((3, 5), np.float32)
+READONLY.flags.writeable = False
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "options", "error", "match"),
+    [
+        ([[1.0]], B, {}, TypeError, "a: a numpy array or an Array is wanted, got list"),
+        (A, 3.0, {}, TypeError, "b: a numpy array or an Array is wanted, got float"),
+        (np.ma.masked_array(A), B, {}, TypeError, "a: a masked array"),
+        (A[0], B, {}, ValueError, r"a: 2 dimensions \(m, k\) are wanted, got shape \(4,\)"),
+        (A, B[None], {}, ValueError, r"b: 2 dimensions \(k, n\) are wanted, got shape \(1, 4, 5\)"),
+        (A.astype("f2"), B, {}, TypeError, "a: gemm takes float32 or float64, got float16"),
+        (A.astype(">f4"), B, {}, TypeError, "a: gemm takes"),
+        (A.astype(bool), B, {}, TypeError, "got bool"),
+        (A, B.astype("f8"), {}, TypeError, "b: float32 is wanted because a is, got float64"),
+        (A, A, {}, ValueError, r"b: shape \(4, 4\) is wanted to go with a of shape \(3, 4\)"),
+        (A, B, {"bias": np.ones(4, "f4")}, ValueError, r"bias: shape \(5,\) is wanted"),
+        (A, B, {"bias": np.ones((1, 5), "f4")}, ValueError, r"bias: shape \(5,\) is wanted"),
+        (A, B, {"bias": np.ones(5)}, TypeError, "bias: float32 is wanted because a is"),
+        (A, B, {"bias": [0] * 5}, TypeError, "bias: a numpy array"),
+        (A, B, {"activation": "swish"}, ValueError, "activation: .* is wanted, got 'swish'"),
+        (A, B, {"activation": 1}, TypeError, "activation: .* is wanted, got 1"),
+        (A, B, {"algo": "fast"}, ValueError, "algo: .* got 'fast'"),
+        (A, B, {"algo": None}, ValueError, "algo: .* got None"),
+        (A, B, {"out": np.ones((5, 3), "f4")}, ValueError, r"out: shape \(3, 5\) is wanted"),
+        (A, B, {"out": np.ones((3, 5))}, TypeError, "out: float32 is wanted because the result is"),
+        (A, B, {"out": READONLY}, ValueError, "out: a writable array is wanted"),
+        (A, B, {"out": "here"}, TypeError, "out: a numpy array or an Array is wanted, got str"),
+    ],
+)
+def test_bad_input(dev, a, b, options, error, match):
+    before = dev.default_queue.submitted
+    with pytest.raises(error, match=match):
+        gemm(dev, a, b, **options)
+    assert dev.default_queue.submitted == before
+
+
+def test_a_broadcast_view_is_no_place_for_a_result(dev):
+    view = np.lib.stride_tricks.as_strided(np.ones(5, np.float32), (3, 5), (0, 4))
+    with pytest.raises(ValueError, match="out: it is a broadcast view"):
+        gemm(dev, A, B, view)
+
+
+def test_dimensions_beyond_u32_are_refused(dev):
+    endless = np.broadcast_to(np.float32(1), (1, 2**32))
+    with pytest.raises(ValueError, match=r"k: at most 2\*\*32 - 1 is possible, got 4294967296"):
+        gemm(dev, endless, endless.T)
+
+
+def test_arrays_in_wrong_places(dev):
+    array = dev.array(A)
+    with pytest.raises(TypeError, match="out: an Array is wanted because a is one"):
+        gemm(dev, array, B, np.empty((3, 5), np.float32))
+    with sp.open("cpu") as other, pytest.raises(ValueError, match="a: an Array of cpu is wanted"):
+        gemm(other, array, B)
+    readonly = dev.wrap(READONLY).array(np.float32, (3, 5))
+    with pytest.raises(ValueError, match="out: a writable Array is wanted"):
+        gemm(dev, array, B, readonly)
+    array.close()
+    with pytest.raises(ValueError, match="closed"):
+        gemm(dev, array, B)
+    with pytest.raises(TypeError, match=r"dev: a Device .* is wanted, got str"):
+        gemm("cpu", A, B)
+
+
+def test_a_closed_device_says_so():
+    device = sp.open("cpu")
+    gemm(device, A, B)
+    device.close()
+    with pytest.raises(sp.DeviceLost, match="closed"):
+        gemm(device, A, B)
+
+
+def test_memory_that_is_not_shared_with_the_host(dev, monkeypatch):
+    rng = np.random.default_rng(8)
+    a, b = rng.standard_normal((9, 8), np.float32), rng.standard_normal((8, 7), np.float32)
+    want = ref.gemm(a, b)
+    apart = dataclasses.replace(dev.info, unified=False)
+    monkeypatch.setattr(dev._backend, "info", apart)
+    agree(gemm(dev, a[::-1][::-1], b), want, ref.tolerance("gemm_f32", k=8), 3.0)
+    out = np.empty((14, 9), np.float32)[::2].T
+    assert gemm(dev, a, b, out) is out
+    agree(out, want, ref.tolerance("gemm_f32", k=8), 3.0)
+    made = gemm(dev, dev.array(a), b)
+    agree(made.numpy(), want, ref.tolerance("gemm_f32", k=8), 3.0)
+
+
+def test_work_of_another_queue_comes_first(dev):
+    host = np.ones((64, 64), np.float32)
+    other = dev.queue()
+    slow = dev.kernel("busy_u32")
+    a = dev.empty((64, 64), np.float32)
+    # Two groups: not run in the caller, so that the fence really is pending when gemm is called.
+    other.submit(sp.Commands().dispatch(slow, dev.buffer(4), 100_000_000, groups=1))
+    a.fence = other.write(a.buffer, host)
+    pending = not a.fence.done
+    made = gemm(dev, a, host)
+    assert pending
+    assert (made.numpy() == 64).all()
+
+
+def test_kernels_are_loaded_once(dev):
+    gemm(dev, A, B)
+    before = dev.live_counts()["kernels"]
+    for _ in range(50):
+        gemm(dev, A, B)
+    assert dev.live_counts()["kernels"] == before
+    assert dev.live_counts()["retired"] == 0
