@@ -1,0 +1,82 @@
+"""The `device` fixture: each test that asks for it runs once for every device, or for those that
+`--device=URI` (may be repeated) names.
+
+A device is opened once per session, lent to one test after another, and must come back clean: idle,
+and with no more objects alive than before.
+"""
+
+from __future__ import annotations
+
+import gc
+
+import pytest
+
+import sparkle_drv as sp
+
+# Devices that are always there and always run; real GPUs carry pytest.mark.hw.
+URIS = ["cpu"]
+
+
+def pytest_addoption(parser):
+    parser.addoption(
+        "--device", action="append", metavar="URI", help="test only this device; may be repeated"
+    )
+
+
+def pytest_generate_tests(metafunc):
+    if "device" in metafunc.fixturenames:
+        uris = metafunc.config.getoption("--device") or URIS
+        metafunc.parametrize("device", uris, indirect=True, scope="session")
+
+
+@pytest.fixture(scope="session")
+def opened():
+    """uri -> the open device; a device that is not there skips the test and says why."""
+    cache: dict[str, sp.Device | str] = {}
+
+    def get(uri: str) -> sp.Device:
+        if uri not in cache:
+            try:
+                cache[uri] = sp.open(uri)
+            except sp.DeviceNotFound as error:
+                cache[uri] = str(error)
+        found = cache[uri]
+        if isinstance(found, str):
+            pytest.skip(found)
+        return found
+
+    yield get
+    for found in cache.values():
+        if not isinstance(found, str):
+            found.close()
+
+
+def leaked(device: sp.Device, before: dict[str, int]) -> dict[str, int]:
+    """What is alive now beyond `before`; garbage is collected only when something is."""
+    for attempt in range(2):
+        after = device.live_counts()
+        more = {key: n - before[key] for key, n in after.items() if n > before[key]}
+        if not more or attempt:
+            return more
+        gc.collect()
+    raise AssertionError("unreachable")
+
+
+@pytest.fixture
+def device(request, opened):
+    """An open device by URI, checked clean after the test."""
+    dev = opened(request.param)
+    queue = dev.default_queue  # opened at first use, and then it stays
+    before = dev.live_counts()
+    yield dev
+    queue.fence(queue.submitted).wait()
+    assert dev.idle, f"{dev.uri}: the test left work in flight"
+    assert not leaked(dev, before), f"{dev.uri}: the test left objects alive"
+
+
+@pytest.fixture
+def fresh(device):
+    """A second open device of the same URI, for tests that close or break it."""
+    dev = sp.open(device.uri)
+    yield dev
+    dev.close()
