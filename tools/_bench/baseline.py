@@ -1,0 +1,107 @@
+"""`compare --baseline DIR`, what `make perf` runs: the quick set now against the one committed for
+this device.
+
+A device without a baseline gets one written. A row that looks SLOW is measured again, up to twice:
+medians of one machine drift between processes by more than their intervals say, and a regression
+is only one that stays.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from . import compare, devices, engine, results
+from .compare import Pairing
+from .problems import FAILED, OK, REGRESSION, UsageError
+from .runner import Session, Task
+
+if TYPE_CHECKING:
+    import sparkle_drv as sp
+
+KEPT_SAMPLES = 200
+SECOND_LOOKS = 2
+
+
+def slug(info: sp.DeviceInfo) -> str:
+    """A file name for a device: its name, how many units it has, its instruction set."""
+    words = f"{info.backend} {info.name} {info.compute_units} {info.isa}".lower()
+    return re.sub(r"[^a-z0-9]+", "-", words).strip("-")
+
+
+def thinned(document: dict[str, Any]) -> dict[str, Any]:
+    """A results document with at most 200 evenly taken samples a row: small enough to commit."""
+    rows = []
+    for row in document["results"]:
+        samples = row["samples_ns"]
+        step = max(1, -(-len(samples) // KEPT_SAMPLES))
+        rows.append({**row, "samples_ns": samples[::step]})
+    return {**document, "results": rows}
+
+
+def write(path: Path, document: dict[str, Any]) -> None:
+    """Writes a baseline, a row a line so that changes can be read. Raises UsageError."""
+    rest = {k: v for k, v in results.finite(thinned(document)).items() if k != "results"}
+    rows = [
+        json.dumps(results.finite(row), allow_nan=False) for row in thinned(document)["results"]
+    ]
+    head = json.dumps(rest, indent=1, allow_nan=False)[:-2]
+    results.write_atomically(path, head + ',\n "results": [\n' + ",\n".join(rows) + "\n]}\n")
+
+
+def gate(
+    folder: Path,
+    session: Session,
+    tasks_of: Callable[[sp.DeviceInfo], Sequence[Task]],
+    threshold: float,
+) -> int:
+    """Exit code of `make perf`: 3 for a regression that stayed, 1 for a failed check, else 0."""
+    if not folder.is_dir():
+        raise UsageError(f"--baseline {folder}: no such folder")
+    worst = OK
+    for uri in session.uris:
+        with devices.opened(uri) as device:
+            tasks = list(tasks_of(device.info))
+            path = folder / f"{slug(device.info)}.json"
+        one = Session([uri], session.settings, session.outputs, cache=session.cache)
+        code = one.measure(lambda info, tasks=tasks: tasks)  # type: ignore[misc]
+        if code != OK:
+            return FAILED
+        new = one.report.as_json()
+        if not path.exists():
+            write(path, new)
+            print(f"no baseline for {device.info.name}: {path} written")
+            continue
+        pairs = _confirmed(results.load(path), new, one, tasks, threshold)
+        compare.show(pairs)
+        if any(pair.is_broken for pair in pairs):
+            worst = FAILED
+        elif worst == OK and any(pair.is_regression for pair in pairs):
+            worst = REGRESSION
+    return worst
+
+
+def _confirmed(
+    old: dict[str, Any],
+    new: dict[str, Any],
+    session: Session,
+    tasks: Sequence[Task],
+    threshold: float,
+) -> list[Pairing]:
+    pairs = compare.compare(old, new, threshold)
+    for _ in range(SECOND_LOOKS):
+        slow = {pair.name for pair in pairs if pair.is_regression}
+        if not slow:
+            break
+        with devices.opened(session.uris[0]) as device:
+            for job, mode in tasks:
+                if engine.subject_of(job, device.info, mode).key in slow:
+                    row = engine.run(job, device, mode, session.settings, None).as_json()
+                    new["results"] = [
+                        row if compare.key(r) == compare.key(row) else r for r in new["results"]
+                    ]
+        pairs = compare.compare(old, new, threshold)
+    return pairs

@@ -1,0 +1,170 @@
+"""Two results files, row by row: is the new one faster, slower, the same, or can one not tell?
+
+A row's shift is median(new) / median(old) - 1 with a bootstrap interval; Mann-Whitney's U test
+says whether the samples differ at all. SLOW and FAST need both: p below 1 % and an interval wholly
+beyond the threshold. SAME is an interval wholly within it. Everything else is AMBIGUOUS. Called by
+the compare command and by baseline.py.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from . import stats, table
+from .problems import UsageError
+
+SIGNIFICANT = 0.01
+THRESHOLD = 0.05
+
+
+@dataclass(frozen=True)
+class Pairing:
+    """One row of the comparison; without a shift (None) there was nothing to compare, and
+    `verdict` says why.
+    """
+
+    name: tuple[str, str, str, str]
+    verdict: str
+    old_ns: float | None = None
+    new_ns: float | None = None
+    shift: float | None = None
+    interval: tuple[float, float] | None = None
+    p: float | None = None
+
+    @property
+    def is_regression(self) -> bool:
+        return self.verdict == "SLOW"
+
+    @property
+    def is_broken(self) -> bool:
+        return self.verdict == "BROKEN"
+
+    def cells(self) -> list[str]:
+        kernel, device, axes, mode = self.name
+        spread = f"{self.interval[0]:+.1%} .. {self.interval[1]:+.1%}" if self.interval else "-"
+        return [
+            kernel,
+            device,
+            " ".join(f"{k}={v}" for k, v in json.loads(axes).items()),
+            mode,
+            table.duration(self.old_ns),
+            table.duration(self.new_ns),
+            f"{self.shift:+.1%}" if self.shift is not None else "-",
+            spread,
+            f"{self.p:.1e}" if self.p is not None else "-",
+            self.verdict,
+        ]
+
+
+COLUMNS = (
+    "kernel",
+    "device",
+    "axes",
+    "mode",
+    "old",
+    "new",
+    "shift",
+    "95 % interval",
+    "p",
+    "verdict",
+)
+
+
+def mann_whitney(old: Sequence[float], new: Sequence[float]) -> float:
+    """Two-sided p of Mann-Whitney's U test. Raises UsageError without scipy."""
+    try:
+        scipy_stats = importlib.import_module("scipy.stats")
+    except ImportError as error:
+        raise UsageError("compare needs scipy: pip install 'sparkle_drv[tools]'") from error
+    return float(scipy_stats.mannwhitneyu(old, new, alternative="two-sided").pvalue)
+
+
+def judge(
+    old: Sequence[float], new: Sequence[float], threshold: float = THRESHOLD
+) -> tuple[str, float, tuple[float, float], float]:
+    """(verdict, shift, interval of the shift, p) of two sets of samples."""
+    shift = float(np.median(new) / np.median(old)) - 1
+    low, high = (ratio - 1 for ratio in stats.ratio_interval(old, new))
+    p = mann_whitney(old, new)
+    if p < SIGNIFICANT and low > threshold:
+        verdict = "SLOW"
+    elif p < SIGNIFICANT and high < -threshold:
+        verdict = "FAST"
+    elif -threshold <= low and high <= threshold:
+        verdict = "SAME"
+    else:
+        verdict = "AMBIGUOUS"
+    return verdict, shift, (low, high), p
+
+
+def key(row: Mapping[str, Any]) -> tuple[str, str, str, str]:
+    """By what rows of two files are matched."""
+    return row["kernel"], row["device"], json.dumps(row["axes"], sort_keys=True), row["mode"]
+
+
+def compare(
+    old: Mapping[str, Any],
+    new: Mapping[str, Any],
+    threshold: float = THRESHOLD,
+    force: bool = False,
+) -> list[Pairing]:
+    """Pairs the rows of two results documents. Raises UsageError when their devices differ, unless
+    forced.
+    """
+    before, after = ({key(row): row for row in document["results"]} for document in (old, new))
+    if not force:
+        _same_devices(before, after)
+    pairs = []
+    for name in [*before, *(name for name in after if name not in before)]:
+        pairs.append(_pair(name, before.get(name), after.get(name), threshold))
+    return pairs
+
+
+def _same_devices(
+    before: Mapping[Any, Mapping[str, Any]], after: Mapping[Any, Mapping[str, Any]]
+) -> None:
+    names: list[dict[str, str]] = [
+        {r["device"]: r["device_name"] for r in rows.values()} for rows in (before, after)
+    ]
+    for device in names[0].keys() & names[1].keys():
+        if names[0][device] != names[1][device]:
+            raise UsageError(
+                f"{device} is {names[0][device]!r} in the old file and {names[1][device]!r} in the "
+                "new one: times of different devices say nothing about a change (--force compares "
+                "them all the same)"
+            )
+
+
+def _pair(
+    name: tuple[str, str, str, str],
+    old: Mapping[str, Any] | None,
+    new: Mapping[str, Any] | None,
+    threshold: float,
+) -> Pairing:
+    if old is None or new is None:
+        return Pairing(name, "only in new" if old is None else "only in old")
+    a, b = old["samples_ns"], new["samples_ns"]
+    if old["verified"] and not new["verified"]:
+        return Pairing(name, "BROKEN")
+    if not a or not b:
+        return Pairing(name, "no time")
+    if old["verified"] != new["verified"] or not new["verified"]:
+        return Pairing(name, "unverified")
+    verdict, shift, interval, p = judge(a, b, threshold)
+    return Pairing(name, verdict, float(np.median(a)), float(np.median(b)), shift, interval, p)
+
+
+def show(pairs: Sequence[Pairing]) -> None:
+    """The table, and one line with how many rows came out how."""
+    table.show(COLUMNS, [pair.cells() for pair in pairs])
+    counts = {
+        v: sum(pair.verdict == v for pair in pairs)
+        for v in dict.fromkeys(pair.verdict for pair in pairs)
+    }
+    print(", ".join(f"{count} {verdict}" for verdict, count in counts.items()) or "no rows")

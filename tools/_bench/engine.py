@@ -1,0 +1,132 @@
+"""One row: check, time, check again, and only then a number. The one path to a time for every
+command and device.
+"""
+
+from __future__ import annotations
+
+import errno
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from . import stats, timing, verify
+from .bound import Bound
+from .jobs import Job
+from .pipelined import Pipelined
+from .results import Measured, Row, Subject
+from .roofs import Roof
+from .stoprule import StopRule
+
+if TYPE_CHECKING:
+    import sparkle_drv as sp
+
+DRIFT_NOTED = 0.1
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to measure: the same for all rows of a run."""
+
+    seed: int
+    precision: float = 0.01
+    timeout_s: float = 5.0
+    least: int = 20
+    unverified: bool = False
+
+    @property
+    def rule(self) -> StopRule:
+        return StopRule(self.precision, self.timeout_s, self.least)
+
+
+def run(job: Job, device: sp.Device, mode: str, settings: Settings, roof: Roof | None) -> Row:
+    """Measures a job. What goes wrong on the device becomes a failed row, not an exception;
+    KeyboardInterrupt and mistakes in the job (UsageError, ImageError) pass through.
+    """
+    import sparkle_drv as sp
+
+    subject = subject_of(job, device.info, mode)
+    try:
+        row = _run(job, device, mode, settings, subject)
+    except sp.ImageError:
+        raise
+    except (sp.SparkleError, MemoryError, OSError) as error:
+        what = f"{type(error).__name__}: {error}"
+        if isinstance(error, OSError) and error.errno == errno.EINTR:
+            raise KeyboardInterrupt from error
+        row = Row.failed(subject, {"what": what}, what)
+    row.extra |= {"seed": settings.seed, "label": job.label, **job.extra}
+    row.notes += job.notes
+    if row.measured and not device.info.emulated:
+        rate(row, job, row.extra.pop("flops", job.flops), roof)
+    return row
+
+
+def subject_of(job: Job, info: sp.DeviceInfo, mode: str) -> Subject:
+    return Subject(job.kernel, info.uri, info.name, info.emulated, job.axes, mode)
+
+
+def _run(job: Job, device: sp.Device, mode: str, settings: Settings, subject: Subject) -> Row:
+    nsets = {
+        "cold": timing.cold_sets(job.footprint, device.info),
+        "pipeline": timing.PIPELINE_DEPTH,
+    }.get(mode, 1)
+    judged = bool(job.oracle or job.invariant)
+    with Bound(job, device, settings.seed, nsets) as bound:
+        verdict = bound.check(0)
+        if not verdict.ok:
+            return Row.failed(subject, verdict.error, f"before timing: {verdict.sentence}")
+        if not judged and not settings.unverified:
+            return Row(subject, False, verdict.error, reason="no reference")
+        bound.fill_all()
+        measured = _take(bound, mode, settings)
+        after = bound.check(1)
+        if not after.ok:
+            return Row.failed(subject, after.error, f"after timing: {after.sentence}")
+        verdict = verify.worst_of([verdict, after])
+        row = Row(
+            subject, judged, verdict.error, measured, reason=None if judged else "no reference"
+        )
+        row.extra["flops"] = bound.flops()
+        row.notes += _notes(measured, job, mode, nsets, device.info)
+        if mode == "cold":
+            row.extra["cold_sets"] = nsets
+        return row
+
+
+def _take(bound: Bound, mode: str, settings: Settings) -> Measured:
+    sampler = Pipelined(bound) if mode == "pipeline" else timing.steady(bound, mode)
+    try:
+        return timing.take(sampler, settings.rule)
+    finally:
+        sampler.close()
+
+
+def _notes(measured: Measured, job: Job, mode: str, nsets: int, info: sp.DeviceInfo) -> list[str]:
+    notes = []
+    moved = stats.drift(measured.samples)
+    if abs(moved) > DRIFT_NOTED:
+        notes.append(f"drifted {moved:+.0%} while measured")
+    cache = max((c.nbytes for c in info.caches), default=0)
+    if mode == "cold" and nsets * job.footprint < timing.BEYOND_CACHE * cache:
+        notes.append(f"{nsets} sets do not exceed the cache: not fully cold")
+    return notes
+
+
+def rate(row: Row, job: Job, flops: float, roof: Roof | None) -> None:
+    """Fills in GFLOPS, GB/s and the share of the roof from the row's own median."""
+    time = row.time
+    if time is None or time.median <= 0:
+        return
+    row.gflops = flops / time.median if flops else None
+    row.gbytes_per_s = job.nbytes / time.median if job.nbytes else None
+    row.extra |= {"flops": flops, "nbytes": job.nbytes}
+    if roof is None:
+        return
+    shares: dict[str, Any] = {}
+    peak = roof.gflops.get(job.flop_type or "")
+    if peak and flops:
+        shares["flops"] = flops / peak
+    if roof.copy_gbytes_per_s and job.nbytes:
+        shares["copy"] = job.nbytes / roof.copy_gbytes_per_s
+    if shares:
+        row.roof = max(shares, key=lambda name: float(shares[name]))
+        row.roof_percent = 100 * shares[row.roof] / time.median

@@ -1,0 +1,52 @@
+"""One line on stderr that says what is measured and how long it may still take; only on a
+terminal.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from types import TracebackType
+from typing import TextIO
+
+
+class Progress:
+    """`with Progress(total) as p: p.step("gemm m=512 hot")` before each piece of work; silent when
+    not a terminal.
+
+    The time left is the mean of what the finished pieces took times what is left: an estimate, and
+    it says so.
+    """
+
+    def __init__(self, total: int, out: TextIO | None = None) -> None:
+        self.total, self.begun = total, 0
+        self.out = out or sys.stderr
+        self.live = self.out.isatty()
+        self.start = time.monotonic()
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None
+    ) -> None:
+        self.clear()
+
+    def step(self, what: str) -> None:
+        """Announces the next piece of work."""
+        done, self.begun = self.begun, self.begun + 1
+        if not self.live:
+            return
+        spent = time.monotonic() - self.start
+        left = spent / done * (self.total - done) if done else None
+        eta = f", about {left / 60:.0f}m{left % 60:02.0f}s left" if left is not None else ""
+        self.write(f"[{self.begun}/{self.total}] {what}{eta}")
+
+    def clear(self) -> None:
+        """Takes the line away, so that results can be printed in its place."""
+        if self.live:
+            self.write("")
+
+    def write(self, text: str) -> None:
+        self.out.write("\r\x1b[K" + text[:118])
+        self.out.flush()

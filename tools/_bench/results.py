@@ -1,0 +1,217 @@
+"""What one benchmark row is, and the document of rows that every output format is written from.
+
+A row whose check failed carries no time: `Row.failed` is the only way to make one, and it takes
+none. The JSON form is a contract ("schema": 1, README of benchmarks/baseline); keys may be added,
+never renamed.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from . import stats
+from .axes import Value
+from .problems import UsageError
+
+SCHEMA = 1
+MODES = ("hot", "cold", "latency", "pipeline")
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What a row is about: the four things by which `compare` matches rows, and the device's own
+    name.
+    """
+
+    kernel: str
+    device: str
+    device_name: str
+    emulated: bool
+    axes: Mapping[str, Value]
+    mode: str
+
+    @property
+    def key(self) -> tuple[str, str, str, str]:
+        return self.kernel, self.device, json.dumps(dict(self.axes), sort_keys=True), self.mode
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Samples in ns a launch, as taken: `primary` says which clock the row's time_ns is ("device"
+    or "host").
+    """
+
+    device_ns: Sequence[float]
+    host_ns: Sequence[float]
+    primary: str
+    batch: int
+    stop: str
+
+    @property
+    def samples(self) -> Sequence[float]:
+        return self.device_ns if self.primary == "device" else self.host_ns
+
+
+@dataclass
+class Row:
+    """One row, as JSON will have it; make it by `timed`, `failed` or `unverified`."""
+
+    subject: Subject
+    verified: bool
+    error: Mapping[str, Any]
+    measured: Measured | None = None
+    gflops: float | None = None
+    gbytes_per_s: float | None = None
+    roof_percent: float | None = None
+    roof: str | None = None
+    reason: str | None = None
+    notes: list[str] = field(default_factory=list)
+    extra: dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def failed(cls, subject: Subject, error: Mapping[str, Any], reason: str) -> Row:
+        """A row whose check failed: it has no time, whatever was measured."""
+        return cls(subject, False, error, reason=reason)
+
+    @property
+    def time(self) -> stats.Summary | None:
+        return stats.summarize(self.measured.samples) if self.measured else None
+
+    @property
+    def host(self) -> stats.Summary | None:
+        return stats.summarize(self.measured.host_ns) if self.measured else None
+
+    def as_json(self) -> dict[str, Any]:
+        """The row in the form of the schema."""
+        s, m = self.subject, self.measured
+        row: dict[str, Any] = {
+            "kernel": s.kernel,
+            "device": s.device,
+            "device_name": s.device_name,
+            "emulated": s.emulated,
+            "axes": dict(s.axes),
+            "mode": s.mode,
+            "verified": self.verified,
+            "error": dict(self.error),
+            "time_ns": None,
+            "samples_ns": [],
+            "host_ns": None,
+            "device_ns": None,
+            "gflops": self.gflops,
+            "gbytes_per_s": self.gbytes_per_s,
+            "roof_percent": self.roof_percent,
+            "roof": self.roof,
+            "reason": self.reason,
+            "notes": self.notes,
+            **self.extra,
+        }
+        if m is not None:
+            row["time_ns"] = {
+                **_summary(m.samples),
+                "stop": m.stop,
+                "of": m.primary,
+                "batch": m.batch,
+            }
+            row["samples_ns"] = [round(value, 2) for value in m.samples]
+            row["host_ns"] = _summary(m.host_ns)
+            row["device_ns"] = _summary(m.device_ns) if len(m.device_ns) else None
+        return row
+
+
+def _summary(samples: Sequence[float]) -> dict[str, float | int]:
+    s = stats.summarize(samples)
+    return {
+        "median": round(s.median, 3),
+        "ci_low": round(s.low, 3),
+        "ci_high": round(s.high, 3),
+        "n": s.n,
+    }
+
+
+@dataclass
+class Report:
+    """The document: what was run where, and the rows so far."""
+
+    env: Mapping[str, Any]
+    rows: list[Row] = field(default_factory=list)
+    interrupted: bool = False
+    extra: dict[str, Any] = field(default_factory=dict)
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "schema": SCHEMA,
+            "env": dict(self.env),
+            "interrupted": self.interrupted,
+            **self.extra,
+            "results": [row.as_json() for row in self.rows],
+        }
+
+
+def finite(value: Any) -> Any:
+    """JSON has no NaN and no infinity: they become the words "nan", "inf", "-inf", at any depth."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, Mapping):
+        return {key: finite(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [finite(item) for item in value]
+    return value
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Writes beside the target and renames: a reader, or Ctrl-C, never meets half a file. Raises
+    UsageError.
+    """
+    beside = path.with_name(f".{path.name}.{os.getpid()}.new")
+    try:
+        beside.write_text(text)
+        beside.replace(path)
+    except OSError as error:
+        beside.unlink(missing_ok=True)
+        raise UsageError(f"cannot write {path}: {error.strerror}") from error
+
+
+def load(path: Path) -> dict[str, Any]:
+    """A results file. Raises UsageError when it is missing, no JSON, of another schema, or has
+    malformed rows.
+    """
+    try:
+        document = json.loads(path.read_text())
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror}") from error
+    except ValueError as error:
+        raise UsageError(f"{path} is not JSON: {error}") from error
+    if not isinstance(document, dict) or not isinstance(document.get("results"), list):
+        raise UsageError(
+            f'{path} is no results file: {{"schema": {SCHEMA}, "results": [...]}} is wanted'
+        )
+    if document.get("schema") != SCHEMA:
+        raise UsageError(
+            f"{path} has schema {document.get('schema')!r}, this version reads {SCHEMA}"
+        )
+    for at, row in enumerate(document["results"]):
+        _check_row(row, f"{path}: results[{at}]")
+    return document
+
+
+def _check_row(row: Any, where: str) -> None:
+    wanted: dict[str, type | tuple[type, ...]] = {
+        "kernel": str,
+        "device": str,
+        "device_name": str,
+        "axes": dict,
+        "mode": str,
+        "verified": bool,
+        "samples_ns": list,
+    }
+    for key, kind in wanted.items():
+        if not isinstance(row, dict) or not isinstance(row.get(key), kind):
+            raise UsageError(f"{where} has no usable {key!r}")
+    if not all(isinstance(s, (int, float)) and s > 0 for s in row["samples_ns"]):
+        raise UsageError(f"{where}: samples_ns must be positive numbers")

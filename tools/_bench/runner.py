@@ -1,0 +1,213 @@
+"""Commands run, kernel and peak: make the jobs, measure them one by one, write what is done after
+every row.
+
+Whatever happens (a failed row, Ctrl-C, an unwritable home), the files asked for are whole and hold
+the rows so far.
+"""
+
+from __future__ import annotations
+
+import secrets
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from . import catalog, devices, engine, env, launchcost, peak, roofs, table
+from .engine import Settings
+from .jobs import Job
+from .problems import FAILED, OK
+from .progress import Progress
+from .results import Report, Row
+from .roofs import Roof, RoofCache
+from .workloads import DEFAULT, DEFAULT_AXES
+from .writers import Outputs
+
+if TYPE_CHECKING:
+    import sparkle_drv as sp
+
+Task = tuple[Job, str]
+ABOVE = "above 100 % of the roof: accounting or cache error"
+
+
+def fresh_seed() -> int:
+    return secrets.randbits(32)
+
+
+@dataclass
+class Session:
+    """One invocation: devices to visit, how to measure, where results go."""
+
+    uris: Sequence[str]
+    settings: Settings
+    outputs: Outputs
+    report: Report = field(default_factory=lambda: Report(env.describe()))
+    cache: RoofCache = field(default_factory=RoofCache)
+    quiet: bool = False
+
+    def __post_init__(self) -> None:
+        self.outputs.check()
+        self.report.extra["seed"] = self.settings.seed
+
+    def measure(
+        self, tasks_of: Callable[[sp.DeviceInfo], Sequence[Task]], with_roof: bool = True
+    ) -> int:
+        """Runs the tasks of every device, prints the table, returns the exit code."""
+        try:
+            for uri in self.uris:
+                with devices.opened(uri) as device:
+                    self._one_device(device, tasks_of(device.info), with_roof)
+        except KeyboardInterrupt:
+            self.report.interrupted = True
+        self.outputs.save(self.report)
+        return self.finish()
+
+    def _one_device(self, device: sp.Device, tasks: Sequence[Task], with_roof: bool) -> None:
+        roof: Roof | None = None
+        with Progress(len(tasks) + with_roof) as progress:
+            if with_roof and not device.info.emulated:
+                roof = self.roof(device, progress.step)
+            for job, mode in tasks:
+                progress.step(f"{device.info.uri} {job.kernel} {job.label} {mode}")
+                row = engine.run(job, device, mode, self.settings, roof)
+                if roof is not None and (row.roof_percent or 0) > 100:
+                    roof = self._doubt(device, row, job, roof)
+                self.report.rows.append(row)
+                self.outputs.save(self.report)
+        if roof is not None:
+            known = self.report.extra.setdefault("roofs", {})
+            known[device.info.uri] = {
+                "gflops": dict(roof.gflops),
+                "copy_gbytes_per_s": roof.copy_gbytes_per_s,
+            }
+
+    def roof(self, device: sp.Device, say: Callable[[str], None], again: bool = False) -> Roof:
+        """The device's roof from the cache, else measured now (and cached)."""
+        key = roofs.identity(device.info, str(self.report.env.get("sparkle_drv")))
+        known = self.cache.get(key)
+        if known and not again:
+            return known
+        settings = Settings(
+            self.settings.seed, precision=0.01, timeout_s=min(1.0, self.settings.timeout_s)
+        )
+        roof, _ = peak.measure(device, manifest(), settings, say)
+        roof = roof.raised_to(known) if known else roof
+        self.cache.put(key, roof)
+        return roof
+
+    def _doubt(self, device: sp.Device, row: Row, job: Job, roof: Roof) -> Roof:
+        """A row above its roof: measure the roof once more, it may have been taken on a busy
+        machine.
+        """
+        higher = self.roof(device, lambda what: None, again=True)
+        engine.rate(row, job, row.extra["flops"], higher)
+        if (row.roof_percent or 0) > 100:
+            row.notes.append(ABOVE)
+        return higher
+
+    def finish(self) -> int:
+        """Table on stdout, failures on stderr; 1 when a row failed."""
+        rows = self.report.rows
+        if rows and not self.quiet:
+            print(heading(self.report))
+            table.show(table.COLUMNS, [table.cells(row) for row in rows])
+        broken = [row for row in rows if "what" in row.error]
+        for row in broken:
+            label = row.extra.get("label", "")
+            print(
+                f"FAILED {row.subject.kernel} {label} {row.subject.mode}: {row.reason}",
+                file=sys.stderr,
+            )
+        for row in rows:
+            if row.reason == "no reference" and "what" not in row.error:
+                say = "" if row.measured else "; not timed (--unverified times it all the same)"
+                print(f"UNVERIFIED {row.subject.kernel}: no --ref{say}", file=sys.stderr)
+        if self.report.interrupted:
+            print(f"interrupted: {len(rows)} rows are complete", file=sys.stderr)
+        return FAILED if broken or self.report.interrupted else OK
+
+
+def heading(report: Report) -> str:
+    """What the table was measured on, in one line."""
+    e = report.env
+    names = list(dict.fromkeys(row.subject.device_name for row in report.rows))
+    parts = [
+        ", ".join(names),
+        f"sparkle_drv {e.get('sparkle_drv')}",
+        str(e.get("commit") or "no commit"),
+    ]
+    return f"# {'; '.join(parts)}; load {e.get('load_1min')}; seed {report.extra.get('seed')}"
+
+
+def manifest() -> dict[str, Any]:
+    """The kernels of shaders/manifest.json by name."""
+    from sparkle_drv import assets
+
+    kernels: dict[str, Any] = assets.manifest()["kernels"]
+    return kernels
+
+
+def manifest_tasks(
+    names: Sequence[str], axes: Sequence[str], modes: Sequence[str], seed: int
+) -> Callable[[sp.DeviceInfo], list[Task]]:
+    """For a device: the jobs of the named kernels (none named: the default set) at all points, in
+    all modes.
+    """
+
+    def tasks(info: sp.DeviceInfo) -> list[Task]:
+        kernels = manifest()
+        chosen = catalog.select(names or DEFAULT, kernels, info.backend)
+        given = catalog.given_axes(chosen, axes)
+        return [
+            (catalog.make(kernel, point, info, kernels, seed), mode)
+            for kernel in chosen
+            for point in catalog.expand(kernel, _defaults(kernel, given[kernel], not names), info)
+            for mode in modes
+        ]
+
+    return tasks
+
+
+def _defaults(kernel: str, given: dict[str, str], default_set: bool) -> dict[str, str]:
+    return {**(DEFAULT_AXES.get(kernel, {}) if default_set else {}), **given}
+
+
+def run_launch(session: Session) -> int:
+    """What a launch costs on every device."""
+    try:
+        for uri in session.uris:
+            with devices.opened(uri) as device, Progress(1) as progress:
+                progress.step(f"{uri}: launch")
+                session.report.rows += launchcost.measure(device, manifest(), session.settings)
+                session.outputs.save(session.report)
+    except KeyboardInterrupt:
+        session.report.interrupted = True
+    session.outputs.save(session.report)
+    return session.finish()
+
+
+def run_peak(session: Session) -> int:
+    """Measures the roofs of every device anew and keeps them."""
+
+    def visit() -> Iterator[tuple[str, str, str]]:
+        for uri in session.uris:
+            with devices.opened(uri) as device, Progress(len(peak.KERNELS)) as progress:
+                roof, rows = peak.measure(device, manifest(), session.settings, progress.step)
+                session.report.rows += rows
+                session.outputs.save(session.report)
+                if all(row.verified for row in rows):
+                    key = roofs.identity(device.info, str(session.report.env.get("sparkle_drv")))
+                    session.cache.put(key, roof)
+                for kind, value in roof.gflops.items():
+                    yield uri, f"flops {kind}", f"{value:.1f} GFLOPS"
+                yield uri, "copy (read + write)", f"{roof.copy_gbytes_per_s:.1f} GB/s"
+
+    try:
+        lines = list(visit())
+    except KeyboardInterrupt:
+        session.report.interrupted = True
+        lines = []
+    code = session.finish()
+    print()
+    table.show(("device", "roof", "value"), lines)
+    return code

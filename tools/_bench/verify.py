@@ -1,0 +1,179 @@
+"""Judges outputs: an array against its float64 oracle, guard bands, inputs that must not have
+changed. Pure numpy.
+
+The error of a float array is the largest |got - want| / max(rms of want, |want|), as in
+sparkle_drv.ops.ref: values that are small by cancellation are not asked for digits that they
+cannot have, large ones not for more than they have. Called by bound.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+_BLOCK = 1 << 17
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether a check passed; `error` is the row's "error" object: its worst error, or what is
+    wrong first.
+    """
+
+    ok: bool
+    error: Mapping[str, Any]
+
+    @property
+    def sentence(self) -> str:
+        """What a person reads about a failed check."""
+        e = self.error
+        if "first_wrong_index" not in e:
+            return str(e.get("what", ""))
+        where = ", ".join(str(i) for i in e["first_wrong_index"])
+        return (
+            f"{e['what']}: {e['array']}[{where}] expected {e['expected']} got {e['got']}"
+            f" ({e['wrong']} of {e['of']} wrong)"
+        )
+
+
+def passed(worst: float, tolerance: float) -> Verdict:
+    return Verdict(True, {"max_rel_rms": worst, "tolerance": tolerance})
+
+
+def broken(what: str, **details: Any) -> Verdict:
+    """A failed check that has no numbers of the compared kind."""
+    return Verdict(False, {"what": what, **details})
+
+
+def against(
+    name: str, got: Array, want: Array, tolerance: float, what: str = "wrong result"
+) -> Verdict:
+    """Compares a whole output with its oracle; shapes may differ as long as the sizes agree.
+
+    tolerance 0 means exact. NaN is right only where NaN is wanted, an infinity only where the same
+    one is.
+    """
+    if got.size != want.size:
+        return broken(f"the oracle of {name} has {want.size} elements, the output {got.size}")
+    shape = want.shape
+    got, want = got.reshape(-1), want.reshape(-1)
+    if got.dtype.kind == "f" or want.dtype.kind == "f":
+        bad, worst = _compare_floats(got, want, tolerance)
+    else:
+        bad = got != want
+        worst = 0.0
+    wrong = int(np.count_nonzero(bad))
+    if not wrong:
+        return passed(worst, tolerance)
+    first = int(np.argmax(bad))
+    details: dict[str, Any] = {
+        "what": what,
+        "array": name,
+        "first_wrong_index": [int(i) for i in np.unravel_index(first, shape)] if shape else [0],
+        "expected": want[first].item(),
+        "got": got[first].item(),
+        "wrong": wrong,
+        "of": int(want.size),
+        "tolerance": tolerance,
+    }
+    if got.dtype.kind == "f" or want.dtype.kind == "f":
+        details["max_rel_rms"] = worst
+    return Verdict(False, details)
+
+
+def _compare_floats(
+    got: Array, want: Array, tolerance: float
+) -> tuple[npt.NDArray[np.bool_], float]:
+    """(which elements are wrong, the worst error), block by block: whole temporaries of 16M
+    doubles cost seconds.
+    """
+    scale = _rms(want)
+    bad = np.zeros(want.size, np.bool_)
+    worst = 0.0
+    for at in range(0, want.size, _BLOCK):
+        part = slice(at, at + _BLOCK)
+        bad[part], error = _compare_block(
+            got[part], want[part].astype(np.float64, copy=False), tolerance, scale
+        )
+        worst = max(worst, error)
+    return bad, worst
+
+
+def _compare_block(
+    got: Array, want: Array, tolerance: float, scale: float
+) -> tuple[npt.NDArray[np.bool_], float]:
+    with np.errstate(all="ignore"):
+        # tolerance 0: an exact kernel moves or selects values, so all that it may do to the
+        # oracle's float64 is to round it to the output's type.
+        same = got == (want.astype(got.dtype) if tolerance == 0 else want)
+        if same.all():
+            return ~same, 0.0
+        same |= np.isnan(got) & np.isnan(want)
+        distance = np.abs(np.subtract(got, want, dtype=np.float64))
+        magnitude = np.abs(want)
+        distance /= np.where(np.isfinite(magnitude), np.maximum(scale, magnitude), scale)
+    distance[same] = 0.0
+    distance[np.isnan(distance)] = np.inf
+    return distance > tolerance, float(distance.max())
+
+
+def _rms(values: Array) -> float:
+    """Root mean square of the finite values; 1 when there is nothing to scale by."""
+    total, count = 0.0, 0
+    for at in range(0, values.size, _BLOCK):
+        part = values[at : at + _BLOCK].astype(np.float64)
+        part = part[np.isfinite(part)]
+        total += float(np.dot(part, part))
+        count += part.size
+    return float(np.sqrt(total / count)) if total > 0 else 1.0
+
+
+def unchanged(name: str, before: Array, after: Array) -> Verdict:
+    """A read-only operand must hold the very bytes that it held before."""
+    if np.array_equal(before.reshape(-1).view(np.uint8), after.reshape(-1).view(np.uint8)):
+        return passed(0.0, 0.0)
+    bits = np.dtype(f"u{before.dtype.itemsize}")
+    was, now = before.reshape(-1).view(bits), after.reshape(-1).view(bits)
+    bad = was != now
+    first = int(np.argmax(bad))
+    return broken(
+        "input was overwritten",
+        array=name,
+        first_wrong_index=[int(i) for i in np.unravel_index(first, before.shape)],
+        expected=before.reshape(-1)[first].item(),
+        got=after.reshape(-1)[first].item(),
+        wrong=int(np.count_nonzero(bad)),
+        of=int(before.size),
+    )
+
+
+def band_intact(name: str, side: str, pattern: Array, band: Array) -> Verdict:
+    """The guard band before or behind an operand must hold the pattern that was put there."""
+    bad = pattern != band
+    if not bad.any():
+        return passed(0.0, 0.0)
+    at = int(np.argmax(bad)) if side == "behind" else int(pattern.size - 1 - np.argmax(bad[::-1]))
+    off = at + 1 if side == "behind" else pattern.size - at
+    return broken(
+        f"wrote outside of {name}: the guard band {side} it changed, nearest {off} bytes off",
+        array=name,
+        side=side,
+        nearest_nbytes=off,
+        wrong=int(np.count_nonzero(bad)),
+        of=int(pattern.size),
+    )
+
+
+def worst_of(verdicts: list[Verdict]) -> Verdict:
+    """The first failure, else the pass with the largest error."""
+    for verdict in verdicts:
+        if not verdict.ok:
+            return verdict
+    if not verdicts:
+        return Verdict(True, {"max_rel_rms": None, "tolerance": None})
+    return max(verdicts, key=lambda v: (v.error["max_rel_rms"], v.error["tolerance"]))

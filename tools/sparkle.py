@@ -1,0 +1,173 @@
+"""What this machine can compute on: `info` lists the devices, `doctor` says why the others are not
+there.
+
+Only the command line and its printing are here; everything said comes from sparkle_drv.discover().
+Also `python -m sparkle_drv info` and `... doctor`.
+"""
+
+from __future__ import annotations
+
+from _hop import hop
+
+hop()
+
+import argparse  # noqa: E402
+import dataclasses  # noqa: E402
+import json  # noqa: E402
+import os  # noqa: E402
+import sys  # noqa: E402
+from collections.abc import Iterator, Sequence  # noqa: E402
+from typing import TYPE_CHECKING, Any  # noqa: E402
+
+if TYPE_CHECKING:
+    import sparkle_drv as sp
+    from sparkle_drv.types import Found
+
+OK, FAILED, USAGE, NO_DEVICE = 0, 1, 2, 3
+EXIT_CODES = "exit codes: 0 well, 1 a device does not work, 2 usage, 3 no usable device"
+CHECK_TIMEOUT_S = 10.0
+
+
+def parser() -> argparse.ArgumentParser:
+    top = argparse.ArgumentParser(
+        prog="sparkle.py", description=__doc__.splitlines()[0], epilog=EXIT_CODES
+    )
+    sub = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    info = sub.add_parser("info", help="the usable devices, best first", epilog=EXIT_CODES)
+    info.add_argument("--json", action="store_true", help="as JSON, with every field of DeviceInfo")
+    info.set_defaults(command=info_command)
+    doctor = sub.add_parser(
+        "doctor", help="every backend: what was tried, what failed, what to do", epilog=EXIT_CODES
+    )
+    doctor.set_defaults(command=doctor_command)
+    return top
+
+
+def size(nbytes: int) -> str:
+    """24 GiB: at most one decimal."""
+    for unit, factor in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if nbytes >= factor:
+            return f"{nbytes / factor:.1f}".removesuffix(".0") + f" {unit}"
+    return f"{nbytes} bytes"
+
+
+def described(info: sp.DeviceInfo) -> Iterator[tuple[str, str]]:
+    """What a person wants to know of a device, as (name, value)."""
+    yield "name", info.name
+    yield (
+        "kind",
+        ", ".join(
+            [info.kind, *(w for w in ("emulated", "software", "unified") if getattr(info, w))]
+        ),
+    )
+    yield "driver", info.driver
+    yield "memory", size(info.memory_nbytes)
+    yield (
+        "compute units",
+        f"{info.compute_units} ({info.isa})" if info.isa else str(info.compute_units),
+    )
+    yield (
+        "caches",
+        ", ".join(f"L{c.level} {size(c.nbytes)} shared by {c.shared_by}" for c in info.caches),
+    )
+    yield "group size", f"{info.max_group_size} at most"
+    yield "shared memory", size(info.max_shared_nbytes) if info.max_shared_nbytes else ""
+    yield "shares", ", ".join(info.shares)
+    yield "features", ", ".join(info.features)
+
+
+def info_command(args: argparse.Namespace) -> int:
+    """Lists the devices; 3 when there are none."""
+    import sparkle_drv as sp
+
+    devices = sp.devices()
+    if args.json:
+        document: dict[str, Any] = {
+            "version": sp.__version__,
+            "devices": [dataclasses.asdict(d) for d in devices],
+        }
+        print(json.dumps(document, indent=1))
+    else:
+        print(f"sparkle_drv {sp.__version__}")
+        for device in devices:
+            print(f"\n{device.uri}")
+            for name, value in described(device):
+                if value:
+                    print(f"  {name:14} {value}")
+    if not devices:
+        print("no usable device; `sparkle.py doctor` says what was tried", file=sys.stderr)
+    return OK if devices else NO_DEVICE
+
+
+def doctor_command(args: argparse.Namespace) -> int:
+    """Goes through every node of every backend and tries those that look usable."""
+    import sparkle_drv as sp
+
+    print(f"sparkle_drv {sp.__version__} in {next(iter(sp.__path__))}")
+    found = sp.discover()
+    codes = [_examine(node) for node in found]
+    if not any(node.usable for node in found):
+        print("\nno usable device", file=sys.stderr)
+        return NO_DEVICE
+    return max(codes)
+
+
+def _examine(node: Found) -> int:
+    """Prints what is known of one node; 1 when it looked usable and does not work."""
+    if node.info is None:
+        verdict, code, said, advice = (
+            "not usable",
+            OK,
+            node.reason or "no reason given",
+            node.advice,
+        )
+    else:
+        complaint = _try(node.uri)
+        verdict, code = ("works", OK) if not complaint else ("does not work", FAILED)
+        said, advice = complaint or node.info.name, node.advice
+    print(f"\n{node.uri} ({node.backend}): {verdict}")
+    for tried in node.tried:
+        print(f"  tried  {tried}")
+    for line in said.splitlines():
+        print(f"  {line}")
+    if advice:
+        print(f"  to do  {advice}")
+    return code
+
+
+def _try(uri: str) -> str:
+    """Opens a device and runs a kernel on it that does nothing; what went wrong, or ""."""
+    import sparkle_drv as sp
+
+    try:
+        with sp.open(uri) as device, device.queue() as queue:  # type: ignore[attr-defined, unused-ignore]
+            queue.launch(device.kernel("noop"), groups=1).wait(CHECK_TIMEOUT_S)
+    except (sp.SparkleError, OSError, ValueError) as error:
+        return f"{type(error).__name__}: {error}"
+    return ""
+
+
+def main(argv: Sequence[str]) -> int:
+    """Runs one command; what stops it is one line on stderr, never a traceback."""
+    args = parser().parse_args(argv)
+    try:
+        code: int = args.command(args)
+        return code
+    except BrokenPipeError:
+        # Whoever read us has gone (`| head`): nothing more to say, also not when the interpreter
+        # flushes at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except ImportError as error:
+        print(
+            f"sparkle.py: the package does not load: {error}; `make build` makes it anew",
+            file=sys.stderr,
+        )
+    except (OSError, ValueError) as error:
+        print(f"sparkle.py: {error}", file=sys.stderr)
+    except KeyboardInterrupt:
+        print("sparkle.py: interrupted", file=sys.stderr)
+    return FAILED
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
