@@ -54,7 +54,7 @@ def is_fresh(product, record, command, inputs):
 def make(command, what, record):
     """Runs a compiler; the record of its command appears only when that ended well."""
     record.unlink(missing_ok=True)
-    print(what, flush=True)
+    print(f"{what}\n", end="", flush=True)  # in one write: other threads print too
     try:
         done = subprocess.run(command, stdin=subprocess.DEVNULL, check=False)
     except OSError as error:
