@@ -257,12 +257,14 @@ class Device:
     def close(self, timeout_s: float = 30) -> None:
         """Wait for the queues, then close everything that lives here; idempotent.
 
-        FenceTimeout when something still runs: its memory is kept, the device takes no more work.
+        FenceTimeout when something still runs: its memory is kept, the device takes no more work,
+        and may be closed again. In a forked child it only forgets: nothing here is the child's.
         """
-        if self.closed:
+        if not self._finalizer.alive:
             return
-        self._check_process()
         self.closed = True
+        if os.getpid() != self._pid:
+            return
         self._epoch += 1
         for queue in list(self._queues):
             queue.close(timeout_s)

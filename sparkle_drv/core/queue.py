@@ -7,7 +7,9 @@ core/explain.py.
 
 from __future__ import annotations
 
+import errno
 import operator
+import time
 import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -16,7 +18,7 @@ from sparkle_drv.core.buffer import Buffer
 from sparkle_drv.core.commands import Commands
 from sparkle_drv.core.describe import describe
 from sparkle_drv.core.explain import lost, refuse
-from sparkle_drv.core.fence import Fence, timeout_ns
+from sparkle_drv.core.fence import SLICE_NS, Fence, timeout_ns
 from sparkle_drv.core.kernel import Kernel, NeedsWrap
 from sparkle_drv.core.signature import Arg
 from sparkle_drv.errors import FenceTimeout, check
@@ -24,7 +26,6 @@ from sparkle_drv.errors import FenceTimeout, check
 if TYPE_CHECKING:
     from sparkle_drv.core.device import Device
 
-_ETIMEDOUT = 110
 _NET_NS = 1_000_000_000  # how long a finalizer waits for work that nobody waited for
 
 
@@ -288,8 +289,13 @@ class Queue:
         """
         if self.closed:
             return
-        rc = self._backend.close_queue(self._handle, timeout_ns(timeout_s))
-        if rc == -_ETIMEDOUT:
+        left = timeout_ns(timeout_s)
+        deadline = time.monotonic_ns() + left
+        rc = -errno.ETIMEDOUT
+        while rc == -errno.ETIMEDOUT and left >= 0:
+            rc = self._backend.close_queue(self._handle, min(left, SLICE_NS))
+            left = deadline - time.monotonic_ns()
+        if rc == -errno.ETIMEDOUT:
             raise FenceTimeout(
                 f"{self._device.uri}: a queue did not end within {timeout_s} s", self.describe()
             )
