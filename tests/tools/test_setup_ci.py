@@ -45,9 +45,8 @@ def test_ci_fails_when_nothing_ran(tmp_path):
 
 
 def test_every_make_target_is_declared_and_helped():
-    done = subprocess.run(
-        ["make", "--no-print-directory", "help"], cwd=ROOT, capture_output=True, text=True, check=True
-    ).stdout
+    command = ["make", "--no-print-directory", "help"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     offered = {line.split()[0] for line in done.splitlines()}
     wanted = "quick help build bench test perf wheel docs asan loc test-fresh clean"
     assert offered == set(wanted.split())
