@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from sparkle_drv.core.buffer import Buffer
+from sparkle_drv.core.elements import of_dtype
 from sparkle_drv.core.fence import Fence
 
 if TYPE_CHECKING:
@@ -70,6 +71,7 @@ class Array:
     __slots__ = (
         "__weakref__",
         "_address",
+        "_elements",
         "_readonly",
         "_storage",
         "buffer",
@@ -94,40 +96,42 @@ class Array:
         self.nbytes = math.prod(shape) * dtype.itemsize
         self.fence: Fence | None = None
         # What Kernel.record reads of a pointer argument, here as in Buffer.
-        self._storage = buffer._storage
+        self._storage: Any = buffer._storage
+        self._elements = of_dtype(dtype)
         self._address = buffer._address
         self._readonly = buffer._readonly
 
     @classmethod
     def over(cls, buffer: Buffer, dtype: Any, shape: Any, layout: str | None = None) -> Array:
-        """An array over the first bytes of `buffer`; TypeError, ValueError."""
+        """An array over a view of the first bytes of `buffer`; TypeError, ValueError."""
         import numpy as np
 
         buffer._open()
         kind = np.dtype(dtype)
-        array = cls(buffer, kind, shape_of(shape), layout)
+        dims = shape_of(shape)
         if kind.hasobject or kind.itemsize == 0:
             raise TypeError(f"dtype: {kind} has no fixed bytes a device could use")
-        if array.nbytes > buffer.nbytes:
+        nbytes = math.prod(dims) * kind.itemsize
+        if nbytes > buffer.nbytes:
             raise ValueError(
-                f"shape: {array.shape} of {kind} are {array.nbytes} bytes, "
-                f"the buffer has {buffer.nbytes}"
+                f"shape: {dims} of {kind} are {nbytes} bytes, the buffer has {buffer.nbytes}"
             )
         if buffer._address % kind.alignment:
             raise ValueError(
                 f"dtype: {kind} wants {kind.alignment}-byte alignment, "
                 f"the buffer starts at {buffer._address:#x}"
             )
-        return array
+        return cls(buffer.view(0, nbytes), kind, dims, layout)
 
     @classmethod
     def empty(cls, device: Device, shape: Any, dtype: Any, layout: str | None = None) -> Array:
         import numpy as np
 
-        dims = shape_of(shape)
-        return cls.over(
-            device.buffer(math.prod(dims) * np.dtype(dtype).itemsize), dtype, dims, layout
-        )
+        """A new array that owns its memory: closing it frees it."""
+        dims, kind = shape_of(shape), np.dtype(dtype)
+        if kind.hasobject or kind.itemsize == 0:
+            raise TypeError(f"dtype: {kind} has no fixed bytes a device could use")
+        return cls(device.buffer(math.prod(dims) * kind.itemsize), kind, dims, layout)
 
     @classmethod
     def copied(cls, device: Device, host: np.ndarray[Any, Any], layout: str | None = None) -> Array:
@@ -242,5 +246,6 @@ class Array:
         return self.numpy()
 
     def close(self) -> None:
-        """Close the buffer (a view's parent stays open); idempotent."""
+        """Close its buffer; the one it was made over by `Buffer.array` stays open. Idempotent."""
         self.buffer.close()
+        self._storage = None

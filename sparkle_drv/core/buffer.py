@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from sparkle_drv.core.elements import ANY
 from sparkle_drv.core.storage import Storage
 from sparkle_drv.errors import DeviceLost
 from sparkle_drv.types import Memory
@@ -40,6 +41,8 @@ class Buffer:
     Memory still in use by the device is never freed: `close` hands it to the retire list. Not
     locked: what it covers is fixed at creation, its contents are the business of fences.
     """
+
+    _elements = ANY  # bytes stand for elements of any type
 
     __slots__ = ("__weakref__", "_address", "_is_view", "_readonly", "_storage", "nbytes", "offset")
 
@@ -159,5 +162,8 @@ class Buffer:
     def close(self) -> None:
         """Idempotent. Memory in use is freed when the device has done with it."""
         storage, self._storage = self._storage, None
-        if storage is not None and not self._is_view:
+        if storage is None:
+            return
+        storage.owner._epoch += 1  # prepared work that holds this view must look again
+        if not self._is_view:
             storage.close()

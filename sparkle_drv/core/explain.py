@@ -97,6 +97,10 @@ def _pointer(device: Device, kernel: Kernel, arg: Arg, given: Any) -> None:
         raise ValueError(
             f"{where}: the buffer belongs to {given.device.uri}, this queue to {device.uri}"
         )
+    if not given._elements & arg.elements:
+        raise TypeError(
+            f"{where}: elements of that type are wanted, this is an Array of {given.dtype}"
+        )
     if given.readonly and arg.is_written:
         raise ValueError(f"{where}: it is written, and the buffer is read-only")
 
@@ -116,6 +120,8 @@ def _grid(
         raise ValueError(
             f"group_size: {s} makes {threads} threads; 1 to {limit} are possible on {device.uri}"
         )
+    if g[0] * g[1] * g[2] * threads >= 1 << 64:
+        raise ValueError(f"groups: {g} of {s} make more threads than 64 bits can count")
     if kernel.form == "routine" and g[0] * g[1] * g[2] != 1:
         raise ValueError(f"groups: {kernel.name} is a routine and takes one group, got {g}")
     if any(n != 1 for n in (*g[kernel.dims :], *s[kernel.dims :])):

@@ -6,7 +6,10 @@ into it. For saxpy_f32 (y, x, a, n) it is
 
     def pack(device, args):
         a0, a1, a2, a3 = args
-        if a0._storage.device is not device or a0._readonly or a1._storage.device is not device:
+        if (
+            a0._storage.device is not device or not a0._elements & 2 or a0._readonly
+            or a1._storage.device is not device or not a1._elements & 2
+        ):
             raise ValueError
         return struct_pack(a0._address, a1._address, a2, a3, a0.nbytes, a1.nbytes)
 
@@ -21,25 +24,24 @@ from typing import Any
 
 
 def packer(
-    pointers: Sequence[bool],
+    elements: Sequence[int],
     written: Sequence[bool],
     optional: Sequence[bool],
     layout: struct.Struct,
 ) -> Callable[[Any, Sequence[Any]], bytes]:
-    """A function (device, args) -> packed arguments and covered bytes, for arguments described
-    position by position.
+    """A function (device, args) -> packed arguments and covered bytes.
+
+    Position by position: `elements` are the bits that a pointer takes (core/elements.py), 0 for a
+    scalar.
     """
-    names = [f"a{i}" for i in range(len(pointers))]
+    names = [f"a{i}" for i in range(len(elements))]
     tests, values, covered = [], [], []
-    for name, is_pointer, is_written, is_optional in zip(
-        names, pointers, written, optional, strict=True
-    ):
-        if not is_pointer:
+    for name, bits, is_written, is_optional in zip(names, elements, written, optional, strict=True):
+        if not bits:
             values.append(name)
             continue
-        test = f"{name}._storage.device is not device" + (
-            f" or {name}._readonly" if is_written else ""
-        )
+        test = f"{name}._storage.device is not device or not {name}._elements & {bits}"
+        test += f" or {name}._readonly" if is_written else ""
         tests.append(f"{name} is not None and ({test})" if is_optional else test)
         none = f"0 if {name} is None else " if is_optional else ""
         values.append(f"{none}{name}._address")

@@ -14,6 +14,7 @@ import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from sparkle_drv.core.array import Array, host_array
 from sparkle_drv.core.buffer import Buffer
 from sparkle_drv.core.commands import Commands
 from sparkle_drv.core.describe import describe
@@ -21,7 +22,7 @@ from sparkle_drv.core.explain import lost, refuse
 from sparkle_drv.core.fence import SLICE_NS, Fence, timeout_ns
 from sparkle_drv.core.kernel import Kernel, NeedsWrap
 from sparkle_drv.core.signature import Arg
-from sparkle_drv.errors import FenceTimeout, check
+from sparkle_drv.errors import DeviceLost, FenceTimeout, check
 
 if TYPE_CHECKING:
     from sparkle_drv.core.device import Device
@@ -70,6 +71,11 @@ class Queue:
     @property
     def closed(self) -> bool:
         return not self._finalizer.alive
+
+    def _check_open(self) -> None:
+        self._device._check_open()
+        if self.closed:
+            raise DeviceLost(f"{self._device.uri}: the queue is closed")
 
     @property
     def submitted(self) -> int:
@@ -162,7 +168,8 @@ class Queue:
                 f"{self._device.uri} cannot read host arrays, copy it with Device.array first"
             )
         try:
-            return self._device.wrap(given)
+            host = host_array("array", given)
+            return Array.over(self._device.wrap(host), host.dtype, host.shape)
         except (TypeError, ValueError) as error:
             raise type(error)(f"{where}: {error}") from None
 
@@ -228,6 +235,7 @@ class Queue:
 
         The array is staged: it may change as soon as this returns.
         """
+        self._check_open()
         data = _bytes("array", array)
         target = _target("buffer", buffer, data.nbytes, self._device)
         if target.readonly:
@@ -239,6 +247,7 @@ class Queue:
         """Copy the start of `buffer` into `out` (writable, C order), which is kept alive until the
         fence is reached.
         """
+        self._check_open()
         data = _bytes("out", out)
         if data.readonly:
             raise ValueError("out: a writable array is wanted")
@@ -250,6 +259,7 @@ class Queue:
         """Copy `src`, on another device of the same backend, to `dst` on this one; sizes must
         agree.
         """
+        self._check_open()
         target = _target("dst", dst, src.nbytes, self._device)
         peer = src.device
         if target.nbytes != src.nbytes or target.readonly:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sparkle_drv._native import ffi, lib
+from sparkle_drv.core.elements import of_pointer
 from sparkle_drv.core.extent import Extent
 from sparkle_drv.core.packing import packer
 from sparkle_drv.core.records import DISPATCH_HEAD
@@ -50,6 +51,11 @@ class Arg:
     @property
     def is_pointer(self) -> bool:
         return self.type.endswith("*")
+
+    @property
+    def elements(self) -> int:
+        """The element bits that a pointer takes, 0 for a scalar."""
+        return of_pointer(self.type[:-1]) if self.is_pointer else 0
 
     @property
     def is_written(self) -> bool:
@@ -113,7 +119,7 @@ class Signature:
         payload = struct.Struct(f"={layout}{self.npointers}Q")
         self.record_nbytes = DISPATCH_HEAD.size + payload.size
         self.pack = packer(
-            [a.is_pointer for a in args],
+            [a.elements for a in args],
             [a.is_written for a in args],
             [a.optional for a in args],
             payload,

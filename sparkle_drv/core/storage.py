@@ -42,7 +42,6 @@ class Storage:
     def close(self) -> None:
         """Idempotent; what is in flight keeps the memory until it has ended."""
         if self.device is not None:
-            self.device._epoch += 1
             self.device = None
             self._finalizer()
             self.handle = None

@@ -144,7 +144,11 @@ class CpuBackend:
         if size < nbytes:
             raise ValueError(f"import: {nbytes} bytes asked for, the descriptor has {size}")
         own = os.dup(fd)
-        return self._owned(lib.sp_cpu_map_shared(own, nbytes), nbytes, own)
+        pointer = lib.sp_cpu_map_shared(own, nbytes)
+        if pointer == ffi.NULL:
+            os.close(own)
+            raise ValueError("import: the descriptor cannot be mapped for reading and writing")
+        return self._owned(pointer, nbytes, own)
 
     def upload(self, queue: Any, address: int, data: memoryview) -> tuple[int, object]:
         target = ffi.cast("char *", address)

@@ -6,6 +6,7 @@ program headers are read first, and an image given as bytes is put into a memfd.
 
 from __future__ import annotations
 
+import itertools
 import os
 import platform
 from collections.abc import Iterator
@@ -51,6 +52,19 @@ def _checked(image: bytes, what: str) -> None:
             )
 
 
+_count = itertools.count()
+
+
+def _unique_detour() -> str:
+    """A way from a folder to itself that was not used before.
+
+    The loader hands out a library it already has under the same *name*, and descriptor numbers
+    come back: each decimal digit d of a running number becomes d + 1 times "./" and one more
+    slash.
+    """
+    return "".join("./" * (int(digit) + 1) + "/" for digit in str(next(_count)))
+
+
 @contextmanager
 def loadable(path: str, image: bytes) -> Iterator[str]:
     """A path that dlopen may be given, for as long as the context lasts; ImageError, OSError.
@@ -64,6 +78,6 @@ def loadable(path: str, image: bytes) -> Iterator[str]:
     try:
         with os.fdopen(os.dup(fd), "wb") as file:
             file.write(blob)
-        yield f"/proc/self/fd/{fd}"
+        yield f"/proc/self/fd/{_unique_detour()}{fd}"
     finally:
         os.close(fd)

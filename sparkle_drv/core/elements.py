@@ -1,0 +1,31 @@
+"""Which array elements may stand behind which pointer, as bits: an Array carries its own, a
+pointer argument those it takes.
+
+A Buffer is bytes and carries them all. Integers of one size are taken for each other whatever
+their sign; bf16, which numpy does not have, is taken as any 16-bit integer; bytes (u8*, i8*) take
+anything.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+_BITS = {"f8": 1, "f4": 2, "f2": 4, "i8": 8, "i4": 16, "i2": 32, "i1": 64}
+ANY = 127
+_POINTERS = {"f64": 1, "f32": 2, "f16": 4, "bf16": 32, "i8": ANY, "u8": ANY}
+_POINTERS |= {f"{sign}{bits}": bit for sign in "iu" for bits, bit in ((64, 8), (32, 16), (16, 32))}
+
+
+def of_dtype(dtype: Any) -> int:
+    """The bit of a numpy dtype; 0 for what no kernel type matches (complex, records, other byte
+    orders).
+    """
+    if not dtype.isnative:
+        return 0
+    kind = {"u": "i", "b": "i"}.get(dtype.kind, dtype.kind)
+    return _BITS.get(f"{kind}{dtype.itemsize}", 0)
+
+
+def of_pointer(element: str) -> int:
+    """The bits that a pointer to `element` ("f32") takes."""
+    return _POINTERS[element]
