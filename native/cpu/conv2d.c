@@ -3,7 +3,7 @@
  * im2col without the column matrix: conv is a matrix product whose panels of pixels are packed straight from the image
  * (conv2d.inc), so it runs on the loop nest of gemm.c.
  *   NCHW: y[oc][pixel] = w[oc][(c, ky, kx)] * columns[(c, ky, kx)][pixel], a product for each image and group;
- *   NHWC: y[pixel][oc] = columns[pixel][(ky, kx, c)] * w'[(ky, kx, c)][oc].
+ *   NHWC: y[pixel][oc] = columns[pixel][(c, ky, kx)] * w'[(c, ky, kx)][oc].
  * A group with few output channels fills no micro-tile: those go straight to rows (NCHW) or, with one channel a group, to
  * the depthwise loop (NHWC). */
 #include "conv2d.h"
@@ -69,9 +69,8 @@ static int product(const struct work *work, int64_t index)
     const int is_1x1 = v->taps == 1 && v->sh == 1 && v->sw == 1 && v->ph == 0 && v->pw == 0 && v->oh == v->h &&
                        v->ow == v->w_in;
     const float *const image_x = v->x + image * v->c * v->h * v->w_in;
-    const struct sp_conv_group source = {
-        v, v->nhwc ? image_x + c0 : image_x + c0 * v->h * v->w_in, v->w + o0 * v->cg * v->taps};
-    const struct sp_strided weights = {source.w, k, 1};
+    const struct sp_conv_group source = {v, v->nhwc ? image_x + c0 : image_x + c0 * v->h * v->w_in};
+    const struct sp_strided weights = {v->w + o0 * v->cg * v->taps, k, 1};
     const struct sp_strided image_1x1 = {source.x, v->nhwc ? (size_t)v->c : 1, v->nhwc ? 1 : pixels};
     const void *const columns = is_1x1 ? (const void *)&image_1x1 : &source;
     const float *const bias = v->bias ? v->bias + o0 : NULL;
@@ -81,8 +80,8 @@ static int product(const struct work *work, int64_t index)
         job.n = (size_t)v->ocg;
         job.pack_a = is_1x1 ? work->gemm->pack : work->kernel->pixels_nhwc;
         job.a = columns;
-        job.pack_b = v->taps == 1 ? work->gemm->pack : work->kernel->weights_nhwc;
-        job.b = v->taps == 1 ? (const void *)&weights : &source;
+        job.pack_b = work->gemm->pack;
+        job.b = &weights;
         job.c = v->y + image * (int64_t)pixels * v->oc + o0;
         job.rsc = (size_t)v->oc;
         job.bias_columns = bias;

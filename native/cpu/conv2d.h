@@ -20,13 +20,11 @@ struct sp_conv {
 struct sp_conv_group {
     const struct sp_conv *conv;
     const float *x; /* its first channel */
-    const float *w; /* its first output channel */
 };
 
 struct sp_conv_kernel {
     sp_pack_fn *pixels_nchw; /* of a sp_conv_group: i is an output pixel, p = (channel, ky, kx) */
-    sp_pack_fn *pixels_nhwc; /* of a sp_conv_group: i is an output pixel, p = (ky, kx, channel) */
-    sp_pack_fn *weights_nhwc; /* of a sp_conv_group: i is an output channel, p = (ky, kx, channel) */
+    sp_pack_fn *pixels_nhwc; /* the same of an NHWC image */
     /* Output rows [y0, y1) of output channel `o` of image `image`, NCHW: no packing, good for few channels a group. */
     void (*rows_nchw)(const struct sp_conv *conv, int64_t image, int64_t o, int64_t y0, int64_t y1);
     /* Output rows [y0, y1) of all channels, NHWC with one channel a group; wt is w transposed to [kh*kw][oc]. */

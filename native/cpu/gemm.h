@@ -4,7 +4,7 @@
 #define SP_CPU_GEMM_H
 #include "kernel.h"
 
-enum { SP_GEMM_MAX_NR = 32, SP_GEMM_MAX_TILE = 16 * SP_GEMM_MAX_NR };
+enum { SP_GEMM_MAX_MR = 16, SP_GEMM_MAX_NR = 32, SP_GEMM_MAX_TILE = SP_GEMM_MAX_MR * SP_GEMM_MAX_NR };
 
 /* c[i*rsc + j] (+)= sum_p a[p*mr + i] * b[p*nr + j] for a fixed number of rows i and all nr columns j; c is read only if
  * `add`. */

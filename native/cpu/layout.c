@@ -2,9 +2,9 @@
  * NCHW is [c][h*w], NHWC is [h*w][c], blocked is [c/block] of [h*w][block] with zeros after the last channel. */
 #include "args.h"
 #include "kernel.h"
+#include "turn.h"
 
 #include <errno.h>
-#include <string.h>
 
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC optimize("O3")
@@ -15,8 +15,22 @@ sp_routine_fn sp_nhwc_to_nchw_f32_ref;
 sp_routine_fn sp_nchw_to_blocked_f32_ref;
 sp_routine_fn sp_blocked_to_nchw_f32_ref;
 
-/* A tile's rows and columns both stay in the first-level cache: TILE lines of each. */
-enum { TILE = 16, TASK_ELEMENTS = 1 << 15 };
+/* A tile is a cache line of floats high and wide. */
+enum { TILE = 16, SQUARE = 4, TASK_ELEMENTS = 1 << 15 };
+
+/* One tile. Lines a large power of two apart compete for a few places in the cache: those of the side with the longer
+ * stride are used up four at a time, before they are thrown out. */
+static void turn_tile(float *dst, size_t ld_dst, const float *src, size_t ld_src)
+{
+    if (ld_src >= ld_dst)
+        for (size_t i = 0; i < TILE; i += SQUARE)
+            for (size_t j = 0; j < TILE; j += SQUARE)
+                sp_turn_f32(src + i * ld_src + j, ld_src, dst + j * ld_dst + i, ld_dst);
+    else
+        for (size_t j = 0; j < TILE; j += SQUARE)
+            for (size_t i = 0; i < TILE; i += SQUARE)
+                sp_turn_f32(src + i * ld_src + j, ld_src, dst + j * ld_dst + i, ld_dst);
+}
 
 /* dst[j*ld_dst + i] = src[i*ld_src + j]. */
 static void transpose(float *dst, size_t ld_dst, const float *src, size_t ld_src, size_t rows, size_t columns)
@@ -27,18 +41,12 @@ static void transpose(float *dst, size_t ld_dst, const float *src, size_t ld_src
             const size_t ni = rows - i0 < TILE ? rows - i0 : TILE;
             const float *const s = src + i0 * ld_src + j0;
             float *const d = dst + j0 * ld_dst + i0;
-            if (ni == TILE && nj == TILE) {
-                float tile[TILE][TILE]; /* reads and writes both run along memory, the turn happens in registers */
-                for (size_t i = 0; i < TILE; i++)
-                    memcpy(tile[i], s + i * ld_src, sizeof tile[i]);
-                for (size_t j = 0; j < TILE; j++)
-                    for (size_t i = 0; i < TILE; i++)
-                        d[j * ld_dst + i] = tile[i][j];
-            } else {
+            if (ni == TILE && nj == TILE)
+                turn_tile(d, ld_dst, s, ld_src);
+            else
                 for (size_t j = 0; j < nj; j++)
                     for (size_t i = 0; i < ni; i++)
                         d[j * ld_dst + i] = s[i * ld_src + j];
-            }
         }
     }
 }

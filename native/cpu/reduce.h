@@ -5,7 +5,7 @@
 #include "kernel.h"
 
 /* A piece is (o, a run of r, a run of at most SP_REDUCE_COLUMNS i). Its partial result is wider than an element. */
-enum { SP_REDUCE_COLUMNS = 256, SP_REDUCE_PIECE = 1 << 16 };
+enum { SP_REDUCE_COLUMNS = 512, SP_REDUCE_PIECE = 1 << 16 };
 
 struct sp_reduce_job {
     const void *x;
