@@ -142,9 +142,7 @@ def _weights(w: staging.Operand, bias: Any, shape: Geometry) -> staging.Operand 
 
 def _function(dev: Device, shape: Geometry, algo: str) -> Kernel:
     check.one_of("algo", algo, ALGOS)
-    plan = tiles.conv2d(
-        dev.info, shape.n * shape.size[0] * shape.size[1], shape.oc, shape.terms, shape.groups, algo
-    )
+    plan = tiles.conv2d(dev.info, shape, algo)
     return staging.kernel(dev, "conv2d_f32", plan)
 
 

@@ -5,7 +5,7 @@ Pure functions over plain data (DeviceInfo and sizes), no device, no clock. Bloc
     T. M. Low, F. D. Igual, T. M. Smith, E. S. Quintana-Orti: Analytical Modeling Is Enough for
     High-Performance BLIS, ACM TOMS 43(2), 2016
 
-with two differences, each noted where it is made. `predicted_s` is a roofline: good for ranking,
+with differences that are noted where they are made. `predicted_s` is a roofline: good for ranking,
 not for promising. Called by `gemm.py` and `conv2d.py`; the scheduler and `bench.py tune` search
 around it.
 """
@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from sparkle_drv.types import CacheLevel, DeviceInfo, TilePlan
+
+from .geometry import Geometry
 
 
 @dataclass(frozen=True)
@@ -28,7 +30,7 @@ class Core:
     fma_per_cycle: int
 
 
-# From the vendors' optimisation guides (Zen 4/5, Golden Cove, Neoverse N1/V1); "ref" is what a
+# From the vendors' optimisation guides (Zen 4 and 5, Golden Cove, Neoverse); "ref" is what a
 # compiler makes of portable C for x86-64 or aarch64: 16-byte vectors.
 CORES = {
     "avx512": Core(vector_nbytes=64, registers=32, fma_latency=4, fma_per_cycle=2),
@@ -41,12 +43,18 @@ CORES = {
 FALLBACK_CACHES = (CacheLevel(1, 32 << 10, 1), CacheLevel(2, 256 << 10, 1))
 _WAYS = {1: 8, 2: 8, 3: 16}  # DeviceInfo does not tell associativity; these are the usual ones
 _LINE = 64
+MAX_PACKED = 8 << 20  # bytes of b that one thread packs at a time
+OUTER_BYTES_PER_CYCLE = 8  # of one core from L3 or memory
 
 # Nominal figures for predicted_s until a profile has measured real ones.
 CLOCK_HZ = 3e9
 BYTES_PER_S = 10e9  # of one core from memory
 CALL_S = 1e-6
-WAKE_S = 25e-6  # a sleeping pool thread; a spinning one answers in a tenth of a microsecond
+# What packing one element and one flop of the direct loops cost, measured with this package's
+# kernels on one Zen 5 core (avx512 and avx2 alike): only their ratios matter, to choose by.
+GATHER_S, COPY_S = 0.6e-9, 0.15e-9
+DIRECT_FLOPS, SCALAR_FLOPS = 9e9, 1.2e9
+NEVER = float("inf")
 WORTH_A_THREAD_S = 2e-6  # below this much work each, a second thread costs more than it brings
 
 
@@ -74,7 +82,7 @@ def core_of(info: DeviceInfo) -> Core:
 def micro_tile(core: Core, itemsize: int) -> tuple[int, int, int]:
     """(mr, nr, vector): the largest tile of accumulators that the registers hold.
 
-    Low et al., section 4.1, ask for mr * nr >= vector * latency * fma_per_cycle, the fewest
+    Low et al. ask for mr * nr >= vector * latency * fma_per_cycle, the fewest
     accumulators that hide the latency of an FMA. Here every register left beside two vectors of b
     and two of a (one in use, one on its way) accumulates, which meets that bound and needs fewer
     loads per FMA.
@@ -90,39 +98,53 @@ def _cache(caches: tuple[CacheLevel, ...], level: int) -> CacheLevel | None:
 
 @lru_cache(maxsize=64)
 def blocks(core: Core, caches: tuple[CacheLevel, ...], itemsize: int) -> Blocks:
-    """Block sizes for one core and one element size; they do not depend on the matrices.
-
-    kc: a micro-panel of b (kc x nr) stays in L1 while micro-panels of a (mr x kc) stream past it,
-    of which two are alive at a time (section 4.2, equation 4: C_Ar = floor((W - 1) / (1 + nr/mr))
-    ways hold a's). mc: the block of a (mc x kc) fills what L2 has left after the micro-panel of b
-    and one way for a's successor (equation 5). nc: the block of b (kc x nc) does the same one level
-    further out (equation 6); without a third level it shares L2 with nothing, so it stays at a size
-    that memory streams well.
-    """
+    """Block sizes for one core and one element size; they do not depend on the matrices."""
     mr, nr, vector = micro_tile(core, itemsize)
     l1 = _cache(caches, 1) or FALLBACK_CACHES[0]
     l2 = _cache(caches, 2) or FALLBACK_CACHES[1]
     l3 = _cache(caches, 3)
+    kc = max(_kc_of_l1(l1, mr, nr, itemsize), _kc_of_c(core, mr, nr, vector, itemsize))
 
-    ways, way = _WAYS[1], l1.nbytes // _WAYS[1]
-    ways_a = max(1, int((ways - 1) / (1 + nr / mr)))
-    # Equation 4 rounds to whole ways, which for nr much larger than mr loses half of L1: take the
-    # exact share.
-    exact = (ways - 1) / (1 + nr / mr)
-    kc = int(max(exact, ways_a) * way / (mr * itemsize))
-    kc = max(64, kc // 8 * 8)
-
+    # mc: the block of a, mc x kc, fills the ways of L2 that are left beside the
+    # micro-panel of b and one way for what streams past.
     own = l2.nbytes // max(1, l2.shared_by)
     ways, way = _WAYS[2], max(_LINE, own // _WAYS[2])
-    ways_b = -(-(nr * kc * itemsize) // way)
-    ways_a = max(1, ways - 1 - ways_b)
-    mc = _down(ways_a * way // (kc * itemsize), mr)
+    left = ways - 1 - -(-(nr * kc * itemsize) // way)
+    mc = _down(max(1, left) * way // (kc * itemsize), mr)
 
+    # nc: the block of b, kc x nc, does the same in this core's part of L3. Bounded,
+    # because each thread packs a block of its own.
     own = l3.nbytes // max(1, l3.shared_by) if l3 else 4 * own
     ways, way = _WAYS[3], max(_LINE, own // _WAYS[3])
-    ways_a = -(-(mc * kc * itemsize) // way)
-    nc = _down(max(1, ways - 1 - ways_a) * way // (kc * itemsize), nr)
+    left = ways - 1 - -(-(mc * kc * itemsize) // way)
+    nc = _down(min(MAX_PACKED, max(1, left) * way) // (kc * itemsize), nr)
     return Blocks(mc=mc, nc=nc, kc=kc, mr=mr, nr=nr, vector=vector)
+
+
+def _kc_of_l1(l1: CacheLevel, mr: int, nr: int, itemsize: int) -> int:
+    """Low et al.: L1 holds a micro-panel of b (kc x nr) and lets two of a (mr x kc)
+    stream past it, each in C_Ar = (W - 1) / (1 + nr/mr) ways; that is kc = C_Ar * way / (mr *
+    itemsize). Not rounded to whole ways, which for nr much larger than mr would give half of L1
+    away."""
+    ways = (_WAYS[1] - 1) / (1 + nr / mr)
+    return _multiple(ways * (l1.nbytes // _WAYS[1]) / (mr * itemsize))
+
+
+def _kc_of_c(core: Core, mr: int, nr: int, vector: int, itemsize: int) -> int:
+    """The paper counts loads of a and b; wide vectors make the update of c, once per kc, count too.
+
+    It reads and writes mr * nr elements at what an outer cache gives. kc is the least that keeps
+    this below a sixteenth of the FMAs. b's micro-panel may then outgrow L1: it streams from L2 at
+    nr * itemsize bytes per mr * nr / vector / fma_per_cycle cycles, a few bytes a cycle where L2
+    gives dozens.
+    """
+    update = 2 * mr * nr * itemsize / OUTER_BYTES_PER_CYCLE
+    step = mr * nr / vector / core.fma_per_cycle
+    return _multiple(16 * update / step)
+
+
+def _multiple(value: float) -> int:
+    return max(64, int(value) // 8 * 8)
 
 
 def _down(value: int, unit: int) -> int:
@@ -168,12 +190,51 @@ def gemm(
 
 
 @lru_cache(maxsize=1024)
-def conv2d(
-    info: DeviceInfo, pixels: int, oc: int, terms: int, groups: int = 1, algo: str = "auto"
-) -> TilePlan:
-    """The plan of a convolution: `pixels` outputs a channel over the whole batch, `terms` products
-    each."""
-    return TilePlan(algo=algo)
+def conv2d(info: DeviceInfo, shape: Geometry, algo: str = "auto") -> TilePlan:
+    """The plan of a convolution: which algorithm, blocked as a gemm. "auto" stays "auto" on "ref",
+    whose own choice is the oracle."""
+    core = core_of(info)
+    tile = blocks(core, info.caches, 4)
+    outputs = shape.n * shape.oc * shape.size[0] * shape.size[1]
+    work = 2.0 * outputs * shape.terms
+    cost = {"im2col": _im2col_s(info, shape, work), "direct": _direct_s(core, shape, work)}
+    if algo == "auto" and core is not CORES["ref"]:
+        algo = min(cost, key=lambda name: cost[name])
+    if algo == "direct" and cost[algo] == NEVER:
+        algo = "im2col"  # what the kernel does where it has no direct loop
+    alone = cost.get(algo, work / SCALAR_FLOPS)
+    threads = threads_for(info, alone)
+    nbytes = 4.0 * (shape.n * shape.c * shape.h * shape.w + shape.oc * shape.terms + outputs)
+    return TilePlan(
+        algo=algo,
+        levels=tile.levels,
+        vector=tile.vector,
+        threads=threads,
+        layout_in=shape.layout,
+        layout_out=shape.layout,
+        predicted_s=max(
+            roofline_s(info, work, nbytes, 4, threads),
+            CALL_S + alone / (threads or info.compute_units),
+        ),
+    )
+
+
+def _im2col_s(info: DeviceInfo, shape: Geometry, work: float) -> float:
+    """One core's time: every input element that an output sees is packed once per group, then a
+    matrix product runs at about half of peak."""
+    columns = shape.n * shape.groups * shape.terms * shape.size[0] * shape.size[1]
+    pointwise = shape.kernel == (1, 1) and shape.stride == (1, 1) and shape.pad == (0, 0)
+    return columns * (COPY_S if pointwise else GATHER_S) + work / (flops_per_s(info, 4, 1) / 2)
+
+
+def _direct_s(core: Core, shape: Geometry, work: float) -> float:
+    """One core's time: a vector of neighbouring outputs at a time where they read neighbouring
+    inputs, else one output at a time. NHWC has a direct loop for depthwise filters only."""
+    if shape.layout == "NHWC":
+        depthwise = shape.groups == shape.c == shape.oc
+        return work / DIRECT_FLOPS if depthwise else NEVER
+    vectors = shape.stride[1] == 1 and shape.size[1] >= core.vector_nbytes // 4
+    return work / (DIRECT_FLOPS if vectors else SCALAR_FLOPS)
 
 
 def _pieces(size: int, of: int) -> int:

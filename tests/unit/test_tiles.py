@@ -1,0 +1,149 @@
+"""The tile model: what it promises about caches and registers, for many machines and sizes."""
+
+import itertools
+
+import pytest
+
+from sparkle_drv.ops import tiles
+from sparkle_drv.ops.geometry import geometry
+from sparkle_drv.types import CacheLevel, DeviceInfo, TilePlan
+
+KIB, MIB = 1 << 10, 1 << 20
+HIERARCHIES = {
+    "zen": (CacheLevel(1, 32 * KIB, 1), CacheLevel(2, MIB, 1), CacheLevel(3, 32 * MIB, 8)),
+    "golden": (CacheLevel(1, 48 * KIB, 1), CacheLevel(2, 2 * MIB, 1), CacheLevel(3, 30 * MIB, 12)),
+    "small": (CacheLevel(1, 16 * KIB, 1), CacheLevel(2, 128 * KIB, 4)),
+    "shared": (CacheLevel(1, 64 * KIB, 1), CacheLevel(2, 4 * MIB, 4)),
+    "unknown": (),
+    "odd": (CacheLevel(1, 1, 1), CacheLevel(2, 1, 0), CacheLevel(3, 1, 0)),
+}
+REAL = ("zen", "golden", "shared")
+
+
+def machine(isa="avx512", caches="zen", units=8):
+    return DeviceInfo(
+        "cpu", "cpu", "a cpu", "cpu", isa=isa, caches=HIERARCHIES[caches], compute_units=units
+    )
+
+
+EVERY = list(itertools.product(tiles.CORES, HIERARCHIES, (4, 8)))
+
+
+@pytest.mark.parametrize(("isa", "caches", "itemsize"), EVERY)
+def test_blocks_fit(isa, caches, itemsize):
+    core = tiles.CORES[isa]
+    b = tiles.blocks(core, HIERARCHIES[caches], itemsize)
+    accumulators = b.mr * b.nr // b.vector
+    assert accumulators + 4 <= core.registers
+    # Low et al.: enough independent FMAs to hide the latency of one.
+    assert accumulators >= core.fma_latency * core.fma_per_cycle
+    assert b.vector * itemsize == core.vector_nbytes
+    assert b.nr % b.vector == b.mc % b.mr == b.nc % b.nr == 0
+    assert min(b.mc, b.nc) > 0
+    assert b.kc >= 64
+    assert b.kc * b.nc * itemsize <= max(tiles.MAX_PACKED, b.kc * b.nr * itemsize)
+    if caches in REAL:
+        l2 = HIERARCHIES[caches][1]
+        own = l2.nbytes // l2.shared_by
+        assert b.kc * (b.mc + b.nr) * itemsize <= own
+        assert b.mc * b.kc * itemsize >= own // 4
+
+
+@pytest.mark.parametrize(("isa", "itemsize"), itertools.product(tiles.CORES, (4, 8)))
+def test_a_larger_cache_holds_a_larger_block(isa, itemsize):
+    core = tiles.CORES[isa]
+    small = HIERARCHIES["zen"]
+    one = tiles.blocks(core, small, itemsize)
+    for level, block in enumerate((lambda b: b.kc, lambda b: b.mc * b.kc, lambda b: b.nc * b.kc)):
+        larger = list(small)
+        larger[level] = CacheLevel(level + 1, 4 * small[level].nbytes, small[level].shared_by)
+        other = tiles.blocks(core, tuple(larger), itemsize)
+        # A block may end short of its cache by one micro-tile; kc has a floor of its own.
+        assert block(other) >= (1 if level == 0 else 1.5) * block(one)
+
+
+def test_it_agrees_with_the_blocks_that_were_measured_best():
+    # The race on Zen 5: kc = 512 with a 14 x 32 tile of f32; 6 x 16 is the classic AVX2 tile.
+    zen = tiles.blocks(tiles.CORES["avx512"], HIERARCHIES["zen"], 4)
+    assert (zen.mr, zen.nr, zen.kc) == (14, 32, 512)
+    haswell = tiles.blocks(tiles.CORES["avx2"], HIERARCHIES["zen"], 4)
+    assert (haswell.mr, haswell.nr) == (6, 16)
+    assert 256 <= haswell.kc <= 384
+    assert tiles.micro_tile(tiles.CORES["avx2"], 8) == (6, 8, 4)
+
+
+def test_gemm_plans():
+    info = machine()
+    plan = tiles.gemm(info, 1000, 1000, 1000)
+    assert isinstance(plan, TilePlan)
+    assert plan.levels == tiles.blocks(tiles.CORES["avx512"], info.caches, 4).levels
+    assert (plan.algo, plan.vector, plan.threads) == ("auto", 16, 0)
+    assert tiles.gemm(info, 9, 9, 9, 8, "naive").algo == "naive"
+    assert tiles.gemm(info, 9, 9, 9).threads == 1
+    assert tiles.gemm(machine(units=1), 1000, 1000, 1000).threads == 1
+    assert tiles.core_of(machine("something new")) is tiles.CORES["ref"]
+    # One kernel is loaded per plan: sizes must not make new ones.
+    assert tiles.gemm(info, 999, 5000, 700) == plan
+
+
+def test_predictions_rank():
+    info = machine()
+    sizes = [1, 10, 100, 1000, 4000]
+    times = [tiles.gemm(info, s, s, s).predicted_s for s in sizes]
+    assert times == sorted(times)
+    assert all(t >= tiles.CALL_S for t in times)
+    peak = tiles.flops_per_s(info, 4)
+    assert 2 * 4000**3 / times[-1] <= peak
+    assert tiles.gemm(info, 4000, 4000, 4000, 8).predicted_s > times[-1]
+    assert tiles.gemm(machine("avx2"), 4000, 4000, 4000).predicted_s > times[-1]
+    assert tiles.gemm(machine(units=1), 4000, 4000, 4000).predicted_s > times[-1]
+    # A matrix times a vector moves more than it computes.
+    slim = tiles.gemm(info, 4000, 1, 4000)
+    assert slim.predicted_s >= 4 * 4000 * 4000 / (2 * tiles.BYTES_PER_S)
+
+
+def conv(x, w, isa="avx512", algo="auto", **options):
+    defaults = {"stride": 1, "padding": 0, "dilation": 1, "groups": 1, "layout": "NCHW"}
+    return tiles.conv2d(machine(isa), geometry(x, w, **{**defaults, **options}), algo)
+
+
+@pytest.mark.parametrize(
+    ("algo", "x", "w", "options"),
+    [
+        # Depthwise with stride 1 reads neighbours; with stride 2, or in narrow images, it does not.
+        ("direct", (1, 64, 28, 28), (64, 1, 3, 3), {"groups": 64, "padding": 1}),
+        ("im2col", (1, 64, 28, 28), (64, 1, 3, 3), {"groups": 64, "padding": 1, "stride": 2}),
+        ("im2col", (1, 64, 7, 7), (4, 64, 3, 3), {"padding": 1}),
+        ("im2col", (1, 64, 28, 28), (4, 64, 1, 1), {}),
+        ("im2col", (1, 64, 56, 56), (64, 64, 3, 3), {"padding": 1}),
+        ("im2col", (1, 3, 224, 224), (64, 3, 7, 7), {"padding": 3, "stride": 2}),
+        ("direct", (1, 64, 28, 28), (2, 64, 3, 3), {"padding": 1}),
+        ("direct", (1, 28, 28, 64), (64, 1, 3, 3), {"groups": 64, "layout": "NHWC"}),
+        ("im2col", (1, 28, 28, 64), (2, 64, 3, 3), {"layout": "NHWC"}),
+    ],
+)
+def test_conv2d_algorithms(algo, x, w, options):
+    plan = conv(x, w, **options)
+    assert plan.algo == algo
+    assert plan.layout_in == plan.layout_out == options.get("layout", "NCHW")
+    assert 0 < plan.predicted_s < 1
+    assert conv(x, w, isa="ref", **options).algo == "auto"
+
+
+def test_conv2d_plans_do_what_they_are_told():
+    big, filters = (1, 64, 56, 56), (64, 64, 3, 3)
+    assert [conv(big, filters, algo=a).algo for a in ("naive", "direct")] == ["naive", "direct"]
+    nhwc = conv((1, 56, 56, 64), filters, algo="direct", layout="NHWC")
+    assert nhwc.algo == "im2col"  # there is no other loop, and the prediction must not be infinite
+    assert nhwc.predicted_s < 1
+    assert conv(big, filters, algo="naive").predicted_s > conv(big, filters).predicted_s
+    assert conv((1, 1, 3, 3), (1, 1, 3, 3)).threads == 1
+    assert conv(big, filters).threads == 0
+
+
+def test_geometry_of_a_plan():
+    shape = geometry((2, 9, 11, 6), (4, 3, 3, 2), (2, 1), "same", 1, 2, "NHWC")
+    assert shape.out_shape == (2, 5, 11, 4)
+    assert shape.pad == (1, 0)
+    assert shape.terms == 18
+    assert shape.arguments() == (2, 6, 9, 11, 4, 3, 2, 5, 11, 2, 1, 1, 0, 1, 1, 2, 1)
