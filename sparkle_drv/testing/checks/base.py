@@ -1,0 +1,177 @@
+"""What every check is made with: its registration, random numbers whose seed is told, guarded
+memory, and work that keeps a device busy for a while.
+
+Imported by the check modules only; suite.py collects what they register.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+import sparkle_drv as sp
+from sparkle_drv import assets
+
+Array = npt.NDArray[Any]
+
+GUARD_NBYTES = 256  # before and behind each operand; as coarse as any device aligns a binding
+GUARD_BYTE = 0xA5
+MOST_BUSY_STEPS = 2**32 - 1
+
+
+class NotProvided(Exception):
+    """The device does not have what a check needs, and need not have it; the message says what."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """One check: `function(device)` raises when the device does wrong; `covers` says what of."""
+
+    name: str
+    covers: str
+    function: Callable[[sp.Device], None]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+REGISTERED: list[Check] = []
+
+
+def check(covers: str) -> Callable[[Callable[[sp.Device], None]], Callable[[sp.Device], None]]:
+    """Registers `check_xxx` as "covers: xxx"."""
+
+    def register(function: Callable[[sp.Device], None]) -> Callable[[sp.Device], None]:
+        name = function.__name__.removeprefix("check_").replace("_", " ")
+        REGISTERED.append(Check(f"{covers}: {name}", covers, function))
+        return function
+
+    return register
+
+
+_seed: int | None = None
+
+
+def fix_seed(seed: int | None) -> None:
+    """Make `seeded` give this seed's numbers from now on; None for a fresh seed each time."""
+    global _seed
+    _seed = seed
+
+
+@contextmanager
+def seeded() -> Iterator[np.random.Generator]:
+    """Random numbers; a failure within says the seed that made them."""
+    seed = secrets.randbits(32) if _seed is None else _seed
+    try:
+        yield np.random.default_rng(seed)
+    except AssertionError as error:
+        raise AssertionError(f"{error} (seed {seed})") from error
+
+
+@contextmanager
+def raises(*kinds: type[BaseException], says: str = "") -> Iterator[None]:
+    """The block must raise one of `kinds`, whose message holds `says`."""
+    names = " or ".join(kind.__name__ for kind in kinds)
+    try:
+        yield
+    except kinds as error:
+        if says not in str(error):
+            raise AssertionError(
+                f"{type(error).__name__} was raised, but without {says!r} in it: {error}"
+            ) from error
+        return
+    raise AssertionError(
+        f"{names} was wanted{f' saying {says!r}' if says else ''}, none was raised"
+    )
+
+
+def kernel(dev: sp.Device, name: str) -> sp.Kernel:
+    """A manifest kernel, or NotProvided."""
+    entry = assets.manifest()["kernels"].get(name)
+    if entry is None or dev.info.backend not in entry["backends"]:
+        raise NotProvided(f"the manifest has no {name} for {dev.info.backend}")
+    return dev.kernel(name)
+
+
+def groups_for(k: sp.Kernel, n: int) -> int:
+    """Workgroups of the kernel's own size that cover n threads, one at least."""
+    return max(1, -(-n // k.group_size[0]))
+
+
+class Operand:
+    """An array on a device between two guard bands, closed by `with`."""
+
+    def __init__(self, dev: sp.Device, values: Array) -> None:
+        self.values = np.ascontiguousarray(values)
+        self.whole = dev.buffer(self.values.nbytes + 2 * GUARD_NBYTES)
+        band = np.full(self.whole.nbytes, GUARD_BYTE, np.uint8)
+        band[GUARD_NBYTES : GUARD_NBYTES + self.values.nbytes] = self.values.reshape(-1).view(
+            np.uint8
+        )
+        self.whole.write(band)
+        self.buffer = self.whole.view(GUARD_NBYTES, self.values.nbytes)
+
+    def __enter__(self) -> Operand:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.whole.close()
+
+    def read(self) -> Array:
+        """What it holds now; AssertionError when a guard band was written."""
+        everything: Array = self.whole.read(np.uint8, self.whole.nbytes)
+        end = GUARD_NBYTES + self.values.nbytes
+        for side, band in (("before", everything[:GUARD_NBYTES]), ("behind", everything[end:])):
+            wrong = np.flatnonzero(band != GUARD_BYTE)
+            assert not wrong.size, f"{wrong.size} bytes {side} an operand were written"
+        found: Array = everything[GUARD_NBYTES:end].view(self.values.dtype)
+        return found.reshape(self.values.shape)
+
+
+class Busy:
+    """Work that lasts about as long as one likes, by the manifest's busy_u32; closed by `with`."""
+
+    def __init__(self, dev: sp.Device) -> None:
+        self.kernel = kernel(dev, "busy_u32")
+        self.result = dev.buffer(4)
+        self._steps_a_s = self._measured(dev.default_queue)
+
+    def __enter__(self) -> Busy:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.result.close()
+        self.kernel.close()
+
+    def _measured(self, queue: sp.Queue) -> float:
+        steps = 1000
+        while True:
+            # The quickest of a few: one alone may have met a thread's start or a busy machine.
+            elapsed = min(self._seconds(queue, steps) for _ in range(3))
+            if elapsed > 0.003 or steps >= MOST_BUSY_STEPS // 4:
+                return steps / elapsed
+            steps *= 4
+
+    def _seconds(self, queue: sp.Queue, steps: int) -> float:
+        start = time.perf_counter()
+        queue.submit(self._dispatch(sp.Commands(), steps)).wait()
+        return time.perf_counter() - start
+
+    def _dispatch(self, commands: sp.Commands, steps: int) -> sp.Commands:
+        return commands.dispatch(self.kernel, self.result, steps, groups=1)
+
+    def commands(self, seconds: float, commands: sp.Commands | None = None) -> sp.Commands:
+        """Appends dispatches that take about `seconds` together; a new list when none is given."""
+        into = sp.Commands() if commands is None else commands
+        left = int(seconds * self._steps_a_s) + 1
+        while left > 0:
+            self._dispatch(into, min(left, MOST_BUSY_STEPS))
+            left -= MOST_BUSY_STEPS
+        return into

@@ -1,0 +1,115 @@
+"""Every kernel of the manifest against its float64 or integer reference: random inputs, outputs
+poisoned before the launch, guard bands and read-only inputs intact after it.
+
+The checks are made from the manifest, one a kernel; suite.py asks for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+import sparkle_drv as sp
+from sparkle_drv import assets
+from sparkle_drv.ops import ref
+from sparkle_drv.testing.checks.base import Array, Check, Operand, groups_for, kernel, seeded
+from sparkle_drv.testing.checks.problems import TYPES, Problem, extent, problems
+
+
+def checks() -> list[Check]:
+    """One check for each kernel of the manifest."""
+    return [
+        Check(f"kernels: {name}", "kernels", partial(check_kernel, name=name))
+        for name in assets.manifest()["kernels"]
+    ]
+
+
+def check_kernel(dev: sp.Device, name: str) -> None:
+    """All launches of one kernel."""
+    with kernel(dev, name) as k, seeded() as rng:
+        for problem in problems(name):
+            try:
+                _check_launch(dev, k, problem, rng)
+            except AssertionError as error:
+                raise AssertionError(f"{name} with {dict(problem.scalars)}: {error}") from error
+
+
+def _check_launch(dev: sp.Device, k: sp.Kernel, problem: Problem, rng: np.random.Generator) -> None:
+    signature: Sequence[Any] = assets.manifest()["kernels"][k.name]["args"]
+    with ExitStack() as stack:
+        operands: dict[str, Operand] = {}
+        for arg in signature:
+            if arg["type"].endswith("*") and not (
+                arg.get("optional") and arg["name"] not in problem.given
+            ):
+                values = _values(arg, problem, rng)
+                operands[arg["name"]] = stack.enter_context(Operand(dev, values))
+        before = {**problem.scalars, **{name: op.values for name, op in operands.items()}}
+        launched = {**problem.scalars, **{name: op.buffer for name, op in operands.items()}}
+        # A group more than needed: a kernel must clip to its own n.
+        groups = groups_for(k, int(problem.scalars.get("n", 1))) + 1 if k.form == "grid" else None
+        fence = dev.default_queue.launch(k, *ref.arguments(signature, **launched), groups=groups)
+        fence.wait()
+        _compare(k.name, signature, operands, problem, ref.arguments(signature, **before))
+
+
+def _values(arg: Any, problem: Problem, rng: np.random.Generator) -> Array:
+    """What an operand holds before the launch: an input random numbers, an output poison."""
+    dtype = np.dtype(TYPES[arg["type"].rstrip("*")])
+    n = extent(arg["extent"], problem.scalars)
+    if "r" not in arg["access"]:
+        poison = np.nan if dtype.kind == "f" else _limits(dtype).max - 0x5A
+        return np.full(n, poison, dtype)
+    filler = problem.fill.get(arg["name"])
+    if dtype.kind == "f":
+        return (filler(rng, n) if filler else rng.standard_normal(n)).astype(dtype)
+    if filler and arg["name"] != "x":
+        return filler(rng, n).astype(dtype)
+    return rng.integers(_limits(dtype).min, _limits(dtype).max, n, dtype, endpoint=True)
+
+
+def _limits(dtype: Any) -> np.iinfo[Any]:
+    return np.iinfo(dtype)
+
+
+def _compare(
+    name: str,
+    signature: Sequence[Any],
+    operands: dict[str, Operand],
+    problem: Problem,
+    before: list[Any],
+) -> None:
+    want = ref.kernel(name)(*before)
+    for arg in signature:
+        operand = operands.get(arg["name"])
+        if operand is None:
+            continue
+        got = operand.read()  # the guard bands of inputs count as well
+        if "w" not in arg["access"]:
+            same = np.array_equal(got.view(np.uint8), operand.values.view(np.uint8))
+            assert same, f"the input {arg['name']} was written"
+        elif want is None:
+            assert got[0] != operand.values[0], f"{arg['name']} was not written"
+            assert 0 < got[0] < 2**62, f"{arg['name']} is {got[0]}"
+        else:
+            _agree(arg["name"], got, want, _limit(name, problem))
+
+
+def _limit(name: str, problem: Problem) -> float:
+    return 0.0 if name == "busy_u32" else ref.tolerance(name, k=problem.terms)
+
+
+def _agree(what: str, got: Array, want: Array, limit: float) -> None:
+    if want.dtype.kind == "f" and got.dtype.kind == "f":
+        # The reference is wider than the result: what the result cannot hold is not its fault.
+        with np.errstate(all="ignore"):
+            want = want.astype(got.dtype) if limit == 0 else want
+    miss = ref.mismatch(got, want, limit)
+    assert miss.index is None, (
+        f"{what}[{miss.index}] is {miss.got!r}, {miss.want!r} was expected; "
+        f"the largest error is {miss.error:.3g}, {limit:.3g} is allowed"
+    )

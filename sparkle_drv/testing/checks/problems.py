@@ -1,0 +1,196 @@
+"""Launches for every kernel of the manifest: the scalars, what the inputs are filled with, and how
+many terms an output adds up.
+
+Sizes are ugly (0, 1, primes, one beyond a group) and small, because emulated devices are slow.
+Called by kernels.py; a kernel family that is missing here fails its check.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from sparkle_drv._native import lib
+from sparkle_drv.testing.checks.base import Array
+
+TYPES = {
+    "f32": np.float32,
+    "f64": np.float64,
+    "i32": np.int32,
+    "i64": np.int64,
+    "u32": np.uint32,
+    "u64": np.uint64,
+}
+
+Filler = Callable[[np.random.Generator, int], Array]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """`scalars` by argument name; `fill` gives an input other contents than the usual random ones;
+    optional pointers that are not in `given` are null; `terms` goes to the tolerance."""
+
+    scalars: Mapping[str, float]
+    fill: Mapping[str, Filler] = field(default_factory=dict)
+    given: frozenset[str] = frozenset()
+    terms: int = 1
+
+
+def extent(text: str, scalars: Mapping[str, float]) -> int:
+    """The elements behind a pointer: the manifest's formula, read by other means than core's."""
+    return int(_value(ast.parse(text, mode="eval").body, scalars))
+
+
+def _value(node: ast.AST, scalars: Mapping[str, float]) -> int:
+    match node:
+        case ast.Constant(value=int(number)):
+            return number
+        case ast.Name(id=name):
+            return int(scalars[name])
+        case ast.Call(func=ast.Name(id="span"), args=args):
+            n1, s1, n2, s2 = (_value(a, scalars) for a in args)
+            return (n1 - 1) * s1 + (n2 - 1) * s2 + 1 if n1 and n2 else 0
+        case ast.BinOp(left=left, op=op, right=right):
+            a, b = _value(left, scalars), _value(right, scalars)
+            match op:
+                case ast.Add():
+                    return a + b
+                case ast.Sub():
+                    return max(a - b, 0)
+                case ast.Mult():
+                    return a * b
+                case ast.Div():
+                    return -(-a // b)
+    raise ValueError(f"an extent that the suite cannot read: {ast.dump(node)}")
+
+
+def _special(rng: np.random.Generator, n: int) -> Array:
+    """Ordinary numbers with NaN, infinities, both zeros and a denormal among them."""
+    x = rng.standard_normal(n)
+    rare = [np.nan, np.inf, -np.inf, 0.0, -0.0, 1e-40]
+    x[: len(rare)] = rare[:n]
+    return rng.permutation(x)
+
+
+def _wide(rng: np.random.Generator, n: int) -> Array:
+    return rng.uniform(-80, 80, n)
+
+
+SIZES = (0, 1, 255, 257, 1009)
+
+
+def _elementwise(fill: Mapping[str, Filler] | None = None, **scalars: float) -> list[Problem]:
+    return [Problem({"n": n, **scalars}, fill or {}) for n in SIZES]
+
+
+def _map() -> list[Problem]:
+    """relu(x0 * 1.5 + x1) in postfix, over two inputs of eight."""
+    steps = [
+        (lib.SP_MAP_INPUT, 0),
+        (lib.SP_MAP_CONST, 0),
+        (lib.SP_MAP_MUL, 0),
+        (lib.SP_MAP_INPUT, 1),
+        (lib.SP_MAP_ADD, 0),
+        (lib.SP_MAP_RELU, 0),
+    ]
+    words = np.array([op | operand << 8 for op, operand in steps], np.uint32)
+    fill: dict[str, Filler] = {
+        "program": lambda rng, n: words,
+        "consts": lambda rng, n: np.array([3]),
+    }
+    given = frozenset({"x0", "x1", "consts"})
+    return [
+        Problem({"nops": len(words), "nconsts": 1, "n": n}, fill, given) for n in (0, 1, 257, 1009)
+    ]
+
+
+def _gemm() -> list[Problem]:
+    found = []
+    for (m, n, k), act, bias in (
+        ((1, 1, 1), 0, False),
+        ((17, 19, 23), 1, True),
+        ((5, 33, 64), 2, False),
+        ((64, 3, 7), 3, True),
+        ((3, 4, 0), 0, True),
+        ((0, 4, 3), 0, False),
+    ):
+        given = frozenset({"bias"} if bias else ())
+        plain = {"rsa": k, "csa": 1, "rsb": n, "csb": 1, "rsc": n}
+        turned = {"rsa": 1, "csa": m + 1, "rsb": 1, "csb": k + 2, "rsc": n + 3}
+        for strides in (plain, turned):
+            scalars = {"m": m, "n": n, "k": k, **strides, "act": act}
+            found.append(Problem(scalars, given=given, terms=max(k, 1)))
+    return found
+
+
+def _conv2d() -> list[Problem]:
+    """(n c h w oc kh kw) (stride) (padding: top, left) (dilation) groups nhwc act bias"""
+    found = []
+    for shape, stride, pad, dilation, groups, nhwc, act, bias in (
+        ((1, 1, 1, 1, 1, 1, 1), (1, 1), (0, 0), (1, 1), 1, 0, 0, False),
+        ((2, 3, 7, 9, 5, 3, 3), (1, 1), (1, 1), (1, 1), 1, 0, 1, True),
+        ((2, 3, 7, 9, 5, 3, 3), (1, 1), (1, 1), (1, 1), 1, 1, 1, True),
+        ((1, 4, 11, 8, 6, 3, 2), (2, 3), (1, 0), (1, 2), 2, 0, 0, True),
+        ((1, 6, 5, 5, 6, 3, 3), (1, 2), (2, 2), (2, 1), 6, 1, 3, False),
+    ):
+        n, c, h, w, oc, kh, kw = shape
+        oh = (h + 2 * pad[0] - (kh - 1) * dilation[0] - 1) // stride[0] + 1
+        ow = (w + 2 * pad[1] - (kw - 1) * dilation[1] - 1) // stride[1] + 1
+        scalars = dict(n=n, c=c, h=h, w_in=w, oc=oc, kh=kh, kw=kw, oh=oh, ow=ow)
+        scalars |= dict(sh=stride[0], sw=stride[1], ph=pad[0], pw=pad[1])
+        scalars |= dict(dh=dilation[0], dw=dilation[1], groups=groups, nhwc=nhwc, act=act)
+        given = frozenset({"bias"} if bias else ())
+        found.append(Problem(scalars, given=given, terms=c // groups * kh * kw))
+    return found
+
+
+def _reduce(fill: Mapping[str, Filler] | None = None) -> list[Problem]:
+    shapes = ((1, 1, 1), (1, 1009, 1), (3, 7, 5), (4, 1, 6), (5, 64, 1), (1, 33, 129))
+    return [Problem({"outer": o, "n": n, "inner": i}, fill or {}, terms=n) for o, n, i in shapes]
+
+
+def _layout(*blocks: int) -> list[Problem]:
+    images = ((2, 5, 3, 4), (1, 1, 1, 1), (1, 16, 5, 7), (0, 3, 2, 2))
+    return [
+        Problem({"n": n, "c": c, "h": h, "w": w, **({"block": block} if block else {})})
+        for n, c, h, w in images
+        for block in blocks or (0,)
+    ]
+
+
+FAMILIES: dict[str, list[Problem]] = {
+    "noop": [Problem({})],
+    "busy": [Problem({"iters": iters}) for iters in (0, 1, 1000)],
+    "copy": _elementwise({"x": _special}),
+    "fill": _elementwise(a=-7),
+    "vecadd": _elementwise(),
+    "saxpy": _elementwise(a=0.1),
+    "axpby": _elementwise(a=0.1, b=-1.75),
+    "relu": _elementwise({"x": _special}),
+    "abs": _elementwise({"x": _special}),
+    "neg": _elementwise({"x": _special}),
+    "exp": _elementwise({"x": _wide}),
+    "tanh": _elementwise({"x": _wide}) + _elementwise(),
+    "map": _map(),
+    "gemm": _gemm(),
+    "conv2d": _conv2d(),
+    "reduce_sum": _reduce(),
+    "reduce_max": _reduce() + _reduce({"x": _special}),
+    "reduce_min": _reduce() + _reduce({"x": _special}),
+    "nchw_to_nhwc": _layout(),
+    "nhwc_to_nchw": _layout(),
+    "nchw_to_blocked": _layout(4, 8),
+    "blocked_to_nchw": _layout(4, 8),
+    "peak_fma": [Problem({"iters": iters}) for iters in (1, 64)],
+}
+
+
+def problems(name: str) -> list[Problem]:
+    """The launches that judge a manifest kernel; KeyError when the suite has none for it."""
+    family = name if name in FAMILIES else name.rpartition("_")[0]
+    if family not in FAMILIES:
+        raise KeyError(f"the suite has no launches for the kernel {name!r}")
+    return FAMILIES[family]

@@ -1,0 +1,119 @@
+"""The conformance suite: what every device must do, whoever wrote its backend.
+
+    from sparkle_drv.testing import suite
+
+    for result in suite.run("opencl:0"):
+        print(result)
+
+or in pytest, one test for each check:
+
+    @pytest.mark.parametrize("check", suite.checks(), ids=str)
+    def test_conformance(check, my_device):
+        suite.judge(check, my_device)
+
+It uses the public API alone, looks sizes and limits up in `device.info`, and kernels in the
+manifest: what a backend need not have and does not have is "not provided", never passed in silence.
+Called by tests/device/test_conformance.py and by authors of plug-ins.
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+import traceback
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import sparkle_drv as sp
+from sparkle_drv.testing.checks import (
+    arguments,
+    base,
+    closing,
+    fences,
+    kernels,
+    launches,
+    lists,
+    memory,
+    pipelines,
+    threads,
+    timeouts,
+)
+from sparkle_drv.testing.checks.base import Check, NotProvided
+
+__all__ = ["Check", "NotProvided", "Result", "checks", "judge", "run"]
+
+MODULES = (memory, launches, lists, fences, timeouts, pipelines, closing, threads, arguments)
+
+PASSED, FAILED, NOT_PROVIDED = "passed", "failed", "not provided"
+
+
+@dataclass(frozen=True)
+class Result:
+    """How one check ended: "passed", "failed" or "not provided", and why if not "passed"."""
+
+    name: str
+    status: str
+    message: str
+    seconds: float
+
+    def __str__(self) -> str:
+        why = f": {self.message.strip().splitlines()[-1]}" if self.message else ""
+        return f"{self.status:12} {self.name} ({self.seconds:.2f} s){why}"
+
+
+def checks(covers: Sequence[str] = ()) -> list[Check]:
+    """Every check, or those whose `covers` is listed ("kernels", "memory", "launch", ...)."""
+    found = [*kernels.checks(), *base.REGISTERED]
+    known = dict.fromkeys(check.covers for check in found)
+    unknown = [name for name in covers if name not in known]
+    if unknown:
+        raise ValueError(f"covers: {unknown[0]!r} is not covered; known: {', '.join(known)}")
+    return [check for check in found if not covers or check.covers in covers]
+
+
+def judge(check: Check, device: sp.Device) -> None:
+    """One check on an open device: raises what it raises, NotProvided among it, and AssertionError
+    when it leaves the device busy or objects alive."""
+    device.default_queue  # noqa: B018  # opened at first use, and then it stays
+    before = device.live_counts()
+    check.function(device)
+    assert device.idle, "the check left work in flight"
+    more = _more(device, before)
+    if more:
+        gc.collect()  # a traceback of an expected error may hold something in a cycle
+        more = _more(device, before)
+    assert not more, f"objects are left alive: {more}"
+
+
+def _more(device: sp.Device, before: dict[str, int]) -> dict[str, int]:
+    return {k: n - before[k] for k, n in device.live_counts().items() if n > before[k]}
+
+
+def run(
+    device: str | sp.Device, covers: Sequence[str] = (), seed: int | None = None
+) -> list[Result]:
+    """Every check on a device, given by URI (opened and closed here) or open.
+
+    A failed check does not stop the rest. `seed` repeats the random numbers of an earlier run.
+    DeviceNotFound when there is no such device.
+    """
+    if isinstance(device, str):
+        with sp.open(device) as opened:
+            return run(opened, covers, seed)
+    base.fix_seed(seed)
+    try:
+        return [_run(check, device) for check in checks(covers)]
+    finally:
+        base.fix_seed(None)
+
+
+def _run(check: Check, device: sp.Device) -> Result:
+    start = time.perf_counter()
+    status, message = PASSED, ""
+    try:
+        judge(check, device)
+    except NotProvided as missing:
+        status, message = NOT_PROVIDED, str(missing)
+    except Exception:
+        status, message = FAILED, traceback.format_exc()
+    return Result(check.name, status, message, time.perf_counter() - start)

@@ -1,0 +1,14 @@
+"""The conformance suite, one test for each check and device; what it means is in
+sparkle_drv/testing/suite.py and the files beside it."""
+
+import pytest
+
+from sparkle_drv.testing import suite
+
+
+@pytest.mark.parametrize("check", suite.checks(), ids=str)
+def test_conformance(device, check):
+    try:
+        suite.judge(check, device)
+    except suite.NotProvided as missing:
+        pytest.skip(f"not provided: {missing}")
