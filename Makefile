@@ -34,6 +34,7 @@ check-c: build
 	@CFLAGS="$(STRICT)" $(PY) setup.py --quiet build_ext --build-temp build/strict --build-lib build/strict/lib
 
 perf: build ## compare with benchmarks/baseline; exit 3 on a confirmed regression (BENCH_ARGS=...)
+	@mkdir -p benchmarks/baseline
 	@$(PY) tools/bench.py compare --baseline benchmarks/baseline $(BENCH_ARGS)
 
 wheel: build ## dist/: the sdist, and the abi3 wheel built from it

@@ -76,8 +76,9 @@ python3 -m pip config list 2>/dev/null | grep -oE "(file://)?/[^' ]+" | sed 's,^
     [ ! -d "$path" ] || echo "$path"
 done | sort -u >"$system/binds"
 while read -r path; do bind "$path"; done <"$system/binds"
-mkdir -p "$system/proc" "$system/dev"
+mkdir -p "$system/proc" "$system/sys" "$system/dev"
 mount -t proc proc "$system/proc" && mounts="$system/proc $mounts"
+mount -t sysfs -o ro sysfs "$system/sys" && mounts="$system/sys $mounts"
 bind /dev
 [ ! -d /dev/shm ] || bind /dev/shm
 
