@@ -92,6 +92,8 @@ static int product(const struct work *work, int64_t index)
         job.a = &weights;
         job.pack_b = is_1x1 ? work->gemm->pack : work->kernel->pixels_nchw;
         job.b = columns;
+        job.b_in_place = is_1x1 ? source.x : NULL;
+        job.ldb = pixels;
         job.c = v->y + (image * v->oc + o0) * (int64_t)pixels;
         job.rsc = pixels;
         job.bias_rows = bias;

@@ -38,16 +38,16 @@ void sp_gemm_choose(struct sp_gemm_job *job, const struct sp_tile_plan *plan)
 
 /* One micro-tile of c at (i, j). `last`: k is done, bias and activation follow. */
 static void tile(const struct sp_gemm_job *job, size_t i, size_t rows, size_t j, size_t columns, size_t kc,
-                 const char *a, const char *b, int add, int last)
+                 const char *a, const char *b, size_t ldb, int add, int last)
 {
     const struct sp_gemm_kernel *const kernel = job->kernel;
     const size_t nbytes = kernel->nbytes;
     char *const c = (char *)job->c + (i * job->rsc + j) * nbytes;
     if (columns == kernel->nr) {
-        kernel->ukr[rows - 1](kc, a, b, c, job->rsc, add);
+        kernel->ukr[rows - 1](kc, a, b, ldb, c, job->rsc, add);
     } else {
         double edge[SP_GEMM_MAX_TILE];
-        kernel->ukr[rows - 1](kc, a, b, edge, kernel->nr, 0);
+        kernel->ukr[rows - 1](kc, a, b, ldb, edge, kernel->nr, 0);
         kernel->merge(c, job->rsc, edge, kernel->nr, rows, columns, add);
     }
     if (last && (job->bias_rows || job->bias_columns || job->act != SP_ACT_NONE)) {
@@ -68,6 +68,8 @@ int sp_gemm_block(const struct sp_gemm_job *job, size_t m0, size_t m1, size_t n0
     const size_t nr = kernel->nr;
     const size_t mc = smaller(job->mc, round_up(m1 - m0, mr));
     const size_t nc = smaller(job->nc, round_up(n1 - n0, nr));
+    /* A panel of b that only two tiles would read is not worth packing. */
+    const char *const in_place = m1 - m0 <= 2 * mr ? job->b_in_place : NULL;
     char *const packed_a = sp_scratch(SP_SCRATCH_A, mc * job->kc * nbytes);
     char *const packed_b = sp_scratch(SP_SCRATCH_B, nc * job->kc * nbytes);
     if (!packed_a || !packed_b)
@@ -79,15 +81,22 @@ int sp_gemm_block(const struct sp_gemm_job *job, size_t m0, size_t m1, size_t n0
             const size_t kc = smaller(job->kc, job->k - p);
             const int last = p + kc == job->k;
             for (size_t j = jc; j < jend; j += nr)
-                job->pack_b(job->b, j, smaller(nr, jend - j), nr, p, kc, packed_b + (j - jc) * kc * nbytes);
+                if (!in_place || jend - j < nr)
+                    job->pack_b(job->b, j, smaller(nr, jend - j), nr, p, kc, packed_b + (j - jc) * kc * nbytes);
             for (size_t ic = m0; ic < m1; ic += mc) {
                 const size_t iend = smaller(ic + mc, m1);
-                for (size_t i = ic; i < iend; i += mr)
-                    job->pack_a(job->a, i, smaller(mr, iend - i), mr, p, kc, packed_a + (i - ic) * kc * nbytes);
-                for (size_t j = jc; j < jend; j += nr)
+                for (size_t i = ic; i < iend; i += mr) {
+                    const size_t rows = smaller(mr, iend - i);
+                    job->pack_a(job->a, i, rows, rows, p, kc, packed_a + (i - ic) * kc * nbytes);
+                }
+                for (size_t j = jc; j < jend; j += nr) {
+                    const int here = in_place && jend - j >= nr;
+                    const char *const b = here ? in_place + (p * job->ldb + j) * nbytes
+                                               : packed_b + (j - jc) * kc * nbytes;
                     for (size_t i = ic; i < iend; i += mr)
                         tile(job, i, smaller(mr, iend - i), j, smaller(nr, jend - j), kc,
-                             packed_a + (i - ic) * kc * nbytes, packed_b + (j - jc) * kc * nbytes, p > 0, last);
+                             packed_a + (i - ic) * kc * nbytes, b, here ? job->ldb : nr, p > 0, last);
+                }
             }
             p += kc;
         } while (p < job->k);
@@ -170,6 +179,8 @@ int sp_gemm_run(const struct sp_gemm_job *job, const struct sp_tile_plan *plan, 
         job.pack_a = job.pack_b = job.kernel->pack;                                                                    \
         job.a = &a;                                                                                                    \
         job.b = &b;                                                                                                    \
+        job.b_in_place = v->csb == 1 ? v->b : NULL;                                                                    \
+        job.ldb = v->rsb;                                                                                              \
         job.c = v->c;                                                                                                  \
         job.rsc = v->rsc;                                                                                              \
         job.bias_columns = v->bias;                                                                                    \

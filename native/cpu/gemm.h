@@ -6,9 +6,9 @@
 
 enum { SP_GEMM_MAX_MR = 16, SP_GEMM_MAX_NR = 32, SP_GEMM_MAX_TILE = SP_GEMM_MAX_MR * SP_GEMM_MAX_NR };
 
-/* c[i*rsc + j] (+)= sum_p a[p*mr + i] * b[p*nr + j] for a fixed number of rows i and all nr columns j; c is read only if
- * `add`. */
-typedef void sp_ukr_fn(size_t k, const void *a, const void *b, void *c, size_t rsc, int add);
+/* c[i*rsc + j] (+)= sum_p a[p*rows + i] * b[p*ldb + j] for a fixed number of rows i and all nr columns j; c is read only
+ * if `add`. A packed b has ldb == nr. */
+typedef void sp_ukr_fn(size_t k, const void *a, const void *b, size_t ldb, void *c, size_t rsc, int add);
 
 /* panel[p*width + i] = source(first + i, p0 + p) for i < count and 0 for count <= i < width, p < k. */
 typedef void sp_pack_fn(const void *source, size_t first, size_t count, size_t width, size_t p0, size_t k, void *panel);
@@ -45,7 +45,9 @@ struct sp_gemm_job {
     const struct sp_gemm_kernel *kernel;
     size_t m, n, k;
     sp_pack_fn *pack_a, *pack_b;
-    const void *a, *b; /* their sources */
+    const void *a, *b;    /* their sources */
+    const void *b_in_place; /* b itself when its rows are contiguous, b_in_place[p*ldb + j], else NULL */
+    size_t ldb;
     void *c;
     size_t rsc;
     const void *bias_rows, *bias_columns; /* m or n of them, or NULL */

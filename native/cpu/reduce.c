@@ -20,7 +20,7 @@ static void one_piece(const struct sp_reduce_job *job, size_t index)
     char *partial = job->partial;
     if (partial)
         partial += ((run * job->outer + o) * job->inner + i0) * job->partial_nbytes;
-    job->piece(job, o, r0, r1, i0, i1, partial);
+    job->piece(job, o, o + 1, r0, r1, i0, i1, partial);
 }
 
 static void one_task(void *ctx, uint32_t index)
@@ -28,6 +28,10 @@ static void one_task(void *ctx, uint32_t index)
     const struct sp_reduce_job *const job = ctx;
     const size_t begin = index * job->per_task;
     const size_t end = smaller(begin + job->per_task, job->pieces);
+    if (job->column_runs == 1 && job->row_runs == 1) { /* pieces are whole o: hand over the run of them */
+        job->piece(job, begin, end, 0, job->n, 0, job->inner, NULL);
+        return;
+    }
     for (size_t p = begin; p < end; p++)
         one_piece(job, p);
 }

@@ -4,8 +4,9 @@
 #define SP_CPU_REDUCE_H
 #include "kernel.h"
 
-/* A piece is (o, a run of r, a run of at most SP_REDUCE_COLUMNS i). Its partial result is wider than an element. */
-enum { SP_REDUCE_COLUMNS = 512, SP_REDUCE_PIECE = 1 << 16 };
+/* A piece is (o, a run of r, a run of at most SP_REDUCE_COLUMNS i: long, so that reading a row stays in its pages for a
+ * while). Rows shorter than a quarter of SP_REDUCE_WIDE are reduced several at a time. */
+enum { SP_REDUCE_COLUMNS = 2048, SP_REDUCE_WIDE = 256, SP_REDUCE_PIECE = 1 << 16 };
 
 struct sp_reduce_job {
     const void *x;
@@ -17,8 +18,9 @@ struct sp_reduce_job {
     size_t pieces;
     size_t per_task;
     void *partial; /* [row_runs][outer*inner], when row_runs > 1 */
-    /* Reduces rows [r0, r1) of columns [i0, i1) of one o: to y, or to `partial` when that is not NULL. */
-    void (*piece)(const struct sp_reduce_job *job, size_t o, size_t r0, size_t r1, size_t i0, size_t i1, void *partial);
+    /* Reduces rows [r0, r1) of columns [i0, i1) of each o in [o0, o1): to y, or one o to `partial` if that is not NULL. */
+    void (*piece)(const struct sp_reduce_job *job, size_t o0, size_t o1, size_t r0, size_t r1, size_t i0, size_t i1,
+                  void *partial);
     /* y[at] of partial[0..row_runs)[at], combined in that order. */
     void (*combine)(const struct sp_reduce_job *job);
     size_t partial_nbytes; /* of one partial result */
