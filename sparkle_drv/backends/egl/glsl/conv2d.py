@@ -1,0 +1,122 @@
+"""conv2d_f32: y = act(x * w + bias), NCHW or NHWC, any stride, padding, dilation and groups.
+
+    naive   a thread an output, plain loops: the oracle's shader
+    direct  tm output channels x tn pixels a thread, weights and pixels straight from memory
+    im2col  the product of a matrix of weights and one of pixels that is never stored: blocks of
+            both are staged in shared memory (conv2d_shared.py)
+
+All see the pixels of the batch as one row (n * oh * ow of them) and the terms of an output as
+another (channels of the group * kh * kw, as w has them). plan.levels[0] = (bm, bn, bk): bm output
+channels x bn pixels a group of threads; levels[1] = (tm, tn, 1). plan.vector = 4 takes four weights
+in one load where a channel's weights are a multiple of four.
+"""
+
+from __future__ import annotations
+
+from sparkle_drv.types import DeviceInfo, TilePlan
+
+from . import conv2d_shared, defaults
+from .conv2d_text import FRAME, FRAME_FUNCTIONS, channel_origin, pixel_origin, store
+from .kit import Kit, Shader, is_es
+from .registers import LANES, Registers, activation, indented
+from .tile import Tile, checked
+
+NAMES = ("conv2d_f32",)
+ALGOS = ("naive", "direct", "im2col")
+
+
+def generate(name: str, plan: TilePlan, info: DeviceInfo) -> Shader:
+    tile = checked(defaults.conv2d(plan, info), info, ALGOS, 4)
+    width = 1 if tile.vector == 1 or is_es(info) else 4
+    kit = Kit(name, info, tile.group_size)
+    groups = (f"n*oh*ow/{tile.bn}", f"groups*((oc/groups)/{tile.bm})")
+    uses, act = activation("f32")
+    kit.uses += uses
+    functions = FRAME_FUNCTIONS + act
+    if tile.algo == "naive":
+        body = FRAME + channel_origin(tile) + _NAIVE
+    elif tile.algo == "im2col":
+        if tile.tm % width or tile.tn % width:
+            width = 1
+        registers = Registers("float", width, tile.tm, tile.tn)
+        body = FRAME + channel_origin(tile) + registers.zeros() + "\n"
+        body += conv2d_shared.loop(kit, tile, registers) + store(tile, registers)
+        functions += conv2d_shared.FUNCTIONS
+    else:
+        registers = Registers("float", 1, tile.tm, tile.tn)
+        if width > 1:
+            kit.views.append(("w", "vec4"))
+        body = FRAME + channel_origin(tile) + pixel_origin(tile) + registers.zeros() + "\n"
+        body += _direct(tile, width) + store(tile, registers)
+    return kit.finish(body, groups, functions)
+
+
+_NAIVE = """\
+uint pixel = group.x * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
+if (channel < channels_out && pixel < pixels) {
+    uvec3 at = sp_pixel(pixel);
+    uint weights = (part * channels_out + channel) * terms;
+    float sum = 0.0;
+    for (uint ch = 0u; ch < channels_in; ch++) {
+        for (uint i = 0u; i < kh; i++) {
+            uint row = at.y * sh + i * dh - ph; /* above the image: wraps around, beyond h */
+            for (uint j = 0u; j < kw; j++) {
+                uint column = at.x * sw + j * dw - pw;
+                if (row < h && column < w_in) {
+                    uint from = at.z * x_image + (part * channels_in + ch) * x_channel
+                        + row * x_row + column * x_column;
+                    sum += w[weights + (ch * kh + i) * kw + j] * x[from];
+                }
+            }
+        }
+    }
+    uint out_channel = part * channels_out + channel;
+    if ((has_mask & 8u) != 0u)
+        sum += bias[out_channel];
+    y[sp_out(pixel, out_channel)] = sp_act(sum, act);
+}
+"""
+
+
+def _direct(tile: Tile, width: int) -> str:
+    """One term at a time, or four with their weights in one vector; the filter position goes along
+    without divisions."""
+    weights = "\n".join(
+        f"uint w{r}_at = (part * channels_out + min(channel + {r}u, channels_out - 1u)) * terms;"
+        for r in range(tile.tm)
+    )
+    names = [f"a{r}" for r in range(tile.tm)]
+    one = [f"    float a{r} = w[w{r}_at + term];" for r in range(tile.tm)]
+    one.append(indented(_term(tile, names)))
+    lines = [weights, "uint term = 0u, ch = 0u, i = 0u, j = 0u;"]
+    if width > 1:
+        four = [f"        vec4 v{r} = w_v[(w{r}_at + term) / 4u];" for r in range(tile.tm)]
+        for lane in LANES:
+            products = _term(tile, [f"v{r}.{lane}" for r in range(tile.tm)])
+            four.append("        {\n" + indented(products, 12) + "\n        }")
+        lines += [
+            "if ((terms & 3u) == 0u) {",
+            "    for (; term < terms; term += 4u) {",
+            *four,
+            "    }",
+            "}",
+        ]
+    lines += ["for (; term < terms; term++) {", *one, "}", ""]
+    return "\n".join(lines)
+
+
+def _term(tile: Tile, a: list[str]) -> str:
+    """The products of one term (ch, i, j), and the step to the next."""
+    lines = ["uint down = i * dh, right = j * dw;"]
+    lines.append("uint step = ch * x_channel + down * x_row + right * x_column;")
+    for t in range(tile.tn):
+        lines.append(f"bool in{t} = row{t} + down < h && column{t} + right < w_in;")
+        lines.append(f"float b{t} = x[in{t} ? from{t} + step : 0u];")
+        lines.append(f"b{t} = in{t} ? b{t} : 0.0;")
+    lines.append(
+        Registers("float", 1, tile.tm, tile.tn).step(a, [f"b{t}" for t in range(tile.tn)])
+    )
+    lines.append("j++;")
+    lines.append("if (j == kw) { j = 0u; i++; }")
+    lines.append("if (i == kh) { i = 0u; ch++; }")
+    return "\n".join(lines)

@@ -1,0 +1,108 @@
+"""What the conv2d shaders share: sizes and strides of both layouts, where a thread's outputs are,
+and how they are stored.
+
+Positions left of or above the image are unsigned numbers that wrapped around: one comparison tells
+them from those inside. Called by conv2d.py and conv2d_shared.py.
+"""
+
+from __future__ import annotations
+
+from .registers import Registers
+from .tile import Tile
+
+FRAME_FUNCTIONS = """\
+/* (column, row, image) of an output pixel. */
+uvec3 sp_pixel(uint pixel)
+{
+    uint area = oh * ow;
+    uint inside = pixel % area;
+    return uvec3(inside % ow, inside / ow, pixel / area);
+}
+
+uint sp_out(uint pixel, uint channel)
+{
+    uint area = oh * ow;
+    if (nhwc != 0u)
+        return pixel * oc + channel;
+    return (pixel / area * oc + channel) * area + pixel % area;
+}
+"""
+
+FRAME = """\
+uvec3 group = gl_WorkGroupID + group_offset;
+uint pixels = n * oh * ow;
+uint channels_in = c / groups, channels_out = oc / groups; /* of one part of the channels */
+uint terms = channels_in * kh * kw;
+uint x_image = c * h * w_in;
+uint x_channel = nhwc != 0u ? 1u : h * w_in;
+uint x_row = nhwc != 0u ? w_in * c : w_in;
+uint x_column = nhwc != 0u ? c : 1u;
+"""
+
+
+def channel_origin(tile: Tile) -> str:
+    """`part` is the convolution's group, `channel` this thread's first channel in it."""
+    local = f" + gl_LocalInvocationID.y * {tile.tm}u" if tile.rows > 1 else ""
+    return f"""\
+uint tiles = (channels_out + {tile.bm - 1}u) / {tile.bm}u;
+uint part = group.y / tiles;
+uint channel = group.y % tiles * {tile.bm}u{local};
+"""
+
+
+def pixel_origin(tile: Tile) -> str:
+    """rowT, columnT: where the filter starts for this thread's pixel T, and the element fromT
+    there."""
+    lines = [f"uint pixel = group.x * {tile.bn}u + gl_LocalInvocationID.x;"]
+    for t in range(tile.tn):
+        lines.append(f"uvec3 at{t} = sp_pixel(min(pixel + {t * tile.columns}u, pixels - 1u));")
+        lines.append(f"uint row{t} = at{t}.y * sh - ph, column{t} = at{t}.x * sw - pw;")
+        lines.append(
+            f"uint from{t} = at{t}.z * x_image + part * channels_in * x_channel"
+            f" + row{t} * x_row + column{t} * x_column;"
+        )
+    return "\n".join([*lines, ""])
+
+
+def store(tile: Tile, registers: Registers) -> str:
+    """Bias, the stores, then the activation over what this thread stored (unrolled it would be most
+    of the shader)."""
+    width, apart = registers.width, tile.columns * registers.width
+    lines = [f"uint first = group.x * {tile.bn}u + gl_LocalInvocationID.x * {width}u;"]
+    lines.append("uint out_channel = part * channels_out + channel;")
+    columns = [
+        (j * width + lane, f"first + {j * apart + lane}u")
+        for j in range(registers.vectors)
+        for lane in range(width)
+    ]
+    lines.append("if ((has_mask & 8u) != 0u) {")
+    for r in range(tile.tm):
+        lines.append(f"    float bias{r} = bias[min(out_channel + {r}u, oc - 1u)];")
+        lines += [f"    {registers.lane(r, at)} += bias{r};" for at, _ in columns]
+    lines.append("}")
+    lines.append("uint out_step = nhwc != 0u ? 1u : oh * ow;")
+    for at, pixel in columns:
+        lines.append(f"if ({pixel} < pixels) {{")
+        lines.append(f"    uint to = sp_out({pixel}, out_channel);")
+        for r in range(tile.tm):
+            lines.append(
+                f"    if (channel + {r}u < channels_out) y[to + {r}u * out_step] = "
+                f"{registers.lane(r, at)};"
+            )
+        lines.append("}")
+    lines.append(f"""\
+if (act != 0u) {{
+    uint last = min(channel + {tile.tm}u, channels_out);
+    for (uint v = 0u; v < {registers.vectors}u; v++) {{
+        uint p = first + v * {apart}u;
+        for (uint end = min(p + {width}u, pixels); p < end; p++) {{
+            uint to = sp_out(p, out_channel);
+            for (uint q = channel; q < last; q++) {{
+                y[to] = sp_act(y[to], act);
+                to += out_step;
+            }}
+        }}
+    }}
+}}
+""")
+    return "\n".join(lines)

@@ -1,0 +1,184 @@
+"""gemm_f32 and gemm_f64: c = act(a @ b + bias) for any strides of a and b.
+
+    naive    a thread an output, scalar loads: the oracle's shader
+    blocked  a tile of outputs a thread, operands straight from memory
+    shared   a tile of outputs a thread, operands staged in shared memory (gemm_shared.py)
+
+plan.levels[0] = (bm, bn, bk) is the tile of a group, levels[1] = (tm, tn, 1) that of a thread,
+plan.vector = 4 asks for 16-byte loads. Those are taken where rows are contiguous and 16-byte
+aligned, which the shader sees from the strides (all threads alike); other strides take the loop
+with scalar loads of the same shader.
+"""
+
+from __future__ import annotations
+
+from sparkle_drv.types import DeviceInfo, TilePlan
+
+from . import defaults, gemm_shared
+from .kit import Kit, Shader, is_es
+from .registers import LANES, Registers, activation, indented
+from .tile import Tile, checked
+
+NAMES = ("gemm_f32", "gemm_f64")
+ALGOS = ("naive", "blocked", "shared")
+
+
+def generate(name: str, plan: TilePlan, info: DeviceInfo) -> Shader:
+    dtype = name.removeprefix("gemm_")
+    itemsize = 4 if dtype == "f32" else 8
+    tile = checked(defaults.gemm(plan, info, itemsize), info, ALGOS, itemsize)
+    number = "float" if dtype == "f32" else "double"
+    # 16 bytes at a time: four f32 or two f64.
+    width = 1 if tile.vector == 1 or is_es(info) else 16 // itemsize
+    if width > 1 and (tile.tm % width or tile.tn % width) and tile.algo != "naive":
+        width = 1
+    kit = Kit(name, info, tile.group_size)
+    groups = (f"n/{tile.bn}", f"m/{tile.bm}")
+    uses, function = activation(dtype)
+    kit.uses += uses
+    if tile.algo == "naive":
+        return kit.finish(_NAIVE.format(number=number), groups, function)
+    registers = Registers(number, width, tile.tm, tile.tn)
+    if width > 1:
+        kit.views += [(operand, registers.vector) for operand in ("a", "b", "c")]
+    body = origin(tile, registers)
+    if tile.algo == "shared":
+        body += gemm_shared.loop(kit, tile, registers)
+    else:
+        body += _blocked(tile, registers)
+    return kit.finish(body + store(tile, registers), groups, function)
+
+
+_NAIVE = """\
+uvec3 group = gl_WorkGroupID + group_offset;
+uint i = group.y * gl_WorkGroupSize.y + gl_LocalInvocationID.y;
+uint j = group.x * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
+if (i < m && j < n) {{
+    {number} sum = {number}(0);
+    for (uint p = 0u; p < k; p++)
+        sum += a[i * rsa + p * csa] * b[p * rsb + j * csb];
+    if ((has_mask & 8u) != 0u)
+        sum += bias[j];
+    c[i * rsc + j] = sp_act(sum, act);
+}}
+"""
+
+
+def origin(tile: Tile, registers: Registers) -> str:
+    """Where this thread's outputs are: rows row .. row + tm - 1, and of columns `width` at a time,
+    those of the threads side by side in between, so that neighbours load neighbours."""
+    width = registers.width
+    # Without a second row of threads the row depends on the group alone, which compilers can use.
+    local = f" + gl_LocalInvocationID.y * {tile.tm}u" if tile.rows > 1 else ""
+    lines = [
+        "uvec3 group = gl_WorkGroupID + group_offset;",
+        f"uint row = group.y * {tile.bm}u{local};",
+        f"uint column = group.x * {tile.bn}u + gl_LocalInvocationID.x * {width}u;",
+    ]
+    if width > 1:
+        # `wide`: rows of b are whole vectors; `fast`: those of a too.
+        lines.append(f"bool wide = csb == 1u && ((rsb | n) & {width - 1}u) == 0u;")
+        lines.append(f"bool fast = wide && csa == 1u && (rsa & {width - 1}u) == 0u;")
+    return "\n".join([*lines, registers.zeros(), ""])
+
+
+def _blocked(tile: Tile, registers: Registers) -> str:
+    width, apart = registers.width, tile.columns * registers.width
+    # Rows and columns beyond the edge read the last one: what comes of it is never stored.
+    rows = "\n".join(f"uint a{r}_at = min(row + {r}u, m - 1u) * rsa;" for r in range(tile.tm))
+    lines = ["uint p = 0u;", rows]
+    if width > 1:
+        lines += ["if (fast) {", indented(_fast_loop(tile, registers)), "}"]
+    for j in range(registers.vectors):
+        for lane in range(width):
+            at = f"min(column + {j * apart + lane}u, n - 1u)"
+            lines.append(f"uint b{j}{LANES[lane]}_at = {at} * csb;")
+    lines.append("for (; p < k; p++) {")
+    for j in range(registers.vectors):
+        values = ", ".join(f"b[b{j}{LANES[lane]}_at + p * rsb]" for lane in range(width))
+        lines.append(f"    {registers.vector} b{j} = {registers.vector}({values});")
+    lines += [
+        f"    {registers.number} a{r} = a[a{r}_at + p * csa];" for r in range(tile.tm)
+    ]
+    step = registers.step(
+        [f"a{r}" for r in range(tile.tm)], [f"b{j}" for j in range(registers.vectors)]
+    )
+    return "\n".join([*lines, indented(step), "}", ""])
+
+
+def _fast_loop(tile: Tile, registers: Registers) -> str:
+    """Vectors along k from a, along n from b; `p` ends where fewer than a step is left."""
+    width, apart = registers.width, tile.columns * registers.width
+    step = max(width, tile.bk // width * width)
+    lines = [
+        f"uint b{j}_at = min(column + {j * apart}u, n - {width}u) / {width}u;"
+        for j in range(registers.vectors)
+    ]
+    lines.append(f"uint next = rsb / {width}u;")
+    lines.append(f"for (; p + {step}u <= k; p += {step}u) {{")
+    for block in range(step // width):
+        lines.append("    {")
+        for r in range(tile.tm):
+            at = f"(a{r}_at + p) / {width}u + {block}u"
+            lines.append(f"        {registers.vector} v{r} = a_v[{at}];")
+        for lane in range(width):
+            term = f"(p + {block * width + lane}u) * next"
+            lines.append("        {")
+            for j in range(registers.vectors):
+                lines.append(f"            {registers.vector} b{j} = b_v[b{j}_at + {term}];")
+            products = registers.step(
+                [f"v{r}.{LANES[lane]}" for r in range(tile.tm)],
+                [f"b{j}" for j in range(registers.vectors)],
+            )
+            lines += [indented(products, 12), "        }"]
+        lines.append("    }")
+    return "\n".join([*lines, "}"])
+
+
+def store(tile: Tile, registers: Registers) -> str:
+    """Bias, the stores, and the activation as a second pass over what this thread stored: unrolled
+    it would be most of the shader."""
+    width, apart = registers.width, tile.columns * registers.width
+    lines = ["if ((has_mask & 8u) != 0u) {"]
+    for j in range(registers.vectors):
+        for lane in range(width):
+            value = f"bias[min(column + {j * apart + lane}u, n - 1u)]"
+            lines.append(f"    {registers.number} bias{j}_{lane} = {value};")
+            for r in range(tile.tm):
+                lines.append(f"    {registers.lane(r, j * width + lane)} += bias{j}_{lane};")
+    lines.append("}")
+    scalar = []
+    for r in range(tile.tm):
+        scalar.append(f"if (row + {r}u < m) {{")
+        for j in range(registers.vectors):
+            for lane in range(width):
+                at = f"column + {j * apart + lane}u"
+                scalar.append(
+                    f"    if ({at} < n) c[(row + {r}u) * rsc + {at}] = "
+                    f"{registers.lane(r, j * width + lane)};"
+                )
+        scalar.append("}")
+    if width > 1:
+        lines.append(f"if (((rsc | n) & {width - 1}u) == 0u) {{")
+        for r in range(tile.tm):
+            lines.append(f"    if (row + {r}u < m) {{")
+            for j in range(registers.vectors):
+                at = f"column + {j * apart}u"
+                index = f"((row + {r}u) * rsc + {at}) / {width}u"
+                lines.append(f"        if ({at} < n) c_v[{index}] = s{r}_{j};")
+            lines.append("    }")
+        lines += ["} else {", indented("\n".join(scalar)), "}"]
+    else:
+        lines += scalar
+    lines.append(f"""\
+if (act != 0u) {{
+    for (uint i = row; i < min(row + {tile.tm}u, m); i++) {{
+        for (uint v = 0u; v < {registers.vectors}u; v++) {{
+            uint j = column + v * {apart}u;
+            for (uint end = min(j + {width}u, n); j < end; j++)
+                c[i * rsc + j] = sp_act(c[i * rsc + j], act);
+        }}
+    }}
+}}
+""")
+    return "\n".join(lines)

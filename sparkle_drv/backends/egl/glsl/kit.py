@@ -1,0 +1,117 @@
+"""The text kit: one compute shader being written, from the manifest's signature to the source.
+
+Knows the argument convention (k-th pointer = std430 binding k, j-th scalar = uniform location j)
+and the two uniforms of our own; knows no kernel. Called by every module of this package, each of
+which writes one family of kernels.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+from sparkle_drv import assets
+from sparkle_drv.types import DeviceInfo
+
+from . import vmath
+
+HAS_MASK_LOCATION = 62  #: `uniform uint has_mask`: bit k is set when the k-th pointer is not null
+GROUP_OFFSET_LOCATION = 63  #: `uniform uvec3 group_offset`: added to gl_WorkGroupID
+
+# 64-bit integers are two words, low first: GLSL has no others in its core.
+ELEMENTS = {
+    "f32": "float", "f64": "double", "i32": "int", "u32": "uint", "i64": "uvec2", "u64": "uvec2",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Shader:
+    """Source text and its grid: `groups` are up to three sizes in terms of the kernel's integer
+    arguments (core/extent.py, where / rounds up), `group_size` is the text's local size."""
+
+    source: str
+    groups: tuple[str, ...]
+    group_size: tuple[int, int, int]
+
+
+@lru_cache(maxsize=1)
+def kernels() -> Any:
+    return assets.manifest()["kernels"]
+
+
+def is_es(info: DeviceInfo) -> bool:
+    """OpenGL ES 3.1: no doubles, no `precise`, as few as four storage blocks."""
+    return "es31" in info.features
+
+
+@dataclass
+class Kit:
+    """A shader for the manifest kernel `name`. `types` replaces the element type of a pointer (as
+    "uint" for copies that must keep every bit), `views` adds a second array on a pointer's binding:
+    ("a", "vec4") is `vec4 a_v[]` over the memory of `float a[]`."""
+
+    name: str
+    info: DeviceInfo
+    group_size: tuple[int, int, int]
+    types: dict[str, str] = field(default_factory=dict)
+    views: list[tuple[str, str]] = field(default_factory=list)
+    uses: list[str] = field(default_factory=list)  # of vmath.py
+    shared: list[str] = field(default_factory=list)  # declarations
+
+    def finish(self, body: str, groups: tuple[str, ...], functions: str = "") -> Shader:
+        """`functions` may use the arguments; `body` is what stands in main()."""
+        x, y, z = self.group_size
+        size = f"layout(local_size_x = {x}, local_size_y = {y}, local_size_z = {z}) in;"
+        shared = [f"shared {declaration};" for declaration in self.shared]
+        numbers = vmath.text(self.uses, doubles=not is_es(self.info))
+        parts = [self._version(), size, *self._arguments(), *shared, numbers, functions]
+        parts.append("void main()\n{\n" + _indented(body) + "}\n")
+        return Shader("\n".join(part for part in parts if part), groups, self.group_size)
+
+    def _version(self) -> str:
+        if is_es(self.info):
+            return "#version 310 es\nprecision highp float;\nprecision highp int;\n#define precise"
+        return "#version 430 core"
+
+    def _arguments(self) -> list[str]:
+        lines, scalars = [], 0
+        bindings: dict[str, int] = {}
+        for arg in kernels()[self.name]["args"]:
+            name, kind = arg["name"], arg["type"]
+            if kind.endswith("*"):
+                bindings[name] = at = len(bindings)
+                element = self.types.get(name, ELEMENTS[kind[:-1]])
+                lines.append(_block(at, f"Block{at}", arg["access"], f"{element} {name}[]"))
+            else:
+                lines.append(f"layout(location = {scalars}) uniform {ELEMENTS[kind]} {name};")
+                scalars += 1
+        access = {arg["name"]: arg.get("access", "") for arg in kernels()[self.name]["args"]}
+        for name, element in self.views:
+            at = bindings[name]
+            array = f"{element} {name}_v[]"
+            lines.append(_block(at, f"Block{at}v", access[name], array))
+        lines.append(f"layout(location = {HAS_MASK_LOCATION}) uniform uint has_mask;")
+        lines.append(f"layout(location = {GROUP_OFFSET_LOCATION}) uniform uvec3 group_offset;")
+        return lines
+
+
+def _block(binding: int, block: str, access: str, array: str) -> str:
+    # An output is not `writeonly`: kernels with an activation read back what they wrote.
+    memory = "readonly " if access == "r" else ""
+    return f"layout(std430, binding = {binding}) {memory}buffer {block} {{ {array}; }};"
+
+
+def _indented(text: str) -> str:
+    return "".join(f"    {line}\n" if line else "\n" for line in text.strip("\n").split("\n"))
+
+
+def linear(size: int) -> str:
+    """The number of this thread in a one-dimensional grid, as `uint i`; beyond 2**32, and in the
+    other dimensions of a grid that should have none, a number that no array reaches."""
+    return (
+        "uvec3 group = gl_WorkGroupID + group_offset;\n"
+        f"uint i = group.x * {size}u + gl_LocalInvocationID.x;\n"
+        f"if (group.x > {(2**32 - 1) // size}u || (group.y | group.z) != 0u)\n"
+        "    i = 0xffffffffu;"
+    )

@@ -1,0 +1,136 @@
+"""map_f32 and map_i32: y[i] = a postfix program (native/include/sp_map.h) over x0[i] .. x7[i].
+
+As the kernel's arguments have it, the program is data, and the shader interprets it: the top of the
+stack in a register, the rest in an array. A plan with algo = "program:" and the program's words in
+hexadecimal, joined by commas, gives a shader with that program written out instead: many times
+faster, and right for launches with that very program only.
+
+The host checks programs; here a wrong one gives wrong numbers, no access outside the arrays.
+"""
+
+from __future__ import annotations
+
+from sparkle_drv._native import lib
+from sparkle_drv.types import DeviceInfo, TilePlan
+
+from .kit import ELEMENTS, Kit, Shader, linear
+from .tile import group_threads
+
+NAMES = ("map_f32", "map_i32")
+_PROGRAM = "program:"
+
+# What each step does to a (left or only operand) and b (right operand).
+_BINARY = {
+    "ADD": "a + b", "SUB": "a - b", "MUL": "a * b", "DIV": "a / b", "MIN": "sp_min(a, b)",
+    "MAX": "sp_max(a, b)", "POW": "sp_pow(a, b)",
+}  # fmt: skip
+_UNARY = {
+    "NEG": "-b", "ABS": "abs(b)", "RELU": "sp_relu(b)", "EXP": "sp_exp(b)", "LOG": "sp_log(b)",
+    "SQRT": "sqrt(b)", "TANH": "sp_tanh(b)", "SIGMOID": "sp_sigmoid(b)", "SIN": "sp_sin(b)",
+    "COS": "sp_cos(b)", "FLOOR": "floor(b)", "SQUARE": "b * b",
+}  # fmt: skip
+_I32 = {
+    "ADD": "a + b", "SUB": "a - b", "MUL": "a * b", "MIN": "min(a, b)", "MAX": "max(a, b)",
+    "NEG": "-b", "ABS": "abs(b)", "RELU": "max(b, 0)", "SQUARE": "b * b",
+}  # fmt: skip
+
+
+def generate(name: str, plan: TilePlan, info: DeviceInfo) -> Shader:
+    dtype = name.removeprefix("map_")
+    size = group_threads(plan, info, default=256)
+    kit = Kit(name, info, (size, 1, 1))
+    if plan.algo.startswith(_PROGRAM):
+        body = _written_out(kit, dtype, plan.algo.removeprefix(_PROGRAM))
+    elif plan.algo in ("auto", "naive"):
+        body = _interpreter(kit, dtype)
+    else:
+        raise ValueError(f"plan: algo {plan.algo!r} is not there for map on egl; known: auto")
+    return kit.finish(f"{linear(size)}\nif (i >= n)\n    return;\n{body}", (f"n/{size}",))
+
+
+def _steps(dtype: str) -> dict[int, tuple[str, bool]]:
+    """Number of an operation -> (its value, does it take two)."""
+    known = _I32 if dtype == "i32" else {**_BINARY, **_UNARY}
+    return {getattr(lib, f"SP_MAP_{op}"): (text, op in _BINARY) for op, text in known.items()}
+
+
+def _use(kit: Kit, text: str) -> None:
+    if text.startswith("sp_"):
+        kit.uses.append(text[3 : text.index("(")])
+
+
+def _interpreter(kit: Kit, dtype: str) -> str:
+    number = ELEMENTS[dtype]
+    cases = []
+    for op, (text, binary) in _steps(dtype).items():
+        _use(kit, text)
+        cases.append(f"case {op}u: {'depth--; ' if binary else ''}top = {text}; break;")
+    inputs = "\n".join(f"    case {at}u: top = x{at}[i]; break;" for at in range(lib.SP_MAP_INPUTS))
+    lines = f"""\
+{number} stack[{lib.SP_MAP_STACK}];
+{number} top = {number}(0);
+uint depth = 0u; /* values below the top, and one that was there before the first */
+for (uint s = 0u; s < nops; s++) {{
+    uint op = program[s] & 0xffu, slot = program[s] >> 8;
+    if (op == {lib.SP_MAP_INPUT}u || op == {lib.SP_MAP_CONST}u) {{
+        stack[min(depth, {lib.SP_MAP_STACK - 1}u)] = top;
+        depth++;
+    }}
+    {number} a = stack[clamp(depth, 1u, {lib.SP_MAP_STACK}u) - 1u], b = top;
+    switch (op) {{
+    case {lib.SP_MAP_INPUT}u:
+        switch (slot) {{
+{{inputs}}
+        }}
+        break;
+    case {lib.SP_MAP_CONST}u: top = consts[slot]; break;
+{{cases}}
+    }}
+}}
+y[i] = top;"""
+    spaced = "\n".join("    " + line for line in cases)
+    deeper = "\n".join("    " + line for line in inputs.split("\n"))
+    return lines.replace("{inputs}", deeper).replace("{cases}", spaced)
+
+
+def _written_out(kit: Kit, dtype: str, words: str) -> str:
+    number = ELEMENTS[dtype]
+    steps = _steps(dtype)
+    lines: list[str] = []
+    stack: list[str] = []
+    wrong = ValueError(f"plan: {words!r} is no program for map_{dtype} (sp_map.h)")
+    try:
+        program = [int(word, 16) for word in words.split(",")]
+    except ValueError:
+        raise wrong from None
+    for at, word in enumerate(program):
+        op, slot = word & 0xFF, word >> 8
+        if op == lib.SP_MAP_INPUT and slot < lib.SP_MAP_INPUTS:
+            value = f"x{slot}[i]"
+        elif op == lib.SP_MAP_CONST:
+            value = f"consts[{slot}u]"
+        else:
+            text, binary = steps.get(op, ("", False))
+            if not text or len(stack) < 1 + binary:
+                raise wrong
+            _use(kit, text)
+            # A template over a and b: as a call, so that operands stay whole.
+            b = stack.pop()
+            a = stack.pop() if binary else b
+            value = _filled(text, a, b)
+        lines.append(f"{number} v{at} = {value};")
+        stack.append(f"v{at}")
+    if len(stack) != 1:
+        raise wrong
+    return "\n".join([*lines, f"y[i] = {stack[0]};"])
+
+
+def _filled(text: str, a: str, b: str) -> str:
+    """`text` with the names a and b replaced; function names have neither alone."""
+    out = []
+    for at, letter in enumerate(text):
+        alone = not (text[at - 1 : at].isalnum() or text[at - 1 : at] == "_") and not (
+            text[at + 1 : at + 2].isalnum() or text[at + 1 : at + 2] == "_"
+        )
+        out.append({"a": a, "b": b}.get(letter, letter) if alone else letter)
+    return "".join(out)

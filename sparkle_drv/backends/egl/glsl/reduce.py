@@ -1,0 +1,140 @@
+"""reduce_{sum,max,min}: y[o, i] over r of x[o, r, i], one dispatch, no atomics.
+
+A group has 256 threads: `cols` neighbouring columns i, times `rows` threads that share one column's
+elements, times `outs` outputs o where that leaves threads over. `rows` gives each thread 16
+elements or more; rows meet in shared memory, halving. The same arithmetic, in the language of
+core/extent.py, gives the number of groups: change both or none.
+
+i32 sums are i64: pairs of words, low first. A NaN wins in max and min.
+"""
+
+from __future__ import annotations
+
+from sparkle_drv.types import DeviceInfo, TilePlan
+
+from . import vmath
+from .kit import ELEMENTS, Kit, Shader, is_es
+
+NAMES = tuple(
+    f"reduce_{op}_{dtype}" for op in ("sum", "max", "min") for dtype in ("f32", "f64", "i32")
+)
+_THREADS = 256
+_EACH = 16
+
+# What an empty reduction gives: the neutral element.
+_START = {
+    ("sum", "f32"): "0.0",
+    ("sum", "f64"): "0.0lf",
+    ("sum", "i32"): "uvec2(0u)",
+    ("max", "f32"): "uintBitsToFloat(0xff800000u)",
+    ("min", "f32"): "uintBitsToFloat(0x7f800000u)",
+    ("max", "f64"): "packDouble2x32(uvec2(0u, 0xfff00000u))",
+    ("min", "f64"): "packDouble2x32(uvec2(0u, 0x7ff00000u))",
+    ("max", "i32"): "int(0x80000000u)",
+    ("min", "i32"): "0x7fffffff",
+}
+
+
+def generate(name: str, plan: TilePlan, info: DeviceInfo) -> Shader:
+    _, op, dtype = name.split("_")
+    kit = Kit(name, info, (_THREADS, 1, 1))
+    if info.max_group_size < _THREADS:
+        raise ValueError(f"{name}: {info.uri} takes groups of {info.max_group_size}, 256 wanted")
+    total = "uvec2" if (op, dtype) == ("sum", "i32") else ELEMENTS[dtype]
+    functions = _functions(op, dtype, total)
+    if op != "sum" and dtype != "i32":
+        kit.uses.append(vmath.use(op, dtype))
+    kit.shared.append(f"{total} partial[{_THREADS}]")
+    # Four sums a thread where a column is contiguous: fewer loads, and shorter chains to round.
+    vector = plan.vector != 1 and dtype != "f64" and not is_es(info)
+    if vector:
+        kit.views.append(("x", "vec4" if dtype == "f32" else "ivec4"))
+    start = _START[op, dtype]
+    fast = _FAST.replace("SHORT", kit.views[0][1]) if vector else ""
+    body = _BODY.format(total=total, start=start, fast=fast)
+    return kit.finish(body, (f"inner/{_THREADS}", _groups()), functions)
+
+
+def _functions(op: str, dtype: str, total: str) -> str:
+    if total == "uvec2":
+        return """\
+uvec2 sp_wide(int v) { return uvec2(uint(v), v < 0 ? 0xffffffffu : 0u); }
+uvec2 sp_both(uvec2 a, uvec2 b)
+{
+    uint low = a.x + b.x;
+    return uvec2(low, a.y + b.y + (low < a.x ? 1u : 0u));
+}
+"""
+    both = "a + b" if op == "sum" else f"{op}(a, b)" if dtype == "i32" else f"sp_{op}(a, b)"
+    return f"""\
+{total} sp_wide({total} v) {{ return v; }}
+{total} sp_both({total} a, {total} b) {{ return {both}; }}
+"""
+
+
+_FAST = """\
+    if (inner == 1u && (n & 3u) == 0u) {
+        for (; r < n / 4u; r += rows) {
+            SHORT v = x_v[o * (n / 4u) + r];
+            acc = sp_both(acc, sp_wide(v.x));
+            acc1 = sp_both(acc1, sp_wide(v.y));
+            acc2 = sp_both(acc2, sp_wide(v.z));
+            acc3 = sp_both(acc3, sp_wide(v.w));
+        }
+        r = n;
+    }
+"""
+
+_BODY = """\
+uvec3 group = gl_WorkGroupID + group_offset;
+uint lid = gl_LocalInvocationIndex;
+uint cols = 1u + min(inner - 1u, 255u);
+uint per = 256u / cols;
+uint rows = min((n + 16u) / 16u, per);
+uint outs = per / rows;
+uint col = lid % cols, row = lid / cols % rows, out_at = lid / (cols * rows);
+uint o = group.y * outs + out_at, i = group.x * 256u + col;
+bool live = out_at < outs && o < outer && i < inner;
+{total} acc = {start}, acc1 = {start}, acc2 = {start}, acc3 = {start};
+if (live) {{
+    uint r = row;
+{fast}\
+    for (; r + 3u * rows < n; r += 4u * rows) {{
+        uint from = (o * n + r) * inner + i, next = rows * inner;
+        acc = sp_both(acc, sp_wide(x[from]));
+        acc1 = sp_both(acc1, sp_wide(x[from + next]));
+        acc2 = sp_both(acc2, sp_wide(x[from + 2u * next]));
+        acc3 = sp_both(acc3, sp_wide(x[from + 3u * next]));
+    }}
+    for (; r < n; r += rows)
+        acc = sp_both(acc, sp_wide(x[(o * n + r) * inner + i]));
+}}
+partial[lid] = sp_both(sp_both(acc, acc1), sp_both(acc2, acc3));
+barrier();
+for (uint left = rows; left > 1u;) {{
+    uint upper = (left + 1u) / 2u; /* row + upper joins row; an odd one in the middle waits */
+    if (row + upper < left && out_at < outs)
+        partial[lid] = sp_both(partial[lid], partial[lid + upper * cols]);
+    barrier();
+    left = upper;
+}}
+if (live && row == 0u)
+    y[o * inner + i] = partial[lid];
+"""
+
+
+def _least(a: str, b: str) -> str:
+    """min(a, b): subtraction stops at zero there."""
+    return f"({a}-({a}-{b}))"
+
+
+def _floor(a: str, b: str) -> str:
+    """a / b rounded down, for a >= b; there it rounds up."""
+    return f"(({a}+1-{b})/{b})"
+
+
+def _groups() -> str:
+    cols = f"(1+{_least('(inner-1)', '255')})"
+    per = _floor(str(_THREADS), cols)
+    rows = _least(f"((n+1)/{_EACH})", per)
+    return f"outer/{_floor(per, rows)}"

@@ -1,0 +1,80 @@
+"""The tile of sums that one thread keeps in registers: rows of vectors, all named, nothing indexed.
+
+Accumulators of row r, vector j are `s{r}_{j}`; the operands of a step are scalars `a{r}` and
+vectors `b{j}`. Called by gemm and conv2d.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+LANES = "xyzw"
+
+
+@dataclass(frozen=True)
+class Registers:
+    """tm rows of tn / width vectors; `number` is the element type, "float" or "double"."""
+
+    number: str
+    width: int
+    tm: int
+    tn: int
+
+    @property
+    def vector(self) -> str:
+        return vector_type(self.number, self.width)
+
+    @property
+    def vectors(self) -> int:
+        return self.tn // self.width
+
+    def zeros(self) -> str:
+        return "\n".join(
+            f"{self.vector} " + ", ".join(f"s{r}_{j} = {self.zero}" for j in range(self.vectors)) + ";"
+            for r in range(self.tm)
+        )
+
+    @property
+    def zero(self) -> str:
+        return f"{self.vector}(0)"
+
+    def step(self, a: list[str], b: list[str]) -> str:
+        """One product with each: `a` holds tm scalars, `b` tn / width vectors."""
+        return "\n".join(
+            " ".join(f"s{r}_{j} += {a[r]} * {b[j]};" for j in range(self.vectors))
+            for r in range(self.tm)
+        )
+
+    def lane(self, r: int, column: int) -> str:
+        """The sum at row r, column `column` of this thread's columns."""
+        j, lane = divmod(column, self.width)
+        return f"s{r}_{j}" if self.width == 1 else f"s{r}_{j}.{LANES[lane]}"
+
+
+def vector_type(number: str, width: int) -> str:
+    if width == 1:
+        return number
+    return f"vec{width}" if number == "float" else f"dvec{width}"
+
+
+def indented(text: str, by: int = 4) -> str:
+    return "\n".join(" " * by + line if line else "" for line in text.split("\n"))
+
+
+def activation(dtype: str) -> tuple[list[str], str]:
+    """(what of vmath.py it uses, sp_act): numbers are those of enum sp_activation."""
+    number = "double" if dtype == "f64" else "float"
+    prefix = "f64:" if dtype == "f64" else ""
+    text = f"""\
+{number} sp_act({number} x, uint act)
+{{
+    if (act == 1u)
+        return sp_relu(x);
+    if (act == 2u)
+        return sp_tanh(x);
+    if (act == 3u)
+        return sp_sigmoid(x);
+    return x;
+}}
+"""
+    return [f"{prefix}{name}" for name in ("relu", "tanh", "sigmoid")], text

@@ -1,0 +1,317 @@
+"""exp, tanh, log and friends in GLSL, for one f32 or f64 element: drivers' own may be off by
+thousands of ulp (GLSL only asks for 3 + 2|x|) and may assume that there is no NaN.
+
+So NaN is told by its bits, comparisons that must let NaN through are integer comparisons, and what
+depends on the order of roundings is `precise`. Denormals may be flushed: that is the driver's
+choice. `text(names)` gives the functions asked for and those they need; the f64 ones are overloads
+of the same names. Called by kit.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+_LN2_HI, _LN2_LO = "0.693359375", "-2.12194440e-4"
+
+# name -> (what it needs, text). Taylor and atanh series below are cut where the next term is under
+# a quarter ulp on the reduced range.
+_F32: dict[str, tuple[tuple[str, ...], str]] = {
+    "nan": (
+        (),
+        """\
+bool sp_nan(float x) { return (floatBitsToUint(x) & 0x7fffffffu) > 0x7f800000u; }""",
+    ),
+    "relu": (
+        (),
+        """\
+/* -0 .. -inf in bits: NaN is not among them and stays NaN. */
+float sp_relu(float x) { return floatBitsToUint(x) - 0x80000000u <= 0x7f800000u ? 0.0 : x; }""",
+    ),
+    "min": (
+        ("nan",),
+        """\
+float sp_min(float a, float b) { return sp_nan(a) ? a : sp_nan(b) ? b : a < b ? a : b; }""",
+    ),
+    "max": (
+        ("nan",),
+        """\
+float sp_max(float a, float b) { return sp_nan(a) ? a : sp_nan(b) ? b : a > b ? a : b; }""",
+    ),
+    "exp_parts": (
+        (),
+        """\
+/* e**r * 2**n for |r| <= ln2/2; in two steps, so that neither overflows early. */
+float sp_exp_parts(float r, int n)
+{
+    precise float p = 1.9875691500e-4;
+    p = p * r + 1.3981999507e-3;
+    p = p * r + 8.3334519073e-3;
+    p = p * r + 4.1665795894e-2;
+    p = p * r + 1.6666665459e-1;
+    p = p * r + 5.0000001201e-1;
+    p = p * (r * r) + r + 1.0;
+    int first = n >> 1;
+    p = p * uintBitsToFloat(uint(first + 127) << 23);
+    p = p * uintBitsToFloat(uint(n - first + 127) << 23);
+    return p;
+}""",
+    ),
+    "exp": (
+        ("nan", "exp_parts"),
+        f"""\
+float sp_exp(float x)
+{{
+    precise float c = clamp(x, -104.0, 89.0);
+    precise float n = floor(c * 1.44269504 + 0.5);
+    precise float r = c - n * {_LN2_HI};
+    r = r - n * {_LN2_LO};
+    float y = sp_exp_parts(r, int(n));
+    return sp_nan(x) ? x : y;
+}}""",
+    ),
+    "tanh": (
+        ("exp",),
+        """\
+float sp_tanh(float x)
+{
+    float a = abs(x);
+    precise float z = x * x;
+    precise float p = -5.70498872745e-3;
+    p = p * z + 2.06390887954e-2;
+    p = p * z - 5.37397155531e-2;
+    p = p * z + 1.33314422036e-1;
+    p = p * z - 3.33332819422e-1;
+    p = p * z * x + x;
+    precise float far = 1.0 - 2.0 / (sp_exp(a + a) + 1.0);
+    return a < 0.625 ? p : sp_nan(x) ? x : x < 0.0 ? -far : far;
+}""",
+    ),
+    "sigmoid": (
+        ("exp",),
+        "float sp_sigmoid(float x) { return 1.0 / (1.0 + sp_exp(-x)); }",
+    ),
+    "log": (
+        ("nan",),
+        """\
+/* x = m * 2**e with m in [sqrt(1/2), sqrt(2)); log(m) = 2 atanh((m - 1) / (m + 1)). */
+float sp_log(float x)
+{
+    uint u = floatBitsToUint(x);
+    if (sp_nan(x))
+        return x;
+    if ((u & 0x7fffffffu) == 0u)
+        return uintBitsToFloat(0xff800000u);
+    if (u > 0x80000000u)
+        return uintBitsToFloat(0x7fc00000u);
+    if (u == 0x7f800000u)
+        return x;
+    int e = 0;
+    if (u < 0x00800000u) { /* a denormal is its bits times 2**-149 */
+        u = floatBitsToUint(float(u));
+        e = -149;
+    }
+    uint t = u - 0x3f3504f3u;
+    e += int(t) >> 23;
+    float m = uintBitsToFloat((t & 0x007fffffu) + 0x3f3504f3u);
+    precise float f = m - 1.0;
+    precise float s = f / (2.0 + f);
+    precise float z = s * s;
+    precise float p = z * (0.666666667 + z * (0.4 + z * (0.285714286 + z * 0.222222222)));
+    precise float square = 0.5 * f * f;
+    precise float n = float(e);
+    precise float low = s * (square + p) + n * 9.0580006145e-6;
+    return n * 0.693138123 - ((square - low) - f);
+}""",
+    ),
+    "turn": (
+        ("nan",),
+        """\
+/* sin(x + quarters * pi/2). Good to a few ulp for |x| < 1e9 with doubles, 1e4 without. */
+float sp_turn(float x, uint quarters)
+{
+    if ((floatBitsToUint(x) & 0x7f800000u) == 0x7f800000u)
+        return uintBitsToFloat(0x7fc00000u);
+#ifdef SP_DOUBLES
+    double n = floor(double(x) * 0.63661977236758134308lf + 0.5lf);
+    float r = float(double(x) - n * 1.57079632679489661923lf);
+    uint q = uint(n - 4.0lf * floor(n * 0.25lf)) + quarters;
+#else
+    precise float n = floor(x * 0.636619772 + 0.5);
+    precise float r = x - n * 1.5703125;
+    r = r - n * 4.837512969970703e-4;
+    r = r - n * 7.54978995489188e-8;
+    uint q = uint(n - 4.0 * floor(n * 0.25)) + quarters;
+#endif
+    float z = r * r;
+    float s = r + r * z * (-1.66666667e-1 + z * (8.33333333e-3 + z * (-1.98412698e-4
+            + z * 2.75573192e-6)));
+    float c = 1.0 + z * (-0.5 + z * (4.16666667e-2 + z * (-1.38888889e-3 + z * (2.48015873e-5
+            - z * 2.75573192e-7))));
+    float y = (q & 1u) != 0u ? c : s;
+    return (q & 2u) != 0u ? -y : y;
+}""",
+    ),
+    "sin": (("turn",), "float sp_sin(float x) { return sp_turn(x, 0u); }"),
+    "cos": (("turn",), "float sp_cos(float x) { return sp_turn(x, 1u); }"),
+    "pow": (
+        ("nan", "exp_parts", "exp", "log"),
+        """\
+/* a**y for finite a > 0. The error of the logarithm counts |y log a| times: hence doubles. */
+float sp_pow_positive(float a, float y)
+{
+#ifdef SP_DOUBLES
+    uint u = floatBitsToUint(a);
+    int e = 0;
+    if (u < 0x00800000u) {
+        u = floatBitsToUint(float(u));
+        e = -149;
+    }
+    uint t = u - 0x3f3504f3u;
+    e += int(t) >> 23;
+    double m = double(uintBitsToFloat((t & 0x007fffffu) + 0x3f3504f3u));
+    double s = (m - 1.0lf) / (m + 1.0lf);
+    double z = s * s;
+    double p = 1.0lf / 17.0lf;
+    p = p * z + 1.0lf / 15.0lf;
+    p = p * z + 1.0lf / 13.0lf;
+    p = p * z + 1.0lf / 11.0lf;
+    p = p * z + 1.0lf / 9.0lf;
+    p = p * z + 1.0lf / 7.0lf;
+    p = p * z + 1.0lf / 5.0lf;
+    p = p * z + 1.0lf / 3.0lf;
+    p = 2.0lf * s * (p * z + 1.0lf) + double(e) * 0.69314718055994530942lf;
+    p = clamp(p * double(y), -104.0lf, 89.0lf);
+    double n = floor(p * 1.44269504088896340736lf + 0.5lf);
+    return sp_exp_parts(float(p - n * 0.69314718055994530942lf), int(n));
+#else
+    return sp_exp(y * sp_log(a));
+#endif
+}
+
+/* The special cases are those of C's pow. */
+float sp_pow(float x, float y)
+{
+    const float infinity = uintBitsToFloat(0x7f800000u);
+    float a = abs(x);
+    if (y == 0.0 || (x == 1.0 && !sp_nan(x)))
+        return 1.0;
+    if (sp_nan(x) || sp_nan(y))
+        return uintBitsToFloat(0x7fc00000u);
+    bool y_infinite = abs(y) == infinity;
+    bool whole = abs(y) >= 8388608.0 || floor(y) == y;
+    bool odd = whole && abs(y) < 16777216.0 && (int(y) & 1) != 0;
+    bool negative = (floatBitsToUint(x) >> 31) != 0u;
+    if (negative && a != 0.0 && a != infinity && !whole)
+        return uintBitsToFloat(0x7fc00000u);
+    float power;
+    if (a == 0.0 || a == infinity)
+        power = (a == 0.0) == (y > 0.0) ? 0.0 : infinity;
+    else if (y_infinite)
+        power = a == 1.0 ? 1.0 : (a > 1.0) == (y > 0.0) ? infinity : 0.0;
+    else
+        power = sp_pow_positive(a, y);
+    return negative && odd ? -power : power;
+}""",
+    ),
+}
+
+_F64: dict[str, str] = {
+    "nan": """\
+bool sp_nan(double x)
+{
+    uvec2 u = unpackDouble2x32(x);
+    uint high = u.y & 0x7fffffffu;
+    return high > 0x7ff00000u || (high == 0x7ff00000u && u.x != 0u);
+}""",
+    "relu": """\
+double sp_relu(double x)
+{
+    bool negative = (unpackDouble2x32(x).y >> 31) != 0u;
+    return negative && !sp_nan(x) ? 0.0lf : x;
+}""",
+    "min": """\
+double sp_min(double a, double b) { return sp_nan(a) ? a : sp_nan(b) ? b : a < b ? a : b; }""",
+    "max": """\
+double sp_max(double a, double b) { return sp_nan(a) ? a : sp_nan(b) ? b : a > b ? a : b; }""",
+    "exp": """\
+double sp_pow2(int n) { return packDouble2x32(uvec2(0u, uint(n + 1023) << 20)); }
+
+/* e**r - 1 for |r| <= ln2/2, by its series. */
+double sp_expm1_near(double r)
+{
+    double p = 1.0lf / 6227020800.0lf;
+    p = p * r + 1.0lf / 479001600.0lf;
+    p = p * r + 1.0lf / 39916800.0lf;
+    p = p * r + 1.0lf / 3628800.0lf;
+    p = p * r + 1.0lf / 362880.0lf;
+    p = p * r + 1.0lf / 40320.0lf;
+    p = p * r + 1.0lf / 5040.0lf;
+    p = p * r + 1.0lf / 720.0lf;
+    p = p * r + 1.0lf / 120.0lf;
+    p = p * r + 1.0lf / 24.0lf;
+    p = p * r + 1.0lf / 6.0lf;
+    p = p * r + 0.5lf;
+    return p * r * r + r;
+}
+
+double sp_exp(double x)
+{
+    double c = clamp(x, -746.0lf, 710.0lf);
+    precise double n = floor(c * 1.44269504088896340736lf + 0.5lf);
+    precise double r = c - n * 0.693145751953125lf;
+    r = r - n * 1.42860682030941723212e-6lf;
+    precise double p = 1.0lf + sp_expm1_near(r);
+    int whole = int(n);
+    int first = whole >> 1;
+    p = p * sp_pow2(first);
+    p = p * sp_pow2(whole - first);
+    return sp_nan(x) ? x : p;
+}""",
+    "tanh": """\
+double sp_tanh(double x)
+{
+    double a = abs(x);
+    double t = sp_expm1_near(2.0lf * a);
+    precise double far = 1.0lf - 2.0lf / (sp_exp(2.0lf * a) + 1.0lf);
+    double y = a < 0.17lf ? t / (t + 2.0lf) : far;
+    return sp_nan(x) ? x : x < 0.0lf ? -y : y;
+}""",
+    "sigmoid": "double sp_sigmoid(double x) { return 1.0lf / (1.0lf + sp_exp(-x)); }",
+}
+_F64_NEEDS: dict[str, tuple[str, ...]] = {
+    "relu": ("nan",), "min": ("nan",), "max": ("nan",), "exp": ("nan",), "tanh": ("exp",),
+    "sigmoid": ("exp",),
+}  # fmt: skip
+_F64_ONLY = "f64:"
+
+
+def text(names: Iterable[str], doubles: bool) -> str:
+    """The functions of `names` ("exp" for f32, "f64:exp" for f64) and what they need, each once.
+
+    `doubles`: the f32 functions may compute in f64 where that helps (OpenGL ES cannot).
+    """
+    found: dict[str, str] = {}
+
+    def visit(name: str) -> None:
+        if name in found:
+            return
+        if name.startswith(_F64_ONLY):
+            short = name.removeprefix(_F64_ONLY)
+            for need in _F64_NEEDS.get(short, ()):
+                visit(_F64_ONLY + need)
+            found[name] = _F64[short]
+        else:
+            needs, body = _F32[name]
+            for need in needs:
+                visit(need)
+            found[name] = body
+
+    for name in names:
+        visit(name)
+    define = ["#define SP_DOUBLES"] if doubles and found else []
+    return "\n".join([*define, *found.values()])
+
+
+def use(name: str, dtype: str) -> str:
+    """What Kit.uses wants for function `name` of a dtype."""
+    return _F64_ONLY + name if dtype == "f64" else name
