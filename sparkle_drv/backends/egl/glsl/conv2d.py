@@ -47,7 +47,7 @@ def generate(name: str, plan: TilePlan, info: DeviceInfo) -> Shader:
         if width > 1:
             kit.views.append(("w", "vec4"))
         body = FRAME + channel_origin(tile) + pixel_origin(tile) + registers.zeros() + "\n"
-        body += _direct(tile, width) + store(tile, registers)
+        body += _direct(tile, registers, width) + store(tile, registers)
     return kit.finish(body, groups, functions)
 
 
@@ -57,11 +57,13 @@ if (channel < channels_out && pixel < pixels) {
     uvec3 at = sp_pixel(pixel);
     uint weights = (part * channels_out + channel) * terms;
     float sum = 0.0;
+    uint done = 0u;
     for (uint ch = 0u; ch < channels_in; ch++) {
         for (uint i = 0u; i < kh; i++) {
             uint row = at.y * sh + i * dh - ph; /* above the image: wraps around, beyond h */
             for (uint j = 0u; j < kw; j++) {
                 uint column = at.x * sw + j * dw - pw;
+                done++;
                 if (row < h && column < w_in) {
                     uint from = at.z * x_image + (part * channels_in + ch) * x_channel
                         + row * x_row + column * x_column;
@@ -70,6 +72,8 @@ if (channel < channels_out && pixel < pixels) {
             }
         }
     }
+    if (done != terms) /* a driver that leaves long loops: see registers.py */
+        sum = uintBitsToFloat(0x7fc00000u);
     uint out_channel = part * channels_out + channel;
     if ((has_mask & 8u) != 0u)
         sum += bias[out_channel];
@@ -78,7 +82,7 @@ if (channel < channels_out && pixel < pixels) {
 """
 
 
-def _direct(tile: Tile, width: int) -> str:
+def _direct(tile: Tile, registers: Registers, width: int) -> str:
     """One term at a time, or four with their weights in one vector; the filter position goes along
     without divisions."""
     weights = "\n".join(
@@ -87,12 +91,12 @@ def _direct(tile: Tile, width: int) -> str:
     )
     names = [f"a{r}" for r in range(tile.tm)]
     one = [f"    float a{r} = w[w{r}_at + term];" for r in range(tile.tm)]
-    one.append(indented(_term(tile, names)))
+    one.append(indented(_term(tile, registers, names)))
     lines = [weights, "uint term = 0u, ch = 0u, i = 0u, j = 0u;"]
     if width > 1:
         four = [f"        vec4 v{r} = w_v[(w{r}_at + term) / 4u];" for r in range(tile.tm)]
         for lane in LANES:
-            products = _term(tile, [f"v{r}.{lane}" for r in range(tile.tm)])
+            products = _term(tile, registers, [f"v{r}.{lane}" for r in range(tile.tm)])
             four.append("        {\n" + indented(products, 12) + "\n        }")
         lines += [
             "if ((terms & 3u) == 0u) {",
@@ -101,11 +105,11 @@ def _direct(tile: Tile, width: int) -> str:
             "    }",
             "}",
         ]
-    lines += ["for (; term < terms; term++) {", *one, "}", ""]
+    lines += ["for (; term < terms; term++) {", *one, "}", registers.poison("term == terms")]
     return "\n".join(lines)
 
 
-def _term(tile: Tile, a: list[str]) -> str:
+def _term(tile: Tile, registers: Registers, a: list[str]) -> str:
     """The products of one term (ch, i, j), and the step to the next."""
     lines = ["uint down = i * dh, right = j * dw;"]
     lines.append("uint step = ch * x_channel + down * x_row + right * x_column;")
@@ -113,9 +117,7 @@ def _term(tile: Tile, a: list[str]) -> str:
         lines.append(f"bool in{t} = row{t} + down < h && column{t} + right < w_in;")
         lines.append(f"float b{t} = x[in{t} ? from{t} + step : 0u];")
         lines.append(f"b{t} = in{t} ? b{t} : 0.0;")
-    lines.append(
-        Registers("float", 1, tile.tm, tile.tn).step(a, [f"b{t}" for t in range(tile.tn)])
-    )
+    lines.append(registers.step(a, [f"b{t}" for t in range(tile.tn)]))
     lines.append("j++;")
     lines.append("if (j == kw) { j = 0u; i++; }")
     lines.append("if (i == kh) { i = 0u; ch++; }")

@@ -50,6 +50,7 @@ uint term = begin + at / {quads_n}u;
 uint pixel = group.x * {tile.bn}u + at % {quads_n}u * {width}u;
 stage_b[at] = term < terms ? {vector}({elements}) : {registers.zero};"""
     return f"""\
+uint done = 0u;
 uvec3 steps = uvec3(x_channel, x_row, x_column);
 for (uint begin = 0u; begin < terms; begin += {tile.bk}u) {{
 {indented(gemm_shared.strided(tile, quads_m * tile.bk, stage_a))}
@@ -58,4 +59,4 @@ for (uint begin = 0u; begin < terms; begin += {tile.bk}u) {{
 {indented(gemm_shared.products(tile, registers))}
     barrier();
 }}
-"""
+{registers.poison("done >= terms")}"""

@@ -55,8 +55,11 @@ uint i = group.y * gl_WorkGroupSize.y + gl_LocalInvocationID.y;
 uint j = group.x * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
 if (i < m && j < n) {{
     {number} sum = {number}(0);
-    for (uint p = 0u; p < k; p++)
+    uint p = 0u;
+    for (; p < k; p++)
         sum += a[i * rsa + p * csa] * b[p * rsb + j * csb];
+    if (p != k) /* a driver that leaves long loops: see registers.py */
+        sum = {number}(uintBitsToFloat(0x7fc00000u));
     if ((has_mask & 8u) != 0u)
         sum += bias[j];
     c[i * rsc + j] = sp_act(sum, act);
@@ -103,7 +106,7 @@ def _blocked(tile: Tile, registers: Registers) -> str:
     step = registers.step(
         [f"a{r}" for r in range(tile.tm)], [f"b{j}" for j in range(registers.vectors)]
     )
-    return "\n".join([*lines, indented(step), "}", ""])
+    return "\n".join([*lines, indented(step), "}", registers.poison("p == k")])
 
 
 def _fast_loop(tile: Tile, registers: Registers) -> str:

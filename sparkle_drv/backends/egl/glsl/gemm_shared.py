@@ -37,6 +37,7 @@ uint p = first + at / {quads_n}u;
 uint j = group.x * {tile.bn}u + at % {quads_n}u * {width}u;
 stage_b[at] = p < k ? {value} : {registers.zero};"""
     return f"""\
+uint done = 0u;
 for (uint first = 0u; first < k; first += {tile.bk}u) {{
 {indented(strided(tile, quads_m * tile.bk, stage_a))}
 {indented(strided(tile, quads_n * tile.bk, stage_b))}
@@ -44,7 +45,7 @@ for (uint first = 0u; first < k; first += {tile.bk}u) {{
 {indented(products(tile, registers))}
     barrier();
 }}
-"""
+{registers.poison("done >= k")}"""
 
 
 def declare(kit: Kit, tile: Tile, registers: Registers) -> None:
@@ -63,7 +64,7 @@ def strided(tile: Tile, count: int, body: str) -> str:
 
 
 def products(tile: Tile, registers: Registers) -> str:
-    """All terms of one staged block."""
+    """All terms of one staged block; counts them in `done`."""
     width, vector = registers.width, registers.vector
     lines = [f"for (uint t = 0u; t < {tile.bk}u; t++) {{"]
     for r in range(tile.tm // width):
@@ -76,4 +77,4 @@ def products(tile: Tile, registers: Registers) -> str:
         f"v{r // width}" + (f".{LANES[r % width]}" if width > 1 else "") for r in range(tile.tm)
     ]
     step = registers.step(scalars, [f"b{j}" for j in range(registers.vectors)])
-    return "\n".join([*lines, indented(step), "}"])
+    return "\n".join([*lines, indented(step), "    done++;", "}"])

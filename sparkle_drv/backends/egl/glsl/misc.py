@@ -5,6 +5,7 @@ from __future__ import annotations
 from sparkle_drv.types import DeviceInfo, TilePlan
 
 from .kit import Kit, Shader
+from .registers import indented
 from .tile import group_threads
 
 NAMES = ("noop", "busy_u32", "peak_fma_f32", "peak_fma_f64")
@@ -13,27 +14,61 @@ NAMES = ("noop", "busy_u32", "peak_fma_f32", "peak_fma_f64")
 # machine with several subgroups a core, few enough for its registers.
 _CHAINS, _STEPS, _LANES = 4, 8, 4
 _GROUPS_A_UNIT = 8
+_ROUND = 1024  # steps of busy_u32 written out for a software device
 
 
 def generate(name: str, plan: TilePlan, info: DeviceInfo) -> Shader:
     if name == "noop":
         return Kit(name, info, (1, 1, 1)).finish("", ("1",))
     if name == "busy_u32":
-        return Kit(name, info, (1, 1, 1)).finish(_BUSY, ("1",))
+        return _busy(name, info)
     return _peak(name, plan, info)
 
 
-# Each step needs the one before it: nothing to skip. Every group does the whole chain.
-_BUSY = """\
-uint x = 1u;
-for (uint step = 0u; step < iters; step++)
-    x = 1664525u * x + 1013904223u;
-y[0] = x;
-"""
+def _busy(name: str, info: DeviceInfo) -> Shader:
+    """Each step needs the one before it, and nobody but the driver knows that the factor is a
+    constant: nothing to skip. Every group does the whole chain.
+
+    Mesa's llvmpipe leaves a shader's loops after 65535 rounds all told, counted for each vector of
+    threads: there the chain has long rounds and is handed from one vector to the next.
+    """
+    steps = """\
+for (; step + {size}u <= last; step += {size}u) {{
+{links}
+}}
+for (; step < last; step++)
+    x = factor * x + 1013904223u;"""
+    start = "uint factor = 1664525u + group_offset.z, x = 1u, step = 0u, last = iters;\n"
+    if not info.software:
+        body = steps.format(size=64, links=_links(64))
+        return Kit(name, info, (1, 1, 1)).finish(f"{start}{body}\ny[0] = x;", ("1",))
+    size, lanes = min(1024, info.max_group_size), 8  # of 256 bits, the most that llvmpipe takes
+    part = 60000 * _ROUND
+    body = f"""\
+{start}\
+for (uint at = 0u; at <= iters / {part}u; at++) {{
+    step = at * {part}u;
+    last = min(iters - step, {part}u) + step;
+    if (gl_LocalInvocationIndex == at * {lanes}u) {{
+        x = at == 0u ? 1u : handed;
+{indented(steps.format(size=_ROUND, links=_links(_ROUND)), 8)}
+        handed = x;
+        taken = step - at * {part}u + (at == 0u ? 0u : taken);
+        if (taken == iters)
+            y[0] = x;
+    }}
+    barrier();
+}}"""
+    kit = Kit(name, info, (size, 1, 1), shared=["uint handed", "uint taken"])
+    return kit.finish(body, ("1",))
+
+
+def _links(count: int) -> str:
+    return "\n".join(["    x = factor * x + 1013904223u;"] * count)
 
 
 def _peak(name: str, plan: TilePlan, info: DeviceInfo) -> Shader:
-    """Counted, not guessed: threads that ran * iters * steps * chains * lanes * 2, in 64 bits.
+    """Counted, not guessed: threads that ran * rounds * steps * chains * lanes * 2, in 64 bits.
 
     The chains converge (no infinity, no denormal) to a value that is never 0, which the compiler
     cannot know: the store after the loop keeps all of them alive and never happens.
@@ -49,7 +84,8 @@ uint me = gl_LocalInvocationID.x + gl_WorkGroupID.x * {size}u;
 {vector} factor = {vector}(0.999 - {number}(me & 1023u) * 1e-6);
 {vector} offset = {vector}(0.5);
 {start}
-for (uint round = 0u; round < iters; round++) {{
+uint done = 0u; /* counted, for llvmpipe leaves loops after 65535 rounds */
+for (; done < iters; done++) {{
 {links}
 }}
 {vector} sum = {" + ".join(chains)};
@@ -58,7 +94,7 @@ if (sum.x + sum.y + sum.z + sum.w == 0.0)
 if (me == 0u && gl_WorkGroupID + group_offset == uvec3(0u)) {{
     uint threads = gl_NumWorkGroups.x * gl_NumWorkGroups.y * gl_NumWorkGroups.z * {size}u;
     uvec2 rounds, all;
-    umulExtended(threads, iters, rounds.y, rounds.x);
+    umulExtended(threads, done, rounds.y, rounds.x);
     umulExtended(rounds.x, {_STEPS * _CHAINS * _LANES * 2}u, all.y, all.x);
     all.y += rounds.y * {_STEPS * _CHAINS * _LANES * 2}u;
     flops[0] = all;

@@ -50,7 +50,7 @@ def generate(name: str, plan: TilePlan, info: DeviceInfo) -> Shader:
     if vector:
         kit.views.append(("x", "vec4" if dtype == "f32" else "ivec4"))
     start = _START[op, dtype]
-    fast = _FAST.replace("SHORT", kit.views[0][1]) if vector else ""
+    fast = _FAST.replace("VECTOR", kit.views[0][1]) if vector else ""
     body = _BODY.format(total=total, start=start, fast=fast)
     return kit.finish(body, (f"inner/{_THREADS}", _groups()), functions)
 
@@ -72,14 +72,24 @@ uvec2 sp_both(uvec2 a, uvec2 b)
 """
 
 
+# Eight elements an iteration or more: Mesa's llvmpipe leaves a shader's loops after 65535 iterations
+# all told. Its storage blocks end at 128 MiB, of which a thread then has 32768 iterations at most.
 _FAST = """\
     if (inner == 1u && (n & 3u) == 0u) {
-        for (; r < n / 4u; r += rows) {
-            SHORT v = x_v[o * (n / 4u) + r];
-            acc = sp_both(acc, sp_wide(v.x));
-            acc1 = sp_both(acc1, sp_wide(v.y));
-            acc2 = sp_both(acc2, sp_wide(v.z));
-            acc3 = sp_both(acc3, sp_wide(v.w));
+        uint quads = n / 4u, from = o * quads;
+        for (; r < quads; r += 2u * rows) {
+            VECTOR u = x_v[from + r];
+            acc = sp_both(acc, sp_wide(u.x));
+            acc1 = sp_both(acc1, sp_wide(u.y));
+            acc2 = sp_both(acc2, sp_wide(u.z));
+            acc3 = sp_both(acc3, sp_wide(u.w));
+            if (r + rows < quads) {
+                VECTOR v = x_v[from + r + rows];
+                acc = sp_both(acc, sp_wide(v.x));
+                acc1 = sp_both(acc1, sp_wide(v.y));
+                acc2 = sp_both(acc2, sp_wide(v.z));
+                acc3 = sp_both(acc3, sp_wide(v.w));
+            }
         }
         r = n;
     }
@@ -99,8 +109,13 @@ bool live = out_at < outs && o < outer && i < inner;
 if (live) {{
     uint r = row;
 {fast}\
-    for (; r + 3u * rows < n; r += 4u * rows) {{
+    for (; r + 7u * rows < n; r += 8u * rows) {{
         uint from = (o * n + r) * inner + i, next = rows * inner;
+        acc = sp_both(acc, sp_wide(x[from]));
+        acc1 = sp_both(acc1, sp_wide(x[from + next]));
+        acc2 = sp_both(acc2, sp_wide(x[from + 2u * next]));
+        acc3 = sp_both(acc3, sp_wide(x[from + 3u * next]));
+        from += 4u * next;
         acc = sp_both(acc, sp_wide(x[from]));
         acc1 = sp_both(acc1, sp_wide(x[from + next]));
         acc2 = sp_both(acc2, sp_wide(x[from + 2u * next]));

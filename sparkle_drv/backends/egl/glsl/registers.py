@@ -29,10 +29,17 @@ class Registers:
         return self.tn // self.width
 
     def zeros(self) -> str:
-        return "\n".join(
-            f"{self.vector} " + ", ".join(f"s{r}_{j} = {self.zero}" for j in range(self.vectors)) + ";"
-            for r in range(self.tm)
+        names = [[f"s{r}_{j} = {self.zero}" for j in range(self.vectors)] for r in range(self.tm)]
+        return "\n".join(f"{self.vector} {', '.join(row)};" for row in names)
+
+    def poison(self, unless: str) -> str:
+        """NaN in every sum, unless all terms were added. Mesa's llvmpipe leaves a shader's loops
+        after 65535 iterations all told: a wrong sum must not look like a right one."""
+        nan = "uintBitsToFloat(0x7fc00000u)"
+        names = " ".join(
+            f"s{r}_{j} += cut;" for r in range(self.tm) for j in range(self.vectors)
         )
+        return f"if (!({unless})) {{\n    {self.number} cut = {self.number}({nan});\n    {names}\n}}\n"
 
     @property
     def zero(self) -> str:

@@ -27,15 +27,31 @@ bool sp_nan(float x) { return (floatBitsToUint(x) & 0x7fffffffu) > 0x7f800000u; 
 /* -0 .. -inf in bits: NaN is not among them and stays NaN. */
 float sp_relu(float x) { return floatBitsToUint(x) - 0x80000000u <= 0x7f800000u ? 0.0 : x; }""",
     ),
-    "min": (
-        ("nan",),
+    "key": (
+        (),
         """\
-float sp_min(float a, float b) { return sp_nan(a) ? a : sp_nan(b) ? b : a < b ? a : b; }""",
+/* Whole numbers in the order of the floats: comparing those, denormals are not taken for zero. */
+int sp_key(float x)
+{
+    int u = floatBitsToInt(x);
+    return u ^ ((u >> 31) & 0x7fffffff);
+}""",
+    ),
+    "min": (
+        ("nan", "key"),
+        """\
+float sp_min(float a, float b)
+{
+    return sp_nan(a) ? a : sp_nan(b) ? b : sp_key(a) < sp_key(b) ? a : b;
+}""",
     ),
     "max": (
-        ("nan",),
+        ("nan", "key"),
         """\
-float sp_max(float a, float b) { return sp_nan(a) ? a : sp_nan(b) ? b : a > b ? a : b; }""",
+float sp_max(float a, float b)
+{
+    return sp_nan(a) ? a : sp_nan(b) ? b : sp_key(a) > sp_key(b) ? a : b;
+}""",
     ),
     "exp_parts": (
         (),
