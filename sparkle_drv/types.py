@@ -49,6 +49,7 @@ class DeviceInfo:
     caches: tuple[CacheLevel, ...] = ()
     shares: tuple[str, ...] = ()  #: resource groups that other devices use too
     features: tuple[str, ...] = ()
+    offset_alignment: int = 1  #: bytes; where in a buffer a pointer argument may start
 
 
 @dataclass(frozen=True)
@@ -76,6 +77,7 @@ class Resources:
     shared_nbytes: int | None = None
     spill_nbytes: int | None = None
     isa: str = ""
+    max_groups: tuple[int, int, int] | None = None  #: None: the device's
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
  * A library is described by a .def file, one line a function:
  *     SP_SYM(need, result, name, (parameters), (arguments))    result is an integer
  *     SP_PTR(need, result, name, (parameters), (arguments))    result is a pointer
+ *     SP_VOID(need, name, (parameters), (arguments))           no result; a missing function does nothing
  * expanded three times: the table (a struct of function pointers), the list of symbols for the loader, and a wrapper
  * `sp_<name>` for each. A wrapper whose function is missing returns -ENOSYS, or NULL where a pointer is returned.
  * No vendor header is needed: handles are opaque and names carry their version. */

@@ -18,7 +18,7 @@ const char *sp_dl_egl_paths(void)
     return library.paths;
 }
 
-int sp_egl_load(const char *paths, struct sp_text *report, char *path, size_t path_nbytes)
+int sp_egl_library(const char *paths, struct sp_text *report, char *path, size_t path_nbytes)
 {
     return sp_dl_load(&library, paths, report, path, path_nbytes);
 }

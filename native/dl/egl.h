@@ -1,4 +1,4 @@
-/* The functions of egl.def as `sp_<name>`, callable once sp_egl_load has returned 0. */
+/* The functions of egl.def as `sp_<name>`, callable once sp_egl_library has returned 0. */
 #ifndef SP_DL_EGL_H
 #define SP_DL_EGL_H
 #include "dl.h"
@@ -10,5 +10,5 @@
 #undef SP_SYM
 
 /* Loads the library unless that has happened; arguments and results as of sp_dl_load. */
-int sp_egl_load(const char *paths, struct sp_text *report, char *path, size_t path_nbytes);
+int sp_egl_library(const char *paths, struct sp_text *report, char *path, size_t path_nbytes);
 #endif

@@ -57,7 +57,7 @@ int sp_dl_probe_egl(const char *paths, struct sp_dl_egl *out)
     struct sp_text devices = sp_text_in(out->devices, sizeof out->devices);
     struct sp_text names = sp_text_in(out->extensions, sizeof out->extensions);
 
-    int rc = sp_egl_load(paths, &report, out->library, sizeof out->library);
+    int rc = sp_egl_library(paths, &report, out->library, sizeof out->library);
     if (rc != 0)
         return rc;
     const char *version = sp_eglQueryString(NULL, EGL_VERSION); /* NULL, with an error, before EGL 1.5 */

@@ -32,7 +32,8 @@ class Settings:
 class KernelSpec:
     """What to load: a kernel of the manifest (`entry` in `manifest`), or a user's image.
 
-    `native` is the cffi struct sp_signature; `plan` shapes a manifest kernel for one tile plan.
+    `native` is the cffi struct sp_signature, `args` the types it was made of; `plan` shapes a
+    manifest kernel for one tile plan.
     """
 
     name: str
@@ -43,6 +44,7 @@ class KernelSpec:
     image: bytes = b""
     plan: TilePlan | None = None
     allow_spirv: bool = False
+    args: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -83,6 +85,10 @@ class Progress:
 class Backend(Protocol):
     """Threads: every method may be called from any thread; the caller sees to it that handles are
     still open.
+
+    Two more methods are optional, for devices that can say more than an errno: `refusal(record, rc)
+    -> str`, why `check` did not take a dispatch, and `fault(queue, value) -> str`, how a submission
+    failed; "" where they know nothing.
     """
 
     info: DeviceInfo

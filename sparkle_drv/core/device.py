@@ -163,7 +163,13 @@ class Device:
         if path and not os.path.isfile(path):
             raise FileNotFoundError(f"image: no such file: {path}")
         spec = KernelSpec(
-            entry, entry, signature.native, path=path, image=blob, allow_spirv=allow_spirv
+            entry,
+            entry,
+            signature.native,
+            path=path,
+            image=blob,
+            allow_spirv=allow_spirv,
+            args=tuple(arg.type for arg in signature.args),
         )
         size = (1, 1, 1) if group_size is None else group_size
         return self._load(spec, signature, size, 3)
@@ -184,7 +190,12 @@ class Device:
             )
         signature = self._signature(manifest_args(entry["args"]))
         spec = KernelSpec(
-            name, name, signature.native, manifest=entry["backends"][self.info.backend], plan=plan
+            name,
+            name,
+            signature.native,
+            manifest=entry["backends"][self.info.backend],
+            plan=plan,
+            args=tuple(arg.type for arg in signature.args),
         )
         return self._load(
             spec, signature, tuple(entry.get("group_size", (1, 1, 1))), entry.get("dims", 3)

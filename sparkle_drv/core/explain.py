@@ -56,8 +56,16 @@ def refuse(
             f"{kernel.name}{tuple(map(_brief, args))}: the kernel refused these arguments (EINVAL)"
         )
     if rc < 0:
+        _of_the_device(device, kernel, record, rc)
         check(rc, f"launch of {kernel.name}", device.uri)
     raise cause or ValueError(f"{kernel.name}: refused without a known reason (code {rc})")
+
+
+def _of_the_device(device: Device, kernel: Kernel, record: bytes, rc: int) -> None:
+    refusal = getattr(device._backend, "refusal", None)  # not every backend has more to say
+    words = refusal(record, rc) if refusal is not None and record else ""
+    if words:
+        raise ValueError(f"{kernel.name}: {words} ({device.uri})")
 
 
 def _told(given: object) -> str:
@@ -111,7 +119,8 @@ def _grid(
     info = device.info
     g = kernel.grid(groups, args)
     s = kernel.group_size if group_size is None else triple("group_size", group_size)
-    for axis, n, most in zip("xyz", g, info.max_groups, strict=True):
+    limits = kernel.resources.max_groups or info.max_groups
+    for axis, n, most in zip("xyz", g, limits, strict=True):
         if not 0 <= n <= most:
             raise ValueError(f"groups: {n} in {axis}; 0 to {most} are possible on {device.uri}")
     threads = s[0] * s[1] * s[2]

@@ -88,8 +88,14 @@ class Fence:
                 check(rc, "wait", self.queue._device.uri)
             except Exception as error:
                 return error
+        queue = self.queue
         name = errno.errorcode.get(-rc, str(-rc))
-        return KernelFault(f"{self.queue._device.uri}: submission {self.value} failed with {name}")
+        fault = getattr(queue._backend, "fault", None)  # not every backend has more to say
+        words = fault(queue._handle, self.value) if fault is not None else ""
+        return KernelFault(
+            f"{queue._device.uri}: submission {self.value} failed with {name}"
+            + (f": {words}" if words else "")
+        )
 
     def __await__(self) -> Generator[Any, None, Fence]:
         """Poll with growing pauses, at most 5 ms, so that a cancelled await leaves nothing behind;

@@ -19,7 +19,7 @@ ENTRY_POINTS = "sparkle_drv.backends"
 ALIASES = {"nvidia": "cuda", "amd": "amdgpu"}
 _URI = re.compile(r"([a-z][a-z0-9_]*)(?::([\w.#/-]+))?\Z")
 
-_builtin = {"cpu": "sparkle_drv.backends.cpu"}
+_builtin = {"cpu": "sparkle_drv.backends.cpu", "egl": "sparkle_drv.backends.egl"}
 _registered: dict[str, Callable[[], Any]] = {}
 _failed: dict[str, str] = {}  # plug-ins that did not load, with why
 

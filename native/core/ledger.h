@@ -1,0 +1,35 @@
+/* What a queue remembers of submissions that have ended: how the failed ones failed, when the timed ones ran. The owner
+ * of a ledger locks it. */
+#ifndef SP_CORE_LEDGER_H
+#define SP_CORE_LEDGER_H
+#include <stdint.h>
+
+enum { SP_FAULTS = 16, SP_TIMES = 4096 };
+
+struct sp_fault {
+    uint64_t value;
+    int rc;
+};
+
+struct sp_times {
+    uint64_t value;
+    uint64_t start_ns;
+    uint64_t end_ns;
+};
+
+struct sp_ledger {
+    struct sp_fault faults[SP_FAULTS];
+    uint64_t nfaults;
+    struct sp_times *times; /* NULL unless it keeps times */
+};
+
+/* 0 or -ENOMEM. */
+int sp_ledger_init(struct sp_ledger *ledger, int keep_times);
+void sp_ledger_free(struct sp_ledger *ledger);
+/* A value ended with `rc`; the newest 16 faults and 4096 times are kept. */
+void sp_ledger_note(struct sp_ledger *ledger, uint64_t value, uint64_t start_ns, uint64_t end_ns, int rc);
+/* The error with which a value ended, else 0. */
+int sp_ledger_fault(const struct sp_ledger *ledger, uint64_t value);
+/* 0 or -ENOENT. */
+int sp_ledger_times(const struct sp_ledger *ledger, uint64_t value, uint64_t *start_ns, uint64_t *end_ns);
+#endif

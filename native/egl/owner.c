@@ -1,0 +1,293 @@
+/* The thread that owns the context: takes jobs in the order they came, issues them in batches with one fence each, polls
+ * the fences and publishes what has ended; between batches it does what callers asked for (buffers, programs).
+ *
+ * Jobs of all queues form one list, so what one queue waits for in another has been issued before it. */
+#include "device.h"
+#include "names.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_JOBS = 256 };
+static const uint64_t BATCH_NS = 1000000;      /* a batch is closed when it has taken this long to issue */
+static const uint64_t POLL_NS = 100000;        /* how long a fence is waited for before the list is looked at again */
+static const uint64_t SPIN_NS = 50000;         /* then the owner sleeps */
+static const uint64_t RESET_CHECK_NS = 20000000;
+
+void sp_egl_wake(struct sp_egl *dev)
+{
+    atomic_fetch_add(&dev->work, 1);
+    if (atomic_load(&dev->owner_sleeps))
+        sp_futex_wake(&dev->work, 1);
+}
+
+static void let_go(struct sp_egl *dev, struct sp_egl_request *r, int owner)
+{
+    if (atomic_fetch_sub(&r->holders, 1) != 1)
+        return;
+    if (owner && r->drop)
+        r->drop(dev, r);
+    free(r);
+}
+
+int sp_egl_request_keep(struct sp_egl *dev, struct sp_egl_request *r, uint64_t timeout_ns)
+{
+    atomic_store(&r->holders, 2);
+    pthread_mutex_lock(&dev->lock);
+    if (atomic_load(&dev->state) != 1) {
+        pthread_mutex_unlock(&dev->lock);
+        atomic_store(&r->holders, 1);
+        return -ENODEV;
+    }
+    if (dev->last_request)
+        dev->last_request->next = r;
+    else
+        dev->requests = r;
+    dev->last_request = r;
+    atomic_store(&dev->has_requests, 1);
+    pthread_mutex_unlock(&dev->lock);
+    sp_egl_wake(dev);
+    uint64_t deadline = sp_clock_ns() + timeout_ns;
+    while (!atomic_load_explicit(&r->done, memory_order_acquire)) {
+        uint64_t now = sp_clock_ns();
+        if (now >= deadline)
+            break;
+        sp_futex_wait(&r->done, 0, deadline - now);
+    }
+    return atomic_load_explicit(&r->done, memory_order_acquire) ? r->rc : -ETIMEDOUT;
+}
+
+void sp_egl_request_end(struct sp_egl *dev, struct sp_egl_request *r)
+{
+    let_go(dev, r, 0);
+}
+
+int sp_egl_request(struct sp_egl *dev, struct sp_egl_request *r, uint64_t timeout_ns)
+{
+    int rc = sp_egl_request_keep(dev, r, timeout_ns);
+    let_go(dev, r, 0);
+    return rc;
+}
+
+static void run_requests(struct sp_egl *dev)
+{
+    while (atomic_load_explicit(&dev->has_requests, memory_order_acquire)) {
+        pthread_mutex_lock(&dev->lock);
+        struct sp_egl_request *r = dev->requests;
+        dev->requests = r->next;
+        if (!dev->requests) {
+            dev->last_request = NULL;
+            atomic_store(&dev->has_requests, 0);
+        }
+        pthread_mutex_unlock(&dev->lock);
+        r->rc = r->run(dev, r);
+        atomic_store_explicit(&r->done, 1, memory_order_release);
+        sp_futex_wake(&r->done, 1);
+        let_go(dev, r, 1);
+    }
+}
+
+static void fault(struct sp_egl *dev, struct sp_egl_job *job, const char *text)
+{
+    if (job->rc == 0)
+        job->rc = -EIO;
+    pthread_mutex_lock(&dev->lock);
+    struct sp_egl_fault_text *t = &dev->fault_texts[dev->nfault_texts++ % SP_EGL_FAULT_TEXTS];
+    t->q = job->q;
+    t->value = job->value;
+    snprintf(t->text, sizeof t->text, "%s", text);
+    pthread_mutex_unlock(&dev->lock);
+}
+
+/* Has the fence been passed? A lost context has passed them all. */
+static int passed(struct sp_egl *dev, void *sync, uint64_t timeout_ns)
+{
+    if (!sync || atomic_load_explicit(&dev->lost, memory_order_relaxed))
+        return 1;
+    uint32_t state = sp_glClientWaitSync(sync, GL_SYNC_FLUSH_COMMANDS_BIT, timeout_ns);
+    if (state == GL_ALREADY_SIGNALED || state == GL_CONDITION_SATISFIED)
+        return 1;
+    uint64_t now = sp_clock_ns();
+    if (state == GL_WAIT_FAILED || now - dev->reset_checked_ns > RESET_CHECK_NS) {
+        dev->reset_checked_ns = now;
+        if (sp_egl_context_lost(dev))
+            return 1;
+    }
+    return 0;
+}
+
+void sp_egl_drain(struct sp_egl *dev)
+{
+    void *sync = sp_glFenceSync(GL_SYNC_GPU_COMMANDS_COMPLETE, 0);
+    while (!passed(dev, sync, POLL_NS))
+        if (atomic_load(&dev->stop) > 1)
+            break;
+    if (sync)
+        sp_glDeleteSync(sync);
+}
+
+static void write_stamps(struct sp_egl *dev, struct sp_egl_stamp *s)
+{
+    while (s) {
+        struct sp_egl_stamp *next = s->next;
+        uint64_t offset, ns = sp_egl_query_ns(dev, s->query);
+        int rc;
+        struct sp_egl_buffer *b = sp_egl_find(dev, s->slot, sizeof ns, &offset, &rc);
+        void *host = b ? (b->mapping ? b->mapping : atomic_load(&b->shadow)) : NULL;
+        if (host)
+            memcpy((char *)host + offset, &ns, sizeof ns);
+        if (b && !b->mapping)
+            sp_egl_write(dev, b, offset, &ns, sizeof ns);
+        free(s);
+        s = next;
+    }
+}
+
+static void read_times(struct sp_egl *dev, struct sp_egl_job *job)
+{
+    if (!job->timed)
+        return;
+    if (job->start)
+        job->start_ns = sp_egl_query_ns(dev, job->start);
+    job->end_ns = sp_egl_query_ns(dev, job->end);
+}
+
+/* Publishes the oldest batch if its fence has been passed within `timeout_ns`. */
+static int poll_oldest(struct sp_egl *dev, uint64_t timeout_ns)
+{
+    struct sp_egl_batch *batch = &dev->batches[dev->first_batch];
+    if (!passed(dev, batch->sync, timeout_ns))
+        return 0;
+    int lost = sp_egl_context_lost(dev);
+    struct sp_egl_job *job = dev->head;
+    do {
+        job = atomic_load(&job->next);
+        if (lost)
+            job->rc = -ENODEV;
+        read_times(dev, job);
+    } while (job != batch->last);
+    write_stamps(dev, batch->stamps);
+    if (batch->sync)
+        sp_glDeleteSync(batch->sync);
+    dev->first_batch = (dev->first_batch + 1) % SP_EGL_BATCHES;
+    dev->nbatches--;
+    sp_egl_publish(dev, batch->last);
+    return 1;
+}
+
+static void close_batch(struct sp_egl *dev)
+{
+    if (dev->batch_jobs == 0)
+        return;
+    while (dev->nbatches == SP_EGL_BATCHES)
+        poll_oldest(dev, POLL_NS);
+    if (dev->dirty) {
+        sp_glMemoryBarrier(dev->dirty);
+        dev->dirty = 0;
+    }
+    dev->error[0] = '\0';
+    const char *complaint = sp_egl_complaint(dev, 1);
+    if (complaint && dev->last_run->rc == 0) /* a driver that does not call back: one of the batch, the last answers */
+        fault(dev, dev->last_run, complaint);
+    struct sp_egl_batch *batch = &dev->batches[(dev->first_batch + dev->nbatches++) % SP_EGL_BATCHES];
+    batch->sync = atomic_load(&dev->lost) ? NULL : sp_glFenceSync(GL_SYNC_GPU_COMMANDS_COMPLETE, 0);
+    batch->last = dev->last_run;
+    batch->stamps = dev->stamps;
+    dev->stamps = NULL;
+    dev->batch_jobs = 0;
+}
+
+static int batch_is_full(struct sp_egl *dev)
+{
+    return dev->batch_jobs >= MOST_JOBS || sp_clock_ns() - dev->batch_start_ns > BATCH_NS;
+}
+
+/* Issues jobs until there are none or the batch is full; returns how many. */
+static uint32_t run_jobs(struct sp_egl *dev)
+{
+    uint32_t count = 0;
+    struct sp_egl_job *job;
+    while ((job = atomic_load_explicit(&dev->last_run->next, memory_order_acquire))) {
+        if (dev->batch_jobs == 0)
+            dev->batch_start_ns = sp_clock_ns();
+        if (atomic_load_explicit(&dev->lost, memory_order_relaxed))
+            job->rc = -ENODEV;
+        else
+            sp_egl_run_job(dev, job);
+        if (dev->error[0])
+            fault(dev, job, dev->error);
+        dev->last_run = job;
+        dev->batch_jobs++;
+        count++;
+        if (batch_is_full(dev))
+            break;
+    }
+    close_batch(dev);
+    return count;
+}
+
+static void idle(struct sp_egl *dev, uint32_t seen)
+{
+    uint64_t until = sp_clock_ns() + SPIN_NS;
+    do {
+        for (int i = 0; i < 32; i++) {
+            if (atomic_load_explicit(&dev->work, memory_order_relaxed) != seen)
+                return;
+            sp_cpu_relax();
+        }
+    } while (sp_clock_ns() < until);
+    atomic_store(&dev->owner_sleeps, 1);
+    if (atomic_load(&dev->work) == seen)
+        sp_futex_wait(&dev->work, seen, 1000000000u);
+    atomic_store(&dev->owner_sleeps, 0);
+}
+
+static void serve(struct sp_egl *dev)
+{
+    for (;;) {
+        uint32_t seen = atomic_load(&dev->work);
+        run_requests(dev);
+        uint32_t ran = run_jobs(dev);
+        while (dev->nbatches && poll_oldest(dev, ran ? 0 : POLL_NS))
+            ;
+        if (ran || dev->nbatches)
+            continue;
+        if (!atomic_load(&dev->stop)) {
+            idle(dev, seen);
+            continue;
+        }
+        pthread_mutex_lock(&dev->lock);
+        int done = !dev->requests && !atomic_load(&dev->last_run->next);
+        if (done)
+            atomic_store(&dev->state, 3);
+        pthread_mutex_unlock(&dev->lock);
+        if (done)
+            return;
+    }
+}
+
+static void tell_state(struct sp_egl *dev, uint32_t state)
+{
+    atomic_store(&dev->state, state);
+    sp_futex_wake(&dev->state, 1);
+}
+
+void *sp_egl_owner(void *arg)
+{
+    struct sp_egl *dev = arg;
+    dev->start_rc = sp_egl_context_make(dev, dev->start_why, sizeof dev->start_why);
+    if (dev->start_rc) {
+        tell_state(dev, 2);
+        return NULL;
+    }
+    sp_egl_clock_start(dev);
+    tell_state(dev, 1);
+    serve(dev);
+    if (dev->zeros)
+        sp_glDeleteBuffers(1, &dev->zeros);
+    sp_egl_buffers_drop(dev);
+    sp_egl_context_drop(dev);
+    return NULL;
+}

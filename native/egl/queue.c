@@ -1,0 +1,342 @@
+/* Queues of the egl device: a timeline each, over the one list of jobs that the owner works off.
+ *
+ * The list keeps its last published job as head, so that it is never empty: the owner follows `next` without the lock, and
+ * only appending and publishing take it. */
+#include "device.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_ENQUEUED = 16384 };
+static const uint64_t FLOOD_NS = 30000000000u;
+static const uint64_t WAIT_SPIN_NS = 30000;
+
+enum { QUEUE_TIMING = 1 }; /* as SP_QUEUE_TIMING of the cpu device */
+
+static int usable(const struct sp_egl_queue *q)
+{
+    return q->fork_generation == sp_fork_generation();
+}
+
+/* Caller locks, and lets go of the device afterwards when this says that the queue is gone. */
+static int free_if_unused(struct sp_egl_queue *q)
+{
+    if (q->refs || sp_timeline_reached(&q->timeline) != atomic_load(&q->submitted))
+        return 0;
+    sp_ledger_free(&q->ledger);
+    free(q);
+    atomic_fetch_sub(&sp_live()->queues, 1);
+    return 1;
+}
+
+void sp_egl_publish(struct sp_egl *dev, struct sp_egl_job *last)
+{
+    uint64_t count = 0, gone = 0;
+    pthread_mutex_lock(&dev->lock);
+    while (dev->head != last) {
+        struct sp_egl_job *done = dev->head;
+        struct sp_egl_job *job = atomic_load(&done->next);
+        struct sp_egl_queue *q = job->q;
+        if (done->capacity == SP_EGL_JOB_NBYTES) {
+            atomic_store(&done->next, dev->idle_jobs);
+            dev->idle_jobs = done;
+        } else {
+            free(done);
+        }
+        dev->head = job;
+        job->q = NULL;
+        if (q->ledger.times || job->rc)
+            sp_ledger_note(&q->ledger, job->value, job->start_ns, job->end_ns, job->rc);
+        sp_timeline_signal(&q->timeline, job->value);
+        gone += (uint64_t)free_if_unused(q);
+        count++;
+    }
+    pthread_mutex_unlock(&dev->lock);
+    sp_timeline_signal(&dev->published, sp_timeline_reached(&dev->published) + count);
+    while (gone--)
+        sp_egl_let_go(dev); /* never the last: the owner runs, so the handle is there */
+}
+
+/* Caller locks. */
+static struct sp_egl_job *take_job(struct sp_egl *dev, size_t nbytes)
+{
+    struct sp_egl_job *job = dev->idle_jobs;
+    size_t capacity = nbytes <= SP_EGL_JOB_NBYTES ? SP_EGL_JOB_NBYTES : nbytes;
+    if (job && capacity == SP_EGL_JOB_NBYTES) {
+        dev->idle_jobs = atomic_load_explicit(&job->next, memory_order_relaxed);
+    } else {
+        job = malloc(sizeof *job + capacity);
+        if (!job)
+            return NULL;
+        job->capacity = capacity;
+    }
+    atomic_store_explicit(&job->next, NULL, memory_order_relaxed);
+    job->rc = 0;
+    job->start = job->end = 0;
+    job->start_ns = job->end_ns = 0;
+    job->nbytes = nbytes;
+    atomic_store_explicit(&job->running_at, nbytes, memory_order_relaxed);
+    atomic_store_explicit(&job->groups_done, 0, memory_order_relaxed);
+    atomic_store_explicit(&job->groups_total, 0, memory_order_relaxed);
+    atomic_store_explicit(&job->started_ns, 0, memory_order_relaxed);
+    return job;
+}
+
+/* Appends a job of `records` and, behind them, `more` bytes that a copy's source is pointed at. */
+static int64_t enqueue(struct sp_egl_queue *q, const void *records, size_t nbytes, const void *more, size_t more_nbytes)
+{
+    struct sp_egl *dev = q->dev;
+    int64_t value = 0;
+    if (dev->enqueued > MOST_ENQUEUED && /* a rough look: the bound is about memory, not exact */
+        sp_timeline_wait(&dev->published, dev->enqueued - MOST_ENQUEUED, FLOOD_NS, 0))
+        return -EAGAIN;
+    pthread_mutex_lock(&dev->lock);
+    struct sp_egl_job *job = NULL;
+    if (q->closing)
+        value = -ESHUTDOWN;
+    else if (atomic_load_explicit(&dev->lost, memory_order_relaxed))
+        value = -ENODEV;
+    else if (!(job = take_job(dev, nbytes + more_nbytes)))
+        value = -ENOMEM;
+    if (job) {
+        job->q = q;
+        job->nbytes = nbytes;
+        job->timed = q->ledger.times != NULL;
+        if (nbytes)
+            memcpy(job->records, records, nbytes);
+        if (more_nbytes) {
+            memcpy(job->records + nbytes, more, more_nbytes);
+            ((struct sp_cmd_copy *)(void *)job->records)->src = (uint64_t)(uintptr_t)(job->records + nbytes);
+        }
+        value = (int64_t)(atomic_load_explicit(&q->submitted, memory_order_relaxed) + 1);
+        job->value = (uint64_t)value;
+        atomic_store_explicit(&q->submitted, (uint64_t)value, memory_order_release);
+        dev->enqueued++;
+        atomic_store_explicit(&dev->tail->next, job, memory_order_release);
+        dev->tail = job;
+    }
+    pthread_mutex_unlock(&dev->lock);
+    if (job)
+        sp_egl_wake(dev);
+    return value;
+}
+
+int64_t sp_egl_launch(struct sp_egl_queue *q, const void *record, size_t nbytes)
+{
+    if (!usable(q))
+        return -ECHILD;
+    int rc = sp_egl_check_dispatch(q->dev, record, nbytes);
+    return rc ? rc : enqueue(q, record, nbytes, NULL, 0);
+}
+
+int64_t sp_egl_submit(struct sp_egl_queue *q, const void *records, size_t nbytes)
+{
+    if (!usable(q))
+        return -ECHILD;
+    int rc = sp_egl_check(q->dev, records, nbytes);
+    return rc ? rc : enqueue(q, records, nbytes, NULL, 0);
+}
+
+int64_t sp_egl_upload(struct sp_egl_queue *q, uint64_t address, const void *data, uint64_t nbytes)
+{
+    uint64_t offset;
+    int rc;
+    if (!usable(q))
+        return -ECHILD;
+    struct sp_egl_buffer *b = sp_egl_find(q->dev, address, nbytes, &offset, &rc);
+    if (!b)
+        return rc;
+    uint64_t submitted = atomic_load(&q->submitted);
+    if (b->mapping && !q->closing && !atomic_load(&q->dev->lost) && sp_timeline_reached(&q->timeline) == submitted) {
+        memcpy((char *)b->mapping + offset, data, nbytes); /* nothing before it on this queue: it happens now */
+        return (int64_t)submitted;
+    }
+    struct sp_cmd_copy c = {.kind = SP_CMD_COPY, .nbytes = sizeof c, .dst = address, .count = nbytes};
+    return enqueue(q, &c, sizeof c, data, nbytes);
+}
+
+int64_t sp_egl_download(struct sp_egl_queue *q, uint64_t address, void *data, uint64_t nbytes)
+{
+    uint64_t offset;
+    int rc;
+    if (!usable(q))
+        return -ECHILD;
+    if (!sp_egl_find(q->dev, address, nbytes, &offset, &rc))
+        return rc;
+    struct sp_cmd_copy c = {.kind = SP_CMD_COPY, .nbytes = sizeof c, .dst = (uint64_t)(uintptr_t)data, .src = address,
+                            .count = nbytes};
+    return enqueue(q, &c, sizeof c, NULL, 0);
+}
+
+struct sp_egl_prepared {
+    struct sp_egl_queue *q;
+    size_t nbytes;
+    _Alignas(16) unsigned char record[];
+};
+
+int sp_egl_prepare(struct sp_egl_queue *q, const void *record, size_t nbytes, struct sp_egl_prepared **out)
+{
+    if (!usable(q))
+        return -ECHILD;
+    int rc = sp_egl_check_dispatch(q->dev, record, nbytes);
+    if (rc)
+        return rc;
+    struct sp_egl_prepared *p = malloc(sizeof *p + nbytes);
+    if (!p)
+        return -ENOMEM;
+    p->q = q;
+    p->nbytes = nbytes;
+    memcpy(p->record, record, nbytes);
+    pthread_mutex_lock(&q->dev->lock);
+    q->refs++;
+    pthread_mutex_unlock(&q->dev->lock);
+    *out = p;
+    return 0;
+}
+
+int64_t sp_egl_run(struct sp_egl_prepared *p)
+{
+    return usable(p->q) ? enqueue(p->q, p->record, p->nbytes, NULL, 0) : -ECHILD;
+}
+
+static void unref(struct sp_egl_queue *q)
+{
+    struct sp_egl *dev = q->dev;
+    pthread_mutex_lock(&dev->lock);
+    q->refs--;
+    int gone = free_if_unused(q);
+    pthread_mutex_unlock(&dev->lock);
+    if (gone)
+        sp_egl_let_go(dev);
+}
+
+void sp_egl_unprepare(struct sp_egl_prepared *p)
+{
+    if (!p)
+        return;
+    if (usable(p->q))
+        unref(p->q);
+    free(p);
+}
+
+int sp_egl_queue_open(struct sp_egl *dev, uint32_t flags, struct sp_egl_queue **out)
+{
+    if (dev->fork_generation != sp_fork_generation())
+        return -ECHILD;
+    if (flags & ~(uint32_t)QUEUE_TIMING)
+        return -EINVAL;
+    if (atomic_load(&dev->lost))
+        return -ENODEV;
+    struct sp_egl_queue *q = calloc(1, sizeof *q);
+    if (!q || sp_ledger_init(&q->ledger, (flags & QUEUE_TIMING) != 0)) {
+        free(q);
+        return -ENOMEM;
+    }
+    q->dev = dev;
+    q->fork_generation = dev->fork_generation;
+    q->refs = 1;
+    pthread_mutex_lock(&dev->lock);
+    dev->queues++;
+    pthread_mutex_unlock(&dev->lock);
+    sp_egl_hold(dev);
+    atomic_fetch_add(&sp_live()->queues, 1);
+    *out = q;
+    return 0;
+}
+
+int sp_egl_queue_close(struct sp_egl_queue *q, uint64_t timeout_ns)
+{
+    if (!usable(q))
+        return -ECHILD;
+    pthread_mutex_lock(&q->dev->lock);
+    q->closing = 1;
+    pthread_mutex_unlock(&q->dev->lock);
+    int rc = sp_timeline_wait(&q->timeline, atomic_load(&q->submitted), timeout_ns, 0);
+    if (rc)
+        return rc;
+    pthread_mutex_lock(&q->dev->lock);
+    if (!q->closed)
+        q->dev->queues--;
+    q->closed = 1;
+    pthread_mutex_unlock(&q->dev->lock);
+    return 0;
+}
+
+void sp_egl_queue_release(struct sp_egl_queue *q)
+{
+    if (q && usable(q))
+        unref(q);
+}
+
+uint64_t sp_egl_submitted(struct sp_egl_queue *q)
+{
+    return atomic_load(&q->submitted);
+}
+
+uint64_t sp_egl_reached(struct sp_egl_queue *q)
+{
+    return sp_timeline_reached(&q->timeline);
+}
+
+int sp_egl_wait(struct sp_egl_queue *q, uint64_t value, uint64_t timeout_ns)
+{
+    if (!usable(q))
+        return -ECHILD;
+    if (value > atomic_load(&q->submitted))
+        return -EINVAL;
+    int rc = sp_timeline_wait(&q->timeline, value, timeout_ns, WAIT_SPIN_NS);
+    if (rc || !q->ledger.nfaults)
+        return rc;
+    pthread_mutex_lock(&q->dev->lock);
+    rc = sp_ledger_fault(&q->ledger, value);
+    pthread_mutex_unlock(&q->dev->lock);
+    return rc;
+}
+
+int sp_egl_times(struct sp_egl_queue *q, uint64_t value, uint64_t *start_ns, uint64_t *end_ns)
+{
+    pthread_mutex_lock(&q->dev->lock);
+    int rc = sp_ledger_times(&q->ledger, value, start_ns, end_ns);
+    pthread_mutex_unlock(&q->dev->lock);
+    return rc;
+}
+
+size_t sp_egl_fault(struct sp_egl_queue *q, uint64_t value, char *out, size_t capacity)
+{
+    size_t nbytes = 0;
+    pthread_mutex_lock(&q->dev->lock);
+    for (int i = 0; i < SP_EGL_FAULT_TEXTS; i++) {
+        const struct sp_egl_fault_text *t = &q->dev->fault_texts[i];
+        if (t->q != q || t->value != value)
+            continue;
+        nbytes = strlen(t->text) < capacity ? strlen(t->text) : capacity;
+        memcpy(out, t->text, nbytes);
+    }
+    pthread_mutex_unlock(&q->dev->lock);
+    return nbytes;
+}
+
+int64_t sp_egl_peek(struct sp_egl_queue *q, uint64_t value, void *records, size_t capacity, struct sp_egl_progress *out)
+{
+    int64_t got = -ENOENT;
+    memset(out, 0, sizeof *out);
+    if (!usable(q))
+        return -ECHILD;
+    pthread_mutex_lock(&q->dev->lock);
+    struct sp_egl_job *job = q->dev->head;
+    while (got < 0 && (job = atomic_load(&job->next))) {
+        if (job->q != q || job->value != value)
+            continue;
+        uint64_t started = atomic_load(&job->started_ns);
+        out->running_at = atomic_load(&job->running_at);
+        out->groups_done = atomic_load(&job->groups_done);
+        out->groups_total = atomic_load(&job->groups_total);
+        out->running_ns = started ? sp_clock_ns() - started : 0;
+        if (records && job->nbytes)
+            memcpy(records, job->records, job->nbytes < capacity ? job->nbytes : capacity);
+        got = (int64_t)job->nbytes;
+    }
+    pthread_mutex_unlock(&q->dev->lock);
+    return got;
+}

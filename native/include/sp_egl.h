@@ -1,0 +1,123 @@
+/* The egl device: OpenGL compute on a context that one C thread owns. Any thread may call what is here, none needs a
+ * context; work goes to the owner as records, everything else as a request that is waited for with a timeout. */
+#ifndef SP_EGL_H
+#define SP_EGL_H
+#include "sp_cmd.h"
+
+enum sp_egl_flags {
+    SP_EGL_SOFTWARE = 1,
+    SP_EGL_ES = 2,         /* OpenGL ES 3.1 or later instead of OpenGL 4.3 core or later */
+    SP_EGL_PERSISTENT = 4, /* buffers can stay mapped while the device uses them */
+    SP_EGL_F64 = 8,
+    SP_EGL_I64 = 16,
+    SP_EGL_SPIRV = 32,
+    SP_EGL_TIMER = 64,    /* the device's own clock can be read */
+    SP_EGL_BINARIES = 128, /* linked programs can be taken out and put back */
+    SP_EGL_RESET = 256     /* the context tells when it is lost */
+};
+
+/* One device that EGL lists; `index` is EGL's number for it, -1 the surfaceless platform, which names none. */
+struct sp_egl_node {
+    int32_t index;
+    uint32_t software;
+    char node[64];
+    char extensions[512];
+};
+struct sp_egl_nodes {
+    int32_t count;
+    char library[256];
+    char report[2048]; /* a line for each path tried */
+    struct sp_egl_node node[17];
+};
+/* What there is to try, in EGL's order, the surfaceless platform last. 0, or -ENOENT, -ELIBBAD: no EGL. */
+int sp_egl_list(struct sp_egl_nodes *out);
+
+struct sp_egl_info {
+    uint32_t flags;
+    int32_t version; /* 43, or 31 for ES */
+    uint32_t max_groups[3];
+    uint32_t max_group_size[3];
+    uint32_t max_invocations;
+    uint32_t max_shared_nbytes;
+    uint32_t max_bindings; /* pointers a kernel can take */
+    uint32_t max_blocks;   /* storage blocks a shader can use */
+    uint32_t offset_alignment;
+    uint64_t max_block_nbytes; /* what one pointer can reach */
+    uint64_t memory_nbytes;    /* 0: not told */
+    char vendor[128];
+    char renderer[256];
+    char version_text[256];
+};
+
+struct sp_egl;
+struct sp_egl_queue;
+struct sp_egl_kernel;
+struct sp_egl_prepared;
+
+/* Makes a context on a node of sp_egl_list and starts its owner. `why` says in words what failed: -ENODEV no context,
+ * -ENOTSUP a GL too old, -ENOMEM, -ETIMEDOUT. */
+int sp_egl_open(int32_t index, char *why, size_t why_nbytes, struct sp_egl **out);
+/* -EBUSY while a queue is open, -ETIMEDOUT when the owner does not come back; the display is left initialised. */
+int sp_egl_close(struct sp_egl *dev, uint64_t timeout_ns);
+void sp_egl_describe(const struct sp_egl *dev, struct sp_egl_info *out);
+/* What the driver said since the last call, lines; returns the bytes written. */
+size_t sp_egl_messages(struct sp_egl *dev, char *out, size_t capacity);
+
+/* Zeroed memory; `host` asks for memory that stays mapped. The address is a number of our own (bit 62, buffer, offset),
+ * good for arithmetic within one buffer only. 0 or -ENOMEM, -ENODEV, -ETIMEDOUT. */
+int sp_egl_alloc(struct sp_egl *dev, uint64_t nbytes, uint32_t host, uint64_t *address);
+void sp_egl_free(struct sp_egl *dev, uint64_t address);
+/* The memory in this process, for as long as the buffer lives. */
+int sp_egl_map(struct sp_egl *dev, uint64_t address, void **out);
+
+enum sp_egl_image { SP_EGL_GLSL = 1, SP_EGL_SPIRV_IMAGE = 2, SP_EGL_BINARY = 3 };
+/* `scalars` has a letter for each scalar argument: f (32), d, i, u, I (64), U. -ENOEXEC: `why` has the driver's log, or
+ * says what of the signature the shader does not fit. -ESTALE: the driver does not take this binary (any more). */
+int sp_egl_load(struct sp_egl *dev, uint32_t image, const void *source, size_t nbytes, uint32_t format, const char *entry,
+                const struct sp_signature *sig, const char *scalars, char *why, size_t why_nbytes,
+                struct sp_egl_kernel **out);
+void sp_egl_unload(struct sp_egl_kernel *k);
+/* The linked program as the driver stores it; *out is malloc'd. -ENOTSUP where it cannot. */
+int sp_egl_binary(struct sp_egl_kernel *k, uint32_t *format, void **out, size_t *nbytes);
+void sp_egl_binary_free(void *binary);
+struct sp_egl_shape {
+    uint32_t group_size[3];
+    uint32_t any_grid; /* more groups than max_groups are split into several dispatches */
+    uint32_t blocks;   /* storage blocks it uses */
+};
+void sp_egl_kernel_shape(const struct sp_egl_kernel *k, struct sp_egl_shape *out);
+
+int sp_egl_queue_open(struct sp_egl *dev, uint32_t flags, struct sp_egl_queue **out);
+/* Waits for what was submitted. -ETIMEDOUT: something still runs; the queue takes no more work, and may be closed again
+ * later. The handle stays valid until it is released. */
+int sp_egl_queue_close(struct sp_egl_queue *q, uint64_t timeout_ns);
+void sp_egl_queue_release(struct sp_egl_queue *q);
+
+/* Would these records be taken? 0 or the error that launch or submit would return: -EINVAL a shape or a record that makes
+ * no sense, -EFAULT an address that is no live buffer, -ERANGE one too short, -EADDRNOTAVAIL an offset the device cannot
+ * bind, -E2BIG more than one pointer can reach or more groups than there can be. */
+int sp_egl_check(const struct sp_egl *dev, const void *records, size_t nbytes);
+int64_t sp_egl_launch(struct sp_egl_queue *q, const void *record, size_t nbytes);
+int sp_egl_prepare(struct sp_egl_queue *q, const void *record, size_t nbytes, struct sp_egl_prepared **out);
+int64_t sp_egl_run(struct sp_egl_prepared *p);
+void sp_egl_unprepare(struct sp_egl_prepared *p);
+int64_t sp_egl_submit(struct sp_egl_queue *q, const void *records, size_t nbytes);
+/* Host memory in (copied before the call returns) and out (`data` must live until the value is reached). */
+int64_t sp_egl_upload(struct sp_egl_queue *q, uint64_t address, const void *data, uint64_t nbytes);
+int64_t sp_egl_download(struct sp_egl_queue *q, uint64_t address, void *data, uint64_t nbytes);
+
+uint64_t sp_egl_submitted(struct sp_egl_queue *q);
+uint64_t sp_egl_reached(struct sp_egl_queue *q);
+/* 0 reached, -ETIMEDOUT, or the error with which that submission ended (-EIO: sp_egl_fault has the words). */
+int sp_egl_wait(struct sp_egl_queue *q, uint64_t value, uint64_t timeout_ns);
+int sp_egl_times(struct sp_egl_queue *q, uint64_t value, uint64_t *start_ns, uint64_t *end_ns);
+size_t sp_egl_fault(struct sp_egl_queue *q, uint64_t value, char *out, size_t capacity);
+
+struct sp_egl_progress {
+    uint64_t running_at;
+    uint64_t groups_done;
+    uint64_t groups_total;
+    uint64_t running_ns;
+};
+int64_t sp_egl_peek(struct sp_egl_queue *q, uint64_t value, void *records, size_t capacity, struct sp_egl_progress *out);
+#endif

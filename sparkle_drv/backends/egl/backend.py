@@ -1,0 +1,346 @@
+"""The egl backend: thin typed calls into native/egl. A handle of memory is its address, a kernel's
+and a queue's are cffi objects that free what they stand for.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+from sparkle_drv._native import ffi, lib
+from sparkle_drv.backends.base import Allocation, Backend, KernelSpec, Loaded, Progress, Settings
+from sparkle_drv.backends.egl import host, nodes, refusal, spirv
+from sparkle_drv.backends.egl.cache import ProgramCache
+from sparkle_drv.backends.egl.source import explained, with_version
+from sparkle_drv.errors import DeviceNotFound, ImageError, OutOfDeviceMemory, check
+from sparkle_drv.types import DeviceInfo, Found, Memory, Resources
+
+_CLOSE_NS = 10_000_000_000
+_PEER_NS = 30_000_000_000
+_LETTERS = {"f32": "f", "f64": "d", "i32": "i", "u32": "u", "i64": "I", "u64": "U"}
+_log = logging.getLogger("sparkle_drv.egl")
+
+
+class EglBackend:
+    """One context on its own thread; `launch`, `run`, `submit`, `submitted`, `reached`, `wait` are
+    the native functions themselves.
+    """
+
+    info: DeviceInfo
+
+    def __init__(self, dev: Any, uri: str, settings: Settings) -> None:
+        self._dev: Any = dev
+        threads = settings.threads or host.thread_count()
+        self.info, self._raw = nodes.info_of(dev, uri, host.memory_nbytes(), threads)
+        self._cache = ProgramCache(
+            settings.home, (self.info.vendor, self.info.name, self.info.driver, self.info.isa)
+        )
+        self.launch = lib.sp_egl_launch
+        self.run = lib.sp_egl_run
+        self.submit = lib.sp_egl_submit
+        self.submitted = lib.sp_egl_submitted
+        self.reached = lib.sp_egl_reached
+        self.wait = lib.sp_egl_wait
+
+    @staticmethod
+    def discover(settings: Settings) -> Sequence[Found]:
+        try:
+            listed, report = nodes.listed()
+        except DeviceNotFound as error:
+            return [Found("egl", "egl", reason=str(error), advice=nodes.ADVICE)]
+        found: list[Found] = []
+        usable = 0
+        for node in listed:
+            if node.index == nodes.SURFACELESS and usable:
+                continue
+            try:
+                dev = nodes.open_node(node)
+            except DeviceNotFound as error:
+                said = Found("egl", "egl", None, str(error), nodes.ADVICE, tuple(report))
+                found.append(said)
+                continue
+            uri = f"egl:{usable}"
+            info, _ = nodes.info_of(dev, uri, host.memory_nbytes(), host.thread_count())
+            check(lib.sp_egl_close(dev, _CLOSE_NS), "close", uri)
+            found.append(Found("egl", uri, info, tried=(*report, str(node))))
+            usable += 1
+        return found or [
+            Found("egl", "egl", None, "EGL lists no device", nodes.ADVICE, tuple(report))
+        ]
+
+    @staticmethod
+    def open(uri: str, settings: Settings) -> EglBackend:
+        which = uri.partition(":")[2] or "0"
+        if not which.isdigit():
+            raise DeviceNotFound(f"{uri}: 'egl:0', 'egl:1', ... are wanted")
+        listed, report = nodes.listed()
+        tried, left = list(report), int(which)
+        usable = 0
+        for node in listed:
+            if node.index == nodes.SURFACELESS and usable:
+                continue
+            try:
+                dev = nodes.open_node(node)
+            except DeviceNotFound as error:
+                tried.append(str(error))
+                continue
+            if usable == left:
+                return EglBackend(dev, f"egl:{which}", settings)
+            check(lib.sp_egl_close(dev, _CLOSE_NS), "close", str(node))
+            usable += 1
+        raise DeviceNotFound(
+            f"{uri}: {usable} usable device(s); tried: {'; '.join(tried)}. {nodes.ADVICE}"
+        )
+
+    def _heed(self) -> None:
+        """Pass on to logging what the driver said since the last time."""
+        text = ffi.new("char[]", 8192)
+        nbytes = lib.sp_egl_messages(self._dev, text, len(text))
+        for line in bytes(ffi.buffer(text, nbytes)).decode(errors="replace").splitlines():
+            level = logging.ERROR if line.startswith("error") else logging.WARNING
+            _log.log(level, "%s: %s", self.info.uri, line)
+
+    # Memory: a handle is the address.
+
+    def alloc(self, nbytes: int, memory: Memory) -> Allocation:
+        if memory is Memory.SHARED:
+            raise ValueError("memory: egl devices have no Memory.SHARED; DEVICE and HOST are there")
+        if nbytes > self.info.memory_nbytes:
+            raise OutOfDeviceMemory(
+                f"{self.info.uri}: {nbytes} bytes asked for, "
+                f"the device has {self.info.memory_nbytes}"
+            )
+        out = ffi.new("uint64_t *")
+        rc = lib.sp_egl_alloc(self._dev, nbytes, memory is Memory.HOST, out)
+        if rc:
+            self._heed()
+        check(rc, f"buffer of {nbytes} bytes", self.info.uri)
+        return Allocation(out[0], out[0])
+
+    def free(self, handle: int) -> None:
+        if self._dev is not None:  # what outlives the device went with it
+            lib.sp_egl_free(self._dev, handle)
+
+    def map(self, handle: int, nbytes: int) -> Any:
+        out = ffi.new("void **")
+        check(lib.sp_egl_map(self._dev, handle, out), "map", self.info.uri)
+        return ffi.buffer(out[0], nbytes)
+
+    def wrap(self, pointer: int, nbytes: int, owner: object) -> Allocation:
+        raise ValueError(
+            f"wrap: {self.info.uri} cannot use host memory in place; copy it with Device.array"
+        )
+
+    def export(self, handle: int) -> int:
+        raise ValueError(f"export: {self.info.uri} has no memory that can be shared")
+
+    def import_(self, fd: int, nbytes: int) -> Allocation:
+        raise ValueError(f"import: {self.info.uri} cannot use memory of others")
+
+    def upload(self, queue: Any, address: int, data: memoryview) -> tuple[int, object]:
+        source = ffi.from_buffer(data)
+        return lib.sp_egl_upload(queue, address, source, data.nbytes), None
+
+    def download(self, queue: Any, address: int, out: memoryview) -> tuple[int, object]:
+        target = ffi.from_buffer(out, require_writable=bool(out.nbytes))
+        return lib.sp_egl_download(queue, address, target, out.nbytes), target
+
+    def copy_peer(self, queue: Any, dst: int, src: int, nbytes: int, peer: Backend) -> int:
+        """Within one device a copy; to another by way of the host, before this returns."""
+        if peer is self:
+            size = ffi.sizeof("struct sp_cmd_copy")
+            record = ffi.new("struct sp_cmd_copy *", (lib.SP_CMD_COPY, size, dst, src, nbytes))
+            value: int = lib.sp_egl_submit(queue, record, size)
+            return value
+        between = memoryview(bytearray(nbytes))
+        other = peer.open_queue(False)
+        try:
+            value, kept = peer.download(other, src, between)
+            rc = value if value < 0 else peer.wait(other, value, _PEER_NS)
+            del kept
+        finally:
+            peer.close_queue(other, _PEER_NS)
+        return self.upload(queue, dst, between)[0] if rc == 0 else rc
+
+    # Kernels
+
+    def load(self, spec: KernelSpec) -> Loaded:
+        groups: tuple[str, ...] = ()
+        if spec.manifest is not None:
+            from sparkle_drv.backends.egl import glsl
+
+            shader = glsl.generate(spec.name, spec.plan, self.info)
+            groups = shader.groups
+            kernel = self._compiled(spec, shader.source, spec.name)
+        else:
+            kernel = self._image(spec)
+        shape = ffi.new("struct sp_egl_shape *")
+        lib.sp_egl_kernel_shape(kernel, shape)
+        x, y, z = shape.group_size
+        grid = (2**32 - 1,) * 3 if shape.any_grid else self.info.max_groups
+        resources = Resources(x * y * z, isa=self.info.isa, max_groups=grid)
+        pointer = int(ffi.cast("uintptr_t", kernel))
+        return Loaded(_Kernel(kernel), pointer, "grid", resources, groups, (x, y, z))
+
+    def _image(self, spec: KernelSpec) -> Any:
+        blob = spec.image
+        if spec.path:
+            with open(spec.path, "rb") as file:
+                blob = file.read()
+        what = spec.path or f"image of {len(blob)} bytes"
+        if spirv.is_spirv(blob):
+            if not spec.allow_spirv:
+                raise ImageError(
+                    f"{what}: SPIR-V is taken with allow_spirv=True only: drivers do not survive "
+                    "what is wrong in it, and no check here finds everything"
+                )
+            if "spirv" not in self.info.features:
+                raise ImageError(f"{what}: {self.info.uri} does not take SPIR-V")
+            words = spirv.validated(blob, spec.entry, what)
+            return self._load(spec, lib.SP_EGL_SPIRV_IMAGE, words, 0, "", what)
+        try:
+            text = blob.decode()
+        except UnicodeDecodeError:
+            raise ImageError(f"{what}: neither GLSL (UTF-8 text) nor SPIR-V") from None
+        if "\0" in text or not text.strip():
+            raise ImageError(f"{what}: no GLSL in it")
+        if spec.entry != "main":
+            raise ImageError(f"{what}: GLSL has one entry, 'main', not {spec.entry!r}")
+        return self._compiled(spec, text, what)
+
+    def _compiled(self, spec: KernelSpec, text: str, what: str) -> Any:
+        """From the cache, else compiled and put there."""
+        source = with_version(text, self.info.isa)
+        blob = source.encode()
+        if "binaries" not in self.info.features:
+            return self._load(spec, lib.SP_EGL_GLSL, blob, 0, source, what)
+        path = self._cache.path(blob)
+        kept = self._cache.get(path)
+        if kept is not None:
+            try:
+                return self._load(spec, lib.SP_EGL_BINARY, kept[1], kept[0], source, what)
+            except _Stale:
+                self._cache.drop(path)
+        kernel = self._load(spec, lib.SP_EGL_GLSL, blob, 0, source, what)
+        out, number, nbytes = ffi.new("void **"), ffi.new("uint32_t *"), ffi.new("size_t *")
+        if lib.sp_egl_binary(kernel, number, out, nbytes) == 0:
+            self._cache.put(path, number[0], bytes(ffi.buffer(out[0], nbytes[0])))
+            lib.sp_egl_binary_free(out[0])
+        return kernel
+
+    def _load(
+        self, spec: KernelSpec, kind: int, blob: bytes, number: int, text: str, what: str
+    ) -> Any:
+        out = ffi.new("struct sp_egl_kernel **")
+        why = ffi.new("char[]", 8192)
+        letters = "".join(_LETTERS[a] for a in spec.args if not a.endswith("*"))
+        rc = lib.sp_egl_load(
+            self._dev, kind, blob, len(blob), number, spec.entry.encode()[:255], spec.native,
+            letters.encode(), why, len(why), out,
+        )  # fmt: skip
+        self._heed()
+        if rc == -errno.ESTALE:
+            raise _Stale
+        if rc == -errno.ENOEXEC:
+            log = ffi.string(why).decode(errors="replace").strip()
+            raise ImageError(f"{what}: {explained(log, text)}")
+        check(rc, f"load {what}", self.info.uri)
+        return ffi.gc(out[0], lib.sp_egl_unload)
+
+    def unload(self, handle: _Kernel) -> None:
+        handle.drop()
+
+    # Queues
+
+    def open_queue(self, timing: bool) -> Any:
+        out = ffi.new("struct sp_egl_queue **")
+        flags = lib.SP_QUEUE_TIMING if timing else 0
+        check(lib.sp_egl_queue_open(self._dev, flags, out), "open a queue", self.info.uri)
+        return ffi.gc(out[0], lib.sp_egl_queue_release)
+
+    def close_queue(self, queue: Any, timeout_ns: int) -> int:
+        rc: int = lib.sp_egl_queue_close(queue, timeout_ns)
+        return rc
+
+    def queue_pointer(self, queue: Any) -> int:
+        return int(ffi.cast("uintptr_t", queue))
+
+    def check(self, record: bytes, nbytes: int) -> int:
+        rc: int = lib.sp_egl_check(self._dev, record, nbytes)
+        return rc
+
+    def refusal(self, record: bytes, rc: int) -> str:
+        """What of a dispatch record this device cannot do, in words; "" when it is none of that."""
+        return refusal.words(self._raw, record, rc)
+
+    def fault(self, queue: Any, value: int) -> str:
+        """What the driver said when submission `value` failed."""
+        self._heed()
+        text = ffi.new("char[]", 512)
+        nbytes = lib.sp_egl_fault(queue, value, text, len(text))
+        return bytes(ffi.buffer(text, nbytes)).decode(errors="replace")
+
+    def prepare(self, queue: Any, record: bytes) -> Any:
+        out = ffi.new("struct sp_egl_prepared **")
+        rc = lib.sp_egl_prepare(queue, record, len(record), out)
+        return ffi.gc(out[0], lib.sp_egl_unprepare) if rc == 0 else rc
+
+    def times(self, queue: Any, value: int) -> tuple[int, int] | None:
+        start, end = ffi.new("uint64_t *"), ffi.new("uint64_t *")
+        rc = lib.sp_egl_times(queue, value, start, end)
+        return (start[0], end[0]) if rc == 0 else None
+
+    def describe(self, queue: Any, value: int) -> Progress | None:
+        out = ffi.new("struct sp_egl_progress *")
+        for capacity in (4096, 1 << 26):
+            records = ffi.new("char[]", capacity)
+            got = lib.sp_egl_peek(queue, value, records, capacity, out)
+            if got <= capacity:
+                break
+        if got < 0:
+            return None
+        return Progress(
+            bytes(ffi.buffer(records, min(got, capacity))),
+            out.running_at,
+            out.groups_done,
+            out.groups_total,
+            out.running_ns / 1e9,
+        )
+
+    def timestamp(self) -> int:
+        """The device's clock is told as CLOCK_MONOTONIC everywhere."""
+        now: int = lib.sp_clock_ns()
+        return now
+
+    def sensors(self) -> dict[str, float]:
+        return {}
+
+    def live_counts(self) -> dict[str, int]:
+        live = ffi.new("struct sp_live *")
+        lib.sp_live_counts(live)
+        return {name: getattr(live, name) for name, _ in ffi.typeof("struct sp_live").fields}
+
+    def close(self) -> None:
+        """Idempotent. A driver that does not come back within 10 s is left behind, and said so."""
+        dev, self._dev = self._dev, None
+        if dev is None:
+            return
+        rc = lib.sp_egl_close(dev, _CLOSE_NS)
+        if rc not in (0, -errno.ECHILD):
+            _log.error("%s: not closed (%s)", self.info.uri, errno.errorcode.get(-rc, -rc))
+
+
+class _Stale(Exception):
+    """The driver does not take a stored program any more."""
+
+
+class _Kernel:
+    __slots__ = ("kernel",)
+
+    def __init__(self, kernel: Any) -> None:
+        self.kernel = kernel
+
+    def drop(self) -> None:
+        self.kernel = None

@@ -1,0 +1,82 @@
+"""Linked programs kept on disk, under SPARKLE_HOME/egl/programs.
+
+A file is named after everything that a program depends on: driver, source, entry. It is written
+beside its place and moved there; what is cut off or altered does not match its checksum and counts
+as absent. Nothing here fails a load: a cache that cannot be read or written is no cache.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import logging
+import os
+import struct
+import tempfile
+from pathlib import Path
+
+_MAGIC = b"SPEGL\x00\x01\n"
+_HEAD = struct.Struct("<8sI32s")  # magic, the driver's format number, sha256 of what follows
+_MOST_FILES = 1024
+_log = logging.getLogger("sparkle_drv.egl")
+
+
+class ProgramCache:
+    """Threads: any; processes too."""
+
+    def __init__(self, home: str, driver: tuple[str, ...]) -> None:
+        self.folder = Path(home) / "egl" / "programs"
+        self._driver = driver
+
+    def path(self, *parts: bytes) -> Path:
+        """Where the program made from `parts` by this driver is kept."""
+        digest = hashlib.sha256()
+        for part in (*(text.encode() for text in self._driver), *parts):
+            digest.update(struct.pack("<Q", len(part)))
+            digest.update(part)
+        return self.folder / f"{digest.hexdigest()}.bin"
+
+    def get(self, path: Path) -> tuple[int, bytes] | None:
+        """(format, program), or None."""
+        try:
+            blob = path.read_bytes()
+        except OSError:
+            return None
+        if len(blob) <= _HEAD.size:
+            return None
+        magic, number, checksum = _HEAD.unpack_from(blob)
+        program = blob[_HEAD.size :]
+        if magic != _MAGIC or hashlib.sha256(program).digest() != checksum:
+            _log.info("%s is damaged and is not used", path)
+            return None
+        return number, program
+
+    def put(self, path: Path, number: int, program: bytes) -> None:
+        head = _HEAD.pack(_MAGIC, number, hashlib.sha256(program).digest())
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            fd, name = tempfile.mkstemp(dir=self.folder, prefix=".new-")
+            try:
+                with os.fdopen(fd, "wb") as file:
+                    file.write(head + program)
+                os.replace(name, path)
+            except BaseException:
+                os.unlink(name)
+                raise
+            self._prune()
+        except OSError as error:
+            _log.info("the program cache cannot be written: %s", error)
+
+    def drop(self, path: Path) -> None:
+        """Forget a program that the driver does not take any more."""
+        with contextlib.suppress(OSError):
+            path.unlink()
+
+    def _prune(self) -> None:
+        """Keep the newest files only."""
+        names = [entry for entry in os.scandir(self.folder) if entry.name.endswith(".bin")]
+        if len(names) > _MOST_FILES:
+            names.sort(key=lambda entry: entry.stat().st_mtime_ns)
+            for entry in names[: len(names) - _MOST_FILES // 2]:
+                with contextlib.suppress(OSError):
+                    os.unlink(entry.path)

@@ -1,0 +1,107 @@
+"""Which devices EGL lists, best first, and what a context on one says of itself.
+
+NVIDIA's before other hardware, software last; the surfaceless platform, which names no device and
+may resolve to anything, only when no listed one gave a context. A device counts as there when a
+context was made on it, nothing less: a listed one may have no driver.
+"""
+
+from __future__ import annotations
+
+import errno
+from dataclasses import dataclass
+from typing import Any
+
+from sparkle_drv._native import ffi, lib
+from sparkle_drv.errors import DeviceNotFound
+from sparkle_drv.types import DeviceInfo
+
+SURFACELESS = -1
+ADVICE = (
+    "install a driver with EGL; for software rendering: apt-get install libegl1 libgl1-mesa-dri"
+)
+_FEATURES = {
+    "f64": lib.SP_EGL_F64,
+    "i64": lib.SP_EGL_I64,
+    "spirv": lib.SP_EGL_SPIRV,
+    "timer": lib.SP_EGL_TIMER,
+    "persistent": lib.SP_EGL_PERSISTENT,
+    "binaries": lib.SP_EGL_BINARIES,
+    "reset": lib.SP_EGL_RESET,
+}
+
+
+@dataclass(frozen=True)
+class Node:
+    """One thing to try: EGL's index of a device, or SURFACELESS."""
+
+    index: int
+    software: bool
+    node: str
+    extensions: str
+
+    def __str__(self) -> str:
+        if self.index == SURFACELESS:
+            return "EGL surfaceless platform"
+        kind = "software" if self.software else self.node or "no node"
+        return f"EGL device {self.index} ({kind})"
+
+
+def rank(node: Node) -> tuple[bool, bool, bool, int]:
+    """Sorts best first."""
+    nvidia = "EGL_NV_device_cuda" in node.extensions
+    return node.index == SURFACELESS, node.software, not nvidia, node.index
+
+
+def _text(field: Any) -> str:
+    return ffi.string(field).decode(errors="replace")
+
+
+def listed() -> tuple[list[Node], list[str]]:
+    """(nodes best first, a line for each path tried); DeviceNotFound when there is no EGL."""
+    out = ffi.new("struct sp_egl_nodes *")
+    rc = lib.sp_egl_list(out)
+    report = _text(out.report).splitlines()
+    if rc:
+        raise DeviceNotFound("egl: no EGL library: " + "; ".join(report))
+    found = [
+        Node(n.index, bool(n.software), _text(n.node), _text(n.extensions))
+        for n in out.node[0 : out.count]
+    ]
+    return sorted(found, key=rank), report
+
+
+def open_node(node: Node) -> Any:
+    """A `struct sp_egl *`; DeviceNotFound with the driver's reason."""
+    out = ffi.new("struct sp_egl **")
+    why = ffi.new("char[]", 2048)
+    rc = lib.sp_egl_open(node.index, why, len(why), out)
+    if rc:
+        said = _text(why).strip().rstrip(";") or errno.errorcode.get(-rc, str(-rc))
+        raise DeviceNotFound(f"{node}: {said}")
+    return out[0]
+
+
+def info_of(dev: Any, uri: str, host_nbytes: int, threads: int) -> tuple[DeviceInfo, Any]:
+    """What a context said, as DeviceInfo and as the native struct."""
+    raw = ffi.new("struct sp_egl_info *")
+    lib.sp_egl_describe(dev, raw)
+    es, software = bool(raw.flags & lib.SP_EGL_ES), bool(raw.flags & lib.SP_EGL_SOFTWARE)
+    info = DeviceInfo(
+        uri=uri,
+        backend="egl",
+        name=_text(raw.renderer),
+        kind="gpu",
+        vendor=_text(raw.vendor),
+        driver=f"{'OpenGL ES' if es else 'OpenGL'} {_text(raw.version_text)}",
+        memory_nbytes=host_nbytes if software or not raw.memory_nbytes else raw.memory_nbytes,
+        software=software,
+        compute_units=threads if software else 1,
+        max_group_size=raw.max_invocations,
+        max_groups=tuple(raw.max_groups),
+        max_shared_nbytes=raw.max_shared_nbytes,
+        isa="essl 310" if es else "glsl 430",
+        shares=("cpu",) if software else (),
+        features=tuple(name for name, bit in _FEATURES.items() if raw.flags & bit),
+        offset_alignment=raw.offset_alignment,
+    )
+    return info, raw

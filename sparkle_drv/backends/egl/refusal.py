@@ -1,0 +1,47 @@
+"""Why native/egl/check.c did not take a dispatch record, in words.
+
+Runs only after core/explain.py has found nothing wrong with arguments and shape in general; what is
+left are the limits of this device and of this shader.
+"""
+
+from __future__ import annotations
+
+import errno
+import struct
+from typing import Any
+
+from sparkle_drv._native import ffi, lib
+
+_HEAD = struct.Struct("=IIQ8I")  # struct sp_cmd_dispatch
+
+
+def words(limits: Any, record: bytes, rc: int) -> str:
+    """`limits` is a struct sp_egl_info; "" when the record shows no reason."""
+    if len(record) < _HEAD.size:
+        return ""
+    _, _, pointer, *rest = _HEAD.unpack_from(record)
+    groups, size, shared = rest[0:3], rest[3:6], rest[6]
+    shape = ffi.new("struct sp_egl_shape *")
+    lib.sp_egl_kernel_shape(ffi.cast("struct sp_egl_kernel *", pointer), shape)
+    own = tuple(shape.group_size)
+    if tuple(size) != own:
+        return f"group_size: {tuple(size)}; the shader is compiled for {own}, leave group_size out"
+    if shared:
+        return f"shared: {shared} bytes; a shader declares its shared memory itself, shared=0"
+    most = tuple(limits.max_groups)
+    if rc == -errno.E2BIG:
+        for axis, n, limit in zip("xyz", groups, most, strict=True):
+            if n > limit and not shape.any_grid:
+                return f"groups: {n} in {axis}; at most {limit} are possible for this shader"
+        if any(n > limit for n, limit in zip(groups, most, strict=True)):
+            return f"groups: {tuple(groups)} are too many to be split into dispatches"
+        return (
+            f"a buffer is longer than the {limits.max_block_nbytes} bytes that one pointer can "
+            "reach on this device; pass a view of the part that is used"
+        )
+    if rc == -errno.EADDRNOTAVAIL:
+        return (
+            "a view starts at an offset that cannot be bound: multiples of "
+            f"{limits.offset_alignment} bytes can"
+        )
+    return ""
