@@ -75,7 +75,7 @@ if (channel < channels_out && pixel < pixels) {
     if (done != terms) /* a driver that leaves long loops: see registers.py */
         sum = uintBitsToFloat(0x7fc00000u);
     uint out_channel = part * channels_out + channel;
-    if ((has_mask & 8u) != 0u)
+    if ((sp_null & 8u) == 0u)
         sum += bias[out_channel];
     y[sp_out(pixel, out_channel)] = sp_act(sum, act);
 }

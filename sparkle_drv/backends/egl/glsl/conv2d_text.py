@@ -29,7 +29,7 @@ uint sp_out(uint pixel, uint channel)
 """
 
 FRAME = """\
-uvec3 group = gl_WorkGroupID + group_offset;
+uvec3 group = gl_WorkGroupID + sp_group_offset;
 uint pixels = n * oh * ow;
 uint channels_in = c / groups, channels_out = oc / groups; /* of one part of the channels */
 uint terms = channels_in * kh * kw;
@@ -75,7 +75,7 @@ def store(tile: Tile, registers: Registers) -> str:
         for j in range(registers.vectors)
         for lane in range(width)
     ]
-    lines.append("if ((has_mask & 8u) != 0u) {")
+    lines.append("if ((sp_null & 8u) == 0u) {")
     for r in range(tile.tm):
         lines.append(f"    float bias{r} = bias[min(out_channel + {r}u, oc - 1u)];")
         lines += [f"    {registers.lane(r, at)} += bias{r};" for at, _ in columns]

@@ -53,8 +53,8 @@ def _tile(algo: str, plan: TilePlan, levels: Levels) -> Tile:
     if algo == "naive" and len(given) > 1:
         given = given[:1]
     merged = [
-        tuple(new or old for new, old in zip(given[at] if at < len(given) else (0, 0, 0), level))
-        for at, level in enumerate(levels)
+        tuple(new or old for new, old in zip(one, level, strict=True))
+        for one, level in zip([*given, *[(0, 0, 0)] * 2][:2], levels, strict=True)
     ]
     (bm, bn, bk), (tm, tn, _) = merged
     return Tile(algo, bm, bn, bk, tm, tn, plan.vector or (1 if algo == "naive" else 4))

@@ -50,7 +50,7 @@ def generate(name: str, plan: TilePlan, info: DeviceInfo) -> Shader:
 
 
 _NAIVE = """\
-uvec3 group = gl_WorkGroupID + group_offset;
+uvec3 group = gl_WorkGroupID + sp_group_offset;
 uint i = group.y * gl_WorkGroupSize.y + gl_LocalInvocationID.y;
 uint j = group.x * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
 if (i < m && j < n) {{
@@ -60,7 +60,7 @@ if (i < m && j < n) {{
         sum += a[i * rsa + p * csa] * b[p * rsb + j * csb];
     if (p != k) /* a driver that leaves long loops: see registers.py */
         sum = {number}(uintBitsToFloat(0x7fc00000u));
-    if ((has_mask & 8u) != 0u)
+    if ((sp_null & 8u) == 0u)
         sum += bias[j];
     c[i * rsc + j] = sp_act(sum, act);
 }}
@@ -74,7 +74,7 @@ def origin(tile: Tile, registers: Registers) -> str:
     # Without a second row of threads the row depends on the group alone, which compilers can use.
     local = f" + gl_LocalInvocationID.y * {tile.tm}u" if tile.rows > 1 else ""
     lines = [
-        "uvec3 group = gl_WorkGroupID + group_offset;",
+        "uvec3 group = gl_WorkGroupID + sp_group_offset;",
         f"uint row = group.y * {tile.bm}u{local};",
         f"uint column = group.x * {tile.bn}u + gl_LocalInvocationID.x * {width}u;",
     ]
@@ -100,9 +100,7 @@ def _blocked(tile: Tile, registers: Registers) -> str:
     for j in range(registers.vectors):
         values = ", ".join(f"b[b{j}{LANES[lane]}_at + p * rsb]" for lane in range(width))
         lines.append(f"    {registers.vector} b{j} = {registers.vector}({values});")
-    lines += [
-        f"    {registers.number} a{r} = a[a{r}_at + p * csa];" for r in range(tile.tm)
-    ]
+    lines += [f"    {registers.number} a{r} = a[a{r}_at + p * csa];" for r in range(tile.tm)]
     step = registers.step(
         [f"a{r}" for r in range(tile.tm)], [f"b{j}" for j in range(registers.vectors)]
     )
@@ -142,7 +140,7 @@ def store(tile: Tile, registers: Registers) -> str:
     """Bias, the stores, and the activation as a second pass over what this thread stored: unrolled
     it would be most of the shader."""
     width, apart = registers.width, tile.columns * registers.width
-    lines = ["if ((has_mask & 8u) != 0u) {"]
+    lines = ["if ((sp_null & 8u) == 0u) {"]
     for j in range(registers.vectors):
         for lane in range(width):
             value = f"bias[min(column + {j * apart + lane}u, n - 1u)]"

@@ -16,8 +16,8 @@ from sparkle_drv.types import DeviceInfo
 
 from . import vmath
 
-HAS_MASK_LOCATION = 62  #: `uniform uint has_mask`: bit k is set when the k-th pointer is not null
-GROUP_OFFSET_LOCATION = 63  #: `uniform uvec3 group_offset`: added to gl_WorkGroupID
+NULL_LOCATION = 62  #: `uniform uint sp_null`: bit k is set when the k-th pointer is not null
+GROUP_OFFSET_LOCATION = 63  #: `uniform uvec3 sp_group_offset`: added to gl_WorkGroupID
 
 # 64-bit integers are two words, low first: GLSL has no others in its core.
 ELEMENTS = {
@@ -41,8 +41,8 @@ def kernels() -> Any:
 
 
 def is_es(info: DeviceInfo) -> bool:
-    """OpenGL ES 3.1: no doubles, no `precise`, as few as four storage blocks."""
-    return "es31" in info.features
+    """OpenGL ES 3.1: no `precise`, and as few as four storage blocks."""
+    return info.isa == "essl 310"
 
 
 @dataclass
@@ -64,7 +64,7 @@ class Kit:
         x, y, z = self.group_size
         size = f"layout(local_size_x = {x}, local_size_y = {y}, local_size_z = {z}) in;"
         shared = [f"shared {declaration};" for declaration in self.shared]
-        numbers = vmath.text(self.uses, doubles=not is_es(self.info))
+        numbers = vmath.text(self.uses, doubles="f64" in self.info.features)
         parts = [self._version(), size, *self._arguments(), *shared, numbers, functions]
         parts.append("void main()\n{\n" + _indented(body) + "}\n")
         return Shader("\n".join(part for part in parts if part), groups, self.group_size)
@@ -91,8 +91,8 @@ class Kit:
             at = bindings[name]
             array = f"{element} {name}_v[]"
             lines.append(_block(at, f"Block{at}v", access[name], array))
-        lines.append(f"layout(location = {HAS_MASK_LOCATION}) uniform uint has_mask;")
-        lines.append(f"layout(location = {GROUP_OFFSET_LOCATION}) uniform uvec3 group_offset;")
+        lines.append(f"layout(location = {NULL_LOCATION}) uniform uint sp_null;")
+        lines.append(f"layout(location = {GROUP_OFFSET_LOCATION}) uniform uvec3 sp_group_offset;")
         return lines
 
 
@@ -110,7 +110,7 @@ def linear(size: int) -> str:
     """The number of this thread in a one-dimensional grid, as `uint i`; beyond 2**32, and in the
     other dimensions of a grid that should have none, a number that no array reaches."""
     return (
-        "uvec3 group = gl_WorkGroupID + group_offset;\n"
+        "uvec3 group = gl_WorkGroupID + sp_group_offset;\n"
         f"uint i = group.x * {size}u + gl_LocalInvocationID.x;\n"
         f"if (group.x > {(2**32 - 1) // size}u || (group.y | group.z) != 0u)\n"
         "    i = 0xffffffffu;"

@@ -38,7 +38,7 @@ for (; step + {size}u <= last; step += {size}u) {{
 }}
 for (; step < last; step++)
     x = factor * x + 1013904223u;"""
-    start = "uint factor = 1664525u + group_offset.z, x = 1u, step = 0u, last = iters;\n"
+    start = "uint factor = 1664525u + sp_group_offset.z, x = 1u, step = 0u, last = iters;\n"
     if not info.software:
         body = steps.format(size=64, links=_links(64))
         return Kit(name, info, (1, 1, 1)).finish(f"{start}{body}\ny[0] = x;", ("1",))
@@ -91,7 +91,7 @@ for (; done < iters; done++) {{
 {vector} sum = {" + ".join(chains)};
 if (sum.x + sum.y + sum.z + sum.w == 0.0)
     flops[0] = uvec2(1u);
-if (me == 0u && gl_WorkGroupID + group_offset == uvec3(0u)) {{
+if (me == 0u && gl_WorkGroupID + sp_group_offset == uvec3(0u)) {{
     uint threads = gl_NumWorkGroups.x * gl_NumWorkGroups.y * gl_NumWorkGroups.z * {size}u;
     uvec2 rounds, all;
     umulExtended(threads, done, rounds.y, rounds.x);

@@ -72,8 +72,8 @@ uvec2 sp_both(uvec2 a, uvec2 b)
 """
 
 
-# Eight elements an iteration or more: Mesa's llvmpipe leaves a shader's loops after 65535 iterations
-# all told. Its storage blocks end at 128 MiB, of which a thread then has 32768 iterations at most.
+# Eight elements an iteration: Mesa's llvmpipe leaves a shader's loops after 65535 iterations all
+# told. Its storage blocks end at 128 MiB, which is half as many iterations a thread at most.
 _FAST = """\
     if (inner == 1u && (n & 3u) == 0u) {
         uint quads = n / 4u, from = o * quads;
@@ -96,7 +96,7 @@ _FAST = """\
 """
 
 _BODY = """\
-uvec3 group = gl_WorkGroupID + group_offset;
+uvec3 group = gl_WorkGroupID + sp_group_offset;
 uint lid = gl_LocalInvocationIndex;
 uint cols = 1u + min(inner - 1u, 255u);
 uint per = 256u / cols;

@@ -35,11 +35,9 @@ class Registers:
     def poison(self, unless: str) -> str:
         """NaN in every sum, unless all terms were added. Mesa's llvmpipe leaves a shader's loops
         after 65535 iterations all told: a wrong sum must not look like a right one."""
-        nan = "uintBitsToFloat(0x7fc00000u)"
-        names = " ".join(
-            f"s{r}_{j} += cut;" for r in range(self.tm) for j in range(self.vectors)
-        )
-        return f"if (!({unless})) {{\n    {self.number} cut = {self.number}({nan});\n    {names}\n}}\n"
+        nan = f"{self.number}(uintBitsToFloat(0x7fc00000u))"
+        sums = [f"s{r}_{j}" for r in range(self.tm) for j in range(self.vectors)]
+        return f"if (!({unless})) {{\n    {' '.join(f'{s} += {nan};' for s in sums)}\n}}\n"
 
     @property
     def zero(self) -> str:
