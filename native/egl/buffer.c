@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 enum { TAG_BIT = 62, INDEX_BIT = 40, SMALLEST = 256 };
 static const uint64_t OFFSETS = (uint64_t)1 << INDEX_BIT;
@@ -60,9 +61,11 @@ static uint64_t address_of(const struct sp_egl_buffer *b)
 /* Storage for one buffer. Owner. */
 static int make_storage(struct sp_egl *dev, struct sp_egl_buffer *b)
 {
-    uint32_t access = GL_MAP_READ_BIT | GL_MAP_WRITE_BIT | GL_MAP_PERSISTENT_BIT | GL_MAP_COHERENT_BIT;
-    int stays = sp_egl_is(dev, SP_EGL_PERSISTENT) && (b->host || sp_egl_is(dev, SP_EGL_SOFTWARE));
-    uint32_t flags = GL_DYNAMIC_STORAGE_BIT | (stays ? access : 0) | (b->host ? GL_CLIENT_STORAGE_BIT : 0);
+    uint32_t access = GL_MAP_READ_BIT | GL_MAP_WRITE_BIT;
+    uint32_t persistent = GL_MAP_PERSISTENT_BIT | GL_MAP_COHERENT_BIT;
+    int stays = sp_egl_is(dev, SP_EGL_PERSISTENT) && b->memory != SP_EGL_SHARED &&
+                (b->memory == SP_EGL_HOST || sp_egl_is(dev, SP_EGL_SOFTWARE));
+    uint32_t flags = GL_DYNAMIC_STORAGE_BIT | access | (stays ? persistent : 0) | (b->memory ? GL_CLIENT_STORAGE_BIT : 0);
     intptr_t nbytes = (intptr_t)b->capacity;
     sp_egl_complaint(dev, 1);
     dev->error[0] = '\0';
@@ -77,7 +80,7 @@ static int make_storage(struct sp_egl *dev, struct sp_egl_buffer *b)
     const char *complaint = sp_egl_complaint(dev, 1);
     b->mapping = NULL;
     if (stays && !complaint) {
-        b->mapping = sp_glMapBufferRange(GL_COPY_WRITE_BUFFER, 0, nbytes, access);
+        b->mapping = sp_glMapBufferRange(GL_COPY_WRITE_BUFFER, 0, nbytes, access | persistent);
         complaint = sp_egl_complaint(dev, 1);
     }
     dev->error[0] = '\0';
@@ -150,9 +153,9 @@ static void drop_alloc(struct sp_egl *dev, struct sp_egl_request *r)
 }
 
 /* A buffer record: one out of the pool with storage, else one without. Caller locks. */
-static struct sp_egl_buffer *take(struct sp_egl *dev, uint32_t c, uint32_t host, uint64_t capacity, int *fresh)
+static struct sp_egl_buffer *take(struct sp_egl *dev, uint32_t c, uint32_t memory, uint64_t capacity, int *fresh)
 {
-    struct sp_egl_buffer **shelf = &dev->pool[c][host];
+    struct sp_egl_buffer **shelf = &dev->pool[c][memory];
     struct sp_egl_buffer *b = *shelf;
     *fresh = b == NULL;
     if (b) {
@@ -170,26 +173,26 @@ static struct sp_egl_buffer *take(struct sp_egl *dev, uint32_t c, uint32_t host,
         atomic_store_explicit(&dev->buffers[b->index], b, memory_order_release);
     }
     b->size_class = c;
-    b->host = host;
+    b->memory = memory;
     b->capacity = capacity;
     return b;
 }
 
-int sp_egl_alloc(struct sp_egl *dev, uint64_t nbytes, uint32_t host, uint64_t *address)
+int sp_egl_alloc(struct sp_egl *dev, uint64_t nbytes, uint32_t memory, uint64_t *address)
 {
     if (dev->fork_generation != sp_fork_generation())
         return -ECHILD;
     if (atomic_load(&dev->lost))
         return -ENODEV;
-    if (nbytes >= OFFSETS)
-        return -ENOMEM;
+    if (nbytes >= OFFSETS || memory > SP_EGL_SHARED)
+        return memory > SP_EGL_SHARED ? -EINVAL : -ENOMEM;
     struct alloc_request *a = calloc(1, sizeof *a);
     if (!a)
         return -ENOMEM;
     uint64_t capacity;
     uint32_t c = class_of(nbytes, &capacity);
     pthread_mutex_lock(&dev->lock);
-    struct sp_egl_buffer *b = take(dev, c, host != 0, capacity, &a->fresh);
+    struct sp_egl_buffer *b = take(dev, c, memory, capacity, &a->fresh);
     pthread_mutex_unlock(&dev->lock);
     int rc = b ? 0 : -ENOMEM;
     if (b && !a->fresh && b->mapping) { /* nothing in flight knows it: no need of the owner */
@@ -237,8 +240,8 @@ static void to_pool(struct sp_egl *dev, struct sp_egl_buffer *b)
     int full = dev->pooled_nbytes + b->capacity > MOST_POOLED;
     if (!full || !(d = calloc(1, sizeof *d))) {
         dev->pooled_nbytes += b->capacity;
-        b->next = dev->pool[b->size_class][b->host];
-        dev->pool[b->size_class][b->host] = b;
+        b->next = dev->pool[b->size_class][b->memory];
+        dev->pool[b->size_class][b->memory] = b;
     }
     pthread_mutex_unlock(&dev->lock);
     if (d) {
@@ -246,6 +249,16 @@ static void to_pool(struct sp_egl *dev, struct sp_egl_buffer *b)
         d->r.run = run_delete;
         sp_egl_request(dev, &d->r, 0);
     }
+}
+
+static void drop_shadow(struct sp_egl_buffer *b)
+{
+    void *shadow = atomic_exchange(&b->shadow, NULL);
+    if (shadow && b->is_file)
+        munmap(shadow, atomic_load(&b->nbytes));
+    else
+        free(shadow);
+    b->is_file = 0;
 }
 
 void sp_egl_free(struct sp_egl *dev, uint64_t address)
@@ -260,8 +273,28 @@ void sp_egl_free(struct sp_egl *dev, uint64_t address)
     atomic_store(&b->live, 0);
     atomic_fetch_sub(&sp_live()->allocations, 1);
     atomic_fetch_sub(&sp_live()->allocated_nbytes, (int64_t)atomic_load(&b->nbytes));
-    free(atomic_exchange(&b->shadow, NULL));
+    drop_shadow(b);
     to_pool(dev, b);
+}
+
+int sp_egl_share(struct sp_egl *dev, uint64_t address, int fd)
+{
+    uint64_t offset;
+    int rc;
+    if (dev->fork_generation != sp_fork_generation())
+        return -ECHILD;
+    struct sp_egl_buffer *b = sp_egl_find(dev, address, 0, &offset, &rc);
+    if (!b || b->memory != SP_EGL_SHARED || atomic_load(&b->shadow))
+        return b ? -EINVAL : rc;
+    uint64_t nbytes = atomic_load(&b->nbytes);
+    if (nbytes == 0)
+        return 0;
+    void *file = mmap(NULL, nbytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (file == MAP_FAILED)
+        return -errno;
+    b->is_file = 1;
+    atomic_store(&b->shadow, file);
+    return 0;
 }
 
 struct map_request {
@@ -274,11 +307,12 @@ static int run_map(struct sp_egl *dev, struct sp_egl_request *r)
     struct sp_egl_buffer *b = ((struct map_request *)r)->b;
     if (atomic_load(&b->shadow))
         return 0;
-    void *shadow = calloc(1, b->capacity);
+    uint64_t nbytes = atomic_load(&b->nbytes);
+    void *shadow = calloc(1, nbytes + 1);
     if (!shadow)
         return -ENOMEM;
     sp_egl_drain(dev);
-    sp_egl_read(dev, b, 0, shadow, b->capacity);
+    sp_egl_read(dev, b, 0, shadow, nbytes);
     atomic_store(&b->shadow, shadow);
     return 0;
 }
@@ -341,15 +375,17 @@ void sp_egl_touch(struct sp_egl *dev, struct sp_egl_buffer *b)
     }
     b->touched = dev->runs;
     dev->touched[dev->ntouched++] = b;
-    sp_egl_write(dev, b, 0, shadow, b->capacity);
+    sp_egl_write(dev, b, 0, shadow, atomic_load(&b->nbytes));
 }
 
 void sp_egl_untouch(struct sp_egl *dev)
 {
     if (dev->ntouched)
         sp_egl_drain(dev);
-    for (uint32_t i = 0; i < dev->ntouched; i++)
-        sp_egl_read(dev, dev->touched[i], 0, atomic_load(&dev->touched[i]->shadow), dev->touched[i]->capacity);
+    for (uint32_t i = 0; i < dev->ntouched; i++) {
+        struct sp_egl_buffer *b = dev->touched[i];
+        sp_egl_read(dev, b, 0, atomic_load(&b->shadow), atomic_load(&b->nbytes));
+    }
     dev->ntouched = 0;
 }
 
@@ -359,7 +395,7 @@ void sp_egl_buffers_drop(struct sp_egl *dev)
         struct sp_egl_buffer *b = atomic_load(&dev->buffers[i]);
         if (b->name)
             delete_storage(b);
-        free(atomic_load(&b->shadow));
+        drop_shadow(b);
         free(b);
     }
     dev->nbuffers = 0;

@@ -29,12 +29,13 @@ struct sp_egl_buffer {
     uint32_t index;
     uint32_t name;
     uint32_t size_class;
-    uint32_t host;
+    uint32_t memory; /* enum sp_egl_memory */
     uint64_t capacity;
     _Atomic uint64_t nbytes; /* what was asked for */
     _Atomic uint32_t live;
     void *mapping;        /* NULL where buffers cannot stay mapped */
     _Atomic(void *) shadow; /* then: what map() gave out, brought over by the owner around every use */
+    int is_file;          /* the shadow is a mapped file */
     uint64_t touched;     /* owner: the job that last brought the shadow over */
 };
 
@@ -92,12 +93,13 @@ struct sp_egl_batch {
     struct sp_egl_stamp *stamps;
 };
 
-/* Something the owner does for a caller. The last of the two to let go frees it: `drop` undoes a result nobody took. */
+/* Something the owner does for a caller. The last of the two to let go frees it; `drop` undoes what was done for a caller
+ * who has given up waiting. */
 struct sp_egl_request {
     struct sp_egl_request *next;
     int (*run)(struct sp_egl *dev, struct sp_egl_request *r);
     void (*drop)(struct sp_egl *dev, struct sp_egl_request *r);
-    _Atomic uint32_t done; /* futex */
+    _Atomic uint32_t fate; /* futex: see owner.c */
     _Atomic uint32_t holders;
     int rc;
 };
@@ -145,7 +147,7 @@ struct sp_egl {
     struct sp_timeline published; /* counts jobs: who floods the device waits for it */
     struct sp_egl_request *requests, *last_request;
     _Atomic uint32_t has_requests;
-    struct sp_egl_buffer *pool[SP_EGL_CLASSES][2];
+    struct sp_egl_buffer *pool[SP_EGL_CLASSES][3];
     uint64_t pooled_nbytes;
     _Atomic(struct sp_egl_buffer *) *buffers;
     uint32_t nbuffers;
@@ -210,7 +212,7 @@ void sp_egl_wake(struct sp_egl *dev);
  * does not wait. `keep` leaves the request to be looked at until `end`. */
 int sp_egl_request(struct sp_egl *dev, struct sp_egl_request *r, uint64_t timeout_ns);
 int sp_egl_request_keep(struct sp_egl *dev, struct sp_egl_request *r, uint64_t timeout_ns);
-void sp_egl_request_end(struct sp_egl *dev, struct sp_egl_request *r);
+void sp_egl_request_end(struct sp_egl_request *r);
 void sp_egl_drain(struct sp_egl *dev); /* owner: waits until everything issued has ended, or the context is lost */
 
 /* buffer.c */

@@ -23,13 +23,13 @@ void sp_egl_wake(struct sp_egl *dev)
         sp_futex_wake(&dev->work, 1);
 }
 
-static void let_go(struct sp_egl *dev, struct sp_egl_request *r, int owner)
+/* What becomes of a request: the owner makes a waited one done, the caller who gives up makes it abandoned. */
+enum { WAITED = 0, DONE = 1, ABANDONED = 2 };
+
+static void let_go(struct sp_egl_request *r)
 {
-    if (atomic_fetch_sub(&r->holders, 1) != 1)
-        return;
-    if (owner && r->drop)
-        r->drop(dev, r);
-    free(r);
+    if (atomic_fetch_sub(&r->holders, 1) == 1)
+        free(r);
 }
 
 int sp_egl_request_keep(struct sp_egl *dev, struct sp_egl_request *r, uint64_t timeout_ns)
@@ -50,24 +50,26 @@ int sp_egl_request_keep(struct sp_egl *dev, struct sp_egl_request *r, uint64_t t
     pthread_mutex_unlock(&dev->lock);
     sp_egl_wake(dev);
     uint64_t deadline = sp_clock_ns() + timeout_ns;
-    while (!atomic_load_explicit(&r->done, memory_order_acquire)) {
+    while (atomic_load(&r->fate) == WAITED) {
         uint64_t now = sp_clock_ns();
-        if (now >= deadline)
-            break;
-        sp_futex_wait(&r->done, 0, deadline - now);
+        uint32_t waited = WAITED;
+        if (now < deadline)
+            sp_futex_wait(&r->fate, WAITED, deadline - now);
+        else if (atomic_compare_exchange_strong(&r->fate, &waited, ABANDONED))
+            return -ETIMEDOUT;
     }
-    return atomic_load_explicit(&r->done, memory_order_acquire) ? r->rc : -ETIMEDOUT;
+    return r->rc;
 }
 
-void sp_egl_request_end(struct sp_egl *dev, struct sp_egl_request *r)
+void sp_egl_request_end(struct sp_egl_request *r)
 {
-    let_go(dev, r, 0);
+    let_go(r);
 }
 
 int sp_egl_request(struct sp_egl *dev, struct sp_egl_request *r, uint64_t timeout_ns)
 {
     int rc = sp_egl_request_keep(dev, r, timeout_ns);
-    let_go(dev, r, 0);
+    let_go(r);
     return rc;
 }
 
@@ -82,10 +84,13 @@ static void run_requests(struct sp_egl *dev)
             atomic_store(&dev->has_requests, 0);
         }
         pthread_mutex_unlock(&dev->lock);
+        uint32_t waited = WAITED;
         r->rc = r->run(dev, r);
-        atomic_store_explicit(&r->done, 1, memory_order_release);
-        sp_futex_wake(&r->done, 1);
-        let_go(dev, r, 1);
+        if (atomic_compare_exchange_strong(&r->fate, &waited, DONE))
+            sp_futex_wake(&r->fate, 1);
+        else if (r->drop)
+            r->drop(dev, r);
+        let_go(r);
     }
 }
 

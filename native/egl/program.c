@@ -313,7 +313,7 @@ int sp_egl_load(struct sp_egl *dev, uint32_t image, const void *source, size_t n
         sp_egl_hold(dev);
         *out = k;
     }
-    sp_egl_request_end(dev, &l->r);
+    sp_egl_request_end(&l->r);
     return rc;
 }
 
@@ -362,7 +362,8 @@ static int run_binary(struct sp_egl *dev, struct sp_egl_request *r)
 static void drop_binary(struct sp_egl *dev, struct sp_egl_request *r)
 {
     (void)dev;
-    free(((struct binary_request *)r)->bytes);
+    if (r->rc == 0)
+        free(((struct binary_request *)r)->bytes);
 }
 
 int sp_egl_binary(struct sp_egl_kernel *k, uint32_t *format, void **out, size_t *nbytes)
@@ -379,7 +380,7 @@ int sp_egl_binary(struct sp_egl_kernel *k, uint32_t *format, void **out, size_t 
         *out = b->bytes;
         *nbytes = b->nbytes;
     }
-    sp_egl_request_end(k->dev, &b->r);
+    sp_egl_request_end(&b->r);
     return rc;
 }
 

@@ -63,10 +63,14 @@ void sp_egl_describe(const struct sp_egl *dev, struct sp_egl_info *out);
 /* What the driver said since the last call, lines; returns the bytes written. */
 size_t sp_egl_messages(struct sp_egl *dev, char *out, size_t capacity);
 
-/* Zeroed memory; `host` asks for memory that stays mapped. The address is a number of our own (bit 62, buffer, offset),
+enum sp_egl_memory { SP_EGL_DEVICE = 0, SP_EGL_HOST = 1, SP_EGL_SHARED = 2 };
+/* Zeroed memory; HOST asks for memory that stays mapped, SHARED waits for sp_egl_share. The address is a number of our own (bit 62, buffer, offset),
  * good for arithmetic within one buffer only. 0 or -ENOMEM, -ENODEV, -ETIMEDOUT. */
-int sp_egl_alloc(struct sp_egl *dev, uint64_t nbytes, uint32_t host, uint64_t *address);
+int sp_egl_alloc(struct sp_egl *dev, uint64_t nbytes, uint32_t memory, uint64_t *address);
 void sp_egl_free(struct sp_egl *dev, uint64_t address);
+/* Ties SHARED memory to a file (a memfd) of at least its size: its bytes are brought over before every submission that
+ * uses the buffer, and back after. The descriptor stays the caller's. */
+int sp_egl_share(struct sp_egl *dev, uint64_t address, int fd);
 /* The memory in this process, for as long as the buffer lives. */
 int sp_egl_map(struct sp_egl *dev, uint64_t address, void **out);
 

@@ -228,6 +228,10 @@ class Array:
 
     @property
     def __array_interface__(self) -> dict[str, Any]:
+        # It names memory but keeps nothing alive, so it is not there for a copy: numpy then takes
+        # __array__.
+        if not self.device.info.unified:
+            raise AttributeError(f"{self.device.uri} memory is not host memory; use numpy()")
         interface: dict[str, Any] = self.numpy().__array_interface__
         return interface
 

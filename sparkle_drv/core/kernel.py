@@ -80,6 +80,13 @@ class Kernel:
         return self._loaded.form
 
     @property
+    def groups(self) -> tuple[str, ...]:
+        """The grid in terms of the integer arguments, ("n/256",), when the kernel knows it: then
+        `launch` needs none. Empty when it does not.
+        """
+        return self._loaded.groups
+
+    @property
     def resources(self) -> Resources:
         """Registers, shared memory, spills, largest group; None where the driver does not tell."""
         return self._loaded.resources

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import errno
 import logging
+import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -34,6 +35,7 @@ class EglBackend:
         self._dev: Any = dev
         threads = settings.threads or host.thread_count()
         self.info, self._raw = nodes.info_of(dev, uri, host.memory_nbytes(), threads)
+        self._files: dict[int, int] = {}  # address -> descriptor of shared memory
         self._cache = ProgramCache(
             settings.home, (self.info.vendor, self.info.name, self.info.driver, self.info.isa)
         )
@@ -105,21 +107,42 @@ class EglBackend:
     # Memory: a handle is the address.
 
     def alloc(self, nbytes: int, memory: Memory) -> Allocation:
-        if memory is Memory.SHARED:
-            raise ValueError("memory: egl devices have no Memory.SHARED; DEVICE and HOST are there")
         if nbytes > self.info.memory_nbytes:
             raise OutOfDeviceMemory(
                 f"{self.info.uri}: {nbytes} bytes asked for, "
                 f"the device has {self.info.memory_nbytes}"
             )
+        if memory is Memory.SHARED:
+            fd = os.memfd_create("sparkle-shared", os.MFD_CLOEXEC)
+            os.ftruncate(fd, max(nbytes, 1))
+            return self._shared(fd, nbytes)
+        return self._allocated(nbytes, lib.SP_EGL_HOST if memory is Memory.HOST else 0)
+
+    def _allocated(self, nbytes: int, kind: int) -> Allocation:
         out = ffi.new("uint64_t *")
-        rc = lib.sp_egl_alloc(self._dev, nbytes, memory is Memory.HOST, out)
+        rc = lib.sp_egl_alloc(self._dev, nbytes, kind, out)
         if rc:
             self._heed()
         check(rc, f"buffer of {nbytes} bytes", self.info.uri)
         return Allocation(out[0], out[0])
 
+    def _shared(self, fd: int, nbytes: int) -> Allocation:
+        """Memory tied to the file `fd`, which is kept, or closed when that fails."""
+        try:
+            allocation = self._allocated(nbytes, lib.SP_EGL_SHARED)
+            rc = lib.sp_egl_share(self._dev, allocation.handle, fd)
+            if rc:
+                lib.sp_egl_free(self._dev, allocation.handle)
+                check(rc, "mapping the descriptor", self.info.uri)
+        except BaseException:
+            os.close(fd)
+            raise
+        self._files[allocation.handle] = fd
+        return allocation
+
     def free(self, handle: int) -> None:
+        if handle in self._files:
+            os.close(self._files.pop(handle))
         if self._dev is not None:  # what outlives the device went with it
             lib.sp_egl_free(self._dev, handle)
 
@@ -134,10 +157,15 @@ class EglBackend:
         )
 
     def export(self, handle: int) -> int:
-        raise ValueError(f"export: {self.info.uri} has no memory that can be shared")
+        if handle not in self._files:
+            raise ValueError("export: only Memory.SHARED buffers can be exported")
+        return os.dup(self._files[handle])
 
     def import_(self, fd: int, nbytes: int) -> Allocation:
-        raise ValueError(f"import: {self.info.uri} cannot use memory of others")
+        size = os.fstat(fd).st_size
+        if size < nbytes:
+            raise ValueError(f"import: {nbytes} bytes asked for, the descriptor has {size}")
+        return self._shared(os.dup(fd), nbytes)
 
     def upload(self, queue: Any, address: int, data: memoryview) -> tuple[int, object]:
         source = ffi.from_buffer(data)
