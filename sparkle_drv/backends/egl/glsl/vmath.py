@@ -207,7 +207,7 @@ float sp_pow_positive(float a, float y)
 /* The special cases are those of C's pow. */
 float sp_pow(float x, float y)
 {
-    const float infinity = uintBitsToFloat(0x7f800000u);
+    float infinity = uintBitsToFloat(0x7f800000u);
     float a = abs(x);
     if (y == 0.0 || (x == 1.0 && !sp_nan(x)))
         return 1.0;
