@@ -40,6 +40,7 @@ class Device:
         self._kernels: weakref.WeakValueDictionary[int, Kernel] = weakref.WeakValueDictionary()
         self._signatures: dict[tuple[Arg, ...], Signature] = {}
         self._default_queue: Queue | None = None
+        self.kept: dict[object, Any] = {}  # what layers above keep as long as the device lives
         self._finalizer = weakref.finalize(self, backend.close)
 
     def __repr__(self) -> str:

@@ -6,6 +6,7 @@ fails, or when native code refuses the record, core/explain.py finds out what wa
 
 from __future__ import annotations
 
+import contextlib
 import weakref
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -122,13 +123,9 @@ class Kernel:
         )
         if len(self._heads) >= _MOST_HEADS:
             self._heads.clear()
-        depends_on_args = groups is None and self._extents
-        if (
-            not depends_on_args
-            and not isinstance(groups, list)
-            and not isinstance(group_size, list)
-        ):
-            self._heads[groups, group_size, shared] = head
+        if groups is not None or not self._extents:
+            with contextlib.suppress(TypeError):  # a list or an array cannot be looked up again
+                self._heads[groups, group_size, shared] = head
         return head
 
     def grid(self, groups: Any, args: Sequence[Any]) -> tuple[int, int, int]:

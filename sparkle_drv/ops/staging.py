@@ -50,8 +50,8 @@ def operand(name: str, given: Any) -> Operand:
 
 def kernel(dev: Device, name: str, plan: TilePlan | None = None) -> Kernel:
     """A manifest kernel, loaded once per device and plan."""
-    # In the device's own dict: a table here would keep devices alive, since kernels hold theirs.
-    loaded: dict[tuple[str, TilePlan | None], Kernel] = vars(dev).setdefault("_ops_kernels", {})
+    # With the device: a table here would keep devices alive, since kernels hold theirs.
+    loaded: dict[tuple[str, TilePlan | None], Kernel] = dev.kept.setdefault("ops kernels", {})
     found = loaded.get((name, plan))
     if found is None or found.closed:
         found = loaded[name, plan] = dev.kernel(name, plan=plan)
