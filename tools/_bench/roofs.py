@@ -73,7 +73,7 @@ class RoofCache:
         if key not in self._known:
             entry = self._read().get(key)
             if isinstance(entry, dict):
-                with contextlib.suppress(KeyError, TypeError, ValueError):
+                with contextlib.suppress(AttributeError, KeyError, TypeError, ValueError):
                     gflops = {str(k): float(v) for k, v in entry["gflops"].items()}
                     self._known[key] = Roof(gflops, float(entry["copy_gbytes_per_s"]))
         return self._known.get(key)

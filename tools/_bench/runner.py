@@ -54,13 +54,23 @@ class Session:
     ) -> int:
         """Runs the tasks of every device, prints the table, returns the exit code."""
         try:
-            for uri in self.uris:
+            for uri, tasks in self._planned(tasks_of):
                 with devices.opened(uri) as device:
-                    self._one_device(device, tasks_of(device.info), with_roof)
+                    self._one_device(device, tasks, with_roof)
         except KeyboardInterrupt:
             self.report.interrupted = True
         self.outputs.save(self.report)
         return self.finish()
+
+    def _planned(
+        self, tasks_of: Callable[[sp.DeviceInfo], Sequence[Task]]
+    ) -> list[tuple[str, Sequence[Task]]]:
+        """Opens all devices once and makes all jobs: what is wrong is said before any work."""
+        planned = []
+        for uri in self.uris:
+            with devices.opened(uri) as device:
+                planned.append((uri, tasks_of(device.info)))
+        return planned
 
     def _one_device(self, device: sp.Device, tasks: Sequence[Task], with_roof: bool) -> None:
         roof: Roof | None = None
