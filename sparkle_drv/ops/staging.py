@@ -124,7 +124,7 @@ class Stage:
         stride in elements)."""
         if isinstance(x, np.ndarray) and self.unified and not self.on_device:
             strides = element_strides(x)
-            if strides is not None and min(strides) > 0:
+            if strides is not None:
                 return span(x, strides), *strides
         return self.pointer(x), max(1, x.shape[1]), 1
 
