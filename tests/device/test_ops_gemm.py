@@ -135,10 +135,10 @@ def test_out_of_any_shape_in_memory(dev, name):
 
 def test_out_whose_rows_share_memory_gets_what_numpy_would_store(dev):
     rng = np.random.default_rng(9)
-    a, b = rng.standard_normal((3, 4), np.float32), rng.standard_normal((4, 5), np.float32)
-    got, want = np.zeros(9, np.float32), np.zeros(9, np.float32)
-    np.lib.stride_tricks.as_strided(want, (3, 5), (8, 4))[...] = gemm(dev, a, b)
-    gemm(dev, a, b, np.lib.stride_tricks.as_strided(got, (3, 5), (8, 4)))
+    a, b = rng.standard_normal((40, 4), np.float32), rng.standard_normal((4, 80), np.float32)
+    got, want = np.zeros(158, np.float32), np.zeros(158, np.float32)
+    np.lib.stride_tricks.as_strided(want, (40, 80), (8, 4))[...] = gemm(dev, a, b)
+    gemm(dev, a, b, np.lib.stride_tricks.as_strided(got, (40, 80), (8, 4)))
     np.testing.assert_array_equal(got, want)
 
 
