@@ -232,6 +232,19 @@ def test_more_elements_than_one_launch_counts(dev, monkeypatch):
     assert x[3, 5] == 24
 
 
+def test_programs_are_copied_to_the_device_once_and_not_for_ever(dev, monkeypatch):
+    monkeypatch.setattr(map_module, "PROGRAMS", 3)
+    x = np.arange(4.0)
+    for _ in range(2):
+        for i in range(8):
+            np.testing.assert_array_equal(map(dev, f"x + {i} + 0.5", x), x + i + 0.5)
+            assert 1 <= len(dev.kept["ops programs"]) <= 3
+    before = dev.live_counts()["buffers"]
+    for _ in range(5):
+        map(dev, "x + 7 + 0.5", x)
+    assert dev.live_counts()["buffers"] == before
+
+
 def test_memory_that_is_not_shared_with_the_host(dev, monkeypatch):
     monkeypatch.setattr(dev._backend, "info", dataclasses.replace(dev.info, unified=False))
     x = np.arange(24.0, dtype=np.float32).reshape(4, 6)
