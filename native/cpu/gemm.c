@@ -9,6 +9,8 @@
 
 #include <errno.h>
 
+enum { FEW_ROWS = 4, FEW_ROWS_KC = 8 };
+
 static size_t smaller(size_t a, size_t b)
 {
     return a < b ? a : b;
@@ -29,7 +31,8 @@ void sp_gemm_choose(struct sp_gemm_job *job, const struct sp_tile_plan *plan)
     const struct sp_gemm_kernel *const kernel = job->kernel;
     job->mc = plan->mc ? plan->mc : kernel->mc;
     job->nc = plan->nc ? plan->nc : kernel->nc;
-    job->kc = plan->kc ? plan->kc : kernel->kc;
+    /* Few rows: all the time goes into reading b. A few of its rows at a time are read along memory. */
+    job->kc = plan->kc ? plan->kc : job->b_in_place && job->m <= FEW_ROWS ? FEW_ROWS_KC : kernel->kc;
     /* A plan may ask for anything; beyond the matrix it would only waste scratch. Equal slices of k beat a short last. */
     job->mc = round_up(smaller(job->mc, job->m), kernel->mr);
     job->nc = round_up(smaller(job->nc, job->n), kernel->nr);
