@@ -33,7 +33,7 @@ class Kernel:
 
     __slots__ = (
         "__weakref__", "_device", "_extents", "_finalizer", "_heads", "_loaded", "_owner", "_pack",
-        "_pointer", "dims", "group_size", "name", "signature",
+        "_pointer", "_shapes", "dims", "group_size", "name", "signature",
     )  # fmt: skip
 
     def __init__(
@@ -54,7 +54,8 @@ class Kernel:
         self._loaded = loaded
         self._pointer = loaded.pointer
         self._pack = signature.pack
-        self._heads: dict[Any, bytes] = {}
+        self._heads: dict[Any, bytes] = {}  # by groups; the usual launch, looked up in 20 ns
+        self._shapes: dict[Any, bytes] = {}  # by groups, group_size, shared: all others
         self._extents = [Extent(text, signature.integers) for text in loaded.groups]
         backend = device._backend
         handle = loaded.handle
@@ -100,7 +101,10 @@ class Kernel:
         raises.
         """
         try:
-            head = self._heads[groups, group_size, shared]
+            if group_size is None and not shared:
+                head = self._heads[groups]
+            else:
+                head = self._shapes[groups, group_size, shared]
         except (KeyError, TypeError):
             head = self._head(args, groups, group_size, shared)
         try:
@@ -121,11 +125,15 @@ class Kernel:
             shared,
             signature.args_nbytes,
         )
-        if len(self._heads) >= _MOST_HEADS:
-            self._heads.clear()
         if groups is not None or not self._extents:
+            usual = group_size is None and not shared
+            kept, key = (
+                (self._heads, groups) if usual else (self._shapes, (groups, group_size, shared))
+            )
+            if len(kept) >= _MOST_HEADS:
+                kept.clear()
             with contextlib.suppress(TypeError):  # a list or an array cannot be looked up again
-                self._heads[groups, group_size, shared] = head
+                kept[key] = head
         return head
 
     def grid(self, groups: Any, args: Sequence[Any]) -> tuple[int, int, int]:

@@ -113,7 +113,10 @@ class Queue:
         try:  # the healthy path of Kernel.record, written out: a call saved is a tenth of a launch
             if kernel._device is not device:
                 raise ValueError("closed, or of another device")
-            record = kernel._heads[groups, group_size, shared]
+            if group_size is None and not shared:
+                record = kernel._heads[groups]
+            else:
+                record = kernel._shapes[groups, group_size, shared]
             if args:
                 record += kernel._pack(device, args)
         except Exception:
