@@ -73,6 +73,8 @@ class Stage:
         self.on_device = bool(arrays)
         self.unified = dev.info.unified
         for name, x in arrays:
+            if x.closed:
+                raise ValueError(f"{name}: an open Array is wanted, this one is closed")
             if x.buffer.device is not dev:
                 raise ValueError(
                     f"{name}: an Array of {dev.uri} is wanted, got one of {x.buffer.device.uri}"

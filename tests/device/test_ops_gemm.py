@@ -304,7 +304,7 @@ def test_arrays_in_wrong_places(dev):
     with pytest.raises(ValueError, match="out: a writable Array is wanted"):
         gemm(dev, array, B, readonly)
     array.close()
-    with pytest.raises(ValueError, match="closed"):
+    with pytest.raises(ValueError, match="a: an open Array is wanted, this one is closed"):
         gemm(dev, array, B)
     with pytest.raises(TypeError, match=r"dev: a Device .* is wanted, got str"):
         gemm("cpu", A, B)
