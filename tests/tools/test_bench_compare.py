@@ -159,6 +159,7 @@ def test_a_device_without_a_baseline_gets_one(bench, tmp_path, capsys):
     written = results.load(path)
     assert written["results"][0]["verified"]
     assert 0 < len(written["results"][0]["samples_ns"]) <= 200
+    assert "command" not in written["env"]
     assert "written" in capsys.readouterr().out
 
 
@@ -197,14 +198,13 @@ def test_slow_rows_are_measured_again(monkeypatch, device):
     monkeypatch.setattr(baseline.engine, "subject_of", lambda *_: Subject())
 
     class Session:
-        uris = ("cpu",)
         settings = None
 
-    pairs = baseline._confirmed(old, new, Session(), [(None, "hot")], 0.05)
+    pairs = baseline._confirmed(old, new, device, Session(), [(None, "hot")], 0.05)
     assert [pair.verdict for pair in pairs] == ["SAME"]
     again[0] = row(times(200, seed=3))
     new = document(row(times(200, seed=1)))
-    pairs = baseline._confirmed(old, new, Session(), [(None, "hot")], 0.05)
+    pairs = baseline._confirmed(old, new, device, Session(), [(None, "hot")], 0.05)
     assert [pair.verdict for pair in pairs] == ["SLOW"]
 
 

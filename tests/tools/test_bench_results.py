@@ -5,10 +5,11 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 import sys
 
 import pytest
-from _bench import results, table, writers
+from _bench import results, rowtable, table, writers
 from _bench.problems import UsageError
 from _bench.progress import Progress
 from _bench.results import Measured, Report, Row, Subject
@@ -76,8 +77,10 @@ def test_a_failed_row_has_no_time_in_any_output(tmp_path):
         "roof_percent",
     ]:
         assert line[column] == ""
-    cells = dict(zip(table.COLUMNS, table.cells(report.rows[0]), strict=True))
-    assert {cells[c] for c in ("time", "+-", "host", "GFLOPS", "GB/s", "% of roof", "n")} == {"-"}
+    cells = dict(zip(rowtable.COLUMNS, rowtable.cells(report.rows[0]), strict=True))
+    assert {
+        cells[c] for c in ("device time", "+-", "host time", "GFLOPS", "GB/s", "% of roof", "n")
+    } == {"-"}
     assert cells["check"] == "FAILED"
     assert "y[3]" in cells["notes"]
 
@@ -102,7 +105,7 @@ def test_files_are_strict_and_agree(tmp_path):
     text = outputs.md.read_text()
     rows = [line for line in text.splitlines() if line.startswith("|")]
     assert len(rows) == 4
-    assert {line.replace("\\|", "").count("|") for line in rows} == {len(table.COLUMNS) + 1}
+    assert {line.replace("\\|", "").count("|") for line in rows} == {len(rowtable.COLUMNS) + 1}
     assert "Interrupted" in text
     assert sorted(p.name for p in tmp_path.iterdir()) == ["o.csv", "o.json", "o.md"]
 
@@ -179,3 +182,23 @@ def test_progress_only_on_a_terminal():
         progress.step("second")
     assert "[2/2] second, about 1m30s left" in out.getvalue()
     assert out.getvalue().endswith("\r\x1b[K")
+
+
+def test_a_narrow_terminal_loses_the_less_important_columns(monkeypatch):
+    """Whatever the width: kernel, mode, both times and the verdict stay, and lines fit."""
+    pytest.importorskip("rich")
+    for width in (200, 140, 110):
+        out = Terminal()
+        monkeypatch.setattr(sys, "stdout", out)
+        monkeypatch.setenv("COLUMNS", str(width))
+        rowtable.show([timed(gflops=2.0, gbytes_per_s=3.0, roof_percent=50.0, roof="copy")])
+        drawn = re.sub("\x1b\\[[0-9;]*m", "", out.getvalue())
+        assert max(map(len, drawn.splitlines())) <= width
+        for word in ("saxpy_f32", "hot", "1.020 us", "1.520 us", "50% copy", "verified"):
+            assert word in drawn
+        assert ("1.0e-07 / 1.0e-06" in drawn) == (width >= 140)
+    monkeypatch.setenv("COLUMNS", "40")  # too narrow for that: plain, and the terminal wraps it
+    out = Terminal()
+    monkeypatch.setattr(sys, "stdout", out)
+    rowtable.show([timed()])
+    assert "saxpy_f32" in out.getvalue().splitlines()[2]

@@ -6,12 +6,14 @@ import dataclasses
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
-from conftest import TOOLS
 
 import sparkle_drv as sp
 from sparkle_drv.types import Found
+
+TOOLS = Path(__file__).resolve().parents[2] / "tools"
 
 
 @pytest.fixture
