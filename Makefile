@@ -5,7 +5,7 @@ BENCH_ARGS ?=
 STRICT := -O0 -Wall -Wextra -Wshadow -Wconversion -Werror
 SANITIZE := -fsanitize=address,undefined
 
-.PHONY: quick help build bench test test-quick lint check-c perf wheel docs asan loc test-fresh clean
+.PHONY: quick help build bench test test-quick lint format check-c perf wheel docs asan loc test-fresh clean
 
 quick: build lint test-quick ## the quick loop: build, lint, types, quick tests
 
@@ -28,6 +28,9 @@ lint: build check-c
 	@$(PY) -m ruff check .
 	@$(PY) -m ruff format --check .
 	@$(PY) -m mypy
+
+format: build ## ruff's formatting, and what it can fix by itself
+	@$(PY) -m ruff check --fix . ; $(PY) -m ruff format .
 
 # -O0: warnings that come and go with the optimiser's insight would fail on another compiler version.
 check-c: build
