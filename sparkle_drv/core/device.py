@@ -12,6 +12,7 @@ from sparkle_drv import assets
 from sparkle_drv.backends.base import Backend, KernelSpec
 from sparkle_drv.core.array import Array, host_array
 from sparkle_drv.core.buffer import Buffer
+from sparkle_drv.core.host import HostMemory
 from sparkle_drv.core.kernel import Kernel, triple
 from sparkle_drv.core.pipeline import Pipeline
 from sparkle_drv.core.queue import Queue
@@ -35,6 +36,7 @@ class Device:
         self._epoch = 0  # grows when anything is closed: prepared work then checks itself again
         self._pid = os.getpid()
         self._retired = RetireList(backend)
+        self._host = HostMemory(self)
         self._storages: weakref.WeakSet[Storage] = weakref.WeakSet()
         self._queues: weakref.WeakSet[Queue] = weakref.WeakSet()
         self._kernels: weakref.WeakValueDictionary[int, Kernel] = weakref.WeakValueDictionary()

@@ -14,12 +14,13 @@ import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from sparkle_drv.core.array import Array, host_array
+from sparkle_drv.core.array import host_array
 from sparkle_drv.core.buffer import Buffer
 from sparkle_drv.core.commands import Commands
 from sparkle_drv.core.describe import describe
 from sparkle_drv.core.explain import lost, refuse
 from sparkle_drv.core.fence import SLICE_NS, Fence, timeout_ns
+from sparkle_drv.core.host import HostPointer
 from sparkle_drv.core.kernel import Kernel, NeedsWrap
 from sparkle_drv.core.signature import Arg
 from sparkle_drv.errors import DeviceLost, FenceTimeout, check
@@ -158,7 +159,8 @@ class Queue:
         if all(w is a for w, a in zip(wrapped, args, strict=True)):
             refuse(self._device, kernel, args, groups, group_size, shared)
         fence = self.launch(kernel, *wrapped, groups=groups, group_size=group_size, shared=shared)
-        self._device._retired.hold(self._handle, fence.value, *wrapped)
+        if not fence.done:
+            self._device._retired.hold(self._handle, fence.value, *wrapped)
         return fence
 
     def _wrapped(self, arg: Arg, given: Any, kernel: str) -> Any:
@@ -171,8 +173,7 @@ class Queue:
                 f"{self._device.uri} cannot read host arrays, copy it with Device.array first"
             )
         try:
-            host = host_array("array", given)
-            return Array.over(self._device.wrap(host), host.dtype, host.shape)
+            return HostPointer(self._device, host_array("array", given))
         except (TypeError, ValueError) as error:
             raise type(error)(f"{where}: {error}") from None
 

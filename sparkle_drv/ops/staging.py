@@ -17,6 +17,7 @@ from sparkle_drv.core.array import Array
 from sparkle_drv.core.commands import Commands
 from sparkle_drv.core.device import Device
 from sparkle_drv.core.fence import Fence
+from sparkle_drv.core.host import HostPointer
 from sparkle_drv.core.kernel import Kernel
 from sparkle_drv.types import TilePlan
 
@@ -67,6 +68,7 @@ class Stage:
         self.inputs = {name: x for name, x in inputs.items() if x is not None}
         self.out = None if out is None else operand("out", out)
         self.fence: Fence | None = None
+        self._passed: list[Any] = []
         arrays = [
             (n, x) for n, x in (*self.inputs.items(), ("out", self.out)) if isinstance(x, Array)
         ]
@@ -167,6 +169,9 @@ class Stage:
         )
 
     def launch(self, kernel: Kernel, *args: Any) -> None:
+        if not self.on_device:  # then `finish` waits, and until then the stage keeps the arrays
+            args = tuple(HostPointer(self.dev, a) if isinstance(a, np.ndarray) else a for a in args)
+            self._passed += args
         self.fence = self.queue.launch(kernel, *args)
 
     def finish(self, target: Target) -> Any:
