@@ -34,6 +34,8 @@ from _bench.problems import FAILED, NO_DEVICE, OK, REGRESSION, USAGE, NoSuchDevi
 from _bench.runner import Session  # noqa: E402
 from _bench.writers import Outputs  # noqa: E402
 
+from sparkle_drv.errors import SparkleError  # noqa: E402
+
 Command = Callable[[argparse.Namespace], int]
 Subcommands = Any  # argparse names no public type for what add_subparsers returns
 EXIT_CODES = "exit codes: 0 well, 1 something failed, 2 usage, 3 no such device or regression found"
@@ -335,7 +337,7 @@ def main(argv: Sequence[str]) -> int:
         # flushes at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
-    except (UsageError, OSError, ValueError, TypeError) as error:
+    except (UsageError, SparkleError, OSError, ValueError, TypeError, ImportError) as error:
         print(f"bench.py: {_line(error)}", file=sys.stderr)
         return USAGE if isinstance(error, UsageError) else FAILED
     except NoSuchDevice as error:

@@ -88,7 +88,7 @@ def home(tmp_path, monkeypatch):
     monkeypatch.setenv("SPARKLE_HOME", str(folder))
     with sp.open("cpu") as device:
         key = roofs.identity(device.info, sp.__version__)
-    roof = {"gflops": {"f32": 1e5, "f64": 1e5}, "copy_gbytes_per_s": 1e5}
+    roof = {"gflops": {"f32": 1e5, "f64": 1e5}, "gbytes_per_s": {"copy": 1e5, "read": 1e5}}
     (folder / "peak.json").write_text(json.dumps({"schema": 1, "devices": {key: roof}}))
     return folder
 

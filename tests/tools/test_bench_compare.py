@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import sys
 
 import numpy as np
 import pytest
@@ -147,6 +148,13 @@ def test_files_that_cannot_be_compared(bench, files, capsys):
 
 
 QUICK = ("--names", "saxpy", "-a", "n=100", "--timeout", "0.1")
+
+
+def test_without_scipy_compare_says_what_to_install(bench, files, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "scipy.stats", None)
+    path = files("o.json", document(row(times(100))))
+    assert bench("compare", path, path) == 2
+    assert "sparkle_drv[tools]" in capsys.readouterr().err
 
 
 def test_a_device_without_a_baseline_gets_one(bench, tmp_path, capsys):

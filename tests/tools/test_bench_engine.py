@@ -18,7 +18,7 @@ from sparkle_drv import assets
 
 MANIFEST = assets.manifest()["kernels"]
 BRIEF = Settings(seed=11, precision=0.5, timeout_s=0.02, least=3)
-ROOF = Roof({"f32": 1e4, "f64": 1e4}, 1e4)
+ROOF = Roof({"f32": 1e4, "f64": 1e4}, {"copy": 1e4, "read": 1e4})
 SAXPY = "f32* f32* f32 u32"
 SUM = "f32* f32* u32 u32 u32"
 
@@ -238,14 +238,18 @@ def test_rates_and_roofs():
         return row
 
     job = Job("k", {}, "", (), lambda device: None, 0.0, nbytes=12e6, flop_type="f32")
-    row = rated(job, Roof({"f32": 100.0}, 400.0), 2e6)
+    row = rated(job, Roof({"f32": 100.0}, {"copy": 400.0, "read": 500.0}), 2e6)
     assert row.gflops == pytest.approx(2e6 / 6e4)
     assert row.gbytes_per_s == pytest.approx(200)
     assert row.roof == "copy"
     assert row.roof_percent == pytest.approx(50)
-    row = rated(job, Roof({"f32": 40.0}, 400.0), 2e6)
+    row = rated(job, Roof({"f32": 40.0}, {"copy": 400.0}), 2e6)
     assert row.roof == "flops"
     assert row.roof_percent == pytest.approx(100 * 2e6 / 40 / 6e4)
+    y, x = (Operand(name, "f32", a, (n,), None) for name, a, n in (("y", "w", 1), ("x", "r", 9)))
+    reading = replace(job, args=(y, x))
+    row = rated(reading, Roof({}, {"copy": 100.0, "read": 800.0}), 2e6)
+    assert (row.roof, row.roof_percent) == ("read", pytest.approx(25))
     row = rated(job, None, 2e6)
     assert row.gflops
     assert row.roof_percent is None
@@ -255,16 +259,20 @@ def test_peak_measures_and_verifies(device, monkeypatch):
     real = catalog.expand
 
     def smaller(kernel, given, info):
-        return [{"n": 100_000} if "n" in p else {"iters": 1000} for p in real(kernel, given, info)]
+        return [
+            {**p, **dict.fromkeys(p.keys() & {"n", "iters"}, 1000)}
+            for p in real(kernel, given, info)
+        ]
 
     monkeypatch.setattr(catalog, "expand", smaller)
     said = []
     roof, rows = peak.measure(device, MANIFEST, BRIEF, said.append)
     assert set(roof.gflops) == {"f32", "f64"}
-    assert min(*roof.gflops.values(), roof.copy_gbytes_per_s) > 0
+    assert min(*roof.gflops.values(), *roof.gbytes_per_s.values()) > 0
     assert all(row.verified for row in rows)
-    assert len(said) == 3
-    assert peak.measure(device, {}, BRIEF) == (Roof({}, 0.0), [])
+    assert roof.gbytes_per_s["read"] >= roof.gbytes_per_s["copy"]
+    assert len(said) == 5
+    assert peak.measure(device, {}, BRIEF) == (Roof(), [])
 
 
 def test_launch_cost(device):

@@ -131,11 +131,11 @@ def test_list_names_every_kernel():
 
 def test_roof_cache(tmp_path, caplog):
     path = tmp_path / "home" / "peak.json"
-    roof = Roof({"f32": 100.0}, 10.0)
+    roof = Roof({"f32": 100.0}, {"copy": 10.0})
     RoofCache(path).put("a", roof)
-    RoofCache(path).put("b", Roof({"f64": 1.0}, 2.0))
+    RoofCache(path).put("b", Roof({"f64": 1.0}, {"read": 2.0}))
     assert RoofCache(path).get("a") == roof
-    assert RoofCache(path).get("b") == Roof({"f64": 1.0}, 2.0)
+    assert RoofCache(path).get("b") == Roof({"f64": 1.0}, {"read": 2.0})
     assert RoofCache(path).get("c") is None
     for wrong in ("{", "[]", '{"schema": 9}', '{"schema": 1, "devices": {"a": {"gflops": 3}}}'):
         path.write_text(wrong)
@@ -148,9 +148,9 @@ def test_roof_cache_without_a_writable_home(tmp_path, caplog):
     (tmp_path / "file").write_text("")
     cache = RoofCache(tmp_path / "file" / "peak.json")
     with caplog.at_level("DEBUG", "sparkle_drv.bench"):
-        cache.put("a", Roof({}, 1.0))
-        cache.put("a", Roof({}, 2.0))
-    assert cache.get("a") == Roof({}, 2.0)
+        cache.put("a", Roof({}, {"copy": 1.0}))
+        cache.put("a", Roof({}, {"copy": 2.0}))
+    assert cache.get("a") == Roof({}, {"copy": 2.0})
     assert len(caplog.records) == 1
 
 
@@ -165,5 +165,7 @@ def test_roof_belongs_to_device_driver_isa_threads_and_version():
 
 
 def test_raised_roof_is_the_higher_of_each():
-    a, b = Roof({"f32": 5.0, "f64": 1.0}, 3.0), Roof({"f32": 4.0}, 9.0)
-    assert a.raised_to(b) == b.raised_to(a) == Roof({"f32": 5.0, "f64": 1.0}, 9.0)
+    a = Roof({"f32": 5.0, "f64": 1.0}, {"copy": 3.0})
+    b = Roof({"f32": 4.0}, {"copy": 9.0, "read": 2.0})
+    higher = Roof({"f32": 5.0, "f64": 1.0}, {"copy": 9.0, "read": 2.0})
+    assert a.raised_to(b) == b.raised_to(a) == higher

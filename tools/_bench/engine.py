@@ -124,8 +124,9 @@ def rate(row: Row, job: Job, flops: float, roof: Roof | None) -> None:
     peak = roof.gflops.get(job.flop_type or "")
     if peak and flops:
         shares["flops"] = flops / peak
-    if roof.copy_gbytes_per_s and job.nbytes:
-        shares["copy"] = job.nbytes / roof.copy_gbytes_per_s
+    stream = "read" if job.mostly_reads else "copy"
+    if roof.gbytes_per_s.get(stream) and job.nbytes:
+        shares[stream] = job.nbytes / roof.gbytes_per_s[stream]
     if shares:
         row.roof = max(shares, key=lambda name: float(shares[name]))
         row.roof_percent = 100 * shares[row.roof] / time.median

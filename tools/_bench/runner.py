@@ -88,7 +88,7 @@ class Session:
             known = self.report.extra.setdefault("roofs", {})
             known[device.info.uri] = {
                 "gflops": dict(roof.gflops),
-                "copy_gbytes_per_s": roof.copy_gbytes_per_s,
+                "gbytes_per_s": dict(roof.gbytes_per_s),
             }
 
     def roof(self, device: sp.Device, say: Callable[[str], None], again: bool = False) -> Roof:
@@ -211,7 +211,8 @@ def run_peak(session: Session) -> int:
                     session.cache.put(key, roof)
                 for kind, value in roof.gflops.items():
                     yield uri, f"flops {kind}", f"{value:.1f} GFLOPS"
-                yield uri, "copy (read + write)", f"{roof.copy_gbytes_per_s:.1f} GB/s"
+                for kind, value in roof.gbytes_per_s.items():
+                    yield uri, f"memory {kind}", f"{value:.1f} GB/s"
 
     try:
         lines = list(visit())
