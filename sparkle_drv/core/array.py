@@ -135,6 +135,7 @@ class Array:
 
     @classmethod
     def copied(cls, device: Device, host: np.ndarray[Any, Any], layout: str | None = None) -> Array:
+        """A new array with the elements of `host`."""
         import numpy as np
 
         array = cls.empty(device, host.shape, host.dtype, layout)

@@ -35,7 +35,7 @@ class HostPointer:
         self._address: int = array.__array_interface__["data"][0]
         self._elements = of_dtype(array.dtype)
         self._readonly = not array.flags.writeable
-        self._storage = device._host
+        self._storage = HostMemory(device)  # not one for all: the device would then hold itself
 
     @property
     def closed(self) -> bool:
@@ -55,7 +55,7 @@ class HostPointer:
 
 
 class HostMemory:
-    """Stands where a Buffer has its Storage: all host memory, as one device sees it."""
+    """Stands where a Buffer has its Storage."""
 
     __slots__ = ("device",)
 

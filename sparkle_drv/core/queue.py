@@ -7,9 +7,7 @@ core/explain.py.
 
 from __future__ import annotations
 
-import errno
 import operator
-import time
 import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -19,11 +17,11 @@ from sparkle_drv.core.buffer import Buffer
 from sparkle_drv.core.commands import Commands
 from sparkle_drv.core.describe import describe
 from sparkle_drv.core.explain import lost, refuse
-from sparkle_drv.core.fence import SLICE_NS, Fence, timeout_ns
+from sparkle_drv.core.fence import Fence, timeout_ns
 from sparkle_drv.core.host import HostPointer
 from sparkle_drv.core.kernel import Kernel, NeedsWrap
 from sparkle_drv.core.signature import Arg
-from sparkle_drv.errors import DeviceLost, FenceTimeout, check
+from sparkle_drv.errors import DeviceLost, FenceTimeout
 
 if TYPE_CHECKING:
     from sparkle_drv.core.device import Device
@@ -54,7 +52,7 @@ class Queue:
         self._launch = backend.launch
         self._submit = backend.submit
         device._retired.queues[id(self._handle)] = self._handle
-        self._finalizer = weakref.finalize(self, _end, device._retired, self._handle, _NET_NS)
+        self._finalizer = weakref.finalize(self, device._retired.forget, self._handle, _NET_NS)
 
     def __repr__(self) -> str:
         return f"<Queue of {self._device.uri}{' closed' if self.closed else ''} at {self.reached}>"
@@ -303,31 +301,21 @@ class Queue:
         """
         if self.closed:
             return
-        left = timeout_ns(timeout_s)
-        deadline = time.monotonic_ns() + left
-        rc = -errno.ETIMEDOUT
-        while rc == -errno.ETIMEDOUT and left >= 0:
-            rc = self._backend.close_queue(self._handle, min(left, SLICE_NS))
-            left = deadline - time.monotonic_ns()
-        if rc == -errno.ETIMEDOUT:
+        if not self._device._retired.end(self._handle, timeout_ns(timeout_s)):
             raise FenceTimeout(
                 f"{self._device.uri}: a queue did not end within {timeout_s} s", self.describe()
             )
         self._finalizer.detach()
-        self._device._retired.queues.pop(id(self._handle), None)
         self._device._retired.drain()
-        check(rc, "close of a queue", self._device.uri)
-
-
-def _end(retired: Any, handle: Any, timeout: int) -> None:
-    if retired.backend.close_queue(handle, timeout) == 0:
-        retired.queues.pop(id(handle), None)
-        retired.drain()
 
 
 def _bytes(what: str, array: Any) -> memoryview:
     try:
-        view = memoryview(array)
+        # numpy's dates and records have no buffer of their own kind, but bytes like any array
+        plain = getattr(array, "dtype", None) is None or array.dtype.kind in "biufc"
+        view = memoryview(
+            array if plain or not array.flags.c_contiguous else array.reshape(-1).view("u1")
+        )
     except TypeError:
         raise TypeError(
             f"{what}: a numpy array or other buffer is wanted, got {type(array).__name__}"
