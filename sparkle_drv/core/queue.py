@@ -8,6 +8,7 @@ core/explain.py.
 from __future__ import annotations
 
 import operator
+import sys
 import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -310,21 +311,29 @@ class Queue:
 
 
 def _bytes(what: str, array: Any) -> memoryview:
+    """The bytes of an array or buffer, in C order; `out` must be contiguous to be written."""
+    numpy = sys.modules.get("numpy")  # not imported: then this is no array of numpy's
+    if numpy and isinstance(array, numpy.ndarray):
+        if array.dtype.hasobject:
+            raise TypeError(f"{what}: dtype {array.dtype} has no fixed bytes a device could use")
+        if not array.flags.c_contiguous:
+            if what == "out":
+                raise ValueError("out: a C-contiguous array is wanted")
+            array = numpy.ascontiguousarray(array)
+        return memoryview(
+            array.reshape(-1).view("u1")
+        )  # dates and records have no buffer of their own
     try:
-        # numpy's dates and records have no buffer of their own kind, but bytes like any array
-        plain = getattr(array, "dtype", None) is None or array.dtype.kind in "biufc"
-        view = memoryview(
-            array if plain or not array.flags.c_contiguous else array.reshape(-1).view("u1")
-        )
+        view = memoryview(array)
     except TypeError:
         raise TypeError(
             f"{what}: a numpy array or other buffer is wanted, got {type(array).__name__}"
         ) from None
-    if not view.c_contiguous:
-        if view.readonly or what == "array":
-            return memoryview(view.tobytes())
-        raise ValueError(f"{what}: a C-contiguous array is wanted")
-    return view.cast("B") if view.nbytes else memoryview(b"" if view.readonly else bytearray())
+    if view.c_contiguous:
+        return view.cast("B") if view.nbytes else memoryview(bytearray())
+    if what == "out":
+        raise ValueError("out: a C-contiguous buffer is wanted")
+    return memoryview(view.tobytes())
 
 
 def _target(what: str, given: Any, nbytes: int, device: Device) -> Buffer:
