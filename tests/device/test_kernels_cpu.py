@@ -104,6 +104,19 @@ def test_gemm_of_any_strides_and_tiles(dev, rng, dtype):
         assert np.isnan(c[m:]).all(), (scalars, plan)
 
 
+@pytest.mark.parametrize("shape", [(300, 70, 90), (70, 300, 90), (17, 1000, 40), (1000, 5, 300)])
+def test_gemm_gives_the_same_bits_for_any_number_of_threads(dev, rng, shape):
+    m, n, k = shape
+    a, b = (rng.standard_normal(size).astype(np.float32) for size in [(m, k), (k, n)])
+    results = []
+    for threads in (1, dev.info.compute_units):
+        c = np.full((m, n), np.nan, np.float32)
+        scalars = (m, n, k, k, 1, n, 1, n, 2)
+        run(dev, "gemm_f32", c, a, b, None, *scalars, plan=TilePlan("blocked", threads=threads))
+        results.append(c.tobytes())
+    assert results[0] == results[1]
+
+
 def convolved(x, w, bias, oh, ow, stride, pad, dilation, groups):
     """float64 NCHW, one shifted product a tap; rows and columns beyond the padding read zeros."""
     n, c, h, width = x.shape
