@@ -294,6 +294,8 @@ def compare_command(args: argparse.Namespace) -> int:
         raise UsageError("compare: two files, OLD and NEW, or --baseline DIR are wanted")
     old, new = (results.load(Path(name)) for name in args.files)
     pairs = compare.compare(old, new, args.threshold, args.force)
+    for which, document in (("old", old), ("new", new)):
+        print(f"# {which}: {compare.conditions(document)}")
     compare.show(pairs)
     if any(pair.is_broken for pair in pairs):
         return FAILED

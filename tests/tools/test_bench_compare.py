@@ -117,7 +117,8 @@ def test_exit_codes(bench, files, capsys, new, code, said):
     old, new = files("old.json", document(row(times(100)))), files("new.json", document(after))
     assert bench("compare", old, new) == code
     out = capsys.readouterr().out
-    assert said in out.splitlines()[2]
+    assert out.startswith("# old: no date\n# new: no date\n")
+    assert said in out.splitlines()[4]
     assert f"1 {said}" in out.splitlines()[-1]
 
 

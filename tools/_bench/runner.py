@@ -7,6 +7,7 @@ the rows so far.
 
 from __future__ import annotations
 
+import os
 import secrets
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -112,8 +113,7 @@ class Session:
         higher = self.roof(device, lambda what: None, again=True) if again else roof
         engine.rate(row, job, row.extra["flops"], higher)
         if (row.roof_percent or 0) > 100:
-            cached = job.footprint < 2 * max((c.nbytes for c in device.info.caches), default=0)
-            row.notes.append(ABOVE + (" (the operands fit in a cache)" if cached else ""))
+            row.notes.append(ABOVE + _suspicion(row, job, device.info))
         return higher
 
     def finish(self) -> int:
@@ -136,6 +136,18 @@ class Session:
         if self.report.interrupted:
             print(f"interrupted: {len(rows)} rows are complete", file=sys.stderr)
         return FAILED if broken or self.report.interrupted else OK
+
+
+def _suspicion(row: Row, job: Job, info: sp.DeviceInfo) -> str:
+    """What may be behind a row above its roof, as far as one can see."""
+    causes = []
+    cache = max((level.nbytes for level in info.caches), default=0)
+    if row.roof != "flops" and job.footprint < 2 * cache:
+        causes.append("the operands fit in a cache")
+    load, cpus = os.getloadavg()[0], len(os.sched_getaffinity(0))
+    if load > cpus:
+        causes.append(f"the roof was measured on a busy machine: load {load:.1f} on {cpus} cpus")
+    return f" ({'; '.join(causes)})" if causes else ""
 
 
 def heading(report: Report) -> str:
