@@ -46,7 +46,7 @@ def test_numbers_of_numpy_are_numbers(device):
         queue.launch(k, y, True, 100, groups=1, group_size=[64]).wait()
         assert (y.read(np.float32, 64) == 1).all()
         for shape in ({"groups": np.array([1, 1])}, {"groups": 1, "group_size": np.array([64])}):
-            with pytest.raises(TypeError, match="group.*array"):
+            with pytest.raises(TypeError, match=r"group.*array"):
                 queue.launch(k, y, 1.0, 100, **shape)
 
 

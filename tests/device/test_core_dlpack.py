@@ -1,5 +1,5 @@
-"""Host arrays in and out of unified devices without a copy, with numpy and with a DLPack exporter and
-reader of our own."""
+"""Host arrays in and out of unified devices without a copy, with numpy and with a DLPack exporter
+and reader of our own."""
 
 import gc
 
@@ -49,13 +49,16 @@ def test_numpy_copies_when_it_must(unified):
 
 def test_a_view_outlives_what_it_views(unified):
     a = unified.array(np.arange(1000, dtype=np.float64))
-    host, shared = a.numpy(), np.from_dlpack(a)
+    host, shared, interface = a.numpy(), np.from_dlpack(a), np.asarray(a)
     a.close()
     del a
     gc.collect()
     others = [unified.buffer(8000) for _ in range(8)]
+    for other in others:
+        other.write(np.full(1000, 7.0))
     assert (host == np.arange(1000)).all()
     assert (shared == np.arange(1000)).all()
+    assert (interface == np.arange(1000)).all()
     for other in others:
         other.close()
 

@@ -42,9 +42,12 @@ def in_child(work, timeout_s=30):
 def lost(*calls):
     def work():
         for at, call in enumerate(calls):
-            with pytest.raises(sp.DeviceLost, match="forked"):
+            try:
                 call()
-                raise AssertionError(f"call {at} was taken")
+            except sp.DeviceLost as error:
+                if "forked" in str(error):
+                    continue
+            raise AssertionError(f"call {at} was taken, or said something else")
 
     return work
 
@@ -104,11 +107,12 @@ def test_a_fork_while_work_is_in_flight(made):
 def test_a_child_opens_its_own(made):
     def work():
         for _ in range(2):
-            with sp.open("cpu") as dev, dev.kernel("vecadd_f32") as k:
-                with dev.array(np.ones(100_000, np.float32)) as x, dev.empty(100_000, "f4") as y:
-                    groups = -(-100_000 // k.group_size[0])
-                    dev.default_queue.launch(k, y, x, x, 100_000, groups=groups).wait()
-                    assert (np.asarray(y) == 2).all()
+            with sp.open("cpu") as dev:
+                k = dev.kernel("vecadd_f32")
+                x, y = dev.array(np.ones(100_000, np.float32)), dev.empty(100_000, np.float32)
+                groups = -(-100_000 // k.group_size[0])
+                dev.default_queue.launch(k, y, x, x, 100_000, groups=groups).wait()
+                assert (np.asarray(y) == 2).all()
 
     assert in_child(work) == 0
 

@@ -1,4 +1,4 @@
-"""Ctrl-C ends a wait, in a process of its own; so does leaving the interpreter with work in flight."""
+"""Ctrl-C ends a wait, in a process of its own, and so does leaving with work in flight."""
 
 import signal
 import subprocess

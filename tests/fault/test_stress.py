@@ -1,5 +1,5 @@
-"""Queues, pool and timelines under many threads: small submissions, random waits, closes in between.
-What is checked is that every value comes true, nothing hangs and nothing is lost."""
+"""Queues, pool and timelines under many threads: small submissions, random waits, closes in
+between. Every value must come true, nothing may hang or be lost."""
 
 import random
 import threading

@@ -1,5 +1,5 @@
-"""A kernel that does not end: every wait times out and says so, nothing it uses is freed, and once it
-ends everything can be closed."""
+"""A kernel that does not end: every wait times out and says so, nothing it uses is freed, and once
+it ends everything can be closed."""
 
 import gc
 import subprocess

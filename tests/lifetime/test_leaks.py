@@ -24,7 +24,7 @@ def threads():
 
 
 def settled(work, rounds, most_nbytes):
-    """`work(i)` many times; after a warm-up, the process does not grow by more than `most_nbytes`."""
+    """`work(i)` many times: after a warm-up the process grows by `most_nbytes` at most."""
     for i in range(rounds // 4):
         work(i)
     gc.collect()

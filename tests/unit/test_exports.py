@@ -78,7 +78,9 @@ def run(code):
 
 
 def test_import_loads_next_to_nothing():
-    code = "import sys; before = set(sys.modules); import sparkle_drv; print(*(set(sys.modules) - before))"
+    code = (
+        "import sys; before = {*sys.modules}; import sparkle_drv; print(*{*sys.modules} - before)"
+    )
     assert run(code) == ["sparkle_drv"]
 
 

@@ -45,9 +45,16 @@ def test_a_tool_that_ends_by_itself(tools, capsys):
 
 @pytest.mark.parametrize(
     ("argv", "code"),
-    [([], 2), (["-h"], 0), (["--help"], 0), (["nonsense"], 2), (["_private"], 2), (["setup_env"], 2),
-     (["../bench"], 2)],
-)  # fmt: skip
+    [
+        ([], 2),
+        (["-h"], 0),
+        (["--help"], 0),
+        (["nonsense"], 2),
+        (["_private"], 2),
+        (["setup_env"], 2),
+        (["../bench"], 2),
+    ],
+)
 def test_what_is_no_tool_gets_the_list(tools, capsys, argv, code):
     assert main_module.main(argv) == code
     said = capsys.readouterr().err

@@ -57,7 +57,7 @@ def test_a_read_only_input_and_an_absent_optional_are_fine():
     optional = packer([2], [True], [True], struct.Struct("=QQ"))
     assert optional(DEVICE, (None,)) == bytes(16)
     assert optional(DEVICE, (pointer(3, 4),)) == struct.pack("=QQ", 3, 4)
-    with pytest.raises(ValueError, match="^$"):
+    with pytest.raises(ValueError, match=r"^$"):
         optional(DEVICE, (pointer(readonly=True),))
 
 

@@ -1,5 +1,5 @@
-"""Command records: the struct formats of Python against the C structs, and records that were tampered
-with against the checks in C."""
+"""Command records: the struct formats of Python against the C structs, and records that were
+tampered with against the checks in C."""
 
 import random
 import struct

@@ -42,7 +42,7 @@ def test_uris_that_are_none(uri):
         with pytest.raises(sp.DeviceNotFound):
             sp.open(uri)  # blanks around are forgiven
         return
-    with pytest.raises(ValueError, match="uri: .* is not of the form"):
+    with pytest.raises(ValueError, match=r"uri: .* is not of the form"):
         sp.open(uri)
 
 

@@ -18,7 +18,7 @@ from sparkle_drv.core.signature import ELEMENTS, SCALARS, Arg, Signature, manife
     ("text", "want"),
     [
         ("", []),
-        ("f32* f32* f32 u32", [("arg0", "f32*"), ("arg1", "f32*"), ("arg2", "f32"), ("arg3", "u32")]),
+        ("f32* f32 u32", [("arg0", "f32*"), ("arg1", "f32"), ("arg2", "u32")]),
         ("f32* y, f32 *x, u32 n", [("y", "f32*"), ("x", "f32*"), ("n", "u32")]),
         ("f32 * y,u64 n", [("y", "f32*"), ("n", "u64")]),
         ("bf16* u8* i8* u16* i16* f16*", [(f"arg{i}", f"{t}*") for i, t in enumerate(
@@ -34,7 +34,7 @@ def test_types_from_text(text, want):
     "text", ["f31", "f32**", "float", "*", "y f32", "f32 x y", "f32* 3x", "f32; drop"]
 )
 def test_types_that_are_none(text):
-    with pytest.raises(ValueError, match="args: .* is no type"):
+    with pytest.raises(ValueError, match=r"args: .* is no type"):
         parse_args(text)
 
 
