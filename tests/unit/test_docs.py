@@ -139,7 +139,7 @@ class Reader:
             env=self.env,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=100,
             check=False,
         )
         # Samples so few may well look slower than those before: compare says so by 3.
