@@ -5,7 +5,7 @@ BENCH_ARGS ?=
 STRICT := -O0 -Wall -Wextra -Wshadow -Wconversion -Werror
 SANITIZE := -fsanitize=address,undefined
 
-.PHONY: quick help build bench test test-quick lint check-c perf wheel docs asan loc test-fresh clean
+.PHONY: quick help build bench test test-quick lint format check-c perf wheel docs asan loc test-fresh clean
 
 quick: build lint test-quick ## the quick loop: build, lint, types, quick tests
 
@@ -29,6 +29,9 @@ lint: build check-c
 	@$(PY) -m ruff format --check .
 	@$(PY) -m mypy
 
+format: build ## ruff's formatting, and what it can fix by itself
+	@$(PY) -m ruff check --fix . ; $(PY) -m ruff format .
+
 # -O0: warnings that come and go with the optimiser's insight would fail on another compiler version.
 check-c: build
 	@CFLAGS="$(STRICT)" $(PY) setup.py --quiet build_ext --build-temp build/strict --build-lib build/strict/lib
@@ -45,13 +48,15 @@ wheel: build ## dist/: the sdist, and the abi3 wheel built from it
 docs: build ## build/docs: the api reference, made from the docstrings
 	@$(PY) -m pdoc --output-directory build/docs sparkle_drv
 
+# Without the tests that look at the package's files, here a copy, rather than run its C code.
 asan: build ## the device and unit tests with the C code under ASan and UBSan
+	@rm -rf build/asan/sparkle_drv
 	@CFLAGS="$(SANITIZE) -g -O1 -fno-omit-frame-pointer" LDFLAGS="$(SANITIZE)" $(PY) setup.py --quiet \
 	  build_py --build-lib build/asan build_ext --build-lib build/asan --build-temp build/asan/obj
 	@LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so)" \
 	  ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
-	  PYTHONPATH=build/asan .venv/bin/pytest -q -m "not slow" --ignore tests/unit/test_binary.py \
-	  tests/unit tests/device
+	  PYTHONPATH=build/asan .venv/bin/pytest -q -m "not slow" tests/unit tests/device \
+	  $(patsubst %,--ignore tests/unit/test_%.py,binary docs exports settings)
 
 loc: ## lines of each layer, and the files that are too long
 	@$(PYTHON) tools/loc.py

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from sparkle_drv.core.queue import Queue as Queue
     from sparkle_drv.core.registry import devices as devices
     from sparkle_drv.core.registry import discover as discover
-    from sparkle_drv.core.registry import open_device as open  # noqa: F401
+    from sparkle_drv.core.registry import open_device
     from sparkle_drv.core.timestamp import Timestamp as Timestamp
     from sparkle_drv.errors import DeviceLost as DeviceLost
     from sparkle_drv.errors import DeviceNotFound as DeviceNotFound
@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     from sparkle_drv.types import DeviceInfo as DeviceInfo
     from sparkle_drv.types import Memory as Memory
     from sparkle_drv.types import TilePlan as TilePlan
+
+    open = open_device
 
 __version__ = "0.1.0"
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import gc
 
 import pytest
+from userlib import Compiler
 
 import sparkle_drv as sp
 
@@ -26,7 +27,7 @@ def pytest_addoption(parser):
 def pytest_generate_tests(metafunc):
     if "device" in metafunc.fixturenames:
         uris = metafunc.config.getoption("--device") or URIS
-        metafunc.parametrize("device", uris, indirect=True, scope="session")
+        metafunc.parametrize("device", uris, indirect=True)
 
 
 @pytest.fixture(scope="session")
@@ -62,10 +63,8 @@ def leaked(device: sp.Device, before: dict[str, int]) -> dict[str, int]:
     raise AssertionError("unreachable")
 
 
-@pytest.fixture
-def device(request, opened):
-    """An open device by URI, checked clean after the test."""
-    dev = opened(request.param)
+def lent(dev: sp.Device):
+    """Lends a device to one test and checks that it comes back clean."""
     queue = dev.default_queue  # opened at first use, and then it stays
     before = dev.live_counts()
     yield dev
@@ -75,8 +74,26 @@ def device(request, opened):
 
 
 @pytest.fixture
+def device(request, opened):
+    """An open device by URI, checked clean after the test."""
+    yield from lent(opened(request.param))
+
+
+@pytest.fixture
 def fresh(device):
     """A second open device of the same URI, for tests that close or break it."""
     dev = sp.open(device.uri)
     yield dev
     dev.close()
+
+
+@pytest.fixture(scope="session")
+def userlib(tmp_path_factory):
+    """Compiles user kernels; see userlib.py."""
+    return Compiler(tmp_path_factory.mktemp("userlib"))
+
+
+@pytest.fixture
+def cpu(opened):
+    """The open cpu device, for what only it does; checked clean as `device` is."""
+    yield from lent(opened("cpu"))

@@ -34,6 +34,8 @@ from _bench.problems import FAILED, NO_DEVICE, OK, REGRESSION, USAGE, NoSuchDevi
 from _bench.runner import Session  # noqa: E402
 from _bench.writers import Outputs  # noqa: E402
 
+from sparkle_drv.errors import SparkleError  # noqa: E402
+
 Command = Callable[[argparse.Namespace], int]
 Subcommands = Any  # argparse names no public type for what add_subparsers returns
 EXIT_CODES = "exit codes: 0 well, 1 something failed, 2 usage, 3 no such device or regression found"
@@ -292,6 +294,8 @@ def compare_command(args: argparse.Namespace) -> int:
         raise UsageError("compare: two files, OLD and NEW, or --baseline DIR are wanted")
     old, new = (results.load(Path(name)) for name in args.files)
     pairs = compare.compare(old, new, args.threshold, args.force)
+    for which, document in (("old", old), ("new", new)):
+        print(f"# {which}: {compare.conditions(document)}")
     compare.show(pairs)
     if any(pair.is_broken for pair in pairs):
         return FAILED
@@ -335,7 +339,7 @@ def main(argv: Sequence[str]) -> int:
         # flushes at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
-    except (UsageError, OSError, ValueError, TypeError) as error:
+    except (UsageError, SparkleError, OSError, ValueError, TypeError, ImportError) as error:
         print(f"bench.py: {_line(error)}", file=sys.stderr)
         return USAGE if isinstance(error, UsageError) else FAILED
     except NoSuchDevice as error:

@@ -26,14 +26,19 @@ static int multiply_add(uint64_t a, uint64_t b, uint64_t *sum)
     return 0;
 }
 
-static int span(const uint64_t v[4], uint64_t *out)
+/* Replaces the four values at `v` by the first: elements from the first to the last of n1 x n2 with strides s1, s2. */
+static int span(uint64_t v[4])
 {
-    *out = 0;
-    if (v[0] == 0 || v[2] == 0)
+    uint64_t elements = 1;
+    if (v[0] == 0 || v[2] == 0) {
+        v[0] = 0;
         return 0;
-    *out = 1;
-    int rc = multiply_add(v[0] - 1, v[1], out);
-    return rc ? rc : multiply_add(v[2] - 1, v[3], out);
+    }
+    int rc = multiply_add(v[0] - 1, v[1], &elements);
+    if (rc == 0)
+        rc = multiply_add(v[2] - 1, v[3], &elements);
+    v[0] = elements;
+    return rc;
 }
 
 static int binary(uint32_t op, uint64_t a, uint64_t b, uint64_t *out)
@@ -72,7 +77,7 @@ static int extent(const struct sp_signature *sig, const struct sp_arg *arg, cons
             if (depth < 4)
                 return -EINVAL;
             depth -= 3;
-            int rc = span(&stack[depth - 1], &stack[depth - 1]);
+            int rc = span(&stack[depth - 1]);
             if (rc)
                 return rc;
         } else {

@@ -1,11 +1,11 @@
 /* conv2d_f32: checks the geometry, picks the algorithm, hands out the work.
  *
- * im2col without the column matrix: conv is a matrix product whose panels of pixels are packed straight from the image
- * (conv2d.inc), so it runs on the loop nest of gemm.c.
+ * im2col without the column matrix: conv is a matrix product whose panels of pixels are packed straight from the
+ * image (conv2d.inc), so it runs on the loop nest of gemm.c.
  *   NCHW: y[oc][pixel] = w[oc][(c, ky, kx)] * columns[(c, ky, kx)][pixel], a product for each image and group;
  *   NHWC: y[pixel][oc] = columns[pixel][(c, ky, kx)] * w'[(c, ky, kx)][oc].
- * A group with few output channels fills no micro-tile: those go straight to rows (NCHW) or, with one channel a group, to
- * the depthwise loop (NHWC). */
+ * A group with few output channels fills no micro-tile: those go straight to rows (NCHW) or, with one channel a
+ * group, to the depthwise loop (NHWC). */
 #include "conv2d.h"
 
 #include <errno.h>

@@ -1,4 +1,5 @@
-/* The oracle of conv2d_f32: plain loops, accumulated in double and rounded once, one output channel of one image a task. */
+/* The oracle of conv2d_f32: plain loops, accumulated in double and rounded once, one output channel of one image a
+ * task. */
 #define SP_USE_LIBM 1
 #include "act.h"
 #include "conv2d.h"

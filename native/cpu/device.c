@@ -37,22 +37,26 @@ int sp_cpu_open(uint32_t isa, uint32_t threads, struct sp_cpu **out)
         return rc;
     }
     dev->isa = isa;
+    atomic_store(&dev->refs, 1);
     dev->fork_generation = sp_fork_generation();
     atomic_fetch_add(&sp_live()->devices, 1);
     *out = dev;
     return 0;
 }
 
-int sp_cpu_close(struct sp_cpu *dev)
+void sp_cpu_unref(struct sp_cpu *dev)
 {
-    if (dev->fork_generation != sp_fork_generation())
-        return -ECHILD;
-    if (atomic_load(&dev->queues))
-        return -EBUSY;
+    if (atomic_fetch_sub(&dev->refs, 1) != 1)
+        return;
     sp_pool_stop(&dev->pool);
     free(dev);
     atomic_fetch_sub(&sp_live()->devices, 1);
-    return 0;
+}
+
+void sp_cpu_close(struct sp_cpu *dev)
+{
+    if (dev && dev->fork_generation == sp_fork_generation())
+        sp_cpu_unref(dev);
 }
 
 uint32_t sp_cpu_threads(const struct sp_cpu *dev)

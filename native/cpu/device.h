@@ -11,7 +11,7 @@
 struct sp_cpu {
     uint32_t isa;
     uint32_t fork_generation;
-    _Atomic int64_t queues;
+    _Atomic uint32_t refs; /* the owner and every queue: whoever lets go last ends the pool */
     struct sp_pool pool;
 };
 
@@ -65,7 +65,6 @@ struct sp_cpu_queue {
     _Atomic uint64_t submitted;
     struct sp_job *head, *tail, *current;
     int closing; /* takes no more work */
-    int closed;  /* nothing runs any more, the worker has ended */
     int worker_started;
     struct sp_fault faults[SP_FAULTS];
     uint64_t nfaults;
@@ -87,6 +86,9 @@ int sp_cpu_check_dispatch(const struct sp_cpu *dev, const void *record, size_t n
 int sp_cpu_runs_inline(const void *record);
 int sp_cpu_dispatch(const void *record, struct sp_progress *progress);
 int sp_cpu_replay(const void *records, size_t nbytes, struct sp_progress *progress);
+
+/* device.c */
+void sp_cpu_unref(struct sp_cpu *dev);
 
 /* queue.c */
 void sp_cpu_queue_unref(struct sp_cpu_queue *q);

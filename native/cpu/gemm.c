@@ -1,13 +1,15 @@
-/* The loop nest of every matrix product, and gemm_f32 / gemm_f64 over it. Written once for all types and instruction
- * sets: it moves bytes, the functions of a struct sp_gemm_kernel know what they are.
+/* The loop nest of every matrix product, and gemm_f32 / gemm_f64 over it. Written once for all types and
+ * instruction sets: it moves bytes, the functions of a struct sp_gemm_kernel know what they are.
  *
- * Threads share nothing: c is cut into blocks, a task packs what its block needs and runs the whole nest over k. What is
- * packed twice costs less than a barrier, and the order of additions, hence every bit of c, does not depend on how many
- * threads there are. */
+ * Threads share nothing: c is cut into blocks, a task packs what its block needs and runs the whole nest over k.
+ * What is packed twice costs less than a barrier, and the order of additions, hence every bit of c, does not depend
+ * on how many threads there are. */
 #include "gemm.h"
 #include "args.h"
 
 #include <errno.h>
+
+enum { FEW_ROWS = 4, FEW_ROWS_KC = 8 };
 
 static size_t smaller(size_t a, size_t b)
 {
@@ -29,8 +31,10 @@ void sp_gemm_choose(struct sp_gemm_job *job, const struct sp_tile_plan *plan)
     const struct sp_gemm_kernel *const kernel = job->kernel;
     job->mc = plan->mc ? plan->mc : kernel->mc;
     job->nc = plan->nc ? plan->nc : kernel->nc;
-    job->kc = plan->kc ? plan->kc : kernel->kc;
-    /* A plan may ask for anything; beyond the matrix it would only waste scratch. Equal slices of k beat a short last. */
+    /* Few rows: all the time goes into reading b. A few of its rows at a time are read along memory. */
+    job->kc = plan->kc ? plan->kc : job->b_in_place && job->m <= FEW_ROWS ? FEW_ROWS_KC : kernel->kc;
+    /* A plan may ask for anything; beyond the matrix it would only waste scratch. Equal slices of k beat a short
+     * last. */
     job->mc = round_up(smaller(job->mc, job->m), kernel->mr);
     job->nc = round_up(smaller(job->nc, job->n), kernel->nr);
     job->kc = job->k ? pieces(job->k, pieces(job->k, job->kc)) : 1;
@@ -106,7 +110,7 @@ int sp_gemm_block(const struct sp_gemm_job *job, size_t m0, size_t m1, size_t n0
 
 uint32_t sp_gemm_threads(double flops, const struct sp_tile_plan *plan, const struct sp_pool *pool)
 {
-    const double flops_a_thread = 250e3; /* some 2 us of one core; waking a thread that sleeps costs ten times that */
+    const double flops_a_thread = 400e3; /* some 3 us of one core; waking a thread that sleeps costs more than that */
     const uint32_t all = sp_pool_threads(pool);
     const uint32_t allowed = plan->threads && plan->threads < all ? plan->threads : all;
     const double worth = flops / flops_a_thread;

@@ -1,13 +1,14 @@
-/* Matrix products the BLIS way: one loop nest (gemm.c) around a micro-kernel per instruction set and type (ukr.inc, isa_*.c).
- * gemm_* and the im2col convolution (conv2d.c) are two ways to feed it: they differ in how panels are packed. */
+/* Matrix products the BLIS way: one loop nest (gemm.c) around a micro-kernel per instruction set and type (ukr.inc,
+ * isa_*.c). gemm_* and the im2col convolution (conv2d.c) are two ways to feed it: they differ in how panels are
+ * packed. */
 #ifndef SP_CPU_GEMM_H
 #define SP_CPU_GEMM_H
 #include "kernel.h"
 
 enum { SP_GEMM_MAX_MR = 16, SP_GEMM_MAX_NR = 32, SP_GEMM_MAX_TILE = SP_GEMM_MAX_MR * SP_GEMM_MAX_NR };
 
-/* c[i*rsc + j] (+)= sum_p a[p*rows + i] * b[p*ldb + j] for a fixed number of rows i and all nr columns j; c is read only
- * if `add`. A packed b has ldb == nr. */
+/* c[i*rsc + j] (+)= sum_p a[p*rows + i] * b[p*ldb + j] for a fixed number of rows i and all nr columns j; c is read
+ * only if `add`. A packed b has ldb == nr. */
 typedef void sp_ukr_fn(size_t k, const void *a, const void *b, size_t ldb, void *c, size_t rsc, int add);
 
 /* panel[p*width + i] = source(first + i, p0 + p) for i < count and 0 for count <= i < width, p < k. */
@@ -55,7 +56,7 @@ struct sp_gemm_job {
     size_t mc, nc, kc;
 };
 
-/* mc, nc, kc of the job: the plan's where it names them, else the kernel's. */
+/* mc, nc, kc of the job: the plan's where it names them, else the kernel's. mr and nr are always the micro-kernel's. */
 void sp_gemm_choose(struct sp_gemm_job *job, const struct sp_tile_plan *plan);
 /* Rows [m0, m1), columns [n0, n1) in the calling thread, with its scratch slots A and B. */
 int sp_gemm_block(const struct sp_gemm_job *job, size_t m0, size_t m1, size_t n0, size_t n1);

@@ -1,5 +1,6 @@
-/* The oracle of gemm_f32 and gemm_f64: three plain loops over a run of columns at a time. f32 products are accumulated in
- * double, in order of p, and rounded once: the result is within half an ulp of the exact sum for any sane k. */
+/* The oracle of gemm_f32 and gemm_f64: three plain loops over a run of columns at a time. f32 products are
+ * accumulated in double, in order of p, and rounded once: the error is that of one rounding unless the sum
+ * cancels to almost nothing. */
 #define SP_USE_LIBM 1
 #include "act.h"
 #include "args.h"

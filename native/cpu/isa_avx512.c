@@ -1,7 +1,8 @@
 /* Instruction set "avx512": AVX-512 F, VL, DQ, BW and FMA, 32 registers of 64 bytes. */
 #if defined(__x86_64__)
 #if defined(__clang__)
-#pragma clang attribute push(__attribute__((target("avx512f,avx512vl,avx512dq,avx512bw,avx2,fma"))), apply_to = function)
+#pragma clang attribute push(__attribute__((target("avx512f,avx512vl,avx512dq,avx512bw,avx2,fma"))), \
+                             apply_to = function)
 #else
 #pragma GCC target("avx512f,avx512vl,avx512dq,avx512bw,avx2,fma,prefer-vector-width=512")
 #pragma GCC optimize("O3", "fp-contract=fast", "no-trapping-math", "no-math-errno")

@@ -259,7 +259,7 @@ int sp_cpu_queue_open(struct sp_cpu *dev, uint32_t flags, struct sp_cpu_queue **
     q->dev = dev;
     q->fork_generation = dev->fork_generation;
     atomic_store(&q->refs, 1);
-    atomic_fetch_add(&dev->queues, 1);
+    atomic_fetch_add(&dev->refs, 1);
     atomic_fetch_add(&sp_live()->queues, 1);
     *out = q;
     return 0;
@@ -269,9 +269,11 @@ void sp_cpu_queue_unref(struct sp_cpu_queue *q)
 {
     if (atomic_fetch_sub(&q->refs, 1) != 1)
         return;
+    struct sp_cpu *dev = q->dev;
     pthread_mutex_destroy(&q->lock);
     free(q->times);
     free(q);
+    sp_cpu_unref(dev);
     atomic_fetch_sub(&sp_live()->queues, 1);
 }
 
@@ -287,17 +289,13 @@ int sp_cpu_queue_close(struct sp_cpu_queue *q, uint64_t timeout_ns)
         return rc;
     pthread_mutex_lock(&q->lock);
     int join = q->worker_started;
-    int first = !q->closed;
     q->worker_started = 0;
-    q->closed = 1;
     pthread_mutex_unlock(&q->lock);
     if (join) {
         atomic_fetch_add(&q->work, 1);
         sp_futex_wake(&q->work, 1);
         pthread_join(q->worker, NULL);
     }
-    if (first)
-        atomic_fetch_sub(&q->dev->queues, 1);
     return 0;
 }
 

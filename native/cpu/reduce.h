@@ -18,7 +18,8 @@ struct sp_reduce_job {
     size_t pieces;
     size_t per_task;
     void *partial; /* [row_runs][outer*inner], when row_runs > 1 */
-    /* Reduces rows [r0, r1) of columns [i0, i1) of each o in [o0, o1): to y, or one o to `partial` if that is not NULL. */
+    /* Reduces rows [r0, r1) of columns [i0, i1) of each o in [o0, o1): to y, or one o to `partial` if that is not
+     * NULL. */
     void (*piece)(const struct sp_reduce_job *job, size_t o0, size_t o1, size_t r0, size_t r1, size_t i0, size_t i1,
                   void *partial);
     /* y[at] of partial[0..row_runs)[at], combined in that order. */

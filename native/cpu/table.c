@@ -1,5 +1,5 @@
-/* The table of built-in kernels, in the order of shaders/manifest.json: name, form, size of its arguments, a function per
- * instruction set. A kernel without a function for an instruction set is served by the next lower one. */
+/* The table of built-in kernels, in the order of shaders/manifest.json: name, form, size of its arguments, a
+ * function per instruction set. A kernel without a function for an instruction set is served by the next lower one. */
 #include "args.h"
 #include "gemm.h"
 #include "kernel.h"
@@ -19,7 +19,8 @@
 typedef void sp_any_fn(void);
 
 #define DECLARE_REF(fn, kernel) extern fn sp_##kernel##_ref;
-#define DECLARE_ALL(fn, kernel) extern fn sp_##kernel##_ref, sp_##kernel##_neon, sp_##kernel##_avx2, sp_##kernel##_avx512;
+#define DECLARE_ALL(fn, kernel)                                                                                        \
+    extern fn sp_##kernel##_ref, sp_##kernel##_neon, sp_##kernel##_avx2, sp_##kernel##_avx512;
 
 DECLARE_REF(sp_grid_fn, noop)
 DECLARE_REF(sp_grid_fn, busy_u32)

@@ -1,5 +1,5 @@
-/* Small squares turned in registers: to[j*ld_to + i] = from[i*ld_from + j]. Four by four floats or two by two doubles, in
- * 16-byte vectors, which every machine has: the core of packing and of layout transforms. */
+/* Small squares turned in registers: to[j*ld_to + i] = from[i*ld_from + j]. Four by four floats or two by two
+ * doubles, in 16-byte vectors, which every machine has: the core of packing and of layout transforms. */
 #ifndef SP_CPU_TURN_H
 #define SP_CPU_TURN_H
 #include <stddef.h>

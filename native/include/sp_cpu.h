@@ -34,8 +34,8 @@ struct sp_cpu_prepared;
 uint32_t sp_cpu_isa_mask(void);
 
 int sp_cpu_open(uint32_t isa, uint32_t threads, struct sp_cpu **out);
-/* -EBUSY while a queue is open. */
-int sp_cpu_close(struct sp_cpu *dev);
+/* Lets go of the device; its thread pool ends when its last queue has been released too. */
+void sp_cpu_close(struct sp_cpu *dev);
 uint32_t sp_cpu_threads(const struct sp_cpu *dev);
 uint32_t sp_cpu_isa(const struct sp_cpu *dev);
 

@@ -1,5 +1,5 @@
 /* The language of the map_* kernels: a postfix program, one uint32_t a step, step = op | operand << 8. A program leaves
- * exactly one value. ops/expr.py writes programs, native/cpu/map.inc runs them. */
+ * exactly one value. ops/program.py writes programs, native/cpu/map.inc runs them. */
 #ifndef SP_MAP_H
 #define SP_MAP_H
 #include "sp_base.h"

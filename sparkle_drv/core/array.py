@@ -125,9 +125,9 @@ class Array:
 
     @classmethod
     def empty(cls, device: Device, shape: Any, dtype: Any, layout: str | None = None) -> Array:
+        """A new array that owns its memory: closing it frees it."""
         import numpy as np
 
-        """A new array that owns its memory: closing it frees it."""
         dims, kind = shape_of(shape), np.dtype(dtype)
         if kind.hasobject or kind.itemsize == 0:
             raise TypeError(f"dtype: {kind} has no fixed bytes a device could use")
@@ -135,6 +135,7 @@ class Array:
 
     @classmethod
     def copied(cls, device: Device, host: np.ndarray[Any, Any], layout: str | None = None) -> Array:
+        """A new array with the elements of `host`."""
         import numpy as np
 
         array = cls.empty(device, host.shape, host.dtype, layout)

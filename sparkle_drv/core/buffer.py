@@ -42,9 +42,16 @@ class Buffer:
     locked: what it covers is fixed at creation, its contents are the business of fences.
     """
 
-    _elements = ANY  # bytes stand for elements of any type
-
-    __slots__ = ("__weakref__", "_address", "_is_view", "_readonly", "_storage", "nbytes", "offset")
+    __slots__ = (
+        "__weakref__",
+        "_address",
+        "_elements",
+        "_is_view",
+        "_readonly",
+        "_storage",
+        "nbytes",
+        "offset",
+    )
 
     def __init__(
         self,
@@ -57,6 +64,7 @@ class Buffer:
     ) -> None:
         self._storage: Any = storage  # not Optional for mypy's sake: _open() tests it
         self._address = storage.address + offset
+        self._elements = ANY  # bytes stand for elements of any type
         self._is_view = is_view
         self._readonly = readonly
         self.offset = offset

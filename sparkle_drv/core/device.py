@@ -12,6 +12,7 @@ from sparkle_drv import assets
 from sparkle_drv.backends.base import Backend, KernelSpec
 from sparkle_drv.core.array import Array, host_array
 from sparkle_drv.core.buffer import Buffer
+from sparkle_drv.core.fence import timeout_ns
 from sparkle_drv.core.kernel import Kernel, triple
 from sparkle_drv.core.pipeline import Pipeline
 from sparkle_drv.core.queue import Queue
@@ -19,7 +20,7 @@ from sparkle_drv.core.retire import RetireList
 from sparkle_drv.core.signature import Arg, Signature, manifest_args, parse_args
 from sparkle_drv.core.storage import Storage
 from sparkle_drv.core.timestamp import Timestamp
-from sparkle_drv.errors import FORKED, DeviceLost
+from sparkle_drv.errors import FORKED, DeviceLost, FenceTimeout
 from sparkle_drv.types import DeviceInfo, Memory, TilePlan
 
 
@@ -40,7 +41,8 @@ class Device:
         self._kernels: weakref.WeakValueDictionary[int, Kernel] = weakref.WeakValueDictionary()
         self._signatures: dict[tuple[Arg, ...], Signature] = {}
         self._default_queue: Queue | None = None
-        self._finalizer = weakref.finalize(self, backend.close)
+        self.kept: dict[object, Any] = {}  # what layers above keep as long as the device lives
+        self._finalizer = weakref.finalize(self, _end, self._retired)
 
     def __repr__(self) -> str:
         return f"<Device {self.uri} {self.info.name!r}{' closed' if self.closed else ''}>"
@@ -95,10 +97,13 @@ class Device:
         the caller's.
         """
         self._check_open()
-        if not isinstance(nbytes, int) or nbytes <= 0:
-            raise ValueError(f"nbytes: more than 0 is wanted, got {nbytes!r}")
-        allocation = self._backend.import_(operator.index(fd), nbytes)
-        return self._store(allocation.handle, allocation.address, nbytes, Memory.SHARED)
+        if not hasattr(fd, "__index__") or not hasattr(nbytes, "__index__"):
+            raise TypeError(f"fd, nbytes: whole numbers are wanted, got {fd!r} and {nbytes!r}")
+        n = operator.index(nbytes)
+        if n <= 0:
+            raise ValueError(f"nbytes: more than 0 is wanted, got {n}")
+        allocation = self._backend.import_(operator.index(fd), n)
+        return self._store(allocation.handle, allocation.address, n, Memory.SHARED)
 
     def wrap(self, array: Any) -> Buffer:
         """Host memory (numpy array, anything with a CPU `__dlpack__`) as a buffer without a copy;
@@ -283,6 +288,14 @@ class Device:
             kernel.close()
         for storage in list(self._storages):
             storage.close()
-        self._retired.drain()
         self._default_queue = None
+        for handle in list(self._retired.queues.values()):  # queues forgotten over their work
+            if not self._retired.end(handle, timeout_ns(timeout_s)):
+                raise FenceTimeout(f"{self.uri}: a queue did not end within {timeout_s} s")
+        self._retired.drain()
         self._finalizer()
+
+
+def _end(retired: RetireList) -> None:
+    retired.abandon()
+    retired.backend.close()

@@ -8,12 +8,12 @@ import time
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
+from sparkle_drv.core.retire import SLICE_NS
 from sparkle_drv.errors import FenceTimeout, KernelFault, check
 
 if TYPE_CHECKING:
     from sparkle_drv.core.queue import Queue
 
-SLICE_NS = 100_000_000  # a C wait lasts at most this long, so that Ctrl-C is noticed
 _AWAIT_MOST_S = 0.005
 
 

@@ -6,6 +6,7 @@ fails, or when native code refuses the record, core/explain.py finds out what wa
 
 from __future__ import annotations
 
+import contextlib
 import weakref
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -32,7 +33,7 @@ class Kernel:
 
     __slots__ = (
         "__weakref__", "_device", "_extents", "_finalizer", "_heads", "_loaded", "_owner", "_pack",
-        "_pointer", "dims", "group_size", "name", "signature",
+        "_pointer", "_shapes", "dims", "group_size", "name", "signature",
     )  # fmt: skip
 
     def __init__(
@@ -53,7 +54,8 @@ class Kernel:
         self._loaded = loaded
         self._pointer = loaded.pointer
         self._pack = signature.pack
-        self._heads: dict[Any, bytes] = {}
+        self._heads: dict[Any, bytes] = {}  # by groups; the usual launch, looked up in 20 ns
+        self._shapes: dict[Any, bytes] = {}  # by groups, group_size, shared: all others
         self._extents = [Extent(text, signature.integers) for text in loaded.groups]
         backend = device._backend
         handle = loaded.handle
@@ -106,7 +108,10 @@ class Kernel:
         raises.
         """
         try:
-            head = self._heads[groups, group_size, shared]
+            if group_size is None and not shared:
+                head = self._heads[groups]
+            else:
+                head = self._shapes[groups, group_size, shared]
         except (KeyError, TypeError):
             head = self._head(args, groups, group_size, shared)
         try:
@@ -127,15 +132,15 @@ class Kernel:
             shared,
             signature.args_nbytes,
         )
-        if len(self._heads) >= _MOST_HEADS:
-            self._heads.clear()
-        depends_on_args = groups is None and self._extents
-        if (
-            not depends_on_args
-            and not isinstance(groups, list)
-            and not isinstance(group_size, list)
-        ):
-            self._heads[groups, group_size, shared] = head
+        if groups is not None or not self._extents:
+            usual = group_size is None and not shared
+            kept, key = (
+                (self._heads, groups) if usual else (self._shapes, (groups, group_size, shared))
+            )
+            if len(kept) >= _MOST_HEADS:
+                kept.clear()
+            with contextlib.suppress(TypeError):  # a list or an array cannot be looked up again
+                kept[key] = head
         return head
 
     def grid(self, groups: Any, args: Sequence[Any]) -> tuple[int, int, int]:

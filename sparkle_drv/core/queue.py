@@ -7,22 +7,22 @@ core/explain.py.
 
 from __future__ import annotations
 
-import errno
 import operator
-import time
+import sys
 import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from sparkle_drv.core.array import Array, host_array
+from sparkle_drv.core.array import host_array
 from sparkle_drv.core.buffer import Buffer
 from sparkle_drv.core.commands import Commands
 from sparkle_drv.core.describe import describe
 from sparkle_drv.core.explain import lost, refuse
-from sparkle_drv.core.fence import SLICE_NS, Fence, timeout_ns
+from sparkle_drv.core.fence import Fence, timeout_ns
+from sparkle_drv.core.host import HostPointer
 from sparkle_drv.core.kernel import Kernel, NeedsWrap
 from sparkle_drv.core.signature import Arg
-from sparkle_drv.errors import DeviceLost, FenceTimeout, check
+from sparkle_drv.errors import DeviceLost, FenceTimeout
 
 if TYPE_CHECKING:
     from sparkle_drv.core.device import Device
@@ -53,7 +53,7 @@ class Queue:
         self._launch = backend.launch
         self._submit = backend.submit
         device._retired.queues[id(self._handle)] = self._handle
-        self._finalizer = weakref.finalize(self, _end, device._retired, self._handle, _NET_NS)
+        self._finalizer = weakref.finalize(self, device._retired.forget, self._handle, _NET_NS)
 
     def __repr__(self) -> str:
         return f"<Queue of {self._device.uri}{' closed' if self.closed else ''} at {self.reached}>"
@@ -113,7 +113,10 @@ class Queue:
         try:  # the healthy path of Kernel.record, written out: a call saved is a tenth of a launch
             if kernel._device is not device:
                 raise ValueError("closed, or of another device")
-            record = kernel._heads[groups, group_size, shared]
+            if group_size is None and not shared:
+                record = kernel._heads[groups]
+            else:
+                record = kernel._shapes[groups, group_size, shared]
             if args:
                 record += kernel._pack(device, args)
         except Exception:
@@ -155,7 +158,8 @@ class Queue:
         if all(w is a for w, a in zip(wrapped, args, strict=True)):
             refuse(self._device, kernel, args, groups, group_size, shared)
         fence = self.launch(kernel, *wrapped, groups=groups, group_size=group_size, shared=shared)
-        self._device._retired.hold(self._handle, fence.value, *wrapped)
+        if not fence.done:
+            self._device._retired.hold(self._handle, fence.value, *wrapped)
         return fence
 
     def _wrapped(self, arg: Arg, given: Any, kernel: str) -> Any:
@@ -168,8 +172,7 @@ class Queue:
                 f"{self._device.uri} cannot read host arrays, copy it with Device.array first"
             )
         try:
-            host = host_array("array", given)
-            return Array.over(self._device.wrap(host), host.dtype, host.shape)
+            return HostPointer(self._device, host_array("array", given))
         except (TypeError, ValueError) as error:
             raise type(error)(f"{where}: {error}") from None
 
@@ -299,40 +302,38 @@ class Queue:
         """
         if self.closed:
             return
-        left = timeout_ns(timeout_s)
-        deadline = time.monotonic_ns() + left
-        rc = -errno.ETIMEDOUT
-        while rc == -errno.ETIMEDOUT and left >= 0:
-            rc = self._backend.close_queue(self._handle, min(left, SLICE_NS))
-            left = deadline - time.monotonic_ns()
-        if rc == -errno.ETIMEDOUT:
+        if not self._device._retired.end(self._handle, timeout_ns(timeout_s)):
             raise FenceTimeout(
                 f"{self._device.uri}: a queue did not end within {timeout_s} s", self.describe()
             )
         self._finalizer.detach()
-        self._device._retired.queues.pop(id(self._handle), None)
         self._device._retired.drain()
-        check(rc, "close of a queue", self._device.uri)
-
-
-def _end(retired: Any, handle: Any, timeout: int) -> None:
-    if retired.backend.close_queue(handle, timeout) == 0:
-        retired.queues.pop(id(handle), None)
-        retired.drain()
 
 
 def _bytes(what: str, array: Any) -> memoryview:
+    """The bytes of an array or buffer, in C order; `out` must be contiguous to be written."""
+    numpy = sys.modules.get("numpy")  # not imported: then this is no array of numpy's
+    if numpy and isinstance(array, numpy.ndarray):
+        if array.dtype.hasobject:
+            raise TypeError(f"{what}: dtype {array.dtype} has no fixed bytes a device could use")
+        if not array.flags.c_contiguous:
+            if what == "out":
+                raise ValueError("out: a C-contiguous array is wanted")
+            array = numpy.ascontiguousarray(array)
+        return memoryview(
+            array.reshape(-1).view("u1")
+        )  # dates and records have no buffer of their own
     try:
         view = memoryview(array)
     except TypeError:
         raise TypeError(
             f"{what}: a numpy array or other buffer is wanted, got {type(array).__name__}"
         ) from None
-    if not view.c_contiguous:
-        if view.readonly or what == "array":
-            return memoryview(view.tobytes())
-        raise ValueError(f"{what}: a C-contiguous array is wanted")
-    return view.cast("B") if view.nbytes else memoryview(b"" if view.readonly else bytearray())
+    if view.c_contiguous:
+        return view.cast("B") if view.nbytes else memoryview(bytearray())
+    if what == "out":
+        raise ValueError("out: a C-contiguous buffer is wanted")
+    return memoryview(view.tobytes())
 
 
 def _target(what: str, given: Any, nbytes: int, device: Device) -> Buffer:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from sparkle_drv.backends.base import Settings
+from sparkle_drv.backends.probes import PROBES
 from sparkle_drv.core import settings
 from sparkle_drv.core.device import Device
 from sparkle_drv.errors import DeviceNotFound, SparkleError
@@ -85,6 +86,9 @@ def discover() -> list[Found]:
     found: list[Found] = []
     for scheme in [*_builtin, *sorted(_registered)]:
         found += _discover_one(scheme, known)
+    found += [
+        probe() for scheme, probe in PROBES.items() if scheme not in {*_builtin, *_registered}
+    ]
     return found
 
 

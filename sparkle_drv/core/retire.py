@@ -1,27 +1,34 @@
-"""What was closed while the device may still use it: freed once every queue has reached what it had
-then been given.
+"""What was closed or forgotten while the device may still use it: freed once every queue has
+reached what it had been given.
 
 Finalizers run anywhere, also inside our own calls, so nothing here takes a lock: a deque's append
-and popleft are atomic.
+and popleft are atomic. A list that still waits when its device has gone is kept in `_unfinished`
+and looked at whenever another drains; what still runs when the process leaves is leaked, because
+freeing memory or code under a running kernel is a crash.
 """
 
 from __future__ import annotations
 
+import atexit
+import errno
+import time
 from collections import deque
 from collections.abc import Callable
 from typing import Any
 
 from sparkle_drv.backends.base import Backend
 
+SLICE_NS = 100_000_000  # a C wait lasts at most this long, so that Ctrl-C is noticed
 _Entry = tuple[Callable[[], object], list[tuple[Any, int]]]
 
 
 class RetireList:
-    """Owned by one device; outlives it as long as a finalizer needs it."""
+    """Owned by one device; outlives it as long as something waits."""
 
     def __init__(self, backend: Backend) -> None:
         self.backend = backend
-        self.queues: dict[int, Any] = {}  # id -> the backend's queue handle, open queues only
+        self.queues: dict[int, Any] = {}  # id -> the backend's queue handle, until it is closed
+        self._forgotten: deque[Any] = deque()  # handles whose Queue is gone and whose work is not
         self._entries: deque[_Entry] = deque()
 
     def __len__(self) -> int:
@@ -44,12 +51,72 @@ class RetireList:
         self.drain()
 
     def drain(self) -> None:
+        """Free what has become free, here and in lists whose device is gone."""
+        self._drain()
+        for other in list(_unfinished):
+            if other._drain():
+                _unfinished.discard(other)
+
+    def _drain(self) -> bool:
+        """Is nothing left?"""
+        for _ in range(len(self._forgotten)):
+            try:
+                self.forget(self._forgotten.popleft(), 0)
+            except IndexError:
+                break
         for _ in range(len(self._entries)):
             try:
                 release, waiting = self._entries.popleft()
             except IndexError:
-                return
+                break
             if all(self.backend.reached(queue) >= value for queue, value in waiting):
                 release()
             else:
                 self._entries.append((release, waiting))
+        return not self._entries and not self._forgotten
+
+    def end(self, queue: Any, timeout_ns: int) -> bool:
+        """Close a queue; False: it still runs and may be tried again. In slices, for Ctrl-C."""
+        deadline = time.monotonic_ns() + timeout_ns
+        while True:
+            rc = self.backend.close_queue(queue, min(timeout_ns, SLICE_NS))
+            timeout_ns = deadline - time.monotonic_ns()
+            if rc != -errno.ETIMEDOUT or timeout_ns <= 0:
+                break
+        if rc == -errno.ETIMEDOUT:
+            return False
+        self.queues.pop(id(queue), None)
+        return True
+
+    def forget(self, queue: Any, timeout_ns: int) -> None:
+        """Close a queue that nobody refers to any more, later if it still runs."""
+        if id(queue) in self.queues and not self.end(queue, timeout_ns):
+            self._forgotten.append(queue)
+
+    def abandon(self) -> None:
+        """The device is gone: free what can be freed, remember or leak the rest."""
+        if self._drain():
+            return
+        if _leaving:
+            _leak(self)
+        else:
+            _unfinished.add(self)
+
+
+_unfinished: set[RetireList] = set()
+_leaving: list[bool] = []  # not empty once the process leaves
+
+
+def _leak(kept: object) -> None:
+    """One reference that nobody gives back: module teardown would drop all others."""
+    import ctypes
+
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(kept))
+
+
+@atexit.register
+def _leave() -> None:
+    # Finalizers run at exit too, before this or after it, as it happens: both orders end in _leak.
+    _leaving.append(True)
+    while _unfinished:
+        _leak(_unfinished.pop())

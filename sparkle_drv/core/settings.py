@@ -17,7 +17,7 @@ def read() -> Settings:
     if isa and isa not in ISAS:
         raise ValueError(f"SPARKLE_CPU_ISA={isa!r}: known are {', '.join(ISAS)}")
     threads = os.environ.get("SPARKLE_THREADS", "").strip()
-    if threads and not (threads.isdigit() and 1 <= int(threads) <= 1024):
+    if threads and not (threads.isdecimal() and threads.isascii() and 1 <= int(threads) <= 1024):
         raise ValueError(f"SPARKLE_THREADS={threads!r}: a number from 1 to 1024 is wanted")
     home = os.environ.get("SPARKLE_HOME") or os.path.join(os.path.expanduser("~"), ".sparkle")
     return Settings(home=home, cpu_isa=isa, threads=int(threads or 0))

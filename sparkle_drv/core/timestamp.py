@@ -27,4 +27,5 @@ class Timestamp:
             return int(struct.unpack("=Q", view)[0])
 
     def close(self) -> None:
+        """Free its eight bytes; idempotent."""
         self.buffer.close()

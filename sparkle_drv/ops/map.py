@@ -21,6 +21,7 @@ from .expr import parse
 
 _WANTED = ("f32", "f64", "i32")
 PIECE = 2**32 - 2**12  # elements of one launch: n is a u32
+PROGRAMS = 256  # kept on a device
 
 
 def map(dev: Device, expression: str, /, *args: Any, out: Any = None, **names: Any) -> Any:
@@ -81,7 +82,7 @@ def run(
         return
     kernel = staging.kernel(stage.dev, f"map_{tag}")
     absent = [None] * (program.limits().inputs - len(inputs))
-    words = stage.constant(code.words)
+    words = _words(stage, code)
     consts = stage.constant(np.array(constants, y.dtype)) if constants else None
     for start in range(0, total, PIECE):
         n = min(PIECE, total - start)
@@ -89,6 +90,17 @@ def run(
         if n != total:
             pointers = [_piece(x, start, n) for x in pointers]
         stage.launch(kernel, *pointers, *absent, words, consts, code.words.size, len(constants), n)
+
+
+def _words(stage: staging.Stage, code: program.Program) -> Array:
+    """The program on the device, copied there once."""
+    there: dict[program.Program, Array] = stage.dev.kept.setdefault("ops programs", {})
+    found = there.get(code)
+    if found is None or found.closed:
+        if len(there) >= PROGRAMS:
+            there.clear()  # launches in flight keep what they use
+        found = there[code] = stage.moved(code.words)
+    return found
 
 
 def _piece(x: Any, start: int, n: int) -> Any:

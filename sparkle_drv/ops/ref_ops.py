@@ -128,9 +128,10 @@ def layout(a: Array, source: str, target: str, channels: int | None = None) -> A
         return np.ascontiguousarray(a)
     block = int(target[4:-1])
     n, c, h, w = a.shape
-    padded = np.zeros((n, -(-c // block) * block, h, w), a.dtype)
+    blocks = -(-c // block)
+    padded = np.zeros((n, blocks * block, h, w), a.dtype)
     padded[:, :c] = a
-    return np.ascontiguousarray(padded.reshape(n, -1, block, h, w).transpose(0, 1, 3, 4, 2))
+    return np.ascontiguousarray(padded.reshape(n, blocks, block, h, w).transpose(0, 1, 3, 4, 2))
 
 
 def _sigmoid(x: Array) -> Array:

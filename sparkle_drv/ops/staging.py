@@ -17,6 +17,7 @@ from sparkle_drv.core.array import Array
 from sparkle_drv.core.commands import Commands
 from sparkle_drv.core.device import Device
 from sparkle_drv.core.fence import Fence
+from sparkle_drv.core.host import HostPointer
 from sparkle_drv.core.kernel import Kernel
 from sparkle_drv.types import TilePlan
 
@@ -50,8 +51,8 @@ def operand(name: str, given: Any) -> Operand:
 
 def kernel(dev: Device, name: str, plan: TilePlan | None = None) -> Kernel:
     """A manifest kernel, loaded once per device and plan."""
-    # In the device's own dict: a table here would keep devices alive, since kernels hold theirs.
-    loaded: dict[tuple[str, TilePlan | None], Kernel] = vars(dev).setdefault("_ops_kernels", {})
+    # With the device: a table here would keep devices alive, since kernels hold theirs.
+    loaded: dict[tuple[str, TilePlan | None], Kernel] = dev.kept.setdefault("ops kernels", {})
     found = loaded.get((name, plan))
     if found is None or found.closed:
         found = loaded[name, plan] = dev.kernel(name, plan=plan)
@@ -67,12 +68,15 @@ class Stage:
         self.inputs = {name: x for name, x in inputs.items() if x is not None}
         self.out = None if out is None else operand("out", out)
         self.fence: Fence | None = None
+        self._passed: list[Any] = []
         arrays = [
             (n, x) for n, x in (*self.inputs.items(), ("out", self.out)) if isinstance(x, Array)
         ]
         self.on_device = bool(arrays)
         self.unified = dev.info.unified
         for name, x in arrays:
+            if x.closed:
+                raise ValueError(f"{name}: an open Array is wanted, this one is closed")
             if x.buffer.device is not dev:
                 raise ValueError(
                     f"{name}: an Array of {dev.uri} is wanted, got one of {x.buffer.device.uri}"
@@ -124,7 +128,7 @@ class Stage:
         stride in elements)."""
         if isinstance(x, np.ndarray) and self.unified and not self.on_device:
             strides = element_strides(x)
-            if strides is not None and min(strides) > 0:
+            if strides is not None:
                 return span(x, strides), *strides
         return self.pointer(x), max(1, x.shape[1]), 1
 
@@ -165,6 +169,9 @@ class Stage:
         )
 
     def launch(self, kernel: Kernel, *args: Any) -> None:
+        if not self.on_device:  # then `finish` waits, and until then the stage keeps the arrays
+            args = tuple(HostPointer(self.dev, a) if isinstance(a, np.ndarray) else a for a in args)
+            self._passed += args
         self.fence = self.queue.launch(kernel, *args)
 
     def finish(self, target: Target) -> Any:

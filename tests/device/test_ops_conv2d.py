@@ -1,6 +1,7 @@
 """ops.conv2d on the cpu: 200 random shapes per instruction set, padding, layouts, bad input."""
 
 import dataclasses
+import platform
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from sparkle_drv.ops import conv2d, ref
 
 ACTIVATIONS = [None, None, "relu", "tanh", "sigmoid"]
 ALGOS = ["auto", "auto", "direct", "im2col", "naive"]
+ISAS = ["neon", "ref"] if platform.machine() == "aarch64" else ["avx512", "avx2", "ref"]
 
 
 @pytest.fixture(scope="module")
@@ -18,7 +20,7 @@ def dev():
         yield device
 
 
-@pytest.fixture(params=["avx512", "avx2", "neon", "ref"])
+@pytest.fixture(params=ISAS)
 def isa_dev(request, monkeypatch, dev):
     if request.param not in dev.info.features:
         pytest.skip(f"this machine has no {request.param}")

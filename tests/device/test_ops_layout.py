@@ -22,7 +22,7 @@ def image(shape=(2, 19, 5, 7), seed=41):
     return np.random.default_rng(seed).standard_normal(shape, np.float32)
 
 
-@pytest.mark.parametrize(("source", "target"), itertools.product(LAYOUTS, LAYOUTS))
+@pytest.mark.parametrize(("source", "target"), list(itertools.product(LAYOUTS, LAYOUTS)))
 def test_every_way(dev, source, target):
     plain = image()
     a = ref.layout(plain, "NCHW", source)

@@ -1,7 +1,9 @@
 """ops.reduce on the cpu: every operation, type and set of axes against float64 numpy; bad input."""
 
 import dataclasses
+import importlib
 import itertools
+import platform
 
 import numpy as np
 import pytest
@@ -9,7 +11,12 @@ import pytest
 import sparkle_drv as sp
 from sparkle_drv.ops import reduce, ref
 
+# The package shows the function under the module's name.
+module = importlib.import_module("sparkle_drv.ops.reduce")
 OPS = ["sum", "max", "min", "mean"]
+KINDS = [(op, d) for op in OPS for d in (np.float32, np.float64)]
+KINDS += [(op, np.int32) for op in OPS if op != "mean"]
+ISAS = ["neon", "ref"] if platform.machine() == "aarch64" else ["avx512", "avx2", "ref"]
 
 
 @pytest.fixture(scope="module")
@@ -18,7 +25,7 @@ def dev():
         yield device
 
 
-@pytest.fixture(params=["avx512", "avx2", "neon", "ref"])
+@pytest.fixture(params=ISAS)
 def isa_dev(request, monkeypatch, dev):
     if request.param not in dev.info.features:
         pytest.skip(f"this machine has no {request.param}")
@@ -52,11 +59,8 @@ def every_axis(ndim):
         yield from itertools.combinations(range(ndim), n)
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32])
-@pytest.mark.parametrize("op", OPS)
+@pytest.mark.parametrize(("op", "dtype"), KINDS)
 def test_every_set_of_axes(isa_dev, op, dtype):
-    if op == "mean" and dtype == np.int32:
-        pytest.skip("there is no mean of int32; test_bad_input has it")
     a = values((3, 5, 2, 7), dtype)
     for axis in every_axis(4):
         agree(reduce(isa_dev, a, op, axis), a, op, axis)
@@ -85,17 +89,27 @@ def test_lengths(isa_dev, op, shape):
         agree(reduce(isa_dev, a, op, axis), a, op, axis)
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32])
-@pytest.mark.parametrize("op", ["sum", "max", "mean"])
+@pytest.mark.parametrize(("op", "dtype"), KINDS)
 def test_arrays(dev, op, dtype):
-    if op == "mean" and dtype == np.int32:
-        pytest.skip("there is no mean of int32; test_bad_input has it")
     a = values((3, 4, 5), dtype)
     held = dev.array(a)
     for axis in every_axis(3):
         made = reduce(dev, held, op, axis, keepdims=axis == (1,))
         assert made.fence.wait().done
         agree(made.numpy(), a, op, axis, axis == (1,))
+
+
+def test_axes_that_lie_together_are_one_run():
+    """What keeps copies and passes few; results alone would not show it."""
+    a = np.zeros((4, 1, 3, 5), np.float32)
+    assert module._memory_order(a) == [0, 1, 2, 3]
+    assert module._memory_order(a.transpose(3, 2, 0, 1))[-2:] == [1, 0]
+    assert module._memory_order(a[:, :, ::2]) == [0, 1, 2, 3]
+    order = [0, 1, 2, 3]
+    assert module._runs(a.shape, (1, 2), order) == [(4, False), (3, True), (5, False)]
+    assert module._runs(a.shape, (0, 2), order) == [(12, True), (5, False)]
+    assert module._runs(a.shape, (1,), order) == [(60, False)]
+    assert module._runs(a.shape, (0, 3), order) == [(4, True), (3, False), (5, True)]
 
 
 def test_whole_numbers_sum_in_64_bits(dev):

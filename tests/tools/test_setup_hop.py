@@ -62,7 +62,7 @@ def test_it_hops_with_all_arguments_and_the_exit_code(checkout):
 
 
 def test_a_broken_environment_ends_the_hopping(checkout):
-    make_venv(checkout, f'exec {sys.executable} "$@"')
+    make_venv(checkout, f'exec "{sys.executable}" "$@"')
     done = run(checkout, "tools/tool.py")
     assert done.returncode == 1
     assert "is broken" in done.stderr

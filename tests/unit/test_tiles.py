@@ -49,7 +49,7 @@ def test_blocks_fit(isa, caches, itemsize):
         assert b.mc * b.kc * itemsize >= own // 4
 
 
-@pytest.mark.parametrize(("isa", "itemsize"), itertools.product(tiles.CORES, (4, 8)))
+@pytest.mark.parametrize(("isa", "itemsize"), list(itertools.product(tiles.CORES, (4, 8))))
 def test_a_larger_cache_holds_a_larger_block(isa, itemsize):
     core = tiles.CORES[isa]
     small = HIERARCHIES["zen"]

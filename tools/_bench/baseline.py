@@ -33,21 +33,23 @@ def slug(info: sp.DeviceInfo) -> str:
 
 
 def thinned(document: dict[str, Any]) -> dict[str, Any]:
-    """A results document with at most 200 evenly taken samples a row: small enough to commit."""
+    """A results document fit to commit: at most 200 evenly taken samples a row, and without the
+    command line, which may name folders of this machine.
+    """
     rows = []
     for row in document["results"]:
         samples = row["samples_ns"]
         step = max(1, -(-len(samples) // KEPT_SAMPLES))
         rows.append({**row, "samples_ns": samples[::step]})
-    return {**document, "results": rows}
+    env = {key: value for key, value in document["env"].items() if key != "command"}
+    return {**document, "env": env, "results": rows}
 
 
 def write(path: Path, document: dict[str, Any]) -> None:
     """Writes a baseline, a row a line so that changes can be read. Raises UsageError."""
-    rest = {k: v for k, v in results.finite(thinned(document)).items() if k != "results"}
-    rows = [
-        json.dumps(results.finite(row), allow_nan=False) for row in thinned(document)["results"]
-    ]
+    kept = results.finite(thinned(document))
+    rest = {key: value for key, value in kept.items() if key != "results"}
+    rows = [json.dumps(row, allow_nan=False) for row in kept["results"]]
     head = json.dumps(rest, indent=1, allow_nan=False)[:-2]
     results.write_atomically(path, head + ',\n "results": [\n' + ",\n".join(rows) + "\n]}\n")
 
@@ -61,21 +63,21 @@ def gate(
     """Exit code of `make perf`: 3 for a regression that stayed, 1 for a failed check, else 0."""
     if not folder.is_dir():
         raise UsageError(f"--baseline {folder}: no such folder")
+    if session.measure(tasks_of) != OK:
+        return FAILED
+    measured = session.report.as_json()
     worst = OK
     for uri in session.uris:
         with devices.opened(uri) as device:
-            tasks = list(tasks_of(device.info))
             path = folder / f"{slug(device.info)}.json"
-        one = Session([uri], session.settings, session.outputs, cache=session.cache)
-        code = one.measure(lambda info, tasks=tasks: tasks)  # type: ignore[misc]
-        if code != OK:
-            return FAILED
-        new = one.report.as_json()
-        if not path.exists():
-            write(path, new)
-            print(f"no baseline for {device.info.name}: {path} written")
-            continue
-        pairs = _confirmed(results.load(path), new, one, tasks, threshold)
+            rows = [row for row in measured["results"] if row["device"] == device.info.uri]
+            new = {**measured, "results": rows}
+            if not path.exists():
+                write(path, new)
+                print(f"no baseline for {device.info.name}: {path} written")
+                continue
+            tasks = tasks_of(device.info)
+            pairs = _confirmed(results.load(path), new, device, session, tasks, threshold)
         compare.show(pairs)
         if any(pair.is_broken for pair in pairs):
             worst = FAILED
@@ -87,21 +89,21 @@ def gate(
 def _confirmed(
     old: dict[str, Any],
     new: dict[str, Any],
+    device: sp.Device,
     session: Session,
     tasks: Sequence[Task],
     threshold: float,
 ) -> list[Pairing]:
+    """The comparison, rows that looked SLOW measured again; `new` is brought up to date."""
     pairs = compare.compare(old, new, threshold)
     for _ in range(SECOND_LOOKS):
         slow = {pair.name for pair in pairs if pair.is_regression}
         if not slow:
             break
-        with devices.opened(session.uris[0]) as device:
-            for job, mode in tasks:
-                if engine.subject_of(job, device.info, mode).key in slow:
-                    row = engine.run(job, device, mode, session.settings, None).as_json()
-                    new["results"] = [
-                        row if compare.key(r) == compare.key(row) else r for r in new["results"]
-                    ]
+        for job, mode in tasks:
+            if engine.subject_of(job, device.info, mode).key in slow:
+                again = engine.run(job, device, mode, session.settings, None).as_json()
+                which = compare.key(again)
+                new["results"] = [again if compare.key(r) == which else r for r in new["results"]]
         pairs = compare.compare(old, new, threshold)
     return pairs

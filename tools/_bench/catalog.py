@@ -10,7 +10,7 @@ from __future__ import annotations
 import fnmatch
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -136,12 +136,13 @@ def make(
     size = group_size[0] if group_size else 1
     length = scalars.get("n", 1) if group_size and group_size != (1, 1, 1) else 1
     shown: dict[str, Value] = {a.name: a.neutral for a in row.axes if a.neutral is not None}
+    plan = plans.plan(kernel, scalars, info)
     return Job(
         kernel,
         point,
         label(point, shown),
         args,
-        partial(plans.load, kernel, point),
+        partial(plans.load, kernel, plan),
         _tolerance(kernel, row, scalars),
         groups=(-(-int(length) // size),) if grid else None,
         group_size=group_size,
@@ -152,6 +153,7 @@ def make(
         oracle=None if row.invariant else partial(_oracle, kernel, args),
         invariant=row.invariant,
         notes=(row.note,) if row.note else (),
+        extra={"plan": asdict(plan)} if plan else {},
     )
 
 

@@ -36,6 +36,7 @@ class Pairing:
     shift: float | None = None
     interval: tuple[float, float] | None = None
     p: float | None = None
+    label: str = ""
 
     @property
     def is_regression(self) -> bool:
@@ -51,7 +52,7 @@ class Pairing:
         return [
             kernel,
             device,
-            " ".join(f"{k}={v}" for k, v in json.loads(axes).items()),
+            self.label or " ".join(f"{k}={v}" for k, v in json.loads(axes).items()),
             mode,
             table.duration(self.old_ns),
             table.duration(self.new_ns),
@@ -147,17 +148,31 @@ def _pair(
     new: Mapping[str, Any] | None,
     threshold: float,
 ) -> Pairing:
+    label = str((new or old or {}).get("label", ""))
+
+    def made(verdict: str) -> Pairing:
+        return Pairing(name, verdict, label=label)
+
     if old is None or new is None:
-        return Pairing(name, "only in new" if old is None else "only in old")
+        return made("only in new" if old is None else "only in old")
     a, b = old["samples_ns"], new["samples_ns"]
     if old["verified"] and not new["verified"]:
-        return Pairing(name, "BROKEN")
+        return made("BROKEN")
     if not a or not b:
-        return Pairing(name, "no time")
+        return made("no time")
     if old["verified"] != new["verified"] or not new["verified"]:
-        return Pairing(name, "unverified")
+        return made("unverified")
     verdict, shift, interval, p = judge(a, b, threshold)
-    return Pairing(name, verdict, float(np.median(a)), float(np.median(b)), shift, interval, p)
+    medians = float(np.median(a)), float(np.median(b))
+    return Pairing(name, verdict, *medians, shift, interval, p, label)
+
+
+def conditions(document: Mapping[str, Any]) -> str:
+    """When and where a document was measured, as far as it says."""
+    env = document.get("env") or {}
+    facts = {name: env.get(key) for name, key in (("commit", "commit"), ("load", "load_1min"))}
+    said = [f"{name} {value}" for name, value in facts.items() if value is not None]
+    return ", ".join([str(env.get("date", "no date")), *said])
 
 
 def show(pairs: Sequence[Pairing]) -> None:

@@ -81,13 +81,12 @@ def peaked(sign: int) -> Fill:
         rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype[Any], phase: int
     ) -> Array:
         values = signed(rng, shape, dtype, phase)
-        edge = (shape[0], shape[2])
-        step = np.asarray(sign, dtype) * (
-            np.asarray(2, dtype) if dtype.kind == "f" else np.asarray(_WIDEST_INT, dtype)
-        )
-        values[:, -1 if phase == 0 else 0, :] = step + signed(rng, edge, dtype, phase) / dtype.type(
-            4
-        )
+        beyond = np.abs(signed(rng, (shape[0], shape[2]), dtype, phase))
+        if dtype.kind == "f":
+            beyond = beyond / dtype.type(4) + dtype.type(2)
+        else:
+            beyond = beyond // dtype.type(4) + dtype.type(_WIDEST_INT)
+        values[:, -1 if phase == 0 else 0, :] = beyond * dtype.type(sign)
         return values
 
     return fill

@@ -106,6 +106,12 @@ class Job:
         return {arg.name: arg.value for arg in self.args if isinstance(arg, Scalar)}
 
     @property
+    def mostly_reads(self) -> bool:
+        """Less than an eighth of what it touches is written."""
+        written = sum(operand.nbytes for operand in self.operands if "w" in operand.access)
+        return bool(self.footprint) and 8 * written < self.footprint
+
+    @property
     def footprint(self) -> int:
         """Bytes of all operands."""
         return sum(operand.nbytes for operand in self.operands)

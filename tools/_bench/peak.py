@@ -1,14 +1,16 @@
-"""Measures the roofs of a device: the FMA kernels for flops, a copy beyond the caches for
-bandwidth.
+"""Measures the roofs of a device with our own kernels: FMAs for flops, and streams far beyond the
+caches for memory.
 
-Both go through the engine, so that they are verified like anything else. The roof is the best of
-the samples that was sustained, not their median: a roof that a neighbour has pressed down would
-let rows exceed it. Called by the peak command, and by run when the cache has nothing for a device.
+All go through the engine, so that they are verified like anything else. A roof is the best that was
+sustained, not a median: one that a neighbour has pressed down would let rows exceed it. "copy" is
+the best of the kernels that read and write: where stores first fetch what they overwrite, a plain
+copy moves more than it counts and a saxpy does not. "read" is the best of all, for kernels that do
+little but read. Called by the peak command, and by run when the cache has nothing for a device.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from . import catalog, engine, stats
@@ -19,7 +21,13 @@ from .roofs import Roof
 if TYPE_CHECKING:
     import sparkle_drv as sp
 
-KERNELS = {"peak_fma_f32": "f32", "peak_fma_f64": "f64", "copy_f32": "copy"}
+KERNELS: Mapping[str, tuple[str, ...]] = {
+    "peak_fma_f32": ("f32",),
+    "peak_fma_f64": ("f64",),
+    "copy_f32": ("copy", "read"),
+    "saxpy_f32": ("copy", "read"),
+    "reduce_max_f32": ("read",),
+}
 
 
 def measure(
@@ -31,9 +39,8 @@ def measure(
     """(the roofs, the rows they come from). A kernel that the backend lacks, or that fails its
     check, gives none.
     """
-    gflops: dict[str, float] = {}
-    copied, rows = 0.0, []
-    for kernel, kind in KERNELS.items():
+    roof, rows = Roof(), []
+    for kernel, kinds in KERNELS.items():
         if kernel not in manifest or device.info.backend not in manifest[kernel]["backends"]:
             continue
         say(f"{device.info.uri}: {kernel}")
@@ -41,11 +48,11 @@ def measure(
         job = catalog.make(kernel, point, device.info, manifest, settings.seed)
         row = engine.run(job, device, "hot", settings, None)
         rows.append(row)
-        if row.measured is None:
-            continue
-        best = stats.best_sustained(row.measured.samples)
-        if kind == "copy":
-            copied = job.nbytes / best
-        else:
-            gflops[kind] = row.extra["flops"] / best
-    return Roof(gflops, copied), rows
+        if row.measured is not None:
+            best_ns = stats.best_sustained(row.measured.samples)
+            if job.flops_output:
+                reached = Roof(dict.fromkeys(kinds, row.extra["flops"] / best_ns))
+            else:
+                reached = Roof({}, dict.fromkeys(kinds, job.nbytes / best_ns))
+            roof = roof.raised_to(reached)
+    return roof, rows

@@ -39,7 +39,7 @@ class Progress:
             return
         spent = time.monotonic() - self.start
         left = spent / done * (self.total - done) if done else None
-        eta = f", about {left / 60:.0f}m{left % 60:02.0f}s left" if left is not None else ""
+        eta = f", about {int(left) // 60}m{int(left) % 60:02}s left" if left is not None else ""
         self.write(f"[{self.begun}/{self.total}] {what}{eta}")
 
     def clear(self) -> None:

@@ -84,6 +84,11 @@ class Row:
         return stats.summarize(self.measured.samples) if self.measured else None
 
     @property
+    def device(self) -> stats.Summary | None:
+        measured = self.measured
+        return stats.summarize(measured.device_ns) if measured and measured.device_ns else None
+
+    @property
     def host(self) -> stats.Summary | None:
         return stats.summarize(self.measured.host_ns) if self.measured else None
 

@@ -1,4 +1,4 @@
-"""The roofs of a device: flops and copy bandwidth measured on it by our own kernels, and their
+"""The roofs of a device: flops and memory bandwidth measured on it by our own kernels, and their
 cache.
 
 The cache is SPARKLE_HOME/peak.json (default ~/.sparkle), one entry per device, driver, instruction
@@ -29,20 +29,22 @@ log = logging.getLogger("sparkle_drv.bench")
 
 @dataclass(frozen=True)
 class Roof:
-    """What a device can do at best: GFLOPS by type ("f32", "f64"), GB/s of a large copy (read +
-    write).
+    """What a device can do at best: GFLOPS by type ("f32", "f64"), and GB/s of memory beyond the
+    caches when a kernel reads and writes ("copy") and when it does little but read ("read").
     """
 
     gflops: Mapping[str, float] = field(default_factory=dict)
-    copy_gbytes_per_s: float = 0.0
+    gbytes_per_s: Mapping[str, float] = field(default_factory=dict)
 
     def raised_to(self, other: Roof) -> Roof:
         """The higher of two measurements of each: a roof is what was reached once."""
-        gflops = {
-            k: max(self.gflops.get(k, 0.0), other.gflops.get(k, 0.0))
-            for k in {*self.gflops, *other.gflops}
-        }
-        return Roof(gflops, max(self.copy_gbytes_per_s, other.copy_gbytes_per_s))
+        return Roof(
+            _higher(self.gflops, other.gflops), _higher(self.gbytes_per_s, other.gbytes_per_s)
+        )
+
+
+def _higher(a: Mapping[str, float], b: Mapping[str, float]) -> dict[str, float]:
+    return {key: max(a.get(key, 0.0), b.get(key, 0.0)) for key in {**a, **b}}
 
 
 def identity(info: sp.DeviceInfo, version: str) -> str:
@@ -53,7 +55,7 @@ def identity(info: sp.DeviceInfo, version: str) -> str:
 
 def home() -> Path:
     """SPARKLE_HOME, else ~/.sparkle."""
-    return Path(os.environ.get("SPARKLE_HOME") or Path.home() / ".sparkle")
+    return Path(os.environ.get("SPARKLE_HOME") or os.path.expanduser("~/.sparkle"))
 
 
 class RoofCache:
@@ -73,9 +75,10 @@ class RoofCache:
         if key not in self._known:
             entry = self._read().get(key)
             if isinstance(entry, dict):
-                with contextlib.suppress(KeyError, TypeError, ValueError):
-                    gflops = {str(k): float(v) for k, v in entry["gflops"].items()}
-                    self._known[key] = Roof(gflops, float(entry["copy_gbytes_per_s"]))
+                with contextlib.suppress(AttributeError, KeyError, TypeError, ValueError):
+                    self._known[key] = Roof(
+                        _numbers(entry["gflops"]), _numbers(entry["gbytes_per_s"])
+                    )
         return self._known.get(key)
 
     def put(self, key: str, roof: Roof) -> None:
@@ -111,3 +114,7 @@ class RoofCache:
             else None
         )
         return devices if isinstance(devices, dict) else {}
+
+
+def _numbers(entry: Mapping[str, Any]) -> dict[str, float]:
+    return {str(name): float(value) for name, value in entry.items()}

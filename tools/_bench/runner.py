@@ -7,13 +7,14 @@ the rows so far.
 
 from __future__ import annotations
 
+import os
 import secrets
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from . import catalog, devices, engine, env, launchcost, peak, roofs, table
+from . import catalog, devices, engine, env, launchcost, peak, roofs, rowtable, table
 from .engine import Settings
 from .jobs import Job
 from .problems import FAILED, OK
@@ -43,7 +44,7 @@ class Session:
     outputs: Outputs
     report: Report = field(default_factory=lambda: Report(env.describe()))
     cache: RoofCache = field(default_factory=RoofCache)
-    quiet: bool = False
+    doubted: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.outputs.check()
@@ -54,13 +55,23 @@ class Session:
     ) -> int:
         """Runs the tasks of every device, prints the table, returns the exit code."""
         try:
-            for uri in self.uris:
+            for uri, tasks in self._planned(tasks_of):
                 with devices.opened(uri) as device:
-                    self._one_device(device, tasks_of(device.info), with_roof)
+                    self._one_device(device, tasks, with_roof)
         except KeyboardInterrupt:
             self.report.interrupted = True
         self.outputs.save(self.report)
         return self.finish()
+
+    def _planned(
+        self, tasks_of: Callable[[sp.DeviceInfo], Sequence[Task]]
+    ) -> list[tuple[str, Sequence[Task]]]:
+        """Opens all devices once and makes all jobs: what is wrong is said before any work."""
+        planned = []
+        for uri in self.uris:
+            with devices.opened(uri) as device:
+                planned.append((uri, tasks_of(device.info)))
+        return planned
 
     def _one_device(self, device: sp.Device, tasks: Sequence[Task], with_roof: bool) -> None:
         roof: Roof | None = None
@@ -78,7 +89,7 @@ class Session:
             known = self.report.extra.setdefault("roofs", {})
             known[device.info.uri] = {
                 "gflops": dict(roof.gflops),
-                "copy_gbytes_per_s": roof.copy_gbytes_per_s,
+                "gbytes_per_s": dict(roof.gbytes_per_s),
             }
 
     def roof(self, device: sp.Device, say: Callable[[str], None], again: bool = False) -> Roof:
@@ -96,21 +107,21 @@ class Session:
         return roof
 
     def _doubt(self, device: sp.Device, row: Row, job: Job, roof: Roof) -> Roof:
-        """A row above its roof: measure the roof once more, it may have been taken on a busy
-        machine.
-        """
-        higher = self.roof(device, lambda what: None, again=True)
+        """A row above its roof: measure the roof once more, it may date from a busy moment."""
+        again = device.info.uri not in self.doubted
+        self.doubted.add(device.info.uri)
+        higher = self.roof(device, lambda what: None, again=True) if again else roof
         engine.rate(row, job, row.extra["flops"], higher)
         if (row.roof_percent or 0) > 100:
-            row.notes.append(ABOVE)
+            row.notes.append(ABOVE + _suspicion(row, job, device.info))
         return higher
 
     def finish(self) -> int:
         """Table on stdout, failures on stderr; 1 when a row failed."""
         rows = self.report.rows
-        if rows and not self.quiet:
+        if rows:
             print(heading(self.report))
-            table.show(table.COLUMNS, [table.cells(row) for row in rows])
+            rowtable.show(rows)
         broken = [row for row in rows if "what" in row.error]
         for row in broken:
             label = row.extra.get("label", "")
@@ -125,6 +136,18 @@ class Session:
         if self.report.interrupted:
             print(f"interrupted: {len(rows)} rows are complete", file=sys.stderr)
         return FAILED if broken or self.report.interrupted else OK
+
+
+def _suspicion(row: Row, job: Job, info: sp.DeviceInfo) -> str:
+    """What may be behind a row above its roof, as far as one can see."""
+    causes = []
+    cache = max((level.nbytes for level in info.caches), default=0)
+    if row.roof != "flops" and job.footprint < 2 * cache:
+        causes.append("the operands fit in a cache")
+    load, cpus = os.getloadavg()[0], len(os.sched_getaffinity(0))
+    if load > cpus:
+        causes.append(f"the roof was measured on a busy machine: load {load:.1f} on {cpus} cpus")
+    return f" ({'; '.join(causes)})" if causes else ""
 
 
 def heading(report: Report) -> str:
@@ -200,7 +223,8 @@ def run_peak(session: Session) -> int:
                     session.cache.put(key, roof)
                 for kind, value in roof.gflops.items():
                     yield uri, f"flops {kind}", f"{value:.1f} GFLOPS"
-                yield uri, "copy (read + write)", f"{roof.copy_gbytes_per_s:.1f} GB/s"
+                for kind, value in roof.gbytes_per_s.items():
+                    yield uri, f"memory {kind}", f"{value:.1f} GB/s"
 
     try:
         lines = list(visit())

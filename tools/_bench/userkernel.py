@@ -191,7 +191,10 @@ def _oracle(reference: str, args: tuple[Arg, ...]) -> Oracle:
 
     def oracle(values: Mapping[str, Any]) -> dict[str, Any]:
         given = [_widened(values[a.name]) for a in taken]
-        result = function(*given)
+        try:
+            result = function(*given)
+        except Exception as error:  # a user's function may raise anything
+            raise UsageError(f"--ref {reference}: {type(error).__name__}: {error}") from error
         results = result if isinstance(result, tuple) else (result,)
         if len(results) != len(outputs):
             raise UsageError(

@@ -23,7 +23,7 @@ def load_reference(text: str) -> Callable[..., Any]:
     if not path.is_file():
         raise UsageError(f"--ref: no such file: {file}")
     spec = importlib.util.spec_from_file_location("sparkle_bench_reference", path)
-    if spec is None or spec.loader is None:
+    if path.suffix != ".py" or spec is None or spec.loader is None:
         raise UsageError(f"--ref {file}: not a Python file")
     module = importlib.util.module_from_spec(spec)
     try:

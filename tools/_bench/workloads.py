@@ -236,7 +236,7 @@ TABLE: tuple[Workload, ...] = (
     *(
         Workload(
             f"peak_fma_{kind}",
-            (Axis("iters", (1 << 20,)),),
+            (Axis("iters", (1 << 16,)),),
             ("u64",),
             flops_output="flops",
             invariant=_peak,

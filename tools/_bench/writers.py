@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import results, table
+from . import results, rowtable
 from .axes import label
 from .problems import UsageError
 from .results import Report, Row
@@ -125,9 +125,9 @@ def as_markdown(report: Report) -> str:
     lines = [
         f"- {key}: {value}" for key, value in report.env.items() if isinstance(value, (str, int))
     ]
-    lines += ["", "| " + " | ".join(table.COLUMNS) + " |", "|" + "---|" * len(table.COLUMNS)]
+    lines += ["", "| " + " | ".join(rowtable.COLUMNS) + " |", "|" + "---|" * len(rowtable.COLUMNS)]
     for row in report.rows:
-        cells = (cell.replace("|", "\\|") for cell in table.cells(row))
+        cells = (cell.replace("|", "\\|") for cell in rowtable.cells(row))
         lines.append("| " + " | ".join(cells) + " |")
     if report.interrupted:
         lines += ["", "Interrupted: rows are missing."]

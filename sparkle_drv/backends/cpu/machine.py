@@ -36,7 +36,7 @@ def parse_cpu_list(text: str) -> int:
     count = 0
     for part in text.split(","):
         low, _, high = part.partition("-")
-        if low.strip().isdigit():
+        if low.strip().isdecimal():
             count += int(high or low) - int(low) + 1
     return count
 
@@ -62,7 +62,7 @@ def memory_nbytes(root: Path = Path("/")) -> int:
     limits = [int(total[1]) * 1024] if total else []
     for path in ("sys/fs/cgroup/memory.max", "sys/fs/cgroup/memory/memory.limit_in_bytes"):
         text = _read(root / path)
-        if text.isdigit():
+        if text.isdecimal():
             limits.append(int(text))
     return min(limits, default=0)
 
@@ -73,7 +73,7 @@ def _quota(root: Path) -> float:
     if not quota:
         quota = _read(root / "sys/fs/cgroup/cpu/cpu.cfs_quota_us")
         period = _read(root / "sys/fs/cgroup/cpu/cpu.cfs_period_us")
-    if quota.isdigit() and period.isdigit() and int(quota) and int(period):
+    if quota.isdecimal() and period.isdecimal() and int(quota) and int(period):
         return int(quota) / int(period)
     return float("inf")
 

@@ -62,6 +62,21 @@ def check_arguments_of_a_launch(dev: sp.Device) -> None:
 
 
 @check("arguments")
+def check_strided_extents(dev: sp.Device) -> None:
+    """c, a and b of a gemm reach as far as their strides take them, the last row not padded."""
+    with kernel(dev, "gemm_f32") as k, dev.buffer(4 * 100) as x:
+        sizes = (3, 4, 5, 10, 2, 7, 1, 9, 0)  # m n k rsa csa rsb csb rsc act
+        enough = {"c": 2 * 9 + 4, "a": 2 * 10 + 4 * 2 + 1, "b": 4 * 7 + 4, "bias": 4}
+        exact = {name: x.view(0, 4 * n) for name, n in enough.items()}
+        for short in enough:
+            args = {**exact, short: x.view(0, 4 * enough[short] - 4)}
+            for way in _ways(dev, k, *args.values(), *sizes):
+                _refused(dev, [(ValueError, f"argument {short}", way)])
+        with dev.buffer(4 * 100) as c:
+            dev.default_queue.launch(k, c.view(0, 88), *list(exact.values())[1:], *sizes).wait()
+
+
+@check("arguments")
 def check_shapes_of_a_launch(dev: sp.Device) -> None:
     info = dev.info
     with kernel(dev, "fill_f32") as k, dev.buffer(400) as y:

@@ -88,7 +88,7 @@ def raises(*kinds: type[BaseException], says: str = "") -> Iterator[None]:
             ) from error
         return
     raise AssertionError(
-        f"{names} was wanted{f' saying {says!r}' if says else ''}, none was raised"
+        f"{names} was wanted{f' saying {says!r}' if says else ''}, nothing was raised"
     )
 
 
@@ -135,6 +135,18 @@ class Operand:
         return found.reshape(self.values.shape)
 
 
+def busy_result(steps: int) -> int:
+    """What busy_u32 leaves after `steps`: its step composed with itself by repeated squaring."""
+    scale, shift = 1, 0
+    step_scale, step_shift = 1664525, 1013904223
+    while steps:
+        if steps & 1:
+            scale, shift = step_scale * scale % 2**32, (step_scale * shift + step_shift) % 2**32
+        step_scale, step_shift = step_scale**2 % 2**32, (step_scale + 1) * step_shift % 2**32
+        steps >>= 1
+    return (scale + shift) % 2**32
+
+
 class Busy:
     """Work that lasts about as long as one likes, by the manifest's busy_u32; closed by `with`."""
 
@@ -160,9 +172,13 @@ class Busy:
             steps *= 4
 
     def _seconds(self, queue: sp.Queue, steps: int) -> float:
+        self.result.write(np.zeros(1, np.uint32))
         start = time.perf_counter()
         queue.submit(self._dispatch(sp.Commands(), steps)).wait()
-        return time.perf_counter() - start
+        elapsed = time.perf_counter() - start
+        found = int(self.result.read(np.uint32, 1)[0])
+        assert found == busy_result(steps), f"busy_u32 was not done after its wait: {found:#x}"
+        return elapsed
 
     def _dispatch(self, commands: sp.Commands, steps: int) -> sp.Commands:
         return commands.dispatch(self.kernel, self.result, steps, groups=1)
@@ -171,6 +187,7 @@ class Busy:
         """Appends dispatches that take about `seconds` together; a new list when none is given."""
         into = sp.Commands() if commands is None else commands
         left = int(seconds * self._steps_a_s) + 1
+        assert left < MOST_BUSY_STEPS * 100, "a device too fast to be kept busy"
         while left > 0:
             self._dispatch(into, min(left, MOST_BUSY_STEPS))
             left -= MOST_BUSY_STEPS

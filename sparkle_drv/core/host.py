@@ -1,0 +1,63 @@
+"""HostPointer: a numpy array in a pointer's place for one launch, on devices whose memory is the
+host's.
+
+What `Device.wrap` makes is a buffer with a life of its own; this is a pointer that lasts as long
+as somebody keeps it, and costs a tenth. Whoever launches with one keeps it until the fence is
+reached.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from sparkle_drv.core.elements import of_dtype
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from sparkle_drv.core.device import Device
+
+
+class HostPointer:
+    """What Kernel.record reads of a Buffer, for a C-contiguous array; ValueError for any other."""
+
+    __slots__ = ("_address", "_elements", "_readonly", "_storage", "array", "nbytes")
+
+    def __init__(self, device: Device, array: np.ndarray[Any, Any]) -> None:
+        if not array.flags.c_contiguous:
+            raise ValueError("a C-contiguous array is wanted; a launch makes no copies")
+        if array.dtype.alignment > 1 and not array.flags.aligned:
+            raise ValueError(
+                f"an array aligned for {array.dtype} is wanted; a launch makes no copies"
+            )
+        self.array = array
+        self.nbytes = array.nbytes
+        self._address: int = array.__array_interface__["data"][0]
+        self._elements = of_dtype(array.dtype)
+        self._readonly = not array.flags.writeable
+        self._storage = HostMemory(device)  # not one for all: the device would then hold itself
+
+    @property
+    def closed(self) -> bool:
+        return False
+
+    @property
+    def device(self) -> Device:
+        return self._storage.device
+
+    @property
+    def dtype(self) -> Any:
+        return self.array.dtype
+
+    @property
+    def readonly(self) -> bool:
+        return self._readonly
+
+
+class HostMemory:
+    """Stands where a Buffer has its Storage."""
+
+    __slots__ = ("device",)
+
+    def __init__(self, device: Device) -> None:
+        self.device = device

@@ -1,0 +1,143 @@
+"""Every class with close(): made and closed in numbers, by `with`, by hand and by forgetting; the
+counts on both sides return to where they were. No class is forgotten."""
+
+import gc
+import importlib
+import inspect
+import pkgutil
+
+import numpy as np
+import pytest
+
+import sparkle_drv
+import sparkle_drv as sp
+from sparkle_drv.core.storage import Storage
+
+ROUNDS = 40
+
+# class -> how one is made on a device, in use when it goes
+MAKE = {
+    sp.Device: lambda dev: used(sp.open(dev.uri)),
+    sp.Buffer: lambda dev: dev.buffer(100),
+    sp.Array: lambda dev: dev.array(np.arange(10.0)),
+    sp.Kernel: lambda dev: dev.kernel("saxpy_f32"),
+    sp.Queue: lambda dev: worked(dev.queue(timing=True)),
+    sp.Pipeline: lambda dev: dev.pipeline(3, lambda d: d.buffer(64)),
+    sp.Timestamp: lambda dev: dev.timestamp(),
+    sp.Context: lambda dev: sp.init([dev.uri]),
+    Storage: lambda dev: dev.buffer(100)._storage,
+}
+
+
+def used(dev):
+    worked(dev.default_queue)
+    dev.buffer(10)
+    return dev
+
+
+def worked(queue):
+    queue.submit(sp.Commands())
+    return queue
+
+
+def closing_classes():
+    """Classes of the package with a close() of their own; backends are closed by their device."""
+    for module in pkgutil.walk_packages(sparkle_drv.__path__, "sparkle_drv."):
+        if ".testing" in module.name or ".backends" in module.name or "__main__" in module.name:
+            continue
+        for thing in vars(importlib.import_module(module.name)).values():
+            mine = inspect.isclass(thing) and thing.__module__ == module.name
+            if mine and "close" in vars(thing) and not thing.__name__.startswith("_"):
+                yield thing
+
+
+def test_no_class_is_forgotten():
+    assert set(closing_classes()) == set(MAKE)
+
+
+KINDS = [pytest.param(make, id=kind.__name__) for kind, make in MAKE.items()]
+
+
+@pytest.fixture
+def counted(device):
+    gc.collect()
+    before = device.live_counts()
+    yield device
+    gc.collect()
+    assert device.live_counts() == before
+
+
+@pytest.mark.parametrize("make", KINDS)
+def test_closed_by_hand_twice(counted, make):
+    for _ in range(ROUNDS):
+        thing = make(counted)
+        thing.close()
+        thing.close()
+
+
+@pytest.mark.parametrize("make", [p for p in KINDS if p.id not in ("Timestamp", "Storage")])
+def test_closed_by_with(counted, make):
+    for _ in range(ROUNDS):
+        with make(counted) as thing:
+            assert thing is not None
+        thing.close()
+
+
+@pytest.mark.parametrize("make", KINDS)
+def test_forgotten(counted, make):
+    for _ in range(ROUNDS):
+        make(counted)
+
+
+@pytest.mark.parametrize("make", KINDS)
+def test_closed_when_the_block_raises(counted, make):
+    thing = make(counted)
+    if hasattr(thing, "__enter__"):
+        with pytest.raises(KeyError), thing:
+            raise KeyError
+    thing.close()
+
+
+def test_a_device_outlives_those_who_drop_it(device):
+    """A buffer, kernel or queue keeps its device alive when nobody else does."""
+    before = device.live_counts()
+    buffer = sp.open(device.uri).buffer(64)
+    queue = sp.open(device.uri).queue()
+    kernel = sp.open(device.uri).kernel("noop")
+    gc.collect()
+    buffer.write(np.ones(64, np.uint8))
+    assert buffer.read(np.uint8, 64).all()
+    queue.submit(sp.Commands()).wait()
+    kernel.device.default_queue.launch(kernel, groups=1).wait()
+    del buffer, queue, kernel
+    gc.collect()
+    assert device.live_counts() == before
+
+
+def test_a_fence_keeps_its_queue(device):
+    fence = device.queue().submit(sp.Commands())
+    gc.collect()
+    assert fence.wait().done
+    assert fence.queue.reached == 1
+
+
+def test_prepared_work_keeps_what_it_uses(device):
+    go = device.queue().prepare(device.kernel("fill_f32"), device.buffer(400), 1.0, 100, groups=1)
+    gc.collect()
+    assert [go() for _ in range(3)] == [1, 2, 3]
+
+
+def test_a_failed_construction_leaves_nothing(device):
+    def broken(dev):
+        raise RuntimeError("no slot today")
+
+    before = device.live_counts()
+    for attempt in (
+        lambda: device.pipeline(3, broken),
+        lambda: sp.init([device.uri, device.uri, "nonsense:0"]),
+        lambda: device.kernel(image=b"x", entry="f", args="u32"),
+    ):
+        with pytest.raises((RuntimeError, sp.SparkleError)):
+            attempt()
+        gc.collect()
+        assert device.live_counts() == before

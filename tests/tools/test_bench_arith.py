@@ -1,0 +1,98 @@
+"""Sizes, groups and costs that users type: an arithmetic of our own, never eval."""
+
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+from _bench import arith
+from _bench.problems import UsageError
+from hypothesis import given
+from hypothesis import strategies as st
+
+N = {"N": 1000, "M": 7, "c": 64, "groups": 4}
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("1", 1),
+        ("4M", 4 << 20),
+        ("1.5K", 1536),
+        ("2G", 2 << 30),
+        ("0x100", 256),
+        ("1e6", 1e6),
+        (".5", 0.5),
+        ("N/256", 4),  # between integers / rounds up, as in the manifest's extents
+        ("N//256", 3),
+        ("N%256", 232),
+        ("1.0*N/256", 3.90625),
+        ("2*N*M", 14000),
+        ("2+3*4", 14),
+        ("(2+3)*4", 20),
+        ("-N + 1", -999),
+        ("--3", 3),
+        ("-2**2", -4),  # as Python binds it
+        ("2**10", 1024),
+        ("10-4-3", 3),
+        ("max(1, N-2000, M)", 7),
+        ("min(N, M)", 7),
+        ("span(3, 10, 4, 1)", 24),
+        ("span(0, 10, 4, 1)", 0),
+        ("2*(c//groups)*9", 288),
+        (" 1 +\t2 ", 3),
+    ],
+)
+def test_value(text, value):
+    assert arith.evaluate(text, N) == value
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "missing"),
+        ("1+", "missing"),
+        ("(1", "')' is missing"),
+        ("1)", "one too many"),
+        ("2 3", "one too many"),
+        ("n", "unknown name 'n' (known: M, N, c, groups)"),
+        ("4T", "cannot read"),
+        ("1__2", "cannot read"),
+        ("N.real", "cannot read"),
+        ("__import__(1)", "unknown name '__import__'"),
+        ("N['a']", "cannot read"),
+        ("1/0", "divides by zero"),
+        ("1%0", "divides by zero"),
+        ("1.5//0", "divides by zero"),
+        ("2**65", "exponent"),
+        ("2**-1", "missing"),
+        ("9**64", "beyond 64 bits"),
+        ("1G*1G*1G", "beyond 64 bits"),
+        ("span(1, 2)", "takes 4 values"),
+        ("sqrt(2)", "unknown name 'sqrt'"),
+        ("(" * 80 + "1" + ")" * 80, "nested too deep"),
+    ],
+)
+def test_refused(text, said):
+    with pytest.raises(UsageError) as caught:
+        arith.evaluate(text, N)
+    assert said in str(caught.value)
+
+
+def test_integer():
+    assert arith.integer("1e6") == 1_000_000
+    assert isinstance(arith.integer("1e6"), int)
+    with pytest.raises(UsageError, match=r"1\.5.*whole number"):
+        arith.integer("3.0/2")
+
+
+@given(st.text(max_size=30))
+def test_any_text_is_a_number_or_a_usage_error(text):
+    with contextlib.suppress(UsageError):
+        assert isinstance(arith.evaluate(text, N), int | float)
+
+
+@given(a=st.integers(0, 10**6), b=st.integers(1, 10**6), c=st.integers(-100, 100))
+def test_agrees_with_python(a, b, c):
+    assert arith.evaluate(f"{a}*{b}+({c})//{b}-{a}%{b}") == a * b + c // b - a % b
+    assert arith.evaluate(f"{a}/{b}") == -(-a // b)

@@ -1,0 +1,301 @@
+"""Every subcommand run for real on the cpu with tiny sizes: what it prints, writes and returns."""
+
+from __future__ import annotations
+
+import csv
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from _bench import env, results, runner
+
+import sparkle_drv as sp
+
+TOOLS = Path(__file__).resolve().parents[2] / "tools"
+TINY = ("--quick", "--timeout", "0.05")
+
+
+def lines(capsys):
+    captured = capsys.readouterr()
+    assert "Traceback" not in captured.err
+    return captured.out.splitlines(), captured.err.splitlines()
+
+
+def test_run_prints_what_it_writes(bench, tmp_path, capsys):
+    out = tmp_path / "o.json"
+    words = ("-a", "n=24", "-a", "size=8", "-a", "c=4", "-a", "h=6", "-a", "w=6", "-a", "oc=2")
+    files = ("--json", out, "--csv", tmp_path / "o.csv", "--md", tmp_path / "o.md")
+    names = ("saxpy", "gemm", "conv2d", "reduce_sum")
+    assert bench("run", *names, *words, *TINY, *files, "--seed", 7) == 0
+    printed, complaints = lines(capsys)
+    assert complaints == []
+    document = results.load(out)
+    rows = document["results"]
+    assert [row["kernel"] for row in rows] == [
+        *("saxpy_f32", "gemm_f32", "gemm_f64", "conv2d_f32"),
+        *("reduce_sum_f32", "reduce_sum_f64", "reduce_sum_i32"),
+    ]
+    for row in rows:
+        assert row["verified"] is True
+        assert row["mode"] == "hot"
+        assert row["device"] == "cpu"
+        assert row["error"]["max_rel_rms"] <= row["error"]["tolerance"]
+        assert row["time_ns"]["ci_low"] <= row["time_ns"]["median"] <= row["time_ns"]["ci_high"]
+        assert row["time_ns"]["n"] == len(row["samples_ns"])
+        assert row["host_ns"]["median"] >= row["device_ns"]["median"] > 0
+        assert row["gflops"] > 0
+        assert row["gbytes_per_s"] > 0
+        assert row["roof_percent"] > 0
+    assert document["seed"] == 7
+    assert "seed 7" in printed[0]
+    assert [line.split()[0] for line in printed[3:]] == [row["kernel"] for row in rows]
+    assert all("verified" in line for line in printed[3:])
+    with open(tmp_path / "o.csv") as file:
+        assert [row["kernel"] for row in csv.DictReader(file)] == [row["kernel"] for row in rows]
+    assert (tmp_path / "o.md").read_text().count("| verified |") == len(rows)
+    plan = next(row["plan"] for row in rows if row["kernel"] == "gemm_f32")
+    assert set(plan) >= {"algo", "levels", "threads"}
+
+
+def test_modes_and_axes(bench, tmp_path):
+    out = tmp_path / "o.json"
+    words = ("-a", "n=8,16", "--mode", "hot,cold,latency,pipeline", *TINY, "--json", out)
+    assert bench("run", "copy_i32", *words) == 0
+    rows = results.load(out)["results"]
+    assert [(row["axes"]["n"], row["mode"]) for row in rows] == [
+        (n, mode) for n in (8, 16) for mode in ("hot", "cold", "latency", "pipeline")
+    ]
+    assert [row["time_ns"]["of"] for row in rows[:4]] == ["device", "device", "host", "host"]
+    assert rows[1]["cold_sets"] > 1
+
+
+def test_a_seed_repeats_the_inputs(bench, tmp_path):
+    errors = []
+    for name in ("a", "b", "c"):
+        seed = 99 if name != "c" else 100
+        words = ("run", "vecadd_f32", "-a", "n=5000", *TINY, "--seed", seed)
+        assert bench(*words, "--json", tmp_path / name) == 0
+        errors.append(results.load(tmp_path / name)["results"][0]["error"]["max_rel_rms"])
+    assert errors[0] == errors[1] != errors[2]
+
+
+def test_all_devices(bench, tmp_path):
+    assert bench("run", "noop", "-d", "all", *TINY, "--json", tmp_path / "o") == 0
+    rows = results.load(tmp_path / "o")["results"]
+    assert [row["device"] for row in rows] == [info.uri for info in sp.devices()]
+
+
+def test_default_set_of_kernels_is_that_of_make_bench(bench, monkeypatch):
+    """`bench.py` alone runs saxpy, gemm, conv2d and reduce_sum at sizes beyond the caches."""
+    seen = []
+    monkeypatch.setattr(
+        runner.Session, "_one_device", lambda self, device, tasks, roof: seen.extend(tasks)
+    )
+    assert bench() == 0
+    names = [job.kernel for job, mode in seen]
+    assert {"saxpy_f32", "gemm_f32", "conv2d_f32", "reduce_sum_f32"} <= set(names)
+    assert {mode for job, mode in seen} == {"hot"}
+    cache = max(level.nbytes for level in sp.devices()[-1].caches)
+    for job, _ in seen:
+        if job.kernel.startswith(("saxpy", "reduce_sum", "copy")):
+            assert job.footprint > 2 * cache
+    assert len(seen) <= 10  # at 5 s a row make bench stays under a minute or two
+
+
+def test_bad_input(bench, tmp_path, capsys):
+    """One clear line on stderr and the promised exit code."""
+    for words, code, said in (
+        (("run", "sgemmm"), 2, "no kernel is called 'sgemmm'"),
+        (("run", "saxpy", "-a", "q=1"), 2, "unknown axis; saxpy_f32 know n"),
+        (("run", "saxpy", "-a", "n"), 2, "NAME=VALUES"),
+        (("run", "saxpy", "-a", "n=0"), 2, "below 1"),
+        (("run", "gemm", "-a", "act=gelu"), 2, "none of none, relu"),
+        (("run", "conv2d", "-a", "groups=3"), 2, "does not divide"),
+        (("run", "saxpy", "--mode", "warm"), 2, "known are hot, cold, latency, pipeline"),
+        (("run", "saxpy", "-d", "cpu,,cpu"), 2, "device URIs"),
+        (("run", "saxpy", "-d", "cpu:7"), 3, "cpu:7"),
+        (("run", "saxpy", "-d", "vulkan:0"), 3, "no backend is called 'vulkan'"),
+        (("run", "saxpy", "-d", "cpu,no:0"), 3, "no backend is called 'no'"),
+        (("run", "saxpy", "--json", tmp_path / "no" / "o"), 2, "folder does not exist"),
+        (("run", "saxpy", "--seed", "-1"), 2, "--seed -1"),
+        (("peak", "-d", "cuda:99"), 3, "cuda"),
+        (("launch", "-d", "cuda:99"), 3, "cuda"),
+        (("compare",), 2, "OLD and NEW"),
+    ):
+        assert bench(*words) == code, words
+        printed, complaints = lines(capsys)
+        assert printed == [], words
+        assert len(complaints) == 1, complaints
+        assert complaints[0].startswith("bench.py: ")
+        assert said in complaints[0], complaints
+    for words in (
+        ("run", "--precision", "0"),
+        ("run", "--timeout", "x"),
+        ("nonsense",),
+        ("run", "-Q"),
+    ):
+        assert bench(*words) == 2
+        assert "Traceback" not in capsys.readouterr().err
+
+
+def test_a_failed_row_exits_1_and_the_others_are_kept(bench, tmp_path, monkeypatch, capsys):
+    from sparkle_drv.ops import ref
+
+    honest = ref.kernel
+
+    def disagreeing(name):
+        if name != "neg_f32":
+            return honest(name)
+        return lambda *args: -honest(name)(*args)
+
+    monkeypatch.setattr(ref, "kernel", disagreeing)
+    out = tmp_path / "o.json"
+    assert bench("run", "abs_f32", "neg_f32", "copy_f32", "-a", "n=9", *TINY, "--json", out) == 1
+    printed, complaints = lines(capsys)
+    rows = results.load(out)["results"]
+    assert [row["verified"] for row in rows] == [True, False, True]
+    assert rows[1]["error"]["first_wrong_index"] == [0]
+    assert len(complaints) == 1
+    assert complaints[0].startswith("FAILED neg_f32 n=9 hot: before timing: wrong result: y[0] exp")
+    assert [("FAILED" in line) for line in printed[3:]] == [False, True, False]
+
+
+def test_roofs_are_measured_once_and_kept(bench, home, monkeypatch, tmp_path, capsys):
+    (home / "peak.json").unlink()
+    calls = []
+
+    def measure(device, manifest, settings, say):
+        calls.append(device.info.uri)
+        return runner.Roof({"f32": 1e6, "f64": 1e6}, {"copy": 1e6}), []
+
+    monkeypatch.setattr(runner.peak, "measure", measure)
+    for _ in range(2):
+        assert bench("run", "copy_f32", "-a", "n=64", *TINY, "--json", tmp_path / "o") == 0
+    assert calls == ["cpu"]
+    document = results.load(tmp_path / "o")
+    assert document["roofs"]["cpu"]["gbytes_per_s"] == {"copy": 1e6}
+    assert 0 < document["results"][0]["roof_percent"] < 100
+    # A home that cannot be written costs a measurement a process, nothing else.
+    monkeypatch.setenv("SPARKLE_HOME", "/proc/nonsense")
+    assert bench("run", "copy_f32", "-a", "n=64", *TINY) == 0
+    assert calls == ["cpu", "cpu"]
+    assert lines(capsys)[1] == []
+
+
+def test_above_the_roof_is_said_and_the_roof_measured_again(bench, home, monkeypatch, tmp_path):
+    path = home / "peak.json"
+    low = json.loads(path.read_text())
+    for entry in low["devices"].values():
+        entry["gbytes_per_s"] = {"copy": 1e-9}
+    path.write_text(json.dumps(low))
+    measured = [runner.Roof({}, {"copy": v}) for v in (1e-8, 1e6)]
+    monkeypatch.setattr(runner.peak, "measure", lambda *_: (measured.pop(0), []))
+    notes = []
+    for _ in range(2):
+        assert bench("run", "copy_f32", "-a", "n=64", *TINY, "--json", tmp_path / "o") == 0
+        row = results.load(tmp_path / "o")["results"][0]
+        notes.append((row["roof_percent"] > 100, runner.ABOVE in " ".join(row["notes"])))
+    assert notes == [(True, True), (False, False)]
+    assert "accounting or cache error" in runner.ABOVE
+
+
+@pytest.fixture
+def tool():
+    """Runs tools/bench.py in a process of its own, as a person does."""
+
+    def run(*words, **more):
+        command = [sys.executable, str(TOOLS / "bench.py"), *map(str, words)]
+        return subprocess.run(command, capture_output=True, text=True, timeout=60, **more)
+
+    return run
+
+
+def test_peak(bench, home, monkeypatch, tmp_path, capsys):
+    """Measured for real, in arrays that fit a cache to be quick about it."""
+    monkeypatch.setattr(runner.peak.catalog, "AUTO_BEYOND_CACHES", 0)
+    assert bench("peak", "--timeout", "0.1", "--json", tmp_path / "p.json") == 0
+    out = capsys.readouterr().out
+    for word in ("flops f32", "flops f64", "memory copy", "memory read", "GFLOPS", "GB/s"):
+        assert word in out
+    rows = results.load(tmp_path / "p.json")["results"]
+    assert [row["kernel"] for row in rows] == list(runner.peak.KERNELS)
+    (kept,) = json.loads((home / "peak.json").read_text())["devices"].values()
+    assert kept["gflops"]["f32"] < 1e5  # the invented one of the fixture is replaced
+
+
+def test_launch(tool, home, tmp_path):
+    done = tool("launch", "--quick", "--timeout", "0.1", "--csv", tmp_path / "l.csv")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("launch: ") == 7
+    assert "\x1b" not in done.stdout + done.stderr  # piped: plain, no progress
+
+
+def test_list(bench, capsys):
+    assert bench("list") == 0
+    printed, _ = lines(capsys)
+    assert any(line.startswith("gemm_f64 ") and "size=256,1024" in line for line in printed)
+    assert bench("list", "--json") == 0
+    entries = json.loads(capsys.readouterr().out)
+    assert {"kernel", "args", "axes", "flops", "nbytes", "backends", "doc"} <= set(entries[0])
+
+
+def test_env(bench, capsys, monkeypatch):
+    monkeypatch.setenv("SPARKLE_THREADS", "1")
+    assert bench("env", "--json") == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["sparkle_environment"]["SPARKLE_THREADS"] == "1"
+    assert facts["sparkle_drv"] == sp.__version__
+    assert facts["cpus"] >= 1
+    assert {"commit", "governor", "caches", "kernel", "python", "numpy"} <= set(facts)
+    assert bench("env") == 0
+    assert "sparkle_environment" in capsys.readouterr().out
+
+
+def test_env_outside_of_a_checkout(monkeypatch, tmp_path):
+    monkeypatch.setattr(env, "__file__", str(tmp_path / "a" / "b" / "env.py"))
+    assert env.commit() is None
+
+
+def test_help_names_the_exit_codes(bench, capsys):
+    for words in (("--help",), ("run", "--help"), ("compare", "-h")):
+        assert bench(*words) == 0
+        assert "3 no such device or regression" in " ".join(capsys.readouterr().out.split())
+
+
+def test_a_reader_that_leaves_is_no_error(tool):
+    command = f"{sys.executable} {TOOLS / 'bench.py'} list | head -1"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60)
+    assert done.stdout.startswith("kernel")
+    assert done.stderr == ""
+
+
+def test_ctrl_c_leaves_a_valid_file(home, tmp_path):
+    """SIGINT while the second, long row is measured: the first is kept, the file whole."""
+    out = tmp_path / "o.json"
+    words = ("run", "noop", "gemm_f32", "-a", "size=2048", "--precision", "500", "--json", str(out))
+    process = subprocess.Popen(
+        [sys.executable, str(TOOLS / "bench.py"), *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        deadline = time.monotonic() + 30
+        while not out.exists() and process.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        stdout, stderr = process.communicate(timeout=30)
+    finally:
+        process.kill()
+        process.wait()
+    assert process.returncode == 1, stderr
+    assert stderr == "interrupted: 1 rows are complete\n"
+    document = results.load(out)
+    assert document["interrupted"] is True
+    assert [(row["kernel"], row["verified"]) for row in document["results"]] == [("noop", True)]
+    assert "noop" in stdout
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["home", "o.json"]

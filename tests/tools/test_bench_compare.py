@@ -1,0 +1,223 @@
+"""compare: verdicts on synthetic results, what it refuses, and baselines."""
+
+from __future__ import annotations
+
+import copy
+import json
+import sys
+
+import numpy as np
+import pytest
+from _bench import baseline, compare, results
+from _bench.problems import UsageError
+
+
+def row(samples, kernel="saxpy_f32", mode="hot", verified=True, name="CPU A", axes=None):
+    return {
+        "kernel": kernel,
+        "device": "cpu",
+        "device_name": name,
+        "emulated": False,
+        "axes": axes or {"n": 16},
+        "mode": mode,
+        "verified": verified,
+        "error": {},
+        "samples_ns": list(map(float, samples)),
+    }
+
+
+def document(*rows):
+    return {"schema": 1, "env": {}, "results": list(rows)}
+
+
+def times(median, spread=1.0, n=100, seed=0):
+    return median + np.random.default_rng(seed).gamma(2, spread, n)
+
+
+@pytest.mark.parametrize(
+    ("new", "verdict"),
+    [
+        (times(100, seed=1), "SAME"),
+        (times(102, seed=1), "SAME"),  # a difference, but within the threshold
+        (times(120, seed=1), "SLOW"),
+        (times(80, seed=1), "FAST"),
+        (np.random.default_rng(1).normal(102, 20, 30), "AMBIGUOUS"),
+        (times(103.5, spread=3, n=8, seed=1), "AMBIGUOUS"),  # the interval straddles the threshold
+    ],
+)
+def test_verdicts(new, verdict):
+    (pair,) = compare.compare(document(row(times(100))), document(row(new)))
+    assert pair.verdict == verdict
+    assert pair.is_regression == (verdict == "SLOW")
+    low, high = pair.interval
+    assert low <= pair.shift <= high
+
+
+def test_same_data_is_never_a_regression():
+    """Two draws of one distribution: over 200 comparisons not one is called SLOW or FAST."""
+    rng = np.random.default_rng(7)
+    for _ in range(200):
+        old, new = (100 + rng.gamma(2, 2, 40) for _ in range(2))
+        assert compare.judge(old, new)[0] in ("SAME", "AMBIGUOUS")
+
+
+def test_threshold():
+    old, new = document(row(times(100))), document(row(times(108, seed=1)))
+    assert compare.compare(old, new, threshold=0.05)[0].verdict == "SLOW"
+    assert compare.compare(old, new, threshold=0.2)[0].verdict == "SAME"
+
+
+def test_rows_are_matched_by_kernel_device_axes_and_mode():
+    old = document(row(times(100)), row(times(200), mode="cold"), row(times(300), axes={"n": 32}))
+    new = document(
+        row(times(200), mode="cold"), row(times(100)), row(times(900), kernel="gemm_f32")
+    )
+    verdicts = {(p.name[0], p.name[2], p.name[3]): p.verdict for p in compare.compare(old, new)}
+    assert verdicts == {
+        ("saxpy_f32", '{"n": 16}', "hot"): "SAME",
+        ("saxpy_f32", '{"n": 16}', "cold"): "SAME",
+        ("saxpy_f32", '{"n": 32}', "hot"): "only in old",
+        ("gemm_f32", '{"n": 16}', "hot"): "only in new",
+    }
+
+
+def test_unverified_rows_are_not_compared():
+    good, bad = row(times(100)), row([], verified=False)
+    assert compare.compare(document(good), document(bad))[0].is_broken
+    assert compare.compare(document(bad), document(good))[0].verdict == "no time"
+    timed = row(times(100), verified=False)
+    assert compare.compare(document(timed), document(timed))[0].verdict == "unverified"
+
+
+def test_different_devices_are_refused():
+    old, new = document(row(times(100))), document(row(times(100), name="CPU B"))
+    with pytest.raises(UsageError, match="cpu is 'CPU A' in the old file and 'CPU B'"):
+        compare.compare(old, new)
+    assert compare.compare(old, new, force=True)[0].verdict == "SAME"
+
+
+@pytest.fixture
+def files(tmp_path):
+    """files(name, document) -> its path."""
+
+    def write(name, content):
+        path = tmp_path / name
+        path.write_text(content if isinstance(content, str) else json.dumps(content))
+        return path
+
+    return write
+
+
+@pytest.mark.parametrize(
+    ("new", "code", "said"),
+    [(100, 0, "SAME"), (80, 0, "FAST"), (130, 3, "SLOW"), (None, 1, "BROKEN")],
+)
+def test_exit_codes(bench, files, capsys, new, code, said):
+    after = row([], verified=False) if new is None else row(times(new, seed=1))
+    old, new = files("old.json", document(row(times(100)))), files("new.json", document(after))
+    assert bench("compare", old, new) == code
+    out = capsys.readouterr().out
+    assert out.startswith("# old: no date\n# new: no date\n")
+    assert said in out.splitlines()[4]
+    assert f"1 {said}" in out.splitlines()[-1]
+
+
+def test_files_that_cannot_be_compared(bench, files, capsys):
+    good = files("good.json", document(row(times(100))))
+    bad_row = document(row(times(100)))
+    del bad_row["results"][0]["axes"]
+    negative = document(row([-1.0]))
+    for path, said in (
+        (files("a", "{"), "is not JSON"),
+        (files("b", "[1]"), "no results file"),
+        (files("c", {"schema": 2, "results": []}), "schema 2"),
+        (files("d", bad_row), "results[0] has no usable 'axes'"),
+        (files("e", negative), "positive"),
+        (good.with_name("missing"), "No such file"),
+        (good.parent, "Is a directory"),
+    ):
+        assert bench("compare", good, path) == 2
+        err = capsys.readouterr().err
+        assert said in err
+        assert len(err.splitlines()) == 1
+    assert bench("compare", good) == 2
+    assert bench("compare", good, good, "--baseline", good.parent) == 2
+    other = files("other.json", document(row(times(100), name="CPU B")))
+    assert bench("compare", good, other) == 2
+    assert "--force" in capsys.readouterr().err
+    assert bench("compare", good, other, "--force") == 0
+
+
+QUICK = ("--names", "saxpy", "-a", "n=100", "--timeout", "0.1")
+
+
+def test_without_scipy_compare_says_what_to_install(bench, files, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "scipy.stats", None)
+    path = files("o.json", document(row(times(100))))
+    assert bench("compare", path, path) == 2
+    assert "sparkle_drv[tools]" in capsys.readouterr().err
+
+
+def test_a_device_without_a_baseline_gets_one(bench, tmp_path, capsys):
+    folder = tmp_path / "baseline"
+    assert bench("compare", "--baseline", folder, *QUICK) == 2  # a typo makes no folder
+    folder.mkdir()
+    assert bench("compare", "--baseline", folder, *QUICK) == 0
+    (path,) = folder.iterdir()
+    assert path.name.startswith("cpu-")
+    written = results.load(path)
+    assert written["results"][0]["verified"]
+    assert 0 < len(written["results"][0]["samples_ns"]) <= 200
+    assert "command" not in written["env"]
+    assert "written" in capsys.readouterr().out
+
+
+def scaled(path, factor):
+    written = json.loads(path.read_text())
+    for entry in written["results"]:
+        entry["samples_ns"] = [s * factor for s in entry["samples_ns"]]
+    path.write_text(json.dumps(written))
+
+
+def test_a_regression_against_the_baseline_exits_3(bench, tmp_path, capsys):
+    """The baseline is made a hundred times slower, then faster, than this machine."""
+    assert bench("compare", "--baseline", tmp_path, *QUICK) == 0
+    (path,) = tmp_path.glob("cpu-*.json")
+    scaled(path, 100)
+    assert bench("compare", "--baseline", tmp_path, *QUICK) == 0
+    assert "1 FAST" in capsys.readouterr().out
+    scaled(path, 1e-4)
+    assert bench("compare", "--baseline", tmp_path, *QUICK) == 3
+    assert "1 SLOW" in capsys.readouterr().out
+
+
+def test_slow_rows_are_measured_again(monkeypatch, device):
+    """A row that is SLOW once and not again is no regression."""
+    old, new = document(row(times(100))), document(row(times(200, seed=1)))
+    again = copy.deepcopy(document(row(times(100, seed=2))))["results"]
+
+    class Again:
+        def as_json(self):
+            return again[0]
+
+    class Subject:
+        key = compare.key(old["results"][0])
+
+    monkeypatch.setattr(baseline.engine, "run", lambda *_: Again())
+    monkeypatch.setattr(baseline.engine, "subject_of", lambda *_: Subject())
+
+    class Session:
+        settings = None
+
+    pairs = baseline._confirmed(old, new, device, Session(), [(None, "hot")], 0.05)
+    assert [pair.verdict for pair in pairs] == ["SAME"]
+    again[0] = row(times(200, seed=3))
+    new = document(row(times(200, seed=1)))
+    pairs = baseline._confirmed(old, new, device, Session(), [(None, "hot")], 0.05)
+    assert [pair.verdict for pair in pairs] == ["SLOW"]
+
+
+def test_baseline_names(device):
+    slug = baseline.slug(device.info)
+    assert slug == slug.lower()
+    assert set(slug) <= set("abcdefghijklmnopqrstuvwxyz0123456789-")

@@ -1,0 +1,204 @@
+"""Rows and the files made of them: the schema, strict JSON, no time for what failed."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+import sys
+
+import pytest
+from _bench import results, rowtable, table, writers
+from _bench.problems import UsageError
+from _bench.progress import Progress
+from _bench.results import Measured, Report, Row, Subject
+
+SUBJECT = Subject("saxpy_f32", "cpu", "Some | CPU", False, {"n": 16}, "hot")
+SAMPLES = [float(t) for t in range(1000, 1040)]
+HOST = [float(t) for t in range(1500, 1540)]
+
+
+def timed(primary="device", **more):
+    measured = Measured(SAMPLES, HOST, primary, 4, "precision")
+    return Row(SUBJECT, True, {"max_rel_rms": 1e-7, "tolerance": 1e-6}, measured, **more)
+
+
+def failed():
+    error = {"what": "wrong result", "array": "y", "first_wrong_index": [3], "expected": 1.0}
+    return Row.failed(SUBJECT, {**error, "got": float("nan")}, "before timing: wrong result: y[3]")
+
+
+def test_schema_of_a_timed_row():
+    row = timed(gflops=2.0, gbytes_per_s=3.0, roof_percent=50.0, roof="copy").as_json()
+    for key in ["kernel", "device", "device_name", "emulated", "axes", "mode", "verified", "error"]:
+        assert key in row
+    assert row["time_ns"] == {
+        **{"median": 1019.5, "ci_low": 1013.0, "ci_high": 1026.0, "n": 40},
+        **{"stop": "precision", "of": "device", "batch": 4},
+    }
+    assert row["host_ns"]["median"] == 1519.5
+    assert row["device_ns"]["median"] == 1019.5
+    assert row["samples_ns"] == SAMPLES
+    assert (row["gflops"], row["gbytes_per_s"], row["roof_percent"]) == (2.0, 3.0, 50.0)
+
+
+def test_modes_by_the_hosts_clock_have_its_samples():
+    row = timed("host").as_json()
+    assert row["samples_ns"] == HOST
+    assert row["time_ns"]["of"] == "host"
+    assert row["device_ns"]["median"] == 1019.5
+
+
+def numbers(value):
+    """Every number anywhere in a JSON value, keys named."""
+    if isinstance(value, dict):
+        return [n for key, item in value.items() if key != "axes" for n in numbers(item)]
+    if isinstance(value, list):
+        return [n for item in value for n in numbers(item)]
+    return [value] if isinstance(value, int | float) and not isinstance(value, bool) else []
+
+
+def test_a_failed_row_has_no_time_in_any_output(tmp_path):
+    report = Report({"cpu": "x"}, [failed()])
+    row = report.as_json()["results"][0]
+    assert row["verified"] is False
+    assert row["time_ns"] is row["host_ns"] is row["device_ns"] is row["gflops"] is None
+    assert row["samples_ns"] == []
+    assert sorted(numbers({**row, "error": {}})) == []
+    (line,) = csv.DictReader(io.StringIO(writers.as_csv(report)))
+    for column in [
+        "time_ns",
+        "ci_low_ns",
+        "ci_high_ns",
+        "host_ns",
+        "gflops",
+        "gbytes_per_s",
+        "roof_percent",
+    ]:
+        assert line[column] == ""
+    cells = dict(zip(rowtable.COLUMNS, rowtable.cells(report.rows[0]), strict=True))
+    assert {
+        cells[c] for c in ("device time", "+-", "host time", "GFLOPS", "GB/s", "% of roof", "n")
+    } == {"-"}
+    assert cells["check"] == "FAILED"
+    assert "y[3]" in cells["notes"]
+
+
+def test_files_are_strict_and_agree(tmp_path):
+    outputs = writers.Outputs(*(tmp_path / name for name in ("o.json", "o.csv", "o.md")))
+    outputs.check()
+    report = Report({"cpu": "x", "caches": []}, [timed(gflops=2.0), failed()], interrupted=True)
+    outputs.save(report)
+
+    def no_constants(name):
+        raise AssertionError(name)
+
+    document = json.loads(outputs.json.read_text(), parse_constant=no_constants)
+    assert document["schema"] == 1
+    assert document["interrupted"] is True
+    assert document["results"][1]["error"]["got"] == "nan"
+    assert results.load(outputs.json) == document
+    lines = list(csv.DictReader(outputs.csv.read_text().splitlines()))
+    assert [line["verified"] for line in lines] == ["True", "False"]
+    assert float(lines[0]["time_ns"]) == document["results"][0]["time_ns"]["median"]
+    text = outputs.md.read_text()
+    rows = [line for line in text.splitlines() if line.startswith("|")]
+    assert len(rows) == 4
+    assert {line.replace("\\|", "").count("|") for line in rows} == {len(rowtable.COLUMNS) + 1}
+    assert "Interrupted" in text
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["o.csv", "o.json", "o.md"]
+
+
+def test_an_old_file_stays_whole_when_writing_fails(tmp_path, monkeypatch):
+    path = tmp_path / "o.json"
+    path.write_text("old")
+    with pytest.raises(UnicodeEncodeError):
+        results.write_atomically(path, "\ud800")
+    assert path.read_text() == "old"
+    with pytest.raises(UsageError, match="cannot write"):
+        results.write_atomically(tmp_path / "no" / "o.json", "x")
+
+
+def test_outputs_are_checked_before_work(tmp_path):
+    same = tmp_path / "o"
+    for outputs, said in (
+        (writers.Outputs(same, same), "different files"),
+        (writers.Outputs(tmp_path / "no" / "o.json"), "its folder does not exist"),
+        (writers.Outputs(tmp_path), "it is a folder"),
+    ):
+        with pytest.raises(UsageError, match=said):
+            outputs.check()
+
+
+@pytest.mark.parametrize(
+    ("ns", "text"),
+    [
+        *((0.5, "0.5000 ns"), (12.34, "12.34 ns"), (1234.5, "1.234 us"), (5e6, "5.000 ms")),
+        *((7.5e9, "7.500 s"), (None, "-")),
+    ],
+)
+def test_duration(ns, text):
+    assert table.duration(ns) == text
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_plain_table_is_aligned_and_leaves_empty_columns_out():
+    out = io.StringIO()
+    table.show(("kernel", "GB/s", "notes"), [["a", "1.5", ""], ["long", "22.5", "-"]], out)
+    assert out.getvalue() == "kernel  GB/s\n------  ----\na        1.5\nlong    22.5\n"
+
+
+def test_table_on_a_terminal(monkeypatch):
+    """rich draws it when it is there; without it the plain one appears."""
+    pytest.importorskip("rich")
+    out = Terminal()
+    monkeypatch.setattr(sys, "stdout", out)
+    table.show(("kernel", "check"), [["[red]a", "FAILED"]])
+    drawn = out.getvalue()
+    assert "[red]a" in drawn  # a kernel's name is no markup
+    assert "━" in drawn or "─" in drawn
+    out = Terminal()
+    monkeypatch.setattr(sys, "stdout", out)
+    monkeypatch.setitem(sys.modules, "rich.console", None)
+    table.show(("kernel", "check"), [["a", "FAILED"]])
+    assert "------  ------" in out.getvalue()
+
+
+def test_progress_only_on_a_terminal():
+    out = io.StringIO()
+    with Progress(2, out) as progress:
+        progress.step("a")
+    assert out.getvalue() == ""
+    out = Terminal()
+    with Progress(2, out) as progress:
+        progress.step("first")
+        assert out.getvalue().endswith("[1/2] first")
+        progress.start -= 90
+        progress.step("second")
+    assert "[2/2] second, about 1m30s left" in out.getvalue()
+    assert out.getvalue().endswith("\r\x1b[K")
+
+
+def test_a_narrow_terminal_loses_the_less_important_columns(monkeypatch):
+    """Whatever the width: kernel, mode, both times and the verdict stay, and lines fit."""
+    pytest.importorskip("rich")
+    for width in (200, 140, 110):
+        out = Terminal()
+        monkeypatch.setattr(sys, "stdout", out)
+        monkeypatch.setenv("COLUMNS", str(width))
+        rowtable.show([timed(gflops=2.0, gbytes_per_s=3.0, roof_percent=50.0, roof="copy")])
+        drawn = re.sub("\x1b\\[[0-9;]*m", "", out.getvalue())
+        assert max(map(len, drawn.splitlines())) <= width
+        for word in ("saxpy_f32", "hot", "1.020 us", "1.520 us", "50% copy", "verified"):
+            assert word in drawn
+        assert ("1.0e-07 / 1.0e-06" in drawn) == (width >= 140)
+    monkeypatch.setenv("COLUMNS", "40")  # too narrow for that: plain, and the terminal wraps it
+    out = Terminal()
+    monkeypatch.setattr(sys, "stdout", out)
+    rowtable.show([timed()])
+    assert "saxpy_f32" in out.getvalue().splitlines()[2]

@@ -1,0 +1,80 @@
+"""The environment, read when a device is opened and in one function only."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import sparkle_drv as sp
+from sparkle_drv.core import settings
+
+
+@pytest.fixture(autouse=True)
+def bare(monkeypatch):
+    for name in ("SPARKLE_CPU_ISA", "SPARKLE_THREADS", "SPARKLE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def test_defaults(monkeypatch):
+    monkeypatch.setenv("HOME", "/home/somebody")
+    read = settings.read()
+    assert (read.home, read.cpu_isa, read.threads) == ("/home/somebody/.sparkle", "", 0)
+
+
+def test_values(monkeypatch):
+    monkeypatch.setenv("SPARKLE_CPU_ISA", " AVX2 ")
+    monkeypatch.setenv("SPARKLE_THREADS", " 3 ")
+    monkeypatch.setenv("SPARKLE_HOME", "/srv/sparkle")
+    read = settings.read()
+    assert (read.home, read.cpu_isa, read.threads) == ("/srv/sparkle", "avx2", 3)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("SPARKLE_CPU_ISA", "sse9"),
+        ("SPARKLE_THREADS", "0"),
+        ("SPARKLE_THREADS", "1025"),
+        ("SPARKLE_THREADS", "-1"),
+        ("SPARKLE_THREADS", "two"),
+        ("SPARKLE_THREADS", "1.5"),
+        ("SPARKLE_THREADS", "\u00b2"),
+    ],
+)
+def test_nonsense_is_named(monkeypatch, name, value):
+    monkeypatch.setenv(name, value)
+    with pytest.raises(ValueError, match=f"{name}="):
+        settings.read()
+    with pytest.raises(ValueError, match=f"{name}="):
+        sp.open("cpu")
+
+
+def test_threads_and_isa_reach_the_device(monkeypatch):
+    monkeypatch.setenv("SPARKLE_THREADS", "3")
+    monkeypatch.setenv("SPARKLE_CPU_ISA", "ref")
+    with sp.open("cpu") as dev, dev.kernel("saxpy_f32") as k:
+        assert (dev.info.compute_units, dev.info.isa) == (3, "ref")
+        assert k.resources.isa == "ref"
+
+
+def test_an_isa_that_this_machine_lacks(monkeypatch):
+    with sp.open("cpu") as dev:
+        missing = next(isa for isa in settings.ISAS if isa not in dev.info.features)
+    monkeypatch.setenv("SPARKLE_CPU_ISA", missing)
+    with pytest.raises(sp.DeviceNotFound, match=f"SPARKLE_CPU_ISA={missing}"):
+        sp.open("cpu")
+    (found,) = (f for f in sp.discover() if f.backend == "cpu")
+    assert not found.usable
+    assert missing in found.reason
+    assert "unset" in found.advice
+    assert all(info.backend != "cpu" for info in sp.devices())
+
+
+def test_nobody_else_reads_the_environment():
+    package = Path(sp.__file__).parent
+    readers = set()
+    for path in package.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Attribute) and node.attr in ("environ", "getenv", "environb"):
+                readers.add(str(path.relative_to(package)))
+    assert readers == {"core/settings.py"}

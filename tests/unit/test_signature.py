@@ -1,0 +1,257 @@
+"""Signatures: argument types from text and manifest, packing as C lays structs out, extents as
+programs that C runs."""
+
+import re
+import struct
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sparkle_drv._native import ffi, lib
+
+from sparkle_drv import assets
+from sparkle_drv.core.extent import Extent
+from sparkle_drv.core.signature import ELEMENTS, SCALARS, Arg, Signature, manifest_args, parse_args
+
+
+@pytest.mark.parametrize(
+    ("text", "want"),
+    [
+        ("", []),
+        ("f32* f32 u32", [("arg0", "f32*"), ("arg1", "f32"), ("arg2", "u32")]),
+        ("f32* y, f32 *x, u32 n", [("y", "f32*"), ("x", "f32*"), ("n", "u32")]),
+        ("f32 * y,u64 n", [("y", "f32*"), ("n", "u64")]),
+        ("bf16* u8* i8* u16* i16* f16*", [(f"arg{i}", f"{t}*") for i, t in enumerate(
+            ("bf16", "u8", "i8", "u16", "i16", "f16"))]),
+        ("f64,i64,i32", [("arg0", "f64"), ("arg1", "i64"), ("arg2", "i32")]),
+    ],
+)  # fmt: skip
+def test_types_from_text(text, want):
+    assert [(a.name, a.type) for a in parse_args(text)] == want
+
+
+@pytest.mark.parametrize(
+    "text", ["f31", "f32**", "float", "*", "y f32", "f32 x y", "f32* 3x", "f32; drop"]
+)
+def test_types_that_are_none(text):
+    with pytest.raises(ValueError, match=r"args: .* is no type"):
+        parse_args(text)
+
+
+@pytest.mark.parametrize("text", ["u8", "f16 x", "bf16"])
+def test_small_types_only_behind_pointers(text):
+    with pytest.raises(ValueError, match="only stand behind a pointer"):
+        parse_args(text)
+
+
+def test_what_an_argument_tells():
+    y, n = Arg("y", "f32*", "w", extent="n"), Arg("n", "u32")
+    assert (y.is_pointer, y.is_written, y.nbytes, y.element_nbytes) == (True, True, 8, 4)
+    assert (n.is_pointer, n.is_written, n.nbytes, n.element_nbytes) == (False, False, 4, 4)
+    assert not Arg("x", "f32*", "r", extent="n").is_written
+    assert not Arg("x", "f32*", "rw").is_written  # a user's pointer: nobody knows
+
+
+ARGS = st.lists(st.sampled_from([*SCALARS, *(f"{e}*" for e in ELEMENTS)]), max_size=12)
+CODES = {"f32": "f", "f64": "d", "i32": "i", "u32": "I", "i64": "q", "u64": "Q"}
+
+
+@given(ARGS)
+def test_packing_is_natural_c_alignment(kinds):
+    signature = Signature([Arg(f"a{i}", kind) for i, kind in enumerate(kinds)])
+    native = struct.Struct(
+        "@" + "".join("P" if k.endswith("*") else CODES[k] for k in kinds) + "0Q"
+    )
+    assert signature.args_nbytes == native.size + -native.size % 8
+    values = [i + 1 for i in range(len(kinds))]
+    packed = signature.args_struct.pack(*values)
+    assert packed[: native.size] == native.pack(*values)
+    for arg, offset, value in zip(signature.args, signature.offsets, values, strict=True):
+        code = "Q" if arg.is_pointer else CODES[arg.type]
+        assert struct.unpack_from("=" + code, packed, offset) == (value,)
+
+
+def test_the_native_signature_says_the_same():
+    signature = Signature(
+        [Arg("y", "f32*", "w", extent="n"), Arg("x", "u8*", "r", True), Arg("n", "u32")]
+    )
+    native = signature.native
+    assert (native.nargs, native.npointers, native.args_nbytes) == (3, 2, 24)
+    assert native.checked == 1
+    assert (native.args[0].element_nbytes, native.args[0].program_count) == (4, 1)
+    assert (native.args[1].is_optional, native.args[1].program_count) == (1, 0)
+    assert (native.args[2].offset, native.args[2].is_pointer) == (16, 0)
+    assert repr(signature) == "(f32* y, u8* x, u32 n)"
+    assert Signature([Arg("n", "u32")]).native.checked == 0
+
+
+def covered(text, integers):
+    """What sp_signature_check wants of a pointer with this extent: (rc, bytes)."""
+    args = [Arg("p", "u8*", "r", extent=text), *(Arg(n, "u64") for n in integers)]
+    signature = Signature(args)
+    block = signature.args_struct.pack(8, *integers.values()) + struct.pack("=Q", 0)
+    held = ffi.new("char[]", block)
+    need = ffi.new("uint64_t *")
+    rc = lib.sp_signature_check(signature.native, held, ffi.NULL, need)
+    return rc, need[0]
+
+
+def expressions(depth=4):
+    leaf = st.sampled_from(["a", "b", "c", "0", "1", "7", "1000"])
+    return st.recursive(
+        leaf,
+        lambda inner: st.one_of(
+            st.tuples(inner, st.sampled_from("+-*/"), inner).map(
+                lambda t: f"({t[0]} {t[1]} {t[2]})"
+            ),
+            st.tuples(inner, st.sampled_from("+*"), inner, st.sampled_from("+-*"), leaf).map(
+                "".join
+            ),
+            st.tuples(inner, inner, inner, inner).map(lambda t: f"span({', '.join(t)})"),
+        ),
+        max_leaves=8,
+    )
+
+
+class Natural:
+    """Arithmetic on counts as sp_cmd.h defines it; the oracle of the extents."""
+
+    def __init__(self, value):
+        self.value = value
+
+    def __add__(self, other):
+        return fits(self.value + other.value)
+
+    def __sub__(self, other):
+        return Natural(max(0, self.value - other.value))
+
+    def __mul__(self, other):
+        return fits(self.value * other.value)
+
+    def __truediv__(self, other):
+        if not other.value:
+            raise ZeroDivisionError
+        return Natural(-(-self.value // other.value))
+
+
+def fits(value):
+    if value >= 2**64:
+        raise OverflowError
+    return Natural(value)
+
+
+def span(n1, s1, n2, s2):
+    if not n1.value or not n2.value:
+        return Natural(0)
+    one = fits((n1.value - 1) * s1.value + 1)
+    return one + fits((n2.value - 1) * s2.value)
+
+
+COUNTS = st.one_of(st.integers(0, 9), st.integers(0, 2**64 - 1), st.just(2**32))
+
+
+@given(expressions(), COUNTS, COUNTS, COUNTS)
+def test_extents_are_computed_as_written(text, a, b, c):
+    names = {"a": Natural(a), "b": Natural(b), "c": Natural(c), "span": span, "N": Natural}
+    python = re.sub(r"\b\d+\b", lambda m: f"N({m[0]})", text)
+    try:
+        want = eval(python, names).value
+    except ZeroDivisionError:
+        want = -22
+    except OverflowError:
+        want = -75
+    rc, need = covered(text, {"a": a, "b": b, "c": c})
+    if want >= 0:
+        assert Extent(text, {"a": 0, "b": 1, "c": 2}).value((a, b, c)) == want, text
+    if want in (-22, -75):
+        assert rc in (-22, -75), text  # whichever is met first
+    elif want == 0:
+        assert rc == 0, text
+    else:
+        assert (rc, need) == (-34, want), text
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("n +", "expected a value, got the end"),
+        ("(n", r"expected \), got the end"),
+        ("n n", "one too many"),
+        ("n)", "one too many"),
+        ("m", "'m' is no integer argument; known: n"),
+        ("f", "no integer argument"),
+        ("n ; n", "cannot read"),
+        ("span(n, n)", "expected ,"),
+        ("span n", r"expected \("),
+    ],
+)
+def test_extents_that_cannot_be_read(text, says):
+    with pytest.raises(ValueError, match=says):
+        Signature([Arg("p", "f32*", "r", extent=text), Arg("n", "u32"), Arg("f", "f32")])
+
+
+def test_limits():
+    with pytest.raises(ValueError, match="at most 48"):
+        Signature([Arg(f"a{i}", "u32") for i in range(49)])
+    long = "+".join(["n"] * 300)
+    with pytest.raises(ValueError, match="more than 512 steps"):
+        Signature([Arg("p", "f32*", extent=long), Arg("n", "u32")])
+    deep = "(" * 20 + "n" + ")" * 20
+    Signature([Arg("p", "f32*", extent=deep), Arg("n", "u32")])
+
+
+def test_an_extent_deeper_than_the_stack_is_refused_by_c():
+    deep = "n" + "".join(f"+(n*{i}" for i in range(20)) + ")" * 20
+    rc, _ = covered(deep.replace("n", "a"), {"a": 1})
+    assert rc in (0, -22, -34)
+
+
+def test_every_manifest_signature():
+    for name, entry in assets.manifest()["kernels"].items():
+        signature = Signature(manifest_args(entry["args"]))
+        assert signature.npointers == sum(a["type"].endswith("*") for a in entry["args"]), name
+
+
+def broken(**fields):
+    native = Signature([Arg("p", "f32*", "r", extent="n*2"), Arg("n", "u32")]).native
+    for name, value in fields.items():
+        target = native
+        *path, last = name.split("__")
+        for part in path:
+            target = target.args[0] if part == "arg" else target.program[0]
+        setattr(target, last, value)
+    block = ffi.new("char[]", struct.pack("=QIIQ", 8, 5, 0, 1000))
+    return lib.sp_signature_check(native, block, ffi.NULL, ffi.NULL)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"nargs": 49},
+        {"npointers": 3},
+        {"arg__offset": 16},
+        {"arg__nbytes": 24},
+        {"arg__program_at": 513},
+        {"arg__program_count": 513},
+        {"arg__program_count": 1, "step__op": 3},
+        {"arg__program_count": 1, "step__op": 7},
+        {"arg__program_count": 2},
+        {"step__op": 99},
+        {"step__operand": 48},
+    ],
+)
+def test_broken_native_signatures_are_refused(fields):
+    assert broken() == 0
+    assert broken(**fields) == -22
+
+
+def test_null_pointers():
+    def checked(**arg):
+        signature = Signature([Arg("p", "f32*", **arg), Arg("n", "u32")])
+        block = ffi.new("char[]", struct.pack("=QIIQ", 0, 0, 0, 0))
+        return lib.sp_signature_check(signature.native, block, ffi.NULL, ffi.NULL)
+
+    assert checked() == -14
+    assert checked(optional=True) == 0
+    assert checked(extent="n") == 0  # nothing behind it is wanted
+    assert checked(extent="n+1") == -34
