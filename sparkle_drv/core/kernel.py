@@ -123,11 +123,14 @@ class Kernel:
         """The head of a record for one launch shape; the last few hundred shapes are kept."""
         size = self.group_size if group_size is None else triple("group_size", group_size)
         signature = self.signature
+        grid = self.grid(groups, args)
+        if self.dims < 3 and any(n != 1 for n in (*grid[self.dims :], *size[self.dims :])):
+            raise ValueError("more dimensions than the kernel has")
         head = DISPATCH_HEAD.pack(
             DISPATCH,
             signature.record_nbytes,
             self._pointer,
-            *self.grid(groups, args),
+            *grid,
             *size,
             shared,
             signature.args_nbytes,

@@ -81,15 +81,15 @@ def check_shapes_of_a_launch(dev: sp.Device) -> None:
     info = dev.info
     with kernel(dev, "fill_f32") as k, dev.buffer(400) as y:
         most = min(info.max_group_size, k.resources.max_group_size)
+        limits = k.resources.max_groups or info.max_groups
         wrong: list[tuple[type[BaseException], str, dict[str, Any]]] = [
-            (TypeError, "groups", {}),
             (TypeError, "groups", {"groups": "many"}),
             (TypeError, "groups", {"groups": 1.5}),
             (TypeError, "groups", {"groups": (1, None)}),
             (ValueError, "groups", {"groups": ()}),
             (ValueError, "groups", {"groups": (1, 1, 1, 1)}),
             (ValueError, "groups", {"groups": -1}),
-            (ValueError, "groups", {"groups": info.max_groups[0] + 1}),
+            (ValueError, "groups", {"groups": limits[0] + 1}),
             (ValueError, "groups", {"groups": (1, 2)}),  # it has one dimension
             (ValueError, "groups", {"groups": (1, 1, 2)}),
             (ValueError, "group_size", {"groups": 1, "group_size": most + 1}),
@@ -101,6 +101,8 @@ def check_shapes_of_a_launch(dev: sp.Device) -> None:
             (ValueError, "shared", {"groups": 1, "shared": -1}),
             (TypeError, "shared", {"groups": 1, "shared": "some"}),
         ]
+        if not k.groups:  # else it knows its grid
+            wrong.append((TypeError, "groups", {}))
         for kind, says, shape in wrong:
             _refused(dev, [(kind, says, way) for way in _ways(dev, k, y, 1.0, 100, **shape)])
         assert not y.read(np.uint8, 400).any()
