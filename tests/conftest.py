@@ -8,6 +8,7 @@ and with no more objects alive than before.
 from __future__ import annotations
 
 import gc
+import os
 
 import pytest
 from userlib import Compiler
@@ -15,7 +16,10 @@ from userlib import Compiler
 import sparkle_drv as sp
 
 # Devices that are always there and always run; real GPUs carry pytest.mark.hw.
-URIS = ["cpu"]
+URIS = ["cpu", "egl:0"]
+
+# SPARKLE_REQUIRE=egl[,...]: a device that is not there fails its tests instead of skipping them.
+REQUIRED = os.environ.get("SPARKLE_REQUIRE", "").split(",")
 
 
 def pytest_addoption(parser):
@@ -40,6 +44,8 @@ def opened():
             try:
                 cache[uri] = sp.open(uri)
             except sp.DeviceNotFound as error:
+                if uri.partition(":")[0] in REQUIRED:
+                    raise
                 cache[uri] = str(error)
         found = cache[uri]
         if isinstance(found, str):

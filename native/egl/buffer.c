@@ -395,6 +395,10 @@ void sp_egl_buffers_drop(struct sp_egl *dev)
         struct sp_egl_buffer *b = atomic_load(&dev->buffers[i]);
         if (b->name)
             delete_storage(b);
+        if (atomic_load(&b->live)) { /* the device was closed before it */
+            atomic_fetch_sub(&sp_live()->allocations, 1);
+            atomic_fetch_sub(&sp_live()->allocated_nbytes, (int64_t)atomic_load(&b->nbytes));
+        }
         drop_shadow(b);
         free(b);
     }

@@ -58,6 +58,25 @@ static struct sp_egl *prepare(int32_t index)
     return NULL;
 }
 
+/* Detached: it keeps the device's memory until it has ended, so nobody needs to join it. */
+static int start_owner(struct sp_egl *dev)
+{
+    sigset_t all, old;
+    pthread_attr_t detached;
+    pthread_t owner;
+    pthread_attr_init(&detached);
+    pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, &old);
+    sp_egl_hold(dev);
+    int rc = -pthread_create(&owner, &detached, sp_egl_owner, dev);
+    if (rc)
+        sp_egl_let_go(dev);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    pthread_attr_destroy(&detached);
+    return rc;
+}
+
 int sp_egl_open(int32_t index, char *why, size_t why_nbytes, struct sp_egl **out)
 {
     char report[2048], path[256];
@@ -70,34 +89,42 @@ int sp_egl_open(int32_t index, char *why, size_t why_nbytes, struct sp_egl **out
     struct sp_egl *dev = prepare(index);
     if (!dev)
         return -ENOMEM;
-    sigset_t all, old;
-    sigfillset(&all);
-    pthread_sigmask(SIG_BLOCK, &all, &old);
-    rc = -pthread_create(&dev->owner, NULL, sp_egl_owner, dev);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    rc = start_owner(dev);
     if (rc) {
-        release(dev);
+        sp_egl_let_go(dev);
         return rc;
     }
     uint64_t deadline = sp_clock_ns() + START_NS;
-    while (atomic_load(&dev->state) == 0) {
+    while (atomic_load(&dev->state) == SP_EGL_STARTING) {
         uint64_t now = sp_clock_ns();
         if (now >= deadline) { /* the driver hangs: the thread and what it holds stay behind */
-            pthread_detach(dev->owner);
             snprintf(why, why_nbytes, "the driver made no context within %u s", (unsigned)(START_NS / 1000000000u));
             return -ETIMEDOUT;
         }
-        sp_futex_wait(&dev->state, 0, deadline - now);
+        sp_futex_wait(&dev->state, SP_EGL_STARTING, deadline - now);
     }
-    if (atomic_load(&dev->state) == 2) {
-        pthread_join(dev->owner, NULL);
+    if (atomic_load(&dev->state) == SP_EGL_FAILED) {
         rc = dev->start_rc;
         snprintf(why, why_nbytes, "%s", dev->start_why);
-        release(dev);
+        sp_egl_let_go(dev);
         return rc;
     }
-    atomic_fetch_add(&sp_live()->devices, 1);
     *out = dev;
+    return 0;
+}
+
+int sp_egl_end(struct sp_egl *dev, uint64_t timeout_ns)
+{
+    uint32_t state;
+    uint64_t deadline = sp_clock_ns() + timeout_ns;
+    atomic_store(&dev->stop, 1);
+    sp_egl_wake(dev);
+    while ((state = atomic_load(&dev->state)) != SP_EGL_GONE) {
+        uint64_t now = sp_clock_ns();
+        if (now >= deadline)
+            return -ETIMEDOUT;
+        sp_futex_wait(&dev->state, state, deadline - now);
+    }
     return 0;
 }
 
@@ -106,24 +133,12 @@ int sp_egl_close(struct sp_egl *dev, uint64_t timeout_ns)
     if (dev->fork_generation != sp_fork_generation())
         return -ECHILD;
     pthread_mutex_lock(&dev->lock);
+    dev->closing = 1;
     int queues = dev->queues;
     pthread_mutex_unlock(&dev->lock);
-    if (queues)
-        return -EBUSY;
-    atomic_store(&dev->stop, 1);
-    sp_egl_wake(dev);
-    uint64_t deadline = sp_clock_ns() + timeout_ns;
-    uint32_t state;
-    while ((state = atomic_load(&dev->state)) != 3) {
-        uint64_t now = sp_clock_ns();
-        if (now >= deadline)
-            return -ETIMEDOUT;
-        sp_futex_wait(&dev->state, state, deadline - now < 10000000u ? deadline - now : 10000000u);
-    }
-    pthread_join(dev->owner, NULL);
+    int rc = queues ? 0 : sp_egl_end(dev, timeout_ns);
     sp_egl_let_go(dev);
-    atomic_fetch_sub(&sp_live()->devices, 1);
-    return 0;
+    return rc;
 }
 
 void sp_egl_describe(const struct sp_egl *dev, struct sp_egl_info *out)

@@ -24,6 +24,14 @@ enum {
     SP_EGL_FAULT_TEXTS = 16
 };
 
+enum sp_egl_state {
+    SP_EGL_STARTING = 0,
+    SP_EGL_RUNS = 1,
+    SP_EGL_FAILED = 2,
+    SP_EGL_ENDING = 3, /* takes no more requests */
+    SP_EGL_GONE = 4    /* and has no context any more */
+};
+
 struct sp_egl_buffer {
     struct sp_egl_buffer *next; /* in the pool */
     uint32_t index;
@@ -130,9 +138,8 @@ struct sp_egl {
     struct sp_egl_info info;
     int32_t index;
     uint32_t fork_generation;
-    _Atomic uint32_t refs; /* the handle, queues, kernels */
-    pthread_t owner;
-    _Atomic uint32_t state; /* futex: 0 starting, 1 runs, 2 failed, 3 has ended */
+    _Atomic uint32_t refs; /* the handle, the owner, queues, kernels */
+    _Atomic uint32_t state; /* futex: enum sp_egl_state */
     _Atomic uint32_t stop;
     _Atomic uint32_t lost;
     int start_rc;
@@ -140,6 +147,7 @@ struct sp_egl {
 
     pthread_mutex_t lock;
     int queues;
+    int closing; /* the handle is closed: the last queue takes the context with it */
     struct sp_egl_job *head; /* the last published job; those after it are on their way */
     struct sp_egl_job *tail;
     struct sp_egl_job *idle_jobs;
@@ -193,6 +201,7 @@ static inline int sp_egl_is(const struct sp_egl *dev, uint32_t flag)
 /* device.c: the memory of a device outlives its context for as long as somebody refers to it. */
 void sp_egl_hold(struct sp_egl *dev);
 void sp_egl_let_go(struct sp_egl *dev);
+int sp_egl_end(struct sp_egl *dev, uint64_t timeout_ns); /* stops the owner: 0 or -ETIMEDOUT */
 
 /* context.c: everything about a context but what runs on it. */
 int sp_egl_context_make(struct sp_egl *dev, char *why, size_t why_nbytes);

@@ -36,7 +36,7 @@ int sp_egl_request_keep(struct sp_egl *dev, struct sp_egl_request *r, uint64_t t
 {
     atomic_store(&r->holders, 2);
     pthread_mutex_lock(&dev->lock);
-    if (atomic_load(&dev->state) != 1) {
+    if (atomic_load(&dev->state) != SP_EGL_RUNS) {
         pthread_mutex_unlock(&dev->lock);
         atomic_store(&r->holders, 1);
         return -ENODEV;
@@ -266,7 +266,7 @@ static void serve(struct sp_egl *dev)
         pthread_mutex_lock(&dev->lock);
         int done = !dev->requests && !atomic_load(&dev->last_run->next);
         if (done)
-            atomic_store(&dev->state, 3);
+            atomic_store(&dev->state, SP_EGL_ENDING);
         pthread_mutex_unlock(&dev->lock);
         if (done)
             return;
@@ -276,23 +276,25 @@ static void serve(struct sp_egl *dev)
 static void tell_state(struct sp_egl *dev, uint32_t state)
 {
     atomic_store(&dev->state, state);
-    sp_futex_wake(&dev->state, 1);
+    sp_futex_wake(&dev->state, INT32_MAX);
 }
 
 void *sp_egl_owner(void *arg)
 {
     struct sp_egl *dev = arg;
     dev->start_rc = sp_egl_context_make(dev, dev->start_why, sizeof dev->start_why);
-    if (dev->start_rc) {
-        tell_state(dev, 2);
-        return NULL;
+    if (dev->start_rc == 0) {
+        atomic_fetch_add(&sp_live()->devices, 1);
+        sp_egl_clock_start(dev);
+        tell_state(dev, SP_EGL_RUNS);
+        serve(dev);
+        if (dev->zeros)
+            sp_glDeleteBuffers(1, &dev->zeros);
+        sp_egl_buffers_drop(dev);
+        sp_egl_context_drop(dev);
+        atomic_fetch_sub(&sp_live()->devices, 1);
     }
-    sp_egl_clock_start(dev);
-    tell_state(dev, 1);
-    serve(dev);
-    if (dev->zeros)
-        sp_glDeleteBuffers(1, &dev->zeros);
-    sp_egl_buffers_drop(dev);
-    sp_egl_context_drop(dev);
+    tell_state(dev, dev->start_rc ? SP_EGL_FAILED : SP_EGL_GONE);
+    sp_egl_let_go(dev);
     return NULL;
 }

@@ -256,10 +256,11 @@ int sp_egl_queue_close(struct sp_egl_queue *q, uint64_t timeout_ns)
     if (rc)
         return rc;
     pthread_mutex_lock(&q->dev->lock);
-    if (!q->closed)
-        q->dev->queues--;
+    int last = !q->closed && --q->dev->queues == 0 && q->dev->closing;
     q->closed = 1;
     pthread_mutex_unlock(&q->dev->lock);
+    if (last)
+        sp_egl_end(q->dev, timeout_ns);
     return 0;
 }
 

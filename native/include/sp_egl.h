@@ -57,7 +57,8 @@ struct sp_egl_prepared;
 /* Makes a context on a node of sp_egl_list and starts its owner. `why` says in words what failed: -ENODEV no context,
  * -ENOTSUP a GL too old, -ENOMEM, -ETIMEDOUT. */
 int sp_egl_open(int32_t index, char *why, size_t why_nbytes, struct sp_egl **out);
-/* -EBUSY while a queue is open, -ETIMEDOUT when the owner does not come back; the display is left initialised. */
+/* Ends the device once its last queue is closed: now if there is none. -ETIMEDOUT when the driver does not come back; the
+ * handle is gone in any case. The display is left initialised. */
 int sp_egl_close(struct sp_egl *dev, uint64_t timeout_ns);
 void sp_egl_describe(const struct sp_egl *dev, struct sp_egl_info *out);
 /* What the driver said since the last call, lines; returns the bytes written. */

@@ -43,7 +43,7 @@ def test_numbers_of_numpy_are_numbers(device):
         for groups in (np.int64(1), (np.int32(1), 1), [1]):
             queue.launch(k, y, np.float64(2.5), np.uint8(100), groups=groups).wait()
         assert (y.read(np.float32, 100) == 2.5).all()
-        queue.launch(k, y, True, 100, groups=1, group_size=[64]).wait()
+        queue.launch(k, y, True, 100, groups=1, group_size=[*k.group_size]).wait()
         assert (y.read(np.float32, 64) == 1).all()
         for shape in ({"groups": np.array([1, 1])}, {"groups": 1, "group_size": np.array([64])}):
             with pytest.raises(TypeError, match=r"group.*array"):

@@ -355,6 +355,9 @@ class EglBackend:
         dev, self._dev = self._dev, None
         if dev is None:
             return
+        for fd in self._files.values():
+            os.close(fd)
+        self._files.clear()
         rc = lib.sp_egl_close(dev, _CLOSE_NS)
         if rc not in (0, -errno.ECHILD):
             _log.error("%s: not closed (%s)", self.info.uri, errno.errorcode.get(-rc, -rc))
