@@ -134,9 +134,18 @@ def test_layouts(on, name):
         agree(on, name, [y, sprinkle(rng, x.astype(np.float32)), n, c, h, w, *extra])
 
 
-@pytest.mark.parametrize("vector", [0, 1])
+@pytest.mark.parametrize(
+    "plan",
+    [
+        TilePlan(),
+        TilePlan(vector=1),
+        TilePlan(levels=((1000, 1, 1),)),
+        TilePlan(levels=((48, 1, 1),)),
+    ],
+    ids=["default", "scalar", "1000", "48"],
+)
 @pytest.mark.parametrize("name", REDUCTIONS)
-def test_reductions(on, name, vector):
+def test_reductions(on, name, plan):
     rng = np.random.default_rng(3)
     _, op, dtype = name.split("_")
     shapes = [(1, 1, 1), (1, 1000, 1), (1, 40003, 1), (7, 13, 1), (1000, 8, 1), (3, 100, 5)]
@@ -148,7 +157,7 @@ def test_reductions(on, name, vector):
             x = sprinkle(rng, x)
         wide = np.int64 if (op, dtype) == ("sum", "i32") else TYPES[dtype]
         args = [np.zeros(outer * inner, wide), x, outer, n, inner]
-        agree(on, name, args, TilePlan(vector=vector), n, n**0.5 if op == "sum" else None)
+        agree(on, name, args, plan, n, n**0.5 if op == "sum" else None)
 
 
 def test_i32_sums_carry_into_the_second_word(on):

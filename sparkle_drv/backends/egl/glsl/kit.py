@@ -58,6 +58,7 @@ class Kit:
     views: list[tuple[str, str]] = field(default_factory=list)
     uses: list[str] = field(default_factory=list)  # of vmath.py
     shared: list[str] = field(default_factory=list)  # declarations
+    extensions: list[str] = field(default_factory=list)  # taken where there, told by their macros
 
     def finish(self, body: str, groups: tuple[str, ...], functions: str = "") -> Shader:
         """`functions` may use the arguments; `body` is what stands in main()."""
@@ -65,7 +66,8 @@ class Kit:
         size = f"layout(local_size_x = {x}, local_size_y = {y}, local_size_z = {z}) in;"
         shared = [f"shared {declaration};" for declaration in self.shared]
         numbers = vmath.text(self.uses, doubles="f64" in self.info.features)
-        parts = [self._version(), size, *self._arguments(), *shared, numbers, functions]
+        asked = [f"#ifdef {e}\n#extension {e} : enable\n#endif" for e in self.extensions]
+        parts = [self._version(), *asked, size, *self._arguments(), *shared, numbers, functions]
         parts.append("void main()\n{\n" + _indented(body) + "}\n")
         return Shader("\n".join(part for part in parts if part), groups, self.group_size)
 

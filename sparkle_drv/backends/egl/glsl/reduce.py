@@ -1,9 +1,9 @@
 """reduce_{sum,max,min}: y[o, i] over r of x[o, r, i], one dispatch, no atomics.
 
-A group has 256 threads: `cols` neighbouring columns i, times `rows` threads that share one column's
-elements, times `outs` outputs o where that leaves threads over. `rows` gives each thread 16
-elements or more; rows meet in shared memory, halving. The same arithmetic, in the language of
-core/extent.py, gives the number of groups: change both or none.
+A group's threads are `cols` neighbouring columns i (256 at most), times `rows` threads that share
+one column's elements, times `outs` outputs o where that leaves threads over. `rows` gives each
+thread 16 elements or more; rows meet in shared memory, halving. The same arithmetic, in
+the language of core/extent.py, gives the number of groups: change both or none.
 
 i32 sums are i64: pairs of words, low first. A NaN wins in max and min.
 """
@@ -14,11 +14,12 @@ from sparkle_drv.types import DeviceInfo, TilePlan
 
 from . import vmath
 from .kit import ELEMENTS, Kit, Shader, is_es
+from .tile import group_threads
 
 NAMES = tuple(
     f"reduce_{op}_{dtype}" for op in ("sum", "max", "min") for dtype in ("f32", "f64", "i32")
 )
-_THREADS = 256
+_COLUMNS = 256
 _EACH = 16
 
 # What an empty reduction gives: the neutral element.
@@ -37,22 +38,23 @@ _START = {
 
 def generate(name: str, plan: TilePlan, info: DeviceInfo) -> Shader:
     _, op, dtype = name.split("_")
-    kit = Kit(name, info, (_THREADS, 1, 1))
-    if info.max_group_size < _THREADS:
-        raise ValueError(f"{name}: {info.uri} takes groups of {info.max_group_size}, 256 wanted")
+    # One group does a whole column: on hardware the larger it is, the more loads are on their way.
+    threads = group_threads(plan, info, default=256 if info.software else 1024)
+    kit = Kit(name, info, (threads, 1, 1))
     total = "uvec2" if (op, dtype) == ("sum", "i32") else ELEMENTS[dtype]
     functions = _functions(op, dtype, total)
     if op != "sum" and dtype != "i32":
         kit.uses.append(vmath.use(op, dtype))
-    kit.shared.append(f"{total} partial[{_THREADS}]")
+    kit.shared.append(f"{total} partial[{threads}]")
     # Four sums a thread where a column is contiguous: fewer loads, and shorter chains to round.
     vector = plan.vector != 1 and dtype != "f64" and not is_es(info)
     if vector:
         kit.views.append(("x", "vec4" if dtype == "f32" else "ivec4"))
     start = _START[op, dtype]
     fast = _FAST.replace("VECTOR", kit.views[0][1]) if vector else ""
-    body = _BODY.format(total=total, start=start, fast=fast)
-    return kit.finish(body, (f"inner/{_THREADS}", _groups()), functions)
+    columns = min(_COLUMNS, threads)
+    body = _BODY.format(total=total, start=start, fast=fast, threads=threads, columns=columns)
+    return kit.finish(body, (f"inner/{columns}", _groups(threads, columns)), functions)
 
 
 def _functions(op: str, dtype: str, total: str) -> str:
@@ -98,12 +100,12 @@ _FAST = """\
 _BODY = """\
 uvec3 group = gl_WorkGroupID + sp_group_offset;
 uint lid = gl_LocalInvocationIndex;
-uint cols = 1u + min(inner - 1u, 255u);
-uint per = 256u / cols;
+uint cols = 1u + min(inner - 1u, {columns}u - 1u);
+uint per = {threads}u / cols;
 uint rows = min((n + 16u) / 16u, per);
 uint outs = per / rows;
 uint col = lid % cols, row = lid / cols % rows, out_at = lid / (cols * rows);
-uint o = group.y * outs + out_at, i = group.x * 256u + col;
+uint o = group.y * outs + out_at, i = group.x * {columns}u + col;
 bool live = out_at < outs && o < outer && i < inner;
 {total} acc = {start}, acc1 = {start}, acc2 = {start}, acc3 = {start};
 if (live) {{
@@ -148,8 +150,8 @@ def _floor(a: str, b: str) -> str:
     return f"(({a}+1-{b})/{b})"
 
 
-def _groups() -> str:
-    cols = f"(1+{_least('(inner-1)', '255')})"
-    per = _floor(str(_THREADS), cols)
+def _groups(threads: int, columns: int) -> str:
+    cols = f"(1+{_least('(inner-1)', str(columns - 1))})"
+    per = _floor(str(threads), cols)
     rows = _least(f"((n+1)/{_EACH})", per)
     return f"outer/{_floor(per, rows)}"
