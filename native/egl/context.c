@@ -64,6 +64,16 @@ int sp_egl_list(struct sp_egl_nodes *out)
     return 0;
 }
 
+/* The code and name of EGL's last error. */
+static const char *egl_error(void)
+{
+    static const char *const names[] = {"EGL_SUCCESS",     "EGL_NOT_INITIALIZED", "EGL_BAD_ACCESS",  "EGL_BAD_ALLOC",
+                                        "EGL_BAD_ATTRIBUTE", "EGL_BAD_CONFIG",    "EGL_BAD_CONTEXT", "EGL_BAD_CURRENT_SURFACE",
+                                        "EGL_BAD_DISPLAY", "EGL_BAD_MATCH"};
+    uint32_t code = (uint32_t)sp_eglGetError() - 0x3000;
+    return code < sizeof names / sizeof names[0] ? names[code] : "another EGL error";
+}
+
 static void *display_of(int32_t index, struct sp_text *why)
 {
     void *devices[16];
@@ -78,7 +88,7 @@ static void *display_of(int32_t index, struct sp_text *why)
         display = sp_eglGetPlatformDisplayEXT(EGL_PLATFORM_DEVICE_EXT, devices[index], NULL);
     }
     if (!display)
-        sp_text_add(why, "eglGetPlatformDisplay failed (EGL error 0x%x)", (unsigned)sp_eglGetError());
+        sp_text_add(why, "eglGetPlatformDisplay failed (%s)", egl_error());
     return display;
 }
 
@@ -119,11 +129,11 @@ static int current(struct sp_egl *dev, uint32_t api, int major, int minor, const
     dev->info.flags &= ~(uint32_t)SP_EGL_RESET;
     dev->context = create(dev, api, major, minor, extensions);
     if (!dev->context) {
-        sp_text_add(why, "no %s %d.%d context (EGL error 0x%x); ", name, major, minor, (unsigned)sp_eglGetError());
+        sp_text_add(why, "no %s %d.%d context (%s); ", name, major, minor, egl_error());
         return -ENOTSUP;
     }
     if (sp_eglMakeCurrent(dev->display, NULL, NULL, dev->context) != EGL_TRUE) {
-        sp_text_add(why, "the %s context cannot be made current (EGL error 0x%x); ", name, (unsigned)sp_eglGetError());
+        sp_text_add(why, "the %s context cannot be made current (%s); ", name, egl_error());
         sp_eglDestroyContext(dev->display, dev->context);
         return -ENODEV;
     }
@@ -229,8 +239,7 @@ int sp_egl_context_make(struct sp_egl *dev, char *why_text, size_t why_nbytes)
     if (!(dev->display = display_of(dev->index, &why)))
         return -ENODEV;
     if (sp_eglInitialize(dev->display, &major, &minor) != EGL_TRUE) {
-        sp_text_add(&why, "eglInitialize failed (EGL error 0x%x): no driver serves this device",
-                    (unsigned)sp_eglGetError());
+        sp_text_add(&why, "eglInitialize failed (%s): no driver serves this device", egl_error());
         return -ENODEV;
     }
     const char *extensions = sp_eglQueryString(dev->display, EGL_EXTENSIONS);
