@@ -2,6 +2,7 @@
 #ifndef SP_CPU_DEVICE_H
 #define SP_CPU_DEVICE_H
 #include "../core/base.h"
+#include "../core/ledger.h"
 #include "../core/timeline.h"
 #include "pool.h"
 
@@ -43,19 +44,6 @@ struct sp_progress {
     _Atomic uint64_t started_ns;
 };
 
-enum { SP_FAULTS = 16, SP_TIMES = 4096 };
-
-struct sp_fault {
-    uint64_t value;
-    int rc;
-};
-
-struct sp_times {
-    uint64_t value;
-    uint64_t start_ns;
-    uint64_t end_ns;
-};
-
 struct sp_cpu_queue {
     struct sp_cpu *dev;
     uint32_t fork_generation;
@@ -66,9 +54,7 @@ struct sp_cpu_queue {
     struct sp_job *head, *tail, *current;
     int closing; /* takes no more work */
     int worker_started;
-    struct sp_fault faults[SP_FAULTS];
-    uint64_t nfaults;
-    struct sp_times *times; /* NULL unless a timing queue */
+    struct sp_ledger ledger;
 
     pthread_t worker;
     _Atomic uint32_t work; /* futex: bumped when a job is queued */

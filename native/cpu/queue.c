@@ -18,14 +18,11 @@ static int usable(const struct sp_cpu_queue *q)
 
 static void note_end(struct sp_cpu_queue *q, uint64_t value, uint64_t start_ns, int rc)
 {
-    if (!q->times && rc == 0)
+    if (!q->ledger.times && rc == 0)
         return;
     uint64_t end_ns = sp_clock_ns();
     pthread_mutex_lock(&q->lock);
-    if (q->times)
-        q->times[value % SP_TIMES] = (struct sp_times){.value = value, .start_ns = start_ns, .end_ns = end_ns};
-    if (rc)
-        q->faults[q->nfaults++ % SP_FAULTS] = (struct sp_fault){.value = value, .rc = rc};
+    sp_ledger_note(&q->ledger, value, start_ns, end_ns, rc);
     pthread_mutex_unlock(&q->lock);
 }
 
@@ -166,7 +163,7 @@ static int64_t take_if_idle(struct sp_cpu_queue *q, const void *record, size_t n
 
 static int64_t run_inline(struct sp_cpu_queue *q, const void *record, int64_t value)
 {
-    uint64_t start_ns = q->times ? sp_clock_ns() : 0;
+    uint64_t start_ns = q->ledger.times ? sp_clock_ns() : 0;
     int rc = sp_cpu_dispatch(record, &q->progress);
     atomic_store(&q->inline_record, NULL);
     if (atomic_load(&q->peeking)) {
@@ -251,7 +248,7 @@ int sp_cpu_queue_open(struct sp_cpu *dev, uint32_t flags, struct sp_cpu_queue **
     struct sp_cpu_queue *q = calloc(1, sizeof *q);
     if (!q)
         return -ENOMEM;
-    if ((flags & SP_QUEUE_TIMING) && !(q->times = calloc(SP_TIMES, sizeof *q->times))) {
+    if (sp_ledger_init(&q->ledger, (flags & SP_QUEUE_TIMING) != 0)) {
         free(q);
         return -ENOMEM;
     }
@@ -271,7 +268,7 @@ void sp_cpu_queue_unref(struct sp_cpu_queue *q)
         return;
     struct sp_cpu *dev = q->dev;
     pthread_mutex_destroy(&q->lock);
-    free(q->times);
+    sp_ledger_free(&q->ledger);
     free(q);
     sp_cpu_unref(dev);
     atomic_fetch_sub(&sp_live()->queues, 1);
@@ -322,26 +319,20 @@ int sp_cpu_wait(struct sp_cpu_queue *q, uint64_t value, uint64_t timeout_ns)
     if (value > atomic_load(&q->submitted))
         return -EINVAL;
     int rc = sp_timeline_wait(&q->timeline, value, timeout_ns, sp_spin_ns());
-    if (rc || !q->nfaults)
+    if (rc || !q->ledger.nfaults)
         return rc;
     pthread_mutex_lock(&q->lock);
-    for (int i = 0; i < SP_FAULTS; i++)
-        if (q->faults[i].value == value && q->faults[i].rc)
-            rc = q->faults[i].rc;
+    rc = sp_ledger_fault(&q->ledger, value);
     pthread_mutex_unlock(&q->lock);
     return rc;
 }
 
 int sp_cpu_times(struct sp_cpu_queue *q, uint64_t value, uint64_t *start_ns, uint64_t *end_ns)
 {
-    if (!q->times)
-        return -ENOENT;
     pthread_mutex_lock(&q->lock);
-    struct sp_times t = q->times[value % SP_TIMES];
+    int rc = sp_ledger_times(&q->ledger, value, start_ns, end_ns);
     pthread_mutex_unlock(&q->lock);
-    *start_ns = t.start_ns;
-    *end_ns = t.end_ns;
-    return t.value == value && value ? 0 : -ENOENT;
+    return rc;
 }
 
 static int64_t copy_out(const void *records, size_t nbytes, void *out, size_t capacity)
