@@ -116,7 +116,8 @@ struct sp_egl_queue {
     struct sp_egl *dev;
     uint32_t fork_generation;
     uint32_t refs; /* lock: the handle and prepared launches */
-    int closing, closed;
+    _Atomic int closing;
+    int closed;
     struct sp_timeline timeline;
     _Atomic uint64_t submitted;
     struct sp_ledger ledger;
@@ -151,7 +152,7 @@ struct sp_egl {
     struct sp_egl_job *head; /* the last published job; those after it are on their way */
     struct sp_egl_job *tail;
     struct sp_egl_job *idle_jobs;
-    uint64_t enqueued;
+    _Atomic uint64_t enqueued;
     struct sp_timeline published; /* counts jobs: who floods the device waits for it */
     struct sp_egl_request *requests, *last_request;
     _Atomic uint32_t has_requests;

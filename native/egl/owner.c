@@ -120,15 +120,17 @@ static int passed(struct sp_egl *dev, void *sync, uint64_t timeout_ns)
         if (sp_egl_context_lost(dev))
             return 1;
     }
-    return 0;
+    if (state != GL_WAIT_FAILED)
+        return 0;
+    sp_glFinish(); /* no use of a fence that cannot be waited for */
+    return 1;
 }
 
 void sp_egl_drain(struct sp_egl *dev)
 {
     void *sync = sp_glFenceSync(GL_SYNC_GPU_COMMANDS_COMPLETE, 0);
     while (!passed(dev, sync, POLL_NS))
-        if (atomic_load(&dev->stop) > 1)
-            break;
+        ;
     if (sync)
         sp_glDeleteSync(sync);
 }

@@ -88,8 +88,8 @@ static int64_t enqueue(struct sp_egl_queue *q, const void *records, size_t nbyte
 {
     struct sp_egl *dev = q->dev;
     int64_t value = 0;
-    if (dev->enqueued > MOST_ENQUEUED && /* a rough look: the bound is about memory, not exact */
-        sp_timeline_wait(&dev->published, dev->enqueued - MOST_ENQUEUED, FLOOD_NS, 0))
+    uint64_t ahead = atomic_load_explicit(&dev->enqueued, memory_order_relaxed); /* a bound on memory, not exact */
+    if (ahead > MOST_ENQUEUED && sp_timeline_wait(&dev->published, ahead - MOST_ENQUEUED, FLOOD_NS, 0))
         return -EAGAIN;
     pthread_mutex_lock(&dev->lock);
     struct sp_egl_job *job = NULL;
@@ -112,7 +112,7 @@ static int64_t enqueue(struct sp_egl_queue *q, const void *records, size_t nbyte
         value = (int64_t)(atomic_load_explicit(&q->submitted, memory_order_relaxed) + 1);
         job->value = (uint64_t)value;
         atomic_store_explicit(&q->submitted, (uint64_t)value, memory_order_release);
-        dev->enqueued++;
+        atomic_fetch_add_explicit(&dev->enqueued, 1, memory_order_relaxed);
         atomic_store_explicit(&dev->tail->next, job, memory_order_release);
         dev->tail = job;
     }

@@ -294,7 +294,8 @@ static uint32_t wait_sync(void *sync, uint32_t flags, uint64_t ns)
 {
     if (asked("hang"))
         return 0x911B; /* GL_TIMEOUT_EXPIRED */
-    return ((uint32_t(*)(void *, uint32_t, uint64_t))real_lookup("glClientWaitSync"))(sync, flags, ns);
+    return ((uint32_t(*)(void *, uint32_t, uint64_t))real_lookup("glClientWaitSync"))(
+        sync, flags, ns);
 }
 fn eglGetProcAddress(const char *name)
 {
@@ -392,7 +393,8 @@ def test_a_stuck_device_times_out_tells_and_is_left_behind(front):
 def test_an_error_of_the_driver_is_a_fault_with_its_words(front):
     said = front("""
     import logging
-    logging.basicConfig(format="logged %(name)s %(levelname)s %(message)s", stream=__import__("sys").stdout)
+    line = "logged %(name)s %(levelname)s %(message)s"
+    logging.basicConfig(format=line, stream=__import__("sys").stdout)
     good = queue.launch(k, y, 1.0, 100)
     good.wait()
     home.joinpath("fail").touch()
@@ -416,7 +418,8 @@ def test_beside_moderngl_in_one_process(egl):
     import sparkle_drv as sp
     def theirs():
         shader = context.compute_shader(
-            "#version 430\\nlayout(local_size_x=64) in; layout(std430, binding=0) buffer Y { float y[]; };"
+            "#version 430\\nlayout(local_size_x=64) in;"
+            "layout(std430, binding=0) buffer Y { float y[]; };"
             "void main() { y[gl_GlobalInvocationID.x] += 1.0; }")
         buffer = context.buffer(np.zeros(64, np.float32))
         buffer.bind_to_storage_buffer(0)

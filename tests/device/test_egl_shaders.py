@@ -124,7 +124,7 @@ def test_more_shared_memory_than_there_is(egl):
 
 
 def test_larger_groups_than_there_can_be(egl):
-    with pytest.raises(sp.ImageError, match="local_size|group"):
+    with pytest.raises(sp.ImageError, match=r"local_size|group"):
         load(egl, SCALE.replace("64", str(egl.info.max_group_size + 1)))
 
 
@@ -135,14 +135,14 @@ def blocks(count):
 
 
 def test_many_buffers_and_too_many(egl):
+    words = ""
     for count in range(8, 49):
         try:
-            k = load(egl, blocks(count), "u32* " * count)
+            load(egl, blocks(count), "u32* " * count).close()
         except sp.ImageError as error:
-            assert re.search("storage|binding", str(error))
+            words = str(error)
             break
-        k.close()
-    assert 8 < count < 48, "no limit was met"
+    assert re.search("storage|binding", words), "no limit was met, or nothing said of it"
 
 
 def test_launch_shapes_that_the_shader_does_not_have(egl):
@@ -187,7 +187,9 @@ def test_views_that_cannot_be_bound_are_refused(egl):
 
 def test_a_view_bounds_what_a_shader_reaches(egl):
     text = SCALE.replace("if (i < n)\n        y[i] = a * x[i]", "y[i] = float(x.length())")
-    text = text.replace("uniform float a", "uniform float b").replace("uniform uint n", "uniform uint m")
+    text = text.replace("uniform float a", "uniform float b").replace(
+        "uniform uint n", "uniform uint m"
+    )
     with load(egl, text) as k, egl.buffer(4 * 64) as y, egl.buffer(400) as x:
         egl.default_queue.launch(k, y, x.view(0, 40), 0.0, 0, groups=1).wait()
         assert (y.read(np.float32, 64) == 10).all()

@@ -17,7 +17,7 @@ SOURCE = "void main()\n{\n    x = 1;\n}\n"
     ("message", "line"),
     [
         ("0:3(5): error: `x' undeclared", 3),
-        ("0(3) : error C1503: undefined variable \"x\"", 3),
+        ('0(3) : error C1503: undefined variable "x"', 3),
         ("ERROR: 0:3: 'x' : undeclared identifier", 3),
         ("WARNING: 0:12: something", 12),
         ("error: linking failed", None),

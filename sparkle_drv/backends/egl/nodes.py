@@ -53,7 +53,8 @@ def rank(node: Node) -> tuple[bool, bool, bool, int]:
 
 
 def _text(field: Any) -> str:
-    return ffi.string(field).decode(errors="replace")
+    text: bytes = ffi.string(field)
+    return text.decode(errors="replace")
 
 
 def listed() -> tuple[list[Node], list[str]]:
