@@ -53,6 +53,9 @@ def _backend(scheme: str) -> Any:
         return importlib.import_module(_builtin[scheme]).BACKEND
     if scheme not in _registered:
         _load_plugins()
+    if scheme not in _registered and scheme in PROBES:
+        found = PROBES[scheme]()
+        raise DeviceNotFound("; ".join([f"{scheme}: {found.reason}", *found.tried]))
     if scheme not in _registered:
         raise DeviceNotFound(
             f"no backend is called {scheme!r}; there are "
