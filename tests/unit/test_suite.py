@@ -247,7 +247,7 @@ def test_the_mutant_without_a_defect_passes(mutant):
 
 def test_a_device_without_unified_memory(mutant):
     results = mutant(Discrete)
-    assert [str(r) for r in results.values() if r.status == "failed"] == []
+    assert [f"{r}\n{r.message}" for r in results.values() if r.status == "failed"] == []
     missing = {n for n, r in results.items() if r.status == "not provided"}
     assert missing == {
         "memory: wrapped host memory is shared both ways",
@@ -288,7 +288,7 @@ def test_every_module_of_checks_takes_part():
 
 def test_a_run_on_an_open_device_leaves_it_open(cpu):
     results = suite.run(cpu, ["fences"], seed=7)
-    assert all(r.status == "passed" for r in results)
+    assert [f"{r}\n{r.message}" for r in results if r.status != "passed"] == []
     assert not cpu.closed
 
 
