@@ -224,7 +224,11 @@ def mutant():
         (Leaky, "memory: a megabyte survives a round trip", "objects are left alive"),
         (Credulous, "arguments: arguments of a launch", "Error"),
         (NoTime, "launch: times of a timing queue", "0 ns"),
-        (NoWords, "timeouts: a wait times out and tells the submission", "name the kernel"),
+        (
+            NoWords,
+            "timeouts: a wait times out and tells the submission",
+            "with a submission to tell",
+        ),
         (ForgetsPatches, "patch: patch leaves earlier submissions alone", "other arguments"),
     ],
 )
