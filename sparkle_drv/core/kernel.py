@@ -108,7 +108,7 @@ class Kernel:
         except (KeyError, TypeError):
             head = self._head(args, groups, group_size, shared)
         try:
-            return head + self._pack(device, args)
+            return self._pack(device, head, args)
         except AttributeError:
             raise NeedsWrap from None
 

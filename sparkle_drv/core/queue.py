@@ -118,7 +118,7 @@ class Queue:
             else:
                 record = kernel._shapes[groups, group_size, shared]
             if args:
-                record += kernel._pack(device, args)
+                record = kernel._pack(device, record, args)
         except Exception:
             return self._launch_slowly(kernel, args, groups, group_size, shared)
         value = self._launch(self._handle, record, len(record))

@@ -22,7 +22,6 @@ _URI = re.compile(r"([a-z][a-z0-9_]*)(?::([\w.#/-]+))?\Z")
 
 _builtin = {"cpu": "sparkle_drv.backends.cpu"}
 _registered: dict[str, Callable[[], Any]] = {}
-_failed: dict[str, str] = {}  # plug-ins that did not load, with why
 
 
 def register(scheme: str, load: Callable[[], Any]) -> None:
