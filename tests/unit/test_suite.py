@@ -11,7 +11,7 @@ import sparkle_drv as sp
 from sparkle_drv.backends.cpu import BACKEND
 from sparkle_drv.core import records, registry
 from sparkle_drv.testing import suite
-from sparkle_drv.testing.checks import base, problems
+from sparkle_drv.testing.checks import base, problems, timeouts
 
 
 def poke(address, value=0xEE, nbytes=1):
@@ -235,6 +235,7 @@ def mutant():
 def test_a_planted_defect_is_found(mutant, monkeypatch, kind, name, says):
     registry.register("mutant", lambda: kind)
     (check,) = (c for c in suite.checks() if c.name == name)
+    monkeypatch.setattr(timeouts, "LONGER", (0.3,))
     monkeypatch.setattr(suite, "checks", lambda covers=(): [check])
     (result,) = suite.run("mutant:0")
     assert result.status == "failed"
