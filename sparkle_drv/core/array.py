@@ -72,6 +72,7 @@ class Array:
         "__weakref__",
         "_address",
         "_elements",
+        "_exported",
         "_readonly",
         "_storage",
         "buffer",
@@ -95,6 +96,7 @@ class Array:
         self.layout = layout
         self.nbytes = math.prod(shape) * dtype.itemsize
         self.fence: Fence | None = None
+        self._exported: np.ndarray[Any, Any] | None = None
         # What Kernel.record reads of a pointer argument, here as in Buffer.
         self._storage: Any = buffer._storage
         self._elements = of_dtype(dtype)
@@ -237,7 +239,13 @@ class Array:
 
     @property
     def __array_interface__(self) -> dict[str, Any]:
-        interface: dict[str, Any] = self.numpy().__array_interface__
+        """The memory itself where it is the host's; elsewhere there is none, and numpy asks
+        `__array__`.
+        """
+        if not self.device.info.unified:
+            raise AttributeError(f"{self.device.uri} memory is not host memory")
+        self._exported = self.numpy()  # who takes the pointer keeps this Array, not the memory
+        interface: dict[str, Any] = self._exported.__array_interface__
         return interface
 
     def __dlpack__(self, **options: Any) -> Any:
