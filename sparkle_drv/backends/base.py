@@ -102,8 +102,7 @@ class Progress:
 
 
 class Backend(Protocol):
-    """One open device. Every method may be called from any thread; core sees to it that handles
-    are open.
+    """One open device. Any method may be called from any thread, with handles that are open.
 
     Handles are the backend's own: core keeps them and passes them back. A *record* is bytes as in
     native/include/sp_cmd.h. A *value* is a point on a queue's timeline: submissions get 1, 2, 3 and
@@ -136,8 +135,9 @@ class Backend(Protocol):
         """
 
     def wrap(self, pointer: int, nbytes: int, owner: object) -> Allocation:
-        """Host memory at `pointer`, in place; `owner` is kept alive until `free` and as long as
-        a `map` of it.
+        """Host memory at `pointer`, in place.
+
+        `owner` is kept alive until `free`, and as long as what `map` gave of it.
         """
 
     def export(self, handle: Any) -> int:
@@ -158,8 +158,9 @@ class Backend(Protocol):
         """
 
     def download(self, queue: Any, address: int, out: memoryview) -> tuple[int, object]:
-        """Copy from the device into `out` (writable bytes in C order), there when the value is
-        reached; returns as `upload`.
+        """Copy from the device into `out` (writable bytes in C order); returns as `upload`.
+
+        The bytes are there when the value is reached.
         """
 
     def copy_peer(self, queue: Any, dst: int, src: int, nbytes: int, peer: Backend) -> int:
@@ -182,8 +183,9 @@ class Backend(Protocol):
         """
 
     def close_queue(self, queue: Any, timeout_ns: int) -> int:
-        """Take no more work, wait for what was submitted, end: 0, -ETIMEDOUT (to be called again)
-        or another -errno.
+        """Take no more work, wait for what was submitted, end: 0 or -errno.
+
+        -ETIMEDOUT after `timeout_ns` ns: something still runs; core calls again.
         """
 
     def queue_pointer(self, queue: Any) -> int:

@@ -239,9 +239,7 @@ class Array:
 
     @property
     def __array_interface__(self) -> dict[str, Any]:
-        """The memory itself where it is the host's; elsewhere there is none, and numpy asks
-        `__array__`.
-        """
+        """The memory itself where it is the host's; elsewhere numpy asks `__array__`."""
         if not self.device.info.unified:
             raise AttributeError(f"{self.device.uri} memory is not host memory")
         self._exported = self.numpy()  # who takes the pointer keeps this Array, not the memory

@@ -31,7 +31,7 @@ def packer(
 ) -> Callable[[Any, bytes, Sequence[Any]], bytes]:
     """A function (device, head, args) -> a record: its head, packed arguments, covered bytes.
 
-    Position by position: `elements` are the bits that a pointer takes (core/elements.py), 0 for a
+    Position by position; `elements` has the bits that a pointer takes (core/elements.py), 0 for a
     scalar.
     """
     names = [f"a{i}" for i in range(len(elements))]
