@@ -25,12 +25,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Copy:
+    """What `Commands.copy` recorded."""
+
     dst: Buffer
     src: Buffer
 
 
 @dataclass(frozen=True)
 class Fill:
+    """What `Commands.fill` recorded."""
+
     dst: Buffer
     pattern: int
     pattern_nbytes: int
@@ -38,6 +42,8 @@ class Fill:
 
 @dataclass(frozen=True)
 class Dispatch:
+    """What `Commands.dispatch` or the last `patch` of it recorded."""
+
     kernel: Kernel
     args: tuple[Any, ...]
     groups: Any
@@ -47,16 +53,20 @@ class Dispatch:
 
 @dataclass(frozen=True)
 class Barrier:
-    pass
+    """What `Commands.barrier` recorded."""
 
 
 @dataclass(frozen=True)
 class Wait:
+    """What `Commands.wait` recorded."""
+
     fence: Fence
 
 
 @dataclass(frozen=True)
 class Stamp:
+    """What `Commands.timestamp` recorded."""
+
     timestamp: Timestamp
 
 

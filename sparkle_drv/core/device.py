@@ -27,8 +27,8 @@ from sparkle_drv.types import DeviceInfo, Memory, TilePlan
 class Device:
     """An open device, made by `sparkle_drv.open`. Any thread may use it; `close` belongs to one.
 
-    Buffers, kernels and queues keep it alive. Once it is closed, and in a forked child, everything
-    but `close` and properties raises DeviceLost.
+    `uri` is its name in full. Buffers, kernels and queues keep it alive. Once it is closed, and in
+    a forked child, whatever needs it raises DeviceLost.
     """
 
     def __init__(self, uri: str, backend: Backend) -> None:

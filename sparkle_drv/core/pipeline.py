@@ -34,6 +34,7 @@ class Pipeline:
             pipe.submit(slot, commands)
 
     `acquire` gives the `depth` `slots` in turn and blocks only on the fence of the one it gives.
+    Work goes to `queue` on `device`.
     """
 
     def __init__(

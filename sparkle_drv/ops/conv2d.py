@@ -16,6 +16,7 @@ from . import check, staging, tiles
 from .geometry import Geometry, geometry
 
 ALGOS = ("auto", "naive", "direct", "im2col")
+"""What `algo` may be."""
 
 
 class Conv2d:
@@ -108,7 +109,8 @@ class Conv2dPlan:
 
     Operands are row-major Arrays, Buffers or, on devices with unified memory, numpy arrays of
     exactly the planned shape, float32. Asynchronous for all of them: wait for the fence before
-    reading `out`. `bind` goes further and prepares one launch.
+    reading `out`. `bind` goes further and prepares one launch. `w` and `bias` are the copies on the
+    device, `kernel` is what runs, `queue` where.
     """
 
     __slots__ = ("_launch", "_tail", "bias", "kernel", "out_shape", "queue", "w")

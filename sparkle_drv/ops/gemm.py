@@ -17,6 +17,7 @@ from sparkle_drv.core.kernel import Kernel
 from . import check, staging, tiles
 
 ALGOS = ("auto", "naive", "blocked")
+"""What `algo` may be."""
 _WANTED = ("f32", "f64")
 
 
@@ -96,7 +97,7 @@ class GemmPlan:
     Operands are row-major Arrays, Buffers or, on devices with unified memory, numpy arrays of
     exactly the planned shape and dtype. Asynchronous for all of them: wait for the fence before
     reading `out`. Sizes are checked against the memory behind each operand, strides and dtypes are
-    not. `bind` goes further and prepares one launch.
+    not. `bind` goes further and prepares one launch. `kernel` is what runs, `queue` where.
     """
 
     __slots__ = ("_launch", "_tail", "kernel", "queue")

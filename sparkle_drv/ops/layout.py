@@ -17,6 +17,7 @@ from sparkle_drv.core.device import Device
 from . import check, staging
 
 MAX_BLOCK = 64
+"""Most channels in a block."""
 
 
 @dataclass(frozen=True)
