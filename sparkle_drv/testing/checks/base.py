@@ -170,14 +170,16 @@ class Busy:
         self.kernel.close()
 
     def _measured(self, queue: sp.Queue) -> float:
-        steps = 1000
+        """Steps a second. A loaded machine adds some 100 ms to each measurement, and work that
+        turns out too short would prove nothing: so four times the steps must take nearly four times
+        as long before a time is believed."""
+        steps, before = 1000, 0.0
         while True:
-            # The quickest of a few, and long enough that what a loaded machine adds to each (up to
-            # some 10 ms) does not count: work that turns out too short would prove nothing.
-            elapsed = min(self._seconds(queue, steps) for _ in range(3))
-            if elapsed > 0.02 or steps >= MOST_BUSY_STEPS // 4:
+            elapsed = min(self._seconds(queue, steps) for _ in range(2))
+            grown = 0 < 3 * before <= elapsed
+            if (elapsed > 0.05 and grown) or elapsed > 2 or steps >= MOST_BUSY_STEPS // 4:
                 return steps / elapsed
-            steps *= 4
+            steps, before = 4 * steps, elapsed
 
     def _seconds(self, queue: sp.Queue, steps: int) -> float:
         self.result.write(np.zeros(1, np.uint32))
