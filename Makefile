@@ -46,7 +46,8 @@ wheel: build ## dist/: the sdist, and the abi3 wheel built from it
 	@ls -l dist
 
 docs: build ## build/docs: the api reference, made from the docstrings
-	@$(PY) -m pdoc --output-directory build/docs sparkle_drv
+	@$(PY) -W error -m pdoc --output-directory build/docs sparkle_drv sparkle_drv.types \
+	  sparkle_drv.backends.base sparkle_drv.testing.suite
 
 # Without the tests that look at the package's files, here a copy, rather than run its C code.
 asan: build ## the device and unit tests with the C code under ASan and UBSan

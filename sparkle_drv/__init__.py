@@ -1,13 +1,15 @@
-"""sparkle_drv: driver-direct compute on whatever devices a machine has. Names only; everything else
-is imported at first use.
+"""sparkle_drv: driver-direct compute on whatever devices a machine has.
 
-    tools/ benchmarks/ examples/ tests/      users of the public API
-    sparkle_drv/__init__.py                  names only
-      context.py                             Context: what init() returns
-      ops/                                   gemm conv2d map reduce layout: tile plan + dispatch
-      core/                                  Device Buffer Array Kernel Commands Queue Fence
-      Pipeline backends/cpu                           the Backend protocol (backends/base.py), no
-      policy _native (cffi, C from native/)         command replay, CPU kernels, dlopen'ed drivers
+Names only; everything else is imported at first use.
+
+    tools/ benchmarks/ examples/ tests/   users of the public API
+    sparkle_drv/__init__.py               names only
+      testing/                            the suite that judges a backend, through the public API
+      context.py                          Context: what init() returns
+      ops/                                gemm conv2d map reduce layout: tile plan + dispatch
+      core/                               Device Buffer Array Kernel Commands Queue Fence Pipeline
+      backends/cpu backends/probes.py     the Backend protocol (backends/base.py), no policy
+      _native (cffi, C from native/)      command replay, CPU kernels, dlopen'ed drivers
     leaves (import nothing of ours): types.py errors.py assets.py
 
 Imports point down only; tests/unit/test_layers.py enforces it.
@@ -41,7 +43,9 @@ if TYPE_CHECKING:
     from sparkle_drv.errors import SparkleError as SparkleError
     from sparkle_drv.types import CacheLevel as CacheLevel
     from sparkle_drv.types import DeviceInfo as DeviceInfo
+    from sparkle_drv.types import Found as Found
     from sparkle_drv.types import Memory as Memory
+    from sparkle_drv.types import Resources as Resources
     from sparkle_drv.types import TilePlan as TilePlan
 
     open = open_device
@@ -68,7 +72,9 @@ _WHERE = {
     "Timestamp": ("core.timestamp", "Timestamp"),
     "CacheLevel": ("types", "CacheLevel"),
     "DeviceInfo": ("types", "DeviceInfo"),
+    "Found": ("types", "Found"),
     "Memory": ("types", "Memory"),
+    "Resources": ("types", "Resources"),
     "TilePlan": ("types", "TilePlan"),
     "DeviceLost": ("errors", "DeviceLost"),
     "DeviceNotFound": ("errors", "DeviceNotFound"),

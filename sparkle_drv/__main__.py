@@ -1,4 +1,5 @@
-"""`python -m sparkle_drv TOOL ...` runs tools/TOOL.py, from a checkout or an installed wheel alike;
+"""`python -m sparkle_drv TOOL ...` runs tools/TOOL.py, in a checkout or an installed wheel.
+
 info and doctor are subcommands of sparkle.py.
 """
 

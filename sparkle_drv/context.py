@@ -1,6 +1,4 @@
-"""Context: what `init` returns. Picks devices and hands each call to ops; holds no logic of its
-own.
-"""
+"""Context: what `init` returns. Picks devices and hands each call to ops; has no other logic."""
 
 from __future__ import annotations
 
@@ -16,8 +14,10 @@ from sparkle_drv.errors import DeviceNotFound
 
 
 class Context:
-    """A set of open devices. Work goes to the first, the best one; `with` or `close` closes them
-    all.
+    """A set of open devices, made by `init`. Work goes to the first; `close` closes them all.
+
+    `devices` is the tuple of them, `device` the first. Where a device is asked for, `device` is one
+    of their URIs or "auto", the first.
     """
 
     def __init__(self, devices: Sequence[Device]) -> None:
@@ -46,13 +46,14 @@ class Context:
     def array(
         self, shape: Any, dtype: Any, device: str = "auto", layout: str | None = None
     ) -> Array:
-        """A new Array of `shape` and `dtype`, zeros at first."""
+        """A new Array of `shape` and `dtype`, zeros at first.
+
+        Raises ValueError (no such device, a negative dimension), TypeError, OutOfDeviceMemory.
+        """
         return self._on(device).empty(shape, dtype, layout)
 
     def gemm(self, a: Any, b: Any, out: Any = None, **options: Any) -> Any:
-        """`sparkle_drv.ops.gemm` on this context's device: numpy in, numpy out; Array in, Array
-        out.
-        """
+        """`sparkle_drv.ops.gemm` on this context's device."""
         return ops.gemm(self.device, a, b, out, **options)
 
     def conv2d(self, x: Any, w: Any, bias: Any = None, out: Any = None, **options: Any) -> Any:
@@ -72,16 +73,16 @@ class Context:
         return ops.layout(self.device, a, layout, **options)
 
     def close(self, timeout_s: float = 30) -> None:
-        """Close every device; idempotent."""
+        """Close every device; idempotent. Raises FenceTimeout as `Device.close`."""
         for device in self.devices:
             device.close(timeout_s)
 
 
 def init(devices: str | Sequence[str] = "all") -> Context:
-    """Open devices ("all" that are usable, or a list of URIs) as one Context, best or first-named
-    first.
+    """Open devices as one Context: "all" that are usable, the best first, or a list of URIs.
 
-    Raises DeviceNotFound when there is none.
+    Raises DeviceNotFound when there is none, TypeError for text other than "all", and what `open`
+    raises; then none of them stays open.
     """
     if isinstance(devices, str) and devices != "all":
         raise TypeError(f"devices: 'all' or a list of URIs is wanted, got {devices!r}")

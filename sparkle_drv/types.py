@@ -1,5 +1,4 @@
-"""Plain data that every layer shares: what a device is, what memory it gives, how an operation is
-tiled.
+"""Plain data that every layer shares: devices, kinds of memory, tile plans.
 
 A leaf: imports nothing of ours. Nothing here acts.
 """
@@ -13,43 +12,68 @@ from dataclasses import dataclass, field
 class Memory(enum.Enum):
     """Where a buffer lives."""
 
-    DEVICE = "device"  #: the device's own memory
-    HOST = "host"  #: host memory that the device reads directly (pinned, GTT)
-    SHARED = "shared"  #: memory that another process or device can map
+    DEVICE = "device"
+    """The device's own memory."""
+    HOST = "host"
+    """Host memory that the device reads directly (pinned, GTT)."""
+    SHARED = "shared"
+    """Memory that another process or device can map: `Buffer.export`."""
 
 
 @dataclass(frozen=True)
 class CacheLevel:
-    """One level of a memory hierarchy: size in bytes, how many compute units share one."""
+    """One level of a memory hierarchy."""
 
     level: int
+    """1 is the closest to a core."""
     nbytes: int
+    """Size of one such cache in bytes."""
     shared_by: int
+    """How many compute units share one."""
 
 
 @dataclass(frozen=True)
 class DeviceInfo:
-    """What is known of a device before anything runs on it; sizes in bytes."""
+    """What is known of a device before anything runs on it."""
 
     uri: str
+    """What `open` takes: "cpu", "egl:0"."""
     backend: str
+    """The name under which the manifest lists kernels for it."""
     name: str
-    kind: str  #: "cpu", "gpu" or "other"
+    """The model, in the words of its maker."""
+    kind: str
+    """"cpu", "gpu" or "other"."""
     vendor: str = ""
+    """The maker, in the words of the device; "" where it does not tell."""
     driver: str = ""
+    """The driver and its version."""
     memory_nbytes: int = 0
-    unified: bool = False  #: host pointers are device pointers
+    """Bytes of memory that buffers can take at most, all together."""
+    unified: bool = False
+    """Host pointers are device pointers: numpy arrays need no copy."""
     emulated: bool = False
-    software: bool = False  #: a GPU interface whose work the CPU does
-    compute_units: int = 1  #: threads on a cpu, CUs or SMs on a GPU
+    """A model of a device that is not there; its times mean nothing."""
+    software: bool = False
+    """A GPU interface whose work the CPU does."""
+    compute_units: int = 1
+    """Threads on a cpu, CUs or SMs on a GPU."""
     max_group_size: int = 1
+    """Most threads in one workgroup, x * y * z."""
     max_groups: tuple[int, int, int] = (1, 1, 1)
+    """Most workgroups of one launch along x, y and z."""
     max_shared_nbytes: int = 0
+    """Most bytes that `shared=` of a launch may ask for, per workgroup; 0: none."""
     isa: str = ""
+    """The instruction set that kernels use: "ref", "neon", "avx2", "avx512", a GPU's name."""
     caches: tuple[CacheLevel, ...] = ()
-    shares: tuple[str, ...] = ()  #: resource groups that other devices use too
+    """Caches for data, level 1 first; empty where unknown."""
+    shares: tuple[str, ...] = ()
+    """Names of resources that other devices use too: two with "cpu" slow each other down."""
     features: tuple[str, ...] = ()
-    offset_alignment: int = 1  #: bytes; where in a buffer a pointer argument may start
+    """What else the device can do; on cpu the instruction sets that `SPARKLE_CPU_ISA` may name."""
+    offset_alignment: int = 1
+    """Where in a buffer a pointer argument may start: multiples of so many bytes."""
 
 
 @dataclass(frozen=True)
@@ -57,14 +81,21 @@ class Found:
     """One node that discovery looked at: usable, or the reason why not and what would help."""
 
     backend: str
+    """The scheme of its URIs: "cpu", "cuda"."""
     uri: str
+    """What `open` takes; the scheme alone where no single device was found."""
     info: DeviceInfo | None = None
+    """The device if it is usable, else None."""
     reason: str = ""
+    """Why it is not usable; "" when it is."""
     advice: str = ""
+    """What would help, if anything is known to."""
     tried: tuple[str, ...] = ()
+    """What was looked at and what it said, a line each."""
 
     @property
     def usable(self) -> bool:
+        """Can it be opened?"""
         return self.info is not None
 
 
@@ -73,25 +104,36 @@ class Resources:
     """What a loaded kernel takes; None where the driver does not tell."""
 
     max_group_size: int
+    """Most threads in one workgroup of this kernel."""
     registers: int | None = None
+    """Registers of one thread."""
     shared_nbytes: int | None = None
+    """Bytes of shared memory that a workgroup takes whatever `shared=` adds."""
     spill_nbytes: int | None = None
+    """Bytes of memory that stand in for registers, per thread."""
     isa: str = ""
-    max_groups: tuple[int, int, int] | None = None  #: None: the device's
+    """The instruction set that it was compiled for."""
+    max_groups: tuple[int, int, int] | None = None
+    """Most workgroups of one launch of this kernel; None: as the device says."""
 
 
 @dataclass(frozen=True)
 class TilePlan:
-    """How an operation is cut for a memory hierarchy; zero or empty means the kernel's own choice.
-
-    `levels` are (m, n, k) tiles, outermost first: on a CPU (mc, nc, kc) then (mr, nr, 1).
-    """
+    """How an operation is cut for a memory hierarchy; zero or empty: the kernel chooses."""
 
     algo: str = "auto"
+    """One of the operation's algorithms: "naive", "blocked", "direct", "im2col", or "auto"."""
     levels: tuple[tuple[int, int, int], ...] = ()
-    vector: int = 0  #: elements a vector instruction handles
+    """(m, n, k) tiles in elements, outermost first: on cpu (mc, nc, kc), then (mr, nr, 1)."""
+    vector: int = 0
+    """Elements that a vector instruction handles."""
     threads: int = 0
+    """Threads to use; 0: all of them."""
     layout_in: str = ""
+    """Layout of the input: "NCHW" or "NHWC"; "" for operations that have none."""
     layout_out: str = ""
+    """Layout of the output, likewise."""
     pack: bool = True
+    """May blocks of the operands be copied together? The cpu's kernels decide that by `algo`."""
     predicted_s: float = field(default=0.0, compare=False)
+    """Seconds that a roofline gives it; plans that differ in this alone are equal."""

@@ -1,3 +1,1 @@
-"""One folder a backend, each a small object over opaque handles that implements the protocol in
-base.py: no policy.
-"""
+"""One folder a backend: small objects over opaque handles that implement base.py. No policy."""

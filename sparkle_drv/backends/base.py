@@ -24,67 +24,93 @@ class Settings:
     """The environment as it was when the device was opened (core/settings.py reads it)."""
 
     home: str
+    """SPARKLE_HOME, a path: by default .sparkle in the user's home folder."""
     cpu_isa: str = ""
+    """SPARKLE_CPU_ISA: "ref", "neon", "avx2" or "avx512"; "": the best there is."""
     threads: int = 0
+    """SPARKLE_THREADS, 1 to 1024; 0: as many as this process may use."""
 
 
 @dataclass(frozen=True)
 class KernelSpec:
-    """What to load: a kernel of the manifest (`entry` in `manifest`), or a user's image.
-
-    `native` is the cffi struct sp_signature, `args` the types it was made of; `plan` shapes a
-    manifest kernel for one tile plan.
-    """
+    """What to load: a kernel of the manifest, or a user's image."""
 
     name: str
+    """For messages."""
     entry: str
+    """The kernel's name in the manifest, or the symbol in the image."""
     native: Any
+    """cffi struct sp_signature, for sp_signature_check; lives as long as the device."""
     manifest: Any = None
+    """What the manifest says of this kernel for `info.backend`; None: a user's image."""
     path: str = ""
+    """The image's file, which exists; "": see `image`."""
     image: bytes = b""
+    """The image itself, if there is no path."""
     plan: TilePlan | None = None
+    """Shapes a manifest kernel; None: its own choice."""
     allow_spirv: bool = False
+    """May the image be SPIR-V?"""
     args: tuple[str, ...] = ()
+    """The types of the arguments, in order: ("f32*", "u32")."""
 
 
 @dataclass(frozen=True)
 class Loaded:
-    """A loaded kernel. `pointer` is what dispatch records carry; `form` is "grid" or "routine".
+    """A loaded kernel.
 
-    A kernel that was generated for one tile plan knows its grid: `groups` are sizes in its integer
-    arguments (core/extent.py), as ("n/64", "m/64"), and `group_size` replaces the manifest's.
+    One that was generated for a tile plan knows its grid: `groups`, and `group_size` in place of
+    the manifest's.
     """
 
     handle: Any
+    """For `unload`."""
     pointer: int
+    """What dispatch records carry, not that of any other loaded kernel."""
     form: str
+    """"grid" (groups of threads) or "routine" (one call that uses the whole device)."""
     resources: Resources
+    """What it takes."""
     groups: tuple[str, ...] = ()
+    """Workgroups in terms of its integer arguments (core/extent.py): ("n/64", "m/64")."""
     group_size: tuple[int, int, int] | None = None
+    """Threads of a workgroup along x, y, z; None: the manifest's or the user's."""
 
 
 @dataclass(frozen=True)
 class Allocation:
+    """Memory as a backend gives it."""
+
     handle: Any
+    """For `free`, `map` and `export`."""
     address: int
+    """The device address of the first byte."""
 
 
 @dataclass(frozen=True)
 class Progress:
-    """A submission that has not ended: its records and where it stands in them (`running_at` past
-    the end: nowhere yet).
-    """
+    """A submission that has not ended."""
 
     records: bytes
+    """Its records."""
     running_at: int
+    """Offset in bytes of the record that runs; at the end or past it: none yet."""
     groups_done: int
+    """Workgroups of that record that have ended."""
     groups_total: int
+    """Workgroups that it has; 0: unknown, or no dispatch."""
     running_s: float
+    """Seconds since that record began."""
 
 
 class Backend(Protocol):
-    """Threads: every method may be called from any thread; the caller sees to it that handles are
-    still open.
+    """One open device. Any method may be called from any thread, with handles that are open.
+
+    Handles are the backend's own: core keeps them and passes them back. A *record* is bytes as in
+    native/include/sp_cmd.h. A *value* is a point on a queue's timeline: submissions get 1, 2, 3 and
+    so on in their order, and each sees the results of those before it. Where an int below 0 may
+    come back it is -errno: nothing is raised, core does that (errors.check). `/` marks methods that
+    may be native functions; they are called by position.
 
     Two more methods are optional, for devices that can say more than an errno: `refusal(record, rc)
     -> str`, why `check` did not take a dispatch, and `fault(queue, value) -> str`, how a submission
@@ -92,40 +118,138 @@ class Backend(Protocol):
     """
 
     info: DeviceInfo
+    """Fixed once the device is open."""
 
     @staticmethod
-    def discover(settings: Settings) -> Sequence[Found]: ...
+    def discover(settings: Settings) -> Sequence[Found]:
+        """What there is, usable or with a reason; quick, and raises nothing for what is absent."""
+
     @staticmethod
-    def open(uri: str, settings: Settings) -> Backend: ...
+    def open(uri: str, settings: Settings) -> Backend:
+        """The device of "scheme" or "scheme:which"; raises DeviceNotFound."""
 
-    def alloc(self, nbytes: int, memory: Memory) -> Allocation: ...
-    def free(self, handle: Any) -> None: ...
-    def map(self, handle: Any, nbytes: int) -> Any: ...
-    def wrap(self, pointer: int, nbytes: int, owner: object) -> Allocation: ...
-    def export(self, handle: Any) -> int: ...
-    def import_(self, fd: int, nbytes: int) -> Allocation: ...
-    def upload(self, queue: Any, address: int, data: memoryview) -> tuple[int, object]: ...
-    def download(self, queue: Any, address: int, out: memoryview) -> tuple[int, object]: ...
-    def copy_peer(self, queue: Any, dst: int, src: int, nbytes: int, peer: Backend) -> int: ...
+    def alloc(self, nbytes: int, memory: Memory) -> Allocation:
+        """`nbytes` (0 or more) zeroed bytes, 64-byte aligned; raises OutOfDeviceMemory."""
 
-    def load(self, spec: KernelSpec) -> Loaded: ...
-    def unload(self, handle: Any) -> None: ...
+    def free(self, handle: Any) -> None:
+        """End an Allocation, once; also after `close`. Nothing submitted uses it any more."""
 
-    def open_queue(self, timing: bool) -> Any: ...
-    def close_queue(self, queue: Any, timeout_ns: int) -> int: ...
-    def queue_pointer(self, queue: Any) -> int: ...
-    def check(self, record: bytes, nbytes: int, /) -> int: ...
-    def launch(self, queue: Any, record: bytes, nbytes: int, /) -> int: ...
-    def prepare(self, queue: Any, record: bytes) -> Any: ...
-    def run(self, prepared: Any, /) -> int: ...
-    def submit(self, queue: Any, records: Any, nbytes: int, /) -> int: ...
-    def submitted(self, queue: Any, /) -> int: ...
-    def reached(self, queue: Any, /) -> int: ...
-    def wait(self, queue: Any, value: int, timeout_ns: int, /) -> int: ...
-    def times(self, queue: Any, value: int) -> tuple[int, int] | None: ...
-    def describe(self, queue: Any, value: int) -> Progress | None: ...
+    def map(self, handle: Any, nbytes: int) -> Any:
+        """A writable object for memoryview() over the first `nbytes` bytes.
 
-    def timestamp(self) -> int: ...
-    def sensors(self) -> dict[str, float]: ...
-    def live_counts(self) -> dict[str, int]: ...
-    def close(self) -> None: ...
+        It keeps the memory, past `free` too: numpy arrays hold it.
+        """
+
+    def wrap(self, pointer: int, nbytes: int, owner: object) -> Allocation:
+        """Host memory at `pointer`, in place.
+
+        `owner` is kept alive until `free`, and as long as what `map` gave of it.
+        """
+
+    def export(self, handle: Any) -> int:
+        """A new file descriptor, the caller's to close; ValueError unless Memory.SHARED."""
+
+    def import_(self, fd: int, nbytes: int) -> Allocation:
+        """The first `nbytes` (above 0) bytes of an exported descriptor, which stays the caller's.
+
+        Raises ValueError when there are fewer, or they cannot be mapped; OSError.
+        """
+
+    def upload(self, queue: Any, address: int, data: memoryview) -> tuple[int, object]:
+        """Copy `data` (bytes in C order) to the device, after what was submitted before.
+
+        Returns (value, what core keeps alive until the value is reached, or None); the value is
+        that of the newest submission where nothing had to be submitted, or -errno. `data` may
+        change as soon as this returns. Raises OutOfDeviceMemory.
+        """
+
+    def download(self, queue: Any, address: int, out: memoryview) -> tuple[int, object]:
+        """Copy from the device into `out` (writable bytes in C order); returns as `upload`.
+
+        The bytes are there when the value is reached.
+        """
+
+    def copy_peer(self, queue: Any, dst: int, src: int, nbytes: int, peer: Backend) -> int:
+        """Copy from address `src` on `peer`, of this same backend, to `dst` here: value or -errno.
+
+        `queue` is of this device and knows nothing of the peer's: callers wait for its fences.
+        """
+
+    def load(self, spec: KernelSpec) -> Loaded:
+        """Raises ImageError with the loader's words, ValueError for a plan that is not possible."""
+
+    def unload(self, handle: Any) -> None:
+        """End a kernel, once; also after `close`. Nothing submitted uses it any more."""
+
+    def open_queue(self, timing: bool) -> Any:
+        """A new queue at value 0; `timing`: `times` will be asked. Raises SparkleError.
+
+        `submitted`, `reached`, `wait` and `times` work as long as the handle is referenced, past
+        `close_queue` too.
+        """
+
+    def close_queue(self, queue: Any, timeout_ns: int) -> int:
+        """Take no more work, wait for what was submitted, end: 0 or -errno.
+
+        -ETIMEDOUT after `timeout_ns` ns: something still runs; core calls again.
+        """
+
+    def queue_pointer(self, queue: Any) -> int:
+        """What records carry that wait for this queue."""
+
+    def check(self, record: bytes, nbytes: int, /) -> int:
+        """0, or the -errno with which `launch` would refuse this record."""
+
+    def launch(self, queue: Any, record: bytes, nbytes: int, /) -> int:
+        """Submit one dispatch record, copied before this returns: its value, or -errno.
+
+        Sizes are checked against the record (sp_signature_check) before memory is touched. Work
+        that fails before this returns may give its -errno at once.
+        """
+
+    def prepare(self, queue: Any, record: bytes) -> Any:
+        """A handle with a checked copy of a dispatch record for `run`; an int is -errno."""
+
+    def run(self, prepared: Any, /) -> int:
+        """Submit what was prepared, as often as one likes: value or -errno, as `launch`."""
+
+    def submit(self, queue: Any, records: Any, nbytes: int, /) -> int:
+        """Submit `nbytes` bytes of records as one, run in order: value or -errno.
+
+        `records` is a cffi char pointer (NULL for no bytes), copied before this returns.
+        """
+
+    def submitted(self, queue: Any, /) -> int:
+        """The newest value given out; never blocks."""
+
+    def reached(self, queue: Any, /) -> int:
+        """The value up to which everything has ended, well or not; never blocks."""
+
+    def wait(self, queue: Any, value: int, timeout_ns: int, /) -> int:
+        """Block until `value` is reached, at most `timeout_ns` ns (0: look and return).
+
+        Returns 0, -ETIMEDOUT, or the -errno with which that submission ended. Leaves the GIL to
+        others meanwhile; core asks for 0.1 s at a time, so that Ctrl-C is noticed.
+        """
+
+    def times(self, queue: Any, value: int) -> tuple[int, int] | None:
+        """(start, end) of a submission in ns of the device clock; None: not timed, or forgotten."""
+
+    def describe(self, queue: Any, value: int) -> Progress | None:
+        """Where a submission stands; None once it has ended."""
+
+    def timestamp(self) -> int:
+        """The device clock in ns, as timestamp records store it."""
+
+    def sensors(self) -> dict[str, float]:
+        """What the device measures now, the unit in the name ("frequency_mhz"); may be empty."""
+
+    def live_counts(self) -> dict[str, int]:
+        """Native objects of the whole process by name, in numbers or, as "..._nbytes", bytes."""
+
+    def close(self) -> None:
+        """Let go of the device, once.
+
+        A queue may still run work that nobody waited for: what it and its memory need stays, and
+        `reached`, `close_queue`, `free` and `unload` may follow.
+        """

@@ -1,7 +1,7 @@
-"""Devices that this version has no backend for: what their drivers say when asked, without making
-a context.
+"""Devices that this version has no backend for: what their drivers say when asked.
 
-For `sparkle_drv.discover` and `sparkle.py doctor` only. A probe goes when its backend comes.
+No context is made. For `sparkle_drv.discover`, `sparkle.py doctor` and the message of a failed
+`open` only. A probe goes when its backend comes.
 """
 
 from __future__ import annotations

@@ -61,17 +61,18 @@ def shape_of(shape: Any) -> tuple[int, ...]:
 
 
 class Array:
-    """Row-major elements of one dtype. `fence` (None: nothing pending) is that of the operation
-    that fills it.
+    """Row-major elements of one dtype; `Device.array`, `Device.empty`, `Buffer.array` make them.
 
-    Reading it by `numpy()`, `__array__`, `__array_interface__` or `__dlpack__` waits for that fence
-    first.
+    It has `dtype` (numpy's), `shape`, `nbytes`, `layout` ("NCHW" or the like, or None), `buffer`
+    (the memory), and `fence`: that of the operation that fills it, None when nothing is pending.
+    `numpy()`, `__array__`, `__array_interface__` and `__dlpack__` wait for that fence first.
     """
 
     __slots__ = (
         "__weakref__",
         "_address",
         "_elements",
+        "_exported",
         "_readonly",
         "_storage",
         "buffer",
@@ -95,6 +96,7 @@ class Array:
         self.layout = layout
         self.nbytes = math.prod(shape) * dtype.itemsize
         self.fence: Fence | None = None
+        self._exported: np.ndarray[Any, Any] | None = None
         # What Kernel.record reads of a pointer argument, here as in Buffer.
         self._storage: Any = buffer._storage
         self._elements = of_dtype(dtype)
@@ -103,7 +105,7 @@ class Array:
 
     @classmethod
     def over(cls, buffer: Buffer, dtype: Any, shape: Any, layout: str | None = None) -> Array:
-        """An array over a view of the first bytes of `buffer`; TypeError, ValueError."""
+        """`Buffer.array` (@private): an array over a view of the first bytes of `buffer`."""
         import numpy as np
 
         buffer._open()
@@ -125,7 +127,7 @@ class Array:
 
     @classmethod
     def empty(cls, device: Device, shape: Any, dtype: Any, layout: str | None = None) -> Array:
-        """A new array that owns its memory: closing it frees it."""
+        """`Device.empty` (@private): the array owns its memory, closing it frees it."""
         import numpy as np
 
         dims, kind = shape_of(shape), np.dtype(dtype)
@@ -135,7 +137,7 @@ class Array:
 
     @classmethod
     def copied(cls, device: Device, host: np.ndarray[Any, Any], layout: str | None = None) -> Array:
-        """A new array with the elements of `host`."""
+        """`Device.array` (@private)."""
         import numpy as np
 
         array = cls.empty(device, host.shape, host.dtype, layout)
@@ -163,26 +165,34 @@ class Array:
 
     @property
     def device(self) -> Device:
+        """Where its memory is; ValueError once it is closed."""
         return self.buffer.device
 
     @property
     def closed(self) -> bool:
+        """Is its buffer closed, by itself or with what it is a view of?"""
         return self.buffer.closed
 
     @property
     def readonly(self) -> bool:
+        """True over wrapped memory that must not be written."""
         return self._readonly
 
     @property
     def size(self) -> int:
+        """How many elements there are."""
         return math.prod(self.shape)
 
     @property
     def ndim(self) -> int:
+        """How many dimensions there are."""
         return len(self.shape)
 
     def reshape(self, *shape: Any) -> Array:
-        """The same memory in another shape of the same size; one dimension may be -1."""
+        """The same memory and fence in another shape of the same size, without a layout.
+
+        One dimension may be -1: what is left. Raises ValueError (another size, closed), TypeError.
+        """
         dims = list(shape[0] if len(shape) == 1 and isinstance(shape[0], Sequence) else shape)
         if dims.count(-1) == 1:
             rest = -math.prod(dims)
@@ -197,10 +207,10 @@ class Array:
         return array
 
     def numpy(self) -> np.ndarray[Any, Any]:
-        """The elements on the host, after waiting for `fence`: a view where memory is unified, else
-        a copy.
+        """The elements on the host, after waiting for `fence`.
 
-        A view stays valid after `close`: the memory goes when its last view does.
+        A view where memory is unified, else a copy. A view stays valid after `close`: the memory
+        goes when its last view does. Raises ValueError (closed) and what `Fence.wait` raises.
         """
         import numpy as np
 
@@ -229,11 +239,11 @@ class Array:
 
     @property
     def __array_interface__(self) -> dict[str, Any]:
-        # It names memory but keeps nothing alive, so it is not there for a copy: numpy then takes
-        # __array__.
+        """The memory itself where it is the host's; elsewhere numpy asks `__array__`."""
         if not self.device.info.unified:
-            raise AttributeError(f"{self.device.uri} memory is not host memory; use numpy()")
-        interface: dict[str, Any] = self.numpy().__array_interface__
+            raise AttributeError(f"{self.device.uri} memory is not host memory")
+        self._exported = self.numpy()  # who takes the pointer keeps this Array, not the memory
+        interface: dict[str, Any] = self._exported.__array_interface__
         return interface
 
     def __dlpack__(self, **options: Any) -> Any:

@@ -1,6 +1,4 @@
-"""Buffer: bytes on a device, and views of them. Arrays (core/array.py) give bytes a dtype and a
-shape.
-"""
+"""Buffer: bytes on a device, and views of them. Arrays (core/array.py) add dtype and shape."""
 
 from __future__ import annotations
 
@@ -37,6 +35,9 @@ def span(what: str, offset: Any, nbytes: Any, limit: int) -> tuple[int, int]:
 
 class Buffer:
     """`nbytes` bytes of device memory. Made by `Device.buffer`, `view` and `sparkle_drv.wrap`.
+
+    `offset` is where a view begins in the memory that it shares. Whatever uses a closed buffer
+    raises ValueError, one whose device is closed DeviceLost.
 
     Memory still in use by the device is never freed: `close` hands it to the retire list. Not
     locked: what it covers is fixed at creation, its contents are the business of fences.
@@ -82,6 +83,7 @@ class Buffer:
 
     @property
     def closed(self) -> bool:
+        """Is it closed, by itself or with what it is a view of?"""
         return self._storage is None or self._storage.device is None
 
     @property
@@ -100,10 +102,12 @@ class Buffer:
 
     @property
     def device(self) -> Device:
+        """Where it lives."""
         return self._open().owner
 
     @property
     def memory(self) -> Memory:
+        """What kind of memory it is; HOST for wrapped memory."""
         return self._open().memory
 
     @property
@@ -113,8 +117,10 @@ class Buffer:
         return self._address
 
     def view(self, offset: int = 0, nbytes: int | None = None) -> Buffer:
-        """A buffer over part of this one; closing the parent closes it too, closing it leaves the
-        parent open.
+        """A buffer over `nbytes` bytes of this one (None: the rest) from `offset` bytes on.
+
+        Closing what was allocated closes its views; closing a view leaves the rest open. Raises
+        ValueError (outside the buffer) and TypeError.
         """
         storage = self._open()
         at, n = span("view", offset, nbytes, self.nbytes)
@@ -122,8 +128,7 @@ class Buffer:
 
     @contextmanager
     def map(self) -> Iterator[memoryview]:
-        """The bytes as a memoryview ("B", writable unless readonly) for as long as the context
-        lasts.
+        """The bytes as a memoryview ("B", writable unless readonly) while the context lasts.
 
         Ordering against work in flight is the caller's: wait for its fence first.
         """
@@ -140,14 +145,20 @@ class Buffer:
         return part.toreadonly() if self._readonly else part
 
     def write(self, array: Any, offset: int = 0) -> None:
-        """Copy a numpy array (or any contiguous buffer) in, after everything submitted so far;
-        returns when it is there.
+        """Copy a numpy array (or any buffer, C order) to `offset` bytes from the start.
+
+        Returns when it is there, after all that `Device.default_queue` was given before. Raises
+        ValueError (does not fit, read-only) and TypeError.
         """
         queue = self.device.default_queue
         queue.write(self.view(offset), array).wait()
 
     def read(self, dtype: Any, shape: int | Sequence[int], offset: int = 0) -> np.ndarray[Any, Any]:
-        """A new numpy array of `dtype` and `shape` copied from `offset` bytes on."""
+        """A new numpy array of `dtype` and `shape` copied from `offset` bytes on.
+
+        After all that `Device.default_queue` was given before. Raises ValueError (outside the
+        buffer) and TypeError.
+        """
         import numpy as np
 
         out = np.empty(shape, dtype)
@@ -155,14 +166,18 @@ class Buffer:
         return out
 
     def array(self, dtype: Any, shape: int | Sequence[int], layout: str | None = None) -> Array:
-        """The bytes as an Array, row-major; ValueError when they are too few."""
+        """The first bytes as an Array, row-major, without a copy.
+
+        Raises ValueError (too few bytes, not aligned for `dtype`) and TypeError.
+        """
         from sparkle_drv.core.array import Array
 
         return Array.over(self, dtype, shape, layout)
 
     def export(self) -> int:
-        """A new file descriptor of Memory.SHARED memory, for another process's
-        `Device.import_buffer`.
+        """A new file descriptor, the caller's to close, for another `Device.import_buffer`.
+
+        It stands for the whole allocation, also of a view. ValueError unless Memory.SHARED.
         """
         storage = self._open()
         return storage.owner._backend.export(storage.handle)

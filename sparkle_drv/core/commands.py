@@ -25,12 +25,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Copy:
+    """What `Commands.copy` recorded."""
+
     dst: Buffer
     src: Buffer
 
 
 @dataclass(frozen=True)
 class Fill:
+    """What `Commands.fill` recorded."""
+
     dst: Buffer
     pattern: int
     pattern_nbytes: int
@@ -38,6 +42,8 @@ class Fill:
 
 @dataclass(frozen=True)
 class Dispatch:
+    """What `Commands.dispatch` or the last `patch` of it recorded."""
+
     kernel: Kernel
     args: tuple[Any, ...]
     groups: Any
@@ -47,16 +53,20 @@ class Dispatch:
 
 @dataclass(frozen=True)
 class Barrier:
-    pass
+    """What `Commands.barrier` recorded."""
 
 
 @dataclass(frozen=True)
 class Wait:
+    """What `Commands.wait` recorded."""
+
     fence: Fence
 
 
 @dataclass(frozen=True)
 class Stamp:
+    """What `Commands.timestamp` recorded."""
+
     timestamp: Timestamp
 
 
@@ -64,10 +74,10 @@ Command = Copy | Fill | Dispatch | Barrier | Wait | Stamp
 
 
 class Commands:
-    """`overlap=True` lets a device run neighbours at the same time; `barrier()` is then the
-    caller's duty.
+    """A list of work; `overlap=True` lets a device run neighbours at the same time.
 
-    Not locked: record and patch from one thread at a time.
+    `barrier()` is then the caller's duty. `commands` are those recorded so far. Not locked: record
+    and patch from one thread at a time.
     """
 
     def __init__(self, overlap: bool = False) -> None:
@@ -92,7 +102,10 @@ class Commands:
         return self
 
     def copy(self, dst: Any, src: Any) -> Commands:
-        """All bytes of `src` to `dst` (buffers or arrays of the same size; overlap is fine)."""
+        """All bytes of `src` to `dst`: Buffers or Arrays of the same size; overlap is fine.
+
+        Raises TypeError, and ValueError: sizes differ, `dst` is read-only, one is closed.
+        """
         a, b = _buffer("dst", dst), _buffer("src", src)
         if a.nbytes != b.nbytes:
             raise ValueError(
@@ -103,7 +116,11 @@ class Commands:
         return self._append(Copy(a, b))
 
     def fill(self, dst: Any, pattern: int, pattern_nbytes: int = 4) -> Commands:
-        """Repeat an unsigned integer of 1, 2 or 4 bytes over `dst`."""
+        """Repeat an unsigned integer of 1, 2 or 4 bytes over `dst`, a Buffer or an Array.
+
+        Raises TypeError, and ValueError: the width is another or does not divide the size, the
+        pattern does not fit, `dst` is read-only or closed.
+        """
         a = _buffer("dst", dst)
         if pattern_nbytes not in (1, 2, 4) or a.nbytes % pattern_nbytes:
             raise ValueError(
@@ -124,7 +141,10 @@ class Commands:
         group_size: Any = None,
         shared: int = 0,
     ) -> Commands:
-        """Run `kernel` as `Queue.launch` would; everything is checked here and now."""
+        """Run `kernel` as `Queue.launch` would, numpy arrays excepted.
+
+        Everything is checked here and now; raises as `Queue.launch`.
+        """
         if not isinstance(kernel, Kernel):
             raise TypeError(f"kernel: a Kernel is wanted, got {type(kernel).__name__}")
         command = Dispatch(kernel, args, groups, group_size, shared)
@@ -136,19 +156,20 @@ class Commands:
         return self._append(Barrier())
 
     def wait(self, fence: Fence) -> Commands:
-        """What follows waits for a fence of another queue of the same device."""
+        """What follows waits for a fence of another queue of the same device; raises TypeError."""
         if not isinstance(fence, Fence):
             raise TypeError(f"wait: a Fence is wanted, got {type(fence).__name__}")
         return self._append(Wait(fence))
 
     def timestamp(self, timestamp: Timestamp) -> Commands:
-        """Store the device clock in `timestamp` (from `Device.timestamp`) when this point is
-        reached.
-        """
+        """Store the device clock in `timestamp` (of `Device.timestamp`) at this point."""
         return self._append(Stamp(timestamp))
 
     def patch(self, index: int, *args: Any) -> Commands:
-        """New arguments for the dispatch at `index`; submissions already made keep the old ones."""
+        """New arguments for the dispatch at `index`; submissions already made keep the old ones.
+
+        Raises ValueError when no dispatch is there, and as `dispatch`.
+        """
         try:
             old = self.commands[index]
         except (IndexError, TypeError):
@@ -168,9 +189,7 @@ class Commands:
         return self
 
     def _encode(self, device: Device) -> tuple[Any, int]:
-        """(address of the records, bytes) for `device`; encoded again only after a change or a
-        close.
-        """
+        """(address of the records, bytes), encoded again only after a change or a close."""
         if self._device is not device or self._epoch != device._epoch:
             encoded, offsets = bytearray(), []
             for command in self.commands:

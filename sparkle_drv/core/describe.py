@@ -12,24 +12,33 @@ if TYPE_CHECKING:
     from sparkle_drv.core.device import Device
 
 
+_AROUND = 8  # commands shown before and after the one that runs
+
+
 def describe(device: Device, progress: Progress) -> str:
-    """A submission in words: each command with its arguments, and the one that runs."""
-    lines: list[str] = []
-    for at, kind, record in records.split(progress.records):
-        text = (
-            _dispatch_text(device, record)
-            if kind == records.DISPATCH
-            else records.decode(kind, record)
-        )
-        mark = "  "
-        if at == progress.running_at:
-            mark = "> "
-            text += f" -- running for {progress.running_s:.3f} s"
-            if progress.groups_total:
-                text += f", {progress.groups_done} of {progress.groups_total} groups done"
-        lines.append(f"{mark}{len(lines)}: {text}")
-    state = "" if any(line.startswith(">") for line in lines) else " (not begun)"
-    return f"submission of {len(lines)} command(s){state}:\n" + "\n".join(lines)
+    """A submission in words: the command that runs and those around it, with their arguments."""
+    commands = list(records.split(progress.records))
+    running = next((i for i, c in enumerate(commands) if c[0] == progress.running_at), None)
+    first = max(0, (running or 0) - _AROUND)
+    last = min(len(commands), (running or 0) + _AROUND + 1)
+    lines = [
+        f"submission of {len(commands)} command(s){'' if running is not None else ' (not begun)'}:"
+    ]
+    lines += [f"  ... {first} before"] * (first > 0)
+    for i in range(first, last):
+        _, kind, record = commands[i]
+        dispatch = kind == records.DISPATCH
+        text = _dispatch_text(device, record) if dispatch else records.decode(kind, record)
+        lines.append(f"> {i}: {text}{_running(progress)}" if i == running else f"  {i}: {text}")
+    lines += [f"  ... {len(commands) - last} after"] * (last < len(commands))
+    return "\n".join(lines)
+
+
+def _running(progress: Progress) -> str:
+    text = f" -- running for {progress.running_s:.3f} s"
+    if progress.groups_total:
+        text += f", {progress.groups_done} of {progress.groups_total} groups done"
+    return text
 
 
 def _dispatch_text(device: Device, record: bytes) -> str:

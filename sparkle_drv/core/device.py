@@ -25,8 +25,10 @@ from sparkle_drv.types import DeviceInfo, Memory, TilePlan
 
 
 class Device:
-    """Buffers, kernels and queues keep their device alive. Any thread may use it; `close` belongs
-    to one.
+    """An open device, made by `sparkle_drv.open`. Any thread may use it; `close` belongs to one.
+
+    `uri` is its name in full. Buffers, kernels and queues keep it alive. Once it is closed, and in
+    a forked child, whatever needs it raises DeviceLost.
     """
 
     def __init__(self, uri: str, backend: Backend) -> None:
@@ -41,7 +43,8 @@ class Device:
         self._kernels: weakref.WeakValueDictionary[int, Kernel] = weakref.WeakValueDictionary()
         self._signatures: dict[tuple[Arg, ...], Signature] = {}
         self._default_queue: Queue | None = None
-        self.kept: dict[object, Any] = {}  # what layers above keep as long as the device lives
+        self.kept: dict[object, Any] = {}
+        """What layers above keep as long as the device lives (@private)."""
         self._finalizer = weakref.finalize(self, _end, self._retired)
 
     def __repr__(self) -> str:
@@ -64,6 +67,7 @@ class Device:
 
     @property
     def info(self) -> DeviceInfo:
+        """What is known of it."""
         return self._backend.info
 
     def _store(
@@ -74,9 +78,10 @@ class Device:
         return Buffer(storage, 0, nbytes, readonly=readonly)
 
     def buffer(self, nbytes: int, memory: Memory = Memory.DEVICE) -> Buffer:
-        """`nbytes` bytes of zeroed memory, 64-byte aligned.
+        """`nbytes` (0 or more) bytes of zeroed memory, 64-byte aligned.
 
-        Raises OutOfDeviceMemory when it cannot fit; the device stays usable.
+        Raises OutOfDeviceMemory when it cannot fit (the device stays usable), TypeError,
+        ValueError.
         """
         self._check_open()
         if not hasattr(nbytes, "__index__"):
@@ -93,8 +98,10 @@ class Device:
         return self._store(allocation.handle, allocation.address, n, memory)
 
     def import_buffer(self, fd: int, nbytes: int) -> Buffer:
-        """Memory that `Buffer.export` shared, from this or another process; the descriptor stays
-        the caller's.
+        """The first `nbytes` bytes of what `Buffer.export` shared, in this process or another.
+
+        The descriptor stays the caller's. Raises ValueError when there are fewer bytes or they
+        cannot be mapped, OSError when it is no descriptor, TypeError.
         """
         self._check_open()
         if not hasattr(fd, "__index__") or not hasattr(nbytes, "__index__"):
@@ -106,10 +113,10 @@ class Device:
         return self._store(allocation.handle, allocation.address, n, Memory.SHARED)
 
     def wrap(self, array: Any) -> Buffer:
-        """Host memory (numpy array, anything with a CPU `__dlpack__`) as a buffer without a copy;
-        C-contiguous.
+        """Host memory (numpy array, anything with a CPU `__dlpack__`) as a buffer, without a copy.
 
-        The array is kept alive; read-only arrays make read-only buffers.
+        The array is kept alive; a read-only one makes a read-only buffer. Raises TypeError for what
+        is no host array, ValueError for one that is not C-contiguous.
         """
         self._check_open()
         host = host_array("array", array)
@@ -126,14 +133,18 @@ class Device:
         )
 
     def array(self, data: Any, layout: str | None = None) -> Array:
-        """A copy of a numpy array (or CPU DLPack exporter) on the device, row-major, with its dtype
-        and shape.
+        """A copy of a numpy array (or CPU DLPack exporter) on the device, row-major.
+
+        It has the dtype and shape of `data`. Raises TypeError, OutOfDeviceMemory.
         """
         self._check_open()
         return Array.copied(self, host_array("data", data), layout)
 
     def empty(self, shape: Any, dtype: Any, layout: str | None = None) -> Array:
-        """A new array of `shape` and `dtype`; zeros at first."""
+        """A new array of `shape` (an int or several) and `dtype`; zeros at first.
+
+        Raises TypeError, ValueError (a negative dimension), OutOfDeviceMemory.
+        """
         return Array.empty(self, shape, dtype, layout)
 
     def kernel(
@@ -147,11 +158,16 @@ class Device:
         group_size: Any = None,
         allow_spirv: bool = False,
     ) -> Kernel:
-        """A kernel of the manifest by `name`, or a user's own from an image (path or bytes) with
-        `entry` and `args`.
+        """A kernel of the manifest by `name`, or a user's own from an image.
 
-        `args` are the types in order, "f32* f32* u32". Raises ImageError with the loader's words,
-        ValueError for a name or type that is not known, FileNotFoundError.
+        `plan` shapes a manifest kernel; None leaves that to the kernel. An image is a path or
+        bytes: `entry` is the symbol in it, `args` are the types in order, with names or without
+        ("f32* y, f32* x, u32 n" or "f32* f32* u32"), `group_size` the threads of a workgroup where
+        a launch does not say (an int or up to three; None: 1), and `allow_spirv` lets backends that
+        compile take SPIR-V, which is not compiled ahead.
+
+        Raises ImageError with the loader's words, ValueError (a name, type or plan that is not
+        known), TypeError, FileNotFoundError.
         """
         self._check_open()
         if (name is None) == (image is None):
@@ -238,7 +254,11 @@ class Device:
     def pipeline(
         self, depth: int = 3, make: Callable[..., Any] | None = None, queue: Queue | None = None
     ) -> Pipeline:
-        """A ring of `depth` slots, each made by `make(device)` or `make()`: core/pipeline.py."""
+        """A ring of `depth` slots (1 to 1024), each made by `make(device)` or `make()`.
+
+        Without `make` a slot has an `index` only; without `queue` it opens its own. Raises
+        ValueError.
+        """
         self._check_open()
         return Pipeline(self, depth, make, queue)
 
@@ -247,7 +267,10 @@ class Device:
         return Timestamp(self.buffer(8, Memory.HOST))
 
     def wait_idle(self, timeout_s: float = 30) -> None:
-        """Wait until every queue has reached what it was given."""
+        """Wait until every queue has reached what it was given; `timeout_s` is for each.
+
+        Raises as `Fence.wait`: FenceTimeout, KernelFault, DeviceLost.
+        """
         self._check_open()
         for queue in list(self._queues):
             if not queue.closed:
@@ -255,11 +278,14 @@ class Device:
 
     @property
     def idle(self) -> bool:
+        """Has every queue reached what it was given? Never blocks."""
         return all(queue.reached >= queue.submitted for queue in list(self._queues))
 
     def live_counts(self) -> dict[str, int]:
-        """Objects of this device that are open or not yet freed, and native ones of the whole
-        process.
+        """How many objects are alive: for finding leaks.
+
+        "buffers", "kernels", "queues" are those of this device that are open, "retired" what waits
+        to be freed; "native_..." counts the whole process.
         """
         self._retired.drain()
         counts = {

@@ -1,9 +1,8 @@
-"""Which array elements may stand behind which pointer, as bits: an Array carries its own, a
-pointer argument those it takes.
+"""Which array elements may stand behind which pointer, as bits.
 
-A Buffer is bytes and carries them all. Integers of one size are taken for each other whatever
-their sign; bf16, which numpy does not have, is taken as any 16-bit integer; bytes (u8*, i8*) take
-anything.
+An Array carries its own bit, a Buffer, being bytes, all of them, and a pointer argument those it
+takes. Integers of one size are taken for each other whatever their sign; bf16, which numpy does not
+have, is taken as any 16-bit integer; bytes (u8*, i8*) take anything.
 """
 
 from __future__ import annotations
@@ -17,9 +16,7 @@ _POINTERS |= {f"{sign}{bits}": bit for sign in "iu" for bits, bit in ((64, 8), (
 
 
 def of_dtype(dtype: Any) -> int:
-    """The bit of a numpy dtype; 0 for what no kernel type matches (complex, records, other byte
-    orders).
-    """
+    """The bit of a numpy dtype; 0 where no kernel type matches (complex, other byte orders)."""
     if not dtype.isnative:
         return 0
     kind = {"u": "i", "b": "i"}.get(dtype.kind, dtype.kind)

@@ -1,5 +1,6 @@
-"""Why a launch was refused, argument by argument: runs only after the fast path has failed, and
-always raises.
+"""Why a launch was refused, argument by argument.
+
+Runs only after the fast path has failed, and always raises.
 """
 
 from __future__ import annotations
@@ -166,9 +167,7 @@ def _extents(kernel: Kernel, record: bytes) -> None:
 
 
 def lost(device: Device, rc: int, call: str) -> NoReturn:
-    """A submission that native code refused although nothing was wrong with it: the device is
-    closed, lost or full.
-    """
+    """Raise for a submission with nothing wrong in it: the device is closed, lost or full."""
     device._check_open()
     check(rc, call, device.uri)
     raise DeviceLost(f"{device.uri}: {call} returned {rc}")

@@ -24,10 +24,9 @@ _OPERATIONS = {
 
 
 class Extent:
-    """`steps` is the postfix program of `text`; `names` are the arguments it may use, with their
-    index.
+    """`steps` is the postfix program of `text`; `names` has the index of each integer argument.
 
-    Raises ValueError for what cannot be read and for names that are no integer arguments.
+    Raises ValueError for what cannot be read and for other names.
     """
 
     def __init__(self, text: str, names: Mapping[str, int]) -> None:

@@ -29,7 +29,11 @@ def timeout_ns(timeout_s: Any) -> int:
 
 
 class Fence:
-    """Immutable and cheap; fences of one queue are ordered by value."""
+    """What every submission returns: `value` on the timeline of `queue`. Immutable and cheap.
+
+    Fences of one queue are ordered by value. `await fence` works in asyncio: it polls, every 5 ms
+    at the longest, has no timeout of its own, and raises as `wait`.
+    """
 
     __slots__ = ("queue", "value")
 
@@ -62,7 +66,7 @@ class Fence:
         """Block until it is reached; returns itself.
 
         Raises FenceTimeout with the submission decoded, KernelFault when that submission failed,
-        DeviceLost.
+        DeviceLost; TypeError or ValueError for a timeout that is no finite time of 0 s or more.
         """
         queue = self.queue
         left = timeout_ns(timeout_s)
@@ -74,13 +78,15 @@ class Fence:
                 return self
             if rc != -errno.ETIMEDOUT:
                 raise self._error(rc)
-            left = deadline - time.monotonic_ns()
-            if left <= 0:
-                raise FenceTimeout(
-                    f"{queue._device.uri}: value {self.value} was not reached within {timeout_s} s "
-                    f"(at {queue.reached})",
-                    queue.describe(self.value),
-                )
+            left = max(0, deadline - time.monotonic_ns())
+            if left == 0:
+                submission = queue.describe(self.value)
+                if not self.done:  # else it was reached while we looked: once more round
+                    raise FenceTimeout(
+                        f"{queue._device.uri}: value {self.value} was not reached within "
+                        f"{timeout_s} s (at {queue.reached})",
+                        submission,
+                    )
 
     def _error(self, rc: int) -> Exception:
         if rc in (-errno.ECHILD, -errno.ESHUTDOWN, -errno.ENODEV, -errno.ECANCELED):
@@ -98,9 +104,7 @@ class Fence:
         )
 
     def __await__(self) -> Generator[Any, None, Fence]:
-        """Poll with growing pauses, at most 5 ms, so that a cancelled await leaves nothing behind;
-        then raise as wait().
-        """
+        """Poll with growing pauses, 5 ms at most: a cancelled await leaves nothing behind."""
         pause = 0.00005
         while not self.done:
             yield from asyncio.sleep(pause).__await__()
@@ -109,10 +113,10 @@ class Fence:
 
     @property
     def time_ns(self) -> int:
-        """Device time of this submission in ns; ValueError unless the queue was opened with
-        timing=True.
+        """Device time of this submission in ns, after waiting for it (30 s at most).
 
-        Waits for the fence. The newest 4096 submissions of a queue are kept.
+        Raises ValueError unless the queue was opened with timing=True and keeps the time (on cpu,
+        of the newest 4096 submissions), and as `wait`.
         """
         queue = self.queue
         if not queue.timing:

@@ -1,5 +1,4 @@
-"""HostPointer: a numpy array in a pointer's place for one launch, on devices whose memory is the
-host's.
+"""HostPointer: a numpy array in a pointer's place for one launch, where memory is unified.
 
 What `Device.wrap` makes is a buffer with a life of its own; this is a pointer that lasts as long
 as somebody keeps it, and costs a tenth. Whoever launches with one keeps it until the fence is

@@ -29,7 +29,11 @@ class NeedsWrap(Exception):
 
 
 class Kernel:
-    """Immutable until closed. Made by `Device.kernel`."""
+    """A loaded kernel, made by `Device.kernel`; immutable until closed.
+
+    `group_size` is the (x, y, z) that a launch without one takes, `dims` how many of these may
+    differ from 1, `signature` its arguments with their packing.
+    """
 
     __slots__ = (
         "__weakref__", "_device", "_extents", "_finalizer", "_heads", "_loaded", "_owner", "_pack",
@@ -74,6 +78,7 @@ class Kernel:
 
     @property
     def args(self) -> tuple[Arg, ...]:
+        """Its arguments in order, each with `name` and `type` ("f32" or "f32*")."""
         return self.signature.args
 
     @property
@@ -95,18 +100,18 @@ class Kernel:
 
     @property
     def device(self) -> Device:
+        """Where it was loaded; also once it is closed."""
         return self._owner
 
     @property
     def closed(self) -> bool:
+        """Was it closed? Its device may be."""
         return self._device is None
 
     def record(
         self, device: Device, args: Sequence[Any], groups: Any, group_size: Any, shared: Any
     ) -> bytes:
-        """One dispatch record (sp_cmd.h) of this kernel; raises NeedsWrap, or whatever packing
-        raises.
-        """
+        """One dispatch record (sp_cmd.h); NeedsWrap, or whatever packing raises (@private)."""
         try:
             if group_size is None and not shared:
                 head = self._heads[groups]
@@ -115,7 +120,7 @@ class Kernel:
         except (KeyError, TypeError):
             head = self._head(args, groups, group_size, shared)
         try:
-            return head + self._pack(device, args)
+            return self._pack(device, head, args)
         except AttributeError:
             raise NeedsWrap from None
 
@@ -147,7 +152,7 @@ class Kernel:
         return head
 
     def grid(self, groups: Any, args: Sequence[Any]) -> tuple[int, int, int]:
-        """`groups` as a triple; None where the kernel knows its own grid, or is a routine."""
+        """`groups` as a triple; None: the kernel knows its grid or is a routine (@private)."""
         if groups is not None:
             return triple("groups", groups)
         if self._extents:

@@ -4,14 +4,14 @@ A loop over arguments of unknown kinds costs several times the launch itself; st
 one signature does not. The text is made of argument positions only, nothing a caller wrote gets
 into it. For saxpy_f32 (y, x, a, n) it is
 
-    def pack(device, args):
+    def pack(device, head, args):
         a0, a1, a2, a3 = args
         if (
             a0._storage.device is not device or not a0._elements & 2 or a0._readonly
             or a1._storage.device is not device or not a1._elements & 2
         ):
             raise ValueError
-        return struct_pack(a0._address, a1._address, a2, a3, a0.nbytes, a1.nbytes)
+        return struct_pack(head, a0._address, a1._address, a2, a3, a0.nbytes, a1.nbytes)
 
 Anything out of the ordinary ends in some exception; core/kernel.py then looks for the reason.
 """
@@ -28,10 +28,10 @@ def packer(
     written: Sequence[bool],
     optional: Sequence[bool],
     layout: struct.Struct,
-) -> Callable[[Any, Sequence[Any]], bytes]:
-    """A function (device, args) -> packed arguments and covered bytes.
+) -> Callable[[Any, bytes, Sequence[Any]], bytes]:
+    """A function (device, head, args) -> a record: its head, packed arguments, covered bytes.
 
-    Position by position: `elements` are the bits that a pointer takes (core/elements.py), 0 for a
+    Position by position; `elements` has the bits that a pointer takes (core/elements.py), 0 for a
     scalar.
     """
     names = [f"a{i}" for i in range(len(elements))]
@@ -49,8 +49,8 @@ def packer(
     body = [f"    {''.join(n + ', ' for n in names) or '()'} = args"]
     if tests:
         body += [f"    if {' or '.join(tests)}:", "        raise ValueError"]
-    body.append(f"    return struct_pack({', '.join(values + covered)})")
+    body.append(f"    return struct_pack({', '.join(['head', *values, *covered])})")
     scope: dict[str, Any] = {"struct_pack": layout.pack}
-    exec("\n".join(["def pack(device, args):", *body]), scope)
-    made: Callable[[Any, Sequence[Any]], bytes] = scope["pack"]
+    exec("\n".join(["def pack(device, head, args):", *body]), scope)
+    made: Callable[[Any, bytes, Sequence[Any]], bytes] = scope["pack"]
     return made

@@ -1,5 +1,6 @@
-"""Pipeline: a ring of slots whose fences let host and device work at the same time; three slots are
-triple buffering.
+"""Pipeline: a ring of slots whose fences let host and device work at the same time.
+
+Three slots are triple buffering.
 """
 
 from __future__ import annotations
@@ -25,11 +26,15 @@ class Slot:
 
 
 class Pipeline:
-    """`with dev.pipeline(3, make=Slot) as pipe: slot = pipe.acquire(); ...; pipe.submit(slot,
-    commands)`.
+    """A ring of slots, made by `Device.pipeline`; for one thread at a time.
 
-    `acquire` gives the slots in turn and blocks only on the fence of the slot it gives. One thread
-    at a time.
+        with dev.pipeline(3, make=Slot) as pipe:
+            slot = pipe.acquire()
+            ...
+            pipe.submit(slot, commands)
+
+    `acquire` gives the `depth` `slots` in turn and blocks only on the fence of the one it gives.
+    Work goes to `queue` on `device`.
     """
 
     def __init__(
@@ -62,8 +67,9 @@ class Pipeline:
         self.close()
 
     def acquire(self, timeout_s: float = 30) -> Any:
-        """The next slot, once the device has done with it; FenceTimeout, ValueError when all slots
-        are out.
+        """The next slot, once the device has done with it.
+
+        Raises ValueError (all slots are out, closed), and as `Fence.wait`.
         """
         self._check()
         index = self._next
@@ -77,8 +83,9 @@ class Pipeline:
         return self.slots[index]
 
     def submit(self, slot: Any, commands: Commands) -> Fence:
-        """Submit the work of an acquired slot; the slot comes round again when its fence is
-        reached.
+        """Submit the work of an acquired slot, which comes round again when this fence is reached.
+
+        Raises ValueError (not acquired, closed), and as `Queue.submit`; the slot then stays out.
         """
         self._check()
         index = next((i for i in self._out if self.slots[i] is slot), None)
@@ -90,14 +97,17 @@ class Pipeline:
         return fence
 
     def drain(self, timeout_s: float = 30) -> None:
-        """Wait for everything submitted; one bound for all of it."""
+        """Wait for everything submitted; one bound for all of it. Raises as `Fence.wait`."""
         deadline = time.monotonic() + timeout_s
         for fence in self._fences:
             if fence is not None:
                 fence.wait(max(0.0, deadline - time.monotonic()))
 
     def close(self, timeout_s: float = 30) -> None:
-        """Drain, then close what the pipeline opened, and slots that have a close(); idempotent."""
+        """Drain, then close what the pipeline opened, and slots that have a close(); idempotent.
+
+        Raises as `drain`; nothing is closed then.
+        """
         if self.closed:
             return
         self.drain(timeout_s)

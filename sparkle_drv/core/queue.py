@@ -31,7 +31,11 @@ _NET_NS = 1_000_000_000  # how long a finalizer waits for work that nobody waite
 
 
 class Queue:
-    """Made by `Device.queue`. Any thread may submit; values follow the order of submission."""
+    """Made by `Device.queue`. Any thread may submit; values follow the order of submission.
+
+    `timing`: are device times kept? What submits to a closed queue, or one whose device is closed,
+    raises DeviceLost.
+    """
 
     __slots__ = (
         "__weakref__",
@@ -66,10 +70,12 @@ class Queue:
 
     @property
     def device(self) -> Device:
+        """Where its work runs."""
         return self._device
 
     @property
     def closed(self) -> bool:
+        """Has it ended? False after a `close` that timed out."""
         return not self._finalizer.alive
 
     def _check_open(self) -> None:
@@ -79,16 +85,16 @@ class Queue:
 
     @property
     def submitted(self) -> int:
-        """The newest value given out."""
+        """The newest value given out; 0 before the first. Never blocks."""
         return self._backend.submitted(self._handle)
 
     @property
     def reached(self) -> int:
-        """The timeline now."""
+        """The value up to which everything has ended. Never blocks."""
         return self._backend.reached(self._handle)
 
     def fence(self, value: int) -> Fence:
-        """The fence of a value that `prepare`'s callable returned."""
+        """The fence of a value that `prepare`'s callable returned; ValueError for any other."""
         if not 0 <= operator.index(value) <= self.submitted:
             raise ValueError(
                 f"fence: value {value} was never submitted here; 0 to {self.submitted} were"
@@ -106,8 +112,11 @@ class Queue:
         """Run `kernel` once over `groups` workgroups of `group_size` threads; returns its fence.
 
         Pointers are Buffers or Arrays of this device (numpy arrays too where memory is unified;
-        None where the argument is optional), scalars are numbers. Raises TypeError or ValueError
-        before anything is submitted.
+        None where the argument is optional), scalars are numbers. `groups` and `group_size` are an
+        int or up to three; groups=None is for kernels that know their grid, group_size=None takes
+        the kernel's. `shared` is in bytes per workgroup.
+
+        Raises TypeError or ValueError before anything is submitted.
         """
         device = self._device
         try:  # the healthy path of Kernel.record, written out: a call saved is a tenth of a launch
@@ -118,7 +127,7 @@ class Queue:
             else:
                 record = kernel._shapes[groups, group_size, shared]
             if args:
-                record += kernel._pack(device, args)
+                record = kernel._pack(device, record, args)
         except Exception:
             return self._launch_slowly(kernel, args, groups, group_size, shared)
         value = self._launch(self._handle, record, len(record))
@@ -146,9 +155,7 @@ class Queue:
     def _launch_wrapped(
         self, kernel: Kernel, args: Any, groups: Any, group_size: Any, shared: int
     ) -> Fence:
-        """Launch with numpy arrays (or DLPack exporters) in pointers' places, kept alive until the
-        fence.
-        """
+        """Launch with numpy arrays (or DLPack exporters) as pointers, kept until the fence."""
         if len(args) != len(kernel.args):
             refuse(self._device, kernel, args, groups, group_size, shared)
         wrapped = [
@@ -184,11 +191,11 @@ class Queue:
         group_size: Any = None,
         shared: int = 0,
     ) -> Callable[[], int]:
-        """Check and pack once; the callable launches and returns the timeline value (`fence(value)`
-        waits for it).
+        """Check and pack once; the callable launches and returns the timeline value.
 
-        It keeps its kernel and arguments alive; if one of them is closed, the next call raises as
-        `launch` would.
+        `fence(value)` is the fence. Arguments as for `launch`, but no numpy arrays. The callable
+        keeps its kernel and arguments alive; if one of them is closed, the next call raises. Raises
+        as `launch`, then and now.
         """
         device, backend = self._device, self._backend
         shape = (groups, group_size, shared)
@@ -223,7 +230,10 @@ class Queue:
         return go
 
     def submit(self, commands: Commands) -> Fence:
-        """Replay a command list in order; one native call once it is encoded."""
+        """Replay a command list in order; one native call once it is encoded.
+
+        Raises TypeError, and ValueError when something in the list is closed or of another device.
+        """
         if not isinstance(commands, Commands):
             raise TypeError(f"submit: Commands are wanted, got {type(commands).__name__}")
         records, nbytes = commands._encode(self._device)
@@ -233,10 +243,10 @@ class Queue:
         return Fence(self, value)
 
     def write(self, buffer: Buffer, array: Any) -> Fence:
-        """Copy a numpy array (any buffer, C order) to the start of `buffer`, after what was
-        submitted before.
+        """Copy a numpy array (any buffer, C order) to the start of `buffer`, a Buffer or Array.
 
-        The array is staged: it may change as soon as this returns.
+        After what was submitted before. The array is staged: it may change as soon as this returns.
+        Raises TypeError, and ValueError: too many bytes, read-only, closed, of another device.
         """
         self._check_open()
         data = _bytes("array", array)
@@ -247,8 +257,11 @@ class Queue:
         return self._transferred(value, kept, "write")
 
     def read(self, buffer: Buffer, out: Any) -> Fence:
-        """Copy the start of `buffer` into `out` (writable, C order), which is kept alive until the
-        fence is reached.
+        """Copy the start of `buffer`, a Buffer or Array, into `out` (writable, C order).
+
+        After what was submitted before; `out` is kept alive until the fence is reached. Raises
+        TypeError, and ValueError: too many bytes, `out` read-only or not contiguous, `buffer`
+        closed or of another device.
         """
         self._check_open()
         data = _bytes("out", out)
@@ -259,8 +272,9 @@ class Queue:
         return self._transferred(value, (kept, data), "read")
 
     def copy_peer(self, dst: Buffer, src: Buffer) -> Fence:
-        """Copy `src`, on another device of the same backend, to `dst` on this one; sizes must
-        agree.
+        """Copy `src`, on another device of the same backend, to `dst` on this one.
+
+        Raises ValueError (sizes differ, `dst` is read-only, another backend, closed), TypeError.
         """
         self._check_open()
         target = _target("dst", dst, src.nbytes, self._device)
@@ -286,8 +300,9 @@ class Queue:
         return Fence(self, value)
 
     def describe(self, value: int | None = None) -> str:
-        """What a submission in flight (the oldest unless `value` is given) is doing; "" when it has
-        ended.
+        """What a submission in flight is doing, in words; "" when it has ended.
+
+        `value` says which; None: the oldest.
         """
         progress = self._backend.describe(
             self._handle, self.reached + 1 if value is None else value

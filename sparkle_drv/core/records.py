@@ -1,7 +1,7 @@
-"""Command records as bytes: the Python side of native/include/sp_cmd.h, encode and decode side by
-side.
+"""Command records as bytes: the Python side of native/include/sp_cmd.h.
 
-tests/unit/test_records.py compares every format with offsetof() of the C structs.
+Encode and decode stand side by side; tests/unit/test_records.py compares every format with
+offsetof() of the C structs.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""URI scheme -> backend class, imported when first asked for; plug-ins by entry point, test
-equipment by `register`.
+"""URI scheme -> backend class, imported when first asked for.
+
+Plug-ins come by entry point, test equipment by `register`.
 """
 
 from __future__ import annotations
@@ -22,12 +23,12 @@ _URI = re.compile(r"([a-z][a-z0-9_]*)(?::([\w.#/-]+))?\Z")
 
 _builtin = {"cpu": "sparkle_drv.backends.cpu", "egl": "sparkle_drv.backends.egl"}
 _registered: dict[str, Callable[[], Any]] = {}
-_failed: dict[str, str] = {}  # plug-ins that did not load, with why
 
 
 def register(scheme: str, load: Callable[[], Any]) -> None:
-    """Make `scheme:` known; `load()` returns the backend class (see backends/base.py) when first
-    needed.
+    """Make `scheme:` known; `load()` returns the backend class (backends/base.py) when needed.
+
+    Raises ValueError for what is no scheme, or built in.
     """
     if not _URI.match(scheme) or ":" in scheme:
         raise ValueError(f"scheme: lower-case letters and digits are wanted, got {scheme!r}")
@@ -37,6 +38,7 @@ def register(scheme: str, load: Callable[[], Any]) -> None:
 
 
 def unregister(scheme: str) -> None:
+    """Undo `register`, if there was one; devices that are open stay open."""
     _registered.pop(scheme, None)
 
 
@@ -53,6 +55,9 @@ def _backend(scheme: str) -> Any:
         return importlib.import_module(_builtin[scheme]).BACKEND
     if scheme not in _registered:
         _load_plugins()
+    if scheme not in _registered and scheme in PROBES:
+        found = PROBES[scheme]()
+        raise DeviceNotFound("; ".join([f"{scheme}: {found.reason}", *found.tried]))
     if scheme not in _registered:
         raise DeviceNotFound(
             f"no backend is called {scheme!r}; there are "
@@ -62,7 +67,7 @@ def _backend(scheme: str) -> Any:
 
 
 def parse(uri: str) -> tuple[str, str]:
-    """(scheme, rest) of "cpu", "egl:0", "emu:gfx1036#1"; aliases resolved."""
+    """(scheme, rest) of "cpu", "emu:gfx1036#1"; aliases resolved; TypeError, ValueError."""
     if not isinstance(uri, str):
         raise TypeError(f"uri: text such as 'cpu' or 'cuda:0' is wanted, got {uri!r}")
     match = _URI.match(uri.strip())
@@ -72,7 +77,11 @@ def parse(uri: str) -> tuple[str, str]:
 
 
 def open_device(uri: str) -> Device:
-    """Open a device; DeviceNotFound says what was tried."""
+    """Open the device of a URI: "cpu", "cuda:0"; `devices` and `discover` list them.
+
+    Raises DeviceNotFound with what was tried, ValueError for what is no URI and for a SPARKLE_...
+    variable that makes no sense, TypeError for what is no text.
+    """
     scheme, rest = parse(uri)
     full = f"{scheme}:{rest}" if rest else scheme
     backend = _backend(scheme).open(full, settings.read())
@@ -80,7 +89,10 @@ def open_device(uri: str) -> Device:
 
 
 def discover() -> list[Found]:
-    """Every node of every backend, usable or not, with the reason why not."""
+    """Every node of every backend, usable or not, with the reason why not.
+
+    Raises ValueError for a SPARKLE_... variable that makes no sense.
+    """
     known = settings.read()
     _load_plugins()
     found: list[Found] = []
@@ -108,8 +120,10 @@ def _discover_one(scheme: str, known: Settings) -> list[Found]:
 
 
 def devices() -> list[DeviceInfo]:
-    """Usable devices, best first: GPUs before the CPU, hardware before software, then by compute
-    units.
+    """Usable devices, best first.
+
+    Real before emulated, hardware before software, GPUs before the CPU, then by compute units.
+    Raises as `discover`.
     """
     usable = [found.info for found in discover() if found.info is not None]
     return sorted(

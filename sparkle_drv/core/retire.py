@@ -1,6 +1,6 @@
-"""What was closed or forgotten while the device may still use it: freed once every queue has
-reached what it had been given.
+"""What was closed or forgotten while the device may still use it.
 
+It is freed once every queue has reached what it had been given.
 Finalizers run anywhere, also inside our own calls, so nothing here takes a lock: a deque's append
 and popleft are atomic. A list that still waits when its device has gone is kept in `_unfinished`
 and looked at whenever another drains; what still runs when the process leaves is leaked, because

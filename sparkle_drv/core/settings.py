@@ -10,9 +10,7 @@ ISAS = ("ref", "neon", "avx2", "avx512")
 
 
 def read() -> Settings:
-    """SPARKLE_HOME, SPARKLE_CPU_ISA, SPARKLE_THREADS; ValueError names a variable whose value makes
-    no sense.
-    """
+    """SPARKLE_HOME, SPARKLE_CPU_ISA, SPARKLE_THREADS; ValueError for values that make no sense."""
     isa = os.environ.get("SPARKLE_CPU_ISA", "").strip().lower()
     if isa and isa not in ISAS:
         raise ValueError(f"SPARKLE_CPU_ISA={isa!r}: known are {', '.join(ISAS)}")

@@ -104,8 +104,8 @@ class Signature:
     """Arguments with their packing.
 
     A dispatch record is DISPATCH_HEAD (core/records.py), the arguments in natural C alignment
-    padded to 8, then the bytes covered by each pointer; `pack(device, args)` makes all but the
-    head. `native` is the signature for C.
+    padded to 8, then the bytes covered by each pointer; `pack(device, head, args)` makes it
+    of its head. `native` is the signature for C.
     """
 
     def __init__(self, args: Sequence[Arg]) -> None:
@@ -116,13 +116,13 @@ class Signature:
         self.integers = {a.name: i for i, a in enumerate(args) if a.type in ("u32", "u64")}
         layout, self.offsets, self.args_nbytes = self._layout()
         self.args_struct = struct.Struct("=" + layout)
-        payload = struct.Struct(f"={layout}{self.npointers}Q")
-        self.record_nbytes = DISPATCH_HEAD.size + payload.size
+        record = struct.Struct(f"={DISPATCH_HEAD.size}s{layout}{self.npointers}Q")
+        self.record_nbytes = record.size
         self.pack = packer(
             [a.elements for a in args],
             [a.is_written for a in args],
             [a.optional for a in args],
-            payload,
+            record,
         )
         self.native = self._native()
 

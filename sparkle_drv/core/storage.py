@@ -1,6 +1,4 @@
-"""One allocation and everybody who looks at it: buffers, views and arrays share a Storage, which is
-freed once.
-"""
+"""One allocation: the buffers, views and arrays over it share a Storage, which is freed once."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from sparkle_drv.types import Memory
 
 
 class Timestamp:
-    """Made by `Device.timestamp`; written by `Commands.timestamp`; `ns` is 0 until then."""
+    """Made by `Device.timestamp`, written by `Commands.timestamp`; `buffer` is its memory."""
 
     __slots__ = ("buffer",)
 
@@ -20,8 +20,9 @@ class Timestamp:
 
     @property
     def ns(self) -> int:
-        """The device clock in ns; on cpu that of time.monotonic_ns(). Wait for the list's fence
-        first.
+        """The device clock in ns, on cpu that of time.monotonic_ns(); 0 until it is written.
+
+        Wait for the fence of the list first. Raises ValueError once closed.
         """
         with self.buffer.map() as view:
             return int(struct.unpack("=Q", view)[0])

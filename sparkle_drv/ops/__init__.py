@@ -1,8 +1,10 @@
 """Operations: checked arguments, a tile plan, a kernel of the manifest.
 
 numpy arrays in: synchronous, numpy arrays out. core.Array in: asynchronous on dev.default_queue, an
-Array out with `.fence` set. `ref` holds the float64 references, `tiles` the tile plans. Imported by
-`sparkle_drv` only when somebody first says `sparkle_drv.ops`, because this layer needs numpy.
+Array out with `.fence` set. `ref` holds the float64 references, `tiles` the tile plans. `gemm` and
+`conv2d` are objects, so that they can have a `plan`: `sparkle_drv.ops.gemm.Gemm.__call__` and
+`sparkle_drv.ops.conv2d.Conv2d.__call__` are their calls. Imported by `sparkle_drv` only when
+somebody first says `sparkle_drv.ops`, because this layer needs numpy.
 """
 
 from . import ref, tiles

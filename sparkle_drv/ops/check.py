@@ -1,8 +1,7 @@
-"""Argument checks that the operations share; every message names the argument, what it got and what
-is wanted.
+"""Argument checks that the operations share.
 
-Raises TypeError for what a thing is and ValueError for its size, before anything is submitted. No
-device here.
+Every message names the argument, what it got and what is wanted. Raises TypeError for what a thing
+is and ValueError for its size, before anything is submitted. No device here.
 """
 
 from __future__ import annotations

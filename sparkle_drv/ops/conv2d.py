@@ -16,17 +16,19 @@ from . import check, staging, tiles
 from .geometry import Geometry, geometry
 
 ALGOS = ("auto", "naive", "direct", "im2col")
+"""What `algo` may be."""
 
 
 class Conv2d:
-    """activation(x * w + bias), the cross-correlation that networks call a convolution; all
-    float32.
+    """activation(x * w + bias), the cross-correlation that networks call a convolution.
 
-    x [n, c, h, w], or [n, h, w, c] with layout="NHWC"; w [oc, c/groups, kh, kw] in either case;
-    bias [oc]; y [n, oc, oh, ow] or [n, oh, ow, oc]. stride, dilation: a number or (vertical,
-    horizontal). padding: the same, or ((top, bottom), (left, right)), "valid" (none) or "same" (oh
-    = ceil(h / stride); what is odd goes to the bottom and right). activation: None, "relu", "tanh",
-    "sigmoid". algo: "auto", "naive" (the oracle), "direct" or "im2col".
+    All float32: x [n, c, h, w], or [n, h, w, c] with layout="NHWC"; w [oc, c/groups, kh, kw] in
+    either case; bias [oc]; y [n, oc, oh, ow] or [n, oh, ow, oc].
+
+    stride, dilation: a number or (vertical, horizontal). padding: the same, or
+    ((top, bottom), (left, right)), "valid" (none) or "same": oh = ceil(h / stride), what is odd
+    goes to the bottom and right. activation: None, "relu", "tanh" or "sigmoid". algo: "auto",
+    "naive" (the oracle), "direct" or "im2col".
 
     numpy arrays in: synchronous, a numpy array out. Any Array among them: asynchronous on
     dev.default_queue, an Array out whose `.fence` and `.layout` are set. `out` may overlap an
@@ -51,6 +53,7 @@ class Conv2d:
         layout: str = "NCHW",
         algo: str = "auto",
     ) -> Any:
+        """What the class says. @public"""
         staging.device(dev)
         x, w = staging.operand("x", x), staging.operand("w", w)
         check.dtype("conv2d", "x", x.dtype, ("f32",))
@@ -83,8 +86,10 @@ class Conv2d:
         layout: str = "NCHW",
         algo: str = "auto",
     ) -> Conv2dPlan:
-        """Everything decided once for images of `x_shape` and these weights, which are copied to
-        the device now: see Conv2dPlan."""
+        """Everything decided once for images of `x_shape` and these weights: see Conv2dPlan.
+
+        The weights are copied to the device now.
+        """
         staging.device(dev)
         w = staging.operand("w", w)
         extents = tuple(check.whole("x_shape", extent, 0) for extent in x_shape)
@@ -100,12 +105,12 @@ class Conv2d:
 
 
 class Conv2dPlan:
-    """`plan(x, out) -> Fence` without checks or lookups per call; `out_shape` is the shape of
-    `out`.
+    """`plan(x, out) -> Fence` without checks or lookups per call; `out` has shape `out_shape`.
 
     Operands are row-major Arrays, Buffers or, on devices with unified memory, numpy arrays of
     exactly the planned shape, float32. Asynchronous for all of them: wait for the fence before
-    reading `out`. `bind` goes further and prepares one launch.
+    reading `out`. `bind` goes further and prepares one launch. `w` and `bias` are the copies on the
+    device, `kernel` is what runs, `queue` where.
     """
 
     __slots__ = ("_launch", "_tail", "bias", "kernel", "out_shape", "queue", "w")
@@ -124,8 +129,10 @@ class Conv2dPlan:
         return self._launch(self.kernel, out, x, *self._tail)
 
     def bind(self, x: Any, out: Any) -> Any:
-        """A prepared launch for these Arrays or Buffers: call it for a timeline value
-        (`queue.fence`)."""
+        """A prepared launch for these Arrays or Buffers: called, it returns a timeline value.
+
+        `queue.fence(value)` is its fence.
+        """
         return self.queue.prepare(self.kernel, out, x, *self._tail)
 
 

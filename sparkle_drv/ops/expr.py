@@ -42,8 +42,10 @@ _TOKEN = re.compile(
 
 @dataclass(frozen=True)
 class Step:
-    """One postfix step: `op` is "name" (value: the name), "number" (value: int or float) or a key
-    of ARITY."""
+    """One postfix step.
+
+    `op` is "name" (value: the name), "number" (value: int or float) or a key of ARITY.
+    """
 
     op: str
     value: str | int | float
@@ -52,8 +54,10 @@ class Step:
 
 @dataclass(frozen=True)
 class Expression:
-    """A parsed expression: `names` in order of first appearance, `depth` the stack that the steps
-    need."""
+    """A parsed expression.
+
+    `names` are in order of first appearance, `depth` is the stack that the steps need.
+    """
 
     text: str
     names: tuple[str, ...]
@@ -72,8 +76,7 @@ def fail(text: str, at: int, what: str) -> NoReturn:
 
 @lru_cache(maxsize=512)
 def parse(text: str) -> Expression:
-    """Parses `text`; ValueError with a caret under the offending place when it is not an
-    expression."""
+    """Parses `text`; ValueError with a caret under the place that makes no sense."""
     return _Parser(text).expression()
 
 
@@ -152,8 +155,7 @@ class _Parser:
         self.nesting -= deeper
 
     def binary(self, op: str, right: int, at: int) -> None:
-        """Emits `op`, whose second operand began at step `right`; x**2 is a multiplication, not a
-        power."""
+        """Emits `op`, whose second operand began at step `right`; x**2 as a product."""
         last = self.steps[-1]
         if op == "pow" and len(self.steps) == right + 1 and last.op == "number" and last.value == 2:
             self.steps.pop()

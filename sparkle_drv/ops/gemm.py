@@ -17,6 +17,7 @@ from sparkle_drv.core.kernel import Kernel
 from . import check, staging, tiles
 
 ALGOS = ("auto", "naive", "blocked")
+"""What `algo` may be."""
 _WANTED = ("f32", "f64")
 
 
@@ -42,6 +43,7 @@ class Gemm:
         activation: str | None = None,
         algo: str = "auto",
     ) -> Any:
+        """What the class says. @public"""
         staging.device(dev)
         a, b = staging.operand("a", a), staging.operand("b", b)
         tag = check.dtype("gemm", "a", a.dtype, _WANTED)
@@ -81,7 +83,7 @@ class Gemm:
         activation: str | None = None,
         algo: str = "auto",
     ) -> GemmPlan:
-        """Everything decided once, for products of this shape: see GemmPlan."""
+        """Everything decided once, for products of this shape (1 or more each): see GemmPlan."""
         staging.device(dev)
         tag = check.dtype("gemm", "dtype", dtype, _WANTED)
         m, n, k = check.whole("m", m, 1), check.whole("n", n, 1), check.whole("k", k, 1)
@@ -90,13 +92,12 @@ class Gemm:
 
 
 class GemmPlan:
-    """`plan(a, b, out, bias=None) -> Fence`: c = act(a @ b + bias) without checks or lookups per
-    call.
+    """`plan(a, b, out, bias=None) -> Fence`: a gemm without checks or lookups per call.
 
     Operands are row-major Arrays, Buffers or, on devices with unified memory, numpy arrays of
     exactly the planned shape and dtype. Asynchronous for all of them: wait for the fence before
     reading `out`. Sizes are checked against the memory behind each operand, strides and dtypes are
-    not. `bind` goes further and prepares one launch.
+    not. `bind` goes further and prepares one launch. `kernel` is what runs, `queue` where.
     """
 
     __slots__ = ("_launch", "_tail", "kernel", "queue")
@@ -112,8 +113,10 @@ class GemmPlan:
         return self._launch(self.kernel, out, a, b, bias, *self._tail)
 
     def bind(self, a: Any, b: Any, out: Any, bias: Any = None) -> Any:
-        """A prepared launch for these Arrays or Buffers: call it for a timeline value
-        (`queue.fence`)."""
+        """A prepared launch for these Arrays or Buffers: called, it returns a timeline value.
+
+        `queue.fence(value)` is its fence.
+        """
         return self.queue.prepare(self.kernel, out, a, b, bias, *self._tail)
 
 

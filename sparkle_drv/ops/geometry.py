@@ -15,7 +15,11 @@ LAYOUTS = ("NCHW", "NHWC")
 
 @dataclass(frozen=True)
 class Geometry:
-    """Sizes as conv2d_f32 takes them; `pad` is what stands above and to the left."""
+    """Sizes as conv2d_f32 takes them; pairs are (vertical, horizontal).
+
+    x is `n` images of `c` channels, `h` x `w`; `kernel` is that of the filters, `size` that of the
+    `oc` output channels, `pad` what stands above and to the left.
+    """
 
     n: int
     c: int
@@ -32,6 +36,7 @@ class Geometry:
 
     @property
     def out_shape(self) -> tuple[int, int, int, int]:
+        """Shape of the output in its layout."""
         oh, ow = self.size
         return (self.n, oh, ow, self.oc) if self.layout == "NHWC" else (self.n, self.oc, oh, ow)
 
@@ -106,8 +111,7 @@ def _padding(
             return (0, 0), (0, 0)
         sides = []
         for extent, span, step in zip(extents, reach, stride, strict=True):
-            # As many outputs as strides fit, ceil(extent / step); an odd rest goes to the bottom or
-            # right.
+            # As many outputs as strides fit, ceil(extent / step); an odd rest goes to the far side.
             total = max(0, (-(-extent // step) - 1) * step + span - extent)
             sides.append((total // 2, total - total // 2))
         return sides[0], sides[1]

@@ -1,7 +1,8 @@
 """layout: images from one memory layout to another, float32.
 
-Layouts are "NCHW", "NHWC" and "NCHW<block>c", which is [n, ceil(c/block), h, w, block] with zeros
-after the last channel. Every way leads through NCHW, by one or two kernels.
+Layouts are "NCHW", "NHWC" and "NCHW8c" with any block of 1 to 64 for the 8, which is
+`[n, ceil(c/block), h, w, block]` with zeros after the last channel. Every way leads through NCHW,
+by one or two kernels.
 """
 
 from __future__ import annotations
@@ -16,28 +17,31 @@ from sparkle_drv.core.device import Device
 from . import check, staging
 
 MAX_BLOCK = 64
+"""Most channels in a block."""
 
 
 @dataclass(frozen=True)
 class Layout:
-    """`block` is 0 for the layouts that have none."""
+    """A layout that `parse` knows; `block` is 0 for those that have none."""
 
     name: str
     block: int
 
     @property
     def axes(self) -> str:
+        """The axes in words, for messages."""
         plain = {"NCHW": "(n, c, h, w)", "NHWC": "(n, h, w, c)"}
         return plain.get(self.name, f"(n, blocks, h, w, {self.block})")
 
     def shape(self, n: int, c: int, h: int, w: int) -> tuple[int, ...]:
+        """The shape of n images of c channels, h x w."""
         if self.block:
             return n, -(-c // self.block), h, w, self.block
         return (n, h, w, c) if self.name == "NHWC" else (n, c, h, w)
 
 
 def parse(name: str, given: Any) -> Layout:
-    """ "NCHW", "NHWC", or "NCHW8c" for any block of 1 to 64."""
+    """ "NCHW", "NHWC", or "NCHW8c" for any block of 1 to 64; else TypeError, ValueError."""
     if not isinstance(given, str):
         raise TypeError(f'{name}: "NCHW", "NHWC" or "NCHW8c" is wanted, got {given!r}')
     if given in ("NCHW", "NHWC"):

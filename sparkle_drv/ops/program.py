@@ -16,8 +16,7 @@ import numpy.typing as npt
 
 from .expr import ARITY, Expression, fail, parse
 
-# The i32 kernel has these and no others; dividing or raising whole numbers has no answer that is a
-# whole number.
+# The i32 kernel has these and no others; quotients and powers of whole numbers need not be whole.
 I32_OPS = frozenset({"add", "sub", "mul", "neg", "abs", "relu", "min", "max", "square"})
 
 
@@ -40,9 +39,11 @@ def limits() -> Limits:
 
 @dataclass(frozen=True, eq=False)
 class Program:
-    """`words` (u32, read-only) is what the kernel runs. Slot i of its inputs is the array called
-    `inputs[i]`; constant i is the number `constants[i]`, or the value of the scalar of that name
-    when it is a str."""
+    """`words` (u32, read-only) is what the kernel runs.
+
+    Slot i of its inputs is the array called `inputs[i]`; constant i is the number `constants[i]`,
+    or the value of the scalar of that name when it is a str.
+    """
 
     expression: Expression
     words: npt.NDArray[np.uint32]
@@ -52,8 +53,9 @@ class Program:
 
 @lru_cache(maxsize=512)
 def compile_map(text: str, scalars: frozenset[str], dtype: str) -> Program:
-    """The program of `text` for a dtype ("f32" "f64" "i32") where the names in `scalars` are
-    scalars, all others arrays.
+    """The program of `text` for a dtype ("f32" "f64" "i32").
+
+    The names in `scalars` are scalars, all others arrays.
 
     ValueError: not an expression, too many arrays, too deep. TypeError: an operation or a number
     that i32 lacks.
@@ -74,8 +76,7 @@ def compile_map(text: str, scalars: frozenset[str], dtype: str) -> Program:
         elif op in ("name", "number"):
             if op == "number":
                 _check_number(text, step.value, step.at, dtype)
-            # The type is part of the key: a scalar called x and the number 1 and 1.0 are three
-            # things.
+            # The type is part of the key: the scalar x and the numbers 1 and 1.0 are three things.
             slot = constants.setdefault((type(step.value), step.value), len(constants))
             op = "const"
         elif dtype == "i32" and op not in I32_OPS:
@@ -108,8 +109,10 @@ def _said(text: str, at: int, what: str) -> str:
 
 
 def decode(words: npt.NDArray[Any]) -> list[tuple[str, int]]:
-    """The (operation, slot) pairs of a program, for the oracle; ValueError for a number that is no
-    operation."""
+    """The (operation, slot) pairs of a program, for the oracle.
+
+    ValueError for a number that is no operation.
+    """
     names = {number: op for op, number in limits().opcodes.items()}
     steps = []
     for word in words.tolist():

@@ -95,8 +95,7 @@ def _axes(axis: Any, ndim: int) -> tuple[int, ...]:
 
 
 def _memory_order(a: staging.Operand) -> list[int]:
-    """The axes as they lie in memory, outermost first, where that order is row-major; else as they
-    are."""
+    """The axes as they lie in memory, outermost first, if that is row-major; else as they are."""
     plain = list(range(len(a.shape)))
     if isinstance(a, Array) or a.flags.c_contiguous:
         return plain

@@ -1,7 +1,7 @@
-"""How close is close enough, and where a result first is not: the one place with tolerances and
-their reasons.
+"""How close is close enough, and where a result first is not.
 
-Public through `ref.py`; called by the tests and by `tools/bench.py`.
+The one place with tolerances and their reasons. Public through `ref.py`; called by the tests and by
+`tools/bench.py`.
 """
 
 from __future__ import annotations
@@ -24,18 +24,17 @@ _SUMS = ("gemm", "conv2d", "reduce_sum", "sum", "mean")
 
 
 def tolerance(op: str, dtype: Any = None, k: int = 1) -> float:
-    """The largest error to accept, as a share of max(rms of the output, the value itself): see
-    `mismatch`.
+    """The largest error to accept, as `mismatch` measures it.
 
     `op` is an operation ("gemm", "conv2d", "sum", ...) with its dtype, or a manifest kernel
-    ("gemm_f32"). `k` is how many terms each output adds up: k of a gemm, c/groups*kh*kw of a
+    ("gemm_f32"). `k` is how many terms each output adds up: k of a gemm, `c/groups * kh * kw` of a
     conv2d, n of a reduction. Integers must be exact.
 
     A sum of k terms rounds k times, each time by at most eps/2 of a partial sum. Partial sums of k
     independent terms grow as sqrt(i) (mean zero) and roundings do not conspire, so the error grows
-    as eps/2 * sqrt(sum_i i) = 0.35 * eps * k against an output of sqrt(k): 0.35 * eps * sqrt(k) of
-    it, and as much when the terms have a mean. The factor 4 leaves eleven standard deviations, for
-    the worst of millions of outputs; + 16 covers bias, activation and small k.
+    as `eps/2 * sqrt(sum_i i) = 0.35 * eps * k` against an output of sqrt(k): `0.35 * eps * sqrt(k)`
+    of it, and as much when the terms have a mean. The factor 4 leaves eleven standard deviations,
+    for the worst of millions of outputs; + 16 covers bias, activation and small k.
     """
     base, _, suffix = op.rpartition("_")
     if dtype is None:
@@ -52,8 +51,11 @@ def tolerance(op: str, dtype: Any = None, k: int = 1) -> float:
 
 @dataclass(frozen=True)
 class Mismatch:
-    """`error` is the largest |got - want| / max(rms, |want|); `index` (flat) is the first element
-    beyond the tolerance, None when there is none, and `want` and `got` are that element."""
+    """`error` is the largest `|got - want| / max(rms, |want|)`.
+
+    `index` (flat) is the first element beyond the tolerance, None when there is none, and `want`
+    and `got` are that element.
+    """
 
     error: float
     index: int | None
@@ -62,9 +64,10 @@ class Mismatch:
 
 
 def mismatch(got: Array, want: Array, tolerance: float, rms: float | None = None) -> Mismatch:
-    """Compares a result with its reference. `rms` is the scale: by default that of `want`; say what
-    it should be where few outputs can be small by chance, as a sum of thousands can (sqrt(k) * rms
-    of the terms).
+    """Compares a result with its reference; `rms` is the scale, by default that of `want`.
+
+    Say what it should be where few outputs can be small by chance, as a sum of thousands can: the
+    rms of its terms times sqrt(k).
 
     NaN must meet NaN, an infinity the same infinity, sizes must be equal (else ValueError).
     """

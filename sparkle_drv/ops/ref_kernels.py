@@ -20,8 +20,7 @@ Oracle = Callable[..., "Array | None"]
 
 
 def kernel(name: str) -> Oracle:
-    """The oracle of a manifest kernel: called with the arguments of the launch, in the manifest's
-    order.
+    """The oracle of a manifest kernel, called with the arguments of the launch in its order.
 
     Pointers are numpy arrays of any shape (None for an optional one that is not there); an output
     holds what it held before the launch. Returns what the output should hold after it: flat,
@@ -169,8 +168,10 @@ _KERNELS: dict[str, Oracle] = {
 
 
 def arguments(signature: Sequence[Mapping[str, Any]], **values: Any) -> list[Any]:
-    """`values` in the order of a manifest signature, None for optional pointers left out; KeyError
-    when one is missing."""
+    """`values` in the order of a manifest signature, None for optional pointers left out.
+
+    KeyError when another is missing.
+    """
     return [
         values.get(arg["name"]) if arg.get("optional") else values[arg["name"]] for arg in signature
     ]

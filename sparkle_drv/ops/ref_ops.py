@@ -40,10 +40,9 @@ def conv2d(
     activation: str | None = None,
     layout: str = "NCHW",
 ) -> Array:
-    """Cross-correlation of x [n, c, h, w] (or NHWC) with w [oc, c/groups, kh, kw]; float64, in the
-    layout of x.
+    """Cross-correlation of x [n, c, h, w] (or NHWC) with w [oc, c/groups, kh, kw] in float64.
 
-    padding is ((top, bottom), (left, right)).
+    The result has the layout of x; padding is ((top, bottom), (left, right)).
     """
     x = np.moveaxis(f64(x), 3, 1) if layout == "NHWC" else f64(x)
     sizes = []
@@ -90,8 +89,10 @@ def _every(start: int, count: int, step: int) -> slice:
 
 
 def map(text: str, **values: Any) -> Array:
-    """`text` over arrays and scalars by name, in float64 (whole arrays: in their own type, wrapping
-    around)."""
+    """`text` over arrays and scalars by name, in float64.
+
+    Arrays of integers: in their own type, wrapping around.
+    """
     stack: list[Array] = []
     whole = [np.asarray(v).dtype for v in values.values() if np.asarray(v).ndim]
     kind = np.int32 if whole and all(t == np.int32 for t in whole) else np.float64
@@ -115,8 +116,7 @@ def reduce(a: Array, op: str = "sum", axis: Any = None, keepdims: bool = False) 
 
 
 def layout(a: Array, source: str, target: str, channels: int | None = None) -> Array:
-    """`a` from one layout to another, through NCHW: "NCHW", "NHWC" or "NCHW<block>c"; same
-    dtype."""
+    """`a` from one layout ("NCHW", "NHWC" or `NCHW<block>c`) to another; same dtype."""
     if source == "NHWC":
         a = np.moveaxis(a, 3, 1)
     elif source != "NCHW":

@@ -40,8 +40,10 @@ def device(given: Any) -> Device:
 
 
 def operand(name: str, given: Any) -> Operand:
-    """A numpy array or an Array, as it is; TypeError for everything else, lists too: their dtype
-    would be a guess."""
+    """A numpy array or an Array, as it is.
+
+    TypeError for everything else, lists too: their dtype would be a guess.
+    """
     if isinstance(given, (Array, np.ndarray)):
         if isinstance(given, np.ma.MaskedArray):
             raise TypeError(f"{name}: a masked array has no result here, fill it first")
@@ -109,8 +111,7 @@ class Stage:
         return made
 
     def constant(self, x: Host) -> Any:
-        """What stands for an array of our own, which nobody changes, among the arguments of a
-        launch."""
+        """What stands for an array of our own, which nobody changes, in a launch."""
         return x if self.unified else self.moved(x)
 
     def copy(self, x: Operand) -> Any:
@@ -124,8 +125,7 @@ class Stage:
         return made
 
     def matrix(self, x: Operand) -> tuple[Any, int, int]:
-        """The same for a 2-D operand whose strides the kernel can be told: (pointer, row, column
-        stride in elements)."""
+        """(pointer, row, column stride in elements) of a 2-D operand, strided where it can be."""
         if isinstance(x, np.ndarray) and self.unified and not self.on_device:
             strides = element_strides(x)
             if strides is not None:
@@ -136,8 +136,7 @@ class Stage:
         self, shape: tuple[int, ...], dtype: Any, *, rows: bool = False, inplace: bool = False,
         layout: str | None = None,
     ) -> Target:  # fmt: skip
-        """Where the result goes: `out` if it can be written directly, else a temporary that
-        `finish` copies from.
+        """Where the result goes: `out`, or a temporary that `finish` copies from.
 
         rows: the kernel can be told a row stride. inplace: it reads element i of all inputs before
         it writes element i, so that `out` may be one of them.
@@ -201,10 +200,10 @@ class Stage:
 
 
 class Target:
-    """The memory that a launch writes: `pointer` among its arguments, `row` elements from row to
-    row.
+    """The memory that a launch writes.
 
-    direct: the pointer is the caller's `out` in another guise.
+    pointer: what stands for it in the launch. row: elements from row to row. direct: the pointer is
+    the caller's `out` in another guise.
     """
 
     __slots__ = ("direct", "layout", "pointer", "row")
@@ -236,8 +235,7 @@ def plain(x: Host) -> Host:
 
 
 def element_strides(x: Host) -> tuple[int, int] | None:
-    """Strides of a 2-D array in whole elements as a kernel takes them; None where it has to be
-    copied.
+    """Strides of a 2-D array in elements as a kernel takes them; None where it must be copied.
 
     The stride of an axis of length 1 means nothing; it becomes what a row-major array has there.
     """

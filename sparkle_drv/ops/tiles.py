@@ -22,70 +22,90 @@ from .geometry import Geometry
 
 @dataclass(frozen=True)
 class Core:
-    """What one core of an instruction set computes with; `fma_latency` in cycles."""
+    """What one core of an instruction set computes with."""
 
     vector_nbytes: int
+    """Bytes of a vector register."""
     registers: int
+    """Vector registers that code can name."""
     fma_latency: int
+    """Cycles from a fused multiply-add to its result."""
     fma_per_cycle: int
+    """Vector FMAs that begin in one cycle."""
 
 
-# From the vendors' optimisation guides (Zen 4 and 5, Golden Cove, Neoverse); "ref" is what a
-# compiler makes of portable C for x86-64 or aarch64: 16-byte vectors.
 CORES = {
     "avx512": Core(vector_nbytes=64, registers=32, fma_latency=4, fma_per_cycle=2),
     "avx2": Core(vector_nbytes=32, registers=16, fma_latency=4, fma_per_cycle=2),
     "neon": Core(vector_nbytes=16, registers=32, fma_latency=4, fma_per_cycle=2),
     "ref": Core(vector_nbytes=16, registers=16, fma_latency=4, fma_per_cycle=1),
 }
+"""By instruction set, from the vendors' optimisation guides (Zen 4 and 5, Golden Cove, Neoverse).
 
-# Taken when a device does not tell its caches: small enough for any machine of this century.
+"ref" is what a compiler makes of portable C for x86-64 or aarch64: 16-byte vectors.
+"""
+
 FALLBACK_CACHES = (CacheLevel(1, 32 << 10, 1), CacheLevel(2, 256 << 10, 1))
+"""Taken when a device does not tell its caches: small enough for any machine of this century."""
 _WAYS = {1: 8, 2: 8, 3: 16}  # DeviceInfo does not tell associativity; these are the usual ones
 _LINE = 64
-MAX_PACKED = 8 << 20  # bytes of b that one thread packs at a time
-OUTER_BYTES_PER_CYCLE = 8  # of one core from L3 or memory
+MAX_PACKED = 8 << 20
+"""Bytes of b that one thread packs at a time."""
+OUTER_BYTES_PER_CYCLE = 8
+"""What one core gets from L3 or memory."""
 
 # Nominal figures for predicted_s until a profile has measured real ones.
 CLOCK_HZ = 3e9
-BYTES_PER_S = 10e9  # of one core from memory
+"""Nominal clock of a core."""
+BYTES_PER_S = 10e9
+"""Nominal, of one core from memory."""
 CALL_S = 1e-6
+"""Nominal seconds of a launch that does nothing."""
+
 # What packing one element and one flop of the direct loops cost, measured with this package's
 # kernels on one Zen 5 core (avx512 and avx2 alike): only their ratios matter, to choose by.
 GATHER_S, COPY_S = 0.6e-9, 0.15e-9
 DIRECT_FLOPS, SCALAR_FLOPS = 9e9, 1.2e9
 NEVER = float("inf")
-WORTH_A_THREAD_S = 2e-6  # below this much work each, a second thread costs more than it brings
+"""The cost in seconds of what cannot be done."""
+WORTH_A_THREAD_S = 2e-6
+"""Seconds of work each below which a second thread costs more than it brings."""
 
 
 @dataclass(frozen=True)
 class Blocks:
-    """Loop blocking of a matrix product: a micro-tile of mr x nr, panels of kc, blocks of mc and
-    nc."""
+    """Loop blocking of a matrix product, in elements."""
 
     mc: int
+    """Rows of a block of a."""
     nc: int
+    """Columns of a block of b."""
     kc: int
+    """Terms that are added up before c is touched again: the length of a panel."""
     mr: int
+    """Rows of the micro-tile that registers hold."""
     nr: int
-    vector: int  # elements of a vector register
+    """Columns of it."""
+    vector: int
+    """Elements of a vector register."""
 
     @property
     def levels(self) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
+        """As in a TilePlan: (mc, nc, kc), then (mr, nr, 1)."""
         return (self.mc, self.nc, self.kc), (self.mr, self.nr, 1)
 
 
 def core_of(info: DeviceInfo) -> Core:
+    """What the cores of a device compute with; those of "ref" for a set that is not known."""
     return CORES.get(info.isa, CORES["ref"])
 
 
 def micro_tile(core: Core, itemsize: int) -> tuple[int, int, int]:
     """(mr, nr, vector): the largest tile of accumulators that the registers hold.
 
-    Low et al. ask for mr * nr >= vector * latency * fma_per_cycle, the fewest
-    accumulators that hide the latency of an FMA. Here every register left beside two vectors of b
-    and two of a (one in use, one on its way) accumulates, which meets that bound and needs fewer
-    loads per FMA.
+    Low et al. ask for `mr * nr >= vector * latency * fma_per_cycle`, the fewest accumulators that
+    hide the latency of an FMA. Here every register left beside two vectors of b and two of a (one
+    in use, one on its way) accumulates, which meets that bound and needs fewer loads per FMA.
     """
     vector = core.vector_nbytes // itemsize
     mr = (core.registers - 4) // 2
@@ -105,15 +125,15 @@ def blocks(core: Core, caches: tuple[CacheLevel, ...], itemsize: int) -> Blocks:
     l3 = _cache(caches, 3)
     kc = max(_kc_of_l1(l1, mr, nr, itemsize), _kc_of_c(core, mr, nr, vector, itemsize))
 
-    # mc: the block of a, mc x kc, fills the ways of L2 that are left beside the
-    # micro-panel of b and one way for what streams past.
+    # mc: the block of a, mc x kc, fills the ways of L2 that are left beside the micro-panel of b
+    # and one way for what streams past.
     own = l2.nbytes // max(1, l2.shared_by)
     ways, way = _WAYS[2], max(_LINE, own // _WAYS[2])
     left = ways - 1 - -(-(nr * kc * itemsize) // way)
     mc = _down(max(1, left) * way // (kc * itemsize), mr)
 
-    # nc: the block of b, kc x nc, does the same in this core's part of L3. Bounded,
-    # because each thread packs a block of its own.
+    # nc: the block of b, kc x nc, does the same in this core's part of L3. Bounded, because each
+    # thread packs a block of its own.
     own = l3.nbytes // max(1, l3.shared_by) if l3 else 4 * own
     ways, way = _WAYS[3], max(_LINE, own // _WAYS[3])
     left = ways - 1 - -(-(mc * kc * itemsize) // way)
@@ -122,10 +142,11 @@ def blocks(core: Core, caches: tuple[CacheLevel, ...], itemsize: int) -> Blocks:
 
 
 def _kc_of_l1(l1: CacheLevel, mr: int, nr: int, itemsize: int) -> int:
-    """Low et al.: L1 holds a micro-panel of b (kc x nr) and lets two of a (mr x kc)
-    stream past it, each in C_Ar = (W - 1) / (1 + nr/mr) ways; that is kc = C_Ar * way / (mr *
-    itemsize). Not rounded to whole ways, which for nr much larger than mr would give half of L1
-    away."""
+    """Low et al.: L1 holds a micro-panel of b (kc x nr); two of a (mr x kc) stream past it.
+
+    Each takes C_Ar = (W - 1) / (1 + nr/mr) ways, so kc = C_Ar * way / (mr * itemsize). Not rounded
+    to whole ways, which for nr much larger than mr would give half of L1 away.
+    """
     ways = (_WAYS[1] - 1) / (1 + nr / mr)
     return _multiple(ways * (l1.nbytes // _WAYS[1]) / (mr * itemsize))
 
@@ -191,8 +212,10 @@ def gemm(
 
 @lru_cache(maxsize=1024)
 def conv2d(info: DeviceInfo, shape: Geometry, algo: str = "auto") -> TilePlan:
-    """The plan of a convolution: which algorithm, blocked as a gemm. "auto" stays "auto" on "ref",
-    whose own choice is the oracle."""
+    """The plan of a float32 convolution: which algorithm, blocked as a gemm.
+
+    "auto" stays "auto" on "ref", whose own choice is the oracle.
+    """
     core = core_of(info)
     tile = blocks(core, info.caches, 4)
     outputs = shape.n * shape.oc * shape.size[0] * shape.size[1]
@@ -220,16 +243,22 @@ def conv2d(info: DeviceInfo, shape: Geometry, algo: str = "auto") -> TilePlan:
 
 
 def _im2col_s(info: DeviceInfo, shape: Geometry, work: float) -> float:
-    """One core's time: every input element that an output sees is packed once per group, then a
-    matrix product runs at about half of peak."""
+    """One core's time, in seconds.
+
+    Every input element that an output sees is packed once per group, then a matrix product runs at
+    about half of peak.
+    """
     columns = shape.n * shape.groups * shape.terms * shape.size[0] * shape.size[1]
     pointwise = shape.kernel == (1, 1) and shape.stride == (1, 1) and shape.pad == (0, 0)
     return columns * (COPY_S if pointwise else GATHER_S) + work / (flops_per_s(info, 4, 1) / 2)
 
 
 def _direct_s(core: Core, shape: Geometry, work: float) -> float:
-    """One core's time: a vector of neighbouring outputs at a time where they read neighbouring
-    inputs, else one output at a time. NHWC has a direct loop for depthwise filters only."""
+    """One core's time, in seconds.
+
+    A vector of neighbouring outputs at a time where they read neighbouring inputs, else one output
+    at a time. NHWC has a direct loop for depthwise filters only.
+    """
     if shape.layout == "NHWC":
         depthwise = shape.groups == shape.c == shape.oc
         return work / DIRECT_FLOPS if depthwise else NEVER

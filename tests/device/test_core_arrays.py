@@ -111,7 +111,9 @@ def test_an_array_waits_for_its_fence(device):
     with (
         device.kernel("fill_f32") as fill,
         device.kernel("busy_u32") as busy,
-        device.queue() as queue,device.empty(4, np.float32) as a, device.buffer(4) as y
+        device.queue() as queue,
+        device.empty(4, np.float32) as a,
+        device.buffer(4) as y,
     ):
         commands = sp.Commands().dispatch(busy, y, 10_000_000, groups=1)
         a.fence = queue.submit(commands.dispatch(fill, a, 6.0, 4, groups=1))

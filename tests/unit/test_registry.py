@@ -172,3 +172,11 @@ def test_discovery_says_what_the_cpu_is():
     assert found.info.kind == "cpu"
     assert found.info.compute_units >= 1
     assert found.info in sp.devices()
+
+
+@pytest.mark.parametrize("scheme", ["egl", "cuda", "amdgpu"])
+def test_a_device_without_a_backend_says_what_its_driver_answered(monkeypatch, scheme):
+    found = Found(scheme, scheme, reason="no such driver", tried=("libx.so: none", "liby.so: bad"))
+    monkeypatch.setitem(registry.PROBES, scheme, lambda: found)
+    with pytest.raises(sp.DeviceNotFound, match=f"{scheme}: no such driver; libx.so: none; liby"):
+        sp.open(f"{scheme}:0")

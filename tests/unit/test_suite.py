@@ -11,7 +11,7 @@ import sparkle_drv as sp
 from sparkle_drv.backends.cpu import BACKEND
 from sparkle_drv.core import records, registry
 from sparkle_drv.testing import suite
-from sparkle_drv.testing.checks import base, problems
+from sparkle_drv.testing.checks import base, problems, timeouts
 
 
 def poke(address, value=0xEE, nbytes=1):
@@ -224,13 +224,18 @@ def mutant():
         (Leaky, "memory: a megabyte survives a round trip", "objects are left alive"),
         (Credulous, "arguments: arguments of a launch", "Error"),
         (NoTime, "launch: times of a timing queue", "0 ns"),
-        (NoWords, "timeouts: a wait times out and tells the submission", "name the kernel"),
+        (
+            NoWords,
+            "timeouts: a wait times out and tells the submission",
+            "with a submission to tell",
+        ),
         (ForgetsPatches, "patch: patch leaves earlier submissions alone", "other arguments"),
     ],
 )
 def test_a_planted_defect_is_found(mutant, monkeypatch, kind, name, says):
     registry.register("mutant", lambda: kind)
     (check,) = (c for c in suite.checks() if c.name == name)
+    monkeypatch.setattr(timeouts, "LONGER", (0.3,))
     monkeypatch.setattr(suite, "checks", lambda covers=(): [check])
     (result,) = suite.run("mutant:0")
     assert result.status == "failed"
@@ -247,7 +252,7 @@ def test_the_mutant_without_a_defect_passes(mutant):
 
 def test_a_device_without_unified_memory(mutant):
     results = mutant(Discrete)
-    assert [str(r) for r in results.values() if r.status == "failed"] == []
+    assert [f"{r}\n{r.message}" for r in results.values() if r.status == "failed"] == []
     missing = {n for n, r in results.items() if r.status == "not provided"}
     assert missing == {
         "memory: wrapped host memory is shared both ways",
@@ -288,7 +293,7 @@ def test_every_module_of_checks_takes_part():
 
 def test_a_run_on_an_open_device_leaves_it_open(cpu):
     results = suite.run(cpu, ["fences"], seed=7)
-    assert all(r.status == "passed" for r in results)
+    assert [f"{r}\n{r.message}" for r in results if r.status != "passed"] == []
     assert not cpu.closed
 
 

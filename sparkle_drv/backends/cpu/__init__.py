@@ -1,5 +1,6 @@
-"""The cpu device: C kernels, a thread pool, queues with a worker each. `BACKEND` is what the
-registry opens.
+"""The cpu device: C kernels, a thread pool, queues with a worker each.
+
+`BACKEND` is what the registry opens.
 """
 
 from sparkle_drv.backends.base import Backend

@@ -1,5 +1,6 @@
-"""The cpu backend: thin typed calls into native/cpu. Handles are cffi objects that free what they
-stand for.
+"""The cpu backend: thin typed calls into native/cpu, as backends/base.py asks for them.
+
+Handles are cffi objects that free what they stand for.
 """
 
 from __future__ import annotations
@@ -69,8 +70,9 @@ def _info(isa: int, threads: int) -> DeviceInfo:
 
 
 class CpuBackend:
-    """One thread pool; `launch`, `run`, `submit`, `submitted`, `reached`, `wait` are the native
-    functions themselves.
+    """One thread pool.
+
+    `launch`, `run`, `submit`, `submitted`, `reached`, `wait` are the native functions themselves.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -268,7 +270,7 @@ class CpuBackend:
         return now
 
     def sensors(self) -> dict[str, float]:
-        """Core temperature and frequency where Linux tells; empty elsewhere."""
+        """The clock of CPU 0 in MHz where Linux tells; empty elsewhere."""
         found = {}
         mhz = Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_cur_freq")
         if mhz.is_file():
@@ -285,8 +287,9 @@ class CpuBackend:
 
 
 class _Memory:
-    """Memory and, if it is shared, its descriptor. Views that numpy holds keep `pointer` alive past
-    `drop`.
+    """Memory and, if it is shared, its descriptor.
+
+    Views that numpy holds keep `pointer` alive past `drop`.
     """
 
     __slots__ = ("fd", "owner", "pointer")
@@ -302,9 +305,7 @@ class _Memory:
 
 
 class _Wrapped:
-    """A cffi pointer to foreign memory that keeps its owner alive for as long as somebody holds the
-    pointer.
-    """
+    """A cffi pointer to foreign memory; whoever holds it keeps the owner alive."""
 
     def __init__(self, pointer: int, owner: object) -> None:
         self.pointer = ffi.gc(ffi.cast("char *", pointer), lambda _, kept=owner: None)

@@ -1,7 +1,6 @@
-"""What this machine is: CPU name, caches, memory, and how many threads we may use. Reads /proc and
-/sys, runs nothing.
+"""What this machine is: CPU name, caches, memory, and how many threads we may use.
 
-`root` lets tests point at a made-up tree.
+Reads /proc and /sys, runs nothing. `root` lets tests point at a made-up tree.
 """
 
 from __future__ import annotations
@@ -24,9 +23,7 @@ def _read(path: Path) -> str:
 
 
 def name_and_vendor(root: Path = Path("/")) -> tuple[str, str]:
-    """From /proc/cpuinfo: "model name" and "vendor_id" on x86; the machine type where these are
-    missing.
-    """
+    """From /proc/cpuinfo: "model name" and "vendor_id" on x86, else the machine type and ""."""
     fields = dict(re.findall(r"^([\w ]+?)\s*:\s*(.*)$", _read(root / "proc/cpuinfo"), re.M))
     return fields.get("model name") or platform.machine() or "cpu", fields.get("vendor_id", "")
 
