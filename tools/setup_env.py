@@ -51,8 +51,11 @@ def missing_packages() -> "list[str]":
 def ensure_system() -> None:
     """Installs what is missing when it may, else says in one line what to install and goes on."""
     missing = missing_packages()
-    if not missing:
-        return
+    if missing:
+        install_packages(missing)
+
+
+def install_packages(missing: "list[str]") -> None:
     if os.geteuid() != 0 or shutil.which("apt-get") is None:
         say(f"missing here; install with: sudo apt-get install {' '.join(missing)}")
         return
@@ -72,6 +75,27 @@ def ensure_system() -> None:
         if done.returncode:
             say(f"{done.stdout}\napt-get failed; going on without {' '.join(missing)}")
             return
+
+
+def has_gl() -> bool:
+    """Can a context be made? Only the egl backend itself can tell; a library alone is no driver."""
+    look = "import sparkle_drv; sparkle_drv.open('egl:0').close()"
+    python = VENV / "bin" / "python"
+    try:
+        done = subprocess.run([python, "-c", look], cwd=ROOT, capture_output=True, timeout=120)
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return done.returncode == 0
+
+
+def ensure_gl() -> None:
+    """Mesa's software OpenGL where no device gives a context; tried once for each .venv."""
+    tried = VENV / "sparkle-gl"
+    if tried.exists() or has_gl():
+        return
+    install_packages(["libegl1", "libgl1-mesa-dri"])
+    if os.geteuid() == 0 and VENV.is_dir():
+        tried.touch()
 
 
 def wanted_stamp() -> "list[str]":
@@ -117,6 +141,7 @@ def set_up() -> None:
         ensure_system()
         ensure_venv()
         build()
+        ensure_gl()
 
 
 def main() -> int:

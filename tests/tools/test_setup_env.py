@@ -47,6 +47,7 @@ def setup(tmp_path, monkeypatch):
     module.steps = Steps()
     monkeypatch.setattr(module, "run", module.steps)
     monkeypatch.setattr(module, "missing_packages", list)
+    monkeypatch.setattr(module, "has_gl", lambda: True)
     monkeypatch.setattr(sys, "argv", ["setup_env.py"])
     return module
 
@@ -140,6 +141,30 @@ def test_when_apt_fails_it_shows_why_and_goes_on(setup, monkeypatch, tmp_path, c
     assert setup.steps.kinds() == FULL
 
 
+def test_mesa_is_installed_once_where_no_context_can_be_made(setup, monkeypatch, tmp_path):
+    monkeypatch.setattr(setup, "has_gl", lambda: False)
+    log = as_root_with_apt(setup, monkeypatch, tmp_path, 0)
+    assert setup.main() == 0
+    assert log.read_text().splitlines()[1].endswith("install libegl1 libgl1-mesa-dri")
+    log.unlink()
+    assert setup.main() == 0
+    assert not log.exists()
+
+
+def test_whether_there_is_a_context_is_asked_of_the_built_package(setup, monkeypatch, tmp_path):
+    monkeypatch.undo()
+    for status, there in ((0, True), (1, False)):
+        python = tmp_path / ".venv" / "bin" / "python"
+        python.parent.mkdir(parents=True, exist_ok=True)
+        python.write_text(f'#!/bin/sh\ncase "$2" in *egl:0*) exit {status};; esac\nexit 9\n')
+        python.chmod(0o755)
+        monkeypatch.setattr(setup, "VENV", tmp_path / ".venv")
+        monkeypatch.setattr(setup, "ROOT", tmp_path)
+        assert setup.has_gl() is there
+    monkeypatch.setattr(setup, "VENV", tmp_path / "nowhere")
+    assert not setup.has_gl()
+
+
 def test_nothing_missing_means_no_apt(setup, monkeypatch, tmp_path):
     log = as_root_with_apt(setup, monkeypatch, tmp_path, 0)
     assert setup.main() == 0
@@ -169,7 +194,7 @@ spec = importlib.util.spec_from_file_location("setup_env", {str(SCRIPT)!r})
 module = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(module)
 module.ROOT = pathlib.Path({str(tmp_path)!r})
-module.ensure_system = module.ensure_venv = lambda: None
+module.ensure_system = module.ensure_venv = module.ensure_gl = lambda: None
 module.build = lambda: print("built", flush=True)
 module.set_up()
 """
