@@ -9,14 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from sparkle_drv.types import DeviceInfo, Found, Memory, Resources, TilePlan
-
-if TYPE_CHECKING:
-    from collections.abc import Buffer as BufferLike  # type: ignore[attr-defined]  # 3.12
-else:
-    BufferLike = Any
 
 
 @dataclass(frozen=True)
@@ -109,6 +104,10 @@ class Backend(Protocol):
     so on in their order, and each sees the results of those before it. Where an int below 0 may
     come back it is -errno: nothing is raised, core does that (errors.check). `/` marks methods that
     may be native functions; they are called by position.
+
+    A backend that brings manifest kernels of its own, as a plug-in does, has one attribute more:
+    `kernels`, a mapping from manifest names to what its `load` wants as `spec.manifest`. Without
+    it, the entries of shaders/manifest.json under the name `info.backend` count.
     """
 
     info: DeviceInfo

@@ -174,7 +174,7 @@ class Device:
             raise TypeError("kernel: either a manifest name or image=, entry= and args= are wanted")
         self._retired.drain()
         if name is not None:
-            return self._manifest_kernel(name, plan)
+            return self._manifest_kernel(name, plan, group_size)
         if not isinstance(entry, str) or not isinstance(args, str):
             raise TypeError(
                 'kernel: image= needs entry="name" and args="f32* u32" (types in order)'
@@ -189,7 +189,7 @@ class Device:
         size = (1, 1, 1) if group_size is None else group_size
         return self._load(spec, signature, size, 3)
 
-    def _manifest_kernel(self, name: str, plan: TilePlan | None) -> Kernel:
+    def _manifest_kernel(self, name: str, plan: TilePlan | None, group_size: Any) -> Kernel:
         if not isinstance(name, str):
             raise TypeError(f"kernel: a name is wanted, got {name!r}")
         kernels = assets.manifest()["kernels"]
@@ -198,17 +198,30 @@ class Device:
             close = [k for k in kernels if k.startswith(name.split("_")[0])]
             hint = f"; did you mean {', '.join(close)}?" if close else ""
             raise ValueError(f"kernel: {name!r} is not in the manifest{hint}")
-        if self.info.backend not in entry["backends"]:
+        variant = self._variant(name)
+        if variant is None:
             raise ValueError(
                 f"kernel: {name} is not there for {self.info.backend}, "
                 f"only for {', '.join(entry['backends'])}"
             )
         signature = self._signature(manifest_args(entry["args"]))
-        spec = KernelSpec(
-            name, name, signature.native, manifest=entry["backends"][self.info.backend], plan=plan
-        )
-        return self._load(
-            spec, signature, tuple(entry.get("group_size", (1, 1, 1))), entry.get("dims", 3)
+        spec = KernelSpec(name, name, signature.native, manifest=variant, plan=plan)
+        usual = tuple(entry.get("group_size", (1, 1, 1)))
+        return self._load(spec, signature, group_size or usual, entry.get("dims", 3))
+
+    def provides(self, name: str) -> bool:
+        """Can this device load the manifest's kernel `name`?"""
+        return self._variant(name) is not None
+
+    def _variant(self, name: str) -> Any:
+        """What the backend's `load` wants to know of a manifest kernel; None: not there."""
+        own = getattr(self._backend, "kernels", None)
+        if own is not None:
+            return own.get(name)
+        return (
+            assets.manifest()["kernels"]
+            .get(name, {"backends": {}})["backends"]
+            .get(self.info.backend)
         )
 
     def _load(self, spec: KernelSpec, signature: Signature, group_size: Any, dims: int) -> Kernel:
