@@ -12,7 +12,6 @@ struct scratch {
 static pthread_key_t key;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static int key_ok;
-static __thread struct scratch *mine;
 
 static void release(void *p)
 {
@@ -27,17 +26,19 @@ static void make_key(void)
     key_ok = pthread_key_create(&key, release) == 0;
 }
 
+/* pthread_getspecific rather than __thread: the latter makes the library need the dynamic loader by name. */
 static struct scratch *of_thread(void)
 {
-    if (mine)
-        return mine;
     pthread_once(&once, make_key);
-    struct scratch *s = key_ok ? calloc(1, sizeof *s) : NULL;
+    struct scratch *s = key_ok ? pthread_getspecific(key) : NULL;
+    if (s || !key_ok)
+        return s;
+    s = calloc(1, sizeof *s);
     if (s && pthread_setspecific(key, s)) {
         free(s);
         s = NULL;
     }
-    return mine = s;
+    return s;
 }
 
 void *sp_scratch(uint32_t slot, size_t nbytes)

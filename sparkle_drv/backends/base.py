@@ -9,14 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from sparkle_drv.types import DeviceInfo, Found, Memory, Resources, TilePlan
-
-if TYPE_CHECKING:
-    from collections.abc import Buffer as BufferLike  # type: ignore[attr-defined]  # 3.12
-else:
-    BufferLike = Any
 
 
 @dataclass(frozen=True)
@@ -115,6 +110,10 @@ class Backend(Protocol):
     Two more methods are optional, for devices that can say more than an errno: `refusal(record, rc)
     -> str`, why `check` did not take a dispatch, and `fault(queue, value) -> str`, how a submission
     failed; "" where they know nothing.
+
+    A backend that brings manifest kernels of its own, as a plug-in does, has one attribute more:
+    `kernels`, a mapping from manifest names to what its `load` wants as `spec.manifest`. Without
+    it, the entries of shaders/manifest.json under the name `info.backend` count.
     """
 
     info: DeviceInfo

@@ -17,10 +17,10 @@ from sparkle_drv.core.buffer import Buffer
 from sparkle_drv.core.explain import refuse
 from sparkle_drv.core.fence import Fence
 from sparkle_drv.core.kernel import Kernel
+from sparkle_drv.core.timestamp import Timestamp
 
 if TYPE_CHECKING:
     from sparkle_drv.core.device import Device
-    from sparkle_drv.core.timestamp import Timestamp
 
 
 @dataclass(frozen=True)
@@ -163,6 +163,8 @@ class Commands:
 
     def timestamp(self, timestamp: Timestamp) -> Commands:
         """Store the device clock in `timestamp` (of `Device.timestamp`) at this point."""
+        if not isinstance(timestamp, Timestamp):
+            raise TypeError(f"timestamp: a Timestamp is wanted, got {type(timestamp).__name__}")
         return self._append(Stamp(timestamp))
 
     def patch(self, index: int, *args: Any) -> Commands:

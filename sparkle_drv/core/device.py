@@ -174,7 +174,7 @@ class Device:
             raise TypeError("kernel: either a manifest name or image=, entry= and args= are wanted")
         self._retired.drain()
         if name is not None:
-            return self._manifest_kernel(name, plan)
+            return self._manifest_kernel(name, plan, group_size)
         if not isinstance(entry, str) or not isinstance(args, str):
             raise TypeError(
                 'kernel: image= needs entry="name" and args="f32* u32" (types in order)'
@@ -192,10 +192,9 @@ class Device:
             allow_spirv=allow_spirv,
             args=tuple(arg.type for arg in signature.args),
         )
-        size = (1, 1, 1) if group_size is None else group_size
-        return self._load(spec, signature, size, 3)
+        return self._load(spec, signature, group_size, (1, 1, 1), 3)
 
-    def _manifest_kernel(self, name: str, plan: TilePlan | None) -> Kernel:
+    def _manifest_kernel(self, name: str, plan: TilePlan | None, group_size: Any) -> Kernel:
         if not isinstance(name, str):
             raise TypeError(f"kernel: a name is wanted, got {name!r}")
         kernels = assets.manifest()["kernels"]
@@ -204,27 +203,43 @@ class Device:
             close = [k for k in kernels if k.startswith(name.split("_")[0])]
             hint = f"; did you mean {', '.join(close)}?" if close else ""
             raise ValueError(f"kernel: {name!r} is not in the manifest{hint}")
-        if self.info.backend not in entry["backends"]:
+        variant = self._variant(name)
+        if variant is None:
             raise ValueError(
                 f"kernel: {name} is not there for {self.info.backend}, "
                 f"only for {', '.join(entry['backends'])}"
             )
         signature = self._signature(manifest_args(entry["args"]))
-        spec = KernelSpec(
-            name,
-            name,
-            signature.native,
-            manifest=entry["backends"][self.info.backend],
-            plan=plan,
-            args=tuple(arg.type for arg in signature.args),
-        )
-        return self._load(
-            spec, signature, tuple(entry.get("group_size", (1, 1, 1))), entry.get("dims", 3)
+        types = tuple(arg.type for arg in signature.args)
+        spec = KernelSpec(name, name, signature.native, manifest=variant, plan=plan, args=types)
+        usual = tuple(entry.get("group_size", (1, 1, 1)))
+        return self._load(spec, signature, group_size, usual, entry.get("dims", 3))
+
+    def provides(self, name: str) -> bool:
+        """Can this device load the manifest's kernel `name`?"""
+        return self._variant(name) is not None
+
+    def _variant(self, name: str) -> Any:
+        """What the backend's `load` wants to know of a manifest kernel; None: not there."""
+        own = getattr(self._backend, "kernels", None)
+        if own is not None:
+            return own.get(name)
+        return (
+            assets.manifest()["kernels"]
+            .get(name, {"backends": {}})["backends"]
+            .get(self.info.backend)
         )
 
-    def _load(self, spec: KernelSpec, signature: Signature, group_size: Any, dims: int) -> Kernel:
-        size = triple("group_size", group_size)
+    def _load(
+        self, spec: KernelSpec, signature: Signature, asked: Any, usual: Any, dims: int
+    ) -> Kernel:
+        size = triple("group_size", usual if asked is None else asked)
         loaded = self._backend.load(spec)
+        if asked is not None and loaded.group_size not in (None, size):
+            self._backend.unload(loaded.handle)
+            raise ValueError(
+                f"group_size: {size}; {spec.name} is compiled for {loaded.group_size} here"
+            )
         kernel = Kernel(self, spec.name, signature, loaded, loaded.group_size or size, dims)
         self._kernels[kernel._pointer] = kernel
         return kernel

@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sparkle_drv.ops import expr, program, ref
@@ -66,12 +66,13 @@ def test_it_means_what_it_means_in_python(text):
 
 @settings(max_examples=200, deadline=None)
 @given(texts, st.booleans())
+@example("+(2**-2)", False)
 def test_the_program_computes_what_the_expression_says(text, scalar):
     code = program.compile_map(text, frozenset({"k_2"} if scalar else ()), "f64")
     full = {name: np.broadcast_to(value, X.shape) for name, value in VALUES.items()}
     inputs = [full[name] for name in code.inputs]
     inputs += [None] * (8 - len(inputs))
-    consts = np.array([VALUES[c] if isinstance(c, str) else c for c in code.constants])
+    consts = np.array([VALUES[c] if isinstance(c, str) else c for c in code.constants], float)
     oracle = ref.kernel("map_f64")
     got = oracle(None, *inputs, code.words, consts, code.words.size, consts.size, X.size)
     want = ref.map(text, **{name: VALUES[name] for name in code.expression.names})

@@ -194,6 +194,19 @@ class EglBackend:
 
     # Kernels
 
+    @property
+    def kernels(self) -> dict[str, Any]:
+        """The manifest's kernels that this device can have: some have no doubles."""
+        from sparkle_drv import assets
+        from sparkle_drv.backends.egl import glsl
+
+        entries = assets.manifest()["kernels"].items()
+        return {
+            name: entry["backends"]["egl"]
+            for name, entry in entries
+            if "egl" in entry["backends"] and glsl.provides(name, self.info)
+        }
+
     def load(self, spec: KernelSpec) -> Loaded:
         groups: tuple[str, ...] = ()
         if spec.manifest is not None:

@@ -18,7 +18,6 @@ import numpy as np
 import numpy.typing as npt
 
 import sparkle_drv as sp
-from sparkle_drv import assets
 
 Array = npt.NDArray[Any]
 
@@ -95,9 +94,8 @@ def raises(*kinds: type[BaseException], says: str = "") -> Iterator[None]:
 
 def kernel(dev: sp.Device, name: str) -> sp.Kernel:
     """A manifest kernel, or NotProvided."""
-    entry = assets.manifest()["kernels"].get(name)
-    if entry is None or dev.info.backend not in entry["backends"]:
-        raise NotProvided(f"the manifest has no {name} for {dev.info.backend}")
+    if not dev.provides(name):
+        raise NotProvided(f"there is no {name} for {dev.info.backend}")
     return dev.kernel(name)
 
 

@@ -94,31 +94,38 @@ def _direct(tile: Tile, registers: Registers, width: int, way: lanes.Rows) -> st
             "if ((terms & 3u) == 0u) {",
             "    for (; term < terms; term += 4u) {",
             indented(way.load("vec4", "w_v[({row}_at + term) / 4u]"), 8),
+            *[indented(_pixels(tile, f"_{at}"), 8) for at in range(4)],
+            indented(registers.steps([_four(tile, way, at) for at in range(4)]), 8),
+            "    }",
+            "}",
         ]
-        for lane in LANES:
-            products = _term(tile, registers, [f"{value}.{lane}" for value in way.values])
-            lines.append("        {\n" + indented(products, 12) + "\n        }")
-        lines += ["    }", "}"]
+    step = registers.step(way.values, [f"b{t}_0" for t in range(tile.tn)])
     lines += [
         "for (; term < terms; term++) {",
         indented(way.load("float", "w[{row}_at + term]")),
-        indented(_term(tile, registers, way.values)),
+        indented(_pixels(tile, "_0")),
+        indented(step),
         "}",
         registers.poison("term == terms"),
     ]
     return "\n".join(lines)
 
 
-def _term(tile: Tile, registers: Registers, a: list[str]) -> str:
-    """The products of one term (ch, i, j), and the step to the next."""
-    lines = ["uint down = i * dh, right = j * dw;"]
-    lines.append("uint step = ch * x_channel + down * x_row + right * x_column;")
+def _four(tile: Tile, way: lanes.Rows, at: int) -> tuple[list[str], list[str]]:
+    """Weights and pixels of the term `at` of four."""
+    return [f"{v}.{LANES[at]}" for v in way.values], [f"b{t}_{at}" for t in range(tile.tn)]
+
+
+def _pixels(tile: Tile, end: str) -> str:
+    """The pixels under the term (ch, i, j), and the step to the next; `end` of their names."""
+    lines = [f"float {', '.join(f'b{t}{end}' for t in range(tile.tn))};", "{"]
+    lines.append("    uint down = i * dh, right = j * dw;")
+    lines.append("    uint step = ch * x_channel + down * x_row + right * x_column;")
     for t in range(tile.tn):
-        lines.append(f"bool in{t} = row{t} + down < h && column{t} + right < w_in;")
-        lines.append(f"float b{t} = x[in{t} ? from{t} + step : 0u];")
-        lines.append(f"b{t} = in{t} ? b{t} : 0.0;")
-    lines.append(registers.step(a, [f"b{t}" for t in range(tile.tn)]))
-    lines.append("j++;")
-    lines.append("if (j == kw) { j = 0u; i++; }")
-    lines.append("if (i == kh) { i = 0u; ch++; }")
-    return "\n".join(lines)
+        lines.append(f"    bool in{t} = row{t} + down < h && column{t} + right < w_in;")
+        lines.append(f"    b{t}{end} = x[in{t} ? from{t} + step : 0u];")
+        lines.append(f"    b{t}{end} = in{t} ? b{t}{end} : 0.0;")
+    lines.append("    j++;")
+    lines.append("    if (j == kw) { j = 0u; i++; }")
+    lines.append("    if (i == kh) { i = 0u; ch++; }")
+    return "\n".join([*lines, "}"])

@@ -12,6 +12,8 @@ with scalar loads of the same shader.
 
 from __future__ import annotations
 
+from itertools import product
+
 from sparkle_drv.types import DeviceInfo, TilePlan
 
 from . import defaults, gemm_shared, lanes
@@ -116,20 +118,22 @@ def _fast_loop(tile: Tile, registers: Registers, way: lanes.Rows) -> str:
     ]
     lines.append(f"uint next = rsb / {width}u;")
     lines.append(f"for (; p + {step}u <= k; p += {step}u) {{")
+    # All loads first, then term after term of each sum: a sum that does not fit the registers goes
+    # to memory and back once, not once a term.
     for block in range(step // width):
         at = f"a_v[({{row}}_at + p) / {width}u + {block}u]"
         lines += ["    {", indented(way.load(registers.vector, at), 8)]
-        for lane in range(width):
+        for j, lane in product(range(registers.vectors), range(width)):
             term = f"(p + {block * width + lane}u) * next"
-            lines.append("        {")
-            for j in range(registers.vectors):
-                lines.append(f"            {registers.vector} b{j} = b_v[b{j}_at + {term}];")
-            products = registers.step(
-                [f"{value}.{LANES[lane]}" for value in way.values],
-                [f"b{j}" for j in range(registers.vectors)],
+            lines.append(f"        {registers.vector} b{j}_{lane} = b_v[b{j}_at + {term}];")
+        terms = [
+            (
+                [f"{v}.{LANES[lane]}" for v in way.values],
+                [f"b{j}_{lane}" for j in range(registers.vectors)],
             )
-            lines += [indented(products, 12), "        }"]
-        lines.append("    }")
+            for lane in range(width)
+        ]
+        lines += [indented(registers.steps(terms), 8), "    }"]
     return "\n".join([*lines, "}"])
 
 

@@ -50,6 +50,14 @@ class Registers:
             for r in range(self.tm)
         )
 
+    def steps(self, terms: list[tuple[list[str], list[str]]]) -> str:
+        """Several steps, sum by sum: each takes all its terms before the next one takes any."""
+        return "\n".join(
+            " ".join(f"s{r}_{j} += {a[r]} * {b[j]};" for a, b in terms)
+            for r in range(self.tm)
+            for j in range(self.vectors)
+        )
+
     def lane(self, r: int, column: int) -> str:
         """The sum at row r, column `column` of this thread's columns."""
         j, lane = divmod(column, self.width)
