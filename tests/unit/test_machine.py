@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from sparkle_drv.backends.cpu import machine
+from sparkle_drv.backends import machine
 from sparkle_drv.types import CacheLevel
 
 

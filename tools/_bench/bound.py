@@ -90,6 +90,8 @@ class Bound:
             self.launch_options["group_size"] = job.group_size
         with ExitStack() as stack:
             self.kernel = stack.enter_context(_closing(job.load(device)))
+            if self.kernel.groups:  # made for one plan and this device, it knows its own grid
+                self.launch_options = {}
             self.queue = stack.enter_context(_closing(device.queue(timing=True)))
             self.placements = [Placement(job, device, stack) for _ in range(nsets)]
             self._pattern = self._rng(0xBA0D).integers(0, 256, BAND_NBYTES, dtype=np.uint8)

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from sparkle_drv._native import ffi, lib
+from sparkle_drv.backends import machine
 from sparkle_drv.backends.base import Allocation, Backend, KernelSpec, Loaded, Progress, Settings
-from sparkle_drv.backends.cpu import image, machine
+from sparkle_drv.backends.cpu import image
 from sparkle_drv.errors import DeviceNotFound, ImageError, OutOfDeviceMemory, check
 from sparkle_drv.types import DeviceInfo, Found, Memory, Resources, TilePlan
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from sparkle_drv._native import ffi, lib
 from sparkle_drv.backends.base import Allocation, Backend, KernelSpec, Loaded, Progress, Settings
-from sparkle_drv.backends.egl import host, nodes, refusal, spirv
+from sparkle_drv.backends.egl import nodes, refusal, spirv
 from sparkle_drv.backends.egl.cache import ProgramCache
 from sparkle_drv.backends.egl.source import explained, with_version
 from sparkle_drv.errors import DeviceNotFound, ImageError, OutOfDeviceMemory, check
@@ -33,8 +33,7 @@ class EglBackend:
 
     def __init__(self, dev: Any, uri: str, settings: Settings) -> None:
         self._dev: Any = dev
-        threads = settings.threads or host.thread_count()
-        self.info, self._raw = nodes.info_of(dev, uri, host.memory_nbytes(), threads)
+        self.info, self._raw = nodes.info_of(dev, uri)
         self._files: dict[int, int] = {}  # address -> descriptor of shared memory
         self._cache = ProgramCache(
             settings.home, (self.info.vendor, self.info.name, self.info.driver, self.info.isa)
@@ -64,7 +63,7 @@ class EglBackend:
                 found.append(said)
                 continue
             uri = f"egl:{usable}"
-            info, _ = nodes.info_of(dev, uri, host.memory_nbytes(), host.thread_count())
+            info, _ = nodes.info_of(dev, uri)
             check(lib.sp_egl_close(dev, _CLOSE_NS), "close", uri)
             found.append(Found("egl", uri, info, tried=(*report, str(node))))
             usable += 1

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sparkle_drv._native import ffi, lib
+from sparkle_drv.backends import machine
 from sparkle_drv.errors import DeviceNotFound
 from sparkle_drv.types import DeviceInfo
 
@@ -82,7 +83,7 @@ def open_node(node: Node) -> Any:
     return out[0]
 
 
-def info_of(dev: Any, uri: str, host_nbytes: int, threads: int) -> tuple[DeviceInfo, Any]:
+def info_of(dev: Any, uri: str) -> tuple[DeviceInfo, Any]:
     """What a context said, as DeviceInfo and as the native struct."""
     raw = ffi.new("struct sp_egl_info *")
     lib.sp_egl_describe(dev, raw)
@@ -94,13 +95,14 @@ def info_of(dev: Any, uri: str, host_nbytes: int, threads: int) -> tuple[DeviceI
         kind="gpu",
         vendor=_text(raw.vendor),
         driver=f"{'OpenGL ES' if es else 'OpenGL'} {_text(raw.version_text)}",
-        memory_nbytes=host_nbytes if software or not raw.memory_nbytes else raw.memory_nbytes,
+        memory_nbytes=(0 if software else raw.memory_nbytes) or machine.memory_nbytes(),
         software=software,
-        compute_units=threads if software else 1,
+        compute_units=machine.thread_count() if software else 1,
         max_group_size=raw.max_invocations,
         max_groups=tuple(raw.max_groups),
         max_shared_nbytes=raw.max_shared_nbytes,
         isa="essl 310" if es else "glsl 430",
+        caches=machine.caches() if software else (),
         shares=("cpu",) if software else (),
         features=tuple(name for name, bit in _FEATURES.items() if raw.flags & bit),
         offset_alignment=raw.offset_alignment,
