@@ -17,6 +17,7 @@ from functools import lru_cache
 
 from sparkle_drv.types import CacheLevel, DeviceInfo, TilePlan
 
+from . import tiles_gpu
 from .geometry import Geometry
 
 
@@ -196,6 +197,8 @@ def gemm(
     info: DeviceInfo, m: int, n: int, k: int, itemsize: int = 4, algo: str = "auto"
 ) -> TilePlan:
     """The plan of c[m, n] = a[m, k] @ b[k, n]."""
+    if info.kind == "gpu":
+        return tiles_gpu.gemm(info, m, n, k, itemsize, algo)
     tile = blocks(core_of(info), info.caches, itemsize)
     work = 2.0 * m * n * k
     threads = threads_for(info, work / flops_per_s(info, itemsize, 1))
@@ -216,6 +219,8 @@ def conv2d(info: DeviceInfo, shape: Geometry, algo: str = "auto") -> TilePlan:
 
     "auto" stays "auto" on "ref", whose own choice is the oracle.
     """
+    if info.kind == "gpu":
+        return tiles_gpu.conv2d(info, shape, algo)
     core = core_of(info)
     tile = blocks(core, info.caches, 4)
     outputs = shape.n * shape.oc * shape.size[0] * shape.size[1]

@@ -1,0 +1,86 @@
+"""The tile model for GPUs: plans that the device can do, few of them, and sensible ones."""
+
+import itertools
+
+import pytest
+
+from sparkle_drv.backends.egl import glsl
+from sparkle_drv.ops import tiles, tiles_gpu
+from sparkle_drv.ops.geometry import geometry
+from sparkle_drv.types import DeviceInfo, TilePlan
+
+
+def device(software, shared=32768, group=1024, units=1):
+    return DeviceInfo(
+        "egl:0", "egl", "a gpu", "gpu", software=software, compute_units=units,
+        max_group_size=group, max_shared_nbytes=shared, isa="glsl 430", features=("f64",),
+    )  # fmt: skip
+
+
+DEVICES = [device(True, units=2), device(False), device(False, 16384, 128), device(False, 4096, 64)]
+SIZES = (0, 1, 7, 64, 100, 1000, 4096)
+
+
+def convolution(n=1, c=32, size=64, oc=32, kernel=3, groups=1, layout="NCHW"):
+    x = (n, c, size, size) if layout == "NCHW" else (n, size, size, c)
+    return geometry(x, (oc, c // groups, kernel, kernel), 1, kernel // 2, 1, groups, layout)
+
+
+@pytest.mark.parametrize("info", DEVICES, ids=["software", "large", "small", "tiny"])
+@pytest.mark.parametrize("algo", ["auto", "naive", "blocked"])
+def test_the_device_can_do_every_gemm_plan_and_there_are_few(info, algo):
+    plans = set()
+    for m, n, k, itemsize in itertools.product(SIZES, SIZES, SIZES, (4, 8)):
+        plan = tiles.gemm(info, m, n, k, itemsize, algo)
+        plans.add((plan, itemsize))
+        assert plan.predicted_s > 0 or algo == "naive"
+    assert len(plans) <= 2 * len(tiles_gpu.SOFTWARE_TILES)
+    for plan, itemsize in plans:
+        assert glsl.generate("gemm_f32" if itemsize == 4 else "gemm_f64", plan, info).source
+
+
+@pytest.mark.parametrize("info", DEVICES, ids=["software", "large", "small", "tiny"])
+@pytest.mark.parametrize("algo", ["auto", "naive", "direct", "im2col"])
+def test_the_device_can_do_every_convolution_plan(info, algo):
+    plans = set()
+    for c, size, oc, layout in itertools.product((8, 64), (8, 56), (8, 100), ("NCHW", "NHWC")):
+        for groups in (1, 4):
+            plans.add(tiles.conv2d(info, convolution(2, c, size, oc, 3, groups, layout), algo))
+    assert len(plans) <= len(tiles_gpu.SOFTWARE_CONV_TILES)
+    for plan in plans:
+        assert glsl.generate("conv2d_f32", plan, info).source
+
+
+def test_software_takes_registers_and_hardware_shared_memory():
+    software, hardware = DEVICES[:2]
+    assert tiles.gemm(software, 512, 512, 512).algo == "blocked"
+    assert tiles.gemm(hardware, 512, 512, 512).algo == "shared"
+    assert tiles.conv2d(software, convolution()).algo == "direct"
+    assert tiles.conv2d(hardware, convolution()).algo == "im2col"
+
+
+def test_tiles_grow_with_the_matrices():
+    for info in DEVICES[:2]:
+        sums = [tiles.gemm(info, s, s, s).levels[1] for s in (16, 64, 512, 2048)]
+        areas = [tm * tn for tm, tn, _ in sums]
+        assert areas == sorted(areas)
+        assert areas[0] < areas[-1]
+
+
+def test_few_channels_do_not_pay_for_many():
+    depthwise = convolution(c=32, oc=32, groups=32)
+    assert tiles.conv2d(DEVICES[0], depthwise).levels[1][0] == 1
+
+
+def test_more_work_takes_longer():
+    for info in DEVICES:
+        times = [tiles.gemm(info, 256, 256, k).predicted_s for k in (64, 256, 1024)]
+        assert times == sorted(set(times))
+
+
+def test_an_algorithm_asked_for_is_the_one_planned():
+    for info in DEVICES:
+        assert tiles.gemm(info, 99, 99, 99, 4, "naive") == TilePlan(algo="naive")
+        assert tiles.gemm(info, 99, 99, 99, 4, "blocked").algo == "blocked"
+        for algo in ("naive", "direct", "im2col"):
+            assert tiles.conv2d(info, convolution(), algo).algo == algo
