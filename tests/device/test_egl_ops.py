@@ -1,0 +1,88 @@
+"""ops on egl:0 against float64 numpy: 200 random gemms and convolutions by the tile model's own
+plans, and map, reduce and layout in a few forms each."""
+
+import numpy as np
+import pytest
+
+from sparkle_drv import ops
+from sparkle_drv.ops import ref
+
+SIZES = [1, 2, 3, 5, 8, 13, 16, 17, 31, 32, 47, 64, 67, 96, 101, 128]
+ACTIVATIONS = [None, None, "relu", "tanh", "sigmoid"]
+
+
+@pytest.fixture(scope="module")
+def egl(opened):
+    return opened("egl:0")
+
+
+def agree(got, want, tolerance, rms=None, what=""):
+    miss = ref.mismatch(got, want, tolerance, rms)
+    assert miss.index is None, f"{what}: {miss} with tolerance {tolerance}"
+
+
+def test_200_random_gemms(egl):
+    rng = np.random.default_rng(1)
+    for at in range(200):
+        dtype = np.float64 if at % 8 == 7 and "f64" in egl.info.features else np.float32
+        m, n, k = (int(v) for v in rng.choice(SIZES, 3))
+        a, b = rng.standard_normal((m, k)).astype(dtype), rng.standard_normal((k, n)).astype(dtype)
+        if rng.integers(4) == 0:
+            b = np.asfortranarray(b)
+        bias = rng.standard_normal(n).astype(dtype) if rng.integers(2) else None
+        activation = ACTIVATIONS[rng.integers(len(ACTIVATIONS))]
+        got = ops.gemm(egl, a, b, bias=bias, activation=activation)
+        want = ref.gemm(a, b, bias, activation)
+        rms = 1.0 if activation in ("tanh", "sigmoid") else k**0.5
+        agree(got, want, ref.tolerance("gemm", dtype, k), rms, f"{m} {n} {k} {activation}")
+
+
+def test_200_random_convolutions(egl):
+    rng = np.random.default_rng(2)
+    for at in range(200):
+        groups = int(rng.choice([1, 1, 1, 2, 4]))
+        n, inputs, outputs = int(rng.integers(1, 3)), *(int(v) for v in rng.integers(1, 20, 2))
+        kernel, dilation, stride = (
+            rng.integers(1, 4, 2),
+            rng.integers(1, 3, 2),
+            rng.integers(1, 3, 2),
+        )
+        pad = tuple(int(v) for v in rng.integers(0, 3, 2))
+        size = rng.integers(1, 20, 2) + (kernel - 1) * dilation
+        layout = ("NCHW", "NHWC")[at % 2]
+        c = groups * inputs
+        shape = (n, c, *size) if layout == "NCHW" else (n, *size, c)
+        x = rng.standard_normal(shape).astype(np.float32)
+        w = rng.standard_normal((groups * outputs, inputs, *kernel)).astype(np.float32)
+        bias = rng.standard_normal(groups * outputs).astype(np.float32) if rng.integers(2) else None
+        activation = ACTIVATIONS[rng.integers(len(ACTIVATIONS))]
+        same = dict(
+            stride=tuple(map(int, stride)), dilation=tuple(map(int, dilation)), groups=groups,
+            activation=activation, layout=layout,
+        )  # fmt: skip
+        got = ops.conv2d(egl, x, w, bias, padding=pad, **same)
+        want = ref.conv2d(x, w, bias, padding=tuple((p, p) for p in pad), **same)
+        terms = inputs * int(np.prod(kernel))
+        rms = 1.0 if activation in ("tanh", "sigmoid") else terms**0.5
+        agree(got, want, ref.tolerance("conv2d", np.float32, terms), rms, f"{shape} {same}")
+
+
+@pytest.mark.parametrize("algo", ["naive", "blocked"])
+def test_gemm_by_name_of_the_algorithm(egl, algo):
+    a, b = np.random.default_rng(3).standard_normal((2, 50, 50)).astype(np.float32)
+    agree(ops.gemm(egl, a, b, algo=algo), a.astype(float) @ b, ref.tolerance("gemm", a.dtype, 50))
+
+
+def test_map_reduce_and_layout(egl):
+    rng = np.random.default_rng(4)
+    x, y = rng.standard_normal((2, 33, 70)).astype(np.float32)
+    got = ops.map(egl, "relu(a*x + y) - 1", a=2.0, x=x, y=y)
+    agree(got, np.maximum(2 * x.astype(float) + y, 0) - 1, ref.tolerance("map", np.float32))
+    for axis in (None, 0, 1):
+        for op in ("sum", "max", "min", "mean"):
+            want = getattr(np, op)(x.astype(float), axis=axis)
+            agree(ops.reduce(egl, x, op, axis=axis), want, ref.tolerance("sum", x.dtype, 2310), 50)
+    whole = rng.integers(-(2**31), 2**31, (40, 50), dtype=np.int64).astype(np.int32)
+    assert (ops.reduce(egl, whole, "sum", axis=0) == whole.sum(0, dtype=np.int64)).all()
+    image = rng.standard_normal((2, 5, 6, 7)).astype(np.float32)
+    assert (ops.layout(egl, image, "NHWC") == image.transpose(0, 2, 3, 1)).all()
