@@ -166,6 +166,7 @@ struct sp_egl {
 
     _Atomic uint32_t work; /* futex: bumped when there is something to do */
     _Atomic uint32_t owner_sleeps;
+    _Atomic uint32_t waiters; /* callers who wait for a value: no batch is held open for more */
 
     pthread_mutex_t log_lock;
     char log[8192];

@@ -12,6 +12,7 @@
 
 enum { MOST_JOBS = 256 };
 static const uint64_t BATCH_NS = 1000000;      /* a batch is closed when it has taken this long to issue */
+static const uint64_t HOLD_NS = 10000;         /* how long an open batch waits for one more job */
 static const uint64_t POLL_NS = 100000;        /* how long a fence is waited for before the list is looked at again */
 static const uint64_t SPIN_NS = 50000;         /* then the owner sleeps */
 static const uint64_t RESET_CHECK_NS = 20000000;
@@ -211,12 +212,31 @@ static int batch_is_full(struct sp_egl *dev)
     return dev->batch_jobs >= MOST_JOBS || sp_clock_ns() - dev->batch_start_ns > BATCH_NS;
 }
 
+/* The next job. A fence costs more than a small job, so an open batch waits a little for another, unless somebody waits
+ * for what is in it. */
+static struct sp_egl_job *next_job(struct sp_egl *dev)
+{
+    struct sp_egl_job *job = atomic_load_explicit(&dev->last_run->next, memory_order_acquire);
+    if (job || dev->batch_jobs == 0)
+        return job;
+    uint64_t until = sp_clock_ns() + HOLD_NS;
+    do {
+        for (int i = 0; i < 8; i++) {
+            job = atomic_load_explicit(&dev->last_run->next, memory_order_acquire);
+            if (job || atomic_load(&dev->waiters) || atomic_load_explicit(&dev->has_requests, memory_order_relaxed))
+                return job;
+            sp_cpu_relax();
+        }
+    } while (sp_clock_ns() < until);
+    return NULL;
+}
+
 /* Issues jobs until there are none or the batch is full; returns how many. */
 static uint32_t run_jobs(struct sp_egl *dev)
 {
     uint32_t count = 0;
     struct sp_egl_job *job;
-    while ((job = atomic_load_explicit(&dev->last_run->next, memory_order_acquire))) {
+    while ((job = next_job(dev))) {
         if (dev->batch_jobs == 0)
             dev->batch_start_ns = sp_clock_ns();
         if (atomic_load_explicit(&dev->lost, memory_order_relaxed))

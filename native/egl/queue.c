@@ -286,7 +286,12 @@ int sp_egl_wait(struct sp_egl_queue *q, uint64_t value, uint64_t timeout_ns)
         return -ECHILD;
     if (value > atomic_load(&q->submitted))
         return -EINVAL;
-    int rc = sp_timeline_wait(&q->timeline, value, timeout_ns, WAIT_SPIN_NS);
+    int rc = 0;
+    if (sp_timeline_reached(&q->timeline) < value) {
+        atomic_fetch_add(&q->dev->waiters, 1);
+        rc = sp_timeline_wait(&q->timeline, value, timeout_ns, WAIT_SPIN_NS);
+        atomic_fetch_sub(&q->dev->waiters, 1);
+    }
     if (rc || !q->ledger.nfaults)
         return rc;
     pthread_mutex_lock(&q->dev->lock);
