@@ -2,6 +2,8 @@
 PYTHON ?= python3
 PY := .venv/bin/python
 BENCH_ARGS ?=
+# Two workers, a file of tests staying with one: half the time, and devices are opened once a worker.
+PYTEST := $(PY) -m pytest -n 2 --dist loadfile
 STRICT := -O0 -Wall -Wextra -Wshadow -Wconversion -Werror
 SANITIZE := -fsanitize=address,undefined
 
@@ -19,10 +21,10 @@ bench: build ## the main job: a verified table for the devices of this machine (
 	@$(PY) tools/bench.py $(BENCH_ARGS)
 
 test: build lint ## the whole suite with coverage, as CI runs it
-	@$(PY) -m pytest --cov --cov-report=term
+	@$(PYTEST) --cov --cov-report=term
 
 test-quick: build
-	@$(PY) -m pytest -q -x -m "not slow and not cluster"
+	@$(PYTEST) -q -x -m "not slow and not cluster"
 
 lint: build check-c
 	@$(PY) -m ruff check .
