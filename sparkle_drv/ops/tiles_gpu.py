@@ -42,12 +42,12 @@ class VectorCost:
         return self.start + rows * self.row + tn * self.column + sums + 4 * tm * self.spread
 
 
-# Fitted to eleven gemms and six convolutions on llvmpipe (Mesa 22.3, AVX2 code): within 10 % of
+# Fitted to eleven gemms and six convolutions on llvmpipe (Mesa 22.3, AVX2 code): within 15 % of
 # each. A column of a gemm is one load of four elements, with strides that forbid that four; one of
 # a convolution is always four, with their indices.
 GEMM = VectorCost(row=12.8, column=12.8, product=0.62, spread=5.3, start=4.0)
 GEMM_SCALAR = VectorCost(row=40.0, column=40.0, product=0.62, spread=5.3, start=16.0)
-CONV2D = VectorCost(row=12.8, column=41.0, product=1.16, spread=0.0, start=4.0)
+CONV2D = VectorCost(row=12.8, column=38.0, product=0.8, spread=4.0, start=4.0)
 
 SOFTWARE_TILES = ((4, 4), (8, 4), (8, 8), (12, 8), (8, 12), (12, 12), (16, 16))
 SOFTWARE_CONV_TILES = ((1, 8), (4, 8), (8, 8), (16, 8), (16, 12))
