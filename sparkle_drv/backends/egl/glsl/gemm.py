@@ -28,7 +28,7 @@ ALGOS = ("naive", "blocked", "shared")
 def generate(name: str, plan: TilePlan, info: DeviceInfo) -> Shader:
     dtype = name.removeprefix("gemm_")
     itemsize = 4 if dtype == "f32" else 8
-    tile = checked(defaults.gemm(plan, info, itemsize), info, ALGOS, itemsize)
+    tile = checked(defaults.gemm(plan, info), info, ALGOS, itemsize)
     number = "float" if dtype == "f32" else "double"
     # 16 bytes at a time: four f32 or two f64.
     width = 1 if tile.vector == 1 or is_es(info) else 16 // itemsize
