@@ -1,15 +1,12 @@
 /* Buffers: addresses of our own, storage blocks that stay mapped, and a pool of them by size, since to make, map and
  * delete 16 MiB costs milliseconds.
- *
- * Where a buffer cannot stay mapped (no buffer storage, or device memory that a mapping would banish to the host), map()
- * gives out a shadow in host memory; the owner brings it over before each job that uses the buffer, and back after. */
+ */
 #include "device.h"
 #include "names.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 enum { TAG_BIT = 62, INDEX_BIT = 40, SMALLEST = 256 };
 static const uint64_t OFFSETS = (uint64_t)1 << INDEX_BIT;
@@ -35,7 +32,8 @@ static uint32_t class_of(uint64_t nbytes, uint64_t *capacity)
     return c;
 }
 
-struct sp_egl_buffer *sp_egl_find(const struct sp_egl *dev, uint64_t address, uint64_t nbytes, uint64_t *offset, int *rc)
+struct sp_egl_buffer *sp_egl_find(const struct sp_egl *dev, uint64_t address, uint64_t nbytes, uint64_t *offset,
+                                  int *rc)
 {
     *rc = -EFAULT;
     uint64_t index = (address ^ (uint64_t)1 << TAG_BIT) >> INDEX_BIT;
@@ -65,7 +63,8 @@ static int make_storage(struct sp_egl *dev, struct sp_egl_buffer *b)
     uint32_t persistent = GL_MAP_PERSISTENT_BIT | GL_MAP_COHERENT_BIT;
     int stays = sp_egl_is(dev, SP_EGL_PERSISTENT) && b->memory != SP_EGL_SHARED &&
                 (b->memory == SP_EGL_HOST || sp_egl_is(dev, SP_EGL_SOFTWARE));
-    uint32_t flags = GL_DYNAMIC_STORAGE_BIT | access | (stays ? persistent : 0) | (b->memory ? GL_CLIENT_STORAGE_BIT : 0);
+    uint32_t flags = GL_DYNAMIC_STORAGE_BIT | access | (stays ? persistent : 0);
+    flags |= b->memory ? GL_CLIENT_STORAGE_BIT : 0;
     intptr_t nbytes = (intptr_t)b->capacity;
     sp_egl_complaint(dev, 1);
     dev->error[0] = '\0';
@@ -251,16 +250,6 @@ static void to_pool(struct sp_egl *dev, struct sp_egl_buffer *b)
     }
 }
 
-static void drop_shadow(struct sp_egl_buffer *b)
-{
-    void *shadow = atomic_exchange(&b->shadow, NULL);
-    if (shadow && b->is_file)
-        munmap(shadow, atomic_load(&b->nbytes));
-    else
-        free(shadow);
-    b->is_file = 0;
-}
-
 void sp_egl_free(struct sp_egl *dev, uint64_t address)
 {
     uint64_t offset;
@@ -273,70 +262,8 @@ void sp_egl_free(struct sp_egl *dev, uint64_t address)
     atomic_store(&b->live, 0);
     atomic_fetch_sub(&sp_live()->allocations, 1);
     atomic_fetch_sub(&sp_live()->allocated_nbytes, (int64_t)atomic_load(&b->nbytes));
-    drop_shadow(b);
+    sp_egl_shadow_drop(b);
     to_pool(dev, b);
-}
-
-int sp_egl_share(struct sp_egl *dev, uint64_t address, int fd)
-{
-    uint64_t offset;
-    int rc;
-    if (dev->fork_generation != sp_fork_generation())
-        return -ECHILD;
-    struct sp_egl_buffer *b = sp_egl_find(dev, address, 0, &offset, &rc);
-    if (!b || b->memory != SP_EGL_SHARED || atomic_load(&b->shadow))
-        return b ? -EINVAL : rc;
-    uint64_t nbytes = atomic_load(&b->nbytes);
-    if (nbytes == 0)
-        return 0;
-    void *file = mmap(NULL, nbytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (file == MAP_FAILED)
-        return -errno;
-    b->is_file = 1;
-    atomic_store(&b->shadow, file);
-    return 0;
-}
-
-struct map_request {
-    struct sp_egl_request r;
-    struct sp_egl_buffer *b;
-};
-
-static int run_map(struct sp_egl *dev, struct sp_egl_request *r)
-{
-    struct sp_egl_buffer *b = ((struct map_request *)r)->b;
-    if (atomic_load(&b->shadow))
-        return 0;
-    uint64_t nbytes = atomic_load(&b->nbytes);
-    void *shadow = calloc(1, nbytes + 1);
-    if (!shadow)
-        return -ENOMEM;
-    sp_egl_drain(dev);
-    sp_egl_read(dev, b, 0, shadow, nbytes);
-    atomic_store(&b->shadow, shadow);
-    return 0;
-}
-
-int sp_egl_map(struct sp_egl *dev, uint64_t address, void **out)
-{
-    uint64_t offset;
-    int rc;
-    if (dev->fork_generation != sp_fork_generation())
-        return -ECHILD;
-    struct sp_egl_buffer *b = sp_egl_find(dev, address, 0, &offset, &rc);
-    if (!b)
-        return rc;
-    if (!b->mapping && !atomic_load(&b->shadow)) {
-        struct map_request *m = calloc(1, sizeof *m);
-        if (!m)
-            return -ENOMEM;
-        m->b = b;
-        m->r.run = run_map;
-        if ((rc = sp_egl_request(dev, &m->r, PATIENCE_NS)))
-            return rc;
-    }
-    *out = (char *)(b->mapping ? b->mapping : atomic_load(&b->shadow)) + offset;
-    return 0;
 }
 
 void sp_egl_read(struct sp_egl *dev, struct sp_egl_buffer *b, uint64_t offset, void *out, uint64_t nbytes)
@@ -364,31 +291,6 @@ void sp_egl_write(struct sp_egl *dev, struct sp_egl_buffer *b, uint64_t offset, 
     sp_glBufferSubData(GL_COPY_WRITE_BUFFER, (intptr_t)offset, (intptr_t)nbytes, data);
 }
 
-void sp_egl_touch(struct sp_egl *dev, struct sp_egl_buffer *b)
-{
-    void *shadow = atomic_load_explicit(&b->shadow, memory_order_acquire);
-    if (!shadow || b->touched == dev->runs)
-        return;
-    if (dev->ntouched == SP_EGL_BINDINGS) {
-        sp_egl_untouch(dev);
-        dev->runs++; /* from here on everything is brought over anew */
-    }
-    b->touched = dev->runs;
-    dev->touched[dev->ntouched++] = b;
-    sp_egl_write(dev, b, 0, shadow, atomic_load(&b->nbytes));
-}
-
-void sp_egl_untouch(struct sp_egl *dev)
-{
-    if (dev->ntouched)
-        sp_egl_drain(dev);
-    for (uint32_t i = 0; i < dev->ntouched; i++) {
-        struct sp_egl_buffer *b = dev->touched[i];
-        sp_egl_read(dev, b, 0, atomic_load(&b->shadow), atomic_load(&b->nbytes));
-    }
-    dev->ntouched = 0;
-}
-
 void sp_egl_buffers_drop(struct sp_egl *dev)
 {
     for (uint32_t i = 0; i < dev->nbuffers; i++) {
@@ -399,7 +301,7 @@ void sp_egl_buffers_drop(struct sp_egl *dev)
             atomic_fetch_sub(&sp_live()->allocations, 1);
             atomic_fetch_sub(&sp_live()->allocated_nbytes, (int64_t)atomic_load(&b->nbytes));
         }
-        drop_shadow(b);
+        sp_egl_shadow_drop(b);
         free(b);
     }
     dev->nbuffers = 0;

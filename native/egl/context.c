@@ -1,7 +1,7 @@
 /* Finding EGL's devices, making a context on one, and asking it what it can do.
  *
- * The display is never terminated: it is shared with every other library of the process. A context is only available when
- * it was made; a device that is merely listed may have no driver. */
+ * The display is never terminated: it is shared with every other library of the process. A context is only available
+ * when it was made; a device that is merely listed may have no driver. */
 #include "device.h"
 #include "names.h"
 
@@ -67,9 +67,9 @@ int sp_egl_list(struct sp_egl_nodes *out)
 /* The code and name of EGL's last error. */
 static const char *egl_error(void)
 {
-    static const char *const names[] = {"EGL_SUCCESS",     "EGL_NOT_INITIALIZED", "EGL_BAD_ACCESS",  "EGL_BAD_ALLOC",
-                                        "EGL_BAD_ATTRIBUTE", "EGL_BAD_CONFIG",    "EGL_BAD_CONTEXT", "EGL_BAD_CURRENT_SURFACE",
-                                        "EGL_BAD_DISPLAY", "EGL_BAD_MATCH"};
+    static const char *const names[] = {
+        "EGL_SUCCESS",    "EGL_NOT_INITIALIZED", "EGL_BAD_ACCESS",          "EGL_BAD_ALLOC",   "EGL_BAD_ATTRIBUTE",
+        "EGL_BAD_CONFIG", "EGL_BAD_CONTEXT",     "EGL_BAD_CURRENT_SURFACE", "EGL_BAD_DISPLAY", "EGL_BAD_MATCH"};
     uint32_t code = (uint32_t)sp_eglGetError() - 0x3000;
     return code < sizeof names / sizeof names[0] ? names[code] : "another EGL error";
 }

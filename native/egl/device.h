@@ -101,8 +101,8 @@ struct sp_egl_batch {
     struct sp_egl_stamp *stamps;
 };
 
-/* Something the owner does for a caller. The last of the two to let go frees it; `drop` undoes what was done for a caller
- * who has given up waiting. */
+/* Something the owner does for a caller. The last of the two to let go frees it; `drop` undoes what was done for a
+ * caller who has given up waiting. */
 struct sp_egl_request {
     struct sp_egl_request *next;
     int (*run)(struct sp_egl *dev, struct sp_egl_request *r);
@@ -219,20 +219,24 @@ const char *sp_egl_complaint(struct sp_egl *dev, int ask);
 /* owner.c */
 void *sp_egl_owner(void *arg);
 void sp_egl_wake(struct sp_egl *dev);
-/* Has a request done: its result, -ENODEV (there is no owner), -ETIMEDOUT (it may be done later all the same). Timeout 0
- * does not wait. `keep` leaves the request to be looked at until `end`. */
+/* Has a request done: its result, -ENODEV (there is no owner), -ETIMEDOUT (it may be done later all the same).
+ * Timeout 0 does not wait. `keep` leaves the request to be looked at until `end`. */
 int sp_egl_request(struct sp_egl *dev, struct sp_egl_request *r, uint64_t timeout_ns);
 int sp_egl_request_keep(struct sp_egl *dev, struct sp_egl_request *r, uint64_t timeout_ns);
 void sp_egl_request_end(struct sp_egl_request *r);
 void sp_egl_drain(struct sp_egl *dev); /* owner: waits until everything issued has ended, or the context is lost */
 
 /* buffer.c */
-struct sp_egl_buffer *sp_egl_find(const struct sp_egl *dev, uint64_t address, uint64_t nbytes, uint64_t *offset, int *rc);
+struct sp_egl_buffer *sp_egl_find(const struct sp_egl *dev, uint64_t address, uint64_t nbytes, uint64_t *offset,
+                                  int *rc);
 void sp_egl_buffers_drop(struct sp_egl *dev);
-void sp_egl_touch(struct sp_egl *dev, struct sp_egl_buffer *b);
-void sp_egl_untouch(struct sp_egl *dev);
 void sp_egl_read(struct sp_egl *dev, struct sp_egl_buffer *b, uint64_t offset, void *out, uint64_t nbytes);
 void sp_egl_write(struct sp_egl *dev, struct sp_egl_buffer *b, uint64_t offset, const void *data, uint64_t nbytes);
+
+/* shadow.c: before a job uses a buffer, and after the job */
+void sp_egl_touch(struct sp_egl *dev, struct sp_egl_buffer *b);
+void sp_egl_untouch(struct sp_egl *dev);
+void sp_egl_shadow_drop(struct sp_egl_buffer *b);
 
 /* check.c */
 int sp_egl_check_dispatch(const struct sp_egl *dev, const void *record, size_t nbytes);

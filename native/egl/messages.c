@@ -1,4 +1,4 @@
-/* What the driver says: KHR_debug messages into a log that Python fetches, errors into the fault of the job that runs. */
+/* What the driver says: KHR_debug messages into a log that Python fetches, errors into the fault of the job. */
 #include "device.h"
 #include "names.h"
 
@@ -40,8 +40,8 @@ size_t sp_egl_messages(struct sp_egl *dev, char *out, size_t capacity)
     return nbytes;
 }
 
-static void received(uint32_t source, uint32_t type, uint32_t id, uint32_t severity, int32_t length, const char *message,
-                     const void *context)
+static void received(uint32_t source, uint32_t type, uint32_t id, uint32_t severity, int32_t length,
+                     const char *message, const void *context)
 {
     struct sp_egl *dev = (struct sp_egl *)(uintptr_t)context;
     int error = type == GL_DEBUG_TYPE_ERROR;

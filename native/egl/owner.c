@@ -1,5 +1,5 @@
-/* The thread that owns the context: takes jobs in the order they came, issues them in batches with one fence each, polls
- * the fences and publishes what has ended; between batches it does what callers asked for (buffers, programs).
+/* The thread that owns the context: takes jobs in the order they came, issues them in batches with one fence each,
+ * polls the fences and publishes what has ended; between batches it does what callers asked for (buffers, programs).
  *
  * Jobs of all queues form one list, so what one queue waits for in another has been issued before it. */
 #include "device.h"

@@ -103,8 +103,8 @@ static int match_blocks(struct sp_egl *dev, struct sp_egl_kernel *k, struct sp_t
         int32_t binding = resource(k->program, GL_SHADER_STORAGE_BLOCK, i, GL_BUFFER_BINDING);
         sp_glGetProgramResourceName(k->program, GL_SHADER_STORAGE_BLOCK, i, (int32_t)sizeof name, NULL, name);
         if (binding < 0 || (uint32_t)binding >= k->sig.npointers) {
-            sp_text_add(why, "block %s is at binding %d, but the arguments have %u pointer(s): the k-th is binding k", name,
-                        (int)binding, k->sig.npointers);
+            sp_text_add(why, "block %s is at binding %d, but the arguments have %u pointer(s): the k-th is binding k",
+                        name, (int)binding, k->sig.npointers);
             return -ENOEXEC;
         }
         k->used[binding] = 1;
@@ -171,8 +171,8 @@ static int match_uniform(struct sp_egl_kernel *k, const char *letters, uint32_t 
         return 0;
     }
     if ((uint32_t)location >= k->nscalars) {
-        sp_text_add(why, "uniform %s is at location %d, but the arguments have %u scalar(s): the j-th is location j", name,
-                    (int)location, k->nscalars);
+        sp_text_add(why, "uniform %s is at location %d, but the arguments have %u scalar(s): the j-th is location j",
+                    name, (int)location, k->nscalars);
         return -ENOEXEC;
     }
     if (!fits(letters[location], type)) {
@@ -182,7 +182,8 @@ static int match_uniform(struct sp_egl_kernel *k, const char *letters, uint32_t 
                              : letters[location] == 'u' ? "uint"
                              : letters[location] == 'I' ? "int64_t or uvec2"
                                                         : "uint64_t or uvec2";
-        sp_text_add(why, "uniform %s (location %d) is %s, the argument is %s", name, (int)location, type_name(type), wanted);
+        sp_text_add(why, "uniform %s (location %d) is %s, the argument is %s", name, (int)location, type_name(type),
+                    wanted);
         return -ENOEXEC;
     }
     k->scalars[location].type = type;
@@ -272,8 +273,8 @@ static struct sp_egl_kernel *make(struct sp_egl *dev, const struct sp_signature 
     return k;
 }
 
-int sp_egl_load(struct sp_egl *dev, uint32_t image, const void *source, size_t nbytes, uint32_t format, const char *entry,
-                const struct sp_signature *sig, const char *scalars, char *why, size_t why_nbytes,
+int sp_egl_load(struct sp_egl *dev, uint32_t image, const void *source, size_t nbytes, uint32_t format,
+                const char *entry, const struct sp_signature *sig, const char *scalars, char *why, size_t why_nbytes,
                 struct sp_egl_kernel **out)
 {
     if (dev->fork_generation != sp_fork_generation())
@@ -284,7 +285,8 @@ int sp_egl_load(struct sp_egl *dev, uint32_t image, const void *source, size_t n
         return -EINVAL;
     why[0] = '\0';
     if (sig->npointers > dev->info.max_bindings) {
-        snprintf(why, why_nbytes, "%u pointer arguments; the device can bind %u", sig->npointers, dev->info.max_bindings);
+        snprintf(why, why_nbytes, "%u pointer arguments; the device can bind %u", sig->npointers,
+                 dev->info.max_bindings);
         return -ENOEXEC;
     }
     struct load_request *l = calloc(1, sizeof *l + nbytes + 1);

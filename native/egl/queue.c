@@ -1,7 +1,7 @@
 /* Queues of the egl device: a timeline each, over the one list of jobs that the owner works off.
  *
- * The list keeps its last published job as head, so that it is never empty: the owner follows `next` without the lock, and
- * only appending and publishing take it. */
+ * The list keeps its last published job as head, so that it is never empty: the owner follows `next` without the lock,
+ * and only appending and publishing take it. */
 #include "device.h"
 
 #include <errno.h>

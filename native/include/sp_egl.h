@@ -57,16 +57,16 @@ struct sp_egl_prepared;
 /* Makes a context on a node of sp_egl_list and starts its owner. `why` says in words what failed: -ENODEV no context,
  * -ENOTSUP a GL too old, -ENOMEM, -ETIMEDOUT. */
 int sp_egl_open(int32_t index, char *why, size_t why_nbytes, struct sp_egl **out);
-/* Ends the device once its last queue is closed: now if there is none. -ETIMEDOUT when the driver does not come back; the
- * handle is gone in any case. The display is left initialised. */
+/* Ends the device once its last queue is closed: now if there is none. -ETIMEDOUT when the driver does not come back;
+ * the handle is gone in any case. The display is left initialised. */
 int sp_egl_close(struct sp_egl *dev, uint64_t timeout_ns);
 void sp_egl_describe(const struct sp_egl *dev, struct sp_egl_info *out);
 /* What the driver said since the last call, lines; returns the bytes written. */
 size_t sp_egl_messages(struct sp_egl *dev, char *out, size_t capacity);
 
 enum sp_egl_memory { SP_EGL_DEVICE = 0, SP_EGL_HOST = 1, SP_EGL_SHARED = 2 };
-/* Zeroed memory; HOST asks for memory that stays mapped, SHARED waits for sp_egl_share. The address is a number of our own (bit 62, buffer, offset),
- * good for arithmetic within one buffer only. 0 or -ENOMEM, -ENODEV, -ETIMEDOUT. */
+/* Zeroed memory; HOST asks for memory that stays mapped, SHARED waits for sp_egl_share. The address is a number
+ * of our own (bit 62, buffer, offset), good for arithmetic within one buffer only. 0 or -ENOMEM, -ENODEV, -ETIMEDOUT. */
 int sp_egl_alloc(struct sp_egl *dev, uint64_t nbytes, uint32_t memory, uint64_t *address);
 void sp_egl_free(struct sp_egl *dev, uint64_t address);
 /* Ties SHARED memory to a file (a memfd) of at least its size: its bytes are brought over before every submission that
@@ -78,8 +78,8 @@ int sp_egl_map(struct sp_egl *dev, uint64_t address, void **out);
 enum sp_egl_image { SP_EGL_GLSL = 1, SP_EGL_SPIRV_IMAGE = 2, SP_EGL_BINARY = 3 };
 /* `scalars` has a letter for each scalar argument: f (32), d, i, u, I (64), U. -ENOEXEC: `why` has the driver's log, or
  * says what of the signature the shader does not fit. -ESTALE: the driver does not take this binary (any more). */
-int sp_egl_load(struct sp_egl *dev, uint32_t image, const void *source, size_t nbytes, uint32_t format, const char *entry,
-                const struct sp_signature *sig, const char *scalars, char *why, size_t why_nbytes,
+int sp_egl_load(struct sp_egl *dev, uint32_t image, const void *source, size_t nbytes, uint32_t format,
+                const char *entry, const struct sp_signature *sig, const char *scalars, char *why, size_t why_nbytes,
                 struct sp_egl_kernel **out);
 void sp_egl_unload(struct sp_egl_kernel *k);
 /* The linked program as the driver stores it; *out is malloc'd. -ENOTSUP where it cannot. */
@@ -98,9 +98,9 @@ int sp_egl_queue_open(struct sp_egl *dev, uint32_t flags, struct sp_egl_queue **
 int sp_egl_queue_close(struct sp_egl_queue *q, uint64_t timeout_ns);
 void sp_egl_queue_release(struct sp_egl_queue *q);
 
-/* Would these records be taken? 0 or the error that launch or submit would return: -EINVAL a shape or a record that makes
- * no sense, -EFAULT an address that is no live buffer, -ERANGE one too short, -EADDRNOTAVAIL an offset the device cannot
- * bind, -E2BIG more than one pointer can reach or more groups than there can be. */
+/* Would these records be taken? 0 or the error that launch or submit would return: -EINVAL a shape or a record that
+ * makes no sense, -EFAULT an address that is no live buffer, -ERANGE one too short, -EADDRNOTAVAIL an offset the device
+ * cannot bind, -E2BIG more than one pointer can reach or more groups than there can be. */
 int sp_egl_check(const struct sp_egl *dev, const void *records, size_t nbytes);
 int64_t sp_egl_launch(struct sp_egl_queue *q, const void *record, size_t nbytes);
 int sp_egl_prepare(struct sp_egl_queue *q, const void *record, size_t nbytes, struct sp_egl_prepared **out);
@@ -124,5 +124,6 @@ struct sp_egl_progress {
     uint64_t groups_total;
     uint64_t running_ns;
 };
-int64_t sp_egl_peek(struct sp_egl_queue *q, uint64_t value, void *records, size_t capacity, struct sp_egl_progress *out);
+int64_t sp_egl_peek(struct sp_egl_queue *q, uint64_t value, void *records, size_t capacity,
+                    struct sp_egl_progress *out);
 #endif

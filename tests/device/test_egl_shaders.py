@@ -40,16 +40,6 @@ void main()
 """
 
 
-@pytest.fixture
-def egl(opened):
-    """egl:0, which must be idle and hold nothing more when the test has ended."""
-    dev = opened("egl:0")
-    before = (dev.default_queue, dev.live_counts())[1]
-    yield dev
-    dev.default_queue.fence(dev.default_queue.submitted).wait()
-    assert dev.live_counts() == before
-
-
 def load(dev, text, args=ARGS, **more):
     return dev.kernel(image=text.encode(), entry="main", args=args, **more)
 
