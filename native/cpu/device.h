@@ -12,6 +12,7 @@ struct sp_cpu {
     uint32_t isa;
     uint32_t fork_generation;
     _Atomic uint32_t refs; /* the owner and every queue: whoever lets go last ends the pool */
+    _Atomic uint64_t epoch;
     struct sp_pool pool;
 };
 
@@ -43,7 +44,7 @@ struct sp_progress {
     _Atomic uint64_t started_ns;
 };
 
-enum { SP_FAULTS = 16, SP_TIMES = 4096 };
+enum { SP_TIMES = 4096 };
 
 struct sp_fault {
     uint64_t value;
@@ -61,13 +62,15 @@ struct sp_cpu_queue {
     uint32_t fork_generation;
     _Atomic uint32_t refs; /* the owner, the worker, prepared launches, submissions of other queues that wait on us */
     struct sp_timeline timeline;
+    _Atomic uint32_t entering; /* calls between their look at the epoch and their value */
     pthread_mutex_t lock; /* guards what follows, down to the blank line */
     _Atomic uint64_t submitted;
     struct sp_job *head, *tail, *current;
     int closing; /* takes no more work */
     int worker_started;
-    struct sp_fault faults[SP_FAULTS];
-    uint64_t nfaults;
+    struct sp_fault *faults; /* of submissions, oldest first; a launch that runs in its caller reports its own */
+    _Atomic uint32_t nfaults;
+    uint32_t faults_capacity;
     struct sp_times *times; /* NULL unless a timing queue */
 
     pthread_t worker;
@@ -77,7 +80,6 @@ struct sp_cpu_queue {
     _Atomic(const void *) inline_record;
     _Atomic uint64_t inline_nbytes;
     _Atomic uint32_t peeking;
-    _Atomic uint64_t ended_ns; /* of the last submission: a timing queue's next one starts no earlier */
     struct sp_progress progress;
 };
 

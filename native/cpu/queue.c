@@ -7,6 +7,7 @@
 #include "device.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,16 +17,35 @@ static int usable(const struct sp_cpu_queue *q)
     return q->fork_generation == sp_fork_generation();
 }
 
-static void note_end(struct sp_cpu_queue *q, uint64_t value, uint64_t start_ns, int rc)
+static void note_times(struct sp_cpu_queue *q, uint64_t value, uint64_t start_ns)
 {
-    if (!q->times && rc == 0)
+    if (!q->times)
         return;
     uint64_t end_ns = sp_clock_ns();
     pthread_mutex_lock(&q->lock);
-    if (q->times)
-        q->times[value % SP_TIMES] = (struct sp_times){.value = value, .start_ns = start_ns, .end_ns = end_ns};
-    if (rc)
-        q->faults[q->nfaults++ % SP_FAULTS] = (struct sp_fault){.value = value, .rc = rc};
+    q->times[value % SP_TIMES] = (struct sp_times){.value = value, .start_ns = start_ns, .end_ns = end_ns};
+    pthread_mutex_unlock(&q->lock);
+}
+
+/* Failures are kept for ever: a fence may be asked at any time. Without memory for one more, the oldest goes. */
+static void note_fault(struct sp_cpu_queue *q, uint64_t value, int rc)
+{
+    pthread_mutex_lock(&q->lock);
+    uint32_t n = atomic_load(&q->nfaults);
+    if (n == q->faults_capacity) {
+        uint32_t capacity = n ? 2 * n : 16;
+        struct sp_fault *more = realloc(q->faults, capacity * sizeof *more);
+        if (more) {
+            q->faults = more;
+            q->faults_capacity = capacity;
+        } else if (n) {
+            memmove(q->faults, q->faults + 1, --n * sizeof *q->faults);
+        }
+    }
+    if (n < q->faults_capacity) {
+        q->faults[n] = (struct sp_fault){.value = value, .rc = rc};
+        atomic_store(&q->nfaults, n + 1);
+    }
     pthread_mutex_unlock(&q->lock);
 }
 
@@ -90,7 +110,9 @@ static void *worker(void *arg)
         hold_waited(job->records, job->nbytes, 0);
         uint64_t value = job->value;
         free(job);
-        note_end(q, value, start_ns, rc);
+        note_times(q, value, start_ns);
+        if (rc)
+            note_fault(q, value, rc);
         sp_timeline_signal(&q->timeline, value);
     }
     sp_cpu_queue_unref(q);
@@ -100,7 +122,7 @@ static void *worker(void *arg)
 static int start_worker(struct sp_cpu_queue *q)
 {
     sigset_t all, old;
-    sigfillset(&all);
+    sp_signals_to_block(&all);
     pthread_sigmask(SIG_BLOCK, &all, &old);
     atomic_fetch_add(&q->refs, 1);
     int rc = pthread_create(&q->worker, NULL, worker, q);
@@ -173,48 +195,78 @@ static int64_t run_inline(struct sp_cpu_queue *q, const void *record, int64_t va
         pthread_mutex_lock(&q->lock);
         pthread_mutex_unlock(&q->lock);
     }
-    note_end(q, (uint64_t)value, start_ns, rc);
+    note_times(q, (uint64_t)value, start_ns);
     sp_timeline_signal(&q->timeline, (uint64_t)value);
     return rc ? rc : value;
 }
 
+/* From here until `leave`, what the record names cannot be freed: see sp_cpu_epoch. */
+static int enter(struct sp_cpu_queue *q, uint64_t epoch)
+{
+    if (!usable(q))
+        return -ECHILD;
+    atomic_fetch_add(&q->entering, 1);
+    if (atomic_load(&q->dev->epoch) == epoch)
+        return 0;
+    atomic_fetch_sub(&q->entering, 1);
+    return -ESTALE;
+}
+
+static int64_t leave(struct sp_cpu_queue *q, int64_t rc)
+{
+    atomic_fetch_sub(&q->entering, 1);
+    return rc;
+}
+
+/* Entered; leaves as soon as the value is taken, which holds everything just as well. */
 static int64_t launch(struct sp_cpu_queue *q, const void *record, size_t nbytes)
 {
-    if (!sp_cpu_runs_inline(record))
-        return enqueue(q, record, nbytes);
-    int64_t value = take_if_idle(q, record, nbytes);
+    int64_t value = sp_cpu_runs_inline(record) ? take_if_idle(q, record, nbytes) : 0;
     if (value == 0)
-        return enqueue(q, record, nbytes);
+        return leave(q, enqueue(q, record, nbytes));
+    leave(q, 0);
     return value < 0 ? value : run_inline(q, record, value);
 }
 
-int64_t sp_cpu_launch(struct sp_cpu_queue *q, const void *record, size_t nbytes)
+int64_t sp_cpu_launch(struct sp_cpu_queue *q, const void *record, size_t nbytes, uint64_t epoch)
 {
-    if (!usable(q))
-        return -ECHILD;
-    int rc = sp_cpu_check_dispatch(q->dev, record, nbytes);
-    return rc ? rc : launch(q, record, nbytes);
+    int rc = enter(q, epoch);
+    if (rc)
+        return rc;
+    rc = sp_cpu_check_dispatch(q->dev, record, nbytes);
+    return rc ? leave(q, rc) : launch(q, record, nbytes);
 }
 
-int64_t sp_cpu_submit(struct sp_cpu_queue *q, const void *records, size_t nbytes)
+int64_t sp_cpu_submit(struct sp_cpu_queue *q, const void *records, size_t nbytes, uint64_t epoch)
 {
-    if (!usable(q))
-        return -ECHILD;
-    int rc = sp_cpu_check(q->dev, records, nbytes);
-    return rc ? rc : enqueue(q, records, nbytes);
+    int rc = enter(q, epoch);
+    if (rc)
+        return rc;
+    rc = sp_cpu_check(q->dev, records, nbytes);
+    return leave(q, rc ? rc : enqueue(q, records, nbytes));
+}
+
+uint64_t sp_cpu_settled(struct sp_cpu_queue *q)
+{
+    while (usable(q) && atomic_load(&q->entering))
+        sched_yield(); /* a few instructions, unless that thread lost its core */
+    return atomic_load(&q->submitted);
 }
 
 struct sp_cpu_prepared {
     struct sp_cpu_queue *q;
     size_t nbytes;
+    uint64_t epoch;
     _Alignas(16) unsigned char record[];
 };
 
-int sp_cpu_prepare(struct sp_cpu_queue *q, const void *record, size_t nbytes, struct sp_cpu_prepared **out)
+int sp_cpu_prepare(struct sp_cpu_queue *q, const void *record, size_t nbytes, uint64_t epoch,
+                   struct sp_cpu_prepared **out)
 {
-    if (!usable(q))
-        return -ECHILD;
-    int rc = sp_cpu_check_dispatch(q->dev, record, nbytes);
+    int rc = enter(q, epoch);
+    if (rc)
+        return rc;
+    rc = (int)leave(q, sp_cpu_check_dispatch(q->dev, record, nbytes));
     if (rc)
         return rc;
     struct sp_cpu_prepared *p = malloc(sizeof *p + nbytes);
@@ -222,6 +274,7 @@ int sp_cpu_prepare(struct sp_cpu_queue *q, const void *record, size_t nbytes, st
         return -ENOMEM;
     p->q = q;
     p->nbytes = nbytes;
+    p->epoch = epoch;
     memcpy(p->record, record, nbytes);
     atomic_fetch_add(&q->refs, 1);
     *out = p;
@@ -230,7 +283,8 @@ int sp_cpu_prepare(struct sp_cpu_queue *q, const void *record, size_t nbytes, st
 
 int64_t sp_cpu_run(struct sp_cpu_prepared *p)
 {
-    return usable(p->q) ? launch(p->q, p->record, p->nbytes) : -ECHILD;
+    int rc = enter(p->q, p->epoch);
+    return rc ? rc : launch(p->q, p->record, p->nbytes);
 }
 
 void sp_cpu_unprepare(struct sp_cpu_prepared *p)
@@ -272,6 +326,7 @@ void sp_cpu_queue_unref(struct sp_cpu_queue *q)
     struct sp_cpu *dev = q->dev;
     pthread_mutex_destroy(&q->lock);
     free(q->times);
+    free(q->faults);
     free(q);
     sp_cpu_unref(dev);
     atomic_fetch_sub(&sp_live()->queues, 1);
@@ -321,12 +376,14 @@ int sp_cpu_wait(struct sp_cpu_queue *q, uint64_t value, uint64_t timeout_ns)
         return -ECHILD;
     if (value > atomic_load(&q->submitted))
         return -EINVAL;
-    int rc = sp_timeline_wait(&q->timeline, value, timeout_ns, sp_spin_ns());
-    if (rc || !q->nfaults)
+    int rc = 0;
+    if (sp_timeline_reached(&q->timeline) < value)
+        rc = sp_timeline_wait(&q->timeline, value, timeout_ns, timeout_ns ? sp_spin_ns() : 0);
+    if (rc || !atomic_load(&q->nfaults))
         return rc;
     pthread_mutex_lock(&q->lock);
-    for (int i = 0; i < SP_FAULTS; i++)
-        if (q->faults[i].value == value && q->faults[i].rc)
+    for (uint32_t i = 0; i < q->nfaults; i++)
+        if (q->faults[i].value == value)
             rc = q->faults[i].rc;
     pthread_mutex_unlock(&q->lock);
     return rc;
@@ -334,6 +391,8 @@ int sp_cpu_wait(struct sp_cpu_queue *q, uint64_t value, uint64_t timeout_ns)
 
 int sp_cpu_times(struct sp_cpu_queue *q, uint64_t value, uint64_t *start_ns, uint64_t *end_ns)
 {
+    if (!usable(q))
+        return -ECHILD;
     if (!q->times)
         return -ENOENT;
     pthread_mutex_lock(&q->lock);
