@@ -62,7 +62,6 @@ struct sp_cpu_queue {
     uint32_t fork_generation;
     _Atomic uint32_t refs; /* the owner, the worker, prepared launches, submissions of other queues that wait on us */
     struct sp_timeline timeline;
-    _Atomic uint32_t entering; /* calls between their look at the epoch and their value */
     pthread_mutex_t lock; /* guards what follows, down to the blank line */
     _Atomic uint64_t submitted;
     struct sp_job *head, *tail, *current;

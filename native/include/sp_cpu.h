@@ -95,7 +95,7 @@ void sp_cpu_unprepare(struct sp_cpu_prepared *p);
 int64_t sp_cpu_submit(struct sp_cpu_queue *q, const void *records, size_t nbytes, uint64_t epoch);
 
 uint64_t sp_cpu_submitted(struct sp_cpu_queue *q);
-/* The same once no launch is between its look at the epoch and its value. */
+/* The same, when no launch is between its look at the epoch and its value. */
 uint64_t sp_cpu_settled(struct sp_cpu_queue *q);
 uint64_t sp_cpu_reached(struct sp_cpu_queue *q);
 /* 0 reached, -ETIMEDOUT, or the error with which that submission ended. */
