@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,7 +11,7 @@ from sparkle_drv.core.array import Array
 from sparkle_drv.core.device import Device
 from sparkle_drv.core.registry import devices as usable
 from sparkle_drv.core.registry import open_device
-from sparkle_drv.errors import DeviceNotFound
+from sparkle_drv.errors import DeviceNotFound, SparkleError
 
 
 class Context:
@@ -73,9 +74,18 @@ class Context:
         return ops.layout(self.device, a, layout, **options)
 
     def close(self, timeout_s: float = 30) -> None:
-        """Close every device; idempotent. Raises FenceTimeout as `Device.close`."""
+        """Close every device; idempotent.
+
+        Raises FenceTimeout as `Device.close`, after all others are closed.
+        """
+        failure: SparkleError | None = None
         for device in self.devices:
-            device.close(timeout_s)
+            try:
+                device.close(timeout_s)
+            except SparkleError as error:
+                failure = failure or error
+        if failure is not None:
+            raise failure
 
 
 def init(devices: str | Sequence[str] = "all") -> Context:
@@ -94,7 +104,8 @@ def init(devices: str | Sequence[str] = "all") -> Context:
         for uri in uris:
             opened.append(open_device(uri))
     except BaseException:
-        for device in opened:
-            device.close()
+        if opened:
+            with contextlib.suppress(SparkleError):  # the first error is the one to tell
+                Context(opened).close()
         raise
     return Context(opened)

@@ -13,4 +13,7 @@ struct sp_live_atomic {
     _Atomic int64_t allocated_nbytes;
 };
 struct sp_live_atomic *sp_live(void);
+
+/* In place of an epoch: the records name nothing that a caller could close meanwhile (sp_base.h). */
+#define SP_ANY_EPOCH UINT64_MAX
 #endif

@@ -1,12 +1,13 @@
-/* Rings of the newest faults and times. */
+/* A list of faults and a ring of times. */
 #include "ledger.h"
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 int sp_ledger_init(struct sp_ledger *ledger, int keep_times)
 {
-    *ledger = (struct sp_ledger){.nfaults = 0};
+    memset(ledger, 0, sizeof *ledger);
     if (keep_times && !(ledger->times = calloc(SP_TIMES, sizeof *ledger->times)))
         return -ENOMEM;
     return 0;
@@ -15,7 +16,28 @@ int sp_ledger_init(struct sp_ledger *ledger, int keep_times)
 void sp_ledger_free(struct sp_ledger *ledger)
 {
     free(ledger->times);
+    free(ledger->faults);
     ledger->times = NULL;
+    ledger->faults = NULL;
+}
+
+static void note_fault(struct sp_ledger *ledger, struct sp_fault fault)
+{
+    uint32_t n = atomic_load(&ledger->nfaults);
+    if (n == ledger->capacity) {
+        uint32_t capacity = n ? 2 * n : 16;
+        struct sp_fault *more = realloc(ledger->faults, capacity * sizeof *more);
+        if (more) {
+            ledger->faults = more;
+            ledger->capacity = capacity;
+        } else if (n) {
+            memmove(ledger->faults, ledger->faults + 1, --n * sizeof *ledger->faults);
+        } else {
+            return;
+        }
+    }
+    ledger->faults[n] = fault;
+    atomic_store(&ledger->nfaults, n + 1);
 }
 
 void sp_ledger_note(struct sp_ledger *ledger, uint64_t value, uint64_t start_ns, uint64_t end_ns, int rc)
@@ -23,13 +45,14 @@ void sp_ledger_note(struct sp_ledger *ledger, uint64_t value, uint64_t start_ns,
     if (ledger->times)
         ledger->times[value % SP_TIMES] = (struct sp_times){.value = value, .start_ns = start_ns, .end_ns = end_ns};
     if (rc)
-        ledger->faults[ledger->nfaults++ % SP_FAULTS] = (struct sp_fault){.value = value, .rc = rc};
+        note_fault(ledger, (struct sp_fault){.value = value, .rc = rc});
 }
 
 int sp_ledger_fault(const struct sp_ledger *ledger, uint64_t value)
 {
-    for (int i = 0; i < SP_FAULTS; i++)
-        if (ledger->faults[i].value == value && ledger->faults[i].rc)
+    uint32_t n = atomic_load(&ledger->nfaults);
+    for (uint32_t i = 0; i < n; i++)
+        if (ledger->faults[i].value == value)
             return ledger->faults[i].rc;
     return 0;
 }

@@ -2,9 +2,10 @@
  * of a ledger locks it. */
 #ifndef SP_CORE_LEDGER_H
 #define SP_CORE_LEDGER_H
+#include <stdatomic.h>
 #include <stdint.h>
 
-enum { SP_FAULTS = 16, SP_TIMES = 4096 };
+enum { SP_TIMES = 4096 };
 
 struct sp_fault {
     uint64_t value;
@@ -18,15 +19,17 @@ struct sp_times {
 };
 
 struct sp_ledger {
-    struct sp_fault faults[SP_FAULTS];
-    uint64_t nfaults;
+    struct sp_fault *faults; /* oldest first */
+    _Atomic uint32_t nfaults; /* may be read without the lock: 0 means that nothing ever failed */
+    uint32_t capacity;
     struct sp_times *times; /* NULL unless it keeps times */
 };
 
 /* 0 or -ENOMEM. */
 int sp_ledger_init(struct sp_ledger *ledger, int keep_times);
 void sp_ledger_free(struct sp_ledger *ledger);
-/* A value ended with `rc`; the newest 16 faults and 4096 times are kept. */
+/* A value ended with `rc`. Faults are kept for ever, as a fence may be asked at any time (without memory for one more,
+ * the oldest goes); of the times the newest 4096. */
 void sp_ledger_note(struct sp_ledger *ledger, uint64_t value, uint64_t start_ns, uint64_t end_ns, int rc);
 /* The error with which a value ended, else 0. */
 int sp_ledger_fault(const struct sp_ledger *ledger, uint64_t value);

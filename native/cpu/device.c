@@ -59,6 +59,16 @@ void sp_cpu_close(struct sp_cpu *dev)
         sp_cpu_unref(dev);
 }
 
+uint64_t sp_cpu_epoch(struct sp_cpu *dev)
+{
+    return atomic_load(&dev->epoch);
+}
+
+uint64_t sp_cpu_advance(struct sp_cpu *dev)
+{
+    return atomic_fetch_add(&dev->epoch, 1) + 1;
+}
+
 uint32_t sp_cpu_threads(const struct sp_cpu *dev)
 {
     return dev->pool.threads;

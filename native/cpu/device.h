@@ -13,6 +13,7 @@ struct sp_cpu {
     uint32_t isa;
     uint32_t fork_generation;
     _Atomic uint32_t refs; /* the owner and every queue: whoever lets go last ends the pool */
+    _Atomic uint64_t epoch;
     struct sp_pool pool;
 };
 
@@ -63,7 +64,6 @@ struct sp_cpu_queue {
     _Atomic(const void *) inline_record;
     _Atomic uint64_t inline_nbytes;
     _Atomic uint32_t peeking;
-    _Atomic uint64_t ended_ns; /* of the last submission: a timing queue's next one starts no earlier */
     struct sp_progress progress;
 };
 

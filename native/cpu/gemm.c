@@ -35,9 +35,10 @@ void sp_gemm_choose(struct sp_gemm_job *job, const struct sp_tile_plan *plan)
     job->kc = plan->kc ? plan->kc : job->b_in_place && job->m <= FEW_ROWS ? FEW_ROWS_KC : kernel->kc;
     /* A plan may ask for anything; beyond the matrix it would only waste scratch. Equal slices of k beat a short
      * last. */
-    job->mc = round_up(smaller(job->mc, job->m), kernel->mr);
-    job->nc = round_up(smaller(job->nc, job->n), kernel->nr);
-    job->kc = job->k ? pieces(job->k, pieces(job->k, job->kc)) : 1;
+    const size_t most = 1 << 16; /* so that no product of these sizes overflows */
+    job->mc = round_up(smaller(smaller(job->mc, job->m), most), kernel->mr);
+    job->nc = round_up(smaller(smaller(job->nc, job->n), most), kernel->nr);
+    job->kc = job->k ? pieces(job->k, pieces(job->k, smaller(job->kc, most))) : 1;
 }
 
 /* One micro-tile of c at (i, j). `last`: k is done, bias and activation follow. */
@@ -173,7 +174,7 @@ int sp_gemm_run(const struct sp_gemm_job *job, const struct sp_tile_plan *plan, 
         const struct sp_strided a = {v->a, v->rsa, v->csa};                                                            \
         const struct sp_strided b = {v->b, v->csb, v->rsb};                                                            \
         struct sp_gemm_job job = {.kernel = &sp_gemm_kernels[isa][type]};                                              \
-        if (v->act > SP_ACT_SIGMOID)                                                                                   \
+        if (v->act > SP_ACT_SIGMOID || (v->m > 1 && v->rsc < v->n)) /* rows of c may not share memory */               \
             return -EINVAL;                                                                                            \
         if (plan->algo == SP_ALGO_NAIVE || (plan->algo == SP_ALGO_AUTO && isa == SP_ISA_REF))                          \
             return sp_##name##_naive(args, plan, pool);                                                                \

@@ -15,10 +15,10 @@ static void draw(struct sp_pool *pool)
 {
     uint32_t tasks = pool->tasks;
     for (;;) {
-        uint32_t i = atomic_fetch_add_explicit(&pool->next, 1, memory_order_relaxed);
+        uint64_t i = atomic_fetch_add_explicit(&pool->next, 1, memory_order_relaxed);
         if (i >= tasks)
             return;
-        pool->task(pool->ctx, i);
+        pool->task(pool->ctx, (uint32_t)i);
     }
 }
 
@@ -77,12 +77,20 @@ static void *worker(void *arg)
     }
 }
 
+void sp_signals_to_block(sigset_t *set)
+{
+    static const int own[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT};
+    sigfillset(set); /* the rest belongs to the interpreter's threads */
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+        sigdelset(set, own[i]);
+}
+
 /* Workers are started by the first job that wants them; fewer than asked for is fine. */
 static void start_workers(struct sp_pool *pool)
 {
     sigset_t all, old;
-    sigfillset(&all);
-    pthread_sigmask(SIG_BLOCK, &all, &old); /* signals belong to the interpreter's threads */
+    sp_signals_to_block(&all);
+    pthread_sigmask(SIG_BLOCK, &all, &old);
     while (pool->started < pool->threads - 1) {
         if (pthread_create(&pool->workers[pool->started], NULL, worker, pool))
             break;

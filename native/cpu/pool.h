@@ -4,6 +4,7 @@
 #include "kernel.h"
 
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 
 struct sp_pool {
@@ -20,7 +21,7 @@ struct sp_pool {
     sp_task_fn *task;
     void *ctx;
     uint32_t tasks;
-    _Atomic uint32_t next;
+    _Atomic uint64_t next; /* wider than `tasks`: every thread draws once past the end */
     pthread_t *workers;
 };
 
@@ -30,4 +31,8 @@ void sp_pool_stop(struct sp_pool *pool);
 /* How long a waiting thread may spin before it sleeps: 100 us, or nothing when the machine has more runnable threads than
  * cores (sampled at most every 20 ms). Two spinning runtimes in one process were seen to stall each other for 2-6 ms. */
 uint64_t sp_spin_ns(void);
+
+/* What worker threads block: everything that is not the thread's own fault. Those stay open, so that a crash reporter
+ * (Python's faulthandler) tells which thread it was. */
+void sp_signals_to_block(sigset_t *set);
 #endif

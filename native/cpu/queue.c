@@ -1,9 +1,9 @@
 /* A queue: values taken under one lock, a worker that replays submissions in order, launches that run in their caller.
  *
  * A launch runs inline when nothing is ahead of it. Its record belongs to the caller and dies when the call returns, so
- * `inline_record` is published for sp_cpu_peek and withdrawn before the value is signalled; a peek that is copying raises
- * `peeking`, and the withdrawal, seeing it, passes through the lock that the peek holds. Both sides are sequentially
- * consistent: either the peek sees NULL or the withdrawal sees the peek. */
+ * `inline_record` is published for sp_cpu_peek and withdrawn when it has run; a peek that is copying raises `peeking`, and
+ * the launch, seeing it, passes through the lock that the peek holds before it returns. Sequentially consistent accesses
+ * on both sides: either the peek sees NULL or the launch sees the peek. */
 #include "device.h"
 
 #include <errno.h>
@@ -16,7 +16,7 @@ static int usable(const struct sp_cpu_queue *q)
     return q->fork_generation == sp_fork_generation();
 }
 
-static void note_end(struct sp_cpu_queue *q, uint64_t value, uint64_t start_ns, int rc)
+static void note(struct sp_cpu_queue *q, uint64_t value, uint64_t start_ns, int rc)
 {
     if (!q->ledger.times && rc == 0)
         return;
@@ -87,7 +87,7 @@ static void *worker(void *arg)
         hold_waited(job->records, job->nbytes, 0);
         uint64_t value = job->value;
         free(job);
-        note_end(q, value, start_ns, rc);
+        note(q, value, start_ns, rc);
         sp_timeline_signal(&q->timeline, value);
     }
     sp_cpu_queue_unref(q);
@@ -97,7 +97,7 @@ static void *worker(void *arg)
 static int start_worker(struct sp_cpu_queue *q)
 {
     sigset_t all, old;
-    sigfillset(&all);
+    sp_signals_to_block(&all);
     pthread_sigmask(SIG_BLOCK, &all, &old);
     atomic_fetch_add(&q->refs, 1);
     int rc = pthread_create(&q->worker, NULL, worker, q);
@@ -108,26 +108,24 @@ static int start_worker(struct sp_cpu_queue *q)
     return -rc;
 }
 
-static int64_t enqueue(struct sp_cpu_queue *q, const void *records, size_t nbytes)
+/* With the lock held: a job at the end of the queue. */
+static int64_t append(struct sp_cpu_queue *q, const void *records, size_t nbytes)
 {
     struct sp_job *job = malloc(sizeof *job + nbytes);
     if (!job)
         return -ENOMEM;
+    if (!q->worker_started) {
+        int rc = start_worker(q);
+        if (rc) {
+            free(job);
+            return rc;
+        }
+    }
     job->next = NULL;
     job->nbytes = nbytes;
     if (nbytes)
         memcpy(job->records, records, nbytes);
     hold_waited(job->records, nbytes, 1);
-    pthread_mutex_lock(&q->lock);
-    int rc = q->closing ? -ESHUTDOWN : 0;
-    if (rc == 0 && !q->worker_started)
-        rc = start_worker(q);
-    if (rc) {
-        pthread_mutex_unlock(&q->lock);
-        hold_waited(job->records, nbytes, 0);
-        free(job);
-        return rc;
-    }
     uint64_t value = atomic_load(&q->submitted) + 1;
     job->value = value;
     atomic_store(&q->submitted, value);
@@ -139,86 +137,107 @@ static int64_t enqueue(struct sp_cpu_queue *q, const void *records, size_t nbyte
     atomic_fetch_add(&q->work, 1);
     if (atomic_load(&q->worker_sleeps))
         sp_futex_wake(&q->work, 1);
-    pthread_mutex_unlock(&q->lock);
     return (int64_t)value;
 }
 
-/* The next value when the queue is idle, 0 when it is not, -ESHUTDOWN. */
-static int64_t take_if_idle(struct sp_cpu_queue *q, const void *record, size_t nbytes)
+/* 0 when records packed in `epoch` may be looked at. The lock is what closers pass through (sp_cpu_settled): once they
+ * have advanced the epoch, whoever held the lock before has its value, and whoever takes it later sees the epoch. */
+static int enter(struct sp_cpu_queue *q, uint64_t epoch)
 {
-    int64_t value = 0;
+    if (!usable(q))
+        return -ECHILD;
     pthread_mutex_lock(&q->lock);
-    uint64_t submitted = atomic_load_explicit(&q->submitted, memory_order_relaxed);
-    if (q->closing)
-        value = -ESHUTDOWN;
-    else if (sp_timeline_reached(&q->timeline) == submitted) {
-        value = (int64_t)(submitted + 1);
-        atomic_store_explicit(&q->submitted, submitted + 1, memory_order_relaxed);
-        atomic_store_explicit(&q->inline_nbytes, nbytes, memory_order_relaxed);
-        atomic_store_explicit(&q->inline_record, record, memory_order_release);
-    }
-    pthread_mutex_unlock(&q->lock);
-    return value;
+    int stale = epoch != SP_ANY_EPOCH && atomic_load(&q->dev->epoch) != epoch;
+    int rc = q->closing ? -ESHUTDOWN : stale ? -ESTALE : 0;
+    if (rc)
+        pthread_mutex_unlock(&q->lock);
+    return rc;
 }
 
-static int64_t run_inline(struct sp_cpu_queue *q, const void *record, int64_t value)
+static int64_t leave(struct sp_cpu_queue *q, int64_t rc)
+{
+    pthread_mutex_unlock(&q->lock);
+    return rc;
+}
+
+static int64_t run_inline(struct sp_cpu_queue *q, const void *record, uint64_t value)
 {
     uint64_t start_ns = q->ledger.times ? sp_clock_ns() : 0;
     int rc = sp_cpu_dispatch(record, &q->progress);
-    atomic_store(&q->inline_record, NULL);
+    note(q, value, start_ns, 0); /* a failure is told by the return value, not kept */
+    atomic_store_explicit(&q->inline_record, NULL, memory_order_release);
+    sp_timeline_signal(&q->timeline, value); /* a sequentially consistent store: the barrier between NULL and `peeking` */
     if (atomic_load(&q->peeking)) {
         pthread_mutex_lock(&q->lock);
         pthread_mutex_unlock(&q->lock);
     }
-    note_end(q, (uint64_t)value, start_ns, rc);
-    sp_timeline_signal(&q->timeline, (uint64_t)value);
-    return rc ? rc : value;
+    return rc ? rc : (int64_t)value;
 }
 
-static int64_t launch(struct sp_cpu_queue *q, const void *record, size_t nbytes)
+/* Entered, and the record is checked: runs it here if it may and nothing is ahead of it, else appends it. */
+static int64_t launch(struct sp_cpu_queue *q, const void *record, size_t nbytes, int may_run_inline)
 {
-    if (!sp_cpu_runs_inline(record))
-        return enqueue(q, record, nbytes);
-    int64_t value = take_if_idle(q, record, nbytes);
-    if (value == 0)
-        return enqueue(q, record, nbytes);
-    return value < 0 ? value : run_inline(q, record, value);
+    uint64_t submitted = atomic_load_explicit(&q->submitted, memory_order_relaxed);
+    if (!may_run_inline || sp_timeline_reached(&q->timeline) != submitted)
+        return leave(q, append(q, record, nbytes));
+    atomic_store_explicit(&q->submitted, submitted + 1, memory_order_relaxed);
+    atomic_store_explicit(&q->inline_nbytes, nbytes, memory_order_relaxed);
+    atomic_store_explicit(&q->inline_record, record, memory_order_release);
+    leave(q, 0);
+    return run_inline(q, record, submitted + 1);
 }
 
-int64_t sp_cpu_launch(struct sp_cpu_queue *q, const void *record, size_t nbytes)
+int64_t sp_cpu_launch(struct sp_cpu_queue *q, const void *record, size_t nbytes, uint64_t epoch)
+{
+    int rc = enter(q, epoch);
+    if (rc)
+        return rc;
+    rc = sp_cpu_check_dispatch(q->dev, record, nbytes);
+    return rc ? leave(q, rc) : launch(q, record, nbytes, sp_cpu_runs_inline(record));
+}
+
+int64_t sp_cpu_submit(struct sp_cpu_queue *q, const void *records, size_t nbytes, uint64_t epoch)
+{
+    int rc = enter(q, epoch);
+    if (rc)
+        return rc;
+    rc = sp_cpu_check(q->dev, records, nbytes);
+    return leave(q, rc ? rc : append(q, records, nbytes));
+}
+
+uint64_t sp_cpu_settled(struct sp_cpu_queue *q)
 {
     if (!usable(q))
-        return -ECHILD;
-    int rc = sp_cpu_check_dispatch(q->dev, record, nbytes);
-    return rc ? rc : launch(q, record, nbytes);
-}
-
-int64_t sp_cpu_submit(struct sp_cpu_queue *q, const void *records, size_t nbytes)
-{
-    if (!usable(q))
-        return -ECHILD;
-    int rc = sp_cpu_check(q->dev, records, nbytes);
-    return rc ? rc : enqueue(q, records, nbytes);
+        return atomic_load(&q->submitted);
+    pthread_mutex_lock(&q->lock);
+    uint64_t submitted = atomic_load(&q->submitted);
+    pthread_mutex_unlock(&q->lock);
+    return submitted;
 }
 
 struct sp_cpu_prepared {
     struct sp_cpu_queue *q;
     size_t nbytes;
+    uint64_t epoch;
+    int runs_inline;
     _Alignas(16) unsigned char record[];
 };
 
-int sp_cpu_prepare(struct sp_cpu_queue *q, const void *record, size_t nbytes, struct sp_cpu_prepared **out)
+int sp_cpu_prepare(struct sp_cpu_queue *q, const void *record, size_t nbytes, uint64_t epoch,
+                   struct sp_cpu_prepared **out)
 {
-    if (!usable(q))
-        return -ECHILD;
-    int rc = sp_cpu_check_dispatch(q->dev, record, nbytes);
+    int rc = enter(q, epoch);
     if (rc)
         return rc;
-    struct sp_cpu_prepared *p = malloc(sizeof *p + nbytes);
+    rc = sp_cpu_check_dispatch(q->dev, record, nbytes);
+    struct sp_cpu_prepared *p = rc ? NULL : malloc(sizeof *p + nbytes);
     if (!p)
-        return -ENOMEM;
+        return (int)leave(q, rc ? rc : -ENOMEM);
+    p->runs_inline = sp_cpu_runs_inline(record);
+    leave(q, 0);
     p->q = q;
     p->nbytes = nbytes;
+    p->epoch = epoch;
     memcpy(p->record, record, nbytes);
     atomic_fetch_add(&q->refs, 1);
     *out = p;
@@ -227,7 +246,8 @@ int sp_cpu_prepare(struct sp_cpu_queue *q, const void *record, size_t nbytes, st
 
 int64_t sp_cpu_run(struct sp_cpu_prepared *p)
 {
-    return usable(p->q) ? launch(p->q, p->record, p->nbytes) : -ECHILD;
+    int rc = enter(p->q, p->epoch);
+    return rc ? rc : launch(p->q, p->record, p->nbytes, p->runs_inline);
 }
 
 void sp_cpu_unprepare(struct sp_cpu_prepared *p)
@@ -318,8 +338,10 @@ int sp_cpu_wait(struct sp_cpu_queue *q, uint64_t value, uint64_t timeout_ns)
         return -ECHILD;
     if (value > atomic_load(&q->submitted))
         return -EINVAL;
-    int rc = sp_timeline_wait(&q->timeline, value, timeout_ns, sp_spin_ns());
-    if (rc || !q->ledger.nfaults)
+    int rc = 0;
+    if (sp_timeline_reached(&q->timeline) < value)
+        rc = sp_timeline_wait(&q->timeline, value, timeout_ns, timeout_ns ? sp_spin_ns() : 0);
+    if (rc || !atomic_load(&q->ledger.nfaults))
         return rc;
     pthread_mutex_lock(&q->lock);
     rc = sp_ledger_fault(&q->ledger, value);
@@ -329,6 +351,8 @@ int sp_cpu_wait(struct sp_cpu_queue *q, uint64_t value, uint64_t timeout_ns)
 
 int sp_cpu_times(struct sp_cpu_queue *q, uint64_t value, uint64_t *start_ns, uint64_t *end_ns)
 {
+    if (!usable(q))
+        return -ECHILD;
     pthread_mutex_lock(&q->lock);
     int rc = sp_ledger_times(&q->ledger, value, start_ns, end_ns);
     pthread_mutex_unlock(&q->lock);

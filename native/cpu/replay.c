@@ -65,7 +65,10 @@ int sp_cpu_check(const struct sp_cpu *dev, const void *records, size_t nbytes)
 int sp_cpu_runs_inline(const void *record)
 {
     const struct sp_cmd_dispatch *d = record;
-    return kernel_of(d)->form == SP_FORM_ROUTINE || (d->groups[0] <= 1 && d->groups[1] <= 1 && d->groups[2] <= 1);
+    const struct sp_cpu_kernel *k = kernel_of(d);
+    if (k->library)
+        return 0; /* a user's code may never end: on the worker, a wait can time out and say what runs */
+    return k->form == SP_FORM_ROUTINE || (d->groups[0] <= 1 && d->groups[1] <= 1 && d->groups[2] <= 1);
 }
 
 struct grid {

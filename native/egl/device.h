@@ -146,6 +146,7 @@ struct sp_egl {
     int start_rc;
     char start_why[1024];
 
+    _Atomic uint64_t epoch;
     pthread_mutex_t lock;
     int queues;
     int closing; /* the handle is closed: the last queue takes the context with it */

@@ -83,8 +83,22 @@ static struct sp_egl_job *take_job(struct sp_egl *dev, size_t nbytes)
     return job;
 }
 
-/* Appends a job of `records` and, behind them, `more` bytes that a copy's source is pointed at. */
-static int64_t enqueue(struct sp_egl_queue *q, const void *records, size_t nbytes, const void *more, size_t more_nbytes)
+/* Caller locks: 0 when records packed in `epoch` may be looked at. Closers take the lock too (sp_egl_settled). */
+static int takes_work(const struct sp_egl_queue *q, uint64_t epoch)
+{
+    if (q->closing)
+        return -ESHUTDOWN;
+    if (atomic_load_explicit(&q->dev->lost, memory_order_relaxed))
+        return -ENODEV;
+    return epoch != SP_ANY_EPOCH && atomic_load(&q->dev->epoch) != epoch ? -ESTALE : 0;
+}
+
+typedef int check_fn(const struct sp_egl *dev, const void *records, size_t nbytes);
+
+/* Appends a job of `records`, once `check` (if any) finds nothing wrong, and behind them `more` bytes that a copy's source
+ * is pointed at. */
+static int64_t enqueue(struct sp_egl_queue *q, const void *records, size_t nbytes, uint64_t epoch, check_fn *check,
+                       const void *more, size_t more_nbytes)
 {
     struct sp_egl *dev = q->dev;
     int64_t value = 0;
@@ -93,11 +107,10 @@ static int64_t enqueue(struct sp_egl_queue *q, const void *records, size_t nbyte
         return -EAGAIN;
     pthread_mutex_lock(&dev->lock);
     struct sp_egl_job *job = NULL;
-    if (q->closing)
-        value = -ESHUTDOWN;
-    else if (atomic_load_explicit(&dev->lost, memory_order_relaxed))
-        value = -ENODEV;
-    else if (!(job = take_job(dev, nbytes + more_nbytes)))
+    value = takes_work(q, epoch);
+    if (value == 0 && check)
+        value = check(dev, records, nbytes);
+    if (value == 0 && !(job = take_job(dev, nbytes + more_nbytes)))
         value = -ENOMEM;
     if (job) {
         job->q = q;
@@ -122,20 +135,34 @@ static int64_t enqueue(struct sp_egl_queue *q, const void *records, size_t nbyte
     return value;
 }
 
-int64_t sp_egl_launch(struct sp_egl_queue *q, const void *record, size_t nbytes)
+int64_t sp_egl_launch(struct sp_egl_queue *q, const void *record, size_t nbytes, uint64_t epoch)
 {
-    if (!usable(q))
-        return -ECHILD;
-    int rc = sp_egl_check_dispatch(q->dev, record, nbytes);
-    return rc ? rc : enqueue(q, record, nbytes, NULL, 0);
+    return usable(q) ? enqueue(q, record, nbytes, epoch, sp_egl_check_dispatch, NULL, 0) : -ECHILD;
 }
 
-int64_t sp_egl_submit(struct sp_egl_queue *q, const void *records, size_t nbytes)
+int64_t sp_egl_submit(struct sp_egl_queue *q, const void *records, size_t nbytes, uint64_t epoch)
+{
+    return usable(q) ? enqueue(q, records, nbytes, epoch, sp_egl_check, NULL, 0) : -ECHILD;
+}
+
+uint64_t sp_egl_epoch(struct sp_egl *dev)
+{
+    return atomic_load(&dev->epoch);
+}
+
+uint64_t sp_egl_advance(struct sp_egl *dev)
+{
+    return atomic_fetch_add(&dev->epoch, 1) + 1;
+}
+
+uint64_t sp_egl_settled(struct sp_egl_queue *q)
 {
     if (!usable(q))
-        return -ECHILD;
-    int rc = sp_egl_check(q->dev, records, nbytes);
-    return rc ? rc : enqueue(q, records, nbytes, NULL, 0);
+        return atomic_load(&q->submitted);
+    pthread_mutex_lock(&q->dev->lock);
+    uint64_t submitted = atomic_load(&q->submitted);
+    pthread_mutex_unlock(&q->dev->lock);
+    return submitted;
 }
 
 int64_t sp_egl_upload(struct sp_egl_queue *q, uint64_t address, const void *data, uint64_t nbytes)
@@ -153,7 +180,7 @@ int64_t sp_egl_upload(struct sp_egl_queue *q, uint64_t address, const void *data
         return (int64_t)submitted;
     }
     struct sp_cmd_copy c = {.kind = SP_CMD_COPY, .nbytes = sizeof c, .dst = address, .count = nbytes};
-    return enqueue(q, &c, sizeof c, data, nbytes);
+    return enqueue(q, &c, sizeof c, SP_ANY_EPOCH, NULL, data, nbytes);
 }
 
 int64_t sp_egl_download(struct sp_egl_queue *q, uint64_t address, void *data, uint64_t nbytes)
@@ -166,38 +193,43 @@ int64_t sp_egl_download(struct sp_egl_queue *q, uint64_t address, void *data, ui
         return rc;
     struct sp_cmd_copy c = {.kind = SP_CMD_COPY, .nbytes = sizeof c, .dst = (uint64_t)(uintptr_t)data, .src = address,
                             .count = nbytes};
-    return enqueue(q, &c, sizeof c, NULL, 0);
+    return enqueue(q, &c, sizeof c, SP_ANY_EPOCH, NULL, NULL, 0);
 }
 
 struct sp_egl_prepared {
     struct sp_egl_queue *q;
     size_t nbytes;
+    uint64_t epoch;
     _Alignas(16) unsigned char record[];
 };
 
-int sp_egl_prepare(struct sp_egl_queue *q, const void *record, size_t nbytes, struct sp_egl_prepared **out)
+int sp_egl_prepare(struct sp_egl_queue *q, const void *record, size_t nbytes, uint64_t epoch,
+                   struct sp_egl_prepared **out)
 {
     if (!usable(q))
         return -ECHILD;
-    int rc = sp_egl_check_dispatch(q->dev, record, nbytes);
-    if (rc)
-        return rc;
     struct sp_egl_prepared *p = malloc(sizeof *p + nbytes);
     if (!p)
         return -ENOMEM;
-    p->q = q;
-    p->nbytes = nbytes;
+    *p = (struct sp_egl_prepared){.q = q, .nbytes = nbytes, .epoch = epoch};
     memcpy(p->record, record, nbytes);
     pthread_mutex_lock(&q->dev->lock);
-    q->refs++;
+    int rc = takes_work(q, epoch);
+    if (rc == 0)
+        rc = sp_egl_check_dispatch(q->dev, record, nbytes);
+    if (rc == 0)
+        q->refs++;
     pthread_mutex_unlock(&q->dev->lock);
-    *out = p;
-    return 0;
+    if (rc)
+        free(p);
+    else
+        *out = p;
+    return rc;
 }
 
 int64_t sp_egl_run(struct sp_egl_prepared *p)
 {
-    return usable(p->q) ? enqueue(p->q, p->record, p->nbytes, NULL, 0) : -ECHILD;
+    return usable(p->q) ? enqueue(p->q, p->record, p->nbytes, p->epoch, NULL, NULL, 0) : -ECHILD;
 }
 
 static void unref(struct sp_egl_queue *q)
@@ -292,7 +324,7 @@ int sp_egl_wait(struct sp_egl_queue *q, uint64_t value, uint64_t timeout_ns)
         rc = sp_timeline_wait(&q->timeline, value, timeout_ns, WAIT_SPIN_NS);
         atomic_fetch_sub(&q->dev->waiters, 1);
     }
-    if (rc || !q->ledger.nfaults)
+    if (rc || !atomic_load(&q->ledger.nfaults))
         return rc;
     pthread_mutex_lock(&q->dev->lock);
     rc = sp_ledger_fault(&q->ledger, value);

@@ -76,17 +76,28 @@ void sp_cpu_queue_release(struct sp_cpu_queue *q);
 /* Would these records be taken? 0 or the error that launch or submit would return. */
 int sp_cpu_check(const struct sp_cpu *dev, const void *records, size_t nbytes);
 
+/* The epoch grows whenever a buffer or kernel is closed. Whoever packs a record reads it first and hands it in with the
+ * record; if something was closed in between, the record may name what is about to be freed: nothing runs, and -ESTALE
+ * says to look again. Whoever closes marks the thing closed, advances the epoch, and only then asks each queue for the
+ * value at which it is settled: either the launch sees the new epoch, or the closer sees the launch's value.
+ * UINT64_MAX stands for any epoch: the records name nothing that a caller could close meanwhile. */
+uint64_t sp_cpu_epoch(struct sp_cpu *dev);
+uint64_t sp_cpu_advance(struct sp_cpu *dev);
+
 /* One dispatch record. Returns the timeline value (> 0) or -errno; a routine, and a grid of one group, runs in the
  * caller when the queue is idle. */
-int64_t sp_cpu_launch(struct sp_cpu_queue *q, const void *record, size_t nbytes);
+int64_t sp_cpu_launch(struct sp_cpu_queue *q, const void *record, size_t nbytes, uint64_t epoch);
 /* A checked copy of a dispatch record that can be launched again without checks. */
-int sp_cpu_prepare(struct sp_cpu_queue *q, const void *record, size_t nbytes, struct sp_cpu_prepared **out);
+int sp_cpu_prepare(struct sp_cpu_queue *q, const void *record, size_t nbytes, uint64_t epoch,
+                   struct sp_cpu_prepared **out);
 int64_t sp_cpu_run(struct sp_cpu_prepared *p);
 void sp_cpu_unprepare(struct sp_cpu_prepared *p);
 /* An array of records, replayed in order by the queue's worker. The records are copied. */
-int64_t sp_cpu_submit(struct sp_cpu_queue *q, const void *records, size_t nbytes);
+int64_t sp_cpu_submit(struct sp_cpu_queue *q, const void *records, size_t nbytes, uint64_t epoch);
 
 uint64_t sp_cpu_submitted(struct sp_cpu_queue *q);
+/* The same, when no launch is between its look at the epoch and its value. */
+uint64_t sp_cpu_settled(struct sp_cpu_queue *q);
 uint64_t sp_cpu_reached(struct sp_cpu_queue *q);
 /* 0 reached, -ETIMEDOUT, or the error with which that submission ended. */
 int sp_cpu_wait(struct sp_cpu_queue *q, uint64_t value, uint64_t timeout_ns);

@@ -102,16 +102,21 @@ void sp_egl_queue_release(struct sp_egl_queue *q);
  * makes no sense, -EFAULT an address that is no live buffer, -ERANGE one too short, -EADDRNOTAVAIL an offset the device
  * cannot bind, -E2BIG more than one pointer can reach or more groups than there can be. */
 int sp_egl_check(const struct sp_egl *dev, const void *records, size_t nbytes);
-int64_t sp_egl_launch(struct sp_egl_queue *q, const void *record, size_t nbytes);
-int sp_egl_prepare(struct sp_egl_queue *q, const void *record, size_t nbytes, struct sp_egl_prepared **out);
+int64_t sp_egl_launch(struct sp_egl_queue *q, const void *record, size_t nbytes, uint64_t epoch);
+int sp_egl_prepare(struct sp_egl_queue *q, const void *record, size_t nbytes, uint64_t epoch,
+                   struct sp_egl_prepared **out);
 int64_t sp_egl_run(struct sp_egl_prepared *p);
 void sp_egl_unprepare(struct sp_egl_prepared *p);
-int64_t sp_egl_submit(struct sp_egl_queue *q, const void *records, size_t nbytes);
+int64_t sp_egl_submit(struct sp_egl_queue *q, const void *records, size_t nbytes, uint64_t epoch);
 /* Host memory in (copied before the call returns) and out (`data` must live until the value is reached). */
 int64_t sp_egl_upload(struct sp_egl_queue *q, uint64_t address, const void *data, uint64_t nbytes);
 int64_t sp_egl_download(struct sp_egl_queue *q, uint64_t address, void *data, uint64_t nbytes);
 
 uint64_t sp_egl_submitted(struct sp_egl_queue *q);
+/* The epoch of a device and the settled value of a queue: as sp_cpu_epoch tells. */
+uint64_t sp_egl_epoch(struct sp_egl *dev);
+uint64_t sp_egl_advance(struct sp_egl *dev);
+uint64_t sp_egl_settled(struct sp_egl_queue *q);
 uint64_t sp_egl_reached(struct sp_egl_queue *q);
 /* 0 reached, -ETIMEDOUT, or the error with which that submission ended (-EIO: sp_egl_fault has the words). */
 int sp_egl_wait(struct sp_egl_queue *q, uint64_t value, uint64_t timeout_ns);

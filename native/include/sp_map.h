@@ -3,7 +3,6 @@
 #ifndef SP_MAP_H
 #define SP_MAP_H
 #include "sp_base.h"
-#endif
 
 enum sp_map_op {
     SP_MAP_INPUT = 1, /* operand: which x */
@@ -32,3 +31,4 @@ enum sp_map_op {
 
 /* The i32 kernel knows INPUT CONST ADD SUB MUL NEG ABS RELU MIN MAX SQUARE and wraps around. */
 enum sp_map_limits { SP_MAP_INPUTS = 8, SP_MAP_STACK = 32 };
+#endif

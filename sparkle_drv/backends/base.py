@@ -13,6 +13,9 @@ from typing import Any, Protocol
 
 from sparkle_drv.types import DeviceInfo, Found, Memory, Resources, TilePlan
 
+ANY_EPOCH = 2**64 - 1
+"""In place of an epoch, for copies between memory that core keeps pinned meanwhile."""
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -199,20 +202,30 @@ class Backend(Protocol):
     def check(self, record: bytes, nbytes: int, /) -> int:
         """0, or the -errno with which `launch` would refuse this record."""
 
-    def launch(self, queue: Any, record: bytes, nbytes: int, /) -> int:
+    def epoch(self) -> int:
+        """A number that `advance` raises: a record is handed in with what this was before it was
+        packed."""
+
+    def advance(self) -> int:
+        """Raise the epoch and return it. Core does so when it has marked a buffer or kernel closed
+        and before it asks for `settled` values: records packed earlier are then refused with
+        -ESTALE, or counted in those values."""
+
+    def launch(self, queue: Any, record: bytes, nbytes: int, epoch: int, /) -> int:
         """Submit one dispatch record, copied before this returns: its value, or -errno.
 
+        -ESTALE: `epoch` has passed and nothing was submitted; core looks at its arguments again.
         Sizes are checked against the record (sp_signature_check) before memory is touched. Work
         that fails before this returns may give its -errno at once.
         """
 
-    def prepare(self, queue: Any, record: bytes) -> Any:
+    def prepare(self, queue: Any, record: bytes, epoch: int) -> Any:
         """A handle with a checked copy of a dispatch record for `run`; an int is -errno."""
 
     def run(self, prepared: Any, /) -> int:
         """Submit what was prepared, as often as one likes: value or -errno, as `launch`."""
 
-    def submit(self, queue: Any, records: Any, nbytes: int, /) -> int:
+    def submit(self, queue: Any, records: Any, nbytes: int, epoch: int, /) -> int:
         """Submit `nbytes` bytes of records as one, run in order: value or -errno.
 
         `records` is a cffi char pointer (NULL for no bytes), copied before this returns.
@@ -220,6 +233,9 @@ class Backend(Protocol):
 
     def submitted(self, queue: Any, /) -> int:
         """The newest value given out; never blocks."""
+
+    def settled(self, queue: Any, /) -> int:
+        """`submitted`, once no call is between its look at the epoch and its value."""
 
     def reached(self, queue: Any, /) -> int:
         """The value up to which everything has ended, well or not; never blocks."""

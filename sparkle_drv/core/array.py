@@ -25,12 +25,14 @@ def host_array(what: str, given: Any) -> np.ndarray[Any, Any]:
     """A numpy view of a numpy array or of a CPU DLPack exporter; TypeError otherwise."""
     import numpy as np
 
+    if isinstance(given, np.ma.MaskedArray):
+        raise TypeError(f"{what}: a masked array has no plain elements, fill it first")
     if isinstance(given, np.ndarray):
         array: np.ndarray[Any, Any] = given
     elif hasattr(given, "__dlpack__"):
         try:
             array = np.from_dlpack(given)
-        except (BufferError, RuntimeError, TypeError, ValueError) as error:
+        except Exception as error:  # an exporter's code may raise anything
             raise TypeError(
                 f"{what}: a host array is wanted, its DLPack export says: {error}"
             ) from None
@@ -148,7 +150,7 @@ class Array:
         return array
 
     def __repr__(self) -> str:
-        where = "closed" if self.closed else f"on {self.device.uri}"
+        where = "closed" if self.closed else f"on {self.buffer._storage.owner.uri}"
         layout = f" {self.layout}" if self.layout else ""
         return f"<Array {self.dtype}{list(self.shape)}{layout} {where}>"
 

@@ -72,7 +72,7 @@ class Buffer:
         self.nbytes = nbytes
 
     def __repr__(self) -> str:
-        state = "closed" if self.closed else f"at {self._address:#x} on {self.device.uri}"
+        state = "closed" if self.closed else f"at {self._address:#x} on {self._storage.owner.uri}"
         return f"<Buffer {self.nbytes} bytes {state}>"
 
     def __enter__(self) -> Buffer:
@@ -187,6 +187,7 @@ class Buffer:
         storage, self._storage = self._storage, None
         if storage is None:
             return
-        storage.owner._epoch += 1  # prepared work that holds this view must look again
-        if not self._is_view:
+        if self._is_view:
+            storage.owner._advance()  # prepared work that holds this view must look again
+        else:
             storage.close()

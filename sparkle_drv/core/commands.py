@@ -122,6 +122,9 @@ class Commands:
         pattern does not fit, `dst` is read-only or closed.
         """
         a = _buffer("dst", dst)
+        for name, given in (("pattern", pattern), ("pattern_nbytes", pattern_nbytes)):
+            if not hasattr(given, "__index__"):
+                raise TypeError(f"fill: {name}: a whole number is wanted, got {given!r}")
         if pattern_nbytes not in (1, 2, 4) or a.nbytes % pattern_nbytes:
             raise ValueError(
                 f"fill: pattern_nbytes {pattern_nbytes} is not 1, 2 or 4, "
@@ -190,17 +193,18 @@ class Commands:
             self._encoded[at : at + len(record)] = record
         return self
 
-    def _encode(self, device: Device) -> tuple[Any, int]:
-        """(address of the records, bytes), encoded again only after a change or a close."""
-        if self._device is not device or self._epoch != device._epoch:
+    def _encode(self, device: Device) -> tuple[Any, int, int]:
+        """(address of the records, bytes, epoch), encoded anew only after a change or a close."""
+        epoch = device._epoch  # before anything is looked at
+        if self._device is not device or self._epoch != epoch:
             encoded, offsets = bytearray(), []
             for command in self.commands:
                 offsets.append(len(encoded))
                 encoded += _encode(device, command)
             self._encoded, self._offsets = encoded, offsets
             self._view = ffi.from_buffer(encoded) if encoded else ffi.NULL
-            self._device, self._epoch = device, device._epoch
-        return self._view, len(self._encoded)
+            self._device, self._epoch = device, epoch
+        return self._view, len(self._encoded), self._epoch
 
 
 def _buffer(what: str, given: Any) -> Buffer:

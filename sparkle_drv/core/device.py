@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import operator
 import os
+import threading
 import weakref
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
 
 from sparkle_drv import assets
 from sparkle_drv.backends.base import Backend, KernelSpec
@@ -20,8 +21,10 @@ from sparkle_drv.core.retire import RetireList
 from sparkle_drv.core.signature import Arg, Signature, manifest_args, parse_args
 from sparkle_drv.core.storage import Storage
 from sparkle_drv.core.timestamp import Timestamp
-from sparkle_drv.errors import FORKED, DeviceLost, FenceTimeout
+from sparkle_drv.errors import FORKED, DeviceLost, FenceTimeout, ImageError
 from sparkle_drv.types import DeviceInfo, Memory, TilePlan
+
+_T = TypeVar("_T")
 
 
 class Device:
@@ -35,9 +38,10 @@ class Device:
         self.uri = uri
         self.closed = False
         self._backend = backend
-        self._epoch = 0  # grows when anything is closed: prepared work then checks itself again
+        self._epoch = backend.epoch()  # see _advance
         self._pid = os.getpid()
         self._retired = RetireList(backend)
+        self._lock = threading.RLock()  # of the three below and the default queue
         self._storages: weakref.WeakSet[Storage] = weakref.WeakSet()
         self._queues: weakref.WeakSet[Queue] = weakref.WeakSet()
         self._kernels: weakref.WeakValueDictionary[int, Kernel] = weakref.WeakValueDictionary()
@@ -55,6 +59,21 @@ class Device:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def _advance(self) -> None:
+        """Something is marked closed: work packed before must look again (sp_cpu.h, the epoch)."""
+        if self._finalizer.alive:
+            self._epoch = self._backend.advance()
+
+    def _renew(self) -> None:
+        """Work was refused as stale: it packs again with the epoch as it is now."""
+        if self._finalizer.alive:
+            self._epoch = self._backend.epoch()
+
+    def _snapshot(self, living: Iterable[_T]) -> list[_T]:
+        """What lives now: other threads may open things meanwhile."""
+        with self._lock:
+            return list(living)
 
     def _check_process(self) -> None:
         if os.getpid() != self._pid:
@@ -74,7 +93,8 @@ class Device:
         self, handle: Any, address: int, nbytes: int, memory: Memory, readonly: bool = False
     ) -> Buffer:
         storage = Storage(self, handle, address, nbytes, memory)
-        self._storages.add(storage)
+        with self._lock:
+            self._storages.add(storage)
         return Buffer(storage, 0, nbytes, readonly=readonly)
 
     def buffer(self, nbytes: int, memory: Memory = Memory.DEVICE) -> Buffer:
@@ -88,7 +108,7 @@ class Device:
             raise TypeError(f"nbytes: a whole number is wanted, got {nbytes!r}")
         n = operator.index(nbytes)
         if not 0 <= n < 1 << 63:
-            raise ValueError(f"nbytes: 0 or more is wanted, got {n}")
+            raise ValueError(f"nbytes: 0 to 2**63 - 1 is wanted, got {n}")
         if not isinstance(memory, Memory):
             raise TypeError(
                 f"memory: one of {', '.join(map(str, Memory))} is wanted, got {memory!r}"
@@ -179,10 +199,10 @@ class Device:
             raise TypeError(
                 'kernel: image= needs entry="name" and args="f32* u32" (types in order)'
             )
+        if not entry or "\0" in entry:
+            raise ImageError(f"entry: the name of a function is wanted, got {entry!r}")
         signature = self._signature(parse_args(args))
-        path, blob = ("", image) if isinstance(image, bytes) else (os.fspath(image or ""), b"")
-        if path and not os.path.isfile(path):
-            raise FileNotFoundError(f"image: no such file: {path}")
+        path, blob = _image(image)
         spec = KernelSpec(
             entry,
             entry,
@@ -197,6 +217,8 @@ class Device:
     def _manifest_kernel(self, name: str, plan: TilePlan | None, group_size: Any) -> Kernel:
         if not isinstance(name, str):
             raise TypeError(f"kernel: a name is wanted, got {name!r}")
+        if plan is not None and not isinstance(plan, TilePlan):
+            raise TypeError(f"plan: a TilePlan is wanted, got {type(plan).__name__}")
         kernels = assets.manifest()["kernels"]
         entry = kernels.get(name)
         if entry is None:
@@ -241,7 +263,8 @@ class Device:
                 f"group_size: {size}; {spec.name} is compiled for {loaded.group_size} here"
             )
         kernel = Kernel(self, spec.name, signature, loaded, loaded.group_size or size, dims)
-        self._kernels[kernel._pointer] = kernel
+        with self._lock:
+            self._kernels[kernel._pointer] = kernel
         return kernel
 
     def _signature(self, args: tuple[Arg, ...]) -> Signature:
@@ -256,15 +279,17 @@ class Device:
         """A new queue; `timing=True` keeps device times for `Fence.time_ns`."""
         self._check_open()
         queue = Queue(self, bool(timing))
-        self._queues.add(queue)
+        with self._lock:
+            self._queues.add(queue)
         return queue
 
     @property
     def default_queue(self) -> Queue:
         """The queue that buffers and ops use; opened at first use."""
-        if self._default_queue is None or self._default_queue.closed:
-            self._default_queue = self.queue()
-        return self._default_queue
+        with self._lock:
+            if self._default_queue is None or self._default_queue.closed:
+                self._default_queue = self.queue()
+            return self._default_queue
 
     def pipeline(
         self, depth: int = 3, make: Callable[..., Any] | None = None, queue: Queue | None = None
@@ -287,14 +312,14 @@ class Device:
         Raises as `Fence.wait`: FenceTimeout, KernelFault, DeviceLost.
         """
         self._check_open()
-        for queue in list(self._queues):
+        for queue in self._snapshot(self._queues):
             if not queue.closed:
                 queue.fence(queue.submitted).wait(timeout_s)
 
     @property
     def idle(self) -> bool:
         """Has every queue reached what it was given? Never blocks."""
-        return all(queue.reached >= queue.submitted for queue in list(self._queues))
+        return all(queue.reached >= queue.submitted for queue in self._snapshot(self._queues))
 
     def live_counts(self) -> dict[str, int]:
         """How many objects are alive: for finding leaks.
@@ -304,9 +329,11 @@ class Device:
         """
         self._retired.drain()
         counts = {
-            "buffers": sum(storage.device is not None for storage in list(self._storages)),
-            "kernels": sum(not kernel.closed for kernel in list(self._kernels.values())),
-            "queues": sum(not queue.closed for queue in list(self._queues)),
+            "buffers": sum(
+                storage.device is not None for storage in self._snapshot(self._storages)
+            ),
+            "kernels": sum(not kernel.closed for kernel in self._snapshot(self._kernels.values())),
+            "queues": sum(not queue.closed for queue in self._snapshot(self._queues)),
             "retired": len(self._retired),
         }
         return {**counts, **{f"native_{k}": v for k, v in self._backend.live_counts().items()}}
@@ -322,12 +349,12 @@ class Device:
         self.closed = True
         if os.getpid() != self._pid:
             return
-        self._epoch += 1
-        for queue in list(self._queues):
+        self._advance()
+        for queue in self._snapshot(self._queues):
             queue.close(timeout_s)
-        for kernel in list(self._kernels.values()):
+        for kernel in self._snapshot(self._kernels.values()):
             kernel.close()
-        for storage in list(self._storages):
+        for storage in self._snapshot(self._storages):
             storage.close()
         self._default_queue = None
         for handle in list(self._retired.queues.values()):  # queues forgotten over their work
@@ -335,6 +362,24 @@ class Device:
                 raise FenceTimeout(f"{self.uri}: a queue did not end within {timeout_s} s")
         self._retired.drain()
         self._finalizer()
+
+
+def _image(given: Any) -> tuple[str, bytes]:
+    """A user's image as (path, b"") or ("", bytes); TypeError, FileNotFoundError, ImageError."""
+    if isinstance(given, (bytes, bytearray, memoryview)):
+        return "", bytes(given)
+    try:
+        path = os.fspath(given)
+    except TypeError:
+        kind = type(given).__name__
+        raise TypeError(f"image: a path or bytes are wanted, got {kind}") from None
+    if not isinstance(path, str) or "\0" in path:
+        raise ValueError(f"image: a path as text is wanted, got {path!r}")
+    if not os.path.exists(path):
+        raise FileNotFoundError(f"image: no such file: {path}")
+    if not os.path.isfile(path):
+        raise ImageError(f"image: {path} is no regular file")
+    return path, b""
 
 
 def _end(retired: RetireList) -> None:

@@ -6,6 +6,7 @@ Runs only after the fast path has failed, and always raises.
 from __future__ import annotations
 
 import errno
+import operator
 import struct
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -69,27 +70,42 @@ def _of_the_device(device: Device, kernel: Kernel, record: bytes, rc: int) -> No
         raise ValueError(f"{kernel.name}: {words} ({device.uri})")
 
 
+def _shown(given: object) -> str:
+    try:
+        text = repr(given)
+    except Exception:  # a broken __repr__, or an int of more digits than Python prints
+        return f"this {type(given).__name__}"
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
 def _told(given: object) -> str:
-    text = repr(given)
-    return f"{type(given).__name__} {text if len(text) <= 60 else text[:57] + '...'}"
+    return f"{type(given).__name__} {_shown(given)}"
 
 
 def _brief(given: object) -> object:
-    return given if isinstance(given, (int, float)) else type(given).__name__
+    return _shown(given) if isinstance(given, (int, float)) else type(given).__name__
 
 
 def _scalar(device: Device, kernel: Kernel, arg: Arg, given: Any) -> None:
     where = f"{kernel.name}: argument {arg.name} ({arg.type})"
     try:
         struct.pack("=" + SCALARS[arg.type][0], given)
-    except OverflowError:
-        raise ValueError(f"{where}: {given!r} does not fit") from None
-    except (struct.error, TypeError):
+    except Exception:  # the caller's own __float__ or __index__ may raise anything
         low, high = _RANGES.get(arg.type, (0, 0))
-        if high and hasattr(given, "__index__") and not low <= given.__index__() < high:
-            raise ValueError(f"{where}: {given!r} does not fit, {low} to {high - 1} does") from None
+        number = isinstance(given, (int, float)) or isinstance(_whole(given), int)
+        wanted = f"{low} to {high - 1}" if high else "a smaller number"
+        if number and not (high and isinstance(given, float)):
+            raise ValueError(f"{where}: {_shown(given)} does not fit, {wanted} does") from None
         wanted = "a whole number" if high else "a number"
         raise TypeError(f"{where}: {wanted} is wanted, got {_told(given)}") from None
+
+
+def _whole(given: Any) -> Any:
+    """`given` as an int, None where it cannot be one."""
+    try:
+        return operator.index(given)
+    except Exception:
+        return None
 
 
 def _pointer(device: Device, kernel: Kernel, arg: Arg, given: Any) -> None:
@@ -138,7 +154,7 @@ def _grid(
         raise ValueError(
             f"groups: {kernel.name} has {kernel.dims} dimension(s), got groups {g} of {s}"
         )
-    if not hasattr(shared, "__index__"):
+    if _whole(shared) is None:
         raise TypeError(f"shared: a number of bytes is wanted, got {_told(shared)}")
     if not 0 <= shared.__index__() <= info.max_shared_nbytes:
         raise ValueError(

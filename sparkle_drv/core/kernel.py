@@ -164,8 +164,8 @@ class Kernel:
     def close(self) -> None:
         """Idempotent. Launches in flight keep the code until they have ended."""
         if self._device is not None:
-            self._device._epoch += 1
             self._device = None
+            self._owner._advance()
             self._finalizer()
 
 

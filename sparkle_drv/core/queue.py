@@ -7,6 +7,7 @@ core/explain.py.
 
 from __future__ import annotations
 
+import errno
 import operator
 import sys
 import weakref
@@ -119,6 +120,7 @@ class Queue:
         Raises TypeError or ValueError before anything is submitted.
         """
         device = self._device
+        epoch = device._epoch  # before anything is looked at: see _advance
         try:  # the healthy path of Kernel.record, written out: a call saved is a tenth of a launch
             if kernel._device is not device:
                 raise ValueError("closed, or of another device")
@@ -130,27 +132,35 @@ class Queue:
                 record = kernel._pack(device, record, args)
         except Exception:
             return self._launch_slowly(kernel, args, groups, group_size, shared)
-        value = self._launch(self._handle, record, len(record))
+        value = self._launch(self._handle, record, len(record), epoch)
         if value <= 0:
-            refuse(device, kernel, args, groups, group_size, shared, value, record)
+            return self._launch_slowly(kernel, args, groups, group_size, shared, value)
         return Fence(self, value)
 
     def _launch_slowly(
-        self, kernel: Kernel, args: Any, groups: Any, group_size: Any, shared: int
+        self, kernel: Kernel, args: Any, groups: Any, group_size: Any, shared: int, value: int = 0
     ) -> Fence:
-        """The first launch of a shape, arguments that need wrapping, and every mistake."""
-        try:
-            if kernel._device is not self._device:
-                raise ValueError("closed, or of another device")
-            record = kernel.record(self._device, args, groups, group_size, shared)
-        except NeedsWrap:
-            return self._launch_wrapped(kernel, args, groups, group_size, shared)
-        except Exception as error:
-            refuse(self._device, kernel, args, groups, group_size, shared, cause=error)
-        value = self._launch(self._handle, record, len(record))
-        if value <= 0:
-            refuse(self._device, kernel, args, groups, group_size, shared, value, record)
-        return Fence(self, value)
+        """The first launch of a shape, arguments that need wrapping, what a close has made stale,
+        and every mistake; `value` is what native code returned, if it was asked.
+        """
+        device = self._device
+        while True:
+            device._renew()
+            epoch = device._epoch
+            try:
+                if kernel._device is not device:
+                    raise ValueError("closed, or of another device")
+                record = kernel.record(device, args, groups, group_size, shared)
+            except NeedsWrap:
+                return self._launch_wrapped(kernel, args, groups, group_size, shared)
+            except Exception as error:
+                refuse(device, kernel, args, groups, group_size, shared, cause=error)
+            if value in (0, -errno.ESTALE):
+                value = self._launch(self._handle, record, len(record), epoch)
+            if value > 0:
+                return Fence(self, value)
+            if value != -errno.ESTALE:
+                refuse(device, kernel, args, groups, group_size, shared, value, record)
 
     def _launch_wrapped(
         self, kernel: Kernel, args: Any, groups: Any, group_size: Any, shared: int
@@ -202,27 +212,30 @@ class Queue:
         prepared: Any = None
         record = b""
 
-        def renew() -> int:
+        def renew() -> None:
             nonlocal prepared, record
-            try:
-                if kernel._device is not device:
-                    raise ValueError("closed, or of another device")
-                record = kernel.record(device, args, *shape)
-                prepared = backend.prepare(self._handle, record)
-            except Exception as error:
-                refuse(device, kernel, args, *shape, cause=error)
+            prepared = -errno.ESTALE
+            while prepared == -errno.ESTALE:
+                device._renew()
+                epoch = device._epoch
+                try:
+                    if kernel._device is not device:
+                        raise ValueError("closed, or of another device")
+                    record = kernel.record(device, args, *shape)
+                except Exception as error:
+                    refuse(device, kernel, args, *shape, cause=error)
+                prepared = backend.prepare(self._handle, record, epoch)
             if isinstance(prepared, int):
                 refuse(device, kernel, args, *shape, prepared, record)
-            return device._epoch
 
-        epoch = renew()
+        renew()
         run = backend.run
 
         def go() -> int:
-            nonlocal epoch
-            if device._epoch != epoch:
-                epoch = renew()
             value = run(prepared)
+            while value == -errno.ESTALE:  # something was closed since: not necessarily of ours
+                renew()
+                value = run(prepared)
             if value <= 0:
                 refuse(device, kernel, args, *shape, value, record)
             return value
@@ -236,8 +249,12 @@ class Queue:
         """
         if not isinstance(commands, Commands):
             raise TypeError(f"submit: Commands are wanted, got {type(commands).__name__}")
-        records, nbytes = commands._encode(self._device)
-        value = self._submit(self._handle, records, nbytes)
+        value = -errno.ESTALE
+        while value == -errno.ESTALE:
+            records, nbytes, epoch = commands._encode(self._device)
+            value = self._submit(self._handle, records, nbytes, epoch)
+            if value == -errno.ESTALE:
+                self._device._renew()
         if value <= 0:
             lost(self._device, value, "submit")
         return Fence(self, value)
@@ -253,8 +270,9 @@ class Queue:
         target = _target("buffer", buffer, data.nbytes, self._device)
         if target.readonly:
             raise ValueError("write: the buffer is read-only")
-        value, kept = self._backend.upload(self._handle, target.address, data)
-        return self._transferred(value, kept, "write")
+        with target._open().pinned():
+            value, kept = self._backend.upload(self._handle, target.address, data)
+            return self._transferred(value, kept, "write")
 
     def read(self, buffer: Buffer, out: Any) -> Fence:
         """Copy the start of `buffer`, a Buffer or Array, into `out` (writable, C order).
@@ -268,8 +286,9 @@ class Queue:
         if data.readonly:
             raise ValueError("out: a writable array is wanted")
         source = _target("buffer", buffer, data.nbytes, self._device)
-        value, kept = self._backend.download(self._handle, source.address, data)
-        return self._transferred(value, (kept, data), "read")
+        with source._open().pinned():
+            value, kept = self._backend.download(self._handle, source.address, data)
+            return self._transferred(value, (kept, data), "read")
 
     def copy_peer(self, dst: Buffer, src: Buffer) -> Fence:
         """Copy `src`, on another device of the same backend, to `dst` on this one.
@@ -287,10 +306,12 @@ class Queue:
             raise ValueError(
                 f"copy_peer: {peer.uri} and {self._device.uri} are of different backends"
             )
-        value = self._backend.copy_peer(
-            self._handle, target.address, src.address, src.nbytes, peer._backend
-        )
-        return self._transferred(value, (target, src), "copy_peer")
+        with target._open().pinned(), src._open().pinned():
+            value = self._backend.copy_peer(
+                self._handle, target.address, src.address, src.nbytes, peer._backend
+            )
+            peer._retired.also(self._backend, self._handle, value)
+            return self._transferred(value, None, "copy_peer")
 
     def _transferred(self, value: int, kept: object, call: str) -> Fence:
         if value < 0:

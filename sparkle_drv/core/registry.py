@@ -6,6 +6,7 @@ Plug-ins come by entry point, test equipment by `register`.
 from __future__ import annotations
 
 import importlib
+import logging
 import re
 from collections.abc import Callable
 from typing import Any
@@ -14,8 +15,10 @@ from sparkle_drv.backends.base import Settings
 from sparkle_drv.backends.probes import PROBES
 from sparkle_drv.core import settings
 from sparkle_drv.core.device import Device
-from sparkle_drv.errors import DeviceNotFound, SparkleError
+from sparkle_drv.errors import DeviceNotFound
 from sparkle_drv.types import DeviceInfo, Found
+
+log = logging.getLogger("sparkle_drv")
 
 ENTRY_POINTS = "sparkle_drv.backends"
 ALIASES = {"nvidia": "cuda", "amd": "amdgpu"}
@@ -88,16 +91,22 @@ def open_device(uri: str) -> Device:
     return Device(backend.info.uri, backend)
 
 
-def discover() -> list[Found]:
-    """Every node of every backend, usable or not, with the reason why not.
-
-    Raises ValueError for a SPARKLE_... variable that makes no sense.
-    """
+def _nodes() -> list[Found]:
+    """Every node of every backend there is."""
     known = settings.read()
     _load_plugins()
     found: list[Found] = []
     for scheme in [*_builtin, *sorted(_registered)]:
         found += _discover_one(scheme, known)
+    return found
+
+
+def discover() -> list[Found]:
+    """Every node of every backend, usable or not, with the reason why not.
+
+    Raises ValueError for a SPARKLE_... variable that makes no sense.
+    """
+    found = _nodes()
     found += [
         probe() for scheme, probe in PROBES.items() if scheme not in {*_builtin, *_registered}
     ]
@@ -107,7 +116,8 @@ def discover() -> list[Found]:
 def _discover_one(scheme: str, known: Settings) -> list[Found]:
     try:
         return list(_backend(scheme).discover(known))
-    except (SparkleError, ImportError, OSError, AttributeError, TypeError, ValueError) as error:
+    except Exception as error:  # a boundary to others' code: one bad plug-in must not hide the rest
+        log.warning("backend %s failed to discover its devices", scheme, exc_info=True)
         reason = f"{type(error).__name__}: {error}"
         return [
             Found(
@@ -125,7 +135,7 @@ def devices() -> list[DeviceInfo]:
     Real before emulated, hardware before software, GPUs before the CPU, then by compute units.
     Raises as `discover`.
     """
-    usable = [found.info for found in discover() if found.info is not None]
+    usable = [found.info for found in _nodes() if found.info is not None]
     return sorted(
         usable, key=lambda i: (i.emulated, i.software, i.kind != "gpu", -i.compute_units, i.uri)
     )

@@ -19,7 +19,8 @@ from typing import Any
 from sparkle_drv.backends.base import Backend
 
 SLICE_NS = 100_000_000  # a C wait lasts at most this long, so that Ctrl-C is noticed
-_Entry = tuple[Callable[[], object], list[tuple[Any, int]]]
+_Point = tuple[Backend, Any, int]  # a queue of that backend, and the value it must reach
+_Entry = tuple[Callable[[], object], list[_Point]]
 
 
 class RetireList:
@@ -30,6 +31,7 @@ class RetireList:
         self.queues: dict[int, Any] = {}  # id -> the backend's queue handle, until it is closed
         self._forgotten: deque[Any] = deque()  # handles whose Queue is gone and whose work is not
         self._entries: deque[_Entry] = deque()
+        self._foreign: deque[_Point] = deque()  # other devices' work on memory of this one
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -37,18 +39,24 @@ class RetireList:
     def retire(self, release: Callable[[], object]) -> None:
         """Call `release` as soon as nothing submitted so far can touch what it frees."""
         backend = self.backend
-        waiting = []
+        waiting = [p for p in list(self._foreign) if not _reached(p)]
         for queue in list(self.queues.values()):
-            submitted = backend.submitted(queue)
-            if backend.reached(queue) < submitted:
-                waiting.append((queue, submitted))
+            settled = backend.settled(queue)
+            if backend.reached(queue) < settled:
+                waiting.append((backend, queue, settled))
         self._entries.append((release, waiting))
         self.drain()
 
     def hold(self, queue: Any, value: int, *objects: object) -> None:
         """Keep `objects` alive until `queue` has reached `value`."""
-        self._entries.append((lambda: objects, [(queue, value)]))
+        self._entries.append((lambda: objects, [(self.backend, queue, value)]))
         self.drain()
+
+    def also(self, backend: Backend, queue: Any, value: int) -> None:
+        """What is closed from now on waits for another device's queue too."""
+        self._foreign.append((backend, queue, value))
+        while self._foreign and _reached(self._foreign[0]):
+            self._foreign.popleft()
 
     def drain(self) -> None:
         """Free what has become free, here and in lists whose device is gone."""
@@ -66,13 +74,17 @@ class RetireList:
                 break
         for _ in range(len(self._entries)):
             try:
-                release, waiting = self._entries.popleft()
+                entry = self._entries.popleft()
             except IndexError:
                 break
-            if all(self.backend.reached(queue) >= value for queue, value in waiting):
-                release()
-            else:
-                self._entries.append((release, waiting))
+            done = False
+            try:
+                done = all(map(_reached, entry[1]))
+            finally:  # an interrupt must not lose the entry: its memory would go at once
+                if not done:
+                    self._entries.append(entry)
+            if done:
+                entry[0]()
         return not self._entries and not self._forgotten
 
     def end(self, queue: Any, timeout_ns: int) -> bool:
@@ -101,6 +113,11 @@ class RetireList:
             _leak(self)
         else:
             _unfinished.add(self)
+
+
+def _reached(point: _Point) -> bool:
+    backend, queue, value = point
+    return backend.reached(queue) >= value
 
 
 _unfinished: set[RetireList] = set()

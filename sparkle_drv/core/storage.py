@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from sparkle_drv.types import Memory
@@ -17,6 +20,7 @@ class Storage:
     __slots__ = (
         "__weakref__",
         "_finalizer",
+        "_pins",
         "address",
         "device",
         "handle",
@@ -34,15 +38,43 @@ class Storage:
         self.address = address
         self.nbytes = nbytes
         self.memory = memory
+        self._pins = 0
         retired, backend = device._retired, device._backend
         self._finalizer = weakref.finalize(self, retired.retire, _Free(backend, handle))
 
     def close(self) -> None:
         """Idempotent; what is in flight keeps the memory until it has ended."""
-        if self.device is not None:
+        with _lock:
+            if self.device is None:
+                return
             self.device = None
-            self._finalizer()
-            self.handle = None
+            pinned = self._pins > 0
+        self.owner._advance()
+        if not pinned:
+            self._free()
+
+    def _free(self) -> None:
+        self._finalizer()
+        self.handle = None
+
+    @contextmanager
+    def pinned(self) -> Iterator[None]:
+        """The host copies: a close by another thread meanwhile frees the memory only afterwards."""
+        with _lock:
+            if self.device is None:
+                raise ValueError("the buffer is closed")
+            self._pins += 1
+        try:
+            yield
+        finally:
+            with _lock:
+                self._pins -= 1
+                last = self._pins == 0 and self.device is None
+            if last:
+                self._free()
+
+
+_lock = threading.Lock()  # of pins; held for a few instructions, and by no finalizer
 
 
 class _Free:

@@ -70,7 +70,6 @@ class Stage:
         self.inputs = {name: x for name, x in inputs.items() if x is not None}
         self.out = None if out is None else operand("out", out)
         self.fence: Fence | None = None
-        self._passed: list[Any] = []
         arrays = [
             (n, x) for n, x in (*self.inputs.items(), ("out", self.out)) if isinstance(x, Array)
         ]
@@ -168,10 +167,10 @@ class Stage:
         )
 
     def launch(self, kernel: Kernel, *args: Any) -> None:
-        if not self.on_device:  # then `finish` waits, and until then the stage keeps the arrays
-            args = tuple(HostPointer(self.dev, a) if isinstance(a, np.ndarray) else a for a in args)
-            self._passed += args
+        args = tuple(HostPointer(self.dev, a) if isinstance(a, np.ndarray) else a for a in args)
         self.fence = self.queue.launch(kernel, *args)
+        if not self.fence.done:  # whatever happens to this call, the arrays outlive the launch
+            self.dev._retired.hold(self.queue._handle, self.fence.value, *args)
 
     def finish(self, target: Target) -> Any:
         """The result as the caller wants it."""

@@ -92,7 +92,7 @@ def test_an_entry_that_is_not_there(cpu, userlib):
     assert "/proc/" not in str(caught.value)
     blob = userlib.mark(1).read_bytes()
     with pytest.raises(sp.ImageError, match=f"image of {len(blob)} bytes"):
-        cpu.kernel(image=blob, entry="", args="u32*")
+        cpu.kernel(image=blob, entry="nothing", args="u32*")
 
 
 def test_a_library_that_needs_what_is_not_there(cpu, userlib):
@@ -114,11 +114,37 @@ def test_what_is_no_library(cpu, tmp_path, blob):
 
 
 def test_a_file_that_is_not_there(cpu, tmp_path):
-    for path in (tmp_path / "none.so", tmp_path):
-        with pytest.raises(FileNotFoundError, match=str(path)):
+    with pytest.raises(FileNotFoundError, match=r"none\.so"):
+        cpu.kernel(image=tmp_path / "none.so", entry="f", args="")
+    for path in (tmp_path, "/dev/null"):
+        with pytest.raises(sp.ImageError, match=f"{path} is no regular file"):
             cpu.kernel(image=path, entry="f", args="")
-    with pytest.raises(TypeError):
-        cpu.kernel(image=3, entry="f", args="")
+    for path in ("a\0b", b"a".join([b""])):
+        with pytest.raises(ValueError, match="image"):
+            cpu.kernel(image=path, entry="f", args="")
+    for given in (3, np.zeros(3)):
+        with pytest.raises(TypeError, match="image: a path or bytes"):
+            cpu.kernel(image=given, entry="f", args="")
+
+
+def test_an_image_may_be_any_bytes(cpu, userlib):
+    blob = userlib.mark(1).read_bytes()
+    for image in (blob, bytearray(blob), memoryview(blob)):
+        cpu.kernel(image=image, entry="mark", args="u32*").close()
+
+
+def test_an_entry_that_is_no_function(cpu, userlib):
+    source = (
+        'int table[64] = {1};\nconst char text[] = "x";\n_Thread_local int mine;\nvoid f(void) {}\n'
+    )
+    path = userlib.library(source)
+    for entry in ("table", "text", "mine"):
+        with pytest.raises(sp.ImageError, match=f"{entry} is no function"):
+            cpu.kernel(image=path, entry=entry, args="u32*")
+    for entry in ("", "f\0g"):
+        with pytest.raises(sp.ImageError, match="the name of a function is wanted"):
+            cpu.kernel(image=path, entry=entry, args="")
+    cpu.kernel(image=path, entry="f", args="").close()
 
 
 def test_truncated_libraries(cpu, userlib):
@@ -182,7 +208,7 @@ for _ in range(600):
     for _ in range(rng.randint(1, 3)):
         raw[rng.randrange(64 + 56 * 8)] = rng.randrange(256)
     try:
-        with image.loadable("", bytes(raw)):
+        with image.loadable("", bytes(raw), "mark"):
             good += 1
     except sp.ImageError:
         bad += 1

@@ -98,26 +98,38 @@ def test_a_long_list_is_described_around_what_runs(stuck):
     fence.wait()
 
 
-def test_an_inline_launch_is_seen_from_another_thread(stuck):
-    launched = []
-    thread = threading.Thread(
-        target=lambda: launched.append(stuck.queue.launch(stuck.kernel, stuck.buffer, groups=1))
-    )
-    thread.start()
-    while not stuck.queue.submitted:
-        pass
-    fence = stuck.queue.fence(1)
+def test_a_launch_of_ones_own_kernel_never_blocks_its_caller(stuck):
+    fence = stuck.queue.launch(stuck.kernel, stuck.buffer, groups=1)
     with pytest.raises(sp.FenceTimeout, match="dispatch spin"):
         fence.wait(0.05)
-    behind = stuck.queue.submit(sp.Commands().fill(stuck.buffer.view(4, 4), 3))
-    with pytest.raises(sp.FenceTimeout, match=r"(?s)fill 4 bytes"):
-        behind.wait(0.05)
-    assert not launched
     stuck.free()
-    thread.join(30)
+    fence.wait()
+
+
+def test_an_inline_launch_is_seen_from_another_thread(cpu):
+    """busy_u32 is our own, so a single group of it runs in the thread that launches it."""
+    y = cpu.array(np.zeros(2, np.uint32))
+    busy, queue = cpu.kernel("busy_u32"), cpu.queue()
+    launched = []
+    thread = threading.Thread(
+        target=lambda: launched.append(queue.launch(busy, y, 2**30, groups=1))
+    )
+    thread.start()
+    while not queue.submitted:
+        pass
+    fence = queue.fence(1)
+    with pytest.raises(sp.FenceTimeout, match="dispatch busy_u32"):
+        fence.wait(0.02)
+    behind = queue.submit(sp.Commands().fill(y.buffer.view(4, 4), 3))
+    with pytest.raises(sp.FenceTimeout, match=r"(?s)fill 4 bytes"):
+        behind.wait(0.02)
+    assert not launched
+    thread.join(60)
     behind.wait()
     assert launched == [fence]
-    assert stuck.flag[1] == 3
+    assert y.numpy()[1] == 3
+    for thing in (queue, busy, y):
+        thing.close()
 
 
 def test_a_queue_closed_over_it_can_be_closed_later(stuck):

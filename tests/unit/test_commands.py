@@ -19,7 +19,7 @@ def parts(cpu):
 
 
 def encoded(commands, device):
-    view, nbytes = commands._encode(device)
+    view, nbytes, _ = commands._encode(device)
     return bytes(commands._encoded)[:nbytes], view
 
 

@@ -14,7 +14,10 @@ def test_no_name_comes_twice_and_each_leads_to_its_folder():
 
 def test_a_library_is_a_private_copy_for_as_long_as_it_is_needed(userlib):
     path = userlib.mark(5)
-    with image.loadable(str(path), b"") as one, image.loadable("", path.read_bytes()) as two:
+    with (
+        image.loadable(str(path), b"", "mark") as one,
+        image.loadable("", path.read_bytes(), "mark") as two,
+    ):
         assert one != two
         for name in (one, two):
             with open(name, "rb") as file:

@@ -16,6 +16,8 @@ class Backend:
     def submitted(self, queue):
         return self.given[queue]
 
+    settled = submitted
+
     def reached(self, queue):
         return self.at[queue]
 

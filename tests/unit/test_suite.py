@@ -59,8 +59,8 @@ class Touching(Mutant):
         super().__init__(settings)
         run = self.launch
 
-        def launch(queue, record, nbytes):
-            value = run(queue, record, nbytes)
+        def launch(queue, record, nbytes, epoch):
+            value = run(queue, record, nbytes, epoch)
             if value > 0 and nbytes >= records.DISPATCH_HEAD.size + self.least:
                 lib.sp_cpu_wait(queue, value, 10**10)
                 self.touch(bytes(record))
@@ -113,9 +113,9 @@ class Backwards(Mutant):
         super().__init__(settings)
         run = self.submit
 
-        def submit(queue, raw, nbytes):
+        def submit(queue, raw, nbytes, epoch):
             parts = list(records.split(bytes(ffi.buffer(raw, nbytes)) if nbytes else b""))
-            return run(queue, b"".join(r for _, _, r in reversed(parts)), nbytes)
+            return run(queue, b"".join(r for _, _, r in reversed(parts)), nbytes, epoch)
 
         self.submit = submit
 
@@ -125,10 +125,10 @@ class IgnoresWaits(Mutant):
         super().__init__(settings)
         run = self.submit
 
-        def submit(queue, raw, nbytes):
+        def submit(queue, raw, nbytes, epoch):
             parts = records.split(bytes(ffi.buffer(raw, nbytes)) if nbytes else b"")
             kept = b"".join(r for _, kind, r in parts if kind != records.WAIT)
-            return run(queue, kept, len(kept))
+            return run(queue, kept, len(kept), epoch)
 
         self.submit = submit
 
@@ -162,12 +162,12 @@ class ForgetsPatches(Mutant):
         super().__init__(settings)
         run, first = self.submit, []
 
-        def submit(queue, raw, nbytes):
+        def submit(queue, raw, nbytes, epoch):
             held = bytes(ffi.buffer(raw, nbytes)) if nbytes else b""
             if [kind for _, kind, _ in records.split(held)] == [records.DISPATCH] * 2:
                 held = first[0] if first else held
                 first.append(held)
-            return run(queue, held, len(held))
+            return run(queue, held, len(held), epoch)
 
         self.submit = submit
 

@@ -13,12 +13,21 @@ from typing import Any
 
 from sparkle_drv._native import ffi, lib
 from sparkle_drv.backends import machine
-from sparkle_drv.backends.base import Allocation, Backend, KernelSpec, Loaded, Progress, Settings
+from sparkle_drv.backends.base import (
+    ANY_EPOCH,
+    Allocation,
+    Backend,
+    KernelSpec,
+    Loaded,
+    Progress,
+    Settings,
+)
 from sparkle_drv.backends.cpu import image
 from sparkle_drv.errors import DeviceNotFound, ImageError, OutOfDeviceMemory, check
 from sparkle_drv.types import DeviceInfo, Found, Memory, Resources, TilePlan
 
 URI = "cpu"
+_MUCH = 1 << 28  # an allocation from here on is set against all others
 MAX_GROUP_SIZE = 65536  # as native/cpu/replay.c
 ISAS = {
     lib.SP_ISA_REF: "ref",
@@ -87,6 +96,7 @@ class CpuBackend:
         self.run = lib.sp_cpu_run
         self.submit = lib.sp_cpu_submit
         self.submitted = lib.sp_cpu_submitted
+        self.settled = lib.sp_cpu_settled
         self.reached = lib.sp_cpu_reached
         self.wait = lib.sp_cpu_wait
 
@@ -108,9 +118,11 @@ class CpuBackend:
     # its last user lets go.
 
     def alloc(self, nbytes: int, memory: Memory) -> Allocation:
-        if nbytes > self.info.memory_nbytes:
+        taken = self.live_counts()["allocated_nbytes"] if nbytes > _MUCH else 0
+        if nbytes + taken > self.info.memory_nbytes:  # Linux would give it, and kill us later
             raise OutOfDeviceMemory(
-                f"cpu: {nbytes} bytes asked for, the machine has {self.info.memory_nbytes}"
+                f"cpu: {nbytes} bytes asked for and {taken} taken, "
+                f"the machine has {self.info.memory_nbytes}"
             )
         if memory is Memory.SHARED:
             return self._shared(nbytes)
@@ -179,7 +191,8 @@ class CpuBackend:
             "struct sp_cmd_copy *",
             (lib.SP_CMD_COPY, ffi.sizeof("struct sp_cmd_copy"), dst, src, nbytes),
         )
-        value: int = lib.sp_cpu_submit(queue, record, ffi.sizeof("struct sp_cmd_copy"))
+        nbytes = ffi.sizeof("struct sp_cmd_copy")
+        value: int = lib.sp_cpu_submit(queue, record, nbytes, ANY_EPOCH)
         return value
 
     # Kernels
@@ -205,7 +218,7 @@ class CpuBackend:
     def _load_library(self, spec: KernelSpec, out: Any) -> None:
         why = ffi.new("char[]", 512)
         what = spec.path or f"image of {len(spec.image)} bytes"
-        with image.loadable(spec.path, spec.image) as path:
+        with image.loadable(spec.path, spec.image, spec.entry) as path:
             rc = lib.sp_cpu_load_library(
                 self._dev, path.encode(), spec.entry.encode(), spec.native, why, len(why), out
             )
@@ -239,9 +252,17 @@ class CpuBackend:
         rc: int = lib.sp_cpu_check(self._dev, record, nbytes)
         return rc
 
-    def prepare(self, queue: Any, record: bytes) -> Any:
+    def epoch(self) -> int:
+        now: int = lib.sp_cpu_epoch(self._dev)
+        return now
+
+    def advance(self) -> int:
+        now: int = lib.sp_cpu_advance(self._dev)
+        return now
+
+    def prepare(self, queue: Any, record: bytes, epoch: int) -> Any:
         out = ffi.new("struct sp_cpu_prepared **")
-        rc = lib.sp_cpu_prepare(queue, record, len(record), out)
+        rc = lib.sp_cpu_prepare(queue, record, len(record), epoch, out)
         return ffi.gc(out[0], lib.sp_cpu_unprepare) if rc == 0 else rc
 
     def times(self, queue: Any, value: int) -> tuple[int, int] | None:

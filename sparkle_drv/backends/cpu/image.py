@@ -13,13 +13,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 from sparkle_drv.errors import ImageError
 
 _MACHINES = {"x86_64": "EM_X86_64", "aarch64": "EM_AARCH64"}
 
 
-def _checked(image: bytes, what: str) -> None:
+def _checked(image: bytes, what: str, entry: str) -> None:
     """Raise ImageError unless `image` is a complete shared library for this machine."""
     from elftools.elf.elffile import ELFFile
 
@@ -27,6 +28,7 @@ def _checked(image: bytes, what: str) -> None:
         elf = ELFFile(BytesIO(image))
         machine, kind, bits = elf["e_machine"], elf["e_type"], elf.elfclass
         segments = [(s["p_offset"], s["p_filesz"], s["p_type"]) for s in elf.iter_segments()]
+        type_of_entry = _symbol_type(elf, entry)
     except Exception as error:  # hostile bytes fail in many ways inside the parser, all mean this
         raise ImageError(f"{what}: not a readable ELF file ({error})") from None
     wanted = _MACHINES.get(platform.machine())
@@ -42,6 +44,17 @@ def _checked(image: bytes, what: str) -> None:
             raise ImageError(
                 f"{what}: truncated: a segment ends at byte {offset + nbytes} of {len(image)}"
             )
+    if type_of_entry not in ("", "STT_FUNC", "STT_GNU_IFUNC", "STT_LOOS"):
+        raise ImageError(f"{what}: {entry} is no function ({type_of_entry})")
+
+
+def _symbol_type(elf: Any, entry: str) -> str:
+    """The type of a symbol that the library defines, "" when it defines none of that name."""
+    for segment in elf.iter_segments("PT_DYNAMIC"):
+        for symbol in segment.iter_symbols():
+            if symbol.name == entry and symbol["st_shndx"] != "SHN_UNDEF":
+                return str(symbol["st_info"]["type"])
+    return ""
 
 
 _count = itertools.count()
@@ -58,14 +71,14 @@ def _unique_detour() -> str:
 
 
 @contextmanager
-def loadable(path: str, image: bytes) -> Iterator[str]:
+def loadable(path: str, image: bytes, entry: str) -> Iterator[str]:
     """A path that dlopen may be given, for as long as the context lasts; ImageError, OSError.
 
     Always a private copy: the loader would otherwise hand out the library it already has under that
     name, although the file may have been rebuilt since.
     """
     blob = Path(path).read_bytes() if path else image
-    _checked(blob, path or f"image of {len(image)} bytes")
+    _checked(blob, path or f"image of {len(image)} bytes", entry)
     fd = os.memfd_create("sparkle-kernel", os.MFD_CLOEXEC)
     try:
         with os.fdopen(os.dup(fd), "wb") as file:

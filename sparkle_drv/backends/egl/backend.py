@@ -11,7 +11,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from sparkle_drv._native import ffi, lib
-from sparkle_drv.backends.base import Allocation, Backend, KernelSpec, Loaded, Progress, Settings
+from sparkle_drv.backends.base import (
+    ANY_EPOCH,
+    Allocation,
+    Backend,
+    KernelSpec,
+    Loaded,
+    Progress,
+    Settings,
+)
 from sparkle_drv.backends.egl import nodes, refusal, spirv
 from sparkle_drv.backends.egl.cache import ProgramCache
 from sparkle_drv.backends.egl.source import explained, with_version
@@ -42,6 +50,7 @@ class EglBackend:
         self.run = lib.sp_egl_run
         self.submit = lib.sp_egl_submit
         self.submitted = lib.sp_egl_submitted
+        self.settled = lib.sp_egl_settled
         self.reached = lib.sp_egl_reached
         self.wait = lib.sp_egl_wait
 
@@ -179,7 +188,7 @@ class EglBackend:
         if peer is self:
             size = ffi.sizeof("struct sp_cmd_copy")
             record = ffi.new("struct sp_cmd_copy *", (lib.SP_CMD_COPY, size, dst, src, nbytes))
-            value: int = lib.sp_egl_submit(queue, record, size)
+            value: int = lib.sp_egl_submit(queue, record, size, ANY_EPOCH)
             return value
         between = memoryview(bytearray(nbytes))
         other = peer.open_queue(False)
@@ -322,9 +331,17 @@ class EglBackend:
         nbytes = lib.sp_egl_fault(queue, value, text, len(text))
         return bytes(ffi.buffer(text, nbytes)).decode(errors="replace")
 
-    def prepare(self, queue: Any, record: bytes) -> Any:
+    def epoch(self) -> int:
+        now: int = lib.sp_egl_epoch(self._dev)
+        return now
+
+    def advance(self) -> int:
+        now: int = lib.sp_egl_advance(self._dev)
+        return now
+
+    def prepare(self, queue: Any, record: bytes, epoch: int) -> Any:
         out = ffi.new("struct sp_egl_prepared **")
-        rc = lib.sp_egl_prepare(queue, record, len(record), out)
+        rc = lib.sp_egl_prepare(queue, record, len(record), epoch, out)
         return ffi.gc(out[0], lib.sp_egl_unprepare) if rc == 0 else rc
 
     def times(self, queue: Any, value: int) -> tuple[int, int] | None:
