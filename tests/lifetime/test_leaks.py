@@ -24,16 +24,22 @@ def threads():
 
 
 def settled(work, rounds, most_nbytes):
-    """`work(i)` many times: after a warm-up the process grows by `most_nbytes` at most."""
+    """`work(i)` many times: after a warm-up the process grows by `most_nbytes` at most.
+
+    Looked at up to three times: allocators grow by chance, as threads come and go; a leak every time.
+    """
     for i in range(rounds // 4):
         work(i)
-    gc.collect()
-    before, fds, tasks = resident(), descriptors(), threads()
-    for i in range(rounds):
-        work(i)
-    gc.collect()
-    grown = resident() - before
-    assert grown <= most_nbytes, f"grew by {grown} bytes in {rounds} rounds"
+    fds, tasks = descriptors(), threads()
+    grown = []
+    while len(grown) < 3 and (not grown or grown[-1] > most_nbytes):
+        gc.collect()
+        before = resident()
+        for i in range(rounds):
+            work(i)
+        gc.collect()
+        grown.append(resident() - before)
+    assert grown[-1] <= most_nbytes, f"grew by {grown} bytes in {rounds} rounds each"
     assert descriptors() == fds
     assert threads() == tasks
 
