@@ -26,7 +26,7 @@ def threads():
 def settled(work, rounds, most_nbytes):
     """`work(i)` many times: after a warm-up the process grows by `most_nbytes` at most.
 
-    Looked at up to three times: allocators grow by chance, as threads come and go; a leak every time.
+    Looked at up to three times: allocators grow by chance, as threads come and go, a leak always.
     """
     for i in range(rounds // 4):
         work(i)
