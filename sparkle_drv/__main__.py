@@ -10,15 +10,14 @@ import sys
 
 from sparkle_drv import assets
 
+_TOOLS = ("bench", "sparkle")  # for users; a checkout has others beside them
 _WITHIN = {"info": "sparkle", "doctor": "sparkle"}
 
 
 def main(argv: list[str]) -> int:
     """Run a tool with the rest of `argv`; its exit code, 2 for a tool that is not there."""
     folder = assets.folder("tools")
-    names = sorted(
-        {p.stem for p in folder.glob("[a-z]*.py") if p.stem != "setup_env"} | set(_WITHIN)
-    )
+    names = sorted([*_TOOLS, *_WITHIN])
     if not argv or argv[0] not in names:
         print(f"usage: python -m sparkle_drv {{{','.join(names)}}} ...", file=sys.stderr)
         return 0 if argv[:1] in (["-h"], ["--help"]) else 2

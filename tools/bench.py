@@ -29,8 +29,17 @@ from _bench import (  # noqa: E402
     table,
     userkernel,
 )
-from _bench.engine import Settings  # noqa: E402
-from _bench.problems import FAILED, NO_DEVICE, OK, REGRESSION, USAGE, NoSuchDevice, UsageError  # noqa: E402
+from _bench.engine import Settings, Stuck  # noqa: E402
+from _bench.problems import (  # noqa: E402
+    FAILED,
+    NO_DEVICE,
+    OK,
+    REGRESSION,
+    USAGE,
+    NoSuchDevice,
+    NotComparable,
+    UsageError,
+)
 from _bench.runner import Session  # noqa: E402
 from _bench.writers import Outputs  # noqa: E402
 
@@ -342,6 +351,9 @@ def main(argv: Sequence[str]) -> int:
     except (UsageError, SparkleError, OSError, ValueError, TypeError, ImportError) as error:
         print(f"bench.py: {_line(error)}", file=sys.stderr)
         return USAGE if isinstance(error, UsageError) else FAILED
+    except (NotComparable, Stuck) as error:
+        print(f"bench.py: {_line(error)}", file=sys.stderr)
+        return FAILED
     except NoSuchDevice as error:
         print(f"bench.py: {_line(error)}", file=sys.stderr)
         return NO_DEVICE

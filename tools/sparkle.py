@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 OK, FAILED, USAGE, NO_DEVICE = 0, 1, 2, 3
 EXIT_CODES = "exit codes: 0 well, 1 a device does not work, 2 usage, 3 no usable device"
 CHECK_TIMEOUT_S = 10.0
+CPU_VARIABLES = ("SPARKLE_CPU_ISA", "SPARKLE_THREADS")  # sparkle_drv/core/settings.py
 
 
 def parser() -> argparse.ArgumentParser:
@@ -104,12 +105,35 @@ def doctor_command(args: argparse.Namespace) -> int:
     import sparkle_drv as sp
 
     print(f"sparkle_drv {sp.__version__} in {next(iter(sp.__path__))}")
-    found = sp.discover()
-    codes = [_examine(node) for node in found]
-    if not any(node.usable for node in found):
+    wrong = _set_aside_nonsense()
+    for complaint in wrong:
+        print(f"\ncpu (cpu): does not work\n  {complaint}\n  to do  unset it, or correct it")
+    # With the nonsense out of the way the cpu might work: it does not for who has set it.
+    found = [node for node in sp.discover() if not (wrong and node.backend == "cpu")]
+    codes = [FAILED] * bool(wrong) + [_examine(node) for node in found]
+    if not wrong and not any(node.usable for node in found):
         print("\nno usable device", file=sys.stderr)
         return NO_DEVICE
     return max(codes)
+
+
+def _set_aside_nonsense() -> list[str]:
+    """What discover() says of the cpu's variables that make no sense; they are then unset here, so
+    that the other backends can be looked at. Other complaints pass through (ValueError).
+    """
+    import sparkle_drv as sp
+
+    complaints: list[str] = []
+    while True:
+        try:
+            sp.discover()
+            return complaints
+        except ValueError as error:
+            guilty = [v for v in CPU_VARIABLES if v in os.environ and str(error).startswith(v)]
+            if not guilty:
+                raise
+            complaints.append(str(error))
+            del os.environ[guilty[0]]
 
 
 def _examine(node: Found) -> int:

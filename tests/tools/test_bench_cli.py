@@ -110,6 +110,12 @@ def test_bad_input(bench, tmp_path, capsys):
     """One clear line on stderr and the promised exit code."""
     for words, code, said in (
         (("run", "sgemmm"), 2, "no kernel is called 'sgemmm'"),
+        (("run", ""), 2, "name is empty"),
+        (("run", "saxpy", "-a", "n=1e999"), 2, "the value is inf"),
+        (("run", "saxpy", "-a", "n=1e18"), 2, "1000000000000000000 does not fit u32"),
+        (("run", "saxpy", "-a", "n=2**64"), 2, "does not fit u32"),
+        (("run", "gemm", "-a", "size=2**63"), 2, "beyond 64 bits"),
+        (("run", "conv2d", "-a", "n=2**60"), 2, "beyond 64 bits"),
         (("run", "saxpy", "-a", "q=1"), 2, "unknown axis; saxpy_f32 know n"),
         (("run", "saxpy", "-a", "n"), 2, "NAME=VALUES"),
         (("run", "saxpy", "-a", "n=0"), 2, "below 1"),

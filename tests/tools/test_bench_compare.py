@@ -9,7 +9,7 @@ import sys
 import numpy as np
 import pytest
 from _bench import baseline, compare, results
-from _bench.problems import UsageError
+from _bench.problems import NotComparable
 
 
 def row(samples, kernel="saxpy_f32", mode="hot", verified=True, name="CPU A", axes=None):
@@ -91,9 +91,49 @@ def test_unverified_rows_are_not_compared():
 
 def test_different_devices_are_refused():
     old, new = document(row(times(100))), document(row(times(100), name="CPU B"))
-    with pytest.raises(UsageError, match="cpu is 'CPU A' in the old file and 'CPU B'"):
+    with pytest.raises(NotComparable, match="cpu is 'CPU A' in the old file and 'CPU B'"):
         compare.compare(old, new)
     assert compare.compare(old, new, force=True)[0].verdict == "SAME"
+
+
+def elsewhere(old):
+    """The same document as of another device: "cuda:0"."""
+    other = copy.deepcopy(old)
+    for entry in other["results"]:
+        entry |= {"device": "cuda:0", "device_name": "other"}
+    return other
+
+
+def test_what_else_is_of_another_device():
+    old = document(row(times(100)), row(times(100), mode="cold"))
+    mixed = copy.deepcopy(old)
+    mixed["results"][0]["device_name"] = "CPU B"  # one row only: the others do not excuse it
+    host = {**old, "env": {"cpu": "Host B"}}
+    for before, after, said in (
+        (old, elsewhere(old), "cpu in the old file and cuda:0 in the new file"),
+        (old, mixed, "cpu is 'CPU A' in the old file and 'CPU A' or 'CPU B' in the new one"),
+        (mixed, mixed, "'CPU A' or 'CPU B'"),
+        ({**old, "env": {"cpu": "Host A"}}, host, "on 'Host A' in the old file and on 'Host B'"),
+    ):
+        with pytest.raises(NotComparable, match=said):
+            compare.compare(before, after)
+    assert len(compare.compare({**old, "env": {"cpu": "Host A"}}, host, force=True)) == 2
+    assert len(compare.compare(old, mixed, force=True)) == 2
+
+
+def test_nothing_in_common_is_no_success():
+    old = document(row(times(100)))
+    for new, said in (
+        (document(row(times(100), kernel="gemm_f32")), "1 such as gemm_f32 cpu hot in the new"),
+        (document(), "no rows in the new file"),
+    ):
+        for force in (False, True):
+            with pytest.raises(NotComparable, match=said):
+                compare.compare(old, new, force=force)
+    with pytest.raises(NotComparable, match="no rows in the old file"):
+        compare.compare(document(), old)
+    with pytest.raises(NotComparable, match="no row"):
+        compare.compare(old, elsewhere(old), force=True)
 
 
 @pytest.fixture
@@ -143,8 +183,15 @@ def test_files_that_cannot_be_compared(bench, files, capsys):
     assert bench("compare", good) == 2
     assert bench("compare", good, good, "--baseline", good.parent) == 2
     other = files("other.json", document(row(times(100), name="CPU B")))
-    assert bench("compare", good, other) == 2
-    assert "--force" in capsys.readouterr().err
+    empty = files("empty.json", document())
+    capsys.readouterr()
+    for words, said in (((good, other), "--force"), ((good, empty, "--force"), "no rows")):
+        assert bench("compare", *words) == 1
+        captured = capsys.readouterr()
+        assert captured.out == ""
+        (line,) = captured.err.splitlines()
+        assert line.startswith("bench.py: compare: ")
+        assert said in line
     assert bench("compare", good, other, "--force") == 0
 
 

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -170,6 +174,14 @@ def test_arguments_become_operands_and_scalars():
         ("in:f32[0]", "1 or more"),
         ("in:f32[]", "missing"),
         ("in:f32[1G*1G]", "more than any device has"),
+        ("in:f32[4G,4G]", "more than any device has"),
+        ("in:f32[1e999]", "the value is inf"),
+        ("in:f32[1e300]", "beyond 64 bits"),
+        ("in:f32[1e308G]", "the value is inf"),
+        ("in:f32[" + "9" * 5000 + "]", "a number of 5000 characters"),
+        ("f32=1e39", "does not fit f32"),
+        ("f64=1e999", "the value is inf"),
+        ("u32=1e999", "the value is inf"),
         ("u32=-1", "does not fit u32"),
         ("i32=3G", "does not fit i32"),
         ("u32=1.5", "whole number"),
@@ -184,7 +196,7 @@ def test_arguments_that_cannot_be(arg, said):
     assert said in str(caught.value)
 
 
-@pytest.mark.parametrize("groups", ["0", "1,2,3,4", "N,", "-1"])
+@pytest.mark.parametrize("groups", ["0", "1,2,3,4", "N,", "-1", "1e999", "1e300"])
 def test_groups_that_cannot_be(groups):
     with pytest.raises(UsageError):
         userkernel.make(spec("out:f32[N]", groups=groups), {"N": 4})
@@ -222,6 +234,10 @@ def test_bad_words(bench, library, ref, capsys):
             1,
             "group_size",
         ),
+        ((good, *SAXPY, "-D", "N=4", "--groups", "-1"), 2, "--groups '-1'"),
+        ((good, *SAXPY, "-D", "N=4", "--group-size", "-1"), 2, "--group-size '-1'"),
+        ((good, *SAXPY, "-D", "N=1e999"), 2, "the value is inf"),
+        ((good, "--arg", "in:f32[1e999]"), 2, "the value is inf"),
         ((f"{library}:absent", *SAXPY, "-D", "N=4"), 1, "absent"),
         ((f"{ref}:saxpy", *SAXPY, "-D", "N=4"), 1, "ref.py"),
         ((good, *SAXPY, "-D", "N=4", "-d", "cpu:9"), 3, "cpu:9"),
@@ -231,6 +247,64 @@ def test_bad_words(bench, library, ref, capsys):
         assert said in err, words
         assert "Traceback" not in err
         assert len(err.splitlines()) == 1, err
+
+
+ENDLESS = """
+#include <stdint.h>
+void endless(const void *v, const uint32_t g[3], const uint32_t s[3])
+{
+    volatile int on = 1;
+    (void)v; (void)g; (void)s;
+    while (on) { }
+}
+"""
+TOOLS = Path(__file__).resolve().parents[2] / "tools"
+
+
+@pytest.mark.parametrize("groups", [1, 2])
+def test_a_kernel_that_never_ends(tmp_path, home, groups):
+    """Told in one line, in bounded time: a close that waited would exceed the 25 s.
+
+    In a process of its own, since the kernel runs until that ends; its least patience is lowered.
+    """
+    (tmp_path / "k.c").write_text(ENDLESS)
+    made, out = tmp_path / "k.so", tmp_path / "o.json"
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", made, tmp_path / "k.c"], check=True)
+    lines = (
+        f"import sys; sys.path.insert(0, {str(TOOLS)!r}); from _bench import engine",
+        "engine.LEAST_LAUNCH_S = 0.5; import bench; sys.exit(bench.main(sys.argv[1:]))",
+    )
+    words = ("kernel", f"{made}:endless", "--arg", "out:f32[4]", "--groups", str(groups))
+    done = subprocess.run(
+        [sys.executable, "-c", "; ".join(lines), *words, "--timeout", "0.05", "--json", str(out)],
+        capture_output=True,
+        text=True,
+        timeout=25,
+        env={**os.environ, "SPARKLE_HOME": str(home)},
+    )
+    assert done.returncode == 1
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("FAILED endless hot: never ended: ")
+    assert "dispatch endless(" in line  # what was running
+    assert "0.5 s were given (--timeout raises that)" in line
+    (row,) = json.loads(out.read_text())["results"]
+    assert row["kernel"] == "endless"
+    assert row["verified"] is False
+    assert row["time_ns"] is None
+    assert row["reason"].startswith("never ended: ")
+
+
+@pytest.mark.parametrize("leave", ["raise SystemExit(0)", "raise SystemExit(5)", "exit()"])
+@pytest.mark.parametrize("inside", [False, True])
+def test_a_reference_that_wants_to_leave(bench, library, tmp_path, capsys, leave, inside):
+    """It does not decide how the tool ends, in its module or in its function."""
+    body = f"def f(*_):\n    {leave}\n" if inside else f"{leave}\n"
+    (tmp_path / "leaves.py").write_text(body)
+    words = (*SAXPY, "-D", "N=4", "--ref", f"{tmp_path / 'leaves.py'}:f")
+    assert bench("kernel", f"{library}:good", *words) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "--ref" in line
+    assert "SystemExit" in line
 
 
 def test_a_reference_that_does_not_even_load(bench, library, tmp_path, capsys):

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 import json
+import os
 import re
+import stat
+import subprocess
 import sys
+import threading
 
 import pytest
 from _bench import results, rowtable, table, writers
@@ -27,6 +32,81 @@ def timed(primary="device", **more):
 def failed():
     error = {"what": "wrong result", "array": "y", "first_wrong_index": [3], "expected": 1.0}
     return Row.failed(SUBJECT, {**error, "got": float("nan")}, "before timing: wrong result: y[3]")
+
+
+def test_a_link_is_followed_and_stays(tmp_path):
+    (tmp_path / "far").mkdir()
+    real, link, dangling = tmp_path / "far" / "real", tmp_path / "link", tmp_path / "dangling"
+    real.write_text("old")
+    link.symlink_to(real)
+    dangling.symlink_to(tmp_path / "far" / "new")
+    for path, target in ((link, real), (dangling, tmp_path / "far" / "new")):
+        results.write_atomically(path, "text")
+        assert path.is_symlink()
+        assert target.read_text() == "text"
+    assert sorted(p.name for p in (tmp_path / "far").iterdir()) == ["new", "real"]
+
+
+def test_links_in_a_circle_are_refused(tmp_path):
+    path = tmp_path / "circle"
+    path.symlink_to(path)
+    with contextlib.suppress(UsageError):
+        writers.Outputs(path).check()
+    with pytest.raises(UsageError, match=r"cannot write .*circle"):
+        results.write_atomically(path, "text")
+    assert path.is_symlink()
+
+
+def test_a_pipe_gets_the_last_text_and_stays(tmp_path):
+    path, got = tmp_path / "pipe", []
+    os.mkfifo(path)
+    reader = threading.Thread(target=lambda: got.append(path.read_text()), daemon=True)
+    reader.start()
+    outputs = writers.Outputs(path)
+    outputs.check()
+    outputs.save(Report({}), last=False)
+    outputs.save(Report({}, [timed()]))
+    reader.join(30)
+    assert len(json.loads(got[0])["results"]) == 1
+    assert stat.S_ISFIFO(path.stat().st_mode)
+
+
+def test_devices_are_never_replaced(tmp_path):
+    """A device of our own where we may make one, since a mistake would destroy the machine's."""
+    path = tmp_path / "full"
+    try:
+        os.mknod(path, stat.S_IFCHR | 0o666, os.makedev(1, 7))
+        path.open("w").close()
+    except PermissionError:
+        pytest.skip("making a device needs root")
+    with pytest.raises(UsageError, match="No space left"):
+        results.write_atomically(path, "text")
+    assert stat.S_ISCHR(path.stat().st_mode)
+    assert [p.name for p in tmp_path.iterdir()] == ["full"]
+
+
+@pytest.mark.parametrize("into", ["pipe", "file"])
+def test_stdout_by_its_name(tmp_path, into):
+    """A link to /proc/self/fd/1, as /dev/stdout is: what was printed before stays before."""
+    (tmp_path / "stdout").symlink_to("/proc/self/fd/1")
+    code = (
+        f"import sys; sys.path[:0] = {sys.path!r}; from pathlib import Path\n"
+        "from _bench import results\n"
+        f"path = Path({str(tmp_path / 'stdout')!r})\n"
+        "print('before'); results.write_atomically(path, 'text\\n')\n"
+        "print('after')"
+    )
+    with open(tmp_path / "out", "w") as file:
+        done = subprocess.run(
+            [sys.executable, "-c", code],
+            stdout=subprocess.PIPE if into == "pipe" else file,
+            text=True,
+            timeout=60,
+        )
+    assert done.returncode == 0
+    said = done.stdout if into == "pipe" else (tmp_path / "out").read_text()
+    assert said == "before\ntext\nafter\n"
+    assert (tmp_path / "stdout").is_symlink()
 
 
 def test_schema_of_a_timed_row():

@@ -109,11 +109,27 @@ def test_a_package_that_does_not_load(sparkle, capsys, monkeypatch):
 
 def test_a_wrong_environment_variable(sparkle, capsys, monkeypatch):
     monkeypatch.setenv("SPARKLE_THREADS", "many")
-    for command in ("info", "doctor"):
-        assert sparkle(command) == 1
-        err = capsys.readouterr().err
-        assert "SPARKLE_THREADS='many'" in err
-        assert len(err.splitlines()) == 1
+    assert sparkle("info") == 1
+    err = capsys.readouterr().err
+    assert "SPARKLE_THREADS='many'" in err
+    assert len(err.splitlines()) == 1
+
+
+def test_doctor_goes_on_after_a_wrong_variable(sparkle, capsys, monkeypatch):
+    """It is the cpu's: told of it, and every other backend is looked at all the same."""
+    others = [f"\n{node.uri} ({node.backend}): " for node in sp.discover() if node.backend != "cpu"]
+    assert others
+    monkeypatch.setenv("SPARKLE_CPU_ISA", "zzz")
+    monkeypatch.setenv("SPARKLE_THREADS", "many")
+    assert sparkle("doctor") == 1
+    captured = capsys.readouterr()
+    assert captured.err == ""
+    assert captured.out.count("cpu (cpu): does not work") == 2
+    assert "cpu (cpu): works" not in captured.out
+    assert "  SPARKLE_CPU_ISA='zzz': known are" in captured.out
+    assert "  SPARKLE_THREADS='many': a number" in captured.out
+    for other in others:
+        assert other in captured.out
 
 
 def test_usage(sparkle, capsys):

@@ -10,6 +10,7 @@ workloads, userkernel.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping
 
@@ -24,6 +25,7 @@ _TOKEN = re.compile(
 _SUFFIX = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 _LIMIT = 1 << 64
 _DEEPEST = 64
+_LONGEST = 40
 
 
 def _span(n1: Number, s1: Number, n2: Number, s2: Number) -> Number:
@@ -47,6 +49,8 @@ def evaluate(text: str, names: Mapping[str, Number] | None = None) -> Number:
 def integer(text: str, names: Mapping[str, Number] | None = None) -> int:
     """As `evaluate`, but the value must be a whole number (1e6 is one). Raises UsageError."""
     value = evaluate(text, names)
+    if abs(value) > _LIMIT:
+        raise UsageError(f"expression {text!r}: the value is beyond 64 bits")
     if value != int(value):
         raise UsageError(f"{text!r} is {value}, a whole number is wanted")
     return int(value)
@@ -109,13 +113,13 @@ class _Parser:
             if op == "*":
                 value = self.bounded(value * other)
             elif op == "%":
-                value = value % other
+                value = self.bounded(value % other)
             elif op == "//":
-                value = value // other
+                value = self.bounded(value // other)
             elif isinstance(value, int) and isinstance(other, int):
                 value = -(-value // other)
             else:
-                value = value / other
+                value = self.bounded(value / other)
         return value
 
     def signed(self) -> Number:
@@ -131,7 +135,10 @@ class _Parser:
             exponent = self.atom()
             if not 0 <= exponent <= 64 or abs(value) > _LIMIT:
                 raise self.wrong(f"exponent {exponent} is not in 0..64")
-            value = self.bounded(value**exponent)
+            try:
+                value = self.bounded(value**exponent)
+            except OverflowError:
+                raise self.wrong("the value is too large") from None
         return value
 
     def atom(self) -> Number:
@@ -153,10 +160,13 @@ class _Parser:
         return self.names[word]
 
     def number(self, word: str, suffix: str) -> Number:
+        if len(word) > _LONGEST:
+            raise self.wrong(f"a number of {len(word)} characters")
         plain = word.isdigit() or word[:2] in ("0x", "0X")
         value: Number = int(word, 0 if word[:2] in ("0x", "0X") else 10) if plain else float(word)
         if suffix:
-            value *= _SUFFIX[suffix]
+            value = self.bounded(value) * _SUFFIX[suffix]
+            value = self.bounded(value)
             value = int(value) if value == int(value) else value
         return self.bounded(value)
 
@@ -168,9 +178,11 @@ class _Parser:
         self.expect(")")
         if arity is not None and len(values) != arity:
             raise self.wrong(f"{name}() takes {arity} values, {len(values)} given")
-        return function(*values)
+        return self.bounded(function(*values))
 
     def bounded(self, value: Number) -> Number:
         if isinstance(value, int) and abs(value) > _LIMIT:
             raise self.wrong("the value is beyond 64 bits")
+        if isinstance(value, float) and not math.isfinite(value):
+            raise self.wrong(f"the value is {value}")
         return value

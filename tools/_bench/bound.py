@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +28,7 @@ BAND_NBYTES = (
     16384  # four pages: an index off by a row of thousands lands in it, and views stay page-aligned
 )
 LAUNCH_TIMEOUT_S = 120.0
+LEAVE_S = 1.0  # what closing waits for after a failure: a kernel that never ends ends here neither
 
 
 @dataclass(frozen=True)
@@ -83,16 +84,24 @@ class Bound:
     took.
     """
 
-    def __init__(self, job: Job, device: sp.Device, seed: int, nsets: int = 1) -> None:
+    def __init__(
+        self,
+        job: Job,
+        device: sp.Device,
+        seed: int,
+        nsets: int = 1,
+        launch_timeout_s: float = LAUNCH_TIMEOUT_S,
+    ) -> None:
         self.job, self.device, self.seed = job, device, seed
+        self.launch_timeout_s = launch_timeout_s
         self.launch_options: dict[str, Any] = {"groups": job.groups} if job.groups else {}
         if job.group_size:
             self.launch_options["group_size"] = job.group_size
         with ExitStack() as stack:
-            self.kernel = stack.enter_context(_closing(job.load(device)))
+            self.kernel = stack.enter_context(closing(job.load(device)))
             if self.kernel.groups:  # made for one plan and this device, it knows its own grid
                 self.launch_options = {}
-            self.queue = stack.enter_context(_closing(device.queue(timing=True)))
+            self.queue = stack.enter_context(closing(device.queue(timing=True)))
             self.placements = [Placement(job, device, stack) for _ in range(nsets)]
             self._pattern = self._rng(0xBA0D).integers(0, 256, BAND_NBYTES, dtype=np.uint8)
             for placement in self.placements:
@@ -103,7 +112,18 @@ class Bound:
     def __enter__(self) -> Bound:
         return self
 
-    def __exit__(self, *exc: object) -> None:
+    def __exit__(self, kind: object, *exc: object) -> None:
+        """After a failure whatever still runs is left alone, with its memory: the error of the
+        body is the one to tell, and soon.
+        """
+        import sparkle_drv as sp
+
+        if kind is not None:
+            try:
+                self.queue.close(LEAVE_S)
+            except sp.SparkleError:
+                self._stack.pop_all()
+                return
         self._stack.close()
 
     def _rng(self, stream: int) -> np.random.Generator:
@@ -116,7 +136,7 @@ class Bound:
     def launch(self, placement: Placement) -> None:
         """One launch, waited for."""
         fence = self.queue.launch(self.kernel, *placement.arguments, **self.launch_options)
-        fence.wait(timeout_s=LAUNCH_TIMEOUT_S)
+        fence.wait(timeout_s=self.launch_timeout_s)
 
     def fill(self, phase: int, placement: Placement, poison_stream: int = 0) -> dict[str, Array]:
         """Writes fresh inputs and poison; returns what every operand holds before the launch."""
@@ -231,11 +251,3 @@ class Bound:
         if name is None:
             return self.job.flops
         return float(self.placements[0].guarded[name].read().reshape(-1)[0])
-
-
-@contextmanager
-def _closing(thing: Any) -> Iterator[Any]:
-    try:
-        yield thing
-    finally:
-        thing.close()

@@ -43,6 +43,8 @@ def select(
     ]
     chosen: dict[str, None] = {}
     for name in names:
+        if not name.strip():
+            raise UsageError("a kernel's name is empty")
         base = [k for k in has if k.rpartition("_")[0] == name]
         found = [name] if name in has else base or fnmatch.filter(has, name)
         if not found:

@@ -17,10 +17,14 @@ from typing import Any
 import numpy as np
 
 from . import stats, table
-from .problems import UsageError
+from .problems import NotComparable, UsageError
 
 SIGNIFICANT = 0.01
 THRESHOLD = 0.05
+_WHICH = ("old", "new")
+_ANOTHER = (
+    "times of different devices say nothing about a change (--force compares them all the same)"
+)
 
 
 @dataclass(frozen=True)
@@ -115,12 +119,21 @@ def compare(
     threshold: float = THRESHOLD,
     force: bool = False,
 ) -> list[Pairing]:
-    """Pairs the rows of two results documents. Raises UsageError when their devices differ, unless
-    forced.
+    """Pairs the rows of two results documents. Raises NotComparable when their devices differ,
+    unless forced, and when they have no row in common.
     """
     before, after = ({key(row): row for row in document["results"]} for document in (old, new))
+    for which, rows in zip(_WHICH, (before, after), strict=True):
+        if not rows:
+            raise NotComparable(f"compare: there are no rows in the {which} file")
     if not force:
         _same_devices(before, after)
+        _same_cpu(old, new)
+    if not before.keys() & after.keys():
+        raise NotComparable(
+            "compare: no row (kernel, device, axes and mode) is in both files: "
+            f"{_sample(before)} in the old one, {_sample(after)} in the new one"
+        )
     pairs = []
     for name in [*before, *(name for name in after if name not in before)]:
         pairs.append(_pair(name, before.get(name), after.get(name), threshold))
@@ -130,16 +143,43 @@ def compare(
 def _same_devices(
     before: Mapping[Any, Mapping[str, Any]], after: Mapping[Any, Mapping[str, Any]]
 ) -> None:
-    names: list[dict[str, str]] = [
-        {r["device"]: r["device_name"] for r in rows.values()} for rows in (before, after)
-    ]
-    for device in names[0].keys() & names[1].keys():
-        if names[0][device] != names[1][device]:
-            raise UsageError(
-                f"{device} is {names[0][device]!r} in the old file and {names[1][device]!r} in the "
-                "new one: times of different devices say nothing about a change (--force compares "
-                "them all the same)"
+    names = [_device_names(rows) for rows in (before, after)]
+    common = names[0].keys() & names[1].keys()
+    if not common:
+        sides = (
+            f"{', '.join(sorted(side))} in the {w} file"
+            for side, w in zip(names, _WHICH, strict=True)
+        )
+        raise NotComparable(f"compare: {' and '.join(sides)}: {_ANOTHER}")
+    for device in sorted(common):
+        if len(names[0][device] | names[1][device]) > 1:
+            was, now = (" or ".join(map(repr, sorted(side[device]))) for side in names)
+            raise NotComparable(
+                f"compare: {device} is {was} in the old file and {now} in the new one: {_ANOTHER}"
             )
+
+
+def _device_names(rows: Mapping[Any, Mapping[str, Any]]) -> dict[str, set[str]]:
+    """URI -> the names that it has in the rows: one, unless files were put together."""
+    names: dict[str, set[str]] = {}
+    for row in rows.values():
+        names.setdefault(row["device"], set()).add(row["device_name"])
+    return names
+
+
+def _same_cpu(old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
+    """The host counts too: by its clock, and for what it does between launches."""
+    was, now = ((document.get("env") or {}).get("cpu") for document in (old, new))
+    if was and now and was != now:
+        raise NotComparable(
+            f"compare: measured on {was!r} in the old file and on {now!r} in the new one: "
+            f"{_ANOTHER}"
+        )
+
+
+def _sample(rows: Mapping[tuple[str, str, str, str], Any]) -> str:
+    kernel, device, _, mode = next(iter(rows))
+    return f"{len(rows)} such as {kernel} {device} {mode}"
 
 
 def _pair(

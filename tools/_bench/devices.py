@@ -5,15 +5,18 @@ runs something.
 from __future__ import annotations
 
 import importlib
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from .bound import LEAVE_S
 from .problems import NoSuchDevice, UsageError
 
 if TYPE_CHECKING:
     import sparkle_drv as sp
 
+log = logging.getLogger("sparkle_drv.bench")
 _TEST_SCHEMES = ("emu:", "sim:")  # registered by sparkle_drv.testing, which nothing else imports
 
 
@@ -45,5 +48,19 @@ def opened(uri: str) -> Iterator[sp.Device]:
         device = sp.open(uri)  # type: ignore[attr-defined, unused-ignore]
     except (sp.DeviceNotFound, ValueError) as error:
         raise NoSuchDevice(str(error)) from error
-    with device:
+    try:
         yield device
+    except BaseException as error:
+        _leave(device, error)
+        raise
+    device.close()
+
+
+def _leave(device: sp.Device, error: BaseException) -> None:
+    """Closes after a failure, without waiting for what may never end: `error` is to be told."""
+    import sparkle_drv as sp
+
+    try:
+        device.close(LEAVE_S)
+    except sp.SparkleError as second:
+        log.info("%s stays open after %s: %s", device.uri, type(error).__name__, second)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import sparkle_drv as sp
 
 DRIFT_NOTED = 0.1
+LEAST_LAUNCH_S, LAUNCH_TIMEOUTS = 10.0, 10
 NO_ERROR = {"max_rel_rms": None, "tolerance": None}  # nothing was compared with an oracle
 
 
@@ -34,13 +35,27 @@ class Settings:
     unverified: bool = False
 
     @property
+    def launch_timeout_s(self) -> float:
+        """How long one launch may last before the device counts as stuck."""
+        return max(LEAST_LAUNCH_S, LAUNCH_TIMEOUTS * self.timeout_s)
+
+    @property
     def rule(self) -> StopRule:
         return StopRule(self.precision, self.timeout_s, self.least)
 
 
+class Stuck(Exception):
+    """A launch did not end in time: the device can take no more work. `row` says which."""
+
+    def __init__(self, row: Row) -> None:
+        super().__init__(row.reason)
+        self.row = row
+
+
 def run(job: Job, device: sp.Device, mode: str, settings: Settings, roof: Roof | None) -> Row:
     """Measures a job. What goes wrong on the device becomes a failed row, not an exception;
-    KeyboardInterrupt and mistakes in the job (UsageError, ImageError) pass through.
+    KeyboardInterrupt and mistakes in the job (UsageError, ImageError) pass through. Raises Stuck
+    when a launch does not end.
     """
     import sparkle_drv as sp
 
@@ -49,6 +64,13 @@ def run(job: Job, device: sp.Device, mode: str, settings: Settings, roof: Roof |
         row = _run(job, device, mode, settings, subject)
     except sp.ImageError:
         raise
+    except sp.FenceTimeout as error:
+        said = " ".join(str(error).split())
+        given = f"{settings.launch_timeout_s:g} s were given (--timeout raises that)"
+        what = f"never ended: {said}; {given}, the run ends here"
+        row = Row.failed(subject, {"what": what}, what)
+        row.extra |= {"seed": settings.seed, "label": job.label, **job.extra}
+        raise Stuck(row) from error
     except (sp.SparkleError, MemoryError, OSError) as error:
         what = f"{type(error).__name__}: {error}"
         if isinstance(error, OSError) and error.errno == errno.EINTR:
@@ -71,7 +93,7 @@ def _run(job: Job, device: sp.Device, mode: str, settings: Settings, subject: Su
         "pipeline": timing.PIPELINE_DEPTH,
     }.get(mode, 1)
     judged = bool(job.oracle or job.invariant)
-    with Bound(job, device, settings.seed, nsets) as bound:
+    with Bound(job, device, settings.seed, nsets, settings.launch_timeout_s) as bound:
         verdict = bound.check(0)
         if not verdict.ok:
             return Row.failed(subject, verdict.error, f"before timing: {verdict.sentence}")
@@ -93,10 +115,10 @@ def _run(job: Job, device: sp.Device, mode: str, settings: Settings, subject: Su
 
 def _take(bound: Bound, mode: str, settings: Settings) -> Measured:
     sampler = Pipelined(bound) if mode == "pipeline" else timing.steady(bound, mode)
-    try:
-        return timing.take(sampler, settings.rule)
-    finally:
-        sampler.close()
+    measured = timing.take(sampler, settings.rule)
+    # Not after a failure: it would wait for what is stuck, and `bound` closes anyway.
+    sampler.close()
+    return measured
 
 
 def _notes(measured: Measured, job: Job, mode: str, nsets: int, info: sp.DeviceInfo) -> list[str]:

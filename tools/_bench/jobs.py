@@ -7,6 +7,7 @@ device. Nothing here knows a device, so a job serves all of them.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,7 @@ import numpy as np
 
 from .axes import Point
 from .fills import Array, Fill
+from .problems import UsageError
 
 if TYPE_CHECKING:
     import sparkle_drv as sp
@@ -41,7 +43,7 @@ class Operand:
 
     @property
     def nbytes(self) -> int:
-        return int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
+        return math.prod(self.shape) * self.dtype.itemsize
 
 
 @dataclass(frozen=True)
@@ -118,6 +120,13 @@ class Job:
 
 
 def rounded(value: float, type_name: str) -> int | float:
-    """A scalar as the kernel will receive it."""
-    number: int | float = np.dtype(TYPES[type_name]).type(value).item()
+    """A scalar as the kernel will receive it. Raises UsageError when it does not fit."""
+    kind = np.dtype(TYPES[type_name])
+    if kind.kind == "f":
+        least, most = float(np.finfo(kind).min), float(np.finfo(kind).max)
+    else:
+        least, most = int(np.iinfo(kind).min), int(np.iinfo(kind).max)
+    if not least <= value <= most:
+        raise UsageError(f"{value} does not fit {type_name}")
+    number: int | float = kind.type(value).item()
     return number

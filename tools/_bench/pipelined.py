@@ -10,7 +10,7 @@ import math
 import time
 from typing import TYPE_CHECKING
 
-from .bound import LAUNCH_TIMEOUT_S, Bound, Placement
+from .bound import Bound, Placement
 from .timing import PIPELINE_DEPTH, SAMPLE_NS, Sample
 
 if TYPE_CHECKING:
@@ -41,6 +41,7 @@ class Pipelined:
             PIPELINE_DEPTH, lambda: Slot(bound, next(placements)), bound.queue
         )
         self._fences: list[sp.Fence] = []
+        self._timeout_s = bound.launch_timeout_s
         self.batch = PIPELINE_DEPTH
         estimate = min(self._round() for _ in range(3))
         self.batch = max(2 * PIPELINE_DEPTH, math.ceil(5 * SAMPLE_NS / max(estimate, 1.0)))
@@ -52,7 +53,7 @@ class Pipelined:
         self._fences.clear()
         start = time.perf_counter_ns()
         for _ in range(self.batch):
-            slot = self.pipe.acquire()
+            slot = self.pipe.acquire(self._timeout_s)
             self._fences.append(self.pipe.submit(slot, slot.commands))
         return (time.perf_counter_ns() - start) / self.batch
 
@@ -63,5 +64,5 @@ class Pipelined:
         return sum(device) / len(device), host
 
     def close(self) -> None:
-        self.pipe.drain(timeout_s=LAUNCH_TIMEOUT_S)
+        self.pipe.drain(timeout_s=self._timeout_s)
         self.pipe.close()

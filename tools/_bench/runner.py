@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from . import catalog, devices, engine, env, launchcost, peak, roofs, rowtable, table
-from .engine import Settings
+from .engine import Settings, Stuck
 from .jobs import Job
 from .problems import FAILED, OK
 from .progress import Progress
@@ -60,6 +60,8 @@ class Session:
                     self._one_device(device, tasks, with_roof)
         except KeyboardInterrupt:
             self.report.interrupted = True
+        except Stuck as stuck:
+            self.report.rows.append(stuck.row)
         self.outputs.save(self.report)
         return self.finish()
 
@@ -84,7 +86,7 @@ class Session:
                 if roof is not None and (row.roof_percent or 0) > 100:
                     roof = self._doubt(device, row, job, roof)
                 self.report.rows.append(row)
-                self.outputs.save(self.report)
+                self.outputs.save(self.report, last=False)
         if roof is not None:
             known = self.report.extra.setdefault("roofs", {})
             known[device.info.uri] = {
@@ -125,10 +127,8 @@ class Session:
         broken = [row for row in rows if "what" in row.error]
         for row in broken:
             label = row.extra.get("label", "")
-            print(
-                f"FAILED {row.subject.kernel} {label} {row.subject.mode}: {row.reason}",
-                file=sys.stderr,
-            )
+            line = f"FAILED {row.subject.kernel} {label} {row.subject.mode}: {row.reason}"
+            print(" ".join(line.split()), file=sys.stderr)
         for row in rows:
             if row.reason == "no reference" and "what" not in row.error:
                 say = "" if row.measured else "; not timed (--unverified times it all the same)"
@@ -202,9 +202,11 @@ def run_launch(session: Session) -> int:
             with devices.opened(uri) as device, Progress(1) as progress:
                 progress.step(f"{uri}: launch")
                 session.report.rows += launchcost.measure(device, manifest(), session.settings)
-                session.outputs.save(session.report)
+                session.outputs.save(session.report, last=False)
     except KeyboardInterrupt:
         session.report.interrupted = True
+    except Stuck as stuck:
+        session.report.rows.append(stuck.row)
     session.outputs.save(session.report)
     return session.finish()
 
@@ -217,7 +219,7 @@ def run_peak(session: Session) -> int:
             with devices.opened(uri) as device, Progress(len(peak.KERNELS)) as progress:
                 roof, rows = peak.measure(device, manifest(), session.settings, progress.step)
                 session.report.rows += rows
-                session.outputs.save(session.report)
+                session.outputs.save(session.report, last=False)
                 if all(row.verified for row in rows):
                     key = roofs.identity(device.info, str(session.report.env.get("sparkle_drv")))
                     session.cache.put(key, roof)
@@ -231,6 +233,10 @@ def run_peak(session: Session) -> int:
     except KeyboardInterrupt:
         session.report.interrupted = True
         lines = []
+    except Stuck as stuck:
+        session.report.rows.append(stuck.row)
+        lines = []
+    session.outputs.save(session.report)
     code = session.finish()
     print()
     table.show(("device", "roof", "value"), lines)

@@ -19,7 +19,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from .bound import LAUNCH_TIMEOUT_S, Bound
+from .bound import Bound
 from .results import Measured
 from .stoprule import StopRule
 
@@ -85,7 +85,7 @@ class OneByOne:
         self._next = (self._next + 1) % len(self._goes)
         start = time.perf_counter_ns()
         fence = queue.fence(go())
-        fence.wait(timeout_s=LAUNCH_TIMEOUT_S)
+        fence.wait(timeout_s=self.bound.launch_timeout_s)
         host = time.perf_counter_ns() - start
         return float(fence.time_ns), float(host)
 
@@ -126,7 +126,7 @@ class Batched:
         self._next = (self._next + 1) % len(self._lists)
         start = time.perf_counter_ns()
         fence = self.bound.queue.submit(commands)
-        fence.wait(timeout_s=LAUNCH_TIMEOUT_S)
+        fence.wait(timeout_s=self.bound.launch_timeout_s)
         host = time.perf_counter_ns() - start
         return fence.time_ns / self.batch, host / self.batch
 

@@ -135,10 +135,10 @@ def _argument(text: str, at: int, names: Mapping[str, int | float]) -> Arg:
         number = arith.evaluate(value["value"], names)
         if kind[0] != "f":
             number = arith.integer(value["value"], names)
-            limits = np.iinfo(TYPES[kind])
-            if not limits.min <= number <= limits.max:
-                raise UsageError(f"--arg {text}: {number} does not fit {kind}")
-        return Scalar(name, kind, rounded(number, kind))
+        try:
+            return Scalar(name, kind, rounded(number, kind))
+        except UsageError as error:
+            raise UsageError(f"--arg {text}: {error}") from None
     raise UsageError(
         f"--arg {text!r}: in:f32[N], out:f32[N], inout:f32[N], f32=2.0, u32=N or @x.npy is wanted"
     )
@@ -193,7 +193,9 @@ def _oracle(reference: str, args: tuple[Arg, ...]) -> Oracle:
         given = [_widened(values[a.name]) for a in taken]
         try:
             result = function(*given)
-        except Exception as error:  # a user's function may raise anything
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # a user's function may raise anything, SystemExit too
             raise UsageError(f"--ref {reference}: {type(error).__name__}: {error}") from error
         results = result if isinstance(result, tuple) else (result,)
         if len(results) != len(outputs):

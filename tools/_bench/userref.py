@@ -28,7 +28,9 @@ def load_reference(text: str) -> Callable[..., Any]:
     module = importlib.util.module_from_spec(spec)
     try:
         spec.loader.exec_module(module)
-    except Exception as error:  # a user's file may raise anything
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # a user's file may raise anything, SystemExit too
         raise UsageError(f"--ref {file}: {type(error).__name__}: {error}") from error
     function: Callable[..., Any] | None = getattr(module, name, None)
     if not callable(function):

@@ -7,6 +7,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -56,23 +57,33 @@ class Outputs:
         outputs are one file.
         """
         paths = [path for path in (self.json, self.csv, self.md) if path is not None]
-        if len({path.resolve() for path in paths}) < len(paths):
+        if len({os.path.realpath(path) for path in paths}) < len(paths):
             raise UsageError("--json, --csv and --md must be different files")
         for path in paths:
-            if not path.resolve().parent.is_dir():
-                raise UsageError(f"cannot write {path}: its folder does not exist")
             if path.is_dir():
                 raise UsageError(f"cannot write {path}: it is a folder")
+            if not path.exists() and not Path(os.path.realpath(path)).parent.is_dir():
+                raise UsageError(f"cannot write {path}: its folder does not exist")
 
-    def save(self, report: Report) -> None:
-        """Writes every file asked for. Raises UsageError when one cannot be written."""
-        if self.json:
-            document = results.finite(report.as_json())
-            results.write_atomically(self.json, json.dumps(document, allow_nan=False) + "\n")
-        if self.csv:
-            results.write_atomically(self.csv, as_csv(report))
-        if self.md:
-            results.write_atomically(self.md, as_markdown(report))
+    def save(self, report: Report, last: bool = True) -> None:
+        """Writes every file asked for; devices and pipes only with the `last` of a run. Raises
+        UsageError when one cannot be written.
+        """
+        for path, text in ((self.json, as_json), (self.csv, as_csv), (self.md, as_markdown)):
+            if path is not None and (last or not _takes_one_text(path)):
+                results.write_atomically(path, text(report))
+
+
+def _takes_one_text(path: Path) -> bool:
+    try:
+        return results.is_stream(path)
+    except OSError:  # writing says what is wrong with it
+        return False
+
+
+def as_json(report: Report) -> str:
+    """The whole document, strict JSON."""
+    return json.dumps(results.finite(report.as_json()), allow_nan=False) + "\n"
 
 
 def _csv_row(row: Row) -> Mapping[str, object]:
