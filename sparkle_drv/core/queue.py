@@ -231,14 +231,17 @@ class Queue:
         renew()
         run = backend.run
 
-        def go() -> int:
-            value = run(prepared)
+        def again(value: int) -> int:
             while value == -errno.ESTALE:  # something was closed since: not necessarily of ours
                 renew()
                 value = run(prepared)
             if value <= 0:
                 refuse(device, kernel, args, *shape, value, record)
             return value
+
+        def go() -> int:
+            value = run(prepared)
+            return value if value > 0 else again(value)
 
         return go
 
