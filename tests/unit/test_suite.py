@@ -103,9 +103,13 @@ class ImpatientWait(Mutant):
 
 
 class EarlyReached(Mutant):
+    """Lets core free what is in use; keeps it all the same, for this process must live."""
+
     def __init__(self, settings):
         super().__init__(settings)
         self.reached = self.submitted
+        self.kept = []
+        self.free = self.unload = self.kept.append
 
 
 class Backwards(Mutant):
