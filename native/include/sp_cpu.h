@@ -84,8 +84,8 @@ int sp_cpu_check(const struct sp_cpu *dev, const void *records, size_t nbytes);
 uint64_t sp_cpu_epoch(struct sp_cpu *dev);
 uint64_t sp_cpu_advance(struct sp_cpu *dev);
 
-/* One dispatch record. Returns the timeline value (> 0) or -errno; a routine, and a grid of one group, runs in the
- * caller when the queue is idle. */
+/* One dispatch record. Returns the timeline value (> 0) or -errno; a built-in kernel that is a routine, or has one group,
+ * runs in the caller when the queue is idle. */
 int64_t sp_cpu_launch(struct sp_cpu_queue *q, const void *record, size_t nbytes, uint64_t epoch);
 /* A checked copy of a dispatch record that can be launched again without checks. */
 int sp_cpu_prepare(struct sp_cpu_queue *q, const void *record, size_t nbytes, uint64_t epoch,
