@@ -104,6 +104,20 @@ def test_a_fork_while_work_is_in_flight(made):
             fence.wait()
 
 
+def test_a_pipeline_in_the_child(made):
+    """Also when another thread of the parent holds the pipeline's lock at that moment."""
+    dev, buffer, _kernel, _queue = made
+    with dev.pipeline(depth=2) as pipe:
+        slot = pipe.acquire()
+        pipe.submit(pipe.acquire(), sp.Commands().fill(buffer, 7))
+        calls = [pipe.acquire, lambda: pipe.submit(slot, sp.Commands()), pipe.drain, pipe.close]
+        with pipe._lock:
+            assert in_child(lost(*calls)) == 0
+        pipe.submit(slot, sp.Commands())
+        pipe.drain()
+    assert (buffer.read(np.uint32, 100) == 7).all()
+
+
 def test_a_child_opens_its_own(made):
     def work():
         for _ in range(2):

@@ -119,6 +119,36 @@ def test_a_pipeline_goes_on_after_a_failure_and_closes(cpu):
         thing.close()
 
 
+def test_a_slot_that_does_not_close_leaves_nothing_else_open(cpu):
+    class Stubborn:
+        def __init__(self, dev):
+            self.buffer = dev.buffer(64)
+
+        def close(self):
+            self.buffer.close()
+            raise RuntimeError("no")
+
+    pipe = cpu.pipeline(2, Stubborn)
+    with pytest.raises(RuntimeError, match="no"):
+        pipe.close()
+    assert pipe.queue.closed
+    assert [slot.buffer.closed for slot in pipe.slots] == [True, True]
+    pipe.close()
+
+
+def test_a_pipeline_whose_device_was_closed(fresh):
+    pipe = fresh.pipeline(2, lambda: fresh.buffer(64))
+    slot = pipe.acquire()
+    pipe.submit(slot, sp.Commands().fill(slot, 1))
+    fresh.close()
+    for call in (pipe.acquire, lambda: pipe.submit(slot, sp.Commands())):
+        with pytest.raises(sp.DeviceLost, match="the device is closed"):
+            call()
+    pipe.drain()
+    pipe.close()
+    assert pipe.closed
+
+
 def test_the_error_of_the_body_is_the_one_told(cpu):
     commands, things = failing(cpu)
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 
 import sparkle_drv as sp
@@ -58,6 +61,8 @@ def check_slots_are_refused_when_out_or_foreign(dev: sp.Device) -> None:
         with raises(ValueError, says="not acquired"):
             pipe.submit(first, sp.Commands())
         assert pipe.acquire() is first
+        pipe.submit(second, sp.Commands())
+        assert pipe.acquire() is second, "the slot submitted longest ago comes first"
     with raises(ValueError, says="closed"):
         pipe.acquire()
     with raises(ValueError, says="closed"):
@@ -74,6 +79,8 @@ def check_a_pipeline_on_a_queue_of_ones_own(dev: sp.Device) -> None:
     for depth in (0, -1, 2.0, True, 10**6):
         with raises(ValueError, says="depth"):
             dev.pipeline(depth)  # type: ignore[arg-type]
+    with raises(sp.DeviceLost, says="closed"):
+        dev.pipeline(1, None, queue)
 
 
 @check("pipeline")
@@ -88,3 +95,108 @@ def check_acquiring_a_busy_slot_times_out(dev: sp.Device) -> None:
                     pipe.acquire()  # nothing was lost by it
                     return
     raise AssertionError("a slot in flight was given out")
+
+
+@check("pipeline")
+def check_acquiring_waits_for_that_slot_alone(dev: sp.Device) -> None:
+    with Busy(dev) as busy, dev.buffer(64) as small:
+        for seconds in (0.3, 1.2, 4.8):
+            with dev.pipeline(depth=2) as pipe:
+                short, long = pipe.acquire(), pipe.acquire()
+                pipe.submit(short, sp.Commands().fill(small, 1))
+                pipe.submit(long, busy.commands(seconds))
+                assert pipe.acquire() is short
+                if pipe.in_flight == 1:
+                    pipe.drain()
+                    assert pipe.in_flight == 0
+                    return
+    raise AssertionError("a slot was given out only when the one behind it had ended, too")
+
+
+@check("pipeline")
+def check_a_failed_making_closes_what_was_made(dev: sp.Device) -> None:
+    before = dev.live_counts()["queues"]
+    made: list[sp.Buffer] = []
+
+    def make(device: sp.Device) -> sp.Buffer:
+        if len(made) == 2:
+            raise ZeroDivisionError
+        made.append(device.buffer(64))
+        return made[-1]
+
+    with raises(ZeroDivisionError):
+        dev.pipeline(3, make)
+    assert [buffer.closed for buffer in made] == [True, True]
+    assert dev.live_counts()["queues"] == before, "its queue was left open"
+    with raises(ValueError, says="slot 1 is an object that another slot is"):
+        dev.pipeline(2, lambda: made)
+    with raises(TypeError, says="make: "):
+        dev.pipeline(2, 7)  # type: ignore[arg-type]
+
+
+@check("pipeline")
+def check_a_refused_submission_leaves_the_slot_out(dev: sp.Device) -> None:
+    buffer = dev.buffer(64)
+    commands = sp.Commands().fill(buffer, 1)
+    buffer.close()
+    with dev.pipeline(depth=1) as pipe:
+        slot = pipe.acquire()
+        with raises(ValueError, says="closed"):
+            pipe.submit(slot, commands)
+        with raises(ValueError, says="all 1 slots"):
+            pipe.acquire()
+        pipe.submit(slot, sp.Commands())
+        assert pipe.acquire() is slot
+
+
+@check("pipeline")
+def check_closing_with_slots_in_flight(dev: sp.Device) -> None:
+    with Busy(dev) as busy:
+        for seconds in (0.3, 1.2, 4.8):
+            pipe = dev.pipeline(2, lambda: dev.buffer(64))
+            first, second = pipe.acquire(), pipe.acquire()
+            fence = pipe.submit(first, busy.commands(seconds))
+            try:
+                pipe.close(0.01)
+            except sp.FenceTimeout:
+                assert [pipe.closed, pipe.queue.closed, first.closed] == [False] * 3
+                pipe.close()
+                assert fence.done, "it was closed before its work had ended"
+                assert pipe.closed
+                assert first.closed
+                assert second.closed, "a slot that was out stays open"
+                return
+            pipe.close()
+    raise AssertionError("closing did not wait for what was in flight")
+
+
+@check("pipeline")
+def check_threads_on_one_pipeline(dev: sp.Device) -> None:
+    """As many slots as threads: nobody is ever refused, no slot is lent twice."""
+    frames, threads = 50, 3
+    lent: set[int] = set()
+    lock = threading.Lock()
+
+    def work(thread: int) -> None:
+        for frame in range(frames):
+            slot = pipe.acquire()
+            with lock:
+                assert id(slot) not in lent, "a slot was lent to two threads"
+                lent.add(id(slot))
+            value = 1 + thread * frames + frame
+            slot.x.buffer.write(np.full(N, value, np.float32))
+            with lock:
+                lent.remove(id(slot))
+            fence = pipe.submit(slot, slot.commands)
+            values.append(fence.value)
+
+    values: list[int] = []
+    with dev.pipeline(threads, Slot) as pipe, ThreadPoolExecutor(threads) as pool:
+        for future in [pool.submit(work, thread) for thread in range(threads)]:
+            future.result(60)
+        pipe.drain()
+        assert len(set(values)) == threads * frames
+        for slot in pipe.slots:
+            x, y = (np.asarray(array) for array in (slot.x, slot.y))
+            assert x[0] > 0
+            assert (y == 3 * x).all()
