@@ -1,0 +1,103 @@
+"""The steps that pipeline_overlap.py times: host work in numpy before and after a product on the
+device, each slot with memory of its own.
+
+No clock decides anything here but `balance`, which makes the host's share as large as wanted.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import sparkle_drv as sp
+from sparkle_drv.ops import ref
+
+Array = NDArray[Any]
+KINDS = 8  # different frames, so that no result can be right by being an old one
+
+
+class Slot:
+    """One frame's memory, on the host and on the device, and the list that takes it there, through
+    the product and back.
+    """
+
+    def __init__(self, dev: sp.Device, work: Work) -> None:
+        n = work.n
+        self.host_x, self.host_y = (dev.buffer(4 * n * n, sp.Memory.HOST) for _ in range(2))
+        self.x, self.y = (dev.buffer(4 * n * n) for _ in range(2))
+        row_major = (n, 1, n, 1, n)  # rsa csa rsb csb rsc
+        self.commands = sp.Commands().copy(self.x, self.host_x)
+        self.commands.dispatch(
+            work.kernel, self.y, self.x, work.weights, None, n, n, n, *row_major, 0
+        )
+        self.commands.copy(self.host_y, self.y)
+
+
+class Work:
+    """The steps: n by n batches through one product with fixed weights."""
+
+    def __init__(self, dev: sp.Device, n: int, seed: int) -> None:
+        rng = np.random.default_rng(seed)
+        self.dev, self.n, self.passes = dev, n, 1
+        self.raw = rng.integers(0, 256, (KINDS, n, n), np.uint8)
+        host_weights = rng.standard_normal((n, n), np.float32)
+        self.weights = dev.array(host_weights)
+        self.kernel = sp.ops.gemm.plan(dev, n, n, n).kernel
+        self.queue = dev.queue(timing=True)
+        self.alone = Slot(dev, self)
+        inputs = [self.frame(step).astype(np.float64) for step in range(KINDS)]
+        self.wanted = [ref.gemm(x, host_weights.astype(np.float64)) for x in inputs]
+        self.tolerance = ref.tolerance("gemm_f32", k=n)
+
+    def frame(self, step: int) -> Array:
+        """The host's work before: rows of bytes to mean 0 and deviation 1, `passes` times over, as
+        a heavier preparation would take (once more changes nothing but rounding).
+        """
+        x: Array = self.raw[step % KINDS].astype(np.float32)
+        for _ in range(self.passes):
+            x -= x.mean(1, keepdims=True)
+            x /= x.std(1, keepdims=True)
+        return x
+
+    def fill(self, slot: Slot, step: int) -> None:
+        with slot.host_x.map() as view:
+            np.copyto(np.frombuffer(view, np.float32).reshape(self.n, self.n), self.frame(step))
+
+    def result(self, slot: Slot) -> Array:
+        with slot.host_y.map() as view:
+            y: Array = np.frombuffer(view, np.float32).reshape(self.n, self.n).copy()
+        return y
+
+    def consume(self, slot: Slot) -> float:
+        """The host's work after: the mean log-sum-exp of the rows, as a loss would be."""
+        y = self.result(slot)
+        most = y.max(1, keepdims=True)
+        return float(np.mean(np.log(np.exp(y - most).sum(1)) + most[:, 0]))
+
+    def judge(self, y: Array, step: int, what: str) -> None:
+        miss = ref.mismatch(y, self.wanted[step % KINDS], self.tolerance)
+        if miss.index is not None:
+            raise ValueError(f"{what}, step {step}: y[{miss.index}] {miss.got}, not {miss.want}")
+
+    def balance(self, share: float) -> tuple[float, float]:
+        """Sets `passes` so that the host takes `share` of the device's time; (host, device) in
+        seconds a step.
+        """
+        device = min(self.queue.submit(self.alone.commands).time_ns for _ in range(5)) / 1e9
+        first = self._host_s()
+        self.passes = 2
+        a_pass = max(self._host_s() - first, 1e-6)
+        self.passes = max(1, 1 + round((share * device - first) / a_pass))
+        return self._host_s(), device
+
+    def _host_s(self) -> float:
+        seconds = []
+        for step in range(5):
+            start = time.perf_counter()
+            self.fill(self.alone, step)
+            self.consume(self.alone)
+            seconds.append(time.perf_counter() - start)
+        return min(seconds)

@@ -1,0 +1,273 @@
+"""What a pipeline saves where the host and the device both have work: serial loop against rings of
+2, 3 and 4 slots.
+
+A step prepares a batch on the host (numpy), multiplies it on the device (gemm, with the copies to
+and from its memory) and consumes the result on the host; host and device work are made about
+equal. Everything is verified against float64 first, then timed interleaved. One thread each for
+llvmpipe, the cpu device and numpy, so that what overlaps is two threads of two cores: the script
+starts itself again with that environment, before any driver reads it.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
+from _hop import hop
+
+hop()
+
+import argparse  # noqa: E402
+import contextlib  # noqa: E402
+import json  # noqa: E402
+import os  # noqa: E402
+import time  # noqa: E402
+from dataclasses import dataclass  # noqa: E402
+from typing import Any  # noqa: E402
+
+ONE_THREAD = ("LP_NUM_THREADS", "SPARKLE_THREADS", "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS")
+if __name__ == "__main__" and any(os.environ.get(name) != "1" for name in ONE_THREAD):
+    os.environ.update(dict.fromkeys(ONE_THREAD, "1"))
+    os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
+
+import numpy as np  # noqa: E402
+from _bench import env, results, stats, table  # noqa: E402
+from _bench.problems import FAILED, NO_DEVICE, OK, UsageError  # noqa: E402
+from _bench.writers import Outputs  # noqa: E402
+from _steps import Slot, Work  # noqa: E402
+
+import sparkle_drv as sp  # noqa: E402
+
+TIMEOUT_S = 120.0
+
+
+@dataclass
+class Run:
+    """One pass over all steps: seconds, what `consume` gave, and how full the ring was."""
+
+    seconds: float
+    losses: list[float]
+    device_s: float
+    queued_s: float  # that its threads were ready and had no core
+    in_flight: float = 0.0
+    waited: float = 0.0
+
+
+def queued() -> float:
+    """Seconds that threads of this process have waited for a core, as the kernel counts them; 0
+    where it does not. A loop that had to wait for others' work says little about itself.
+    """
+    total = 0
+    for task in Path("/proc/self/task").glob("*/schedstat"):
+        with contextlib.suppress(OSError, IndexError):
+            total += int(task.read_text().split()[1])
+    return total / 1e9
+
+
+def serial(work: Work, steps: int, judge: bool = False) -> Run:
+    losses, fences, slot = [], [], work.alone
+    before, start = queued(), time.perf_counter()
+    for step in range(steps):
+        work.fill(slot, step)
+        fences.append(work.queue.submit(slot.commands).wait(TIMEOUT_S))
+        losses.append(work.consume(slot))
+        if judge:
+            work.judge(work.result(slot), step, "serial")
+    seconds, starved = time.perf_counter() - start, queued() - before
+    return Run(seconds, losses, _device_s(fences), starved)
+
+
+def pipelined(work: Work, steps: int, depth: int, judge: bool = False) -> Run:
+    losses, fences = [], []
+    in_flight = waited = 0
+
+    def finish(slot: Slot, step: int) -> None:
+        losses.append(work.consume(slot))
+        if judge:
+            work.judge(work.result(slot), step, f"depth {depth}")
+
+    with work.dev.pipeline(depth, lambda: Slot(work.dev, work), work.queue) as pipe:
+        before, start = queued(), time.perf_counter()
+        for step in range(steps):
+            busy = pipe.in_flight if step >= depth else 0
+            in_flight, waited = in_flight + busy, waited + (busy == depth)
+            slot = pipe.acquire(TIMEOUT_S)
+            if step >= depth:
+                finish(slot, step - depth)
+            work.fill(slot, step)
+            fences.append(pipe.submit(slot, slot.commands))
+        for step in range(steps - depth, steps):
+            finish(pipe.acquire(TIMEOUT_S), step)
+        seconds, starved = time.perf_counter() - start, queued() - before
+    full = max(1, steps - depth)
+    return Run(seconds, losses, _device_s(fences), starved, in_flight / full, waited / full)
+
+
+def _device_s(fences: list[sp.Fence]) -> float:
+    return sum(fence.time_ns for fence in fences) / 1e9
+
+
+def measure(work: Work, steps: int, rounds: int, depths: list[int]) -> dict[int, list[Run]]:
+    """Runs by depth, 0 the serial loop; verified first, interleaved, the order turning."""
+    order = [0, *depths]
+
+    def once(depth: int, judge: bool) -> Run:
+        return pipelined(work, steps, depth, judge) if depth else serial(work, steps, judge)
+
+    judged = {depth: once(depth, judge=True) for depth in order}
+    wanted = judged[0].losses
+    runs: dict[int, list[Run]] = {depth: [] for depth in order}
+    for at in range(rounds):
+        for depth in order[at % len(order) :] + order[: at % len(order)]:
+            run = once(depth, judge=False)
+            if run.losses != wanted:
+                raise ValueError(f"depth {depth}: what was timed gave other results")
+            runs[depth].append(run)
+    return runs
+
+
+def summary(runs: dict[int, list[Run]], seed: int) -> list[dict[str, Any]]:
+    """A dict for each depth: medians, ratio to the serial loop with its 95 % bootstrap interval."""
+    alone = [run.seconds for run in runs[0]]
+    rows = []
+    for depth, taken in runs.items():
+        seconds = [run.seconds for run in taken]
+        low, high = stats.ratio_interval(alone, seconds, seed) if depth else (1.0, 1.0)
+        rows.append(
+            {
+                "depth": depth,
+                "seconds": float(np.median(seconds)),
+                "samples_s": seconds,
+                "ratio": float(np.median(seconds) / np.median(alone)),
+                "ratio_low": low,
+                "ratio_high": high,
+                "device_busy": float(np.median([run.device_s / run.seconds for run in taken])),
+                "queued": float(np.median([run.queued_s / run.seconds for run in taken])),
+                "slots_in_flight": float(np.mean([run.in_flight for run in taken])),
+                "acquires_that_waited": float(np.mean([run.waited for run in taken])),
+            }
+        )
+    return rows
+
+
+def show(rows: list[dict[str, Any]]) -> None:
+    columns = (
+        "loop",
+        "value",
+        "of serial",
+        "95 % interval",
+        "device busy",
+        "in flight",
+        "waited",
+        "no core",
+    )
+    lines = [
+        [
+            f"pipeline of {row['depth']}" if row["depth"] else "serial",
+            table.duration(row["seconds"] * 1e9),
+            f"{row['ratio']:.3f}",
+            f"{row['ratio_low']:.3f} .. {row['ratio_high']:.3f}" if row["depth"] else "-",
+            f"{row['device_busy']:.0%}",
+            f"{row['slots_in_flight']:.2f} of {row['depth']}" if row["depth"] else "-",
+            f"{row['acquires_that_waited']:.0%}" if row["depth"] else "-",
+            f"{row['queued']:.0%}",
+        ]
+        for row in rows
+    ]
+    table.show(columns, lines)
+    print(
+        "(in flight: slots, when the next was asked for; waited: how often none was free; no core: "
+        "time that threads were ready and others had the cores)"
+    )
+
+
+def parser() -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser(
+        description=(__doc__ or "").partition("\n\n")[0],
+        epilog="exit codes: 0 well, 1 a wrong result or slower than --at-most, 2 usage, "
+        "3 no such device",
+    )
+    made.add_argument("-d", "--device", default="egl:0", help="a URI (default egl:0)")
+    made.add_argument("--size", type=_whole, default=320, metavar="N", help="N by N (default 320)")
+    made.add_argument("--steps", type=_whole, default=40, help="frames of a run (default 40)")
+    made.add_argument("--rounds", type=_whole, default=15, help="runs of each loop (default 15)")
+    made.add_argument(
+        "--depths",
+        type=lambda text: [_whole(depth) for depth in text.split(",")],
+        default="2,3,4",
+        metavar="LIST",
+        help="rings to try (default 2,3,4)",
+    )
+    made.add_argument(
+        "--balance",
+        type=float,
+        default=1.0,
+        metavar="X",
+        help="the host's work as a share of the device's (default 1)",
+    )
+    made.add_argument("--seed", type=int, default=1)
+    made.add_argument(
+        "--at-most",
+        type=float,
+        metavar="X",
+        help="exit with 1 unless the best ring takes at most X of the serial time",
+    )
+    made.add_argument("--json", type=Path, metavar="FILE", help="write everything measured")
+    return made
+
+
+def _whole(text: str) -> int:
+    value = int(text)
+    if not 1 <= value <= 1 << 20:
+        raise argparse.ArgumentTypeError(f"{text}: 1 to 2**20 is wanted")
+    return value
+
+
+def main() -> int:
+    options = parser()
+    args = options.parse_args()
+    if max(args.depths) >= args.steps:
+        options.error(f"--steps {args.steps}: more than slots ({max(args.depths)}) are wanted")
+    try:
+        Outputs(args.json).check()
+        with sp.open(args.device) as dev:
+            work = Work(dev, args.size, args.seed)
+            host_s, device_s = work.balance(args.balance)
+            runs = measure(work, args.steps, args.rounds, args.depths)
+            name = dev.info.name
+        return report(args, name, (host_s, device_s), summary(runs, args.seed))
+    except UsageError as error:
+        options.error(str(error))
+    except sp.DeviceNotFound as error:
+        print(f"pipeline_overlap.py: {error}", file=sys.stderr)
+        return NO_DEVICE
+    except (sp.SparkleError, ValueError) as error:
+        print(f"pipeline_overlap.py: {error}", file=sys.stderr)
+        return FAILED
+
+
+def report(
+    args: argparse.Namespace, name: str, step_s: tuple[float, float], rows: list[dict[str, Any]]
+) -> int:
+    """Prints and writes what was measured; the exit code."""
+    where, (host_s, device_s) = env.describe(), step_s
+    print(
+        f"# {args.device} ({name}), load {where['load_1min']}: a step is "
+        f"{table.duration(host_s * 1e9)} on the host and {table.duration(device_s * 1e9)} on the "
+        f"device; {args.steps} steps, {args.rounds} rounds, every result verified"
+    )
+    show(rows)
+    if args.json:
+        document = {"env": where, "device": args.device, "device_name": name, "size": args.size}
+        document |= {"steps": args.steps, "host_s": host_s, "device_s": device_s, "loops": rows}
+        results.write_atomically(args.json, json.dumps(results.finite(document)) + "\n")
+    best = min(row["ratio"] for row in rows[1:])
+    if args.at_most is not None and best > args.at_most:
+        print(f"pipeline_overlap.py: {best:.3f} of the serial time at best", file=sys.stderr)
+        return FAILED
+    return OK
+
+
+if __name__ == "__main__":
+    sys.exit(main())

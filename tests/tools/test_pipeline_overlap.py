@@ -1,0 +1,91 @@
+"""benchmarks/pipeline_overlap.py run for real with tiny sizes: its environment, its files and exit
+codes. What it measures is for whoever runs it: no time is asserted.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SCRIPT = Path(__file__).resolve().parents[2] / "benchmarks" / "pipeline_overlap.py"
+TINY = ("--size", "24", "--steps", "7", "--rounds", "3")
+
+
+def run(*words, **env):
+    return subprocess.run(
+        [sys.executable, SCRIPT, *map(str, words)],
+        env={**os.environ, **env},
+        capture_output=True,
+        text=True,
+        timeout=100,
+    )
+
+
+def test_every_loop_is_verified_and_written(device, tmp_path):
+    out = tmp_path / "o.json"
+    done = run("-d", device.uri, *TINY, "--depths", "1,3", "--json", out)
+    assert done.returncode == 0, done.stderr
+    assert "every result verified" in done.stdout
+    document = json.loads(out.read_text())
+    assert document["device"] == device.uri
+    assert [row["depth"] for row in document["loops"]] == [0, 1, 3]
+    for row in document["loops"]:
+        assert len(row["samples_s"]) == 3
+        assert 0 < row["ratio_low"] <= row["ratio_high"]
+        assert 0 <= row["slots_in_flight"] <= row["depth"]
+        assert 0 <= row["acquires_that_waited"] <= 1
+
+
+def test_it_starts_itself_again_with_one_thread(tmp_path):
+    """Whatever the environment said, and before any driver could have read it."""
+    out = tmp_path / "o.json"
+    done = run("-d", "cpu", *TINY, "--json", out, SPARKLE_THREADS="2", OPENBLAS_NUM_THREADS="2")
+    assert done.returncode == 0, done.stderr
+    env = json.loads(out.read_text())["env"]
+    assert env["sparkle_environment"]["SPARKLE_THREADS"] == "1"
+    assert env["peer_environment"]["OPENBLAS_NUM_THREADS"] == "1"
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (("--help",), 0, "exit codes: 0 well"),
+        (("-d", "cpu:7"), 3, "cpu:7"),
+        (("--size", "0"), 2, "1 to 2**20 is wanted"),
+        (("--depths", "2,x"), 2, "--depths"),
+        (("--steps", "4"), 2, "more than slots"),
+        (("-d", "cpu", *TINY, "--at-most", "1e-9"), 1, "of the serial time at best"),
+        (("-d", "cpu", *TINY, "--json", "/no/such/folder/o"), 2, "cannot write"),
+    ],
+)
+def test_exit_codes(words, code, said):
+    done = run(*words)
+    assert done.returncode == code, done.stderr
+    assert said in done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_wrong_result_ends_it(monkeypatch):
+    """The judge that every frame goes through before anything is timed."""
+    monkeypatch.syspath_prepend(str(SCRIPT.parent))
+    import _steps
+
+    import sparkle_drv as sp
+
+    with sp.open("cpu") as dev:
+        work = _steps.Work(dev, 16, seed=3)
+        for step in (0, 9):
+            work.fill(work.alone, step)
+            work.queue.submit(work.alone.commands).wait()
+            y = work.result(work.alone)
+            work.judge(y, step, "serial")
+            with pytest.raises(ValueError, match=r"serial, step .*: y\[0\]"):
+                work.judge(y, step + 1, "serial")
+            y[3, 5] += 0.5
+            with pytest.raises(ValueError, match=r"y\[53\]"):
+                work.judge(y, step, "serial")
