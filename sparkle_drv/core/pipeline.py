@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import inspect
 import operator
-import threading
 import time
 from collections import deque
 from collections.abc import Callable
@@ -32,13 +31,31 @@ class Slot:
 
 
 class _Place:
-    """A slot and the fence of what it was last submitted with, until that was waited for."""
+    """A slot and the fence of what it was last submitted with, which only `acquire` forgets: it
+    has the place to itself. `told` is the fence whose failure `drain` has told.
+    """
 
-    __slots__ = ("fence", "slot")
+    __slots__ = ("fence", "slot", "told")
 
     def __init__(self, slot: Any) -> None:
         self.slot = slot
         self.fence: Fence | None = None
+        self.told: Fence | None = None
+
+    def settle(self, timeout_s: float) -> None:
+        """Wait for the fence, for `acquire`."""
+        fence = self.fence
+        if fence is None:
+            return
+        try:
+            fence.wait(timeout_s)
+        except SparkleError:
+            if not fence.done:
+                raise
+            self.fence = None
+            if self.told is not fence:
+                raise
+        self.fence = None
 
 
 class Pipeline:
@@ -79,10 +96,10 @@ class Pipeline:
                 made.callback(self.queue.close)
             self.slots = _make(make, device, self.depth, made)
             self._made = made.pop_all()
+        # No lock: each change below is one operation on one container, which Python makes whole.
         self._places = [_Place(slot) for slot in self.slots]
-        self._lock = threading.Lock()  # of the two below; nobody waits for a fence under it
         self._ring = deque(self._places)  # not with the user, in the order of submission
-        self._out: list[_Place] = []  # acquired and not yet submitted
+        self._out: dict[int, _Place] = {}  # acquired and not yet submitted, by id of the slot
 
     def __enter__(self) -> Pipeline:
         return self
@@ -107,48 +124,63 @@ class Pipeline:
         of what the slot was submitted with is told once, the next call gives the slot. After
         FenceTimeout, too, the next call asks for the same slot.
         """
-        self._check()
-        with self._lock:
-            if not self._ring:
-                raise ValueError(f"acquire: all {self.depth} slots are out; submit one first")
-            place = self._ring.popleft()
+        if self.closed or self.device.closed:
+            self._refuse()
         try:
-            _settle(place, timeout_s)
+            place = self._ring.popleft()
+        except IndexError:
+            raise ValueError(f"acquire: all {self.depth} slots are out; submit one first") from None
+        try:
+            if place.fence is None:
+                self.device._check_process()
+            else:
+                place.settle(timeout_s)
         except BaseException:  # Ctrl-C too: the slot must not be lost
-            with self._lock:
-                self._ring.appendleft(place)
+            self._ring.appendleft(place)
             raise
-        with self._lock:
-            self._out.append(place)
-        return place.slot
+        slot = place.slot
+        self._out[id(slot)] = place
+        return slot
 
     def submit(self, slot: Any, commands: Commands) -> Fence:
         """Submit the work of an acquired slot, which comes round again when this fence is reached.
 
         Raises ValueError (not acquired, closed), and as `Queue.submit`; the slot then stays out.
         """
-        self._check()
-        with self._lock:  # also over the submission: the ring is in the order of the timeline
-            place = next((out for out in self._out if out.slot is slot), None)
-            if place is None:
-                raise ValueError("submit: this slot was not acquired")
+        if self.closed or self.device.closed:
+            self._refuse()
+        place = self._out.pop(id(slot), None)
+        if place is None:
+            raise ValueError("submit: this slot was not acquired")
+        try:
             place.fence = fence = self.queue.submit(commands)
-            self._out.remove(place)
-            self._ring.append(place)
+        except BaseException:
+            self._out[id(slot)] = place
+            raise
+        self._ring.append(place)
         return fence
 
     def drain(self, timeout_s: float = 30) -> None:
         """Wait for everything submitted; one bound for all of it.
 
-        Raises as `Fence.wait`: the first failure, once all slots have been waited for.
+        Raises as `Fence.wait`, once all slots have been waited for: FenceTimeout, else the failure
+        of one of them that was not told before.
         """
         deadline = time.monotonic_ns() + timeout_ns(timeout_s)
         failure: SparkleError | None = None
-        for place in sorted(self._places, key=_value):
+        for place in self._places:
+            fence = place.fence
+            if fence is None:
+                continue
             try:
-                _settle(place, max(0, deadline - time.monotonic_ns()) / 1e9)
+                fence.wait(max(0, deadline - time.monotonic_ns()) / 1e9)
             except SparkleError as error:
-                failure = failure or error
+                if place.told is fence:
+                    continue
+                if fence.done:
+                    place.told = fence
+                if failure is None or isinstance(error, FenceTimeout):
+                    failure = error
         if failure is not None:
             raise failure
 
@@ -175,28 +207,9 @@ class Pipeline:
         if failure is not None:
             raise failure
 
-    def _check(self) -> None:
-        # The process before the lock: in a forked child nobody may be left to release it.
+    def _refuse(self) -> None:
         self.device._check_open()
-        if self.closed:
-            raise ValueError("the pipeline is closed")
-
-
-def _settle(place: _Place, timeout_s: float) -> None:
-    """Wait for the place's fence, which is forgotten once it is reached, well or not."""
-    fence = place.fence
-    if fence is None:
-        return
-    try:
-        fence.wait(timeout_s)
-    finally:
-        if fence.done and place.fence is fence:
-            place.fence = None
-
-
-def _value(place: _Place) -> int:
-    fence = place.fence
-    return 0 if fence is None else fence.value
+        raise ValueError("the pipeline is closed")
 
 
 def _make(

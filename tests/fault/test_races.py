@@ -119,6 +119,25 @@ def test_a_pipeline_goes_on_after_a_failure_and_closes(cpu):
         thing.close()
 
 
+def test_a_failure_in_a_pipeline_is_told_once(cpu):
+    commands, things = failing(cpu)
+    with cpu.pipeline(depth=2) as pipe:
+        bad, good = pipe.acquire(), pipe.acquire()
+        pipe.submit(bad, commands)
+        pipe.submit(good, sp.Commands())
+        with pytest.raises(sp.KernelFault):
+            pipe.drain()
+        pipe.drain()
+        assert pipe.acquire() is bad
+        pipe.submit(bad, commands)
+        assert pipe.acquire() is good
+        with pytest.raises(sp.KernelFault):
+            pipe.acquire()
+        pipe.drain()
+    for thing in things:
+        thing.close()
+
+
 def test_a_slot_that_does_not_close_leaves_nothing_else_open(cpu):
     class Stubborn:
         def __init__(self, dev):
