@@ -45,12 +45,11 @@ class _Place:
     def settle(self, timeout_s: float) -> None:
         """Wait for the fence, for `acquire`."""
         fence = self.fence
-        if fence is None:
-            return
         try:
-            fence.wait(timeout_s)
+            if fence is not None:
+                fence.wait(timeout_s)
         except SparkleError:
-            if not fence.done:
+            if fence is None or not fence.done:
                 raise
             self.fence = None
             if self.told is not fence:

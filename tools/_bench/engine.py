@@ -8,10 +8,10 @@ import errno
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from . import stats, timing, verify
+from . import pipelined, stats, timing, verify
 from .bound import Bound
 from .jobs import Job
-from .pipelined import Pipelined
+from .overhead import Overhead
 from .results import Measured, Row, Subject
 from .roofs import Roof
 from .stoprule import StopRule
@@ -100,12 +100,13 @@ def _run(job: Job, device: sp.Device, mode: str, settings: Settings, subject: Su
         if not judged and not settings.unverified:
             return Row(subject, False, NO_ERROR, reason="no reference")
         bound.fill_all()
-        measured = _take(bound, mode, settings)
+        measured, overhead = _take(bound, mode, settings)
         after = bound.check(1)
         if not after.ok:
             return Row.failed(subject, after.error, f"after timing: {after.sentence}")
         error = verify.worst_of([verdict, after]).error if job.oracle else NO_ERROR
-        row = Row(subject, judged, error, measured, reason=None if judged else "no reference")
+        reason = None if judged else "no reference"
+        row = Row(subject, judged, error, measured, overhead, reason=reason)
         row.extra["flops"] = bound.flops()
         row.notes += _notes(measured, job, mode, nsets, device.info)
         if mode == "cold":
@@ -113,12 +114,17 @@ def _run(job: Job, device: sp.Device, mode: str, settings: Settings, subject: Su
         return row
 
 
-def _take(bound: Bound, mode: str, settings: Settings) -> Measured:
-    sampler = Pipelined(bound) if mode == "pipeline" else timing.steady(bound, mode)
+def _take(bound: Bound, mode: str, settings: Settings) -> tuple[Measured, Overhead | None]:
+    # Closed, but not after a failure: it would wait for what is stuck, and `bound` closes anyway.
+    if mode == "pipeline":
+        ways = pipelined.ThreeWays(bound)
+        taken = pipelined.take(ways, lambda: settings.rule)
+        ways.close()
+        return taken
+    sampler = timing.steady(bound, mode)
     measured = timing.take(sampler, settings.rule)
-    # Not after a failure: it would wait for what is stuck, and `bound` closes anyway.
     sampler.close()
-    return measured
+    return measured, None
 
 
 def _notes(measured: Measured, job: Job, mode: str, nsets: int, info: sp.DeviceInfo) -> list[str]:

@@ -1,20 +1,28 @@
-"""Mode pipeline: a ring of slots kept full, its steady state timed by the host's clock.
+"""Mode pipeline: the same launches synchronously, in one list, and through a ring of slots.
 
-Each slot has its own operands and its own recorded command list; submitting waits only for the
-slot that comes round.
+The three take turns within one run, on the same operands and the same queue. Each sample is
+`batch` launches from an idle queue to an idle queue, so that no way hides work in flight, and
+nothing is read of the device's clock until they have ended.
 """
 
 from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from .bound import Bound, Placement
-from .timing import PIPELINE_DEPTH, SAMPLE_NS, Sample
+from .overhead import SYNC, WAYS, Overhead, Way
+from .results import Measured
+from .stoprule import StopRule
+from .timing import PIPELINE_DEPTH, SAMPLE_NS, WARM_UP_S, Sample
 
 if TYPE_CHECKING:
     import sparkle_drv as sp
+
+LONG_NS = 100_000_000
+MOST_BATCH = 1023  # queues keep the times of a few thousand submissions
 
 
 class Slot:
@@ -28,41 +36,101 @@ class Slot:
         )
 
 
-class Pipelined:
-    """Samples of `batch` submissions through a full pipeline; device times are those of the slots'
-    own fences.
-    """
-
-    primary = "host"
+class ThreeWays:
+    """Takes samples of a bound job, (device ns, host ns) a launch, in each of the three ways."""
 
     def __init__(self, bound: Bound) -> None:
         placements = iter(bound.placements)
+        self._bound, self._timeout_s = bound, bound.launch_timeout_s
         self.pipe: sp.Pipeline = bound.device.pipeline(
             PIPELINE_DEPTH, lambda: Slot(bound, next(placements)), bound.queue
         )
-        self._fences: list[sp.Fence] = []
-        self._timeout_s = bound.launch_timeout_s
         self.batch = PIPELINE_DEPTH
-        estimate = min(self._round() for _ in range(3))
-        self.batch = max(2 * PIPELINE_DEPTH, math.ceil(5 * SAMPLE_NS / max(estimate, 1.0)))
+        estimate = min(self._sync()[1] for _ in range(3))
+        self.batch = batch_for(estimate)
+        self._list = self._recorded()
 
-    def _round(self) -> float:
-        """Host ns a submission: the ring stays full between rounds, what one leaves in flight the
-        next waits for.
-        """
-        self._fences.clear()
+    def _recorded(self) -> sp.Commands:
+        """All launches of a sample in one list, the placements in the pipeline's order."""
+        import sparkle_drv as sp
+
+        bound, commands = self._bound, sp.Commands()
+        for at in range(self.batch):
+            placement = bound.placements[at % PIPELINE_DEPTH]
+            commands.dispatch(bound.kernel, *placement.arguments, **bound.launch_options)
+        return commands
+
+    def sample(self, way: str) -> Sample:
+        sampled: Sample = getattr(self, f"_{way}")()
+        return sampled
+
+    def _sync(self) -> Sample:
+        lists = [slot.commands for slot in self.pipe.slots] * (self.batch // PIPELINE_DEPTH)
+        submit, fences = self._bound.queue.submit, []
+        start = time.perf_counter_ns()
+        for commands in lists:
+            fences.append(submit(commands).wait(self._timeout_s))
+        return self._ended(start, fences)
+
+    def _batched(self) -> Sample:
+        start = time.perf_counter_ns()
+        fence = self._bound.queue.submit(self._list).wait(self._timeout_s * self.batch)
+        return self._ended(start, [fence])
+
+    def _pipelined(self) -> Sample:
+        pipe, fences = self.pipe, []
         start = time.perf_counter_ns()
         for _ in range(self.batch):
-            slot = self.pipe.acquire(self._timeout_s)
-            self._fences.append(self.pipe.submit(slot, slot.commands))
-        return (time.perf_counter_ns() - start) / self.batch
+            slot = pipe.acquire(self._timeout_s)
+            fences.append(pipe.submit(slot, slot.commands))
+        pipe.drain(self._timeout_s * PIPELINE_DEPTH)
+        return self._ended(start, fences)
 
-    def sample(self) -> Sample:
-        """One round; device times of those submissions of it that have ended already."""
-        host = self._round()
-        device = [fence.time_ns for fence in self._fences[:-PIPELINE_DEPTH]]
-        return sum(device) / len(device), host
+    def _ended(self, start: int, fences: list[sp.Fence]) -> Sample:
+        host = (time.perf_counter_ns() - start) / self.batch
+        return sum(fence.time_ns for fence in fences) / self.batch, host
 
     def close(self) -> None:
-        self.pipe.drain(timeout_s=self._timeout_s)
-        self.pipe.close()
+        self.pipe.close(self._timeout_s)
+
+
+def batch_for(launch_ns: float) -> int:
+    """Launches of a sample: 1 ms of them, or four rounds of the ring, so that filling and emptying
+    it weigh little; two rounds where four would take more than 0.1 s. Every placement as often as
+    the others.
+    """
+    launch_ns = max(launch_ns, 1.0)
+    least = 4 if 4 * PIPELINE_DEPTH * launch_ns <= LONG_NS else 2
+    rounds = max(least, math.ceil(5 * SAMPLE_NS / launch_ns / PIPELINE_DEPTH))
+    return min(rounds, MOST_BATCH // PIPELINE_DEPTH) * PIPELINE_DEPTH
+
+
+def take(
+    ways: ThreeWays, rule: Callable[[], StopRule], clock: Callable[[], float] = time.monotonic
+) -> tuple[Measured, Overhead]:
+    """Samples the ways in turn, the order turning with each round, until a rule of each has said
+    why its host times are enough. The row's own samples are those of the pipeline.
+    """
+    rules = {way: rule() for way in WAYS}
+    start, rounds = clock(), 0
+    while rounds < 1 or clock() - start < min(WARM_UP_S, rules[SYNC].timeout_s):
+        for way in WAYS:
+            ways.sample(way)
+        rounds += 1
+    taken: dict[str, tuple[list[float], list[float]]] = {way: ([], []) for way in WAYS}
+    stops: dict[str, str] = {}
+    start, rounds = clock(), 0
+    while len(stops) < len(WAYS):
+        first = rounds % len(WAYS)
+        for way in WAYS[first:] + WAYS[:first]:
+            for sample, kept in zip(ways.sample(way), taken[way], strict=True):
+                kept.append(sample)
+        rounds += 1
+        for way in WAYS:
+            stop = rules[way].ask(taken[way][1], clock() - start)
+            if stop is not None and way not in stops:
+                stops[way] = stop
+    device, host = taken["pipelined"]
+    stop = next((s for s in stops.values() if s != "precision"), "precision")
+    compared = Overhead({way: Way(host=h, device=d) for way, (d, h) in taken.items()}, ways.batch)
+    return Measured(device, host, "host", ways.batch, stop), compared

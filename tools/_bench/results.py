@@ -21,6 +21,7 @@ from typing import Any
 
 from . import stats
 from .axes import Value
+from .overhead import Overhead
 from .problems import UsageError
 
 SCHEMA = 1
@@ -70,6 +71,7 @@ class Row:
     verified: bool
     error: Mapping[str, Any]
     measured: Measured | None = None
+    overhead: Overhead | None = None
     gflops: float | None = None
     gbytes_per_s: float | None = None
     roof_percent: float | None = None
@@ -122,25 +124,18 @@ class Row:
         }
         if m is not None:
             row["time_ns"] = {
-                **_summary(m.samples),
+                **stats.rounded(stats.summarize(m.samples)),
                 "stop": m.stop,
                 "of": m.primary,
                 "batch": m.batch,
             }
             row["samples_ns"] = [round(value, 2) for value in m.samples]
-            row["host_ns"] = _summary(m.host_ns)
-            row["device_ns"] = _summary(m.device_ns) if len(m.device_ns) else None
+            row["host_ns"] = stats.rounded(stats.summarize(m.host_ns))
+            device = self.device
+            row["device_ns"] = stats.rounded(device) if device else None
+        if self.overhead is not None:
+            row["overhead"] = self.overhead.as_json()
         return row
-
-
-def _summary(samples: Sequence[float]) -> dict[str, float | int]:
-    s = stats.summarize(samples)
-    return {
-        "median": round(s.median, 3),
-        "ci_low": round(s.low, 3),
-        "ci_high": round(s.high, 3),
-        "n": s.n,
-    }
 
 
 @dataclass

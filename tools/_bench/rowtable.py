@@ -12,6 +12,7 @@ from typing import Any
 
 from . import table
 from .axes import label
+from .overhead import QUANTITIES, SYNC, WAYS, Overhead, Ratio
 from .results import Row
 
 COLUMNS = (
@@ -19,6 +20,11 @@ COLUMNS = (
     *("% of roof", "check", "error / tolerance", "n", "stop", "notes"),
 )
 DROPPABLE = ("device", "n", "error / tolerance", "stop", "GB/s")
+OVERHEAD_COLUMNS = (
+    *("kernel", "device", "axes", "a launch", *WAYS),
+    *(f"{way} / {SYNC}" for way in WAYS if way != SYNC),
+)
+OVERHEAD_LEGEND = "overhead: host time less device time; ratios of the medians, 95 % intervals"
 LEGEND = "+- and rates: of the device's time in modes hot and cold, of the host's in the others"
 
 
@@ -58,10 +64,44 @@ def show(rows: Sequence[Row]) -> None:
     table.show(COLUMNS, lines, droppable=droppable)
     if any(row.measured and row.measured.primary == "host" for row in rows):
         print(f"({LEGEND})")
+    compared = overhead_lines(rows)
+    if compared:
+        print()
+        table.show(OVERHEAD_COLUMNS, compared, droppable=droppable)
+        print(f"({OVERHEAD_LEGEND})")
     if terminal:
         for row in rows:
             for note in row.notes:  # what failed goes to stderr
                 print(f"{row.subject.kernel} {_label(row)} {row.subject.mode}: {note}")
+
+
+def overhead_lines(rows: Sequence[Row]) -> list[list[str]]:
+    """The ways of submitting side by side: a line for each quantity of each row that has them, in
+    the order of OVERHEAD_COLUMNS.
+    """
+    return [
+        [
+            *(row.subject.kernel, row.subject.device, _label(row)),
+            quantity if quantity == "overhead" else f"{quantity} time",
+            *_ways(row.overhead, quantity),
+        ]
+        for row in rows
+        if row.overhead is not None
+        for quantity in QUANTITIES
+    ]
+
+
+def _ways(overhead: Overhead, quantity: str) -> list[str]:
+    found = [overhead.summary(way, quantity) for way in WAYS]
+    ratios = [overhead.of_sync(way, quantity) for way in WAYS if way != SYNC]
+    return [*(table.spread(s.median, s.low, s.high, s.n) for s in found), *map(_ratio, ratios)]
+
+
+def _ratio(ratio: Ratio | None) -> str:
+    if ratio is None:
+        return "-"
+    middle, low, high = ratio
+    return f"{middle:.2f}" if low is None else f"{middle:.2f} ({low:.2f} .. {high:.2f})"
 
 
 def _label(row: Row) -> str:

@@ -72,6 +72,16 @@ def summarize(samples: npt.ArrayLike) -> Summary:
     )
 
 
+def rounded(s: Summary) -> dict[str, float | int]:
+    """A summary of times in ns as the results files have it."""
+    return {
+        "median": round(s.median, 3),
+        "ci_low": round(s.low, 3),
+        "ci_high": round(s.high, 3),
+        "n": s.n,
+    }
+
+
 def drift(samples: npt.ArrayLike) -> float:
     """Median of the second half over the median of the first, minus 1: a clock that falls, a
     neighbour that wakes.

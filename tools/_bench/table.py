@@ -14,7 +14,9 @@ from typing import TextIO
 _RIGHT = {
     *("device time", "host time", "+-", "GFLOPS", "GB/s", "% of roof", "error / tolerance", "n"),
     *("old", "new", "shift", "p", "value"),
+    *("sync", "batched", "pipelined", "batched / sync", "pipelined / sync"),
 }
+_UNITS = (("s", 1e9), ("ms", 1e6), ("us", 1e3))
 FOLDED = "axes"  # the one column that a narrow terminal may fold
 FOLDED_WIDTH = 14
 
@@ -23,10 +25,23 @@ def duration(ns: float | None) -> str:
     """12.3 us: three digits and a unit."""
     if ns is None:
         return "-"
-    for unit, size in (("s", 1e9), ("ms", 1e6), ("us", 1e3)):
+    for unit, size in _UNITS:
         if ns >= size:
             return f"{ns / size:#.4g} {unit}"
     return f"{ns:#.4g} ns"
+
+
+def spread(median: float, low: float, high: float, n: int) -> str:
+    """12.34 +- 0.25 us: the wider side of the interval of n samples, in the unit of the median (or
+    of the interval, where that is larger); also below zero. One sample has no interval.
+    """
+    off = max(high - median, median - low) if n > 1 else 0.0
+    size, unit = next(
+        ((size, unit) for unit, size in _UNITS if max(abs(median), off) >= size), (1.0, "ns")
+    )
+    digits = 1 if unit == "ns" else 2
+    around = f" +- {off / size:.{digits}f}" if n > 1 else ""
+    return f"{median / size:.{digits}f}{around} {unit}"
 
 
 def show(

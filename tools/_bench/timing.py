@@ -4,8 +4,8 @@ has enough.
     hot       the same buffers again and again; short kernels in batches of one submission
     cold      buffers rotate through a set larger than twice the last-level cache
     latency   one launch at a time, waited for: the host's clock is the row's time
-    pipeline  a ring of three slots kept full: time per submission in the steady state,
-              by the host's clock
+
+Mode pipeline is in pipelined.py.
 
 Times are ns per launch, device clock and host clock side by side. Called by engine.py; no
 verification here.

@@ -8,11 +8,11 @@ import csv
 import io
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import results, rowtable
+from . import overhead, results, rowtable
 from .axes import label
 from .problems import UsageError
 from .results import Report, Row
@@ -41,6 +41,7 @@ CSV_COLUMNS = [
     "tolerance",
     "reason",
     "notes",
+    *overhead.CSV_COLUMNS,
 ]
 
 
@@ -118,6 +119,8 @@ def _csv_row(row: Row) -> Mapping[str, object]:
             "batch": row.measured.batch,
         }
         cells |= {"host_ns": host.median}
+    if row.overhead is not None:
+        cells |= row.overhead.flat()
     return cells
 
 
@@ -136,10 +139,16 @@ def as_markdown(report: Report) -> str:
     lines = [
         f"- {key}: {value}" for key, value in report.env.items() if isinstance(value, (str, int))
     ]
-    lines += ["", "| " + " | ".join(rowtable.COLUMNS) + " |", "|" + "---|" * len(rowtable.COLUMNS)]
-    for row in report.rows:
-        cells = (cell.replace("|", "\\|") for cell in rowtable.cells(row))
-        lines.append("| " + " | ".join(cells) + " |")
+    lines += ["", *_table(rowtable.COLUMNS, [rowtable.cells(row) for row in report.rows])]
+    compared = rowtable.overhead_lines(report.rows)
+    if compared:
+        lines += ["", *_table(rowtable.OVERHEAD_COLUMNS, compared)]
     if report.interrupted:
         lines += ["", "Interrupted: rows are missing."]
     return "\n".join(lines) + "\n"
+
+
+def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    body = [[cell.replace("|", "\\|") for cell in row] for row in rows]
+    lines = [f"| {' | '.join(cells)} |" for cells in [list(columns), *body]]
+    return [lines[0], "|" + "---|" * len(columns), *lines[1:]]
