@@ -1,0 +1,114 @@
+"""examples/ run as their readers run them, on every device, and are found wrong when they are."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDER = ROOT / "examples"
+SCRIPTS = sorted(path.name for path in FOLDER.glob("*.py"))
+
+
+@pytest.fixture
+def egl(opened):
+    return opened("egl:0")
+
+
+def run(script, *words, folder=FOLDER):
+    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+    done = subprocess.run(
+        [sys.executable, folder / script, *map(str, words)],
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        timeout=100,
+    )
+    assert "Traceback" not in done.stderr
+    return done
+
+
+def planted(tmp_path, name, old, new):
+    """A copy of the examples with one mistake in it."""
+    for path in FOLDER.glob("*.*"):
+        text = path.read_text()
+        if path.name == name:
+            assert text.count(old) == 1
+            text = text.replace(old, new)
+        (tmp_path / path.name).write_text(text)
+    return tmp_path
+
+
+def test_devices_are_shown_with_their_limits(device):
+    done = run("enumerate_devices.py", "-d", device.uri)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith(f"{device.uri}: {device.info.name} (")
+    assert f"{device.info.max_group_size} at most" in done.stdout
+
+
+def test_each_unusable_device_says_why():
+    import sparkle_drv as sp
+
+    done = run("enumerate_devices.py")
+    assert done.returncode == 0
+    for found in sp.discover():
+        line = next(x for x in done.stdout.splitlines() if x.startswith(f"{found.uri}: "))
+        assert found.usable == ("not usable" not in line)
+        assert found.usable or found.reason in line
+
+
+@pytest.mark.parametrize(("frames", "depth"), [(7, 3), (2, 3), (5, 1)])
+def test_frames_through_a_pipeline(device, frames, depth):
+    done = run("pipeline.py", "-d", device.uri, "--frames", frames, "--depth", depth)
+    assert done.returncode == 0, done.stderr
+    assert f"{frames} frames through {depth} slots, all right" in done.stdout
+    assert re.search(r"overlapped: \d+\.\d ms, \d+% of the shorter one", done.stdout)
+
+
+def test_a_pipeline_that_returns_its_input_is_found(device, tmp_path):
+    folder = planted(tmp_path, "pipeline.py", "copy(self.host_out, y)", "copy(self.host_out, x)")
+    done = run("pipeline.py", "-d", device.uri, "--frames", 4, folder=folder)
+    assert done.returncode == 1
+    assert "4 of 4 frames are wrong" in done.stderr
+
+
+@pytest.mark.parametrize("n", [1, 64, 65, 1000])
+def test_a_raw_kernel(egl, n):
+    done = run("raw_glsl_kernel.py", "-d", egl.uri, "-n", n)
+    assert done.returncode == 0, done.stderr
+    assert f"{n} elements, error" in done.stdout
+    assert "of device time" in done.stdout
+
+
+def test_a_raw_kernel_that_is_wrong_is_not_timed(egl, tmp_path):
+    folder = planted(tmp_path, "raw_glsl_kernel.comp", "x[min(i + 1u, n - 1u)]", "x[n - 1u]")
+    done = run("raw_glsl_kernel.py", "-d", egl.uri, "-n", 1000, folder=folder)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "wrong result: off by" in done.stderr
+
+
+def test_a_raw_kernel_on_a_device_that_takes_no_glsl():
+    done = run("raw_glsl_kernel.py", "-d", "cpu")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("cpu does not take this kernel: ")
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_a_missing_device_is_one_line_and_exit_3(script):
+    done = run(script, "-d", "cpu:7")
+    assert (done.returncode, done.stdout) == (3, "")
+    assert done.stderr.startswith("cpu:7: ")
+    assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_help_tells_the_exit_codes(script):
+    done = run(script, "--help")
+    assert done.returncode == 0
+    assert "exit codes: 0 well" in " ".join(done.stdout.split())
+    assert run(script, "--nonsense").returncode == 2
