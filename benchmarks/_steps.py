@@ -16,6 +16,7 @@ import sparkle_drv as sp
 from sparkle_drv.ops import ref
 
 Array = NDArray[Any]
+MOST_PASSES = 1024
 KINDS = 8  # different frames, so that no result can be right by being an old one
 
 
@@ -87,10 +88,12 @@ class Work:
         seconds a step.
         """
         device = min(self.queue.submit(self.alone.commands).time_ns for _ in range(5)) / 1e9
-        first = self._host_s()
-        self.passes = 2
-        a_pass = max(self._host_s() - first, 1e-6)
-        self.passes = max(1, 1 + round((share * device - first) / a_pass))
+        self.passes, host = 1, self._host_s()
+        # By doubling: a difference of two short times would be noise on a busy machine.
+        while host < share * device and self.passes < MOST_PASSES:
+            self.passes *= 2
+            host = self._host_s()
+        self.passes = max(1, round(self.passes * share * device / host))
         return self._host_s(), device
 
     def _host_s(self) -> float:
