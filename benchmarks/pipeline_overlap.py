@@ -19,11 +19,8 @@ from _hop import hop
 hop()
 
 import argparse  # noqa: E402
-import contextlib  # noqa: E402
 import json  # noqa: E402
 import os  # noqa: E402
-import time  # noqa: E402
-from dataclasses import dataclass  # noqa: E402
 from typing import Any  # noqa: E402
 
 ONE_THREAD = ("LP_NUM_THREADS", "SPARKLE_THREADS", "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS")
@@ -35,103 +32,18 @@ import numpy as np  # noqa: E402
 from _bench import env, results, stats, table  # noqa: E402
 from _bench.problems import FAILED, NO_DEVICE, OK, UsageError  # noqa: E402
 from _bench.writers import Outputs  # noqa: E402
-from _steps import Slot, Work  # noqa: E402
+from _loops import STARVED, Round, measure  # noqa: E402
+from _steps import Work  # noqa: E402
 
 import sparkle_drv as sp  # noqa: E402
 
-TIMEOUT_S = 120.0
 
-
-@dataclass
-class Run:
-    """One pass over all steps: seconds, what `consume` gave, and how full the ring was."""
-
-    seconds: float
-    losses: list[float]
-    device_s: float
-    queued_s: float  # that its threads were ready and had no core
-    in_flight: float = 0.0
-    waited: float = 0.0
-
-
-def queued() -> float:
-    """Seconds that threads of this process have waited for a core, as the kernel counts them; 0
-    where it does not. A loop that had to wait for others' work says little about itself.
-    """
-    total = 0
-    for task in Path("/proc/self/task").glob("*/schedstat"):
-        with contextlib.suppress(OSError, IndexError):
-            total += int(task.read_text().split()[1])
-    return total / 1e9
-
-
-def serial(work: Work, steps: int, judge: bool = False) -> Run:
-    losses, fences, slot = [], [], work.alone
-    before, start = queued(), time.perf_counter()
-    for step in range(steps):
-        work.fill(slot, step)
-        fences.append(work.queue.submit(slot.commands).wait(TIMEOUT_S))
-        losses.append(work.consume(slot))
-        if judge:
-            work.judge(work.result(slot), step, "serial")
-    seconds, starved = time.perf_counter() - start, queued() - before
-    return Run(seconds, losses, _device_s(fences), starved)
-
-
-def pipelined(work: Work, steps: int, depth: int, judge: bool = False) -> Run:
-    losses, fences = [], []
-    in_flight = waited = 0
-
-    def finish(slot: Slot, step: int) -> None:
-        losses.append(work.consume(slot))
-        if judge:
-            work.judge(work.result(slot), step, f"depth {depth}")
-
-    with work.dev.pipeline(depth, lambda: Slot(work.dev, work), work.queue) as pipe:
-        before, start = queued(), time.perf_counter()
-        for step in range(steps):
-            busy = pipe.in_flight if step >= depth else 0
-            in_flight, waited = in_flight + busy, waited + (busy == depth)
-            slot = pipe.acquire(TIMEOUT_S)
-            if step >= depth:
-                finish(slot, step - depth)
-            work.fill(slot, step)
-            fences.append(pipe.submit(slot, slot.commands))
-        for step in range(steps - depth, steps):
-            finish(pipe.acquire(TIMEOUT_S), step)
-        seconds, starved = time.perf_counter() - start, queued() - before
-    full = max(1, steps - depth)
-    return Run(seconds, losses, _device_s(fences), starved, in_flight / full, waited / full)
-
-
-def _device_s(fences: list[sp.Fence]) -> float:
-    return sum(fence.time_ns for fence in fences) / 1e9
-
-
-def measure(work: Work, steps: int, rounds: int, depths: list[int]) -> dict[int, list[Run]]:
-    """Runs by depth, 0 the serial loop; verified first, interleaved, the order turning."""
-    order = [0, *depths]
-
-    def once(depth: int, judge: bool) -> Run:
-        return pipelined(work, steps, depth, judge) if depth else serial(work, steps, judge)
-
-    judged = {depth: once(depth, judge=True) for depth in order}
-    wanted = judged[0].losses
-    runs: dict[int, list[Run]] = {depth: [] for depth in order}
-    for at in range(rounds):
-        for depth in order[at % len(order) :] + order[: at % len(order)]:
-            run = once(depth, judge=False)
-            if run.losses != wanted:
-                raise ValueError(f"depth {depth}: what was timed gave other results")
-            runs[depth].append(run)
-    return runs
-
-
-def summary(runs: dict[int, list[Run]], seed: int) -> list[dict[str, Any]]:
+def summary(rounds: list[Round], seed: int) -> list[dict[str, Any]]:
     """A dict for each depth: medians, ratio to the serial loop with its 95 % bootstrap interval."""
-    alone = [run.seconds for run in runs[0]]
+    alone = [taken[0].seconds for taken in rounds]
     rows = []
-    for depth, taken in runs.items():
+    for depth in sorted(rounds[0]):
+        taken = [one[depth] for one in rounds]
         seconds = [run.seconds for run in taken]
         low, high = stats.ratio_interval(alone, seconds, seed) if depth else (1.0, 1.0)
         rows.append(
@@ -143,7 +55,7 @@ def summary(runs: dict[int, list[Run]], seed: int) -> list[dict[str, Any]]:
                 "ratio_low": low,
                 "ratio_high": high,
                 "device_busy": float(np.median([run.device_s / run.seconds for run in taken])),
-                "queued": float(np.median([run.queued_s / run.seconds for run in taken])),
+                "no_core": float(np.median([run.starved for run in taken])),
                 "slots_in_flight": float(np.mean([run.in_flight for run in taken])),
                 "acquires_that_waited": float(np.mean([run.waited for run in taken])),
             }
@@ -171,7 +83,7 @@ def show(rows: list[dict[str, Any]]) -> None:
             f"{row['device_busy']:.0%}",
             f"{row['slots_in_flight']:.2f} of {row['depth']}" if row["depth"] else "-",
             f"{row['acquires_that_waited']:.0%}" if row["depth"] else "-",
-            f"{row['queued']:.0%}",
+            f"{row['no_core']:.0%}",
         ]
         for row in rows
     ]
@@ -191,7 +103,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("-d", "--device", default="egl:0", help="a URI (default egl:0)")
     made.add_argument("--size", type=_whole, default=320, metavar="N", help="N by N (default 320)")
     made.add_argument("--steps", type=_whole, default=40, help="frames of a run (default 40)")
-    made.add_argument("--rounds", type=_whole, default=15, help="runs of each loop (default 15)")
+    made.add_argument("--rounds", type=_whole, default=15, help="calm ones wanted (default 15)")
     made.add_argument(
         "--depths",
         type=lambda text: [_whole(depth) for depth in text.split(",")],
@@ -205,6 +117,9 @@ def parser() -> argparse.ArgumentParser:
         default=1.0,
         metavar="X",
         help="the host's work as a share of the device's (default 1)",
+    )
+    made.add_argument(
+        "--timeout", type=float, default=60.0, metavar="S", help="for all rounds (default 60)"
     )
     made.add_argument("--seed", type=int, default=1)
     made.add_argument(
@@ -234,9 +149,9 @@ def main() -> int:
         with sp.open(args.device) as dev:
             work = Work(dev, args.size, args.seed)
             host_s, device_s = work.balance(args.balance)
-            runs = measure(work, args.steps, args.rounds, args.depths)
+            rounds, aside = measure(work, args.steps, args.rounds, args.depths, args.timeout)
             name = dev.info.name
-        return report(args, name, (host_s, device_s), summary(runs, args.seed))
+        return report(args, name, (host_s, device_s), rounds, aside)
     except UsageError as error:
         options.error(str(error))
     except sp.DeviceNotFound as error:
@@ -248,19 +163,29 @@ def main() -> int:
 
 
 def report(
-    args: argparse.Namespace, name: str, step_s: tuple[float, float], rows: list[dict[str, Any]]
+    args: argparse.Namespace,
+    name: str,
+    step_s: tuple[float, float],
+    rounds: list[Round],
+    aside: list[Round],
 ) -> int:
     """Prints and writes what was measured; the exit code."""
     where, (host_s, device_s) = env.describe(), step_s
+    rows = summary(rounds, args.seed)
     print(
         f"# {args.device} ({name}), load {where['load_1min']}: a step is "
         f"{table.duration(host_s * 1e9)} on the host and {table.duration(device_s * 1e9)} on the "
-        f"device; {args.steps} steps, {args.rounds} rounds, every result verified"
+        f"device; {args.steps} steps, every result verified"
     )
+    others = f", {len(aside)} more set aside, in which others had the cores" if aside else ""
+    print(f"# {len(rounds)} rounds{others}")
+    if any(run.starved >= STARVED for taken in rounds for run in taken.values()):
+        print("# no round was calm: what follows is of a machine without a core to spare")
     show(rows)
     if args.json:
         document = {"env": where, "device": args.device, "device_name": name, "size": args.size}
         document |= {"steps": args.steps, "host_s": host_s, "device_s": device_s, "loops": rows}
+        document["set_aside"] = summary(aside, args.seed) if aside else []
         results.write_atomically(args.json, json.dumps(results.finite(document)) + "\n")
     best = min(row["ratio"] for row in rows[1:])
     if args.at_most is not None and best > args.at_most:
