@@ -39,13 +39,16 @@ import sparkle_drv as sp  # noqa: E402
 
 
 def summary(rounds: list[Round], seed: int) -> list[dict[str, Any]]:
-    """A dict for each depth: medians, ratio to the serial loop with its 95 % bootstrap interval."""
+    """A dict for each depth: medians, ratio to the serial loop with its 95 % bootstrap interval,
+    which six rounds at least are wanted for.
+    """
     alone = [taken[0].seconds for taken in rounds]
     rows = []
     for depth in sorted(rounds[0]):
         taken = [one[depth] for one in rounds]
         seconds = [run.seconds for run in taken]
-        low, high = stats.ratio_interval(alone, seconds, seed) if depth else (1.0, 1.0)
+        enough = depth and len(rounds) >= stats.FEWEST_FOR_INTERVAL
+        low, high = stats.ratio_interval(alone, seconds, seed) if enough else (None, None)
         rows.append(
             {
                 "depth": depth,
@@ -79,7 +82,7 @@ def show(rows: list[dict[str, Any]]) -> None:
             f"pipeline of {row['depth']}" if row["depth"] else "serial",
             table.duration(row["seconds"] * 1e9),
             f"{row['ratio']:.3f}",
-            f"{row['ratio_low']:.3f} .. {row['ratio_high']:.3f}" if row["depth"] else "-",
+            f"{row['ratio_low']:.3f} .. {row['ratio_high']:.3f}" if row["ratio_low"] else "-",
             f"{row['device_busy']:.0%}",
             f"{row['slots_in_flight']:.2f} of {row['depth']}" if row["depth"] else "-",
             f"{row['acquires_that_waited']:.0%}" if row["depth"] else "-",
@@ -102,7 +105,7 @@ def parser() -> argparse.ArgumentParser:
     )
     made.add_argument("-d", "--device", default="egl:0", help="a URI (default egl:0)")
     made.add_argument("--size", type=_whole, default=320, metavar="N", help="N by N (default 320)")
-    made.add_argument("--steps", type=_whole, default=40, help="frames of a run (default 40)")
+    made.add_argument("--steps", type=_whole, default=16, help="frames of a run (default 16)")
     made.add_argument("--rounds", type=_whole, default=15, help="calm ones wanted (default 15)")
     made.add_argument(
         "--depths",

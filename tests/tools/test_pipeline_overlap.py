@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 SCRIPT = Path(__file__).resolve().parents[2] / "benchmarks" / "pipeline_overlap.py"
-TINY = ("--size", "24", "--steps", "7", "--rounds", "3", "--timeout", "1")
+TINY = ("--size", "24", "--steps", "7", "--rounds", "6", "--timeout", "1")
 
 
 def run(*words, **env):
@@ -36,7 +36,9 @@ def test_every_loop_is_verified_and_written(device, tmp_path):
     assert [row["depth"] for row in document["loops"]] == [0, 1, 3]
     for row in document["loops"]:
         assert len(row["samples_s"]) == len(document["loops"][0]["samples_s"]) >= 1
-        assert 0 < row["ratio_low"] <= row["ratio_high"]
+        assert row["ratio"] > 0
+        if row["ratio_low"] is not None:
+            assert 0 < row["ratio_low"] <= row["ratio_high"]
         assert 0 <= row["slots_in_flight"] <= row["depth"]
         assert 0 <= row["acquires_that_waited"] <= 1
 
