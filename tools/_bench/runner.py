@@ -14,7 +14,19 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from . import catalog, devices, engine, env, launchcost, peak, roofs, rowtable, table
+from . import (
+    catalog,
+    compare,
+    devices,
+    engine,
+    env,
+    launchcost,
+    peak,
+    roofs,
+    rowtable,
+    table,
+    versus,
+)
 from .engine import Settings, Stuck
 from .jobs import Job
 from .problems import FAILED, OK
@@ -45,6 +57,8 @@ class Session:
     report: Report = field(default_factory=lambda: Report(env.describe()))
     cache: RoofCache = field(default_factory=RoofCache)
     doubted: set[str] = field(default_factory=set)
+    threshold: float = compare.THRESHOLD  # of a job against its rivals
+    sweep: bool = False  # the table of the kernel command: rowtable.show
 
     def __post_init__(self) -> None:
         self.outputs.check()
@@ -82,10 +96,10 @@ class Session:
                 roof = self.roof(device, progress.step)
             for job, mode in tasks:
                 progress.step(f"{device.info.uri} {job.kernel} {job.label} {mode}")
-                row = engine.run(job, device, mode, self.settings, roof)
-                if roof is not None and (row.roof_percent or 0) > 100:
-                    roof = self._doubt(device, row, job, roof)
-                self.report.rows.append(row)
+                for row, one in versus.rows(job, device, mode, self.settings, roof, self.threshold):
+                    if roof is not None and (row.roof_percent or 0) > 100:
+                        roof = self._doubt(device, row, one, roof)
+                    self.report.rows.append(row)
                 self.outputs.save(self.report, last=False)
         if roof is not None:
             known = self.report.extra.setdefault("roofs", {})
@@ -123,7 +137,8 @@ class Session:
         rows = self.report.rows
         if rows:
             print(heading(self.report))
-            rowtable.show(rows)
+            rowtable.show(rows, self.sweep)
+            versus.show(rows)
         broken = [row for row in rows if "what" in row.error]
         for row in broken:
             label = row.extra.get("label", "")

@@ -17,6 +17,7 @@ from .axes import label
 from .problems import UsageError
 from .results import Report, Row
 
+RESOURCES = ("registers", "shared_nbytes", "spill_nbytes", "max_group_size")
 CSV_COLUMNS = [
     "kernel",
     "device",
@@ -41,6 +42,7 @@ CSV_COLUMNS = [
     "tolerance",
     "reason",
     "notes",
+    *RESOURCES,
 ]
 
 
@@ -104,6 +106,7 @@ def _csv_row(row: Row) -> Mapping[str, object]:
         "tolerance": row.error.get("tolerance"),
         "reason": row.reason,
         "notes": "; ".join(row.notes),
+        **{name: row.extra.get("resources", {}).get(name) for name in RESOURCES},
     }
     if time and host and row.measured:
         cells |= {
