@@ -5,7 +5,7 @@ command and device.
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -60,12 +60,23 @@ def run(job: Job, device: sp.Device, mode: str, settings: Settings, roof: Roof |
     when a launch does not end.
     """
     subject = subject_of(job, device.info, mode)
-    row = attempt(job, subject, settings, lambda: _run(job, device, mode, settings, subject))
+    row = attempt(
+        subject, told(job, settings), settings, lambda: _run(job, device, mode, settings, subject)
+    )
     return finish(row, job, device.info, settings, roof)
 
 
-def attempt(job: Job, subject: Subject, settings: Settings, work: Callable[[], T]) -> T | Row:
-    """What `work` returns, or a failed row that says why it could not be done. Raises as `run`."""
+def told(job: Job, settings: Settings) -> dict[str, Any]:
+    """What a row says of its job and of the run."""
+    return {"seed": settings.seed, "label": job.label, **job.extra}
+
+
+def attempt(
+    subject: Subject, extra: Mapping[str, Any], settings: Settings, work: Callable[[], T]
+) -> T | Row:
+    """What `work` returns, or a failed row that says why it could not be done. Raises as `run`; the
+    row of a Stuck has `extra`.
+    """
     import sparkle_drv as sp
 
     try:
@@ -77,7 +88,7 @@ def attempt(job: Job, subject: Subject, settings: Settings, work: Callable[[], T
         given = f"{settings.launch_timeout_s:g} s were given (--timeout raises that)"
         what = f"never ended: {said}; {given}, the run ends here"
         row = Row.failed(subject, {"what": what}, what)
-        row.extra |= {"seed": settings.seed, "label": job.label, **job.extra}
+        row.extra |= extra
         raise Stuck(row) from error
     except (sp.SparkleError, MemoryError, OSError) as error:
         what = f"{type(error).__name__}: {error}"
@@ -88,7 +99,7 @@ def attempt(job: Job, subject: Subject, settings: Settings, work: Callable[[], T
 
 def finish(row: Row, job: Job, info: sp.DeviceInfo, settings: Settings, roof: Roof | None) -> Row:
     """The row with what the job says of itself, and its rates."""
-    row.extra |= {"seed": settings.seed, "label": job.label, **job.extra}
+    row.extra |= told(job, settings)
     row.notes += job.notes
     if row.measured and not info.emulated:
         rate(row, job, row.extra.pop("flops", job.flops), roof)

@@ -49,14 +49,12 @@ def check_names(names: Sequence[str]) -> None:
 
 
 def glsl(path: Path) -> str | None:
-    """The text of a GLSL source; None for anything else (ELF, SPIR-V, PTX). Raises UsageError."""
+    """The text of a GLSL source; None for anything else (ELF, SPIR-V, PTX, what cannot be read:
+    the loader says what is wrong with that).
+    """
     try:
-        blob = path.read_bytes()
-    except OSError as error:
-        raise UsageError(f"cannot read {path}: {error.strerror}") from error
-    try:
-        text = blob.decode()
-    except UnicodeDecodeError:
+        text = path.read_bytes().decode()
+    except (OSError, UnicodeDecodeError):
         return None
     code = _blanked(text)
     is_source = "\0" not in text and not _PTX.search(code) and re.search(r"\bvoid\s+main\b", code)

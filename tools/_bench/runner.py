@@ -23,6 +23,7 @@ from . import (
     launchcost,
     peak,
     roofs,
+    room,
     rowtable,
     table,
     versus,
@@ -86,7 +87,10 @@ class Session:
         planned = []
         for uri in self.uris:
             with devices.opened(uri) as device:
-                planned.append((uri, tasks_of(device.info)))
+                tasks = tasks_of(device.info)
+                for job, mode in tasks:
+                    room.check_job(job, engine.sets(job, mode, device.info), device.info)
+                planned.append((uri, tasks))
         return planned
 
     def _one_device(self, device: sp.Device, tasks: Sequence[Task], with_roof: bool) -> None:

@@ -14,7 +14,7 @@ from typing import TextIO
 _RIGHT = {
     *("device time", "host time", "+-", "GFLOPS", "GB/s", "% of roof", "error / tolerance", "n"),
     *("old", "new", "shift", "p", "value"),
-    *("registers", "shared", "spills", "max group", "ratio"),
+    *("registers", "shared", "spills", "max group", "ratio", "alpha", "worst"),
 }
 FOLDED = "axes"  # the one column that a narrow terminal may fold
 FOLDED_WIDTH = 14

@@ -52,7 +52,8 @@ class Entrant:
 
     def attempt(self, settings: Settings, work: Callable[[], T]) -> T | None:
         """What `work` returns; None, and a failed row, when the device refuses."""
-        done = engine.attempt(self.job, self.subject, settings, work)
+        extra = engine.told(self.job, settings)
+        done = engine.attempt(self.subject, extra, settings, work)
         if isinstance(done, Row):
             self.row = done
             return None
