@@ -83,6 +83,12 @@ def add_measuring(
         )
 
 
+def add_drawing(to: argparse.ArgumentParser) -> None:
+    to.add_argument(
+        "--svg", type=Path, metavar="DIR", help="draw the verified rows into this folder"
+    )
+
+
 def positive(text: str) -> float:
     value = float(text)
     if not 0 < value < 1e9:
@@ -111,7 +117,7 @@ def session(
     return Session(
         devices.resolve(args.device),
         settings(args, unverified, quick),
-        Outputs(args.json, args.csv, args.md),
+        Outputs(args.json, args.csv, args.md, getattr(args, "svg", None)),
     )
 
 

@@ -67,6 +67,7 @@ def add(sub: cli.Subcommands) -> None:
     )
     cli.add_modes(kernel)
     cli.add_measuring(kernel)
+    cli.add_drawing(kernel)
 
 
 def kernel_command(args: argparse.Namespace) -> int:

@@ -28,6 +28,7 @@ def add(sub: cli.Subcommands) -> None:
     )
     cli.add_axes(to, "nbytes=4K..64M*4  memory=device,host  way=" + ",".join(transfer.WAYS))
     cli.add_measuring(to, timeout_s=TIMEOUT_S, quick_s=QUICK["timeout_s"])
+    cli.add_drawing(to)
 
 
 def transfer_command(args: argparse.Namespace) -> int:

@@ -106,11 +106,14 @@ class Session:
                     self.report.rows.append(row)
                 self.outputs.save(self.report, last=False)
         if roof is not None:
-            known = self.report.extra.setdefault("roofs", {})
-            known[device.info.uri] = {
-                "gflops": dict(roof.gflops),
-                "gbytes_per_s": dict(roof.gbytes_per_s),
-            }
+            self.told(device.info, roof)
+
+    def told(self, info: sp.DeviceInfo, roof: Roof) -> None:
+        """Puts a device's roof into the document."""
+        self.report.extra.setdefault("roofs", {})[info.uri] = {
+            "gflops": dict(roof.gflops),
+            "gbytes_per_s": dict(roof.gbytes_per_s),
+        }
 
     def roof(self, device: sp.Device, say: Callable[[str], None], again: bool = False) -> Roof:
         """The device's roof from the cache, else measured now (and cached)."""
@@ -238,6 +241,7 @@ def run_peak(session: Session) -> int:
             with devices.opened(uri) as device, Progress(len(peak.KERNELS)) as progress:
                 roof, rows = peak.measure(device, manifest(), session.settings, progress.step)
                 session.report.rows += rows
+                session.told(device.info, roof)
                 session.outputs.save(session.report, last=False)
                 if all(row.verified for row in rows):
                     key = roofs.identity(device.info, str(session.report.env.get("sparkle_drv")))
