@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 
 import numpy as np
 import pytest
@@ -201,3 +202,13 @@ def test_runs_that_the_memory_cannot_hold(bench, library, capsys):
         assert captured.out == ""
         (line,) = captured.err.splitlines()
         assert "takes" in line or "does not fit" in line
+
+
+def test_without_scipy_there_are_rows(bench, tmp_path, monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "scipy.optimize", None)
+    words = ("-a", "way=write", "-a", "memory=device", "-a", "nbytes=64,128", *TINY)
+    assert bench("transfer", *words, "--json", tmp_path / "t") == 0
+    document = json.loads((tmp_path / "t").read_text())
+    assert [row["verified"] for row in document["results"]] == [True, True]
+    assert document["fits"] == []
+    assert "# the fit needs scipy" in capsys.readouterr().out
