@@ -15,6 +15,7 @@ _RIGHT = {
     *("device time", "host time", "+-", "GFLOPS", "GB/s", "% of roof", "error / tolerance", "n"),
     *("old", "new", "shift", "p", "value"),
     *("sync", "batched", "pipelined", "batched / sync", "pipelined / sync"),
+    *("registers", "shared", "spills", "max group", "ratio", "alpha", "worst"),
 }
 _UNITS = (("s", 1e9), ("ms", 1e6), ("us", 1e3))
 FOLDED = "axes"  # the one column that a narrow terminal may fold
@@ -49,13 +50,16 @@ def show(
     rows: Sequence[Sequence[str]],
     out: TextIO | None = None,
     droppable: Sequence[str] = (),
+    kept: Sequence[str] = (),
 ) -> None:
-    """Prints a table; columns in which nothing stands are left out, and so are `droppable` ones,
-    first named first, while a terminal is too narrow.
+    """Prints a table; columns in which nothing stands are left out but for the `kept` ones, and so
+    are `droppable` ones, first named first, while a terminal is too narrow.
     """
     out = out or sys.stdout
     used = [
-        i for i, _ in enumerate(columns) if any(row[i] not in ("", "-") for row in rows) or not rows
+        i
+        for i, name in enumerate(columns)
+        if name in kept or any(row[i] not in ("", "-") for row in rows) or not rows
     ]
     names = [columns[i] for i in used]
     lines = [[row[i] for i in used] for row in rows]
