@@ -10,7 +10,7 @@ Names only; everything else is imported at first use.
       core/                               Device Buffer Array Kernel Commands Queue Fence Pipeline
       backends/cpu backends/probes.py     the Backend protocol (backends/base.py), no policy
       _native (cffi, C from native/)      command replay, CPU kernels, dlopen'ed drivers
-    leaves (import nothing of ours): types.py errors.py assets.py
+    leaves (import nothing of ours): types.py errors.py assets.py version.py
 
 Imports point down only; tests/unit/test_layers.py enforces it.
 """
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
     open = open_device
 
-__version__ = "0.1.0"
+    from sparkle_drv.version import VERSION as __version__
 
 # public name -> (module, name there); "" is the module itself
 _WHERE = {
@@ -84,8 +84,9 @@ _WHERE = {
     "KernelFault": ("errors", "KernelFault"),
     "OutOfDeviceMemory": ("errors", "OutOfDeviceMemory"),
     "SparkleError": ("errors", "SparkleError"),
+    "__version__": ("version", "VERSION"),
 }
-__all__ = [*_WHERE, "__version__"]
+__all__ = [*_WHERE]
 
 
 def __getattr__(name: str) -> object:

@@ -15,7 +15,7 @@ import numpy as np
 from sparkle_drv.core.array import Array
 from sparkle_drv.core.device import Device
 
-from . import check, program, staging
+from . import check, plans, program, staging
 from .map import run as run_map
 
 OPS = {"sum": "sum", "max": "max", "min": "min", "mean": "sum"}  # and the kernel that does it
@@ -124,7 +124,6 @@ def _passes(
     stage: staging.Stage, a: Any, runs: list[Run], kernel: str, shape: tuple[int, ...], dtype: Any
 ) -> staging.Target:
     """One launch for each run to reduce, the innermost first; one for none, which copies."""
-    function = staging.kernel(stage.dev, f"reduce_{kernel}")
     current = stage.pointer(a)
     while True:
         at = max((i for i, (_, reduced) in enumerate(runs) if reduced), default=0)
@@ -135,6 +134,7 @@ def _passes(
             check.size(f"a: elements along the {name} axes", value)
         last = not any(reduced for _, reduced in runs)
         target = stage.target(shape if last else (outer * inner,), dtype)
+        function = plans.reduce(stage.dev, f"reduce_{kernel}", outer, n, inner)
         stage.launch(function, target.pointer, current, outer, n, inner)
         if last:
             return target

@@ -247,6 +247,12 @@ def conv2d(info: DeviceInfo, shape: Geometry, algo: str = "auto") -> TilePlan:
     )
 
 
+@lru_cache(maxsize=64)
+def reduce(info: DeviceInfo) -> TilePlan:
+    """The plan of a reduction on a device of kind "gpu": what its shader does when no plan says."""
+    return tiles_gpu.reduce(info)
+
+
 def _im2col_s(info: DeviceInfo, shape: Geometry, work: float) -> float:
     """One core's time, in seconds.
 

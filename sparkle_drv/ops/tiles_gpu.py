@@ -121,6 +121,13 @@ def _registers(
     return TilePlan(algo=algo, levels=levels, vector=4, predicted_s=seconds(best))
 
 
+def reduce(info: DeviceInfo) -> TilePlan:
+    """The plan of a reduction: one group does a whole column; on hardware, the larger it is, the
+    more loads are on their way."""
+    threads = min(256 if info.software else 1024, max(1, info.max_group_size))
+    return TilePlan(levels=((threads, 1, 1),), vector=4)
+
+
 Levels = tuple[tuple[int, int, int], tuple[int, int, int]]
 
 

@@ -1,0 +1,286 @@
+"""Command tune on a device: verifies and times the plans that a search asks for, keeps the best.
+
+Every candidate passes the check of bound.py (fresh inputs, poisoned outputs, guard bands, the
+float64 oracle) before its first sample; one that is wrong is told loudly, never timed, and makes
+the command fail. The best is checked again with other inputs before it is kept in
+SPARKLE_HOME/tuned.json, where ops look (ops/tuned.py). Called by cli_tune.py.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from . import catalog, env, plans, timing, tune_space
+from .bound import Bound
+from .jobs import Array, Job, Oracle, Values
+from .problems import FAILED, OK, UsageError
+from .progress import Progress
+from .tune_search import Outcome, Search
+
+if TYPE_CHECKING:
+    import sparkle_drv as sp
+
+TUNABLE = ("gemm_", "conv2d_", "reduce_")
+DEFAULT = ("gemm_f32", "gemm_f64", "conv2d_f32")
+DEFAULT_AXES: Mapping[str, Mapping[str, str]] = {
+    "gemm_f32": {"size": "256,512,1024"},
+    "gemm_f64": {"size": "512"},
+}
+
+
+@dataclass
+class Row:
+    """One kernel at one shape on one device."""
+
+    kernel: str
+    device: str
+    label: str
+    shape: str
+    outcome: Outcome[Any] | None = None
+    wrong: tuple[str, ...] = ()
+    """What the check said of each plan that was wrong."""
+    refused: int = 0
+    failure: str = ""
+    """Why there is no outcome."""
+    kept: bool = False
+
+
+class Arm:
+    """A verified plan: `sample` times it as mode hot does."""
+
+    def __init__(self, kernel: sp.Kernel, sampler: timing.Sampler) -> None:
+        self._kernel, self._sampler = kernel, sampler
+
+    def sample(self) -> float:
+        return self._sampler.sample()[0] * 1e-9
+
+    def close(self) -> None:
+        self._sampler.close()
+        self._kernel.close()
+
+
+class Bench:
+    """One job's operands on a device, and plan after plan on them."""
+
+    def __init__(self, bound: Bound, say_wrong: Callable[[str], None]) -> None:
+        self.bound, self._say_wrong = bound, say_wrong
+        self.wrong: list[str] = []
+        self.refused = 0
+
+    def _load(self, plan: sp.TilePlan) -> sp.Kernel | None:
+        import sparkle_drv as sp
+
+        job = self.bound.job
+        try:
+            kernel = self.bound.device.kernel(job.kernel, plan=plan)
+        except (ValueError, sp.ImageError):
+            self.refused += 1
+            return None
+        options: dict[str, Any] = {"groups": job.groups} if job.groups else {}
+        if job.group_size:
+            options["group_size"] = job.group_size
+        self.bound.kernel = kernel
+        self.bound.launch_options = {} if kernel.groups else options
+        return kernel
+
+    def _right(self, plan: sp.TilePlan, phase: int) -> bool:
+        verdict = self.bound.check(phase)
+        if not verdict.ok:
+            job = self.bound.job
+            what = f"{job.kernel} {job.label} by {tune_space.text(plan)}: {verdict.sentence}"
+            self.wrong.append(what)
+            self._say_wrong(what)
+        return verdict.ok
+
+    def admit(self, plan: sp.TilePlan) -> Arm | None:
+        """Loads and verifies; None for a plan that the device refuses or that is wrong."""
+        kernel = self._load(plan)
+        if kernel is None:
+            return None
+        if not self._right(plan, 0):
+            kernel.close()
+            return None
+        return Arm(kernel, timing.steady(self.bound, "hot"))
+
+    def confirm(self, plan: sp.TilePlan) -> bool:
+        """The check again, with other inputs."""
+        kernel = self._load(plan)
+        if kernel is None:
+            return False
+        with kernel:
+            return self._right(plan, 1)
+
+
+def once(oracle: Oracle) -> Oracle:
+    """The oracle, asked once for the same inputs: every candidate is checked with the same."""
+    known: dict[tuple[int, ...], Mapping[str, Array]] = {}
+
+    def asked(values: Values) -> Mapping[str, Array]:
+        inputs = [v for v in values.values() if isinstance(v, np.ndarray)]
+        key = tuple(zlib.crc32(np.ascontiguousarray(v).view(np.uint8)) for v in inputs)
+        if key not in known:
+            known[key] = oracle(values)
+        return known[key]
+
+    return asked
+
+
+def jobs_for(
+    names: Sequence[str], axes: Sequence[str], info: sp.DeviceInfo, manifest: Any, seed: int
+) -> list[Job]:
+    """The shapes to tune on a device. Raises UsageError for a kernel that has no plans."""
+    chosen = catalog.select(names or DEFAULT, manifest, info.backend)
+    if names:
+        barred = [k for k in chosen if not k.startswith(TUNABLE)]
+        if barred:
+            raise UsageError(f"tune: {', '.join(barred)} takes no plan; gemm, conv2d, reduce do")
+    given = catalog.given_axes(chosen, axes)
+    return [
+        catalog.make(kernel, point, info, manifest, seed)
+        for kernel in chosen
+        for point in catalog.expand(kernel, {**DEFAULT_AXES.get(kernel, {}), **given[kernel]}, info)
+    ]
+
+
+def tune(
+    job: Job, device: sp.Device, seed: int, budget_s: float, say: Callable[[str], None]
+) -> Row:
+    """Searches for one job and keeps what was found. KeyboardInterrupt and what the device raises
+    when it is stuck or lost pass through."""
+    from sparkle_drv.ops import tuned
+
+    info = device.info
+    row = Row(job.kernel, info.uri, job.label, plans.shape(job.kernel, job.scalars))
+    model = plans.model(job.kernel, job.scalars, info)
+    if model is None:
+        row.failure = "there is one way to run it here, nothing to tune"
+        return row
+    if job.oracle is not None:
+        job = replace(job, oracle=once(job.oracle))
+    job = replace(job, load=partial(plans.load, job.kernel, model))
+
+    def loudly(what: str) -> None:
+        print(f"WRONG RESULT {what}", file=sys.stderr, flush=True)
+
+    with Bound(job, device, seed) as bound:
+        first = bound.kernel
+        bench = Bench(bound, loudly)
+        neighbours = partial(_neighbours, job.kernel, info)
+        search: Search[sp.TilePlan] = Search(
+            bench.admit, neighbours, time.monotonic, budget_s, seed, say
+        )
+        try:
+            row.outcome = search.run(tune_space.seeds(job.kernel, model, info))
+            best = row.outcome.best
+            if bench.confirm(best):
+                found = row.outcome
+                entry = tuned.Entry(best, found.best_s, found.model_s)
+                row.kept = _keep(device, job.kernel, row.shape, entry)
+        except ValueError as error:
+            row.failure = str(error)
+        bound.kernel = first
+        row.wrong, row.refused = tuple(bench.wrong), bench.refused
+    return row
+
+
+def _neighbours(kernel: str, info: sp.DeviceInfo, plan: sp.TilePlan) -> list[sp.TilePlan]:
+    return tune_space.neighbours(kernel, plan, info)
+
+
+def _keep(device: sp.Device, kernel: str, shape: str, entry: Any) -> bool:
+    from sparkle_drv.ops import tuned
+
+    try:
+        tuned.Tuned(device.home).put(device.info, kernel, shape, entry)
+    except OSError as error:
+        print(f"bench.py: tuned plans cannot be kept: {error}", file=sys.stderr)
+        return False
+    return True
+
+
+COLUMNS = (
+    "kernel", "device", "axes", "model's plan", "predicted", "measured", "best found", "best",
+    "distance", "95 %", "tried", "note",
+)  # fmt: skip
+
+
+def cells(row: Row) -> tuple[str, ...]:
+    """A row of the table."""
+    from . import table
+
+    found = row.outcome
+    if found is None:
+        blank = ("-",) * 8
+        return (row.kernel, row.device, row.label, *blank, row.failure)
+    same = found.best == found.model
+    ratio, low, high = found.ratio
+    notes = [] if found.complete else ["out of time"]
+    notes += [f"{len(row.wrong)} WRONG"] if row.wrong else []
+    notes += [] if row.kept else ["not kept"]
+    return (
+        row.kernel,
+        row.device,
+        row.label,
+        tune_space.text(found.model),
+        table.duration(found.model.predicted_s * 1e9) if found.model.predicted_s else "-",
+        table.duration(found.model_s * 1e9),
+        "the same" if same else tune_space.text(found.best),
+        table.duration(found.best_s * 1e9),
+        f"{100 * (ratio - 1):+.1f} %" if not same else "0 %",
+        f"{100 * (low - 1):+.1f} .. {100 * (high - 1):+.1f} %" if ratio != low else "-",
+        str(found.tried),
+        ", ".join(notes),
+    )
+
+
+def document(rows: Sequence[Row], seed: int, interrupted: bool) -> dict[str, Any]:
+    """What --json writes."""
+    results = []
+    for row in rows:
+        entry = asdict(row)
+        if row.outcome is not None:
+            entry["distance_percent"] = [100 * (r - 1) for r in row.outcome.ratio]
+        results.append(entry)
+    return {
+        "schema": 1,
+        "command": "tune",
+        "env": env.describe(),
+        "seed": seed,
+        "interrupted": interrupted,
+        "results": results,
+    }
+
+
+def exit_code(rows: Sequence[Row], interrupted: bool) -> int:
+    failed = any(row.wrong or row.outcome is None and row.failure for row in rows)
+    return FAILED if failed or interrupted else OK
+
+
+@dataclass
+class Visit:
+    """One run of the command over devices; `rows` are those that are done."""
+
+    seed: int
+    budget_s: float
+    rows: list[Row]
+    interrupted: bool = False
+
+    def device(self, device: sp.Device, jobs: Sequence[Job]) -> None:
+        with Progress(len(jobs)) as progress:
+            for job in jobs:
+                where = f"{device.uri} {job.kernel} {job.label}"
+                progress.step(where)
+
+                def say(plan: str, where: str = where, progress: Progress = progress) -> None:
+                    if progress.live:
+                        progress.write(f"[{progress.begun}/{progress.total}] {where}: {plan}")
+
+                self.rows.append(tune(job, device, self.seed, self.budget_s, say))
