@@ -49,8 +49,9 @@ if TYPE_CHECKING:
     from sparkle_drv.types import TilePlan as TilePlan
 
     open = open_device
+    from sparkle_drv import version
 
-    from sparkle_drv.version import VERSION as __version__
+    __version__ = version.VERSION
 
 # public name -> (module, name there); "" is the module itself
 _WHERE = {

@@ -20,7 +20,8 @@ import numpy as np
 
 from . import catalog, env, plans, timing, tune_space
 from .bound import Bound
-from .jobs import Array, Job, Oracle, Values
+from .fills import Array
+from .jobs import Job, Oracle, Values
 from .problems import FAILED, OK, UsageError
 from .progress import Progress
 from .tune_search import Outcome, Search
@@ -125,7 +126,7 @@ def once(oracle: Oracle) -> Oracle:
 
     def asked(values: Values) -> Mapping[str, Array]:
         inputs = [v for v in values.values() if isinstance(v, np.ndarray)]
-        key = tuple(zlib.crc32(np.ascontiguousarray(v).view(np.uint8)) for v in inputs)
+        key = tuple(zlib.crc32(np.ascontiguousarray(v).data) for v in inputs)
         if key not in known:
             known[key] = oracle(values)
         return known[key]
@@ -260,7 +261,7 @@ def document(rows: Sequence[Row], seed: int, interrupted: bool) -> dict[str, Any
 
 
 def exit_code(rows: Sequence[Row], interrupted: bool) -> int:
-    failed = any(row.wrong or row.outcome is None and row.failure for row in rows)
+    failed = any(row.wrong or (row.outcome is None and row.failure) for row in rows)
     return FAILED if failed or interrupted else OK
 
 

@@ -85,10 +85,17 @@ def neighbours(kernel: str, plan: sp.TilePlan, info: sp.DeviceInfo) -> list[sp.T
 
 
 def _around(here: Shaped) -> Iterator[Shaped]:
-    steps = {"tm": TM, "tn": TN, "across": ACROSS, "down": DOWN, "bk": TERMS, "vector": (1, 4)}
-    for name, ladder in steps.items():
-        for value in _beside(getattr(here, name), ladder):
-            yield replace(here, **{name: value})
+    for value in _beside(here.across, ACROSS):
+        yield replace(here, across=value)
+    for value in _beside(here.down, DOWN):
+        yield replace(here, down=value)
+    for value in _beside(here.bk, TERMS):
+        yield replace(here, bk=value)
+    yield replace(here, vector=1 if here.vector == 4 else 4)
+    for tm in _beside(here.tm, TM):
+        yield replace(here, tm=tm)
+    for tn in _beside(here.tn, TN):
+        yield replace(here, tn=tn)
     # As many outputs in another form.
     for tm in _beside(here.tm, TM):
         for tn in _beside(here.tn, TN):
