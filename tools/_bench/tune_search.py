@@ -97,7 +97,7 @@ class Search(Generic[P]):
         candidates, first = list(seeds[1:]), True
         while True:
             winner = self._race([best, *self._enter(candidates, best)])
-            moved = winner.typical < best.typical * (1 - WORTH)
+            moved = winner is not best and winner.typical < best.typical * (1 - WORTH)
             if winner is not best:
                 loser = best if moved else winner
                 best = winner if moved else best
