@@ -21,12 +21,12 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
 
-import numpy as np  # noqa: E402
-from _bench import stats  # noqa: E402
+import numpy as np
+from _bench import stats
 
-import sparkle_drv as sp  # noqa: E402
-from sparkle_drv import ops  # noqa: E402
-from sparkle_drv.ops import ref  # noqa: E402
+import sparkle_drv as sp
+from sparkle_drv import ops
+from sparkle_drv.ops import ref
 
 LEAST_RATIO = 8.0
 GEMM = 512

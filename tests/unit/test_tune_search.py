@@ -1,5 +1,5 @@
-"""The search of `bench.py tune` on made-up arms with a clock of their own: it finds what is there to
-find, noise does not choose, wrong plans are never sampled, everything is closed."""
+"""The search of `bench.py tune` on made-up arms with a clock of their own: it finds what is there,
+noise does not choose, wrong plans are never sampled, everything is closed."""
 
 import random
 import sys

@@ -1,5 +1,5 @@
-"""The space that `bench.py tune` searches: legal plans only, neighbours of each other, and the whole
-of it within reach."""
+"""The space that `bench.py tune` searches: legal plans only, neighbours of each other, and all ways
+to compute within reach."""
 
 import sys
 from dataclasses import replace
