@@ -109,10 +109,10 @@ def test_the_budget_ends_it():
     assert not world.open
 
 
-def test_a_hopeless_plan_is_sampled_once_only():
+def test_a_hopeless_plan_is_sampled_twice_at_most():
     world = World(lambda plan: 0.01 if plan == 0 else 10.0)
     world.search(0)
-    assert max(world.sampled.count(plan) for plan in set(world.sampled) - {0}) == 1
+    assert max(world.sampled.count(plan) for plan in set(world.sampled) - {0}) <= 2
 
 
 def test_seeds_are_tried_and_may_win():

@@ -130,7 +130,7 @@ class Search(Generic[P]):
             entrant = self._entrant(plan)
             if entrant is None:
                 continue
-            if entrant.take() > HOPELESS * best.take():
+            if min(entrant.take(), entrant.take()) > HOPELESS * best.take():
                 entrant.arm.close()
             else:
                 found.append(entrant)
@@ -140,6 +140,8 @@ class Search(Generic[P]):
         """Successive halving; the one to beat, `entrants[0]`, stays in to the end and open, so that
         it is sampled as often. Other losers are closed."""
         champion, left, rounds = entrants[0], list(entrants), SAMPLES_A_ROUND
+        for entrant in entrants:
+            entrant.samples.clear()  # of another hour: what ranks them is taken in turn
         while len(left) > 1:
             for _ in range(rounds):
                 for entrant in self._random.sample(left, len(left)):
