@@ -2,13 +2,22 @@
 timed, and that the other commands and ops then use what it found."""
 
 import json
+import os
 
 import pytest
-from _bench import bound, tune, verify
+from _bench import bound, quiet, tune, verify
 
 import sparkle_drv as sp
 from sparkle_drv import ops
 from sparkle_drv.ops import tuned
+
+
+@pytest.fixture(autouse=True)
+def others(monkeypatch):
+    """What other processes take of the machine, to be set; nothing."""
+    share = [0.0]
+    monkeypatch.setattr(quiet.Watch, "others", lambda self: share[0])
+    return share
 
 
 @pytest.fixture
@@ -105,6 +114,29 @@ def test_a_best_that_fails_its_last_check_is_not_kept(bench, tuned_file, monkeyp
     assert bench("tune", "gemm_f32", "-a", "size=20", "--budget", "0.3") == 1
     assert "not kept" in capsys.readouterr().out
     assert not tuned_file.exists()
+
+
+def test_on_a_busy_machine_nothing_is_kept_unless_asked(bench, tuned_file, others, capsys):
+    others[0] = 0.5
+    words = ("tune", "gemm_f32", "-a", "size=20", "--budget", "0.3")
+    assert bench(*words) == 0
+    assert "not kept, others took 50% of the cpus" in capsys.readouterr().out
+    assert not tuned_file.exists()
+    assert bench(*words, "--busy") == 0
+    assert tuned_file.exists()
+
+
+def test_the_watch_sees_others_only(tmp_path, monkeypatch):
+    monkeypatch.undo()
+    stat, ticks = tmp_path / "stat", os.sysconf("SC_CLK_TCK")
+    stat.write_text("cpu  0 0 0 0 0 0 0 0 0 0\n")
+    watch = quiet.Watch(stat)
+    assert watch.others() == 0.0
+    stat.write_text(f"cpu  {10**6 * ticks} 0 0 5 0 0 0 0 0 0\ncpu0 1\n")
+    assert watch.others() > 1.0
+    stat.write_text("nonsense")
+    assert watch.others() == 0.0
+    assert quiet.Watch(tmp_path / "nothing").others() == 0.0
 
 
 def test_ctrl_c_keeps_the_rows_that_are_done(bench, monkeypatch, tmp_path, capsys):

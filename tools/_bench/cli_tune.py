@@ -32,6 +32,9 @@ def add(sub: cli.Subcommands) -> None:
     made.add_argument(
         "--budget", type=cli.positive, metavar="S", help=f"seconds a shape (default {BUDGET_S:g})"
     )
+    made.add_argument(
+        "--busy", action="store_true", help="keep what is found although others use the machine"
+    )
     made.add_argument("--seed", type=int, help="repeat the inputs of a run that printed this seed")
     made.add_argument("--json", type=Path, metavar="FILE", help="write the results as JSON")
 
@@ -44,7 +47,7 @@ def tune_command(args: argparse.Namespace) -> int:
     for uri in devices.resolve(args.device):
         with devices.opened(uri) as device:
             planned.append((uri, tune.jobs_for(args.names, args.axes, device.info, manifest, seed)))
-    visit = tune.Visit(seed, budget, [])
+    visit = tune.Visit(tune.Settings(seed, budget, args.busy), [])
     try:
         for uri, jobs in planned:
             with devices.opened(uri) as device:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from . import catalog, env, plans, timing, tune_space
+from . import catalog, env, plans, quiet, timing, tune_space
 from .bound import Bound
 from .fills import Array
 from .jobs import Job, Oracle, Values
@@ -52,6 +52,8 @@ class Row:
     failure: str = ""
     """Why there is no outcome."""
     kept: bool = False
+    others: float = 0.0
+    """Share of the host's cores that other processes took meanwhile."""
 
 
 class Arm:
@@ -151,9 +153,16 @@ def jobs_for(
     ]
 
 
-def tune(
-    job: Job, device: sp.Device, seed: int, budget_s: float, say: Callable[[str], None]
-) -> Row:
+@dataclass(frozen=True)
+class Settings:
+    """How to search: seconds a shape, and whether what was found beside other work is kept."""
+
+    seed: int
+    budget_s: float
+    busy: bool = False
+
+
+def tune(job: Job, device: sp.Device, settings: Settings, say: Callable[[str], None]) -> Row:
     """Searches for one job and keeps what was found. KeyboardInterrupt and what the device raises
     when it is stuck or lost pass through."""
     from sparkle_drv.ops import tuned
@@ -171,17 +180,20 @@ def tune(
     def loudly(what: str) -> None:
         print(f"WRONG RESULT {what}", file=sys.stderr, flush=True)
 
-    with Bound(job, device, seed) as bound:
+    watch = quiet.Watch()
+    with Bound(job, device, settings.seed) as bound:
         first = bound.kernel
         bench = Bench(bound, loudly)
         neighbours = partial(_neighbours, job.kernel, info)
         search: Search[sp.TilePlan] = Search(
-            bench.admit, neighbours, time.monotonic, budget_s, seed, say
+            bench.admit, neighbours, time.monotonic, settings.budget_s, settings.seed, say
         )
         try:
             row.outcome = search.run(tune_space.seeds(job.kernel, model, info))
             best = row.outcome.best
-            if bench.confirm(best):
+            row.others = watch.others() if "cpu" in info.shares else 0.0
+            quiet_enough = settings.busy or row.others < quiet.TOO_MUCH
+            if bench.confirm(best) and quiet_enough:
                 found = row.outcome
                 entry = tuned.Entry(best, found.best_s, found.model_s)
                 row.kept = _keep(device, job.kernel, row.shape, entry)
@@ -226,6 +238,7 @@ def cells(row: Row) -> tuple[str, ...]:
     notes = [] if found.complete else ["out of time"]
     notes += [f"{len(row.wrong)} WRONG"] if row.wrong else []
     notes += [] if row.kept else ["not kept"]
+    notes += [f"others took {row.others:.0%} of the cpus"] if row.others > quiet.NOTED else []
     return (
         row.kernel,
         row.device,
@@ -269,8 +282,7 @@ def exit_code(rows: Sequence[Row], interrupted: bool) -> int:
 class Visit:
     """One run of the command over devices; `rows` are those that are done."""
 
-    seed: int
-    budget_s: float
+    settings: Settings
     rows: list[Row]
     interrupted: bool = False
 
@@ -284,4 +296,4 @@ class Visit:
                     if progress.live:
                         progress.write(f"[{progress.begun}/{progress.total}] {where}: {plan}")
 
-                self.rows.append(tune(job, device, self.seed, self.budget_s, say))
+                self.rows.append(tune(job, device, self.settings, say))
