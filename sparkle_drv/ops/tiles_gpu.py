@@ -22,6 +22,7 @@ from .geometry import Geometry
 
 _LANES = 8  # threads that a software device runs as one vector
 _CALL_S = 25e-6
+_MOST_ROUNDS = 65_535
 
 
 @dataclass(frozen=True)
@@ -128,8 +129,10 @@ def conv2d(info: DeviceInfo, shape: Geometry, algo: str) -> TilePlan:
     if info.software and algo != "im2col":
         sizes = channels, pixels, shape.terms
         tiles = SOFTWARE_CONV_TILES
-        # Weights four at a time would keep four times as many numbers at hand: slower everywhere.
-        return _registers("direct", info, CONV2D, tiles, sizes, shape.groups, vector=1)
+        # Weights four at a time keep four times as many numbers at hand: slower everywhere, but a
+        # quarter of the rounds, and llvmpipe leaves a shader's loops after 65535.
+        vector = 4 if shape.terms > _MOST_ROUNDS else 1
+        return _registers("direct", info, CONV2D, tiles, sizes, shape.groups, vector)
     levels = _staged(info, channels, pixels, 4)
     seconds = _CALL_S + 2.0 * shape.oc * pixels * shape.terms / _FLOPS
     algo = "im2col" if algo == "auto" else algo
