@@ -7,6 +7,8 @@ turn, so that a busy moment hits both, by the device's clock. The result is the 
 with its 95 % bootstrap interval.
 
     python benchmarks/egl_shaders.py [-d egl:0] [--samples 15] [--json FILE]
+
+Exit codes: 0 both at least 8 times as fast, 1 not, or a wrong result, 2 usage, 3 no such device.
 """
 
 from __future__ import annotations
@@ -187,6 +189,22 @@ def run(race: Race, queue: sp.Queue, samples: int, seed: int) -> Result:
     return Result(race.name, uri, ours, naive, naive / ours, low, high, errors, plan)
 
 
+def race(uri: str, samples: int, seed: int) -> list[Result]:
+    """Both races on a device, told as they end. Raises ValueError for a wrong result."""
+    rng = np.random.default_rng(seed)
+    results = []
+    with sp.open(uri) as dev, dev.queue(timing=True) as queue:
+        for make in (gemm, conv2d):
+            found = run(make(dev, queue, rng), queue, samples, seed)
+            results.append(found)
+            print(
+                f"{found.device} {found.name}: naive {found.naive_s * 1e3:.1f} ms, "
+                f"ours {found.ours_s * 1e3:.2f} ms, {found.ratio:.1f} times as fast "
+                f"[{found.low:.1f}, {found.high:.1f}]"
+            )
+    return results
+
+
 def main(argv: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("-d", "--device", default="egl:0", metavar="DEV", help="default egl:0")
@@ -196,17 +214,14 @@ def main(argv: Sequence[str]) -> int:
     args = parser.parse_args(argv)
     if args.samples < 1:
         parser.error(f"--samples {args.samples}: at least one is wanted")
-    rng = np.random.default_rng(args.seed)
-    results = []
-    with sp.open(args.device) as dev, dev.queue(timing=True) as queue:
-        for make in (gemm, conv2d):
-            found = run(make(dev, queue, rng), queue, args.samples, args.seed)
-            results.append(found)
-            print(
-                f"{found.device} {found.name}: naive {found.naive_s * 1e3:.1f} ms, "
-                f"ours {found.ours_s * 1e3:.2f} ms, {found.ratio:.1f} times as fast "
-                f"[{found.low:.1f}, {found.high:.1f}]"
-            )
+    try:
+        results = race(args.device, args.samples, args.seed)
+    except sp.DeviceNotFound as error:
+        print(f"egl_shaders.py: {error}", file=sys.stderr)
+        return 3
+    except ValueError as error:
+        print(f"egl_shaders.py: {error}", file=sys.stderr)
+        return 1
     if args.json:
         document = {"seed": args.seed, "results": [asdict(result) for result in results]}
         args.json.write_text(json.dumps(document, indent=1) + "\n")
