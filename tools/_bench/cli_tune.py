@@ -6,7 +6,7 @@ import argparse
 import json
 from pathlib import Path
 
-from . import cli, devices, results, runner, table, tune
+from . import cli, devices, results, runner, table, tune, tune_report
 
 BUDGET_S, QUICK_S = 60.0, 12.0
 
@@ -55,8 +55,8 @@ def tune_command(args: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         visit.interrupted = True
     print(f"# seed {seed}; {budget:g} s a shape")
-    table.show(tune.COLUMNS, [tune.cells(row) for row in visit.rows])
+    table.show(tune_report.COLUMNS, [tune_report.cells(row) for row in visit.rows])
     if args.json:
-        document = tune.document(visit.rows, seed, visit.interrupted)
+        document = tune_report.document(visit.rows, seed, visit.interrupted)
         results.write_atomically(args.json, json.dumps(document, indent=1) + "\n")
-    return tune.exit_code(visit.rows, visit.interrupted)
+    return tune_report.exit_code(visit.rows, visit.interrupted)
