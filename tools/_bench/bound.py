@@ -80,8 +80,8 @@ class Placement:
 
 
 class Bound:
-    """A job loaded on a device, with `nsets` placements. A context manager: closing frees what it
-    took.
+    """A job loaded on a device, with `nsets` placements, on a timing queue of its own unless one is
+    given. A context manager: closing frees what it took. `outputs` are those of the last check.
     """
 
     def __init__(
@@ -91,9 +91,12 @@ class Bound:
         seed: int,
         nsets: int = 1,
         launch_timeout_s: float = LAUNCH_TIMEOUT_S,
+        queue: sp.Queue | None = None,
     ) -> None:
         self.job, self.device, self.seed = job, device, seed
         self.launch_timeout_s = launch_timeout_s
+        self.outputs: dict[str, Array] = {}
+        self.passed = verify.worst_of([])  # what the check before timing found
         self.launch_options: dict[str, Any] = {"groups": job.groups} if job.groups else {}
         if job.group_size:
             self.launch_options["group_size"] = job.group_size
@@ -101,7 +104,7 @@ class Bound:
             self.kernel = stack.enter_context(closing(job.load(device)))
             if self.kernel.groups:  # made for one plan and this device, it knows its own grid
                 self.launch_options = {}
-            self.queue = stack.enter_context(closing(device.queue(timing=True)))
+            self.queue = queue or stack.enter_context(closing(device.queue(timing=True)))
             self.placements = [Placement(job, device, stack) for _ in range(nsets)]
             self._pattern = self._rng(0xBA0D).integers(0, 256, BAND_NBYTES, dtype=np.uint8)
             for placement in self.placements:
@@ -130,7 +133,8 @@ class Bound:
         """Randomness that depends on the seed, the row and the stream, so that any row can be
         repeated alone.
         """
-        row = zlib.crc32(f"{self.job.kernel} {sorted(self.job.axes.items())}".encode())
+        name = self.job.inputs_of or self.job.kernel
+        row = zlib.crc32(f"{name} {sorted(self.job.axes.items())}".encode())
         return np.random.default_rng([self.seed, row, stream])
 
     def launch(self, placement: Placement) -> None:
@@ -187,7 +191,7 @@ class Bound:
 
     def _outputs(self, placement: Placement, before: dict[str, Array], phase: int) -> Verdict:
         written = [g for g in placement.guarded.values() if g.operand.access != "r"]
-        outputs = {g.operand.name: g.read() for g in written}
+        outputs = self.outputs = {g.operand.name: g.read() for g in written}
         values = {**before, **self.job.scalars}
         if self.job.invariant:
             complaint = self.job.invariant(values, outputs)

@@ -7,7 +7,7 @@ function that runs it; bench.py lists the modules. Nothing is measured here.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +32,7 @@ def command(sub: Subcommands, name: str, function: Command, text: str) -> argpar
     return made
 
 
-def add_axes(to: argparse.ArgumentParser) -> None:
+def add_axes(to: argparse.ArgumentParser, text: str = "n=1M,4M  m=256..1024*2") -> None:
     to.add_argument(
         "-a",
         "--axis",
@@ -40,7 +40,7 @@ def add_axes(to: argparse.ArgumentParser) -> None:
         default=[],
         dest="axes",
         metavar="AXIS=SPEC",
-        help="n=1M,4M  m=256..1024*2",
+        help=text,
     )
 
 
@@ -48,8 +48,10 @@ def add_modes(to: argparse.ArgumentParser) -> None:
     to.add_argument("--mode", default="hot", help=f"of {','.join(results.MODES)} (default hot)")
 
 
-def add_measuring(to: argparse.ArgumentParser) -> None:
-    """On what, how long, and where the results go."""
+def add_measuring(
+    to: argparse.ArgumentParser, timeout_s: float = 5.0, quick_s: float = QUICK["timeout_s"]
+) -> None:
+    """On what, how long (by default `timeout_s`, with --quick `quick_s`), and where results go."""
     to.add_argument(
         "-d",
         "--device",
@@ -58,7 +60,9 @@ def add_measuring(to: argparse.ArgumentParser) -> None:
         help="URIs such as cpu,egl:0, or all (default cpu)",
     )
     to.add_argument(
-        "--quick", action="store_true", help="5 %% precision and 1 s a row unless said otherwise"
+        "--quick",
+        action="store_true",
+        help=f"5 %% precision and {quick_s:g} s a row unless said otherwise",
     )
     to.add_argument(
         "--precision",
@@ -67,13 +71,22 @@ def add_measuring(to: argparse.ArgumentParser) -> None:
         help="stop at this half-width of the median, in %%",
     )
     to.add_argument(
-        "--timeout", type=positive, metavar="S", help="seconds a row at most (default 5)"
+        "--timeout",
+        type=positive,
+        metavar="S",
+        help=f"seconds a row at most (default {timeout_s:g})",
     )
     to.add_argument("--seed", type=int, help="repeat the inputs of a run that printed this seed")
     for kind in ("json", "csv", "md"):
         to.add_argument(
             f"--{kind}", type=Path, metavar="FILE", help=f"write the results as {kind.upper()}"
         )
+
+
+def add_drawing(to: argparse.ArgumentParser) -> None:
+    to.add_argument(
+        "--svg", type=Path, metavar="DIR", help="draw the verified rows into this folder"
+    )
 
 
 def positive(text: str) -> float:
@@ -83,12 +96,14 @@ def positive(text: str) -> float:
     return value
 
 
-def settings(args: argparse.Namespace, unverified: bool = False) -> Settings:
+def settings(
+    args: argparse.Namespace, unverified: bool = False, quick: Mapping[str, float] = QUICK
+) -> Settings:
     """How to measure, from --quick --precision --timeout --seed."""
     seed = runner.fresh_seed() if args.seed is None else args.seed
     if not 0 <= seed < 1 << 64:
         raise UsageError(f"--seed {seed}: a number from 0 to 2**64 - 1 is wanted")
-    made: dict[str, float | int] = dict(QUICK) if args.quick else {}
+    made: dict[str, float | int] = dict(quick) if args.quick else {}
     if args.precision:
         made["precision"] = args.precision / 100
     if args.timeout:
@@ -96,11 +111,13 @@ def settings(args: argparse.Namespace, unverified: bool = False) -> Settings:
     return Settings(seed, unverified=unverified, **made)  # type: ignore[arg-type]
 
 
-def session(args: argparse.Namespace, unverified: bool = False) -> Session:
+def session(
+    args: argparse.Namespace, unverified: bool = False, quick: Mapping[str, float] = QUICK
+) -> Session:
     return Session(
         devices.resolve(args.device),
-        settings(args, unverified),
-        Outputs(args.json, args.csv, args.md),
+        settings(args, unverified, quick),
+        Outputs(args.json, args.csv, args.md, getattr(args, "svg", None)),
     )
 
 

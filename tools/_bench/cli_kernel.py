@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from . import cli, userkernel
+from . import cli, compare, images, userkernel
+from .problems import UsageError
 
 
 def add(sub: cli.Subcommands) -> None:
@@ -12,6 +13,19 @@ def add(sub: cli.Subcommands) -> None:
         sub, "kernel", kernel_command, "your own kernel, FILE:ENTRY, without writing Python"
     )
     kernel.add_argument("image", metavar="FILE:ENTRY")
+    kernel.add_argument(
+        "--vs",
+        action="append",
+        default=[],
+        metavar="FILE:ENTRY",
+        help="a kernel with the same arguments, measured in turns; may be repeated",
+    )
+    kernel.add_argument(
+        "--threshold",
+        type=cli.positive,
+        metavar="X",
+        help=f"with --vs: the shift that counts (default {compare.THRESHOLD})",
+    )
     kernel.add_argument(
         "--arg", action="append", default=[], dest="args", metavar="SPEC", help=userkernel.ARG_HELP
     )
@@ -21,13 +35,16 @@ def add(sub: cli.Subcommands) -> None:
         default=[],
         dest="defines",
         metavar="NAME=V",
-        help="a size; lists sweep",
+        help="a size, and a macro in GLSL; lists sweep",
     )
     kernel.add_argument(
-        "--groups", default="1", metavar="X,Y,Z", help="workgroups, such as N/256 (rounded up)"
+        "--groups", default="1", metavar="X,Y,Z", help="workgroups, such as N/GX (rounded up)"
     )
     kernel.add_argument(
-        "--group-size", default="256", metavar="X,Y,Z", help="threads in a group (default 256)"
+        "--group-size",
+        default="",
+        metavar="X,Y,Z[:...]",
+        help="threads in a group (default 256, or what a GLSL source says); 8,8:16,16 sweeps",
     )
     kernel.add_argument("--flops", default="0", metavar="E", help="flops of a launch, such as 2*N")
     kernel.add_argument(
@@ -50,10 +67,11 @@ def add(sub: cli.Subcommands) -> None:
     )
     cli.add_modes(kernel)
     cli.add_measuring(kernel)
+    cli.add_drawing(kernel)
 
 
 def kernel_command(args: argparse.Namespace) -> int:
-    image, entry = userkernel.split_image(args.image)
+    image, entry = images.split_image(args.image)
     spec = userkernel.Spec(
         image,
         entry,
@@ -66,7 +84,17 @@ def kernel_command(args: argparse.Namespace) -> int:
         args.tolerance,
     )
     chosen = cli.modes(args.mode)
-    jobs = [userkernel.make(spec, point) for point in userkernel.sweep(args.defines)]
+    if args.vs and "pipeline" in chosen:
+        raise UsageError("--mode pipeline: what it leaves in flight would fall on --vs's samples")
+    if args.threshold and not args.vs:
+        raise UsageError("--threshold belongs to --vs")
+    jobs = [
+        userkernel.against(userkernel.make(spec, point), spec, args.vs, point)
+        for point in userkernel.sweep(args.defines, args.group_size)
+    ]
     tasks = [(job, mode) for job in jobs for mode in chosen]
     timed = bool(args.ref or args.unverified)
-    return cli.session(args, args.unverified).measure(lambda info: tasks, with_roof=timed)
+    made = cli.session(args, args.unverified)
+    made.threshold = args.threshold or compare.THRESHOLD
+    made.sweep = True
+    return made.measure(lambda info: tasks, with_roof=timed)

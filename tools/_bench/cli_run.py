@@ -23,6 +23,7 @@ def add(sub: cli.Subcommands) -> None:
     cli.add_axes(run)
     cli.add_modes(run)
     cli.add_measuring(run)
+    cli.add_drawing(run)
 
 
 def add_peak(sub: cli.Subcommands) -> None:
@@ -30,6 +31,7 @@ def add_peak(sub: cli.Subcommands) -> None:
         sub, "peak", peak_command, "measure this device's roofs (flops, copy) and keep them"
     )
     cli.add_measuring(peak)
+    cli.add_drawing(peak)
 
 
 def add_launch(sub: cli.Subcommands) -> None:
@@ -37,6 +39,7 @@ def add_launch(sub: cli.Subcommands) -> None:
         sub, "launch", launch_command, "what a launch costs its caller on an idle queue"
     )
     cli.add_measuring(launch)
+    cli.add_drawing(launch)
 
 
 def run_command(args: argparse.Namespace) -> int:

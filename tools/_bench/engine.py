@@ -5,8 +5,9 @@ command and device.
 from __future__ import annotations
 
 import errno
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from . import stats, timing, verify
 from .bound import Bound
@@ -19,6 +20,7 @@ from .stoprule import StopRule
 if TYPE_CHECKING:
     import sparkle_drv as sp
 
+T = TypeVar("T")
 DRIFT_NOTED = 0.1
 LEAST_LAUNCH_S, LAUNCH_TIMEOUTS = 10.0, 10
 NO_ERROR = {"max_rel_rms": None, "tolerance": None}  # nothing was compared with an oracle
@@ -57,11 +59,28 @@ def run(job: Job, device: sp.Device, mode: str, settings: Settings, roof: Roof |
     KeyboardInterrupt and mistakes in the job (UsageError, ImageError) pass through. Raises Stuck
     when a launch does not end.
     """
+    subject = subject_of(job, device.info, mode)
+    row = attempt(
+        subject, told(job, settings), settings, lambda: _run(job, device, mode, settings, subject)
+    )
+    return finish(row, job, device.info, settings, roof)
+
+
+def told(job: Job, settings: Settings) -> dict[str, Any]:
+    """What a row says of its job and of the run."""
+    return {"seed": settings.seed, "label": job.label, **job.extra}
+
+
+def attempt(
+    subject: Subject, extra: Mapping[str, Any], settings: Settings, work: Callable[[], T]
+) -> T | Row:
+    """What `work` returns, or a failed row that says why it could not be done. Raises as `run`; the
+    row of a Stuck has `extra`.
+    """
     import sparkle_drv as sp
 
-    subject = subject_of(job, device.info, mode)
     try:
-        row = _run(job, device, mode, settings, subject)
+        return work()
     except sp.ImageError:
         raise
     except sp.FenceTimeout as error:
@@ -69,16 +88,20 @@ def run(job: Job, device: sp.Device, mode: str, settings: Settings, roof: Roof |
         given = f"{settings.launch_timeout_s:g} s were given (--timeout raises that)"
         what = f"never ended: {said}; {given}, the run ends here"
         row = Row.failed(subject, {"what": what}, what)
-        row.extra |= {"seed": settings.seed, "label": job.label, **job.extra}
+        row.extra |= extra
         raise Stuck(row) from error
     except (sp.SparkleError, MemoryError, OSError) as error:
         what = f"{type(error).__name__}: {error}"
         if isinstance(error, OSError) and error.errno == errno.EINTR:
             raise KeyboardInterrupt from error
-        row = Row.failed(subject, {"what": what}, what)
-    row.extra |= {"seed": settings.seed, "label": job.label, **job.extra}
+        return Row.failed(subject, {"what": what}, what)
+
+
+def finish(row: Row, job: Job, info: sp.DeviceInfo, settings: Settings, roof: Roof | None) -> Row:
+    """The row with what the job says of itself, and its rates."""
+    row.extra |= told(job, settings)
     row.notes += job.notes
-    if row.measured and not device.info.emulated:
+    if row.measured and not info.emulated:
         rate(row, job, row.extra.pop("flops", job.flops), roof)
     return row
 
@@ -87,30 +110,50 @@ def subject_of(job: Job, info: sp.DeviceInfo, mode: str) -> Subject:
     return Subject(job.kernel, info.uri, info.name, info.emulated, job.axes, mode)
 
 
+def sets(job: Job, mode: str, info: sp.DeviceInfo, sharers: int = 1) -> int:
+    """How many sets of its operands a mode takes."""
+    if mode == "cold":
+        return timing.cold_sets(job.footprint, info, sharers)
+    return timing.PIPELINE_DEPTH if mode == "pipeline" else 1
+
+
 def _run(job: Job, device: sp.Device, mode: str, settings: Settings, subject: Subject) -> Row:
-    nsets = {
-        "cold": timing.cold_sets(job.footprint, device.info),
-        "pipeline": timing.PIPELINE_DEPTH,
-    }.get(mode, 1)
-    judged = bool(job.oracle or job.invariant)
+    nsets = sets(job, mode, device.info)
     with Bound(job, device, settings.seed, nsets, settings.launch_timeout_s) as bound:
-        verdict = bound.check(0)
-        if not verdict.ok:
-            return Row.failed(subject, verdict.error, f"before timing: {verdict.sentence}")
-        if not judged and not settings.unverified:
-            return Row(subject, False, NO_ERROR, reason="no reference")
+        if row := refused(bound, subject, settings):
+            return row
         bound.fill_all()
         measured = _take(bound, mode, settings)
-        after = bound.check(1)
-        if not after.ok:
-            return Row.failed(subject, after.error, f"after timing: {after.sentence}")
-        error = verify.worst_of([verdict, after]).error if job.oracle else NO_ERROR
-        row = Row(subject, judged, error, measured, reason=None if judged else "no reference")
-        row.extra["flops"] = bound.flops()
-        row.notes += _notes(measured, job, mode, nsets, device.info)
-        if mode == "cold":
-            row.extra["cold_sets"] = nsets
-        return row
+        return judged(bound, subject, measured, mode, nsets)
+
+
+def refused(bound: Bound, subject: Subject, settings: Settings) -> Row | None:
+    """The check before timing: the row of what must not be timed, else None."""
+    verdict = bound.check(0)
+    if not verdict.ok:
+        return Row.failed(subject, verdict.error, f"before timing: {verdict.sentence}")
+    bound.passed = verdict
+    if bound.job.is_judged or settings.unverified:
+        return None
+    row = Row(subject, False, NO_ERROR, reason="no reference")
+    row.extra["resources"] = asdict(bound.kernel.resources)
+    return row
+
+
+def judged(bound: Bound, subject: Subject, measured: Measured, mode: str, nsets: int) -> Row:
+    """The check after timing: the row with its time, or without one."""
+    job = bound.job
+    after = bound.check(1)
+    if not after.ok:
+        return Row.failed(subject, after.error, f"after timing: {after.sentence}")
+    error = verify.worst_of([bound.passed, after]).error if job.oracle else NO_ERROR
+    reason = None if job.is_judged else "no reference"
+    row = Row(subject, job.is_judged, error, measured, reason=reason)
+    row.extra |= {"flops": bound.flops(), "resources": asdict(bound.kernel.resources)}
+    row.notes += _notes(measured, job, mode, nsets, bound.device.info)
+    if mode == "cold":
+        row.extra["cold_sets"] = nsets
+    return row
 
 
 def _take(bound: Bound, mode: str, settings: Settings) -> Measured:

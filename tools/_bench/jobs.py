@@ -79,7 +79,8 @@ class Job:
     flops and nbytes are per launch and in the problem's own terms (what must be computed and
     moved, not what a kernel happens to do); flops_output names an output whose first element holds
     the flops instead. flop_type says which flops roof counts ("f32", "f64"); None: only the copy
-    roof does.
+    roof does. `rivals` are measured in turns with the job, over the inputs that `inputs_of` names
+    (versus.py).
     """
 
     kernel: str
@@ -98,6 +99,8 @@ class Job:
     invariant: Invariant | None = None
     notes: tuple[str, ...] = ()
     extra: Mapping[str, Any] = field(default_factory=dict)
+    rivals: tuple[Job, ...] = ()
+    inputs_of: str = ""
 
     @property
     def operands(self) -> tuple[Operand, ...]:
@@ -106,6 +109,11 @@ class Job:
     @property
     def scalars(self) -> dict[str, int | float]:
         return {arg.name: arg.value for arg in self.args if isinstance(arg, Scalar)}
+
+    @property
+    def is_judged(self) -> bool:
+        """Does anything say what its outputs must hold?"""
+        return bool(self.oracle or self.invariant)
 
     @property
     def mostly_reads(self) -> bool:

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from . import table
+from . import sweeptable, table
 from .axes import label
 from .results import Row
 
@@ -47,15 +47,20 @@ def cells(row: Row) -> list[str]:
     ]
 
 
-def show(rows: Sequence[Row]) -> None:
-    """Prints the rows to stdout."""
-    lines = [cells(row) for row in rows]
+def show(rows: Sequence[Row], sweep: bool = False) -> None:
+    """Prints the rows to stdout; with `sweep` as the kernel command wants it, a column for each
+    swept axis, what the kernel takes of the device, and which row is the best.
+    """
     terminal = sys.stdout.isatty()
-    if terminal:
-        lines = [[*line[:-1], "-"] for line in lines]
+    lines = [[*cells(row)[:-1], "-" if terminal else cells(row)[-1]] for row in rows]
     several = len({row.subject.device for row in rows}) > 1
     droppable = tuple(name for name in DROPPABLE if not (several and name == "device"))
-    table.show(COLUMNS, lines, droppable=droppable)
+    columns: Sequence[str] = COLUMNS
+    kept: Sequence[str] = ()
+    if sweep:
+        columns, lines = sweeptable.widened(COLUMNS, rows, lines)
+        kept = sweeptable.RESOURCES
+    table.show(columns, lines, droppable=droppable, kept=kept)
     if any(row.measured and row.measured.primary == "host" for row in rows):
         print(f"({LEGEND})")
     if terminal:

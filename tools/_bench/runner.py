@@ -14,7 +14,20 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from . import catalog, devices, engine, env, launchcost, peak, roofs, rowtable, table
+from . import (
+    catalog,
+    compare,
+    devices,
+    engine,
+    env,
+    launchcost,
+    peak,
+    roofs,
+    room,
+    rowtable,
+    table,
+    versus,
+)
 from .engine import Settings, Stuck
 from .jobs import Job
 from .problems import FAILED, OK
@@ -45,6 +58,8 @@ class Session:
     report: Report = field(default_factory=lambda: Report(env.describe()))
     cache: RoofCache = field(default_factory=RoofCache)
     doubted: set[str] = field(default_factory=set)
+    threshold: float = compare.THRESHOLD  # of a job against its rivals
+    sweep: bool = False  # the table of the kernel command: rowtable.show
 
     def __post_init__(self) -> None:
         self.outputs.check()
@@ -72,7 +87,10 @@ class Session:
         planned = []
         for uri in self.uris:
             with devices.opened(uri) as device:
-                planned.append((uri, tasks_of(device.info)))
+                tasks = tasks_of(device.info)
+                for job, mode in tasks:
+                    room.check_job(job, engine.sets(job, mode, device.info), device.info)
+                planned.append((uri, tasks))
         return planned
 
     def _one_device(self, device: sp.Device, tasks: Sequence[Task], with_roof: bool) -> None:
@@ -82,17 +100,20 @@ class Session:
                 roof = self.roof(device, progress.step)
             for job, mode in tasks:
                 progress.step(f"{device.info.uri} {job.kernel} {job.label} {mode}")
-                row = engine.run(job, device, mode, self.settings, roof)
-                if roof is not None and (row.roof_percent or 0) > 100:
-                    roof = self._doubt(device, row, job, roof)
-                self.report.rows.append(row)
+                for row, one in versus.rows(job, device, mode, self.settings, roof, self.threshold):
+                    if roof is not None and (row.roof_percent or 0) > 100:
+                        roof = self._doubt(device, row, one, roof)
+                    self.report.rows.append(row)
                 self.outputs.save(self.report, last=False)
         if roof is not None:
-            known = self.report.extra.setdefault("roofs", {})
-            known[device.info.uri] = {
-                "gflops": dict(roof.gflops),
-                "gbytes_per_s": dict(roof.gbytes_per_s),
-            }
+            self.told(device.info, roof)
+
+    def told(self, info: sp.DeviceInfo, roof: Roof) -> None:
+        """Puts a device's roof into the document."""
+        self.report.extra.setdefault("roofs", {})[info.uri] = {
+            "gflops": dict(roof.gflops),
+            "gbytes_per_s": dict(roof.gbytes_per_s),
+        }
 
     def roof(self, device: sp.Device, say: Callable[[str], None], again: bool = False) -> Roof:
         """The device's roof from the cache, else measured now (and cached)."""
@@ -123,7 +144,8 @@ class Session:
         rows = self.report.rows
         if rows:
             print(heading(self.report))
-            rowtable.show(rows)
+            rowtable.show(rows, self.sweep)
+            versus.show(rows)
         broken = [row for row in rows if "what" in row.error]
         for row in broken:
             label = row.extra.get("label", "")
@@ -219,6 +241,7 @@ def run_peak(session: Session) -> int:
             with devices.opened(uri) as device, Progress(len(peak.KERNELS)) as progress:
                 roof, rows = peak.measure(device, manifest(), session.settings, progress.step)
                 session.report.rows += rows
+                session.told(device.info, roof)
                 session.outputs.save(session.report, last=False)
                 if all(row.verified for row in rows):
                     key = roofs.identity(device.info, str(session.report.env.get("sparkle_drv")))

@@ -103,12 +103,12 @@ def ratio_interval(
     """
     a, b = (np.asarray(s, dtype=np.float64) for s in (old, new))
     rng = np.random.default_rng(seed)
-    ratios = _resampled_medians(rng, b, rounds) / _resampled_medians(rng, a, rounds)
+    ratios = resampled_medians(rng, b, rounds) / resampled_medians(rng, a, rounds)
     low, high = np.quantile(ratios, [0.025, 0.975])
     return float(low), float(high)
 
 
-def _resampled_medians(rng: np.random.Generator, values: Floats, rounds: int) -> Floats:
+def resampled_medians(rng: np.random.Generator, values: Floats, rounds: int) -> Floats:
     """Medians of bootstrap resamples, in blocks so that long series do not need rounds * n doubles
     at once.
     """

@@ -14,6 +14,7 @@ from typing import TextIO
 _RIGHT = {
     *("device time", "host time", "+-", "GFLOPS", "GB/s", "% of roof", "error / tolerance", "n"),
     *("old", "new", "shift", "p", "value"),
+    *("registers", "shared", "spills", "max group", "ratio", "alpha", "worst"),
 }
 FOLDED = "axes"  # the one column that a narrow terminal may fold
 FOLDED_WIDTH = 14
@@ -34,13 +35,16 @@ def show(
     rows: Sequence[Sequence[str]],
     out: TextIO | None = None,
     droppable: Sequence[str] = (),
+    kept: Sequence[str] = (),
 ) -> None:
-    """Prints a table; columns in which nothing stands are left out, and so are `droppable` ones,
-    first named first, while a terminal is too narrow.
+    """Prints a table; columns in which nothing stands are left out but for the `kept` ones, and so
+    are `droppable` ones, first named first, while a terminal is too narrow.
     """
     out = out or sys.stdout
     used = [
-        i for i, _ in enumerate(columns) if any(row[i] not in ("", "-") for row in rows) or not rows
+        i
+        for i, name in enumerate(columns)
+        if name in kept or any(row[i] not in ("", "-") for row in rows) or not rows
     ]
     names = [columns[i] for i in used]
     lines = [[row[i] for i in used] for row in rows]

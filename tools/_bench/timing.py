@@ -52,12 +52,14 @@ class Sampler(Protocol):
     def close(self) -> None: ...
 
 
-def cold_sets(footprint: int, info: sp.DeviceInfo) -> int:
-    """How many copies of the operands exceed twice the last-level cache when used in turn."""
+def cold_sets(footprint: int, info: sp.DeviceInfo, sharers: int = 1) -> int:
+    """How many copies of the operands exceed twice the last-level cache when used in turn;
+    `sharers` jobs have the device's memory between them.
+    """
     cache = max((c.nbytes for c in info.caches), default=64 << 20)
     footprint = max(footprint, 1)
     wanted = max(2, math.ceil(BEYOND_CACHE * cache / footprint) + 1)
-    room = (info.memory_nbytes or 1 << 32) // MOST_COLD_SHARE // footprint
+    room = (info.memory_nbytes or 1 << 32) // MOST_COLD_SHARE // sharers // footprint
     return max(2, min(wanted, room, MOST_COLD_SETS))
 
 
@@ -134,26 +136,41 @@ class Batched:
         self._lists.clear()
 
 
-def steady(bound: Bound, mode: str) -> Sampler:
-    """The sampler of modes hot, cold and latency, its batch chosen by a first estimate."""
+def steady(bound: Bound, mode: str, estimate_ns: float | None = None) -> Sampler:
+    """The sampler of modes hot, cold and latency, its batch chosen by what a launch takes (None:
+    estimated here).
+    """
     single = OneByOne(bound, "host" if mode == "latency" else "device")
     if mode == "latency":
         return single
-    estimate = min(single.sample()[0] for _ in range(max(3, len(bound.placements))))
-    batch = min(MOST_BATCH, math.ceil(SAMPLE_NS / max(estimate, 1.0)))
+    lasts = estimate(bound) if estimate_ns is None else estimate_ns
+    batch = min(MOST_BATCH, math.ceil(SAMPLE_NS / max(lasts, 1.0)))
     if batch == 1:
         return single
     single.close()
     return Batched(bound, batch)
 
 
-def take(sampler: Sampler, rule: StopRule, clock: Callable[[], float] = time.monotonic) -> Measured:
-    """Warms up, then samples until the rule says why it is enough."""
+def estimate(bound: Bound) -> float:
+    """About how long a launch lasts, in ns of the device: the shortest of a few."""
+    single = OneByOne(bound, "device")
+    lasts = min(single.sample()[0] for _ in range(max(3, len(bound.placements))))
+    single.close()
+    return lasts
+
+
+def warm_up(sampler: Sampler, rule: StopRule, clock: Callable[[], float] = time.monotonic) -> None:
+    """Samples for nobody, twice at least."""
     start = clock()
     for done in range(1 << 20):
         if done >= 2 and clock() - start >= min(WARM_UP_S, rule.timeout_s):
             break
         sampler.sample()
+
+
+def take(sampler: Sampler, rule: StopRule, clock: Callable[[], float] = time.monotonic) -> Measured:
+    """Warms up, then samples until the rule says why it is enough."""
+    warm_up(sampler, rule, clock)
     device: list[float] = []
     host: list[float] = []
     primary = device if sampler.primary == "device" else host

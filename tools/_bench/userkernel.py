@@ -14,27 +14,27 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from . import arith, fills
-from .axes import Axis, Point, assignments, label, points
+from . import arith, fills, images
+from .axes import MOST_POINTS, Axis, Point, assignments, label, points
 from .jobs import TYPES, Arg, Job, Operand, Oracle, Scalar, rounded
 from .problems import UsageError
 from .userref import load_reference
-
-if TYPE_CHECKING:
-    import sparkle_drv as sp
 
 _ARRAY = re.compile(r"(?P<way>in|out|inout):(?P<type>\w+)\[(?P<shape>[^\]]*)\]$")
 _VALUE = re.compile(r"(?P<type>[a-z]\d+)=(?P<value>.+)$")
 _ACCESS = {"in": "r", "out": "w", "inout": "rw"}
 _EPS_ALLOWED = 100
 LARGEST_NBYTES = 1 << 40
+GROUP_SIZE = 256
+GROUP_AXIS = "group_size"
+GROUP_NAMES = ("GX", "GY", "GZ")  # what expressions call the group's size
 ARG_HELP = "in:f32[N], out:f32[N], inout:f32[N], f32=2.0, u32=N or @x.npy; in the kernel's order"
 
 
@@ -46,34 +46,67 @@ class Spec:
     entry: str
     args: tuple[str, ...]
     groups: str
-    group_size: str
+    group_size: str = ""
     flops: str = "0"
     nbytes: str = ""
     reference: str = ""
     tolerance: float | None = None
 
 
-def split_image(text: str) -> tuple[Path, str]:
-    """("saxpy.so", "saxpy") of "saxpy.so:saxpy". Raises UsageError."""
-    file, colon, entry = text.rpartition(":")
-    if not colon or not file or not entry:
-        raise UsageError(f"{text!r}: FILE:ENTRY is wanted, such as saxpy.so:saxpy")
-    if not Path(file).is_file():
-        raise UsageError(f"no such file: {file}")
-    return Path(file), entry
-
-
-def sweep(defines: Sequence[str]) -> list[Point]:
-    """The points of -D NAME=V (lists and ranges as for -a)."""
+def sweep(defines: Sequence[str], group_size: str = "") -> list[Point]:
+    """The points of -D NAME=V (lists and ranges as for -a) and of --group-size; that is an axis
+    ("8x8") when several are given. Raises UsageError.
+    """
     given = assignments(defines, "-D")
-    return points([Axis(name, (0,), least=0) for name in given], given)
+    images.check_names(list(given))
+    for name in given.keys() & {*GROUP_NAMES, GROUP_AXIS}:
+        raise UsageError(f"-D {name}: that is what --group-size gives; take another name")
+    sizes = points([Axis(name, (0,), least=0) for name in given], given)
+    texts = group_size.split(":")
+    if len(texts) == 1:
+        return sizes
+    found: list[Point] = []
+    for point in sizes:
+        for text in texts:
+            threads = triple("--group-size", text, _numbers(point))
+            following = {**point, GROUP_AXIS: "x".join(map(str, _shortened(threads)))}
+            if following not in found:
+                found.append(following)
+    if len(found) > MOST_POINTS:
+        raise UsageError(f"-D and --group-size make {len(found)} rows, {MOST_POINTS} at most")
+    return found
+
+
+def _shortened(size: tuple[int, int, int]) -> tuple[int, ...]:
+    """(8, 8) of (8, 8, 1)."""
+    return size if size[2] > 1 else size[:2] if size[1] > 1 else size[:1]
+
+
+def _numbers(point: Point) -> dict[str, int | float]:
+    return {name: value for name, value in point.items() if isinstance(value, int)}
+
+
+def _threads(spec: Spec, point: Point, is_glsl: bool) -> tuple[int, int, int] | None:
+    """The group size of a point; None: that which a GLSL source says itself."""
+    swept = point.get(GROUP_AXIS)
+    if isinstance(swept, str):
+        return triple("--group-size", swept.replace("x", ","), {})
+    if spec.group_size:
+        return triple("--group-size", spec.group_size, _numbers(point))
+    return None if is_glsl else (GROUP_SIZE, 1, 1)
 
 
 def make(spec: Spec, point: Point) -> Job:
     """The job of a kernel at a point. Raises UsageError for specs that cannot be read or do not
     fit together.
     """
-    names: Mapping[str, int | float] = {k: v for k, v in point.items() if isinstance(v, int)}
+    names = _numbers(point)
+    threads = _threads(spec, point, images.glsl(spec.image) is not None)
+    macros = {k: v for k, v in point.items() if isinstance(v, int)}
+    if threads:
+        names |= dict(zip(GROUP_NAMES, threads, strict=True))
+        if spec.group_size:
+            macros |= {images.GROUP_MACRO + n: v for n, v in zip("XYZ", threads, strict=True)}
     args = tuple(_argument(text, at, names) for at, text in enumerate(spec.args))
     if not any(isinstance(arg, Operand) and arg.access != "r" for arg in args):
         raise UsageError(
@@ -91,16 +124,32 @@ def make(spec: Spec, point: Point) -> Job:
         point,
         label(point),
         args,
-        partial(_load, str(spec.image), spec.entry, types),
+        partial(images.load, str(spec.image), spec.entry, types, macros),
         spec.tolerance if spec.tolerance is not None else _tolerance(written),
         groups=triple("--groups", spec.groups, names),
-        group_size=triple("--group-size", spec.group_size, names),
+        group_size=threads,
         flops=float(arith.evaluate(spec.flops, names)),
         nbytes=float(arith.evaluate(spec.nbytes, names)) if spec.nbytes else float(moved),
         flop_type="f64" if "f64" in types else "f32",
         oracle=_oracle(spec.reference, args) if spec.reference else None,
         extra={"image": spec.image.name},
     )
+
+
+def against(job: Job, spec: Spec, rivals: Sequence[str], point: Point) -> Job:
+    """The job with a rival for each FILE:ENTRY: the same arguments, sizes and inputs. Raises
+    UsageError.
+    """
+    made: list[Job] = []
+    for text in rivals:
+        image, entry = images.split_image(text)
+        taken = {job.kernel, *(rival.kernel for rival in made)}
+        names = [entry, f"{image.name}:{entry}"]
+        names += [f"{names[1]}#{2 + i}" for i in range(len(taken))]
+        name = next(name for name in names if name not in taken)
+        rival = make(replace(spec, image=image, entry=entry), point)
+        made.append(replace(rival, kernel=name, inputs_of=job.kernel))
+    return replace(job, rivals=tuple(made))
 
 
 def triple(flag: str, text: str, names: Mapping[str, int | float]) -> tuple[int, int, int]:
@@ -173,10 +222,6 @@ def _tolerance(written: Sequence[str]) -> float:
     """
     floats = [np.finfo(TYPES[kind]).eps for kind in written if kind[0] == "f"]
     return float(max(floats)) * _EPS_ALLOWED if floats else 0.0
-
-
-def _load(path: str, entry: str, types: str, device: sp.Device) -> sp.Kernel:
-    return device.kernel(image=path, entry=entry, args=types)
 
 
 def _oracle(reference: str, args: tuple[Arg, ...]) -> Oracle:

@@ -1,5 +1,5 @@
-"""The files that a report becomes: --json --csv --md. Each is whole at every moment (written after
-every row).
+"""The files that a report becomes: --json --csv --md, each whole at every moment (written after
+every row), and the drawings of --svg at the end.
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import results, rowtable
+from . import drawings, figures, results, rowtable
 from .axes import label
 from .problems import UsageError
 from .results import Report, Row
 
+RESOURCES = ("registers", "shared_nbytes", "spill_nbytes", "max_group_size")
 CSV_COLUMNS = [
     "kernel",
     "device",
@@ -41,6 +42,7 @@ CSV_COLUMNS = [
     "tolerance",
     "reason",
     "notes",
+    *RESOURCES,
 ]
 
 
@@ -51,10 +53,11 @@ class Outputs:
     json: Path | None = None
     csv: Path | None = None
     md: Path | None = None
+    svg: Path | None = None
 
     def check(self) -> None:
         """Raises UsageError now, rather than after an hour, when a folder is missing or two
-        outputs are one file.
+        outputs are one file. Makes the folder of the drawings.
         """
         paths = [path for path in (self.json, self.csv, self.md) if path is not None]
         if len({os.path.realpath(path) for path in paths}) < len(paths):
@@ -64,6 +67,8 @@ class Outputs:
                 raise UsageError(f"cannot write {path}: it is a folder")
             if not path.exists() and not Path(os.path.realpath(path)).parent.is_dir():
                 raise UsageError(f"cannot write {path}: its folder does not exist")
+        if self.svg is not None:
+            figures.check(self.svg)
 
     def save(self, report: Report, last: bool = True) -> None:
         """Writes every file asked for; devices and pipes only with the `last` of a run. Raises
@@ -72,6 +77,8 @@ class Outputs:
         for path, text in ((self.json, as_json), (self.csv, as_csv), (self.md, as_markdown)):
             if path is not None and (last or not _takes_one_text(path)):
                 results.write_atomically(path, text(report))
+        if self.svg is not None and last:
+            drawings.draw(report, self.svg)
 
 
 def _takes_one_text(path: Path) -> bool:
@@ -104,6 +111,7 @@ def _csv_row(row: Row) -> Mapping[str, object]:
         "tolerance": row.error.get("tolerance"),
         "reason": row.reason,
         "notes": "; ".join(row.notes),
+        **{name: row.extra.get("resources", {}).get(name) for name in RESOURCES},
     }
     if time and host and row.measured:
         cells |= {

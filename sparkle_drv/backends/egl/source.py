@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+_LINE = re.compile(r"\s*#\s*line\s+(\d+)")
 _VERSION = re.compile(r"^\s*#\s*version\b", re.M)
 _HEADS = {
     "glsl 430": "#version 430 core\n",
@@ -36,12 +37,22 @@ def line_of(message: str) -> int | None:
 
 def explained(log: str, text: str) -> str:
     """A driver's log with the source line under each message that names one."""
-    lines = text.split("\n")
-    restart = next((i + 1 for i, line in enumerate(lines) if line.strip() == "#line 1"), 0)
+    lines = _numbered(text)
     told = []
     for message in filter(str.strip, log.splitlines()):
         told.append(message)
         at = line_of(message)
-        if at is not None and 1 <= at <= len(lines) - restart:
-            told.append(f"    {at} | {lines[restart + at - 1]}")
+        if at in lines:
+            told.append(f"    {at} | {lines[at]}")
     return "\n".join(told)
+
+
+def _numbered(text: str) -> dict[int | None, str]:
+    """Lines by the numbers that the driver gives them; of two with one number, the later."""
+    lines: dict[int | None, str] = {}
+    number = 1
+    for line in text.split("\n"):
+        lines[number] = line
+        again = _LINE.match(line)
+        number = int(again[1]) if again else number + 1
+    return lines
