@@ -155,6 +155,23 @@ def test_ctrl_c_keeps_the_rows_that_are_done(bench, monkeypatch, tmp_path, capsy
     assert (len(document["results"]), document["interrupted"]) == (1, True)
 
 
+def test_a_device_that_gets_stuck_ends_the_run_with_the_rows_so_far(bench, monkeypatch, tmp_path):
+    done = tune.tune
+
+    def stuck(job, *rest):
+        if "22" in job.label:
+            raise sp.FenceTimeout("it never ended")
+        return done(job, *rest)
+
+    monkeypatch.setattr(tune, "tune", stuck)
+    out = tmp_path / "t.json"
+    words = ("-a", "size=21,22,23", "--budget", "0.3", "--json", out)
+    assert bench("tune", "gemm_f32", *words) == 1
+    first, last = json.loads(out.read_text())["results"]
+    assert first["kept"]
+    assert last["failure"] == "FenceTimeout: it never ended"
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from pathlib import Path
+
+from sparkle_drv.errors import SparkleError
 
 from . import cli, devices, results, runner, table, tune, tune_report
 
@@ -54,6 +57,8 @@ def tune_command(args: argparse.Namespace) -> int:
                 visit.device(device, jobs)
     except KeyboardInterrupt:
         visit.interrupted = True
+    except SparkleError as error:  # the device takes no more work; its row says why
+        print(f"bench.py: the run ends here: {error}", file=sys.stderr)
     print(f"# seed {seed}; {budget:g} s a shape")
     table.show(tune_report.COLUMNS, [tune_report.cells(row) for row in visit.rows])
     if args.json:

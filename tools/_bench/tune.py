@@ -210,6 +210,10 @@ class Visit:
     interrupted: bool = False
 
     def device(self, device: sp.Device, jobs: Sequence[Job]) -> None:
+        """All jobs of a device. What it raises when it is stuck or lost passes through, after its
+        row."""
+        import sparkle_drv as sp
+
         with Progress(len(jobs)) as progress:
             for job in jobs:
                 where = f"{device.uri} {job.kernel} {job.label}"
@@ -219,4 +223,9 @@ class Visit:
                     if progress.live:
                         progress.write(f"[{progress.begun}/{progress.total}] {where}: {plan}")
 
-                self.rows.append(tune(job, device, self.settings, say))
+                try:
+                    self.rows.append(tune(job, device, self.settings, say))
+                except sp.SparkleError as error:
+                    what = f"{type(error).__name__}: {' '.join(str(error).split())}"
+                    self.rows.append(Row(job.kernel, device.uri, job.label, failure=what))
+                    raise

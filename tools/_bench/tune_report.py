@@ -18,7 +18,7 @@ class Row:
     kernel: str
     device: str
     label: str
-    shape: str
+    shape: str = ""
     outcome: Outcome[Any] | None = None
     wrong: tuple[str, ...] = ()
     """What the check said of each plan that was wrong."""

@@ -96,10 +96,11 @@ def _around(here: Shaped) -> Iterator[Shaped]:
         yield replace(here, tm=tm)
     for tn in _beside(here.tn, TN):
         yield replace(here, tn=tn)
-    # As many outputs in another form.
-    for tm in _beside(here.tm, TM):
-        for tn in _beside(here.tn, TN):
-            if (tm > here.tm) != (tn > here.tn):
+    # As many outputs, or nearly, in another form.
+    for tm in TM:
+        if here.tm <= 2 * tm <= 4 * here.tm:
+            tn = max((t for t in TN if tm * t <= here.tm * here.tn), default=0)
+            if tn:
                 yield replace(here, tm=tm, tn=tn)
 
 
