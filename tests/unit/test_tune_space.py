@@ -14,7 +14,7 @@ from _bench import tune_space
 from sparkle_drv.backends.egl import glsl
 from sparkle_drv.ops import tiles
 from sparkle_drv.ops.geometry import geometry
-from sparkle_drv.types import CacheLevel, DeviceInfo
+from sparkle_drv.types import CacheLevel, DeviceInfo, TilePlan
 
 SOFTWARE = DeviceInfo(
     "egl:0", "egl", "a gpu", "gpu", software=True, compute_units=2, max_group_size=1024,
@@ -23,6 +23,7 @@ SOFTWARE = DeviceInfo(
 HARDWARE = replace(SOFTWARE, software=False, max_group_size=256, max_shared_nbytes=16384)
 CACHES = CacheLevel(1, 32 << 10, 1), CacheLevel(2, 1 << 20, 1)
 CPU = DeviceInfo("cpu", "cpu", "a cpu", "cpu", isa="avx2", compute_units=4, caches=CACHES)
+SQUARE = TilePlan(algo="blocked", levels=((16, 128, 4), (16, 16, 1)), vector=4)
 IMAGE = geometry((1, 32, 64, 64), (32, 32, 3, 3), 1, 1, 1, 1, "NCHW")
 
 
@@ -70,8 +71,7 @@ def test_software_devices_are_spared_what_takes_a_minute_to_compile():
 
 
 def test_neighbours_differ_in_one_part_or_have_as_many_outputs_in_another_form():
-    start = model("gemm_f32", SOFTWARE)
-    forms = set()
+    start, forms = SQUARE, set()
     for plan in tune_space.neighbours("gemm_f32", start, SOFTWARE):
         was, now = (tune_space.shaped(p) for p in (start, plan))
         changed = [name for name, value in vars(was).items() if value != vars(now)[name]]
@@ -103,5 +103,6 @@ def test_the_model_comes_first_and_no_plan_twice():
 
 
 def test_a_plan_in_words():
-    assert tune_space.text(model("gemm_f32", SOFTWARE)).startswith("blocked 16x16 of 16x128x4 v4")
+    assert tune_space.text(SQUARE) == "blocked 16x16 of 16x128x4 v4"
+    assert tune_space.text(replace(model("gemm_f32", CPU), threads=1)).startswith("6x16 of ")
     assert tune_space.text(tiles.reduce(SOFTWARE)) == "256x1x1 v4"
