@@ -64,9 +64,9 @@ class VectorCost:
 # convolutions, 40 of 2 products whose rows are no whole vectors, 48 of 4 in f64, each interleaved
 # with the others of its shape. Within 8 to 13 % of a time, within 6 % of the best tile.
 GEMM = VectorCost(
-    row=51.0, column=9.9, product=0.77, spread=0.2, across=137.0, store=19.0, code=115.0
+    row=51.0, column=9.9, product=0.77, spread=0.2, across=137.0, store=19.0, code=60.0
 )
-GEMM_SCALAR = VectorCost(row=19.0, column=16.7, product=0.4, spread=5.4, store=89.0, code=115.0)
+GEMM_SCALAR = VectorCost(row=19.0, column=14.5, product=0.4, spread=8.0, store=89.0, code=60.0)
 GEMM_F64 = VectorCost(
     row=0.0, column=0.5, product=3.9, spread=0.5, start=74.0, group=770.0, code=41.0
 )
