@@ -33,7 +33,7 @@ class Arm(Protocol):
     def close(self) -> None: ...
 
 
-@dataclass
+@dataclass(eq=False)
 class Entrant(Generic[P]):
     """A plan in the search, with what was sampled so far."""
 
@@ -146,6 +146,8 @@ class Search(Generic[P]):
             for _ in range(rounds):
                 for entrant in self._random.sample(left, len(left)):
                     entrant.take()
+                if self._late(1.0):
+                    break
             left.sort(key=lambda entrant: entrant.typical)
             stay = left[: -(-len(left) // 2)]
             if champion not in stay and len(left) > 2:
