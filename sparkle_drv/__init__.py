@@ -10,7 +10,7 @@ Names only; everything else is imported at first use.
       core/                               Device Buffer Array Kernel Commands Queue Fence Pipeline
       backends/cpu backends/probes.py     the Backend protocol (backends/base.py), no policy
       _native (cffi, C from native/)      command replay, CPU kernels, dlopen'ed drivers
-    leaves (import nothing of ours): types.py errors.py assets.py
+    leaves (import nothing of ours): types.py errors.py assets.py version.py
 
 Imports point down only; tests/unit/test_layers.py enforces it.
 """
@@ -49,8 +49,9 @@ if TYPE_CHECKING:
     from sparkle_drv.types import TilePlan as TilePlan
 
     open = open_device
+    from sparkle_drv import version
 
-__version__ = "0.1.0"
+    __version__ = version.VERSION
 
 # public name -> (module, name there); "" is the module itself
 _WHERE = {
@@ -84,8 +85,9 @@ _WHERE = {
     "KernelFault": ("errors", "KernelFault"),
     "OutOfDeviceMemory": ("errors", "OutOfDeviceMemory"),
     "SparkleError": ("errors", "SparkleError"),
+    "__version__": ("version", "VERSION"),
 }
-__all__ = [*_WHERE, "__version__"]
+__all__ = [*_WHERE]
 
 
 def __getattr__(name: str) -> object:

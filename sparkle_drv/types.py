@@ -137,3 +137,5 @@ class TilePlan:
     """May blocks of the operands be copied together? The cpu's kernels decide that by `algo`."""
     predicted_s: float = field(default=0.0, compare=False)
     """Seconds that a roofline gives it; plans that differ in this alone are equal."""
+    source: str = field(default="model", compare=False)
+    """Who chose it: "model", or "tuned" for what `bench.py tune` measured to be best."""

@@ -1,4 +1,4 @@
-"""Benchmarks that verify before they time: run kernel peak launch transfer compare list env.
+"""Benchmarks that verify before they time: run kernel peak launch transfer tune compare list env.
 
 Only the frame of the command line is here: every subcommand is a module _bench/cli_*.py, and the
 engine the rest of tools/_bench. `bench.py` alone is `bench.py run`.
@@ -23,6 +23,7 @@ from _bench import (  # noqa: E402
     cli_kernel,
     cli_run,
     cli_transfer,
+    cli_tune,
 )
 from _bench.engine import Stuck  # noqa: E402
 from _bench.problems import (  # noqa: E402
@@ -43,6 +44,7 @@ COMMANDS = (
     cli_run.add_peak,
     cli_run.add_launch,
     cli_transfer.add,
+    cli_tune.add,
     cli_compare.add,
     cli_facts.add,
 )

@@ -34,8 +34,10 @@ class Device:
     a forked child, whatever needs it raises DeviceLost.
     """
 
-    def __init__(self, uri: str, backend: Backend) -> None:
+    def __init__(self, uri: str, backend: Backend, home: str = "") -> None:
         self.uri = uri
+        self.home = home
+        """The folder of files about it, SPARKLE_HOME when it was opened; "": none (@private)."""
         self.closed = False
         self._backend = backend
         self._epoch = backend.epoch()  # see _advance

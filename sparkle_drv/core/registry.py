@@ -87,8 +87,9 @@ def open_device(uri: str) -> Device:
     """
     scheme, rest = parse(uri)
     full = f"{scheme}:{rest}" if rest else scheme
-    backend = _backend(scheme).open(full, settings.read())
-    return Device(backend.info.uri, backend)
+    known = settings.read()
+    backend = _backend(scheme).open(full, known)
+    return Device(backend.info.uri, backend, known.home)
 
 
 def _nodes() -> list[Found]:

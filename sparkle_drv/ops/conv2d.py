@@ -1,6 +1,6 @@
 """conv2d: 2-D cross-correlation in f32, NCHW or NHWC, with bias and activation.
 
-Checks arguments (geometry.py), asks tiles.py for a plan and launches conv2d_f32.
+Checks arguments (geometry.py), asks plans.py for a plan and launches conv2d_f32.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ from sparkle_drv.core.array import Array
 from sparkle_drv.core.device import Device
 from sparkle_drv.core.fence import Fence
 from sparkle_drv.core.kernel import Kernel
+from sparkle_drv.types import TilePlan
 
-from . import check, staging, tiles
+from . import check, plans, staging
 from .geometry import Geometry, geometry
 
 ALGOS = ("auto", "naive", "direct", "im2col")
@@ -61,7 +62,7 @@ class Conv2d:
             raise ValueError(f"x: it is {x.layout}, say layout={x.layout!r}; got layout={layout!r}")
         shape = geometry(x.shape, w.shape, stride, padding, dilation, groups, layout)
         bias = _weights(w, bias, shape)
-        function = _function(dev, shape, algo)
+        function, _ = _function(dev, shape, algo)
         act = check.activation(activation)
 
         stage = staging.Stage(dev, {"x": x, "w": w, "bias": bias}, out)
@@ -100,8 +101,9 @@ class Conv2d:
             )
         bias = _weights(w, bias, shape)
         held = [given if given is None else dev.array(given) for given in (w, bias)]
-        function = _function(dev, shape, algo)
-        return Conv2dPlan(dev, function, shape, held[0], held[1], check.activation(activation))
+        function, tile = _function(dev, shape, algo)
+        act = check.activation(activation)
+        return Conv2dPlan(dev, function, tile, shape, (held[0], held[1], act))
 
 
 class Conv2dPlan:
@@ -110,15 +112,23 @@ class Conv2dPlan:
     Operands are row-major Arrays, Buffers or, on devices with unified memory, numpy arrays of
     exactly the planned shape, float32. Asynchronous for all of them: wait for the fence before
     reading `out`. `bind` goes further and prepares one launch. `w` and `bias` are the copies on the
-    device, `kernel` is what runs, `queue` where.
+    device, `kernel` is what runs, `queue` where, `tile` the TilePlan that it was made for;
+    `tile.source` says whether that was tuned.
     """
 
-    __slots__ = ("_launch", "_tail", "bias", "kernel", "out_shape", "queue", "w")
+    __slots__ = ("_launch", "_tail", "bias", "kernel", "out_shape", "queue", "tile", "w")
 
     def __init__(
-        self, dev: Device, kernel: Kernel, shape: Geometry, w: Any, bias: Any, act: int
+        self,
+        dev: Device,
+        kernel: Kernel,
+        tile: TilePlan | None,
+        shape: Geometry,
+        held: tuple[Any, Any, int],
     ) -> None:
+        w, bias, act = held
         self.kernel = kernel
+        self.tile = tile
         self.queue = dev.default_queue
         self.w, self.bias = w, bias
         self.out_shape = shape.out_shape
@@ -147,10 +157,9 @@ def _weights(w: staging.Operand, bias: Any, shape: Geometry) -> staging.Operand 
     return checked
 
 
-def _function(dev: Device, shape: Geometry, algo: str) -> Kernel:
+def _function(dev: Device, shape: Geometry, algo: str) -> plans.Chosen:
     check.one_of("algo", algo, ALGOS)
-    plan = tiles.conv2d(dev.info, shape, algo)
-    return staging.kernel(dev, "conv2d_f32", plan)
+    return plans.conv2d(dev, shape, algo)
 
 
 conv2d = Conv2d()

@@ -1,6 +1,6 @@
 """gemm: c = activation(a @ b + bias) in f32 or f64.
 
-Checks arguments, asks tiles.py for a plan and launches gemm_f32 or gemm_f64. Operand strides go to
+Checks arguments, asks plans.py for a plan and launches gemm_f32 or gemm_f64. Operand strides go to
 the kernel as they are, so a transposed matrix costs no copy.
 """
 
@@ -13,8 +13,9 @@ import numpy as np
 from sparkle_drv.core.device import Device
 from sparkle_drv.core.fence import Fence
 from sparkle_drv.core.kernel import Kernel
+from sparkle_drv.types import TilePlan
 
-from . import check, staging, tiles
+from . import check, plans, staging
 
 ALGOS = ("auto", "naive", "blocked")
 """What `algo` may be."""
@@ -56,7 +57,7 @@ class Gemm:
             bias = staging.operand("bias", bias)
             check.same_dtype("bias", bias.dtype, "a", a.dtype)
             check.shape("bias", bias.shape, (n,), f"to go with b of shape {b.shape}")
-        function = _function(dev, m, n, k, tag, algo)
+        function, _ = _function(dev, m, n, k, tag, algo)
         act = check.activation(activation)
 
         stage = staging.Stage(dev, {"a": a, "b": b, "bias": bias}, out)
@@ -87,8 +88,8 @@ class Gemm:
         staging.device(dev)
         tag = check.dtype("gemm", "dtype", dtype, _WANTED)
         m, n, k = check.whole("m", m, 1), check.whole("n", n, 1), check.whole("k", k, 1)
-        function = _function(dev, m, n, k, tag, algo)
-        return GemmPlan(dev, function, (m, n, k), check.activation(activation))
+        function, tile = _function(dev, m, n, k, tag, algo)
+        return GemmPlan(dev, function, tile, (m, n, k), check.activation(activation))
 
 
 class GemmPlan:
@@ -97,14 +98,23 @@ class GemmPlan:
     Operands are row-major Arrays, Buffers or, on devices with unified memory, numpy arrays of
     exactly the planned shape and dtype. Asynchronous for all of them: wait for the fence before
     reading `out`. Sizes are checked against the memory behind each operand, strides and dtypes are
-    not. `bind` goes further and prepares one launch. `kernel` is what runs, `queue` where.
+    not. `bind` goes further and prepares one launch. `kernel` is what runs, `queue` where, `tile`
+    the TilePlan that it was made for; `tile.source` says whether that was tuned.
     """
 
-    __slots__ = ("_launch", "_tail", "kernel", "queue")
+    __slots__ = ("_launch", "_tail", "kernel", "queue", "tile")
 
-    def __init__(self, dev: Device, kernel: Kernel, shape: tuple[int, int, int], act: int) -> None:
+    def __init__(
+        self,
+        dev: Device,
+        kernel: Kernel,
+        tile: TilePlan | None,
+        shape: tuple[int, int, int],
+        act: int,
+    ) -> None:
         m, n, k = shape
         self.kernel = kernel
+        self.tile = tile
         self.queue = dev.default_queue
         self._launch = self.queue.launch
         self._tail = (m, n, k, k, 1, n, 1, n, act)
@@ -120,12 +130,11 @@ class GemmPlan:
         return self.queue.prepare(self.kernel, out, a, b, bias, *self._tail)
 
 
-def _function(dev: Device, m: int, n: int, k: int, tag: str, algo: str) -> Kernel:
+def _function(dev: Device, m: int, n: int, k: int, tag: str, algo: str) -> plans.Chosen:
     check.one_of("algo", algo, ALGOS)
     for name, value in (("m", m), ("n", n), ("k", k)):
         check.size(name, value)
-    plan = tiles.gemm(dev.info, m, n, k, 4 if tag == "f32" else 8, algo)
-    return staging.kernel(dev, f"gemm_{tag}", plan)
+    return plans.gemm(dev, m, n, k, tag, algo)
 
 
 gemm = Gemm()

@@ -15,8 +15,10 @@ import numpy as np
 
 from sparkle_drv.core.array import Array
 from sparkle_drv.core.device import Device
+from sparkle_drv.core.kernel import Kernel
+from sparkle_drv.types import TilePlan
 
-from . import check, program, staging
+from . import check, program, staging, tiles
 from .expr import parse
 
 _WANTED = ("f32", "f64", "i32")
@@ -80,7 +82,7 @@ def run(
     total = math.prod(y.shape)
     if not total:
         return
-    kernel = staging.kernel(stage.dev, f"map_{tag}")
+    kernel = _kernel(stage.dev, code, tag, total)
     absent = [None] * (program.limits().inputs - len(inputs))
     words = _words(stage, code)
     consts = stage.constant(np.array(constants, y.dtype)) if constants else None
@@ -90,6 +92,20 @@ def run(
         if n != total:
             pointers = [_piece(x, start, n) for x in pointers]
         stage.launch(kernel, *pointers, *absent, words, consts, code.words.size, len(constants), n)
+
+
+def _kernel(dev: Device, code: program.Program, tag: str, n: int) -> Kernel:
+    """The kernel that interprets programs, or, where the tile model says so, one made for this."""
+    plan = tiles.map(dev.info, tuple(code.words.tolist()), n)
+    if plan is None:
+        return staging.kernel(dev, f"map_{tag}")
+    there: dict[tuple[str, TilePlan], Kernel] = dev.kept.setdefault("ops expressions", {})
+    found = there.get((tag, plan))
+    if found is None or found.closed:
+        if len(there) >= PROGRAMS:
+            there.clear()  # what is in flight is kept until its fence
+        found = there[tag, plan] = dev.kernel(f"map_{tag}", plan=plan)
+    return found
 
 
 def _words(stage: staging.Stage, code: program.Program) -> Array:

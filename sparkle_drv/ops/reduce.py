@@ -15,7 +15,7 @@ import numpy as np
 from sparkle_drv.core.array import Array
 from sparkle_drv.core.device import Device
 
-from . import check, program, staging
+from . import check, plans, program, staging, tiles
 from .map import run as run_map
 
 OPS = {"sum": "sum", "max": "max", "min": "min", "mean": "sum"}  # and the kernel that does it
@@ -74,6 +74,24 @@ def reduce(
     return np.expand_dims(result, axes) if keepdims else result
 
 
+def _in_parts(stage: staging.Stage, x: Array, n: int, name: str) -> tuple[Array, int]:
+    """A long row as its parts' results and how many there are, else as it is. (Not for int32: its
+    sums are int64, which no kernel adds.)"""
+    parts = tiles.reduce_parts(stage.dev.info, n)
+    if parts == 1:
+        return x, n
+    each, size = n // parts // 4 * 4, x.dtype.itemsize
+    rest = n - parts * each
+    found = stage.dev.empty((parts + bool(rest),), x.dtype)
+    function = plans.reduce(stage.dev, name, parts, each, 1)
+    stage.launch(function, found, x, parts, each, 1)
+    if rest:
+        function = plans.reduce(stage.dev, name, 1, rest, 1)
+        to = found.buffer.view(parts * size, size)
+        stage.launch(function, to, x.buffer.view(parts * each * size, rest * size), 1, rest, 1)
+    return found, parts + bool(rest)
+
+
 def _axes(axis: Any, ndim: int) -> tuple[int, ...]:
     """The axes to reduce, from 0 on, in order."""
     if axis is None:
@@ -124,7 +142,6 @@ def _passes(
     stage: staging.Stage, a: Any, runs: list[Run], kernel: str, shape: tuple[int, ...], dtype: Any
 ) -> staging.Target:
     """One launch for each run to reduce, the innermost first; one for none, which copies."""
-    function = staging.kernel(stage.dev, f"reduce_{kernel}")
     current = stage.pointer(a)
     while True:
         at = max((i for i, (_, reduced) in enumerate(runs) if reduced), default=0)
@@ -134,7 +151,10 @@ def _passes(
         for name, value in (("outer", outer), ("reduced", n), ("inner", inner)):
             check.size(f"a: elements along the {name} axes", value)
         last = not any(reduced for _, reduced in runs)
+        if outer * inner == 1 and isinstance(current, Array) and not kernel.endswith("i32"):
+            current, n = _in_parts(stage, current, n, f"reduce_{kernel}")
         target = stage.target(shape if last else (outer * inner,), dtype)
+        function = plans.reduce(stage.dev, f"reduce_{kernel}", outer, n, inner)
         stage.launch(function, target.pointer, current, outer, n, inner)
         if last:
             return target

@@ -247,6 +247,22 @@ def conv2d(info: DeviceInfo, shape: Geometry, algo: str = "auto") -> TilePlan:
     )
 
 
+@lru_cache(maxsize=64)
+def reduce(info: DeviceInfo) -> TilePlan:
+    """The plan of a reduction on a device of kind "gpu": what its shader does when no plan says."""
+    return tiles_gpu.reduce(info)
+
+
+def map(info: DeviceInfo, program: tuple[int, ...], n: int) -> TilePlan | None:
+    """The plan of an expression over n elements, its program as words; None: interpret it."""
+    return tiles_gpu.map(info, program, n)
+
+
+def reduce_parts(info: DeviceInfo, n: int) -> int:
+    """In how many parts a device should reduce one row of n elements; 1: as a whole."""
+    return tiles_gpu.reduce_parts(info, n) if info.kind == "gpu" else 1
+
+
 def _im2col_s(info: DeviceInfo, shape: Geometry, work: float) -> float:
     """One core's time, in seconds.
 

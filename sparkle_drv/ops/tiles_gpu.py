@@ -21,39 +21,75 @@ from sparkle_drv.types import DeviceInfo, TilePlan
 from .geometry import Geometry
 
 _LANES = 8  # threads that a software device runs as one vector
-_CALL_S = 30e-6
+_CALL_S = 25e-6
+_MOST_ROUNDS = 65_535
 
 
 @dataclass(frozen=True)
 class VectorCost:
-    """Nanoseconds of a vector of threads for four terms of its tm x tn sums: a load of four
-    elements of a row shared by eight threads, the loads of a column, a multiply-add, the spreading
-    of a row's element."""
+    """Nanoseconds of a vector of eight threads, each with tm x tn sums: for one term of all of
+    them, for a group, for a launch."""
 
     row: float
+    """A load that eight rows share."""
     column: float
+    """A load of one column, or a column's part of a wider load."""
     product: float
+    """A multiplication and an addition."""
     spread: float
-    start: float
+    """What a row takes beside its load to get to all threads."""
+    start: float = 0.0
+    """A term, whatever the tile."""
+    group: float = 0.0
+    """A group, whatever the tile."""
+    across: float = 0.0
+    """A group, for each column of a thread: where its outputs are."""
+    store: float = 0.0
+    """A group, for each sum."""
+    code: float = 0.0
+    """A launch, for each sum: a core meets its instructions for the first time."""
 
-    def four_terms(self, tm: int, tn: int) -> float:
-        rows = -(-tm // _LANES)
-        sums = 4 * tm * tn * self.product
-        return self.start + rows * self.row + tn * self.column + sums + 4 * tm * self.spread
+    def term(self, tm: int, tn: int) -> float:
+        """One term of all sums, in ns."""
+        rows = -(-tm // _LANES) * self.row + tm * self.spread
+        return self.start + rows + tn * self.column + tm * tn * self.product
+
+    def launch(self, tm: int, tn: int, turns: int, terms: int) -> float:
+        """`turns` groups one after the other, in ns."""
+        group = self.group + tn * self.across + tm * tn * self.store
+        return tm * tn * self.code + turns * (group + terms * self.term(tm, tn))
 
 
-# Fitted to eleven gemms and six convolutions on llvmpipe (Mesa 22.3, AVX2 code): within 15 % of
-# each. A column of a gemm is one load of four elements, with strides that forbid that four; one of
-# a convolution is always four, with their indices.
-GEMM = VectorCost(row=12.8, column=12.8, product=0.62, spread=5.3, start=4.0)
-GEMM_SCALAR = VectorCost(row=40.0, column=40.0, product=0.62, spread=5.3, start=16.0)
-CONV2D = VectorCost(row=12.8, column=38.0, product=0.8, spread=4.0, start=4.0)
+# Fitted on llvmpipe (Mesa 22.3, AVX2 code, two cores) to 171 times of 9 matrix products, 96 of 9
+# convolutions, 40 of 2 products whose rows are no whole vectors, 48 of 4 in f64, each interleaved
+# with the others of its shape. Within 8 to 13 % of a time, within 6 % of the best tile.
+GEMM = VectorCost(
+    row=51.0, column=9.9, product=0.77, spread=0.2, across=137.0, store=19.0, code=60.0
+)
+GEMM_SCALAR = VectorCost(row=19.0, column=14.5, product=0.4, spread=8.0, store=89.0, code=60.0)
+GEMM_F64 = VectorCost(
+    row=0.0, column=0.5, product=3.9, spread=0.5, start=74.0, group=770.0, code=41.0
+)
+CONV2D = VectorCost(
+    row=37.0, column=20.7, product=0.74, spread=9.5, group=300.0, across=93.0, store=25.0, code=18.0
+)
 
-SOFTWARE_TILES = ((4, 4), (8, 4), (8, 8), (12, 8), (8, 12), (12, 12), (16, 16))
-SOFTWARE_CONV_TILES = ((1, 8), (4, 8), (8, 8), (16, 8), (16, 12))
-# Compiling takes about this long for each sum of a tile, once per machine; a tile must be worth it
-# over so many launches.
-_COMPILE_S, _LAUNCHES = 15e-3, 10_000
+SOFTWARE_TILES = (
+    *((1, 16), (4, 8), (4, 16), (8, 4), (8, 8), (8, 16), (12, 8), (12, 16)),
+    *((16, 8), (16, 12), (16, 16), (32, 8)),
+)
+SOFTWARE_CONV_TILES = (
+    *((1, 8), (1, 16), (4, 8), (8, 8), (8, 16), (16, 8), (16, 12), (16, 16), (24, 8), (32, 8)),
+)
+# Compiling takes longer than in proportion: 64 sums 0.6 s, 128 1.3 s, 256 3.7 s, 512 17 s and more,
+# once per machine. A tile must be worth it over so many launches.
+_COMPILE_S, _COMPILE_MORE_S, _LAUNCHES = 6e-3, 33e-6, 1_000_000
+
+
+def compile_s(sums: int) -> float:
+    """About how long a software device compiles a shader of so many sums a thread."""
+    return sums * _COMPILE_S + sums**2 * _COMPILE_MORE_S
+
 
 # (bm, bn, bk), (tm, tn, 1) for shared memory, largest first.
 HARDWARE_TILES = (
@@ -63,6 +99,11 @@ HARDWARE_TILES = (
 )
 _ENOUGH_THREADS = 32768  # that keep a GPU busy, where it does not tell its units
 _THREADS_A_UNIT = 512
+_PARTS = 64  # of a row to reduce, where a device does not tell its units
+WORTH_PARTS = 1 << 15
+"""Elements a part from which cutting a row pays for the second launch."""
+WORTH_COMPILING = 1 << 14
+"""Elements from which an expression gets a shader of its own."""
 _FLOPS, _BYTES = 2e12, 200e9  # nominal, for predicted_s until a profile has measured real ones
 
 
@@ -71,9 +112,8 @@ def gemm(info: DeviceInfo, m: int, n: int, k: int, itemsize: int, algo: str) -> 
     if algo == "naive":
         return TilePlan(algo=algo)
     if info.software:
-        cost = GEMM if n % 4 == 0 and itemsize == 4 else GEMM_SCALAR
-        tiles = SOFTWARE_TILES if itemsize == 4 else SOFTWARE_TILES[:3]
-        return _registers("blocked", info, cost, tiles, (m, n, k))
+        cost = GEMM_F64 if itemsize == 8 else GEMM if n % 4 == 0 else GEMM_SCALAR
+        return _registers("blocked", info, cost, SOFTWARE_TILES, (m, n, k))
     levels = _staged(info, m, n, itemsize)
     nbytes = itemsize * (m * k * -(-n // levels[0][1]) + k * n * -(-m // levels[0][0]) + m * n)
     seconds = _CALL_S + max(2.0 * m * n * k / _FLOPS, nbytes / _BYTES)
@@ -88,7 +128,11 @@ def conv2d(info: DeviceInfo, shape: Geometry, algo: str) -> TilePlan:
     channels, pixels = shape.oc // shape.groups, shape.n * shape.size[0] * shape.size[1]
     if info.software and algo != "im2col":
         sizes = channels, pixels, shape.terms
-        return _registers("direct", info, CONV2D, SOFTWARE_CONV_TILES, sizes, shape.groups)
+        tiles = SOFTWARE_CONV_TILES
+        # Weights four at a time keep four times as many numbers at hand: slower everywhere, but a
+        # quarter of the rounds, and llvmpipe leaves a shader's loops after 65535.
+        vector = 4 if shape.terms > _MOST_ROUNDS else 1
+        return _registers("direct", info, CONV2D, tiles, sizes, shape.groups, vector)
     levels = _staged(info, channels, pixels, 4)
     seconds = _CALL_S + 2.0 * shape.oc * pixels * shape.terms / _FLOPS
     algo = "im2col" if algo == "auto" else algo
@@ -102,6 +146,7 @@ def _registers(
     tiles: tuple[tuple[int, int], ...],
     sizes: tuple[int, int, int],
     parts: int = 1,
+    vector: int = 4,
 ) -> TilePlan:
     """The quickest of `tiles` for `parts` products of these sizes: one vector is one group, and
     groups are shared out among the cores."""
@@ -111,14 +156,36 @@ def _registers(
         tm, tn = tile
         groups = parts * -(-m // tm) * -(-n // (tn * _LANES))
         turns = -(-groups // max(1, info.compute_units))
-        return _CALL_S + turns * (k / 4 + 2) * cost.four_terms(tm, tn) * 1e-9
+        return _CALL_S + cost.launch(tm, tn, turns, k) * 1e-9
 
     def worth(tile: tuple[int, int]) -> float:
-        return seconds(tile) + tile[0] * tile[1] * _COMPILE_S / _LAUNCHES
+        return seconds(tile) + compile_s(tile[0] * tile[1]) / _LAUNCHES
 
     tm, tn = best = min(tiles, key=worth)
     levels = ((tm, tn * _LANES, 4), (tm, tn, 1))
-    return TilePlan(algo=algo, levels=levels, vector=4, predicted_s=seconds(best))
+    return TilePlan(algo=algo, levels=levels, vector=vector, predicted_s=seconds(best))
+
+
+def reduce(info: DeviceInfo) -> TilePlan:
+    """The plan of a reduction: one group does a whole column; on hardware, the larger it is, the
+    more loads are on their way."""
+    threads = min(256 if info.software else 1024, max(1, info.max_group_size))
+    return TilePlan(levels=((threads, 1, 1),), vector=4)
+
+
+def reduce_parts(info: DeviceInfo, n: int) -> int:
+    """One group does a row: a long one is cut, so that every unit has some, into multiples of four
+    for vector loads."""
+    parts = 4 * info.compute_units if info.software or info.compute_units > 1 else _PARTS
+    return parts if n >= WORTH_PARTS * parts else 1
+
+
+def map(info: DeviceInfo, program: tuple[int, ...], n: int) -> TilePlan | None:
+    """Where kernels are text, an expression becomes text too, unless it is over so little that
+    compiling it (0.1 s, once per machine) is never earned back."""
+    if n < WORTH_COMPILING or not info.isa.startswith(("glsl", "essl")):
+        return None
+    return TilePlan(algo="program:" + ",".join(f"{word:x}" for word in program))
 
 
 Levels = tuple[tuple[int, int, int], tuple[int, int, int]]

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from sparkle_drv import ops
-from sparkle_drv.ops import ref
+from sparkle_drv.ops import ref, tiles, tiles_gpu
 
 SIZES = [1, 2, 3, 5, 8, 13, 16, 17, 31, 32, 47, 64, 67, 96, 101, 128]
 ACTIVATIONS = [None, None, "relu", "tanh", "sigmoid"]
@@ -86,3 +86,55 @@ def test_map_reduce_and_layout(egl):
     assert (ops.reduce(egl, whole, "sum", axis=0) == whole.sum(0, dtype=np.int64)).all()
     image = rng.standard_normal((2, 5, 6, 7)).astype(np.float32)
     assert (ops.layout(egl, image, "NHWC") == image.transpose(0, 2, 3, 1)).all()
+
+
+@pytest.mark.parametrize("n", [16384, 16391])
+def test_expressions_over_many_elements_become_shaders(egl, n):
+    x, y = np.random.default_rng(5).uniform(0.1, 2, (2, n)).astype(np.float32)
+    whole = np.arange(-n // 2, n - n // 2, dtype=np.int32)
+    egl.kept.pop("ops expressions", None)
+    for _ in range(2):
+        got = ops.map(egl, "tanh(a*x) + max(y, b) ** 2 / x", a=0.5, b=1.5, x=x, y=y)
+        want = np.tanh(0.5 * x.astype(float)) + np.maximum(y.astype(float), 1.5) ** 2 / x
+        agree(got, want, ref.tolerance("map", np.float32))
+        assert (ops.map(egl, "relu(3*x - 1)", whole) == np.maximum(3 * whole - 1, 0)).all()
+    assert len(egl.kept["ops expressions"]) == 2
+    # The same expression with other constants is the same shader.
+    got = ops.map(egl, "tanh(a*x) + max(y, b) ** 2 / x", a=-1.0, b=0.5, x=x, y=y)
+    want = np.tanh(-x.astype(float)) + np.maximum(y.astype(float), 0.5) ** 2 / x
+    agree(got, want, ref.tolerance("map", np.float32))
+    assert len(egl.kept["ops expressions"]) == 2
+
+
+def test_short_arrays_do_not_wait_for_a_compiler(egl):
+    before = len(egl.kept.get("ops expressions", {}))
+    ops.map(egl, "x * 7 + 3", np.ones(100, np.float32))
+    assert len(egl.kept.get("ops expressions", {})) == before
+
+
+@pytest.mark.parametrize("more", [0, 1, 3, 4, 1001])
+@pytest.mark.parametrize("op", ["sum", "max", "min", "mean"])
+def test_long_rows_are_reduced_in_parts(egl, op, more):
+    n = tiles.reduce_parts(egl.info, 1 << 40) * tiles_gpu.WORTH_PARTS + more
+    x = np.random.default_rng(6).standard_normal(n).astype(np.float32)
+    x[-1] = {"max": 9.0, "min": -9.0}.get(op, x[-1])
+    want = getattr(np, op)(x.astype(float))
+    agree(
+        ops.reduce(egl, x, op),
+        want,
+        ref.tolerance("sum", x.dtype, n),
+        1.0 if op == "mean" else n**0.5,
+    )
+    on_device = ops.reduce(egl, egl.array(x), op, keepdims=True)
+    agree(
+        on_device.numpy(), want, ref.tolerance("sum", x.dtype, n), 1.0 if op == "mean" else n**0.5
+    )
+
+
+def test_long_rows_of_i32_and_nan(egl):
+    n = tiles.reduce_parts(egl.info, 1 << 40) * tiles_gpu.WORTH_PARTS + 5
+    whole = np.random.default_rng(7).integers(-(2**31), 2**31, n, dtype=np.int64).astype(np.int32)
+    assert ops.reduce(egl, whole) == whole.sum(dtype=np.int64)
+    x = np.zeros(n, np.float32)
+    x[n // 3] = np.nan
+    assert np.isnan(ops.reduce(egl, x, "max"))

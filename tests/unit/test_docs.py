@@ -236,7 +236,9 @@ FOLDERS = (
     "native",
     "native/cpu",
 )
-MADE = re.compile(r"\.venv/|build/|dist/|peak\.json")  # there only once something made it
+MADE = re.compile(
+    r"\.venv/|build/|dist/|peak\.json|tuned\.json"
+)  # there only once something made it
 
 
 @pytest.mark.parametrize("name", RUN)

@@ -72,6 +72,11 @@ def test_few_channels_do_not_pay_for_many():
     assert tiles.conv2d(DEVICES[0], depthwise).levels[1][0] == 1
 
 
+def test_as_many_terms_as_llvmpipe_has_rounds_are_taken_one_by_one():
+    assert tiles.conv2d(DEVICES[0], convolution(c=64)).vector == 1
+    assert tiles.conv2d(DEVICES[0], convolution(c=8192, size=4, oc=8)).vector == 4
+
+
 def test_more_work_takes_longer():
     for info in DEVICES:
         times = [tiles.gemm(info, 256, 256, k).predicted_s for k in (64, 256, 1024)]
@@ -84,3 +89,27 @@ def test_an_algorithm_asked_for_is_the_one_planned():
         assert tiles.gemm(info, 99, 99, 99, 4, "blocked").algo == "blocked"
         for algo in ("naive", "direct", "im2col"):
             assert tiles.conv2d(info, convolution(), algo).algo == algo
+
+
+def test_expressions_become_text_where_kernels_are_text_and_it_is_worth_it():
+    program, enough = (1, 101, 3), tiles_gpu.WORTH_COMPILING
+    plan = tiles.map(DEVICES[0], program, enough)
+    assert plan.algo == "program:1,65,3"
+    assert glsl.generate("map_f32", TilePlan(algo="program:1,101,3,9"), DEVICES[0]).source
+    assert tiles.map(DEVICES[0], program, enough - 1) is None
+    assert tiles.map(DeviceInfo("cuda:0", "cuda", "", "gpu", isa="sm_90"), program, 1 << 30) is None
+    assert tiles.map(DeviceInfo("cpu", "cpu", "", "cpu", isa="avx2"), program, 1 << 30) is None
+
+
+def test_long_rows_are_cut_for_every_unit():
+    for info in DEVICES:
+        parts = tiles.reduce_parts(info, 1 << 30)
+        assert parts % 4 == 0
+        assert parts >= info.compute_units
+        assert tiles.reduce_parts(info, 1000) == 1
+    assert tiles.reduce_parts(DeviceInfo("cpu", "cpu", "", "cpu"), 1 << 30) == 1
+
+
+def test_a_longer_compilation_is_counted_more_than_in_proportion():
+    assert tiles_gpu.compile_s(256) > 2 * tiles_gpu.compile_s(128) > 4 * tiles_gpu.compile_s(64)
+    assert 3 < tiles_gpu.compile_s(256) < 5

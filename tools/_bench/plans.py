@@ -1,13 +1,20 @@
-"""Loads a manifest kernel as the library itself would: gemm and conv2d with the tile plan that
-ops/tiles.py makes for the size."""
+"""The tile plan of a kernel at a size: the one that ops would take (tuned, else the model's), and
+the model's own.
+
+Plans of gemm and conv2d come from ops/tiles.py, or from SPARKLE_HOME/tuned.json by ops/tuned.py.
+Called by catalog.py and tune.py.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from . import roofs
+
 if TYPE_CHECKING:
     import sparkle_drv as sp
+    from sparkle_drv.ops.geometry import Geometry
 
 Scalars = Mapping[str, int | float]
 
@@ -18,27 +25,60 @@ def load(kernel: str, plan: sp.TilePlan | None, device: sp.Device) -> sp.Kernel:
 
 
 def plan(kernel: str, scalars: Scalars, info: sp.DeviceInfo) -> sp.TilePlan | None:
-    """The tile plan of a gemm or conv2d; None for kernels that take none."""
+    """What ops would run it by; None for kernels that take no plan."""
+    from sparkle_drv.ops import tuned
+
+    named = shape(kernel, scalars)
+    if not named:
+        return None
+    entry = tuned.Tuned(str(roofs.home())).entries(info).get((kernel, named))
+    if entry is not None:
+        return entry.plan
+    return None if kernel.startswith("reduce_") else model(kernel, scalars, info)
+
+
+def model(kernel: str, scalars: Scalars, info: sp.DeviceInfo) -> sp.TilePlan | None:
+    """The model's plan; None where there is nothing to choose."""
     from sparkle_drv.ops import tiles
-    from sparkle_drv.ops.geometry import Geometry
 
     s = {name: int(value) for name, value in scalars.items()}
     if kernel.startswith("gemm_"):
         return tiles.gemm(info, s["m"], s["n"], s["k"], 8 if kernel.endswith("f64") else 4)
     if kernel.startswith("conv2d_"):
-        shape = Geometry(
-            n=s["n"],
-            c=s["c"],
-            h=s["h"],
-            w=s["w_in"],
-            oc=s["oc"],
-            kernel=(s["kh"], s["kw"]),
-            size=(s["oh"], s["ow"]),
-            stride=(s["sh"], s["sw"]),
-            pad=(s["ph"], s["pw"]),
-            dilation=(s["dh"], s["dw"]),
-            groups=s["groups"],
-            layout="NHWC" if s["nhwc"] else "NCHW",
-        )
-        return tiles.conv2d(info, shape)
+        return tiles.conv2d(info, _geometry(s))
+    if kernel.startswith("reduce_") and info.kind == "gpu":
+        return tiles.reduce(info)
     return None
+
+
+def shape(kernel: str, scalars: Scalars) -> str:
+    """The shape as the cache of tuned plans names it; "" for kernels that take no plan."""
+    from sparkle_drv.ops import tuned
+
+    s = {name: int(value) for name, value in scalars.items()}
+    if kernel.startswith("gemm_"):
+        return tuned.gemm_shape(s["m"], s["n"], s["k"])
+    if kernel.startswith("conv2d_"):
+        return tuned.conv2d_shape(_geometry(s))
+    if kernel.startswith("reduce_"):
+        return tuned.reduce_shape(s["outer"], s["n"], s["inner"])
+    return ""
+
+
+def _geometry(s: Mapping[str, int]) -> Geometry:
+    from sparkle_drv.ops.geometry import Geometry
+
+    return Geometry(
+        n=s["n"],
+        c=s["c"],
+        h=s["h"],
+        w=s["w_in"],
+        oc=s["oc"],
+        kernel=(s["kh"], s["kw"]),
+        size=(s["oh"], s["ow"]),
+        stride=(s["sh"], s["sw"]),
+        pad=(s["ph"], s["pw"]),
+        dilation=(s["dh"], s["dw"]),
+        groups=s["groups"],
+        layout="NHWC" if s["nhwc"] else "NCHW",
+    )

@@ -1,0 +1,99 @@
+"""Which plan an operation runs by: what `bench.py tune` found for this device and shape (tuned.py),
+else what the model says (tiles.py); and the kernel loaded for it.
+
+Decided once per device and shape and kept with the device: a call costs one look-up. An algorithm
+asked for by name is never overruled. Called by gemm, conv2d and reduce.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from sparkle_drv.core.device import Device
+from sparkle_drv.core.kernel import Kernel
+from sparkle_drv.errors import ImageError
+from sparkle_drv.types import TilePlan
+
+from . import staging, tiles, tuned
+from .geometry import Geometry
+
+log = logging.getLogger("sparkle_drv.ops")
+MOST_KEPT = 4096
+"""Shapes that a device remembers its plan for; beyond that it starts anew."""
+
+Chosen = tuple[Kernel, TilePlan | None]
+Key = tuple[object, ...]
+
+
+def gemm(dev: Device, m: int, n: int, k: int, tag: str, algo: str) -> Chosen:
+    """gemm_f32 or gemm_f64 (`tag`) for these sizes, and its plan."""
+    found = _kept(dev).get(("gemm", m, n, k, tag, algo))
+    if found is not None and not found[0].closed:
+        return found
+    itemsize = 4 if tag == "f32" else 8
+    return _choose(
+        dev,
+        ("gemm", m, n, k, tag, algo),
+        f"gemm_{tag}",
+        tuned.gemm_shape(m, n, k) if algo == "auto" else "",
+        lambda: tiles.gemm(dev.info, m, n, k, itemsize, algo),
+    )
+
+
+def conv2d(dev: Device, shape: Geometry, algo: str) -> Chosen:
+    """conv2d_f32 for this geometry, and its plan."""
+    found = _kept(dev).get(("conv2d", shape, algo))
+    if found is not None and not found[0].closed:
+        return found
+    return _choose(
+        dev,
+        ("conv2d", shape, algo),
+        "conv2d_f32",
+        tuned.conv2d_shape(shape) if algo == "auto" else "",
+        lambda: tiles.conv2d(dev.info, shape, algo),
+    )
+
+
+def reduce(dev: Device, name: str, outer: int, n: int, inner: int) -> Kernel:
+    """The reduction `name` of a manifest for these sizes: only tuning gives one a plan."""
+    found = _kept(dev).get((name, outer, n, inner))
+    if found is not None and not found[0].closed:
+        return found[0]
+    shape = tuned.reduce_shape(outer, n, inner)
+    return _choose(dev, (name, outer, n, inner), name, shape, lambda: None)[0]
+
+
+def _kept(dev: Device) -> dict[Key, Chosen]:
+    kept: dict[Key, Chosen] = dev.kept.setdefault("ops plans", {})
+    return kept
+
+
+def _choose(
+    dev: Device, key: Key, kernel: str, shape: str, model: Callable[[], TilePlan | None]
+) -> Chosen:
+    """`shape` as the cache names it; "": do not look there."""
+    kept = _kept(dev)
+    if len(kept) >= MOST_KEPT:
+        kept.clear()
+    entry = _tuned(dev).get((kernel, shape)) if shape else None
+    if entry is not None:
+        try:
+            kept[key] = staging.kernel(dev, kernel, entry.plan), entry.plan
+            return kept[key]
+        except (ValueError, ImageError) as error:
+            log.warning(
+                "%s: the tuned plan of %s %s is not used: %s", dev.uri, kernel, shape, error
+            )
+    plan = model()
+    kept[key] = staging.kernel(dev, kernel, plan), plan
+    return kept[key]
+
+
+def _tuned(dev: Device) -> Any:
+    """What was tuned on this device, read at the first look."""
+    found = dev.kept.get("ops tuned")
+    if found is None:
+        found = dev.kept["ops tuned"] = tuned.Tuned(dev.home).entries(dev.info)
+    return found

@@ -1,0 +1,67 @@
+"""Command tune: how far is the model's tile plan from the best that a search finds?"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+from sparkle_drv.errors import SparkleError
+
+from . import cli, devices, results, runner, table, tune, tune_report
+
+BUDGET_S, QUICK_S = 60.0, 12.0
+
+
+def add(sub: cli.Subcommands) -> None:
+    made = cli.command(
+        sub,
+        "tune",
+        tune_command,
+        "search around the tile model's plan, say how far it was from the best, keep the best",
+    )
+    made.add_argument(
+        "names",
+        nargs="*",
+        metavar="NAME",
+        help='"gemm_f32", "conv2d", "reduce_sum_f32"; default gemm and conv2d at the sizes of run',
+    )
+    cli.add_axes(made)
+    made.add_argument(
+        "-d", "--device", default="cpu", metavar="DEV", help="URIs such as cpu,egl:0, or all"
+    )
+    made.add_argument("--quick", action="store_true", help=f"{QUICK_S:g} s a shape")
+    made.add_argument(
+        "--budget", type=cli.positive, metavar="S", help=f"seconds a shape (default {BUDGET_S:g})"
+    )
+    made.add_argument(
+        "--busy", action="store_true", help="keep what is found although others use the machine"
+    )
+    made.add_argument("--seed", type=int, help="repeat the inputs of a run that printed this seed")
+    made.add_argument("--json", type=Path, metavar="FILE", help="write the results as JSON")
+
+
+def tune_command(args: argparse.Namespace) -> int:
+    seed = runner.fresh_seed() if args.seed is None else args.seed
+    budget = args.budget or (QUICK_S if args.quick else BUDGET_S)
+    manifest = runner.manifest()
+    planned = []
+    for uri in devices.resolve(args.device):
+        with devices.opened(uri) as device:
+            planned.append((uri, tune.jobs_for(args.names, args.axes, device.info, manifest, seed)))
+    visit = tune.Visit(tune.Settings(seed, budget, args.busy), [])
+    try:
+        for uri, jobs in planned:
+            with devices.opened(uri) as device:
+                visit.device(device, jobs)
+    except KeyboardInterrupt:
+        visit.interrupted = True
+    except SparkleError as error:  # the device takes no more work; its row says why
+        print(f"bench.py: the run ends here: {error}", file=sys.stderr)
+    print(f"# seed {seed}; {budget:g} s a shape")
+    table.show(tune_report.COLUMNS, [tune_report.cells(row) for row in visit.rows])
+    if args.json:
+        document = tune_report.document(visit.rows, seed, visit.interrupted)
+        results.write_atomically(args.json, json.dumps(document, indent=1) + "\n")
+    return tune_report.exit_code(visit.rows, visit.interrupted)
