@@ -10,18 +10,33 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_JOBS = 256 };
+enum { MOST_JOBS = 256, NAPS = 8 };
 static const uint64_t BATCH_NS = 1000000;      /* a batch is closed when it has taken this long to issue */
 static const uint64_t HOLD_NS = 10000;         /* how long an open batch waits for one more job */
 static const uint64_t POLL_NS = 100000;        /* how long a fence is waited for before the list is looked at again */
-static const uint64_t SPIN_NS = 50000;         /* then the owner sleeps */
+static const uint64_t NAP_NS = 50000;          /* where spinning is not polite */
+static const uint64_t SLEEP_NS = 1000000000u;
 static const uint64_t RESET_CHECK_NS = 20000000;
+
+/* The first who finds it asleep wakes it: many may come while it gets up. */
+static void wake(struct sp_egl *dev)
+{
+    if (atomic_exchange(&dev->rests, SP_EGL_AWAKE) == SP_EGL_AWAKE)
+        return;
+    atomic_fetch_add(&dev->work, 1);
+    sp_futex_wake(&dev->work, 1);
+}
 
 void sp_egl_wake(struct sp_egl *dev)
 {
-    atomic_fetch_add(&dev->work, 1);
-    if (atomic_load(&dev->owner_sleeps))
-        sp_futex_wake(&dev->work, 1);
+    if (atomic_load(&dev->rests) != SP_EGL_AWAKE)
+        wake(dev);
+}
+
+void sp_egl_wake_sleeper(struct sp_egl *dev)
+{
+    if (atomic_load(&dev->rests) == SP_EGL_SLEEPS)
+        wake(dev);
 }
 
 /* What becomes of a request: the owner makes a waited one done, the caller who gives up makes it abandoned. */
@@ -207,27 +222,23 @@ static void close_batch(struct sp_egl *dev)
     dev->batch_jobs = 0;
 }
 
-static int batch_is_full(struct sp_egl *dev)
-{
-    return dev->batch_jobs >= MOST_JOBS || sp_clock_ns() - dev->batch_start_ns > BATCH_NS;
-}
-
 /* The next job. A fence costs more than a small job, so an open batch waits a little for another, unless somebody waits
- * for what is in it. */
+ * for what is in it, or other threads want the core. */
 static struct sp_egl_job *next_job(struct sp_egl *dev)
 {
     struct sp_egl_job *job = atomic_load_explicit(&dev->last_run->next, memory_order_acquire);
     if (job || dev->batch_jobs == 0)
         return job;
-    uint64_t until = sp_clock_ns() + HOLD_NS;
+    uint64_t until = sp_spin_ns() ? sp_clock_ns() + HOLD_NS : 0;
     do {
         for (int i = 0; i < 8; i++) {
             job = atomic_load_explicit(&dev->last_run->next, memory_order_acquire);
             if (job || atomic_load(&dev->waiters) || atomic_load_explicit(&dev->has_requests, memory_order_relaxed))
                 return job;
             sp_cpu_relax();
+            sp_cpu_relax();
         }
-    } while (sp_clock_ns() < until);
+    } while (until && sp_clock_ns() < until);
     return NULL;
 }
 
@@ -237,44 +248,63 @@ static uint32_t run_jobs(struct sp_egl *dev)
     uint32_t count = 0;
     struct sp_egl_job *job;
     while ((job = next_job(dev))) {
+        uint64_t now = sp_clock_ns();
         if (dev->batch_jobs == 0)
-            dev->batch_start_ns = sp_clock_ns();
+            dev->batch_start_ns = now;
+        else if (now - dev->batch_start_ns > BATCH_NS)
+            break;
         if (atomic_load_explicit(&dev->lost, memory_order_relaxed))
             job->rc = -ENODEV;
         else
-            sp_egl_run_job(dev, job);
+            sp_egl_run_job(dev, job, now);
         if (dev->error[0])
             fault(dev, job, dev->error);
         dev->last_run = job;
-        dev->batch_jobs++;
         count++;
-        if (batch_is_full(dev))
+        if (++dev->batch_jobs == MOST_JOBS)
             break;
     }
     close_batch(dev);
     return count;
 }
 
-static void idle(struct sp_egl *dev, uint32_t seen)
+static int has_work(struct sp_egl *dev)
 {
-    uint64_t until = sp_clock_ns() + SPIN_NS;
+    return atomic_load(&dev->last_run->next) || atomic_load(&dev->has_requests) || atomic_load(&dev->stop);
+}
+
+static void rest(struct sp_egl *dev, uint32_t how, uint64_t timeout_ns)
+{
+    uint32_t seen = atomic_load(&dev->work);
+    atomic_store(&dev->rests, how);
+    if (!has_work(dev)) /* sequentially consistent on both sides: we see the work, or its bringer sees us rest */
+        sp_futex_wait(&dev->work, seen, timeout_ns);
+    atomic_store(&dev->rests, SP_EGL_AWAKE);
+}
+
+/* Spins a while, then sleeps. Where other threads want the core it naps instead of spinning: callers who launch one kernel
+ * after another then need not wake it each time. */
+static void idle(struct sp_egl *dev)
+{
+    uint64_t spin = sp_spin_ns();
+    uint64_t until = sp_clock_ns() + spin;
     do {
-        for (int i = 0; i < 32; i++) {
-            if (atomic_load_explicit(&dev->work, memory_order_relaxed) != seen)
+        for (int i = 0; i < 16; i++) {
+            if (has_work(dev))
                 return;
+            sp_cpu_relax();
             sp_cpu_relax();
         }
     } while (sp_clock_ns() < until);
-    atomic_store(&dev->owner_sleeps, 1);
-    if (atomic_load(&dev->work) == seen)
-        sp_futex_wait(&dev->work, seen, 1000000000u);
-    atomic_store(&dev->owner_sleeps, 0);
+    for (int i = 0; i < (spin ? 0 : NAPS) && !has_work(dev); i++)
+        rest(dev, SP_EGL_NAPS, NAP_NS);
+    while (!has_work(dev))
+        rest(dev, SP_EGL_SLEEPS, SLEEP_NS);
 }
 
 static void serve(struct sp_egl *dev)
 {
     for (;;) {
-        uint32_t seen = atomic_load(&dev->work);
         run_requests(dev);
         uint32_t ran = run_jobs(dev);
         while (dev->nbatches && poll_oldest(dev, ran ? 0 : POLL_NS))
@@ -282,7 +312,7 @@ static void serve(struct sp_egl *dev)
         if (ran || dev->nbatches)
             continue;
         if (!atomic_load(&dev->stop)) {
-            idle(dev, seen);
+            idle(dev);
             continue;
         }
         pthread_mutex_lock(&dev->lock);

@@ -8,9 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_ENQUEUED = 16384 };
+enum { MOST_ENQUEUED = 16384, MOST_SPARE = 1024 /* jobs kept to be used again */, TRIES = 100 };
 static const uint64_t FLOOD_NS = 30000000000u;
-static const uint64_t WAIT_SPIN_NS = 30000;
 
 enum { QUEUE_TIMING = 1 }; /* as SP_QUEUE_TIMING of the cpu device */
 
@@ -30,56 +29,78 @@ static int free_if_unused(struct sp_egl_queue *q)
     return 1;
 }
 
+/* Launches hold the lock for 0.1 us: a few tries are cheaper than to sleep, and than to have a launch wake the owner. */
+static void lock_soon(struct sp_egl *dev)
+{
+    for (int i = 0; i < TRIES; i++) {
+        if (pthread_mutex_trylock(&dev->lock) == 0)
+            return;
+        sp_cpu_relax();
+    }
+    pthread_mutex_lock(&dev->lock);
+}
+
 void sp_egl_publish(struct sp_egl *dev, struct sp_egl_job *last)
 {
     uint64_t count = 0, gone = 0;
-    pthread_mutex_lock(&dev->lock);
-    while (dev->head != last) {
-        struct sp_egl_job *done = dev->head;
-        struct sp_egl_job *job = atomic_load(&done->next);
+    struct sp_egl_job *job = dev->head, *next = atomic_load(&job->next);
+    lock_soon(dev);
+    do {
+        job = next;
+        next = job == last ? NULL : atomic_load(&job->next);
         struct sp_egl_queue *q = job->q;
-        if (done->capacity == SP_EGL_JOB_NBYTES) {
-            atomic_store(&done->next, dev->idle_jobs);
-            dev->idle_jobs = done;
-        } else {
-            free(done);
-        }
-        dev->head = job;
-        job->q = NULL;
         if (q->ledger.times || job->rc)
             sp_ledger_note(&q->ledger, job->value, job->start_ns, job->end_ns, job->rc);
+        count++;
+        if (next && next->q == q)
+            continue; /* one signal for all that ends together: a waiter is woken once */
         sp_timeline_signal(&q->timeline, job->value);
         gone += (uint64_t)free_if_unused(q);
-        count++;
-    }
+    } while (next);
+    dev->head = last;
+    if (atomic_load_explicit(&dev->issued, memory_order_relaxed) == last)
+        atomic_store_explicit(&dev->issued, NULL, memory_order_relaxed);
     pthread_mutex_unlock(&dev->lock);
     sp_timeline_signal(&dev->published, sp_timeline_reached(&dev->published) + count);
     while (gone--)
         sp_egl_let_go(dev); /* never the last: the owner runs, so the handle is there */
 }
 
+/* Caller locks. The oldest job that is over and done with, off the list; NULL: none is. */
+static struct sp_egl_job *used_job(struct sp_egl *dev)
+{
+    struct sp_egl_job *job = dev->oldest;
+    if (job == dev->head)
+        return NULL;
+    dev->oldest = atomic_load_explicit(&job->next, memory_order_relaxed);
+    dev->njobs--;
+    return job;
+}
+
 /* Caller locks. */
 static struct sp_egl_job *take_job(struct sp_egl *dev, size_t nbytes)
 {
-    struct sp_egl_job *job = dev->idle_jobs;
     size_t capacity = nbytes <= SP_EGL_JOB_NBYTES ? SP_EGL_JOB_NBYTES : nbytes;
-    if (job && capacity == SP_EGL_JOB_NBYTES) {
-        dev->idle_jobs = atomic_load_explicit(&job->next, memory_order_relaxed);
-    } else {
+    struct sp_egl_job *job = used_job(dev);
+    if (job && dev->njobs > MOST_SPARE && dev->oldest != dev->head) { /* after a flood, back to few, step by step */
+        free(job);
+        job = used_job(dev);
+    }
+    if (job && job->capacity != capacity) {
+        free(job);
+        job = NULL;
+    }
+    if (!job) {
         job = malloc(sizeof *job + capacity);
         if (!job)
             return NULL;
         job->capacity = capacity;
     }
+    dev->njobs++;
     atomic_store_explicit(&job->next, NULL, memory_order_relaxed);
     job->rc = 0;
     job->start = job->end = 0;
     job->start_ns = job->end_ns = 0;
-    job->nbytes = nbytes;
-    atomic_store_explicit(&job->running_at, nbytes, memory_order_relaxed);
-    atomic_store_explicit(&job->groups_done, 0, memory_order_relaxed);
-    atomic_store_explicit(&job->groups_total, 0, memory_order_relaxed);
-    atomic_store_explicit(&job->started_ns, 0, memory_order_relaxed);
     return job;
 }
 
@@ -125,13 +146,14 @@ static int64_t enqueue(struct sp_egl_queue *q, const void *records, size_t nbyte
         value = (int64_t)(atomic_load_explicit(&q->submitted, memory_order_relaxed) + 1);
         job->value = (uint64_t)value;
         atomic_store_explicit(&q->submitted, (uint64_t)value, memory_order_release);
-        atomic_fetch_add_explicit(&dev->enqueued, 1, memory_order_relaxed);
-        atomic_store_explicit(&dev->tail->next, job, memory_order_release);
+        atomic_store_explicit(&dev->enqueued, atomic_load_explicit(&dev->enqueued, memory_order_relaxed) + 1,
+                              memory_order_relaxed);
+        atomic_store(&dev->tail->next, job); /* sequentially consistent, as what the owner does before it sleeps */
         dev->tail = job;
     }
     pthread_mutex_unlock(&dev->lock);
     if (job)
-        sp_egl_wake(dev);
+        sp_egl_wake_sleeper(dev);
     return value;
 }
 
@@ -321,7 +343,8 @@ int sp_egl_wait(struct sp_egl_queue *q, uint64_t value, uint64_t timeout_ns)
     int rc = 0;
     if (sp_timeline_reached(&q->timeline) < value) {
         atomic_fetch_add(&q->dev->waiters, 1);
-        rc = sp_timeline_wait(&q->timeline, value, timeout_ns, WAIT_SPIN_NS);
+        sp_egl_wake(q->dev);
+        rc = sp_timeline_wait(&q->timeline, value, timeout_ns, timeout_ns ? sp_spin_ns() : 0);
         atomic_fetch_sub(&q->dev->waiters, 1);
     }
     if (rc || !atomic_load(&q->ledger.nfaults))
@@ -355,7 +378,7 @@ size_t sp_egl_fault(struct sp_egl_queue *q, uint64_t value, char *out, size_t ca
     return nbytes;
 }
 
-int64_t sp_egl_peek(struct sp_egl_queue *q, uint64_t value, void *records, size_t capacity, struct sp_egl_progress *out)
+int64_t sp_egl_peek(struct sp_egl_queue *q, uint64_t value, void *records, size_t capacity, struct sp_progress *out)
 {
     int64_t got = -ENOENT;
     memset(out, 0, sizeof *out);
@@ -366,11 +389,9 @@ int64_t sp_egl_peek(struct sp_egl_queue *q, uint64_t value, void *records, size_
     while (got < 0 && (job = atomic_load(&job->next))) {
         if (job->q != q || job->value != value)
             continue;
-        uint64_t started = atomic_load(&job->started_ns);
-        out->running_at = atomic_load(&job->running_at);
-        out->groups_done = atomic_load(&job->groups_done);
-        out->groups_total = atomic_load(&job->groups_total);
-        out->running_ns = started ? sp_clock_ns() - started : 0;
+        out->running_at = job->nbytes;
+        if (job == atomic_load(&q->dev->issued))
+            sp_running_tell(&q->dev->running, out);
         if (records && job->nbytes)
             memcpy(records, job->records, job->nbytes < capacity ? job->nbytes : capacity);
         got = (int64_t)job->nbytes;

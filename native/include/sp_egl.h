@@ -123,12 +123,7 @@ int sp_egl_wait(struct sp_egl_queue *q, uint64_t value, uint64_t timeout_ns);
 int sp_egl_times(struct sp_egl_queue *q, uint64_t value, uint64_t *start_ns, uint64_t *end_ns);
 size_t sp_egl_fault(struct sp_egl_queue *q, uint64_t value, char *out, size_t capacity);
 
-struct sp_egl_progress {
-    uint64_t running_at;
-    uint64_t groups_done;
-    uint64_t groups_total;
-    uint64_t running_ns;
-};
+/* As sp_cpu_peek. */
 int64_t sp_egl_peek(struct sp_egl_queue *q, uint64_t value, void *records, size_t capacity,
-                    struct sp_egl_progress *out);
+                    struct sp_progress *out);
 #endif

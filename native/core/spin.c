@@ -1,6 +1,8 @@
 /* Whether spinning is polite right now: the count of runnable threads in /proc/loadavg against the cores we may use. */
 #define _GNU_SOURCE
-#include "pool.h"
+#include "timeline.h"
+
+#include "../include/sp_base.h"
 
 #include <fcntl.h>
 #include <sched.h>
