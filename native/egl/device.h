@@ -47,6 +47,7 @@ struct sp_egl_buffer {
     void *mapping;        /* NULL where buffers cannot stay mapped */
     _Atomic(void *) shadow; /* then: what map() gave out, brought over by the owner around every use */
     int is_file;          /* the shadow is a mapped file */
+    char apart[SP_EGL_APART];
     uint64_t touched;     /* owner: the job that last brought the shadow over */
     uint64_t used_since;  /* owner: the barrier after which a dispatch last used it */
 };
@@ -78,7 +79,7 @@ struct sp_egl_kernel {
     uint32_t offset[3]; /* owner: the value of sp_group_offset */
 };
 
-/* Does the owner sleep? A caller who only launches need not wake one that naps: it comes back within 50 us. */
+/* Does the owner sleep? A caller who only launches need not wake one that naps: it comes back within 0.2 ms. */
 enum sp_egl_rest { SP_EGL_AWAKE = 0, SP_EGL_NAPS = 1, SP_EGL_SLEEPS = 2 };
 
 /* One submission on its way. All of them form one list: from `oldest` up to `head` those that may be used again, `head`

@@ -10,11 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_JOBS = 256, NAPS = 8 };
+enum { MOST_JOBS = 256, NAPS = 5 };
 static const uint64_t BATCH_NS = 1000000;      /* a batch is closed when it has taken this long to issue */
 static const uint64_t HOLD_NS = 10000;         /* how long an open batch waits for one more job */
 static const uint64_t POLL_NS = 100000;        /* how long a fence is waited for before the list is looked at again */
-static const uint64_t NAP_NS = 50000;          /* where spinning is not polite */
+static const uint64_t NAP_NS = 200000;         /* where spinning is not polite */
 static const uint64_t SLEEP_NS = 1000000000u;
 static const uint64_t RESET_CHECK_NS = 20000000;
 

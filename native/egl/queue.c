@@ -77,6 +77,15 @@ static struct sp_egl_job *used_job(struct sp_egl *dev)
     return job;
 }
 
+/* The next launch will write there, and the owner's core has read it last: the lines may come meanwhile. */
+static void fetch_next_job(const struct sp_egl *dev)
+{
+    const char *at = (const char *)dev->oldest;
+    if (dev->oldest != dev->head)
+        for (int i = 0; i < 4; i++)
+            __builtin_prefetch(at + SP_EGL_APART * i, 1);
+}
+
 /* Caller locks. */
 static struct sp_egl_job *take_job(struct sp_egl *dev, size_t nbytes)
 {
@@ -150,6 +159,7 @@ static int64_t enqueue(struct sp_egl_queue *q, const void *records, size_t nbyte
                               memory_order_relaxed);
         atomic_store(&dev->tail->next, job); /* sequentially consistent, as what the owner does before it sleeps */
         dev->tail = job;
+        fetch_next_job(dev);
     }
     pthread_mutex_unlock(&dev->lock);
     if (job)
