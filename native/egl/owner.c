@@ -222,23 +222,47 @@ static void close_batch(struct sp_egl *dev)
     dev->batch_jobs = 0;
 }
 
-/* The next job. A fence costs more than a small job, so an open batch waits a little for another, unless somebody waits
- * for what is in it, or other threads want the core. */
+static int has_work(struct sp_egl *dev)
+{
+    return atomic_load(&dev->last_run->next) || atomic_load(&dev->has_requests) || atomic_load(&dev->stop);
+}
+
+/* 0.1 us: to look more often takes the list's end away from who is about to write there. */
+static void pause_briefly(void)
+{
+    for (int i = 0; i < 4; i++)
+        sp_cpu_relax();
+}
+
+static void rest(struct sp_egl *dev, uint32_t how, uint64_t timeout_ns)
+{
+    uint32_t seen = atomic_load(&dev->work);
+    atomic_store(&dev->rests, how);
+    /* Sequentially consistent on both sides: we see the work, or its bringer sees us rest. */
+    if (!has_work(dev) && !(dev->batch_jobs && atomic_load(&dev->waiters)))
+        sp_futex_wait(&dev->work, seen, timeout_ns);
+    atomic_store(&dev->rests, SP_EGL_AWAKE);
+}
+
+/* The next job. A fence costs more than a small job, and to publish disturbs who launches, so an open batch waits a little
+ * for another job, unless somebody waits for what is in it: spinning, or where other threads want the core in a nap. */
 static struct sp_egl_job *next_job(struct sp_egl *dev)
 {
     struct sp_egl_job *job = atomic_load_explicit(&dev->last_run->next, memory_order_acquire);
-    if (job || dev->batch_jobs == 0)
+    if (job || dev->batch_jobs == 0 || atomic_load(&dev->waiters))
         return job;
-    uint64_t until = sp_spin_ns() ? sp_clock_ns() + HOLD_NS : 0;
+    if (sp_spin_ns() == 0) {
+        rest(dev, SP_EGL_NAPS, NAP_NS);
+        return atomic_load_explicit(&dev->last_run->next, memory_order_acquire);
+    }
+    uint64_t until = sp_clock_ns() + HOLD_NS;
     do {
-        for (int i = 0; i < 8; i++) {
-            job = atomic_load_explicit(&dev->last_run->next, memory_order_acquire);
-            if (job || atomic_load(&dev->waiters) || atomic_load_explicit(&dev->has_requests, memory_order_relaxed))
-                return job;
-            sp_cpu_relax();
-            sp_cpu_relax();
+        for (int i = 0; i < 4; i++) {
+            if (has_work(dev) || atomic_load(&dev->waiters))
+                return atomic_load_explicit(&dev->last_run->next, memory_order_acquire);
+            pause_briefly();
         }
-    } while (until && sp_clock_ns() < until);
+    } while (sp_clock_ns() < until);
     return NULL;
 }
 
@@ -268,20 +292,6 @@ static uint32_t run_jobs(struct sp_egl *dev)
     return count;
 }
 
-static int has_work(struct sp_egl *dev)
-{
-    return atomic_load(&dev->last_run->next) || atomic_load(&dev->has_requests) || atomic_load(&dev->stop);
-}
-
-static void rest(struct sp_egl *dev, uint32_t how, uint64_t timeout_ns)
-{
-    uint32_t seen = atomic_load(&dev->work);
-    atomic_store(&dev->rests, how);
-    if (!has_work(dev)) /* sequentially consistent on both sides: we see the work, or its bringer sees us rest */
-        sp_futex_wait(&dev->work, seen, timeout_ns);
-    atomic_store(&dev->rests, SP_EGL_AWAKE);
-}
-
 /* Spins a while, then sleeps. Where other threads want the core it naps instead of spinning: callers who launch one kernel
  * after another then need not wake it each time. */
 static void idle(struct sp_egl *dev)
@@ -289,11 +299,10 @@ static void idle(struct sp_egl *dev)
     uint64_t spin = sp_spin_ns();
     uint64_t until = sp_clock_ns() + spin;
     do {
-        for (int i = 0; i < 16; i++) {
+        for (int i = 0; i < 8; i++) {
             if (has_work(dev))
                 return;
-            sp_cpu_relax();
-            sp_cpu_relax();
+            pause_briefly();
         }
     } while (sp_clock_ns() < until);
     for (int i = 0; i < (spin ? 0 : NAPS) && !has_work(dev); i++)
