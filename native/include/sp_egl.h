@@ -29,7 +29,8 @@ struct sp_egl_nodes {
     char report[2048]; /* a line for each path tried */
     struct sp_egl_node node[17];
 };
-/* What there is to try, in EGL's order, the surfaceless platform last. 0, or -ENOENT, -ELIBBAD: no EGL. */
+/* What there is to try, in EGL's order, the surfaceless platform last. 0, or -ENOENT, -ELIBBAD: no EGL; -ECHILD: this
+ * process was forked after EGL was initialised. */
 int sp_egl_list(struct sp_egl_nodes *out);
 
 struct sp_egl_info {

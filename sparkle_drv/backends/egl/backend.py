@@ -52,6 +52,8 @@ class EglBackend:
     def discover(settings: Settings) -> Sequence[Found]:
         try:
             listed, report = nodes.listed()
+        except nodes.Forked as error:
+            return [Found("egl", "egl", reason=str(error))]
         except DeviceNotFound as error:
             return [Found("egl", "egl", reason=str(error), advice=nodes.ADVICE)]
         found: list[Found] = []
