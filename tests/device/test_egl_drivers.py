@@ -302,7 +302,7 @@ def test_beside_moderngl_while_another_thread_launches(egl):
         "void main() { y[gl_GlobalInvocationID.x] += 1.0; }")
     theirs = context.buffer(np.zeros(64, np.float32))
     with sp.open("egl:0") as dev:
-        k, y, x = dev.kernel("saxpy_f32"), dev.array(np.zeros(64, np.float32)), None
+        k, y = dev.kernel("saxpy_f32"), dev.array(np.zeros(64, np.float32))
         x = dev.array(np.ones(64, np.float32))
         def ours():
             for i in range(200):
