@@ -55,3 +55,13 @@ uint64_t sp_spin_ns(void)
         atomic_store_explicit(&budget, runnable() > cores() ? 0 : SPIN_NS, memory_order_relaxed);
     return atomic_load_explicit(&budget, memory_order_relaxed);
 }
+
+int sp_core_now(void)
+{
+    return sched_getcpu();
+}
+
+uint64_t sp_spin_for_ns(int other)
+{
+    return other >= 0 && other == sched_getcpu() ? 0 : sp_spin_ns();
+}

@@ -162,6 +162,7 @@ struct sp_egl {
     int closing; /* the handle is closed: the last queue takes the context with it */
     struct sp_egl_job *oldest, *tail;
     uint64_t njobs; /* in the list */
+    _Atomic int caller_core; /* on which the last launch or wait was */
     _Atomic uint64_t enqueued;
     struct sp_egl_request *requests, *last_request;
 
@@ -169,6 +170,7 @@ struct sp_egl {
     struct sp_egl_job *head;      /* lock; the owner alone changes it */
     struct sp_timeline published; /* counts jobs: who floods the device waits for it */
     _Atomic uint32_t rests;       /* enum sp_egl_rest */
+    _Atomic int owner_core;       /* on which it last took jobs */
 
     char apart_seldom[SP_EGL_APART]; /* what the owner looks at again and again */
     _Atomic uint32_t has_requests;

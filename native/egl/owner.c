@@ -2,10 +2,12 @@
  * polls the fences and publishes what has ended; between batches it does what callers asked for (buffers, programs).
  *
  * Jobs of all queues form one list, so what one queue waits for in another has been issued before it. */
+#define _GNU_SOURCE
 #include "device.h"
 #include "names.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -234,6 +236,11 @@ static void pause_briefly(void)
         sp_cpu_relax();
 }
 
+static uint64_t polite_spin_ns(struct sp_egl *dev)
+{
+    return sp_spin_for_ns(atomic_load_explicit(&dev->caller_core, memory_order_relaxed));
+}
+
 static void rest(struct sp_egl *dev, uint32_t how, uint64_t timeout_ns)
 {
     uint32_t seen = atomic_load(&dev->work);
@@ -251,7 +258,7 @@ static struct sp_egl_job *next_job(struct sp_egl *dev)
     struct sp_egl_job *job = atomic_load_explicit(&dev->last_run->next, memory_order_acquire);
     if (job || dev->batch_jobs == 0 || atomic_load(&dev->waiters))
         return job;
-    if (sp_spin_ns() == 0) {
+    if (polite_spin_ns(dev) == 0) {
         rest(dev, SP_EGL_NAPS, NAP_NS);
         return atomic_load_explicit(&dev->last_run->next, memory_order_acquire);
     }
@@ -271,6 +278,7 @@ static uint32_t run_jobs(struct sp_egl *dev)
 {
     uint32_t count = 0;
     struct sp_egl_job *job;
+    atomic_store_explicit(&dev->owner_core, sp_core_now(), memory_order_relaxed);
     while ((job = next_job(dev))) {
         uint64_t now = sp_clock_ns();
         if (dev->batch_jobs == 0)
@@ -296,7 +304,7 @@ static uint32_t run_jobs(struct sp_egl *dev)
  * after another then need not wake it each time. */
 static void idle(struct sp_egl *dev)
 {
-    uint64_t spin = sp_spin_ns();
+    uint64_t spin = polite_spin_ns(dev);
     uint64_t until = sp_clock_ns() + spin;
     do {
         for (int i = 0; i < 8; i++) {
@@ -340,12 +348,21 @@ static void tell_state(struct sp_egl *dev, uint32_t state)
     sp_futex_wake(&dev->state, INT32_MAX);
 }
 
+/* A thread of this policy does not push another off its core when it wakes (sched(7)): on a busy machine a caller who
+ * launches would lose its turn to other processes each time. After the driver has started its own threads: they inherit. */
+static void stay_behind(void)
+{
+    const struct sched_param none = {.sched_priority = 0};
+    sched_setscheduler(0, SCHED_BATCH, &none);
+}
+
 void *sp_egl_owner(void *arg)
 {
     struct sp_egl *dev = arg;
     dev->start_rc = sp_egl_context_make(dev, dev->start_why, sizeof dev->start_why);
     if (dev->start_rc == 0) {
         atomic_fetch_add(&sp_live()->devices, 1);
+        stay_behind();
         sp_egl_clock_start(dev);
         tell_state(dev, SP_EGL_RUNS);
         serve(dev);

@@ -159,6 +159,7 @@ static int64_t enqueue(struct sp_egl_queue *q, const void *records, size_t nbyte
                               memory_order_relaxed);
         atomic_store(&dev->tail->next, job); /* sequentially consistent, as what the owner does before it sleeps */
         dev->tail = job;
+        atomic_store_explicit(&dev->caller_core, sp_core_now(), memory_order_relaxed);
         fetch_next_job(dev);
     }
     pthread_mutex_unlock(&dev->lock);
@@ -352,9 +353,11 @@ int sp_egl_wait(struct sp_egl_queue *q, uint64_t value, uint64_t timeout_ns)
         return -EINVAL;
     int rc = 0;
     if (sp_timeline_reached(&q->timeline) < value) {
+        atomic_store_explicit(&q->dev->caller_core, sp_core_now(), memory_order_relaxed);
         atomic_fetch_add(&q->dev->waiters, 1);
         sp_egl_wake(q->dev);
-        rc = sp_timeline_wait(&q->timeline, value, timeout_ns, timeout_ns ? sp_spin_ns() : 0);
+        uint64_t spin = sp_spin_for_ns(atomic_load_explicit(&q->dev->owner_core, memory_order_relaxed));
+        rc = sp_timeline_wait(&q->timeline, value, timeout_ns, timeout_ns ? spin : 0);
         atomic_fetch_sub(&q->dev->waiters, 1);
     }
     if (rc || !atomic_load(&q->ledger.nfaults))
