@@ -1,8 +1,8 @@
 """What backends in native code share: queues, prepared launches, epochs, progress.
 
 The C functions are called sp_<family>_queue_open and so on and are declared alike; sp_cpu.h says
-what they do. A backend keeps one `Native`, with the device in it, and takes its methods for its
-own; nothing of memory, images or kernels is in here.
+what they do. A backend keeps one `Native`, with the device in it, as `_native`, and has its methods
+by `Lent`; nothing of memory, images or kernels is in here.
 """
 
 from __future__ import annotations
@@ -111,6 +111,16 @@ class Native:
         live = ffi.new("struct sp_live *")
         lib.sp_live_counts(live)
         return {name: getattr(live, name) for name, _ in ffi.typeof("struct sp_live").fields}
+
+
+class Lent:
+    """In the body of a backend's class: the method of that name is the one of its `_native`."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, backend: Any, owner: type) -> Any:
+        return self if backend is None else getattr(backend._native, self._name)
 
 
 def kernel_pointer(kernel: Any) -> int:

@@ -15,7 +15,7 @@ from sparkle_drv._native import ffi, lib
 from sparkle_drv.backends import machine
 from sparkle_drv.backends.base import Allocation, Backend, KernelSpec, Loaded, Settings
 from sparkle_drv.backends.cpu import image
-from sparkle_drv.backends.native import Native, kernel_pointer
+from sparkle_drv.backends.native import Lent, Native, kernel_pointer
 from sparkle_drv.errors import DeviceNotFound, ImageError, OutOfDeviceMemory, check
 from sparkle_drv.types import DeviceInfo, Found, Memory, Resources, TilePlan
 
@@ -78,6 +78,11 @@ class CpuBackend:
     `launch`, `run`, `submit`, `submitted`, `reached`, `wait` are the native functions themselves.
     """
 
+    # The queue half of the protocol is the same in every backend in native code.
+    open_queue, close_queue, queue_pointer, check = Lent(), Lent(), Lent(), Lent()
+    epoch, advance, prepare, times = Lent(), Lent(), Lent(), Lent()
+    describe, timestamp, live_counts = Lent(), Lent(), Lent()
+
     def __init__(self, settings: Settings) -> None:
         isa = _wanted_isa(settings.cpu_isa)
         threads = settings.threads or machine.thread_count()
@@ -85,16 +90,9 @@ class CpuBackend:
         check(lib.sp_cpu_open(isa, threads, out), "open", URI)
         self._native = native = Native("cpu", ffi.gc(out[0], lib.sp_cpu_close), URI)
         self.info = _info(isa, threads)
-        # The queue half of the protocol is the same in every native backend.
         self.launch, self.run, self.submit = native.launch, native.run, native.submit
         self.submitted, self.settled = native.submitted, native.settled
         self.reached, self.wait = native.reached, native.wait
-        self.open_queue, self.close_queue = native.open_queue, native.close_queue
-        self.queue_pointer, self.check = native.queue_pointer, native.check
-        self.epoch, self.advance = native.epoch, native.advance
-        self.prepare, self.times = native.prepare, native.times
-        self.describe, self.timestamp = native.describe, native.timestamp
-        self.live_counts = native.live_counts
 
     @staticmethod
     def discover(settings: Settings) -> Sequence[Found]:

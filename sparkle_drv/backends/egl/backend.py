@@ -15,7 +15,7 @@ from sparkle_drv.backends.base import Allocation, Backend, KernelSpec, Loaded, S
 from sparkle_drv.backends.egl import nodes, refusal, spirv
 from sparkle_drv.backends.egl.cache import ProgramCache
 from sparkle_drv.backends.egl.source import explained, with_version
-from sparkle_drv.backends.native import Native, kernel_pointer
+from sparkle_drv.backends.native import Lent, Native, kernel_pointer
 from sparkle_drv.errors import DeviceNotFound, ImageError, OutOfDeviceMemory, check
 from sparkle_drv.types import DeviceInfo, Found, Memory, Resources
 
@@ -30,6 +30,11 @@ class EglBackend:
 
     info: DeviceInfo
 
+    # The queue half of the protocol is the same in every backend in native code.
+    open_queue, close_queue, queue_pointer, check = Lent(), Lent(), Lent(), Lent()
+    epoch, advance, prepare, times = Lent(), Lent(), Lent(), Lent()
+    describe, timestamp, live_counts = Lent(), Lent(), Lent()
+
     def __init__(self, dev: Any, uri: str, settings: Settings) -> None:
         self._native = native = Native("egl", dev, uri)
         self.info, self._raw = nodes.info_of(dev, uri)
@@ -37,16 +42,9 @@ class EglBackend:
         self._cache = ProgramCache(
             settings.home, (self.info.vendor, self.info.name, self.info.driver, self.info.isa)
         )
-        # The queue half of the protocol is the same in every native backend.
         self.launch, self.run, self.submit = native.launch, native.run, native.submit
         self.submitted, self.settled = native.submitted, native.settled
         self.reached, self.wait = native.reached, native.wait
-        self.open_queue, self.close_queue = native.open_queue, native.close_queue
-        self.queue_pointer, self.check = native.queue_pointer, native.check
-        self.epoch, self.advance = native.epoch, native.advance
-        self.prepare, self.times = native.prepare, native.times
-        self.describe, self.timestamp = native.describe, native.timestamp
-        self.live_counts = native.live_counts
 
     @staticmethod
     def discover(settings: Settings) -> Sequence[Found]:
