@@ -82,8 +82,7 @@ struct sp_egl_kernel {
 /* Does the owner sleep? A caller who only launches need not wake one that naps: it comes back within 0.2 ms. */
 enum sp_egl_rest { SP_EGL_AWAKE = 0, SP_EGL_NAPS = 1, SP_EGL_SLEEPS = 2 };
 
-/* One submission on its way. All of them form one list: from `oldest` up to `head` those that may be used again, `head`
- * itself the last published one, then those on their way up to `tail`. */
+/* One submission on its way, in the one list of jobs.c. */
 struct sp_egl_job {
     _Atomic(struct sp_egl_job *) next;
     struct sp_egl_queue *q;
@@ -270,6 +269,12 @@ void sp_egl_clock_start(struct sp_egl *dev);
 uint32_t sp_egl_query(struct sp_egl *dev); /* a TIMESTAMP query, issued; 0 when there is no clock */
 uint64_t sp_egl_query_ns(struct sp_egl *dev, uint32_t query); /* its CLOCK_MONOTONIC time; gives the query back */
 
-/* queue.c */
+/* jobs.c */
+int sp_egl_jobs_room(struct sp_egl *dev); /* waits while there are too many on their way: 0 or -ETIMEDOUT */
+struct sp_egl_job *sp_egl_job_take(struct sp_egl *dev, size_t nbytes); /* caller locks; NULL: no memory */
+void sp_egl_job_append(struct sp_egl *dev, struct sp_egl_job *job);    /* caller locks */
 void sp_egl_publish(struct sp_egl *dev, struct sp_egl_job *last);
+
+/* queue.c: frees a queue that nothing refers to any more. Caller locks, and lets go of the device if it did. */
+int sp_egl_queue_gone(struct sp_egl_queue *q);
 #endif
