@@ -103,3 +103,9 @@ def userlib(tmp_path_factory):
 def cpu(opened):
     """The open cpu device, for what only it does; checked clean as `device` is."""
     yield from lent(opened("cpu"))
+
+
+@pytest.fixture
+def egl(opened):
+    """The same of egl:0."""
+    yield from lent(opened("egl:0"))

@@ -3,6 +3,7 @@
 #define SP_CPU_DEVICE_H
 #include "../core/base.h"
 #include "../core/ledger.h"
+#include "../core/progress.h"
 #include "../core/timeline.h"
 #include "pool.h"
 
@@ -38,13 +39,6 @@ struct sp_job {
     _Alignas(16) unsigned char records[];
 };
 
-struct sp_progress {
-    _Atomic uint64_t running_at;
-    _Atomic uint64_t groups_done;
-    _Atomic uint64_t groups_total;
-    _Atomic uint64_t started_ns;
-};
-
 struct sp_cpu_queue {
     struct sp_cpu *dev;
     uint32_t fork_generation;
@@ -64,14 +58,14 @@ struct sp_cpu_queue {
     _Atomic(const void *) inline_record;
     _Atomic uint64_t inline_nbytes;
     _Atomic uint32_t peeking;
-    struct sp_progress progress;
+    struct sp_running running;
 };
 
 /* replay.c: checks what only the cpu device can know; runs what was checked. */
 int sp_cpu_check_dispatch(const struct sp_cpu *dev, const void *record, size_t nbytes);
 int sp_cpu_runs_inline(const void *record);
-int sp_cpu_dispatch(const void *record, struct sp_progress *progress);
-int sp_cpu_replay(const void *records, size_t nbytes, struct sp_progress *progress);
+int sp_cpu_dispatch(const void *record, struct sp_running *running);
+int sp_cpu_replay(const void *records, size_t nbytes, struct sp_running *running);
 
 /* device.c */
 void sp_cpu_unref(struct sp_cpu *dev);

@@ -28,10 +28,6 @@ struct sp_pool {
 int sp_pool_init(struct sp_pool *pool, uint32_t threads);
 void sp_pool_stop(struct sp_pool *pool);
 
-/* How long a waiting thread may spin before it sleeps: 100 us, or nothing when the machine has more runnable threads than
- * cores (sampled at most every 20 ms). Two spinning runtimes in one process were seen to stall each other for 2-6 ms. */
-uint64_t sp_spin_ns(void);
-
 /* What worker threads block: everything that is not the thread's own fault. Those stay open, so that a crash reporter
  * (Python's faulthandler) tells which thread it was. */
 void sp_signals_to_block(sigset_t *set);

@@ -55,10 +55,7 @@ static struct sp_job *next_job(struct sp_cpu_queue *q)
             if (!q->head)
                 q->tail = NULL;
             q->current = job;
-            atomic_store(&q->progress.running_at, job->nbytes);
-            atomic_store(&q->progress.groups_done, 0);
-            atomic_store(&q->progress.groups_total, 0);
-            atomic_store(&q->progress.started_ns, sp_clock_ns());
+            sp_running_begin(&q->running, job->nbytes, sp_clock_ns());
         }
         pthread_mutex_unlock(&q->lock);
         if (job || closing)
@@ -80,7 +77,7 @@ static void *worker(void *arg)
     while ((job = next_job(q))) {
         sp_timeline_wait(&q->timeline, job->value - 1, UINT64_MAX, 0); /* a launch may still run in its caller */
         uint64_t start_ns = sp_clock_ns();
-        int rc = sp_cpu_replay(job->records, job->nbytes, &q->progress);
+        int rc = sp_cpu_replay(job->records, job->nbytes, &q->running);
         pthread_mutex_lock(&q->lock);
         q->current = NULL;
         pthread_mutex_unlock(&q->lock);
@@ -163,7 +160,7 @@ static int64_t leave(struct sp_cpu_queue *q, int64_t rc)
 static int64_t run_inline(struct sp_cpu_queue *q, const void *record, uint64_t value)
 {
     uint64_t start_ns = q->ledger.times ? sp_clock_ns() : 0;
-    int rc = sp_cpu_dispatch(record, &q->progress);
+    int rc = sp_cpu_dispatch(record, &q->running);
     note(q, value, start_ns, 0); /* a failure is told by the return value, not kept */
     atomic_store_explicit(&q->inline_record, NULL, memory_order_release);
     sp_timeline_signal(&q->timeline, value); /* a sequentially consistent store: the barrier between NULL and `peeking` */
@@ -366,7 +363,7 @@ static int64_t copy_out(const void *records, size_t nbytes, void *out, size_t ca
     return (int64_t)nbytes;
 }
 
-int64_t sp_cpu_peek(struct sp_cpu_queue *q, uint64_t value, void *records, size_t capacity, struct sp_cpu_progress *out)
+int64_t sp_cpu_peek(struct sp_cpu_queue *q, uint64_t value, void *records, size_t capacity, struct sp_progress *out)
 {
     int64_t got = -ENOENT;
     memset(out, 0, sizeof *out);
@@ -376,8 +373,8 @@ int64_t sp_cpu_peek(struct sp_cpu_queue *q, uint64_t value, void *records, size_
     atomic_store(&q->peeking, 1);
     const void *running = atomic_load(&q->inline_record);
     if (running && value == sp_timeline_reached(&q->timeline) + 1) {
-        out->groups_total = atomic_load(&q->progress.groups_total);
-        out->groups_done = atomic_load(&q->progress.groups_done);
+        out->groups_total = atomic_load(&q->running.groups_total);
+        out->groups_done = atomic_load(&q->running.groups_done);
         got = copy_out(running, atomic_load(&q->inline_nbytes), records, capacity);
     }
     atomic_store(&q->peeking, 0);
@@ -386,12 +383,8 @@ int64_t sp_cpu_peek(struct sp_cpu_queue *q, uint64_t value, void *records, size_
         if (job->value != value)
             continue;
         out->running_at = job->nbytes;
-        if (job == q->current) {
-            out->running_at = atomic_load(&q->progress.running_at);
-            out->groups_done = atomic_load(&q->progress.groups_done);
-            out->groups_total = atomic_load(&q->progress.groups_total);
-            out->running_ns = sp_clock_ns() - atomic_load(&q->progress.started_ns);
-        }
+        if (job == q->current)
+            sp_running_tell(&q->running, out);
         got = copy_out(job->records, job->nbytes, records, capacity);
     }
     pthread_mutex_unlock(&q->lock);

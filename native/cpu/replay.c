@@ -75,7 +75,7 @@ struct grid {
     const struct sp_cmd_dispatch *d;
     const void *args;
     struct sp_cpu_kernel *k;
-    struct sp_progress *progress;
+    struct sp_running *running;
     uint64_t groups;
     uint64_t groups_a_task;
 };
@@ -101,7 +101,7 @@ static void grid_task(void *ctx, uint32_t index)
     uint64_t begin = index * g->groups_a_task;
     uint64_t end = begin + g->groups_a_task < g->groups ? begin + g->groups_a_task : g->groups;
     run_groups(g, begin, end);
-    atomic_fetch_add_explicit(&g->progress->groups_done, end - begin, memory_order_relaxed);
+    atomic_fetch_add_explicit(&g->running->groups_done, end - begin, memory_order_relaxed);
 }
 
 /* Cuts a grid into a few tasks a thread, none so small that handing it over costs more than running it. */
@@ -119,13 +119,12 @@ static void run_grid(struct grid *g)
     sp_pool_run(&g->k->dev->pool, grid_task, g, (uint32_t)tasks, 0);
 }
 
-int sp_cpu_dispatch(const void *record, struct sp_progress *progress)
+int sp_cpu_dispatch(const void *record, struct sp_running *running)
 {
     const struct sp_cmd_dispatch *d = record;
-    struct grid g = {.d = d, .args = d + 1, .k = kernel_of(d), .progress = progress};
+    struct grid g = {.d = d, .args = d + 1, .k = kernel_of(d), .running = running};
     g.groups = (uint64_t)d->groups[0] * d->groups[1] * d->groups[2];
-    atomic_store_explicit(&progress->groups_done, 0, memory_order_relaxed);
-    atomic_store_explicit(&progress->groups_total, g.groups, memory_order_relaxed);
+    sp_running_groups(running, g.groups);
     if (g.k->form == SP_FORM_ROUTINE)
         return ((sp_routine_fn *)g.k->fn)(g.args, &g.k->plan, &g.k->dev->pool);
     if (g.groups == 1)
@@ -146,11 +145,11 @@ static void fill(const struct sp_cmd_fill *f)
         memcpy(dst + i, &f->pattern, f->pattern_nbytes); /* little-endian: the low bytes come first */
 }
 
-static int run_one(const struct sp_cmd *head, struct sp_progress *progress)
+static int run_one(const struct sp_cmd *head, struct sp_running *running)
 {
     switch (head->kind) {
     case SP_CMD_DISPATCH:
-        return sp_cpu_dispatch(head, progress);
+        return sp_cpu_dispatch(head, running);
     case SP_CMD_COPY: {
         const struct sp_cmd_copy *c = (const void *)head;
         memmove((void *)(uintptr_t)c->dst, (const void *)(uintptr_t)c->src, c->count);
@@ -174,15 +173,14 @@ static int run_one(const struct sp_cmd *head, struct sp_progress *progress)
     }
 }
 
-int sp_cpu_replay(const void *records, size_t nbytes, struct sp_progress *progress)
+int sp_cpu_replay(const void *records, size_t nbytes, struct sp_running *running)
 {
     const unsigned char *p = records;
     int rc = 0;
     for (size_t at = 0; rc == 0 && at < nbytes;) {
         const struct sp_cmd *head = (const void *)(p + at);
-        atomic_store_explicit(&progress->running_at, at, memory_order_relaxed);
-        atomic_store_explicit(&progress->started_ns, sp_clock_ns(), memory_order_relaxed);
-        rc = run_one(head, progress);
+        sp_running_begin(running, at, sp_clock_ns());
+        rc = run_one(head, running);
         at += head->nbytes;
     }
     return rc;

@@ -44,10 +44,24 @@ static void describe(struct sp_egl_node *node, int32_t index, void *device)
     snprintf(node->extensions, sizeof node->extensions, "%s", extensions ? extensions : "");
 }
 
+/* Fork generation + 1 of the process that first initialised EGL. A driver's threads stay there: in a child that this
+ * process forks, the first dispatch would wait for them for ever (llvmpipe does). */
+static _Atomic uint32_t home;
+
+static int is_abroad(void)
+{
+    uint32_t at = atomic_load(&home);
+    return at && at != sp_fork_generation() + 1;
+}
+
 int sp_egl_list(struct sp_egl_nodes *out)
 {
     memset(out, 0, sizeof *out);
     struct sp_text report = sp_text_in(out->report, sizeof out->report);
+    if (is_abroad()) {
+        sp_text_add(&report, "this process was forked after EGL was initialised, and the driver's threads did not come along");
+        return -ECHILD;
+    }
     int rc = sp_egl_library(NULL, &report, out->library, sizeof out->library);
     if (rc)
         return rc;
@@ -236,6 +250,8 @@ int sp_egl_context_make(struct sp_egl *dev, char *why_text, size_t why_nbytes)
 {
     struct sp_text why = sp_text_in(why_text, why_nbytes);
     int32_t major = 0, minor = 0;
+    uint32_t nowhere = 0;
+    atomic_compare_exchange_strong(&home, &nowhere, sp_fork_generation() + 1);
     if (!(dev->display = display_of(dev->index, &why)))
         return -ENODEV;
     if (sp_eglInitialize(dev->display, &major, &minor) != EGL_TRUE) {

@@ -11,15 +11,10 @@ static const uint64_t START_NS = 60000000000u;
 
 static void release(struct sp_egl *dev)
 {
-    while (dev->head) {
-        struct sp_egl_job *next = atomic_load(&dev->head->next);
-        free(dev->head);
-        dev->head = next;
-    }
-    while (dev->idle_jobs) {
-        struct sp_egl_job *next = atomic_load(&dev->idle_jobs->next);
-        free(dev->idle_jobs);
-        dev->idle_jobs = next;
+    while (dev->oldest) {
+        struct sp_egl_job *next = atomic_load(&dev->oldest->next);
+        free(dev->oldest);
+        dev->oldest = next;
     }
     pthread_mutex_destroy(&dev->lock);
     pthread_mutex_destroy(&dev->log_lock);
@@ -51,7 +46,9 @@ static struct sp_egl *prepare(int32_t index)
     dev->fork_generation = sp_fork_generation();
     dev->buffers = calloc(SP_EGL_MAX_BUFFERS, sizeof *dev->buffers); /* 8 MiB of zero pages, used as far as needed */
     dev->head = calloc(1, sizeof *dev->head);
-    dev->tail = dev->last_run = dev->head;
+    dev->oldest = dev->tail = dev->last_run = dev->head;
+    dev->njobs = 1;
+    dev->barriers = 1;
     if (dev->buffers && dev->head)
         return dev;
     release(dev);

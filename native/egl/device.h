@@ -1,11 +1,13 @@
 /* The egl device's own objects; nothing outside native/egl sees inside them.
  *
  * Who touches what: `lock` guards the list of jobs, the requests, the pool and the queues' ledgers. GL, and every field
- * marked "owner", belong to the owner thread alone. */
+ * marked "owner", belong to the owner thread alone. What the owner writes and what callers write while they launch lie on
+ * cache lines of their own (`apart`): each line that goes back and forth costs a launch 40 ns or more. */
 #ifndef SP_EGL_DEVICE_H
 #define SP_EGL_DEVICE_H
 #include "../core/base.h"
 #include "../core/ledger.h"
+#include "../core/progress.h"
 #include "../core/timeline.h"
 #include "../dl/egl.h"
 #include "../dl/gl.h"
@@ -21,7 +23,8 @@ enum {
     SP_EGL_BATCHES = 16,     /* fences in flight */
     SP_EGL_CLASSES = 160,    /* sizes of pooled buffers */
     SP_EGL_JOB_NBYTES = 512, /* records that a recycled job has room for */
-    SP_EGL_FAULT_TEXTS = 16
+    SP_EGL_FAULT_TEXTS = 16,
+    SP_EGL_APART = 64 /* bytes of a cache line */
 };
 
 enum sp_egl_state {
@@ -44,7 +47,9 @@ struct sp_egl_buffer {
     void *mapping;        /* NULL where buffers cannot stay mapped */
     _Atomic(void *) shadow; /* then: what map() gave out, brought over by the owner around every use */
     int is_file;          /* the shadow is a mapped file */
+    char apart[SP_EGL_APART];
     uint64_t touched;     /* owner: the job that last brought the shadow over */
+    uint64_t used_since;  /* owner: the barrier after which a dispatch last used it */
 };
 
 struct sp_egl_scalar {
@@ -67,16 +72,20 @@ struct sp_egl_kernel {
     uint32_t nscalars;
     uint32_t pointer_at[SP_MAX_ARGS]; /* offset of the k-th pointer in the arguments */
     uint8_t used[SP_MAX_ARGS];        /* the shader has a block at binding k */
+    char apart[SP_EGL_APART];
     struct sp_egl_scalar scalars[SP_MAX_ARGS];
     uint32_t is_set;  /* owner: the uniforms hold `value` */
     uint32_t null;    /* owner: the value of sp_null */
     uint32_t offset[3]; /* owner: the value of sp_group_offset */
 };
 
-/* One submission on its way. */
+/* Does the owner sleep? A caller who only launches need not wake one that naps: it comes back within 0.2 ms. */
+enum sp_egl_rest { SP_EGL_AWAKE = 0, SP_EGL_NAPS = 1, SP_EGL_SLEEPS = 2 };
+
+/* One submission on its way, in the one list of jobs.c. */
 struct sp_egl_job {
     _Atomic(struct sp_egl_job *) next;
-    struct sp_egl_queue *q; /* NULL: has been published */
+    struct sp_egl_queue *q;
     uint64_t value;
     size_t nbytes;
     size_t capacity;
@@ -84,7 +93,6 @@ struct sp_egl_job {
     uint32_t timed; /* queries start and end are in use */
     uint32_t start, end;
     uint64_t start_ns, end_ns;
-    _Atomic uint64_t running_at, groups_done, groups_total, started_ns;
     _Alignas(16) unsigned char records[];
 };
 
@@ -146,17 +154,29 @@ struct sp_egl {
     int start_rc;
     char start_why[1024];
 
+    char apart_callers[SP_EGL_APART];
     _Atomic uint64_t epoch;
     pthread_mutex_t lock;
     int queues;
     int closing; /* the handle is closed: the last queue takes the context with it */
-    struct sp_egl_job *head; /* the last published job; those after it are on their way */
-    struct sp_egl_job *tail;
-    struct sp_egl_job *idle_jobs;
+    struct sp_egl_job *oldest, *tail;
+    uint64_t njobs; /* in the list */
+    _Atomic int caller_core; /* on which the last launch or wait was */
     _Atomic uint64_t enqueued;
-    struct sp_timeline published; /* counts jobs: who floods the device waits for it */
     struct sp_egl_request *requests, *last_request;
+
+    char apart_owner[SP_EGL_APART];
+    struct sp_egl_job *head;      /* lock; the owner alone changes it */
+    struct sp_timeline published; /* counts jobs: who floods the device waits for it */
+    _Atomic uint32_t rests;       /* enum sp_egl_rest */
+    _Atomic int owner_core;       /* on which it last took jobs */
+
+    char apart_seldom[SP_EGL_APART]; /* what the owner looks at again and again */
     _Atomic uint32_t has_requests;
+    _Atomic uint32_t waiters; /* callers who wait for a value: no batch is held open for more */
+    _Atomic uint32_t work;    /* futex on which the owner sleeps */
+
+    char apart_lists[SP_EGL_APART];
     struct sp_egl_buffer *pool[SP_EGL_CLASSES][3];
     uint64_t pooled_nbytes;
     _Atomic(struct sp_egl_buffer *) *buffers;
@@ -165,10 +185,6 @@ struct sp_egl {
     struct sp_egl_fault_text fault_texts[SP_EGL_FAULT_TEXTS];
     uint32_t nfault_texts;
 
-    _Atomic uint32_t work; /* futex: bumped when there is something to do */
-    _Atomic uint32_t owner_sleeps;
-    _Atomic uint32_t waiters; /* callers who wait for a value: no batch is held open for more */
-
     pthread_mutex_t log_lock;
     char log[8192];
     size_t log_used;
@@ -176,7 +192,8 @@ struct sp_egl {
     /* owner */
     void *display, *context;
     struct sp_egl_job *last_run;
-    struct sp_egl_job *running;
+    _Atomic(struct sp_egl_job *) issued; /* the job that `running` tells of; read with the lock */
+    struct sp_running running;
     uint64_t runs;
     char error[400]; /* the driver's words about the job that runs */
     struct sp_egl_batch batches[SP_EGL_BATCHES];
@@ -185,6 +202,7 @@ struct sp_egl {
     struct sp_egl_stamp *stamps;
     uint32_t program;
     uint32_t dirty; /* barriers owed to what a dispatch wrote */
+    uint64_t barriers; /* how many there were between dispatches, and one */
     struct sp_egl_binding bound[SP_EGL_BINDINGS];
     uint32_t zeros;
     uint32_t *idle_queries;
@@ -220,6 +238,7 @@ const char *sp_egl_complaint(struct sp_egl *dev, int ask);
 /* owner.c */
 void *sp_egl_owner(void *arg);
 void sp_egl_wake(struct sp_egl *dev);
+void sp_egl_wake_sleeper(struct sp_egl *dev); /* leaves one alone that naps */
 /* Has a request done: its result, -ENODEV (there is no owner), -ETIMEDOUT (it may be done later all the same).
  * Timeout 0 does not wait. `keep` leaves the request to be looked at until `end`. */
 int sp_egl_request(struct sp_egl *dev, struct sp_egl_request *r, uint64_t timeout_ns);
@@ -243,13 +262,19 @@ void sp_egl_shadow_drop(struct sp_egl_buffer *b);
 int sp_egl_check_dispatch(const struct sp_egl *dev, const void *record, size_t nbytes);
 
 /* replay.c */
-void sp_egl_run_job(struct sp_egl *dev, struct sp_egl_job *job);
+void sp_egl_run_job(struct sp_egl *dev, struct sp_egl_job *job, uint64_t now_ns);
 
 /* clock.c */
 void sp_egl_clock_start(struct sp_egl *dev);
 uint32_t sp_egl_query(struct sp_egl *dev); /* a TIMESTAMP query, issued; 0 when there is no clock */
 uint64_t sp_egl_query_ns(struct sp_egl *dev, uint32_t query); /* its CLOCK_MONOTONIC time; gives the query back */
 
-/* queue.c */
+/* jobs.c */
+int sp_egl_jobs_room(struct sp_egl *dev); /* waits while there are too many on their way: 0 or -ETIMEDOUT */
+struct sp_egl_job *sp_egl_job_take(struct sp_egl *dev, size_t nbytes); /* caller locks; NULL: no memory */
+void sp_egl_job_append(struct sp_egl *dev, struct sp_egl_job *job);    /* caller locks */
 void sp_egl_publish(struct sp_egl *dev, struct sp_egl_job *last);
+
+/* queue.c: frees a queue that nothing refers to any more. Caller locks, and lets go of the device if it did. */
+int sp_egl_queue_gone(struct sp_egl_queue *q);
 #endif

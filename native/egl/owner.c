@@ -2,26 +2,43 @@
  * polls the fences and publishes what has ended; between batches it does what callers asked for (buffers, programs).
  *
  * Jobs of all queues form one list, so what one queue waits for in another has been issued before it. */
+#define _GNU_SOURCE
 #include "device.h"
 #include "names.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_JOBS = 256 };
+enum { MOST_JOBS = 256, NAPS = 5 };
 static const uint64_t BATCH_NS = 1000000;      /* a batch is closed when it has taken this long to issue */
 static const uint64_t HOLD_NS = 10000;         /* how long an open batch waits for one more job */
 static const uint64_t POLL_NS = 100000;        /* how long a fence is waited for before the list is looked at again */
-static const uint64_t SPIN_NS = 50000;         /* then the owner sleeps */
+static const uint64_t NAP_NS = 200000;         /* where spinning is not polite */
+static const uint64_t SLEEP_NS = 1000000000u;
 static const uint64_t RESET_CHECK_NS = 20000000;
+
+/* The first who finds it asleep wakes it: many may come while it gets up. */
+static void wake(struct sp_egl *dev)
+{
+    if (atomic_exchange(&dev->rests, SP_EGL_AWAKE) == SP_EGL_AWAKE)
+        return;
+    atomic_fetch_add(&dev->work, 1);
+    sp_futex_wake(&dev->work, 1);
+}
 
 void sp_egl_wake(struct sp_egl *dev)
 {
-    atomic_fetch_add(&dev->work, 1);
-    if (atomic_load(&dev->owner_sleeps))
-        sp_futex_wake(&dev->work, 1);
+    if (atomic_load(&dev->rests) != SP_EGL_AWAKE)
+        wake(dev);
+}
+
+void sp_egl_wake_sleeper(struct sp_egl *dev)
+{
+    if (atomic_load(&dev->rests) == SP_EGL_SLEEPS)
+        wake(dev);
 }
 
 /* What becomes of a request: the owner makes a waited one done, the caller who gives up makes it abandoned. */
@@ -207,25 +224,50 @@ static void close_batch(struct sp_egl *dev)
     dev->batch_jobs = 0;
 }
 
-static int batch_is_full(struct sp_egl *dev)
+static int has_work(struct sp_egl *dev)
 {
-    return dev->batch_jobs >= MOST_JOBS || sp_clock_ns() - dev->batch_start_ns > BATCH_NS;
+    return atomic_load(&dev->last_run->next) || atomic_load(&dev->has_requests) || atomic_load(&dev->stop);
 }
 
-/* The next job. A fence costs more than a small job, so an open batch waits a little for another, unless somebody waits
- * for what is in it. */
+/* 0.1 us: to look more often takes the list's end away from who is about to write there. */
+static void pause_briefly(void)
+{
+    for (int i = 0; i < 4; i++)
+        sp_cpu_relax();
+}
+
+static uint64_t polite_spin_ns(struct sp_egl *dev)
+{
+    return sp_spin_for_ns(atomic_load_explicit(&dev->caller_core, memory_order_relaxed));
+}
+
+static void rest(struct sp_egl *dev, uint32_t how, uint64_t timeout_ns)
+{
+    uint32_t seen = atomic_load(&dev->work);
+    atomic_store(&dev->rests, how);
+    /* Sequentially consistent on both sides: we see the work, or its bringer sees us rest. */
+    if (!has_work(dev) && !(dev->batch_jobs && atomic_load(&dev->waiters)))
+        sp_futex_wait(&dev->work, seen, timeout_ns);
+    atomic_store(&dev->rests, SP_EGL_AWAKE);
+}
+
+/* The next job. A fence costs more than a small job, and to publish disturbs who launches, so an open batch waits a little
+ * for another job, unless somebody waits for what is in it: spinning, or where other threads want the core in a nap. */
 static struct sp_egl_job *next_job(struct sp_egl *dev)
 {
     struct sp_egl_job *job = atomic_load_explicit(&dev->last_run->next, memory_order_acquire);
-    if (job || dev->batch_jobs == 0)
+    if (job || dev->batch_jobs == 0 || atomic_load(&dev->waiters))
         return job;
+    if (polite_spin_ns(dev) == 0) {
+        rest(dev, SP_EGL_NAPS, NAP_NS);
+        return atomic_load_explicit(&dev->last_run->next, memory_order_acquire);
+    }
     uint64_t until = sp_clock_ns() + HOLD_NS;
     do {
-        for (int i = 0; i < 8; i++) {
-            job = atomic_load_explicit(&dev->last_run->next, memory_order_acquire);
-            if (job || atomic_load(&dev->waiters) || atomic_load_explicit(&dev->has_requests, memory_order_relaxed))
-                return job;
-            sp_cpu_relax();
+        for (int i = 0; i < 4; i++) {
+            if (has_work(dev) || atomic_load(&dev->waiters))
+                return atomic_load_explicit(&dev->last_run->next, memory_order_acquire);
+            pause_briefly();
         }
     } while (sp_clock_ns() < until);
     return NULL;
@@ -236,45 +278,50 @@ static uint32_t run_jobs(struct sp_egl *dev)
 {
     uint32_t count = 0;
     struct sp_egl_job *job;
+    atomic_store_explicit(&dev->owner_core, sp_core_now(), memory_order_relaxed);
     while ((job = next_job(dev))) {
+        uint64_t now = sp_clock_ns();
         if (dev->batch_jobs == 0)
-            dev->batch_start_ns = sp_clock_ns();
+            dev->batch_start_ns = now;
+        else if (now - dev->batch_start_ns > BATCH_NS)
+            break;
         if (atomic_load_explicit(&dev->lost, memory_order_relaxed))
             job->rc = -ENODEV;
         else
-            sp_egl_run_job(dev, job);
+            sp_egl_run_job(dev, job, now);
         if (dev->error[0])
             fault(dev, job, dev->error);
         dev->last_run = job;
-        dev->batch_jobs++;
         count++;
-        if (batch_is_full(dev))
+        if (++dev->batch_jobs == MOST_JOBS)
             break;
     }
     close_batch(dev);
     return count;
 }
 
-static void idle(struct sp_egl *dev, uint32_t seen)
+/* Spins a while, then sleeps. Where other threads want the core it naps instead of spinning: callers who launch one kernel
+ * after another then need not wake it each time. */
+static void idle(struct sp_egl *dev)
 {
-    uint64_t until = sp_clock_ns() + SPIN_NS;
+    uint64_t spin = polite_spin_ns(dev);
+    uint64_t until = sp_clock_ns() + spin;
     do {
-        for (int i = 0; i < 32; i++) {
-            if (atomic_load_explicit(&dev->work, memory_order_relaxed) != seen)
+        for (int i = 0; i < 8; i++) {
+            if (has_work(dev))
                 return;
-            sp_cpu_relax();
+            pause_briefly();
         }
     } while (sp_clock_ns() < until);
-    atomic_store(&dev->owner_sleeps, 1);
-    if (atomic_load(&dev->work) == seen)
-        sp_futex_wait(&dev->work, seen, 1000000000u);
-    atomic_store(&dev->owner_sleeps, 0);
+    for (int i = 0; i < (spin ? 0 : NAPS) && !has_work(dev); i++)
+        rest(dev, SP_EGL_NAPS, NAP_NS);
+    while (!has_work(dev))
+        rest(dev, SP_EGL_SLEEPS, SLEEP_NS);
 }
 
 static void serve(struct sp_egl *dev)
 {
     for (;;) {
-        uint32_t seen = atomic_load(&dev->work);
         run_requests(dev);
         uint32_t ran = run_jobs(dev);
         while (dev->nbatches && poll_oldest(dev, ran ? 0 : POLL_NS))
@@ -282,7 +329,7 @@ static void serve(struct sp_egl *dev)
         if (ran || dev->nbatches)
             continue;
         if (!atomic_load(&dev->stop)) {
-            idle(dev, seen);
+            idle(dev);
             continue;
         }
         pthread_mutex_lock(&dev->lock);
@@ -301,12 +348,21 @@ static void tell_state(struct sp_egl *dev, uint32_t state)
     sp_futex_wake(&dev->state, INT32_MAX);
 }
 
+/* A thread of this policy does not push another off its core when it wakes (sched(7)): on a busy machine a caller who
+ * launches would lose its turn to other processes each time. After the driver has started its own threads: they inherit. */
+static void stay_behind(void)
+{
+    const struct sched_param none = {.sched_priority = 0};
+    sched_setscheduler(0, SCHED_BATCH, &none);
+}
+
 void *sp_egl_owner(void *arg)
 {
     struct sp_egl *dev = arg;
     dev->start_rc = sp_egl_context_make(dev, dev->start_why, sizeof dev->start_why);
     if (dev->start_rc == 0) {
         atomic_fetch_add(&sp_live()->devices, 1);
+        stay_behind();
         sp_egl_clock_start(dev);
         tell_state(dev, SP_EGL_RUNS);
         serve(dev);

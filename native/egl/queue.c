@@ -1,16 +1,9 @@
-/* Queues of the egl device: a timeline each, over the one list of jobs that the owner works off.
- *
- * The list keeps its last published job as head, so that it is never empty: the owner follows `next` without the lock,
- * and only appending and publishing take it. */
+/* Queues of the egl device: a timeline each, over the one list of jobs that the owner works off (jobs.c). */
 #include "device.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum { MOST_ENQUEUED = 16384 };
-static const uint64_t FLOOD_NS = 30000000000u;
-static const uint64_t WAIT_SPIN_NS = 30000;
 
 enum { QUEUE_TIMING = 1 }; /* as SP_QUEUE_TIMING of the cpu device */
 
@@ -20,7 +13,7 @@ static int usable(const struct sp_egl_queue *q)
 }
 
 /* Caller locks, and lets go of the device afterwards when this says that the queue is gone. */
-static int free_if_unused(struct sp_egl_queue *q)
+int sp_egl_queue_gone(struct sp_egl_queue *q)
 {
     if (q->refs || sp_timeline_reached(&q->timeline) != atomic_load(&q->submitted))
         return 0;
@@ -28,59 +21,6 @@ static int free_if_unused(struct sp_egl_queue *q)
     free(q);
     atomic_fetch_sub(&sp_live()->queues, 1);
     return 1;
-}
-
-void sp_egl_publish(struct sp_egl *dev, struct sp_egl_job *last)
-{
-    uint64_t count = 0, gone = 0;
-    pthread_mutex_lock(&dev->lock);
-    while (dev->head != last) {
-        struct sp_egl_job *done = dev->head;
-        struct sp_egl_job *job = atomic_load(&done->next);
-        struct sp_egl_queue *q = job->q;
-        if (done->capacity == SP_EGL_JOB_NBYTES) {
-            atomic_store(&done->next, dev->idle_jobs);
-            dev->idle_jobs = done;
-        } else {
-            free(done);
-        }
-        dev->head = job;
-        job->q = NULL;
-        if (q->ledger.times || job->rc)
-            sp_ledger_note(&q->ledger, job->value, job->start_ns, job->end_ns, job->rc);
-        sp_timeline_signal(&q->timeline, job->value);
-        gone += (uint64_t)free_if_unused(q);
-        count++;
-    }
-    pthread_mutex_unlock(&dev->lock);
-    sp_timeline_signal(&dev->published, sp_timeline_reached(&dev->published) + count);
-    while (gone--)
-        sp_egl_let_go(dev); /* never the last: the owner runs, so the handle is there */
-}
-
-/* Caller locks. */
-static struct sp_egl_job *take_job(struct sp_egl *dev, size_t nbytes)
-{
-    struct sp_egl_job *job = dev->idle_jobs;
-    size_t capacity = nbytes <= SP_EGL_JOB_NBYTES ? SP_EGL_JOB_NBYTES : nbytes;
-    if (job && capacity == SP_EGL_JOB_NBYTES) {
-        dev->idle_jobs = atomic_load_explicit(&job->next, memory_order_relaxed);
-    } else {
-        job = malloc(sizeof *job + capacity);
-        if (!job)
-            return NULL;
-        job->capacity = capacity;
-    }
-    atomic_store_explicit(&job->next, NULL, memory_order_relaxed);
-    job->rc = 0;
-    job->start = job->end = 0;
-    job->start_ns = job->end_ns = 0;
-    job->nbytes = nbytes;
-    atomic_store_explicit(&job->running_at, nbytes, memory_order_relaxed);
-    atomic_store_explicit(&job->groups_done, 0, memory_order_relaxed);
-    atomic_store_explicit(&job->groups_total, 0, memory_order_relaxed);
-    atomic_store_explicit(&job->started_ns, 0, memory_order_relaxed);
-    return job;
 }
 
 /* Caller locks: 0 when records packed in `epoch` may be looked at. Closers take the lock too (sp_egl_settled). */
@@ -102,15 +42,14 @@ static int64_t enqueue(struct sp_egl_queue *q, const void *records, size_t nbyte
 {
     struct sp_egl *dev = q->dev;
     int64_t value = 0;
-    uint64_t ahead = atomic_load_explicit(&dev->enqueued, memory_order_relaxed); /* a bound on memory, not exact */
-    if (ahead > MOST_ENQUEUED && sp_timeline_wait(&dev->published, ahead - MOST_ENQUEUED, FLOOD_NS, 0))
+    if (sp_egl_jobs_room(dev))
         return -EAGAIN;
     pthread_mutex_lock(&dev->lock);
     struct sp_egl_job *job = NULL;
     value = takes_work(q, epoch);
     if (value == 0 && check)
         value = check(dev, records, nbytes);
-    if (value == 0 && !(job = take_job(dev, nbytes + more_nbytes)))
+    if (value == 0 && !(job = sp_egl_job_take(dev, nbytes + more_nbytes)))
         value = -ENOMEM;
     if (job) {
         job->q = q;
@@ -125,13 +64,11 @@ static int64_t enqueue(struct sp_egl_queue *q, const void *records, size_t nbyte
         value = (int64_t)(atomic_load_explicit(&q->submitted, memory_order_relaxed) + 1);
         job->value = (uint64_t)value;
         atomic_store_explicit(&q->submitted, (uint64_t)value, memory_order_release);
-        atomic_fetch_add_explicit(&dev->enqueued, 1, memory_order_relaxed);
-        atomic_store_explicit(&dev->tail->next, job, memory_order_release);
-        dev->tail = job;
+        sp_egl_job_append(dev, job);
     }
     pthread_mutex_unlock(&dev->lock);
     if (job)
-        sp_egl_wake(dev);
+        sp_egl_wake_sleeper(dev);
     return value;
 }
 
@@ -237,7 +174,7 @@ static void unref(struct sp_egl_queue *q)
     struct sp_egl *dev = q->dev;
     pthread_mutex_lock(&dev->lock);
     q->refs--;
-    int gone = free_if_unused(q);
+    int gone = sp_egl_queue_gone(q);
     pthread_mutex_unlock(&dev->lock);
     if (gone)
         sp_egl_let_go(dev);
@@ -320,8 +257,11 @@ int sp_egl_wait(struct sp_egl_queue *q, uint64_t value, uint64_t timeout_ns)
         return -EINVAL;
     int rc = 0;
     if (sp_timeline_reached(&q->timeline) < value) {
+        atomic_store_explicit(&q->dev->caller_core, sp_core_now(), memory_order_relaxed);
         atomic_fetch_add(&q->dev->waiters, 1);
-        rc = sp_timeline_wait(&q->timeline, value, timeout_ns, WAIT_SPIN_NS);
+        sp_egl_wake(q->dev);
+        uint64_t spin = sp_spin_for_ns(atomic_load_explicit(&q->dev->owner_core, memory_order_relaxed));
+        rc = sp_timeline_wait(&q->timeline, value, timeout_ns, timeout_ns ? spin : 0);
         atomic_fetch_sub(&q->dev->waiters, 1);
     }
     if (rc || !atomic_load(&q->ledger.nfaults))
@@ -355,7 +295,7 @@ size_t sp_egl_fault(struct sp_egl_queue *q, uint64_t value, char *out, size_t ca
     return nbytes;
 }
 
-int64_t sp_egl_peek(struct sp_egl_queue *q, uint64_t value, void *records, size_t capacity, struct sp_egl_progress *out)
+int64_t sp_egl_peek(struct sp_egl_queue *q, uint64_t value, void *records, size_t capacity, struct sp_progress *out)
 {
     int64_t got = -ENOENT;
     memset(out, 0, sizeof *out);
@@ -366,11 +306,9 @@ int64_t sp_egl_peek(struct sp_egl_queue *q, uint64_t value, void *records, size_
     while (got < 0 && (job = atomic_load(&job->next))) {
         if (job->q != q || job->value != value)
             continue;
-        uint64_t started = atomic_load(&job->started_ns);
-        out->running_at = atomic_load(&job->running_at);
-        out->groups_done = atomic_load(&job->groups_done);
-        out->groups_total = atomic_load(&job->groups_total);
-        out->running_ns = started ? sp_clock_ns() - started : 0;
+        out->running_at = job->nbytes;
+        if (job == atomic_load(&q->dev->issued))
+            sp_running_tell(&q->dev->running, out);
         if (records && job->nbytes)
             memcpy(records, job->records, job->nbytes < capacity ? job->nbytes : capacity);
         got = (int64_t)job->nbytes;

@@ -20,6 +20,7 @@ static void barrier(struct sp_egl *dev, uint32_t bits)
     if (owed) {
         sp_glMemoryBarrier(owed);
         dev->dirty &= ~owed;
+        dev->barriers += (owed & GL_SHADER_STORAGE_BARRIER_BIT) != 0;
     }
 }
 
@@ -44,11 +45,25 @@ static void bind(struct sp_egl *dev, uint32_t index, uint32_t name, uint64_t off
     *b = (struct sp_egl_binding){.name = name, .offset = offset, .nbytes = nbytes};
 }
 
-/* Binds the pointers; returns the mask of null ones. */
+/* A dispatch sees what earlier ones wrote, and overwrites nothing that they still read: a barrier, if one since the last
+ * barrier used the same buffer. GL does not tell which blocks a shader only reads. */
+static void order(struct sp_egl *dev, struct sp_egl_buffer *const *used, uint32_t count)
+{
+    int again = 0;
+    for (uint32_t i = 0; i < count; i++)
+        again |= used[i]->used_since == dev->barriers;
+    if (again)
+        barrier(dev, GL_SHADER_STORAGE_BARRIER_BIT);
+    for (uint32_t i = 0; i < count; i++)
+        used[i]->used_since = dev->barriers;
+}
+
+/* Binds the pointers, after what has to come before; returns the mask of null ones. */
 static uint32_t bind_pointers(struct sp_egl *dev, const struct sp_egl_kernel *k, const unsigned char *args)
 {
     const unsigned char *extents = args + k->sig.args_nbytes;
-    uint32_t null = 0;
+    struct sp_egl_buffer *used[SP_MAX_ARGS];
+    uint32_t count = 0, null = 0;
     for (uint32_t i = 0; i < k->sig.npointers; i++) {
         uint64_t address, covered, offset;
         int rc;
@@ -66,8 +81,10 @@ static uint32_t bind_pointers(struct sp_egl *dev, const struct sp_egl_kernel *k,
         uint64_t have = atomic_load_explicit(&b->nbytes, memory_order_relaxed) - offset;
         uint64_t bytes = covered < have ? covered : have;
         sp_egl_touch(dev, b);
+        used[count++] = b;
         bind(dev, i, b->name, offset, bytes ? (bytes + 3) & ~(uint64_t)3 : 4); /* words: shaders have no smaller ones */
     }
+    order(dev, used, count);
     return null;
 }
 
@@ -134,14 +151,13 @@ static uint32_t least(uint32_t a, uint32_t b)
     return a < b ? a : b;
 }
 
-static void dispatch(struct sp_egl *dev, struct sp_egl_job *job, const struct sp_cmd_dispatch *d)
+static void dispatch(struct sp_egl *dev, const struct sp_cmd_dispatch *d)
 {
     struct sp_egl_kernel *k = (struct sp_egl_kernel *)(uintptr_t)d->kernel;
     const uint32_t *most = dev->info.max_groups;
     const uint32_t *n = d->groups;
     uint64_t groups = (uint64_t)n[0] * n[1] * n[2];
-    atomic_store_explicit(&job->groups_done, 0, memory_order_relaxed);
-    atomic_store_explicit(&job->groups_total, groups, memory_order_relaxed);
+    sp_running_groups(&dev->running, groups);
     if (n[0] == 0 || n[1] == 0 || n[2] == 0)
         return;
     if (dev->program != k->program) {
@@ -150,7 +166,7 @@ static void dispatch(struct sp_egl *dev, struct sp_egl_job *job, const struct sp
     }
     uint32_t null = bind_pointers(dev, k, (const unsigned char *)(d + 1));
     set_scalars(k, (const unsigned char *)(d + 1), null);
-    barrier(dev, GL_SHADER_STORAGE_BARRIER_BIT);
+    uint64_t done = 0;
     uint32_t at[3];
     for (at[2] = 0; at[2] < n[2]; at[2] += least(most[2], n[2] - at[2]))
         for (at[1] = 0; at[1] < n[1]; at[1] += least(most[1], n[1] - at[1]))
@@ -162,7 +178,8 @@ static void dispatch(struct sp_egl *dev, struct sp_egl_job *job, const struct sp
                     return;
                 set_offset(k, at);
                 sp_glDispatchCompute(x, y, z);
-                atomic_fetch_add_explicit(&job->groups_done, (uint64_t)x * y * z, memory_order_relaxed);
+                done += (uint64_t)x * y * z;
+                atomic_store_explicit(&dev->running.groups_done, done, memory_order_relaxed);
             }
     dev->dirty = GL_SHADER_STORAGE_BARRIER_BIT | GL_BUFFER_UPDATE_BARRIER_BIT | GL_CLIENT_MAPPED_BUFFER_BARRIER_BIT;
 }
@@ -258,12 +275,12 @@ static int stamp(struct sp_egl *dev, uint64_t slot)
     return 0;
 }
 
-static int run_one(struct sp_egl *dev, struct sp_egl_job *job, const struct sp_cmd *head)
+static int run_one(struct sp_egl *dev, const struct sp_cmd *head)
 {
     const void *record = head;
     switch (head->kind) {
     case SP_CMD_DISPATCH:
-        dispatch(dev, job, record);
+        dispatch(dev, record);
         return 0;
     case SP_CMD_COPY:
         return copy(dev, record);
@@ -276,19 +293,20 @@ static int run_one(struct sp_egl *dev, struct sp_egl_job *job, const struct sp_c
     }
 }
 
-void sp_egl_run_job(struct sp_egl *dev, struct sp_egl_job *job)
+void sp_egl_run_job(struct sp_egl *dev, struct sp_egl_job *job, uint64_t now_ns)
 {
     dev->runs++;
     dev->error[0] = '\0';
-    atomic_store_explicit(&job->started_ns, sp_clock_ns(), memory_order_relaxed);
+    atomic_store_explicit(&dev->issued, job, memory_order_relaxed);
+    sp_running_begin(&dev->running, job->nbytes, now_ns);
     if (job->timed)
         job->start = sp_egl_query(dev);
     if (job->timed && !job->start)
         job->start_ns = sp_clock_ns();
     for (size_t at = 0; job->rc == 0 && at < job->nbytes;) {
         const struct sp_cmd *head = (const void *)(job->records + at);
-        atomic_store_explicit(&job->running_at, at, memory_order_relaxed);
-        job->rc = run_one(dev, job, head);
+        atomic_store_explicit(&dev->running.at, at, memory_order_relaxed);
+        job->rc = run_one(dev, head);
         at += head->nbytes;
     }
     sp_egl_untouch(dev);

@@ -70,6 +70,14 @@ struct sp_cmd_timestamp {
     uint64_t slot;
 };
 
+/* Where a submission that has not ended stands. */
+struct sp_progress {
+    uint64_t running_at;   /* offset of the record that runs; the size of them all: none does yet */
+    uint64_t groups_done;  /* of that record */
+    uint64_t groups_total; /* 0: unknown, or no dispatch */
+    uint64_t running_ns;   /* since it began */
+};
+
 enum sp_limits { SP_MAX_ARGS = 48, SP_MAX_EXTENT_OPS = 512, SP_EXTENT_STACK = 16 };
 
 /* How many elements a pointer argument must cover is a small postfix program over the scalar arguments

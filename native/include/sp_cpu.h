@@ -104,13 +104,6 @@ int sp_cpu_wait(struct sp_cpu_queue *q, uint64_t value, uint64_t timeout_ns);
 /* Start and end of a submission on a timing queue; -ENOENT when it is not kept (any more). */
 int sp_cpu_times(struct sp_cpu_queue *q, uint64_t value, uint64_t *start_ns, uint64_t *end_ns);
 
-/* A copy of a submission that has not ended: its records, the offset of the command that runs (== nbytes: none yet),
- * groups done of it, and how long it has run. Returns the bytes of records (may exceed `capacity`), -ENOENT if ended. */
-struct sp_cpu_progress {
-    uint64_t running_at;
-    uint64_t groups_done;
-    uint64_t groups_total;
-    uint64_t running_ns;
-};
-int64_t sp_cpu_peek(struct sp_cpu_queue *q, uint64_t value, void *records, size_t capacity, struct sp_cpu_progress *out);
+/* A copy of a submission that has not ended. Returns the bytes of records (may exceed `capacity`), -ENOENT if ended. */
+int64_t sp_cpu_peek(struct sp_cpu_queue *q, uint64_t value, void *records, size_t capacity, struct sp_progress *out);
 #endif

@@ -29,7 +29,8 @@ struct sp_egl_nodes {
     char report[2048]; /* a line for each path tried */
     struct sp_egl_node node[17];
 };
-/* What there is to try, in EGL's order, the surfaceless platform last. 0, or -ENOENT, -ELIBBAD: no EGL. */
+/* What there is to try, in EGL's order, the surfaceless platform last. 0, or -ENOENT, -ELIBBAD: no EGL; -ECHILD: this
+ * process was forked after EGL was initialised. */
 int sp_egl_list(struct sp_egl_nodes *out);
 
 struct sp_egl_info {
@@ -123,12 +124,7 @@ int sp_egl_wait(struct sp_egl_queue *q, uint64_t value, uint64_t timeout_ns);
 int sp_egl_times(struct sp_egl_queue *q, uint64_t value, uint64_t *start_ns, uint64_t *end_ns);
 size_t sp_egl_fault(struct sp_egl_queue *q, uint64_t value, char *out, size_t capacity);
 
-struct sp_egl_progress {
-    uint64_t running_at;
-    uint64_t groups_done;
-    uint64_t groups_total;
-    uint64_t running_ns;
-};
+/* As sp_cpu_peek. */
 int64_t sp_egl_peek(struct sp_egl_queue *q, uint64_t value, void *records, size_t capacity,
-                    struct sp_egl_progress *out);
+                    struct sp_progress *out);
 #endif

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from sparkle_drv.core.buffer import Buffer
-from sparkle_drv.core.elements import of_dtype
+from sparkle_drv.core.elements import READONLY, of_dtype
 from sparkle_drv.core.fence import Fence
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ class Array:
         self._exported: np.ndarray[Any, Any] | None = None
         # What Kernel.record reads of a pointer argument, here as in Buffer.
         self._storage: Any = buffer._storage
-        self._elements = of_dtype(dtype)
+        self._elements = of_dtype(dtype) | READONLY * buffer._readonly
         self._address = buffer._address
         self._readonly = buffer._readonly
 

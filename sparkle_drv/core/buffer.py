@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from sparkle_drv.core.elements import ANY
+from sparkle_drv.core.elements import ANY, READONLY
 from sparkle_drv.core.storage import Storage
 from sparkle_drv.errors import DeviceLost
 from sparkle_drv.types import Memory
@@ -65,7 +65,7 @@ class Buffer:
     ) -> None:
         self._storage: Any = storage  # not Optional for mypy's sake: _open() tests it
         self._address = storage.address + offset
-        self._elements = ANY  # bytes stand for elements of any type
+        self._elements = ANY | READONLY * readonly  # bytes stand for elements of any type
         self._is_view = is_view
         self._readonly = readonly
         self.offset = offset

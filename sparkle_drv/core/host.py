@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from sparkle_drv.core.elements import of_dtype
+from sparkle_drv.core.elements import READONLY, of_dtype
 
 if TYPE_CHECKING:
     import numpy as np
@@ -32,8 +32,8 @@ class HostPointer:
         self.array = array
         self.nbytes = array.nbytes
         self._address: int = array.__array_interface__["data"][0]
-        self._elements = of_dtype(array.dtype)
         self._readonly = not array.flags.writeable
+        self._elements = of_dtype(array.dtype) | READONLY * self._readonly
         self._storage = HostMemory(device)  # not one for all: the device would then hold itself
 
     @property

@@ -60,10 +60,12 @@ class RetireList:
 
     def drain(self) -> None:
         """Free what has become free, here and in lists whose device is gone."""
-        self._drain()
-        for other in list(_unfinished):
-            if other._drain():
-                _unfinished.discard(other)
+        if self._entries or self._forgotten:  # every wait comes by here
+            self._drain()
+        if _unfinished:
+            for other in list(_unfinished):
+                if other._drain():
+                    _unfinished.discard(other)
 
     def _drain(self) -> bool:
         """Is nothing left?"""

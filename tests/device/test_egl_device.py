@@ -85,6 +85,65 @@ def test_threads_that_launch_and_load_at_once(egl):
     assert all((results[i] == 50).all() for i in range(4))
 
 
+def test_two_threads_on_one_queue(egl):
+    """Launches, prepared ones and lists of two threads on one buffer: each sees the one before."""
+    with adder(egl) as k, egl.buffer(4 * 64) as y, egl.queue() as queue:
+        errors = []
+
+        def work():
+            try:
+                go = queue.prepare(k, y, 64, groups=1)
+                listed = sp.Commands()
+                for _ in range(5):
+                    listed.dispatch(k, y, 64, groups=1)
+                for _ in range(100):
+                    queue.launch(k, y, 64, groups=1)
+                    queue.submit(listed)
+                    queue.fence(go()).wait()
+            except Exception as error:
+                errors.append(error)
+
+        threads = [threading.Thread(target=work) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert errors == []
+        assert (y.read(np.uint32, 64) == 2 * 100 * 7).all()
+
+
+def test_dispatches_in_turn_see_each_other(egl):
+    """One buffer, others, views of one: whether a barrier is put between is the backend's care."""
+    rng = np.random.default_rng(11)
+    with adder(egl) as k, egl.buffer(4 * 256) as a, egl.buffer(4 * 256) as b:
+        step = max(64, egl.info.offset_alignment // 4)
+        want = {id(a): np.zeros(256, np.uint32), id(b): np.zeros(256, np.uint32)}
+        commands = sp.Commands()
+        for _ in range(60):
+            buffer = (a, b)[rng.integers(2)]
+            at, n = step * int(rng.integers(256 // step)), int(rng.integers(1, step + 1))
+            commands.dispatch(k, buffer.view(4 * at), n, groups=-(-n // 64))
+            want[id(buffer)][at : at + n] += 1
+            if rng.random() < 0.2:
+                commands.copy(b, a)
+                want[id(b)] = want[id(a)].copy()
+        egl.default_queue.submit(commands).wait()
+        for buffer in (a, b):
+            assert (buffer.read(np.uint32, 256) == want[id(buffer)]).all()
+
+
+def test_launches_that_nobody_waits_for_run(egl):
+    """Also those on an idle device, whose owner sleeps or naps."""
+    with adder(egl) as k, egl.buffer(4) as y, egl.queue() as queue:
+        for pause in (0, 0.001, 0.01, 0.05):
+            time.sleep(pause)
+            queue.launch(k, y, 1, groups=1)
+            deadline = time.monotonic() + 30
+            while queue.reached < queue.submitted:
+                assert time.monotonic() < deadline
+        assert y.read(np.uint32, 1)[0] == 4
+
+
 def test_more_launches_than_are_kept_at_once(egl):
     with adder(egl) as k, egl.buffer(4) as y, egl.queue() as queue:
         go = queue.prepare(k, y, 1, groups=1)

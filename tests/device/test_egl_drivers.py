@@ -288,3 +288,37 @@ def test_beside_moderngl_in_one_process(egl):
     print("well")
     """)
     assert said == "well\n"
+
+
+def test_beside_moderngl_while_another_thread_launches(egl):
+    pytest.importorskip("moderngl")
+    said = python("""
+    import threading, moderngl, numpy as np
+    import sparkle_drv as sp
+    context = moderngl.create_standalone_context(backend="egl")
+    shader = context.compute_shader(
+        "#version 430\\nlayout(local_size_x=64) in;"
+        "layout(std430, binding=0) buffer Y { float y[]; };"
+        "void main() { y[gl_GlobalInvocationID.x] += 1.0; }")
+    theirs = context.buffer(np.zeros(64, np.float32))
+    with sp.open("egl:0") as dev:
+        k, y = dev.kernel("saxpy_f32"), dev.array(np.zeros(64, np.float32))
+        x = dev.array(np.ones(64, np.float32))
+        def ours():
+            for i in range(200):
+                fence = dev.default_queue.launch(k, y, x, 1.0, 64)
+                if i % 10 == 0:
+                    fence.wait()
+            fence.wait()
+        thread = threading.Thread(target=ours)
+        thread.start()
+        for _ in range(200):
+            theirs.bind_to_storage_buffer(0)
+            shader.run(1)
+        context.finish()
+        thread.join()
+        assert (np.frombuffer(theirs.read(), np.float32) == 200).all()
+        assert (y.numpy() == 200).all()
+    print("well")
+    """)
+    assert said == "well\n"

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sparkle_drv.core.elements import READONLY
 from sparkle_drv.core.packing import packer
 
 DEVICE = object()
@@ -16,8 +17,7 @@ def pointer(address=0x1000, nbytes=64, device=DEVICE, readonly=False, elements=2
     return SimpleNamespace(
         _storage=SimpleNamespace(device=device),
         _address=address,
-        _readonly=readonly,
-        _elements=elements,
+        _elements=elements | READONLY * readonly,
         nbytes=nbytes,
     )
 

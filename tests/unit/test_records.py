@@ -161,7 +161,7 @@ def test_tampered_records_never_crash_the_checks():
     with sp.open("cpu") as dev, dev.kernel("fill_f32") as k, dev.buffer(256) as buffer:
         parts = some_records(k, buffer, dev)
         whole = b"".join(parts)
-        assert lib.sp_cpu_check(dev._backend._dev, whole, len(whole)) == 0
+        assert lib.sp_cpu_check(dev._backend._native.device, whole, len(whole)) == 0
         refused = 0
         for _ in range(4000):
             raw = mutated(rng, b"".join(rng.choices(parts, k=rng.randint(1, 4))))
@@ -175,7 +175,7 @@ def test_tampered_records_never_crash_the_checks():
                 assert sum(len(r) for _, _, r in records.split(raw)) == len(raw)
             safe = trusted(raw, k._pointer)
             ffi.memmove(held, safe, len(safe))
-            rc = lib.sp_cpu_check(dev._backend._dev, held, len(safe))
+            rc = lib.sp_cpu_check(dev._backend._native.device, held, len(safe))
             refused += rc != 0
             assert rc <= 0
             assert rc == 0 or valid == rc or valid == 0
@@ -187,10 +187,10 @@ def test_handles_that_are_not_ours_are_refused():
         record = bytearray(k.record(dev, (), 1, None, 0))
         for handle in (0, zeros.address):
             struct.pack_into("=Q", record, 8, handle)
-            assert lib.sp_cpu_check(dev._backend._dev, bytes(record), len(record)) == -22
+            assert lib.sp_cpu_check(dev._backend._native.device, bytes(record), len(record)) == -22
         for queue in (0, zeros.address):
             wait = records.wait(queue, 0)
-            assert lib.sp_cpu_check(dev._backend._dev, wait, len(wait)) == -22
+            assert lib.sp_cpu_check(dev._backend._native.device, wait, len(wait)) == -22
         misaligned = ffi.new("char[]", len(record) + 16)
         at = misaligned + 1
-        assert lib.sp_cpu_check(dev._backend._dev, at, len(record)) == -22
+        assert lib.sp_cpu_check(dev._backend._native.device, at, len(record)) == -22

@@ -13,16 +13,9 @@ from typing import Any
 
 from sparkle_drv._native import ffi, lib
 from sparkle_drv.backends import machine
-from sparkle_drv.backends.base import (
-    ANY_EPOCH,
-    Allocation,
-    Backend,
-    KernelSpec,
-    Loaded,
-    Progress,
-    Settings,
-)
+from sparkle_drv.backends.base import Allocation, Backend, KernelSpec, Loaded, Settings
 from sparkle_drv.backends.cpu import image
+from sparkle_drv.backends.native import Lent, Native, kernel_pointer
 from sparkle_drv.errors import DeviceNotFound, ImageError, OutOfDeviceMemory, check
 from sparkle_drv.types import DeviceInfo, Found, Memory, Resources, TilePlan
 
@@ -85,20 +78,21 @@ class CpuBackend:
     `launch`, `run`, `submit`, `submitted`, `reached`, `wait` are the native functions themselves.
     """
 
+    # The queue half of the protocol is the same in every backend in native code.
+    open_queue, close_queue, queue_pointer, check = Lent(), Lent(), Lent(), Lent()
+    epoch, advance, prepare, times = Lent(), Lent(), Lent(), Lent()
+    describe, timestamp, live_counts = Lent(), Lent(), Lent()
+
     def __init__(self, settings: Settings) -> None:
         isa = _wanted_isa(settings.cpu_isa)
         threads = settings.threads or machine.thread_count()
         out = ffi.new("struct sp_cpu **")
         check(lib.sp_cpu_open(isa, threads, out), "open", URI)
-        self._dev = ffi.gc(out[0], lib.sp_cpu_close)
+        self._native = native = Native("cpu", ffi.gc(out[0], lib.sp_cpu_close), URI)
         self.info = _info(isa, threads)
-        self.launch = lib.sp_cpu_launch
-        self.run = lib.sp_cpu_run
-        self.submit = lib.sp_cpu_submit
-        self.submitted = lib.sp_cpu_submitted
-        self.settled = lib.sp_cpu_settled
-        self.reached = lib.sp_cpu_reached
-        self.wait = lib.sp_cpu_wait
+        self.launch, self.run, self.submit = native.launch, native.run, native.submit
+        self.submitted, self.settled = native.submitted, native.settled
+        self.reached, self.wait = native.reached, native.wait
 
     @staticmethod
     def discover(settings: Settings) -> Sequence[Found]:
@@ -172,7 +166,7 @@ class CpuBackend:
             return lib.sp_cpu_submitted(queue), None
         staged = self.alloc(data.nbytes, Memory.HOST)
         ffi.memmove(staged.handle.pointer, data, data.nbytes)
-        return self._copy(queue, address, staged.address, data.nbytes), staged
+        return self._native.copy(queue, address, staged.address, data.nbytes), staged
 
     def download(self, queue: Any, address: int, out: memoryview) -> tuple[int, object]:
         if not out.nbytes:
@@ -181,19 +175,12 @@ class CpuBackend:
         if lib.sp_cpu_reached(queue) == lib.sp_cpu_submitted(queue):
             ffi.memmove(target, ffi.cast("char *", address), out.nbytes)
             return lib.sp_cpu_submitted(queue), None
-        return self._copy(queue, int(ffi.cast("uintptr_t", target)), address, out.nbytes), target
+        return self._native.copy(
+            queue, int(ffi.cast("uintptr_t", target)), address, out.nbytes
+        ), target
 
     def copy_peer(self, queue: Any, dst: int, src: int, nbytes: int, peer: Backend) -> int:
-        return self._copy(queue, dst, src, nbytes)
-
-    def _copy(self, queue: Any, dst: int, src: int, nbytes: int) -> int:
-        record = ffi.new(
-            "struct sp_cmd_copy *",
-            (lib.SP_CMD_COPY, ffi.sizeof("struct sp_cmd_copy"), dst, src, nbytes),
-        )
-        nbytes = ffi.sizeof("struct sp_cmd_copy")
-        value: int = lib.sp_cpu_submit(queue, record, nbytes, ANY_EPOCH)
-        return value
+        return self._native.copy(queue, dst, src, nbytes)
 
     # Kernels
 
@@ -202,7 +189,7 @@ class CpuBackend:
         if spec.manifest is not None:
             plan = _plan(spec.plan) if spec.plan else ffi.NULL
             check(
-                lib.sp_cpu_load(self._dev, spec.entry.encode(), spec.native, plan, out),
+                lib.sp_cpu_load(self._native.device, spec.entry.encode(), spec.native, plan, out),
                 f"load {spec.name}",
                 URI,
             )
@@ -211,17 +198,16 @@ class CpuBackend:
         kernel = ffi.gc(out[0], lib.sp_cpu_unload)
         form = "routine" if lib.sp_cpu_kernel_form(kernel) == lib.SP_FORM_ROUTINE else "grid"
         resources = Resources(MAX_GROUP_SIZE, isa=ISAS[lib.sp_cpu_kernel_isa(kernel)])
-        return Loaded(
-            _Kernel(kernel, self._dev), int(ffi.cast("uintptr_t", kernel)), form, resources
-        )
+        return Loaded(_Kernel(kernel, self._native.device), kernel_pointer(kernel), form, resources)
 
     def _load_library(self, spec: KernelSpec, out: Any) -> None:
         why = ffi.new("char[]", 512)
         what = spec.path or f"image of {len(spec.image)} bytes"
         with image.loadable(spec.path, spec.image, spec.entry) as path:
             rc = lib.sp_cpu_load_library(
-                self._dev, path.encode(), spec.entry.encode(), spec.native, why, len(why), out
-            )
+                self._native.device, path.encode(), spec.entry.encode(), spec.native,
+                why, len(why), out,
+            )  # fmt: skip
         if rc in (-errno.ENOEXEC, -errno.ENOENT):
             said = ffi.string(why).decode(errors="replace").replace(path, what)
             raise ImageError(f"{what}: {said}")
@@ -229,67 +215,6 @@ class CpuBackend:
 
     def unload(self, handle: _Kernel) -> None:
         handle.drop()
-
-    # Queues
-
-    def open_queue(self, timing: bool) -> Any:
-        out = ffi.new("struct sp_cpu_queue **")
-        check(
-            lib.sp_cpu_queue_open(self._dev, lib.SP_QUEUE_TIMING if timing else 0, out),
-            "open a queue",
-            URI,
-        )
-        return ffi.gc(out[0], lib.sp_cpu_queue_release)
-
-    def close_queue(self, queue: Any, timeout_ns: int) -> int:
-        rc: int = lib.sp_cpu_queue_close(queue, timeout_ns)
-        return rc
-
-    def queue_pointer(self, queue: Any) -> int:
-        return int(ffi.cast("uintptr_t", queue))
-
-    def check(self, record: bytes, nbytes: int) -> int:
-        rc: int = lib.sp_cpu_check(self._dev, record, nbytes)
-        return rc
-
-    def epoch(self) -> int:
-        now: int = lib.sp_cpu_epoch(self._dev)
-        return now
-
-    def advance(self) -> int:
-        now: int = lib.sp_cpu_advance(self._dev)
-        return now
-
-    def prepare(self, queue: Any, record: bytes, epoch: int) -> Any:
-        out = ffi.new("struct sp_cpu_prepared **")
-        rc = lib.sp_cpu_prepare(queue, record, len(record), epoch, out)
-        return ffi.gc(out[0], lib.sp_cpu_unprepare) if rc == 0 else rc
-
-    def times(self, queue: Any, value: int) -> tuple[int, int] | None:
-        start, end = ffi.new("uint64_t *"), ffi.new("uint64_t *")
-        rc = lib.sp_cpu_times(queue, value, start, end)
-        return (start[0], end[0]) if rc == 0 else None
-
-    def describe(self, queue: Any, value: int) -> Progress | None:
-        out = ffi.new("struct sp_cpu_progress *")
-        for capacity in (4096, 1 << 26):
-            records = ffi.new("char[]", capacity)
-            got = lib.sp_cpu_peek(queue, value, records, capacity, out)
-            if got <= capacity:
-                break
-        if got < 0:
-            return None
-        return Progress(
-            bytes(ffi.buffer(records, min(got, capacity))),
-            out.running_at,
-            out.groups_done,
-            out.groups_total,
-            out.running_ns / 1e9,
-        )
-
-    def timestamp(self) -> int:
-        now: int = lib.sp_clock_ns()
-        return now
 
     def sensors(self) -> dict[str, float]:
         """The clock of CPU 0 in MHz where Linux tells; empty elsewhere."""
@@ -299,13 +224,8 @@ class CpuBackend:
             found["frequency_mhz"] = int(mhz.read_text()) / 1000
         return found
 
-    def live_counts(self) -> dict[str, int]:
-        live = ffi.new("struct sp_live *")
-        lib.sp_live_counts(live)
-        return {name: getattr(live, name) for name, _ in ffi.typeof("struct sp_live").fields}
-
     def close(self) -> None:
-        self._dev = None
+        self._native.device = None
 
 
 class _Memory:

@@ -11,18 +11,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from sparkle_drv._native import ffi, lib
-from sparkle_drv.backends.base import (
-    ANY_EPOCH,
-    Allocation,
-    Backend,
-    KernelSpec,
-    Loaded,
-    Progress,
-    Settings,
-)
+from sparkle_drv.backends.base import Allocation, Backend, KernelSpec, Loaded, Settings
 from sparkle_drv.backends.egl import nodes, refusal, spirv
 from sparkle_drv.backends.egl.cache import ProgramCache
 from sparkle_drv.backends.egl.source import explained, with_version
+from sparkle_drv.backends.native import Lent, Native, kernel_pointer
 from sparkle_drv.errors import DeviceNotFound, ImageError, OutOfDeviceMemory, check
 from sparkle_drv.types import DeviceInfo, Found, Memory, Resources
 
@@ -33,31 +26,32 @@ _log = logging.getLogger("sparkle_drv.egl")
 
 
 class EglBackend:
-    """One context on its own thread; `launch`, `run`, `submit`, `submitted`, `reached`, `wait` are
-    the native functions themselves.
-    """
+    """One context on its own thread."""
 
     info: DeviceInfo
 
+    # The queue half of the protocol is the same in every backend in native code.
+    open_queue, close_queue, queue_pointer, check = Lent(), Lent(), Lent(), Lent()
+    epoch, advance, prepare, times = Lent(), Lent(), Lent(), Lent()
+    describe, timestamp, live_counts = Lent(), Lent(), Lent()
+
     def __init__(self, dev: Any, uri: str, settings: Settings) -> None:
-        self._dev: Any = dev
+        self._native = native = Native("egl", dev, uri)
         self.info, self._raw = nodes.info_of(dev, uri)
         self._files: dict[int, int] = {}  # address -> descriptor of shared memory
         self._cache = ProgramCache(
             settings.home, (self.info.vendor, self.info.name, self.info.driver, self.info.isa)
         )
-        self.launch = lib.sp_egl_launch
-        self.run = lib.sp_egl_run
-        self.submit = lib.sp_egl_submit
-        self.submitted = lib.sp_egl_submitted
-        self.settled = lib.sp_egl_settled
-        self.reached = lib.sp_egl_reached
-        self.wait = lib.sp_egl_wait
+        self.launch, self.run, self.submit = native.launch, native.run, native.submit
+        self.submitted, self.settled = native.submitted, native.settled
+        self.reached, self.wait = native.reached, native.wait
 
     @staticmethod
     def discover(settings: Settings) -> Sequence[Found]:
         try:
             listed, report = nodes.listed()
+        except nodes.Forked as error:
+            return [Found("egl", "egl", reason=str(error))]
         except DeviceNotFound as error:
             return [Found("egl", "egl", reason=str(error), advice=nodes.ADVICE)]
         found: list[Found] = []
@@ -107,7 +101,7 @@ class EglBackend:
     def _heed(self) -> None:
         """Pass on to logging what the driver said since the last time."""
         text = ffi.new("char[]", 8192)
-        nbytes = lib.sp_egl_messages(self._dev, text, len(text))
+        nbytes = lib.sp_egl_messages(self._native.device, text, len(text))
         for line in bytes(ffi.buffer(text, nbytes)).decode(errors="replace").splitlines():
             level = logging.ERROR if line.startswith("error") else logging.WARNING
             _log.log(level, "%s: %s", self.info.uri, line)
@@ -128,7 +122,7 @@ class EglBackend:
 
     def _allocated(self, nbytes: int, kind: int) -> Allocation:
         out = ffi.new("uint64_t *")
-        rc = lib.sp_egl_alloc(self._dev, nbytes, kind, out)
+        rc = lib.sp_egl_alloc(self._native.device, nbytes, kind, out)
         if rc:
             self._heed()
         check(rc, f"buffer of {nbytes} bytes", self.info.uri)
@@ -138,9 +132,9 @@ class EglBackend:
         """Memory tied to the file `fd`, which is kept, or closed when that fails."""
         try:
             allocation = self._allocated(nbytes, lib.SP_EGL_SHARED)
-            rc = lib.sp_egl_share(self._dev, allocation.handle, fd)
+            rc = lib.sp_egl_share(self._native.device, allocation.handle, fd)
             if rc:
-                lib.sp_egl_free(self._dev, allocation.handle)
+                lib.sp_egl_free(self._native.device, allocation.handle)
                 check(rc, "mapping the descriptor", self.info.uri)
         except BaseException:
             os.close(fd)
@@ -151,12 +145,12 @@ class EglBackend:
     def free(self, handle: int) -> None:
         if handle in self._files:
             os.close(self._files.pop(handle))
-        if self._dev is not None:  # what outlives the device went with it
-            lib.sp_egl_free(self._dev, handle)
+        if self._native.device is not None:  # what outlives the device went with it
+            lib.sp_egl_free(self._native.device, handle)
 
     def map(self, handle: int, nbytes: int) -> Any:
         out = ffi.new("void **")
-        check(lib.sp_egl_map(self._dev, handle, out), "map", self.info.uri)
+        check(lib.sp_egl_map(self._native.device, handle, out), "map", self.info.uri)
         return ffi.buffer(out[0], nbytes)
 
     def wrap(self, pointer: int, nbytes: int, owner: object) -> Allocation:
@@ -186,10 +180,7 @@ class EglBackend:
     def copy_peer(self, queue: Any, dst: int, src: int, nbytes: int, peer: Backend) -> int:
         """Within one device a copy; to another by way of the host, before this returns."""
         if peer is self:
-            size = ffi.sizeof("struct sp_cmd_copy")
-            record = ffi.new("struct sp_cmd_copy *", (lib.SP_CMD_COPY, size, dst, src, nbytes))
-            value: int = lib.sp_egl_submit(queue, record, size, ANY_EPOCH)
-            return value
+            return self._native.copy(queue, dst, src, nbytes)
         between = memoryview(bytearray(nbytes))
         other = peer.open_queue(False)
         try:
@@ -230,7 +221,7 @@ class EglBackend:
         x, y, z = shape.group_size
         grid = (2**32 - 1,) * 3 if shape.any_grid else self.info.max_groups
         resources = Resources(x * y * z, isa=self.info.isa, max_groups=grid)
-        pointer = int(ffi.cast("uintptr_t", kernel))
+        pointer = kernel_pointer(kernel)
         return Loaded(_Kernel(kernel), pointer, "grid", resources, groups, (x, y, z))
 
     def _image(self, spec: KernelSpec) -> Any:
@@ -286,8 +277,8 @@ class EglBackend:
         why = ffi.new("char[]", 8192)
         letters = "".join(_LETTERS[a] for a in spec.args if not a.endswith("*"))
         rc = lib.sp_egl_load(
-            self._dev, kind, blob, len(blob), number, spec.entry.encode()[:255], spec.native,
-            letters.encode(), why, len(why), out,
+            self._native.device, kind, blob, len(blob), number, spec.entry.encode()[:255],
+            spec.native, letters.encode(), why, len(why), out,
         )  # fmt: skip
         self._heed()
         if rc == -errno.ESTALE:
@@ -296,29 +287,12 @@ class EglBackend:
             log = ffi.string(why).decode(errors="replace").strip()
             raise ImageError(f"{what}: {explained(log, text)}")
         check(rc, f"load {what}", self.info.uri)
-        return ffi.gc(out[0], lib.sp_egl_unload)
+        return self._native.owned(out[0], "unload")
 
     def unload(self, handle: _Kernel) -> None:
         handle.drop()
 
-    # Queues
-
-    def open_queue(self, timing: bool) -> Any:
-        out = ffi.new("struct sp_egl_queue **")
-        flags = lib.SP_QUEUE_TIMING if timing else 0
-        check(lib.sp_egl_queue_open(self._dev, flags, out), "open a queue", self.info.uri)
-        return ffi.gc(out[0], lib.sp_egl_queue_release)
-
-    def close_queue(self, queue: Any, timeout_ns: int) -> int:
-        rc: int = lib.sp_egl_queue_close(queue, timeout_ns)
-        return rc
-
-    def queue_pointer(self, queue: Any) -> int:
-        return int(ffi.cast("uintptr_t", queue))
-
-    def check(self, record: bytes, nbytes: int) -> int:
-        rc: int = lib.sp_egl_check(self._dev, record, nbytes)
-        return rc
+    # Words
 
     def refusal(self, record: bytes, rc: int) -> str:
         """What of a dispatch record this device cannot do, in words; "" when it is none of that."""
@@ -331,57 +305,12 @@ class EglBackend:
         nbytes = lib.sp_egl_fault(queue, value, text, len(text))
         return bytes(ffi.buffer(text, nbytes)).decode(errors="replace")
 
-    def epoch(self) -> int:
-        now: int = lib.sp_egl_epoch(self._dev)
-        return now
-
-    def advance(self) -> int:
-        now: int = lib.sp_egl_advance(self._dev)
-        return now
-
-    def prepare(self, queue: Any, record: bytes, epoch: int) -> Any:
-        out = ffi.new("struct sp_egl_prepared **")
-        rc = lib.sp_egl_prepare(queue, record, len(record), epoch, out)
-        return ffi.gc(out[0], lib.sp_egl_unprepare) if rc == 0 else rc
-
-    def times(self, queue: Any, value: int) -> tuple[int, int] | None:
-        start, end = ffi.new("uint64_t *"), ffi.new("uint64_t *")
-        rc = lib.sp_egl_times(queue, value, start, end)
-        return (start[0], end[0]) if rc == 0 else None
-
-    def describe(self, queue: Any, value: int) -> Progress | None:
-        out = ffi.new("struct sp_egl_progress *")
-        for capacity in (4096, 1 << 26):
-            records = ffi.new("char[]", capacity)
-            got = lib.sp_egl_peek(queue, value, records, capacity, out)
-            if got <= capacity:
-                break
-        if got < 0:
-            return None
-        return Progress(
-            bytes(ffi.buffer(records, min(got, capacity))),
-            out.running_at,
-            out.groups_done,
-            out.groups_total,
-            out.running_ns / 1e9,
-        )
-
-    def timestamp(self) -> int:
-        """The device's clock is told as CLOCK_MONOTONIC everywhere."""
-        now: int = lib.sp_clock_ns()
-        return now
-
     def sensors(self) -> dict[str, float]:
         return {}
 
-    def live_counts(self) -> dict[str, int]:
-        live = ffi.new("struct sp_live *")
-        lib.sp_live_counts(live)
-        return {name: getattr(live, name) for name, _ in ffi.typeof("struct sp_live").fields}
-
     def close(self) -> None:
         """Idempotent. A driver that does not come back within 10 s is left behind, and said so."""
-        dev, self._dev = self._dev, None
+        dev, self._native.device = self._native.device, None
         if dev is None:
             return
         for fd in self._files.values():

@@ -58,11 +58,17 @@ def _text(field: Any) -> str:
     return text.decode(errors="replace")
 
 
+class Forked(DeviceNotFound):
+    """No driver is missing: EGL belongs to the process that this one was forked from."""
+
+
 def listed() -> tuple[list[Node], list[str]]:
     """(nodes best first, a line for each path tried); DeviceNotFound when there is no EGL."""
     out = ffi.new("struct sp_egl_nodes *")
     rc = lib.sp_egl_list(out)
     report = _text(out.report).splitlines()
+    if rc == -errno.ECHILD:
+        raise Forked(f"egl: {report[0]}: start the child before the first look at egl, or spawn it")
     if rc:
         raise DeviceNotFound("egl: no EGL library: " + "; ".join(report))
     found = [

@@ -1,6 +1,8 @@
 /* Whether spinning is polite right now: the count of runnable threads in /proc/loadavg against the cores we may use. */
 #define _GNU_SOURCE
-#include "pool.h"
+#include "timeline.h"
+
+#include "../include/sp_base.h"
 
 #include <fcntl.h>
 #include <sched.h>
@@ -52,4 +54,14 @@ uint64_t sp_spin_ns(void)
         atomic_compare_exchange_strong_explicit(&sampled_at, &last, now, memory_order_relaxed, memory_order_relaxed))
         atomic_store_explicit(&budget, runnable() > cores() ? 0 : SPIN_NS, memory_order_relaxed);
     return atomic_load_explicit(&budget, memory_order_relaxed);
+}
+
+int sp_core_now(void)
+{
+    return sched_getcpu();
+}
+
+uint64_t sp_spin_for_ns(int other)
+{
+    return other >= 0 && other == sched_getcpu() ? 0 : sp_spin_ns();
 }

@@ -1,0 +1,128 @@
+"""What backends in native code share: queues, prepared launches, epochs, progress.
+
+The C functions are called sp_<family>_queue_open and so on and are declared alike; sp_cpu.h says
+what they do. A backend keeps one `Native`, with the device in it, as `_native`, and has its methods
+by `Lent`; nothing of memory, images or kernels is in here.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sparkle_drv._native import ffi, lib
+from sparkle_drv.backends.base import ANY_EPOCH, Progress
+from sparkle_drv.errors import check
+
+_FEW, _MANY = 4096, 1 << 26  # bytes of records that `describe` asks for
+
+
+class Native:
+    """`device` is a cffi pointer to struct sp_<family>, None once it is closed; `uri` is for
+    messages.
+    """
+
+    def __init__(self, family: str, device: Any, uri: str) -> None:
+        self.device = device
+        self._family = family
+        self._uri = uri
+        self.launch = self._c("launch")
+        self.run = self._c("run")
+        self.submit = self._c("submit")
+        self.submitted = self._c("submitted")
+        self.settled = self._c("settled")
+        self.reached = self._c("reached")
+        self.wait = self._c("wait")
+
+    def _c(self, name: str) -> Any:
+        return getattr(lib, f"sp_{self._family}_{name}")
+
+    def _out(self, kind: str) -> Any:
+        return ffi.new(f"struct sp_{self._family}_{kind} **")
+
+    def owned(self, pointer: Any, end: str) -> Any:
+        """A cffi object over `pointer` that calls sp_<family>_<end> when it goes."""
+        return ffi.gc(pointer, self._c(end))
+
+    def open_queue(self, timing: bool) -> Any:
+        out = self._out("queue")
+        flags = lib.SP_QUEUE_TIMING if timing else 0
+        check(self._c("queue_open")(self.device, flags, out), "open a queue", self._uri)
+        return self.owned(out[0], "queue_release")
+
+    def close_queue(self, queue: Any, timeout_ns: int) -> int:
+        rc: int = self._c("queue_close")(queue, timeout_ns)
+        return rc
+
+    def queue_pointer(self, queue: Any) -> int:
+        return int(ffi.cast("uintptr_t", queue))
+
+    def check(self, record: bytes, nbytes: int) -> int:
+        rc: int = self._c("check")(self.device, record, nbytes)
+        return rc
+
+    def epoch(self) -> int:
+        now: int = self._c("epoch")(self.device)
+        return now
+
+    def advance(self) -> int:
+        now: int = self._c("advance")(self.device)
+        return now
+
+    def prepare(self, queue: Any, record: bytes, epoch: int) -> Any:
+        out = self._out("prepared")
+        rc = self._c("prepare")(queue, record, len(record), epoch, out)
+        return self.owned(out[0], "unprepare") if rc == 0 else rc
+
+    def copy(self, queue: Any, dst: int, src: int, nbytes: int) -> int:
+        """Submit one copy between addresses that the device can reach: value or -errno."""
+        size = ffi.sizeof("struct sp_cmd_copy")
+        record = ffi.new("struct sp_cmd_copy *", (lib.SP_CMD_COPY, size, dst, src, nbytes))
+        value: int = self.submit(queue, record, size, ANY_EPOCH)
+        return value
+
+    def times(self, queue: Any, value: int) -> tuple[int, int] | None:
+        start, end = ffi.new("uint64_t *"), ffi.new("uint64_t *")
+        rc = self._c("times")(queue, value, start, end)
+        return (start[0], end[0]) if rc == 0 else None
+
+    def describe(self, queue: Any, value: int) -> Progress | None:
+        out = ffi.new("struct sp_progress *")
+        for capacity in (_FEW, _MANY):
+            records = ffi.new("char[]", capacity)
+            got = self._c("peek")(queue, value, records, capacity, out)
+            if got <= capacity:
+                break
+        if got < 0:
+            return None
+        return Progress(
+            bytes(ffi.buffer(records, min(got, capacity))),
+            out.running_at,
+            out.groups_done,
+            out.groups_total,
+            out.running_ns / 1e9,
+        )
+
+    def timestamp(self) -> int:
+        """CLOCK_MONOTONIC, in which every device of ours tells its time."""
+        now: int = lib.sp_clock_ns()
+        return now
+
+    def live_counts(self) -> dict[str, int]:
+        live = ffi.new("struct sp_live *")
+        lib.sp_live_counts(live)
+        return {name: getattr(live, name) for name, _ in ffi.typeof("struct sp_live").fields}
+
+
+class Lent:
+    """In the body of a backend's class: the method of that name is the one of its `_native`."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, backend: Any, owner: type) -> Any:
+        return self if backend is None else getattr(backend._native, self._name)
+
+
+def kernel_pointer(kernel: Any) -> int:
+    """What dispatch records carry of a kernel."""
+    return int(ffi.cast("uintptr_t", kernel))
