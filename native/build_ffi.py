@@ -51,7 +51,8 @@ def _builder(module, headers, sources, base=None, base_headers=()):
 
 
 _headers = sorted(INCLUDE.glob("sp_*.h"))
-_sources = sorted(HERE.rglob("*.c"))
+# The preload library is linked by make from the same objects; no extension has its part.
+_sources = sorted(c for c in HERE.rglob("*.c") if HERE / "emu" / "preload" not in c.parents)
 _emu_headers = [header for header in _headers if header.name.startswith("sp_emu")]
 _emu_sources = [source for source in _sources if HERE / "emu" in source.parents]
 _native_headers = [header for header in _headers if header not in _emu_headers]
