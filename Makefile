@@ -22,7 +22,7 @@ build: ## system packages (as root), .venv, both extensions; only what is missin
 bench: build ## the main job: a verified table for the devices of this machine (BENCH_ARGS=...)
 	@$(PY) tools/bench.py $(BENCH_ARGS)
 
-test: build lint ## the whole suite with coverage, as CI runs it
+test: lint preload ## the whole suite with coverage, as CI runs it
 	@$(PYTEST) --cov --cov-report=term
 
 test-quick: build
@@ -64,7 +64,8 @@ asan: build ## the device and unit tests with the C code under ASan and UBSan
 	  $(patsubst %,--ignore tests/unit/test_%.py,binary docs exports settings)
 
 # The emulator's objects as the extension has them, and the functions that stand before the C library's.
-preload: build ## build/preload/libsparkle_amdgpu.so: shows other drivers an emulated AMD GPU (LD_PRELOAD)
+preload: ## build/preload/libsparkle_amdgpu.so: shows other drivers an emulated AMD GPU (LD_PRELOAD)
+	@$(PYTHON) tools/setup_env.py --tests
 	@mkdir -p build/preload
 	@$(CC) -std=gnu11 -O2 -Wall -Wextra -fPIC -fvisibility=hidden -pthread -shared -Inative/include -o build/preload/libsparkle_amdgpu.so $(PRELOAD_C) $(patsubst %.c,build/obj/%.o,$(filter-out $(PRELOAD_C),$(EMU_C))) -ldl -lm
 
