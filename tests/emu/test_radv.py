@@ -1,4 +1,4 @@
-"""Debian's unmodified RADV runs on the emulated GPU (tests/radv), and what judges it is in order."""
+"""Unmodified RADV runs on the emulated GPU (tests/radv), and what judges it is in order."""
 
 from __future__ import annotations
 
