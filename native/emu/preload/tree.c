@@ -1,5 +1,6 @@
 /* Names of files and their contents are what Linux shows and libdrm looks for (xf86drm.c: drmGetDevices2): a folder
  * /dev/dri, and for each node MAJOR:MINOR its device with subsystem, uevent and PCI ids. FINDINGS D lists them. */
+#define _GNU_SOURCE 1
 #include "tree.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -14,6 +15,7 @@
 enum { DRM_MAJOR = 226, FIRST_RENDER_MINOR = 128, FIRST_BUS = 3 };
 
 static char root[64]; /* "" until the tree is made */
+static pid_t maker;   /* a forked child must not take its parent's tree away */
 static const char *const led[] = {"/dev/dri", "/sys/dev/char/226:"};
 
 /* mkdir -p for everything before the last '/'. */
@@ -105,6 +107,7 @@ int sp_tree_make(const struct sp_tree_card *cards, uint32_t count)
     if (!mkdtemp(path))
         return -errno;
     memcpy(root, path, sizeof root);
+    maker = getpid();
     int rc = put("sys/bus/pci/drivers_autoprobe", "1\n");
     for (uint32_t i = 0; !rc && i < count; i++)
         rc = put_card(&cards[i], i);
@@ -121,7 +124,7 @@ static int remove_one(const char *path, const struct stat *status, int kind, str
 
 void sp_tree_remove(void)
 {
-    if (*root)
+    if (*root && maker == getpid())
         nftw(root, remove_one, 8, FTW_DEPTH | FTW_PHYS);
     *root = 0;
 }
