@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from enum import IntEnum
 from pathlib import Path
 
-from sparkle_drv.lowlevel import bits, regs, sdma, type3, values
+from sparkle_drv.lowlevel import bits, regs, sdma, setreg, type3, values
 
 ROOT = Path(__file__).resolve().parents[2]
 GEN = ROOT / "native" / "gen"
@@ -93,10 +93,12 @@ def _pm4_header() -> Iterator[str]:
     yield "/* Opcodes; dwords of each packet without what varies; the places of their fields. */"
     yield from _enum((f"PM4_{cls.NAME}", f"{cls.OPCODE:#x}") for cls in type3.classes())
     yield from _enum((f"PM4_{cls.NAME}_NDW", str(cls.fixed_ndw())) for cls in type3.classes())
+    packed = setreg.PACKED.places(0, 11, "PM4_PACKED")
     header = type3.HEADER.places(0, 11, "HEADER")
     yield from _enum(
         (f"PM4_{name.replace('.', '_').upper()}", _place(place)) for name, place in header
     )
+    yield from _enum((n.replace(".", "_").upper(), _place(p)) for n, p in packed)
     for cls in type3.classes():
         yield from _enum(_places(f"PM4_{cls.NAME}", cls, cls.LEVELS))
     for kind in VALUES:

@@ -170,6 +170,7 @@ class Word:
             yield f"{name}.{key}={shown}"
 
     def places(self, dw: int, gfx: int, name: str) -> Iterator[tuple[str, Place]]:
+        yield name, Place(dw, 0, 32)
         for key, field in self._layouts[gfx].items():
             yield f"{name}.{key}", Place(dw, field.lo, field.width, field.bias)
 

@@ -254,7 +254,10 @@ _reg("COMPUTE_SHADER_CHKSUM", 0xB8A8, moved={9: 0xB894})
 COMPUTE_DISPATCH_INTERLEAVE = _reg(
     "COMPUTE_DISPATCH_INTERLEAVE", 0xB8BC, Word(INTERLEAVE=bits(0, 9)), G11UP
 )
+# Restoring saved waves is the kernel's; on gfx10.3 this is where gfx11 has SE4 to SE7.
 _reg("COMPUTE_RELAUNCH", 0xB8C0, user=False, moved={9: 0xB888, 10: 0xB8AC})
+for _n in range(3):
+    _reg(f"COMPUTE_WAVE_RESTORE_{_n}", 0xB8B0 + 4 * _n, ALL, (10,), user=False)
 COMPUTE_USER_DATA = _row(" ".join(f"COMPUTE_USER_DATA_{n}" for n in range(16)), 0xB900)
 COMPUTE_DISPATCH_TUNNEL = _reg("COMPUTE_DISPATCH_TUNNEL", 0xB9F4, ALL, G10UP)
 

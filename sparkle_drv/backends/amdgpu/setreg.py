@@ -78,6 +78,10 @@ class SetPairs(Packet):
         return {**super().read_words(own, gfx), "pairs": flat}
 
 
+# Two register offsets in one dword.
+PACKED = Word(offset0=bits(0, 15), offset1=bits(16, 31))
+
+
 class SetPairsPacked(Packet):
     """A count, then (offset0 | offset1 << 16, value0, value1): an even number of registers."""
 
@@ -97,8 +101,9 @@ class SetPairsPacked(Packet):
     def registers(cls, triples: Sequence[int]) -> Iterator[tuple[int, int]]:
         """(offset, value) of each."""
         for i in range(0, len(triples), 3):
-            yield triples[i] & 0xFFFF, triples[i + 1]
-            yield triples[i] >> 16, triples[i + 2]
+            offsets = PACKED.decode(triples[i : i + 1], 11, "PACKED")
+            yield offsets["offset0"], triples[i + 1]
+            yield offsets["offset1"], triples[i + 2]
 
     @classmethod
     def words(cls, fields: Mapping[str, Any], gfx: int) -> list[str]:
@@ -114,5 +119,5 @@ class SetPairsPacked(Packet):
         found = [read_register(cls.SPACE, t, gfx) for t in tokens if t not in own]
         triples: list[int] = []
         for (o0, v0), (o1, v1) in zip(found[::2], found[1::2], strict=True):
-            triples += [o0 | o1 << 16, v0, v1]
+            triples += PACKED.encode({"offset0": o0, "offset1": o1}, gfx, "PACKED") + [v0, v1]
         return {**super().read_words(own, gfx), "count": len(found), "triples": triples}
