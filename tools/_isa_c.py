@@ -252,14 +252,18 @@ class Tables:
         if lines:
             self.text += _array("sp_isa_field", name, lines)
         op = form.fields.get("op")
-        opcode = f"{{0, SP_KIND_RAW, {place(op)}, 0}}" if op else "{0, 0, 0, 0, 0, 0, 0}"
+        none = "{0, 0, 0, 0, 0, 0, 0}"
+        opcode, opcode2 = (
+            f"{{0, SP_KIND_RAW, {place(field)}, 0}}" if field else none
+            for field in (op, form.fields.get("opy"))
+        )
         reserved = (1 << 32 * form.ndw) - 1 & ~form.declared
         number = "0" if form.name in SECOND_WORDS else f"SP_FORMAT_{form.name}"
         if form.name in ("MIMG", "EXP"):  # by name only: what else they hold is not looked at
             reserved = 0
         return (
             f"{{{form.mask:#x}, {form.value:#x}, {reserved:#x}, {name if lines else 'NULL'}, {rows[0]}, "
-            f"{opcode}, {rows[1]}, {number}, {form.ndw}, {len(lines)}}}"
+            f"{opcode}, {opcode2}, {rows[1]}, {number}, {form.ndw}, {len(lines)}}}"
         )
 
 

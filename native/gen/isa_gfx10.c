@@ -2633,34 +2633,34 @@ static const struct sp_isa_field modifiers_sdwab[] = {
 };
 
 static const struct sp_isa_format formats[] = {
-    {0xff800000, 0xbe800000, 0x0, NULL, rows_sop1, {0, SP_KIND_RAW, 8, 8, 0, 0, 0}, 74, SP_FORMAT_SOP1, 1, 0},
-    {0xff800000, 0xbf000000, 0x0, NULL, rows_sopc, {0, SP_KIND_RAW, 16, 7, 0, 0, 0}, 20, SP_FORMAT_SOPC, 1, 0},
-    {0xff800000, 0xbf800000, 0x0, NULL, rows_sopp, {0, SP_KIND_RAW, 16, 7, 0, 0, 0}, 41, SP_FORMAT_SOPP, 1, 0},
-    {0xf0000000, 0xb0000000, 0x0, NULL, rows_sopk, {0, SP_KIND_RAW, 23, 5, 0, 0, 0}, 29, SP_FORMAT_SOPK, 1, 0},
-    {0xc0000000, 0x80000000, 0x0, NULL, rows_sop2, {0, SP_KIND_RAW, 23, 7, 0, 0, 0}, 55, SP_FORMAT_SOP2, 1, 0},
-    {0xfe000000, 0x7e000000, 0x0, NULL, rows_vop1, {0, SP_KIND_RAW, 9, 8, 0, 0, 0}, 105, SP_FORMAT_VOP1, 1, 0},
-    {0xfe000000, 0x7c000000, 0x0, NULL, rows_vopc, {0, SP_KIND_RAW, 17, 8, 0, 0, 0}, 256, SP_FORMAT_VOPC, 1, 0},
-    {0x80000000, 0x0, 0x0, NULL, rows_vop2, {0, SP_KIND_RAW, 25, 6, 0, 0, 0}, 61, SP_FORMAT_VOP2, 1, 0},
-    {0xfc000000, 0xd4000000, 0x0, modifiers_vop3, rows_vop3, {0, SP_KIND_RAW, 16, 10, 0, 0, 0}, 896, SP_FORMAT_VOP3, 2, 5},
-    {0xff800000, 0xcc000000, 0x0, modifiers_vop3p, rows_vop3p, {0, SP_KIND_RAW, 16, 7, 0, 0, 0}, 35, SP_FORMAT_VOP3P, 2, 5},
-    {0xfc000000, 0xd8000000, 0x10000, modifiers_ds, rows_ds, {0, SP_KIND_RAW, 18, 8, 0, 0, 0}, 256, SP_FORMAT_DS, 2, 2},
-    {0xfc000000, 0xf4000000, 0x1e000000002a000, modifiers_smem, rows_smem, {0, SP_KIND_RAW, 18, 8, 0, 0, 0}, 40, SP_FORMAT_SMEM, 2, 4},
-    {0xfc000000, 0xdc000000, 0x80000002000000, modifiers_flat, rows_flat, {0, SP_KIND_RAW, 18, 7, 0, 0, 0}, 353, SP_FORMAT_FLAT, 2, 6},
-    {0xfc000000, 0xe0000000, 0x20000000020000, modifiers_mubuf, rows_mubuf, {0, SP_KIND_RAW, 18, 8, 0, 0, 0}, 136, SP_FORMAT_MUBUF, 2, 8},
-    {0xfc000000, 0xe8000000, 0x0, modifiers_mtbuf, rows_mtbuf, {0, SP_KIND_RAW, 16, 3, 53, 1, 0}, 16, SP_FORMAT_MTBUF, 2, 8},
-    {0xfc000000, 0xf0000000, 0x0, NULL, rows_mimg, {0, SP_KIND_RAW, 18, 7, 0, 1, 0}, 240, SP_FORMAT_MIMG, 2, 0},
-    {0xfc000000, 0xf8000000, 0x0, NULL, rows_exp, {0, 0, 0, 0, 0, 0, 0}, 1, SP_FORMAT_EXP, 2, 0},
-    {0xfc000000, 0xc8000000, 0x0, modifiers_vintrp, rows_vintrp, {0, SP_KIND_RAW, 16, 2, 0, 0, 0}, 3, SP_FORMAT_VINTRP, 1, 2},
+    {0xff800000, 0xbe800000, 0x0, NULL, rows_sop1, {0, SP_KIND_RAW, 8, 8, 0, 0, 0}, {0, 0, 0, 0, 0, 0, 0}, 74, SP_FORMAT_SOP1, 1, 0},
+    {0xff800000, 0xbf000000, 0x0, NULL, rows_sopc, {0, SP_KIND_RAW, 16, 7, 0, 0, 0}, {0, 0, 0, 0, 0, 0, 0}, 20, SP_FORMAT_SOPC, 1, 0},
+    {0xff800000, 0xbf800000, 0x0, NULL, rows_sopp, {0, SP_KIND_RAW, 16, 7, 0, 0, 0}, {0, 0, 0, 0, 0, 0, 0}, 41, SP_FORMAT_SOPP, 1, 0},
+    {0xf0000000, 0xb0000000, 0x0, NULL, rows_sopk, {0, SP_KIND_RAW, 23, 5, 0, 0, 0}, {0, 0, 0, 0, 0, 0, 0}, 29, SP_FORMAT_SOPK, 1, 0},
+    {0xc0000000, 0x80000000, 0x0, NULL, rows_sop2, {0, SP_KIND_RAW, 23, 7, 0, 0, 0}, {0, 0, 0, 0, 0, 0, 0}, 55, SP_FORMAT_SOP2, 1, 0},
+    {0xfe000000, 0x7e000000, 0x0, NULL, rows_vop1, {0, SP_KIND_RAW, 9, 8, 0, 0, 0}, {0, 0, 0, 0, 0, 0, 0}, 105, SP_FORMAT_VOP1, 1, 0},
+    {0xfe000000, 0x7c000000, 0x0, NULL, rows_vopc, {0, SP_KIND_RAW, 17, 8, 0, 0, 0}, {0, 0, 0, 0, 0, 0, 0}, 256, SP_FORMAT_VOPC, 1, 0},
+    {0x80000000, 0x0, 0x0, NULL, rows_vop2, {0, SP_KIND_RAW, 25, 6, 0, 0, 0}, {0, 0, 0, 0, 0, 0, 0}, 61, SP_FORMAT_VOP2, 1, 0},
+    {0xfc000000, 0xd4000000, 0x0, modifiers_vop3, rows_vop3, {0, SP_KIND_RAW, 16, 10, 0, 0, 0}, {0, 0, 0, 0, 0, 0, 0}, 896, SP_FORMAT_VOP3, 2, 5},
+    {0xff800000, 0xcc000000, 0x0, modifiers_vop3p, rows_vop3p, {0, SP_KIND_RAW, 16, 7, 0, 0, 0}, {0, 0, 0, 0, 0, 0, 0}, 35, SP_FORMAT_VOP3P, 2, 5},
+    {0xfc000000, 0xd8000000, 0x10000, modifiers_ds, rows_ds, {0, SP_KIND_RAW, 18, 8, 0, 0, 0}, {0, 0, 0, 0, 0, 0, 0}, 256, SP_FORMAT_DS, 2, 2},
+    {0xfc000000, 0xf4000000, 0x1e000000002a000, modifiers_smem, rows_smem, {0, SP_KIND_RAW, 18, 8, 0, 0, 0}, {0, 0, 0, 0, 0, 0, 0}, 40, SP_FORMAT_SMEM, 2, 4},
+    {0xfc000000, 0xdc000000, 0x80000002000000, modifiers_flat, rows_flat, {0, SP_KIND_RAW, 18, 7, 0, 0, 0}, {0, 0, 0, 0, 0, 0, 0}, 353, SP_FORMAT_FLAT, 2, 6},
+    {0xfc000000, 0xe0000000, 0x20000000020000, modifiers_mubuf, rows_mubuf, {0, SP_KIND_RAW, 18, 8, 0, 0, 0}, {0, 0, 0, 0, 0, 0, 0}, 136, SP_FORMAT_MUBUF, 2, 8},
+    {0xfc000000, 0xe8000000, 0x0, modifiers_mtbuf, rows_mtbuf, {0, SP_KIND_RAW, 16, 3, 53, 1, 0}, {0, 0, 0, 0, 0, 0, 0}, 16, SP_FORMAT_MTBUF, 2, 8},
+    {0xfc000000, 0xf0000000, 0x0, NULL, rows_mimg, {0, SP_KIND_RAW, 18, 7, 0, 1, 0}, {0, 0, 0, 0, 0, 0, 0}, 240, SP_FORMAT_MIMG, 2, 0},
+    {0xfc000000, 0xf8000000, 0x0, NULL, rows_exp, {0, 0, 0, 0, 0, 0, 0}, {0, 0, 0, 0, 0, 0, 0}, 1, SP_FORMAT_EXP, 2, 0},
+    {0xfc000000, 0xc8000000, 0x0, modifiers_vintrp, rows_vintrp, {0, SP_KIND_RAW, 16, 2, 0, 0, 0}, {0, 0, 0, 0, 0, 0, 0}, 3, SP_FORMAT_VINTRP, 1, 2},
 };
 
-static const struct sp_isa_format vop3b = {0xfc000000, 0xd4000000, 0x0, modifiers_vop3b, NULL, {0, SP_KIND_RAW, 16, 10, 0, 0, 0}, 0, SP_FORMAT_VOP3B, 2, 3};
+static const struct sp_isa_format vop3b = {0xfc000000, 0xd4000000, 0x0, modifiers_vop3b, NULL, {0, SP_KIND_RAW, 16, 10, 0, 0, 0}, {0, 0, 0, 0, 0, 0, 0}, 0, SP_FORMAT_VOP3B, 2, 3};
 
-static const struct sp_isa_format dpp8 = {0x0, 0x0, 0x0, modifiers_dpp8, NULL, {0, 0, 0, 0, 0, 0, 0}, 0, 0, 1, 2};
+static const struct sp_isa_format dpp8 = {0x0, 0x0, 0x0, modifiers_dpp8, NULL, {0, 0, 0, 0, 0, 0, 0}, {0, 0, 0, 0, 0, 0, 0}, 0, 0, 1, 2};
 
-static const struct sp_isa_format dpp16 = {0x0, 0x0, 0x20000, modifiers_dpp16, NULL, {0, 0, 0, 0, 0, 0, 0}, 0, 0, 1, 10};
+static const struct sp_isa_format dpp16 = {0x0, 0x0, 0x20000, modifiers_dpp16, NULL, {0, 0, 0, 0, 0, 0, 0}, {0, 0, 0, 0, 0, 0, 0}, 0, 0, 1, 10};
 
-static const struct sp_isa_format sdwa = {0x0, 0x0, 0x40400000, modifiers_sdwa, NULL, {0, 0, 0, 0, 0, 0, 0}, 0, 0, 1, 15};
+static const struct sp_isa_format sdwa = {0x0, 0x0, 0x40400000, modifiers_sdwa, NULL, {0, 0, 0, 0, 0, 0, 0}, {0, 0, 0, 0, 0, 0, 0}, 0, 0, 1, 15};
 
-static const struct sp_isa_format sdwab = {0x0, 0x0, 0x40400000, modifiers_sdwab, NULL, {0, 0, 0, 0, 0, 0, 0}, 0, 0, 1, 13};
+static const struct sp_isa_format sdwab = {0x0, 0x0, 0x40400000, modifiers_sdwab, NULL, {0, 0, 0, 0, 0, 0, 0}, {0, 0, 0, 0, 0, 0, 0}, 0, 0, 1, 13};
 
 const struct sp_isa sp_isa_gfx10 = {formats, &vop3b, &dpp16, &dpp8, &sdwa, &sdwab, NULL, 0, 18, 10, 125};

@@ -2730,32 +2730,32 @@ static const struct sp_isa_row rows_vopdy[] = {
 };
 
 static const struct sp_isa_format formats[] = {
-    {0xff800000, 0xbe800000, 0x0, NULL, rows_sop1, {0, SP_KIND_RAW, 8, 8, 0, 0, 0}, 78, SP_FORMAT_SOP1, 1, 0},
-    {0xff800000, 0xbf000000, 0x0, NULL, rows_sopc, {0, SP_KIND_RAW, 16, 7, 0, 0, 0}, 18, SP_FORMAT_SOPC, 1, 0},
-    {0xff800000, 0xbf800000, 0x0, NULL, rows_sopp, {0, SP_KIND_RAW, 16, 7, 0, 0, 0}, 62, SP_FORMAT_SOPP, 1, 0},
-    {0xf0000000, 0xb0000000, 0x0, NULL, rows_sopk, {0, SP_KIND_RAW, 23, 5, 0, 0, 0}, 28, SP_FORMAT_SOPK, 1, 0},
-    {0xc0000000, 0x80000000, 0x0, NULL, rows_sop2, {0, SP_KIND_RAW, 23, 7, 0, 0, 0}, 54, SP_FORMAT_SOP2, 1, 0},
-    {0xfe000000, 0x7e000000, 0x0, NULL, rows_vop1, {0, SP_KIND_RAW, 9, 8, 0, 0, 0}, 108, SP_FORMAT_VOP1, 1, 0},
-    {0xfe000000, 0x7c000000, 0x0, NULL, rows_vopc, {0, SP_KIND_RAW, 17, 8, 0, 0, 0}, 256, SP_FORMAT_VOPC, 1, 0},
-    {0x80000000, 0x0, 0x0, NULL, rows_vop2, {0, SP_KIND_RAW, 25, 6, 0, 0, 0}, 61, SP_FORMAT_VOP2, 1, 0},
-    {0xfc000000, 0xd4000000, 0x0, modifiers_vop3, rows_vop3, {0, SP_KIND_RAW, 16, 10, 0, 0, 0}, 869, SP_FORMAT_VOP3, 2, 5},
-    {0xff800000, 0xcc000000, 0x0, modifiers_vop3p, rows_vop3p, {0, SP_KIND_RAW, 16, 7, 0, 0, 0}, 70, SP_FORMAT_VOP3P, 2, 5},
-    {0xfc000000, 0xd8000000, 0x10000, modifiers_ds, rows_ds, {0, SP_KIND_RAW, 18, 8, 0, 0, 0}, 256, SP_FORMAT_DS, 2, 2},
-    {0xfc000000, 0xf4000000, 0x1e0000000038000, modifiers_smem, rows_smem, {0, SP_KIND_RAW, 18, 8, 0, 0, 0}, 36, SP_FORMAT_SMEM, 2, 4},
-    {0xfc000000, 0xdc000000, 0x2000000, modifiers_flat, rows_flat, {0, SP_KIND_RAW, 18, 7, 0, 0, 0}, 343, SP_FORMAT_FLAT, 2, 6},
-    {0xfc000000, 0xe0000000, 0x38000, modifiers_mubuf, rows_mubuf, {0, SP_KIND_RAW, 18, 8, 0, 0, 0}, 87, SP_FORMAT_MUBUF, 2, 7},
-    {0xfc000000, 0xe8000000, 0x0, modifiers_mtbuf, rows_mtbuf, {0, SP_KIND_RAW, 15, 4, 0, 0, 0}, 16, SP_FORMAT_MTBUF, 2, 8},
-    {0xfc000000, 0xf0000000, 0x0, NULL, rows_mimg, {0, SP_KIND_RAW, 18, 8, 0, 0, 0}, 145, SP_FORMAT_MIMG, 2, 0},
-    {0xfc000000, 0xf8000000, 0x0, NULL, rows_exp, {0, 0, 0, 0, 0, 0, 0}, 1, SP_FORMAT_EXP, 2, 0},
-    {0xff000000, 0xce000000, 0xc00000, modifiers_ldsdir, rows_ldsdir, {0, SP_KIND_RAW, 20, 2, 0, 0, 0}, 2, SP_FORMAT_LDSDIR, 1, 3},
-    {0xff000000, 0xcd000000, 0x1800000000800000, modifiers_vinterp, rows_vinterp, {0, SP_KIND_RAW, 16, 7, 0, 0, 0}, 6, SP_FORMAT_VINTERP, 2, 4},
-    {0xfc000000, 0xc8000000, 0x0, NULL, rows_vopd, {0, SP_KIND_RAW, 22, 4, 0, 0, 0}, 13, SP_FORMAT_VOPD, 2, 0},
+    {0xff800000, 0xbe800000, 0x0, NULL, rows_sop1, {0, SP_KIND_RAW, 8, 8, 0, 0, 0}, {0, 0, 0, 0, 0, 0, 0}, 78, SP_FORMAT_SOP1, 1, 0},
+    {0xff800000, 0xbf000000, 0x0, NULL, rows_sopc, {0, SP_KIND_RAW, 16, 7, 0, 0, 0}, {0, 0, 0, 0, 0, 0, 0}, 18, SP_FORMAT_SOPC, 1, 0},
+    {0xff800000, 0xbf800000, 0x0, NULL, rows_sopp, {0, SP_KIND_RAW, 16, 7, 0, 0, 0}, {0, 0, 0, 0, 0, 0, 0}, 62, SP_FORMAT_SOPP, 1, 0},
+    {0xf0000000, 0xb0000000, 0x0, NULL, rows_sopk, {0, SP_KIND_RAW, 23, 5, 0, 0, 0}, {0, 0, 0, 0, 0, 0, 0}, 28, SP_FORMAT_SOPK, 1, 0},
+    {0xc0000000, 0x80000000, 0x0, NULL, rows_sop2, {0, SP_KIND_RAW, 23, 7, 0, 0, 0}, {0, 0, 0, 0, 0, 0, 0}, 54, SP_FORMAT_SOP2, 1, 0},
+    {0xfe000000, 0x7e000000, 0x0, NULL, rows_vop1, {0, SP_KIND_RAW, 9, 8, 0, 0, 0}, {0, 0, 0, 0, 0, 0, 0}, 108, SP_FORMAT_VOP1, 1, 0},
+    {0xfe000000, 0x7c000000, 0x0, NULL, rows_vopc, {0, SP_KIND_RAW, 17, 8, 0, 0, 0}, {0, 0, 0, 0, 0, 0, 0}, 256, SP_FORMAT_VOPC, 1, 0},
+    {0x80000000, 0x0, 0x0, NULL, rows_vop2, {0, SP_KIND_RAW, 25, 6, 0, 0, 0}, {0, 0, 0, 0, 0, 0, 0}, 61, SP_FORMAT_VOP2, 1, 0},
+    {0xfc000000, 0xd4000000, 0x0, modifiers_vop3, rows_vop3, {0, SP_KIND_RAW, 16, 10, 0, 0, 0}, {0, 0, 0, 0, 0, 0, 0}, 869, SP_FORMAT_VOP3, 2, 5},
+    {0xff800000, 0xcc000000, 0x0, modifiers_vop3p, rows_vop3p, {0, SP_KIND_RAW, 16, 7, 0, 0, 0}, {0, 0, 0, 0, 0, 0, 0}, 70, SP_FORMAT_VOP3P, 2, 5},
+    {0xfc000000, 0xd8000000, 0x10000, modifiers_ds, rows_ds, {0, SP_KIND_RAW, 18, 8, 0, 0, 0}, {0, 0, 0, 0, 0, 0, 0}, 256, SP_FORMAT_DS, 2, 2},
+    {0xfc000000, 0xf4000000, 0x1e0000000038000, modifiers_smem, rows_smem, {0, SP_KIND_RAW, 18, 8, 0, 0, 0}, {0, 0, 0, 0, 0, 0, 0}, 36, SP_FORMAT_SMEM, 2, 4},
+    {0xfc000000, 0xdc000000, 0x2000000, modifiers_flat, rows_flat, {0, SP_KIND_RAW, 18, 7, 0, 0, 0}, {0, 0, 0, 0, 0, 0, 0}, 343, SP_FORMAT_FLAT, 2, 6},
+    {0xfc000000, 0xe0000000, 0x38000, modifiers_mubuf, rows_mubuf, {0, SP_KIND_RAW, 18, 8, 0, 0, 0}, {0, 0, 0, 0, 0, 0, 0}, 87, SP_FORMAT_MUBUF, 2, 7},
+    {0xfc000000, 0xe8000000, 0x0, modifiers_mtbuf, rows_mtbuf, {0, SP_KIND_RAW, 15, 4, 0, 0, 0}, {0, 0, 0, 0, 0, 0, 0}, 16, SP_FORMAT_MTBUF, 2, 8},
+    {0xfc000000, 0xf0000000, 0x0, NULL, rows_mimg, {0, SP_KIND_RAW, 18, 8, 0, 0, 0}, {0, 0, 0, 0, 0, 0, 0}, 145, SP_FORMAT_MIMG, 2, 0},
+    {0xfc000000, 0xf8000000, 0x0, NULL, rows_exp, {0, 0, 0, 0, 0, 0, 0}, {0, 0, 0, 0, 0, 0, 0}, 1, SP_FORMAT_EXP, 2, 0},
+    {0xff000000, 0xce000000, 0xc00000, modifiers_ldsdir, rows_ldsdir, {0, SP_KIND_RAW, 20, 2, 0, 0, 0}, {0, 0, 0, 0, 0, 0, 0}, 2, SP_FORMAT_LDSDIR, 1, 3},
+    {0xff000000, 0xcd000000, 0x1800000000800000, modifiers_vinterp, rows_vinterp, {0, SP_KIND_RAW, 16, 7, 0, 0, 0}, {0, 0, 0, 0, 0, 0, 0}, 6, SP_FORMAT_VINTERP, 2, 4},
+    {0xfc000000, 0xc8000000, 0x0, NULL, rows_vopd, {0, SP_KIND_RAW, 22, 4, 0, 0, 0}, {0, SP_KIND_RAW, 17, 5, 0, 0, 0}, 13, SP_FORMAT_VOPD, 2, 0},
 };
 
-static const struct sp_isa_format vop3b = {0xfc000000, 0xd4000000, 0x0, modifiers_vop3b, NULL, {0, SP_KIND_RAW, 16, 10, 0, 0, 0}, 0, SP_FORMAT_VOP3B, 2, 3};
+static const struct sp_isa_format vop3b = {0xfc000000, 0xd4000000, 0x0, modifiers_vop3b, NULL, {0, SP_KIND_RAW, 16, 10, 0, 0, 0}, {0, 0, 0, 0, 0, 0, 0}, 0, SP_FORMAT_VOP3B, 2, 3};
 
-static const struct sp_isa_format dpp8 = {0x0, 0x0, 0x0, modifiers_dpp8, NULL, {0, 0, 0, 0, 0, 0, 0}, 0, 0, 1, 2};
+static const struct sp_isa_format dpp8 = {0x0, 0x0, 0x0, modifiers_dpp8, NULL, {0, 0, 0, 0, 0, 0, 0}, {0, 0, 0, 0, 0, 0, 0}, 0, 0, 1, 2};
 
-static const struct sp_isa_format dpp16 = {0x0, 0x0, 0x20000, modifiers_dpp16, NULL, {0, 0, 0, 0, 0, 0, 0}, 0, 0, 1, 10};
+static const struct sp_isa_format dpp16 = {0x0, 0x0, 0x20000, modifiers_dpp16, NULL, {0, 0, 0, 0, 0, 0, 0}, {0, 0, 0, 0, 0, 0, 0}, 0, 0, 1, 10};
 
 const struct sp_isa sp_isa_gfx11 = {formats, &vop3b, &dpp16, &dpp8, NULL, NULL, rows_vopdy, 19, 20, 11, 124};

@@ -54,7 +54,7 @@ struct sp_isa_format {
     uint64_t mask, value, reserved;
     const struct sp_isa_field *modifiers;
     const struct sp_isa_row *rows;
-    struct sp_isa_field opcode;
+    struct sp_isa_field opcode, opcode2; /* opcode2: VOPD's OPY */
     uint16_t rows_count;
     uint8_t format, ndw, count; /* of modifiers */
 };
