@@ -152,7 +152,8 @@ static const struct sp_isa_row *row_of(const struct sp_isa_row *rows, uint32_t c
 static void count_address(const struct sp_isa *isa, uint64_t bits, const struct sp_isa_format *format, struct sp_inst *out)
 {
     if (out->format == SP_FORMAT_FLAT) {
-        unsigned sve = isa->generation == 10 && !out->saddr_null ? 0 : 1;
+        unsigned sve = out->soffset; /* gfx10: SADDR NULL, as finish_memory left it */
+        out->soffset = 0;
         for (unsigned i = 0; i < format->count; i++)
             if (format->modifiers[i].slot == SP_SLOT_SVE)
                 sve = get(&format->modifiers[i], bits);
@@ -171,6 +172,7 @@ static void finish_memory(const struct sp_isa *isa, struct sp_inst *out)
 {
     if (out->format == SP_FORMAT_FLAT) {
         out->saddr_null = out->segment == 0 || out->sbase == SP_SRC_NULL || (isa->generation == 10 && out->sbase == 127);
+        out->soffset = isa->generation == 10 && out->sbase == SP_SRC_NULL; /* for count_address */
         if (out->saddr_null)
             out->sbase = SP_SRC_NULL;
         if (out->segment == 0) /* an unsigned offset, one bit less */
@@ -255,7 +257,7 @@ static const struct sp_isa_row *decode_y(const struct sp_isa *isa, uint64_t bits
     if (y) {
         put_all(isa, y->shape->fields, y->shape->count, bits, out);
         out->opy = y->op;
-        out->dsty = (uint16_t)(SP_SRC_VGPR + ((out->dsty - SP_SRC_VGPR) << 1 | (~out->dst & 1)));
+        out->dsty = (uint16_t)(SP_SRC_VGPR + (out->dsty << 1 | (~out->dst & 1)));
     }
     return y;
 }
