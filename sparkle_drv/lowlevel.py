@@ -1,5 +1,18 @@
-"""What bring-up and tools may use below the public names: packets, registers and their kit."""
+"""What tools and bring-up may use below the public API: packets, registers, code objects, the ISA.
 
-from .backends.amdgpu import bits, pm4, regs, sdma, setreg, type3, values
+Names only. Nothing here is stable between versions.
+"""
 
-__all__ = ["bits", "pm4", "regs", "sdma", "setreg", "type3", "values"]
+from .backends.amdgpu import bits, isa_formats, isa_rows, pm4, regs, sdma, setreg, type3, values
+
+__all__ = [
+    "bits",
+    "isa_formats",
+    "isa_rows",
+    "pm4",
+    "regs",
+    "sdma",
+    "setreg",
+    "type3",
+    "values",
+]

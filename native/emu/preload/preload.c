@@ -27,7 +27,8 @@ static struct sp_emu_machine *machine;
 static uint32_t cards;
 static FILE *trace;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static __thread int starting; /* the machine's own files are found as they are */
+/* Set while a thread is in the machine, which looks at files and descriptors itself and must find them as they are. */
+static __thread int inside;
 
 __attribute__((format(printf, 1, 2))) static void say(const char *format, ...)
 {
@@ -98,7 +99,7 @@ static void start(void)
     const char *wanted = getenv("SPARKLE_EMU"), *log = getenv("SPARKLE_EMU_TRACE");
     if (!wanted || !*wanted)
         return;
-    starting = 1;
+    inside = 1;
     if (log && *log && !(trace = fopen(log, "we")))
         say("SPARKLE_EMU_TRACE=%s: %s", log, strerror(errno));
     int rc = open_machine(wanted);
@@ -108,12 +109,12 @@ static void start(void)
             sp_emu_machine_close(machine);
         machine = NULL;
     }
-    starting = 0;
+    inside = 0;
 }
 
 int sp_preload_ready(void)
 {
-    if (starting)
+    if (inside)
         return 0;
     pthread_once(&once, start);
     return machine != NULL;
@@ -133,7 +134,9 @@ static void write_trace(void)
 
 int sp_preload_open(int card, int flags)
 {
+    inside = 1;
     int fd = sp_emu_open(machine, (uint32_t)card);
+    inside = 0;
     if (fd < 0) {
         errno = -fd;
         return -1;
@@ -145,7 +148,26 @@ int sp_preload_open(int card, int flags)
 
 int sp_preload_card(int fd)
 {
-    return fd >= 0 && sp_preload_ready() ? sp_emu_fd_card(machine, fd) : -1;
+    if (fd < 0 || !sp_preload_ready())
+        return -1;
+    inside = 1;
+    int card = sp_emu_fd_card(machine, fd);
+    inside = 0;
+    return card;
+}
+
+/* 1 with the result when `fd` is the machine's. */
+static int machine_ioctl(int fd, unsigned long request, void *argument, int *rc)
+{
+    const struct sp_kmd_ops *ops = sp_emu_machine_ops(machine);
+    inside = 1;
+    int ours = sp_emu_fd_is_ours(machine, fd) == 1;
+    if (ours)
+        *rc = ops->ioctl(ops->self, fd, (uint32_t)request, argument);
+    if (ours)
+        write_trace();
+    inside = 0;
+    return ours;
 }
 
 /* glibc's name for the second argument's type; the kernel looks at 32 bits of it. */
@@ -155,11 +177,9 @@ SP_HOOK int ioctl(int fd, unsigned long request, ...)
     va_start(rest, request);
     void *argument = va_arg(rest, void *);
     va_end(rest);
-    if (fd < 0 || !sp_preload_ready() || sp_emu_fd_is_ours(machine, fd) != 1)
+    int rc = 0;
+    if (fd < 0 || !sp_preload_ready() || !machine_ioctl(fd, request, argument, &rc))
         return SP_NEXT(ioctl)(fd, request, argument);
-    const struct sp_kmd_ops *ops = sp_emu_machine_ops(machine);
-    int rc = ops->ioctl(ops->self, fd, (uint32_t)request, argument);
-    write_trace();
     if (rc >= 0)
         return rc;
     errno = -rc;
@@ -168,7 +188,7 @@ SP_HOOK int ioctl(int fd, unsigned long request, ...)
 
 __attribute__((destructor)) static void end(void)
 {
-    starting = 1;
+    inside = 1;
     for (uint32_t card = 0; machine && card < cards; card++) {
         struct sp_emu_fault_report fault;
         if (!sp_emu_last_fault(machine, card, &fault) && fault.count)

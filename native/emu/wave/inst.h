@@ -14,8 +14,8 @@ struct sp_inst {
     uint16_t op;     /* enum sp_op (native/gen/isa_ops.h): one number for what both generations do alike */
     uint8_t format;  /* enum sp_format (same file) */
     uint8_t ndw;     /* dwords, literal and DPP/SDWA words included */
-    uint16_t dst;    /* vdst, sdst, vdata of a load */
-    uint16_t sdst;   /* second destination: SDST of VOP3B, VCC of VOP2 with carry */
+    uint16_t dst;    /* vdst, sdst, vdata of a load; VOPC: VCC, SDST, or EXEC of V_CMPX; buffer atomics: vdata, as src[1] */
+    uint16_t sdst;   /* second destination: SDST of VOP3B, VCC of VOP2 with carry (whose src[2] is VCC, too) */
     uint16_t src[3]; /* src0 src1 src2; vaddr/data/data1 of memory formats: src[0] address, src[1] data, src[2] data1 */
     uint16_t sbase;  /* SBASE of SMEM (first SGPR), SRSRC of buffers, SADDR of FLAT */
     uint16_t soffset;
@@ -33,10 +33,16 @@ struct sp_inst {
     uint8_t glc, slc, dlc, lds, gds, offen, idxen, tfe;
     uint8_t segment; /* FLAT: 0 flat, 1 scratch, 2 global */
     uint8_t saddr_null; /* FLAT: no SADDR; SMEM: no SOFFSET */
-    uint8_t pad;
-    /* VOPD: the second of two. */
+    uint8_t buf_format; /* MTBUF: FORMAT */
+    uint8_t attr, chan, wait; /* parameter loads: ATTR, ATTR_CHAN, WAITEXP or WAIT_VDST */
+    uint8_t two_addr;         /* DS: OFFSET0 and OFFSET1 are two offsets, not one of 16 bits */
+    /* How many registers an operand is: 0 none (or a literal, or an implied one), SP_NDW_MASK a lane mask of the wave's size.
+     * A FLAT or buffer address is counted here too: src_ndw[0]. */
+    uint8_t dst_ndw, sdst_ndw, src_ndw[3];
+    /* VOPD: the second of two. FMAMK and FMAAK, here and in VOP2, have their constant in `literal`, no src[2]. */
     uint16_t opy, dsty, srcy[2];
 };
+enum { SP_NDW_MASK = 255 };
 enum { SP_LANE_PLAIN = 0, SP_LANE_DPP16 = 1, SP_LANE_DPP8 = 2, SP_LANE_SDWA = 3 };
 
 /* Decodes at `words`, of which `count` are readable. Returns 0; -EILSEQ with `why` (at most `why_nbytes`) naming format and
