@@ -1864,18 +1864,20 @@ static const struct sp_isa_field shape_92_fields[] = {
 static const struct sp_isa_shape shape_92 = {shape_92_fields, 0x3f, 1};
 
 static const struct sp_isa_field shape_93_fields[] = {
+    {SP_SLOT_DST, SP_KIND_SCALAR, 6, 7, 0, 0, 0},
     {SP_SLOT_SBASE, SP_KIND_PAIR, 0, 6, 0, 0, 2},
     {SP_SLOT_SOFFSET, SP_KIND_SCALAR, 57, 7, 0, 0, 0},
 };
 
-static const struct sp_isa_shape shape_93 = {shape_93_fields, 0x1fc0, 2};
+static const struct sp_isa_shape shape_93 = {shape_93_fields, 0x0, 3};
 
 static const struct sp_isa_field shape_94_fields[] = {
+    {SP_SLOT_DST, SP_KIND_SCALAR, 6, 7, 0, 0, 0},
     {SP_SLOT_SBASE, SP_KIND_PAIR, 0, 6, 0, 0, 4},
     {SP_SLOT_SOFFSET, SP_KIND_SCALAR, 57, 7, 0, 0, 0},
 };
 
-static const struct sp_isa_shape shape_94 = {shape_94_fields, 0x1fc0, 2};
+static const struct sp_isa_shape shape_94 = {shape_94_fields, 0x0, 3};
 
 static const struct sp_isa_row rows_smem[] = {
     [0x0] = {SP_OP_S_LOAD_B32, SP_FORMAT_SMEM, 0, &shape_81},

@@ -24,7 +24,7 @@ s_flbit_i32_b64 SOP1 0x16 sdst:i32 ssrc0:b64 = s_clz_i32_u64
 s_flbit_i32 SOP1 0x17 sdst:i32 ssrc0:i32 = s_cls_i32
 s_flbit_i32_i64 SOP1 0x18 sdst:i32 ssrc0:i64 = s_cls_i32_i64
 s_sext_i32_i8 SOP1 0x19 sdst:i32 ssrc0:b32
-s_sext_i32_i16 SOP1 0x1a sdst:i32 ssrc0:i16
+s_sext_i32_i16 SOP1 0x1a sdst:i32 ssrc0:i32
 s_bitset0_b32 SOP1 0x1b sdst:b32 ssrc0:b32
 s_bitset0_b64 SOP1 0x1c sdst:b64 ssrc0:b32
 s_bitset1_b32 SOP1 0x1d sdst:b32 ssrc0:b32
@@ -84,7 +84,7 @@ s_bitcmp0_b64 SOPC 0xe ssrc0:b64 ssrc1:b32
 s_bitcmp1_b64 SOPC 0xf ssrc0:b64 ssrc1:b32
 s_cmp_eq_u64 SOPC 0x12 ssrc0:u64 ssrc1:u64
 s_cmp_lg_u64 SOPC 0x13 ssrc0:u64 ssrc1:u64
-s_nop SOPP 0x0 simm16:imm
+s_nop SOPP 0x0 simm16:small
 s_endpgm SOPP 0x1 simm16:optional
 s_branch SOPP 0x2 simm16:target
 s_wakeup SOPP 0x3
@@ -95,17 +95,17 @@ s_cbranch_vccnz SOPP 0x7 simm16:target
 s_cbranch_execz SOPP 0x8 simm16:target
 s_cbranch_execnz SOPP 0x9 simm16:target
 s_barrier SOPP 0xa
-s_setkill SOPP 0xb simm16:imm
+s_setkill SOPP 0xb simm16:small
 s_waitcnt SOPP 0xc simm16:waitcnt
-s_sethalt SOPP 0xd simm16:imm
-s_sleep SOPP 0xe simm16:imm
-s_setprio SOPP 0xf simm16:imm
+s_sethalt SOPP 0xd simm16:small
+s_sleep SOPP 0xe simm16:small
+s_setprio SOPP 0xf simm16:small
 s_sendmsg SOPP 0x10 simm16:sendmsg
 s_sendmsghalt SOPP 0x11 simm16:sendmsg
-s_trap SOPP 0x12 simm16:imm
+s_trap SOPP 0x12 simm16:small
 s_icache_inv SOPP 0x13
-s_incperflevel SOPP 0x14 simm16:imm
-s_decperflevel SOPP 0x15 simm16:imm
+s_incperflevel SOPP 0x14 simm16:small
+s_decperflevel SOPP 0x15 simm16:small
 s_ttracedata SOPP 0x16
 s_cbranch_cdbgsys SOPP 0x17 simm16:target
 s_cbranch_cdbguser SOPP 0x18 simm16:target
@@ -359,7 +359,7 @@ v_cmp_le_i16 VOPC 0x8b vcc:mask src0:i16 vsrc1:i16 +e64 +sdwa
 v_cmp_gt_i16 VOPC 0x8c vcc:mask src0:i16 vsrc1:i16 +e64 +sdwa
 v_cmp_ne_i16 VOPC 0x8d vcc:mask src0:i16 vsrc1:i16 +e64 +sdwa
 v_cmp_ge_i16 VOPC 0x8e vcc:mask src0:i16 vsrc1:i16 +e64 +sdwa
-v_cmp_class_f16 VOPC 0x8f vcc:mask src0:f16 vsrc1:f16 +e64 +sdwa
+v_cmp_class_f16 VOPC 0x8f vcc:mask src0:f16 vsrc1:f32 +e64 +sdwa
 v_cmpx_f_i32 VOPC 0x90 exec:mask src0:i32 vsrc1:i32 +e64 +sdwa
 v_cmpx_lt_i32 VOPC 0x91 exec:mask src0:i32 vsrc1:i32 +e64 +sdwa
 v_cmpx_eq_i32 VOPC 0x92 exec:mask src0:i32 vsrc1:i32 +e64 +sdwa
@@ -375,7 +375,7 @@ v_cmpx_le_i16 VOPC 0x9b exec:mask src0:i16 vsrc1:i16 +e64 +sdwa
 v_cmpx_gt_i16 VOPC 0x9c exec:mask src0:i16 vsrc1:i16 +e64 +sdwa
 v_cmpx_ne_i16 VOPC 0x9d exec:mask src0:i16 vsrc1:i16 +e64 +sdwa
 v_cmpx_ge_i16 VOPC 0x9e exec:mask src0:i16 vsrc1:i16 +e64 +sdwa
-v_cmpx_class_f16 VOPC 0x9f exec:mask src0:f16 vsrc1:f16 +e64 +sdwa
+v_cmpx_class_f16 VOPC 0x9f exec:mask src0:f16 vsrc1:f32 +e64 +sdwa
 v_cmp_f_i64 VOPC 0xa0 vcc:mask src0:i64 vsrc1:i64 +e64
 v_cmp_lt_i64 VOPC 0xa1 vcc:mask src0:i64 vsrc1:i64 +e64
 v_cmp_eq_i64 VOPC 0xa2 vcc:mask src0:i64 vsrc1:i64 +e64
@@ -544,7 +544,7 @@ v_med3_i32 VOP3 0x158 vdst:i32 src0:i32 src1:i32 src2:i32
 v_med3_u32 VOP3 0x159 vdst:u32 src0:u32 src1:u32 src2:u32
 v_sad_u8 VOP3 0x15a vdst:b32 src0:b32 src1:b32 src2:b32
 v_sad_hi_u8 VOP3 0x15b vdst:b32 src0:b32 src1:b32 src2:b32
-v_sad_u16 VOP3 0x15c vdst:u16 src0:u16 src1:u16 src2:u16
+v_sad_u16 VOP3 0x15c vdst:u16 src0:u32 src1:u32 src2:u32
 v_sad_u32 VOP3 0x15d vdst:u32 src0:u32 src1:u32 src2:u32
 v_cvt_pk_u8_f32 VOP3 0x15e vdst:b32 src0:f32 src1:f32 src2:f32
 v_div_fixup_f32 VOP3 0x15f vdst:f32 src0:f32 src1:f32 src2:f32
@@ -588,7 +588,7 @@ v_add_nc_i16 VOP3 0x30d vdst:i16 src0:i16 src1:i16
 v_sub_nc_i16 VOP3 0x30e vdst:i16 src0:i16 src1:i16
 v_add_co_u32 VOP3B 0x30f vdst:u32 sdst:mask src0:u32 src1:u32
 v_sub_co_u32 VOP3B 0x310 vdst:u32 sdst:mask src0:u32 src1:u32
-v_pack_b32_f16 VOP3 0x311 vdst:b32 src0:f16x2 src1:f16x2
+v_pack_b32_f16 VOP3 0x311 vdst:b32 src0:f16 src1:f16x2
 v_cvt_pknorm_i16_f16 VOP3 0x312 vdst:i16 src0:f16 src1:f16 = v_cvt_pk_norm_i16_f16
 v_cvt_pknorm_u16_f16 VOP3 0x313 vdst:u16 src0:f16 src1:f16 = v_cvt_pk_norm_u16_f16
 v_lshlrev_b16 VOP3 0x314 vdst:b16 src0:b16 src1:b16
@@ -628,8 +628,8 @@ v_add3_u32 VOP3 0x36d vdst:u32 src0:u32 src1:u32 src2:u32
 v_lshl_or_b32 VOP3 0x36f vdst:b32 src0:b32 src1:b32 src2:b32
 v_and_or_b32 VOP3 0x371 vdst:b32 src0:b32 src1:b32 src2:b32
 v_or3_b32 VOP3 0x372 vdst:b32 src0:b32 src1:b32 src2:b32
-v_mad_u32_u16 VOP3 0x373 vdst:u32 src0:u16 src1:u16 src2:u16
-v_mad_i32_i16 VOP3 0x375 vdst:i32 src0:i16 src1:i16 src2:i16
+v_mad_u32_u16 VOP3 0x373 vdst:u32 src0:u16 src1:u16 src2:u32
+v_mad_i32_i16 VOP3 0x375 vdst:i32 src0:i16 src1:i16 src2:i32
 v_sub_nc_i32 VOP3 0x376 vdst:i32 src0:i32 src1:i32
 v_permlane16_b32 VOP3 0x377 vdst:b32 src0:b32 ssrc1:b32 ssrc2:b32
 v_permlanex16_b32 VOP3 0x378 vdst:b32 src0:b32 ssrc1:b32 ssrc2:b32
@@ -653,14 +653,14 @@ v_pk_add_f16 VOP3P 0xf vdst:b32 src0:f16x2 src1:f16x2
 v_pk_mul_f16 VOP3P 0x10 vdst:b32 src0:f16x2 src1:f16x2
 v_pk_min_f16 VOP3P 0x11 vdst:b32 src0:f16x2 src1:f16x2
 v_pk_max_f16 VOP3P 0x12 vdst:b32 src0:f16x2 src1:f16x2
-v_dot2_f32_f16 VOP3P 0x13 vdst:f32 src0:f16x2 src1:f16x2 src2:f16x2
+v_dot2_f32_f16 VOP3P 0x13 vdst:f32 src0:f16x2 src1:f16x2 src2:f32
 v_dot2_i32_i16 VOP3P 0x14 vdst:i32 src0:i16x2 src1:i16x2 src2:i16x2
 v_dot2_u32_u16 VOP3P 0x15 vdst:u32 src0:u16x2 src1:u16x2 src2:u16x2
 v_dot4_i32_i8 VOP3P 0x16 vdst:i32 src0:b32 src1:b32 src2:b32
 v_dot4_u32_u8 VOP3P 0x17 vdst:u32 src0:b32 src1:b32 src2:b32
 v_dot8_i32_i4 VOP3P 0x18 vdst:i32 src0:b32 src1:b32 src2:b32
 v_dot8_u32_u4 VOP3P 0x19 vdst:u32 src0:b32 src1:b32 src2:b32
-v_fma_mix_f32 VOP3P 0x20 vdst:f32 src0:f32 src1:f32 src2:f32
+v_fma_mix_f32 VOP3P 0x20 vdst:f32 src0:f16 src1:f16 src2:f16
 v_fma_mixlo_f16 VOP3P 0x21 vdst:f16 src0:f16 src1:f16 src2:f16
 v_fma_mixhi_f16 VOP3P 0x22 vdst:f16 src0:f16 src1:f16 src2:f16
 ds_add_u32 DS 0x0 addr:b32 data0:u32 offset
@@ -793,8 +793,8 @@ s_gl1_inv SMEM 0x1f
 s_dcache_inv SMEM 0x20
 s_memtime SMEM 0x24 sdata:b64
 s_memrealtime SMEM 0x25 sdata:b64
-s_atc_probe SMEM 0x26 offset sbase:b64 soffset
-s_atc_probe_buffer SMEM 0x27 offset sbase:b128 soffset
+s_atc_probe SMEM 0x26 sdata:imm sbase:b64 soffset
+s_atc_probe_buffer SMEM 0x27 sdata:imm sbase:b128 soffset
 flat_load_ubyte FLAT 0x8 vdst:b32 addr = flat_load_u8
 scratch_load_ubyte SCRATCH 0x8 vdst:b32 addr saddr = scratch_load_u8
 global_load_ubyte GLOBAL 0x8 vdst:b32 addr saddr = global_load_u8

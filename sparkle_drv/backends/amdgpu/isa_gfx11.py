@@ -14,7 +14,7 @@ s_clz_i32_u64 SOP1 0xb sdst:i32 ssrc0:u64
 s_cls_i32 SOP1 0xc sdst:i32 ssrc0:i32
 s_cls_i32_i64 SOP1 0xd sdst:i32 ssrc0:i64
 s_sext_i32_i8 SOP1 0xe sdst:i32 ssrc0:b32
-s_sext_i32_i16 SOP1 0xf sdst:i32 ssrc0:i16
+s_sext_i32_i16 SOP1 0xf sdst:i32 ssrc0:i32
 s_bitset0_b32 SOP1 0x10 sdst:b32 ssrc0:b32
 s_bitset0_b64 SOP1 0x11 sdst:b64 ssrc0:b32
 s_bitset1_b32 SOP1 0x12 sdst:b32 ssrc0:b32
@@ -84,10 +84,10 @@ s_bitcmp0_b64 SOPC 0xe ssrc0:b64 ssrc1:b32
 s_bitcmp1_b64 SOPC 0xf ssrc0:b64 ssrc1:b32
 s_cmp_eq_u64 SOPC 0x10 ssrc0:u64 ssrc1:u64
 s_cmp_lg_u64 SOPC 0x11 ssrc0:u64 ssrc1:u64
-s_nop SOPP 0x0 simm16:imm
-s_setkill SOPP 0x1 simm16:imm
-s_sethalt SOPP 0x2 simm16:imm
-s_sleep SOPP 0x3 simm16:imm
+s_nop SOPP 0x0 simm16:small
+s_setkill SOPP 0x1 simm16:small
+s_sethalt SOPP 0x2 simm16:small
+s_sleep SOPP 0x3 simm16:small
 s_set_inst_prefetch_distance SOPP 0x4 simm16:imm
 s_clause SOPP 0x5 simm16:imm
 s_delay_alu SOPP 0x7 simm16:delay
@@ -95,7 +95,7 @@ s_waitcnt_depctr SOPP 0x8 simm16:imm
 s_waitcnt SOPP 0x9 simm16:waitcnt
 s_wait_idle SOPP 0xa
 s_wait_event SOPP 0xb simm16:imm
-s_trap SOPP 0x10 simm16:imm
+s_trap SOPP 0x10 simm16:small
 s_round_mode SOPP 0x11 simm16:imm
 s_denorm_mode SOPP 0x12 simm16:imm
 s_code_end SOPP 0x1f
@@ -113,11 +113,11 @@ s_cbranch_cdbgsys_and_user SOPP 0x2a simm16:target
 s_endpgm SOPP 0x30 simm16:optional
 s_endpgm_saved SOPP 0x31
 s_wakeup SOPP 0x34
-s_setprio SOPP 0x35 simm16:imm
+s_setprio SOPP 0x35 simm16:small
 s_sendmsg SOPP 0x36 simm16:sendmsg
 s_sendmsghalt SOPP 0x37 simm16:sendmsg
-s_incperflevel SOPP 0x38 simm16:imm
-s_decperflevel SOPP 0x39 simm16:imm
+s_incperflevel SOPP 0x38 simm16:small
+s_decperflevel SOPP 0x39 simm16:small
 s_ttracedata SOPP 0x3a
 s_ttracedata_imm SOPP 0x3b simm16:imm
 s_icache_inv SOPP 0x3c
@@ -378,7 +378,7 @@ v_cmp_gt_u64 VOPC 0x5c vcc:mask src0:u64 vsrc1:u64 +e64
 v_cmp_ne_u64 VOPC 0x5d vcc:mask src0:u64 vsrc1:u64 +e64
 v_cmp_ge_u64 VOPC 0x5e vcc:mask src0:u64 vsrc1:u64 +e64
 v_cmp_t_u64 VOPC 0x5f vcc:mask src0:u64 vsrc1:u64 +e64
-v_cmp_class_f16 VOPC 0x7d vcc:mask src0:f16 vsrc1:f16 +e64 +dpp +dpp8 +e64dpp
+v_cmp_class_f16 VOPC 0x7d vcc:mask src0:f16 vsrc1:f32 +e64 +dpp +dpp8 +e64dpp
 v_cmp_class_f32 VOPC 0x7e vcc:mask src0:f32 vsrc1:f32 +e64 +dpp +dpp8 +e64dpp
 v_cmp_class_f64 VOPC 0x7f vcc:mask src0:f64 vsrc1:f32 +e64
 v_cmpx_f_f16 VOPC 0x80 exec:mask src0:f16 vsrc1:f16 +e64 +dpp +dpp8 +e64dpp
@@ -473,7 +473,7 @@ v_cmpx_gt_u64 VOPC 0xdc exec:mask src0:u64 vsrc1:u64 +e64
 v_cmpx_ne_u64 VOPC 0xdd exec:mask src0:u64 vsrc1:u64 +e64
 v_cmpx_ge_u64 VOPC 0xde exec:mask src0:u64 vsrc1:u64 +e64
 v_cmpx_t_u64 VOPC 0xdf exec:mask src0:u64 vsrc1:u64 +e64
-v_cmpx_class_f16 VOPC 0xfd exec:mask src0:f16 vsrc1:f16 +e64 +dpp +dpp8 +e64dpp
+v_cmpx_class_f16 VOPC 0xfd exec:mask src0:f16 vsrc1:f32 +e64 +dpp +dpp8 +e64dpp
 v_cmpx_class_f32 VOPC 0xfe exec:mask src0:f32 vsrc1:f32 +e64 +dpp +dpp8 +e64dpp
 v_cmpx_class_f64 VOPC 0xff exec:mask src0:f64 vsrc1:f32 +e64
 v_cndmask_b32 VOP2 0x1 vdst:b32 src0:b32 vsrc1:b32 vcc:mask +e64 +dpp +dpp8 +e64dpp
@@ -549,7 +549,7 @@ v_med3_i32 VOP3 0x220 vdst:i32 src0:i32 src1:i32 src2:i32 +dpp +dpp8
 v_med3_u32 VOP3 0x221 vdst:u32 src0:u32 src1:u32 src2:u32 +dpp +dpp8
 v_sad_u8 VOP3 0x222 vdst:b32 src0:b32 src1:b32 src2:b32 +dpp +dpp8
 v_sad_hi_u8 VOP3 0x223 vdst:b32 src0:b32 src1:b32 src2:b32 +dpp +dpp8
-v_sad_u16 VOP3 0x224 vdst:u16 src0:u16 src1:u16 src2:u16 +dpp +dpp8
+v_sad_u16 VOP3 0x224 vdst:u16 src0:u32 src1:u32 src2:u32 +dpp +dpp8
 v_sad_u32 VOP3 0x225 vdst:u32 src0:u32 src1:u32 src2:u32 +dpp +dpp8
 v_cvt_pk_u8_f32 VOP3 0x226 vdst:b32 src0:f32 src1:f32 src2:f32 +dpp +dpp8
 v_div_fixup_f32 VOP3 0x227 vdst:f32 src0:f32 src1:f32 src2:f32
@@ -582,8 +582,8 @@ v_add3_u32 VOP3 0x255 vdst:u32 src0:u32 src1:u32 src2:u32 +dpp +dpp8
 v_lshl_or_b32 VOP3 0x256 vdst:b32 src0:b32 src1:b32 src2:b32 +dpp +dpp8
 v_and_or_b32 VOP3 0x257 vdst:b32 src0:b32 src1:b32 src2:b32 +dpp +dpp8
 v_or3_b32 VOP3 0x258 vdst:b32 src0:b32 src1:b32 src2:b32 +dpp +dpp8
-v_mad_u32_u16 VOP3 0x259 vdst:u32 src0:u16 src1:u16 src2:u16 +dpp +dpp8
-v_mad_i32_i16 VOP3 0x25a vdst:i32 src0:i16 src1:i16 src2:i16 +dpp +dpp8
+v_mad_u32_u16 VOP3 0x259 vdst:u32 src0:u16 src1:u16 src2:u32 +dpp +dpp8
+v_mad_i32_i16 VOP3 0x25a vdst:i32 src0:i16 src1:i16 src2:i32 +dpp +dpp8
 v_permlane16_b32 VOP3 0x25b vdst:b32 src0:b32 ssrc1:b32 ssrc2:b32
 v_permlanex16_b32 VOP3 0x25c vdst:b32 src0:b32 ssrc1:b32 ssrc2:b32
 v_cndmask_b16 VOP3 0x25d vdst:b16 src0:b16 src1:b16 ssrc2:mask +dpp +dpp8
@@ -595,8 +595,8 @@ v_maxmin_u32 VOP3 0x262 vdst:u32 src0:u32 src1:u32 src2:u32 +dpp +dpp8
 v_minmax_u32 VOP3 0x263 vdst:u32 src0:u32 src1:u32 src2:u32 +dpp +dpp8
 v_maxmin_i32 VOP3 0x264 vdst:i32 src0:i32 src1:i32 src2:i32 +dpp +dpp8
 v_minmax_i32 VOP3 0x265 vdst:i32 src0:i32 src1:i32 src2:i32 +dpp +dpp8
-v_dot2_f16_f16 VOP3 0x266 vdst:b32 src0:f16x2 src1:f16x2 src2:f16x2 +dpp +dpp8
-v_dot2_bf16_bf16 VOP3 0x267 vdst:b32 src0:b16x2 src1:b16x2 src2:b16x2 +dpp +dpp8
+v_dot2_f16_f16 VOP3 0x266 vdst:b32 src0:f16x2 src1:f16x2 src2:f16 +dpp +dpp8
+v_dot2_bf16_bf16 VOP3 0x267 vdst:b32 src0:i16x2 src1:i16x2 src2:b16 +dpp +dpp8
 v_div_scale_f32 VOP3B 0x2fc vdst:f32 sdst:mask src0:f32 src1:f32 src2:f32
 v_div_scale_f64 VOP3B 0x2fd vdst:f64 sdst:mask src0:f64 src1:f64 src2:f64
 v_mad_u64_u32 VOP3B 0x2fe vdst:u64 sdst:mask src0:u32 src1:u32 src2:b64
@@ -615,9 +615,9 @@ v_min_u16 VOP3 0x30b vdst:u16 src0:u16 src1:u16 +dpp +dpp8
 v_min_i16 VOP3 0x30c vdst:i16 src0:i16 src1:i16 +dpp +dpp8
 v_add_nc_i16 VOP3 0x30d vdst:i16 src0:i16 src1:i16 +dpp +dpp8
 v_sub_nc_i16 VOP3 0x30e vdst:i16 src0:i16 src1:i16 +dpp +dpp8
-v_pack_b32_f16 VOP3 0x311 vdst:b32 src0:f16x2 src1:f16x2 +dpp +dpp8
-v_cvt_pk_norm_i16_f16 VOP3 0x312 vdst:b32 src0:f16x2 src1:f16x2 +dpp +dpp8
-v_cvt_pk_norm_u16_f16 VOP3 0x313 vdst:b32 src0:f16x2 src1:f16x2 +dpp +dpp8
+v_pack_b32_f16 VOP3 0x311 vdst:b32 src0:f16 src1:f16 +dpp +dpp8
+v_cvt_pk_norm_i16_f16 VOP3 0x312 vdst:b32 src0:f16 src1:f16 +dpp +dpp8
+v_cvt_pk_norm_u16_f16 VOP3 0x313 vdst:b32 src0:f16 src1:f16 +dpp +dpp8
 v_ldexp_f32 VOP3 0x31c vdst:f32 src0:f32 src1:f32 +dpp +dpp8
 v_bfm_b32 VOP3 0x31d vdst:b32 src0:b32 src1:b32 +dpp +dpp8
 v_bcnt_u32_b32 VOP3 0x31e vdst:u32 src0:b32 src1:b32 +dpp +dpp8
@@ -668,13 +668,13 @@ v_pk_add_f16 VOP3P 0xf vdst:b32 src0:f16x2 src1:f16x2
 v_pk_mul_f16 VOP3P 0x10 vdst:b32 src0:f16x2 src1:f16x2
 v_pk_min_f16 VOP3P 0x11 vdst:b32 src0:f16x2 src1:f16x2
 v_pk_max_f16 VOP3P 0x12 vdst:b32 src0:f16x2 src1:f16x2
-v_dot2_f32_f16 VOP3P 0x13 vdst:f32 src0:f16x2 src1:f16x2 src2:f16x2 +dpp +dpp8
+v_dot2_f32_f16 VOP3P 0x13 vdst:f32 src0:f16x2 src1:f16x2 src2:f32 +dpp +dpp8
 v_dot4_i32_iu8 VOP3P 0x16 vdst:i32 src0:b32 src1:b32 src2:b32
 v_dot4_u32_u8 VOP3P 0x17 vdst:u32 src0:b32 src1:b32 src2:b32
 v_dot8_i32_iu4 VOP3P 0x18 vdst:i32 src0:b32 src1:b32 src2:b32
 v_dot8_u32_u4 VOP3P 0x19 vdst:u32 src0:b32 src1:b32 src2:b32
-v_dot2_f32_bf16 VOP3P 0x1a vdst:f32 src0:b16x2 src1:b16x2 src2:b16x2
-v_fma_mix_f32 VOP3P 0x20 vdst:f32 src0:f32 src1:f32 src2:f32 +dpp +dpp8
+v_dot2_f32_bf16 VOP3P 0x1a vdst:f32 src0:i16x2 src1:i16x2 src2:b32
+v_fma_mix_f32 VOP3P 0x20 vdst:f32 src0:f16 src1:f16 src2:f16 +dpp +dpp8
 v_fma_mixlo_f16 VOP3P 0x21 vdst:f16 src0:f16 src1:f16 src2:f16 +dpp +dpp8
 v_fma_mixhi_f16 VOP3P 0x22 vdst:f16 src0:f16 src1:f16 src2:f16 +dpp +dpp8
 v_wmma_f32_16x16x16_f16 VOP3P 0x40 vdst:b256 src0:b256 src1:b256 src2:b256
@@ -812,8 +812,8 @@ s_buffer_load_b256 SMEM 0xb sdata:b256 sbase:b128 soffset
 s_buffer_load_b512 SMEM 0xc sdata:b512 sbase:b128 soffset
 s_gl1_inv SMEM 0x20
 s_dcache_inv SMEM 0x21
-s_atc_probe SMEM 0x22 offset sbase:b64 soffset
-s_atc_probe_buffer SMEM 0x23 offset sbase:b128 soffset
+s_atc_probe SMEM 0x22 sdata:imm sbase:b64 soffset
+s_atc_probe_buffer SMEM 0x23 sdata:imm sbase:b128 soffset
 flat_load_u8 FLAT 0x10 vdst:b32 addr
 scratch_load_u8 SCRATCH 0x10 vdst:b32 addr saddr
 global_load_u8 GLOBAL 0x10 vdst:b32 addr saddr
