@@ -3,6 +3,6 @@
 Names only. Nothing here is stable between versions.
 """
 
-from .backends.amdgpu import isa_formats, isa_rows
+from .backends.amdgpu import bits, isa_formats, isa_rows, pm4, regs, sdma, setreg, type3, values
 
-__all__ = ["isa_formats", "isa_rows"]
+__all__ = ["bits", "isa_formats", "isa_rows", "pm4", "regs", "sdma", "setreg", "type3", "values"]

@@ -17,7 +17,10 @@ enum sp_emu_lenient {
     SP_LENIENT_UNLISTED = 1,      /* BOs that the job does not list */
     SP_LENIENT_UNINITIALISED = 2, /* registers and LDS read before written are 0 */
     SP_LENIENT_RESERVED = 4,
-    SP_LENIENT_PADDING = 8
+    SP_LENIENT_PADDING = 8,
+    SP_LENIENT_UNPROGRAMMED = 16, /* a dispatch may use registers that its job has not programmed */
+    SP_LENIENT_REGISTER = 32,     /* registers that no table declares may be written; forbidden ones may not */
+    SP_LENIENT_ORDER = 64         /* SDMA copies without a NOP between them run in order */
 };
 
 struct sp_emu_exec {
@@ -45,6 +48,7 @@ struct sp_emu_dispatch {
     uint32_t tmpring_size;
     uint64_t scratch_base; /* gfx11; canonical */
     uint32_t user_data[16];
+    uint32_t user_data_set; /* bit i: this job has programmed user_data[i]; the others hold what was there before */
 };
 
 /* Runs every group to its end. 0, -EFAULT (x->fault says why), -ETIME (deadline), -ECANCELED. */
