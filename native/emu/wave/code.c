@@ -96,7 +96,7 @@ int sp_code_fill(struct sp_wave *w, struct sp_slot *slot)
         rc = decode(w, words, count, &slot->inst, &reserved, why, sizeof why);
     }
     if (rc) return sp_wave_fault(w, SP_FAULT_OPCODE, "%s (0x%08x)", why, words[0]);
-    if (reserved && w->strict && !(w->x->lenient & SP_LENIENT_RESERVED))
+    if (reserved && !(w->x->lenient & SP_LENIENT_RESERVED))
         return sp_wave_fault(w, SP_FAULT_RESERVED, "%s has reserved bits set (0x%08x 0x%08x)",
                              sp_wave_op_name(slot->inst.op), words[0], words[1]);
     if (check_registers(w, &slot->inst)) return SP_WAVE_FAULT;

@@ -120,7 +120,11 @@ static void initial_sgprs(const struct worker *k, struct sp_wave *w)
 {
     const struct sp_emu_dispatch *d = k->launch->d;
     uint32_t n = 0, rsrc2 = d->rsrc2, waves = k->group.waves;
-    while (n < field(rsrc2, 1, 5)) set_sgpr(w, &n, d->user_data[n]);
+    while (n < field(rsrc2, 1, 5)) {
+        uint32_t set = d->user_data_set >> n & 1;
+        set_sgpr(w, &n, set || w->strict ? d->user_data[n] : 0);
+        w->sgpr_ready[n - 1] = (uint8_t)set;
+    }
     for (uint32_t dim = 0; dim < 3; dim++)
         if (rsrc2 >> (7 + dim) & 1) set_sgpr(w, &n, k->group.id[dim]);
     /* TG_SIZE: waves [5:0]; the wave's number in [11:6] and [24:20]: Mesa's versions differ in which they read. */
@@ -131,7 +135,7 @@ static void initial_sgprs(const struct worker *k, struct sp_wave *w)
     w->sgpr_ready[SP_EXEC] = w->sgpr_ready[SP_EXEC + 1] = w->sgpr_ready[SP_SRC_NULL] = 1;
     w->s[SP_SRC_NULL] = 0;
     /* M0 and VCC are not set up on gfx10 and later, but waves may save them. */
-    if (!w->strict || w->x->lenient & SP_LENIENT_UNINITIALISED) memset(w->sgpr_ready, 1, sizeof w->sgpr_ready);
+    if (!w->strict) memset(w->sgpr_ready, 1, sizeof w->sgpr_ready);
 }
 
 /* Thread ids: v0 packed by tens of bits on gfx11, v0 v1 v2 before. */
@@ -158,7 +162,7 @@ static void initial_vgprs(const struct worker *k, struct sp_wave *w, const uint3
 /* Registers that hardware does not set hold what the last wave left: here, in strict mode, a pattern. */
 static void poison(struct sp_wave *w, uint32_t vgprs)
 {
-    bool lenient = !w->strict || w->x->lenient & SP_LENIENT_UNINITIALISED;
+    bool lenient = !w->strict;
     for (uint32_t r = 0; r < vgprs; r++) {
         memset(w->v[r], lenient ? 0 : 0xCD, sizeof w->v[r]);
         w->vgpr_ready[r] = lenient ? UINT64_MAX : 0;
@@ -181,7 +185,7 @@ static void launch_wave(struct worker *k, struct sp_wave *w, uint32_t id, const 
     w->lanes = l->lanes;
     w->full = l->lanes == 64 ? UINT64_MAX : UINT32_MAX;
     w->id = id;
-    w->strict = l->x->lenient == 0 || l->x->lenient & ~(uint32_t)SP_LENIENT_UNINITIALISED;
+    w->strict = !(l->x->lenient & SP_LENIENT_UNINITIALISED);
     w->vgpr_count = l->vgprs;
     w->next = d->code;
     w->mode = field(d->rsrc1, 12, 8) | field(d->rsrc1, 21, 1) << 8 | field(d->rsrc1, 23, 1) << 9;

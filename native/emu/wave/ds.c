@@ -23,7 +23,7 @@ SP_INLINE int lds_read(struct sp_wave *w, const struct sp_inst *i, uint32_t lane
     if (SP_UNLIKELY((uint64_t)at + nbytes > g->lds_bytes)) return out_of_range(w, i, lane, at, nbytes);
     if (w->strict)
         for (uint32_t d = at / 4; d <= (at + nbytes - 1) / 4; d++)
-            if (SP_UNLIKELY(!g->lds_written[d]) && !(w->x->lenient & SP_LENIENT_UNINITIALISED))
+            if (SP_UNLIKELY(!g->lds_written[d]))
                 return never_written(w, i, lane, d * 4);
     memcpy(to, g->lds + at, nbytes);
     return 0;
@@ -149,7 +149,7 @@ SP_INLINE int store2(struct sp_wave *w, const struct sp_inst *i, uint32_t nbytes
     }
     if (SP_UNLIKELY(w->stop || is_gds(w, i))) return (int)w->stop;
     for (uint64_t left = w->exec; left; left &= left - 1) {
-        uint32_t l = (uint32_t)__builtin_ctzll(left), data[2][2];
+        uint32_t l = (uint32_t)__builtin_ctzll(left), data[2][2] = {{0}};
         for (uint32_t k = 0; k < each; k++) {
             data[0][k] = from[0][k][l];
             data[1][k] = from[1][k][l];

@@ -37,7 +37,7 @@ void sp_wave_load_begins(struct sp_wave *w, enum sp_pending_kind kind, uint32_t 
 {
     if (kind == SP_PEND_VM || kind == SP_PEND_FLAT) w->vm_issued++;
     if (kind == SP_PEND_LDS) w->lds_issued++;
-    if (!w->strict || !count || reg == SP_SRC_NULL) return;
+    if (!count || reg == SP_SRC_NULL) return;
     if (w->pending_count == SP_PENDING) { /* counters saturate long before: the wave would have waited */
         arrived(w, &w->pending[0]);
         drop(w, 0);
@@ -115,13 +115,13 @@ static const char *reg_name(uint32_t reg, char *to, size_t nbytes)
 void sp_wave_not_ready(struct sp_wave *w, const struct sp_inst *i, uint32_t reg)
 {
     char name[16];
-    if (!w->strict || w->stop) return;
+    if (w->stop) return;
     if (sp_wave_is_pending(w, reg)) {
         sp_wave_fault(w, SP_FAULT_UNINITIALISED, "%s reads %s before the s_waitcnt of its load", sp_wave_op_name(i->op),
                       reg_name(reg, name, sizeof name));
         return;
     }
-    if (w->x->lenient & SP_LENIENT_UNINITIALISED) return;
+    if (!w->strict) return;
     if (reg >= SP_SRC_VGPR && w->vgpr_ready[reg & 255]) return; /* some lanes have it: a merge of undefined values */
     sp_wave_fault(w, SP_FAULT_UNINITIALISED, "%s reads %s, which was never written", sp_wave_op_name(i->op),
                   reg_name(reg, name, sizeof name));
