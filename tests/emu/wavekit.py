@@ -7,6 +7,7 @@ lines that tests ask for and the file lacks.
 
 from __future__ import annotations
 
+import io
 import json
 import shutil
 import struct
@@ -14,8 +15,9 @@ import subprocess
 from pathlib import Path
 
 import numpy as np
+from elftools.elf.elffile import ELFFile
 
-from sparkle_drv.testing.emulator import Gpu
+from sparkle_drv.testing.emulator import Buffer, Gpu
 
 HERE = Path(__file__).parent
 WORDS_FILE = HERE / "wave_words.json"
@@ -179,3 +181,85 @@ def run_lanes(
     finally:
         for buffer in (code, source, sink):
             buffer.close()
+
+
+class Kernels:
+    """A code object of clang, loaded; `launch` runs one of its kernels and waits."""
+
+    def __init__(self, gpu: Gpu, chip: str, source: str) -> None:
+        self.gpu, self.chip = gpu, chip
+        data = (HERE / "kernels" / f"{source}.{chip}.hsaco").read_bytes()
+        elf = ELFFile(io.BytesIO(data))
+        loads = [segment for segment in elf.iter_segments() if segment["p_type"] == "PT_LOAD"]
+        size = max(segment["p_vaddr"] + segment["p_memsz"] for segment in loads)
+        self.image = gpu.buffer(size, rights="rx")
+        for segment in loads:
+            at, bits = segment["p_vaddr"], segment.data()
+            self.image.map[at : at + len(bits)] = bits
+        symbols = elf.get_section_by_name(".dynsym").iter_symbols()
+        self.descriptors = {s.name[:-3]: s["st_value"] for s in symbols if s.name.endswith(".kd")}
+
+    def close(self) -> None:
+        self.image.close()
+
+    def __enter__(self) -> Kernels:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def launch(
+        self, name: str, args: list[Buffer | int], groups: int, *, size: int = 64, timeout_s: float = 20.0
+    ) -> None:
+        """`args`: buffers as pointers, ints as 32-bit values."""
+        at = self.descriptors[name]
+        kd = bytes(self.image.map[at : at + 64])
+        lds, private = struct.unpack_from("<II", kd, 0)
+        (entry,) = struct.unpack_from("<q", kd, 16)
+        rsrc3, rsrc1, rsrc2, properties = struct.unpack_from("<IIIH", kd, 44)
+        wave = 32 if properties & 0x400 else 64
+        new, gpu = self.chip == "gfx1100", self.gpu
+        used = [arg for arg in args if isinstance(arg, Buffer)]
+        own = [gpu.buffer(4096, rights="r")]
+        packed = b"".join(
+            struct.pack("<i", arg) if isinstance(arg, int) else struct.pack("<Q", arg.va)
+            for arg in args
+        )
+        own[0].map[: len(packed)] = packed
+        unit, waves = (256, 8) if new else (1024, 32)
+        wave_bytes = -(-private * wave // unit) * unit
+        scratch, tmpring = 0, 0
+        if private:
+            engines = 6 if new else 1
+            own.append(gpu.buffer(wave_bytes * waves * engines))
+            scratch, tmpring = own[-1].va, waves | wave_bytes // unit << 12
+        user: list[int] = []
+        if properties & 1:
+            user += [scratch & 0xFFFFFFFF, scratch >> 32 | 1 << 31, 0xFFFFFFFF, 0x21C14FAC]
+        for bit, values in (
+            (1, (0, 0)),  # dispatch packet: there is none
+            (2, (0, 0)),  # queue
+            (3, (own[0].lo, own[0].hi)),
+            (4, (0, 0)),
+            (5, (scratch & 0xFFFFFFFF, scratch >> 32)),
+            (6, (private,)),
+        ):
+            user += values if properties >> bit & 1 else ()
+        ib = dispatch_ib(
+            self.chip,
+            code=self.image.va + at + entry,
+            rsrc1=rsrc1,
+            rsrc2=rsrc2 | -(-lds // 512) << 15,
+            rsrc3=rsrc3,
+            user=tuple(user),
+            groups=(groups, 1, 1),
+            size=(size, 1, 1),
+            wave=wave,
+            tmpring=tmpring,
+            scratch=scratch,
+        )
+        try:
+            gpu.wait(gpu.submit("compute", ib, bos=[self.image, *used, *own]), timeout_s)
+        finally:
+            for buffer in own:
+                buffer.close()

@@ -130,7 +130,7 @@ SP_INLINE int load2(struct sp_wave *w, const struct sp_inst *i, uint32_t nbytes,
     const uint32_t *at = sp_vgpr(w, i, i->src[0]);
     if (SP_UNLIKELY(w->stop || is_gds(w, i))) return (int)w->stop;
     for (uint64_t left = w->exec; left; left &= left - 1) {
-        uint32_t l = (uint32_t)__builtin_ctzll(left), data[4];
+        uint32_t l = (uint32_t)__builtin_ctzll(left), data[4] = {0};
         if (lds_read(w, i, l, at[l] + first, data, nbytes) || lds_read(w, i, l, at[l] + second, data + each, nbytes))
             return SP_WAVE_FAULT;
         for (uint32_t k = 0; k < 2 * each; k++) r[k][l] = data[k];

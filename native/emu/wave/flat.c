@@ -113,7 +113,8 @@ SP_INLINE int store(struct sp_wave *w, const struct sp_inst *i, int segment, uin
     struct sp_reach reach = sp_reach_of(w, SP_VM_WRITE);
     uint8_t *host;
     addresses(w, i, segment, va);
-    for (uint32_t k = 0; k < dwords; k++) from[k] = sp_vgpr(w, i, SP_SRC_VGPR + ((i->src[1] + k) & 255));
+    for (uint32_t k = 0; k < dwords; k++)
+        from[k] = (segment == SEGMENT_SCRATCH ? sp_vgpr_copied : sp_vgpr)(w, i, SP_SRC_VGPR + ((i->src[1] + k) & 255));
     if (SP_UNLIKELY(w->stop)) return (int)w->stop;
     if (segment == SEGMENT_GLOBAL && nbytes == 4 && one_piece(w, &reach, va, 4, &host)) {
         memcpy(host, from[0], w->lanes * 4u);

@@ -144,6 +144,7 @@ static inline float sp_div_fixup32(float s0, float s1, float s2)
     if (s1 == 0 || fabsf(s2) == INFINITY) return sp_f32(sign | 0x7F800000u);
     if (fabsf(s1) == INFINITY || s2 == 0) return sp_f32(sign);
     if (sp_exponent32(s2) - sp_exponent32(s1) < -150) return sp_f32(sign);
+    if (s0 != s0) return sp_f32(sign | 0x7F800000u); /* the refinement met infinities: the quotient overflows */
     return sp_f32(sign | (sp_u32(s0) & 0x7FFFFFFFu));
 }
 
@@ -157,6 +158,7 @@ static inline double sp_div_fixup64(double s0, double s1, double s2)
     if (s1 == 0 || fabs(s2) == INFINITY) return sp_f64(sign | UINT64_C(0x7FF0000000000000));
     if (fabs(s1) == INFINITY || s2 == 0) return sp_f64(sign);
     if (sp_exponent64(s2) - sp_exponent64(s1) < -1075) return sp_f64(sign);
+    if (s0 != s0) return sp_f64(sign | UINT64_C(0x7FF0000000000000));
     return sp_f64(sign | (sp_u64(s0) << 1 >> 1));
 }
 

@@ -73,6 +73,23 @@ static inline void sp_put_s64(struct sp_wave *w, const struct sp_inst *i, uint32
     sp_put_s32(w, i, code + 1, (uint32_t)(value >> 32));
 }
 
+/* For copies, which may be of undefined values (compilers save registers that nobody wrote): only a load that has not
+ * arrived is a fault. True when the value is defined. */
+static inline bool sp_copy_ready(struct sp_wave *w, const struct sp_inst *i, uint32_t code)
+{
+    if (code >= SP_SGPRS || w->sgpr_ready[code]) return true;
+    if (sp_wave_is_pending(w, code)) sp_wave_not_ready(w, i, code);
+    return false;
+}
+
+/* As sp_vgpr, for data that is only stored away: to scratch. */
+static inline const uint32_t *sp_vgpr_copied(struct sp_wave *w, const struct sp_inst *i, uint32_t code)
+{
+    uint64_t ready = w->vgpr_ready[code & 255] & w->exec;
+    if (SP_UNLIKELY(ready != w->exec) && sp_wave_is_pending(w, code)) sp_wave_not_ready(w, i, code);
+    return w->v[code & 255];
+}
+
 /* A lane mask lies in one SGPR of a wave32, in two of a wave64. */
 static inline uint64_t sp_mask(struct sp_wave *w, const struct sp_inst *i, uint32_t code)
 {

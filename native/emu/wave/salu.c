@@ -149,7 +149,6 @@ static uint64_t replicate(uint32_t a)
 }
 
 #define SOP1_32(X)                                                                                                    \
-    X(S_MOV_B32, a, old)                                                                                              \
     X(S_NOT_B32, ~a, r)                                                                                               \
     X(S_WQM_B32, quads(a, true), r)                                                                                   \
     X(S_QUADMASK_B32, quads(a, false), r)                                                                             \
@@ -171,7 +170,6 @@ static uint64_t replicate(uint32_t a)
 SOP1_32(DEFINE_SOP1_32)
 
 #define SOP1_64(X)                                                                                                    \
-    X(S_MOV_B64, a, old)                                                                                              \
     X(S_NOT_B64, ~a, r)                                                                                               \
     X(S_WQM_B64, quads(a, true), r)                                                                                   \
     X(S_QUADMASK_B64, quads(a, false), r)                                                                             \
@@ -197,6 +195,27 @@ SOP1_64(DEFINE_SOP1_64)
         RESULT32(EXPR, SCC)                                                                                           \
     }
 SOP1_64_TO_32(DEFINE_SOP1_64_TO_32)
+
+HEAD(S_MOV_B32)
+{
+    uint32_t code = i->src[0];
+    bool ready = sp_copy_ready(w, i, code);
+    sp_put_s32(w, i, i->dst, ready ? sp_s32(w, i, code) : w->s[code]);
+    if (i->dst != SP_SRC_NULL) w->sgpr_ready[i->dst & 127] = ready;
+    return (int)w->stop;
+}
+
+HEAD(S_MOV_B64)
+{
+    uint32_t code = i->src[0];
+    bool low = sp_copy_ready(w, i, code), high = code >= SP_SGPRS - 1 || sp_copy_ready(w, i, code + 1);
+    bool ready = low && high;
+    sp_put_s64(w, i, i->dst, ready ? sp_s64(w, i, code) : w->s[code] | (uint64_t)w->s[code + 1] << 32);
+    if (ready || i->dst == SP_SRC_NULL) return (int)w->stop;
+    w->sgpr_ready[i->dst & 127] = low;
+    w->sgpr_ready[(i->dst + 1) & 127] = high;
+    return (int)w->stop;
+}
 
 HEAD(S_BITREPLICATE_B64_B32)
 {
@@ -421,6 +440,6 @@ HEAD(S_CALL_B64)
 #define E SP_OP_ENTRY
 const struct sp_wave_op sp_wave_salu[] = {
     SOP2_32(E) SOP2_64(E) SOP2_SHIFT64(E) SOP1_32(E) SOP1_64(E) SOP1_64_TO_32(E) BITSET(E) SAVEEXEC(ENTRY_BOTH)
-    WREXEC(ENTRY_BOTH) SOPC_32(E) SOPC_64(E) SOPK_CMP(E) E(S_BFM_B64) E(S_BITREPLICATE_B64_B32) E(S_CMOV_B32)
+    WREXEC(ENTRY_BOTH) SOPC_32(E) SOPC_64(E) SOPK_CMP(E) E(S_MOV_B32) E(S_MOV_B64) E(S_BFM_B64) E(S_BITREPLICATE_B64_B32) E(S_CMOV_B32)
     E(S_CMOV_B64) E(S_MOVK_I32) E(S_CMOVK_I32) E(S_ADDK_I32) E(S_MULK_I32) E(S_MOVRELS_B32) E(S_MOVRELS_B64)
     E(S_MOVRELD_B32) E(S_MOVRELD_B64) E(S_GETPC_B64) E(S_SETPC_B64) E(S_SWAPPC_B64) E(S_CALL_B64) SP_OP_END};
