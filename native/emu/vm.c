@@ -3,8 +3,8 @@
 #include "vm.h"
 #include "kmd/kmd.h"
 
-static const uint8_t zeros[SP_VM_PAGE];               /* what a PRT page reads as */
-static _Thread_local uint8_t discarded[SP_VM_PAGE];   /* where writes to one go */
+static const uint8_t zeros[SP_VM_PAGE]; /* what a PRT page reads as */
+static uint8_t discarded[SP_VM_PAGE];   /* where writes to one go, everybody's; never read */
 
 static bool is_listed(const struct sp_emu_view *view, uint32_t handle)
 {

@@ -18,25 +18,23 @@ import errno
 import os
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from types import TracebackType
 from typing import Any, NamedTuple
 
-from .. import _emu
+from .._emu import ffi, lib
 
 __all__ = ["IP", "Buffer", "Fault", "Gpu", "Machine", "Node"]
 
 VERSION = 2  # of the interface, sp_emu_version
 
-ffi: Any = _emu.ffi
-lib: Any = _emu.lib
 PAGE = 4096
 IP = {"gfx": 0, "compute": 1, "dma": 2}
 RECOVERY = {"ring": 0, "soft": 1, "full": 2, "vram_lost": 3}
 LENIENT = {"unlisted": 1, "uninitialised": 2, "reserved": 4, "padding": 8}
+# In the order of enum sp_emu_fault_kind.
 FAULT_KINDS = (
-    "none unmapped rights unlisted packet reserved register ib dispatch opcode operand "
-    "uninitialised alignment lds trap timeout"
-).split()
+    *("none", "unmapped", "rights", "unlisted", "packet", "reserved", "register", "ib"),
+    *("dispatch", "opcode", "operand", "uninitialised", "alignment", "lds", "trap", "timeout"),
+)
 NOP = 0xFFFF1000  # one dword, PM4
 
 
@@ -48,7 +46,7 @@ def check(rc: int, call: str) -> int:
 
 
 class Fault(NamedTuple):
-    """Why a job was stopped. `kind` is a word of FAULT_KINDS, `access` of 1 read, 2 write, 4 run."""
+    """Why a job was stopped. `kind` is a word of FAULT_KINDS, `access` 1 read, 2 write, 4 run."""
 
     kind: str
     text: str
@@ -213,12 +211,7 @@ class Node:
     def __enter__(self) -> Node:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        tb: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def raw(self, request: int, arg: Any) -> int:
@@ -323,7 +316,7 @@ class Job(NamedTuple):
 
 
 class Gpu:
-    """One context on a node, with addresses given out in order: for tests of packets and shaders."""
+    """One context on a node, addresses given out in order: for tests of packets and shaders."""
 
     FIRST_VA = 0x1_0000_0000
 

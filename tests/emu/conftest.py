@@ -1,4 +1,4 @@
-"""Emulated machines for tests of the emulator itself, checked for leaks when they are given back."""
+"""Emulated machines for tests of the emulator itself; a leak on one fails the test."""
 
 from __future__ import annotations
 
