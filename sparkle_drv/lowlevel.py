@@ -1,5 +1,5 @@
 """What bring-up and tools may use below the public names: packets, registers and their kit."""
 
-from .backends.amdgpu import bits, pm4, regs, sdma, setreg, type3, values
+from .backends.amdgpu import bits, descriptors, pm4, regs, sdma, setreg, type3, values
 
-__all__ = ["bits", "pm4", "regs", "sdma", "setreg", "type3", "values"]
+__all__ = ["bits", "descriptors", "pm4", "regs", "sdma", "setreg", "type3", "values"]
