@@ -29,7 +29,10 @@ VERSION = 2  # of the interface, sp_emu_version
 PAGE = 4096
 IP = {"gfx": 0, "compute": 1, "dma": 2}
 RECOVERY = {"ring": 0, "soft": 1, "full": 2, "vram_lost": 3}
-LENIENT = {"unlisted": 1, "uninitialised": 2, "reserved": 4, "padding": 8}
+LENIENT = {
+    **{"unlisted": 1, "uninitialised": 2, "reserved": 4, "padding": 8},
+    **{"unprogrammed": 16, "register": 32, "order": 64},
+}
 # In the order of enum sp_emu_fault_kind.
 FAULT_KINDS = (
     *("none", "unmapped", "rights", "unlisted", "packet", "reserved", "register", "ib"),

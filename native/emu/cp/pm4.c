@@ -176,7 +176,7 @@ static int run_ib(struct sp_cp *cp, uint64_t va, uint32_t ndw, uint32_t depth)
     while (cp->next < cp->end) {
         cp->va = cp->next;
         int rc = fetch(cp);
-        if (rc == 0 && !is_set(cp->desc->code))
+        if (rc == 0 && !is_set(cp->desc->code) && cp->ndw > 1)
             sp_cp_trace_packet(cp);
         if (rc == 0)
             rc = execute(cp);

@@ -90,16 +90,16 @@ static int split(struct sp_cp *cp, uint64_t dword, enum sp_space *space, uint32_
 
 int sp_cp_write_absolute(struct sp_cp *cp, uint64_t dword, uint32_t value)
 {
-    enum sp_space space;
-    uint32_t offset;
+    enum sp_space space = SP_SPACE_SH;
+    uint32_t offset = 0;
     int rc = split(cp, dword, &space, &offset);
     return rc != 0 ? rc : sp_cp_write_register(cp, space, offset, value);
 }
 
 int sp_cp_read_absolute(struct sp_cp *cp, uint64_t dword, uint32_t *value)
 {
-    enum sp_space space;
-    uint32_t offset;
+    enum sp_space space = SP_SPACE_SH;
+    uint32_t offset = 0;
     int rc = split(cp, dword, &space, &offset);
     if (rc == 0 && sp_emu_register(cp->x->chip->generation, space, offset) == NULL && !is_free(cp, space))
         rc = sp_cp_fault(cp, SP_FAULT_REGISTER, "gfx%u has no register for users at %s+%#x", cp->x->chip->generation,

@@ -84,6 +84,7 @@ static int alloc(struct kmd_file *file, int32_t priority, union drm_amdgpu_ctx *
         return -ENOMEM;
     ctx->refs = 1;
     ctx->card = card;
+    ctx->serial = ++card->machine->next_serial;
     ctx->priority = priority;
     ctx->reset_counter = ctx->reset_counter_query = card->reset_counter;
     ctx->vram_lost_counter = card->vram_lost_counter;

@@ -104,6 +104,7 @@ struct kmd_entity { /* a queue of one context */
 struct kmd_ctx {
     uint32_t refs;
     struct kmd_card *card;
+    uint64_t serial; /* no other context of the machine has it, ever */
     bool guilty;
     uint32_t reset_counter, reset_counter_query, vram_lost_counter;
     int32_t priority;

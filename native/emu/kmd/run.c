@@ -34,7 +34,9 @@ static int hang(struct kmd_ring *ring, struct sp_emu_exec *x)
 static int execute(struct kmd_ring *ring, struct kmd_ring_state *state, const struct kmd_job *job)
 {
     struct sp_emu_exec *x = &state->exec;
+    const struct kmd_entity *entity = job->entity;
     int rc = 0;
+    sp_emu_hwq_begin(&state->hwq, (entity->ctx->serial << 16) | (entity->ip << 8) | entity->index);
     if (job->bad_read && !sp_emu_at(&x->tlb, job->bad_va, SP_VM_READ))
         return -EFAULT;
     for (uint32_t i = 0; i < job->ibs && rc == 0; i++) {

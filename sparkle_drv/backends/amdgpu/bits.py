@@ -275,18 +275,18 @@ Element = Word | U32 | Tail
 
 
 class Record:
-    """Elements in sequence, as a subclass declares them: `header` first, a Tail last."""
+    """Elements in sequence, as a subclass declares them: a header first, a Tail last."""
 
     ELEMENTS: ClassVar[dict[str, Element]] = {}
     NAME: ClassVar[str] = ""
 
     @classmethod
-    def declare(cls, header: Word, name: str) -> None:
-        """Collects the class body's elements, in order, behind `header`."""
+    def declare(cls, header: Word | None, name: str) -> None:
+        """Collects the class body's elements, in order, behind `header` if there is one."""
         cls.NAME = name
         kinds = (Word, U32, Tail)
         own = {k: v for k, v in vars(cls).items() if isinstance(v, kinds) and k != "header"}
-        cls.ELEMENTS = {"header": header, **own}
+        cls.ELEMENTS = {"header": header, **own} if header else own
         for i, element in enumerate(own.values()):
             if isinstance(element, Tail) and i != len(own) - 1:
                 raise ValueError(f"{name}: a Tail is not its last element")
