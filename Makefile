@@ -6,8 +6,10 @@ BENCH_ARGS ?=
 PYTEST := $(PY) -m pytest -n 2 --dist loadfile
 STRICT := -O0 -Wall -Wextra -Wshadow -Wconversion -Werror
 SANITIZE := -fsanitize=address,undefined
+EMU_C := $(wildcard native/emu/*.c native/emu/*/*.c)
+PRELOAD_C := $(wildcard native/emu/preload/*.c)
 
-.PHONY: quick help build bench test test-quick lint format check-c perf wheel docs asan loc test-fresh clean
+.PHONY: quick help build bench test test-quick lint format check-c perf wheel docs asan preload test-radv loc test-fresh clean
 
 quick: build lint test-quick ## the quick loop: build, lint, types, quick tests
 
@@ -20,7 +22,7 @@ build: ## system packages (as root), .venv, both extensions; only what is missin
 bench: build ## the main job: a verified table for the devices of this machine (BENCH_ARGS=...)
 	@$(PY) tools/bench.py $(BENCH_ARGS)
 
-test: build lint ## the whole suite with coverage, as CI runs it
+test: lint preload ## the whole suite with coverage, as CI runs it
 	@$(PYTEST) --cov --cov-report=term
 
 test-quick: build
@@ -60,6 +62,15 @@ asan: build ## the device and unit tests with the C code under ASan and UBSan
 	  ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
 	  PYTHONPATH=build/asan .venv/bin/pytest -q -m "not slow" tests/unit tests/device \
 	  $(patsubst %,--ignore tests/unit/test_%.py,binary docs exports settings)
+
+# The emulator's objects as the extension has them, and the functions that stand before the C library's.
+preload: ## build/preload/libsparkle_amdgpu.so: shows other drivers an emulated AMD GPU (LD_PRELOAD)
+	@$(PYTHON) tools/setup_env.py --tests
+	@mkdir -p build/preload
+	@$(CC) -std=gnu11 -O2 -Wall -Wextra -fPIC -fvisibility=hidden -pthread -shared -Inative/include -o build/preload/libsparkle_amdgpu.so $(PRELOAD_C) $(patsubst %.c,build/obj/%.o,$(filter-out $(PRELOAD_C),$(EMU_C))) -ldl -lm
+
+test-radv: preload ## unmodified RADV on the emulated GPU; the last line is `N of 32 right, M skipped`
+	@$(PY) tests/radv/run.py
 
 loc: ## lines of each layer, and the files that are too long
 	@$(PYTHON) tools/loc.py

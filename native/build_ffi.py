@@ -2,8 +2,8 @@
 
 setup.py names them in `cffi_modules`; nothing imports this file at run time. The compiler and cffi
 read one text: the headers in native/include, of which cdef gets all lines that do not start with
-'#'. Files join by being there: `sp_emu*.h` and native/emu/**/*.c belong to `emu`, every other
-header and source to `native`.
+'#'. Files join by being there: `sp_emu*.h`, native/emu/**/*.c and native/gen/isa_*.c belong to `emu`,
+every other header and source to `native`.
 """
 
 import os
@@ -51,9 +51,14 @@ def _builder(module, headers, sources, base=None, base_headers=()):
 
 
 _headers = sorted(INCLUDE.glob("sp_*.h"))
-_sources = sorted(HERE.rglob("*.c"))
+# The preload library is linked by make from the same objects; no extension has its part.
+_sources = sorted(c for c in HERE.rglob("*.c") if HERE / "emu" / "preload" not in c.parents)
 _emu_headers = [header for header in _headers if header.name.startswith("sp_emu")]
-_emu_sources = [source for source in _sources if HERE / "emu" in source.parents]
+_emu_sources = [
+    source
+    for source in _sources
+    if HERE / "emu" in source.parents or source.match("gen/isa_*.c")
+]
 _native_headers = [header for header in _headers if header not in _emu_headers]
 _native_sources = [source for source in _sources if source not in _emu_sources]
 

@@ -88,14 +88,31 @@ def has_gl() -> bool:
     return done.returncode == 0
 
 
-def ensure_gl() -> None:
-    """Mesa's software OpenGL where no device gives a context; tried once for each .venv."""
-    tried = VENV / "sparkle-gl"
-    if tried.exists() or has_gl():
+def install_once(what: str, packages: "list[str]") -> None:
+    """Installs packages that are nice to have; when that fails, not again for this .venv."""
+    tried = VENV / f"sparkle-{what}"
+    if not packages or tried.exists():
         return
-    install_packages(["libegl1", "libgl1-mesa-dri"])
+    install_packages(packages)
     if os.geteuid() == 0 and VENV.is_dir():
         tried.touch()
+
+
+def ensure_gl() -> None:
+    """Mesa's software OpenGL where no device gives a context."""
+    if not has_gl():
+        install_once("gl", ["libegl1", "libgl1-mesa-dri"])
+
+
+def ensure_judges() -> None:
+    """What judges the emulated AMD GPU in the tests: the kernel's own declarations, stock RADV."""
+    present = {
+        "libdrm-dev": Path("/usr/include/libdrm/amdgpu_drm.h").exists(),
+        "libvulkan-dev": Path("/usr/include/vulkan/vulkan.h").exists(),
+        "mesa-vulkan-drivers": any(Path("/usr/share/vulkan/icd.d").glob("radeon_icd*.json")),
+        "vulkan-tools": shutil.which("vulkaninfo") is not None,
+    }
+    install_once("judges", [name for name, found in present.items() if not found])
 
 
 def wanted_stamp() -> "list[str]":
@@ -131,7 +148,7 @@ def build() -> None:
     run(python, "-m", "compileall", "-q", "sparkle_drv", "tools")
 
 
-def set_up() -> None:
+def set_up(tests: bool = False) -> None:
     with open(ROOT / "pyproject.toml", "r+b") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -142,17 +159,21 @@ def set_up() -> None:
         ensure_venv()
         build()
         ensure_gl()
+        if tests:
+            ensure_judges()
 
 
 def main() -> int:
     about = (__doc__ or "").partition("\n")[0]
-    argparse.ArgumentParser(description=about, epilog="exit codes: 0 ready, 1 not").parse_args()
+    top = argparse.ArgumentParser(description=about, epilog="exit codes: 0 ready, 1 not")
+    top.add_argument("--tests", action="store_true", help="also what only the tests need")
+    args = top.parse_args()
     if sys.version_info < (3, 10):
         name = platform.python_version()
         say(f"needs Python 3.10 or newer and this is {name}; make PYTHON=... names another")
         return 1
     try:
-        set_up()
+        set_up(args.tests)
     except subprocess.CalledProcessError as error:
         say(f"failed with status {error.returncode}: {' '.join(error.cmd)}")
         return 1

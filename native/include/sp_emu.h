@@ -1,8 +1,102 @@
-/* The emulator's extension. So far it says only which declarations it was built against. */
+/* The emulated machine: AMD cards behind `struct sp_kmd_ops`. What it models and what not: native/emu/README.md.
+ *
+ * A render node is a real file descriptor: a description of one sparse memfd, told from others by its file position. So a
+ * BO's mmap offset is the memfd's and a plain mmap() maps it; dup, SCM_RIGHTS and close need no help. PRIME, syncobj
+ * and sync_file descriptors are real and known by inode.
+ *
+ * All functions may be called from any thread. In a forked child the machine is gone: -ENODEV. */
 #ifndef SP_EMU_H
 #define SP_EMU_H
 #include "sp_base.h"
+#include "sp_kmd.h"
 
 /* Grows when the interface between `_emu` and its caller changes; sparkle_drv.testing compares it before use. */
 uint32_t sp_emu_version(void);
+
+/* What becomes of the GPU when a job overstays its limit or faults. */
+enum sp_emu_recovery {
+    SP_EMU_RECOVER_RING = 0, /* its fence -ETIME, its context guilty, the context's other jobs -ECANCELED */
+    SP_EMU_RECOVER_SOFT,     /* its fence -ENODATA, nobody guilty */
+    SP_EMU_RECOVER_FULL,     /* as RING, and every ring starts anew */
+    SP_EMU_RECOVER_VRAM_LOST /* as FULL; VRAM is filled with 0xdd, everybody's unfinished jobs -ECANCELED */
+};
+
+/* 0 means the default everywhere. */
+struct sp_emu_options {
+    uint32_t lenient;       /* bits of enum sp_emu_lenient, native/emu/exec.h; 0: strict */
+    uint32_t threads;       /* that execute one dispatch; default 1, which is deterministic */
+    uint32_t kms_minor;     /* default 54 */
+    uint32_t recovery;      /* enum sp_emu_recovery */
+    uint64_t job_limit_ns;  /* default 10 s */
+    uint64_t delay_ns;      /* jobs start, and then complete, late by a random time up to this each; default none */
+    uint64_t seed;          /* of those times */
+    uint64_t vram_nbytes;   /* these three default to the chip's */
+    uint64_t visible_nbytes;
+    uint64_t gtt_nbytes;
+    uint32_t trace;         /* 1: ioctls and jobs, 2: packets and instructions too */
+    uint32_t sys_nice;      /* 1: as with CAP_SYS_NICE: contexts above NORMAL are allowed */
+};
+
+struct sp_emu_machine;
+/* `chips`: "gfx1036" or "gfx1100" for each card, 1 to 16 of them. -EINVAL for another name. */
+int sp_emu_machine_open(const char *const *chips, uint32_t count, const struct sp_emu_options *options,
+                        struct sp_emu_machine **out);
+/* Stops all jobs, closes what is open. Mappings of its memory stay valid. */
+void sp_emu_machine_close(struct sp_emu_machine *machine);
+/* The seam; lives as long as the machine. */
+const struct sp_kmd_ops *sp_emu_machine_ops(struct sp_emu_machine *machine);
+/* Opens the render node of a card: a new file descriptor, or -errno. */
+int sp_emu_open(struct sp_emu_machine *machine, uint32_t card);
+/* The card whose render node `fd` is, or -EBADF. */
+int sp_emu_fd_card(struct sp_emu_machine *machine, int fd);
+/* 1 when ioctls on `fd` belong to this machine: a render node, or a dma-buf, syncobj or sync_file of its making. */
+int sp_emu_fd_is_ours(struct sp_emu_machine *machine, int fd);
+
+/* Objects alive; all 0 when every render node is closed and every descriptor handed out is, too. */
+struct sp_emu_live {
+    int64_t files;
+    int64_t bos;
+    int64_t bo_nbytes;
+    int64_t mappings;
+    int64_t contexts;
+    int64_t bo_lists;
+    int64_t syncobjs;
+    int64_t fences;
+    int64_t jobs;
+    int64_t fds; /* dma-bufs, syncobjs, sync_files */
+};
+void sp_emu_live_counts(struct sp_emu_machine *machine, struct sp_emu_live *out);
+
+/* Injection. Each returns 0 or -EINVAL. */
+/* The next `count` ioctls with number `nr` (0x00..0xff; bits 0-7 of the request) fail with -error before they do anything. */
+int sp_emu_fail_ioctl(struct sp_emu_machine *machine, uint32_t nr, uint32_t count, int error);
+/* The next job of this card never ends by itself; then `recovery` happens. */
+int sp_emu_hang_next_job(struct sp_emu_machine *machine, uint32_t card, uint32_t recovery);
+/* The next job of this card reads unmapped memory at `va` first thing. */
+int sp_emu_fault_next_job(struct sp_emu_machine *machine, uint32_t card, uint64_t va);
+/* A reset for a reason outside: nobody is guilty. */
+int sp_emu_reset_card(struct sp_emu_machine *machine, uint32_t card, uint32_t vram_lost);
+/* The card is gone: every ioctl -ENODEV, every fence signals with that. */
+int sp_emu_unplug_card(struct sp_emu_machine *machine, uint32_t card);
+/* Jobs wait before they start until this is called with 0. */
+int sp_emu_hold_jobs(struct sp_emu_machine *machine, uint32_t card, uint32_t hold);
+
+/* The last fault of a card; the fields of struct sp_emu_fault, native/emu/fault.h. */
+struct sp_emu_fault_report {
+    uint32_t count; /* faults since the machine was opened; 0: the rest is 0 */
+    uint32_t kind;
+    uint32_t access;
+    uint32_t wave;
+    uint64_t va;
+    uint64_t pc;
+    uint32_t group[3];
+    uint32_t lane;
+    uint64_t lane_ops; /* executed by all jobs of the card so far, whether or not anything failed */
+    char text[256];
+};
+int sp_emu_last_fault(struct sp_emu_machine *machine, uint32_t card, struct sp_emu_fault_report *out);
+
+/* Takes the oldest line out of the log (NUL-terminated, cut to nbytes): its length, or -ENOENT when there is none. When
+ * nobody reads, the oldest of 4096 lines make room. */
+int sp_emu_trace_read(struct sp_emu_machine *machine, char *line, size_t nbytes);
 #endif

@@ -205,3 +205,24 @@ module.set_up()
         fcntl.flock(lock, fcntl.LOCK_UN)
         assert child.communicate(timeout=60)[0] == "built\n"
     assert child.returncode == 0
+
+
+def test_what_only_tests_need_is_asked_for_by_make_test_alone(setup, monkeypatch):
+    asked = []
+    monkeypatch.setattr(setup, "ensure_judges", lambda: asked.append("judges"))
+    assert setup.main() == 0
+    assert asked == []
+    monkeypatch.setattr(sys, "argv", ["setup_env.py", "--tests"])
+    assert setup.main() == 0
+    assert asked == ["judges"]
+
+
+def test_what_cannot_be_installed_is_tried_once(setup, monkeypatch):
+    tried = []
+    monkeypatch.setattr(setup, "install_packages", tried.append)
+    monkeypatch.setattr(setup.os, "geteuid", lambda: 0)
+    setup.VENV.mkdir()
+    setup.install_once("gl", [])
+    setup.install_once("gl", ["libegl1"])
+    setup.install_once("gl", ["libegl1"])
+    assert tried == [["libegl1"]]

@@ -1,0 +1,124 @@
+/* Memory as the engines use it: atomic words, copies page by page, waiting for a value. */
+#include "engine.h"
+#include "../../gen/pm4_packets.h"
+#include <errno.h>
+
+enum { TICK_BYTES = 1 << 20 };
+
+/* An aligned word does not cross a page. */
+static uint8_t *word_at(struct sp_cp *cp, uint64_t va, uint32_t nbytes, uint32_t access)
+{
+    if (va % nbytes != 0) {
+        sp_cp_fault(cp, SP_FAULT_ALIGNMENT, "address %#llx is not %u-byte aligned", (unsigned long long)va, nbytes);
+        return NULL;
+    }
+    return sp_emu_at(&cp->x->tlb, sp_cp_canonical(va), access);
+}
+
+int sp_cp_load(struct sp_cp *cp, uint64_t va, uint32_t nbytes, uint64_t *value)
+{
+    const uint8_t *at = word_at(cp, va, nbytes, SP_VM_READ);
+    if (at == NULL)
+        return -EFAULT;
+    *value = nbytes == 8 ? __atomic_load_n((const uint64_t *)(const void *)at, __ATOMIC_ACQUIRE)
+                         : __atomic_load_n((const uint32_t *)(const void *)at, __ATOMIC_ACQUIRE);
+    return 0;
+}
+
+int sp_cp_store(struct sp_cp *cp, uint64_t va, uint32_t nbytes, uint64_t value)
+{
+    uint8_t *at = word_at(cp, va, nbytes, SP_VM_WRITE);
+    if (at == NULL)
+        return -EFAULT;
+    if (nbytes == 8)
+        __atomic_store_n((uint64_t *)(void *)at, value, __ATOMIC_RELEASE);
+    else
+        __atomic_store_n((uint32_t *)(void *)at, (uint32_t)value, __ATOMIC_RELEASE);
+    return 0;
+}
+
+static uint64_t min64(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+static uint64_t page_left(uint64_t va)
+{
+    return SP_VM_PAGE - va % SP_VM_PAGE;
+}
+
+int sp_cp_copy(struct sp_cp *cp, uint64_t dst, uint64_t src, uint64_t nbytes)
+{
+    for (uint64_t done = 0, n; done < nbytes; done += n) {
+        n = min64(nbytes - done, min64(page_left(dst + done), page_left(src + done)));
+        const uint8_t *from = sp_emu_at(&cp->x->tlb, sp_cp_canonical(src + done), SP_VM_READ);
+        uint8_t *to = from != NULL ? sp_emu_at(&cp->x->tlb, sp_cp_canonical(dst + done), SP_VM_WRITE) : NULL;
+        if (to == NULL)
+            return -EFAULT;
+        memmove(to, from, n);
+        int rc = done % TICK_BYTES < n ? sp_cp_tick(cp, 1) : 0;
+        if (rc != 0)
+            return rc;
+    }
+    return 0;
+}
+
+int sp_cp_fill(struct sp_cp *cp, uint64_t dst, uint32_t dword, uint64_t nbytes)
+{
+    for (uint64_t done = 0, n; done < nbytes; done += n) {
+        n = min64(nbytes - done, page_left(dst + done));
+        uint8_t *to = sp_emu_at(&cp->x->tlb, sp_cp_canonical(dst + done), SP_VM_WRITE);
+        if (to == NULL)
+            return -EFAULT;
+        for (uint64_t i = 0; i < n; i += 4)
+            memcpy(to + i, &dword, 4);
+        int rc = done % TICK_BYTES < n ? sp_cp_tick(cp, 1) : 0;
+        if (rc != 0)
+            return rc;
+    }
+    return 0;
+}
+
+int sp_cp_touch(struct sp_cp *cp, uint64_t va, uint64_t nbytes)
+{
+    for (uint64_t done = 0; done < nbytes; done += page_left(va + done))
+        if (sp_emu_at(&cp->x->tlb, sp_cp_canonical(va + done), SP_VM_READ) == NULL)
+            return -EFAULT;
+    return 0;
+}
+
+static int compares(uint32_t function, uint64_t value, uint64_t reference)
+{
+    switch (function) {
+    case PM4_FUNCTION_ALWAYS: return 1;
+    case PM4_FUNCTION_LESS: return value < reference;
+    case PM4_FUNCTION_LESS_EQUAL: return value <= reference;
+    case PM4_FUNCTION_EQUAL: return value == reference;
+    case PM4_FUNCTION_NOT_EQUAL: return value != reference;
+    case PM4_FUNCTION_GREATER_EQUAL: return value >= reference;
+    case PM4_FUNCTION_GREATER: return value > reference;
+    default: return -1;
+    }
+}
+
+int sp_cp_wait(struct sp_cp *cp, uint64_t va, uint32_t nbytes, uint32_t function, uint64_t reference, uint64_t mask,
+               uint32_t retries)
+{
+    for (uint32_t tries = 0;; tries++) {
+        uint64_t value;
+        int rc = sp_cp_load(cp, va, nbytes, &value);
+        if (rc != 0)
+            return rc;
+        int met = compares(function, value & mask, reference);
+        if (met < 0)
+            return sp_cp_fault(cp, SP_FAULT_RESERVED, "function %u compares nothing", function);
+        if (met > 0)
+            return 0;
+        if (tries == retries && retries != UINT32_MAX)
+            return sp_cp_fault(cp, SP_FAULT_TIMEOUT, "%u retries, and the value is still %#llx", retries,
+                               (unsigned long long)value);
+        rc = sp_cp_pause(cp);
+        if (rc != 0)
+            return rc;
+    }
+}

@@ -1,0 +1,202 @@
+/* Walks an IB of a DMA queue. Copies of one IB are not ordered among themselves on silicon: one that needs another's result
+ * without a NOP, FENCE or other packet between them is a fault here. */
+#include "engine.h"
+#include "../../gen/pm4_packets.h"
+#include "../../gen/sdma_packets.h"
+#include <errno.h>
+#include <stdlib.h>
+
+enum { IB_ALIGN = 256, FILL_DWORDS = 2, MTYPE_UC = 3, RETRY_FOREVER = 0xfff, OPEN_MAX = 64, WRITE_PIECE = 1024 };
+
+struct span {
+    uint64_t first, end;
+};
+
+struct sdma {
+    struct sp_cp cp;
+    struct span written[OPEN_MAX]; /* by copies and fills since the last packet that orders */
+    uint32_t open;
+};
+
+static int overlaps(const struct sdma *s, uint64_t va, uint64_t nbytes)
+{
+    for (uint32_t i = 0; i < s->open; i++)
+        if (va < s->written[i].end && s->written[i].first < va + nbytes)
+            return 1;
+    return 0;
+}
+
+static int check_order(struct sdma *s, uint64_t va, uint64_t nbytes, const char *what)
+{
+    if (overlaps(s, va, nbytes) && !sp_cp_lenient(&s->cp, SP_LENIENT_ORDER))
+        return sp_cp_fault(&s->cp, SP_FAULT_PACKET,
+                           "its %s %#llx was written by a copy or fill before it: a NOP between them must order the two", what,
+                           (unsigned long long)va);
+    return 0;
+}
+
+/* Once it is full, the oldest is forgotten: what is that far back is done on silicon too. */
+static void open_span(struct sdma *s, uint64_t va, uint64_t nbytes)
+{
+    if (s->open == OPEN_MAX)
+        memmove(s->written, s->written + 1, --s->open * sizeof *s->written);
+    s->written[s->open++] = (struct span){va, va + nbytes};
+}
+
+static int copy_linear(struct sdma *s)
+{
+    struct sp_cp *cp = &s->cp;
+    uint64_t src = sp_get64(cp->p, SDMA_COPY_LINEAR_SRC), dst = sp_get64(cp->p, SDMA_COPY_LINEAR_DST);
+    uint64_t nbytes = sp_get(cp->p, SDMA_COPY_LINEAR_COUNT_BYTES);
+    int rc = check_order(s, src, nbytes, "source");
+    if (rc == 0)
+        rc = check_order(s, dst, nbytes, "destination");
+    open_span(s, dst, nbytes);
+    return rc != 0 ? rc : sp_cp_copy(cp, dst, src, nbytes);
+}
+
+static int const_fill(struct sdma *s)
+{
+    struct sp_cp *cp = &s->cp;
+    uint64_t dst = sp_get64(cp->p, SDMA_CONST_FILL_ADDR);
+    uint64_t nbytes = sp_get(cp->p, SDMA_CONST_FILL_COUNT_BYTES_GFX11);
+    if (sp_get(cp->p, SDMA_CONST_FILL_HEADER_FILLSIZE) != FILL_DWORDS)
+        return sp_cp_fault(cp, SP_FAULT_PACKET, "fillsize %u: only 2 (dwords) is modelled",
+                           sp_get(cp->p, SDMA_CONST_FILL_HEADER_FILLSIZE));
+    if (nbytes % 4 != 0)
+        return sp_cp_fault(cp, SP_FAULT_ALIGNMENT, "%llu bytes are not whole dwords", (unsigned long long)nbytes);
+    int rc = check_order(s, dst, nbytes, "destination");
+    open_span(s, dst, nbytes);
+    return rc != 0 ? rc : sp_cp_fill(cp, dst, sp_get(cp->p, SDMA_CONST_FILL_VALUE), nbytes);
+}
+
+/* The data may be longer than the packet buffer: it is read in pieces. */
+static int write(struct sdma *s)
+{
+    struct sp_cp *cp = &s->cp;
+    uint64_t dst = sp_get64(cp->p, SDMA_WRITE_ADDR), from = cp->va + 4ull * cp->desc->fixed;
+    uint32_t ndw = sp_get(cp->p, SDMA_WRITE_COUNT_NDW), piece[WRITE_PIECE];
+    for (uint32_t done = 0, n; done < ndw; done += n) {
+        n = ndw - done < WRITE_PIECE ? ndw - done : WRITE_PIECE;
+        int rc = sp_emu_read(&cp->x->tlb, from + 4ull * done, piece, 4ull * n);
+        if (rc == 0)
+            rc = sp_emu_write(&cp->x->tlb, sp_cp_canonical(dst) + 4ull * done, piece, 4ull * n);
+        if (rc != 0)
+            return rc;
+    }
+    return 0;
+}
+
+static int fence(struct sp_cp *cp)
+{
+    uint32_t mtype = cp->x->chip->generation >= 10 ? sp_get(cp->p, SDMA_FENCE_HEADER_MTYPE) : MTYPE_UC;
+    if (mtype != MTYPE_UC && !sp_cp_lenient(cp, SP_LENIENT_RESERVED))
+        return sp_cp_fault(cp, SP_FAULT_PACKET, "mtype %u: wants %u (UC), or nobody sees the value in time", mtype, MTYPE_UC);
+    return sp_cp_store(cp, sp_get64(cp->p, SDMA_FENCE_ADDR), 4, sp_get(cp->p, SDMA_FENCE_VALUE));
+}
+
+static int poll_regmem(struct sp_cp *cp)
+{
+    uint32_t retry = sp_get(cp->p, SDMA_POLL_REGMEM_POLL_RETRY);
+    if (!sp_get(cp->p, SDMA_POLL_REGMEM_HEADER_MEM))
+        return sp_cp_fault(cp, SP_FAULT_PACKET, "of a register: only memory is modelled");
+    return sp_cp_wait(cp, sp_get64(cp->p, SDMA_POLL_REGMEM_ADDR), 4, sp_get(cp->p, SDMA_POLL_REGMEM_HEADER_FUNCTION),
+                      sp_get(cp->p, SDMA_POLL_REGMEM_VALUE), sp_get(cp->p, SDMA_POLL_REGMEM_MASK),
+                      retry == RETRY_FOREVER ? UINT32_MAX : retry);
+}
+
+static int execute(struct sdma *s)
+{
+    struct sp_cp *cp = &s->cp;
+    switch (cp->desc->code) {
+    case SDMA_COPY_LINEAR: return copy_linear(s);
+    case SDMA_CONST_FILL: return const_fill(s);
+    default: s->open = 0; /* all others order what came before them */
+    }
+    switch (cp->desc->code) {
+    case SDMA_NOP:
+    case SDMA_GCR_REQ: return 0;
+    case SDMA_WRITE: return write(s);
+    case SDMA_FENCE: return fence(cp);
+    case SDMA_POLL_REGMEM: return poll_regmem(cp);
+    case SDMA_TIMESTAMP: return sp_cp_store(cp, sp_get64(cp->p, SDMA_TIMESTAMP_ADDR), 8, sp_emu_gpu_clock(cp->x->chip));
+    case SDMA_INDIRECT:
+    case SDMA_TRAP: return sp_cp_fault(cp, SP_FAULT_PACKET, "the kernel's only");
+    default: return sp_cp_fault(cp, SP_FAULT_PACKET, "known, but not modelled");
+    }
+}
+
+static uint64_t tail_of(const struct sp_cp *cp)
+{
+    if (cp->desc->code == SDMA_WRITE)
+        return sp_get(cp->p, SDMA_WRITE_COUNT_NDW);
+    return cp->desc->code == SDMA_NOP ? sp_get(cp->p, SDMA_NOP_HEADER_COUNT) : 0;
+}
+
+static int fetch(struct sp_cp *cp)
+{
+    cp->desc = NULL;
+    int rc = sp_emu_read(&cp->x->tlb, cp->va, cp->p, 4);
+    if (rc != 0)
+        return rc;
+    uint32_t code = sp_get(cp->p, SDMA_NOP_HEADER_OP) |
+                    (cp->p[0] & sp_place_mask(SDMA_NOP_HEADER_SUB_OP)); /* as the tables spell it */
+    cp->desc = sp_emu_sdma_packet(cp->x->chip->generation, code);
+    if (cp->desc == NULL)
+        return sp_cp_fault(cp, SP_FAULT_PACKET, "header %#x: no SDMA packet of gfx%u", cp->p[0], cp->x->chip->generation);
+    cp->ndw = cp->desc->fixed;
+    if (cp->end - cp->va < 4ull * cp->ndw)
+        return sp_cp_fault(cp, SP_FAULT_IB, "%u dwords long, but the IB ends before", cp->ndw);
+    rc = sp_emu_read(&cp->x->tlb, cp->va, cp->p, 4ull * cp->ndw);
+    if (rc == 0)
+        rc = sp_cp_check(cp);
+    if (rc != 0)
+        return rc;
+    cp->next = cp->va + 4ull * cp->ndw + 4ull * tail_of(cp);
+    if (cp->next > cp->end)
+        return sp_cp_fault(cp, SP_FAULT_IB, "%llu dwords of data, but the IB ends before", (unsigned long long)tail_of(cp));
+    return 0;
+}
+
+static int run(struct sdma *s, const struct sp_emu_ib *ib)
+{
+    struct sp_cp *cp = &s->cp;
+    int rc = sp_cp_tick(cp, 1);
+    cp->va = sp_cp_canonical(ib->va);
+    cp->next = cp->va;
+    cp->end = cp->va + 4ull * ib->ndw;
+    if (rc == 0 && (ib->ndw == 0 || !sp_cp_is_address(ib->va) || ib->va % 4 != 0 ||
+                    (ib->va % IB_ALIGN != 0 && !sp_cp_lenient(cp, SP_LENIENT_PADDING))))
+        rc = sp_cp_fault(cp, SP_FAULT_IB, "%u dwords at %#llx: wants a multiple of %u bytes", ib->ndw,
+                         (unsigned long long)ib->va, IB_ALIGN);
+    if (rc == 0)
+        sp_cp_trace(cp, "IB ip=%u depth=0 va=%llx ndw=%u", cp->q->ip, (unsigned long long)cp->va, ib->ndw);
+    while (rc == 0 && cp->next < cp->end) {
+        cp->va = cp->next;
+        rc = fetch(cp);
+        if (rc == 0)
+            sp_cp_trace_packet(cp);
+        if (rc == 0)
+            rc = execute(s);
+        if (rc == 0)
+            rc = sp_cp_tick(cp, 0);
+    }
+    return sp_cp_name_fault(cp, rc);
+}
+
+int sp_emu_sdma_run(struct sp_emu_hwq *q, const struct sp_emu_ib *ib, struct sp_emu_exec *x)
+{
+    struct sdma *s = malloc(sizeof *s);
+    if (s == NULL)
+        return -ENOMEM;
+    s->open = 0;
+    s->cp.q = q;
+    s->cp.x = x;
+    s->cp.desc = NULL;
+    s->cp.flags = ib->flags;
+    s->cp.packets = s->cp.depth = s->cp.named = 0;
+    s->cp.va = ib->va;
+    int rc = run(s, ib);
+    free(s);
+    return rc;
+}

@@ -1,0 +1,56 @@
+/* What executes one job: handed from the emulated kernel's job thread to command processor, SDMA and waves. */
+#ifndef SP_EMU_EXEC_H
+#define SP_EMU_EXEC_H
+#include "vm.h"
+
+/* Facts of a chip that packets and waves depend on; the rest (INFO) is the kernel room's. */
+struct sp_emu_chip {
+    const char *name;    /* "gfx1100" */
+    uint32_t generation; /* 10: gfx10.3, RDNA2; 11: gfx11, RDNA3 */
+    uint32_t num_se;     /* shader engines */
+    uint32_t num_cu;
+    uint32_t counter_khz; /* of the GPU clock */
+};
+
+/* Leniencies for foreign drivers (SPARKLE_EMU_MODE=lenient); each is listed, with why, in native/emu/README.md. */
+enum sp_emu_lenient {
+    SP_LENIENT_UNLISTED = 1,      /* BOs that the job does not list */
+    SP_LENIENT_UNINITIALISED = 2, /* registers and LDS read before written are 0 */
+    SP_LENIENT_RESERVED = 4,
+    SP_LENIENT_PADDING = 8,
+    SP_LENIENT_UNPROGRAMMED = 16, /* a dispatch may use registers that its job has not programmed */
+    SP_LENIENT_REGISTER = 32,     /* registers that no table declares may be written; forbidden ones may not */
+    SP_LENIENT_ORDER = 64         /* SDMA copies without a NOP between them run in order */
+};
+
+struct sp_emu_exec {
+    const struct sp_emu_chip *chip;
+    struct sp_emu_tlb tlb;
+    struct sp_emu_fault fault;
+    uint32_t lenient;      /* of sp_emu_lenient; 0: strict */
+    uint32_t threads;      /* waves' groups are spread over as many; 1: deterministic */
+    uint64_t deadline_ns;  /* CLOCK_MONOTONIC; 0: none. Looked at every few thousand instructions */
+    const uint32_t *cancel; /* read atomically: not 0 means stop now with -ECANCELED */
+    uint64_t lane_ops;     /* instructions x active lanes, counted for benchmarks/emu.py */
+    void (*trace)(void *self, const char *line); /* NULL: off */
+    void *trace_self;
+};
+
+/* One compute dispatch, as the registers described it; made by the command processor, run by native/emu/wave. */
+struct sp_emu_dispatch {
+    uint32_t groups[3];      /* of the DISPATCH packet: end values where start is not 0 */
+    uint32_t start[3];
+    uint32_t group_size[3];  /* NUM_THREAD FULL */
+    uint32_t partial_size[3]; /* NUM_THREAD PARTIAL: size of the last group when initiator has PARTIAL_TG_EN */
+    uint32_t initiator;      /* COMPUTE_DISPATCH_INITIATOR */
+    uint64_t code;           /* va of the first instruction, canonical */
+    uint32_t rsrc1, rsrc2, rsrc3;
+    uint32_t tmpring_size;
+    uint64_t scratch_base; /* gfx11; canonical */
+    uint32_t user_data[16];
+    uint32_t user_data_set; /* bit i: this job has programmed user_data[i]; the others hold what was there before */
+};
+
+/* Runs every group to its end. 0, -EFAULT (x->fault says why), -ETIME (deadline), -ECANCELED. */
+int sp_emu_dispatch(const struct sp_emu_dispatch *d, struct sp_emu_exec *x);
+#endif

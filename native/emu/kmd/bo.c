@@ -1,0 +1,137 @@
+/* Memory of BOs: a range of the machine's memfd that is never given to another BO, so that a stale mapping sees zeros and
+ * not somebody else's data; and in which heap it counts. Heaps are bookkeeping: the pages are host memory in any case. */
+#define _GNU_SOURCE /* memfd_create, OFD locks, fallocate */
+#include "kmd.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+/* Room in a heap: takes it, and says whether there was some. */
+static bool charge(struct kmd_bo *bo, uint32_t domain)
+{
+    struct kmd_card *card = bo->card;
+    uint64_t n = bo->nbytes;
+    if (domain == AMDGPU_GEM_DOMAIN_VRAM) {
+        bool visible = bo->flags & AMDGPU_GEM_CREATE_CPU_ACCESS_REQUIRED;
+        if (n > card->chip.vram_nbytes - card->vram_used)
+            return false;
+        if (visible && n > card->chip.visible_nbytes - card->visible_used)
+            return false;
+        card->vram_used += n;
+        card->visible_used += visible ? n : 0;
+    } else if (domain == AMDGPU_GEM_DOMAIN_GTT) {
+        if (n > card->chip.gtt_nbytes - card->gtt_used)
+            return false;
+        card->gtt_used += n;
+    }
+    bo->domain = domain;
+    return true;
+}
+
+static void discharge(struct kmd_bo *bo)
+{
+    struct kmd_card *card = bo->card;
+    if (bo->domain == AMDGPU_GEM_DOMAIN_VRAM) {
+        card->vram_used -= bo->nbytes;
+        card->visible_used -= bo->flags & AMDGPU_GEM_CREATE_CPU_ACCESS_REQUIRED ? bo->nbytes : 0;
+    } else if (bo->domain == AMDGPU_GEM_DOMAIN_GTT) {
+        card->gtt_used -= bo->nbytes;
+    }
+    bo->domain = 0;
+}
+
+/* As asked for; then without CPU_ACCESS_REQUIRED; then in GTT: the kernel's own order of retreat. */
+static int place(struct kmd_bo *bo)
+{
+    uint32_t domains = bo->domains;
+    for (int attempt = 0; attempt < 3; attempt++) {
+        if (domains & AMDGPU_GEM_DOMAIN_VRAM && charge(bo, AMDGPU_GEM_DOMAIN_VRAM))
+            return 0;
+        if (domains & AMDGPU_GEM_DOMAIN_GTT && charge(bo, AMDGPU_GEM_DOMAIN_GTT))
+            return 0;
+        if (!(domains & (AMDGPU_GEM_DOMAIN_VRAM | AMDGPU_GEM_DOMAIN_GTT)))
+            return charge(bo, AMDGPU_GEM_DOMAIN_CPU) ? 0 : -ENOMEM;
+        if (attempt == 0)
+            bo->flags &= ~(uint64_t)AMDGPU_GEM_CREATE_CPU_ACCESS_REQUIRED;
+        else
+            domains |= AMDGPU_GEM_DOMAIN_GTT;
+    }
+    return -ENOMEM;
+}
+
+int kmd_bo_new(struct kmd_card *card, uint64_t nbytes, uint32_t domains, uint64_t flags, struct kmd_bo **out)
+{
+    struct kmd_machine *machine = card->machine;
+    struct kmd_bo *bo = calloc(1, sizeof(*bo));
+    if (!bo)
+        return -ENOMEM;
+    *bo = (struct kmd_bo){.refs = 1, .card = card, .nbytes = nbytes, .domains = domains, .flags = flags};
+    int rc = place(bo);
+    if (rc < 0) {
+        free(bo);
+        return rc;
+    }
+    bo->offset = machine->next_offset;
+    void *host = mmap(NULL, nbytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, machine->memfd, (off_t)bo->offset);
+    if (host == MAP_FAILED) {
+        discharge(bo);
+        free(bo);
+        return -ENOMEM;
+    }
+    bo->host = host;
+    machine->next_offset += nbytes + KMD_PAGE; /* a gap: running over the end of a mapping finds no neighbour */
+    machine->live.bos++;
+    machine->live.bo_nbytes += (int64_t)nbytes;
+    *out = bo;
+    return 0;
+}
+
+int kmd_bo_new_user(struct kmd_card *card, uint64_t address, uint64_t nbytes, bool readonly, struct kmd_bo **out)
+{
+    struct kmd_bo *bo = calloc(1, sizeof(*bo));
+    if (!bo)
+        return -ENOMEM;
+    *bo = (struct kmd_bo){.refs = 1, .card = card, .nbytes = nbytes, .domains = AMDGPU_GEM_DOMAIN_GTT};
+    bo->userptr = true;
+    bo->user_readonly = readonly;
+    bo->host = (uint8_t *)(uintptr_t)address;
+    if (!charge(bo, AMDGPU_GEM_DOMAIN_GTT)) {
+        free(bo);
+        return -ENOMEM;
+    }
+    card->machine->live.bos++;
+    card->machine->live.bo_nbytes += (int64_t)nbytes;
+    *out = bo;
+    return 0;
+}
+
+void kmd_bo_get(struct kmd_bo *bo)
+{
+    bo->refs++;
+}
+
+void kmd_bo_put(struct kmd_bo *bo)
+{
+    if (!bo || --bo->refs > 0)
+        return;
+    struct kmd_machine *machine = bo->card->machine;
+    discharge(bo);
+    kmd_uses_clear(&bo->uses);
+    machine->live.bos--;
+    machine->live.bo_nbytes -= (int64_t)bo->nbytes;
+    if (!bo->userptr) {
+        munmap(bo->host, bo->nbytes);
+        fallocate(machine->memfd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)bo->offset, (off_t)bo->nbytes);
+    }
+    free(bo);
+}
+
+void kmd_bo_move_to_gtt(struct kmd_bo *bo)
+{
+    struct kmd_card *card = bo->card;
+    if (bo->domain == AMDGPU_GEM_DOMAIN_VRAM && bo->nbytes <= card->chip.gtt_nbytes - card->gtt_used) {
+        discharge(bo);
+        charge(bo, AMDGPU_GEM_DOMAIN_GTT);
+    }
+}

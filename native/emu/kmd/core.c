@@ -1,0 +1,53 @@
+/* VERSION, GET_CAP, VM. */
+#include "kmd.h"
+#include "handlers.h"
+
+#include <string.h>
+
+static int give_string(const char *text, char *to, size_t *length)
+{
+    size_t all = strlen(text), n = *length < all ? *length : all;
+    *length = all;
+    return n && to ? kmd_copy_to_user((uint64_t)(uintptr_t)to, text, n) : 0;
+}
+
+int kmd_do_version(struct kmd_file *file, void *data)
+{
+    struct drm_version *args = data;
+    args->version_major = 3;
+    args->version_minor = (int)file->card->machine->options.kms_minor;
+    args->version_patchlevel = 0;
+    int rc = give_string("amdgpu", args->name, &args->name_len);
+    if (rc == 0)
+        rc = give_string("20150101", args->date, &args->date_len);
+    return rc ? rc : give_string("AMD GPU", args->desc, &args->desc_len);
+}
+
+int kmd_do_get_cap(struct kmd_file *file, void *data)
+{
+    struct drm_get_cap *args = data;
+    (void)file;
+    switch (args->capability) {
+    case DRM_CAP_PRIME:
+        args->value = DRM_PRIME_CAP_IMPORT | DRM_PRIME_CAP_EXPORT;
+        return 0;
+    case DRM_CAP_TIMESTAMP_MONOTONIC:
+    case DRM_CAP_ADDFB2_MODIFIERS:
+    case DRM_CAP_SYNCOBJ:
+    case DRM_CAP_SYNCOBJ_TIMELINE:
+        args->value = 1;
+        return 0;
+    default:
+        args->value = 0;
+        return -EINVAL;
+    }
+}
+
+int kmd_do_vm(struct kmd_file *file, void *data)
+{
+    const union drm_amdgpu_vm *args = data;
+    (void)file;
+    if (args->in.flags)
+        return -EINVAL;
+    return args->in.op == AMDGPU_VM_OP_RESERVE_VMID || args->in.op == AMDGPU_VM_OP_UNRESERVE_VMID ? 0 : -EINVAL;
+}

@@ -1,0 +1,12 @@
+/* One function for each ioctl of ioctls.def: `data` is the kernel's copy of the argument, as long as the larger of the
+ * caller's struct and ours, zeros behind what the caller gave. Called with the machine locked. */
+#ifndef SP_EMU_KMD_HANDLERS_H
+#define SP_EMU_KMD_HANDLERS_H
+#include "kmd.h"
+
+#define SP_IOCTL(request, type, handler) int kmd_do_##handler(struct kmd_file *file, void *data);
+#define SP_IOCTL_DENIED(nr, name)
+#include "ioctls.def"
+#undef SP_IOCTL
+#undef SP_IOCTL_DENIED
+#endif

@@ -1,0 +1,97 @@
+/* What tests do to a machine behind its user's back. */
+#include "kmd.h"
+
+static struct kmd_card *locked_card(struct sp_emu_machine *handle, uint32_t index)
+{
+    struct kmd_machine *machine = (struct kmd_machine *)handle;
+    if (index >= machine->cards)
+        return NULL;
+    pthread_mutex_lock(&machine->lock);
+    return &machine->card[index];
+}
+
+static int unlock(struct kmd_card *card)
+{
+    pthread_mutex_unlock(&card->machine->lock);
+    return 0;
+}
+
+int sp_emu_fail_ioctl(struct sp_emu_machine *handle, uint32_t nr, uint32_t count, int error)
+{
+    struct kmd_machine *machine = (struct kmd_machine *)handle;
+    if (nr > 0xff || count == 0 || error <= 0 || error > 4095)
+        return -EINVAL;
+    struct kmd_injection *injection = calloc(1, sizeof(*injection));
+    if (!injection)
+        return -ENOMEM;
+    *injection = (struct kmd_injection){NULL, nr, count, error};
+    pthread_mutex_lock(&machine->lock);
+    struct kmd_injection **link = &machine->injections;
+    while (*link)
+        link = &(*link)->next;
+    *link = injection;
+    pthread_mutex_unlock(&machine->lock);
+    return 0;
+}
+
+int sp_emu_hang_next_job(struct sp_emu_machine *machine, uint32_t index, uint32_t recovery)
+{
+    struct kmd_card *card = recovery <= SP_EMU_RECOVER_VRAM_LOST ? locked_card(machine, index) : NULL;
+    if (!card)
+        return -EINVAL;
+    card->hang_next = true;
+    card->hang_recovery = recovery;
+    return unlock(card);
+}
+
+int sp_emu_fault_next_job(struct sp_emu_machine *machine, uint32_t index, uint64_t va)
+{
+    struct kmd_card *card = locked_card(machine, index);
+    if (!card)
+        return -EINVAL;
+    card->fault_next = true;
+    card->fault_va = va;
+    return unlock(card);
+}
+
+int sp_emu_reset_card(struct sp_emu_machine *machine, uint32_t index, uint32_t vram_lost)
+{
+    struct kmd_card *card = locked_card(machine, index);
+    if (!card)
+        return -EINVAL;
+    kmd_reset(card, vram_lost != 0);
+    return unlock(card);
+}
+
+int sp_emu_hold_jobs(struct sp_emu_machine *machine, uint32_t index, uint32_t hold)
+{
+    struct kmd_card *card = locked_card(machine, index);
+    if (!card)
+        return -EINVAL;
+    card->hold = hold != 0;
+    pthread_cond_broadcast(&card->work);
+    return unlock(card);
+}
+
+int sp_emu_unplug_card(struct sp_emu_machine *machine, uint32_t index)
+{
+    struct kmd_card *card = locked_card(machine, index);
+    struct kmd_ring *ring;
+    if (!card)
+        return -EINVAL;
+    card->unplugged = true;
+    for (uint32_t i = 0; (ring = kmd_ring_at(card, i)); i++)
+        __atomic_store_n(&ring->cancel, 1, __ATOMIC_RELAXED);
+    pthread_cond_broadcast(&card->work);
+    pthread_cond_broadcast(&card->machine->changed);
+    return unlock(card);
+}
+
+int sp_emu_last_fault(struct sp_emu_machine *machine, uint32_t index, struct sp_emu_fault_report *out)
+{
+    struct kmd_card *card = locked_card(machine, index);
+    if (!card)
+        return -EINVAL;
+    *out = card->fault;
+    return unlock(card);
+}

@@ -1,0 +1,248 @@
+/* A machine: its cards, its memory, its clock. */
+#define _GNU_SOURCE /* memfd_create, OFD locks, fallocate */
+#include "kmd.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { DEFAULT_KMS_MINOR = 54 };
+static const uint64_t NS = 1000000000, DEFAULT_LIMIT_NS = 10 * NS;
+static const int64_t MEMFD_NBYTES = INT64_C(1) << 62; /* sparse; offsets are never used twice */
+static const uint64_t FIRST_OFFSET = UINT64_C(1) << 32; /* below: file positions, which are file numbers */
+
+static uint32_t generation;
+
+static void in_child(void)
+{
+    generation++;
+}
+
+uint32_t kmd_generation(void)
+{
+    return __atomic_load_n(&generation, __ATOMIC_RELAXED);
+}
+
+uint64_t kmd_now(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * NS + (uint64_t)now.tv_nsec;
+}
+
+uint64_t kmd_deadline(uint64_t timeout)
+{
+    return (int64_t)timeout < 0 ? KMD_FOREVER : timeout;
+}
+
+uint64_t kmd_random(struct kmd_machine *machine, uint64_t below)
+{
+    /* splitmix64 (Steele, Lea, Flood, 2014) */
+    uint64_t z = machine->random += UINT64_C(0x9e3779b97f4a7c15);
+    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return below ? (z ^ (z >> 31)) % below : 0;
+}
+
+int kmd_wait_change(struct kmd_machine *machine, const struct kmd_card *card, uint64_t deadline_ns)
+{
+    int rc = 0;
+    if (machine->closing || (card && card->unplugged))
+        return -ENODEV;
+    if (deadline_ns == KMD_FOREVER) {
+        pthread_cond_wait(&machine->changed, &machine->lock);
+    } else {
+        struct timespec until = {(time_t)(deadline_ns / NS), (long)(deadline_ns % NS)};
+        rc = pthread_cond_timedwait(&machine->changed, &machine->lock, &until);
+    }
+    if (machine->closing || (card && card->unplugged))
+        return -ENODEV;
+    return rc == ETIMEDOUT ? -ETIME : 0;
+}
+
+static int machine_munmap(void *self, void *address, uint64_t nbytes)
+{
+    (void)self;
+    return munmap(address, nbytes) < 0 ? -errno : 0;
+}
+
+static int machine_close_fd(void *self, int fd)
+{
+    struct kmd_machine *machine = self;
+    int rc = close(fd) < 0 ? -errno : 0;
+    if (machine->generation == kmd_generation()) {
+        pthread_mutex_lock(&machine->lock);
+        kmd_sweep(machine);
+        pthread_mutex_unlock(&machine->lock);
+    }
+    return rc;
+}
+
+/* What the kernel checks before it maps a BO: that this file holds it, and that the range lies inside. */
+static int check_bo_range(const struct kmd_file *file, uint64_t offset, uint64_t nbytes)
+{
+    for (uint32_t i = 0; i < file->bos.capacity; i++) {
+        const struct kmd_bo *bo = file->bos.slot[i];
+        if (bo && !bo->userptr && offset >= bo->offset && offset < bo->offset + bo->nbytes) {
+            if (bo->flags & AMDGPU_GEM_CREATE_NO_CPU_ACCESS)
+                return -EPERM;
+            return nbytes <= bo->offset + bo->nbytes - offset ? 0 : -EINVAL;
+        }
+    }
+    return -EACCES;
+}
+
+static int64_t machine_mmap(void *self, uint64_t nbytes, int prot, int flags, int fd, uint64_t offset)
+{
+    struct kmd_machine *machine = self;
+    int error = 0;
+    if (machine->generation != kmd_generation())
+        return -ENODEV;
+    pthread_mutex_lock(&machine->lock);
+    struct kmd_file *file = kmd_file_of(machine, fd);
+    struct kmd_token *token = file ? NULL : kmd_token_of(machine, fd);
+    if (file) {
+        error = file->card->unplugged ? -ENODEV : check_bo_range(file, offset, nbytes);
+    } else if (token && token->kind == KMD_DMABUF) {
+        fd = machine->memfd;
+        error = offset > token->bo->nbytes || nbytes > token->bo->nbytes - offset ? -EINVAL : 0;
+        offset += token->bo->offset;
+    }
+    void *address = error ? MAP_FAILED : mmap(NULL, nbytes, prot, flags, fd, (off_t)offset);
+    if (!error && address == MAP_FAILED)
+        error = -errno;
+    pthread_mutex_unlock(&machine->lock);
+    return error ? error : (int64_t)(intptr_t)address;
+}
+
+static void set_options(struct kmd_machine *machine, const struct sp_emu_options *options)
+{
+    struct sp_emu_options *o = &machine->options;
+    if (options)
+        *o = *options;
+    o->threads = o->threads ? o->threads : 1;
+    o->kms_minor = o->kms_minor ? o->kms_minor : DEFAULT_KMS_MINOR;
+    o->job_limit_ns = o->job_limit_ns ? o->job_limit_ns : DEFAULT_LIMIT_NS;
+    machine->random = o->seed;
+}
+
+static int add_card(struct kmd_machine *machine, const char *name)
+{
+    const struct kmd_chip *chip = kmd_chip(name);
+    struct kmd_card *card = &machine->card[machine->cards];
+    const struct sp_emu_options *o = &machine->options;
+    if (!chip)
+        return -EINVAL;
+    card->machine = machine;
+    card->index = machine->cards++;
+    card->chip = *chip;
+    card->chip.vram_nbytes = o->vram_nbytes ? o->vram_nbytes : chip->vram_nbytes;
+    card->chip.visible_nbytes = o->visible_nbytes ? o->visible_nbytes : chip->visible_nbytes;
+    if (card->chip.visible_nbytes > card->chip.vram_nbytes)
+        card->chip.visible_nbytes = card->chip.vram_nbytes;
+    card->chip.gtt_nbytes = o->gtt_nbytes ? o->gtt_nbytes : chip->gtt_nbytes;
+    kmd_card_start(card);
+    return 0;
+}
+
+static int open_memory(struct kmd_machine *machine)
+{
+    struct stat st;
+    machine->next_offset = FIRST_OFFSET;
+    machine->memfd = memfd_create("sparkle-emu", MFD_CLOEXEC);
+    if (machine->memfd < 0 || ftruncate(machine->memfd, MEMFD_NBYTES) < 0 || fstat(machine->memfd, &st) < 0)
+        return -errno;
+    machine->inode = st.st_ino;
+    machine->device = st.st_dev;
+    return 0;
+}
+
+static void register_fork_handler(void)
+{
+    pthread_atfork(NULL, NULL, in_child);
+}
+
+int sp_emu_machine_open(const char *const *chips, uint32_t count, const struct sp_emu_options *options,
+                        struct sp_emu_machine **out)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_condattr_t monotonic;
+    if (count == 0 || count > KMD_MAX_CARDS || (options && options->recovery > SP_EMU_RECOVER_VRAM_LOST))
+        return -EINVAL;
+    struct kmd_machine *machine = calloc(1, sizeof(*machine));
+    if (!machine)
+        return -ENOMEM;
+    pthread_once(&once, register_fork_handler);
+    machine->generation = kmd_generation();
+    machine->ops = (struct sp_kmd_ops){machine, kmd_ioctl, machine_mmap, machine_munmap, machine_close_fd};
+    pthread_mutex_init(&machine->lock, NULL);
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&machine->changed, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    set_options(machine, options);
+    int rc = open_memory(machine);
+    for (uint32_t i = 0; i < count && rc == 0; i++)
+        rc = add_card(machine, chips[i]);
+    if (rc == 0 && machine->options.trace && !(machine->trace = kmd_trace_new()))
+        rc = -ENOMEM;
+    if (rc < 0)
+        sp_emu_machine_close((struct sp_emu_machine *)machine);
+    else
+        *out = (struct sp_emu_machine *)machine;
+    return rc;
+}
+
+static void free_machine(struct kmd_machine *machine)
+{
+    kmd_drop_tokens(machine);
+    while (machine->injections) {
+        struct kmd_injection *next = machine->injections->next;
+        free(machine->injections);
+        machine->injections = next;
+    }
+    free(machine->files.slot);
+    kmd_trace_free(machine->trace);
+    if (machine->memfd >= 0)
+        close(machine->memfd);
+    free(machine);
+}
+
+void sp_emu_machine_close(struct sp_emu_machine *handle)
+{
+    struct kmd_machine *machine = (struct kmd_machine *)handle;
+    if (!machine || machine->generation != kmd_generation())
+        return; /* a child's copy: its locks may be held by threads that are not here */
+    pthread_mutex_lock(&machine->lock);
+    machine->closing = true;
+    for (uint32_t i = 0; i < machine->cards; i++)
+        kmd_card_stop(machine, &machine->card[i]);
+    while (machine->waiters > 0) {
+        pthread_cond_broadcast(&machine->changed);
+        pthread_cond_wait(&machine->changed, &machine->lock);
+    }
+    for (uint32_t id = 1; id <= machine->files.capacity; id++)
+        if (kmd_idr_get(&machine->files, id))
+            kmd_file_close(machine, kmd_idr_get(&machine->files, id));
+    pthread_mutex_unlock(&machine->lock);
+    pthread_cond_destroy(&machine->changed);
+    pthread_mutex_destroy(&machine->lock);
+    free_machine(machine);
+}
+
+const struct sp_kmd_ops *sp_emu_machine_ops(struct sp_emu_machine *machine)
+{
+    return &((struct kmd_machine *)machine)->ops;
+}
+
+void sp_emu_live_counts(struct sp_emu_machine *handle, struct sp_emu_live *out)
+{
+    struct kmd_machine *machine = (struct kmd_machine *)handle;
+    pthread_mutex_lock(&machine->lock);
+    kmd_sweep(machine);
+    *out = machine->live;
+    pthread_mutex_unlock(&machine->lock);
+}

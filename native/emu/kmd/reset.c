@@ -1,0 +1,81 @@
+/* What happens after a job hung or faulted, and resets for other reasons.
+ *
+ * Real hardware goes on after a page fault: reads give something, writes go nowhere, and only a hang that follows ends the
+ * job. Here the job that faulted ends as one that hung, so that no wrong address goes unnoticed. */
+#include "kmd.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { LOST = 0xdd };
+
+void kmd_note_fault(struct kmd_card *card, const struct sp_emu_fault *fault)
+{
+    struct sp_emu_fault_report *r = &card->fault;
+    r->count++;
+    r->kind = fault->kind;
+    r->access = fault->access;
+    r->wave = fault->wave;
+    r->va = fault->va;
+    r->pc = fault->pc;
+    memcpy(r->group, fault->group, sizeof(r->group));
+    r->lane = fault->lane;
+    snprintf(r->text, sizeof(r->text), "%s", fault->text);
+    kmd_trace(card->machine, "fault card=%u kind=%u va=0x%llx pc=0x%llx: %s", card->index, r->kind,
+              (unsigned long long)r->va, (unsigned long long)r->pc, r->text);
+}
+
+static void lose_vram(struct kmd_card *card)
+{
+    struct kmd_machine *machine = card->machine;
+    for (uint32_t f = 0; f < machine->files.capacity; f++) {
+        const struct kmd_file *file = machine->files.slot[f];
+        for (uint32_t i = 0; file && i < file->bos.capacity; i++) {
+            const struct kmd_bo *bo = file->bos.slot[i];
+            if (bo && bo->card == card && bo->domain == AMDGPU_GEM_DOMAIN_VRAM)
+                memset(bo->host, LOST, bo->nbytes < 1 << 24 ? bo->nbytes : 1 << 24); /* enough of a large one to notice */
+        }
+    }
+}
+
+static void reset_rings(struct kmd_card *card, bool cancel)
+{
+    struct kmd_ring *ring;
+    for (uint32_t i = 0; (ring = kmd_ring_at(card, i)); i++) {
+        ring->registers_lost = true;
+        if (cancel && ring->running)
+            __atomic_store_n(&ring->cancel, 1, __ATOMIC_RELAXED);
+    }
+    pthread_cond_broadcast(&card->work);
+}
+
+void kmd_reset(struct kmd_card *card, bool vram_lost)
+{
+    card->reset_counter++;
+    kmd_trace(card->machine, "reset card=%u%s", card->index, vram_lost ? ", VRAM lost" : "");
+    if (vram_lost) {
+        card->vram_lost_counter++;
+        lose_vram(card);
+    }
+    reset_rings(card, vram_lost); /* otherwise what ran is submitted again, which is to let it run on */
+}
+
+void kmd_recover(struct kmd_ring *ring, struct kmd_job *job, int error)
+{
+    struct kmd_card *card = ring->card;
+    (void)error; /* -EFAULT is nothing the kernel would say: the fault's text does */
+    if (job->recovery == SP_EMU_RECOVER_SOFT) {
+        card->reset_counter++; /* amdgpu_ring_soft_recovery counts as one */
+        kmd_job_finish(job, -ENODATA);
+        return;
+    }
+    job->entity->ctx->guilty = true; /* and so the context's other jobs are doomed */
+    if (job->recovery == SP_EMU_RECOVER_RING) {
+        card->reset_counter++;
+        ring->registers_lost = true;
+    } else {
+        kmd_reset(card, job->recovery == SP_EMU_RECOVER_VRAM_LOST);
+    }
+    kmd_job_finish(job, -ETIME);
+    pthread_cond_broadcast(&card->work);
+}

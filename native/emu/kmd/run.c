@@ -1,0 +1,65 @@
+/* One job on one ring: its IBs, one after another, by the command processor or the SDMA engine. */
+#include "kmd.h"
+
+#include <string.h>
+#include <time.h>
+
+static void begin(struct kmd_ring *ring, struct sp_emu_exec *x, const struct kmd_job *job)
+{
+    struct kmd_machine *machine = ring->card->machine;
+    memset(&x->fault, 0, sizeof(x->fault));
+    x->chip = &ring->card->chip.core;
+    sp_emu_tlb_reset(&x->tlb, &job->view, &x->fault);
+    x->lenient = machine->options.lenient;
+    x->threads = machine->options.threads;
+    x->deadline_ns = kmd_now() + machine->options.job_limit_ns;
+    x->cancel = &ring->cancel;
+    x->lane_ops = 0;
+    x->trace = machine->options.trace >= 2 ? kmd_trace_line : NULL;
+    x->trace_self = machine;
+}
+
+/* An injected hang: nothing but the deadline or a cancellation ends it. */
+static int hang(struct kmd_ring *ring, struct sp_emu_exec *x)
+{
+    struct kmd_machine *machine = ring->card->machine;
+    struct timespec until = {(time_t)(x->deadline_ns / 1000000000), (long)(x->deadline_ns % 1000000000)};
+    while (!ring->cancel && kmd_now() < x->deadline_ns)
+        pthread_cond_timedwait(&ring->card->work, &machine->lock, &until);
+    if (ring->cancel)
+        return -ECANCELED;
+    return sp_emu_fault_set(&x->fault, SP_FAULT_TIMEOUT, -ETIME, "an injected hang");
+}
+
+static int execute(struct kmd_ring *ring, struct kmd_ring_state *state, const struct kmd_job *job)
+{
+    struct sp_emu_exec *x = &state->exec;
+    const struct kmd_entity *entity = job->entity;
+    int rc = 0;
+    sp_emu_hwq_begin(&state->hwq, (entity->ctx->serial << 16) | (entity->ip << 8) | entity->index);
+    if (job->bad_read && !sp_emu_at(&x->tlb, job->bad_va, SP_VM_READ))
+        return -EFAULT;
+    for (uint32_t i = 0; i < job->ibs && rc == 0; i++) {
+        if (job->ib[i].ndw == 0)
+            continue;
+        rc = ring->ip == AMDGPU_HW_IP_DMA ? sp_emu_sdma_run(&state->hwq, &job->ib[i], x)
+                                          : sp_emu_cp_run(&state->hwq, &job->ib[i], x);
+    }
+    return rc;
+}
+
+int kmd_job_run(struct kmd_ring *ring, struct kmd_ring_state *state, struct kmd_job *job)
+{
+    struct kmd_machine *machine = ring->card->machine;
+    struct sp_emu_exec *x = &state->exec;
+    begin(ring, x, job);
+    if (job->hang)
+        return hang(ring, x);
+    pthread_mutex_unlock(&machine->lock);
+    int rc = execute(ring, state, job);
+    pthread_mutex_lock(&machine->lock);
+    if (rc == -ETIME)
+        sp_emu_fault_set(&x->fault, SP_FAULT_TIMEOUT, rc, "the job ran longer than its limit of %llu ms",
+                         (unsigned long long)(machine->options.job_limit_ns / 1000000));
+    return rc;
+}

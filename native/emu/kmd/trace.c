@@ -1,0 +1,68 @@
+/* The log: a ring of lines that whoever asked for it takes out one by one. It has its own lock, since jobs write into it
+ * while they run. */
+#include "kmd.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { LINES = 4096, LINE_NBYTES = 240 };
+
+struct kmd_trace {
+    pthread_mutex_t lock;
+    uint64_t first, end; /* of the lines that are there, counted from the beginning */
+    char line[LINES][LINE_NBYTES];
+};
+
+struct kmd_trace *kmd_trace_new(void)
+{
+    struct kmd_trace *trace = calloc(1, sizeof(*trace));
+    if (trace)
+        pthread_mutex_init(&trace->lock, NULL);
+    return trace;
+}
+
+void kmd_trace_free(struct kmd_trace *trace)
+{
+    if (trace)
+        pthread_mutex_destroy(&trace->lock);
+    free(trace);
+}
+
+void kmd_trace_line(void *machine, const char *line)
+{
+    struct kmd_trace *trace = ((struct kmd_machine *)machine)->trace;
+    pthread_mutex_lock(&trace->lock);
+    snprintf(trace->line[trace->end++ % LINES], LINE_NBYTES, "%s", line);
+    if (trace->end - trace->first > LINES)
+        trace->first = trace->end - LINES;
+    pthread_mutex_unlock(&trace->lock);
+}
+
+void kmd_trace(struct kmd_machine *machine, const char *format, ...)
+{
+    char line[LINE_NBYTES];
+    va_list args;
+    if (!machine->trace)
+        return;
+    va_start(args, format);
+    vsnprintf(line, sizeof(line), format, args);
+    va_end(args);
+    kmd_trace_line(machine, line);
+}
+
+int sp_emu_trace_read(struct sp_emu_machine *handle, char *line, size_t nbytes)
+{
+    struct kmd_machine *machine = (struct kmd_machine *)handle;
+    struct kmd_trace *trace = machine->trace;
+    int length = -ENOENT;
+    if (!trace || nbytes == 0)
+        return length;
+    pthread_mutex_lock(&trace->lock);
+    if (trace->first < trace->end) {
+        snprintf(line, nbytes, "%s", trace->line[trace->first++ % LINES]);
+        length = (int)strlen(line);
+    }
+    pthread_mutex_unlock(&trace->lock);
+    return length;
+}

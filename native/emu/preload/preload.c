@@ -1,0 +1,202 @@
+/* The emulated machine behind the hooks: started by the first call that might need it, from the environment.
+ *
+ *   SPARKLE_EMU=gfx1100[,gfx1036...]  the cards; unset: everything passes through
+ *   SPARKLE_EMU_MODE=strict|lenient   lenient: foreign drivers' sloppiness is let pass (native/emu/README.md); default strict
+ *   SPARKLE_EMU_TRACE=FILE            what the cards were asked and did
+ *
+ * Faults are told on stderr when the program ends: a driver would show at most that its job was lost. */
+#define _GNU_SOURCE 1
+#include "preload.h"
+#include "../../include/sp_amdgpu_drm.h"
+#include "../../include/sp_emu.h"
+#include "../exec.h"
+#include "tree.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+enum { PCI_VENDOR_AMD = 0x1002, CHIP_NAME = 32 }; /* the PCI SIG's list of vendors */
+
+static struct sp_emu_machine *machine;
+static uint32_t cards;
+static FILE *trace;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+/* Set while a thread is in the machine, which looks at files and descriptors itself and must find them as they are. */
+static __thread int inside;
+
+__attribute__((format(printf, 1, 2))) static void say(const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    fputs("sparkle: ", stderr);
+    vfprintf(stderr, format, arguments);
+    fputc('\n', stderr);
+    va_end(arguments);
+}
+
+/* "gfx1100,gfx1036" cut into names; how many, or 0. */
+static uint32_t cut(const char *text, char names[][CHIP_NAME])
+{
+    uint32_t count = 0;
+    for (const char *at = text; count < SP_TREE_CARDS; at++) {
+        size_t length = strcspn(at, ",");
+        if (length == 0 || length >= CHIP_NAME)
+            return 0;
+        memcpy(names[count], at, length);
+        names[count++][length] = 0;
+        at += length;
+        if (!*at)
+            return count;
+    }
+    return 0;
+}
+
+static int describe(uint32_t card, struct sp_tree_card *out)
+{
+    struct drm_amdgpu_info_device device = {0};
+    struct drm_amdgpu_info ask = {.return_pointer = (uintptr_t)&device,
+                                  .return_size = sizeof device,
+                                  .query = AMDGPU_INFO_DEV_INFO};
+    const struct sp_kmd_ops *ops = sp_emu_machine_ops(machine);
+    int fd = sp_emu_open(machine, card);
+    if (fd < 0)
+        return fd;
+    int rc = ops->ioctl(ops->self, fd, DRM_IOCTL_AMDGPU_INFO, &ask);
+    ops->close(ops->self, fd);
+    /* What a board's maker adds, the subsystem, is nothing that a driver for the chip looks at. */
+    *out = (struct sp_tree_card){PCI_VENDOR_AMD, device.device_id, PCI_VENDOR_AMD, device.device_id, device.pci_rev};
+    return rc;
+}
+
+static int open_machine(const char *wanted)
+{
+    static char names[SP_TREE_CARDS][CHIP_NAME];
+    const char *chips[SP_TREE_CARDS];
+    const char *mode = getenv("SPARKLE_EMU_MODE");
+    struct sp_emu_options options = {.trace = trace ? 2 : 0};
+    struct sp_tree_card card[SP_TREE_CARDS];
+    if (mode && !strcmp(mode, "lenient"))
+        options.lenient = UINT32_MAX;
+    else if (mode && *mode && strcmp(mode, "strict"))
+        say("SPARKLE_EMU_MODE=%s: strict or lenient is wanted; strict it is", mode);
+    cards = cut(wanted, names);
+    for (uint32_t i = 0; i < cards; i++)
+        chips[i] = names[i];
+    int rc = cards ? sp_emu_machine_open(chips, cards, &options, &machine) : -EINVAL;
+    for (uint32_t i = 0; !rc && i < cards; i++)
+        rc = describe(i, &card[i]);
+    return rc ? rc : sp_tree_make(card, cards);
+}
+
+static void start(void)
+{
+    const char *wanted = getenv("SPARKLE_EMU"), *log = getenv("SPARKLE_EMU_TRACE");
+    if (!wanted || !*wanted)
+        return;
+    inside = 1;
+    if (log && *log && !(trace = fopen(log, "we")))
+        say("SPARKLE_EMU_TRACE=%s: %s", log, strerror(errno));
+    int rc = open_machine(wanted);
+    if (rc) {
+        say("SPARKLE_EMU=%s: %s; names such as gfx1100,gfx1036 are wanted", wanted, strerror(-rc));
+        if (machine)
+            sp_emu_machine_close(machine);
+        machine = NULL;
+    }
+    inside = 0;
+}
+
+int sp_preload_ready(void)
+{
+    if (inside)
+        return 0;
+    pthread_once(&once, start);
+    return machine != NULL;
+}
+
+static void write_trace(void)
+{
+    char line[1024];
+    if (!trace)
+        return;
+    flockfile(trace);
+    while (sp_emu_trace_read(machine, line, sizeof line) >= 0)
+        fprintf(trace, "%s\n", line);
+    fflush(trace);
+    funlockfile(trace);
+}
+
+int sp_preload_open(int card, int flags)
+{
+    inside = 1;
+    int fd = sp_emu_open(machine, (uint32_t)card);
+    inside = 0;
+    if (fd < 0) {
+        errno = -fd;
+        return -1;
+    }
+    if (!(flags & O_CLOEXEC))
+        fcntl(fd, F_SETFD, 0);
+    return fd;
+}
+
+int sp_preload_card(int fd)
+{
+    if (fd < 0 || !sp_preload_ready())
+        return -1;
+    inside = 1;
+    int card = sp_emu_fd_card(machine, fd);
+    inside = 0;
+    return card;
+}
+
+/* 1 with the result when `fd` is the machine's. */
+static int machine_ioctl(int fd, unsigned long request, void *argument, int *rc)
+{
+    const struct sp_kmd_ops *ops = sp_emu_machine_ops(machine);
+    inside = 1;
+    int ours = sp_emu_fd_is_ours(machine, fd) == 1;
+    if (ours)
+        *rc = ops->ioctl(ops->self, fd, (uint32_t)request, argument);
+    if (ours)
+        write_trace();
+    inside = 0;
+    return ours;
+}
+
+/* glibc's name for the second argument's type; the kernel looks at 32 bits of it. */
+SP_HOOK int ioctl(int fd, unsigned long request, ...)
+{
+    va_list rest;
+    va_start(rest, request);
+    void *argument = va_arg(rest, void *);
+    va_end(rest);
+    int rc = 0;
+    if (fd < 0 || !sp_preload_ready() || !machine_ioctl(fd, request, argument, &rc))
+        return SP_NEXT(ioctl)(fd, request, argument);
+    if (rc >= 0)
+        return rc;
+    errno = -rc;
+    return -1;
+}
+
+__attribute__((destructor)) static void end(void)
+{
+    inside = 1;
+    for (uint32_t card = 0; machine && card < cards; card++) {
+        struct sp_emu_fault_report fault;
+        if (!sp_emu_last_fault(machine, card, &fault) && fault.count)
+            say("card %u: %u faults, the last: %s (va %#llx, pc %#llx, group %u,%u,%u, wave %u, lane %u)", card,
+                fault.count, fault.text, (unsigned long long)fault.va, (unsigned long long)fault.pc, fault.group[0],
+                fault.group[1], fault.group[2], fault.wave, fault.lane);
+    }
+    if (machine)
+        write_trace();
+    sp_tree_remove();
+}

@@ -1,0 +1,123 @@
+/* Reading a job's address space; kmd/space.c makes it. A TLB entry lives as long as its job, which holds the space and, through
+ * it, every BO. */
+#include "vm.h"
+#include "kmd/kmd.h"
+
+static const uint8_t zeros[SP_VM_PAGE]; /* what a PRT page reads as */
+static uint8_t discarded[SP_VM_PAGE];   /* where writes to one go, everybody's; never read */
+
+static bool is_listed(const struct sp_emu_view *view, uint32_t handle)
+{
+    uint32_t low = 0, high = view->listed_count;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (view->listed[middle] < handle)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < view->listed_count && view->listed[low] == handle;
+}
+
+static const struct kmd_mapping *lookup(const struct sp_emu_view *view, uint64_t va, struct sp_emu_fault *fault)
+{
+    const struct sp_emu_vm *vm = view->vm;
+    uint32_t i = kmd_vm_find(vm, va / SP_VM_PAGE);
+    const struct kmd_mapping *m = i < vm->count ? &vm->map[i] : NULL;
+    if (!m || m->first > va / SP_VM_PAGE) {
+        if (fault->kind == SP_FAULT_NONE)
+            fault->va = va;
+        sp_emu_fault_set(fault, SP_FAULT_UNMAPPED, -EFAULT, "no page at 0x%llx", (unsigned long long)va);
+        return NULL;
+    }
+    if (m->bo && !m->bo->private_to && !view->any_bo && !is_listed(view, m->handle)) {
+        if (fault->kind == SP_FAULT_NONE)
+            fault->va = va;
+        sp_emu_fault_set(fault, SP_FAULT_UNLISTED, -EFAULT, "0x%llx belongs to BO %u, which the job does not list",
+                         (unsigned long long)va, m->handle);
+        return NULL;
+    }
+    return m;
+}
+
+static uint8_t *host_page(const struct kmd_mapping *m, uint64_t va)
+{
+    return m->bo->host + m->offset + (va / SP_VM_PAGE - m->first) * SP_VM_PAGE;
+}
+
+int sp_emu_view_page(const struct sp_emu_view *view, uint64_t va, uint8_t **host, uint32_t *rights,
+                     struct sp_emu_fault *fault)
+{
+    const struct kmd_mapping *m = lookup(view, va, fault);
+    if (!m)
+        return -EFAULT;
+    *host = m->prt ? (uint8_t *)(uintptr_t)zeros : host_page(m, va);
+    *rights = m->prt ? (uint32_t)SP_VM_READ : m->rights;
+    return 0;
+}
+
+void sp_emu_tlb_reset(struct sp_emu_tlb *tlb, const struct sp_emu_view *view, struct sp_emu_fault *fault)
+{
+    tlb->view = view;
+    tlb->fault = fault;
+    for (unsigned i = 0; i < SP_VM_TLB; i++)
+        tlb->entry[i].page = UINT64_MAX;
+}
+
+static const char *names_of(uint32_t access)
+{
+    static const char *const name[8] = {"nothing", "read",    "write",        "read+write",
+                                        "execute", "execute", "write+execute", "all"};
+    return name[access & 7];
+}
+
+uint8_t *sp_emu_tlb_miss(struct sp_emu_tlb *tlb, uint64_t va, uint32_t access)
+{
+    struct sp_emu_fault *fault = tlb->fault;
+    bool first = fault->kind == SP_FAULT_NONE;
+    const struct kmd_mapping *m = lookup(tlb->view, va, fault);
+    if (m && (m->rights & access) == access) {
+        if (m->prt) /* not kept: reads and writes go to different places */
+            return (access & SP_VM_WRITE ? discarded : (uint8_t *)(uintptr_t)zeros) + va % SP_VM_PAGE;
+        uint64_t page = va / SP_VM_PAGE;
+        unsigned slot = (unsigned)(page % SP_VM_TLB);
+        tlb->entry[slot].page = page;
+        tlb->entry[slot].host = host_page(m, va);
+        tlb->entry[slot].rights = m->rights;
+        return tlb->entry[slot].host + va % SP_VM_PAGE;
+    }
+    if (m)
+        sp_emu_fault_set(fault, SP_FAULT_RIGHTS, -EFAULT, "%s at 0x%llx, whose page allows %s", names_of(access),
+                         (unsigned long long)va, names_of(m->rights));
+    if (first) {
+        fault->va = va;
+        fault->access = access;
+    }
+    return NULL;
+}
+
+int sp_emu_read(struct sp_emu_tlb *tlb, uint64_t va, void *to, size_t nbytes)
+{
+    for (size_t done = 0, n; done < nbytes; done += n) {
+        const uint8_t *from = sp_emu_at(tlb, va + done, SP_VM_READ);
+        n = SP_VM_PAGE - (va + done) % SP_VM_PAGE;
+        n = n < nbytes - done ? n : nbytes - done;
+        if (!from)
+            return -EFAULT;
+        memcpy((uint8_t *)to + done, from, n);
+    }
+    return 0;
+}
+
+int sp_emu_write(struct sp_emu_tlb *tlb, uint64_t va, const void *from, size_t nbytes)
+{
+    for (size_t done = 0, n; done < nbytes; done += n) {
+        uint8_t *to = sp_emu_at(tlb, va + done, SP_VM_WRITE);
+        n = SP_VM_PAGE - (va + done) % SP_VM_PAGE;
+        n = n < nbytes - done ? n : nbytes - done;
+        if (!to)
+            return -EFAULT;
+        memcpy(to, (const uint8_t *)from + done, n);
+    }
+    return 0;
+}

@@ -1,0 +1,56 @@
+/* GPU virtual memory as a job sees it: 4 KiB pages with rights, each belonging to a BO. Page tables are kept by the
+ * emulated kernel (vm.c); command processor, SDMA and waves come here through a view and a TLB of their own thread.
+ *
+ * Addresses are 64-bit and canonical: bit 47 sign-extended. Whoever has a 48-bit address extends it first. */
+#ifndef SP_EMU_VM_H
+#define SP_EMU_VM_H
+#include "fault.h"
+#include <stddef.h>
+#include <string.h>
+
+enum { SP_VM_READ = 1, SP_VM_WRITE = 2, SP_VM_EXECUTE = 4 };
+enum { SP_VM_PAGE = 4096, SP_VM_TLB = 1024 };
+
+struct sp_emu_vm;
+
+/* One job's eyes: an address space and the BOs that the job listed (VM_ALWAYS_VALID ones need no listing). */
+struct sp_emu_view {
+    struct sp_emu_vm *vm;
+    const uint32_t *listed; /* sorted BO handles */
+    uint32_t listed_count;
+    uint32_t any_bo; /* lenient: unlisted BOs may be touched */
+};
+
+/* The page that contains `va`: host address and rights. -EFAULT with `fault` filled when there is none or it is unlisted. */
+int sp_emu_view_page(const struct sp_emu_view *view, uint64_t va, uint8_t **host, uint32_t *rights,
+                     struct sp_emu_fault *fault);
+
+/* A small cache of pages, one a thread; emptied when a job begins. */
+struct sp_emu_tlb {
+    const struct sp_emu_view *view;
+    struct sp_emu_fault *fault;
+    struct {
+        uint64_t page; /* va / SP_VM_PAGE, UINT64_MAX: empty */
+        uint8_t *host;
+        uint32_t rights;
+        uint32_t pad;
+    } entry[SP_VM_TLB];
+};
+void sp_emu_tlb_reset(struct sp_emu_tlb *tlb, const struct sp_emu_view *view, struct sp_emu_fault *fault);
+/* The slow path of sp_emu_at: fills an entry and checks rights. NULL with the fault filled. */
+uint8_t *sp_emu_tlb_miss(struct sp_emu_tlb *tlb, uint64_t va, uint32_t access);
+
+/* Host address of `va` for one access that does not cross a page; NULL with the fault filled. */
+static inline uint8_t *sp_emu_at(struct sp_emu_tlb *tlb, uint64_t va, uint32_t access)
+{
+    uint64_t page = va / SP_VM_PAGE;
+    unsigned slot = (unsigned)(page % SP_VM_TLB);
+    if (tlb->entry[slot].page == page && (tlb->entry[slot].rights & access) == access)
+        return tlb->entry[slot].host + va % SP_VM_PAGE;
+    return sp_emu_tlb_miss(tlb, va, access);
+}
+
+/* Any length, any alignment; 0 or -EFAULT with the fault filled, whatever was done before it. */
+int sp_emu_read(struct sp_emu_tlb *tlb, uint64_t va, void *to, size_t nbytes);
+int sp_emu_write(struct sp_emu_tlb *tlb, uint64_t va, const void *from, size_t nbytes);
+#endif

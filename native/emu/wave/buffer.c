@@ -1,0 +1,155 @@
+/* MUBUF: untyped buffers. Addresses as the buffer descriptor says ("Memory Buffer Instructions", RDNA2 and RDNA3 ISA
+ * documents): linear or swizzled, range-checked by OOB_SELECT; out of range loads give 0, stores are dropped. RADV reads
+ * its arrays so, and clang its scratch on gfx10. Formatted access and TFE are not modelled. */
+#include "memory.h"
+
+#define HEAD(NAME) static int NAME(struct sp_wave *w, const struct sp_inst *i)
+
+struct resource {
+    uint64_t base;
+    uint32_t stride, records;
+    uint32_t index_stride; /* lanes in a swizzled block */
+    uint32_t oob;
+    bool swizzled, adds_tid;
+};
+
+static struct resource resource_of(struct sp_wave *w, const struct sp_inst *i)
+{
+    uint64_t low = sp_s64(w, i, i->sbase), high = sp_s64(w, i, i->sbase + 2u);
+    uint32_t word1 = (uint32_t)(low >> 32), word3 = (uint32_t)(high >> 32);
+    struct resource r = {(uint64_t)((int64_t)(low << 16) >> 16), word1 >> 16 & 0x3FFF, (uint32_t)high,
+                         8u << (word3 >> 21 & 3), word3 >> 28 & 3, false, (word3 >> 23 & 1) != 0};
+    r.swizzled = w->generation == 10 ? (word1 >> 31) != 0 : (word1 >> 30) != 0;
+    return r;
+}
+
+/* Lanes' addresses and, as a mask, which of them are in range for `nbytes`. */
+static uint64_t addresses(struct sp_wave *w, const struct sp_inst *i, uint32_t nbytes, uint64_t *va)
+{
+    struct resource rsrc = resource_of(w, i);
+    uint32_t soffset = sp_s32(w, i, i->soffset), which = 0;
+    const uint32_t *index = i->idxen ? sp_vgpr(w, i, i->src[0] + which++) : NULL;
+    const uint32_t *offset = i->offen ? sp_vgpr(w, i, i->src[0] + which) : NULL;
+    uint64_t inside = 0;
+    for (uint32_t l = 0; l < w->lanes; l++) {
+        uint64_t n = (uint64_t)(index ? index[l] : 0) + (rsrc.adds_tid ? l : 0);
+        uint64_t o = (uint64_t)(offset ? offset[l] : 0) + (uint32_t)i->offset;
+        bool ok;
+        switch (rsrc.oob) {
+        case 0: ok = n < rsrc.records && (rsrc.stride == 0 || o + nbytes <= rsrc.stride); break;
+        case 1: ok = n < rsrc.records; break;
+        case 2: ok = rsrc.records != 0; break;
+        default: ok = o + soffset + nbytes <= rsrc.records + (rsrc.swizzled ? UINT64_C(1) << 40 : 0); break;
+        }
+        if (rsrc.swizzled)
+            o = ((n / rsrc.index_stride) * rsrc.stride + o / 4 * 4) * rsrc.index_stride + n % rsrc.index_stride * 4 + o % 4;
+        else
+            o += n * rsrc.stride;
+        va[l] = rsrc.base + soffset + o;
+        inside |= (uint64_t)ok << l;
+    }
+    if (i->tfe || i->lds) sp_wave_fault(w, SP_FAULT_OPERAND, "%s: TFE and LDS are not modelled", sp_wave_op_name(i->op));
+    return inside;
+}
+
+/* Swizzling interleaves dwords: a wider access is one dword after another, `step` apart. */
+static uint64_t step_of(struct sp_wave *w, const struct sp_inst *i)
+{
+    struct resource rsrc = resource_of(w, i);
+    return rsrc.swizzled ? 4u * rsrc.index_stride : 4;
+}
+
+SP_INLINE int load(struct sp_wave *w, const struct sp_inst *i, uint32_t nbytes, enum sp_load kind)
+{
+    uint64_t va[SP_LANES], step = step_of(w, i), inside = addresses(w, i, nbytes, va);
+    uint32_t r[4][SP_LANES], dwords = (nbytes + 3) / 4, piece = nbytes < 4 ? nbytes : 4;
+    struct sp_reach reach = sp_reach_of(w, SP_VM_READ);
+    if (SP_UNLIKELY(w->stop)) return (int)w->stop;
+    for (uint64_t left = w->exec; left; left &= left - 1) {
+        uint32_t l = (uint32_t)__builtin_ctzll(left);
+        for (uint32_t k = 0; k < dwords; k++) {
+            uint32_t data = 0;
+            if ((inside >> l & 1) && sp_reach_read(&reach, va[l] + k * step, &data, piece)) return sp_wave_fault_at(w, l);
+            r[k][l] = sp_loaded(kind, data, w->v[i->dst & 255][l]);
+        }
+    }
+    for (uint32_t k = 0; k < dwords; k++) sp_put_loaded(w, i->dst + k, r[k]);
+    sp_wave_load_begins(w, SP_PEND_VM, i->dst, dwords);
+    return 0;
+}
+
+SP_INLINE int store(struct sp_wave *w, const struct sp_inst *i, uint32_t nbytes, uint32_t shift)
+{
+    uint64_t va[SP_LANES], step = step_of(w, i), inside = addresses(w, i, nbytes, va);
+    uint32_t dwords = (nbytes + 3) / 4, piece = nbytes < 4 ? nbytes : 4;
+    struct sp_reach reach = sp_reach_of(w, SP_VM_WRITE);
+    const uint32_t *from[4];
+    for (uint32_t k = 0; k < dwords; k++) from[k] = (step == 4 ? sp_vgpr : sp_vgpr_copied)(w, i, SP_SRC_VGPR + ((i->src[1] + k) & 255));
+    if (SP_UNLIKELY(w->stop)) return (int)w->stop;
+    for (uint64_t left = w->exec & inside; left; left &= left - 1) {
+        uint32_t l = (uint32_t)__builtin_ctzll(left);
+        for (uint32_t k = 0; k < dwords; k++) {
+            uint32_t data = from[k][l] >> shift;
+            if (sp_reach_write(&reach, va[l] + k * step, &data, piece)) return sp_wave_fault_at(w, l);
+        }
+    }
+    return 0;
+}
+
+#define DEFINE_LOAD(SUFFIX, NBYTES, KIND)                                                                             \
+    HEAD(BUFFER_LOAD_##SUFFIX) { return load(w, i, NBYTES, KIND); }
+#define DEFINE_STORE(SUFFIX, NBYTES, SHIFT)                                                                           \
+    HEAD(BUFFER_STORE_##SUFFIX) { return store(w, i, NBYTES, SHIFT); }
+SP_LOADS(DEFINE_LOAD)
+SP_STORES(DEFINE_STORE)
+#define ENTRY_LOAD(SUFFIX, NBYTES, KIND) SP_OP_ENTRY(BUFFER_LOAD_##SUFFIX)
+#define ENTRY_STORE(SUFFIX, NBYTES, SHIFT) SP_OP_ENTRY(BUFFER_STORE_##SUFFIX)
+
+/* Data and result are one field: VDATA. */
+static int atomic(struct sp_wave *w, const struct sp_inst *i, enum sp_atomic op, uint32_t nbytes)
+{
+    bool compares = op == SP_ATOMIC_CMPSWAP || op == SP_ATOMIC_FCMPSWAP;
+    uint32_t each = nbytes / 4, dwords = compares ? 2 * each : each, r[2][SP_LANES];
+    const uint32_t *from[4];
+    uint64_t va[SP_LANES], inside = addresses(w, i, nbytes, va);
+    for (uint32_t k = 0; k < dwords; k++) from[k] = sp_vgpr(w, i, SP_SRC_VGPR + ((i->src[1] + k) & 255));
+    if (w->stop) return (int)w->stop;
+    for (uint64_t left = w->exec; left; left &= left - 1) {
+        uint32_t l = (uint32_t)__builtin_ctzll(left);
+        uint64_t data[2] = {0}, old = 0;
+        for (uint32_t k = 0; k < dwords; k++) data[k / each] |= (uint64_t)from[k][l] << 32 * (k % each);
+        if (inside >> l & 1) {
+            uint8_t *host = va[l] % nbytes ? NULL : sp_emu_at(w->tlb, va[l], SP_VM_READ | SP_VM_WRITE);
+            if (!host && va[l] % nbytes)
+                sp_wave_fault(w, SP_FAULT_ALIGNMENT, "%s at 0x%llx, not a multiple of %u", sp_wave_op_name(i->op),
+                              (unsigned long long)va[l], nbytes);
+            if (!host) return sp_wave_fault_at(w, l);
+            old = sp_atomic_memory(op, nbytes, host, data[0], data[1]);
+        }
+        r[0][l] = (uint32_t)old;
+        r[1][l] = (uint32_t)(old >> 32);
+    }
+    if (!i->glc) return 0;
+    for (uint32_t k = 0; k < each; k++) sp_put_loaded(w, i->src[1] + k, r[k]);
+    sp_wave_load_begins(w, SP_PEND_VM, i->src[1], each);
+    return 0;
+}
+
+#define DEFINE_ATOMIC(SUFFIX, OP, NBYTES)                                                                             \
+    HEAD(BUFFER_ATOMIC_##SUFFIX) { return atomic(w, i, SP_ATOMIC_##OP, NBYTES); }
+#define ENTRY_ATOMIC(SUFFIX, OP, NBYTES) SP_OP_ENTRY(BUFFER_ATOMIC_##SUFFIX)
+SP_ATOMICS(DEFINE_ATOMIC)
+HEAD(BUFFER_ATOMIC_CSUB_U32) { return atomic(w, i, SP_ATOMIC_CSUB, 4); }
+
+/* A group's waves and those of other groups see memory at once: there is no cache here to invalidate. */
+HEAD(BUFFER_GL0_INV)
+{
+    (void)w, (void)i;
+    return 0;
+}
+HEAD(BUFFER_GL1_INV) { return BUFFER_GL0_INV(w, i); }
+
+#define E SP_OP_ENTRY
+const struct sp_wave_op sp_wave_buffer[] = {SP_LOADS(ENTRY_LOAD) SP_STORES(ENTRY_STORE) SP_ATOMICS(ENTRY_ATOMIC)
+                                                E(BUFFER_ATOMIC_CSUB_U32) E(BUFFER_GL0_INV) E(BUFFER_GL1_INV)
+                                                    SP_OP_END};

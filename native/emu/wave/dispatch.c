@@ -1,0 +1,361 @@
+/* From a dispatch's registers to groups of waves: what the hardware's launcher (SPI) writes into SGPRs and VGPRs before
+ * the first instruction, LDS and scratch, and the order in which groups and waves run.
+ *
+ * A thread runs one group at a time, its waves in turn, a slice each: deterministic for one thread. Sources: COMPUTE_*
+ * registers of AMD's register database; LLVM's AMDGPU usage document for initial register contents. */
+#include "wave.h"
+#include <pthread.h>
+#include <stdlib.h>
+#include <time.h>
+
+enum { SLICE = 4096, LDS_MOST = 65536, WAVES_MOST = 64, THREADS_MOST = 64 };
+enum { PARTIAL_TG_EN = 1 << 1, FORCE_START_AT_000 = 1 << 2, USE_THREAD_DIMENSIONS = 1 << 5, CS_W32_EN = 1 << 15 };
+
+/* What all groups share. */
+struct launch {
+    const struct sp_emu_dispatch *d;
+    struct sp_emu_exec *x;
+    uint32_t begin[3], end[3]; /* groups */
+    uint32_t partial[3];       /* size of the last group */
+    uint32_t lanes, vgprs, lds_bytes, waves_most;
+    uint64_t scratch_wave; /* bytes */
+    uint32_t scratch_slots;
+    uint32_t threads;
+    uint64_t groups;
+    uint64_t next;  /* atomic: group to be taken */
+    uint32_t failed; /* atomic */
+};
+
+/* One host thread's own: TLB, code and the waves of its present group. */
+struct worker {
+    struct launch *launch;
+    uint32_t index;
+    int rc;
+    uint64_t lane_ops;
+    struct sp_emu_fault fault;
+    struct sp_emu_tlb *tlb;
+    struct sp_code *code;
+    struct sp_group group;
+    struct sp_wave *waves[WAVES_MOST];
+    pthread_t thread;
+};
+
+static int bad(struct sp_emu_exec *x, const char *what, uint32_t value)
+{
+    return sp_emu_fault_set(&x->fault, SP_FAULT_DISPATCH, -EFAULT, "dispatch: %s (%u)", what, value);
+}
+
+static uint32_t field(uint32_t value, uint32_t shift, uint32_t bits)
+{
+    return value >> shift & ((1u << bits) - 1);
+}
+
+/* TMPRING_SIZE: WAVESIZE in 1024 bytes on gfx10, 256 on gfx11; WAVES in all on gfx10, for each engine on gfx11. */
+static void scratch_of(struct launch *l)
+{
+    uint32_t t = l->d->tmpring_size;
+    bool new = l->x->chip->generation == 11;
+    l->scratch_wave = new ? (uint64_t)field(t, 12, 15) * 256 : (uint64_t)field(t, 12, 13) * 1024;
+    l->scratch_slots = field(t, 0, 12) * (new ? l->x->chip->num_se : 1);
+}
+
+static int geometry(struct launch *l)
+{
+    const struct sp_emu_dispatch *d = l->d;
+    l->groups = 1;
+    for (int k = 0; k < 3; k++) {
+        uint32_t size = d->group_size[k], part = d->partial_size[k];
+        if (size == 0) return bad(l->x, "NUM_THREAD is 0 in dimension", (uint32_t)k);
+        l->begin[k] = d->initiator & FORCE_START_AT_000 ? 0 : d->start[k];
+        l->end[k] = d->groups[k];
+        l->partial[k] = size;
+        if (d->initiator & USE_THREAD_DIMENSIONS) { /* in threads, the last group as large as what is left */
+            l->end[k] = (uint32_t)(((uint64_t)d->groups[k] + size - 1) / size);
+            if (d->groups[k] % size) l->partial[k] = d->groups[k] % size;
+        } else if (d->initiator & PARTIAL_TG_EN) {
+            if (part == 0 || part > size) return bad(l->x, "NUM_THREAD PARTIAL is out of range", part);
+            l->partial[k] = part;
+        }
+        l->groups *= l->end[k] > l->begin[k] ? l->end[k] - l->begin[k] : 0;
+    }
+    return 0;
+}
+
+static int check(struct launch *l)
+{
+    const struct sp_emu_dispatch *d = l->d;
+    uint64_t threads = (uint64_t)d->group_size[0] * d->group_size[1] * d->group_size[2];
+    l->lanes = d->initiator & CS_W32_EN ? 32 : 64;
+    l->vgprs = (field(d->rsrc1, 0, 6) + 1) * (l->lanes == 32 ? 8 : 4);
+    if (l->vgprs > SP_VGPRS) return bad(l->x, "RSRC1.VGPRS asks for too many registers", l->vgprs);
+    if (threads > 1024) return bad(l->x, "more than 1024 threads in a group", (uint32_t)threads);
+    l->waves_most = (uint32_t)((threads + l->lanes - 1) / l->lanes);
+    l->lds_bytes = field(d->rsrc2, 15, 9) * 512;
+    if (l->lds_bytes > LDS_MOST) return bad(l->x, "RSRC2.LDS_SIZE is more than 64 KiB", l->lds_bytes);
+    if (field(d->rsrc2, 1, 5) > 16) return bad(l->x, "RSRC2.USER_SGPR is more than 16", field(d->rsrc2, 1, 5));
+    if (field(d->rsrc2, 11, 2) == 3) return bad(l->x, "RSRC2.TIDIG_COMP_CNT is reserved", 3);
+    if (d->rsrc1 >> 20 & 1) return bad(l->x, "RSRC1.PRIV is set", 1);
+    scratch_of(l);
+    if (!(d->rsrc2 & 1)) l->scratch_wave = 0;
+    if (l->scratch_wave && l->scratch_slots < l->waves_most)
+        return bad(l->x, "TMPRING_SIZE.WAVES is less than a group's waves", l->scratch_slots);
+    return 0;
+}
+
+/* The scratch slot of a wave: from the top, so that a ring smaller than TMPRING_SIZE says is found out. */
+static uint64_t scratch_offset(const struct worker *k, uint32_t wave)
+{
+    const struct launch *l = k->launch;
+    return l->scratch_wave * (l->scratch_slots - 1 - (k->index * l->waves_most + wave));
+}
+
+static void set_sgpr(struct sp_wave *w, uint32_t *n, uint32_t value)
+{
+    w->s[*n] = value;
+    w->sgpr_ready[(*n)++] = 1;
+}
+
+/* User SGPRs, then what RSRC2 enables, in this order. */
+static void initial_sgprs(const struct worker *k, struct sp_wave *w)
+{
+    const struct sp_emu_dispatch *d = k->launch->d;
+    uint32_t n = 0, rsrc2 = d->rsrc2, waves = k->group.waves;
+    while (n < field(rsrc2, 1, 5)) {
+        uint32_t set = d->user_data_set >> n & 1;
+        set_sgpr(w, &n, set || w->strict ? d->user_data[n] : 0);
+        w->sgpr_ready[n - 1] = (uint8_t)set;
+    }
+    for (uint32_t dim = 0; dim < 3; dim++)
+        if (rsrc2 >> (7 + dim) & 1) set_sgpr(w, &n, k->group.id[dim]);
+    /* TG_SIZE: waves [5:0]; the wave's number in [11:6] and [24:20]: Mesa's versions differ in which they read. */
+    if (rsrc2 >> 10 & 1) set_sgpr(w, &n, waves | w->id << 6 | w->id << 20 | (uint32_t)(w->id == 0) << 26);
+    if (w->generation == 10 && (rsrc2 & 1)) set_sgpr(w, &n, (uint32_t)scratch_offset(k, w->id));
+    w->s[SP_EXEC] = (uint32_t)w->exec;
+    w->s[SP_EXEC + 1] = (uint32_t)(w->exec >> 32);
+    w->sgpr_ready[SP_EXEC] = w->sgpr_ready[SP_EXEC + 1] = w->sgpr_ready[SP_SRC_NULL] = 1;
+    w->s[SP_SRC_NULL] = 0;
+    /* M0 and VCC are not set up on gfx10 and later, but waves may save them. */
+    if (!w->strict) memset(w->sgpr_ready, 1, sizeof w->sgpr_ready);
+}
+
+/* Thread ids: v0 packed by tens of bits on gfx11, v0 v1 v2 before. */
+static void initial_vgprs(const struct worker *k, struct sp_wave *w, const uint32_t size[3])
+{
+    uint32_t dims = field(k->launch->d->rsrc2, 11, 2) + 1, threads = size[0] * size[1] * size[2];
+    uint64_t active = 0;
+    for (uint32_t l = 0; l < w->lanes; l++) {
+        uint32_t t = w->id * w->lanes + l;
+        uint32_t id[3] = {t % size[0], t / size[0] % size[1], t / size[0] / size[1]};
+        active |= (uint64_t)(t < threads) << l;
+        for (uint32_t dim = 0; dim < dims; dim++) {
+            if (w->generation == 11)
+                w->v[0][l] = (dim ? w->v[0][l] : 0) | id[dim] << 10 * dim;
+            else
+                w->v[dim][l] = id[dim];
+        }
+    }
+    for (uint32_t r = 0; r < (w->generation == 11 ? 1 : dims); r++) w->vgpr_ready[r] = w->full;
+    w->exec = active;
+    w->active = (uint32_t)__builtin_popcountll(active);
+}
+
+/* Registers that hardware does not set hold what the last wave left: here, in strict mode, a pattern. */
+static void poison(struct sp_wave *w, uint32_t vgprs)
+{
+    bool lenient = !w->strict;
+    for (uint32_t r = 0; r < vgprs; r++) {
+        memset(w->v[r], lenient ? 0 : 0xCD, sizeof w->v[r]);
+        w->vgpr_ready[r] = lenient ? UINT64_MAX : 0;
+    }
+    memset(w->s, lenient ? 0 : 0xCD, sizeof w->s);
+    memset(w->sgpr_ready, 0, sizeof w->sgpr_ready);
+}
+
+static void launch_wave(struct worker *k, struct sp_wave *w, uint32_t id, const uint32_t size[3])
+{
+    const struct launch *l = k->launch;
+    const struct sp_emu_dispatch *d = l->d;
+    memset(w, 0, offsetof(struct sp_wave, v));
+    w->x = l->x;
+    w->tlb = k->tlb;
+    w->fault = &k->fault;
+    w->group = &k->group;
+    w->code = k->code;
+    w->generation = l->x->chip->generation;
+    w->lanes = l->lanes;
+    w->full = l->lanes == 64 ? UINT64_MAX : UINT32_MAX;
+    w->id = id;
+    w->strict = !(l->x->lenient & SP_LENIENT_UNINITIALISED);
+    w->vgpr_count = l->vgprs;
+    w->next = d->code;
+    w->mode = field(d->rsrc1, 12, 8) | field(d->rsrc1, 21, 1) << 8 | field(d->rsrc1, 23, 1) << 9;
+    w->scratch_bytes = l->scratch_wave;
+    if (w->generation == 11) w->flat_scratch = d->scratch_base + (l->scratch_wave ? scratch_offset(k, id) : 0);
+    poison(w, l->vgprs);
+    initial_vgprs(k, w, size);
+    initial_sgprs(k, w);
+}
+
+/* --- running --- */
+static int stopped_from_outside(const struct sp_emu_exec *x, struct sp_emu_fault *fault)
+{
+    struct timespec t;
+    if (x->cancel && __atomic_load_n(x->cancel, __ATOMIC_RELAXED)) return -ECANCELED;
+    if (!x->deadline_ns) return 0;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    if ((uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec < x->deadline_ns) return 0;
+    return sp_emu_fault_set(fault, SP_FAULT_TIMEOUT, -ETIME, "the job ran longer than its time limit");
+}
+
+/* A barrier counts the waves that still live. */
+static bool release_barrier(struct worker *k)
+{
+    bool any = false;
+    for (uint32_t n = 0; n < k->group.waves; n++) {
+        if (k->waves[n]->state == SP_WAVE_GO) return false;
+        any |= k->waves[n]->state == SP_WAVE_BARRIER;
+    }
+    for (uint32_t n = 0; any && n < k->group.waves; n++)
+        if (k->waves[n]->state == SP_WAVE_BARRIER) k->waves[n]->state = SP_WAVE_GO;
+    return any;
+}
+
+static int run_group(struct worker *k)
+{
+    uint32_t live = k->group.waves;
+    uint64_t since_check = 0;
+    while (live) {
+        for (uint32_t n = 0; n < k->group.waves; n++) {
+            struct sp_wave *w = k->waves[n];
+            if (w->state != SP_WAVE_GO) continue;
+            uint64_t before = w->instructions;
+            int rc = sp_wave_run(w, SLICE);
+            since_check += w->instructions - before;
+            if (rc == SP_WAVE_FAULT) return -EFAULT;
+            if (rc == SP_WAVE_END || rc == SP_WAVE_BARRIER) w->state = (uint32_t)rc;
+            live -= rc == SP_WAVE_END;
+            if (since_check >= SLICE || rc == SP_WAVE_YIELD) {
+                since_check = 0;
+                if ((rc = stopped_from_outside(k->launch->x, &k->fault)) != 0) {
+                    if (rc == -ETIME) sp_wave_fault_at(w, 0);
+                    return rc;
+                }
+            }
+        }
+        release_barrier(k);
+    }
+    return 0;
+}
+
+static int one_group(struct worker *k, uint64_t number)
+{
+    const struct launch *l = k->launch;
+    uint32_t size[3], threads = 1;
+    for (int dim = 0; dim < 3; dim++) {
+        uint32_t count = l->end[dim] - l->begin[dim];
+        k->group.id[dim] = l->begin[dim] + (uint32_t)(number % count);
+        number /= count;
+        size[dim] = k->group.id[dim] == l->end[dim] - 1 ? l->partial[dim] : l->d->group_size[dim];
+        threads *= size[dim];
+    }
+    k->group.waves = (threads + l->lanes - 1) / l->lanes;
+    k->group.lds_bytes = l->lds_bytes;
+    memset(k->group.lds, l->x->lenient & SP_LENIENT_UNINITIALISED ? 0 : 0xCD, l->lds_bytes);
+    memset(k->group.lds_written, 0, l->lds_bytes / 4);
+    for (uint32_t n = 0; n < k->group.waves; n++) launch_wave(k, k->waves[n], n, size);
+    int rc = run_group(k);
+    for (uint32_t n = 0; n < k->group.waves; n++) k->lane_ops += k->waves[n]->lane_ops;
+    return rc;
+}
+
+static void worker_free(struct worker *k)
+{
+    for (uint32_t n = 0; n < WAVES_MOST; n++) free(k->waves[n]);
+    sp_code_free(k->code);
+    if (k->tlb != &k->launch->x->tlb) free(k->tlb);
+    free(k->group.lds);
+    free(k->group.lds_written);
+}
+
+static int worker_init(struct worker *k, struct launch *l, uint32_t index)
+{
+    k->launch = l;
+    k->index = index;
+    k->code = sp_code_new(l->x->chip->generation);
+    k->tlb = malloc(sizeof *k->tlb);
+    k->group.lds = malloc(LDS_MOST + 16);
+    k->group.lds_written = malloc(LDS_MOST / 4 + 4);
+    bool ok = k->code && k->tlb && k->group.lds && k->group.lds_written;
+    for (uint32_t n = 0; n < l->waves_most; n++) {
+        k->waves[n] = aligned_alloc(64, (sizeof *k->waves[n] + 63) / 64 * 64);
+        ok &= k->waves[n] != NULL;
+    }
+    if (ok) sp_emu_tlb_reset(k->tlb, l->x->tlb.view, &k->fault);
+    return ok ? 0 : -ENOMEM;
+}
+
+static void *worker_run(void *self)
+{
+    struct worker *k = self;
+    struct launch *l = k->launch;
+    while (!__atomic_load_n(&l->failed, __ATOMIC_RELAXED)) {
+        uint64_t number = __atomic_fetch_add(&l->next, 1, __ATOMIC_RELAXED);
+        if (number >= l->groups) break;
+        k->rc = one_group(k, number);
+        if (k->rc) {
+            __atomic_store_n(&l->failed, 1, __ATOMIC_RELAXED);
+            break;
+        }
+    }
+    return NULL;
+}
+
+static uint32_t threads_of(const struct launch *l)
+{
+    uint64_t n = l->x->threads ? l->x->threads : 1;
+    if (n > THREADS_MOST) n = THREADS_MOST;
+    if (n > l->groups) n = l->groups;
+    if (l->scratch_wave && n * l->waves_most > l->scratch_slots) n = l->scratch_slots / l->waves_most;
+    return (uint32_t)(n ? n : 1);
+}
+
+/* The first worker that failed speaks for the dispatch. */
+static int collect(struct launch *l, struct worker *workers)
+{
+    int rc = 0;
+    for (uint32_t n = 0; n < l->threads; n++) {
+        l->x->lane_ops += workers[n].lane_ops;
+        if (rc || !workers[n].rc) continue;
+        rc = workers[n].rc;
+        if (l->x->fault.kind == SP_FAULT_NONE) l->x->fault = workers[n].fault;
+    }
+    return rc;
+}
+
+int sp_emu_dispatch(const struct sp_emu_dispatch *d, struct sp_emu_exec *x)
+{
+    struct launch l = {.d = d, .x = x};
+    uint32_t started = 0;
+    int rc = geometry(&l);
+    if (rc || (rc = check(&l)) || !l.groups) return rc;
+    l.threads = threads_of(&l);
+    struct worker *workers = calloc(l.threads, sizeof *workers);
+    if (!workers) return bad(x, "no memory for waves", l.waves_most);
+    for (uint32_t n = 0; n < l.threads && !rc; n++) rc = worker_init(&workers[n], &l, n);
+    if (rc) {
+        rc = bad(x, "no memory for waves", l.waves_most);
+        goto out;
+    }
+    for (uint32_t n = 1; n < l.threads; n++) {
+        if (pthread_create(&workers[n].thread, NULL, worker_run, &workers[n])) break;
+        started = n;
+    }
+    worker_run(&workers[0]);
+    for (uint32_t n = 1; n <= started; n++) pthread_join(workers[n].thread, NULL);
+    rc = collect(&l, workers);
+out:
+    for (uint32_t n = 0; n < l.threads; n++)
+        if (workers[n].launch) worker_free(&workers[n]);
+    free(workers);
+    return rc;
+}

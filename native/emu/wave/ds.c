@@ -1,0 +1,308 @@
+/* LDS: loads, stores, atomics, and the lane permutations that go through its crossbar. Returns in order (lgkmcnt). */
+#include "memory.h"
+
+#define HEAD(NAME) static int NAME(struct sp_wave *w, const struct sp_inst *i)
+
+/* --- the group's memory --- */
+static int out_of_range(struct sp_wave *w, const struct sp_inst *i, uint32_t lane, uint32_t at, uint32_t nbytes)
+{
+    sp_wave_fault(w, SP_FAULT_LDS, "%s: %u bytes at LDS 0x%x, the group has %u", sp_wave_op_name(i->op), nbytes, at,
+                  w->group->lds_bytes);
+    return sp_wave_fault_at(w, lane);
+}
+
+static int never_written(struct sp_wave *w, const struct sp_inst *i, uint32_t lane, uint32_t at)
+{
+    sp_wave_fault(w, SP_FAULT_UNINITIALISED, "%s reads LDS 0x%x, which was never written", sp_wave_op_name(i->op), at);
+    return sp_wave_fault_at(w, lane);
+}
+
+SP_INLINE int lds_read(struct sp_wave *w, const struct sp_inst *i, uint32_t lane, uint32_t at, void *to, uint32_t nbytes)
+{
+    const struct sp_group *g = w->group;
+    if (SP_UNLIKELY((uint64_t)at + nbytes > g->lds_bytes)) return out_of_range(w, i, lane, at, nbytes);
+    if (w->strict)
+        for (uint32_t d = at / 4; d <= (at + nbytes - 1) / 4; d++)
+            if (SP_UNLIKELY(!g->lds_written[d]))
+                return never_written(w, i, lane, d * 4);
+    memcpy(to, g->lds + at, nbytes);
+    return 0;
+}
+
+SP_INLINE int lds_write(struct sp_wave *w, const struct sp_inst *i, uint32_t lane, uint32_t at, const void *from,
+                        uint32_t nbytes)
+{
+    const struct sp_group *g = w->group;
+    if (SP_UNLIKELY((uint64_t)at + nbytes > g->lds_bytes)) return out_of_range(w, i, lane, at, nbytes);
+    for (uint32_t d = at / 4; d <= (at + nbytes - 1) / 4; d++) g->lds_written[d] = 1;
+    memcpy(g->lds + at, from, nbytes);
+    return 0;
+}
+
+int sp_lds_read(struct sp_wave *w, const struct sp_inst *i, uint32_t lane, uint32_t at, void *to, uint32_t nbytes)
+{
+    return lds_read(w, i, lane, at, to, nbytes);
+}
+
+int sp_lds_write(struct sp_wave *w, const struct sp_inst *i, uint32_t lane, uint32_t at, const void *from, uint32_t nbytes)
+{
+    return lds_write(w, i, lane, at, from, nbytes);
+}
+
+static bool is_gds(struct sp_wave *w, const struct sp_inst *i)
+{
+    if (i->gds) sp_wave_fault(w, SP_FAULT_OPERAND, "%s: GDS is not modelled", sp_wave_op_name(i->op));
+    return i->gds;
+}
+
+static void loaded(struct sp_wave *w, const struct sp_inst *i, uint32_t (*r)[SP_LANES], uint32_t dwords)
+{
+    for (uint32_t k = 0; k < dwords; k++) sp_put_loaded(w, i->dst + k, r[k]);
+    sp_wave_load_begins(w, SP_PEND_LDS, i->dst, dwords);
+}
+
+/* --- one address --- */
+SP_INLINE int load(struct sp_wave *w, const struct sp_inst *i, uint32_t nbytes, enum sp_load kind)
+{
+    uint32_t r[4][SP_LANES], dwords = (nbytes + 3) / 4, offset = (uint32_t)i->offset & 0xFFFF;
+    const uint32_t *at = sp_vgpr(w, i, i->src[0]);
+    if (SP_UNLIKELY(w->stop || is_gds(w, i))) return (int)w->stop;
+    for (uint64_t left = w->exec; left; left &= left - 1) {
+        uint32_t l = (uint32_t)__builtin_ctzll(left), data[4] = {0};
+        if (lds_read(w, i, l, at[l] + offset, data, nbytes)) return SP_WAVE_FAULT;
+        for (uint32_t k = 0; k < dwords; k++) r[k][l] = sp_loaded(kind, data[k], w->v[i->dst & 255][l]);
+    }
+    loaded(w, i, r, dwords);
+    return 0;
+}
+
+SP_INLINE int store(struct sp_wave *w, const struct sp_inst *i, uint32_t nbytes, uint32_t shift)
+{
+    uint32_t dwords = (nbytes + 3) / 4, offset = (uint32_t)i->offset & 0xFFFF;
+    const uint32_t *at = sp_vgpr(w, i, i->src[0]), *from[4];
+    for (uint32_t k = 0; k < dwords; k++) from[k] = sp_vgpr(w, i, SP_SRC_VGPR + ((i->src[1] + k) & 255));
+    if (SP_UNLIKELY(w->stop || is_gds(w, i))) return (int)w->stop;
+    for (uint64_t left = w->exec; left; left &= left - 1) {
+        uint32_t l = (uint32_t)__builtin_ctzll(left), data[4];
+        for (uint32_t k = 0; k < dwords; k++) data[k] = from[k][l] >> shift;
+        if (lds_write(w, i, l, at[l] + offset, data, nbytes)) return SP_WAVE_FAULT;
+    }
+    return 0;
+}
+
+#define LOADS(X)                                                                                                      \
+    X(U8, 1, SP_LOAD_U8)                                                                                              \
+    X(I8, 1, SP_LOAD_I8)                                                                                              \
+    X(U16, 2, SP_LOAD_U16)                                                                                            \
+    X(I16, 2, SP_LOAD_I16)                                                                                            \
+    X(B32, 4, SP_LOAD_DWORDS)                                                                                         \
+    X(B64, 8, SP_LOAD_DWORDS)                                                                                         \
+    X(B96, 12, SP_LOAD_DWORDS)                                                                                        \
+    X(B128, 16, SP_LOAD_DWORDS)                                                                                       \
+    X(U8_D16, 1, SP_LOAD_D16_U8)                                                                                      \
+    X(I8_D16, 1, SP_LOAD_D16_I8)                                                                                      \
+    X(U16_D16, 2, SP_LOAD_D16_B16)                                                                                    \
+    X(U8_D16_HI, 1, SP_LOAD_D16_HI_U8)                                                                                \
+    X(I8_D16_HI, 1, SP_LOAD_D16_HI_I8)                                                                                \
+    X(U16_D16_HI, 2, SP_LOAD_D16_HI_B16)
+#define STORES(X)                                                                                                     \
+    X(B8, 1, 0) X(B16, 2, 0) X(B32, 4, 0) X(B64, 8, 0) X(B96, 12, 0) X(B128, 16, 0) X(B8_D16_HI, 1, 16)               \
+    X(B16_D16_HI, 2, 16)
+#define DEFINE_LOAD(SUFFIX, NBYTES, KIND)                                                                             \
+    HEAD(DS_LOAD_##SUFFIX) { return load(w, i, NBYTES, KIND); }
+#define DEFINE_STORE(SUFFIX, NBYTES, SHIFT)                                                                           \
+    HEAD(DS_STORE_##SUFFIX) { return store(w, i, NBYTES, SHIFT); }
+#define ENTRY_LOAD(SUFFIX, NBYTES, KIND) SP_OP_ENTRY(DS_LOAD_##SUFFIX)
+#define ENTRY_STORE(SUFFIX, NBYTES, SHIFT) SP_OP_ENTRY(DS_STORE_##SUFFIX)
+LOADS(DEFINE_LOAD)
+STORES(DEFINE_STORE)
+
+/* --- two addresses: OFFSET0 and OFFSET1 count in elements, or in 64 of them --- */
+static uint32_t offset_of(const struct sp_inst *i, uint32_t which, uint32_t unit)
+{
+    return ((uint32_t)i->offset >> 8 * which & 255) * unit;
+}
+
+SP_INLINE int load2(struct sp_wave *w, const struct sp_inst *i, uint32_t nbytes, uint32_t stride)
+{
+    uint32_t r[4][SP_LANES], each = nbytes / 4, first = offset_of(i, 0, nbytes * stride),
+                             second = offset_of(i, 1, nbytes * stride);
+    const uint32_t *at = sp_vgpr(w, i, i->src[0]);
+    if (SP_UNLIKELY(w->stop || is_gds(w, i))) return (int)w->stop;
+    for (uint64_t left = w->exec; left; left &= left - 1) {
+        uint32_t l = (uint32_t)__builtin_ctzll(left), data[4] = {0};
+        if (lds_read(w, i, l, at[l] + first, data, nbytes) || lds_read(w, i, l, at[l] + second, data + each, nbytes))
+            return SP_WAVE_FAULT;
+        for (uint32_t k = 0; k < 2 * each; k++) r[k][l] = data[k];
+    }
+    loaded(w, i, r, 2 * each);
+    return 0;
+}
+
+SP_INLINE int store2(struct sp_wave *w, const struct sp_inst *i, uint32_t nbytes, uint32_t stride)
+{
+    uint32_t each = nbytes / 4, first = offset_of(i, 0, nbytes * stride), second = offset_of(i, 1, nbytes * stride);
+    const uint32_t *at = sp_vgpr(w, i, i->src[0]), *from[2][2];
+    for (uint32_t k = 0; k < each; k++) {
+        from[0][k] = sp_vgpr(w, i, SP_SRC_VGPR + ((i->src[1] + k) & 255));
+        from[1][k] = sp_vgpr(w, i, SP_SRC_VGPR + ((i->src[2] + k) & 255));
+    }
+    if (SP_UNLIKELY(w->stop || is_gds(w, i))) return (int)w->stop;
+    for (uint64_t left = w->exec; left; left &= left - 1) {
+        uint32_t l = (uint32_t)__builtin_ctzll(left), data[2][2] = {{0}};
+        for (uint32_t k = 0; k < each; k++) {
+            data[0][k] = from[0][k][l];
+            data[1][k] = from[1][k][l];
+        }
+        if (lds_write(w, i, l, at[l] + first, data[0], nbytes) || lds_write(w, i, l, at[l] + second, data[1], nbytes))
+            return SP_WAVE_FAULT;
+    }
+    return 0;
+}
+
+#define TWO(X) X(2ADDR_B32, 4, 1) X(2ADDR_B64, 8, 1) X(2ADDR_STRIDE64_B32, 4, 64) X(2ADDR_STRIDE64_B64, 8, 64)
+#define DEFINE_TWO(SUFFIX, NBYTES, STRIDE)                                                                            \
+    HEAD(DS_LOAD_##SUFFIX) { return load2(w, i, NBYTES, STRIDE); }                                                    \
+    HEAD(DS_STORE_##SUFFIX) { return store2(w, i, NBYTES, STRIDE); }
+#define ENTRY_TWO(SUFFIX, NBYTES, STRIDE) SP_OP_ENTRY(DS_LOAD_##SUFFIX) SP_OP_ENTRY(DS_STORE_##SUFFIX)
+TWO(DEFINE_TWO)
+
+/* M0[15:0] + offset + 4 * lane. */
+static uint32_t add_tid(struct sp_wave *w, const struct sp_inst *i, uint32_t lane)
+{
+    return (sp_s32(w, i, SP_SRC_M0) & 0xFFFF) + ((uint32_t)i->offset & 0xFFFF) + 4 * lane;
+}
+
+HEAD(DS_LOAD_ADDTID_B32)
+{
+    uint32_t r[1][SP_LANES];
+    for (uint32_t l = 0; l < w->lanes; l++)
+        if ((w->exec >> l & 1) && lds_read(w, i, l, add_tid(w, i, l), &r[0][l], 4)) return SP_WAVE_FAULT;
+    if (!w->stop) loaded(w, i, r, 1);
+    return (int)w->stop;
+}
+
+HEAD(DS_STORE_ADDTID_B32)
+{
+    const uint32_t *data = sp_vgpr(w, i, i->src[1]);
+    for (uint32_t l = 0; l < w->lanes; l++)
+        if ((w->exec >> l & 1) && lds_write(w, i, l, add_tid(w, i, l), &data[l], 4)) return SP_WAVE_FAULT;
+    return (int)w->stop;
+}
+
+/* --- atomics: each of a group's waves runs alone, lane after lane --- */
+static uint64_t value_of(struct sp_wave *w, const uint16_t *code, uint32_t nbytes, uint32_t lane)
+{
+    uint32_t r = *code & 255;
+    return w->v[r][lane] | (nbytes == 8 ? (uint64_t)w->v[(r + 1) & 255][lane] << 32 : 0);
+}
+
+/* sources: 1, or 2 for those that compare or mask; `swapped`: the value compared with comes first (RDNA2's CMPST). */
+static int atomic(struct sp_wave *w, const struct sp_inst *i, enum sp_atomic op, uint32_t nbytes, bool returns,
+                  uint32_t sources, bool swapped)
+{
+    uint32_t r[2][SP_LANES], offset = (uint32_t)i->offset & 0xFFFF;
+    const uint32_t *at = sp_vgpr(w, i, i->src[0]);
+    for (uint32_t s = 1; s <= sources; s++)
+        for (uint32_t k = 0; k < nbytes / 4; k++) sp_vgpr(w, i, SP_SRC_VGPR + ((i->src[s] + k) & 255));
+    if (w->stop || is_gds(w, i)) return (int)w->stop;
+    for (uint64_t left = w->exec; left; left &= left - 1) {
+        uint32_t l = (uint32_t)__builtin_ctzll(left), a = at[l] + offset;
+        uint64_t old = 0, data = value_of(w, &i->src[swapped ? 2 : 1], nbytes, l);
+        uint64_t other = sources == 2 ? value_of(w, &i->src[swapped ? 1 : 2], nbytes, l) : 0;
+        if (a % nbytes) {
+            sp_wave_fault(w, SP_FAULT_ALIGNMENT, "%s at LDS 0x%x, not a multiple of %u", sp_wave_op_name(i->op), a, nbytes);
+            return sp_wave_fault_at(w, l);
+        }
+        if (lds_read(w, i, l, a, &old, nbytes)) return SP_WAVE_FAULT;
+        uint64_t value = sp_atomic_result(op, nbytes, old, data, other);
+        if (lds_write(w, i, l, a, &value, nbytes)) return SP_WAVE_FAULT;
+        r[0][l] = (uint32_t)old;
+        r[1][l] = (uint32_t)(old >> 32);
+    }
+    if (returns) loaded(w, i, r, nbytes / 4);
+    return 0;
+}
+
+/* X(operation's name, type, operation, bytes, sources, swapped) */
+#define ATOMICS(X)                                                                                                    \
+    X(ADD, U32, ADD, 4, 1, false) X(SUB, U32, SUB, 4, 1, false) X(RSUB, U32, RSUB, 4, 1, false)                       \
+    X(INC, U32, INC, 4, 1, false) X(DEC, U32, DEC, 4, 1, false) X(MIN, I32, SMIN, 4, 1, false)                        \
+    X(MAX, I32, SMAX, 4, 1, false) X(MIN, U32, UMIN, 4, 1, false) X(MAX, U32, UMAX, 4, 1, false)                      \
+    X(AND, B32, AND, 4, 1, false) X(OR, B32, OR, 4, 1, false) X(XOR, B32, XOR, 4, 1, false)                           \
+    X(MSKOR, B32, MSKOR, 4, 2, false) X(CMPST, B32, CMPSWAP, 4, 2, true) X(CMPSTORE, B32, CMPSWAP, 4, 2, false)       \
+    X(CMPST, F32, FCMPSWAP, 4, 2, true) X(CMPSTORE, F32, FCMPSWAP, 4, 2, false) X(ADD, F32, FADD, 4, 1, false)        \
+    X(MIN, F32, FMIN, 4, 1, false) X(MAX, F32, FMAX, 4, 1, false)                                                     \
+    X(ADD, U64, ADD, 8, 1, false) X(SUB, U64, SUB, 8, 1, false) X(RSUB, U64, RSUB, 8, 1, false)                       \
+    X(INC, U64, INC, 8, 1, false) X(DEC, U64, DEC, 8, 1, false) X(MIN, I64, SMIN, 8, 1, false)                        \
+    X(MAX, I64, SMAX, 8, 1, false) X(MIN, U64, UMIN, 8, 1, false) X(MAX, U64, UMAX, 8, 1, false)                      \
+    X(AND, B64, AND, 8, 1, false) X(OR, B64, OR, 8, 1, false) X(XOR, B64, XOR, 8, 1, false)                           \
+    X(MSKOR, B64, MSKOR, 8, 2, false) X(CMPST, B64, CMPSWAP, 8, 2, true) X(CMPSTORE, B64, CMPSWAP, 8, 2, false)       \
+    X(CMPST, F64, FCMPSWAP, 8, 2, true) X(CMPSTORE, F64, FCMPSWAP, 8, 2, false) X(MIN, F64, FMIN, 8, 1, false)        \
+    X(MAX, F64, FMAX, 8, 1, false)
+#define DEFINE_ATOMIC(NAME, TYPE, OP, NBYTES, SOURCES, SWAPPED)                                                       \
+    HEAD(DS_##NAME##_##TYPE) { return atomic(w, i, SP_ATOMIC_##OP, NBYTES, false, SOURCES, SWAPPED); }                \
+    HEAD(DS_##NAME##_RTN_##TYPE) { return atomic(w, i, SP_ATOMIC_##OP, NBYTES, true, SOURCES, SWAPPED); }
+#define ENTRY_ATOMIC(NAME, TYPE, OP, NBYTES, SOURCES, SWAPPED)                                                        \
+    SP_OP_ENTRY(DS_##NAME##_##TYPE) SP_OP_ENTRY(DS_##NAME##_RTN_##TYPE)
+ATOMICS(DEFINE_ATOMIC)
+HEAD(DS_STOREXCHG_RTN_B32) { return atomic(w, i, SP_ATOMIC_SWAP, 4, true, 1, false); }
+HEAD(DS_STOREXCHG_RTN_B64) { return atomic(w, i, SP_ATOMIC_SWAP, 8, true, 1, false); }
+HEAD(DS_WRAP_RTN_B32) { return atomic(w, i, SP_ATOMIC_WRAP, 4, true, 2, false); }
+
+/* --- lane permutations: no memory is touched --- */
+
+/* Lane `from` of src[1] as lanes see it: inactive ones give 0. */
+static uint32_t lane_value(struct sp_wave *w, const struct sp_inst *i, uint16_t code, uint32_t from)
+{
+    if (!(w->exec >> from & 1)) return 0;
+    if (!(w->vgpr_ready[code & 255] >> from & 1)) sp_wave_not_ready(w, i, code);
+    return w->v[code & 255][from];
+}
+
+/* Addresses are bytes; in a wave64 each half permutes by itself. */
+HEAD(DS_BPERMUTE_B32)
+{
+    uint32_t r[1][SP_LANES];
+    const uint32_t *at = sp_vgpr(w, i, i->src[0]);
+    for (uint32_t l = 0; l < w->lanes; l++)
+        r[0][l] = lane_value(w, i, i->src[1], (l & 32) + ((at[l] + ((uint32_t)i->offset & 0xFFFF)) / 4 & 31));
+    if (!w->stop) loaded(w, i, r, 1);
+    return (int)w->stop;
+}
+
+HEAD(DS_PERMUTE_B32)
+{
+    uint32_t r[1][SP_LANES] = {{0}};
+    const uint32_t *at = sp_vgpr(w, i, i->src[0]), *data = sp_vgpr(w, i, i->src[1]);
+    for (uint32_t l = 0; l < w->lanes; l++)
+        if (w->exec >> l & 1) r[0][(l & 32) + ((at[l] + ((uint32_t)i->offset & 0xFFFF)) / 4 & 31)] = data[l];
+    if (!w->stop) loaded(w, i, r, 1);
+    return (int)w->stop;
+}
+
+/* OFFSET bit 15: quads, two bits a lane. Else groups of 32: lane = (lane & and | or) ^ xor, five bits each. */
+HEAD(DS_SWIZZLE_B32)
+{
+    uint32_t r[1][SP_LANES], k = (uint32_t)i->offset & 0xFFFF;
+    if (k >= 0xC000) return sp_wave_fault(w, SP_FAULT_OPERAND, "DS_SWIZZLE_B32: mode 0x%x is not modelled", k);
+    for (uint32_t l = 0; l < w->lanes; l++) {
+        uint32_t from = k & 0x8000 ? (l & ~3u) + (k >> 2 * (l & 3) & 3)
+                                   : (l & 32) + ((((l & 31) & (k & 31)) | (k >> 5 & 31)) ^ (k >> 10 & 31));
+        r[0][l] = lane_value(w, i, i->src[0], from);
+    }
+    if (!w->stop) loaded(w, i, r, 1);
+    return (int)w->stop;
+}
+
+HEAD(DS_NOP)
+{
+    (void)w, (void)i;
+    return 0;
+}
+
+#define E SP_OP_ENTRY
+const struct sp_wave_op sp_wave_ds[] = {
+    LOADS(ENTRY_LOAD) STORES(ENTRY_STORE) TWO(ENTRY_TWO) ATOMICS(ENTRY_ATOMIC) E(DS_STOREXCHG_RTN_B32)
+    E(DS_STOREXCHG_RTN_B64) E(DS_WRAP_RTN_B32) E(DS_LOAD_ADDTID_B32) E(DS_STORE_ADDTID_B32) E(DS_BPERMUTE_B32)
+    E(DS_PERMUTE_B32) E(DS_SWIZZLE_B32) E(DS_NOP) SP_OP_END};

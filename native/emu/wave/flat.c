@@ -1,0 +1,226 @@
+/* FLAT, GLOBAL and SCRATCH. A FLAT address is in LDS or in scratch when its upper half is that of an aperture. Scratch
+ * is interleaved by dwords: dword d of all lanes of a wave is contiguous ("Scratch" in the RDNA3 ISA document). */
+#include "memory.h"
+
+#define HEAD(NAME) static int NAME(struct sp_wave *w, const struct sp_inst *i)
+
+enum { SEGMENT_FLAT = 0, SEGMENT_SCRATCH = 1, SEGMENT_GLOBAL = 2 };
+enum { SHARED_HIGH = 0x20000000, PRIVATE_HIGH = 0x10000000 };
+
+/* Lanes' addresses; for scratch, offsets in the lane's own memory. */
+SP_INLINE void addresses(struct sp_wave *w, const struct sp_inst *i, int segment, uint64_t *va)
+{
+    uint64_t base = (uint64_t)(int64_t)i->offset;
+    if (segment == SEGMENT_SCRATCH) {
+        uint32_t offset = (uint32_t)i->offset + (i->saddr_null ? 0 : sp_s32(w, i, i->sbase));
+        const uint32_t *v = i->src_ndw[0] ? sp_vgpr(w, i, i->src[0]) : NULL;
+        SP_EACH_LANE(w, l) va[l] = (uint32_t)(offset + (v ? v[l] : 0));
+    } else if (segment == SEGMENT_GLOBAL && !i->saddr_null) {
+        const uint32_t *v = sp_vgpr(w, i, i->src[0]);
+        base += sp_s64(w, i, i->sbase);
+        SP_EACH_LANE(w, l) va[l] = base + v[l];
+    } else {
+        const uint32_t *low = sp_vgpr(w, i, i->src[0]), *high = sp_vgpr(w, i, SP_SRC_VGPR + ((i->src[0] + 1u) & 255));
+        SP_EACH_LANE(w, l) va[l] = base + (low[l] | (uint64_t)high[l] << 32);
+    }
+}
+
+static int scratch_bad(struct sp_wave *w, const struct sp_inst *i, uint32_t lane, uint64_t offset)
+{
+    sp_wave_fault(w, SP_FAULT_UNMAPPED, "%s: offset 0x%llx is beyond the lane's %llu bytes of scratch",
+                  sp_wave_op_name(i->op), (unsigned long long)offset, (unsigned long long)(w->scratch_bytes / w->lanes));
+    return sp_wave_fault_at(w, lane);
+}
+
+static int scratch(struct sp_wave *w, const struct sp_inst *i, uint32_t lane, uint64_t offset, uint8_t *data,
+                   uint32_t nbytes, bool write)
+{
+    if (offset + nbytes > w->scratch_bytes / w->lanes) return scratch_bad(w, i, lane, offset);
+    for (uint32_t done = 0; done < nbytes;) {
+        uint64_t at = offset + done;
+        uint32_t step = 4 - (uint32_t)(at & 3);
+        if (step > nbytes - done) step = nbytes - done;
+        uint64_t va = w->flat_scratch + (at & ~UINT64_C(3)) * w->lanes + lane * 4u + (at & 3);
+        int rc = write ? sp_emu_write(w->tlb, va, data + done, step) : sp_emu_read(w->tlb, va, data + done, step);
+        if (rc) return sp_wave_fault_at(w, lane);
+        done += step;
+    }
+    return 0;
+}
+
+/* One lane's access; `segment` is known when this is compiled. */
+SP_INLINE int lane_read(struct sp_wave *w, const struct sp_inst *i, int segment, struct sp_reach *reach, uint32_t lane,
+                        uint64_t va, uint32_t *data, uint32_t nbytes)
+{
+    if (segment == SEGMENT_SCRATCH) return scratch(w, i, lane, va, (uint8_t *)data, nbytes, false);
+    if (segment == SEGMENT_FLAT && va >> 32 == PRIVATE_HIGH)
+        return scratch(w, i, lane, (uint32_t)va, (uint8_t *)data, nbytes, false);
+    if (segment == SEGMENT_FLAT && va >> 32 == SHARED_HIGH) return sp_lds_read(w, i, lane, (uint32_t)va, data, nbytes);
+    return sp_reach_read(reach, va, data, nbytes) ? sp_wave_fault_at(w, lane) : 0;
+}
+
+SP_INLINE int lane_write(struct sp_wave *w, const struct sp_inst *i, int segment, struct sp_reach *reach, uint32_t lane,
+                         uint64_t va, uint32_t *data, uint32_t nbytes)
+{
+    if (segment == SEGMENT_SCRATCH) return scratch(w, i, lane, va, (uint8_t *)data, nbytes, true);
+    if (segment == SEGMENT_FLAT && va >> 32 == PRIVATE_HIGH)
+        return scratch(w, i, lane, (uint32_t)va, (uint8_t *)data, nbytes, true);
+    if (segment == SEGMENT_FLAT && va >> 32 == SHARED_HIGH) return sp_lds_write(w, i, lane, (uint32_t)va, data, nbytes);
+    return sp_reach_write(reach, va, data, nbytes) ? sp_wave_fault_at(w, lane) : 0;
+}
+
+/* Is what all lanes read one piece of one page, lane after lane? Then `*host` is where. */
+SP_INLINE bool one_piece(struct sp_wave *w, struct sp_reach *reach, const uint64_t *va, uint32_t nbytes, uint8_t **host)
+{
+    uint64_t first = va[0], odd = 0;
+    if (w->exec != w->full) return false;
+    SP_EACH_LANE(w, l) odd |= va[l] ^ (first + (uint64_t)l * nbytes);
+    if (odd) return false;
+    *host = sp_reach_at(reach, first, nbytes * w->lanes);
+    return *host != NULL;
+}
+
+SP_INLINE int load(struct sp_wave *w, const struct sp_inst *i, int segment, uint32_t nbytes, enum sp_load kind)
+{
+    uint64_t va[SP_LANES];
+    uint32_t r[4][SP_LANES], dwords = (nbytes + 3) / 4;
+    struct sp_reach reach = sp_reach_of(w, SP_VM_READ);
+    uint8_t *host;
+    addresses(w, i, segment, va);
+    if (SP_UNLIKELY(w->stop)) return (int)w->stop;
+    if (segment == SEGMENT_GLOBAL && nbytes == 4 && one_piece(w, &reach, va, 4, &host)) {
+        memcpy(w->v[i->dst & 255], host, w->lanes * 4u);
+        w->vgpr_ready[i->dst & 255] |= w->exec;
+        sp_wave_load_begins(w, SP_PEND_VM, i->dst, 1);
+        return 0;
+    }
+    if (w->stop) return (int)w->stop;
+    for (uint64_t left = w->exec; left; left &= left - 1) {
+        uint32_t l = (uint32_t)__builtin_ctzll(left), data[4] = {0};
+        if (lane_read(w, i, segment, &reach, l, va[l], data, nbytes)) return SP_WAVE_FAULT;
+        for (uint32_t k = 0; k < dwords; k++) r[k][l] = sp_loaded(kind, data[k], w->v[i->dst & 255][l]);
+    }
+    for (uint32_t k = 0; k < dwords; k++) sp_put_loaded(w, i->dst + k, r[k]);
+    sp_wave_load_begins(w, segment == SEGMENT_FLAT ? SP_PEND_FLAT : SP_PEND_VM, i->dst, dwords);
+    return (int)w->stop;
+}
+
+SP_INLINE int store(struct sp_wave *w, const struct sp_inst *i, int segment, uint32_t nbytes, uint32_t shift)
+{
+    uint64_t va[SP_LANES];
+    uint32_t dwords = (nbytes + 3) / 4;
+    const uint32_t *from[4];
+    struct sp_reach reach = sp_reach_of(w, SP_VM_WRITE);
+    uint8_t *host;
+    addresses(w, i, segment, va);
+    for (uint32_t k = 0; k < dwords; k++)
+        from[k] = (segment == SEGMENT_SCRATCH ? sp_vgpr_copied : sp_vgpr)(w, i, SP_SRC_VGPR + ((i->src[1] + k) & 255));
+    if (SP_UNLIKELY(w->stop)) return (int)w->stop;
+    if (segment == SEGMENT_GLOBAL && nbytes == 4 && one_piece(w, &reach, va, 4, &host)) {
+        memcpy(host, from[0], w->lanes * 4u);
+        return 0;
+    }
+    for (uint64_t left = w->exec; left; left &= left - 1) {
+        uint32_t l = (uint32_t)__builtin_ctzll(left), data[4];
+        for (uint32_t k = 0; k < dwords; k++) data[k] = from[k][l] >> shift;
+        if (lane_write(w, i, segment, &reach, l, va[l], data, nbytes)) return SP_WAVE_FAULT;
+    }
+    return (int)w->stop;
+}
+
+#define DEFINE_LOAD(SUFFIX, NBYTES, KIND)                                                                             \
+    HEAD(FLAT_LOAD_##SUFFIX) { return load(w, i, SEGMENT_FLAT, NBYTES, KIND); }                                       \
+    HEAD(GLOBAL_LOAD_##SUFFIX) { return load(w, i, SEGMENT_GLOBAL, NBYTES, KIND); }                                   \
+    HEAD(SCRATCH_LOAD_##SUFFIX) { return load(w, i, SEGMENT_SCRATCH, NBYTES, KIND); }
+#define DEFINE_STORE(SUFFIX, NBYTES, SHIFT)                                                                           \
+    HEAD(FLAT_STORE_##SUFFIX) { return store(w, i, SEGMENT_FLAT, NBYTES, SHIFT); }                                    \
+    HEAD(GLOBAL_STORE_##SUFFIX) { return store(w, i, SEGMENT_GLOBAL, NBYTES, SHIFT); }                                \
+    HEAD(SCRATCH_STORE_##SUFFIX) { return store(w, i, SEGMENT_SCRATCH, NBYTES, SHIFT); }
+SP_LOADS(DEFINE_LOAD)
+SP_STORES(DEFINE_STORE)
+#define ENTRY_LOAD(SUFFIX, NBYTES, KIND)                                                                              \
+    SP_OP_ENTRY(FLAT_LOAD_##SUFFIX) SP_OP_ENTRY(GLOBAL_LOAD_##SUFFIX) SP_OP_ENTRY(SCRATCH_LOAD_##SUFFIX)
+#define ENTRY_STORE(SUFFIX, NBYTES, SHIFT)                                                                            \
+    SP_OP_ENTRY(FLAT_STORE_##SUFFIX) SP_OP_ENTRY(GLOBAL_STORE_##SUFFIX) SP_OP_ENTRY(SCRATCH_STORE_##SUFFIX)
+
+/* SADDR + 4 * lane + offset. */
+HEAD(GLOBAL_LOAD_ADDTID_B32)
+{
+    uint64_t base = sp_s64(w, i, i->sbase) + (uint64_t)(int64_t)i->offset;
+    uint32_t r[SP_LANES] = {0};
+    if (w->stop) return (int)w->stop;
+    for (uint32_t l = 0; l < w->lanes; l++)
+        if ((w->exec >> l & 1) && sp_emu_read(w->tlb, base + 4u * l, &r[l], 4)) return sp_wave_fault_at(w, l);
+    sp_put_loaded(w, i->dst, r);
+    sp_wave_load_begins(w, SP_PEND_VM, i->dst, 1);
+    return 0;
+}
+
+HEAD(GLOBAL_STORE_ADDTID_B32)
+{
+    uint64_t base = sp_s64(w, i, i->sbase) + (uint64_t)(int64_t)i->offset;
+    const uint32_t *data = sp_vgpr(w, i, i->src[1]);
+    if (w->stop) return (int)w->stop;
+    for (uint32_t l = 0; l < w->lanes; l++)
+        if ((w->exec >> l & 1) && sp_emu_write(w->tlb, base + 4u * l, &data[l], 4)) return sp_wave_fault_at(w, l);
+    return 0;
+}
+
+/* --- atomics: GLC asks for the old value --- */
+static int lane_atomic(struct sp_wave *w, const struct sp_inst *i, uint32_t lane, uint64_t va, enum sp_atomic op,
+                       uint32_t nbytes, const uint64_t *data, uint64_t *old)
+{
+    if (va % nbytes) {
+        sp_wave_fault(w, SP_FAULT_ALIGNMENT, "%s at 0x%llx, not a multiple of %u", sp_wave_op_name(i->op),
+                      (unsigned long long)va, nbytes);
+        return sp_wave_fault_at(w, lane);
+    }
+    if (i->segment == SEGMENT_FLAT && va >> 32 == PRIVATE_HIGH)
+        return sp_wave_fault(w, SP_FAULT_OPERAND, "%s on scratch memory", sp_wave_op_name(i->op));
+    if (i->segment == SEGMENT_FLAT && va >> 32 == SHARED_HIGH) {
+        uint64_t value = 0;
+        if (sp_lds_read(w, i, lane, (uint32_t)va, &value, nbytes)) return SP_WAVE_FAULT;
+        *old = value;
+        value = sp_atomic_result(op, nbytes, value, data[0], data[1]);
+        return sp_lds_write(w, i, lane, (uint32_t)va, &value, nbytes);
+    }
+    uint8_t *host = sp_emu_at(w->tlb, va, SP_VM_READ | SP_VM_WRITE);
+    if (!host) return sp_wave_fault_at(w, lane);
+    *old = sp_atomic_memory(op, nbytes, host, data[0], data[1]);
+    return 0;
+}
+
+static int atomic(struct sp_wave *w, const struct sp_inst *i, enum sp_atomic op, uint32_t nbytes)
+{
+    bool compares = op == SP_ATOMIC_CMPSWAP || op == SP_ATOMIC_FCMPSWAP;
+    uint32_t each = nbytes / 4, dwords = compares ? 2 * each : each, r[2][SP_LANES];
+    const uint32_t *from[4];
+    uint64_t va[SP_LANES];
+    addresses(w, i, i->segment, va);
+    for (uint32_t k = 0; k < dwords; k++) from[k] = sp_vgpr(w, i, SP_SRC_VGPR + ((i->src[1] + k) & 255));
+    if (w->stop) return (int)w->stop;
+    for (uint64_t left = w->exec; left; left &= left - 1) {
+        uint32_t l = (uint32_t)__builtin_ctzll(left);
+        uint64_t data[2] = {0}, old = 0;
+        for (uint32_t k = 0; k < dwords; k++) data[k / each] |= (uint64_t)from[k][l] << 32 * (k % each);
+        if (lane_atomic(w, i, l, va[l], op, nbytes, data, &old)) return SP_WAVE_FAULT;
+        r[0][l] = (uint32_t)old;
+        r[1][l] = (uint32_t)(old >> 32);
+    }
+    if (!i->glc) return 0;
+    for (uint32_t k = 0; k < each; k++) sp_put_loaded(w, i->dst + k, r[k]);
+    sp_wave_load_begins(w, i->segment == SEGMENT_FLAT ? SP_PEND_FLAT : SP_PEND_VM, i->dst, each);
+    return 0;
+}
+
+#define DEFINE_ATOMIC(SUFFIX, OP, NBYTES)                                                                             \
+    HEAD(FLAT_ATOMIC_##SUFFIX) { return atomic(w, i, SP_ATOMIC_##OP, NBYTES); }                                       \
+    HEAD(GLOBAL_ATOMIC_##SUFFIX) { return atomic(w, i, SP_ATOMIC_##OP, NBYTES); }
+#define ENTRY_ATOMIC(SUFFIX, OP, NBYTES) SP_OP_ENTRY(FLAT_ATOMIC_##SUFFIX) SP_OP_ENTRY(GLOBAL_ATOMIC_##SUFFIX)
+SP_ATOMICS(DEFINE_ATOMIC)
+HEAD(GLOBAL_ATOMIC_CSUB_U32) { return atomic(w, i, SP_ATOMIC_CSUB, 4); }
+
+#define E SP_OP_ENTRY
+const struct sp_wave_op sp_wave_flat[] = {SP_LOADS(ENTRY_LOAD) SP_STORES(ENTRY_STORE) SP_ATOMICS(ENTRY_ATOMIC)
+                                              E(GLOBAL_ATOMIC_CSUB_U32) E(GLOBAL_LOAD_ADDTID_B32)
+                                                  E(GLOBAL_STORE_ADDTID_B32) SP_OP_END};

@@ -1,0 +1,187 @@
+/* Arithmetic of single lanes, as the ISA documents define it; used inside lane loops. */
+#ifndef SP_EMU_WAVE_LANES_MATH_H
+#define SP_EMU_WAVE_LANES_MATH_H
+#include "operand.h"
+
+static inline bool sp_is_snan32(float x)
+{
+    uint32_t b = sp_u32(x) & 0x7FFFFFFFu;
+    return b > 0x7F800000u && b < 0x7FC00000u;
+}
+static inline bool sp_is_snan64(double x)
+{
+    uint64_t b = sp_u64(x) << 1 >> 1;
+    return b > UINT64_C(0x7FF0000000000000) && b < UINT64_C(0x7FF8000000000000);
+}
+
+/* Minimum and maximum: a number beats a NaN, -0 is less than +0; in IEEE mode a signalling NaN beats all, made quiet. */
+static inline float sp_min32(float a, float b, bool ieee)
+{
+    float r = a != a ? b : b != b ? a : a < b ? a : b < a ? b : sp_f32(sp_u32(a) | sp_u32(b));
+    if (ieee && (sp_is_snan32(a) || sp_is_snan32(b)))
+        r = sp_f32(sp_u32(sp_is_snan32(a) ? a : b) | 0x400000u);
+    return r;
+}
+static inline float sp_max32(float a, float b, bool ieee)
+{
+    float r = a != a ? b : b != b ? a : a > b ? a : b > a ? b : sp_f32(sp_u32(a) & sp_u32(b));
+    if (ieee && (sp_is_snan32(a) || sp_is_snan32(b)))
+        r = sp_f32(sp_u32(sp_is_snan32(a) ? a : b) | 0x400000u);
+    return r;
+}
+static inline double sp_min64(double a, double b, bool ieee)
+{
+    double r = a != a ? b : b != b ? a : a < b ? a : b < a ? b : sp_f64(sp_u64(a) | sp_u64(b));
+    if (ieee && (sp_is_snan64(a) || sp_is_snan64(b)))
+        r = sp_f64(sp_u64(sp_is_snan64(a) ? a : b) | UINT64_C(1) << 51);
+    return r;
+}
+static inline double sp_max64(double a, double b, bool ieee)
+{
+    double r = a != a ? b : b != b ? a : a > b ? a : b > a ? b : sp_f64(sp_u64(a) & sp_u64(b));
+    if (ieee && (sp_is_snan64(a) || sp_is_snan64(b)))
+        r = sp_f64(sp_u64(sp_is_snan64(a) ? a : b) | UINT64_C(1) << 51);
+    return r;
+}
+static inline float sp_med32(float a, float b, float c, bool ieee)
+{
+    if (a != a || b != b || c != c) return sp_min32(sp_min32(a, b, ieee), c, ieee);
+    float low = sp_min32(a, b, ieee), high = sp_max32(a, b, ieee);
+    return sp_max32(low, sp_min32(high, c, ieee), ieee);
+}
+
+/* Denormals never enter or leave the transcendental unit, whatever MODE says: LLVM scales around it for that reason. */
+static inline float sp_flush32(float x)
+{
+    return (sp_u32(x) & 0x7FFFFFFFu) < 0x00800000u ? sp_f32(sp_u32(x) & 0x80000000u) : x;
+}
+
+/* Conversions saturate; a NaN becomes 0. */
+static inline int32_t sp_to_i32(double x)
+{
+    return x != x ? 0 : x >= 2147483647.0 ? INT32_MAX : x <= -2147483648.0 ? INT32_MIN : (int32_t)x;
+}
+static inline uint32_t sp_to_u32(double x)
+{
+    return !(x > 0) ? 0u : x >= 4294967295.0 ? UINT32_MAX : (uint32_t)x;
+}
+static inline int32_t sp_to_i32f(float x)
+{
+    return x != x ? 0 : x >= 2147483648.0f ? INT32_MAX : x <= -2147483648.0f ? INT32_MIN : (int32_t)x;
+}
+static inline uint32_t sp_to_u32f(float x)
+{
+    return !(x > 0) ? 0u : x >= 4294967296.0f ? UINT32_MAX : (uint32_t)x;
+}
+
+/* x * 2^e with one rounding: exact in double, then narrowed. */
+static inline float sp_ldexp32(float x, int32_t e)
+{
+    e = e > 400 ? 400 : e < -400 ? -400 : e;
+    return (float)((double)x * sp_f64((uint64_t)(e + 1023) << 52));
+}
+
+static inline int sp_exponent32(float x) { return (int)(sp_u32(x) >> 23 & 255); }
+static inline int sp_exponent64(double x) { return (int)(sp_u64(x) >> 52 & 2047); }
+static inline bool sp_is_denorm32(double x) { return x != 0 && fabs(x) < 0x1p-126; }
+static inline bool sp_is_denorm64(double x) { return x != 0 && fabs(x) < 0x1p-1022; }
+
+/* V_DIV_SCALE: s0 is the operand to scale, s1 the denominator, s2 the numerator; *vcc says that V_DIV_FMAS must undo it. */
+static inline float sp_div_scale32(float s0, float s1, float s2, uint32_t *vcc)
+{
+    bool is_denominator = sp_u32(s0) == sp_u32(s1), is_numerator = sp_u32(s0) == sp_u32(s2);
+    double inverse = 1.0 / (double)s1, quotient = (double)s2 / (double)s1;
+    *vcc = 0;
+    if (s2 == 0 || s1 == 0) return sp_f32(0x7FC00000u);
+    if (sp_exponent32(s2) - sp_exponent32(s1) >= 96) {
+        *vcc = 1;
+        return is_denominator ? sp_ldexp32(s0, 64) : s0;
+    }
+    if (sp_is_denorm32((double)s1)) return sp_ldexp32(s0, 64);
+    if (sp_is_denorm32(inverse) && sp_is_denorm32(quotient)) {
+        *vcc = 1;
+        return is_denominator ? sp_ldexp32(s0, 64) : s0;
+    }
+    if (sp_is_denorm32(inverse)) return sp_ldexp32(s0, -64);
+    if (sp_is_denorm32(quotient)) {
+        *vcc = 1;
+        return is_numerator ? sp_ldexp32(s0, 64) : s0;
+    }
+    return sp_exponent32(s2) <= 23 ? sp_ldexp32(s0, 64) : s0;
+}
+
+static inline double sp_div_scale64(double s0, double s1, double s2, uint32_t *vcc)
+{
+    bool is_denominator = sp_u64(s0) == sp_u64(s1), is_numerator = sp_u64(s0) == sp_u64(s2);
+    double inverse = 1.0 / s1, quotient = s2 / s1;
+    *vcc = 0;
+    if (s2 == 0 || s1 == 0) return sp_f64(UINT64_C(0x7FF8000000000000));
+    if (sp_exponent64(s2) - sp_exponent64(s1) >= 768) {
+        *vcc = 1;
+        return is_denominator ? ldexp(s0, 128) : s0;
+    }
+    if (sp_is_denorm64(s1)) return ldexp(s0, 128);
+    if (sp_is_denorm64(inverse) && sp_is_denorm64(quotient)) {
+        *vcc = 1;
+        return is_denominator ? ldexp(s0, 128) : s0;
+    }
+    if (sp_is_denorm64(inverse)) return ldexp(s0, -128);
+    if (sp_is_denorm64(quotient)) {
+        *vcc = 1;
+        return is_numerator ? ldexp(s0, 128) : s0;
+    }
+    return sp_exponent64(s2) <= 53 ? ldexp(s0, 128) : s0;
+}
+
+/* V_DIV_FIXUP: s0 the quotient, s1 the denominator, s2 the numerator. */
+static inline float sp_div_fixup32(float s0, float s1, float s2)
+{
+    uint32_t sign = (sp_u32(s1) ^ sp_u32(s2)) & 0x80000000u;
+    if (s2 != s2) return sp_f32(sp_u32(s2) | 0x400000u);
+    if (s1 != s1) return sp_f32(sp_u32(s1) | 0x400000u);
+    if (s1 == 0 && s2 == 0) return sp_f32(0xFFC00000u);
+    if (fabsf(s1) == INFINITY && fabsf(s2) == INFINITY) return sp_f32(0xFFC00000u);
+    if (s1 == 0 || fabsf(s2) == INFINITY) return sp_f32(sign | 0x7F800000u);
+    if (fabsf(s1) == INFINITY || s2 == 0) return sp_f32(sign);
+    if (sp_exponent32(s2) - sp_exponent32(s1) < -150) return sp_f32(sign);
+    if (s0 != s0) return sp_f32(sign | 0x7F800000u); /* the refinement met infinities: the quotient overflows */
+    return sp_f32(sign | (sp_u32(s0) & 0x7FFFFFFFu));
+}
+
+static inline double sp_div_fixup64(double s0, double s1, double s2)
+{
+    uint64_t sign = (sp_u64(s1) ^ sp_u64(s2)) & UINT64_C(1) << 63;
+    if (s2 != s2) return sp_f64(sp_u64(s2) | UINT64_C(1) << 51);
+    if (s1 != s1) return sp_f64(sp_u64(s1) | UINT64_C(1) << 51);
+    if (s1 == 0 && s2 == 0) return sp_f64(UINT64_C(0xFFF8000000000000));
+    if (fabs(s1) == INFINITY && fabs(s2) == INFINITY) return sp_f64(UINT64_C(0xFFF8000000000000));
+    if (s1 == 0 || fabs(s2) == INFINITY) return sp_f64(sign | UINT64_C(0x7FF0000000000000));
+    if (fabs(s1) == INFINITY || s2 == 0) return sp_f64(sign);
+    if (sp_exponent64(s2) - sp_exponent64(s1) < -1075) return sp_f64(sign);
+    if (s0 != s0) return sp_f64(sign | UINT64_C(0x7FF0000000000000));
+    return sp_f64(sign | (sp_u64(s0) << 1 >> 1));
+}
+
+static inline float sp_frexp_mant32(float x)
+{
+    int e;
+    return x - x != 0 ? x : frexpf(x, &e);
+}
+static inline int32_t sp_frexp_exp32(float x)
+{
+    int e = 0;
+    if (x - x == 0) frexpf(x, &e);
+    return e;
+}
+static inline double sp_frexp_mant64(double x)
+{
+    int e;
+    return x - x != 0 ? x : frexp(x, &e);
+}
+static inline int32_t sp_frexp_exp64(double x)
+{
+    int e = 0;
+    if (x - x == 0) frexp(x, &e);
+    return e;
+}
+#endif

@@ -1,0 +1,137 @@
+/* Loads under way. Memory is read at once, but in strict mode the registers are not ready before the s_waitcnt that the
+ * hardware needs: VMEM loads and LDS return in order each by its own counter; SMEM and FLAT return in any order, so only
+ * a wait for 0 serves them (RDNA2 ISA document, "Data dependency resolution"). */
+#include "operand.h"
+#include <stdio.h>
+
+static void arrived(struct sp_wave *w, const struct sp_pending *p)
+{
+    for (uint32_t k = 0; k < p->count; k++) {
+        uint32_t code = p->reg + k;
+        if (code >= SP_SRC_VGPR)
+            w->vgpr_ready[code & 255] |= p->lanes;
+        else if (code < SP_SGPRS)
+            w->sgpr_ready[code] = 1;
+    }
+}
+
+static void not_arrived(struct sp_wave *w, const struct sp_pending *p)
+{
+    for (uint32_t k = 0; k < p->count; k++) {
+        uint32_t code = p->reg + k;
+        if (code >= SP_SRC_VGPR)
+            w->vgpr_ready[code & 255] &= ~p->lanes;
+        else if (code < SP_SGPRS)
+            w->sgpr_ready[code] = 0;
+    }
+}
+
+/* Drops entry n; order is kept because an older load of the same register arrives first. */
+static void drop(struct sp_wave *w, uint32_t n)
+{
+    w->pending_count--;
+    memmove(&w->pending[n], &w->pending[n + 1], (w->pending_count - n) * sizeof w->pending[0]);
+}
+
+void sp_wave_load_begins(struct sp_wave *w, enum sp_pending_kind kind, uint32_t reg, uint32_t count)
+{
+    if (kind == SP_PEND_VM || kind == SP_PEND_FLAT) w->vm_issued++;
+    if (kind == SP_PEND_LDS) w->lds_issued++;
+    if (!count || reg == SP_SRC_NULL) return;
+    if (w->pending_count == SP_PENDING) { /* counters saturate long before: the wave would have waited */
+        arrived(w, &w->pending[0]);
+        drop(w, 0);
+    }
+    uint32_t seq = kind == SP_PEND_LDS ? w->lds_issued : w->vm_issued;
+    struct sp_pending *p = &w->pending[w->pending_count++];
+    *p = (struct sp_pending){(uint8_t)kind, (uint8_t)count, (uint16_t)reg, seq, w->exec};
+    not_arrived(w, p);
+}
+
+static bool is_done(const struct sp_wave *w, const struct sp_pending *p, bool vm, uint32_t at_most)
+{
+    switch (p->kind) {
+    case SP_PEND_VM: return vm && at_most <= w->vm_issued - p->seq;
+    case SP_PEND_LDS: return !vm && at_most <= w->lds_issued - p->seq;
+    case SP_PEND_SMEM: return !vm && at_most == 0;
+    default: return at_most == 0;
+    }
+}
+
+/* FLAT counts in both: the first wait turns it into an SMEM-like or VMEM-like one. A register may have two loads under
+ * way (its halves): it is ready after the last. */
+static void wait(struct sp_wave *w, bool vm, uint32_t at_most)
+{
+    for (uint32_t n = 0; n < w->pending_count;) {
+        struct sp_pending *p = &w->pending[n];
+        if (!is_done(w, p, vm, at_most)) {
+            n++;
+        } else if (p->kind == SP_PEND_FLAT) {
+            p->kind = vm ? SP_PEND_SMEM : SP_PEND_VM;
+            n++;
+        } else {
+            arrived(w, p);
+            drop(w, n);
+        }
+    }
+    for (uint32_t n = 0; n < w->pending_count; n++) not_arrived(w, &w->pending[n]);
+}
+
+void sp_wave_wait_vm(struct sp_wave *w, uint32_t at_most)
+{
+    if (w->pending_count) wait(w, true, at_most);
+}
+
+void sp_wave_wait_lgkm(struct sp_wave *w, uint32_t at_most)
+{
+    if (w->pending_count) wait(w, false, at_most);
+}
+
+bool sp_wave_is_pending(const struct sp_wave *w, uint32_t reg)
+{
+    for (uint32_t n = 0; n < w->pending_count; n++) {
+        const struct sp_pending *p = &w->pending[n];
+        bool vector = p->reg >= SP_SRC_VGPR;
+        if (reg >= p->reg && reg < (uint32_t)p->reg + p->count && (!vector || (p->lanes & w->exec))) return true;
+    }
+    return false;
+}
+
+static const char *reg_name(uint32_t reg, char *to, size_t nbytes)
+{
+    if (reg >= SP_SRC_VGPR)
+        snprintf(to, nbytes, "v%u", reg - SP_SRC_VGPR);
+    else if (reg == SP_VCC || reg == SP_VCC + 1)
+        return reg == SP_VCC ? "vcc_lo" : "vcc_hi";
+    else if (reg == SP_SRC_M0)
+        return "m0";
+    else if (reg >= SP_EXEC)
+        return reg == SP_EXEC ? "exec_lo" : "exec_hi";
+    else
+        snprintf(to, nbytes, "s%u", reg);
+    return to;
+}
+
+void sp_wave_not_ready(struct sp_wave *w, const struct sp_inst *i, uint32_t reg)
+{
+    char name[16];
+    if (w->stop) return;
+    if (sp_wave_is_pending(w, reg)) {
+        sp_wave_fault(w, SP_FAULT_UNINITIALISED, "%s reads %s before the s_waitcnt of its load", sp_wave_op_name(i->op),
+                      reg_name(reg, name, sizeof name));
+        return;
+    }
+    if (!w->strict) return;
+    if (reg >= SP_SRC_VGPR && w->vgpr_ready[reg & 255]) return; /* some lanes have it: a merge of undefined values */
+    sp_wave_fault(w, SP_FAULT_UNINITIALISED, "%s reads %s, which was never written", sp_wave_op_name(i->op),
+                  reg_name(reg, name, sizeof name));
+}
+
+/* A result for a register whose load is still to come: the load would overwrite it. */
+void sp_wave_overtaken(struct sp_wave *w, const struct sp_inst *i, uint32_t reg)
+{
+    char name[16];
+    if (w->stop || !sp_wave_is_pending(w, reg)) return;
+    sp_wave_fault(w, SP_FAULT_UNINITIALISED, "%s writes %s before the s_waitcnt of its load", sp_wave_op_name(i->op),
+                  reg_name(reg, name, sizeof name));
+}

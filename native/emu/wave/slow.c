@@ -1,0 +1,136 @@
+/* The rarer operands: constants, apertures, and sources that go across lanes (DPP16, DPP8) or through byte selects (SDWA).
+ * Which lane reads which: "DPP" and "SDWA" in AMD's RDNA2 and RDNA3 ISA documents. */
+#include "operand.h"
+
+static const float SMALL[] = {0.5f, -0.5f, 1.0f, -1.0f, 2.0f, -2.0f, 4.0f, -4.0f, 0.15915494f};
+static const uint16_t SMALL_HALF[] = {0x3800, 0xB800, 0x3C00, 0xBC00, 0x4000, 0xC000, 0x4400, 0xC400, 0x3118};
+
+int sp_operand_bad(struct sp_wave *w, const struct sp_inst *i, uint32_t code)
+{
+    return sp_wave_fault(w, SP_FAULT_OPERAND, "%s cannot have operand %u", sp_wave_op_name(i->op), code);
+}
+
+static uint64_t literal(const struct sp_inst *i, enum sp_width width)
+{
+    if (width == SP_F64) return (uint64_t)i->literal << 32;
+    return width == SP_I64 ? (uint64_t)(int64_t)(int32_t)i->literal : i->literal;
+}
+
+static uint64_t small_float(uint32_t which, enum sp_width width)
+{
+    /* 1/(2 pi) is not the rounded float, but the format's own constant. */
+    if (width == SP_F64 || width == SP_B64 || width == SP_I64)
+        return which == 8 ? UINT64_C(0x3FC45F306DC9C882) : sp_u64((double)SMALL[which]);
+    if (width == SP_B16) return SMALL_HALF[which];
+    return which == 8 ? 0x3E22F983u : sp_u32(SMALL[which]);
+}
+
+uint64_t sp_operand_special(struct sp_wave *w, const struct sp_inst *i, uint32_t code, enum sp_width width)
+{
+    bool wide = width == SP_F64 || width == SP_B64 || width == SP_I64;
+    if (code == SP_SRC_NULL) return 0;
+    if (code >= 128 && code <= 192) return code - 128;
+    if (code >= 193 && code <= 208) return wide ? (uint64_t)(192 - (int64_t)code) : (uint32_t)(192 - (int32_t)code);
+    if (code >= 240 && code <= 248) return small_float(code - 240, width);
+    if (code == SP_SRC_LITERAL) return literal(i, width);
+    /* Apertures: 64-bit values whose low half is 0 (LLVM reads them as pairs only); limits are the last byte. */
+    if (code == 235) return wide ? UINT64_C(0x20000000) << 32 : 0;
+    if (code == 236) return wide ? (UINT64_C(0x20000000) << 32 | 0xFFFFFFFF) : 0xFFFFFFFF;
+    if (code == 237) return wide ? UINT64_C(0x10000000) << 32 : 0;
+    if (code == 238) return wide ? (UINT64_C(0x10000000) << 32 | 0xFFFFFFFF) : 0xFFFFFFFF;
+    if (code == 251) return sp_mask(w, i, SP_VCC) == 0;
+    if (code == 252) return w->exec == 0;
+    if (code == 253) return w->scc;
+    sp_operand_bad(w, i, code);
+    return 0;
+}
+
+/* Which lane `l` reads by DPP_CTRL; -1: none. */
+static int dpp_from(const struct sp_wave *w, uint32_t ctrl, uint32_t l)
+{
+    uint32_t row = l & ~15u, in = l & 15, n = ctrl & 15;
+    if (ctrl < 0x100) return (int)((l & ~3u) + (ctrl >> (l & 3) * 2 & 3));
+    if (ctrl > 0x100 && ctrl <= 0x10F) return in + n < 16 ? (int)(l + n) : -1;
+    if (ctrl > 0x110 && ctrl <= 0x11F) return in >= n ? (int)(l - n) : -1;
+    if (ctrl > 0x120 && ctrl <= 0x12F) return (int)(row + ((in - n) & 15));
+    if (ctrl == 0x140) return (int)(row + (15 - in));
+    if (ctrl == 0x141) return (int)(row + (in ^ 7));
+    if (ctrl >= 0x150 && ctrl <= 0x15F) return (int)(row + n);
+    if (ctrl >= 0x160 && ctrl <= 0x16F) return (int)(row + (in ^ n));
+    (void)w;
+    return -2;
+}
+
+static void dpp16(struct sp_wave *w, const struct sp_inst *i, const uint32_t *from, uint32_t *to)
+{
+    uint64_t enable = 0, missing = 0, ready = w->vgpr_ready[i->src[0] & 255];
+    for (uint32_t l = 0; l < w->lanes; l++) {
+        bool written = (i->row_mask >> (l / 16 % 4) & 1) && (i->bank_mask >> (l / 4 % 4) & 1);
+        int lane = dpp_from(w, i->dpp_ctrl, l);
+        if (lane == -2) {
+            sp_wave_fault(w, SP_FAULT_RESERVED, "%s: DPP_CTRL 0x%x is reserved", sp_wave_op_name(i->op), i->dpp_ctrl);
+            return;
+        }
+        bool valid = lane >= 0 && (i->fetch_inactive || (w->exec >> lane & 1));
+        to[l] = valid ? from[lane] : 0;
+        enable |= (uint64_t)(written && (valid || i->bound_ctrl)) << l;
+        if (valid && written && !(ready >> lane & 1)) missing |= UINT64_C(1) << l;
+    }
+    w->lane_enable = enable;
+    if (missing & w->exec) sp_wave_not_ready(w, i, i->src[0]);
+}
+
+static void dpp8(struct sp_wave *w, const struct sp_inst *i, const uint32_t *from, uint32_t *to)
+{
+    for (uint32_t l = 0; l < w->lanes; l++) {
+        uint32_t lane = (l & ~7u) + (i->dpp8 >> (l & 7) * 3 & 7);
+        to[l] = i->fetch_inactive || (w->exec >> lane & 1) ? from[lane] : 0;
+    }
+}
+
+/* SDWA selects: 0-3 byte, 4-5 word, 6 dword. */
+static uint32_t sdwa_select(uint32_t value, uint32_t sel, bool sign)
+{
+    if (sel < 4) {
+        uint32_t byte = value >> sel * 8 & 0xFF;
+        return sign ? (uint32_t)(int8_t)byte : byte;
+    }
+    if (sel < 6) {
+        uint32_t word = value >> (sel - 4) * 16 & 0xFFFF;
+        return sign ? (uint32_t)(int16_t)word : word;
+    }
+    return value;
+}
+
+const uint32_t *sp_operand_lanes(struct sp_wave *w, const struct sp_inst *i, unsigned k, const uint32_t *from,
+                                 uint32_t *to)
+{
+    uint32_t result[SP_LANES];
+    if (i->lane_mode == SP_LANE_SDWA) {
+        if (k > 1) return from;
+        uint32_t sel = k ? i->src1_sel : i->src0_sel;
+        bool sign = k ? i->src1_sext : i->src0_sext;
+        for (uint32_t l = 0; l < w->lanes; l++) to[l] = sdwa_select(from[l], sel, sign);
+        return to;
+    }
+    if (k != 0) return from;
+    if (i->lane_mode == SP_LANE_DPP16)
+        dpp16(w, i, from, result);
+    else
+        dpp8(w, i, from, result);
+    memcpy(to, result, w->lanes * sizeof *to);
+    return to;
+}
+
+/* DST_SEL places the result; DST_UNUSED: 0 zeros, 1 sign, 2 keeps the rest of the old value. */
+void sp_operand_sdwa_result(const struct sp_inst *i, const uint32_t *old, uint32_t *result, uint32_t lanes)
+{
+    uint32_t sel = i->dst_sel, bits = sel < 4 ? 8 : 16, shift = sel < 4 ? sel * 8 : (sel - 4) * 16;
+    if (sel >= 6) return;
+    uint32_t mask = ((1u << bits) - 1) << shift;
+    for (uint32_t l = 0; l < lanes; l++) {
+        uint32_t value = result[l] << shift & mask;
+        if (i->dst_unused == 1 && (value >> (shift + bits - 1) & 1)) value |= ~(mask | ((1u << shift) - 1));
+        result[l] = i->dst_unused == 2 ? value | (old[l] & ~mask) : value;
+    }
+}

@@ -1,0 +1,44 @@
+/* Which function executes which instruction: the families' lists put into one array by enum sp_op, lane loops taken from
+ * the best set that this host has. */
+#include "wave.h"
+#include <pthread.h>
+
+static sp_wave_fn functions[SP_OP_NUM];
+static uint8_t is_vector[SP_OP_NUM];
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void add(const struct sp_wave_op *list, uint8_t vector)
+{
+    for (; list->fn; list++) {
+        functions[list->op] = list->fn;
+        is_vector[list->op] = vector;
+    }
+}
+
+static void fill(void)
+{
+    const struct sp_wave_op *const *lanes = sp_wave_lanes_base;
+#if defined(__x86_64__)
+    __builtin_cpu_init();
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c"))
+        lanes = sp_wave_lanes_v3;
+#endif
+    for (; *lanes; lanes++) add(*lanes, 1);
+    add(sp_wave_salu, 0);
+    add(sp_wave_control, 0);
+    add(sp_wave_smem, 0);
+    add(sp_wave_flat, 1);
+    add(sp_wave_buffer, 1);
+    add(sp_wave_ds, 1);
+}
+
+sp_wave_fn sp_wave_function(uint32_t op)
+{
+    pthread_once(&once, fill);
+    return op < SP_OP_NUM ? functions[op] : NULL;
+}
+
+bool sp_wave_op_is_vector(uint32_t op)
+{
+    return op < SP_OP_NUM && is_vector[op];
+}

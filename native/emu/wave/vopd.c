@@ -1,0 +1,48 @@
+/* VOPD: two vector instructions at once (RDNA3, wave32). Both read before either writes. */
+#include "operand.h"
+#include <stddef.h>
+
+/* The decoder names the halves by the instructions that they are; each half becomes one of its own. */
+int sp_vopd_split(struct sp_slot *slot)
+{
+    struct sp_inst *x = &slot->inst, *y = &slot->second;
+    *y = *x;
+    y->op = x->opy;
+    y->dst = x->dsty;
+    y->src[0] = x->srcy[0];
+    y->src[1] = x->srcy[1];
+    x->src[2] = y->src[2] = SP_VCC; /* of V_DUAL_CNDMASK_B32 */
+    slot->half[0] = sp_wave_function(x->op);
+    slot->half[1] = sp_wave_function(y->op);
+    return slot->half[0] && slot->half[1] ? 0 : -1;
+}
+
+static bool reads(const struct sp_inst *i, uint32_t vgpr)
+{
+    return i->src[0] == vgpr || i->src[1] == vgpr;
+}
+
+int sp_wave_vopd(struct sp_wave *w, const struct sp_inst *i)
+{
+    const struct sp_slot *slot = (const struct sp_slot *)(const void *)((const char *)i - offsetof(struct sp_slot, inst));
+    const struct sp_inst *y = &slot->second;
+    uint32_t r = i->dst & 255, old[32], new[32];
+    int rc;
+    if (w->lanes != 32) return sp_wave_fault(w, SP_FAULT_OPERAND, "VOPD in a wave64");
+    if (!reads(y, i->dst)) {
+        rc = slot->half[0](w, i);
+        return rc ? rc : slot->half[1](w, y);
+    }
+    uint64_t ready = w->vgpr_ready[r];
+    memcpy(old, w->v[r], sizeof old);
+    rc = slot->half[0](w, i);
+    if (rc) return rc;
+    uint64_t ready_after = w->vgpr_ready[r];
+    memcpy(new, w->v[r], sizeof new);
+    memcpy(w->v[r], old, sizeof old);
+    w->vgpr_ready[r] = ready;
+    rc = slot->half[1](w, y);
+    memcpy(w->v[r], new, sizeof new);
+    w->vgpr_ready[r] = ready_after;
+    return rc;
+}

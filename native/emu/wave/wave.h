@@ -1,0 +1,138 @@
+/* One wave and its group: the state that instructions read and change. What an operand is, is in operand.h; who runs
+ * waves, in run.c. Nothing here knows of dispatch registers or packets. */
+#ifndef SP_EMU_WAVE_H
+#define SP_EMU_WAVE_H
+#include "../../gen/isa_ops.h"
+#include "../exec.h"
+#include "inst.h"
+#include <errno.h>
+#include <stdbool.h>
+
+enum { SP_VCC = 106, SP_EXEC = 126, SP_LANES = 64, SP_SGPRS = 128, SP_VGPRS = 256, SP_PENDING = 128 };
+
+/* What a handler returns: 0 goes on with the next instruction, anything else leaves the loop. */
+enum sp_wave_stop {
+    SP_WAVE_GO = 0,
+    SP_WAVE_END,     /* s_endpgm */
+    SP_WAVE_BARRIER, /* waits for the rest of its group */
+    SP_WAVE_YIELD,   /* s_sleep: somebody else's turn */
+    SP_WAVE_FAULT    /* exec.fault says why */
+};
+
+/* MODE register: the fields this emulator honours. */
+enum { SP_MODE_ROUND32 = 3, SP_MODE_ROUND64 = 12, SP_MODE_DENORM32 = 0x30, SP_MODE_DENORM64 = 0xC0,
+       SP_MODE_DX10_CLAMP = 1 << 8, SP_MODE_IEEE = 1 << 9 };
+
+/* A load whose data has not been waited for: its registers are not ready until then. */
+enum sp_pending_kind { SP_PEND_VM, SP_PEND_LDS, SP_PEND_SMEM, SP_PEND_FLAT };
+struct sp_pending {
+    uint8_t kind;
+    uint8_t count; /* registers */
+    uint16_t reg;
+    uint32_t seq; /* of its counter when it was issued */
+    uint64_t lanes;
+};
+
+struct sp_group {
+    uint32_t id[3];
+    uint32_t lds_bytes;
+    uint32_t waves;
+    uint8_t *lds;
+    uint8_t *lds_written; /* a byte per LDS dword: was it ever written? */
+};
+
+struct sp_code;
+
+struct sp_wave {
+    uint32_t s[SP_SGPRS]; /* by operand code: VCC 106, M0 125 (gfx11's place), EXEC 126 */
+    uint64_t exec;        /* s[126:127], bits beyond the wave cut off */
+    uint64_t full;        /* all lanes of the wave */
+    uint64_t lane_enable; /* set by DPP operands: lanes whose result is written */
+    uint64_t pc, next;    /* this instruction; the one after it */
+    uint32_t scc;
+    uint32_t lanes; /* 32 or 64 */
+    uint32_t generation;
+    uint32_t mode;
+    uint32_t stop; /* of sp_wave_stop, set by operand reads that failed */
+    uint32_t strict;
+    uint32_t state; /* of sp_wave_stop: why it is not running */
+    uint32_t id;    /* in its group */
+    uint32_t active, active_at_top;
+    struct sp_emu_exec *x;
+    struct sp_emu_tlb *tlb;
+    struct sp_emu_fault *fault;
+    struct sp_group *group;
+    struct sp_code *code;
+    uint64_t flat_scratch;  /* this wave's scratch; gfx10: what s_setreg FLAT_SCR_LO/HI left */
+    uint64_t scratch_bytes; /* of this wave; 0: it has none */
+    uint32_t vgpr_count;
+    uint32_t vm_issued, lds_issued, pending_count;
+    uint64_t instructions, lane_ops;
+    struct sp_pending pending[SP_PENDING];
+    uint8_t sgpr_ready[SP_SGPRS];
+    uint64_t vgpr_ready[SP_VGPRS]; /* lanes that were written and arrived */
+    uint32_t v[SP_VGPRS][SP_LANES] __attribute__((aligned(64)));
+};
+
+typedef int (*sp_wave_fn)(struct sp_wave *w, const struct sp_inst *i);
+struct sp_wave_op {
+    uint32_t op;
+    sp_wave_fn fn;
+};
+#define SP_OP_ENTRY(NAME, ...) {SP_OP_##NAME, NAME},
+#define SP_OP_END {SP_OP_NUM, NULL}
+
+/* Records the fault with pc, group and wave, and returns SP_WAVE_FAULT; the first one stays. */
+int sp_wave_fault(struct sp_wave *w, uint32_t kind, const char *format, ...) __attribute__((format(printf, 3, 4)));
+/* The TLB already filled the fault: adds where it happened. */
+int sp_wave_fault_at(struct sp_wave *w, uint32_t lane);
+
+/* pending.c: loads under way. `reg` as operand code. */
+void sp_wave_load_begins(struct sp_wave *w, enum sp_pending_kind kind, uint32_t reg, uint32_t count);
+void sp_wave_wait_vm(struct sp_wave *w, uint32_t at_most);
+void sp_wave_wait_lgkm(struct sp_wave *w, uint32_t at_most);
+bool sp_wave_is_pending(const struct sp_wave *w, uint32_t reg);
+/* An operand was not ready: faults where strict mode says so. */
+void sp_wave_not_ready(struct sp_wave *w, const struct sp_inst *i, uint32_t reg);
+void sp_wave_overtaken(struct sp_wave *w, const struct sp_inst *i, uint32_t reg);
+
+/* code.c: decoded instructions of one thread and one dispatch. */
+struct sp_slot {
+    sp_wave_fn fn; /* NULL: not yet decoded */
+    uint32_t vector;
+    struct sp_inst inst, second; /* second: VOPD's other half */
+    sp_wave_fn half[2];          /* VOPD's */
+};
+struct sp_code_page {
+    uint64_t va;
+    struct sp_code_page *chain;
+    struct sp_slot slot[SP_VM_PAGE / 4];
+};
+struct sp_code *sp_code_new(uint32_t generation);
+void sp_code_free(struct sp_code *code);
+struct sp_code_page *sp_code_page(struct sp_code *code, uint64_t va);
+/* Decodes the slot at w->pc. */
+int sp_code_fill(struct sp_wave *w, struct sp_slot *slot);
+
+/* vopd.c: makes one slot of two instructions; -1 when one of them is lacking. */
+int sp_vopd_split(struct sp_slot *slot);
+int sp_wave_vopd(struct sp_wave *w, const struct sp_inst *i);
+
+/* table.c */
+sp_wave_fn sp_wave_function(uint32_t op);
+static inline const char *sp_wave_op_name(uint32_t op) { return op < SP_OP_NUM ? sp_op_names[op] : "?"; }
+bool sp_wave_op_is_vector(uint32_t op);
+
+/* run.c: until it stops, or `budget` instructions are done (SP_WAVE_GO). */
+int sp_wave_run(struct sp_wave *w, uint64_t budget);
+/* Applies MODE's rounding to the host. */
+void sp_wave_rounding(uint32_t mode_bits);
+
+/* The families. Lane loops are compiled once per instruction set of the host. */
+extern const struct sp_wave_op sp_wave_salu[], sp_wave_control[], sp_wave_smem[], sp_wave_flat[], sp_wave_buffer[],
+    sp_wave_ds[];
+extern const struct sp_wave_op *const sp_wave_lanes_base[];
+#if defined(__x86_64__)
+extern const struct sp_wave_op *const sp_wave_lanes_v3[];
+#endif
+#endif

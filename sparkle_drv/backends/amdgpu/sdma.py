@@ -1,0 +1,227 @@
+"""SDMA packets, declared: the copy engines of gfx9 (SDMA 4), gfx10.3 (5.2), gfx11 (6.0), gfx12 (7).
+
+Sources: K navi10_sdma_pkt_open.h and sdma_v6_0_0_pkt_open.h, M common/sid.h, R sdma_registers.h.
+K is the kernel, M is Mesa, R is ROCr. `Packet.decode`, `stream`, `text` and `parse` as in pm4.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar
+
+from . import packet
+from .bits import GFX, U32, Addr, Field, Record, Tail, Word, bits, level
+from .values import GCR, Function
+
+G10UP = (10, 11, 12)
+WAIT_FOREVER = 0xFFF
+MTYPE_UC = 3  # FENCE from gfx10 on; 0 on gfx9
+
+
+class Packet(Record):
+    """One SDMA packet: op and sub_op in its header. Subclasses declare the rest, header fields
+    beyond those two as `extra`."""
+
+    OP: ClassVar[int]
+    SUB_OP: ClassVar[int]
+    LEVELS: ClassVar[tuple[int, ...]]
+
+    def __init_subclass__(
+        cls,
+        *,
+        op: int,
+        sub_op: int = 0,
+        gfx: tuple[int, ...] = GFX,
+        name: str,
+        extra: Mapping[str, Field] | None = None,
+    ):
+        cls.OP, cls.SUB_OP, cls.LEVELS = op, sub_op, gfx
+        fields = {"op": bits(0, 7), "sub_op": bits(8, 15), **(extra or {})}
+        cls.declare(Word(0, **fields), name)
+        for one in gfx:
+            if PACKETS.setdefault((op, sub_op, one), cls) is not cls:
+                raise ValueError(f"{name}: op {op} sub_op {sub_op} is taken on gfx{one}")
+
+    @classmethod
+    def encode(
+        cls, *, gfx: float = 11, header: Mapping[str, int] | None = None, **v: Any
+    ) -> list[int]:
+        """The packet's dwords; `header` takes what its header has besides op and sub_op."""
+        g = level(gfx)
+        if g not in cls.LEVELS:
+            raise ValueError(f"gfx{gfx} has no SDMA {cls.NAME}")
+        start = {**(header or {}), "op": cls.OP, "sub_op": cls.SUB_OP}
+        if cls is Nop and v.get("payload"):
+            start["count"] = len(v["payload"])
+        if cls is Write and "count" not in v:
+            v = {**v, "count": {"ndw": len(v.get("values", ()))}}
+        dwords = cls.encode_elements(g, {"header": start, **v})
+        if cls.length(dwords) != len(dwords):
+            raise ValueError(f"{cls.NAME}: its count says {cls.length(dwords)}, not {len(dwords)}")
+        return dwords
+
+    @classmethod
+    def length(cls, dwords: Sequence[int]) -> int:
+        """Dwords of the packet that begins `dwords`, by its own account."""
+        return cls.fixed_ndw()
+
+    @staticmethod
+    def decode(
+        dwords: Sequence[int], gfx: float = 11, start: int = 0
+    ) -> tuple[type[Packet], dict[str, Any], int]:
+        """As pm4.Packet.decode. Behind an unknown packet nothing can be told apart."""
+        g, left = level(gfx), len(dwords) - start
+        op, sub_op = dwords[start] & 0xFF, dwords[start] >> 8 & 0xFF
+        cls = PACKETS.get((op, sub_op, g))
+        if cls is None:
+            raise packet.Unknown(f"op {op} sub_op {sub_op} is no SDMA packet of gfx{gfx}", left)
+        if left < cls.fixed_ndw() or left < (ndw := cls.length(dwords[start:])):
+            raise packet.Unknown(f"{cls.NAME}: only {left} dwords are left", left)
+        try:
+            fields = cls.decode_elements(g, dwords[start : start + ndw])
+        except ValueError as error:
+            raise packet.Unknown(str(error), ndw) from None
+        own = {k: v for k, v in fields["header"].items() if k not in ("op", "sub_op", "count")}
+        header = {"header": own} if any(own.values()) else {}
+        return cls, {**{k: v for k, v in fields.items() if k != "header"}, **header}, ndw
+
+
+PACKETS: dict[tuple[int, int, int], type[Packet]] = {}
+
+
+class Nop(Packet, op=0, name="NOP", extra={"count": bits(16, 29)}):
+    payload = Tail(least=0, most=0x3FFF)
+
+    @classmethod
+    def length(cls, dwords: Sequence[int]) -> int:
+        return 1 + cls.where("header.count").get(dwords)
+
+
+# The count field is 30 bits wide from SDMA 5.2 on.
+_COPY_COUNT = (bits(0, 21, gfx=(9,), bias=1), bits(0, 29, gfx=G10UP, bias=1))
+
+
+class CopyLinear(Packet, op=1, sub_op=0, gfx=(9, 10, 11), name="COPY_LINEAR"):
+    count = Word(bytes=_COPY_COUNT)
+    parameters = Word()  # software and swap bits: none used
+    src = Addr(align=1)
+    dst = Addr(align=1)
+
+
+class CopyLinearGfx12(Packet, op=1, sub_op=0, gfx=(12,), name="COPY_LINEAR"):
+    count = Word(bytes=_COPY_COUNT)
+    parameters = Word()
+    src = Addr(align=1)
+    dst = Addr(align=1)
+    meta = U32()
+
+
+class Write(Packet, op=2, name="WRITE"):
+    addr = Addr(align=4)
+    count = Word(ndw=bits(0, 19, bias=1))
+    values = Tail(most=1 << 20)
+
+    @classmethod
+    def length(cls, dwords: Sequence[int]) -> int:
+        return 4 + cls.where("count.ndw").get(dwords)
+
+
+class Indirect(Packet, op=4, name="INDIRECT", extra={"vmid": bits(16, 19)}):
+    """The kernel's only."""
+
+    base = Addr(align=32)
+    size = Word(ndw=bits(0, 19))
+    csa = Addr(align=1)
+
+
+class Fence(Packet, op=5, name="FENCE", extra={"mtype": bits(16, 18, gfx=G10UP)}):
+    addr = Addr(align=4)
+    value = U32()
+
+
+class Trap(Packet, op=6, name="TRAP"):
+    """The kernel's only."""
+
+    interrupt = Word(context=bits(0, 27))
+
+
+class PollRegmem(
+    Packet, op=8, name="POLL_REGMEM", extra={"function": bits(28, 30, Function), "mem": bits(31)}
+):
+    addr = Addr(align=4)
+    value = U32()
+    mask = U32(0xFFFFFFFF)
+    poll = Word(interval=bits(0, 15), retry=bits(16, 27))
+
+
+# 22 bits on SDMA 5.2 and before, 30 from 6.0 on (M radv_sdma.c).
+class ConstFill(Packet, op=11, name="CONST_FILL", extra={"fillsize": bits(30, 31)}):
+    """fillsize 2: whole dwords; the count is in bytes all the same."""
+
+    addr = Addr(align=4)
+    value = U32()
+    count = Word(bytes=(bits(0, 21, gfx=(9, 10), bias=1), bits(0, 29, gfx=(11, 12), bias=1)))
+
+
+class Timestamp(Packet, op=13, sub_op=2, name="TIMESTAMP"):
+    addr = Addr(align=8)
+
+
+class GcrReq(Packet, op=17, gfx=G10UP, name="GCR_REQ"):
+    """All addresses 0: everything. The bits of GCR, cut in two."""
+
+    base_lo = Word(va=bits(7, 31))
+    base_hi = Word(va=bits(0, 15), gcr=bits(16, 31))
+    limit_lo = Word(gcr=bits(0, 2), va=bits(7, 31))
+    limit_hi = Word(va=bits(0, 15), vmid=bits(24, 27))
+
+    @classmethod
+    def everything(cls, gfx: float = 11, **gcr: int) -> list[int]:
+        """For the whole address space, with the fields of pm4.GCR."""
+        cntl = GCR.encode(gcr, level(gfx), "GCR_CNTL")[0]
+        halves = {"base_hi": {"gcr": cntl & 0xFFFF}, "limit_lo": {"gcr": cntl >> 16}}
+        return cls.encode(gfx=gfx, **halves)
+
+
+def max_copy_bytes(gfx: float) -> int:
+    """Most bytes that Mesa puts into one COPY_LINEAR: the count field's, in whole 256 B."""
+    return _count_field(PACKETS[CopyLinear.OP, CopyLinear.SUB_OP, level(gfx)], gfx) & ~0xFF
+
+
+def max_fill_bytes(gfx: float) -> int:
+    """Most bytes that Mesa puts into one CONST_FILL: the count field's, in whole dwords."""
+    return _count_field(ConstFill, gfx) & ~3
+
+
+# Right everywhere: what the kernel itself keeps to (K), less what Mesa leaves for alignment.
+SAFE_BYTES = (4 << 20) - 256
+
+
+def _count_field(cls: type[Packet], gfx: float) -> int:
+    return (1 << cls.where("count.bytes", gfx).width) - 1
+
+
+def stream(dwords: Sequence[int], gfx: float = 11) -> Iterator[packet.Decoded]:
+    """Every packet of an IB in turn."""
+    return packet.walk(dwords, lambda at: Packet.decode(dwords, gfx, at))
+
+
+decode_stream = stream
+
+
+def text(dwords: Sequence[int], gfx: float = 11) -> str:
+    """A line a packet; `parse` gives the same dwords back."""
+    return "\n".join(packet.lines(stream(dwords, gfx), level(gfx)))
+
+
+def parse(lines: str, gfx: float = 11) -> list[int]:
+    """Dwords of what `text` wrote. ValueError names the line."""
+    g = level(gfx)
+    by_name = {cls.NAME: cls for (_, _, one), cls in PACKETS.items() if one == g}
+
+    def encode(name: str, tokens: list[str]) -> list[int]:
+        if name not in by_name:
+            raise ValueError(f"gfx{gfx} has no SDMA packet {name}")
+        return by_name[name].encode(gfx=g, **by_name[name].read_words(tokens, g))
+
+    return packet.read_lines(lines, encode)

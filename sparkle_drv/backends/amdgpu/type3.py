@@ -1,0 +1,124 @@
+"""The type 3 packet: its header, and the class that all PM4 packets of pm4.py derive from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+from . import packet
+from .bits import GFX, Record, Word, bits, level
+
+G10UP, G11UP, G10, G9 = (10, 11, 12), (11, 12), (10,), (9,)
+QUEUES = ("gfx", "compute")
+
+HEADER = Word(
+    predicate=bits(0),
+    shader_type=bits(1),  # 1: compute; matters on a GFX queue only
+    reset_filter_cam=bits(2, gfx=G11UP),
+    opcode=bits(8, 15),
+    count=bits(16, 29),  # dwords - 2
+    type=bits(30, 31),
+)
+TYPE3 = 3
+# A NOP with this count is one dword long.
+NOP = 0x10
+COUNT_ONE_DWORD = 0x3FFF
+FLAGS = ("predicate", "shader_type", "reset_filter_cam")
+
+
+class Packet(Record):
+    """A type 3 packet. Subclasses declare what follows the header."""
+
+    OPCODE: ClassVar[int]
+    LEVELS: ClassVar[tuple[int, ...]]
+    ON: ClassVar[tuple[str, ...]]
+
+    def __init_subclass__(
+        cls,
+        *,
+        opcode: int = -1,
+        gfx: tuple[int, ...] = GFX,
+        queues: tuple[str, ...] = QUEUES,
+        name: str = "",
+    ):
+        if opcode < 0:  # a base of packets that share their elements
+            return
+        cls.OPCODE, cls.LEVELS, cls.ON = opcode, gfx, queues
+        inherited = {k: v for b in cls.__mro__[1:-1] for k, v in getattr(b, "SHARED", {}).items()}
+        for key, element in inherited.items():
+            if key not in vars(cls):
+                setattr(cls, key, element)
+        cls.declare(HEADER, name or spelled(cls.__name__))
+        for one in gfx:
+            for queue in queues:
+                other = PACKETS.setdefault((opcode, one, queue), cls)
+                if other is not cls:
+                    raise ValueError(
+                        f"{cls.NAME} and {other.NAME} are both {opcode:#x} on gfx{one}"
+                    )
+
+    @classmethod
+    def encode(
+        cls, *, gfx: float = 11, header: Mapping[str, int] | None = None, **v: Any
+    ) -> list[int]:
+        """The packet's dwords; `header` takes predicate, shader_type, reset_filter_cam."""
+        g = level(gfx)
+        if g not in cls.LEVELS:
+            raise ValueError(f"gfx{gfx} has no {cls.NAME}")
+        start = {**(header or {}), "opcode": cls.OPCODE, "type": TYPE3}
+        dwords = cls.encode_elements(g, {"header": start, **v})
+        filler = cls.OPCODE == NOP and len(dwords) == 1
+        start["count"] = COUNT_ONE_DWORD if filler else len(dwords) - 2
+        dwords[:1] = HEADER.encode(start, g, f"{cls.NAME}.header")
+        cls.validate(g, cls.decode_elements(g, dwords))
+        return dwords
+
+    @classmethod
+    def validate(cls, gfx: int, fields: Mapping[str, Any]) -> None:
+        """What fields must be besides fitting; ValueError."""
+
+    @staticmethod
+    def decode(
+        dwords: Sequence[int], gfx: float = 11, queue: str = "compute", start: int = 0
+    ) -> tuple[type[Packet], dict[str, Any], int]:
+        """(class, fields, dwords) of the packet at `start`; `cls.encode(gfx=gfx, **fields)` gives
+        its dwords again. packet.Unknown (a ValueError that knows the length) when no table declares
+        it, or not with this length or these bits."""
+        g, dword, left = level(gfx), dwords[start], len(dwords) - start
+        if dword >> 30 != TYPE3:
+            raise packet.Unknown(f"{dword:#010x} is not a type 3 header", 1)
+        opcode, count = dword >> 8 & 0xFF, dword >> 16 & 0x3FFF
+        ndw = 1 if (opcode, count) == (NOP, COUNT_ONE_DWORD) else count + 2
+        cls = PACKETS.get((opcode, g, queue))
+        if ndw > left:
+            raise packet.Unknown(
+                f"opcode {opcode:#x}: {ndw} dwords, but only {left} are left", left
+            )
+        if cls is None:
+            raise packet.Unknown(f"opcode {opcode:#x} is no packet of gfx{gfx} {queue} queues", ndw)
+        try:
+            cls.check_length(ndw)
+            fields = cls.decode_elements(g, dwords[start : start + ndw])
+            cls.validate(g, fields)
+        except ValueError as error:
+            raise packet.Unknown(str(error), ndw) from None
+        header = {key: fields["header"][key] for key in FLAGS if fields["header"].get(key)}
+        return cls, {**fields, "header": header} if header else _without_header(fields), ndw
+
+
+PACKETS: dict[tuple[int, int, str], type[Packet]] = {}
+
+
+def _without_header(fields: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in fields.items() if key != "header"}
+
+
+def spelled(name: str) -> str:
+    """WAIT_REG_MEM64 of WaitRegMem64."""
+    return "".join(f"_{c}" if c.isupper() and i else c for i, c in enumerate(name)).upper()
+
+
+def classes() -> list[type[Packet]]:
+    """Every declared packet once, by opcode."""
+    found = dict.fromkeys(PACKETS[key] for key in sorted(PACKETS))
+    return list(found)

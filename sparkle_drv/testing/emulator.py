@@ -1,0 +1,490 @@
+"""Emulated machines with AMD cards, at the level of the kernel's ioctls.
+
+    with Machine(["gfx1100", "gfx1036"]) as machine, machine.open(0) as node:
+        info = node.info("DEV_INFO", "struct drm_amdgpu_info_device")
+        gpu = Gpu(node)
+        out = gpu.buffer(4096)
+        seq = gpu.submit("compute", [0xC0033700, 0x00100500, out.lo, out.hi, 42], bos=[out])
+        gpu.wait(seq)
+
+`Machine` owns the emulated kernel, `Node` is one open render node with an ioctl call that raises
+OSError, `Gpu` the least that a test of packets or shaders needs. No driver: the `amdgpu` backend
+reaches the same machine through `Machine.ops`. What the emulator models: native/emu/README.md.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from .._emu import ffi, lib
+
+__all__ = ["IP", "Buffer", "Fault", "Gpu", "Machine", "Node"]
+
+VERSION = 2  # of the interface, sp_emu_version
+
+PAGE = 4096
+IP = {"gfx": 0, "compute": 1, "dma": 2}
+RECOVERY = {"ring": 0, "soft": 1, "full": 2, "vram_lost": 3}
+LENIENT = {
+    **{"unlisted": 1, "uninitialised": 2, "reserved": 4, "padding": 8},
+    **{"unprogrammed": 16, "register": 32, "order": 64},
+}
+# In the order of enum sp_emu_fault_kind.
+FAULT_KINDS = (
+    *("none", "unmapped", "rights", "unlisted", "packet", "reserved", "register", "ib"),
+    *("dispatch", "opcode", "operand", "uninitialised", "alignment", "lds", "trap", "timeout"),
+)
+NOP = 0xFFFF1000  # one dword, PM4
+
+
+def check(rc: int, call: str) -> int:
+    """A result that is not negative, or OSError."""
+    if rc < 0:
+        raise OSError(-rc, f"{call}: {errno.errorcode.get(-rc, '?')}")
+    return rc
+
+
+class Fault(NamedTuple):
+    """Why a job was stopped. `kind` is a word of FAULT_KINDS, `access` 1 read, 2 write, 4 run."""
+
+    kind: str
+    text: str
+    va: int
+    access: int
+    pc: int
+    group: tuple[int, int, int]
+    wave: int
+    lane: int
+
+
+class Machine:
+    """Cards by chip name, "gfx1036" or "gfx1100". Options, all with a default:
+
+    lenient: words of LENIENT, or their bits; threads of one dispatch (1); kms_minor (54);
+    recovery of a job that hangs or faults: "ring", "soft", "full", "vram_lost"; job_limit_s (10);
+    delay_s: jobs start and complete late by up to this at random, from `seed`; vram_nbytes,
+    visible_nbytes, gtt_nbytes; trace: 1 ioctls and jobs, 2 packets and instructions too;
+    sys_nice: contexts above normal priority are allowed.
+    """
+
+    def __init__(
+        self,
+        chips: Sequence[str] = ("gfx1100",),
+        *,
+        lenient: int | Iterable[str] = 0,
+        threads: int = 0,
+        kms_minor: int = 0,
+        recovery: str = "ring",
+        job_limit_s: float = 0.0,
+        delay_s: float = 0.0,
+        seed: int = 0,
+        vram_nbytes: int = 0,
+        visible_nbytes: int = 0,
+        gtt_nbytes: int = 0,
+        trace: int = 0,
+        sys_nice: bool = False,
+    ) -> None:
+        self._machine: Any = None
+        if lib.sp_emu_version() != VERSION:
+            raise RuntimeError(
+                f"_emu speaks version {lib.sp_emu_version()}, not {VERSION}: rebuild"
+            )
+        options = ffi.new("struct sp_emu_options *")
+        names = lenient if isinstance(lenient, int) else sum(LENIENT[name] for name in set(lenient))
+        options.lenient, options.threads, options.kms_minor = names, threads, kms_minor
+        options.recovery, options.trace, options.sys_nice = RECOVERY[recovery], trace, sys_nice
+        options.job_limit_ns, options.delay_ns = int(job_limit_s * 1e9), int(delay_s * 1e9)
+        options.seed, options.vram_nbytes = seed, vram_nbytes
+        options.visible_nbytes, options.gtt_nbytes = visible_nbytes, gtt_nbytes
+        strings = [ffi.new("char[]", chip.encode()) for chip in chips]
+        out = ffi.new("struct sp_emu_machine **")
+        array = ffi.new("const char *[]", strings)
+        rc = lib.sp_emu_machine_open(array, len(strings), options, out)
+        if rc == -errno.EINVAL:
+            raise ValueError(f"chips must be 1 to 16 of gfx1036 and gfx1100, not {list(chips)}")
+        check(rc, "sp_emu_machine_open")
+        self._machine = out[0]
+        self.chips = tuple(chips)
+        self.ops: Any = lib.sp_emu_machine_ops(self._machine)
+
+    @property
+    def handle(self) -> Any:
+        """The `struct sp_emu_machine *`."""
+        if self._machine is None:
+            raise ValueError("the machine is closed")
+        return self._machine
+
+    def close(self) -> None:
+        """Stops all jobs and closes what is open; descriptors and mappings of memory stay."""
+        machine, self._machine = self._machine, None
+        if machine is not None:
+            lib.sp_emu_machine_close(machine)
+
+    def __enter__(self) -> Machine:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def open(self, card: int = 0) -> Node:
+        """Opens the render node of a card."""
+        return Node(self, check(lib.sp_emu_open(self.handle, card), "open"))
+
+    def live_counts(self) -> dict[str, int]:
+        """Objects alive, by kind; all 0 when everything handed out is closed."""
+        live = ffi.new("struct sp_emu_live *")
+        lib.sp_emu_live_counts(self.handle, live)
+        return {name: getattr(live, name) for name, _ in ffi.typeof("struct sp_emu_live").fields}
+
+    def fault(self, card: int = 0) -> Fault | None:
+        """The last fault of a card."""
+        r = self._report(card)
+        if r.count == 0:
+            return None
+        text = ffi.string(r.text).decode()
+        group = (r.group[0], r.group[1], r.group[2])
+        return Fault(FAULT_KINDS[r.kind], text, r.va, r.access, r.pc, group, r.wave, r.lane)
+
+    def fault_count(self, card: int = 0) -> int:
+        """Faults of a card since the machine was made."""
+        return int(self._report(card).count)
+
+    def lane_ops(self, card: int = 0) -> int:
+        """Instructions x active lanes that the card has executed."""
+        return int(self._report(card).lane_ops)
+
+    def _report(self, card: int) -> Any:
+        report = ffi.new("struct sp_emu_fault_report *")
+        check(lib.sp_emu_last_fault(self.handle, card, report), "sp_emu_last_fault")
+        return report
+
+    def fail_ioctl(self, nr: int, error: int, count: int = 1) -> None:
+        """The next `count` ioctls with this number (bits 0-7 of the request) fail with `error`."""
+        check(lib.sp_emu_fail_ioctl(self.handle, nr & 0xFF, count, error), "sp_emu_fail_ioctl")
+
+    def hang_next_job(self, card: int = 0, recovery: str = "ring") -> None:
+        """The next job never ends by itself; at its time limit `recovery` happens."""
+        rc = lib.sp_emu_hang_next_job(self.handle, card, RECOVERY[recovery])
+        check(rc, "sp_emu_hang_next_job")
+
+    def fault_next_job(self, card: int = 0, va: int = 0) -> None:
+        """The next job reads unmapped memory first thing."""
+        check(lib.sp_emu_fault_next_job(self.handle, card, va), "sp_emu_fault_next_job")
+
+    def reset(self, card: int = 0, *, vram_lost: bool = False) -> None:
+        """A reset that is nobody's fault."""
+        check(lib.sp_emu_reset_card(self.handle, card, vram_lost), "sp_emu_reset_card")
+
+    def unplug(self, card: int = 0) -> None:
+        """The card is gone: -ENODEV from now on."""
+        check(lib.sp_emu_unplug_card(self.handle, card), "sp_emu_unplug_card")
+
+    def hold_jobs(self, card: int = 0, hold: bool = True) -> None:
+        """Jobs wait before they start, until this is called with False."""
+        check(lib.sp_emu_hold_jobs(self.handle, card, hold), "sp_emu_hold_jobs")
+
+    @property
+    def trace(self) -> Iterator[str]:
+        """The lines logged since it was last asked for, oldest first."""
+        line = ffi.new("char[]", 256)
+        while lib.sp_emu_trace_read(self.handle, line, len(line)) >= 0:
+            yield ffi.string(line).decode()
+
+
+class Node:
+    """One open render node: a file descriptor of its own, with its own GPU address space."""
+
+    def __init__(self, machine: Machine, fd: int) -> None:
+        self.machine = machine
+        self.fd = fd
+
+    def close(self) -> None:
+        fd, self.fd = self.fd, -1
+        if fd < 0:
+            return
+        if self.machine._machine is None:  # the machine went first; the descriptor is still one
+            os.close(fd)
+        else:
+            check(self.machine.ops.close(self.machine.ops.self, fd), "close")
+
+    def __enter__(self) -> Node:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def raw(self, request: int, arg: Any) -> int:
+        """ops->ioctl once: 0 or more, or -errno."""
+        ops = self.machine.ops
+        return int(ops.ioctl(ops.self, self.fd, request, arg))
+
+    def ioctl(self, name: str, arg: Any) -> Any:
+        """The ioctl DRM_IOCTL_`name`, EINTR and EAGAIN retried; returns `arg`."""
+        request = getattr(lib, f"DRM_IOCTL_{name}")
+        while (rc := self.raw(request, arg)) in (-errno.EINTR, -errno.EAGAIN):
+            pass
+        check(rc, name)
+        return arg
+
+    def call(self, name: str, ctype: str, **fields: object) -> Any:
+        """As `ioctl`, with a struct made of the fields; for a union those of its `in`."""
+        arg = ffi.new(f"{ctype} *")
+        target = getattr(arg, "in") if ctype.startswith("union") else arg
+        for field, value in fields.items():
+            setattr(target, field, value)
+        return self.ioctl(name, arg)
+
+    def info(self, query: str, ctype: str, **fields: object) -> Any:
+        """INFO: the answer as a new `ctype`. Fields of the union are given as kind__field."""
+        out = ffi.new(f"{ctype} *")
+        arg = ffi.new("struct drm_amdgpu_info *")
+        arg.return_pointer = int(ffi.cast("uintptr_t", out))
+        arg.return_size = ffi.sizeof(ctype)
+        arg.query = getattr(lib, f"AMDGPU_INFO_{query}")
+        for name, value in fields.items():
+            kind, _, field = name.partition("__")
+            setattr(getattr(arg, kind), field, value)
+        self.ioctl("AMDGPU_INFO", arg)
+        return out[0]
+
+    def mmap(self, nbytes: int, offset: int) -> Any:
+        """A mapping as cffi buffer; munmap with `munmap`."""
+        ops = self.machine.ops
+        address = ops.mmap(ops.self, nbytes, 3, 1, self.fd, offset)
+        check(address if address < 0 else 0, "mmap")
+        return ffi.buffer(ffi.cast("void *", address), nbytes)
+
+    def munmap(self, view: Any) -> None:
+        ops = self.machine.ops
+        check(ops.munmap(ops.self, ffi.from_buffer(view), len(view)), "munmap")
+
+
+class Buffer:
+    """A BO that is mapped for the GPU at `va` and, with `map`, for the host."""
+
+    def __init__(self, gpu: Gpu, handle: int, nbytes: int, va: int) -> None:
+        self.gpu, self.handle, self.nbytes, self.va = gpu, handle, nbytes, va
+        self._map: Any = None
+
+    @property
+    def lo(self) -> int:
+        """Bits 0-31 of `va`."""
+        return self.va & 0xFFFFFFFF
+
+    @property
+    def hi(self) -> int:
+        """Bits 32-63 of `va`."""
+        return self.va >> 32
+
+    @property
+    def map(self) -> memoryview:
+        """The bytes, writable; np.frombuffer takes it. Ends with `close`."""
+        if self._map is None:
+            args = self.gpu.node.call(
+                "AMDGPU_GEM_MMAP", "union drm_amdgpu_gem_mmap", handle=self.handle
+            )
+            self._map = self.gpu.node.mmap(self.nbytes, args.out.addr_ptr)
+        return memoryview(self._map)
+
+    def words(self, index: int = 0, count: int = 1) -> list[int]:
+        """`count` dwords from dword `index` on."""
+        return list(self.map.cast("I")[index : index + count])
+
+    def write(self, dwords: Sequence[int], index: int = 0) -> None:
+        """Stores dwords from dword `index` on."""
+        view = self.map.cast("I")
+        for i, value in enumerate(dwords):
+            view[index + i] = value & 0xFFFFFFFF
+
+    def close(self) -> None:
+        """Unmaps and frees it; jobs that use it keep what they need."""
+        if self._map is not None:
+            self.gpu.node.munmap(self._map)
+            self._map = None
+        if self.handle:
+            self.gpu.node.call("GEM_CLOSE", "struct drm_gem_close", handle=self.handle)
+            self.handle = 0
+
+
+class Job(NamedTuple):
+    """A submission: what `Gpu.wait` takes."""
+
+    ip: int
+    ring: int
+    seq: int
+
+
+class Gpu:
+    """One context on a node, addresses given out in order: for tests of packets and shaders."""
+
+    FIRST_VA = 0x1_0000_0000
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+        args = node.call(
+            "AMDGPU_CTX", "union drm_amdgpu_ctx", op=lib.AMDGPU_CTX_OP_ALLOC_CTX, priority=0
+        )
+        self.ctx = args.out.alloc.ctx_id
+        self.next_va = self.FIRST_VA
+        self._ibs: list[tuple[Job, Buffer]] = []
+
+    def buffer(
+        self,
+        nbytes: int,
+        *,
+        domain: str = "gtt",
+        flags: int = 0,
+        rights: str = "rwx",
+        va: int | None = None,
+    ) -> Buffer:
+        """Memory of at least `nbytes` (whole pages, zeros), mapped with `rights`; `flags` are those
+        of GEM_CREATE. An unmapped page follows each buffer."""
+        nbytes = -(-nbytes // PAGE) * PAGE
+        domains = getattr(lib, f"AMDGPU_GEM_DOMAIN_{domain.upper()}")
+        ctype = "union drm_amdgpu_gem_create"
+        made = self.node.call(
+            "AMDGPU_GEM_CREATE", ctype, bo_size=nbytes, domains=domains, domain_flags=flags
+        )
+        if va is None:
+            va = self.next_va
+            self.next_va += nbytes + PAGE
+        buffer = Buffer(self, made.out.handle, nbytes, va)
+        self.va("MAP", buffer, va=va, nbytes=nbytes, rights=rights)
+        return buffer
+
+    def va(
+        self, op: str, buffer: Buffer, *, va: int, nbytes: int, offset: int = 0, rights: str = "rwx"
+    ) -> None:
+        """GEM_VA; `op` is MAP, UNMAP, CLEAR or REPLACE."""
+        bits = {"r": 2, "w": 4, "x": 8}
+        self.node.call(
+            "AMDGPU_GEM_VA",
+            "struct drm_amdgpu_gem_va",
+            handle=buffer.handle,
+            operation=getattr(lib, f"AMDGPU_VA_OP_{op}"),
+            flags=sum(bits[right] for right in rights),
+            va_address=va,
+            offset_in_bo=offset,
+            map_size=nbytes,
+        )
+
+    def submit(
+        self,
+        ip: str,
+        dwords: Sequence[int],
+        *,
+        bos: Iterable[Buffer] = (),
+        ring: int = 0,
+        flags: int = 0,
+        pad: bool = True,
+        chunks: Iterable[tuple[int, Any]] = (),
+    ) -> Job:
+        """Copies dwords into an IB of its own, padded to 8 (DMA: 16) with NOPs, and submits it with
+        the buffers that it uses. `chunks`: more of (chunk id, cffi struct or array)."""
+        words = list(dwords)
+        if pad:
+            unit, filler = (16, 0) if ip == "dma" else (8, NOP)
+            words += [filler] * (-len(words) % unit)
+        ib = self.buffer(max(len(words), 1) * 4, rights="rx")
+        ib.write(words)
+        job = self.submit_ib(ip, ib, len(words), bos=bos, ring=ring, flags=flags, chunks=chunks)
+        self._ibs.append((job, ib))
+        return job
+
+    def submit_ib(
+        self,
+        ip: str,
+        ib: Buffer,
+        ndw: int,
+        *,
+        bos: Iterable[Buffer] = (),
+        ring: int = 0,
+        flags: int = 0,
+        chunks: Iterable[tuple[int, Any]] = (),
+    ) -> Job:
+        """Submits what is in a buffer already."""
+        listed = [ib, *bos]
+        entries = ffi.new("struct drm_amdgpu_bo_list_entry[]", [(bo.handle, 0) for bo in listed])
+        bo_list = ffi.new("struct drm_amdgpu_bo_list_in *")
+        bo_list.operation = bo_list.list_handle = 0xFFFFFFFF
+        bo_list.bo_number, bo_list.bo_info_size = len(listed), 8
+        bo_list.bo_info_ptr = int(ffi.cast("uintptr_t", entries))
+        chunk = ffi.new("struct drm_amdgpu_cs_chunk_ib *")
+        chunk.flags, chunk.va_start, chunk.ib_bytes = flags, ib.va, ndw * 4
+        chunk.ip_type, chunk.ring = IP[ip], ring
+        seq = self.cs([(1, chunk), (6, bo_list), *chunks])
+        return Job(IP[ip], ring, seq)
+
+    def cs(self, chunks: Iterable[tuple[int, Any]], *, bo_list: int = 0) -> int:
+        """CS with (chunk id, cffi struct pointer or array) each; the sequence number."""
+        given = list(chunks)
+        array = ffi.new("struct drm_amdgpu_cs_chunk[]", max(len(given), 1))
+        pointers = ffi.new("uint64_t[]", max(len(given), 1))
+        for i, (kind, data) in enumerate(given):
+            of = ffi.typeof(data)
+            nbytes = ffi.sizeof(data) if of.kind == "array" else ffi.sizeof(of.item)
+            array[i].chunk_id, array[i].length_dw = kind, nbytes // 4
+            array[i].chunk_data = int(ffi.cast("uintptr_t", data))
+            pointers[i] = int(ffi.cast("uintptr_t", array + i))
+        args = self.node.call(
+            "AMDGPU_CS",
+            "union drm_amdgpu_cs",
+            ctx_id=self.ctx,
+            bo_list_handle=bo_list,
+            num_chunks=len(given),
+            chunks=int(ffi.cast("uintptr_t", pointers)),
+        )
+        return int(args.out.handle)
+
+    def wait(self, job: Job, timeout_s: float = 10.0) -> None:
+        """Until the job is done: TimeoutError, or OSError when it failed, naming the fault."""
+        deadline = time.monotonic_ns() + int(timeout_s * 1e9)
+        try:
+            args = self.node.call(
+                "AMDGPU_WAIT_CS",
+                "union drm_amdgpu_wait_cs",
+                handle=job.seq,
+                timeout=deadline,
+                ip_type=job.ip,
+                ring=job.ring,
+                ctx_id=self.ctx,
+            )
+        except OSError as error:
+            card = lib.sp_emu_fd_card(self.node.machine.handle, self.node.fd)
+            fault = self.node.machine.fault(card) if card >= 0 else None
+            raise OSError(error.errno, f"{error.strerror}; last fault: {fault}") from None
+        finally:
+            self._collect(job)
+        if args.out.status:
+            raise TimeoutError(f"{job} is not done after {timeout_s} s")
+
+    def _collect(self, done: Job) -> None:
+        """Frees the IBs of this entity up to `done`: GEM_CLOSE leaves jobs that still run alone."""
+        mine = [(j, ib) for j, ib in self._ibs if j[:2] == done[:2] and j.seq <= done.seq]
+        self._ibs = [pair for pair in self._ibs if pair not in mine]
+        for _, ib in mine:
+            ib.close()
+
+    def close(self) -> None:
+        """Frees the context and what `submit` made; buffers are the caller's."""
+        for _, ib in self._ibs:
+            ib.close()
+        self._ibs = []
+        if self.ctx:
+            self.node.call(
+                "AMDGPU_CTX",
+                "union drm_amdgpu_ctx",
+                op=lib.AMDGPU_CTX_OP_FREE_CTX,
+                ctx_id=self.ctx,
+            )
+            self.ctx = 0
+
+    def __enter__(self) -> Gpu:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

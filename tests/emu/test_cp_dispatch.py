@@ -1,0 +1,154 @@
+"""DISPATCH packets: what reaches the waves, and every way to describe no launchable dispatch."""
+
+from __future__ import annotations
+
+import dispatches
+import pytest
+from dispatches import program, stream, traced
+
+from sparkle_drv.lowlevel import pm4
+
+PREAMBLE = 2
+
+
+def launched(card, dwords, *bos, **more):
+    """The trace of a job that must not fault, one line a dispatch."""
+    card.code = getattr(card, "code", None) or program(card)
+    list(card.machine.trace)
+    fault = card.run(dwords, card.code, *bos, **more)
+    assert fault is None, fault
+    return traced(card)
+
+
+def test_a_dispatch(card):
+    [line] = launched(card, stream(card.gfx, (2, 3, 4)))
+    assert line == (
+        "groups 0..2 0..3 0..4 of 64x1x1 (last 0x0x0) code ffff800001234500 "
+        "rsrc 60af0040 8c 0 initiator 8005"
+    )
+
+
+def test_nothing_to_run(card):
+    assert launched(card, stream(card.gfx, (2, 0, 4))) == []
+
+
+def test_start_and_end(card):
+    start = {f"START_{axis}": value for axis, value in zip("XYZ", (1, 0, 2), strict=True)}
+    [line] = launched(card, stream(card.gfx, (2, 3, 4), initiator=0x8001, **start))
+    assert line.startswith("groups 1..2 0..3 2..4 ")
+    fault = card.run(stream(card.gfx, (0, 3, 4), initiator=0x8001, **start))
+    assert (fault.kind, "START_X 1" in fault.text) == ("dispatch", True)
+
+
+def test_a_partial_group(card):
+    partial = {"NUM_THREAD_X": 64 | 5 << 16, "NUM_THREAD_Y": 1 | 1 << 16}
+    partial["NUM_THREAD_Z"] = 1 | 1 << 16
+    [line] = launched(card, stream(card.gfx, initiator=0x8007, **partial))
+    assert "of 64x1x1 (last 5x1x1)" in line
+    fault = card.run(stream(card.gfx, initiator=0x8007))
+    assert "NUM_THREAD_X PARTIAL is 0 of 64" in fault.text
+
+
+def test_dimensions_in_threads(card):
+    [line] = launched(card, stream(card.gfx, (130, 1, 1), initiator=0x8025))
+    assert line.startswith("groups 0..3 0..1 0..1 of 64x1x1 (last 2x1x1)")
+
+
+def test_dispatch_indirect(card):
+    counts = card.buffer(4096)
+    counts.write([5, 6, 7], 2)
+    named = pm4.set_registers(dispatches.registers(card.gfx), gfx=card.gfx)
+    dwords = pm4.DispatchIndirect.encode(gfx=card.gfx, addr=counts.va + 8, initiator=0x8005)
+    [line] = launched(card, named + dwords, counts)
+    assert line.startswith("groups 0..5 0..6 0..7 ")
+    dwords = pm4.SetBase.encode(gfx=card.gfx, base={"index": 1}, addr=counts.va)
+    dwords += pm4.DispatchIndirectGfx.encode(
+        gfx=card.gfx, offset=8, initiator=0x8005, header={"shader_type": 1}
+    )
+    [line] = launched(card, named + dwords, counts, ip="gfx")
+    assert line.startswith("groups 0..5 0..6 0..7 ")
+
+
+SPOILT = {  # changed registers, part of the fault's text
+    "no threads": ({"NUM_THREAD_Y": 0}, "NUM_THREAD 64 x 0"),
+    "too many threads": ({"NUM_THREAD_X": 1024, "NUM_THREAD_Y": 2}, "1..1024"),
+    "too much LDS": ({"PGM_RSRC2": 0x8C | 129 << 15}, "LDS_SIZE"),
+    "privileged": ({"PGM_RSRC1": 0x60BF0040}, "PRIV"),
+    "too many VGPRs": ({"PGM_RSRC1": 0x60AF0060}, "VGPRS 32"),
+    "too many user SGPRs": ({"PGM_RSRC2": 17 << 1}, "USER_SGPR 17"),
+    "four dimensions": ({"PGM_RSRC2": 3 << 11}, "TIDIG_COMP_CNT"),
+    "no scratch": ({"PGM_RSRC2": 0x8D}, "TMPRING_SIZE"),
+    "no scratch size": (
+        {"PGM_RSRC2": 0x8D, "TMPRING_SIZE": 0, "DISPATCH_SCRATCH_BASE_LO": 0,
+         "DISPATCH_SCRATCH_BASE_HI": 0}, "TMPRING_SIZE is 0"),
+    "no CU": ({f"STATIC_THREAD_MGMT_SE{n}": 0 for n in range(4)}, "enables no CU"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SPOILT)
+def test_what_would_hang(card, name):
+    changes, part = SPOILT[name]
+    if name == "no CU" and card.gfx == 11:
+        changes = {f"STATIC_THREAD_MGMT_SE{n}": 0 for n in range(8)}
+    fault = card.run(stream(card.gfx, **changes))
+    assert fault is not None
+    assert fault.kind == "dispatch", fault.text
+    assert part in fault.text
+
+
+@pytest.mark.parametrize(
+    ("initiator", "part"), [(0x8004, "COMPUTE_SHADER_EN"), (0x800D, "0x8"), (0xC005, "0x4000")]
+)
+def test_initiators(card, initiator, part):
+    fault = card.run(stream(card.gfx, initiator=initiator))
+    assert (fault.kind, part in fault.text) == ("dispatch", True), fault.text
+
+
+def test_interleave_of_gfx11(open_gpu):
+    fault = open_gpu("gfx1100").run(stream(11, DISPATCH_INTERLEAVE=65))
+    assert "none of 0, 64" in fault.text
+
+
+def test_a_gfx_queue_wants_the_shader_type(card):
+    fault = card.run(stream(card.gfx), ip="gfx")
+    assert "shader type" in fault.text
+    assert len(launched(card, stream(card.gfx, header={"shader_type": 1}), ip="gfx")) == 1
+
+
+NEEDED = [
+    "PGM_LO", "PGM_HI", "PGM_RSRC1", "PGM_RSRC2", "PGM_RSRC3", "RESOURCE_LIMITS",
+    "STATIC_THREAD_MGMT_SE0", "NUM_THREAD_X", "NUM_THREAD_Y", "NUM_THREAD_Z", "USER_ACCUM_0",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NEEDED)
+def test_a_register_left_to_a_stranger(card, name):
+    fault = card.run(stream(card.gfx, **{name: None}))
+    assert fault is not None
+    assert fault.kind == "dispatch"
+    assert f"COMPUTE_{name} was not programmed" in fault.text
+
+
+def test_registers_of_an_earlier_job_do_not_count(card):
+    assert len(launched(card, stream(card.gfx))) == 1
+    fault = card.run(stream(card.gfx, PGM_LO=None))
+    assert "COMPUTE_PGM_LO was not programmed" in fault.text
+
+
+def test_a_preamble_holds_until_another_context_comes(card):
+    """The kernel skips a preamble IB while the context on the ring stays the same."""
+    split = {"PGM_HI": 0x80, "RESOURCE_LIMITS": 0}
+    preamble = pm4.set_registers({f"COMPUTE_{k}": v for k, v in split.items()}, gfx=card.gfx)
+    rest = stream(card.gfx, **dict.fromkeys(split))
+    assert launched(card, preamble, flags=PREAMBLE) == []
+    assert len(launched(card, rest)) == 1
+    assert len(launched(card, rest)) == 1
+    with type(card.gpu)(card.node) as other:
+        other.wait(other.submit("compute", [0xFFFF1000]))
+    fault = card.run(rest)
+    assert "was not programmed" in fault.text
+
+
+def test_unprogrammed_registers_may_be_let_pass(open_gpu):
+    card = open_gpu("gfx1036", lenient=["unprogrammed"], trace=2)
+    assert len(launched(card, stream(10, RESOURCE_LIMITS=None))) == 1

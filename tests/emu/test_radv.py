@@ -1,0 +1,54 @@
+"""Unmodified RADV runs on the emulated GPU (tests/radv), and what judges it is in order."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+RADV = Path(__file__).resolve().parents[1] / "radv"
+PRELOAD = RADV.parents[1] / "build" / "preload" / "libsparkle_amdgpu.so"
+
+
+def load(name: str, path: Path):
+    spec = importlib.util.spec_from_file_location(name, path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_shaders_are_what_their_sources_say():
+    make = load("radv_shaders_make", RADV / "shaders" / "make.py")
+    assert (RADV / "shaders" / "SHA256SUMS").read_text() == make.sums()
+
+
+@pytest.mark.timeout(900)
+def test_radv_computes_right_on_both_chips():
+    if not PRELOAD.exists():
+        pytest.skip("build/preload/libsparkle_amdgpu.so is missing: make preload")
+    done = subprocess.run(
+        (sys.executable, str(RADV / "run.py")), capture_output=True, text=True, timeout=850
+    )
+    print(done.stdout)
+    verdict = done.stdout.strip().splitlines()[-1]
+    found = re.fullmatch(r"(\d+) of 32 right, (\d+) skipped", verdict)
+    assert found, verdict
+    right, skipped = map(int, found.groups())
+    assert done.returncode == 0
+    assert right + skipped == 32
+    if skipped:
+        reasons = [line for line in done.stdout.splitlines() if ": skipped" in line]
+        pytest.skip(f"{verdict}: {'; '.join(reasons)}")
+
+
+def test_an_unknown_word_is_a_usage_error():
+    done = subprocess.run(
+        (sys.executable, str(RADV / "run.py"), "--only", "gfx9"), capture_output=True, text=True
+    )
+    assert done.returncode == 2
+    assert "gfx9: known are vecadd" in done.stderr

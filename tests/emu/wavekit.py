@@ -1,0 +1,265 @@
+"""Shaders on an emulated card, for the tests of waves: words by assembler line, a harness around one
+instruction, code objects of clang.
+
+Words are in wave_words.json, so that a bare machine needs no assembler; make_words.py adds the
+lines that tests ask for and the file lacks.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+import struct
+import subprocess
+from pathlib import Path
+
+import numpy as np
+from elftools.elf.elffile import ELFFile
+
+from sparkle_drv.testing.emulator import Buffer, Gpu
+
+HERE = Path(__file__).parent
+WORDS_FILE = HERE / "wave_words.json"
+RECORDING = False
+_words: dict[str, dict[str, str]] = json.loads(WORDS_FILE.read_text()) if WORDS_FILE.exists() else {}
+
+
+def _assemble(chip: str, wave: int, line: str) -> str:
+    feature = f"-mattr=+wavefrontsize{wave},-wavefrontsize{96 - wave}"
+    command = [shutil.which("llvm-mc-19"), "-arch=amdgcn", f"-mcpu={chip}", feature, "-show-encoding"]
+    done = subprocess.run(command, input=line, capture_output=True, text=True, check=True)
+    data = done.stdout.split("encoding: [")[1].split("]")[0]
+    raw = bytes(int(byte, 16) for byte in data.split(","))
+    return " ".join(f"{word:08x}" for word in struct.unpack(f"<{len(raw) // 4}I", raw))
+
+
+def asm(chip: str, text: str, wave: int = 32) -> list[int]:
+    """Words of assembler text, a line each; `;` starts a comment."""
+    table = _words.setdefault(f"{chip} wave{wave}", {})
+    words: list[int] = []
+    for line in text.splitlines():
+        line = line.split(";")[0].strip()
+        if not line:
+            continue
+        if RECORDING and line not in table:
+            table[line] = _assemble(chip, wave, line)
+        words += [int(word, 16) for word in table[line].split()]
+    return words
+
+
+def save_words() -> None:
+    ordered = {key: dict(sorted(lines.items())) for key, lines in sorted(_words.items())}
+    WORDS_FILE.write_text(json.dumps(ordered, indent=0) + "\n")
+
+
+def packet(opcode: int, *body: int) -> list[int]:
+    return [0xC0000000 | (len(body) - 1) << 16 | opcode << 8 | 2, *body]
+
+
+def set_sh(offset: int, *values: int) -> list[int]:
+    return packet(0x76, offset, *(v & 0xFFFFFFFF for v in values))
+
+
+def dispatch_ib(
+    chip: str,
+    *,
+    code: int,
+    rsrc1: int,
+    rsrc2: int,
+    rsrc3: int = 0,
+    user: tuple[int, ...] = (),
+    groups: tuple[int, int, int] = (1, 1, 1),
+    size: tuple[int, int, int] = (32, 1, 1),
+    wave: int = 32,
+    tmpring: int = 0,
+    scratch: int = 0,
+    start: tuple[int, int, int] = (0, 0, 0),
+    partial: tuple[int, int, int] | None = None,
+) -> list[int]:
+    """One dispatch with every register it depends on, as docs of the packets describe."""
+    new = chip == "gfx1100"
+    ib = packet(0x58, 0, 0xFFFFFFFF, 0xFFFFFF, 0, 0, 0xA, 0xC3F1)
+    if not new:
+        ib += packet(0x79, 0x7B, 0x20)
+    ib += set_sh(0x216, 0xFFFFFFFF, 0xFFFFFFFF if new else 0)
+    ib += set_sh(0x219, *((0xFFFFFFFF, 0xFFFFFFFF) if new else (0, 0)))
+    if new:
+        ib += set_sh(0x22B, 0xFFFFFFFF, 0xFFFFFFFF, 0, 0) + set_sh(0x22F, 64)
+    ib += set_sh(0x224, 0, 0, 0, 0) + set_sh(0x27D, 0)
+    ib += set_sh(0x20C, code >> 8, code >> 40) + set_sh(0x212, rsrc1, rsrc2)
+    ib += set_sh(0x228, rsrc3) + set_sh(0x215, 0) + set_sh(0x218, tmpring)
+    if new:
+        ib += set_sh(0x210, scratch >> 8, scratch >> 40)
+    threads = [s | (p << 16) for s, p in zip(size, partial or size, strict=True)]
+    ib += set_sh(0x204, *start, *threads)
+    if user:
+        ib += set_sh(0x240, *user)
+    initiator = 1 | (0x8000 if wave == 32 else 0) | (2 if partial else 0)
+    return ib + packet(0x15, *groups, initiator) + packet(0x46, 0x407)
+
+
+def float_mode(mode: int = 0xF0, *, ieee: bool = True, dx10_clamp: bool = True) -> int:
+    """RSRC1's bits for MODE."""
+    return mode << 12 | dx10_clamp << 21 | ieee << 23
+
+
+# Six arrays of a dword a thread come in as v1 to v6, v10 to v13 go out; s2:3 is the output, s8 the group.
+ARRAYS_IN, ARRAYS_OUT, STRIDE = 6, 4, 256
+PROLOGUE = """
+s_mul_i32 s20, s8, 0x800
+s_add_u32 s0, s0, s20
+s_addc_u32 s1, s1, 0
+s_add_u32 s2, s2, s20
+s_addc_u32 s3, s3, 0
+v_lshlrev_b32 v20, 2, v0
+v_mov_b32 v10, 0
+v_mov_b32 v11, 0
+v_mov_b32 v12, 0
+v_mov_b32 v13, 0
+global_load_dword v1, v20, s[0:1]
+global_load_dword v2, v20, s[0:1] offset:256
+global_load_dword v3, v20, s[0:1] offset:512
+global_load_dword v4, v20, s[0:1] offset:768
+global_load_dword v5, v20, s[0:1] offset:1024
+global_load_dword v6, v20, s[0:1] offset:1280
+s_waitcnt vmcnt(0)
+"""
+EPILOGUE = """
+global_store_dword v20, v10, s[2:3]
+global_store_dword v20, v11, s[2:3] offset:256
+global_store_dword v20, v12, s[2:3] offset:512
+global_store_dword v20, v13, s[2:3] offset:768
+s_endpgm
+"""
+
+
+def run_lanes(
+    gpu: Gpu,
+    chip: str,
+    body: str,
+    inputs: list[np.ndarray],
+    *,
+    wave: int = 32,
+    user: tuple[int, ...] = (0, 0, 0, 0),
+    mode: int = 0xF0,
+    ieee: bool = True,
+    lds: int = 0,
+    timeout_s: float = 10.0,
+) -> list[np.ndarray]:
+    """Runs `body` once a thread: inputs[k] (dwords, any length) in v1+k, four arrays out, v10 to v13.
+
+    The body may use s4 to s7 (`user`), s9 to s30, v7 to v31 but for v20, and VCC.
+    """
+    count = max(len(values) for values in inputs)
+    groups = -(-count // wave)
+    data = np.zeros((groups, 2048 // STRIDE, 64), np.uint32)
+    for k, values in enumerate(inputs):
+        bits = np.zeros(groups * wave, np.uint32)
+        bits[: len(values)] = np.ascontiguousarray(values).view(np.uint32)
+        data[:, k, :wave] = bits.reshape(groups, wave)
+    code = gpu.buffer(8192, rights="rx")
+    source, sink = gpu.buffer(data.nbytes, rights="r"), gpu.buffer(data.nbytes, rights="w")
+    try:
+        code.write(asm(chip, PROLOGUE + body + EPILOGUE, wave))
+        np.frombuffer(source.map, np.uint32)[: data.size] = data.ravel()
+        vgprs = 31 // 8 if wave == 32 else 31 // 4
+        ib = dispatch_ib(
+            chip,
+            code=code.va,
+            rsrc1=vgprs | float_mode(mode, ieee=ieee),
+            rsrc2=8 << 1 | 1 << 7 | -(-lds // 512) << 15,
+            user=(source.lo, source.hi, sink.lo, sink.hi, *user),
+            groups=(groups, 1, 1),
+            size=(wave, 1, 1),
+            wave=wave,
+        )
+        job = gpu.submit("compute", ib, bos=[code, source, sink])
+        gpu.wait(job, timeout_s)
+        out = np.frombuffer(sink.map, np.uint32)[: data.size].reshape(data.shape).copy()
+        return [out[:, k, :wave].reshape(-1)[:count] for k in range(ARRAYS_OUT)]
+    finally:
+        for buffer in (code, source, sink):
+            buffer.close()
+
+
+class Kernels:
+    """A code object of clang, loaded; `launch` runs one of its kernels and waits."""
+
+    def __init__(self, gpu: Gpu, chip: str, source: str) -> None:
+        self.gpu, self.chip = gpu, chip
+        data = (HERE / "kernels" / f"{source}.{chip}.hsaco").read_bytes()
+        elf = ELFFile(io.BytesIO(data))
+        loads = [segment for segment in elf.iter_segments() if segment["p_type"] == "PT_LOAD"]
+        size = max(segment["p_vaddr"] + segment["p_memsz"] for segment in loads)
+        self.image = gpu.buffer(size, rights="rx")
+        for segment in loads:
+            at, bits = segment["p_vaddr"], segment.data()
+            self.image.map[at : at + len(bits)] = bits
+        symbols = elf.get_section_by_name(".dynsym").iter_symbols()
+        self.descriptors = {s.name[:-3]: s["st_value"] for s in symbols if s.name.endswith(".kd")}
+
+    def close(self) -> None:
+        self.image.close()
+
+    def __enter__(self) -> Kernels:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def launch(
+        self, name: str, args: list[Buffer | int], groups: int, *, size: int = 64, timeout_s: float = 20.0
+    ) -> None:
+        """`args`: buffers as pointers, ints as 32-bit values."""
+        at = self.descriptors[name]
+        kd = bytes(self.image.map[at : at + 64])
+        lds, private = struct.unpack_from("<II", kd, 0)
+        (entry,) = struct.unpack_from("<q", kd, 16)
+        rsrc3, rsrc1, rsrc2, properties = struct.unpack_from("<IIIH", kd, 44)
+        wave = 32 if properties & 0x400 else 64
+        new, gpu = self.chip == "gfx1100", self.gpu
+        used = [arg for arg in args if isinstance(arg, Buffer)]
+        own = [gpu.buffer(4096, rights="r")]
+        packed = b"".join(
+            struct.pack("<i", arg) if isinstance(arg, int) else struct.pack("<Q", arg.va)
+            for arg in args
+        )
+        own[0].map[: len(packed)] = packed
+        unit, waves = (256, 8) if new else (1024, 32)
+        wave_bytes = -(-private * wave // unit) * unit
+        scratch, tmpring = 0, 0
+        if private:
+            engines = 6 if new else 1
+            own.append(gpu.buffer(wave_bytes * waves * engines))
+            scratch, tmpring = own[-1].va, waves | wave_bytes // unit << 12
+        user: list[int] = []
+        if properties & 1:
+            user += [scratch & 0xFFFFFFFF, scratch >> 32 | 1 << 31, 0xFFFFFFFF, 0x21C14FAC]
+        for bit, values in (
+            (1, (0, 0)),  # dispatch packet: there is none
+            (2, (0, 0)),  # queue
+            (3, (own[0].lo, own[0].hi)),
+            (4, (0, 0)),
+            (5, (scratch & 0xFFFFFFFF, scratch >> 32)),
+            (6, (private,)),
+        ):
+            user += values if properties >> bit & 1 else ()
+        ib = dispatch_ib(
+            self.chip,
+            code=self.image.va + at + entry,
+            rsrc1=rsrc1,
+            rsrc2=rsrc2 | -(-lds // 512) << 15,
+            rsrc3=rsrc3,
+            user=tuple(user),
+            groups=(groups, 1, 1),
+            size=(size, 1, 1),
+            wave=wave,
+            tmpring=tmpring,
+            scratch=scratch,
+        )
+        try:
+            gpu.wait(gpu.submit("compute", ib, bos=[self.image, *used, *own]), timeout_s)
+        finally:
+            for buffer in own:
+                buffer.close()

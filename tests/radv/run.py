@@ -1,0 +1,161 @@
+"""Stock RADV on the emulated GPU: 4 shaders x 2 chips x 2 queues x 2 versions of Mesa.
+
+`python tests/radv/run.py [--only WORD ...]`, or `make test-radv`. RADV is unmodified and knows
+nothing of us: build/preload/libsparkle_amdgpu.so, loaded before it, shows it a card. A line for
+each run, and for vulkaninfo on each chip and Mesa; the last line is `N of 32 right, M skipped`.
+
+exit codes: 0 everything that could run is right, 1 something is wrong
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+sys.path.insert(0, str(HERE))
+
+import mesa  # noqa: E402
+
+BUILD = ROOT / "build"
+PRELOAD = BUILD / "preload" / "libsparkle_amdgpu.so"
+SHADERS = ("vecadd", "sgemm", "conv2d", "reduce")
+CHIPS = ("gfx1036", "gfx1100")
+QUEUES = ("gfx", "compute")
+TIMEOUT_S = 120
+
+
+def build_program() -> Path:
+    """The Vulkan program, compiled when its source is newer. Raises mesa.Absent."""
+    source, program = HERE / "vk_compute.c", BUILD / "radv-test" / "vk_compute"
+    if program.exists() and program.stat().st_mtime > source.stat().st_mtime:
+        return program
+    if not Path("/usr/include/vulkan/vulkan.h").exists():
+        raise mesa.Absent("libvulkan-dev is not installed")
+    program.parent.mkdir(parents=True, exist_ok=True)
+    compiler = shlex.split(os.environ.get("CC", "gcc"))
+    flags = ("-O1", "-Wall", "-Wextra", "-Werror", "-o", str(program), str(source))
+    subprocess.run((*compiler, *flags, "-lvulkan", "-lm"), check=True)
+    return program
+
+
+def environment(driver: mesa.Mesa, chip: str) -> dict[str, str]:
+    """What the driver sees: nothing of the caller's Vulkan or emulator settings but the mode."""
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("VK_", "MESA_", "RADV_"))}
+    return kept | driver.environment | {"LD_PRELOAD": str(PRELOAD), "SPARKLE_EMU": chip}
+
+
+def run(command: tuple[str, ...], env: dict[str, str]) -> tuple[int, str]:
+    """Exit code (of timeout(1) when it never ends) and all that was said."""
+    try:
+        done = subprocess.run(
+            command,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            timeout=TIMEOUT_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        said = error.stdout or b""
+        return 124, said.decode(errors="replace") if isinstance(said, bytes) else said
+    return done.returncode, done.stdout
+
+
+def last_line(text: str) -> str:
+    lines = text.strip().splitlines()
+    return lines[-1] if lines else "said nothing"
+
+
+def drivers() -> list[tuple[str, mesa.Mesa | mesa.Absent]]:
+    """Both Mesas, or why one cannot be had."""
+    found: list[tuple[str, mesa.Mesa | mesa.Absent]] = []
+    for name, get in (
+        ("the system's RADV", mesa.system),
+        ("a newer RADV", lambda: mesa.backports(BUILD / "radv")),
+    ):
+        try:
+            driver = get()
+            found.append((driver.name, driver))
+        except mesa.Absent as absent:
+            found.append((name, absent))
+    return found
+
+
+def run_shader(program: Path, driver: mesa.Mesa, chip: str, queue: str, shader: str) -> bool:
+    command = (str(program), str(HERE / "shaders"), shader, queue)
+    code, said = run(command, environment(driver, chip))
+    right = code == 0 and last_line(said).startswith("right ")
+    print(f"{driver.name:12} {chip} {'' if right else f'exit {code}: '}{last_line(said)}")
+    if not right:
+        print(said)
+    return right
+
+
+def run_vulkaninfo(driver: mesa.Mesa, chip: str) -> bool:
+    if shutil.which("vulkaninfo") is None:
+        print(f"{driver.name:12} {chip} skipped: vulkaninfo: vulkan-tools is not installed")
+        return True
+    code, said = run(("vulkaninfo", "--summary"), environment(driver, chip))
+    full, _ = run(("vulkaninfo",), environment(driver, chip))
+    print(f"{driver.name:12} {chip} vulkaninfo exits {full}, with --summary {code}")
+    if code or full:
+        print(said)
+    return code == 0 and full == 0
+
+
+def main(argv: list[str]) -> int:
+    about, _, rest = (__doc__ or "").partition("\n")
+    top = argparse.ArgumentParser(
+        description=about,
+        epilog=rest.partition("exit codes")[2] and "exit codes: 0 all right, 1 something wrong",
+    )
+    top.add_argument(
+        "--only", nargs="*", default=[], metavar="WORD", help="runs that these words name"
+    )
+    only = set(top.parse_args(argv).only)
+    if unknown := only - {*SHADERS, *CHIPS, *QUEUES}:
+        top.error(f"{', '.join(sorted(unknown))}: known are {', '.join(SHADERS + CHIPS + QUEUES)}")
+    return judge([set(SHADERS), set(CHIPS), set(QUEUES)], only)
+
+
+def judge(kinds: list[set[str]], only: set[str]) -> int:
+    """Runs what `only` leaves of each kind and prints the verdict."""
+    shaders, chips, queues = (sorted(kind & only or kind) for kind in kinds)
+    right = wrong = skipped = 0
+    try:
+        program: Path | mesa.Absent = build_program()
+    except mesa.Absent as absent:
+        program = absent
+    for name, driver in drivers():
+        runs = list(itertools.product(chips, queues, shaders))
+        reason = next((x for x in (driver, program) if isinstance(x, mesa.Absent)), None)
+        if (
+            reason is not None
+            or isinstance(driver, mesa.Absent)
+            or isinstance(program, mesa.Absent)
+        ):
+            print(f"{name}: skipped {len(runs)}: {reason}")
+            skipped += len(runs)
+            continue
+        results = [run_shader(program, driver, c, q, s) for c, q, s in runs]
+        right += sum(results)
+        wrong += len(results) - sum(results)
+        wrong += sum(not run_vulkaninfo(driver, chip) for chip in chips)
+    total = 2 * len(shaders) * len(chips) * len(queues)
+    print(f"{right} of {total} right, {skipped} skipped")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,333 @@
+/* A small Vulkan program: runs one compute shader of shaders/ on the first physical device and compares what comes back
+ * with float64 arithmetic done here. It stands for any application: it knows nothing of the emulated GPU under the driver.
+ *
+ *   vk_compute FOLDER vecadd|sgemm|conv2d|reduce gfx|compute
+ *
+ * gfx: a queue family that also draws; compute: one that only computes. Prints one line that begins with "right" or
+ * "wrong"; exit codes: 0 right, 1 wrong or a Vulkan call failed, 2 usage, 3 no device or no such queue family. */
+#include <math.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <vulkan/vulkan.h>
+
+enum { BUFFERS = 3, WAIT_NS = 1000000000 };
+static const uint64_t timeout_ns = 60ull * WAIT_NS;
+
+struct problem {
+    const char *name;
+    uint32_t sizes[3]; /* push constants */
+    uint32_t count[BUFFERS]; /* floats in each buffer */
+    uint32_t groups[3];
+    void (*reference)(const struct problem *p, float *const in[2], double *out, double *magnitude);
+};
+
+static void check(VkResult result, const char *call)
+{
+    if (result == VK_SUCCESS)
+        return;
+    fprintf(stderr, "vk_compute: %s gave VkResult %d\n", call, (int)result);
+    exit(1);
+}
+
+/* Each reference also gives the sum of |terms| of every output: what rounding errors are measured against. */
+static void vecadd(const struct problem *p, float *const in[2], double *out, double *magnitude)
+{
+    for (uint32_t i = 0; i < p->sizes[0]; i++) {
+        out[i] = (double)in[0][i] + in[1][i];
+        magnitude[i] = fabs(in[0][i]) + fabs(in[1][i]);
+    }
+}
+
+static void sgemm(const struct problem *p, float *const in[2], double *out, double *magnitude)
+{
+    uint32_t m = p->sizes[0], n = p->sizes[1], k = p->sizes[2];
+    for (uint32_t row = 0; row < m; row++)
+        for (uint32_t column = 0; column < n; column++) {
+            double sum = 0, size = 0;
+            for (uint32_t i = 0; i < k; i++) {
+                double term = (double)in[0][row * k + i] * in[1][i * n + column];
+                sum += term;
+                size += fabs(term);
+            }
+            out[row * n + column] = sum;
+            magnitude[row * n + column] = size;
+        }
+}
+
+static void conv2d(const struct problem *p, float *const in[2], double *out, double *magnitude)
+{
+    int channels = (int)p->sizes[0], height = (int)p->sizes[1], width = (int)p->sizes[2];
+    for (int at = 0; at < (int)p->count[2]; at++) {
+        int o = at / (height * width), row = at / width % height, column = at % width;
+        double sum = 0, size = 0;
+        for (int tap = 0; tap < channels * 9; tap++) {
+            int r = row + tap % 9 / 3 - 1, s = column + tap % 3 - 1;
+            if (r < 0 || s < 0 || r >= height || s >= width)
+                continue;
+            double term = (double)in[0][(tap / 9 * height + r) * width + s] * in[1][o * channels * 9 + tap];
+            sum += term;
+            size += fabs(term);
+        }
+        out[at] = sum;
+        magnitude[at] = size;
+    }
+}
+
+static void reduce(const struct problem *p, float *const in[2], double *out, double *magnitude)
+{
+    for (uint32_t group = 0; group < p->count[2]; group++) {
+        out[group] = magnitude[group] = 0;
+        for (uint32_t i = group * 256; i < p->sizes[0] && i < (group + 1) * 256; i++) {
+            out[group] += in[0][i];
+            magnitude[group] += fabs(in[0][i]);
+        }
+    }
+}
+
+/* Sizes are no multiples of a group, so that edges count. */
+static const struct problem problems[] = {
+    {"vecadd", {1000}, {1000, 1000, 1000}, {16, 1, 1}, vecadd},
+    {"sgemm", {70, 50, 61}, {70 * 61, 61 * 50, 70 * 50}, {4, 5, 1}, sgemm},
+    {"conv2d", {5, 19, 23}, {5 * 19 * 23, 7 * 5 * 9, 7 * 19 * 23}, {3, 3, 7}, conv2d},
+    {"reduce", {5000}, {5000, 1, 20}, {20, 1, 1}, reduce},
+};
+
+struct app {
+    VkInstance instance;
+    VkPhysicalDevice physical;
+    VkDevice device;
+    VkQueue queue;
+    uint32_t family;
+    VkPhysicalDeviceProperties properties;
+    VkBuffer buffer[BUFFERS];
+    float *mapped[BUFFERS];
+};
+
+static int find_family(struct app *app, const char *kind)
+{
+    uint32_t count = 32;
+    VkQueueFamilyProperties family[32];
+    vkGetPhysicalDeviceQueueFamilyProperties(app->physical, &count, family);
+    for (app->family = 0; app->family < count; app->family++) {
+        VkQueueFlags flags = family[app->family].queueFlags;
+        int draws = (flags & VK_QUEUE_GRAPHICS_BIT) != 0;
+        if ((flags & VK_QUEUE_COMPUTE_BIT) && draws == !strcmp(kind, "gfx"))
+            return 1;
+    }
+    return 0;
+}
+
+static void open_device(struct app *app, const char *kind)
+{
+    VkApplicationInfo about = {.sType = VK_STRUCTURE_TYPE_APPLICATION_INFO, .apiVersion = VK_API_VERSION_1_1};
+    VkInstanceCreateInfo instance = {.sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO, .pApplicationInfo = &about};
+    uint32_t count = 1;
+    if (vkCreateInstance(&instance, NULL, &app->instance) != VK_SUCCESS ||
+        vkEnumeratePhysicalDevices(app->instance, &count, &app->physical) < 0 || count == 0) {
+        fprintf(stderr, "vk_compute: no Vulkan device\n");
+        exit(3);
+    }
+    vkGetPhysicalDeviceProperties(app->physical, &app->properties);
+    if (!find_family(app, kind)) {
+        fprintf(stderr, "vk_compute: %s has no %s queue family\n", app->properties.deviceName, kind);
+        exit(3);
+    }
+    float priority = 1;
+    VkDeviceQueueCreateInfo queue = {.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO,
+                                     .queueFamilyIndex = app->family,
+                                     .queueCount = 1,
+                                     .pQueuePriorities = &priority};
+    VkDeviceCreateInfo device = {
+        .sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO, .queueCreateInfoCount = 1, .pQueueCreateInfos = &queue};
+    check(vkCreateDevice(app->physical, &device, NULL, &app->device), "vkCreateDevice");
+    vkGetDeviceQueue(app->device, app->family, 0, &app->queue);
+}
+
+static uint32_t host_memory_type(const struct app *app, uint32_t allowed)
+{
+    VkPhysicalDeviceMemoryProperties memory;
+    VkMemoryPropertyFlags wanted = VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
+    vkGetPhysicalDeviceMemoryProperties(app->physical, &memory);
+    for (uint32_t i = 0; i < memory.memoryTypeCount; i++)
+        if ((allowed & (1u << i)) && (memory.memoryTypes[i].propertyFlags & wanted) == wanted)
+            return i;
+    fprintf(stderr, "vk_compute: no host visible memory\n");
+    exit(1);
+}
+
+static void make_buffer(struct app *app, int at, uint32_t floats)
+{
+    VkBufferCreateInfo info = {.sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO,
+                               .size = floats * sizeof(float),
+                               .usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT};
+    check(vkCreateBuffer(app->device, &info, NULL, &app->buffer[at]), "vkCreateBuffer");
+    VkMemoryRequirements needs;
+    vkGetBufferMemoryRequirements(app->device, app->buffer[at], &needs);
+    VkMemoryAllocateInfo allocate = {.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO,
+                                     .allocationSize = needs.size,
+                                     .memoryTypeIndex = host_memory_type(app, needs.memoryTypeBits)};
+    VkDeviceMemory memory;
+    check(vkAllocateMemory(app->device, &allocate, NULL, &memory), "vkAllocateMemory");
+    check(vkBindBufferMemory(app->device, app->buffer[at], memory, 0), "vkBindBufferMemory");
+    check(vkMapMemory(app->device, memory, 0, VK_WHOLE_SIZE, 0, (void **)&app->mapped[at]), "vkMapMemory");
+}
+
+static VkShaderModule load_shader(const struct app *app, const char *folder, const char *name)
+{
+    char path[4096];
+    static uint32_t code[65536];
+    snprintf(path, sizeof path, "%s/%s.spv", folder, name);
+    FILE *file = fopen(path, "rb");
+    if (!file) {
+        perror(path);
+        exit(1);
+    }
+    size_t nbytes = fread(code, 1, sizeof code, file);
+    fclose(file);
+    VkShaderModuleCreateInfo info = {
+        .sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO, .codeSize = nbytes, .pCode = code};
+    VkShaderModule module;
+    check(vkCreateShaderModule(app->device, &info, NULL, &module), "vkCreateShaderModule");
+    return module;
+}
+
+struct pipeline {
+    VkPipeline pipeline;
+    VkPipelineLayout layout;
+    VkDescriptorSet set;
+};
+
+static struct pipeline make_pipeline(const struct app *app, VkShaderModule module)
+{
+    struct pipeline made;
+    VkDescriptorSetLayoutBinding bindings[BUFFERS] = {0};
+    for (uint32_t i = 0; i < BUFFERS; i++)
+        bindings[i] = (VkDescriptorSetLayoutBinding){.binding = i,
+                                                     .descriptorType = VK_DESCRIPTOR_TYPE_STORAGE_BUFFER,
+                                                     .descriptorCount = 1,
+                                                     .stageFlags = VK_SHADER_STAGE_COMPUTE_BIT};
+    VkDescriptorSetLayoutCreateInfo set_info = {.sType = VK_STRUCTURE_TYPE_DESCRIPTOR_SET_LAYOUT_CREATE_INFO,
+                                                .bindingCount = BUFFERS,
+                                                .pBindings = bindings};
+    VkDescriptorSetLayout set_layout;
+    check(vkCreateDescriptorSetLayout(app->device, &set_info, NULL, &set_layout), "vkCreateDescriptorSetLayout");
+    VkPushConstantRange range = {.stageFlags = VK_SHADER_STAGE_COMPUTE_BIT, .size = 12};
+    VkPipelineLayoutCreateInfo layout = {.sType = VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO,
+                                         .setLayoutCount = 1,
+                                         .pSetLayouts = &set_layout,
+                                         .pushConstantRangeCount = 1,
+                                         .pPushConstantRanges = &range};
+    check(vkCreatePipelineLayout(app->device, &layout, NULL, &made.layout), "vkCreatePipelineLayout");
+    VkComputePipelineCreateInfo info = {.sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO,
+                                        .stage = {.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO,
+                                                  .stage = VK_SHADER_STAGE_COMPUTE_BIT,
+                                                  .module = module,
+                                                  .pName = "main"},
+                                        .layout = made.layout};
+    check(vkCreateComputePipelines(app->device, VK_NULL_HANDLE, 1, &info, NULL, &made.pipeline),
+          "vkCreateComputePipelines");
+    VkDescriptorPoolSize size = {VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, BUFFERS};
+    VkDescriptorPoolCreateInfo pool_info = {.sType = VK_STRUCTURE_TYPE_DESCRIPTOR_POOL_CREATE_INFO,
+                                            .maxSets = 1,
+                                            .poolSizeCount = 1,
+                                            .pPoolSizes = &size};
+    VkDescriptorPool pool;
+    check(vkCreateDescriptorPool(app->device, &pool_info, NULL, &pool), "vkCreateDescriptorPool");
+    VkDescriptorSetAllocateInfo allocate = {.sType = VK_STRUCTURE_TYPE_DESCRIPTOR_SET_ALLOCATE_INFO,
+                                            .descriptorPool = pool,
+                                            .descriptorSetCount = 1,
+                                            .pSetLayouts = &set_layout};
+    check(vkAllocateDescriptorSets(app->device, &allocate, &made.set), "vkAllocateDescriptorSets");
+    for (uint32_t i = 0; i < BUFFERS; i++) {
+        VkDescriptorBufferInfo buffer = {app->buffer[i], 0, VK_WHOLE_SIZE};
+        VkWriteDescriptorSet write = {.sType = VK_STRUCTURE_TYPE_WRITE_DESCRIPTOR_SET,
+                                      .dstSet = made.set,
+                                      .dstBinding = i,
+                                      .descriptorCount = 1,
+                                      .descriptorType = VK_DESCRIPTOR_TYPE_STORAGE_BUFFER,
+                                      .pBufferInfo = &buffer};
+        vkUpdateDescriptorSets(app->device, 1, &write, 0, NULL);
+    }
+    return made;
+}
+
+static void run(const struct app *app, const struct pipeline *made, const struct problem *p)
+{
+    VkCommandPoolCreateInfo pool_info = {.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO,
+                                         .queueFamilyIndex = app->family};
+    VkCommandPool pool;
+    check(vkCreateCommandPool(app->device, &pool_info, NULL, &pool), "vkCreateCommandPool");
+    VkCommandBufferAllocateInfo allocate = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
+                                            .commandPool = pool,
+                                            .commandBufferCount = 1};
+    VkCommandBuffer commands;
+    check(vkAllocateCommandBuffers(app->device, &allocate, &commands), "vkAllocateCommandBuffers");
+    VkCommandBufferBeginInfo begin = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO};
+    check(vkBeginCommandBuffer(commands, &begin), "vkBeginCommandBuffer");
+    vkCmdBindPipeline(commands, VK_PIPELINE_BIND_POINT_COMPUTE, made->pipeline);
+    vkCmdBindDescriptorSets(commands, VK_PIPELINE_BIND_POINT_COMPUTE, made->layout, 0, 1, &made->set, 0, NULL);
+    vkCmdPushConstants(commands, made->layout, VK_SHADER_STAGE_COMPUTE_BIT, 0, sizeof p->sizes, p->sizes);
+    vkCmdDispatch(commands, p->groups[0], p->groups[1], p->groups[2]);
+    VkMemoryBarrier barrier = {.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,
+                               .srcAccessMask = VK_ACCESS_SHADER_WRITE_BIT,
+                               .dstAccessMask = VK_ACCESS_HOST_READ_BIT};
+    vkCmdPipelineBarrier(commands, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_PIPELINE_STAGE_HOST_BIT, 0, 1, &barrier, 0,
+                         NULL, 0, NULL);
+    check(vkEndCommandBuffer(commands), "vkEndCommandBuffer");
+    VkFenceCreateInfo fence_info = {.sType = VK_STRUCTURE_TYPE_FENCE_CREATE_INFO};
+    VkFence fence;
+    check(vkCreateFence(app->device, &fence_info, NULL, &fence), "vkCreateFence");
+    VkSubmitInfo submit = {
+        .sType = VK_STRUCTURE_TYPE_SUBMIT_INFO, .commandBufferCount = 1, .pCommandBuffers = &commands};
+    check(vkQueueSubmit(app->queue, 1, &submit, fence), "vkQueueSubmit");
+    check(vkWaitForFences(app->device, 1, &fence, VK_TRUE, timeout_ns), "vkWaitForFences");
+}
+
+/* The largest error in units of eps x the sum of |terms|: of the order of sqrt(terms), and at most their number, for any
+ * order of summation that adds nothing to the problem. */
+static double compare(const struct problem *p, float *const mapped[])
+{
+    double *out = calloc(p->count[2], sizeof *out), *magnitude = calloc(p->count[2], sizeof *out), worst = 0;
+    if (!out || !magnitude)
+        exit(1);
+    p->reference(p, mapped, out, magnitude);
+    for (uint32_t i = 0; i < p->count[2]; i++) {
+        double error = fabs(mapped[2][i] - out[i]) / (magnitude[i] * 0x1p-24 + 0x1p-126);
+        if (!(error <= worst)) /* a NaN must not pass */
+            worst = isnan(error) ? INFINITY : error;
+    }
+    free(out);
+    free(magnitude);
+    return worst;
+}
+
+int main(int argc, char **argv)
+{
+    const struct problem *p = NULL;
+    for (size_t i = 0; argc == 4 && i < sizeof problems / sizeof *problems; i++)
+        if (!strcmp(argv[2], problems[i].name))
+            p = &problems[i];
+    if (!p || (strcmp(argv[3], "gfx") && strcmp(argv[3], "compute"))) {
+        fprintf(stderr, "usage: vk_compute FOLDER vecadd|sgemm|conv2d|reduce gfx|compute\n");
+        return 2;
+    }
+    struct app app;
+    open_device(&app, argv[3]);
+    for (int i = 0; i < BUFFERS; i++)
+        make_buffer(&app, i, p->count[i]);
+    uint32_t state = 12345;
+    for (int i = 0; i < BUFFERS; i++)
+        for (uint32_t at = 0; at < p->count[i]; at++) {
+            state = state * 1664525u + 1013904223u;
+            app.mapped[i][at] = i == 2 ? NAN : (float)(state >> 8) * 0x1p-23f - 1;
+        }
+    struct pipeline made = make_pipeline(&app, load_shader(&app, argv[1], p->name));
+    run(&app, &made, p);
+    double worst = compare(p, app.mapped);
+    int right = worst <= 8;
+    printf("%s %s on %s, %s queue: largest error %.2f half ulps of the sum of |terms|\n", right ? "right" : "wrong", p->name,
+           app.properties.deviceName, argv[3], worst);
+    return !right;
+}

@@ -1,0 +1,62 @@
+"""Generates the committed files that follow from tables: native/gen/ and the package's own.
+
+`gen.py` writes what changed; `gen.py --check` writes nothing and exits 1 when something is stale.
+"""
+
+from __future__ import annotations
+
+from _hop import hop
+
+hop()
+
+import argparse  # noqa: E402
+import importlib  # noqa: E402
+import pkgutil  # noqa: E402
+import sys  # noqa: E402
+from collections.abc import Sequence  # noqa: E402
+from pathlib import Path  # noqa: E402
+
+import _gen  # noqa: E402
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def outputs() -> dict[Path, str]:
+    """Every generated file's text by its path, from all modules of tools/_gen."""
+    made: dict[Path, str] = {}
+    for module in pkgutil.iter_modules(_gen.__path__):
+        part: dict[Path, str] = importlib.import_module(f"_gen.{module.name}").outputs()
+        if twice := made.keys() & part.keys():
+            raise ValueError(f"{module.name} generates what another does: {sorted(twice)}")
+        made |= part
+    return made
+
+
+def stale() -> dict[Path, str]:
+    """Those whose file is missing or says something else."""
+    return {
+        path: text
+        for path, text in outputs().items()
+        if not path.exists() or path.read_text() != text
+    }
+
+
+def main(argv: Sequence[str]) -> int:
+    top = argparse.ArgumentParser(
+        prog="gen.py",
+        description=(__doc__ or "").splitlines()[0],
+        epilog="exit codes: 0 well, 1 stale files (--check) or an error in a table",
+    )
+    top.add_argument("--check", action="store_true", help="write nothing, name what is stale")
+    args = top.parse_args(argv)
+    for path, text in stale().items():
+        print(f"{'stale' if args.check else 'wrote'} {path.relative_to(ROOT)}")
+        if args.check:
+            continue
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return 1 if args.check and stale() else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
