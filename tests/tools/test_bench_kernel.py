@@ -261,8 +261,8 @@ void endless(const void *v, const uint32_t g[3], const uint32_t s[3])
 TOOLS = Path(__file__).resolve().parents[2] / "tools"
 
 
-@pytest.mark.parametrize("groups", [1, 2])
-def test_a_kernel_that_never_ends(tmp_path, home, groups):
+@pytest.mark.parametrize(("groups", "is_rival"), [(1, False), (2, False), (2, True)])
+def test_a_kernel_that_never_ends(tmp_path, home, library, groups, is_rival):
     """Told in one line, in bounded time: a close that waited would exceed the 25 s.
 
     In a process of its own, since the kernel runs until that ends; its least patience is lowered.
@@ -274,7 +274,8 @@ def test_a_kernel_that_never_ends(tmp_path, home, groups):
         f"import sys; sys.path.insert(0, {str(TOOLS)!r}); from _bench import engine",
         "engine.LEAST_LAUNCH_S = 0.5; import bench; sys.exit(bench.main(sys.argv[1:]))",
     )
-    words = ("kernel", f"{made}:endless", "--arg", "out:f32[4]", "--groups", str(groups))
+    images = [f"{library}:nothing", "--vs", f"{made}:endless"] if is_rival else [f"{made}:endless"]
+    words = ("kernel", *images, "--arg", "out:f32[4]", "--groups", str(groups))
     done = subprocess.run(
         [sys.executable, "-c", "; ".join(lines), *words, "--timeout", "0.05", "--json", str(out)],
         capture_output=True,

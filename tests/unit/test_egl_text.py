@@ -106,3 +106,10 @@ def test_nvidia_first_software_late_surfaceless_last():
         "EGL device 1 (/dev/dri/renderD128)",
         "EGL surfaceless platform",
     ]
+
+
+def test_lines_count_from_the_last_line_directive():
+    """What a tool put above a source, with #line behind it, does not shift what is quoted."""
+    text = "#version 430\n#define N 4\n#define M 5\n#line 2\nint two;\nint three;"
+    assert explained("0:3(1): error: x", text).endswith("    3 | int three;")
+    assert explained("0:2(1): error: x", text).endswith("    2 | int two;")

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -77,6 +77,21 @@ class Placement:
         if isinstance(arg, Operand):
             return self.guarded[arg.name].view
         return arg.value if isinstance(arg, Scalar) else None
+
+
+@contextmanager
+def timing_queue(device: sp.Device) -> Iterator[sp.Queue]:
+    """A queue that knows times; after a failure it is not waited for: what runs may never end."""
+    import sparkle_drv as sp
+
+    queue = device.queue(timing=True)
+    try:
+        yield queue
+    except BaseException:
+        with suppress(sp.SparkleError):
+            queue.close(LEAVE_S)
+        raise
+    queue.close()
 
 
 class Bound:

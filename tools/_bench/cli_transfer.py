@@ -46,7 +46,11 @@ def transfer_command(args: argparse.Namespace) -> int:
         session.report.interrupted = True
     except Stuck as stuck:
         session.report.rows.append(stuck.row)
-    fits = fitted(session.report.rows, session.settings.seed)
+    try:
+        fits = fitted(session.report.rows, session.settings.seed)
+    except UsageError as error:  # the rows are good without scipy too
+        print(f"# {error}")
+        fits = []
     session.report.extra["fits"] = fits
     session.outputs.save(session.report)
     code = session.finish()

@@ -89,7 +89,8 @@ class Session:
             with devices.opened(uri) as device:
                 tasks = tasks_of(device.info)
                 for job, mode in tasks:
-                    room.check_job(job, engine.sets(job, mode, device.info), device.info)
+                    nsets = engine.sets(job, mode, device.info, 1 + len(job.rivals))
+                    room.check_job(job, nsets, device.info)
                 planned.append((uri, tasks))
         return planned
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import time
 import zlib
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -21,7 +21,7 @@ import numpy as np
 
 from . import engine, timing, verify
 from .axes import Axis, Point, label
-from .bound import BAND_NBYTES
+from .bound import BAND_NBYTES, timing_queue
 from .engine import Settings
 from .fills import Array
 from .results import Measured, Row, Subject
@@ -62,7 +62,7 @@ class Transfer:
 
         self.way, self.nbytes = str(point["way"]), int(point["nbytes"])
         self.settings = settings
-        self.queue = stack.enter_context(closing(device.queue(timing=True)))
+        self.queue = stack.enter_context(timing_queue(device))
         memory, stride = sp.Memory(point["memory"]), -(-self.nbytes // ALIGNED) * ALIGNED
         self.nslots, self.next = slots(self.nbytes, device.info), 0
         at = [BAND_NBYTES + stride * slot for slot in range(self.nslots)]

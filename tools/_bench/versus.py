@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from . import compare, engine, table, timing, verify
-from .bound import Bound
+from .bound import Bound, timing_queue
 from .engine import Settings
 from .jobs import Job
 from .problems import UsageError
@@ -105,7 +105,7 @@ def _load(
     """All on one queue: the idle worker of a second one would be in the way."""
     import sparkle_drv as sp
 
-    queue = stack.enter_context(closing(device.queue(timing=True)))
+    queue = stack.enter_context(timing_queue(device))
     for e in entrants:
         nsets = engine.sets(e.job, mode, device.info, len(entrants))
         how = e.job, device, settings.seed, nsets, settings.launch_timeout_s, queue
