@@ -200,6 +200,7 @@ class Node:
         self.fd = fd
 
     def close(self) -> None:
+        """Closes the descriptor. As with a real one, a mapping that is left keeps the node open."""
         fd, self.fd = self.fd, -1
         if fd < 0:
             return
@@ -388,7 +389,11 @@ class Gpu:
             words += [filler] * (-len(words) % unit)
         ib = self.buffer(max(len(words), 1) * 4, rights="rx")
         ib.write(words)
-        job = self.submit_ib(ip, ib, len(words), bos=bos, ring=ring, flags=flags, chunks=chunks)
+        try:
+            job = self.submit_ib(ip, ib, len(words), bos=bos, ring=ring, flags=flags, chunks=chunks)
+        except BaseException:
+            ib.close()
+            raise
         self._ibs.append((job, ib))
         return job
 
