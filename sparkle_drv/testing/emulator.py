@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import errno
 import os
+import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
@@ -198,6 +199,8 @@ class Node:
     def __init__(self, machine: Machine, fd: int) -> None:
         self.machine = machine
         self.fd = fd
+        self.next_va = 0x1_0000_0000  # of what Gpu maps here
+        self._lock = threading.Lock()
 
     def close(self) -> None:
         """Closes the descriptor. As with a real one, a mapping that is left keeps the node open."""
@@ -214,6 +217,13 @@ class Node:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def take_va(self, nbytes: int) -> int:
+        """Addresses that nobody has taken yet."""
+        with self._lock:
+            va = self.next_va
+            self.next_va += nbytes
+        return va
 
     def raw(self, request: int, arg: Any) -> int:
         """ops->ioctl once: 0 or more, or -errno."""
@@ -319,15 +329,12 @@ class Job(NamedTuple):
 class Gpu:
     """One context on a node, addresses given out in order: for tests of packets and shaders."""
 
-    FIRST_VA = 0x1_0000_0000
-
     def __init__(self, node: Node) -> None:
         self.node = node
         args = node.call(
             "AMDGPU_CTX", "union drm_amdgpu_ctx", op=lib.AMDGPU_CTX_OP_ALLOC_CTX, priority=0
         )
         self.ctx = args.out.alloc.ctx_id
-        self.next_va = self.FIRST_VA
         self._ibs: list[tuple[Job, Buffer]] = []
 
     def buffer(
@@ -348,8 +355,7 @@ class Gpu:
             "AMDGPU_GEM_CREATE", ctype, bo_size=nbytes, domains=domains, domain_flags=flags
         )
         if va is None:
-            va = self.next_va
-            self.next_va += nbytes + PAGE
+            va = self.node.take_va(nbytes + PAGE)
         buffer = Buffer(self, made.out.handle, nbytes, va)
         self.va("MAP", buffer, va=va, nbytes=nbytes, rights=rights)
         return buffer

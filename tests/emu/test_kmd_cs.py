@@ -93,7 +93,9 @@ def test_bad_pointers(gpu):
     pointer = ffi.new("uint64_t *", 8)
     with refused(errno.EFAULT):
         gpu.node.call("AMDGPU_CS", ctype, ctx_id=gpu.ctx, num_chunks=1, chunks=address(pointer))
-    chunk = ffi.new("struct drm_amdgpu_cs_chunk *", {"chunk_id": 1, "length_dw": 8, "chunk_data": 8})
+    chunk = ffi.new(
+        "struct drm_amdgpu_cs_chunk *", {"chunk_id": 1, "length_dw": 8, "chunk_data": 8}
+    )
     pointer[0] = address(chunk)
     with refused(errno.EFAULT):
         gpu.node.call("AMDGPU_CS", ctype, ctx_id=gpu.ctx, num_chunks=1, chunks=address(pointer))

@@ -17,9 +17,7 @@ CLOEXEC, RDWR = 0x80000, 2
 
 
 def export(node, handle, flags=CLOEXEC | RDWR):
-    args = node.call(
-        "PRIME_HANDLE_TO_FD", "struct drm_prime_handle", handle=handle, flags=flags
-    )
+    args = node.call("PRIME_HANDLE_TO_FD", "struct drm_prime_handle", handle=handle, flags=flags)
     return args.fd
 
 

@@ -157,7 +157,7 @@ def test_high_addresses_reach_memory(gpu):
 @pytest.mark.parametrize("rights", ["r", "x", "rx", ""])
 def test_a_page_that_may_not_be_written(machine, gpu, rights):
     buffer = gpu.buffer(PAGE, rights=rights)
-    with pytest.raises(OSError, match="ETIME.*rights"):
+    with pytest.raises(OSError, match=r"ETIME.*rights"):
         gpu.wait(gpu.submit("compute", store(buffer, 1), bos=[buffer]))
     assert (machine.fault().va, machine.fault().access) == (buffer.va, 2)
     buffer.close()

@@ -152,8 +152,7 @@ def test_a_fence_to_what(gpu, stuck):
 def test_many_threads_wait_for_one_job(gpu, out, stuck):
     ended = []
     threads = [
-        threading.Thread(target=lambda: ended.append(wait_cs(gpu, stuck, soon())))
-        for _ in range(8)
+        threading.Thread(target=lambda: ended.append(wait_cs(gpu, stuck, soon()))) for _ in range(8)
     ]
     for thread in threads:
         thread.start()
