@@ -105,7 +105,6 @@ class Machine:
         check(rc, "sp_emu_machine_open")
         self._machine = out[0]
         self.chips = tuple(chips)
-        self.ops: Any = lib.sp_emu_machine_ops(self._machine)
 
     @property
     def handle(self) -> Any:
@@ -113,6 +112,11 @@ class Machine:
         if self._machine is None:
             raise ValueError("the machine is closed")
         return self._machine
+
+    @property
+    def ops(self) -> Any:
+        """The `const struct sp_kmd_ops *`: the seam, good until the machine is closed."""
+        return lib.sp_emu_machine_ops(self.handle)
 
     def close(self) -> None:
         """Stops all jobs and closes what is open; descriptors and mappings of memory stay."""

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from ioctls import FOREVER, Syncobj, await_word, create, store, wait_cs
 
-from sparkle_drv.testing.emulator import Gpu, Machine, ffi
+from sparkle_drv.testing.emulator import Gpu, Machine, ffi, lib
 
 
 def work(node, rounds):
@@ -77,8 +77,12 @@ def test_a_forked_child_has_no_machine(machine, node):
             machine.open()
         except OSError as error:
             codes.add(error.errno)
+        handle = machine.handle
+        codes.add(-lib.sp_emu_fd_card(handle, node.fd))
+        told = lib.sp_emu_fd_is_ours(handle, node.fd), lib.sp_emu_fd_is_ours(handle, 0)
+        told += (any(machine.live_counts().values()), list(machine.trace))
         machine.close()
-        return 0 if codes == {errno.ENODEV} else 1
+        return 0 if codes == {errno.ENODEV} and told == (1, 0, False, []) else 1
 
     assert in_child(child) == 0
     create(node)
