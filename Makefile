@@ -54,14 +54,14 @@ docs: build ## build/docs: the api reference, made from the docstrings
 	  sparkle_drv.backends.base sparkle_drv.testing.suite
 
 # Without the tests that look at the package's files, here a copy, rather than run its C code.
-asan: build ## the device and unit tests with the C code under ASan and UBSan
+asan: build ## the device, unit and emulator tests with the C code under ASan and UBSan
 	@rm -rf build/asan/sparkle_drv
 	@CFLAGS="$(SANITIZE) -g -O1 -fno-omit-frame-pointer" LDFLAGS="$(SANITIZE)" $(PY) setup.py --quiet \
 	  build_py --build-lib build/asan build_ext --build-lib build/asan --build-temp build/asan/obj
 	@LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so)" \
 	  ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
-	  PYTHONPATH=build/asan .venv/bin/pytest -q -m "not slow" tests/unit tests/device \
-	  $(patsubst %,--ignore tests/unit/test_%.py,binary docs exports settings)
+	  PYTHONPATH=build/asan .venv/bin/pytest -q -m "not slow" tests/unit tests/device tests/emu \
+	  $(patsubst %,--ignore tests/unit/test_%.py,binary docs drm_structs exports settings)
 
 # The emulator's objects as the extension has them, and the functions that stand before the C library's.
 preload: ## build/preload/libsparkle_amdgpu.so: shows other drivers an emulated AMD GPU (LD_PRELOAD)
