@@ -11,7 +11,10 @@ REGISTERS = {
     "PGM_RSRC3": 0, "RESOURCE_LIMITS": 0, "NUM_THREAD_X": 64, "NUM_THREAD_Y": 1,
     "NUM_THREAD_Z": 1, "USER_DATA_0": 7,
 }  # fmt: skip
-GFX11 = {**{f"STATIC_THREAD_MGMT_SE{n}": 0xFFFFFFFF for n in range(4, 8)}, "DISPATCH_INTERLEAVE": 64}
+GFX11 = {
+    **{f"STATIC_THREAD_MGMT_SE{n}": 0xFFFFFFFF for n in range(4, 8)},
+    "DISPATCH_INTERLEAVE": 64,
+}
 INITIATOR = 0x8005
 ENDPGM = {10: 0xBF810000, 11: 0xBFB00000}  # s_endpgm, the whole program
 CODE = 0xFFFF8000_01234500  # of PGM_LO and PGM_HI

@@ -23,7 +23,15 @@ def wait(card, buffer, reference, function=5, **more):
 
 
 def release(card, buffer, **select):
-    event = {"type": 0x14, "index": 5, "gl2_wb": 1, "glm_wb": 1, "glm_inv": 1, "seq": 1, "policy": 3}
+    event = {
+        "type": 0x14,
+        "index": 5,
+        "gl2_wb": 1,
+        "glm_wb": 1,
+        "glm_inv": 1,
+        "seq": 1,
+        "policy": 3,
+    }
     return pm4.ReleaseMem.encode(
         gfx=card.gfx, event=event, select=select, addr=buffer.va, value=0x1_00000007
     )
@@ -40,7 +48,15 @@ def test_release_mem_writes_one_or_two_dwords(card):
 
 @pytest.mark.parametrize(
     ("function", "reference", "mask"),
-    [(0, 99, 0), (1, 8, 0xFF), (2, 7, 0xFF), (3, 7, 0xFF), (4, 6, 0xFF), (5, 7, 0xFF), (6, 6, 0xFF)],
+    [
+        (0, 99, 0),
+        (1, 8, 0xFF),
+        (2, 7, 0xFF),
+        (3, 7, 0xFF),
+        (4, 6, 0xFF),
+        (5, 7, 0xFF),
+        (6, 6, 0xFF),
+    ],
 )
 def test_wait_reg_mem_that_holds_already(card, function, reference, mask):
     out = card.buffer(4096)

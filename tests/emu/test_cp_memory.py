@@ -43,7 +43,9 @@ def test_copy_data(card):
     out = card.buffer(4096)
     out.write([0x11, 0x22])
     dwords = copy(card.gfx, 5, 0x99AABBCC_DDEEFF00, out.va + 8, wide=1)
-    dwords += copy(card.gfx, 1, out.va, out.va + 16, wide=1) + copy(card.gfx, 2, out.va, out.va + 24)
+    dwords += copy(card.gfx, 1, out.va, out.va + 16, wide=1) + copy(
+        card.gfx, 2, out.va, out.va + 24
+    )
     assert card.run(dwords, out) is None
     assert out.words(2, 6) == [0xDDEEFF00, 0x99AABBCC, 0x11, 0x22, 0x11, 0]
 
@@ -88,7 +90,8 @@ def test_dma_data_copies(card, src, dst, nbytes):
     dwords = dma(card.gfx, 3, a.va + src, b.va + dst, nbytes, raw_wait=1, dis_wc=1)
     assert card.run(dwords, a, b) is None, f"seed {seed}"
     assert bytes(b.map[dst : dst + nbytes]) == bytes(a.map[src : src + nbytes])
-    assert not any(b.map[:dst]) and not any(b.map[dst + nbytes :])
+    assert not any(b.map[:dst])
+    assert not any(b.map[dst + nbytes :])
 
 
 def test_dma_data_fills_and_waits(card):

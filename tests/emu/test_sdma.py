@@ -21,9 +21,7 @@ def fill(card, dst, value, nbytes, header=None):
 
 
 def fence(card, buffer, value, mtype=3):
-    return sdma.Fence.encode(
-        gfx=card.gfx, header={"mtype": mtype}, addr=buffer.va, value=value
-    )
+    return sdma.Fence.encode(gfx=card.gfx, header={"mtype": mtype}, addr=buffer.va, value=value)
 
 
 def run(card, dwords, *bos):
@@ -37,7 +35,8 @@ def test_copy(card, src, dst, nbytes):
     a.map[:] = rng.integers(1, 256, 16384, np.uint8).tobytes()
     assert run(card, copy(card, b.va + dst, a.va + src, nbytes), a, b) is None, f"seed {seed}"
     assert bytes(b.map[dst : dst + nbytes]) == bytes(a.map[src : src + nbytes])
-    assert not any(b.map[:dst]) and not any(b.map[dst + nbytes :])
+    assert not any(b.map[:dst])
+    assert not any(b.map[dst + nbytes :])
 
 
 def test_fill_write_fence_timestamp(card):

@@ -1,7 +1,8 @@
-"""Registers typed from sources other than our tables: addresses, who has them, fields, known values.
+"""Registers typed from sources other than our tables: addresses, levels, fields, known values.
 
 M registers/*.json, P chip/gfx9_plus_merged_offset.h, K gc_10_3_0 and gc_11_0_0 offset headers agree
-on the addresses; fields also from R amd_hsa_kernel_code.h. Values: clang 19's descriptors, measured.
+on the addresses; fields also from R amd_hsa_kernel_code.h. Values: clang 19's descriptors,
+measured. K is the kernel, M is Mesa, P is PAL, R is ROCr.
 """
 
 from __future__ import annotations
