@@ -186,6 +186,10 @@ def check_descriptors(m: SimpleNamespace) -> None:
         assert got == want, name
     made = m.descriptors.KernelDescriptor.encode(gfx=10, **registers.KERNEL_DESCRIPTOR_FIELDS)
     assert made == words
+    word = m.descriptors.KernelDescriptor.ELEMENTS["properties"]
+    for value, names in registers.PROPERTIES.items():
+        wanted = {f"enable_{name}" for name in names}
+        assert {k for k, v in word.decode([value], 11, "").items() if v} == wanted, hex(value)
     for word3, stride in registers.SCRATCH_WORD3.items():
         made = m.descriptors.ScratchResource.encode(
             gfx=10,

@@ -152,3 +152,18 @@ def test_registers_by_other_names():
         regs.find("NOSUCH")
     with pytest.raises(ValueError, match="gfx11 has no CP_COHER_START_DELAY"):
         regs.CP_COHER_START_DELAY.offset(11)
+
+
+def test_a_template_is_patched_at_its_registers_and_packets():
+    head = pm4.AcquireMem.encode()
+    ib = head + pm4.set_registers({"COMPUTE_START_X": 0, "COMPUTE_START_Y": 0, "COMPUTE_PGM_LO": 0})
+    release = len(ib)
+    ib += pm4.ReleaseMem.encode()
+    places = pm4.register_places(ib)
+    assert list(places) == ["COMPUTE_START_X", "COMPUTE_START_Y", "COMPUTE_PGM_LO"]
+    places["COMPUTE_START_Y"].patch(ib, 7)
+    pm4.ReleaseMem.where("value").after(release).patch(ib, 1 << 40)
+    made = head + pm4.set_registers(
+        {"COMPUTE_START_X": 0, "COMPUTE_START_Y": 7, "COMPUTE_PGM_LO": 0}
+    )
+    assert ib == made + pm4.ReleaseMem.encode(value=1 << 40)
