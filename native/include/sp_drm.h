@@ -16,10 +16,10 @@ enum {
     DRM_IOCTL_SYNCOBJ_DESTROY = 0xc00864c0,
     DRM_IOCTL_SYNCOBJ_HANDLE_TO_FD = 0xc01064c1,
     DRM_IOCTL_SYNCOBJ_FD_TO_HANDLE = 0xc01064c2,
-    DRM_IOCTL_SYNCOBJ_WAIT = 0xc02064c3,
+    DRM_IOCTL_SYNCOBJ_WAIT = 0xc02864c3,
     DRM_IOCTL_SYNCOBJ_RESET = 0xc01064c4,
     DRM_IOCTL_SYNCOBJ_SIGNAL = 0xc01064c5,
-    DRM_IOCTL_SYNCOBJ_TIMELINE_WAIT = 0xc02864ca,
+    DRM_IOCTL_SYNCOBJ_TIMELINE_WAIT = 0xc03064ca,
     DRM_IOCTL_SYNCOBJ_QUERY = 0xc01864cb,
     DRM_IOCTL_SYNCOBJ_TRANSFER = 0xc02064cc,
     DRM_IOCTL_SYNCOBJ_TIMELINE_SIGNAL = 0xc01864cd
@@ -107,7 +107,7 @@ struct drm_syncobj_transfer {
     uint32_t pad;
 };
 
-/* Timeouts are absolute CLOCK_MONOTONIC. Newer kernels append deadline_nsec. */
+/* Timeouts are absolute CLOCK_MONOTONIC. Kernels before 6.6 know neither deadline_nsec nor its flag, and do not mind it. */
 struct drm_syncobj_wait {
     uint64_t handles;
     int64_t timeout_nsec;
@@ -115,6 +115,7 @@ struct drm_syncobj_wait {
     uint32_t flags;
     uint32_t first_signaled;
     uint32_t pad;
+    uint64_t deadline_nsec;
 };
 
 struct drm_syncobj_timeline_wait {
@@ -125,6 +126,7 @@ struct drm_syncobj_timeline_wait {
     uint32_t flags;
     uint32_t first_signaled;
     uint32_t pad;
+    uint64_t deadline_nsec;
 };
 
 struct drm_syncobj_array {

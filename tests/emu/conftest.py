@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from cards import card, open_gpu  # noqa: F401
+from ioctls import leaks
 
 from sparkle_drv.testing.emulator import Gpu, Machine
 
@@ -13,7 +14,7 @@ def machine():
     """Two cards, with a log: 0 is a gfx1100, 1 a gfx1036. Nothing may be left open on it."""
     with Machine(["gfx1100", "gfx1036"], trace=1, job_limit_s=5) as made:
         yield made
-        assert {name: n for name, n in made.live_counts().items() if n} == {}
+        assert leaks(made) == {}
 
 
 @pytest.fixture

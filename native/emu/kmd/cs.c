@@ -19,6 +19,8 @@ static int add_ib(struct kmd_cs *cs, const struct drm_amdgpu_cs_chunk_ib *chunk)
     int rc = kmd_ctx_entity(cs->ctx, chunk->ip_type, chunk->ip_instance, chunk->ring, &entity);
     if (rc < 0)
         return rc;
+    if (entity->error)
+        return entity->error;
     if (job->entity && job->entity != entity) /* a gang; not modelled */
         return -EINVAL;
     if (chunk->flags & AMDGPU_IB_FLAG_CE && entity->ip != AMDGPU_HW_IP_GFX)
@@ -149,6 +151,11 @@ static int wait_for_room(struct kmd_cs *cs)
     }
 }
 
+static bool is_lost(const struct kmd_ctx *ctx)
+{
+    return ctx->guilty || ctx->vram_lost_counter != ctx->card->vram_lost_counter;
+}
+
 static int prepare(struct kmd_cs *cs)
 {
     struct kmd_machine *machine = cs->ctx->card->machine;
@@ -156,7 +163,7 @@ static int prepare(struct kmd_cs *cs)
     int rc = sync_to_others(cs);
     if (rc < 0 || (rc = wait_for_room(cs)) < 0)
         return rc;
-    if (cs->ctx->guilty) /* meanwhile */
+    if (is_lost(cs->ctx)) /* meanwhile */
         return -ECANCELED;
     job->fence = kmd_fence_new(machine);
     job->wait = cs->waits ? kmd_fence_join(machine, cs->wait, cs->waits) : NULL;
@@ -206,7 +213,7 @@ int kmd_do_cs(struct kmd_file *file, void *data)
     uint64_t seq = 0;
     if (!cs.ctx)
         return -EINVAL;
-    if (cs.ctx->guilty)
+    if (is_lost(cs.ctx))
         return -ECANCELED;
     cs.ctx->refs++;
     cs.job = calloc(1, sizeof(*cs.job));

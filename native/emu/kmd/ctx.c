@@ -65,7 +65,14 @@ int kmd_fence_of(struct kmd_file *file, const struct drm_amdgpu_fence *which, st
     struct kmd_ctx *ctx = kmd_idr_get(&file->ctxs, which->ctx_id);
     struct kmd_entity *entity;
     int rc = ctx ? kmd_ctx_entity(ctx, which->ip_type, which->ip_instance, which->ring, &entity) : -EINVAL;
-    return rc < 0 ? rc : kmd_entity_fence(entity, which->seq_no, out);
+    if (rc == 0)
+        rc = kmd_entity_fence(entity, which->seq_no, out);
+    if (rc == 0 && entity->error && !(*out && (*out)->signalled && (*out)->error)) {
+        kmd_fence_put(*out); /* an entity on which a job failed answers nothing else any more */
+        *out = NULL;
+        rc = entity->error;
+    }
+    return rc;
 }
 
 static int alloc(struct kmd_file *file, int32_t priority, union drm_amdgpu_ctx *args)
@@ -138,8 +145,6 @@ int kmd_do_ctx(struct kmd_file *file, void *data)
     union drm_amdgpu_ctx *args = data;
     struct drm_amdgpu_ctx_in in = args->in;
     struct kmd_ctx *ctx = in.op == AMDGPU_CTX_OP_ALLOC_CTX ? NULL : kmd_idr_get(&file->ctxs, in.ctx_id);
-    if (in.flags && in.op != AMDGPU_CTX_OP_SET_STABLE_PSTATE)
-        return -EINVAL;
     if (in.op == AMDGPU_CTX_OP_ALLOC_CTX)
         return alloc(file, in.priority, args);
     if (!ctx)
@@ -156,6 +161,8 @@ int kmd_do_ctx(struct kmd_file *file, void *data)
         query2(ctx, args);
         return 0;
     case AMDGPU_CTX_OP_GET_STABLE_PSTATE:
+        if (in.flags)
+            return -EINVAL;
         memset(args, 0, sizeof(*args));
         args->out.pstate.flags = ctx->pstate;
         return 0;

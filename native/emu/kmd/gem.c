@@ -146,7 +146,7 @@ int kmd_do_gem_op(struct kmd_file *file, void *data)
         return -EINVAL;
     if (bo->userptr)
         return -EPERM;
-    if (bo->pinned && args->value & AMDGPU_GEM_DOMAIN_VRAM)
+    if ((bo->pinned || bo->dmabuf) && args->value & AMDGPU_GEM_DOMAIN_VRAM)
         return -EINVAL;
     bo->domains = (uint32_t)(args->value & HEAPS);
     return 0;

@@ -70,6 +70,7 @@ void kmd_job_finish(struct kmd_job *job, int error)
     kmd_trace(machine, "job card=%u ip=%u seq=%llu done: %d", ctx->card->index, entity->ip, (unsigned long long)job->seq,
               error);
     entity->first = job->next;
+    entity->error = error ? error : entity->error;
     entity->ring->load--;
     if (!entity->first) {
         entity->last = NULL;

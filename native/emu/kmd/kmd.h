@@ -96,6 +96,7 @@ struct kmd_entity { /* a queue of one context */
     struct kmd_ctx *ctx;
     uint32_t ip, index;
     uint64_t next_seq;
+    int error; /* of the last job that failed: drm_sched_entity_error */
     struct kmd_fence *fence[KMD_ENTITY_JOBS]; /* of seq % 32 */
     struct kmd_job *first, *last;             /* not yet finished, in order */
     struct kmd_ring *ring;                    /* while jobs are there */

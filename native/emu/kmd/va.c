@@ -7,18 +7,19 @@ static const uint64_t HOLE_END = UINT64_C(0xffff800000000000), CANONICAL = UINT6
 static int check_range(const struct kmd_file *file, uint64_t va, uint64_t nbytes)
 {
     const struct drm_amdgpu_info_device *info = &file->card->chip.info;
+    uint64_t top = info->high_va_max & CANONICAL;
     if (va < info->virtual_address_offset || (va >= info->virtual_address_max && va < HOLE_END))
         return -EINVAL;
-    if (va % KMD_PAGE || nbytes % KMD_PAGE || nbytes == 0 || nbytes > CANONICAL)
-        return -EINVAL;
-    return (va & CANONICAL) + nbytes > (info->high_va_max & CANONICAL) ? -EINVAL : 0;
+    return nbytes > top || (va & CANONICAL) > top - nbytes ? -EINVAL : 0;
 }
 
-/* A range may not run from the low half into the hole: its addresses would mean nothing. */
-static int check_halves(const struct kmd_file *file, uint64_t va, uint64_t nbytes)
+/* What only those operations mind that look at the size. */
+static int check_size(const struct kmd_file *file, uint64_t va, uint64_t nbytes)
 {
     uint64_t low_end = file->card->chip.info.virtual_address_max;
-    return va < low_end && nbytes > low_end - va ? -EINVAL : 0;
+    if (va % KMD_PAGE || nbytes % KMD_PAGE || nbytes == 0)
+        return -EINVAL;
+    return va < low_end && nbytes > low_end - va ? -EINVAL : 0; /* not into the hole: nothing could address it */
 }
 
 static int check_flags(uint32_t flags)
@@ -35,7 +36,7 @@ static int map(struct kmd_file *file, struct sp_emu_vm *vm, const struct drm_amd
     uint64_t first = args->va_address / KMD_PAGE, end = first + args->map_size / KMD_PAGE;
     struct kmd_mapping m = {first, end, bo, args->offset_in_bo, args->handle, 0, !bo};
     uint32_t f = args->flags;
-    if (args->offset_in_bo % KMD_PAGE)
+    if (args->offset_in_bo % KMD_PAGE || check_size(file, args->va_address, args->map_size) < 0)
         return -EINVAL;
     if (bo && (args->offset_in_bo > bo->nbytes || args->map_size > bo->nbytes - args->offset_in_bo))
         return -EINVAL;
@@ -45,8 +46,6 @@ static int map(struct kmd_file *file, struct sp_emu_vm *vm, const struct drm_amd
         m.rights = SP_VM_READ | SP_VM_WRITE;
     if (bo && bo->user_readonly)
         m.rights &= ~(uint32_t)SP_VM_WRITE;
-    if (check_halves(file, args->va_address, args->map_size) < 0)
-        return -EINVAL;
     if (replace) {
         int rc = kmd_vm_clear(vm, first, end);
         if (rc < 0)
@@ -58,7 +57,7 @@ static int map(struct kmd_file *file, struct sp_emu_vm *vm, const struct drm_amd
 static int unmap(struct sp_emu_vm *vm, uint64_t va, const struct kmd_bo *bo)
 {
     uint32_t i = kmd_vm_find(vm, va / KMD_PAGE);
-    if (i == vm->count || vm->map[i].first != va / KMD_PAGE || vm->map[i].bo != bo)
+    if (va % KMD_PAGE || i == vm->count || vm->map[i].first != va / KMD_PAGE || vm->map[i].bo != bo)
         return -ENOENT;
     kmd_vm_remove(vm, i);
     return 0;
@@ -85,7 +84,8 @@ int kmd_do_gem_va(struct kmd_file *file, void *data)
     case AMDGPU_VA_OP_UNMAP:
         return unmap(vm, args->va_address, bo);
     case AMDGPU_VA_OP_CLEAR:
-        return kmd_vm_clear(vm, args->va_address / KMD_PAGE, (args->va_address + args->map_size) / KMD_PAGE);
+        rc = check_size(file, args->va_address, args->map_size);
+        return rc < 0 ? rc : kmd_vm_clear(vm, args->va_address / KMD_PAGE, (args->va_address + args->map_size) / KMD_PAGE);
     default:
         return map(file, vm, args, bo);
     }

@@ -1,0 +1,111 @@
+"""The helper that other tests of the emulator stand on: Machine, Node, Gpu."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from ioctls import await_word, store
+
+from sparkle_drv.testing.emulator import Gpu, Machine
+
+
+def test_a_job_writes_memory(gpu):
+    out = gpu.buffer(4096)
+    job = gpu.submit("compute", store(out, 42), bos=[out])
+    gpu.wait(job)
+    assert out.words(0, 2) == [42, 0]
+    out.close()
+
+
+@pytest.mark.parametrize("ip", ["gfx", "compute"])
+@pytest.mark.parametrize("card", [0, 1])
+def test_every_card_and_ring_runs(machine, ip, card):
+    with machine.open(card) as node, Gpu(node) as gpu:
+        out = gpu.buffer(4096, domain="vram")
+        gpu.wait(gpu.submit(ip, store(out, 7, 8), bos=[out]))
+        assert out.words(0, 3) == [0, 0, 7]
+        out.close()
+
+
+def test_dma_writes_memory(gpu):
+    out = gpu.buffer(4096)
+    write = [2, out.lo, out.hi, 1, 11, 12]  # SDMA WRITE of two dwords
+    gpu.wait(gpu.submit("dma", write, bos=[out]))
+    assert out.words(0, 3) == [11, 12, 0]
+    out.close()
+
+
+def test_the_map_is_memory_for_numpy(gpu):
+    out = gpu.buffer(100)
+    assert out.nbytes == 4096
+    view = np.frombuffer(out.map, np.uint32)
+    gpu.wait(gpu.submit("compute", store(out, 5), bos=[out]))
+    assert view[0] == 5
+    del view
+    out.close()
+
+
+def test_an_unlisted_buffer_is_a_fault(machine, gpu):
+    out = gpu.buffer(4096)
+    with pytest.raises(OSError, match="unlisted"):
+        gpu.wait(gpu.submit("compute", store(out, 42)))
+    fault = machine.fault()
+    assert (fault.kind, fault.va, fault.access) == ("unlisted", out.va, 2)
+    assert machine.fault_count() == 1
+    assert machine.fault(1) is None
+    out.close()
+
+
+def test_lenient_allows_unlisted_buffers():
+    with Machine(["gfx1036"], lenient=["unlisted"]) as machine, machine.open() as node:
+        gpu = Gpu(node)
+        out = gpu.buffer(4096)
+        gpu.wait(gpu.submit("compute", store(out, 42)))
+        assert out.words() == [42]
+
+
+def test_a_job_that_never_ends_is_timed_out():
+    with Machine(["gfx1100"], job_limit_s=0.05) as machine, machine.open() as node:
+        gpu = Gpu(node)
+        out = gpu.buffer(4096)
+        with pytest.raises(OSError, match="ETIME"):
+            gpu.wait(gpu.submit("compute", await_word(out, 1), bos=[out]))
+        assert machine.fault().kind == "timeout"
+
+
+def test_wait_times_out_while_the_job_goes_on(gpu):
+    out = gpu.buffer(4096)
+    job = gpu.submit("compute", await_word(out, 1), bos=[out])
+    with pytest.raises(TimeoutError):
+        gpu.wait(job, timeout_s=0.02)
+    out.write([1])
+    gpu.wait(job)
+    out.close()
+
+
+@pytest.mark.parametrize("chips", [[], ["gfx900"], ["gfx1100"] * 17, [""]])
+def test_bad_chips_are_named(chips):
+    with pytest.raises(ValueError, match="gfx1036 and gfx1100"):
+        Machine(chips)
+
+
+def test_a_closed_machine_says_so():
+    machine = Machine(["gfx1036"])
+    node = machine.open()
+    machine.close()
+    machine.close()
+    node.close()
+    with pytest.raises(ValueError, match="closed"):
+        machine.open()
+
+
+def test_the_log_tells_ioctls_jobs_and_faults(machine, gpu):
+    out = gpu.buffer(4096)
+    with pytest.raises(OSError, match="unlisted"):
+        gpu.wait(gpu.submit("compute", store(out, 42)))
+    out.close()
+    log = list(machine.trace)
+    assert any("AMDGPU_CS -> 0" in line for line in log)
+    assert any(line.startswith("job ") and "queued" in line for line in log)
+    assert any(line.startswith("fault ") and "BO" in line for line in log)
+    assert list(machine.trace) == []
