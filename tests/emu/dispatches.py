@@ -33,13 +33,13 @@ def stream(gfx, groups=(2, 1, 1), initiator=INITIATOR, header=None, **changes):
     )
 
 
-def program(card):
+def program(rig):
     """A buffer with the program at CODE."""
-    buffer = card.buffer(4096, va=CODE & ~0xFFF)
-    buffer.write([ENDPGM[card.gfx]] * 64, CODE % 4096 // 4)
+    buffer = rig.buffer(4096, va=CODE & ~0xFFF)
+    buffer.write([ENDPGM[rig.gfx]] * 64, CODE % 4096 // 4)
     return buffer
 
 
-def traced(card):
+def traced(rig):
     """What the command processor handed to the waves, one line a dispatch."""
-    return [line.strip() for line in card.machine.trace if line.strip().startswith("groups ")]
+    return [line.strip() for line in rig.machine.trace if line.strip().startswith("groups ")]

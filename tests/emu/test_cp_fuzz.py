@@ -31,30 +31,30 @@ def sdma_stream(rng, gfx, va):
 
 @pytest.mark.parametrize(("ip", "make"), [("compute", compute_stream), ("dma", sdma_stream)])
 @pytest.mark.parametrize("chip", ["gfx1036", "gfx1100"])
-def test_spoilt_streams_end(open_gpu, chip, ip, make):
-    card = open_gpu(chip, job_limit_s=0.01)
-    out = card.buffer(8192)
+def test_spoilt_streams_end(open_rig, chip, ip, make):
+    rig = open_rig(chip, job_limit_s=0.01)
+    out = rig.buffer(8192)
     rng = random.Random(SEED)
     faults = 0
     for _ in range(120):
-        dwords = make(rng, card.gfx, out.va)
+        dwords = make(rng, rig.gfx, out.va)
         for _ in range(rng.randrange(3)):
             dwords[rng.randrange(len(dwords))] ^= 1 << rng.randrange(32)
-        fault = card.run(dwords, out, ip=ip)
+        fault = rig.run(dwords, out, ip=ip)
         assert fault is None or (fault.kind != "none" and fault.text), f"seed {SEED}: {dwords}"
         faults += fault is not None
     assert 20 < faults < 120, f"seed {SEED}"
 
 
 @pytest.mark.parametrize("chip", ["gfx1036", "gfx1100"])
-def test_whatever_python_declares_the_engine_reads_alike(open_gpu, chip):
+def test_whatever_python_declares_the_engine_reads_alike(open_rig, chip):
     """An empty packet of each kind: the engine refuses it for its meaning, never for its form."""
-    card = open_gpu(chip, job_limit_s=0.01)
+    rig = open_rig(chip, job_limit_s=0.01)
     for cls in type3.classes():
-        if card.gfx not in cls.LEVELS or cls.tail() is not None:
+        if rig.gfx not in cls.LEVELS or cls.tail() is not None:
             continue
         for queue in cls.ON:
-            fault = card.run(cls.encode(gfx=card.gfx), ip=queue)
+            fault = rig.run(cls.encode(gfx=rig.gfx), ip=queue)
             words = ("reserved", "dwords long", "no packet")
             assert fault is None or not any(word in fault.text for word in words), fault
     assert pm4.Nop.encode() == [0xFFFF1000]
