@@ -1,4 +1,4 @@
-"""Rigs for tests of packets: an emulated card of each chip in turn, a context, and a way to run jobs."""
+"""Rigs for tests of packets: an emulated card of each chip, a context, a way to run jobs."""
 
 from __future__ import annotations
 

@@ -151,6 +151,10 @@ COMPUTE_NUM_THREAD = [
     ),
     _reg("COMPUTE_NUM_THREAD_Z", 0xB824, Word(FULL=bits(0, 15), PARTIAL=bits(16, 31))),
 ]
+# AMDGPU_FACTS 4.2: what a write of START and NUM_THREAD goes on into; RADV 25 writes it by itself.
+COMPUTE_PIPELINESTAT_ENABLE = _reg(
+    "COMPUTE_PIPELINESTAT_ENABLE", 0xB828, Word(PIPELINESTAT_ENABLE=bits(0))
+)
 COMPUTE_PERFCOUNT_ENABLE = _reg("COMPUTE_PERFCOUNT_ENABLE", 0xB82C)
 # VA >> 8: the entry point is 256 B aligned.
 COMPUTE_PGM_LO = _reg("COMPUTE_PGM_LO", 0xB830, Word(DATA=bits(0, 31)))
