@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from cards import card, open_gpu  # noqa: F401
 from ioctls import leaks
 from rigs import open_rig, rig  # noqa: F401
 
