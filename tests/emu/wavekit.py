@@ -226,6 +226,9 @@ class Kernels:
             for arg in args
         )
         own[0].map[: len(packed)] = packed
+        # What clang reads of an AQL dispatch packet: sizes of group and grid.
+        aql = struct.pack("<6H3I", 0, 1, size, 1, 1, 0, size * groups, 1, 1)
+        own[0].map[2048 : 2048 + len(aql)] = aql
         unit, waves = (256, 8) if new else (1024, 32)
         wave_bytes = -(-private * wave // unit) * unit
         scratch, tmpring = 0, 0
@@ -237,7 +240,7 @@ class Kernels:
         if properties & 1:
             user += [scratch & 0xFFFFFFFF, scratch >> 32 | 1 << 31, 0xFFFFFFFF, 0x21C14FAC]
         for bit, values in (
-            (1, (0, 0)),  # dispatch packet: there is none
+            (1, (own[0].lo + 2048, own[0].hi)),
             (2, (0, 0)),  # queue
             (3, (own[0].lo, own[0].hi)),
             (4, (0, 0)),
