@@ -6,6 +6,8 @@ import pytest
 
 from sparkle_drv.testing.emulator import Gpu, Machine
 
+CHIPS = ["gfx1036", "gfx1100"]
+
 
 @pytest.fixture
 def machine():
@@ -27,3 +29,17 @@ def gpu(node):
     """A context on that node."""
     with Gpu(node) as made:
         yield made
+
+
+@pytest.fixture(params=CHIPS)
+def card(request):
+    """(chip, context) on a machine of one card, each chip in turn; made anew, for tests that fault."""
+    with Machine([request.param], job_limit_s=5) as made, made.open() as opened, Gpu(opened) as context:
+        yield request.param, context
+
+
+@pytest.fixture(scope="module", params=CHIPS)
+def warm(request):
+    """The same, kept for a module."""
+    with Machine([request.param], job_limit_s=5) as made, made.open() as opened, Gpu(opened) as context:
+        yield request.param, context

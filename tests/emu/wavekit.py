@@ -266,3 +266,41 @@ class Kernels:
         finally:
             for buffer in own:
                 buffer.close()
+
+
+def edges(*special: int, count: int = 512, seed: int = 5, pool: int = 16) -> list[np.ndarray]:
+    """Three arrays of dwords: each pair of the special values, then random bits."""
+    print(f"seed {seed}")
+    r = np.random.default_rng(seed)
+    values = np.array([v & 0xFFFFFFFF for v in special[:pool]], np.uint32)
+    a, b = (grid.ravel() for grid in np.meshgrid(values, values))
+    more = r.integers(0, 1 << 32, (3, count), dtype=np.uint32)
+    third = r.choice(values, a.size)
+    return [np.concatenate(pair) for pair in zip((a, b, third), more, strict=True)]
+
+
+INTS = edges(0, 1, 2, 31, 32, 33, 63, 64, 255, 0x7FFF, 0x8000, 0xFFFF, 0x7FFFFFFF, 1 << 31, -1, -2)
+FLOATS = edges(
+    *(0, 1 << 31, 0x3F800000, 0xBF800000, 0x40490FDB, 0x7F800000, 0xFF800000, 0x7FC00000),
+    *(1, 0x807FFFFF, 0x00800000, 0x7F7FFFFF, 0xFF7FFFFF, 0x3EAAAAAB, 0x4B000001, 0xCB7FFFFF),
+)
+
+
+def run_lines(gpu, chip, lines, inputs, *, wave=32, **options):
+    """One array for each line; `D` in a line is its result's register."""
+    results: list[np.ndarray] = []
+    for at in range(0, len(lines), ARRAYS_OUT):
+        some = lines[at : at + ARRAYS_OUT]
+        body = "\n".join(line.replace("D", f"v{10 + k}", 1) for k, line in enumerate(some))
+        results += run_lanes(gpu, chip, body, inputs, wave=wave, **options)[: len(some)]
+    return results
+
+
+def same_floats(got: np.ndarray, want: np.ndarray, what: str, ulps: int = 0) -> None:
+    """Equal but for the bits of NaNs, or within `ulps` steps."""
+    got, want = got.view(np.float32), want.astype(np.float32)
+    np.testing.assert_array_equal(np.isnan(got), np.isnan(want), err_msg=what)
+    ok = ~np.isnan(want)
+    g, w = (np.where(ok, x, 0).astype(np.float32).view(np.int32).astype(np.int64) for x in (got, want))
+    g, w = (np.where(x < 0, -(x & 0x7FFFFFFF) - (ulps == 0), x) for x in (g, w))
+    assert np.abs(g - w).max() <= ulps, f"{what}: at {np.abs(g - w).argmax()}"
