@@ -1289,6 +1289,7 @@ static const struct sp_isa_row rows_vop3[] = {
     [0x199] = {SP_OP_V_RNDNE_F64, SP_FORMAT_VOP3, 0, &shape_49},
     [0x19a] = {SP_OP_V_FLOOR_F64, SP_FORMAT_VOP3, 0, &shape_49},
     [0x19b] = {SP_OP_V_PIPEFLUSH, SP_FORMAT_VOP3, 0, &shape_45},
+    [0x19c] = {SP_OP_V_MOV_B16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_46},
     [0x1a0] = {SP_OP_V_FRACT_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_46},
     [0x1a1] = {SP_OP_V_TRUNC_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_46},
     [0x1a2] = {SP_OP_V_CEIL_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_46},

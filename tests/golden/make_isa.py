@@ -19,6 +19,7 @@ CPUS = {10: "gfx1036", 11: "gfx1100"}
 WAVE32 = ["llvm-mc-19", "-triple=amdgcn", "-show-encoding"]
 VARIANTS = {"dpp": "DPP16", "dpp8": "DPP8", "sdwa": "SDWA"}
 ASKED = 5  # questions a row, and 2 for each way its lanes can be moved
+ROUNDS = 12  # until every row has a vector that llvm-mc takes
 ENCODING = re.compile(r"^\s*(.*?)\s*; encoding: \[([0-9a-fx,]*)\]", re.M)
 
 
@@ -65,7 +66,8 @@ def fill(rng, isa, row, from_rows):
             values[field] = source(rng, row, operand, isa.gen, scalar)
         elif name in ("sdst", "svdst", "sdata"):
             step = 4 if ndw > 2 else ndw
-            values[field] = rng.randrange(0, 96, step)
+            null = row.name.startswith("s_waitcnt_")  # nothing else is allowed there
+            values[field] = isa.null if null else rng.randrange(0, 96, step)
         elif name in ("sbase", "srsrc"):
             values[field] = rng.randrange(0, 48, 2) if name == "sbase" else rng.randrange(24)
         elif name == "saddr":
@@ -213,30 +215,40 @@ def disassemble(gen, asked):
     return run(gen, "\n".join(lines), "-disassemble")
 
 
+def settle(gen, asked):
+    """llvm-mc's own (text, dwords) of what was asked: those that it assembles to the same again."""
+    found = disassemble(gen, asked)
+    texts = [text for text, _ in found if "/*" not in text and "Warning" not in text]
+    canonical = dict.fromkeys(words for _, words in run(gen, "\n".join(texts)))
+    again = [[int(word, 16) for word in words.split()] for words in canonical]
+    final = dict.fromkeys(disassemble(gen, again))
+    same = set(run(gen, "\n".join(text for text, _ in final)))
+    # SEXT outside SDWA is NEG of an integer, which means nothing.
+    kept = [pair for pair in final if "sext(" not in pair[0] or "_sdwa" in pair[0]]
+    return [pair for pair in kept if pair in same]
+
+
 def vectors(gen: int) -> list[str]:
+    from sparkle_drv.backends.amdgpu.isa_codec import decode
     from sparkle_drv.backends.amdgpu.isa_table import table
 
     rng = random.Random(1100 + gen)
     isa = table(gen)
-    asked = []
-    for row in isa.rows:
-        if "name" in row.flags:
-            continue
-        if row.format != "VOPD":
-            asked += questions(rng, isa, row)
-        elif "x" in row.flags:
-            asked += vopd(rng, isa, row)
-    texts = [text for text, _ in disassemble(gen, asked) if "/*" not in text and "Warning" not in text]
-    canonical = dict.fromkeys(words for _, words in run(gen, "\n".join(texts)))
-    again = [[int(word, 16) for word in words.split()] for words in canonical]
-    final = dict.fromkeys(disassemble(gen, again))
-    settled = set(run(gen, "\n".join(text for text, _ in final)))
-    # SEXT outside SDWA is NEG of an integer, which means nothing.
-    return [
-        f"{words} | {text}"
-        for text, words in final
-        if (text, words) in settled and ("sext(" not in text or "_sdwa" in text)
-    ]
+    wanted = [row for row in isa.rows if "name" not in row.flags]
+    found: dict[tuple[str, str], None] = {}
+    for _ in range(ROUNDS):
+        asked = []
+        for row in wanted:
+            if row.format != "VOPD":
+                asked += questions(rng, isa, row)
+            elif "x" in row.flags:
+                asked += vopd(rng, isa, row)
+        found |= dict.fromkeys(settle(gen, asked))
+        insts = [decode(isa, [int(word, 16) for word in words.split()])[0] for _, words in found]
+        seen = {one for inst in insts for one in (inst.row, inst.y)}
+        wanted = [row for row in wanted if row not in seen]
+    print(f"{CPUS[gen]}: no vector for", *(f"{row.name} ({row.format})" for row in wanted))
+    return [f"{words} | {text}" for text, words in found]
 
 
 def main() -> int:

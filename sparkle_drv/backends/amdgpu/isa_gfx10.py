@@ -117,9 +117,9 @@ s_code_end SOPP 0x1f
 s_inst_prefetch SOPP 0x20 simm16:imm = s_set_inst_prefetch_distance
 s_clause SOPP 0x21 simm16:imm
 s_wait_idle SOPP 0x22
-s_waitcnt_depctr SOPP 0x23 simm16:imm
+s_waitcnt_depctr SOPP 0x23 simm16:depctr
 s_round_mode SOPP 0x24 simm16:imm
-s_denorm_mode SOPP 0x25 simm16:imm
+s_denorm_mode SOPP 0x25 simm16:small
 s_ttracedata_imm SOPP 0x28 simm16:imm
 s_movk_i32 SOPK 0x0 sdst:i32 simm16:imm
 s_version SOPK 0x1 simm16:imm
@@ -793,8 +793,8 @@ s_gl1_inv SMEM 0x1f
 s_dcache_inv SMEM 0x20
 s_memtime SMEM 0x24 sdata:b64
 s_memrealtime SMEM 0x25 sdata:b64
-s_atc_probe SMEM 0x26 sdata:imm sbase:b64 soffset
-s_atc_probe_buffer SMEM 0x27 sdata:imm sbase:b128 soffset
+s_atc_probe SMEM 0x26 sdata:small sbase:b64 soffset
+s_atc_probe_buffer SMEM 0x27 sdata:small sbase:b128 soffset
 flat_load_ubyte FLAT 0x8 vdst:b32 addr = flat_load_u8
 scratch_load_ubyte SCRATCH 0x8 vdst:b32 addr saddr = scratch_load_u8
 global_load_ubyte GLOBAL 0x8 vdst:b32 addr saddr = global_load_u8

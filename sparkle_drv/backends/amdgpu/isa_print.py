@@ -98,7 +98,7 @@ def simm16(isa: Table, kind: str, value: int) -> str:
     if kind == "optional":
         return str(value) if value else ""
     if kind == "small":  # decimal while an inline constant would be
-        return str(value) if value <= 64 else f"{value:#x}"
+        return _decimal(value)
     return f"{value:#x}"
 
 
@@ -137,8 +137,8 @@ def _operand(isa: Table, inst: Inst, operand: Operand, wave: int) -> str | None:
         return _half(isa, inst, operand)
     if operand.type == "msgrtn":
         return isa_imm.print_message(isa.gen, f["ssrc0"])
-    if operand.type == "imm":
-        return str(f[name])
+    if operand.type == "small":
+        return _decimal(f[name])
     if row.format == "SMEM" and name == "soffset":
         return _smem_offset(isa, inst)
     if name == "addr" and row.format in ("FLAT", "GLOBAL", "SCRATCH"):
@@ -271,8 +271,8 @@ def _modifiers(isa: Table, inst: Inst) -> list[str]:
         out = _vop3_modifiers(inst) if row.format in VOP3S else []
         return out + (_second_modifiers(inst) if inst.second else [])
     if row.format == "VINTERP":
-        out = [_bits("op_sel", inst.fields["op_sel"], 4)] if inst.fields["op_sel"] else []
-        out += ["clamp"] * inst.fields["clamp"]
+        out = ["clamp"] * inst.fields["clamp"]
+        out += [_bits("op_sel", inst.fields["op_sel"], 4)] if inst.fields["op_sel"] else []
         return [*out, f"wait_exp:{inst.fields['waitexp']}"]
     if row.format == "LDSDIR":
         return [f"wait_vdst:{inst.fields['waitvdst']}"]
