@@ -147,6 +147,8 @@ def operand_lines(gen: int, row: Row) -> tuple[list[str], int]:
         used.add(field.name)
         slot = slot_of(row, operand._replace(field=name), index)
         kind = "SIGNED" if is_signed(gen, row.format, name) else kind_of(name)
+        if operand.type == "msgrtn":  # a number in SSRC0, no operand code
+            slot, kind = "OFFSET", "RAW"
         lines.append(f"{{SP_SLOT_{slot}, SP_KIND_{kind}, {place(field)}, {ndw}}}")
     unused = 0
     if "name" not in row.flags and not row.format.startswith("VOPD"):

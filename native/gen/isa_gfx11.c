@@ -46,14 +46,14 @@ static const struct sp_isa_shape shape_5 = {shape_5_fields, 0x7f0000, 1};
 
 static const struct sp_isa_field shape_6_fields[] = {
     {SP_SLOT_DST, SP_KIND_SCALAR, 16, 7, 0, 0, 1},
-    {SP_SLOT_SRC0, SP_KIND_SCALAR, 0, 8, 0, 0, 0},
+    {SP_SLOT_OFFSET, SP_KIND_RAW, 0, 8, 0, 0, 0},
 };
 
 static const struct sp_isa_shape shape_6 = {shape_6_fields, 0x0, 2};
 
 static const struct sp_isa_field shape_7_fields[] = {
     {SP_SLOT_DST, SP_KIND_SCALAR, 16, 7, 0, 0, 2},
-    {SP_SLOT_SRC0, SP_KIND_SCALAR, 0, 8, 0, 0, 0},
+    {SP_SLOT_OFFSET, SP_KIND_RAW, 0, 8, 0, 0, 0},
 };
 
 static const struct sp_isa_shape shape_7 = {shape_7_fields, 0x0, 2};

@@ -262,21 +262,23 @@ static const struct sp_isa_row *decode_y(const struct sp_isa *isa, uint64_t bits
     return y;
 }
 
-static int unknown(const struct sp_isa *isa, const struct sp_isa_format *format, uint32_t opcode, const char *half, char *why,
-                   uint32_t why_nbytes)
+static int unknown(const struct sp_isa *isa, const char *space, uint32_t opcode, char *why, uint32_t why_nbytes)
 {
     if (why && why_nbytes)
-        snprintf(why, why_nbytes, "gfx%u has no %s%s opcode 0x%x", isa->generation, sp_format_names[format->format], half, opcode);
+        snprintf(why, why_nbytes, "gfx%u has no %s opcode 0x%x", isa->generation, space, opcode);
     return -EILSEQ;
 }
 
 static int find_row(const struct sp_isa *isa, const struct sp_isa_format *format, uint64_t bits, const struct sp_isa_row **row,
                     char *why, uint32_t why_nbytes)
 {
-    static const char *const segments[4] = {"", " SCRATCH", " GLOBAL", " segment 3"};
+    static const char *const segments[4] = {"FLAT", "SCRATCH", "GLOBAL", "FLAT segment 3"};
     uint32_t opcode = get(&format->opcode, bits), segment = segment_of(format, bits);
     *row = row_of(format->rows, format->rows_count, opcode + segment * 128);
-    return *row && segment < 3 ? 0 : unknown(isa, format, opcode, segments[segment], why, why_nbytes);
+    if (*row && segment < 3)
+        return 0;
+    const char *space = format->format == SP_FORMAT_FLAT ? segments[segment] : sp_format_names[format->format];
+    return unknown(isa, space, opcode, why, why_nbytes);
 }
 
 /* Literal, DPP, SDWA: what follows the instruction itself. */
@@ -335,7 +337,7 @@ int sp_isa_decode(const struct sp_isa *isa, const uint32_t *words, uint32_t coun
         uint32_t opy = get(&format->opcode2, bits);
         y = decode_y(isa, bits, opy, out);
         if (!y)
-            return unknown(isa, format, opy, " Y", why, why_nbytes);
+            return unknown(isa, "VOPD Y", opy, why, why_nbytes);
     }
     finish_memory(isa, out);
     count_address(isa, bits, format, out);
