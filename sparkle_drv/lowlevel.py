@@ -3,6 +3,6 @@
 Names only. Nothing here is stable between versions.
 """
 
-from .backends.amdgpu import isa_formats, isa_rows
+from .backends.amdgpu import isa, isa_formats, isa_rows
 
-__all__ = ["isa_formats", "isa_rows"]
+__all__ = ["isa", "isa_formats", "isa_rows"]
