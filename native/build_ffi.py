@@ -54,9 +54,7 @@ _headers = sorted(INCLUDE.glob("sp_*.h"))
 _sources = sorted(HERE.rglob("*.c"))
 _emu_headers = [header for header in _headers if header.name.startswith("sp_emu")]
 _emu_sources = [
-    source
-    for source in _sources
-    if HERE / "emu" in source.parents or source.match("gen/isa_*.c")
+    source for source in _sources if HERE / "emu" in source.parents or source.match("gen/isa_*.c")
 ]
 _native_headers = [header for header in _headers if header not in _emu_headers]
 _native_sources = [source for source in _sources if source not in _emu_sources]

@@ -50,7 +50,7 @@ def header(ops: list[str], sources: list[str]) -> str:
         f"    SP_FORMAT_NUM = {len(forms) + 1}",
         "};",
         "",
-        "/* As the manuals spell them, RDNA3's where they differ; [0] is \"\". */",
+        '/* As the manuals spell them, RDNA3\'s where they differ; [0] is "". */',
         "extern const char *const sp_op_names[SP_OP_NUM];",
         "extern const char *const sp_format_names[SP_FORMAT_NUM];",
         "#endif",
@@ -128,7 +128,9 @@ def is_signed(gen: int, form: str, field: str) -> bool:
 def operand_lines(gen: int, row: Row) -> tuple[list[str], int]:
     """(initialisers of struct sp_isa_field, bits of operand fields left unused)."""
     second = row.format == "VOPDY"
-    form = FORMATS[gen][{"SCRATCH": "FLAT", "GLOBAL": "FLAT", "VOPDY": "VOPD"}.get(row.format, row.format)]
+    form = FORMATS[gen][
+        {"SCRATCH": "FLAT", "GLOBAL": "FLAT", "VOPDY": "VOPD"}.get(row.format, row.format)
+    ]
     lines, used = [], set()
     for index, operand in enumerate(row.operands):
         name = operand.field
@@ -151,9 +153,10 @@ def operand_lines(gen: int, row: Row) -> tuple[list[str], int]:
             slot, kind = "OFFSET", "RAW"
         lines.append(f"{{SP_SLOT_{slot}, SP_KIND_{kind}, {place(field)}, {ndw}}}")
     unused = 0
-    if "name" not in row.flags and not row.format.startswith("VOPD"):
+    mine = {"VOPD": {"vsrc1"}, "VOPDY": {"vsrc1y"}}.get(row.format, OPERANDS)
+    if "name" not in row.flags:
         for field in form.fields.values():
-            if field.name in OPERANDS - used:
+            if field.name in mine - used:
                 unused |= field.put((1 << field.nbits) - 1)
     return lines, unused
 
@@ -175,14 +178,18 @@ def modifier_lines(gen: int, form: isa_formats.Format) -> list[str]:
     if form.name == "VOP3B":
         operand_fields -= set()
     for field in form.fields.values():
-        if field.name in operand_fields or (field.name == "soffset" and form.name != "SMEM" and form.name[1:] != "BUF"):
+        if field.name in operand_fields or (
+            field.name == "soffset" and form.name != "SMEM" and form.name[1:] != "BUF"
+        ):
             continue
         slot = SLOTS.get(field.name, field.name.upper())
         kind = "SIGNED" if is_signed(gen, form.name, field.name) else kind_of(field.name)
         if form.name in SECOND_WORDS:
             kind = {"src0": "VGPR", "sdst": "SCALAR"}.get(field.name, "RAW")
         if field.name[:-1] in ("neg", "abs"):
-            slot = {"neg": "NEG", "abs": "ABS"}[field.name[:-1]] + ("0" if field.name[-1] == "0" else "1")
+            slot = {"neg": "NEG", "abs": "ABS"}[field.name[:-1]] + (
+                "0" if field.name[-1] == "0" else "1"
+            )
         lines.append(f"{{SP_SLOT_{slot}, SP_KIND_{kind}, {place(field)}, 0}}")
     return lines
 
@@ -206,7 +213,9 @@ class Tables:
         self.shapes: dict[tuple[tuple[str, ...], int], str] = {}
         self.by_format: dict[str, dict[int, Row]] = {}
         for row in rows:
-            table = {"VOP3B": "VOP3", "SCRATCH": "FLAT", "GLOBAL": "FLAT"}.get(row.format, row.format)
+            table = {"VOP3B": "VOP3", "SCRATCH": "FLAT", "GLOBAL": "FLAT"}.get(
+                row.format, row.format
+            )
             if row.format != "VOPD" or "x" in row.flags:
                 self._add(table, row)
             if row.format == "VOPD" and "y" in row.flags:
@@ -238,7 +247,9 @@ class Tables:
         known = self.by_format.get(table, {})
         lines = []
         for index, row in sorted(known.items()):
-            form = {"SCRATCH": "FLAT", "GLOBAL": "FLAT", "VOPDY": "VOPD"}.get(row.format, row.format)
+            form = {"SCRATCH": "FLAT", "GLOBAL": "FLAT", "VOPDY": "VOPD"}.get(
+                row.format, row.format
+            )
             lines.append(
                 f"[{index:#x}] = {{SP_OP_{row.same_as.upper()}, SP_FORMAT_{form}, "
                 f"{row_flags(row)}, &{self.shape(row)}}}"

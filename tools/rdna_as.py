@@ -39,7 +39,9 @@ def parser() -> argparse.ArgumentParser:
         one.add_argument("--gfx", default="gfx1100", help="gfx1036, gfx1100 ... (gfx1100)")
         one.add_argument("-o", "--output", metavar="FILE", help="instead of standard output")
         one.add_argument("--hex", action="store_true", help="dwords as hex words, one a line")
-        one.add_argument("--check", action="store_true", help="compare with llvm-mc, if it is there")
+        one.add_argument(
+            "--check", action="store_true", help="compare with llvm-mc, if it is there"
+        )
         one.set_defaults(command=command)
     sub.choices["disassemble"].add_argument("--wave", type=int, choices=(32, 64), default=32)
     return top

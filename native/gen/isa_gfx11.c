@@ -2680,7 +2680,7 @@ static const struct sp_isa_field shape_141_fields[] = {
     {SP_SLOT_SRC0, SP_KIND_SRC, 0, 9, 0, 0, 1},
 };
 
-static const struct sp_isa_shape shape_141 = {shape_141_fields, 0x0, 2};
+static const struct sp_isa_shape shape_141 = {shape_141_fields, 0x1fe00, 2};
 
 static const struct sp_isa_row rows_vopd[] = {
     [0x0] = {SP_OP_V_FMAC_F32, SP_FORMAT_VOPD, 0, &shape_140},
@@ -2711,7 +2711,7 @@ static const struct sp_isa_field shape_143_fields[] = {
     {SP_SLOT_SRCY0, SP_KIND_SRC, 32, 9, 0, 0, 1},
 };
 
-static const struct sp_isa_shape shape_143 = {shape_143_fields, 0x0, 2};
+static const struct sp_isa_shape shape_143 = {shape_143_fields, 0x1fe0000000000, 2};
 
 static const struct sp_isa_row rows_vopdy[] = {
     [0x0] = {SP_OP_V_FMAC_F32, SP_FORMAT_VOPD, 0, &shape_142},

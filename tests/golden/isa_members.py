@@ -95,7 +95,8 @@ def _flat(isa: Table, inst: Inst, out: Members) -> None:
         there = f["sve"] if isa.gen == 11 else int(f["saddr"] == isa.null)
     for operand in row.operands:
         if operand.field == "vdst":
-            out.dst(f["vdst"] + VGPR, operand.ndw)
+            if not f.get("lds"):
+                out.dst(f["vdst"] + VGPR, operand.ndw)
         elif operand.field in MEMORY:
             out.src(MEMORY[operand.field], f[operand.field] + VGPR, operand.ndw)
     out["src_ndw", 0] = there

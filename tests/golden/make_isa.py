@@ -93,8 +93,21 @@ def modifiers(rng, isa, row, values):
             values[name] = rng.choice([7, 7, rng.randrange(8)])
         elif name in ("offset", "dpp_ctrl"):
             values[name] = rng.choice([0, rng.randrange(1 << nbits), rng.randrange(1 << nbits - 1)])
-        elif name in ("clamp", "omod", "neg", "abs", "neg_hi", "op_sel", "glc", "slc", "dlc", "format"):
+        elif name in (
+            "clamp",
+            "omod",
+            "neg",
+            "abs",
+            "neg_hi",
+            "op_sel",
+            "glc",
+            "slc",
+            "dlc",
+            "format",
+        ):
             values[name] = rng.choice([0, 0, rng.randrange(1 << nbits)])
+        elif name == "lds" and "_load_" in row.name:
+            values[name] = int(rng.randrange(8) == 0)
         elif name in ("offen", "idxen", "waitexp", "waitvdst", "gds"):
             values[name] = rng.choice([0, rng.randrange(1 << nbits)])
     if row.name.startswith("ds_gws") or row.name == "ds_ordered_count":
@@ -155,7 +168,9 @@ def questions(rng, isa, row):
     from sparkle_drv.backends.amdgpu.isa_codec import SOURCES, encode
     from sparkle_drv.backends.amdgpu.isa_table import Inst
 
-    ways = [""] * ASKED + [name for flag, name in VARIANTS.items() if flag in row.flags for _ in "12"]
+    ways = [""] * ASKED + [
+        name for flag, name in VARIANTS.items() if flag in row.flags for _ in "12"
+    ]
     asked = []
     for number, way in enumerate(ways):
         values = modifiers(rng, isa, row, fill(rng, isa, row, None))
@@ -195,7 +210,9 @@ def vopd(rng, isa, row):
                 **{"vsrc1": base[4] + 2, "vsrc1y": base[5] + 3},
             }
             if attempt:
-                values[rng.choice(["src0", "src0y"])] = rng.choice([rng.randrange(100), 255, 242, 130])
+                values[rng.choice(["src0", "src0y"])] = rng.choice(
+                    [rng.randrange(100), 255, 242, 130]
+                )
             for one, suffix in ((row, ""), (y, "y")):
                 if not any(operand.field == "vsrc1" for operand in one.operands):
                     values["vsrc1" + suffix] = 0

@@ -149,7 +149,7 @@ static const struct sp_isa_row *row_of(const struct sp_isa_row *rows, uint32_t c
 }
 
 /* Registers of an address, which the row does not know. */
-static void count_address(const struct sp_isa *isa, uint64_t bits, const struct sp_isa_format *format, struct sp_inst *out)
+static void count_address(uint64_t bits, const struct sp_isa_format *format, struct sp_inst *out)
 {
     if (out->format == SP_FORMAT_FLAT) {
         unsigned sve = out->soffset; /* gfx10: SADDR NULL, as finish_memory left it */
@@ -162,9 +162,9 @@ static void count_address(const struct sp_isa *isa, uint64_t bits, const struct 
         out->src_ndw[0] = (uint8_t)(out->offen + out->idxen);
         if (out->tfe && out->dst_ndw)
             out->dst_ndw++;
-        if (out->lds && out->dst_ndw && isa->generation == 10) /* to LDS: VDATA is not written */
-            out->dst = out->dst_ndw = 0;
     }
+    if (out->lds) /* gfx10: the data go to LDS, VDATA or VDST is not written */
+        out->dst = out->dst_ndw = 0;
 }
 
 /* What becomes of SADDR and SOFFSET that say "none", and of an offset whose sign depends on the segment. */
@@ -338,9 +338,10 @@ int sp_isa_decode(const struct sp_isa *isa, const uint32_t *words, uint32_t coun
         y = decode_y(isa, bits, opy, out);
         if (!y)
             return unknown(isa, "VOPD Y", opy, why, why_nbytes);
+        odd |= bits & y->shape->unused;
     }
     finish_memory(isa, out);
-    count_address(isa, bits, format, out);
+    count_address(bits, format, out);
     rc = decode_tail(isa, row, ((row->flags | (y ? y->flags : 0)) & SP_ISA_LITERAL) != 0, words, count, out, &odd, why, why_nbytes);
     if (reserved)
         *reserved = odd != 0;

@@ -209,11 +209,17 @@ def _mask_letters(value: int) -> str:
 
 
 def print_swizzle(value: int) -> str:
+    """By name where the name says it all, else the number: some masks say the same twice."""
+    text = _swizzle_name(value)
+    return text if text and parse_swizzle(text) == value else str(value)
+
+
+def _swizzle_name(value: int) -> str:
     if value & 0xFF00 == 0x8000:
         lanes = ",".join(str(value >> 2 * i & 3) for i in range(4))
         return f"swizzle(QUAD_PERM,{lanes})"
     if value & 0x8000:
-        return str(value)
+        return ""
     keep, force, flip = value & 31, value >> 5 & 31, value >> 10 & 31
     if keep == 31 and not force and flip:
         if not flip & (flip - 1):

@@ -51,7 +51,9 @@ class Parser:
         align = min(found.ndw, 4) if found.ndw != 3 else 1
         first = found.code - 108 if found.code >= 108 else found.code
         if found.kind == "s" and align > 1 and first % align and found.code not in (106, 126):
-            raise AsmError(f"{operand.field} is {piece.text!r}, wanted a multiple of {align}", piece.column)
+            raise AsmError(
+                f"{operand.field} is {piece.text!r}, wanted a multiple of {align}", piece.column
+            )
 
     def vgpr(self, piece: Piece, operand: Operand, ndw: int) -> int:
         found = self.register(piece, operand.field)
@@ -104,7 +106,9 @@ class Parser:
         self.set_signs(index, negative, absolute, sext, column)
         return Piece(text, column)
 
-    def set_signs(self, index: int, negative: bool, absolute: bool, sext: bool, column: int) -> None:
+    def set_signs(
+        self, index: int, negative: bool, absolute: bool, sext: bool, column: int
+    ) -> None:
         fields = self.inst.fields
         if self.row.format in VOP12C and self.inst.second:
             fields = self.inst.second_fields
@@ -116,7 +120,10 @@ class Parser:
             return
         hi = "neg_hi" if is_mix(self.row) else "abs"
         for name, on in (("neg", negative), (hi, absolute)):
-            if on and (name not in self.form.fields or (self.row.format == "VOP3P" and not is_mix(self.row))):
+            if on and (
+                name not in self.form.fields
+                or (self.row.format == "VOP3P" and not is_mix(self.row))
+            ):
                 raise AsmError(f"{self.row.name} ({self.row.format}) takes no {name} here", column)
             if on:
                 fields[name] = fields.get(name, 0) | 1 << index
@@ -183,7 +190,9 @@ class Parser:
             if found.code != 106:
                 self.inst.second_fields |= {"sd": 1, "sdst": found.code}
         elif found.code != 106 or found.kind != "s":
-            raise AsmError(f"the lane mask is {piece.text!r}, wanted vcc in this form", piece.column)
+            raise AsmError(
+                f"the lane mask is {piece.text!r}, wanted vcc in this form", piece.column
+            )
 
     def address(self, piece: Piece, operand: Operand, line: Line) -> None:
         """The VGPRs of a memory address: how many depends on what else is there."""
@@ -191,7 +200,9 @@ class Parser:
         if name == "vaddr":
             ndw = len(line.names & {"offen", "idxen"})
             if off != (ndw == 0):
-                raise AsmError(f"vaddr is {piece.text!r}: offen, idxen say {ndw} VGPRs", piece.column)
+                raise AsmError(
+                    f"vaddr is {piece.text!r}: offen, idxen say {ndw} VGPRs", piece.column
+                )
         elif self.row.format == "SCRATCH":
             ndw = 1
             if "sve" in self.form.fields:
@@ -312,7 +323,7 @@ class Parser:
         wanted = [one for one in self.row.operands if one.field not in hidden]
         wanted = [one for one in wanted if not one.optional or "glc" in line.names]
         if "lds" in line.names and "lds" in self.form.fields:
-            wanted = [one for one in wanted if one.field != "vdata"]
+            wanted = [one for one in wanted if one.field not in ("vdata", "vdst")]
         given = len(line.operands)
         if given == len(wanted) - 1 and self.row.format == "VOPC" and wanted[0].field == "vcc":
             wanted = wanted[1:]  # llvm-mc lets it away
@@ -343,11 +354,14 @@ class Parser:
             self.operand(piece, operand, line)
         if len(line.operands) > len(wanted):
             extra = line.operands[len(wanted)]
-            raise AsmError(f"{self.row.name} ({self.row.format}) takes no {extra.text!r}", extra.column)
+            raise AsmError(
+                f"{self.row.name} ({self.row.format}) takes no {extra.text!r}", extra.column
+            )
         if len(line.operands) < len(wanted):
             missing = ", ".join(operand.field for operand in wanted[len(line.operands) :])
             end = line.rest.column + len(line.rest.text)
-            raise AsmError(f"{self.row.name} ({self.row.format}) lacks {missing}", end)
+            at = line.modifiers[0].column if line.modifiers else end
+            raise AsmError(f"{self.row.name} ({self.row.format}) lacks {missing}", at)
         self.vgpr_address = any(
             operand.field == "addr" and piece.text != "off"
             for piece, operand in zip(line.operands, wanted)
@@ -403,7 +417,9 @@ def _is_raw(isa: Table, text: str, start: int, end: int) -> bool:
     return any(operand.type in RAW_KINDS for row in rows for operand in row.operands)
 
 
-def parse_one(isa: Table, text: str, start: int, end: int, labels: Mapping[str, int] | None) -> Inst:
+def parse_one(
+    isa: Table, text: str, start: int, end: int, labels: Mapping[str, int] | None
+) -> Inst:
     line = scan(text, start, end, _is_raw(isa, text, start, end))
     rows, second = _rows(isa, line)
     errors = []
@@ -412,7 +428,7 @@ def parse_one(isa: Table, text: str, start: int, end: int, labels: Mapping[str, 
             return Parser(isa, row, second, labels).parse(line)
         except AsmError as error:
             errors.append(error)
-    raise max(errors, key=lambda error: error.column)
+    raise max(reversed(errors), key=lambda error: error.column)  # whichever got furthest
 
 
 def parse_instruction(

@@ -123,6 +123,8 @@ def _operand(isa: Table, inst: Inst, operand: Operand, wave: int) -> str | None:
     row, f, name = inst.row, inst.fields, operand.field
     if name in ("offset", "offset2", "exec") or (operand.optional and not f["glc"]):
         return None
+    if name in ("vdata", "vdst") and f.get("lds"):  # the data go to LDS
+        return None
     if name == "vcc":
         if row.format == "VOPC" and inst.second == "SDWAB" and inst.second_fields["sd"]:
             return scalar_text(isa, inst.second_fields["sdst"], wave // 32)
@@ -149,7 +151,7 @@ def _operand(isa: Table, inst: Inst, operand: Operand, wave: int) -> str | None:
         ndw = f["offen"] + f["idxen"]
         return vgpr_text(f["vaddr"], ndw) if ndw else "off"
     if name == "vdata":
-        return None if f.get("lds") else vgpr_text(f[name], operand.ndw + f["tfe"])
+        return vgpr_text(f[name], operand.ndw + f["tfe"])
     if name in ("sbase", "srsrc"):
         return scalar_text(isa, f[name] * (2 if name == "sbase" else 4), operand.ndw)
     if source_index(name) >= 0 or name == "soffset":
@@ -253,7 +255,7 @@ def _memory_modifiers(isa: Table, inst: Inst) -> list[str]:
     elif row.format != "SMEM":
         out += [f"offset:{f['offset']}"] if f["offset"] else []
     out += [name for name in ("glc", "slc", "dlc", "tfe") if f.get(name)]
-    return out + (["lds"] if f.get("lds") and row.format == "MUBUF" else [])
+    return out + ["lds"] * f.get("lds", 0)
 
 
 def _buffer_format(isa: Table, value: int) -> list[str]:

@@ -25,7 +25,9 @@ def generation(gfx: str | int) -> int:
     text = str(gfx).removeprefix("gfx")
     if text in ("10", "11") or (len(text) == 4 and text[:3] in ("103", "110")):
         return int(text[:2])
-    raise ValueError(f"gfx is {gfx!r}: known are gfx1030..gfx1036 (RDNA2) and gfx1100..1103 (RDNA3)")
+    raise ValueError(
+        f"gfx is {gfx!r}: known are gfx1030..gfx1036 (RDNA2) and gfx1100..1103 (RDNA3)"
+    )
 
 
 @dataclass

@@ -113,9 +113,7 @@ def test_every_row_has_a_vector(gen, golden):
     insts = [decode(isa, words)[0] for _, words in golden]
     seen = {row for inst in insts for row in (inst.row, inst.y)}
     missing = {
-        (row.format, row.name)
-        for row in isa.rows
-        if row not in seen and "name" not in row.flags
+        (row.format, row.name) for row in isa.rows if row not in seen and "name" not in row.flags
     }
     assert missing <= WITHOUT_VECTOR
 
