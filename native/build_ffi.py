@@ -2,8 +2,8 @@
 
 setup.py names them in `cffi_modules`; nothing imports this file at run time. The compiler and cffi
 read one text: the headers in native/include, of which cdef gets all lines that do not start with
-'#'. Files join by being there: `sp_emu*.h`, native/emu/**/*.c and native/gen/isa_*.c belong to `emu`,
-every other header and source to `native`.
+'#'. Files join by being there: `sp_emu*.h`, native/emu/**/*.c and native/gen/isa_*.c belong to
+`emu`, every other header and source to `native`.
 """
 
 import os

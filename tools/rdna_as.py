@@ -112,7 +112,10 @@ def compare(text: str, words: list[int], gfx: str) -> int:
     theirs = llvm_words(text, gfx)
     if theirs is None or theirs[: len(words)] == words:
         return OK
-    at = next((i for i, pair in enumerate(zip(words, theirs)) if pair[0] != pair[1]), len(theirs))
+    at = next(
+        (i for i, pair in enumerate(zip(words, theirs, strict=False)) if pair[0] != pair[1]),
+        len(theirs),
+    )
     ours, other = ([f"{word:08x}" for word in part[at : at + 3]] for part in (words, theirs))
     print(f"differs from llvm-mc at {4 * at:#x}: {ours}, llvm-mc {other}", file=sys.stderr)
     return FAILED

@@ -1,4 +1,4 @@
-"""What struct sp_inst must hold for an instruction, worked out from the Python disassembler's fields.
+"""What struct sp_inst must hold for an instruction, from the Python disassembler's fields.
 
 Written against native/emu/wave/inst.h by hand: the generator that fills the C tables is not asked.
 """

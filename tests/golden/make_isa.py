@@ -62,7 +62,7 @@ def fill(rng, isa, row, from_rows):
         field = isa.field_name(row, name)
         ndw = operand.ndw or 1
         if field in ("src0", "src1", "src2", "ssrc0", "ssrc1"):
-            scalar = name.startswith("s") and name != field or field.startswith("ss")
+            scalar = (name.startswith("s") and name != field) or field.startswith("ss")
             values[field] = source(rng, row, operand, isa.gen, scalar)
         elif name in ("sdst", "svdst", "sdata"):
             step = 4 if ndw > 2 else ndw
@@ -174,7 +174,7 @@ def questions(rng, isa, row):
     asked = []
     for number, way in enumerate(ways):
         values = modifiers(rng, isa, row, fill(rng, isa, row, None))
-        if number % 2 and "op_sel_hi" not in values or number == 0:
+        if (number % 2 and "op_sel_hi" not in values) or number == 0:
             clear_flags(rng, row, values)
         inst = Inst(row, values)
         if way:

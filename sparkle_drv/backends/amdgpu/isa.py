@@ -18,8 +18,8 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from .isa_codec import DecodeError, decode, encode
+from .isa_forms import parse_instruction
 from .isa_imm import number
-from .isa_parse import parse_instruction
 from .isa_print import instruction_text
 from .isa_scan import AsmError, strip_comment, take_labels
 from .isa_table import Inst, Table, generation, table
@@ -103,7 +103,7 @@ def assemble(text: str, gfx: str | int) -> list[int]:
 
 
 def instructions(words: Sequence[int], gfx: str | int) -> Iterator[tuple[int, Inst, int]]:
-    """(offset in dwords, instruction, its dwords) one after another; DecodeError with the offset."""
+    """(offset in dwords, instruction, its dwords), in order; DecodeError with the offset."""
     isa = table(generation(gfx))
     at = 0
     while at < len(words):

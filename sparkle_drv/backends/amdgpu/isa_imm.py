@@ -246,9 +246,14 @@ def parse_swizzle(text: str) -> int:
         return 31 | values[0] << 10
     if mode == "REVERSE" and values in ([2], [4], [8], [16], [32]):
         return 31 | values[0] - 1 << 10
-    if mode == "BROADCAST" and len(values) == 2 and values[0] in (2, 4, 8, 16, 32):
-        if 0 <= values[1] < values[0]:
-            return 32 - values[0] | values[1] << 5
+    sizes = (2, 4, 8, 16, 32)
+    if (
+        mode == "BROADCAST"
+        and len(values) == 2
+        and values[0] in sizes
+        and values[1] in range(values[0])
+    ):
+        return 32 - values[0] | values[1] << 5
     raise ValueError(f"no such swizzle: {text!r}")
 
 
