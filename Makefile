@@ -7,7 +7,7 @@ PYTEST := $(PY) -m pytest -n 2 --dist loadfile
 STRICT := -O0 -Wall -Wextra -Wshadow -Wconversion -Werror
 SANITIZE := -fsanitize=address,undefined
 
-.PHONY: quick help build bench test test-quick lint format check-c perf wheel docs asan loc test-fresh clean
+.PHONY: quick help build bench test test-quick lint format check-c perf wheel docs asan golden-llvm loc test-fresh clean
 
 quick: build lint test-quick ## the quick loop: build, lint, types, quick tests
 
@@ -60,6 +60,9 @@ asan: build ## the device and unit tests with the C code under ASan and UBSan
 	  ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
 	  PYTHONPATH=build/asan .venv/bin/pytest -q -m "not slow" tests/unit tests/device \
 	  $(patsubst %,--ignore tests/unit/test_%.py,binary docs exports settings)
+
+golden-llvm: build ## tests/golden/isa_*.txt anew, by llvm-mc-19
+	@$(PY) tests/golden/make_isa.py
 
 loc: ## lines of each layer, and the files that are too long
 	@$(PYTHON) tools/loc.py

@@ -39,7 +39,14 @@ def card(request):
 
 
 @pytest.fixture(scope="module", params=CHIPS)
-def warm(request):
-    """The same, kept for a module."""
-    with Machine([request.param], job_limit_s=5) as made, made.open() as opened, Gpu(opened) as context:
-        yield request.param, context
+def warm_node(request):
+    with Machine([request.param], job_limit_s=5) as made, made.open() as opened:
+        yield request.param, opened
+
+
+@pytest.fixture
+def warm(warm_node):
+    """(chip, context) on a machine that a module keeps: each chip in turn."""
+    chip, opened = warm_node
+    with Gpu(opened) as context:
+        yield chip, context
