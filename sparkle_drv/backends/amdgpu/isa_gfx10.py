@@ -201,25 +201,25 @@ s_pack_hh_b32_b16 SOP2 0x34 sdst:b32 ssrc0:b16x2 ssrc1:b16x2
 s_mul_hi_u32 SOP2 0x35 sdst:u32 ssrc0:u32 ssrc1:u32
 s_mul_hi_i32 SOP2 0x36 sdst:i32 ssrc0:i32 ssrc1:i32
 v_nop VOP1 0x0 +e64
-v_mov_b32 VOP1 0x1 vdst:b32 src0:b32 +e64 +dpp +dpp8
+v_mov_b32 VOP1 0x1 vdst:b32 src0:b32 +e64 +dpp +dpp8 +sdwa
 v_readfirstlane_b32 VOP1 0x2 svdst:b32 src0:b32
 v_cvt_i32_f64 VOP1 0x3 vdst:i32 src0:f64 +e64
 v_cvt_f64_i32 VOP1 0x4 vdst:f64 src0:i32 +e64
-v_cvt_f32_i32 VOP1 0x5 vdst:f32 src0:i32 +e64 +dpp +dpp8
-v_cvt_f32_u32 VOP1 0x6 vdst:f32 src0:u32 +e64 +dpp +dpp8
-v_cvt_u32_f32 VOP1 0x7 vdst:u32 src0:f32 +e64 +dpp +dpp8
-v_cvt_i32_f32 VOP1 0x8 vdst:i32 src0:f32 +e64 +dpp +dpp8
-v_cvt_f16_f32 VOP1 0xa vdst:f16 src0:f32 +e64 +dpp +dpp8
-v_cvt_f32_f16 VOP1 0xb vdst:f32 src0:f16 +e64 +dpp +dpp8
-v_cvt_rpi_i32_f32 VOP1 0xc vdst:i32 src0:f32 +e64 +dpp +dpp8 = v_cvt_nearest_i32_f32
-v_cvt_flr_i32_f32 VOP1 0xd vdst:i32 src0:f32 +e64 +dpp +dpp8 = v_cvt_floor_i32_f32
-v_cvt_off_f32_i4 VOP1 0xe vdst:f32 src0:b32 +e64 +dpp +dpp8
+v_cvt_f32_i32 VOP1 0x5 vdst:f32 src0:i32 +e64 +dpp +dpp8 +sdwa
+v_cvt_f32_u32 VOP1 0x6 vdst:f32 src0:u32 +e64 +dpp +dpp8 +sdwa
+v_cvt_u32_f32 VOP1 0x7 vdst:u32 src0:f32 +e64 +dpp +dpp8 +sdwa
+v_cvt_i32_f32 VOP1 0x8 vdst:i32 src0:f32 +e64 +dpp +dpp8 +sdwa
+v_cvt_f16_f32 VOP1 0xa vdst:f16 src0:f32 +e64 +dpp +dpp8 +sdwa
+v_cvt_f32_f16 VOP1 0xb vdst:f32 src0:f16 +e64 +dpp +dpp8 +sdwa
+v_cvt_rpi_i32_f32 VOP1 0xc vdst:i32 src0:f32 +e64 +dpp +dpp8 +sdwa = v_cvt_nearest_i32_f32
+v_cvt_flr_i32_f32 VOP1 0xd vdst:i32 src0:f32 +e64 +dpp +dpp8 +sdwa = v_cvt_floor_i32_f32
+v_cvt_off_f32_i4 VOP1 0xe vdst:f32 src0:b32 +e64 +dpp +dpp8 +sdwa
 v_cvt_f32_f64 VOP1 0xf vdst:f32 src0:f64 +e64
 v_cvt_f64_f32 VOP1 0x10 vdst:f64 src0:f32 +e64
-v_cvt_f32_ubyte0 VOP1 0x11 vdst:f32 src0:f32 +e64 +dpp +dpp8
-v_cvt_f32_ubyte1 VOP1 0x12 vdst:f32 src0:f32 +e64 +dpp +dpp8
-v_cvt_f32_ubyte2 VOP1 0x13 vdst:f32 src0:f32 +e64 +dpp +dpp8
-v_cvt_f32_ubyte3 VOP1 0x14 vdst:f32 src0:f32 +e64 +dpp +dpp8
+v_cvt_f32_ubyte0 VOP1 0x11 vdst:f32 src0:f32 +e64 +dpp +dpp8 +sdwa
+v_cvt_f32_ubyte1 VOP1 0x12 vdst:f32 src0:f32 +e64 +dpp +dpp8 +sdwa
+v_cvt_f32_ubyte2 VOP1 0x13 vdst:f32 src0:f32 +e64 +dpp +dpp8 +sdwa
+v_cvt_f32_ubyte3 VOP1 0x14 vdst:f32 src0:f32 +e64 +dpp +dpp8 +sdwa
 v_cvt_u32_f64 VOP1 0x15 vdst:u32 src0:f64 +e64
 v_cvt_f64_u32 VOP1 0x16 vdst:f64 src0:u32 +e64
 v_trunc_f64 VOP1 0x17 vdst:f64 src0:f64 +e64
@@ -227,58 +227,58 @@ v_ceil_f64 VOP1 0x18 vdst:f64 src0:f64 +e64
 v_rndne_f64 VOP1 0x19 vdst:f64 src0:f64 +e64
 v_floor_f64 VOP1 0x1a vdst:f64 src0:f64 +e64
 v_pipeflush VOP1 0x1b +e64
-v_fract_f32 VOP1 0x20 vdst:f32 src0:f32 +e64 +dpp +dpp8
-v_trunc_f32 VOP1 0x21 vdst:f32 src0:f32 +e64 +dpp +dpp8
-v_ceil_f32 VOP1 0x22 vdst:f32 src0:f32 +e64 +dpp +dpp8
-v_rndne_f32 VOP1 0x23 vdst:f32 src0:f32 +e64 +dpp +dpp8
-v_floor_f32 VOP1 0x24 vdst:f32 src0:f32 +e64 +dpp +dpp8
-v_exp_f32 VOP1 0x25 vdst:f32 src0:f32 +e64 +dpp +dpp8
-v_log_f32 VOP1 0x27 vdst:f32 src0:f32 +e64 +dpp +dpp8
-v_rcp_f32 VOP1 0x2a vdst:f32 src0:f32 +e64 +dpp +dpp8
-v_rcp_iflag_f32 VOP1 0x2b vdst:f32 src0:f32 +e64 +dpp +dpp8
-v_rsq_f32 VOP1 0x2e vdst:f32 src0:f32 +e64 +dpp +dpp8
+v_fract_f32 VOP1 0x20 vdst:f32 src0:f32 +e64 +dpp +dpp8 +sdwa
+v_trunc_f32 VOP1 0x21 vdst:f32 src0:f32 +e64 +dpp +dpp8 +sdwa
+v_ceil_f32 VOP1 0x22 vdst:f32 src0:f32 +e64 +dpp +dpp8 +sdwa
+v_rndne_f32 VOP1 0x23 vdst:f32 src0:f32 +e64 +dpp +dpp8 +sdwa
+v_floor_f32 VOP1 0x24 vdst:f32 src0:f32 +e64 +dpp +dpp8 +sdwa
+v_exp_f32 VOP1 0x25 vdst:f32 src0:f32 +e64 +dpp +dpp8 +sdwa
+v_log_f32 VOP1 0x27 vdst:f32 src0:f32 +e64 +dpp +dpp8 +sdwa
+v_rcp_f32 VOP1 0x2a vdst:f32 src0:f32 +e64 +dpp +dpp8 +sdwa
+v_rcp_iflag_f32 VOP1 0x2b vdst:f32 src0:f32 +e64 +dpp +dpp8 +sdwa
+v_rsq_f32 VOP1 0x2e vdst:f32 src0:f32 +e64 +dpp +dpp8 +sdwa
 v_rcp_f64 VOP1 0x2f vdst:f64 src0:f64 +e64
 v_rsq_f64 VOP1 0x31 vdst:f64 src0:f64 +e64
-v_sqrt_f32 VOP1 0x33 vdst:f32 src0:f32 +e64 +dpp +dpp8
+v_sqrt_f32 VOP1 0x33 vdst:f32 src0:f32 +e64 +dpp +dpp8 +sdwa
 v_sqrt_f64 VOP1 0x34 vdst:f64 src0:f64 +e64
-v_sin_f32 VOP1 0x35 vdst:f32 src0:f32 +e64 +dpp +dpp8
-v_cos_f32 VOP1 0x36 vdst:f32 src0:f32 +e64 +dpp +dpp8
-v_not_b32 VOP1 0x37 vdst:b32 src0:b32 +e64 +dpp +dpp8
-v_bfrev_b32 VOP1 0x38 vdst:b32 src0:b32 +e64 +dpp +dpp8
-v_ffbh_u32 VOP1 0x39 vdst:u32 src0:u32 +e64 +dpp +dpp8 = v_clz_i32_u32
-v_ffbl_b32 VOP1 0x3a vdst:b32 src0:b32 +e64 +dpp +dpp8 = v_ctz_i32_b32
-v_ffbh_i32 VOP1 0x3b vdst:i32 src0:i32 +e64 +dpp +dpp8 = v_cls_i32
+v_sin_f32 VOP1 0x35 vdst:f32 src0:f32 +e64 +dpp +dpp8 +sdwa
+v_cos_f32 VOP1 0x36 vdst:f32 src0:f32 +e64 +dpp +dpp8 +sdwa
+v_not_b32 VOP1 0x37 vdst:b32 src0:b32 +e64 +dpp +dpp8 +sdwa
+v_bfrev_b32 VOP1 0x38 vdst:b32 src0:b32 +e64 +dpp +dpp8 +sdwa
+v_ffbh_u32 VOP1 0x39 vdst:u32 src0:u32 +e64 +dpp +dpp8 +sdwa = v_clz_i32_u32
+v_ffbl_b32 VOP1 0x3a vdst:b32 src0:b32 +e64 +dpp +dpp8 +sdwa = v_ctz_i32_b32
+v_ffbh_i32 VOP1 0x3b vdst:i32 src0:i32 +e64 +dpp +dpp8 +sdwa = v_cls_i32
 v_frexp_exp_i32_f64 VOP1 0x3c vdst:i32 src0:f64 +e64
 v_frexp_mant_f64 VOP1 0x3d vdst:f64 src0:f64 +e64
 v_fract_f64 VOP1 0x3e vdst:f64 src0:f64 +e64
-v_frexp_exp_i32_f32 VOP1 0x3f vdst:i32 src0:f32 +e64 +dpp +dpp8
-v_frexp_mant_f32 VOP1 0x40 vdst:f32 src0:f32 +e64 +dpp +dpp8
+v_frexp_exp_i32_f32 VOP1 0x3f vdst:i32 src0:f32 +e64 +dpp +dpp8 +sdwa
+v_frexp_mant_f32 VOP1 0x40 vdst:f32 src0:f32 +e64 +dpp +dpp8 +sdwa
 v_clrexcp VOP1 0x41 +e64
-v_movreld_b32 VOP1 0x42 vdst:b32 src0:b32 +e64 +dpp +dpp8
-v_movrels_b32 VOP1 0x43 vdst:b32 src0:b32 +e64 +dpp +dpp8
-v_movrelsd_b32 VOP1 0x44 vdst:b32 src0:b32 +e64 +dpp +dpp8
-v_movrelsd_2_b32 VOP1 0x48 vdst:b32 src0:b32 +e64 +dpp +dpp8
-v_cvt_f16_u16 VOP1 0x50 vdst:f16 src0:u16 +e64 +dpp +dpp8
-v_cvt_f16_i16 VOP1 0x51 vdst:f16 src0:i16 +e64 +dpp +dpp8
-v_cvt_u16_f16 VOP1 0x52 vdst:u16 src0:f16 +e64 +dpp +dpp8
-v_cvt_i16_f16 VOP1 0x53 vdst:i16 src0:f16 +e64 +dpp +dpp8
-v_rcp_f16 VOP1 0x54 vdst:f16 src0:f16 +e64 +dpp +dpp8
-v_sqrt_f16 VOP1 0x55 vdst:f16 src0:f16 +e64 +dpp +dpp8
-v_rsq_f16 VOP1 0x56 vdst:f16 src0:f16 +e64 +dpp +dpp8
-v_log_f16 VOP1 0x57 vdst:f16 src0:f16 +e64 +dpp +dpp8
-v_exp_f16 VOP1 0x58 vdst:f16 src0:f16 +e64 +dpp +dpp8
-v_frexp_mant_f16 VOP1 0x59 vdst:f16 src0:f16 +e64 +dpp +dpp8
-v_frexp_exp_i16_f16 VOP1 0x5a vdst:i16 src0:f16 +e64 +dpp +dpp8
-v_floor_f16 VOP1 0x5b vdst:f16 src0:f16 +e64 +dpp +dpp8
-v_ceil_f16 VOP1 0x5c vdst:f16 src0:f16 +e64 +dpp +dpp8
-v_trunc_f16 VOP1 0x5d vdst:f16 src0:f16 +e64 +dpp +dpp8
-v_rndne_f16 VOP1 0x5e vdst:f16 src0:f16 +e64 +dpp +dpp8
-v_fract_f16 VOP1 0x5f vdst:f16 src0:f16 +e64 +dpp +dpp8
-v_sin_f16 VOP1 0x60 vdst:f16 src0:f16 +e64 +dpp +dpp8
-v_cos_f16 VOP1 0x61 vdst:f16 src0:f16 +e64 +dpp +dpp8
-v_sat_pk_u8_i16 VOP1 0x62 vdst:b32 src0:i16x2 +e64 +dpp +dpp8
-v_cvt_norm_i16_f16 VOP1 0x63 vdst:i16 src0:f16 +e64 +dpp +dpp8
-v_cvt_norm_u16_f16 VOP1 0x64 vdst:u16 src0:f16 +e64 +dpp +dpp8
+v_movreld_b32 VOP1 0x42 vdst:b32 src0:b32 +e64 +dpp +dpp8 +sdwa
+v_movrels_b32 VOP1 0x43 vdst:b32 src0:b32 +e64 +dpp +dpp8 +sdwa
+v_movrelsd_b32 VOP1 0x44 vdst:b32 src0:b32 +e64 +dpp +dpp8 +sdwa
+v_movrelsd_2_b32 VOP1 0x48 vdst:b32 src0:b32 +e64 +dpp +dpp8 +sdwa
+v_cvt_f16_u16 VOP1 0x50 vdst:f16 src0:u16 +e64 +dpp +dpp8 +sdwa
+v_cvt_f16_i16 VOP1 0x51 vdst:f16 src0:i16 +e64 +dpp +dpp8 +sdwa
+v_cvt_u16_f16 VOP1 0x52 vdst:u16 src0:f16 +e64 +dpp +dpp8 +sdwa
+v_cvt_i16_f16 VOP1 0x53 vdst:i16 src0:f16 +e64 +dpp +dpp8 +sdwa
+v_rcp_f16 VOP1 0x54 vdst:f16 src0:f16 +e64 +dpp +dpp8 +sdwa
+v_sqrt_f16 VOP1 0x55 vdst:f16 src0:f16 +e64 +dpp +dpp8 +sdwa
+v_rsq_f16 VOP1 0x56 vdst:f16 src0:f16 +e64 +dpp +dpp8 +sdwa
+v_log_f16 VOP1 0x57 vdst:f16 src0:f16 +e64 +dpp +dpp8 +sdwa
+v_exp_f16 VOP1 0x58 vdst:f16 src0:f16 +e64 +dpp +dpp8 +sdwa
+v_frexp_mant_f16 VOP1 0x59 vdst:f16 src0:f16 +e64 +dpp +dpp8 +sdwa
+v_frexp_exp_i16_f16 VOP1 0x5a vdst:i16 src0:f16 +e64 +dpp +dpp8 +sdwa
+v_floor_f16 VOP1 0x5b vdst:f16 src0:f16 +e64 +dpp +dpp8 +sdwa
+v_ceil_f16 VOP1 0x5c vdst:f16 src0:f16 +e64 +dpp +dpp8 +sdwa
+v_trunc_f16 VOP1 0x5d vdst:f16 src0:f16 +e64 +dpp +dpp8 +sdwa
+v_rndne_f16 VOP1 0x5e vdst:f16 src0:f16 +e64 +dpp +dpp8 +sdwa
+v_fract_f16 VOP1 0x5f vdst:f16 src0:f16 +e64 +dpp +dpp8 +sdwa
+v_sin_f16 VOP1 0x60 vdst:f16 src0:f16 +e64 +dpp +dpp8 +sdwa
+v_cos_f16 VOP1 0x61 vdst:f16 src0:f16 +e64 +dpp +dpp8 +sdwa
+v_sat_pk_u8_i16 VOP1 0x62 vdst:b32 src0:i16x2 +e64 +dpp +dpp8 +sdwa
+v_cvt_norm_i16_f16 VOP1 0x63 vdst:i16 src0:f16 +e64 +dpp +dpp8 +sdwa
+v_cvt_norm_u16_f16 VOP1 0x64 vdst:u16 src0:f16 +e64 +dpp +dpp8 +sdwa
 v_swap_b32 VOP1 0x65 vdst:b32 src0:b32
 v_swaprel_b32 VOP1 0x68 vdst:b32 src0:b32
 v_cmp_f_f32 VOPC 0x0 vcc:mask src0:f32 vsrc1:f32 +e64 +sdwa
