@@ -20,9 +20,9 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "emu"))
 
-from wavekit import Kernels  # noqa: E402
+from wavekit import Kernels
 
-from sparkle_drv.testing.emulator import Gpu, Machine  # noqa: E402
+from sparkle_drv.testing.emulator import Gpu, Machine
 
 ALU_ROUNDS, MOVE_ROUNDS, GROUPS, SIZE = 500, 200, 32, 256
 GOALS = {"alu": "350 M lane-ops/s", "moves": "120 M lane-ops/s", "sgemm": "0.12 s"}
@@ -121,7 +121,8 @@ def main() -> None:
         return
     for row in rows:
         print(
-            f"{row['chip']:8} {row['kernel']:6} best {row['best_s']:.4f} s, median {row['median_s']:.4f} s, "
+            f"{row['chip']:8} {row['kernel']:6} best {row['best_s']:.4f} s, "
+            f"median {row['median_s']:.4f} s, "
             f"{row['mlane_ops_per_s']:.0f} M lane-ops/s; {row['cpu_s']:.4f} s of CPU, "
             f"{row['mlane_ops_per_cpu_s']:.0f} M a CPU second (goal {row['goal']})"
         )

@@ -3,6 +3,28 @@
 Names only. Nothing here is stable between versions.
 """
 
-from .backends.amdgpu import bits, isa, isa_formats, isa_rows, pm4, regs, sdma, setreg, type3, values
+from .backends.amdgpu import (
+    bits,
+    isa,
+    isa_formats,
+    isa_rows,
+    pm4,
+    regs,
+    sdma,
+    setreg,
+    type3,
+    values,
+)
 
-__all__ = ["bits", "isa", "isa_formats", "isa_rows", "pm4", "regs", "sdma", "setreg", "type3", "values"]
+__all__ = [
+    "bits",
+    "isa",
+    "isa_formats",
+    "isa_rows",
+    "pm4",
+    "regs",
+    "sdma",
+    "setreg",
+    "type3",
+    "values",
+]

@@ -33,8 +33,12 @@ def gpu(node):
 
 @pytest.fixture(params=CHIPS)
 def card(request):
-    """(chip, context) on a machine of one card, each chip in turn; made anew, for tests that fault."""
-    with Machine([request.param], job_limit_s=5) as made, made.open() as opened, Gpu(opened) as context:
+    """(chip, context) on a machine of one card, each chip in turn: anew for each test."""
+    with (
+        Machine([request.param], job_limit_s=5) as made,
+        made.open() as opened,
+        Gpu(opened) as context,
+    ):
         yield request.param, context
 
 

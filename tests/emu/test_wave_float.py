@@ -1,4 +1,4 @@
-"""Float instructions of the vector ALU: f32, f64 and f16 against numpy, with NaNs, infinities and denormals."""
+"""Float instructions of the vector ALU: f32, f64, f16 against numpy, with all kinds of numbers."""
 
 from __future__ import annotations
 
@@ -74,7 +74,9 @@ EXACT = {
 @pytest.mark.parametrize("wave", [32, 64])
 def test_exact_results(warm, wave):
     chip, gpu = warm
-    for (line, oracle), got in zip(EXACT.items(), run_lines(gpu, chip, list(EXACT), FLOATS, wave=wave, ieee=False), strict=True):
+    for (line, oracle), got in zip(
+        EXACT.items(), run_lines(gpu, chip, list(EXACT), FLOATS, wave=wave, ieee=False), strict=True
+    ):
         same_floats(got, oracle(), line)
 
 
@@ -94,16 +96,25 @@ def test_multiplier_of_the_output(warm):
     lines = [f"v_add_f32 D, v1, v2 {mod}" for mod in ("mul:2", "mul:4", "div:2")]
     total = flush(flush(A) + flush(B))
     total = (flush(A) + flush(B)).astype(F32)
-    for factor, got in zip((2, 4, 0.5), run_lines(gpu, chip, lines, FLOATS, mode=0xC0), strict=True):
+    for factor, got in zip(
+        (2, 4, 0.5), run_lines(gpu, chip, lines, FLOATS, mode=0xC0), strict=True
+    ):
         same_floats(got, flush(total * F32(factor)), f"omod {factor}")
 
 
 def test_signalling_nan_wins_in_ieee_mode(warm):
     chip, gpu = warm
-    a, b = np.array([0x7F800001, 0x3F800000, 0x7FC00000], U32), np.array([0x3F800000, 0xFF800123, 0x40000000], U32)
-    ieee, _ = run_lines(gpu, chip, ["v_min_f32 D, v1, v2", "v_max_f32 D, v1, v2"], [a, b], ieee=True)
+    a, b = (
+        np.array([0x7F800001, 0x3F800000, 0x7FC00000], U32),
+        np.array([0x3F800000, 0xFF800123, 0x40000000], U32),
+    )
+    ieee, _ = run_lines(
+        gpu, chip, ["v_min_f32 D, v1, v2", "v_max_f32 D, v1, v2"], [a, b], ieee=True
+    )
     assert [hex(x) for x in ieee] == ["0x7fc00001", "0xffc00123", "0x40000000"]
-    plain, _ = run_lines(gpu, chip, ["v_min_f32 D, v1, v2", "v_max_f32 D, v1, v2"], [a, b], ieee=False)
+    plain, _ = run_lines(
+        gpu, chip, ["v_min_f32 D, v1, v2", "v_max_f32 D, v1, v2"], [a, b], ieee=False
+    )
     assert [hex(x) for x in plain] == ["0x3f800000", "0x3f800000", "0x40000000"]
 
 
@@ -127,7 +138,9 @@ def test_transcendental_functions(warm):
     """Within one step of the exact result; denormals flushed whatever MODE says."""
     chip, gpu = warm
     x = np.concatenate([A, np.linspace(-8, 8, 333, dtype=F32)])
-    for (line, function), got in zip(WITHIN_ONE_ULP.items(), run_lines(gpu, chip, list(WITHIN_ONE_ULP), [x]), strict=True):
+    for (line, function), got in zip(
+        WITHIN_ONE_ULP.items(), run_lines(gpu, chip, list(WITHIN_ONE_ULP), [x]), strict=True
+    ):
         same_floats(got, flush(function(flush(x).astype(F64)).astype(F32)), line, ulps=1)
 
 
@@ -138,7 +151,12 @@ def saturated(x, low_, high_, dtype):
 
 def test_conversions_to_integers(warm):
     chip, gpu = warm
-    lines = ["v_cvt_i32_f32 D, v1", "v_cvt_u32_f32 D, v1", "v_cvt_i32_f64 D, v[1:2]", "v_cvt_u32_f64 D, v[1:2]"]
+    lines = [
+        "v_cvt_i32_f32 D, v1",
+        "v_cvt_u32_f32 D, v1",
+        "v_cvt_i32_f64 D, v[1:2]",
+        "v_cvt_u32_f64 D, v[1:2]",
+    ]
     d = (FLOATS[0].astype(U64) | FLOATS[1].astype(U64) << U64(32)).view(F64)
     i, u, di, du = run_lines(gpu, chip, lines, FLOATS)
     np.testing.assert_array_equal(i.view(I32), saturated(A, -(2**31), 2**31 - 1, I32))
@@ -150,13 +168,20 @@ def test_conversions_to_integers(warm):
 def test_mantissa_and_exponent(warm):
     chip, gpu = warm
     mant, exp, fract, _ = run_lanes(
-        gpu, chip, "v_frexp_mant_f32 v10, v1\nv_frexp_exp_i32_f32 v11, v1\nv_fract_f32 v12, v1", FLOATS
+        gpu,
+        chip,
+        "v_frexp_mant_f32 v10, v1\nv_frexp_exp_i32_f32 v11, v1\nv_fract_f32 v12, v1",
+        FLOATS,
     )
     m, e = np.frexp(A)
     same_floats(mant, m, "mant")
     np.testing.assert_array_equal(exp.view(I32), np.where(np.isfinite(A), e, 0))
     finite = np.isfinite(A)
-    same_floats(fract[finite], np.minimum(A - np.floor(A), F32(np.nextafter(F32(1), F32(0))))[finite], "fract")
+    same_floats(
+        fract[finite],
+        np.minimum(A - np.floor(A), F32(np.nextafter(F32(1), F32(0))))[finite],
+        "fract",
+    )
 
 
 FLOAT_ORDERS = {
@@ -181,25 +206,51 @@ FLOAT_ORDERS = {
 def test_compares(warm, kind):
     chip, gpu = warm
     if kind == "f64":
-        x, y = (((c.astype(U64) << U64(32)) | d).view(F64) for c, d in ((FLOATS[0], FLOATS[2]), (FLOATS[1], FLOATS[2])))
+        x, y = (
+            ((c.astype(U64) << U64(32)) | d).view(F64)
+            for c, d in ((FLOATS[0], FLOATS[2]), (FLOATS[1], FLOATS[2]))
+        )
         inputs, names = [FLOATS[2], FLOATS[0], FLOATS[2], FLOATS[1]], ("v[1:2]", "v[3:4]")
     else:
-        cut = (lambda v: v.astype(np.uint16).view(F16)) if kind == "f16" else (lambda v: v.view(F32))
+        cut = (
+            (lambda v: v.astype(np.uint16).view(F16)) if kind == "f16" else (lambda v: v.view(F32))
+        )
         inputs, names = [FLOATS[0], FLOATS[1]], ("v1", "v2")
         if kind == "f16":
             inputs = [v >> U32(16) for v in inputs]
         x, y = cut(inputs[0]), cut(inputs[1])
-    lines = [f"v_cmp_{o}_{kind} s10, {names[0]}, {names[1]}\nv_cndmask_b32 D, 0, 1, s10" for o in FLOAT_ORDERS]
-    for (order, oracle), got in zip(FLOAT_ORDERS.items(), run_lines(gpu, chip, lines, inputs), strict=True):
+    lines = [
+        f"v_cmp_{o}_{kind} s10, {names[0]}, {names[1]}\nv_cndmask_b32 D, 0, 1, s10"
+        for o in FLOAT_ORDERS
+    ]
+    for (order, oracle), got in zip(
+        FLOAT_ORDERS.items(), run_lines(gpu, chip, lines, inputs), strict=True
+    ):
         np.testing.assert_array_equal(got, oracle(x, y), err_msg=order)
 
 
 def test_classes(warm):
     chip, gpu = warm
-    values = [0x7F800001, 0x7FC00000, 0xFF800000, 0xBF800000, 0x80000001, 1 << 31, 0, 1, 0x3F800000, 0x7F800000]
+    values = [
+        0x7F800001,
+        0x7FC00000,
+        0xFF800000,
+        0xBF800000,
+        0x80000001,
+        1 << 31,
+        0,
+        1,
+        0x3F800000,
+        0x7F800000,
+    ]
     x = np.array(values, U32)
     for bit in range(10):
-        (got,) = run_lines(gpu, chip, ["v_cmp_class_f32 s10, v1, v2\nv_cndmask_b32 D, 0, 1, s10"], [x, np.full(10, 1 << bit, U32)])
+        (got,) = run_lines(
+            gpu,
+            chip,
+            ["v_cmp_class_f32 s10, v1, v2\nv_cndmask_b32 D, 0, 1, s10"],
+            [x, np.full(10, 1 << bit, U32)],
+        )
         assert list(got) == [n == bit for n in range(10)]
 
 
@@ -211,7 +262,9 @@ DOUBLES = {
     "v_rndne_f64 v[10:11], v[1:2]": lambda a, b: np.rint(a),
     "v_sqrt_f64 v[10:11], |v[1:2]|": lambda a, b: np.sqrt(np.abs(a)),
     "v_rcp_f64 v[10:11], v[1:2]": lambda a, b: 1 / a,
-    "v_cvt_f64_i32 v[10:11], v1": lambda a, b: (a.view(U64) & U64(0xFFFFFFFF)).astype(U32).view(I32).astype(F64),
+    "v_cvt_f64_i32 v[10:11], v1": lambda a, b: (
+        (a.view(U64) & U64(0xFFFFFFFF)).astype(U32).view(I32).astype(F64)
+    ),
     "v_add_f64 v[10:11], v[1:2], 0.5": lambda a, b: a + 0.5,
     "v_fma_f64 v[10:11], v[1:2], 2.0, v[1:2]": lambda a, b: a * 2 + a,
 }
@@ -248,8 +301,12 @@ def test_halves_keep_the_upper_half(warm):
     a, b, c = (v.astype(np.uint16).view(F16).astype(F64) for v in h)
     lines = [f"v_mov_b32 D, 0x1234abcd\n{line}" for line in HALVES]
     for at in range(0, len(lines), 4):
-        body = "\n".join(line.replace("D", f"v{10 + k}") for k, line in enumerate(lines[at : at + 4]))
-        for (line, oracle), got in zip(list(HALVES.items())[at : at + 4], run_lanes(gpu, chip, body, [*h, A]), strict=True):
+        body = "\n".join(
+            line.replace("D", f"v{10 + k}") for k, line in enumerate(lines[at : at + 4])
+        )
+        for (line, oracle), got in zip(
+            list(HALVES.items())[at : at + 4], run_lanes(gpu, chip, body, [*h, A]), strict=True
+        ):
             want = oracle(a, b, c)
             low16 = (got & U32(0xFFFF)).astype(np.uint16).view(F16)
             assert set(got >> U32(16)) == {0x1234}, line
@@ -260,14 +317,29 @@ def test_packed_halves_and_integers(warm):
     chip, gpu = warm
     a, b = INTS[0], INTS[1]
     x, y = (v.view(np.uint16).reshape(-1, 2) for v in (a, b))
-    lines = ["v_pk_add_u16 D, v1, v2", "v_pk_mul_lo_u16 D, v1, v2", "v_pk_max_i16 D, v1, v2", "v_pk_lshlrev_b16 D, 3, v2 op_sel_hi:[0,1]"]
+    lines = [
+        "v_pk_add_u16 D, v1, v2",
+        "v_pk_mul_lo_u16 D, v1, v2",
+        "v_pk_max_i16 D, v1, v2",
+        "v_pk_lshlrev_b16 D, 3, v2 op_sel_hi:[0,1]",
+    ]
     add, mul, top, shift = run_lines(gpu, chip, lines, [a, b])
     np.testing.assert_array_equal(add.view(np.uint16).reshape(-1, 2), x + y)
     np.testing.assert_array_equal(mul.view(np.uint16).reshape(-1, 2), x * y)
-    np.testing.assert_array_equal(top.view(np.int16).reshape(-1, 2), np.maximum(x.view(np.int16), y.view(np.int16)))
+    np.testing.assert_array_equal(
+        top.view(np.int16).reshape(-1, 2), np.maximum(x.view(np.int16), y.view(np.int16))
+    )
     np.testing.assert_array_equal(shift.view(np.uint16).reshape(-1, 2), y << np.uint16(3))
-    lines = ["v_pk_add_f16 D, v1, v2", "v_pk_mul_f16 D, v1, v2 op_sel:[1,0] op_sel_hi:[0,1]", "v_pk_fma_f16 D, v1, 1.0, v2 op_sel_hi:[1,0,1]"]
-    add, mul, one, = run_lines(gpu, chip, lines, [a, b])
+    lines = [
+        "v_pk_add_f16 D, v1, v2",
+        "v_pk_mul_f16 D, v1, v2 op_sel:[1,0] op_sel_hi:[0,1]",
+        "v_pk_fma_f16 D, v1, 1.0, v2 op_sel_hi:[1,0,1]",
+    ]
+    (
+        add,
+        mul,
+        one,
+    ) = run_lines(gpu, chip, lines, [a, b])
     p, q = x.view(F16).astype(F64), y.view(F16).astype(F64)
     for got, want in ((add, p + q), (mul, p[:, ::-1] * q), (one, p + q)):
         np.testing.assert_array_equal(got.view(F16).reshape(-1, 2), want.astype(F16))
@@ -277,7 +349,9 @@ def test_mixed_precision(warm):
     chip, gpu = warm
     h = (FLOATS[0] & U32(0xFFFF0000)) | FLOATS[1] >> U32(16)
     hi = (h >> U32(16)).astype(np.uint16).view(F16).astype(F32)
-    (got,) = run_lines(gpu, chip, ["v_fma_mix_f32 D, v1, v2, v3 op_sel:[1,0,0] op_sel_hi:[1,0,0]"], [h, B, C])
+    (got,) = run_lines(
+        gpu, chip, ["v_fma_mix_f32 D, v1, v2, v3 op_sel:[1,0,0] op_sel_hi:[1,0,0]"], [h, B, C]
+    )
     same_floats(got, fma(hi, B, C), "mix")
 
 

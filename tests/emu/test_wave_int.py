@@ -1,4 +1,4 @@
-"""Integer and bit instructions of the vector ALU against numpy, edge values included, on both chips."""
+"""Integer and bit instructions of the vector ALU against numpy, edge values included."""
 
 from __future__ import annotations
 
@@ -53,7 +53,9 @@ def perm(a, b, c):
     for n in range(4):
         sel = (c >> U32(8 * n)) & U32(255)
         byte = (both >> (U64(8) * np.minimum(sel, 7))).astype(U32) & U32(255)
-        word = (both >> (U64(16) * np.clip(sel.astype(I64) - 8, 0, 3).astype(U64) + U64(15))) & U64(1)
+        word = (both >> (U64(16) * np.clip(sel.astype(I64) - 8, 0, 3).astype(U64) + U64(15))) & U64(
+            1
+        )
         byte = np.where(sel >= 8, np.where(word == 1, 255, 0), byte)
         byte = np.where(sel == 12, 0, np.where(sel > 12, 255, byte)).astype(U32)
         result |= byte << U32(8 * n)
@@ -72,7 +74,9 @@ TWO = {
     "v_add_nc_u32 D, v1, v2": lambda a, b: a + b,
     "v_sub_nc_u32 D, v1, v2": lambda a, b: a - b,
     "v_subrev_nc_u32 D, v1, v2": lambda a, b: b - a,
-    "v_add_nc_u32 D, v1, v2 clamp": lambda a, b: np.minimum(a.astype(U64) + b, 0xFFFFFFFF).astype(U32),
+    "v_add_nc_u32 D, v1, v2 clamp": lambda a, b: np.minimum(a.astype(U64) + b, 0xFFFFFFFF).astype(
+        U32
+    ),
     "v_sub_nc_u32 D, v1, v2 clamp": lambda a, b: np.where(a < b, 0, a - b).astype(U32),
     "v_add_nc_i32 D, v1, v2 clamp": lambda a, b: u(saturate(i64(a) + i64(b))),
     "v_sub_nc_i32 D, v1, v2 clamp": lambda a, b: u(saturate(i64(a) - i64(b))),
@@ -96,7 +100,9 @@ TWO = {
     "v_xnor_b32 D, v1, v2": lambda a, b: ~(a ^ b),
     "v_bfm_b32 D, v1, v2": lambda a, b: bits_below(sh(a)) << sh(b),
     "v_bcnt_u32_b32 D, v1, v2": lambda a, b: np.bitwise_count(a).astype(U32) + b,
-    "v_cvt_pk_u16_u32 D, v1, v2": lambda a, b: np.minimum(a, 0xFFFF) | np.minimum(b, 0xFFFF) << U32(16),
+    "v_cvt_pk_u16_u32 D, v1, v2": lambda a, b: (
+        np.minimum(a, 0xFFFF) | np.minimum(b, 0xFFFF) << U32(16)
+    ),
     "v_not_b32 D, v1": lambda a, b: ~a,
     "v_bfrev_b32 D, v1": lambda a, b: reversed_bits(a),
     "v_ffbh_u32 D, v1": lambda a, b: clz(a),
@@ -112,14 +118,20 @@ THREE = {
     "v_bfe_u32 D, v1, v2, v3": lambda a, b, c: (a >> sh(b)) & bits_below(sh(c)),
     "v_bfe_i32 D, v1, v2, v3": bfe_i,
     "v_bfi_b32 D, v1, v2, v3": lambda a, b, c: (a & b) | (~a & c),
-    "v_alignbit_b32 D, v1, v2, v3": lambda a, b, c: ((a.astype(U64) << U64(32) | b) >> sh(c).astype(U64)).astype(U32),
+    "v_alignbit_b32 D, v1, v2, v3": lambda a, b, c: (
+        (a.astype(U64) << U64(32) | b) >> sh(c).astype(U64)
+    ).astype(U32),
     "v_alignbyte_b32 D, v1, v2, v3": lambda a, b, c: (
         (a.astype(U64) << U64(32) | b) >> (U64(8) * (c & U32(3)).astype(U64))
     ).astype(U32),
     "v_perm_b32 D, v1, v2, v3": perm,
-    "v_min3_i32 D, v1, v2, v3": lambda a, b, c: np.minimum(np.minimum(a.view(I32), b.view(I32)), c.view(I32)).view(U32),
+    "v_min3_i32 D, v1, v2, v3": lambda a, b, c: np.minimum(
+        np.minimum(a.view(I32), b.view(I32)), c.view(I32)
+    ).view(U32),
     "v_max3_u32 D, v1, v2, v3": lambda a, b, c: np.maximum(np.maximum(a, b), c),
-    "v_med3_i32 D, v1, v2, v3": lambda a, b, c: med3(a.view(I32), b.view(I32), c.view(I32)).view(U32),
+    "v_med3_i32 D, v1, v2, v3": lambda a, b, c: med3(a.view(I32), b.view(I32), c.view(I32)).view(
+        U32
+    ),
     "v_med3_u32 D, v1, v2, v3": med3,
     "v_sad_u32 D, v1, v2, v3": lambda a, b, c: np.maximum(a, b) - np.minimum(a, b) + c,
     "v_sad_u8 D, v1, v2, v3": lambda a, b, c: (
@@ -138,7 +150,9 @@ THREE = {
 }
 ONLY_GFX11 = {
     "v_xor3_b32 D, v1, v2, v3": lambda a, b, c: a ^ b ^ c,
-    "v_maxmin_i32 D, v1, v2, v3": lambda a, b, c: np.minimum(np.maximum(a.view(I32), b.view(I32)), c.view(I32)).view(U32),
+    "v_maxmin_i32 D, v1, v2, v3": lambda a, b, c: np.minimum(
+        np.maximum(a.view(I32), b.view(I32)), c.view(I32)
+    ).view(U32),
     "v_minmax_u32 D, v1, v2, v3": lambda a, b, c: np.maximum(np.minimum(a, b), c),
 }
 
@@ -148,7 +162,9 @@ def test_two_sources(warm, wave):
     chip, gpu = warm
     a, b, _ = INTS
     for (line, oracle), got in zip(
-        TWO.items(), run_lines(gpu, chip, list(TWO), [a, b], wave=wave, user=(0xF0F0F0F0, 0, 0, 0)), strict=True
+        TWO.items(),
+        run_lines(gpu, chip, list(TWO), [a, b], wave=wave, user=(0xF0F0F0F0, 0, 0, 0)),
+        strict=True,
     ):
         np.testing.assert_array_equal(got, oracle(a, b), err_msg=line)
 
@@ -157,7 +173,9 @@ def test_two_sources(warm, wave):
 def test_three_sources(warm, wave):
     chip, gpu = warm
     table = THREE | (ONLY_GFX11 if chip == "gfx1100" else {})
-    for (line, oracle), got in zip(table.items(), run_lines(gpu, chip, list(table), INTS, wave=wave), strict=True):
+    for (line, oracle), got in zip(
+        table.items(), run_lines(gpu, chip, list(table), INTS, wave=wave), strict=True
+    ):
         np.testing.assert_array_equal(got, oracle(*INTS), err_msg=line)
 
 
@@ -170,7 +188,10 @@ def wide(low, high):
     [
         ("v_lshlrev_b64 v[10:11], v3, v[1:2]", lambda x, c: x << (c.astype(U64) & U64(63))),
         ("v_lshrrev_b64 v[10:11], v3, v[1:2]", lambda x, c: x >> (c.astype(U64) & U64(63))),
-        ("v_ashrrev_i64 v[10:11], v3, v[1:2]", lambda x, c: (x.view(I64) >> (c & U32(63)).astype(I64)).view(U64)),
+        (
+            "v_ashrrev_i64 v[10:11], v3, v[1:2]",
+            lambda x, c: (x.view(I64) >> (c & U32(63)).astype(I64)).view(U64),
+        ),
     ],
 )
 def test_shifts_of_64_bits(warm, line, oracle):
@@ -239,7 +260,14 @@ TYPES = {
     "i16": lambda x: x.astype(np.uint16).view(np.int16),
     "u16": lambda x: x.astype(np.uint16),
 }
-ORDERS = {"lt": np.less, "eq": np.equal, "le": np.less_equal, "gt": np.greater, "ne": np.not_equal, "ge": np.greater_equal}
+ORDERS = {
+    "lt": np.less,
+    "eq": np.equal,
+    "le": np.less_equal,
+    "gt": np.greater,
+    "ne": np.not_equal,
+    "ge": np.greater_equal,
+}
 
 
 @pytest.mark.parametrize("wave", [32, 64])
@@ -249,7 +277,9 @@ def test_compares(warm, kind, wave):
     a, b, _ = INTS
     to = "s[10:11]" if wave == 64 else "s10"
     lines = [f"v_cmp_{order}_{kind} {to}, v1, v2\nv_cndmask_b32 D, 0, 1, {to}" for order in ORDERS]
-    for (order, oracle), got in zip(ORDERS.items(), run_lines(gpu, chip, lines, [a, b], wave=wave), strict=True):
+    for (order, oracle), got in zip(
+        ORDERS.items(), run_lines(gpu, chip, lines, [a, b], wave=wave), strict=True
+    ):
         np.testing.assert_array_equal(got, oracle(TYPES[kind](a), TYPES[kind](b)), err_msg=order)
 
 
@@ -257,9 +287,15 @@ def test_compares(warm, kind, wave):
 def test_compares_of_64_bits(warm, kind):
     chip, gpu = warm
     a, b, c = INTS
-    x, y = (wide(a, b), wide(c, b)) if kind == "u64" else (wide(a, b).view(I64), wide(c, b).view(I64))
-    lines = [f"v_cmp_{order}_{kind} s10, v[1:2], v[4:5]\nv_cndmask_b32 D, 0, 1, s10" for order in ORDERS]
-    for (order, oracle), got in zip(ORDERS.items(), run_lines(gpu, chip, lines, [a, b, c, c, b]), strict=True):
+    x, y = (
+        (wide(a, b), wide(c, b)) if kind == "u64" else (wide(a, b).view(I64), wide(c, b).view(I64))
+    )
+    lines = [
+        f"v_cmp_{order}_{kind} s10, v[1:2], v[4:5]\nv_cndmask_b32 D, 0, 1, s10" for order in ORDERS
+    ]
+    for (order, oracle), got in zip(
+        ORDERS.items(), run_lines(gpu, chip, lines, [a, b, c, c, b]), strict=True
+    ):
         np.testing.assert_array_equal(got, oracle(x, y), err_msg=order)
 
 

@@ -1,10 +1,10 @@
-"""Values that go across lanes (DPP, SDWA, permutations), scalar instructions, LDS and memory instructions."""
+"""Values that go across lanes (DPP, SDWA, permutations); scalars, LDS and memory."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from wavekit import INTS, run_lanes, run_lines
+from wavekit import INTS, run_lanes
 
 U32, U64, I32, I64 = np.uint32, np.uint64, np.int32, np.int64
 L = np.arange(32)
@@ -28,11 +28,12 @@ DPP = {
 def test_dpp16(warm, control):
     """Without bound_ctrl a lane that reads nothing is not written, with it it gets 0."""
     chip, gpu = warm
+    whole = "row_mask:0xf bank_mask:0xf"
     lines = [
         f"v_mov_b32 D, v2\nv_mov_b32_dpp D, v1 {control} row_mask:0xf bank_mask:0xf",
         f"v_mov_b32 D, v2\nv_mov_b32_dpp D, v1 {control} row_mask:0xf bank_mask:0xf bound_ctrl:1",
         f"v_mov_b32 D, v2\nv_mov_b32_dpp D, v1 {control} row_mask:0x1 bank_mask:0x5",
-        f"v_mov_b32 D, v2\nv_add_nc_u32_dpp D, v1, v2 {control} row_mask:0xf bank_mask:0xf bound_ctrl:1",
+        f"v_mov_b32 D, v2\nv_add_nc_u32_dpp D, v1, v2 {control} {whole} bound_ctrl:1",
     ]
     body = "\n".join(line.replace("D", f"v{10 + k}") for k, line in enumerate(lines))
     plain, zero, masked, added = run_lanes(gpu, chip, body, [SOURCE, OLD])
@@ -66,9 +67,10 @@ def test_sdwa(warm):
     if chip != "gfx1036":
         pytest.skip("SDWA is gfx10's")
     a, b, _ = INTS
-    body = """
-    v_add_nc_u32_sdwa v10, v1, v2 dst_sel:DWORD dst_unused:UNUSED_PAD src0_sel:BYTE_1 src1_sel:WORD_1
-    v_add_nc_u32_sdwa v11, sext(v1), sext(v2) dst_sel:DWORD dst_unused:UNUSED_PAD src0_sel:BYTE_3 src1_sel:WORD_0
+    dword = "dst_sel:DWORD dst_unused:UNUSED_PAD"
+    body = f"""
+    v_add_nc_u32_sdwa v10, v1, v2 {dword} src0_sel:BYTE_1 src1_sel:WORD_1
+    v_add_nc_u32_sdwa v11, sext(v1), sext(v2) {dword} src0_sel:BYTE_3 src1_sel:WORD_0
     v_mov_b32 v12, v1
     v_mov_b32_sdwa v12, v2 dst_sel:BYTE_2 dst_unused:UNUSED_PRESERVE src0_sel:BYTE_0
     v_mov_b32_sdwa v13, v2 dst_sel:WORD_0 dst_unused:UNUSED_SEXT src0_sel:WORD_1
@@ -97,7 +99,9 @@ def test_permutations(warm, wave):
     v_permlane16_b32 v13, v1, s10, s11
     """
     order = (select % 32 + 0 * lanes).astype(U32)
-    order = np.concatenate([np.random.default_rng(k).permutation(32) for k in range(wave // 32)]).astype(U32)
+    order = np.concatenate(
+        [np.random.default_rng(k).permutation(32) for k in range(wave // 32)]
+    ).astype(U32)
     pulled, pushed, quads, rows = run_lanes(gpu, chip, body, [a, order], wave=wave)
     half = lanes & 32
     np.testing.assert_array_equal(pulled, a[half + order])
@@ -141,7 +145,10 @@ SCALAR = {
     "s_sub_u32 s14, s10, s11": lambda a, b: (a - b, a < b),
     "s_add_i32 s14, s10, s11": lambda a, b: (a + b, abs(signed(a) + signed(b) + 0.5) > 1 << 31),
     "s_sub_i32 s14, s10, s11": lambda a, b: (a - b, abs(signed(a) - signed(b) + 0.5) > 1 << 31),
-    "s_min_i32 s14, s10, s11": lambda a, b: (np.where(signed(a) < signed(b), a, b), signed(a) < signed(b)),
+    "s_min_i32 s14, s10, s11": lambda a, b: (
+        np.where(signed(a) < signed(b), a, b),
+        signed(a) < signed(b),
+    ),
     "s_max_u32 s14, s10, s11": lambda a, b: (np.where(a >= b, a, b), a >= b),
     "s_and_b32 s14, s10, s11": lambda a, b: (a & b, (a & b) != 0),
     "s_andn2_b32 s14, s10, s11": lambda a, b: (a & ~b, (a & ~b) & 0xFFFFFFFF != 0),
@@ -155,11 +162,23 @@ SCALAR = {
     "s_pack_lh_b32_b16 s14, s10, s11": lambda a, b: ((a & 0xFFFF) | (b & 0xFFFF0000), None),
     "s_bfe_u32 s14, s10, 0x80004": lambda a, b: (a >> 4 & 255, (a >> 4 & 255) != 0),
     "s_bfe_i32 s14, s10, 0x80004": lambda a, b: (((a >> 4 & 255) ^ 128) - 128, (a >> 4 & 255) != 0),
-    "s_bcnt1_i32_b32 s14, s10": lambda a, b: (np.array([int(x).bit_count() for x in a], object), a != 0),
-    "s_flbit_i32_b32 s14, s10": lambda a, b: (np.array([32 - int(x).bit_length() if x else -1 for x in a], object), None),
-    "s_ff1_i32_b32 s14, s10": lambda a, b: (np.array([(int(x) & -int(x)).bit_length() - 1 for x in a], object), None),
+    "s_bcnt1_i32_b32 s14, s10": lambda a, b: (
+        np.array([int(x).bit_count() for x in a], object),
+        a != 0,
+    ),
+    "s_flbit_i32_b32 s14, s10": lambda a, b: (
+        np.array([32 - int(x).bit_length() if x else -1 for x in a], object),
+        None,
+    ),
+    "s_ff1_i32_b32 s14, s10": lambda a, b: (
+        np.array([(int(x) & -int(x)).bit_length() - 1 for x in a], object),
+        None,
+    ),
     "s_sext_i32_i8 s14, s10": lambda a, b: (((a & 255) ^ 128) - 128, None),
-    "s_brev_b32 s14, s10": lambda a, b: (np.array([int(f"{x:032b}"[::-1], 2) for x in a], object), None),
+    "s_brev_b32 s14, s10": lambda a, b: (
+        np.array([int(f"{x:032b}"[::-1], 2) for x in a], object),
+        None,
+    ),
     "s_abs_i32 s14, s10": lambda a, b: (abs(signed(a)), a != 0),
     "s_bitset1_b32 s14, s11": lambda a, b: (a | 1 << (b & 31), None),
     "s_addk_i32 s14, 0x8001": lambda a, b: (a - 0x7FFF, abs(signed(a) - 0x7FFF + 0.5) > 1 << 31),
@@ -179,7 +198,9 @@ def scalar_cases():
 def test_scalar_instruction(warm, line):
     chip, gpu = warm
     a, b, c = scalar_cases()
-    body = LOOP.format(line=line).replace("v_writelane_b32 v11, s15, s21\n", "") + "s_cbranch_scc1 %d"
+    body = (
+        LOOP.format(line=line).replace("v_writelane_b32 v11, s15, s21\n", "") + "s_cbranch_scc1 %d"
+    )
     from wavekit import asm
 
     back = len(asm(chip, LOOP.format(line=line).replace("v_writelane_b32 v11, s15, s21\n", ""))) - 1
@@ -192,11 +213,15 @@ def test_scalar_instruction(warm, line):
 SCALAR64 = {
     "s_lshl_b64 s[14:15], s[10:11], s12": lambda x, y, c: x << (c & 63),
     "s_lshr_b64 s[14:15], s[10:11], s12": lambda x, y, c: x >> (c & 63),
-    "s_ashr_i64 s[14:15], s[10:11], s12": lambda x, y, c: np.where(x >> 63, x - (1 << 64), x) >> (c & 63),
+    "s_ashr_i64 s[14:15], s[10:11], s12": lambda x, y, c: (
+        np.where(x >> 63, x - (1 << 64), x) >> (c & 63)
+    ),
     "s_xor_b64 s[14:15], s[10:11], s[12:13]": lambda x, y, c: x ^ y,
     "s_orn2_b64 s[14:15], s[10:11], s[12:13]": lambda x, y, c: x | ~y,
     "s_not_b64 s[14:15], s[10:11]": lambda x, y, c: ~x,
-    "s_brev_b64 s[14:15], s[10:11]": lambda x, y, c: np.array([int(f"{v:064b}"[::-1], 2) for v in x], object),
+    "s_brev_b64 s[14:15], s[10:11]": lambda x, y, c: np.array(
+        [int(f"{v:064b}"[::-1], 2) for v in x], object
+    ),
     "s_bfe_u64 s[14:15], s[10:11], 0x200010": lambda x, y, c: x >> 16 & 0xFFFFFFFF,
 }
 
@@ -209,10 +234,14 @@ def test_scalar_instruction_of_64_bits(warm, line):
     a, b, c = scalar_cases()
     body = LOOP.format(line=line)
     back = len(asm(chip, body)) - 1
-    low, high, _, _ = run_lanes(gpu, chip, body + f"s_cbranch_scc1 {-(back + 1) & 0xFFFF}", [a, b, c, c])
+    low, high, _, _ = run_lanes(
+        gpu, chip, body + f"s_cbranch_scc1 {-(back + 1) & 0xFFFF}", [a, b, c, c]
+    )
     x = big(a)[0] | big(b)[0] << 32
     want = SCALAR64[line](x, big(c)[0] | big(c)[0] << 32, big(c)[0])
-    np.testing.assert_array_equal(low.astype(U64) | high.astype(U64) << U64(32), [int(v) % (1 << 64) for v in want])
+    np.testing.assert_array_equal(
+        low.astype(U64) | high.astype(U64) << U64(32), [int(v) % (1 << 64) for v in want]
+    )
 
 
 # --- LDS ---
@@ -248,7 +277,11 @@ def test_lds_atomics(warm, name):
 def test_lds_compare_and_swap_has_its_generations_order(warm):
     chip, gpu = warm
     a, b, c = INTS
-    swap = "ds_cmpst_rtn_b32 v10, v20, v2, v3" if chip == "gfx1036" else "ds_cmpstore_rtn_b32 v10, v20, v3, v2"
+    swap = (
+        "ds_cmpst_rtn_b32 v10, v20, v2, v3"
+        if chip == "gfx1036"
+        else "ds_cmpstore_rtn_b32 v10, v20, v3, v2"
+    )
     body = f"ds_write_b32 v20, v1\n{swap}\nds_read_b32 v11, v20\ns_waitcnt lgkmcnt(0)"
     old, new, *_ = run_lanes(gpu, chip, body, [a, b, c], lds=512)
     np.testing.assert_array_equal(old, a)

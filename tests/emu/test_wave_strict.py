@@ -20,14 +20,20 @@ FAULTS = {
         "uninitialised",
         "s10",
     ),
-    "a load not waited for": ("global_load_dword v7, v20, s[0:1]\nv_mov_b32 v10, v7", "uninitialised", "s_waitcnt"),
+    "a load not waited for": (
+        "global_load_dword v7, v20, s[0:1]\nv_mov_b32 v10, v7",
+        "uninitialised",
+        "s_waitcnt",
+    ),
     "one of two loads waited for": (
-        "global_load_dword v7, v20, s[0:1]\nglobal_load_dword v8, v20, s[0:1]\ns_waitcnt vmcnt(1)\nv_mov_b32 v10, v8",
+        "global_load_dword v7, v20, s[0:1]\nglobal_load_dword v8, v20, s[0:1]\n"
+        "s_waitcnt vmcnt(1)\nv_mov_b32 v10, v8",
         "uninitialised",
         "v8",
     ),
     "a scalar load waited for with 1": (
-        "s_load_dword s10, s[0:1], 0x0\ns_load_dword s11, s[0:1], 0x4\ns_waitcnt lgkmcnt(1)\ns_mov_b32 s12, s10",
+        "s_load_dword s10, s[0:1], 0x0\ns_load_dword s11, s[0:1], 0x4\n"
+        "s_waitcnt lgkmcnt(1)\ns_mov_b32 s12, s10",
         "uninitialised",
         "s10",
     ),
@@ -164,11 +170,17 @@ UNPACK = {
 
 @pytest.mark.parametrize("wave", [32, 64])
 def test_ids_of_groups_waves_and_threads(warm, wave):
-    """Groups of 5 x 3 x 3 threads in a 2 x 2 x 2 grid; TG_SIZE has the waves and the wave's number."""
+    """5 x 3 x 3 threads in a 2 x 2 x 2 grid; TG_SIZE has the waves and the wave's number."""
     chip, gpu = warm
     rsrc2 = 7 << 7 | 1 << 10 | 2 << 11
     out = launch(
-        gpu, chip, IDS.format(unpack=UNPACK[chip]), wave=wave, rsrc2=rsrc2, groups=(2, 2, 2), size=(5, 3, 3)
+        gpu,
+        chip,
+        IDS.format(unpack=UNPACK[chip]),
+        wave=wave,
+        rsrc2=rsrc2,
+        groups=(2, 2, 2),
+        size=(5, 3, 3),
     )
     waves = -(-45 // wave)
     for group in range(8):
@@ -190,7 +202,16 @@ def test_partial_groups_and_start(warm):
     global_store_dword v2, v1, s[0:1]
     s_endpgm
     """
-    out = launch(gpu, chip, text, rsrc2=1 << 7, groups=(4, 1, 1), start=(1, 0, 0), partial=(7, 1, 1), size=(32, 1, 1))
+    out = launch(
+        gpu,
+        chip,
+        text,
+        rsrc2=1 << 7,
+        groups=(4, 1, 1),
+        start=(1, 0, 0),
+        partial=(7, 1, 1),
+        size=(32, 1, 1),
+    )
     want = np.arange(1, 4 * 32 + 1)
     want[:32] = 0
     want[96 + 7 :] = 0

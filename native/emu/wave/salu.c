@@ -396,13 +396,13 @@ HEAD(S_CMOVK_I32)
 
 HEAD(S_ADDK_I32)
 {
-    uint32_t d = sp_s32(w, i, i->dst), k = (uint32_t)(int16_t)i->offset;
+    uint32_t d = sp_s32(w, i, i->dst), k = (uint32_t)(int32_t)(int16_t)i->offset;
     RESULT32(d + k, add_overflows(d, k, r))
 }
 
 HEAD(S_MULK_I32)
 {
-    RESULT32(sp_s32(w, i, i->dst) * (uint32_t)(int16_t)i->offset, w->scc)
+    RESULT32(sp_s32(w, i, i->dst) * (uint32_t)(int32_t)(int16_t)i->offset, w->scc)
 }
 
 /* --- indirect registers: M0 is added to the number --- */
