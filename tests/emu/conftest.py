@@ -31,6 +31,13 @@ def gpu(node):
         yield made
 
 
+@pytest.fixture
+def gfx10(machine):
+    """A context on the gfx1036."""
+    with machine.open(1) as opened, Gpu(opened) as made:
+        yield made
+
+
 @pytest.fixture(params=CHIPS)
 def card(request):
     """(chip, context) on a machine of one card, each chip in turn: anew for each test."""

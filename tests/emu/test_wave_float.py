@@ -367,10 +367,8 @@ def test_rounding_modes(warm):
         assert list(got.view(F32)) == list(want)
 
 
-def test_dual_instructions_read_before_they_write(card):
-    chip, gpu = card
-    if chip != "gfx1100":
-        pytest.skip("VOPD needs gfx11")
+def test_dual_instructions_read_before_they_write(gpu):
+    chip = "gfx1100"
     body = """
     v_mov_b32 v10, v1
     v_mov_b32 v11, v2

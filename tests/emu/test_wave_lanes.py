@@ -62,10 +62,8 @@ def test_dpp8_and_inactive_lanes(warm):
     np.testing.assert_array_equal(quads, np.where(active & active[L & ~3], SOURCE[L & ~3], OLD))
 
 
-def test_sdwa(warm):
-    chip, gpu = warm
-    if chip != "gfx1036":
-        pytest.skip("SDWA is gfx10's")
+def test_sdwa(gfx10):
+    chip, gpu = "gfx1036", gfx10
     a, b, _ = INTS
     dword = "dst_sel:DWORD dst_unused:UNUSED_PAD"
     body = f"""
