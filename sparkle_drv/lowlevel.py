@@ -6,6 +6,7 @@ Names only. Nothing here is stable between versions.
 from .backends.amdgpu import (
     bits,
     descriptors,
+    isa,
     isa_formats,
     isa_rows,
     pm4,
@@ -19,6 +20,7 @@ from .backends.amdgpu import (
 __all__ = [
     "bits",
     "descriptors",
+    "isa",
     "isa_formats",
     "isa_rows",
     "pm4",

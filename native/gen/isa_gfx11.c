@@ -46,14 +46,14 @@ static const struct sp_isa_shape shape_5 = {shape_5_fields, 0x7f0000, 1};
 
 static const struct sp_isa_field shape_6_fields[] = {
     {SP_SLOT_DST, SP_KIND_SCALAR, 16, 7, 0, 0, 1},
-    {SP_SLOT_SRC0, SP_KIND_SCALAR, 0, 8, 0, 0, 0},
+    {SP_SLOT_OFFSET, SP_KIND_RAW, 0, 8, 0, 0, 0},
 };
 
 static const struct sp_isa_shape shape_6 = {shape_6_fields, 0x0, 2};
 
 static const struct sp_isa_field shape_7_fields[] = {
     {SP_SLOT_DST, SP_KIND_SCALAR, 16, 7, 0, 0, 2},
-    {SP_SLOT_SRC0, SP_KIND_SCALAR, 0, 8, 0, 0, 0},
+    {SP_SLOT_OFFSET, SP_KIND_RAW, 0, 8, 0, 0, 0},
 };
 
 static const struct sp_isa_shape shape_7 = {shape_7_fields, 0x0, 2};
@@ -1289,6 +1289,7 @@ static const struct sp_isa_row rows_vop3[] = {
     [0x199] = {SP_OP_V_RNDNE_F64, SP_FORMAT_VOP3, 0, &shape_49},
     [0x19a] = {SP_OP_V_FLOOR_F64, SP_FORMAT_VOP3, 0, &shape_49},
     [0x19b] = {SP_OP_V_PIPEFLUSH, SP_FORMAT_VOP3, 0, &shape_45},
+    [0x19c] = {SP_OP_V_MOV_B16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_46},
     [0x1a0] = {SP_OP_V_FRACT_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_46},
     [0x1a1] = {SP_OP_V_TRUNC_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_46},
     [0x1a2] = {SP_OP_V_CEIL_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_46},
@@ -2679,7 +2680,7 @@ static const struct sp_isa_field shape_141_fields[] = {
     {SP_SLOT_SRC0, SP_KIND_SRC, 0, 9, 0, 0, 1},
 };
 
-static const struct sp_isa_shape shape_141 = {shape_141_fields, 0x0, 2};
+static const struct sp_isa_shape shape_141 = {shape_141_fields, 0x1fe00, 2};
 
 static const struct sp_isa_row rows_vopd[] = {
     [0x0] = {SP_OP_V_FMAC_F32, SP_FORMAT_VOPD, 0, &shape_140},
@@ -2710,7 +2711,7 @@ static const struct sp_isa_field shape_143_fields[] = {
     {SP_SLOT_SRCY0, SP_KIND_SRC, 32, 9, 0, 0, 1},
 };
 
-static const struct sp_isa_shape shape_143 = {shape_143_fields, 0x0, 2};
+static const struct sp_isa_shape shape_143 = {shape_143_fields, 0x1fe0000000000, 2};
 
 static const struct sp_isa_row rows_vopdy[] = {
     [0x0] = {SP_OP_V_FMAC_F32, SP_FORMAT_VOPD, 0, &shape_142},

@@ -149,7 +149,7 @@ static const struct sp_isa_row *row_of(const struct sp_isa_row *rows, uint32_t c
 }
 
 /* Registers of an address, which the row does not know. */
-static void count_address(const struct sp_isa *isa, uint64_t bits, const struct sp_isa_format *format, struct sp_inst *out)
+static void count_address(uint64_t bits, const struct sp_isa_format *format, struct sp_inst *out)
 {
     if (out->format == SP_FORMAT_FLAT) {
         unsigned sve = out->soffset; /* gfx10: SADDR NULL, as finish_memory left it */
@@ -162,9 +162,9 @@ static void count_address(const struct sp_isa *isa, uint64_t bits, const struct 
         out->src_ndw[0] = (uint8_t)(out->offen + out->idxen);
         if (out->tfe && out->dst_ndw)
             out->dst_ndw++;
-        if (out->lds && out->dst_ndw && isa->generation == 10) /* to LDS: VDATA is not written */
-            out->dst = out->dst_ndw = 0;
     }
+    if (out->lds) /* gfx10: the data go to LDS, VDATA or VDST is not written */
+        out->dst = out->dst_ndw = 0;
 }
 
 /* What becomes of SADDR and SOFFSET that say "none", and of an offset whose sign depends on the segment. */
@@ -262,21 +262,23 @@ static const struct sp_isa_row *decode_y(const struct sp_isa *isa, uint64_t bits
     return y;
 }
 
-static int unknown(const struct sp_isa *isa, const struct sp_isa_format *format, uint32_t opcode, const char *half, char *why,
-                   uint32_t why_nbytes)
+static int unknown(const struct sp_isa *isa, const char *space, uint32_t opcode, char *why, uint32_t why_nbytes)
 {
     if (why && why_nbytes)
-        snprintf(why, why_nbytes, "gfx%u has no %s%s opcode 0x%x", isa->generation, sp_format_names[format->format], half, opcode);
+        snprintf(why, why_nbytes, "gfx%u has no %s opcode 0x%x", isa->generation, space, opcode);
     return -EILSEQ;
 }
 
 static int find_row(const struct sp_isa *isa, const struct sp_isa_format *format, uint64_t bits, const struct sp_isa_row **row,
                     char *why, uint32_t why_nbytes)
 {
-    static const char *const segments[4] = {"", " SCRATCH", " GLOBAL", " segment 3"};
+    static const char *const segments[4] = {"FLAT", "SCRATCH", "GLOBAL", "FLAT segment 3"};
     uint32_t opcode = get(&format->opcode, bits), segment = segment_of(format, bits);
     *row = row_of(format->rows, format->rows_count, opcode + segment * 128);
-    return *row && segment < 3 ? 0 : unknown(isa, format, opcode, segments[segment], why, why_nbytes);
+    if (*row && segment < 3)
+        return 0;
+    const char *space = format->format == SP_FORMAT_FLAT ? segments[segment] : sp_format_names[format->format];
+    return unknown(isa, space, opcode, why, why_nbytes);
 }
 
 /* Literal, DPP, SDWA: what follows the instruction itself. */
@@ -335,10 +337,11 @@ int sp_isa_decode(const struct sp_isa *isa, const uint32_t *words, uint32_t coun
         uint32_t opy = get(&format->opcode2, bits);
         y = decode_y(isa, bits, opy, out);
         if (!y)
-            return unknown(isa, format, opy, " Y", why, why_nbytes);
+            return unknown(isa, "VOPD Y", opy, why, why_nbytes);
+        odd |= bits & y->shape->unused;
     }
     finish_memory(isa, out);
-    count_address(isa, bits, format, out);
+    count_address(bits, format, out);
     rc = decode_tail(isa, row, ((row->flags | (y ? y->flags : 0)) & SP_ISA_LITERAL) != 0, words, count, out, &odd, why, why_nbytes);
     if (reserved)
         *reserved = odd != 0;

@@ -19,7 +19,8 @@ struct sp_inst {
     uint16_t src[3]; /* src0 src1 src2; vaddr/data/data1 of memory formats: src[0] address, src[1] data, src[2] data1 */
     uint16_t sbase;  /* SBASE of SMEM (first SGPR), SRSRC of buffers, SADDR of FLAT */
     uint16_t soffset;
-    int32_t offset;  /* sign-extended immediate offset; DS: OFFSET0 | OFFSET1 << 8 as the format has it; SOPP/SOPK: SIMM16 */
+    int32_t offset;  /* sign-extended immediate offset; DS: OFFSET0 | OFFSET1 << 8 as the format has it; SOPP/SOPK: SIMM16;
+                      * S_SENDMSG_RTN: the message, which SSRC0 holds */
     uint32_t literal;
     uint8_t abs, neg; /* bit i: of src[i]; packed math: neg is NEG_LO */
     uint8_t neg_hi;

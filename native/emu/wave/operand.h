@@ -82,6 +82,15 @@ static inline bool sp_copy_ready(struct sp_wave *w, const struct sp_inst *i, uin
     return false;
 }
 
+/* As sp_s32, for arithmetic that compilers do on undefined values and do not use: *defined tells the result's state. */
+static inline uint32_t sp_s32_or_undefined(struct sp_wave *w, const struct sp_inst *i, uint32_t code, bool *defined)
+{
+    if (SP_LIKELY(code >= SP_SGPRS || w->sgpr_ready[code])) return sp_s32(w, i, code);
+    *defined = false;
+    sp_copy_ready(w, i, code);
+    return w->s[code];
+}
+
 /* As sp_vgpr, for data that is only stored away: to scratch. */
 static inline const uint32_t *sp_vgpr_copied(struct sp_wave *w, const struct sp_inst *i, uint32_t code)
 {

@@ -29,6 +29,16 @@ static uint64_t bfe_i(uint64_t value, uint32_t shift, uint32_t width, uint32_t b
     return (value ^ sign) - sign;
 }
 
+/* clang prepares scratch of functions that use none: it adds an offset that nobody gave. EXEC, M0 and VCC, which
+ * something is always done with, may not be undefined. */
+static void undefined_result(struct sp_wave *w, const struct sp_inst *i)
+{
+    if (i->dst >= SP_VCC)
+        sp_wave_not_ready(w, i, w->sgpr_ready[i->src[0] & 127] ? i->src[1] : i->src[0]);
+    else if (w->strict)
+        w->sgpr_ready[i->dst] = 0;
+}
+
 /* --- two sources, 32 bits --- */
 #define SOP2_32(X)                                                                                                    \
     X(S_ADD_U32, a + b, r < a)                                                                                        \
@@ -72,8 +82,13 @@ static uint64_t bfe_i(uint64_t value, uint32_t shift, uint32_t width, uint32_t b
 #define DEFINE_SOP2_32(NAME, EXPR, SCC)                                                                               \
     HEAD(NAME)                                                                                                        \
     {                                                                                                                 \
-        OLD uint32_t a = sp_s32(w, i, i->src[0]), b = sp_s32(w, i, i->src[1]);                                        \
-        RESULT32(EXPR, SCC)                                                                                           \
+        bool defined = true;                                                                                          \
+        OLD uint32_t a = sp_s32_or_undefined(w, i, i->src[0], &defined);                                              \
+        uint32_t b = sp_s32_or_undefined(w, i, i->src[1], &defined), r = (uint32_t)(EXPR);                            \
+        w->scc = (SCC) != 0;                                                                                          \
+        sp_put_s32(w, i, i->dst, r);                                                                                  \
+        if (!defined) undefined_result(w, i);                                                                         \
+        return (int)w->stop;                                                                                          \
     }
 SOP2_32(DEFINE_SOP2_32)
 
@@ -381,13 +396,13 @@ HEAD(S_CMOVK_I32)
 
 HEAD(S_ADDK_I32)
 {
-    uint32_t d = sp_s32(w, i, i->dst), k = (uint32_t)(int16_t)i->offset;
+    uint32_t d = sp_s32(w, i, i->dst), k = (uint32_t)(int32_t)(int16_t)i->offset;
     RESULT32(d + k, add_overflows(d, k, r))
 }
 
 HEAD(S_MULK_I32)
 {
-    RESULT32(sp_s32(w, i, i->dst) * (uint32_t)(int16_t)i->offset, w->scc)
+    RESULT32(sp_s32(w, i, i->dst) * (uint32_t)(int32_t)(int16_t)i->offset, w->scc)
 }
 
 /* --- indirect registers: M0 is added to the number --- */

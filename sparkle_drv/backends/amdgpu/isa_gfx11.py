@@ -91,13 +91,13 @@ s_sleep SOPP 0x3 simm16:small
 s_set_inst_prefetch_distance SOPP 0x4 simm16:imm
 s_clause SOPP 0x5 simm16:imm
 s_delay_alu SOPP 0x7 simm16:delay
-s_waitcnt_depctr SOPP 0x8 simm16:imm
+s_waitcnt_depctr SOPP 0x8 simm16:depctr
 s_waitcnt SOPP 0x9 simm16:waitcnt
 s_wait_idle SOPP 0xa
 s_wait_event SOPP 0xb simm16:imm
 s_trap SOPP 0x10 simm16:small
 s_round_mode SOPP 0x11 simm16:imm
-s_denorm_mode SOPP 0x12 simm16:imm
+s_denorm_mode SOPP 0x12 simm16:small
 s_code_end SOPP 0x1f
 s_branch SOPP 0x20 simm16:target
 s_cbranch_scc0 SOPP 0x21 simm16:target
@@ -228,7 +228,7 @@ v_ceil_f64 VOP1 0x18 vdst:f64 src0:f64 +e64
 v_rndne_f64 VOP1 0x19 vdst:f64 src0:f64 +e64
 v_floor_f64 VOP1 0x1a vdst:f64 src0:f64 +e64
 v_pipeflush VOP1 0x1b +e64
-v_mov_b16 VOP1 0x1c vdst:h16 src0:h16 +dpp +dpp8
+v_mov_b16 VOP1 0x1c vdst:h16 src0:h16 +e64 +dpp +dpp8 +e64dpp
 v_fract_f32 VOP1 0x20 vdst:f32 src0:f32 +e64 +dpp +dpp8 +e64dpp
 v_trunc_f32 VOP1 0x21 vdst:f32 src0:f32 +e64 +dpp +dpp8 +e64dpp
 v_ceil_f32 VOP1 0x22 vdst:f32 src0:f32 +e64 +dpp +dpp8 +e64dpp
@@ -812,8 +812,8 @@ s_buffer_load_b256 SMEM 0xb sdata:b256 sbase:b128 soffset
 s_buffer_load_b512 SMEM 0xc sdata:b512 sbase:b128 soffset
 s_gl1_inv SMEM 0x20
 s_dcache_inv SMEM 0x21
-s_atc_probe SMEM 0x22 sdata:imm sbase:b64 soffset
-s_atc_probe_buffer SMEM 0x23 sdata:imm sbase:b128 soffset
+s_atc_probe SMEM 0x22 sdata:small sbase:b64 soffset
+s_atc_probe_buffer SMEM 0x23 sdata:small sbase:b128 soffset
 flat_load_u8 FLAT 0x10 vdst:b32 addr
 scratch_load_u8 SCRATCH 0x10 vdst:b32 addr saddr
 global_load_u8 GLOBAL 0x10 vdst:b32 addr saddr

@@ -57,7 +57,9 @@ def scalar_text(isa: Table, code: int, ndw: int = 1) -> str:
         return "null"
     if code == isa.m0:
         return "m0"
-    name = {106: "vcc", 107: "vcc", 126: "exec", 127: "exec"}[code]
+    name = {106: "vcc", 107: "vcc", 126: "exec", 127: "exec"}.get(code)
+    if name is None:
+        return f"/* no register {code} */"
     if ndw > 1:
         return name
     return name + ("_hi" if code in (107, 127) else "_lo")

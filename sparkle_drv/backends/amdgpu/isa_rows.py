@@ -70,9 +70,7 @@ def parse_row(line: str) -> Row:
     if flags - FLAGS:
         raise ValueError(f"{name}: no such flag: {sorted(flags - FLAGS)}")
     operands = tuple(_operand(word) for word in words[3:] if not word.startswith("+"))
-    return Row(
-        name, form, int(opcode, 0), operands, flags, same_as.strip() or name, note.strip()
-    )
+    return Row(name, form, int(opcode, 0), operands, flags, same_as.strip() or name, note.strip())
 
 
 def parse_table(text: str) -> list[Row]:
