@@ -40,11 +40,14 @@ def alu_oracle(a: np.ndarray) -> np.ndarray:
         w = w * f32(0.125) + f32(1)
         k = k * np.uint32(1664525) + np.uint32(1013904223)
         k ^= k >> np.uint32(7)
-    return x + y + z + w + (k & np.uint32(15)).astype(f32)
+    out: np.ndarray = x + y + z + w + (k & np.uint32(15)).astype(f32)
+    return out
 
 
 def moves_oracle(a: np.ndarray) -> np.ndarray:
-    return (a.reshape(-1, 64) + a.reshape(-1, 64)[:, np.arange(64) * 7 % 64]).ravel()
+    rows = a.reshape(-1, 64)
+    out: np.ndarray = rows + rows[:, np.arange(64) * 7 % 64]
+    return out.ravel()
 
 
 def workloads() -> dict[str, tuple[list[np.ndarray], np.ndarray, int, int, int]]:
