@@ -1,4 +1,4 @@
-"""Makes isa_gfx1036.txt and isa_gfx1100.txt: what llvm-mc 19 says each row of the ISA tables is.
+"""Makes isa_gfx1036.txt, isa_gfx1100.txt, isa_names.txt: what llvm-mc 19 says of each table row.
 
 `make golden-llvm` runs it; nothing else does. Random fields, packed by our own tables, are only
 questions: llvm-mc disassembles them, assembles its own text again, and what it then says, text
@@ -87,7 +87,7 @@ def fill(rng, isa, row, from_rows):
 def modifiers(rng, isa, row, values):
     """Random modifiers: those that the row has not, llvm-mc drops or refuses."""
     form = isa.layout(row)
-    for name in set(form.fields) - set(values) - {"op", "opy", "seg", "sve"}:
+    for name in sorted(set(form.fields) - set(values) - {"op", "opy", "seg", "sve"}):
         nbits = form.fields[name].nbits
         if name == "op_sel_hi":
             values[name] = rng.choice([7, 7, rng.randrange(8)])
@@ -268,6 +268,23 @@ def vectors(gen: int) -> list[str]:
     return [f"{words} | {text}" for text, words in found]
 
 
+def plain_name(text: str) -> str:
+    return re.sub(r"_(e64_dpp|e32|e64|dpp|sdwa)$", "", text.split()[0])
+
+
+def aliases(lines: list[str]) -> list[str]:
+    """`OLD NEW`: llvm-mc takes gfx1036's names for gfx1100 too, and prints what they are there."""
+    texts: dict[str, list[str]] = {}
+    for line in lines:
+        text = line.split(" | ", 1)[1]
+        texts.setdefault(plain_name(text), []).append(text)
+    pairs = []
+    for old, known in texts.items():
+        found = {plain_name(text) for text, _ in run(11, "\n".join(known))}
+        pairs += [f"{old} {new}" for new in sorted(found) if new != old]
+    return pairs
+
+
 def main() -> int:
     sys.path.insert(0, str(HERE.parents[1]))
     for gen, cpu in CPUS.items():
@@ -275,6 +292,9 @@ def main() -> int:
         head = f"# Made by tests/golden/make_isa.py with llvm-mc 19, -mcpu={cpu}: dwords | text."
         (HERE / f"isa_{cpu}.txt").write_text("\n".join([head, *lines]) + "\n")
         print(f"isa_{cpu}.txt: {len(lines)} vectors")
+        if gen == 10:
+            head = "# Made by tests/golden/make_isa.py with llvm-mc 19: gfx1036's name, gfx1100's."
+            (HERE / "isa_names.txt").write_text("\n".join([head, *aliases(lines)]) + "\n")
     return 0
 
 
