@@ -378,7 +378,7 @@ v_cmp_gt_u64 VOPC 0x5c vcc:mask src0:u64 vsrc1:u64 +e64
 v_cmp_ne_u64 VOPC 0x5d vcc:mask src0:u64 vsrc1:u64 +e64
 v_cmp_ge_u64 VOPC 0x5e vcc:mask src0:u64 vsrc1:u64 +e64
 v_cmp_t_u64 VOPC 0x5f vcc:mask src0:u64 vsrc1:u64 +e64
-v_cmp_class_f16 VOPC 0x7d vcc:mask src0:f16 vsrc1:b16 +e64 +dpp +dpp8 +e64dpp
+v_cmp_class_f16 VOPC 0x7d vcc:mask src0:f16 vsrc1:c16 +e64 +dpp +dpp8 +e64dpp
 v_cmp_class_f32 VOPC 0x7e vcc:mask src0:f32 vsrc1:f32 +e64 +dpp +dpp8 +e64dpp
 v_cmp_class_f64 VOPC 0x7f vcc:mask src0:f64 vsrc1:f32 +e64
 v_cmpx_f_f16 VOPC 0x80 exec:mask src0:f16 vsrc1:f16 +e64 +dpp +dpp8 +e64dpp
@@ -473,7 +473,7 @@ v_cmpx_gt_u64 VOPC 0xdc exec:mask src0:u64 vsrc1:u64 +e64
 v_cmpx_ne_u64 VOPC 0xdd exec:mask src0:u64 vsrc1:u64 +e64
 v_cmpx_ge_u64 VOPC 0xde exec:mask src0:u64 vsrc1:u64 +e64
 v_cmpx_t_u64 VOPC 0xdf exec:mask src0:u64 vsrc1:u64 +e64
-v_cmpx_class_f16 VOPC 0xfd exec:mask src0:f16 vsrc1:b16 +e64 +dpp +dpp8 +e64dpp
+v_cmpx_class_f16 VOPC 0xfd exec:mask src0:f16 vsrc1:c16 +e64 +dpp +dpp8 +e64dpp
 v_cmpx_class_f32 VOPC 0xfe exec:mask src0:f32 vsrc1:f32 +e64 +dpp +dpp8 +e64dpp
 v_cmpx_class_f64 VOPC 0xff exec:mask src0:f64 vsrc1:f32 +e64
 v_cndmask_b32 VOP2 0x1 vdst:b32 src0:b32 vsrc1:b32 vcc:mask +e64 +dpp +dpp8 +e64dpp
