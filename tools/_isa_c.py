@@ -146,6 +146,9 @@ def operand_lines(gen: int, row: isa_rows.Row) -> tuple[list[str], int]:
         used.add(field.name)
         slot = slot_of(row, operand._replace(field=name), index)
         kind = "SIGNED" if is_signed(gen, row.format, name) else kind_of(name)
+        short = gen >= 11 and row.format in isa_formats.VOP3_BASE
+        if short and operand.nbits == 16 and kind in ("SRC", "VGPR"):
+            kind += "_HALF"
         if operand.type == "msgrtn":  # a number in SSRC0, no operand code
             slot, kind = "OFFSET", "RAW"
         lines.append(f"{{SP_SLOT_{slot}, SP_KIND_{kind}, {place(field)}, {ndw}}}")

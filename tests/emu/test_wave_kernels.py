@@ -83,7 +83,7 @@ def floats(name, dtype, count=N):
     return values
 
 
-def results(card, host, name, inputs, outputs):
+def results(card, host, name, inputs, outputs, build="lanes"):
     """The kernel's outputs on the card and on the host; outputs: (dtype, count)."""
     chip, gpu = card
     count = len(inputs[0])
@@ -91,7 +91,7 @@ def results(card, host, name, inputs, outputs):
     pointers = [array.ctypes.data_as(ctypes.c_void_p) for array in [*inputs, *want]]
     getattr(host, name)(*pointers, ctypes.c_int(count))
     buffers = [gpu.buffer(array.nbytes) for array in [*inputs, *want]]
-    with Kernels(gpu, chip, "lanes") as kernels:
+    with Kernels(gpu, chip, build) as kernels:
         try:
             for array, buffer in zip(inputs, buffers, strict=False):
                 buffer.map[: array.nbytes] = array.tobytes()
@@ -136,10 +136,12 @@ INPUTS = {
 }
 
 
+@pytest.mark.parametrize("build", ["lanes", "lanes64"])
 @pytest.mark.parametrize("name", INPUTS)
-def test_lane_kernel_equals_the_host(card, host, name):
+def test_lane_kernel_equals_the_host(card, host, name, build):
+    """Built for waves of 32 with -O2, and for waves of 64 with -O1."""
     inputs, outputs = INPUTS[name]()
-    bits_equal(*results(card, host, name, inputs, outputs))
+    bits_equal(*results(card, host, name, inputs, outputs, build))
 
 
 def run_group_kernel(card, name, inputs, outputs, groups, *args):

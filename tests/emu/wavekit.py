@@ -252,7 +252,8 @@ class Kernels:
             scratch, tmpring = own[-1].va, waves | wave_bytes // unit << 12
         user: list[int] = []
         if properties & 1:
-            user += [scratch & 0xFFFFFFFF, scratch >> 32 | 1 << 31, 0xFFFFFFFF, 0x21C14FAC]
+            word3 = 0x21C14FAC if wave == 32 else 0x21E14FAC  # INDEX_STRIDE
+            user += [scratch & 0xFFFFFFFF, scratch >> 32 | 1 << 31, 0xFFFFFFFF, word3]
         for bit, values in (
             (1, (own[0].lo + 2048, own[0].hi)),
             (2, (0, 0)),  # queue

@@ -29,14 +29,17 @@ static uint64_t bfe_i(uint64_t value, uint32_t shift, uint32_t width, uint32_t b
     return (value ^ sign) - sign;
 }
 
-/* clang prepares scratch of functions that use none: it adds an offset that nobody gave. EXEC, M0 and VCC, which
- * something is always done with, may not be undefined. */
-static void undefined_result(struct sp_wave *w, const struct sp_inst *i)
+/* clang prepares scratch of functions that use none: it adds an offset that nobody gave. EXEC and M0, which something is
+ * always done with, may not be undefined. A lane mask that is undefined before a loop gets its lanes one by one: what
+ * is left of the old one is taken to be lanes that nobody asks for (LLVM merges masks so: ANDN2 with EXEC, then OR). */
+static void undefined_result(struct sp_wave *w, const struct sp_inst *i, uint32_t count)
 {
-    if (i->dst >= SP_VCC)
-        sp_wave_not_ready(w, i, w->sgpr_ready[i->src[0] & 127] ? i->src[1] : i->src[0]);
-    else if (w->strict)
-        w->sgpr_ready[i->dst] = 0;
+    if (i->op == SP_OP_S_AND_NOT1_B32 || i->op == SP_OP_S_AND_NOT1_B64 || !w->strict || i->dst == SP_SRC_NULL) return;
+    if (i->dst >= SP_SRC_M0) {
+        sp_wave_not_ready(w, i, sp_undefined(w, i->src[0], count) ? i->src[0] : i->src[1]);
+        return;
+    }
+    for (uint32_t k = 0; k < count; k++) w->sgpr_ready[i->dst + k] = 0;
 }
 
 /* --- two sources, 32 bits --- */
@@ -87,7 +90,7 @@ static void undefined_result(struct sp_wave *w, const struct sp_inst *i)
         uint32_t b = sp_s32_or_undefined(w, i, i->src[1], &defined), r = (uint32_t)(EXPR);                            \
         w->scc = (SCC) != 0;                                                                                          \
         sp_put_s32(w, i, i->dst, r);                                                                                  \
-        if (!defined) undefined_result(w, i);                                                                         \
+        if (!defined) undefined_result(w, i, 1);                                                                       \
         return (int)w->stop;                                                                                          \
     }
 SOP2_32(DEFINE_SOP2_32)
@@ -106,8 +109,13 @@ SOP2_32(DEFINE_SOP2_32)
 #define DEFINE_SOP2_64(NAME, EXPR, SCC)                                                                               \
     HEAD(NAME)                                                                                                        \
     {                                                                                                                 \
-        OLD uint64_t a = sp_s64(w, i, i->src[0]), b = sp_s64(w, i, i->src[1]);                                        \
-        RESULT64(EXPR, SCC)                                                                                           \
+        bool defined = true;                                                                                          \
+        OLD uint64_t a = sp_s64_or_undefined(w, i, i->src[0], &defined);                                              \
+        uint64_t b = sp_s64_or_undefined(w, i, i->src[1], &defined), r = EXPR;                                        \
+        w->scc = (SCC) != 0;                                                                                          \
+        sp_put_s64(w, i, i->dst, r);                                                                                  \
+        if (!defined) undefined_result(w, i, 2);                                                                      \
+        return (int)w->stop;                                                                                          \
     }
 SOP2_64(DEFINE_SOP2_64)
 

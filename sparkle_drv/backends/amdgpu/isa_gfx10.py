@@ -276,7 +276,7 @@ v_rndne_f16 VOP1 0x5e vdst:f16 src0:f16 +e64 +dpp +dpp8 +sdwa
 v_fract_f16 VOP1 0x5f vdst:f16 src0:f16 +e64 +dpp +dpp8 +sdwa
 v_sin_f16 VOP1 0x60 vdst:f16 src0:f16 +e64 +dpp +dpp8 +sdwa
 v_cos_f16 VOP1 0x61 vdst:f16 src0:f16 +e64 +dpp +dpp8 +sdwa
-v_sat_pk_u8_i16 VOP1 0x62 vdst:b32 src0:i16x2 +e64 +dpp +dpp8 +sdwa
+v_sat_pk_u8_i16 VOP1 0x62 vdst:b16 src0:i16x2 +e64 +dpp +dpp8 +sdwa
 v_cvt_norm_i16_f16 VOP1 0x63 vdst:i16 src0:f16 +e64 +dpp +dpp8 +sdwa
 v_cvt_norm_u16_f16 VOP1 0x64 vdst:u16 src0:f16 +e64 +dpp +dpp8 +sdwa
 v_swap_b32 VOP1 0x65 vdst:b32 src0:b32
@@ -360,7 +360,7 @@ v_cmp_le_i16 VOPC 0x8b vcc:mask src0:i16 vsrc1:i16 +e64 +sdwa
 v_cmp_gt_i16 VOPC 0x8c vcc:mask src0:i16 vsrc1:i16 +e64 +sdwa
 v_cmp_ne_i16 VOPC 0x8d vcc:mask src0:i16 vsrc1:i16 +e64 +sdwa
 v_cmp_ge_i16 VOPC 0x8e vcc:mask src0:i16 vsrc1:i16 +e64 +sdwa
-v_cmp_class_f16 VOPC 0x8f vcc:mask src0:f16 vsrc1:f32 +e64 +sdwa
+v_cmp_class_f16 VOPC 0x8f vcc:mask src0:f16 vsrc1:c16 +e64 +sdwa
 v_cmpx_f_i32 VOPC 0x90 exec:mask src0:i32 vsrc1:i32 +e64 +sdwa
 v_cmpx_lt_i32 VOPC 0x91 exec:mask src0:i32 vsrc1:i32 +e64 +sdwa
 v_cmpx_eq_i32 VOPC 0x92 exec:mask src0:i32 vsrc1:i32 +e64 +sdwa
@@ -376,7 +376,7 @@ v_cmpx_le_i16 VOPC 0x9b exec:mask src0:i16 vsrc1:i16 +e64 +sdwa
 v_cmpx_gt_i16 VOPC 0x9c exec:mask src0:i16 vsrc1:i16 +e64 +sdwa
 v_cmpx_ne_i16 VOPC 0x9d exec:mask src0:i16 vsrc1:i16 +e64 +sdwa
 v_cmpx_ge_i16 VOPC 0x9e exec:mask src0:i16 vsrc1:i16 +e64 +sdwa
-v_cmpx_class_f16 VOPC 0x9f exec:mask src0:f16 vsrc1:f32 +e64 +sdwa
+v_cmpx_class_f16 VOPC 0x9f exec:mask src0:f16 vsrc1:c16 +e64 +sdwa
 v_cmp_f_i64 VOPC 0xa0 vcc:mask src0:i64 vsrc1:i64 +e64
 v_cmp_lt_i64 VOPC 0xa1 vcc:mask src0:i64 vsrc1:i64 +e64
 v_cmp_eq_i64 VOPC 0xa2 vcc:mask src0:i64 vsrc1:i64 +e64

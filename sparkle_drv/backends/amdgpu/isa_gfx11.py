@@ -277,7 +277,7 @@ v_rndne_f16 VOP1 0x5e vdst:f16 src0:f16 +e64 +dpp +dpp8 +e64dpp
 v_fract_f16 VOP1 0x5f vdst:f16 src0:f16 +e64 +dpp +dpp8 +e64dpp
 v_sin_f16 VOP1 0x60 vdst:f16 src0:f16 +e64 +dpp +dpp8 +e64dpp
 v_cos_f16 VOP1 0x61 vdst:f16 src0:f16 +e64 +dpp +dpp8 +e64dpp
-v_sat_pk_u8_i16 VOP1 0x62 vdst:b32 src0:i16x2 +e64 +dpp +dpp8 +e64dpp
+v_sat_pk_u8_i16 VOP1 0x62 vdst:b16 src0:i16x2 +e64 +dpp +dpp8 +e64dpp
 v_cvt_norm_i16_f16 VOP1 0x63 vdst:i16 src0:f16 +e64 +dpp +dpp8 +e64dpp
 v_cvt_norm_u16_f16 VOP1 0x64 vdst:u16 src0:f16 +e64 +dpp +dpp8 +e64dpp
 v_swap_b32 VOP1 0x65 vdst:b32 src0:b32
@@ -378,7 +378,7 @@ v_cmp_gt_u64 VOPC 0x5c vcc:mask src0:u64 vsrc1:u64 +e64
 v_cmp_ne_u64 VOPC 0x5d vcc:mask src0:u64 vsrc1:u64 +e64
 v_cmp_ge_u64 VOPC 0x5e vcc:mask src0:u64 vsrc1:u64 +e64
 v_cmp_t_u64 VOPC 0x5f vcc:mask src0:u64 vsrc1:u64 +e64
-v_cmp_class_f16 VOPC 0x7d vcc:mask src0:f16 vsrc1:f32 +e64 +dpp +dpp8 +e64dpp
+v_cmp_class_f16 VOPC 0x7d vcc:mask src0:f16 vsrc1:c16 +e64 +dpp +dpp8 +e64dpp
 v_cmp_class_f32 VOPC 0x7e vcc:mask src0:f32 vsrc1:f32 +e64 +dpp +dpp8 +e64dpp
 v_cmp_class_f64 VOPC 0x7f vcc:mask src0:f64 vsrc1:f32 +e64
 v_cmpx_f_f16 VOPC 0x80 exec:mask src0:f16 vsrc1:f16 +e64 +dpp +dpp8 +e64dpp
@@ -473,7 +473,7 @@ v_cmpx_gt_u64 VOPC 0xdc exec:mask src0:u64 vsrc1:u64 +e64
 v_cmpx_ne_u64 VOPC 0xdd exec:mask src0:u64 vsrc1:u64 +e64
 v_cmpx_ge_u64 VOPC 0xde exec:mask src0:u64 vsrc1:u64 +e64
 v_cmpx_t_u64 VOPC 0xdf exec:mask src0:u64 vsrc1:u64 +e64
-v_cmpx_class_f16 VOPC 0xfd exec:mask src0:f16 vsrc1:f32 +e64 +dpp +dpp8 +e64dpp
+v_cmpx_class_f16 VOPC 0xfd exec:mask src0:f16 vsrc1:c16 +e64 +dpp +dpp8 +e64dpp
 v_cmpx_class_f32 VOPC 0xfe exec:mask src0:f32 vsrc1:f32 +e64 +dpp +dpp8 +e64dpp
 v_cmpx_class_f64 VOPC 0xff exec:mask src0:f64 vsrc1:f32 +e64
 v_cndmask_b32 VOP2 0x1 vdst:b32 src0:b32 vsrc1:b32 vcc:mask +e64 +dpp +dpp8 +e64dpp

@@ -70,8 +70,8 @@ def source_text(isa: Table, code: int, kind: str, ndw: int, literal: int | None)
     if code >= VGPR:
         return vgpr_text(code - VGPR, ndw)
     if code == LITERAL:
-        value = literal or 0
-        return f"{value & 0xFFFF if kind.endswith('16') else value:#x}"
+        half = _width(kind) == 16 and not kind.endswith("x2")
+        return f"{(literal or 0) & (0xFFFF if half else 0xFFFFFFFF):#x}"
     if code in NAMED:
         return NAMED[code]
     if 128 <= code <= 192:

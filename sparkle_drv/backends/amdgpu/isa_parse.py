@@ -1,4 +1,4 @@
-"""The operands of one form of an instruction, from a line cut into pieces (isa_scan.py) to fields."""
+"""The operands of one form of an instruction, from a line in pieces (isa_scan.py) to fields."""
 
 from __future__ import annotations
 
@@ -64,8 +64,9 @@ class Parser:
         short = self.isa.gen >= 11 and self.row.format in VOP12C and operand.nbits == 16
         if short and found.code > 127:
             raise AsmError(f"{operand.field} is {piece.text}, wanted v0..v127", piece.column)
-        if bool(found.half) != (operand.type == "h16"):
-            wanted = "with" if operand.type == "h16" else "without"
+        needs = operand.type == "h16"
+        if bool(found.half) != needs and not (found.half and short):
+            wanted = "with" if needs else "without"
             raise AsmError(f"{piece.text} is wanted {wanted} .l or .h", piece.column)
         if found.half == ".h":
             if short:

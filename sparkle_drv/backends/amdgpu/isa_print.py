@@ -135,7 +135,7 @@ def _operand(isa: Table, inst: Inst, operand: Operand, wave: int) -> str | None:
         return simm16(isa, operand.type, f["simm16"])
     if name == "attr":
         return f"attr{f['attr']}.{CHANNELS[f['chan']]}"
-    if operand.type == "h16":
+    if operand.type == "h16" or _upper_half(isa, inst, operand):
         return _half(isa, inst, operand)
     if operand.type == "msgrtn":
         return isa_imm.print_message(isa.gen, f["ssrc0"])
@@ -166,6 +166,18 @@ def _decimal(value: int) -> str:
     return str(value) if value <= 64 else f"{value:#x}"
 
 
+def _upper_half(isa: Table, inst: Inst, operand: Operand) -> bool:
+    """Does a short form of gfx11 name the upper half of a VGPR: one of the first 128, plus 128?"""
+    if isa.gen < 11 or inst.row.format not in VOP12C or operand.nbits != 16:
+        return False
+    name = isa.field_name(inst.row, operand.field)
+    code = inst.fields[name]
+    if name == "src0":
+        code = inst.second_fields["src0"] + 256 if inst.second else code
+        return code >= 256 + 128
+    return code >= 128
+
+
 def _half(isa: Table, inst: Inst, operand: Operand) -> str:
     """A half register by name: in the short forms bit 7 of the number is the half."""
     name = isa.field_name(inst.row, operand.field)
@@ -174,6 +186,12 @@ def _half(isa: Table, inst: Inst, operand: Operand) -> str:
         code = inst.second_fields["src0"] + 256
     if name.startswith("src") and code < 256:
         return source_text(isa, code, "b16", 1, inst.literal)
+    index = source_index(operand.field)
+    text = _half_name(inst, name, code)
+    return _signed_text(text, *_signs(inst, index)) if index >= 0 else text
+
+
+def _half_name(inst: Inst, name: str, code: int) -> str:
     if inst.row.format == "VOP3":
         bit = 3 if name == "vdst" else source_index(name)
         return f"v{code & 255}.{'lh'[inst.fields['op_sel'] >> bit & 1]}"
