@@ -410,7 +410,8 @@ HEAD(S_ADDK_I32)
 
 HEAD(S_MULK_I32)
 {
-    RESULT32(sp_s32(w, i, i->dst) * (uint32_t)(int32_t)(int16_t)i->offset, w->scc)
+    uint32_t k = (uint32_t)(int32_t)(int16_t)i->offset;
+    RESULT32(sp_s32(w, i, i->dst) * k, w->scc)
 }
 
 /* --- indirect registers: M0 is added to the number --- */
