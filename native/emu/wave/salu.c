@@ -1,5 +1,5 @@
 /* Scalar ALU: SOP1, SOP2, SOPC, SOPK. One function an instruction, named as RDNA3's ISA document names it; each line gives
- * result and SCC, `old` being SCC as it was. */
+ * result and SCC, `old` being SCC as it was. Long because it is a list: 190 instructions, two lines each at most. */
 #include "operand.h"
 
 #define RESULT32(value, scc_value)                                                                                    \
@@ -410,7 +410,9 @@ HEAD(S_ADDK_I32)
 
 HEAD(S_MULK_I32)
 {
-    RESULT32(sp_s32(w, i, i->dst) * (uint32_t)(int32_t)(int16_t)i->offset, w->scc)
+    uint32_t d = sp_s32(w, i, i->dst), k = (uint32_t)(int32_t)(int16_t)i->offset, r = d * k;
+    sp_put_s32(w, i, i->dst, r);
+    return (int)w->stop;
 }
 
 /* --- indirect registers: M0 is added to the number --- */
