@@ -382,3 +382,23 @@ def test_dual_instructions_read_before_they_write(gpu):
     same_floats(total, A + C, "Y")
     np.testing.assert_array_equal(one, FLOATS[1])
     np.testing.assert_array_equal(two, FLOATS[0])
+
+
+def test_upper_halves_by_op_sel(warm):
+    """Sources and destination may each be the upper half; the other half of the result stays."""
+    chip, gpu = warm
+    h = [(v & U32(0xFFFF0000)) | v >> U32(16) for v in FLOATS]
+    hi = [(v >> U32(16)).astype(np.uint16).view(F16) for v in h]
+    lo = [v.astype(np.uint16).view(F16) for v in h]
+    body = """
+    v_mov_b32 v10, v3
+    v_mov_b32 v11, v3
+    v_add_nc_u16 v10, v1, v2 op_sel:[1,0,1]
+    v_fma_f16 v11, v1, v2, v3 op_sel:[0,1,1,0]
+    """
+    total, fused, *_ = run_lanes(gpu, chip, body, h)
+    np.testing.assert_array_equal(total >> U32(16), (h[0] >> U32(16)) + h[1] & U32(0xFFFF))
+    np.testing.assert_array_equal(total & U32(0xFFFF), h[2] & U32(0xFFFF))
+    want = (lo[0].astype(np.longdouble) * hi[1] + hi[2]).astype(F16)
+    np.testing.assert_array_equal(fused.astype(np.uint16).view(F16), want)
+    np.testing.assert_array_equal(fused >> U32(16), h[2] >> U32(16))

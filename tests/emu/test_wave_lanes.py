@@ -172,6 +172,7 @@ SCALAR = {
         np.array([(int(x) & -int(x)).bit_length() - 1 for x in a], object),
         None,
     ),
+    "s_not_b32 s14, s10": lambda a, b: (~a, a != 0xFFFFFFFF),
     "s_sext_i32_i8 s14, s10": lambda a, b: (((a & 255) ^ 128) - 128, None),
     "s_brev_b32 s14, s10": lambda a, b: (
         np.array([int(f"{x:032b}"[::-1], 2) for x in a], object),

@@ -285,7 +285,6 @@ class Kernels:
 
 def edges(*special: int, count: int = 512, seed: int = 5, pool: int = 16) -> list[np.ndarray]:
     """Three arrays of dwords: each pair of the special values, then random bits."""
-    print(f"seed {seed}")
     r = np.random.default_rng(seed)
     values = np.array([v & 0xFFFFFFFF for v in special[:pool]], np.uint32)
     a, b = (grid.ravel() for grid in np.meshgrid(values, values))

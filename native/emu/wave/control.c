@@ -15,7 +15,7 @@ HEAD(S_ENDPGM)
 #define NO_EFFECT(X)                                                                                                  \
     X(S_NOP) X(S_SETPRIO) X(S_ICACHE_INV) X(S_CLAUSE) X(S_DELAY_ALU) X(S_WAITCNT_DEPCTR)                              \
     X(S_SET_INST_PREFETCH_DISTANCE) X(S_TTRACEDATA) X(S_TTRACEDATA_IMM) X(S_INCPERFLEVEL) X(S_DECPERFLEVEL)           \
-    X(S_WAITCNT_VSCNT) X(S_WAITCNT_EXPCNT) X(S_VERSION) X(S_WAIT_EVENT)
+    X(S_WAITCNT_VSCNT) X(S_WAITCNT_EXPCNT) X(S_VERSION) X(S_WAIT_EVENT) X(S_WAKEUP)
 #define DEFINE_NO_EFFECT(NAME)                                                                                        \
     HEAD(NAME)                                                                                                        \
     {                                                                                                                 \

@@ -1,5 +1,5 @@
 /* Scalar ALU: SOP1, SOP2, SOPC, SOPK. One function an instruction, named as RDNA3's ISA document names it; each line gives
- * result and SCC, `old` being SCC as it was. */
+ * result and SCC, `old` being SCC as it was. Long because it is a list: 190 instructions, two lines each at most. */
 #include "operand.h"
 
 #define RESULT32(value, scc_value)                                                                                    \
@@ -179,6 +179,7 @@ static uint64_t replicate(uint32_t a)
     X(S_BCNT0_I32_B32, 32u - (uint32_t)__builtin_popcount(a), r)                                                                 \
     X(S_BCNT1_I32_B32, __builtin_popcount(a), r)                                                                      \
     X(S_CTZ_I32_B32, ctz32(a), old)                                                                                   \
+    X(S_FF0_I32_B32, ctz32(~a), old)                                                                                  \
     X(S_CLZ_I32_U32, clz32(a), old)                                                                                   \
     X(S_CLS_I32, cls32(a), old)                                                                                       \
     X(S_SEXT_I32_I8, (int8_t)a, old)                                                                                  \
@@ -209,6 +210,7 @@ SOP1_64(DEFINE_SOP1_64)
     X(S_BCNT0_I32_B64, 64 - __builtin_popcountll(a), r)                                                               \
     X(S_BCNT1_I32_B64, __builtin_popcountll(a), r)                                                                    \
     X(S_CTZ_I32_B64, ctz64(a), old)                                                                                   \
+    X(S_FF0_I32_B64, ctz64(~a), old)                                                                                  \
     X(S_CLZ_I32_U64, clz64(a), old)                                                                                   \
     X(S_CLS_I32_I64, cls64(a), old)
 #define DEFINE_SOP1_64_TO_32(NAME, EXPR, SCC)                                                                         \
@@ -410,8 +412,9 @@ HEAD(S_ADDK_I32)
 
 HEAD(S_MULK_I32)
 {
-    uint32_t k = (uint32_t)(int32_t)(int16_t)i->offset;
-    RESULT32(sp_s32(w, i, i->dst) * k, w->scc)
+    uint32_t d = sp_s32(w, i, i->dst), k = (uint32_t)(int32_t)(int16_t)i->offset, r = d * k;
+    sp_put_s32(w, i, i->dst, r);
+    return (int)w->stop;
 }
 
 /* --- indirect registers: M0 is added to the number --- */
