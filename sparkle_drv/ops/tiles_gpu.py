@@ -130,7 +130,7 @@ def gemm(info: DeviceInfo, m: int, n: int, k: int, itemsize: int, algo: str) -> 
 
 
 def _terms_a_round(k: int, algo: str) -> int:
-    """So many that `k` terms, and loops of a thousand rounds beside them, stay within a shader's."""
+    """So many that `k` terms and a thousand rounds of other loops stay within a shader's."""
     rounds = _MOST_ROUNDS - 1024
     most = rounds if algo == "naive" else rounds * _LONG_STEP
     if k > most:
