@@ -166,6 +166,7 @@ class Pipeline:
         of one of them that was not told before.
         """
         deadline = time.monotonic_ns() + timeout_ns(timeout_s)
+        self.device._check_process()  # a child's refusal is no failure of what was submitted
         failure: SparkleError | None = None
         for place in self._places:
             fence = place.fence

@@ -112,6 +112,8 @@ def test_a_pipeline_in_the_child(made):
         submit = lambda: pipe.submit(slot, sp.Commands())  # noqa: E731
         calls = [unused.acquire, pipe.acquire, submit, pipe.drain, pipe.close]
         assert in_child(lost(*calls)) == 0
+        dev.wait_idle()
+        assert in_child(lost(*calls)) == 0
         submit()
         pipe.drain()
     assert (buffer.read(np.uint32, 100) == 7).all()
