@@ -173,7 +173,7 @@ static int prepare(struct kmd_cs *cs)
     cs->list = NULL;
     job->view.vm = cs->file->vm;
     job->view.vm->refs++;
-    job->view.listed = job->list ? job->list->handle : NULL;
+    job->view.listed = job->list ? job->list->bo : NULL;
     job->view.listed_count = job->list ? job->list->count : 0;
     job->view.any_bo = machine->options.lenient & SP_LENIENT_UNLISTED;
     job->vram_lost_counter = cs->ctx->card->vram_lost_counter;

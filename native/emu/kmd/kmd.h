@@ -65,7 +65,6 @@ struct kmd_mapping {
     uint64_t first, end; /* pages: [first, end) */
     struct kmd_bo *bo;   /* NULL: PRT without one */
     uint64_t offset;     /* of `first` in the BO, bytes */
-    uint32_t handle;
     uint32_t rights; /* SP_VM_* */
     bool prt;
 };
@@ -116,8 +115,7 @@ struct kmd_ctx {
 struct kmd_bo_list {
     uint32_t refs;
     uint32_t count;
-    uint32_t *handle; /* sorted */
-    struct kmd_bo **bo;
+    struct kmd_bo **bo; /* sorted by address */
     struct kmd_machine *machine;
 };
 
