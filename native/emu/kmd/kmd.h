@@ -244,6 +244,8 @@ void *kmd_idr_remove(struct kmd_idr *idr, uint32_t id);
 /* user.c: memory of the caller, which may not be there */
 int kmd_copy_from_user(void *to, uint64_t from, size_t nbytes);
 int kmd_copy_to_user(uint64_t to, const void *from, size_t nbytes);
+/* Whether every page of a range can be read: 0 or -EFAULT. */
+int kmd_probe_user(uint64_t from, uint64_t nbytes);
 /* A new copy of count * size bytes; NULL and -EFAULT, -ENOMEM or -EINVAL (more than 16 MiB) in *error. NULL and 0 for none. */
 void *kmd_copy_array(uint64_t from, uint64_t count, size_t size, int *error);
 
@@ -285,7 +287,7 @@ void kmd_bo_move_to_gtt(struct kmd_bo *bo);
 int kmd_uses_add(struct kmd_uses *uses, struct kmd_fence *fence, uint64_t owner);
 void kmd_uses_prune(struct kmd_uses *uses); /* forgets what has signalled */
 void kmd_uses_clear(struct kmd_uses *uses);
-/* userptr.c: 0, or -EFAULT when the user's pages are no longer there */
+/* userptr.c: 0, or -EFAULT when the user's pages are no longer there, or may not be written as the BO's may */
 int kmd_userptr_check(const struct kmd_bo *bo);
 
 /* vm.c (of the emulator), space.c */
