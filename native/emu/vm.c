@@ -30,7 +30,8 @@ static const struct kmd_mapping *lookup(const struct sp_emu_view *view, uint64_t
         sp_emu_fault_set(fault, SP_FAULT_UNMAPPED, -EFAULT, "no page at 0x%llx", (unsigned long long)va);
         return NULL;
     }
-    if (m->bo && !m->bo->private_to && !view->any_bo && !is_listed(view, m->bo)) {
+    /* A userptr that no submission lists is never looked at: its pages may be gone. */
+    if (m->bo && !m->bo->private_to && (!view->any_bo || m->bo->userptr) && !is_listed(view, m->bo)) {
         if (fault->kind == SP_FAULT_NONE)
             fault->va = va;
         sp_emu_fault_set(fault, SP_FAULT_UNLISTED, -EFAULT,

@@ -19,7 +19,7 @@ struct sp_emu_view {
     struct sp_emu_vm *vm;
     struct kmd_bo *const *listed; /* sorted by address: a handle may be another BO's by now */
     uint32_t listed_count;
-    uint32_t any_bo; /* lenient: unlisted BOs may be touched */
+    uint32_t any_bo; /* lenient: unlisted BOs may be touched, but no userptrs */
 };
 
 /* The page that contains `va`: host address and rights. -EFAULT with `fault` filled when there is none or it is unlisted. */
