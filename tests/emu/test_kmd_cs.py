@@ -243,6 +243,27 @@ def test_timelines_in_and_out(gpu, out):
     box.destroy()
 
 
+def signal_points(line, count):
+    """SYNCOBJ_TIMELINE_SIGNAL of the points 2, 3, .. of one timeline in a single call."""
+    handles = ffi.new("uint32_t[]", [line.handle] * count)
+    values = ffi.new("uint64_t[]", list(range(2, count + 2)))
+    ctype = "struct drm_syncobj_timeline_array"
+    fields = {"handles": address(handles), "points": address(values), "count_handles": count}
+    line.node.call("SYNCOBJ_TIMELINE_SIGNAL", ctype, **fields)
+
+
+def test_a_timeline_of_any_length_signals_at_once(gpu, out):
+    """300,000 points behind one job, each joined with the one before: no stack is that deep."""
+    line = Syncobj(gpu.node)
+    job = gpu.submit("compute", await_word(out, 5), chunks=[(SIGNAL, points((line, 1)))])
+    signal_points(line, 300_000)
+    assert line.query() == 0
+    out.write([5])
+    gpu.wait(job)
+    assert line.query() == 300_001
+    line.destroy()
+
+
 def test_a_wait_may_be_for_what_is_submitted_later(gpu, out):
     line = Syncobj(gpu.node)
     wait = ffi.new("struct drm_amdgpu_cs_chunk_syncobj[]", [(line.handle, 2, 1)])  # FOR_SUBMIT

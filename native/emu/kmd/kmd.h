@@ -27,6 +27,7 @@ struct kmd_fence {
     uint32_t missing;             /* a joined fence: of how many others it still waits for */
     struct kmd_fence **dependent; /* joined fences that wait for this one, each with a reference */
     uint32_t dependents;
+    struct kmd_fence *next; /* while fence.c settles or frees it */
     struct kmd_machine *machine;
 };
 
