@@ -256,12 +256,11 @@ def test_a_userptr_on_pages_that_may_not_be_written(gpu, bad):
 def test_no_leniency_lets_a_job_touch_an_unlisted_userptr():
     """Its pages were not looked at: here they are not even there."""
     with Machine(["gfx1100"], lenient=["unlisted"]) as machine, machine.open() as node:
-        with Gpu(node) as gpu:
-            buffer = as_buffer(gpu, userptr(node, 0x10000))
-            with pytest.raises(OSError, match="unlisted"):
-                gpu.wait(gpu.submit("compute", store(buffer, 1)))
-            assert (machine.fault().kind, machine.fault().va) == ("unlisted", buffer.va)
-            buffer.close()
+        gpu = Gpu(node)
+        buffer = as_buffer(gpu, userptr(node, 0x10000))
+        with pytest.raises(OSError, match="unlisted"):
+            gpu.wait(gpu.submit("compute", store(buffer, 1)))
+        assert (machine.fault().kind, machine.fault().va) == ("unlisted", buffer.va)
 
 
 def test_a_userptr_with_a_page_that_is_gone(gpu):
