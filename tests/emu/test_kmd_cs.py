@@ -144,7 +144,7 @@ def test_the_user_fence_gets_the_sequence_number(gpu, ib, out):
 
 def test_bad_user_fences(gpu, ib, out):
     large = gpu.buffer(8192)
-    for buffer, offset in ((out, 4089), (out, 2**32 - 1), (large, 0)):
+    for buffer, offset in ((out, 4), (out, 4089), (out, 2**32 - 1), (large, 0)):
         with refused(errno.EINVAL):
             gpu.cs([ib_chunk(ib), user_fence(buffer, offset)])
     large.close()

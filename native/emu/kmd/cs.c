@@ -43,6 +43,8 @@ static int add_user_fence(struct kmd_cs *cs, const struct drm_amdgpu_cs_chunk_fe
         return -EINVAL;
     if (bo->nbytes != KMD_PAGE || chunk->offset > KMD_PAGE - 8 || bo->userptr)
         return -EINVAL;
+    if (chunk->offset % 8) /* gfx_v10_0_ring_emit_fence and its kin: BUG_ON(addr & 0x7) */
+        return -EINVAL;
     if (cs->job->fence_bo)
         kmd_bo_put(cs->job->fence_bo);
     kmd_bo_get(bo);
