@@ -60,6 +60,14 @@ def test_bad_ibs(gpu, ib, fields):
         gpu.cs([ib_chunk(ib, **fields)])
 
 
+@pytest.mark.parametrize("nbytes", [3, 35])
+def test_an_ib_of_no_whole_dwords(machine, gpu, ib, nbytes):
+    """The kernel drops the rest; a driver that counts so has a mistake, and is told of it."""
+    with pytest.raises(OSError, match=f"{ib.va:#x} has {nbytes} bytes"):
+        gpu.wait(Job(1, 0, gpu.cs([ib_chunk(ib, ib_bytes=nbytes)])))
+    assert machine.fault().kind == "ib"
+
+
 def test_an_unknown_context(gpu, ib):
     gpu.ctx, mine = 77, gpu.ctx
     with refused(errno.EINVAL):

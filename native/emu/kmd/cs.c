@@ -32,6 +32,10 @@ static int add_ib(struct kmd_cs *cs, const struct drm_amdgpu_cs_chunk_ib *chunk)
         return -ENOMEM;
     job->ib = grown;
     job->ib[job->ibs++] = (struct sp_emu_ib){chunk->va_start, chunk->ib_bytes / 4, chunk->flags};
+    if (chunk->ib_bytes % 4) { /* amdgpu_cs_p2_ib drops the rest in silence: run.c tells */
+        job->ragged_va = chunk->va_start;
+        job->ragged_nbytes = chunk->ib_bytes;
+    }
     job->entity = entity;
     return 0;
 }

@@ -131,6 +131,8 @@ struct kmd_job {
     struct sp_emu_view view;
     struct sp_emu_ib *ib;
     uint32_t ibs;
+    uint64_t ragged_va; /* of an IB whose ib_bytes are not whole dwords: */
+    uint32_t ragged_nbytes; /* 0: none */
     struct kmd_bo *fence_bo;
     uint32_t fence_offset;
     uint32_t vram_lost_counter; /* of the card when it was submitted */
