@@ -147,6 +147,7 @@ struct kmd_ring { /* hardware ring: a thread, started with its first job */
     uint32_t ip, index;
     bool started;
     pthread_t thread;
+    struct kmd_ring_state *state; /* the thread's */
     uint32_t load; /* jobs */
     struct kmd_job *running;
     uint32_t cancel;    /* atomic: the running job is to stop */
