@@ -4,7 +4,9 @@ context, submission of dwords, waiting. On `Node.ioctl` alone: no driver, no pol
 
 from __future__ import annotations
 
+import contextlib
 import time
+import weakref
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -21,10 +23,11 @@ NOP = 0xFFFF1000  # one dword, PM4
 
 
 class Buffer:
-    """A BO that is mapped for the GPU at `va` and, with `map`, for the host."""
+    """A BO that is mapped for the GPU at `va` and, with `map`, for the host. One that is forgotten
+    lives as long as its node: arrays over `map` may be what is left of it."""
 
     def __init__(self, gpu: Gpu, handle: int, nbytes: int, va: int) -> None:
-        self.gpu, self.handle, self.nbytes, self.va = gpu, handle, nbytes, va
+        self.node, self.handle, self.nbytes, self.va = gpu.node, handle, nbytes, va
         self._map: Any = None
 
     @property
@@ -41,10 +44,10 @@ class Buffer:
     def map(self) -> memoryview:
         """The bytes, writable; np.frombuffer takes it. Ends with `close`."""
         if self._map is None:
-            args = self.gpu.node.call(
+            args = self.node.call(
                 "AMDGPU_GEM_MMAP", "union drm_amdgpu_gem_mmap", handle=self.handle
             )
-            self._map = self.gpu.node.mmap(self.nbytes, args.out.addr_ptr)
+            self._map = self.node.mmap(self.nbytes, args.out.addr_ptr)
         return memoryview(self._map)
 
     def words(self, index: int = 0, count: int = 1) -> list[int]:
@@ -60,10 +63,10 @@ class Buffer:
     def close(self) -> None:
         """Unmaps and frees it; jobs that use it keep what they need."""
         if self._map is not None:
-            self.gpu.node.munmap(self._map)
+            self.node.munmap(self._map)
             self._map = None
         if self.handle:
-            self.gpu.node.call("GEM_CLOSE", "struct drm_gem_close", handle=self.handle)
+            self.node.call("GEM_CLOSE", "struct drm_gem_close", handle=self.handle)
             self.handle = 0
 
 
@@ -75,16 +78,49 @@ class Job(NamedTuple):
     seq: int
 
 
+class _Owned:
+    """What a Gpu has to give back: a context, the IBs of its jobs."""
+
+    def __init__(self, node: Node, ctx: int) -> None:
+        self.node, self.ctx = node, ctx
+        self.ibs: list[tuple[Job, Buffer]] = []
+
+    def close(self) -> None:
+        for _, ib in self.ibs:
+            ib.close()
+        self.ibs = []
+        if self.ctx:
+            op = lib.AMDGPU_CTX_OP_FREE_CTX
+            self.node.call("AMDGPU_CTX", "union drm_amdgpu_ctx", op=op, ctx_id=self.ctx)
+            self.ctx = 0
+
+
+def _forget(owned: _Owned) -> None:
+    """Of a Gpu that nobody holds: there is nobody to tell that node or card went first."""
+    with contextlib.suppress(OSError, ValueError):
+        owned.close()
+
+
 class Gpu:
-    """One context on a node, addresses given out in order: for tests of packets and shaders."""
+    """One context on a node, addresses given out in order: for tests of packets and shaders. One
+    that nobody holds gives its context and IBs back."""
 
     def __init__(self, node: Node) -> None:
         self.node = node
         args = node.call(
             "AMDGPU_CTX", "union drm_amdgpu_ctx", op=lib.AMDGPU_CTX_OP_ALLOC_CTX, priority=0
         )
-        self.ctx = args.out.alloc.ctx_id
-        self._ibs: list[tuple[Job, Buffer]] = []
+        self._owned = _Owned(node, args.out.alloc.ctx_id)
+        weakref.finalize(self, _forget, self._owned)
+
+    @property
+    def ctx(self) -> int:
+        """The context's id; 0 when closed."""
+        return self._owned.ctx
+
+    @ctx.setter
+    def ctx(self, ctx: int) -> None:
+        self._owned.ctx = ctx
 
     def buffer(
         self,
@@ -149,7 +185,7 @@ class Gpu:
         except BaseException:
             ib.close()
             raise
-        self._ibs.append((job, ib))
+        self._owned.ibs.append((job, ib))
         return job
 
     def submit_ib(
@@ -221,24 +257,15 @@ class Gpu:
 
     def _collect(self, done: Job) -> None:
         """Frees the IBs of this entity up to `done`: GEM_CLOSE leaves jobs that still run alone."""
-        mine = [(j, ib) for j, ib in self._ibs if j[:2] == done[:2] and j.seq <= done.seq]
-        self._ibs = [pair for pair in self._ibs if pair not in mine]
+        owned = self._owned
+        mine = [(j, ib) for j, ib in owned.ibs if j[:2] == done[:2] and j.seq <= done.seq]
+        owned.ibs = [pair for pair in owned.ibs if pair not in mine]
         for _, ib in mine:
             ib.close()
 
     def close(self) -> None:
         """Frees the context and what `submit` made; buffers are the caller's."""
-        for _, ib in self._ibs:
-            ib.close()
-        self._ibs = []
-        if self.ctx:
-            self.node.call(
-                "AMDGPU_CTX",
-                "union drm_amdgpu_ctx",
-                op=lib.AMDGPU_CTX_OP_FREE_CTX,
-                ctx_id=self.ctx,
-            )
-            self.ctx = 0
+        self._owned.close()
 
     def __enter__(self) -> Gpu:
         return self

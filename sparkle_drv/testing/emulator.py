@@ -18,6 +18,7 @@ from __future__ import annotations
 import errno
 import os
 import threading
+import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -68,6 +69,8 @@ class Machine:
     delay_s: jobs start and complete late by up to this at random, from `seed`; vram_nbytes,
     visible_nbytes, gtt_nbytes; trace: 1 ioctls and jobs, 2 packets and instructions too;
     sys_nice: contexts above normal priority are allowed.
+
+    A machine that nobody holds is closed; its nodes hold it.
     """
 
     def __init__(
@@ -107,6 +110,7 @@ class Machine:
             raise ValueError(f"chips must be 1 to 16 of gfx1036 and gfx1100, not {list(chips)}")
         check(rc, "sp_emu_machine_open")
         self._machine = out[0]
+        self._finalizer = weakref.finalize(self, lib.sp_emu_machine_close, out[0])
         self.chips = tuple(chips)
 
     @property
@@ -123,9 +127,8 @@ class Machine:
 
     def close(self) -> None:
         """Stops all jobs and closes what is open; descriptors and mappings of memory stay."""
-        machine, self._machine = self._machine, None
-        if machine is not None:
-            lib.sp_emu_machine_close(machine)
+        self._machine = None
+        self._finalizer()
 
     def __enter__(self) -> Machine:
         return self
@@ -198,24 +201,39 @@ class Machine:
             yield ffi.string(line).decode()
 
 
+def _close_node(machine: Machine, descriptor: list[int]) -> None:
+    fd, descriptor[0] = descriptor[0], -1
+    if fd < 0:
+        return
+    if machine._machine is None:  # the machine went first; the descriptor is still one
+        os.close(fd)
+    else:
+        check(machine.ops.close(machine.ops.self, fd), "close")
+
+
 class Node:
-    """One open render node: a file descriptor of its own, with its own GPU address space."""
+    """One open render node: a file descriptor of its own, with its own GPU address space. One that
+    nobody holds is closed."""
 
     def __init__(self, machine: Machine, fd: int) -> None:
         self.machine = machine
-        self.fd = fd
+        self._descriptor = [fd]
+        weakref.finalize(self, _close_node, machine, self._descriptor)
         self.next_va = 0x1_0000_0000  # of what Gpu maps here
         self._lock = threading.Lock()
 
+    @property
+    def fd(self) -> int:
+        """The descriptor; -1 when closed. Who closes it himself sets it to -1."""
+        return self._descriptor[0]
+
+    @fd.setter
+    def fd(self, fd: int) -> None:
+        self._descriptor[0] = fd
+
     def close(self) -> None:
         """Closes the descriptor. As with a real one, a mapping that is left keeps the node open."""
-        fd, self.fd = self.fd, -1
-        if fd < 0:
-            return
-        if self.machine._machine is None:  # the machine went first; the descriptor is still one
-            os.close(fd)
-        else:
-            check(self.machine.ops.close(self.machine.ops.self, fd), "close")
+        _close_node(self.machine, self._descriptor)
 
     def __enter__(self) -> Node:
         return self
