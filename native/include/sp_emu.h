@@ -22,9 +22,20 @@ enum sp_emu_recovery {
     SP_EMU_RECOVER_VRAM_LOST /* as FULL; VRAM is filled with 0xdd, everybody's unfinished jobs -ECANCELED */
 };
 
+/* Leniencies for foreign drivers (SPARKLE_EMU_MODE=lenient); each is listed, with why, in native/emu/README.md. */
+enum sp_emu_lenient {
+    SP_LENIENT_UNLISTED = 1,      /* BOs that the job does not list */
+    SP_LENIENT_UNINITIALISED = 2, /* registers and LDS read before written are 0 */
+    SP_LENIENT_RESERVED = 4,
+    SP_LENIENT_PADDING = 8,
+    SP_LENIENT_UNPROGRAMMED = 16, /* a dispatch may use registers that its job has not programmed */
+    SP_LENIENT_REGISTER = 32,     /* registers that no table declares may be written; forbidden ones may not */
+    SP_LENIENT_ORDER = 64         /* SDMA copies without a NOP between them run in order */
+};
+
 /* 0 means the default everywhere. */
 struct sp_emu_options {
-    uint32_t lenient;       /* bits of enum sp_emu_lenient, native/emu/exec.h; 0: strict */
+    uint32_t lenient;       /* bits of enum sp_emu_lenient; 0: strict */
     uint32_t threads;       /* that execute one dispatch; default 1, which is deterministic */
     uint32_t kms_minor;     /* default 54 */
     uint32_t recovery;      /* enum sp_emu_recovery */
@@ -83,11 +94,31 @@ int sp_emu_unplug_card(struct sp_emu_machine *machine, uint32_t card);
 /* Jobs wait before they start until this is called with 0. */
 int sp_emu_hold_jobs(struct sp_emu_machine *machine, uint32_t card, uint32_t hold);
 
+/* Why a job was stopped. */
+enum sp_emu_fault_kind {
+    SP_FAULT_NONE = 0,
+    SP_FAULT_UNMAPPED,    /* no page at va */
+    SP_FAULT_RIGHTS,      /* a page without the right that `access` asks for */
+    SP_FAULT_UNLISTED,    /* a page of a BO that this job does not list */
+    SP_FAULT_PACKET,      /* unknown packet, or one with a wrong length */
+    SP_FAULT_RESERVED,    /* a reserved bit is set in a packet, register or instruction */
+    SP_FAULT_REGISTER,    /* a register that this generation does not let a user write */
+    SP_FAULT_IB,          /* an IB unaligned or not padded */
+    SP_FAULT_DISPATCH,    /* registers that describe no launchable dispatch */
+    SP_FAULT_OPCODE,      /* an instruction that does not exist, or that the emulator lacks */
+    SP_FAULT_OPERAND,     /* an operand that the instruction cannot have */
+    SP_FAULT_UNINITIALISED, /* a register or LDS word read before it was written, or before its s_waitcnt */
+    SP_FAULT_ALIGNMENT,
+    SP_FAULT_LDS,         /* beyond the allocation */
+    SP_FAULT_TRAP,        /* s_trap, s_sethalt */
+    SP_FAULT_TIMEOUT      /* the job's time limit */
+};
+
 /* The last fault of a card; the fields of struct sp_emu_fault, native/emu/fault.h. */
 struct sp_emu_fault_report {
     uint32_t count; /* faults since the machine was opened; 0: the rest is 0 */
-    uint32_t kind;
-    uint32_t access;
+    uint32_t kind;   /* enum sp_emu_fault_kind */
+    uint32_t access; /* 1 read, 2 write, 4 run */
     uint32_t wave;
     uint64_t va;
     uint64_t pc;

@@ -18,7 +18,12 @@ if TYPE_CHECKING:
 __all__ = ["IP", "Buffer", "Gpu", "Job"]
 
 PAGE = 4096
-IP = {"gfx": 0, "compute": 1, "dma": 2}
+IP = {name: getattr(lib, f"AMDGPU_HW_IP_{name.upper()}") for name in ("gfx", "compute", "dma")}
+RIGHTS = {
+    "r": lib.AMDGPU_VM_PAGE_READABLE,
+    "w": lib.AMDGPU_VM_PAGE_WRITEABLE,
+    "x": lib.AMDGPU_VM_PAGE_EXECUTABLE,
+}
 NOP = 0xFFFF1000  # one dword, PM4
 
 
@@ -149,13 +154,12 @@ class Gpu:
         self, op: str, buffer: Buffer, *, va: int, nbytes: int, offset: int = 0, rights: str = "rwx"
     ) -> None:
         """GEM_VA; `op` is MAP, UNMAP, CLEAR or REPLACE."""
-        bits = {"r": 2, "w": 4, "x": 8}
         self.node.call(
             "AMDGPU_GEM_VA",
             "struct drm_amdgpu_gem_va",
             handle=buffer.handle,
             operation=getattr(lib, f"AMDGPU_VA_OP_{op}"),
-            flags=sum(bits[right] for right in rights),
+            flags=sum(RIGHTS[right] for right in rights),
             va_address=va,
             offset_in_bo=offset,
             map_size=nbytes,
@@ -204,12 +208,19 @@ class Gpu:
         entries = ffi.new("struct drm_amdgpu_bo_list_entry[]", [(bo.handle, 0) for bo in listed])
         bo_list = ffi.new("struct drm_amdgpu_bo_list_in *")
         bo_list.operation = bo_list.list_handle = 0xFFFFFFFF
-        bo_list.bo_number, bo_list.bo_info_size = len(listed), 8
+        bo_list.bo_number = len(listed)
+        bo_list.bo_info_size = ffi.sizeof("struct drm_amdgpu_bo_list_entry")
         bo_list.bo_info_ptr = int(ffi.cast("uintptr_t", entries))
         chunk = ffi.new("struct drm_amdgpu_cs_chunk_ib *")
         chunk.flags, chunk.va_start, chunk.ib_bytes = flags, ib.va, ndw * 4
         chunk.ip_type, chunk.ring = IP[ip], ring
-        seq = self.cs([(1, chunk), (6, bo_list), *chunks])
+        seq = self.cs(
+            [
+                (lib.AMDGPU_CHUNK_ID_IB, chunk),
+                (lib.AMDGPU_CHUNK_ID_BO_HANDLES, bo_list),
+                *chunks,
+            ]
+        )
         return Job(IP[ip], ring, seq)
 
     def cs(self, chunks: Iterable[tuple[int, Any]], *, bo_list: int = 0) -> int:

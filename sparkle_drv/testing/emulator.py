@@ -29,16 +29,16 @@ __all__ = ["IP", "NOP", "Buffer", "Fault", "Gpu", "Job", "Machine", "Node"]
 
 VERSION = 2  # of the interface, sp_emu_version
 
-RECOVERY = {"ring": 0, "soft": 1, "full": 2, "vram_lost": 3}
-LENIENT = {
-    **{"unlisted": 1, "uninitialised": 2, "reserved": 4, "padding": 8},
-    **{"unprogrammed": 16, "register": 32, "order": 64},
-}
-# In the order of enum sp_emu_fault_kind.
-FAULT_KINDS = (
-    *("none", "unmapped", "rights", "unlisted", "packet", "reserved", "register", "ib"),
-    *("dispatch", "opcode", "operand", "uninitialised", "alignment", "lds", "trap", "timeout"),
-)
+
+def words(enum: str, prefix: str) -> dict[str, int]:
+    """The constants of a C enum as small words: SP_FAULT_TRAP is "trap"."""
+    elements = ffi.typeof(f"enum {enum}").elements
+    return {name.removeprefix(prefix).lower(): value for value, name in sorted(elements.items())}
+
+
+RECOVERY = words("sp_emu_recovery", "SP_EMU_RECOVER_")
+LENIENT = words("sp_emu_lenient", "SP_LENIENT_")
+FAULT_KINDS = tuple(words("sp_emu_fault_kind", "SP_FAULT_"))
 
 
 def check(rc: int, call: str) -> int:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from ioctls import await_word, store
 
-from sparkle_drv.testing.emulator import Gpu, Machine
+from sparkle_drv.testing.emulator import FAULT_KINDS, LENIENT, RECOVERY, Gpu, Machine, lib, words
 
 
 def test_a_job_writes_memory(gpu):
@@ -110,3 +110,11 @@ def test_the_log_tells_ioctls_jobs_and_faults(machine, gpu):
     assert any(line.startswith("job ") and "queued" in line for line in log)
     assert any(line.startswith("fault ") and "BO" in line for line in log)
     assert list(machine.trace) == []
+
+
+def test_the_words_are_those_of_the_header():
+    """Kinds are looked up by place: there is one for each number."""
+    assert [words("sp_emu_fault_kind", "SP_FAULT_")[kind] for kind in FAULT_KINDS] == [*range(16)]
+    assert FAULT_KINDS[lib.SP_FAULT_TIMEOUT] == "timeout"
+    assert LENIENT["order"] == lib.SP_LENIENT_ORDER
+    assert RECOVERY["vram_lost"] == lib.SP_EMU_RECOVER_VRAM_LOST
