@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .._emu import ffi, lib
+from .emulated_options import one_of
 
 if TYPE_CHECKING:
     from .emulator import Node
@@ -18,6 +19,12 @@ if TYPE_CHECKING:
 __all__ = ["IP", "Buffer", "Gpu", "Job"]
 
 PAGE = 4096
+DOMAINS = {
+    name: getattr(lib, f"AMDGPU_GEM_DOMAIN_{name.upper()}") for name in ("cpu", "gtt", "vram")
+}
+OPERATIONS = {
+    name: getattr(lib, f"AMDGPU_VA_OP_{name}") for name in ("MAP", "UNMAP", "CLEAR", "REPLACE")
+}
 IP = {name: getattr(lib, f"AMDGPU_HW_IP_{name.upper()}") for name in ("gfx", "compute", "dma")}
 RIGHTS = {
     "r": lib.AMDGPU_VM_PAGE_READABLE,
@@ -25,6 +32,14 @@ RIGHTS = {
     "x": lib.AMDGPU_VM_PAGE_EXECUTABLE,
 }
 NOP = 0xFFFF1000  # one dword, PM4
+
+
+def _rights(rights: str) -> int:
+    if not isinstance(rights, str):
+        raise TypeError(f"rights must be letters of 'rwx', not {type(rights).__name__}")
+    if set(rights) - set(RIGHTS):
+        raise ValueError(f"rights must be letters of 'rwx', not {rights!r}")
+    return sum(RIGHTS[right] for right in set(rights))
 
 
 class Buffer:
@@ -139,7 +154,8 @@ class Gpu:
         """Memory of at least `nbytes` (whole pages, zeros), mapped with `rights`; `flags` are those
         of GEM_CREATE. An unmapped page follows each buffer."""
         nbytes = -(-nbytes // PAGE) * PAGE
-        domains = getattr(lib, f"AMDGPU_GEM_DOMAIN_{domain.upper()}")
+        domains = DOMAINS[one_of("domain", domain, DOMAINS)]
+        bits = _rights(rights)
         ctype = "union drm_amdgpu_gem_create"
         made = self.node.call(
             "AMDGPU_GEM_CREATE", ctype, bo_size=nbytes, domains=domains, domain_flags=flags
@@ -147,19 +163,23 @@ class Gpu:
         if va is None:
             va = self.node.take_va(nbytes + PAGE)
         buffer = Buffer(self, made.out.handle, nbytes, va)
-        self.va("MAP", buffer, va=va, nbytes=nbytes, rights=rights)
+        self._va(lib.AMDGPU_VA_OP_MAP, buffer, va, nbytes, 0, bits)
         return buffer
 
     def va(
         self, op: str, buffer: Buffer, *, va: int, nbytes: int, offset: int = 0, rights: str = "rwx"
     ) -> None:
         """GEM_VA; `op` is MAP, UNMAP, CLEAR or REPLACE."""
+        number = OPERATIONS[one_of("op", op, OPERATIONS)]
+        self._va(number, buffer, va, nbytes, offset, _rights(rights))
+
+    def _va(self, op: int, buffer: Buffer, va: int, nbytes: int, offset: int, flags: int) -> None:
         self.node.call(
             "AMDGPU_GEM_VA",
             "struct drm_amdgpu_gem_va",
             handle=buffer.handle,
-            operation=getattr(lib, f"AMDGPU_VA_OP_{op}"),
-            flags=sum(RIGHTS[right] for right in rights),
+            operation=op,
+            flags=flags,
             va_address=va,
             offset_in_bo=offset,
             map_size=nbytes,
@@ -178,6 +198,7 @@ class Gpu:
     ) -> Job:
         """Copies dwords into an IB of its own, padded to 8 (DMA: 16) with NOPs, and submits it with
         the buffers that it uses. `chunks`: more of (chunk id, cffi struct or array)."""
+        one_of("ip", ip, IP)
         words = list(dwords)
         if pad:
             unit, filler = (16, 0) if ip == "dma" else (8, NOP)
@@ -204,6 +225,7 @@ class Gpu:
         chunks: Iterable[tuple[int, Any]] = (),
     ) -> Job:
         """Submits what is in a buffer already."""
+        number = IP[one_of("ip", ip, IP)]
         listed = [ib, *bos]
         entries = ffi.new("struct drm_amdgpu_bo_list_entry[]", [(bo.handle, 0) for bo in listed])
         bo_list = ffi.new("struct drm_amdgpu_bo_list_in *")
@@ -213,7 +235,7 @@ class Gpu:
         bo_list.bo_info_ptr = int(ffi.cast("uintptr_t", entries))
         chunk = ffi.new("struct drm_amdgpu_cs_chunk_ib *")
         chunk.flags, chunk.va_start, chunk.ib_bytes = flags, ib.va, ndw * 4
-        chunk.ip_type, chunk.ring = IP[ip], ring
+        chunk.ip_type, chunk.ring = number, ring
         seq = self.cs(
             [
                 (lib.AMDGPU_CHUNK_ID_IB, chunk),
@@ -221,7 +243,7 @@ class Gpu:
                 *chunks,
             ]
         )
-        return Job(IP[ip], ring, seq)
+        return Job(number, ring, seq)
 
     def cs(self, chunks: Iterable[tuple[int, Any]], *, bo_list: int = 0) -> int:
         """CS with (chunk id, cffi struct pointer or array) each; the sequence number."""

@@ -24,21 +24,11 @@ from typing import Any, NamedTuple
 
 from .._emu import ffi, lib
 from .emulated_gpu import IP, NOP, Buffer, Gpu, Job
+from .emulated_options import FAULT_KINDS, RECOVERY, chip_names, one_of, options
 
 __all__ = ["IP", "NOP", "Buffer", "Fault", "Gpu", "Job", "Machine", "Node"]
 
 VERSION = 2  # of the interface, sp_emu_version
-
-
-def words(enum: str, prefix: str) -> dict[str, int]:
-    """The constants of a C enum as small words: SP_FAULT_TRAP is "trap"."""
-    elements = ffi.typeof(f"enum {enum}").elements
-    return {name.removeprefix(prefix).lower(): value for value, name in sorted(elements.items())}
-
-
-RECOVERY = words("sp_emu_recovery", "SP_EMU_RECOVER_")
-LENIENT = words("sp_emu_lenient", "SP_LENIENT_")
-FAULT_KINDS = tuple(words("sp_emu_fault_kind", "SP_FAULT_"))
 
 
 def check(rc: int, call: str) -> int:
@@ -64,7 +54,8 @@ class Fault(NamedTuple):
 class Machine:
     """Cards by chip name, "gfx1036" or "gfx1100". Options, all with a default:
 
-    lenient: words of LENIENT, or their bits; threads of one dispatch (1); kms_minor (54);
+    lenient: words of LENIENT (emulated_options.py), or their bits; threads of one dispatch (1, at
+    most 64); kms_minor (54);
     recovery of a job that hangs or faults: "ring", "soft", "full", "vram_lost"; job_limit_s (10);
     delay_s: jobs start and complete late by up to this at random, from `seed`; vram_nbytes,
     visible_nbytes, gtt_nbytes; trace: 1 ioctls and jobs, 2 packets and instructions too;
@@ -95,17 +86,24 @@ class Machine:
             raise RuntimeError(
                 f"_emu speaks version {lib.sp_emu_version()}, not {VERSION}: rebuild"
             )
-        options = ffi.new("struct sp_emu_options *")
-        names = lenient if isinstance(lenient, int) else sum(LENIENT[name] for name in set(lenient))
-        options.lenient, options.threads, options.kms_minor = names, threads, kms_minor
-        options.recovery, options.trace, options.sys_nice = RECOVERY[recovery], trace, sys_nice
-        options.job_limit_ns, options.delay_ns = int(job_limit_s * 1e9), int(delay_s * 1e9)
-        options.seed, options.vram_nbytes = seed, vram_nbytes
-        options.visible_nbytes, options.gtt_nbytes = visible_nbytes, gtt_nbytes
-        strings = [ffi.new("char[]", chip.encode()) for chip in chips]
+        given = options(
+            lenient=lenient,
+            recovery=recovery,
+            job_limit_s=job_limit_s,
+            delay_s=delay_s,
+            sys_nice=sys_nice,
+            threads=threads,
+            kms_minor=kms_minor,
+            seed=seed,
+            vram_nbytes=vram_nbytes,
+            visible_nbytes=visible_nbytes,
+            gtt_nbytes=gtt_nbytes,
+            trace=trace,
+        )
+        strings = [ffi.new("char[]", chip.encode()) for chip in chip_names(chips)]
         out = ffi.new("struct sp_emu_machine **")
         array = ffi.new("const char *[]", strings)
-        rc = lib.sp_emu_machine_open(array, len(strings), options, out)
+        rc = lib.sp_emu_machine_open(array, len(strings), given, out)
         if rc == -errno.EINVAL:
             raise ValueError(f"chips must be 1 to 16 of gfx1036 and gfx1100, not {list(chips)}")
         check(rc, "sp_emu_machine_open")
@@ -174,7 +172,9 @@ class Machine:
 
     def hang_next_job(self, card: int = 0, recovery: str = "ring") -> None:
         """The next job submitted never ends by itself; at its time limit `recovery` happens."""
-        rc = lib.sp_emu_hang_next_job(self.handle, card, RECOVERY[recovery])
+        rc = lib.sp_emu_hang_next_job(
+            self.handle, card, RECOVERY[one_of("recovery", recovery, RECOVERY)]
+        )
         check(rc, "sp_emu_hang_next_job")
 
     def fault_next_job(self, card: int = 0, va: int = 0) -> None:
