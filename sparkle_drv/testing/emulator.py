@@ -18,17 +18,20 @@ from __future__ import annotations
 import errno
 import os
 import threading
+import time
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from .._emu import ffi, lib
+from .._native import lib as retrying
 from .emulated_gpu import IP, NOP, Buffer, Gpu, Job
 from .emulated_options import FAULT_KINDS, RECOVERY, chip_names, one_of, options
 
 __all__ = ["IP", "NOP", "Buffer", "Fault", "Gpu", "Job", "Machine", "Node"]
 
 VERSION = 2  # of the interface, sp_emu_version
+RETRY_S = 10.0  # for how long an ioctl that is to be made again is
 
 
 def check(rc: int, call: str) -> int:
@@ -253,12 +256,12 @@ class Node:
         ops = self.machine.ops
         return int(ops.ioctl(ops.self, self.fd, request, arg))
 
-    def ioctl(self, name: str, arg: Any) -> Any:
-        """The ioctl DRM_IOCTL_`name`, EINTR and EAGAIN retried; returns `arg`."""
+    def ioctl(self, name: str, arg: Any, *, timeout_s: float = RETRY_S) -> Any:
+        """The ioctl DRM_IOCTL_`name`; returns `arg`. EINTR and EAGAIN are retried, as above the
+        real kernel, for `timeout_s` at most."""
         request = getattr(lib, f"DRM_IOCTL_{name}")
-        while (rc := self.raw(request, arg)) in (-errno.EINTR, -errno.EAGAIN):
-            pass
-        check(rc, name)
+        deadline = time.monotonic_ns() + int(timeout_s * 1e9)
+        check(retrying.sp_kmd_ioctl(self.machine.ops, self.fd, request, arg, deadline), name)
         return arg
 
     def call(self, name: str, ctype: str, **fields: object) -> Any:
