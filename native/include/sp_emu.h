@@ -53,7 +53,8 @@ struct sp_emu_machine;
 /* `chips`: "gfx1036" or "gfx1100" for each card, 1 to 16 of them. -EINVAL for another name. */
 int sp_emu_machine_open(const char *const *chips, uint32_t count, const struct sp_emu_options *options,
                         struct sp_emu_machine **out);
-/* Stops all jobs, closes what is open. Mappings of its memory stay valid. */
+/* Stops all jobs, closes what is open. Mappings of its memory stay valid. Calls of other threads that are under way come
+ * back first, blocking ones with -ENODEV; none may begin once this has. */
 void sp_emu_machine_close(struct sp_emu_machine *machine);
 /* The seam; lives as long as the machine. */
 const struct sp_kmd_ops *sp_emu_machine_ops(struct sp_emu_machine *machine);

@@ -224,7 +224,7 @@ struct kmd_machine {
     struct sp_emu_options options;
     pthread_mutex_t lock;
     pthread_cond_t changed; /* a fence signalled, or a syncobj got one */
-    uint32_t waiters;       /* threads inside an ioctl */
+    uint32_t inside;        /* atomic: threads inside a call, waiting for the lock included */
     bool closing;
     int memfd;
     uint64_t inode, device; /* of the memfd */
@@ -257,6 +257,9 @@ void *kmd_copy_array(uint64_t from, uint64_t count, size_t size, int *error);
 uint64_t kmd_now(void);
 uint32_t kmd_generation(void);
 uint64_t kmd_random(struct kmd_machine *machine, uint64_t below);
+/* Every call from outside takes the lock by these, so that the machine is not freed under it. */
+void kmd_enter(struct kmd_machine *machine);
+void kmd_leave(struct kmd_machine *machine);
 /* Waits for a change of anything; -ETIME at the deadline, -ENODEV when the machine closes or the card (NULL: none) goes. */
 int kmd_wait_change(struct kmd_machine *machine, const struct kmd_card *card, uint64_t deadline_ns);
 /* Deadlines as the kernel takes them: signed, negative for ever. */
