@@ -50,7 +50,8 @@ struct sp_emu_options {
 };
 
 struct sp_emu_machine;
-/* `chips`: "gfx1036" or "gfx1100" for each card, 1 to 16 of them. -EINVAL for another name. */
+/* `chips`: "gfx1036" or "gfx1100" for each card, 1 to 16 of them. -EINVAL for another name; -EPERM or -ENOSYS
+ * where process_vm_readv and process_vm_writev are not allowed. */
 int sp_emu_machine_open(const char *const *chips, uint32_t count, const struct sp_emu_options *options,
                         struct sp_emu_machine **out);
 /* Stops all jobs, closes what is open. Mappings of its memory stay valid. Calls of other threads that are under way come

@@ -246,6 +246,8 @@ void *kmd_idr_get(const struct kmd_idr *idr, uint32_t id);
 void *kmd_idr_remove(struct kmd_idr *idr, uint32_t id);
 
 /* user.c: memory of the caller, which may not be there */
+/* Once, first: 0, or -errno when the two system calls are forbidden (seccomp), which later would look like bad addresses. */
+int kmd_user_is_reachable(void);
 int kmd_copy_from_user(void *to, uint64_t from, size_t nbytes);
 int kmd_copy_to_user(uint64_t to, const void *from, size_t nbytes);
 /* Whether every page of a range can be read: 0 or -EFAULT. */

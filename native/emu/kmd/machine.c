@@ -189,6 +189,7 @@ int sp_emu_machine_open(const char *const *chips, uint32_t count, const struct s
         return -ENOMEM;
     pthread_once(&once, register_fork_handler);
     machine->generation = kmd_generation();
+    machine->memfd = -1;
     machine->ops = (struct sp_kmd_ops){machine, kmd_ioctl, machine_mmap, machine_munmap, machine_close_fd};
     pthread_mutex_init(&machine->lock, NULL);
     pthread_condattr_init(&monotonic);
@@ -196,7 +197,9 @@ int sp_emu_machine_open(const char *const *chips, uint32_t count, const struct s
     pthread_cond_init(&machine->changed, &monotonic);
     pthread_condattr_destroy(&monotonic);
     set_options(machine, options);
-    int rc = open_memory(machine);
+    int rc = kmd_user_is_reachable();
+    if (rc == 0)
+        rc = open_memory(machine);
     for (uint32_t i = 0; i < count && rc == 0; i++)
         rc = add_card(machine, chips[i]);
     if (rc == 0 && machine->options.trace && !(machine->trace = kmd_trace_new()))

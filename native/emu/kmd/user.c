@@ -18,6 +18,17 @@ static int copy(long number, void *here, uint64_t there, size_t nbytes)
     return n == (long)nbytes ? 0 : -EFAULT;
 }
 
+int kmd_user_is_reachable(void)
+{
+    uint32_t here = 0, there = 1;
+    struct iovec local = {&here, sizeof(here)}, remote = {&there, sizeof(there)};
+    const long call[2] = {SYS_process_vm_readv, SYS_process_vm_writev};
+    for (int i = 0; i < 2; i++)
+        if (syscall(call[i], (long)getpid(), &local, 1L, &remote, 1L, 0L) < 0)
+            return -errno;
+    return 0;
+}
+
 int kmd_copy_from_user(void *to, uint64_t from, size_t nbytes)
 {
     return copy(SYS_process_vm_readv, to, from, nbytes);
