@@ -19,7 +19,7 @@ enum sp_emu_recovery {
     SP_EMU_RECOVER_RING = 0, /* its fence -ETIME, its context guilty, the context's other jobs -ECANCELED */
     SP_EMU_RECOVER_SOFT,     /* its fence -ENODATA, nobody guilty */
     SP_EMU_RECOVER_FULL,     /* as RING, and every ring starts anew */
-    SP_EMU_RECOVER_VRAM_LOST /* as FULL; VRAM is filled with 0xdd, everybody's unfinished jobs -ECANCELED */
+    SP_EMU_RECOVER_VRAM_LOST /* as FULL; BOs in VRAM begin with 0xdd, everybody's unfinished jobs -ECANCELED */
 };
 
 /* Leniencies for foreign drivers (SPARKLE_EMU_MODE=lenient); each is listed, with why, in native/emu/README.md. */
