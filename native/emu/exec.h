@@ -12,17 +12,6 @@ struct sp_emu_chip {
     uint32_t counter_khz; /* of the GPU clock */
 };
 
-/* Leniencies for foreign drivers (SPARKLE_EMU_MODE=lenient); each is listed, with why, in native/emu/README.md. */
-enum sp_emu_lenient {
-    SP_LENIENT_UNLISTED = 1,      /* BOs that the job does not list */
-    SP_LENIENT_UNINITIALISED = 2, /* registers and LDS read before written are 0 */
-    SP_LENIENT_RESERVED = 4,
-    SP_LENIENT_PADDING = 8,
-    SP_LENIENT_UNPROGRAMMED = 16, /* a dispatch may use registers that its job has not programmed */
-    SP_LENIENT_REGISTER = 32,     /* registers that no table declares may be written; forbidden ones may not */
-    SP_LENIENT_ORDER = 64         /* SDMA copies without a NOP between them run in order */
-};
-
 struct sp_emu_exec {
     const struct sp_emu_chip *chip;
     struct sp_emu_tlb tlb;

@@ -6,17 +6,17 @@
 static const uint8_t zeros[SP_VM_PAGE]; /* what a PRT page reads as */
 static uint8_t discarded[SP_VM_PAGE];   /* where writes to one go, everybody's; never read */
 
-static bool is_listed(const struct sp_emu_view *view, uint32_t handle)
+static bool is_listed(const struct sp_emu_view *view, const struct kmd_bo *bo)
 {
     uint32_t low = 0, high = view->listed_count;
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
-        if (view->listed[middle] < handle)
+        if ((uintptr_t)view->listed[middle] < (uintptr_t)bo)
             low = middle + 1;
         else
             high = middle;
     }
-    return low < view->listed_count && view->listed[low] == handle;
+    return low < view->listed_count && view->listed[low] == bo;
 }
 
 static const struct kmd_mapping *lookup(const struct sp_emu_view *view, uint64_t va, struct sp_emu_fault *fault)
@@ -30,11 +30,14 @@ static const struct kmd_mapping *lookup(const struct sp_emu_view *view, uint64_t
         sp_emu_fault_set(fault, SP_FAULT_UNMAPPED, -EFAULT, "no page at 0x%llx", (unsigned long long)va);
         return NULL;
     }
-    if (m->bo && !m->bo->private_to && !view->any_bo && !is_listed(view, m->handle)) {
+    /* A userptr that no submission lists is never looked at: its pages may be gone. */
+    if (m->bo && !m->bo->private_to && (!view->any_bo || m->bo->userptr) && !is_listed(view, m->bo)) {
         if (fault->kind == SP_FAULT_NONE)
             fault->va = va;
-        sp_emu_fault_set(fault, SP_FAULT_UNLISTED, -EFAULT, "0x%llx belongs to BO %u, which the job does not list",
-                         (unsigned long long)va, m->handle);
+        sp_emu_fault_set(fault, SP_FAULT_UNLISTED, -EFAULT,
+                         "0x%llx belongs to a BO of %llu bytes, mapped at 0x%llx, which the job does not list",
+                         (unsigned long long)va, (unsigned long long)m->bo->nbytes,
+                         (unsigned long long)m->first * SP_VM_PAGE);
         return NULL;
     }
     return m;

@@ -12,13 +12,14 @@ enum { SP_VM_READ = 1, SP_VM_WRITE = 2, SP_VM_EXECUTE = 4 };
 enum { SP_VM_PAGE = 4096, SP_VM_TLB = 1024 };
 
 struct sp_emu_vm;
+struct kmd_bo;
 
 /* One job's eyes: an address space and the BOs that the job listed (VM_ALWAYS_VALID ones need no listing). */
 struct sp_emu_view {
     struct sp_emu_vm *vm;
-    const uint32_t *listed; /* sorted BO handles */
+    struct kmd_bo *const *listed; /* sorted by address: a handle may be another BO's by now */
     uint32_t listed_count;
-    uint32_t any_bo; /* lenient: unlisted BOs may be touched */
+    uint32_t any_bo; /* lenient: unlisted BOs may be touched, but no userptrs */
 };
 
 /* The page that contains `va`: host address and rights. -EFAULT with `fault` filled when there is none or it is unlisted. */

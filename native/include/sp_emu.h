@@ -19,12 +19,23 @@ enum sp_emu_recovery {
     SP_EMU_RECOVER_RING = 0, /* its fence -ETIME, its context guilty, the context's other jobs -ECANCELED */
     SP_EMU_RECOVER_SOFT,     /* its fence -ENODATA, nobody guilty */
     SP_EMU_RECOVER_FULL,     /* as RING, and every ring starts anew */
-    SP_EMU_RECOVER_VRAM_LOST /* as FULL; VRAM is filled with 0xdd, everybody's unfinished jobs -ECANCELED */
+    SP_EMU_RECOVER_VRAM_LOST /* as FULL; BOs in VRAM begin with 0xdd, everybody's unfinished jobs -ECANCELED */
+};
+
+/* Leniencies for foreign drivers (SPARKLE_EMU_MODE=lenient); each is listed, with why, in native/emu/README.md. */
+enum sp_emu_lenient {
+    SP_LENIENT_UNLISTED = 1,      /* BOs that the job does not list */
+    SP_LENIENT_UNINITIALISED = 2, /* registers and LDS read before written are 0 */
+    SP_LENIENT_RESERVED = 4,
+    SP_LENIENT_PADDING = 8,
+    SP_LENIENT_UNPROGRAMMED = 16, /* a dispatch may use registers that its job has not programmed */
+    SP_LENIENT_REGISTER = 32,     /* registers that no table declares may be written; forbidden ones may not */
+    SP_LENIENT_ORDER = 64         /* SDMA copies without a NOP between them run in order */
 };
 
 /* 0 means the default everywhere. */
 struct sp_emu_options {
-    uint32_t lenient;       /* bits of enum sp_emu_lenient, native/emu/exec.h; 0: strict */
+    uint32_t lenient;       /* bits of enum sp_emu_lenient; 0: strict */
     uint32_t threads;       /* that execute one dispatch; default 1, which is deterministic */
     uint32_t kms_minor;     /* default 54 */
     uint32_t recovery;      /* enum sp_emu_recovery */
@@ -39,10 +50,12 @@ struct sp_emu_options {
 };
 
 struct sp_emu_machine;
-/* `chips`: "gfx1036" or "gfx1100" for each card, 1 to 16 of them. -EINVAL for another name. */
+/* `chips`: "gfx1036" or "gfx1100" for each card, 1 to 16 of them. -EINVAL for another name; -EPERM or -ENOSYS
+ * where process_vm_readv and process_vm_writev are not allowed. */
 int sp_emu_machine_open(const char *const *chips, uint32_t count, const struct sp_emu_options *options,
                         struct sp_emu_machine **out);
-/* Stops all jobs, closes what is open. Mappings of its memory stay valid. */
+/* Stops all jobs, closes what is open. Mappings of its memory stay valid. Calls of other threads that are under way come
+ * back first, blocking ones with -ENODEV; none may begin once this has. */
 void sp_emu_machine_close(struct sp_emu_machine *machine);
 /* The seam; lives as long as the machine. */
 const struct sp_kmd_ops *sp_emu_machine_ops(struct sp_emu_machine *machine);
@@ -83,11 +96,31 @@ int sp_emu_unplug_card(struct sp_emu_machine *machine, uint32_t card);
 /* Jobs wait before they start until this is called with 0. */
 int sp_emu_hold_jobs(struct sp_emu_machine *machine, uint32_t card, uint32_t hold);
 
+/* Why a job was stopped. */
+enum sp_emu_fault_kind {
+    SP_FAULT_NONE = 0,
+    SP_FAULT_UNMAPPED,    /* no page at va */
+    SP_FAULT_RIGHTS,      /* a page without the right that `access` asks for */
+    SP_FAULT_UNLISTED,    /* a page of a BO that this job does not list */
+    SP_FAULT_PACKET,      /* unknown packet, or one with a wrong length */
+    SP_FAULT_RESERVED,    /* a reserved bit is set in a packet, register or instruction */
+    SP_FAULT_REGISTER,    /* a register that this generation does not let a user write */
+    SP_FAULT_IB,          /* an IB unaligned or not padded */
+    SP_FAULT_DISPATCH,    /* registers that describe no launchable dispatch */
+    SP_FAULT_OPCODE,      /* an instruction that does not exist, or that the emulator lacks */
+    SP_FAULT_OPERAND,     /* an operand that the instruction cannot have */
+    SP_FAULT_UNINITIALISED, /* a register or LDS word read before it was written, or before its s_waitcnt */
+    SP_FAULT_ALIGNMENT,
+    SP_FAULT_LDS,         /* beyond the allocation */
+    SP_FAULT_TRAP,        /* s_trap, s_sethalt */
+    SP_FAULT_TIMEOUT      /* the job's time limit */
+};
+
 /* The last fault of a card; the fields of struct sp_emu_fault, native/emu/fault.h. */
 struct sp_emu_fault_report {
     uint32_t count; /* faults since the machine was opened; 0: the rest is 0 */
-    uint32_t kind;
-    uint32_t access;
+    uint32_t kind;   /* enum sp_emu_fault_kind */
+    uint32_t access; /* 1 read, 2 write, 4 run */
     uint32_t wave;
     uint64_t va;
     uint64_t pc;

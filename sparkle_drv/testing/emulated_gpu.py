@@ -4,11 +4,14 @@ context, submission of dwords, waiting. On `Node.ioctl` alone: no driver, no pol
 
 from __future__ import annotations
 
+import contextlib
 import time
+import weakref
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .._emu import ffi, lib
+from .emulated_options import one_of
 
 if TYPE_CHECKING:
     from .emulator import Node
@@ -16,15 +19,35 @@ if TYPE_CHECKING:
 __all__ = ["IP", "Buffer", "Gpu", "Job"]
 
 PAGE = 4096
-IP = {"gfx": 0, "compute": 1, "dma": 2}
+DOMAINS = {
+    name: getattr(lib, f"AMDGPU_GEM_DOMAIN_{name.upper()}") for name in ("cpu", "gtt", "vram")
+}
+OPERATIONS = {
+    name: getattr(lib, f"AMDGPU_VA_OP_{name}") for name in ("MAP", "UNMAP", "CLEAR", "REPLACE")
+}
+IP = {name: getattr(lib, f"AMDGPU_HW_IP_{name.upper()}") for name in ("gfx", "compute", "dma")}
+RIGHTS = {
+    "r": lib.AMDGPU_VM_PAGE_READABLE,
+    "w": lib.AMDGPU_VM_PAGE_WRITEABLE,
+    "x": lib.AMDGPU_VM_PAGE_EXECUTABLE,
+}
 NOP = 0xFFFF1000  # one dword, PM4
 
 
+def _rights(rights: str) -> int:
+    if not isinstance(rights, str):
+        raise TypeError(f"rights must be letters of 'rwx', not {type(rights).__name__}")
+    if set(rights) - set(RIGHTS):
+        raise ValueError(f"rights must be letters of 'rwx', not {rights!r}")
+    return sum(RIGHTS[right] for right in set(rights))
+
+
 class Buffer:
-    """A BO that is mapped for the GPU at `va` and, with `map`, for the host."""
+    """A BO that is mapped for the GPU at `va` and, with `map`, for the host. One that is forgotten
+    lives as long as its node: arrays over `map` may be what is left of it."""
 
     def __init__(self, gpu: Gpu, handle: int, nbytes: int, va: int) -> None:
-        self.gpu, self.handle, self.nbytes, self.va = gpu, handle, nbytes, va
+        self.node, self.handle, self.nbytes, self.va = gpu.node, handle, nbytes, va
         self._map: Any = None
 
     @property
@@ -41,10 +64,10 @@ class Buffer:
     def map(self) -> memoryview:
         """The bytes, writable; np.frombuffer takes it. Ends with `close`."""
         if self._map is None:
-            args = self.gpu.node.call(
+            args = self.node.call(
                 "AMDGPU_GEM_MMAP", "union drm_amdgpu_gem_mmap", handle=self.handle
             )
-            self._map = self.gpu.node.mmap(self.nbytes, args.out.addr_ptr)
+            self._map = self.node.mmap(self.nbytes, args.out.addr_ptr)
         return memoryview(self._map)
 
     def words(self, index: int = 0, count: int = 1) -> list[int]:
@@ -60,10 +83,10 @@ class Buffer:
     def close(self) -> None:
         """Unmaps and frees it; jobs that use it keep what they need."""
         if self._map is not None:
-            self.gpu.node.munmap(self._map)
+            self.node.munmap(self._map)
             self._map = None
         if self.handle:
-            self.gpu.node.call("GEM_CLOSE", "struct drm_gem_close", handle=self.handle)
+            self.node.call("GEM_CLOSE", "struct drm_gem_close", handle=self.handle)
             self.handle = 0
 
 
@@ -75,16 +98,49 @@ class Job(NamedTuple):
     seq: int
 
 
+class _Owned:
+    """What a Gpu has to give back: a context, the IBs of its jobs."""
+
+    def __init__(self, node: Node, ctx: int) -> None:
+        self.node, self.ctx = node, ctx
+        self.ibs: list[tuple[Job, Buffer]] = []
+
+    def close(self) -> None:
+        for _, ib in self.ibs:
+            ib.close()
+        self.ibs = []
+        if self.ctx:
+            op = lib.AMDGPU_CTX_OP_FREE_CTX
+            self.node.call("AMDGPU_CTX", "union drm_amdgpu_ctx", op=op, ctx_id=self.ctx)
+            self.ctx = 0
+
+
+def _forget(owned: _Owned) -> None:
+    """Of a Gpu that nobody holds: there is nobody to tell that node or card went first."""
+    with contextlib.suppress(OSError, ValueError):
+        owned.close()
+
+
 class Gpu:
-    """One context on a node, addresses given out in order: for tests of packets and shaders."""
+    """One context on a node, addresses given out in order: for tests of packets and shaders. One
+    that nobody holds gives its context and IBs back."""
 
     def __init__(self, node: Node) -> None:
         self.node = node
         args = node.call(
             "AMDGPU_CTX", "union drm_amdgpu_ctx", op=lib.AMDGPU_CTX_OP_ALLOC_CTX, priority=0
         )
-        self.ctx = args.out.alloc.ctx_id
-        self._ibs: list[tuple[Job, Buffer]] = []
+        self._owned = _Owned(node, args.out.alloc.ctx_id)
+        weakref.finalize(self, _forget, self._owned)
+
+    @property
+    def ctx(self) -> int:
+        """The context's id; 0 when closed."""
+        return self._owned.ctx
+
+    @ctx.setter
+    def ctx(self, ctx: int) -> None:
+        self._owned.ctx = ctx
 
     def buffer(
         self,
@@ -98,7 +154,8 @@ class Gpu:
         """Memory of at least `nbytes` (whole pages, zeros), mapped with `rights`; `flags` are those
         of GEM_CREATE. An unmapped page follows each buffer."""
         nbytes = -(-nbytes // PAGE) * PAGE
-        domains = getattr(lib, f"AMDGPU_GEM_DOMAIN_{domain.upper()}")
+        domains = DOMAINS[one_of("domain", domain, DOMAINS)]
+        bits = _rights(rights)
         ctype = "union drm_amdgpu_gem_create"
         made = self.node.call(
             "AMDGPU_GEM_CREATE", ctype, bo_size=nbytes, domains=domains, domain_flags=flags
@@ -106,20 +163,23 @@ class Gpu:
         if va is None:
             va = self.node.take_va(nbytes + PAGE)
         buffer = Buffer(self, made.out.handle, nbytes, va)
-        self.va("MAP", buffer, va=va, nbytes=nbytes, rights=rights)
+        self._va(lib.AMDGPU_VA_OP_MAP, buffer, va, nbytes, 0, bits)
         return buffer
 
     def va(
         self, op: str, buffer: Buffer, *, va: int, nbytes: int, offset: int = 0, rights: str = "rwx"
     ) -> None:
         """GEM_VA; `op` is MAP, UNMAP, CLEAR or REPLACE."""
-        bits = {"r": 2, "w": 4, "x": 8}
+        number = OPERATIONS[one_of("op", op, OPERATIONS)]
+        self._va(number, buffer, va, nbytes, offset, _rights(rights))
+
+    def _va(self, op: int, buffer: Buffer, va: int, nbytes: int, offset: int, flags: int) -> None:
         self.node.call(
             "AMDGPU_GEM_VA",
             "struct drm_amdgpu_gem_va",
             handle=buffer.handle,
-            operation=getattr(lib, f"AMDGPU_VA_OP_{op}"),
-            flags=sum(bits[right] for right in rights),
+            operation=op,
+            flags=flags,
             va_address=va,
             offset_in_bo=offset,
             map_size=nbytes,
@@ -138,6 +198,7 @@ class Gpu:
     ) -> Job:
         """Copies dwords into an IB of its own, padded to 8 (DMA: 16) with NOPs, and submits it with
         the buffers that it uses. `chunks`: more of (chunk id, cffi struct or array)."""
+        one_of("ip", ip, IP)
         words = list(dwords)
         if pad:
             unit, filler = (16, 0) if ip == "dma" else (8, NOP)
@@ -149,7 +210,7 @@ class Gpu:
         except BaseException:
             ib.close()
             raise
-        self._ibs.append((job, ib))
+        self._owned.ibs.append((job, ib))
         return job
 
     def submit_ib(
@@ -164,17 +225,25 @@ class Gpu:
         chunks: Iterable[tuple[int, Any]] = (),
     ) -> Job:
         """Submits what is in a buffer already."""
+        number = IP[one_of("ip", ip, IP)]
         listed = [ib, *bos]
         entries = ffi.new("struct drm_amdgpu_bo_list_entry[]", [(bo.handle, 0) for bo in listed])
         bo_list = ffi.new("struct drm_amdgpu_bo_list_in *")
         bo_list.operation = bo_list.list_handle = 0xFFFFFFFF
-        bo_list.bo_number, bo_list.bo_info_size = len(listed), 8
+        bo_list.bo_number = len(listed)
+        bo_list.bo_info_size = ffi.sizeof("struct drm_amdgpu_bo_list_entry")
         bo_list.bo_info_ptr = int(ffi.cast("uintptr_t", entries))
         chunk = ffi.new("struct drm_amdgpu_cs_chunk_ib *")
         chunk.flags, chunk.va_start, chunk.ib_bytes = flags, ib.va, ndw * 4
-        chunk.ip_type, chunk.ring = IP[ip], ring
-        seq = self.cs([(1, chunk), (6, bo_list), *chunks])
-        return Job(IP[ip], ring, seq)
+        chunk.ip_type, chunk.ring = number, ring
+        seq = self.cs(
+            [
+                (lib.AMDGPU_CHUNK_ID_IB, chunk),
+                (lib.AMDGPU_CHUNK_ID_BO_HANDLES, bo_list),
+                *chunks,
+            ]
+        )
+        return Job(number, ring, seq)
 
     def cs(self, chunks: Iterable[tuple[int, Any]], *, bo_list: int = 0) -> int:
         """CS with (chunk id, cffi struct pointer or array) each; the sequence number."""
@@ -221,24 +290,15 @@ class Gpu:
 
     def _collect(self, done: Job) -> None:
         """Frees the IBs of this entity up to `done`: GEM_CLOSE leaves jobs that still run alone."""
-        mine = [(j, ib) for j, ib in self._ibs if j[:2] == done[:2] and j.seq <= done.seq]
-        self._ibs = [pair for pair in self._ibs if pair not in mine]
+        owned = self._owned
+        mine = [(j, ib) for j, ib in owned.ibs if j[:2] == done[:2] and j.seq <= done.seq]
+        owned.ibs = [pair for pair in owned.ibs if pair not in mine]
         for _, ib in mine:
             ib.close()
 
     def close(self) -> None:
         """Frees the context and what `submit` made; buffers are the caller's."""
-        for _, ib in self._ibs:
-            ib.close()
-        self._ibs = []
-        if self.ctx:
-            self.node.call(
-                "AMDGPU_CTX",
-                "union drm_amdgpu_ctx",
-                op=lib.AMDGPU_CTX_OP_FREE_CTX,
-                ctx_id=self.ctx,
-            )
-            self.ctx = 0
+        self._owned.close()
 
     def __enter__(self) -> Gpu:
         return self

@@ -18,26 +18,20 @@ from __future__ import annotations
 import errno
 import os
 import threading
+import time
+import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from .._emu import ffi, lib
+from .._native import lib as retrying
 from .emulated_gpu import IP, NOP, Buffer, Gpu, Job
+from .emulated_options import FAULT_KINDS, RECOVERY, chip_names, one_of, options
 
 __all__ = ["IP", "NOP", "Buffer", "Fault", "Gpu", "Job", "Machine", "Node"]
 
 VERSION = 2  # of the interface, sp_emu_version
-
-RECOVERY = {"ring": 0, "soft": 1, "full": 2, "vram_lost": 3}
-LENIENT = {
-    **{"unlisted": 1, "uninitialised": 2, "reserved": 4, "padding": 8},
-    **{"unprogrammed": 16, "register": 32, "order": 64},
-}
-# In the order of enum sp_emu_fault_kind.
-FAULT_KINDS = (
-    *("none", "unmapped", "rights", "unlisted", "packet", "reserved", "register", "ib"),
-    *("dispatch", "opcode", "operand", "uninitialised", "alignment", "lds", "trap", "timeout"),
-)
+RETRY_S = 10.0  # for how long an ioctl that is to be made again is
 
 
 def check(rc: int, call: str) -> int:
@@ -63,11 +57,14 @@ class Fault(NamedTuple):
 class Machine:
     """Cards by chip name, "gfx1036" or "gfx1100". Options, all with a default:
 
-    lenient: words of LENIENT, or their bits; threads of one dispatch (1); kms_minor (54);
+    lenient: words of LENIENT (emulated_options.py), or their bits; threads of one dispatch (1, at
+    most 64); kms_minor (54);
     recovery of a job that hangs or faults: "ring", "soft", "full", "vram_lost"; job_limit_s (10);
     delay_s: jobs start and complete late by up to this at random, from `seed`; vram_nbytes,
     visible_nbytes, gtt_nbytes; trace: 1 ioctls and jobs, 2 packets and instructions too;
     sys_nice: contexts above normal priority are allowed.
+
+    A machine that nobody holds is closed; its nodes hold it.
     """
 
     def __init__(
@@ -92,21 +89,29 @@ class Machine:
             raise RuntimeError(
                 f"_emu speaks version {lib.sp_emu_version()}, not {VERSION}: rebuild"
             )
-        options = ffi.new("struct sp_emu_options *")
-        names = lenient if isinstance(lenient, int) else sum(LENIENT[name] for name in set(lenient))
-        options.lenient, options.threads, options.kms_minor = names, threads, kms_minor
-        options.recovery, options.trace, options.sys_nice = RECOVERY[recovery], trace, sys_nice
-        options.job_limit_ns, options.delay_ns = int(job_limit_s * 1e9), int(delay_s * 1e9)
-        options.seed, options.vram_nbytes = seed, vram_nbytes
-        options.visible_nbytes, options.gtt_nbytes = visible_nbytes, gtt_nbytes
-        strings = [ffi.new("char[]", chip.encode()) for chip in chips]
+        given = options(
+            lenient=lenient,
+            recovery=recovery,
+            job_limit_s=job_limit_s,
+            delay_s=delay_s,
+            sys_nice=sys_nice,
+            threads=threads,
+            kms_minor=kms_minor,
+            seed=seed,
+            vram_nbytes=vram_nbytes,
+            visible_nbytes=visible_nbytes,
+            gtt_nbytes=gtt_nbytes,
+            trace=trace,
+        )
+        strings = [ffi.new("char[]", chip.encode()) for chip in chip_names(chips)]
         out = ffi.new("struct sp_emu_machine **")
         array = ffi.new("const char *[]", strings)
-        rc = lib.sp_emu_machine_open(array, len(strings), options, out)
+        rc = lib.sp_emu_machine_open(array, len(strings), given, out)
         if rc == -errno.EINVAL:
             raise ValueError(f"chips must be 1 to 16 of gfx1036 and gfx1100, not {list(chips)}")
         check(rc, "sp_emu_machine_open")
         self._machine = out[0]
+        self._finalizer = weakref.finalize(self, lib.sp_emu_machine_close, out[0])
         self.chips = tuple(chips)
 
     @property
@@ -123,9 +128,8 @@ class Machine:
 
     def close(self) -> None:
         """Stops all jobs and closes what is open; descriptors and mappings of memory stay."""
-        machine, self._machine = self._machine, None
-        if machine is not None:
-            lib.sp_emu_machine_close(machine)
+        self._machine = None
+        self._finalizer()
 
     def __enter__(self) -> Machine:
         return self
@@ -171,7 +175,9 @@ class Machine:
 
     def hang_next_job(self, card: int = 0, recovery: str = "ring") -> None:
         """The next job submitted never ends by itself; at its time limit `recovery` happens."""
-        rc = lib.sp_emu_hang_next_job(self.handle, card, RECOVERY[recovery])
+        rc = lib.sp_emu_hang_next_job(
+            self.handle, card, RECOVERY[one_of("recovery", recovery, RECOVERY)]
+        )
         check(rc, "sp_emu_hang_next_job")
 
     def fault_next_job(self, card: int = 0, va: int = 0) -> None:
@@ -198,24 +204,39 @@ class Machine:
             yield ffi.string(line).decode()
 
 
+def _close_node(machine: Machine, descriptor: list[int]) -> None:
+    fd, descriptor[0] = descriptor[0], -1
+    if fd < 0:
+        return
+    if machine._machine is None:  # the machine went first; the descriptor is still one
+        os.close(fd)
+    else:
+        check(machine.ops.close(machine.ops.self, fd), "close")
+
+
 class Node:
-    """One open render node: a file descriptor of its own, with its own GPU address space."""
+    """One open render node: a file descriptor of its own, with its own GPU address space. One that
+    nobody holds is closed."""
 
     def __init__(self, machine: Machine, fd: int) -> None:
         self.machine = machine
-        self.fd = fd
+        self._descriptor = [fd]
+        weakref.finalize(self, _close_node, machine, self._descriptor)
         self.next_va = 0x1_0000_0000  # of what Gpu maps here
         self._lock = threading.Lock()
 
+    @property
+    def fd(self) -> int:
+        """The descriptor; -1 when closed. Who closes it himself sets it to -1."""
+        return self._descriptor[0]
+
+    @fd.setter
+    def fd(self, fd: int) -> None:
+        self._descriptor[0] = fd
+
     def close(self) -> None:
         """Closes the descriptor. As with a real one, a mapping that is left keeps the node open."""
-        fd, self.fd = self.fd, -1
-        if fd < 0:
-            return
-        if self.machine._machine is None:  # the machine went first; the descriptor is still one
-            os.close(fd)
-        else:
-            check(self.machine.ops.close(self.machine.ops.self, fd), "close")
+        _close_node(self.machine, self._descriptor)
 
     def __enter__(self) -> Node:
         return self
@@ -235,12 +256,12 @@ class Node:
         ops = self.machine.ops
         return int(ops.ioctl(ops.self, self.fd, request, arg))
 
-    def ioctl(self, name: str, arg: Any) -> Any:
-        """The ioctl DRM_IOCTL_`name`, EINTR and EAGAIN retried; returns `arg`."""
+    def ioctl(self, name: str, arg: Any, *, timeout_s: float = RETRY_S) -> Any:
+        """The ioctl DRM_IOCTL_`name`; returns `arg`. EINTR and EAGAIN are retried, as above the
+        real kernel, for `timeout_s` at most."""
         request = getattr(lib, f"DRM_IOCTL_{name}")
-        while (rc := self.raw(request, arg)) in (-errno.EINTR, -errno.EAGAIN):
-            pass
-        check(rc, name)
+        deadline = time.monotonic_ns() + int(timeout_s * 1e9)
+        check(retrying.sp_kmd_ioctl(self.machine.ops, self.fd, request, arg, deadline), name)
         return arg
 
     def call(self, name: str, ctype: str, **fields: object) -> Any:

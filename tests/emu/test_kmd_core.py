@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import errno
 import os
+import platform
+import subprocess
+import sys
 
 import pytest
 from ioctls import address, create, refused
@@ -116,3 +119,27 @@ def test_each_open_has_handles_of_its_own(machine, node):
     with machine.open(0) as other:
         assert create(other) == 1
     assert address(ffi.NULL) == 0
+
+
+FORBIDDEN = """
+import ctypes, struct
+from sparkle_drv.testing.emulator import Machine
+steps = [(0x20, 0, 0, 0), (0x15, 1, 0, 310), (0x15, 0, 1, 311)]
+steps += [(6, 0, 0, 0x50001), (6, 0, 0, 0x7FFF0000)]
+code = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *step) for step in steps))
+program = ctypes.create_string_buffer(struct.pack("HxxxxxxQ", 5, ctypes.addressof(code)))
+libc = ctypes.CDLL(None)
+assert libc.prctl(38, 1, 0, 0, 0) == 0 and libc.prctl(22, 2, program, 0, 0) == 0
+try:
+    Machine()
+except PermissionError as error:
+    print(error)
+"""
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="numbers of x86-64 system calls")
+def test_a_process_that_may_not_copy_is_told_when_it_opens_a_machine():
+    """seccomp forbids process_vm_readv and writev: EPERM at once, no bad addresses later."""
+    told = subprocess.run([sys.executable, "-c", FORBIDDEN], capture_output=True, text=True)
+    assert (told.returncode, told.stderr) == (0, "")
+    assert "sp_emu_machine_open: EPERM" in told.stdout

@@ -60,6 +60,14 @@ def test_bad_ibs(gpu, ib, fields):
         gpu.cs([ib_chunk(ib, **fields)])
 
 
+@pytest.mark.parametrize("nbytes", [3, 35])
+def test_an_ib_of_no_whole_dwords(machine, gpu, ib, nbytes):
+    """The kernel drops the rest; a driver that counts so has a mistake, and is told of it."""
+    with pytest.raises(OSError, match=f"{ib.va:#x} has {nbytes} bytes"):
+        gpu.wait(Job(1, 0, gpu.cs([ib_chunk(ib, ib_bytes=nbytes)])))
+    assert machine.fault().kind == "ib"
+
+
 def test_an_unknown_context(gpu, ib):
     gpu.ctx, mine = 77, gpu.ctx
     with refused(errno.EINVAL):
@@ -144,7 +152,7 @@ def test_the_user_fence_gets_the_sequence_number(gpu, ib, out):
 
 def test_bad_user_fences(gpu, ib, out):
     large = gpu.buffer(8192)
-    for buffer, offset in ((out, 4089), (out, 2**32 - 1), (large, 0)):
+    for buffer, offset in ((out, 4), (out, 4089), (out, 2**32 - 1), (large, 0)):
         with refused(errno.EINVAL):
             gpu.cs([ib_chunk(ib), user_fence(buffer, offset)])
     large.close()
@@ -241,6 +249,27 @@ def test_timelines_in_and_out(gpu, out):
     gpu.wait(first)
     line.destroy()
     box.destroy()
+
+
+def signal_points(line, count):
+    """SYNCOBJ_TIMELINE_SIGNAL of the points 2, 3, .. of one timeline in a single call."""
+    handles = ffi.new("uint32_t[]", [line.handle] * count)
+    values = ffi.new("uint64_t[]", list(range(2, count + 2)))
+    ctype = "struct drm_syncobj_timeline_array"
+    fields = {"handles": address(handles), "points": address(values), "count_handles": count}
+    line.node.call("SYNCOBJ_TIMELINE_SIGNAL", ctype, **fields)
+
+
+def test_a_timeline_of_any_length_signals_at_once(gpu, out):
+    """300,000 points behind one job, each joined with the one before: no stack is that deep."""
+    line = Syncobj(gpu.node)
+    job = gpu.submit("compute", await_word(out, 5), chunks=[(SIGNAL, points((line, 1)))])
+    signal_points(line, 300_000)
+    assert line.query() == 0
+    out.write([5])
+    gpu.wait(job)
+    assert line.query() == 300_001
+    line.destroy()
 
 
 def test_a_wait_may_be_for_what_is_submitted_later(gpu, out):

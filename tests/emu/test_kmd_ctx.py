@@ -163,3 +163,18 @@ def test_a_list_holds_its_buffers(machine, node):
     assert machine.live_counts()["bos"] == 1
     bo_list(node, DESTROY, handle=handle)
     assert machine.live_counts()["bos"] == 0
+
+
+def test_a_list_knows_buffers_and_not_their_handles(gpu, stored):
+    """A handle that was listed and is another BO's by now lists that one no more than any other."""
+    ib, ndw, out = stored
+    handle = bo_list(gpu.node, CREATE, [ib.handle, out.handle])
+    at, old = out.va, out.handle
+    out.close()
+    fresh = gpu.buffer(4096, va=at)
+    assert fresh.handle == old
+    with pytest.raises(OSError, match=f"{at:#x} belongs to a BO of 4096 bytes.*not list"):
+        run(gpu, ib, ndw, handle)
+    assert fresh.words() == [0]
+    fresh.close()
+    bo_list(gpu.node, DESTROY, handle=handle)

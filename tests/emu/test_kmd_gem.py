@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import mmap
 import os
@@ -9,7 +10,7 @@ import os
 import pytest
 from ioctls import PAGE, address, close, create, refused, soon, store, va
 
-from sparkle_drv.testing.emulator import Gpu, Machine, ffi, lib
+from sparkle_drv.testing.emulator import Buffer, Gpu, Machine, ffi, lib
 
 VRAM, GTT, CPU = 4, 2, 1
 MIB = 1 << 20
@@ -160,6 +161,12 @@ def userptr(node, addr, size=PAGE, flags=8):
     return node.call("AMDGPU_GEM_USERPTR", ctype, addr=addr, size=size, flags=flags).handle
 
 
+def protect(at, rights):
+    """mprotect of one page."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    assert libc.mprotect(ctypes.c_void_p(at), ctypes.c_size_t(PAGE), rights) == 0
+
+
 @pytest.fixture
 def page():
     """A page of anonymous memory, and its address."""
@@ -217,6 +224,53 @@ def test_a_readonly_userptr_cannot_be_written(machine, gpu, page):
     out.handle = saved
     out.close()
     close(gpu.node, handle)
+
+
+def as_buffer(gpu, handle, nbytes=PAGE):
+    """A userptr, mapped, as a Buffer that closes itself."""
+    buffer = Buffer(gpu, handle, nbytes, gpu.node.take_va(nbytes + PAGE))
+    gpu.va("MAP", buffer, va=buffer.va, nbytes=nbytes)
+    return buffer
+
+
+@pytest.mark.parametrize("bad", [0, 1029], ids=["first page", "a page of the second thousand"])
+def test_a_userptr_on_pages_that_may_not_be_written(gpu, bad):
+    """Without READONLY that is -EFAULT: when it is validated, and at each submission."""
+    nbytes = 1030 * PAGE
+    with mmap.mmap(-1, nbytes) as memory, ffi.from_buffer(memory) as view:
+        at = address(view)
+        handle = userptr(gpu.node, at, nbytes, flags=8 | 4)
+        buffer = as_buffer(gpu, handle, nbytes)
+        protect(at + bad * PAGE, mmap.PROT_READ)
+        with refused(errno.EFAULT):
+            userptr(gpu.node, at, nbytes, flags=8 | 4)
+        with refused(errno.EFAULT):
+            gpu.submit("compute", store(buffer, 1, bad * PAGE), bos=[buffer])
+        close(gpu.node, userptr(gpu.node, at, nbytes, flags=1 | 4))  # reading is enough here
+        protect(at + bad * PAGE, mmap.PROT_READ | mmap.PROT_WRITE)
+        gpu.wait(gpu.submit("compute", store(buffer, 7, bad * PAGE), bos=[buffer]))
+        assert memory[bad * PAGE] == 7
+        buffer.close()
+
+
+def test_no_leniency_lets_a_job_touch_an_unlisted_userptr():
+    """Its pages were not looked at: here they are not even there."""
+    with Machine(["gfx1100"], lenient=["unlisted"]) as machine, machine.open() as node:
+        gpu = Gpu(node)
+        buffer = as_buffer(gpu, userptr(node, 0x10000))
+        with pytest.raises(OSError, match="unlisted"):
+            gpu.wait(gpu.submit("compute", store(buffer, 1)))
+        assert (machine.fault().kind, machine.fault().va) == ("unlisted", buffer.va)
+
+
+def test_a_userptr_with_a_page_that_is_gone(gpu):
+    nbytes = 1030 * PAGE
+    with mmap.mmap(-1, nbytes) as memory, ffi.from_buffer(memory) as view:
+        protect(address(view) + 1029 * PAGE, 0)
+        for flags in (8 | 4, 1 | 4):
+            with refused(errno.EFAULT):
+                userptr(gpu.node, address(view), nbytes, flags)
+        protect(address(view) + 1029 * PAGE, mmap.PROT_READ | mmap.PROT_WRITE)
 
 
 def test_metadata_is_kept(node):

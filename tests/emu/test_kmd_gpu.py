@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from ioctls import await_word, store
 
-from sparkle_drv.testing.emulator import Gpu, Machine
+from sparkle_drv.testing.emulated_options import FAULT_KINDS, LENIENT, RECOVERY, words
+from sparkle_drv.testing.emulator import Gpu, Machine, lib
 
 
 def test_a_job_writes_memory(gpu):
@@ -89,6 +90,53 @@ def test_bad_chips_are_named(chips):
         Machine(chips)
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "error", "wanted"),
+    [
+        ("recovery", "rign", ValueError, "'rign'"),
+        ("recovery", 1, TypeError, "int"),
+        ("lenient", ["nope"], ValueError, "'nope'"),
+        ("lenient", "unlisted", TypeError, "str"),
+        ("lenient", 1.5, TypeError, "float"),
+        ("lenient", 128, ValueError, "128"),
+        ("job_limit_s", -1, ValueError, "-1"),
+        ("job_limit_s", float("nan"), ValueError, "nan"),
+        ("job_limit_s", 1e-10, ValueError, "1e-10"),
+        ("delay_s", float("inf"), ValueError, "inf"),
+        ("delay_s", "1", TypeError, "str"),
+        ("threads", 65, ValueError, "0 to 64, not 65"),
+        ("threads", -1, ValueError, "-1"),
+        ("threads", 1.0, TypeError, "float"),
+        ("kms_minor", 2**31, ValueError, "2147483648"),
+        ("seed", -1, ValueError, "-1"),
+        ("vram_nbytes", 2**64, ValueError, "18446744073709551616"),
+        ("trace", 3, ValueError, "0 to 2, not 3"),
+        ("chips", "gfx1100", TypeError, "'gfx1100'"),
+        ("chips", [1100], TypeError, "int"),
+        ("chips", None, TypeError, "None"),
+    ],
+)
+def test_bad_options_are_named(name, value, error, wanted):
+    with pytest.raises(error, match=f"^{name} must be .*{wanted}"):
+        Machine(**{name: value})
+
+
+def test_bad_arguments_of_a_context_are_named(machine, gpu):
+    before = machine.live_counts()
+    with pytest.raises(ValueError, match=r"^domain must be one of cpu, gtt, vram, not 'vrma'"):
+        gpu.buffer(4096, domain="vrma")
+    with pytest.raises(ValueError, match=r"^rights must be letters of 'rwx', not 'rq'"):
+        gpu.buffer(4096, rights="rq")
+    for ip in ("sdma", "", "GFX"):
+        with pytest.raises(ValueError, match=f"^ip must be one of gfx, compute, dma, not '{ip}'"):
+            gpu.submit(ip, [0])
+    out = gpu.buffer(4096)
+    with pytest.raises(ValueError, match=r"^op must be one of MAP, .*'map'"):
+        gpu.va("map", out, va=out.va, nbytes=4096)
+    out.close()
+    assert machine.live_counts() == before
+
+
 def test_a_closed_machine_says_so():
     machine = Machine(["gfx1036"])
     node = machine.open()
@@ -110,3 +158,11 @@ def test_the_log_tells_ioctls_jobs_and_faults(machine, gpu):
     assert any(line.startswith("job ") and "queued" in line for line in log)
     assert any(line.startswith("fault ") and "BO" in line for line in log)
     assert list(machine.trace) == []
+
+
+def test_the_words_are_those_of_the_header():
+    """Kinds are looked up by place: there is one for each number."""
+    assert [words("sp_emu_fault_kind", "SP_FAULT_")[kind] for kind in FAULT_KINDS] == [*range(16)]
+    assert FAULT_KINDS[lib.SP_FAULT_TIMEOUT] == "timeout"
+    assert LENIENT["order"] == lib.SP_LENIENT_ORDER
+    assert RECOVERY["vram_lost"] == lib.SP_EMU_RECOVER_VRAM_LOST

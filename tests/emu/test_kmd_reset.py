@@ -179,7 +179,7 @@ def test_an_unplugged_card_is_enodev_for_all(machine, gpu, out):
         machine.open()
     for thing in (gpu, out):  # what is left of them goes with the node
         thing.ctx = thing.handle = 0
-    for _, ib in gpu._ibs:
+    for _, ib in gpu._owned.ibs:
         ib.handle = 0
 
 
@@ -203,5 +203,5 @@ def test_bad_injections(machine):
         machine.fail_ioctl(1, errno.EIO, count=0)
     with refused(errno.EINVAL):
         machine.fail_ioctl(1, -1)
-    with pytest.raises(KeyError):
+    with pytest.raises(ValueError, match=r"recovery must be one of ring, soft.*'prayer'"):
         machine.hang_next_job(recovery="prayer")

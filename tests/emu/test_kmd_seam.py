@@ -68,6 +68,13 @@ def test_not_for_longer_than_the_deadline(machine, node):
     assert time.monotonic_ns() - began >= 20_000_000
 
 
+def test_a_node_retries_no_longer_either(machine, node):
+    arg = ffi.new("struct drm_get_cap *", {"capability": 5})
+    machine.fail_ioctl(GET_CAP, errno.EINTR, count=2**32 - 1)
+    with refused(errno.EINTR):
+        node.ioctl("GET_CAP", arg, timeout_s=0.02)
+
+
 @pytest.mark.parametrize("error", [errno.ENOMEM, errno.EINVAL, errno.ENODEV])
 def test_other_errors_are_told_at_once(machine, node, error):
     machine.fail_ioctl(GET_CAP, error)

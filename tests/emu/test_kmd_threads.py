@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import errno
 import os
+import subprocess
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
+import pytest
 from ioctls import FOREVER, Syncobj, await_word, create, store, wait_cs
 
 from sparkle_drv.testing.emulator import Gpu, Machine, ffi, lib
@@ -142,3 +145,28 @@ def test_closing_the_machine_wakes_who_waits():
     assert set(errors) <= {errno.ENODEV, errno.ECANCELED}
     assert len(errors) == 2
     node.close()
+
+
+NO_MEMORY = """
+import resource
+from sparkle_drv.testing.emulator import Gpu, Machine
+with Machine() as machine, machine.open() as node, Gpu(node) as gpu:
+    ib = gpu.buffer(4096)
+    with open("/proc/self/statm") as statm:
+        used = int(statm.read().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (used, -1))
+    try:
+        gpu.submit_ib("compute", ib, 0)
+    except OSError as error:
+        print(error)
+    resource.setrlimit(resource.RLIMIT_AS, (-1, -1))
+    gpu.wait(gpu.submit_ib("compute", ib, 0), timeout_s=5)
+"""
+
+
+@pytest.mark.skipif("asan" in os.environ.get("LD_PRELOAD", ""), reason="ASan lives on addresses")
+def test_a_ring_that_has_no_memory_to_start_says_so():
+    """And the next job starts it: none waits for ever for a thread that is not there."""
+    told = subprocess.run([sys.executable, "-c", NO_MEMORY], capture_output=True, text=True)
+    assert (told.returncode, told.stderr) == (0, "")
+    assert "ENOMEM" in told.stdout

@@ -11,28 +11,49 @@ void kmd_bo_list_put(struct kmd_bo_list *list)
     for (uint32_t i = 0; i < list->count; i++)
         kmd_bo_put(list->bo[i]);
     list->machine->live.bo_lists--;
-    free(list->handle);
     free(list->bo);
     free(list);
 }
 
-static int by_handle(const void *a, const void *b)
+static int by_address(const void *a, const void *b)
 {
-    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    uintptr_t x = (uintptr_t)*(struct kmd_bo *const *)a, y = (uintptr_t)*(struct kmd_bo *const *)b;
     return (x > y) - (x < y);
 }
 
-/* The entries; a caller whose entry is shorter or longer than ours is understood, too. */
+/* The entries' handles; a caller whose entry is shorter or longer than ours is understood, too. */
 static int read_handles(const struct drm_amdgpu_bo_list_in *in, uint32_t *handle)
 {
     const uint64_t ours = sizeof(struct drm_amdgpu_bo_list_entry);
     uint64_t used = in->bo_info_size < ours ? in->bo_info_size : ours;
+    int rc = 0;
+    if (in->bo_info_size == ours) { /* the usual: all at once */
+        struct drm_amdgpu_bo_list_entry *entry = kmd_copy_array(in->bo_info_ptr, in->bo_number, sizeof(*entry), &rc);
+        for (uint32_t i = 0; entry && i < in->bo_number; i++)
+            handle[i] = entry[i].bo_handle;
+        free(entry);
+        return rc;
+    }
     for (uint64_t i = 0; i < in->bo_number; i++) {
         struct drm_amdgpu_bo_list_entry entry = {0, 0};
         if (kmd_copy_from_user(&entry, in->bo_info_ptr + i * in->bo_info_size, used) < 0)
             return -EFAULT;
         handle[i] = entry.bo_handle;
     }
+    return 0;
+}
+
+/* The BOs that the handles mean now: a handle may be another BO's later. */
+static int take_bos(const struct kmd_file *file, struct kmd_bo_list *list, const uint32_t *handle, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        struct kmd_bo *bo = kmd_idr_get(&file->bos, handle[i]);
+        if (!bo)
+            return -ENOENT;
+        kmd_bo_get(bo);
+        list->bo[list->count++] = bo;
+    }
+    qsort(list->bo, list->count, sizeof(struct kmd_bo *), by_address);
     return 0;
 }
 
@@ -48,28 +69,12 @@ int kmd_bo_list_read(struct kmd_file *file, const struct drm_amdgpu_bo_list_in *
     list->refs = 1;
     list->machine = machine;
     machine->live.bo_lists++;
-    list->handle = calloc(in->bo_number + 1U, sizeof(*list->handle));
+    uint32_t *handle = calloc(in->bo_number + 1U, sizeof(*handle));
     list->bo = calloc(in->bo_number + 1U, sizeof(struct kmd_bo *));
-    int rc = list->handle && list->bo ? 0 : -ENOMEM;
-    if (rc == 0 && in->bo_info_size == sizeof(struct drm_amdgpu_bo_list_entry) && in->bo_number) {
-        struct drm_amdgpu_bo_list_entry *entry = kmd_copy_array(in->bo_info_ptr, in->bo_number, sizeof(*entry), &rc);
-        for (uint32_t i = 0; entry && i < in->bo_number; i++)
-            list->handle[i] = entry[i].bo_handle;
-        free(entry);
-    } else if (rc == 0) {
-        rc = read_handles(in, list->handle);
-    }
+    int rc = handle && list->bo ? read_handles(in, handle) : -ENOMEM;
     if (rc == 0)
-        qsort(list->handle, in->bo_number, sizeof(*list->handle), by_handle);
-    for (uint32_t i = 0; i < in->bo_number && rc == 0; i++) {
-        struct kmd_bo *bo = kmd_idr_get(&file->bos, list->handle[i]);
-        if (bo) {
-            kmd_bo_get(bo);
-            list->bo[list->count++] = bo;
-        } else {
-            rc = -ENOENT;
-        }
-    }
+        rc = take_bos(file, list, handle, in->bo_number);
+    free(handle);
     if (rc < 0)
         kmd_bo_list_put(list);
     else

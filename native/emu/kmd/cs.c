@@ -32,6 +32,10 @@ static int add_ib(struct kmd_cs *cs, const struct drm_amdgpu_cs_chunk_ib *chunk)
         return -ENOMEM;
     job->ib = grown;
     job->ib[job->ibs++] = (struct sp_emu_ib){chunk->va_start, chunk->ib_bytes / 4, chunk->flags};
+    if (chunk->ib_bytes % 4) { /* amdgpu_cs_p2_ib drops the rest in silence: run.c tells */
+        job->ragged_va = chunk->va_start;
+        job->ragged_nbytes = chunk->ib_bytes;
+    }
     job->entity = entity;
     return 0;
 }
@@ -42,6 +46,8 @@ static int add_user_fence(struct kmd_cs *cs, const struct drm_amdgpu_cs_chunk_fe
     if (!bo)
         return -EINVAL;
     if (bo->nbytes != KMD_PAGE || chunk->offset > KMD_PAGE - 8 || bo->userptr)
+        return -EINVAL;
+    if (chunk->offset % 8) /* gfx_v10_0_ring_emit_fence and its kin: BUG_ON(addr & 0x7) */
         return -EINVAL;
     if (cs->job->fence_bo)
         kmd_bo_put(cs->job->fence_bo);
@@ -173,7 +179,7 @@ static int prepare(struct kmd_cs *cs)
     cs->list = NULL;
     job->view.vm = cs->file->vm;
     job->view.vm->refs++;
-    job->view.listed = job->list ? job->list->handle : NULL;
+    job->view.listed = job->list ? job->list->bo : NULL;
     job->view.listed_count = job->list ? job->list->count : 0;
     job->view.any_bo = machine->options.lenient & SP_LENIENT_UNLISTED;
     job->vram_lost_counter = cs->ctx->card->vram_lost_counter;

@@ -69,10 +69,7 @@ static int call(struct kmd_machine *machine, int fd, uint32_t nr, void *data)
     int rc = injected(machine, nr);
     if (rc == 0) {
         file->refs++;
-        machine->waiters++;
         rc = handler->call(file, data);
-        if (--machine->waiters == 0 && machine->closing)
-            pthread_cond_broadcast(&machine->changed);
         kmd_trace(machine, "ioctl card=%u file=%u %s -> %d", file->card->index, file->id, handler->name, rc);
         kmd_file_put(file);
     } else {
@@ -96,9 +93,9 @@ int kmd_ioctl(void *self, int fd, uint32_t request, void *arg)
     if (kmd_copy_from_user(buffer, (uint64_t)(uintptr_t)arg, in) < 0)
         return -EFAULT;
     memset((uint8_t *)buffer + in, 0, whole - in);
-    pthread_mutex_lock(&machine->lock);
+    kmd_enter(machine);
     int rc = call(machine, fd, nr, buffer);
-    pthread_mutex_unlock(&machine->lock);
+    kmd_leave(machine);
     if (kmd_copy_to_user((uint64_t)(uintptr_t)arg, buffer, out) < 0)
         return -EFAULT;
     return rc;

@@ -67,10 +67,10 @@ int sp_emu_fd_card(struct sp_emu_machine *handle, int fd)
     struct kmd_machine *machine = (struct kmd_machine *)handle;
     if (machine->generation != kmd_generation())
         return -ENODEV;
-    pthread_mutex_lock(&machine->lock);
+    kmd_enter(machine);
     struct kmd_file *file = kmd_file_of(machine, fd);
     int card = file ? (int)file->card->index : -EBADF;
-    pthread_mutex_unlock(&machine->lock);
+    kmd_leave(machine);
     return card;
 }
 
@@ -79,9 +79,9 @@ int sp_emu_fd_is_ours(struct sp_emu_machine *handle, int fd)
     struct kmd_machine *machine = (struct kmd_machine *)handle;
     if (machine->generation != kmd_generation())
         return is_node(machine, fd); /* the lists may be torn here */
-    pthread_mutex_lock(&machine->lock);
+    kmd_enter(machine);
     int ours = kmd_file_of(machine, fd) || kmd_token_of(machine, fd);
-    pthread_mutex_unlock(&machine->lock);
+    kmd_leave(machine);
     return ours;
 }
 
@@ -91,7 +91,7 @@ int sp_emu_open(struct sp_emu_machine *handle, uint32_t index)
     struct kmd_file *file = NULL;
     if (machine->generation != kmd_generation())
         return -ENODEV;
-    pthread_mutex_lock(&machine->lock);
+    kmd_enter(machine);
     kmd_sweep(machine);
     int fd = index < machine->cards && !machine->card[index].unplugged ? reopen(machine->memfd, O_RDWR) : -ENODEV;
     int rc = fd < 0 ? fd : kmd_file_open(&machine->card[index], &file);
@@ -105,7 +105,7 @@ int sp_emu_open(struct sp_emu_machine *handle, uint32_t index)
         if (fd >= 0)
             close(fd);
     }
-    pthread_mutex_unlock(&machine->lock);
+    kmd_leave(machine);
     return rc < 0 ? rc : fd;
 }
 

@@ -21,38 +21,52 @@ struct kmd_fence *kmd_fence_get(struct kmd_fence *fence)
 
 void kmd_fence_put(struct kmd_fence *fence)
 {
+    struct kmd_fence *dead = fence;
     if (!fence || --fence->refs > 0)
         return;
-    for (uint32_t i = 0; i < fence->dependents; i++) /* never signalled: neither will they */
-        kmd_fence_put(fence->dependent[i]);
-    fence->machine->live.fences--;
-    free(fence->dependent);
-    free(fence);
+    fence->next = NULL;
+    while ((fence = dead)) {
+        dead = fence->next;
+        for (uint32_t i = 0; i < fence->dependents; i++) { /* never signalled: neither will they */
+            struct kmd_fence *joined = fence->dependent[i];
+            if (--joined->refs == 0) {
+                joined->next = dead;
+                dead = joined;
+            }
+        }
+        fence->machine->live.fences--;
+        free(fence->dependent);
+        free(fence);
+    }
 }
 
-static void settle(struct kmd_fence *fence, int error);
-
-static void one_less(struct kmd_fence *joined, int error)
-{
-    if (!joined->error)
-        joined->error = error;
-    if (--joined->missing == 0)
-        settle(joined, joined->error);
-}
-
+/* Signals a fence, and all joined ones that waited for nothing else: a list, for a timeline makes long chains. Who is in the
+ * list keeps the reference that its dependency had. */
 static void settle(struct kmd_fence *fence, int error)
 {
-    struct kmd_fence **dependent = fence->dependent;
-    uint32_t count = fence->dependents;
-    fence->signalled = true;
+    struct kmd_fence *ready = kmd_fence_get(fence);
     fence->error = error;
-    fence->dependent = NULL;
-    fence->dependents = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        one_less(dependent[i], error);
-        kmd_fence_put(dependent[i]);
+    fence->next = NULL;
+    while ((fence = ready)) {
+        struct kmd_fence **dependent = fence->dependent;
+        uint32_t count = fence->dependents;
+        ready = fence->next;
+        fence->signalled = true;
+        fence->dependent = NULL;
+        fence->dependents = 0;
+        for (uint32_t i = 0; i < count; i++) {
+            struct kmd_fence *joined = dependent[i];
+            joined->error = joined->error ? joined->error : fence->error;
+            if (--joined->missing > 0) {
+                kmd_fence_put(joined);
+            } else {
+                joined->next = ready;
+                ready = joined;
+            }
+        }
+        free(dependent);
+        kmd_fence_put(fence);
     }
-    free(dependent);
 }
 
 void kmd_fence_signal(struct kmd_fence *fence, int error)
@@ -97,6 +111,7 @@ struct kmd_fence *kmd_fence_join(struct kmd_machine *machine, struct kmd_fence *
             return NULL;
         }
     }
-    one_less(joined, 0);
+    if (--joined->missing == 0)
+        settle(joined, joined->error);
     return joined;
 }

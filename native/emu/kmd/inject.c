@@ -6,13 +6,13 @@ static struct kmd_card *locked_card(struct sp_emu_machine *handle, uint32_t inde
     struct kmd_machine *machine = (struct kmd_machine *)handle;
     if (index >= machine->cards || machine->generation != kmd_generation())
         return NULL;
-    pthread_mutex_lock(&machine->lock);
+    kmd_enter(machine);
     return &machine->card[index];
 }
 
 static int unlock(struct kmd_card *card)
 {
-    pthread_mutex_unlock(&card->machine->lock);
+    kmd_leave(card->machine);
     return 0;
 }
 
@@ -25,12 +25,12 @@ int sp_emu_fail_ioctl(struct sp_emu_machine *handle, uint32_t nr, uint32_t count
     if (!injection)
         return -ENOMEM;
     *injection = (struct kmd_injection){NULL, nr, count, error};
-    pthread_mutex_lock(&machine->lock);
+    kmd_enter(machine);
     struct kmd_injection **link = &machine->injections;
     while (*link)
         link = &(*link)->next;
     *link = injection;
-    pthread_mutex_unlock(&machine->lock);
+    kmd_leave(machine);
     return 0;
 }
 

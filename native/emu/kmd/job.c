@@ -151,24 +151,26 @@ static void *ring_main(void *argument)
 {
     struct kmd_ring *ring = argument;
     struct kmd_machine *machine = ring->card->machine;
-    struct kmd_ring_state *state = calloc(1, sizeof(*state));
     pthread_mutex_lock(&machine->lock);
     ring->registers_lost = true;
-    while (state && !machine->closing) {
+    while (!machine->closing) {
         struct kmd_job *job = next_job(ring);
         if (job)
-            run(ring, state, job);
+            run(ring, ring->state, job);
         else
             pthread_cond_wait(&ring->card->work, &machine->lock);
     }
     pthread_mutex_unlock(&machine->lock);
-    free(state);
     return NULL;
 }
 
 static int start(struct kmd_ring *ring)
 {
-    if (!ring->started && pthread_create(&ring->thread, NULL, ring_main, ring) != 0)
+    if (ring->started)
+        return 0;
+    if (!ring->state && !(ring->state = calloc(1, sizeof(*ring->state))))
+        return -ENOMEM;
+    if (pthread_create(&ring->thread, NULL, ring_main, ring) != 0)
         return -ENOMEM;
     ring->started = true;
     return 0;
@@ -242,6 +244,7 @@ void kmd_card_stop(struct kmd_machine *machine, struct kmd_card *card)
         while (ring->entities)
             kmd_job_finish(ring->entity[0]->first, -ECANCELED);
         free(ring->entity);
+        free(ring->state);
     }
     pthread_cond_destroy(&card->work);
 }

@@ -27,6 +27,7 @@ struct kmd_fence {
     uint32_t missing;             /* a joined fence: of how many others it still waits for */
     struct kmd_fence **dependent; /* joined fences that wait for this one, each with a reference */
     uint32_t dependents;
+    struct kmd_fence *next; /* while fence.c settles or frees it */
     struct kmd_machine *machine;
 };
 
@@ -65,7 +66,6 @@ struct kmd_mapping {
     uint64_t first, end; /* pages: [first, end) */
     struct kmd_bo *bo;   /* NULL: PRT without one */
     uint64_t offset;     /* of `first` in the BO, bytes */
-    uint32_t handle;
     uint32_t rights; /* SP_VM_* */
     bool prt;
 };
@@ -116,8 +116,7 @@ struct kmd_ctx {
 struct kmd_bo_list {
     uint32_t refs;
     uint32_t count;
-    uint32_t *handle; /* sorted */
-    struct kmd_bo **bo;
+    struct kmd_bo **bo; /* sorted by address */
     struct kmd_machine *machine;
 };
 
@@ -132,6 +131,8 @@ struct kmd_job {
     struct sp_emu_view view;
     struct sp_emu_ib *ib;
     uint32_t ibs;
+    uint64_t ragged_va; /* of an IB whose ib_bytes are not whole dwords: */
+    uint32_t ragged_nbytes; /* 0: none */
     struct kmd_bo *fence_bo;
     uint32_t fence_offset;
     uint32_t vram_lost_counter; /* of the card when it was submitted */
@@ -146,6 +147,7 @@ struct kmd_ring { /* hardware ring: a thread, started with its first job */
     uint32_t ip, index;
     bool started;
     pthread_t thread;
+    struct kmd_ring_state *state; /* the thread's */
     uint32_t load; /* jobs */
     struct kmd_job *running;
     uint32_t cancel;    /* atomic: the running job is to stop */
@@ -222,7 +224,7 @@ struct kmd_machine {
     struct sp_emu_options options;
     pthread_mutex_t lock;
     pthread_cond_t changed; /* a fence signalled, or a syncobj got one */
-    uint32_t waiters;       /* threads inside an ioctl */
+    uint32_t inside;        /* atomic: threads inside a call, waiting for the lock included */
     bool closing;
     int memfd;
     uint64_t inode, device; /* of the memfd */
@@ -244,8 +246,12 @@ void *kmd_idr_get(const struct kmd_idr *idr, uint32_t id);
 void *kmd_idr_remove(struct kmd_idr *idr, uint32_t id);
 
 /* user.c: memory of the caller, which may not be there */
+/* Once, first: 0, or -errno when the two system calls are forbidden (seccomp), which later would look like bad addresses. */
+int kmd_user_is_reachable(void);
 int kmd_copy_from_user(void *to, uint64_t from, size_t nbytes);
 int kmd_copy_to_user(uint64_t to, const void *from, size_t nbytes);
+/* Whether every page of a range can be read: 0 or -EFAULT. */
+int kmd_probe_user(uint64_t from, uint64_t nbytes);
 /* A new copy of count * size bytes; NULL and -EFAULT, -ENOMEM or -EINVAL (more than 16 MiB) in *error. NULL and 0 for none. */
 void *kmd_copy_array(uint64_t from, uint64_t count, size_t size, int *error);
 
@@ -253,6 +259,9 @@ void *kmd_copy_array(uint64_t from, uint64_t count, size_t size, int *error);
 uint64_t kmd_now(void);
 uint32_t kmd_generation(void);
 uint64_t kmd_random(struct kmd_machine *machine, uint64_t below);
+/* Every call from outside takes the lock by these, so that the machine is not freed under it. */
+void kmd_enter(struct kmd_machine *machine);
+void kmd_leave(struct kmd_machine *machine);
 /* Waits for a change of anything; -ETIME at the deadline, -ENODEV when the machine closes or the card (NULL: none) goes. */
 int kmd_wait_change(struct kmd_machine *machine, const struct kmd_card *card, uint64_t deadline_ns);
 /* Deadlines as the kernel takes them: signed, negative for ever. */
@@ -287,7 +296,7 @@ void kmd_bo_move_to_gtt(struct kmd_bo *bo);
 int kmd_uses_add(struct kmd_uses *uses, struct kmd_fence *fence, uint64_t owner);
 void kmd_uses_prune(struct kmd_uses *uses); /* forgets what has signalled */
 void kmd_uses_clear(struct kmd_uses *uses);
-/* userptr.c: 0, or -EFAULT when the user's pages are no longer there */
+/* userptr.c: 0, or -EFAULT when the user's pages are no longer there, or may not be written as the BO's may */
 int kmd_userptr_check(const struct kmd_bo *bo);
 
 /* vm.c (of the emulator), space.c */

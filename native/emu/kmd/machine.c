@@ -47,6 +47,18 @@ uint64_t kmd_random(struct kmd_machine *machine, uint64_t below)
     return below ? (z ^ (z >> 31)) % below : 0;
 }
 
+void kmd_enter(struct kmd_machine *machine)
+{
+    __atomic_fetch_add(&machine->inside, 1, __ATOMIC_ACQUIRE);
+    pthread_mutex_lock(&machine->lock);
+}
+
+void kmd_leave(struct kmd_machine *machine)
+{
+    pthread_mutex_unlock(&machine->lock);
+    __atomic_fetch_sub(&machine->inside, 1, __ATOMIC_RELEASE);
+}
+
 int kmd_wait_change(struct kmd_machine *machine, const struct kmd_card *card, uint64_t deadline_ns)
 {
     int rc = 0;
@@ -74,9 +86,9 @@ static int machine_close_fd(void *self, int fd)
     struct kmd_machine *machine = self;
     int rc = close(fd) < 0 ? -errno : 0;
     if (machine->generation == kmd_generation()) {
-        pthread_mutex_lock(&machine->lock);
+        kmd_enter(machine);
         kmd_sweep(machine);
-        pthread_mutex_unlock(&machine->lock);
+        kmd_leave(machine);
     }
     return rc;
 }
@@ -101,7 +113,7 @@ static int64_t machine_mmap(void *self, uint64_t nbytes, int prot, int flags, in
     int error = 0;
     if (machine->generation != kmd_generation())
         return -ENODEV;
-    pthread_mutex_lock(&machine->lock);
+    kmd_enter(machine);
     struct kmd_file *file = kmd_file_of(machine, fd);
     struct kmd_token *token = file ? NULL : kmd_token_of(machine, fd);
     if (file) {
@@ -114,7 +126,7 @@ static int64_t machine_mmap(void *self, uint64_t nbytes, int prot, int flags, in
     void *address = error ? MAP_FAILED : mmap(NULL, nbytes, prot, flags, fd, (off_t)offset);
     if (!error && address == MAP_FAILED)
         error = -errno;
-    pthread_mutex_unlock(&machine->lock);
+    kmd_leave(machine);
     return error ? error : (int64_t)(intptr_t)address;
 }
 
@@ -177,6 +189,7 @@ int sp_emu_machine_open(const char *const *chips, uint32_t count, const struct s
         return -ENOMEM;
     pthread_once(&once, register_fork_handler);
     machine->generation = kmd_generation();
+    machine->memfd = -1;
     machine->ops = (struct sp_kmd_ops){machine, kmd_ioctl, machine_mmap, machine_munmap, machine_close_fd};
     pthread_mutex_init(&machine->lock, NULL);
     pthread_condattr_init(&monotonic);
@@ -184,7 +197,9 @@ int sp_emu_machine_open(const char *const *chips, uint32_t count, const struct s
     pthread_cond_init(&machine->changed, &monotonic);
     pthread_condattr_destroy(&monotonic);
     set_options(machine, options);
-    int rc = open_memory(machine);
+    int rc = kmd_user_is_reachable();
+    if (rc == 0)
+        rc = open_memory(machine);
     for (uint32_t i = 0; i < count && rc == 0; i++)
         rc = add_card(machine, chips[i]);
     if (rc == 0 && machine->options.trace && !(machine->trace = kmd_trace_new()))
@@ -211,19 +226,31 @@ static void free_machine(struct kmd_machine *machine)
     free(machine);
 }
 
+/* Until no call of another thread is inside: those that wait are woken, and nobody begins to wait any more. */
+static void await_others(struct kmd_machine *machine)
+{
+    const struct timespec moment = {0, 50000};
+    bool others = true;
+    while (others) {
+        pthread_mutex_lock(&machine->lock);
+        machine->closing = true;
+        pthread_cond_broadcast(&machine->changed);
+        pthread_mutex_unlock(&machine->lock);
+        others = __atomic_load_n(&machine->inside, __ATOMIC_ACQUIRE) > 0;
+        if (others)
+            nanosleep(&moment, NULL);
+    }
+}
+
 void sp_emu_machine_close(struct sp_emu_machine *handle)
 {
     struct kmd_machine *machine = (struct kmd_machine *)handle;
     if (!machine || machine->generation != kmd_generation())
         return; /* a child's copy: its locks may be held by threads that are not here */
+    await_others(machine);
     pthread_mutex_lock(&machine->lock);
-    machine->closing = true;
     for (uint32_t i = 0; i < machine->cards; i++)
         kmd_card_stop(machine, &machine->card[i]);
-    while (machine->waiters > 0) {
-        pthread_cond_broadcast(&machine->changed);
-        pthread_cond_wait(&machine->changed, &machine->lock);
-    }
     for (uint32_t id = 1; id <= machine->files.capacity; id++)
         if (kmd_idr_get(&machine->files, id))
             kmd_file_close(machine, kmd_idr_get(&machine->files, id));
@@ -244,8 +271,8 @@ void sp_emu_live_counts(struct sp_emu_machine *handle, struct sp_emu_live *out)
     *out = (struct sp_emu_live){0};
     if (machine->generation != kmd_generation())
         return;
-    pthread_mutex_lock(&machine->lock);
+    kmd_enter(machine);
     kmd_sweep(machine);
     *out = machine->live;
-    pthread_mutex_unlock(&machine->lock);
+    kmd_leave(machine);
 }

@@ -25,6 +25,7 @@ void kmd_note_fault(struct kmd_card *card, const struct sp_emu_fault *fault)
               (unsigned long long)r->va, (unsigned long long)r->pc, r->text);
 }
 
+/* Of BOs that have a handle; enough of a large one to notice. */
 static void lose_vram(struct kmd_card *card)
 {
     struct kmd_machine *machine = card->machine;
@@ -33,7 +34,7 @@ static void lose_vram(struct kmd_card *card)
         for (uint32_t i = 0; file && i < file->bos.capacity; i++) {
             const struct kmd_bo *bo = file->bos.slot[i];
             if (bo && bo->card == card && bo->domain == AMDGPU_GEM_DOMAIN_VRAM)
-                memset(bo->host, LOST, bo->nbytes < 1 << 24 ? bo->nbytes : 1 << 24); /* enough of a large one to notice */
+                memset(bo->host, LOST, bo->nbytes < 1 << 24 ? bo->nbytes : 1 << 24);
         }
     }
 }

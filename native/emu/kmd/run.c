@@ -31,6 +31,15 @@ static int hang(struct kmd_ring *ring, struct sp_emu_exec *x)
     return sp_emu_fault_set(&x->fault, SP_FAULT_TIMEOUT, -ETIME, "an injected hang");
 }
 
+static int check_ragged(struct sp_emu_exec *x, const struct kmd_job *job)
+{
+    if (job->ragged_nbytes == 0 || x->lenient & SP_LENIENT_PADDING)
+        return 0;
+    x->fault.va = job->ragged_va;
+    return sp_emu_fault_set(&x->fault, SP_FAULT_IB, -EFAULT, "the IB at 0x%llx has %u bytes: not whole dwords",
+                            (unsigned long long)job->ragged_va, job->ragged_nbytes);
+}
+
 static int execute(struct kmd_ring *ring, struct kmd_ring_state *state, const struct kmd_job *job)
 {
     struct sp_emu_exec *x = &state->exec;
@@ -39,6 +48,7 @@ static int execute(struct kmd_ring *ring, struct kmd_ring_state *state, const st
     sp_emu_hwq_begin(&state->hwq, (entity->ctx->serial << 16) | (entity->ip << 8) | entity->index);
     if (job->bad_read && !sp_emu_at(&x->tlb, job->bad_va, SP_VM_READ))
         return -EFAULT;
+    rc = check_ragged(x, job);
     for (uint32_t i = 0; i < job->ibs && rc == 0; i++) {
         if (job->ib[i].ndw == 0)
             continue;

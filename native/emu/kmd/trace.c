@@ -58,11 +58,13 @@ int sp_emu_trace_read(struct sp_emu_machine *handle, char *line, size_t nbytes)
     int length = -ENOENT;
     if (!trace || nbytes == 0 || machine->generation != kmd_generation())
         return length;
+    kmd_enter(machine);
     pthread_mutex_lock(&trace->lock);
     if (trace->first < trace->end) {
         snprintf(line, nbytes, "%s", trace->line[trace->first++ % LINES]);
         length = (int)strlen(line);
     }
     pthread_mutex_unlock(&trace->lock);
+    kmd_leave(machine);
     return length;
 }

@@ -2,14 +2,35 @@
 #include "kmd.h"
 #include "handlers.h"
 
-/* A byte of every page: enough to know that it is there. */
+#include <stdio.h>
+
+/* May every page of [first, end) be written? Asked of /proc/self/maps: writing the same byte again would tell, too, but
+ * would undo what another thread has written meanwhile. */
+static bool is_writable(uint64_t first, uint64_t end)
+{
+    FILE *maps = fopen("/proc/self/maps", "re");
+    char *line = NULL;
+    size_t capacity = 0;
+    while (maps && first < end && getline(&line, &capacity, maps) > 0) {
+        unsigned long long low, high;
+        char right[8];
+        if (sscanf(line, "%llx-%llx %7s", &low, &high, right) != 3 || high <= first)
+            continue;
+        if (low > first || right[1] != 'w')
+            break;
+        first = high;
+    }
+    free(line);
+    if (maps)
+        fclose(maps);
+    return first >= end;
+}
+
 int kmd_userptr_check(const struct kmd_bo *bo)
 {
-    uint8_t byte;
-    for (uint64_t at = 0; at < bo->nbytes; at += KMD_PAGE)
-        if (kmd_copy_from_user(&byte, (uint64_t)(uintptr_t)bo->host + at, 1) < 0)
-            return -EFAULT;
-    return 0;
+    uint64_t first = (uint64_t)(uintptr_t)bo->host;
+    int rc = kmd_probe_user(first, bo->nbytes);
+    return rc == 0 && !bo->user_readonly && !is_writable(first, first + bo->nbytes) ? -EFAULT : rc;
 }
 
 int kmd_do_gem_userptr(struct kmd_file *file, void *data)

@@ -34,7 +34,7 @@ static int map(struct kmd_file *file, struct sp_emu_vm *vm, const struct drm_amd
 {
     bool replace = args->operation == AMDGPU_VA_OP_REPLACE;
     uint64_t first = args->va_address / KMD_PAGE, end = first + args->map_size / KMD_PAGE;
-    struct kmd_mapping m = {first, end, bo, args->offset_in_bo, args->handle, 0, !bo};
+    struct kmd_mapping m = {first, end, bo, args->offset_in_bo, 0, !bo};
     uint32_t f = args->flags;
     if (args->offset_in_bo % KMD_PAGE || check_size(file, args->va_address, args->map_size) < 0)
         return -EINVAL;

@@ -1,0 +1,105 @@
+"""What a Machine can be told, checked: the words for the C enums of sp_emu.h, the numbers and their
+ranges. Anything else is a TypeError or ValueError that names the argument.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any
+
+from .._emu import ffi
+
+__all__ = ["FAULT_KINDS", "LENIENT", "RECOVERY", "chip_names", "one_of", "options", "words"]
+
+
+def words(enum: str, prefix: str) -> dict[str, int]:
+    """The constants of a C enum as small words: SP_FAULT_TRAP is "trap"."""
+    elements = ffi.typeof(f"enum {enum}").elements
+    return {name.removeprefix(prefix).lower(): value for value, name in sorted(elements.items())}
+
+
+RECOVERY = words("sp_emu_recovery", "SP_EMU_RECOVER_")
+LENIENT = words("sp_emu_lenient", "SP_LENIENT_")
+FAULT_KINDS = tuple(words("sp_emu_fault_kind", "SP_FAULT_"))
+
+THREADS_MOST = 64  # of native/emu/wave/dispatch.c
+# The whole-number options, and the largest of each; 0 is the default of all.
+MOST = {
+    "threads": THREADS_MOST,
+    "kms_minor": 2**31 - 1,  # drm_version.version_minor is an int
+    "seed": 2**64 - 1,
+    "vram_nbytes": 2**62 - 1,  # the machine's memory is one file
+    "visible_nbytes": 2**62 - 1,
+    "gtt_nbytes": 2**62 - 1,
+    "trace": 2,
+}
+
+
+def one_of(argument: str, value: object, known: Collection[str]) -> str:
+    """`value`, when it is one of the known words."""
+    if not isinstance(value, str):
+        raise TypeError(f"{argument} must be a string, not {type(value).__name__}")
+    if value not in known:
+        raise ValueError(f"{argument} must be one of {', '.join(known)}, not {value!r}")
+    return value
+
+
+def _whole(argument: str, value: object, most: int) -> int:
+    try:
+        number = operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        raise TypeError(f"{argument} must be a whole number, not {type(value).__name__}") from None
+    if not 0 <= number <= most:
+        raise ValueError(f"{argument} must be 0 to {most}, not {number}")
+    return number
+
+
+def _nanoseconds(argument: str, value: object) -> int:
+    """Of seconds. What is not 0 is 1 ns at least: 0 means the default."""
+    if not isinstance(value, int | float):
+        raise TypeError(f"{argument} must be a number of seconds, not {type(value).__name__}")
+    if not (math.isfinite(value) and 0 <= value <= 1e9) or 0 < value < 1e-9:
+        raise ValueError(f"{argument} must be 0, or 1e-9 to 1e9 seconds, not {value}")
+    return int(value * 1e9)
+
+
+def _leniencies(value: object) -> int:
+    if isinstance(value, int):
+        return _whole("lenient", value, sum(LENIENT.values()))
+    if isinstance(value, str) or not isinstance(value, Iterable):
+        raise TypeError(f"lenient must be words or their bits, not {type(value).__name__}")
+    return sum(LENIENT[one_of("lenient", word, LENIENT)] for word in set(value))
+
+
+def chip_names(chips: Sequence[str]) -> list[str]:
+    """The chips as a list of strings; which ones there are the C code knows."""
+    if isinstance(chips, str) or not isinstance(chips, Iterable):
+        raise TypeError(f"chips must be a list of chip names, not {chips!r}")
+    names = list(chips)
+    for name in names:
+        if not isinstance(name, str):
+            raise TypeError(f"chips must be strings, not {type(name).__name__}")
+    return names
+
+
+def options(
+    *,
+    lenient: int | Iterable[str],
+    recovery: str,
+    job_limit_s: float,
+    delay_s: float,
+    sys_nice: bool,
+    **numbers: int,
+) -> Any:
+    """A `struct sp_emu_options *`; `numbers` are those of MOST."""
+    made = ffi.new("struct sp_emu_options *")
+    made.lenient = _leniencies(lenient)
+    made.recovery = RECOVERY[one_of("recovery", recovery, RECOVERY)]
+    made.job_limit_ns = _nanoseconds("job_limit_s", job_limit_s)
+    made.delay_ns = _nanoseconds("delay_s", delay_s)
+    made.sys_nice = bool(sys_nice)
+    for name, value in numbers.items():
+        setattr(made, name, _whole(name, value, MOST[name]))
+    return made

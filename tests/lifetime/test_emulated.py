@@ -1,0 +1,102 @@
+"""Machine, Node and Gpu of the emulator: closed by hand, by `with`, by forgetting, in a child."""
+
+import gc
+import os
+
+import pytest
+
+from sparkle_drv.testing.emulator import Gpu, Machine
+
+ROUNDS = 5
+
+
+def counted():
+    """Threads and descriptors of the process."""
+    gc.collect()
+    return len(os.listdir("/proc/self/task")), len(os.listdir("/proc/self/fd"))
+
+
+def worked(machine):
+    """A node and a context that have run a job, whose IB is still there."""
+    node = machine.open()
+    gpu = Gpu(node)
+    gpu.submit("compute", [0xFFFF1000] * 8)
+    return node, gpu
+
+
+def test_forgotten_machines_leave_no_threads_and_no_descriptors():
+    before = counted()
+    for _ in range(ROUNDS):
+        worked(Machine())
+    assert counted() == before
+
+
+def test_a_machine_lives_as_long_as_its_nodes():
+    node, gpu = worked(Machine())
+    gc.collect()
+    gpu.wait(gpu.submit("compute", [0xFFFF1000] * 8))
+    assert node.machine.live_counts()["files"] == 1
+
+
+def test_forgotten_nodes_and_contexts_leave_nothing_on_the_machine():
+    with Machine() as machine:
+        node = machine.open()
+        for _ in range(ROUNDS):
+            gpu = Gpu(node)
+            gpu.wait(gpu.submit("compute", [0xFFFF1000] * 8))
+            gpu.submit("gfx", [0xFFFF1000] * 8)
+            del gpu
+            gc.collect()
+            assert machine.live_counts()["contexts"] <= 1  # of a job that has yet to end
+        node.close()
+        for _ in range(ROUNDS):
+            worked(machine)
+        gc.collect()
+        assert machine.live_counts()["files"] == 0
+
+
+def test_closed_twice_and_in_the_wrong_order():
+    before = counted()
+    for _ in range(ROUNDS):
+        with Machine() as machine:
+            node, gpu = worked(machine)
+            machine.close()
+        with pytest.raises(ValueError, match="closed"):
+            gpu.close()
+        for _ in range(2):
+            node.close()
+            machine.close()
+        assert node.fd == -1
+        del machine, node, gpu
+    assert counted() == before
+
+
+def test_a_descriptor_that_was_closed_behind_its_back_is_left_alone():
+    with Machine() as machine:
+        node = machine.open()
+        os.close(node.fd)
+        read, write = os.pipe()  # takes the number
+        node.fd = -1
+        del node
+        gc.collect()
+        os.write(write, b"x")
+        assert os.read(read, 1) == b"x"
+        os.close(read)
+        os.close(write)
+
+
+def test_a_forked_child_forgets_the_machine_and_the_parent_keeps_it():
+    machine = Machine()
+    node, gpu = worked(machine)
+    pid = os.fork()
+    if pid == 0:
+        status = 1
+        try:
+            del machine, node, gpu
+            gc.collect()
+            status = 0
+        finally:
+            os._exit(status)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    gpu.wait(gpu.submit("compute", [0xFFFF1000] * 8))
+    assert machine.live_counts()["files"] == 1
