@@ -45,8 +45,8 @@ static uint8_t *host_page(const struct kmd_mapping *m, uint64_t va)
     return m->bo->host + m->offset + (va / SP_VM_PAGE - m->first) * SP_VM_PAGE;
 }
 
-int sp_emu_view_page(const struct sp_emu_view *view, uint64_t va, uint8_t **host, uint32_t *rights,
-                     struct sp_emu_fault *fault)
+/* The page that contains `va`: host address and rights. -EFAULT with `fault` filled when there is none or it is unlisted. */
+static int view_page(const struct sp_emu_view *view, uint64_t va, uint8_t **host, uint32_t *rights, struct sp_emu_fault *fault)
 {
     const struct kmd_mapping *m = lookup(view, va, fault);
     if (!m)

@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-enum { IB_ALIGN = 32, IB_PAD_DW = 8, IB_DEPTH_MAX = 1, BASE_INDIRECT = 1 };
+enum { IB_PAD_DW = SP_IB_SIZE / 4, IB_DEPTH_MAX = 1, BASE_INDIRECT = 1 };
 
 static int run_ib(struct sp_cp *cp, uint64_t va, uint32_t ndw, uint32_t depth);
 
@@ -34,10 +34,10 @@ static int pred_exec(struct sp_cp *cp)
 /* Of every IB, nested and chained ones, too: the fetcher reads lines of that size wherever it is sent. */
 static int check_padding(struct sp_cp *cp, uint64_t va, uint32_t ndw)
 {
-    if (sp_cp_lenient(cp, SP_LENIENT_PADDING) || (va % IB_ALIGN == 0 && ndw % IB_PAD_DW == 0))
+    if (sp_cp_lenient(cp, SP_LENIENT_PADDING) || (va % SP_IB_START == 0 && ndw % IB_PAD_DW == 0))
         return 0;
     return sp_cp_fault(cp, SP_FAULT_IB, "%u dwords at %#llx: wants a multiple of %u at one of %u bytes", ndw,
-                       (unsigned long long)va, IB_PAD_DW, IB_ALIGN);
+                       (unsigned long long)va, IB_PAD_DW, SP_IB_START);
 }
 
 static int indirect_buffer(struct sp_cp *cp)

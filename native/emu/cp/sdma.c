@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-enum { IB_ALIGN = 256, FILL_DWORDS = 2, MTYPE_UC = 3, RETRY_FOREVER = 0xfff, OPEN_MAX = 1024, WRITE_PIECE = 1024 };
+enum { FILL_DWORDS = 2, MTYPE_UC = 3, RETRY_FOREVER = 0xfff, OPEN_MAX = 1024, WRITE_PIECE = 1024 };
 
 struct span {
     uint64_t first, end;
@@ -192,9 +192,9 @@ static int run(struct sdma *s, const struct sp_emu_ib *ib)
     cp->next = cp->va;
     cp->end = cp->va + 4ull * ib->ndw;
     if (rc == 0 && (ib->ndw == 0 || !sp_cp_is_address(ib->va) || ib->va % 4 != 0 ||
-                    (ib->va % IB_ALIGN != 0 && !sp_cp_lenient(cp, SP_LENIENT_PADDING))))
+                    (ib->va % SP_IB_START_DMA != 0 && !sp_cp_lenient(cp, SP_LENIENT_PADDING))))
         rc = sp_cp_fault(cp, SP_FAULT_IB, "%u dwords at %#llx: wants a multiple of %u bytes", ib->ndw,
-                         (unsigned long long)ib->va, IB_ALIGN);
+                         (unsigned long long)ib->va, SP_IB_START_DMA);
     if (rc == 0)
         sp_cp_trace(cp, "IB ip=%u depth=0 va=%llx ndw=%u", cp->q->ip, (unsigned long long)cp->va, ib->ndw);
     while (rc == 0 && cp->next < cp->end) {
