@@ -12,18 +12,15 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
-import sys
 import time
 from pathlib import Path
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "emu"))
-
-from wavekit import Kernels
-
+from sparkle_drv.testing.emulated_kernels import Kernels
 from sparkle_drv.testing.emulator import Gpu, Machine
 
+KERNELS = Path(__file__).parent / "kernels"  # build.sh makes them
 ALU_ROUNDS, MOVE_ROUNDS, GROUPS, SIZE = 500, 200, 32, 256
 GOALS = {"alu": "350 M lane-ops/s", "moves": "120 M lane-ops/s", "sgemm": "0.12 s"}
 
@@ -69,7 +66,7 @@ def measure(chip: str, threads: int, repeat: int) -> list[dict[str, object]]:
         Machine([chip], threads=threads, job_limit_s=60) as machine,
         machine.open() as node,
         Gpu(node) as gpu,
-        Kernels(gpu, chip, "bench") as kernels,
+        Kernels(gpu, chip, KERNELS / f"emu.{chip}.hsaco") as kernels,
     ):
         for name, (inputs, want, number, groups, size) in workloads().items():
             buffers = [gpu.buffer(array.nbytes) for array in [*inputs, want]]

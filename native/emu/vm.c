@@ -48,17 +48,6 @@ static uint8_t *host_page(const struct kmd_mapping *m, uint64_t va)
     return m->bo->host + m->offset + (va / SP_VM_PAGE - m->first) * SP_VM_PAGE;
 }
 
-int sp_emu_view_page(const struct sp_emu_view *view, uint64_t va, uint8_t **host, uint32_t *rights,
-                     struct sp_emu_fault *fault)
-{
-    const struct kmd_mapping *m = lookup(view, va, fault);
-    if (!m)
-        return -EFAULT;
-    *host = m->prt ? (uint8_t *)(uintptr_t)zeros : host_page(m, va);
-    *rights = m->prt ? (uint32_t)SP_VM_READ : m->rights;
-    return 0;
-}
-
 void sp_emu_tlb_reset(struct sp_emu_tlb *tlb, const struct sp_emu_view *view, struct sp_emu_fault *fault)
 {
     tlb->view = view;

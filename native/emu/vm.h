@@ -22,10 +22,6 @@ struct sp_emu_view {
     uint32_t any_bo; /* lenient: unlisted BOs may be touched, but no userptrs */
 };
 
-/* The page that contains `va`: host address and rights. -EFAULT with `fault` filled when there is none or it is unlisted. */
-int sp_emu_view_page(const struct sp_emu_view *view, uint64_t va, uint8_t **host, uint32_t *rights,
-                     struct sp_emu_fault *fault);
-
 /* A small cache of pages, one a thread; emptied when a job begins. */
 struct sp_emu_tlb {
     const struct sp_emu_view *view;

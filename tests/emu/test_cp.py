@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from sparkle_drv.lowlevel import pm4
 
+NOP = 0xFFFF1000
 MEM = {"dst_sel": 5, "wr_confirm": 1}
 
 
@@ -110,6 +113,11 @@ def test_cond_exec_and_pred_exec(rig):
         assert out.words(8, 2) == [wanted, 6]
 
 
+def padded(dwords):
+    """Filled up to whole lines of the fetcher."""
+    return dwords + [NOP] * (-len(dwords) % 8)
+
+
 def indirect(rig, ib, ndw, **control):
     return pm4.IndirectBuffer.encode(
         gfx=rig.gfx, addr=ib.va, control={"ndw": ndw, "valid": 1, **control}
@@ -118,7 +126,7 @@ def indirect(rig, ib, ndw, **control):
 
 def test_a_nested_ib_returns_and_a_chained_one_does_not(rig):
     out, inner = rig.buffer(4096), rig.buffer(4096)
-    body = store(rig, out, 1)
+    body = padded(store(rig, out, 1))
     inner.write(body)
     last = store(rig, out, 2, 1)
     assert rig.run(indirect(rig, inner, len(body)) + last, out, inner) is None
@@ -128,9 +136,23 @@ def test_a_nested_ib_returns_and_a_chained_one_does_not(rig):
     assert out.words(0, 2) == [1, 0]
 
 
+def test_a_nested_or_chained_ib_is_aligned_and_padded(open_rig):
+    """As the first one: INFO HW_IP_INFO's ib_start_alignment and ib_size_alignment."""
+    for lenient, wanted in [((), "ib"), (("padding",), None)]:
+        rig = open_rig("gfx1100", lenient=lenient)
+        inner = rig.buffer(4096)
+        inner.write([NOP] * 32)
+        for chain in (0, 1):
+            for offset, ndw in ((16, 8), (0, 3)):
+                part = SimpleNamespace(va=inner.va + offset)
+                fault = rig.run(indirect(rig, part, ndw, chain=chain), inner)
+                assert (fault and fault.kind) == wanted, (chain, offset, ndw)
+                assert fault is None or "wants a multiple of 8" in fault.text
+
+
 def test_nesting_has_an_end(rig):
     inner = rig.buffer(4096)
-    body = indirect(rig, inner, 4)
+    body = padded(indirect(rig, inner, 8))
     inner.write(body)
     fault = rig.run(indirect(rig, inner, len(body)), inner)
     assert (fault.kind, fault.va, "deeper" in fault.text) == ("ib", inner.va, True)
@@ -139,8 +161,8 @@ def test_nesting_has_an_end(rig):
 def test_ibs_chained_in_a_circle_end_with_the_jobs_time(open_rig):
     rig = open_rig("gfx1100", job_limit_s=0.05)
     inner = rig.buffer(4096)
-    inner.write(indirect(rig, inner, 4, chain=1))
-    assert rig.run(indirect(rig, inner, 4, chain=1), inner).kind == "timeout"
+    inner.write(padded(indirect(rig, inner, 8, chain=1)))
+    assert rig.run(indirect(rig, inner, 8, chain=1), inner).kind == "timeout"
 
 
 def words(text):

@@ -23,7 +23,7 @@ def launched(rig, dwords, *bos, **more):
 def test_a_dispatch(rig):
     [line] = launched(rig, stream(rig.gfx, (2, 3, 4)))
     assert line == (
-        "groups 0..2 0..3 0..4 of 64x1x1 (last 0x0x0) code ffff800001234500 "
+        "groups 0..2 0..3 0..4 of 64x1x1 (last 64x1x1) code ffff800001234500 "
         "rsrc 60af0040 8c 0 initiator 8005"
     )
 
@@ -81,6 +81,9 @@ SPOILT = {  # changed registers, part of the fault's text
     "no scratch size": (
         {"PGM_RSRC2": 0x8D, "TMPRING_SIZE": 0, "DISPATCH_SCRATCH_BASE_LO": 0,
          "DISPATCH_SCRATCH_BASE_HI": 0}, "TMPRING_SIZE is 0"),
+    "no room for a group's scratch": (
+        {"PGM_RSRC2": 0x8D, "TMPRING_SIZE": 0x1001, "NUM_THREAD_X": 256,
+         "DISPATCH_SCRATCH_BASE_LO": 0, "DISPATCH_SCRATCH_BASE_HI": 0}, "a group has 8"),
     "no CU": ({f"STATIC_THREAD_MGMT_SE{n}": 0 for n in range(4)}, "enables no CU"),
 }  # fmt: skip
 

@@ -90,6 +90,38 @@ def test_a_copy_of_what_was_just_copied_wants_a_nop(open_rig):
         assert run(rig, first + copy(rig, b.va + 64, a.va, 64), a, b, c) is None
 
 
+def test_what_was_just_read_is_overwritten_after_a_nop_only(rig):
+    """A fill or a copy onto the source of the copy before it; reading it twice is no conflict."""
+    a, b, c = (rig.buffer(4096) for _ in range(3))
+    first, nop = copy(rig, b.va, a.va, 64), sdma.Nop.encode(gfx=rig.gfx)
+    for second in (fill(rig, a.va + 60, 1, 8), copy(rig, a.va + 32, c.va, 64)):
+        fault = run(rig, first + second, a, b, c)
+        assert (fault.kind, "was read by" in fault.text) == ("packet", True), fault
+        assert run(rig, first + nop + second, a, b, c) is None
+    assert run(rig, first + copy(rig, c.va, a.va, 64), a, b, c) is None
+
+
+def test_order_is_checked_far_back(rig):
+    """100 copies between the two that conflict; the pieces of a long copy count as one."""
+    a, b = rig.buffer(1 << 20), rig.buffer(1 << 20)
+    gaps = [n for i in range(102) for n in copy(rig, b.va + 512 * i, a.va + 512 * i, 64)]
+    fault = run(rig, gaps + fill(rig, a.va, 1, 4), a, b)
+    assert "was read by" in fault.text
+    pieces = [n for i in range(2000) for n in copy(rig, b.va + 512 * i, a.va + 512 * i, 512)]
+    assert run(rig, pieces, a, b) is None
+    fault = run(rig, pieces + fill(rig, b.va, 1, 4), a, b)
+    assert "was written by" in fault.text
+
+
+def test_too_many_places_at_once(open_rig):
+    for lenient, wanted in [((), "packet"), (("order",), None)]:
+        rig = open_rig("gfx1100", lenient=lenient)
+        out = rig.buffer(1 << 20)
+        fault = run(rig, [n for i in range(1025) for n in fill(rig, out.va + 8 * i, 1, 4)], out)
+        assert (fault and fault.kind) == wanted
+        assert fault is None or "1024 places" in fault.text
+
+
 REFUSED = {  # dwords, kind of fault, part of its text
     "unknown op": ("0000003F", "packet", "0x3f"),
     "unknown sub_op": ("00000301 0 0 0 0 0 0", "packet", "0x301"),

@@ -9,8 +9,9 @@ import sysconfig
 
 import numpy as np
 import pytest
-from wavekit import HERE, Kernels
+from wavekit import HERE
 
+from sparkle_drv.testing.emulated_kernels import Kernels
 from sparkle_drv.testing.emulator import Gpu, Machine
 
 CHIPS = ["gfx1036", "gfx1100"]
@@ -91,7 +92,7 @@ def results(card, host, name, inputs, outputs, build="lanes"):
     pointers = [array.ctypes.data_as(ctypes.c_void_p) for array in [*inputs, *want]]
     getattr(host, name)(*pointers, ctypes.c_int(count))
     buffers = [gpu.buffer(array.nbytes) for array in [*inputs, *want]]
-    with Kernels(gpu, chip, build) as kernels:
+    with Kernels(gpu, chip, HERE / "kernels" / f"{build}.{chip}.hsaco") as kernels:
         try:
             for array, buffer in zip(inputs, buffers, strict=False):
                 buffer.map[: array.nbytes] = array.tobytes()
@@ -149,7 +150,7 @@ def run_group_kernel(card, name, inputs, outputs, groups, *args):
     chip, gpu = card
     arrays = [*inputs, *outputs]
     buffers = [gpu.buffer(array.nbytes) for array in arrays]
-    with Kernels(gpu, chip, "groups") as kernels:
+    with Kernels(gpu, chip, HERE / "kernels" / f"groups.{chip}.hsaco") as kernels:
         try:
             for array, buffer in zip(arrays, buffers, strict=True):
                 buffer.map[: array.nbytes] = array.tobytes()

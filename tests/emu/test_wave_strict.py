@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from wavekit import asm, dispatch_ib, float_mode, run_lanes
+from wavekit import GFX, asm, float_mode, run_lanes
 
+from sparkle_drv.testing import emulated_dispatch
 from sparkle_drv.testing.emulator import Gpu, Machine
 
 A = np.arange(32, dtype=np.uint32)
@@ -129,8 +130,8 @@ def launch(gpu, chip, text, *, out_nbytes=4096, wave=32, rsrc2=0, lds=0, user=()
     with_code, sink = gpu.buffer(4096, rights="rx"), gpu.buffer(out_nbytes)
     try:
         with_code.write(asm(chip, text, wave))
-        ib = dispatch_ib(
-            chip,
+        ib = emulated_dispatch.launch(
+            GFX[chip],
             code=with_code.va,
             rsrc1=(3 if wave == 32 else 7) | float_mode(),
             rsrc2=(2 + len(user)) << 1 | rsrc2 | -(-lds // 512) << 15,

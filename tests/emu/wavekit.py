@@ -1,5 +1,5 @@
 """Shaders on an emulated card, for the tests of waves: words by assembler line, a harness around
-one instruction, code objects of clang.
+one instruction.
 
 Words are in wave_words.json, so that a bare machine needs no assembler; make_words.py adds the
 lines that tests ask for and the file lacks.
@@ -7,7 +7,6 @@ lines that tests ask for and the file lacks.
 
 from __future__ import annotations
 
-import io
 import json
 import shutil
 import struct
@@ -15,11 +14,12 @@ import subprocess
 from pathlib import Path
 
 import numpy as np
-from elftools.elf.elffile import ELFFile
 
-from sparkle_drv.testing.emulator import Buffer, Gpu
+from sparkle_drv.testing.emulated_dispatch import launch
+from sparkle_drv.testing.emulator import Gpu
 
 HERE = Path(__file__).parent
+GFX = {"gfx1036": 10, "gfx1100": 11}
 WORDS_FILE = HERE / "wave_words.json"
 RECORDING = False
 _words: dict[str, dict[str, str]] = (
@@ -59,52 +59,6 @@ def asm(chip: str, text: str, wave: int = 32) -> list[int]:
 def save_words() -> None:
     ordered = {key: dict(sorted(lines.items())) for key, lines in sorted(_words.items())}
     WORDS_FILE.write_text(json.dumps(ordered, indent=0) + "\n")
-
-
-def packet(opcode: int, *body: int) -> list[int]:
-    return [0xC0000000 | (len(body) - 1) << 16 | opcode << 8 | 2, *body]
-
-
-def set_sh(offset: int, *values: int) -> list[int]:
-    return packet(0x76, offset, *(v & 0xFFFFFFFF for v in values))
-
-
-def dispatch_ib(
-    chip: str,
-    *,
-    code: int,
-    rsrc1: int,
-    rsrc2: int,
-    rsrc3: int = 0,
-    user: tuple[int, ...] = (),
-    groups: tuple[int, int, int] = (1, 1, 1),
-    size: tuple[int, int, int] = (32, 1, 1),
-    wave: int = 32,
-    tmpring: int = 0,
-    scratch: int = 0,
-    start: tuple[int, int, int] = (0, 0, 0),
-    partial: tuple[int, int, int] | None = None,
-) -> list[int]:
-    """One dispatch with every register it depends on, as docs of the packets describe."""
-    new = chip == "gfx1100"
-    ib = packet(0x58, 0, 0xFFFFFFFF, 0xFFFFFF, 0, 0, 0xA, 0xC3F1)
-    if not new:
-        ib += packet(0x79, 0x7B, 0x20)
-    ib += set_sh(0x216, 0xFFFFFFFF, 0xFFFFFFFF if new else 0)
-    ib += set_sh(0x219, *((0xFFFFFFFF, 0xFFFFFFFF) if new else (0, 0)))
-    if new:
-        ib += set_sh(0x22B, 0xFFFFFFFF, 0xFFFFFFFF, 0, 0) + set_sh(0x22F, 64)
-    ib += set_sh(0x224, 0, 0, 0, 0) + set_sh(0x27D, 0)
-    ib += set_sh(0x20C, code >> 8, code >> 40) + set_sh(0x212, rsrc1, rsrc2)
-    ib += set_sh(0x228, rsrc3) + set_sh(0x215, 0) + set_sh(0x218, tmpring)
-    if new:
-        ib += set_sh(0x210, scratch >> 8, scratch >> 40)
-    threads = [s | (p << 16) for s, p in zip(size, partial or size, strict=True)]
-    ib += set_sh(0x204, *start, *threads)
-    if user:
-        ib += set_sh(0x240, *user)
-    initiator = 1 | (0x8000 if wave == 32 else 0) | (2 if partial else 0)
-    return ib + packet(0x15, *groups, initiator) + packet(0x46, 0x407)
 
 
 def float_mode(mode: int = 0xF0, *, ieee: bool = True, dx10_clamp: bool = True) -> int:
@@ -172,8 +126,8 @@ def run_lanes(
         code.write(asm(chip, PROLOGUE + body + EPILOGUE, wave))
         np.frombuffer(source.map, np.uint32)[: data.size] = data.ravel()
         vgprs = 31 // 8 if wave == 32 else 31 // 4
-        ib = dispatch_ib(
-            chip,
+        ib = launch(
+            GFX[chip],
             code=code.va,
             rsrc1=vgprs | float_mode(mode, ieee=ieee),
             rsrc2=8 << 1 | 1 << 7 | -(-lds // 512) << 15,
@@ -189,98 +143,6 @@ def run_lanes(
     finally:
         for buffer in (code, source, sink):
             buffer.close()
-
-
-class Kernels:
-    """A code object of clang, loaded; `launch` runs one of its kernels and waits."""
-
-    def __init__(self, gpu: Gpu, chip: str, source: str) -> None:
-        self.gpu, self.chip = gpu, chip
-        data = (HERE / "kernels" / f"{source}.{chip}.hsaco").read_bytes()
-        elf = ELFFile(io.BytesIO(data))
-        loads = [segment for segment in elf.iter_segments() if segment["p_type"] == "PT_LOAD"]
-        size = max(segment["p_vaddr"] + segment["p_memsz"] for segment in loads)
-        self.image = gpu.buffer(size, rights="rx")
-        for segment in loads:
-            at, bits = segment["p_vaddr"], segment.data()
-            self.image.map[at : at + len(bits)] = bits
-        symbols = elf.get_section_by_name(".dynsym").iter_symbols()
-        self.descriptors = {s.name[:-3]: s["st_value"] for s in symbols if s.name.endswith(".kd")}
-
-    def close(self) -> None:
-        self.image.close()
-
-    def __enter__(self) -> Kernels:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def launch(
-        self,
-        name: str,
-        args: list[Buffer | int],
-        groups: int,
-        *,
-        size: int = 64,
-        timeout_s: float = 20.0,
-    ) -> None:
-        """`args`: buffers as pointers, ints as 32-bit values."""
-        at = self.descriptors[name]
-        kd = bytes(self.image.map[at : at + 64])
-        lds, private = struct.unpack_from("<II", kd, 0)
-        (entry,) = struct.unpack_from("<q", kd, 16)
-        rsrc3, rsrc1, rsrc2, properties = struct.unpack_from("<IIIH", kd, 44)
-        wave = 32 if properties & 0x400 else 64
-        new, gpu = self.chip == "gfx1100", self.gpu
-        used = [arg for arg in args if isinstance(arg, Buffer)]
-        own = [gpu.buffer(4096, rights="r")]
-        packed = b"".join(
-            struct.pack("<i", arg) if isinstance(arg, int) else struct.pack("<Q", arg.va)
-            for arg in args
-        )
-        own[0].map[: len(packed)] = packed
-        # What clang reads of an AQL dispatch packet: sizes of group and grid.
-        aql = struct.pack("<6H3I", 0, 1, size, 1, 1, 0, size * groups, 1, 1)
-        own[0].map[2048 : 2048 + len(aql)] = aql
-        unit, waves = (256, 8) if new else (1024, 32)
-        wave_bytes = -(-private * wave // unit) * unit
-        scratch, tmpring = 0, 0
-        if private:
-            engines = 6 if new else 1
-            own.append(gpu.buffer(wave_bytes * waves * engines))
-            scratch, tmpring = own[-1].va, waves | wave_bytes // unit << 12
-        user: list[int] = []
-        if properties & 1:
-            word3 = 0x21C14FAC if wave == 32 else 0x21E14FAC  # INDEX_STRIDE
-            user += [scratch & 0xFFFFFFFF, scratch >> 32 | 1 << 31, 0xFFFFFFFF, word3]
-        for bit, values in (
-            (1, (own[0].lo + 2048, own[0].hi)),
-            (2, (0, 0)),  # queue
-            (3, (own[0].lo, own[0].hi)),
-            (4, (0, 0)),
-            (5, (scratch & 0xFFFFFFFF, scratch >> 32)),
-            (6, (private,)),
-        ):
-            user += values if properties >> bit & 1 else ()
-        ib = dispatch_ib(
-            self.chip,
-            code=self.image.va + at + entry,
-            rsrc1=rsrc1,
-            rsrc2=rsrc2 | -(-lds // 512) << 15,
-            rsrc3=rsrc3,
-            user=tuple(user),
-            groups=(groups, 1, 1),
-            size=(size, 1, 1),
-            wave=wave,
-            tmpring=tmpring,
-            scratch=scratch,
-        )
-        try:
-            gpu.wait(gpu.submit("compute", ib, bos=[self.image, *used, *own]), timeout_s)
-        finally:
-            for buffer in own:
-                buffer.close()
 
 
 def edges(*special: int, count: int = 512, seed: int = 5, pool: int = 16) -> list[np.ndarray]:

@@ -34,8 +34,8 @@ PLANTED = {
     "COMPUTE_PGM_LO": ("regs.py", '"COMPUTE_PGM_LO", 0xB830', "0xB830", "0xB828"),
     "START_DELAY": ("regs.py", "0x301EC", "0x301EC", "0x301E8"),
     "USER_SGPR": ("regs.py", "USER_SGPR=bits(1, 5)", "5", "4"),
-    "SE4 on gfx9": ("regs.py", "GFX if n < 4 else G12 if n == 8", "n < 4", "n < 5"),
-    "SE8 on gfx11": ("regs.py", "else G12 if n == 8", "G12", "G11UP"),
+    "SE4 on gfx9": ("regs.py", "GFX if _n < 4 else G12 if _n == 8", "_n < 4", "_n < 5"),
+    "SE8 on gfx11": ("regs.py", "else G12 if _n == 8", "G12", "G11UP"),
     "WAVESIZE of gfx11": ("regs.py", "bits(12, 26, gfx=(11,))", "26", "24"),
     "CS_W32_EN": ("regs.py", "CS_W32_EN=bits(15", "15", "12"),
     "RELAUNCH for users": ("regs.py", "0xB8C0, user=False", "False", "True"),
@@ -46,8 +46,8 @@ PLANTED = {
 }
 
 
-def load(folder, name, changes):
-    """The tables under another package name, with (file, text, old, new) put into them."""
+def plant(folder, name, changes):
+    """Copies the tables as package `name`, with (file, text, old, new) put into them."""
     shutil.copytree(
         next(iter(amdgpu.__path__)), folder / name, ignore=shutil.ignore_patterns("__pycache__")
     )
@@ -56,8 +56,18 @@ def load(folder, name, changes):
         whole = path.read_text()
         assert (whole.count(text), text.count(old)) == (1, 1), f"{file}: {text!r}"
         path.write_text(whole.replace(text, text.replace(old, new)))
+
+
+def load(name):
+    """The tables of the package `name`. A wrong constant may already be refused here."""
     modules = {m: importlib.import_module(f"{name}.{m}") for m in MODULES}
     return SimpleNamespace(**modules)
+
+
+def check_all(name):
+    tables = load(name)
+    for check in checks.ALL:
+        check(tables)
 
 
 @pytest.fixture
@@ -70,14 +80,18 @@ def room(tmp_path, monkeypatch):
 
 
 def test_an_unchanged_copy_passes(room):
-    tables = load(room, "planted_none", [])
-    for check in checks.ALL:
-        check(tables)
+    plant(room, "planted_none", [])
+    check_all("planted_none")
+
+
+def test_a_case_whose_text_is_gone_fails(room):
+    with pytest.raises(AssertionError, match="no such text"):
+        plant(room, "planted_nothing", [("pm4.py", "no such text", "no", "a")])
 
 
 @pytest.mark.parametrize("name", PLANTED)
 def test_a_wrong_constant_is_found(room, name):
-    with pytest.raises((AssertionError, ValueError, KeyError)):  # noqa: PT012 one of many fails
-        tables = load(room, "planted_" + "".join(filter(str.isalnum, name)), [PLANTED[name]])
-        for check in checks.ALL:
-            check(tables)
+    package = "planted_" + "".join(filter(str.isalnum, name))
+    plant(room, package, [PLANTED[name]])
+    with pytest.raises((AssertionError, ValueError, KeyError)):
+        check_all(package)

@@ -62,7 +62,7 @@ def test_levels():
     assert kit.level(10.3) == 10
     with pytest.raises(ValueError, match="gfx=8"):
         pm4.Nop.encode(gfx=8)
-    with pytest.raises(ValueError, match="gfx10 has no SET_SH_REG_PAIRS"):
+    with pytest.raises(ValueError, match="gfx10 has no packet SET_SH_REG_PAIRS"):
         pm4.SetShRegPairs.encode(gfx=10, pairs=[1, 2])
 
 

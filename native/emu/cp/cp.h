@@ -4,6 +4,8 @@
 #include "../exec.h"
 
 enum { SP_IP_GFX = 0, SP_IP_COMPUTE = 1, SP_IP_DMA = 2 };
+/* What an IB is held to, and INFO HW_IP_INFO tells: where it starts and how long it is, in bytes. */
+enum { SP_IB_START = 32, SP_IB_SIZE = 32, SP_IB_START_DMA = 256, SP_IB_SIZE_DMA = 4 };
 enum { SP_IB_PREAMBLE = 2 }; /* AMDGPU_IB_FLAG_PREAMBLE: the kernel may skip it while the context stays the same */
 
 /* One hardware queue. Its registers persist from job to job, of whatever process. */

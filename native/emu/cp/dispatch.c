@@ -1,12 +1,12 @@
-/* DISPATCH packets: from registers to struct sp_emu_dispatch, with the checks that silicon makes by hanging. */
-#include "engine.h"
+/* DISPATCH packets: what they take from which registers, and whether this job has programmed them. What the registers
+ * mean is launch.c's. */
+#include "launch.h"
 #include "../../gen/pm4_packets.h"
 #include "../../gen/regs.h"
 #include <errno.h>
 #include <stdio.h>
 
-enum { GROUP_THREADS_MAX = 1024, LDS_GRANULE = 512, LDS_MAX = 65536, USER_SGPR_MAX = 16, PGM_SHIFT = 8 };
-enum { WAVE32_VGPRS_MAX = 31, TIDIG_MAX = 2, ALL_SE = 8 };
+enum { PGM_SHIFT = 8, ALL_SE = 8 };
 
 static uint32_t sh(const struct sp_cp *cp, uint32_t offset)
 {
@@ -47,7 +47,7 @@ static int need(struct sp_cp *cp, uint32_t first, uint32_t count)
 }
 
 /* Registers persist from job to job of whatever process: all that this dispatch depends on must be this job's. */
-static int check_programmed(struct sp_cp *cp, const struct sp_emu_dispatch *d)
+static int check_programmed(struct sp_cp *cp, const struct sp_cp_launch *l)
 {
     struct { uint32_t first, count; } wanted[] = {
         {REG_COMPUTE_NUM_THREAD_X, 3},
@@ -56,12 +56,12 @@ static int check_programmed(struct sp_cp *cp, const struct sp_emu_dispatch *d)
         {REG_COMPUTE_PGM_RSRC3, 1},
         {REG_COMPUTE_RESOURCE_LIMITS, 1},
         {REG_COMPUTE_USER_ACCUM_0, 4},
-        {REG_COMPUTE_START_X, sp_bits(d->initiator, COMPUTE_DISPATCH_INITIATOR_FORCE_START_AT_000) ? 0 : 3},
-        {REG_COMPUTE_TMPRING_SIZE, sp_bits(d->rsrc2, COMPUTE_PGM_RSRC2_SCRATCH_EN)},
-        {REG_COMPUTE_DISPATCH_TUNNEL, sp_bits(d->initiator, COMPUTE_DISPATCH_INITIATOR_TUNNEL_ENABLE)},
+        {REG_COMPUTE_START_X, sp_bits(l->initiator, COMPUTE_DISPATCH_INITIATOR_FORCE_START_AT_000) ? 0 : 3},
+        {REG_COMPUTE_TMPRING_SIZE, sp_bits(l->rsrc2, COMPUTE_PGM_RSRC2_SCRATCH_EN)},
+        {REG_COMPUTE_DISPATCH_TUNNEL, sp_bits(l->initiator, COMPUTE_DISPATCH_INITIATOR_TUNNEL_ENABLE)},
         {REG_COMPUTE_DISPATCH_INTERLEAVE, cp->x->chip->generation >= 11 ? 1 : 0},
         {REG_COMPUTE_DISPATCH_SCRATCH_BASE_LO,
-         cp->x->chip->generation >= 11 ? 2 * sp_bits(d->rsrc2, COMPUTE_PGM_RSRC2_SCRATCH_EN) : 0},
+         cp->x->chip->generation >= 11 ? 2 * sp_bits(l->rsrc2, COMPUTE_PGM_RSRC2_SCRATCH_EN) : 0},
     };
     int rc = 0;
     if (sp_cp_lenient(cp, SP_LENIENT_UNPROGRAMMED))
@@ -88,48 +88,6 @@ static int check_initiator(struct sp_cp *cp, uint32_t initiator)
     return 0;
 }
 
-static int check_sizes(struct sp_cp *cp, const struct sp_emu_dispatch *d)
-{
-    uint64_t threads = 1;
-    int partial = (int)sp_bits(d->initiator, COMPUTE_DISPATCH_INITIATOR_PARTIAL_TG_EN);
-    for (uint32_t i = 0; i < 3; i++) {
-        threads *= d->group_size[i];
-        if (d->group_size[i] == 0 || threads > GROUP_THREADS_MAX)
-            return sp_cp_fault(cp, SP_FAULT_DISPATCH, "NUM_THREAD %u x %u x %u: wants 1..%u threads in a group",
-                               d->group_size[0], d->group_size[1], d->group_size[2], GROUP_THREADS_MAX);
-        if (partial && (d->partial_size[i] == 0 || d->partial_size[i] > d->group_size[i]))
-            return sp_cp_fault(cp, SP_FAULT_DISPATCH, "PARTIAL_TG_EN, and NUM_THREAD_%c PARTIAL is %u of %u", "XYZ"[i],
-                               d->partial_size[i], d->group_size[i]);
-        if (d->start[i] > d->groups[i])
-            return sp_cp_fault(cp, SP_FAULT_DISPATCH, "START_%c %u is beyond the end value %u", "XYZ"[i], d->start[i],
-                               d->groups[i]);
-    }
-    return 0;
-}
-
-static int check_resources(struct sp_cp *cp, const struct sp_emu_dispatch *d)
-{
-    uint32_t lds = sp_bits(d->rsrc2, COMPUTE_PGM_RSRC2_LDS_SIZE) * LDS_GRANULE;
-    uint32_t vgprs = sp_bits(d->rsrc1, COMPUTE_PGM_RSRC1_VGPRS);
-    int wave32 = (int)sp_bits(d->initiator, COMPUTE_DISPATCH_INITIATOR_CS_W32_EN);
-    if (lds > LDS_MAX)
-        return sp_cp_fault(cp, SP_FAULT_DISPATCH, "LDS_SIZE is %u bytes of %u", lds, LDS_MAX);
-    if (sp_bits(d->rsrc1, COMPUTE_PGM_RSRC1_PRIV))
-        return sp_cp_fault(cp, SP_FAULT_DISPATCH, "RSRC1 PRIV is the kernel's");
-    if (wave32 && vgprs > WAVE32_VGPRS_MAX)
-        return sp_cp_fault(cp, SP_FAULT_DISPATCH, "RSRC1 VGPRS %u is more than 256 registers of a wave32", vgprs);
-    if (sp_bits(d->rsrc2, COMPUTE_PGM_RSRC2_USER_SGPR) > USER_SGPR_MAX)
-        return sp_cp_fault(cp, SP_FAULT_DISPATCH, "RSRC2 USER_SGPR %u: there are %u",
-                           sp_bits(d->rsrc2, COMPUTE_PGM_RSRC2_USER_SGPR), USER_SGPR_MAX);
-    if (sp_bits(d->rsrc2, COMPUTE_PGM_RSRC2_TIDIG_COMP_CNT) > TIDIG_MAX)
-        return sp_cp_fault(cp, SP_FAULT_DISPATCH, "RSRC2 TIDIG_COMP_CNT is 3");
-    if (sp_bits(d->rsrc2, COMPUTE_PGM_RSRC2_SCRATCH_EN) && !sp_cp_lenient(cp, SP_LENIENT_UNPROGRAMMED) &&
-        (sp_bits(d->tmpring_size, COMPUTE_TMPRING_SIZE_WAVES) == 0 ||
-         sp_bits(d->tmpring_size, COMPUTE_TMPRING_SIZE_WAVESIZE_GFX11) == 0))
-        return sp_cp_fault(cp, SP_FAULT_DISPATCH, "RSRC2 SCRATCH_EN, and TMPRING_SIZE is %#x", d->tmpring_size);
-    return 0;
-}
-
 static int check_engines(struct sp_cp *cp)
 {
     uint32_t any = 0, interleave = sp_bits(sh(cp, REG_COMPUTE_DISPATCH_INTERLEAVE), COMPUTE_DISPATCH_INTERLEAVE_INTERLEAVE);
@@ -145,19 +103,19 @@ static int check_engines(struct sp_cp *cp)
     return 0;
 }
 
-static void gather(const struct sp_cp *cp, struct sp_emu_dispatch *d)
+static void gather(const struct sp_cp *cp, struct sp_cp_launch *l, struct sp_emu_dispatch *d)
 {
-    int from_zero = (int)sp_bits(d->initiator, COMPUTE_DISPATCH_INITIATOR_FORCE_START_AT_000);
+    int from_zero = (int)sp_bits(l->initiator, COMPUTE_DISPATCH_INITIATOR_FORCE_START_AT_000);
     for (uint32_t i = 0; i < 3; i++) {
-        d->start[i] = from_zero ? 0 : sh(cp, REG_COMPUTE_START_X + i);
-        d->group_size[i] = sp_bits(sh(cp, REG_COMPUTE_NUM_THREAD_X + i), COMPUTE_NUM_THREAD_X_FULL);
-        d->partial_size[i] = sp_bits(sh(cp, REG_COMPUTE_NUM_THREAD_X + i), COMPUTE_NUM_THREAD_X_PARTIAL);
+        l->start[i] = from_zero ? 0 : sh(cp, REG_COMPUTE_START_X + i);
+        l->group_size[i] = sp_bits(sh(cp, REG_COMPUTE_NUM_THREAD_X + i), COMPUTE_NUM_THREAD_X_FULL);
+        l->partial_size[i] = sp_bits(sh(cp, REG_COMPUTE_NUM_THREAD_X + i), COMPUTE_NUM_THREAD_X_PARTIAL);
     }
+    l->rsrc1 = sh(cp, REG_COMPUTE_PGM_RSRC1);
+    l->rsrc2 = sh(cp, REG_COMPUTE_PGM_RSRC2);
+    l->rsrc3 = sh(cp, REG_COMPUTE_PGM_RSRC3);
+    l->tmpring_size = sh(cp, REG_COMPUTE_TMPRING_SIZE);
     d->code = sh_address(cp, REG_COMPUTE_PGM_LO);
-    d->rsrc1 = sh(cp, REG_COMPUTE_PGM_RSRC1);
-    d->rsrc2 = sh(cp, REG_COMPUTE_PGM_RSRC2);
-    d->rsrc3 = sh(cp, REG_COMPUTE_PGM_RSRC3);
-    d->tmpring_size = sh(cp, REG_COMPUTE_TMPRING_SIZE);
     d->scratch_base = sh_address(cp, REG_COMPUTE_DISPATCH_SCRATCH_BASE_LO);
     for (uint32_t i = 0; i < 16; i++) {
         d->user_data[i] = sh(cp, REG_COMPUTE_USER_DATA_0 + i);
@@ -165,44 +123,30 @@ static void gather(const struct sp_cp *cp, struct sp_emu_dispatch *d)
     }
 }
 
-/* Dimensions in threads become whole groups and a partial one at each end. */
-static int from_threads(struct sp_cp *cp, struct sp_emu_dispatch *d)
+static void trace(struct sp_cp *cp, const struct sp_cp_launch *l, const struct sp_emu_dispatch *d)
 {
-    for (uint32_t i = 0; i < 3; i++) {
-        uint32_t threads = d->groups[i], size = d->group_size[i];
-        if (d->start[i] != 0 || size == 0)
-            return sp_cp_fault(cp, SP_FAULT_DISPATCH, "USE_THREAD_DIMENSIONS with START %u and NUM_THREAD %u", d->start[i],
-                               size);
-        d->groups[i] = threads / size + (threads % size != 0);
-        d->partial_size[i] = threads % size != 0 ? threads % size : size;
-    }
-    d->initiator |= sp_place_mask(COMPUTE_DISPATCH_INITIATOR_PARTIAL_TG_EN);
-    d->initiator &= ~sp_place_mask(COMPUTE_DISPATCH_INITIATOR_USE_THREAD_DIMENSIONS);
-    return 0;
+    sp_cp_trace(cp, "    groups %u..%u %u..%u %u..%u of %ux%ux%u (last %ux%ux%u) code %llx rsrc %x %x %x initiator %x",
+                d->begin[0], d->end[0], d->begin[1], d->end[1], d->begin[2], d->end[2], d->size[0], d->size[1], d->size[2],
+                d->last[0], d->last[1], d->last[2], (unsigned long long)d->code, l->rsrc1, l->rsrc2, l->rsrc3,
+                l->initiator);
 }
 
 static int dispatch(struct sp_cp *cp, const uint32_t dims[3], uint32_t initiator)
 {
-    struct sp_emu_dispatch d = {.groups = {dims[0], dims[1], dims[2]}, .initiator = initiator};
+    struct sp_cp_launch l = {.groups = {dims[0], dims[1], dims[2]}, .initiator = initiator};
+    struct sp_emu_dispatch d = {0};
     int rc = check_initiator(cp, initiator);
     if (rc != 0)
         return rc;
-    gather(cp, &d);
-    rc = check_programmed(cp, &d);
-    if (rc == 0 && sp_bits(initiator, COMPUTE_DISPATCH_INITIATOR_USE_THREAD_DIMENSIONS))
-        rc = from_threads(cp, &d);
+    gather(cp, &l, &d);
+    rc = check_programmed(cp, &l);
     if (rc == 0)
-        rc = check_sizes(cp, &d);
-    if (rc == 0)
-        rc = check_resources(cp, &d);
+        rc = sp_cp_launch_decode(cp, &l, &d);
     if (rc == 0)
         rc = check_engines(cp);
-    if (rc != 0 || d.groups[0] == d.start[0] || d.groups[1] == d.start[1] || d.groups[2] == d.start[2])
+    if (rc != 0 || d.end[0] == d.begin[0] || d.end[1] == d.begin[1] || d.end[2] == d.begin[2])
         return rc; /* no group: nothing to run */
-    sp_cp_trace(cp, "    groups %u..%u %u..%u %u..%u of %ux%ux%u (last %ux%ux%u) code %llx rsrc %x %x %x initiator %x",
-                d.start[0], d.groups[0], d.start[1], d.groups[1], d.start[2], d.groups[2], d.group_size[0],
-                d.group_size[1], d.group_size[2], d.partial_size[0], d.partial_size[1], d.partial_size[2],
-                (unsigned long long)d.code, d.rsrc1, d.rsrc2, d.rsrc3, d.initiator);
+    trace(cp, &l, &d);
     rc = sp_emu_dispatch(&d, cp->x);
     return rc != 0 ? rc : sp_cp_tick(cp, 1);
 }

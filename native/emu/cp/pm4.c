@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-enum { IB_ALIGN = 32, IB_PAD_DW = 8, IB_DEPTH_MAX = 1, BASE_INDIRECT = 1 };
+enum { IB_PAD_DW = SP_IB_SIZE / 4, IB_DEPTH_MAX = 1, BASE_INDIRECT = 1 };
 
 static int run_ib(struct sp_cp *cp, uint64_t va, uint32_t ndw, uint32_t depth);
 
@@ -31,6 +31,15 @@ static int pred_exec(struct sp_cp *cp)
     return devices & 1 ? 0 : skip(cp, sp_get(cp->p, PM4_PRED_EXEC_EXECUTE_COUNT));
 }
 
+/* Of every IB, nested and chained ones, too: the fetcher reads lines of that size wherever it is sent. */
+static int check_padding(struct sp_cp *cp, uint64_t va, uint32_t ndw)
+{
+    if (sp_cp_lenient(cp, SP_LENIENT_PADDING) || (va % SP_IB_START == 0 && ndw % IB_PAD_DW == 0))
+        return 0;
+    return sp_cp_fault(cp, SP_FAULT_IB, "%u dwords at %#llx: wants a multiple of %u at one of %u bytes", ndw,
+                       (unsigned long long)va, IB_PAD_DW, SP_IB_START);
+}
+
 static int indirect_buffer(struct sp_cp *cp)
 {
     uint64_t va = sp_cp_canonical(sp_get64(cp->p, PM4_INDIRECT_BUFFER_ADDR));
@@ -42,6 +51,9 @@ static int indirect_buffer(struct sp_cp *cp)
                            sp_get(cp->p, PM4_INDIRECT_BUFFER_CONTROL_VMID));
     if (ndw == 0)
         return sp_cp_fault(cp, SP_FAULT_IB, "an IB of no dwords");
+    int rc = check_padding(cp, va, ndw);
+    if (rc != 0)
+        return rc;
     if (sp_get(cp->p, PM4_INDIRECT_BUFFER_CONTROL_CHAIN)) {
         sp_cp_trace(cp, "IB ip=%u depth=%u va=%llx ndw=%u", cp->q->ip, cp->depth, (unsigned long long)va, ndw);
         cp->next = va; /* the rest of this IB is never read */
@@ -52,7 +64,7 @@ static int indirect_buffer(struct sp_cp *cp)
         return sp_cp_fault(cp, SP_FAULT_IB, "nested deeper than %u", IB_DEPTH_MAX);
     uint64_t next = cp->next, end = cp->end;
     uint32_t depth = cp->depth;
-    int rc = run_ib(cp, va, ndw, depth + 1);
+    rc = run_ib(cp, va, ndw, depth + 1);
     cp->next = next;
     cp->end = end;
     cp->depth = depth;
@@ -202,9 +214,8 @@ int sp_emu_cp_run(struct sp_emu_hwq *q, const struct sp_emu_ib *ib, struct sp_em
     int rc = sp_cp_tick(cp, 1);
     if (rc == 0 && (ib->ndw == 0 || !sp_cp_is_address(ib->va)))
         rc = sp_cp_fault(cp, SP_FAULT_IB, "%u dwords at %#llx", ib->ndw, (unsigned long long)ib->va);
-    if (rc == 0 && !sp_cp_lenient(cp, SP_LENIENT_PADDING) && (ib->va % IB_ALIGN != 0 || ib->ndw % IB_PAD_DW != 0))
-        rc = sp_cp_fault(cp, SP_FAULT_IB, "%u dwords at %#llx: wants a multiple of %u at one of %u bytes", ib->ndw,
-                         (unsigned long long)ib->va, IB_PAD_DW, IB_ALIGN);
+    if (rc == 0)
+        rc = check_padding(cp, ib->va, ib->ndw);
     if (rc == 0)
         rc = run_ib(cp, cp->va, ib->ndw, 0);
     free(cp);

@@ -1,46 +1,76 @@
-/* Walks an IB of a DMA queue. Copies of one IB are not ordered among themselves on silicon: one that needs another's result
- * without a NOP, FENCE or other packet between them is a fault here. */
+/* Walks an IB of a DMA queue. Copies of one IB are not ordered among themselves on silicon: one that needs another's result,
+ * or overwrites what another reads, without a NOP, FENCE or other packet between them is a fault here. */
 #include "engine.h"
 #include "../../gen/pm4_packets.h"
 #include "../../gen/sdma_packets.h"
 #include <errno.h>
 #include <stdlib.h>
 
-enum { IB_ALIGN = 256, FILL_DWORDS = 2, MTYPE_UC = 3, RETRY_FOREVER = 0xfff, OPEN_MAX = 64, WRITE_PIECE = 1024 };
+enum { FILL_DWORDS = 2, MTYPE_UC = 3, RETRY_FOREVER = 0xfff, OPEN_MAX = 1024, WRITE_PIECE = 1024 };
 
 struct span {
     uint64_t first, end;
+    int written;
 };
 
 struct sdma {
     struct sp_cp cp;
-    struct span written[OPEN_MAX]; /* by copies and fills since the last packet that orders */
+    struct span span[OPEN_MAX]; /* that copies and fills have touched since the last packet that orders */
     uint32_t open;
 };
 
-static int overlaps(const struct sdma *s, uint64_t va, uint64_t nbytes)
+/* The span that an access must not overtake: a read nothing but writes, a write both. */
+static const struct span *conflict(const struct sdma *s, struct span with)
 {
     for (uint32_t i = 0; i < s->open; i++)
-        if (va < s->written[i].end && s->written[i].first < va + nbytes)
-            return 1;
-    return 0;
+        if ((with.written || s->span[i].written) && with.first < s->span[i].end && s->span[i].first < with.end)
+            return &s->span[i];
+    return NULL;
 }
 
-static int check_order(struct sdma *s, uint64_t va, uint64_t nbytes, const char *what)
+static int check_order(struct sdma *s, struct span with)
 {
-    if (overlaps(s, va, nbytes) && !sp_cp_lenient(&s->cp, SP_LENIENT_ORDER))
-        return sp_cp_fault(&s->cp, SP_FAULT_PACKET,
-                           "its %s %#llx was written by a copy or fill before it: a NOP between them must order the two", what,
-                           (unsigned long long)va);
-    return 0;
+    const struct span *other = conflict(s, with);
+    if (other == NULL)
+        return 0;
+    return sp_cp_fault(&s->cp, SP_FAULT_PACKET,
+                       "its %s %#llx was %s by a copy or fill before it: a NOP between them must order the two",
+                       with.written ? "destination" : "source", (unsigned long long)with.first,
+                       other->written ? "written" : "read");
 }
 
-/* Once it is full, the oldest is forgotten: what is that far back is done on silicon too. */
-static void open_span(struct sdma *s, uint64_t va, uint64_t nbytes)
+/* Pieces of one long copy go on where the last one ended: they stay one span. */
+static int remember(struct sdma *s, struct span with)
 {
+    for (uint32_t i = s->open; i > 0 && i + 2 > s->open; i--)
+        if (s->span[i - 1].written == with.written && s->span[i - 1].end == with.first) {
+            s->span[i - 1].end = with.end;
+            return 0;
+        }
     if (s->open == OPEN_MAX)
-        memmove(s->written, s->written + 1, --s->open * sizeof *s->written);
-    s->written[s->open++] = (struct span){va, va + nbytes};
+        return sp_cp_fault(&s->cp, SP_FAULT_PACKET,
+                           "more than %u places were touched without a NOP: their order is not checked",
+                           OPEN_MAX);
+    s->span[s->open++] = with;
+    return 0;
+}
+
+/* Reads `src` (unless NULL) and writes dst, both of nbytes, in no order with what is open. */
+static int touch(struct sdma *s, const uint64_t *src, uint64_t dst, uint64_t nbytes)
+{
+    struct span to = {dst, dst + nbytes, 1}, from = {0};
+    int rc = 0;
+    if (sp_cp_lenient(&s->cp, SP_LENIENT_ORDER))
+        return 0;
+    if (src != NULL) {
+        from = (struct span){*src, *src + nbytes, 0};
+        rc = check_order(s, from);
+    }
+    if (rc == 0)
+        rc = check_order(s, to);
+    if (rc == 0 && src != NULL)
+        rc = remember(s, from);
+    return rc != 0 ? rc : remember(s, to);
 }
 
 static int copy_linear(struct sdma *s)
@@ -48,10 +78,7 @@ static int copy_linear(struct sdma *s)
     struct sp_cp *cp = &s->cp;
     uint64_t src = sp_get64(cp->p, SDMA_COPY_LINEAR_SRC), dst = sp_get64(cp->p, SDMA_COPY_LINEAR_DST);
     uint64_t nbytes = sp_get(cp->p, SDMA_COPY_LINEAR_COUNT_BYTES);
-    int rc = check_order(s, src, nbytes, "source");
-    if (rc == 0)
-        rc = check_order(s, dst, nbytes, "destination");
-    open_span(s, dst, nbytes);
+    int rc = touch(s, &src, dst, nbytes);
     return rc != 0 ? rc : sp_cp_copy(cp, dst, src, nbytes);
 }
 
@@ -65,8 +92,7 @@ static int const_fill(struct sdma *s)
                            sp_get(cp->p, SDMA_CONST_FILL_HEADER_FILLSIZE));
     if (nbytes % 4 != 0)
         return sp_cp_fault(cp, SP_FAULT_ALIGNMENT, "%llu bytes are not whole dwords", (unsigned long long)nbytes);
-    int rc = check_order(s, dst, nbytes, "destination");
-    open_span(s, dst, nbytes);
+    int rc = touch(s, NULL, dst, nbytes);
     return rc != 0 ? rc : sp_cp_fill(cp, dst, sp_get(cp->p, SDMA_CONST_FILL_VALUE), nbytes);
 }
 
@@ -166,9 +192,9 @@ static int run(struct sdma *s, const struct sp_emu_ib *ib)
     cp->next = cp->va;
     cp->end = cp->va + 4ull * ib->ndw;
     if (rc == 0 && (ib->ndw == 0 || !sp_cp_is_address(ib->va) || ib->va % 4 != 0 ||
-                    (ib->va % IB_ALIGN != 0 && !sp_cp_lenient(cp, SP_LENIENT_PADDING))))
+                    (ib->va % SP_IB_START_DMA != 0 && !sp_cp_lenient(cp, SP_LENIENT_PADDING))))
         rc = sp_cp_fault(cp, SP_FAULT_IB, "%u dwords at %#llx: wants a multiple of %u bytes", ib->ndw,
-                         (unsigned long long)ib->va, IB_ALIGN);
+                         (unsigned long long)ib->va, SP_IB_START_DMA);
     if (rc == 0)
         sp_cp_trace(cp, "IB ip=%u depth=0 va=%llx ndw=%u", cp->q->ip, (unsigned long long)cp->va, ib->ndw);
     while (rc == 0 && cp->next < cp->end) {

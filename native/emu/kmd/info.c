@@ -33,8 +33,8 @@ static int hw_ip(const struct kmd_card *card, const struct drm_amdgpu_info *in, 
     uint32_t rings = dma ? chip->dma_rings : type == AMDGPU_HW_IP_COMPUTE ? chip->compute_rings : 1;
     out->hw_ip_version_major = version >> 16;
     out->hw_ip_version_minor = version >> 8 & 0xff;
-    out->ib_start_alignment = dma ? 256 : 32;
-    out->ib_size_alignment = dma ? 4 : 32;
+    out->ib_start_alignment = dma ? SP_IB_START_DMA : SP_IB_START;
+    out->ib_size_alignment = dma ? SP_IB_SIZE_DMA : SP_IB_SIZE;
     out->available_rings = (1U << rings) - 1;
     out->ip_discovery_version = version;
     return sizeof(*out);

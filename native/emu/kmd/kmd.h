@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-enum { KMD_PAGE = 4096, KMD_ENTITY_JOBS = 32, KMD_COMPUTE_ENTITIES = 4, KMD_MAX_CARDS = 16 };
+enum { KMD_PAGE = SP_VM_PAGE, KMD_ENTITY_JOBS = 32, KMD_COMPUTE_ENTITIES = 4, KMD_MAX_CARDS = 16 };
 #define KMD_FOREVER UINT64_MAX
 
 struct kmd_idr { /* small integers from 1 to pointers; the lowest free one is taken */

@@ -108,16 +108,14 @@ SP_STORES(DEFINE_STORE)
 /* Data and result are one field: VDATA. */
 static int atomic(struct sp_wave *w, const struct sp_inst *i, enum sp_atomic op, uint32_t nbytes)
 {
-    bool compares = op == SP_ATOMIC_CMPSWAP || op == SP_ATOMIC_FCMPSWAP;
-    uint32_t each = nbytes / 4, dwords = compares ? 2 * each : each, r[2][SP_LANES];
-    const uint32_t *from[4];
+    struct sp_atomic_lanes a;
     uint64_t va[SP_LANES], inside = addresses(w, i, nbytes, va);
-    for (uint32_t k = 0; k < dwords; k++) from[k] = sp_vgpr(w, i, SP_SRC_VGPR + ((i->src[1] + k) & 255));
+    sp_atomic_gather(w, i, op, nbytes, &a);
     if (w->stop) return (int)w->stop;
     for (uint64_t left = w->exec; left; left &= left - 1) {
         uint32_t l = (uint32_t)__builtin_ctzll(left);
-        uint64_t data[2] = {0}, old = 0;
-        for (uint32_t k = 0; k < dwords; k++) data[k / each] |= (uint64_t)from[k][l] << 32 * (k % each);
+        uint64_t data[2], old = 0;
+        sp_atomic_data(&a, l, data);
         if (inside >> l & 1) {
             uint8_t *host = va[l] % nbytes ? NULL : sp_emu_at(w->tlb, va[l], SP_VM_READ | SP_VM_WRITE);
             if (!host && va[l] % nbytes)
@@ -126,12 +124,9 @@ static int atomic(struct sp_wave *w, const struct sp_inst *i, enum sp_atomic op,
             if (!host) return sp_wave_fault_at(w, l);
             old = sp_atomic_memory(op, nbytes, host, data[0], data[1]);
         }
-        r[0][l] = (uint32_t)old;
-        r[1][l] = (uint32_t)(old >> 32);
+        sp_atomic_keep(&a, l, old);
     }
-    if (!i->glc) return 0;
-    for (uint32_t k = 0; k < each; k++) sp_put_loaded(w, i->src[1] + k, r[k]);
-    sp_wave_load_begins(w, SP_PEND_VM, i->src[1], each);
+    sp_atomic_return(w, i, &a, i->src[1], SP_PEND_VM);
     return 0;
 }
 

@@ -1,28 +1,24 @@
-/* From a dispatch's registers to groups of waves: what the hardware's launcher (SPI) writes into SGPRs and VGPRs before
+/* From a dispatch to groups of waves: what the hardware's launcher (SPI) writes into SGPRs and VGPRs before
  * the first instruction, LDS and scratch, and the order in which groups and waves run.
  *
- * A thread runs one group at a time, its waves in turn, a slice each: deterministic for one thread. Sources: COMPUTE_*
- * registers of AMD's register database; LLVM's AMDGPU usage document for initial register contents. */
+ * What is handed over was checked by native/emu/cp/launch.c, which knows the registers. A thread runs one group at a time,
+ * its waves in turn, a slice each: deterministic for one thread. Source: LLVM's AMDGPU usage document, initial register
+ * contents. */
 #include "wave.h"
 #include <pthread.h>
 #include <stdlib.h>
 #include <time.h>
 
 enum { SLICE = 4096, LDS_MOST = 65536, WAVES_MOST = 64, THREADS_MOST = 64 };
-enum { PARTIAL_TG_EN = 1 << 1, FORCE_START_AT_000 = 1 << 2, USE_THREAD_DIMENSIONS = 1 << 5, CS_W32_EN = 1 << 15 };
 
 /* What all groups share. */
 struct launch {
     const struct sp_emu_dispatch *d;
     struct sp_emu_exec *x;
-    uint32_t begin[3], end[3]; /* groups */
-    uint32_t partial[3];       /* size of the last group */
-    uint32_t lanes, vgprs, lds_bytes, waves_most;
-    uint64_t scratch_wave; /* bytes */
-    uint32_t scratch_slots;
+    uint32_t waves_most; /* of a group */
     uint32_t threads;
     uint64_t groups;
-    uint64_t next;  /* atomic: group to be taken */
+    uint64_t next;   /* atomic: group to be taken */
     uint32_t failed; /* atomic */
 };
 
@@ -40,73 +36,16 @@ struct worker {
     pthread_t thread;
 };
 
-static int bad(struct sp_emu_exec *x, const char *what, uint32_t value)
+static int no_memory(struct sp_emu_exec *x)
 {
-    return sp_emu_fault_set(&x->fault, SP_FAULT_DISPATCH, -EFAULT, "dispatch: %s (%u)", what, value);
-}
-
-static uint32_t field(uint32_t value, uint32_t shift, uint32_t bits)
-{
-    return value >> shift & ((1u << bits) - 1);
-}
-
-/* TMPRING_SIZE: WAVESIZE in 1024 bytes on gfx10, 256 on gfx11; WAVES in all on gfx10, for each engine on gfx11. */
-static void scratch_of(struct launch *l)
-{
-    uint32_t t = l->d->tmpring_size;
-    bool new = l->x->chip->generation == 11;
-    l->scratch_wave = new ? (uint64_t)field(t, 12, 15) * 256 : (uint64_t)field(t, 12, 13) * 1024;
-    l->scratch_slots = field(t, 0, 12) * (new ? l->x->chip->num_se : 1);
-}
-
-static int geometry(struct launch *l)
-{
-    const struct sp_emu_dispatch *d = l->d;
-    l->groups = 1;
-    for (int k = 0; k < 3; k++) {
-        uint32_t size = d->group_size[k], part = d->partial_size[k];
-        if (size == 0) return bad(l->x, "NUM_THREAD is 0 in dimension", (uint32_t)k);
-        l->begin[k] = d->initiator & FORCE_START_AT_000 ? 0 : d->start[k];
-        l->end[k] = d->groups[k];
-        l->partial[k] = size;
-        if (d->initiator & USE_THREAD_DIMENSIONS) { /* in threads, the last group as large as what is left */
-            l->end[k] = (uint32_t)(((uint64_t)d->groups[k] + size - 1) / size);
-            if (d->groups[k] % size) l->partial[k] = d->groups[k] % size;
-        } else if (d->initiator & PARTIAL_TG_EN) {
-            if (part == 0 || part > size) return bad(l->x, "NUM_THREAD PARTIAL is out of range", part);
-            l->partial[k] = part;
-        }
-        l->groups *= l->end[k] > l->begin[k] ? l->end[k] - l->begin[k] : 0;
-    }
-    return 0;
-}
-
-static int check(struct launch *l)
-{
-    const struct sp_emu_dispatch *d = l->d;
-    uint64_t threads = (uint64_t)d->group_size[0] * d->group_size[1] * d->group_size[2];
-    l->lanes = d->initiator & CS_W32_EN ? 32 : 64;
-    l->vgprs = (field(d->rsrc1, 0, 6) + 1) * (l->lanes == 32 ? 8 : 4);
-    if (l->vgprs > SP_VGPRS) return bad(l->x, "RSRC1.VGPRS asks for too many registers", l->vgprs);
-    if (threads > 1024) return bad(l->x, "more than 1024 threads in a group", (uint32_t)threads);
-    l->waves_most = (uint32_t)((threads + l->lanes - 1) / l->lanes);
-    l->lds_bytes = field(d->rsrc2, 15, 9) * 512;
-    if (l->lds_bytes > LDS_MOST) return bad(l->x, "RSRC2.LDS_SIZE is more than 64 KiB", l->lds_bytes);
-    if (field(d->rsrc2, 1, 5) > 16) return bad(l->x, "RSRC2.USER_SGPR is more than 16", field(d->rsrc2, 1, 5));
-    if (field(d->rsrc2, 11, 2) == 3) return bad(l->x, "RSRC2.TIDIG_COMP_CNT is reserved", 3);
-    if (d->rsrc1 >> 20 & 1) return bad(l->x, "RSRC1.PRIV is set", 1);
-    scratch_of(l);
-    if (!(d->rsrc2 & 1)) l->scratch_wave = 0;
-    if (l->scratch_wave && l->scratch_slots < l->waves_most)
-        return bad(l->x, "TMPRING_SIZE.WAVES is less than a group's waves", l->scratch_slots);
-    return 0;
+    return sp_emu_fault_set(&x->fault, SP_FAULT_DISPATCH, -EFAULT, "dispatch: no memory for waves");
 }
 
 /* The scratch slot of a wave: from the top, so that a ring smaller than TMPRING_SIZE says is found out. */
 static uint64_t scratch_offset(const struct worker *k, uint32_t wave)
 {
-    const struct launch *l = k->launch;
-    return l->scratch_wave * (l->scratch_slots - 1 - (k->index * l->waves_most + wave));
+    const struct sp_emu_dispatch *d = k->launch->d;
+    return d->scratch_wave * (d->scratch_slots - 1 - (k->index * k->launch->waves_most + wave));
 }
 
 static void set_sgpr(struct sp_wave *w, uint32_t *n, uint32_t value)
@@ -115,21 +54,21 @@ static void set_sgpr(struct sp_wave *w, uint32_t *n, uint32_t value)
     w->sgpr_ready[(*n)++] = 1;
 }
 
-/* User SGPRs, then what RSRC2 enables, in this order. */
+/* User SGPRs, then what the dispatch enables, in this order. */
 static void initial_sgprs(const struct worker *k, struct sp_wave *w)
 {
     const struct sp_emu_dispatch *d = k->launch->d;
-    uint32_t n = 0, rsrc2 = d->rsrc2, waves = k->group.waves;
-    while (n < field(rsrc2, 1, 5)) {
+    uint32_t n = 0, waves = k->group.waves;
+    while (n < d->user_sgprs) {
         uint32_t set = d->user_data_set >> n & 1;
         set_sgpr(w, &n, set || w->strict ? d->user_data[n] : 0);
         w->sgpr_ready[n - 1] = (uint8_t)set;
     }
     for (uint32_t dim = 0; dim < 3; dim++)
-        if (rsrc2 >> (7 + dim) & 1) set_sgpr(w, &n, k->group.id[dim]);
+        if (d->group_ids >> dim & 1) set_sgpr(w, &n, k->group.id[dim]);
     /* TG_SIZE: waves [5:0]; the wave's number in [11:6] and [24:20]: Mesa's versions differ in which they read. */
-    if (rsrc2 >> 10 & 1) set_sgpr(w, &n, waves | w->id << 6 | w->id << 20 | (uint32_t)(w->id == 0) << 26);
-    if (w->generation == 10 && (rsrc2 & 1)) set_sgpr(w, &n, (uint32_t)scratch_offset(k, w->id));
+    if (d->tg_size) set_sgpr(w, &n, waves | w->id << 6 | w->id << 20 | (uint32_t)(w->id == 0) << 26);
+    if (w->generation == 10 && d->scratch) set_sgpr(w, &n, (uint32_t)scratch_offset(k, w->id));
     w->s[SP_EXEC] = (uint32_t)w->exec;
     w->s[SP_EXEC + 1] = (uint32_t)(w->exec >> 32);
     w->sgpr_ready[SP_EXEC] = w->sgpr_ready[SP_EXEC + 1] = w->sgpr_ready[SP_SRC_NULL] = 1;
@@ -141,7 +80,7 @@ static void initial_sgprs(const struct worker *k, struct sp_wave *w)
 /* Thread ids: v0 packed by tens of bits on gfx11, v0 v1 v2 before. */
 static void initial_vgprs(const struct worker *k, struct sp_wave *w, const uint32_t size[3])
 {
-    uint32_t dims = field(k->launch->d->rsrc2, 11, 2) + 1, threads = size[0] * size[1] * size[2];
+    uint32_t dims = k->launch->d->thread_ids, threads = size[0] * size[1] * size[2];
     uint64_t active = 0;
     for (uint32_t l = 0; l < w->lanes; l++) {
         uint32_t t = w->id * w->lanes + l;
@@ -182,16 +121,16 @@ static void launch_wave(struct worker *k, struct sp_wave *w, uint32_t id, const 
     w->group = &k->group;
     w->code = k->code;
     w->generation = l->x->chip->generation;
-    w->lanes = l->lanes;
-    w->full = l->lanes == 64 ? UINT64_MAX : UINT32_MAX;
+    w->lanes = d->lanes;
+    w->full = d->lanes == 64 ? UINT64_MAX : UINT32_MAX;
     w->id = id;
     w->strict = !(l->x->lenient & SP_LENIENT_UNINITIALISED);
-    w->vgpr_count = l->vgprs;
+    w->vgpr_count = d->vgprs;
     w->next = d->code;
-    w->mode = field(d->rsrc1, 12, 8) | field(d->rsrc1, 21, 1) << 8 | field(d->rsrc1, 23, 1) << 9;
-    w->scratch_bytes = l->scratch_wave;
-    if (w->generation == 11) w->flat_scratch = d->scratch_base + (l->scratch_wave ? scratch_offset(k, id) : 0);
-    poison(w, l->vgprs);
+    w->mode = d->mode;
+    w->scratch_bytes = d->scratch_wave;
+    if (w->generation == 11) w->flat_scratch = d->scratch_base + (d->scratch_wave ? scratch_offset(k, id) : 0);
+    poison(w, d->vgprs);
     initial_vgprs(k, w, size);
     initial_sgprs(k, w);
 }
@@ -250,18 +189,19 @@ static int run_group(struct worker *k)
 static int one_group(struct worker *k, uint64_t number)
 {
     const struct launch *l = k->launch;
+    const struct sp_emu_dispatch *d = l->d;
     uint32_t size[3], threads = 1;
     for (int dim = 0; dim < 3; dim++) {
-        uint32_t count = l->end[dim] - l->begin[dim];
-        k->group.id[dim] = l->begin[dim] + (uint32_t)(number % count);
+        uint32_t count = d->end[dim] - d->begin[dim];
+        k->group.id[dim] = d->begin[dim] + (uint32_t)(number % count);
         number /= count;
-        size[dim] = k->group.id[dim] == l->end[dim] - 1 ? l->partial[dim] : l->d->group_size[dim];
+        size[dim] = k->group.id[dim] == d->end[dim] - 1 ? d->last[dim] : d->size[dim];
         threads *= size[dim];
     }
-    k->group.waves = (threads + l->lanes - 1) / l->lanes;
-    k->group.lds_bytes = l->lds_bytes;
-    memset(k->group.lds, l->x->lenient & SP_LENIENT_UNINITIALISED ? 0 : 0xCD, l->lds_bytes);
-    memset(k->group.lds_written, 0, l->lds_bytes / 4);
+    k->group.waves = (threads + d->lanes - 1) / d->lanes;
+    k->group.lds_bytes = d->lds_bytes;
+    memset(k->group.lds, l->x->lenient & SP_LENIENT_UNINITIALISED ? 0 : 0xCD, d->lds_bytes);
+    memset(k->group.lds_written, 0, d->lds_bytes / 4);
     for (uint32_t n = 0; n < k->group.waves; n++) launch_wave(k, k->waves[n], n, size);
     int rc = run_group(k);
     for (uint32_t n = 0; n < k->group.waves; n++) k->lane_ops += k->waves[n]->lane_ops;
@@ -315,7 +255,7 @@ static uint32_t threads_of(const struct launch *l)
     uint64_t n = l->x->threads && !l->x->trace ? l->x->threads : 1;
     if (n > THREADS_MOST) n = THREADS_MOST;
     if (n > l->groups) n = l->groups;
-    if (l->scratch_wave && n * l->waves_most > l->scratch_slots) n = l->scratch_slots / l->waves_most;
+    if (l->d->scratch_wave && n * l->waves_most > l->d->scratch_slots) n = l->d->scratch_slots / l->waves_most;
     return (uint32_t)(n ? n : 1);
 }
 
@@ -334,16 +274,18 @@ static int collect(struct launch *l, struct worker *workers)
 
 int sp_emu_dispatch(const struct sp_emu_dispatch *d, struct sp_emu_exec *x)
 {
-    struct launch l = {.d = d, .x = x};
+    struct launch l = {.d = d, .x = x, .groups = 1};
     uint32_t started = 0;
-    int rc = geometry(&l);
-    if (rc || (rc = check(&l)) || !l.groups) return rc;
+    int rc = 0;
+    for (int dim = 0; dim < 3; dim++) /* more than 64 bits of them end with the job's time all the same */
+        if (__builtin_mul_overflow(l.groups, (uint64_t)(d->end[dim] - d->begin[dim]), &l.groups)) l.groups = UINT64_MAX;
+    l.waves_most = (d->size[0] * d->size[1] * d->size[2] + d->lanes - 1) / d->lanes;
     l.threads = threads_of(&l);
     struct worker *workers = calloc(l.threads, sizeof *workers);
-    if (!workers) return bad(x, "no memory for waves", l.waves_most);
+    if (!workers) return no_memory(x);
     for (uint32_t n = 0; n < l.threads && !rc; n++) rc = worker_init(&workers[n], &l, n);
     if (rc) {
-        rc = bad(x, "no memory for waves", l.waves_most);
+        rc = no_memory(x);
         goto out;
     }
     for (uint32_t n = 1; n < l.threads; n++) {

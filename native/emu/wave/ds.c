@@ -91,23 +91,14 @@ SP_INLINE int store(struct sp_wave *w, const struct sp_inst *i, uint32_t nbytes,
 }
 
 #define LOADS(X)                                                                                                      \
-    X(U8, 1, SP_LOAD_U8)                                                                                              \
-    X(I8, 1, SP_LOAD_I8)                                                                                              \
-    X(U16, 2, SP_LOAD_U16)                                                                                            \
-    X(I16, 2, SP_LOAD_I16)                                                                                            \
-    X(B32, 4, SP_LOAD_DWORDS)                                                                                         \
-    X(B64, 8, SP_LOAD_DWORDS)                                                                                         \
-    X(B96, 12, SP_LOAD_DWORDS)                                                                                        \
-    X(B128, 16, SP_LOAD_DWORDS)                                                                                       \
+    SP_LOADS_WHOLE(X)                                                                                                 \
     X(U8_D16, 1, SP_LOAD_D16_U8)                                                                                      \
     X(I8_D16, 1, SP_LOAD_D16_I8)                                                                                      \
     X(U16_D16, 2, SP_LOAD_D16_B16)                                                                                    \
     X(U8_D16_HI, 1, SP_LOAD_D16_HI_U8)                                                                                \
     X(I8_D16_HI, 1, SP_LOAD_D16_HI_I8)                                                                                \
     X(U16_D16_HI, 2, SP_LOAD_D16_HI_B16)
-#define STORES(X)                                                                                                     \
-    X(B8, 1, 0) X(B16, 2, 0) X(B32, 4, 0) X(B64, 8, 0) X(B96, 12, 0) X(B128, 16, 0) X(B8_D16_HI, 1, 16)               \
-    X(B16_D16_HI, 2, 16)
+#define STORES(X) SP_STORES_WHOLE(X) X(B8_D16_HI, 1, 16) X(B16_D16_HI, 2, 16)
 #define DEFINE_LOAD(SUFFIX, NBYTES, KIND)                                                                             \
     HEAD(DS_LOAD_##SUFFIX) { return load(w, i, NBYTES, KIND); }
 #define DEFINE_STORE(SUFFIX, NBYTES, SHIFT)                                                                           \

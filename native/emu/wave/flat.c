@@ -166,7 +166,7 @@ HEAD(GLOBAL_STORE_ADDTID_B32)
     return 0;
 }
 
-/* --- atomics: GLC asks for the old value --- */
+/* --- atomics --- */
 static int lane_atomic(struct sp_wave *w, const struct sp_inst *i, uint32_t lane, uint64_t va, enum sp_atomic op,
                        uint32_t nbytes, const uint64_t *data, uint64_t *old)
 {
@@ -192,24 +192,19 @@ static int lane_atomic(struct sp_wave *w, const struct sp_inst *i, uint32_t lane
 
 static int atomic(struct sp_wave *w, const struct sp_inst *i, enum sp_atomic op, uint32_t nbytes)
 {
-    bool compares = op == SP_ATOMIC_CMPSWAP || op == SP_ATOMIC_FCMPSWAP;
-    uint32_t each = nbytes / 4, dwords = compares ? 2 * each : each, r[2][SP_LANES];
-    const uint32_t *from[4];
+    struct sp_atomic_lanes a;
     uint64_t va[SP_LANES];
     addresses(w, i, i->segment, va);
-    for (uint32_t k = 0; k < dwords; k++) from[k] = sp_vgpr(w, i, SP_SRC_VGPR + ((i->src[1] + k) & 255));
+    sp_atomic_gather(w, i, op, nbytes, &a);
     if (w->stop) return (int)w->stop;
     for (uint64_t left = w->exec; left; left &= left - 1) {
         uint32_t l = (uint32_t)__builtin_ctzll(left);
-        uint64_t data[2] = {0}, old = 0;
-        for (uint32_t k = 0; k < dwords; k++) data[k / each] |= (uint64_t)from[k][l] << 32 * (k % each);
+        uint64_t data[2], old = 0;
+        sp_atomic_data(&a, l, data);
         if (lane_atomic(w, i, l, va[l], op, nbytes, data, &old)) return SP_WAVE_FAULT;
-        r[0][l] = (uint32_t)old;
-        r[1][l] = (uint32_t)(old >> 32);
+        sp_atomic_keep(&a, l, old);
     }
-    if (!i->glc) return 0;
-    for (uint32_t k = 0; k < each; k++) sp_put_loaded(w, i->dst + k, r[k]);
-    sp_wave_load_begins(w, i->segment == SEGMENT_FLAT ? SP_PEND_FLAT : SP_PEND_VM, i->dst, each);
+    sp_atomic_return(w, i, &a, i->dst, i->segment == SEGMENT_FLAT ? SP_PEND_FLAT : SP_PEND_VM);
     return 0;
 }
 

@@ -78,8 +78,9 @@ SP_INLINE void sp_put_loaded(struct sp_wave *w, uint32_t code, const uint32_t *v
         if (w->exec >> l & 1) w->v[r][l] = value[l];
 }
 
-/* X(suffix, bytes, kind) of every family's loads and stores; stores of HI take the upper half of the data register. */
-#define SP_LOADS(X)                                                                                                   \
+/* X(suffix, bytes, kind) of every family's loads and stores; stores of HI take the upper half of the data register. Those
+ * of half registers are spelled otherwise in DS. */
+#define SP_LOADS_WHOLE(X)                                                                                             \
     X(U8, 1, SP_LOAD_U8)                                                                                              \
     X(I8, 1, SP_LOAD_I8)                                                                                              \
     X(U16, 2, SP_LOAD_U16)                                                                                            \
@@ -87,20 +88,24 @@ SP_INLINE void sp_put_loaded(struct sp_wave *w, uint32_t code, const uint32_t *v
     X(B32, 4, SP_LOAD_DWORDS)                                                                                         \
     X(B64, 8, SP_LOAD_DWORDS)                                                                                         \
     X(B96, 12, SP_LOAD_DWORDS)                                                                                        \
-    X(B128, 16, SP_LOAD_DWORDS)                                                                                       \
+    X(B128, 16, SP_LOAD_DWORDS)
+#define SP_LOADS(X)                                                                                                   \
+    SP_LOADS_WHOLE(X)                                                                                                 \
     X(D16_U8, 1, SP_LOAD_D16_U8)                                                                                      \
     X(D16_I8, 1, SP_LOAD_D16_I8)                                                                                      \
     X(D16_B16, 2, SP_LOAD_D16_B16)                                                                                    \
     X(D16_HI_U8, 1, SP_LOAD_D16_HI_U8)                                                                                \
     X(D16_HI_I8, 1, SP_LOAD_D16_HI_I8)                                                                                \
     X(D16_HI_B16, 2, SP_LOAD_D16_HI_B16)
-#define SP_STORES(X)                                                                                                  \
+#define SP_STORES_WHOLE(X)                                                                                            \
     X(B8, 1, 0)                                                                                                       \
     X(B16, 2, 0)                                                                                                      \
     X(B32, 4, 0)                                                                                                      \
     X(B64, 8, 0)                                                                                                      \
     X(B96, 12, 0)                                                                                                     \
-    X(B128, 16, 0)                                                                                                    \
+    X(B128, 16, 0)
+#define SP_STORES(X)                                                                                                  \
+    SP_STORES_WHOLE(X)                                                                                                \
     X(D16_HI_B8, 1, 16)                                                                                               \
     X(D16_HI_B16, 2, 16)
 
@@ -118,6 +123,42 @@ enum sp_atomic { SP_ATOMIC_SWAP, SP_ATOMIC_CMPSWAP, SP_ATOMIC_ADD, SP_ATOMIC_SUB
 uint64_t sp_atomic_result(enum sp_atomic op, uint32_t nbytes, uint64_t old, uint64_t data, uint64_t other);
 /* On naturally aligned host memory, atomically; returns what was there. */
 uint64_t sp_atomic_memory(enum sp_atomic op, uint32_t nbytes, uint8_t *host, uint64_t data, uint64_t other);
+
+/* What the lanes of an atomic give and get, in FLAT and in buffers: the data, behind it what it is compared with. */
+struct sp_atomic_lanes {
+    const uint32_t *from[4];
+    uint32_t each, dwords; /* of a value; of all that is given */
+    uint32_t old[2][SP_LANES];
+};
+
+SP_INLINE void sp_atomic_gather(struct sp_wave *w, const struct sp_inst *i, enum sp_atomic op, uint32_t nbytes,
+                                struct sp_atomic_lanes *a)
+{
+    a->each = nbytes / 4;
+    a->dwords = op == SP_ATOMIC_CMPSWAP || op == SP_ATOMIC_FCMPSWAP ? 2 * a->each : a->each;
+    for (uint32_t k = 0; k < a->dwords; k++) a->from[k] = sp_vgpr(w, i, SP_SRC_VGPR + ((i->src[1] + k) & 255));
+}
+
+SP_INLINE void sp_atomic_data(const struct sp_atomic_lanes *a, uint32_t lane, uint64_t data[2])
+{
+    data[0] = data[1] = 0;
+    for (uint32_t k = 0; k < a->dwords; k++) data[k / a->each] |= (uint64_t)a->from[k][lane] << 32 * (k % a->each);
+}
+
+SP_INLINE void sp_atomic_keep(struct sp_atomic_lanes *a, uint32_t lane, uint64_t old)
+{
+    a->old[0][lane] = (uint32_t)old;
+    a->old[1][lane] = (uint32_t)(old >> 32);
+}
+
+/* GLC asks for the old values. */
+SP_INLINE void sp_atomic_return(struct sp_wave *w, const struct sp_inst *i, const struct sp_atomic_lanes *a, uint32_t dst,
+                                enum sp_pending_kind kind)
+{
+    if (!i->glc) return;
+    for (uint32_t k = 0; k < a->each; k++) sp_put_loaded(w, dst + k, a->old[k]);
+    sp_wave_load_begins(w, kind, dst, a->each);
+}
 
 /* X(suffix, operation, bytes) of FLAT, GLOBAL and buffer atomics, as RDNA3 names them. */
 #define SP_ATOMICS(X)                                                                                                 \

@@ -25,7 +25,8 @@ static void fill(void)
         lanes = sp_wave_lanes_v3;
 #endif
     for (; *lanes; lanes++) add(*lanes, 1);
-    add(sp_wave_salu, 0);
+    add(sp_wave_sop1, 0);
+    add(sp_wave_sop2, 0);
     add(sp_wave_control, 0);
     add(sp_wave_smem, 0);
     add(sp_wave_flat, 1);

@@ -17,6 +17,8 @@ from enum import IntEnum
 from typing import Any, ClassVar
 
 GFX = (9, 10, 11, 12)
+G9, G10, G12 = (9,), (10,), (12,)
+G10UP, G11UP = (10, 11, 12), (11, 12)
 U32_MAX = 0xFFFFFFFF
 
 

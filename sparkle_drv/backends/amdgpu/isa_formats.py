@@ -151,4 +151,3 @@ FORMATS: dict[int, dict[str, Format]] = {
 SRC0_SDWA, SRC0_DPP16, SRC0_DPP8, SRC0_DPP8_FI, SRC0_LITERAL = 249, 250, 233, 234, 255
 # Opcodes of VOPC, VOP2 and VOP1 in their 64-bit form: VOP3's opcode is theirs plus this.
 VOP3_BASE = {"VOPC": 0x000, "VOP2": 0x100, "VOP1": 0x180}
-SEGMENTS = ("FLAT", "SCRATCH", "GLOBAL")

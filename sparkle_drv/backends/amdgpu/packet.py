@@ -1,4 +1,4 @@
-"""What PM4 and SDMA packets share: walking a stream of dwords, and its text form.
+"""What PM4 and SDMA packets share: levels, walking a stream of dwords, and its text form.
 
 A stream that holds something undeclared stays readable: such a piece comes out as RAW with the
 reason, and its text gives back the same dwords. `pm4` and `sdma` bring the packets.
@@ -6,11 +6,32 @@ reason, and its text gives back the same dwords. `pm4` and `sdma` bring the pack
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
-from .bits import U32_MAX, Record, number
+from .bits import U32_MAX, Record, level, number
+
+
+class Packet(Record):
+    """A packet that some levels have."""
+
+    KIND: ClassVar[str]  # as messages call it
+    LEVELS: ClassVar[tuple[int, ...]]
+
+    @classmethod
+    def on(cls, gfx: float) -> int:
+        """The level whose tables hold for `gfx`. ValueError when that has no such packet."""
+        if level(gfx) not in cls.LEVELS:
+            raise ValueError(f"gfx{gfx} has no {cls.KIND} {cls.NAME}")
+        return level(gfx)
+
+    @classmethod
+    def encode(
+        cls, *, gfx: float = 11, header: Mapping[str, int] | None = None, **v: Any
+    ) -> list[int]:
+        """The packet's dwords."""
+        raise NotImplementedError
 
 
 class Unknown(ValueError):
@@ -55,6 +76,25 @@ def lines(stream: Iterable[Decoded], gfx: int) -> Iterator[str]:
             yield f"RAW {raw}  # {packet.error}"
         else:
             yield " ".join([packet.cls.NAME, *packet.cls.words(packet.fields, gfx)])
+
+
+def text(stream: Iterable[Decoded], gfx: float) -> str:
+    """A line a packet; `parse` gives the same dwords back."""
+    return "\n".join(lines(stream, level(gfx)))
+
+
+def parse(text: str, gfx: float, classes: Iterable[type[Packet]]) -> list[int]:
+    """Dwords of what `text` wrote, or a person did, in packets of `classes` that the level has.
+    ValueError names the line."""
+    g, every = level(gfx), list(classes)
+    by_name = {cls.NAME: cls for cls in every if g in cls.LEVELS}
+
+    def encode(name: str, tokens: list[str]) -> list[int]:
+        if name not in by_name:
+            raise ValueError(f"gfx{gfx} has no {every[0].KIND} {name}")
+        return by_name[name].encode(gfx=g, **by_name[name].read_words(tokens, g))
+
+    return read_lines(text, encode)
 
 
 def read_lines(text: str, encode: Callable[[str, list[str]], list[int]]) -> list[int]:

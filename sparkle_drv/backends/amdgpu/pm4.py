@@ -14,9 +14,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from . import packet, regs
-from .bits import U32, U64, Addr, Place, Tail, Word, bits, level
+from .bits import G9, G10, G10UP, G11UP, U32, U64, Addr, Place, Tail, Word, bits, level
 from .setreg import SetPairs, SetPairsPacked, SetRegisters, register_name
-from .type3 import G9, G10, G10UP, G11UP, PACKETS, Packet
+from .type3 import Packet, classes
 from .values import GCR, CachePolicy, CopySel, DataSel, Event, Function, IntSel, Seq
 
 # --- packets, by opcode ---------------------------------------------------------------------------
@@ -369,22 +369,11 @@ def stream(
     return packet.walk(dwords, lambda at: Packet.decode(dwords, gfx, queue, at))
 
 
-decode_stream = stream
-
-
 def text(dwords: Sequence[int], gfx: float = 11, queue: str = "compute") -> str:
     """A line a packet; `parse` gives the same dwords back."""
-    return "\n".join(packet.lines(stream(dwords, gfx, queue), level(gfx)))
+    return packet.text(stream(dwords, gfx, queue), gfx)
 
 
 def parse(lines: str, gfx: float = 11) -> list[int]:
     """Dwords of what `text` wrote, or a person did. ValueError names the line."""
-    g = level(gfx)
-    by_name = {cls.NAME: cls for (_, one, _), cls in PACKETS.items() if one == g}
-
-    def encode(name: str, tokens: list[str]) -> list[int]:
-        if name not in by_name:
-            raise ValueError(f"gfx{gfx} has no packet {name}")
-        return by_name[name].encode(gfx=g, **by_name[name].read_words(tokens, g))
-
-    return packet.read_lines(lines, encode)
+    return packet.parse(lines, gfx, classes())

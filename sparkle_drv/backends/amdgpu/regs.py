@@ -12,9 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from .bits import GFX, U32_MAX, Field, Word, bits, level
-
-G10UP, G11UP, G12 = (10, 11, 12), (11, 12), (12,)
+from .bits import G10UP, G11UP, G12, GFX, U32_MAX, Field, Word, bits, level
 
 # Where SET_*_REG packets start to count: byte address of the first register, and the first beyond.
 SPACES = {"SH": (0xB000, 0xC000), "CONTEXT": (0x28000, 0x29000), "UCONFIG": (0x30000, 0x40000)}
@@ -137,20 +135,18 @@ DISPATCH_INITIATOR = Word(
 COMPUTE_DISPATCH_INITIATOR = _reg(
     "COMPUTE_DISPATCH_INITIATOR", 0xB800, DISPATCH_INITIATOR, user=False
 )
-COMPUTE_DIM = _row("COMPUTE_DIM_X COMPUTE_DIM_Y COMPUTE_DIM_Z", 0xB804)
-COMPUTE_START = _row("COMPUTE_START_X COMPUTE_START_Y COMPUTE_START_Z", 0xB810)
-COMPUTE_NUM_THREAD = [
-    *_row(
-        "COMPUTE_NUM_THREAD_X COMPUTE_NUM_THREAD_Y",
-        0xB81C,
-        Word(
-            FULL=(bits(0, 15, gfx=(9, 10, 11)), bits(0, 12, gfx=G12)),
-            INTERLEAVE_BITS=bits(13, 15, gfx=G12),
-            PARTIAL=bits(16, 31),
-        ),
+_row("COMPUTE_DIM_X COMPUTE_DIM_Y COMPUTE_DIM_Z", 0xB804)
+_row("COMPUTE_START_X COMPUTE_START_Y COMPUTE_START_Z", 0xB810)
+_row(
+    "COMPUTE_NUM_THREAD_X COMPUTE_NUM_THREAD_Y",
+    0xB81C,
+    Word(
+        FULL=(bits(0, 15, gfx=(9, 10, 11)), bits(0, 12, gfx=G12)),
+        INTERLEAVE_BITS=bits(13, 15, gfx=G12),
+        PARTIAL=bits(16, 31),
     ),
-    _reg("COMPUTE_NUM_THREAD_Z", 0xB824, Word(FULL=bits(0, 15), PARTIAL=bits(16, 31))),
-]
+)
+_reg("COMPUTE_NUM_THREAD_Z", 0xB824, Word(FULL=bits(0, 15), PARTIAL=bits(16, 31)))
 # AMDGPU_FACTS 4.2: what a write of START and NUM_THREAD goes on into; RADV 25 writes it by itself.
 COMPUTE_PIPELINESTAT_ENABLE = _reg(
     "COMPUTE_PIPELINESTAT_ENABLE", 0xB828, Word(PIPELINESTAT_ENABLE=bits(0))
@@ -215,19 +211,17 @@ COMPUTE_RESOURCE_LIMITS = _reg(
     ),
 )
 _CU_MASK = Word(SA0_CU_EN=bits(0, 15), SA1_CU_EN=bits(16, 31))
-COMPUTE_STATIC_THREAD_MGMT = [
+for _n, _byte in enumerate(
+    (0xB858, 0xB85C, 0xB864, 0xB868, 0xB8AC, 0xB8B0, 0xB8B4, 0xB8B8, 0xB88C)
+):
     _reg(
-        f"COMPUTE_STATIC_THREAD_MGMT_SE{n}",
-        byte,
+        f"COMPUTE_STATIC_THREAD_MGMT_SE{_n}",
+        _byte,
         _CU_MASK,
         # On gfx10.3 RELAUNCH and wave restore are where gfx11 has SE4 to SE7.
-        GFX if n < 4 else G12 if n == 8 else G11UP,
-        alias=f"COMPUTE_DESTINATION_EN_SE{n}" if n < 4 else "",
+        GFX if _n < 4 else G12 if _n == 8 else G11UP,
+        alias=f"COMPUTE_DESTINATION_EN_SE{_n}" if _n < 4 else "",
     )
-    for n, byte in enumerate(
-        (0xB858, 0xB85C, 0xB864, 0xB868, 0xB8AC, 0xB8B0, 0xB8B4, 0xB8B8, 0xB88C)
-    )
-]
 COMPUTE_TMPRING_SIZE = _reg(
     "COMPUTE_TMPRING_SIZE",
     0xB860,
@@ -240,7 +234,7 @@ COMPUTE_TMPRING_SIZE = _reg(
 _row("COMPUTE_RESTART_X COMPUTE_RESTART_Y COMPUTE_RESTART_Z", 0xB86C)
 _row("COMPUTE_THREAD_TRACE_ENABLE COMPUTE_MISC_RESERVED", 0xB878)
 _reg("COMPUTE_REQ_CTRL", 0xB888, ALL, G10UP)
-COMPUTE_USER_ACCUM = _row(" ".join(f"COMPUTE_USER_ACCUM_{n}" for n in range(4)), 0xB890, ALL, G10UP)
+_row(" ".join(f"COMPUTE_USER_ACCUM_{n}" for n in range(4)), 0xB890, ALL, G10UP)
 COMPUTE_PGM_RSRC3 = _reg(
     "COMPUTE_PGM_RSRC3",
     0xB8A0,
@@ -262,7 +256,7 @@ COMPUTE_DISPATCH_INTERLEAVE = _reg(
 _reg("COMPUTE_RELAUNCH", 0xB8C0, user=False, moved={9: 0xB888, 10: 0xB8AC})
 for _n in range(3):
     _reg(f"COMPUTE_WAVE_RESTORE_{_n}", 0xB8B0 + 4 * _n, ALL, (10,), user=False)
-COMPUTE_USER_DATA = _row(" ".join(f"COMPUTE_USER_DATA_{n}" for n in range(16)), 0xB900)
+_row(" ".join(f"COMPUTE_USER_DATA_{n}" for n in range(16)), 0xB900)
 COMPUTE_DISPATCH_TUNNEL = _reg("COMPUTE_DISPATCH_TUNNEL", 0xB9F4, ALL, G10UP)
 
 # --- UCONFIG space --------------------------------------------------------------------------------

@@ -10,21 +10,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 from . import packet
-from .bits import GFX, U32, Addr, Field, Record, Tail, Word, bits, level
+from .bits import G10UP, GFX, U32, Addr, Field, Tail, Word, bits, level
 from .values import GCR, Function
 
-G10UP = (10, 11, 12)
 WAIT_FOREVER = 0xFFF
 MTYPE_UC = 3  # FENCE from gfx10 on; 0 on gfx9
 
 
-class Packet(Record):
+class Packet(packet.Packet):
     """One SDMA packet: op and sub_op in its header. Subclasses declare the rest, header fields
     beyond those two as `extra`."""
 
+    KIND = "SDMA packet"
     OP: ClassVar[int]
     SUB_OP: ClassVar[int]
-    LEVELS: ClassVar[tuple[int, ...]]
 
     def __init_subclass__(
         cls,
@@ -47,9 +46,7 @@ class Packet(Record):
         cls, *, gfx: float = 11, header: Mapping[str, int] | None = None, **v: Any
     ) -> list[int]:
         """The packet's dwords; `header` takes what its header has besides op and sub_op."""
-        g = level(gfx)
-        if g not in cls.LEVELS:
-            raise ValueError(f"gfx{gfx} has no SDMA {cls.NAME}")
+        g = cls.on(gfx)
         start = {**(header or {}), "op": cls.OP, "sub_op": cls.SUB_OP}
         if cls is Nop and v.get("payload"):
             start["count"] = len(v["payload"])
@@ -193,10 +190,6 @@ def max_fill_bytes(gfx: float) -> int:
     return _count_field(ConstFill, gfx) & ~3
 
 
-# Right everywhere: what the kernel itself keeps to (K), less what Mesa leaves for alignment.
-SAFE_BYTES = (4 << 20) - 256
-
-
 def _count_field(cls: type[Packet], gfx: float) -> int:
     return (1 << cls.where("count.bytes", gfx).width) - 1
 
@@ -206,22 +199,11 @@ def stream(dwords: Sequence[int], gfx: float = 11) -> Iterator[packet.Decoded]:
     return packet.walk(dwords, lambda at: Packet.decode(dwords, gfx, at))
 
 
-decode_stream = stream
-
-
 def text(dwords: Sequence[int], gfx: float = 11) -> str:
     """A line a packet; `parse` gives the same dwords back."""
-    return "\n".join(packet.lines(stream(dwords, gfx), level(gfx)))
+    return packet.text(stream(dwords, gfx), gfx)
 
 
 def parse(lines: str, gfx: float = 11) -> list[int]:
     """Dwords of what `text` wrote. ValueError names the line."""
-    g = level(gfx)
-    by_name = {cls.NAME: cls for (_, _, one), cls in PACKETS.items() if one == g}
-
-    def encode(name: str, tokens: list[str]) -> list[int]:
-        if name not in by_name:
-            raise ValueError(f"gfx{gfx} has no SDMA packet {name}")
-        return by_name[name].encode(gfx=g, **by_name[name].read_words(tokens, g))
-
-    return packet.read_lines(lines, encode)
+    return packet.parse(lines, gfx, PACKETS.values())

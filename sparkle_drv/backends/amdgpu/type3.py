@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from . import packet
-from .bits import GFX, Record, Word, bits, level
+from .bits import G11UP, GFX, Word, bits, level
 
-G10UP, G11UP, G10, G9 = (10, 11, 12), (11, 12), (10,), (9,)
 QUEUES = ("gfx", "compute")
 
 HEADER = Word(
@@ -26,11 +25,11 @@ COUNT_ONE_DWORD = 0x3FFF
 FLAGS = ("predicate", "shader_type", "reset_filter_cam")
 
 
-class Packet(Record):
+class Packet(packet.Packet):
     """A type 3 packet. Subclasses declare what follows the header."""
 
+    KIND = "packet"
     OPCODE: ClassVar[int]
-    LEVELS: ClassVar[tuple[int, ...]]
     ON: ClassVar[tuple[str, ...]]
 
     def __init_subclass__(
@@ -62,9 +61,7 @@ class Packet(Record):
         cls, *, gfx: float = 11, header: Mapping[str, int] | None = None, **v: Any
     ) -> list[int]:
         """The packet's dwords; `header` takes predicate, shader_type, reset_filter_cam."""
-        g = level(gfx)
-        if g not in cls.LEVELS:
-            raise ValueError(f"gfx{gfx} has no {cls.NAME}")
+        g = cls.on(gfx)
         start = {**(header or {}), "opcode": cls.OPCODE, "type": TYPE3}
         dwords = cls.encode_elements(g, {"header": start, **v})
         filler = cls.OPCODE == NOP and len(dwords) == 1

@@ -13,5 +13,4 @@ for chip in gfx1036 gfx1100; do
     build lanes lanes.c -O2
     build lanes64 lanes.c -O1 -mwavefrontsize64
     build groups groups.cl -O2
-    build bench bench.cl -O2
 done

@@ -1,0 +1,21 @@
+/* What the files of scalar instructions share: sop1.c and sop2.c. Each line of their lists gives result (r) and SCC, `old`
+ * being SCC as it was. */
+#ifndef SP_EMU_WAVE_SALU_H
+#define SP_EMU_WAVE_SALU_H
+#include "operand.h"
+
+#define RESULT32(value, scc_value)                                                                                    \
+    uint32_t r = (uint32_t)(value);                                                                                   \
+    w->scc = (scc_value) != 0;                                                                                        \
+    sp_put_s32(w, i, i->dst, r);                                                                                      \
+    return (int)w->stop;
+#define RESULT64(value, scc_value)                                                                                    \
+    uint64_t r = (uint64_t)(value);                                                                                   \
+    w->scc = (scc_value) != 0;                                                                                        \
+    sp_put_s64(w, i, i->dst, r);                                                                                      \
+    return (int)w->stop;
+#define HEAD(NAME) static int NAME(struct sp_wave *w, const struct sp_inst *i)
+#define OLD uint32_t old = w->scc; (void)old;
+
+static inline uint32_t add_overflows(uint32_t a, uint32_t b, uint32_t r) { return (~(a ^ b) & (a ^ r)) >> 31; }
+#endif

@@ -1,0 +1,139 @@
+"""Kernels of an HSA code object on an emulated card: loaded, and launched by their descriptors.
+
+For tests and benchmarks of the emulator: no policy, no metadata. Formats: LLVM's
+AMDGPU usage document, code object V3 kernel descriptor and initial register state; the AQL packet
+is the HSA platform specification's.
+"""
+
+from __future__ import annotations
+
+import io
+import struct
+from collections.abc import Sequence
+from pathlib import Path
+
+from elftools.elf.elffile import ELFFile
+from elftools.elf.sections import SymbolTableSection
+
+from .emulated_dispatch import launch
+from .emulated_gpu import Buffer, Gpu
+
+__all__ = ["Kernels"]
+
+GFX = {"gfx1036": 10, "gfx1100": 11}
+DESCRIPTOR = struct.Struct(
+    "<II8xq20xIIIH6x"
+)  # lds, private, entry, rsrc3, rsrc1, rsrc2, properties
+AQL_AT = 2048  # behind the arguments
+LDS_GRANULE = 512
+
+
+class Kernels:
+    """The code object of a file, loaded; `launch` runs one of its kernels and waits."""
+
+    def __init__(self, gpu: Gpu, chip: str, path: str | Path) -> None:
+        self.gpu, self.chip, self.gfx = gpu, chip, GFX[chip]
+        elf = ELFFile(io.BytesIO(Path(path).read_bytes()))
+        symbols = elf.get_section_by_name(".dynsym")
+        if not isinstance(symbols, SymbolTableSection):
+            raise ValueError(f"{path} has no dynamic symbols: no kernels to be launched")
+        loads = [segment for segment in elf.iter_segments() if segment["p_type"] == "PT_LOAD"]
+        size = max(segment["p_vaddr"] + segment["p_memsz"] for segment in loads)
+        self.image = gpu.buffer(size, rights="rx")
+        for segment in loads:
+            at, bits = segment["p_vaddr"], segment.data()
+            self.image.map[at : at + len(bits)] = bits
+        self.descriptors = {
+            s.name[:-3]: s["st_value"] for s in symbols.iter_symbols() if s.name.endswith(".kd")
+        }
+
+    def close(self) -> None:
+        """Frees the image."""
+        self.image.close()
+
+    def __enter__(self) -> Kernels:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def launch(
+        self,
+        name: str,
+        args: Sequence[Buffer | int],
+        groups: int,
+        *,
+        size: int = 64,
+        timeout_s: float = 20.0,
+    ) -> None:
+        """`args`: buffers as pointers, ints as 32-bit values. One dimension of groups of `size`."""
+        at = self.descriptors[name]
+        lds, private, entry, rsrc3, rsrc1, rsrc2, properties = DESCRIPTOR.unpack(
+            self.image.map[at : at + DESCRIPTOR.size]
+        )
+        wave = 32 if properties & 0x400 else 64
+        own = [self._arguments(args, groups, size)]
+        scratch, tmpring = 0, 0
+        if private:
+            buffer, tmpring = self._scratch(private * wave)
+            own.append(buffer)
+            scratch = buffer.va
+        ib = launch(
+            self.gfx,
+            code=self.image.va + at + entry,
+            rsrc1=rsrc1,
+            rsrc2=rsrc2 | -(-lds // LDS_GRANULE) << 15,
+            rsrc3=rsrc3,
+            user=user_sgprs(properties, own[0], scratch, private, wave),
+            groups=(groups, 1, 1),
+            size=(size, 1, 1),
+            wave=wave,
+            tmpring=tmpring,
+            scratch=scratch,
+        )
+        used = [arg for arg in args if isinstance(arg, Buffer)]
+        try:
+            job = self.gpu.submit("compute", ib, bos=[self.image, *used, *own])
+            self.gpu.wait(job, timeout_s)
+        finally:
+            for buffer in own:
+                buffer.close()
+
+    def _arguments(self, args: Sequence[Buffer | int], groups: int, size: int) -> Buffer:
+        """Arguments, and what clang reads of an AQL dispatch packet: sizes of group and grid."""
+        packed = b"".join(
+            struct.pack("<i", arg) if isinstance(arg, int) else struct.pack("<Q", arg.va)
+            for arg in args
+        )
+        aql = struct.pack("<6H3I", 0, 1, size, 1, 1, 0, size * groups, 1, 1)
+        buffer = self.gpu.buffer(4096, rights="r")
+        buffer.map[: len(packed)] = packed
+        buffer.map[AQL_AT : AQL_AT + len(aql)] = aql
+        return buffer
+
+    def _scratch(self, nbytes: int) -> tuple[Buffer, int]:
+        """Memory for waves of `nbytes` each, and its TMPRING_SIZE: units of 256 bytes and waves of
+        each of 6 engines on gfx11, of 1024 bytes and all waves on gfx10."""
+        unit, waves, engines = (256, 8, 6) if self.gfx == 11 else (1024, 32, 1)
+        units = -(-nbytes // unit)
+        return self.gpu.buffer(units * unit * waves * engines), waves | units << 12
+
+
+def user_sgprs(
+    properties: int, arguments: Buffer, scratch: int, private: int, wave: int
+) -> list[int]:
+    """What `kernel_code_properties` asks for, in the order of its bits."""
+    user: list[int] = []
+    if properties & 1:
+        word3 = 0x21C14FAC if wave == 32 else 0x21E14FAC  # INDEX_STRIDE
+        user += [scratch & 0xFFFFFFFF, scratch >> 32 | 1 << 31, 0xFFFFFFFF, word3]
+    for bit, values in (
+        (1, (arguments.lo + AQL_AT, arguments.hi)),
+        (2, (0, 0)),  # queue
+        (3, (arguments.lo, arguments.hi)),
+        (4, (0, 0)),
+        (5, (scratch & 0xFFFFFFFF, scratch >> 32)),
+        (6, (private,)),
+    ):
+        user += values if properties >> bit & 1 else ()
+    return user
