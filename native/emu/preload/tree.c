@@ -14,8 +14,8 @@
 
 enum { DRM_MAJOR = 226, FIRST_RENDER_MINOR = 128, FIRST_BUS = 3 };
 
-static char root[64]; /* "" until the tree is made */
-static pid_t maker;   /* a forked child must not take its parent's tree away */
+static char root[1024]; /* "" until the tree is made */
+static pid_t maker;     /* a forked child must not take its parent's tree away */
 static const char *const led[] = {"/dev/dri", "/sys/dev/char/226:"};
 
 /* mkdir -p for everything before the last '/'. */
