@@ -52,3 +52,13 @@ def test_an_unknown_word_is_a_usage_error():
     )
     assert done.returncode == 2
     assert "gfx9: known are vecadd" in done.stderr
+
+
+def test_the_callers_settings_do_not_reach_the_driver(monkeypatch):
+    monkeypatch.syspath_prepend(str(RADV))
+    run = load("radv_run", RADV / "run.py")
+    for name in ("SPARKLE_EMU_MODE", "SPARKLE_EMU_TRACE", "VK_LAYER_PATH", "RADV_DEBUG"):
+        monkeypatch.setenv(name, "lenient")
+    seen = run.environment(run.mesa.Mesa("any", {"VK_DRIVER_FILES": "icd"}), "gfx1100")
+    ours = {k: v for k, v in seen.items() if k.startswith(("SPARKLE_EMU", "VK_", "RADV_"))}
+    assert ours == {"SPARKLE_EMU": "gfx1100", "VK_DRIVER_FILES": "icd"}
