@@ -8,10 +8,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import preload
 import pytest
 
 RADV = Path(__file__).resolve().parents[1] / "radv"
-PRELOAD = RADV.parents[1] / "build" / "preload" / "libsparkle_amdgpu.so"
 
 
 def load(name: str, path: Path):
@@ -27,10 +27,10 @@ def test_shaders_are_what_their_sources_say():
     assert (RADV / "shaders" / "SHA256SUMS").read_text() == make.sums()
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_radv_computes_right_on_both_chips():
-    if not PRELOAD.exists():
-        pytest.skip("build/preload/libsparkle_amdgpu.so is missing: make preload")
+    preload.library()
     done = subprocess.run(
         (sys.executable, str(RADV / "run.py")), capture_output=True, text=True, timeout=850
     )
