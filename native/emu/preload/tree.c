@@ -1,5 +1,6 @@
-/* Names of files and their contents are what Linux shows and libdrm looks for (xf86drm.c: drmGetDevices2): a folder
- * /dev/dri, and for each node MAJOR:MINOR its device with subsystem, uevent and PCI ids. FINDINGS D lists them. */
+/* Names of files and their contents are what Linux shows and libdrm looks for (xf86drm.c: drmGetDevices2,
+ * drmParseSubsystemType, drmParsePciBusInfo, drmParsePciDeviceInfo): a folder /dev/dri, and for each node MAJOR:MINOR its
+ * device with subsystem, uevent and PCI ids. */
 #define _GNU_SOURCE 1
 #include "tree.h"
 #include <errno.h>
