@@ -6,8 +6,7 @@ BENCH_ARGS ?=
 PYTEST := $(PY) -m pytest -n 2 --dist loadfile
 STRICT := -O0 -Wall -Wextra -Wshadow -Wconversion -Werror
 SANITIZE := -fsanitize=address,undefined
-EMU_C := $(wildcard native/emu/*.c native/emu/*/*.c native/gen/isa_*.c)
-PRELOAD_C := $(wildcard native/emu/preload/*.c)
+STRICT_TO := --build-temp build/strict --build-lib build/strict/lib
 
 .PHONY: quick help build bench test test-quick lint format check-c perf wheel docs asan preload test-radv golden-llvm loc test-fresh clean
 
@@ -38,7 +37,7 @@ format: build ## ruff's formatting, and what it can fix by itself
 
 # -O0: warnings that come and go with the optimiser's insight would fail on another compiler version.
 check-c: build
-	@CFLAGS="$(STRICT)" $(PY) setup.py --quiet build_ext --build-temp build/strict --build-lib build/strict/lib
+	@CFLAGS="$(STRICT)" $(PY) setup.py --quiet build_ext $(STRICT_TO) build_preload $(STRICT_TO)
 
 perf: build ## compare with benchmarks/baseline; exit 3 on a confirmed regression (BENCH_ARGS=...)
 	@mkdir -p benchmarks/baseline
@@ -63,11 +62,9 @@ asan: build ## the device, unit and emulator tests with the C code under ASan an
 	  PYTHONPATH=build/asan .venv/bin/pytest -q -m "not slow" tests/unit tests/device tests/emu \
 	  $(patsubst %,--ignore tests/unit/test_%.py,binary docs drm_structs exports settings)
 
-# The emulator's objects as the extension has them, and the functions that stand before the C library's.
 preload: ## build/preload/libsparkle_amdgpu.so: shows other drivers an emulated AMD GPU (LD_PRELOAD)
 	@$(PYTHON) tools/setup_env.py --tests
-	@mkdir -p build/preload
-	@$(CC) -std=gnu11 -O2 -Wall -Wextra -fPIC -fvisibility=hidden -pthread -shared -Inative/include -o build/preload/libsparkle_amdgpu.so $(PRELOAD_C) $(patsubst %.c,build/obj/%.o,$(filter-out $(PRELOAD_C),$(EMU_C))) -ldl -lm
+	@$(PY) setup.py --quiet build_preload
 
 test-radv: preload ## unmodified RADV on the emulated GPU; the last line is `N of 32 right, M skipped`
 	@$(PY) tests/radv/run.py
