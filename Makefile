@@ -8,7 +8,7 @@ STRICT := -O0 -Wall -Wextra -Wshadow -Wconversion -Werror
 SANITIZE := -fsanitize=address,undefined
 STRICT_TO := --build-temp build/strict --build-lib build/strict/lib
 
-.PHONY: quick help build bench test test-quick lint format check-c perf wheel docs asan preload test-radv golden-llvm loc test-fresh clean
+.PHONY: quick help build bench test test-quick lint format check-c perf wheel docs asan preload test-radv gen golden-llvm loc test-fresh clean
 
 quick: build lint test-quick ## the quick loop: build, lint, types, quick tests
 
@@ -68,6 +68,9 @@ preload: ## build/preload/libsparkle_amdgpu.so: shows other drivers an emulated 
 
 test-radv: preload ## unmodified RADV on the emulated GPU; the last line is `N of 32 right, M skipped`
 	@$(PY) tests/radv/run.py
+
+gen: build ## native/gen and the package's tables anew, from registers, packets and *.isa
+	@$(PY) tools/gen.py
 
 golden-llvm: build ## tests/golden/isa_*.txt anew, by llvm-mc-19
 	@$(PY) tests/golden/make_isa.py
