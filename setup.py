@@ -26,7 +26,8 @@ C_FLAGS = "-std=gnu11 -O2 -Wall -Wextra -fPIC -fvisibility=hidden -fno-strict-al
 LINK_FLAGS = "-shared -pthread -Wl,-O1,--as-needed,-z,relro,-z,now"
 STRIP = "-Wl,--strip-all"
 # Of shaders/ and tools/, what only a checkout needs.
-NOT_INSTALLED = ("__pycache__", "*.pyc", "*.sh", "setup_env.py", "loc.py")
+GENERATORS = ("gen.py", "_gen", "_isa_c.py")  # they write into native/
+NOT_INSTALLED = ("__pycache__", "*.pyc", "*.sh", "setup_env.py", "loc.py", *GENERATORS)
 
 
 def compiler():
