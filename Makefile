@@ -52,15 +52,18 @@ docs: build ## build/docs: the api reference, made from the docstrings
 	@$(PY) -W error -m pdoc --output-directory build/docs sparkle_drv sparkle_drv.types \
 	  sparkle_drv.backends.base sparkle_drv.testing.suite
 
-# Without the tests that look at the package's files, here a copy, rather than run its C code.
-asan: build ## the device, unit and emulator tests with the C code under ASan and UBSan
+# Without the tests that look at the package's files, here a copy, rather than run its C code, and
+# those of the process's size: AddressSanitizer keeps what was freed.
+asan: build ## all quick tests of the C code, the preload library too, under ASan and UBSan
 	@rm -rf build/asan/sparkle_drv
 	@CFLAGS="$(SANITIZE) -g -O1 -fno-omit-frame-pointer" LDFLAGS="$(SANITIZE)" $(PY) setup.py --quiet \
-	  build_py --build-lib build/asan build_ext --build-lib build/asan --build-temp build/asan/obj
+	  build_py --build-lib build/asan build_ext --build-lib build/asan --build-temp build/asan/obj \
+	  build_preload --build-lib build/asan/preload --build-temp build/asan/obj
 	@LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so)" \
 	  ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
-	  PYTHONPATH=build/asan .venv/bin/pytest -q -m "not slow" tests/unit tests/device tests/emu \
-	  $(patsubst %,--ignore tests/unit/test_%.py,binary docs drm_structs exports settings)
+	  PYTHONPATH=build/asan SPARKLE_PRELOAD=build/asan/preload/libsparkle_amdgpu.so \
+	  .venv/bin/pytest -q -m "not slow" $(addprefix tests/,unit device emu fault golden lifetime) \
+	  $(patsubst %,--ignore tests/%.py,lifetime/test_leaks $(addprefix unit/test_,binary docs drm_structs exports settings))
 
 preload: ## build/preload/libsparkle_amdgpu.so: shows other drivers an emulated AMD GPU (LD_PRELOAD)
 	@$(PYTHON) tools/setup_env.py --tests

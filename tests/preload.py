@@ -1,16 +1,17 @@
 """The preload library for the tests that need it: as `make preload` built it, and not stale.
 
-Not a test.
+SPARKLE_PRELOAD names another one, as `make asan` does. Not a test.
 """
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-LIBRARY = ROOT / "build" / "preload" / "libsparkle_amdgpu.so"
+LIBRARY = ROOT / os.environ.get("SPARKLE_PRELOAD", "build/preload/libsparkle_amdgpu.so")
 SOURCES = ("native/emu/**/*.[ch]", "native/gen/isa_*.c", "native/include/sp_emu*.h")
 
 

@@ -14,7 +14,12 @@ SEE = ("ls", "/dev/dri")
 def see(temporary, **settings):
     """`ls /dev/dri` behind the library, with nothing of the caller's SPARKLE_EMU settings."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith("SPARKLE_EMU")}
-    ours = {"LD_PRELOAD": str(preload.library()), "TMPDIR": str(temporary), "LC_ALL": "C"}
+    before = os.environ.get("LD_PRELOAD", "").split()  # a sanitizer's library must come first
+    ours = {
+        "LD_PRELOAD": " ".join([*before, str(preload.library())]),
+        "TMPDIR": str(temporary),
+        "LC_ALL": "C",
+    }
     return subprocess.run(
         SEE, env=kept | ours | settings, capture_output=True, text=True, timeout=60, check=False
     )
