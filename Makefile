@@ -6,10 +6,9 @@ BENCH_ARGS ?=
 PYTEST := $(PY) -m pytest -n 2 --dist loadfile
 STRICT := -O0 -Wall -Wextra -Wshadow -Wconversion -Werror
 SANITIZE := -fsanitize=address,undefined
-EMU_C := $(wildcard native/emu/*.c native/emu/*/*.c native/gen/isa_*.c)
-PRELOAD_C := $(wildcard native/emu/preload/*.c)
+STRICT_TO := --build-temp build/strict --build-lib build/strict/lib
 
-.PHONY: quick help build bench test test-quick lint format check-c perf wheel docs asan preload test-radv golden-llvm loc test-fresh clean
+.PHONY: quick help build bench test test-quick lint format check-c perf wheel docs asan preload test-radv gen golden-llvm loc test-fresh clean
 
 quick: build lint test-quick ## the quick loop: build, lint, types, quick tests
 
@@ -38,7 +37,7 @@ format: build ## ruff's formatting, and what it can fix by itself
 
 # -O0: warnings that come and go with the optimiser's insight would fail on another compiler version.
 check-c: build
-	@CFLAGS="$(STRICT)" $(PY) setup.py --quiet build_ext --build-temp build/strict --build-lib build/strict/lib
+	@CFLAGS="$(STRICT)" $(PY) setup.py --quiet build_ext $(STRICT_TO) build_preload $(STRICT_TO)
 
 perf: build ## compare with benchmarks/baseline; exit 3 on a confirmed regression (BENCH_ARGS=...)
 	@mkdir -p benchmarks/baseline
@@ -53,24 +52,28 @@ docs: build ## build/docs: the api reference, made from the docstrings
 	@$(PY) -W error -m pdoc --output-directory build/docs sparkle_drv sparkle_drv.types \
 	  sparkle_drv.backends.base sparkle_drv.testing.suite
 
-# Without the tests that look at the package's files, here a copy, rather than run its C code.
-asan: build ## the device, unit and emulator tests with the C code under ASan and UBSan
+# Without the tests that look at the package's files, here a copy, rather than run its C code, and
+# those of the process's size: AddressSanitizer keeps what was freed.
+asan: build ## all quick tests of the C code, the preload library too, under ASan and UBSan
 	@rm -rf build/asan/sparkle_drv
 	@CFLAGS="$(SANITIZE) -g -O1 -fno-omit-frame-pointer" LDFLAGS="$(SANITIZE)" $(PY) setup.py --quiet \
-	  build_py --build-lib build/asan build_ext --build-lib build/asan --build-temp build/asan/obj
+	  build_py --build-lib build/asan build_ext --build-lib build/asan --build-temp build/asan/obj \
+	  build_preload --build-lib build/asan/preload --build-temp build/asan/obj
 	@LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so)" \
 	  ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
-	  PYTHONPATH=build/asan .venv/bin/pytest -q -m "not slow" tests/unit tests/device tests/emu \
-	  $(patsubst %,--ignore tests/unit/test_%.py,binary docs drm_structs exports settings)
+	  PYTHONPATH=build/asan SPARKLE_PRELOAD=build/asan/preload/libsparkle_amdgpu.so \
+	  .venv/bin/pytest -q -m "not slow" $(addprefix tests/,unit device emu fault golden lifetime) \
+	  $(patsubst %,--ignore tests/%.py,lifetime/test_leaks $(addprefix unit/test_,binary docs drm_structs exports settings))
 
-# The emulator's objects as the extension has them, and the functions that stand before the C library's.
 preload: ## build/preload/libsparkle_amdgpu.so: shows other drivers an emulated AMD GPU (LD_PRELOAD)
 	@$(PYTHON) tools/setup_env.py --tests
-	@mkdir -p build/preload
-	@$(CC) -std=gnu11 -O2 -Wall -Wextra -fPIC -fvisibility=hidden -pthread -shared -Inative/include -o build/preload/libsparkle_amdgpu.so $(PRELOAD_C) $(patsubst %.c,build/obj/%.o,$(filter-out $(PRELOAD_C),$(EMU_C))) -ldl -lm
+	@$(PY) setup.py --quiet build_preload
 
 test-radv: preload ## unmodified RADV on the emulated GPU; the last line is `N of 32 right, M skipped`
 	@$(PY) tests/radv/run.py
+
+gen: build ## native/gen and the package's tables anew, from registers, packets and *.isa
+	@$(PY) tools/gen.py
 
 golden-llvm: build ## tests/golden/isa_*.txt anew, by llvm-mc-19
 	@$(PY) tests/golden/make_isa.py

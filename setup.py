@@ -1,4 +1,4 @@
-"""Builds the two extensions and puts shaders/ and tools/ inside the package.
+"""Builds the two extensions and the preload library, puts shaders/ and tools/ inside the package.
 
 All metadata is in pyproject.toml. setuptools compiles an extension's files one after another, and
 all of them when one changed; `BuildExt` compiles per object, in parallel, only what changed: the
@@ -26,7 +26,8 @@ C_FLAGS = "-std=gnu11 -O2 -Wall -Wextra -fPIC -fvisibility=hidden -fno-strict-al
 LINK_FLAGS = "-shared -pthread -Wl,-O1,--as-needed,-z,relro,-z,now"
 STRIP = "-Wl,--strip-all"
 # Of shaders/ and tools/, what only a checkout needs.
-NOT_INSTALLED = ("__pycache__", "*.pyc", "*.sh", "setup_env.py", "loc.py")
+GENERATORS = ("gen.py", "_gen", "_isa_c.py")  # they write into native/
+NOT_INSTALLED = ("__pycache__", "*.pyc", "*.sh", "setup_env.py", "loc.py", *GENERATORS)
 
 
 def compiler():
@@ -95,18 +96,38 @@ class BuildExt(build_ext):
         return obj
 
     def link(self, ext, objects):
-        target = Path(self.get_ext_fullpath(ext.name))
-        record = Path(self.build_temp, f"{ext.name}.link")
+        self.link_to(Path(self.get_ext_fullpath(ext.name)), ext.name, objects, ext.libraries)
+
+    def link_to(self, target, name, objects, libraries):
+        record = Path(self.build_temp, f"{name}.link")
         fresh = target.with_suffix(".new")
         fresh.parent.mkdir(parents=True, exist_ok=True)
         flags = shlex.split(f"{LINK_FLAGS} {os.environ.get('LDFLAGS', '')}")
         if "-g" not in shlex.split(os.environ.get("CFLAGS", "")):
             flags += [STRIP]
         command = [*compiler(), *flags, "-o", str(fresh), *map(str, objects)]
-        command += [f"-l{name}" for name in ext.libraries]
+        command += [f"-l{name}" for name in libraries]
         if not is_fresh(target, record, shlex.join(command), lambda: objects):
             make(command, f"ld {target}", record)
             fresh.replace(target)  # a process that runs the old one keeps it
+
+
+class BuildPreload(BuildExt):
+    """native/emu/preload with the emulator's objects, by default in build/preload: a library for
+    LD_PRELOAD, which no wheel carries. All is compiled as the extension's part of it is.
+    """
+
+    def finalize_options(self):
+        self.build_lib = self.build_lib or "build/preload"
+        super().finalize_options()
+
+    def run(self):
+        (emu,) = (ext for ext in self.extensions if ext.name.endswith("._emu"))
+        sources = [*emu.sources[1:], *map(str, sorted(Path("native/emu/preload").glob("*.c")))]
+        with ThreadPoolExecutor(self.jobs) as pool:
+            objects = list(pool.map(lambda source: self.compile(emu, source), sources))
+        target = Path(self.build_lib, "libsparkle_amdgpu.so")
+        self.link_to(target, target.stem, objects, emu.libraries)
 
 
 class BuildPy(build_py):
@@ -123,6 +144,6 @@ class BuildPy(build_py):
 
 setup(
     cffi_modules=["native/build_ffi.py:native", "native/build_ffi.py:emu"],
-    cmdclass={"build_ext": BuildExt, "build_py": BuildPy},
+    cmdclass={"build_ext": BuildExt, "build_preload": BuildPreload, "build_py": BuildPy},
     options={"bdist_wheel": {"py_limited_api": "cp310"}},
 )

@@ -51,7 +51,7 @@ def _builder(module, headers, sources, base=None, base_headers=()):
 
 
 _headers = sorted(INCLUDE.glob("sp_*.h"))
-# The preload library is linked by make from the same objects; no extension has its part.
+# The preload library (setup.py) is linked from the same objects; no extension has its part.
 _sources = sorted(c for c in HERE.rglob("*.c") if HERE / "emu" / "preload" not in c.parents)
 _emu_headers = [header for header in _headers if header.name.startswith("sp_emu")]
 _emu_sources = [

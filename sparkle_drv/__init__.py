@@ -10,7 +10,7 @@ Names only; everything else is imported at first use.
       core/                               Device Buffer Array Kernel Commands Queue Fence Pipeline
       backends/cpu backends/probes.py     the Backend protocol (backends/base.py), no policy
       _native (cffi, C from native/)      command replay, CPU kernels, dlopen'ed drivers
-    leaves (import nothing of ours): types.py errors.py assets.py version.py
+    leaves (import nothing of ours): types.py errors.py assets.py kept.py version.py
 
 Imports point down only; tests/unit/test_layers.py enforces it.
 """

@@ -8,10 +8,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import preload
 import pytest
 
 RADV = Path(__file__).resolve().parents[1] / "radv"
-PRELOAD = RADV.parents[1] / "build" / "preload" / "libsparkle_amdgpu.so"
 
 
 def load(name: str, path: Path):
@@ -27,10 +27,10 @@ def test_shaders_are_what_their_sources_say():
     assert (RADV / "shaders" / "SHA256SUMS").read_text() == make.sums()
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_radv_computes_right_on_both_chips():
-    if not PRELOAD.exists():
-        pytest.skip("build/preload/libsparkle_amdgpu.so is missing: make preload")
+    preload.library()
     done = subprocess.run(
         (sys.executable, str(RADV / "run.py")), capture_output=True, text=True, timeout=850
     )
@@ -52,3 +52,13 @@ def test_an_unknown_word_is_a_usage_error():
     )
     assert done.returncode == 2
     assert "gfx9: known are vecadd" in done.stderr
+
+
+def test_the_callers_settings_do_not_reach_the_driver(monkeypatch):
+    monkeypatch.syspath_prepend(str(RADV))
+    run = load("radv_run", RADV / "run.py")
+    for name in ("SPARKLE_EMU_MODE", "SPARKLE_EMU_TRACE", "VK_LAYER_PATH", "RADV_DEBUG"):
+        monkeypatch.setenv(name, "lenient")
+    seen = run.environment(run.mesa.Mesa("any", {"VK_DRIVER_FILES": "icd"}), "gfx1100")
+    ours = {k: v for k, v in seen.items() if k.startswith(("SPARKLE_EMU", "VK_", "RADV_"))}
+    assert ours == {"SPARKLE_EMU": "gfx1100", "VK_DRIVER_FILES": "icd"}

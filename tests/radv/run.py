@@ -20,7 +20,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-sys.path.insert(0, str(HERE))
+sys.path[:0] = [str(HERE), str(HERE.parent)]
 
 import mesa  # noqa: E402
 
@@ -47,8 +47,9 @@ def build_program() -> Path:
 
 
 def environment(driver: mesa.Mesa, chip: str) -> dict[str, str]:
-    """What the driver sees: nothing of the caller's Vulkan or emulator settings but the mode."""
-    kept = {k: v for k, v in os.environ.items() if not k.startswith(("VK_", "MESA_", "RADV_"))}
+    """What the driver sees: nothing of the caller's Vulkan or emulator settings."""
+    dropped = ("VK_", "MESA_", "RADV_", "SPARKLE_EMU")
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(dropped)}
     return kept | driver.environment | {"LD_PRELOAD": str(PRELOAD), "SPARKLE_EMU": chip}
 
 

@@ -128,6 +128,8 @@ def test_bad_input(bench, tmp_path, capsys):
         (("run", "saxpy", "-d", "cpu,no:0"), 3, "no backend is called 'no'"),
         (("run", "saxpy", "--json", tmp_path / "no" / "o"), 2, "folder does not exist"),
         (("run", "saxpy", "--seed", "-1"), 2, "--seed -1"),
+        (("tune", "--seed", "-1"), 2, "--seed -1: a number from 0 to 2**64 - 1"),
+        (("tune", "--seed", str(1 << 64)), 2, "--seed 18446744073709551616"),
         (("peak", "-d", "cuda:99"), 3, "cuda"),
         (("launch", "-d", "cuda:99"), 3, "cuda"),
         (("compare",), 2, "OLD and NEW"),

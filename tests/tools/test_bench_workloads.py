@@ -6,12 +6,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from _bench import catalog, listing, roofs, workloads
+from _bench import catalog, listing, workloads
 from _bench.jobs import Operand, Scalar
 from _bench.problems import UsageError
 from _bench.roofs import Roof, RoofCache
 
 from sparkle_drv import assets
+from sparkle_drv.ops import tuned
 from sparkle_drv.types import CacheLevel, DeviceInfo
 
 MANIFEST = assets.manifest()["kernels"]
@@ -156,10 +157,10 @@ def test_roof_cache_without_a_writable_home(tmp_path, caplog):
 
 def test_roof_belongs_to_device_driver_isa_threads_and_version():
     keys = {
-        roofs.identity(INFO, "1"),
-        roofs.identity(INFO, "2"),
-        *(roofs.identity(replace(INFO, **{k: "other"}), "1") for k in ("name", "driver", "isa")),
-        roofs.identity(replace(INFO, compute_units=9), "1"),
+        tuned.identity(INFO, "1"),
+        tuned.identity(INFO, "2"),
+        *(tuned.identity(replace(INFO, **{k: "other"}), "1") for k in ("name", "driver", "isa")),
+        tuned.identity(replace(INFO, compute_units=9), "1"),
     }
     assert len(keys) == 6
 

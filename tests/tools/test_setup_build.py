@@ -5,6 +5,7 @@ Runs the real setup.py and build_ffi.py on a project of two small C files.
 
 from __future__ import annotations
 
+import ctypes
 import os
 import shutil
 import subprocess
@@ -27,6 +28,8 @@ FILES = {
     "int32_t sp_b(void) { return B; }\n",
     "native/sub/b.h": "#define B 2\n",
     "native/emu/e.c": "#include <stdint.h>\nint32_t sp_e(void) { return 3; }\n",
+    "native/emu/preload/p.c": "int sp_e(void);\n"
+    '__attribute__((visibility("default"))) int sp_p(void) { return sp_e() + 1; }\n',
     "sparkle_drv/__init__.py": "",
 }
 
@@ -51,9 +54,9 @@ class Project:
             check=False,
         )
 
-    def build(self, **env: str) -> set[str]:
+    def build(self, *command: str, **env: str) -> set[str]:
         """What was compiled and linked, by file name."""
-        done = self.run("setup.py", "--quiet", "build_ext", "--inplace", **env)
+        done = self.run("setup.py", "--quiet", *(command or ("build_ext", "--inplace")), **env)
         assert done.returncode == 0, done.stdout + done.stderr
         lines = [line.split() for line in done.stdout.splitlines()]
         return {Path(line[1]).name for line in lines if line[0] in ("cc", "ld")}
@@ -91,6 +94,24 @@ def test_only_what_changed_is_compiled(project):
 
     assert {"a.c", "b.c", "c.c", "e.c"} < project.build(CFLAGS="-O0")
     assert project.build(CFLAGS="-O0") == set()
+
+
+def test_the_preload_library_is_made_of_the_same_objects(project):
+    assert project.build("build_preload") == {"e.c", "p.c", "libsparkle_amdgpu.so"}
+    library = project.root / "build" / "preload" / "libsparkle_amdgpu.so"
+    assert ctypes.CDLL(str(library)).sp_p() == 4
+    assert project.build("build_preload") == set()
+    assert project.build() == NATIVE | EMU | {"a.c", "b.c"}
+
+    strict = ("--build-temp", "build/strict", "--build-lib", "build/strict/lib")
+    made = project.build("build_ext", *strict, "build_preload", *strict, CFLAGS="-O0 -Werror")
+    assert {"p.c", "libsparkle_amdgpu.so"} < made
+    source = project.root / "native/emu/preload/p.c"
+    source.write_text(source.read_text() + "static int unused;\n")
+    done = project.run("setup.py", "build_preload", *strict, CFLAGS="-O0 -Werror")
+    assert done.returncode != 0
+    assert "unused" in done.stderr
+    assert ctypes.CDLL(str(library)).sp_p() == 4
 
 
 def test_an_error_names_the_file_and_leaves_nothing_half_made(project):

@@ -73,11 +73,13 @@ def home(tmp_path_factory, bench):
     folder = tmp_path_factory.mktemp("home")
     from _bench import env, roofs  # beside bench.py, and so importable now
 
+    from sparkle_drv.ops import tuned
+
     roof = roofs.Roof({"f32": 1e9, "f64": 1e9}, {"copy": 1e9, "read": 1e9})
     version = env.describe()["sparkle_drv"]
     for info in sp.devices():
         for isa in {*info.features, info.isa}:
-            key = roofs.identity(dataclasses.replace(info, isa=isa), version)
+            key = tuned.identity(dataclasses.replace(info, isa=isa), version)
             roofs.RoofCache(folder / "peak.json").put(key, roof)
             assert roofs.RoofCache(folder / "peak.json").get(key) == roof
     return folder

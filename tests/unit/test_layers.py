@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 # Top to bottom. A module may import its own layer and those below it.
 ORDER = ["api", "context", "cluster", "sched", "mesh", "ops", "core", "backends", "_native", "leaf"]
-LEAVES = {"types", "errors", "telemetry", "assets", "version"}
+LEAVES = {"types", "errors", "telemetry", "assets", "kept", "version"}
 # What tools, examples and benchmarks may use of the package.
 PUBLIC = {"api", "ops", "leaf", "lowlevel", "testing"}
 

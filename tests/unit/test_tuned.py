@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import sparkle_drv as sp
-from sparkle_drv import ops
+from sparkle_drv import kept, ops
 from sparkle_drv.ops import plans, tiles, tuned
 from sparkle_drv.ops.geometry import geometry
 from sparkle_drv.ops.tuned import Entry, Tuned
@@ -198,3 +198,20 @@ def test_a_device_remembers_a_bounded_number_of_shapes(monkeypatch):
         for k in range(1, 9):
             ops.gemm.plan(dev, 1, 1, k)
         assert len(dev.kept["ops plans"]) == 2
+
+
+def test_a_lock_that_is_never_let_go_is_an_error(tmp_path):
+    path = tmp_path / "x.json"
+    second = kept.locked(path, timeout_s=0.05)
+    with kept.locked(path), pytest.raises(TimeoutError, match=r"\.x\.lock is held"):
+        second.__enter__()
+    with kept.locked(path, timeout_s=0):
+        pass
+
+
+def test_replacing_leaves_the_old_file_when_it_fails(tmp_path):
+    path = tmp_path / "x.json"
+    kept.replace(path, b"old")
+    with pytest.raises(TypeError):
+        kept.replace(path, "text")
+    assert [(one.name, one.read_bytes()) for one in tmp_path.iterdir()] == [("x.json", b"old")]

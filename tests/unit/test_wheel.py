@@ -111,6 +111,7 @@ def test_the_wheel_has_what_the_package_needs_and_nothing_else(wheel):
     assert all(n.split("/")[0].endswith(".dist-info") for n in others)
     assert any(n.endswith("/licenses/LICENSE") for n in others)
     assert not [n for n in inside if n.endswith((".c", ".h", ".pyc", ".sh", "setup_env.py"))]
+    assert not [n for n in inside if n.startswith("tools/") and re.search(r"/_?(gen|isa_c)\b", n)]
     required = re.findall(r"^Requires-Dist: (\w+)[^;\n]*$", metadata, re.M)
     assert sorted(required) == ["cffi", "msgpack", "numpy", "pyelftools"]
 
@@ -139,6 +140,13 @@ def test_info(installed):
     done = installed("-m", "sparkle_drv", "info", "--json")
     assert done.returncode == 0, done.stderr
     assert "cpu" in json.dumps(json.loads(done.stdout))
+
+
+def test_rdna_as(installed, tmp_path):
+    (tmp_path / "a.s").write_text("s_endpgm\n")
+    done = installed("-m", "sparkle_drv", "rdna_as", "assemble", "--hex", str(tmp_path / "a.s"))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["bfb00000"]
 
 
 def test_bench(installed, tmp_path):

@@ -48,10 +48,7 @@ def add_modes(to: argparse.ArgumentParser) -> None:
     to.add_argument("--mode", default="hot", help=f"of {','.join(results.MODES)} (default hot)")
 
 
-def add_measuring(
-    to: argparse.ArgumentParser, timeout_s: float = 5.0, quick_s: float = QUICK["timeout_s"]
-) -> None:
-    """On what, how long (by default `timeout_s`, with --quick `quick_s`), and where results go."""
+def add_device(to: argparse.ArgumentParser) -> None:
     to.add_argument(
         "-d",
         "--device",
@@ -59,6 +56,23 @@ def add_measuring(
         metavar="DEV",
         help="URIs such as cpu,egl:0, or all (default cpu)",
     )
+
+
+def add_seed(to: argparse.ArgumentParser) -> None:
+    to.add_argument("--seed", type=int, help="repeat the inputs of a run that printed this seed")
+
+
+def add_file(to: argparse.ArgumentParser, kind: str) -> None:
+    to.add_argument(
+        f"--{kind}", type=Path, metavar="FILE", help=f"write the results as {kind.upper()}"
+    )
+
+
+def add_measuring(
+    to: argparse.ArgumentParser, timeout_s: float = 5.0, quick_s: float = QUICK["timeout_s"]
+) -> None:
+    """On what, how long (by default `timeout_s`, with --quick `quick_s`), and where results go."""
+    add_device(to)
     to.add_argument(
         "--quick",
         action="store_true",
@@ -76,11 +90,9 @@ def add_measuring(
         metavar="S",
         help=f"seconds a row at most (default {timeout_s:g})",
     )
-    to.add_argument("--seed", type=int, help="repeat the inputs of a run that printed this seed")
+    add_seed(to)
     for kind in ("json", "csv", "md"):
-        to.add_argument(
-            f"--{kind}", type=Path, metavar="FILE", help=f"write the results as {kind.upper()}"
-        )
+        add_file(to, kind)
 
 
 def add_drawing(to: argparse.ArgumentParser) -> None:
@@ -96,19 +108,24 @@ def positive(text: str) -> float:
     return value
 
 
+def seed(args: argparse.Namespace) -> int:
+    """--seed, or a fresh one. Raises UsageError."""
+    given: int = runner.fresh_seed() if args.seed is None else args.seed
+    if not 0 <= given < 1 << 64:
+        raise UsageError(f"--seed {given}: a number from 0 to 2**64 - 1 is wanted")
+    return given
+
+
 def settings(
     args: argparse.Namespace, unverified: bool = False, quick: Mapping[str, float] = QUICK
 ) -> Settings:
     """How to measure, from --quick --precision --timeout --seed."""
-    seed = runner.fresh_seed() if args.seed is None else args.seed
-    if not 0 <= seed < 1 << 64:
-        raise UsageError(f"--seed {seed}: a number from 0 to 2**64 - 1 is wanted")
     made: dict[str, float | int] = dict(quick) if args.quick else {}
     if args.precision:
         made["precision"] = args.precision / 100
     if args.timeout:
         made["timeout_s"] = args.timeout
-    return Settings(seed, unverified=unverified, **made)  # type: ignore[arg-type]
+    return Settings(seed(args), unverified=unverified, **made)  # type: ignore[arg-type]
 
 
 def session(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from pathlib import Path
 
 from sparkle_drv.errors import SparkleError
 
@@ -28,9 +27,7 @@ def add(sub: cli.Subcommands) -> None:
         help='"gemm_f32", "conv2d", "reduce_sum_f32"; default gemm and conv2d at the sizes of run',
     )
     cli.add_axes(made)
-    made.add_argument(
-        "-d", "--device", default="cpu", metavar="DEV", help="URIs such as cpu,egl:0, or all"
-    )
+    cli.add_device(made)
     made.add_argument("--quick", action="store_true", help=f"{QUICK_S:g} s a shape")
     made.add_argument(
         "--budget", type=cli.positive, metavar="S", help=f"seconds a shape (default {BUDGET_S:g})"
@@ -38,13 +35,13 @@ def add(sub: cli.Subcommands) -> None:
     made.add_argument(
         "--busy", action="store_true", help="keep what is found although others use the machine"
     )
-    made.add_argument("--seed", type=int, help="repeat the inputs of a run that printed this seed")
-    made.add_argument("--json", type=Path, metavar="FILE", help="write the results as JSON")
+    cli.add_seed(made)
+    cli.add_file(made, "json")
 
 
 def tune_command(args: argparse.Namespace) -> int:
     writers.Outputs(args.json).check()
-    seed = runner.fresh_seed() if args.seed is None else args.seed
+    seed = cli.seed(args)
     budget = args.budget or (QUICK_S if args.quick else BUDGET_S)
     manifest = runner.manifest()
     planned = []

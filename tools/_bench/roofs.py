@@ -2,27 +2,21 @@
 cache.
 
 The cache is SPARKLE_HOME/peak.json (default ~/.sparkle), one entry per device, driver, instruction
-set, number of threads and package version, so that a roof is never that of something else. Called
-by the peak and run commands.
+set, number of threads and package version (tuned.identity), so that a roof is never that of
+something else. Called by the peak and run commands.
 """
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
-import json
 import logging
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from . import results
-from .problems import UsageError
-
-if TYPE_CHECKING:
-    import sparkle_drv as sp
+from sparkle_drv.kept import DeviceFile
 
 log = logging.getLogger("sparkle_drv.bench")
 
@@ -47,12 +41,6 @@ def _higher(a: Mapping[str, float], b: Mapping[str, float]) -> dict[str, float]:
     return {key: max(a.get(key, 0.0), b.get(key, 0.0)) for key in {**a, **b}}
 
 
-def identity(info: sp.DeviceInfo, version: str) -> str:
-    """What a roof belongs to."""
-    facts = (info.backend, info.name, info.driver, info.isa, info.compute_units, version)
-    return "|".join(str(fact) for fact in facts)
-
-
 def home() -> Path:
     """SPARKLE_HOME, else ~/.sparkle."""
     return Path(os.environ.get("SPARKLE_HOME") or os.path.expanduser("~/.sparkle"))
@@ -65,6 +53,7 @@ class RoofCache:
 
     def __init__(self, path: Path | None = None) -> None:
         self.path = path or home() / "peak.json"
+        self._file = DeviceFile(self.path, log)
         self._known: dict[str, Roof] = {}
         self._said = False
 
@@ -73,7 +62,7 @@ class RoofCache:
         as empty.
         """
         if key not in self._known:
-            entry = self._read().get(key)
+            entry = self._file.read().get(key)
             if isinstance(entry, dict):
                 with contextlib.suppress(AttributeError, KeyError, TypeError, ValueError):
                     self._known[key] = Roof(
@@ -85,35 +74,11 @@ class RoofCache:
         """Keeps a roof, in the file too when it can be written."""
         self._known[key] = roof
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            with self._locked():
-                devices = {**self._read(), key: asdict(roof)}
-                results.write_atomically(
-                    self.path, json.dumps({"schema": 1, "devices": devices}, indent=1) + "\n"
-                )
-        except (OSError, UsageError) as error:
+            self._file.update(key, lambda _: asdict(roof))
+        except OSError as error:
             if not self._said:
                 log.debug("roofs are kept in memory only: %s", error)
             self._said = True
-
-    @contextlib.contextmanager
-    def _locked(self) -> Iterator[None]:
-        """Two benches may end at once: read, change and rename under a lock."""
-        with open(self.path.with_name(".peak.lock"), "w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            yield
-
-    def _read(self) -> dict[str, Any]:
-        try:
-            document = json.loads(self.path.read_text())
-        except (OSError, ValueError):
-            return {}
-        devices = (
-            document.get("devices")
-            if isinstance(document, dict) and document.get("schema") == 1
-            else None
-        )
-        return devices if isinstance(devices, dict) else {}
 
 
 def _numbers(entry: Mapping[str, Any]) -> dict[str, float]:

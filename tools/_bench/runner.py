@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from sparkle_drv.ops import tuned
+
 from . import (
     catalog,
     compare,
@@ -22,7 +24,6 @@ from . import (
     env,
     launchcost,
     peak,
-    roofs,
     room,
     rowtable,
     table,
@@ -118,7 +119,7 @@ class Session:
 
     def roof(self, device: sp.Device, say: Callable[[str], None], again: bool = False) -> Roof:
         """The device's roof from the cache, else measured now (and cached)."""
-        key = roofs.identity(device.info, str(self.report.env.get("sparkle_drv")))
+        key = tuned.identity(device.info, str(self.report.env.get("sparkle_drv")))
         known = self.cache.get(key)
         if known and not again:
             return known
@@ -245,7 +246,7 @@ def run_peak(session: Session) -> int:
                 session.told(device.info, roof)
                 session.outputs.save(session.report, last=False)
                 if all(row.verified for row in rows):
-                    key = roofs.identity(device.info, str(session.report.env.get("sparkle_drv")))
+                    key = tuned.identity(device.info, str(session.report.env.get("sparkle_drv")))
                     session.cache.put(key, roof)
                 for kind, value in roof.gflops.items():
                     yield uri, f"flops {kind}", f"{value:.1f} GFLOPS"

@@ -4,7 +4,8 @@
  *   SPARKLE_EMU_MODE=strict|lenient   lenient: foreign drivers' sloppiness is let pass (native/emu/README.md); default strict
  *   SPARKLE_EMU_TRACE=FILE            what the cards were asked and did
  *
- * Faults are told on stderr when the program ends: a driver would show at most that its job was lost. */
+ * What is asked for and cannot be served ends the program with exit code 2: to pass it through would let it reach a real
+ * card. Faults are told on stderr when the program ends: a driver would show at most that its job was lost. */
 #define _GNU_SOURCE 1
 #include "preload.h"
 #include "../../include/sp_amdgpu_drm.h"
@@ -40,6 +41,9 @@ __attribute__((format(printf, 1, 2))) static void say(const char *format, ...)
     va_end(arguments);
 }
 
+/* Ends the program after a message that says why; destructors do not run, so the tree goes here. */
+#define REFUSE(...) (say(__VA_ARGS__), sp_tree_remove(), _exit(2))
+
 /* "gfx1100,gfx1036" cut into names; how many, or 0. */
 static uint32_t cut(const char *text, char names[][CHIP_NAME])
 {
@@ -74,17 +78,21 @@ static int describe(uint32_t card, struct sp_tree_card *out)
     return rc;
 }
 
+static uint32_t leniency(const char *mode)
+{
+    if (!mode || !*mode || !strcmp(mode, "strict"))
+        return 0;
+    if (strcmp(mode, "lenient"))
+        REFUSE("SPARKLE_EMU_MODE=%s: strict or lenient is wanted", mode);
+    return UINT32_MAX;
+}
+
 static int open_machine(const char *wanted)
 {
     static char names[SP_TREE_CARDS][CHIP_NAME];
     const char *chips[SP_TREE_CARDS];
-    const char *mode = getenv("SPARKLE_EMU_MODE");
-    struct sp_emu_options options = {.trace = trace ? 2 : 0};
+    struct sp_emu_options options = {.trace = trace ? 2 : 0, .lenient = leniency(getenv("SPARKLE_EMU_MODE"))};
     struct sp_tree_card card[SP_TREE_CARDS];
-    if (mode && !strcmp(mode, "lenient"))
-        options.lenient = UINT32_MAX;
-    else if (mode && *mode && strcmp(mode, "strict"))
-        say("SPARKLE_EMU_MODE=%s: strict or lenient is wanted; strict it is", mode);
     cards = cut(wanted, names);
     for (uint32_t i = 0; i < cards; i++)
         chips[i] = names[i];
@@ -101,14 +109,10 @@ static void start(void)
         return;
     inside = 1;
     if (log && *log && !(trace = fopen(log, "we")))
-        say("SPARKLE_EMU_TRACE=%s: %s", log, strerror(errno));
+        REFUSE("SPARKLE_EMU_TRACE=%s: %s", log, strerror(errno));
     int rc = open_machine(wanted);
-    if (rc) {
-        say("SPARKLE_EMU=%s: %s; names such as gfx1100,gfx1036 are wanted", wanted, strerror(-rc));
-        if (machine)
-            sp_emu_machine_close(machine);
-        machine = NULL;
-    }
+    if (rc)
+        REFUSE("SPARKLE_EMU=%s: %s; names such as gfx1100,gfx1036 are wanted", wanted, strerror(-rc));
     inside = 0;
 }
 

@@ -1,5 +1,6 @@
-/* Names of files and their contents are what Linux shows and libdrm looks for (xf86drm.c: drmGetDevices2): a folder
- * /dev/dri, and for each node MAJOR:MINOR its device with subsystem, uevent and PCI ids. FINDINGS D lists them. */
+/* Names of files and their contents are what Linux shows and libdrm looks for (xf86drm.c: drmGetDevices2,
+ * drmParseSubsystemType, drmParsePciBusInfo, drmParsePciDeviceInfo): a folder /dev/dri, and for each node MAJOR:MINOR its
+ * device with subsystem, uevent and PCI ids. */
 #define _GNU_SOURCE 1
 #include "tree.h"
 #include <errno.h>
@@ -14,8 +15,8 @@
 
 enum { DRM_MAJOR = 226, FIRST_RENDER_MINOR = 128, FIRST_BUS = 3 };
 
-static char root[64]; /* "" until the tree is made */
-static pid_t maker;   /* a forked child must not take its parent's tree away */
+static char root[1024]; /* "" until the tree is made */
+static pid_t maker;     /* a forked child must not take its parent's tree away */
 static const char *const led[] = {"/dev/dri", "/sys/dev/char/226:"};
 
 /* mkdir -p for everything before the last '/'. */

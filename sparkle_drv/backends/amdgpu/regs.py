@@ -147,7 +147,8 @@ _row(
     ),
 )
 _reg("COMPUTE_NUM_THREAD_Z", 0xB824, Word(FULL=bits(0, 15), PARTIAL=bits(16, 31)))
-# AMDGPU_FACTS 4.2: what a write of START and NUM_THREAD goes on into; RADV 25 writes it by itself.
+# What a write of START and NUM_THREAD goes on into (tinygrad ops_amd.py exec); RADV 25 writes the
+# first by itself.
 COMPUTE_PIPELINESTAT_ENABLE = _reg(
     "COMPUTE_PIPELINESTAT_ENABLE", 0xB828, Word(PIPELINESTAT_ENABLE=bits(0))
 )

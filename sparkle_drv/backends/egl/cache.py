@@ -12,8 +12,9 @@ import hashlib
 import logging
 import os
 import struct
-import tempfile
 from pathlib import Path
+
+from sparkle_drv.kept import replace
 
 _MAGIC = b"SPEGL\x00\x01\n"
 _HEAD = struct.Struct("<8sI32s")  # magic, the driver's format number, sha256 of what follows
@@ -55,14 +56,7 @@ class ProgramCache:
         head = _HEAD.pack(_MAGIC, number, hashlib.sha256(program).digest())
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            fd, name = tempfile.mkstemp(dir=self.folder, prefix=".new-")
-            try:
-                with os.fdopen(fd, "wb") as file:
-                    file.write(head + program)
-                os.replace(name, path)
-            except BaseException:
-                os.unlink(name)
-                raise
+            replace(path, head + program)
             self._prune()
         except OSError as error:
             _log.info("the program cache cannot be written: %s", error)
