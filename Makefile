@@ -6,10 +6,10 @@ BENCH_ARGS ?=
 PYTEST := $(PY) -m pytest -n 2 --dist loadfile
 STRICT := -O0 -Wall -Wextra -Wshadow -Wconversion -Werror
 SANITIZE := -fsanitize=address,undefined
-EMU_C := $(wildcard native/emu/*.c native/emu/*/*.c)
+EMU_C := $(wildcard native/emu/*.c native/emu/*/*.c native/gen/isa_*.c)
 PRELOAD_C := $(wildcard native/emu/preload/*.c)
 
-.PHONY: quick help build bench test test-quick lint format check-c perf wheel docs asan preload test-radv loc test-fresh clean
+.PHONY: quick help build bench test test-quick lint format check-c perf wheel docs asan preload test-radv golden-llvm loc test-fresh clean
 
 quick: build lint test-quick ## the quick loop: build, lint, types, quick tests
 
@@ -54,14 +54,14 @@ docs: build ## build/docs: the api reference, made from the docstrings
 	  sparkle_drv.backends.base sparkle_drv.testing.suite
 
 # Without the tests that look at the package's files, here a copy, rather than run its C code.
-asan: build ## the device and unit tests with the C code under ASan and UBSan
+asan: build ## the device, unit and emulator tests with the C code under ASan and UBSan
 	@rm -rf build/asan/sparkle_drv
 	@CFLAGS="$(SANITIZE) -g -O1 -fno-omit-frame-pointer" LDFLAGS="$(SANITIZE)" $(PY) setup.py --quiet \
 	  build_py --build-lib build/asan build_ext --build-lib build/asan --build-temp build/asan/obj
 	@LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so)" \
 	  ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
-	  PYTHONPATH=build/asan .venv/bin/pytest -q -m "not slow" tests/unit tests/device \
-	  $(patsubst %,--ignore tests/unit/test_%.py,binary docs exports settings)
+	  PYTHONPATH=build/asan .venv/bin/pytest -q -m "not slow" tests/unit tests/device tests/emu \
+	  $(patsubst %,--ignore tests/unit/test_%.py,binary docs drm_structs exports settings)
 
 # The emulator's objects as the extension has them, and the functions that stand before the C library's.
 preload: ## build/preload/libsparkle_amdgpu.so: shows other drivers an emulated AMD GPU (LD_PRELOAD)
@@ -71,6 +71,9 @@ preload: ## build/preload/libsparkle_amdgpu.so: shows other drivers an emulated 
 
 test-radv: preload ## unmodified RADV on the emulated GPU; the last line is `N of 32 right, M skipped`
 	@$(PY) tests/radv/run.py
+
+golden-llvm: build ## tests/golden/isa_*.txt anew, by llvm-mc-19
+	@$(PY) tests/golden/make_isa.py
 
 loc: ## lines of each layer, and the files that are too long
 	@$(PYTHON) tools/loc.py

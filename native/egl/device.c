@@ -55,22 +55,16 @@ static struct sp_egl *prepare(int32_t index)
     return NULL;
 }
 
-/* Detached: it keeps the device's memory until it has ended, so nobody needs to join it. */
 static int start_owner(struct sp_egl *dev)
 {
     sigset_t all, old;
-    pthread_attr_t detached;
-    pthread_t owner;
-    pthread_attr_init(&detached);
-    pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, &old);
     sp_egl_hold(dev);
-    int rc = -pthread_create(&owner, &detached, sp_egl_owner, dev);
+    int rc = -pthread_create(&dev->owner, NULL, sp_egl_owner, dev);
     if (rc)
         sp_egl_let_go(dev);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
-    pthread_attr_destroy(&detached);
     return rc;
 }
 
@@ -95,6 +89,7 @@ int sp_egl_open(int32_t index, char *why, size_t why_nbytes, struct sp_egl **out
     while (atomic_load(&dev->state) == SP_EGL_STARTING) {
         uint64_t now = sp_clock_ns();
         if (now >= deadline) { /* the driver hangs: the thread and what it holds stay behind */
+            pthread_detach(dev->owner);
             snprintf(why, why_nbytes, "the driver made no context within %u s", (unsigned)(START_NS / 1000000000u));
             return -ETIMEDOUT;
         }
@@ -102,6 +97,7 @@ int sp_egl_open(int32_t index, char *why, size_t why_nbytes, struct sp_egl **out
     }
     if (atomic_load(&dev->state) == SP_EGL_FAILED) {
         rc = dev->start_rc;
+        pthread_join(dev->owner, NULL);
         snprintf(why, why_nbytes, "%s", dev->start_why);
         sp_egl_let_go(dev);
         return rc;
@@ -114,14 +110,19 @@ int sp_egl_end(struct sp_egl *dev, uint64_t timeout_ns)
 {
     uint32_t state;
     uint64_t deadline = sp_clock_ns() + timeout_ns;
-    atomic_store(&dev->stop, 1);
+    int first = atomic_exchange(&dev->stop, 1) == 0;
     sp_egl_wake(dev);
     while ((state = atomic_load(&dev->state)) != SP_EGL_GONE) {
         uint64_t now = sp_clock_ns();
-        if (now >= deadline)
+        if (now >= deadline) {
+            if (first)
+                pthread_detach(dev->owner); /* it holds the device's memory for as long as it needs it */
             return -ETIMEDOUT;
+        }
         sp_futex_wait(&dev->state, state, deadline - now);
     }
+    if (first)
+        pthread_join(dev->owner, NULL);
     return 0;
 }
 

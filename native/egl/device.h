@@ -151,6 +151,7 @@ struct sp_egl {
     _Atomic uint32_t state; /* futex: enum sp_egl_state */
     _Atomic uint32_t stop;
     _Atomic uint32_t lost;
+    pthread_t owner; /* joined by who ends it, detached when that takes too long */
     int start_rc;
     char start_why[1024];
 

@@ -4,7 +4,8 @@
  * BO's mmap offset is the memfd's and a plain mmap() maps it; dup, SCM_RIGHTS and close need no help. PRIME, syncobj
  * and sync_file descriptors are real and known by inode.
  *
- * All functions may be called from any thread. In a forked child the machine is gone: -ENODEV. */
+ * All functions may be called from any thread. In a forked child the machine is gone: -ENODEV, -EINVAL where a card is
+ * named, nothing alive. */
 #ifndef SP_EMU_H
 #define SP_EMU_H
 #include "sp_base.h"
@@ -49,7 +50,8 @@ const struct sp_kmd_ops *sp_emu_machine_ops(struct sp_emu_machine *machine);
 int sp_emu_open(struct sp_emu_machine *machine, uint32_t card);
 /* The card whose render node `fd` is, or -EBADF. */
 int sp_emu_fd_card(struct sp_emu_machine *machine, int fd);
-/* 1 when ioctls on `fd` belong to this machine: a render node, or a dma-buf, syncobj or sync_file of its making. */
+/* 1 when ioctls on `fd` belong to this machine: a render node, or a dma-buf, syncobj or sync_file of its making. In a
+ * forked child only a render node is recognised. */
 int sp_emu_fd_is_ours(struct sp_emu_machine *machine, int fd);
 
 /* Objects alive; all 0 when every render node is closed and every descriptor handed out is, too. */
@@ -67,12 +69,12 @@ struct sp_emu_live {
 };
 void sp_emu_live_counts(struct sp_emu_machine *machine, struct sp_emu_live *out);
 
-/* Injection. Each returns 0 or -EINVAL. */
+/* Injection, and looking. Each returns 0 or -EINVAL. */
 /* The next `count` ioctls with number `nr` (0x00..0xff; bits 0-7 of the request) fail with -error before they do anything. */
 int sp_emu_fail_ioctl(struct sp_emu_machine *machine, uint32_t nr, uint32_t count, int error);
-/* The next job of this card never ends by itself; then `recovery` happens. */
+/* The next job that this card is given never ends by itself; then `recovery` happens. */
 int sp_emu_hang_next_job(struct sp_emu_machine *machine, uint32_t card, uint32_t recovery);
-/* The next job of this card reads unmapped memory at `va` first thing. */
+/* The next job that this card is given reads unmapped memory at `va` first thing. */
 int sp_emu_fault_next_job(struct sp_emu_machine *machine, uint32_t card, uint64_t va);
 /* A reset for a reason outside: nobody is guilty. */
 int sp_emu_reset_card(struct sp_emu_machine *machine, uint32_t card, uint32_t vram_lost);

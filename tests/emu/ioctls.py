@@ -22,6 +22,16 @@ def refused(code: int):
     assert caught.value.errno == code
 
 
+def leaks(machine) -> dict[str, int]:
+    """What is alive; jobs that were cancelled a moment ago get a second to end."""
+    for _ in range(100):
+        left = {name: n for name, n in machine.live_counts().items() if n}
+        if not left:
+            break
+        time.sleep(0.01)
+    return left
+
+
 def soon(seconds: float = 10.0) -> int:
     """An absolute timeout, ns."""
     return time.monotonic_ns() + int(seconds * 1e9)

@@ -85,9 +85,7 @@ def test_a_bad_pointer_is_efault(node, pointer):
 
 def test_bad_pointers_inside_structs_are_efault(node):
     with refused(errno.EFAULT):
-        node.call(
-            "AMDGPU_INFO", "struct drm_amdgpu_info", return_pointer=8, return_size=4, query=0
-        )
+        node.call("AMDGPU_INFO", "struct drm_amdgpu_info", return_pointer=8, return_size=4, query=0)
     with refused(errno.EFAULT):
         node.call("SYNCOBJ_RESET", "struct drm_syncobj_array", handles=8, count_handles=1)
 

@@ -94,9 +94,10 @@ def test_a_closed_machine_says_so():
     node = machine.open()
     machine.close()
     machine.close()
+    for call in (machine.open, machine.live_counts, lambda: node.raw(0, None), lambda: machine.ops):
+        with pytest.raises(ValueError, match="closed"):
+            call()
     node.close()
-    with pytest.raises(ValueError, match="closed"):
-        machine.open()
 
 
 def test_the_log_tells_ioctls_jobs_and_faults(machine, gpu):

@@ -35,7 +35,8 @@ def test_rivals_take_turns_over_the_same_inputs(bench, library, ref, tmp_path, m
     monkeypatch.setattr(versus, "_sample", noted)
     out = tmp_path / "o.json"
     words = ("--vs", f"{library}:good", "--vs", f"{library}:copy", "--ref", ref, "--seed", 3)
-    assert bench("kernel", f"{library}:good", *words, *QUICK, "--json", out) == 1
+    files = ("--json", out, "--timeout", "0.5")
+    assert bench("kernel", f"{library}:good", *words, *QUICK, *files) == 1
     rows = json.loads(out.read_text())["results"]
     assert [row["kernel"] for row in rows] == ["good", "kernels.so:good", "copy"]
     assert [row["verified"] for row in rows] == [True, True, False]

@@ -46,6 +46,14 @@ def add(sub: cli.Subcommands) -> None:
         metavar="X,Y,Z[:...]",
         help="threads in a group (default 256, or what a GLSL source says); 8,8:16,16 sweeps",
     )
+    _add_costs(kernel)
+    cli.add_modes(kernel)
+    cli.add_measuring(kernel)
+    cli.add_drawing(kernel)
+
+
+def _add_costs(kernel: argparse.ArgumentParser) -> None:
+    """What a launch costs, and what its result is judged by."""
     kernel.add_argument("--flops", default="0", metavar="E", help="flops of a launch, such as 2*N")
     kernel.add_argument(
         "--bytes",
@@ -65,9 +73,6 @@ def add(sub: cli.Subcommands) -> None:
     kernel.add_argument(
         "--unverified", action="store_true", help="print a time although there is no --ref"
     )
-    cli.add_modes(kernel)
-    cli.add_measuring(kernel)
-    cli.add_drawing(kernel)
 
 
 def kernel_command(args: argparse.Namespace) -> int:

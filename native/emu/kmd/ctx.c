@@ -4,8 +4,6 @@
 
 #include <string.h>
 
-enum { STATE_RESET_IN_PROGRESS_MINOR = 54 };
-
 static void set_entity(struct kmd_entity *entity, struct kmd_ctx *ctx, uint32_t ip, uint32_t index)
 {
     entity->ctx = ctx;

@@ -36,10 +36,16 @@ static int hold_lock(int fd, int64_t byte)
     return fcntl(fd, F_OFD_SETLK, &lock) < 0 ? -errno : 0;
 }
 
-struct kmd_file *kmd_file_of(struct kmd_machine *machine, int fd)
+/* Needs no lock. */
+static bool is_node(const struct kmd_machine *machine, int fd)
 {
     struct stat st;
-    if (fstat(fd, &st) < 0 || st.st_ino != machine->inode || st.st_dev != machine->device || fd == machine->memfd)
+    return fstat(fd, &st) == 0 && st.st_ino == machine->inode && st.st_dev == machine->device && fd != machine->memfd;
+}
+
+struct kmd_file *kmd_file_of(struct kmd_machine *machine, int fd)
+{
+    if (!is_node(machine, fd))
         return NULL;
     off_t position = lseek(fd, 0, SEEK_CUR);
     return position > 0 && position <= UINT32_MAX ? kmd_idr_get(&machine->files, (uint32_t)position) : NULL;
@@ -59,6 +65,8 @@ struct kmd_token *kmd_token_of(struct kmd_machine *machine, int fd)
 int sp_emu_fd_card(struct sp_emu_machine *handle, int fd)
 {
     struct kmd_machine *machine = (struct kmd_machine *)handle;
+    if (machine->generation != kmd_generation())
+        return -ENODEV;
     pthread_mutex_lock(&machine->lock);
     struct kmd_file *file = kmd_file_of(machine, fd);
     int card = file ? (int)file->card->index : -EBADF;
@@ -69,6 +77,8 @@ int sp_emu_fd_card(struct sp_emu_machine *handle, int fd)
 int sp_emu_fd_is_ours(struct sp_emu_machine *handle, int fd)
 {
     struct kmd_machine *machine = (struct kmd_machine *)handle;
+    if (machine->generation != kmd_generation())
+        return is_node(machine, fd); /* the lists may be torn here */
     pthread_mutex_lock(&machine->lock);
     int ours = kmd_file_of(machine, fd) || kmd_token_of(machine, fd);
     pthread_mutex_unlock(&machine->lock);

@@ -4,7 +4,7 @@
 static struct kmd_card *locked_card(struct sp_emu_machine *handle, uint32_t index)
 {
     struct kmd_machine *machine = (struct kmd_machine *)handle;
-    if (index >= machine->cards)
+    if (index >= machine->cards || machine->generation != kmd_generation())
         return NULL;
     pthread_mutex_lock(&machine->lock);
     return &machine->card[index];
@@ -19,7 +19,7 @@ static int unlock(struct kmd_card *card)
 int sp_emu_fail_ioctl(struct sp_emu_machine *handle, uint32_t nr, uint32_t count, int error)
 {
     struct kmd_machine *machine = (struct kmd_machine *)handle;
-    if (nr > 0xff || count == 0 || error <= 0 || error > 4095)
+    if (nr > 0xff || count == 0 || error <= 0 || error > 4095 || machine->generation != kmd_generation())
         return -EINVAL;
     struct kmd_injection *injection = calloc(1, sizeof(*injection));
     if (!injection)

@@ -241,6 +241,9 @@ const struct sp_kmd_ops *sp_emu_machine_ops(struct sp_emu_machine *machine)
 void sp_emu_live_counts(struct sp_emu_machine *handle, struct sp_emu_live *out)
 {
     struct kmd_machine *machine = (struct kmd_machine *)handle;
+    *out = (struct sp_emu_live){0};
+    if (machine->generation != kmd_generation())
+        return;
     pthread_mutex_lock(&machine->lock);
     kmd_sweep(machine);
     *out = machine->live;

@@ -56,7 +56,7 @@ int sp_emu_trace_read(struct sp_emu_machine *handle, char *line, size_t nbytes)
     struct kmd_machine *machine = (struct kmd_machine *)handle;
     struct kmd_trace *trace = machine->trace;
     int length = -ENOENT;
-    if (!trace || nbytes == 0)
+    if (!trace || nbytes == 0 || machine->generation != kmd_generation())
         return length;
     pthread_mutex_lock(&trace->lock);
     if (trace->first < trace->end) {

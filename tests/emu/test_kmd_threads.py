@@ -1,0 +1,144 @@
+"""Many threads on one machine; forked children; a machine that closes under a waiting thread."""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+from ioctls import FOREVER, Syncobj, await_word, create, store, wait_cs
+
+from sparkle_drv.testing.emulator import Gpu, Machine, ffi, lib
+
+
+def work(node, rounds):
+    """Buffers, jobs and waits of one thread on a context of its own."""
+    with Gpu(node) as gpu:
+        for value in range(1, 20):
+            out = gpu.buffer(4096)
+            ring = value % 4
+            gpu.wait(gpu.submit("compute", store(out, value), bos=[out], ring=ring))
+            assert out.words() == [value]
+            out.close()
+    return rounds
+
+
+def test_threads_share_one_open(node):
+    with ThreadPoolExecutor(8) as pool:
+        assert sorted(pool.map(work, [node] * 8, range(8))) == list(range(8))
+
+
+def test_threads_open_and_close(machine):
+    def one(index):
+        with machine.open(index % 2) as node:
+            return work(node, 1)
+
+    with ThreadPoolExecutor(6) as pool:
+        assert sum(pool.map(one, range(12))) == 12
+
+
+def test_threads_submit_to_one_entity(machine, gpu):
+    out = gpu.buffer(4096, flags=0x40)
+    job = gpu.submit("compute", store(out, 1))
+    gpu.wait(job)
+    ib = gpu.buffer(4096, flags=0x40)
+    ib.write([0xFFFF1000] * 8)
+
+    def submit(_):
+        return gpu.submit_ib("compute", ib, 8).seq
+
+    with ThreadPoolExecutor(8) as pool:
+        seqs = sorted(pool.map(submit, range(100)))
+    assert seqs == list(range(2, 102))
+    gpu.wait(job._replace(seq=101))
+    out.close()
+    ib.close()
+
+
+def in_child(function):
+    """Exit status of a forked child that runs `function`, which gives the status."""
+    pid = os.fork()
+    if pid == 0:
+        status = 99
+        try:
+            status = function()
+        finally:
+            os._exit(status)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+def test_a_forked_child_has_no_machine(machine, node):
+    arg = ffi.new("struct drm_version *")
+
+    def child():
+        codes = {-node.raw(0xC0406400, arg)}
+        try:
+            machine.open()
+        except OSError as error:
+            codes.add(error.errno)
+        handle = machine.handle
+        codes.add(-lib.sp_emu_fd_card(handle, node.fd))
+        told = lib.sp_emu_fd_is_ours(handle, node.fd), lib.sp_emu_fd_is_ours(handle, 0)
+        told += (any(machine.live_counts().values()), list(machine.trace))
+        machine.close()
+        return 0 if codes == {errno.ENODEV} and told == (1, 0, False, []) else 1
+
+    assert in_child(child) == 0
+    create(node)
+
+
+def test_a_child_may_make_a_machine_of_its_own(machine):
+    def child():
+        with Machine(["gfx1036"]) as own, own.open() as node:
+            work(node, 1)
+        return 0
+
+    assert in_child(child) == 0
+
+
+def test_a_childs_descriptor_keeps_the_node_open(machine):
+    node = machine.open()
+    create(node)
+    read, write = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.read(read, 1)
+        os._exit(0)
+    node.close()
+    assert machine.live_counts()["files"] == 1
+    os.write(write, b"x")
+    os.waitpid(pid, 0)
+    assert machine.live_counts()["files"] == 0
+    os.close(read)
+    os.close(write)
+
+
+def test_closing_the_machine_wakes_who_waits():
+    machine = Machine(["gfx1036"])
+    node = machine.open()
+    gpu = Gpu(node)
+    out = gpu.buffer(4096)
+    job = gpu.submit("compute", await_word(out, 1), bos=[out])
+    sync = Syncobj(node)
+    errors = []
+
+    def wait(function, *args, **named):
+        try:
+            function(*args, **named)
+        except OSError as error:
+            errors.append(error.errno)
+
+    threads = [
+        threading.Thread(target=wait, args=(wait_cs, gpu, job, FOREVER)),
+        threading.Thread(target=wait, args=(sync.wait, 2**63 - 1), kwargs={"flags": 2}),
+    ]
+    for thread in threads:
+        thread.start()
+    threads[0].join(0.05)
+    machine.close()
+    for thread in threads:
+        thread.join()
+    assert set(errors) <= {errno.ENODEV, errno.ECANCELED}
+    assert len(errors) == 2
+    node.close()
