@@ -153,7 +153,9 @@ def main(argv: Sequence[str], root: Path = SHADERS) -> int:
         return 1
     try:
         with ThreadPoolExecutor(2) as pool:
-            made = dict(zip(wanted, pool.map(lambda n: build(n, wanted[n], root), wanted), strict=True))
+            made = dict(
+                zip(wanted, pool.map(lambda n: build(n, wanted[n], root), wanted), strict=True)
+            )
         kept = {n: image for n, image in images.items() if n in sources(root)} | made
         path.write_text(written(path.read_text(), kept))
     except Failed as error:
