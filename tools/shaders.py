@@ -146,8 +146,8 @@ def main(argv: Sequence[str], root: Path = SHADERS) -> int:
     missing = [tool for tool in (COMPILER, LINKER) if not shutil.which(tool)]
     if wanted and missing:
         print(
-            f"shaders.py: {' and '.join(missing)} not found; on Debian: apt install clang-19 lld-19. "
-            "Only whoever changes a kernel needs them.",
+            f"shaders.py: {' and '.join(missing)} not found: apt install clang-19 lld-19 (Debian; "
+            "only whoever changes a kernel needs them)",
             file=sys.stderr,
         )
         return 1
