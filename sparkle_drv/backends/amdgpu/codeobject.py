@@ -36,6 +36,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sparkle_drv.errors import ImageError
+from sparkle_drv.types import Resources
 
 from . import image as images
 from . import kernarg as kernargs
@@ -103,6 +104,13 @@ class CodeObject:
     def initiator(self) -> int:
         """The last dword of DISPATCH_DIRECT."""
         return regs.COMPUTE_DISPATCH_INITIATOR.encode(**INITIATOR, CS_W32_EN=int(self.wave == 32))
+
+    @property
+    def resources(self) -> Resources:
+        """For `Loaded`: scratch memory stands in for registers, and is counted as spilled."""
+        return Resources(
+            self.max_group_size, self.vgprs, self.lds_nbytes, self.scratch_nbytes, self.target
+        )
 
     def check_launch(self, group_size: Sequence[int], shared: int = 0) -> None:
         """ValueError for a group that the kernel was not compiled for, or too much local memory."""
