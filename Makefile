@@ -76,7 +76,7 @@ shaders: build ## shaders/rdna: what is stale, by clang-19 and lld-19
 	@$(PY) tools/shaders.py
 
 fuzz-elf: build ## a million damaged code objects: each loads or is an ImageError
-	@PYTHONPATH=.:tests/unit $(PY) tests/unit/fuzz_codeobject.py
+	@$(PY) tests/unit/fuzz_codeobject.py
 
 golden-llvm: build ## tests/golden/isa_*.txt anew, by llvm-mc-19
 	@$(PY) tests/golden/make_isa.py
