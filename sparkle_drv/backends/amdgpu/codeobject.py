@@ -151,6 +151,8 @@ def load(
     types in order, "f32*" or "u32"; None: taken as they are. `name`: for messages. Raises
     ImageError, whatever the bytes.
     """
+    if isinstance(mach, str):
+        raise TypeError(f"mach: a collection of targets is wanted, as ({mach!r},), not a str")
     try:
         return _load(blob, entry, mach, args)
     except ImageError as error:
