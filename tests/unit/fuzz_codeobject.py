@@ -73,7 +73,7 @@ def main() -> int:
     args.save.parent.mkdir(parents=True, exist_ok=True)
     start = time.monotonic()
     outcomes = run(args.count, args.seed, args.save)
-    for outcome, n in outcomes.most_common():
+    for outcome, n in outcomes.most_common(40):
         print(f"{n:9} {outcome}")
     print(
         f"{args.count} inputs in {time.monotonic() - start:.0f} s: each loads or is an ImageError"
