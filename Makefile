@@ -8,7 +8,7 @@ STRICT := -O0 -Wall -Wextra -Wshadow -Wconversion -Werror
 SANITIZE := -fsanitize=address,undefined
 STRICT_TO := --build-temp build/strict --build-lib build/strict/lib
 
-.PHONY: quick help build bench test test-quick lint format check-c perf wheel docs asan preload test-radv gen golden-llvm loc test-fresh clean
+.PHONY: quick help build bench test test-quick lint format check-c perf wheel docs asan preload test-radv gen golden-llvm shaders fuzz-elf loc test-fresh clean
 
 quick: build lint test-quick ## the quick loop: build, lint, types, quick tests
 
@@ -74,6 +74,12 @@ test-radv: preload ## unmodified RADV on the emulated GPU; the last line is `N o
 
 gen: build ## native/gen and the package's tables anew, from registers, packets and *.isa
 	@$(PY) tools/gen.py
+
+shaders: build ## shaders/rdna: what is stale, by clang-19 and lld-19
+	@$(PY) tools/shaders.py
+
+fuzz-elf: build ## a million damaged code objects: each loads or is an ImageError
+	@$(PY) tests/unit/fuzz_codeobject.py
 
 golden-llvm: build ## tests/golden/isa_*.txt anew, by llvm-mc-19
 	@$(PY) tests/golden/make_isa.py

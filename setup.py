@@ -27,7 +27,10 @@ LINK_FLAGS = "-shared -pthread -Wl,-O1,--as-needed,-z,relro,-z,now"
 STRIP = "-Wl,--strip-all"
 # Of shaders/ and tools/, what only a checkout needs.
 GENERATORS = ("gen.py", "_gen", "_isa_c.py")  # they write into native/
-NOT_INSTALLED = ("__pycache__", "*.pyc", "*.sh", "setup_env.py", "loc.py", *GENERATORS)
+NOT_INSTALLED = (
+    *("__pycache__", "*.pyc", "*.sh", "setup_env.py", "loc.py", *GENERATORS),
+    *("*.cl", "*.h", "shaders.py"),  # blobs go along, their sources need a compiler
+)
 
 
 def compiler():

@@ -5,7 +5,10 @@ Names only. Nothing here is stable between versions.
 
 from .backends.amdgpu import (
     bits,
+    codeobject,
     descriptors,
+    dispatch,
+    elf,
     isa,
     isa_formats,
     isa_rows,
@@ -13,13 +16,17 @@ from .backends.amdgpu import (
     regs,
     sdma,
     setreg,
+    targets,
     type3,
     values,
 )
 
 __all__ = [
     "bits",
+    "codeobject",
     "descriptors",
+    "dispatch",
+    "elf",
     "isa",
     "isa_formats",
     "isa_rows",
@@ -27,6 +34,7 @@ __all__ = [
     "regs",
     "sdma",
     "setreg",
+    "targets",
     "type3",
     "values",
 ]

@@ -137,6 +137,16 @@ INPUTS = {
 }
 
 
+@pytest.mark.parametrize(
+    ("name", "dtype", "outputs"), [("divf32", np.float32, 2), ("divf64", np.float64, 3)]
+)
+def test_denormal_quotients_of_huge_denominators(card, host, name, dtype, outputs):
+    r, most = rng(name), np.finfo(dtype).max
+    a = (r.uniform(-4, 4, N)).astype(dtype)
+    b = (most * r.uniform(0.25, 1, N) * np.where(r.random(N) < 0.5, -1, 1)).astype(dtype)
+    bits_equal(*results(card, host, name, [a, b], [(dtype, outputs * N)]))
+
+
 @pytest.mark.parametrize("build", ["lanes", "lanes64"])
 @pytest.mark.parametrize("name", INPUTS)
 def test_lane_kernel_equals_the_host(card, host, name, build):

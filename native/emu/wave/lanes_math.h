@@ -86,7 +86,9 @@ static inline int sp_exponent64(double x) { return (int)(sp_u64(x) >> 52 & 2047)
 static inline bool sp_is_denorm32(double x) { return x != 0 && fabs(x) < 0x1p-126; }
 static inline bool sp_is_denorm64(double x) { return x != 0 && fabs(x) < 0x1p-1022; }
 
-/* V_DIV_SCALE: s0 is the operand to scale, s1 the denominator, s2 the numerator; *vcc says that V_DIV_FMAS must undo it. */
+/* V_DIV_SCALE: s0 is the operand to scale, s1 the denominator, s2 the numerator; *vcc says that V_DIV_FMAS must undo it.
+ * Where both 1/s1 and the quotient are denormal, the manual's text scales the denominator up; but s1 is 2**126 or more
+ * there, and would be infinite. Down is what V_DIV_FMAS undoes (it takes a small quotient times 2**-64). */
 static inline float sp_div_scale32(float s0, float s1, float s2, uint32_t *vcc)
 {
     bool is_denominator = sp_u32(s0) == sp_u32(s1), is_numerator = sp_u32(s0) == sp_u32(s2);
@@ -100,7 +102,7 @@ static inline float sp_div_scale32(float s0, float s1, float s2, uint32_t *vcc)
     if (sp_is_denorm32((double)s1)) return sp_ldexp32(s0, 64);
     if (sp_is_denorm32(inverse) && sp_is_denorm32(quotient)) {
         *vcc = 1;
-        return is_denominator ? sp_ldexp32(s0, 64) : s0;
+        return is_denominator ? sp_ldexp32(s0, -64) : s0;
     }
     if (sp_is_denorm32(inverse)) return sp_ldexp32(s0, -64);
     if (sp_is_denorm32(quotient)) {
@@ -123,7 +125,7 @@ static inline double sp_div_scale64(double s0, double s1, double s2, uint32_t *v
     if (sp_is_denorm64(s1)) return ldexp(s0, 128);
     if (sp_is_denorm64(inverse) && sp_is_denorm64(quotient)) {
         *vcc = 1;
-        return is_denominator ? ldexp(s0, 128) : s0;
+        return is_denominator ? ldexp(s0, -128) : s0;
     }
     if (sp_is_denorm64(inverse)) return ldexp(s0, -128);
     if (sp_is_denorm64(quotient)) {
@@ -131,6 +133,36 @@ static inline double sp_div_scale64(double s0, double s1, double s2, uint32_t *v
         return is_numerator ? ldexp(s0, 128) : s0;
     }
     return sp_exponent64(s2) <= 53 ? ldexp(s0, 128) : s0;
+}
+
+/* V_DIV_FMAS with VCC set: a * b + c times what V_DIV_SCALE left out, judged by the size of c, rounded once. `sum` is
+ * a * b + c rounded, `lost` what that rounding took away; a denormal result is rounded again, and where that looks like
+ * a tie, `lost` says on which side it is. (A tie goes to an even number, so `lost` matters on the far side alone.) */
+static inline double sp_rounded_once(double result, double sum, double lost, double unit, double scale)
+{
+    double left = sum - result / scale; /* exact: both are multiples of sum's last bit */
+    if (fabs(left) != unit / scale / 2 || lost == 0 || (left > 0) != (lost > 0)) return result;
+    return result + (left > 0 ? unit : -unit);
+}
+
+static inline float sp_div_fmas32(float a, float b, float c)
+{
+    if (sp_exponent32(c) > 127) return fmaf(a, b, c) * 0x1p64f;
+    double product = (double)a * (double)b, sum = product + (double)c; /* the product is exact */
+    double back = sum - product, lost = (product - (sum - back)) + ((double)c - back);
+    float result = (float)(sum * 0x1p-64);
+    if (!sp_is_denorm32((double)result)) return fmaf(a, b, c) * 0x1p-64f;
+    return (float)sp_rounded_once((double)result, sum, lost, 0x1p-149, 0x1p-64);
+}
+
+static inline double sp_div_fmas64(double a, double b, double c)
+{
+    if (sp_exponent64(c) > 1023) return fma(a, b, c) * 0x1p128;
+    double product = a * b, sum = fma(a, b, c), result = sum * 0x1p-128;
+    if (!sp_is_denorm64(result)) return result;
+    /* c is near the sum and a * b far smaller: c - sum is exact. */
+    double lost = ((c - sum) + product) + fma(a, b, -product);
+    return sp_rounded_once(result, sum, lost, 0x1p-1074, 0x1p-128);
 }
 
 /* V_DIV_FIXUP: s0 the quotient, s1 the denominator, s2 the numerator. */
