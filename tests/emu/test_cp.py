@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from sparkle_drv import lowlevel
 from sparkle_drv.lowlevel import pm4
 
 MEM = {"dst_sel": 5, "wr_confirm": 1}
@@ -220,8 +221,9 @@ def test_gfx_packets(card):
 
 def test_packed_register_writes_of_gfx11(open_gpu):
     card = open_gpu("gfx1100", trace=2)
-    dwords = pm4.parse("SET_SH_REG_PAIRS_PACKED COMPUTE_PGM_LO=1 COMPUTE_PGM_HI=2", 11)
-    dwords += pm4.parse("SET_SH_REG_PAIRS COMPUTE_USER_DATA_3=5", 11)
+    text = "SET_SH_REG_PAIRS_PACKED COMPUTE_PGM_LO=1 COMPUTE_PGM_HI=2\n"
+    [ib] = lowlevel.parse(f"{text}SET_SH_REG_PAIRS COMPUTE_USER_DATA_3=5", gfx=11)
+    dwords = list(ib.dwords)
     assert card.run(dwords) is None
     lines = [line for line in card.machine.trace if "COMPUTE_" in line]
     assert [line.split()[1::2] for line in lines] == [

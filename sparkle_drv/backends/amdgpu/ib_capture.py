@@ -111,10 +111,8 @@ def _write(listing: _Listing, found: re.Match[str], number: int, gfx: int) -> No
         )
     space, _, offset = found[2].partition("+")
     try:
-        if offset and space == cls.SPACE:
-            at = int(offset, 16)
-        else:
-            at = regs.find(found[2]).offset(gfx)
+        named = not (offset and space == cls.SPACE)
+        at = regs.find(found[2]).offset(gfx) if named else int(offset, 16)
         listing.write(found[1], cls, at, int(found[3], 16), gfx)
     except KeyError:
         reason = f"no register {found[2]}{close(found[2], list(regs.REGISTERS))}"

@@ -78,7 +78,7 @@ def to_hex(ibs: Iterable[Ib]) -> str:
     lines = []
     for number, ib in enumerate(ibs):
         if ib.extra:
-            raise ValueError(f"IB {number} ends in {len(ib.extra)} bytes that are no dword: use bin")
+            raise ValueError(f"IB {number} ends in {len(ib.extra)} bytes, no dword: use bin")
         lines.append(ib_statement(ib))
         for i in range(0, len(ib.dwords), DWORDS_A_LINE):
             lines.append(" ".join(f"{d:08x}" for d in ib.dwords[i : i + DWORDS_A_LINE]))

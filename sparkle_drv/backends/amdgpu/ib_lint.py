@@ -1,86 +1,15 @@
-"""Lint: rules by id over what IBs do, findings with their place. The rules are in ib_rules_*.
-
-The IBs of an input are taken for one job, in their order, for that is how a driver submits a
-preamble and what follows it. Sources are sections of AMDGPU_FACTS, the fact sheet that the tables
-were made from.
-"""
+"""Lint: every rule of ib_rules_* over a job; findings in the order of execution."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
+from . import ib_rules_dispatch, ib_rules_job, ib_rules_packet
 from .ib_model import Ib
-from .ib_run import Step, run, submitted
-from .ib_state import Event, State, is_dispatch, play
+from .ib_rule import NOTE, RULES, Job, Kernel, Rule
 
-ERROR, WARNING, NOTE = "error", "warning", "note"
-SEVERITIES = (ERROR, WARNING, NOTE)  # a note alone is no failure
-
-
-@dataclass(frozen=True)
-class Kernel:
-    """What the program that an IB launches needs, of its descriptor; None is not known."""
-
-    lds_bytes: int | None = None
-    rsrc1: int | None = None
-    rsrc2: int | None = None
-    rsrc3: int | None = None
-
-
-@dataclass(frozen=True)
-class Job:
-    """What rules look at: every step in the order of execution, and the events among them."""
-
-    ibs: Sequence[Ib]
-    kernel: Kernel = field(default_factory=Kernel)
-
-    @cached_property
-    def steps(self) -> list[Step]:
-        return list(run(self.ibs))
-
-    @cached_property
-    def events(self) -> list[Event]:
-        state: State = {}
-        return list(play(self.steps, state))
-
-    @property
-    def dispatches(self) -> Iterator[Event]:
-        return (event for event in self.events if is_dispatch(event.step))
-
-    @cached_property
-    def submitted(self) -> list[int]:
-        return submitted(self.ibs)
-
-
-Said = tuple[Step | int, str]  # where (an int: the IB's end), what
-Check = Callable[[Job], Iterator[Said]]
-
-
-@dataclass(frozen=True)
-class Rule:
-    id: str
-    severity: str
-    source: str
-    explanation: str
-    check: Check
-
-
-RULES: dict[str, Rule] = {}
-
-
-def rule(name: str, severity: str, source: str) -> Callable[[Check], Check]:
-    """Enters a check under its id; its docstring is the explanation that people read."""
-
-    def enter(check: Check) -> Check:
-        if name in RULES:
-            raise ValueError(f"rule {name} is there twice")
-        text = " ".join((check.__doc__ or "").split())
-        RULES[name] = Rule(name, severity, f"AMDGPU_FACTS {source}", text, check)
-        return check
-
-    return enter
+RULE_MODULES = (ib_rules_packet, ib_rules_dispatch, ib_rules_job)  # importing them fills RULES
 
 
 @dataclass(frozen=True)
@@ -92,6 +21,10 @@ class Finding:
     packet: str
     where: str
 
+    @property
+    def fails(self) -> bool:
+        return self.rule.severity != NOTE
+
     def __str__(self) -> str:
         return f"{self.where}: {self.rule.severity}: {self.message} [{self.rule.id}]"
 
@@ -100,8 +33,6 @@ def lint(
     ibs: Sequence[Ib], disable: Iterable[str] = (), kernel: Kernel | None = None
 ) -> list[Finding]:
     """Findings in the order of their place. ValueError for a rule that there is not; TooLong."""
-    from . import ib_rules_dispatch, ib_rules_job, ib_rules_packet  # noqa: F401 they enter RULES
-
     off = set(disable)
     if unknown := off - RULES.keys():
         raise ValueError(f"no rule {', '.join(sorted(unknown))}; rules: {', '.join(RULES)}")

@@ -19,8 +19,8 @@ MAX_DWORDS = 0xFFFFF  # what the size field of INDIRECT_BUFFER holds
 
 @dataclass(frozen=True)
 class Ib:
-    """`gfx` is a level (10 is gfx10.3). `extra` are bytes behind the last whole dword. An IB that is
-    not `complete` comes from a capture, which leaves padding out."""
+    """`gfx` is a level (10 is gfx10.3). `extra` are bytes behind the last whole dword. An IB that
+    is not `complete` comes from a capture, which leaves padding out."""
 
     dwords: tuple[int, ...]
     gfx: int

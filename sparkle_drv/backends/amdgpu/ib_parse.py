@@ -12,6 +12,8 @@ from .ib_model import IPS, MAX_DWORDS, Ib, read_gfx, read_ip
 from .ib_shape import BYTES, IB, NOP, RAW, WRITERS, by_name, close, implied, layout_of, required
 from .setreg import PACKED, SetPairs, SetPairsPacked, SetRegisters
 
+NO_GFX = "nothing says which gfx this is for: begin with IB gfx=11, or with --gfx"
+
 
 def parse(text: str, gfx: int | None = None, ip: str = "compute") -> list[Ib]:
     """The IBs of a text; `gfx` and `ip` hold where no IB statement says otherwise. TextError."""
@@ -47,7 +49,7 @@ class _Reader:
         if not self.opened and not self.dwords and not self.extra:
             return
         if self.about["gfx"] is None:
-            raise TextError(1, 1, "no IB statement says which gfx this is for, and nothing else does")
+            raise TextError(1, 1, NO_GFX)
         self.ibs.append(Ib(tuple(self.dwords), extra=self.extra, **self.about))
         self.dwords, self.extra = [], b""
 
@@ -60,7 +62,7 @@ class _Reader:
                 raise head.error(f"{BYTES}: four bytes are a dword, and belong to {RAW}")
         else:
             if self.about["gfx"] is None:
-                raise head.error("no IB statement says which gfx this is for, and nothing else does")
+                raise head.error(NO_GFX)
             self.dwords += encode(head, rest, self.about["gfx"], self.about["ip"])
 
 
@@ -79,7 +81,7 @@ def header(rest: list[Token]) -> dict[str, Any]:
             elif key.text == "padding" and value.text == "unknown":
                 found["complete"] = False
             elif key.text not in ("depth", "ndw"):
-                raise key.error(f"IB has no {key.text}, only gfx, ip ({'|'.join(IPS)}), va, padding")
+                raise key.error(f"IB has no {key.text[:40]}, only gfx, ip, va and padding")
         except TextError:
             raise
         except ValueError as error:

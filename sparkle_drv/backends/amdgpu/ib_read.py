@@ -36,7 +36,7 @@ def form_of(data: bytes) -> str:
     return "text"
 
 
-def read(
+def read_ibs(
     data: bytes | str,
     gfx: int | None = None,
     ip: str = "compute",

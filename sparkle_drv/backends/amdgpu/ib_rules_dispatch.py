@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from .ib_lint import ERROR, WARNING, Job, Said, rule
+from .ib_rule import ERROR, WARNING, Job, Said, rule
 from .ib_state import Event
 
 GROUP_THREADS_MAX = 1024
@@ -51,8 +51,9 @@ def register_missing(job: Job) -> Iterator[Said]:
     for event in job.dispatches:
         missing = [n for n in wanted(event) if f"COMPUTE_{n}" not in event.state]
         if missing:
-            yield event.step, "not programmed by this job: " + ", ".join(
-                f"COMPUTE_{name}" for name in missing
+            yield (
+                event.step,
+                "not programmed by this job: " + ", ".join(f"COMPUTE_{name}" for name in missing),
             )
 
 
@@ -171,7 +172,10 @@ def interleave(job: Job) -> Iterator[Said]:
     for event in job.dispatches:
         found = bits(event, "DISPATCH_INTERLEAVE", "INTERLEAVE")
         if found not in (0, 64, 128, 256, 512):
-            yield event.step, f"COMPUTE_DISPATCH_INTERLEAVE={found}: 0, 64, 128, 256 or 512 is wanted"
+            yield (
+                event.step,
+                f"COMPUTE_DISPATCH_INTERLEAVE={found}, not 0, 64, 128, 256 or 512",
+            )
 
 
 @rule("tgid", WARNING, "5.2")

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from .bits import canonical
-from .ib_lint import NOTE, WARNING, Job, Said, rule
+from .ib_rule import NOTE, WARNING, Job, Said, rule
 from .ib_rules_packet import CS_PARTIAL_FLUSH
 from .ib_run import Step
 from .ib_state import is_dispatch
 
 INVALIDATES = ("gli_inv", "glk_inv", "glv_inv", "gl1_inv")
+PWS = -1  # in place of an address: the pixel wait sync's counter
 PAD = 8  # dwords: 32 bytes on GFX and COMPUTE (INFO), and what the kernel pads SDMA to
 
 
@@ -37,13 +38,12 @@ class _Pending:
         elif step.name.startswith("RELEASE_MEM"):
             self.released = canonical(step.packet.fields["addr"])
             if step.packet.fields["event"].get("pws_enable"):
-                self.released = -1  # waited for by an ACQUIRE_MEM with pws_ena
+                self.released = PWS  # waited for by an ACQUIRE_MEM with pws_ena
         elif step.name == "ACQUIRE_MEM" and step.packet.fields["poll"].get("pws_ena"):
-            if self.released == -1:
-                self.dispatch = None
-        elif step.name.startswith("WAIT_REG_MEM") and self.released is not None:
-            if canonical(step.packet.fields["addr"]) == self.released:
-                self.dispatch = None
+            self.dispatch = None if self.released == PWS else self.dispatch
+        elif step.name.startswith("WAIT_REG_MEM"):
+            there = canonical(step.packet.fields["addr"])
+            self.dispatch = None if there == self.released else self.dispatch
 
 
 @rule("acquire-missing", WARNING, "6.1, 6.2")
@@ -73,8 +73,8 @@ def acquire_code(job: Job) -> Iterator[Said]:
 
 @rule("overlap", NOTE, "6.2")
 def overlap(job: Job) -> Iterator[Said]:
-    """Two dispatches without a wait and an ACQUIRE_MEM between them run at the same time: right only
-    when the second does not read what the first writes."""
+    """Two dispatches without a wait and an ACQUIRE_MEM between them run at the same time: right
+    only when the second does not read what the first writes."""
     pending, acquired = _Pending(), True
     for step in job.steps:
         if is_dispatch(step):

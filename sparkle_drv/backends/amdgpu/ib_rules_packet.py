@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from . import regs
 from .bits import GFX
-from .ib_lint import ERROR, NOTE, WARNING, Job, Said, rule
+from .ib_rule import ERROR, NOTE, WARNING, Job, Said, rule
 from .ib_run import call
 from .ib_shape import by_name
 from .ib_state import is_dispatch, written

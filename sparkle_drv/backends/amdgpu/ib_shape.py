@@ -7,7 +7,7 @@ made is short for it, and one that a person wrote cannot forget an address.
 from __future__ import annotations
 
 from difflib import get_close_matches
-from functools import lru_cache
+from functools import cache
 
 from . import sdma, type3
 from .bits import Element, Field, Record, Tail, Word
@@ -16,7 +16,11 @@ from .setreg import SetPairs, SetPairsPacked, SetRegisters
 RAW, BYTES, IB, NOP = "RAW", "BYTES", "IB", "NOP"
 WRITERS = (SetRegisters, SetPairs, SetPairsPacked)
 # Elements of packets that write registers which their list of registers stands for.
-_IMPLIED = {SetRegisters: ("reg", "values"), SetPairs: ("pairs",), SetPairsPacked: ("count", "triples")}  # fmt: skip
+_IMPLIED = {
+    SetRegisters: ("reg", "values"),
+    SetPairs: ("pairs",),
+    SetPairsPacked: ("count", "triples"),
+}
 
 
 def required(name: str, element: Element, gfx: int) -> bool:
@@ -45,7 +49,7 @@ def layout_of(cls: type[Record], name: str, word: Word, gfx: int) -> dict[str, F
     return {k: f for k, f in layout.items() if k in type3.FLAGS}
 
 
-@lru_cache(maxsize=None)
+@cache
 def by_name(gfx: int, ip: str) -> dict[str, type[Record]]:
     """The packets that a queue takes."""
     if ip == "sdma":

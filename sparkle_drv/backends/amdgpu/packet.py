@@ -1,16 +1,16 @@
-"""What PM4 and SDMA packets share: walking a stream of dwords, and its text form.
+"""What PM4 and SDMA packets share: walking a stream of dwords.
 
-A stream that holds something undeclared stays readable: such a piece comes out as RAW with the
-reason, and its text gives back the same dwords. `pm4` and `sdma` bring the packets.
+A stream that holds something undeclared stays readable: such a piece comes out with the reason in
+place of a packet. `pm4` and `sdma` bring the packets; ib_print and ib_parse are their text form.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .bits import U32_MAX, Record, number
+from .bits import Record
 
 
 class Unknown(ValueError):
@@ -45,30 +45,3 @@ def walk(
             ndw = error.ndw
             yield Decoded(at, tuple(dwords[at : at + ndw]), None, {}, str(error))
         at += ndw
-
-
-def lines(stream: Iterable[Decoded], gfx: int) -> Iterator[str]:
-    """A line a packet: its name, then all that differs from an empty one."""
-    for packet in stream:
-        if packet.cls is None:
-            raw = " ".join(f"{dword:#010x}" for dword in packet.dwords)
-            yield f"RAW {raw}  # {packet.error}"
-        else:
-            yield " ".join([packet.cls.NAME, *packet.cls.words(packet.fields, gfx)])
-
-
-def read_lines(text: str, encode: Callable[[str, list[str]], list[int]]) -> list[int]:
-    """Back from `lines`: `encode` takes a packet's name and tokens. ValueError names the line."""
-    dwords: list[int] = []
-    for count, line in enumerate(text.splitlines(), 1):
-        tokens = line.partition("#")[0].split()
-        if not tokens:
-            continue
-        try:
-            if tokens[0] == "RAW":
-                dwords += [number(token, token) & U32_MAX for token in tokens[1:]]
-            else:
-                dwords += encode(tokens[0], tokens[1:])
-        except ValueError as error:
-            raise ValueError(f"line {count}: {error}") from None
-    return dwords

@@ -1,9 +1,9 @@
 """PM4 packets, declared: what the command processor of gfx9 to gfx12 reads from an IB.
 
 `ReleaseMem.encode(...)` gives dwords with the header computed; `Packet.decode(dwords)` gives them
-back; `stream`, `text` and `parse` do it for whole IBs. Field positions: P *_f32_mec_pm4_packets.h,
-M registers/pkt3.json and common/sid.h, K nvd.h, which agree where they overlap. M is Mesa, P is
-PAL, K is the kernel. Registers inside SET packets are named by regs.py.
+back, `stream` those of a whole IB; the text form is in ib_print and ib_parse. Field positions:
+P *_f32_mec_pm4_packets.h, M registers/pkt3.json and common/sid.h, K nvd.h, which agree where they
+overlap. M is Mesa, P is PAL, K is the kernel. Registers inside SET packets are named by regs.py.
 
     >>> [hex(d) for d in DispatchDirect.encode(dim_x=2, dim_y=1, dim_z=1)][:2]
     ['0xc0031500', '0x2']
@@ -14,9 +14,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from . import packet, regs
-from .bits import U32, U64, Addr, Tail, Word, bits, level
+from .bits import U32, U64, Addr, Tail, Word, bits
 from .setreg import SetPairs, SetPairsPacked, SetRegisters
-from .type3 import G9, G10, G10UP, G11UP, PACKETS, Packet
+from .type3 import G9, G10, G10UP, G11UP, Packet
 from .values import GCR, CachePolicy, CopySel, DataSel, Event, Function, IntSel, Seq
 
 # --- packets, by opcode ---------------------------------------------------------------------------
@@ -355,21 +355,3 @@ def stream(
 
 
 decode_stream = stream
-
-
-def text(dwords: Sequence[int], gfx: float = 11, queue: str = "compute") -> str:
-    """A line a packet; `parse` gives the same dwords back."""
-    return "\n".join(packet.lines(stream(dwords, gfx, queue), level(gfx)))
-
-
-def parse(lines: str, gfx: float = 11) -> list[int]:
-    """Dwords of what `text` wrote, or a person did. ValueError names the line."""
-    g = level(gfx)
-    by_name = {cls.NAME: cls for (_, one, _), cls in PACKETS.items() if one == g}
-
-    def encode(name: str, tokens: list[str]) -> list[int]:
-        if name not in by_name:
-            raise ValueError(f"gfx{gfx} has no packet {name}")
-        return by_name[name].encode(gfx=g, **by_name[name].read_words(tokens, g))
-
-    return packet.read_lines(lines, encode)

@@ -1,7 +1,7 @@
 """SDMA packets, declared: the copy engines of gfx9 (SDMA 4), gfx10.3 (5.2), gfx11 (6.0), gfx12 (7).
 
 Sources: K navi10_sdma_pkt_open.h and sdma_v6_0_0_pkt_open.h, M common/sid.h, R sdma_registers.h.
-K is the kernel, M is Mesa, R is ROCr. `Packet.decode`, `stream`, `text` and `parse` as in pm4.py.
+K is the kernel, M is Mesa, R is ROCr. `Packet.decode` and `stream` as in pm4.py.
 """
 
 from __future__ import annotations
@@ -207,21 +207,3 @@ def stream(dwords: Sequence[int], gfx: float = 11) -> Iterator[packet.Decoded]:
 
 
 decode_stream = stream
-
-
-def text(dwords: Sequence[int], gfx: float = 11) -> str:
-    """A line a packet; `parse` gives the same dwords back."""
-    return "\n".join(packet.lines(stream(dwords, gfx), level(gfx)))
-
-
-def parse(lines: str, gfx: float = 11) -> list[int]:
-    """Dwords of what `text` wrote. ValueError names the line."""
-    g = level(gfx)
-    by_name = {cls.NAME: cls for (_, _, one), cls in PACKETS.items() if one == g}
-
-    def encode(name: str, tokens: list[str]) -> list[int]:
-        if name not in by_name:
-            raise ValueError(f"gfx{gfx} has no SDMA packet {name}")
-        return by_name[name].encode(gfx=g, **by_name[name].read_words(tokens, g))
-
-    return packet.read_lines(lines, encode)
