@@ -2,6 +2,7 @@
 PYTHON ?= python3
 PY := .venv/bin/python
 BENCH_ARGS ?=
+FUZZ_ARGS ?=
 # Two workers, a file of tests staying with one: half the time, and devices are opened once a worker.
 PYTEST := $(PY) -m pytest -n 2 --dist loadfile
 STRICT := -O0 -Wall -Wextra -Wshadow -Wconversion -Werror
@@ -9,12 +10,12 @@ SANITIZE := -fsanitize=address,undefined
 EMU_C := $(wildcard native/emu/*.c native/emu/*/*.c)
 PRELOAD_C := $(wildcard native/emu/preload/*.c)
 
-.PHONY: quick help build bench test test-quick lint format check-c perf wheel docs asan preload test-radv loc test-fresh clean
+.PHONY: quick help build bench test test-quick lint format check-c perf wheel docs asan preload test-radv loc fuzz-pm4 test-fresh clean
 
 quick: build lint test-quick ## the quick loop: build, lint, types, quick tests
 
 help: ## what there is
-	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+	@grep -E '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 build: ## system packages (as root), .venv, both extensions; only what is missing or stale
 	@$(PYTHON) tools/setup_env.py
@@ -74,6 +75,9 @@ test-radv: preload ## unmodified RADV on the emulated GPU; the last line is `N o
 
 loc: ## lines of each layer, and the files that are too long
 	@$(PYTHON) tools/loc.py
+
+fuzz-pm4: build ## a million mutated command streams and texts through tools/pm4.py's engine (FUZZ_ARGS=...)
+	@$(PY) tests/tools/pm4_fuzz.py $(FUZZ_ARGS)
 
 test-fresh: ## (root) make bench and make test in a bare system with only make and python3
 	@sh tools/test_fresh.sh

@@ -12,6 +12,7 @@ from .ib_model import IPS, MAX_DWORDS, Ib, read_gfx, read_ip
 from .ib_shape import BYTES, IB, NOP, RAW, WRITERS, by_name, close, implied, layout_of, required
 from .setreg import PACKED, SetPairs, SetPairsPacked, SetRegisters
 
+OFFSET_MAX = 0xFFFF  # of a run's first register, and of two in a dword; pairs have a dword for one
 NO_GFX = "nothing says which gfx this is for: begin with IB gfx=11, or with --gfx"
 
 
@@ -108,13 +109,13 @@ def encode(head: Token, rest: list[Token], gfx: int, ip: str) -> list[int]:
     given = list(items(rest))
     own = [item for item in given if item.key.text in cls.ELEMENTS]
     others = [item for item in given if item.key.text not in cls.ELEMENTS]
-    values = elements(cls, head, own, gfx)
     if others and not issubclass(cls, WRITERS):
         key = others[0].key
         names = [n for n in cls.ELEMENTS if n != "header"]
         raise key.error(
             f"{name} has no {key.text[:40]}{close(key.text, names)}; it has {', '.join(names)}"
         )
+    values = elements(cls, head, own, gfx)
     try:
         if issubclass(cls, WRITERS):
             values.update(registers(cls, head, others, gfx, values.get("reg", {})))
@@ -208,6 +209,11 @@ def registers(
         raise head.error(f"{cls.NAME} names no register")
     space = cls.SPACE  # type: ignore[attr-defined]
     found = [(item, *register(space, item, gfx)) for item in given]
+    limited = found[:1] if issubclass(cls, SetRegisters) else found
+    if not issubclass(cls, SetPairs):
+        for item, offset, _ in limited:
+            if offset > OFFSET_MAX:
+                raise item.key.error(f"{item.key.text} does not fit: offsets 0..{OFFSET_MAX:#x}")
     if issubclass(cls, SetRegisters):
         first = found[0][1]
         for i, (item, offset, _) in enumerate(found):
@@ -232,8 +238,7 @@ def register(space: str, item: Item, gfx: int) -> tuple[int, int]:
     key = item.key
     if key.text.startswith(f"{space}+"):
         number = Token(key.text[len(space) + 1 :], key.line, key.column + len(space) + 1)
-        # The last register of the longest packet that starts at the highest offset.
-        offset, word = ranged(number, 0xFFFF + 0x3FFF, f"offset in {space}"), regs.ALL
+        offset, word = ranged(number, U32_MAX, f"offset in {space}"), regs.ALL
     else:
         found = named(key, gfx)
         if found.space != space:

@@ -14,7 +14,7 @@ from .ib_model import Ib
 from .packet import Decoded
 
 MAX_DEPTH = 8
-MAX_STEPS = 1 << 20
+MAX_REPEATS = 1 << 15  # packets that may run again, beyond four times all that there are
 
 
 class TooLong(ValueError):
@@ -90,10 +90,11 @@ def submitted(ibs: Sequence[Ib]) -> list[int]:
 
 
 def run(ibs: Sequence[Ib]) -> Iterator[Step]:
-    """Every packet in the order of execution, IB after IB. TooLong beyond MAX_STEPS."""
+    """Every packet in the order of execution, IB after IB. TooLong when calls multiply them."""
+    most = MAX_REPEATS + 4 * sum(len(ib.dwords) for ib in ibs)
     for count, step in enumerate(_all(ibs)):
-        if count >= MAX_STEPS:
-            raise TooLong(f"more than {MAX_STEPS} packets: do the IBs call each other?")
+        if count >= most:
+            raise TooLong(f"more than {most} packets: do the IBs call each other?")
         yield step
 
 

@@ -46,7 +46,7 @@ def lookup(wanted: str, gfx: int | None = None) -> list[regs.Register]:
     for candidate in (name, f"COMPUTE_{name}", f"COMPUTE_PGM_{name}"):
         if candidate in names:
             return [regs.REGISTERS[names[candidate]]]
-    short = {n.removeprefix("COMPUTE_"): n for n in names}
+    short = {n.removeprefix("COMPUTE_").removeprefix("PGM_"): n for n in names}
     near = get_close_matches(name[:64], [*names, *short], 4, 0.6)
     near += sorted(n for n in names if name in n)[:4] if len(name) > 2 else []
     raise NoSuchRegister(wanted, list(dict.fromkeys(short.get(n, n) for n in near)))
