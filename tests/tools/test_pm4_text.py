@@ -201,6 +201,7 @@ HEAD = "# gfx1036\nIB ip=1 depth=0 va=1000 ndw=8\n"
         (HEAD + "  SET_SH_REG  COMPUTE_DISPATCH_INTERLEAVE = 0x1", (3, 15), "gfx10 has no"),
         (HEAD + "  NOP  hdr=123456789", (3, 12), "no dword"),
         (HEAD + "  what is this", (3, 3), "neither"),
+        (HEAD + "IB ip=1 depth=0", (3, 1), "an IB line is"),
         ("IB ip=7 depth=0 va=1000 ndw=8\n", (1, 1), "ip='7'"),
     ],
 )
@@ -209,6 +210,18 @@ def test_a_wrong_capture(text, place, part):
     with pytest.raises(TextError, match=part) as caught:
         lowlevel.read_ibs(text, gfx, form="capture")
     assert (caught.value.line, caught.value.column) == place
+
+
+def test_a_capture_with_more_registers_than_a_packet_holds():
+    lines = [f"  SET_UCONFIG_REG  UCONFIG+{n:#x} = 0x1" for n in range(0x5000)]
+    [ib] = lowlevel.read_ibs(HEAD + "\n".join(lines), form="capture")
+    assert [len(p.dwords) for p in ib.packets()] == [0x3FFF, 0x5000 - 0x3FFD + 2]
+
+
+def test_what_a_trace_says_besides_is_left_out():
+    text = HEAD + "  EVENT_WRITE  hdr=c0004600 00000407\n    a remark\njob done\nOPCODES {}\n"
+    [ib] = lowlevel.read_ibs(text)
+    assert (ib.gfx, ib.dwords) == (10, (0xC0004600, 0x407))
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,11 @@
       SET_SH_REG         COMPUTE_START_X = 0x00000000
       DISPATCH_DIRECT    hdr=c0031502 00000010 00000001 00000001 00000045
 
-A capture lists packets in the order of execution, one register a line, and no padding. Neighbouring
-registers become one packet here; what the header of a SET packet had besides is not known. An IB
-that was called lists what its caller did afterwards too: that is given back by the size of the IB.
+A capture lists packets in the order of execution, one register a line, and no padding. Registers
+that follow each other become one packet here, pairs of offset and value too; what the header of a
+SET packet had besides is not known. An IB that was called lists what its caller did afterwards too:
+that is given back by the size of the IB. Lines of another indentation say other things, and are
+left out.
 """
 
 from __future__ import annotations
@@ -14,18 +16,19 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from . import regs
+from . import pm4, regs
 from .bits import U32_MAX
 from .ib_lex import TextError
 from .ib_model import MAX_DWORDS, Ib, read_gfx, read_ip
 from .ib_shape import by_name, close
-from .setreg import SetRegisters
+from .setreg import SetPairs, SetPairsPacked, SetRegisters
 
 HEAD = re.compile(r"IB ip=(\d+) depth=(\d+) va=([0-9a-f]{1,16}) ndw=(\d{1,7})\s*$")
 PACKET = re.compile(r"\s+(\w+)\s+hdr=([0-9a-f ]+)$")
+ENTRY = re.compile(r"  \S")  # what stands deeper is about the packet above it
 WRITE = re.compile(r"\s+(SET_\w+)\s+(\w[\w+]*) = 0x([0-9a-f]{1,8})\s*$")
+RUN_MAX = 0x3FFF  # dwords, well below what the header's count holds
 _CHIP = re.compile(r"gfx\d{3,4}\b")
-_SUMMARY = ("OPCODES ", "REGS ")  # counts, behind the listing
 
 
 def looks_like_one(text: str) -> bool:
@@ -45,7 +48,7 @@ class _Listing:
 
     def write(self, name: str, cls: type[SetRegisters], offset: int, value: int, gfx: int) -> None:
         """One register; it joins the packet before it when it follows."""
-        if self.run and self.run[:2] == (name, offset):
+        if self.run and self.run[:2] == (name, offset) and len(self.dwords) - self.run[2] < RUN_MAX:
             start = self.run[2]
             self.dwords.append(value)
             self.dwords[start] += 1 << 16  # the header's count
@@ -65,10 +68,12 @@ def from_capture(text: str, gfx: int | None = None) -> list[Ib]:
                 gfx = _located(number, read_gfx, chip[0])
         elif head := HEAD.match(line):
             if gfx is None:
-                raise TextError(number, 1, "no comment names the gfx of this capture")
+                raise TextError(number, 1, "no comment names the gfx of this capture (--gfx)")
             ip = _located(number, read_ip, head[1])
             listings.append(_Listing(ip, int(head[2]), int(head[3], 16), int(head[4])))
-        elif line.strip() and not line.startswith(_SUMMARY):
+        elif line.startswith("IB "):
+            raise TextError(number, 1, "an IB line is IB ip=N depth=N va=HEX ndw=N")
+        elif ENTRY.match(line):
             if not listings or gfx is None:
                 raise TextError(number, 1, "a packet before the first IB")
             _packet(listings[-1], line, number, gfx)
@@ -105,6 +110,8 @@ def _packet(listing: _Listing, line: str, number: int, gfx: int) -> None:
 
 def _write(listing: _Listing, found: re.Match[str], number: int, gfx: int) -> None:
     cls = by_name(gfx, listing.ip).get(found[1])
+    if cls is not None and issubclass(cls, (SetPairs, SetPairsPacked)):
+        cls = pm4.SETTERS[cls.SPACE]
     if cls is None or not issubclass(cls, SetRegisters):
         raise TextError(
             number, found.start(1) + 1, f"{found[1]} writes no registers on gfx{gfx} {listing.ip}"
@@ -113,7 +120,7 @@ def _write(listing: _Listing, found: re.Match[str], number: int, gfx: int) -> No
     try:
         named = not (offset and space == cls.SPACE)
         at = regs.find(found[2]).offset(gfx) if named else int(offset, 16)
-        listing.write(found[1], cls, at, int(found[3], 16), gfx)
+        listing.write(cls.NAME, cls, at, int(found[3], 16), gfx)
     except KeyError:
         reason = f"no register {found[2]}{close(found[2], list(regs.REGISTERS))}"
         raise TextError(number, found.start(2) + 1, reason) from None
