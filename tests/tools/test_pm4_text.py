@@ -169,6 +169,13 @@ def test_a_complaint_names_the_place(text):
     assert str(caught.value).startswith(f"line {line}, column {column}: ")
 
 
+def test_a_short_text_of_far_too_much():
+    for text, part in ((f"{'NOP*999999' + chr(10)}" * 2, "an IB has"),
+                       ("IB\nNOP*999999\n" * 6, "a text has")):  # fmt: skip
+        with pytest.raises(TextError, match=part):
+            lowlevel.parse(text, gfx=11)
+
+
 def test_a_text_must_say_its_gfx():
     with pytest.raises(TextError, match="which gfx"):
         lowlevel.parse("NOP")

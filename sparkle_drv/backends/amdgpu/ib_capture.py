@@ -14,7 +14,9 @@ left out.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from . import pm4, regs
 from .bits import U32_MAX
@@ -23,6 +25,7 @@ from .ib_model import MAX_DWORDS, Ib, read_gfx, read_ip
 from .ib_shape import by_name, close
 from .setreg import SetPairs, SetPairsPacked, SetRegisters
 
+T = TypeVar("T")
 HEAD = re.compile(r"IB ip=(\d+) depth=(\d+) va=([0-9a-f]{1,16}) ndw=(\d{1,7})\s*$")
 PACKET = re.compile(r"\s+(\w+)\s+hdr=([0-9a-f ]+)$")
 ENTRY = re.compile(r"  \S")  # what stands deeper is about the packet above it
@@ -84,7 +87,7 @@ def from_capture(text: str, gfx: int | None = None) -> list[Ib]:
     return made
 
 
-def _located(line: int, read, text: str):  # type: ignore[no-untyped-def]
+def _located(line: int, read: Callable[[str], T], text: str) -> T:
     try:
         return read(text)
     except ValueError as error:

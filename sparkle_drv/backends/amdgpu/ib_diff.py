@@ -8,6 +8,7 @@ the shader type in a header means nothing, and is not looked at.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
@@ -21,8 +22,8 @@ from .ib_run import Step, run
 from .ib_shape import NOP, layout_of
 from .ib_state import Event, State, Write, is_dispatch, play
 
-# Above this many packets that differ, matching would take time in its square: they are paired off.
-MATCHED = 2000
+# Above this many packets that differ, matching could take minutes: they are paired off by name.
+MATCHED = 500
 
 
 @dataclass(frozen=True)
@@ -127,15 +128,20 @@ def _paired(a: list[Event], b: list[Event], kept: Kept) -> Iterator[Pair]:
 
 def _by_name(a: Sequence[Event], b: Sequence[Event]) -> Iterator[Pair]:
     """Events that differ: the next of the same name is the counterpart."""
+    places: dict[str, list[int]] = {}
+    for j, other in enumerate(b):
+        places.setdefault(other.step.name, []).append(j)
     at = 0
     for one in a:
-        same = next((j for j in range(at, len(b)) if b[j].step.name == one.step.name), None)
-        if same is None:
+        same = places.get(one.step.name, [])
+        next_one = bisect_left(same, at)
+        if next_one == len(same):
             yield one, None
             continue
-        yield from ((None, b[j]) for j in range(at, same))
-        yield one, b[same]
-        at = same + 1
+        found = same[next_one]
+        yield from ((None, b[j]) for j in range(at, found))
+        yield one, b[found]
+        at = found + 1
     yield from ((None, b[j]) for j in range(at, len(b)))
 
 

@@ -12,6 +12,7 @@ from .ib_model import IPS, MAX_DWORDS, Ib, read_gfx, read_ip
 from .ib_shape import BYTES, IB, NOP, RAW, WRITERS, by_name, close, implied, layout_of, required
 from .setreg import PACKED, SetPairs, SetPairsPacked, SetRegisters
 
+TOTAL_MAX = 1 << 22  # NOP*N is short to write
 OFFSET_MAX = 0xFFFF  # of a run's first register, and of two in a dword; pairs have a dword for one
 NO_GFX = "nothing says which gfx this is for: begin with IB gfx=11, or with --gfx"
 
@@ -30,12 +31,14 @@ class _Reader:
         self.ibs: list[Ib] = []
         self.dwords: list[int] = []
         self.extra = b""
-        self.opened = False
+        self.opened, self.total = False, 0
 
     def read(self, text: str) -> list[Ib]:
         for head, *rest in statements(text):
             if head.text == IB:
                 self.close_ib()
+                if self.total > TOTAL_MAX:
+                    raise head.error(f"a text has {TOTAL_MAX} dwords at most")
                 self.about, self.opened = {**self.start, **header(rest)}, True
                 continue
             if self.extra:
@@ -52,6 +55,7 @@ class _Reader:
         if self.about["gfx"] is None:
             raise TextError(1, 1, NO_GFX)
         self.ibs.append(Ib(tuple(self.dwords), extra=self.extra, **self.about))
+        self.total += len(self.dwords)
         self.dwords, self.extra = [], b""
 
     def packet(self, head: Token, rest: list[Token]) -> None:
