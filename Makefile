@@ -2,18 +2,19 @@
 PYTHON ?= python3
 PY := .venv/bin/python
 BENCH_ARGS ?=
+FUZZ_ARGS ?=
 # Two workers, a file of tests staying with one: half the time, and devices are opened once a worker.
 PYTEST := $(PY) -m pytest -n 2 --dist loadfile
 STRICT := -O0 -Wall -Wextra -Wshadow -Wconversion -Werror
 SANITIZE := -fsanitize=address,undefined
 STRICT_TO := --build-temp build/strict --build-lib build/strict/lib
 
-.PHONY: quick help build bench test test-quick lint format check-c perf wheel docs asan preload test-radv gen golden-llvm shaders fuzz-elf loc test-fresh clean
+.PHONY: quick help build bench test test-quick lint format check-c perf wheel docs asan preload test-radv gen golden-llvm shaders fuzz-elf fuzz-pm4 loc test-fresh clean
 
 quick: build lint test-quick ## the quick loop: build, lint, types, quick tests
 
 help: ## what there is
-	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+	@grep -E '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 build: ## system packages (as root), .venv, both extensions; only what is missing or stale
 	@$(PYTHON) tools/setup_env.py
@@ -86,6 +87,9 @@ golden-llvm: build ## tests/golden/isa_*.txt anew, by llvm-mc-19
 
 loc: ## lines of each layer, and the files that are too long
 	@$(PYTHON) tools/loc.py
+
+fuzz-pm4: build ## a million mutated command streams and texts through tools/pm4.py's engine (FUZZ_ARGS=...)
+	@$(PY) tests/tools/pm4_fuzz.py $(FUZZ_ARGS)
 
 test-fresh: ## (root) make bench and make test in a bare system with only make and python3
 	@sh tools/test_fresh.sh

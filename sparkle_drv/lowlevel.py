@@ -1,6 +1,8 @@
 """What tools and bring-up may use below the public API: packets, registers, code objects, the ISA.
 
-Names only. Nothing here is stable between versions.
+Names only. Nothing here is stable between versions. The functions work on indirect buffers (`Ib`):
+`read_ibs` takes any form of input, `text` and `parse` are the text form, `run` follows calls,
+`lint` and `diff` judge; docs/pm4.md has examples.
 """
 
 from .backends.amdgpu import (
@@ -20,21 +22,67 @@ from .backends.amdgpu import (
     type3,
     values,
 )
+from .backends.amdgpu.ib_diff import Change, Difference, diff
+from .backends.amdgpu.ib_dwords import from_bytes, to_bytes, to_hex
+from .backends.amdgpu.ib_lex import TextError
+from .backends.amdgpu.ib_lint import Finding, lint
+from .backends.amdgpu.ib_model import IPS, Ib, read_gfx
+from .backends.amdgpu.ib_parse import parse
+from .backends.amdgpu.ib_print import field_value, register_value, statement, text
+from .backends.amdgpu.ib_read import FORMS, read_ibs
+from .backends.amdgpu.ib_rule import RULES, SEVERITIES, Kernel, Rule
+from .backends.amdgpu.ib_run import Step, TooLong, call, find, run
+from .backends.amdgpu.ib_state import written
+from .backends.amdgpu.pm4 import stream as decode_stream
+from .backends.amdgpu.regs_lookup import NoSuchRegister, lookup, read_value
 
 __all__ = [
+    "FORMS",
+    "IPS",
+    "RULES",
+    "SEVERITIES",
+    "Change",
+    "Difference",
+    "Finding",
+    "Ib",
+    "Kernel",
+    "NoSuchRegister",
+    "Rule",
+    "Step",
+    "TextError",
+    "TooLong",
     "bits",
+    "call",
     "codeobject",
+    "decode_stream",
     "descriptors",
+    "diff",
     "dispatch",
     "elf",
+    "field_value",
+    "find",
+    "from_bytes",
     "isa",
     "isa_formats",
     "isa_rows",
+    "lint",
+    "lookup",
+    "parse",
     "pm4",
+    "read_gfx",
+    "read_ibs",
+    "read_value",
+    "register_value",
     "regs",
+    "run",
     "sdma",
     "setreg",
+    "statement",
     "targets",
+    "text",
+    "to_bytes",
+    "to_hex",
     "type3",
     "values",
+    "written",
 ]

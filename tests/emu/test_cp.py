@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from sparkle_drv import lowlevel
 from sparkle_drv.lowlevel import pm4
 
 NOP = 0xFFFF1000
@@ -213,7 +214,7 @@ def test_what_it_refuses(rig, name):
 def test_what_gfx11_has_and_gfx10_must_not_write(open_rig, offset):
     dwords = [0xC0017600, offset, 0xFFFFFFFF]
     assert open_rig("gfx1100").run(dwords) is None
-    fault = open_rig("gfx1036").run(dwords)
+    fault = open_rig("gfx1036").run(ib.dwords)
     assert (fault.kind, "not for a user" in fault.text) == ("register", True)
     assert open_rig("gfx1036", lenient=["register"]).run(dwords).kind == "register"
 
@@ -258,13 +259,13 @@ def test_gfx_packets(rig):
 
 def test_packed_register_writes_of_gfx11(open_rig):
     rig = open_rig("gfx1100", trace=2)
-    dwords = pm4.parse("SET_SH_REG_PAIRS_PACKED COMPUTE_PGM_LO=1 COMPUTE_PGM_HI=2", 11)
-    dwords += pm4.parse("SET_SH_REG_PAIRS COMPUTE_USER_DATA_3=5", 11)
-    assert rig.run(dwords) is None
+    text = "SET_SH_REG_PAIRS_PACKED COMPUTE_PGM_LO=1 COMPUTE_PGM_HI=2\n"
+    [ib] = lowlevel.parse(f"{text}SET_SH_REG_PAIRS COMPUTE_USER_DATA_3=5", gfx=11)
+    assert rig.run(ib.dwords) is None
     lines = [line for line in rig.machine.trace if "COMPUTE_" in line]
     assert [line.split()[1::2] for line in lines] == [
         ["COMPUTE_PGM_LO", "0x00000001"], ["COMPUTE_PGM_HI", "0x00000002"],
         ["COMPUTE_USER_DATA_3", "0x00000005"],
     ]  # fmt: skip
     assert rig.run(words("C003BB00 4 02410240 1 2")).kind == "packet"
-    assert open_rig("gfx1036").run(dwords).kind == "packet"
+    assert open_rig("gfx1036").run(ib.dwords).kind == "packet"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from enum import IntEnum
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -98,15 +96,3 @@ def test_where_names_what_there_is():
     assert pm4.Packet.decode(dwords)[1]["addr"] == 0xFFFF800000001000
     with pytest.raises(KeyError, match=r"no adr: header, .*event\.type"):
         pm4.ReleaseMem.where("adr")
-
-
-def test_names_of_values_are_read_and_written():
-    class Colour(IntEnum):
-        RED = 1
-
-    word = Word(colour=bits(0, 3, Colour))
-    assert list(word.words({"colour": 1}, 11, "w")) == ["w.colour=RED"]
-    assert list(word.words({"colour": 2}, 11, "w")) == ["w.colour=0x2"]
-    assert kit.number("RED", "", Colour) == 1
-    with pytest.raises(ValueError, match="'BLUE' is not a number"):
-        kit.number("BLUE", "w.colour=BLUE", Colour)

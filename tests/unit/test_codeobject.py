@@ -15,7 +15,8 @@ from objectkit import (
     patched,
 )  # fmt: skip
 
-from sparkle_drv.lowlevel import codeobject, dispatch, elf, pm4, targets
+from sparkle_drv import lowlevel
+from sparkle_drv.lowlevel import codeobject, dispatch, elf, targets
 from sparkle_drv.types import Resources
 
 BUILDS = [
@@ -256,8 +257,8 @@ def test_dispatch_with_scratch():
         code, gfx=11, code_va=0xFFFF8000_00000000, kernarg_va=0, groups=(1, 1, 1),
         group_size=(64, 1, 1), scratch=dispatch.Scratch(0xFFFF8001_00000000, 32), engines=6,
     )  # fmt: skip
-    text = pm4.text(ib)
-    assert f"COMPUTE_TMPRING_SIZE={33 << 12 | 32:#x}" in text
+    text = lowlevel.text([lowlevel.Ib(tuple(ib), 11)])
+    assert "COMPUTE_TMPRING_SIZE={WAVES=0x20 WAVESIZE=0x21}" in text
     assert "COMPUTE_DISPATCH_SCRATCH_BASE_LO=0x1000000" in text
     assert "COMPUTE_DISPATCH_SCRATCH_BASE_HI=0x80" in text
     with pytest.raises(ValueError, match="scratch"):

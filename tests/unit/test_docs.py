@@ -98,7 +98,7 @@ class Reader:
         }  # fmt: skip
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
         self.env = {**os.environ, "PATH": path, "SPARKLE_HOME": str(home)}
-        for part in ("tools", "shaders", "benchmarks", "examples"):
+        for part in ("tools", "shaders", "benchmarks", "examples", "tests"):
             (folder / part).symlink_to(ROOT / part)
 
     def read(self, block: Block) -> None:

@@ -1,6 +1,6 @@
 """The declaration kit for what hardware reads: bit fields, words, 64-bit pairs, records of them.
 
-One declaration gives encoding, decoding, readable text and back, the place of every field inside
+One declaration gives encoding, decoding, the place of every field inside
 the encoded dwords, and (through tools/gen.py) the C header. Nothing here knows a packet or a
 register. Two fields that overlap fail when they are declared; a value that does not fit, or a bit
 that no field declares, is a ValueError with names.
@@ -166,15 +166,6 @@ class Word:
         self.check(dwords[0], gfx, name)
         return {key: field.get(dwords[0]) for key, field in self._layouts[gfx].items()}
 
-    def words(self, value: dict[str, int], gfx: int, name: str) -> Iterator[str]:
-        for key, number in value.items():
-            field = self._layouts[gfx][key]
-            if number == field.get(self.default):
-                continue
-            known = field.values is not None and number in set(field.values)
-            shown = field.values(number).name if known and field.values else f"{number:#x}"
-            yield f"{name}.{key}={shown}"
-
     def places(self, dw: int, gfx: int, name: str) -> Iterator[tuple[str, Place]]:
         yield name, Place(dw, 0, 32)
         for key, field in self._layouts[gfx].items():
@@ -200,10 +191,6 @@ class U32:
 
     def decode(self, dwords: Sequence[int], gfx: int, name: str) -> int:
         return sum(dwords[i] << 32 * i for i in range(self.ndw))
-
-    def words(self, value: int, gfx: int, name: str) -> Iterator[str]:
-        if value != self.default:
-            yield f"{name}={value:#x}"
 
     def places(self, dw: int, gfx: int, name: str) -> Iterator[tuple[str, Place]]:
         yield name, Place(dw, 0, 32 * self.ndw)
@@ -266,9 +253,6 @@ class Tail:
     def decode(self, dwords: Sequence[int], gfx: int, name: str) -> list[int]:
         self.check(len(dwords), name)
         return list(dwords)
-
-    def words(self, value: list[int], gfx: int, name: str) -> Iterator[str]:
-        yield from (f"{name}[]={dword:#x}" for dword in value)
 
     def places(self, dw: int, gfx: int, name: str) -> Iterator[tuple[str, Place]]:
         yield f"{name}[0]", Place(dw, 0, 32)
@@ -358,43 +342,6 @@ class Record:
     def masks(cls, gfx: int) -> list[int]:
         """For each fixed dword, the bits that are declared on a level."""
         return [mask for element in cls.ELEMENTS.values() for mask in element.masks(gfx)]
-
-    @classmethod
-    def words(cls, fields: Mapping[str, Any], gfx: int) -> list[str]:
-        """Tokens `name=value` for all that is not as an empty `encode()` would have it."""
-        found: list[str] = []
-        for name, element in cls.ELEMENTS.items():
-            if name in fields:
-                found += element.words(fields[name], gfx, name)
-        return found
-
-    @classmethod
-    def read_words(cls, tokens: Sequence[str], gfx: int) -> dict[str, Any]:
-        """What `words` made, back to the values that `encode` takes."""
-        values: dict[str, Any] = {}
-        for token in tokens:
-            name, _, text = token.partition("=")
-            name, _, key = name.partition(".")
-            if name.endswith("[]"):
-                values.setdefault(name[:-2], []).append(number(text, token))
-            elif key:
-                element = cls.ELEMENTS.get(name)
-                form = element.layout(gfx).get(key) if isinstance(element, Word) else None
-                known = form.values if form else None
-                values.setdefault(name, {})[key] = number(text, token, known)
-            else:
-                values[name] = number(text, token)
-        return values
-
-
-def number(text: str, token: str, values: type[IntEnum] | None = None) -> int:
-    """A number, or the name of one in `values`."""
-    if values is not None and text in values.__members__:
-        return values[text]
-    try:
-        return int(text, 0)
-    except ValueError:
-        raise ValueError(f"{token!r}: {text!r} is not a number") from None
 
 
 def _names(cls: type[Record]) -> str:

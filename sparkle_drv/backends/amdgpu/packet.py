@@ -1,16 +1,16 @@
-"""What PM4 and SDMA packets share: levels, walking a stream of dwords, and its text form.
+"""What PM4 and SDMA packets share: levels, and walking a stream of dwords.
 
-A stream that holds something undeclared stays readable: such a piece comes out as RAW with the
-reason, and its text gives back the same dwords. `pm4` and `sdma` bring the packets.
+A stream that holds something undeclared stays readable: such a piece comes out with the reason in
+place of a packet. `pm4` and `sdma` bring the packets; ib_print and ib_parse are their text form.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from .bits import U32_MAX, Record, level, number
+from .bits import Record, level
 
 
 class Packet(Record):
@@ -66,49 +66,3 @@ def walk(
             ndw = error.ndw
             yield Decoded(at, tuple(dwords[at : at + ndw]), None, {}, str(error))
         at += ndw
-
-
-def lines(stream: Iterable[Decoded], gfx: int) -> Iterator[str]:
-    """A line a packet: its name, then all that differs from an empty one."""
-    for packet in stream:
-        if packet.cls is None:
-            raw = " ".join(f"{dword:#010x}" for dword in packet.dwords)
-            yield f"RAW {raw}  # {packet.error}"
-        else:
-            yield " ".join([packet.cls.NAME, *packet.cls.words(packet.fields, gfx)])
-
-
-def text(stream: Iterable[Decoded], gfx: float) -> str:
-    """A line a packet; `parse` gives the same dwords back."""
-    return "\n".join(lines(stream, level(gfx)))
-
-
-def parse(text: str, gfx: float, classes: Iterable[type[Packet]]) -> list[int]:
-    """Dwords of what `text` wrote, or a person did, in packets of `classes` that the level has.
-    ValueError names the line."""
-    g, every = level(gfx), list(classes)
-    by_name = {cls.NAME: cls for cls in every if g in cls.LEVELS}
-
-    def encode(name: str, tokens: list[str]) -> list[int]:
-        if name not in by_name:
-            raise ValueError(f"gfx{gfx} has no {every[0].KIND} {name}")
-        return by_name[name].encode(gfx=g, **by_name[name].read_words(tokens, g))
-
-    return read_lines(text, encode)
-
-
-def read_lines(text: str, encode: Callable[[str, list[str]], list[int]]) -> list[int]:
-    """Back from `lines`: `encode` takes a packet's name and tokens. ValueError names the line."""
-    dwords: list[int] = []
-    for count, line in enumerate(text.splitlines(), 1):
-        tokens = line.partition("#")[0].split()
-        if not tokens:
-            continue
-        try:
-            if tokens[0] == "RAW":
-                dwords += [number(token, token) & U32_MAX for token in tokens[1:]]
-            else:
-                dwords += encode(tokens[0], tokens[1:])
-        except ValueError as error:
-            raise ValueError(f"line {count}: {error}") from None
-    return dwords

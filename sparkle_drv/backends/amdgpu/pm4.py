@@ -1,9 +1,9 @@
 """PM4 packets, declared: what the command processor of gfx9 to gfx12 reads from an IB.
 
 `ReleaseMem.encode(...)` gives dwords with the header computed; `Packet.decode(dwords)` gives them
-back; `stream`, `text` and `parse` do it for whole IBs. Field positions: P *_f32_mec_pm4_packets.h,
-M registers/pkt3.json and common/sid.h, K nvd.h, which agree where they overlap. M is Mesa, P is
-PAL, K is the kernel. Registers inside SET packets are named by regs.py.
+back, `stream` those of a whole IB; the text form is in ib_print and ib_parse. Field positions:
+P *_f32_mec_pm4_packets.h, M registers/pkt3.json and common/sid.h, K nvd.h, which agree where they
+overlap. M is Mesa, P is PAL, K is the kernel. Registers inside SET packets are named by regs.py.
 
     >>> [hex(d) for d in DispatchDirect.encode(dim_x=2, dim_y=1, dim_z=1)][:2]
     ['0xc0031500', '0x2']
@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from . import packet, regs
 from .bits import G9, G10, G10UP, G11UP, U32, U64, Addr, Place, Tail, Word, bits, level
 from .setreg import SetPairs, SetPairsPacked, SetRegisters, register_name
-from .type3 import Packet, classes
+from .type3 import Packet
 from .values import GCR, CachePolicy, CopySel, DataSel, Event, Function, IntSel, Seq
 
 # --- packets, by opcode ---------------------------------------------------------------------------
@@ -367,13 +367,3 @@ def stream(
 ) -> Iterator[packet.Decoded]:
     """Every packet of an IB in turn; what no table declares comes with cls=None and the reason."""
     return packet.walk(dwords, lambda at: Packet.decode(dwords, gfx, queue, at))
-
-
-def text(dwords: Sequence[int], gfx: float = 11, queue: str = "compute") -> str:
-    """A line a packet; `parse` gives the same dwords back."""
-    return packet.text(stream(dwords, gfx, queue), gfx)
-
-
-def parse(lines: str, gfx: float = 11) -> list[int]:
-    """Dwords of what `text` wrote, or a person did. ValueError names the line."""
-    return packet.parse(lines, gfx, classes())

@@ -1,7 +1,7 @@
 """SDMA packets, declared: the copy engines of gfx9 (SDMA 4), gfx10.3 (5.2), gfx11 (6.0), gfx12 (7).
 
 Sources: K navi10_sdma_pkt_open.h and sdma_v6_0_0_pkt_open.h, M common/sid.h, R sdma_registers.h.
-K is the kernel, M is Mesa, R is ROCr. `Packet.decode`, `stream`, `text` and `parse` as in pm4.py.
+K is the kernel, M is Mesa, R is ROCr. `Packet.decode` and `stream` as in pm4.py.
 """
 
 from __future__ import annotations
@@ -197,13 +197,3 @@ def _count_field(cls: type[Packet], gfx: float) -> int:
 def stream(dwords: Sequence[int], gfx: float = 11) -> Iterator[packet.Decoded]:
     """Every packet of an IB in turn."""
     return packet.walk(dwords, lambda at: Packet.decode(dwords, gfx, at))
-
-
-def text(dwords: Sequence[int], gfx: float = 11) -> str:
-    """A line a packet; `parse` gives the same dwords back."""
-    return packet.text(stream(dwords, gfx), gfx)
-
-
-def parse(lines: str, gfx: float = 11) -> list[int]:
-    """Dwords of what `text` wrote. ValueError names the line."""
-    return packet.parse(lines, gfx, PACKETS.values())

@@ -1,0 +1,99 @@
+"""What the subcommands share: exit codes, input files and their options."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from sparkle_drv import lowlevel
+from sparkle_drv.lowlevel import Ib, TextError
+
+OK, FAILED, USAGE = 0, 1, 2
+EXIT_CODES = "exit codes: 0 well, 1 wrong input, findings or differences, 2 usage"
+INPUT = "FILE, FILE@ADDRESS for bytes that lie there, or - for stdin"
+Command = Callable[[argparse.Namespace], int]
+Subcommands = Any  # argparse names no public type for what add_subparsers returns
+
+
+class UsageError(Exception):
+    """What the caller typed cannot be used: one line on stderr, exit 2."""
+
+
+class InputError(Exception):
+    """An input is not what it should be: one line on stderr that names the place, exit 1."""
+
+
+def command(sub: Subcommands, name: str, function: Command, text: str) -> argparse.ArgumentParser:
+    """A new subcommand that `function` runs."""
+    made: argparse.ArgumentParser = sub.add_parser(
+        name, help=text, description=text, epilog=EXIT_CODES
+    )
+    made.set_defaults(command=function)
+    return made
+
+
+def add_inputs(to: argparse.ArgumentParser) -> None:
+    """How the inputs are to be read; the files themselves are each command's own."""
+    to.add_argument(
+        "--from",
+        dest="form",
+        choices=lowlevel.FORMS,
+        default="auto",
+        help="form of the input (default: told by its contents)",
+    )
+    to.add_argument(
+        "--gfx",
+        type=gfx,
+        metavar="GFX",
+        help="9, 10.3, 11, 12 or a chip such as gfx1036, gfx1100, where the input does not say",
+    )
+    to.add_argument(
+        "--ip",
+        choices=lowlevel.IPS,
+        default="compute",
+        help="queue, where the input does not say (default compute)",
+    )
+
+
+def gfx(text: str) -> int:
+    try:
+        return lowlevel.read_gfx(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def read(args: argparse.Namespace, name: str) -> list[Ib]:
+    """The IBs of one input. InputError with file, line and column; UsageError without a gfx."""
+    path, at, address = name.rpartition("@")
+    va = None
+    if at and not Path(name).exists():
+        try:
+            va = int(address, 16)
+        except ValueError:
+            raise UsageError(f"{name}: {address!r} is no address in hex") from None
+        if not 0 <= va < 1 << 64:
+            raise UsageError(f"{name}: an address has 64 bits")
+        name = path
+    data = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
+    try:
+        ibs = lowlevel.read_ibs(data, args.gfx, args.ip, va, args.form)
+    except TextError as error:
+        raise InputError(f"{name}:{error.line}:{error.column}: {error.reason}") from None
+    except ValueError as error:
+        wanted = UsageError if args.gfx is None else InputError
+        raise wanted(f"{name}: {error}") from None
+    if not ibs:
+        raise InputError(f"{name}: there is no IB in it")
+    return ibs
+
+
+def read_all(args: argparse.Namespace, names: list[str]) -> list[Ib]:
+    return [ib for name in names for ib in read(args, name)]
+
+
+def write_json(document: dict[str, Any]) -> None:
+    print(json.dumps({"schema": 1, **document}, indent=1))

@@ -1,0 +1,66 @@
+"""Command streams of AMD GPUs: decode encode lint diff reg, of PM4 and SDMA indirect buffers.
+
+Only the frame of the command line is here; the subcommands are _pm4/cli_*.py, and what they know is
+sparkle_drv.lowlevel. Also `python -m sparkle_drv pm4`.
+"""
+
+from __future__ import annotations
+
+from _hop import hop
+
+hop()
+
+import argparse  # noqa: E402
+import os  # noqa: E402
+import sys  # noqa: E402
+from collections.abc import Sequence  # noqa: E402
+
+from _pm4 import cli_decode, cli_diff, cli_lint, cli_reg, common  # noqa: E402
+from _pm4.common import FAILED, USAGE, InputError, UsageError  # noqa: E402
+
+# In the order of --help; a new subcommand is one line here.
+COMMANDS = (
+    cli_decode.add_decode,
+    cli_decode.add_encode,
+    cli_lint.add,
+    cli_diff.add,
+    cli_reg.add,
+)
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line; every subcommand sets `command` to the function that runs it."""
+    top = argparse.ArgumentParser(
+        prog="pm4.py", description=__doc__.splitlines()[0], epilog=common.EXIT_CODES
+    )
+    sub = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for add in COMMANDS:
+        add(sub)
+    return top
+
+
+def main(argv: Sequence[str]) -> int:
+    """Runs one command; what is wrong is one line on stderr and an exit code, never a traceback."""
+    args = parser().parse_args(argv)
+    try:
+        code: int = args.command(args)
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:
+        # Whoever read us has gone (`| head`): nothing more to say, also not when the interpreter
+        # flushes at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FAILED
+    except UsageError as error:
+        print(f"pm4.py: {error}", file=sys.stderr)
+        return USAGE
+    except (InputError, OSError, ValueError) as error:
+        print(f"pm4.py: {error}", file=sys.stderr)
+        return FAILED
+    except KeyboardInterrupt:
+        print("pm4.py: interrupted", file=sys.stderr)
+        return FAILED
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
