@@ -6,10 +6,10 @@ BENCH_ARGS ?=
 PYTEST := $(PY) -m pytest -n 2 --dist loadfile
 STRICT := -O0 -Wall -Wextra -Wshadow -Wconversion -Werror
 SANITIZE := -fsanitize=address,undefined
-EMU_C := $(wildcard native/emu/*.c native/emu/*/*.c)
+EMU_C := $(wildcard native/emu/*.c native/emu/*/*.c native/gen/isa_*.c)
 PRELOAD_C := $(wildcard native/emu/preload/*.c)
 
-.PHONY: quick help build bench test test-quick lint format check-c perf wheel docs asan preload test-radv loc test-fresh clean
+.PHONY: quick help build bench test test-quick lint format check-c perf wheel docs asan preload test-radv golden-llvm loc test-fresh clean
 
 quick: build lint test-quick ## the quick loop: build, lint, types, quick tests
 
@@ -71,6 +71,9 @@ preload: ## build/preload/libsparkle_amdgpu.so: shows other drivers an emulated 
 
 test-radv: preload ## unmodified RADV on the emulated GPU; the last line is `N of 32 right, M skipped`
 	@$(PY) tests/radv/run.py
+
+golden-llvm: build ## tests/golden/isa_*.txt anew, by llvm-mc-19
+	@$(PY) tests/golden/make_isa.py
 
 loc: ## lines of each layer, and the files that are too long
 	@$(PYTHON) tools/loc.py

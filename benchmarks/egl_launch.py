@@ -92,7 +92,8 @@ class Theirs:
     def __init__(self, inputs: Values) -> None:
         import moderngl
 
-        self.context = moderngl.create_standalone_context(backend="egl", require=430)
+        untyped: Any = moderngl  # its stubs know neither this argument nor what a buffer can do
+        self.context = untyped.create_standalone_context(backend="egl", require=430)
         self.shader = self.context.compute_shader(f"#version 430 core\n{GLSL}")
         self.scalar = self.shader["a"]
         zero = np.zeros(WIDTH, np.float32)
@@ -157,11 +158,12 @@ class Ours:
         listed = sp.Commands().dispatch(kernel, y, x, z, a, groups=1)
         go = queue.prepare(kernel, y, x, z, a, groups=1)
         found = []
-        for way in (
+        ways: tuple[Callable[[], sp.Fence], ...] = (
             lambda: queue.launch(kernel, y, x, z, a, groups=1),
             lambda: queue.fence(go()),
             lambda: queue.submit(listed),
-        ):
+        )
+        for way in ways:
             queue.write(y.buffer, np.full(WIDTH, np.nan, np.float32)).wait()
             way().wait()
             found.append(y.numpy())

@@ -2,8 +2,8 @@
 
 setup.py names them in `cffi_modules`; nothing imports this file at run time. The compiler and cffi
 read one text: the headers in native/include, of which cdef gets all lines that do not start with
-'#'. Files join by being there: `sp_emu*.h`, native/emu/**/*.c and native/gen/isa_*.c belong to `emu`,
-every other header and source to `native`.
+'#'. Files join by being there: `sp_emu*.h`, native/emu/**/*.c and native/gen/isa_*.c belong to
+`emu`, every other header and source to `native`.
 """
 
 import os
@@ -55,9 +55,7 @@ _headers = sorted(INCLUDE.glob("sp_*.h"))
 _sources = sorted(c for c in HERE.rglob("*.c") if HERE / "emu" / "preload" not in c.parents)
 _emu_headers = [header for header in _headers if header.name.startswith("sp_emu")]
 _emu_sources = [
-    source
-    for source in _sources
-    if HERE / "emu" in source.parents or source.match("gen/isa_*.c")
+    source for source in _sources if HERE / "emu" in source.parents or source.match("gen/isa_*.c")
 ]
 _native_headers = [header for header in _headers if header not in _emu_headers]
 _native_sources = [source for source in _sources if source not in _emu_sources]

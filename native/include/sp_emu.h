@@ -72,9 +72,9 @@ void sp_emu_live_counts(struct sp_emu_machine *machine, struct sp_emu_live *out)
 /* Injection, and looking. Each returns 0 or -EINVAL. */
 /* The next `count` ioctls with number `nr` (0x00..0xff; bits 0-7 of the request) fail with -error before they do anything. */
 int sp_emu_fail_ioctl(struct sp_emu_machine *machine, uint32_t nr, uint32_t count, int error);
-/* The next job of this card never ends by itself; then `recovery` happens. */
+/* The next job that this card is given never ends by itself; then `recovery` happens. */
 int sp_emu_hang_next_job(struct sp_emu_machine *machine, uint32_t card, uint32_t recovery);
-/* The next job of this card reads unmapped memory at `va` first thing. */
+/* The next job that this card is given reads unmapped memory at `va` first thing. */
 int sp_emu_fault_next_job(struct sp_emu_machine *machine, uint32_t card, uint64_t va);
 /* A reset for a reason outside: nobody is guilty. */
 int sp_emu_reset_card(struct sp_emu_machine *machine, uint32_t card, uint32_t vram_lost);

@@ -170,12 +170,12 @@ class Machine:
         check(lib.sp_emu_fail_ioctl(self.handle, nr & 0xFF, count, error), "sp_emu_fail_ioctl")
 
     def hang_next_job(self, card: int = 0, recovery: str = "ring") -> None:
-        """The next job never ends by itself; at its time limit `recovery` happens."""
+        """The next job submitted never ends by itself; at its time limit `recovery` happens."""
         rc = lib.sp_emu_hang_next_job(self.handle, card, RECOVERY[recovery])
         check(rc, "sp_emu_hang_next_job")
 
     def fault_next_job(self, card: int = 0, va: int = 0) -> None:
-        """The next job reads unmapped memory first thing."""
+        """The next job submitted reads unmapped memory first thing."""
         check(lib.sp_emu_fault_next_job(self.handle, card, va), "sp_emu_fault_next_job")
 
     def reset(self, card: int = 0, *, vram_lost: bool = False) -> None:

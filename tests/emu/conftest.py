@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from cards import card, open_gpu  # noqa: F401
 from ioctls import leaks
+from rigs import open_rig, rig  # noqa: F401
 
 from sparkle_drv.testing.emulator import Gpu, Machine
+
+CHIPS = ["gfx1036", "gfx1100"]
 
 
 @pytest.fixture
@@ -29,3 +31,35 @@ def gpu(node):
     """A context on that node."""
     with Gpu(node) as made:
         yield made
+
+
+@pytest.fixture
+def gfx10(machine):
+    """A context on the gfx1036."""
+    with machine.open(1) as opened, Gpu(opened) as made:
+        yield made
+
+
+@pytest.fixture(params=CHIPS)
+def card(request):
+    """(chip, context) on a machine of one card, each chip in turn: anew for each test."""
+    with (
+        Machine([request.param], job_limit_s=5) as made,
+        made.open() as opened,
+        Gpu(opened) as context,
+    ):
+        yield request.param, context
+
+
+@pytest.fixture(scope="module", params=CHIPS)
+def warm_node(request):
+    with Machine([request.param], job_limit_s=5) as made, made.open() as opened:
+        yield request.param, opened
+
+
+@pytest.fixture
+def warm(warm_node):
+    """(chip, context) on a machine that a module keeps: each chip in turn."""
+    chip, opened = warm_node
+    with Gpu(opened) as context:
+        yield chip, context

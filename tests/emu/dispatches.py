@@ -11,7 +11,10 @@ REGISTERS = {
     "PGM_RSRC3": 0, "RESOURCE_LIMITS": 0, "NUM_THREAD_X": 64, "NUM_THREAD_Y": 1,
     "NUM_THREAD_Z": 1, "USER_DATA_0": 7,
 }  # fmt: skip
-GFX11 = {**{f"STATIC_THREAD_MGMT_SE{n}": 0xFFFFFFFF for n in range(4, 8)}, "DISPATCH_INTERLEAVE": 64}
+GFX11 = {
+    **{f"STATIC_THREAD_MGMT_SE{n}": 0xFFFFFFFF for n in range(4, 8)},
+    "DISPATCH_INTERLEAVE": 64,
+}
 INITIATOR = 0x8005
 ENDPGM = {10: 0xBF810000, 11: 0xBFB00000}  # s_endpgm, the whole program
 CODE = 0xFFFF8000_01234500  # of PGM_LO and PGM_HI
@@ -30,13 +33,13 @@ def stream(gfx, groups=(2, 1, 1), initiator=INITIATOR, header=None, **changes):
     )
 
 
-def program(card):
+def program(rig):
     """A buffer with the program at CODE."""
-    buffer = card.buffer(4096, va=CODE & ~0xFFF)
-    buffer.write([ENDPGM[card.gfx]] * 64, CODE % 4096 // 4)
+    buffer = rig.buffer(4096, va=CODE & ~0xFFF)
+    buffer.write([ENDPGM[rig.gfx]] * 64, CODE % 4096 // 4)
     return buffer
 
 
-def traced(card):
+def traced(rig):
     """What the command processor handed to the waves, one line a dispatch."""
-    return [line.strip() for line in card.machine.trace if line.strip().startswith("groups ")]
+    return [line.strip() for line in rig.machine.trace if line.strip().startswith("groups ")]

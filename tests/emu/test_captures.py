@@ -57,20 +57,20 @@ def store(pages, va, dwords, ndw):
 
 
 @pytest.mark.parametrize("path", CAPTURES, ids=lambda path: path.stem)
-def test_a_capture_runs_and_is_traced_as_it_was(open_gpu, path):
+def test_a_capture_runs_and_is_traced_as_it_was(open_rig, path):
     chip, ip = re.match(r"radv_vecadd_(gfx\d+)_(\w+)$", path.stem).groups()
-    card = open_gpu(chip, trace=2)
-    gpu, ibs = card.gpu, ibs_of(path, card.gfx)
+    rig = open_rig(chip, trace=2)
+    gpu, ibs = rig.gpu, ibs_of(path, rig.gfx)
     # Whatever the packets touch lies in these two ranges of 2 MiB; the program ends at once.
     pages = [gpu.buffer(2 << 20, va=va) for va in (0xFFFF8000_00000000, 0xFFFF8001_00000000)]
-    pages[0].write([ENDPGM[card.gfx]] * 0x1000, 0x50000 // 4)
-    pages[0].write([ENDPGM[card.gfx]] * 0x1000, 0x59000 // 4)
+    pages[0].write([ENDPGM[rig.gfx]] * 0x1000, 0x50000 // 4)
+    pages[0].write([ENDPGM[rig.gfx]] * 0x1000, 0x59000 // 4)
     expected = []
     for va, depth, dwords, lines in ibs:
         ndw = 256
         if depth:  # its size is in the packet that calls it, the caller goes on where it is full
             ndw = ibs[0][2][3]
-            ends = [p.at + len(p.dwords) for p in pm4.stream(dwords, card.gfx, ip)]
+            ends = [p.at + len(p.dwords) for p in pm4.stream(dwords, rig.gfx, ip)]
             fits = max(end for end in ends if end <= ndw)
             store(pages[1], ibs[0][0], ibs[0][2] + dwords[fits:], 256)
             dwords = dwords[:fits]
@@ -81,4 +81,4 @@ def test_a_capture_runs_and_is_traced_as_it_was(open_gpu, path):
         ib = Buffer(gpu, pages[1].handle, 256 * 4, va)
         flags = PREAMBLE if number == 0 else 0
         gpu.wait(gpu.submit_ib(ip, ib, 256, bos=pages, flags=flags))
-    assert [line for line in card.machine.trace if re.match(r"IB |  \w", line)] == expected
+    assert [line for line in rig.machine.trace if re.match(r"IB |  \w", line)] == expected

@@ -9,122 +9,138 @@ from sparkle_drv.lowlevel import pm4
 MEM = {"dst_sel": 5, "wr_confirm": 1}
 
 
-def store(card, buffer, value, index=0):
+def store(rig, buffer, value, index=0):
     return pm4.WriteData.encode(
-        gfx=card.gfx, control=MEM, addr=buffer.va + 4 * index, values=[value]
+        gfx=rig.gfx, control=MEM, addr=buffer.va + 4 * index, values=[value]
     )
 
 
-def wait(card, buffer, reference, function=5, **more):
+def wait(rig, buffer, reference, function=5, **more):
     return pm4.WaitRegMem.encode(
-        gfx=card.gfx, control={"function": function, "mem_space": 1}, addr=buffer.va,
+        gfx=rig.gfx, control={"function": function, "mem_space": 1}, addr=buffer.va,
         reference=reference, **more,
     )  # fmt: skip
 
 
-def release(card, buffer, **select):
-    event = {"type": 0x14, "index": 5, "gl2_wb": 1, "glm_wb": 1, "glm_inv": 1, "seq": 1, "policy": 3}
+def release(rig, buffer, **select):
+    event = {
+        "type": 0x14,
+        "index": 5,
+        "gl2_wb": 1,
+        "glm_wb": 1,
+        "glm_inv": 1,
+        "seq": 1,
+        "policy": 3,
+    }
     return pm4.ReleaseMem.encode(
-        gfx=card.gfx, event=event, select=select, addr=buffer.va, value=0x1_00000007
+        gfx=rig.gfx, event=event, select=select, addr=buffer.va, value=0x1_00000007
     )
 
 
-def test_release_mem_writes_one_or_two_dwords(card):
-    out = card.buffer(4096)
-    assert card.run(release(card, out, data=1, intr=3), out) is None
+def test_release_mem_writes_one_or_two_dwords(rig):
+    out = rig.buffer(4096)
+    assert rig.run(release(rig, out, data=1, intr=3), out) is None
     assert out.words(0, 2) == [7, 0]
-    assert card.run(release(card, out, data=2), out) is None
+    assert rig.run(release(rig, out, data=2), out) is None
     assert out.words(0, 2) == [7, 1]
-    assert card.run(release(card, out, data=0), out) is None
+    assert rig.run(release(rig, out, data=0), out) is None
 
 
 @pytest.mark.parametrize(
     ("function", "reference", "mask"),
-    [(0, 99, 0), (1, 8, 0xFF), (2, 7, 0xFF), (3, 7, 0xFF), (4, 6, 0xFF), (5, 7, 0xFF), (6, 6, 0xFF)],
+    [
+        (0, 99, 0),
+        (1, 8, 0xFF),
+        (2, 7, 0xFF),
+        (3, 7, 0xFF),
+        (4, 6, 0xFF),
+        (5, 7, 0xFF),
+        (6, 6, 0xFF),
+    ],
 )
-def test_wait_reg_mem_that_holds_already(card, function, reference, mask):
-    out = card.buffer(4096)
-    dwords = store(card, out, 0xAB07) + wait(card, out, reference, function, mask=mask)
-    assert card.run(dwords + store(card, out, 1, 1), out) is None
+def test_wait_reg_mem_that_holds_already(rig, function, reference, mask):
+    out = rig.buffer(4096)
+    dwords = store(rig, out, 0xAB07) + wait(rig, out, reference, function, mask=mask)
+    assert rig.run(dwords + store(rig, out, 1, 1), out) is None
     assert out.words(1) == [1]
 
 
-def test_wait_reg_mem_waits_for_the_host(card):
-    out = card.buffer(4096)
-    job = card.gpu.submit("compute", wait(card, out, 3) + store(card, out, 9, 1), bos=[out])
+def test_wait_reg_mem_waits_for_the_host(rig):
+    out = rig.buffer(4096)
+    job = rig.gpu.submit("compute", wait(rig, out, 3) + store(rig, out, 9, 1), bos=[out])
     with pytest.raises(TimeoutError):
-        card.gpu.wait(job, 0.02)
+        rig.gpu.wait(job, 0.02)
     assert out.words(1) == [0]
     out.write([3])
-    card.gpu.wait(job)
+    rig.gpu.wait(job)
     assert out.words(1) == [9]
 
 
-def test_wait_reg_mem64(card):
-    out = card.buffer(4096)
+def test_wait_reg_mem64(rig):
+    out = rig.buffer(4096)
     out.write([0, 2])
     dwords = pm4.WaitRegMem64.encode(
-        gfx=card.gfx, control={"function": 5, "mem_space": 1}, addr=out.va, reference=1 << 33
+        gfx=rig.gfx, control={"function": 5, "mem_space": 1}, addr=out.va, reference=1 << 33
     )
-    assert card.run(dwords, out) is None
+    assert rig.run(dwords, out) is None
 
 
 @pytest.mark.parametrize("chip", ["gfx1036", "gfx1100"])
-def test_a_wait_for_nothing_ends_with_the_jobs_time(open_gpu, chip):
-    card = open_gpu(chip, job_limit_s=0.05)
-    out = card.buffer(4096)
-    fault = card.run(wait(card, out, 1), out)
+def test_a_wait_for_nothing_ends_with_the_jobs_time(open_rig, chip):
+    rig = open_rig(chip, job_limit_s=0.05)
+    out = rig.buffer(4096)
+    fault = rig.run(wait(rig, out, 1), out)
     assert fault.kind == "timeout"
     assert "WAIT_REG_MEM" in fault.text
 
 
-def test_cond_exec_and_pred_exec(card):
-    out = card.buffer(4096)
-    body = store(card, out, 5, 8)
+def test_cond_exec_and_pred_exec(rig):
+    out = rig.buffer(4096)
+    body = store(rig, out, 5, 8)
     count = {"count": len(body)}
     for i, (value, wanted) in enumerate([(0, 0), (1, 5)]):
         out.write([value] + [0] * 16)
-        dwords = pm4.CondExec.encode(gfx=card.gfx, addr=out.va, execute=count) + body
-        assert card.run(dwords + store(card, out, 6, 9), out) is None
+        dwords = pm4.CondExec.encode(gfx=rig.gfx, addr=out.va, execute=count) + body
+        assert rig.run(dwords + store(rig, out, 6, 9), out) is None
         assert out.words(8, 2) == [wanted, 6]
         out.write([0] * 16)
         predicate = {**count, "device_select": i}
-        dwords = pm4.PredExec.encode(gfx=card.gfx, execute=predicate) + body
-        assert card.run(dwords + store(card, out, 6, 9), out) is None
+        dwords = pm4.PredExec.encode(gfx=rig.gfx, execute=predicate) + body
+        assert rig.run(dwords + store(rig, out, 6, 9), out) is None
         assert out.words(8, 2) == [wanted, 6]
 
 
-def indirect(card, ib, ndw, **control):
+def indirect(rig, ib, ndw, **control):
     return pm4.IndirectBuffer.encode(
-        gfx=card.gfx, addr=ib.va, control={"ndw": ndw, "valid": 1, **control}
+        gfx=rig.gfx, addr=ib.va, control={"ndw": ndw, "valid": 1, **control}
     )
 
 
-def test_a_nested_ib_returns_and_a_chained_one_does_not(card):
-    out, inner = card.buffer(4096), card.buffer(4096)
-    body = store(card, out, 1)
+def test_a_nested_ib_returns_and_a_chained_one_does_not(rig):
+    out, inner = rig.buffer(4096), rig.buffer(4096)
+    body = store(rig, out, 1)
     inner.write(body)
-    last = store(card, out, 2, 1)
-    assert card.run(indirect(card, inner, len(body)) + last, out, inner) is None
+    last = store(rig, out, 2, 1)
+    assert rig.run(indirect(rig, inner, len(body)) + last, out, inner) is None
     assert out.words(0, 2) == [1, 2]
     out.write([0, 0])
-    assert card.run(indirect(card, inner, len(body), chain=1) + last, out, inner) is None
+    assert rig.run(indirect(rig, inner, len(body), chain=1) + last, out, inner) is None
     assert out.words(0, 2) == [1, 0]
 
 
-def test_nesting_has_an_end(card):
-    inner = card.buffer(4096)
-    body = indirect(card, inner, 4)
+def test_nesting_has_an_end(rig):
+    inner = rig.buffer(4096)
+    body = indirect(rig, inner, 4)
     inner.write(body)
-    fault = card.run(indirect(card, inner, len(body)), inner)
+    fault = rig.run(indirect(rig, inner, len(body)), inner)
     assert (fault.kind, fault.va, "deeper" in fault.text) == ("ib", inner.va, True)
 
 
-def test_ibs_chained_in_a_circle_end_with_the_jobs_time(open_gpu):
-    card = open_gpu("gfx1100", job_limit_s=0.05)
-    inner = card.buffer(4096)
-    inner.write(indirect(card, inner, 4, chain=1))
-    assert card.run(indirect(card, inner, 4, chain=1), inner).kind == "timeout"
+def test_ibs_chained_in_a_circle_end_with_the_jobs_time(open_rig):
+    rig = open_rig("gfx1100", job_limit_s=0.05)
+    inner = rig.buffer(4096)
+    inner.write(indirect(rig, inner, 4, chain=1))
+    assert rig.run(indirect(rig, inner, 4, chain=1), inner).kind == "timeout"
 
 
 def words(text):
@@ -163,70 +179,70 @@ REFUSED = {  # dwords on a compute queue, kind of fault, part of its text
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_it_refuses(card, name):
+def test_what_it_refuses(rig, name):
     text, kind, part = REFUSED[name]
-    fault = card.run([0xFFFF1000, *words(text)])
+    fault = rig.run([0xFFFF1000, *words(text)])
     assert fault is not None
     assert fault.kind == kind, fault.text
     assert part in fault.text
 
 
 @pytest.mark.parametrize("offset", [0x22B, 0x22C, 0x22D, 0x22E])
-def test_what_gfx11_has_and_gfx10_must_not_write(open_gpu, offset):
+def test_what_gfx11_has_and_gfx10_must_not_write(open_rig, offset):
     dwords = [0xC0017600, offset, 0xFFFFFFFF]
-    assert open_gpu("gfx1100").run(dwords) is None
-    fault = open_gpu("gfx1036").run(dwords)
+    assert open_rig("gfx1100").run(dwords) is None
+    fault = open_rig("gfx1036").run(dwords)
     assert (fault.kind, "not for a user" in fault.text) == ("register", True)
-    assert open_gpu("gfx1036", lenient=["register"]).run(dwords).kind == "register"
+    assert open_rig("gfx1036", lenient=["register"]).run(dwords).kind == "register"
 
 
-def test_leniencies(open_gpu):
+def test_leniencies(open_rig):
     for name, dwords in [("register", "C0017900 200 0"), ("reserved", "C0017600 20D 100")]:
-        assert open_gpu("gfx1100").run(words(dwords)) is not None
-        assert open_gpu("gfx1100", lenient=[name]).run(words(dwords)) is None
+        assert open_rig("gfx1100").run(words(dwords)) is not None
+        assert open_rig("gfx1100", lenient=[name]).run(words(dwords)) is None
 
 
-def test_alignment_and_padding_of_an_ib(open_gpu):
+def test_alignment_and_padding_of_an_ib(open_rig):
     for lenient, wanted in [((), "ib"), (("padding",), None)]:
-        card = open_gpu("gfx1036", lenient=lenient)
-        fault = card.run([0xFFFF1000], pad=False)
+        rig = open_rig("gfx1036", lenient=lenient)
+        fault = rig.run([0xFFFF1000], pad=False)
         assert (fault and fault.kind) == wanted
-        ib = card.buffer(4096)
+        ib = rig.buffer(4096)
         ib.write([0xFFFF1000] * 16)
         ib.va += 16
-        before = card.machine.fault_count(0)
+        before = rig.machine.fault_count(0)
         try:
-            card.gpu.wait(card.gpu.submit_ib("compute", ib, 8))
+            rig.gpu.wait(rig.gpu.submit_ib("compute", ib, 8))
         except OSError:
             assert wanted is not None
-        assert card.machine.fault_count(0) - before == (wanted is not None)
+        assert rig.machine.fault_count(0) - before == (wanted is not None)
 
 
-def test_a_fault_names_the_packets_address(card):
-    fault = card.run([0xFFFF1000] * 3 + [0xC0007700, 0])
+def test_a_fault_names_the_packets_address(rig):
+    fault = rig.run([0xFFFF1000] * 3 + [0xC0007700, 0])
     assert fault.va % 4096 == 12
     assert f"{fault.va:#x}" in fault.text
 
 
-def test_gfx_packets(card):
+def test_gfx_packets(rig):
     """Those that a GFX queue's preamble uses, and the shadowing that is not modelled."""
     dwords = words("C0012800 80000000 80000000 C0001200 0 C0004200 0 C0004600 2E")
     dwords += words("C0016900 286 42800000 C0016900 3FE 1")  # context state: any of it
-    dwords += pm4.SetShRegIndex.encode(gfx=card.gfx, reg={"offset": 1, "index": 3}, values=[0xFFFF])
-    assert card.run(dwords, ip="gfx") is None
-    fault = card.run(words("C0012800 80000001 80000000"), ip="gfx")
+    dwords += pm4.SetShRegIndex.encode(gfx=rig.gfx, reg={"offset": 1, "index": 3}, values=[0xFFFF])
+    assert rig.run(dwords, ip="gfx") is None
+    fault = rig.run(words("C0012800 80000001 80000000"), ip="gfx")
     assert "shadowed" in fault.text
 
 
-def test_packed_register_writes_of_gfx11(open_gpu):
-    card = open_gpu("gfx1100", trace=2)
+def test_packed_register_writes_of_gfx11(open_rig):
+    rig = open_rig("gfx1100", trace=2)
     dwords = pm4.parse("SET_SH_REG_PAIRS_PACKED COMPUTE_PGM_LO=1 COMPUTE_PGM_HI=2", 11)
     dwords += pm4.parse("SET_SH_REG_PAIRS COMPUTE_USER_DATA_3=5", 11)
-    assert card.run(dwords) is None
-    lines = [line for line in card.machine.trace if "COMPUTE_" in line]
+    assert rig.run(dwords) is None
+    lines = [line for line in rig.machine.trace if "COMPUTE_" in line]
     assert [line.split()[1::2] for line in lines] == [
         ["COMPUTE_PGM_LO", "0x00000001"], ["COMPUTE_PGM_HI", "0x00000002"],
         ["COMPUTE_USER_DATA_3", "0x00000005"],
     ]  # fmt: skip
-    assert card.run(words("C003BB00 4 02410240 1 2")).kind == "packet"
-    assert open_gpu("gfx1036").run(dwords).kind == "packet"
+    assert rig.run(words("C003BB00 4 02410240 1 2")).kind == "packet"
+    assert open_rig("gfx1036").run(dwords).kind == "packet"

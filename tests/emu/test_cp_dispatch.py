@@ -11,61 +11,61 @@ from sparkle_drv.lowlevel import pm4
 PREAMBLE = 2
 
 
-def launched(card, dwords, *bos, **more):
+def launched(rig, dwords, *bos, **more):
     """The trace of a job that must not fault, one line a dispatch."""
-    card.code = getattr(card, "code", None) or program(card)
-    list(card.machine.trace)
-    fault = card.run(dwords, card.code, *bos, **more)
+    rig.code = getattr(rig, "code", None) or program(rig)
+    list(rig.machine.trace)
+    fault = rig.run(dwords, rig.code, *bos, **more)
     assert fault is None, fault
-    return traced(card)
+    return traced(rig)
 
 
-def test_a_dispatch(card):
-    [line] = launched(card, stream(card.gfx, (2, 3, 4)))
+def test_a_dispatch(rig):
+    [line] = launched(rig, stream(rig.gfx, (2, 3, 4)))
     assert line == (
         "groups 0..2 0..3 0..4 of 64x1x1 (last 0x0x0) code ffff800001234500 "
         "rsrc 60af0040 8c 0 initiator 8005"
     )
 
 
-def test_nothing_to_run(card):
-    assert launched(card, stream(card.gfx, (2, 0, 4))) == []
+def test_nothing_to_run(rig):
+    assert launched(rig, stream(rig.gfx, (2, 0, 4))) == []
 
 
-def test_start_and_end(card):
+def test_start_and_end(rig):
     start = {f"START_{axis}": value for axis, value in zip("XYZ", (1, 0, 2), strict=True)}
-    [line] = launched(card, stream(card.gfx, (2, 3, 4), initiator=0x8001, **start))
+    [line] = launched(rig, stream(rig.gfx, (2, 3, 4), initiator=0x8001, **start))
     assert line.startswith("groups 1..2 0..3 2..4 ")
-    fault = card.run(stream(card.gfx, (0, 3, 4), initiator=0x8001, **start))
+    fault = rig.run(stream(rig.gfx, (0, 3, 4), initiator=0x8001, **start))
     assert (fault.kind, "START_X 1" in fault.text) == ("dispatch", True)
 
 
-def test_a_partial_group(card):
+def test_a_partial_group(rig):
     partial = {"NUM_THREAD_X": 64 | 5 << 16, "NUM_THREAD_Y": 1 | 1 << 16}
     partial["NUM_THREAD_Z"] = 1 | 1 << 16
-    [line] = launched(card, stream(card.gfx, initiator=0x8007, **partial))
+    [line] = launched(rig, stream(rig.gfx, initiator=0x8007, **partial))
     assert "of 64x1x1 (last 5x1x1)" in line
-    fault = card.run(stream(card.gfx, initiator=0x8007))
+    fault = rig.run(stream(rig.gfx, initiator=0x8007))
     assert "NUM_THREAD_X PARTIAL is 0 of 64" in fault.text
 
 
-def test_dimensions_in_threads(card):
-    [line] = launched(card, stream(card.gfx, (130, 1, 1), initiator=0x8025))
+def test_dimensions_in_threads(rig):
+    [line] = launched(rig, stream(rig.gfx, (130, 1, 1), initiator=0x8025))
     assert line.startswith("groups 0..3 0..1 0..1 of 64x1x1 (last 2x1x1)")
 
 
-def test_dispatch_indirect(card):
-    counts = card.buffer(4096)
+def test_dispatch_indirect(rig):
+    counts = rig.buffer(4096)
     counts.write([5, 6, 7], 2)
-    named = pm4.set_registers(dispatches.registers(card.gfx), gfx=card.gfx)
-    dwords = pm4.DispatchIndirect.encode(gfx=card.gfx, addr=counts.va + 8, initiator=0x8005)
-    [line] = launched(card, named + dwords, counts)
+    named = pm4.set_registers(dispatches.registers(rig.gfx), gfx=rig.gfx)
+    dwords = pm4.DispatchIndirect.encode(gfx=rig.gfx, addr=counts.va + 8, initiator=0x8005)
+    [line] = launched(rig, named + dwords, counts)
     assert line.startswith("groups 0..5 0..6 0..7 ")
-    dwords = pm4.SetBase.encode(gfx=card.gfx, base={"index": 1}, addr=counts.va)
+    dwords = pm4.SetBase.encode(gfx=rig.gfx, base={"index": 1}, addr=counts.va)
     dwords += pm4.DispatchIndirectGfx.encode(
-        gfx=card.gfx, offset=8, initiator=0x8005, header={"shader_type": 1}
+        gfx=rig.gfx, offset=8, initiator=0x8005, header={"shader_type": 1}
     )
-    [line] = launched(card, named + dwords, counts, ip="gfx")
+    [line] = launched(rig, named + dwords, counts, ip="gfx")
     assert line.startswith("groups 0..5 0..6 0..7 ")
 
 
@@ -86,11 +86,11 @@ SPOILT = {  # changed registers, part of the fault's text
 
 
 @pytest.mark.parametrize("name", SPOILT)
-def test_what_would_hang(card, name):
+def test_what_would_hang(rig, name):
     changes, part = SPOILT[name]
-    if name == "no CU" and card.gfx == 11:
+    if name == "no CU" and rig.gfx == 11:
         changes = {f"STATIC_THREAD_MGMT_SE{n}": 0 for n in range(8)}
-    fault = card.run(stream(card.gfx, **changes))
+    fault = rig.run(stream(rig.gfx, **changes))
     assert fault is not None
     assert fault.kind == "dispatch", fault.text
     assert part in fault.text
@@ -99,20 +99,20 @@ def test_what_would_hang(card, name):
 @pytest.mark.parametrize(
     ("initiator", "part"), [(0x8004, "COMPUTE_SHADER_EN"), (0x800D, "0x8"), (0xC005, "0x4000")]
 )
-def test_initiators(card, initiator, part):
-    fault = card.run(stream(card.gfx, initiator=initiator))
+def test_initiators(rig, initiator, part):
+    fault = rig.run(stream(rig.gfx, initiator=initiator))
     assert (fault.kind, part in fault.text) == ("dispatch", True), fault.text
 
 
-def test_interleave_of_gfx11(open_gpu):
-    fault = open_gpu("gfx1100").run(stream(11, DISPATCH_INTERLEAVE=65))
+def test_interleave_of_gfx11(open_rig):
+    fault = open_rig("gfx1100").run(stream(11, DISPATCH_INTERLEAVE=65))
     assert "none of 0, 64" in fault.text
 
 
-def test_a_gfx_queue_wants_the_shader_type(card):
-    fault = card.run(stream(card.gfx), ip="gfx")
+def test_a_gfx_queue_wants_the_shader_type(rig):
+    fault = rig.run(stream(rig.gfx), ip="gfx")
     assert "shader type" in fault.text
-    assert len(launched(card, stream(card.gfx, header={"shader_type": 1}), ip="gfx")) == 1
+    assert len(launched(rig, stream(rig.gfx, header={"shader_type": 1}), ip="gfx")) == 1
 
 
 NEEDED = [
@@ -122,33 +122,33 @@ NEEDED = [
 
 
 @pytest.mark.parametrize("name", NEEDED)
-def test_a_register_left_to_a_stranger(card, name):
-    fault = card.run(stream(card.gfx, **{name: None}))
+def test_a_register_left_to_a_stranger(rig, name):
+    fault = rig.run(stream(rig.gfx, **{name: None}))
     assert fault is not None
     assert fault.kind == "dispatch"
     assert f"COMPUTE_{name} was not programmed" in fault.text
 
 
-def test_registers_of_an_earlier_job_do_not_count(card):
-    assert len(launched(card, stream(card.gfx))) == 1
-    fault = card.run(stream(card.gfx, PGM_LO=None))
+def test_registers_of_an_earlier_job_do_not_count(rig):
+    assert len(launched(rig, stream(rig.gfx))) == 1
+    fault = rig.run(stream(rig.gfx, PGM_LO=None))
     assert "COMPUTE_PGM_LO was not programmed" in fault.text
 
 
-def test_a_preamble_holds_until_another_context_comes(card):
+def test_a_preamble_holds_until_another_context_comes(rig):
     """The kernel skips a preamble IB while the context on the ring stays the same."""
     split = {"PGM_HI": 0x80, "RESOURCE_LIMITS": 0}
-    preamble = pm4.set_registers({f"COMPUTE_{k}": v for k, v in split.items()}, gfx=card.gfx)
-    rest = stream(card.gfx, **dict.fromkeys(split))
-    assert launched(card, preamble, flags=PREAMBLE) == []
-    assert len(launched(card, rest)) == 1
-    assert len(launched(card, rest)) == 1
-    with type(card.gpu)(card.node) as other:
+    preamble = pm4.set_registers({f"COMPUTE_{k}": v for k, v in split.items()}, gfx=rig.gfx)
+    rest = stream(rig.gfx, **dict.fromkeys(split))
+    assert launched(rig, preamble, flags=PREAMBLE) == []
+    assert len(launched(rig, rest)) == 1
+    assert len(launched(rig, rest)) == 1
+    with type(rig.gpu)(rig.node) as other:
         other.wait(other.submit("compute", [0xFFFF1000]))
-    fault = card.run(rest)
+    fault = rig.run(rest)
     assert "was not programmed" in fault.text
 
 
-def test_unprogrammed_registers_may_be_let_pass(open_gpu):
-    card = open_gpu("gfx1036", lenient=["unprogrammed"], trace=2)
-    assert len(launched(card, stream(10, RESOURCE_LIMITS=None))) == 1
+def test_unprogrammed_registers_may_be_let_pass(open_rig):
+    rig = open_rig("gfx1036", lenient=["unprogrammed"], trace=2)
+    assert len(launched(rig, stream(10, RESOURCE_LIMITS=None))) == 1

@@ -10,85 +10,84 @@ from sparkle_drv.lowlevel import sdma
 FILL = {"fillsize": 2}
 
 
-def copy(card, dst, src, nbytes):
-    return sdma.CopyLinear.encode(gfx=card.gfx, count={"bytes": nbytes}, src=src, dst=dst)
+def copy(rig, dst, src, nbytes):
+    return sdma.CopyLinear.encode(gfx=rig.gfx, count={"bytes": nbytes}, src=src, dst=dst)
 
 
-def fill(card, dst, value, nbytes, header=None):
+def fill(rig, dst, value, nbytes, header=None):
     return sdma.ConstFill.encode(
-        gfx=card.gfx, header=header or FILL, addr=dst, value=value, count={"bytes": nbytes}
+        gfx=rig.gfx, header=header or FILL, addr=dst, value=value, count={"bytes": nbytes}
     )
 
 
-def fence(card, buffer, value, mtype=3):
-    return sdma.Fence.encode(
-        gfx=card.gfx, header={"mtype": mtype}, addr=buffer.va, value=value
-    )
+def fence(rig, buffer, value, mtype=3):
+    return sdma.Fence.encode(gfx=rig.gfx, header={"mtype": mtype}, addr=buffer.va, value=value)
 
 
-def run(card, dwords, *bos):
-    return card.run(dwords, *bos, ip="dma")
+def run(rig, dwords, *bos):
+    return rig.run(dwords, *bos, ip="dma")
 
 
 @pytest.mark.parametrize(("src", "dst", "nbytes"), [(0, 0, 4096), (3, 4093, 9001), (1, 2, 1)])
-def test_copy(card, src, dst, nbytes):
-    a, b = card.buffer(16384), card.buffer(16384)
+def test_copy(rig, src, dst, nbytes):
+    a, b = rig.buffer(16384), rig.buffer(16384)
     rng = np.random.default_rng(seed := 11)
     a.map[:] = rng.integers(1, 256, 16384, np.uint8).tobytes()
-    assert run(card, copy(card, b.va + dst, a.va + src, nbytes), a, b) is None, f"seed {seed}"
+    assert run(rig, copy(rig, b.va + dst, a.va + src, nbytes), a, b) is None, f"seed {seed}"
     assert bytes(b.map[dst : dst + nbytes]) == bytes(a.map[src : src + nbytes])
-    assert not any(b.map[:dst]) and not any(b.map[dst + nbytes :])
+    assert not any(b.map[:dst])
+    assert not any(b.map[dst + nbytes :])
 
 
-def test_fill_write_fence_timestamp(card):
-    out = card.buffer(16384)
-    before = card.node.info("TIMESTAMP", "uint64_t")
+def test_fill_write_fence_timestamp(rig):
+    out = rig.buffer(16384)
+    before = rig.node.info("TIMESTAMP", "uint64_t")
     values = list(range(100, 1400))
-    dwords = fill(card, out.va, 0xDEADBEEF, 4104) + sdma.Nop.encode(gfx=card.gfx)
-    dwords += sdma.Write.encode(gfx=card.gfx, addr=out.va + 8192, values=values)
-    dwords += sdma.Timestamp.encode(gfx=card.gfx, addr=out.va + 4200)
-    dwords += sdma.GcrReq.everything(card.gfx, gl2_wb=1) + fence(card, out, 7)
-    assert run(card, dwords, out) is None
+    dwords = fill(rig, out.va, 0xDEADBEEF, 4104) + sdma.Nop.encode(gfx=rig.gfx)
+    dwords += sdma.Write.encode(gfx=rig.gfx, addr=out.va + 8192, values=values)
+    dwords += sdma.Timestamp.encode(gfx=rig.gfx, addr=out.va + 4200)
+    dwords += sdma.GcrReq.everything(rig.gfx, gl2_wb=1) + fence(rig, out, 7)
+    assert run(rig, dwords, out) is None
     assert out.words(0, 1027) == [7] + [0xDEADBEEF] * 1025 + [0]
     assert out.words(2048, 1301) == [*values, 0]
     stamp = np.frombuffer(out.map[4200:4208], np.uint64)[0]
-    assert before <= stamp <= card.node.info("TIMESTAMP", "uint64_t")
+    assert before <= stamp <= rig.node.info("TIMESTAMP", "uint64_t")
 
 
-def test_poll_waits_for_the_host(card):
-    out = card.buffer(4096)
+def test_poll_waits_for_the_host(rig):
+    out = rig.buffer(4096)
     poll = sdma.PollRegmem.encode(
-        gfx=card.gfx, header={"function": 5, "mem": 1}, addr=out.va, value=3,
+        gfx=rig.gfx, header={"function": 5, "mem": 1}, addr=out.va, value=3,
         poll={"retry": sdma.WAIT_FOREVER, "interval": 10},
     )  # fmt: skip
-    job = card.gpu.submit("dma", poll + fill(card, out.va + 8, 9, 4), bos=[out])
+    job = rig.gpu.submit("dma", poll + fill(rig, out.va + 8, 9, 4), bos=[out])
     with pytest.raises(TimeoutError):
-        card.gpu.wait(job, 0.02)
+        rig.gpu.wait(job, 0.02)
     out.write([4])
-    card.gpu.wait(job)
+    rig.gpu.wait(job)
     assert out.words(2) == [9]
 
 
-def test_a_poll_with_few_retries_gives_up(card):
-    out = card.buffer(4096)
+def test_a_poll_with_few_retries_gives_up(rig):
+    out = rig.buffer(4096)
     poll = sdma.PollRegmem.encode(
-        gfx=card.gfx, header={"function": 3, "mem": 1}, addr=out.va, value=3, poll={"retry": 2}
+        gfx=rig.gfx, header={"function": 3, "mem": 1}, addr=out.va, value=3, poll={"retry": 2}
     )
-    fault = run(card, poll, out)
+    fault = run(rig, poll, out)
     assert (fault.kind, "2 retries" in fault.text) == ("timeout", True)
 
 
-def test_a_copy_of_what_was_just_copied_wants_a_nop(open_gpu):
+def test_a_copy_of_what_was_just_copied_wants_a_nop(open_rig):
     for lenient, ordered in [((), False), (("order",), True)]:
-        card = open_gpu("gfx1100", lenient=lenient)
-        a, b, c = (card.buffer(4096) for _ in range(3))
-        first, second = copy(card, b.va, a.va, 64), copy(card, c.va, b.va + 32, 64)
-        fault = run(card, first + second, a, b, c)
+        rig = open_rig("gfx1100", lenient=lenient)
+        a, b, c = (rig.buffer(4096) for _ in range(3))
+        first, second = copy(rig, b.va, a.va, 64), copy(rig, c.va, b.va + 32, 64)
+        fault = run(rig, first + second, a, b, c)
         assert (fault is None) == ordered
         assert ordered or "NOP" in fault.text
-        nop = sdma.Nop.encode(gfx=card.gfx)
-        assert run(card, first + nop + second, a, b, c) is None
-        assert run(card, first + copy(card, b.va + 64, a.va, 64), a, b, c) is None
+        nop = sdma.Nop.encode(gfx=rig.gfx)
+        assert run(rig, first + nop + second, a, b, c) is None
+        assert run(rig, first + copy(rig, b.va + 64, a.va, 64), a, b, c) is None
 
 
 REFUSED = {  # dwords, kind of fault, part of its text
@@ -110,16 +109,16 @@ REFUSED = {  # dwords, kind of fault, part of its text
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_it_refuses(card, name):
+def test_what_it_refuses(rig, name):
     text, kind, part = REFUSED[name]
-    fault = run(card, [int(word, 16) for word in text.split()])
+    fault = run(rig, [int(word, 16) for word in text.split()])
     assert fault is not None
     assert fault.kind == kind, fault.text
     assert part in fault.text
 
 
-def test_the_fill_limit_of_each_version(open_gpu):
+def test_the_fill_limit_of_each_version(open_rig):
     """22 bits of bytes on SDMA 5.2, 30 on 6.0: here by the reserved bits above the field."""
     dwords = [0x8000000B, 0, 0, 0, 0x3FFFFF | 1 << 22]
-    assert run(open_gpu("gfx1036"), dwords).kind == "reserved"
-    assert run(open_gpu("gfx1100"), dwords).kind == "unmapped"
+    assert run(open_rig("gfx1036"), dwords).kind == "reserved"
+    assert run(open_rig("gfx1100"), dwords).kind == "unmapped"

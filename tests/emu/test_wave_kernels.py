@@ -1,4 +1,4 @@
-"""Kernels that clang compiled for both chips, against the same source compiled for the host, bit for bit."""
+"""Kernels that clang compiled for both chips against the same source for the host, bit for bit."""
 
 from __future__ import annotations
 
@@ -22,7 +22,15 @@ def host(tmp_path_factory):
     """kernels/lanes.c for this machine."""
     library = tmp_path_factory.mktemp("lanes") / "lanes.so"
     compiler = shlex.split(sysconfig.get_config_var("CC") or "cc")[0]
-    flags = ["-std=gnu11", "-O1", "-ffp-contract=off", "-fno-strict-aliasing", "-w", "-shared", "-fPIC"]
+    flags = [
+        "-std=gnu11",
+        "-O1",
+        "-ffp-contract=off",
+        "-fno-strict-aliasing",
+        "-w",
+        "-shared",
+        "-fPIC",
+    ]
     source = str(HERE / "kernels" / "lanes.c")
     subprocess.run([compiler, *flags, "-o", str(library), source, "-lm"], check=True)
     return ctypes.CDLL(str(library))
@@ -58,13 +66,24 @@ def floats(name, dtype, count=N):
     plain = (r.standard_normal(count) * 100).astype(dtype)
     values = np.where(np.isfinite(values) & (r.random(count) < 0.5), values, plain)
     tiny = np.finfo(dtype).smallest_subnormal
-    edges = [0.0, -0.0, np.inf, -np.inf, np.nan, tiny, -3 * tiny, np.finfo(dtype).max, 1.0, np.finfo(dtype).tiny]
+    edges = [
+        0.0,
+        -0.0,
+        np.inf,
+        -np.inf,
+        np.nan,
+        tiny,
+        -3 * tiny,
+        np.finfo(dtype).max,
+        1.0,
+        np.finfo(dtype).tiny,
+    ]
     values[: len(edges)] = np.array(edges, dtype)
     r.shuffle(values[: 3 * len(edges)])
     return values
 
 
-def results(card, host, name, inputs, outputs):
+def results(card, host, name, inputs, outputs, build="lanes"):
     """The kernel's outputs on the card and on the host; outputs: (dtype, count)."""
     chip, gpu = card
     count = len(inputs[0])
@@ -72,7 +91,7 @@ def results(card, host, name, inputs, outputs):
     pointers = [array.ctypes.data_as(ctypes.c_void_p) for array in [*inputs, *want]]
     getattr(host, name)(*pointers, ctypes.c_int(count))
     buffers = [gpu.buffer(array.nbytes) for array in [*inputs, *want]]
-    with Kernels(gpu, chip, "lanes") as kernels:
+    with Kernels(gpu, chip, build) as kernels:
         try:
             for array, buffer in zip(inputs, buffers, strict=False):
                 buffer.map[: array.nbytes] = array.tobytes()
@@ -93,7 +112,10 @@ def bits_equal(got, want):
         if g.dtype.kind == "f":
             np.testing.assert_array_equal(np.isnan(g), np.isnan(w))
             unsigned = np.dtype(f"u{g.itemsize}")
-            g, w = np.where(np.isnan(g), 0, g).view(unsigned), np.where(np.isnan(w), 0, w).view(unsigned)
+            g, w = (
+                np.where(np.isnan(g), 0, g).view(unsigned),
+                np.where(np.isnan(w), 0, w).view(unsigned),
+            )
         np.testing.assert_array_equal(g, w)
 
 
@@ -114,14 +136,24 @@ INPUTS = {
 }
 
 
+@pytest.mark.parametrize(("name", "dtype", "outputs"), [("divf32", np.float32, 2), ("divf64", np.float64, 3)])
+def test_denormal_quotients_of_huge_denominators(card, host, name, dtype, outputs):
+    r, most = rng(name), np.finfo(dtype).max
+    a = (r.uniform(-4, 4, N)).astype(dtype)
+    b = (most * r.uniform(0.25, 1, N) * np.where(r.random(N) < 0.5, -1, 1)).astype(dtype)
+    bits_equal(*results(card, host, name, [a, b], [(dtype, outputs * N)]))
+
+
+@pytest.mark.parametrize("build", ["lanes", "lanes64"])
 @pytest.mark.parametrize("name", INPUTS)
-def test_lane_kernel_equals_the_host(card, host, name):
+def test_lane_kernel_equals_the_host(card, host, name, build):
+    """Built for waves of 32 with -O2, and for waves of 64 with -O1."""
     inputs, outputs = INPUTS[name]()
-    bits_equal(*results(card, host, name, inputs, outputs))
+    bits_equal(*results(card, host, name, inputs, outputs, build))
 
 
 def run_group_kernel(card, name, inputs, outputs, groups, *args):
-    """`inputs`, `outputs`: arrays; outputs are filled from the card. Order of arguments: inputs, outputs, ints."""
+    """Arguments are inputs, outputs, ints; the arrays are filled from the card."""
     chip, gpu = card
     arrays = [*inputs, *outputs]
     buffers = [gpu.buffer(array.nbytes) for array in arrays]
@@ -131,7 +163,9 @@ def run_group_kernel(card, name, inputs, outputs, groups, *args):
                 buffer.map[: array.nbytes] = array.tobytes()
             kernels.launch(name, [*buffers, *args], groups)
             for array, buffer in zip(arrays, buffers, strict=True):
-                array[...] = np.frombuffer(buffer.map, array.dtype)[: array.size].reshape(array.shape)
+                array[...] = np.frombuffer(buffer.map, array.dtype)[: array.size].reshape(
+                    array.shape
+                )
         finally:
             for buffer in buffers:
                 buffer.close()
@@ -194,7 +228,9 @@ def test_pointers_to_any_memory(card):
     lid = np.arange(192, dtype=np.uint32) % 64
     triple = want * np.uint32(3) + lid
     which = pick[1:] & 3
-    private = np.uint32(3) * want + np.uint32(6) + (want + which.astype(np.uint32)) * np.uint32(3) + lid
+    private = (
+        np.uint32(3) * want + np.uint32(6) + (want + which.astype(np.uint32)) * np.uint32(3) + lid
+    )
     private -= which.astype(np.uint32)
     want = np.where(pick[:192] == 1, private, triple)
     run_group_kernel(card, "anywhere", [a, pick], [], 3)

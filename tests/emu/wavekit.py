@@ -1,5 +1,5 @@
-"""Shaders on an emulated card, for the tests of waves: words by assembler line, a harness around one
-instruction, code objects of clang.
+"""Shaders on an emulated card, for the tests of waves: words by assembler line, a harness around
+one instruction, code objects of clang.
 
 Words are in wave_words.json, so that a bare machine needs no assembler; make_words.py adds the
 lines that tests ask for and the file lacks.
@@ -22,12 +22,20 @@ from sparkle_drv.testing.emulator import Buffer, Gpu
 HERE = Path(__file__).parent
 WORDS_FILE = HERE / "wave_words.json"
 RECORDING = False
-_words: dict[str, dict[str, str]] = json.loads(WORDS_FILE.read_text()) if WORDS_FILE.exists() else {}
+_words: dict[str, dict[str, str]] = (
+    json.loads(WORDS_FILE.read_text()) if WORDS_FILE.exists() else {}
+)
 
 
 def _assemble(chip: str, wave: int, line: str) -> str:
     feature = f"-mattr=+wavefrontsize{wave},-wavefrontsize{96 - wave}"
-    command = [shutil.which("llvm-mc-19"), "-arch=amdgcn", f"-mcpu={chip}", feature, "-show-encoding"]
+    command = [
+        shutil.which("llvm-mc-19"),
+        "-arch=amdgcn",
+        f"-mcpu={chip}",
+        feature,
+        "-show-encoding",
+    ]
     done = subprocess.run(command, input=line, capture_output=True, text=True, check=True)
     data = done.stdout.split("encoding: [")[1].split("]")[0]
     raw = bytes(int(byte, 16) for byte in data.split(","))
@@ -104,7 +112,7 @@ def float_mode(mode: int = 0xF0, *, ieee: bool = True, dx10_clamp: bool = True) 
     return mode << 12 | dx10_clamp << 21 | ieee << 23
 
 
-# Six arrays of a dword a thread come in as v1 to v6, v10 to v13 go out; s2:3 is the output, s8 the group.
+# A dword a thread of each array comes in as v1 to v6, v10 to v13 go out; s8 is the group.
 ARRAYS_IN, ARRAYS_OUT, STRIDE = 6, 4, 256
 PROLOGUE = """
 s_mul_i32 s20, s8, 0x800
@@ -147,7 +155,7 @@ def run_lanes(
     lds: int = 0,
     timeout_s: float = 10.0,
 ) -> list[np.ndarray]:
-    """Runs `body` once a thread: inputs[k] (dwords, any length) in v1+k, four arrays out, v10 to v13.
+    """Runs `body` once a thread: inputs[k] (dwords) in v1+k, four arrays out, v10 to v13.
 
     The body may use s4 to s7 (`user`), s9 to s30, v7 to v31 but for v20, and VCC.
     """
@@ -209,7 +217,13 @@ class Kernels:
         self.close()
 
     def launch(
-        self, name: str, args: list[Buffer | int], groups: int, *, size: int = 64, timeout_s: float = 20.0
+        self,
+        name: str,
+        args: list[Buffer | int],
+        groups: int,
+        *,
+        size: int = 64,
+        timeout_s: float = 20.0,
     ) -> None:
         """`args`: buffers as pointers, ints as 32-bit values."""
         at = self.descriptors[name]
@@ -226,6 +240,9 @@ class Kernels:
             for arg in args
         )
         own[0].map[: len(packed)] = packed
+        # What clang reads of an AQL dispatch packet: sizes of group and grid.
+        aql = struct.pack("<6H3I", 0, 1, size, 1, 1, 0, size * groups, 1, 1)
+        own[0].map[2048 : 2048 + len(aql)] = aql
         unit, waves = (256, 8) if new else (1024, 32)
         wave_bytes = -(-private * wave // unit) * unit
         scratch, tmpring = 0, 0
@@ -235,9 +252,10 @@ class Kernels:
             scratch, tmpring = own[-1].va, waves | wave_bytes // unit << 12
         user: list[int] = []
         if properties & 1:
-            user += [scratch & 0xFFFFFFFF, scratch >> 32 | 1 << 31, 0xFFFFFFFF, 0x21C14FAC]
+            word3 = 0x21C14FAC if wave == 32 else 0x21E14FAC  # INDEX_STRIDE
+            user += [scratch & 0xFFFFFFFF, scratch >> 32 | 1 << 31, 0xFFFFFFFF, word3]
         for bit, values in (
-            (1, (0, 0)),  # dispatch packet: there is none
+            (1, (own[0].lo + 2048, own[0].hi)),
             (2, (0, 0)),  # queue
             (3, (own[0].lo, own[0].hi)),
             (4, (0, 0)),
@@ -263,3 +281,42 @@ class Kernels:
         finally:
             for buffer in own:
                 buffer.close()
+
+
+def edges(*special: int, count: int = 512, seed: int = 5, pool: int = 16) -> list[np.ndarray]:
+    """Three arrays of dwords: each pair of the special values, then random bits."""
+    r = np.random.default_rng(seed)
+    values = np.array([v & 0xFFFFFFFF for v in special[:pool]], np.uint32)
+    a, b = (grid.ravel() for grid in np.meshgrid(values, values))
+    more = r.integers(0, 1 << 32, (3, count), dtype=np.uint32)
+    third = r.choice(values, a.size)
+    return [np.concatenate(pair) for pair in zip((a, b, third), more, strict=True)]
+
+
+INTS = edges(0, 1, 2, 31, 32, 33, 63, 64, 255, 0x7FFF, 0x8000, 0xFFFF, 0x7FFFFFFF, 1 << 31, -1, -2)
+FLOATS = edges(
+    *(0, 1 << 31, 0x3F800000, 0xBF800000, 0x40490FDB, 0x7F800000, 0xFF800000, 0x7FC00000),
+    *(1, 0x807FFFFF, 0x00800000, 0x7F7FFFFF, 0xFF7FFFFF, 0x3EAAAAAB, 0x4B000001, 0xCB7FFFFF),
+)
+
+
+def run_lines(gpu, chip, lines, inputs, *, wave=32, **options):
+    """One array for each line; `D` in a line is its result's register."""
+    results: list[np.ndarray] = []
+    for at in range(0, len(lines), ARRAYS_OUT):
+        some = lines[at : at + ARRAYS_OUT]
+        body = "\n".join(line.replace("D", f"v{10 + k}", 1) for k, line in enumerate(some))
+        results += run_lanes(gpu, chip, body, inputs, wave=wave, **options)[: len(some)]
+    return results
+
+
+def same_floats(got: np.ndarray, want: np.ndarray, what: str, ulps: int = 0) -> None:
+    """Equal but for the bits of NaNs, or within `ulps` steps."""
+    got, want = got.view(np.float32), want.astype(np.float32)
+    np.testing.assert_array_equal(np.isnan(got), np.isnan(want), err_msg=what)
+    ok = ~np.isnan(want)
+    g, w = (
+        np.where(ok, x, 0).astype(np.float32).view(np.int32).astype(np.int64) for x in (got, want)
+    )
+    g, w = (np.where(x < 0, -(x & 0x7FFFFFFF) - (ulps == 0), x) for x in (g, w))
+    assert np.abs(g - w).max() <= ulps, f"{what}: at {np.abs(g - w).argmax()}"

@@ -50,7 +50,7 @@ def check_packets(m: SimpleNamespace) -> None:
                 assert one.cls is None, where
                 continue
             assert one.cls is not None, f"{where}: {one.error}"
-            assert one.cls.NAME == name, where
+            assert name == one.cls.NAME, where
             same(one.fields, fields, defaults(m, one.cls, gfx), where)
             assert one.cls.encode(gfx=gfx, **one.fields) == words, where
             assert one.cls.encode(gfx=gfx, **fields) == words, where
@@ -64,6 +64,16 @@ def defaults(m, cls, gfx):
         return {}
 
 
+def check_places(m: SimpleNamespace) -> None:
+    named = {cls.NAME: cls for cls in m.type3.classes()}
+    for line in packets.PLACES.strip().splitlines():
+        name, field, dw, high, low = line.split()
+        place = named[name].where(field, 11)
+        assert (place.dw, place.lo, place.width) == (int(dw), int(low), int(high) - int(low) + 1), (
+            line
+        )
+
+
 def check_sdma(m: SimpleNamespace) -> None:
     for levels, text, name, fields, source in packets.SDMA:
         for gfx in levels:
@@ -72,7 +82,9 @@ def check_sdma(m: SimpleNamespace) -> None:
             assert (cls.NAME, ndw) == (name, len(words)), where
             for key, want in fields.items():
                 got = found[key]
-                assert got == want or (isinstance(want, dict) and want.items() <= got.items()), where
+                assert got == want or (isinstance(want, dict) and want.items() <= got.items()), (
+                    where
+                )
             assert cls.encode(gfx=gfx, **fields) == words, where
     # 22 bits of bytes on SDMA 5.0 and before, 30 from 5.2 on; fills: 22 up to 5.2, 30 from 6.0 on
     assert [m.sdma.max_copy_bytes(g) for g in LEVELS] == [0x3FFF00, *[0x3FFFFF00] * 3]
@@ -86,14 +98,15 @@ def check_registers(m: SimpleNamespace) -> None:
             reg = m.regs.find(f"COMPUTE_{name}")
             if has == "n":
                 at = m.regs.at("SH", int(offset, 16), gfx)
-                assert gfx not in reg.gfx and (at is None or at.name != reg.name), line
+                assert gfx not in reg.gfx, line
+                assert at is not reg, line
             elif has == "y":
                 assert (reg.address(gfx), reg.offset(gfx)) == (int(byte, 16), int(offset, 16)), line
                 assert m.regs.at("SH", int(offset, 16), gfx) is reg, line
                 assert reg.user == (name != "DISPATCH_INITIATOR"), line
     for name, gfx, byte in registers.FORBIDDEN:
         at = m.regs.at("SH", (byte - 0xB000) // 4, gfx)
-        assert at is not None and (at.name, at.user) == (name, False), name
+        assert (at.name, at.user) == (name, False), name
     for byte in range(0xB8AC, 0xB8BC, 4):
         assert not m.regs.at("SH", (byte - 0xB000) // 4, 10).user, hex(byte)
     for name, byte, offset, levels in registers.UCONFIG:
@@ -106,7 +119,8 @@ def check_fields(m: SimpleNamespace) -> None:
         name, field, high, low, *levels = line.split()
         for gfx in map(int, levels):
             form = m.regs.find(f"COMPUTE_{name}").for_gfx(gfx).get(field)
-            assert form is not None and (form.hi, form.lo) == (int(high), int(low)), line
+            assert form is not None, line
+            assert (form.hi, form.lo) == (int(high), int(low)), line
     for name, gfx, value, fields in registers.VALUES:
         reg = m.regs.find(f"COMPUTE_{name}")
         assert {k: v for k, v in reg.decode(value, gfx).items() if v} == fields, name
@@ -128,7 +142,8 @@ def check_dispatch_ib(m: SimpleNamespace) -> None:
         assert in_order(m, made, gfx) == in_order(m, golden, gfx)
         assert m.pm4.parse(m.pm4.text(golden, gfx), gfx) == golden
         padded = m.pm4.pad(golden, gfx=gfx)
-        assert len(padded) % 8 == 0 and set(padded[len(golden) :]) <= {0xFFFF1000}
+        assert len(padded) % 8 == 0
+        assert set(padded[len(golden) :]) <= {0xFFFF1000}
 
 
 def in_order(m, stream, gfx):
@@ -158,7 +173,7 @@ def check_captures(m: SimpleNamespace) -> None:
                 reg = m.regs.find(found[2])
                 reg.decode(int(found[3], 16), gfx)
                 words = m.pm4.set_registers({found[2]: int(found[3], 16)}, gfx=gfx)
-                assert m.pm4.Packet.decode(words, gfx, queue)[0].SPACE == reg.space, line
+                assert reg.space == m.pm4.Packet.decode(words, gfx, queue)[0].SPACE, line
 
 
 def check_descriptors(m: SimpleNamespace) -> None:
@@ -171,6 +186,10 @@ def check_descriptors(m: SimpleNamespace) -> None:
         assert got == want, name
     made = m.descriptors.KernelDescriptor.encode(gfx=10, **registers.KERNEL_DESCRIPTOR_FIELDS)
     assert made == words
+    word = m.descriptors.KernelDescriptor.ELEMENTS["properties"]
+    for value, names in registers.PROPERTIES.items():
+        wanted = {f"enable_{name}" for name in names}
+        assert {k for k, v in word.decode([value], 11, "").items() if v} == wanted, hex(value)
     for word3, stride in registers.SCRATCH_WORD3.items():
         made = m.descriptors.ScratchResource.encode(
             gfx=10,
@@ -183,6 +202,6 @@ def check_descriptors(m: SimpleNamespace) -> None:
 
 
 ALL = (
-    check_opcodes, check_packets, check_sdma, check_registers, check_fields, check_dispatch_ib,
-    check_captures, check_descriptors,
+    check_opcodes, check_packets, check_places, check_sdma, check_registers, check_fields,
+    check_dispatch_ib, check_captures, check_descriptors,
 )  # fmt: skip

@@ -1,7 +1,8 @@
 """Dwords typed from sources other than our tables, with where they are from: the judge of both.
 
-K is the kernel (drivers/gpu/drm/amd), M is Mesa (src/amd), P is PAL, T is tinygrad, R is ROCr. Where
-a row says "derived", the dword was put together by hand from the positions those sources give.
+K is the kernel (drivers/gpu/drm/amd), M is Mesa (src/amd), P is PAL, T is tinygrad, R is ROCr.
+Where a row says "derived", the dword was put together by hand from the positions those sources
+give.
 """
 
 from __future__ import annotations
@@ -83,7 +84,8 @@ PACKETS = [
      {"header": {"shader_type": 1}, "dim_x": 16, "dim_y": 1, "dim_z": 1, "initiator": {
          "COMPUTE_SHADER_EN": 1, "FORCE_START_AT_000": 1, "CS_W32_EN": 1}}, "P; wave32"),
     ((9, 10, 11), "compute", "C0021600 2000 0 5", "DISPATCH_INDIRECT",
-     {"addr": 0x2000, "initiator": {"COMPUTE_SHADER_EN": 1, "FORCE_START_AT_000": 1}}, "P, MEC form"),
+     {"addr": 0x2000, "initiator": {"COMPUTE_SHADER_EN": 1, "FORCE_START_AT_000": 1}},
+     "P, MEC"),
     ((9, 10, 11), "compute", "C0017600 20C 50D", "SET_SH_REG",
      {"reg": {"offset": 0x20C}, "values": [0x50D]}, "one register: derived"),
     ((9, 10, 11), "compute", "C0037600 207 40 1 1", "SET_SH_REG",
@@ -158,3 +160,98 @@ DISPATCH_REGISTERS = {
         "NUM_THREAD_Y": 1, "NUM_THREAD_Z": 1, "USER_DATA_0": 1, "USER_DATA_1": 2,
     },
 }  # fmt: skip
+
+# Packet, field (element.field), dword counted from the header, highest and lowest bit. P
+# *_f32_mec_pm4_packets.h, M registers/pkt3.json, K nvd.h:166-306.
+PLACES = """
+    SET_SH_REG          reg.offset            1  15 0
+    SET_SH_REG          reg.vmid_shift        1  27 23
+    SET_SH_REG          reg.index             1  31 28
+    DISPATCH_DIRECT     dim_x                 1  31 0
+    DISPATCH_DIRECT     dim_z                 3  31 0
+    DISPATCH_DIRECT     initiator.CS_W32_EN   4  15 15
+    DISPATCH_INDIRECT   addr                  1  63 0
+    EVENT_WRITE         event.type            1  5 0
+    EVENT_WRITE         event.index           1  11 8
+    WRITE_DATA          control.dst_sel       1  11 8
+    WRITE_DATA          control.addr_incr     1  16 16
+    WRITE_DATA          control.wr_confirm    1  20 20
+    WRITE_DATA          control.policy        1  26 25
+    WRITE_DATA          control.engine        1  31 30
+    WRITE_DATA          addr                  2  63 0
+    WRITE_DATA          values[0]             4  31 0
+    COPY_DATA           control.src_sel       1  3 0
+    COPY_DATA           control.dst_sel       1  11 8
+    COPY_DATA           control.src_policy    1  14 13
+    COPY_DATA           control.count_sel     1  16 16
+    COPY_DATA           control.wr_confirm    1  20 20
+    COPY_DATA           control.dst_policy    1  26 25
+    COPY_DATA           src                   2  63 0
+    COPY_DATA           dst                   4  63 0
+    DMA_DATA            control.src_policy    1  14 13
+    DMA_DATA            control.dst_sel       1  21 20
+    DMA_DATA            control.dst_policy    1  26 25
+    DMA_DATA            control.src_sel       1  30 29
+    DMA_DATA            control.cp_sync       1  31 31
+    DMA_DATA            src                   2  63 0
+    DMA_DATA            dst                   4  63 0
+    DMA_DATA            command.byte_count    6  25 0
+    DMA_DATA            command.sas           6  26 26
+    DMA_DATA            command.das           6  27 27
+    DMA_DATA            command.saic          6  28 28
+    DMA_DATA            command.daic          6  29 29
+    DMA_DATA            command.raw_wait      6  30 30
+    DMA_DATA            command.dis_wc        6  31 31
+    WAIT_REG_MEM        control.function      1  2 0
+    WAIT_REG_MEM        control.mem_space     1  5 4
+    WAIT_REG_MEM        control.operation     1  7 6
+    WAIT_REG_MEM        control.engine        1  8 8
+    WAIT_REG_MEM        addr                  2  63 0
+    WAIT_REG_MEM        reference             4  31 0
+    WAIT_REG_MEM        mask                  5  31 0
+    INDIRECT_BUFFER     addr                  1  63 0
+    INDIRECT_BUFFER     control.ndw           3  19 0
+    INDIRECT_BUFFER     control.chain         3  20 20
+    INDIRECT_BUFFER     control.valid         3  23 23
+    INDIRECT_BUFFER     control.vmid          3  27 24
+    INDIRECT_BUFFER     control.policy        3  29 28
+    ACQUIRE_MEM         size_lo               2  31 0
+    ACQUIRE_MEM         gcr.gli_inv           7  1 0
+    ACQUIRE_MEM         gcr.gl1_range         7  3 2
+    ACQUIRE_MEM         gcr.glm_wb            7  4 4
+    ACQUIRE_MEM         gcr.glm_inv           7  5 5
+    ACQUIRE_MEM         gcr.glk_wb            7  6 6
+    ACQUIRE_MEM         gcr.glk_inv           7  7 7
+    ACQUIRE_MEM         gcr.glv_inv           7  8 8
+    ACQUIRE_MEM         gcr.gl1_inv           7  9 9
+    ACQUIRE_MEM         gcr.gl2_us            7  10 10
+    ACQUIRE_MEM         gcr.gl2_range         7  12 11
+    ACQUIRE_MEM         gcr.gl2_discard       7  13 13
+    ACQUIRE_MEM         gcr.gl2_inv           7  14 14
+    ACQUIRE_MEM         gcr.gl2_wb            7  15 15
+    ACQUIRE_MEM         gcr.seq               7  17 16
+    ACQUIRE_MEM         gcr.range_is_pa       7  18 18
+    RELEASE_MEM         event.type            1  5 0
+    RELEASE_MEM         event.index           1  11 8
+    RELEASE_MEM         event.glm_wb          1  12 12
+    RELEASE_MEM         event.glm_inv         1  13 13
+    RELEASE_MEM         event.glv_inv         1  14 14
+    RELEASE_MEM         event.gl1_inv         1  15 15
+    RELEASE_MEM         event.gl2_us          1  16 16
+    RELEASE_MEM         event.gl2_range       1  18 17
+    RELEASE_MEM         event.gl2_discard     1  19 19
+    RELEASE_MEM         event.gl2_inv         1  20 20
+    RELEASE_MEM         event.gl2_wb          1  21 21
+    RELEASE_MEM         event.seq             1  23 22
+    RELEASE_MEM         event.glk_wb          1  24 24
+    RELEASE_MEM         event.policy          1  26 25
+    RELEASE_MEM         event.execute         1  28 28
+    RELEASE_MEM         event.glk_inv         1  30 30
+    RELEASE_MEM         event.pws_enable      1  31 31
+    RELEASE_MEM         select.dst            2  17 16
+    RELEASE_MEM         select.intr           2  26 24
+    RELEASE_MEM         select.data           2  31 29
+    RELEASE_MEM         addr                  3  63 0
+    RELEASE_MEM         value                 5  63 0
+    RELEASE_MEM         ctxid                 7  31 0
+"""

@@ -1,7 +1,8 @@
-"""Registers typed from sources other than our tables: addresses, who has them, fields, known values.
+"""Registers typed from sources other than our tables: addresses, levels, fields, known values.
 
 M registers/*.json, P chip/gfx9_plus_merged_offset.h, K gc_10_3_0 and gc_11_0_0 offset headers agree
-on the addresses; fields also from R amd_hsa_kernel_code.h. Values: clang 19's descriptors, measured.
+on the addresses; fields also from R amd_hsa_kernel_code.h. Values: clang 19's descriptors,
+measured. K is the kernel, M is Mesa, P is PAL, R is ROCr.
 """
 
 from __future__ import annotations
@@ -136,6 +137,13 @@ VALUES = [
                                    "WGP_MODE": 1, "MEM_ORDERED": 1}),
     ("PGM_RSRC1", 10, 0x60AF0182, {"VGPRS": 2, "SGPRS": 6, "FLOAT_MODE": 0xF0, "DX10_CLAMP": 1,
                                    "IEEE": 1, "WGP_MODE": 1, "MEM_ORDERED": 1}),
+    ("PGM_RSRC1", 11, 0x60AF0080, {"SGPRS": 2, "FLOAT_MODE": 0xF0, "DX10_CLAMP": 1, "IEEE": 1,
+                                   "WGP_MODE": 1, "MEM_ORDERED": 1}),
+    ("PGM_RSRC1", 11, 0x60AF0184, {"VGPRS": 4, "SGPRS": 6, "FLOAT_MODE": 0xF0, "DX10_CLAMP": 1,
+                                   "IEEE": 1, "WGP_MODE": 1, "MEM_ORDERED": 1}),
+    ("PGM_RSRC2", 11, 0x9F, {"SCRATCH_EN": 1, "USER_SGPR": 15, "TGID_X_EN": 1}),
+    ("PGM_RSRC2", 12, 0x84, {"USER_SGPR": 2, "TGID_X_EN": 1}),
+    ("PGM_RSRC2", 9, 0x8C, {"USER_SGPR": 6, "TGID_X_EN": 1}),
     ("PGM_RSRC1", 12, 0x600F0000, {"FLOAT_MODE": 0xF0, "WGP_MODE": 1, "MEM_ORDERED": 1}),
     ("PGM_RSRC1", 9, 0x00AF0040, {"SGPRS": 1, "FLOAT_MODE": 0xF0, "DX10_CLAMP": 1, "IEEE": 1}),
     ("PGM_RSRC2", 10, 0x8C, {"USER_SGPR": 6, "TGID_X_EN": 1}),
@@ -165,3 +173,13 @@ KERNEL_DESCRIPTOR_FIELDS = {
 }  # fmt: skip
 # Word 3 of the scratch resource on gfx10.3, wave32 and wave64 (R FillBufRsrcWord3_Gfx10 + stride).
 SCRATCH_WORD3 = {0x21C14FAC: 2, 0x21E14FAC: 3}
+
+# kernel_code_properties of clang 19's kernels, and the user SGPRs they stand for on gfx9 to gfx10.3
+PROPERTIES = {
+    0x0409: ("private_segment_buffer", "kernarg_segment_ptr", "wavefront_size32"),  # gfx1036
+    0x0429: ("private_segment_buffer", "kernarg_segment_ptr", "flat_scratch_init",
+             "wavefront_size32"),  # gfx1036 with scratch
+    0x0408: ("kernarg_segment_ptr", "wavefront_size32"),  # gfx1100, gfx1201
+    0x0009: ("private_segment_buffer", "kernarg_segment_ptr"),  # gfx90a
+    0x0008: ("kernarg_segment_ptr",),  # gfx942
+}  # fmt: skip

@@ -1,4 +1,4 @@
-"""Makes isa_gfx1036.txt and isa_gfx1100.txt: what llvm-mc 19 says each row of the ISA tables is.
+"""Makes isa_gfx1036.txt, isa_gfx1100.txt, isa_names.txt: what llvm-mc 19 says of each table row.
 
 `make golden-llvm` runs it; nothing else does. Random fields, packed by our own tables, are only
 questions: llvm-mc disassembles them, assembles its own text again, and what it then says, text
@@ -19,6 +19,7 @@ CPUS = {10: "gfx1036", 11: "gfx1100"}
 WAVE32 = ["llvm-mc-19", "-triple=amdgcn", "-show-encoding"]
 VARIANTS = {"dpp": "DPP16", "dpp8": "DPP8", "sdwa": "SDWA"}
 ASKED = 5  # questions a row, and 2 for each way its lanes can be moved
+ROUNDS = 12  # until every row has a vector that llvm-mc takes
 ENCODING = re.compile(r"^\s*(.*?)\s*; encoding: \[([0-9a-fx,]*)\]", re.M)
 
 
@@ -61,11 +62,12 @@ def fill(rng, isa, row, from_rows):
         field = isa.field_name(row, name)
         ndw = operand.ndw or 1
         if field in ("src0", "src1", "src2", "ssrc0", "ssrc1"):
-            scalar = name.startswith("s") and name != field or field.startswith("ss")
+            scalar = (name.startswith("s") and name != field) or field.startswith("ss")
             values[field] = source(rng, row, operand, isa.gen, scalar)
         elif name in ("sdst", "svdst", "sdata"):
             step = 4 if ndw > 2 else ndw
-            values[field] = rng.randrange(0, 96, step)
+            null = row.name.startswith("s_waitcnt_")  # nothing else is allowed there
+            values[field] = isa.null if null else rng.randrange(0, 96, step)
         elif name in ("sbase", "srsrc"):
             values[field] = rng.randrange(0, 48, 2) if name == "sbase" else rng.randrange(24)
         elif name == "saddr":
@@ -85,14 +87,27 @@ def fill(rng, isa, row, from_rows):
 def modifiers(rng, isa, row, values):
     """Random modifiers: those that the row has not, llvm-mc drops or refuses."""
     form = isa.layout(row)
-    for name in set(form.fields) - set(values) - {"op", "opy", "seg", "sve"}:
+    for name in sorted(set(form.fields) - set(values) - {"op", "opy", "seg", "sve"}):
         nbits = form.fields[name].nbits
         if name == "op_sel_hi":
             values[name] = rng.choice([7, 7, rng.randrange(8)])
         elif name in ("offset", "dpp_ctrl"):
             values[name] = rng.choice([0, rng.randrange(1 << nbits), rng.randrange(1 << nbits - 1)])
-        elif name in ("clamp", "omod", "neg", "abs", "neg_hi", "op_sel", "glc", "slc", "dlc", "format"):
-            values[name] = rng.choice([0, 0, rng.randrange(1 << nbits)])
+        elif name in (
+            "clamp",
+            "omod",
+            "neg",
+            "abs",
+            "neg_hi",
+            "op_sel",
+            "glc",
+            "slc",
+            "dlc",
+            "format",
+        ):
+            values[name] = rng.choice([0, rng.randrange(1 << nbits)])
+        elif name == "lds" and "_load_" in row.name:
+            values[name] = int(rng.randrange(8) == 0)
         elif name in ("offen", "idxen", "waitexp", "waitvdst", "gds"):
             values[name] = rng.choice([0, rng.randrange(1 << nbits)])
     if row.name.startswith("ds_gws") or row.name == "ds_ordered_count":
@@ -114,7 +129,7 @@ def modifiers(rng, isa, row, values):
 
 
 def clear_flags(rng, row, values):
-    """Half of the questions without modifiers: many rows take none."""
+    """Some questions are without modifiers: many rows take none."""
     for name in ("clamp", "omod", "neg", "abs", "op_sel", "neg_hi", "slc", "dlc", "glc"):
         if name in values:
             values[name] = 0
@@ -153,11 +168,13 @@ def questions(rng, isa, row):
     from sparkle_drv.backends.amdgpu.isa_codec import SOURCES, encode
     from sparkle_drv.backends.amdgpu.isa_table import Inst
 
-    ways = [""] * ASKED + [name for flag, name in VARIANTS.items() if flag in row.flags for _ in "12"]
+    ways = [""] * ASKED + [
+        name for flag, name in VARIANTS.items() if flag in row.flags for _ in "12"
+    ]
     asked = []
     for number, way in enumerate(ways):
         values = modifiers(rng, isa, row, fill(rng, isa, row, None))
-        if number % 2 and "op_sel_hi" not in values or number == 0:
+        if number < 2:
             clear_flags(rng, row, values)
         inst = Inst(row, values)
         if way:
@@ -193,7 +210,9 @@ def vopd(rng, isa, row):
                 **{"vsrc1": base[4] + 2, "vsrc1y": base[5] + 3},
             }
             if attempt:
-                values[rng.choice(["src0", "src0y"])] = rng.choice([rng.randrange(100), 255, 242, 130])
+                values[rng.choice(["src0", "src0y"])] = rng.choice(
+                    [rng.randrange(100), 255, 242, 130]
+                )
             for one, suffix in ((row, ""), (y, "y")):
                 if not any(operand.field == "vsrc1" for operand in one.operands):
                     values["vsrc1" + suffix] = 0
@@ -213,30 +232,58 @@ def disassemble(gen, asked):
     return run(gen, "\n".join(lines), "-disassemble")
 
 
+def settle(gen, asked):
+    """llvm-mc's own (text, dwords) of what was asked: those that it assembles to the same again."""
+    found = disassemble(gen, asked)
+    texts = [text for text, _ in found if "/*" not in text and "Warning" not in text]
+    canonical = dict.fromkeys(words for _, words in run(gen, "\n".join(texts)))
+    again = [[int(word, 16) for word in words.split()] for words in canonical]
+    final = dict.fromkeys(disassemble(gen, again))
+    same = set(run(gen, "\n".join(text for text, _ in final)))
+    # SEXT outside SDWA is NEG of an integer, which means nothing; a double in WMMA is a slip.
+    kept = [pair for pair in final if "sext(" not in pair[0] or "_sdwa" in pair[0]]
+    kept = [pair for pair in kept if not re.match("v_wmma.*0.15915494309", pair[0])]
+    return [pair for pair in kept if pair in same]
+
+
 def vectors(gen: int) -> list[str]:
+    from sparkle_drv.backends.amdgpu.isa_codec import decode
     from sparkle_drv.backends.amdgpu.isa_table import table
 
     rng = random.Random(1100 + gen)
     isa = table(gen)
-    asked = []
-    for row in isa.rows:
-        if "name" in row.flags:
-            continue
-        if row.format != "VOPD":
-            asked += questions(rng, isa, row)
-        elif "x" in row.flags:
-            asked += vopd(rng, isa, row)
-    texts = [text for text, _ in disassemble(gen, asked) if "/*" not in text and "Warning" not in text]
-    canonical = dict.fromkeys(words for _, words in run(gen, "\n".join(texts)))
-    again = [[int(word, 16) for word in words.split()] for words in canonical]
-    final = dict.fromkeys(disassemble(gen, again))
-    settled = set(run(gen, "\n".join(text for text, _ in final)))
-    # SEXT outside SDWA is NEG of an integer, which means nothing.
-    return [
-        f"{words} | {text}"
-        for text, words in final
-        if (text, words) in settled and ("sext(" not in text or "_sdwa" in text)
-    ]
+    wanted = [row for row in isa.rows if "name" not in row.flags]
+    found: dict[tuple[str, str], None] = {}
+    for _ in range(ROUNDS):
+        asked = []
+        for row in wanted:
+            if row.format != "VOPD":
+                asked += questions(rng, isa, row)
+            elif "x" in row.flags:
+                asked += vopd(rng, isa, row)
+        found |= dict.fromkeys(settle(gen, asked))
+        insts = [decode(isa, [int(word, 16) for word in words.split()])[0] for _, words in found]
+        seen = {one for inst in insts for one in (inst.row, inst.y)}
+        wanted = [row for row in wanted if row not in seen]
+    print(f"{CPUS[gen]}: no vector for", *(f"{row.name} ({row.format})" for row in wanted))
+    return [f"{words} | {text}" for text, words in found]
+
+
+def plain_name(text: str) -> str:
+    return re.sub(r"_(e64_dpp|e32|e64|dpp|sdwa)$", "", text.split()[0])
+
+
+def aliases(lines: list[str]) -> list[str]:
+    """`OLD NEW`: llvm-mc takes gfx1036's names for gfx1100 too, and prints what they are there."""
+    texts: dict[str, list[str]] = {}
+    for line in lines:
+        text = line.split(" | ", 1)[1]
+        texts.setdefault(plain_name(text), []).append(text)
+    pairs = []
+    for old, known in texts.items():
+        found = {plain_name(text) for text, _ in run(11, "\n".join(known))}
+        pairs += [f"{old} {new}" for new in sorted(found) if new != old]
+    return pairs
 
 
 def main() -> int:
@@ -246,6 +293,9 @@ def main() -> int:
         head = f"# Made by tests/golden/make_isa.py with llvm-mc 19, -mcpu={cpu}: dwords | text."
         (HERE / f"isa_{cpu}.txt").write_text("\n".join([head, *lines]) + "\n")
         print(f"isa_{cpu}.txt: {len(lines)} vectors")
+        if gen == 10:
+            head = "# Made by tests/golden/make_isa.py with llvm-mc 19: gfx1036's name, gfx1100's."
+            (HERE / "isa_names.txt").write_text("\n".join([head, *aliases(lines)]) + "\n")
     return 0
 
 

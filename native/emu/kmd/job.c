@@ -105,18 +105,6 @@ static struct kmd_job *next_job(struct kmd_ring *ring)
     return NULL;
 }
 
-static void take_injections(struct kmd_card *card, struct kmd_job *job)
-{
-    job->recovery = card->machine->options.recovery;
-    if (card->hang_next) {
-        job->hang = true;
-        job->recovery = card->hang_recovery;
-    }
-    job->bad_read = card->fault_next;
-    job->bad_va = card->fault_va;
-    card->hang_next = card->fault_next = false;
-}
-
 /* Late by a random time, or until it is cancelled. */
 static void dawdle(struct kmd_ring *ring)
 {
@@ -137,7 +125,6 @@ static void run(struct kmd_ring *ring, struct kmd_ring_state *state, struct kmd_
     }
     ring->running = job;
     ring->cancel = 0;
-    take_injections(card, job);
     dawdle(ring);
     if (ring->registers_lost)
         sp_emu_hwq_reset(&state->hwq, ring->ip);
@@ -187,6 +174,19 @@ static int start(struct kmd_ring *ring)
     return 0;
 }
 
+/* An injection is for the next job that is submitted, whichever ring's thread is first to run one. */
+static void take_injections(struct kmd_card *card, struct kmd_job *job)
+{
+    job->recovery = card->machine->options.recovery;
+    if (card->hang_next) {
+        job->hang = true;
+        job->recovery = card->hang_recovery;
+    }
+    job->bad_read = card->fault_next;
+    job->bad_va = card->fault_va;
+    card->hang_next = card->fault_next = false;
+}
+
 int kmd_job_push(struct kmd_job *job)
 {
     struct kmd_entity *entity = job->entity;
@@ -197,6 +197,7 @@ int kmd_job_push(struct kmd_job *job)
         rc = attach(ring, entity);
     if (rc < 0)
         return rc;
+    take_injections(card, job);
     if (entity->last)
         entity->last->next = job;
     else

@@ -15,7 +15,7 @@ HEAD(S_ENDPGM)
 #define NO_EFFECT(X)                                                                                                  \
     X(S_NOP) X(S_SETPRIO) X(S_ICACHE_INV) X(S_CLAUSE) X(S_DELAY_ALU) X(S_WAITCNT_DEPCTR)                              \
     X(S_SET_INST_PREFETCH_DISTANCE) X(S_TTRACEDATA) X(S_TTRACEDATA_IMM) X(S_INCPERFLEVEL) X(S_DECPERFLEVEL)           \
-    X(S_WAITCNT_VSCNT) X(S_WAITCNT_EXPCNT) X(S_VERSION) X(S_WAIT_EVENT)
+    X(S_WAITCNT_VSCNT) X(S_WAITCNT_EXPCNT) X(S_VERSION) X(S_WAIT_EVENT) X(S_WAKEUP)
 #define DEFINE_NO_EFFECT(NAME)                                                                                        \
     HEAD(NAME)                                                                                                        \
     {                                                                                                                 \
@@ -193,10 +193,12 @@ static uint64_t realtime(const struct sp_wave *w)
     return (uint64_t)t.tv_sec * 1000 * khz + (uint64_t)t.tv_nsec * khz / 1000000;
 }
 
+enum { MSG_RTN_GET_REALTIME = 0x83 };
+
 static int message(struct sp_wave *w, const struct sp_inst *i, uint64_t *value)
 {
-    /* SSRC0 is the message itself: 0x80 DOORBELL .. 0x83 GET_REALTIME. */
-    if (i->src[0] != 0x83) return sp_wave_fault(w, SP_FAULT_OPERAND, "S_SENDMSG_RTN 0x%x is not modelled", i->src[0]);
+    if (i->offset != MSG_RTN_GET_REALTIME)
+        return sp_wave_fault(w, SP_FAULT_OPERAND, "S_SENDMSG_RTN 0x%x is not modelled", (uint32_t)i->offset);
     *value = realtime(w);
     return 0;
 }

@@ -29,13 +29,17 @@ static uint32_t scalar(const struct sp_isa *isa, uint32_t code)
 
 static uint32_t value_of(const struct sp_isa *isa, const struct sp_isa_field *f, uint64_t bits)
 {
-    uint32_t raw = get(f, bits), sign;
+    uint32_t raw = f->kind == SP_KIND_FIXED ? f->low : get(f, bits), sign;
     switch (f->kind) {
     case SP_KIND_SIGNED:
         sign = 1u << (f->width - 1);
         return (raw ^ sign) - sign;
     case SP_KIND_VGPR:
         return raw + SP_SRC_VGPR;
+    case SP_KIND_VGPR_HALF:
+        return (raw & 127) + SP_SRC_VGPR;
+    case SP_KIND_SRC_HALF:
+        return raw & SP_SRC_VGPR ? raw & ~128u : scalar(isa, raw);
     case SP_KIND_SCALAR:
     case SP_KIND_SRC:
         return scalar(isa, raw);
@@ -43,37 +47,8 @@ static uint32_t value_of(const struct sp_isa *isa, const struct sp_isa_field *f,
         return raw * 2;
     case SP_KIND_QUAD:
         return raw * 4;
-    case SP_KIND_FIXED:
-        return f->low;
     default:
         return raw;
-    }
-}
-
-static void put_lane(struct sp_inst *out, unsigned slot, uint8_t v);
-
-static void put_operand(struct sp_inst *out, const struct sp_isa_field *f, uint32_t value)
-{
-    uint16_t v = (uint16_t)value;
-    switch (f->slot) {
-    case SP_SLOT_DST: out->dst = v; out->dst_ndw = f->ndw; return;
-    case SP_SLOT_SDST: out->sdst = v; out->sdst_ndw = f->ndw; return;
-    case SP_SLOT_SRC0: out->src[0] = v; out->src_ndw[0] = f->ndw; return;
-    case SP_SLOT_SRC1: out->src[1] = v; out->src_ndw[1] = f->ndw; return;
-    case SP_SLOT_SRC2: out->src[2] = v; out->src_ndw[2] = f->ndw; return;
-    case SP_SLOT_DST_SRC1:
-        out->dst = out->src[1] = v;
-        out->dst_ndw = out->src_ndw[1] = f->ndw;
-        return;
-    case SP_SLOT_SBASE: out->sbase = v; return;
-    case SP_SLOT_SOFFSET: out->soffset = v; return;
-    case SP_SLOT_DSTY: out->dsty = v; return;
-    case SP_SLOT_SRCY0: out->srcy[0] = v; return;
-    case SP_SLOT_SRCY1: out->srcy[1] = v; return;
-    case SP_SLOT_OFFSET: out->offset = (int32_t)value; return;
-    case SP_SLOT_DPP_CTRL: out->dpp_ctrl = v; return;
-    case SP_SLOT_DPP8: out->dpp8 = value; return;
-    default: put_lane(out, f->slot, (uint8_t)value); return;
     }
 }
 
@@ -119,11 +94,48 @@ static void put_lane(struct sp_inst *out, unsigned slot, uint8_t v)
     }
 }
 
+static void put_operand(struct sp_inst *out, const struct sp_isa_field *f, uint32_t value)
+{
+    uint16_t v = (uint16_t)value;
+    switch (f->slot) {
+    case SP_SLOT_DST: out->dst = v; out->dst_ndw = f->ndw; return;
+    case SP_SLOT_SDST: out->sdst = v; out->sdst_ndw = f->ndw; return;
+    case SP_SLOT_SRC0: out->src[0] = v; out->src_ndw[0] = f->ndw; return;
+    case SP_SLOT_SRC1: out->src[1] = v; out->src_ndw[1] = f->ndw; return;
+    case SP_SLOT_SRC2: out->src[2] = v; out->src_ndw[2] = f->ndw; return;
+    case SP_SLOT_DST_SRC1:
+        out->dst = out->src[1] = v;
+        out->dst_ndw = out->src_ndw[1] = f->ndw;
+        return;
+    case SP_SLOT_SBASE: out->sbase = v; return;
+    case SP_SLOT_SOFFSET: out->soffset = v; return;
+    case SP_SLOT_DSTY: out->dsty = v; return;
+    case SP_SLOT_SRCY0: out->srcy[0] = v; return;
+    case SP_SLOT_SRCY1: out->srcy[1] = v; return;
+    case SP_SLOT_OFFSET: out->offset = (int32_t)value; return;
+    case SP_SLOT_DPP_CTRL: out->dpp_ctrl = v; return;
+    case SP_SLOT_DPP8: out->dpp8 = value; return;
+    default: put_lane(out, f->slot, (uint8_t)value); return;
+    }
+}
+
+/* Bit 7 of a half's VGPR becomes OP_SEL, as VOP3 has it. */
+static void put_half(struct sp_inst *out, unsigned slot, uint32_t raw)
+{
+    unsigned bit = slot == SP_SLOT_DST ? 3 : slot - SP_SLOT_SRC0;
+    int vgpr = slot == SP_SLOT_DST || slot == SP_SLOT_SRC1 || raw & SP_SRC_VGPR;
+    if (vgpr && raw & 128)
+        out->op_sel = (uint8_t)(out->op_sel | 1u << bit);
+}
+
 static void put_all(const struct sp_isa *isa, const struct sp_isa_field *fields, unsigned count, uint64_t bits,
                     struct sp_inst *out)
 {
-    for (unsigned i = 0; i < count; i++)
+    for (unsigned i = 0; i < count; i++) {
         put_operand(out, &fields[i], value_of(isa, &fields[i], bits));
+        if (fields[i].kind == SP_KIND_VGPR_HALF || fields[i].kind == SP_KIND_SRC_HALF)
+            put_half(out, fields[i].slot, get(&fields[i], bits));
+    }
 }
 
 static const struct sp_isa_format *format_of(const struct sp_isa *isa, uint32_t word)
@@ -149,7 +161,7 @@ static const struct sp_isa_row *row_of(const struct sp_isa_row *rows, uint32_t c
 }
 
 /* Registers of an address, which the row does not know. */
-static void count_address(const struct sp_isa *isa, uint64_t bits, const struct sp_isa_format *format, struct sp_inst *out)
+static void count_address(uint64_t bits, const struct sp_isa_format *format, struct sp_inst *out)
 {
     if (out->format == SP_FORMAT_FLAT) {
         unsigned sve = out->soffset; /* gfx10: SADDR NULL, as finish_memory left it */
@@ -162,9 +174,9 @@ static void count_address(const struct sp_isa *isa, uint64_t bits, const struct 
         out->src_ndw[0] = (uint8_t)(out->offen + out->idxen);
         if (out->tfe && out->dst_ndw)
             out->dst_ndw++;
-        if (out->lds && out->dst_ndw && isa->generation == 10) /* to LDS: VDATA is not written */
-            out->dst = out->dst_ndw = 0;
     }
+    if (out->lds) /* gfx10: the data go to LDS, VDATA or VDST is not written */
+        out->dst = out->dst_ndw = 0;
 }
 
 /* What becomes of SADDR and SOFFSET that say "none", and of an offset whose sign depends on the segment. */
@@ -204,6 +216,14 @@ static void sdwa_scalars(const struct sp_isa *isa, const struct sp_isa_format *w
         out->sdst = 0;
 }
 
+static int is_half(const struct sp_isa_row *row, unsigned slot)
+{
+    for (unsigned i = 0; i < row->shape->count; i++)
+        if (row->shape->fields[i].slot == slot)
+            return row->shape->fields[i].kind == SP_KIND_SRC_HALF;
+    return 0;
+}
+
 /* The dword that SRC0 asked for: 1 when there is one, 0 when not, negative when the row takes none such. */
 static int second_word(const struct sp_isa *isa, const struct sp_isa_row *row, uint32_t word, struct sp_inst *out,
                        uint64_t *reserved)
@@ -232,6 +252,10 @@ static int second_word(const struct sp_isa *isa, const struct sp_isa_row *row, u
         return -EILSEQ;
     put_all(isa, form->modifiers, form->count, word, out);
     out->src_ndw[0] = ndw;
+    if (is_half(row, SP_SLOT_SRC0) && out->src[0] & 128) {
+        out->src[0] = (uint16_t)(out->src[0] & ~128u);
+        out->op_sel |= 1;
+    }
     if (out->lane_mode == SP_LANE_SDWA)
         sdwa_scalars(isa, form, word, out);
     if (form != isa->sdwab || !isa->sdwab) {
@@ -262,21 +286,23 @@ static const struct sp_isa_row *decode_y(const struct sp_isa *isa, uint64_t bits
     return y;
 }
 
-static int unknown(const struct sp_isa *isa, const struct sp_isa_format *format, uint32_t opcode, const char *half, char *why,
-                   uint32_t why_nbytes)
+static int unknown(const struct sp_isa *isa, const char *space, uint32_t opcode, char *why, uint32_t why_nbytes)
 {
     if (why && why_nbytes)
-        snprintf(why, why_nbytes, "gfx%u has no %s%s opcode 0x%x", isa->generation, sp_format_names[format->format], half, opcode);
+        snprintf(why, why_nbytes, "gfx%u has no %s opcode 0x%x", isa->generation, space, opcode);
     return -EILSEQ;
 }
 
 static int find_row(const struct sp_isa *isa, const struct sp_isa_format *format, uint64_t bits, const struct sp_isa_row **row,
                     char *why, uint32_t why_nbytes)
 {
-    static const char *const segments[4] = {"", " SCRATCH", " GLOBAL", " segment 3"};
+    static const char *const segments[4] = {"FLAT", "SCRATCH", "GLOBAL", "FLAT segment 3"};
     uint32_t opcode = get(&format->opcode, bits), segment = segment_of(format, bits);
     *row = row_of(format->rows, format->rows_count, opcode + segment * 128);
-    return *row && segment < 3 ? 0 : unknown(isa, format, opcode, segments[segment], why, why_nbytes);
+    if (*row && segment < 3)
+        return 0;
+    const char *space = format->format == SP_FORMAT_FLAT ? segments[segment] : sp_format_names[format->format];
+    return unknown(isa, space, opcode, why, why_nbytes);
 }
 
 /* Literal, DPP, SDWA: what follows the instruction itself. */
@@ -335,10 +361,11 @@ int sp_isa_decode(const struct sp_isa *isa, const uint32_t *words, uint32_t coun
         uint32_t opy = get(&format->opcode2, bits);
         y = decode_y(isa, bits, opy, out);
         if (!y)
-            return unknown(isa, format, opy, " Y", why, why_nbytes);
+            return unknown(isa, "VOPD Y", opy, why, why_nbytes);
+        odd |= bits & y->shape->unused;
     }
     finish_memory(isa, out);
-    count_address(isa, bits, format, out);
+    count_address(bits, format, out);
     rc = decode_tail(isa, row, ((row->flags | (y ? y->flags : 0)) & SP_ISA_LITERAL) != 0, words, count, out, &odd, why, why_nbytes);
     if (reserved)
         *reserved = odd != 0;

@@ -312,7 +312,7 @@ static void *worker_run(void *self)
 
 static uint32_t threads_of(const struct launch *l)
 {
-    uint64_t n = l->x->threads ? l->x->threads : 1;
+    uint64_t n = l->x->threads && !l->x->trace ? l->x->threads : 1;
     if (n > THREADS_MOST) n = THREADS_MOST;
     if (n > l->groups) n = l->groups;
     if (l->scratch_wave && n * l->waves_most > l->scratch_slots) n = l->scratch_slots / l->waves_most;

@@ -41,26 +41,11 @@ static inline double sp_half_fma(double a, double b, double c)
     return sp_f64(bits);
 }
 
-/* Is this a half of a register rather than all of it? op_sel in VOP3; in VOP1, VOP2 and VOPC of gfx11 bit 7 of the
- * VGPR number. */
-static inline bool sp_half_by_number(const struct sp_wave *w, const struct sp_inst *i)
-{
-    return w->generation == 11 && (i->format == SP_FORMAT_VOP1 || i->format == SP_FORMAT_VOP2 || i->format == SP_FORMAT_VOPC);
-}
-
-/* src[k] as 16-bit values in 32-bit lanes. */
+/* src[k] as 16-bit values in 32-bit lanes; op_sel says which half of a register. */
 static inline const uint32_t *sp_src16(struct sp_wave *w, const struct sp_inst *i, unsigned k, uint32_t *t)
 {
-    uint32_t code = i->src[k], shift = (i->op_sel >> k & 1) * 16u;
-    const uint32_t *from;
-    if (code >= SP_SRC_VGPR + 128 && sp_half_by_number(w, i)) {
-        struct sp_inst low = *i;
-        low.src[k] = (uint16_t)(code - 128);
-        from = sp_src_as(w, &low, k, t, SP_B16);
-        shift = 16;
-    } else {
-        from = sp_src_as(w, i, k, t, SP_B16);
-    }
+    uint32_t shift = (i->op_sel >> k & 1) * 16u;
+    const uint32_t *from = sp_src_as(w, i, k, t, SP_B16);
     SP_EACH_LANE(w, l) t[l] = from[l] >> shift & 0xFFFF;
     return t;
 }
@@ -85,10 +70,6 @@ static inline int sp_put16(struct sp_wave *w, const struct sp_inst *i, uint32_t 
     uint32_t code = i->dst;
     bool high = i->op_sel >> 3 & 1;
     if (SP_UNLIKELY(i->lane_mode == SP_LANE_SDWA)) return sp_put(w, i, r);
-    if (code >= SP_SRC_VGPR + 128 && sp_half_by_number(w, i)) {
-        code -= 128;
-        high = true;
-    }
     if (SP_UNLIKELY(w->stop)) return (int)w->stop;
     const uint32_t *old = w->v[code & 255];
     if (high)

@@ -19,11 +19,13 @@ struct sp_inst {
     uint16_t src[3]; /* src0 src1 src2; vaddr/data/data1 of memory formats: src[0] address, src[1] data, src[2] data1 */
     uint16_t sbase;  /* SBASE of SMEM (first SGPR), SRSRC of buffers, SADDR of FLAT */
     uint16_t soffset;
-    int32_t offset;  /* sign-extended immediate offset; DS: OFFSET0 | OFFSET1 << 8 as the format has it; SOPP/SOPK: SIMM16 */
+    int32_t offset;  /* sign-extended immediate offset; DS: OFFSET0 | OFFSET1 << 8 as the format has it; SOPP/SOPK: SIMM16;
+                      * S_SENDMSG_RTN: the message, which SSRC0 holds */
     uint32_t literal;
     uint8_t abs, neg; /* bit i: of src[i]; packed math: neg is NEG_LO */
     uint8_t neg_hi;
-    uint8_t op_sel, op_sel_hi; /* bit i: src[i]; op_sel bit 3: destination */
+    uint8_t op_sel, op_sel_hi; /* bit i: src[i]; op_sel bit 3: destination. Also where a VOP1, VOP2 or VOPC of gfx11 names
+                                * the upper half of a VGPR (v1.h, bit 7 of its number), which dst and src then do not say */
     uint8_t omod, clamp;
     uint8_t lane_mode; /* SP_LANE_*: how src[0] goes across lanes */
     uint16_t dpp_ctrl; /* DPP16: DPP_CTRL; DPP8: none, see dpp8 */
@@ -36,10 +38,11 @@ struct sp_inst {
     uint8_t buf_format; /* MTBUF: FORMAT */
     uint8_t attr, chan, wait; /* parameter loads: ATTR, ATTR_CHAN, WAITEXP or WAIT_VDST */
     uint8_t two_addr;         /* DS: OFFSET0 and OFFSET1 are two offsets, not one of 16 bits */
-    /* How many registers an operand is: 0 none (or a literal, or an implied one), SP_NDW_MASK a lane mask of the wave's size.
-     * A FLAT or buffer address is counted here too: src_ndw[0]. */
+    /* How many registers an operand is or, when it is a constant, would be: 0 none, SP_NDW_MASK a lane mask of the wave's
+     * size. The address of FLAT and buffers is counted here too, in src_ndw[0]; VOPD's operands are all of one register. */
     uint8_t dst_ndw, sdst_ndw, src_ndw[3];
-    /* VOPD: the second of two. FMAMK and FMAAK, here and in VOP2, have their constant in `literal`, no src[2]. */
+    /* VOPD: the second of two. FMAMK and FMAAK, here and in VOP2, have their constant in `literal`, no src[2].
+     * V_CNDMASK in VOPD reads VCC without saying so. */
     uint16_t opy, dsty, srcy[2];
 };
 enum { SP_NDW_MASK = 255 };
@@ -47,7 +50,7 @@ enum { SP_LANE_PLAIN = 0, SP_LANE_DPP16 = 1, SP_LANE_DPP8 = 2, SP_LANE_SDWA = 3 
 
 /* Decodes at `words`, of which `count` are readable. Returns 0; -EILSEQ with `why` (at most `why_nbytes`) naming format and
  * opcode of an instruction that does not exist, -ENODATA when it is longer than `count`. `reserved` receives 1 when a
- * reserved bit was set. */
+ * reserved bit was set, or the field of an operand that the instruction does not have. */
 int sp_inst_decode_gfx10(const uint32_t *words, uint32_t count, struct sp_inst *out, uint32_t *reserved, char *why,
                          uint32_t why_nbytes);
 int sp_inst_decode_gfx11(const uint32_t *words, uint32_t count, struct sp_inst *out, uint32_t *reserved, char *why,

@@ -20,10 +20,11 @@ enum sp_isa_kind {
     SP_KIND_VGPR,   /* 8 bits that name a VGPR */
     SP_KIND_SCALAR, /* an SGPR or, in a source, a constant */
     SP_KIND_SRC,    /* 9 bits, anything */
+    SP_KIND_VGPR_HALF, /* gfx11, short forms: bit 7 says which half of a VGPR of the first 128 */
+    SP_KIND_SRC_HALF,
     SP_KIND_PAIR,   /* SBASE: half the first SGPR's number */
     SP_KIND_QUAD,   /* SRSRC: a quarter of it */
-    SP_KIND_FIXED,  /* no field: `low` is the operand's code */
-    SP_KIND_HIDDEN  /* VDST of a VOP3 V_CMPX: whatever it holds, EXEC is written */
+    SP_KIND_FIXED   /* no field: `low` is the operand's code */
 };
 struct sp_isa_field {
     uint8_t slot, kind;

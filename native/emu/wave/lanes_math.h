@@ -86,7 +86,9 @@ static inline int sp_exponent64(double x) { return (int)(sp_u64(x) >> 52 & 2047)
 static inline bool sp_is_denorm32(double x) { return x != 0 && fabs(x) < 0x1p-126; }
 static inline bool sp_is_denorm64(double x) { return x != 0 && fabs(x) < 0x1p-1022; }
 
-/* V_DIV_SCALE: s0 is the operand to scale, s1 the denominator, s2 the numerator; *vcc says that V_DIV_FMAS must undo it. */
+/* V_DIV_SCALE: s0 is the operand to scale, s1 the denominator, s2 the numerator; *vcc says that V_DIV_FMAS must undo it.
+ * Where both 1/s1 and the quotient are denormal, the manual's text scales the denominator up; but s1 is 2**126 or more
+ * there, and would be infinite. Down is what V_DIV_FMAS undoes (it takes a small quotient times 2**-64). */
 static inline float sp_div_scale32(float s0, float s1, float s2, uint32_t *vcc)
 {
     bool is_denominator = sp_u32(s0) == sp_u32(s1), is_numerator = sp_u32(s0) == sp_u32(s2);
@@ -100,7 +102,7 @@ static inline float sp_div_scale32(float s0, float s1, float s2, uint32_t *vcc)
     if (sp_is_denorm32((double)s1)) return sp_ldexp32(s0, 64);
     if (sp_is_denorm32(inverse) && sp_is_denorm32(quotient)) {
         *vcc = 1;
-        return is_denominator ? sp_ldexp32(s0, 64) : s0;
+        return is_denominator ? sp_ldexp32(s0, -64) : s0;
     }
     if (sp_is_denorm32(inverse)) return sp_ldexp32(s0, -64);
     if (sp_is_denorm32(quotient)) {
@@ -123,7 +125,7 @@ static inline double sp_div_scale64(double s0, double s1, double s2, uint32_t *v
     if (sp_is_denorm64(s1)) return ldexp(s0, 128);
     if (sp_is_denorm64(inverse) && sp_is_denorm64(quotient)) {
         *vcc = 1;
-        return is_denominator ? ldexp(s0, 128) : s0;
+        return is_denominator ? ldexp(s0, -128) : s0;
     }
     if (sp_is_denorm64(inverse)) return ldexp(s0, -128);
     if (sp_is_denorm64(quotient)) {

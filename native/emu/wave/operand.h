@@ -82,6 +82,29 @@ static inline bool sp_copy_ready(struct sp_wave *w, const struct sp_inst *i, uin
     return false;
 }
 
+/* As sp_s32, for arithmetic that compilers do on undefined values and do not use: *defined tells the result's state. */
+static inline uint32_t sp_s32_or_undefined(struct sp_wave *w, const struct sp_inst *i, uint32_t code, bool *defined)
+{
+    if (SP_LIKELY(code >= SP_SGPRS || w->sgpr_ready[code])) return sp_s32(w, i, code);
+    *defined = false;
+    sp_copy_ready(w, i, code);
+    return w->s[code];
+}
+
+static inline bool sp_undefined(const struct sp_wave *w, uint32_t code, uint32_t count)
+{
+    return code + count <= SP_SGPRS && !(w->sgpr_ready[code] && w->sgpr_ready[code + count - 1]);
+}
+
+static inline uint64_t sp_s64_or_undefined(struct sp_wave *w, const struct sp_inst *i, uint32_t code, bool *defined)
+{
+    if (SP_LIKELY(!sp_undefined(w, code, 2))) return sp_s64(w, i, code);
+    *defined = false;
+    sp_copy_ready(w, i, code);
+    sp_copy_ready(w, i, code + 1);
+    return w->s[code] | (uint64_t)w->s[code + 1] << 32;
+}
+
 /* As sp_vgpr, for data that is only stored away: to scratch. */
 static inline const uint32_t *sp_vgpr_copied(struct sp_wave *w, const struct sp_inst *i, uint32_t code)
 {

@@ -1,5 +1,5 @@
 /* Scalar ALU: SOP1, SOP2, SOPC, SOPK. One function an instruction, named as RDNA3's ISA document names it; each line gives
- * result and SCC, `old` being SCC as it was. */
+ * result and SCC, `old` being SCC as it was. Long because it is a list: 190 instructions, two lines each at most. */
 #include "operand.h"
 
 #define RESULT32(value, scc_value)                                                                                    \
@@ -27,6 +27,19 @@ static uint64_t bfe_i(uint64_t value, uint32_t shift, uint32_t width, uint32_t b
     uint64_t sign = UINT64_C(1) << (width - 1);
     value &= low_ones(width);
     return (value ^ sign) - sign;
+}
+
+/* clang prepares scratch of functions that use none: it adds an offset that nobody gave. EXEC and M0, which something is
+ * always done with, may not be undefined. A lane mask that is undefined before a loop gets its lanes one by one: what
+ * is left of the old one is taken to be lanes that nobody asks for (LLVM merges masks so: ANDN2 with EXEC, then OR). */
+static void undefined_result(struct sp_wave *w, const struct sp_inst *i, uint32_t count)
+{
+    if (i->op == SP_OP_S_AND_NOT1_B32 || i->op == SP_OP_S_AND_NOT1_B64 || !w->strict || i->dst == SP_SRC_NULL) return;
+    if (i->dst >= SP_SRC_M0) {
+        sp_wave_not_ready(w, i, sp_undefined(w, i->src[0], count) ? i->src[0] : i->src[1]);
+        return;
+    }
+    for (uint32_t k = 0; k < count; k++) w->sgpr_ready[i->dst + k] = 0;
 }
 
 /* --- two sources, 32 bits --- */
@@ -72,8 +85,13 @@ static uint64_t bfe_i(uint64_t value, uint32_t shift, uint32_t width, uint32_t b
 #define DEFINE_SOP2_32(NAME, EXPR, SCC)                                                                               \
     HEAD(NAME)                                                                                                        \
     {                                                                                                                 \
-        OLD uint32_t a = sp_s32(w, i, i->src[0]), b = sp_s32(w, i, i->src[1]);                                        \
-        RESULT32(EXPR, SCC)                                                                                           \
+        bool defined = true;                                                                                          \
+        OLD uint32_t a = sp_s32_or_undefined(w, i, i->src[0], &defined);                                              \
+        uint32_t b = sp_s32_or_undefined(w, i, i->src[1], &defined), r = (uint32_t)(EXPR);                            \
+        w->scc = (SCC) != 0;                                                                                          \
+        sp_put_s32(w, i, i->dst, r);                                                                                  \
+        if (!defined) undefined_result(w, i, 1);                                                                       \
+        return (int)w->stop;                                                                                          \
     }
 SOP2_32(DEFINE_SOP2_32)
 
@@ -91,8 +109,13 @@ SOP2_32(DEFINE_SOP2_32)
 #define DEFINE_SOP2_64(NAME, EXPR, SCC)                                                                               \
     HEAD(NAME)                                                                                                        \
     {                                                                                                                 \
-        OLD uint64_t a = sp_s64(w, i, i->src[0]), b = sp_s64(w, i, i->src[1]);                                        \
-        RESULT64(EXPR, SCC)                                                                                           \
+        bool defined = true;                                                                                          \
+        OLD uint64_t a = sp_s64_or_undefined(w, i, i->src[0], &defined);                                              \
+        uint64_t b = sp_s64_or_undefined(w, i, i->src[1], &defined), r = EXPR;                                        \
+        w->scc = (SCC) != 0;                                                                                          \
+        sp_put_s64(w, i, i->dst, r);                                                                                  \
+        if (!defined) undefined_result(w, i, 2);                                                                      \
+        return (int)w->stop;                                                                                          \
     }
 SOP2_64(DEFINE_SOP2_64)
 
@@ -156,6 +179,7 @@ static uint64_t replicate(uint32_t a)
     X(S_BCNT0_I32_B32, 32u - (uint32_t)__builtin_popcount(a), r)                                                                 \
     X(S_BCNT1_I32_B32, __builtin_popcount(a), r)                                                                      \
     X(S_CTZ_I32_B32, ctz32(a), old)                                                                                   \
+    X(S_FF0_I32_B32, ctz32(~a), old)                                                                                  \
     X(S_CLZ_I32_U32, clz32(a), old)                                                                                   \
     X(S_CLS_I32, cls32(a), old)                                                                                       \
     X(S_SEXT_I32_I8, (int8_t)a, old)                                                                                  \
@@ -186,6 +210,7 @@ SOP1_64(DEFINE_SOP1_64)
     X(S_BCNT0_I32_B64, 64 - __builtin_popcountll(a), r)                                                               \
     X(S_BCNT1_I32_B64, __builtin_popcountll(a), r)                                                                    \
     X(S_CTZ_I32_B64, ctz64(a), old)                                                                                   \
+    X(S_FF0_I32_B64, ctz64(~a), old)                                                                                  \
     X(S_CLZ_I32_U64, clz64(a), old)                                                                                   \
     X(S_CLS_I32_I64, cls64(a), old)
 #define DEFINE_SOP1_64_TO_32(NAME, EXPR, SCC)                                                                         \
@@ -381,13 +406,15 @@ HEAD(S_CMOVK_I32)
 
 HEAD(S_ADDK_I32)
 {
-    uint32_t d = sp_s32(w, i, i->dst), k = (uint32_t)(int16_t)i->offset;
+    uint32_t d = sp_s32(w, i, i->dst), k = (uint32_t)(int32_t)(int16_t)i->offset;
     RESULT32(d + k, add_overflows(d, k, r))
 }
 
 HEAD(S_MULK_I32)
 {
-    RESULT32(sp_s32(w, i, i->dst) * (uint32_t)(int16_t)i->offset, w->scc)
+    uint32_t d = sp_s32(w, i, i->dst), k = (uint32_t)(int32_t)(int16_t)i->offset, r = d * k;
+    sp_put_s32(w, i, i->dst, r);
+    return (int)w->stop;
 }
 
 /* --- indirect registers: M0 is added to the number --- */

@@ -1,5 +1,6 @@
 /* Which function executes which instruction: the families' lists put into one array by enum sp_op, lane loops taken from
  * the best set that this host has. */
+#include "../../include/sp_emu_wave.h"
 #include "wave.h"
 #include <pthread.h>
 
@@ -41,4 +42,9 @@ sp_wave_fn sp_wave_function(uint32_t op)
 bool sp_wave_op_is_vector(uint32_t op)
 {
     return op < SP_OP_NUM && is_vector[op];
+}
+
+int sp_emu_op_modelled(uint32_t op)
+{
+    return sp_wave_function(op) != NULL;
 }

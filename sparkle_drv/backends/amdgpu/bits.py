@@ -95,6 +95,10 @@ class Place:
             return dwords[self.dw] | dwords[self.dw + 1] << 32
         return Field(self.lo, self.lo + self.width - 1, bias=self.bias).get(dwords[self.dw])
 
+    def after(self, ndw: int) -> Place:
+        """The same place when `ndw` dwords stand before the record: inside a whole IB."""
+        return Place(self.dw + ndw, self.lo, self.width, self.bias)
+
     def patch(self, dwords: list[int], value: int) -> None:
         """Puts `value` into `dwords`, in place."""
         if self.width == 64:

@@ -58,7 +58,7 @@ def _find(isa: Table, form: Format, fields: dict[str, int]) -> Row:
     name = form.name
     if name == "FLAT":
         segment = fields["seg"]
-        name = next((key for key, value in SEGMENT.items() if value == segment), "segment 3")
+        name = next((key for key, value in SEGMENT.items() if value == segment), "FLAT segment 3")
     row = isa.by_code.get(("VOPDx" if name == "VOPD" else name, opcode))
     if row is None:
         raise DecodeError(f"gfx{isa.gen} has no {name} opcode {opcode:#x}")

@@ -8,9 +8,11 @@ Formats"; checked against llvm-mc 19 by tests/golden.
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
-# NAME dwords  HI:LO=constant that marks the format  field@HI:LO ..., bits counted over the dwords.
+# NAME dwords  HI:LO=constant that marks the format  field@HI:LO ..., bits counted over the dwords;
+# an indented line goes on with the one before.
 # Of formats that share their marking bits (VOP3, VOP3B) the opcode's row decides.
 _COMMON = """
 SOP1    1  31:23=0x17d  op@15:8  sdst@22:16 ssrc0@7:0
@@ -21,34 +23,50 @@ SOP2    1  31:30=0x2    op@29:23 sdst@22:16 ssrc1@15:8 ssrc0@7:0
 VOP1    1  31:25=0x3f   op@16:9  vdst@24:17 src0@8:0
 VOPC    1  31:25=0x3e   op@24:17 vsrc1@16:9 src0@8:0
 VOP2    1  31:31=0x0    op@30:25 vdst@24:17 vsrc1@16:9 src0@8:0
-VOP3    2  31:26=0x35   op@25:16 vdst@7:0 abs@10:8 op_sel@14:11 clamp@15 src0@40:32 src1@49:41 src2@58:50 omod@60:59 neg@63:61
-VOP3B   2  31:26=0x35   op@25:16 vdst@7:0 sdst@14:8 clamp@15 src0@40:32 src1@49:41 src2@58:50 omod@60:59 neg@63:61
-VOP3P   2  31:23=0x198  op@22:16 vdst@7:0 neg_hi@10:8 op_sel@13:11 clamp@15 src0@40:32 src1@49:41 src2@58:50 op_sel_hi@14,60:59 neg@63:61
-DS      2  31:26=0x36   op@25:18 offset@15:0 gds@17 addr@39:32 data0@47:40 data1@55:48 vdst@63:56
+VOP3    2  31:26=0x35   op@25:16 vdst@7:0 abs@10:8 op_sel@14:11 clamp@15 src0@40:32 src1@49:41
+          src2@58:50 omod@60:59 neg@63:61
+VOP3B   2  31:26=0x35   op@25:16 vdst@7:0 sdst@14:8 clamp@15 src0@40:32 src1@49:41 src2@58:50
+          omod@60:59 neg@63:61
+VOP3P   2  31:23=0x198  op@22:16 vdst@7:0 neg_hi@10:8 op_sel@13:11 clamp@15 src0@40:32
+          src1@49:41 src2@58:50 op_sel_hi@14,60:59 neg@63:61
+DS      2  31:26=0x36   op@25:18 offset@15:0 gds@17 addr@39:32 data0@47:40 data1@55:48
+          vdst@63:56
 DPP8    1  31:32=0x0    src0@7:0 dpp8@31:8
-DPP16   1  31:32=0x0    src0@7:0 dpp_ctrl@16:8 fi@18 bound_ctrl@19 neg0@20 abs0@21 neg1@22 abs1@23 bank_mask@27:24 row_mask@31:28
+DPP16   1  31:32=0x0    src0@7:0 dpp_ctrl@16:8 fi@18 bound_ctrl@19 neg0@20 abs0@21 neg1@22
+          abs1@23 bank_mask@27:24 row_mask@31:28
 """
 _GFX10 = """
 SMEM    2  31:26=0x3d   op@25:18 sdata@12:6 sbase@5:0 dlc@14 glc@16 offset@52:32 soffset@63:57
-FLAT    2  31:26=0x37   op@24:18 offset@11:0 dlc@12 lds@13 seg@15:14 glc@16 slc@17 addr@39:32 data@47:40 saddr@54:48 vdst@63:56
-MUBUF   2  31:26=0x38   op@25:18 offset@11:0 offen@12 idxen@13 glc@14 dlc@15 lds@16 vaddr@39:32 vdata@47:40 srsrc@52:48 slc@54 tfe@55 soffset@63:56
-MTBUF   2  31:26=0x3a   op@53,18:16 offset@11:0 offen@12 idxen@13 glc@14 dlc@15 format@25:19 vaddr@39:32 vdata@47:40 srsrc@52:48 slc@54 tfe@55 soffset@63:56
+FLAT    2  31:26=0x37   op@24:18 offset@11:0 dlc@12 lds@13 seg@15:14 glc@16 slc@17 addr@39:32
+          data@47:40 saddr@54:48 vdst@63:56
+MUBUF   2  31:26=0x38   op@25:18 offset@11:0 offen@12 idxen@13 glc@14 dlc@15 lds@16
+          vaddr@39:32 vdata@47:40 srsrc@52:48 slc@54 tfe@55 soffset@63:56
+MTBUF   2  31:26=0x3a   op@53,18:16 offset@11:0 offen@12 idxen@13 glc@14 dlc@15 format@25:19
+          vaddr@39:32 vdata@47:40 srsrc@52:48 slc@54 tfe@55 soffset@63:56
 MIMG    2  31:26=0x3c   op@0,24:18
 EXP     2  31:26=0x3e
 VINTRP  1  31:26=0x32   op@17:16 vsrc@7:0 chan@9:8 attr@15:10 vdst@25:18
-SDWA    1  31:32=0x0    src0@7:0 dst_sel@10:8 dst_unused@12:11 clamp@13 omod@15:14 src0_sel@18:16 sext0@19 neg0@20 abs0@21 s0@23 src1_sel@26:24 sext1@27 neg1@28 abs1@29 s1@31
-SDWAB   1  31:32=0x0    src0@7:0 sdst@14:8 sd@15 src0_sel@18:16 sext0@19 neg0@20 abs0@21 s0@23 src1_sel@26:24 sext1@27 neg1@28 abs1@29 s1@31
+SDWA    1  31:32=0x0    src0@7:0 dst_sel@10:8 dst_unused@12:11 clamp@13 omod@15:14
+          src0_sel@18:16 sext0@19 neg0@20 abs0@21 s0@23 src1_sel@26:24 sext1@27 neg1@28
+          abs1@29 s1@31
+SDWAB   1  31:32=0x0    src0@7:0 sdst@14:8 sd@15 src0_sel@18:16 sext0@19 neg0@20 abs0@21 s0@23
+          src1_sel@26:24 sext1@27 neg1@28 abs1@29 s1@31
 """
 _GFX11 = """
 SMEM    2  31:26=0x3d   op@25:18 sdata@12:6 sbase@5:0 dlc@13 glc@14 offset@52:32 soffset@63:57
-FLAT    2  31:26=0x37   op@24:18 offset@12:0 dlc@13 glc@14 slc@15 seg@17:16 addr@39:32 data@47:40 saddr@54:48 sve@55 vdst@63:56
-MUBUF   2  31:26=0x38   op@25:18 offset@11:0 slc@12 dlc@13 glc@14 vaddr@39:32 vdata@47:40 srsrc@52:48 tfe@53 offen@54 idxen@55 soffset@63:56
-MTBUF   2  31:26=0x3a   op@18:15 offset@11:0 slc@12 dlc@13 glc@14 format@25:19 vaddr@39:32 vdata@47:40 srsrc@52:48 tfe@53 offen@54 idxen@55 soffset@63:56
+FLAT    2  31:26=0x37   op@24:18 offset@12:0 dlc@13 glc@14 slc@15 seg@17:16 addr@39:32
+          data@47:40 saddr@54:48 sve@55 vdst@63:56
+MUBUF   2  31:26=0x38   op@25:18 offset@11:0 slc@12 dlc@13 glc@14 vaddr@39:32 vdata@47:40
+          srsrc@52:48 tfe@53 offen@54 idxen@55 soffset@63:56
+MTBUF   2  31:26=0x3a   op@18:15 offset@11:0 slc@12 dlc@13 glc@14 format@25:19 vaddr@39:32
+          vdata@47:40 srsrc@52:48 tfe@53 offen@54 idxen@55 soffset@63:56
 MIMG    2  31:26=0x3c   op@25:18
 EXP     2  31:26=0x3e
 LDSDIR  1  31:24=0xce   op@21:20 vdst@7:0 chan@9:8 attr@15:10 waitvdst@19:16
-VINTERP 2  31:24=0xcd   op@22:16 vdst@7:0 waitexp@10:8 op_sel@14:11 clamp@15 src0@40:32 src1@49:41 src2@58:50 neg@63:61
-VOPD    2  31:26=0x32   op@25:22 opy@21:17 src0@8:0 vsrc1@16:9 src0y@40:32 vsrc1y@48:41 vdsty@55:49 vdst@63:56
+VINTERP 2  31:24=0xcd   op@22:16 vdst@7:0 waitexp@10:8 op_sel@14:11 clamp@15 src0@40:32
+          src1@49:41 src2@58:50 neg@63:61
+VOPD    2  31:26=0x32   op@25:22 opy@21:17 src0@8:0 vsrc1@16:9 src0y@40:32 vsrc1y@48:41
+          vdsty@55:49 vdst@63:56
 """
 
 
@@ -119,7 +137,7 @@ def parse_format(line: str) -> Format:
 
 
 def _formats(text: str) -> dict[str, Format]:
-    made = [parse_format(line) for line in text.strip().splitlines()]
+    made = [parse_format(line) for line in re.sub(r"\n +", " ", text.strip()).splitlines()]
     return {one.name: one for one in made}
 
 

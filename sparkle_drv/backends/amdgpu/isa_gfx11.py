@@ -91,13 +91,13 @@ s_sleep SOPP 0x3 simm16:small
 s_set_inst_prefetch_distance SOPP 0x4 simm16:imm
 s_clause SOPP 0x5 simm16:imm
 s_delay_alu SOPP 0x7 simm16:delay
-s_waitcnt_depctr SOPP 0x8 simm16:imm
+s_waitcnt_depctr SOPP 0x8 simm16:depctr
 s_waitcnt SOPP 0x9 simm16:waitcnt
 s_wait_idle SOPP 0xa
 s_wait_event SOPP 0xb simm16:imm
 s_trap SOPP 0x10 simm16:small
 s_round_mode SOPP 0x11 simm16:imm
-s_denorm_mode SOPP 0x12 simm16:imm
+s_denorm_mode SOPP 0x12 simm16:small
 s_code_end SOPP 0x1f
 s_branch SOPP 0x20 simm16:target
 s_cbranch_scc0 SOPP 0x21 simm16:target
@@ -228,7 +228,7 @@ v_ceil_f64 VOP1 0x18 vdst:f64 src0:f64 +e64
 v_rndne_f64 VOP1 0x19 vdst:f64 src0:f64 +e64
 v_floor_f64 VOP1 0x1a vdst:f64 src0:f64 +e64
 v_pipeflush VOP1 0x1b +e64
-v_mov_b16 VOP1 0x1c vdst:h16 src0:h16 +dpp +dpp8
+v_mov_b16 VOP1 0x1c vdst:h16 src0:h16 +e64 +dpp +dpp8 +e64dpp
 v_fract_f32 VOP1 0x20 vdst:f32 src0:f32 +e64 +dpp +dpp8 +e64dpp
 v_trunc_f32 VOP1 0x21 vdst:f32 src0:f32 +e64 +dpp +dpp8 +e64dpp
 v_ceil_f32 VOP1 0x22 vdst:f32 src0:f32 +e64 +dpp +dpp8 +e64dpp
@@ -277,7 +277,7 @@ v_rndne_f16 VOP1 0x5e vdst:f16 src0:f16 +e64 +dpp +dpp8 +e64dpp
 v_fract_f16 VOP1 0x5f vdst:f16 src0:f16 +e64 +dpp +dpp8 +e64dpp
 v_sin_f16 VOP1 0x60 vdst:f16 src0:f16 +e64 +dpp +dpp8 +e64dpp
 v_cos_f16 VOP1 0x61 vdst:f16 src0:f16 +e64 +dpp +dpp8 +e64dpp
-v_sat_pk_u8_i16 VOP1 0x62 vdst:b32 src0:i16x2 +e64 +dpp +dpp8 +e64dpp
+v_sat_pk_u8_i16 VOP1 0x62 vdst:b16 src0:i16x2 +e64 +dpp +dpp8 +e64dpp
 v_cvt_norm_i16_f16 VOP1 0x63 vdst:i16 src0:f16 +e64 +dpp +dpp8 +e64dpp
 v_cvt_norm_u16_f16 VOP1 0x64 vdst:u16 src0:f16 +e64 +dpp +dpp8 +e64dpp
 v_swap_b32 VOP1 0x65 vdst:b32 src0:b32
@@ -378,7 +378,7 @@ v_cmp_gt_u64 VOPC 0x5c vcc:mask src0:u64 vsrc1:u64 +e64
 v_cmp_ne_u64 VOPC 0x5d vcc:mask src0:u64 vsrc1:u64 +e64
 v_cmp_ge_u64 VOPC 0x5e vcc:mask src0:u64 vsrc1:u64 +e64
 v_cmp_t_u64 VOPC 0x5f vcc:mask src0:u64 vsrc1:u64 +e64
-v_cmp_class_f16 VOPC 0x7d vcc:mask src0:f16 vsrc1:f32 +e64 +dpp +dpp8 +e64dpp
+v_cmp_class_f16 VOPC 0x7d vcc:mask src0:f16 vsrc1:c16 +e64 +dpp +dpp8 +e64dpp
 v_cmp_class_f32 VOPC 0x7e vcc:mask src0:f32 vsrc1:f32 +e64 +dpp +dpp8 +e64dpp
 v_cmp_class_f64 VOPC 0x7f vcc:mask src0:f64 vsrc1:f32 +e64
 v_cmpx_f_f16 VOPC 0x80 exec:mask src0:f16 vsrc1:f16 +e64 +dpp +dpp8 +e64dpp
@@ -473,7 +473,7 @@ v_cmpx_gt_u64 VOPC 0xdc exec:mask src0:u64 vsrc1:u64 +e64
 v_cmpx_ne_u64 VOPC 0xdd exec:mask src0:u64 vsrc1:u64 +e64
 v_cmpx_ge_u64 VOPC 0xde exec:mask src0:u64 vsrc1:u64 +e64
 v_cmpx_t_u64 VOPC 0xdf exec:mask src0:u64 vsrc1:u64 +e64
-v_cmpx_class_f16 VOPC 0xfd exec:mask src0:f16 vsrc1:f32 +e64 +dpp +dpp8 +e64dpp
+v_cmpx_class_f16 VOPC 0xfd exec:mask src0:f16 vsrc1:c16 +e64 +dpp +dpp8 +e64dpp
 v_cmpx_class_f32 VOPC 0xfe exec:mask src0:f32 vsrc1:f32 +e64 +dpp +dpp8 +e64dpp
 v_cmpx_class_f64 VOPC 0xff exec:mask src0:f64 vsrc1:f32 +e64
 v_cndmask_b32 VOP2 0x1 vdst:b32 src0:b32 vsrc1:b32 vcc:mask +e64 +dpp +dpp8 +e64dpp
@@ -812,8 +812,8 @@ s_buffer_load_b256 SMEM 0xb sdata:b256 sbase:b128 soffset
 s_buffer_load_b512 SMEM 0xc sdata:b512 sbase:b128 soffset
 s_gl1_inv SMEM 0x20
 s_dcache_inv SMEM 0x21
-s_atc_probe SMEM 0x22 sdata:imm sbase:b64 soffset
-s_atc_probe_buffer SMEM 0x23 sdata:imm sbase:b128 soffset
+s_atc_probe SMEM 0x22 sdata:small sbase:b64 soffset
+s_atc_probe_buffer SMEM 0x23 sdata:small sbase:b128 soffset
 flat_load_u8 FLAT 0x10 vdst:b32 addr
 scratch_load_u8 SCRATCH 0x10 vdst:b32 addr saddr
 global_load_u8 GLOBAL 0x10 vdst:b32 addr saddr

@@ -209,11 +209,17 @@ def _mask_letters(value: int) -> str:
 
 
 def print_swizzle(value: int) -> str:
+    """By name where the name says it all, else the number: some masks say the same twice."""
+    text = _swizzle_name(value)
+    return text if text and parse_swizzle(text) == value else str(value)
+
+
+def _swizzle_name(value: int) -> str:
     if value & 0xFF00 == 0x8000:
         lanes = ",".join(str(value >> 2 * i & 3) for i in range(4))
         return f"swizzle(QUAD_PERM,{lanes})"
     if value & 0x8000:
-        return str(value)
+        return ""
     keep, force, flip = value & 31, value >> 5 & 31, value >> 10 & 31
     if keep == 31 and not force and flip:
         if not flip & (flip - 1):
@@ -240,9 +246,14 @@ def parse_swizzle(text: str) -> int:
         return 31 | values[0] << 10
     if mode == "REVERSE" and values in ([2], [4], [8], [16], [32]):
         return 31 | values[0] - 1 << 10
-    if mode == "BROADCAST" and len(values) == 2 and values[0] in (2, 4, 8, 16, 32):
-        if 0 <= values[1] < values[0]:
-            return 32 - values[0] | values[1] << 5
+    sizes = (2, 4, 8, 16, 32)
+    if (
+        mode == "BROADCAST"
+        and len(values) == 2
+        and values[0] in sizes
+        and values[1] in range(values[0])
+    ):
+        return 32 - values[0] | values[1] << 5
     raise ValueError(f"no such swizzle: {text!r}")
 
 

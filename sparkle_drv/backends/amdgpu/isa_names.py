@@ -72,11 +72,14 @@ MESSAGE_OPS = {
     },
 }
 
-DELAY_IDS = (
-    "NO_DEP VALU_DEP_1 VALU_DEP_2 VALU_DEP_3 VALU_DEP_4 TRANS32_DEP_1 TRANS32_DEP_2 TRANS32_DEP_3 "
-    "FMA_ACCUM_CYCLE_1 SALU_CYCLE_1 SALU_CYCLE_2 SALU_CYCLE_3"
-).split()
-DELAY_SKIPS = "SAME NEXT SKIP_1 SKIP_2 SKIP_3 SKIP_4".split()
+DELAY_IDS = [
+    "NO_DEP",
+    *(f"VALU_DEP_{i}" for i in (1, 2, 3, 4)),
+    *(f"TRANS32_DEP_{i}" for i in (1, 2, 3)),
+    "FMA_ACCUM_CYCLE_1",
+    *(f"SALU_CYCLE_{i}" for i in (1, 2, 3)),
+]
+DELAY_SKIPS = ["SAME", "NEXT", "SKIP_1", "SKIP_2", "SKIP_3", "SKIP_4"]
 
 # S_WAITCNT: (counter, bit ranges (low, width) with the lower one first).
 WAITCNT = {

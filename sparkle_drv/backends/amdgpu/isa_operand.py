@@ -57,7 +57,9 @@ def scalar_text(isa: Table, code: int, ndw: int = 1) -> str:
         return "null"
     if code == isa.m0:
         return "m0"
-    name = {106: "vcc", 107: "vcc", 126: "exec", 127: "exec"}[code]
+    name = {106: "vcc", 107: "vcc", 126: "exec", 127: "exec"}.get(code)
+    if name is None:
+        return f"/* no register {code} */"
     if ndw > 1:
         return name
     return name + ("_hi" if code in (107, 127) else "_lo")
@@ -68,8 +70,8 @@ def source_text(isa: Table, code: int, kind: str, ndw: int, literal: int | None)
     if code >= VGPR:
         return vgpr_text(code - VGPR, ndw)
     if code == LITERAL:
-        value = literal or 0
-        return f"{value & 0xFFFF if kind.endswith('16') else value:#x}"
+        half = _width(kind) == 16 and not kind.endswith("x2")
+        return f"{(literal or 0) & (0xFFFF if half else 0xFFFFFFFF):#x}"
     if code in NAMED:
         return NAMED[code]
     if 128 <= code <= 192:

@@ -98,7 +98,7 @@ def simm16(isa: Table, kind: str, value: int) -> str:
     if kind == "optional":
         return str(value) if value else ""
     if kind == "small":  # decimal while an inline constant would be
-        return str(value) if value <= 64 else f"{value:#x}"
+        return _decimal(value)
     return f"{value:#x}"
 
 
@@ -123,6 +123,8 @@ def _operand(isa: Table, inst: Inst, operand: Operand, wave: int) -> str | None:
     row, f, name = inst.row, inst.fields, operand.field
     if name in ("offset", "offset2", "exec") or (operand.optional and not f["glc"]):
         return None
+    if name in ("vdata", "vdst") and f.get("lds"):  # the data go to LDS
+        return None
     if name == "vcc":
         if row.format == "VOPC" and inst.second == "SDWAB" and inst.second_fields["sd"]:
             return scalar_text(isa, inst.second_fields["sdst"], wave // 32)
@@ -133,12 +135,12 @@ def _operand(isa: Table, inst: Inst, operand: Operand, wave: int) -> str | None:
         return simm16(isa, operand.type, f["simm16"])
     if name == "attr":
         return f"attr{f['attr']}.{CHANNELS[f['chan']]}"
-    if operand.type == "h16":
+    if operand.type == "h16" or _upper_half(isa, inst, operand):
         return _half(isa, inst, operand)
     if operand.type == "msgrtn":
         return isa_imm.print_message(isa.gen, f["ssrc0"])
-    if operand.type == "imm":
-        return str(f[name])
+    if operand.type == "small":
+        return _decimal(f[name])
     if row.format == "SMEM" and name == "soffset":
         return _smem_offset(isa, inst)
     if name == "addr" and row.format in ("FLAT", "GLOBAL", "SCRATCH"):
@@ -149,7 +151,7 @@ def _operand(isa: Table, inst: Inst, operand: Operand, wave: int) -> str | None:
         ndw = f["offen"] + f["idxen"]
         return vgpr_text(f["vaddr"], ndw) if ndw else "off"
     if name == "vdata":
-        return None if f.get("lds") else vgpr_text(f[name], operand.ndw + f["tfe"])
+        return vgpr_text(f[name], operand.ndw + f["tfe"])
     if name in ("sbase", "srsrc"):
         return scalar_text(isa, f[name] * (2 if name == "sbase" else 4), operand.ndw)
     if source_index(name) >= 0 or name == "soffset":
@@ -164,6 +166,18 @@ def _decimal(value: int) -> str:
     return str(value) if value <= 64 else f"{value:#x}"
 
 
+def _upper_half(isa: Table, inst: Inst, operand: Operand) -> bool:
+    """Does a short form of gfx11 name the upper half of a VGPR: one of the first 128, plus 128?"""
+    if isa.gen < 11 or inst.row.format not in VOP12C or operand.nbits != 16:
+        return False
+    name = isa.field_name(inst.row, operand.field)
+    code = inst.fields[name]
+    if name == "src0":
+        code = inst.second_fields["src0"] + 256 if inst.second else code
+        return code >= 256 + 128
+    return code >= 128
+
+
 def _half(isa: Table, inst: Inst, operand: Operand) -> str:
     """A half register by name: in the short forms bit 7 of the number is the half."""
     name = isa.field_name(inst.row, operand.field)
@@ -172,6 +186,12 @@ def _half(isa: Table, inst: Inst, operand: Operand) -> str:
         code = inst.second_fields["src0"] + 256
     if name.startswith("src") and code < 256:
         return source_text(isa, code, "b16", 1, inst.literal)
+    index = source_index(operand.field)
+    text = _half_name(inst, name, code)
+    return _signed_text(text, *_signs(inst, index)) if index >= 0 else text
+
+
+def _half_name(inst: Inst, name: str, code: int) -> str:
     if inst.row.format == "VOP3":
         bit = 3 if name == "vdst" else source_index(name)
         return f"v{code & 255}.{'lh'[inst.fields['op_sel'] >> bit & 1]}"
@@ -253,7 +273,7 @@ def _memory_modifiers(isa: Table, inst: Inst) -> list[str]:
     elif row.format != "SMEM":
         out += [f"offset:{f['offset']}"] if f["offset"] else []
     out += [name for name in ("glc", "slc", "dlc", "tfe") if f.get(name)]
-    return out + (["lds"] if f.get("lds") and row.format == "MUBUF" else [])
+    return out + ["lds"] * f.get("lds", 0)
 
 
 def _buffer_format(isa: Table, value: int) -> list[str]:
@@ -271,8 +291,8 @@ def _modifiers(isa: Table, inst: Inst) -> list[str]:
         out = _vop3_modifiers(inst) if row.format in VOP3S else []
         return out + (_second_modifiers(inst) if inst.second else [])
     if row.format == "VINTERP":
-        out = [_bits("op_sel", inst.fields["op_sel"], 4)] if inst.fields["op_sel"] else []
-        out += ["clamp"] * inst.fields["clamp"]
+        out = ["clamp"] * inst.fields["clamp"]
+        out += [_bits("op_sel", inst.fields["op_sel"], 4)] if inst.fields["op_sel"] else []
         return [*out, f"wait_exp:{inst.fields['waitexp']}"]
     if row.format == "LDSDIR":
         return [f"wait_vdst:{inst.fields['waitvdst']}"]

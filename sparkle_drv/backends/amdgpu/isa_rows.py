@@ -7,8 +7,9 @@ Name as the generation's manual spells it, format, opcode, operands in the assem
 name of the same instruction in RDNA3, by which both generations share one enumerator.
 A field's name with an `s` before it (svdst, ssrc1) holds a scalar where its format usually has a
 VGPR; `vcc` and `exec` are operands that no field names. TYPE: letter and bits of one element
-(b untyped, f, i, u; f16x2 two packed halves; h16 a half register by name, .l or .h), `mask` a lane
-mask of the wave's size, or how an immediate is written (target, hwreg, sendmsg, waitcnt ...).
+(b untyped, f, i, u; f16x2 two packed halves; h16 a half register by name, .l or .h; c16 a half
+whose constants are written with 32 bits), `mask` a lane mask of the wave's size, or how an
+immediate is written (target, hwreg, sendmsg, waitcnt ...).
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import NamedTuple
 from .isa_formats import VOP3_BASE
 
 FLAGS = {"e64", "dpp", "dpp8", "sdwa", "e64dpp", "x", "y", "name"}
-_TYPE = re.compile(r"([bfiuh])(\d+)(x2)?$")
+_TYPE = re.compile(r"([bfiuhc])(\d+)(x2)?$")
 
 
 class Operand(NamedTuple):
@@ -70,9 +71,7 @@ def parse_row(line: str) -> Row:
     if flags - FLAGS:
         raise ValueError(f"{name}: no such flag: {sorted(flags - FLAGS)}")
     operands = tuple(_operand(word) for word in words[3:] if not word.startswith("+"))
-    return Row(
-        name, form, int(opcode, 0), operands, flags, same_as.strip() or name, note.strip()
-    )
+    return Row(name, form, int(opcode, 0), operands, flags, same_as.strip() or name, note.strip())
 
 
 def parse_table(text: str) -> list[Row]:

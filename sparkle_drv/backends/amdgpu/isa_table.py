@@ -1,4 +1,4 @@
-"""The instructions of one generation, ready to look up by name or by code; and one instruction as fields.
+"""The instructions of one generation, to look up by name or by code; one instruction as fields.
 
 `Inst` lies between text and dwords: isa_codec.py turns it into dwords and back, isa_print.py and
 isa_parse.py into text and back.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cache
 
 from .isa_formats import FORMATS, Format
 from .isa_rows import Row, parse_table, with_promoted
@@ -25,7 +25,9 @@ def generation(gfx: str | int) -> int:
     text = str(gfx).removeprefix("gfx")
     if text in ("10", "11") or (len(text) == 4 and text[:3] in ("103", "110")):
         return int(text[:2])
-    raise ValueError(f"gfx is {gfx!r}: known are gfx1030..gfx1036 (RDNA2) and gfx1100..1103 (RDNA3)")
+    raise ValueError(
+        f"gfx is {gfx!r}: known are gfx1030..gfx1036 (RDNA2) and gfx1100..1103 (RDNA3)"
+    )
 
 
 @dataclass
@@ -74,12 +76,12 @@ class Table:
         return _aliases(self.gen)
 
 
-@lru_cache(maxsize=None)
+@cache
 def table(gen: int) -> Table:
     return Table(gen)
 
 
-@lru_cache(maxsize=None)
+@cache
 def _aliases(gen: int) -> dict[str, str]:
     pairs = [(row.name, row.same_as) for row in table(10).rows if row.same_as != row.name]
     known = table(gen).by_name

@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from . import packet, regs
-from .bits import U32, U64, Addr, Tail, Word, bits, level
-from .setreg import SetPairs, SetPairsPacked, SetRegisters
+from .bits import U32, U64, Addr, Place, Tail, Word, bits, level
+from .setreg import SetPairs, SetPairsPacked, SetRegisters, register_name
 from .type3 import G9, G10, G10UP, G11UP, PACKETS, Packet
 from .values import GCR, CachePolicy, CopySel, DataSel, Event, Function, IntSel, Seq
 
@@ -340,6 +340,21 @@ def set_registers(
             gfx=gfx, header=header, reg={"offset": offset}, values=run
         )
     ]
+
+
+def register_places(
+    dwords: Sequence[int], gfx: float = 11, queue: str = "compute"
+) -> dict[str, Place]:
+    """Where an IB has the values of the registers it programs, by name; of SET_*_REG packets the
+    last one that writes a register counts."""
+    found: dict[str, Place] = {}
+    for one in stream(dwords, gfx, queue):
+        if one.cls is not None and issubclass(one.cls, SetRegisters):
+            first = one.cls.where("values[0]").after(one.at)
+            for i in range(len(one.fields["values"])):
+                offset = one.fields["reg"]["offset"] + i
+                found[register_name(one.cls.SPACE, offset, level(gfx))] = first.after(i)
+    return found
 
 
 def pad(dwords: list[int], ndw: int = 8, gfx: float = 11) -> list[int]:

@@ -117,7 +117,10 @@ class SetPairsPacked(Packet):
     def read_words(cls, tokens: Sequence[str], gfx: int) -> dict[str, Any]:
         own = [t for t in tokens if t.startswith("header.")]
         found = [read_register(cls.SPACE, t, gfx) for t in tokens if t not in own]
+        if len(found) % 2:
+            raise ValueError(f"{cls.NAME} takes an even number of registers, not {len(found)}")
         triples: list[int] = []
         for (o0, v0), (o1, v1) in zip(found[::2], found[1::2], strict=True):
-            triples += PACKED.encode({"offset0": o0, "offset1": o1}, gfx, "PACKED") + [v0, v1]
+            offsets = PACKED.encode({"offset0": o0, "offset1": o1}, gfx, "PACKED")
+            triples += [*offsets, v0, v1]
         return {**super().read_words(own, gfx), "count": len(found), "triples": triples}

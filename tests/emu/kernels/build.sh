@@ -3,10 +3,15 @@
 set -e
 cd "$(dirname "$0")"
 for chip in gfx1036 gfx1100; do
-    for source in lanes.c groups.cl bench.cl; do
-        [ -e "$source" ] || continue
-        clang-19 -x cl -cl-std=CL2.0 -target amdgcn-amd-amdhsa -mcpu=$chip -O2 -nogpulib -ffp-contract=off \
-            -cl-fp32-correctly-rounded-divide-sqrt -Wno-unknown-pragmas -o "${source%.*}.$chip.hsaco" "$source"
-        llvm-strip-19 --strip-unneeded "${source%.*}.$chip.hsaco" 2>/dev/null || true
-    done
+    build() { # output, source, flags
+        out=$1.$chip.hsaco source=$2
+        shift 2
+        clang-19 -x cl -cl-std=CL2.0 -target amdgcn-amd-amdhsa -mcpu=$chip -nogpulib -ffp-contract=off \
+            -cl-fp32-correctly-rounded-divide-sqrt -Wno-unknown-pragmas "$@" -o "$out" "$source"
+        llvm-strip-19 --strip-unneeded "$out"
+    }
+    build lanes lanes.c -O2
+    build lanes64 lanes.c -O1 -mwavefrontsize64
+    build groups groups.cl -O2
+    build bench bench.cl -O2
 done

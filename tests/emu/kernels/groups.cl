@@ -94,9 +94,9 @@ static __attribute__((noinline)) void bump(int *p, int by) { *p = *p * 3 + by; }
 KERNEL anywhere(__global int *a, __global const int *pick)
 {
     __local int shared[GROUP];
-    int mine[4], at = GID * GROUP + LID;
+    int mine[100], at = GID * GROUP + LID;
     shared[LID] = a[at];
-    for (int k = 0; k < 4; k++) mine[k] = a[at] + k;
+    for (int k = 0; k < 100; k++) mine[k] = a[at] + k;
     barrier_all();
     int *p = pick[at] == 0 ? (int *)&shared[LID] : pick[at] == 1 ? (int *)&mine[pick[at + 1] & 3] : (int *)&a[at];
     bump(p, LID);

@@ -1,4 +1,4 @@
-"""Emulated cards for tests of packets: `gpu` is one context on a card of each chip in turn."""
+"""Rigs for tests of packets: an emulated card of each chip, a context, a way to run jobs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LEVEL = {"gfx1036": 10, "gfx1100": 11}
 
 
 @pytest.fixture
-def open_gpu():
+def open_rig():
     """(chip, **options of Machine) -> a namespace: gpu, machine, gfx, and `run`."""
     opened = []
 
@@ -46,5 +46,5 @@ def open_gpu():
 
 
 @pytest.fixture(params=LEVEL)
-def card(request, open_gpu):
-    return open_gpu(request.param, trace=2)
+def rig(request, open_rig):
+    return open_rig(request.param, trace=2)

@@ -1,0 +1,38 @@
+"""The package's own kernels for AMD GPUs: from an entry of shaders/manifest.json to the code object.
+
+    blob, path = image(spec.manifest, targets.accepted("gfx1036"))
+    code = codeobject.load(blob, spec.entry, mach=..., args=spec.args, name=path)
+
+The entry ("backends": {"amdgpu": ...}) also has `groups`, the grid in terms of the kernel's integer
+arguments (Loaded.groups), and `group_size`. For peak_fma_* any number of groups is right: a
+multiple of the device's compute units is best.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sparkle_drv import assets
+from sparkle_drv.errors import ImageError
+
+
+def image(entry: Mapping[str, Any], mach: Sequence[str]) -> tuple[bytes, str]:
+    """(code object, its path) for the first target of `mach` that there is one for.
+
+    ImageError when there is none, or when the file is not the one that was built.
+    """
+    name = entry["image"]
+    blobs = assets.manifest()["images"][name]["blobs"]
+    found = next((blobs[target] for target in mach if target in blobs), None)
+    if found is None:
+        raise ImageError(f"{name} is built for {', '.join(blobs)}, not for {' or '.join(mach)}")
+    path = assets.folder("shaders") / found["file"]
+    try:
+        blob = path.read_bytes()
+    except OSError as error:
+        raise ImageError(f"{path}: {error.strerror}: the installation is incomplete") from None
+    if hashlib.sha256(blob).hexdigest() != found["sha256"]:
+        raise ImageError(f"{path}: not the file that was built (its SHA-256 differs)")
+    return blob, str(path)

@@ -1,0 +1,115 @@
+"""One dispatch as an IB of the compute queue, every register it depends on among it.
+
+Registers of a hardware queue keep what other processes wrote, so nothing is taken for granted. The
+order is AMDGPU_FACTS 4.4's, compared with it dword by dword in tests/golden. What calls this has
+uploaded the code and the arguments; codeobject.py says how.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from . import pm4, regs
+from .bits import U32_MAX, level
+from .codeobject import CodeObject
+
+EVERY_CU = 0xFFFFFFFF
+INTERLEAVE = 64  # what RADV programs
+COHER_START_DELAY = 0x20  # gfx10.x, Mesa and PAL
+
+
+@dataclass(frozen=True)
+class Scratch:
+    """Scratch memory of a queue: its address, and how many waves it holds (on gfx11 in each shader
+    engine)."""
+
+    va: int = 0
+    waves: int = 0
+
+
+def _halves(va: int, shift: int = 0) -> tuple[int, int]:
+    """(low, high) dwords of a 48-bit address, shifted right."""
+    va = (va & (1 << 48) - 1) >> shift
+    return va & U32_MAX, va >> 32
+
+
+def registers(
+    code: CodeObject,
+    *,
+    gfx: float,
+    code_va: int,
+    kernarg_va: int,
+    group_size: Sequence[int],
+    shared: int = 0,
+    scratch: Scratch | None = None,
+    engines: int = 1,
+) -> dict[str, int]:
+    """COMPUTE_* registers and values of one dispatch, in the order in which they are written.
+
+    `code_va` is where the image lies, `engines` how many shader engines the chip has.
+    """
+    g = level(gfx)
+    memory = scratch or Scratch()
+    if code.scratch_nbytes and not memory.waves:
+        raise ValueError(f"scratch: {code.entry_name} needs some, for one wave at least")
+    masks = [EVERY_CU if n < engines else 0 for n in range(8)]
+    out = {} if g != 10 else {"CP_COHER_START_DELAY": COHER_START_DELAY}
+    # SE2 and SE3 are not neighbours of SE0 and SE1: TMPRING_SIZE stands between them.
+    for n in range(8 if g == 11 else 4):
+        out[f"COMPUTE_STATIC_THREAD_MGMT_SE{n}"] = masks[n]
+    if g == 11:
+        out["COMPUTE_DISPATCH_INTERLEAVE"] = INTERLEAVE
+    out |= {f"COMPUTE_USER_ACCUM_{n}": 0 for n in range(4)}
+    out["COMPUTE_DISPATCH_TUNNEL"] = 0
+    out["COMPUTE_PGM_LO"], out["COMPUTE_PGM_HI"] = _halves(code_va + code.entry, 8)
+    out["COMPUTE_PGM_RSRC1"] = code.rsrc1
+    out["COMPUTE_PGM_RSRC2"] = code.rsrc2_for(shared)
+    out["COMPUTE_PGM_RSRC3"] = code.rsrc3
+    out["COMPUTE_RESOURCE_LIMITS"] = 0
+    out["COMPUTE_TMPRING_SIZE"] = regs.COMPUTE_TMPRING_SIZE.encode(
+        gfx=g,
+        WAVES=memory.waves if code.scratch_nbytes else 0,
+        WAVESIZE=code.scratch_wavesize,
+    )
+    if g == 11 and code.scratch_nbytes:
+        low, high = _halves(memory.va, 8)
+        out["COMPUTE_DISPATCH_SCRATCH_BASE_LO"] = low
+        out["COMPUTE_DISPATCH_SCRATCH_BASE_HI"] = high
+    out |= {f"COMPUTE_START_{axis}": 0 for axis in "XYZ"}
+    out |= {f"COMPUTE_NUM_THREAD_{a}": n for a, n in zip("XYZ", group_size, strict=True)}
+    user = code.user_sgprs.values(
+        kernarg=kernarg_va,
+        scratch=memory.va,
+        scratch_lane_nbytes=code.scratch_nbytes,
+        wave=code.wave,
+        gfx=g,
+    )
+    return out | {f"COMPUTE_USER_DATA_{i}": value for i, value in enumerate(user)}
+
+
+def encode(
+    code: CodeObject,
+    *,
+    gfx: float,
+    code_va: int,
+    kernarg_va: int,
+    groups: Sequence[int],
+    group_size: Sequence[int],
+    shared: int = 0,
+    scratch: Scratch | None = None,
+    engines: int = 1,
+) -> list[int]:
+    """The IB: acquire, registers, dispatch, wait until idle; padded to 8 dwords."""
+    x, y, z = groups
+    named = registers(
+        code, gfx=gfx, code_va=code_va, kernarg_va=kernarg_va, group_size=group_size, shared=shared,
+        scratch=scratch, engines=engines,
+    )  # fmt: skip
+    acquire = pm4.AcquireMem.encode(gfx=gfx, gcr=0xC3F1)  # all caches, instructions too
+    dispatch = pm4.DispatchDirect.encode(
+        gfx=gfx, dim_x=x, dim_y=y, dim_z=z, initiator=code.initiator
+    )
+    idle = pm4.EventWrite.encode(gfx=gfx, event=0x407)  # CS_PARTIAL_FLUSH
+    body = acquire + pm4.set_registers(named, gfx=gfx) + dispatch + idle
+    return pm4.pad(body, gfx=gfx)

@@ -1,0 +1,144 @@
+"""From segments and relocations to the bytes that are uploaded: an `Image`.
+
+Segments are laid out at their distances from the lowest one; the file has them at others. Facts:
+R_AMDGPU_* of LLVM's AMDGPU.def; which ones a linked code object can have, tinygrad and ROCr.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from sparkle_drv.errors import ImageError
+
+from .elf import PF_W, PF_X, PT_GNU_RELRO, Elf, Rela, Segment, Symbol
+
+PAGE = 4096
+MOST_NBYTES = 64 << 20  # of a loaded image: no kernel comes near, a broken header does at once
+
+# R_AMDGPU_*: name, width in bytes, relative to where it stands?, has a symbol?, shift
+_KINDS = {
+    1: ("ABS32_LO", 4, False, True, 0),
+    2: ("ABS32_HI", 4, False, True, 32),
+    3: ("ABS64", 8, False, True, 0),
+    5: ("REL64", 8, True, True, 0),
+    10: ("REL32_LO", 4, True, True, 0),
+    11: ("REL32_HI", 4, True, True, 32),
+    13: ("RELATIVE64", 8, False, False, 0),
+}
+
+
+@dataclass(frozen=True)
+class Fixup:
+    """A number of the image that depends on where it lies: `value + base` or `value`, shifted."""
+
+    offset: int
+    """Bytes from the start of the image."""
+    nbytes: int
+    value: int
+    """To be added to the base, unless it is relative."""
+    relative: bool
+    shift: int
+
+    def bits(self, base: int) -> bytes:
+        """What stands there when the image is at address `base`."""
+        number = (self.value + (0 if self.relative else base)) >> self.shift
+        return (number & ((1 << 8 * self.nbytes) - 1)).to_bytes(self.nbytes, "little")
+
+
+@dataclass(frozen=True)
+class Image:
+    """What is uploaded for one code object.
+
+    `parts` are (offset in the image, bytes); the rest is zeros. `writable`: a segment stays
+    writable once relocated, so that the pages must be mapped for writing, too.
+    """
+
+    nbytes: int
+    """Size: whole pages."""
+    align: int
+    """What the address must be a multiple of."""
+    low: int
+    """The virtual address in the file of the first byte of the image."""
+    writable: bool
+    parts: tuple[tuple[int, bytes], ...] = field(repr=False)
+    fixups: tuple[Fixup, ...] = field(repr=False)
+
+    def place(self, base: int) -> bytearray:
+        """The image for the address `base`, relocated. ValueError for a misaligned one."""
+        if base % self.align:
+            raise ValueError(f"base: {base:#x} is no multiple of {self.align:#x}")
+        out = bytearray(self.nbytes)
+        for at, data in self.parts:
+            out[at : at + len(data)] = data
+        for fixup in self.fixups:
+            out[fixup.offset : fixup.offset + fixup.nbytes] = fixup.bits(base)
+        return out
+
+    def offset(self, vaddr: int) -> int:
+        """Where in the image a virtual address of the file is."""
+        return vaddr - self.low
+
+
+def lay_out(elf: Elf) -> Image:
+    """The image of an ELF. ImageError for overlaps, sizes beyond reason, unknown relocations."""
+    if not elf.loads:
+        raise ImageError("ELF: it has nothing to load")
+    align = PAGE
+    end = 0
+    for i, s in enumerate(elf.loads):
+        if s.memsz < s.filesz:
+            raise ImageError(f"ELF: segment {i}: {s.filesz} bytes of file for {s.memsz} of memory")
+        if s.vaddr < end:
+            raise ImageError(f"ELF: segment {i} at {s.vaddr:#x} overlaps the one before it")
+        end = s.vaddr + s.memsz
+        if s.align > 1 and (s.align & (s.align - 1) or s.align > 1 << 20):
+            raise ImageError(f"ELF: segment {i}: an alignment of {s.align:#x}")
+        align = max(align, s.align)
+    low = elf.loads[0].vaddr & -align
+    nbytes = -(-(end - low) // PAGE) * PAGE
+    if nbytes > MOST_NBYTES:
+        raise ImageError(f"ELF: {nbytes} bytes when loaded; {MOST_NBYTES} are the most")
+    parts = tuple((s.vaddr - low, elf.image[s.offset : s.offset + s.filesz]) for s in elf.loads)
+    writable = any(s.flags & PF_W and s.memsz and not _relro(elf, s) for s in elf.loads)
+    return Image(nbytes, align, low, writable, parts, _fixups(elf, low))
+
+
+def _relro(elf: Elf, s: Segment) -> bool:
+    """Is all of a segment read-only once it is relocated?"""
+    return any(
+        r.vaddr <= s.vaddr and s.vaddr + s.memsz <= r.vaddr + r.memsz
+        for r in elf.of_type(PT_GNU_RELRO)
+    )
+
+
+def executable(elf: Elf, vaddr: int) -> bool:
+    """Is there code at `vaddr`, at least one instruction?"""
+    return any(
+        s.flags & PF_X and s.vaddr <= vaddr and vaddr + 4 <= s.vaddr + s.filesz for s in elf.loads
+    )
+
+
+def _fixups(elf: Elf, low: int) -> tuple[Fixup, ...]:
+    relocations = elf.relocations()
+    symbols = elf.symbols() if any(r.symbol for r in relocations) else ()
+    return tuple(_fixup(elf, r, symbols, low) for r in relocations)
+
+
+def _fixup(elf: Elf, r: Rela, symbols: tuple[Symbol, ...], low: int) -> Fixup:
+    if r.type not in _KINDS:
+        raise ImageError(f"ELF: a relocation of type {r.type} at {r.offset:#x} is not supported")
+    name, nbytes, relative, has_symbol, shift = _KINDS[r.type]
+    where = f"ELF: relocation {name} at {r.offset:#x}"
+    if not any(s.vaddr <= r.offset and r.offset + nbytes <= s.vaddr + s.memsz for s in elf.loads):
+        raise ImageError(f"{where} is in no loaded segment")
+    value = r.addend
+    if has_symbol:
+        if r.symbol >= len(symbols):
+            raise ImageError(f"{where}: symbol {r.symbol} of {len(symbols)}")
+        symbol = symbols[r.symbol]
+        if not 0 < symbol.section < 0xFF00:
+            text = elf.strings()[symbol.name :][:80].split(b"\0")[0].decode(errors="replace")
+            raise ImageError(f"{where}: {text!r} is defined elsewhere; link the code object whole")
+        value += symbol.value
+    # Both ends of a difference move with the base: it cancels.
+    return Fixup(r.offset - low, nbytes, value - (r.offset if relative else low), relative, shift)

@@ -1,0 +1,118 @@
+"""A line of assembly cut into mnemonic, operands and modifiers, each with its column."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+SUFFIXES = ("_e64_dpp", "_e32", "_e64", "_dpp", "_sdwa")
+# Modifiers that are words without a value: where one stands, no operand does.
+BARE = {"gds", "glc", "slc", "dlc", "lds", "tfe", "offen", "idxen", "clamp"}
+_OPERAND = re.compile(
+    r"""-?\|[^|]*\|                                   # |v1|
+      | -?\s*(?:neg|abs|sext)\((?:[^()]|\([^()]*\))*\)
+      | (?:hwreg|sendmsg)\([^()]*\)
+      | -?[A-Za-z_.$][\w.$]*(?:\[[^\]]*\](?:\.[lh])?)?
+      | -?\d(?:[\w.]|(?<=[eE])[-+])*""",
+    re.X,
+)
+_MODIFIER = re.compile(r"([A-Za-z_]\w*)(?::\s*(\[[^\]]*\]|\w+\([^)]*\)|-?[\w.]+))?")
+_LABEL = re.compile(r"\s*([A-Za-z_.$][\w.$]*)\s*:(?!:)")
+_COMMENT = re.compile(r"//.*|;.*")
+
+
+class AsmError(ValueError):
+    """Text that is no instruction: says line and column (from 1), and what stands wrong there."""
+
+    def __init__(self, message: str, column: int, line: int = 0) -> None:
+        super().__init__(f"line {line}, column {column}: {message}" if line else message)
+        self.message, self.column, self.line = message, column, line
+
+    def at_line(self, line: int) -> AsmError:
+        return AsmError(self.message, self.column, line)
+
+
+class Piece(NamedTuple):
+    text: str
+    column: int
+
+
+class Modifier(NamedTuple):
+    name: str
+    value: str  # "" when it has none
+    column: int
+
+
+class Line(NamedTuple):
+    mnemonic: str
+    operands: list[Piece]
+    modifiers: list[Modifier]
+    rest: Piece  # everything after the mnemonic, for operands with a syntax of their own
+    column: int  # of the mnemonic
+
+    @property
+    def names(self) -> set[str]:
+        return {modifier.name for modifier in self.modifiers}
+
+
+def strip_comment(text: str) -> str:
+    return _COMMENT.sub("", re.sub(r"/\*.*?\*/", lambda found: " " * len(found[0]), text))
+
+
+def take_labels(text: str) -> tuple[list[str], int]:
+    """(labels at the start of a line, where what follows them starts)."""
+    labels, at = [], 0
+    while found := _LABEL.match(text, at):
+        labels.append(found[1])
+        at = found.end()
+    return labels, at
+
+
+def base_name(mnemonic: str) -> tuple[str, str]:
+    """(name, suffix): which form of an instruction is asked for, "" when any will do."""
+    for suffix in SUFFIXES:
+        if mnemonic.endswith(suffix):
+            return mnemonic.removesuffix(suffix), suffix
+    return mnemonic, ""
+
+
+def _scan_modifiers(text: str, at: int) -> list[Modifier]:
+    found: list[Modifier] = []
+    while at < len(text):
+        if text[at] in " \t,":
+            at += 1
+            continue
+        match = _MODIFIER.match(text, at)
+        if not match:
+            raise AsmError(f"cannot read {text[at:].strip()!r}", at + 1)
+        found.append(Modifier(match[1], match[2] or "", at + 1))
+        at = match.end()
+    return found
+
+
+def scan(text: str, start: int, end: int, raw: bool = False) -> Line:
+    """The instruction in text[start:end], comments and labels gone. `raw`: cut off no operands."""
+    part = text[:end]
+    found = re.compile(r"\s*([A-Za-z_]\w*)").match(part, start)
+    if not found:
+        raise AsmError(f"not an instruction: {part[start:].strip()!r}", start + 1)
+    at = found.end()
+    rest = part[at:]
+    rest_piece = Piece(rest.strip(), at + 1 + len(rest) - len(rest.lstrip()))
+    line = Line(found[1], [], [], rest_piece, found.start(1) + 1)
+    if raw:
+        return line
+    while True:
+        while at < len(part) and part[at] in " \t":
+            at += 1
+        match = _OPERAND.match(part, at)
+        if not match or match[0] in BARE or part[match.end() : match.end() + 1] == ":":
+            break
+        line.operands.append(Piece(match[0], at + 1))
+        at = match.end()
+        while at < len(part) and part[at] in " \t":
+            at += 1
+        if at >= len(part) or part[at] != ",":
+            break
+        at += 1
+    return line._replace(modifiers=_scan_modifiers(part, at))

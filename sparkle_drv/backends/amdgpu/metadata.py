@@ -1,0 +1,208 @@
+"""What the compiler says of a kernel: the MessagePack note NT_AMDGPU_METADATA, checked.
+
+Keys as in LLVM's AMDGPU usage guide, code object v4 to v6. Only what is needed becomes data;
+everything that does becomes it with its type and range checked. Whether it agrees with the kernel
+descriptor is the business of codeobject.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sparkle_drv.errors import ImageError
+
+from .elf import Elf
+
+NT_AMDGPU_METADATA = 32
+MOST_ARGS, MOST_KERNARG = 4096, 1 << 20
+# EI_ABIVERSION of the ELF header -> code object version -> amdhsa.version of the note.
+VERSIONS = {2: (4, (1, 1)), 3: (5, (1, 2)), 4: (6, (1, 2))}
+U32 = (1 << 32) - 1
+
+
+@dataclass(frozen=True)
+class ArgNote:
+    """One entry of .args."""
+
+    name: str
+    kind: str
+    """.value_kind: "by_value", "global_buffer", "hidden_block_count_x"."""
+    offset: int
+    nbytes: int
+    space: str
+    """.address_space, "" where there is none."""
+    type_name: str
+    """.type_name, "float*" in OpenCL C; "" where the compiler leaves it out."""
+    pointee_align: int
+
+
+@dataclass(frozen=True)
+class KernelNote:
+    """One entry of amdhsa.kernels."""
+
+    name: str
+    symbol: str
+    """Of its descriptor, "saxpy.kd"."""
+    kernarg_nbytes: int
+    kernarg_align: int
+    lds_nbytes: int
+    scratch_nbytes: int
+    wave: int
+    sgprs: int
+    vgprs: int
+    sgpr_spills: int
+    vgpr_spills: int
+    max_group_size: int
+    required_group_size: tuple[int, int, int] | None
+    dynamic_stack: bool
+    args: tuple[ArgNote, ...]
+
+
+@dataclass(frozen=True)
+class Note:
+    """The note: `target` is the processor's name, `printf` whether any kernel prints."""
+
+    target: str
+    printf: bool
+    kernels: Mapping[str, Any]
+    """By name, as the note has them; `kernel` checks one."""
+
+    def kernel(self, name: str) -> KernelNote:
+        """The checked entry of a kernel. ImageError names those there are when it is not."""
+        if name not in self.kernels:
+            names = sorted(self.kernels)
+            there = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
+            raise ImageError(f"it has no kernel {name!r}; there is: {there or 'none'}")
+        return _kernel(name, self.kernels[name])
+
+
+def read(elf: Elf) -> tuple[int, Note]:
+    """(code object version, note). ImageError for other versions and for what is no such note."""
+    if elf.abi_version not in VERSIONS:
+        known = ", ".join(f"{abi} (v{v})" for abi, (v, _) in VERSIONS.items())
+        raise ImageError(
+            f"code object ABI version {elf.abi_version} is not supported; {known} are: "
+            "compile with -mcode-object-version=5"
+        )
+    version, wanted = VERSIONS[elf.abi_version]
+    found = [
+        n for owner, kind, n in elf.notes() if owner == b"AMDGPU" and kind == NT_AMDGPU_METADATA
+    ]
+    if len(found) != 1:
+        raise ImageError(f"{len(found)} metadata notes (NT_AMDGPU_METADATA); one is wanted")
+    root = _unpacked(found[0])
+    said = _get(root, "amdhsa.version", list, "the note")
+    if tuple(said) != wanted:
+        raise ImageError(f"metadata version {said[:4]}; code object v{version} has {list(wanted)}")
+    target = _get(root, "amdhsa.target", str, "the note").rpartition("--")[2].split(":")[0]
+    kernels: dict[str, Any] = {}
+    for entry in _get(root, "amdhsa.kernels", list, "the note"):
+        name = _get(_map(entry, "amdhsa.kernels"), ".name", str, "amdhsa.kernels")
+        if name in kernels:
+            raise ImageError(f"metadata: two kernels are called {name!r}")
+        kernels[name] = entry
+    return version, Note(target, bool(root.get("amdhsa.printf")), kernels)
+
+
+def _unpacked(data: bytes) -> Mapping[str, Any]:
+    import msgpack
+
+    try:
+        # Lengths are bounded by the note's by default; depth by the unpacker's own stack.
+        value = msgpack.unpackb(data, raw=False, strict_map_key=True)
+    except Exception as error:  # hostile bytes: ValueError and its kin, UnicodeDecodeError, more
+        raise ImageError(f"metadata: no readable MessagePack ({error})") from None
+    return _map(value, "the note")
+
+
+def _map(value: Any, where: str) -> Mapping[str, Any]:
+    if not isinstance(value, dict):
+        raise ImageError(f"metadata: {where}: a map is wanted, not {type(value).__name__}")
+    return value
+
+
+def _get(entry: Mapping[str, Any], key: str, kind: type, where: str, default: Any = None) -> Any:
+    value = entry.get(key, default)
+    if type(value) is not kind:
+        got = "nothing" if value is None else f"{value!r:.40}"
+        raise ImageError(f"metadata: {where}: {key} is {got}, {kind.__name__} is wanted")
+    return value
+
+
+def _number(
+    entry: Mapping[str, Any], key: str, where: str, most: int = U32, default: Any = None
+) -> int:
+    value: int = _get(entry, key, int, where, default)
+    if not 0 <= value <= most:
+        raise ImageError(f"metadata: {where}: {key} is {value}; 0 to {most} are possible")
+    return value
+
+
+def _kernel(name: str, entry: Mapping[str, Any]) -> KernelNote:
+    where = name[:80]
+
+    def number(key: str, most: int = U32, default: Any = None) -> int:
+        return _number(entry, key, where, most, default)
+
+    raw = _get(entry, ".args", list, where, [])
+    if len(raw) > MOST_ARGS:
+        raise ImageError(f"metadata: {where}: {len(raw)} arguments, {MOST_ARGS} are the most")
+    wave = number(".wavefront_size")
+    if wave not in (32, 64):
+        raise ImageError(f"metadata: {where}: .wavefront_size is {wave}, 32 or 64 are possible")
+    most = number(".max_flat_workgroup_size", 1024)
+    if not most:
+        raise ImageError(f"metadata: {where}: .max_flat_workgroup_size is 0")
+    return KernelNote(
+        name=name,
+        symbol=_get(entry, ".symbol", str, where),
+        kernarg_nbytes=number(".kernarg_segment_size", MOST_KERNARG),
+        kernarg_align=_align(number(".kernarg_segment_align", 4096), where),
+        lds_nbytes=number(".group_segment_fixed_size"),
+        scratch_nbytes=number(".private_segment_fixed_size"),
+        wave=wave,
+        sgprs=number(".sgpr_count", 4096),
+        vgprs=number(".vgpr_count", 4096),
+        sgpr_spills=number(".sgpr_spill_count", default=0),
+        vgpr_spills=number(".vgpr_spill_count", default=0),
+        max_group_size=most,
+        required_group_size=_required(entry, where, most),
+        dynamic_stack=_get(entry, ".uses_dynamic_stack", bool, where, False),
+        args=tuple(_arg(_map(a, f"{where}: .args"), f"{where}: argument {i}")
+                   for i, a in enumerate(raw)),
+    )  # fmt: skip
+
+
+def _align(value: int, where: str) -> int:
+    if value < 1 or value & (value - 1):
+        raise ImageError(f"metadata: {where}: .kernarg_segment_align is {value}")
+    return value
+
+
+def _required(entry: Mapping[str, Any], where: str, most: int) -> tuple[int, int, int] | None:
+    if ".reqd_workgroup_size" not in entry:
+        return None
+    size = _get(entry, ".reqd_workgroup_size", list, where)
+    if len(size) != 3 or not all(type(n) is int and 1 <= n <= 1024 for n in size):
+        raise ImageError(f"metadata: {where}: .reqd_workgroup_size is {size!r:.60}")
+    x, y, z = size
+    if x * y * z > most:
+        raise ImageError(
+            f"metadata: {where}: .reqd_workgroup_size {size} has {x * y * z} threads, "
+            f".max_flat_workgroup_size is {most}"
+        )
+    return x, y, z
+
+
+def _arg(entry: Mapping[str, Any], where: str) -> ArgNote:
+    return ArgNote(
+        name=_get(entry, ".name", str, where, ""),
+        kind=_get(entry, ".value_kind", str, where),
+        offset=_number(entry, ".offset", where, MOST_KERNARG),
+        nbytes=_number(entry, ".size", where, MOST_KERNARG),
+        space=_get(entry, ".address_space", str, where, ""),
+        type_name=_get(entry, ".type_name", str, where, ""),
+        pointee_align=_number(entry, ".pointee_align", where, 1 << 16, 1),
+    )

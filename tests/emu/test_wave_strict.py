@@ -1,0 +1,260 @@
+"""What a wave may not do: each is a fault that names instruction, place and reason."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from wavekit import asm, dispatch_ib, float_mode, run_lanes
+
+from sparkle_drv.testing.emulator import Gpu, Machine
+
+A = np.arange(32, dtype=np.uint32)
+
+FAULTS = {
+    "a VGPR never written": ("v_add_nc_u32 v10, v7, v1", "uninitialised", "v7"),
+    "an SGPR never written": ("v_add_nc_u32 v10, s25, v1", "uninitialised", "s25"),
+    "a branch on an SGPR never written": ("s_cmp_eq_u32 s25, 0", "uninitialised", "s25"),
+    "VCC never written": ("v_cndmask_b32 v10, v1, v2, vcc_lo", "uninitialised", "vcc_lo"),
+    "a sum of undefined scalars as address": (
+        "s_add_u32 s10, s25, 4\ns_mov_b32 s11, 0\ns_load_dword s12, s[10:11], 0x0",
+        "uninitialised",
+        "s10",
+    ),
+    "a load not waited for": (
+        "global_load_dword v7, v20, s[0:1]\nv_mov_b32 v10, v7",
+        "uninitialised",
+        "s_waitcnt",
+    ),
+    "one of two loads waited for": (
+        "global_load_dword v7, v20, s[0:1]\nglobal_load_dword v8, v20, s[0:1]\n"
+        "s_waitcnt vmcnt(1)\nv_mov_b32 v10, v8",
+        "uninitialised",
+        "v8",
+    ),
+    "a scalar load waited for with 1": (
+        "s_load_dword s10, s[0:1], 0x0\ns_load_dword s11, s[0:1], 0x4\n"
+        "s_waitcnt lgkmcnt(1)\ns_mov_b32 s12, s10",
+        "uninitialised",
+        "s10",
+    ),
+    "a result that a load will overwrite": (
+        "global_load_dword v7, v20, s[0:1]\nv_mov_b32 v7, 1",
+        "uninitialised",
+        "writes v7",
+    ),
+    "an LDS load not waited for": (
+        "ds_write_b32 v20, v1\nds_read_b32 v7, v20\nv_mov_b32 v10, v7",
+        "uninitialised",
+        "v7",
+    ),
+    "LDS never written": ("ds_read_b32 v10, v20 offset:256", "uninitialised", "LDS 0x100"),
+    "LDS beyond the group's": ("ds_write_b32 v20, v1 offset:2044", "lds", "the group has 512"),
+    "an atomic across its alignment": (
+        "global_atomic_add v20, v1, s[2:3] offset:2",
+        "alignment",
+        "not a multiple of 4",
+    ),
+    "memory that is not mapped": (
+        "s_mov_b32 s10, 0x4000\ns_mov_b32 s11, 0x7000\nglobal_load_dword v10, v20, s[10:11]",
+        "unmapped",
+        "",
+    ),
+    "a store to what may be read only": ("global_store_dword v20, v1, s[0:1]", "rights", ""),
+    "scratch that the wave has not": ("scratch_load_dword v10, v1, off", "unmapped", "scratch"),
+    "s_trap": ("s_trap 2", "trap", "2"),
+    "a VGPR beyond the allocation": ("v_mov_b32 v200, v1", "operand", "v200"),
+    "a jump to nowhere": ("s_mov_b64 s[10:11], 0\ns_setpc_b64 s[10:11]", "unmapped", ""),
+    "an instruction that is not modelled": ("ds_append v10 offset:0", "opcode", "lacks"),
+}
+
+
+@pytest.mark.parametrize("what", FAULTS)
+def test_fault(card, what):
+    chip, gpu = card
+    body, kind, text = FAULTS[what]
+    with pytest.raises(OSError, match="last fault"):
+        run_lanes(gpu, chip, body, [A, A], lds=512)
+    fault = gpu.node.machine.fault()
+    assert (fault.kind, fault.wave, fault.group) == (kind, 0, (0, 0, 0))
+    assert text in fault.text
+    assert fault.pc > 0 or "setpc" in body
+
+
+def test_fault_names_lane_and_address(card):
+    chip, gpu = card
+    body = "v_lshlrev_b32 v7, 12, v1\nglobal_load_dword v10, v7, s[0:1]"
+    with pytest.raises(OSError, match="unmapped"):
+        run_lanes(gpu, chip, body, [np.where(A == 5, 77, 0).astype(np.uint32)])
+    fault = gpu.node.machine.fault()
+    assert fault.lane == 5
+    assert fault.va % 4096 == 20 * 0
+
+
+def test_lenient_machine_reads_zeros():
+    with (
+        Machine(["gfx1100"], lenient=["uninitialised"]) as machine,
+        machine.open() as node,
+        Gpu(node) as gpu,
+    ):
+        body = "v_add_nc_u32 v10, s25, v7\nds_read_b32 v11, v20\ns_waitcnt lgkmcnt(0)"
+        sums, shared, *_ = run_lanes(gpu, "gfx1100", body, [A], lds=512)
+        assert not sums.any()
+        assert not shared.any()
+
+
+def test_copies_of_undefined_values_are_allowed(warm):
+    """A compiler saves registers that nobody wrote; what it restores stays undefined."""
+    chip, gpu = warm
+    body = """
+    v_mov_b32 v8, v7
+    v_writelane_b32 v9, s25, 3
+    v_readlane_b32 s26, v9, 3
+    s_mov_b32 s27, s26
+    s_mov_b64 s[28:29], s[26:27]
+    v_mov_b32 v10, 5
+    """
+    ten, *_ = run_lanes(gpu, chip, body, [A])
+    assert set(ten) == {5}
+
+
+def test_endless_loop_meets_the_job_limit():
+    with Machine(["gfx1036"], job_limit_s=0.2) as machine, machine.open() as node, Gpu(node) as gpu:
+        with pytest.raises(OSError, match="timeout"):
+            run_lanes(gpu, "gfx1036", "s_branch 0xffff", [A])
+        assert machine.fault().kind == "timeout"
+
+
+def launch(gpu, chip, text, *, out_nbytes=4096, wave=32, rsrc2=0, lds=0, user=(), **more):
+    """Runs a whole program with s[0:1] = output; returns it as dwords."""
+    with_code, sink = gpu.buffer(4096, rights="rx"), gpu.buffer(out_nbytes)
+    try:
+        with_code.write(asm(chip, text, wave))
+        ib = dispatch_ib(
+            chip,
+            code=with_code.va,
+            rsrc1=(3 if wave == 32 else 7) | float_mode(),
+            rsrc2=(2 + len(user)) << 1 | rsrc2 | -(-lds // 512) << 15,
+            user=(sink.lo, sink.hi, *user),
+            wave=wave,
+            **more,
+        )
+        gpu.wait(gpu.submit("compute", ib, bos=[with_code, sink]))
+        return np.frombuffer(sink.map, np.uint32).copy()
+    finally:
+        with_code.close()
+        sink.close()
+
+
+IDS = """
+{unpack}
+s_mul_i32 s10, s4, 2
+s_add_u32 s10, s10, s3
+s_mul_i32 s10, s10, 2
+s_add_u32 s10, s10, s2
+s_lshl_b32 s10, s10, 6
+v_mul_u32_u24 v5, v3, 3
+v_add_nc_u32 v5, v5, v2
+v_mul_u32_u24 v5, v5, 5
+v_add_nc_u32 v5, v5, v1
+v_add_nc_u32 v6, s10, v5
+v_lshlrev_b32 v6, 2, v6
+v_lshl_or_b32 v7, s5, 8, v5
+global_store_dword v6, v7, s[0:1]
+s_endpgm
+"""
+UNPACK = {
+    "gfx1100": "v_and_b32 v1, 0x3ff, v0\nv_bfe_u32 v2, v0, 10, 10\nv_bfe_u32 v3, v0, 20, 10",
+    "gfx1036": "v_mov_b32 v3, v2\nv_mov_b32 v2, v1\nv_mov_b32 v1, v0",
+}
+
+
+@pytest.mark.parametrize("wave", [32, 64])
+def test_ids_of_groups_waves_and_threads(warm, wave):
+    """5 x 3 x 3 threads in a 2 x 2 x 2 grid; TG_SIZE has the waves and the wave's number."""
+    chip, gpu = warm
+    rsrc2 = 7 << 7 | 1 << 10 | 2 << 11
+    out = launch(
+        gpu,
+        chip,
+        IDS.format(unpack=UNPACK[chip]),
+        wave=wave,
+        rsrc2=rsrc2,
+        groups=(2, 2, 2),
+        size=(5, 3, 3),
+    )
+    waves = -(-45 // wave)
+    for group in range(8):
+        words = out[64 * group : 64 * group + 45]
+        np.testing.assert_array_equal(words & 0xFF, np.arange(45))
+        number = np.arange(45) // wave
+        np.testing.assert_array_equal(words >> 8 & 63, waves)
+        np.testing.assert_array_equal(words >> 14 & 63, number)
+        assert not out[64 * group + 45 : 64 * group + 64].any()
+
+
+def test_partial_groups_and_start(warm):
+    chip, gpu = warm
+    text = """
+    s_lshl_b32 s10, s2, 5
+    v_add_nc_u32 v1, s10, v0
+    v_lshlrev_b32 v2, 2, v1
+    v_add_nc_u32 v1, 1, v1
+    global_store_dword v2, v1, s[0:1]
+    s_endpgm
+    """
+    out = launch(
+        gpu,
+        chip,
+        text,
+        rsrc2=1 << 7,
+        groups=(4, 1, 1),
+        start=(1, 0, 0),
+        partial=(7, 1, 1),
+        size=(32, 1, 1),
+    )
+    want = np.arange(1, 4 * 32 + 1)
+    want[:32] = 0
+    want[96 + 7 :] = 0
+    np.testing.assert_array_equal(out[:128], want)
+
+
+def test_barrier_counts_only_waves_that_live(warm):
+    """Wave 0 ends early; the three others meet, and see what each wrote before."""
+    chip, gpu = warm
+    text = """
+    v_lshlrev_b32 v1, 2, v0
+    v_readfirstlane_b32 s10, v0
+    s_cmp_eq_u32 s10, 0
+    s_cbranch_scc1 12
+    v_add_nc_u32 v2, 7, v0
+    ds_write_b32 v1, v2
+    s_waitcnt lgkmcnt(0)
+    s_barrier
+    v_sub_nc_u32 v3, 0x27c, v1
+    ds_read_b32 v4, v3
+    s_waitcnt lgkmcnt(0)
+    global_store_dword v1, v4, s[0:1]
+    s_endpgm
+    """
+    out = launch(gpu, chip, text, size=(128, 1, 1), lds=512)
+    threads = np.arange(32, 128)
+    np.testing.assert_array_equal(out[32:128], 159 - threads + 7)
+    assert not out[:32].any()
+
+
+def test_threads_of_the_host_give_the_same(warm):
+    chip, _ = warm
+    text = """
+    s_lshl_b32 s10, s2, 5
+    v_add_nc_u32 v1, s10, v0
+    v_mov_b32 v3, 0
+    v_lshlrev_b32 v2, 2, v1
+    global_store_dword v2, v1, s[0:1] offset:4
+    v_mov_b32 v4, 1
+    global_atomic_add v3, v4, s[0:1]
+    s_endpgm
+    """
+    with Machine([chip], threads=2) as machine, machine.open() as node, Gpu(node) as gpu:
+        out = launch(gpu, chip, text, rsrc2=1 << 7, groups=(60, 1, 1), out_nbytes=8192)
+    assert out[0] == 60 * 32
+    np.testing.assert_array_equal(out[1 : 60 * 32 + 1], np.arange(60 * 32))

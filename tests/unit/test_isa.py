@@ -1,0 +1,214 @@
+"""The assembler for people: labels, comments, other spellings, errors that name the place."""
+
+from __future__ import annotations
+
+import pytest
+
+from sparkle_drv.backends.amdgpu import isa_imm, isa_table
+from sparkle_drv.backends.amdgpu.isa import (
+    AsmError,
+    DecodeError,
+    assemble,
+    disassemble,
+    instructions,
+)
+from sparkle_drv.backends.amdgpu.isa_formats import FORMATS, parse_format
+from sparkle_drv.backends.amdgpu.isa_rows import parse_row, parse_table
+
+
+def test_labels_both_ways():
+    text = """
+    .text
+    start: s_branch end        ; forward over one dword
+           s_nop 0             // and back:
+    end:   s_cbranch_scc1 start
+    other: again: .long 0x12345678, 2
+           s_call_b64 s[0:1], again
+    """
+    words = assemble(text, "gfx1100")
+    assert words == [0xBFA00001, 0xBF800000, 0xBFA2FFFD, 0x12345678, 2, 0xBA00FFFD]
+
+
+def test_a_branch_over_literals_counts_their_dwords():
+    text = "s_branch end\ns_mov_b32 s0, 0x1234567\nv_fma_f32 v0, v1, v2, 0x1234567\nend: s_nop 0"
+    assert assemble(text, 11)[0] & 0xFFFF == 5
+
+
+@pytest.mark.parametrize(
+    ("gfx", "theirs", "ours"),
+    [
+        ("gfx1100", "global_load_dword v1, v[2:3], off", "global_load_b32 v1, v[2:3], off"),
+        ("gfx1100", "s_andn2_b32 s1, s2, s3", "s_and_not1_b32 s1, s2, s3"),
+        ("gfx1036", "ds_load_b64 v[2:3], v1", "ds_read_b64 v[2:3], v1"),
+        ("gfx1036", "s_load_b32 s1, s[2:3], 0x0", "s_load_dword s1, s[2:3], null"),
+        ("gfx1036", "v_cmp_lt_f32 v1, v2", "v_cmp_lt_f32_e32 vcc_lo, v1, v2"),
+        ("gfx1036", "v_cmp_lt_f32 vcc, v1, v2", "v_cmp_lt_f32_e32 vcc_lo, v1, v2"),
+        ("gfx1036", "V_ADD_F32 v1, 0x3f800000, v2", "v_add_f32_e32 v1, 1.0, v2"),
+        ("gfx1036", "v_add_f32 v1, 1.5, v2", "v_add_f32_e32 v1, 0x3fc00000, v2"),
+        ("gfx1036", "v_add_f32 v1, v2, s3", "v_add_f32_e64 v1, v2, s3"),
+        ("gfx1100", "v_add_f16 v1, v2, v200", "v_add_f16_e64 v1, v2, v200"),
+        ("gfx1036", "v_add_f16 v1, v2, v200", "v_add_f16_e32 v1, v2, v200"),
+        ("gfx1036", "v_add_f32 v1, -v2, v3", "v_add_f32_e64 v1, -v2, v3"),
+        ("gfx1100", "v_add_f32 v1, v2, v3 row_shl:1", None),
+        ("gfx1036", "s_waitcnt vmcnt(0) & lgkmcnt(0)", "s_waitcnt vmcnt(0) lgkmcnt(0)"),
+        (
+            "gfx1036",
+            "s_getreg_b32 s0, hwreg(MODE, 0, 4)",
+            "s_getreg_b32 s0, hwreg(HW_REG_MODE, 0, 4)",
+        ),
+        ("gfx1036", "v_mov_b32 v0, scc", "v_mov_b32_e32 v0, src_scc"),
+        ("gfx1036", "v_add_f64 v[0:1], 3.5, v[2:3]", "v_add_f64 v[0:1], 0x400c0000, v[2:3]"),
+        ("gfx1036", "v_mov_b32_dpp v1, v2 row_mirror bound_ctrl:0", None),
+    ],
+)
+def test_other_spellings(gfx, theirs, ours):
+    printed = disassemble(assemble(theirs, gfx), gfx)
+    again = assemble(printed, gfx)
+    assert again == assemble(theirs, gfx)
+    if ours is not None:
+        assert printed == ours + "\n"
+
+
+def test_wave64_prints_masks_of_two():
+    words = assemble("v_cmp_lt_f32 s[4:5], v1, v2\nv_add_co_ci_u32 v1, vcc, v2, v3, vcc", "gfx1100")
+    assert words == assemble(
+        "v_cmp_lt_f32 s4, v1, v2\nv_add_co_ci_u32 v1, vcc_lo, v2, v3, vcc_lo", 11
+    )
+    text = disassemble(words, "gfx1100", wave=64)
+    assert "v_cmp_lt_f32_e64 s[4:5], v1, v2" in text
+    assert "v1, vcc, v2, v3, vcc" in text
+    with pytest.raises(ValueError, match="wave is 16"):
+        disassemble(words, 11, wave=16)
+
+
+@pytest.mark.parametrize(
+    ("gfx", "text", "line", "column", "says"),
+    [
+        (11, "s_nop 0\n  v_ad_f32 v1, v2, v3", 2, 3, "no instruction 'v_ad_f32'"),
+        (11, "v_add_f32 v1, v2", 1, 17, "lacks"),
+        (11, "v_add_f32 v1, v2, v3, v4", 1, 23, "takes no 'v4'"),
+        (11, "v_add_f32 s1, v2, v3", 1, 11, "vdst is 's1', wanted a VGPR"),
+        (11, "v_add_f32 v1, v256, v3", 1, 15, "no such register: v256"),
+        (11, "s_mov_b64 s[1:2], s[4:5]", 1, 11, "wanted a multiple of 2"),
+        (11, "s_mov_b64 s[2:3], s4", 1, 19, "1 registers, wanted 2"),
+        (11, "s_mov_b32 s1, v2", 1, 15, "wanted a scalar"),
+        (11, "v_mov_b32 v1, banana", 1, 15, "wanted a register"),
+        (11, "s_branch nowhere", 1, 10, "'nowhere' is not a number"),
+        (11, "a: s_nop 0\na: s_nop 0", 2, 1, "label a is there twice"),
+        (11, "v_fma_f32 v1, 0x123456, v2, 0x654321", 1, 29, "a second literal"),
+        (11, "v_add_f32 v1, v2, v3 mul:3", 1, 22, "no such output modifier: mul:3"),
+        (11, "v_add_f32 v1, v2, v3 wobble:1", 1, 22, "takes no 'wobble'"),
+        (11, "ds_load_b32 v1, v2 offset:70000", 1, 20, "wanted 0..65535"),
+        (11, "global_load_b32 v1, v[2:3], off offset:4096", 1, 33, "wanted -4096..4095"),
+        (10, "global_load_dword v1, v[2:3], off offset:2048", 1, 35, "wanted -2048..2047"),
+        (10, "flat_load_dword v1, v[2:3] offset:-1", 1, 28, "wanted 0..2047"),
+        (11, "s_waitcnt vmcnt(99)", 1, 11, "vmcnt is 99, at most 63"),
+        (11, "s_waitcnt wcnt(0)", 1, 11, "no such counter: 'wcnt'"),
+        (11, "v_dual_mov_b32 v1, v2 :: v_dual_mov_b32 v3, v4", 1, 25, "one must be even, one odd"),
+        (
+            11,
+            "v_dual_and_b32 v1, v2, v3 :: v_dual_mov_b32 v2, v4",
+            1,
+            1,
+            "cannot be the first of two",
+        ),
+        (11, "v_add_f32_sdwa v1, v2, v3", 1, 1, "takes no SDWA"),
+        (10, "v_add_f32_e64_dpp v1, v2, v3 row_mirror", 1, 1, "takes no DPP16"),
+        (11, "buffer_load_b32 v1, v2, s[0:3], 0", 1, 21, "offen, idxen say 0 VGPRs"),
+        (11, "s_load_b32 s0, s[2:3], 0x200000", 1, 24, "wanted -1048576..1048575"),
+        (11, "image_load v0, v1, s[0:7]", 1, 1, "by name only"),
+        (11, ".macro x", 1, 1, "no such directive: .macro"),
+        (11, "v_mov_b32_dpp v1, v2 quad_perm:[0,1,2,4]", 1, 22, "wants [4 numbers of 0..3]"),
+        (11, "v_mov_b32 v1, 0x1234567890", 1, 15, "does not fit"),
+        (11, "v_mov_b32_dpp v1, s2 row_mirror", 1, 19, "wanted a VGPR beside DPP16"),
+        (11, "ds_load_b32 v1, v2 gds gds", 1, 24, "twice"),
+        (11, "v_add_f32 v1 v2", 1, 14, "lacks src0"),
+        (11, "s_getreg_b32 s0, hwreg(HW_REG_NONE)", 1, 18, "no such name: 'HW_REG_NONE'"),
+        (11, "7 s_nop", 1, 1, "not an instruction"),
+    ],
+)
+def test_errors_name_the_place(gfx, text, line, column, says):
+    with pytest.raises(AsmError) as caught:
+        assemble(text, gfx)
+    assert says in str(caught.value)
+    assert (caught.value.line, caught.value.column) == (line, column)
+
+
+def test_a_chip_that_is_not_known():
+    for gfx in ("gfx906", "gfx12", 9, "gfx11000", ""):
+        with pytest.raises(ValueError, match="known are gfx1030"):
+            assemble("s_nop 0", gfx)
+    assert isa_table.generation("gfx1036") == isa_table.generation("gfx1030") == 10
+    assert isa_table.generation("gfx1103") == isa_table.generation(11) == 11
+
+
+def test_decode_errors_say_where():
+    with pytest.raises(DecodeError, match="at 0x4: gfx11 has no SOPP opcode 0x7f"):
+        disassemble([0xBF800000, 0xBFFF0000], 11)
+    with pytest.raises(DecodeError, match="at 0x0: VOP3 cut short: 1 of 2 dwords"):
+        disassemble([0xD4000000], 11)
+    assert [
+        at for at, _, _ in instructions(assemble("s_nop 0\ns_mov_b32 s0, 0x1234567", 11), 11)
+    ] == [0, 1]
+    assert disassemble([], 11) == ""
+
+
+@pytest.mark.parametrize("gen", [10, 11])
+def test_immediates_there_and_back(gen):
+    for value in range(0, 0x10000, 17):
+        assert isa_imm.parse_swizzle(isa_imm.print_swizzle(value)) == value
+    for value in range(0, 0x10000, 13):
+        assert isa_imm.parse_hwreg(gen, isa_imm.print_hwreg(gen, value)) == value
+        if value < (0x380 if gen == 10 else 256):
+            assert isa_imm.parse_message(gen, isa_imm.print_message(gen, value)) == value
+    for value in range(0, 0x800, 3):
+        assert isa_imm.parse_delay(isa_imm.print_delay(value)) == value
+    full = {10: 0xFF7F, 11: 0xFFF7}[gen]
+    for value in range(0, 0x10000, 17):
+        if value & ~full == 0:
+            assert isa_imm.parse_waitcnt(gen, isa_imm.print_waitcnt(gen, value)) == value
+
+
+def test_no_two_rows_share_a_code():
+    for gen in FORMATS:
+        isa = isa_table.table(gen)
+        codes = [("VOP3" if r.format == "VOP3B" else r.format, r.opcode) for r in isa.rows]
+        assert len(codes) == len(set(codes))
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("X 1 31:26=0x1 a@7:0 b@8:7", "X.b overlaps or lies outside"),
+        ("X 1 31:26=0x1 a@33:32", "X.a overlaps or lies outside"),
+        ("X 1 31:26=0x1 a@26", "X.a overlaps or lies outside"),
+    ],
+)
+def test_fields_that_overlap_are_refused(line, says):
+    with pytest.raises(ValueError, match=says):
+        parse_format(line)
+
+
+def test_a_value_that_does_not_fit_is_refused():
+    with pytest.raises(ValueError, match="op = 256 does not fit 8 bits"):
+        FORMATS[11]["SOP1"].fields["op"].put(256)
+
+
+def test_bad_rows_are_refused():
+    with pytest.raises(ValueError, match=r"v_x: no such flag: \['fast'\]"):
+        parse_row("v_x VOP1 0x1 vdst:b32 +fast")
+    with pytest.raises(ValueError, match="line 2: a row is NAME FORMAT OPCODE"):
+        parse_table("# only a comment\nv_x VOP1\n")
+    row = parse_row("ds_read_b32 DS 0x36 vdst:b32 addr:b32 offset = ds_load_b32 # D = M[addr]")
+    assert (row.same_as, row.note, row.operands[0].ndw) == ("ds_load_b32", "D = M[addr]", 1)
+
+
+def test_two_rows_of_one_code_stop_the_generator(monkeypatch):
+    from pathlib import Path
+
+    monkeypatch.syspath_prepend(str(Path(__file__).resolve().parents[2] / "tools"))
+    import _isa_c
+
+    rows = [parse_row("s_a SOP1 0x1 sdst:b32"), parse_row("s_b SOP1 0x1 sdst:b64")]
+    with pytest.raises(ValueError, match="s_b and s_a are both SOP1 0x1"):
+        _isa_c.Tables(11, rows)

@@ -1,0 +1,169 @@
+"""PM4 and SDMA tables: any packet there and back, as dwords and as text; streams of rubbish."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sparkle_drv.lowlevel import bits, pm4, regs, sdma, type3
+
+LEVELS = st.sampled_from(bits.GFX)
+DWORD = st.integers(0, 0xFFFFFFFF)
+
+
+def values_of(draw, element, gfx):
+    if isinstance(element, bits.Word):
+        return {
+            name: draw(st.integers(field.bias, (1 << field.width) - 1 + field.bias))
+            for name, field in element.layout(gfx).items()
+        }
+    if isinstance(element, bits.Tail):
+        most = min(element.most, element.least + 3 * element.step)
+        count = draw(st.integers(0, (most - element.least) // element.step))
+        count = element.least + count * element.step
+        return draw(st.lists(DWORD, min_size=count, max_size=count))
+    if isinstance(element, bits.Addr):
+        va = draw(st.integers(0, (1 << 48) - 1)) // element.align * element.align
+        return draw(st.sampled_from([va, bits.canonical(va)]))
+    return draw(st.integers(0, (1 << 32 * element.ndw) - 1))
+
+
+@st.composite
+def packets(draw):
+    """(class, level, fields) of any PM4 packet."""
+    gfx = draw(LEVELS)
+    cls = draw(st.sampled_from([cls for cls in type3.classes() if gfx in cls.LEVELS]))
+    fields = {
+        name: values_of(draw, element, gfx)
+        for name, element in cls.ELEMENTS.items()
+        if name != "header"
+    }
+    if "triples" in fields:
+        fields["count"] = len(fields["triples"]) // 3 * 2
+    flags = [flag for flag in type3.FLAGS if flag in type3.HEADER.layout(gfx)]
+    header = {flag: 1 for flag in draw(st.sets(st.sampled_from(flags)))}
+    return cls, gfx, {**fields, "header": header} if header else fields
+
+
+@given(packets())
+@settings(max_examples=150)
+def test_any_packet_round_trips(case):
+    cls, gfx, fields = case
+    dwords = cls.encode(gfx=gfx, **fields)
+    queue = cls.ON[0]
+    found = pm4.Packet.decode(dwords, gfx, queue)
+    assert (found[0], found[2]) == (cls, len(dwords))
+    assert cls.encode(gfx=gfx, **found[1]) == dwords
+    assert pm4.parse(pm4.text(dwords, gfx, queue), gfx) == dwords
+
+
+@given(LEVELS, st.sampled_from(type3.QUEUES), st.lists(DWORD, max_size=40))
+@settings(max_examples=80)
+def test_any_dwords_come_back_from_their_text(gfx, queue, dwords):
+    stream = list(pm4.stream(dwords, gfx, queue))
+    assert [dword for packet in stream for dword in packet.dwords] == dwords
+    assert pm4.parse(pm4.text(dwords, gfx, queue), gfx) == dwords
+    assert sdma.parse(sdma.text(dwords, gfx), gfx) == dwords
+
+
+@given(st.data(), LEVELS)
+@settings(max_examples=80)
+def test_any_sdma_packet_round_trips(data, gfx):
+    known = {cls for (_, _, one), cls in sdma.PACKETS.items() if one == gfx}
+    cls = data.draw(st.sampled_from(sorted(known, key=lambda cls: cls.NAME)))
+    fields = {
+        name: values_of(data.draw, element, gfx)
+        for name, element in cls.ELEMENTS.items()
+        if name != "header" and not (cls is sdma.Write and name == "count")
+    }
+    dwords = cls.encode(gfx=gfx, **fields)
+    found = sdma.Packet.decode(dwords, gfx)
+    assert (found[0], found[2]) == (cls, len(dwords))
+    assert cls.encode(gfx=gfx, **found[1]) == dwords
+    assert sdma.parse(sdma.text(dwords, gfx), gfx) == dwords
+
+
+def test_the_text_of_an_ib():
+    ib = pm4.set_registers({"COMPUTE_PGM_LO": 0x50D, "COMPUTE_PGM_HI": 0x80})
+    ib += [0xC001AA00, 1, 2, *pm4.Nop.encode(), 0xC0017600, 0x3FF, 7]
+    assert pm4.text(ib).splitlines() == [
+        "SET_SH_REG COMPUTE_PGM_LO=0x50d COMPUTE_PGM_HI=0x80",
+        "RAW 0xc001aa00 0x00000001 0x00000002  # opcode 0xaa is no packet of gfx11 compute queues",
+        "NOP",
+        "SET_SH_REG SH+0x3ff=0x7",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("NOP\nNOSUCH", "line 2: gfx11 has no packet NOSUCH"),
+        ("RELEASE_MEM addr=x", "line 1: 'addr=x': 'x' is not a number"),
+        ("SET_SH_REG COMPUTE_NOSUCH=1", "no register COMPUTE_NOSUCH"),
+        ("SET_SH_REG COMPUTE_PGM_LO=1 COMPUTE_PGM_RSRC1=1", "not neighbours"),
+        ("SET_SH_REG_PAIRS_PACKED COMPUTE_PGM_LO=1", "even number"),
+        ("EVENT_WRITE event.type=NOSUCH", "not a number"),
+    ],
+)
+def test_text_that_is_none(line, message):
+    with pytest.raises(ValueError, match=message):
+        pm4.parse(line)
+
+
+def test_lengths_are_checked():
+    with pytest.raises(ValueError, match=r"EVENT_WRITE\.address has 1 dwords"):
+        pm4.Packet.decode([0xC0014600, 0x407, 0])
+    with pytest.raises(ValueError, match="7 dwords, but only 2 are left"):
+        pm4.Packet.decode([0xC0053C00, 0x15])
+    with pytest.raises(ValueError, match=r"count=3, but 2 registers"):
+        pm4.SetShRegPairsPacked.encode(count=3, triples=[1, 2, 3])
+    with pytest.raises(ValueError, match="its count says"):
+        sdma.Write.encode(addr=0, count={"ndw": 3}, values=[1])
+
+
+def test_set_registers_merges_neighbours_only():
+    dwords = pm4.set_registers({"COMPUTE_START_X": 1, "COMPUTE_START_Y": 2, "COMPUTE_DIM_X": 3})
+    assert dwords == [0xC0027600, 0x204, 1, 2, 0xC0017600, 0x201, 3]
+    with pytest.raises(ValueError, match="not a user's to write"):
+        pm4.set_registers({"COMPUTE_DISPATCH_INITIATOR": 1})
+    with pytest.raises(ValueError, match="gfx10 has no COMPUTE_STATIC_THREAD_MGMT_SE4"):
+        pm4.set_registers({"COMPUTE_STATIC_THREAD_MGMT_SE4": 1}, gfx=10)
+    with pytest.raises(ValueError, match="COMPUTE_PGM_HI=0x00000100: bits 0x100"):
+        pm4.set_registers({"COMPUTE_PGM_HI": 0x100})
+
+
+@given(st.data(), LEVELS)
+@settings(max_examples=80)
+def test_any_register_round_trips(data, gfx):
+    reg = data.draw(st.sampled_from(list(regs.of_level(gfx))))
+    fields = values_of(data.draw, reg.word, gfx)
+    value = reg.encode(gfx=gfx, **fields)
+    assert reg.decode(value, gfx) == fields
+    assert regs.at(reg.space, reg.offset(gfx), gfx) is reg
+    assert regs.find(reg.name) is reg
+
+
+def test_registers_by_other_names():
+    assert regs.find("COMPUTE_DESTINATION_EN_SE2").name == "COMPUTE_STATIC_THREAD_MGMT_SE2"
+    assert regs.at("SH", 0x3FF) is None
+    assert regs.COMPUTE_PGM_RSRC2.text(0x8C, 10) == "USER_SGPR=0x6 TGID_X_EN=0x1"
+    with pytest.raises(KeyError):
+        regs.find("NOSUCH")
+    with pytest.raises(ValueError, match="gfx11 has no CP_COHER_START_DELAY"):
+        regs.CP_COHER_START_DELAY.offset(11)
+
+
+def test_a_template_is_patched_at_its_registers_and_packets():
+    head = pm4.AcquireMem.encode()
+    ib = head + pm4.set_registers({"COMPUTE_START_X": 0, "COMPUTE_START_Y": 0, "COMPUTE_PGM_LO": 0})
+    release = len(ib)
+    ib += pm4.ReleaseMem.encode()
+    places = pm4.register_places(ib)
+    assert list(places) == ["COMPUTE_START_X", "COMPUTE_START_Y", "COMPUTE_PGM_LO"]
+    places["COMPUTE_START_Y"].patch(ib, 7)
+    pm4.ReleaseMem.where("value").after(release).patch(ib, 1 << 40)
+    made = head + pm4.set_registers(
+        {"COMPUTE_START_X": 0, "COMPUTE_START_Y": 7, "COMPUTE_PGM_LO": 0}
+    )
+    assert ib == made + pm4.ReleaseMem.encode(value=1 << 40)

@@ -1,0 +1,157 @@
+"""Assembles and disassembles RDNA2 (gfx1036) and RDNA3 (gfx1100) code, in llvm-mc's syntax.
+
+Only the command line is here; the assembler is sparkle_drv/backends/amdgpu/isa.py. Code goes in and
+out as raw little-endian dwords, or as hex words; an ELF file (.hsaco) is read for its .text.
+"""
+
+from __future__ import annotations
+
+from _hop import hop
+
+hop()
+
+import argparse  # noqa: E402
+import io  # noqa: E402
+import shutil  # noqa: E402
+import subprocess  # noqa: E402
+import sys  # noqa: E402
+from collections.abc import Sequence  # noqa: E402
+from pathlib import Path  # noqa: E402
+
+from sparkle_drv.lowlevel import isa  # noqa: E402
+
+OK, FAILED = 0, 1
+EXIT_CODES = "exit codes: 0 well, 1 an error in the input or a difference from llvm-mc, 2 usage"
+CPUS = {"gfx10": "gfx1036", "gfx11": "gfx1100"}
+
+
+def parser() -> argparse.ArgumentParser:
+    top = argparse.ArgumentParser(
+        prog="rdna_as.py", description=(__doc__ or "").splitlines()[0], epilog=EXIT_CODES
+    )
+    sub = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for name, command, what in (
+        ("assemble", assemble_command, "text to dwords"),
+        ("disassemble", disassemble_command, "dwords (raw, hex or an ELF file) to text"),
+    ):
+        one = sub.add_parser(name, help=what, epilog=EXIT_CODES)
+        one.add_argument("file", help="input; - is standard input")
+        one.add_argument("--gfx", default="gfx1100", help="gfx1036, gfx1100 ... (gfx1100)")
+        one.add_argument("-o", "--output", metavar="FILE", help="instead of standard output")
+        one.add_argument("--hex", action="store_true", help="dwords as hex words, one a line")
+        one.add_argument(
+            "--check", action="store_true", help="compare with llvm-mc, if it is there"
+        )
+        one.set_defaults(command=command)
+    sub.choices["disassemble"].add_argument("--wave", type=int, choices=(32, 64), default=32)
+    return top
+
+
+def llvm_mc() -> str | None:
+    """The path of llvm-mc, its version 19 first; None without one."""
+    return shutil.which("llvm-mc-19") or shutil.which("llvm-mc")
+
+
+def read(name: str) -> bytes:
+    return sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
+
+
+def write(name: str | None, data: bytes) -> None:
+    if name is None:
+        sys.stdout.flush()
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+    else:
+        Path(name).write_bytes(data)
+
+
+def text_section(data: bytes) -> bytes:
+    """What an ELF file has in .text; any other bytes unchanged."""
+    if not data.startswith(b"\x7fELF"):
+        return data
+    from elftools.elf.elffile import ELFFile
+
+    section = ELFFile(io.BytesIO(data)).get_section_by_name(".text")
+    if section is None:
+        raise ValueError("the ELF file has no .text")
+    code: bytes = section.data()
+    return code
+
+
+def to_words(data: bytes, is_hex: bool) -> list[int]:
+    if is_hex:
+        try:
+            words = [int(word, 16) for word in data.decode("ascii").split()]
+        except ValueError as error:
+            raise ValueError(f"not hex words: {error}") from None
+        if any(word < 0 or word >> 32 for word in words):
+            raise ValueError("not hex words: one does not fit 32 bits")
+        return words
+    code = text_section(data)
+    if len(code) % 4:
+        raise ValueError(f"{len(code)} bytes are not a number of dwords")
+    return [int.from_bytes(code[i : i + 4], "little") for i in range(0, len(code), 4)]
+
+
+def llvm_words(text: str, gfx: str) -> list[int] | None:
+    """llvm-mc's dwords of a program; None when llvm-mc is not there, ValueError when it refuses."""
+    tool = llvm_mc()
+    if tool is None:
+        print("rdna_as.py: no llvm-mc here, nothing compared", file=sys.stderr)
+        return None
+    cpu = CPUS.get(gfx, gfx)
+    command = [tool, "-triple=amdgcn", f"-mcpu={cpu}", "-filetype=obj", "-o", "-"]
+    done = subprocess.run(command, input=text.encode(), capture_output=True, check=False)
+    if done.returncode:
+        raise ValueError("llvm-mc refuses this:\n" + done.stderr.decode(errors="replace").strip())
+    return to_words(done.stdout, False)
+
+
+def compare(text: str, words: list[int], gfx: str) -> int:
+    """0 when llvm-mc makes the same of `text`, else 1 with the first difference on stderr."""
+    theirs = llvm_words(text, gfx)
+    if theirs is None or theirs[: len(words)] == words:
+        return OK
+    at = next(
+        (i for i, pair in enumerate(zip(words, theirs, strict=False)) if pair[0] != pair[1]),
+        len(theirs),
+    )
+    ours, other = ([f"{word:08x}" for word in part[at : at + 3]] for part in (words, theirs))
+    print(f"differs from llvm-mc at {4 * at:#x}: {ours}, llvm-mc {other}", file=sys.stderr)
+    return FAILED
+
+
+def assemble_command(args: argparse.Namespace) -> int:
+    text = read(args.file).decode()
+    words = isa.assemble(text, args.gfx)
+    if args.hex:
+        data = "".join(f"{word:08x}\n" for word in words).encode()
+    else:
+        data = b"".join(word.to_bytes(4, "little") for word in words)
+    write(args.output, data)
+    return compare(text, words, args.gfx) if args.check else OK
+
+
+def disassemble_command(args: argparse.Namespace) -> int:
+    words = to_words(read(args.file), args.hex)
+    text = isa.disassemble(words, args.gfx, wave=args.wave)
+    write(args.output, text.encode())
+    if not args.check:
+        return OK
+    # llvm-mc's default is wave32: masks are compared as such.
+    return compare(isa.disassemble(words, args.gfx), words, args.gfx)
+
+
+def main(argv: Sequence[str]) -> int:
+    args = parser().parse_args(argv)
+    try:
+        code: int = args.command(args)
+    except (OSError, ValueError) as error:
+        name = "standard input" if args.file == "-" else args.file
+        print(f"rdna_as.py: {name}: {error}", file=sys.stderr)
+        return FAILED
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
