@@ -102,7 +102,8 @@ static void put_piece(struct sp_job *job, const struct sp_cmd_dispatch *d, const
     uint64_t va = 0;
     if (t->kernarg_nbytes) {
         unsigned char *args = sp_job_args(job, t->kernarg_nbytes, t->kernarg_align > 64 ? t->kernarg_align : 64, &va);
-        memcpy(args, d + 1, t->explicit_nbytes);
+        for (uint32_t i = 0; i < t->ncopies; i++)
+            memcpy(args + t->copies[i].target, (const char *)(d + 1) + t->copies[i].source, t->copies[i].nbytes);
         put_hidden(args, t, d);
     }
     uint32_t *p = sp_job_put(job, t->ndw);

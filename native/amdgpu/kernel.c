@@ -12,12 +12,17 @@ static int inside(uint32_t at, uint32_t count, uint32_t ndw)
 /* Positions inside the dwords, arguments inside their segment: what is wrong here would write beside them later. */
 static int sane(const struct sp_amdgpu_template *t, const struct sp_signature *sig)
 {
-    if (t->ndw > SP_AMDGPU_PACKETS || t->nhidden > SP_AMDGPU_HIDDEN || t->explicit_nbytes > t->kernarg_nbytes ||
-        t->explicit_nbytes > sig->args_nbytes || t->kernarg_nbytes > SP_SLOT_NBYTES / 4 || t->max_threads > 1024 ||
+    if (t->ndw > SP_AMDGPU_PACKETS || t->nhidden > SP_AMDGPU_HIDDEN || t->ncopies > SP_AMDGPU_COPIES ||
+        t->kernarg_nbytes > SP_SLOT_NBYTES / 4 || t->max_threads > 1024 ||
         (t->kernarg_align & (t->kernarg_align - 1)) != 0 || t->kernarg_align > 256)
         return 0;
     if (t->dynamic_lds_at && (t->dynamic_lds_align == 0 || t->dynamic_lds_at - 1 > t->kernarg_nbytes - 4))
         return 0;
+    for (uint32_t i = 0; i < t->ncopies; i++) {
+        const struct sp_amdgpu_argument_copy *c = &t->copies[i];
+        if ((uint64_t)c->source + c->nbytes > sig->args_nbytes || (uint64_t)c->target + c->nbytes > t->kernarg_nbytes)
+            return 0;
+    }
     for (uint32_t i = 0; i < t->nhidden; i++)
         if (t->hidden[i].nbytes > 8 || t->hidden[i].offset > t->kernarg_nbytes ||
             t->hidden[i].nbytes > t->kernarg_nbytes - t->hidden[i].offset)
@@ -46,6 +51,14 @@ int sp_amdgpu_load(struct sp_amdgpu *dev, const struct sp_amdgpu_template *templ
     sp_amdgpu_ref(dev);
     atomic_fetch_add(&sp_live()->kernels, 1);
     *out = k;
+    return 0;
+}
+
+int sp_amdgpu_template_of(const struct sp_amdgpu_kernel *k, struct sp_amdgpu_template *out)
+{
+    if (!k || k->magic != SP_KERNEL_MAGIC_AMD)
+        return -EINVAL;
+    *out = k->t;
     return 0;
 }
 

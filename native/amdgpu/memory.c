@@ -170,7 +170,7 @@ static struct sp_amdgpu_memory *from_pool(struct sp_amdgpu *dev, uint64_t nbytes
 
 int sp_amdgpu_alloc(struct sp_amdgpu *dev, uint64_t nbytes, uint32_t kind, struct sp_amdgpu_memory **out)
 {
-    if (kind > SP_AMDGPU_CODE)
+    if (kind > SP_AMDGPU_CODE_AND_DATA)
         return -EINVAL;
     if (nbytes > MOST)
         return -ENOMEM;
@@ -182,7 +182,8 @@ int sp_amdgpu_alloc(struct sp_amdgpu *dev, uint64_t nbytes, uint32_t kind, struc
     if ((kind == SP_AMDGPU_DEVICE || kind == SP_AMDGPU_HOST) && (*out = from_pool(dev, nbytes, kind)))
         return 0;
     uint64_t flags = 0, domain = AMDGPU_GEM_DOMAIN_GTT;
-    uint32_t rights = AMDGPU_VM_PAGE_READABLE | (kind == SP_AMDGPU_CODE ? AMDGPU_VM_PAGE_EXECUTABLE : AMDGPU_VM_PAGE_WRITEABLE);
+    uint32_t rights = AMDGPU_VM_PAGE_READABLE | (kind >= SP_AMDGPU_CODE ? AMDGPU_VM_PAGE_EXECUTABLE : 0) |
+                      (kind != SP_AMDGPU_CODE ? AMDGPU_VM_PAGE_WRITEABLE : 0);
     struct sp_amdgpu_memory m = {.kind = kind, .nbytes = nbytes, .cpu = 1};
     if (kind == SP_AMDGPU_DEVICE) {
         domain = AMDGPU_GEM_DOMAIN_VRAM;

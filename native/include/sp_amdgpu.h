@@ -40,7 +40,7 @@ int sp_amdgpu_facts(const struct sp_kmd_ops *ops, int fd, struct sp_amdgpu_facts
 /* open() of a render node, as a plain call: the descriptor or -errno. */
 int sp_amdgpu_open_node(const char *path);
 
-enum sp_amdgpu_sizes { SP_AMDGPU_PACKETS = 96, SP_AMDGPU_HIDDEN = 16 };
+enum sp_amdgpu_sizes { SP_AMDGPU_PACKETS = 96, SP_AMDGPU_HIDDEN = 16, SP_AMDGPU_COPIES = 4 };
 
 /* Dwords to be copied into IBs. `va_at` and `value_at` name dwords (0: none) that get an address, low and high, or a
  * number. */
@@ -86,8 +86,15 @@ int sp_amdgpu_info(struct sp_amdgpu *dev, uint32_t query, uint32_t type, void *o
 /* Why the device was lost; 0 when it was not. */
 int sp_amdgpu_lost(struct sp_amdgpu *dev, char *why, size_t nbytes);
 
-/* Memory. DEVICE is VRAM, HOST GTT, SHARED GTT that can be exported, CODE GTT that can be executed. */
-enum sp_amdgpu_kind { SP_AMDGPU_DEVICE = 0, SP_AMDGPU_HOST = 1, SP_AMDGPU_SHARED = 2, SP_AMDGPU_CODE = 3 };
+/* Memory. DEVICE is VRAM, HOST GTT, SHARED GTT that can be exported, CODE GTT that can be executed, and written by the
+ * GPU if DATA. */
+enum sp_amdgpu_kind {
+    SP_AMDGPU_DEVICE = 0,
+    SP_AMDGPU_HOST = 1,
+    SP_AMDGPU_SHARED = 2,
+    SP_AMDGPU_CODE = 3,
+    SP_AMDGPU_CODE_AND_DATA = 4
+};
 /* Zeroed. -ENOMEM. */
 int sp_amdgpu_alloc(struct sp_amdgpu *dev, uint64_t nbytes, uint32_t kind, struct sp_amdgpu_memory **out);
 /* Host memory in place; the caller keeps it. -EFAULT. */
@@ -115,6 +122,13 @@ struct sp_amdgpu_hidden {
     uint32_t nbytes;
 };
 
+/* Packed arguments to where the kernel wants them. */
+struct sp_amdgpu_argument_copy {
+    uint32_t source;
+    uint32_t target;
+    uint32_t nbytes;
+};
+
 /* One dispatch, and where in its dwords numbers go; 0: nowhere. */
 struct sp_amdgpu_template {
     char name[64];
@@ -131,18 +145,21 @@ struct sp_amdgpu_template {
     uint32_t max_threads;
     uint32_t required_size[3];    /* 0: any */
     uint32_t lds_nbytes;
-    uint32_t explicit_nbytes;     /* arguments that are copied from the record */
     uint32_t kernarg_nbytes;
     uint32_t kernarg_align;
     uint32_t dynamic_lds_at;      /* offset + 1 of a __local pointer argument; 0: none */
     uint32_t dynamic_lds_align;
     uint32_t scratch_wave_nbytes;
+    uint32_t ncopies;
+    struct sp_amdgpu_argument_copy copies[4];
     uint32_t nhidden;
     struct sp_amdgpu_hidden hidden[16];
 };
 int sp_amdgpu_load(struct sp_amdgpu *dev, const struct sp_amdgpu_template *template_, const struct sp_signature *sig,
                    struct sp_amdgpu_memory *code, struct sp_amdgpu_kernel **out);
 void sp_amdgpu_unload(struct sp_amdgpu_kernel *k);
+/* What it was loaded with; -EINVAL for what is no kernel. */
+int sp_amdgpu_template_of(const struct sp_amdgpu_kernel *k, struct sp_amdgpu_template *out);
 
 int sp_amdgpu_queue_open(struct sp_amdgpu *dev, uint32_t flags, struct sp_amdgpu_queue **out);
 int sp_amdgpu_queue_close(struct sp_amdgpu_queue *q, uint64_t timeout_ns);
