@@ -3,7 +3,7 @@
 
 #include <errno.h>
 
-static const uint64_t MOST_PIECES = 1 << 16; /* jobs that one grid may become */
+static const uint64_t MOST_PIECES = 4096; /* jobs that one grid may become: whoever submits it waits for most of them */
 enum { LDS_MOST = 65536 };
 
 static int check_grid(const struct sp_amdgpu *dev, const struct sp_amdgpu_kernel *k, const struct sp_cmd_dispatch *d)
@@ -19,6 +19,9 @@ static int check_grid(const struct sp_amdgpu *dev, const struct sp_amdgpu_kernel
     }
     if (threads > k->t.max_threads || !(any || same))
         return -EINVAL;
+    for (int i = 0; i < 3; i++)
+        if (d->groups[i] > INT32_MAX)
+            return -EINVAL;
     for (int i = 0; i < 3 && !none; i++)
         if (__builtin_mul_overflow(groups, (uint64_t)d->groups[i], &groups) ||
             __builtin_mul_overflow(groups, threads, &(uint64_t){0}))

@@ -364,6 +364,17 @@ int sp_amdgpu_times(struct sp_amdgpu_queue *q, uint64_t value, uint64_t *start_n
     return (int)leave(q, sp_ledger_times(&q->ledger, value, start_ns, end_ns));
 }
 
+/* The newest value, for what the CPU has done at once; a new one when that submission failed: this did not. */
+static int64_t newest(struct sp_amdgpu_queue *q)
+{
+    uint64_t value = atomic_load(&q->submitted);
+    if (atomic_load(&q->ledger.nfaults) && !q->head && sp_ledger_fault(&q->ledger, value)) {
+        atomic_store(&q->submitted, ++value);
+        atomic_store(&q->reached, value);
+    }
+    return (int64_t)value;
+}
+
 /* The CPU does it where it reaches the memory and nothing is ahead: now, or by way of GTT. */
 int64_t sp_amdgpu_upload(struct sp_amdgpu_queue *q, uint64_t address, const void *data, uint64_t nbytes)
 {
@@ -377,7 +388,7 @@ int64_t sp_amdgpu_upload(struct sp_amdgpu_queue *q, uint64_t address, const void
     sp_queue_retire(q);
     if (nbytes == 0 || (host && !q->head)) {
         memcpy(nbytes ? host : &host, nbytes ? data : &host, nbytes);
-        return leave(q, (int64_t)atomic_load(&q->submitted));
+        return leave(q, newest(q));
     }
     rc = sp_amdgpu_alloc(q->dev, nbytes, SP_AMDGPU_HOST, &staging);
     void *to;
@@ -406,7 +417,7 @@ int64_t sp_amdgpu_download(struct sp_amdgpu_queue *q, uint64_t address, void *da
     if (nbytes == 0 || (host && !slow && !q->head)) {
         if (nbytes)
             memcpy(data, host, nbytes);
-        return leave(q, (int64_t)atomic_load(&q->submitted));
+        return leave(q, newest(q));
     }
     rc = sp_amdgpu_alloc(q->dev, nbytes, SP_AMDGPU_HOST, &staging);
     if (rc == 0 && (rc = sp_amdgpu_map(staging, &unused)) == 0) {
