@@ -146,14 +146,16 @@ def main(argv: Sequence[str], root: Path = SHADERS) -> int:
     missing = [tool for tool in (COMPILER, LINKER) if not shutil.which(tool)]
     if wanted and missing:
         print(
-            f"shaders.py: {' and '.join(missing)} not found; on Debian: apt install clang-19 lld-19. "
-            "Only whoever changes a kernel needs them.",
+            f"shaders.py: {' and '.join(missing)} not found: apt install clang-19 lld-19 (Debian; "
+            "only whoever changes a kernel needs them)",
             file=sys.stderr,
         )
         return 1
     try:
         with ThreadPoolExecutor(2) as pool:
-            made = dict(zip(wanted, pool.map(lambda n: build(n, wanted[n], root), wanted), strict=True))
+            made = dict(
+                zip(wanted, pool.map(lambda n: build(n, wanted[n], root), wanted), strict=True)
+            )
         kept = {n: image for n, image in images.items() if n in sources(root)} | made
         path.write_text(written(path.read_text(), kept))
     except Failed as error:

@@ -73,7 +73,11 @@ def check(card, name, problem, rng, groups=None):
             np.testing.assert_array_equal(after[a["name"]], before[a["name"]])
         elif want is not None:
             terms = ref.tolerance(name, k=problem.terms)
-            rms = float(np.sqrt(problem.terms)) if name.startswith(("reduce", "gemm", "conv")) else None
+            rms = (
+                float(np.sqrt(problem.terms))
+                if name.startswith(("reduce", "gemm", "conv"))
+                else None
+            )
             found = ref.mismatch(after[a["name"]], want, terms, rms)
             assert found.index is None, f"{name} {dict(problem.scalars)}: {found}"
     return after

@@ -117,6 +117,22 @@ def test_copies_of_undefined_values_are_allowed(warm):
     assert set(ten) == {5}
 
 
+MAD = "v_mov_b32 v8, 7\nv_mad_u64_u32 v[10:11], null, v1, 3, v[8:9]"
+
+
+def test_half_of_an_addend_may_be_undefined(card):
+    """Compilers that want the low half of a sum alone leave the high one as it is."""
+    chip, gpu = card
+    low, *_ = run_lanes(gpu, chip, f"{MAD}\nv_mov_b32 v11, 0", [A])
+    np.testing.assert_array_equal(low, A * np.uint32(3) + np.uint32(7))
+
+
+def test_the_undefined_half_of_a_sum_stays_undefined(card):
+    chip, gpu = card
+    with pytest.raises(OSError, match="v11, which was never written"):
+        run_lanes(gpu, chip, f"{MAD}\nv_add_nc_u32 v12, v11, v1", [A])
+
+
 def test_endless_loop_meets_the_job_limit():
     with Machine(["gfx1036"], job_limit_s=0.2) as machine, machine.open() as node, Gpu(node) as gpu:
         with pytest.raises(OSError, match="timeout"):

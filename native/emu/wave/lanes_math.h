@@ -135,6 +135,36 @@ static inline double sp_div_scale64(double s0, double s1, double s2, uint32_t *v
     return sp_exponent64(s2) <= 53 ? ldexp(s0, 128) : s0;
 }
 
+/* V_DIV_FMAS with VCC set: a * b + c times what V_DIV_SCALE left out, judged by the size of c, rounded once. `sum` is
+ * a * b + c rounded, `lost` what that rounding took away; a denormal result is rounded again, and where that looks like
+ * a tie, `lost` says on which side it is. (A tie goes to an even number, so `lost` matters on the far side alone.) */
+static inline double sp_rounded_once(double result, double sum, double lost, double unit, double scale)
+{
+    double left = sum - result / scale; /* exact: both are multiples of sum's last bit */
+    if (fabs(left) != unit / scale / 2 || lost == 0 || (left > 0) != (lost > 0)) return result;
+    return result + (left > 0 ? unit : -unit);
+}
+
+static inline float sp_div_fmas32(float a, float b, float c)
+{
+    if (sp_exponent32(c) > 127) return fmaf(a, b, c) * 0x1p64f;
+    double product = (double)a * (double)b, sum = product + (double)c; /* the product is exact */
+    double back = sum - product, lost = (product - (sum - back)) + ((double)c - back);
+    float result = (float)(sum * 0x1p-64);
+    if (!sp_is_denorm32((double)result)) return fmaf(a, b, c) * 0x1p-64f;
+    return (float)sp_rounded_once((double)result, sum, lost, 0x1p-149, 0x1p-64);
+}
+
+static inline double sp_div_fmas64(double a, double b, double c)
+{
+    if (sp_exponent64(c) > 1023) return fma(a, b, c) * 0x1p128;
+    double product = a * b, sum = fma(a, b, c), result = sum * 0x1p-128;
+    if (!sp_is_denorm64(result)) return result;
+    /* c is near the sum and a * b far smaller: c - sum is exact. */
+    double lost = ((c - sum) + product) + fma(a, b, -product);
+    return sp_rounded_once(result, sum, lost, 0x1p-1074, 0x1p-128);
+}
+
 /* V_DIV_FIXUP: s0 the quotient, s1 the denominator, s2 the numerator. */
 static inline float sp_div_fixup32(float s0, float s1, float s2)
 {

@@ -120,7 +120,7 @@ def executable(elf: Elf, vaddr: int) -> bool:
 
 def _fixups(elf: Elf, low: int) -> tuple[Fixup, ...]:
     relocations = elf.relocations()
-    symbols = elf.symbols() if any(r.symbol for r in relocations) else ()
+    symbols = elf.symbols() if relocations else ()
     return tuple(_fixup(elf, r, symbols, low) for r in relocations)
 
 

@@ -71,7 +71,7 @@ def lay_out(properties: Mapping[str, int], user_sgpr: int) -> UserSgprs:
         if not possible:
             raise ImageError(
                 f"kernel descriptor: it wants ENABLE_SGPR_{name.upper()}, which only an HSA queue "
-                "has; built with -mcode-object-version=5 or newer and optimised, it may not"
+                "has: build it with -mcode-object-version=5 and -O1, or do without"
             )
         first[name] = at
         at += count
