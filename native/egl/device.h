@@ -91,6 +91,7 @@ struct sp_egl_job {
     size_t capacity;
     int rc;
     uint32_t timed; /* queries start and end are in use */
+    uint32_t apart; /* a list of commands, which has a fence of its own: nobody who waits for it waits for another job */
     uint32_t start, end;
     uint64_t start_ns, end_ns;
     _Alignas(16) unsigned char records[];

@@ -252,11 +252,12 @@ static void rest(struct sp_egl *dev, uint32_t how, uint64_t timeout_ns)
 }
 
 /* The next job. A fence costs more than a small job, and to publish disturbs who launches, so an open batch waits a little
- * for another job, unless somebody waits for what is in it: spinning, or where other threads want the core in a nap. */
+ * for another job, unless somebody waits for what is in it, or nothing may join it: spinning, or where other threads want
+ * the core in a nap. */
 static struct sp_egl_job *next_job(struct sp_egl *dev)
 {
     struct sp_egl_job *job = atomic_load_explicit(&dev->last_run->next, memory_order_acquire);
-    if (job || dev->batch_jobs == 0 || atomic_load(&dev->waiters))
+    if (job || dev->batch_jobs == 0 || dev->last_run->apart || atomic_load(&dev->waiters))
         return job;
     if (polite_spin_ns(dev) == 0) {
         rest(dev, SP_EGL_NAPS, NAP_NS);
@@ -283,7 +284,7 @@ static uint32_t run_jobs(struct sp_egl *dev)
         uint64_t now = sp_clock_ns();
         if (dev->batch_jobs == 0)
             dev->batch_start_ns = now;
-        else if (now - dev->batch_start_ns > BATCH_NS)
+        else if (now - dev->batch_start_ns > BATCH_NS || job->apart || dev->last_run->apart)
             break;
         if (atomic_load_explicit(&dev->lost, memory_order_relaxed))
             job->rc = -ENODEV;

@@ -55,6 +55,7 @@ static int64_t enqueue(struct sp_egl_queue *q, const void *records, size_t nbyte
         job->q = q;
         job->nbytes = nbytes;
         job->timed = q->ledger.times != NULL;
+        job->apart = check == sp_egl_check;
         if (nbytes)
             memcpy(job->records, records, nbytes);
         if (more_nbytes) {
