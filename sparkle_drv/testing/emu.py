@@ -34,9 +34,7 @@ def machine() -> Machine:
         return _machines[os.getpid()]
 
 
-def open_card(
-    machine: Machine, card: int, uri: str, *, name: str = ""
-) -> AmdgpuBackend:
+def open_card(machine: Machine, card: int, uri: str, *, name: str = "") -> AmdgpuBackend:
     """The backend on a card of any emulated machine."""
     fd = check(_emu_open(machine, card), "open")
     said = name or f"emulated {machine.chips[card]}"

@@ -220,7 +220,9 @@ class AmdgpuBackend:
         """Submissions, jobs (CS ioctls), all ioctls, dwords of IBs, dispatches since it was opened."""
         out = ffi.new("struct sp_amdgpu_counts *")
         lib.sp_amdgpu_counts(self._raw, out)
-        return {name: getattr(out, name) for name, _ in ffi.typeof("struct sp_amdgpu_counts").fields}
+        return {
+            name: getattr(out, name) for name, _ in ffi.typeof("struct sp_amdgpu_counts").fields
+        }
 
     def close(self) -> None:
         """Idempotent; the node itself is closed when the last queue and memory have gone."""

@@ -6,15 +6,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from sparkle_drv import assets
 from sparkle_drv._native import ffi, lib
-from sparkle_drv.backends.amdgpu import codeobject, targets, template
+from sparkle_drv.backends.amdgpu import builtin, codeobject, targets, template
 from sparkle_drv.backends.amdgpu.codeobject import CodeObject
 from sparkle_drv.backends.amdgpu.info import Chip
 from sparkle_drv.backends.amdgpu.memory import MemoryHandle
 from sparkle_drv.backends.base import KernelSpec, Loaded
 from sparkle_drv.backends.native import kernel_pointer
-from sparkle_drv.errors import ImageError, check
+from sparkle_drv.errors import check
 from sparkle_drv.types import Resources
 
 
@@ -39,12 +38,7 @@ def _blob(spec: KernelSpec, isa: str) -> tuple[bytes, str]:
         if spec.path:
             return Path(spec.path).read_bytes(), spec.path
         return spec.image, f"image of {len(spec.image)} bytes"
-    blobs = assets.manifest()["images"][spec.manifest["image"]]["blobs"]
-    for target in targets.accepted(isa):
-        if target in blobs:
-            path = assets.folder("shaders") / blobs[target]["file"]
-            return path.read_bytes(), str(path)
-    raise ImageError(f"{spec.name}: built for {', '.join(blobs)}, not for {isa}")
+    return builtin.image(spec.manifest, targets.accepted(isa))
 
 
 def _place(code: CodeObject, take: Callable[[int, int], MemoryHandle], uri: str) -> Any:

@@ -8,7 +8,7 @@ from sparkle_drv._native import ffi, lib
 
 
 def words(record: bytes, rc: int) -> str:
-    """"" when it is nothing that only this backend knows."""
+    """ "" when it is nothing that only this backend knows."""
     kept = ffi.from_buffer(record)
     d = ffi.cast("struct sp_cmd_dispatch *", kept)
     made = ffi.new("struct sp_amdgpu_template *")
