@@ -207,6 +207,12 @@ class AmdgpuBackend:
         nbytes = lib.sp_amdgpu_fault(queue, value, text, len(text))
         return bytes(ffi.buffer(text, nbytes)).decode(errors="replace")
 
+    def lost(self) -> str:
+        """Why the device was lost; "" while it is not."""
+        text = ffi.new("char[]", 512)
+        lib.sp_amdgpu_lost(self._raw, text, len(text))
+        return bytes(ffi.string(text)).decode(errors="replace")
+
     def sensors(self) -> dict[str, float]:
         """Clocks, temperature, load and power where the kernel tells."""
         found = {}
@@ -217,7 +223,7 @@ class AmdgpuBackend:
         return found
 
     def counters(self) -> dict[str, int]:
-        """Submissions, jobs (CS ioctls), all ioctls, dwords of IBs, dispatches since it was opened."""
+        """Since it was opened: submissions, jobs (CS ioctls), ioctls, dwords of IBs, dispatches."""
         out = ffi.new("struct sp_amdgpu_counts *")
         lib.sp_amdgpu_counts(self._raw, out)
         return {

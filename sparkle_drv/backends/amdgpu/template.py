@@ -44,7 +44,14 @@ def begin(gfx: int, engines: int) -> list[int]:
     """What every IB starts with: caches, then registers that are the same in every dispatch."""
     acquire = pm4.AcquireMem.encode(gfx=gfx, gcr=ALL_CACHES)
     quiet = pm4.set_registers({name: 0 for name in QUIET}, gfx=gfx)
-    return acquire + pm4.set_registers(dispatch.common(gfx, engines), gfx=gfx) + quiet
+    packets = acquire
+    alone = {}
+    for name, value in dispatch.common(gfx, engines).items():
+        if name == "COMPUTE_DISPATCH_INTERLEAVE":  # a neighbour of SE7, and yet a packet of its own
+            packets += pm4.set_registers(alone, gfx=gfx)
+            alone = {}
+        alone[name] = value
+    return packets + pm4.set_registers(alone, gfx=gfx) + quiet
 
 
 def idle(gfx: int, me_feature: int) -> tuple[list[int], list[int], list[int]]:
