@@ -12,6 +12,8 @@ int sp_amdgpu_ioctl(struct sp_amdgpu *dev, uint32_t request, void *arg)
 {
     if (dev->fork_generation != sp_fork_generation())
         return -ECHILD;
+    if (dev->fd < 0)
+        return -ENODEV;
     atomic_fetch_add_explicit(&dev->ioctls, 1, memory_order_relaxed);
     int rc = sp_kmd_ioctl(dev->ops, dev->fd, request, arg, sp_clock_ns() + IOCTL_NS);
     if (rc == -ENODEV)
@@ -37,6 +39,8 @@ int sp_amdgpu_info(struct sp_amdgpu *dev, uint32_t query, uint32_t type, void *o
 {
     if (dev->fork_generation != sp_fork_generation())
         return -ECHILD;
+    if (dev->fd < 0)
+        return -ENODEV;
     return sp_amdgpu_info_raw(dev->ops, dev->fd, query, type, out, nbytes);
 }
 
@@ -103,6 +107,7 @@ int sp_amdgpu_open(const struct sp_kmd_ops *ops, int fd, const struct sp_amdgpu_
     dev->setup = *setup;
     dev->fork_generation = sp_fork_generation();
     atomic_store(&dev->refs, 1);
+    atomic_store(&dev->users, 1);
     pthread_mutex_init(&dev->lock, NULL);
     dev->always_valid = takes_flag(dev, AMDGPU_GEM_CREATE_VM_ALWAYS_VALID);
     set_clock(dev);
@@ -120,12 +125,24 @@ void sp_amdgpu_unref(struct sp_amdgpu *dev)
 {
     if (atomic_fetch_sub(&dev->refs, 1) != 1)
         return;
-    dev->ops->close(dev->ops->self, dev->fd);
     sp_va_close(dev->va);
     pthread_mutex_destroy(&dev->lock);
     free(dev->memories);
     free(dev);
     atomic_fetch_sub(&sp_live()->devices, 1);
+}
+
+void sp_amdgpu_use(struct sp_amdgpu *dev)
+{
+    atomic_fetch_add(&dev->users, 1);
+}
+
+void sp_amdgpu_unuse(struct sp_amdgpu *dev)
+{
+    if (atomic_fetch_sub(&dev->users, 1) != 1)
+        return;
+    dev->ops->close(dev->ops->self, dev->fd);
+    dev->fd = -1;
 }
 
 void sp_amdgpu_close(struct sp_amdgpu *dev)
@@ -136,6 +153,7 @@ void sp_amdgpu_close(struct sp_amdgpu *dev)
     dev->closing = 1;
     pthread_mutex_unlock(&dev->lock);
     sp_amdgpu_pool_empty(dev);
+    sp_amdgpu_unuse(dev);
     sp_amdgpu_unref(dev);
 }
 

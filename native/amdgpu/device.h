@@ -48,7 +48,8 @@ struct sp_amdgpu {
     uint32_t fork_generation;
     uint32_t always_valid; /* the kernel knows that flag */
     struct sp_amdgpu_setup setup;
-    _Atomic uint32_t refs;
+    _Atomic uint32_t refs;  /* of this struct: owner, queues, kernels, memory */
+    _Atomic uint32_t users; /* of the descriptor: owner, queues that are not closed, memory */
     _Atomic uint64_t epoch;
     _Atomic int lost;
     _Atomic uint64_t ioctls, jobs, submissions, ib_ndw, dispatches;
@@ -123,6 +124,8 @@ int sp_amdgpu_ioctl(struct sp_amdgpu *dev, uint32_t request, void *arg);
 int sp_amdgpu_info_raw(const struct sp_kmd_ops *ops, int fd, uint32_t query, uint32_t type, void *out, uint32_t nbytes);
 void sp_amdgpu_ref(struct sp_amdgpu *dev);
 void sp_amdgpu_unref(struct sp_amdgpu *dev);
+void sp_amdgpu_use(struct sp_amdgpu *dev);
+void sp_amdgpu_unuse(struct sp_amdgpu *dev);
 void sp_amdgpu_lose(struct sp_amdgpu *dev, const char *why);
 uint64_t sp_amdgpu_ns(const struct sp_amdgpu *dev, uint64_t ticks);
 

@@ -7,6 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
+/* Between two memories a page stays free: who writes behind the end of one hits nothing. */
+enum { GUARD = SP_PAGE };
 static const uint64_t MOST = UINT64_C(1) << 46, POOLED_NBYTES = 1 << 20, FRAGMENT = 2 << 20;
 
 static uint64_t pages(uint64_t nbytes)
@@ -113,7 +115,7 @@ static int place(struct sp_amdgpu *dev, struct sp_amdgpu_memory given, uint32_t 
     m->dev = dev;
     atomic_store(&m->refs, 1);
     pthread_mutex_lock(&dev->lock);
-    int rc = sp_va_take(dev->va, m->nbytes, m->nbytes >= FRAGMENT ? FRAGMENT : SP_PAGE, &m->base);
+    int rc = sp_va_take(dev->va, m->nbytes + GUARD, m->nbytes >= FRAGMENT ? FRAGMENT : SP_PAGE, &m->base);
     pthread_mutex_unlock(&dev->lock);
     if (rc)
         goto no_va;
@@ -127,6 +129,7 @@ static int place(struct sp_amdgpu *dev, struct sp_amdgpu_memory given, uint32_t 
     if (rc)
         goto not_listed;
     sp_amdgpu_ref(dev);
+    sp_amdgpu_use(dev);
     atomic_fetch_add(&sp_live()->allocations, 1);
     atomic_fetch_add(&sp_live()->allocated_nbytes, (int64_t)m->nbytes);
     *out = m;
@@ -135,7 +138,7 @@ not_listed:
     sp_bo_va(dev, m->bo, AMDGPU_VA_OP_UNMAP, m->base, m->nbytes, 0);
 not_mapped:
     pthread_mutex_lock(&dev->lock);
-    sp_va_give(dev->va, m->base, m->nbytes);
+    sp_va_give(dev->va, m->base, m->nbytes + GUARD);
     pthread_mutex_unlock(&dev->lock);
 no_va:
     sp_bo_drop(dev, m->bo);
@@ -163,6 +166,7 @@ static struct sp_amdgpu_memory *from_pool(struct sp_amdgpu *dev, uint64_t nbytes
     memset(m->bo->mapping, 0, m->bo->nbytes);
     atomic_store(&m->refs, 1);
     sp_amdgpu_ref(dev);
+    sp_amdgpu_use(dev);
     atomic_fetch_add(&sp_live()->allocations, 1);
     atomic_fetch_add(&sp_live()->allocated_nbytes, (int64_t)m->nbytes);
     return m;
@@ -283,7 +287,7 @@ static void dispose(struct sp_amdgpu *dev, struct sp_amdgpu_memory *m)
 {
     sp_bo_va(dev, m->bo, AMDGPU_VA_OP_UNMAP, m->base, m->nbytes, 0);
     pthread_mutex_lock(&dev->lock);
-    sp_va_give(dev->va, m->base, m->nbytes);
+    sp_va_give(dev->va, m->base, m->nbytes + GUARD);
     pthread_mutex_unlock(&dev->lock);
     sp_bo_drop(dev, m->bo);
     free(m);
@@ -305,6 +309,7 @@ void sp_amdgpu_free(struct sp_amdgpu_memory *m)
     pthread_mutex_unlock(&dev->lock);
     if (!keep)
         dispose(dev, m);
+    sp_amdgpu_unuse(dev);
     sp_amdgpu_unref(dev);
 }
 

@@ -220,8 +220,10 @@ static void unref(struct sp_amdgpu_queue *q)
         sp_amdgpu_free(f->bounce);
         free(f);
     }
-    if (!q->closed)
+    if (!q->closed) {
         sp_queue_unmake(q);
+        sp_amdgpu_unuse(dev);
+    }
     pthread_mutex_destroy(&q->lock);
     sp_ledger_free(&q->ledger);
     free(q->list);
@@ -258,6 +260,7 @@ int sp_amdgpu_queue_open(struct sp_amdgpu *dev, uint32_t flags, struct sp_amdgpu
     atomic_store(&q->refs, 1);
     atomic_fetch_add(&sp_live()->queues, 1);
     sp_amdgpu_ref(dev);
+    sp_amdgpu_use(dev);
     int rc = sp_queue_make(q);
     if (rc < 0)
         unref(q);
@@ -276,8 +279,10 @@ int sp_amdgpu_queue_close(struct sp_amdgpu_queue *q, uint64_t timeout_ns)
     if (sp_amdgpu_wait(q, atomic_load(&q->submitted), timeout_ns) == -ETIMEDOUT)
         return -ETIMEDOUT;
     pthread_mutex_lock(&q->lock);
-    if (!q->closed)
+    if (!q->closed) {
         sp_queue_unmake(q);
+        sp_amdgpu_unuse(q->dev);
+    }
     q->closed = 1;
     pthread_mutex_unlock(&q->lock);
     return 0;

@@ -205,11 +205,9 @@ def test_a_kernel_that_never_ends(recovery):
             first.wait(0.02)
         with pytest.raises(sp.KernelFault, match="noop: it hung"):
             first.wait(5)
-        if recovery == "soft":
+        # After a soft recovery the kernel answers for the whole entity: better one error too many.
+        with pytest.raises(sp.KernelFault if recovery == "soft" else sp.DeviceLost):
             second.wait(5)
-        else:
-            with pytest.raises(sp.DeviceLost):
-                second.wait(5)
         assert q.launch(k, groups=1).wait(5).done
         assert works(dev)
 
