@@ -9,7 +9,7 @@ SANITIZE := -fsanitize=address,undefined
 EMU_C := $(wildcard native/emu/*.c native/emu/*/*.c native/gen/isa_*.c)
 PRELOAD_C := $(wildcard native/emu/preload/*.c)
 
-.PHONY: quick help build bench test test-quick lint format check-c perf wheel docs asan preload test-radv golden-llvm loc test-fresh clean
+.PHONY: quick help build bench test test-quick lint format check-c perf wheel docs asan preload test-radv golden-llvm shaders fuzz-elf loc test-fresh clean
 
 quick: build lint test-quick ## the quick loop: build, lint, types, quick tests
 
@@ -71,6 +71,12 @@ preload: ## build/preload/libsparkle_amdgpu.so: shows other drivers an emulated 
 
 test-radv: preload ## unmodified RADV on the emulated GPU; the last line is `N of 32 right, M skipped`
 	@$(PY) tests/radv/run.py
+
+shaders: build ## shaders/rdna: what is stale, by clang-19 and lld-19
+	@$(PY) tools/shaders.py
+
+fuzz-elf: build ## a million damaged code objects: each loads or is an ImageError
+	@$(PY) tests/unit/fuzz_codeobject.py
 
 golden-llvm: build ## tests/golden/isa_*.txt anew, by llvm-mc-19
 	@$(PY) tests/golden/make_isa.py

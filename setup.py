@@ -26,7 +26,10 @@ C_FLAGS = "-std=gnu11 -O2 -Wall -Wextra -fPIC -fvisibility=hidden -fno-strict-al
 LINK_FLAGS = "-shared -pthread -Wl,-O1,--as-needed,-z,relro,-z,now"
 STRIP = "-Wl,--strip-all"
 # Of shaders/ and tools/, what only a checkout needs.
-NOT_INSTALLED = ("__pycache__", "*.pyc", "*.sh", "setup_env.py", "loc.py")
+NOT_INSTALLED = (
+    *("__pycache__", "*.pyc", "*.sh", "setup_env.py", "loc.py"),
+    *("*.cl", "*.h", "shaders.py"),  # blobs go along, their sources need a compiler
+)
 
 
 def compiler():

@@ -22,7 +22,10 @@ from .geometry import Geometry
 
 _LANES = 8  # threads that a software device runs as one vector
 _CALL_S = 25e-6
-_MOST_ROUNDS = 65_535
+_MOST_ROUNDS = 65_535  # after which llvmpipe leaves the loops of a shader
+# For sums of more terms than that, terms a round and few outputs a thread: both are written out,
+# and llvmpipe compiles 128 products in a second or two, 512 in 20 s.
+_LONG_STEP, _LONG_TILES = 16, ((1, 8),)
 
 
 @dataclass(frozen=True)
@@ -108,17 +111,35 @@ _FLOPS, _BYTES = 2e12, 200e9  # nominal, for predicted_s until a profile has mea
 
 
 def gemm(info: DeviceInfo, m: int, n: int, k: int, itemsize: int, algo: str) -> TilePlan:
-    """The plan of c[m, n] = a[m, k] @ b[k, n]; algo "auto" chooses."""
+    """The plan of c[m, n] = a[m, k] @ b[k, n]; algo "auto" chooses. Raises ValueError for a `k` of
+    more terms than a software device adds up."""
+    if info.software:
+        bk = _terms_a_round(k, algo)
+        if algo == "naive":
+            return TilePlan(algo=algo)
+        cost = GEMM_F64 if itemsize == 8 else GEMM if n % 4 == 0 else GEMM_SCALAR
+        tiles = _LONG_TILES if bk == _LONG_STEP else SOFTWARE_TILES
+        return _registers("blocked", info, cost, tiles, (m, n, k), bk=bk)
     if algo == "naive":
         return TilePlan(algo=algo)
-    if info.software:
-        cost = GEMM_F64 if itemsize == 8 else GEMM if n % 4 == 0 else GEMM_SCALAR
-        return _registers("blocked", info, cost, SOFTWARE_TILES, (m, n, k))
     levels = _staged(info, m, n, itemsize)
     nbytes = itemsize * (m * k * -(-n // levels[0][1]) + k * n * -(-m // levels[0][0]) + m * n)
     seconds = _CALL_S + max(2.0 * m * n * k / _FLOPS, nbytes / _BYTES)
     algo = "shared" if algo == "auto" else algo
     return TilePlan(algo=algo, levels=levels, vector=4, predicted_s=seconds)
+
+
+def _terms_a_round(k: int, algo: str) -> int:
+    """So many that `k` terms and a thousand rounds of other loops stay within a shader's."""
+    rounds = _MOST_ROUNDS - 1024
+    most = rounds if algo == "naive" else rounds * _LONG_STEP
+    if k > most:
+        raise ValueError(
+            f"k: at most {most} terms are possible with algo {algo!r} on software OpenGL, "
+            f"whose loops end after {_MOST_ROUNDS} rounds; got {k}"
+        )
+    # The steps of four are vector loads, which strides may forbid: one term a round is possible.
+    return 4 if k <= rounds else _LONG_STEP
 
 
 def conv2d(info: DeviceInfo, shape: Geometry, algo: str) -> TilePlan:
@@ -147,6 +168,7 @@ def _registers(
     sizes: tuple[int, int, int],
     parts: int = 1,
     vector: int = 4,
+    bk: int = 4,
 ) -> TilePlan:
     """The quickest of `tiles` for `parts` products of these sizes: one vector is one group, and
     groups are shared out among the cores."""
@@ -162,7 +184,7 @@ def _registers(
         return seconds(tile) + compile_s(tile[0] * tile[1]) / _LAUNCHES
 
     tm, tn = best = min(tiles, key=worth)
-    levels = ((tm, tn * _LANES, 4), (tm, tn, 1))
+    levels = ((tm, tn * _LANES, bk), (tm, tn, 1))
     return TilePlan(algo=algo, levels=levels, vector=vector, predicted_s=seconds(best))
 
 

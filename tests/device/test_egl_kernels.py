@@ -301,6 +301,16 @@ def test_gemm_never_returns_half_a_sum(on, algo):
     assert (near | np.isnan(got)).all()
 
 
+def test_gemm_never_leaves_out_its_activation(on):
+    """The sums take nearly all rounds there are, the loop of the activation has too few left."""
+    k, n = 65_500, 96
+    args = [np.zeros(33 * n, np.float32), -np.ones(33 * k, np.float32), np.ones(k * n, np.float32)]
+    levels = ((16, 96, 4), (16, 12, 1))
+    plan = TilePlan(algo="blocked", levels=levels, vector=1)
+    got = on.run("gemm_f32", [*args, None, 33, n, k, k, 1, n, 1, n, 1], plan).reshape(33, n)
+    assert (got == 0).all() or np.isnan(got).any()
+
+
 def random_conv2d(rng):
     groups = int(rng.choice([1, 1, 1, 2, 3]))
     inputs, outputs = int(rng.choice([1, 2, 3, 4, 8])), int(rng.choice([1, 2, 3, 5, 8, 17]))

@@ -138,3 +138,11 @@ def test_long_rows_of_i32_and_nan(egl):
     x = np.zeros(n, np.float32)
     x[n // 3] = np.nan
     assert np.isnan(ops.reduce(egl, x, "max"))
+
+
+@pytest.mark.parametrize("k", [65_535, 70_001])
+def test_gemm_of_more_terms_than_llvmpipe_has_rounds(egl, k):
+    rng = np.random.default_rng(9)
+    a = rng.integers(-3, 4, (2, k)).astype(np.float32)
+    b = rng.integers(-3, 4, (k, 3)).astype(np.float32)
+    assert np.array_equal(ops.gemm(egl, a, b, activation="relu"), np.maximum(a @ b, 0))

@@ -44,6 +44,12 @@ def load(dev, text, args=ARGS, **more):
     return dev.kernel(image=text.encode(), entry="main", args=args, **more)
 
 
+def test_a_byte_order_mark_is_no_part_of_a_shader(egl):
+    for head in ("", "#version 430\n"):
+        image = b"\xef\xbb\xbf" + (head + SCALE).encode()
+        egl.kernel(image=image, entry="main", args=ARGS).close()
+
+
 def test_a_shader_from_a_file_and_from_bytes(egl, tmp_path):
     path = tmp_path / "scale.comp"
     path.write_text(SCALE)

@@ -136,7 +136,9 @@ INPUTS = {
 }
 
 
-@pytest.mark.parametrize(("name", "dtype", "outputs"), [("divf32", np.float32, 2), ("divf64", np.float64, 3)])
+@pytest.mark.parametrize(
+    ("name", "dtype", "outputs"), [("divf32", np.float32, 2), ("divf64", np.float64, 3)]
+)
 def test_denormal_quotients_of_huge_denominators(card, host, name, dtype, outputs):
     r, most = rng(name), np.finfo(dtype).max
     a = (r.uniform(-4, 4, N)).astype(dtype)

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -200,6 +201,12 @@ def test_arguments_that_cannot_be(arg, said):
 def test_groups_that_cannot_be(groups):
     with pytest.raises(UsageError):
         userkernel.make(spec("out:f32[N]", groups=groups), {"N": 4})
+
+
+@pytest.mark.parametrize("cost", [{"flops": "-1"}, {"nbytes": "2-N"}])
+def test_costs_below_zero(cost):
+    with pytest.raises(UsageError, match="is below 0"):
+        userkernel.make(replace(spec("out:f32[N]"), **cost), {"N": 4})
 
 
 def test_arrays_in_files_that_cannot_be(tmp_path):

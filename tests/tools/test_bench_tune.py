@@ -53,6 +53,12 @@ def test_it_prints_writes_and_keeps(bench, tuned_file, tmp_path, capsys):
         assert ops.gemm.plan(dev, 40, 40, 41).tile.source == "model"
 
 
+def test_an_output_that_cannot_be_is_refused_before_anything_is_measured(bench, tmp_path, capsys):
+    words = ("tune", "gemm_f32", "-a", "size=64", "--budget", "600")
+    assert bench(*words, "--json", str(tmp_path / "not there" / "x.json")) == 2
+    assert "its folder does not exist" in capsys.readouterr().err
+
+
 def test_run_takes_the_tuned_plan_and_says_so(bench, home, tmp_path):
     entry = tuned.Entry(sp.TilePlan(algo="naive"), 1.0, 1.0)
     with sp.open("cpu") as dev:

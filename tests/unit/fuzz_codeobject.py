@@ -1,7 +1,7 @@
 """Damaged code objects, as many as one likes: `fuzz_codeobject.py [--count N] [--seed S]`.
 
-Each must load or be an ImageError; an input that does anything else, or takes a second, is
-written to --save and named with its seed. `make fuzz-elf` runs a million.
+Each must load or be an ImageError; an input that does anything else, or takes a second of CPU
+time, is written to --save and named with its seed. `make fuzz-elf` runs a million.
 """
 
 from __future__ import annotations
@@ -52,10 +52,10 @@ def run(count: int, seed: int, save: Path | None = None) -> Counter[str]:
     for i in range(count):
         rng = random.Random(f"{seed} {i}")
         data = objectkit.mutated(rng, rng.choice(originals))
-        start = time.monotonic()
+        start = time.process_time()
         try:
             outcomes[tried(rng, data, names)] += 1
-            assert time.monotonic() - start < SLOW_S, "slow"
+            assert time.process_time() - start < SLOW_S, "slow"
         except Exception as error:
             if save:
                 save.write_bytes(data)
@@ -73,7 +73,7 @@ def main() -> int:
     args.save.parent.mkdir(parents=True, exist_ok=True)
     start = time.monotonic()
     outcomes = run(args.count, args.seed, args.save)
-    for outcome, n in outcomes.most_common():
+    for outcome, n in outcomes.most_common(40):
         print(f"{n:9} {outcome}")
     print(
         f"{args.count} inputs in {time.monotonic() - start:.0f} s: each loads or is an ImageError"

@@ -106,7 +106,7 @@ def mutated(rng: random.Random, data: bytes) -> bytes:
                 out[at : at + nbytes] = out[source : source + nbytes]
             case 4:
                 del out[at:]
-                out += bytes(rng.choice((0, 0, 64, len(data) - at)))
+                out += bytes(rng.choice((0, 0, 64, max(len(data) - at, 0))))
             case 5:
                 out[at:at] = bytes(rng.randrange(1, 16))
         if not out:

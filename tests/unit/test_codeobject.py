@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from pathlib import Path
 
 import pytest
 from objectkit import (
@@ -15,6 +16,7 @@ from objectkit import (
 )  # fmt: skip
 
 from sparkle_drv.lowlevel import codeobject, dispatch, elf, pm4, targets
+from sparkle_drv.types import Resources
 
 BUILDS = [
     (4, "gfx1036"),
@@ -57,6 +59,18 @@ def test_all_versions_and_targets(version, target):
         code = load(data, entry, target)
         assert (code.version, code.target, code.entry % 256) == (version, target, 0)
         assert code.entry_name == entry
+
+
+def test_waves_of_64():
+    path = Path(__file__).parents[1] / "emu" / "kernels" / "lanes64.gfx1100.hsaco"
+    code = load(path.read_bytes(), "collatz")
+    assert (code.wave, code.initiator) == (64, 0x5)
+    assert load(blob(), "simple").initiator == 0x8005
+
+
+def test_resources():
+    assert load(blob(), "lds").resources == Resources(64, 3, 4000, 0, "gfx1100")
+    assert load(blob(), "stack").resources.spill_nbytes == 260
 
 
 def test_what_each_chip_runs():

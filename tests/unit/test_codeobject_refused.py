@@ -20,7 +20,7 @@ from objectkit import (
 )
 
 import sparkle_drv as sp
-from sparkle_drv.lowlevel import elf
+from sparkle_drv.lowlevel import codeobject, elf
 
 D = descriptor_at(blob())
 
@@ -284,3 +284,8 @@ def test_an_offset_that_is_not_c():
 
 def test_small_scalars_have_no_signature():
     assert [e.nbytes for e in load(blob(), "scalars").kernarg.explicit] == [8, 1, 8, 2, 8, 4]
+
+
+def test_targets_are_a_collection():
+    with pytest.raises(TypeError, match="mach"):
+        codeobject.load(blob(), "simple", mach="gfx1100")

@@ -6,8 +6,8 @@ What each language means here:
     c         saved under the name in its first line; if that is a path of ours, a quotation of it
     console   "$ command" lines, run in a folder that looks like the checkout; "exit=N" behind the
               language is the status wanted. What sets up or takes long is not run but looked up:
-              make's targets and variables, the wheel that pip installs, options of bench.py peak,
-              launch and run of everything
+              make's targets and variables, the wheel that pip installs, clang's options, those of
+              bench.py peak, launch and run of everything
     text      what the python block before it printed, exactly; after a console block, lines of what
               that printed; "text measured": a table of bench.py, of which the columns are compared
     json      entries of shaders/manifest.json as they are
@@ -91,6 +91,9 @@ class Reader:
         self.namespace: dict[str, object] = {"__name__": "__docs__"}
         self.printed = ""  # by the block before
         self.printer = ""  # its language
+        self._looked_up = {
+            "make": self._check_make, "pip": self._check_pip, "clang-19": self._check_clang
+        }  # fmt: skip
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
         self.env = {**os.environ, "PATH": path, "SPARKLE_HOME": str(home)}
         for part in ("tools", "shaders", "benchmarks", "examples"):
@@ -126,8 +129,8 @@ class Reader:
 
     def _command(self, command: str, status: int) -> str:
         tool, *words = shlex.split(command)
-        if tool in ("make", "pip"):
-            {"make": self._check_make, "pip": self._check_pip}[tool](words)
+        if look_up := self._looked_up.get(tool):
+            look_up(words)
             return ""
         if LONG.fullmatch(command):
             self.bench.parser().parse_args(words[1:])
@@ -161,6 +164,18 @@ class Reader:
     def _check_pip(self, words: list[str]) -> None:
         project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
         assert words == ["install", f"dist/{project['name']}-*.whl"]
+
+    def _check_clang(self, words: list[str]) -> None:
+        """The options are those that our own kernels are built with; the source is there."""
+        sys.path.insert(0, str(ROOT / "tools"))
+        import shaders
+
+        *flags, dash_o, out, source = words
+        own = ("-mcpu=", "--ld-path=")
+        assert [f for f in flags if f not in shaders.FLAGS and not f.startswith(own)] == []
+        assert dash_o == "-o"
+        assert (self.folder / source).exists()
+        assert out.endswith(".hsaco")
 
     def _text(self, block: Block) -> None:
         assert self.printer in ("python", "console"), "the block before it prints nothing"

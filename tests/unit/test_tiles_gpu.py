@@ -113,3 +113,12 @@ def test_long_rows_are_cut_for_every_unit():
 def test_a_longer_compilation_is_counted_more_than_in_proportion():
     assert tiles_gpu.compile_s(256) > 2 * tiles_gpu.compile_s(128) > 4 * tiles_gpu.compile_s(64)
     assert 3 < tiles_gpu.compile_s(256) < 5
+
+
+def test_sums_too_long_for_llvmpipes_rounds_take_many_terms_a_round_or_are_refused():
+    info = DEVICES[0]
+    assert tiles.gemm(info, 8, 8, 60_000).levels[0][2] == 4
+    assert tiles.gemm(info, 8, 8, 65_500).levels[0][2] == 16
+    for k, algo in ((65_500, "naive"), (1 << 20, "auto")):
+        with pytest.raises(ValueError, match=f"k: at most .* got {k}"):
+            tiles.gemm(info, 8, 8, k, 4, algo)

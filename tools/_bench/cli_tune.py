@@ -9,7 +9,7 @@ from pathlib import Path
 
 from sparkle_drv.errors import SparkleError
 
-from . import cli, devices, results, runner, table, tune, tune_report
+from . import cli, devices, results, runner, table, tune, tune_report, writers
 
 BUDGET_S, QUICK_S = 60.0, 12.0
 
@@ -43,6 +43,7 @@ def add(sub: cli.Subcommands) -> None:
 
 
 def tune_command(args: argparse.Namespace) -> int:
+    writers.Outputs(args.json).check()
     seed = runner.fresh_seed() if args.seed is None else args.seed
     budget = args.budget or (QUICK_S if args.quick else BUDGET_S)
     manifest = runner.manifest()

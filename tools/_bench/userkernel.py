@@ -128,12 +128,19 @@ def make(spec: Spec, point: Point) -> Job:
         spec.tolerance if spec.tolerance is not None else _tolerance(written),
         groups=triple("--groups", spec.groups, names),
         group_size=threads,
-        flops=float(arith.evaluate(spec.flops, names)),
-        nbytes=float(arith.evaluate(spec.nbytes, names)) if spec.nbytes else float(moved),
+        flops=_cost("--flops", spec.flops, names),
+        nbytes=_cost("--bytes", spec.nbytes, names) if spec.nbytes else float(moved),
         flop_type="f64" if "f64" in types else "f32",
         oracle=_oracle(spec.reference, args) if spec.reference else None,
         extra={"image": spec.image.name},
     )
+
+
+def _cost(option: str, text: str, names: Mapping[str, int | float]) -> float:
+    value = float(arith.evaluate(text, names))
+    if value < 0:
+        raise UsageError(f"{option} {text!r}: {value:g} is below 0")
+    return value
 
 
 def against(job: Job, spec: Spec, rivals: Sequence[str], point: Point) -> Job:

@@ -1,4 +1,4 @@
-"""The package's own kernels for AMD GPUs: from an entry of shaders/manifest.json to the code object.
+"""The package's own kernels for AMD GPUs: from an entry of the manifest to the code object.
 
     blob, path = image(spec.manifest, targets.accepted("gfx1036"))
     code = codeobject.load(blob, spec.entry, mach=..., args=spec.args, name=path)

@@ -36,6 +36,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sparkle_drv.errors import ImageError
+from sparkle_drv.types import Resources
 
 from . import image as images
 from . import kernarg as kernargs
@@ -104,6 +105,13 @@ class CodeObject:
         """The last dword of DISPATCH_DIRECT."""
         return regs.COMPUTE_DISPATCH_INITIATOR.encode(**INITIATOR, CS_W32_EN=int(self.wave == 32))
 
+    @property
+    def resources(self) -> Resources:
+        """For `Loaded`: scratch memory stands in for registers, and is counted as spilled."""
+        return Resources(
+            self.max_group_size, self.vgprs, self.lds_nbytes, self.scratch_nbytes, self.target
+        )
+
     def check_launch(self, group_size: Sequence[int], shared: int = 0) -> None:
         """ValueError for a group that the kernel was not compiled for, or too much local memory."""
         size = tuple(group_size)
@@ -143,6 +151,8 @@ def load(
     types in order, "f32*" or "u32"; None: taken as they are. `name`: for messages. Raises
     ImageError, whatever the bytes.
     """
+    if isinstance(mach, str):
+        raise TypeError(f"mach: a collection of targets is wanted, as ({mach!r},), not a str")
     try:
         return _load(blob, entry, mach, args)
     except ImageError as error:

@@ -241,10 +241,12 @@ class EglBackend:
             words = spirv.validated(blob, spec.entry, what)
             return self._load(spec, lib.SP_EGL_SPIRV_IMAGE, words, 0, "", what)
         try:
-            text = blob.decode()
+            text = blob.decode("utf-8-sig")  # some editors begin a file with a byte order mark
         except UnicodeDecodeError:
             raise ImageError(f"{what}: neither GLSL (UTF-8 text) nor SPIR-V") from None
-        if "\0" in text or not text.strip():
+        if "\0" in text:
+            raise ImageError(f"{what}: a zero byte in it, which no GLSL has")
+        if not text.strip():
             raise ImageError(f"{what}: no GLSL in it")
         if spec.entry != "main":
             raise ImageError(f"{what}: GLSL has one entry, 'main', not {spec.entry!r}")

@@ -23,6 +23,7 @@ from .tile import Tile, checked
 
 NAMES = ("gemm_f32", "gemm_f64")
 ALGOS = ("naive", "blocked", "shared")
+_MOST_FAST = 8  # terms a round up to which the loop with scalar loads takes one at a time
 
 
 def generate(name: str, plan: TilePlan, info: DeviceInfo) -> Shader:
@@ -98,14 +99,24 @@ def _blocked(tile: Tile, registers: Registers, way: lanes.Rows) -> str:
         for lane in range(width):
             at = f"min(column + {j * apart + lane}u, n - 1u)"
             lines.append(f"uint b{j}{LANES[lane]}_at = {at} * csb;")
-    lines.append("for (; p < k; p++) {")
+    if tile.bk > _MOST_FAST:  # a plan for so many terms that one a round would be too many rounds
+        lines.append(f"for (; p + {tile.bk}u <= k; p += {tile.bk}u) {{")
+        for term in range(tile.bk):
+            lines += ["    {", indented(_term(registers, way, f"(p + {term}u)"), 8), "    }"]
+        lines.append("}")
+    lines += ["for (; p < k; p++) {", indented(_term(registers, way, "p")), "}"]
+    return "\n".join([*lines, registers.poison("p == k")])
+
+
+def _term(registers: Registers, way: lanes.Rows, p: str) -> str:
+    """Term `p` of all sums, with scalar loads at any strides."""
+    lines = []
     for j in range(registers.vectors):
-        values = ", ".join(f"b[b{j}{LANES[lane]}_at + p * rsb]" for lane in range(width))
-        lines.append(f"    {registers.vector} b{j} = {registers.vector}({values});")
-    loads = way.load(registers.number, "a[{row}_at + p * csa]")
-    step = registers.step(way.values, [f"b{j}" for j in range(registers.vectors)])
-    end = registers.poison("p == k")
-    return "\n".join([*lines, indented(loads), indented(step), "}", end])
+        values = ", ".join(f"b[b{j}{lane}_at + {p} * rsb]" for lane in LANES[: registers.width])
+        lines.append(f"{registers.vector} b{j} = {registers.vector}({values});")
+    lines.append(way.load(registers.number, f"a[{{row}}_at + {p} * csa]"))
+    lines.append(registers.step(way.values, [f"b{j}" for j in range(registers.vectors)]))
+    return "\n".join(lines)
 
 
 def _fast_loop(tile: Tile, registers: Registers, way: lanes.Rows) -> str:
@@ -174,13 +185,20 @@ def store(tile: Tile, registers: Registers) -> str:
         lines += scalar
     lines.append(f"""\
 if (act != 0u) {{
-    for (uint i = row; i < min(row + {tile.tm}u, m); i++) {{
-        for (uint v = 0u; v < {registers.vectors}u; v++) {{
-            uint j = column + v * {apart}u;
-            for (uint end = min(j + {width}u, n); j < end; j++)
+    bool whole = true; /* or out of rounds: see registers.py */
+    uint i = row, end = min(row + {tile.tm}u, m);
+    for (; i < end; i++) {{
+        uint v = 0u;
+        for (; v < {registers.vectors}u; v++) {{
+            uint j = column + v * {apart}u, stop = min(j + {width}u, n);
+            for (; j < stop; j++)
                 c[i * rsc + j] = sp_act(c[i * rsc + j], act);
+            whole = whole && j >= stop;
         }}
+        whole = whole && v == {registers.vectors}u;
     }}
+    if (row < m && column < n && !(whole && i >= end))
+        c[row * rsc + column] = {registers.number}(uintBitsToFloat(0x7fc00000u));
 }}
 """)
     return "\n".join(lines)
