@@ -92,22 +92,20 @@ def store(tile: Tile, registers: Registers) -> str:
         lines.append("}")
     lines.append(f"""\
 if (act != 0u) {{
-    bool whole = true; /* or out of rounds: see registers.py */
-    uint last = min(channel + {tile.tm}u, channels_out), v = 0u;
-    for (; v < {registers.vectors}u; v++) {{
+    uint acted = 0u, last = min(channel + {tile.tm}u, channels_out);
+    for (uint v = 0u; v < {registers.vectors}u; v++) {{
         uint p = first + v * {apart}u;
-        uint end = min(p + {width}u, pixels);
-        for (; p < end; p++) {{
-            uint to = sp_out(p, out_channel), q = channel;
-            for (; q < last; q++) {{
+        for (uint end = min(p + {width}u, pixels); p < end; p++) {{
+            uint to = sp_out(p, out_channel);
+            for (uint q = channel; q < last; q++) {{
                 y[to] = sp_act(y[to], act);
                 to += out_step;
+                acted++;
             }}
-            whole = whole && q >= last;
         }}
-        whole = whole && p >= end;
     }}
-    if (channel < channels_out && first < pixels && !(whole && v == {registers.vectors}u))
+    uint wanted = (last - channel) * ({registers.clipped("first", "pixels", apart)});
+    if (channel < channels_out && first < pixels && acted != wanted) /* see registers.py */
         y[sp_out(first, out_channel)] = uintBitsToFloat(0x7fc00000u);
 }}
 """)

@@ -183,21 +183,20 @@ def store(tile: Tile, registers: Registers) -> str:
         lines += ["} else {", indented("\n".join(scalar)), "}"]
     else:
         lines += scalar
+    # Counted: a compiler takes a loop that has ended to have come to its end.
+    columns = registers.clipped("column", "n", apart)
     lines.append(f"""\
 if (act != 0u) {{
-    bool whole = true; /* or out of rounds: see registers.py */
-    uint i = row, end = min(row + {tile.tm}u, m);
-    for (; i < end; i++) {{
-        uint v = 0u;
-        for (; v < {registers.vectors}u; v++) {{
-            uint j = column + v * {apart}u, stop = min(j + {width}u, n);
-            for (; j < stop; j++)
+    uint acted = 0u, end = min(row + {tile.tm}u, m); /* all of it? see registers.py */
+    for (uint i = row; i < end; i++)
+        for (uint v = 0u; v < {registers.vectors}u; v++) {{
+            uint j = column + v * {apart}u;
+            for (uint stop = min(j + {width}u, n); j < stop; j++) {{
                 c[i * rsc + j] = sp_act(c[i * rsc + j], act);
-            whole = whole && j >= stop;
+                acted++;
+            }}
         }}
-        whole = whole && v == {registers.vectors}u;
-    }}
-    if (row < m && column < n && !(whole && i >= end))
+    if (row < m && column < n && acted != (end - row) * ({columns}))
         c[row * rsc + column] = {registers.number}(uintBitsToFloat(0x7fc00000u));
 }}
 """)

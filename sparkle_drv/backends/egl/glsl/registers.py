@@ -39,6 +39,11 @@ class Registers:
         sums = [f"s{r}_{j}" for r in range(self.tm) for j in range(self.vectors)]
         return f"if (!({unless})) {{\n    {' '.join(f'{s} += {nan};' for s in sums)}\n}}\n"
 
+    def clipped(self, first: str, most: str, apart: int) -> str:
+        """How many columns a thread has: vectors `apart` from `first` on, below `most`."""
+        starts = [f"{first} + {v * apart}u" for v in range(self.vectors)]
+        return " + ".join(f"min({s} + {self.width}u, {most}) - min({s}, {most})" for s in starts)
+
     @property
     def zero(self) -> str:
         return f"{self.vector}(0)"
