@@ -11,6 +11,7 @@ import re
 import threading
 from collections.abc import Sequence
 
+from sparkle_drv._emu import lib
 from sparkle_drv.backends.amdgpu.backend import AmdgpuBackend
 from sparkle_drv.backends.base import Settings
 from sparkle_drv.errors import DeviceNotFound
@@ -25,26 +26,17 @@ _lock = threading.Lock()
 
 def machine() -> Machine:
     """The machine of this process, made when first asked for."""
-    from sparkle_drv._emu import lib
-
     with _lock:
         if os.getpid() not in _machines:
             _machines[os.getpid()] = Machine([chip for chip in CHIPS for _ in range(CARDS)])
-        assert lib is not None
         return _machines[os.getpid()]
 
 
 def open_card(machine: Machine, card: int, uri: str, *, name: str = "") -> AmdgpuBackend:
     """The backend on a card of any emulated machine."""
-    fd = check(_emu_open(machine, card), "open")
+    fd = check(lib.sp_emu_open(machine.handle, card), "open")
     said = name or f"emulated {machine.chips[card]}"
     return AmdgpuBackend(machine.ops, fd, uri, name=said, emulated=True)
-
-
-def _emu_open(machine: Machine, card: int) -> int:
-    from sparkle_drv._emu import lib
-
-    return int(lib.sp_emu_open(machine.handle, card))
 
 
 class EmuBackend:
@@ -52,12 +44,8 @@ class EmuBackend:
 
     @staticmethod
     def discover(settings: Settings) -> Sequence[Found]:
-        found = []
-        for chip in CHIPS:
-            backend = EmuBackend.open(f"emu:{chip}", settings)
-            found.append(Found("emu", backend.info.uri, backend.info))
-            backend.close()
-        return found
+        """None: an emulated card is there for who names it, and no mesh takes it unasked."""
+        return []
 
     @staticmethod
     def open(uri: str, settings: Settings) -> AmdgpuBackend:

@@ -62,40 +62,51 @@ def test_a_launch_is_one_ioctl_and_its_fence_costs_none(card):
 
 
 def test_more_jobs_than_the_kernel_tracks(card):
-    machine, dev = card
-    with dev.kernel("saxpy_f32") as k, dev.array(np.ones(64, np.float32)) as x, dev.queue() as q:
-        with dev.empty(64, np.float32) as y:
-            for _ in range(100):
-                fence = q.launch(k, y, x, 1.0, 64, groups=1)
-            fence.wait()
-            assert (np.asarray(y) == 100).all()
+    _, dev = card
+    with (
+        dev.kernel("saxpy_f32") as k,
+        dev.array(np.ones(64, np.float32)) as x,
+        dev.queue() as q,
+        dev.empty(64, np.float32) as y,
+    ):
+        for _ in range(100):
+            fence = q.launch(k, y, x, 1.0, 64, groups=1)
+        fence.wait()
+        assert (np.asarray(y) == 100).all()
 
 
 def test_a_long_list_becomes_several_jobs_and_one_submission(card):
     _, dev = card
-    with dev.kernel("saxpy_f32") as k, dev.array(np.ones(64, np.float32)) as x:
-        with dev.empty(64, np.float32) as y, dev.queue() as q:
-            commands = sp.Commands()
-            for _ in range(1000):
-                commands.dispatch(k, y, x, 1.0, 64, groups=1)
-            before = counters(dev)["jobs"]
-            fence = q.submit(commands)
-            assert fence.value == 1
-            fence.wait()
-            assert counters(dev)["jobs"] - before > 5
-            assert (np.asarray(y) == 1000).all()
+    with (
+        dev.kernel("saxpy_f32") as k,
+        dev.array(np.ones(64, np.float32)) as x,
+        dev.empty(64, np.float32) as y,
+        dev.queue() as q,
+    ):
+        commands = sp.Commands()
+        for _ in range(1000):
+            commands.dispatch(k, y, x, 1.0, 64, groups=1)
+        before = counters(dev)["jobs"]
+        fence = q.submit(commands)
+        assert fence.value == 1
+        fence.wait()
+        assert counters(dev)["jobs"] - before > 5
+        assert (np.asarray(y) == 1000).all()
 
 
 @pytest.mark.parametrize("chip", CHIPS)
 @pytest.mark.parametrize("threads", [1, 100, 1000])
 def test_long_grids_are_cut_and_every_group_runs_once(monkeypatch, chip, threads):
     monkeypatch.setattr(info, "JOB_THREADS", threads)
-    with opened(chip) as (_, dev), feature(dev, "xyz", "u32*", group_size=(4, 3, 2)) as k:
-        with dev.empty(8 * 6 * 4, np.uint32) as out:
-            dev.default_queue.launch(k, out, groups=(2, 2, 2)).wait()
-            z, y, x = np.indices((4, 6, 8))
-            assert (np.asarray(out) == (10000 * z + 100 * y + x).ravel()).all()
-            assert counters(dev)["dispatches"] == {1: 8, 100: 2, 1000: 1}[threads]
+    with (
+        opened(chip) as (_, dev),
+        feature(dev, "xyz", "u32*", group_size=(4, 3, 2)) as k,
+        dev.empty(8 * 6 * 4, np.uint32) as out,
+    ):
+        dev.default_queue.launch(k, out, groups=(2, 2, 2)).wait()
+        z, y, x = np.indices((4, 6, 8))
+        assert (np.asarray(out) == (10000 * z + 100 * y + x).ravel()).all()
+        assert counters(dev)["dispatches"] == {1: 8, 100: 2, 1000: 1}[threads]
 
 
 def test_scratch_memory_that_grows(card):
@@ -116,22 +127,27 @@ def test_hidden_arguments(card):
 
 def test_dynamic_local_memory_and_its_limit(card):
     _, dev = card
-    with feature(dev, "local_pointer", "u32* i32", group_size=64) as k:
-        with dev.empty(64, np.uint32) as out:
-            dev.default_queue.launch(k, out, 3, groups=1, shared=256).wait()
-            assert (np.asarray(out) == 3 * (63 - np.arange(64)) + 5).all()
-            with pytest.raises(ValueError, match="shared"):
-                dev.default_queue.launch(k, out, 3, groups=1, shared=65536)
+    with (
+        feature(dev, "local_pointer", "u32* i32", group_size=64) as k,
+        dev.empty(64, np.uint32) as out,
+    ):
+        dev.default_queue.launch(k, out, 3, groups=1, shared=256).wait()
+        assert (np.asarray(out) == 3 * (63 - np.arange(64)) + 5).all()
+        with pytest.raises(ValueError, match="shared"):
+            dev.default_queue.launch(k, out, 3, groups=1, shared=65536)
 
 
 def test_host_memory_is_used_in_place(card):
     _, dev = card
     host = np.arange(5000, dtype=np.float32)[3:4000]
-    with sp.wrap(dev, host) as x, dev.empty(host.size, np.float32) as y:
-        with dev.kernel("copy_f32") as k:
-            dev.default_queue.launch(k, y, x, host.size, groups=16).wait()
-            assert (np.asarray(y) == host).all()
-            dev.default_queue.submit(sp.Commands().fill(x.view(0, 400), 0)).wait()
+    with (
+        sp.wrap(dev, host) as x,
+        dev.empty(host.size, np.float32) as y,
+        dev.kernel("copy_f32") as k,
+    ):
+        dev.default_queue.launch(k, y, x, host.size, groups=16).wait()
+        assert (np.asarray(y) == host).all()
+        dev.default_queue.submit(sp.Commands().fill(x.view(0, 400), 0)).wait()
     assert not host[:100].any()
     assert host[100] == 103
 
@@ -174,25 +190,34 @@ def test_ioctls_that_ask_to_come_again(card, nr, error):
 
 
 def works(dev):
-    with dev.array(np.ones(64, np.float32)) as x, dev.kernel("vecadd_f32") as k:
-        with dev.empty(64, np.float32) as y:
-            dev.default_queue.launch(k, y, x, x, 64, groups=1).wait()
-            return bool((np.asarray(y) == 2).all())
+    with (
+        dev.array(np.ones(64, np.float32)) as x,
+        dev.kernel("vecadd_f32") as k,
+        dev.empty(64, np.float32) as y,
+    ):
+        dev.default_queue.launch(k, y, x, x, 64, groups=1).wait()
+        return bool((np.asarray(y) == 2).all())
 
 
 def test_a_kernel_that_writes_out_of_bounds(card):
     _, dev = card
-    with feature(dev, "xyz", "u32*", group_size=(4, 3, 2)) as k, dev.buffer(4) as out:
-        with pytest.raises(sp.KernelFault, match="xyz"):
-            dev.default_queue.launch(k, out, groups=(64, 64, 2)).wait(10)
+    with (
+        feature(dev, "xyz", "u32*", group_size=(4, 3, 2)) as k,
+        dev.buffer(4) as out,
+        pytest.raises(sp.KernelFault, match="xyz"),
+    ):
+        dev.default_queue.launch(k, out, groups=(64, 64, 2)).wait(10)
     assert works(dev)
 
 
 def test_a_page_fault_tells_its_address():
-    with opened(kms_minor=57) as (_, dev), dev.buffer(4) as out:
-        with feature(dev, "xyz", "u32*", group_size=(4, 3, 2)) as k:
-            with pytest.raises(sp.KernelFault, match=r"xyz: page fault at 0x[1-9a-f]"):
-                dev.default_queue.launch(k, out, groups=(64, 64, 2)).wait(10)
+    with (
+        opened(kms_minor=57) as (_, dev),
+        dev.buffer(4) as out,
+        feature(dev, "xyz", "u32*", group_size=(4, 3, 2)) as k,
+    ):
+        with pytest.raises(sp.KernelFault, match=r"xyz: page fault at 0x[1-9a-f]"):
+            dev.default_queue.launch(k, out, groups=(64, 64, 2)).wait(10)
 
 
 @pytest.mark.parametrize("recovery", ["ring", "soft", "full"])
@@ -206,7 +231,8 @@ def test_a_kernel_that_never_ends(recovery):
         with pytest.raises(sp.KernelFault, match="noop: it hung"):
             first.wait(5)
         # After a soft recovery the kernel answers for the whole entity: better one error too many.
-        with pytest.raises(sp.KernelFault if recovery == "soft" else sp.DeviceLost):
+        error = sp.KernelFault if recovery == "soft" else sp.DeviceLost
+        with pytest.raises(error):
             second.wait(5)
         assert q.launch(k, groups=1).wait(5).done
         assert works(dev)
@@ -251,9 +277,11 @@ def test_a_card_that_is_pulled_out():
 
 
 def test_kernels_before_the_oldest_that_will_do():
-    with Machine(["gfx1100"], kms_minor=31) as machine:
-        with pytest.raises(sp.DeviceNotFound, match=r"3\.31.*3\.32"):
-            emu.open_card(machine, 0, "emu:own")
+    with (
+        Machine(["gfx1100"], kms_minor=31) as machine,
+        pytest.raises(sp.DeviceNotFound, match=r"3\.31.*3\.32"),
+    ):
+        emu.open_card(machine, 0, "emu:own")
 
 
 def test_late_jobs_are_waited_for(card):

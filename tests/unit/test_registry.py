@@ -54,7 +54,8 @@ def test_uris_of_another_type(uri):
 
 
 def test_an_unknown_scheme_names_the_known():
-    with pytest.raises(sp.DeviceNotFound, match="no backend is called 'quantum'; there are amdgpu, cpu"):
+    known = "no backend is called 'quantum'; there are amdgpu, cpu"
+    with pytest.raises(sp.DeviceNotFound, match=known):
         sp.open("quantum:0")
 
 
