@@ -215,9 +215,9 @@ def test_a_page_fault_tells_its_address():
         opened(kms_minor=57) as (_, dev),
         dev.buffer(4) as out,
         feature(dev, "xyz", "u32*", group_size=(4, 3, 2)) as k,
+        pytest.raises(sp.KernelFault, match=r"xyz: page fault at 0x[1-9a-f]"),
     ):
-        with pytest.raises(sp.KernelFault, match=r"xyz: page fault at 0x[1-9a-f]"):
-            dev.default_queue.launch(k, out, groups=(64, 64, 2)).wait(10)
+        dev.default_queue.launch(k, out, groups=(64, 64, 2)).wait(10)
 
 
 @pytest.mark.parametrize("recovery", ["ring", "soft", "full"])
