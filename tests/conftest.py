@@ -14,9 +14,10 @@ import pytest
 from userlib import Compiler
 
 import sparkle_drv as sp
+import sparkle_drv.testing  # makes emu: known
 
 # Devices that are always there and always run; real GPUs carry pytest.mark.hw.
-URIS = ["cpu", "egl:0"]
+URIS = ["cpu", "egl:0", "emu:gfx1036", "emu:gfx1100"]
 
 # SPARKLE_REQUIRE=egl[,...]: a device that is not there fails its tests instead of skipping them.
 REQUIRED = os.environ.get("SPARKLE_REQUIRE", "").split(",")

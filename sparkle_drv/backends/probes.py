@@ -7,7 +7,6 @@ No context is made. For `sparkle_drv.discover`, `sparkle.py doctor` and the mess
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from sparkle_drv._native import ffi, lib
@@ -51,26 +50,4 @@ def egl() -> Found:
     return Found("egl", "egl", reason=reason, tried=_lines(out.report) + _lines(out.devices))
 
 
-def amdgpu(root: Path = Path("/")) -> Found:
-    """Render nodes whose kernel driver is amdgpu, from sysfs."""
-    nodes = sorted((root / "dev/dri").glob("renderD*"))
-    tried = []
-    for node in nodes:
-        driver = root / "sys/class/drm" / node.name / "device/driver"
-        name = driver.resolve().name if driver.exists() else "an unknown driver"
-        tried.append(f"/dev/dri/{node.name}: {name}")
-    mine = [line for line in tried if line.endswith(": amdgpu")]
-    advice = ""
-    if not nodes:
-        reason = "no render node in /dev/dri"
-        advice = (
-            "with an AMD GPU: load the amdgpu kernel module; in a container pass /dev/dri through"
-        )
-    elif not mine:
-        reason = "no render node is driven by amdgpu"
-    else:
-        reason = f"{len(mine)} AMD device(s), but {NOT_HERE}"
-    return Found("amdgpu", "amdgpu", None, reason, advice, tuple(tried))
-
-
-PROBES: dict[str, Callable[[], Found]] = {"egl": egl, "cuda": cuda, "amdgpu": amdgpu}
+PROBES: dict[str, Callable[[], Found]] = {"egl": egl, "cuda": cuda}

@@ -2,3 +2,18 @@
 
 May import anything of the package; nothing but tools and tests imports it.
 """
+
+from __future__ import annotations
+
+from typing import Any
+
+from sparkle_drv.core.registry import register
+
+
+def _emu() -> Any:
+    from sparkle_drv.testing.emu import EmuBackend
+
+    return EmuBackend
+
+
+register("emu", _emu)

@@ -61,31 +61,6 @@ def test_egl(monkeypatch, driver, reason):
     assert bool(found.advice) == bool(driver.rc)
 
 
-def nodes(root, **drivers):
-    for name, driver in drivers.items():
-        (root / "dev/dri").mkdir(parents=True, exist_ok=True)
-        (root / "dev/dri" / name).touch()
-        device = root / "sys/class/drm" / name / "device"
-        device.mkdir(parents=True)
-        if driver:
-            (root / "drivers" / driver).mkdir(parents=True, exist_ok=True)
-            (device / "driver").symlink_to(root / "drivers" / driver)
-    return root
-
-
-def test_amdgpu(tmp_path):
-    found = probes.amdgpu(tmp_path)
-    assert (found.reason, found.tried) == ("no render node in /dev/dri", ())
-    assert "amdgpu kernel module" in found.advice
-    found = probes.amdgpu(nodes(tmp_path / "a", renderD128="i915", renderD129=""))
-    assert found.reason == "no render node is driven by amdgpu"
-    assert found.tried == (
-        "/dev/dri/renderD128: i915", "/dev/dri/renderD129: an unknown driver",
-    )  # fmt: skip
-    found = probes.amdgpu(nodes(tmp_path / "b", renderD128="amdgpu", renderD129="i915"))
-    assert found.reason.startswith("1 AMD device(s), but")
-
-
 def test_this_machine_is_probed_without_harm():
     for probe in probes.PROBES.values():
         found = probe()

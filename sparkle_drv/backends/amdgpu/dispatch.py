@@ -34,6 +34,21 @@ def _halves(va: int, shift: int = 0) -> tuple[int, int]:
     return va & U32_MAX, va >> 32
 
 
+def common(gfx: float, engines: int) -> dict[str, int]:
+    """What is the same in every dispatch of a device with so many shader engines."""
+    g = level(gfx)
+    masks = [EVERY_CU if n < engines else 0 for n in range(8)]
+    out = {} if g != 10 else {"CP_COHER_START_DELAY": COHER_START_DELAY}
+    # SE2 and SE3 are not neighbours of SE0 and SE1: TMPRING_SIZE stands between them.
+    for n in range(8 if g == 11 else 4):
+        out[f"COMPUTE_STATIC_THREAD_MGMT_SE{n}"] = masks[n]
+    if g == 11:
+        out["COMPUTE_DISPATCH_INTERLEAVE"] = INTERLEAVE
+    out |= {f"COMPUTE_USER_ACCUM_{n}": 0 for n in range(4)}
+    out["COMPUTE_DISPATCH_TUNNEL"] = 0
+    return out
+
+
 def registers(
     code: CodeObject,
     *,
@@ -52,16 +67,10 @@ def registers(
     g = level(gfx)
     memory = scratch or Scratch()
     if code.scratch_nbytes and not memory.waves:
-        raise ValueError(f"scratch: {code.entry_name} needs some, for one wave at least")
-    masks = [EVERY_CU if n < engines else 0 for n in range(8)]
-    out = {} if g != 10 else {"CP_COHER_START_DELAY": COHER_START_DELAY}
-    # SE2 and SE3 are not neighbours of SE0 and SE1: TMPRING_SIZE stands between them.
-    for n in range(8 if g == 11 else 4):
-        out[f"COMPUTE_STATIC_THREAD_MGMT_SE{n}"] = masks[n]
-    if g == 11:
-        out["COMPUTE_DISPATCH_INTERLEAVE"] = INTERLEAVE
-    out |= {f"COMPUTE_USER_ACCUM_{n}": 0 for n in range(4)}
-    out["COMPUTE_DISPATCH_TUNNEL"] = 0
+        raise ValueError(
+            f"scratch: {code.entry_name} needs {code.scratch_wave_nbytes} bytes a wave"
+        )
+    out = common(g, engines)
     out["COMPUTE_PGM_LO"], out["COMPUTE_PGM_HI"] = _halves(code_va + code.entry, 8)
     out["COMPUTE_PGM_RSRC1"] = code.rsrc1
     out["COMPUTE_PGM_RSRC2"] = code.rsrc2_for(shared)

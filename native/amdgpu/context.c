@@ -1,0 +1,112 @@
+/* What a queue has of the kernel: a context, a timeline, a page for the fence, memory for IBs, clocks and scratch. */
+#include "device.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* Scratch for as many waves as the card can hold (Mesa: 32 a CU), within reason. */
+enum { WAVES_PER_CU = 32 };
+static const uint64_t MOST_SCRATCH = UINT64_C(256) << 20;
+
+void *sp_queue_host(const struct sp_amdgpu_memory *m)
+{
+    return m->bo->mapping;
+}
+
+static int context(struct sp_amdgpu *dev, uint32_t op, uint32_t *id, uint64_t *flags)
+{
+    union drm_amdgpu_ctx args;
+    memset(&args, 0, sizeof args);
+    args.in.op = op;
+    args.in.ctx_id = op == AMDGPU_CTX_OP_ALLOC_CTX ? 0 : *id;
+    int rc = sp_amdgpu_ioctl(dev, DRM_IOCTL_AMDGPU_CTX, &args);
+    if (rc < 0)
+        return rc;
+    if (op == AMDGPU_CTX_OP_ALLOC_CTX)
+        *id = args.out.alloc.ctx_id;
+    if (flags)
+        *flags = args.out.state.flags;
+    return 0;
+}
+
+static int mapped(struct sp_amdgpu *dev, uint64_t nbytes, uint32_t kind, struct sp_amdgpu_memory **out)
+{
+    void *host;
+    int rc = sp_amdgpu_alloc(dev, nbytes, kind, out);
+    return rc ? rc : sp_amdgpu_map(*out, &host);
+}
+
+int sp_queue_make(struct sp_amdgpu_queue *q)
+{
+    struct sp_amdgpu *dev = q->dev;
+    struct drm_syncobj_create sync = {.flags = 0};
+    int rc = context(dev, AMDGPU_CTX_OP_ALLOC_CTX, &q->ctx, NULL);
+    if (rc == 0 && (rc = sp_amdgpu_ioctl(dev, DRM_IOCTL_SYNCOBJ_CREATE, &sync)) >= 0) {
+        q->syncobj = sync.handle;
+        rc = mapped(dev, SP_PAGE, SP_AMDGPU_HOST, &q->fence); /* one page: what a FENCE chunk wants */
+    }
+    if (rc == 0)
+        rc = mapped(dev, SP_JOBS * SP_SLOT_NBYTES, SP_AMDGPU_CODE, &q->ring);
+    if (rc == 0)
+        rc = mapped(dev, SP_TICKS * 8, SP_AMDGPU_HOST, &q->ticks);
+    if (rc == 0)
+        atomic_store(&q->page, (volatile uint64_t *)sp_queue_host(q->fence));
+    return rc;
+}
+
+void sp_queue_unmake(struct sp_amdgpu_queue *q)
+{
+    struct drm_syncobj_destroy sync = {.handle = q->syncobj};
+    atomic_store(&q->page, NULL);
+    if (q->ctx)
+        context(q->dev, AMDGPU_CTX_OP_FREE_CTX, &q->ctx, NULL);
+    if (q->syncobj)
+        sp_amdgpu_ioctl(q->dev, DRM_IOCTL_SYNCOBJ_DESTROY, &sync);
+    struct sp_amdgpu_memory **all[] = {&q->fence, &q->ring, &q->ticks, &q->scratch};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        sp_amdgpu_free(*all[i]);
+        *all[i] = NULL;
+    }
+    q->ctx = q->syncobj = 0;
+}
+
+/* A new context in place of one that failed, whose jobs have ended; `flags` say how (QUERY_STATE2). */
+int sp_queue_renew(struct sp_amdgpu_queue *q, uint64_t *flags)
+{
+    int rc = context(q->dev, AMDGPU_CTX_OP_QUERY_STATE2, &q->ctx, flags);
+    if (rc)
+        return rc;
+    context(q->dev, AMDGPU_CTX_OP_FREE_CTX, &q->ctx, NULL);
+    q->ctx = 0;
+    rc = context(q->dev, AMDGPU_CTX_OP_ALLOC_CTX, &q->ctx, NULL);
+    *atomic_load(&q->page) = 0; /* a context counts from 1 */
+    atomic_store(&q->seen, 0);
+    q->base = q->jobs_done = q->jobs;
+    return rc;
+}
+
+int sp_queue_scratch(struct sp_amdgpu_queue *q, uint64_t wave_nbytes)
+{
+    const struct sp_amdgpu_setup *s = &q->dev->setup;
+    uint64_t engines = s->gfx >= 11 ? s->engines : 1; /* WAVES counts those of one engine from gfx11 on */
+    uint64_t waves = (uint64_t)WAVES_PER_CU * s->cus / engines;
+    uint64_t most = MOST_SCRATCH / (wave_nbytes * engines);
+    waves = waves < most ? waves : most ? most : 1;
+    if (q->scratch && q->scratch->nbytes >= waves * engines * wave_nbytes) {
+        q->scratch_waves = (uint32_t)waves;
+        return 0;
+    }
+    struct sp_amdgpu_memory *more;
+    int rc = sp_amdgpu_alloc(q->dev, waves * engines * wave_nbytes, SP_AMDGPU_DEVICE, &more);
+    if (rc)
+        return rc;
+    rc = sp_queue_idle(q); /* nobody uses the old one */
+    if (rc) {
+        sp_amdgpu_free(more);
+        return rc;
+    }
+    sp_amdgpu_free(q->scratch);
+    q->scratch = more;
+    q->scratch_waves = (uint32_t)waves;
+    return 0;
+}

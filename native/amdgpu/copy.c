@@ -1,0 +1,94 @@
+/* Copies and fills by DMA_DATA, through L2, where shaders see them. */
+#include "device.h"
+
+#include "../gen/pm4_packets.h"
+
+#include <string.h>
+
+enum { DATA = 2, L2 = 3 };
+/* What one packet moves (26 bits of bytes, a multiple of 64), and one job: far below a second on any card. */
+static const uint64_t PACKET_NBYTES = (1 << 26) - 64, JOB_NBYTES = UINT64_C(1) << 30;
+
+int sp_copy_overlaps(const struct sp_cmd_copy *c)
+{
+    return c->dst != c->src && c->dst < c->src + c->count && c->src < c->dst + c->count;
+}
+
+static int dma(struct sp_job *job, uint32_t src_sel, uint64_t src, uint64_t dst, uint64_t nbytes)
+{
+    if (!sp_job_fits(job, PM4_DMA_DATA_NDW, 0) || job->copied + nbytes > JOB_NBYTES) {
+        int rc = sp_job_next(job);
+        if (rc)
+            return rc;
+    }
+    uint32_t *p = sp_job_put(job, PM4_DMA_DATA_NDW);
+    sp_put(p, PM4_HEADER_TYPE, 3);
+    sp_put(p, PM4_HEADER_OPCODE, PM4_DMA_DATA);
+    sp_put(p, PM4_HEADER_COUNT, PM4_DMA_DATA_NDW - 2);
+    sp_put(p, PM4_DMA_DATA_CONTROL_SRC_SEL, src_sel);
+    sp_put(p, PM4_DMA_DATA_CONTROL_DST_SEL, L2);
+    sp_put64(p, PM4_DMA_DATA_SRC, src);
+    sp_put64(p, PM4_DMA_DATA_DST, dst);
+    sp_put(p, PM4_DMA_DATA_COMMAND_BYTE_COUNT, (uint32_t)nbytes);
+    sp_put(p, PM4_DMA_DATA_COMMAND_RAW_WAIT, src_sel == L2);
+    job->copied += nbytes;
+    job->copying = job->dirty = 1;
+    return 0;
+}
+
+static int move(struct sp_job *job, uint64_t dst, uint64_t src, uint64_t nbytes)
+{
+    for (uint64_t done = 0, n; done < nbytes; done += n) {
+        n = nbytes - done < PACKET_NBYTES ? nbytes - done : PACKET_NBYTES;
+        int rc = dma(job, L2, src + done, dst + done, n);
+        if (rc)
+            return rc;
+    }
+    return 0;
+}
+
+int sp_encode_copy(struct sp_job *job, uint64_t dst, uint64_t src, uint64_t nbytes)
+{
+    const struct sp_cmd_copy c = {.dst = dst, .src = src, .count = nbytes};
+    if (dst == src || nbytes == 0)
+        return 0;
+    if (!sp_copy_overlaps(&c))
+        return move(job, dst, src, nbytes);
+    int rc = move(job, job->flight->bounce->va, src, nbytes);
+    if (rc)
+        return rc;
+    sp_job_order(job);
+    return move(job, dst, job->flight->bounce->va, nbytes);
+}
+
+/* The packet fills whole dwords: the few bytes before and behind are copied from a pattern beside the IB. */
+int sp_encode_fill(struct sp_job *job, const struct sp_cmd_fill *f)
+{
+    unsigned char bytes[8];
+    for (uint32_t i = 0; i < sizeof bytes; i++)
+        bytes[i] = (unsigned char)(f->pattern >> 8 * (i % f->pattern_nbytes));
+    uint64_t head = -f->dst % 4, left = f->count;
+    head = head < left ? head : left;
+    uint64_t tail = (left - head) % 4, middle = left - head - tail;
+    uint32_t rotated;
+    memcpy(&rotated, bytes + head % f->pattern_nbytes, sizeof rotated);
+    if (head || tail) {
+        int rc = sp_job_fits(job, 2 * PM4_DMA_DATA_NDW, 64) ? 0 : sp_job_next(job);
+        uint64_t va;
+        if (rc)
+            return rc;
+        memcpy(sp_job_args(job, sizeof bytes, 64, &va), bytes, sizeof bytes);
+        rc = head ? dma(job, L2, va, f->dst, head) : 0;
+        if (rc == 0 && tail)
+            rc = dma(job, L2, va + head % f->pattern_nbytes, f->dst + head + middle, tail);
+        if (rc)
+            return rc;
+    }
+    for (uint64_t done = 0, n; done < middle; done += n) {
+        n = middle - done < PACKET_NBYTES ? middle - done : PACKET_NBYTES;
+        int rc = dma(job, DATA, rotated, f->dst + head + done, n);
+        if (rc)
+            return rc;
+    }
+    return 0;
+}

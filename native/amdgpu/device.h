@@ -1,0 +1,197 @@
+/* The amdgpu device's own objects; nothing outside native/amdgpu sees inside them. Locks: a queue's, then the device's. */
+#ifndef SP_AMDGPU_DEVICE_H
+#define SP_AMDGPU_DEVICE_H
+#include "../core/base.h"
+#include "../core/ledger.h"
+#include "../core/timeline.h"
+#include "../include/sp_amdgpu.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+enum { SP_PAGE = 4096, SP_KERNEL_MAGIC_AMD = 0x6b646d61 }; /* "amdk" */
+/* The kernel tracks 32 jobs an entity and blocks the 33rd, without a timeout: we stop before. */
+enum { SP_JOBS = 30, SP_SLOT_NBYTES = 32768, SP_TICKS = 4096, SP_FAULT_TEXTS = 32, SP_FAULT_TEXT = 256, SP_POOLED = 32, SP_WAITS = 16 };
+
+/* A BO by its handle in our open: importing what one exported gives the same handle again. */
+struct sp_bo {
+    uint32_t handle;
+    uint32_t refs;
+    uint64_t nbytes;
+    void *mapping; /* NULL until asked for */
+    int dmabuf;    /* of a BO that came by a descriptor, else -1 */
+    struct sp_bo *next;
+};
+
+struct sp_amdgpu_memory {
+    struct sp_amdgpu *dev;
+    struct sp_bo *bo;
+    _Atomic uint32_t refs;
+    uint32_t kind;
+    uint64_t va;     /* of the first byte that was asked for */
+    uint64_t base;   /* mapped from here on ... */
+    uint64_t nbytes; /* ... so many bytes */
+    uint32_t listed; /* every job must name it: it is not VM_ALWAYS_VALID */
+    uint32_t cpu;    /* the CPU can map it */
+    void *host;      /* of `va`, when wrapped */
+};
+
+struct sp_fault_text {
+    const void *q;
+    uint64_t value;
+    char text[SP_FAULT_TEXT];
+};
+
+struct sp_amdgpu {
+    const struct sp_kmd_ops *ops;
+    int fd;
+    uint32_t fork_generation;
+    uint32_t always_valid; /* the kernel knows that flag */
+    struct sp_amdgpu_setup setup;
+    _Atomic uint32_t refs;  /* of this struct: owner, queues, kernels, memory */
+    _Atomic uint32_t users; /* of the descriptor: owner, queues that are not closed, memory */
+    _Atomic uint64_t epoch;
+    _Atomic int lost;
+    _Atomic uint64_t ioctls, jobs, submissions, ib_ndw, dispatches;
+    int64_t clock_offset_ns; /* CLOCK_MONOTONIC less the GPU clock */
+
+    pthread_mutex_t lock; /* guards what follows */
+    struct sp_va *va;
+    struct sp_bo *bos;
+    struct sp_amdgpu_memory **memories; /* sorted by base */
+    size_t nmemories, most_memories;
+    struct sp_amdgpu_memory *pool[SP_POOLED];
+    uint32_t npool;
+    int closing;
+    char why_lost[SP_FAULT_TEXT];
+    struct sp_fault_text faults[SP_FAULT_TEXTS];
+    uint32_t next_fault;
+};
+
+struct sp_amdgpu_kernel {
+    uint32_t magic;
+    struct sp_amdgpu *dev;
+    struct sp_amdgpu_memory *code;
+    struct sp_amdgpu_template t;
+    struct sp_signature sig;
+};
+
+/* A submission on its way. */
+struct sp_flight {
+    struct sp_flight *next;
+    uint64_t value;
+    uint64_t job; /* its last one */
+    uint64_t submitted_ns;
+    int rc;       /* it could not be submitted to its end */
+    uint32_t first_tick, nticks;
+    struct sp_amdgpu_memory *staging; /* of a transfer; freed at its end */
+    struct sp_amdgpu_memory *bounce;  /* of copies between places that overlap */
+    void *out;    /* a download goes there from `staging` */
+    uint64_t out_nbytes;
+    size_t nbytes;
+    _Alignas(16) unsigned char records[];
+};
+
+struct sp_amdgpu_queue {
+    struct sp_amdgpu *dev;
+    uint32_t fork_generation;
+    uint32_t syncobj; /* a timeline: at a submission's value when it has ended */
+    _Atomic uint32_t refs;
+    _Atomic uint64_t submitted;
+    _Atomic uint64_t reached;
+    _Atomic uint64_t looked_ns; /* when the kernel was last asked whether something failed */
+    _Atomic(volatile uint64_t *) page; /* eight bytes that the kernel writes; NULL once closed */
+    _Atomic uint64_t seen; /* what was last read there */
+
+    pthread_mutex_t lock; /* guards what follows */
+    int closing, closed;
+    uint32_t ctx;
+    uint64_t jobs; /* submitted; the kernel counts those of this context, so that its number + base is ours */
+    uint64_t jobs_done;
+    uint64_t base;
+    uint32_t idles; /* values that idle packets have written */
+    struct sp_amdgpu_memory *fence, *ring, *ticks, *scratch;
+    uint32_t scratch_waves;
+    uint32_t next_tick, ticks_used;
+    struct sp_flight *head, *tail;
+    struct sp_ledger ledger;
+    struct drm_amdgpu_bo_list_entry *list;
+    size_t most_list;
+};
+
+/* device.c, facts.c */
+int sp_amdgpu_ioctl(struct sp_amdgpu *dev, uint32_t request, void *arg);
+int sp_amdgpu_info_raw(const struct sp_kmd_ops *ops, int fd, uint32_t query, uint32_t type, void *out, uint32_t nbytes);
+void sp_amdgpu_ref(struct sp_amdgpu *dev);
+void sp_amdgpu_unref(struct sp_amdgpu *dev);
+void sp_amdgpu_use(struct sp_amdgpu *dev);
+void sp_amdgpu_unuse(struct sp_amdgpu *dev);
+void sp_amdgpu_lose(struct sp_amdgpu *dev, const char *why);
+uint64_t sp_amdgpu_ns(const struct sp_amdgpu *dev, uint64_t ticks);
+
+/* memory.c: the memory that has all these bytes, and the address of the first for the CPU (NULL: it cannot reach it) */
+struct sp_amdgpu_memory *sp_amdgpu_find(struct sp_amdgpu *dev, uint64_t address, uint64_t nbytes, void **host);
+/* Handles that every job must name, in `*list`, which grows: how many, or -ENOMEM. */
+int64_t sp_amdgpu_listed(struct sp_amdgpu *dev, struct drm_amdgpu_bo_list_entry **list, size_t *most);
+void sp_amdgpu_pool_empty(struct sp_amdgpu *dev);
+
+/* bo.c */
+int sp_bo_create(struct sp_amdgpu *dev, uint64_t nbytes, uint64_t domains, uint64_t flags, struct sp_bo **out);
+int sp_bo_adopt(struct sp_amdgpu *dev, uint32_t handle, uint64_t nbytes, struct sp_bo **out);
+void sp_bo_drop(struct sp_amdgpu *dev, struct sp_bo *bo);
+int sp_bo_map(struct sp_amdgpu *dev, struct sp_bo *bo);
+int sp_bo_va(struct sp_amdgpu *dev, const struct sp_bo *bo, uint32_t operation, uint64_t va, uint64_t nbytes,
+             uint32_t flags);
+
+/* job.c: an IB that is being written, in a slot of the queue's ring; arguments grow from the slot's end */
+struct sp_job {
+    struct sp_amdgpu_queue *q;
+    struct sp_flight *flight;
+    uint32_t *ib;
+    uint32_t ndw;
+    uint64_t args_at; /* bytes from the slot's beginning */
+    uint64_t va;
+    int dirty;        /* something ran that the next must see */
+    int copying;      /* a DMA_DATA that nobody waited for */
+    uint64_t threads, copied; /* so far: a job must stay far below the kernel's limit of time */
+    uint32_t ndispatches;
+    uint32_t nwaits;
+    struct drm_amdgpu_cs_chunk_syncobj waits[SP_WAITS];
+};
+int sp_job_begin(struct sp_job *job);
+int sp_job_fits(const struct sp_job *job, uint32_t ndw, uint64_t args_nbytes);
+/* Zeroed dwords, for a packet. */
+uint32_t *sp_job_put(struct sp_job *job, uint32_t ndw);
+void *sp_job_args(struct sp_job *job, uint64_t nbytes, uint64_t align, uint64_t *va);
+void sp_job_order(struct sp_job *job);
+/* Ends the IB and submits it; point 0: more of this submission follows. */
+int sp_job_submit(struct sp_job *job, uint64_t point);
+/* Ends this job, begins the next. */
+int sp_job_next(struct sp_job *job);
+
+/* encode.c, copy.c */
+int sp_encode(struct sp_job *job, const void *records, size_t nbytes);
+void sp_encode_start(struct sp_job *job, uint64_t va);
+void sp_encode_clock(struct sp_job *job, uint64_t va);
+int sp_encode_copy(struct sp_job *job, uint64_t dst, uint64_t src, uint64_t nbytes);
+int sp_encode_fill(struct sp_job *job, const struct sp_cmd_fill *f);
+int sp_copy_overlaps(const struct sp_cmd_copy *c);
+
+/* check.c */
+int sp_amdgpu_check_dispatch(const struct sp_amdgpu *dev, const void *record, size_t nbytes);
+
+/* progress.c; callers hold the queue's lock, but for sleep */
+void sp_queue_retire(struct sp_amdgpu_queue *q);
+void sp_queue_inspect(struct sp_amdgpu_queue *q);
+int sp_queue_recover(struct sp_amdgpu_queue *q, int rc);
+int sp_queue_room(struct sp_amdgpu_queue *q);
+int sp_queue_idle(struct sp_amdgpu_queue *q);
+int sp_queue_sleep(struct sp_amdgpu_queue *q, uint64_t value, uint64_t deadline_ns);
+
+/* context.c */
+int sp_queue_make(struct sp_amdgpu_queue *q);
+void sp_queue_unmake(struct sp_amdgpu_queue *q);
+int sp_queue_renew(struct sp_amdgpu_queue *q, uint64_t *flags);
+int sp_queue_scratch(struct sp_amdgpu_queue *q, uint64_t wave_nbytes);
+void *sp_queue_host(const struct sp_amdgpu_memory *m);
+#endif

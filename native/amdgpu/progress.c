@@ -1,0 +1,224 @@
+/* How far a queue is: the page that the kernel writes, what failed, what is done when a submission has ended.
+ *
+ * The page alone tells success: a job that failed never writes it, but the job after one that was killed softly does. Only
+ * who ran into the kernel's limit of time (2 s at least) is killed, so a job that took LONG_NS is asked about. */
+#include "device.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const uint64_t LONG_NS = UINT64_C(200) * 1000000, ROOM_NS = UINT64_C(20) * 1000000000,
+                      ENDED_NS = UINT64_C(15) * 1000000000;
+
+/* WAIT_CS: 0 done, -ETIMEDOUT, or how it failed. */
+static int wait_job(struct sp_amdgpu_queue *q, uint64_t job, uint64_t deadline_ns)
+{
+    union drm_amdgpu_wait_cs args;
+    memset(&args, 0, sizeof args);
+    args.in = (struct drm_amdgpu_wait_cs_in){
+        .handle = job - q->base, .timeout = deadline_ns, .ip_type = AMDGPU_HW_IP_COMPUTE, .ctx_id = q->ctx};
+    int rc = sp_amdgpu_ioctl(q->dev, DRM_IOCTL_AMDGPU_WAIT_CS, &args);
+    return rc < 0 ? rc : args.out.status ? -ETIMEDOUT : 0;
+}
+
+int sp_queue_sleep(struct sp_amdgpu_queue *q, uint64_t value, uint64_t deadline_ns)
+{
+    struct drm_syncobj_timeline_wait args = {.handles = (uint64_t)(uintptr_t)&q->syncobj,
+                                             .points = (uint64_t)(uintptr_t)&value,
+                                             .timeout_nsec = (int64_t)(deadline_ns < INT64_MAX ? deadline_ns : INT64_MAX),
+                                             .count_handles = 1};
+    int rc = sp_amdgpu_ioctl(q->dev, DRM_IOCTL_SYNCOBJ_TIMELINE_WAIT, &args);
+    return rc == -ETIME ? -ETIMEDOUT : rc < 0 ? rc : 0;
+}
+
+static uint64_t tick(const struct sp_amdgpu_queue *q, uint32_t at)
+{
+    const volatile uint64_t *ticks = sp_queue_host(q->ticks);
+    return sp_amdgpu_ns(q->dev, ticks[at % SP_TICKS]);
+}
+
+/* Timestamps, from the GPU's clock to ns where they were asked for. */
+static void stamp(struct sp_amdgpu_queue *q, const struct sp_flight *f, uint32_t at)
+{
+    for (size_t i = 0; i < f->nbytes;) {
+        const struct sp_cmd *head = (const void *)(f->records + i);
+        if (head->kind == SP_CMD_TIMESTAMP) {
+            void *host;
+            uint64_t ns = tick(q, at++);
+            sp_amdgpu_find(q->dev, ((const struct sp_cmd_timestamp *)(const void *)head)->slot, 8, &host);
+            if (host)
+                memcpy(host, &ns, sizeof ns);
+        }
+        i += head->nbytes;
+    }
+}
+
+static void complete(struct sp_amdgpu_queue *q, int rc)
+{
+    struct sp_flight *f = q->head;
+    uint64_t start_ns = 0, end_ns = 0;
+    uint32_t first = f->first_tick;
+    if (rc == 0)
+        rc = f->rc;
+    if (q->ledger.times && rc == 0) {
+        start_ns = tick(q, first);
+        end_ns = tick(q, first + 1);
+        end_ns = end_ns < start_ns ? start_ns : end_ns;
+        first += 2;
+    }
+    if (rc == 0 && f->nticks)
+        stamp(q, f, first);
+    if (rc == 0 && f->out)
+        memcpy(f->out, sp_queue_host(f->staging), f->out_nbytes);
+    sp_ledger_note(&q->ledger, f->value, start_ns, end_ns, rc);
+    q->head = f->next;
+    if (!q->head)
+        q->tail = NULL;
+    q->ticks_used -= f->nticks;
+    atomic_store(&q->reached, f->value);
+    sp_amdgpu_free(f->staging);
+    sp_amdgpu_free(f->bounce);
+    free(f);
+}
+
+static void names_of(const struct sp_flight *f, char *out, size_t nbytes)
+{
+    out[0] = 0;
+    for (size_t i = 0, n = 0; i < f->nbytes && n < nbytes;) {
+        const struct sp_cmd *head = (const void *)(f->records + i);
+        if (head->kind == SP_CMD_DISPATCH) {
+            const struct sp_amdgpu_kernel *k =
+                (const void *)(uintptr_t)((const struct sp_cmd_dispatch *)(const void *)head)->kernel;
+            if (!strstr(out, k->t.name)) {
+                int wrote = snprintf(out + n, nbytes - n, "%s%s", n ? ", " : "", k->t.name);
+                n += wrote > 0 ? (size_t)wrote : 0;
+            }
+        }
+        i += head->nbytes;
+    }
+    if (!out[0])
+        snprintf(out, nbytes, "a copy or fill");
+}
+
+/* The words about a submission that failed. */
+static void tell(struct sp_amdgpu_queue *q, const struct sp_flight *f, int rc)
+{
+    struct sp_amdgpu *dev = q->dev;
+    struct drm_amdgpu_info_gpuvm_fault fault;
+    char names[120], where[100] = "it hung, ran too long, or touched memory that is not there";
+    names_of(f, names, sizeof names);
+    if (sp_amdgpu_info(dev, AMDGPU_INFO_GPUVM_FAULT, 0, &fault, sizeof fault) >= 0 && fault.addr)
+        snprintf(where, sizeof where, "page fault at %#llx", (unsigned long long)fault.addr);
+    pthread_mutex_lock(&dev->lock);
+    struct sp_fault_text *t = &dev->faults[dev->next_fault++ % SP_FAULT_TEXTS];
+    t->q = q;
+    t->value = f->value;
+    snprintf(t->text, sizeof t->text, "%s: %s (the kernel driver says %s)", names, where,
+             rc == -ETIME ? "-ETIME" : rc == -ENODATA ? "-ENODATA" : "an error");
+    pthread_mutex_unlock(&dev->lock);
+}
+
+size_t sp_amdgpu_fault(struct sp_amdgpu_queue *q, uint64_t value, char *out, size_t capacity)
+{
+    size_t nbytes = 0;
+    pthread_mutex_lock(&q->dev->lock);
+    for (int i = 0; i < SP_FAULT_TEXTS; i++) {
+        const struct sp_fault_text *t = &q->dev->faults[i];
+        if (t->q != q || t->value != value)
+            continue;
+        nbytes = strlen(t->text) < capacity ? strlen(t->text) : capacity;
+        memcpy(out, t->text, nbytes);
+    }
+    pthread_mutex_unlock(&q->dev->lock);
+    return nbytes;
+}
+
+/* What the page says, as a job's number. */
+static uint64_t read_page(struct sp_amdgpu_queue *q)
+{
+    volatile uint64_t *page = atomic_load(&q->page);
+    uint64_t seq = page ? __atomic_load_n(page, __ATOMIC_ACQUIRE) : 0;
+    atomic_store(&q->seen, seq);
+    return q->base + seq;
+}
+
+/* The oldest submission failed: with a word about it when it was its own fault. */
+static void complete_failed(struct sp_amdgpu_queue *q, int rc)
+{
+    if (rc == -ETIME || rc == -ENODATA) {
+        tell(q, q->head, rc);
+        rc = -EIO;
+    }
+    complete(q, rc);
+}
+
+void sp_queue_retire(struct sp_amdgpu_queue *q)
+{
+    uint64_t done = q->jobs_done;
+    if (atomic_load(&q->page))
+        done = read_page(q);
+    q->jobs_done = done > q->jobs_done && done <= q->jobs ? done : q->jobs_done;
+    while (q->head && q->head->job <= q->jobs_done) {
+        int rc = 0;
+        if (q->head->job > q->base && sp_clock_ns() - q->head->submitted_ns > LONG_NS)
+            rc = wait_job(q, q->head->job, 0);
+        complete_failed(q, rc == -ENODATA ? rc : 0);
+    }
+}
+
+int sp_queue_recover(struct sp_amdgpu_queue *q, int rc)
+{
+    uint64_t until = sp_clock_ns() + ENDED_NS, flags = 0;
+    if (q->tail && q->tail->rc == 0 && !atomic_load(&q->dev->lost))
+        sp_queue_sleep(q, q->tail->value, until); /* its jobs may still be on the way out */
+    sp_queue_retire(q);
+    int renewed = atomic_load(&q->dev->lost) ? -ENODEV : sp_queue_renew(q, &flags);
+    if (renewed == 0 && flags & AMDGPU_CTX_QUERY2_FLAGS_VRAMLOST)
+        sp_amdgpu_lose(q->dev, "a reset of the GPU has lost what was in its memory; close the device and open it again");
+    int lost = atomic_load(&q->dev->lost) || renewed;
+    for (int first = 1; q->head; first = 0)
+        complete_failed(q, first && rc != -ENODEV ? rc : lost ? -ENODEV : -ECANCELED);
+    return lost ? -ENODEV : 0;
+}
+
+void sp_queue_inspect(struct sp_amdgpu_queue *q)
+{
+    atomic_store(&q->looked_ns, sp_clock_ns());
+    sp_queue_retire(q);
+    if (!q->head)
+        return;
+    int rc = atomic_load(&q->dev->lost) ? -ENODEV : wait_job(q, q->jobs_done + 1, 0);
+    if (rc == 0)
+        sp_queue_retire(q);
+    else if (rc != -ETIMEDOUT)
+        sp_queue_recover(q, rc);
+}
+
+/* Until one more job is done. */
+static int wait_one(struct sp_amdgpu_queue *q)
+{
+    int rc = wait_job(q, q->jobs_done + 1, sp_clock_ns() + ROOM_NS);
+    if (rc == 0)
+        sp_queue_retire(q);
+    return rc == 0 || rc == -ETIMEDOUT ? rc : sp_queue_recover(q, rc);
+}
+
+int sp_queue_room(struct sp_amdgpu_queue *q)
+{
+    sp_queue_retire(q);
+    int rc = 0;
+    while (rc == 0 && q->jobs - q->jobs_done >= SP_JOBS)
+        rc = wait_one(q);
+    return rc;
+}
+
+int sp_queue_idle(struct sp_amdgpu_queue *q)
+{
+    sp_queue_retire(q);
+    int rc = 0;
+    while (rc == 0 && q->jobs_done < q->jobs)
+        rc = wait_one(q);
+    return rc;
+}

@@ -1,0 +1,238 @@
+"""The amdgpu backend: thin typed calls into native/amdgpu, which drives the card by DRM ioctls.
+
+The same class runs on the emulated GPU (sparkle_drv.testing.emu), through other `ops`.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from sparkle_drv._native import ffi, lib
+from sparkle_drv.backends.amdgpu import info, nodes, refusal
+from sparkle_drv.backends.amdgpu.loader import KernelHandle, load
+from sparkle_drv.backends.amdgpu.memory import KINDS, MemoryHandle
+from sparkle_drv.backends.base import Allocation, Backend, KernelSpec, Loaded, Settings
+from sparkle_drv.backends.native import Lent, Native
+from sparkle_drv.errors import DeviceNotFound, OutOfDeviceMemory, check
+from sparkle_drv.types import Found, Memory
+
+_PEER_NS = 30 * 10**9
+_SENSORS = {
+    "frequency_mhz": (lib.AMDGPU_INFO_SENSOR_GFX_SCLK, 1.0),
+    "memory_frequency_mhz": (lib.AMDGPU_INFO_SENSOR_GFX_MCLK, 1.0),
+    "temperature_c": (lib.AMDGPU_INFO_SENSOR_GPU_TEMP, 1e-3),
+    "load_percent": (lib.AMDGPU_INFO_SENSOR_GPU_LOAD, 1.0),
+    "power_w": (lib.AMDGPU_INFO_SENSOR_GPU_AVG_POWER, 1.0),
+}
+
+
+class AmdgpuBackend:
+    """One open render node."""
+
+    open_queue, close_queue, queue_pointer, check = Lent(), Lent(), Lent(), Lent()
+    epoch, advance, prepare, times = Lent(), Lent(), Lent(), Lent()
+    describe, timestamp, live_counts = Lent(), Lent(), Lent()
+
+    def __init__(
+        self, ops: Any, fd: int, uri: str, *, name: str = "", emulated: bool = False
+    ) -> None:
+        """`fd` is a render node's and becomes the device's own. Raises DeviceNotFound."""
+        try:
+            facts = info.ask(ops, fd, uri)
+            self._chip = info.chip(facts, uri)
+        except DeviceNotFound:
+            ops.close(ops.self, fd)
+            raise
+        out = ffi.new("struct sp_amdgpu **")
+        setup = info.setup(facts, self._chip)
+        check(lib.sp_amdgpu_open(ops, fd, setup, out), "open", uri)
+        self.info = info.device_info(facts, self._chip, uri, name, emulated)
+        self._raw = ffi.gc(out[0], lib.sp_amdgpu_close)
+        self._native = native = Native("amdgpu", self._raw, uri)
+        self.launch, self.run, self.submit = native.launch, native.run, native.submit
+        self.submitted, self.settled = native.submitted, native.settled
+        self.reached, self.wait = native.reached, native.wait
+
+    @staticmethod
+    def discover(settings: Settings, root: Path = Path("/")) -> Sequence[Found]:
+        listed = nodes.listed(root)
+        tried = tuple(map(str, listed))
+        found, usable = [], 0
+        for node in filter(nodes.maybe_ours, listed):
+            uri = f"amdgpu:{usable}"
+            try:
+                backend = AmdgpuBackend(lib.sp_kmd_linux(), nodes.open_node(node), uri)
+            except DeviceNotFound as error:
+                found.append(Found("amdgpu", "amdgpu", reason=str(error), tried=tried))
+                continue
+            found.append(Found("amdgpu", uri, backend.info, tried=(str(node),)))
+            backend.close()
+            usable += 1
+        if found:
+            return found
+        reason = "no render node is driven by amdgpu" if listed else "no render node in /dev/dri"
+        advice = "" if listed else nodes.NO_NODE
+        return [Found("amdgpu", "amdgpu", None, reason, advice, tried)]
+
+    @staticmethod
+    def open(uri: str, settings: Settings) -> AmdgpuBackend:
+        which = uri.partition(":")[2] or "0"
+        if not which.isdigit():
+            raise DeviceNotFound(f"{uri}: 'amdgpu:0', 'amdgpu:1', ... are wanted")
+        listed, usable = nodes.listed(), 0
+        tried = [str(n) for n in listed if not nodes.maybe_ours(n)]
+        for node in filter(nodes.maybe_ours, listed):
+            try:
+                backend = AmdgpuBackend(
+                    lib.sp_kmd_linux(), nodes.open_node(node), f"amdgpu:{usable}"
+                )
+            except DeviceNotFound as error:
+                tried.append(str(error))
+                continue
+            if usable == int(which):
+                return backend
+            backend.close()
+            usable += 1
+        said = "; ".join(tried) or "no render node in /dev/dri"
+        advice = "" if listed else f". {nodes.NO_NODE}"
+        raise DeviceNotFound(f"{uri}: {usable} usable device(s); tried: {said}{advice}")
+
+    # Memory
+
+    def alloc(self, nbytes: int, memory: Memory) -> Allocation:
+        if nbytes > self.info.memory_nbytes:
+            raise OutOfDeviceMemory(
+                f"{self.info.uri}: {nbytes} bytes asked for, "
+                f"the device has {self.info.memory_nbytes}"
+            )
+        return self._memory(nbytes, KINDS[memory.value]).allocation()
+
+    def _memory(self, nbytes: int, kind: int) -> MemoryHandle:
+        out = ffi.new("struct sp_amdgpu_memory **")
+        check(
+            lib.sp_amdgpu_alloc(self._raw, nbytes, kind, out),
+            f"buffer of {nbytes} bytes",
+            self.info.uri,
+        )
+        return MemoryHandle(out[0])
+
+    def free(self, handle: MemoryHandle) -> None:
+        handle.drop()
+
+    def map(self, handle: MemoryHandle, nbytes: int) -> Any:
+        return handle.map(nbytes, self.info.uri)
+
+    def wrap(self, pointer: int, nbytes: int, owner: object) -> Allocation:
+        if not nbytes:
+            return self.alloc(0, Memory.HOST)
+        out = ffi.new("struct sp_amdgpu_memory **")
+        address = ffi.cast("void *", pointer)
+        rc = lib.sp_amdgpu_wrap(self._raw, address, nbytes, False, out)
+        if rc in (-errno.EFAULT, -errno.EPERM):  # pages that even we may not write
+            rc = lib.sp_amdgpu_wrap(self._raw, address, nbytes, True, out)
+        check(rc, f"wrap of {nbytes} bytes", self.info.uri)
+        return MemoryHandle(out[0], owner).allocation()
+
+    def export(self, handle: MemoryHandle) -> int:
+        fd: int = lib.sp_amdgpu_export(handle.pointer)
+        if fd == -errno.EPERM:
+            raise ValueError("export: only Memory.SHARED buffers can be exported")
+        return check(fd, "export", self.info.uri)
+
+    def import_(self, fd: int, nbytes: int) -> Allocation:
+        out = ffi.new("struct sp_amdgpu_memory **")
+        rc = lib.sp_amdgpu_import(self._raw, fd, nbytes, out)
+        if rc == -errno.EINVAL:
+            size = os.fstat(fd).st_size
+            raise ValueError(
+                f"import: {nbytes} bytes asked for; the descriptor has {size} and must be a dma-buf"
+            )
+        check(rc, f"import of {nbytes} bytes", self.info.uri)
+        return MemoryHandle(out[0]).allocation()
+
+    def upload(self, queue: Any, address: int, data: memoryview) -> tuple[int, object]:
+        source = ffi.from_buffer(data)
+        return lib.sp_amdgpu_upload(queue, address, source, data.nbytes), None
+
+    def download(self, queue: Any, address: int, out: memoryview) -> tuple[int, object]:
+        target = ffi.from_buffer(out, require_writable=bool(out.nbytes))
+        return lib.sp_amdgpu_download(queue, address, target, out.nbytes), target
+
+    def copy_peer(self, queue: Any, dst: int, src: int, nbytes: int, peer: Backend) -> int:
+        """Within one device a copy. Between two: through memory of the peer in GTT that both map
+        (PRIME); the peer's half is waited for here."""
+        if peer is self or not nbytes:
+            return self._native.copy(queue, dst, src, nbytes)
+        assert isinstance(peer, AmdgpuBackend)
+        between = peer._memory(nbytes, lib.SP_AMDGPU_SHARED)
+        fd = peer.export(between)
+        try:
+            seen = self.import_(fd, nbytes)
+        finally:
+            os.close(fd)
+        other = peer.open_queue(False)
+        try:
+            value = peer._native.copy(other, between.allocation().address, src, nbytes)
+            rc = value if value < 0 else peer.wait(other, value, _PEER_NS)
+        finally:
+            peer.close_queue(other, _PEER_NS)
+        if rc == 0:
+            rc = self._native.copy(queue, dst, seen.address, nbytes)
+        waited = self.wait(queue, rc, _PEER_NS) if rc > 0 else 0
+        seen.handle.drop()
+        between.drop()
+        return waited or rc
+
+    # Kernels
+
+    def load(self, spec: KernelSpec) -> Loaded:
+        return load(spec, self._chip, self.info.uri, self._memory, self._raw)
+
+    def unload(self, handle: KernelHandle) -> None:
+        handle.drop()
+
+    # Words
+
+    def refusal(self, record: bytes, rc: int) -> str:
+        """What of a dispatch record this kernel cannot do, in words; "" when it is none of that."""
+        return refusal.words(record, rc)
+
+    def fault(self, queue: Any, value: int) -> str:
+        """Which kernel failed, and what the kernel driver said of it."""
+        text = ffi.new("char[]", 512)
+        nbytes = lib.sp_amdgpu_fault(queue, value, text, len(text))
+        return bytes(ffi.buffer(text, nbytes)).decode(errors="replace")
+
+    def lost(self) -> str:
+        """Why the device was lost; "" while it is not."""
+        text = ffi.new("char[]", 512)
+        lib.sp_amdgpu_lost(self._raw, text, len(text))
+        return bytes(ffi.string(text)).decode(errors="replace")
+
+    def sensors(self) -> dict[str, float]:
+        """Clocks, temperature, load and power where the kernel tells."""
+        found = {}
+        value = ffi.new("uint32_t *")
+        for name, (kind, scale) in _SENSORS.items():
+            if lib.sp_amdgpu_info(self._raw, lib.AMDGPU_INFO_SENSOR, kind, value, 4) >= 0:
+                found[name] = value[0] * scale
+        return found
+
+    def counters(self) -> dict[str, int]:
+        """Since it was opened: submissions, jobs (CS ioctls), ioctls, dwords of IBs, dispatches."""
+        out = ffi.new("struct sp_amdgpu_counts *")
+        lib.sp_amdgpu_counts(self._raw, out)
+        return {
+            name: getattr(out, name) for name, _ in ffi.typeof("struct sp_amdgpu_counts").fields
+        }
+
+    def close(self) -> None:
+        """Idempotent; the node itself is closed when the last queue and memory have gone."""
+        self._native.device = None
+        raw, self._raw = self._raw, None
+        if raw is not None:
+            ffi.release(raw)

@@ -1,0 +1,127 @@
+"""What a render node says of itself, as DeviceInfo and as the set-up of native code.
+
+Chips are known by IP version (INFO HW_IP_INFO), not by name: gfx10.3 and gfx11 are driven.
+"""
+
+from __future__ import annotations
+
+import errno
+from dataclasses import dataclass
+from typing import Any
+
+from sparkle_drv._native import ffi, lib
+from sparkle_drv.backends.amdgpu import template
+from sparkle_drv.errors import DeviceNotFound
+from sparkle_drv.types import CacheLevel, DeviceInfo
+
+LDS_NBYTES = 65536
+MAX_GROUP_SIZE = 1024
+# A kernel of a hundred thousand cycles a wave still ends a job of this many threads in tenths of a
+# second on the smallest chip there is; the kernel driver's limit is 2 s.
+JOB_THREADS = 1 << 24
+KIB = 1024
+_TABLES = {(10, 3): 10, (11, 0): 11, (11, 5): 11}
+_LEAST_MINOR = 32  # of KMS 3: timeline syncobjs
+
+
+@dataclass(frozen=True)
+class Chip:
+    """`isa` is the compiler's name, "gfx1036"; `gfx` names the tables that hold for it."""
+
+    isa: str
+    gfx: int
+
+
+def ask(ops: Any, fd: int, what: str) -> Any:
+    """`struct sp_amdgpu_facts` of an open node; DeviceNotFound with the reason."""
+    facts, call = ffi.new("struct sp_amdgpu_facts *"), ffi.new("char[]", 64)
+    rc = lib.sp_amdgpu_facts(ops, fd, facts, call, len(call))
+    driver = ffi.string(facts.driver).decode(errors="replace")
+    if rc == -errno.EXDEV:
+        raise DeviceNotFound(f"{what}: its driver is {driver!r}, not amdgpu")
+    if rc < 0:
+        name = errno.errorcode.get(-rc, str(-rc))
+        raise DeviceNotFound(f"{what}: {ffi.string(call).decode()} failed with {name}")
+    return facts
+
+
+def chip(facts: Any, what: str) -> Chip:
+    """Which chip it is, and that it can be driven; DeviceNotFound otherwise."""
+    ip = facts.gfx.ip_discovery_version
+    major, minor, revision = ip >> 16, ip >> 8 & 0xFF, ip & 0xFF
+    if not ip:  # kernels before KMS 3.48
+        major, minor = facts.gfx.hw_ip_version_major, facts.gfx.hw_ip_version_minor
+    known = _TABLES.get((major, minor))
+    isa = f"gfx{major}{minor:x}{revision:x}"
+    if known is None:
+        raise DeviceNotFound(
+            f"{what}: a {isa} (IP {major}.{minor}.{revision}); gfx10.3 and gfx11 are supported"
+        )
+    if facts.major != 3 or facts.minor < _LEAST_MINOR or not facts.timeline:
+        raise DeviceNotFound(
+            f"{what}: amdgpu {facts.major}.{facts.minor}: 3.{_LEAST_MINOR} with timeline syncobjs "
+            "is the oldest that will do (Linux 5.3)"
+        )
+    if not facts.accel_working or not facts.compute.available_rings:
+        raise DeviceNotFound(
+            f"{what}: the kernel says that acceleration does not work; its log says why"
+        )
+    return Chip(isa, known)
+
+
+def device_info(facts: Any, known: Chip, uri: str, name: str, emulated: bool) -> DeviceInfo:
+    """DeviceInfo of a chip that can be driven."""
+    d, memory = facts.device, facts.memory
+    apu = bool(d.ids_flags & lib.AMDGPU_IDS_FLAGS_FUSION)
+    total = memory.vram.total_heap_size + (memory.gtt.total_heap_size if apu else 0)
+    return DeviceInfo(
+        uri=uri,
+        backend="amdgpu",
+        name=name or f"AMD {known.isa} ({d.device_id:#06x})",
+        kind="gpu",
+        vendor="AMD",
+        driver=f"amdgpu {facts.major}.{facts.minor}.{facts.patch}",
+        memory_nbytes=total,
+        emulated=emulated,
+        compute_units=d.cu_active_number,
+        max_group_size=MAX_GROUP_SIZE,
+        max_groups=(2**31 - 1, 2**31 - 1, 2**31 - 1),
+        max_shared_nbytes=LDS_NBYTES,
+        isa=known.isa,
+        caches=_caches(d),
+        shares=("cpu",) if emulated else ("ram",) if apu else (),
+        features=tuple(n for n, is_so in (("apu", apu), ("f64", True), ("i64", True)) if is_so),
+    )
+
+
+def _caches(d: Any) -> tuple[CacheLevel, ...]:
+    """Vector L0, L1 of a shader array, L2, and the last-level cache; empty before KMS 3.52."""
+    arrays = max(1, d.num_shader_engines * d.num_shader_arrays_per_engine)
+    cus = d.cu_active_number
+    sizes = (
+        (d.tcp_cache_size * KIB, 1),
+        (d.gl1c_cache_size * KIB, -(-cus // arrays)),
+        (d.gl2c_cache_size * KIB, cus),
+        (d.mall_size, cus),
+    )
+    return tuple(
+        CacheLevel(level, nbytes, sharers)
+        for level, (nbytes, sharers) in enumerate(sizes, 1)
+        if nbytes
+    )
+
+
+def setup(facts: Any, known: Chip) -> Any:
+    """`struct sp_amdgpu_setup` of a device."""
+    d = facts.device
+    out = ffi.new("struct sp_amdgpu_setup *")
+    out.gfx, out.engines, out.cus = known.gfx, d.num_shader_engines, d.cu_active_number
+    out.va_begin, out.va_end = d.virtual_address_offset, d.virtual_address_max
+    out.va_align = max(d.virtual_address_alignment, 4096)
+    out.counter_khz = d.gpu_counter_freq
+    out.on_board = not d.ids_flags & lib.AMDGPU_IDS_FLAGS_FUSION
+    out.job_threads = JOB_THREADS
+    out.vram_nbytes = facts.memory.vram.total_heap_size
+    out.visible_nbytes = facts.memory.cpu_accessible_vram.total_heap_size
+    template.fill_setup(out, known.gfx, d.num_shader_engines, facts.me_feature)
+    return out

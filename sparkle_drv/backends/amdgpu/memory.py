@@ -1,0 +1,48 @@
+"""Memory of the amdgpu device as core wants it: handles that end what they stand for, host views
+that keep it."""
+
+from __future__ import annotations
+
+import errno
+from typing import Any
+
+from sparkle_drv._native import ffi, lib
+from sparkle_drv.backends.base import Allocation
+from sparkle_drv.errors import check
+
+KINDS = {"device": lib.SP_AMDGPU_DEVICE, "host": lib.SP_AMDGPU_HOST, "shared": lib.SP_AMDGPU_SHARED}
+
+
+class MemoryHandle:
+    """One `struct sp_amdgpu_memory`; `owner` is what it was made over, if anything."""
+
+    __slots__ = ("owner", "pointer")
+
+    def __init__(self, pointer: Any, owner: object = None) -> None:
+        self.pointer, self.owner = ffi.gc(pointer, lib.sp_amdgpu_free), owner
+
+    def allocation(self) -> Allocation:
+        return Allocation(self, lib.sp_amdgpu_address(self.pointer))
+
+    def map(self, nbytes: int, uri: str) -> Any:
+        """A writable view that keeps the memory; ValueError where the CPU does not reach it."""
+        out = ffi.new("void **")
+        rc = lib.sp_amdgpu_map(self.pointer, out)
+        if rc == -errno.EOPNOTSUPP:
+            raise ValueError(
+                f"map: the CPU does not reach all memory of {uri}; use Memory.HOST, read and write"
+            )
+        check(rc, "map", uri)
+        held, owner = self.pointer, self.owner
+        lib.sp_amdgpu_hold(held)
+
+        def let_go(_: Any, owner: object = owner) -> None:
+            lib.sp_amdgpu_free(held)
+
+        return ffi.buffer(ffi.gc(ffi.cast("char *", out[0]), let_go), nbytes)
+
+    def drop(self) -> None:
+        """End it now; views that are held keep the memory itself."""
+        pointer, self.pointer, self.owner = self.pointer, None, None
+        if pointer is not None:
+            ffi.release(pointer)

@@ -1,0 +1,70 @@
+"""Render nodes: which there are, whose driver is amdgpu, and why one cannot be opened."""
+
+from __future__ import annotations
+
+import errno
+import grp
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from sparkle_drv._native import lib
+from sparkle_drv.errors import DeviceNotFound
+
+NO_NODE = "with an AMD GPU: load the amdgpu kernel module; in a container pass /dev/dri through"
+
+
+@dataclass(frozen=True)
+class Node:
+    """`driver` is the kernel driver's name in sysfs, "" where that does not say."""
+
+    path: Path
+    driver: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.driver or 'an unknown driver'}"
+
+
+def listed(root: Path = Path("/")) -> list[Node]:
+    """Every render node, in the order of their numbers."""
+    paths = (root / "dev/dri").glob("renderD*")
+    return [
+        Node(path, _driver(root, path.name))
+        for path in sorted(paths, key=lambda p: (len(p.name), p.name))
+    ]
+
+
+def _driver(root: Path, name: str) -> str:
+    link = root / "sys/class/drm" / name / "device/driver"
+    return link.resolve().name if link.exists() else ""
+
+
+def maybe_ours(node: Node) -> bool:
+    """Is it worth opening? A node whose driver is not known may be."""
+    return node.driver in ("", "amdgpu")
+
+
+def open_node(node: Node) -> int:
+    """A descriptor, the caller's; DeviceNotFound that says what would help."""
+    fd: int = lib.sp_amdgpu_open_node(os.fsencode(node.path))
+    if fd >= 0:
+        return fd
+    if fd in (-errno.EACCES, -errno.EPERM):
+        raise DeviceNotFound(f"{node.path}: permission denied; {_permission(node.path)}")
+    raise DeviceNotFound(f"{node.path}: {os.strerror(-fd)}")
+
+
+def _permission(path: Path) -> str:
+    """Who may open it, and how to become one of them."""
+    try:
+        stat = path.stat()
+    except OSError as error:
+        return f"and it cannot be looked at: {error.strerror}"
+    try:
+        group = grp.getgrgid(stat.st_gid).gr_name
+    except KeyError:
+        group = str(stat.st_gid)
+    who = f"it belongs to group {group} (mode {stat.st_mode & 0o777:o})"
+    if stat.st_gid in os.getgroups():
+        return f"{who}, which this process is in: a container's device rules may forbid it"
+    return f"{who}: add the user to it ('usermod -aG {group} USER') and log in again"

@@ -1,0 +1,152 @@
+"""The packets that native code copies: what every IB of a device begins and ends with, and one
+dispatch of a kernel with the places of what changes from launch to launch.
+
+Made once, at `open` and `load`, from the declarations of pm4.py and regs.py; native/amdgpu knows
+positions only. AMDGPU_FACTS 4.4 has the order of packets, tests/golden compares.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sparkle_drv._native import ffi, lib
+
+from . import dispatch, pm4, regs
+from .codeobject import CodeObject
+from .kernarg import FILLED
+
+ALL_CACHES = 0xC3F1  # GCR_CNTL: everything invalidated, L2 written back
+SHADER_CACHES = 0x380  # GLK, GLV and GL1 invalidated; L2 is one for the device
+CS_PARTIAL_FLUSH = 0x407
+# Registers that some other process may have left set and that no dispatch of ours uses.
+QUIET = (
+    "COMPUTE_PERFCOUNT_ENABLE", "COMPUTE_THREAD_TRACE_ENABLE",
+    "COMPUTE_RESTART_X", "COMPUTE_RESTART_Y", "COMPUTE_RESTART_Z",
+)  # fmt: skip
+# ME firmware feature from which CS_PARTIAL_FLUSH is reliable on a compute queue (PAL).
+RELIABLE_FLUSH = {10: 35, 11: 0}
+_KINDS = {
+    "hidden_block_count_x": lib.SP_AMDGPU_BLOCK_COUNT_X,
+    "hidden_block_count_y": lib.SP_AMDGPU_BLOCK_COUNT_Y,
+    "hidden_block_count_z": lib.SP_AMDGPU_BLOCK_COUNT_Z,
+    "hidden_group_size_x": lib.SP_AMDGPU_GROUP_SIZE_X,
+    "hidden_group_size_y": lib.SP_AMDGPU_GROUP_SIZE_Y,
+    "hidden_group_size_z": lib.SP_AMDGPU_GROUP_SIZE_Z,
+    "hidden_grid_dims": lib.SP_AMDGPU_GRID_DIMS,
+    "hidden_dynamic_lds_size": lib.SP_AMDGPU_DYNAMIC_LDS,
+}
+# Every group is full: remainders are 0, as the segment is where nothing is written.
+assert {*_KINDS, *(f"hidden_remainder_{a}" for a in "xyz")} == {*FILLED}
+
+
+def begin(gfx: int, engines: int) -> list[int]:
+    """What every IB starts with: caches, then registers that are the same in every dispatch."""
+    acquire = pm4.AcquireMem.encode(gfx=gfx, gcr=ALL_CACHES)
+    quiet = pm4.set_registers({name: 0 for name in QUIET}, gfx=gfx)
+    packets = acquire
+    alone = {}
+    for name, value in dispatch.common(gfx, engines).items():
+        if name == "COMPUTE_DISPATCH_INTERLEAVE":  # a neighbour of SE7, and yet a packet of its own
+            packets += pm4.set_registers(alone, gfx=gfx)
+            alone = {}
+        alone[name] = value
+    return packets + pm4.set_registers(alone, gfx=gfx) + quiet
+
+
+def idle(gfx: int, me_feature: int) -> tuple[list[int], list[int], list[int]]:
+    """Packets that wait for all waves; where in them an address goes, and a value.
+
+    CS_PARTIAL_FLUSH returns early on old firmware; there the end of the pipe writes a value, and
+    the packet after it waits for that.
+    """
+    if me_feature >= RELIABLE_FLUSH[gfx]:
+        return pm4.EventWrite.encode(gfx=gfx, event=CS_PARTIAL_FLUSH), [], []
+    release = pm4.ReleaseMem.encode(
+        gfx=gfx,
+        event=dict(type=0x14, index=5, glm_wb=1, glm_inv=1, gl2_wb=1, seq=1, policy=3),
+        select=dict(data=1, intr=3),
+    )
+    wait = pm4.WaitRegMem.encode(
+        gfx=gfx, control=dict(function=3, mem_space=1), mask=0xFFFFFFFF, poll=dict(interval=4)
+    )
+    return release + wait, [3, len(release) + 2], [5, len(release) + 4]
+
+
+def _packets(target: Any, dwords: Sequence[int], va: Sequence[int], value: Sequence[int]) -> None:
+    target.ndw = len(dwords)
+    target.dwords = [*dwords, *[0] * (len(target.dwords) - len(dwords))]
+    target.va_at = [*va, 0, 0][:2]
+    target.value_at = [*value, 0, 0][:2]
+
+
+def fill_setup(setup: Any, gfx: int, engines: int, me_feature: int) -> None:
+    """The packets of `struct sp_amdgpu_setup`."""
+    waiting, va, value = idle(gfx, me_feature)
+    acquire = pm4.AcquireMem.encode(gfx=gfx, gcr=SHADER_CACHES)
+    _packets(setup.begin, begin(gfx, engines), [], [])
+    _packets(setup.between, waiting + acquire, va, value)
+    _packets(setup.idle, waiting, va, value)
+    (setup.pad,) = pm4.Nop.encode(gfx=gfx)
+
+
+def _places(dwords: Sequence[int], gfx: int) -> dict[str, int]:
+    """Register -> the dword that it is written with."""
+    found = {}
+    for packet in pm4.stream(dwords, gfx):
+        if packet.cls is pm4.SetShReg:
+            first = packet.fields["reg"]["offset"]
+            for i in range(len(packet.dwords) - 2):
+                register = regs.at("SH", first + i, gfx)
+                assert register is not None
+                found[register.name] = packet.at + 2 + i
+    return found
+
+
+def of_kernel(code: CodeObject, *, gfx: int, code_va: int, name: str) -> Any:
+    """`struct sp_amdgpu_template` of a kernel whose image lies at `code_va`."""
+    every = dispatch.registers(
+        code, gfx=gfx, code_va=code_va, kernarg_va=0, group_size=(1, 1, 1),
+        scratch=dispatch.Scratch(0, 1),
+    )  # fmt: skip
+    own = {k: v for k, v in every.items() if k not in dispatch.common(gfx, 1)}
+    dwords = pm4.set_registers(own, gfx=gfx)
+    places = _places(dwords, gfx)
+    dims_at = len(dwords) + 1
+    dwords += pm4.DispatchDirect.encode(gfx=gfx, initiator=code.initiator)
+
+    def user(value: str) -> int:
+        first = code.user_sgprs.first
+        return places[f"COMPUTE_USER_DATA_{first[value]}"] if value in first else 0
+
+    out = ffi.new("struct sp_amdgpu_template *")
+    out.name = name.encode(errors="replace")[:63]
+    out.ndw, out.dwords = len(dwords), [*dwords, *[0] * (len(out.dwords) - len(dwords))]
+    out.rsrc2_at, out.start_at = places["COMPUTE_PGM_RSRC2"], places["COMPUTE_START_X"]
+    out.dims_at, out.kernarg_at = dims_at, user("kernarg_segment_ptr")
+    if code.scratch_nbytes:
+        out.tmpring_at = places["COMPUTE_TMPRING_SIZE"]
+        out.scratch_base_at = places.get("COMPUTE_DISPATCH_SCRATCH_BASE_LO", 0)
+        out.scratch_resource_at = user("private_segment_buffer")
+        out.scratch_address_at = user("flat_scratch_init")
+        out.scratch_wave_nbytes = code.scratch_wave_nbytes
+    _fill_arguments(out, code)
+    return out
+
+
+def _fill_arguments(out: Any, code: CodeObject) -> None:
+    layout = code.kernarg
+    out.max_threads = code.max_group_size
+    out.required_size = code.required_group_size or (0, 0, 0)
+    out.lds_nbytes = code.lds_nbytes
+    out.ncopies = len(layout.copies)
+    for i, (source, target, nbytes) in enumerate(layout.copies):
+        copy = out.copies[i]
+        copy.source, copy.target, copy.nbytes = source, target, nbytes
+    out.kernarg_nbytes, out.kernarg_align = layout.nbytes, max(layout.align, 1)
+    if layout.dynamic_lds:
+        out.dynamic_lds_at, out.dynamic_lds_align = layout.dynamic_lds[0] + 1, layout.dynamic_lds[1]
+    hidden = [(_KINDS[n], *where) for n, where in layout.hidden.items() if n in _KINDS]
+    out.nhidden = len(hidden)
+    for i, (kind, offset, nbytes) in enumerate(hidden):
+        out.hidden[i].kind, out.hidden[i].offset, out.hidden[i].nbytes = kind, offset, nbytes
