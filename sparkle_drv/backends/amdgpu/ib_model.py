@@ -1,7 +1,7 @@
 """An indirect buffer (IB) as the tools handle it: its dwords, whose they are, and its packets.
 
-The forms that it can be read from and written in are in ib_print and ib_parse, ib_dwords and ib_capture; what it
-does is in ib_run. Nothing here knows a packet.
+The forms that it can be read from and written in are in ib_print and ib_parse, ib_dwords and
+ib_capture; what it does is in ib_run. Nothing here knows a packet.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ def begin(gfx: int, engines: int) -> list[int]:
     acquire = pm4.AcquireMem.encode(gfx=gfx, gcr=ALL_CACHES)
     quiet = pm4.set_registers({name: 0 for name in QUIET}, gfx=gfx)
     packets = acquire
-    alone = {}
+    alone: dict[str, int] = {}
     for name, value in dispatch.common(gfx, engines).items():
         if name == "COMPUTE_DISPATCH_INTERLEAVE":  # a neighbour of SE7, and yet a packet of its own
             packets += pm4.set_registers(alone, gfx=gfx)
