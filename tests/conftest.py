@@ -17,7 +17,9 @@ import sparkle_drv as sp
 import sparkle_drv.testing  # makes emu: known
 
 # Devices that are always there and always run; real GPUs carry pytest.mark.hw.
-URIS = ["cpu", "egl:0", "emu:gfx1036", "emu:gfx1100"]
+# The tools run as processes of their own, which do not import sparkle_drv.testing, and they time.
+URIS_OF_TOOLS = ["cpu", "egl:0"]
+URIS = [*URIS_OF_TOOLS, "emu:gfx1036", "emu:gfx1100"]
 
 # SPARKLE_REQUIRE=egl[,...]: a device that is not there fails its tests instead of skipping them.
 REQUIRED = os.environ.get("SPARKLE_REQUIRE", "").split(",")
@@ -31,7 +33,8 @@ def pytest_addoption(parser):
 
 def pytest_generate_tests(metafunc):
     if "device" in metafunc.fixturenames:
-        uris = metafunc.config.getoption("--device") or URIS
+        usual = URIS_OF_TOOLS if metafunc.definition.path.parent.name == "tools" else URIS
+        uris = metafunc.config.getoption("--device") or usual
         metafunc.parametrize("device", uris, indirect=True)
 
 

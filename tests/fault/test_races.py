@@ -13,6 +13,7 @@ import sparkle_drv as sp
 CLOSERS = """
 import sys, threading, time
 import sparkle_drv as sp
+import sparkle_drv.testing
 sys.setswitchinterval(1e-6)
 dev = sp.open(sys.argv[1])
 saxpy, n = dev.kernel("saxpy_f32"), 1 << 12
