@@ -160,8 +160,12 @@ static int match_uniform(struct sp_egl_kernel *k, const char *letters, uint32_t 
     int32_t location = resource(k->program, GL_UNIFORM, i, GL_LOCATION);
     uint32_t type = (uint32_t)resource(k->program, GL_UNIFORM, i, GL_TYPE);
     sp_glGetProgramResourceName(k->program, GL_UNIFORM, i, (int32_t)sizeof name, NULL, name);
-    if (location < 0) /* a member of a block */
-        return 0;
+    if (location < 0) {
+        sp_text_add(why, "uniform %s belongs to a uniform block or is an atomic counter: arguments are storage blocks and "
+                         "plain uniforms",
+                    name);
+        return -ENOEXEC;
+    }
     if (strcmp(name, "sp_group_offset") == 0 && type == GL_UNSIGNED_INT_VEC3) {
         k->at_offset = location;
         return 0;

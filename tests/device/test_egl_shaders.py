@@ -96,6 +96,21 @@ def test_a_shader_that_does_not_fit_its_arguments(egl, text, args, says):
 
 
 @pytest.mark.parametrize(
+    ("declared", "used"),
+    [
+        ("layout(std140, binding = 0) uniform Block { float b; };", "b"),
+        ("layout(binding = 0) uniform atomic_uint c;", "float(atomicCounterIncrement(c))"),
+    ],
+)
+def test_what_no_argument_can_fill_is_refused(egl, declared, used):
+    text = SCALE.replace("void main()", f"{declared}\nvoid main()").replace(
+        "x[i];\n}", f"{used};\n}}"
+    )
+    with pytest.raises(sp.ImageError, match="uniform block or is an atomic counter"):
+        load(egl, text)
+
+
+@pytest.mark.parametrize(
     ("image", "entry", "says"),
     [
         (b"", "main", "no GLSL"),
