@@ -52,8 +52,8 @@ ROOT = Path(__file__).resolve().parents[2]
 RUN = [
     "README.md",
     "native/README.md",
-    *sorted(f"docs/{p.name}" for p in (ROOT / "docs").glob("*.md")),
-]
+    *sorted(f"docs/{p.name}" for p in (ROOT / "docs").glob("*.md") if p.name != "AMDGPU_FACTS.md"),
+]  # the fact sheet names files of the kernel and of Mesa
 READ = [*RUN, "CONTRIBUTING.md", "CHANGELOG.md", "benchmarks/baseline/README.md"]
 LONG = re.compile(r"python tools/bench\.py( (peak|launch|run( -.*)?|compare --baseline .*))?")
 MEASURES = re.compile(r"python tools/bench\.py (run|kernel) ")
