@@ -8,7 +8,7 @@
 enum { WAVES_PER_CU = 32 };
 static const uint64_t MOST_SCRATCH = UINT64_C(256) << 20;
 
-void *sp_queue_host(const struct sp_amdgpu_memory *m)
+void *sp_amdgpu_host(const struct sp_amdgpu_memory *m)
 {
     return m->bo->mapping;
 }
@@ -36,7 +36,7 @@ static int mapped(struct sp_amdgpu *dev, uint64_t nbytes, uint32_t kind, struct 
     return rc ? rc : sp_amdgpu_map(*out, &host);
 }
 
-int sp_queue_make(struct sp_amdgpu_queue *q)
+int sp_amdgpu_queue_make(struct sp_amdgpu_queue *q)
 {
     struct sp_amdgpu *dev = q->dev;
     struct drm_syncobj_create sync = {.flags = 0};
@@ -50,11 +50,11 @@ int sp_queue_make(struct sp_amdgpu_queue *q)
     if (rc == 0)
         rc = mapped(dev, SP_TICKS * 8, SP_AMDGPU_HOST, &q->ticks);
     if (rc == 0)
-        atomic_store(&q->page, (volatile uint64_t *)sp_queue_host(q->fence));
+        atomic_store(&q->page, (volatile uint64_t *)sp_amdgpu_host(q->fence));
     return rc;
 }
 
-void sp_queue_unmake(struct sp_amdgpu_queue *q)
+void sp_amdgpu_queue_unmake(struct sp_amdgpu_queue *q)
 {
     struct drm_syncobj_destroy sync = {.handle = q->syncobj};
     atomic_store(&q->page, NULL);
@@ -71,7 +71,7 @@ void sp_queue_unmake(struct sp_amdgpu_queue *q)
 }
 
 /* A new context in place of one that failed, whose jobs have ended; `flags` say how (QUERY_STATE2). */
-int sp_queue_renew(struct sp_amdgpu_queue *q, uint64_t *flags)
+int sp_amdgpu_queue_renew(struct sp_amdgpu_queue *q, uint64_t *flags)
 {
     int rc = context(q->dev, AMDGPU_CTX_OP_QUERY_STATE2, &q->ctx, flags);
     if (rc)
@@ -85,7 +85,7 @@ int sp_queue_renew(struct sp_amdgpu_queue *q, uint64_t *flags)
     return rc;
 }
 
-int sp_queue_scratch(struct sp_amdgpu_queue *q, uint64_t wave_nbytes)
+int sp_amdgpu_queue_scratch(struct sp_amdgpu_queue *q, uint64_t wave_nbytes)
 {
     const struct sp_amdgpu_setup *s = &q->dev->setup;
     uint64_t engines = s->gfx >= 11 ? s->engines : 1; /* WAVES counts those of one engine from gfx11 on */
@@ -100,7 +100,7 @@ int sp_queue_scratch(struct sp_amdgpu_queue *q, uint64_t wave_nbytes)
     int rc = sp_amdgpu_alloc(q->dev, waves * engines * wave_nbytes, SP_AMDGPU_DEVICE, &more);
     if (rc)
         return rc;
-    rc = sp_queue_idle(q); /* nobody uses the old one */
+    rc = sp_amdgpu_idle(q); /* nobody uses the old one */
     if (rc) {
         sp_amdgpu_free(more);
         return rc;

@@ -2,7 +2,7 @@
 #ifndef SP_AMDGPU_DEVICE_H
 #define SP_AMDGPU_DEVICE_H
 #include "../core/base.h"
-#include "../core/ledger.h"
+#include "../core/queue.h"
 #include "../core/timeline.h"
 #include "../include/sp_amdgpu.h"
 
@@ -93,19 +93,15 @@ struct sp_flight {
 };
 
 struct sp_amdgpu_queue {
+    struct sp_queue common;
     struct sp_amdgpu *dev;
-    uint32_t fork_generation;
     uint32_t syncobj; /* a timeline: at a submission's value when it has ended */
-    _Atomic uint32_t refs;
-    _Atomic uint64_t submitted;
     _Atomic uint64_t reached;
     _Atomic uint64_t looked_ns; /* when the kernel was last asked whether something failed */
     _Atomic(volatile uint64_t *) page; /* eight bytes that the kernel writes; NULL once closed */
     _Atomic uint64_t seen; /* what was last read there */
 
-    pthread_mutex_t lock; /* guards what follows */
-    int closing, closed;
-    uint32_t ctx;
+    uint32_t ctx; /* this and what follows: with the lock */
     uint64_t jobs; /* submitted; the kernel counts those of this context, so that its number + base is ours */
     uint64_t jobs_done;
     uint64_t base;
@@ -114,7 +110,6 @@ struct sp_amdgpu_queue {
     uint32_t scratch_waves;
     uint32_t next_tick, ticks_used;
     struct sp_flight *head, *tail;
-    struct sp_ledger ledger;
     struct drm_amdgpu_bo_list_entry *list;
     size_t most_list;
 };
@@ -180,18 +175,22 @@ int sp_copy_overlaps(const struct sp_cmd_copy *c);
 /* check.c */
 int sp_amdgpu_check_dispatch(const struct sp_amdgpu *dev, const void *record, size_t nbytes);
 
+/* submit.c: once entered, and the records are checked. `staging` is the submission's own when this succeeds. */
+int64_t sp_amdgpu_enqueue(struct sp_amdgpu_queue *q, const void *records, size_t nbytes, struct sp_amdgpu_memory *staging,
+                          void *out, uint64_t out_nbytes);
+
 /* progress.c; callers hold the queue's lock, but for sleep */
-void sp_queue_retire(struct sp_amdgpu_queue *q);
-void sp_queue_inspect(struct sp_amdgpu_queue *q);
-int sp_queue_recover(struct sp_amdgpu_queue *q, int rc);
-int sp_queue_room(struct sp_amdgpu_queue *q);
-int sp_queue_idle(struct sp_amdgpu_queue *q);
-int sp_queue_sleep(struct sp_amdgpu_queue *q, uint64_t value, uint64_t deadline_ns);
+void sp_amdgpu_retire(struct sp_amdgpu_queue *q);
+void sp_amdgpu_inspect(struct sp_amdgpu_queue *q);
+int sp_amdgpu_recover(struct sp_amdgpu_queue *q, int rc);
+int sp_amdgpu_room(struct sp_amdgpu_queue *q);
+int sp_amdgpu_idle(struct sp_amdgpu_queue *q);
+int sp_amdgpu_sleep(struct sp_amdgpu_queue *q, uint64_t value, uint64_t deadline_ns);
 
 /* context.c */
-int sp_queue_make(struct sp_amdgpu_queue *q);
-void sp_queue_unmake(struct sp_amdgpu_queue *q);
-int sp_queue_renew(struct sp_amdgpu_queue *q, uint64_t *flags);
-int sp_queue_scratch(struct sp_amdgpu_queue *q, uint64_t wave_nbytes);
-void *sp_queue_host(const struct sp_amdgpu_memory *m);
+int sp_amdgpu_queue_make(struct sp_amdgpu_queue *q);
+void sp_amdgpu_queue_unmake(struct sp_amdgpu_queue *q);
+int sp_amdgpu_queue_renew(struct sp_amdgpu_queue *q, uint64_t *flags);
+int sp_amdgpu_queue_scratch(struct sp_amdgpu_queue *q, uint64_t wave_nbytes);
+void *sp_amdgpu_host(const struct sp_amdgpu_memory *m);
 #endif

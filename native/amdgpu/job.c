@@ -30,12 +30,12 @@ static void put_packets(struct sp_job *job, const struct sp_amdgpu_packets *p)
 int sp_job_begin(struct sp_job *job)
 {
     struct sp_amdgpu_queue *q = job->q;
-    int rc = sp_queue_room(q);
+    int rc = sp_amdgpu_room(q);
     if (rc)
         return rc;
     uint64_t at = q->jobs % SP_JOBS * SP_SLOT_NBYTES;
     *job = (struct sp_job){.q = q, .flight = job->flight, .args_at = SP_SLOT_NBYTES, .va = q->ring->va + at};
-    job->ib = (uint32_t *)(void *)((char *)sp_queue_host(q->ring) + at);
+    job->ib = (uint32_t *)(void *)((char *)sp_amdgpu_host(q->ring) + at);
     put_packets(job, &q->dev->setup.begin);
     return 0;
 }
@@ -121,7 +121,7 @@ static int cs(struct sp_amdgpu_queue *q, const struct request *r, uint64_t *seq)
         if (rc == -ENOMEM && sp_clock_ns() < until) {
             nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
         } else if ((rc == -ECANCELED || rc == -ENODATA || rc == -ETIME) && !renewed++) {
-            rc = sp_queue_recover(q, rc);
+            rc = sp_amdgpu_recover(q, rc);
             if (rc)
                 return rc;
         } else {
@@ -176,12 +176,12 @@ int64_t sp_amdgpu_encode(struct sp_amdgpu_queue *q, const void *records, size_t 
 {
     struct sp_flight flight = {.first_tick = 0};
     struct sp_job job = {.q = q, .flight = &flight};
-    int64_t rc = q->fork_generation != sp_fork_generation() ? -ECHILD : sp_amdgpu_check(q->dev, records, nbytes);
+    int64_t rc = !sp_queue_usable(&q->common) ? -ECHILD : sp_amdgpu_check(q->dev, records, nbytes);
     if (rc)
         return rc;
-    pthread_mutex_lock(&q->lock);
+    pthread_mutex_lock(q->common.lock);
     uint64_t jobs = q->jobs;
-    rc = q->closing ? -ESHUTDOWN : sp_job_begin(&job);
+    rc = atomic_load(&q->common.closing) ? -ESHUTDOWN : sp_job_begin(&job);
     if (rc == 0)
         rc = sp_encode(&job, records, nbytes);
     if (rc == 0 && q->jobs != jobs)
@@ -191,6 +191,6 @@ int64_t sp_amdgpu_encode(struct sp_amdgpu_queue *q, const void *records, size_t 
         memcpy(out, job.ib, (job.ndw < capacity ? job.ndw : capacity) * sizeof *out);
         rc = job.ndw;
     }
-    pthread_mutex_unlock(&q->lock);
+    pthread_mutex_unlock(q->common.lock);
     return rc;
 }

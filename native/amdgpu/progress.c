@@ -23,7 +23,7 @@ static int wait_job(struct sp_amdgpu_queue *q, uint64_t job, uint64_t deadline_n
     return rc < 0 ? rc : args.out.status ? -ETIMEDOUT : 0;
 }
 
-int sp_queue_sleep(struct sp_amdgpu_queue *q, uint64_t value, uint64_t deadline_ns)
+int sp_amdgpu_sleep(struct sp_amdgpu_queue *q, uint64_t value, uint64_t deadline_ns)
 {
     struct drm_syncobj_timeline_wait args = {.handles = (uint64_t)(uintptr_t)&q->syncobj,
                                              .points = (uint64_t)(uintptr_t)&value,
@@ -35,7 +35,7 @@ int sp_queue_sleep(struct sp_amdgpu_queue *q, uint64_t value, uint64_t deadline_
 
 static uint64_t tick(const struct sp_amdgpu_queue *q, uint32_t at)
 {
-    const volatile uint64_t *ticks = sp_queue_host(q->ticks);
+    const volatile uint64_t *ticks = sp_amdgpu_host(q->ticks);
     return sp_amdgpu_ns(q->dev, ticks[at % SP_TICKS]);
 }
 
@@ -62,7 +62,7 @@ static void complete(struct sp_amdgpu_queue *q, int rc)
     uint32_t first = f->first_tick;
     if (rc == 0)
         rc = f->rc;
-    if (q->ledger.times && rc == 0) {
+    if (q->common.ledger.times && rc == 0) {
         start_ns = tick(q, first);
         end_ns = tick(q, first + 1);
         end_ns = end_ns < start_ns ? start_ns : end_ns;
@@ -71,8 +71,8 @@ static void complete(struct sp_amdgpu_queue *q, int rc)
     if (rc == 0 && f->nticks)
         stamp(q, f, first);
     if (rc == 0 && f->out)
-        memcpy(f->out, sp_queue_host(f->staging), f->out_nbytes);
-    sp_ledger_note(&q->ledger, f->value, start_ns, end_ns, rc);
+        memcpy(f->out, sp_amdgpu_host(f->staging), f->out_nbytes);
+    sp_ledger_note(&q->common.ledger, f->value, start_ns, end_ns, rc);
     q->head = f->next;
     if (!q->head)
         q->tail = NULL;
@@ -154,7 +154,7 @@ static void complete_failed(struct sp_amdgpu_queue *q, int rc)
     complete(q, rc);
 }
 
-void sp_queue_retire(struct sp_amdgpu_queue *q)
+void sp_amdgpu_retire(struct sp_amdgpu_queue *q)
 {
     uint64_t done = q->jobs_done;
     if (atomic_load(&q->page))
@@ -168,13 +168,13 @@ void sp_queue_retire(struct sp_amdgpu_queue *q)
     }
 }
 
-int sp_queue_recover(struct sp_amdgpu_queue *q, int rc)
+int sp_amdgpu_recover(struct sp_amdgpu_queue *q, int rc)
 {
     uint64_t until = sp_clock_ns() + ENDED_NS, flags = 0;
     if (q->tail && q->tail->rc == 0 && !atomic_load(&q->dev->lost))
-        sp_queue_sleep(q, q->tail->value, until); /* its jobs may still be on the way out */
-    sp_queue_retire(q);
-    int renewed = atomic_load(&q->dev->lost) ? -ENODEV : sp_queue_renew(q, &flags);
+        sp_amdgpu_sleep(q, q->tail->value, until); /* its jobs may still be on the way out */
+    sp_amdgpu_retire(q);
+    int renewed = atomic_load(&q->dev->lost) ? -ENODEV : sp_amdgpu_queue_renew(q, &flags);
     if (renewed == 0 && flags & AMDGPU_CTX_QUERY2_FLAGS_VRAMLOST)
         sp_amdgpu_lose(q->dev, "a reset of the GPU has lost what was in its memory; close the device and open it again");
     int lost = atomic_load(&q->dev->lost) || renewed;
@@ -183,17 +183,17 @@ int sp_queue_recover(struct sp_amdgpu_queue *q, int rc)
     return lost ? -ENODEV : 0;
 }
 
-void sp_queue_inspect(struct sp_amdgpu_queue *q)
+void sp_amdgpu_inspect(struct sp_amdgpu_queue *q)
 {
     atomic_store(&q->looked_ns, sp_clock_ns());
-    sp_queue_retire(q);
+    sp_amdgpu_retire(q);
     if (!q->head)
         return;
     int rc = atomic_load(&q->dev->lost) ? -ENODEV : wait_job(q, q->jobs_done + 1, 0);
     if (rc == 0)
-        sp_queue_retire(q);
+        sp_amdgpu_retire(q);
     else if (rc != -ETIMEDOUT)
-        sp_queue_recover(q, rc);
+        sp_amdgpu_recover(q, rc);
 }
 
 /* Until one more job is done. */
@@ -201,22 +201,22 @@ static int wait_one(struct sp_amdgpu_queue *q)
 {
     int rc = wait_job(q, q->jobs_done + 1, sp_clock_ns() + ROOM_NS);
     if (rc == 0)
-        sp_queue_retire(q);
-    return rc == 0 || rc == -ETIMEDOUT ? rc : sp_queue_recover(q, rc);
+        sp_amdgpu_retire(q);
+    return rc == 0 || rc == -ETIMEDOUT ? rc : sp_amdgpu_recover(q, rc);
 }
 
-int sp_queue_room(struct sp_amdgpu_queue *q)
+int sp_amdgpu_room(struct sp_amdgpu_queue *q)
 {
-    sp_queue_retire(q);
+    sp_amdgpu_retire(q);
     int rc = 0;
     while (rc == 0 && q->jobs - q->jobs_done >= SP_JOBS)
         rc = wait_one(q);
     return rc;
 }
 
-int sp_queue_idle(struct sp_amdgpu_queue *q)
+int sp_amdgpu_idle(struct sp_amdgpu_queue *q)
 {
-    sp_queue_retire(q);
+    sp_amdgpu_retire(q);
     int rc = 0;
     while (rc == 0 && q->jobs_done < q->jobs)
         rc = wait_one(q);

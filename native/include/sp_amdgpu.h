@@ -10,12 +10,12 @@
 #include "sp_amdgpu_drm.h"
 #include "sp_cmd.h"
 #include "sp_kmd.h"
+#include "sp_queue.h"
 
 struct sp_amdgpu;
 struct sp_amdgpu_memory;
 struct sp_amdgpu_kernel;
 struct sp_amdgpu_queue;
-struct sp_amdgpu_prepared;
 
 /* What a render node says of itself; asked once. */
 struct sp_amdgpu_facts {
@@ -171,9 +171,8 @@ uint64_t sp_amdgpu_epoch(struct sp_amdgpu *dev);
 uint64_t sp_amdgpu_advance(struct sp_amdgpu *dev);
 int64_t sp_amdgpu_launch(struct sp_amdgpu_queue *q, const void *record, size_t nbytes, uint64_t epoch);
 int sp_amdgpu_prepare(struct sp_amdgpu_queue *q, const void *record, size_t nbytes, uint64_t epoch,
-                      struct sp_amdgpu_prepared **out);
-int64_t sp_amdgpu_run(struct sp_amdgpu_prepared *p);
-void sp_amdgpu_unprepare(struct sp_amdgpu_prepared *p);
+                      struct sp_prepared **out);
+int64_t sp_amdgpu_run(struct sp_prepared *p);
 int64_t sp_amdgpu_submit(struct sp_amdgpu_queue *q, const void *records, size_t nbytes, uint64_t epoch);
 /* Host memory in (copied before the call returns) and out (`data` must live until the value is reached). */
 int64_t sp_amdgpu_upload(struct sp_amdgpu_queue *q, uint64_t address, const void *data, uint64_t nbytes);
