@@ -45,8 +45,12 @@ int sp_amdgpu_queue_make(struct sp_amdgpu_queue *q)
         q->syncobj = sync.handle;
         rc = mapped(dev, SP_PAGE, SP_AMDGPU_HOST, &q->fence); /* one page: what a FENCE chunk wants */
     }
+    q->engine[SP_ENGINE_COMPUTE].ip = AMDGPU_HW_IP_COMPUTE;
+    q->engine[SP_ENGINE_DMA].ip = AMDGPU_HW_IP_DMA;
     if (rc == 0)
-        rc = mapped(dev, SP_JOBS * SP_SLOT_NBYTES, SP_AMDGPU_CODE, &q->ring);
+        rc = mapped(dev, SP_JOBS * SP_SLOT_NBYTES, SP_AMDGPU_CODE, &q->engine[SP_ENGINE_COMPUTE].ring);
+    if (rc == 0 && dev->setup.dma)
+        rc = mapped(dev, SP_JOBS * SP_SLOT_NBYTES, SP_AMDGPU_CODE, &q->engine[SP_ENGINE_DMA].ring);
     if (rc == 0)
         rc = mapped(dev, SP_TICKS * 8, SP_AMDGPU_HOST, &q->ticks);
     if (rc == 0)
@@ -62,7 +66,8 @@ void sp_amdgpu_queue_unmake(struct sp_amdgpu_queue *q)
         context(q->dev, AMDGPU_CTX_OP_FREE_CTX, &q->ctx, NULL);
     if (q->syncobj)
         sp_amdgpu_ioctl(q->dev, DRM_IOCTL_SYNCOBJ_DESTROY, &sync);
-    struct sp_amdgpu_memory **all[] = {&q->fence, &q->ring, &q->ticks, &q->scratch};
+    struct sp_amdgpu_memory **all[] = {&q->fence, &q->engine[SP_ENGINE_COMPUTE].ring, &q->engine[SP_ENGINE_DMA].ring,
+                                       &q->ticks, &q->scratch};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         sp_amdgpu_free(*all[i]);
         *all[i] = NULL;
@@ -79,9 +84,12 @@ int sp_amdgpu_queue_renew(struct sp_amdgpu_queue *q, uint64_t *flags)
     context(q->dev, AMDGPU_CTX_OP_FREE_CTX, &q->ctx, NULL);
     q->ctx = 0;
     rc = context(q->dev, AMDGPU_CTX_OP_ALLOC_CTX, &q->ctx, NULL);
-    *atomic_load(&q->page) = 0; /* a context counts from 1 */
-    atomic_store(&q->seen, 0);
-    q->base = q->jobs_done = q->jobs;
+    for (int i = 0; i < SP_ENGINES; i++) {
+        struct sp_engine *e = &q->engine[i];
+        atomic_load(&q->page)[i] = 0; /* a context counts from 1 */
+        atomic_store(&q->seen[i], 0);
+        e->base = e->jobs_done = e->jobs;
+    }
     return rc;
 }
 

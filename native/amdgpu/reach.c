@@ -6,14 +6,16 @@
 
 static const uint64_t LOOK_NS = 20 * 1000000, SLICE_NS = 100 * 1000000;
 
-/* Eight bytes are read; only when they changed, or nothing was heard for a while, is there more to do. */
+/* Eight bytes of each engine are read; only when they changed, or nothing was heard for a while, is there more to do. */
 uint64_t sp_amdgpu_reached(struct sp_amdgpu_queue *q)
 {
     uint64_t reached = atomic_load(&q->reached);
     volatile uint64_t *page = atomic_load(&q->page);
     if (reached == sp_queue_submitted(&q->common) || !page || !sp_queue_usable(&q->common))
         return reached;
-    int moved = __atomic_load_n(page, __ATOMIC_ACQUIRE) != atomic_load(&q->seen);
+    int moved = 0;
+    for (int i = 0; i < SP_ENGINES; i++)
+        moved |= __atomic_load_n(page + i, __ATOMIC_ACQUIRE) != atomic_load(&q->seen[i]);
     if (!moved && sp_clock_ns() - atomic_load(&q->looked_ns) < LOOK_NS)
         return reached;
     if (pthread_mutex_trylock(q->common.lock))

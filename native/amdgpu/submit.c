@@ -6,12 +6,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* A copy engine is asked from here on: below, going over to another ring and back costs more than it brings. */
+static const uint64_t SDMA_LEAST = 256 << 10;
+
 /* What records need before they can be encoded. */
 struct needs {
     uint64_t bounce_nbytes;
     uint64_t scratch_wave_nbytes;
+    uint64_t moved_nbytes;
     uint32_t stamps;
     int runs;
+    int dispatches;
 };
 
 static struct needs look(const void *records, size_t nbytes)
@@ -23,18 +28,30 @@ static struct needs look(const void *records, size_t nbytes)
         n.runs |= head->kind != SP_CMD_BARRIER;
         n.stamps += head->kind == SP_CMD_TIMESTAMP;
         if (head->kind == SP_CMD_DISPATCH) {
+            n.dispatches = 1;
             const struct sp_amdgpu_kernel *k =
                 (const void *)(uintptr_t)((const struct sp_cmd_dispatch *)(const void *)head)->kernel;
             if (k->t.scratch_wave_nbytes > n.scratch_wave_nbytes)
                 n.scratch_wave_nbytes = k->t.scratch_wave_nbytes;
         } else if (head->kind == SP_CMD_COPY) {
             const struct sp_cmd_copy *c = (const void *)head;
+            n.moved_nbytes += c->count;
             if (sp_copy_overlaps(c) && c->count > n.bounce_nbytes)
                 n.bounce_nbytes = c->count;
+        } else if (head->kind == SP_CMD_FILL) {
+            n.moved_nbytes += ((const struct sp_cmd_fill *)(const void *)head)->count;
         }
         at += head->nbytes;
     }
     return n;
+}
+
+/* Much to move and nothing else goes to the ring for copies, beside which other queues compute. Timed submissions stay: when
+ * an SDMA TIMESTAMP is written, beside copies before it, is not established. */
+static struct sp_engine *engine_for(struct sp_amdgpu_queue *q, const struct needs *n)
+{
+    int dma = q->dev->setup.dma && n->moved_nbytes >= SDMA_LEAST && !n->dispatches && !n->stamps && !q->common.ledger.times;
+    return &q->engine[dma ? SP_ENGINE_DMA : SP_ENGINE_COMPUTE];
 }
 
 static int take_ticks(struct sp_amdgpu_queue *q, struct sp_flight *f, uint32_t count)
@@ -67,7 +84,7 @@ static int send(struct sp_amdgpu_queue *q, struct sp_flight *f, uint64_t before)
     }
     if (rc == 0)
         rc = sp_job_submit(&job, f->value);
-    if (rc == 0 || q->jobs == before)
+    if (rc == 0 || f->engine->jobs == before)
         return rc;
     /* The rest of it failed: who waits for its value must not wait for ever. */
     struct drm_syncobj_timeline_array signal = {
@@ -90,8 +107,10 @@ static int prepare_flight(struct sp_amdgpu_queue *q, struct sp_flight *f, const 
 int64_t sp_amdgpu_enqueue(struct sp_amdgpu_queue *q, const void *records, size_t nbytes, struct sp_amdgpu_memory *staging,
                           void *out, uint64_t out_nbytes)
 {
-    uint64_t value = sp_queue_submitted(&q->common) + 1, before = q->jobs;
+    uint64_t value = sp_queue_submitted(&q->common) + 1;
     struct needs needs = look(records, nbytes);
+    struct sp_engine *e = engine_for(q, &needs);
+    uint64_t before = e->jobs;
     atomic_fetch_add_explicit(&q->dev->submissions, 1, memory_order_relaxed);
     if (q->head)
         sp_amdgpu_retire(q);
@@ -104,6 +123,7 @@ int64_t sp_amdgpu_enqueue(struct sp_amdgpu_queue *q, const void *records, size_t
     if (!f)
         return -ENOMEM;
     f->value = value;
+    f->engine = e;
     f->nbytes = nbytes;
     if (nbytes)
         memcpy(f->records, records, nbytes);
@@ -117,7 +137,7 @@ int64_t sp_amdgpu_enqueue(struct sp_amdgpu_queue *q, const void *records, size_t
         free(f);
         return rc;
     }
-    f->job = q->jobs;
+    f->job = e->jobs;
     f->staging = staging;
     f->out = out;
     f->out_nbytes = out_nbytes;

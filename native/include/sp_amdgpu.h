@@ -2,7 +2,8 @@
  * one. Packets are made from declarations: the fixed ones come ready from Python (struct sp_amdgpu_setup and
  * sp_amdgpu_template), the rest from native/gen.
  *
- * A queue has a context of its own; a submission is one CS ioctl (several when it is long or waits for others in its
+ * A queue has a context of its own, and of that the entity for compute and the one for copies (SDMA), one timeline over
+ * both; a submission is one CS ioctl (several when it is long or waits for others in its
  * middle), and its completion eight bytes that the kernel writes. Functions are declared as those of sp_cpu.h where they
  * mean the same. */
 #ifndef SP_AMDGPU_H
@@ -66,6 +67,8 @@ struct sp_amdgpu_setup {
     struct sp_amdgpu_packets begin;   /* first in every IB */
     struct sp_amdgpu_packets between; /* after it, what follows sees everything before it */
     struct sp_amdgpu_packets idle;    /* last in every IB but for padding */
+    uint32_t dma;                     /* there is a ring for copies (SDMA) */
+    struct sp_amdgpu_packets dma_begin; /* first in every IB there */
     uint32_t pad;                     /* one-dword NOP */
 };
 /* `fd` becomes the device's own, also when this fails. */
@@ -76,6 +79,7 @@ void sp_amdgpu_close(struct sp_amdgpu *dev);
 struct sp_amdgpu_counts {
     uint64_t submissions;
     uint64_t jobs; /* CS ioctls */
+    uint64_t dma_jobs; /* of these, for the ring for copies */
     uint64_t ioctls;
     uint64_t ib_ndw;
     uint64_t dispatches;
