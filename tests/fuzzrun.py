@@ -1,9 +1,9 @@
 """Runs a fuzz in processes, every input with a watchdog: what the programs of `make fuzz` share.
 
-An input that takes LIMIT_S is a Hang: Python is interrupted, and C code that does not come back to
-Python within another LIMIT_S ends its process with a traceback. A process that dies, of that or of
-a crash, is told with the inputs that it had. Every input follows from the seed and its number. Not
-a test.
+An input that takes LIMIT_S of CPU time is a Hang: Python is interrupted. What sleeps, or is in C
+and never comes back, ends its process after STUCK_S with a traceback. A process that dies, of that
+or of a crash, is told with the inputs that it had. Every input follows from the seed and its
+number. Not a test.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 
-LIMIT_S = 10  # of one input
+LIMIT_S = 10  # of one input, CPU time: a busy or stopped machine is no hang
+STUCK_S = 300  # of one input, by the clock
 CHUNK, TELL_S = 2000, 20
 STDERR = sys.__stderr__ or sys.stderr  # a descriptor, whatever pytest has put in its place
 
@@ -35,29 +36,29 @@ class Hang(Exception):
 
 
 def _late(*_: object) -> None:
-    raise Hang(f"no end after {LIMIT_S} s")
+    raise Hang(f"no end after {LIMIT_S} s of CPU time")
 
 
 @contextmanager
 def watchdog() -> Iterator[Callable[[], None]]:
     """Calls of what it gives start the time of an input anew."""
-    before = signal.signal(signal.SIGALRM, _late)
-    started = 0.0
+    before = signal.signal(signal.SIGPROF, _late)
+    started = -STUCK_S * 1.0
 
     def again() -> None:
-        # The alarm is one system call; the thread behind the other is not for every input.
+        # The timer is one system call; the thread behind the other is not for every input.
         nonlocal started
-        signal.alarm(LIMIT_S)
+        signal.setitimer(signal.ITIMER_PROF, LIMIT_S)
         now = time.monotonic()
-        if now - started > LIMIT_S / 2:
+        if now - started > STUCK_S / 10:
             started = now
-            faulthandler.dump_traceback_later(2 * LIMIT_S, exit=True, file=STDERR)
+            faulthandler.dump_traceback_later(STUCK_S, exit=True, file=STDERR)
 
     try:
         yield again
     finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
         faulthandler.cancel_dump_traceback_later()
 
 
