@@ -35,7 +35,7 @@ def test_outcomes_are_counted_over_all_processes(monkeypatch, capsys):
 
 def test_an_input_that_hangs_is_named(monkeypatch):
     monkeypatch.setattr(fuzzrun, "LIMIT_S", 0.5)
-    with pytest.raises(AssertionError, match="seed 9, input 3: Hang: no end after 0.5 s"):
+    with pytest.raises(AssertionError, match=r"seed 9, input 3: Hang: no end after 0\.5 s"):
         fuzzrun.fuzz(hanging, 9, 0, 10)
 
 
