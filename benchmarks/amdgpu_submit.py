@@ -68,25 +68,22 @@ def helper() -> Path:
 
 def from_c(queue: Any, commands: Any, count: int) -> Taken:
     """Submissions by the helper, of the records that `queue.submit(commands)` hands over."""
-    from sparkle_drv._emu import ffi as emu_ffi
-    from sparkle_drv._emu import lib as emu_lib
-    from sparkle_drv._native import ffi, lib
+    from sparkle_drv.testing import calls
 
     helped = FFI()
     helped.cdef(CDEF)
     library = helped.dlopen(str(helper()))
+    call = calls.of_submission(queue, commands)
 
-    def pointer(of: Any, there: Any = ffi) -> Any:
-        return helped.cast("void *", int(there.cast("uintptr_t", of)))
+    def pointer(address: int) -> Any:
+        return helped.cast("void *", address)
 
     functions = helped.new("struct functions *")
-    functions.submit = pointer(ffi.addressof(lib, "sp_amdgpu_submit"))
-    functions.wait = pointer(ffi.addressof(lib, "sp_amdgpu_wait"))
-    functions.seam = pointer(emu_ffi.addressof(emu_lib, "sp_emu_seam"), emu_ffi)
-    records, nbytes, epoch = commands._encode(queue.device)
+    functions.submit, functions.wait = pointer(call.submit), pointer(call.wait)
+    functions.seam = pointer(call.seam)
     out = helped.new("struct taken[]", count)
     rc = library.submit_again(
-        functions, pointer(queue._handle), pointer(records), nbytes, epoch, count, out
+        functions, pointer(call.queue), pointer(call.records), call.nbytes, call.epoch, count, out
     )
     if rc:
         raise OSError(-rc, "sp_amdgpu_submit")
