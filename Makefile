@@ -9,7 +9,7 @@ STRICT := -O0 -Wall -Wextra -Wshadow -Wconversion -Werror
 SANITIZE := -fsanitize=address,undefined
 STRICT_TO := --build-temp build/strict --build-lib build/strict/lib
 
-.PHONY: quick help build bench test test-quick lint format check-c perf wheel docs asan preload test-radv gen golden-llvm shaders fuzz-elf fuzz-pm4 loc test-fresh clean
+.PHONY: quick help build bench test test-quick lint format check-c perf wheel docs asan preload test-radv gen golden-llvm shaders fuzz fuzz-elf fuzz-pm4 loc test-fresh clean
 
 quick: build lint test-quick ## the quick loop: build, lint, types, quick tests
 
@@ -79,8 +79,10 @@ gen: build ## native/gen and the package's tables anew, from registers, packets 
 shaders: build ## shaders/rdna: what is stale, by clang-19 and lld-19
 	@$(PY) tools/shaders.py
 
-fuzz-elf: build ## a million damaged code objects: each loads or is an ImageError
-	@$(PY) tests/unit/fuzz_codeobject.py
+fuzz: fuzz-elf fuzz-pm4 ## both, a million inputs each, a watchdog for every one (FUZZ_ARGS="--count N --seed S")
+
+fuzz-elf: build ## a million damaged code objects: each loads or is an ImageError (FUZZ_ARGS=...)
+	@PYTHONPATH=tests $(PY) tests/unit/fuzz_codeobject.py $(FUZZ_ARGS)
 
 golden-llvm: build ## tests/golden/isa_*.txt anew, by llvm-mc-19
 	@$(PY) tests/golden/make_isa.py
@@ -89,7 +91,7 @@ loc: ## lines of each layer, and the files that are too long
 	@$(PYTHON) tools/loc.py
 
 fuzz-pm4: build ## a million mutated command streams and texts through tools/pm4.py's engine (FUZZ_ARGS=...)
-	@$(PY) tests/tools/pm4_fuzz.py $(FUZZ_ARGS)
+	@PYTHONPATH=tests $(PY) tests/tools/pm4_fuzz.py $(FUZZ_ARGS)
 
 test-fresh: ## (root) make bench and make test in a bare system with only make and python3
 	@sh tools/test_fresh.sh

@@ -15,7 +15,9 @@ int sp_amdgpu_ioctl(struct sp_amdgpu *dev, uint32_t request, void *arg)
     if (dev->fd < 0)
         return -ENODEV;
     atomic_fetch_add_explicit(&dev->ioctls, 1, memory_order_relaxed);
-    int rc = sp_kmd_ioctl(dev->ops, dev->fd, request, arg, sp_clock_ns() + IOCTL_NS);
+    int rc = dev->ops->ioctl(dev->ops->self, dev->fd, request, arg);
+    if (rc == -EINTR || rc == -EAGAIN) /* only who comes again needs to know the time */
+        rc = sp_kmd_ioctl(dev->ops, dev->fd, request, arg, sp_clock_ns() + IOCTL_NS);
     if (rc == -ENODEV)
         sp_amdgpu_lose(dev, "the card was removed, or its driver unbound");
     return rc;

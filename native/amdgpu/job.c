@@ -130,7 +130,7 @@ static void add(struct request *r, uint32_t id, const void *data, size_t nbytes)
 /* CS until it is taken: memory that is short for the moment is waited for, a context that failed is made anew, once. */
 static int cs(struct sp_amdgpu_queue *q, const struct request *r, uint64_t *seq)
 {
-    uint64_t until = sp_clock_ns() + NOMEM_NS;
+    uint64_t until = 0;
     for (int renewed = 0;;) {
         union drm_amdgpu_cs args;
         memset(&args, 0, sizeof args);
@@ -138,6 +138,8 @@ static int cs(struct sp_amdgpu_queue *q, const struct request *r, uint64_t *seq)
             .ctx_id = q->ctx, .num_chunks = r->count, .chunks = (uint64_t)(uintptr_t)r->pointer};
         int rc = sp_amdgpu_ioctl(q->dev, DRM_IOCTL_AMDGPU_CS, &args);
         *seq = args.out.handle;
+        if (rc == -ENOMEM && !until)
+            until = sp_clock_ns() + NOMEM_NS;
         if (rc == -ENOMEM && sp_clock_ns() < until) {
             nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
         } else if ((rc == -ECANCELED || rc == -ENODATA || rc == -ETIME) && !renewed++) {

@@ -131,6 +131,15 @@ struct sp_emu_fault_report {
 };
 int sp_emu_last_fault(struct sp_emu_machine *machine, uint32_t card, struct sp_emu_fault_report *out);
 
+/* What went through the seam so far, of all machines in this process: its callers' ioctls, those that submit (CS), and how
+ * long they were inside, waiting included. What a driver takes beyond that is its own. */
+struct sp_emu_seam {
+    uint64_t ioctls;
+    uint64_t submissions;
+    uint64_t ns;
+};
+void sp_emu_seam(struct sp_emu_seam *out);
+
 /* Takes the oldest line out of the log (NUL-terminated, cut to nbytes): its length, or -ENOENT when there is none. When
  * nobody reads, the oldest of 4096 lines make room. */
 int sp_emu_trace_read(struct sp_emu_machine *machine, char *line, size_t nbytes);

@@ -28,9 +28,9 @@ from .._native import lib as retrying
 from .emulated_gpu import IP, NOP, Buffer, Gpu, Job
 from .emulated_options import FAULT_KINDS, RECOVERY, chip_names, one_of, options
 
-__all__ = ["IP", "NOP", "Buffer", "Fault", "Gpu", "Job", "Machine", "Node"]
+__all__ = ["IP", "NOP", "Buffer", "Fault", "Gpu", "Job", "Machine", "Node", "Seam", "seam"]
 
-VERSION = 2  # of the interface, sp_emu_version
+VERSION = 3  # of the interface, sp_emu_version
 RETRY_S = 10.0  # for how long an ioctl that is to be made again is
 
 
@@ -52,6 +52,26 @@ class Fault(NamedTuple):
     group: tuple[int, int, int]
     wave: int
     lane: int
+
+
+class Seam(NamedTuple):
+    """What went through the seam: ioctls, those that submit, and ns that callers were inside."""
+
+    ioctls: int
+    submissions: int
+    ns: int
+
+    def since(self, before: Seam) -> Seam:
+        """What came after `before`."""
+        return Seam(*(now - then for now, then in zip(self, before, strict=True)))
+
+
+def seam() -> Seam:
+    """Of all machines and threads of this process so far: what a driver takes beyond `ns` is its
+    own."""
+    out = ffi.new("struct sp_emu_seam *")
+    lib.sp_emu_seam(out)
+    return Seam(out.ioctls, out.submissions, out.ns)
 
 
 class Machine:

@@ -90,3 +90,23 @@ def test_injected_errors_come_in_order_and_only_to_their_ioctl(machine, node):
         with refused(error):
             node.call("GET_CAP", "struct drm_get_cap", capability=5)
     assert node.call("GET_CAP", "struct drm_get_cap", capability=5).value == 3
+
+
+def test_what_goes_through_the_seam_is_counted():
+    with emulator.Machine(["gfx1100"]) as machine, machine.open() as node:
+        gpu = emulator.Gpu(node)
+        before = emulator.seam()
+        node.call("GET_CAP", "struct drm_get_cap", capability=0x13)
+        asked = emulator.seam().since(before)
+        assert (asked.ioctls, asked.submissions) == (1, 0)
+        assert asked.ns > 0
+        machine.hold_jobs()
+        seq = gpu.submit("compute", [emulator.NOP] * 8)
+        assert emulator.seam().since(before).submissions == 1
+        before, start = emulator.seam(), time.monotonic_ns()
+        with pytest.raises(TimeoutError):
+            gpu.wait(seq, timeout_s=0.05)
+        waited = emulator.seam().since(before)
+        assert 40_000_000 < waited.ns <= time.monotonic_ns() - start
+        machine.hold_jobs(hold=False)
+        gpu.wait(seq)

@@ -1,36 +1,72 @@
 """The IB of one dispatch, dword for dword, against AMDGPU_FACTS 4.4: nothing of ours encodes what
-is expected here. Registers that 4.3 adds stand in one group before packet 9.
+is expected here. Packets 1 to 8 and 9 to 17 stand as they do there; registers that 4.3 adds are one
+group between them; the end is 18, or what stands for it on firmware that gets 18 wrong.
 """
+
+from pathlib import Path
 
 import pytest
 from sparkle_drv._native import ffi, lib
 
 import sparkle_drv as sp
 import sparkle_drv.testing  # makes emu: known
-from sparkle_drv.backends.amdgpu import template
+from sparkle_drv.backends.amdgpu import codeobject, targets, template
 
 ALL = 0xFFFFFFFF
 ACQUIRE = [0xC0065800, 0, ALL, 0x00FFFFFF, 0, 0, 0xA, 0xC3F1]
 # PERFCOUNT_ENABLE; THREAD_TRACE_ENABLE; RESTART_X..Z: not in 4.4.
 QUIET = [0xC0017600, 0x20B, 0, 0xC0017600, 0x21E, 0, 0xC0037600, 0x21B, 0, 0, 0]
 ACCUM_TUNNEL = [0xC0047600, 0x224, 0, 0, 0, 0, 0xC0017600, 0x27D, 0]
-BEGIN = {
+BEGIN = {  # 1 to 8
     "emu:gfx1036": [
         *ACQUIRE, 0xC0017900, 0x7B, 0x20, 0xC0027600, 0x216, ALL, 0, 0xC0027600, 0x219, 0, 0,
-        *ACCUM_TUNNEL, *QUIET,
+        *ACCUM_TUNNEL,
     ],
     "emu:gfx1100": [
         *ACQUIRE, 0xC0027600, 0x216, ALL, ALL, 0xC0027600, 0x219, ALL, ALL,
-        0xC0047600, 0x22B, ALL, ALL, 0, 0, 0xC0017600, 0x22F, 0x40, *ACCUM_TUNNEL, *QUIET,
+        0xC0047600, 0x22B, ALL, ALL, 0, 0, 0xC0017600, 0x22F, 0x40, *ACCUM_TUNNEL,
     ],
 }  # fmt: skip
-# Kernel "simple" of FACTS 5.2 and what of it each chip finds in user SGPRs.
+CODE_LO, CODE_HI, ARGS_LO, ARGS_HI = "code", "code's high half", "arguments", "their high half"
+# Kernel "simple" of FACTS 5.2: its RSRC words, and what it finds in user SGPRs (scratch descriptor
+# of 5.5 with base 0; arguments).
+RSRC_AND_USER = {
+    "emu:gfx1036": (0x60AF0040, 0x8C, [0, 0x80000000, ALL, 0x21C14FAC, ARGS_LO, ARGS_HI]),
+    "emu:gfx1100": (0x60AF0080, 0x9E, [ARGS_LO, ARGS_HI]),
+}
 FLUSH = [0xC0004600, 0x407]
 NOP = 0xFFFF1000
 
 
-def encoded(dev, kernel, *args, groups, **more):
-    """(dwords of the IB, address of the code, of the arguments' segment)."""
+# Firmware that may flush early: RELEASE_MEM writes a number (FACTS 3.5: the kernel's own word),
+# WAIT_REG_MEM waits for it in memory.
+PAGE_LO, PAGE_HI, NUMBER = "fence page", "its high half", "number"
+SUBSTITUTE = [
+    0xC0064900, 0x06603514, 0x23000000, PAGE_LO, PAGE_HI, NUMBER, 0, 0,
+    0xC0053C00, 0x13, PAGE_LO, PAGE_HI, NUMBER, ALL, 4,
+]  # fmt: skip
+OBJECTS = Path(__file__).resolve().parents[1] / "unit" / "codeobjects"
+
+
+def image(uri):
+    return OBJECTS / f"features.v5.{uri[4:]}.hsaco"
+
+
+def simple(dev):
+    return dev.kernel(image=image(dev.uri), entry="simple", args="f32* f32* i32")
+
+
+def packets_9_to_17(uri):
+    rsrc1, rsrc2, user = RSRC_AND_USER[uri]
+    return [
+        0xC0027600, 0x20C, CODE_LO, CODE_HI, 0xC0027600, 0x212, rsrc1, rsrc2, 0xC0017600, 0x228, 0,
+        0xC0017600, 0x215, 0, 0xC0017600, 0x218, 0, 0xC0067600, 0x204, 0, 0, 0, 64, 1, 1,
+        0xC0007600 | len(user) << 16, 0x240, *user, 0xC0031500, 7, 1, 1, 0x8005,
+    ]  # fmt: skip
+
+
+def encoded(dev, kernel, *args, groups):
+    """The dwords of the IB."""
     record = kernel.record(dev, args, groups, None, 0)
     out = ffi.new("uint32_t[]", 8192)
     with dev.queue() as queue:
@@ -39,29 +75,55 @@ def encoded(dev, kernel, *args, groups, **more):
     return list(out[0:n])
 
 
+def compared(ib, wanted):
+    """`ib` begins with `wanted`; {place named there: what stands in it}. NOPs follow up to the next
+    multiple of 8 dwords."""
+    found = {}
+    for at, (got, want) in enumerate(zip(ib, wanted, strict=False)):
+        if isinstance(want, str):
+            assert found.setdefault(want, got) == got, f"dword {at}: {want}"
+        else:
+            assert got == want, f"dword {at}: {got:#x}, {want:#x} is wanted"
+    assert ib[len(wanted) :] == [NOP] * (-len(wanted) % 8)
+    return found
+
+
+def check_addresses(uri, found):
+    """The code's entry at its place in a page, as the ELF has it; arguments aligned."""
+    code = codeobject.load(image(uri).read_bytes(), "simple", mach=targets.accepted(uri[4:]))
+    entry = found[CODE_HI] << 40 | found[CODE_LO] << 8
+    assert entry % 4096 == code.entry % 4096
+    assert found[ARGS_LO] % 16 == 0
+    assert found[ARGS_HI] << 32 | found[ARGS_LO] > 0x10000
+
+
 @pytest.mark.parametrize("uri", list(BEGIN))
 def test_one_dispatch(uri):
-    with sp.open(uri) as dev, dev.kernel("fill_f32") as k, dev.buffer(400) as y:
-        ib = encoded(dev, k, y, 1.0, 100, groups=(7, 1, 1))
-    begin = BEGIN[uri]
-    assert ib[: len(begin)] == begin
-    rest = ib[len(begin) :]
-    assert rest[0:2] == [0xC0027600, 0x20C]  # 9: the code, 256-byte aligned
-    assert rest[3] == 0
-    assert rest[4:6] == [0xC0027600, 0x212]  # 10
-    assert rest[7] & 0x1FF << 15 == 0  # no LDS
-    assert rest[8:10] == [0xC0017600, 0x228]  # 11
-    assert rest[11:14] == [0xC0017600, 0x215, 0]  # 12
-    assert rest[14:17] == [0xC0017600, 0x218, 0]  # 13: no scratch
-    assert rest[17:25] == [0xC0067600, 0x204, 0, 0, 0, 256, 1, 1]  # 15
-    n = rest[25] >> 16 & 0x3FFF
-    assert rest[25:27] == [0xC0007600 | n << 16, 0x240]  # 16
-    assert rest[27 + n : 32 + n] == [0xC0031500, 7, 1, 1, rest[31 + n]]  # 17
-    assert rest[31 + n] in (0x8005, 0x0005)  # wave32 or wave64, ORDER_MODE off
-    end = rest[32 + n :]
-    assert end[:2] == FLUSH  # 18
-    assert set(end[2:]) <= {NOP}  # 19
-    assert len(ib) % 8 == 0
+    with sp.open(uri) as dev, simple(dev) as k, dev.buffer(4 * 64 * 7) as y:
+        ib = encoded(dev, k, y, y, 100, groups=(7, 1, 1))
+    check_addresses(uri, compared(ib, [*BEGIN[uri], *QUIET, *packets_9_to_17(uri), *FLUSH]))
+
+
+@pytest.mark.parametrize("uri", list(BEGIN))
+def test_one_dispatch_with_the_substitute_at_its_end(uri, monkeypatch):
+    monkeypatch.setattr(template, "RELIABLE_FLUSH", {10: 1 << 31, 11: 1 << 31})
+    with sp.open(uri) as dev, simple(dev) as k, dev.buffer(4 * 64 * 7) as y:
+        ib = encoded(dev, k, y, y, 100, groups=(7, 1, 1))
+        dev.default_queue.launch(k, y, y, 448, groups=7).wait()  # and it runs to its end
+        assert set(y.read("f4", (448,))) == {1.0}
+    found = compared(ib, [*BEGIN[uri], *QUIET, *packets_9_to_17(uri), *SUBSTITUTE])
+    check_addresses(uri, found)
+    assert found[PAGE_LO] % 4096 == 64  # clear of the eight bytes that the kernel writes there
+    assert found[NUMBER] > 0
+
+
+def test_what_compares_has_teeth():
+    """A swapped pair, a place with two values, a packet more, no padding."""
+    padding = [NOP] * 5
+    assert compared([1, 2, 2, *padding], [1, "a", "a"]) == {"a": 2}
+    for ib in ([2, 1, 2, *padding], [1, 2, 3, *padding], [1, 2, 2, 7, *padding[1:]], [1, 2, 2]):
+        with pytest.raises(AssertionError):
+            compared(ib, [1, "a", "a"])
 
 
 def test_the_substitute_for_a_flush_that_old_firmware_gets_wrong():

@@ -42,7 +42,7 @@ def build_program() -> Path:
     program.parent.mkdir(parents=True, exist_ok=True)
     compiler = shlex.split(os.environ.get("CC", "gcc"))
     flags = ("-O1", "-Wall", "-Wextra", "-Werror", "-o", str(program), str(source))
-    subprocess.run((*compiler, *flags, "-lvulkan", "-lm"), check=True)
+    subprocess.run((*compiler, *flags, "-lvulkan", "-lm", "-ldl"), check=True)
     return program
 
 

@@ -1,15 +1,21 @@
 /* A small Vulkan program: runs one compute shader of shaders/ on the first physical device and compares what comes back
  * with float64 arithmetic done here. It stands for any application: it knows nothing of the emulated GPU under the driver.
  *
- *   vk_compute FOLDER vecadd|sgemm|conv2d|reduce gfx|compute
+ *   vk_compute FOLDER vecadd|sgemm|conv2d|reduce gfx|compute [SUBMISSIONS]
  *
  * gfx: a queue family that also draws; compute: one that only computes. Prints one line that begins with "right" or
- * "wrong"; exit codes: 0 right, 1 wrong or a Vulkan call failed, 2 usage, 3 no device or no such queue family. */
+ * "wrong"; exit codes: 0 right, 1 wrong or a Vulkan call failed, 2 usage, 3 no device or no such queue family.
+ *
+ * With SUBMISSIONS the same command buffer is submitted again so many times, each waited for, and judged again; a line for
+ * each says what vkQueueSubmit took: ns, of those inside the emulated kernel's ioctls (0 without one), ioctls. */
+#define _GNU_SOURCE 1 /* RTLD_DEFAULT */
+#include <dlfcn.h>
 #include <math.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <vulkan/vulkan.h>
 
 enum { BUFFERS = 3, WAIT_NS = 1000000000 };
@@ -253,7 +259,7 @@ static struct pipeline make_pipeline(const struct app *app, VkShaderModule modul
     return made;
 }
 
-static void run(const struct app *app, const struct pipeline *made, const struct problem *p)
+static VkCommandBuffer record(const struct app *app, const struct pipeline *made, const struct problem *p)
 {
     VkCommandPoolCreateInfo pool_info = {.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO,
                                          .queueFamilyIndex = app->family};
@@ -264,6 +270,7 @@ static void run(const struct app *app, const struct pipeline *made, const struct
                                             .commandBufferCount = 1};
     VkCommandBuffer commands;
     check(vkAllocateCommandBuffers(app->device, &allocate, &commands), "vkAllocateCommandBuffers");
+    /* No one-time submit, no simultaneous use: it is submitted again when it has ended. */
     VkCommandBufferBeginInfo begin = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO};
     check(vkBeginCommandBuffer(commands, &begin), "vkBeginCommandBuffer");
     vkCmdBindPipeline(commands, VK_PIPELINE_BIND_POINT_COMPUTE, made->pipeline);
@@ -276,13 +283,64 @@ static void run(const struct app *app, const struct pipeline *made, const struct
     vkCmdPipelineBarrier(commands, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_PIPELINE_STAGE_HOST_BIT, 0, 1, &barrier, 0,
                          NULL, 0, NULL);
     check(vkEndCommandBuffer(commands), "vkEndCommandBuffer");
-    VkFenceCreateInfo fence_info = {.sType = VK_STRUCTURE_TYPE_FENCE_CREATE_INFO};
+    return commands;
+}
+
+static VkFence make_fence(const struct app *app)
+{
+    VkFenceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_FENCE_CREATE_INFO};
     VkFence fence;
-    check(vkCreateFence(app->device, &fence_info, NULL, &fence), "vkCreateFence");
+    check(vkCreateFence(app->device, &info, NULL, &fence), "vkCreateFence");
+    return fence;
+}
+
+static void submit(const struct app *app, const VkCommandBuffer *commands, VkFence fence)
+{
     VkSubmitInfo submit = {
-        .sType = VK_STRUCTURE_TYPE_SUBMIT_INFO, .commandBufferCount = 1, .pCommandBuffers = &commands};
+        .sType = VK_STRUCTURE_TYPE_SUBMIT_INFO, .commandBufferCount = 1, .pCommandBuffers = commands};
     check(vkQueueSubmit(app->queue, 1, &submit, fence), "vkQueueSubmit");
+}
+
+static void await(const struct app *app, VkFence fence)
+{
     check(vkWaitForFences(app->device, 1, &fence, VK_TRUE, timeout_ns), "vkWaitForFences");
+}
+
+/* As native/include/sp_emu.h has it: what has gone through the emulated kernel so far. */
+struct seam {
+    uint64_t ioctls, submissions, ns;
+};
+
+static void no_seam(struct seam *out)
+{
+    memset(out, 0, sizeof *out);
+}
+
+static uint64_t clock_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static void time_submissions(const struct app *app, const VkCommandBuffer *commands, VkFence fence, long count)
+{
+    void (*look)(struct seam *) = no_seam;
+    void *found = dlsym(RTLD_DEFAULT, "sparkle_emu_seam");
+    if (found)
+        memcpy(&look, &found, sizeof look);
+    for (long i = 0; i < count; i++) {
+        struct seam before, after;
+        check(vkResetFences(app->device, 1, &fence), "vkResetFences");
+        look(&before);
+        uint64_t began = clock_ns();
+        submit(app, commands, fence);
+        uint64_t ended = clock_ns();
+        look(&after);
+        await(app, fence);
+        printf("%llu %llu %llu\n", (unsigned long long)(ended - began), (unsigned long long)(after.ns - before.ns),
+               (unsigned long long)(after.ioctls - before.ioctls));
+    }
 }
 
 /* The largest error in units of eps x the sum of |terms|: of the order of sqrt(terms), and at most their number, for any
@@ -306,11 +364,11 @@ static double compare(const struct problem *p, float *const mapped[])
 int main(int argc, char **argv)
 {
     const struct problem *p = NULL;
-    for (size_t i = 0; argc == 4 && i < sizeof problems / sizeof *problems; i++)
+    for (size_t i = 0; (argc == 4 || argc == 5) && i < sizeof problems / sizeof *problems; i++)
         if (!strcmp(argv[2], problems[i].name))
             p = &problems[i];
     if (!p || (strcmp(argv[3], "gfx") && strcmp(argv[3], "compute"))) {
-        fprintf(stderr, "usage: vk_compute FOLDER vecadd|sgemm|conv2d|reduce gfx|compute\n");
+        fprintf(stderr, "usage: vk_compute FOLDER vecadd|sgemm|conv2d|reduce gfx|compute [SUBMISSIONS]\n");
         return 2;
     }
     struct app app;
@@ -324,8 +382,17 @@ int main(int argc, char **argv)
             app.mapped[i][at] = i == 2 ? NAN : (float)(state >> 8) * 0x1p-23f - 1;
         }
     struct pipeline made = make_pipeline(&app, load_shader(&app, argv[1], p->name));
-    run(&app, &made, p);
+    VkCommandBuffer commands = record(&app, &made, p);
+    VkFence fence = make_fence(&app);
+    submit(&app, &commands, fence);
+    await(&app, fence);
     double worst = compare(p, app.mapped);
+    if (argc == 5 && worst <= 8) {
+        for (uint32_t at = 0; at < p->count[2]; at++)
+            app.mapped[2][at] = NAN;
+        time_submissions(&app, &commands, fence, strtol(argv[4], NULL, 10));
+        worst = compare(p, app.mapped);
+    }
     int right = worst <= 8;
     printf("%s %s on %s, %s queue: largest error %.2f half ulps of the sum of |terms|\n", right ? "right" : "wrong", p->name,
            app.properties.deviceName, argv[3], worst);

@@ -2,32 +2,23 @@
 
 Dwords: text and back is exact, lint and diff end. Texts of every form: read, or a TextError with a
 place inside the text; what was read survives text and back. Nothing else may be raised, and no
-input may take seconds. Every input follows from the printed seed and its number alone.
+input may take seconds (fuzzrun.py). Every input follows from the printed seed and its number alone.
 """
 
 from __future__ import annotations
 
-import argparse
-import os
 import random
-import signal
 import sys
-import time
-from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
+
+import fuzzrun
 
 from sparkle_drv import lowlevel
 from sparkle_drv.lowlevel import Ib, TextError
 
 CAPTURES = sorted((Path(__file__).parents[1] / "golden" / "captures").glob("*.txt"))
 LEVELS = (9, 10, 11, 12)
-LIMIT_S = 10  # of one input
-CHUNK, TELL_S = 2000, 20
 ALPHABET = "0123456789abcdefx={},.#+-* \n\tABCDEFGHIJKLMNOPQRSTUVWXYZ_\"'\\\u00e9\u0663\0"
-
-
-class Hang(Exception):
-    """One input took longer than LIMIT_S."""
 
 
 def corpus():
@@ -174,57 +165,25 @@ def check_text(rng):
         ibs = lowlevel.read_ibs(text, gfx=gfx, form=form)
     except TextError as error:
         check_place(error, text)
-        return
+        return f"{form} refused"
     assert lowlevel.parse(lowlevel.text(ibs)) == ibs, text
     lowlevel.read_ibs(text.encode(), gfx=gfx or 11, form="bin")
+    return f"{form} read"
 
 
 def one(seed, number):
-    """The input of that number, checked."""
+    """The input of that number, checked; what it was."""
     rng = random.Random(f"{seed}:{number}")
-    (check_dwords if rng.random() < 0.6 else check_text)(rng)
+    if rng.random() < 0.6:
+        check_dwords(rng)
+        return "dwords"
+    return check_text(rng)
 
 
 def fuzz(seed, first, count):
     """Checks inputs first..first+count; raises what one raises, with its number in front."""
-
-    def late(*_):
-        raise Hang
-
-    signal.signal(signal.SIGALRM, late)
-    for number in range(first, first + count):
-        signal.alarm(LIMIT_S)
-        try:
-            one(seed, number)
-        except (Exception, Hang) as error:
-            raise AssertionError(
-                f"seed {seed}, input {number}: {type(error).__name__}: {error}"
-            ) from error
-        finally:
-            signal.alarm(0)
-
-
-def main(argv):
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--count", type=int, default=1_000_000)
-    parser.add_argument("--first", type=int, default=0, help="number of the first input")
-    parser.add_argument("--seed", type=int, default=random.SystemRandom().getrandbits(32))
-    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="processes")
-    args = parser.parse_args(argv)
-    print(f"seed {args.seed}", flush=True)
-    starts = range(args.first, args.first + args.count, CHUNK)
-    start = told = time.monotonic()
-    with ProcessPoolExecutor(args.jobs) as pool:
-        made = [pool.submit(fuzz, args.seed, at, min(CHUNK, starts.stop - at)) for at in starts]
-        for done, chunk in enumerate(made, 1):
-            chunk.result()
-            if time.monotonic() - told > TELL_S:
-                told = time.monotonic()
-                print(
-                    f"{done * CHUNK} of {args.count}, {done * CHUNK / (told - start):.0f} a second"
-                )
-    print(f"{args.count} inputs: all well")
+    return fuzzrun.fuzz(one, seed, first, count)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    sys.exit(fuzzrun.main(one, __doc__, sys.argv[1:]))

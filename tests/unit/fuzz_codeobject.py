@@ -1,19 +1,21 @@
 """Damaged code objects, as many as one likes: `fuzz_codeobject.py [--count N] [--seed S]`.
 
 Each must load or be an ImageError; an input that does anything else, or takes a second of CPU
-time, is written to --save and named with its seed. `make fuzz-elf` runs a million.
+time, is named with its seed (`--first N --count 1 --seed S` has it again) and written to SAVED.
+`make fuzz-elf` runs a million.
 """
 
 from __future__ import annotations
 
-import argparse
 import random
 import re
 import sys
 import time
 from collections import Counter
+from functools import cache
 from pathlib import Path
 
+import fuzzrun
 import objectkit
 
 import sparkle_drv as sp
@@ -21,11 +23,14 @@ from sparkle_drv.lowlevel import codeobject, targets
 
 SIGNATURES = (None, ("f32*", "f32*", "i32"), ("i32*", "i32"), ("f32*",))
 SLOW_S = 1.0
+SAVED = Path(__file__).resolve().parents[2] / "build" / "fuzz.hsaco"
 
 
-def bases() -> list[bytes]:
-    """What is damaged: every build of features.cl."""
-    return [path.read_bytes() for path in sorted(objectkit.FOLDER.glob("*.hsaco"))]
+@cache
+def bases() -> tuple[tuple[bytes, ...], tuple[str, ...]]:
+    """What is damaged: every build of features.cl; and the names of its kernels."""
+    found = tuple(path.read_bytes() for path in sorted(objectkit.FOLDER.glob("*.hsaco")))
+    return found, tuple(codeobject.kernels(found[0]))
 
 
 def tried(rng: random.Random, data: bytes, names: tuple[str, ...]) -> str:
@@ -45,41 +50,26 @@ def tried(rng: random.Random, data: bytes, names: tuple[str, ...]) -> str:
     return "loaded"
 
 
-def run(count: int, seed: int, save: Path | None = None) -> Counter[str]:
+def one(seed: int, number: int) -> str:
+    """The input of that number; how it ended. AssertionError, or whatever the loader raised."""
+    originals, names = bases()
+    rng = random.Random(f"{seed} {number}")
+    data = objectkit.mutated(rng, rng.choice(originals))
+    start = time.process_time()
+    try:
+        outcome = tried(rng, data, names)
+        assert time.process_time() - start < SLOW_S, "slow"
+    except (Exception, fuzzrun.Hang):
+        SAVED.parent.mkdir(parents=True, exist_ok=True)
+        SAVED.write_bytes(data)
+        raise
+    return outcome
+
+
+def run(count: int, seed: int) -> Counter[str]:
     """How `count` inputs ended; AssertionError names the first that ended otherwise."""
-    originals, outcomes = bases(), Counter[str]()
-    names = codeobject.kernels(originals[0])
-    for i in range(count):
-        rng = random.Random(f"{seed} {i}")
-        data = objectkit.mutated(rng, rng.choice(originals))
-        start = time.process_time()
-        try:
-            outcomes[tried(rng, data, names)] += 1
-            assert time.process_time() - start < SLOW_S, "slow"
-        except Exception as error:
-            if save:
-                save.write_bytes(data)
-            raise AssertionError(f"input {i} of seed {seed}: {error!r}") from error
-    return outcomes
-
-
-def main() -> int:
-    top = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    top.add_argument("--count", type=int, default=1_000_000)
-    top.add_argument("--seed", type=int, default=random.SystemRandom().getrandbits(32))
-    top.add_argument("--save", type=Path, default=Path("build/fuzz.hsaco"))
-    args = top.parse_args()
-    print(f"seed {args.seed}", flush=True)
-    args.save.parent.mkdir(parents=True, exist_ok=True)
-    start = time.monotonic()
-    outcomes = run(args.count, args.seed, args.save)
-    for outcome, n in outcomes.most_common(40):
-        print(f"{n:9} {outcome}")
-    print(
-        f"{args.count} inputs in {time.monotonic() - start:.0f} s: each loads or is an ImageError"
-    )
-    return 0
+    return fuzzrun.fuzz(one, seed, 0, count)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(fuzzrun.main(one, __doc__ or "", sys.argv[1:]))

@@ -119,7 +119,8 @@ class Bound:
             self.kernel = stack.enter_context(closing(job.load(device)))
             if self.kernel.groups:  # made for one plan and this device, it knows its own grid
                 self.launch_options = {}
-            self.queue = queue or stack.enter_context(closing(device.queue(timing=True)))
+            timing = not device.info.emulated  # whose clock means nothing: no packets for it
+            self.queue = queue or stack.enter_context(closing(device.queue(timing=timing)))
             self.placements = [Placement(job, device, stack) for _ in range(nsets)]
             self._pattern = self._rng(0xBA0D).integers(0, 256, BAND_NBYTES, dtype=np.uint8)
             for placement in self.placements:

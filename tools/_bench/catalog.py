@@ -21,7 +21,7 @@ from .axes import Point, Value, assignments, label, points
 from .fills import Array
 from .jobs import TYPES, Absent, Arg, Job, Operand, Scalar, Values, rounded
 from .problems import UsageError
-from .workloads import Scalars, Workload, table
+from .workloads import EMULATED_AXES, EMULATED_LENGTH, Scalars, Workload, table
 
 if TYPE_CHECKING:
     import sparkle_drv as sp
@@ -73,6 +73,8 @@ def expand(kernel: str, given: Mapping[str, str], info: sp.DeviceInfo) -> list[P
     """The points of a kernel's axes on a device, "auto" and "size" resolved. Raises UsageError."""
     row = table()[kernel]
     axes = row.axes
+    if info.emulated:
+        axes = tuple(replace(a, default=(EMULATED_AXES.get(a.name, *a.default[:1]),)) for a in axes)
     if row.square and all(name in given for name in "mnk"):
         axes = tuple(
             replace(a, default=(1,)) if a.name == "size" and "size" not in given else a
@@ -92,8 +94,10 @@ def expand(kernel: str, given: Mapping[str, str], info: sp.DeviceInfo) -> list[P
 
 def auto_length(kernel: str, point: Point, info: sp.DeviceInfo) -> int:
     """The smallest power of two (>= 1M elements) whose operands exceed the caches: a memory-bound
-    kernel measured within a cache says nothing about memory.
+    kernel measured within a cache says nothing about memory. What is emulated says nothing anyway.
     """
+    if info.emulated:
+        return EMULATED_LENGTH
     beyond = max((c.nbytes for c in info.caches), default=0) * AUTO_BEYOND_CACHES
     n = 1 << 20
     while cost(kernel, {**point, "n": 2 * n})[1] <= MOST_AUTO_NBYTES:

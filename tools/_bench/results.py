@@ -63,6 +63,15 @@ class Measured:
         return self.device_ns if self.primary == "device" else self.host_ns
 
 
+@dataclass(frozen=True)
+class Submission:
+    """What a submission of one dispatch asks of an emulated device, on average: calls of its kernel
+    driver, and dwords of the IB."""
+
+    ioctls: float
+    ib_dwords: float
+
+
 @dataclass
 class Row:
     """One row, as JSON will have it; make it by `timed`, `failed` or `unverified`."""
@@ -72,6 +81,7 @@ class Row:
     error: Mapping[str, Any]
     measured: Measured | None = None
     overhead: Overhead | None = None
+    submission: Submission | None = None
     gflops: float | None = None
     gbytes_per_s: float | None = None
     roof_percent: float | None = None
@@ -135,6 +145,11 @@ class Row:
             row["device_ns"] = stats.rounded(device) if device else None
         if self.overhead is not None:
             row["overhead"] = self.overhead.as_json()
+        if self.submission is not None:
+            row |= {
+                "ioctls_per_submit": self.submission.ioctls,
+                "ib_dwords_per_dispatch": self.submission.ib_dwords,
+            }
         return row
 
 

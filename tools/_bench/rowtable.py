@@ -17,6 +17,7 @@ from .results import Row
 
 COLUMNS = (
     *("kernel", "device", "axes", "mode", "device time", "host time", "+-", "GFLOPS", "GB/s"),
+    *("ioctls / submit", "IB dwords / dispatch"),
     *("% of roof", "check", "error / tolerance", "n", "stop", "notes"),
 )
 DROPPABLE = ("device", "n", "error / tolerance", "stop", "GB/s")
@@ -25,6 +26,10 @@ OVERHEAD_COLUMNS = (
     *(f"{way} / {SYNC}" for way in WAYS if way != SYNC),
 )
 OVERHEAD_LEGEND = "overhead: host time less device time; ratios of the medians, 95 % intervals"
+EMULATED_LEGEND = (
+    "emulated: host time is what a dispatch costs its caller outside the emulated kernel's ioctls; "
+    "an emulator has no device time and no rates"
+)
 LEGEND = "+- and rates: of the device's time in modes hot and cold, of the host's in the others"
 
 
@@ -44,6 +49,8 @@ def cells(row: Row) -> list[str]:
         f"{100 * time.half_width:.1f}%" if time and time.half_width < 10 else "-",
         _number(row.gflops),
         _number(row.gbytes_per_s),
+        _number(row.submission.ioctls if row.submission else None),
+        _number(row.submission.ib_dwords if row.submission else None),
         roof,
         _check(row),
         f"{_scientific(row.error.get('max_rel_rms'))} / {_tolerance(row)}",
@@ -67,8 +74,10 @@ def show(rows: Sequence[Row], sweep: bool = False) -> None:
         columns, lines = sweeptable.widened(COLUMNS, rows, lines)
         kept = sweeptable.RESOURCES
     table.show(columns, lines, droppable=droppable, kept=kept)
-    if any(row.measured and row.measured.primary == "host" for row in rows):
+    if any(r.measured and r.measured.primary == "host" and not r.submission for r in rows):
         print(f"({LEGEND})")
+    if any(row.submission for row in rows):
+        print(f"({EMULATED_LEGEND})")
     compared = overhead_lines(rows)
     if compared:
         print()

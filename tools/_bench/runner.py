@@ -20,6 +20,7 @@ from . import (
     catalog,
     compare,
     devices,
+    emulated,
     engine,
     env,
     launchcost,
@@ -90,6 +91,7 @@ class Session:
             with devices.opened(uri) as device:
                 tasks = tasks_of(device.info)
                 for job, mode in tasks:
+                    emulated.check_job(job, mode, device.info)
                     nsets = engine.sets(job, mode, device.info, 1 + len(job.rivals))
                     room.check_job(job, nsets, device.info)
                 planned.append((uri, tasks))
@@ -208,7 +210,9 @@ def manifest_tasks(
         return [
             (catalog.make(kernel, point, info, kernels, seed), mode)
             for kernel in chosen
-            for point in catalog.expand(kernel, _defaults(kernel, given[kernel], not names), info)
+            for point in catalog.expand(
+                kernel, _defaults(kernel, given[kernel], not names and not info.emulated), info
+            )
             for mode in modes
         ]
 
@@ -241,6 +245,7 @@ def run_peak(session: Session) -> int:
     def visit() -> Iterator[tuple[str, str, str]]:
         for uri in session.uris:
             with devices.opened(uri) as device, Progress(len(peak.KERNELS)) as progress:
+                emulated.refuse(device.info, "peak")
                 roof, rows = peak.measure(device, manifest(), session.settings, progress.step)
                 session.report.rows += rows
                 session.told(device.info, roof)

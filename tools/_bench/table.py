@@ -13,6 +13,7 @@ from typing import TextIO
 
 _RIGHT = {
     *("device time", "host time", "+-", "GFLOPS", "GB/s", "% of roof", "error / tolerance", "n"),
+    *("ioctls / submit", "IB dwords / dispatch"),
     *("old", "new", "shift", "p", "value"),
     *("sync", "batched", "pipelined", "batched / sync", "pipelined / sync"),
     *("registers", "shared", "spills", "max group", "ratio", "alpha", "worst"),

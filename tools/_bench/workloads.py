@@ -247,6 +247,10 @@ TABLE: tuple[Workload, ...] = (
 
 DEFAULT = ("saxpy_f32", "copy_f32", "gemm_f32", "gemm_f64", "conv2d_f32", "reduce_sum_f32")
 DEFAULT_AXES: Mapping[str, Mapping[str, str]] = {"gemm_f64": {"size": "512"}}
+# Defaults of axes, and the length that "auto" stands for, on a device that computes in an
+# interpreter: it says nothing about rates, and a launch should be over in milliseconds.
+EMULATED_AXES = {"size": 64, "c": 16, "oc": 16, "h": 14, "w": 14, "iters": 256}
+EMULATED_LENGTH = 1 << 14
 
 
 @lru_cache(maxsize=1)

@@ -42,6 +42,8 @@ CSV_COLUMNS = [
     "tolerance",
     "reason",
     "notes",
+    "ioctls_per_submit",
+    "ib_dwords_per_dispatch",
     *RESOURCES,
     *overhead.CSV_COLUMNS,
 ]
@@ -127,6 +129,11 @@ def _csv_row(row: Row) -> Mapping[str, object]:
             "batch": row.measured.batch,
         }
         cells |= {"host_ns": host.median}
+    if row.submission is not None:
+        cells |= {
+            "ioctls_per_submit": row.submission.ioctls,
+            "ib_dwords_per_dispatch": row.submission.ib_dwords,
+        }
     if row.overhead is not None:
         cells |= row.overhead.flat()
     return cells

@@ -1,6 +1,7 @@
 /* A machine: its cards, its memory, its clock. */
 #define _GNU_SOURCE /* memfd_create, OFD locks, fallocate */
 #include "kmd.h"
+#include "seam.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -73,6 +74,14 @@ int kmd_wait_change(struct kmd_machine *machine, const struct kmd_card *card, ui
     if (machine->closing || (card && card->unplugged))
         return -ENODEV;
     return rc == ETIMEDOUT ? -ETIME : 0;
+}
+
+static int machine_ioctl(void *self, int fd, uint32_t request, void *arg)
+{
+    uint64_t began = sp_seam_enter();
+    int rc = kmd_ioctl(self, fd, request, arg);
+    sp_seam_leave(began, request, 1);
+    return rc;
 }
 
 static int machine_munmap(void *self, void *address, uint64_t nbytes)
@@ -190,7 +199,7 @@ int sp_emu_machine_open(const char *const *chips, uint32_t count, const struct s
     pthread_once(&once, register_fork_handler);
     machine->generation = kmd_generation();
     machine->memfd = -1;
-    machine->ops = (struct sp_kmd_ops){machine, kmd_ioctl, machine_mmap, machine_munmap, machine_close_fd};
+    machine->ops = (struct sp_kmd_ops){machine, machine_ioctl, machine_mmap, machine_munmap, machine_close_fd};
     pthread_mutex_init(&machine->lock, NULL);
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);

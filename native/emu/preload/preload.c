@@ -11,6 +11,7 @@
 #include "../../include/sp_amdgpu_drm.h"
 #include "../../include/sp_emu.h"
 #include "../exec.h"
+#include "../kmd/seam.h"
 #include "tree.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -182,12 +183,21 @@ SP_HOOK int ioctl(int fd, unsigned long request, ...)
     void *argument = va_arg(rest, void *);
     va_end(rest);
     int rc = 0;
-    if (fd < 0 || !sp_preload_ready() || !machine_ioctl(fd, request, argument, &rc))
+    uint64_t began = sp_seam_enter();
+    int ours = fd >= 0 && sp_preload_ready() && machine_ioctl(fd, request, argument, &rc);
+    sp_seam_leave(began, (uint32_t)request, ours);
+    if (!ours)
         return SP_NEXT(ioctl)(fd, request, argument);
     if (rc >= 0)
         return rc;
     errno = -rc;
     return -1;
+}
+
+/* For a program that finds it by dlsym: how long its driver was inside the emulated kernel. */
+SP_HOOK void sparkle_emu_seam(struct sp_emu_seam *out)
+{
+    sp_emu_seam(out);
 }
 
 __attribute__((destructor)) static void end(void)

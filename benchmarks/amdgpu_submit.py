@@ -1,0 +1,263 @@
+"""What re-submitting one recorded dispatch costs the host, beside vkQueueSubmit of stock RADV with
+a command buffer recorded once, both on the same emulated GPU.
+
+A vecadd of 1000 floats on a compute queue, on every side verified before and after. A submission is
+timed from call to return; what its ioctls took inside the emulated kernel is measured there, the
+same way for all (native/emu/kmd/seam.c), and subtracted. Each submission is waited for before the
+next. A repetition is a fresh process for each side, in an order drawn anew, and one number of
+each: the median of its submissions. RADV's is tests/radv/vk_compute.c, a program in C; ours is
+timed as called from C, and as a Python program calls it.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
+from _hop import hop
+
+hop()
+
+import argparse  # noqa: E402
+import importlib  # noqa: E402
+import json  # noqa: E402
+import os  # noqa: E402
+import random  # noqa: E402
+import shlex  # noqa: E402
+import subprocess  # noqa: E402
+import time  # noqa: E402
+from typing import Any  # noqa: E402
+
+import numpy as np  # noqa: E402
+from _bench import env, stats  # noqa: E402
+from _bench.problems import FAILED, NO_DEVICE, OK  # noqa: E402
+from cffi import FFI  # noqa: E402
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests" / "radv")]
+radv: Any = importlib.import_module("run")
+
+CHIPS = ("gfx1036", "gfx1100")
+C, PYTHON = "sparkle_drv, from C", "sparkle_drv, from Python"
+TARGET = 0.5  # of RADV's, for the caller in C
+N = 1000
+WARM_UP = 100  # submissions of a process that do not count
+TIMEOUT_S = 120
+HELPER = ROOT / "benchmarks" / "amdgpu_submit.c"
+CDEF = """
+struct functions { void *submit, *wait, *seam; };
+struct taken { uint64_t ns, inside_ns, ioctls; };
+int64_t submit_again(const struct functions *f, void *queue, const void *records, size_t nbytes,
+                     uint64_t epoch, size_t count, struct taken *out);
+"""
+
+Taken = list[tuple[int, int, int]]  # ns, of those in the emulated kernel, ioctls: a submission
+
+
+def helper() -> Path:
+    """amdgpu_submit.c, compiled when it is newer."""
+    made = ROOT / "build" / "amdgpu_submit.so"
+    if not made.exists() or made.stat().st_mtime < HELPER.stat().st_mtime:
+        made.parent.mkdir(exist_ok=True)
+        compiler = shlex.split(os.environ.get("CC", "gcc"))
+        flags = ("-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-o", str(made))
+        subprocess.run((*compiler, *flags, str(HELPER)), check=True)
+    return made
+
+
+def from_c(queue: Any, commands: Any, count: int) -> Taken:
+    """Submissions by the helper, of the records that `queue.submit(commands)` hands over."""
+    from sparkle_drv.testing import calls
+
+    helped = FFI()
+    helped.cdef(CDEF)
+    library = helped.dlopen(str(helper()))
+    call = calls.of_submission(queue, commands)
+
+    def pointer(address: int) -> Any:
+        return helped.cast("void *", address)
+
+    functions = helped.new("struct functions *")
+    functions.submit, functions.wait = pointer(call.submit), pointer(call.wait)
+    functions.seam = pointer(call.seam)
+    out = helped.new("struct taken[]", count)
+    rc = library.submit_again(
+        functions, pointer(call.queue), pointer(call.records), call.nbytes, call.epoch, count, out
+    )
+    if rc:
+        raise OSError(-rc, "sp_amdgpu_submit")
+    return [(t.ns, t.inside_ns, t.ioctls) for t in out]
+
+
+def from_python(queue: Any, commands: Any, count: int) -> Taken:
+    """Submissions by `queue.submit(commands)`."""
+    from sparkle_drv.testing.emulator import seam
+
+    found, submit, clock = [], queue.submit, time.perf_counter_ns
+    for _ in range(count):
+        before = seam()
+        began = clock()
+        fence = submit(commands)
+        ended = clock()
+        inside = seam().since(before)
+        fence.wait(TIMEOUT_S)
+        found.append((ended - began, inside.ns, inside.ioctls))
+    return found
+
+
+def ours(chip: str, way: str, count: int) -> int:
+    """The program of one process of ours: a line a submission, as vk_compute prints them."""
+    import sparkle_drv as sp
+    import sparkle_drv.testing  # makes emu: known
+
+    rng = np.random.default_rng(1)
+    a, b = (rng.standard_normal(N, np.float32) for _ in range(2))
+    with sp.open(f"emu:{chip}") as dev, dev.kernel("vecadd_f32") as kernel, dev.queue() as queue:
+        x, y = dev.array(a), dev.array(b)
+        z = dev.array(np.full(N, np.nan, np.float32))
+        commands = sp.Commands().dispatch(kernel, z, x, y, N, groups=-(-N // 256))
+
+        def right() -> bool:
+            found = bool(np.array_equal(z.numpy(), a + b))
+            z.buffer.write(np.full(N, np.nan, np.float32))
+            return found
+
+        queue.submit(commands).wait(TIMEOUT_S)
+        verified = right()
+        taken = (from_c if way == "c" else from_python)(queue, commands, count)
+        verified = right() and verified
+        for one in taken:
+            print(*one)
+        print("right" if verified else "wrong", "vecadd")
+        for array in (x, y, z):
+            array.close()
+    return OK if verified else FAILED
+
+
+def sides(chip: str, count: int, program: Path) -> dict[str, tuple[tuple[str, ...], Any]]:
+    """Name -> (command, environment) of one process. Raises radv.mesa.Absent without any RADV."""
+    me = (sys.executable, str(Path(__file__).resolve()), "--submissions", str(count))
+    found: dict[str, tuple[tuple[str, ...], Any]] = {
+        C: ((*me, "--ours", chip, "c"), None),
+        PYTHON: ((*me, "--ours", chip, "python"), None),
+    }
+    for name, driver in radv.drivers():
+        if isinstance(driver, radv.mesa.Absent):
+            print(f"{name}: left out: {driver}")
+            continue
+        shown = (str(program), str(radv.HERE / "shaders"), "vecadd", "compute", str(count))
+        found[name] = (shown, radv.environment(driver, chip))
+    if len(found) == 2:
+        raise radv.mesa.Absent("there is no RADV to compare with")
+    return found
+
+
+def measured(command: tuple[str, ...], environment: Any) -> tuple[float, float]:
+    """(ns outside the emulated kernel, ioctls) of a submission: medians of a process."""
+    code, said = radv.run(command, environment)
+    lines = said.strip().splitlines()
+    if code or not lines or not lines[-1].startswith("right "):
+        raise RuntimeError(f"{command[0]}: exit code {code}: {said[-500:]}")
+    rows = np.array([line.split() for line in lines if line[0].isdigit()], np.int64)[WARM_UP:]
+    return float(np.median(rows[:, 0] - rows[:, 1])), float(np.median(rows[:, 2]))
+
+
+def take(args: argparse.Namespace) -> dict[str, dict[str, list[tuple[float, float]]]]:
+    """{chip: {side: one (ns, ioctls) for each repetition}}"""
+    program, order = radv.build_program(), random.Random(args.seed)
+    helper()
+    all_sides = {chip: sides(chip, args.submissions, program) for chip in args.chips}
+    found: dict[str, dict[str, list[tuple[float, float]]]] = {
+        chip: {name: [] for name in known} for chip, known in all_sides.items()
+    }
+    for _ in range(args.repetitions):
+        for chip, known in all_sides.items():
+            for name in order.sample(sorted(known), len(known)):
+                found[chip][name].append(measured(*known[name]))
+    return found
+
+
+def table(found: dict[str, dict[str, list[tuple[float, float]]]]) -> list[dict[str, Any]]:
+    """A row for each chip and side: ns, ioctls, and the ratio to each RADV."""
+    made = []
+    for chip, known in found.items():
+        peers = [name for name in known if name.startswith("RADV")]
+        for name, taken in known.items():
+            ns = [one for one, _ in taken]
+            s = stats.summarize(ns)
+            row: dict[str, Any] = {"chip": chip, "side": name, "ns": stats.rounded(s)}
+            row["ioctls"] = float(np.median([ioctls for _, ioctls in taken]))
+            row["ratios"] = {}
+            for peer in peers if name not in peers else ():
+                other = [one for one, _ in known[peer]]
+                low, high = stats.ratio_interval(other, ns)
+                ratio = s.median / float(np.median(other))
+                row["ratios"][peer] = {"ratio": ratio, "low": low, "high": high}
+            made.append(row)
+    return made
+
+
+def show(rows: list[dict[str, Any]]) -> None:
+    print(f"{'chip':8} {'a submission':26} {'ns':>7} {'interval':>16} {'ioctls':>7}")
+    for row in rows:
+        ns = row["ns"]
+        interval = f"[{ns['ci_low']:.0f}, {ns['ci_high']:.0f}]"
+        line = f"{row['chip']:8} {row['side']:26} {ns['median']:7.0f} {interval:>16}"
+        print(f"{line} {row['ioctls']:7.0f}")
+    for row in rows:
+        for peer, r in row["ratios"].items():
+            line = f"{row['chip']} {row['side']}: {r['ratio']:.2f} of {peer}"
+            line += f" [{r['low']:.2f}, {r['high']:.2f}]"
+            if row["side"] == C:
+                line += f"; at most {TARGET} is wanted: {'yes' if r['ratio'] <= TARGET else 'no'}"
+            print(line)
+
+
+def parser() -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser(
+        description=(__doc__ or "").split("\n\n")[0],
+        epilog="exit codes: 0 measured, 1 a result was wrong, 2 usage, 3 no RADV",
+    )
+    made.add_argument("--chips", nargs="+", default=CHIPS, choices=CHIPS, metavar="CHIP")
+    made.add_argument("--repetitions", type=int, default=20, help="processes of each side (20)")
+    made.add_argument("--submissions", type=int, default=2000, help="of a process (2000)")
+    made.add_argument("--seed", type=int, default=1, help="of the order (1)")
+    made.add_argument("--json", type=Path, metavar="FILE", help="write rows and samples")
+    made.add_argument("--ours", nargs=2, metavar=("CHIP", "WAY"), help=argparse.SUPPRESS)
+    return made
+
+
+def main() -> int:
+    top = parser()
+    args = top.parse_args()
+    if args.repetitions < 1 or args.submissions <= WARM_UP:
+        top.error(f"--repetitions is 1 or more, --submissions more than {WARM_UP}")
+    if args.ours:
+        chip, way = args.ours
+        return ours(chip, way, args.submissions)
+    if not radv.PRELOAD.exists():
+        print(f"{radv.PRELOAD} is missing: make preload", file=sys.stderr)
+        return NO_DEVICE
+    try:
+        found = take(args)
+    except radv.mesa.Absent as absent:
+        print(absent, file=sys.stderr)
+        return NO_DEVICE
+    except RuntimeError as error:
+        print(error, file=sys.stderr)
+        return FAILED
+    load = Path("/proc/loadavg").read_text().split()[0]
+    print(
+        f"{args.repetitions} x {args.submissions} submissions; load {load}, {os.cpu_count()} cores"
+    )
+    rows = table(found)
+    show(rows)
+    if args.json:
+        out = {"env": env.describe(), "seed": args.seed, "rows": rows, "samples": found}
+        args.json.write_text(json.dumps(out, indent=1))
+    return OK
+
+
+if __name__ == "__main__":
+    sys.exit(main())

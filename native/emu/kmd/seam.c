@@ -1,0 +1,29 @@
+/* How long callers were inside the emulated kernel, which is no time of theirs. Spans of one thread may be nested: the preload
+ * library's hook, which looks whose descriptor it is, is around the machine's. */
+#include "seam.h"
+#include "kmd.h"
+
+static uint64_t ioctls, submissions, inside_ns;
+static __thread int depth;
+
+uint64_t sp_seam_enter(void)
+{
+    return depth++ ? 0 : kmd_now();
+}
+
+void sp_seam_leave(uint64_t began, uint32_t request, int ours)
+{
+    if (--depth || !ours)
+        return;
+    __atomic_fetch_add(&ioctls, 1, __ATOMIC_RELAXED);
+    if (request == DRM_IOCTL_AMDGPU_CS)
+        __atomic_fetch_add(&submissions, 1, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&inside_ns, kmd_now() - began, __ATOMIC_RELAXED);
+}
+
+void sp_emu_seam(struct sp_emu_seam *out)
+{
+    out->ioctls = __atomic_load_n(&ioctls, __ATOMIC_RELAXED);
+    out->submissions = __atomic_load_n(&submissions, __ATOMIC_RELAXED);
+    out->ns = __atomic_load_n(&inside_ns, __ATOMIC_RELAXED);
+}

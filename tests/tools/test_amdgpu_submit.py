@@ -1,0 +1,81 @@
+"""benchmarks/amdgpu_submit.py: every side verified, one ioctl a submission, ratios of medians."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+
+import preload
+import pytest
+
+FILE = Path(__file__).resolve().parents[2] / "benchmarks" / "amdgpu_submit.py"
+COUNT = 130
+
+
+@pytest.fixture(scope="module")
+def tool():
+    path, modules = list(sys.path), set(sys.modules)
+    spec = importlib.util.spec_from_file_location("amdgpu_submit", FILE)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    yield module
+    sys.path[:] = path
+    for name in ("run", "mesa"):
+        if name not in modules:
+            sys.modules.pop(name, None)
+
+
+@pytest.mark.parametrize("way", ["c", "python"])
+@pytest.mark.parametrize("chip", ["gfx1036", "gfx1100"])
+def test_ours_is_right_and_one_ioctl_a_submission(tool, capsys, chip, way):
+    assert tool.ours(chip, way, COUNT) == 0
+    *lines, verdict = capsys.readouterr().out.splitlines()
+    assert verdict == "right vecadd"
+    taken = [tuple(map(int, line.split())) for line in lines]
+    assert len(taken) == COUNT
+    assert all(0 < inside < ns for ns, inside, _ in taken)
+    # A fence that is late is asked about now and then; a submission itself is one.
+    assert sorted(ioctls for *_, ioctls in taken)[COUNT // 2] == 1
+
+
+def test_a_wrong_result_is_no_measurement(tool):
+    for said in ("1 0 1\\nwrong vecadd", "", "right"):
+        with pytest.raises(RuntimeError, match="exit code"):
+            tool.measured((sys.executable, "-c", f"print('{said}')"), None)
+
+
+def test_a_process_counts_by_its_medians_without_the_first(tool):
+    program = "\n".join([*["print(9000, 0, 7)"] * tool.WARM_UP, "print(50, 20, 1)", "print(1)"])
+    program = program.replace("print(1)", "print('right')").replace("'right'", "'right x'")
+    assert tool.measured((sys.executable, "-c", program), None) == (30, 1)
+
+
+def test_ratios_are_of_the_medians(tool, capsys):
+    ours, theirs = [(600.0, 1.0)] * 9, [(1200.0, 2.0)] * 9
+    rows = tool.table({"gfx1100": {tool.C: ours, tool.PYTHON: theirs, "RADV 1": theirs}})
+    assert [row["ns"]["median"] for row in rows] == [600, 1200, 1200]
+    assert rows[0]["ratios"]["RADV 1"] == {"ratio": 0.5, "low": 0.5, "high": 0.5}
+    assert rows[2]["ratios"] == {}
+    tool.show(rows)
+    said = capsys.readouterr().out
+    assert "from C: 0.50 of RADV 1 [0.50, 0.50]; at most 0.5 is wanted: yes" in said
+    assert "from Python: 1.00 of RADV 1" in said
+
+
+@pytest.mark.slow
+def test_radv_is_measured_through_the_same_seam(tool):
+    preload.library()
+    try:
+        program = tool.radv.build_program()
+        driver = tool.radv.mesa.system()
+    except tool.radv.mesa.Absent as absent:
+        pytest.skip(str(absent))
+    shown = (str(program), str(tool.radv.HERE / "shaders"), "vecadd", "compute", str(COUNT))
+    code, said = tool.radv.run(shown, tool.radv.environment(driver, "gfx1100"))
+    assert code == 0, said
+    *lines, verdict = said.splitlines()
+    assert verdict.startswith("right vecadd")
+    taken = [tuple(map(int, line.split())) for line in lines]
+    assert len(taken) == COUNT
+    assert all(0 < inside < ns and ioctls == 1 for ns, inside, ioctls in taken)

@@ -1,0 +1,115 @@
+"""Benchmarks of emulated devices: verified, without a time of the device, and what a submission
+asks of the kernel driver counted."""
+
+from __future__ import annotations
+
+import csv
+import json
+from dataclasses import replace
+
+import pytest
+from _bench import catalog, emulated, engine
+from _bench.bound import Bound
+from _bench.engine import Settings
+from _bench.problems import UsageError
+
+from sparkle_drv import assets
+from sparkle_drv.testing.emulator import seam
+
+MANIFEST = assets.manifest()["kernels"]
+BRIEF = Settings(seed=5, precision=0.5, timeout_s=0.05, least=3)
+CHIPS = ["emu:gfx1036", "emu:gfx1100"]
+NAMES = ("saxpy_f32", "gemm_f32", "conv2d_f32", "reduce_sum_i32")
+IB_DWORDS = {"emu:gfx1036": 80, "emu:gfx1100": 88}  # tests/golden/test_golden_amdgpu_ib.py
+
+
+@pytest.fixture(params=CHIPS)
+def chip(request, opened):
+    return opened(request.param)
+
+
+def job_of(device, kernel, **axes):
+    given = {name: str(value) for name, value in axes.items()}
+    point = catalog.expand(kernel, given, device.info)[0]
+    return catalog.make(kernel, point, device.info, MANIFEST, BRIEF.seed)
+
+
+@pytest.mark.parametrize("mode", ["hot", "cold", "latency"])
+def test_a_row_has_host_time_and_counts_and_nothing_of_the_device(chip, mode):
+    row = engine.run(job_of(chip, "saxpy_f32", n=100), chip, mode, BRIEF, None)
+    assert row.verified, row.reason
+    assert row.subject.emulated
+    assert row.submission.ioctls == 1
+    assert row.submission.ib_dwords == IB_DWORDS[chip.uri]
+    assert row.measured.primary == "host"
+    assert min(row.measured.host_ns) > 0
+    assert (row.device, row.gflops, row.gbytes_per_s, row.roof_percent) == (None,) * 4
+    made = row.as_json()
+    assert made["device_ns"] is None
+    assert (made["ioctls_per_submit"], made["ib_dwords_per_dispatch"]) == (1, IB_DWORDS[chip.uri])
+
+
+def test_time_inside_the_emulated_kernel_does_not_count(chip, monkeypatch):
+    """What the seam says is subtracted: twice as much of it makes every sample smaller."""
+    with Bound(job_of(chip, "saxpy_f32", n=100), chip, 1) as bound:
+        sampler = emulated.Submitting(bound)
+        before = seam()
+        sampler.sample()
+        inside = seam().since(before)
+        assert inside.submissions == 1
+        assert inside.ns > 0
+        monkeypatch.setattr("time.perf_counter_ns", iter((0, 10**9)).__next__)
+        _, host = sampler.sample()
+    assert 0 < 10**9 - host < 10**9
+
+
+@pytest.mark.parametrize("kernel", NAMES)
+def test_sizes_that_nobody_named_are_small_on_an_emulated_device(chip, kernel, cpu):
+    (point,) = catalog.expand(kernel, {}, chip.info)
+    usual = catalog.expand(kernel, {}, cpu.info)[0]
+    assert 0 < catalog.cost(kernel, point)[1] < catalog.cost(kernel, usual)[1] / 3
+    assert catalog.cost(kernel, point)[1] < 1 << 18
+    first = next(axis.name for axis in catalog.table()[kernel].axes if axis.name in "nm")
+    (named,) = catalog.expand(kernel, {first: "77"}, chip.info)
+    assert named[first] == 77
+
+
+def test_the_command_verifies_all_and_every_file_says_emulated(bench, capsys, tmp_path):
+    files = {kind: tmp_path / f"rows.{kind}" for kind in ("json", "csv", "md")}
+    written = [word for kind, path in files.items() for word in (f"--{kind}", path)]
+    small = ("-a", "size=9", "-a", "c=3", "-a", "oc=2", "-a", "h=5", "-a", "w=4")
+    names = ("saxpy", "gemm_f32", "conv2d", "reduce_sum_f32")
+    spec = ("-d", ",".join(CHIPS), "--timeout", "0.02", "--quick")
+    assert bench("run", *names, *spec, *small, *written) == 0
+    table = capsys.readouterr().out
+    header = table.splitlines()[1]
+    assert "ioctls / submit" in header
+    assert "IB dwords / dispatch" in header
+    assert not {"device time", "GFLOPS", "GB/s", "% of roof"} & set(header.split("  "))
+    assert table.count("(emulated)") == table.count("verified") == 8
+    rows = json.loads(files["json"].read_text())["results"]
+    assert len(rows) == 8
+    assert all(row["verified"] and row["emulated"] and row["gflops"] is None for row in rows)
+    with files["csv"].open() as file:
+        lines = list(csv.DictReader(file))
+    assert {line["ioctls_per_submit"] for line in lines} == {"1.0"}
+    assert {float(line["ib_dwords_per_dispatch"]) for line in lines} == {80, 88}
+    assert "| IB dwords / dispatch |" in files["md"].read_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "what"),
+    [
+        (("run", "saxpy", "--mode", "pipeline"), "mode pipeline"),
+        (("peak",), "peak"),
+    ],
+)
+def test_what_compares_times_is_refused(bench, capsys, words, what):
+    assert bench(*words, "-d", "emu:gfx1100") == 2
+    assert f"{what}: emu:gfx1100 is emulated, its times mean nothing" in capsys.readouterr().err
+
+
+def test_rivals_are_refused(chip):
+    job = job_of(chip, "saxpy_f32", n=8)
+    with pytest.raises(UsageError, match=f"--vs: {chip.uri} is emulated"):
+        emulated.check_job(replace(job, rivals=(job,)), "hot", chip.info)
