@@ -30,7 +30,7 @@ from .emulated_options import FAULT_KINDS, RECOVERY, chip_names, one_of, options
 
 __all__ = ["IP", "NOP", "Buffer", "Fault", "Gpu", "Job", "Machine", "Node"]
 
-VERSION = 2  # of the interface, sp_emu_version
+VERSION = 3  # of the interface, sp_emu_version
 RETRY_S = 10.0  # for how long an ioctl that is to be made again is
 
 
