@@ -112,8 +112,9 @@ def _agree(what: str, got: Array, want: Array, limit: float, problem: Problem) -
         with np.errstate(all="ignore"):
             want = want.astype(got.dtype) if limit == 0 else want
     if problem.each:
-        size = np.abs(want.astype(np.float64))
-        got, want = got / size, want / size
+        with np.errstate(all="ignore"):
+            size = np.abs(want.astype(np.float64))
+            got, want = got / size, want / size
     # A few sums of many terms may all be small by chance: their terms, of size 1, say the scale.
     terms = problem.terms
     scale = math.sqrt(terms) if terms > 1 and want.size < 16 else None
