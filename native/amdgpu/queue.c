@@ -332,7 +332,7 @@ static int how(struct sp_amdgpu_queue *q, uint64_t value)
     if (!atomic_load(&q->ledger.nfaults))
         return 0;
     pthread_mutex_lock(&q->lock);
-    return (int)leave(q, sp_ledger_fault(&q->ledger, value));
+    return (int)leave(q, sp_ledger_tell(&q->ledger, value, atomic_load(&q->submitted)));
 }
 
 int sp_amdgpu_wait(struct sp_amdgpu_queue *q, uint64_t value, uint64_t timeout_ns)

@@ -341,7 +341,7 @@ int sp_cpu_wait(struct sp_cpu_queue *q, uint64_t value, uint64_t timeout_ns)
     if (rc || !atomic_load(&q->ledger.nfaults))
         return rc;
     pthread_mutex_lock(&q->lock);
-    rc = sp_ledger_fault(&q->ledger, value);
+    rc = sp_ledger_tell(&q->ledger, value, atomic_load(&q->submitted));
     pthread_mutex_unlock(&q->lock);
     return rc;
 }

@@ -268,7 +268,7 @@ int sp_egl_wait(struct sp_egl_queue *q, uint64_t value, uint64_t timeout_ns)
     if (rc || !atomic_load(&q->ledger.nfaults))
         return rc;
     pthread_mutex_lock(&q->dev->lock);
-    rc = sp_ledger_fault(&q->ledger, value);
+    rc = sp_ledger_tell(&q->ledger, value, atomic_load(&q->submitted));
     pthread_mutex_unlock(&q->dev->lock);
     return rc;
 }
