@@ -66,8 +66,9 @@ class Fence:
     def wait(self, timeout_s: float = 30) -> Fence:
         """Block until it is reached; returns itself.
 
-        Raises FenceTimeout with the submission decoded, KernelFault when that submission failed, or
-        one before it or waited for by it of which nobody was told, DeviceLost; TypeError or ValueError for a timeout that is no finite time of 0 s or more.
+        Raises FenceTimeout with the submission decoded; KernelFault when that submission failed, or
+        one before it or waited for by it of which nobody was told; DeviceLost; TypeError or
+        ValueError for a timeout that is no finite time of 0 s or more.
         """
         queue = self.queue
         left = timeout_ns(timeout_s)
