@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import sparkle_drv as sp
@@ -37,6 +38,10 @@ def plain(value: Any) -> Any:
     }
 
 
+def _struct(query: Callable[..., Any], *args: Any, **more: Any) -> Any:
+    return plain(query(*args, **more))
+
+
 def amdgpu(bench: Bench) -> dict[str, Any]:
     """Every INFO query that there is, each with its answer or why there is none."""
     out: dict[str, Any] = {}
@@ -57,28 +62,22 @@ def amdgpu(bench: Bench) -> dict[str, Any]:
     ask("isa", lambda: bench.isa)
     ask("device", lambda: plain(bench.device))
     for name in RINGS:
-        ask(f"hw_ip.{name}", lambda name=name: plain(bench.ip(name)))
+        ask(f"hw_ip.{name}", partial(_struct, bench.ip, name))
     for name, kind in FIRMWARE.items():
-        ask(
-            f"firmware.{name}",
-            lambda kind=kind: plain(
-                info("FW_VERSION", "struct drm_amdgpu_info_firmware", query_fw__fw_type=kind)
-            ),
-        )
+        query = partial(info, "FW_VERSION", "struct drm_amdgpu_info_firmware")
+        ask(f"firmware.{name}", partial(_struct, query, query_fw__fw_type=kind))
     ask("memory", lambda: plain(bench.memory))
     ask("vram_gtt", lambda: plain(info("VRAM_GTT", "struct drm_amdgpu_info_vram_gtt")))
     for name in NUMBERS:
-        ask(name.lower(), lambda name=name: info(name, "uint64_t"))
+        ask(name.lower(), partial(info, name, "uint64_t"))
     ask("vram_lost_counter", lambda: info("VRAM_LOST_COUNTER", "uint32_t"))
     ask("timestamp", lambda: info("TIMESTAMP", "uint64_t"))
     ask("max_ibs", lambda: list(info("MAX_IBS", "uint32_t[10]")))
     ask("gpuvm_fault", lambda: plain(info("GPUVM_FAULT", "struct drm_amdgpu_info_gpuvm_fault")))
     for name, unit in SENSORS.items():
         kind = getattr(raw.lib, f"AMDGPU_INFO_SENSOR_{name}")
-        ask(
-            f"sensor.{name.lower()} ({unit})",
-            lambda kind=kind: info("SENSOR", "uint32_t", sensor_info__type=kind),
-        )
+        label = f"sensor.{name.lower()} ({unit})"
+        ask(label, partial(info, "SENSOR", "uint32_t", sensor_info__type=kind))
     ask("sysfs", lambda: dump.sysfs(bench.card).splitlines())
     return out
 
@@ -114,9 +113,7 @@ def lines(value: Any, key: str = "", indent: int = 0) -> list[str]:
     pad = "  " * indent
     if isinstance(value, dict):
         head = [f"{pad}{key}"] if key else []
-        return head + [
-            one for k, v in value.items() for one in lines(v, k, indent + bool(key))
-        ]
+        return head + [one for k, v in value.items() for one in lines(v, k, indent + bool(key))]
     if isinstance(value, list) and value and isinstance(value[0], str):
         return [f"{pad}{key}", *(f"{pad}  {one}" for one in value)]
     if isinstance(value, int) and not isinstance(value, bool) and key.endswith(HEX):

@@ -11,13 +11,15 @@ from typing import Any
 
 from sparkle_drv.lowlevel import raw, targets
 from sparkle_drv.lowlevel import raw_gpu as gpus
-from .hw import Buffer, Gpu, Job
 
 from . import dump
 from .causes import Cause
-from .causes_amdgpu import CAUSES
+from .causes_job import ANY, JOBS, WORK
+from .causes_node import INFO_RUNGS, MEMORY, NODE
+from .hw import Buffer, Gpu, Job
 from .rung import Rung, Skip, Wrong
 
+CAUSES = (*NODE, *INFO_RUNGS, *MEMORY, *JOBS, *WORK, *ANY)
 JOB_S = 5.0  # for a job that has microseconds of work
 RINGS = ("compute", "gfx", "dma")
 STATES = {

@@ -14,6 +14,11 @@ from typing import Any
 from .rung import Result
 
 MOST = 5  # causes that are told
+LOG = "dmesg | grep -i -e amdgpu -e drm | tail -50"
+AGAIN = "python tools/bringup.py ladder --only "
+INFO = "python tools/bringup.py info"
+MEM = "python tools/bringup.py mem"
+VRAM_USED = "cat /sys/class/drm/renderD*/device/mem_info_vram_used"
 Facts = Mapping[str, Any]
 
 

@@ -65,13 +65,12 @@ def run(args: argparse.Namespace) -> int:
     print(f"{args.device}: {len(rungs)} rungs", file=out, flush=True)
     facts: dict[str, object] = {}
 
-    def tell(result: Result) -> None:
-        report.line(result, out)
-        out.flush()
-
+    lines = report.Lines(out)
     results = child.run(
-        rungs, lambda: family.bench(args.device), timeout_s=args.timeout, tell=tell, facts=facts
-    )
+        rungs, lambda: family.bench(args.device), timeout_s=args.timeout, tell=lines.tell,
+        facts=facts,
+    )  # fmt: skip
+    lines.flush()
     document = report.document(args.device, results, facts)
     print(report.summary(results), file=out)
     if document["verified"]:

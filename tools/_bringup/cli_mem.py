@@ -6,9 +6,8 @@ import argparse
 import time
 from typing import Any
 
-from .hw import Gpu
-
 from . import common, families, patterns, report
+from .hw import Gpu
 from .rung import Wrong
 from .rungs_memory import HEAPS, check
 

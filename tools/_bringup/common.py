@@ -49,7 +49,9 @@ def seconds(text: str) -> float:
 def size(text: str) -> int:
     """A number of bytes: 4096, 64K, 16M, 1G."""
     units = {"K": 10, "M": 20, "G": 30}
-    number, shift = (text[:-1], units[text[-1].upper()]) if text[-1:].upper() in units else (text, 0)
+    number, shift = (
+        (text[:-1], units[text[-1].upper()]) if text[-1:].upper() in units else (text, 0)
+    )
     if not number.isdigit() or not int(number):
         raise argparse.ArgumentTypeError(f"{text!r} is no size: 4096, 64K, 16M, 1G")
     return int(number) << shift

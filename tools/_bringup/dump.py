@@ -12,6 +12,7 @@ from typing import Any
 
 from sparkle_drv import lowlevel
 from sparkle_drv.lowlevel import raw
+
 from .hw import Gpu
 
 SYSFS = (

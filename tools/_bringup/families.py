@@ -19,8 +19,8 @@ from . import (
     rungs_memory,
     rungs_node,
     rungs_packets,
-    rungs_share,
     rungs_shader,
+    rungs_share,
     rungs_sync,
 )
 from .card import Emulated, Real

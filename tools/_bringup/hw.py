@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from sparkle_drv.lowlevel import raw, raw_gpu
 
-ffi, lib, pointer = raw.ffi, raw.lib, raw.pointer
-IoctlError, Node = raw.IoctlError, raw.Node
-Buffer, Gpu, Job, Late = raw_gpu.Buffer, raw_gpu.Gpu, raw_gpu.Job, raw_gpu.Late
-IP, NOP, PAGE = raw_gpu.IP, raw_gpu.NOP, raw_gpu.PAGE
+ffi = raw.ffi
+lib = raw.lib
+pointer = raw.pointer
+IoctlError = raw.IoctlError
+Node = raw.Node
+Buffer = raw_gpu.Buffer
+Gpu = raw_gpu.Gpu
+Job = raw_gpu.Job
+Late = raw_gpu.Late
+IP = raw_gpu.IP
+NOP = raw_gpu.NOP
+PAGE = raw_gpu.PAGE

@@ -89,7 +89,9 @@ def images(nwords: int, base: int, seed: int, names: list[str] | None = None) ->
             yield name, image
 
 
-def test(words: Words, *, base: int = 0, seed: int = 1, names: list[str] | None = None) -> Bad | None:
+def sweep(
+    words: Words, *, base: int = 0, seed: int = 1, names: list[str] | None = None
+) -> Bad | None:
     """Every pattern over `words`, whose first address is `base`: all of it is written before any is
     read. None, or the first pass that failed."""
     for name in names or PATTERNS:

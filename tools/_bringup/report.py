@@ -6,6 +6,7 @@ import dataclasses
 import os
 import platform
 import sys
+import textwrap
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -33,6 +34,34 @@ def line(result: Result, out: Any) -> None:
         print(f"          {i}. {cause['text']} [{cause['source']}]", file=out)
     if result.next:
         print(f"          next:  {result.next}", file=out)
+
+
+class Lines:
+    """Results as they come; what is blocked is gathered into one paragraph."""
+
+    def __init__(self, out: Any) -> None:
+        self.out = out
+        self._blocked: list[Result] = []
+
+    def tell(self, result: Result) -> None:
+        if result.status == BLOCKED:
+            self._blocked.append(result)
+        else:
+            self.flush()
+            line(result, self.out)
+        self.out.flush()
+
+    def flush(self) -> None:
+        """What is held back."""
+        blocked, self._blocked = self._blocked, []
+        if len(blocked) < 4:
+            for one in blocked:
+                line(one, self.out)
+            return
+        names = ", ".join(one.name for one in blocked)
+        text = f"{len(blocked)} rungs that stand on what failed: {names}"
+        for i, part in enumerate(textwrap.wrap(text, 90)):
+            print(f"{BLOCKED if i == 0 else '':7} {part}", file=self.out)
 
 
 def counts(results: Sequence[Result]) -> dict[str, int]:

@@ -115,7 +115,7 @@ def mapped(b: Opened) -> str:
     with dev.buffer(1 << 16, memory=sp.Memory.HOST) as buffer, buffer.map() as view:
         words = np.frombuffer(view, np.uint32)
         try:
-            bad = patterns.test(words)
+            bad = patterns.sweep(words)
         finally:
             del words
         if bad:
@@ -165,7 +165,12 @@ def vecadd(b: Opened) -> str:
 def launch(b: Opened, k: Any, name: str, values: dict[str, Any]) -> None:
     args = assets.manifest()["kernels"][name]["args"]
     given = ref.arguments(args, **values)
-    b.device_api().default_queue.launch(k, *given).wait(LIMIT_S)
+    b.device_api().default_queue.launch(k, *given, groups=cover(k, values["n"])).wait(LIMIT_S)
+
+
+def cover(k: Any, n: int) -> int:
+    """Groups of the kernel's own size that cover n threads."""
+    return max(1, -(-n // int(k.group_size[0])))
 
 
 def gemm(b: Opened) -> str:
@@ -213,15 +218,19 @@ def in_order(b: Opened) -> str:
     """Commands of a list see those before them, and a queue waits for the fence of another."""
     dev = b.device_api()
     data = np.arange(10_000, dtype=np.uint32)
-    with dev.buffer(data.nbytes) as one, dev.buffer(data.nbytes) as two, dev.queue() as a:
-        with dev.queue() as c:
-            written = a.write(one, data)
-            fence = a.submit(sp.Commands().copy(two, one))
-            back = np.empty_like(data)
-            c.submit(sp.Commands().wait(fence).copy(one, two)).wait(LIMIT_S)
-            c.read(one, back).wait(LIMIT_S)
-            if not written.done or not fence.done:
-                raise Wrong("a fence that others waited for is not done", out_of_order=True)
+    back = np.empty_like(data)
+    with (
+        dev.buffer(data.nbytes) as one,
+        dev.buffer(data.nbytes) as two,
+        dev.queue() as a,
+        dev.queue() as c,
+    ):
+        written = a.write(one, data)
+        fence = a.submit(sp.Commands().copy(two, one))
+        c.submit(sp.Commands().wait(fence).copy(one, two)).wait(LIMIT_S)
+        c.read(one, back).wait(LIMIT_S)
+        if not written.done or not fence.done:
+            raise Wrong("a fence that others waited for is not done", out_of_order=True)
     compare("across two queues", back, data)
     return "write, copy, and a second queue behind the first"
 
@@ -233,7 +242,7 @@ def stress(b: Opened) -> str:
         args = assets.manifest()["kernels"]["saxpy_f32"]["args"]
         given = ref.arguments(args, x=one, y=out, a=1.0, n=data.size)
         for _ in range(rounds):
-            fence = dev.default_queue.launch(k, *given)
+            fence = dev.default_queue.launch(k, *given, groups=cover(k, data.size))
         fence.wait(LIMIT_S)
         compare(f"{rounds} launches in a row", out.numpy(), data * rounds)
     return f"{rounds} launches in a row, each on the result of the one before"

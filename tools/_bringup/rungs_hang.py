@@ -10,10 +10,10 @@ import errno
 from typing import Any
 
 from sparkle_drv.lowlevel import raw
-from .hw import Gpu, Job
 
 from . import kernels
 from .bench_amdgpu import Bench, state_words
+from .hw import Gpu, Job
 from .rung import Rung, Wrong
 from .rungs_packets import expect, store
 

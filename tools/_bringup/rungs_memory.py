@@ -1,4 +1,4 @@
-"""amdgpu: buffer objects, patterns by the CPU over every heap, addresses and what must be refused."""
+"""amdgpu: buffer objects, patterns by the CPU over every heap, addresses, what must be refused."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sparkle_drv.lowlevel import raw_gpu as gpus
 
 from . import patterns
 from .bench_amdgpu import Bench
-from .rung import Rung, Skip, Wrong
+from .rung import Rung, Wrong
 from .rungs_node import refused
 
 PAGE = gpus.PAGE
@@ -72,7 +72,7 @@ def pattern(heap: str) -> Callable[[Bench], str]:
 def check(buffer: gpus.Buffer, heap: str, *, base: int = 0, seed: int = 1) -> None:
     """All patterns over a buffer; Wrong with address and bits."""
     words = np.frombuffer(buffer.map, np.uint32)
-    bad = patterns.test(words, base=base or buffer.va, seed=seed)
+    bad = patterns.sweep(words, base=base or buffer.va, seed=seed)
     del words
     if bad:
         raise bad_memory(heap, bad)
@@ -94,18 +94,19 @@ def hidden_vram(b: Bench) -> str:
     there = gpu.buffer(nbytes, domain="vram", flags=HIDDEN)
     words = np.frombuffer(here.map, np.uint32)
     got = np.frombuffer(back.map, np.uint32)
+
+    def move(source: gpus.Buffer, target: gpus.Buffer) -> None:
+        ib = sdma.CopyLinear.encode(
+            gfx=b.gfx, count={"bytes": nbytes}, src=source.va, dst=target.va
+        )
+        b.run(gpu, "dma", ib, source, target)
+
     try:
-        for name, image in patterns.images(words.size, there.va, 1, ["address in address", "random"]):
+        for name, image in patterns.images(words.size, there.va, 1, list(patterns.PATTERNS)[1::2]):
             words[:] = image
             got[:] = 0
-            ib = sdma.CopyLinear.encode(
-                gfx=b.gfx, count={"bytes": nbytes}, src=here.va, dst=there.va
-            ) + [0]
-            b.run(gpu, "dma", ib, here, there)
-            ib = sdma.CopyLinear.encode(
-                gfx=b.gfx, count={"bytes": nbytes}, src=there.va, dst=back.va
-            ) + [0]
-            b.run(gpu, "dma", ib, there, back)
+            move(here, there)
+            move(there, back)
             bad = patterns.compare(name, got, image)
             if bad:
                 raise bad_memory("vram", bad)
@@ -151,7 +152,6 @@ def va_refused(b: Bench) -> str:
     no("MAP onto a mapping", va)
     gpu.va("UNMAP", made, va, PAGE)
     return "unaligned, address 0, the hole, beyond the BO, twice, and unmapping nothing: refused"
-
 
 
 INFO = ("contexts", "memory-info")

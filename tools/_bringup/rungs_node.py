@@ -1,10 +1,11 @@
-"""amdgpu, the lowest rungs: the node, what the kernel says of driver, chip, rings, memory, clock."""
+"""amdgpu, the lowest rungs: the node, what the kernel says of driver, chip, rings and memory."""
 
 from __future__ import annotations
 
 import errno
 import os
 import time
+from collections.abc import Callable
 from typing import Any
 
 from sparkle_drv.lowlevel import raw
@@ -90,26 +91,28 @@ def device(b: Bench) -> str:
     return f"{said}, {d.num_shader_engines} engines, {d.cu_active_number} CUs, {kind}"
 
 
-def rings(b: Bench) -> str:
-    words = []
-    masks = {}
-    for name in RINGS:
-        one = b.ip(name)
-        masks[name] = int(one.available_rings)
-        align = f"{one.ib_start_alignment}/{one.ib_size_alignment}"
-        words.append(f"{name} {masks[name]:#x} (IB {align})")
-    b.facts |= {f"rings_{name}": mask for name, mask in masks.items()}
-    off = [name for name, mask in masks.items() if not mask]
-    if off:
-        raise Wrong(f"no ring of {', '.join(off)}: {', '.join(words)}", ring_off=off[0], off=off)
-    return ", ".join(words)
+def ring(ip: str) -> Callable[[Bench], str]:
+    def run(b: Bench) -> str:
+        one = b.ip(ip)
+        mask = int(one.available_rings)
+        b.facts[f"rings_{ip}"] = mask
+        align = f"IB start aligned to {one.ib_start_alignment}, size to {one.ib_size_alignment}"
+        version = one.ip_discovery_version
+        ip_version = f"IP {version >> 16}.{version >> 8 & 0xFF}.{version & 0xFF}"
+        if not mask:
+            raise Wrong(f"available_rings of {ip} is 0: the kernel has it off", ring_off=ip)
+        return f"{mask.bit_count()} entities of {ip}, {ip_version}, {align}"
+
+    return run
 
 
 def firmware(b: Bench) -> str:
     words, none = [], []
     for name, kind in FIRMWARE.items():
         try:
-            one = b.node.info("FW_VERSION", "struct drm_amdgpu_info_firmware", query_fw__fw_type=kind)
+            one = b.node.info(
+                "FW_VERSION", "struct drm_amdgpu_info_firmware", query_fw__fw_type=kind
+            )
         except OSError as error:
             if name != "SMC" or error.errno != errno.EINVAL:
                 raise
@@ -126,9 +129,7 @@ def firmware(b: Bench) -> str:
 def memory(b: Bench) -> str:
     m = b.memory
     old = b.node.info("VRAM_GTT", "struct drm_amdgpu_info_vram_gtt")
-    vram, visible, gtt = (
-        one.total_heap_size for one in (m.vram, m.cpu_accessible_vram, m.gtt)
-    )
+    vram, visible, gtt = (one.total_heap_size for one in (m.vram, m.cpu_accessible_vram, m.gtt))
     b.facts |= {"vram": vram, "visible": visible, "gtt": gtt}
     for name, heap in (("vram", m.vram), ("visible", m.cpu_accessible_vram), ("gtt", m.gtt)):
         if heap.usable_heap_size > heap.total_heap_size:
@@ -227,7 +228,10 @@ RUNGS = (
     Rung("accel", "INFO ACCEL_WORKING", accel, ("version",)),
     Rung("device", "INFO DEV_INFO: a chip that is known, and numbers that agree", device,
          ("version",)),
-    Rung("rings", "INFO HW_IP_INFO: gfx, compute and dma rings are on", rings, ("version",)),
+    *(
+        Rung(f"ring-{ip}", f"INFO HW_IP_INFO: the {ip} engine is on", ring(ip), ("version",))
+        for ip in RINGS
+    ),
     Rung("firmware", "INFO FW_VERSION: microcode is loaded", firmware, ("version",)),
     Rung("memory-info", "INFO MEMORY and VRAM_GTT: heaps", memory, ("version",)),
     Rung("bar", "all VRAM is visible to the CPU", bar, ("memory-info",)),

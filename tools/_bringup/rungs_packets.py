@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 from sparkle_drv.lowlevel import pm4, sdma
-from .hw import NOP, Buffer
 
 from .bench_amdgpu import Bench
+from .hw import NOP, Buffer
 from .rung import Rung, Wrong
 
 MEM = {"dst_sel": 5, "wr_confirm": 1}
@@ -30,9 +31,7 @@ def expect(what: str, buffer: Buffer, want: list[int], index: int = 0) -> None:
 
 def store(b: Bench, buffer: Buffer, value: int, index: int = 0) -> list[int]:
     """WRITE_DATA of a dword."""
-    return pm4.WriteData.encode(
-        gfx=b.gfx, control=MEM, addr=buffer.va + 4 * index, values=[value]
-    )
+    return pm4.WriteData.encode(gfx=b.gfx, control=MEM, addr=buffer.va + 4 * index, values=[value])
 
 
 def await_word(b: Bench, buffer: Buffer, value: int, index: int = 0) -> list[int]:
@@ -127,7 +126,7 @@ def release_mem(b: Bench) -> str:
 
 def clock_in_order(b: Bench, before: int, stamps: list[int], after: int) -> str:
     every = [before, *stamps, after]
-    if any(y < x for x, y in zip(every, every[1:], strict=False)):
+    if any(y < x for x, y in pairwise(every)):
         raise Wrong(f"times out of order: {every}", bad_clock=True, unwritten=not all(stamps))
     ticks = stamps[-1] - stamps[0]
     return f"{ticks} ticks of {b.device.gpu_counter_freq} kHz between the first and the last"
@@ -226,9 +225,10 @@ def rung(name: str, text: str, run: Any, *needs: str) -> Rung:
 
 
 RUNGS = (
-    rung("nop-compute", "an IB of NOPs on every compute entity", nop("compute"), "va-map", "rings"),
-    rung("nop-gfx", "an IB of NOPs on the gfx ring", nop("gfx"), "va-map"),
-    rung("nop-dma", "an IB of NOPs on every dma entity", nop("dma"), "va-map"),
+    rung("nop-compute", "an IB of NOPs on every compute entity", nop("compute"), "va-map",
+         "ring-compute"),
+    rung("nop-gfx", "an IB of NOPs on the gfx ring", nop("gfx"), "va-map", "ring-gfx"),
+    rung("nop-dma", "an IB of NOPs on every dma entity", nop("dma"), "va-map", "ring-dma"),
     rung("write-data", "WRITE_DATA on every compute entity", write_data, "nop-compute"),
     rung("write-data-gfx", "WRITE_DATA on the gfx ring", write_data_gfx, "nop-gfx"),
     rung("copy-data", "COPY_DATA", copy_data, "write-data"),

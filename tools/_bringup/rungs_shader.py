@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .hw import Buffer, Gpu
-
 from . import kernels
 from .bench_amdgpu import Bench
+from .hw import Buffer, Gpu
 from .rung import Rung, Wrong
 
 Ints = npt.NDArray[np.uint32]

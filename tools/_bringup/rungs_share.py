@@ -8,11 +8,10 @@ import os
 import numpy as np
 
 from sparkle_drv.lowlevel import sdma
-from .hw import ffi, lib, pointer
-from .hw import Gpu
 
 from . import kernels, patterns
 from .bench_amdgpu import Bench
+from .hw import Gpu, ffi, lib, pointer
 from .rung import Rung, Skip, Wrong
 from .rungs_memory import bad_memory
 from .rungs_packets import expect, store
@@ -80,9 +79,7 @@ def stress(b: Bench) -> str:
         va = out.va + i * each
         if dma and i % 3 == 0:
             ring = i % dma
-            dwords = sdma.CopyLinear.encode(
-                gfx=b.gfx, count={"bytes": each}, src=src.va, dst=va
-            )
+            dwords = sdma.CopyLinear.encode(gfx=b.gfx, count={"bytes": each}, src=src.va, dst=va)
             last["dma", ring] = gpu.submit("dma", dwords, bos=[src, out], ring=ring)
         else:
             ring = i % rings

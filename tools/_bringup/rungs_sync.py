@@ -9,10 +9,9 @@ import time
 from typing import Any
 
 from sparkle_drv.lowlevel import raw
-from .hw import ffi, lib, pointer
-from .hw import IP, Gpu, Job
 
 from .bench_amdgpu import Bench
+from .hw import IP, Gpu, Job, ffi, lib, pointer
 from .rung import Rung, Wrong
 from .rungs_node import refused
 from .rungs_packets import await_word, expect, store
