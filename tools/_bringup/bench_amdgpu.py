@@ -17,7 +17,7 @@ from .causes import Cause
 from .causes_job import ANY, JOBS, WORK
 from .causes_node import INFO_RUNGS, MEMORY, NODE
 from .hw import Buffer, Gpu, Job
-from .rung import Rung, Skip, Wrong
+from .rung import Rung, Skip, Unmet, Wrong
 
 CAUSES = (*NODE, *INFO_RUNGS, *MEMORY, *JOBS, *WORK, *ANY)
 JOB_S = 5.0  # for a job that has microseconds of work
@@ -50,15 +50,23 @@ class Bench:
         self._gpus: list[Gpu] = []
         self._lost: int | None = None
         self._device: Any = None
+        self._opened = False
+        self._witness: Gpu | None = None
         self.hanging = False
 
     # What is there
 
     @property
     def node(self) -> raw.Node:
-        """The open node; raw.IoctlError or Wrong."""
+        """The open node; raw.IoctlError or Wrong, and Unmet when it did open before."""
         if self._node is None:
-            self._node = self.card.open()
+            try:
+                self._node = self.card.open()
+            except (OSError, Wrong) as error:
+                if self._opened:
+                    raise Unmet(f"the node does not open any more: {error}") from None
+                raise
+            self._opened = True
         return self._node
 
     @property
@@ -165,8 +173,15 @@ class Bench:
 
     def begin(self, rung: Rung) -> None:
         self.hanging = rung.hangs
-        if self._node is not None and self._lost is None:
+        if rung.hangs:
+            self._close_device()
+        if self._node is None:
+            return
+        if self._lost is None:
             self._lost = self._lost_counter()
+        if self._witness is None and self.facts.get("driver") == "amdgpu":
+            with contextlib.suppress(OSError):
+                self._witness = Gpu(self._node)
 
     def _lost_counter(self) -> int | None:
         with contextlib.suppress(OSError):
@@ -186,8 +201,14 @@ class Bench:
             return
         now = self._lost_counter()
         before, self._lost = self._lost, now
+        witness = self._witness
         if self.hanging:
+            self._witness = None
+            if witness is not None:
+                witness.close()
             return
+        if witness is not None:
+            states |= witness.state()
         if now is not None and before is not None and now != before:
             raise Wrong(
                 f"VRAM was lost during this rung (VRAM_LOST_COUNTER {before} to {now})",
@@ -204,6 +225,9 @@ class Bench:
         with contextlib.suppress(Exception):
             stack.close()
         self._close_device()
+        if self._witness is not None:
+            self._gpus.append(self._witness)
+            self._witness = None
         gpus_, self._gpus = self._gpus, []
         for gpu in gpus_:
             with contextlib.suppress(OSError):
@@ -217,6 +241,7 @@ class Bench:
         self._stack.pop_all()
         self._stack = ExitStack()
         self._gpus, self._node, self._lost, self._device = [], None, None, None
+        self._witness = None
 
     def autopsy(self, error: BaseException) -> dict[str, Any]:
         return dump.autopsy(self, self._gpus, error)

@@ -104,7 +104,10 @@ class Emulated:
         return Path(self.uri)
 
     def open(self) -> raw.Node:
-        fd = self.machine.open(self._index)
+        try:
+            fd = self.machine.open(self._index)
+        except OSError as error:
+            raise raw.IoctlError(error.errno or 0, "open", self.uri) from None
         node = raw.Node(self.machine.ops, fd.fd)
         fd.fd = -1  # the node's from here on
         return node

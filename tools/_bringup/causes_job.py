@@ -7,6 +7,15 @@ from .causes import AGAIN, INFO, LOG, MEM, VRAM_USED, Cause
 
 JOBS = (
     Cause(
+        "never-signalled",
+        "the job is not ended, or its syncobj not signalled: the engine hangs, or interrupts do "
+        "not arrive",
+        "F 1.3, 8",
+        call="SYNCOBJ_WAIT|SYNCOBJ_TIMELINE_WAIT",
+        errno="ETIME",
+        next="grep amdgpu /proc/interrupts",
+    ),
+    Cause(
         "reset-under-way",
         "the GPU was reset while this ran; another program's job may be guilty",
         "F 1.6, 8",

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
 from .causes import Cause, ranked
-from .rung import BLOCKED, PASS, SKIP, Result, Rung, Skip, failure, unmet
+from .rung import BLOCKED, PASS, SKIP, Result, Rung, Skip, Unmet, failure, unmet
 
 AUTOPSY_S = 10.0
 
@@ -99,8 +99,8 @@ def _one(rung: Rung, bench: Bench, limit_s: float) -> Result:
         with contextlib.suppress(Exception):
             bounded(bench.settle, AUTOPSY_S)
         return result
-    except KeyboardInterrupt:
-        raise
+    except Unmet as reason:
+        return Result(rung.name, BLOCKED, time.monotonic() - start, text=str(reason))
     except BaseException as error:
         return _failed(rung, bench, error, time.monotonic() - start)
     return Result(rung.name, PASS, time.monotonic() - start, text=said or "")

@@ -15,6 +15,10 @@ class Skip(Exception):
     """This rung makes no sense here; the reason."""
 
 
+class Unmet(Exception):
+    """What this rung stands on has gone since: it says nothing; the reason."""
+
+
 class Wrong(Exception):
     """The device did what it must not. `facts` go into the report and to the causes."""
 

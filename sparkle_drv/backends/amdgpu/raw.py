@@ -138,6 +138,19 @@ class Node:
         check(self.ops.munmap(self.ops.self, ffi.from_buffer(view), len(view)), "munmap")
 
 
+# Addresses of ours, and lengths: they tell nobody anything.
+_QUIET = (
+    "chunks",
+    "handles",
+    "points",
+    "fences",
+    "name_len",
+    "date_len",
+    "desc_len",
+    "return_pointer",
+)
+
+
 def _told(arg: Any) -> str:
     """The plain fields that were given, for messages: "op=1 flags=0x4"."""
     kind = ffi.typeof(arg).item
@@ -146,6 +159,11 @@ def _told(arg: Any) -> str:
     words = []
     for name, field in fields:
         value = getattr(target, name, None)
-        if field.type.kind == "primitive" and isinstance(value, int) and value and name:
+        if (
+            field.type.kind == "primitive"
+            and isinstance(value, int)
+            and value
+            and name not in _QUIET
+        ):
             words.append(f"{name}={value:#x}" if abs(value) > 9 else f"{name}={value}")
     return " ".join(words)

@@ -203,7 +203,7 @@ class Gpu:
             ring=job.ring,
             ctx_id=self.ctx,
         )
-        return args.out.status == 0
+        return int(args.out.status) == 0
 
     def wait(self, job: Job, timeout_s: float) -> None:
         """Until it is done; Late, or IoctlError when it failed."""
