@@ -4,6 +4,7 @@ rung."""
 from __future__ import annotations
 
 import contextlib
+import errno
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -175,18 +176,14 @@ class Bench:
         self.hanging = rung.hangs
         if rung.hangs:
             self._close_device()
-        if self._node is None:
-            return
-        if self._lost is None:
-            self._lost = self._lost_counter()
-        if self._witness is None and self.facts.get("driver") == "amdgpu":
-            with contextlib.suppress(OSError):
-                self._witness = Gpu(self._node)
 
     def _lost_counter(self) -> int | None:
-        with contextlib.suppress(OSError):
+        try:
             return int(self.node.info("VRAM_LOST_COUNTER", "uint32_t"))
-        return None
+        except raw.IoctlError as error:
+            if error.errno != errno.EINVAL:  # a kernel that does not count
+                raise
+            return None
 
     def settle(self) -> None:
         stack, self._stack = self._stack, ExitStack()
@@ -194,13 +191,15 @@ class Bench:
         gpus_, self._gpus = self._gpus, []
         states = 0
         for gpu in gpus_:
-            if gpu.ctx:
-                states |= gpu.state()
+            states |= gpu.state()
             gpu.close()
-        if self._node is None:
-            return
-        now = self._lost_counter()
-        before, self._lost = self._lost, now
+        if self._node is not None and self.facts.get("driver") == "amdgpu":
+            self._look(states, bool(gpus_))
+
+    def _look(self, states: int, contexts: bool) -> None:
+        """Has the GPU been reset since the last look? A context of the ladder's own, kept from the
+        first rung on that makes one, tells where a rung has none."""
+        before, self._lost = self._lost, self._lost_counter()
         witness = self._witness
         if self.hanging:
             self._witness = None
@@ -209,16 +208,20 @@ class Bench:
             return
         if witness is not None:
             states |= witness.state()
-        if now is not None and before is not None and now != before:
+        elif contexts:
+            self._witness = Gpu(self.node)
+        if None not in (before, self._lost) and before != self._lost:
             raise Wrong(
-                f"VRAM was lost during this rung (VRAM_LOST_COUNTER {before} to {now})",
-                vram_lost=True, reset=True,
-            )  # fmt: skip
+                f"VRAM was lost during this rung (VRAM_LOST_COUNTER {before} to {self._lost})",
+                vram_lost=True,
+                reset=True,
+            )
         if states & raw.lib.AMDGPU_CTX_QUERY2_FLAGS_RESET:
             raise Wrong(
                 f"the GPU was reset during this rung (QUERY_STATE2 {state_words(states)})",
-                reset=True, vram_lost=bool(states & raw.lib.AMDGPU_CTX_QUERY2_FLAGS_VRAMLOST),
-            )  # fmt: skip
+                reset=True,
+                vram_lost=bool(states & raw.lib.AMDGPU_CTX_QUERY2_FLAGS_VRAMLOST),
+            )
 
     def recover(self) -> None:
         stack, self._stack = self._stack, ExitStack()

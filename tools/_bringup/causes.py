@@ -15,9 +15,9 @@ from .rung import Result
 
 MOST = 5  # causes that are told
 LOG = "dmesg | grep -i -e amdgpu -e drm | tail -50"
-AGAIN = "python tools/bringup.py ladder --only "
-INFO = "python tools/bringup.py info"
-MEM = "python tools/bringup.py mem"
+AGAIN = "python tools/bringup.py ladder -d {device} --only "
+INFO = "python tools/bringup.py info -d {device}"
+MEM = "python tools/bringup.py mem -d {device}"
 VRAM_USED = "cat /sys/class/drm/renderD*/device/mem_info_vram_used"
 Facts = Mapping[str, Any]
 
@@ -38,6 +38,17 @@ class Cause:
 
     def told(self) -> dict[str, str]:
         return {"id": self.id, "text": self.text, "source": self.source}
+
+
+def advise(causes: Sequence[Cause], result: Result, facts: Facts) -> None:
+    """Puts the causes and the next command into a result. {device} and {rung} in a command are the
+    names at hand."""
+    found = ranked(causes, result, facts)
+    result.causes = [one.told() for one in found]
+    command = next((one.next for one in found if one.next), "")
+    for name, value in (("device", facts.get("device", "")), ("rung", result.name)):
+        command = command.replace(f"{{{name}}}", str(value))
+    result.next = command or None
 
 
 def score(cause: Cause, result: Result, facts: Facts) -> int | None:

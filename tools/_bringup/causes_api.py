@@ -26,5 +26,5 @@ CAUSES = (
     Cause("hangs", "the driver does not come back, or the machine is too busy", "docs/bringup.md",
           when=lambda f: f.get("late") or f.get("hung"), next="uptime"),
     Cause("unknown", "nothing is known of this one: report it with --bundle", "docs/bringup.md",
-          weight=-9, next="python tools/bringup.py ladder --bundle b.tar.gz"),
+          weight=-9, next="python tools/bringup.py ladder -d {device} --bundle b.tar.gz"),
 )  # fmt: skip

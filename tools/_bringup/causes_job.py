@@ -218,7 +218,7 @@ WORK = (
         "F 4, 5.2",
         rungs=("store*", "ids-3d", "wave64", "atomics", "dispatch-order"),
         when=lambda f: f.get("mismatch"),
-        next="python tools/pm4.py lint dump.txt",
+        next="python tools/pm4.py lint dumps/{rung}.ibs.txt",
     ),
     Cause(
         "lds-size",
@@ -226,7 +226,7 @@ WORK = (
         "F 5.3",
         rungs=("lds-barrier",),
         when=lambda f: f.get("mismatch"),
-        next="python tools/pm4.py decode dump.txt",
+        next="python tools/pm4.py decode dumps/{rung}.ibs.txt",
     ),
     Cause(
         "scratch-set-up",
@@ -234,7 +234,7 @@ WORK = (
         "F 5.5",
         rungs=("scratch",),
         when=lambda f: f.get("mismatch"),
-        next="python tools/pm4.py decode dump.txt",
+        next="python tools/pm4.py decode dumps/{rung}.ibs.txt",
     ),
     Cause(
         "bad-cu",
@@ -242,7 +242,7 @@ WORK = (
         "D stress",
         rungs=("stress", "api-*"),
         when=lambda f: f.get("mismatch"),
-        next="python tools/bringup.py ladder --only stress",
+        next=AGAIN + "stress",
     ),
     Cause(
         "prime-refused",
@@ -266,7 +266,7 @@ WORK = (
         "D",
         rungs=("api-*",),
         weight=-3,
-        next="python tools/bringup.py ladder --bundle b.tar.gz",
+        next="python tools/bringup.py ladder -d {device} --bundle b.tar.gz",
     ),
 )
 

@@ -255,7 +255,7 @@ MEMORY = (
         "F 1.4",
         rungs=("userptr",),
         call="AMDGPU_GEM_USERPTR",
-        errno="ENODEV|ENOSYS|EINVAL|EOPNOTSUPP",
+        errno="ENODEV|ENOSYS|EINVAL|EOPNOTSUPP|ENOTSUP",
         next="grep HMM_MIRROR /boot/config-$(uname -r)",
     ),
     Cause(

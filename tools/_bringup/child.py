@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from . import climb
-from .causes import ranked
+from .causes import advise
 from .rung import FAIL, Result, Rung
 
 GRACE_S = 25.0  # beyond a rung's limit, for the dump and for letting go
@@ -110,9 +110,7 @@ def _one_child(
         result = Result(rung.name, FAIL, time.monotonic() - begun, text=text)
         result.facts = {"hung": True} if why else {"died": died}
         bench = make_bench()
-        found = ranked(bench.causes, result, facts)
-        result.causes = [c.told() for c in found]
-        result.next = next((c.next for c in found if c.next), None)
+        advise(bench.causes, result, {**bench.facts, **facts})
         done.append(result)
         tell(result)
     return len(done) - before

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
-from .causes import Cause, ranked
+from .causes import Cause, advise
 from .rung import BLOCKED, PASS, SKIP, Result, Rung, Skip, Unmet, failure, unmet
 
 AUTOPSY_S = 10.0
@@ -117,9 +117,7 @@ def _failed(rung: Rung, bench: Bench, error: BaseException, time_s: float) -> Re
     result.facts |= found
     if result.ioctl is None and found.get("last_call") and isinstance(error, Hung):
         result.ioctl = found["last_call"]
-    causes = ranked(bench.causes, result, bench.facts)
-    result.causes = [c.told() for c in causes]
-    result.next = next((c.next for c in causes if c.next), None)
+    advise(bench.causes, result, bench.facts)
     if isinstance(error, Hung):
         bench.abandon()
     else:

@@ -68,8 +68,9 @@ def _inversions(words: Words, base: int, seed: int) -> Iterator[Words]:
 
 def _random(words: Words, base: int, seed: int) -> Iterator[Words]:
     rng = np.random.default_rng([seed, base])
-    for _ in range(2):
-        yield rng.integers(0, 1 << 32, words.size, dtype=np.uint32)
+    image = rng.integers(0, 1 << 32, words.size, dtype=np.uint32)
+    yield image
+    yield ~image
 
 
 Maker = Callable[[Words, int, int], Iterator[Words]]

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 PASS, FAIL, SKIP, BLOCKED = "PASS", "FAIL", "SKIP", "BLOCKED"
+# EHWPOISON (asm-generic/errno.h) has no name in Python.
+ERRNO = {**errno.errorcode, 133: "EHWPOISON"}
 STATUSES = (PASS, FAIL, SKIP, BLOCKED)
 
 
@@ -58,7 +60,7 @@ class Result:
 def failure(rung: Rung, error: BaseException, time_s: float) -> Result:
     """The result of a rung that raised: which call it was and what it gave."""
     code = getattr(error, "errno", None)
-    name = errno.errorcode.get(code, str(code)) if isinstance(code, int) else None
+    name = ERRNO.get(code, str(code)) if isinstance(code, int) else None
     call = getattr(error, "call", None)
     if call is None and isinstance(error, TimeoutError) and hasattr(error, "job"):
         call = "AMDGPU_WAIT_CS"
