@@ -208,7 +208,7 @@ WORK = (
         "cp-corrupts",
         "the command processor writes other data than its packet has",
         "F 3.3",
-        rungs=("write-data*", "copy-data", "release-mem", "nested-ib"),
+        rungs=("write-data*", "copy-data", "release-mem", "chained-ib", "nested-ib"),
         when=lambda f: f.get("mismatch"),
         next=AGAIN + "mem-gtt,write-data",
     ),

@@ -92,7 +92,7 @@ def copy_data(b: Bench) -> str:
 
 def wait_reg_mem(b: Bench) -> str:
     gpu = b.gpu()
-    out = gpu.buffer(4096)
+    out = gpu.buffer(4096, rights="rwu")
     first = store(b, out, 7) + await_word(b, out, 7) + store(b, out, 8, 1)
     b.run(gpu, "compute", first, out)
     expect("WAIT_REG_MEM of what holds", out, [7, 8])
@@ -116,7 +116,7 @@ def release(b: Bench, buffer: Buffer, index: int = 0, **select: int) -> list[int
 
 def release_mem(b: Bench) -> str:
     gpu = b.gpu()
-    out = gpu.buffer(4096)
+    out = gpu.buffer(4096, rights="rwu")
     dwords = release(b, out, 0, data=1, intr=3) + await_word(b, out, 7)
     dwords += release(b, out, 2, data=2, intr=3) + await_word(b, out, 1, 3)
     b.run(gpu, "compute", dwords, out)
@@ -144,15 +144,34 @@ def timestamps(b: Bench) -> str:
     return clock_in_order(b, before, stamps, after)
 
 
-def nested(b: Bench) -> str:
+def to_ib(b: Bench, inner: Buffer, ndw: int, chain: int) -> list[int]:
+    return pm4.IndirectBuffer.encode(
+        gfx=b.gfx, addr=inner.va, control={"ndw": ndw, "valid": 1, "chain": chain}
+    )
+
+
+def chained(b: Bench) -> str:
+    """As RADV goes on when an IB is full. Calls of IBs are not for compute queues."""
     gpu = b.gpu()
     out, inner = gpu.buffer(4096), gpu.buffer(4096)
     body = pm4.pad(store(b, out, 1), gfx=b.gfx)
     inner.write(body)
-    call = pm4.IndirectBuffer.encode(
-        gfx=b.gfx, addr=inner.va, control={"ndw": len(body), "valid": 1}
-    )
-    b.run(gpu, "compute", call + store(b, out, 2, 1), out, inner)
+    # The packet that chains stands last, behind the padding.
+    packet = to_ib(b, inner, len(body), 1)
+    first = store(b, out, 2, 1)
+    first += [NOP] * (-(len(first) + len(packet)) % 8)
+    b.run(gpu, "compute", first + packet, out, inner)
+    expect("a chained IB", out, [1, 2])
+    return "an IB that goes on in another"
+
+
+def nested(b: Bench) -> str:
+    gpu = b.gpu()
+    b.rings("gfx")
+    out, inner = gpu.buffer(4096), gpu.buffer(4096)
+    body = pm4.pad(store(b, out, 1), gfx=b.gfx)
+    inner.write(body)
+    b.run(gpu, "gfx", to_ib(b, inner, len(body), 0) + store(b, out, 2, 1), out, inner)
     expect("INDIRECT_BUFFER", out, [1, 2])
     return "an IB called from an IB, and what follows it"
 
@@ -203,7 +222,7 @@ def sdma_copy(domain_from: str, domain_to: str) -> Callable[[Bench], str]:
 def sdma_fence(b: Bench) -> str:
     b.rings("dma")
     gpu = b.gpu()
-    out = gpu.buffer(4096)
+    out = gpu.buffer(4096, rights="rwu")
     before = b.node.info("TIMESTAMP", "uint64_t")
     dwords = sdma.Timestamp.encode(gfx=b.gfx, addr=out.va + 16)
     dwords += sdma.Fence.encode(
@@ -236,7 +255,8 @@ RUNGS = (
     rung("release-mem", "RELEASE_MEM writes at the end of the pipe", release_mem, "wait-reg-mem"),
     rung("timestamps", "the GPU's clock by COPY_DATA and RELEASE_MEM", timestamps, "release-mem",
          "clock"),
-    rung("nested-ib", "INDIRECT_BUFFER", nested, "write-data"),
+    rung("chained-ib", "INDIRECT_BUFFER that chains", chained, "write-data"),
+    rung("nested-ib", "INDIRECT_BUFFER that calls, on the gfx ring", nested, "write-data-gfx"),
     rung("sdma-fill", "SDMA CONST_FILL on every dma entity", sdma_fill, "nop-dma"),
     rung("sdma-copy", "SDMA COPY_LINEAR, GTT to GTT", sdma_copy("gtt", "gtt"), "sdma-fill"),
     rung("sdma-vram", "SDMA COPY_LINEAR, GTT to VRAM", sdma_copy("gtt", "vram"), "sdma-copy",

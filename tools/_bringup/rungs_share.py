@@ -22,7 +22,8 @@ STRESS_JOBS = 96
 
 def userptr(b: Bench) -> str:
     gpu, nbytes = b.gpu(), 1 << 16
-    own = mmap.mmap(-1, nbytes)
+    # Private: a shared mapping is a file's, which ANONONLY refuses.
+    own = mmap.mmap(-1, nbytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     view = np.frombuffer(own, np.uint32)
     made = b.node.call(
         "AMDGPU_GEM_USERPTR", "struct drm_amdgpu_gem_userptr",

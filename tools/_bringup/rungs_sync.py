@@ -71,7 +71,7 @@ def fence_of(gpu: Gpu, job: Job) -> Any:
 
 def fences(b: Bench) -> str:
     gpu = b.gpu()
-    out, page = gpu.buffer(4096), gpu.buffer(4096)
+    out, page = gpu.buffer(4096, rights="rwu"), gpu.buffer(4096)
     user = ffi.new("struct drm_amdgpu_cs_chunk_fence *", {"handle": page.handle, "offset": 64})
     job = gpu.submit(
         "compute", await_word(b, out, 1), bos=[out, page],
@@ -104,7 +104,7 @@ def fences(b: Bench) -> str:
 
 def fence_export(b: Bench) -> str:
     gpu = b.gpu()
-    out = gpu.buffer(4096)
+    out = gpu.buffer(4096, rights="rwu")
     job = gpu.submit("compute", await_word(b, out, 1), bos=[out])
     asked = ffi.new("union drm_amdgpu_fence_to_handle *")
     getattr(asked, "in").fence = fence_of(gpu, job)
@@ -184,7 +184,7 @@ def _future(b: Bench, line: Syncobj) -> bool:
 def order(b: Bench) -> str:
     """A chain over all compute entities, each job waiting for the one before."""
     gpu, rings = b.gpu(), b.rings("compute")
-    out = gpu.buffer(4096)
+    out = gpu.buffer(4096, rights="rwu")
     gate = gpu.submit("compute", await_word(b, out, 1, 1000) + store(b, out, 1), bos=[out])
     last, jobs = gate, 12
     for i in range(1, jobs):
@@ -217,7 +217,7 @@ def copy_word(b: Bench, buffer: Any, src: int, dst: int) -> list[int]:
 def two_contexts(b: Bench) -> str:
     one, two = b.gpu(), b.gpu()
     two.next_va = one.next_va + (1 << 30)  # one address space: other addresses
-    out = one.buffer(4096)
+    out = one.buffer(4096, rights="rwu")
     held = one.submit("compute", await_word(b, out, 1) + store(b, out, 2, 1), bos=[out])
     job = two.submit("compute", store(b, out, 3, 2), bos=[out], ring=b.rings("compute") - 1)
     free = two.done(job, min(1.0, b.job_s)) if b.rings("compute") > 1 else True

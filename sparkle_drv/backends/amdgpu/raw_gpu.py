@@ -20,6 +20,9 @@ RIGHTS = {
     "r": lib.AMDGPU_VM_PAGE_READABLE,
     "w": lib.AMDGPU_VM_PAGE_WRITEABLE,
     "x": lib.AMDGPU_VM_PAGE_EXECUTABLE,
+    # Not cached by the GPU: for words that the host writes while a job polls them. RADV maps events
+    # and IGT its fences so.
+    "u": lib.AMDGPU_VM_MTYPE_UC,
 }
 NOP = 0xFFFF1000  # PM4, one dword
 PAD = {"gfx": (8, NOP), "compute": (8, NOP), "dma": (16, 0)}  # of IBs, as Mesa does
