@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from sparkle_drv._emu import lib
 from sparkle_drv.backends.amdgpu.backend import AmdgpuBackend
 from sparkle_drv.backends.base import Settings
+from sparkle_drv.core.device import Device
 from sparkle_drv.errors import DeviceNotFound
 from sparkle_drv.testing.emulator import Machine
 from sparkle_drv.types import Found
@@ -56,6 +57,11 @@ def open_card(machine: Machine, card: int, uri: str, *, name: str = "") -> Amdgp
         raise DeviceNotFound(f"{uri}: its render node does not open: {os.strerror(-fd)}")
     said = name or f"emulated {machine.chips[card]}"
     return AmdgpuBackend(machine.ops, fd, uri, name=said, emulated=True)
+
+
+def open_device(machine: Machine, card: int, uri: str) -> Device:
+    """The public device of a card of any emulated machine."""
+    return Device(uri, open_card(machine, card, uri))
 
 
 class EmuBackend:
