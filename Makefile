@@ -9,7 +9,7 @@ STRICT := -O0 -Wall -Wextra -Wshadow -Wconversion -Werror
 SANITIZE := -fsanitize=address,undefined
 STRICT_TO := --build-temp build/strict --build-lib build/strict/lib
 
-.PHONY: quick help build bench test test-quick lint format check-c perf wheel docs asan preload test-radv gen golden-llvm shaders fuzz fuzz-elf fuzz-pm4 loc test-fresh clean
+.PHONY: quick help build bench test test-quick lint format check-c perf wheel docs asan preload test-radv gen golden-llvm shaders fuzz fuzz-elf fuzz-pm4 fuzz-faults loc test-fresh clean
 
 quick: build lint test-quick ## the quick loop: build, lint, types, quick tests
 
@@ -92,6 +92,9 @@ loc: ## lines of each layer, and the files that are too long
 
 fuzz-pm4: build ## a million mutated command streams and texts through tools/pm4.py's engine (FUZZ_ARGS=...)
 	@PYTHONPATH=tests $(PY) tests/tools/pm4_fuzz.py $(FUZZ_ARGS)
+
+fuzz-faults: build ## the conformance suite under 3000 seeded fault schedules (FUZZ_ARGS='FIRST COUNT')
+	@$(PY) tests/fault/fuzz_schedules.py $(FUZZ_ARGS)
 
 test-fresh: ## (root) make bench and make test in a bare system with only make and python3
 	@sh tools/test_fresh.sh

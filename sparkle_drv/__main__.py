@@ -10,7 +10,13 @@ import sys
 
 from sparkle_drv import assets
 
-_TOOLS = ("bench", "pm4", "rdna_as", "sparkle")  # for users; a checkout has others beside them
+_TOOLS = (
+    "bench",
+    "bringup",
+    "pm4",
+    "rdna_as",
+    "sparkle",
+)  # for users; a checkout has others beside them
 _WITHIN = {"info": "sparkle", "doctor": "sparkle"}
 
 

@@ -41,6 +41,8 @@ int sp_amdgpu_queue_make(struct sp_amdgpu_queue *q)
     struct sp_amdgpu *dev = q->dev;
     struct drm_syncobj_create sync = {.flags = 0};
     int rc = context(dev, AMDGPU_CTX_OP_ALLOC_CTX, &q->ctx, NULL);
+    if (rc == 0)
+        rc = sp_amdgpu_intact(dev); /* as of now: of what happens later the context tells */
     if (rc == 0 && (rc = sp_amdgpu_ioctl(dev, DRM_IOCTL_SYNCOBJ_CREATE, &sync)) >= 0) {
         q->syncobj = sync.handle;
         rc = mapped(dev, SP_PAGE, SP_AMDGPU_HOST, &q->fence); /* one page: what a FENCE chunk wants */
@@ -84,6 +86,8 @@ int sp_amdgpu_queue_renew(struct sp_amdgpu_queue *q, uint64_t *flags)
     context(q->dev, AMDGPU_CTX_OP_FREE_CTX, &q->ctx, NULL);
     q->ctx = 0;
     rc = context(q->dev, AMDGPU_CTX_OP_ALLOC_CTX, &q->ctx, NULL);
+    if (rc == 0)
+        rc = sp_amdgpu_intact(q->dev); /* since the question above */
     for (int i = 0; i < SP_ENGINES; i++) {
         struct sp_engine *e = &q->engine[i];
         atomic_load(&q->page)[i] = 0; /* a context counts from 1 */

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const uint64_t IOCTL_NS = UINT64_C(5) * 1000000000; /* who is asked to come again for so long, gives up */
+static const char GONE[] = "the card was removed, or its driver unbound";
 
 int sp_amdgpu_ioctl(struct sp_amdgpu *dev, uint32_t request, void *arg)
 {
@@ -17,9 +17,9 @@ int sp_amdgpu_ioctl(struct sp_amdgpu *dev, uint32_t request, void *arg)
     atomic_fetch_add_explicit(&dev->ioctls, 1, memory_order_relaxed);
     int rc = dev->ops->ioctl(dev->ops->self, dev->fd, request, arg);
     if (rc == -EINTR || rc == -EAGAIN) /* only who comes again needs to know the time */
-        rc = sp_kmd_ioctl(dev->ops, dev->fd, request, arg, sp_clock_ns() + IOCTL_NS);
+        rc = sp_kmd_ioctl(dev->ops, dev->fd, request, arg, sp_clock_ns() + SP_IOCTL_NS);
     if (rc == -ENODEV)
-        sp_amdgpu_lose(dev, "the card was removed, or its driver unbound");
+        sp_amdgpu_lose(dev, GONE);
     return rc;
 }
 
@@ -28,6 +28,21 @@ void sp_amdgpu_lose(struct sp_amdgpu *dev, const char *why)
     int was = 0;
     if (atomic_compare_exchange_strong(&dev->lost, &was, 1))
         snprintf(dev->why_lost, sizeof dev->why_lost, "%s", why);
+}
+
+int sp_amdgpu_intact(struct sp_amdgpu *dev)
+{
+    uint32_t times;
+    int rc = atomic_load(&dev->lost) ? -ENODEV
+                                     : sp_amdgpu_info(dev, AMDGPU_INFO_VRAM_LOST_COUNTER, 0, &times, sizeof times);
+    if (rc == -ENODEV)
+        sp_amdgpu_lose(dev, GONE);
+    if (rc < 0)
+        return rc;
+    if (times == dev->vram_lost)
+        return 0;
+    sp_amdgpu_lose(dev, "a reset of the GPU has lost what was in its memory; close the device and open it again");
+    return -ENODEV;
 }
 
 int sp_amdgpu_lost(struct sp_amdgpu *dev, char *why, size_t nbytes)
@@ -111,9 +126,14 @@ int sp_amdgpu_open(const struct sp_kmd_ops *ops, int fd, const struct sp_amdgpu_
     atomic_store(&dev->refs, 1);
     atomic_store(&dev->users, 1);
     pthread_mutex_init(&dev->lock, NULL);
+    atomic_fetch_add(&sp_live()->devices, 1);
+    rc = sp_amdgpu_info(dev, AMDGPU_INFO_VRAM_LOST_COUNTER, 0, &dev->vram_lost, sizeof dev->vram_lost);
+    if (rc < 0) {
+        sp_amdgpu_close(dev);
+        return rc;
+    }
     dev->always_valid = takes_flag(dev, AMDGPU_GEM_CREATE_VM_ALWAYS_VALID);
     set_clock(dev);
-    atomic_fetch_add(&sp_live()->devices, 1);
     *out = dev;
     return 0;
 }

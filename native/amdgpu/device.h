@@ -13,6 +13,8 @@ enum { SP_PAGE = 4096, SP_KERNEL_MAGIC_AMD = 0x6b646d61 }; /* "amdk" */
 /* The kernel tracks 32 jobs an entity and blocks the 33rd, without a timeout: we stop before. */
 enum { SP_JOBS = 30, SP_SLOT_NBYTES = 32768, SP_TICKS = 4096, SP_FAULT_TEXTS = 32, SP_FAULT_TEXT = 256, SP_POOLED = 32, SP_WAITS = 16 };
 
+static const uint64_t SP_IOCTL_NS = UINT64_C(5) * 1000000000; /* who is asked to come again for so long, gives up */
+
 /* A BO by its handle in our open: importing what one exported gives the same handle again. */
 struct sp_bo {
     uint32_t handle;
@@ -47,6 +49,7 @@ struct sp_amdgpu {
     int fd;
     uint32_t fork_generation;
     uint32_t always_valid; /* the kernel knows that flag */
+    uint32_t vram_lost; /* times that VRAM had been lost when it was opened */
     struct sp_amdgpu_setup setup;
     _Atomic uint32_t refs;  /* of this struct: owner, queues, kernels, memory */
     _Atomic uint32_t users; /* of the descriptor: owner, queues that are not closed, memory */
@@ -131,6 +134,9 @@ void sp_amdgpu_unref(struct sp_amdgpu *dev);
 void sp_amdgpu_use(struct sp_amdgpu *dev);
 void sp_amdgpu_unuse(struct sp_amdgpu *dev);
 void sp_amdgpu_lose(struct sp_amdgpu *dev, const char *why);
+/* What is in VRAM is what was put there: 0; -ENODEV when a reset has lost it since the device was opened, and then the device
+ * is lost, too; another -errno when the kernel does not say. A context knows of resets since it was made only. */
+int sp_amdgpu_intact(struct sp_amdgpu *dev);
 uint64_t sp_amdgpu_ns(const struct sp_amdgpu *dev, uint64_t ticks);
 
 /* memory.c: the memory that has all these bytes, and the address of the first for the CPU (NULL: it cannot reach it) */

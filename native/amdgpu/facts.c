@@ -26,7 +26,7 @@ int sp_amdgpu_info_raw(const struct sp_kmd_ops *ops, int fd, uint32_t query, uin
         info.query_hw_ip.type = type;
     else if (query == AMDGPU_INFO_SENSOR)
         info.sensor_info.type = type;
-    return sp_kmd_ioctl(ops, fd, DRM_IOCTL_AMDGPU_INFO, &info, 0);
+    return sp_kmd_ioctl(ops, fd, DRM_IOCTL_AMDGPU_INFO, &info, sp_clock_ns() + SP_IOCTL_NS);
 }
 
 static int version(const struct sp_kmd_ops *ops, int fd, struct sp_amdgpu_facts *out)

@@ -122,14 +122,17 @@ static void tell(struct sp_amdgpu_queue *q, const struct sp_flight *f, int rc)
 
 size_t sp_amdgpu_fault(struct sp_amdgpu_queue *q, uint64_t value, char *out, size_t capacity)
 {
+    const struct sp_fault_text *best = NULL; /* its own, else that of the newest before it */
     size_t nbytes = 0;
     pthread_mutex_lock(&q->dev->lock);
     for (int i = 0; i < SP_FAULT_TEXTS; i++) {
         const struct sp_fault_text *t = &q->dev->faults[i];
-        if (t->q != q || t->value != value)
-            continue;
-        nbytes = strlen(t->text) < capacity ? strlen(t->text) : capacity;
-        memcpy(out, t->text, nbytes);
+        if (t->q == q && t->value <= value && (!best || t->value > best->value))
+            best = t;
+    }
+    if (best) {
+        nbytes = strlen(best->text) < capacity ? strlen(best->text) : capacity;
+        memcpy(out, best->text, nbytes);
     }
     pthread_mutex_unlock(&q->dev->lock);
     return nbytes;

@@ -57,7 +57,8 @@ int64_t sp_amdgpu_download(struct sp_amdgpu_queue *q, uint64_t address, void *da
     if (nbytes == 0 || (host && !slow && !q->head)) {
         if (nbytes)
             memcpy(data, host, nbytes);
-        return sp_queue_leave(&q->common, newest(q));
+        rc = m->kind == SP_AMDGPU_DEVICE ? sp_amdgpu_intact(q->dev) : 0; /* no job that would tell */
+        return sp_queue_leave(&q->common, rc ? rc : newest(q));
     }
     rc = sp_amdgpu_alloc(q->dev, nbytes, SP_AMDGPU_HOST, &staging);
     if (rc == 0 && (rc = sp_amdgpu_map(staging, &unused)) == 0) {

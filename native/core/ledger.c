@@ -48,13 +48,32 @@ void sp_ledger_note(struct sp_ledger *ledger, uint64_t value, uint64_t start_ns,
         note_fault(ledger, (struct sp_fault){.value = value, .rc = rc});
 }
 
+static int concerns(const struct sp_fault *fault, uint64_t value)
+{
+    return fault->value <= value && (fault->until == 0 || value <= fault->until);
+}
+
+/* Its own error, else that of the oldest that concerns it. */
 int sp_ledger_fault(const struct sp_ledger *ledger, uint64_t value)
 {
     uint32_t n = atomic_load(&ledger->nfaults);
-    for (uint32_t i = 0; i < n; i++)
+    int rc = 0;
+    for (uint32_t i = 0; i < n; i++) {
         if (ledger->faults[i].value == value)
             return ledger->faults[i].rc;
-    return 0;
+        if (rc == 0 && concerns(&ledger->faults[i], value))
+            rc = ledger->faults[i].rc;
+    }
+    return rc;
+}
+
+int sp_ledger_tell(struct sp_ledger *ledger, uint64_t value, uint64_t newest)
+{
+    int rc = sp_ledger_fault(ledger, value);
+    for (uint32_t i = 0; rc && i < atomic_load(&ledger->nfaults); i++)
+        if (ledger->faults[i].until == 0 && ledger->faults[i].value <= value)
+            ledger->faults[i].until = newest;
+    return rc;
 }
 
 int sp_ledger_times(const struct sp_ledger *ledger, uint64_t value, uint64_t *start_ns, uint64_t *end_ns)

@@ -46,7 +46,7 @@ int sp_queue_outcome(struct sp_queue *q, uint64_t value)
     if (!atomic_load(&q->ledger.nfaults))
         return 0;
     pthread_mutex_lock(q->lock);
-    return (int)sp_queue_leave(q, sp_ledger_fault(&q->ledger, value));
+    return (int)sp_queue_leave(q, sp_ledger_tell(&q->ledger, value, sp_queue_submitted(q)));
 }
 
 void sp_queue_note(struct sp_queue *q, uint64_t value, uint64_t start_ns, uint64_t end_ns, int rc)

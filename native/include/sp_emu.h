@@ -96,6 +96,34 @@ int sp_emu_unplug_card(struct sp_emu_machine *machine, uint32_t card);
 /* Jobs wait before they start until this is called with 0. */
 int sp_emu_hold_jobs(struct sp_emu_machine *machine, uint32_t card, uint32_t hold);
 
+/* What happens when the moment of a planned injection comes. */
+enum sp_emu_action {
+    SP_EMU_DO_FAIL = 1, /* the ioctl fails with -value before it does anything */
+    SP_EMU_DO_RESET,    /* before the ioctl or job; value 1: VRAM is lost */
+    SP_EMU_DO_UNPLUG,   /* before the ioctl or job */
+    SP_EMU_DO_HANG,     /* the job never ends by itself; value: enum sp_emu_recovery */
+    SP_EMU_DO_FAULT,    /* the job reads unmapped memory at `value` first thing */
+    SP_EMU_DO_SLOW,     /* the job takes `value` times as long as it does */
+    SP_EMU_DO_CORRUPT,  /* of the dwords that the job changes, one, chosen by `seed`, is xored with `value` */
+    SP_EMU_ACTIONS
+};
+
+/* Counted from when it is planned: the at-th ioctl whose number is in `nrs` (bit nr % 64 of nrs[nr / 64]), made on any open
+ * of the card, or with `of_jobs` the at-th job submitted to it; and the `count` - 1 after that one. A corruption that finds
+ * nothing changed is for the next job; what jobs write to say that they are done (the page of their FENCE chunk) does not count. */
+struct sp_emu_planned {
+    uint32_t action; /* enum sp_emu_action; FAIL is for ioctls, the last four are for jobs */
+    uint32_t of_jobs;
+    uint64_t at;    /* from 1 */
+    uint64_t count; /* 0: for ever */
+    uint64_t nrs[4];
+    uint64_t value;
+    uint64_t seed;
+};
+int sp_emu_plan(struct sp_emu_machine *machine, uint32_t card, const struct sp_emu_planned *planned);
+/* How often each action has happened on a card by plan: SP_EMU_ACTIONS numbers, by enum sp_emu_action. */
+int sp_emu_plan_done(struct sp_emu_machine *machine, uint32_t card, uint64_t *counts);
+
 /* Why a job was stopped. */
 enum sp_emu_fault_kind {
     SP_FAULT_NONE = 0,

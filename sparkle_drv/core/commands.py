@@ -83,6 +83,7 @@ class Commands:
     def __init__(self, overlap: bool = False) -> None:
         self.overlap = overlap
         self.commands: list[Command] = []
+        self._waits: list[Fence] = []
         self._device: Device | None = None
         self._epoch = -1
         self._encoded = bytearray()
@@ -162,6 +163,7 @@ class Commands:
         """What follows waits for a fence of another queue of the same device; raises TypeError."""
         if not isinstance(fence, Fence):
             raise TypeError(f"wait: a Fence is wanted, got {type(fence).__name__}")
+        self._waits.append(fence)
         return self._append(Wait(fence))
 
     def timestamp(self, timestamp: Timestamp) -> Commands:

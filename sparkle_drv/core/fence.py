@@ -9,6 +9,7 @@ from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
 from sparkle_drv.core.retire import SLICE_NS
+from sparkle_drv.core.waited import judge
 from sparkle_drv.errors import FenceTimeout, KernelFault, check
 
 if TYPE_CHECKING:
@@ -65,8 +66,9 @@ class Fence:
     def wait(self, timeout_s: float = 30) -> Fence:
         """Block until it is reached; returns itself.
 
-        Raises FenceTimeout with the submission decoded, KernelFault when that submission failed,
-        DeviceLost; TypeError or ValueError for a timeout that is no finite time of 0 s or more.
+        Raises FenceTimeout with the submission decoded; KernelFault when that submission failed, or
+        one before it or waited for by it of which nobody was told; DeviceLost; TypeError or
+        ValueError for a timeout that is no finite time of 0 s or more.
         """
         queue = self.queue
         left = timeout_ns(timeout_s)
@@ -75,6 +77,8 @@ class Fence:
             rc = queue._backend.wait(queue._handle, self.value, min(left, SLICE_NS))
             if rc == 0:
                 queue._device._retired.drain()
+                if queue._waits:
+                    judge(queue._waits, self.value, queue)
                 return self
             if rc != -errno.ETIMEDOUT:
                 raise self._error(rc)

@@ -23,6 +23,7 @@ from sparkle_drv.core.fence import Fence, timeout_ns
 from sparkle_drv.core.host import HostPointer
 from sparkle_drv.core.kernel import Kernel, NeedsWrap
 from sparkle_drv.core.signature import Arg
+from sparkle_drv.core.waited import Waited, note
 from sparkle_drv.errors import DeviceLost, FenceTimeout
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ class Queue:
         "_handle",
         "_launch",
         "_submit",
+        "_waits",
         "timing",
     )
 
@@ -57,6 +59,7 @@ class Queue:
         self._handle = backend.open_queue(timing)
         self._launch = backend.launch
         self._submit = backend.submit
+        self._waits: list[Waited] = []
         device._retired.queues[id(self._handle)] = self._handle
         self._finalizer = weakref.finalize(self, device._retired.forget, self._handle, _NET_NS)
 
@@ -260,6 +263,8 @@ class Queue:
                 self._device._renew()
         if value <= 0:
             lost(self._device, value, "submit")
+        if commands._waits:
+            note(self._waits, value, commands._waits)
         return Fence(self, value)
 
     def write(self, buffer: Buffer, array: Any) -> Fence:

@@ -78,8 +78,8 @@ def mismatch(got: Array, want: Array, tolerance: float, rms: float | None = None
         return Mismatch(0.0, None, 0.0, 0.0)
     widest = np.float64 if wanted.dtype.kind == "f" else np.int64
     wide = np.result_type(wanted.dtype, given.dtype, widest)
-    wanted, given = wanted.astype(wide), given.astype(wide)
-    with np.errstate(all="ignore"):
+    with np.errstate(all="ignore"):  # also of a NaN that signals
+        wanted, given = wanted.astype(wide), given.astype(wide)
         finite = wanted[np.isfinite(wanted)]
         scale = float(np.sqrt(np.mean(np.square(finite, dtype=np.float64)))) if finite.size else 0.0
         off = np.abs(given - wanted) / np.maximum(max(scale, rms or 0.0), np.abs(wanted))

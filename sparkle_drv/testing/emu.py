@@ -9,13 +9,15 @@ from __future__ import annotations
 import os
 import re
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from sparkle_drv._emu import lib
 from sparkle_drv.backends.amdgpu.backend import AmdgpuBackend
 from sparkle_drv.backends.base import Settings
+from sparkle_drv.core.device import Device
 from sparkle_drv.errors import DeviceNotFound
-from sparkle_drv.testing.emulator import Machine, check
+from sparkle_drv.testing.emulator import Machine
 from sparkle_drv.types import Found
 
 CHIPS, CARDS = ("gfx1100", "gfx1036"), 4
@@ -32,11 +34,34 @@ def machine() -> Machine:
         return _machines[os.getpid()]
 
 
+@contextmanager
+def on(other: Machine) -> Iterator[Machine]:
+    """Within the block `emu:` means the cards of another machine: for tests that break one."""
+    pid = os.getpid()
+    with _lock:
+        usual = _machines.pop(pid, None)
+        _machines[pid] = other
+    try:
+        yield other
+    finally:
+        with _lock:
+            del _machines[pid]
+            if usual is not None:
+                _machines[pid] = usual
+
+
 def open_card(machine: Machine, card: int, uri: str, *, name: str = "") -> AmdgpuBackend:
-    """The backend on a card of any emulated machine."""
-    fd = check(lib.sp_emu_open(machine.handle, card), "open")
+    """The backend on a card of any emulated machine. DeviceNotFound if its node does not open."""
+    fd = lib.sp_emu_open(machine.handle, card)
+    if fd < 0:
+        raise DeviceNotFound(f"{uri}: its render node does not open: {os.strerror(-fd)}")
     said = name or f"emulated {machine.chips[card]}"
     return AmdgpuBackend(machine.ops, fd, uri, name=said, emulated=True)
+
+
+def open_device(machine: Machine, card: int, uri: str) -> Device:
+    """The public device of a card of any emulated machine."""
+    return Device(uri, open_card(machine, card, uri))
 
 
 class EmuBackend:
@@ -51,10 +76,11 @@ class EmuBackend:
     def open(uri: str, settings: Settings) -> AmdgpuBackend:
         match = _URI.match(uri)
         chip, number = (match[1] or CHIPS[0], int(match[2] or 0)) if match else ("", 0)
-        if chip not in CHIPS or number >= CARDS:
-            raise DeviceNotFound(
-                f"{uri}: emulated are {' and '.join(f'emu:{c}' for c in CHIPS)}, each with "
-                f"#0 to #{CARDS - 1}"
+        there = machine()
+        cards = [i for i, name in enumerate(there.chips) if name == chip]
+        if number >= len(cards):
+            known = " and ".join(
+                f"{there.chips.count(name)} of emu:{name}" for name in dict.fromkeys(there.chips)
             )
-        card = CHIPS.index(chip) * CARDS + number
-        return open_card(machine(), card, f"emu:{chip}" + (f"#{number}" if number else ""))
+            raise DeviceNotFound(f"{uri}: emulated are {known}, counted from #0")
+        return open_card(there, cards[number], f"emu:{chip}" + (f"#{number}" if number else ""))

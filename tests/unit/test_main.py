@@ -13,7 +13,7 @@ CHECKOUT_ONLY = ("_private", "gen", "loc", "setup_env", "test_fresh")
 
 @pytest.fixture
 def tools(tmp_path, monkeypatch):
-    for name in ("bench", "pm4", "rdna_as", "sparkle", *CHECKOUT_ONLY):
+    for name in ("bench", "bringup", "pm4", "rdna_as", "sparkle", *CHECKOUT_ONLY):
         (tmp_path / f"{name}.py").write_text(
             f"import sys\nprint({name!r}, sys.argv[1:], __name__)\nsys.exit(7)\n"
         )
@@ -29,6 +29,7 @@ def tools(tmp_path, monkeypatch):
         (["bench", "run", "-x"], "bench ['run', '-x'] __main__"),
         (["info", "--json"], "sparkle ['info', '--json'] __main__"),
         (["pm4", "lint", "-"], "pm4 ['lint', '-'] __main__"),
+        (["bringup", "mem"], "bringup ['mem'] __main__"),
         (["doctor"], "sparkle ['doctor'] __main__"),
         (["rdna_as", "assemble", "-"], "rdna_as ['assemble', '-'] __main__"),
         (["sparkle", "info"], "sparkle ['info'] __main__"),
@@ -61,7 +62,7 @@ def test_a_tool_that_ends_by_itself(tools, capsys):
 def test_what_is_no_tool_gets_the_list(tools, capsys, argv, code):
     assert main_module.main(argv) == code
     said = capsys.readouterr().err
-    assert "{bench,doctor,info,pm4,rdna_as,sparkle}" in said
+    assert "{bench,bringup,doctor,info,pm4,rdna_as,sparkle}" in said
 
 
 def test_as_a_module():
@@ -69,4 +70,4 @@ def test_as_a_module():
         [sys.executable, "-m", "sparkle_drv"], capture_output=True, text=True, timeout=60
     )
     assert done.returncode == 2
-    assert "{bench,doctor,info,pm4,rdna_as,sparkle}" in done.stderr
+    assert "{bench,bringup,doctor,info,pm4,rdna_as,sparkle}" in done.stderr

@@ -67,6 +67,7 @@ static int call(struct kmd_machine *machine, int fd, uint32_t nr, void *data)
     if (!handler->call)
         return -EINVAL;
     int rc = injected(machine, nr);
+    rc = rc ? rc : kmd_plan_ioctl(file->card, nr);
     if (rc == 0) {
         file->refs++;
         rc = handler->call(file, data);

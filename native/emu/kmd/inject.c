@@ -1,6 +1,8 @@
 /* What tests do to a machine behind its user's back. */
 #include "kmd.h"
 
+#include <string.h>
+
 static struct kmd_card *locked_card(struct sp_emu_machine *handle, uint32_t index)
 {
     struct kmd_machine *machine = (struct kmd_machine *)handle;
@@ -76,14 +78,33 @@ int sp_emu_hold_jobs(struct sp_emu_machine *machine, uint32_t index, uint32_t ho
 int sp_emu_unplug_card(struct sp_emu_machine *machine, uint32_t index)
 {
     struct kmd_card *card = locked_card(machine, index);
-    struct kmd_ring *ring;
     if (!card)
         return -EINVAL;
-    card->unplugged = true;
-    for (uint32_t i = 0; (ring = kmd_ring_at(card, i)); i++)
-        __atomic_store_n(&ring->cancel, 1, __ATOMIC_RELAXED);
-    pthread_cond_broadcast(&card->work);
-    pthread_cond_broadcast(&card->machine->changed);
+    kmd_unplug(card);
+    return unlock(card);
+}
+
+int sp_emu_plan(struct sp_emu_machine *machine, uint32_t index, const struct sp_emu_planned *planned)
+{
+    bool known = planned->action >= SP_EMU_DO_FAIL && planned->action < SP_EMU_ACTIONS && planned->at > 0;
+    bool fits = planned->of_jobs ? planned->action != SP_EMU_DO_FAIL : planned->action <= SP_EMU_DO_UNPLUG;
+    bool sane = planned->action == SP_EMU_DO_FAIL   ? planned->value - 1 < 4095
+                : planned->action == SP_EMU_DO_HANG ? planned->value <= SP_EMU_RECOVER_VRAM_LOST
+                                                    : true;
+    struct kmd_card *card = known && fits && sane ? locked_card(machine, index) : NULL;
+    if (!card)
+        return -EINVAL;
+    int rc = kmd_plan_add(card, planned);
+    unlock(card);
+    return rc;
+}
+
+int sp_emu_plan_done(struct sp_emu_machine *machine, uint32_t index, uint64_t *counts)
+{
+    struct kmd_card *card = locked_card(machine, index);
+    if (!card)
+        return -EINVAL;
+    memcpy(counts, card->planned_done, sizeof(card->planned_done));
     return unlock(card);
 }
 

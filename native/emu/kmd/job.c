@@ -187,6 +187,7 @@ static void take_injections(struct kmd_card *card, struct kmd_job *job)
     job->bad_read = card->fault_next;
     job->bad_va = card->fault_va;
     card->hang_next = card->fault_next = false;
+    kmd_plan_job(card, job);
 }
 
 int kmd_job_push(struct kmd_job *job)

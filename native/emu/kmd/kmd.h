@@ -140,6 +140,10 @@ struct kmd_job {
     uint32_t recovery;
     bool bad_read; /* injected: of bad_va */
     uint64_t bad_va;
+    uint64_t slow; /* injected: times its time; 0 and 1: as it is */
+    bool corrupt;  /* injected: corrupt_mask over a dword that it changes */
+    uint32_t corrupt_mask;
+    uint64_t corrupt_seed;
 };
 
 struct kmd_ring { /* hardware ring: a thread, started with its first job */
@@ -186,6 +190,8 @@ struct kmd_card {
     uint32_t hang_recovery;
     bool fault_next;
     uint64_t fault_va;
+    struct kmd_plan *plans;
+    uint64_t planned_done[SP_EMU_ACTIONS];
     struct sp_emu_fault_report fault;
 };
 
@@ -259,6 +265,7 @@ void *kmd_copy_array(uint64_t from, uint64_t count, size_t size, int *error);
 uint64_t kmd_now(void);
 uint32_t kmd_generation(void);
 uint64_t kmd_random(struct kmd_machine *machine, uint64_t below);
+uint64_t kmd_random_of(uint64_t *state, uint64_t below);
 /* Every call from outside takes the lock by these, so that the machine is not freed under it. */
 void kmd_enter(struct kmd_machine *machine);
 void kmd_leave(struct kmd_machine *machine);
@@ -353,11 +360,25 @@ void kmd_card_stop(struct kmd_machine *machine, struct kmd_card *card);
 /* run.c: unlocks while the job runs; the job's error, with why in state->exec.fault */
 int kmd_job_run(struct kmd_ring *ring, struct kmd_ring_state *state, struct kmd_job *job);
 
+/* plan.c: 0 or -ENOMEM */
+int kmd_plan_add(struct kmd_card *card, const struct sp_emu_planned *planned);
+/* What is planned for this ioctl (its -errno, or 0 to let it be made) and for this job */
+int kmd_plan_ioctl(struct kmd_card *card, uint32_t nr);
+void kmd_plan_job(struct kmd_card *card, struct kmd_job *job);
+void kmd_plan_corrupt_next(struct kmd_card *card, const struct kmd_job *job);
+void kmd_plan_drop(struct kmd_card *card);
+
+/* corrupt.c: what a job may write, before it runs; NULL: no memory, or nothing. */
+struct kmd_before *kmd_before_job(const struct kmd_job *job);
+/* Xors a dword that has changed since; frees `before`. False: nothing has changed. */
+bool kmd_corrupt(struct kmd_before *before, uint32_t mask, uint64_t seed);
+
 /* reset.c */
 /* After a job failed with `error`: tells the context, resets what is to be reset, finishes the job. */
 void kmd_recover(struct kmd_ring *ring, struct kmd_job *job, int error);
 void kmd_note_fault(struct kmd_card *card, const struct sp_emu_fault *fault);
 void kmd_reset(struct kmd_card *card, bool vram_lost);
+void kmd_unplug(struct kmd_card *card);
 
 /* trace.c: has a lock of its own */
 struct kmd_trace *kmd_trace_new(void);

@@ -39,13 +39,18 @@ uint64_t kmd_deadline(uint64_t timeout)
     return (int64_t)timeout < 0 ? KMD_FOREVER : timeout;
 }
 
-uint64_t kmd_random(struct kmd_machine *machine, uint64_t below)
+uint64_t kmd_random_of(uint64_t *state, uint64_t below)
 {
     /* splitmix64 (Steele, Lea, Flood, 2014) */
-    uint64_t z = machine->random += UINT64_C(0x9e3779b97f4a7c15);
+    uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
     z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
     z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
     return below ? (z ^ (z >> 31)) % below : 0;
+}
+
+uint64_t kmd_random(struct kmd_machine *machine, uint64_t below)
+{
+    return kmd_random_of(&machine->random, below);
 }
 
 void kmd_enter(struct kmd_machine *machine)
@@ -223,6 +228,8 @@ int sp_emu_machine_open(const char *const *chips, uint32_t count, const struct s
 static void free_machine(struct kmd_machine *machine)
 {
     kmd_drop_tokens(machine);
+    for (uint32_t i = 0; i < machine->cards; i++)
+        kmd_plan_drop(&machine->card[i]);
     while (machine->injections) {
         struct kmd_injection *next = machine->injections->next;
         free(machine->injections);

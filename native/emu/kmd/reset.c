@@ -61,6 +61,16 @@ void kmd_reset(struct kmd_card *card, bool vram_lost)
     reset_rings(card, vram_lost); /* otherwise what ran is submitted again, which is to let it run on */
 }
 
+void kmd_unplug(struct kmd_card *card)
+{
+    struct kmd_ring *ring;
+    card->unplugged = true;
+    for (uint32_t i = 0; (ring = kmd_ring_at(card, i)); i++)
+        __atomic_store_n(&ring->cancel, 1, __ATOMIC_RELAXED);
+    pthread_cond_broadcast(&card->work);
+    pthread_cond_broadcast(&card->machine->changed);
+}
+
 void kmd_recover(struct kmd_ring *ring, struct kmd_job *job, int error)
 {
     struct kmd_card *card = ring->card;

@@ -58,6 +58,19 @@ static int execute(struct kmd_ring *ring, struct kmd_ring_state *state, const st
     return rc;
 }
 
+/* What a slowed job takes beyond its own time, up to its limit; a cancellation ends it. */
+static int drag(struct kmd_ring *ring, const struct sp_emu_exec *x, const struct kmd_job *job, uint64_t took_ns)
+{
+    struct kmd_machine *machine = ring->card->machine;
+    uint64_t times = job->slow > 1 ? job->slow - 1 : 0;
+    uint64_t until = times && took_ns > UINT64_MAX / 4 / times ? UINT64_MAX / 2 : kmd_now() + took_ns * times;
+    uint64_t stop = until < x->deadline_ns ? until : x->deadline_ns;
+    struct timespec at = {(time_t)(stop / 1000000000), (long)(stop % 1000000000)};
+    while (times && !ring->cancel && kmd_now() < stop)
+        pthread_cond_timedwait(&ring->card->work, &machine->lock, &at);
+    return times && stop < until && !ring->cancel ? -ETIME : 0;
+}
+
 int kmd_job_run(struct kmd_ring *ring, struct kmd_ring_state *state, struct kmd_job *job)
 {
     struct kmd_machine *machine = ring->card->machine;
@@ -65,9 +78,16 @@ int kmd_job_run(struct kmd_ring *ring, struct kmd_ring_state *state, struct kmd_
     begin(ring, x, job);
     if (job->hang)
         return hang(ring, x);
+    struct kmd_before *before = job->corrupt ? kmd_before_job(job) : NULL;
+    uint64_t start = kmd_now();
     pthread_mutex_unlock(&machine->lock);
     int rc = execute(ring, state, job);
     pthread_mutex_lock(&machine->lock);
+    rc = rc ? rc : drag(ring, x, job, kmd_now() - start);
+    if (job->corrupt && kmd_corrupt(before, job->corrupt_mask, job->corrupt_seed))
+        ring->card->planned_done[SP_EMU_DO_CORRUPT]++;
+    else if (job->corrupt)
+        kmd_plan_corrupt_next(ring->card, job);
     if (rc == -ETIME)
         sp_emu_fault_set(&x->fault, SP_FAULT_TIMEOUT, rc, "the job ran longer than its limit of %llu ms",
                          (unsigned long long)(machine->options.job_limit_ns / 1000000));

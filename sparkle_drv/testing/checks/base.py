@@ -149,6 +149,17 @@ def busy_result(steps: int) -> int:
 _steps_a_s: WeakKeyDictionary[sp.Device, float] = WeakKeyDictionary()
 
 
+def busy_speed(dev: sp.Device, steps_a_s: float | None = None) -> float:
+    """Steps of busy_u32 a second, measured once a device; or told: a device that is opened and
+    broken many times is as fast each time."""
+    if steps_a_s is not None:
+        _steps_a_s[dev] = steps_a_s
+    elif dev not in _steps_a_s:
+        with Busy(dev):
+            pass
+    return _steps_a_s[dev]
+
+
 class Busy:
     """Work that lasts about as long as one likes, by the manifest's busy_u32; closed by `with`."""
 

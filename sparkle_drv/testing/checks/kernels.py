@@ -99,19 +99,24 @@ def _compare(
             assert got[0] != operand.values[0], f"{arg['name']} was not written"
             assert 0 < got[0] < 2**62, f"{arg['name']} is {got[0]}"
         else:
-            _agree(arg["name"], got, want, _limit(name, problem), problem.terms)
+            _agree(arg["name"], got, want, _limit(name, problem), problem)
 
 
 def _limit(name: str, problem: Problem) -> float:
     return 0.0 if name == "busy_u32" else ref.tolerance(name, k=problem.terms)
 
 
-def _agree(what: str, got: Array, want: Array, limit: float, terms: int) -> None:
+def _agree(what: str, got: Array, want: Array, limit: float, problem: Problem) -> None:
     if want.dtype.kind == "f" and got.dtype.kind == "f":
         # The reference is wider than the result: what the result cannot hold is not its fault.
         with np.errstate(all="ignore"):
             want = want.astype(got.dtype) if limit == 0 else want
+    if problem.each:
+        with np.errstate(all="ignore"):
+            size = np.abs(want.astype(np.float64))
+            got, want = got / size, want / size
     # A few sums of many terms may all be small by chance: their terms, of size 1, say the scale.
+    terms = problem.terms
     scale = math.sqrt(terms) if terms > 1 and want.size < 16 else None
     miss = ref.mismatch(got, want, limit, scale)
     assert miss.index is None, (

@@ -31,12 +31,14 @@ Filler = Callable[[np.random.Generator, int], Array]
 @dataclass(frozen=True)
 class Problem:
     """`scalars` by argument name; `fill` gives an input other contents than the usual random ones;
-    optional pointers that are not in `given` are null; `terms` goes to the tolerance."""
+    optional pointers that are not in `given` are null; `terms` goes to the tolerance; `each`:
+    outputs differ by orders of magnitude, and each is judged by its own size."""
 
     scalars: Mapping[str, float]
     fill: Mapping[str, Filler] = field(default_factory=dict)
     given: frozenset[str] = frozenset()
     terms: int = 1
+    each: bool = False
 
 
 def extent(text: str, scalars: Mapping[str, float]) -> int:
@@ -82,8 +84,13 @@ def _wide(rng: np.random.Generator, n: int) -> Array:
 SIZES = (0, 1, 255, 257, 1009)
 
 
-def _elementwise(fill: Mapping[str, Filler] | None = None, **scalars: float) -> list[Problem]:
-    return [Problem({"n": n, **scalars}, fill or {}) for n in SIZES]
+def _elementwise(
+    fill: Mapping[str, Filler] | None = None,
+    terms: int = 1,
+    each: bool = False,
+    **scalars: float,
+) -> list[Problem]:
+    return [Problem({"n": n, **scalars}, fill or {}, terms=terms, each=each) for n in SIZES]
 
 
 def _map() -> list[Problem]:
@@ -103,7 +110,8 @@ def _map() -> list[Problem]:
     }
     given = frozenset({"x0", "x1", "consts"})
     return [
-        Problem({"nops": len(words), "nconsts": 1, "n": n}, fill, given) for n in (0, 1, 257, 1009)
+        Problem({"nops": len(words), "nconsts": 1, "n": n}, fill, given, terms=2)
+        for n in (0, 1, 257, 1009)
     ]
 
 
@@ -167,12 +175,12 @@ FAMILIES: dict[str, list[Problem]] = {
     "copy": _elementwise({"x": _special}),
     "fill": _elementwise(a=-7),
     "vecadd": _elementwise(),
-    "saxpy": _elementwise(a=0.1),
-    "axpby": _elementwise(a=0.1, b=-1.75),
+    "saxpy": _elementwise(a=0.1, terms=2),
+    "axpby": _elementwise(a=0.1, b=-1.75, terms=2),
     "relu": _elementwise({"x": _special}),
     "abs": _elementwise({"x": _special}),
     "neg": _elementwise({"x": _special}),
-    "exp": _elementwise({"x": _wide}),
+    "exp": _elementwise({"x": _wide}, each=True),
     "tanh": _elementwise({"x": _wide}) + _elementwise(),
     "map": _map(),
     "gemm": _gemm(),

@@ -1,0 +1,131 @@
+/* Injections that were planned: each counts the ioctls or jobs that are its own, and happens when its moment comes. */
+#include "kmd.h"
+
+struct kmd_plan {
+    struct kmd_plan *next;
+    struct sp_emu_planned what;
+    uint64_t seen;
+};
+
+int kmd_plan_add(struct kmd_card *card, const struct sp_emu_planned *planned)
+{
+    struct kmd_plan **link = &card->plans, *plan = calloc(1, sizeof(*plan));
+    if (!plan)
+        return -ENOMEM;
+    plan->what = *planned;
+    while (*link)
+        link = &(*link)->next;
+    *link = plan;
+    return 0;
+}
+
+void kmd_plan_drop(struct kmd_card *card)
+{
+    while (card->plans) {
+        struct kmd_plan *next = card->plans->next;
+        free(card->plans);
+        card->plans = next;
+    }
+}
+
+/* One more event that it counts: is it one of those it is for? */
+static bool is_due(struct kmd_plan *plan)
+{
+    uint64_t n = ++plan->seen;
+    return n >= plan->what.at && (plan->what.count == 0 || n - plan->what.at < plan->what.count);
+}
+
+static bool is_over(const struct kmd_plan *plan)
+{
+    return plan->what.count > 0 && plan->seen >= plan->what.at && plan->seen - plan->what.at + 1 >= plan->what.count;
+}
+
+static void note(struct kmd_card *card, const struct sp_emu_planned *what)
+{
+    static const char *const name[SP_EMU_ACTIONS] = {"?", "fail", "reset", "unplug", "hang", "fault", "slow", "corrupt"};
+    if (what->action != SP_EMU_DO_CORRUPT) /* that one is done when a job has changed something */
+        card->planned_done[what->action]++;
+    kmd_trace(card->machine, "planned card=%u %s %llu", card->index, name[what->action], (unsigned long long)what->value);
+}
+
+/* What is as good for an ioctl as for a job. */
+static void strike(struct kmd_card *card, const struct sp_emu_planned *what)
+{
+    if (what->action == SP_EMU_DO_RESET)
+        kmd_reset(card, what->value != 0);
+    else if (what->action == SP_EMU_DO_UNPLUG)
+        kmd_unplug(card);
+}
+
+static void drop_over(struct kmd_plan **link)
+{
+    struct kmd_plan *plan = *link;
+    *link = plan->next;
+    free(plan);
+}
+
+int kmd_plan_ioctl(struct kmd_card *card, uint32_t nr)
+{
+    int rc = 0;
+    for (struct kmd_plan **link = &card->plans; *link;) {
+        struct kmd_plan *plan = *link;
+        bool mine = !plan->what.of_jobs && plan->what.nrs[nr / 64 % 4] >> nr % 64 & 1;
+        if (mine && is_due(plan)) {
+            note(card, &plan->what);
+            strike(card, &plan->what);
+            if (plan->what.action == SP_EMU_DO_FAIL && rc == 0)
+                rc = -(int)plan->what.value;
+        }
+        if (mine && is_over(plan))
+            drop_over(link);
+        else
+            link = &plan->next;
+    }
+    return card->unplugged ? -ENODEV : rc;
+}
+
+static void to_job(struct kmd_job *job, const struct sp_emu_planned *what)
+{
+    switch (what->action) {
+    case SP_EMU_DO_HANG:
+        job->hang = true;
+        job->recovery = (uint32_t)what->value;
+        break;
+    case SP_EMU_DO_FAULT:
+        job->bad_read = true;
+        job->bad_va = what->value;
+        break;
+    case SP_EMU_DO_SLOW:
+        job->slow = what->value;
+        break;
+    case SP_EMU_DO_CORRUPT:
+        job->corrupt = true;
+        job->corrupt_mask = (uint32_t)what->value;
+        job->corrupt_seed = what->seed;
+        break;
+    default:
+        break;
+    }
+}
+
+void kmd_plan_job(struct kmd_card *card, struct kmd_job *job)
+{
+    for (struct kmd_plan **link = &card->plans; *link;) {
+        struct kmd_plan *plan = *link;
+        if (plan->what.of_jobs && is_due(plan)) {
+            note(card, &plan->what);
+            strike(card, &plan->what);
+            to_job(job, &plan->what);
+        }
+        if (plan->what.of_jobs && is_over(plan))
+            drop_over(link);
+        else
+            link = &plan->next;
+    }
+}
+
+void kmd_plan_corrupt_next(struct kmd_card *card, const struct kmd_job *job)
+{
+    struct sp_emu_planned again = {SP_EMU_DO_CORRUPT, 1, 1, 1, {0}, job->corrupt_mask, job->corrupt_seed};
+    kmd_plan_add(card, &again); /* without memory it is forgotten: nothing depends on it */
+}

@@ -1,0 +1,236 @@
+"""The least that a test of packets or shaders needs of a GPU: memory with an address, a context,
+submission of dwords, waiting with a limit. On `Node.ioctl` alone: no driver, no policy.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from .raw import Node, ffi, lib, pointer
+
+__all__ = ["DOMAINS", "IP", "NOP", "OPERATIONS", "PAGE", "RIGHTS", "Buffer", "Gpu", "Job", "Late"]
+
+PAGE = 4096
+DOMAINS = {"gtt": lib.AMDGPU_GEM_DOMAIN_GTT, "vram": lib.AMDGPU_GEM_DOMAIN_VRAM}
+OPERATIONS = {n: getattr(lib, f"AMDGPU_VA_OP_{n}") for n in ("MAP", "UNMAP", "CLEAR", "REPLACE")}
+IP = {n: getattr(lib, f"AMDGPU_HW_IP_{n.upper()}") for n in ("gfx", "compute", "dma")}
+RIGHTS = {
+    "r": lib.AMDGPU_VM_PAGE_READABLE,
+    "w": lib.AMDGPU_VM_PAGE_WRITEABLE,
+    "x": lib.AMDGPU_VM_PAGE_EXECUTABLE,
+    # Not cached by the GPU: for words that the host writes while a job polls them. RADV maps events
+    # and IGT its fences so.
+    "u": lib.AMDGPU_VM_MTYPE_UC,
+}
+NOP = 0xFFFF1000  # PM4, one dword
+PAD = {"gfx": (8, NOP), "compute": (8, NOP), "dma": (16, 0)}  # of IBs, as Mesa does
+
+
+class Late(TimeoutError):
+    """A job is not done in its time; `job` is which."""
+
+    def __init__(self, job: Job, timeout_s: float) -> None:
+        super().__init__(f"{job} is not done after {timeout_s:g} s")
+        self.job = job
+
+
+class Job(NamedTuple):
+    """A submission: ring is the entity of its context."""
+
+    ip: str
+    ring: int
+    seq: int
+
+    def __str__(self) -> str:
+        return f"job {self.seq} of {self.ip}[{self.ring}]"
+
+
+class Buffer:
+    """A BO, mapped for the GPU at `va` (0: not) and, by `map`, for the host."""
+
+    def __init__(self, node: Node, handle: int, nbytes: int, va: int = 0) -> None:
+        self.node, self.handle, self.nbytes, self.va = node, handle, nbytes, va
+        self._map: Any = None
+
+    @property
+    def map(self) -> memoryview:
+        """The bytes, writable, until `close`."""
+        if self._map is None:
+            args = self.node.call(
+                "AMDGPU_GEM_MMAP", "union drm_amdgpu_gem_mmap", handle=self.handle
+            )
+            self._map = self.node.mmap(self.nbytes, args.out.addr_ptr)
+        return memoryview(self._map)
+
+    def words(self, index: int = 0, count: int = 1) -> list[int]:
+        """`count` dwords from dword `index` on."""
+        return list(self.map.cast("I")[index : index + count])
+
+    def write(self, dwords: Sequence[int], index: int = 0) -> None:
+        """Stores dwords from dword `index` on."""
+        view = self.map.cast("I")
+        for i, value in enumerate(dwords):
+            view[index + i] = value & 0xFFFFFFFF
+
+    def close(self) -> None:
+        """Frees it; jobs that use it keep what they need."""
+        if self._map is not None:
+            self.node.munmap(self._map)
+            self._map = None
+        if self.handle:
+            handle, self.handle = self.handle, 0
+            self.node.call("GEM_CLOSE", "struct drm_gem_close", handle=handle)
+
+
+class Gpu:
+    """One context on a node. `va` is the first address to give out, and `ib_align` that of IBs."""
+
+    def __init__(self, node: Node, *, va: int = 1 << 32, ib_align: int = PAGE) -> None:
+        self.node, self.next_va, self.ib_align = node, va, ib_align
+        made = node.call(
+            "AMDGPU_CTX", "union drm_amdgpu_ctx", op=lib.AMDGPU_CTX_OP_ALLOC_CTX, priority=0
+        )
+        self.ctx = int(made.out.alloc.ctx_id)
+        self.jobs: list[tuple[Job, list[int], int]] = []  # the last ones: dwords and address
+        self._owned: list[Buffer] = []
+
+    def create(self, nbytes: int, domain: str = "gtt", flags: int = 0) -> Buffer:
+        """GEM_CREATE, whole pages; `flags` are AMDGPU_GEM_CREATE_...; without an address."""
+        nbytes = -(-nbytes // PAGE) * PAGE
+        made = self.node.call(
+            "AMDGPU_GEM_CREATE",
+            "union drm_amdgpu_gem_create",
+            bo_size=nbytes,
+            domains=DOMAINS[domain],
+            domain_flags=flags,
+        )
+        buffer = Buffer(self.node, made.out.handle, nbytes)
+        self._owned.append(buffer)
+        return buffer
+
+    def take_va(self, nbytes: int) -> int:
+        """Addresses that nobody has; an unmapped page follows them."""
+        va = self.next_va
+        self.next_va += -(-nbytes // PAGE) * PAGE + PAGE
+        return va
+
+    def buffer(
+        self, nbytes: int, *, domain: str = "gtt", flags: int = 0, rights: str = "rwx"
+    ) -> Buffer:
+        """Memory of at least `nbytes`, zeros, mapped with `rights`."""
+        buffer = self.create(nbytes, domain, flags)
+        buffer.va = self.take_va(buffer.nbytes)
+        self.va("MAP", buffer, buffer.va, buffer.nbytes, rights=rights)
+        return buffer
+
+    def adopt(self, handle: int, nbytes: int, *, rights: str = "rw") -> Buffer:
+        """A handle made elsewhere (PRIME, userptr) becomes a buffer with an address."""
+        buffer = Buffer(self.node, handle, nbytes)
+        self._owned.append(buffer)
+        buffer.va = self.take_va(nbytes)
+        self.va("MAP", buffer, buffer.va, nbytes, rights=rights)
+        return buffer
+
+    def va(
+        self, op: str, buffer: Buffer | None, va: int, nbytes: int, *, offset: int = 0,
+        rights: str = "rwx",
+    ) -> None:  # fmt: skip
+        """GEM_VA; `op` is MAP, UNMAP, CLEAR or REPLACE."""
+        self.node.call(
+            "AMDGPU_GEM_VA",
+            "struct drm_amdgpu_gem_va",
+            handle=buffer.handle if buffer else 0,
+            operation=OPERATIONS[op],
+            flags=sum(RIGHTS[right] for right in rights),
+            va_address=va,
+            offset_in_bo=offset,
+            map_size=nbytes,
+        )
+
+    def submit(
+        self, ip: str, dwords: Sequence[int], *, bos: Iterable[Buffer] = (), ring: int = 0,
+        chunks: Iterable[tuple[int, Any]] = (),
+    ) -> Job:  # fmt: skip
+        """The dwords in an IB of their own, padded, with the buffers that they use. `chunks`: more
+        of (chunk id, cffi struct or array)."""
+        unit, filler = PAD[ip]
+        words = [*dwords, *[filler] * (-len(dwords) % unit)] or [filler] * unit
+        ib = self.buffer(len(words) * 4, rights="rx")
+        ib.write(words)
+        listed = [ib, *bos]
+        entries = ffi.new("struct drm_amdgpu_bo_list_entry[]", [(bo.handle, 0) for bo in listed])
+        bo_list = ffi.new("struct drm_amdgpu_bo_list_in *")
+        bo_list.operation = bo_list.list_handle = 0xFFFFFFFF
+        bo_list.bo_number = len(listed)
+        bo_list.bo_info_size = ffi.sizeof("struct drm_amdgpu_bo_list_entry")
+        bo_list.bo_info_ptr = pointer(entries)
+        chunk = ffi.new("struct drm_amdgpu_cs_chunk_ib *")
+        chunk.va_start, chunk.ib_bytes = ib.va, len(words) * 4
+        chunk.ip_type, chunk.ring = IP[ip], ring
+        given = [(lib.AMDGPU_CHUNK_ID_IB, chunk), (lib.AMDGPU_CHUNK_ID_BO_HANDLES, bo_list)]
+        seq = self.cs([*given, *chunks])
+        job = Job(ip, ring, seq)
+        self.jobs = [*self.jobs[-7:], (job, words, ib.va)]
+        return job
+
+    def cs(self, chunks: Iterable[tuple[int, Any]]) -> int:
+        """CS with (chunk id, cffi struct pointer or array) each; the sequence number."""
+        given = list(chunks)
+        array = ffi.new("struct drm_amdgpu_cs_chunk[]", max(len(given), 1))
+        pointers = ffi.new("uint64_t[]", max(len(given), 1))
+        for i, (kind, data) in enumerate(given):
+            of = ffi.typeof(data)
+            nbytes = ffi.sizeof(data) if of.kind == "array" else ffi.sizeof(of.item)
+            array[i].chunk_id, array[i].length_dw = kind, nbytes // 4
+            array[i].chunk_data = pointer(data)
+            pointers[i] = pointer(array + i)
+        args = self.node.call(
+            "AMDGPU_CS",
+            "union drm_amdgpu_cs",
+            ctx_id=self.ctx,
+            num_chunks=len(given),
+            chunks=pointer(pointers),
+        )
+        return int(args.out.handle)
+
+    def done(self, job: Job, timeout_s: float) -> bool:
+        """WAIT_CS: is it done in this time? IoctlError when it failed."""
+        args = self.node.call(
+            "AMDGPU_WAIT_CS",
+            "union drm_amdgpu_wait_cs",
+            handle=job.seq,
+            timeout=time.monotonic_ns() + int(timeout_s * 1e9),
+            ip_type=IP[job.ip],
+            ring=job.ring,
+            ctx_id=self.ctx,
+        )
+        return int(args.out.status) == 0
+
+    def wait(self, job: Job, timeout_s: float) -> None:
+        """Until it is done; Late, or IoctlError when it failed."""
+        if not self.done(job, timeout_s):
+            raise Late(job, timeout_s)
+
+    def state(self) -> int:
+        """QUERY_STATE2: flags AMDGPU_CTX_QUERY2_FLAGS_..."""
+        op = lib.AMDGPU_CTX_OP_QUERY_STATE2
+        done = self.node.call("AMDGPU_CTX", "union drm_amdgpu_ctx", op=op, ctx_id=self.ctx)
+        return int(done.out.state.flags)
+
+    def close(self) -> None:
+        """Frees its buffers and the context."""
+        owned, self._owned = self._owned, []
+        for buffer in reversed(owned):
+            buffer.close()
+        if self.ctx:
+            ctx, self.ctx = self.ctx, 0
+            op = lib.AMDGPU_CTX_OP_FREE_CTX
+            self.node.call("AMDGPU_CTX", "union drm_amdgpu_ctx", op=op, ctx_id=ctx)
+
+    def __enter__(self) -> Gpu:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

@@ -1,0 +1,202 @@
+"""The conformance suite on an emulated card on which things go wrong by plan.
+
+    report = fault_suite.run(Schedule(7), "gfx1100")
+    assert not report.wrong, report
+
+A check may be right, or end in a typed error. Anything else is wrong: a comparison that fails
+although the emulator corrupted nothing (the device reported a wrong result as right), a corruption
+that no comparison noticed, an error of another type, a wait that does not end, objects left alive.
+"""
+
+from __future__ import annotations
+
+import gc
+import random
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import sparkle_drv as sp
+from sparkle_drv._native import ffi, lib
+from sparkle_drv.testing import emu, suite
+from sparkle_drv.testing.checks import base
+from sparkle_drv.testing.emulated_faults import apply, happened
+from sparkle_drv.testing.emulator import Machine
+from sparkle_drv.testing.faults import Schedule
+
+__all__ = ["BOUND_S", "Outcome", "Report", "checks", "run"]
+
+# No wait of the checks or of the backend is longer than 30 s, and the emulated driver ends every
+# job after JOB_LIMIT_S.
+BOUND_S, JOB_LIMIT_S = 60.0, 0.1
+MIB = 1 << 20
+CHECKS_A_SCHEDULE = 4
+
+# They take seconds, and what they compare is the float64 reference of an endless sum.
+SLOW = ("kernels: peak_fma_f32", "kernels: peak_fma_f64")
+
+RIGHT, REFUSED, NOTICED, NOT_PROVIDED = "right", "refused", "noticed", "not provided"
+WRONG = "wrong"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a check ended: "right", "refused" by a typed error, "noticed" when something was
+    corrupted and the check said so, "not provided", or "wrong"."""
+
+    check: str
+    status: str
+    message: str = ""
+
+    def __str__(self) -> str:
+        last = self.message.strip().splitlines()[-1:] or [""]
+        return f"{self.status:12} {self.check} {last[0]}"
+
+
+@dataclass
+class Report:
+    """What became of one schedule. `happened`: how often each kind of fault came about; `left`:
+    what was alive afterwards and not before."""
+
+    schedule: Schedule
+    chip: str
+    outcomes: list[Outcome] = field(default_factory=list)
+    happened: dict[str, int] = field(default_factory=dict)
+    left: dict[str, int] = field(default_factory=dict)
+    stuck: str = ""
+
+    @property
+    def wrong(self) -> list[str]:
+        """Everything that must not be; empty when all is well."""
+        said = [f"{o.check}: {o.message}" for o in self.outcomes if o.status == WRONG]
+        said += [f"{n} {kind} left alive" for kind, n in self.left.items()]
+        return said + ([f"not done after {BOUND_S} s:\n{self.stuck}"] if self.stuck else [])
+
+    def __str__(self) -> str:
+        return "\n".join(
+            [f"{self.schedule}\non {self.chip}:", *map(str, self.outcomes), *self.wrong]
+        )
+
+
+def checks(schedule: Schedule, count: int = CHECKS_A_SCHEDULE) -> list[base.Check]:
+    """A sample of the suite, by the schedule's seed. Where something is corrupted, kernels alone:
+    their checks compare every byte that a job may write."""
+    known = [c for c in suite.checks() if c.name not in SLOW]
+    if "corrupt" in schedule.kinds:
+        known = [c for c in known if c.covers == "kernels"]
+    return random.Random(schedule.seed).sample(known, count)
+
+
+_speeds: dict[str, float] = {}
+
+
+def _speed(chip: str) -> float:
+    """Of busy_u32, on a card on which nothing goes wrong; once a process."""
+    if chip not in _speeds:
+        with Machine([chip]) as machine, emu.on(machine), sp.open(f"emu:{chip}") as dev:
+            _speeds[chip] = base.busy_speed(dev)
+    return _speeds[chip]
+
+
+def run(
+    schedule: Schedule,
+    chip: str = "gfx1100",
+    chosen: Iterable[base.Check] | None = None,
+    *,
+    trace: int = 0,
+) -> Report:
+    """Those checks, or a sample by the schedule's seed, one after another on one device of a
+    machine of its own."""
+    report = Report(schedule, chip)
+    _speed(chip)
+    before = _alive()
+    picked = checks(schedule) if chosen is None else list(chosen)
+    small = Machine(
+        [chip],
+        trace=trace,
+        job_limit_s=JOB_LIMIT_S,
+        vram_nbytes=256 * MIB,
+        gtt_nbytes=512 * MIB,
+    )
+    with small as machine, emu.on(machine):
+        worker = threading.Thread(target=_run, args=(report, machine, picked), daemon=True)
+        worker.start()
+        worker.join(BOUND_S)
+        if worker.is_alive():
+            frame = sys._current_frames().get(worker.ident or 0)
+            report.stuck = "".join(traceback.format_stack(frame))
+            machine.unplug()  # so that it ends after all
+            worker.join(BOUND_S)
+            return report
+        report.happened = happened(machine)
+        left = _left(machine.live_counts)
+        report.left = {f"{kind} of the card": n for kind, n in left.items()}
+    report.left |= _left(_alive, before)
+    return report
+
+
+def _left(
+    alive: Callable[[], dict[str, int]], before: Mapping[str, int] | None = None
+) -> dict[str, int]:
+    """What there is more of than before; garbage is collected only when something is."""
+    for attempt in range(2):
+        more = {k: n - (before or {}).get(k, 0) for k, n in alive().items()}
+        more = {k: n for k, n in more.items() if n > 0}
+        if not more or attempt:
+            return more
+        gc.collect()
+    raise AssertionError("unreachable")
+
+
+def _alive() -> dict[str, int]:
+    live = ffi.new("struct sp_live *")
+    lib.sp_live_counts(live)
+    return {name: getattr(live, name) for name, _ in ffi.typeof("struct sp_live").fields}
+
+
+def _run(report: Report, machine: Machine, picked: Sequence[base.Check]) -> None:
+    base.fix_seed(report.schedule.seed)
+    try:
+        with sp.open(f"emu:{report.chip}") as dev:
+            base.busy_speed(dev, _speeds[report.chip])
+            dev.default_queue  # noqa: B018
+            apply(report.schedule, machine)
+            for check in picked:
+                report.outcomes.append(_judge(check, dev, machine))
+    except sp.SparkleError as error:
+        report.outcomes.append(Outcome("closing", REFUSED, str(error)))
+    except Exception:
+        report.outcomes.append(Outcome("closing", WRONG, traceback.format_exc()))
+    finally:
+        base.fix_seed(None)
+
+
+def _is_typed(error: BaseException | None) -> bool:
+    """Was it a typed error where a check wanted another one? (`raise AssertionError from it`)"""
+    while error is not None and not isinstance(error, sp.SparkleError):
+        error = error.__cause__
+    return error is not None
+
+
+def _judge(check: base.Check, dev: sp.Device, machine: Machine) -> Outcome:
+    before = happened(machine)["corrupt"]
+    status, message = RIGHT, ""
+    try:
+        suite.judge(check, dev)
+    except base.NotProvided as missing:
+        status, message = NOT_PROVIDED, str(missing)
+    except AssertionError as error:
+        status = REFUSED if _is_typed(error) else NOTICED
+        message = traceback.format_exc()
+    except sp.SparkleError as error:
+        status, message = REFUSED, f"{type(error).__name__}: {error}"
+    except Exception:
+        status, message = WRONG, traceback.format_exc()
+    corrupted = happened(machine)["corrupt"] - before
+    if status == NOTICED and not corrupted:
+        status = WRONG
+    if status == RIGHT and corrupted:
+        status, message = WRONG, "a result was corrupted and no comparison noticed"
+    return Outcome(check.name, status, message)

@@ -1,0 +1,211 @@
+"""Plans of faults, as data: what goes wrong on a device, and when.
+
+    plan = Schedule(7)                       # drawn from the seed 7
+    print(plan)                              # a line a fault
+    assert Schedule.parse(str(plan)) == plan
+    plan = Schedule(0, [Fault("job", 3, "hang", recovery="full")])
+
+A fault happens at the n-th event of a kind: the n-th job that a device is given, or the n-th call
+to its driver that allocates, maps, submits, ... . Counting events and not time makes a plan happen
+alike each time, on a device whose user does the same. Nothing in here knows an emulator:
+`emulated_faults.apply` puts a plan on an emulated card.
+"""
+
+from __future__ import annotations
+
+import errno
+import random
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+__all__ = ["EVENTS", "KINDS", "RECOVERIES", "Fault", "Schedule"]
+
+CALLS = ("any", "alloc", "map", "submit", "wait", "context")
+EVENTS = ("job", *CALLS)
+RECOVERIES = ("ring", "soft", "full", "vram_lost")
+# The sign of a number or the top bit of its exponent: what no tolerance hides.
+MASK = 0x4000_0000
+
+# What there is, with its parameters and what they are when nothing is said.
+KINDS: dict[str, dict[str, int | str]] = {
+    "fail": {"error": "ENOMEM", "count": 1},  # a call, and the next count - 1 of its kind
+    "reset": {"vram_lost": 0},  # before the call or job; 1: what was in VRAM is gone
+    "unplug": {},  # before the call or job: ENODEV for ever
+    "hang": {"recovery": "ring"},  # the job never ends; what the driver does about it
+    "pagefault": {"va": 0x7FFF_0000_0000},  # the job reads an address that is not mapped
+    "slow": {
+        "factor": 10,
+        "count": 1,
+    },  # the job, and the next count - 1, take factor times as long
+    "corrupt": {"mask": MASK, "seed": 0},  # one dword that the job changes is xored
+}
+OF_CALLS = ("fail", "reset", "unplug")
+OF_JOBS = ("reset", "unplug", "hang", "pagefault", "slow", "corrupt")
+
+
+class Fault:
+    """`what`, a word of KINDS with its parameters, at the `at`-th (from 1) event of the kind `on`.
+
+    Immutable. TypeError or ValueError for words and numbers that mean nothing.
+    """
+
+    __slots__ = ("at", "on", "parameters", "what")
+    on: str
+    at: int
+    what: str
+    parameters: dict[str, int | str]
+
+    def __init__(self, on: str, at: int, what: str, **parameters: int | str) -> None:
+        if what not in KINDS:
+            raise ValueError(f"what: {what!r} is none of {', '.join(KINDS)}")
+        fit = (("job",) if what in OF_JOBS else ()) + (CALLS if what in OF_CALLS else ())
+        if on not in fit:
+            raise ValueError(f"on: {what} is for {', '.join(fit)}, not {on!r}")
+        if isinstance(at, bool) or not isinstance(at, int):
+            raise TypeError(f"at: a whole number is wanted, got {type(at).__name__}")
+        if at < 1:
+            raise ValueError(f"at: events are counted from 1, got {at}")
+        unknown = parameters.keys() - KINDS[what].keys()
+        if unknown:
+            raise ValueError(f"{what} has no parameter {min(unknown)!r}")
+        given = {**KINDS[what], **parameters}
+        for name, value in given.items():
+            _check(what, name, value)
+        for slot, held in zip(self.__slots__, (at, on, given, what), strict=True):
+            object.__setattr__(self, slot, held)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError("a fault does not change")
+
+    def _key(self) -> tuple[object, ...]:
+        return (self.on, self.at, self.what, *sorted(self.parameters.items()))
+
+    def __eq__(self, other: object) -> bool:
+        return self._key() == other._key() if isinstance(other, Fault) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def __str__(self) -> str:
+        said = "".join(f" {k}={_word(k, v)}" for k, v in self.parameters.items())
+        return f"{self.on} {self.at}: {self.what}{said}"
+
+    __repr__ = __str__
+
+    @classmethod
+    def parse(cls, line: str) -> Fault:
+        """What `str` gives, parameters that are usual left out or not. ValueError."""
+        when, colon, rest = line.partition(":")
+        words, (what, *pairs) = when.split(), rest.split() or [""]
+        if not colon or len(words) != 2 or not words[1].isdigit():
+            raise ValueError(f"{line!r}: 'EVENT NUMBER: WHAT NAME=VALUE ...' is wanted")
+        parameters: dict[str, int | str] = {}
+        for pair in pairs:
+            name, equals, value = pair.partition("=")
+            if not equals:
+                raise ValueError(f"{line!r}: {pair!r} is not NAME=VALUE")
+            parameters[name] = int(value, 0) if value[:1].isdigit() else value
+        return cls(words[0], int(words[1]), what, **parameters)
+
+
+def _word(name: str, value: int | str) -> str:
+    return f"{value:#x}" if name in ("mask", "va") and isinstance(value, int) else str(value)
+
+
+def _check(what: str, name: str, value: Any) -> None:
+    words = {"error": errno.errorcode.values(), "recovery": RECOVERIES}.get(name)
+    if words is not None:
+        if value not in words:
+            raise ValueError(f"{what}: {name}={value!r} is not known")
+        return
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"{what}: {name} is a whole number, got {type(value).__name__}")
+    least, most = {
+        "vram_lost": (0, 1),
+        "mask": (1, 2**32 - 1),
+        "factor": (1, 10**6),
+    }.get(name, (0, 2**64 - 1))
+    if not least <= value <= most:
+        raise ValueError(f"{what}: {name} is {least} to {most}, got {value}")
+
+
+class Schedule:
+    """Faults of one run. `Schedule(seed)` draws 1 to `most` of them within the first `jobs` jobs,
+    as many calls of one kind, five times as many of any; with `faults` it is those, and the seed
+    a name only."""
+
+    __slots__ = ("faults", "seed")
+
+    def __init__(
+        self,
+        seed: int,
+        faults: Iterable[Fault] | None = None,
+        *,
+        kinds: Iterable[str] = tuple(KINDS),
+        jobs: int = 20,
+        most: int = 4,
+    ) -> None:
+        self.seed = seed
+        if faults is None:
+            rng, allowed = random.Random(seed), tuple(kinds)
+            faults = [_drawn(rng, rng.choice(allowed), jobs) for _ in range(rng.randint(1, most))]
+        self.faults = tuple(faults)
+
+    def __iter__(self) -> Iterator[Fault]:
+        return iter(self.faults)
+
+    def __len__(self) -> int:
+        return len(self.faults)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Schedule):
+            return NotImplemented
+        return (self.seed, self.faults) == (other.seed, other.faults)
+
+    def __hash__(self) -> int:
+        return hash((self.seed, self.faults))
+
+    def __str__(self) -> str:
+        return "\n".join([f"schedule {self.seed}", *map(str, self.faults)])
+
+    __repr__ = __str__
+
+    @property
+    def kinds(self) -> frozenset[str]:
+        """The words of what it does."""
+        return frozenset(fault.what for fault in self.faults)
+
+    @classmethod
+    def parse(cls, text: str) -> Schedule:
+        """What `str` gives; empty lines and what follows a # are left out. ValueError."""
+        lines = [line.partition("#")[0].strip() for line in text.splitlines()]
+        head, *rest = [line for line in lines if line] or [""]
+        word, _, seed = head.partition(" ")
+        if word != "schedule" or not seed.strip().isdigit():
+            raise ValueError(f"{head!r}: 'schedule SEED' is wanted first")
+        return cls(int(seed), [Fault.parse(line) for line in rest])
+
+
+def _drawn(rng: random.Random, what: str, jobs: int) -> Fault:
+    """One fault, small numbers more often than large ones."""
+    on = rng.choice([*(CALLS if what in OF_CALLS else ()), *(("job",) if what in OF_JOBS else ())])
+    error = rng.choice(("ENOMEM", "EINTR", "EAGAIN"))
+    if what == "fail" and error == "ENOMEM" and on == "any":
+        on = rng.choice(CALLS[1:])  # a kernel closes things without asking for memory
+    at = 1 + int((5 * jobs if on == "any" else jobs) * rng.random() ** 2)
+    match what:
+        case "fail":
+            count = {"ENOMEM": 3, "EINTR": 200, "EAGAIN": 10}[error]
+            return Fault(on, at, what, error=error, count=rng.randint(1, count))
+        case "reset":
+            return Fault(on, at, what, vram_lost=rng.randint(0, 1))
+        case "hang":
+            return Fault(on, at, what, recovery=rng.choice(RECOVERIES))
+        case "pagefault":
+            return Fault(on, at, what, va=rng.randrange(1, 2**34) << 12)
+        case "slow":
+            return Fault(on, at, what, factor=rng.randint(2, 20), count=rng.randint(1, 10))
+        case "corrupt":
+            return Fault(on, at, what, mask=MASK, seed=rng.randrange(2**32))
+        case _:
+            return Fault(on, at, what)

@@ -1,0 +1,64 @@
+"""The whole ladder on emulated cards: every rung passes, and nothing is left behind."""
+
+from __future__ import annotations
+
+import pytest
+from _bringup import families
+from bringupkit import CHIPS, bench, climbed
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+def test_every_rung_passes_and_nothing_leaks(chip):
+    with bench(chip, job_s=10.0) as (machine, made):
+        results = climbed(made, hangs=True)
+        made.close()
+        live = machine.live_counts()
+    assert {r.name: (r.status, r.text) for r in results.values() if r.status != "PASS"} == {}
+    assert len(results) >= 28
+    assert live == dict.fromkeys(live, 0)
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+def test_rungs_stand_alone(chip):
+    """In the reverse order too: a rung relies on no other's objects."""
+    with bench(chip, job_s=10.0) as (_, made):
+        for name in reversed([r.name for r in families.AMDGPU if not r.hangs]):
+            result = climbed(made, name)[name]
+            assert result.status == "PASS", (name, result.text)
+
+
+@pytest.mark.parametrize("family", families.FAMILIES, ids=lambda f: f.name)
+def test_a_ladder_is_in_order(family):
+    names = [rung.name for rung in family.rungs]
+    assert len(set(names)) == len(names)
+    for i, rung in enumerate(family.rungs):
+        assert set(rung.needs) <= set(names[:i]), rung.name
+        assert rung.text
+
+
+@pytest.mark.parametrize("uri", ["cpu", "egl:0"])
+def test_over_the_public_api(uri):
+    from _bringup import climb
+
+    family = families.of(uri)
+    made = family.bench(uri)
+    try:
+        results = list(climb.climb(family.rungs, made, timeout_s=60))
+    finally:
+        made.close()
+    if results[0].facts.get("raised") == "DeviceNotFound":
+        pytest.skip(results[0].text)
+    assert [(r.name, r.text) for r in results if r.status not in ("PASS", "SKIP")] == []
+    assert all(r.text for r in results)
+
+
+@pytest.mark.parametrize("uri", ["amdgpu:0", "amdgpu", "amd:1", "/dev/dri/renderD129"])
+def test_uris_of_real_cards(uri):
+    assert families.of(uri).name == "amdgpu"
+    assert families.of(uri).bench(uri).card.uri in (uri.replace("amd:", "amdgpu:"), "amdgpu")
+
+
+@pytest.mark.parametrize("uri", ["emu:gfx900", "emu:gfx1100#x", "", "?"])
+def test_names_of_nothing(uri):
+    with pytest.raises(families.NoSuchDevice):
+        families.of(uri)

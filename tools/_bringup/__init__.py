@@ -1,0 +1,1 @@
+"""The parts of tools/bringup.py: rungs by family, the climb, causes, dumps."""

@@ -1,0 +1,40 @@
+"""One file to send: the report, dumps, what the node says, and what ran it."""
+
+from __future__ import annotations
+
+import io
+import json
+import tarfile
+from pathlib import Path
+from typing import Any
+
+from . import about
+
+README = """What `bringup.py ladder --bundle` wrote on this machine.
+
+report.json   every rung: status, time, ioctl, errno, causes
+dumps/        per rung that failed: IBs decoded, fences, contexts, page fault, sysfs, debugfs
+info.json     what the node says of itself
+machine.json  kernel release, package and Python versions, the command
+
+{verified}
+"""
+
+
+def write(name: str, uri: str, document: dict[str, Any]) -> None:
+    """The .tar.gz; OSError where it cannot be written."""
+    files = {
+        "README.txt": README.format(verified=document["verified"]),
+        "report.json": json.dumps(document, indent=1, default=str),
+        "machine.json": json.dumps(document["machine"], indent=1),
+        "info.json": json.dumps(about.safely(uri), indent=1, default=str),
+    }
+    for rung in document["rungs"]:
+        for part, text in rung["facts"].get("dump", {}).items():
+            files[f"dumps/{rung['name']}.{part}.txt"] = text
+    with tarfile.open(Path(name), "w:gz") as tar:
+        for path, text in files.items():
+            data = text.encode()
+            entry = tarfile.TarInfo(f"bringup/{path}")
+            entry.size = len(data)
+            tar.addfile(entry, io.BytesIO(data))

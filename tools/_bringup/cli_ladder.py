@@ -1,0 +1,94 @@
+"""`bringup.py ladder`: climbs a device's rungs, lowest first."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from . import bundle, child, common, families, report
+from .rung import FAIL, Result, Rung
+
+TIMEOUT_S = 20.0
+
+
+def add(sub: common.Subcommands) -> None:
+    one = common.command(sub, "ladder", run, "climb the rungs of a device, lowest first")
+    one.add_argument("--from", dest="first", metavar="RUNG", help="begin with this rung")
+    one.add_argument("--to", dest="last", metavar="RUNG", help="end with this rung")
+    one.add_argument("--only", metavar="RUNG,...", help="these rungs alone, whatever they need")
+    one.add_argument("--list", action="store_true", help="name the rungs, and climb none")
+    one.add_argument(
+        "--timeout", type=common.seconds, default=TIMEOUT_S, metavar="S",
+        help=f"limit of one rung in seconds (default {TIMEOUT_S:g}; a few have more of their own)",
+    )  # fmt: skip
+    one.add_argument(
+        "--allow-hang", action="store_true",
+        help="the rungs too that hang the GPU on purpose: the kernel may reset it, and what other "
+        "programs have on it may be lost",
+    )  # fmt: skip
+    one.add_argument(
+        "--bundle", metavar="FILE", help="one .tar.gz with report, dumps, info and what ran it"
+    )
+
+
+def chosen(family: families.Family, args: argparse.Namespace) -> list[Rung]:
+    """The rungs that were asked for; UsageError for a name that is none."""
+    rungs = list(family.rungs)
+    names = [rung.name for rung in rungs]
+
+    def known(name: str) -> str:
+        if name not in names:
+            raise common.UsageError(f"{family.name} has no rung {name!r}; --list names them")
+        return name
+
+    if args.only:
+        wanted = [known(name.strip()) for name in args.only.split(",")]
+        return [rung for rung in rungs if rung.name in wanted]
+    start = names.index(known(args.first)) if args.first else 0
+    end = names.index(known(args.last)) + 1 if args.last else len(rungs)
+    hangs = args.allow_hang
+    return [rung for rung in rungs[start:end] if hangs or not rung.hangs]
+
+
+def run(args: argparse.Namespace) -> int:
+    family = families.of(args.device)
+    rungs = chosen(family, args)
+    if any(rung.hangs for rung in rungs) and not args.allow_hang and not args.list:
+        raise common.UsageError("rungs that hang the GPU on purpose want --allow-hang")
+    if not rungs:
+        raise common.UsageError(f"no rung from {args.first} to {args.last}")
+    out = sys.stderr if args.json == "-" else sys.stdout
+    if args.list:
+        _list(rungs, out)
+        return common.OK
+    print(f"{args.device}: {len(rungs)} rungs", file=out, flush=True)
+    facts: dict[str, object] = {}
+
+    lines = report.Lines(out)
+    results = child.run(
+        rungs, lambda: family.bench(args.device), timeout_s=args.timeout, tell=lines.tell,
+        facts=facts,
+    )  # fmt: skip
+    lines.flush()
+    document = report.document(args.device, results, facts)
+    print(report.summary(results), file=out)
+    if document["verified"]:
+        print(f"amdgpu: {document['verified']}", file=out)
+    if args.json:
+        common.write_json(args.json, document)
+    if args.bundle:
+        bundle.write(args.bundle, args.device, document)
+        print(f"{args.bundle}: one file to send", file=out)
+    return _code(results)
+
+
+def _code(results: Sequence[Result]) -> int:
+    return common.FAILED if any(one.status == FAIL for one in results) else common.OK
+
+
+def _list(rungs: Sequence[Rung], out: object) -> None:
+    for rung in rungs:
+        more = f"  (needs {', '.join(rung.needs)})" if rung.needs else ""
+        mark = " [--allow-hang]" if rung.hangs else ""
+        print(f"{rung.name:16} {rung.text}{mark}{more}", file=out)  # type: ignore[call-overload]

@@ -1,0 +1,65 @@
+"""What the subcommands share: exit codes and options."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+OK, FAILED, USAGE, NO_DEVICE = 0, 1, 2, 3
+EXIT_CODES = (
+    "exit codes: 0 no rung failed, 1 a rung failed (also when there is no node to open: the first "
+    "rung says why), 2 usage, 3 the name is no device's"
+)
+Subcommands = Any  # argparse names no public type for what add_subparsers returns
+
+
+class UsageError(Exception):
+    """What the caller typed cannot be used: one line on stderr, exit 2."""
+
+
+def command(sub: Subcommands, name: str, function: Any, text: str) -> argparse.ArgumentParser:
+    """A new subcommand that `function` runs."""
+    made: argparse.ArgumentParser = sub.add_parser(
+        name, help=text, description=text, epilog=EXIT_CODES
+    )
+    made.set_defaults(command=function)
+    made.add_argument(
+        "-d", "--device", default="amdgpu:0", metavar="DEV",
+        help="amdgpu:N, the path of a render node, emu:gfx1100, emu:gfx1036, cpu, egl:0 ... "
+        "(default: the first node that amdgpu drives)",
+    )  # fmt: skip
+    made.add_argument("--json", metavar="FILE", help="write the report there, - for stdout")
+    return made
+
+
+def seconds(text: str) -> float:
+    """A positive number of seconds."""
+    try:
+        value = float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds") from None
+    if not (math.isfinite(value) and 0 < value <= 86400):
+        raise argparse.ArgumentTypeError("0 to 86400 seconds are wanted")
+    return value
+
+
+def size(text: str) -> int:
+    """A number of bytes: 4096, 64K, 16M, 1G."""
+    units = {"K": 10, "M": 20, "G": 30}
+    number, shift = (
+        (text[:-1], units[text[-1].upper()]) if text[-1:].upper() in units else (text, 0)
+    )
+    if not number.isdigit() or not int(number):
+        raise argparse.ArgumentTypeError(f"{text!r} is no size: 4096, 64K, 16M, 1G")
+    return int(number) << shift
+
+
+def write_json(name: str, document: dict[str, Any]) -> None:
+    text = json.dumps(document, indent=1, default=str) + "\n"
+    if name == "-":
+        print(text, end="")
+    else:
+        Path(name).write_text(text)

@@ -1,0 +1,80 @@
+"""Families of devices: which rungs a URI's ladder has, and the bench they work on.
+
+A family is a name, its rungs lowest first, and a function that makes a bench; a new one is an entry
+in FAMILIES. Rungs of the public API (rungs_api.py) are for all of them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from . import (
+    bench_amdgpu,
+    bench_api,
+    rungs_api,
+    rungs_hang,
+    rungs_memory,
+    rungs_node,
+    rungs_packets,
+    rungs_shader,
+    rungs_share,
+    rungs_sync,
+)
+from .card import Emulated, Real
+from .rung import Rung
+
+AMDGPU = (
+    *rungs_node.RUNGS,
+    *rungs_memory.RUNGS,
+    *rungs_packets.RUNGS,
+    rungs_memory.HIDDEN_RUNG,
+    *rungs_sync.RUNGS,
+    *rungs_shader.RUNGS,
+    *rungs_share.RUNGS,
+    *rungs_api.rungs("api-", ("store",)),
+    *rungs_hang.RUNGS,
+)
+
+
+@dataclass(frozen=True)
+class Family:
+    """`bench(uri)` opens nothing yet: that is the first rung's."""
+
+    name: str
+    uris: str  # a regular expression
+    rungs: tuple[Rung, ...]
+    bench: Callable[[str], Any]
+    text: str
+
+
+class NoSuchDevice(Exception):
+    """A URI of no family."""
+
+
+def _emulated(uri: str) -> bench_amdgpu.Bench:
+    return bench_amdgpu.Bench(Emulated(uri.partition(":")[2].partition("#")[0] or "gfx1100"))
+
+
+FAMILIES = (
+    Family("amdgpu", r"(amdgpu|amd)(:\d+)?|/.+", AMDGPU,
+           lambda uri: bench_amdgpu.Bench(Real(re.sub(r"^amd(?=:|$)", "amdgpu", uri))),
+           "a render node, by number or path"),
+    Family("emu", r"emu(:gfx(1100|1036)(#\d)?)?", AMDGPU, _emulated,
+           "an emulated card of its own machine"),
+    Family("api", r"\w+(:.*)?", rungs_api.rungs(), bench_api.Bench,
+           "any other device, over the public API: cpu, egl:0, ..."),
+)  # fmt: skip
+
+
+def of(uri: str) -> Family:
+    """The family of a URI; NoSuchDevice."""
+    for family in FAMILIES:
+        if re.fullmatch(family.uris, uri):
+            if family.name == "api" and uri.startswith("emu"):
+                break
+            return family
+    raise NoSuchDevice(f"{uri!r}: amdgpu[:N], a render node's path, emu:gfx1100, emu:gfx1036, cpu, "
+                       "egl:0 or another device of `sparkle.py info` is wanted")  # fmt: skip

@@ -1,0 +1,78 @@
+"""What a ladder is made of: rungs, what they raise, and results."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+PASS, FAIL, SKIP, BLOCKED = "PASS", "FAIL", "SKIP", "BLOCKED"
+# EHWPOISON (asm-generic/errno.h) has no name in Python.
+ERRNO = {**errno.errorcode, 133: "EHWPOISON"}
+STATUSES = (PASS, FAIL, SKIP, BLOCKED)
+
+
+class Skip(Exception):
+    """This rung makes no sense here; the reason."""
+
+
+class Unmet(Exception):
+    """What this rung stands on has gone since: it says nothing; the reason."""
+
+
+class Wrong(Exception):
+    """The device did what it must not. `facts` go into the report and to the causes."""
+
+    def __init__(self, text: str, **facts: Any) -> None:
+        super().__init__(text)
+        self.facts = facts
+
+
+@dataclass(frozen=True)
+class Rung:
+    """`run(bench)` returns a line that tells what was seen, or raises: Skip, or anything else for a
+    failure. `needs` names earlier rungs without which this one says nothing."""
+
+    name: str
+    text: str
+    run: Callable[[Any], str]
+    needs: tuple[str, ...] = ()
+    limit_s: float = 0.0  # where it may take longer than --timeout
+    hangs: bool = False  # hangs the GPU on purpose: with --allow-hang only
+
+
+@dataclass
+class Result:
+    """One rung's outcome, the fields of the JSON's "rungs"."""
+
+    name: str
+    status: str
+    time_s: float = 0.0
+    ioctl: str | None = None
+    errno: str | None = None
+    causes: list[dict[str, str]] = field(default_factory=list)
+    next: str | None = None
+    text: str = ""
+    facts: dict[str, Any] = field(default_factory=dict)
+
+
+def failure(rung: Rung, error: BaseException, time_s: float) -> Result:
+    """The result of a rung that raised: which call it was and what it gave."""
+    code = getattr(error, "errno", None)
+    name = ERRNO.get(code, str(code)) if isinstance(code, int) else None
+    call = getattr(error, "call", None)
+    if call is None and isinstance(error, TimeoutError) and hasattr(error, "job"):
+        call = "AMDGPU_WAIT_CS"
+    facts = dict(getattr(error, "facts", {}))
+    if isinstance(error, TimeoutError):
+        facts["late"] = True
+    facts["raised"] = type(error).__name__
+    text = " ".join(str(error).split()) or type(error).__name__
+    return Result(rung.name, FAIL, time_s, call, name, text=text, facts=facts)
+
+
+def unmet(rung: Rung, results: Sequence[Result]) -> list[str]:
+    """Names of the rungs that this one needs and that did not hold."""
+    bad = {one.name for one in results if one.status in (FAIL, BLOCKED)}
+    return [name for name in rung.needs if name in bad]

@@ -1,0 +1,70 @@
+"""Hardware bring-up: ladder mem info, from the node up to a matrix product.
+
+Only the frame of the command line is here; the subcommands are _bringup/cli_*.py. `bringup.py`
+alone is `bringup.py ladder`. Also `python -m sparkle_drv bringup`. docs/bringup.md explains it.
+"""
+
+from __future__ import annotations
+
+from _hop import hop
+
+hop()
+
+import argparse  # noqa: E402
+import os  # noqa: E402
+import sys  # noqa: E402
+from collections.abc import Sequence  # noqa: E402
+
+from _bringup import cli_info, cli_ladder, cli_mem, common  # noqa: E402
+from _bringup.common import FAILED, NO_DEVICE, USAGE, UsageError  # noqa: E402
+from _bringup.families import NoSuchDevice  # noqa: E402
+from _bringup.rung import Wrong  # noqa: E402
+
+from sparkle_drv.errors import DeviceNotFound, SparkleError  # noqa: E402
+
+# In the order of --help; a new subcommand is one line here.
+COMMANDS = (cli_ladder.add, cli_mem.add, cli_info.add)
+NAMES = ("ladder", "mem", "info")
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line; every subcommand sets `command` to the function that runs it."""
+    top = argparse.ArgumentParser(
+        prog="bringup.py", description=(__doc__ or "").splitlines()[0], epilog=common.EXIT_CODES
+    )
+    sub = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for add in COMMANDS:
+        add(sub)
+    return top
+
+
+def main(argv: Sequence[str]) -> int:
+    """Runs one command; what is wrong with it is one line on stderr and an exit code, never a
+    traceback."""
+    plain = bool(argv) and (argv[0] in NAMES or argv[0] in ("-h", "--help"))
+    args = parser().parse_args(argv if plain else ["ladder", *argv])
+    try:
+        code: int = args.command(args)
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:
+        # Whoever read us has gone (`| head`): nothing more to say, also not when the interpreter
+        # flushes at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FAILED
+    except UsageError as error:
+        print(f"bringup.py: {error}", file=sys.stderr)
+        return USAGE
+    except (NoSuchDevice, DeviceNotFound) as error:
+        print(f"bringup.py: {error}", file=sys.stderr)
+        return NO_DEVICE
+    except (Wrong, SparkleError, OSError, ValueError, ImportError) as error:
+        print(f"bringup.py: {error}", file=sys.stderr)
+        return FAILED
+    except KeyboardInterrupt:
+        print("bringup.py: interrupted", file=sys.stderr)
+        return FAILED
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
