@@ -23,11 +23,13 @@ struct sp_record;
  * is found out here: -errno. */
 int sp_record_open(const struct sp_kmd_ops *next, const char *path, const struct sp_record_options *options,
                    struct sp_record **out);
-/* Ends the recording: 0, or -errno of the first write that failed (-EFBIG: max_nbytes was reached). No call through its ops
- * may be under way. */
-int sp_record_close(struct sp_record *record);
+/* Ends the recording: 0, or -errno of the first write that failed (-EFBIG: max_nbytes was reached). Its ops go on and write
+ * nothing; `*open` (may be NULL) is how many nodes are open through them. */
+int sp_record_stop(struct sp_record *record, uint32_t *open);
+/* After sp_record_stop, when nobody has the ops any more. */
+void sp_record_free(struct sp_record *record);
 const struct sp_kmd_ops *sp_record_ops(struct sp_record *record);
-/* 0, or why no more is written down, as of sp_record_close. */
+/* 0, or why no more is written down, as of sp_record_stop. */
 int sp_record_state(struct sp_record *record);
 /* Descriptor `fd` was closed, or opened anew, by other means than the ops. */
 void sp_record_forget(struct sp_record *record, int fd);

@@ -66,7 +66,7 @@ static void retire(struct sp_record *r, struct sp_record_node *node)
             node->fd = left->fd;
             return;
         }
-    if (node->amdgpu)
+    if (node->amdgpu && !r->stopped)
         sp_record_say(&r->text, "close node=%d\n", node->number);
     sp_record_node_drop(r, node);
     struct sp_record_node **at = &r->nodes;
@@ -119,9 +119,10 @@ static void introduce(struct sp_record *r, struct sp_record_node *node)
     /* As in backends/amdgpu/info.py: kernels before KMS 3.48 do not say the revision. */
     uint32_t full = ip.ip_discovery_version, major = full ? full >> 16 : ip.hw_ip_version_major,
              minor = full ? full >> 8 & 0xff : ip.hw_ip_version_minor;
-    sp_record_say(&r->text, "# node %d is a gfx%u%x%x\nnode %d amdgpu %d.%d.%d device=%x rev=%x family=%u external_rev=%u\n",
+    sp_record_say(&r->text, "# node %d is a gfx%u%x%x\nnode %d amdgpu %d.%d.%d device=%x rev=%x family=%u external_rev=%u memory=%d\n",
                 node->number, major, minor, full & 0xff, node->number, version.version_major, version.version_minor,
-                version.version_patchlevel, device.device_id, device.pci_rev, device.family, device.external_rev);
+                version.version_patchlevel, device.device_id, device.pci_rev, device.family, device.external_rev,
+                  (r->flags & SP_RECORD_MEMORY) != 0);
     sp_record_file_put(&r->file, &r->text);
 }
 
@@ -317,9 +318,14 @@ static int record_ioctl(void *self, int fd, uint32_t request, void *arg)
     struct sp_record *r = self;
     size_t nbytes = request >> 16 & (ARGUMENT - 1);
     struct call *c;
-    if (busy || (request >> 8 & 0xff) != DRM_TYPE || r->file.error || !(c = calloc(1, sizeof *c)))
+    if (busy || (request >> 8 & 0xff) != DRM_TYPE || r->stopped || r->file.error || !(c = calloc(1, sizeof *c)))
         return r->next->ioctl(r->next->self, fd, request, arg);
     enter();
+    if (r->stopped) {
+        leave();
+        free(c);
+        return r->next->ioctl(r->next->self, fd, request, arg);
+    }
     *c = (struct call){.r = r, .node = node_of(r, fd), .fd = fd, .request = request, .arg = arg, .nbytes = nbytes};
     int rc;
     if (c->node && c->node->amdgpu) {
@@ -379,19 +385,26 @@ int sp_record_open(const struct sp_kmd_ops *next, const char *path, const struct
     return 0;
 }
 
-int sp_record_close(struct sp_record *r)
+int sp_record_stop(struct sp_record *r, uint32_t *open)
 {
-    if (!r)
-        return 0;
     enter();
+    int rc = r->file.error;
+    if (open)
+        *open = 0;
+    for (const struct sp_record_node *node = r->nodes; open && node; node = node->next)
+        *open += (uint32_t)node->amdgpu;
     while (r->fds)
         forget(r, r->fds->fd);
-    int rc = r->file.error;
+    r->stopped = 1;
     sp_record_file_close(&r->file);
     leave();
+    return rc;
+}
+
+void sp_record_free(struct sp_record *r)
+{
     free(r->text.at);
     free(r);
-    return rc;
 }
 
 const struct sp_kmd_ops *sp_record_ops(struct sp_record *r)

@@ -64,7 +64,7 @@ struct sp_record {
     struct sp_record_fd *fds;
     struct sp_record_node *nodes;
     uint32_t flags;
-    int nodes_seen;
+    int nodes_seen, stopped;
     uint64_t calls, max_bo, wait_ns;
 };
 

@@ -3,7 +3,8 @@
  *   SPARKLE_EMU=record           amdgpu render nodes of this machine
  *   SPARKLE_EMU=record:gfx1100   emulated cards
  *   SPARKLE_RECORD=FILE          default: sparkle-PID.rec in the working directory; FILE.PID where another one writes FILE
- *   SPARKLE_RECORD_MAX=MIB       how large it may become; default 1024 */
+ *   SPARKLE_RECORD_MAX=MIB       how large it may become; default 1024
+ *   SPARKLE_RECORD_MEMORY=1      what CPU and jobs write, too, which a replay needs: every job is waited for */
 #define _GNU_SOURCE 1
 #include "preload.h"
 #include "../../include/sp_record.h"
@@ -75,7 +76,10 @@ int sp_preload_record(const struct sp_kmd_ops *machine)
         return 0;
     if (end && (*end || !mib || mib > UINT64_MAX >> 20))
         return -EINVAL;
+    const char *memory = getenv("SPARKLE_RECORD_MEMORY");
     struct sp_record_options options = {.flags = SP_RECORD_SHARED, .max_nbytes = mib << 20};
+    if (memory && *memory && strcmp(memory, "0") != 0)
+        options.flags |= SP_RECORD_MEMORY;
     return sp_record_open(machine ? machine : &real, sp_preload_record_path(), &options, &record);
 }
 
