@@ -34,6 +34,7 @@ struct sp_record_bo {
     struct sp_record_bo *next;
     uint32_t handle;
     int foreign;        /* imported: it cannot be mapped through the node */
+    int unheld;         /* the file says that its memory is not written down */
     uint64_t nbytes;
     uint64_t user;      /* the program's address of a userptr, or 0 */
     unsigned char *map; /* with SP_RECORD_MEMORY: mapped, and what it held */

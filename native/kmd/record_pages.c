@@ -9,18 +9,19 @@ enum { PAGE = 4096, GRAIN = 16 };
 
 static int hold(struct sp_record *r, const struct sp_record_node *node, struct sp_record_bo *bo)
 {
-    if (bo->held)
-        return 1;
-    if (bo->foreign || bo->nbytes > r->max_bo)
-        return 0;
-    if (!bo->user) {
-        void *map = sp_record_bo_map(r, node, bo, bo->nbytes);
-        if (map == MAP_FAILED)
-            return 0;
+    if (bo->held || bo->unheld)
+        return !bo->unheld;
+    void *map = bo->foreign || bo->nbytes > r->max_bo ? MAP_FAILED : NULL;
+    if (!map && !bo->user)
+        map = sp_record_bo_map(r, node, bo, bo->nbytes);
+    if (map != MAP_FAILED) {
         bo->map = map;
+        bo->held = calloc(1, bo->nbytes);
     }
-    bo->held = calloc(1, bo->nbytes);
-    return bo->held != NULL;
+    bo->unheld = !bo->held;
+    if (bo->unheld)
+        sp_record_say(&r->text, "unheld node=%d bo=%u\n", node->number, bo->handle);
+    return !bo->unheld;
 }
 
 /* Runs of changed grains of one page. */

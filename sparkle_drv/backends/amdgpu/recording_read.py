@@ -13,6 +13,7 @@ _NODE = re.compile(r"node (\d+) amdgpu (\S+) (.*)$")
 _CHIP = re.compile(r"# node (\d+) is a (gfx\w+)$")
 _CALL = re.compile(r"ioctl (\d+) node=(\d+) request=([0-9a-f]+) (\w+) rc=(-?\d+)$")
 _WRITE = re.compile(r"(cpu|gpu) node=(\d+) bo=(\d+) at=([0-9a-f]+) ([0-9a-f]*)$")
+_UNHELD = re.compile(r"unheld node=(\d+) bo=(\d+)$")
 _IB = re.compile(r"IB ip=(\d+) depth=(\d+) va=([0-9a-f]+) ndw=(\d+)$")
 _DWORDS = re.compile(rf"  {VERBATIM} hdr=([0-9a-f ]+)$")
 _SPAN = re.compile(r" at ([0-9a-f]+) (in|out) ([0-9a-f]*)( cut)?$")
@@ -37,6 +38,14 @@ class Close:
     """The last descriptor of a node was closed."""
 
     node: int
+
+
+@dataclass(frozen=True)
+class Unheld:
+    """A BO whose memory is not written down: too large, imported, or out of the CPU's reach."""
+
+    node: int
+    bo: int
 
 
 @dataclass(frozen=True)
@@ -71,7 +80,7 @@ class Call:
         return f"ioctl {self.number} {self.name} (line {self.line})"
 
 
-Event = Node | Close | Write | Call
+Event = Node | Close | Unheld | Write | Call
 
 
 class _Reader:
@@ -122,6 +131,8 @@ class _Reader:
         elif found := _WRITE.match(text):
             at, data = int(found[4], 16), bytes.fromhex(found[5])
             yield Write(found[1], int(found[2]), int(found[3]), at, data)
+        elif found := _UNHELD.match(text):
+            yield Unheld(int(found[1]), int(found[2]))
         elif found := _IB.match(text):
             self.heads.append((read_ip(found[1]), int(found[3], 16), []))
         elif found := _CHIP.match(text):

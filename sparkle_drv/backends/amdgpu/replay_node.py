@@ -21,7 +21,8 @@ class Bo:
     def __init__(self, handle: int, nbytes: int, view: Any = None) -> None:
         self.handle, self.nbytes, self.view = handle, nbytes, view
         self.own = view  # memory of a userptr, which lives as long as this
-        self.held = bytearray()
+        self.held = bytearray(nbytes)
+        self.unheld = not nbytes  # nothing is known of its memory
         self.written = False  # whole, once
 
 
@@ -76,8 +77,6 @@ class Node:
         end = write.at + len(write.data)
         if end > bo.nbytes:
             raise ValueError(f"BO {write.bo} has {bo.nbytes} bytes, not {end}")
-        if not bo.held:
-            bo.held = bytearray(bo.nbytes)
         bo.held[write.at : end] = write.data
         if write.who == "cpu" and bo.written and (view := self.view(bo)) is not None:
             view[write.at : end] = write.data
@@ -85,7 +84,9 @@ class Node:
     def fill(self) -> None:
         """BOs that no job has seen yet get what they should hold."""
         for bo in self.bos.values():
-            if bo.held and not bo.written and (view := self.view(bo)) is not None:
+            if bo.unheld or bo.written:
+                continue
+            if (view := self.view(bo)) is not None:
                 view[:] = bytes(bo.held)
                 bo.written = True
 
@@ -122,7 +123,8 @@ class Node:
             at = next(i for i, (a, b) in enumerate(zip(now, bo.held, strict=True)) if a != b)
             at -= at % 4
             was = bo.held[at : at + 16].hex(" ", 4)
-            return f"BO {number} byte {at:#x}: {was} was recorded, {now[at : at + 16].hex(' ', 4)} is there"
+            there = now[at : at + 16].hex(" ", 4)
+            return f"BO {number} byte {at:#x}: {was} was recorded, {there} is there"
         return ""
 
 
