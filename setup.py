@@ -28,7 +28,7 @@ STRIP = "-Wl,--strip-all"
 # Of shaders/ and tools/, what only a checkout needs.
 GENERATORS = ("gen.py", "_gen", "_isa_c.py")  # they write into native/
 NOT_INSTALLED = (
-    *("__pycache__", "*.pyc", "*.sh", "setup_env.py", "loc.py", *GENERATORS),
+    *("__pycache__", "*.pyc", "*.sh", "setup_env.py", "loc.py", "bringup_archive.py", *GENERATORS),
     *("*.cl", "*.h", "shaders.py"),  # blobs go along, their sources need a compiler
 )
 

@@ -15,8 +15,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sparkle_drv._native import ffi, lib
+from sparkle_drv.errors import DeviceNotFound
 
-from . import recording_read, replay_args
+from . import nodes, recording_read, replay_args
 from .recording_read import Call, Close, Unheld, Write, read_recording
 from .replay_args import Place, u32, u64
 from .replay_node import Bo, Node, errno_name, times
@@ -353,3 +354,14 @@ def _nbytes(call: Call) -> int:
     if call.name == "AMDGPU_GEM_CREATE":
         return u64(call.before, 0)
     return u64(call.before, 8) if call.name == "AMDGPU_GEM_USERPTR" else 0
+
+
+def on_card(uri: str) -> OpenNode:
+    """For `replay`: the N-th render node of this machine that amdgpu may drive, "amdgpu:N"."""
+    which = uri.partition(":")[2] or "0"
+    if not which.isdigit():
+        raise DeviceNotFound(f"{uri}: 'amdgpu:0', 'amdgpu:1', ... are wanted")
+    cards = [node for node in nodes.listed() if nodes.maybe_ours(node)]
+    if int(which) >= len(cards):
+        raise DeviceNotFound(f"{uri}: {len(cards)} render nodes may be amdgpu's here")
+    return lambda _: (lib.sp_kmd_linux(), nodes.open_node(cards[int(which)]))
