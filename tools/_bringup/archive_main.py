@@ -13,6 +13,7 @@ import atexit
 import json
 import os
 import platform
+import re
 import runpy
 import shutil
 import stat
@@ -32,10 +33,12 @@ def say(text):
 def glibc():
     """(2, 36), or None where the C library is another one."""
     try:
-        name, _, version = os.confstr("CS_GNU_LIBC_VERSION").partition(" ")
-        return tuple(int(part) for part in version.split(".")) if name == "glibc" else None
-    except (AttributeError, OSError, TypeError, ValueError):
-        return None
+        name, _, numbers = os.confstr("CS_GNU_LIBC_VERSION").partition(" ")
+    except (AttributeError, OSError, ValueError):
+        name, numbers = platform.libc_ver()  # a guess, by the interpreter's file
+    parts = numbers.split(".")
+    known = name == "glibc" and all(part.isdigit() for part in parts)
+    return tuple(int(part) for part in parts) if known else None
 
 
 def tag():
@@ -51,7 +54,7 @@ def version(numbers):
 def missing(manifest):
     """What this machine lacks for the archive to run at all: one line each."""
     found = []
-    pythons = ", ".join("3.%s" % key[3:] for key in manifest["pythons"])
+    pythons = ", ".join("3.%s" % key[3:] for key in sorted(manifest["pythons"]))
     where = "%s is CPython %s" % (sys.executable, version(sys.version_info[:2]))
     if not sys.platform.startswith("linux"):
         found.append("Linux is wanted, this is %s" % sys.platform)
@@ -155,6 +158,16 @@ def unpacked(archive, manifest):
     return place
 
 
+def absent_library(error):
+    """The shared library whose absence an ImportError comes from; "" when it is another one."""
+    while error is not None:
+        found = re.search(r"(lib\S+\.so\S*): cannot open shared object", str(error))
+        if found:
+            return found.group(1)
+        error = error.__cause__ or error.__context__
+    return ""
+
+
 def record(place, command):
     """Runs a program with the recorder before it; does not return."""
     if not command or command[0].startswith("-"):
@@ -205,7 +218,14 @@ def main(argv):
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [place, os.environ.get("PYTHONPATH")]))
     tool = argv if argv[:1] and argv[0] in OTHERS and argv[0] != "info" else ["bringup"] + argv
     sys.argv = ["sparkle_drv"] + tool
-    runpy.run_module("sparkle_drv", run_name="__main__", alter_sys=True)
+    try:
+        runpy.run_module("sparkle_drv", run_name="__main__", alter_sys=True)
+    except ImportError as error:
+        library = absent_library(error)
+        if not library:
+            raise
+        say("this machine has no %s, which a part of the archive needs" % library)
+        return FAILED
     return OK
 
 
