@@ -127,7 +127,12 @@ class BuildPreload(BuildExt):
 
     def run(self):
         (emu,) = (ext for ext in self.extensions if ext.name.endswith("._emu"))
-        more = (("native/emu/preload", "*.c"), ("native/kmd", "record*.c"), ("native/kmd", "ioctl.c"), ("native/core", "base.c"))
+        more = (
+            ("native/emu/preload", "*.c"),
+            ("native/kmd", "record*.c"),
+            ("native/kmd", "ioctl.c"),
+            ("native/core", "base.c"),
+        )
         found = (str(path) for folder, names in more for path in sorted(Path(folder).glob(names)))
         sources = [*emu.sources[1:], *found]
         with ThreadPoolExecutor(self.jobs) as pool:

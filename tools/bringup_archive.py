@@ -94,7 +94,9 @@ def binaries(wheel: Path) -> list[bytes]:
 def write(out: Path, own: Path, wheels: dict[str, list[Path]], library: Path) -> None:
     """The archive of these parts; the same parts give the same bytes."""
     names = {f"cp{python.replace('.', '')}": files for python, files in wheels.items()}
-    files = sorted({path.name: path for found in (*wheels.values(), [own]) for path in found}.items())
+    files = sorted(
+        {path.name: path for found in (*wheels.values(), [own]) for path in found}.items()
+    )
     parts = {f"wheels/{name}": path.read_bytes() for name, path in files}
     parts[f"lib/{library.name}"] = library.read_bytes()
     digest = hashlib.sha256()

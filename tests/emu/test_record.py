@@ -73,7 +73,9 @@ def test_a_replay_on_a_fresh_machine_is_the_same(own):
 def test_another_chip_is_told_by_the_first_answer_that_differs(own):
     other = {"gfx1036": "gfx1100", "gfx1100": "gfx1036"}[own[0]]
     outcome = again(own[1], f"emu:{other}")
-    assert re.match(r"ioctl \d+ AMDGPU_INFO \(line \d+\) \(query 0x16\): byte 0", outcome.difference)
+    assert re.match(
+        r"ioctl \d+ AMDGPU_INFO \(line \d+\) \(query 0x16\): byte 0", outcome.difference
+    )
 
 
 FILLED = r"^(gpu node=1 bo=\d+ at=0 (?:0000c03f){2})0000c03f"
@@ -110,7 +112,9 @@ def test_a_job_that_hangs_in_the_replay_is_named(own):
             return machine.ops, fd
 
         outcome = lowlevel.replay(own[1].read_text(), open_node)
-    assert re.search(r"AMDGPU_CS \(line \d+\): its job ends with -\d+ \(E\w+\)$", outcome.difference)
+    assert re.search(
+        r"AMDGPU_CS \(line \d+\): its job ends with -\d+ \(E\w+\)$", outcome.difference
+    )
 
 
 def test_nothing_is_left_of_a_replay(own):
@@ -300,7 +304,10 @@ def test_mappings_are_followed_through_replace_and_clear(tmp_path):
             low, high = gpu.buffer(4096), gpu.buffer(4096)
             low.write([nop] * 8)
             high.write([nop, nop, 0xC0004600, 0x407, nop, nop, nop, nop])
-            for bo, operation in ((high, lib.AMDGPU_VA_OP_REPLACE), (low, lib.AMDGPU_VA_OP_REPLACE)):
+            for bo, operation in (
+                (high, lib.AMDGPU_VA_OP_REPLACE),
+                (low, lib.AMDGPU_VA_OP_REPLACE),
+            ):
                 node.call(
                     "AMDGPU_GEM_VA", "struct drm_amdgpu_gem_va", handle=bo.handle,
                     operation=operation, flags=14, va_address=low.va, map_size=4096,

@@ -5,8 +5,9 @@ python3 bringup.pyz pm4 ...                  another tool of the package, by nam
 python3 bringup.pyz record COMMAND ...       a program whose ioctls and IBs are written down
 python3 bringup.pyz check                    only whether all that is needed is there
 
-Any Python from 2.7 on can read it, and what is missing is said before anything else happens. Nothing is
-fetched; the parts are unpacked once, into XDG_CACHE_HOME or ~/.cache, else into a temporary folder.
+Any Python from 2.7 on can read it, and what is missing is said before anything else happens.
+Nothing is fetched; the parts are unpacked once, into XDG_CACHE_HOME or ~/.cache, else into a
+temporary folder.
 """
 
 import atexit
@@ -43,7 +44,9 @@ def glibc():
 
 def tag():
     """The key of this Python's wheels: "cp311", "cp314t" of a build without the GIL."""
-    free = not getattr(sys, "_is_gil_enabled", lambda: True)() or "t" in getattr(sys, "abiflags", "")
+    free = not getattr(sys, "_is_gil_enabled", lambda: True)() or "t" in getattr(
+        sys, "abiflags", ""
+    )
     return "cp%d%d%s" % (sys.version_info[0], sys.version_info[1], "t" if free else "")
 
 
@@ -64,7 +67,9 @@ def missing(manifest):
         found.append("CPython is wanted, this is %s" % platform.python_implementation())
     elif tag() not in manifest["pythons"]:
         old = sys.version_info[:2] < (3, 10)
-        kind = "too old" if old else "without a GIL" if tag().endswith("t") else "not in the archive"
+        kind = (
+            "too old" if old else "without a GIL" if tag().endswith("t") else "not in the archive"
+        )
         found.append("%s, %s: the archive has CPython %s" % (where, kind, pythons))
     if sys.platform.startswith("linux"):
         libc, wanted = glibc(), tuple(manifest["glibc"])

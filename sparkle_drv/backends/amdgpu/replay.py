@@ -226,12 +226,14 @@ class _Replay:
             self._name(view, 0, place, call, node)
             made.own.append((place.offset, 4))
         for array in replay_args.ARRAYS.get(call.name, []):
-            n = u32(call.before, array.count)
+            n = u32(call.before, array.number)
             address = u64(call.before, array.pointer)
             self._pointer(made, array.pointer, self._copy(call, made, address, n * array.nbytes))
             for i in range(n if array.places else 0):
                 for place in array.places:
-                    self._name(ffi.buffer(made.memory[address]), i * array.nbytes, place, call, node)
+                    self._name(
+                        ffi.buffer(made.memory[address]), i * array.nbytes, place, call, node
+                    )
         if call.name in replay_args.TIMEOUTS:
             at = replay_args.TIMEOUTS[call.name]
             made.own.append((at, 8))

@@ -19,10 +19,10 @@ class Place(NamedTuple):
 
 
 class Array(NamedTuple):
-    """Elements behind a pointer: where pointer and count are, bytes of one, the names in one."""
+    """Elements behind a pointer: where pointer and their number are, bytes of one, names in one."""
 
     pointer: int
-    count: int
+    number: int
     nbytes: int
     places: tuple[Place, ...] = ()
 
@@ -50,9 +50,7 @@ GIVEN: dict[str, list[Place]] = {
     "SYNCOBJ_DESTROY": _one("syncobj", "struct drm_syncobj_destroy", "handle"),
     "SYNCOBJ_HANDLE_TO_FD": _one("syncobj", SYNC, "handle"),
     "SYNCOBJ_FD_TO_HANDLE": _one("fd", SYNC, "fd"),
-    "SYNCOBJ_TRANSFER": _one(
-        "syncobj", "struct drm_syncobj_transfer", "src_handle", "dst_handle"
-    ),
+    "SYNCOBJ_TRANSFER": _one("syncobj", "struct drm_syncobj_transfer", "src_handle", "dst_handle"),
     "AMDGPU_GEM_MMAP": _one("bo", "union drm_amdgpu_gem_mmap", "in.handle"),
     "AMDGPU_CTX": _one("ctx", CTX, "in.ctx_id"),
     "AMDGPU_BO_LIST": _one("list", LIST, "in.list_handle"),
