@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -140,6 +141,54 @@ def radv(request, tmp_path_factory):
     return request.param, path
 
 
+BETWEEN = """
+#include <stdlib.h>
+#include <unistd.h>
+int access(const char *path, int mode)
+{
+    (void)path, (void)mode;
+    setenv("SPARKLE_EMU", "gfx1100", 1);
+    return -1;
+}
+/* The call goes to the first library, which asks for its settings now, then to the one above. */
+__attribute__((constructor)) static void begin(void)
+{
+    int (*volatile call)(const char *, int) = access;
+    call("/dev/dri", 0);
+}
+"""
+
+
+def test_the_kernels_own_calls_are_recorded_as_the_emulators(tmp_path):
+    """The library twice: the first records what it takes for a real kernel, the second is one."""
+    source, between = tmp_path / "between.c", tmp_path / "between.so"
+    source.write_text(BETWEEN)
+    second = shutil.copy(preload.library(), tmp_path / "second.so")
+    subprocess.run(("cc", "-shared", "-fPIC", "-o", str(between), str(source)), check=True)
+    python = (sys.executable, "-I", "-S", "-c", ASK.format(more=WORK))
+    libraries = " ".join(map(str, (preload.library(), between, second)))
+    done = run(tmp_path, python, SPARKLE_EMU="record", SPARKLE_RECORD="a.rec", LD_PRELOAD=libraries)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "-12\n", "")
+    calls = [e for e in read_recording((tmp_path / "a.rec").read_text()) if hasattr(e, "rc")]
+    assert [(c.name, c.rc) for c in calls][2:] == [
+        ("AMDGPU_GEM_CREATE", 0),
+        ("AMDGPU_GEM_CREATE", -12),
+        ("GEM_CLOSE", 0),
+    ]
+
+
+WORK = """
+import struct
+made = bytearray(struct.pack("<4Q", 4096, 4096, 2, 0))
+fcntl.ioctl(fds[0], 0xC0206440, made)
+try:
+    fcntl.ioctl(fds[1], 0xC0206440, bytearray(struct.pack("<4Q", 1 << 60, 4096, 2, 0)))
+except OSError as error:
+    print(-error.errno)
+fcntl.ioctl(fds[1], 0x40086409, made[:8])
+"""
+
+
 def differences(a, b):
     """What differs between the dispatches of two inputs: (register, field, values)."""
     found = lowlevel.diff(a, b, ["*.addr*", "COMPUTE_PGM_LO", "COMPUTE_USER_DATA_*", "DMA_DATA*"])
@@ -155,9 +204,9 @@ def test_radv_compares_with_ours_as_its_golden_capture_does(radv, tmp_path):
     chip, path = radv
     ours = tmp_path / "ours.rec"
     with recorded(ours), sp.open(f"emu:{chip}") as dev, dev.kernel("vecadd_f32") as kernel:
-        with dev.buffer(4000) as x, dev.buffer(4000) as y, dev.buffer(4000) as z:
-            with dev.queue() as queue:
-                queue.launch(kernel, x, y, z, 1000, groups=(16, 1, 1)).wait()
+        x, y, z = (dev.buffer(4000) for _ in range(3))
+        with dev.queue() as queue:
+            queue.launch(kernel, x, y, z, 1000, groups=(16, 1, 1)).wait()
     own = lowlevel.read_ibs(ours.read_text())
     golden = lowlevel.read_ibs((CAPTURES / f"radv_vecadd_{chip}_compute.txt").read_text())
     theirs = lowlevel.read_ibs(path.read_text())

@@ -217,7 +217,7 @@ def test_the_whole_archive_in_a_bare_root(tmp_path):
     shutil.copy(tmp_path / "b.pyz", root)
 
     (root / "proc").mkdir()
-    enter = 'mount -t proc proc "$0/proc" && exec env -i $S chroot "$0" "$@"'
+    enter = 'mount -t proc proc "$0/proc" && exec env -i $S "$(command -v chroot)" "$0" "$@"'
 
     def bare(*words, **settings):
         inside = ("sh", "-c", enter, str(root), f"/usr/bin/{python}", *words)

@@ -34,7 +34,7 @@ def say(text):
 def glibc():
     """(2, 36), or None where the C library is another one."""
     try:
-        name, _, numbers = os.confstr("CS_GNU_LIBC_VERSION").partition(" ")
+        name, _, numbers = (os.confstr("CS_GNU_LIBC_VERSION") or "").partition(" ")
     except (AttributeError, OSError, ValueError):
         name, numbers = platform.libc_ver()  # a guess, by the interpreter's file
     parts = numbers.split(".")

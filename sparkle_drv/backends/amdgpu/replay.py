@@ -52,7 +52,7 @@ class _Skip(Exception):
 
 @dataclass
 class _Made:
-    """An argument ready for the call: its bytes, the memory behind it, and bytes that may differ."""
+    """An argument ready for the call: bytes, the memory behind it, and places that may differ."""
 
     raw: Any
     memory: dict[int, Any] = field(default_factory=dict)
