@@ -9,7 +9,7 @@ STRICT := -O0 -Wall -Wextra -Wshadow -Wconversion -Werror
 SANITIZE := -fsanitize=address,undefined
 STRICT_TO := --build-temp build/strict --build-lib build/strict/lib
 
-.PHONY: quick help build bench test test-quick lint format check-c perf wheel docs asan preload test-radv gen golden-llvm shaders fuzz fuzz-elf fuzz-pm4 fuzz-faults loc test-fresh clean
+.PHONY: quick help build bench test test-quick lint format check-c perf wheel bringup-archive docs asan preload test-radv gen golden-llvm shaders fuzz fuzz-elf fuzz-pm4 fuzz-faults loc test-fresh clean
 
 quick: build lint test-quick ## the quick loop: build, lint, types, quick tests
 
@@ -48,6 +48,9 @@ wheel: build ## dist/: the sdist, and the abi3 wheel built from it
 	@rm -rf dist
 	@$(PY) -m build --no-isolation --outdir dist . >build/wheel.log 2>&1 || { cat build/wheel.log; exit 1; }
 	@ls -l dist
+
+bringup-archive: preload ## dist/bringup.pyz: everything for a machine with a card and only Python
+	@$(PY) tools/bringup_archive.py
 
 docs: build ## build/docs: the api reference, made from the docstrings
 	@$(PY) -W error -m pdoc --output-directory build/docs sparkle_drv sparkle_drv.types \

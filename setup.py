@@ -28,7 +28,7 @@ STRIP = "-Wl,--strip-all"
 # Of shaders/ and tools/, what only a checkout needs.
 GENERATORS = ("gen.py", "_gen", "_isa_c.py")  # they write into native/
 NOT_INSTALLED = (
-    *("__pycache__", "*.pyc", "*.sh", "setup_env.py", "loc.py", *GENERATORS),
+    *("__pycache__", "*.pyc", "*.sh", "setup_env.py", "loc.py", "bringup_archive.py", *GENERATORS),
     *("*.cl", "*.h", "shaders.py"),  # blobs go along, their sources need a compiler
 )
 
@@ -116,8 +116,9 @@ class BuildExt(build_ext):
 
 
 class BuildPreload(BuildExt):
-    """native/emu/preload with the emulator's objects, by default in build/preload: a library for
-    LD_PRELOAD, which no wheel carries. All is compiled as the extension's part of it is.
+    """native/emu/preload with the emulator's objects and the recorder's, by default in
+    build/preload: a library for LD_PRELOAD, which no wheel carries. All is compiled as the
+    extension's part of it is.
     """
 
     def finalize_options(self):
@@ -126,7 +127,14 @@ class BuildPreload(BuildExt):
 
     def run(self):
         (emu,) = (ext for ext in self.extensions if ext.name.endswith("._emu"))
-        sources = [*emu.sources[1:], *map(str, sorted(Path("native/emu/preload").glob("*.c")))]
+        more = (
+            ("native/emu/preload", "*.c"),
+            ("native/kmd", "record*.c"),
+            ("native/kmd", "ioctl.c"),
+            ("native/core", "base.c"),
+        )
+        found = (str(path) for folder, names in more for path in sorted(Path(folder).glob(names)))
+        sources = [*emu.sources[1:], *found]
         with ThreadPoolExecutor(self.jobs) as pool:
             objects = list(pool.map(lambda source: self.compile(emu, source), sources))
         target = Path(self.build_lib, "libsparkle_amdgpu.so")

@@ -38,7 +38,10 @@ from .backends.amdgpu.ib_rule import RULES, SEVERITIES, Kernel, Rule
 from .backends.amdgpu.ib_run import Step, TooLong, call, find, run
 from .backends.amdgpu.ib_state import written
 from .backends.amdgpu.pm4 import stream as decode_stream
+from .backends.amdgpu.recording import Recorder, recorded
+from .backends.amdgpu.recording_read import RecordingError, read_recording
 from .backends.amdgpu.regs_lookup import NoSuchRegister, lookup, read_value
+from .backends.amdgpu.replay import Outcome, on_card, replay
 
 __all__ = [
     "FORMS",
@@ -51,6 +54,9 @@ __all__ = [
     "Ib",
     "Kernel",
     "NoSuchRegister",
+    "Outcome",
+    "Recorder",
+    "RecordingError",
     "Rule",
     "Step",
     "TextError",
@@ -73,15 +79,19 @@ __all__ = [
     "lint",
     "lookup",
     "nodes",
+    "on_card",
     "parse",
     "pm4",
     "raw",
     "raw_gpu",
     "read_gfx",
     "read_ibs",
+    "read_recording",
     "read_value",
+    "recorded",
     "register_value",
     "regs",
+    "replay",
     "run",
     "sdma",
     "setreg",

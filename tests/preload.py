@@ -12,7 +12,10 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 LIBRARY = ROOT / os.environ.get("SPARKLE_PRELOAD", "build/preload/libsparkle_amdgpu.so")
-SOURCES = ("native/emu/**/*.[ch]", "native/gen/isa_*.c", "native/include/sp_emu*.h")
+SOURCES = (
+    *("native/emu/**/*.[ch]", "native/gen/isa_*.c", "native/include/sp_emu*.h"),
+    *("native/kmd/record*.[ch]", "native/kmd/ioctl.c", "native/include/sp_record.h"),
+)
 
 
 def library() -> Path:

@@ -3,6 +3,7 @@
  *   SPARKLE_EMU=gfx1100[,gfx1036...]  the cards; unset: everything passes through
  *   SPARKLE_EMU_MODE=strict|lenient   lenient: foreign drivers' sloppiness is let pass (native/emu/README.md); default strict
  *   SPARKLE_EMU_TRACE=FILE            what the cards were asked and did
+ *   SPARKLE_EMU=record[:gfx1100...]   what the program asks is written down (record.c); without chips, of a real card
  *
  * What is asked for and cannot be served ends the program with exit code 2: to pass it through would let it reach a real
  * card. Faults are told on stderr when the program ends: a driver would show at most that its job was lost. */
@@ -111,9 +112,13 @@ static void start(void)
     inside = 1;
     if (log && *log && !(trace = fopen(log, "we")))
         REFUSE("SPARKLE_EMU_TRACE=%s: %s", log, strerror(errno));
-    int rc = open_machine(wanted);
+    const char *chips = sp_preload_recorded(wanted);
+    int rc = chips ? open_machine(chips) : 0;
     if (rc)
         REFUSE("SPARKLE_EMU=%s: %s; names such as gfx1100,gfx1036 are wanted", wanted, strerror(-rc));
+    rc = sp_preload_record(machine ? sp_emu_machine_ops(machine) : NULL);
+    if (rc)
+        REFUSE("SPARKLE_RECORD: %s: %s", sp_preload_record_path(), strerror(-rc));
     inside = 0;
 }
 
@@ -146,6 +151,7 @@ int sp_preload_open(int card, int flags)
         errno = -fd;
         return -1;
     }
+    sp_preload_record_forget(fd); /* what had the number may be gone without a word */
     if (!(flags & O_CLOEXEC))
         fcntl(fd, F_SETFD, 0);
     return fd;
@@ -164,7 +170,8 @@ int sp_preload_card(int fd)
 /* 1 with the result when `fd` is the machine's. */
 static int machine_ioctl(int fd, unsigned long request, void *argument, int *rc)
 {
-    const struct sp_kmd_ops *ops = sp_emu_machine_ops(machine);
+    const struct sp_kmd_ops *recording = sp_preload_record_ops();
+    const struct sp_kmd_ops *ops = recording ? recording : sp_emu_machine_ops(machine);
     inside = 1;
     int ours = sp_emu_fd_is_ours(machine, fd) == 1;
     if (ours)
@@ -175,6 +182,15 @@ static int machine_ioctl(int fd, unsigned long request, void *argument, int *rc)
     return ours;
 }
 
+/* 1 with the result when it is written down as a real card's; what is no amdgpu node's passes the recorder by. */
+static int real_ioctl(int fd, unsigned long request, void *argument, int *rc)
+{
+    const struct sp_kmd_ops *ops = machine || inside ? NULL : sp_preload_record_ops();
+    if (ops)
+        *rc = ops->ioctl(ops->self, fd, (uint32_t)request, argument);
+    return ops != NULL;
+}
+
 /* glibc's name for the second argument's type; the kernel looks at 32 bits of it. */
 SP_HOOK int ioctl(int fd, unsigned long request, ...)
 {
@@ -182,16 +198,15 @@ SP_HOOK int ioctl(int fd, unsigned long request, ...)
     va_start(rest, request);
     void *argument = va_arg(rest, void *);
     va_end(rest);
-    int rc = 0;
+    int rc = 0, kept = errno;
+    int known = fd >= 0 && sp_preload_ready();
     uint64_t began = sp_seam_enter();
-    int ours = fd >= 0 && sp_preload_ready() && machine_ioctl(fd, request, argument, &rc);
+    int ours = known && machine_ioctl(fd, request, argument, &rc);
     sp_seam_leave(began, (uint32_t)request, ours);
-    if (!ours)
+    if (!ours && !(fd >= 0 && real_ioctl(fd, request, argument, &rc)))
         return SP_NEXT(ioctl)(fd, request, argument);
-    if (rc >= 0)
-        return rc;
-    errno = -rc;
-    return -1;
+    errno = rc < 0 ? -rc : kept;
+    return rc < 0 ? -1 : rc;
 }
 
 /* For a program that finds it by dlsym: how long its driver was inside the emulated kernel. */

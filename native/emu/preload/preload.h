@@ -20,4 +20,16 @@ int sp_preload_ready(void);
 int sp_preload_open(int card, int flags);
 /* The card that a descriptor is open on, or -1. */
 int sp_preload_card(int fd);
+/* record.c: SPARKLE_EMU=record[:CHIPS]. What of SPARKLE_EMU names chips: `wanted` itself unless it asks for a recording, NULL
+ * where that is of real cards. */
+const char *sp_preload_recorded(const char *wanted);
+/* Begins the recording that was asked for, over the machine's calls or, with NULL, the kernel's own: 0 or -errno. */
+struct sp_kmd_ops;
+int sp_preload_record(const struct sp_kmd_ops *machine);
+/* Where it is written, as SPARKLE_RECORD says. */
+const char *sp_preload_record_path(void);
+/* The calls that write themselves down; NULL when nothing is recorded. */
+const struct sp_kmd_ops *sp_preload_record_ops(void);
+/* A descriptor was opened or is about to be closed. */
+void sp_preload_record_forget(int fd);
 #endif

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from sparkle_drv._native import ffi, lib
-from sparkle_drv.backends.amdgpu import info, nodes, refusal
+from sparkle_drv.backends.amdgpu import info, nodes, recording, refusal
 from sparkle_drv.backends.amdgpu.loader import KernelHandle, load
 from sparkle_drv.backends.amdgpu.memory import KINDS, MemoryHandle
 from sparkle_drv.backends.base import Allocation, Backend, KernelSpec, Loaded, Settings
@@ -41,6 +41,7 @@ class AmdgpuBackend:
         self, ops: Any, fd: int, uri: str, *, name: str = "", emulated: bool = False
     ) -> None:
         """`fd` is a render node's and becomes the device's own. Raises DeviceNotFound."""
+        ops = recording.around(ops)
         try:
             facts = info.ask(ops, fd, uri)
             self._chip = info.chip(facts, uri)

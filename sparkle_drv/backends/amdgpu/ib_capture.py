@@ -9,6 +9,11 @@ that follow each other become one packet here, pairs of offset and value too; wh
 SET packet had besides is not known. An IB that was called lists what its caller did afterwards too:
 that is given back by the size of the IB. Lines of another indentation say other things, and are
 left out.
+
+A recording (docs/recording.md) is of the same form. What its IBs hold stands in lines of dwords,
+whole and with padding:
+
+      DWORDS hdr=c0004600 00000407 ffff1000
 """
 
 from __future__ import annotations
@@ -31,6 +36,7 @@ PACKET = re.compile(r"\s+(\w+)\s+hdr=([0-9a-f ]+)$")
 ENTRY = re.compile(r"  \S")  # what stands deeper is about the packet above it
 WRITE = re.compile(r"\s+(SET_\w+)\s+(\w[\w+]*) = 0x([0-9a-f]{1,8})\s*$")
 RUN_MAX = 0x3FFF  # dwords, well below what the header's count holds
+VERBATIM = "DWORDS"  # instead of a packet's name
 _CHIP = re.compile(r"gfx\d{3,4}\b")
 
 
@@ -47,6 +53,7 @@ class _Listing:
     va: int
     ndw: int
     dwords: list[int] = field(default_factory=list)
+    verbatim: bool = False
     run: tuple[str, int, int] | None = None  # packet, the next offset, where the packet begins
 
     def write(self, name: str, cls: type[SetRegisters], offset: int, value: int, gfx: int) -> None:
@@ -99,6 +106,7 @@ def _packet(listing: _Listing, line: str, number: int, gfx: int) -> None:
         _write(listing, found, number, gfx)
     elif found := PACKET.match(line):
         listing.run = None
+        listing.verbatim |= found[1] == VERBATIM
         for word in re.finditer(r"\S+", found[2]):
             value = int(word[0], 16)
             if value > U32_MAX:
@@ -132,7 +140,7 @@ def _write(listing: _Listing, found: re.Match[str], number: int, gfx: int) -> No
 
 
 def _ib(listing: _Listing, gfx: int) -> Ib:
-    return Ib(tuple(listing.dwords), gfx, listing.ip, listing.va, complete=False)
+    return Ib(tuple(listing.dwords), gfx, listing.ip, listing.va, complete=listing.verbatim)
 
 
 def _give_back(listings: list[_Listing], made: list[Ib]) -> None:
@@ -141,7 +149,7 @@ def _give_back(listings: list[_Listing], made: list[Ib]) -> None:
         ends = [p.at + len(p.dwords) for p in made[i].packets()]
         fits = max((end for end in ends if end <= listings[i].ndw), default=0)
         callers = [c for c in range(i) if listings[c].depth < listings[i].depth]
-        if not callers or fits == len(made[i].dwords):
+        if listings[i].verbatim or not callers or fits == len(made[i].dwords):
             continue
         caller = made[callers[-1]]
         beyond, listings[i].dwords = made[i].dwords[fits:], list(made[i].dwords[:fits])

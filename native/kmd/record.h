@@ -1,0 +1,103 @@
+/* What the files of the recorder share. One lock, of all recorders, guards everything here: calls that do not block are made
+ * under it, so that lines stand in the order in which the kernel saw them. */
+#ifndef SP_KMD_RECORD_H
+#define SP_KMD_RECORD_H
+#include "../include/sp_amdgpu_drm.h"
+#include "../include/sp_record.h"
+
+#include <sys/types.h>
+
+/* record_file.c: text that grows, and the file it goes to */
+struct sp_record_text {
+    char *at;
+    size_t n, capacity;
+    int failed; /* no memory: the text is not whole */
+};
+__attribute__((format(printf, 2, 3))) void sp_record_say(struct sp_record_text *text, const char *format, ...);
+void sp_record_hex(struct sp_record_text *text, const void *data, size_t nbytes);
+
+struct sp_record_file {
+    char path[4096];
+    pid_t pid; /* whose it is; a forked child begins one of its own */
+    int fd;
+    int shared;
+    int error; /* -errno since which nothing is written */
+    uint64_t nbytes, max_nbytes;
+};
+int sp_record_file_open(struct sp_record_file *file, const char *path, int shared, uint64_t max_nbytes);
+/* Writes the text and empties it. After a failure, told once on stderr, nothing. */
+void sp_record_file_put(struct sp_record_file *file, struct sp_record_text *text);
+void sp_record_file_close(struct sp_record_file *file);
+
+/* record_memory.c: open nodes, their BOs, and what is mapped where */
+struct sp_record_bo {
+    struct sp_record_bo *next;
+    uint32_t handle;
+    int foreign;        /* imported: it cannot be mapped through the node */
+    int unheld;         /* the file says that its memory is not written down */
+    uint64_t nbytes;
+    uint64_t user;      /* the program's address of a userptr, or 0 */
+    unsigned char *map; /* with SP_RECORD_MEMORY: mapped, and what it held */
+    unsigned char *held;
+};
+struct sp_record_map {
+    struct sp_record_map *next;
+    uint64_t va, nbytes, offset; /* va of 48 bits */
+    uint32_t handle;
+};
+struct sp_record_node {
+    struct sp_record_node *next;
+    int number, amdgpu, fd; /* fd: one of its descriptors */
+    struct sp_record_bo *bos;
+    struct sp_record_map *maps;
+};
+struct sp_record_fd {
+    struct sp_record_fd *next;
+    int fd;
+    struct sp_record_node *node;
+};
+
+struct sp_record {
+    struct sp_kmd_ops ops;
+    const struct sp_kmd_ops *next;
+    struct sp_record_file file;
+    struct sp_record_text text;
+    struct sp_record_fd *fds;
+    struct sp_record_node *nodes;
+    uint32_t flags;
+    int nodes_seen, stopped;
+    uint64_t calls, max_bo, wait_ns;
+};
+
+/* Copies from this process' memory, wherever it points: bytes that could be read. */
+size_t sp_record_peek(void *out, uint64_t address, size_t nbytes);
+struct sp_record_bo *sp_record_bo_find(const struct sp_record_node *node, uint32_t handle);
+struct sp_record_bo *sp_record_bo_add(struct sp_record_node *node, uint32_t handle, uint64_t nbytes);
+void sp_record_bo_drop(struct sp_record *r, struct sp_record_node *node, uint32_t handle);
+void sp_record_va(struct sp_record_node *node, const struct drm_amdgpu_gem_va *va);
+void sp_record_node_drop(struct sp_record *r, struct sp_record_node *node);
+/* The whole BO mapped for the CPU, up to `nbytes`: MAP_FAILED where it cannot be. */
+void *sp_record_bo_map(struct sp_record *r, const struct sp_record_node *node, const struct sp_record_bo *bo,
+                       uint64_t nbytes);
+/* Copies GPU memory: bytes that could be read, from `va` on. */
+size_t sp_record_gpu(struct sp_record *r, const struct sp_record_node *node, uint64_t va, void *out, size_t nbytes);
+
+/* record_args.c: what an ioctl is called, and the memory that its argument points to */
+enum sp_record_way { SP_RECORD_IN = 1, SP_RECORD_OUT = 2 };
+struct sp_record_span {
+    uint64_t address, nbytes;
+    uint32_t way;
+};
+enum { SP_RECORD_SPANS = 200 }; /* of one CS with many chunks */
+const char *sp_record_name(uint32_t request);
+int sp_record_blocks(uint32_t request);
+/* Spans of a copy of the argument, before the call; how many. */
+uint32_t sp_record_spans(uint32_t request, const void *argument, struct sp_record_span *out);
+
+/* record_ib.c: the IBs that a CS names, as the capture form; the entity of the last one in `entity` */
+void sp_record_ibs(struct sp_record *r, const struct sp_record_node *node, const union drm_amdgpu_cs *cs,
+                   struct drm_amdgpu_cs_chunk_ib *entity);
+
+/* record_pages.c: what changed in BOs since it was last looked at, by `who` */
+void sp_record_pages(struct sp_record *r, struct sp_record_node *node, const char *who);
+#endif

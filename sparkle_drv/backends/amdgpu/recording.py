@@ -1,0 +1,98 @@
+"""Recording our own runs: every amdgpu node opened inside `recorded(PATH)` is written down.
+
+    with recorded("run.rec"):
+        with sp.open("emu:gfx1100") as dev:
+            ...
+
+native/kmd/record.c does it, around whatever calls the node is driven by; docs/recording.md has the
+file's form. `replay.py` runs one again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+from sparkle_drv._native import ffi, lib
+
+_lock = threading.Lock()
+_active: list[Recorder] = []
+_kept: list[Any] = []  # recorders whose nodes outlive them: their ops are still called
+
+
+class Recorder:
+    """Writes `path`. `memory`: also what the CPU and each job change in BOs of up to `max_bo` bytes
+    (0: 64 MiB), which a replay needs; every job is then waited for. At `max_nbytes` (0: 1 GiB) it
+    stops, and the recorded run goes on. OSError when the file cannot be written."""
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        memory: bool = True,
+        max_nbytes: int = 0,
+        max_bo: int = 0,
+    ) -> None:
+        self.path = os.fspath(path)
+        self._options = ffi.new("struct sp_record_options *")
+        self._options.flags = lib.SP_RECORD_MEMORY if memory else 0
+        self._options.max_nbytes, self._options.max_bo = max_nbytes, max_bo
+        self._raw: dict[int, Any] = {}  # by the calls that it stands around
+        lib.sp_record_free(self._open(lib.sp_kmd_linux()))  # a path that cannot be written: now
+
+    def _open(self, ops: Any) -> Any:
+        path = self.path if not self._raw else f"{self.path}.{len(self._raw) + 1}"
+        out = ffi.new("struct sp_record **")
+        rc = lib.sp_record_open(ops, os.fsencode(path), self._options, out)
+        if rc < 0:
+            raise OSError(-rc, os.strerror(-rc), path)
+        return out[0]
+
+    def around(self, ops: Any) -> Any:
+        """The `struct sp_kmd_ops *` that makes the calls of `ops` and writes them down. The first
+        that are asked for go to `path`, others to `path`.2 and so on."""
+        key = int(ffi.cast("uintptr_t", ops))
+        if key not in self._raw:
+            self._raw[key] = self._open(ops)
+        return lib.sp_record_ops(self._raw[key])
+
+    def close(self) -> None:
+        """Ends it; nodes that are still open go on unrecorded. OSError: not all was written."""
+        failed, nodes = 0, ffi.new("uint32_t *")
+        for raw in self._raw.values():
+            failed = lib.sp_record_stop(raw, nodes) or failed
+            if nodes[0]:
+                _kept.append(raw)
+            else:
+                lib.sp_record_free(raw)
+        self._raw = {}
+        if failed < 0:
+            raise OSError(-failed, os.strerror(-failed), self.path)
+
+
+@contextlib.contextmanager
+def recorded(
+    path: str | os.PathLike[str], *, memory: bool = True, max_nbytes: int = 0, max_bo: int = 0
+) -> Iterator[Recorder]:
+    """Whatever this process opens of amdgpu meanwhile goes through a Recorder. ValueError inside
+    another one; OSError when not all could be written."""
+    with _lock:
+        if _active:
+            raise ValueError(f"a recording is under way: {_active[0].path}")
+        recorder = Recorder(path, memory=memory, max_nbytes=max_nbytes, max_bo=max_bo)
+        _active.append(recorder)
+    try:
+        yield recorder
+    finally:
+        with _lock:
+            _active.clear()
+        recorder.close()
+
+
+def around(ops: Any) -> Any:
+    """`ops`, recorded while a recording is under way."""
+    with _lock:
+        return _active[0].around(ops) if _active else ops

@@ -1,0 +1,350 @@
+"""The recorder: our own launches on emulated cards written down and read back, files that cannot be
+written, threads, forks; and a replay that says where it differs first."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+from sparkle_drv._native import ffi, lib
+
+import sparkle_drv as sp
+from sparkle_drv import lowlevel
+from sparkle_drv.lowlevel import RecordingError, read_recording, recorded
+from sparkle_drv.testing.emulator import Gpu, Machine
+
+ENDLESS = 60
+
+
+@pytest.fixture(autouse=True)
+def tools(monkeypatch):
+    monkeypatch.syspath_prepend(str(Path(__file__).resolve().parents[2] / "tools"))
+
+
+def launches(uri, values=(1.5, 2.5)):
+    """A few launches; what the last one wrote."""
+    with sp.open(uri) as dev, dev.kernel("fill_f32") as kernel, dev.buffer(400) as y:
+        with dev.queue(timing=True) as queue:
+            for value in values:
+                fence = queue.launch(kernel, y, value, 100, groups=(7, 1, 1))
+            fence.wait()
+        return y.read("f4", 100).tolist()
+
+
+@pytest.fixture(scope="module", params=["gfx1036", "gfx1100"])
+def own(request, tmp_path_factory):
+    """(chip, path) of a recording of our own launches."""
+    path = tmp_path_factory.mktemp("own") / "own.rec"
+    with recorded(path):
+        launches(f"emu:{request.param}")
+    return request.param, path
+
+
+def again(path, uri):
+    from _bringup.recording import replay
+
+    return replay(path, uri)
+
+
+def planted(own, tmp_path, pattern, put):
+    """The recording with one change."""
+    text, count = re.subn(pattern, put, own[1].read_text(), count=1, flags=re.M)
+    assert count == 1
+    path = tmp_path / "planted.rec"
+    path.write_text(text)
+    return again(path, f"emu:{own[0]}")
+
+
+def test_a_replay_on_a_fresh_machine_is_the_same(own):
+    from _bringup.recording import report
+
+    outcome = again(own[1], f"emu:{own[0]}")
+    assert (outcome.difference, outcome.nodes) == ("", 1)
+    assert outcome.jobs in (2, 3)  # where memory is on the card, a copy reads it
+    assert not outcome.skipped
+    assert report(outcome)[-1] == "as recorded"
+
+
+def test_another_chip_is_told_by_the_first_answer_that_differs(own):
+    other = {"gfx1036": "gfx1100", "gfx1100": "gfx1036"}[own[0]]
+    outcome = again(own[1], f"emu:{other}")
+    assert re.match(
+        r"ioctl \d+ AMDGPU_INFO \(line \d+\) \(query 0x16\): byte 0", outcome.difference
+    )
+
+
+FILLED = r"^(gpu node=1 bo=\d+ at=0 (?:0000c03f){2})0000c03f"
+
+
+def test_a_result_that_differs_is_named_by_job_buffer_and_byte(own, tmp_path):
+    outcome = planted(own, tmp_path, FILLED, r"\g<1>0000c13f")
+    assert re.match(
+        r"ioctl \d+ AMDGPU_CS \(line \d+\): after this job BO \d+ byte 0x8: 0000c13f",
+        outcome.difference,
+    )
+
+
+def test_an_input_that_differs_makes_the_result_differ(own, tmp_path):
+    """The number of the first fill in the arguments: 1.5 becomes 1.75 before anything runs."""
+    outcome = planted(own, tmp_path, r"^(cpu node=1 .*)0000c03f64000000", r"\g<1>0000e03f64000000")
+    assert "after this job BO" in outcome.difference
+    assert "0000e03f" in outcome.difference.partition("recorded, ")[2]
+
+
+def test_a_call_that_ends_otherwise_is_named(own, tmp_path):
+    outcome = planted(own, tmp_path, r"(request=c0186444 AMDGPU_CS) rc=0", r"\1 rc=-12")
+    assert "AMDGPU_CS" in outcome.difference
+    assert outcome.difference.endswith("-12 (ENOMEM) was recorded, 0 is returned")
+
+
+def test_a_job_that_hangs_in_the_replay_is_named(own):
+    with Machine([own[0]], job_limit_s=0.2) as machine:
+        machine.hang_next_job()
+
+        def open_node(_):
+            node = machine.open()
+            fd, node.fd = node.fd, -1
+            return machine.ops, fd
+
+        outcome = lowlevel.replay(own[1].read_text(), open_node)
+    assert re.search(
+        r"AMDGPU_CS \(line \d+\): its job ends with -\d+ \(E\w+\)$", outcome.difference
+    )
+
+
+def test_nothing_is_left_of_a_replay(own):
+    with Machine([own[0]]) as machine:
+
+        def open_node(_):
+            node = machine.open()
+            fd, node.fd = node.fd, -1
+            return machine.ops, fd
+
+        before = len(os.listdir("/proc/self/fd"))
+        lowlevel.replay(own[1].read_text(), open_node)
+        assert len(os.listdir("/proc/self/fd")) == before
+        assert not any(machine.live_counts().values())
+
+
+def test_a_recording_is_read_as_a_capture(own):
+    text = own[1].read_text()
+    ibs = lowlevel.read_ibs(text)
+    assert len(ibs) in (2, 3)
+    assert all(ib.complete and len(ib.dwords) % 8 == 0 for ib in ibs)
+    calls = [e for e in read_recording(text) if getattr(e, "name", "") == "AMDGPU_CS"]
+    assert [ib for call in calls for ib in call.ibs] == ibs
+    assert lowlevel.diff(ibs[:1], lowlevel.parse(lowlevel.text(ibs[:1])), []) == []
+
+
+def test_what_is_recorded_is_what_is_not(tmp_path):
+    bare = launches("emu:gfx1100")
+    with recorded(tmp_path / "a.rec"):
+        assert launches("emu:gfx1100") == bare == [2.5] * 100
+
+
+def test_a_damaged_recording_says_where(own, tmp_path):
+    text = own[1].read_text()
+    whole = list(read_recording(text))
+    torn = list(read_recording(text + "ioctl 99 node=1 requ"))  # the program died here
+    assert len(torn) == len(whole)
+    for bad, line in (("", 1), ("PM4\n", 1), (text + "what is this\n", text.count("\n") + 1)):
+        with pytest.raises(RecordingError, match=f"^{line}: "):
+            list(read_recording(bad))
+
+
+@pytest.mark.parametrize("path", ["/proc/no/such", "/nonexistent/a.rec"])
+def test_a_file_that_cannot_be_written_is_an_error_at_once(path):
+    with pytest.raises(OSError, match=path), recorded(path):
+        raise AssertionError("not reached")
+
+
+def test_a_full_device_ends_the_recording_and_not_the_run(tmp_path, capfd):
+    with pytest.raises(OSError, match="No space left"), recorded("/dev/full"):
+        launches("emu:gfx1100")
+    said = capfd.readouterr().err
+    assert said == (
+        "sparkle: recording /dev/full: No space left on device; nothing more is written down\n"
+    )
+
+
+def test_a_recording_is_bounded(tmp_path, capfd):
+    path = tmp_path / "a.rec"
+    with pytest.raises(OSError, match="too large"), recorded(path, max_nbytes=20000):
+        launches("emu:gfx1100")
+    assert path.stat().st_size < 20100
+    assert path.read_text().endswith("# full: the rest is missing\n")
+    assert "greatest size" in capfd.readouterr().err
+    assert list(read_recording(path.read_text()))
+
+
+def test_only_one_recording_at_a_time(tmp_path):
+    again = recorded(tmp_path / "b.rec")
+    with recorded(tmp_path / "a.rec"), pytest.raises(ValueError, match="under way"):
+        again.__enter__()
+
+
+def test_a_device_that_outlives_its_recording_goes_on(tmp_path):
+    path = tmp_path / "a.rec"
+    with recorded(path):
+        dev = sp.open("emu:gfx1100")
+    size = path.stat().st_size
+    with dev, dev.kernel("fill_f32") as kernel, dev.buffer(400) as y, dev.queue() as queue:
+        queue.launch(kernel, y, 1.0, 100, groups=(7, 1, 1)).wait()
+    assert path.stat().st_size == size
+
+
+def test_large_buffers_are_named_and_left_out(tmp_path):
+    path = tmp_path / "a.rec"
+    with recorded(path, max_bo=4096):
+        launches("emu:gfx1100")
+    text = path.read_text()
+    assert re.search(r"^unheld node=1 bo=\d+$", text, re.M)
+    assert again(path, "emu:gfx1100").calls > 0
+
+
+class Raw:
+    """The calls of a machine, recorded, and a node through them."""
+
+    def __init__(self, machine, path, flags=0):
+        out = ffi.new("struct sp_record **")
+        options = ffi.new("struct sp_record_options *", {"flags": flags})
+        assert lib.sp_record_open(machine.ops, os.fsencode(path), options, out) == 0
+        self.record, self.machine = out[0], machine
+        self.ops = lib.sp_record_ops(self.record)
+
+    def close(self):
+        rc = lib.sp_record_stop(self.record, ffi.NULL)
+        lib.sp_record_free(self.record)
+        return rc
+
+
+def create(ops, fd, nbytes):
+    args = ffi.new("union drm_amdgpu_gem_create *")
+    getattr(args, "in").bo_size, getattr(args, "in").domains = nbytes, 2
+    rc = ops.ioctl(ops.self, fd, lib.DRM_IOCTL_AMDGPU_GEM_CREATE, args)
+    return rc if rc < 0 else args.out.handle
+
+
+def test_descriptors_of_one_open_are_one_node_and_numbers_come_again(tmp_path):
+    path = tmp_path / "a.rec"
+    with Machine() as machine:
+        raw, node = Raw(machine, path), machine.open()
+        assert create(raw.ops, node.fd, 4096) > 0
+        twin = os.dup(node.fd)
+        assert create(raw.ops, twin, 4096) > 0
+        assert raw.ops.close(raw.ops.self, twin) == 0
+        number, node.fd = node.fd, -1
+        assert raw.ops.close(raw.ops.self, number) == 0
+        other = machine.open()
+        assert other.fd == number
+        assert create(raw.ops, other.fd, 4096) > 0
+        assert raw.close() == 0
+        other.close()
+    said = re.findall(r"^(node \d|close node=\d|ioctl \d node=\d)", path.read_text(), re.M)
+    assert said == [
+        *("node 1", "ioctl 1 node=1", "ioctl 2 node=1", "close node=1"),
+        *("node 2", "ioctl 3 node=2", "close node=2"),
+    ]
+
+
+def test_threads_write_whole_lines_in_the_kernels_order(tmp_path):
+    """Handles are given again once closed: only in the right order is none made twice."""
+    path = tmp_path / "a.rec"
+
+    def work(ops, fd):
+        for _ in range(50):
+            close = ffi.new("struct drm_gem_close *")
+            close.handle = create(ops, fd, 4096)
+            assert ops.ioctl(ops.self, fd, lib.DRM_IOCTL_GEM_CLOSE, close) == 0
+
+    with Machine() as machine, machine.open() as node:
+        raw = Raw(machine, path)
+        crowd = [threading.Thread(target=work, args=(raw.ops, node.fd)) for _ in range(4)]
+        for one in crowd:
+            one.start()
+        for one in crowd:
+            one.join(ENDLESS)
+        assert raw.close() == 0
+    alive: set[int] = set()
+    calls = [e for e in read_recording(path.read_text()) if getattr(e, "rc", -1) == 0]
+    assert len(calls) == 400
+    for call in calls:
+        handle = int.from_bytes(call.after[:4], "little")
+        assert (handle in alive) == (call.name == "GEM_CLOSE")
+        alive ^= {handle}
+
+
+def test_pointers_to_nowhere_are_the_kernels_to_judge(tmp_path):
+    with Machine() as machine, machine.open() as node:
+        raw = Raw(machine, tmp_path / "a.rec")
+        for request in (lib.DRM_IOCTL_AMDGPU_CS, lib.DRM_IOCTL_AMDGPU_INFO):
+            bare = machine.ops.ioctl(machine.ops.self, node.fd, request, ffi.cast("void *", 8))
+            assert raw.ops.ioctl(raw.ops.self, node.fd, request, ffi.cast("void *", 8)) == bare
+        wait = ffi.new("struct drm_syncobj_wait *", {"handles": 8, "count_handles": 3})
+        bare = machine.ops.ioctl(machine.ops.self, node.fd, lib.DRM_IOCTL_SYNCOBJ_WAIT, wait)
+        assert bare < 0
+        assert raw.ops.ioctl(raw.ops.self, node.fd, lib.DRM_IOCTL_SYNCOBJ_WAIT, wait) == bare
+        assert raw.close() == 0
+
+
+def test_mappings_are_followed_through_replace_and_clear(tmp_path):
+    """What the recorder reads as an IB is what lies at its address when it is submitted."""
+    path, chip = tmp_path / "a.rec", "gfx1100"
+    nop = 0xFFFF1000
+    with Machine([chip]) as machine, machine.open() as node:
+        raw = Raw(machine, path)
+        machine_ops, Machine.ops = Machine.ops, property(lambda _: raw.ops)
+        try:
+            gpu = Gpu(node)
+            low, high = gpu.buffer(4096), gpu.buffer(4096)
+            low.write([nop] * 8)
+            high.write([nop, nop, 0xC0004600, 0x407, nop, nop, nop, nop])
+            for bo, operation in (
+                (high, lib.AMDGPU_VA_OP_REPLACE),
+                (low, lib.AMDGPU_VA_OP_REPLACE),
+            ):
+                node.call(
+                    "AMDGPU_GEM_VA", "struct drm_amdgpu_gem_va", handle=bo.handle,
+                    operation=operation, flags=14, va_address=low.va, map_size=4096,
+                )  # fmt: skip
+                gpu.wait(gpu.submit_ib("compute", low, 8, bos=[low, high]))
+        finally:
+            Machine.ops = machine_ops
+        assert raw.close() == 0
+    first, second = lowlevel.read_ibs(path.read_text())
+    assert first.dwords[2:4] == (0xC0004600, 0x407)
+    assert second.dwords == (nop,) * 8
+
+
+FORKS = """
+import os, sys
+from sparkle_drv._native import ffi, lib
+from sparkle_drv.testing.emulator import Machine
+sys.path.insert(0, {folder!r})
+from test_record import Raw, create
+machine = Machine()
+raw, node = Raw(machine, {path!r}), machine.open()
+assert create(raw.ops, node.fd, 4096) > 0
+if os.fork() == 0:
+    assert create(raw.ops, node.fd, 4096) < 0  # the emulated machine is its parent's
+    os._exit(0)
+os.wait()
+assert create(raw.ops, node.fd, 4096) > 0
+os._exit(0 if not {crash} else os.kill(os.getpid(), 9))
+"""
+
+
+@pytest.mark.parametrize("crash", [False, True])
+def test_forked_children_write_files_of_their_own_and_crashes_lose_nothing(tmp_path, crash):
+    path = tmp_path / "a.rec"
+    script = FORKS.format(folder=str(Path(__file__).parent), path=str(path), crash=crash)
+    done = subprocess.run((sys.executable, "-W", "ignore", "-c", script), timeout=ENDLESS)
+    assert done.returncode == (-9 if crash else 0)
+    (child,) = tmp_path.glob("a.rec.*")
+    assert f"process {child.suffix[1:]} parent=" in child.read_text()
+    assert [e.rc for e in read_recording(path.read_text()) if hasattr(e, "rc")] == [0, 0]

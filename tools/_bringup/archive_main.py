@@ -1,0 +1,238 @@
+"""The first file of bringup.pyz: unpacks what the running Python needs and runs the tool.
+
+python3 bringup.pyz [ladder|mem|info] ...    tools/bringup.py
+python3 bringup.pyz pm4 ...                  another tool of the package, by name
+python3 bringup.pyz record COMMAND ...       a program whose ioctls and IBs are written down
+python3 bringup.pyz check                    only whether all that is needed is there
+
+Any Python from 2.7 on can read it, and what is missing is said before anything else happens.
+Nothing is fetched; the parts are unpacked once, into XDG_CACHE_HOME or ~/.cache, else into a
+temporary folder.
+"""
+
+import atexit
+import json
+import os
+import platform
+import re
+import runpy
+import shutil
+import stat
+import sys
+import tempfile
+import zipfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))  # in a zipapp: the archive itself
+OTHERS = ("pm4", "rdna_as", "sparkle", "info", "doctor", "bench")
+OK, FAILED = 0, 1
+
+
+def say(text):
+    sys.stderr.write("bringup.pyz: %s\n" % text)
+
+
+def glibc():
+    """(2, 36), or None where the C library is another one."""
+    try:
+        name, _, numbers = (os.confstr("CS_GNU_LIBC_VERSION") or "").partition(" ")
+    except (AttributeError, OSError, ValueError):
+        name, numbers = platform.libc_ver()  # a guess, by the interpreter's file
+    parts = numbers.split(".")
+    known = name == "glibc" and all(part.isdigit() for part in parts)
+    return tuple(int(part) for part in parts) if known else None
+
+
+def tag():
+    """The key of this Python's wheels: "cp311", "cp314t" of a build without the GIL."""
+    free = not getattr(sys, "_is_gil_enabled", lambda: True)() or "t" in getattr(
+        sys, "abiflags", ""
+    )
+    return "cp%d%d%s" % (sys.version_info[0], sys.version_info[1], "t" if free else "")
+
+
+def version(numbers):
+    return ".".join(str(number) for number in numbers)
+
+
+def missing(manifest):
+    """What this machine lacks for the archive to run at all: one line each."""
+    found = []
+    pythons = ", ".join("3.%s" % key[3:] for key in sorted(manifest["pythons"]))
+    where = "%s is CPython %s" % (sys.executable, version(sys.version_info[:2]))
+    if not sys.platform.startswith("linux"):
+        found.append("Linux is wanted, this is %s" % sys.platform)
+    if platform.machine() not in ("x86_64", "AMD64") or sys.maxsize < 2**32:
+        found.append("the archive is for 64-bit x86, this is %s" % platform.machine())
+    if platform.python_implementation() != "CPython":
+        found.append("CPython is wanted, this is %s" % platform.python_implementation())
+    elif tag() not in manifest["pythons"]:
+        old = sys.version_info[:2] < (3, 10)
+        kind = (
+            "too old" if old else "without a GIL" if tag().endswith("t") else "not in the archive"
+        )
+        found.append("%s, %s: the archive has CPython %s" % (where, kind, pythons))
+    if sys.platform.startswith("linux"):
+        libc, wanted = glibc(), tuple(manifest["glibc"])
+        if libc is None:
+            found.append("the C library is not glibc (musl?): glibc %s is wanted" % version(wanted))
+        elif libc < wanted:
+            found.append("glibc is %s, %s is wanted" % (version(libc), version(wanted)))
+    return found
+
+
+def nodes(folder="/dev/dri"):
+    """Why no card can be opened, one line each; nothing when one can."""
+    try:
+        names = sorted(name for name in os.listdir(folder) if name.startswith("renderD"))
+    except OSError:
+        names = []
+    if not names:
+        return [
+            "no render node in %s: no card whose driver is loaded (amdgpu), "
+            "or a container without --device /dev/dri" % folder
+        ]
+    found = []
+    for name in names:
+        path = os.path.join(folder, name)
+        if os.access(path, os.R_OK | os.W_OK):
+            return []
+        found.append("no permission for %s: %s" % (path, owner(path)))
+    return found
+
+
+def owner(path):
+    about = os.stat(path)
+    try:
+        import grp
+
+        group = grp.getgrgid(about.st_gid).gr_name
+    except (ImportError, KeyError):
+        group = str(about.st_gid)
+    return "it belongs to group %s (mode %o); 'usermod -aG %s USER', then log in again" % (
+        group,
+        stat.S_IMODE(about.st_mode),
+        group,
+    )
+
+
+def unpack(archive, manifest, place):
+    """Everything of this Python's wheels and of our own, into the folder `place`."""
+    for name in manifest["pythons"][tag()]:
+        with archive.open("wheels/" + name) as packed, tempfile.TemporaryFile() as whole:
+            shutil.copyfileobj(packed, whole)
+            with zipfile.ZipFile(whole) as wheel:
+                wheel.extractall(place)
+    for name in manifest["libraries"]:
+        with archive.open("lib/" + name) as packed, open(os.path.join(place, name), "wb") as out:
+            shutil.copyfileobj(packed, out)
+
+
+def cache():
+    """A folder of ours that we may write, or None."""
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    place = os.path.join(base, "sparkle_drv")
+    try:
+        if not os.path.isabs(place):
+            return None
+        os.makedirs(place, 0o700, exist_ok=True)
+        about = os.stat(place)
+    except OSError:
+        return None
+    others = about.st_uid != os.getuid() or about.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    return None if others or not os.access(place, os.W_OK) else place
+
+
+def unpacked(archive, manifest):
+    """The folder with the packages, made when it is not there."""
+    parent = cache()
+    if parent is None:
+        place = tempfile.mkdtemp(prefix="bringup-")
+        atexit.register(shutil.rmtree, place, True)
+        unpack(archive, manifest, place)
+        return place
+    place = os.path.join(parent, "bringup-%s-%s" % (manifest["digest"], tag()))
+    if not os.path.isdir(place):
+        made = tempfile.mkdtemp(prefix="new-", dir=parent)
+        try:
+            unpack(archive, manifest, made)
+            os.rename(made, place)
+        except OSError:
+            shutil.rmtree(made, True)
+            if not os.path.isdir(place):  # else another one was faster
+                raise
+    return place
+
+
+def absent_library(error):
+    """The shared library whose absence an ImportError comes from; "" when it is another one."""
+    while error is not None:
+        found = re.search(r"(lib\S+\.so\S*): cannot open shared object", str(error))
+        if found:
+            return found.group(1)
+        error = error.__cause__ or error.__context__
+    return ""
+
+
+def record(place, command):
+    """Runs a program with the recorder before it; does not return."""
+    if not command or command[0].startswith("-"):
+        say("record COMMAND ...: SPARKLE_RECORD names the file, default sparkle-PID.rec here")
+        return 2
+    library = os.path.join(place, "libsparkle_amdgpu.so")
+    before = os.environ.get("LD_PRELOAD")
+    preload = library + (" " + before if before else "")
+    env = dict(os.environ, LD_PRELOAD=preload)
+    env.setdefault("SPARKLE_EMU", "record")
+    try:
+        os.execvpe(command[0], command, env)
+    except OSError as error:
+        say("record %s: %s" % (command[0], error.strerror))
+    return FAILED
+
+
+def main(argv):
+    try:
+        import zlib  # noqa: F401
+    except ImportError:
+        say("this Python has no zlib")
+        return FAILED
+    with zipfile.ZipFile(HERE) as archive:
+        manifest = json.loads(archive.read("manifest.json").decode())
+        lacking = missing(manifest)
+        for line in lacking:
+            say(line)
+        if lacking:
+            return FAILED
+        if argv[:1] == ["check"]:
+            found = nodes()
+            for line in found:
+                say(line)
+            return FAILED if found else OK
+        try:
+            place = unpacked(archive, manifest)
+        except (OSError, zipfile.BadZipFile) as error:
+            say("cannot be unpacked: %s" % error)
+            return FAILED
+    if argv[:1] == ["record"]:
+        return record(place, argv[1:])
+    words = " ".join(argv)
+    if argv[:1] in (["ladder"], ["mem"]) and not any(d in words for d in ("emu", "cpu", "egl")):
+        for line in nodes():
+            say(line)  # the ladder's first rungs say more
+    sys.path.insert(0, place)
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [place, os.environ.get("PYTHONPATH")]))
+    tool = argv if argv[:1] and argv[0] in OTHERS and argv[0] != "info" else ["bringup"] + argv
+    sys.argv = ["sparkle_drv"] + tool
+    try:
+        runpy.run_module("sparkle_drv", run_name="__main__", alter_sys=True)
+    except ImportError as error:
+        library = absent_library(error)
+        if not library:
+            raise
+        say("this machine has no %s, which a part of the archive needs" % library)
+        return FAILED
+    return OK
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,47 @@
+"""Recordings of bring-up runs: `--record FILE` around a run, `--replay FILE` on a device.
+
+with recorded("run.rec"): ...  # every amdgpu node opened inside is written down
+outcome = replay("run.rec", "emu:gfx1100")  # on a fresh machine; "amdgpu:0" is this machine's card
+
+docs/recording.md explains both.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from sparkle_drv import lowlevel
+from sparkle_drv.lowlevel import Outcome, Recorder, RecordingError, recorded
+from sparkle_drv.testing.emulator import Machine
+
+__all__ = ["Outcome", "Recorder", "RecordingError", "recorded", "replay", "report"]
+
+_EMULATED = re.compile(r"emu(?::(gfx1100|gfx1036))?(?:#\d+)?\Z")
+
+
+def replay(path: str | Path, uri: str) -> Outcome:
+    """Does again what a recording says, on `uri`. OSError: the file; RecordingError: what is in it;
+    ValueError: the device; DeviceNotFound: the card."""
+    text = Path(path).read_text(errors="replace")
+    if uri.startswith("amdgpu"):
+        return lowlevel.replay(text, lowlevel.on_card(uri))
+    found = _EMULATED.match(uri)
+    if found is None:
+        raise ValueError(f"device {uri!r}: recordings are replayed on amdgpu:N or emu:CHIP")
+    with Machine([found[1] or "gfx1100"]) as machine:
+
+        def open_node(node: Any) -> tuple[Any, int]:
+            opened = machine.open()
+            fd, opened.fd = opened.fd, -1  # the replay closes it
+            return machine.ops, fd
+
+        return lowlevel.replay(text, open_node)
+
+
+def report(outcome: Outcome) -> list[str]:
+    """What became of a replay, for people; the last line is the verdict."""
+    done = f"{outcome.calls} calls, {outcome.jobs} jobs, {outcome.nodes} nodes"
+    skipped = [f"left out {n} x {why}" for why, n in outcome.skipped.items()]
+    return [done, *skipped, outcome.difference or "as recorded"]

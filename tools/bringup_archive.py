@@ -1,0 +1,153 @@
+#!/usr/bin/env python3
+"""dist/bringup.pyz: the package and all that it needs, in one file for a machine with only Python.
+
+A zipapp of _bringup/archive_main.py, our abi3 wheel, the preload library, and the wheels of cffi,
+msgpack, numpy and pyelftools for CPython 3.10 to 3.14 on x86_64 with glibc. Those are downloaded
+once, into build/wheels; nothing is when the archive runs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+from _hop import hop
+
+hop()
+
+ROOT = Path(__file__).resolve().parents[1]
+WHEELS = ROOT / "build" / "wheels"
+LIBRARY = ROOT / "build" / "preload" / "libsparkle_amdgpu.so"
+MAIN = ROOT / "tools" / "_bringup" / "archive_main.py"
+# numpy 2.2 is the last for 3.10, and has no wheel for 3.14.
+PINS = ("cffi==2.0.0", "msgpack==1.1.2", "pycparser==2.23", "pyelftools==0.32")
+NUMPY = {"3.14": "numpy==2.3.5"}
+PYTHONS = ("3.10", "3.11", "3.12", "3.13", "3.14")
+# Tags that glibc 2.34, which our own wheel needs in any case, satisfies.
+PLATFORMS = ("manylinux2014_x86_64", "manylinux_2_27_x86_64", "manylinux_2_28_x86_64")
+EXIT_CODES = "exit codes: 0 the archive is made, 1 it is not"
+
+
+class Absent(Exception):
+    """What the archive needs cannot be had; the text says why."""
+
+
+def run(what: str, *command: str | Path) -> None:
+    done = subprocess.run(
+        [sys.executable, *map(str, command)],
+        cwd=ROOT,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        last = "\n".join(done.stdout.strip().splitlines()[-5:])
+        raise Absent(f"{what} failed:\n{last}")
+
+
+def fetched(python: str, place: Path = WHEELS) -> list[Path]:
+    """The wheels that one version of Python needs, downloaded when they are not there."""
+    folder = place / python
+    stamp = folder / "pins"
+    pins = [*PINS, NUMPY.get(python, "numpy==2.2.6")]
+    if not (stamp.exists() and stamp.read_text() == " ".join(pins)):
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        platforms = [word for name in PLATFORMS for word in ("--platform", name)]
+        target = ("--implementation", "cp", "--python-version", python, *platforms)
+        command = ("-m", "pip", "download", "--no-deps", "--only-binary=:all:", *target)
+        run(f"downloading wheels for Python {python}", *command, "-d", folder, *pins)
+        stamp.write_text(" ".join(pins))
+    return sorted(folder.glob("*.whl"))
+
+
+def ours(place: Path = ROOT / "build" / "archive") -> Path:
+    """Our own wheel, built anew."""
+    shutil.rmtree(place, ignore_errors=True)
+    command = ("-m", "build", "--wheel", "--no-isolation", "--outdir", place, ".")
+    run("building our wheel", *command)
+    return next(place.glob("sparkle_drv-*.whl"))
+
+
+def glibc_of(*binaries: bytes) -> tuple[int, ...]:
+    """The newest version of glibc whose symbols these ask for, as their version strings say."""
+    found = {m[1] for data in binaries for m in re.finditer(rb"GLIBC_(\d+(?:\.\d+)+)\0", data)}
+    versions = [tuple(int(part) for part in one.split(b".")) for one in found]
+    return max(versions, default=(2, 28))
+
+
+def binaries(wheel: Path) -> list[bytes]:
+    """The shared objects of a wheel."""
+    with zipfile.ZipFile(wheel) as packed:
+        return [packed.read(name) for name in packed.namelist() if name.endswith(".so")]
+
+
+def write(out: Path, own: Path, wheels: dict[str, list[Path]], library: Path) -> None:
+    """The archive of these parts; the same parts give the same bytes."""
+    names = {f"cp{python.replace('.', '')}": files for python, files in wheels.items()}
+    files = sorted(
+        {path.name: path for found in (*wheels.values(), [own]) for path in found}.items()
+    )
+    parts = {f"wheels/{name}": path.read_bytes() for name, path in files}
+    parts[f"lib/{library.name}"] = library.read_bytes()
+    digest = hashlib.sha256()
+    for name, data in parts.items():
+        digest.update(name.encode() + hashlib.sha256(data).digest())
+    # PEP 600: manylinux_2_28 means glibc 2.28.
+    least = max((2, 28), glibc_of(*binaries(own), library.read_bytes()))
+    manifest = {
+        "digest": digest.hexdigest()[:16],
+        "glibc": least,
+        "pythons": {tag: [own.name, *(p.name for p in found)] for tag, found in names.items()},
+        "libraries": [library.name],
+    }
+    parts["manifest.json"] = json.dumps(manifest, indent=1).encode()
+    parts["__main__.py"] = MAIN.read_bytes()
+    out.parent.mkdir(parents=True, exist_ok=True)
+    fresh = out.with_suffix(".new")
+    with fresh.open("wb") as file:
+        file.write(b"#!/usr/bin/env python3\n")
+        with zipfile.ZipFile(file, "w") as archive:
+            for name, data in parts.items():
+                info = zipfile.ZipInfo(name)
+                # Wheels are packed already.
+                packed = zipfile.ZIP_STORED if name.endswith(".whl") else zipfile.ZIP_DEFLATED
+                info.compress_type, info.external_attr = packed, 0o644 << 16
+                archive.writestr(info, data)
+    fresh.chmod(0o755)
+    fresh.replace(out)
+
+
+def main(argv: list[str]) -> int:
+    top = argparse.ArgumentParser(description=__doc__, epilog=EXIT_CODES)
+    top.add_argument("--out", type=Path, default=ROOT / "dist" / "bringup.pyz", metavar="FILE")
+    top.add_argument(
+        "--python",
+        action="append",
+        choices=PYTHONS,
+        help="only for these (default: all)",
+    )
+    args = top.parse_args(argv)
+    try:
+        if not LIBRARY.exists():
+            run("building the preload library", "setup.py", "--quiet", "build_preload")
+        wheels = {python: fetched(python) for python in args.python or PYTHONS}
+        write(args.out, ours(), wheels, LIBRARY)
+    except Absent as absent:
+        print(f"bringup_archive.py: {absent}", file=sys.stderr)
+        return 1
+    print(f"{args.out}: {args.out.stat().st_size / 2**20:.1f} MiB")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
