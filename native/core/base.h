@@ -14,6 +14,6 @@ struct sp_live_atomic {
 };
 struct sp_live_atomic *sp_live(void);
 
-/* In place of an epoch: the records name nothing that a caller could close meanwhile (sp_base.h). */
+/* In place of an epoch: the records name nothing that a caller could close meanwhile (sp_queue.h). */
 #define SP_ANY_EPOCH UINT64_MAX
 #endif

@@ -2,8 +2,8 @@
 #ifndef SP_CPU_DEVICE_H
 #define SP_CPU_DEVICE_H
 #include "../core/base.h"
-#include "../core/ledger.h"
 #include "../core/progress.h"
+#include "../core/queue.h"
 #include "../core/timeline.h"
 #include "pool.h"
 
@@ -40,16 +40,11 @@ struct sp_job {
 };
 
 struct sp_cpu_queue {
+    struct sp_queue common; /* referred to by the worker and by submissions of other queues that wait on us, too */
     struct sp_cpu *dev;
-    uint32_t fork_generation;
-    _Atomic uint32_t refs; /* the owner, the worker, prepared launches, submissions of other queues that wait on us */
     struct sp_timeline timeline;
-    pthread_mutex_t lock; /* guards what follows, down to the blank line */
-    _Atomic uint64_t submitted;
-    struct sp_job *head, *tail, *current;
-    int closing; /* takes no more work */
-    int worker_started;
-    struct sp_ledger ledger;
+    struct sp_job *head, *tail, *current; /* lock */
+    int worker_started;                   /* lock */
 
     pthread_t worker;
     _Atomic uint32_t work; /* futex: bumped when a job is queued */
@@ -71,5 +66,5 @@ int sp_cpu_replay(const void *records, size_t nbytes, struct sp_running *running
 void sp_cpu_unref(struct sp_cpu *dev);
 
 /* queue.c */
-void sp_cpu_queue_unref(struct sp_cpu_queue *q);
+void sp_cpu_queue_unref(struct sp_queue *common);
 #endif

@@ -11,19 +11,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int usable(const struct sp_cpu_queue *q)
-{
-    return q->fork_generation == sp_fork_generation();
-}
-
 static void note(struct sp_cpu_queue *q, uint64_t value, uint64_t start_ns, int rc)
 {
-    if (!q->ledger.times && rc == 0)
+    if (!q->common.ledger.times && rc == 0)
         return;
     uint64_t end_ns = sp_clock_ns();
-    pthread_mutex_lock(&q->lock);
-    sp_ledger_note(&q->ledger, value, start_ns, end_ns, rc);
-    pthread_mutex_unlock(&q->lock);
+    sp_queue_note(&q->common, value, start_ns, end_ns, rc);
 }
 
 /* Other queues whose fences a submission waits for stay alive until it has ended. */
@@ -35,9 +28,9 @@ static void hold_waited(const void *records, size_t nbytes, int take)
         if (head->kind == SP_CMD_WAIT) {
             struct sp_cpu_queue *other = (void *)(uintptr_t)((const struct sp_cmd_wait *)(const void *)head)->queue;
             if (take)
-                atomic_fetch_add(&other->refs, 1);
+                atomic_fetch_add(&other->common.refs, 1);
             else
-                sp_cpu_queue_unref(other);
+                sp_cpu_queue_unref(&other->common);
         }
         at += head->nbytes;
     }
@@ -47,9 +40,9 @@ static struct sp_job *next_job(struct sp_cpu_queue *q)
 {
     for (;;) {
         uint32_t seen = atomic_load(&q->work);
-        pthread_mutex_lock(&q->lock);
+        pthread_mutex_lock(q->common.lock);
         struct sp_job *job = q->head;
-        int closing = q->closing;
+        int closing = atomic_load(&q->common.closing);
         if (job) {
             q->head = job->next;
             if (!q->head)
@@ -57,7 +50,7 @@ static struct sp_job *next_job(struct sp_cpu_queue *q)
             q->current = job;
             sp_running_begin(&q->running, job->nbytes, sp_clock_ns());
         }
-        pthread_mutex_unlock(&q->lock);
+        pthread_mutex_unlock(q->common.lock);
         if (job || closing)
             return job;
         uint64_t until = sp_clock_ns() + sp_spin_ns();
@@ -78,16 +71,16 @@ static void *worker(void *arg)
         sp_timeline_wait(&q->timeline, job->value - 1, UINT64_MAX, 0); /* a launch may still run in its caller */
         uint64_t start_ns = sp_clock_ns();
         int rc = sp_cpu_replay(job->records, job->nbytes, &q->running);
-        pthread_mutex_lock(&q->lock);
+        pthread_mutex_lock(q->common.lock);
         q->current = NULL;
-        pthread_mutex_unlock(&q->lock);
+        pthread_mutex_unlock(q->common.lock);
         hold_waited(job->records, job->nbytes, 0);
         uint64_t value = job->value;
         free(job);
         note(q, value, start_ns, rc);
         sp_timeline_signal(&q->timeline, value);
     }
-    sp_cpu_queue_unref(q);
+    sp_cpu_queue_unref(&q->common);
     return NULL;
 }
 
@@ -96,11 +89,11 @@ static int start_worker(struct sp_cpu_queue *q)
     sigset_t all, old;
     sp_signals_to_block(&all);
     pthread_sigmask(SIG_BLOCK, &all, &old);
-    atomic_fetch_add(&q->refs, 1);
+    atomic_fetch_add(&q->common.refs, 1);
     int rc = pthread_create(&q->worker, NULL, worker, q);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     if (rc)
-        atomic_fetch_sub(&q->refs, 1);
+        atomic_fetch_sub(&q->common.refs, 1);
     q->worker_started = rc == 0;
     return -rc;
 }
@@ -123,9 +116,7 @@ static int64_t append(struct sp_cpu_queue *q, const void *records, size_t nbytes
     if (nbytes)
         memcpy(job->records, records, nbytes);
     hold_waited(job->records, nbytes, 1);
-    uint64_t value = atomic_load(&q->submitted) + 1;
-    job->value = value;
-    atomic_store(&q->submitted, value);
+    job->value = sp_queue_take_value(&q->common);
     if (q->tail)
         q->tail->next = job;
     else
@@ -134,39 +125,19 @@ static int64_t append(struct sp_cpu_queue *q, const void *records, size_t nbytes
     atomic_fetch_add(&q->work, 1);
     if (atomic_load(&q->worker_sleeps))
         sp_futex_wake(&q->work, 1);
-    return (int64_t)value;
-}
-
-/* 0 when records packed in `epoch` may be looked at. The lock is what closers pass through (sp_cpu_settled): once they
- * have advanced the epoch, whoever held the lock before has its value, and whoever takes it later sees the epoch. */
-static int enter(struct sp_cpu_queue *q, uint64_t epoch)
-{
-    if (!usable(q))
-        return -ECHILD;
-    pthread_mutex_lock(&q->lock);
-    int stale = epoch != SP_ANY_EPOCH && atomic_load(&q->dev->epoch) != epoch;
-    int rc = q->closing ? -ESHUTDOWN : stale ? -ESTALE : 0;
-    if (rc)
-        pthread_mutex_unlock(&q->lock);
-    return rc;
-}
-
-static int64_t leave(struct sp_cpu_queue *q, int64_t rc)
-{
-    pthread_mutex_unlock(&q->lock);
-    return rc;
+    return (int64_t)job->value;
 }
 
 static int64_t run_inline(struct sp_cpu_queue *q, const void *record, uint64_t value)
 {
-    uint64_t start_ns = q->ledger.times ? sp_clock_ns() : 0;
+    uint64_t start_ns = q->common.ledger.times ? sp_clock_ns() : 0;
     int rc = sp_cpu_dispatch(record, &q->running);
     note(q, value, start_ns, 0); /* a failure is told by the return value, not kept */
     atomic_store_explicit(&q->inline_record, NULL, memory_order_release);
     sp_timeline_signal(&q->timeline, value); /* a sequentially consistent store: the barrier between NULL and `peeking` */
     if (atomic_load(&q->peeking)) {
-        pthread_mutex_lock(&q->lock);
-        pthread_mutex_unlock(&q->lock);
+        pthread_mutex_lock(q->common.lock);
+        pthread_mutex_unlock(q->common.lock);
     }
     return rc ? rc : (int64_t)value;
 }
@@ -174,137 +145,89 @@ static int64_t run_inline(struct sp_cpu_queue *q, const void *record, uint64_t v
 /* Entered, and the record is checked: runs it here if it may and nothing is ahead of it, else appends it. */
 static int64_t launch(struct sp_cpu_queue *q, const void *record, size_t nbytes, int may_run_inline)
 {
-    uint64_t submitted = atomic_load_explicit(&q->submitted, memory_order_relaxed);
-    if (!may_run_inline || sp_timeline_reached(&q->timeline) != submitted)
-        return leave(q, append(q, record, nbytes));
-    atomic_store_explicit(&q->submitted, submitted + 1, memory_order_relaxed);
+    if (!may_run_inline || sp_timeline_reached(&q->timeline) != atomic_load(&q->common.submitted))
+        return sp_queue_leave(&q->common, append(q, record, nbytes));
+    uint64_t value = sp_queue_take_value(&q->common);
     atomic_store_explicit(&q->inline_nbytes, nbytes, memory_order_relaxed);
     atomic_store_explicit(&q->inline_record, record, memory_order_release);
-    leave(q, 0);
-    return run_inline(q, record, submitted + 1);
+    sp_queue_leave(&q->common, 0);
+    return run_inline(q, record, value);
 }
 
 int64_t sp_cpu_launch(struct sp_cpu_queue *q, const void *record, size_t nbytes, uint64_t epoch)
 {
-    int rc = enter(q, epoch);
+    int rc = sp_queue_enter(&q->common, epoch);
     if (rc)
         return rc;
     rc = sp_cpu_check_dispatch(q->dev, record, nbytes);
-    return rc ? leave(q, rc) : launch(q, record, nbytes, sp_cpu_runs_inline(record));
+    return rc ? sp_queue_leave(&q->common, rc) : launch(q, record, nbytes, sp_cpu_runs_inline(record));
 }
 
 int64_t sp_cpu_submit(struct sp_cpu_queue *q, const void *records, size_t nbytes, uint64_t epoch)
 {
-    int rc = enter(q, epoch);
+    int rc = sp_queue_enter(&q->common, epoch);
     if (rc)
         return rc;
     rc = sp_cpu_check(q->dev, records, nbytes);
-    return leave(q, rc ? rc : append(q, records, nbytes));
+    return sp_queue_leave(&q->common, rc ? rc : append(q, records, nbytes));
 }
 
-uint64_t sp_cpu_settled(struct sp_cpu_queue *q)
+int sp_cpu_prepare(struct sp_cpu_queue *q, const void *record, size_t nbytes, uint64_t epoch, struct sp_prepared **out)
 {
-    if (!usable(q))
-        return atomic_load(&q->submitted);
-    pthread_mutex_lock(&q->lock);
-    uint64_t submitted = atomic_load(&q->submitted);
-    pthread_mutex_unlock(&q->lock);
-    return submitted;
+    return sp_prepare(&q->common, record, nbytes, epoch, out);
 }
 
-struct sp_cpu_prepared {
-    struct sp_cpu_queue *q;
-    size_t nbytes;
-    uint64_t epoch;
-    int runs_inline;
-    _Alignas(16) unsigned char record[];
-};
-
-int sp_cpu_prepare(struct sp_cpu_queue *q, const void *record, size_t nbytes, uint64_t epoch,
-                   struct sp_cpu_prepared **out)
+int64_t sp_cpu_run(struct sp_prepared *p)
 {
-    int rc = enter(q, epoch);
-    if (rc)
-        return rc;
-    rc = sp_cpu_check_dispatch(q->dev, record, nbytes);
-    struct sp_cpu_prepared *p = rc ? NULL : malloc(sizeof *p + nbytes);
-    if (!p)
-        return (int)leave(q, rc ? rc : -ENOMEM);
-    p->runs_inline = sp_cpu_runs_inline(record);
-    leave(q, 0);
-    p->q = q;
-    p->nbytes = nbytes;
-    p->epoch = epoch;
-    memcpy(p->record, record, nbytes);
-    atomic_fetch_add(&q->refs, 1);
-    *out = p;
-    return 0;
+    int rc = sp_queue_enter(p->q, p->epoch);
+    return rc ? rc : launch((struct sp_cpu_queue *)p->q, p->record, p->nbytes, p->hint);
 }
 
-int64_t sp_cpu_run(struct sp_cpu_prepared *p)
+static int check(const struct sp_queue *common, const void *record, size_t nbytes)
 {
-    int rc = enter(p->q, p->epoch);
-    return rc ? rc : launch(p->q, p->record, p->nbytes, p->runs_inline);
+    int rc = sp_cpu_check_dispatch(((const struct sp_cpu_queue *)common)->dev, record, nbytes);
+    return rc ? rc : sp_cpu_runs_inline(record);
 }
 
-void sp_cpu_unprepare(struct sp_cpu_prepared *p)
+void sp_cpu_queue_unref(struct sp_queue *common)
 {
-    if (!p)
+    struct sp_cpu *dev = ((struct sp_cpu_queue *)common)->dev;
+    if (atomic_fetch_sub(&common->refs, 1) != 1)
         return;
-    if (usable(p->q))
-        sp_cpu_queue_unref(p->q);
-    free(p);
+    sp_queue_fini(common);
+    free(common);
+    sp_cpu_unref(dev);
 }
 
 int sp_cpu_queue_open(struct sp_cpu *dev, uint32_t flags, struct sp_cpu_queue **out)
 {
-    if (dev->fork_generation != sp_fork_generation())
-        return -ECHILD;
-    if (flags & ~(uint32_t)SP_QUEUE_TIMING)
-        return -EINVAL;
+    static const struct sp_queue_ops ops = {check, sp_cpu_queue_unref};
     struct sp_cpu_queue *q = calloc(1, sizeof *q);
     if (!q)
         return -ENOMEM;
-    if (sp_ledger_init(&q->ledger, (flags & SP_QUEUE_TIMING) != 0)) {
+    q->common = (struct sp_queue){.ops = &ops, .epoch = &dev->epoch, .fork_generation = dev->fork_generation};
+    int rc = sp_queue_init(&q->common, flags);
+    if (rc) {
         free(q);
-        return -ENOMEM;
+        return rc;
     }
-    pthread_mutex_init(&q->lock, NULL);
     q->dev = dev;
-    q->fork_generation = dev->fork_generation;
-    atomic_store(&q->refs, 1);
     atomic_fetch_add(&dev->refs, 1);
-    atomic_fetch_add(&sp_live()->queues, 1);
     *out = q;
     return 0;
 }
 
-void sp_cpu_queue_unref(struct sp_cpu_queue *q)
-{
-    if (atomic_fetch_sub(&q->refs, 1) != 1)
-        return;
-    struct sp_cpu *dev = q->dev;
-    pthread_mutex_destroy(&q->lock);
-    sp_ledger_free(&q->ledger);
-    free(q);
-    sp_cpu_unref(dev);
-    atomic_fetch_sub(&sp_live()->queues, 1);
-}
-
 int sp_cpu_queue_close(struct sp_cpu_queue *q, uint64_t timeout_ns)
 {
-    if (!usable(q))
-        return -ECHILD;
-    pthread_mutex_lock(&q->lock);
-    q->closing = 1;
-    pthread_mutex_unlock(&q->lock);
-    int rc = sp_timeline_wait(&q->timeline, atomic_load(&q->submitted), timeout_ns, 0);
+    int rc = sp_queue_shut(&q->common);
+    if (rc == 0)
+        rc = sp_timeline_wait(&q->timeline, sp_queue_submitted(&q->common), timeout_ns, 0);
     if (rc)
         return rc;
-    pthread_mutex_lock(&q->lock);
+    pthread_mutex_lock(q->common.lock);
     int join = q->worker_started;
     q->worker_started = 0;
-    pthread_mutex_unlock(&q->lock);
+    pthread_mutex_unlock(q->common.lock);
     if (join) {
         atomic_fetch_add(&q->work, 1);
         sp_futex_wake(&q->work, 1);
@@ -315,13 +238,18 @@ int sp_cpu_queue_close(struct sp_cpu_queue *q, uint64_t timeout_ns)
 
 void sp_cpu_queue_release(struct sp_cpu_queue *q)
 {
-    if (q && usable(q))
-        sp_cpu_queue_unref(q);
+    if (q)
+        sp_queue_release(&q->common);
 }
 
 uint64_t sp_cpu_submitted(struct sp_cpu_queue *q)
 {
-    return atomic_load(&q->submitted);
+    return sp_queue_submitted(&q->common);
+}
+
+uint64_t sp_cpu_settled(struct sp_cpu_queue *q)
+{
+    return sp_queue_settled(&q->common);
 }
 
 uint64_t sp_cpu_reached(struct sp_cpu_queue *q)
@@ -331,29 +259,15 @@ uint64_t sp_cpu_reached(struct sp_cpu_queue *q)
 
 int sp_cpu_wait(struct sp_cpu_queue *q, uint64_t value, uint64_t timeout_ns)
 {
-    if (!usable(q))
-        return -ECHILD;
-    if (value > atomic_load(&q->submitted))
-        return -EINVAL;
-    int rc = 0;
-    if (sp_timeline_reached(&q->timeline) < value)
+    int rc = sp_queue_may_wait(&q->common, value);
+    if (rc == 0 && sp_timeline_reached(&q->timeline) < value)
         rc = sp_timeline_wait(&q->timeline, value, timeout_ns, timeout_ns ? sp_spin_ns() : 0);
-    if (rc || !atomic_load(&q->ledger.nfaults))
-        return rc;
-    pthread_mutex_lock(&q->lock);
-    rc = sp_ledger_fault(&q->ledger, value);
-    pthread_mutex_unlock(&q->lock);
-    return rc;
+    return rc ? rc : sp_queue_outcome(&q->common, value);
 }
 
 int sp_cpu_times(struct sp_cpu_queue *q, uint64_t value, uint64_t *start_ns, uint64_t *end_ns)
 {
-    if (!usable(q))
-        return -ECHILD;
-    pthread_mutex_lock(&q->lock);
-    int rc = sp_ledger_times(&q->ledger, value, start_ns, end_ns);
-    pthread_mutex_unlock(&q->lock);
-    return rc;
+    return sp_queue_times(&q->common, value, start_ns, end_ns);
 }
 
 static int64_t copy_out(const void *records, size_t nbytes, void *out, size_t capacity)
@@ -367,9 +281,9 @@ int64_t sp_cpu_peek(struct sp_cpu_queue *q, uint64_t value, void *records, size_
 {
     int64_t got = -ENOENT;
     memset(out, 0, sizeof *out);
-    if (!usable(q))
+    if (!sp_queue_usable(&q->common))
         return -ECHILD;
-    pthread_mutex_lock(&q->lock);
+    pthread_mutex_lock(q->common.lock);
     atomic_store(&q->peeking, 1);
     const void *running = atomic_load(&q->inline_record);
     if (running && value == sp_timeline_reached(&q->timeline) + 1) {
@@ -387,6 +301,6 @@ int64_t sp_cpu_peek(struct sp_cpu_queue *q, uint64_t value, void *records, size_
             sp_running_tell(&q->running, out);
         got = copy_out(job->records, job->nbytes, records, capacity);
     }
-    pthread_mutex_unlock(&q->lock);
+    pthread_mutex_unlock(q->common.lock);
     return got;
 }

@@ -6,8 +6,8 @@
 #ifndef SP_EGL_DEVICE_H
 #define SP_EGL_DEVICE_H
 #include "../core/base.h"
-#include "../core/ledger.h"
 #include "../core/progress.h"
+#include "../core/queue.h"
 #include "../core/timeline.h"
 #include "../dl/egl.h"
 #include "../dl/gl.h"
@@ -122,14 +122,9 @@ struct sp_egl_request {
 };
 
 struct sp_egl_queue {
+    struct sp_queue common; /* its lock is the device's */
     struct sp_egl *dev;
-    uint32_t fork_generation;
-    uint32_t refs; /* lock: the handle and prepared launches */
-    _Atomic int closing;
-    int closed;
     struct sp_timeline timeline;
-    _Atomic uint64_t submitted;
-    struct sp_ledger ledger;
 };
 
 struct sp_egl_fault_text {
@@ -151,7 +146,7 @@ struct sp_egl {
     _Atomic uint32_t refs; /* the handle, the owner, queues, kernels */
     _Atomic uint32_t state; /* futex: enum sp_egl_state */
     _Atomic uint32_t stop;
-    _Atomic uint32_t lost;
+    _Atomic int lost;
     pthread_t owner; /* joined by who ends it, detached when that takes too long */
     int start_rc;
     char start_why[1024];

@@ -37,8 +37,8 @@ void sp_egl_publish(struct sp_egl *dev, struct sp_egl_job *last)
         job = next;
         next = job == last ? NULL : atomic_load(&job->next);
         struct sp_egl_queue *q = job->q;
-        if (q->ledger.times || job->rc)
-            sp_ledger_note(&q->ledger, job->value, job->start_ns, job->end_ns, job->rc);
+        if (q->common.ledger.times || job->rc)
+            sp_ledger_note(&q->common.ledger, job->value, job->start_ns, job->end_ns, job->rc);
         count++;
         if (next && next->q == q)
             continue; /* one signal for all that ends together: a waiter is woken once */

@@ -5,32 +5,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { QUEUE_TIMING = 1 }; /* as SP_QUEUE_TIMING of the cpu device */
-
-static int usable(const struct sp_egl_queue *q)
-{
-    return q->fork_generation == sp_fork_generation();
-}
-
 /* Caller locks, and lets go of the device afterwards when this says that the queue is gone. */
 int sp_egl_queue_gone(struct sp_egl_queue *q)
 {
-    if (q->refs || sp_timeline_reached(&q->timeline) != atomic_load(&q->submitted))
+    if (atomic_load(&q->common.refs) || sp_timeline_reached(&q->timeline) != sp_queue_submitted(&q->common))
         return 0;
-    sp_ledger_free(&q->ledger);
+    sp_queue_fini(&q->common);
     free(q);
-    atomic_fetch_sub(&sp_live()->queues, 1);
     return 1;
-}
-
-/* Caller locks: 0 when records packed in `epoch` may be looked at. Closers take the lock too (sp_egl_settled). */
-static int takes_work(const struct sp_egl_queue *q, uint64_t epoch)
-{
-    if (q->closing)
-        return -ESHUTDOWN;
-    if (atomic_load_explicit(&q->dev->lost, memory_order_relaxed))
-        return -ENODEV;
-    return epoch != SP_ANY_EPOCH && atomic_load(&q->dev->epoch) != epoch ? -ESTALE : 0;
 }
 
 typedef int check_fn(const struct sp_egl *dev, const void *records, size_t nbytes);
@@ -41,46 +23,54 @@ static int64_t enqueue(struct sp_egl_queue *q, const void *records, size_t nbyte
                        const void *more, size_t more_nbytes)
 {
     struct sp_egl *dev = q->dev;
-    int64_t value = 0;
+    if (!sp_queue_usable(&q->common))
+        return -ECHILD;
     if (sp_egl_jobs_room(dev))
         return -EAGAIN;
-    pthread_mutex_lock(&dev->lock);
+    int rc = sp_queue_enter(&q->common, epoch);
+    if (rc)
+        return rc;
     struct sp_egl_job *job = NULL;
-    value = takes_work(q, epoch);
-    if (value == 0 && check)
-        value = check(dev, records, nbytes);
-    if (value == 0 && !(job = sp_egl_job_take(dev, nbytes + more_nbytes)))
-        value = -ENOMEM;
-    if (job) {
-        job->q = q;
-        job->nbytes = nbytes;
-        job->timed = q->ledger.times != NULL;
-        job->apart = check == sp_egl_check;
-        if (nbytes)
-            memcpy(job->records, records, nbytes);
-        if (more_nbytes) {
-            memcpy(job->records + nbytes, more, more_nbytes);
-            ((struct sp_cmd_copy *)(void *)job->records)->src = (uint64_t)(uintptr_t)(job->records + nbytes);
-        }
-        value = (int64_t)(atomic_load_explicit(&q->submitted, memory_order_relaxed) + 1);
-        job->value = (uint64_t)value;
-        atomic_store_explicit(&q->submitted, (uint64_t)value, memory_order_release);
-        sp_egl_job_append(dev, job);
+    rc = check ? check(dev, records, nbytes) : 0;
+    if (rc == 0 && !(job = sp_egl_job_take(dev, nbytes + more_nbytes)))
+        rc = -ENOMEM;
+    if (!job)
+        return sp_queue_leave(&q->common, rc);
+    job->q = q;
+    job->nbytes = nbytes;
+    job->timed = q->common.ledger.times != NULL;
+    job->apart = check == sp_egl_check;
+    if (nbytes)
+        memcpy(job->records, records, nbytes);
+    if (more_nbytes) {
+        memcpy(job->records + nbytes, more, more_nbytes);
+        ((struct sp_cmd_copy *)(void *)job->records)->src = (uint64_t)(uintptr_t)(job->records + nbytes);
     }
-    pthread_mutex_unlock(&dev->lock);
-    if (job)
-        sp_egl_wake_sleeper(dev);
-    return value;
+    uint64_t value = job->value = sp_queue_take_value(&q->common);
+    sp_egl_job_append(dev, job);
+    sp_queue_leave(&q->common, 0);
+    sp_egl_wake_sleeper(dev);
+    return (int64_t)value;
 }
 
 int64_t sp_egl_launch(struct sp_egl_queue *q, const void *record, size_t nbytes, uint64_t epoch)
 {
-    return usable(q) ? enqueue(q, record, nbytes, epoch, sp_egl_check_dispatch, NULL, 0) : -ECHILD;
+    return enqueue(q, record, nbytes, epoch, sp_egl_check_dispatch, NULL, 0);
 }
 
 int64_t sp_egl_submit(struct sp_egl_queue *q, const void *records, size_t nbytes, uint64_t epoch)
 {
-    return usable(q) ? enqueue(q, records, nbytes, epoch, sp_egl_check, NULL, 0) : -ECHILD;
+    return enqueue(q, records, nbytes, epoch, sp_egl_check, NULL, 0);
+}
+
+int sp_egl_prepare(struct sp_egl_queue *q, const void *record, size_t nbytes, uint64_t epoch, struct sp_prepared **out)
+{
+    return sp_prepare(&q->common, record, nbytes, epoch, out);
+}
+
+int64_t sp_egl_run(struct sp_prepared *p)
+{
+    return enqueue((struct sp_egl_queue *)p->q, p->record, p->nbytes, p->epoch, NULL, NULL, 0);
 }
 
 uint64_t sp_egl_epoch(struct sp_egl *dev)
@@ -93,27 +83,17 @@ uint64_t sp_egl_advance(struct sp_egl *dev)
     return atomic_fetch_add(&dev->epoch, 1) + 1;
 }
 
-uint64_t sp_egl_settled(struct sp_egl_queue *q)
-{
-    if (!usable(q))
-        return atomic_load(&q->submitted);
-    pthread_mutex_lock(&q->dev->lock);
-    uint64_t submitted = atomic_load(&q->submitted);
-    pthread_mutex_unlock(&q->dev->lock);
-    return submitted;
-}
-
 int64_t sp_egl_upload(struct sp_egl_queue *q, uint64_t address, const void *data, uint64_t nbytes)
 {
     uint64_t offset;
     int rc;
-    if (!usable(q))
+    if (!sp_queue_usable(&q->common))
         return -ECHILD;
     struct sp_egl_buffer *b = sp_egl_find(q->dev, address, nbytes, &offset, &rc);
     if (!b)
         return rc;
-    uint64_t submitted = atomic_load(&q->submitted);
-    if (b->mapping && !q->closing && !atomic_load(&q->dev->lost) && sp_timeline_reached(&q->timeline) == submitted) {
+    uint64_t submitted = sp_queue_submitted(&q->common);
+    if (b->mapping && !atomic_load(&q->common.closing) && !atomic_load(&q->dev->lost) && sp_timeline_reached(&q->timeline) == submitted) {
         memcpy((char *)b->mapping + offset, data, nbytes); /* nothing before it on this queue: it happens now */
         return (int64_t)submitted;
     }
@@ -125,7 +105,7 @@ int64_t sp_egl_download(struct sp_egl_queue *q, uint64_t address, void *data, ui
 {
     uint64_t offset;
     int rc;
-    if (!usable(q))
+    if (!sp_queue_usable(&q->common))
         return -ECHILD;
     if (!sp_egl_find(q->dev, address, nbytes, &offset, &rc))
         return rc;
@@ -134,100 +114,55 @@ int64_t sp_egl_download(struct sp_egl_queue *q, uint64_t address, void *data, ui
     return enqueue(q, &c, sizeof c, SP_ANY_EPOCH, NULL, NULL, 0);
 }
 
-struct sp_egl_prepared {
-    struct sp_egl_queue *q;
-    size_t nbytes;
-    uint64_t epoch;
-    _Alignas(16) unsigned char record[];
-};
-
-int sp_egl_prepare(struct sp_egl_queue *q, const void *record, size_t nbytes, uint64_t epoch,
-                   struct sp_egl_prepared **out)
+static int check(const struct sp_queue *common, const void *record, size_t nbytes)
 {
-    if (!usable(q))
-        return -ECHILD;
-    struct sp_egl_prepared *p = malloc(sizeof *p + nbytes);
-    if (!p)
-        return -ENOMEM;
-    *p = (struct sp_egl_prepared){.q = q, .nbytes = nbytes, .epoch = epoch};
-    memcpy(p->record, record, nbytes);
-    pthread_mutex_lock(&q->dev->lock);
-    int rc = takes_work(q, epoch);
-    if (rc == 0)
-        rc = sp_egl_check_dispatch(q->dev, record, nbytes);
-    if (rc == 0)
-        q->refs++;
-    pthread_mutex_unlock(&q->dev->lock);
-    if (rc)
-        free(p);
-    else
-        *out = p;
-    return rc;
+    return sp_egl_check_dispatch(((const struct sp_egl_queue *)common)->dev, record, nbytes);
 }
 
-int64_t sp_egl_run(struct sp_egl_prepared *p)
+static void unref(struct sp_queue *common)
 {
-    return usable(p->q) ? enqueue(p->q, p->record, p->nbytes, p->epoch, NULL, NULL, 0) : -ECHILD;
-}
-
-static void unref(struct sp_egl_queue *q)
-{
+    struct sp_egl_queue *q = (struct sp_egl_queue *)common;
     struct sp_egl *dev = q->dev;
     pthread_mutex_lock(&dev->lock);
-    q->refs--;
+    atomic_fetch_sub(&common->refs, 1);
     int gone = sp_egl_queue_gone(q);
     pthread_mutex_unlock(&dev->lock);
     if (gone)
         sp_egl_let_go(dev);
 }
 
-void sp_egl_unprepare(struct sp_egl_prepared *p)
-{
-    if (!p)
-        return;
-    if (usable(p->q))
-        unref(p->q);
-    free(p);
-}
-
 int sp_egl_queue_open(struct sp_egl *dev, uint32_t flags, struct sp_egl_queue **out)
 {
-    if (dev->fork_generation != sp_fork_generation())
-        return -ECHILD;
-    if (flags & ~(uint32_t)QUEUE_TIMING)
-        return -EINVAL;
-    if (atomic_load(&dev->lost))
-        return -ENODEV;
+    static const struct sp_queue_ops ops = {check, unref};
     struct sp_egl_queue *q = calloc(1, sizeof *q);
-    if (!q || sp_ledger_init(&q->ledger, (flags & QUEUE_TIMING) != 0)) {
-        free(q);
+    if (!q)
         return -ENOMEM;
-    }
     q->dev = dev;
-    q->fork_generation = dev->fork_generation;
-    q->refs = 1;
+    q->common = (struct sp_queue){.ops = &ops, .lock = &dev->lock, .epoch = &dev->epoch, .lost = &dev->lost,
+                                  .fork_generation = dev->fork_generation};
+    int rc = sp_queue_init(&q->common, flags);
+    if (rc) {
+        free(q);
+        return rc;
+    }
     pthread_mutex_lock(&dev->lock);
     dev->queues++;
     pthread_mutex_unlock(&dev->lock);
     sp_egl_hold(dev);
-    atomic_fetch_add(&sp_live()->queues, 1);
     *out = q;
     return 0;
 }
 
 int sp_egl_queue_close(struct sp_egl_queue *q, uint64_t timeout_ns)
 {
-    if (!usable(q))
-        return -ECHILD;
-    pthread_mutex_lock(&q->dev->lock);
-    q->closing = 1;
-    pthread_mutex_unlock(&q->dev->lock);
-    int rc = sp_timeline_wait(&q->timeline, atomic_load(&q->submitted), timeout_ns, 0);
+    int rc = sp_queue_shut(&q->common);
+    if (rc == 0)
+        rc = sp_timeline_wait(&q->timeline, sp_queue_submitted(&q->common), timeout_ns, 0);
     if (rc)
         return rc;
     pthread_mutex_lock(&q->dev->lock);
-    int last = !q->closed && --q->dev->queues == 0 && q->dev->closing;
-    q->closed = 1;
+    int last = !q->common.closed && --q->dev->queues == 0 && q->dev->closing;
+    q->common.closed = 1;
     pthread_mutex_unlock(&q->dev->lock);
     if (last)
         sp_egl_end(q->dev, timeout_ns);
@@ -236,13 +171,18 @@ int sp_egl_queue_close(struct sp_egl_queue *q, uint64_t timeout_ns)
 
 void sp_egl_queue_release(struct sp_egl_queue *q)
 {
-    if (q && usable(q))
-        unref(q);
+    if (q)
+        sp_queue_release(&q->common);
 }
 
 uint64_t sp_egl_submitted(struct sp_egl_queue *q)
 {
-    return atomic_load(&q->submitted);
+    return sp_queue_submitted(&q->common);
+}
+
+uint64_t sp_egl_settled(struct sp_egl_queue *q)
+{
+    return sp_queue_settled(&q->common);
 }
 
 uint64_t sp_egl_reached(struct sp_egl_queue *q)
@@ -252,12 +192,8 @@ uint64_t sp_egl_reached(struct sp_egl_queue *q)
 
 int sp_egl_wait(struct sp_egl_queue *q, uint64_t value, uint64_t timeout_ns)
 {
-    if (!usable(q))
-        return -ECHILD;
-    if (value > atomic_load(&q->submitted))
-        return -EINVAL;
-    int rc = 0;
-    if (sp_timeline_reached(&q->timeline) < value) {
+    int rc = sp_queue_may_wait(&q->common, value);
+    if (rc == 0 && sp_timeline_reached(&q->timeline) < value) {
         atomic_store_explicit(&q->dev->caller_core, sp_core_now(), memory_order_relaxed);
         atomic_fetch_add(&q->dev->waiters, 1);
         sp_egl_wake(q->dev);
@@ -265,20 +201,12 @@ int sp_egl_wait(struct sp_egl_queue *q, uint64_t value, uint64_t timeout_ns)
         rc = sp_timeline_wait(&q->timeline, value, timeout_ns, timeout_ns ? spin : 0);
         atomic_fetch_sub(&q->dev->waiters, 1);
     }
-    if (rc || !atomic_load(&q->ledger.nfaults))
-        return rc;
-    pthread_mutex_lock(&q->dev->lock);
-    rc = sp_ledger_fault(&q->ledger, value);
-    pthread_mutex_unlock(&q->dev->lock);
-    return rc;
+    return rc ? rc : sp_queue_outcome(&q->common, value);
 }
 
 int sp_egl_times(struct sp_egl_queue *q, uint64_t value, uint64_t *start_ns, uint64_t *end_ns)
 {
-    pthread_mutex_lock(&q->dev->lock);
-    int rc = sp_ledger_times(&q->ledger, value, start_ns, end_ns);
-    pthread_mutex_unlock(&q->dev->lock);
-    return rc;
+    return sp_queue_times(&q->common, value, start_ns, end_ns);
 }
 
 size_t sp_egl_fault(struct sp_egl_queue *q, uint64_t value, char *out, size_t capacity)
@@ -300,7 +228,7 @@ int64_t sp_egl_peek(struct sp_egl_queue *q, uint64_t value, void *records, size_
 {
     int64_t got = -ENOENT;
     memset(out, 0, sizeof *out);
-    if (!usable(q))
+    if (!sp_queue_usable(&q->common))
         return -ECHILD;
     pthread_mutex_lock(&q->dev->lock);
     struct sp_egl_job *job = q->dev->head;

@@ -2,14 +2,13 @@
 #ifndef SP_CPU_H
 #define SP_CPU_H
 #include "sp_cmd.h"
+#include "sp_queue.h"
 
 enum sp_isa { SP_ISA_REF = 0, SP_ISA_NEON = 1, SP_ISA_AVX2 = 2, SP_ISA_AVX512 = 3 };
 
 /* Kernel forms: SPAN is a one-dimensional grid kernel that takes a run of threads in one call; GRID is called once a
  * group; ROUTINE is one call that uses the whole device. */
 enum sp_form { SP_FORM_SPAN = 1, SP_FORM_GRID = 2, SP_FORM_ROUTINE = 3 };
-
-enum sp_queue_flags { SP_QUEUE_TIMING = 1 };
 
 enum sp_algo { SP_ALGO_AUTO = 0, SP_ALGO_NAIVE = 1, SP_ALGO_BLOCKED = 2, SP_ALGO_DIRECT = 3, SP_ALGO_IM2COL = 4 };
 
@@ -28,7 +27,6 @@ struct sp_tile_plan {
 struct sp_cpu;
 struct sp_cpu_queue;
 struct sp_cpu_kernel;
-struct sp_cpu_prepared;
 
 /* Instruction sets this machine runs: bit (1 << isa). */
 uint32_t sp_cpu_isa_mask(void);
@@ -76,22 +74,16 @@ void sp_cpu_queue_release(struct sp_cpu_queue *q);
 /* Would these records be taken? 0 or the error that launch or submit would return. */
 int sp_cpu_check(const struct sp_cpu *dev, const void *records, size_t nbytes);
 
-/* The epoch grows whenever a buffer or kernel is closed. Whoever packs a record reads it first and hands it in with the
- * record; if something was closed in between, the record may name what is about to be freed: nothing runs, and -ESTALE
- * says to look again. Whoever closes marks the thing closed, advances the epoch, and only then asks each queue for the
- * value at which it is settled: either the launch sees the new epoch, or the closer sees the launch's value.
- * UINT64_MAX stands for any epoch: the records name nothing that a caller could close meanwhile. */
+/* The epoch: sp_queue.h. */
 uint64_t sp_cpu_epoch(struct sp_cpu *dev);
 uint64_t sp_cpu_advance(struct sp_cpu *dev);
 
 /* One dispatch record. Returns the timeline value (> 0) or -errno; a built-in kernel that is a routine, or has one group,
  * runs in the caller when the queue is idle. */
 int64_t sp_cpu_launch(struct sp_cpu_queue *q, const void *record, size_t nbytes, uint64_t epoch);
-/* A checked copy of a dispatch record that can be launched again without checks. */
 int sp_cpu_prepare(struct sp_cpu_queue *q, const void *record, size_t nbytes, uint64_t epoch,
-                   struct sp_cpu_prepared **out);
-int64_t sp_cpu_run(struct sp_cpu_prepared *p);
-void sp_cpu_unprepare(struct sp_cpu_prepared *p);
+                   struct sp_prepared **out);
+int64_t sp_cpu_run(struct sp_prepared *p);
 /* An array of records, replayed in order by the queue's worker. The records are copied. */
 int64_t sp_cpu_submit(struct sp_cpu_queue *q, const void *records, size_t nbytes, uint64_t epoch);
 

@@ -3,6 +3,7 @@
 #ifndef SP_EGL_H
 #define SP_EGL_H
 #include "sp_cmd.h"
+#include "sp_queue.h"
 
 enum sp_egl_flags {
     SP_EGL_SOFTWARE = 1,
@@ -53,7 +54,6 @@ struct sp_egl_info {
 struct sp_egl;
 struct sp_egl_queue;
 struct sp_egl_kernel;
-struct sp_egl_prepared;
 
 /* Makes a context on a node of sp_egl_list and starts its owner. `why` says in words what failed: -ENODEV no context,
  * -ENOTSUP a GL too old, -ENOMEM, -ETIMEDOUT. */
@@ -105,16 +105,14 @@ void sp_egl_queue_release(struct sp_egl_queue *q);
 int sp_egl_check(const struct sp_egl *dev, const void *records, size_t nbytes);
 int64_t sp_egl_launch(struct sp_egl_queue *q, const void *record, size_t nbytes, uint64_t epoch);
 int sp_egl_prepare(struct sp_egl_queue *q, const void *record, size_t nbytes, uint64_t epoch,
-                   struct sp_egl_prepared **out);
-int64_t sp_egl_run(struct sp_egl_prepared *p);
-void sp_egl_unprepare(struct sp_egl_prepared *p);
+                   struct sp_prepared **out);
+int64_t sp_egl_run(struct sp_prepared *p);
 int64_t sp_egl_submit(struct sp_egl_queue *q, const void *records, size_t nbytes, uint64_t epoch);
 /* Host memory in (copied before the call returns) and out (`data` must live until the value is reached). */
 int64_t sp_egl_upload(struct sp_egl_queue *q, uint64_t address, const void *data, uint64_t nbytes);
 int64_t sp_egl_download(struct sp_egl_queue *q, uint64_t address, void *data, uint64_t nbytes);
 
 uint64_t sp_egl_submitted(struct sp_egl_queue *q);
-/* The epoch of a device and the settled value of a queue: as sp_cpu_epoch tells. */
 uint64_t sp_egl_epoch(struct sp_egl *dev);
 uint64_t sp_egl_advance(struct sp_egl *dev);
 uint64_t sp_egl_settled(struct sp_egl_queue *q);

@@ -69,9 +69,9 @@ class Native:
         return now
 
     def prepare(self, queue: Any, record: bytes, epoch: int) -> Any:
-        out = self._out("prepared")
+        out = ffi.new("struct sp_prepared **")
         rc = self._c("prepare")(queue, record, len(record), epoch, out)
-        return self.owned(out[0], "unprepare") if rc == 0 else rc
+        return ffi.gc(out[0], lib.sp_unprepare) if rc == 0 else rc
 
     def copy(self, queue: Any, dst: int, src: int, nbytes: int) -> int:
         """Submit one copy between addresses that the device can reach: value or -errno."""

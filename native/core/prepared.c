@@ -1,0 +1,36 @@
+/* Prepared launches: a record that was checked once. */
+#include "queue.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int sp_prepare(struct sp_queue *q, const void *record, size_t nbytes, uint64_t epoch, struct sp_prepared **out)
+{
+    if (!sp_queue_usable(q))
+        return -ECHILD;
+    struct sp_prepared *p = malloc(sizeof *p + nbytes);
+    if (!p)
+        return -ENOMEM;
+    *p = (struct sp_prepared){.q = q, .nbytes = nbytes, .epoch = epoch};
+    memcpy(p->record, record, nbytes);
+    int rc = sp_queue_enter(q, epoch);
+    if (rc == 0) {
+        rc = p->hint = q->ops->check(q, record, nbytes);
+        if (rc >= 0)
+            atomic_fetch_add(&q->refs, 1);
+        sp_queue_leave(q, 0);
+    }
+    if (rc < 0)
+        free(p);
+    else
+        *out = p;
+    return rc < 0 ? rc : 0;
+}
+
+void sp_unprepare(struct sp_prepared *p)
+{
+    if (!p)
+        return;
+    sp_queue_release(p->q);
+    free(p);
+}

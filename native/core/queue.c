@@ -1,0 +1,81 @@
+/* What backends' queues share, apart from what a launch passes through (queue.h). */
+#include "queue.h"
+
+int sp_queue_init(struct sp_queue *q, uint32_t flags)
+{
+    if (!sp_queue_usable(q))
+        return -ECHILD;
+    if (flags & ~(uint32_t)SP_QUEUE_TIMING)
+        return -EINVAL;
+    if (q->lost && atomic_load(q->lost))
+        return -ENODEV;
+    if (sp_ledger_init(&q->ledger, (flags & SP_QUEUE_TIMING) != 0))
+        return -ENOMEM;
+    pthread_mutex_init(&q->own, NULL);
+    if (!q->lock)
+        q->lock = &q->own;
+    atomic_store(&q->refs, 1);
+    atomic_fetch_add(&sp_live()->queues, 1);
+    return 0;
+}
+
+void sp_queue_fini(struct sp_queue *q)
+{
+    pthread_mutex_destroy(&q->own);
+    sp_ledger_free(&q->ledger);
+    atomic_fetch_sub(&sp_live()->queues, 1);
+}
+
+uint64_t sp_queue_settled(struct sp_queue *q)
+{
+    if (!sp_queue_usable(q))
+        return sp_queue_submitted(q);
+    pthread_mutex_lock(q->lock);
+    return (uint64_t)sp_queue_leave(q, (int64_t)sp_queue_submitted(q));
+}
+
+int sp_queue_may_wait(const struct sp_queue *q, uint64_t value)
+{
+    if (!sp_queue_usable(q))
+        return -ECHILD;
+    return value > sp_queue_submitted(q) ? -EINVAL : 0;
+}
+
+int sp_queue_outcome(struct sp_queue *q, uint64_t value)
+{
+    if (!atomic_load(&q->ledger.nfaults))
+        return 0;
+    pthread_mutex_lock(q->lock);
+    return (int)sp_queue_leave(q, sp_ledger_fault(&q->ledger, value));
+}
+
+void sp_queue_note(struct sp_queue *q, uint64_t value, uint64_t start_ns, uint64_t end_ns, int rc)
+{
+    pthread_mutex_lock(q->lock);
+    sp_ledger_note(&q->ledger, value, start_ns, end_ns, rc);
+    pthread_mutex_unlock(q->lock);
+}
+
+int sp_queue_times(struct sp_queue *q, uint64_t value, uint64_t *start_ns, uint64_t *end_ns)
+{
+    if (!sp_queue_usable(q))
+        return -ECHILD;
+    pthread_mutex_lock(q->lock);
+    return (int)sp_queue_leave(q, sp_ledger_times(&q->ledger, value, start_ns, end_ns));
+}
+
+int sp_queue_shut(struct sp_queue *q)
+{
+    if (!sp_queue_usable(q))
+        return -ECHILD;
+    pthread_mutex_lock(q->lock);
+    atomic_store(&q->closing, 1);
+    pthread_mutex_unlock(q->lock);
+    return 0;
+}
+
+void sp_queue_release(struct sp_queue *q)
+{
+    if (sp_queue_usable(q))
+        q->ops->unref(q);
+}

@@ -1,0 +1,117 @@
+/* The half of a queue that every backend has: who may enter, which values were given out, how they ended.
+ *
+ * A backend's queue begins with a struct sp_queue, so that a pointer to the one is a pointer to the other. What a launch
+ * passes through is inline. Wherever the lock is said to be held, it is `*lock`: the queue's own, or one that all queues of
+ * a device share. */
+#ifndef SP_CORE_QUEUE_H
+#define SP_CORE_QUEUE_H
+#include "../include/sp_queue.h"
+#include "base.h"
+#include "ledger.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stddef.h>
+
+struct sp_queue;
+
+struct sp_queue_ops {
+    /* Would this dispatch record be taken? The error of a launch, or what a prepared one remembers as its hint, >= 0.
+     * Called with the lock. */
+    int (*check)(const struct sp_queue *q, const void *record, size_t nbytes);
+    /* One holder less; the last one frees the queue. Called without the lock. */
+    void (*unref)(struct sp_queue *q);
+};
+
+struct sp_queue {
+    pthread_mutex_t *lock;
+    const _Atomic uint64_t *epoch; /* of the device */
+    const _Atomic int *lost;       /* of the device; NULL: it cannot be */
+    uint32_t fork_generation;      /* of the device */
+    _Atomic int closing;           /* takes no more work; written with the lock */
+    _Atomic uint64_t submitted;    /* the newest value; written with the lock */
+    pthread_mutex_t own;           /* the lock, unless it is the device's */
+    _Atomic uint32_t refs;         /* the handle, prepared launches, and whoever else the backend has */
+    int closed;                    /* lock: the backend has taken down what a closed queue does without */
+    const struct sp_queue_ops *ops;
+    struct sp_ledger ledger; /* lock */
+};
+
+/* `q` is zeroed but for ops, epoch, lost, fork_generation, and lock if it is not to have its own; it gets one reference.
+ * 0; -ECHILD another process's device, -EINVAL unknown flags, -ENODEV the device is lost, -ENOMEM. */
+int sp_queue_init(struct sp_queue *q, uint32_t flags);
+/* When the last reference has gone, before the memory is freed. */
+void sp_queue_fini(struct sp_queue *q);
+
+/* Does it belong to this process, and not to one that this was forked from? */
+static inline int sp_queue_usable(const struct sp_queue *q)
+{
+    return q->fork_generation == sp_fork_generation();
+}
+
+static inline uint64_t sp_queue_submitted(const struct sp_queue *q)
+{
+    return atomic_load(&q->submitted);
+}
+
+/* Takes the lock, and keeps it when records packed in `epoch` may be looked at (0); else -ECHILD, -ESHUTDOWN, -ENODEV or
+ * -ESTALE. The lock is what closers pass through (sp_queue_settled): once they have advanced the epoch, whoever held the
+ * lock before has its value, and whoever takes it later sees the epoch. */
+static inline int sp_queue_enter(struct sp_queue *q, uint64_t epoch)
+{
+    if (!sp_queue_usable(q))
+        return -ECHILD;
+    pthread_mutex_lock(q->lock);
+    int rc = 0;
+    if (atomic_load_explicit(&q->closing, memory_order_relaxed))
+        rc = -ESHUTDOWN;
+    else if (q->lost && atomic_load_explicit(q->lost, memory_order_relaxed))
+        rc = -ENODEV;
+    else if (epoch != SP_ANY_EPOCH && atomic_load(q->epoch) != epoch)
+        rc = -ESTALE;
+    if (rc)
+        pthread_mutex_unlock(q->lock);
+    return rc;
+}
+
+/* Gives the lock back and `rc` on. */
+static inline int64_t sp_queue_leave(struct sp_queue *q, int64_t rc)
+{
+    pthread_mutex_unlock(q->lock);
+    return rc;
+}
+
+/* Entered: the next value, which from now on has been submitted. */
+static inline uint64_t sp_queue_take_value(struct sp_queue *q)
+{
+    uint64_t value = atomic_load_explicit(&q->submitted, memory_order_relaxed) + 1;
+    atomic_store_explicit(&q->submitted, value, memory_order_release);
+    return value;
+}
+
+/* The newest value, when no launch is between its look at the epoch and its value. */
+uint64_t sp_queue_settled(struct sp_queue *q);
+/* May `value` be waited for? 0; -ECHILD; -EINVAL: it was never given out. */
+int sp_queue_may_wait(const struct sp_queue *q, uint64_t value);
+/* The error with which a value that has been reached ended, else 0. */
+int sp_queue_outcome(struct sp_queue *q, uint64_t value);
+/* A value ended; for those who do not hold the lock. */
+void sp_queue_note(struct sp_queue *q, uint64_t value, uint64_t start_ns, uint64_t end_ns, int rc);
+/* 0; -ENOENT: not kept (any more), or not a timing queue; -ECHILD. */
+int sp_queue_times(struct sp_queue *q, uint64_t value, uint64_t *start_ns, uint64_t *end_ns);
+/* Takes no more work from now on. 0 or -ECHILD. */
+int sp_queue_shut(struct sp_queue *q);
+/* The handle goes; in a forked child nothing happens. */
+void sp_queue_release(struct sp_queue *q);
+
+struct sp_prepared {
+    struct sp_queue *q;
+    size_t nbytes;
+    uint64_t epoch;
+    int hint; /* what ops->check returned */
+    _Alignas(16) unsigned char record[];
+};
+/* Enters, checks by ops->check and copies. 0, what entering or the check says, or -ENOMEM. */
+int sp_prepare(struct sp_queue *q, const void *record, size_t nbytes, uint64_t epoch, struct sp_prepared **out);
+#endif

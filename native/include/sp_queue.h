@@ -1,0 +1,17 @@
+/* What queues of every backend have in common to those who use them.
+ *
+ * The epoch of a device grows whenever a buffer or kernel is closed. Whoever packs a record reads it first and hands it in
+ * with the record; if something was closed in between, the record may name what is about to be freed: nothing runs, and
+ * -ESTALE says to look again. Whoever closes marks the thing closed, advances the epoch, and only then asks each queue for
+ * the value at which it is settled: either the launch sees the new epoch, or the closer sees the launch's value.
+ * UINT64_MAX stands for any epoch: the records name nothing that a caller could close meanwhile. */
+#ifndef SP_QUEUE_H
+#define SP_QUEUE_H
+#include "sp_base.h"
+
+enum sp_queue_flags { SP_QUEUE_TIMING = 1 };
+
+/* A checked copy of a dispatch record that can be launched again without checks; keeps its queue alive. */
+struct sp_prepared;
+void sp_unprepare(struct sp_prepared *p);
+#endif
