@@ -27,6 +27,8 @@ class Settings:
     """SPARKLE_CPU_ISA: "ref", "neon", "avx2" or "avx512"; "": the best there is."""
     threads: int = 0
     """SPARKLE_THREADS, 1 to 1024; 0: as many as this process may use."""
+    libcuda: str = ""
+    """SPARKLE_LIBCUDA, a path: tried before the usual places of NVIDIA's driver library."""
 
 
 @dataclass(frozen=True)
