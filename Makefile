@@ -9,7 +9,7 @@ STRICT := -O0 -Wall -Wextra -Wshadow -Wconversion -Werror
 SANITIZE := -fsanitize=address,undefined
 STRICT_TO := --build-temp build/strict --build-lib build/strict/lib
 
-.PHONY: quick help build bench test test-quick lint format check-c perf wheel docs asan preload test-radv gen golden-llvm shaders fuzz-elf fuzz-pm4 loc test-fresh clean
+.PHONY: quick help build bench test test-quick lint format check-c perf wheel docs asan preload fake-cuda test-radv gen golden-llvm shaders fuzz-elf fuzz-pm4 loc test-fresh clean
 
 quick: build lint test-quick ## the quick loop: build, lint, types, quick tests
 
@@ -69,6 +69,9 @@ asan: build ## all quick tests of the C code, the preload library too, under ASa
 preload: ## build/preload/libsparkle_amdgpu.so: shows other drivers an emulated AMD GPU (LD_PRELOAD)
 	@$(PYTHON) tools/setup_env.py --tests
 	@$(PY) setup.py --quiet build_preload
+
+fake-cuda: ## build/fake/libcuda.so.1: a CUDA driver without a GPU, for tests (SPARKLE_LIBCUDA)
+	@$(PYTHON) tests/fake_cuda/build.py
 
 test-radv: preload ## unmodified RADV on the emulated GPU; the last line is `N of 32 right, M skipped`
 	@$(PY) tests/radv/run.py
