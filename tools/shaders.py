@@ -126,7 +126,8 @@ def report(images: Mapping[str, Any], root: Path = SHADERS) -> Iterator[str]:
         ]
         for target in cuda.TARGETS
     }
-    yield f"| kernel | {' | '.join(f'registers {target}' for target in used)} | shared | stack | spills |"
+    registers = " | ".join(f"registers {target}" for target in used)
+    yield f"| kernel | {registers} | shared | stack | spills |"
     yield "|---" * (len(used) + 4) + "|"
     for row in zip(*used.values(), strict=True):
         cells = [str(usage.registers) for usage in row]

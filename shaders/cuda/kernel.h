@@ -1,7 +1,7 @@
 /* What every kernel here starts with: CUDA C without the toolkit's libraries, but for the functions of vmath.h.
  *
  * Arguments are those of shaders/manifest.json, in its order and with its types. The size of a group is fixed. Nothing
- * here needs a GPU to be compiled: tests/unit/cuda_host.h gives a C++ compiler the few words of CUDA that are used. */
+ * here needs a GPU to be compiled: tests/cuda/cuda_host.h gives a C++ compiler the few words of CUDA that are used. */
 typedef int i32;
 typedef unsigned int u32;
 typedef long long i64;
