@@ -79,7 +79,7 @@ test-radv: preload ## unmodified RADV on the emulated GPU; the last line is `N o
 gen: build ## native/gen and the package's tables anew, from registers, packets and *.isa
 	@$(PY) tools/gen.py
 
-shaders: build ## shaders/rdna: what is stale, by clang-19 and lld-19
+shaders: build ## shaders/: what is stale, rdna by clang-19 and lld-19, cuda by nvcc 13.0
 	@$(PY) tools/shaders.py
 
 fuzz-elf: build ## a million damaged code objects: each loads or is an ImageError
