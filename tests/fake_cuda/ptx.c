@@ -38,8 +38,8 @@ static char *without_comments(const char *text)
     char *const out = strdup(text);
     for (char *p = out; p && *p; p++)
         if (p[0] == '/' && p[1] == '/')
-            while (*p && *p != '\n')
-                *p++ = ' ', p -= *p == '\n';
+            for (*p = ' '; p[1] && p[1] != '\n';)
+                *++p = ' ';
         else if (p[0] == '/' && p[1] == '*')
             for (int end = 0; *p && !end; p++) {
                 end = p[0] == '*' && p[1] == '/';
