@@ -8,7 +8,7 @@
 enum { WAVES_PER_CU = 32 };
 static const uint64_t MOST_SCRATCH = UINT64_C(256) << 20;
 
-void *sp_queue_host(const struct sp_amdgpu_memory *m)
+void *sp_amdgpu_host(const struct sp_amdgpu_memory *m)
 {
     return m->bo->mapping;
 }
@@ -36,7 +36,7 @@ static int mapped(struct sp_amdgpu *dev, uint64_t nbytes, uint32_t kind, struct 
     return rc ? rc : sp_amdgpu_map(*out, &host);
 }
 
-int sp_queue_make(struct sp_amdgpu_queue *q)
+int sp_amdgpu_queue_make(struct sp_amdgpu_queue *q)
 {
     struct sp_amdgpu *dev = q->dev;
     struct drm_syncobj_create sync = {.flags = 0};
@@ -45,16 +45,20 @@ int sp_queue_make(struct sp_amdgpu_queue *q)
         q->syncobj = sync.handle;
         rc = mapped(dev, SP_PAGE, SP_AMDGPU_HOST, &q->fence); /* one page: what a FENCE chunk wants */
     }
+    q->engine[SP_ENGINE_COMPUTE].ip = AMDGPU_HW_IP_COMPUTE;
+    q->engine[SP_ENGINE_DMA].ip = AMDGPU_HW_IP_DMA;
     if (rc == 0)
-        rc = mapped(dev, SP_JOBS * SP_SLOT_NBYTES, SP_AMDGPU_CODE, &q->ring);
+        rc = mapped(dev, SP_JOBS * SP_SLOT_NBYTES, SP_AMDGPU_CODE, &q->engine[SP_ENGINE_COMPUTE].ring);
+    if (rc == 0 && dev->setup.dma)
+        rc = mapped(dev, SP_JOBS * SP_SLOT_NBYTES, SP_AMDGPU_CODE, &q->engine[SP_ENGINE_DMA].ring);
     if (rc == 0)
         rc = mapped(dev, SP_TICKS * 8, SP_AMDGPU_HOST, &q->ticks);
     if (rc == 0)
-        atomic_store(&q->page, (volatile uint64_t *)sp_queue_host(q->fence));
+        atomic_store(&q->page, (volatile uint64_t *)sp_amdgpu_host(q->fence));
     return rc;
 }
 
-void sp_queue_unmake(struct sp_amdgpu_queue *q)
+void sp_amdgpu_queue_unmake(struct sp_amdgpu_queue *q)
 {
     struct drm_syncobj_destroy sync = {.handle = q->syncobj};
     atomic_store(&q->page, NULL);
@@ -62,7 +66,8 @@ void sp_queue_unmake(struct sp_amdgpu_queue *q)
         context(q->dev, AMDGPU_CTX_OP_FREE_CTX, &q->ctx, NULL);
     if (q->syncobj)
         sp_amdgpu_ioctl(q->dev, DRM_IOCTL_SYNCOBJ_DESTROY, &sync);
-    struct sp_amdgpu_memory **all[] = {&q->fence, &q->ring, &q->ticks, &q->scratch};
+    struct sp_amdgpu_memory **all[] = {&q->fence, &q->engine[SP_ENGINE_COMPUTE].ring, &q->engine[SP_ENGINE_DMA].ring,
+                                       &q->ticks, &q->scratch};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         sp_amdgpu_free(*all[i]);
         *all[i] = NULL;
@@ -71,7 +76,7 @@ void sp_queue_unmake(struct sp_amdgpu_queue *q)
 }
 
 /* A new context in place of one that failed, whose jobs have ended; `flags` say how (QUERY_STATE2). */
-int sp_queue_renew(struct sp_amdgpu_queue *q, uint64_t *flags)
+int sp_amdgpu_queue_renew(struct sp_amdgpu_queue *q, uint64_t *flags)
 {
     int rc = context(q->dev, AMDGPU_CTX_OP_QUERY_STATE2, &q->ctx, flags);
     if (rc)
@@ -79,13 +84,16 @@ int sp_queue_renew(struct sp_amdgpu_queue *q, uint64_t *flags)
     context(q->dev, AMDGPU_CTX_OP_FREE_CTX, &q->ctx, NULL);
     q->ctx = 0;
     rc = context(q->dev, AMDGPU_CTX_OP_ALLOC_CTX, &q->ctx, NULL);
-    *atomic_load(&q->page) = 0; /* a context counts from 1 */
-    atomic_store(&q->seen, 0);
-    q->base = q->jobs_done = q->jobs;
+    for (int i = 0; i < SP_ENGINES; i++) {
+        struct sp_engine *e = &q->engine[i];
+        atomic_load(&q->page)[i] = 0; /* a context counts from 1 */
+        atomic_store(&q->seen[i], 0);
+        e->base = e->jobs_done = e->jobs;
+    }
     return rc;
 }
 
-int sp_queue_scratch(struct sp_amdgpu_queue *q, uint64_t wave_nbytes)
+int sp_amdgpu_queue_scratch(struct sp_amdgpu_queue *q, uint64_t wave_nbytes)
 {
     const struct sp_amdgpu_setup *s = &q->dev->setup;
     uint64_t engines = s->gfx >= 11 ? s->engines : 1; /* WAVES counts those of one engine from gfx11 on */
@@ -100,7 +108,7 @@ int sp_queue_scratch(struct sp_amdgpu_queue *q, uint64_t wave_nbytes)
     int rc = sp_amdgpu_alloc(q->dev, waves * engines * wave_nbytes, SP_AMDGPU_DEVICE, &more);
     if (rc)
         return rc;
-    rc = sp_queue_idle(q); /* nobody uses the old one */
+    rc = sp_amdgpu_idle(q); /* nobody uses the old one */
     if (rc) {
         sp_amdgpu_free(more);
         return rc;

@@ -1,4 +1,4 @@
-/* Copies and fills by DMA_DATA, through L2, where shaders see them. */
+/* Copies and fills: by DMA_DATA, through L2, where shaders see them; in jobs for the ring for copies by its own packets. */
 #include "device.h"
 
 #include "../gen/pm4_packets.h"
@@ -6,8 +6,14 @@
 #include <string.h>
 
 enum { DATA = 2, L2 = 3 };
-/* What one packet moves (26 bits of bytes, a multiple of 64), and one job: far below a second on any card. */
-static const uint64_t PACKET_NBYTES = (1 << 26) - 64, JOB_NBYTES = UINT64_C(1) << 30;
+/* What one packet moves (DMA_DATA: 26 bits of bytes, a multiple of 64; SDMA: 4 MiB less 256 is right for copies and fills of
+ * every generation), and one job: far below a second on any card. */
+static const uint64_t PACKET_NBYTES = (1 << 26) - 64, SDMA_NBYTES = (4 << 20) - 256, JOB_NBYTES = UINT64_C(1) << 30;
+
+static uint64_t most(const struct sp_job *job)
+{
+    return job->copies_only ? SDMA_NBYTES : PACKET_NBYTES;
+}
 
 int sp_copy_overlaps(const struct sp_cmd_copy *c)
 {
@@ -21,6 +27,16 @@ static int dma(struct sp_job *job, uint32_t src_sel, uint64_t src, uint64_t dst,
         if (rc)
             return rc;
     }
+    job->copied += nbytes;
+    job->dirty = 1;
+    if (job->copies_only) {
+        if (src_sel == DATA)
+            sp_sdma_fill(job, dst, (uint32_t)src, nbytes);
+        else
+            sp_sdma_copy(job, dst, src, nbytes);
+        return 0;
+    }
+    job->copying = 1;
     uint32_t *p = sp_job_put(job, PM4_DMA_DATA_NDW);
     sp_put(p, PM4_HEADER_TYPE, 3);
     sp_put(p, PM4_HEADER_OPCODE, PM4_DMA_DATA);
@@ -31,15 +47,13 @@ static int dma(struct sp_job *job, uint32_t src_sel, uint64_t src, uint64_t dst,
     sp_put64(p, PM4_DMA_DATA_DST, dst);
     sp_put(p, PM4_DMA_DATA_COMMAND_BYTE_COUNT, (uint32_t)nbytes);
     sp_put(p, PM4_DMA_DATA_COMMAND_RAW_WAIT, src_sel == L2);
-    job->copied += nbytes;
-    job->copying = job->dirty = 1;
     return 0;
 }
 
 static int move(struct sp_job *job, uint64_t dst, uint64_t src, uint64_t nbytes)
 {
     for (uint64_t done = 0, n; done < nbytes; done += n) {
-        n = nbytes - done < PACKET_NBYTES ? nbytes - done : PACKET_NBYTES;
+        n = nbytes - done < most(job) ? nbytes - done : most(job);
         int rc = dma(job, L2, src + done, dst + done, n);
         if (rc)
             return rc;
@@ -85,7 +99,7 @@ int sp_encode_fill(struct sp_job *job, const struct sp_cmd_fill *f)
             return rc;
     }
     for (uint64_t done = 0, n; done < middle; done += n) {
-        n = middle - done < PACKET_NBYTES ? middle - done : PACKET_NBYTES;
+        n = middle - done < most(job) ? middle - done : most(job);
         int rc = dma(job, DATA, rotated, f->dst + head + done, n);
         if (rc)
             return rc;

@@ -82,7 +82,7 @@ static uint32_t takes_flag(struct sp_amdgpu *dev, uint64_t flag)
 
 static int sane(const struct sp_amdgpu_setup *s)
 {
-    const struct sp_amdgpu_packets *all[] = {&s->begin, &s->between, &s->idle};
+    const struct sp_amdgpu_packets *all[] = {&s->begin, &s->between, &s->idle, &s->dma_begin};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         const struct sp_amdgpu_packets *p = all[i];
         if (p->ndw > SP_AMDGPU_PACKETS || p->va_at[0] + 1 >= SP_AMDGPU_PACKETS || p->va_at[1] + 1 >= SP_AMDGPU_PACKETS ||
@@ -171,6 +171,7 @@ void sp_amdgpu_counts(struct sp_amdgpu *dev, struct sp_amdgpu_counts *out)
 {
     out->submissions = atomic_load(&dev->submissions);
     out->jobs = atomic_load(&dev->jobs);
+    out->dma_jobs = atomic_load(&dev->dma_jobs);
     out->ioctls = atomic_load(&dev->ioctls);
     out->ib_ndw = atomic_load(&dev->ib_ndw);
     out->dispatches = atomic_load(&dev->dispatches);

@@ -2,7 +2,7 @@
 #ifndef SP_AMDGPU_DEVICE_H
 #define SP_AMDGPU_DEVICE_H
 #include "../core/base.h"
-#include "../core/ledger.h"
+#include "../core/queue.h"
 #include "../core/timeline.h"
 #include "../include/sp_amdgpu.h"
 
@@ -52,7 +52,7 @@ struct sp_amdgpu {
     _Atomic uint32_t users; /* of the descriptor: owner, queues that are not closed, memory */
     _Atomic uint64_t epoch;
     _Atomic int lost;
-    _Atomic uint64_t ioctls, jobs, submissions, ib_ndw, dispatches;
+    _Atomic uint64_t ioctls, jobs, dma_jobs, submissions, ib_ndw, dispatches;
     int64_t clock_offset_ns; /* CLOCK_MONOTONIC less the GPU clock */
 
     pthread_mutex_t lock; /* guards what follows */
@@ -76,11 +76,22 @@ struct sp_amdgpu_kernel {
     struct sp_signature sig;
 };
 
+/* The entities of a queue's context: whole submissions go to the one or the other. */
+enum sp_engine_kind { SP_ENGINE_COMPUTE = 0, SP_ENGINE_DMA = 1, SP_ENGINES = 2 };
+struct sp_engine {
+    uint32_t ip; /* AMDGPU_HW_IP_... */
+    struct sp_amdgpu_memory *ring; /* its IBs */
+    uint64_t jobs; /* submitted; the kernel counts those of this context, so that its number + base is ours */
+    uint64_t jobs_done;
+    uint64_t base;
+};
+
 /* A submission on its way. */
 struct sp_flight {
     struct sp_flight *next;
     uint64_t value;
-    uint64_t job; /* its last one */
+    struct sp_engine *engine;
+    uint64_t job; /* its last one there */
     uint64_t submitted_ns;
     int rc;       /* it could not be submitted to its end */
     uint32_t first_tick, nticks;
@@ -93,28 +104,21 @@ struct sp_flight {
 };
 
 struct sp_amdgpu_queue {
+    struct sp_queue common;
     struct sp_amdgpu *dev;
-    uint32_t fork_generation;
     uint32_t syncobj; /* a timeline: at a submission's value when it has ended */
-    _Atomic uint32_t refs;
-    _Atomic uint64_t submitted;
     _Atomic uint64_t reached;
     _Atomic uint64_t looked_ns; /* when the kernel was last asked whether something failed */
-    _Atomic(volatile uint64_t *) page; /* eight bytes that the kernel writes; NULL once closed */
-    _Atomic uint64_t seen; /* what was last read there */
+    _Atomic(volatile uint64_t *) page; /* eight bytes for each engine, which the kernel writes; NULL once closed */
+    _Atomic uint64_t seen[SP_ENGINES]; /* what was last read there */
 
-    pthread_mutex_t lock; /* guards what follows */
-    int closing, closed;
-    uint32_t ctx;
-    uint64_t jobs; /* submitted; the kernel counts those of this context, so that its number + base is ours */
-    uint64_t jobs_done;
-    uint64_t base;
+    uint32_t ctx; /* this and what follows: with the lock */
+    struct sp_engine engine[SP_ENGINES];
     uint32_t idles; /* values that idle packets have written */
-    struct sp_amdgpu_memory *fence, *ring, *ticks, *scratch;
+    struct sp_amdgpu_memory *fence, *ticks, *scratch;
     uint32_t scratch_waves;
     uint32_t next_tick, ticks_used;
     struct sp_flight *head, *tail;
-    struct sp_ledger ledger;
     struct drm_amdgpu_bo_list_entry *list;
     size_t most_list;
 };
@@ -153,6 +157,7 @@ struct sp_job {
     uint64_t va;
     int dirty;        /* something ran that the next must see */
     int copying;      /* a DMA_DATA that nobody waited for */
+    int copies_only;  /* it is for the ring for copies */
     uint64_t threads, copied; /* so far: a job must stay far below the kernel's limit of time */
     uint32_t ndispatches;
     uint32_t nwaits;
@@ -180,18 +185,28 @@ int sp_copy_overlaps(const struct sp_cmd_copy *c);
 /* check.c */
 int sp_amdgpu_check_dispatch(const struct sp_amdgpu *dev, const void *record, size_t nbytes);
 
+/* sdma.c: packets of the ring for copies, as copy.c and job.c ask for them */
+void sp_sdma_copy(struct sp_job *job, uint64_t dst, uint64_t src, uint64_t nbytes);
+void sp_sdma_fill(struct sp_job *job, uint64_t dst, uint32_t value, uint64_t nbytes);
+void sp_sdma_order(struct sp_job *job);
+void sp_sdma_end(struct sp_job *job);
+
+/* submit.c: once entered, and the records are checked. `staging` is the submission's own when this succeeds. */
+int64_t sp_amdgpu_enqueue(struct sp_amdgpu_queue *q, const void *records, size_t nbytes, struct sp_amdgpu_memory *staging,
+                          void *out, uint64_t out_nbytes);
+
 /* progress.c; callers hold the queue's lock, but for sleep */
-void sp_queue_retire(struct sp_amdgpu_queue *q);
-void sp_queue_inspect(struct sp_amdgpu_queue *q);
-int sp_queue_recover(struct sp_amdgpu_queue *q, int rc);
-int sp_queue_room(struct sp_amdgpu_queue *q);
-int sp_queue_idle(struct sp_amdgpu_queue *q);
-int sp_queue_sleep(struct sp_amdgpu_queue *q, uint64_t value, uint64_t deadline_ns);
+void sp_amdgpu_retire(struct sp_amdgpu_queue *q);
+void sp_amdgpu_inspect(struct sp_amdgpu_queue *q);
+int sp_amdgpu_recover(struct sp_amdgpu_queue *q, int rc);
+int sp_amdgpu_room(struct sp_amdgpu_queue *q, const struct sp_engine *engine);
+int sp_amdgpu_idle(struct sp_amdgpu_queue *q);
+int sp_amdgpu_sleep(struct sp_amdgpu_queue *q, uint64_t value, uint64_t deadline_ns);
 
 /* context.c */
-int sp_queue_make(struct sp_amdgpu_queue *q);
-void sp_queue_unmake(struct sp_amdgpu_queue *q);
-int sp_queue_renew(struct sp_amdgpu_queue *q, uint64_t *flags);
-int sp_queue_scratch(struct sp_amdgpu_queue *q, uint64_t wave_nbytes);
-void *sp_queue_host(const struct sp_amdgpu_memory *m);
+int sp_amdgpu_queue_make(struct sp_amdgpu_queue *q);
+void sp_amdgpu_queue_unmake(struct sp_amdgpu_queue *q);
+int sp_amdgpu_queue_renew(struct sp_amdgpu_queue *q, uint64_t *flags);
+int sp_amdgpu_queue_scratch(struct sp_amdgpu_queue *q, uint64_t wave_nbytes);
+void *sp_amdgpu_host(const struct sp_amdgpu_memory *m);
 #endif

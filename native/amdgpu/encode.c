@@ -211,7 +211,7 @@ static int encode_one(struct sp_job *job, const struct sp_cmd *head, uint32_t *t
 int sp_encode(struct sp_job *job, const void *records, size_t nbytes)
 {
     const unsigned char *p = records;
-    uint32_t tick = job->flight->first_tick + (job->q->ledger.times ? 2 : 0);
+    uint32_t tick = job->flight->first_tick + (job->q->common.ledger.times ? 2 : 0);
     int rc = 0;
     for (size_t at = 0; rc == 0 && at < nbytes;) {
         const struct sp_cmd *head = (const void *)(p + at);

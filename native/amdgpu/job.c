@@ -27,16 +27,28 @@ static void put_packets(struct sp_job *job, const struct sp_amdgpu_packets *p)
     }
 }
 
+/* Entities are not ordered among themselves: the first job of a submission that follows one of the other engine waits for
+ * that. All jobs of the submission itself, and those that follow it, come after this one. */
+static void wait_for_other_engine(struct sp_job *job)
+{
+    const struct sp_flight *before = job->q->tail;
+    if (before && before != job->flight && before->engine != job->flight->engine && before->rc == 0)
+        job->waits[job->nwaits++] = (struct drm_amdgpu_cs_chunk_syncobj){.handle = job->q->syncobj, .point = before->value};
+}
+
 int sp_job_begin(struct sp_job *job)
 {
     struct sp_amdgpu_queue *q = job->q;
-    int rc = sp_queue_room(q);
+    struct sp_engine *e = job->flight->engine;
+    int rc = sp_amdgpu_room(q, e);
     if (rc)
         return rc;
-    uint64_t at = q->jobs % SP_JOBS * SP_SLOT_NBYTES;
-    *job = (struct sp_job){.q = q, .flight = job->flight, .args_at = SP_SLOT_NBYTES, .va = q->ring->va + at};
-    job->ib = (uint32_t *)(void *)((char *)sp_queue_host(q->ring) + at);
-    put_packets(job, &q->dev->setup.begin);
+    uint64_t at = e->jobs % SP_JOBS * SP_SLOT_NBYTES;
+    *job = (struct sp_job){.q = q, .flight = job->flight, .args_at = SP_SLOT_NBYTES, .va = e->ring->va + at};
+    job->copies_only = e->ip == AMDGPU_HW_IP_DMA;
+    job->ib = (uint32_t *)(void *)((char *)sp_amdgpu_host(e->ring) + at);
+    put_packets(job, job->copies_only ? &q->dev->setup.dma_begin : &q->dev->setup.begin);
+    wait_for_other_engine(job);
     return 0;
 }
 
@@ -78,6 +90,10 @@ static void wait_for_copies(struct sp_job *job)
 
 void sp_job_order(struct sp_job *job)
 {
+    if (job->copies_only) {
+        sp_sdma_order(job);
+        return;
+    }
     wait_for_copies(job);
     if (job->dirty)
         put_packets(job, &job->q->dev->setup.between);
@@ -86,10 +102,14 @@ void sp_job_order(struct sp_job *job)
 
 static void end_ib(struct sp_job *job)
 {
-    wait_for_copies(job);
-    put_packets(job, &job->q->dev->setup.idle);
-    while (job->ndw % IB_ALIGN_NDW)
-        *sp_job_put(job, 1) = job->q->dev->setup.pad;
+    if (job->copies_only) {
+        sp_sdma_end(job);
+    } else {
+        wait_for_copies(job);
+        put_packets(job, &job->q->dev->setup.idle);
+        while (job->ndw % IB_ALIGN_NDW)
+            *sp_job_put(job, 1) = job->q->dev->setup.pad;
+    }
     atomic_thread_fence(memory_order_seq_cst); /* also empties write-combining buffers on x86 */
 }
 
@@ -121,7 +141,7 @@ static int cs(struct sp_amdgpu_queue *q, const struct request *r, uint64_t *seq)
         if (rc == -ENOMEM && sp_clock_ns() < until) {
             nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
         } else if ((rc == -ECANCELED || rc == -ENODATA || rc == -ETIME) && !renewed++) {
-            rc = sp_queue_recover(q, rc);
+            rc = sp_amdgpu_recover(q, rc);
             if (rc)
                 return rc;
         } else {
@@ -134,10 +154,11 @@ int sp_job_submit(struct sp_job *job, uint64_t point)
 {
     struct sp_amdgpu_queue *q = job->q;
     struct sp_amdgpu *dev = q->dev;
+    struct sp_engine *e = job->flight->engine;
     end_ib(job);
-    struct drm_amdgpu_cs_chunk_ib ib = {
-        .va_start = job->va, .ib_bytes = job->ndw * 4, .ip_type = AMDGPU_HW_IP_COMPUTE};
-    struct drm_amdgpu_cs_chunk_fence fence = {.handle = q->fence->bo->handle};
+    struct drm_amdgpu_cs_chunk_ib ib = {.va_start = job->va, .ib_bytes = job->ndw * 4, .ip_type = e->ip};
+    struct drm_amdgpu_cs_chunk_fence fence = {
+        .handle = q->fence->bo->handle, .offset = (uint32_t)(sizeof(uint64_t) * (uint32_t)(e - q->engine))};
     struct drm_amdgpu_cs_chunk_syncobj signal = {.handle = q->syncobj, .point = point};
     struct drm_amdgpu_bo_list_in list = {.operation = UINT32_MAX, .list_handle = UINT32_MAX, .bo_info_size = 8};
     struct request r = {.count = 0};
@@ -158,9 +179,10 @@ int sp_job_submit(struct sp_job *job, uint64_t point)
     int rc = cs(q, &r, &seq);
     if (rc)
         return rc;
-    q->jobs++;
-    q->base = q->jobs - seq;
+    e->jobs++;
+    e->base = e->jobs - seq;
     atomic_fetch_add_explicit(&dev->jobs, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&dev->dma_jobs, (uint64_t)job->copies_only, memory_order_relaxed);
     atomic_fetch_add_explicit(&dev->ib_ndw, job->ndw, memory_order_relaxed);
     atomic_fetch_add_explicit(&dev->dispatches, job->ndispatches, memory_order_relaxed);
     return 0;
@@ -174,23 +196,24 @@ int sp_job_next(struct sp_job *job)
 
 int64_t sp_amdgpu_encode(struct sp_amdgpu_queue *q, const void *records, size_t nbytes, uint32_t *out, size_t capacity)
 {
-    struct sp_flight flight = {.first_tick = 0};
+    struct sp_engine *e = &q->engine[SP_ENGINE_COMPUTE];
+    struct sp_flight flight = {.engine = e};
     struct sp_job job = {.q = q, .flight = &flight};
-    int64_t rc = q->fork_generation != sp_fork_generation() ? -ECHILD : sp_amdgpu_check(q->dev, records, nbytes);
+    int64_t rc = !sp_queue_usable(&q->common) ? -ECHILD : sp_amdgpu_check(q->dev, records, nbytes);
     if (rc)
         return rc;
-    pthread_mutex_lock(&q->lock);
-    uint64_t jobs = q->jobs;
-    rc = q->closing ? -ESHUTDOWN : sp_job_begin(&job);
+    pthread_mutex_lock(q->common.lock);
+    uint64_t jobs = e->jobs;
+    rc = atomic_load(&q->common.closing) ? -ESHUTDOWN : sp_job_begin(&job);
     if (rc == 0)
         rc = sp_encode(&job, records, nbytes);
-    if (rc == 0 && q->jobs != jobs)
+    if (rc == 0 && e->jobs != jobs)
         rc = -E2BIG; /* it became more than one, and those have run */
     if (rc == 0) {
         end_ib(&job);
         memcpy(out, job.ib, (job.ndw < capacity ? job.ndw : capacity) * sizeof *out);
         rc = job.ndw;
     }
-    pthread_mutex_unlock(&q->lock);
+    pthread_mutex_unlock(q->common.lock);
     return rc;
 }

@@ -13,17 +13,17 @@ static const uint64_t LONG_NS = UINT64_C(200) * 1000000, ROOM_NS = UINT64_C(20) 
                       ENDED_NS = UINT64_C(15) * 1000000000;
 
 /* WAIT_CS: 0 done, -ETIMEDOUT, or how it failed. */
-static int wait_job(struct sp_amdgpu_queue *q, uint64_t job, uint64_t deadline_ns)
+static int wait_job(struct sp_amdgpu_queue *q, const struct sp_engine *e, uint64_t job, uint64_t deadline_ns)
 {
     union drm_amdgpu_wait_cs args;
     memset(&args, 0, sizeof args);
     args.in = (struct drm_amdgpu_wait_cs_in){
-        .handle = job - q->base, .timeout = deadline_ns, .ip_type = AMDGPU_HW_IP_COMPUTE, .ctx_id = q->ctx};
+        .handle = job - e->base, .timeout = deadline_ns, .ip_type = e->ip, .ctx_id = q->ctx};
     int rc = sp_amdgpu_ioctl(q->dev, DRM_IOCTL_AMDGPU_WAIT_CS, &args);
     return rc < 0 ? rc : args.out.status ? -ETIMEDOUT : 0;
 }
 
-int sp_queue_sleep(struct sp_amdgpu_queue *q, uint64_t value, uint64_t deadline_ns)
+int sp_amdgpu_sleep(struct sp_amdgpu_queue *q, uint64_t value, uint64_t deadline_ns)
 {
     struct drm_syncobj_timeline_wait args = {.handles = (uint64_t)(uintptr_t)&q->syncobj,
                                              .points = (uint64_t)(uintptr_t)&value,
@@ -35,7 +35,7 @@ int sp_queue_sleep(struct sp_amdgpu_queue *q, uint64_t value, uint64_t deadline_
 
 static uint64_t tick(const struct sp_amdgpu_queue *q, uint32_t at)
 {
-    const volatile uint64_t *ticks = sp_queue_host(q->ticks);
+    const volatile uint64_t *ticks = sp_amdgpu_host(q->ticks);
     return sp_amdgpu_ns(q->dev, ticks[at % SP_TICKS]);
 }
 
@@ -62,7 +62,7 @@ static void complete(struct sp_amdgpu_queue *q, int rc)
     uint32_t first = f->first_tick;
     if (rc == 0)
         rc = f->rc;
-    if (q->ledger.times && rc == 0) {
+    if (q->common.ledger.times && rc == 0) {
         start_ns = tick(q, first);
         end_ns = tick(q, first + 1);
         end_ns = end_ns < start_ns ? start_ns : end_ns;
@@ -71,8 +71,8 @@ static void complete(struct sp_amdgpu_queue *q, int rc)
     if (rc == 0 && f->nticks)
         stamp(q, f, first);
     if (rc == 0 && f->out)
-        memcpy(f->out, sp_queue_host(f->staging), f->out_nbytes);
-    sp_ledger_note(&q->ledger, f->value, start_ns, end_ns, rc);
+        memcpy(f->out, sp_amdgpu_host(f->staging), f->out_nbytes);
+    sp_ledger_note(&q->common.ledger, f->value, start_ns, end_ns, rc);
     q->head = f->next;
     if (!q->head)
         q->tail = NULL;
@@ -135,13 +135,17 @@ size_t sp_amdgpu_fault(struct sp_amdgpu_queue *q, uint64_t value, char *out, siz
     return nbytes;
 }
 
-/* What the page says, as a job's number. */
-static uint64_t read_page(struct sp_amdgpu_queue *q)
+/* What the page says of each engine's jobs. */
+static void read_page(struct sp_amdgpu_queue *q)
 {
     volatile uint64_t *page = atomic_load(&q->page);
-    uint64_t seq = page ? __atomic_load_n(page, __ATOMIC_ACQUIRE) : 0;
-    atomic_store(&q->seen, seq);
-    return q->base + seq;
+    for (int i = 0; page && i < SP_ENGINES; i++) {
+        struct sp_engine *e = &q->engine[i];
+        uint64_t seq = __atomic_load_n(page + i, __ATOMIC_ACQUIRE), done = e->base + seq;
+        atomic_store(&q->seen[i], seq);
+        if (done > e->jobs_done && done <= e->jobs)
+            e->jobs_done = done;
+    }
 }
 
 /* The oldest submission failed: with a word about it when it was its own fault. */
@@ -154,27 +158,25 @@ static void complete_failed(struct sp_amdgpu_queue *q, int rc)
     complete(q, rc);
 }
 
-void sp_queue_retire(struct sp_amdgpu_queue *q)
+void sp_amdgpu_retire(struct sp_amdgpu_queue *q)
 {
-    uint64_t done = q->jobs_done;
-    if (atomic_load(&q->page))
-        done = read_page(q);
-    q->jobs_done = done > q->jobs_done && done <= q->jobs ? done : q->jobs_done;
-    while (q->head && q->head->job <= q->jobs_done) {
+    read_page(q);
+    while (q->head && q->head->job <= q->head->engine->jobs_done) {
         int rc = 0;
-        if (q->head->job > q->base && sp_clock_ns() - q->head->submitted_ns > LONG_NS)
-            rc = wait_job(q, q->head->job, 0);
+        const struct sp_engine *e = q->head->engine;
+        if (q->head->job > e->base && sp_clock_ns() - q->head->submitted_ns > LONG_NS)
+            rc = wait_job(q, e, q->head->job, 0);
         complete_failed(q, rc == -ENODATA ? rc : 0);
     }
 }
 
-int sp_queue_recover(struct sp_amdgpu_queue *q, int rc)
+int sp_amdgpu_recover(struct sp_amdgpu_queue *q, int rc)
 {
     uint64_t until = sp_clock_ns() + ENDED_NS, flags = 0;
     if (q->tail && q->tail->rc == 0 && !atomic_load(&q->dev->lost))
-        sp_queue_sleep(q, q->tail->value, until); /* its jobs may still be on the way out */
-    sp_queue_retire(q);
-    int renewed = atomic_load(&q->dev->lost) ? -ENODEV : sp_queue_renew(q, &flags);
+        sp_amdgpu_sleep(q, q->tail->value, until); /* its jobs may still be on the way out */
+    sp_amdgpu_retire(q);
+    int renewed = atomic_load(&q->dev->lost) ? -ENODEV : sp_amdgpu_queue_renew(q, &flags);
     if (renewed == 0 && flags & AMDGPU_CTX_QUERY2_FLAGS_VRAMLOST)
         sp_amdgpu_lose(q->dev, "a reset of the GPU has lost what was in its memory; close the device and open it again");
     int lost = atomic_load(&q->dev->lost) || renewed;
@@ -183,42 +185,44 @@ int sp_queue_recover(struct sp_amdgpu_queue *q, int rc)
     return lost ? -ENODEV : 0;
 }
 
-void sp_queue_inspect(struct sp_amdgpu_queue *q)
+void sp_amdgpu_inspect(struct sp_amdgpu_queue *q)
 {
     atomic_store(&q->looked_ns, sp_clock_ns());
-    sp_queue_retire(q);
+    sp_amdgpu_retire(q);
     if (!q->head)
         return;
-    int rc = atomic_load(&q->dev->lost) ? -ENODEV : wait_job(q, q->jobs_done + 1, 0);
+    const struct sp_engine *e = q->head->engine;
+    int rc = atomic_load(&q->dev->lost) ? -ENODEV : wait_job(q, e, e->jobs_done + 1, 0);
     if (rc == 0)
-        sp_queue_retire(q);
+        sp_amdgpu_retire(q);
     else if (rc != -ETIMEDOUT)
-        sp_queue_recover(q, rc);
+        sp_amdgpu_recover(q, rc);
 }
 
 /* Until one more job is done. */
-static int wait_one(struct sp_amdgpu_queue *q)
+static int wait_one(struct sp_amdgpu_queue *q, const struct sp_engine *e)
 {
-    int rc = wait_job(q, q->jobs_done + 1, sp_clock_ns() + ROOM_NS);
+    int rc = wait_job(q, e, e->jobs_done + 1, sp_clock_ns() + ROOM_NS);
     if (rc == 0)
-        sp_queue_retire(q);
-    return rc == 0 || rc == -ETIMEDOUT ? rc : sp_queue_recover(q, rc);
+        sp_amdgpu_retire(q);
+    return rc == 0 || rc == -ETIMEDOUT ? rc : sp_amdgpu_recover(q, rc);
 }
 
-int sp_queue_room(struct sp_amdgpu_queue *q)
+int sp_amdgpu_room(struct sp_amdgpu_queue *q, const struct sp_engine *e)
 {
-    sp_queue_retire(q);
+    sp_amdgpu_retire(q);
     int rc = 0;
-    while (rc == 0 && q->jobs - q->jobs_done >= SP_JOBS)
-        rc = wait_one(q);
+    while (rc == 0 && e->jobs - e->jobs_done >= SP_JOBS)
+        rc = wait_one(q, e);
     return rc;
 }
 
-int sp_queue_idle(struct sp_amdgpu_queue *q)
+int sp_amdgpu_idle(struct sp_amdgpu_queue *q)
 {
-    sp_queue_retire(q);
+    sp_amdgpu_retire(q);
     int rc = 0;
-    while (rc == 0 && q->jobs_done < q->jobs)
-        rc = wait_one(q);
+    for (struct sp_engine *e = q->engine; rc == 0 && e < q->engine + SP_ENGINES; e++)
+        while (rc == 0 && e->jobs_done < e->jobs)
+            rc = wait_one(q, e);
     return rc;
 }

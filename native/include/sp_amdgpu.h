@@ -2,7 +2,8 @@
  * one. Packets are made from declarations: the fixed ones come ready from Python (struct sp_amdgpu_setup and
  * sp_amdgpu_template), the rest from native/gen.
  *
- * A queue has a context of its own; a submission is one CS ioctl (several when it is long or waits for others in its
+ * A queue has a context of its own, and of that the entity for compute and the one for copies (SDMA), one timeline over
+ * both; a submission is one CS ioctl (several when it is long or waits for others in its
  * middle), and its completion eight bytes that the kernel writes. Functions are declared as those of sp_cpu.h where they
  * mean the same. */
 #ifndef SP_AMDGPU_H
@@ -10,12 +11,12 @@
 #include "sp_amdgpu_drm.h"
 #include "sp_cmd.h"
 #include "sp_kmd.h"
+#include "sp_queue.h"
 
 struct sp_amdgpu;
 struct sp_amdgpu_memory;
 struct sp_amdgpu_kernel;
 struct sp_amdgpu_queue;
-struct sp_amdgpu_prepared;
 
 /* What a render node says of itself; asked once. */
 struct sp_amdgpu_facts {
@@ -66,6 +67,8 @@ struct sp_amdgpu_setup {
     struct sp_amdgpu_packets begin;   /* first in every IB */
     struct sp_amdgpu_packets between; /* after it, what follows sees everything before it */
     struct sp_amdgpu_packets idle;    /* last in every IB but for padding */
+    uint32_t dma;                     /* there is a ring for copies (SDMA) */
+    struct sp_amdgpu_packets dma_begin; /* first in every IB there */
     uint32_t pad;                     /* one-dword NOP */
 };
 /* `fd` becomes the device's own, also when this fails. */
@@ -76,6 +79,7 @@ void sp_amdgpu_close(struct sp_amdgpu *dev);
 struct sp_amdgpu_counts {
     uint64_t submissions;
     uint64_t jobs; /* CS ioctls */
+    uint64_t dma_jobs; /* of these, for the ring for copies */
     uint64_t ioctls;
     uint64_t ib_ndw;
     uint64_t dispatches;
@@ -171,9 +175,8 @@ uint64_t sp_amdgpu_epoch(struct sp_amdgpu *dev);
 uint64_t sp_amdgpu_advance(struct sp_amdgpu *dev);
 int64_t sp_amdgpu_launch(struct sp_amdgpu_queue *q, const void *record, size_t nbytes, uint64_t epoch);
 int sp_amdgpu_prepare(struct sp_amdgpu_queue *q, const void *record, size_t nbytes, uint64_t epoch,
-                      struct sp_amdgpu_prepared **out);
-int64_t sp_amdgpu_run(struct sp_amdgpu_prepared *p);
-void sp_amdgpu_unprepare(struct sp_amdgpu_prepared *p);
+                      struct sp_prepared **out);
+int64_t sp_amdgpu_run(struct sp_prepared *p);
 int64_t sp_amdgpu_submit(struct sp_amdgpu_queue *q, const void *records, size_t nbytes, uint64_t epoch);
 /* Host memory in (copied before the call returns) and out (`data` must live until the value is reached). */
 int64_t sp_amdgpu_upload(struct sp_amdgpu_queue *q, uint64_t address, const void *data, uint64_t nbytes);

@@ -121,6 +121,7 @@ def setup(facts: Any, known: Chip) -> Any:
     out.counter_khz = d.gpu_counter_freq
     out.on_board = not d.ids_flags & lib.AMDGPU_IDS_FLAGS_FUSION
     out.job_threads = JOB_THREADS
+    out.dma = bool(facts.dma.available_rings)
     out.vram_nbytes = facts.memory.vram.total_heap_size
     out.visible_nbytes = facts.memory.cpu_accessible_vram.total_heap_size
     template.fill_setup(out, known.gfx, d.num_shader_engines, facts.me_feature)

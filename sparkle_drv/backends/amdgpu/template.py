@@ -12,9 +12,10 @@ from typing import Any
 
 from sparkle_drv._native import ffi, lib
 
-from . import dispatch, pm4, regs
+from . import dispatch, pm4, regs, sdma
 from .codeobject import CodeObject
 from .kernarg import FILLED
+from .values import GCR
 
 ALL_CACHES = 0xC3F1  # GCR_CNTL: everything invalidated, L2 written back
 SHADER_CACHES = 0x380  # GLK, GLV and GL1 invalidated; L2 is one for the device
@@ -84,9 +85,11 @@ def fill_setup(setup: Any, gfx: int, engines: int, me_feature: int) -> None:
     """The packets of `struct sp_amdgpu_setup`."""
     waiting, va, value = idle(gfx, me_feature)
     acquire = pm4.AcquireMem.encode(gfx=gfx, gcr=SHADER_CACHES)
+    caches = GCR.decode([ALL_CACHES], gfx, "GCR_CNTL")
     _packets(setup.begin, begin(gfx, engines), [], [])
     _packets(setup.between, waiting + acquire, va, value)
     _packets(setup.idle, waiting, va, value)
+    _packets(setup.dma_begin, sdma.GcrReq.everything(gfx, **caches), [], [])
     (setup.pad,) = pm4.Nop.encode(gfx=gfx)
 
 

@@ -1,0 +1,75 @@
+/* How far a queue is, for those who ask or wait: the polite side of progress.c. */
+#include "device.h"
+
+#include <errno.h>
+#include <string.h>
+
+static const uint64_t LOOK_NS = 20 * 1000000, SLICE_NS = 100 * 1000000;
+
+/* Eight bytes of each engine are read; only when they changed, or nothing was heard for a while, is there more to do. */
+uint64_t sp_amdgpu_reached(struct sp_amdgpu_queue *q)
+{
+    uint64_t reached = atomic_load(&q->reached);
+    volatile uint64_t *page = atomic_load(&q->page);
+    if (reached == sp_queue_submitted(&q->common) || !page || !sp_queue_usable(&q->common))
+        return reached;
+    int moved = 0;
+    for (int i = 0; i < SP_ENGINES; i++)
+        moved |= __atomic_load_n(page + i, __ATOMIC_ACQUIRE) != atomic_load(&q->seen[i]);
+    if (!moved && sp_clock_ns() - atomic_load(&q->looked_ns) < LOOK_NS)
+        return reached;
+    if (pthread_mutex_trylock(q->common.lock))
+        return reached;
+    if (moved)
+        sp_amdgpu_retire(q);
+    else
+        sp_amdgpu_inspect(q);
+    pthread_mutex_unlock(q->common.lock);
+    return atomic_load(&q->reached);
+}
+
+int sp_amdgpu_wait(struct sp_amdgpu_queue *q, uint64_t value, uint64_t timeout_ns)
+{
+    int rc = sp_queue_may_wait(&q->common, value);
+    if (rc)
+        return rc;
+    uint64_t start = sp_clock_ns(), deadline = timeout_ns > INT64_MAX - start ? INT64_MAX : start + timeout_ns;
+    uint64_t spin = timeout_ns ? start + sp_spin_ns() : 0;
+    while (sp_amdgpu_reached(q) < value) {
+        uint64_t now = sp_clock_ns();
+        if (now >= deadline)
+            return -ETIMEDOUT;
+        if (now < spin) {
+            for (int i = 0; i < 64; i++)
+                sp_cpu_relax();
+            continue;
+        }
+        sp_amdgpu_sleep(q, value, deadline - now < SLICE_NS ? deadline : now + SLICE_NS);
+        pthread_mutex_lock(q->common.lock);
+        if (atomic_load(&q->reached) < value)
+            sp_amdgpu_inspect(q);
+        pthread_mutex_unlock(q->common.lock);
+    }
+    return sp_queue_outcome(&q->common, value);
+}
+
+int64_t sp_amdgpu_peek(struct sp_amdgpu_queue *q, uint64_t value, void *records, size_t capacity, struct sp_progress *out)
+{
+    int64_t got = -ENOENT;
+    memset(out, 0, sizeof *out);
+    if (!sp_queue_usable(&q->common))
+        return -ECHILD;
+    pthread_mutex_lock(q->common.lock);
+    sp_amdgpu_retire(q);
+    for (struct sp_flight *f = q->head; got < 0 && f; f = f->next) {
+        if (f->value != value)
+            continue;
+        /* Which record of an IB runs is not known: the first stands for the IB. */
+        out->running_at = f == q->head ? 0 : f->nbytes;
+        out->running_ns = f == q->head ? sp_clock_ns() - f->submitted_ns : 0;
+        if (records && f->nbytes)
+            memcpy(records, f->records, f->nbytes < capacity ? f->nbytes : capacity);
+        got = (int64_t)f->nbytes;
+    }
+    return sp_queue_leave(&q->common, got);
+}

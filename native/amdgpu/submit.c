@@ -1,0 +1,150 @@
+/* A submission: what it needs, its jobs, its place among those on their way. Nothing runs between the value that is given out
+ * and the thread that submits. */
+#include "device.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A copy engine is asked from here on: below, going over to another ring and back costs more than it brings. */
+static const uint64_t SDMA_LEAST = 256 << 10;
+
+/* What records need before they can be encoded. */
+struct needs {
+    uint64_t bounce_nbytes;
+    uint64_t scratch_wave_nbytes;
+    uint64_t moved_nbytes;
+    uint32_t stamps;
+    int runs;
+    int dispatches;
+};
+
+static struct needs look(const void *records, size_t nbytes)
+{
+    struct needs n = {.runs = 0};
+    const unsigned char *p = records;
+    for (size_t at = 0; at < nbytes;) {
+        const struct sp_cmd *head = (const void *)(p + at);
+        n.runs |= head->kind != SP_CMD_BARRIER;
+        n.stamps += head->kind == SP_CMD_TIMESTAMP;
+        if (head->kind == SP_CMD_DISPATCH) {
+            n.dispatches = 1;
+            const struct sp_amdgpu_kernel *k =
+                (const void *)(uintptr_t)((const struct sp_cmd_dispatch *)(const void *)head)->kernel;
+            if (k->t.scratch_wave_nbytes > n.scratch_wave_nbytes)
+                n.scratch_wave_nbytes = k->t.scratch_wave_nbytes;
+        } else if (head->kind == SP_CMD_COPY) {
+            const struct sp_cmd_copy *c = (const void *)head;
+            n.moved_nbytes += c->count;
+            if (sp_copy_overlaps(c) && c->count > n.bounce_nbytes)
+                n.bounce_nbytes = c->count;
+        } else if (head->kind == SP_CMD_FILL) {
+            n.moved_nbytes += ((const struct sp_cmd_fill *)(const void *)head)->count;
+        }
+        at += head->nbytes;
+    }
+    return n;
+}
+
+/* Much to move and nothing else goes to the ring for copies, beside which other queues compute. Timed submissions stay: when
+ * an SDMA TIMESTAMP is written, beside copies before it, is not established. */
+static struct sp_engine *engine_for(struct sp_amdgpu_queue *q, const struct needs *n)
+{
+    int dma = q->dev->setup.dma && n->moved_nbytes >= SDMA_LEAST && !n->dispatches && !n->stamps && !q->common.ledger.times;
+    return &q->engine[dma ? SP_ENGINE_DMA : SP_ENGINE_COMPUTE];
+}
+
+static int take_ticks(struct sp_amdgpu_queue *q, struct sp_flight *f, uint32_t count)
+{
+    int rc = count > SP_TICKS ? -E2BIG : 0;
+    while (rc == 0 && q->ticks_used + count > SP_TICKS)
+        rc = sp_amdgpu_idle(q);
+    if (rc)
+        return rc;
+    f->first_tick = q->next_tick;
+    f->nticks = count;
+    q->next_tick = (q->next_tick + count) % SP_TICKS;
+    q->ticks_used += count;
+    return 0;
+}
+
+/* Jobs until the records are through. `sent`: at least one is on its way. */
+static int send(struct sp_amdgpu_queue *q, struct sp_flight *f, uint64_t before)
+{
+    struct sp_job job = {.q = q, .flight = f};
+    int rc = sp_job_begin(&job);
+    if (rc)
+        return rc;
+    if (q->common.ledger.times)
+        sp_encode_start(&job, q->ticks->va + 8 * (uint64_t)f->first_tick);
+    rc = sp_encode(&job, f->records, f->nbytes);
+    if (rc == 0 && q->common.ledger.times) {
+        sp_job_order(&job);
+        sp_encode_clock(&job, q->ticks->va + 8 * (uint64_t)((f->first_tick + 1) % SP_TICKS));
+    }
+    if (rc == 0)
+        rc = sp_job_submit(&job, f->value);
+    if (rc == 0 || f->engine->jobs == before)
+        return rc;
+    /* The rest of it failed: who waits for its value must not wait for ever. */
+    struct drm_syncobj_timeline_array signal = {
+        .handles = (uint64_t)(uintptr_t)&q->syncobj, .points = (uint64_t)(uintptr_t)&f->value, .count_handles = 1};
+    sp_amdgpu_ioctl(q->dev, DRM_IOCTL_SYNCOBJ_TIMELINE_SIGNAL, &signal);
+    f->rc = rc;
+    return 0;
+}
+
+static int prepare_flight(struct sp_amdgpu_queue *q, struct sp_flight *f, const struct needs *needs)
+{
+    int rc = take_ticks(q, f, needs->stamps + (q->common.ledger.times ? 2 : 0));
+    if (rc == 0 && needs->scratch_wave_nbytes)
+        rc = sp_amdgpu_queue_scratch(q, needs->scratch_wave_nbytes);
+    if (rc == 0 && needs->bounce_nbytes)
+        rc = sp_amdgpu_alloc(q->dev, needs->bounce_nbytes, SP_AMDGPU_DEVICE, &f->bounce);
+    return rc;
+}
+
+int64_t sp_amdgpu_enqueue(struct sp_amdgpu_queue *q, const void *records, size_t nbytes, struct sp_amdgpu_memory *staging,
+                          void *out, uint64_t out_nbytes)
+{
+    uint64_t value = sp_queue_submitted(&q->common) + 1;
+    struct needs needs = look(records, nbytes);
+    struct sp_engine *e = engine_for(q, &needs);
+    uint64_t before = e->jobs;
+    atomic_fetch_add_explicit(&q->dev->submissions, 1, memory_order_relaxed);
+    if (q->head)
+        sp_amdgpu_retire(q);
+    if (!needs.runs && !q->head && !q->common.ledger.times) { /* nothing to do, nothing to wait for */
+        sp_queue_take_value(&q->common);
+        atomic_store(&q->reached, value);
+        return (int64_t)value;
+    }
+    struct sp_flight *f = calloc(1, sizeof *f + nbytes);
+    if (!f)
+        return -ENOMEM;
+    f->value = value;
+    f->engine = e;
+    f->nbytes = nbytes;
+    if (nbytes)
+        memcpy(f->records, records, nbytes);
+    int rc = prepare_flight(q, f, &needs);
+    f->submitted_ns = sp_clock_ns();
+    if (rc == 0)
+        rc = send(q, f, before);
+    if (rc) {
+        q->ticks_used -= f->nticks;
+        sp_amdgpu_free(f->bounce);
+        free(f);
+        return rc;
+    }
+    f->job = e->jobs;
+    f->staging = staging;
+    f->out = out;
+    f->out_nbytes = out_nbytes;
+    if (q->tail)
+        q->tail->next = f;
+    else
+        q->head = f;
+    q->tail = f;
+    return (int64_t)sp_queue_take_value(&q->common);
+}

@@ -1,0 +1,70 @@
+/* Host memory in and out. */
+#include "device.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* The newest value, for what the CPU has done at once; a new one when that submission failed: this did not. */
+static int64_t newest(struct sp_amdgpu_queue *q)
+{
+    uint64_t value = sp_queue_submitted(&q->common);
+    if (atomic_load(&q->common.ledger.nfaults) && !q->head && sp_ledger_fault(&q->common.ledger, value)) {
+        value = sp_queue_take_value(&q->common);
+        atomic_store(&q->reached, value);
+    }
+    return (int64_t)value;
+}
+
+/* The CPU does it where it reaches the memory and nothing is ahead: now, or by way of GTT. */
+int64_t sp_amdgpu_upload(struct sp_amdgpu_queue *q, uint64_t address, const void *data, uint64_t nbytes)
+{
+    void *host;
+    struct sp_amdgpu_memory *staging = NULL;
+    int64_t rc = sp_queue_enter(&q->common, SP_ANY_EPOCH);
+    if (rc)
+        return rc;
+    if (!sp_amdgpu_find(q->dev, address, nbytes, &host))
+        return sp_queue_leave(&q->common, -EFAULT);
+    sp_amdgpu_retire(q);
+    if (nbytes == 0 || (host && !q->head)) {
+        memcpy(nbytes ? host : &host, nbytes ? data : &host, nbytes);
+        return sp_queue_leave(&q->common, newest(q));
+    }
+    rc = sp_amdgpu_alloc(q->dev, nbytes, SP_AMDGPU_HOST, &staging);
+    void *to;
+    if (rc == 0 && (rc = sp_amdgpu_map(staging, &to)) == 0) {
+        memcpy(to, data, nbytes);
+        struct sp_cmd_copy c = {.kind = SP_CMD_COPY, .nbytes = sizeof c, .dst = address, .src = staging->va, .count = nbytes};
+        rc = sp_amdgpu_enqueue(q, &c, sizeof c, staging, NULL, 0);
+    }
+    if (rc < 0)
+        sp_amdgpu_free(staging);
+    return sp_queue_leave(&q->common, rc);
+}
+
+int64_t sp_amdgpu_download(struct sp_amdgpu_queue *q, uint64_t address, void *data, uint64_t nbytes)
+{
+    void *host, *unused;
+    struct sp_amdgpu_memory *staging = NULL;
+    int64_t rc = sp_queue_enter(&q->common, SP_ANY_EPOCH);
+    if (rc)
+        return rc;
+    const struct sp_amdgpu_memory *m = sp_amdgpu_find(q->dev, address, nbytes, &host);
+    if (!m)
+        return sp_queue_leave(&q->common, -EFAULT);
+    sp_amdgpu_retire(q);
+    int slow = q->dev->setup.on_board && m->kind == SP_AMDGPU_DEVICE; /* for the CPU to read */
+    if (nbytes == 0 || (host && !slow && !q->head)) {
+        if (nbytes)
+            memcpy(data, host, nbytes);
+        return sp_queue_leave(&q->common, newest(q));
+    }
+    rc = sp_amdgpu_alloc(q->dev, nbytes, SP_AMDGPU_HOST, &staging);
+    if (rc == 0 && (rc = sp_amdgpu_map(staging, &unused)) == 0) {
+        struct sp_cmd_copy c = {.kind = SP_CMD_COPY, .nbytes = sizeof c, .dst = staging->va, .src = address, .count = nbytes};
+        rc = sp_amdgpu_enqueue(q, &c, sizeof c, staging, data, nbytes);
+    }
+    if (rc < 0)
+        sp_amdgpu_free(staging);
+    return sp_queue_leave(&q->common, rc);
+}

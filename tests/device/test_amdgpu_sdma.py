@@ -1,0 +1,184 @@
+"""The ring for copies (SDMA) of the amdgpu device: which submissions go there, and that a queue stays
+one timeline over both rings. On machines of emulated cards whose jobs start and end late.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+
+import sparkle_drv as sp
+from sparkle_drv.backends.amdgpu import info
+from sparkle_drv.core.device import Device
+from sparkle_drv.testing import emu
+from sparkle_drv.testing.emulator import Machine
+
+CHIPS = ["gfx1036", "gfx1100"]
+N = 1 << 17  # floats: 512 KiB, enough for the ring for copies
+NBYTES = 4 * N
+CS, ENOMEM = 0x44, 12
+
+
+@contextmanager
+def opened(chip, **options):
+    with Machine([chip], **options) as machine:
+        with Device("emu:own", emu.open_card(machine, 0, "emu:own")) as dev:
+            yield machine, dev
+        assert machine.fault() is None
+        assert machine.live_counts() == dict.fromkeys(machine.live_counts(), 0)
+
+
+@pytest.fixture(params=CHIPS)
+def late(request):
+    with opened(request.param, delay_s=0.003, seed=7) as (_, dev):
+        yield dev
+
+
+def dma_jobs(dev):
+    return dev._backend.counters()["dma_jobs"]
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+@pytest.mark.parametrize("nbytes", [1 << 10, NBYTES - 3])
+def test_what_is_large_goes_there(chip, nbytes):
+    data = np.random.default_rng(1).integers(0, 255, nbytes, np.uint8)
+    with opened(chip) as (_, dev), dev.buffer(nbytes) as a, dev.buffer(nbytes) as b:
+        a.write(data)
+        before = dma_jobs(dev)
+        dev.default_queue.submit(sp.Commands().copy(b, a)).wait()
+        assert dma_jobs(dev) - before == (nbytes > NBYTES // 2)
+        assert (b.read(np.uint8, nbytes) == data).all()
+
+
+def test_copies_and_dispatches_in_turn_keep_their_order(late):
+    with (
+        late.kernel("saxpy_f32") as k,
+        late.array(np.ones(N, np.float32)) as x,
+        late.empty(N, np.float32) as y,
+        late.empty(N, np.float32) as z,
+        late.queue() as q,
+    ):
+        before = dma_jobs(late)
+        q.submit(sp.Commands().fill(y.buffer, 0))
+        for _ in range(6):  # y = y + x, by way of z and back
+            q.launch(k, y, x, 1.0, N, groups=N // 256)
+            q.submit(sp.Commands().copy(z.buffer, y.buffer))
+            q.launch(k, z, x, 1.0, N, groups=N // 256)
+            q.submit(sp.Commands().copy(y.buffer, z.buffer))
+        q.submit(sp.Commands()).wait()
+        assert dma_jobs(late) - before == 13
+        assert (np.asarray(y) == 12).all()
+
+
+def test_a_list_of_copies_that_need_one_another(late):
+    data = np.arange(N, dtype=np.uint32)
+    with late.array(data) as x, late.buffer(NBYTES) as a, late.buffer(NBYTES + 64) as b:
+        commands = sp.Commands().fill(b, 0x5A, pattern_nbytes=1)
+        commands.copy(a, x.buffer).copy(b.view(5, NBYTES), a)
+        commands.copy(b.view(1, NBYTES), b.view(5, NBYTES))  # the two overlap
+        commands.fill(b.view(3, 7), 0xC3, pattern_nbytes=1)
+        before = dma_jobs(late)
+        late.default_queue.submit(commands).wait()
+        assert dma_jobs(late) - before == 1
+        wanted = np.full(NBYTES + 64, 0x5A, np.uint8)
+        wanted[5 : 5 + NBYTES] = data.view(np.uint8)
+        wanted[1 : 1 + NBYTES] = data.view(np.uint8)
+        wanted[3:10] = 0xC3
+        assert (b.read(np.uint8, NBYTES + 64) == wanted).all()
+
+
+def test_uploads_behind_a_launch_and_downloads_behind_that(late):
+    with (
+        late.kernel("saxpy_f32") as k,
+        late.array(np.zeros(N, np.float32)) as y,
+        late.array(np.ones(N, np.float32)) as x,
+    ):
+        q, before = late.default_queue, dma_jobs(late)
+        q.launch(k, y, x, 1.0, N, groups=N // 256)
+        x.buffer.write(np.full(N, 2, np.float32))
+        q.launch(k, y, x, 1.0, N, groups=N // 256)
+        assert (y.buffer.read(np.float32, N) == 3).all()
+        assert dma_jobs(late) > before
+
+
+def test_another_queue_waits_for_a_copy(late):
+    data = np.random.default_rng(2).integers(0, 2**32, N, np.uint32)
+    with late.array(data) as x, late.buffer(NBYTES) as a, late.buffer(NBYTES) as b:
+        with late.queue() as first, late.queue() as second:
+            copied = first.submit(sp.Commands().copy(a, x.buffer))
+            second.submit(sp.Commands().wait(copied).copy(b, a)).wait()
+        assert (b.read(np.uint32, N) == data).all()
+
+
+def test_more_copies_than_the_kernel_tracks(late):
+    with late.buffer(NBYTES) as a, late.buffer(NBYTES) as b, late.queue() as q:
+        for i in range(40):
+            q.submit(sp.Commands().fill(a, i))
+        q.submit(sp.Commands().copy(b, a)).wait()
+        assert (b.read(np.uint32, N) == 39).all()
+
+
+def test_two_cards_copy_by_theirs():
+    data = np.arange(N, dtype=np.int32)
+    with Machine(CHIPS) as machine:
+        a = Device("emu:a", emu.open_card(machine, 0, "emu:a"))
+        b = Device("emu:b", emu.open_card(machine, 1, "emu:b"))
+        with a, b, a.array(data) as x, b.empty(data.shape, np.int32) as y:
+            before = dma_jobs(a), dma_jobs(b)
+            queue = b.default_queue
+            value = b._backend.copy_peer(
+                queue._handle, y.buffer.address, x.buffer.address, data.nbytes, a._backend
+            )
+            queue.fence(value).wait()
+            assert (dma_jobs(a) - before[0], dma_jobs(b) - before[1]) == (1, 1)
+            assert (np.asarray(y) == data).all()
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+def test_a_card_whose_ring_is_off(monkeypatch, chip):
+    def ask(*args):
+        facts = asked(*args)
+        facts.dma.available_rings = 0
+        return facts
+
+    asked = info.ask
+    monkeypatch.setattr(info, "ask", ask)
+    data = np.arange(N, dtype=np.uint32)
+    with opened(chip) as (_, dev), dev.array(data) as x, dev.buffer(NBYTES) as a:
+        dev.default_queue.submit(sp.Commands().fill(a, 1).copy(a, x.buffer)).wait()
+        assert (a.read(np.uint32, N) == data).all()
+        assert dma_jobs(dev) == 0
+
+
+def test_timed_submissions_stay_with_compute():
+    with opened("gfx1100") as (_, dev), dev.buffer(NBYTES) as a, dev.queue(timing=True) as q:
+        before = dma_jobs(dev)
+        assert q.submit(sp.Commands().fill(a, 1)).wait().time_ns > 0
+        assert dma_jobs(dev) == before
+
+
+@pytest.mark.parametrize("recovery", ["ring", "soft", "full"])
+def test_a_copy_that_never_ends(recovery):
+    with opened_broken() as (machine, dev), dev.buffer(NBYTES) as a, dev.queue() as q:
+        machine.hang_next_job(0, recovery)
+        stuck = q.submit(sp.Commands().fill(a, 1))
+        with dev.kernel("noop") as k:
+            behind = q.launch(k, groups=1)
+            with pytest.raises(sp.KernelFault, match="a copy or fill: it hung"):
+                stuck.wait(5)
+            with pytest.raises(sp.SparkleError):
+                behind.wait(5)
+            assert q.launch(k, groups=1).wait(5).done
+        q.submit(sp.Commands().fill(a, 3)).wait(5)
+        assert (a.read(np.uint32, N) == 3).all()
+
+
+@contextmanager
+def opened_broken():
+    with (
+        Machine(["gfx1100"], job_limit_s=0.3) as machine,
+        Device("emu:own", emu.open_card(machine, 0, "emu:own")) as dev,
+    ):
+        yield machine, dev
