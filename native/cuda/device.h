@@ -75,6 +75,7 @@ struct sp_cuda_kernel {
     void *function, *module;
     struct sp_cuda_shape shape;
     uint32_t most_shared; /* that a launch may add */
+    uint64_t serial;      /* no other kernel of this process has it */
     struct sp_signature sig;
     char name[64];
 };
@@ -109,11 +110,11 @@ struct sp_cuda_recent {
 struct sp_cuda_graph {
     uint64_t seen;  /* when it was last submitted, by the queue's count */
     uint32_t times; /* that it was submitted */
-    size_t nbytes, most;
+    size_t nbytes;
     unsigned char *records;
-    void *exec; /* NULL: not made yet */
-    void **nodes; /* of the dispatches, in their order */
-    uint32_t nnodes;
+    void *graph, *exec; /* NULL: not made yet */
+    void **nodes;       /* of the dispatches, in their order; NULL: one of no groups */
+    uint64_t *serials;  /* of their kernels */
 };
 
 struct sp_cuda_queue {
@@ -164,6 +165,7 @@ int sp_cuda_check_dispatch(const struct sp_cuda *dev, const void *record, size_t
 
 /* replay.c: callers hold the queue's lock. The launch: a CUresult. */
 int sp_cuda_dispatch(struct sp_cuda_queue *q, const struct sp_cmd_dispatch *d);
+int sp_cuda_overlaps(const struct sp_cmd_copy *c);
 /* All records, one after the other: 0 or -errno. */
 int sp_cuda_replay(struct sp_cuda_queue *q, struct sp_cuda_flight *f);
 /* The stream waits until memory has been zeroed that it has not waited for yet. */
@@ -182,6 +184,8 @@ static inline int sp_cuda_near(struct sp_cuda *dev)
 int sp_cuda_event_take(struct sp_cuda_queue *q, int timing, void **event);
 void sp_cuda_event_give(struct sp_cuda_queue *q, int timing, void *event);
 void sp_cuda_events_drop(struct sp_cuda_queue *q);
+/* Stream `later` waits for all of `sooner`: 0 or -errno. */
+int sp_cuda_chain(struct sp_cuda_queue *q, void *sooner, void *later);
 /* CLOCK_MONOTONIC at which an event with times ended. May take `*event` and give another for it. */
 uint64_t sp_cuda_event_ns(struct sp_cuda *dev, void **event);
 

@@ -76,6 +76,7 @@ enum {
     CU_JIT_INFO_LOG_NBYTES = 4,
     CU_JIT_ERROR_LOG = 5,
     CU_JIT_ERROR_LOG_NBYTES = 6,
+    CU_POINTER_DEVICE_ORDINAL = 9, /* CUpointer_attribute */
     CU_MEMORY_UNIFIED = 4 /* CUmemorytype: the driver looks at the address */
 };
 

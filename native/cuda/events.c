@@ -45,6 +45,19 @@ void sp_cuda_events_drop(struct sp_cuda_queue *q)
     }
 }
 
+int sp_cuda_chain(struct sp_cuda_queue *q, void *sooner, void *later)
+{
+    void *event;
+    int rc = sp_cuda_event_take(q, 0, &event);
+    if (rc)
+        return rc;
+    rc = SP_CU_RC(cuEventRecord, event, sooner);
+    if (rc == 0)
+        rc = SP_CU_RC(cuStreamWaitEvent, later, event, 0);
+    sp_cuda_event_give(q, 0, event); /* a wait that was handed over does not mind a later record */
+    return rc;
+}
+
 uint64_t sp_cuda_event_ns(struct sp_cuda *dev, void **event)
 {
     float ms = 0;

@@ -104,7 +104,9 @@ int sp_cuda_load_image(struct sp_cuda *dev, const void *image, const char *entry
     struct sp_cuda_kernel *k = rc ? NULL : calloc(1, sizeof *k);
     if (!k)
         return rc ? rc : -ENOMEM;
+    static _Atomic uint64_t serials;
     k->magic = SP_CUDA_KERNEL_MAGIC;
+    k->serial = atomic_fetch_add(&serials, 1) + 1;
     k->dev = dev;
     k->sig = *sig;
     snprintf(k->name, sizeof k->name, "%s", name);

@@ -40,8 +40,10 @@ static int64_t enqueue(struct sp_cuda_queue *q, const void *records, size_t nbyt
     int rc = sp_cuda_flight_begin(q, f), done = 0;
     if (rc == 0)
         done = sp_cuda_run_graph(q, f, &rc);
-    if (rc == 0 && !done)
+    if (rc == 0 && !done) {
+        atomic_fetch_add_explicit(&q->dev->replayed, 1, memory_order_relaxed);
         rc = sp_cuda_replay(q, f);
+    }
     return sp_cuda_flight_end(q, f, q->stream, rc);
 }
 

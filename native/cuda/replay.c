@@ -31,7 +31,7 @@ int sp_cuda_dispatch(struct sp_cuda_queue *q, const struct sp_cmd_dispatch *d)
                              d->group_size[2], d->shared_nbytes, q->stream, at, NULL);
 }
 
-static int overlaps(const struct sp_cmd_copy *c)
+int sp_cuda_overlaps(const struct sp_cmd_copy *c)
 {
     uint64_t distance = c->dst > c->src ? c->dst - c->src : c->src - c->dst;
     return distance != 0 && distance < c->count;
@@ -42,7 +42,7 @@ static int copy(struct sp_cuda_queue *q, struct sp_cuda_flight *f, const struct 
 {
     if (c->count == 0 || c->dst == c->src)
         return CU_OK;
-    if (!overlaps(c))
+    if (!sp_cuda_overlaps(c))
         return sp_cuMemcpyAsync(c->dst, c->src, c->count, q->stream);
     int result = sp_cuMemcpyDtoHAsync_v2(f->staging, c->src, c->count, q->stream);
     return result ? result : sp_cuMemcpyHtoDAsync_v2(c->dst, f->staging, c->count, q->stream);
@@ -59,22 +59,6 @@ static int fill(struct sp_cuda_queue *q, const struct sp_cmd_fill *f)
     return sp_cuMemsetD32Async(f->dst, f->pattern, f->count / 4, q->stream);
 }
 
-/* An event behind all of one stream of another queue, and this one's stream waits for it. */
-static int wait_for_stream(struct sp_cuda_queue *q, void *other)
-{
-    void *event;
-    if (!other)
-        return 0;
-    int rc = sp_cuda_event_take(q, 0, &event);
-    if (rc)
-        return rc;
-    rc = SP_CU_RC(cuEventRecord, event, other);
-    if (rc == 0)
-        rc = SP_CU_RC(cuStreamWaitEvent, q->stream, event, 0);
-    sp_cuda_event_give(q, 0, event); /* a wait that was handed over does not mind a later record */
-    return rc;
-}
-
 /* The device's lock keeps the other queue from taking its streams down; its own would be a second queue's lock. */
 static int wait_for(struct sp_cuda_queue *q, const struct sp_cmd_wait *w)
 {
@@ -82,9 +66,9 @@ static int wait_for(struct sp_cuda_queue *q, const struct sp_cmd_wait *w)
     if (other == q || sp_cuda_reached_so_far(other) >= w->value)
         return 0;
     pthread_mutex_lock(&q->dev->lock);
-    int rc = wait_for_stream(q, other->stream);
-    if (rc == 0)
-        rc = wait_for_stream(q, other->down);
+    int rc = other->stream ? sp_cuda_chain(q, other->stream, q->stream) : 0;
+    if (rc == 0 && other->down)
+        rc = sp_cuda_chain(q, other->down, q->stream);
     pthread_mutex_unlock(&q->dev->lock);
     return rc;
 }
@@ -126,7 +110,7 @@ static int prepare(struct sp_cuda_queue *q, struct sp_cuda_flight *f)
         const struct sp_cmd *head = (const void *)(f->records + at);
         const struct sp_cmd_copy *c = (const void *)head;
         stamps += head->kind == SP_CMD_TIMESTAMP;
-        if (head->kind == SP_CMD_COPY && overlaps(c) && c->count > most)
+        if (head->kind == SP_CMD_COPY && sp_cuda_overlaps(c) && c->count > most)
             most = c->count;
         at += head->nbytes;
     }

@@ -13,20 +13,6 @@ static int failed(struct sp_cuda_queue *q, const char *call, int result)
     return sp_cuda_failed(q, call, result);
 }
 
-/* `later` waits for all of `sooner`. */
-static int chain(struct sp_cuda_queue *q, void *sooner, void *later)
-{
-    void *event;
-    int rc = sp_cuda_event_take(q, 0, &event);
-    if (rc)
-        return rc;
-    rc = failed(q, "cuEventRecord", sp_cuEventRecord(event, sooner));
-    if (rc == 0)
-        rc = failed(q, "cuStreamWaitEvent", sp_cuStreamWaitEvent(later, event, 0));
-    sp_cuda_event_give(q, 0, event);
-    return rc;
-}
-
 static int side_stream(struct sp_cuda_queue *q, void **stream)
 {
     void *made = NULL;
@@ -54,7 +40,7 @@ static int send(struct sp_cuda_queue *q, uint64_t dst, const struct sp_cuda_flig
         return failed(q, "cuMemcpyHtoDAsync", sp_cuMemcpyHtoDAsync_v2(dst, f->staging, nbytes, q->stream));
     int rc = failed(q, "cuMemcpyHtoDAsync", sp_cuMemcpyHtoDAsync_v2(between, f->staging, nbytes, q->up));
     if (rc == 0)
-        rc = chain(q, q->up, q->stream);
+        rc = sp_cuda_chain(q, q->up, q->stream);
     if (rc == 0)
         rc = failed(q, "cuMemcpyAsync", sp_cuMemcpyAsync(dst, between, nbytes, q->stream));
     sp_cuMemFreeAsync(between, q->stream);
@@ -69,7 +55,7 @@ static int fetch(struct sp_cuda_queue *q, uint64_t src, const struct sp_cuda_fli
         return failed(q, "cuMemcpyDtoHAsync", sp_cuMemcpyDtoHAsync_v2(f->staging, src, nbytes, q->stream));
     int rc = failed(q, "cuMemcpyAsync", sp_cuMemcpyAsync(between, src, nbytes, q->stream));
     if (rc == 0)
-        rc = chain(q, q->stream, q->down);
+        rc = sp_cuda_chain(q, q->stream, q->down);
     if (rc == 0)
         rc = failed(q, "cuMemcpyDtoHAsync", sp_cuMemcpyDtoHAsync_v2(f->staging, between, nbytes, q->down));
     sp_cuMemFreeAsync(between, q->down);

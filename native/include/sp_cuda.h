@@ -100,6 +100,13 @@ void sp_cuda_queue_release(struct sp_cuda_queue *q);
 /* The CUstream, for others who use CUDA in this process. */
 void *sp_cuda_stream(const struct sp_cuda_queue *q);
 
+/* `stream` is a CUstream, or CU_STREAM_LEGACY (1), CU_STREAM_PER_THREAD (2): the queue's next work runs after what the
+ * stream has been given; the stream's next after the queue's. */
+int sp_cuda_wait_stream(struct sp_cuda_queue *q, uint64_t stream);
+int sp_cuda_order_stream(struct sp_cuda_queue *q, uint64_t stream);
+/* Is this memory of the device, by whomever it was allocated? 1, 0 or -errno. */
+int sp_cuda_owns(struct sp_cuda *dev, uint64_t address);
+
 int sp_cuda_check(const struct sp_cuda *dev, const void *records, size_t nbytes);
 uint64_t sp_cuda_epoch(struct sp_cuda *dev);
 uint64_t sp_cuda_advance(struct sp_cuda *dev);

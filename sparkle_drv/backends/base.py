@@ -112,9 +112,9 @@ class Backend(Protocol):
     come back it is -errno: nothing is raised, core does that (errors.check). `/` marks methods that
     may be native functions; they are called by position.
 
-    Two more methods are optional, for devices that can say more than an errno: `refusal(record, rc)
-    -> str`, why `check` did not take a dispatch, and `fault(queue, value) -> str`, how a submission
-    failed; "" where they know nothing.
+    Three more methods are optional, for devices that can say more than an errno: `refusal(record,
+    rc) -> str`, why `check` did not take a dispatch, `fault(queue, value) -> str`, how a submission
+    failed, and `lost() -> str`, why the device is gone; "" where they know nothing.
 
     A backend whose memory other libraries of the process use in place, and whose queues are streams
     that they know, has five members more, all or none (core/interop.py):

@@ -15,6 +15,8 @@ from sparkle_drv.backends.native import Lent, Native
 from sparkle_drv.errors import DeviceNotFound, OutOfDeviceMemory
 from sparkle_drv.types import Found, Memory
 
+_KDL_CUDA = 2
+
 
 class CudaBackend:
     """One GPU by its primary context."""
@@ -98,14 +100,6 @@ class CudaBackend:
         driver.checked(rc, f"wrap of {nbytes} bytes", self.info.uri)
         return MemoryHandle(out[0], owner).allocation()
 
-    def adopt(self, pointer: int, nbytes: int, owner: object) -> Allocation:
-        """Somebody else's memory of this GPU, in place; `owner` is kept as long as it is used."""
-        out = ffi.new("struct sp_cuda_memory **")
-        driver.checked(
-            lib.sp_cuda_adopt(self._raw, pointer, nbytes, out), "adopt memory", self.info.uri
-        )
-        return MemoryHandle(out[0], owner).allocation()
-
     def export(self, handle: MemoryHandle) -> int:
         fd: int = lib.sp_cuda_export(handle.pointer)
         if fd == -errno.EPERM:
@@ -138,6 +132,33 @@ class CudaBackend:
             return self._native.copy(queue, dst, src, nbytes)
         value: int = lib.sp_cuda_copy_peer(queue, dst, peer._raw, src, nbytes)
         return value
+
+    # Other libraries of this process: memory and streams in place (core/interop.py)
+
+    @property
+    def dlpack(self) -> tuple[int, int]:
+        """DLPack's kDLCUDA and the device's number."""
+        return _KDL_CUDA, self._limits.ordinal
+
+    def adopt(self, address: int, nbytes: int, owner: object) -> Allocation:
+        if nbytes and driver.checked(
+            lib.sp_cuda_owns(self._raw, address), "cuPointerGetAttribute", self.info.uri
+        ) == 0:
+            raise ValueError(f"{address:#x} is no memory of {self.info.uri}")
+        out = ffi.new("struct sp_cuda_memory **")
+        driver.checked(lib.sp_cuda_adopt(self._raw, address, nbytes, out), "adopt", self.info.uri)
+        return MemoryHandle(out[0], owner).allocation()
+
+    def share_stream(self, queue: Any) -> int:
+        return int(ffi.cast("uintptr_t", lib.sp_cuda_stream(queue)))
+
+    def wait_stream(self, queue: Any, stream: int) -> int:
+        rc: int = lib.sp_cuda_wait_stream(queue, stream)
+        return rc
+
+    def order_stream(self, queue: Any, stream: int) -> int:
+        rc: int = lib.sp_cuda_order_stream(queue, stream)
+        return rc
 
     # Kernels
 
