@@ -9,7 +9,7 @@ STRICT := -O0 -Wall -Wextra -Wshadow -Wconversion -Werror
 SANITIZE := -fsanitize=address,undefined
 STRICT_TO := --build-temp build/strict --build-lib build/strict/lib
 
-.PHONY: quick help build bench test test-quick lint format check-c perf wheel bringup-archive docs asan preload test-radv gen golden-llvm shaders fuzz fuzz-elf fuzz-pm4 fuzz-faults loc test-fresh clean
+.PHONY: quick help build bench test test-quick lint format check-c perf wheel bringup-archive docs asan preload fake-cuda test-radv gen golden-llvm shaders fuzz fuzz-elf fuzz-pm4 fuzz-faults loc test-fresh clean
 
 quick: build lint test-quick ## the quick loop: build, lint, types, quick tests
 
@@ -73,13 +73,16 @@ preload: ## build/preload/libsparkle_amdgpu.so: shows other drivers an emulated 
 	@$(PYTHON) tools/setup_env.py --tests
 	@$(PY) setup.py --quiet build_preload
 
+fake-cuda: ## build/fake/libcuda.so.1: a CUDA driver without a GPU, for tests (SPARKLE_LIBCUDA)
+	@$(PYTHON) tests/fake_cuda/build.py
+
 test-radv: preload ## unmodified RADV on the emulated GPU; the last line is `N of 32 right, M skipped`
 	@$(PY) tests/radv/run.py
 
 gen: build ## native/gen and the package's tables anew, from registers, packets and *.isa
 	@$(PY) tools/gen.py
 
-shaders: build ## shaders/rdna: what is stale, by clang-19 and lld-19
+shaders: build ## shaders/: what is stale, rdna by clang-19 and lld-19, cuda by nvcc 13.0
 	@$(PY) tools/shaders.py
 
 fuzz: fuzz-elf fuzz-pm4 ## both, a million inputs each, a watchdog for every one (FUZZ_ARGS="--count N --seed S")

@@ -29,7 +29,8 @@ STRIP = "-Wl,--strip-all"
 GENERATORS = ("gen.py", "_gen", "_isa_c.py")  # they write into native/
 NOT_INSTALLED = (
     *("__pycache__", "*.pyc", "*.sh", "setup_env.py", "loc.py", "bringup_archive.py", *GENERATORS),
-    *("*.cl", "*.h", "shaders.py"),  # blobs go along, their sources need a compiler
+    # blobs go along, their sources need a compiler
+    *("*.cl", "*.cu", "*.h", "shaders.py", "_shaders"),
 )
 
 

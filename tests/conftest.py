@@ -3,13 +3,20 @@
 
 A device is opened once per session, lent to one test after another, and must come back clean: idle,
 and with no more objects alive than before.
+
+cuda:0 is the fake driver's (tests/fake_cuda), opened in this process, unless `--device=cuda:0` asks
+for it by name: then it is the machine's own. SPARKLE_LIBCUDA is set while it is opened and at no
+other time, so that child processes know nothing of it; in this process, discovery lists it from
+then on. Tests of looking for a driver use children (fakecuda.py).
 """
 
 from __future__ import annotations
 
 import gc
 import os
+from contextlib import contextmanager
 
+import fakecuda
 import pytest
 from userlib import Compiler
 
@@ -19,7 +26,8 @@ import sparkle_drv.testing  # makes emu: known
 # Devices that are always there and always run; real GPUs carry pytest.mark.hw.
 # The tools run as processes of their own, which do not import sparkle_drv.testing, and they time.
 URIS_OF_TOOLS = ["cpu", "egl:0"]
-URIS = [*URIS_OF_TOOLS, "emu:gfx1036", "emu:gfx1100"]
+URIS = [*URIS_OF_TOOLS, "emu:gfx1036", "emu:gfx1100", "cuda:0"]
+URIS_OF_SUITE = [*URIS, "cuda:1"]
 
 # SPARKLE_REQUIRE=egl[,...]: a device that is not there fails its tests instead of skipping them.
 REQUIRED = os.environ.get("SPARKLE_REQUIRE", "").split(",")
@@ -34,19 +42,32 @@ def pytest_addoption(parser):
 def pytest_generate_tests(metafunc):
     if "device" in metafunc.fixturenames:
         usual = URIS_OF_TOOLS if metafunc.definition.path.parent.name == "tools" else URIS
+        if metafunc.definition.path.name == "test_conformance.py":
+            usual = URIS_OF_SUITE
         uris = metafunc.config.getoption("--device") or usual
         metafunc.parametrize("device", uris, indirect=True)
 
 
+@contextmanager
+def driver_of(uri: str, named):
+    """Opening a cuda device within it opens the fake's, unless its URI was given by --device."""
+    with pytest.MonkeyPatch.context() as patch:
+        if uri in fakecuda.URIS and uri not in (named or ()):
+            patch.setenv("SPARKLE_LIBCUDA", fakecuda.library())
+        yield
+
+
 @pytest.fixture(scope="session")
-def opened():
+def opened(request):
     """uri -> the open device; a device that is not there skips the test and says why."""
     cache: dict[str, sp.Device | str] = {}
+    named = request.config.getoption("--device")
 
     def get(uri: str) -> sp.Device:
         if uri not in cache:
             try:
-                cache[uri] = sp.open(uri)
+                with driver_of(uri, named):
+                    cache[uri] = sp.open(uri)
             except sp.DeviceNotFound as error:
                 if uri.partition(":")[0] in REQUIRED:
                     raise
@@ -107,6 +128,22 @@ def userlib(tmp_path_factory):
 def cpu(opened):
     """The open cpu device, for what only it does; checked clean as `device` is."""
     yield from lent(opened("cpu"))
+
+
+@pytest.fixture
+def cuda(opened):
+    """The same of cuda:0, the fake's."""
+    yield from lent(opened("cuda:0"))
+
+
+@pytest.fixture
+def tell(cuda):
+    """Commands for the fake driver under cuda:0; all is well again after the test."""
+    if cuda.info.name != "Fake H200":
+        pytest.skip("needs the fake driver: cuda:0 is a real GPU")
+    control = fakecuda.Control(fakecuda.library())
+    yield control
+    control("reset")
 
 
 @pytest.fixture

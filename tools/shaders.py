@@ -1,9 +1,10 @@
-"""Builds the GPU kernels whose blobs are committed: shaders/rdna/*.cl with clang-19 and lld-19.
+"""Builds the GPU kernels whose blobs are committed: shaders/rdna by clang-19, shaders/cuda by nvcc.
 
 `shaders.py` builds what is stale, `--all` everything, and writes the digests into manifest.json;
 `--check` builds nothing and exits 1 when a source has changed since its blobs were built. A blob is
 fresh when the digest of its source says so, not when a rebuild gives the same bytes: those name the
-compiler's own version.
+compiler's own version. `--report` says what ptxas makes of the PTX: registers, spills, shared
+memory.
 """
 
 from __future__ import annotations
@@ -16,36 +17,32 @@ import argparse  # noqa: E402
 import hashlib  # noqa: E402
 import json  # noqa: E402
 import re  # noqa: E402
-import shutil  # noqa: E402
-import subprocess  # noqa: E402
 import sys  # noqa: E402
 from collections.abc import Iterator, Mapping, Sequence  # noqa: E402
 from concurrent.futures import ThreadPoolExecutor  # noqa: E402
 from pathlib import Path  # noqa: E402
 from typing import Any  # noqa: E402
 
+from _shaders import Failed, cuda, rdna  # noqa: E402
+
 SHADERS = Path(__file__).resolve().parent.parent / "shaders"
-COMPILER, LINKER = "clang-19", "ld.lld-19"
-TARGETS = ("gfx10-3-generic", "gfx11-generic")
-# No library (ROCm's device library is not needed), no fused products but those that are written,
-# quotients and roots as IEEE wants them. Code object v6 is what generic targets need.
-FLAGS = (
-    *("-x", "cl", "-cl-std=CL2.0", "-target", "amdgcn-amd-amdhsa", "-mcode-object-version=6"),
-    *("-O2", "-nogpulib", "-ffp-contract=off", "-cl-fp32-correctly-rounded-divide-sqrt"),
-    *("-Wall", "-Wextra"),
-)
-_EXPECTED = "code object v6 is still in development"
+MAKERS = {maker.NAME: maker for maker in (cuda, rdna)}
 _INCLUDE = re.compile(r'^#include "([^"]+)"', re.M)
 _IMAGES = re.compile(r'( "images": \{\n).*?( \},\n "kernels": \{)', re.S)
 
 
-class Failed(Exception):
-    """Something that cannot be built, in words."""
-
-
 def sources(root: Path = SHADERS) -> dict[str, Path]:
     """Image names ("rdna/gemm") and their sources."""
-    return {f"rdna/{path.stem}": path for path in sorted((root / "rdna").glob("*.cl"))}
+    return {
+        f"{name}/{path.stem}": path
+        for name, maker in MAKERS.items()
+        for path in sorted((root / name).glob("*" + maker.SUFFIX))
+    }
+
+
+def maker_of(name: str) -> Any:
+    """The module that builds an image."""
+    return MAKERS[name.partition("/")[0]]
 
 
 def digest(source: Path) -> str:
@@ -71,12 +68,12 @@ def stale(images: Mapping[str, Any], root: Path = SHADERS) -> Iterator[tuple[str
         noted = images.get(name, {})
         if noted.get("sha256") != digest(source):
             yield name, "its source has changed"
-        elif why := _wrong(noted.get("blobs", {}), root):
+        elif why := _wrong(noted.get("blobs", {}), maker_of(name).TARGETS, root):
             yield name, why
 
 
-def _wrong(blobs: Mapping[str, Any], root: Path) -> str:
-    if set(blobs) != set(TARGETS):
+def _wrong(blobs: Mapping[str, Any], targets: Sequence[str], root: Path) -> str:
+    if set(blobs) != set(targets):
         return f"it is built for {' '.join(blobs) or 'nothing'}"
     for blob in blobs.values():
         path = root / blob["file"]
@@ -89,22 +86,13 @@ def _wrong(blobs: Mapping[str, Any], root: Path) -> str:
 
 def build(name: str, source: Path, root: Path = SHADERS) -> dict[str, Any]:
     """Compiles one source for all targets; its entry in the manifest. Raises Failed."""
-    blobs = {}
-    for target in TARGETS:
-        out = root / f"{name}.{target}.hsaco"
-        linker = shutil.which(LINKER)
-        command = [COMPILER, *FLAGS, f"--ld-path={linker}", f"-mcpu={target}"]
-        # Run where the source is: the blob must not depend on where the checkout lies.
-        done = subprocess.run(
-            [*command, "-o", str(out), source.name],
-            cwd=source.parent, capture_output=True, text=True, timeout=300,
-        )  # fmt: skip
-        said = [line for line in done.stderr.splitlines() if _EXPECTED not in line]
-        if done.returncode or said:
-            raise Failed("\n".join([f"{source.name} for {target}:", *said]))
+    maker, blobs = maker_of(name), {}
+    for target in maker.TARGETS:
+        out = root / f"{name}.{target}{maker.EXTENSION}"
+        maker.compile(source, target, out)
         out.chmod(0o644)
         blobs[target] = {
-            "file": f"{name}.{target}.hsaco",
+            "file": out.relative_to(root).as_posix(),
             "sha256": hashlib.sha256(out.read_bytes()).hexdigest(),
         }
     return {"source": source.relative_to(root).as_posix(), "sha256": digest(source), "blobs": blobs}
@@ -126,6 +114,28 @@ def written(manifest: str, images: Mapping[str, Any]) -> str:
     return text
 
 
+def report(images: Mapping[str, Any], root: Path = SHADERS) -> Iterator[str]:
+    """A Markdown table of what the CUDA kernels take, by ptxas, for each target. Raises Failed."""
+    cuda.prepare()
+    used = {
+        target: [
+            usage
+            for name in sorted(images)
+            if maker_of(name) is cuda
+            for usage in cuda.usage(root / images[name]["blobs"][target]["file"], target)
+        ]
+        for target in cuda.TARGETS
+    }
+    registers = " | ".join(f"registers {target}" for target in used)
+    yield f"| kernel | {registers} | shared | stack | spills |"
+    yield "|---" * (len(used) + 4) + "|"
+    for row in zip(*used.values(), strict=True):
+        cells = [str(usage.registers) for usage in row]
+        for field in ("shared", "stack", "spills"):
+            cells.append("/".join(dict.fromkeys(str(getattr(usage, field)) for usage in row)))
+        yield f"| `{row[0].kernel}` | {' | '.join(cells)} |"
+
+
 def main(argv: Sequence[str], root: Path = SHADERS) -> int:
     top = argparse.ArgumentParser(
         prog="shaders.py",
@@ -134,6 +144,7 @@ def main(argv: Sequence[str], root: Path = SHADERS) -> int:
     )
     top.add_argument("--check", action="store_true", help="build nothing, name what is stale")
     top.add_argument("--all", action="store_true", help="build everything again")
+    top.add_argument("--report", action="store_true", help="registers and spills, by ptxas")
     args = top.parse_args(argv)
     path = root / "manifest.json"
     images = json.loads(path.read_text())["images"]
@@ -143,15 +154,12 @@ def main(argv: Sequence[str], root: Path = SHADERS) -> int:
             print(f"stale {name}: {why}")
         return 1 if found else 0
     wanted = sources(root) if args.all else {n: s for n, s in sources(root).items() if n in found}
-    missing = [tool for tool in (COMPILER, LINKER) if not shutil.which(tool)]
-    if wanted and missing:
-        print(
-            f"shaders.py: {' and '.join(missing)} not found: apt install clang-19 lld-19 (Debian; "
-            "only whoever changes a kernel needs them)",
-            file=sys.stderr,
-        )
-        return 1
     try:
+        if args.report:
+            print("\n".join(report(images, root)))
+            return 0
+        for maker in {maker_of(name).NAME: maker_of(name) for name in wanted}.values():
+            maker.prepare()
         with ThreadPoolExecutor(2) as pool:
             made = dict(
                 zip(wanted, pool.map(lambda n: build(n, wanted[n], root), wanted), strict=True)

@@ -1,16 +1,60 @@
+/* libcuda: where it may be, and how its functions are looked up. */
 #include "cuda.h"
 
-#include <errno.h>
+#include <dlfcn.h>
+#include <stdio.h>
+#include <string.h>
 
-#define SP_DEF "cuda.def"
-#include "table.inc"
+struct sp_cu_table sp_cu_table;
+static _Thread_local const struct sp_dl_symbol *missed;
+
+static const struct sp_dl_symbol symbols[] = {
+#define SP_CU(need, version, name, parameters, arguments) {#name, SP_DL_##need, &sp_cu_table.name, version},
+#include "cuda.def"
+#undef SP_CU
+};
+
+/* cuGetProcAddress wants the name without the suffix that tells its ABI. */
+static void base_name(const char *name, char *out, size_t nbytes)
+{
+    snprintf(out, nbytes, "%s", name);
+    char *suffix = strrchr(out, '_');
+    if (suffix != NULL && suffix[1] == 'v' && suffix[2] >= '0' && suffix[2] <= '9')
+        *suffix = '\0';
+}
+
+/* By cuGetProcAddress_v2 (CUDA 12.0), else by the first one (11.3), else by dlsym. Where the driver has a look-up of its
+ * own it has the last word: it knows which functions it supports. */
+static sp_dl_fn find(void *handle, const struct sp_dl_symbol *symbol)
+{
+    int (*second)(const char *, void **, int, uint64_t, int *) = NULL;
+    int (*first)(const char *, void **, int, uint64_t) = NULL;
+    void *at = dlsym(handle, "cuGetProcAddress_v2"), *address = NULL;
+    char name[64];
+    int status, rc = 0;
+
+    base_name(symbol->name, name, sizeof name);
+    if (at != NULL) {
+        memcpy(&second, &at, sizeof at);
+        rc = second(name, &address, symbol->version, 0, &status);
+    } else if ((at = dlsym(handle, "cuGetProcAddress")) != NULL) {
+        memcpy(&first, &at, sizeof at);
+        rc = first(name, &address, symbol->version, 0);
+    } else {
+        address = dlsym(handle, symbol->name);
+    }
+    sp_dl_fn fn = NULL;
+    if (rc == 0)
+        memcpy(&fn, &address, sizeof address);
+    return fn;
+}
 
 /* The loader knows the usual places; WSL and some containers keep the driver elsewhere. */
 static struct sp_dl_library library = {
     .paths = "libcuda.so.1\n/usr/lib/wsl/lib/libcuda.so.1\n/usr/local/nvidia/lib64/libcuda.so.1",
     .symbols = symbols,
     .nsymbols = sizeof symbols / sizeof symbols[0],
-    .getproc = NULL,
+    .find = find,
     .lock = PTHREAD_MUTEX_INITIALIZER,
 };
 
@@ -22,4 +66,18 @@ const char *sp_dl_cuda_paths(void)
 int sp_cuda_load(const char *paths, struct sp_text *report, char *path, size_t path_nbytes)
 {
     return sp_dl_load(&library, paths, report, path, path_nbytes);
+}
+
+int sp_cu_missing(const char *name)
+{
+    for (size_t i = 0; i < library.nsymbols; i++)
+        if (strcmp(symbols[i].name, name) == 0)
+            missed = &symbols[i];
+    return SP_CU_MISSING;
+}
+
+const char *sp_cu_missed(int *version)
+{
+    *version = missed != NULL ? missed->version : 0;
+    return missed != NULL ? missed->name : "";
 }

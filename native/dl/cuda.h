@@ -3,12 +3,74 @@
 #define SP_DL_CUDA_H
 #include "dl.h"
 
-#define SP_SYM(need, result, name, parameters, arguments) result sp_##name parameters;
-#define SP_PTR SP_SYM
+/* CUDA_KERNEL_NODE_PARAMS_v1 */
+struct sp_cu_kernel_node {
+    void *function;
+    unsigned grid[3];
+    unsigned block[3];
+    unsigned shared_nbytes;
+    void **args;
+    void **extra;
+};
+
+/* One end of a CUDA_MEMCPY3D_v2; `memory` is a CUmemorytype. */
+struct sp_cu_end {
+    size_t x_nbytes, y, z, lod;
+    unsigned memory;
+    void *host;
+    uint64_t device;
+    void *array, *reserved;
+    size_t pitch, height;
+};
+
+struct sp_cu_copy_node {
+    struct sp_cu_end src, dst;
+    size_t width_nbytes, height, depth;
+};
+
+/* CUDA_MEMSET_NODE_PARAMS_v1; `width` in elements of `element_nbytes` */
+struct sp_cu_fill_node {
+    uint64_t dst;
+    size_t pitch;
+    unsigned value;
+    unsigned element_nbytes;
+    size_t width, height;
+};
+
+/* CUmemAccessDesc_v1: CUmemLocation, then CUmemAccess_flags */
+struct sp_cu_access {
+    int location_type, location_id;
+    int flags;
+};
+
+/* CUipcMemHandle_v1 */
+struct sp_cu_ipc {
+    char bytes[64];
+};
+
+/* What a function returns that this driver does not have; no CUresult is negative. */
+enum { SP_CU_MISSING = -38 };
+
+/* The table itself, so that a launch calls the driver through one pointer and nothing else. */
+struct sp_cu_table {
+#define SP_CU(need, version, name, parameters, arguments) int(*name) parameters;
 #include "cuda.def"
-#undef SP_PTR
-#undef SP_SYM
+#undef SP_CU
+};
+extern struct sp_cu_table sp_cu_table;
+
+int sp_cu_missing(const char *name);
+
+#define SP_CU(need, version, name, parameters, arguments)                                                              \
+    static inline int sp_##name parameters                                                                             \
+    {                                                                                                                  \
+        return __builtin_expect(sp_cu_table.name != NULL, 1) ? sp_cu_table.name arguments : sp_cu_missing(#name);      \
+    }
+#include "cuda.def"
+#undef SP_CU
 
 /* Loads the library unless that has happened; arguments and results as of sp_dl_load. */
 int sp_cuda_load(const char *paths, struct sp_text *report, char *path, size_t path_nbytes);
+/* Of the function that this thread last missed: its name, and the CUDA version (12040: 12.4) whose driver brings it. */
+const char *sp_cu_missed(int *version);
 #endif

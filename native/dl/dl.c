@@ -45,7 +45,13 @@ static const char *resolve(const struct sp_dl_library *lib, void *handle)
         const struct sp_dl_symbol *symbol = &lib->symbols[i];
         if (symbol->need == SP_DL_getproc)
             continue;
-        void *address = dlsym(handle, symbol->name);
+        void *address = NULL;
+        if (lib->find != NULL) {
+            sp_dl_fn found = lib->find(handle, symbol);
+            memcpy(&address, &found, sizeof found);
+        } else {
+            address = dlsym(handle, symbol->name);
+        }
         if (address == NULL && symbol->need == SP_DL_required)
             return symbol->name;
         memcpy(symbol->slot, &address, sizeof address);

@@ -21,7 +21,8 @@ enum sp_dl_need {
 struct sp_dl_symbol {
     const char *name;
     enum sp_dl_need need;
-    void *slot; /* address of the function pointer in the table */
+    void *slot;  /* address of the function pointer in the table */
+    int version; /* for `find`; 0 where a library has no use for one */
 };
 
 typedef void (*sp_dl_fn)(void);
@@ -31,6 +32,7 @@ struct sp_dl_library {
     const struct sp_dl_symbol *symbols;
     size_t nsymbols;
     sp_dl_fn (*getproc)(const char *name); /* called with the required symbols in place; NULL if there is none */
+    sp_dl_fn (*find)(void *handle, const struct sp_dl_symbol *symbol); /* in place of dlsym; NULL: dlsym */
     pthread_mutex_t lock;
     void *handle;
     char path[256];

@@ -27,6 +27,8 @@ class Settings:
     """SPARKLE_CPU_ISA: "ref", "neon", "avx2" or "avx512"; "": the best there is."""
     threads: int = 0
     """SPARKLE_THREADS, 1 to 1024; 0: as many as this process may use."""
+    libcuda: str = ""
+    """SPARKLE_LIBCUDA, a path: tried before the usual places of NVIDIA's driver library."""
 
 
 @dataclass(frozen=True)
@@ -110,9 +112,24 @@ class Backend(Protocol):
     come back it is -errno: nothing is raised, core does that (errors.check). `/` marks methods that
     may be native functions; they are called by position.
 
-    Two more methods are optional, for devices that can say more than an errno: `refusal(record, rc)
-    -> str`, why `check` did not take a dispatch, and `fault(queue, value) -> str`, how a submission
-    failed; "" where they know nothing.
+    Three more methods are optional, for devices that can say more than an errno: `refusal(record,
+    rc) -> str`, why `check` did not take a dispatch, `fault(queue, value) -> str`, how a submission
+    failed, and `lost() -> str`, why the device is gone; "" where they know nothing.
+
+    A backend whose memory other libraries of the process use in place, and whose queues are streams
+    that they know, has five members more, all or none (core/interop.py):
+
+    * `dlpack`, (device type, device id) as in DLPack's DLDevice: (2, 0) is the first CUDA device;
+    * `adopt(address, nbytes, owner) -> Allocation`: such memory, in place; `owner` is kept alive
+      until `free`. ValueError when it is not memory of this device;
+    * `share_stream(queue) -> int`: the handle, above 2, of the stream that the queue's work is in;
+    * `wait_stream(queue, stream) -> int`: what is submitted to the queue from now on runs after
+      what `stream` has been given; 0 or -errno;
+    * `order_stream(queue, stream) -> int`: what `stream` is given from now on runs after what was
+      submitted to the queue; 0 or -errno.
+
+    A `stream` is a handle, or as DLPack and the CUDA array interface have it 1, the default stream
+    of the old kind, and 2, the default stream of the calling thread. The host never waits.
 
     A backend that brings manifest kernels of its own, as a plug-in does, has one attribute more:
     `kernels`, a mapping from manifest names to what its `load` wants as `spec.manifest`. Without

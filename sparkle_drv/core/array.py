@@ -1,7 +1,7 @@
 """Array: a buffer with dtype, shape and layout, row-major; what ops take and give.
 
-On unified devices it shares memory with numpy and every DLPack consumer; elsewhere those protocols
-copy to the host.
+On unified devices it shares memory with numpy and every DLPack consumer, on CUDA devices with
+whatever takes DLPack or the CUDA array interface; elsewhere those protocols copy to the host.
 """
 
 from __future__ import annotations
@@ -248,10 +248,35 @@ class Array:
         interface: dict[str, Any] = self._exported.__array_interface__
         return interface
 
-    def __dlpack__(self, **options: Any) -> Any:
-        return self._exportable().__dlpack__(**options)
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        """Version 3: the memory itself, and the stream that a reader must wait for."""
+        from sparkle_drv.core import interop
+
+        return interop.interface(self)
+
+    def __dlpack__(
+        self,
+        *,
+        stream: Any = None,
+        max_version: Any = None,
+        dl_device: Any = None,
+        copy: bool | None = None,
+    ) -> Any:
+        from sparkle_drv.core import interop
+
+        if not self.device.info.unified:
+            return interop.export(self, stream, dl_device, copy)
+        options: dict[str, Any] = {
+            "stream": stream, "max_version": max_version, "dl_device": dl_device, "copy": copy,
+        }  # fmt: skip
+        return self.numpy().__dlpack__(**{k: v for k, v in options.items() if v is not None})
 
     def __dlpack_device__(self) -> tuple[int, int]:
+        from sparkle_drv.core import interop
+
+        if not self.device.info.unified and (place := interop.place_of(self.device)):
+            return place
         device: tuple[int, int] = self._exportable().__dlpack_device__()
         return device
 

@@ -14,6 +14,7 @@ from sparkle_drv.backends.base import Backend, KernelSpec
 from sparkle_drv.core.array import Array, host_array
 from sparkle_drv.core.buffer import Buffer
 from sparkle_drv.core.fence import timeout_ns
+from sparkle_drv.core.interop import adopt
 from sparkle_drv.core.kernel import Kernel, triple
 from sparkle_drv.core.pipeline import Pipeline
 from sparkle_drv.core.queue import Queue
@@ -137,10 +138,15 @@ class Device:
     def wrap(self, array: Any) -> Buffer:
         """Host memory (numpy array, anything with a CPU `__dlpack__`) as a buffer, without a copy.
 
-        The array is kept alive; a read-only one makes a read-only buffer. Raises TypeError for what
-        is no host array, ValueError for one that is not C-contiguous.
+        On CUDA devices also arrays of other libraries in the device's memory (core/interop.py). The
+        array is kept alive; a read-only one makes a read-only buffer. Raises TypeError for what is
+        neither, ValueError for one that is not C-contiguous.
         """
         self._check_open()
+        adopted = adopt(self, array)
+        if adopted is not None:
+            there, of = adopted
+            return self._store(there.handle, there.address, of.nbytes, Memory.DEVICE, of.readonly)
         host = host_array("array", array)
         if not host.flags.c_contiguous:
             raise ValueError("array: a C-contiguous array is wanted; wrap makes no copies")

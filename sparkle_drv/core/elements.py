@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 _BITS = {"f8": 1, "f4": 2, "f2": 4, "i8": 8, "i4": 16, "i2": 32, "i1": 64}
+_INTEGERS = {"u": "i", "b": "i"}
 ANY = 127
 READONLY = 128
 _POINTERS = {"f64": 1, "f32": 2, "f16": 4, "bf16": 32, "i8": ANY, "u8": ANY}
@@ -19,10 +20,12 @@ _POINTERS |= {f"{sign}{bits}": bit for sign in "iu" for bits, bit in ((64, 8), (
 
 def of_dtype(dtype: Any) -> int:
     """The bit of a numpy dtype; 0 where no kernel type matches (complex, other byte orders)."""
-    if not dtype.isnative:
-        return 0
-    kind = {"u": "i", "b": "i"}.get(dtype.kind, dtype.kind)
-    return _BITS.get(f"{kind}{dtype.itemsize}", 0)
+    return of_kind(dtype.kind, dtype.itemsize) if dtype.isnative else 0
+
+
+def of_kind(kind: str, nbytes: int) -> int:
+    """The bit of elements of `nbytes` bytes; `kind` is numpy's code ("f", "i", "u", "b")."""
+    return _BITS.get(f"{_INTEGERS.get(kind, kind)}{nbytes}", 0)
 
 
 def of_pointer(element: str) -> int:

@@ -59,8 +59,17 @@ def refuse(
         )
     if rc < 0:
         _of_the_device(device, kernel, record, rc)
-        check(rc, f"launch of {kernel.name}", device.uri)
+        check_told(device, rc, f"launch of {kernel.name}")
     raise cause or ValueError(f"{kernel.name}: refused without a known reason (code {rc})")
+
+
+def check_told(device: Device, rc: int, call: str) -> None:
+    """As errors.check, with what the backend knows of how the device was lost."""
+    lost = getattr(device._backend, "lost", None) if rc == -errno.ENODEV else None
+    words = lost() if lost is not None else ""
+    if words:
+        raise DeviceLost(f"{device.uri}: {call}: {words}")
+    check(rc, call, device.uri)
 
 
 def _of_the_device(device: Device, kernel: Kernel, record: bytes, rc: int) -> None:
@@ -185,5 +194,5 @@ def _extents(kernel: Kernel, record: bytes) -> None:
 def lost(device: Device, rc: int, call: str) -> NoReturn:
     """Raise for a submission with nothing wrong in it: the device is closed, lost or full."""
     device._check_open()
-    check(rc, call, device.uri)
+    check_told(device, rc, call)
     raise DeviceLost(f"{device.uri}: {call} returned {rc}")

@@ -8,9 +8,10 @@ import time
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
+from sparkle_drv.core.explain import check_told
 from sparkle_drv.core.retire import SLICE_NS
 from sparkle_drv.core.waited import judge
-from sparkle_drv.errors import FenceTimeout, KernelFault, check
+from sparkle_drv.errors import FenceTimeout, KernelFault
 
 if TYPE_CHECKING:
     from sparkle_drv.core.queue import Queue
@@ -95,7 +96,7 @@ class Fence:
     def _error(self, rc: int) -> Exception:
         if rc in (-errno.ECHILD, -errno.ESHUTDOWN, -errno.ENODEV, -errno.ECANCELED):
             try:
-                check(rc, "wait", self.queue._device.uri)
+                check_told(self.queue._device, rc, "wait")
             except Exception as error:
                 return error
         queue = self.queue

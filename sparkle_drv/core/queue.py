@@ -14,6 +14,7 @@ import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from sparkle_drv.core import interop
 from sparkle_drv.core.array import host_array
 from sparkle_drv.core.buffer import Buffer
 from sparkle_drv.core.commands import Commands
@@ -97,6 +98,29 @@ class Queue:
         """The value up to which everything has ended. Never blocks."""
         return self._backend.reached(self._handle)
 
+    @property
+    def stream(self) -> int:
+        """The handle of the stream in which its work runs, for other libraries of this process.
+
+        ValueError where queues are no such streams: all but CUDA devices.
+        """
+        return interop.stream_of(self)
+
+    def wait_stream(self, stream: int) -> None:
+        """What is submitted here from now on runs after what a foreign `stream` has been given.
+
+        `stream` is a handle, 1 (the default stream of the old kind) or 2 (that of this thread). The
+        host does not wait. Raises ValueError (as `stream`, or not such a number), TypeError.
+        """
+        interop.join(self, "wait_stream", stream)
+
+    def order_stream(self, stream: int) -> None:
+        """What a foreign `stream` is given from now on runs after what was submitted here.
+
+        Otherwise as `wait_stream`.
+        """
+        interop.join(self, "order_stream", stream)
+
     def fence(self, value: int) -> Fence:
         """The fence of a value that `prepare`'s callable returned; ValueError for any other."""
         if not 0 <= operator.index(value) <= self.submitted:
@@ -115,8 +139,9 @@ class Queue:
     ) -> Fence:
         """Run `kernel` once over `groups` workgroups of `group_size` threads; returns its fence.
 
-        Pointers are Buffers or Arrays of this device (numpy arrays too where memory is unified;
-        None where the argument is optional), scalars are numbers. `groups` and `group_size` are an
+        Pointers are Buffers or Arrays of this device (numpy arrays too where memory is unified,
+        arrays of other libraries in its memory on CUDA; None where the argument is optional),
+        scalars are numbers. `groups` and `group_size` are an
         int or up to three; groups=None is for kernels that know their grid, group_size=None takes
         the kernel's. `shared` is in bytes per workgroup.
 
@@ -186,6 +211,12 @@ class Queue:
         if not arg.is_pointer or given is None or hasattr(given, "_storage"):
             return given
         where = f"{kernel}: argument {arg.name} ({arg.type})"
+        try:
+            foreign = interop.borrowed(self, given)
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"{where}: {error}") from None
+        if foreign is not None:
+            return foreign
         if not self._device.info.unified:
             raise TypeError(
                 f"{where}: a Buffer or Array is wanted, got {type(given).__name__}; "

@@ -24,7 +24,7 @@ ENTRY_POINTS = "sparkle_drv.backends"
 ALIASES = {"nvidia": "cuda", "amd": "amdgpu"}
 _URI = re.compile(r"([a-z][a-z0-9_]*)(?::([\w.#/-]+))?\Z")
 
-_builtin = {name: f"sparkle_drv.backends.{name}" for name in ("cpu", "egl", "amdgpu")}
+_builtin = {name: f"sparkle_drv.backends.{name}" for name in ("cpu", "egl", "amdgpu", "cuda")}
 _registered: dict[str, Callable[[], Any]] = {}
 
 

@@ -74,7 +74,9 @@ class Storage:
                 self._free()
 
 
-_lock = threading.Lock()  # of pins; held for a few instructions, and by no finalizer
+# Of pins; held for a few instructions. A consumer of an exported capsule may let go in a finalizer,
+# which may run while this thread is in one of them.
+_lock = threading.RLock()
 
 
 class _Free:

@@ -170,11 +170,11 @@ class Reader:
     def _check_clang(self, words: list[str]) -> None:
         """The options are those that our own kernels are built with; the source is there."""
         sys.path.insert(0, str(ROOT / "tools"))
-        import shaders
+        from _shaders import rdna
 
         *flags, dash_o, out, source = words
         own = ("-mcpu=", "--ld-path=")
-        assert [f for f in flags if f not in shaders.FLAGS and not f.startswith(own)] == []
+        assert [f for f in flags if f not in rdna.FLAGS and not f.startswith(own)] == []
         assert dash_o == "-o"
         assert (self.folder / source).exists()
         assert out.endswith(".hsaco")

@@ -1,0 +1,249 @@
+/* Opening and closing a cuda device: facts, the primary context, what all queues share. */
+#include "device.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Nodes from which a list that is submitted again becomes a graph. On the fake driver of tests/fake_cuda a graph is
+ * ahead of call-by-call replay from 8 nodes on; a real driver has not been measured yet. */
+enum { GRAPH_NODES = 8 };
+
+static uint32_t attribute(int device, int which)
+{
+    int value = 0;
+    return sp_cuDeviceGetAttribute(&value, which, device) == CU_OK && value > 0 ? (uint32_t)value : 0;
+}
+
+static int facts(int32_t ordinal, int *device, struct sp_cuda_info *info)
+{
+    memset(info, 0, sizeof *info);
+    info->ordinal = ordinal;
+    int rc = SP_CU_RC(cuDriverGetVersion, &info->driver_version);
+    if (rc == 0)
+        rc = SP_CU_RC(cuDeviceGet, device, ordinal);
+    if (rc == 0)
+        rc = SP_CU_RC(cuDeviceGetName, info->name, sizeof info->name - 1, *device);
+    size_t nbytes = 0;
+    if (rc == 0)
+        rc = SP_CU_RC(cuDeviceTotalMem_v2, &nbytes, *device);
+    if (rc)
+        return rc == -EINVAL ? -ENODEV : rc;
+    info->memory_nbytes = nbytes;
+    if (sp_cuDeviceGetPCIBusId(info->pci, sizeof info->pci - 1, *device) != CU_OK)
+        info->pci[0] = '\0';
+    info->major = (int32_t)attribute(*device, CU_MAJOR);
+    info->minor = (int32_t)attribute(*device, CU_MINOR);
+    info->units = attribute(*device, CU_UNITS);
+    info->max_threads = attribute(*device, CU_MAX_THREADS);
+    for (int i = 0; i < 3; i++) {
+        info->max_group[i] = attribute(*device, CU_MAX_BLOCK_X + i);
+        info->max_groups[i] = attribute(*device, CU_MAX_GRID_X + i);
+    }
+    info->plain_shared_nbytes = attribute(*device, CU_SHARED);
+    info->shared_nbytes = attribute(*device, CU_SHARED_OPTIN);
+    if (info->shared_nbytes < info->plain_shared_nbytes)
+        info->shared_nbytes = info->plain_shared_nbytes;
+    info->l2_nbytes = attribute(*device, CU_L2);
+    info->clock_khz = attribute(*device, CU_CLOCK_KHZ);
+    const struct sp_cu_table *t = &sp_cu_table;
+    if (t->cuMemAllocAsync && t->cuMemFreeAsync && t->cuDeviceGetDefaultMemPool && attribute(*device, CU_POOLS))
+        info->features |= SP_CUDA_POOLS;
+    if (t->cuGraphCreate && t->cuGraphAddKernelNode && t->cuGraphAddMemcpyNode && t->cuGraphAddMemsetNode &&
+        t->cuGraphInstantiateWithFlags && t->cuGraphExecKernelNodeSetParams && t->cuGraphLaunch)
+        info->features |= SP_CUDA_GRAPHS;
+    if (t->cuFuncGetParamInfo)
+        info->features |= SP_CUDA_PARAMS;
+    if (attribute(*device, CU_INTEGRATED))
+        info->features |= SP_CUDA_INTEGRATED;
+    return 0;
+}
+
+int sp_cuda_describe(const char *paths, int32_t ordinal, struct sp_cuda_info *out)
+{
+    int device, rc = sp_cuda_start(paths);
+    return rc ? rc : facts(ordinal, &device, out);
+}
+
+static void drop_contents(struct sp_cuda *dev)
+{
+    if (sp_cuda_enter(dev))
+        return;
+    sp_cuda_pinned_drop(dev);
+    if (dev->anchor)
+        sp_cuEventDestroy_v2(dev->anchor);
+    if (dev->memory_event)
+        sp_cuEventDestroy_v2(dev->memory_event);
+    if (dev->memory_stream)
+        sp_cuStreamDestroy_v2(dev->memory_stream);
+}
+
+void sp_cuda_ref(struct sp_cuda *dev)
+{
+    atomic_fetch_add(&dev->refs, 1);
+}
+
+void sp_cuda_unref(struct sp_cuda *dev)
+{
+    if (atomic_fetch_sub(&dev->refs, 1) != 1)
+        return;
+    if (sp_cuda_usable(dev) && dev->context) {
+        drop_contents(dev);
+        if (sp_cuda_current == dev->context) { /* the driver may give the next context the same address */
+            sp_cuCtxSetCurrent(NULL);
+            sp_cuda_current = NULL;
+        }
+        sp_cuDevicePrimaryCtxRelease_v2(dev->handle);
+    }
+    pthread_mutex_destroy(&dev->lock);
+    free(dev);
+    atomic_fetch_sub(&sp_live()->devices, 1);
+}
+
+/* Memory is kept by the pool when it is freed: giving it back to the system would wait for the whole device. */
+static int find_pool(struct sp_cuda *dev)
+{
+    uint64_t keep = UINT64_MAX;
+    if (!(dev->info.features & SP_CUDA_POOLS))
+        return 0;
+    int rc = SP_CU_RC(cuDeviceGetDefaultMemPool, &dev->pool, dev->handle);
+    return rc ? rc : SP_CU_RC(cuMemPoolSetAttribute, dev->pool, CU_POOL_RELEASE_THRESHOLD, &keep);
+}
+
+/* Relates the device's clock to ours: an event that has just ended. */
+static int drop_anchor(struct sp_cuda *dev)
+{
+    uint64_t until = sp_clock_ns() + 1000000000u;
+    int rc = SP_CU_RC(cuEventCreate, &dev->anchor, 0), result = CU_NOT_READY;
+    if (rc == 0)
+        rc = SP_CU_RC(cuEventRecord, dev->anchor, dev->memory_stream);
+    while (rc == 0 && (result = sp_cuEventQuery(dev->anchor)) == CU_NOT_READY && sp_clock_ns() < until)
+        sp_cpu_relax();
+    dev->anchor_ns = sp_clock_ns();
+    return rc ? rc : sp_cu_rc("cuEventQuery", result);
+}
+
+static int fill_in(struct sp_cuda *dev)
+{
+    int rc = SP_CU_RC(cuDevicePrimaryCtxRetain, &dev->context, dev->handle);
+    if (rc == 0)
+        rc = sp_cuda_enter(dev);
+    if (rc == 0)
+        rc = SP_CU_RC(cuStreamCreate, &dev->memory_stream, CU_STREAM_NON_BLOCKING);
+    if (rc == 0)
+        rc = SP_CU_RC(cuEventCreate, &dev->memory_event, CU_EVENT_DISABLE_TIMING);
+    if (rc == 0)
+        rc = find_pool(dev);
+    return rc ? rc : drop_anchor(dev);
+}
+
+static int try_open(int32_t ordinal, struct sp_cuda **out)
+{
+    struct sp_cuda *dev = calloc(1, sizeof *dev);
+    if (!dev)
+        return -ENOMEM;
+    pthread_mutex_init(&dev->lock, NULL);
+    dev->fork_generation = sp_fork_generation();
+    atomic_store(&dev->refs, 1);
+    atomic_store(&dev->graph_nodes, GRAPH_NODES);
+    atomic_fetch_add(&sp_live()->devices, 1);
+    int rc = facts(ordinal, &dev->handle, &dev->info);
+    if (rc == 0)
+        rc = fill_in(dev);
+    if (rc)
+        sp_cuda_unref(dev);
+    else
+        *out = dev;
+    return rc;
+}
+
+/* A kernel that failed leaves its error to everybody who retains the primary context, until that is reset. */
+static int reset(int32_t ordinal)
+{
+    int device = 0;
+    char before[600] = "";
+    sp_cuda_why(before, sizeof before - 1);
+    int rc = SP_CU_RC(cuDeviceGet, &device, ordinal);
+    if (rc == 0)
+        rc = SP_CU_RC(cuDevicePrimaryCtxReset_v2, device);
+    sp_cuda_current = NULL;
+    if (rc)
+        sp_cu_say("%s; the context cannot be reset in this process: start a new one", before);
+    return rc ? -ENODEV : 0;
+}
+
+int sp_cuda_open(const char *paths, int32_t ordinal, struct sp_cuda **out)
+{
+    int rc = sp_cuda_start(paths);
+    if (rc)
+        return rc;
+    rc = try_open(ordinal, out);
+    if (rc == -ENODEV && reset(ordinal) == 0)
+        rc = try_open(ordinal, out);
+    return rc;
+}
+
+void sp_cuda_close(struct sp_cuda *dev)
+{
+    if (dev && sp_cuda_usable(dev))
+        sp_cuda_unref(dev);
+}
+
+void sp_cuda_lose(struct sp_cuda *dev, const char *words)
+{
+    pthread_mutex_lock(&dev->lock);
+    if (!atomic_load(&dev->lost))
+        snprintf(dev->why_lost, sizeof dev->why_lost, "%s", words);
+    atomic_store(&dev->lost, 1);
+    pthread_mutex_unlock(&dev->lock);
+}
+
+size_t sp_cuda_lost(struct sp_cuda *dev, char *out, size_t capacity)
+{
+    if (!sp_cuda_usable(dev))
+        return 0;
+    pthread_mutex_lock(&dev->lock);
+    size_t nbytes = strlen(dev->why_lost) < capacity ? strlen(dev->why_lost) : capacity;
+    memcpy(out, dev->why_lost, nbytes);
+    pthread_mutex_unlock(&dev->lock);
+    return nbytes;
+}
+
+void *sp_cuda_context(const struct sp_cuda *dev)
+{
+    return dev->context;
+}
+
+int sp_cuda_free_nbytes(struct sp_cuda *dev, uint64_t *nbytes)
+{
+    size_t unused = 0, total;
+    int rc = sp_cuda_usable(dev) ? sp_cuda_enter(dev) : -ECHILD;
+    if (rc == 0)
+        rc = SP_CU_RC(cuMemGetInfo_v2, &unused, &total);
+    *nbytes = unused;
+    return rc;
+}
+
+uint64_t sp_cuda_epoch(struct sp_cuda *dev)
+{
+    return atomic_load(&dev->epoch);
+}
+
+uint64_t sp_cuda_advance(struct sp_cuda *dev)
+{
+    return atomic_fetch_add(&dev->epoch, 1) + 1;
+}
+
+void sp_cuda_counts(const struct sp_cuda *dev, struct sp_cuda_counts *out)
+{
+    out->replayed = atomic_load(&dev->replayed);
+    out->graph_builds = atomic_load(&dev->graph_builds);
+    out->graph_launches = atomic_load(&dev->graph_launches);
+    out->graph_updates = atomic_load(&dev->graph_updates);
+}
+
+uint32_t sp_cuda_graph_nodes(struct sp_cuda *dev, uint32_t least)
+{
+    return least ? atomic_exchange(&dev->graph_nodes, least) : atomic_load(&dev->graph_nodes);
+}

@@ -1,0 +1,209 @@
+/* The cuda device's own objects; nothing outside native/cuda sees inside them.
+ *
+ * Locks, in this order: a queue's, the device's. Work goes to the driver under the queue's lock, so that the values of a
+ * queue follow the order of its stream. */
+#ifndef SP_CUDA_DEVICE_H
+#define SP_CUDA_DEVICE_H
+#include "../core/base.h"
+#include "../core/queue.h"
+#include "../core/timeline.h"
+#include "../include/sp_cuda.h"
+#include "driver.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+enum {
+    SP_CUDA_KERNEL_MAGIC = 0x43637073, /* "spcC" */
+    SP_CUDA_CLASSES = 64,              /* sizes of pooled page-locked memory: powers of two */
+    SP_CUDA_RECENT = 256,              /* launches that a queue can still describe */
+    SP_CUDA_RECENT_NBYTES = 240,
+    SP_CUDA_GRAPH_SLOTS = 4
+};
+
+struct sp_cuda_memory {
+    struct sp_cuda *dev;
+    _Atomic uint32_t refs;
+    uint32_t kind;
+    uint32_t flags; /* enum sp_cuda_memory_flag */
+    int fd;         /* of SHARED memory, else -1 */
+    uint64_t address;
+    uint64_t nbytes;
+    uint64_t pinned_nbytes; /* what the pool of page-locked memory gave */
+    void *host;      /* NULL: the host does not reach it */
+    struct sp_cuda_memory *next, **link; /* in the device's list of what the host reaches */
+};
+
+enum sp_cuda_memory_flag {
+    SP_CUDA_POOLED = 1,     /* from the stream-ordered pool */
+    SP_CUDA_REGISTERED = 2, /* host memory that was not allocated here */
+    SP_CUDA_ADOPTED = 4
+};
+
+/* Page-locked memory that nobody uses: its own first bytes are the list. */
+struct sp_cuda_pinned {
+    struct sp_cuda_pinned *next;
+};
+
+struct sp_cuda {
+    struct sp_cuda_info info;
+    int handle; /* CUdevice */
+    void *context;
+    uint32_t fork_generation;
+    _Atomic uint32_t refs; /* the owner, queues, kernels, memory */
+    _Atomic uint64_t epoch;
+    _Atomic int lost;
+    _Atomic uint32_t graph_nodes;
+    _Atomic uint64_t replayed, graph_builds, graph_launches, graph_updates;
+    _Atomic uint64_t memory_turn; /* grows when memory is zeroed: queues wait for memory_event before they use it */
+
+    pthread_mutex_t lock; /* guards what follows */
+    char why_lost[400];
+    void *memory_stream, *memory_event;
+    void *pool; /* the driver's stream-ordered one; NULL: there is none */
+    struct sp_cuda_pinned *pinned[SP_CUDA_CLASSES];
+    uint64_t pinned_nbytes; /* in there */
+    struct sp_cuda_memory *hosts;
+    uint32_t peers; /* bit of each ordinal whose memory this device reaches by now; below 32 */
+    void *anchor;   /* an event that has ended, at anchor_ns of CLOCK_MONOTONIC */
+    uint64_t anchor_ns;
+};
+
+struct sp_cuda_kernel {
+    uint32_t magic;
+    struct sp_cuda *dev;
+    void *function, *module;
+    struct sp_cuda_shape shape;
+    uint32_t most_shared; /* that a launch may add */
+    uint64_t serial;      /* no other kernel of this process has it */
+    struct sp_signature sig;
+    char name[64];
+};
+
+/* What was submitted and has an event that tells its end. */
+struct sp_cuda_flight {
+    struct sp_cuda_flight *next;
+    uint64_t value;
+    void *start, *end; /* events; `start` of timing queues alone */
+    int mark;          /* of launches up to `value`, which have no event of their own */
+    int rc;            /* it could not be handed over to its end */
+    uint32_t ncalls;   /* that the driver has taken */
+    uint64_t submitted_ns;
+    void *staging; /* page-locked, of a transfer, or of copies between places that overlap */
+    uint64_t staging_nbytes;
+    void *out; /* a download goes there from `staging` */
+    uint64_t out_nbytes;
+    void **stamps; /* events of timestamp records, in their order */
+    uint32_t nstamps;
+    size_t nbytes;
+    _Alignas(16) unsigned char records[];
+};
+
+/* A launch that has no flight. */
+struct sp_cuda_recent {
+    uint64_t value;
+    uint32_t nbytes; /* of the record; more than there is room for: the head alone is kept */
+    _Alignas(8) unsigned char record[SP_CUDA_RECENT_NBYTES];
+};
+
+/* A list of commands as a graph: the records that it was made of, as they are now. */
+struct sp_cuda_graph {
+    uint64_t seen;  /* when it was last submitted, by the queue's count */
+    uint32_t times; /* that it was submitted */
+    size_t nbytes;
+    unsigned char *records;
+    void *graph, *exec; /* NULL: not made yet */
+    void **nodes;       /* of the dispatches, in their order; NULL: one of no groups */
+    uint64_t *serials;  /* of their kernels */
+};
+
+struct sp_cuda_queue {
+    struct sp_queue q;
+    struct sp_cuda *dev;
+    void *stream;
+    uint64_t memory_turn; /* up to which its stream has waited */
+    _Atomic uint64_t reached;
+    _Atomic uint64_t good; /* values above it were lost with the device; UINT64_MAX while it is not */
+    uint64_t marked;       /* the newest value that a flight covers */
+    int timing;
+    struct sp_cuda_flight *head, *tail;
+    void *up, *down; /* streams for transfers, made when first needed */
+    void **idle[2];  /* events that nobody uses: without times, with times */
+    uint32_t nidle[2], most_idle[2];
+    struct sp_cuda_graph graphs[SP_CUDA_GRAPH_SLOTS];
+    uint64_t submissions;
+    uint64_t fault_value; /* whose words these are */
+    char fault[300];
+    struct sp_cuda_recent *recent;
+};
+
+static inline uint64_t sp_cuda_reached_so_far(const struct sp_cuda_queue *q)
+{
+    return atomic_load(&q->reached);
+}
+
+/* device.c */
+static inline int sp_cuda_usable(const struct sp_cuda *dev)
+{
+    return dev->fork_generation == sp_fork_generation();
+}
+void sp_cuda_ref(struct sp_cuda *dev);
+void sp_cuda_unref(struct sp_cuda *dev);
+/* The device is gone: `why` in words. Once. */
+void sp_cuda_lose(struct sp_cuda *dev, const char *why);
+
+/* pinned.c: page-locked memory, a power of two from 4 KiB on. */
+int sp_cuda_pinned_take(struct sp_cuda *dev, uint64_t nbytes, void **host, uint64_t *got);
+void sp_cuda_pinned_give(struct sp_cuda *dev, void *host, uint64_t got);
+void sp_cuda_pinned_drop(struct sp_cuda *dev); /* caller locks, or is the last */
+
+/* memory.c: the address of `nbytes` bytes at `address` for the host, NULL where it does not reach them */
+void *sp_cuda_reach(struct sp_cuda *dev, uint64_t address, uint64_t nbytes);
+
+/* check.c */
+int sp_cuda_check_dispatch(const struct sp_cuda *dev, const void *record, size_t nbytes);
+
+/* replay.c: callers hold the queue's lock. The launch: a CUresult. */
+int sp_cuda_dispatch(struct sp_cuda_queue *q, const struct sp_cmd_dispatch *d);
+int sp_cuda_overlaps(const struct sp_cmd_copy *c);
+/* All records, one after the other: 0 or -errno. */
+int sp_cuda_replay(struct sp_cuda_queue *q, struct sp_cuda_flight *f);
+/* The stream waits until memory has been zeroed that it has not waited for yet. */
+int sp_cuda_order_memory(struct sp_cuda_queue *q);
+
+/* graph.c: runs the records as a graph. 1: done, or failed with `*rc`; 0: they are not one, or not yet. */
+int sp_cuda_run_graph(struct sp_cuda_queue *q, struct sp_cuda_flight *f, int *rc);
+void sp_cuda_graphs_drop(struct sp_cuda_queue *q);
+
+static inline int sp_cuda_near(struct sp_cuda *dev)
+{
+    return sp_cuda_current == dev->context ? 0 : sp_cuda_enter(dev);
+}
+
+/* events.c: events of a queue, used again; timing: with times. 0 or -errno. */
+int sp_cuda_event_take(struct sp_cuda_queue *q, int timing, void **event);
+void sp_cuda_event_give(struct sp_cuda_queue *q, int timing, void *event);
+void sp_cuda_events_drop(struct sp_cuda_queue *q);
+/* Stream `later` waits for all of `sooner`: 0 or -errno. */
+int sp_cuda_chain(struct sp_cuda_queue *q, void *sooner, void *later);
+/* CLOCK_MONOTONIC at which an event with times ended. May take `*event` and give another for it. */
+uint64_t sp_cuda_event_ns(struct sp_cuda *dev, void **event);
+
+/* progress.c; callers hold the queue's lock */
+void sp_cuda_progress(struct sp_cuda_queue *q);
+/* An event behind what was launched so far. */
+void sp_cuda_mark(struct sp_cuda_queue *q);
+
+/* flight.c; callers hold the queue's lock */
+struct sp_cuda_flight *sp_cuda_flight_new(const void *records, size_t nbytes);
+/* Gives back what it holds, and frees it. */
+void sp_cuda_flight_drop(struct sp_cuda_queue *q, struct sp_cuda_flight *f);
+/* -errno for a CUresult; one that says the device is gone loses it, with the names of what ran. */
+int sp_cuda_failed(struct sp_cuda_queue *q, const char *call, int result);
+/* The start of a submission of a timing queue, the end of any: 0 or -errno. */
+int sp_cuda_flight_begin(struct sp_cuda_queue *q, struct sp_cuda_flight *f);
+int64_t sp_cuda_flight_end(struct sp_cuda_queue *q, struct sp_cuda_flight *f, void *stream, int rc);
+
+/* queue.c */
+void sp_cuda_queue_unref(struct sp_queue *common);
+#endif

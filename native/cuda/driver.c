@@ -1,0 +1,145 @@
+/* The driver's start, its errors in our terms, and the context of a thread. */
+#include "device.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+static _Thread_local char why[1024];
+_Thread_local void *sp_cuda_current __attribute__((tls_model("initial-exec")));
+
+static pthread_mutex_t start_lock = PTHREAD_MUTEX_INITIALIZER;
+static int started, started_rc;
+static uint32_t started_generation;
+
+void sp_cu_say(const char *format, ...)
+{
+    va_list list;
+    va_start(list, format);
+    vsnprintf(why, sizeof why, format, list);
+    va_end(list);
+}
+
+size_t sp_cuda_why(char *out, size_t capacity)
+{
+    size_t nbytes = strlen(why) < capacity ? strlen(why) : capacity;
+    memcpy(out, why, nbytes);
+    return nbytes;
+}
+
+int sp_cu_is_sticky(int result)
+{
+    switch (result) { /* "Data types used by CUDA driver": the process must be terminated, or the context is unusable */
+    case CU_ECC_UNCORRECTABLE:
+    case CU_NVLINK_UNCORRECTABLE:
+    case CU_ILLEGAL_ADDRESS:
+    case CU_LAUNCH_TIMEOUT:
+    case CU_CONTEXT_IS_DESTROYED:
+    case CU_ASSERT:
+    case CU_DEINITIALIZED:
+        return 1;
+    default:
+        return result >= CU_HARDWARE_STACK_ERROR && result <= CU_LAUNCH_FAILED;
+    }
+}
+
+static int code_of(int result)
+{
+    switch (result) {
+    case CU_INVALID_VALUE:
+        return EINVAL;
+    case CU_OUT_OF_MEMORY:
+        return ENOMEM;
+    case CU_NOT_INITIALIZED:
+        return sp_cuda_forked() ? ECHILD : ENODEV;
+    case CU_NO_DEVICE:
+    case CU_INVALID_DEVICE:
+        return ENODEV;
+    case CU_INVALID_IMAGE:
+    case CU_NO_BINARY_FOR_GPU:
+    case CU_INVALID_PTX:
+    case CU_JIT_COMPILER_NOT_FOUND:
+    case CU_UNSUPPORTED_PTX_VERSION:
+    case CU_JIT_COMPILATION_DISABLED:
+    case CU_INVALID_SOURCE:
+        return ENOEXEC;
+    case CU_NOT_FOUND:
+        return ENOENT;
+    case CU_NOT_READY:
+        return EAGAIN;
+    case CU_LAUNCH_OUT_OF_RESOURCES:
+        return E2BIG;
+    case CU_HOST_MEMORY_ALREADY_REGISTERED:
+        return EEXIST;
+    case CU_NOT_SUPPORTED:
+    case SP_CU_MISSING:
+        return EOPNOTSUPP;
+    default:
+        return sp_cu_is_sticky(result) ? ENODEV : EIO;
+    }
+}
+
+static void say_missing(void)
+{
+    int wanted, have = 0;
+    const char *name = sp_cu_missed(&wanted);
+    sp_cuDriverGetVersion(&have);
+    sp_cu_say("%s: this driver is one of CUDA %d.%d and does not have it; CUDA %d.%d brought it", name, have / 1000,
+              have % 1000 / 10, wanted / 1000, wanted % 1000 / 10);
+}
+
+int sp_cu_rc(const char *call, int result)
+{
+    const char *name = NULL, *text = NULL;
+    if (result == CU_OK)
+        return 0;
+    if (result == SP_CU_MISSING) {
+        say_missing();
+        return -EOPNOTSUPP;
+    }
+    if (sp_cuGetErrorName(result, &name) != CU_OK || name == NULL)
+        name = "an unknown error";
+    if (sp_cuGetErrorString(result, &text) != CU_OK || text == NULL)
+        text = "";
+    sp_cu_say("%s: %s (%d)%s%s", call, name, result, *text ? ": " : "", text);
+    return -code_of(result);
+}
+
+int sp_cuda_forked(void)
+{
+    return started && started_generation != sp_fork_generation();
+}
+
+int sp_cuda_start(const char *paths)
+{
+    char report[2048], path[256];
+    struct sp_text text = sp_text_in(report, sizeof report);
+    if (sp_cuda_forked()) {
+        sp_cu_say("the CUDA driver belongs to the process that this one was forked from");
+        return -ECHILD;
+    }
+    pthread_mutex_lock(&start_lock);
+    int rc = sp_cuda_load(paths, &text, path, sizeof path);
+    if (rc) {
+        sp_cu_say("no CUDA driver library: %s", report);
+    } else {
+        rc = started && started_rc == 0 ? 0 : SP_CU_RC(cuInit, 0);
+        started = 1;
+        started_rc = rc;
+        started_generation = sp_fork_generation();
+    }
+    pthread_mutex_unlock(&start_lock);
+    return rc;
+}
+
+int sp_cuda_enter(struct sp_cuda *dev)
+{
+    void *now = NULL;
+    int result = sp_cuCtxGetCurrent(&now);
+    if (result == CU_OK && now != dev->context)
+        result = sp_cuCtxSetCurrent(dev->context);
+    if (result == CU_OK)
+        sp_cuda_current = dev->context;
+    return sp_cu_rc("cuCtxSetCurrent", result);
+}

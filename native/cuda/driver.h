@@ -1,0 +1,99 @@
+/* The driver's numbers that are used here, and how its answers become ours. */
+#ifndef SP_CUDA_DRIVER_H
+#define SP_CUDA_DRIVER_H
+#include "../dl/cuda.h"
+
+/* CUresult */
+enum {
+    CU_OK = 0,
+    CU_INVALID_VALUE = 1,
+    CU_OUT_OF_MEMORY = 2,
+    CU_NOT_INITIALIZED = 3,
+    CU_DEINITIALIZED = 4,
+    CU_NO_DEVICE = 100,
+    CU_INVALID_DEVICE = 101,
+    CU_INVALID_IMAGE = 200,
+    CU_INVALID_CONTEXT = 201,
+    CU_NO_BINARY_FOR_GPU = 209,
+    CU_ECC_UNCORRECTABLE = 214,
+    CU_INVALID_PTX = 218,
+    CU_NVLINK_UNCORRECTABLE = 220,
+    CU_JIT_COMPILER_NOT_FOUND = 221,
+    CU_UNSUPPORTED_PTX_VERSION = 222,
+    CU_JIT_COMPILATION_DISABLED = 223,
+    CU_INVALID_SOURCE = 300,
+    CU_INVALID_HANDLE = 400,
+    CU_NOT_FOUND = 500,
+    CU_NOT_READY = 600,
+    CU_ILLEGAL_ADDRESS = 700,
+    CU_LAUNCH_OUT_OF_RESOURCES = 701,
+    CU_LAUNCH_TIMEOUT = 702,
+    CU_PEER_ACCESS_ALREADY_ENABLED = 704,
+    CU_CONTEXT_IS_DESTROYED = 709,
+    CU_ASSERT = 710,
+    CU_HOST_MEMORY_ALREADY_REGISTERED = 712,
+    CU_HARDWARE_STACK_ERROR = 714,
+    CU_LAUNCH_FAILED = 719,
+    CU_NOT_SUPPORTED = 801
+};
+
+/* CUdevice_attribute */
+enum {
+    CU_MAX_THREADS = 1,
+    CU_MAX_BLOCK_X = 2,
+    CU_MAX_GRID_X = 5,
+    CU_SHARED = 8,
+    CU_CLOCK_KHZ = 13,
+    CU_UNITS = 16,
+    CU_INTEGRATED = 18,
+    CU_L2 = 38,
+    CU_MAJOR = 75,
+    CU_MINOR = 76,
+    CU_SHARED_OPTIN = 97,
+    CU_POOLS = 115
+};
+
+/* CUfunction_attribute */
+enum {
+    CU_FN_MAX_THREADS = 0,
+    CU_FN_SHARED = 1,
+    CU_FN_LOCAL = 3,
+    CU_FN_REGISTERS = 4,
+    CU_FN_BINARY_VERSION = 6,
+    CU_FN_MAX_DYNAMIC_SHARED = 8
+};
+
+enum {
+    CU_STREAM_NON_BLOCKING = 1,
+    CU_EVENT_DISABLE_TIMING = 2,
+    CU_HOST_PORTABLE = 1,  /* of cuMemHostAlloc and cuMemHostRegister alike */
+    CU_HOST_DEVICEMAP = 2,
+    CU_HOST_READ_ONLY = 8, /* of cuMemHostRegister */
+    CU_POOL_RELEASE_THRESHOLD = 4,
+    CU_LOCATION_DEVICE = 1,
+    CU_ACCESS_READWRITE = 3,
+    CU_JIT_INFO_LOG = 3,
+    CU_JIT_INFO_LOG_NBYTES = 4,
+    CU_JIT_ERROR_LOG = 5,
+    CU_JIT_ERROR_LOG_NBYTES = 6,
+    CU_POINTER_DEVICE_ORDINAL = 9, /* CUpointer_attribute */
+    CU_MEMORY_UNIFIED = 4 /* CUmemorytype: the driver looks at the address */
+};
+
+struct sp_cuda;
+
+/* Loads and initialises the driver, once a process; errors as of sp_cuda_describe. */
+int sp_cuda_start(const char *paths);
+
+/* 0 or -errno for a CUresult, and words for sp_cuda_why: `call` is the driver's function. */
+int sp_cu_rc(const char *call, int result);
+#define SP_CU_RC(name, ...) sp_cu_rc(#name, sp_##name(__VA_ARGS__))
+void sp_cu_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* After such an answer nothing on this context works any more. */
+int sp_cu_is_sticky(int result);
+
+/* The context that this thread last made current, as far as we know: another library may have changed it since. */
+extern _Thread_local void *sp_cuda_current __attribute__((tls_model("initial-exec")));
+/* Asks the driver and makes the device's context current: before every call that goes by the current context. */
+int sp_cuda_enter(struct sp_cuda *dev);
+#endif

@@ -1,0 +1,65 @@
+/* A flight: a submission with an event behind it. */
+#include "device.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct sp_cuda_flight *sp_cuda_flight_new(const void *records, size_t nbytes)
+{
+    struct sp_cuda_flight *f = malloc(sizeof *f + nbytes);
+    if (!f)
+        return NULL;
+    memset(f, 0, sizeof *f);
+    f->nbytes = nbytes;
+    if (nbytes)
+        memcpy(f->records, records, nbytes);
+    return f;
+}
+
+void sp_cuda_flight_drop(struct sp_cuda_queue *q, struct sp_cuda_flight *f)
+{
+    sp_cuda_event_give(q, 1, f->start);
+    sp_cuda_event_give(q, q->timing, f->end);
+    for (uint32_t i = 0; i < f->nstamps; i++)
+        sp_cuda_event_give(q, 1, f->stamps[i]);
+    sp_cuda_pinned_give(q->dev, f->staging, f->staging_nbytes);
+    free(f->stamps);
+    free(f);
+}
+
+int sp_cuda_flight_begin(struct sp_cuda_queue *q, struct sp_cuda_flight *f)
+{
+    int rc = sp_cuda_near(q->dev);
+    if (rc == 0)
+        rc = sp_cuda_order_memory(q);
+    if (rc == 0 && q->timing && (rc = sp_cuda_event_take(q, 1, &f->start)) == 0)
+        rc = sp_cuda_failed(q, "cuEventRecord", sp_cuEventRecord(f->start, q->stream));
+    return rc ? rc : sp_cuda_event_take(q, q->timing, &f->end);
+}
+
+int64_t sp_cuda_flight_end(struct sp_cuda_queue *q, struct sp_cuda_flight *f, void *stream, int rc)
+{
+    if (rc == 0 || (rc != -ENODEV && f->ncalls)) {
+        if (rc) /* the rest of it failed: who waits for its value is told so */
+            sp_cuda_why(q->fault, sizeof q->fault - 1);
+        f->rc = rc;
+        rc = sp_cuda_failed(q, "cuEventRecord", sp_cuEventRecord(f->end, stream));
+    }
+    if (rc) {
+        sp_cuda_flight_drop(q, f);
+        return rc;
+    }
+    f->submitted_ns = sp_clock_ns();
+    f->value = sp_queue_take_value(&q->q);
+    if (f->rc)
+        q->fault_value = f->value;
+    q->marked = f->value;
+    if (q->tail)
+        q->tail->next = f;
+    else
+        q->head = f;
+    q->tail = f;
+    return (int64_t)f->value;
+}

@@ -1,0 +1,141 @@
+/* Kernels: an image loaded, its entry found, its arguments compared with what the caller says they are. */
+#include "device.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LOG_NBYTES = 8192 };
+
+static uint32_t attribute(void *function, int which)
+{
+    int value = 0;
+    return sp_cuFuncGetAttribute(&value, which, function) == CU_OK && value > 0 ? (uint32_t)value : 0;
+}
+
+static void words(char *out, size_t nbytes, const char *log)
+{
+    char said[1024] = "";
+    sp_cuda_why(said, sizeof said - 1);
+    snprintf(out, nbytes, "%s%s%s", said, *log ? "\n" : "", log);
+}
+
+static int load(struct sp_cuda_kernel *k, const void *image, char *why, size_t why_nbytes)
+{
+    char *log = calloc(1, LOG_NBYTES);
+    if (!log)
+        return -ENOMEM;
+    int options[] = {CU_JIT_ERROR_LOG, CU_JIT_ERROR_LOG_NBYTES};
+    void *values[] = {log, (void *)(uintptr_t)LOG_NBYTES}; /* sizes travel as pointers here */
+    int result = sp_cuModuleLoadDataEx(&k->module, image, 2, options, values);
+    int rc = sp_cu_rc("cuModuleLoadDataEx", result);
+    log[LOG_NBYTES - 1] = '\0';
+    if (rc)
+        words(why, why_nbytes, log);
+    free(log);
+    if (rc == -EINVAL) /* some drivers say that of what is no image at all */
+        rc = -ENOEXEC;
+    if (rc)
+        k->module = NULL;
+    return rc;
+}
+
+/* What the driver knows of the entry's arguments must be what the signature says. */
+static int compare(const struct sp_cuda_kernel *k, char *why, size_t why_nbytes)
+{
+    const struct sp_signature *sig = &k->sig;
+    if (!(k->dev->info.features & SP_CUDA_PARAMS))
+        return 0;
+    for (uint32_t i = 0; i <= sig->nargs; i++) {
+        size_t offset = 0, nbytes = 0;
+        int result = sp_cuFuncGetParamInfo(k->function, i, &offset, &nbytes);
+        if (i == sig->nargs && result == CU_OK) {
+            snprintf(why, why_nbytes, "%s: it takes more than the %u arguments given", k->name, sig->nargs);
+            return -EINVAL;
+        }
+        if (i == sig->nargs)
+            break;
+        if (result == CU_INVALID_VALUE) {
+            snprintf(why, why_nbytes, "%s: it takes %u arguments, %u are given", k->name, i, sig->nargs);
+            return -EINVAL;
+        }
+        if (result != CU_OK)
+            return sp_cu_rc("cuFuncGetParamInfo", result);
+        if (offset != sig->args[i].offset || nbytes != sig->args[i].nbytes) {
+            snprintf(why, why_nbytes, "%s: argument %u has %zu bytes at offset %zu, %u at %u are given", k->name, i, nbytes,
+                     offset, sig->args[i].nbytes, sig->args[i].offset);
+            return -EINVAL;
+        }
+    }
+    return 0;
+}
+
+static int look(struct sp_cuda_kernel *k, const char *entry, char *why, size_t why_nbytes)
+{
+    int rc = SP_CU_RC(cuModuleGetFunction, &k->function, k->module, entry);
+    if (rc == 0)
+        rc = compare(k, why, why_nbytes);
+    if (rc)
+        return rc;
+    const struct sp_cuda_info *info = &k->dev->info;
+    k->shape.max_threads = attribute(k->function, CU_FN_MAX_THREADS);
+    k->shape.registers = attribute(k->function, CU_FN_REGISTERS);
+    k->shape.shared_nbytes = attribute(k->function, CU_FN_SHARED);
+    k->shape.local_nbytes = attribute(k->function, CU_FN_LOCAL);
+    k->shape.binary_version = attribute(k->function, CU_FN_BINARY_VERSION);
+    uint32_t own = k->shape.shared_nbytes, most = info->shared_nbytes;
+    k->most_shared = own < info->plain_shared_nbytes ? info->plain_shared_nbytes - own : 0;
+    if (own < most && most > info->plain_shared_nbytes &&
+        sp_cuFuncSetAttribute(k->function, CU_FN_MAX_DYNAMIC_SHARED, (int)(most - own)) == CU_OK)
+        k->most_shared = most - own;
+    return 0;
+}
+
+int sp_cuda_load_image(struct sp_cuda *dev, const void *image, const char *entry, const char *name,
+                       const struct sp_signature *sig, char *why, size_t why_nbytes, struct sp_cuda_kernel **out)
+{
+    why[0] = '\0';
+    if (!sp_cuda_usable(dev))
+        return -ECHILD;
+    if (atomic_load(&dev->lost))
+        return -ENODEV;
+    int rc = sp_cuda_enter(dev);
+    struct sp_cuda_kernel *k = rc ? NULL : calloc(1, sizeof *k);
+    if (!k)
+        return rc ? rc : -ENOMEM;
+    static _Atomic uint64_t serials;
+    k->magic = SP_CUDA_KERNEL_MAGIC;
+    k->serial = atomic_fetch_add(&serials, 1) + 1;
+    k->dev = dev;
+    k->sig = *sig;
+    snprintf(k->name, sizeof k->name, "%s", name);
+    sp_cuda_ref(dev);
+    atomic_fetch_add(&sp_live()->kernels, 1);
+    rc = load(k, image, why, why_nbytes);
+    if (rc == 0)
+        rc = look(k, entry, why, why_nbytes);
+    if (rc)
+        sp_cuda_unload(k);
+    else
+        *out = k;
+    return rc;
+}
+
+void sp_cuda_unload(struct sp_cuda_kernel *k)
+{
+    if (!k)
+        return;
+    struct sp_cuda *dev = k->dev;
+    k->magic = 0;
+    if (sp_cuda_usable(dev) && k->module && sp_cuda_enter(dev) == 0)
+        sp_cuModuleUnload(k->module);
+    free(k);
+    atomic_fetch_sub(&sp_live()->kernels, 1);
+    sp_cuda_unref(dev);
+}
+
+void sp_cuda_kernel_shape(const struct sp_cuda_kernel *k, struct sp_cuda_shape *out)
+{
+    *out = k->shape;
+}

@@ -1,0 +1,281 @@
+/* Memory of the cuda device: the GPU's own, page-locked, shared by a mapped file, and other people's. */
+#define _GNU_SOURCE
+#include "device.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static struct sp_cuda_memory *new_memory(struct sp_cuda *dev, uint32_t kind, uint64_t nbytes)
+{
+    struct sp_cuda_memory *m = calloc(1, sizeof *m);
+    if (!m)
+        return NULL;
+    m->dev = dev;
+    m->kind = kind;
+    m->nbytes = nbytes;
+    m->fd = -1;
+    atomic_store(&m->refs, 1);
+    sp_cuda_ref(dev);
+    atomic_fetch_add(&sp_live()->allocations, 1);
+    atomic_fetch_add(&sp_live()->allocated_nbytes, (int64_t)nbytes);
+    return m;
+}
+
+static void list_host(struct sp_cuda_memory *m)
+{
+    struct sp_cuda *dev = m->dev;
+    pthread_mutex_lock(&dev->lock);
+    m->next = dev->hosts;
+    m->link = &dev->hosts;
+    if (m->next)
+        m->next->link = &m->next;
+    dev->hosts = m;
+    pthread_mutex_unlock(&dev->lock);
+}
+
+void *sp_cuda_reach(struct sp_cuda *dev, uint64_t address, uint64_t nbytes)
+{
+    void *host = NULL;
+    pthread_mutex_lock(&dev->lock);
+    for (const struct sp_cuda_memory *m = dev->hosts; m && !host; m = m->next)
+        if (address >= m->address && address - m->address <= m->nbytes && nbytes <= m->nbytes - (address - m->address))
+            host = (char *)m->host + (address - m->address);
+    pthread_mutex_unlock(&dev->lock);
+    return host;
+}
+
+/* On a stream of its own, which every queue waits for before it goes on: see sp_cuda_order_memory. */
+static int zero_in_order(struct sp_cuda *dev, uint64_t address, uint64_t nbytes)
+{
+    pthread_mutex_lock(&dev->lock);
+    int rc = SP_CU_RC(cuMemsetD8Async, address, 0, nbytes, dev->memory_stream);
+    if (rc == 0)
+        rc = SP_CU_RC(cuEventRecord, dev->memory_event, dev->memory_stream);
+    if (rc == 0)
+        atomic_fetch_add(&dev->memory_turn, 1);
+    pthread_mutex_unlock(&dev->lock);
+    return rc;
+}
+
+static int take(struct sp_cuda *dev, uint64_t nbytes, uint64_t *address)
+{
+    return dev->pool ? SP_CU_RC(cuMemAllocAsync, address, nbytes, dev->memory_stream)
+                     : SP_CU_RC(cuMemAlloc_v2, address, nbytes);
+}
+
+static int alloc_device(struct sp_cuda *dev, struct sp_cuda_memory *m)
+{
+    int rc = take(dev, m->nbytes, &m->address);
+    if (rc == -ENOMEM && dev->pool) { /* what the pool keeps may lie in pieces too small */
+        sp_cuMemPoolTrimTo(dev->pool, 0);
+        rc = take(dev, m->nbytes, &m->address);
+    }
+    if (rc)
+        return rc;
+    m->flags = dev->pool ? SP_CUDA_POOLED : 0;
+    return zero_in_order(dev, m->address, m->nbytes);
+}
+
+static int alloc_host(struct sp_cuda *dev, struct sp_cuda_memory *m, uint64_t nbytes)
+{
+    int rc = sp_cuda_pinned_take(dev, nbytes, &m->host, &m->pinned_nbytes);
+    if (rc)
+        return rc;
+    memset(m->host, 0, nbytes);
+    rc = SP_CU_RC(cuMemHostGetDevicePointer_v2, &m->address, m->host, 0);
+    if (rc == 0)
+        list_host(m);
+    return rc;
+}
+
+/* Host memory that is there becomes reachable for the GPU. */
+static int register_host(struct sp_cuda_memory *m, unsigned flags)
+{
+    int rc = SP_CU_RC(cuMemHostRegister_v2, m->host, m->nbytes, CU_HOST_PORTABLE | CU_HOST_DEVICEMAP | flags);
+    if (rc)
+        return rc;
+    m->flags |= SP_CUDA_REGISTERED;
+    rc = SP_CU_RC(cuMemHostGetDevicePointer_v2, &m->address, m->host, 0);
+    if (rc == 0)
+        list_host(m);
+    return rc;
+}
+
+/* Takes `fd` over. */
+static int map_file(struct sp_cuda_memory *m, int fd)
+{
+    m->fd = fd;
+    void *host = mmap(NULL, m->nbytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (host == MAP_FAILED)
+        return -errno;
+    m->host = host;
+    return register_host(m, 0);
+}
+
+static int alloc_shared(struct sp_cuda_memory *m)
+{
+    int fd = memfd_create("sparkle-shared", MFD_CLOEXEC);
+    if (fd < 0)
+        return -errno;
+    if (ftruncate(fd, (off_t)m->nbytes)) {
+        int rc = errno == EFBIG || errno == EINVAL ? -ENOMEM : -errno;
+        close(fd);
+        return rc;
+    }
+    return map_file(m, fd);
+}
+
+/* Ends a memory that was not made to its end. */
+static int finish(struct sp_cuda_memory *m, int rc, struct sp_cuda_memory **out)
+{
+    if (rc)
+        sp_cuda_free(m);
+    else
+        *out = m;
+    return rc;
+}
+
+int sp_cuda_alloc(struct sp_cuda *dev, uint64_t nbytes, uint32_t kind, struct sp_cuda_memory **out)
+{
+    if (!sp_cuda_usable(dev))
+        return -ECHILD;
+    if (kind > SP_CUDA_SHARED)
+        return -EINVAL;
+    if (nbytes > INT64_MAX)
+        return -ENOMEM;
+    if (atomic_load(&dev->lost))
+        return -ENODEV;
+    int rc = sp_cuda_enter(dev);
+    struct sp_cuda_memory *m = rc ? NULL : new_memory(dev, kind, nbytes ? nbytes : 1);
+    if (!m)
+        return rc ? rc : -ENOMEM;
+    if (kind == SP_CUDA_DEVICE)
+        rc = alloc_device(dev, m);
+    else
+        rc = kind == SP_CUDA_HOST ? alloc_host(dev, m, m->nbytes) : alloc_shared(m);
+    return finish(m, rc, out);
+}
+
+int sp_cuda_import(struct sp_cuda *dev, int fd, uint64_t nbytes, struct sp_cuda_memory **out)
+{
+    struct stat st;
+    if (!sp_cuda_usable(dev))
+        return -ECHILD;
+    if (fstat(fd, &st))
+        return -errno;
+    if (nbytes == 0 || (uint64_t)st.st_size < nbytes)
+        return -EINVAL;
+    int own = fcntl(fd, F_DUPFD_CLOEXEC, 0), rc = own < 0 ? -errno : sp_cuda_enter(dev);
+    struct sp_cuda_memory *m = rc ? NULL : new_memory(dev, SP_CUDA_SHARED, nbytes);
+    if (!m) {
+        if (own >= 0)
+            close(own);
+        return rc ? rc : -ENOMEM;
+    }
+    return finish(m, map_file(m, own), out);
+}
+
+int sp_cuda_wrap(struct sp_cuda *dev, void *host, uint64_t nbytes, int readonly, struct sp_cuda_memory **out)
+{
+    if (!sp_cuda_usable(dev))
+        return -ECHILD;
+    int rc = nbytes ? sp_cuda_enter(dev) : -EINVAL;
+    struct sp_cuda_memory *m = rc ? NULL : new_memory(dev, SP_CUDA_HOST, nbytes);
+    if (!m)
+        return rc ? rc : -ENOMEM;
+    m->host = host;
+    rc = register_host(m, readonly ? CU_HOST_READ_ONLY : 0);
+    if (rc && !(m->flags & SP_CUDA_REGISTERED))
+        m->flags = SP_CUDA_ADOPTED; /* neither ours to free nor to unregister */
+    return finish(m, rc, out);
+}
+
+int sp_cuda_adopt(struct sp_cuda *dev, uint64_t address, uint64_t nbytes, struct sp_cuda_memory **out)
+{
+    if (!sp_cuda_usable(dev))
+        return -ECHILD;
+    struct sp_cuda_memory *m = new_memory(dev, SP_CUDA_DEVICE, nbytes);
+    if (!m)
+        return -ENOMEM;
+    m->flags = SP_CUDA_ADOPTED;
+    m->address = address;
+    *out = m;
+    return 0;
+}
+
+uint64_t sp_cuda_address(const struct sp_cuda_memory *m)
+{
+    return m->address;
+}
+
+void *sp_cuda_host(const struct sp_cuda_memory *m)
+{
+    return m->host;
+}
+
+int sp_cuda_export(const struct sp_cuda_memory *m)
+{
+    if (!sp_cuda_usable(m->dev))
+        return -ECHILD;
+    if (m->fd < 0)
+        return -EPERM;
+    int fd = fcntl(m->fd, F_DUPFD_CLOEXEC, 0);
+    return fd < 0 ? -errno : fd;
+}
+
+void sp_cuda_hold(struct sp_cuda_memory *m)
+{
+    atomic_fetch_add(&m->refs, 1);
+}
+
+static void unlist(struct sp_cuda_memory *m)
+{
+    if (!m->link)
+        return;
+    pthread_mutex_lock(&m->dev->lock);
+    *m->link = m->next;
+    if (m->next)
+        m->next->link = m->link;
+    pthread_mutex_unlock(&m->dev->lock);
+}
+
+static void give_back(struct sp_cuda_memory *m)
+{
+    struct sp_cuda *dev = m->dev;
+    if (m->flags & SP_CUDA_ADOPTED)
+        return;
+    if (m->kind == SP_CUDA_HOST && !(m->flags & SP_CUDA_REGISTERED)) {
+        sp_cuda_pinned_give(dev, m->host, m->pinned_nbytes);
+    } else if (sp_cuda_enter(dev) == 0) {
+        if (m->flags & SP_CUDA_REGISTERED)
+            sp_cuMemHostUnregister(m->host);
+        else if (m->address && m->flags & SP_CUDA_POOLED)
+            sp_cuMemFreeAsync(m->address, dev->memory_stream);
+        else if (m->address)
+            sp_cuMemFree_v2(m->address);
+    }
+    if (m->kind == SP_CUDA_SHARED && m->host)
+        munmap(m->host, m->nbytes);
+}
+
+void sp_cuda_free(struct sp_cuda_memory *m)
+{
+    if (!m || atomic_fetch_sub(&m->refs, 1) != 1)
+        return;
+    struct sp_cuda *dev = m->dev;
+    if (sp_cuda_usable(dev)) {
+        unlist(m);
+        give_back(m);
+    }
+    if (m->fd >= 0)
+        close(m->fd);
+    atomic_fetch_sub(&sp_live()->allocations, 1);
+    atomic_fetch_sub(&sp_live()->allocated_nbytes, (int64_t)m->nbytes);
+    free(m);
+    sp_cuda_unref(dev);
+}

@@ -1,0 +1,262 @@
+/* How far a queue is: events are asked, oldest first; what follows the last event is asked of the stream. */
+#include "device.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+/* Times of timestamp records, written where they were asked for. */
+static void stamp(struct sp_cuda_queue *q, struct sp_cuda_flight *f)
+{
+    uint32_t i = 0;
+    for (size_t at = 0; at < f->nbytes && i < f->nstamps;) {
+        const struct sp_cmd *head = (const void *)(f->records + at);
+        if (head->kind == SP_CMD_TIMESTAMP) {
+            uint64_t ns = sp_cuda_event_ns(q->dev, &f->stamps[i++]);
+            void *slot = sp_cuda_reach(q->dev, ((const struct sp_cmd_timestamp *)(const void *)head)->slot, 8);
+            if (slot)
+                memcpy(slot, &ns, sizeof ns);
+        }
+        at += head->nbytes;
+    }
+}
+
+static void complete(struct sp_cuda_queue *q, struct sp_cuda_flight *f)
+{
+    uint64_t start_ns = 0, end_ns = 0;
+    if (f->start) {
+        start_ns = sp_cuda_event_ns(q->dev, &f->start);
+        end_ns = sp_cuda_event_ns(q->dev, &f->end);
+        end_ns = end_ns > start_ns ? end_ns : start_ns + 1; /* the driver's clock has steps of half a microsecond */
+    }
+    stamp(q, f);
+    if (f->out)
+        memcpy(f->out, f->staging, f->out_nbytes);
+    if (!f->mark)
+        sp_ledger_note(&q->q.ledger, f->value, start_ns, end_ns, f->rc);
+    q->head = f->next;
+    if (!q->head)
+        q->tail = NULL;
+    atomic_store(&q->reached, f->value);
+    sp_cuda_flight_drop(q, f);
+}
+
+/* The device is gone: nothing that was on its way ends any other way than by that. */
+static void fail_all(struct sp_cuda_queue *q)
+{
+    if (atomic_load(&q->good) == UINT64_MAX)
+        atomic_store(&q->good, atomic_load(&q->reached));
+    while (q->head) {
+        struct sp_cuda_flight *f = q->head;
+        q->head = f->next;
+        f->staging = NULL; /* the driver may still write there: leave it */
+        sp_cuda_flight_drop(q, f);
+    }
+    q->tail = NULL;
+    atomic_store(&q->reached, sp_queue_submitted(&q->q));
+}
+
+static size_t add_names(const void *records, size_t nbytes, char *out, size_t used, size_t capacity)
+{
+    const unsigned char *p = records;
+    for (size_t at = 0; at + sizeof(struct sp_cmd) <= nbytes;) {
+        const struct sp_cmd *head = (const void *)(p + at);
+        if (head->kind == SP_CMD_DISPATCH) {
+            const struct sp_cuda_kernel *k =
+                (const void *)(uintptr_t)((const struct sp_cmd_dispatch *)(const void *)head)->kernel;
+            if (!strstr(out, k->name) && used + strlen(k->name) + 3 < capacity)
+                used += (size_t)snprintf(out + used, capacity - used, "%s%s", used ? ", " : "", k->name);
+        }
+        at += head->nbytes;
+    }
+    return used;
+}
+
+/* The kernels that had not ended yet, oldest first: one of them it was. */
+static void suspects(struct sp_cuda_queue *q, char *out, size_t capacity)
+{
+    size_t used = 0;
+    uint64_t reached = atomic_load(&q->reached), submitted = sp_queue_submitted(&q->q);
+    const struct sp_cuda_flight *f = q->head;
+    out[0] = '\0';
+    if (submitted - reached > SP_CUDA_RECENT)
+        reached = submitted - SP_CUDA_RECENT;
+    for (uint64_t value = reached + 1; value <= submitted; value++) {
+        const struct sp_cuda_recent *r = &q->recent[value % SP_CUDA_RECENT];
+        if (r->value == value && r->nbytes <= sizeof r->record)
+            used = add_names(r->record, r->nbytes, out, used, capacity);
+        else if (r->value == value)
+            used = add_names(r->record, sizeof(struct sp_cmd_dispatch), out, used, capacity);
+        while (f && f->value < value)
+            f = f->next;
+        if (f && f->value == value)
+            used = add_names(f->records, f->nbytes, out, used, capacity);
+    }
+}
+
+int sp_cuda_failed(struct sp_cuda_queue *q, const char *call, int result)
+{
+    char said[300] = "", names[200] = "", all[600];
+    if (__builtin_expect(result == CU_OK, 1))
+        return 0;
+    int rc = sp_cu_rc(call, result);
+    if (!sp_cu_is_sticky(result))
+        return rc;
+    sp_cuda_why(said, sizeof said - 1);
+    suspects(q, names, sizeof names);
+    snprintf(all, sizeof all, "%s%s%s: close the device and open it again", said, names[0] ? ", while this ran: " : "", names);
+    sp_cuda_lose(q->dev, all);
+    fail_all(q);
+    return -ENODEV;
+}
+
+void sp_cuda_mark(struct sp_cuda_queue *q)
+{
+    struct sp_cuda_flight *f = sp_cuda_flight_new(NULL, 0);
+    if (!f)
+        return;
+    f->mark = 1;
+    f->value = sp_queue_submitted(&q->q);
+    if (sp_cuda_event_take(q, q->timing, &f->end) || sp_cuEventRecord(f->end, q->stream)) {
+        sp_cuda_flight_drop(q, f); /* the stream itself can be asked, too */
+        return;
+    }
+    f->submitted_ns = sp_clock_ns();
+    q->marked = f->value;
+    if (q->tail)
+        q->tail->next = f;
+    else
+        q->head = f;
+    q->tail = f;
+}
+
+/* Another library may have made another context current in this thread: asked once more, it is ours. */
+static int ask(struct sp_cuda_queue *q, int (*question)(void *), void *of)
+{
+    int result = sp_cuda_near(q->dev) ? CU_NOT_READY : question(of);
+    if (result == CU_INVALID_CONTEXT && sp_cuda_enter(q->dev) == 0)
+        result = question(of);
+    return result;
+}
+
+void sp_cuda_progress(struct sp_cuda_queue *q)
+{
+    int result;
+    if (atomic_load(&q->dev->lost)) {
+        fail_all(q);
+        return;
+    }
+    while (q->head) {
+        result = ask(q, sp_cuEventQuery, q->head->end);
+        if (result == CU_NOT_READY)
+            return;
+        if (sp_cuda_failed(q, "cuEventQuery", result))
+            return;
+        complete(q, q->head);
+    }
+    uint64_t submitted = sp_queue_submitted(&q->q);
+    if (atomic_load(&q->reached) == submitted)
+        return;
+    result = ask(q, sp_cuStreamQuery, q->stream);
+    if (result == CU_OK)
+        atomic_store(&q->reached, submitted);
+    else if (result == CU_NOT_READY)
+        sp_cuda_mark(q); /* so that who launches on and on does not keep others waiting */
+    else
+        sp_cuda_failed(q, "cuStreamQuery", result);
+}
+
+uint64_t sp_cuda_reached(struct sp_cuda_queue *q)
+{
+    uint64_t reached = atomic_load(&q->reached);
+    if (reached == sp_queue_submitted(&q->q) || !sp_queue_usable(&q->q))
+        return reached;
+    if (pthread_mutex_trylock(q->q.lock))
+        return reached; /* who holds it submits, or asks as we would */
+    sp_cuda_progress(q);
+    pthread_mutex_unlock(q->q.lock);
+    return atomic_load(&q->reached);
+}
+
+static void nap(uint64_t ns)
+{
+    struct timespec t = {.tv_nsec = (long)ns};
+    nanosleep(&t, NULL);
+}
+
+/* The driver's own waits know no timeout: it is asked again and again, at first spinning, then after naps of a tenth of
+ * the time waited so far. */
+static int wait_until(struct sp_cuda_queue *q, uint64_t value, uint64_t timeout_ns)
+{
+    enum { LEAST_NAP_NS = 10000, MOST_NAP_NS = 500000 };
+    uint64_t start = sp_clock_ns(), spin_ns = sp_spin_ns();
+    while (sp_cuda_reached(q) < value) {
+        uint64_t waited = sp_clock_ns() - start;
+        if (waited >= timeout_ns)
+            return -ETIMEDOUT;
+        if (waited < spin_ns) {
+            for (int i = 0; i < 16; i++)
+                sp_cpu_relax();
+            continue;
+        }
+        uint64_t ns = waited / 10 < LEAST_NAP_NS ? LEAST_NAP_NS : waited / 10 > MOST_NAP_NS ? MOST_NAP_NS : waited / 10;
+        nap(ns < timeout_ns - waited ? ns : timeout_ns - waited);
+    }
+    return 0;
+}
+
+int sp_cuda_wait(struct sp_cuda_queue *q, uint64_t value, uint64_t timeout_ns)
+{
+    int rc = sp_queue_may_wait(&q->q, value);
+    if (rc == 0 && sp_cuda_reached_so_far(q) < value)
+        rc = wait_until(q, value, timeout_ns);
+    if (rc)
+        return rc;
+    return value > atomic_load(&q->good) ? -ENODEV : sp_queue_outcome(&q->q, value);
+}
+
+size_t sp_cuda_fault(struct sp_cuda_queue *q, uint64_t value, char *out, size_t capacity)
+{
+    size_t nbytes = 0;
+    if (!sp_queue_usable(&q->q))
+        return 0;
+    pthread_mutex_lock(q->q.lock);
+    if (value == q->fault_value)
+        nbytes = strlen(q->fault) < capacity ? strlen(q->fault) : capacity;
+    memcpy(out, q->fault, nbytes);
+    pthread_mutex_unlock(q->q.lock);
+    return nbytes;
+}
+
+int64_t sp_cuda_peek(struct sp_cuda_queue *q, uint64_t value, void *records, size_t capacity, struct sp_progress *out)
+{
+    const void *found = NULL;
+    size_t nbytes = 0;
+    uint64_t since = 0;
+    memset(out, 0, sizeof *out);
+    if (!sp_queue_usable(&q->q))
+        return -ECHILD;
+    pthread_mutex_lock(q->q.lock);
+    sp_cuda_progress(q);
+    uint64_t reached = atomic_load(&q->reached);
+    for (const struct sp_cuda_flight *f = q->head; f && !found; f = f->next)
+        if (f->value == value && !f->mark) {
+            found = f->records;
+            nbytes = f->nbytes;
+            since = f->submitted_ns;
+        }
+    const struct sp_cuda_recent *r = &q->recent[value % SP_CUDA_RECENT];
+    if (!found && value > reached && r->value == value && r->nbytes <= sizeof r->record) {
+        found = r->record;
+        nbytes = r->nbytes;
+    }
+    if (found) { /* which record of a list runs is not known: the first stands for all */
+        out->running_at = value == reached + 1 ? 0 : nbytes;
+        out->running_ns = value == reached + 1 && since ? sp_clock_ns() - since : 0;
+        if (records && nbytes)
+            memcpy(records, found, nbytes < capacity ? nbytes : capacity);
+    }
+    pthread_mutex_unlock(q->q.lock);
+    return found ? (int64_t)nbytes : -ENOENT;
+}

@@ -1,0 +1,132 @@
+/* Command records as calls of the driver, in one stream and so in order. */
+#include "device.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+int sp_cuda_order_memory(struct sp_cuda_queue *q)
+{
+    struct sp_cuda *dev = q->dev;
+    if (__builtin_expect(atomic_load_explicit(&dev->memory_turn, memory_order_acquire) == q->memory_turn, 1))
+        return 0;
+    pthread_mutex_lock(&dev->lock);
+    uint64_t turn = atomic_load(&dev->memory_turn);
+    int rc = SP_CU_RC(cuStreamWaitEvent, q->stream, dev->memory_event, 0);
+    if (rc == 0)
+        q->memory_turn = turn;
+    pthread_mutex_unlock(&dev->lock);
+    return rc;
+}
+
+int sp_cuda_dispatch(struct sp_cuda_queue *q, const struct sp_cmd_dispatch *d)
+{
+    const struct sp_cuda_kernel *k = (const void *)(uintptr_t)d->kernel;
+    char *args = (char *)(uintptr_t)(d + 1);
+    void *at[SP_MAX_ARGS];
+    if (!d->groups[0] || !d->groups[1] || !d->groups[2])
+        return CU_OK; /* the driver refuses an empty grid */
+    for (uint32_t i = 0; i < k->sig.nargs; i++)
+        at[i] = args + k->sig.args[i].offset;
+    return sp_cuLaunchKernel(k->function, d->groups[0], d->groups[1], d->groups[2], d->group_size[0], d->group_size[1],
+                             d->group_size[2], d->shared_nbytes, q->stream, at, NULL);
+}
+
+int sp_cuda_overlaps(const struct sp_cmd_copy *c)
+{
+    uint64_t distance = c->dst > c->src ? c->dst - c->src : c->src - c->dst;
+    return distance != 0 && distance < c->count;
+}
+
+/* What overlaps goes by way of page-locked memory: the driver does not say what its copies do there. */
+static int copy(struct sp_cuda_queue *q, struct sp_cuda_flight *f, const struct sp_cmd_copy *c)
+{
+    if (c->count == 0 || c->dst == c->src)
+        return CU_OK;
+    if (!sp_cuda_overlaps(c))
+        return sp_cuMemcpyAsync(c->dst, c->src, c->count, q->stream);
+    int result = sp_cuMemcpyDtoHAsync_v2(f->staging, c->src, c->count, q->stream);
+    return result ? result : sp_cuMemcpyHtoDAsync_v2(c->dst, f->staging, c->count, q->stream);
+}
+
+static int fill(struct sp_cuda_queue *q, const struct sp_cmd_fill *f)
+{
+    if (f->count == 0)
+        return CU_OK;
+    if (f->pattern_nbytes == 1)
+        return sp_cuMemsetD8Async(f->dst, (unsigned char)f->pattern, f->count, q->stream);
+    if (f->pattern_nbytes == 2)
+        return sp_cuMemsetD16Async(f->dst, (unsigned short)f->pattern, f->count / 2, q->stream);
+    return sp_cuMemsetD32Async(f->dst, f->pattern, f->count / 4, q->stream);
+}
+
+/* The device's lock keeps the other queue from taking its streams down; its own would be a second queue's lock. */
+static int wait_for(struct sp_cuda_queue *q, const struct sp_cmd_wait *w)
+{
+    struct sp_cuda_queue *other = (void *)(uintptr_t)w->queue;
+    if (other == q || sp_cuda_reached_so_far(other) >= w->value)
+        return 0;
+    pthread_mutex_lock(&q->dev->lock);
+    int rc = other->stream ? sp_cuda_chain(q, other->stream, q->stream) : 0;
+    if (rc == 0 && other->down)
+        rc = sp_cuda_chain(q, other->down, q->stream);
+    pthread_mutex_unlock(&q->dev->lock);
+    return rc;
+}
+
+static int stamp(struct sp_cuda_queue *q, struct sp_cuda_flight *f)
+{
+    void *event;
+    int rc = sp_cuda_event_take(q, 1, &event);
+    if (rc)
+        return rc;
+    f->stamps[f->nstamps++] = event;
+    return SP_CU_RC(cuEventRecord, event, q->stream);
+}
+
+static int replay_one(struct sp_cuda_queue *q, struct sp_cuda_flight *f, const struct sp_cmd *head)
+{
+    const void *record = head;
+    switch (head->kind) {
+    case SP_CMD_DISPATCH:
+        return sp_cuda_failed(q, "cuLaunchKernel", sp_cuda_dispatch(q, record));
+    case SP_CMD_COPY:
+        return sp_cuda_failed(q, "cuMemcpyAsync", copy(q, f, record));
+    case SP_CMD_FILL:
+        return sp_cuda_failed(q, "cuMemsetAsync", fill(q, record));
+    case SP_CMD_WAIT:
+        return wait_for(q, record);
+    case SP_CMD_TIMESTAMP:
+        return stamp(q, f);
+    default:
+        return 0; /* a stream is in order: a barrier holds by itself */
+    }
+}
+
+static int prepare(struct sp_cuda_queue *q, struct sp_cuda_flight *f)
+{
+    uint64_t most = 0;
+    size_t stamps = 0;
+    for (size_t at = 0; at < f->nbytes;) {
+        const struct sp_cmd *head = (const void *)(f->records + at);
+        const struct sp_cmd_copy *c = (const void *)head;
+        stamps += head->kind == SP_CMD_TIMESTAMP;
+        if (head->kind == SP_CMD_COPY && sp_cuda_overlaps(c) && c->count > most)
+            most = c->count;
+        at += head->nbytes;
+    }
+    if (stamps && !(f->stamps = calloc(stamps, sizeof *f->stamps)))
+        return -ENOMEM;
+    return most ? sp_cuda_pinned_take(q->dev, most, &f->staging, &f->staging_nbytes) : 0;
+}
+
+int sp_cuda_replay(struct sp_cuda_queue *q, struct sp_cuda_flight *f)
+{
+    int rc = prepare(q, f);
+    for (size_t at = 0; rc == 0 && at < f->nbytes;) {
+        const struct sp_cmd *head = (const void *)(f->records + at);
+        rc = replay_one(q, f, head);
+        f->ncalls += rc == 0;
+        at += head->nbytes;
+    }
+    return rc;
+}

@@ -1,0 +1,204 @@
+"""The cuda backend: thin typed calls into native/cuda, which calls NVIDIA's driver library."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from sparkle_drv._native import ffi, lib
+from sparkle_drv.backends.base import Allocation, Backend, KernelSpec, Loaded, Settings
+from sparkle_drv.backends.cuda import driver, image, refusal
+from sparkle_drv.backends.cuda.memory import KINDS, MemoryHandle
+from sparkle_drv.backends.native import Lent, Native
+from sparkle_drv.errors import DeviceNotFound, OutOfDeviceMemory
+from sparkle_drv.types import Found, Memory
+
+_KDL_CUDA = 2
+
+
+class CudaBackend:
+    """One GPU by its primary context."""
+
+    # The queue half of the protocol is the same in every backend in native code.
+    open_queue, close_queue, queue_pointer, check = Lent(), Lent(), Lent(), Lent()
+    epoch, advance, prepare, times = Lent(), Lent(), Lent(), Lent()
+    describe, timestamp, live_counts = Lent(), Lent(), Lent()
+
+    def __init__(self, ordinal: int, uri: str, settings: Settings) -> None:
+        self._limits = ffi.new("struct sp_cuda_info *")
+        self._raw = driver.opened(settings.libcuda, ordinal, uri)
+        lib.sp_cuda_describe(driver.paths(settings.libcuda), ordinal, self._limits)
+        self.info = driver.info_of(self._limits, uri)
+        self._native = native = Native("cuda", self._raw, uri)
+        self.launch, self.run, self.submit = native.launch, native.run, native.submit
+        self.submitted, self.settled = native.submitted, native.settled
+        self.reached, self.wait = native.reached, native.wait
+
+    @staticmethod
+    def discover(settings: Settings) -> Sequence[Found]:
+        try:
+            count, _, tried = driver.probe(settings.libcuda)
+        except DeviceNotFound as error:
+            return [Found("cuda", "cuda", reason=str(error), advice=driver.ADVICE)]
+        found = []
+        for ordinal in range(count):
+            uri = f"cuda:{ordinal}"
+            try:
+                info = driver.described(settings.libcuda, ordinal, uri)
+            except DeviceNotFound as error:
+                found.append(Found("cuda", uri, reason=str(error), tried=tried))
+            else:
+                found.append(Found("cuda", uri, info, tried=tried))
+        return found
+
+    @staticmethod
+    def open(uri: str, settings: Settings) -> CudaBackend:
+        which = uri.partition(":")[2] or "0"
+        if not which.isdigit():
+            raise DeviceNotFound(f"{uri}: 'cuda:0', 'cuda:1', ... are wanted")
+        try:
+            count, _, tried = driver.probe(settings.libcuda)
+        except DeviceNotFound as error:
+            raise DeviceNotFound(f"{error}. {driver.ADVICE}") from None
+        if int(which) >= count:
+            raise DeviceNotFound(f"{uri}: there are {count} device(s); {'; '.join(tried)}")
+        return CudaBackend(int(which), f"cuda:{int(which)}", settings)
+
+    # Memory
+
+    def alloc(self, nbytes: int, memory: Memory) -> Allocation:
+        if nbytes > self.info.memory_nbytes:
+            raise OutOfDeviceMemory(
+                f"{self.info.uri}: {nbytes} bytes asked for, "
+                f"the device has {self.info.memory_nbytes}"
+            )
+        out = ffi.new("struct sp_cuda_memory **")
+        rc = lib.sp_cuda_alloc(self._raw, nbytes, KINDS[memory.value], out)
+        driver.checked(rc, f"buffer of {nbytes} bytes", self.info.uri)
+        return MemoryHandle(out[0]).allocation()
+
+    def free(self, handle: MemoryHandle) -> None:
+        handle.drop()
+
+    def map(self, handle: MemoryHandle, nbytes: int) -> Any:
+        return handle.map(nbytes, self.info.uri)
+
+    def wrap(self, pointer: int, nbytes: int, owner: object) -> Allocation:
+        if not nbytes:
+            return self.alloc(0, Memory.HOST)
+        out = ffi.new("struct sp_cuda_memory **")
+        address = ffi.cast("void *", pointer)
+        rc = lib.sp_cuda_wrap(self._raw, address, nbytes, False, out)
+        if rc == -errno.EEXIST:
+            raise ValueError(
+                f"wrap: this memory, or a page of it, is page-locked already ({driver.why()})"
+            )
+        if rc not in (0, -errno.ENODEV, -errno.ECHILD):  # pages that even we may not write
+            rc = lib.sp_cuda_wrap(self._raw, address, nbytes, True, out)
+        driver.checked(rc, f"wrap of {nbytes} bytes", self.info.uri)
+        return MemoryHandle(out[0], owner).allocation()
+
+    def export(self, handle: MemoryHandle) -> int:
+        fd: int = lib.sp_cuda_export(handle.pointer)
+        if fd == -errno.EPERM:
+            raise ValueError("export: only Memory.SHARED buffers can be exported")
+        return driver.checked(fd, "export", self.info.uri)
+
+    def import_(self, fd: int, nbytes: int) -> Allocation:
+        out = ffi.new("struct sp_cuda_memory **")
+        rc = lib.sp_cuda_import(self._raw, fd, nbytes, out)
+        if rc in (-errno.EINVAL, -errno.ENODEV, -errno.EACCES):
+            size = os.fstat(fd).st_size
+            raise ValueError(
+                f"import: {nbytes} bytes asked for; the descriptor has {size} and must be that of "
+                "memory which can be mapped for reading and writing"
+            )
+        driver.checked(rc, f"import of {nbytes} bytes", self.info.uri)
+        return MemoryHandle(out[0]).allocation()
+
+    def upload(self, queue: Any, address: int, data: memoryview) -> tuple[int, object]:
+        source = ffi.from_buffer(data)
+        return lib.sp_cuda_upload(queue, address, source, data.nbytes), None
+
+    def download(self, queue: Any, address: int, out: memoryview) -> tuple[int, object]:
+        target = ffi.from_buffer(out, require_writable=bool(out.nbytes))
+        return lib.sp_cuda_download(queue, address, target, out.nbytes), target
+
+    def copy_peer(self, queue: Any, dst: int, src: int, nbytes: int, peer: Backend) -> int:
+        assert isinstance(peer, CudaBackend)
+        if peer is self:
+            return self._native.copy(queue, dst, src, nbytes)
+        value: int = lib.sp_cuda_copy_peer(queue, dst, peer._raw, src, nbytes)
+        return value
+
+    # Other libraries of this process: memory and streams in place (core/interop.py)
+
+    @property
+    def dlpack(self) -> tuple[int, int]:
+        """DLPack's kDLCUDA and the device's number."""
+        return _KDL_CUDA, self._limits.ordinal
+
+    def adopt(self, address: int, nbytes: int, owner: object) -> Allocation:
+        if nbytes and driver.checked(
+            lib.sp_cuda_owns(self._raw, address), "cuPointerGetAttribute", self.info.uri
+        ) == 0:
+            raise ValueError(f"{address:#x} is no memory of {self.info.uri}")
+        out = ffi.new("struct sp_cuda_memory **")
+        driver.checked(lib.sp_cuda_adopt(self._raw, address, nbytes, out), "adopt", self.info.uri)
+        return MemoryHandle(out[0], owner).allocation()
+
+    def share_stream(self, queue: Any) -> int:
+        return int(ffi.cast("uintptr_t", lib.sp_cuda_stream(queue)))
+
+    def wait_stream(self, queue: Any, stream: int) -> int:
+        rc: int = lib.sp_cuda_wait_stream(queue, stream)
+        return rc
+
+    def order_stream(self, queue: Any, stream: int) -> int:
+        rc: int = lib.sp_cuda_order_stream(queue, stream)
+        return rc
+
+    # Kernels
+
+    def load(self, spec: KernelSpec) -> Loaded:
+        return image.load(spec, self.info, self._raw)
+
+    def unload(self, handle: image.KernelHandle) -> None:
+        handle.drop()
+
+    # Words
+
+    def refusal(self, record: bytes, rc: int) -> str:
+        """What of a dispatch record this kernel cannot do, in words; "" when it is none of that."""
+        return refusal.words(self._limits, record, rc)
+
+    def fault(self, queue: Any, value: int) -> str:
+        """What the driver said when submission `value` failed."""
+        return driver.filled(lib.sp_cuda_fault, queue, value)
+
+    def lost(self) -> str:
+        """Why the device was lost; "" while it is not."""
+        return driver.filled(lib.sp_cuda_lost, self._raw) if self._raw is not None else ""
+
+    def sensors(self) -> dict[str, float]:
+        """Memory that nobody has taken, in MiB."""
+        free = ffi.new("uint64_t *")
+        if self._raw is None or lib.sp_cuda_free_nbytes(self._raw, free):
+            return {}
+        return {"memory_free_mib": free[0] / (1 << 20)}
+
+    def counters(self) -> dict[str, int]:
+        """Since it was opened: lists replayed call by call, graphs built, launched, updated."""
+        out = ffi.new("struct sp_cuda_counts *")
+        lib.sp_cuda_counts(self._raw, out)
+        fields = ffi.typeof("struct sp_cuda_counts").fields
+        return {name: getattr(out, name) for name, _ in fields}
+
+    def close(self) -> None:
+        """Idempotent; the context is released when the last queue and memory have gone."""
+        self._native.device = None
+        raw, self._raw = self._raw, None
+        if raw is not None:
+            ffi.release(raw)

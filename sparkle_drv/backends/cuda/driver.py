@@ -1,0 +1,111 @@
+"""The driver library: which devices it knows, and what native code said of a failure."""
+
+from __future__ import annotations
+
+import errno
+from typing import Any
+
+from sparkle_drv._native import ffi, lib
+from sparkle_drv.errors import DeviceLost, DeviceNotFound, OutOfDeviceMemory, check
+from sparkle_drv.types import CacheLevel, DeviceInfo
+
+ADVICE = "with an NVIDIA GPU: install its driver; in a container pass it through"
+_FEATURES = {
+    "pools": lib.SP_CUDA_POOLS,
+    "graphs": lib.SP_CUDA_GRAPHS,
+    "params": lib.SP_CUDA_PARAMS,
+}
+
+
+def text(field: Any) -> str:
+    """A char array of a native struct."""
+    raw: bytes = ffi.string(field)
+    return raw.decode(errors="replace")
+
+
+def filled(function: Any, *args: Any, nbytes: int = 1024) -> str:
+    """What a native function `(..., char *out, size_t capacity)` wrote."""
+    out = ffi.new("char[]", nbytes)
+    used = function(*args, out, nbytes)
+    return bytes(ffi.buffer(out, used)).decode(errors="replace")
+
+
+def why() -> str:
+    """Words about this thread's last failure."""
+    return filled(lib.sp_cuda_why)
+
+
+def checked(rc: int, call: str, uri: str) -> int:
+    """As errors.check, with the driver's words."""
+    if rc == -errno.ENOMEM:
+        raise OutOfDeviceMemory(f"{uri}: {call}: out of memory ({why()})")
+    if rc == -errno.ENODEV:
+        raise DeviceLost(f"{uri}: {call}: {why()}")
+    return check(rc, f"{call}: {why()}" if rc < 0 else call, uri)
+
+
+def paths(first: str) -> Any:
+    """Where to look, a char pointer: `first` (SPARKLE_LIBCUDA) if there is one, then the usual."""
+    usual: bytes = ffi.string(lib.sp_dl_cuda_paths())
+    return ffi.new("char[]", b"\n".join([first.encode(), usual]) if first else usual)
+
+
+def probe(first: str) -> tuple[int, str, tuple[str, ...]]:
+    """(devices, version of CUDA that the driver is for, what was tried). DeviceNotFound says why
+    there are none."""
+    if lib.sp_cuda_forked():
+        raise DeviceNotFound(
+            "cuda: the driver belongs to the process that this one was forked from: start the "
+            "child before the first look at cuda, or spawn it"
+        )
+    out = ffi.new("struct sp_dl_cuda *")
+    rc = lib.sp_dl_probe_cuda(paths(first), out)
+    tried = tuple(text(out.report).splitlines())
+    if rc:
+        raise DeviceNotFound("cuda: no NVIDIA driver library: " + "; ".join(tried))
+    library = text(out.library)
+    major, minor = divmod(out.driver_version, 1000)
+    version = f"{major}.{minor // 10}"
+    if out.init_result:
+        name = text(out.init_name) or f"error {out.init_result}"
+        raise DeviceNotFound(f"cuda: {library} (CUDA {version}) says {name} to cuInit")
+    if not out.device_count:
+        raise DeviceNotFound(f"cuda: {library} (CUDA {version}) knows no device")
+    return out.device_count, version, tried
+
+
+def info_of(raw: Any, uri: str) -> DeviceInfo:
+    """A struct sp_cuda_info as DeviceInfo."""
+    major, minor = divmod(raw.driver_version, 1000)
+    return DeviceInfo(
+        uri=uri,
+        backend="cuda",
+        name=text(raw.name),
+        kind="gpu",
+        vendor="NVIDIA",
+        driver=f"CUDA {major}.{minor // 10}",
+        memory_nbytes=raw.memory_nbytes,
+        compute_units=raw.units,
+        max_group_size=raw.max_threads,
+        max_groups=tuple(raw.max_groups),
+        max_shared_nbytes=raw.shared_nbytes,
+        isa=f"sm_{raw.major}{raw.minor}",
+        caches=(CacheLevel(2, raw.l2_nbytes, raw.units),) if raw.l2_nbytes else (),
+        features=tuple(name for name, bit in _FEATURES.items() if raw.features & bit),
+    )
+
+
+def described(first: str, ordinal: int, uri: str) -> DeviceInfo:
+    """A device that nobody has opened yet; DeviceNotFound with the driver's words."""
+    raw = ffi.new("struct sp_cuda_info *")
+    if lib.sp_cuda_describe(paths(first), ordinal, raw):
+        raise DeviceNotFound(f"{uri}: {why()}")
+    return info_of(raw, uri)
+
+
+def opened(first: str, ordinal: int, uri: str) -> Any:
+    """A `struct sp_cuda *`; DeviceNotFound with the driver's words."""
+    out = ffi.new("struct sp_cuda **")
+    if lib.sp_cuda_open(paths(first), ordinal, out):
+        raise DeviceNotFound(f"{uri}: {why()}")
+    return ffi.gc(out[0], lib.sp_cuda_close)

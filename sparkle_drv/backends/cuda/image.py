@@ -1,0 +1,112 @@
+"""Kernels of the cuda device: which blob of a manifest's entry fits, and images of users'."""
+
+from __future__ import annotations
+
+import errno
+import re
+from pathlib import Path
+from typing import Any
+
+from sparkle_drv import assets
+from sparkle_drv._native import ffi, lib
+from sparkle_drv.backends.base import KernelSpec, Loaded
+from sparkle_drv.backends.cuda import driver
+from sparkle_drv.backends.native import kernel_pointer
+from sparkle_drv.errors import ImageError
+from sparkle_drv.types import DeviceInfo, Resources
+
+_TARGET = re.compile(r"sm_(\d+)(a?)\Z")
+_ELF, _FATBIN = b"\x7fELF", b"\x50\xed\x55\xba"
+
+
+class KernelHandle:
+    """A loaded kernel."""
+
+    __slots__ = ("kernel",)
+
+    def __init__(self, kernel: Any) -> None:
+        self.kernel = ffi.gc(kernel, lib.sp_cuda_unload)
+
+    def drop(self) -> None:
+        """End it now."""
+        kernel, self.kernel = self.kernel, None
+        if kernel is not None:
+            ffi.release(kernel)
+
+
+def best(targets: list[str], isa: str) -> str:
+    """Of "sm_80", "sm_90a", ... the newest that runs on `isa`; ValueError when none does.
+
+    PTX for sm_80 is compiled for every later GPU, PTX for sm_90a for compute capability 9.0 alone.
+    """
+    own = _number(isa)
+    fits = [
+        (int(found[1]), found[2], name)
+        for name in targets
+        if (found := _TARGET.match(name))
+        and (int(found[1]) == own if found[2] else int(found[1]) <= own)
+    ]
+    if not fits:
+        raise ValueError(f"there is code for {', '.join(targets)}, none of it runs on {isa}")
+    return max(fits)[2]
+
+
+def _number(isa: str) -> int:
+    found = _TARGET.match(isa)
+    return int(found[1]) if found else 0
+
+
+def _manifest_blob(spec: KernelSpec, isa: str) -> tuple[bytes, str]:
+    target = best(list(spec.manifest["variants"]), isa)
+    path = assets.folder("shaders") / f"{spec.manifest['image']}.{target}.ptx"
+    return path.read_bytes(), path.name
+
+
+def _user_blob(spec: KernelSpec) -> tuple[bytes, str]:
+    blob = Path(spec.path).read_bytes() if spec.path else spec.image
+    what = spec.path or f"image of {len(blob)} bytes"
+    if blob[:4] in (_ELF, _FATBIN):
+        return blob, what
+    if b".version" not in blob or b".target" not in blob:
+        raise ImageError(f"{what}: neither PTX (text with .version and .target) nor a cubin")
+    if b"\0" in blob.rstrip(b"\0"):
+        raise ImageError(f"{what}: a zero byte within PTX, which is text")
+    return blob, what
+
+
+def load(spec: KernelSpec, info: DeviceInfo, device: Any) -> Loaded:
+    """A kernel of the manifest, or of a user's PTX, cubin or fatbin; ImageError."""
+    manifest = spec.manifest
+    blob, what = _manifest_blob(spec, info.isa) if manifest is not None else _user_blob(spec)
+    out, why = ffi.new("struct sp_cuda_kernel **"), ffi.new("char[]", 16384)
+    image = ffi.new("char[]", blob)  # with a zero byte behind it
+    rc = lib.sp_cuda_load_image(
+        device, image, spec.entry.encode(), spec.name.encode(), spec.native, why, len(why), out
+    )
+    if rc == -errno.ENOEXEC:
+        raise ImageError(f"{what}: {driver.text(why)} ({info.name}, {info.isa}, {info.driver})")
+    if rc == -errno.ENOENT:
+        raise ImageError(f"{what}: it has no entry {spec.entry!r} ({driver.why()})")
+    if rc == -errno.EINVAL:
+        raise ImageError(f"{what}: {driver.text(why)}")
+    driver.checked(rc, f"load {what}", info.uri)
+    handle = KernelHandle(out[0])
+    groups: tuple[str, ...] = ()
+    size = None
+    if manifest is not None:
+        groups = tuple(manifest.get("groups", ()))
+        if manifest["form"] == "routine" and "group_size" in manifest:
+            size = tuple(manifest["group_size"])
+    return Loaded(handle, kernel_pointer(handle.kernel), "grid", _resources(out[0]), groups, size)
+
+
+def _resources(kernel: Any) -> Resources:
+    shape = ffi.new("struct sp_cuda_shape *")
+    lib.sp_cuda_kernel_shape(kernel, shape)
+    return Resources(
+        shape.max_threads,
+        registers=shape.registers,
+        shared_nbytes=shape.shared_nbytes,
+        spill_nbytes=shape.local_nbytes,
+        isa=f"sm_{shape.binary_version}",
+    )

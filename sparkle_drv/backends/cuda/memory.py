@@ -1,0 +1,44 @@
+"""Memory of the cuda device as core wants it: handles that end what they stand for, host views that
+keep it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sparkle_drv._native import ffi, lib
+from sparkle_drv.backends.base import Allocation
+
+KINDS = {"device": lib.SP_CUDA_DEVICE, "host": lib.SP_CUDA_HOST, "shared": lib.SP_CUDA_SHARED}
+
+
+class MemoryHandle:
+    """One `struct sp_cuda_memory`; `owner` is what it was made over, if anything."""
+
+    __slots__ = ("owner", "pointer")
+
+    def __init__(self, pointer: Any, owner: object = None) -> None:
+        self.pointer, self.owner = ffi.gc(pointer, lib.sp_cuda_free), owner
+
+    def allocation(self) -> Allocation:
+        return Allocation(self, lib.sp_cuda_address(self.pointer))
+
+    def map(self, nbytes: int, uri: str) -> Any:
+        """A writable view that keeps the memory; ValueError where the host does not reach it."""
+        host = lib.sp_cuda_host(self.pointer)
+        if host == ffi.NULL:
+            raise ValueError(
+                f"map: the host does not reach memory of {uri}; use Memory.HOST, read and write"
+            )
+        held, owner = self.pointer, self.owner
+        lib.sp_cuda_hold(held)
+
+        def let_go(_: Any, owner: object = owner) -> None:
+            lib.sp_cuda_free(held)
+
+        return ffi.buffer(ffi.gc(ffi.cast("char *", host), let_go), nbytes)
+
+    def drop(self) -> None:
+        """End it now; views that are held keep the memory itself."""
+        pointer, self.pointer, self.owner = self.pointer, None, None
+        if pointer is not None:
+            ffi.release(pointer)

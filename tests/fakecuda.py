@@ -1,0 +1,67 @@
+"""The fake CUDA driver (tests/fake_cuda) for tests: built when it is stale, told what to do wrong,
+or used in a process of its own.
+
+A process keeps the driver library that it loaded first. So tests of the whole device run on the
+fake within pytest's process, where conftest.py sets SPARKLE_LIBCUDA for the moment of opening only,
+and whatever is about finding a driver, or breaks one, runs in a child: `run`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent
+URIS = ("cuda:0", "cuda:1")
+
+
+@functools.cache
+def library() -> str:
+    """The path of build/fake/libcuda.so.1."""
+    build = [sys.executable, str(HERE / "fake_cuda/build.py")]
+    done = subprocess.run(build, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    return str(ROOT / "build/fake/libcuda.so.1")
+
+
+class Control:
+    """`fake_cuda_control` of the library in this process; tests/fake_cuda/README.md has the commands."""
+
+    def __init__(self, path: str) -> None:
+        self._call = ctypes.CDLL(path).fake_cuda_control
+        self._call.restype, self._call.argtypes = ctypes.c_int64, [ctypes.c_char_p]
+
+    def __call__(self, command: str) -> int:
+        value: int = self._call(command.encode())
+        assert value >= 0, f"{command}: {os.strerror(-value)}"
+        return value
+
+
+HEAD = """
+import errno, os, sys
+import numpy as np
+import pytest
+import sparkle_drv as sp
+from fakecuda import Control
+tell = Control(os.environ["SPARKLE_LIBCUDA"]) if os.path.exists(os.environ.get("SPARKLE_LIBCUDA", "")) else None
+"""
+
+
+def run(code: str, *settings: str, **environment: str) -> str:
+    """What `code` prints, run on a fake driver with these commands obeyed at its start.
+
+    The code has numpy as np, pytest, sparkle_drv as sp, and `tell`, a Control.
+    """
+    env = os.environ | {"SPARKLE_LIBCUDA": library(), "FAKE_CUDA": ";".join(settings)} | environment
+    env["PYTHONPATH"] = os.pathsep.join([str(HERE), str(ROOT), env.get("PYTHONPATH", "")])
+    done = subprocess.run(
+        [sys.executable, "-c", HEAD + code], env=env, capture_output=True, text=True, timeout=60,
+        check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, f"{done.stderr}\n{done.stdout}"
+    return done.stdout

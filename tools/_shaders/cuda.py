@@ -1,0 +1,122 @@
+"""CUDA C for NVIDIA GPUs: nvcc 13.0.88, PTX for each target, made readable for older drivers.
+
+nvcc 13.0 writes `.version 9.0`, which a driver older than 13.0 refuses. What these kernels use is
+in PTX ISA 8.0 (CUDA 12.0, the first that knows sm_90a), so the line is lowered to that, and ptxas
+judges whether the file still assembles.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from . import Failed
+
+NAME, SUFFIX, EXTENSION = "cuda", ".cu", ".ptx"
+RELEASE, ISA = "V13.0.88", "8.0"
+# sm_80 PTX runs on compute capability 8.0 and everything later; sm_90a PTX on 9.0 alone.
+TARGETS = ("sm_80", "sm_90a")
+# What a driver would make of each target's PTX: ptxas must be able to.
+ASSEMBLED_FOR = {"sm_80": ("sm_80", "sm_90a"), "sm_90a": ("sm_90a",)}
+# No fused products but those that are written, as in the other backends' kernels.
+FLAGS = ("-ptx", "-std=c++17", "-O3", "-fmad=false", "--Werror", "all-warnings")
+# The same compiler from the Python package index, without the toolkit: it needs g++ besides.
+PACKAGES = (
+    "nvidia-cuda-nvcc==13.0.88", "nvidia-nvvm==13.0.88",
+    "nvidia-cuda-crt==13.0.88", "nvidia-cuda-runtime==13.0.96",
+)  # fmt: skip
+FOLDER = Path(__file__).resolve().parents[2] / "build" / "nvcc"
+_VERSION = re.compile(r"^\.version \d+\.\d+$", re.M)
+_SAID = re.compile(
+    r"Compiling entry function '(\w+)'.*?"
+    r"(\d+) bytes stack frame, (\d+) bytes spill stores.*?"
+    r"Used (\d+) registers([^\n]*)",
+    re.S,
+)
+_SHARED = re.compile(r"(\d+) bytes smem")
+_tools: dict[str, str] = {}
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What a kernel takes on one architecture: registers of a thread, the rest in bytes."""
+
+    kernel: str
+    registers: int
+    shared: int
+    stack: int
+    spills: int
+
+
+def prepare() -> None:
+    """Finds nvcc and ptxas of RELEASE, else installs PACKAGES under build/; raises Failed."""
+    folders = [None, _inside(FOLDER)]
+    if not any(_usable(folder) for folder in folders):
+        _install()
+        if not _usable(_inside(FOLDER)):
+            raise Failed(f"no nvcc {RELEASE} on PATH, and {' '.join(PACKAGES)} brought none")
+
+
+def _inside(folder: Path) -> str:
+    return str(folder / "nvidia" / "cu13" / "bin")
+
+
+def _usable(path: str | None) -> bool:
+    found = {tool: shutil.which(tool, path=path) for tool in ("nvcc", "ptxas")}
+    if not all(found.values()):
+        return False
+    tools = {tool: str(where) for tool, where in found.items()}
+    said = subprocess.run([tools["nvcc"], "--version"], capture_output=True, text=True, timeout=60)
+    if RELEASE not in said.stdout:
+        return False
+    _tools.update(tools)
+    return True
+
+
+def _install() -> None:
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--target", str(FOLDER)]
+    done = subprocess.run([*pip, *PACKAGES], capture_output=True, text=True, timeout=900)
+    if done.returncode:
+        raise Failed(
+            f"no nvcc {RELEASE} with its ptxas on PATH, and it cannot be installed: "
+            f"{done.stderr.strip()[-500:]}"
+        )
+
+
+def compile(source: Path, target: str, out: Path) -> None:
+    """Raises Failed with the words of nvcc (warnings too) or of ptxas."""
+    # Run where the source is: the PTX must not depend on where the checkout lies.
+    done = subprocess.run(
+        [_tools["nvcc"], *FLAGS, f"-arch={target}", "-o", str(out), source.name],
+        cwd=source.parent, capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
+    if done.returncode:
+        raise Failed(f"{source.name} for {target}:\n{done.stderr or done.stdout}")
+    text, count = _VERSION.subn(f".version {ISA}", out.read_text())
+    if count != 1:
+        raise Failed(f"{source.name} for {target}: {count} .version lines in what nvcc wrote")
+    out.write_text(text)
+    try:
+        for arch in ASSEMBLED_FOR[target]:
+            usage(out, arch)
+    except Failed:
+        out.unlink()
+        raise
+
+
+def usage(ptx: Path, arch: str) -> list[Usage]:
+    """What ptxas says of each kernel of a file; Failed when it does not assemble. See `prepare`."""
+    command = [_tools["ptxas"], "-v", f"-arch={arch}", str(ptx), "-o", "/dev/null"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    if done.returncode:
+        raise Failed(f"{ptx.name} does not assemble for {arch}:\n{done.stdout}{done.stderr}")
+    found = []
+    for kernel, stack, spills, registers, rest in _SAID.findall(done.stdout + done.stderr):
+        shared = _SHARED.search(rest)
+        smem = int(shared[1]) if shared else 0
+        found.append(Usage(kernel, int(registers), smem, int(stack), int(spills)))
+    return sorted(found, key=lambda used: used.kernel)

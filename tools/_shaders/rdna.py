@@ -1,0 +1,44 @@
+"""OpenCL C for AMD GPUs: clang-19 and lld-19, a code object for each generic target."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+from . import Failed
+
+NAME, SUFFIX, EXTENSION = "rdna", ".cl", ".hsaco"
+COMPILER, LINKER = "clang-19", "ld.lld-19"
+TARGETS = ("gfx10-3-generic", "gfx11-generic")
+# No library (ROCm's device library is not needed), no fused products but those that are written,
+# quotients and roots as IEEE wants them. Code object v6 is what generic targets need.
+FLAGS = (
+    *("-x", "cl", "-cl-std=CL2.0", "-target", "amdgcn-amd-amdhsa", "-mcode-object-version=6"),
+    *("-O2", "-nogpulib", "-ffp-contract=off", "-cl-fp32-correctly-rounded-divide-sqrt"),
+    *("-Wall", "-Wextra"),
+)
+_EXPECTED = "code object v6 is still in development"
+
+
+def prepare() -> None:
+    """Raises Failed when clang or lld is not there."""
+    missing = [tool for tool in (COMPILER, LINKER) if not shutil.which(tool)]
+    if missing:
+        raise Failed(
+            f"{' and '.join(missing)} not found: apt install clang-19 lld-19 (Debian; "
+            "only whoever changes a kernel needs them)"
+        )
+
+
+def compile(source: Path, target: str, out: Path) -> None:
+    """Raises Failed with the compiler's words, warnings too."""
+    command = [COMPILER, *FLAGS, f"--ld-path={shutil.which(LINKER)}", f"-mcpu={target}"]
+    # Run where the source is: the blob must not depend on where the checkout lies.
+    done = subprocess.run(
+        [*command, "-o", str(out), source.name],
+        cwd=source.parent, capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
+    said = [line for line in done.stderr.splitlines() if _EXPECTED not in line]
+    if done.returncode or said:
+        raise Failed("\n".join([f"{source.name} for {target}:", *said]))
