@@ -3,7 +3,8 @@
 
 #include <string.h>
 
-static struct fk_kernel *const tables[] = {fk_kernels_elementwise, fk_kernels_misc};
+static struct fk_kernel *const tables[] = {fk_kernels_elementwise, fk_kernels_map, fk_kernels_gemm, fk_kernels_conv2d,
+                                           fk_kernels_reduce, fk_kernels_layout, fk_kernels_misc};
 
 void fk_kernels_init(void)
 {

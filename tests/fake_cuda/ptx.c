@@ -32,22 +32,22 @@ static int newest(int driver)
     return version;
 }
 
-/* The text without comments, as spaces: positions and line numbers stay. */
+/* The text without comments: spaces in their place, so that line numbers stay. */
 static char *without_comments(const char *text)
 {
     char *const out = strdup(text);
-    for (char *p = out; p && *p; p++)
-        if (p[0] == '/' && p[1] == '/')
-            for (*p = ' '; p[1] && p[1] != '\n';)
-                *++p = ' ';
-        else if (p[0] == '/' && p[1] == '*')
-            for (int end = 0; *p && !end; p++) {
-                end = p[0] == '*' && p[1] == '/';
-                if (end)
-                    p[1] = ' ';
-                if (*p != '\n')
-                    *p = ' ';
-            }
+    const char *end = NULL; /* of the comment that p is in */
+    for (char *p = out; p && *p; p++) {
+        if (!end && p[0] == '/' && (p[1] == '/' || p[1] == '*'))
+            end = p[1] == '/' ? "\n" : "*/";
+        else if (end && strncmp(p, end, strlen(end)) == 0) {
+            if (*end == '*')
+                p[0] = p[1] = ' ';
+            end = NULL;
+        }
+        if (end && *p != '\n')
+            *p = ' ';
+    }
     return out;
 }
 
