@@ -55,6 +55,7 @@ struct sp_amdgpu {
     _Atomic uint32_t users; /* of the descriptor: owner, queues that are not closed, memory */
     _Atomic uint64_t epoch;
     _Atomic int lost;
+    _Atomic size_t nlisted; /* of `memories`; changed with them */
     _Atomic uint64_t ioctls, jobs, dma_jobs, submissions, ib_ndw, dispatches;
     int64_t clock_offset_ns; /* CLOCK_MONOTONIC less the GPU clock */
 

@@ -45,6 +45,7 @@ static int list(struct sp_amdgpu *dev, struct sp_amdgpu_memory *m)
     memmove(dev->memories + at + 1, dev->memories + at, (dev->nmemories - at) * sizeof(*dev->memories));
     dev->memories[at] = m;
     dev->nmemories++;
+    dev->nlisted += m->listed;
     return 0;
 }
 
@@ -55,6 +56,7 @@ static void unlist(struct sp_amdgpu *dev, const struct sp_amdgpu_memory *m)
     if (at == 0 || dev->memories[at - 1] != m)
         return;
     dev->nmemories--;
+    dev->nlisted -= m->listed;
     memmove(dev->memories + at - 1, dev->memories + at, (dev->nmemories - at + 1) * sizeof(*dev->memories));
 }
 
@@ -83,6 +85,8 @@ struct sp_amdgpu_memory *sp_amdgpu_find(struct sp_amdgpu *dev, uint64_t address,
 int64_t sp_amdgpu_listed(struct sp_amdgpu *dev, struct drm_amdgpu_bo_list_entry **list_, size_t *most)
 {
     int64_t n = 0;
+    if (!atomic_load(&dev->nlisted)) /* as usual; each memory looked at costs a submission a cache line */
+        return 0;
     pthread_mutex_lock(&dev->lock);
     if (*most < dev->nmemories) {
         void *more = realloc(*list_, dev->most_memories * sizeof **list_);
