@@ -1,5 +1,6 @@
 /* The one seam to an AMD GPU: four calls to the kernel. Two implementations: the real kernel (native/kmd/linux.c) and the
- * emulated one (native/emu, extension _emu); everything above runs on either unmodified.
+ * emulated one (native/emu, extension _emu); everything above runs on either unmodified, and through a recorder around it
+ * (sp_record.h).
  *
  * Each call returns what the kernel would, as a raw value or -errno, and is made once: retrying EINTR and EAGAIN is
  * sp_kmd_ioctl's business, above the seam. */

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -17,29 +18,35 @@ static const uint64_t MAX_BO = UINT64_C(64) << 20, WAIT_NS = UINT64_C(1000000000
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static __thread int busy; /* calls of the recorder itself, and of signal handlers that interrupt it, pass by */
+static _Atomic(pthread_t) holder; /* who has the lock; 0: nobody. glibc's pthread_t is an integer, never 0 */
+
+/* Calls of the recorder itself, and of signal handlers that interrupt it, pass by. */
+static int busy(void)
+{
+    return atomic_load_explicit(&holder, memory_order_relaxed) == pthread_self();
+}
 
 static void enter(void)
 {
     pthread_mutex_lock(&lock);
-    busy = 1;
+    atomic_store_explicit(&holder, pthread_self(), memory_order_relaxed);
 }
 
 static void leave(void)
 {
-    busy = 0;
+    atomic_store_explicit(&holder, 0, memory_order_relaxed);
     pthread_mutex_unlock(&lock);
 }
 
 static void before_fork(void)
 {
-    if (!busy)
+    if (!busy())
         pthread_mutex_lock(&lock);
 }
 
 static void after_fork(void)
 {
-    if (!busy)
+    if (!busy())
         pthread_mutex_unlock(&lock);
 }
 
@@ -318,7 +325,7 @@ static int record_ioctl(void *self, int fd, uint32_t request, void *arg)
     struct sp_record *r = self;
     size_t nbytes = request >> 16 & (ARGUMENT - 1);
     struct call *c;
-    if (busy || (request >> 8 & 0xff) != DRM_TYPE || r->stopped || r->file.error || !(c = calloc(1, sizeof *c)))
+    if (busy() || (request >> 8 & 0xff) != DRM_TYPE || r->stopped || r->file.error || !(c = calloc(1, sizeof *c)))
         return r->next->ioctl(r->next->self, fd, request, arg);
     enter();
     if (r->stopped) {
@@ -419,7 +426,7 @@ int sp_record_state(struct sp_record *r)
 
 void sp_record_forget(struct sp_record *r, int fd)
 {
-    if (busy)
+    if (busy())
         return;
     enter();
     forget(r, fd);

@@ -3,6 +3,8 @@ written, threads, forks; and a replay that says where it differs first."""
 
 from __future__ import annotations
 
+import contextlib
+import mmap
 import os
 import re
 import subprocess
@@ -16,7 +18,7 @@ from sparkle_drv._native import ffi, lib
 import sparkle_drv as sp
 from sparkle_drv import lowlevel
 from sparkle_drv.lowlevel import RecordingError, read_recording, recorded
-from sparkle_drv.testing.emulator import Gpu, Machine
+from sparkle_drv.testing.emulator import Buffer, Gpu, Machine
 
 ENDLESS = 60
 
@@ -292,33 +294,143 @@ def test_pointers_to_nowhere_are_the_kernels_to_judge(tmp_path):
         assert raw.close() == 0
 
 
-def test_mappings_are_followed_through_replace_and_clear(tmp_path):
+@contextlib.contextmanager
+def through(monkeypatch, machine, path, flags=0):
+    """What is asked of the machine meanwhile is recorded."""
+    raw = Raw(machine, path, flags)
+    with monkeypatch.context() as patch:
+        patch.setattr(Machine, "ops", property(lambda _: raw.ops))
+        yield raw
+    assert raw.close() == 0
+
+
+def map_at(node, bo, operation, va):
+    """A page of `bo` mapped there for everything."""
+    node.call(
+        "AMDGPU_GEM_VA",
+        "struct drm_amdgpu_gem_va",
+        handle=bo.handle,
+        operation=operation,
+        flags=14,
+        va_address=va,
+        map_size=4096,
+    )
+
+
+def test_mappings_are_followed_through_replace_and_clear(tmp_path, monkeypatch):
     """What the recorder reads as an IB is what lies at its address when it is submitted."""
-    path, chip = tmp_path / "a.rec", "gfx1100"
-    nop = 0xFFFF1000
-    with Machine([chip]) as machine, machine.open() as node:
-        raw = Raw(machine, path)
-        machine_ops, Machine.ops = Machine.ops, property(lambda _: raw.ops)
-        try:
-            gpu = Gpu(node)
-            low, high = gpu.buffer(4096), gpu.buffer(4096)
-            low.write([nop] * 8)
-            high.write([nop, nop, 0xC0004600, 0x407, nop, nop, nop, nop])
-            for bo, operation in (
-                (high, lib.AMDGPU_VA_OP_REPLACE),
-                (low, lib.AMDGPU_VA_OP_REPLACE),
-            ):
-                node.call(
-                    "AMDGPU_GEM_VA", "struct drm_amdgpu_gem_va", handle=bo.handle,
-                    operation=operation, flags=14, va_address=low.va, map_size=4096,
-                )  # fmt: skip
-                gpu.wait(gpu.submit_ib("compute", low, 8, bos=[low, high]))
-        finally:
-            Machine.ops = machine_ops
-        assert raw.close() == 0
+    path, nop = tmp_path / "a.rec", 0xFFFF1000
+    with Machine() as machine, machine.open() as node, through(monkeypatch, machine, path):
+        gpu = Gpu(node)
+        low, high = gpu.buffer(4096), gpu.buffer(4096)
+        low.write([nop] * 8)
+        high.write([nop, nop, 0xC0004600, 0x407, nop, nop, nop, nop])
+        for bo in (high, low):
+            map_at(node, bo, lib.AMDGPU_VA_OP_REPLACE, low.va)
+            gpu.wait(gpu.submit_ib("compute", low, 8, bos=[low, high]))
     first, second = lowlevel.read_ibs(path.read_text())
     assert first.dwords[2:4] == (0xC0004600, 0x407)
     assert second.dwords == (nop,) * 8
+
+
+def everything(node):
+    """One of each kind of call that names something."""
+    gpu = Gpu(node)
+    out, ib = gpu.buffer(4096), gpu.buffer(4096)
+    ib.write([0xC0033700, 0x00100500, out.lo, out.hi, 42, *[0xFFFF1000] * 3])
+    entry = ffi.new("struct drm_amdgpu_bo_list_entry[]", [(out.handle, 0), (ib.handle, 0)])
+    where = int(ffi.cast("uintptr_t", entry))
+    listed = node.call(
+        "AMDGPU_BO_LIST", "union drm_amdgpu_bo_list",
+        operation=0, bo_number=2, bo_info_size=8, bo_info_ptr=where,
+    ).out.list_handle  # fmt: skip
+    job = gpu.submit_ib("compute", ib, 8, bos=[out, ib])
+    gpu.wait(job)
+    assert out.words() == [42]
+    sync = node.call("SYNCOBJ_CREATE", "struct drm_syncobj_create", flags=1).handle
+    line = node.call("SYNCOBJ_CREATE", "struct drm_syncobj_create").handle
+    node.call("SYNCOBJ_TRANSFER", "struct drm_syncobj_transfer",
+              src_handle=sync, dst_handle=line, dst_point=3)  # fmt: skip
+    handles, points = ffi.new("uint32_t[]", [line]), ffi.new("uint64_t[]", [3])
+    arrays = {"handles": int(ffi.cast("uintptr_t", handles)), "count_handles": 1}
+    both = {**arrays, "points": int(ffi.cast("uintptr_t", points))}
+    node.call("SYNCOBJ_TIMELINE_WAIT", "struct drm_syncobj_timeline_wait", **both)
+    node.call("SYNCOBJ_QUERY", "struct drm_syncobj_timeline_array", **both)
+    node.call("SYNCOBJ_RESET", "struct drm_syncobj_array", **arrays)
+    passed = node.call("SYNCOBJ_HANDLE_TO_FD", "struct drm_syncobj_handle", handle=sync)
+    node.call("SYNCOBJ_FD_TO_HANDLE", "struct drm_syncobj_handle", fd=passed.fd)
+    os.close(passed.fd)
+    shared = node.call("PRIME_HANDLE_TO_FD", "struct drm_prime_handle", handle=out.handle, flags=2)
+    node.call("PRIME_FD_TO_HANDLE", "struct drm_prime_handle", fd=shared.fd)
+    os.close(shared.fd)
+    fence = ffi.new("struct drm_amdgpu_fence[]", 1)
+    fence[0].ctx_id, fence[0].ip_type, fence[0].seq_no = gpu.ctx, job.ip, job.seq
+    node.call("AMDGPU_WAIT_FENCES", "union drm_amdgpu_wait_fences",
+              fences=int(ffi.cast("uintptr_t", fence)), fence_count=1, wait_all=1)  # fmt: skip
+    turned = ffi.new("union drm_amdgpu_fence_to_handle *")
+    getattr(turned, "in").fence = fence[0]
+    getattr(turned, "in").what = lib.AMDGPU_FENCE_TO_HANDLE_GET_SYNCOBJ
+    node.ioctl("AMDGPU_FENCE_TO_HANDLE", turned)
+    info = ffi.new("struct drm_amdgpu_gem_create_in *")
+    node.call("AMDGPU_GEM_OP", "struct drm_amdgpu_gem_op",
+              handle=out.handle, value=int(ffi.cast("uintptr_t", info)))  # fmt: skip
+    assert info.bo_size == 4096
+    node.call("AMDGPU_GEM_WAIT_IDLE", "union drm_amdgpu_gem_wait_idle", handle=out.handle)
+    node.call("AMDGPU_CTX", "union drm_amdgpu_ctx", op=4, ctx_id=gpu.ctx)
+    node.call("AMDGPU_BO_LIST", "union drm_amdgpu_bo_list", operation=1, list_handle=listed)
+    room = mmap.mmap(-1, 4096)
+    user = node.call("AMDGPU_GEM_USERPTR", "struct drm_amdgpu_gem_userptr", size=4096, flags=13,
+                     addr=int(ffi.cast("uintptr_t", ffi.from_buffer(room))))  # fmt: skip
+    page = Buffer(gpu, user.handle, 4096, node.take_va(4096))
+    room[:4] = (7).to_bytes(4, "little")
+    map_at(node, page, lib.AMDGPU_VA_OP_MAP, page.va)
+    # COPY_DATA from memory to memory; what it copies is the program's own page.
+    copy = [0xC0044000, 0x00100501, page.lo, page.hi, out.lo, out.hi]
+    gpu.wait(gpu.submit("compute", copy, bos=[out, page]))
+    assert out.words() == [7]
+    with pytest.raises(OSError, match=r"ENOENT|EINVAL"):
+        node.call("GEM_CLOSE", "struct drm_gem_close", handle=9999)
+    map_at(node, page, lib.AMDGPU_VA_OP_UNMAP, page.va)
+    page.close()
+    return room
+
+
+def test_every_kind_of_name_is_translated(tmp_path, monkeypatch):
+    """The replay's node has other handles: some are taken before it begins."""
+    path = tmp_path / "a.rec"
+    memory = lib.SP_RECORD_MEMORY
+    with (
+        Machine() as machine,
+        machine.open() as node,
+        through(monkeypatch, machine, path, memory),
+    ):
+        room = everything(node)
+    with Machine() as machine:
+
+        def open_node(_):
+            node = machine.open()
+            Gpu(node)._owned.ctx = 0  # stays
+            for _ in range(3):
+                create(machine.ops, node.fd, 4096)
+                node.call("SYNCOBJ_CREATE", "struct drm_syncobj_create")
+            fd, node.fd = node.fd, -1
+            return machine.ops, fd
+
+        outcome = lowlevel.replay(path.read_text(), open_node)
+    assert (outcome.difference, outcome.jobs) == ("", 2)
+    assert not outcome.skipped
+    room.close()
+
+
+def test_cards_are_found_by_number(tmp_path):
+    for uri in ("amdgpu:x", "amdgpu:99"):
+        with pytest.raises(sp.DeviceNotFound, match=uri):
+            lowlevel.on_card(uri)
+        (tmp_path / "a.rec").touch()
+        with pytest.raises(sp.DeviceNotFound, match=uri):
+            again(tmp_path / "a.rec", uri)
+    with pytest.raises(ValueError, match="'cpu'"):
+        again(tmp_path / "a.rec", "cpu")
 
 
 FORKS = """

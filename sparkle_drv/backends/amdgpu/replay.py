@@ -7,6 +7,7 @@ job write of clocks. The first difference ends it.
 
 from __future__ import annotations
 
+import mmap
 import os
 import time
 from collections import Counter
@@ -286,11 +287,8 @@ class _Replay:
         nbytes = _nbytes(call)
         if call.rc < 0 or not nbytes:
             raise _Skip("the host's memory was not as it should be")
-        room = ffi.new("char[]", nbytes + 4096)
-        start = -int(ffi.cast("uintptr_t", room)) % 4096  # userptrs are whole pages
-        made.user = ffi.buffer(room + start, nbytes)
-        made.user[:] = bytes(nbytes)
-        self._pointer(made, 0, room + start)
+        made.user = mmap.mmap(-1, nbytes)  # whole pages, as the call wants them
+        self._pointer(made, 0, ffi.from_buffer(made.user))
 
     def _amdgpu_bo_list(self, call: Call, node: Node, made: _Made) -> None:
         listed = ffi.from_buffer("struct drm_amdgpu_bo_list_in *", call.before)
