@@ -194,6 +194,7 @@ WORK = (
         "nothing arrived: written elsewhere, or left in a cache that the CPU does not see",
         "F 6",
         when=lambda f: f.get("unwritten") and f.get("mismatch"),
+        weight=3,
         next=AGAIN + "write-data,release-mem,sdma-copy",
     ),
     Cause(
