@@ -4,7 +4,7 @@ import ctypes
 import os
 import subprocess
 import sys
-from ctypes import byref, c_float, c_int, c_size_t, c_uint, c_uint64, c_void_p
+from ctypes import byref, c_float, c_size_t, c_uint, c_uint64, c_void_p
 from pathlib import Path
 
 import numpy as np
@@ -113,16 +113,15 @@ class Fake:
 
 def alone(code: str, **environment: str) -> str:
     """What a fresh process prints: for settings that are read once."""
-    text = f"from fakekit import *\nfake = Fake(library())\n{code}"
+    text = f"from ctypes import *\nfrom fakekit import *\nfake = Fake(library())\n{code}"
     env = {**os.environ, **environment, "PYTHONPATH": str(HERE)}
     done = subprocess.run(
-        [sys.executable, "-c", text], env=env, capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", text],
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
-
-
-__all__ = [
-    *("Fake", "Kernel", "PTX", "alone", "byref", "c_float", "c_int", "c_size_t", "c_uint", "c_uint64"),
-    *("c_void_p", "library", "np", "ILLEGAL_ADDRESS", "NOT_READY", "NOT_FOUND", "INVALID_VALUE"),
-]

@@ -2,9 +2,10 @@
 
 import ctypes
 import time
+from ctypes import byref, c_float, c_int, c_size_t, c_uint64, c_void_p
 
-from fakekit import *  # noqa: F403
-from fakekit import alone
+import numpy as np
+from fakekit import ILLEGAL_ADDRESS, INVALID_VALUE, NOT_READY, alone
 
 N = 1000
 X = np.arange(N, dtype=np.float32)
@@ -73,13 +74,20 @@ def test_a_write_beyond_its_memory_is_sticky_until_reset(fake):
 
 
 def test_host_memory_is_no_device_memory(fake):
-    assert fake.saxpy(fake.function("saxpy_f32"), c_uint64(X.ctypes.data), fake.upload(X), 1.0, N) == 0
+    assert (
+        fake.saxpy(fake.function("saxpy_f32"), c_uint64(X.ctypes.data), fake.upload(X), 1.0, N) == 0
+    )
     assert fake.call("cuCtxSynchronize") == ILLEGAL_ADDRESS
 
 
 def test_limits_of_a_launch(fake):
     f = fake.function("noop")
-    for shape in ((0, 1, 1, 1, 1, 1), (1, 65536, 1, 1, 1, 1), (1, 1, 1, 1025, 1, 1), (1, 1, 1, 1, 1, 65)):
+    for shape in (
+        (0, 1, 1, 1, 1, 1),
+        (1, 65536, 1, 1, 1, 1),
+        (1, 1, 1, 1025, 1, 1),
+        (1, 1, 1, 1, 1, 65),
+    ):
         assert fake.call("cuLaunchKernel", f, *shape, 0, None, None, None) == INVALID_VALUE, shape
     assert fake.launch(f, 1, shared=49153) == INVALID_VALUE
     assert fake.launch(fake.function("saxpy_f32"), 1, block=512) == INVALID_VALUE  # .maxntid
@@ -173,7 +181,12 @@ def test_work_begins_without_anyone_asking(fake):
 
 
 def test_more_launches_than_the_ring_holds(fake):
-    y, x, f, s = fake.upload(ONES[:8]), fake.upload(ONES[:8]), fake.function("saxpy_f32"), fake.stream()
+    y, x, f, s = (
+        fake.upload(ONES[:8]),
+        fake.upload(ONES[:8]),
+        fake.function("saxpy_f32"),
+        fake.stream(),
+    )
     for _ in range(10000):
         assert fake.saxpy(f, y, x, 1.0, 8, s) == 0
     fake.ok("cuStreamSynchronize", s)

@@ -1,6 +1,6 @@
 """Injection, counters and modelled time."""
 
-from fakekit import *  # noqa: F403
+from ctypes import byref, c_float, c_size_t, c_uint64, c_void_p
 
 
 def test_a_call_fails_on_request_after_some_that_pass(fake):

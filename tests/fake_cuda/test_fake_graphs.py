@@ -1,8 +1,9 @@
 """Graphs: nodes, changed parameters, capture."""
 
 import ctypes
+from ctypes import byref, c_float, c_size_t, c_uint, c_uint64, c_void_p
 
-from fakekit import *  # noqa: F403
+import numpy as np
 from fakekit import Kernel
 
 N = 256

@@ -1,10 +1,10 @@
 """Images: what is refused, with which result and log; entry points by version."""
 
 import ctypes
+from ctypes import byref, c_int, c_size_t, c_uint, c_uint64, c_void_p
 
 import pytest
-from fakekit import *  # noqa: F403
-from fakekit import PTX, alone
+from fakekit import INVALID_VALUE, NOT_FOUND, PTX, alone
 
 
 @pytest.mark.parametrize(
