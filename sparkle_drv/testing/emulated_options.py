@@ -11,7 +11,16 @@ from typing import Any
 
 from .._emu import ffi
 
-__all__ = ["FAULT_KINDS", "FLAWS", "LENIENT", "RECOVERY", "chip_names", "one_of", "options", "words"]
+__all__ = [
+    "FAULT_KINDS",
+    "FLAWS",
+    "LENIENT",
+    "RECOVERY",
+    "chip_names",
+    "one_of",
+    "options",
+    "words",
+]
 
 
 def words(enum: str, prefix: str) -> dict[str, int]:
