@@ -18,20 +18,18 @@ from __future__ import annotations
 import errno
 import os
 import threading
-import time
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from .._emu import ffi, lib
-from .._native import lib as retrying
+from ..lowlevel import raw
 from .emulated_gpu import IP, NOP, Buffer, Gpu, Job
 from .emulated_options import FAULT_KINDS, FLAWS, RECOVERY, chip_names, one_of, options
 
 __all__ = ["IP", "NOP", "Buffer", "Fault", "Gpu", "Job", "Machine", "Node"]
 
 VERSION = 3  # of the interface, sp_emu_version
-RETRY_S = 10.0  # for how long an ioctl that is to be made again is
 
 
 def check(rc: int, call: str) -> int:
@@ -220,16 +218,22 @@ def _close_node(machine: Machine, descriptor: list[int]) -> None:
         check(machine.ops.close(machine.ops.self, fd), "close")
 
 
-class Node:
+class Node(raw.Node):
     """One open render node: a file descriptor of its own, with its own GPU address space. One that
     nobody holds is closed."""
 
     def __init__(self, machine: Machine, fd: int) -> None:
         self.machine = machine
         self._descriptor = [fd]
+        self.last = ""
         weakref.finalize(self, _close_node, machine, self._descriptor)
         self.next_va = 0x1_0000_0000  # of what Gpu maps here
         self._lock = threading.Lock()
+
+    @property
+    def ops(self) -> Any:
+        """The machine's, while it is open."""
+        return self.machine.ops
 
     @property
     def fd(self) -> int:
@@ -247,9 +251,6 @@ class Node:
     def __enter__(self) -> Node:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
     def take_va(self, nbytes: int) -> int:
         """Addresses that nobody has taken yet."""
         with self._lock:
@@ -261,43 +262,3 @@ class Node:
         """ops->ioctl once: 0 or more, or -errno."""
         ops = self.machine.ops
         return int(ops.ioctl(ops.self, self.fd, request, arg))
-
-    def ioctl(self, name: str, arg: Any, *, timeout_s: float = RETRY_S) -> Any:
-        """The ioctl DRM_IOCTL_`name`; returns `arg`. EINTR and EAGAIN are retried, as above the
-        real kernel, for `timeout_s` at most."""
-        request = getattr(lib, f"DRM_IOCTL_{name}")
-        deadline = time.monotonic_ns() + int(timeout_s * 1e9)
-        check(retrying.sp_kmd_ioctl(self.machine.ops, self.fd, request, arg, deadline), name)
-        return arg
-
-    def call(self, name: str, ctype: str, **fields: object) -> Any:
-        """As `ioctl`, with a struct made of the fields; for a union those of its `in`."""
-        arg = ffi.new(f"{ctype} *")
-        target = getattr(arg, "in") if ctype.startswith("union") else arg
-        for field, value in fields.items():
-            setattr(target, field, value)
-        return self.ioctl(name, arg)
-
-    def info(self, query: str, ctype: str, **fields: object) -> Any:
-        """INFO: the answer as a new `ctype`. Fields of the union are given as kind__field."""
-        out = ffi.new(f"{ctype} *")
-        arg = ffi.new("struct drm_amdgpu_info *")
-        arg.return_pointer = int(ffi.cast("uintptr_t", out))
-        arg.return_size = ffi.sizeof(ctype)
-        arg.query = getattr(lib, f"AMDGPU_INFO_{query}")
-        for name, value in fields.items():
-            kind, _, field = name.partition("__")
-            setattr(getattr(arg, kind), field, value)
-        self.ioctl("AMDGPU_INFO", arg)
-        return out[0]
-
-    def mmap(self, nbytes: int, offset: int) -> Any:
-        """A mapping as cffi buffer; munmap with `munmap`."""
-        ops = self.machine.ops
-        address = ops.mmap(ops.self, nbytes, 3, 1, self.fd, offset)
-        check(address if address < 0 else 0, "mmap")
-        return ffi.buffer(ffi.cast("void *", address), nbytes)
-
-    def munmap(self, view: Any) -> None:
-        ops = self.machine.ops
-        check(ops.munmap(ops.self, ffi.from_buffer(view), len(view)), "munmap")

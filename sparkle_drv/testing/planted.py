@@ -80,7 +80,8 @@ def _submit_fails(error: str) -> Break:
 
 
 _ALL = (
-    Planted("no-permission", "node", "group that the node belongs to", (_flaw("open", errno.EACCES),)),
+    Planted("no-permission", "node", "group that the node belongs to",
+            (_flaw("open", errno.EACCES),)),
     Planted("node-gone", "node", "card was removed", (_flaw("open", errno.ENXIO),)),
     Planted("other-driver", "version", "another card", (_flaw("driver"),)),
     Planted("old-kernel", "version", "before Linux 5.3", options={"kms_minor": 31}),

@@ -99,10 +99,11 @@ def test_memory_queries_agree(node):
 
 
 def test_the_counter_runs_at_its_frequency(node):
-    before = node.info("TIMESTAMP", "uint64_t"), time.monotonic_ns()
+    start = time.monotonic_ns()
+    before = node.info("TIMESTAMP", "uint64_t")
     time.sleep(0.02)
-    ticks = node.info("TIMESTAMP", "uint64_t") - before[0]
-    assert 2_000_000 <= ticks <= (time.monotonic_ns() - before[1]) / 10 + 1
+    ticks = node.info("TIMESTAMP", "uint64_t") - before
+    assert 2_000_000 <= ticks <= (time.monotonic_ns() - start) / 10 + 1
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import re
+import threading
 from fnmatch import fnmatchcase
 from types import MappingProxyType
 
@@ -172,3 +173,26 @@ def test_eintr_is_nobodys_failure():
     with bench() as (machine, made):
         storm = planted("store", lambda m: m.fail_ioctl(CS, errno.EINTR, 20), machine)
         assert {r.status for r in climbed(made, "store", begun=storm).values()} == {"PASS"}
+
+
+def test_an_ioctl_that_never_comes_back(monkeypatch):
+    freed, right = threading.Event(), raw.Node.ioctl
+
+    def ioctl(self, name, arg, **more):
+        if name == "AMDGPU_CS" and not freed.is_set():
+            self.last = name
+            freed.wait(30)
+            raise raw.IoctlError(errno.ENODEV, name)
+        return right(self, name, arg, **more)
+
+    monkeypatch.setattr(raw.Node, "ioctl", ioctl)
+    with bench() as (_, made):
+        try:
+            results = climbed(made, "version", "nop-compute", "va-map", "userptr", timeout_s=0.5)
+        finally:
+            freed.set()
+    hung = results["nop-compute"]
+    assert (hung.status, hung.ioctl, hung.errno) == ("FAIL", "AMDGPU_CS", None)
+    assert hung.causes[0]["id"] == "call-hangs"
+    assert results["va-map"].status == "PASS"
+    assert results["userptr"].facts["hung"]

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
-from _bringup import families
+from _bringup import bench_amdgpu, families
 from bringupkit import CHIPS, bench, climbed
 
 
@@ -62,3 +65,28 @@ def test_uris_of_real_cards(uri):
 def test_names_of_nothing(uri):
     with pytest.raises(families.NoSuchDevice):
         families.of(uri)
+
+
+DOC = (Path(__file__).resolve().parents[2] / "docs" / "bringup.md").read_text()
+
+
+def test_the_document_has_every_rung_and_no_other():
+    cells = [line.split("|")[1] for line in DOC.splitlines() if line.startswith("| `")]
+    told = {name for cell in cells for name in re.findall(r"`([a-z][a-z0-9-]*)`", cell)}
+    names = {rung.name for family in families.FAMILIES for rung in family.rungs}
+    names = {name for name in names if not name.startswith("api-")}
+    assert names <= told
+    others = {"name", "status", "text", "ioctl", "errno", "causes", "next", "facts"}
+    assert told - names - others <= {"api-open", "api-closing"}
+
+
+def test_the_document_explains_every_source():
+    keys = {key for line in DOC.splitlines() for key in re.findall(r"^\| ([\d., ]+|D) \|", line)}
+    known = {part.strip() for key in keys for part in key.split(",")}
+    for cause in (*bench_amdgpu.CAUSES,):
+        kind, _, rest = cause.source.partition(" ")
+        if kind in ("D", "errno(3)"):
+            continue
+        assert kind == "F", cause.id
+        told = re.sub(r"\(.*?\)|rung \d", "", rest)
+        assert {part.strip() for part in told.split(",")} <= known, cause.id

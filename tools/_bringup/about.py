@@ -85,7 +85,7 @@ def amdgpu(bench: Bench) -> dict[str, Any]:
 def api(uri: str) -> dict[str, Any]:
     """DeviceInfo."""
     with sp.open(uri) as device:
-        return {**dataclasses.asdict(device.info), "sensors": device._backend.sensors()}
+        return dataclasses.asdict(device.info)
 
 
 def gather(uri: str) -> dict[str, Any]:

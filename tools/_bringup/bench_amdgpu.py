@@ -41,8 +41,8 @@ def state_words(flags: int) -> str:
 class Bench:
     """One card while its ladder is climbed. `facts` grows as rungs learn."""
 
-    def __init__(self, card: Any, *, allow_hang: bool = False, job_s: float = JOB_S) -> None:
-        self.card, self.allow_hang, self.job_s = card, allow_hang, job_s
+    def __init__(self, card: Any, *, job_s: float = JOB_S) -> None:
+        self.card, self.job_s = card, job_s
         self.facts: dict[str, Any] = {"emulated": card.emulated, "device": card.uri}
         self.causes: Sequence[Cause] = CAUSES
         self.kept: dict[str, Any] = {}  # answers that do not change: device, rings

@@ -56,12 +56,15 @@ class Real:
 
     def device(self) -> Any:
         """The public device."""
-        if self.uri.startswith("/"):
-            ours = [str(n.path) for n in self.listed() if nodes.maybe_ours(n)]
-            if self.uri not in ours:
-                raise DeviceNotFound(f"{self.uri} is no node that amdgpu drives")
-            return sp.open(f"amdgpu:{ours.index(self.uri)}")
-        return sp.open(self.uri)
+        # The package counts the cards that it can drive, the ladder those of the driver.
+        path, reasons = str(self.path()), []
+        for found in sp.discover():
+            if found.backend != "amdgpu":
+                continue
+            if found.info is not None and found.tried[0].startswith(f"{path}: "):
+                return sp.open(found.info.uri)
+            reasons += [found.reason] if found.reason else []
+        raise DeviceNotFound(f"{path}: the package cannot drive it: {'; '.join(reasons)}")
 
     def sysfs(self) -> Path | None:
         """/sys/class/drm/renderD*/device, where there is one."""

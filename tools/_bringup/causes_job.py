@@ -194,6 +194,7 @@ WORK = (
         "nothing arrived: written elsewhere, or left in a cache that the CPU does not see",
         "F 6",
         when=lambda f: f.get("unwritten") and f.get("mismatch"),
+        weight=3,
         next=AGAIN + "write-data,release-mem,sdma-copy",
     ),
     Cause(
@@ -214,8 +215,8 @@ WORK = (
     ),
     Cause(
         "release-lost",
-        "what RELEASE_MEM writes at the end of the pipe does not arrive, and the packet that waits for it "
-        "waits for ever: its event, data or interrupt select, or the caches before it",
+        "what RELEASE_MEM writes at the end of the pipe does not arrive, and the packet that "
+        "waits for it waits for ever: its event, data or interrupt select, or the caches before it",
         "F 3.5",
         rungs=("release-mem",),
         errno="ETIME",

@@ -13,6 +13,7 @@ import os
 import select
 import signal
 import time
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -66,7 +67,10 @@ def _one_child(
 ) -> int:  # fmt: skip
     """Climbs in a forked child until it ends, dies or is stuck; how many results it gave."""
     readable, writable = os.pipe()
-    pid = os.fork()
+    with warnings.catch_warnings():
+        # Threads of libraries (a BLAS) are told of; none of ours runs yet, and no device is open.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        pid = os.fork()
     if pid == 0:
         os.close(readable)
         code = 1

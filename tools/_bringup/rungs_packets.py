@@ -151,7 +151,8 @@ def to_ib(b: Bench, inner: Buffer, ndw: int, chain: int) -> list[int]:
 
 
 def chained(b: Bench) -> str:
-    """As RADV goes on when an IB is full. Calls of IBs are not for compute queues."""
+    """As RADV goes on when an IB is full. Calls from compute queues are left out: whether MEC takes
+    them is not established."""
     gpu = b.gpu()
     out, inner = gpu.buffer(4096), gpu.buffer(4096)
     body = pm4.pad(store(b, out, 1), gfx=b.gfx)

@@ -85,10 +85,10 @@ class Buffer:
 
 
 class Gpu:
-    """One context on a node. `va` is the first address to give out, and `ib_align` that of IBs."""
+    """One context on a node. `va` is the first address to give out."""
 
-    def __init__(self, node: Node, *, va: int = 1 << 32, ib_align: int = PAGE) -> None:
-        self.node, self.next_va, self.ib_align = node, va, ib_align
+    def __init__(self, node: Node, *, va: int = 1 << 32) -> None:
+        self.node, self.next_va = node, va
         made = node.call(
             "AMDGPU_CTX", "union drm_amdgpu_ctx", op=lib.AMDGPU_CTX_OP_ALLOC_CTX, priority=0
         )
