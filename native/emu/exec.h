@@ -10,7 +10,17 @@ struct sp_emu_chip {
     uint32_t num_se;     /* shader engines */
     uint32_t num_cu;
     uint32_t counter_khz; /* of the GPU clock */
+    struct sp_emu_flaw_of {
+        uint32_t planted;
+        uint64_t a, b;
+    } flaw[SP_FLAWS];
 };
+
+/* The flaw, or NULL where the card is well in that. */
+static inline const struct sp_emu_flaw_of *sp_emu_flaw(const struct sp_emu_chip *chip, enum sp_emu_flaw which)
+{
+    return chip->flaw[which].planted ? &chip->flaw[which] : NULL;
+}
 
 struct sp_emu_exec {
     const struct sp_emu_chip *chip;

@@ -124,6 +124,41 @@ int sp_emu_plan(struct sp_emu_machine *machine, uint32_t card, const struct sp_e
 /* How often each action has happened on a card by plan: SP_EMU_ACTIONS numbers, by enum sp_emu_action. */
 int sp_emu_plan_done(struct sp_emu_machine *machine, uint32_t card, uint64_t *counts);
 
+/* What is broken in a card for good, each where it would be in a real one; `a` and `b` as said. */
+enum sp_emu_flaw {
+    SP_FLAW_OPEN = 0, /* opening the node fails with -a */
+    SP_FLAW_DRIVER,   /* VERSION names another driver */
+    SP_FLAW_FAMILY,   /* DEV_INFO: family a */
+    SP_FLAW_CHIP,     /* the IP version of GFX and COMPUTE is a: major << 16 | minor << 8 | revision */
+    SP_FLAW_RING,     /* engine a (AMDGPU_HW_IP_*) is off */
+    SP_FLAW_CAP,      /* GET_CAP of a: 0; of syncobjs, their ioctls -EOPNOTSUPP */
+    SP_FLAW_ACCEL,    /* ACCEL_WORKING is 0 */
+    SP_FLAW_FIRMWARE, /* no firmware is loaded */
+    SP_FLAW_CLOCK,    /* the GPU's clock stands still */
+    SP_FLAW_VA,       /* GEM_VA refuses addresses below a */
+    SP_FLAW_DIRTY,    /* new memory is not cleared */
+    SP_FLAW_BIT,      /* domain a: bit b % 32 of the dword at b / 32 * 4 of each BO is stuck at 1 */
+    SP_FLAW_LINE,     /* domain a: address line b (12 or more) is stuck at 0 */
+    SP_FLAW_FENCE,    /* the words of FENCE chunks are not written */
+    SP_FLAW_INTERRUPT, /* nobody hears of a job's end: waits time out */
+    SP_FLAW_RECOVERY, /* after a hang no context is taken any more */
+    SP_FLAW_DEPENDENCY, /* jobs do not wait for those they depend on */
+    SP_FLAW_SDMA_FILL, /* fills are xored with a */
+    SP_FLAW_SDMA_COPY, /* bit b of the byte at a of each copy is flipped */
+    SP_FLAW_WRITE_DATA, /* xored with a */
+    SP_FLAW_COPY_DATA, /* xored with a */
+    SP_FLAW_WAIT,     /* WAIT_REG_MEM and POLL_REGMEM do not wait */
+    SP_FLAW_RELEASE,  /* RELEASE_MEM writes nothing */
+    SP_FLAW_DISPATCH, /* dispatches start no waves */
+    SP_FLAW_IDS,      /* y and z of thread ids change places */
+    SP_FLAW_WAVE64,   /* the upper 32 lanes have the ids of the lower */
+    SP_FLAW_LDS,      /* a barrier flips bit b of the byte at a */
+    SP_FLAW_SCRATCH,  /* all waves of a group have the same scratch */
+    SP_FLAWS
+};
+/* Plants one; -EINVAL for what is none. Before the card is opened: what was made earlier stays as it was. */
+int sp_emu_plant(struct sp_emu_machine *machine, uint32_t card, uint32_t flaw, uint64_t a, uint64_t b);
+
 /* Why a job was stopped. */
 enum sp_emu_fault_kind {
     SP_FAULT_NONE = 0,

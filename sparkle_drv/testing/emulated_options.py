@@ -11,7 +11,16 @@ from typing import Any
 
 from .._emu import ffi
 
-__all__ = ["FAULT_KINDS", "LENIENT", "RECOVERY", "chip_names", "one_of", "options", "words"]
+__all__ = [
+    "FAULT_KINDS",
+    "FLAWS",
+    "LENIENT",
+    "RECOVERY",
+    "chip_names",
+    "one_of",
+    "options",
+    "words",
+]
 
 
 def words(enum: str, prefix: str) -> dict[str, int]:
@@ -22,6 +31,7 @@ def words(enum: str, prefix: str) -> dict[str, int]:
 
 RECOVERY = words("sp_emu_recovery", "SP_EMU_RECOVER_")
 LENIENT = words("sp_emu_lenient", "SP_LENIENT_")
+FLAWS = {k: v for k, v in words("sp_emu_flaw", "SP_FLAW_").items() if k != "sp_flaws"}
 FAULT_KINDS = tuple(words("sp_emu_fault_kind", "SP_FAULT_"))
 
 THREADS_MOST = 64  # of native/emu/wave/dispatch.c

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 from .._emu import ffi, lib
 from ..lowlevel import raw
 from .emulated_gpu import IP, NOP, Buffer, Gpu, Job
-from .emulated_options import FAULT_KINDS, RECOVERY, chip_names, one_of, options
+from .emulated_options import FAULT_KINDS, FLAWS, RECOVERY, chip_names, one_of, options
 
 __all__ = ["IP", "NOP", "Buffer", "Fault", "Gpu", "Job", "Machine", "Node", "Seam", "seam"]
 
@@ -213,6 +213,12 @@ class Machine:
     def hold_jobs(self, card: int = 0, hold: bool = True) -> None:
         """Jobs wait before they start, until this is called with False."""
         check(lib.sp_emu_hold_jobs(self.handle, card, hold), "sp_emu_hold_jobs")
+
+    def plant(self, flaw: str, a: int = 0, b: int = 0, *, card: int = 0) -> None:
+        """Breaks something in a card for good: a word of FLAWS, what `a` and `b` are stands in
+        sp_emu.h. Before the card is opened."""
+        number = FLAWS[one_of("flaw", flaw, FLAWS)]
+        check(lib.sp_emu_plant(self.handle, card, number, a, b), "sp_emu_plant")
 
     @property
     def trace(self) -> Iterator[str]:

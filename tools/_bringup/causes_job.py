@@ -214,6 +214,36 @@ WORK = (
         next=AGAIN + "mem-gtt,write-data",
     ),
     Cause(
+        "release-lost",
+        "what RELEASE_MEM writes at the end of the pipe does not arrive, and the packet that "
+        "waits for it waits for ever: its event, data or interrupt select, or the caches before it",
+        "F 3.5",
+        rungs=("release-mem",),
+        errno="ETIME",
+        weight=1,
+        next="python tools/pm4.py decode dumps/{rung}.ibs.txt",
+    ),
+    Cause(
+        "ids-order",
+        "ids of groups or threads are handed over in another order: TGID and TIDIG of RSRC2, or "
+        "where the ids are packed (one VGPR from gfx11 on, three before)",
+        "F 4.3, 5.2",
+        rungs=("ids-3d",),
+        when=lambda f: f.get("mismatch"),
+        weight=1,
+        next="python tools/pm4.py decode dumps/{rung}.ibs.txt",
+    ),
+    Cause(
+        "half-waves",
+        "waves of 64 run as two halves that do not know of each other: CS_W32_EN of the "
+        "dispatch, or the code is for waves of 32",
+        "F 4.3, 5.2",
+        rungs=("wave64",),
+        when=lambda f: f.get("mismatch"),
+        weight=1,
+        next="python tools/pm4.py decode dumps/{rung}.ibs.txt",
+    ),
+    Cause(
         "wrong-code",
         "waves run other code, or with other registers: instruction cache, RSRC1/2, user SGPRs",
         "F 4, 5.2",
@@ -259,6 +289,7 @@ WORK = (
         "the GPU did not come back: recovery is off (amdgpu.gpu_recovery=0), or the reset failed",
         "F 8",
         rungs=("hang-*", "after-hangs"),
+        weight=4,
         next="cat /sys/module/amdgpu/parameters/gpu_recovery; " + LOG,
     ),
     Cause(

@@ -226,6 +226,16 @@ MEMORY = (
         next=MEM,
     ),
     Cause(
+        "address-line",
+        "one address line: words that differ by that bit of their address share a cell (aliased "
+        "address lines, or a BAR that is mapped twice)",
+        "D mem",
+        rungs=("mem-*",),
+        when=lambda f: f.get("one_bit") and "address" in str(f.get("pattern")),
+        weight=1,
+        next=MEM,
+    ),
+    Cause(
         "bad-memory",
         "memory or its controller: overclocked, undervolted, or aliased address lines",
         "D mem",

@@ -18,6 +18,9 @@ static uint64_t now_ns(void)
 
 uint64_t sp_emu_gpu_clock(const struct sp_emu_chip *chip)
 {
+    const uint64_t stopped_at = UINT64_C(0x123456789);
+    if (sp_emu_flaw(chip, SP_FLAW_CLOCK))
+        return stopped_at;
     return (uint64_t)((unsigned __int128)now_ns() * chip->counter_khz / 1000000u);
 }
 

@@ -112,7 +112,7 @@ int sp_cp_wait(struct sp_cp *cp, uint64_t va, uint32_t nbytes, uint32_t function
         int met = compares(function, value & mask, reference);
         if (met < 0)
             return sp_cp_fault(cp, SP_FAULT_RESERVED, "function %u compares nothing", function);
-        if (met > 0)
+        if (met > 0 || sp_emu_flaw(cp->x->chip, SP_FLAW_WAIT))
             return 0;
         if (tries == retries && retries != UINT32_MAX)
             return sp_cp_fault(cp, SP_FAULT_TIMEOUT, "%u retries, and the value is still %#llx", retries,

@@ -78,8 +78,15 @@ static int copy_linear(struct sdma *s)
     struct sp_cp *cp = &s->cp;
     uint64_t src = sp_get64(cp->p, SDMA_COPY_LINEAR_SRC), dst = sp_get64(cp->p, SDMA_COPY_LINEAR_DST);
     uint64_t nbytes = sp_get(cp->p, SDMA_COPY_LINEAR_COUNT_BYTES);
+    const struct sp_emu_flaw_of *flaw = sp_emu_flaw(cp->x->chip, SP_FLAW_SDMA_COPY);
     int rc = touch(s, &src, dst, nbytes);
-    return rc != 0 ? rc : sp_cp_copy(cp, dst, src, nbytes);
+    if (rc == 0)
+        rc = sp_cp_copy(cp, dst, src, nbytes);
+    uint8_t *at = rc == 0 && flaw && flaw->a < nbytes
+                      ? sp_emu_at(&cp->x->tlb, sp_cp_canonical(dst + flaw->a), SP_VM_WRITE) : NULL;
+    if (at)
+        *at ^= (uint8_t)(1U << flaw->b % 8);
+    return rc;
 }
 
 static int const_fill(struct sdma *s)
@@ -93,7 +100,9 @@ static int const_fill(struct sdma *s)
     if (nbytes % 4 != 0)
         return sp_cp_fault(cp, SP_FAULT_ALIGNMENT, "%llu bytes are not whole dwords", (unsigned long long)nbytes);
     int rc = touch(s, NULL, dst, nbytes);
-    return rc != 0 ? rc : sp_cp_fill(cp, dst, sp_get(cp->p, SDMA_CONST_FILL_VALUE), nbytes);
+    const struct sp_emu_flaw_of *flaw = sp_emu_flaw(cp->x->chip, SP_FLAW_SDMA_FILL);
+    uint32_t value = sp_get(cp->p, SDMA_CONST_FILL_VALUE) ^ (flaw ? (uint32_t)flaw->a : 0);
+    return rc != 0 ? rc : sp_cp_fill(cp, dst, value, nbytes);
 }
 
 /* The data may be longer than the packet buffer: it is read in pieces. */

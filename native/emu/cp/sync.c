@@ -100,7 +100,7 @@ int sp_cp_release_mem(struct sp_cp *cp)
 {
     uint64_t va = sp_get64(cp->p, PM4_RELEASE_MEM_ADDR), value = sp_get64(cp->p, PM4_RELEASE_MEM_VALUE);
     int rc = check_release(cp);
-    if (rc != 0)
+    if (rc != 0 || sp_emu_flaw(cp->x->chip, SP_FLAW_RELEASE))
         return rc;
     switch (sp_get(cp->p, PM4_RELEASE_MEM_SELECT_DATA)) {
     case PM4_DATA_SEL_NONE: return 0;

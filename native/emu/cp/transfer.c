@@ -28,6 +28,7 @@ int sp_cp_write_data(struct sp_cp *cp)
     uint64_t to = sp_get64(cp->p, PM4_WRITE_DATA_ADDR);
     uint32_t dst = sp_get(cp->p, PM4_WRITE_DATA_CONTROL_DST_SEL);
     uint32_t one = sp_get(cp->p, PM4_WRITE_DATA_CONTROL_ADDR_INCR);
+    const struct sp_emu_flaw_of *flaw = sp_emu_flaw(cp->x->chip, SP_FLAW_WRITE_DATA);
     int is_memory = dst == PM4_COPY_SEL_TC_L2 || dst == PM4_COPY_SEL_IMMEDIATE_OR_MEMORY;
     int rc = check_engine(cp, sp_get(cp->p, PM4_WRITE_DATA_CONTROL_ENGINE));
     if (rc == 0 && !is_memory && dst != PM4_COPY_SEL_REGISTER)
@@ -36,7 +37,7 @@ int sp_cp_write_data(struct sp_cp *cp)
         rc = check_address(cp, to);
     for (uint32_t i = PM4_WRITE_DATA_NDW; rc == 0 && i < cp->ndw; i++) {
         uint64_t step = one ? 0 : i - PM4_WRITE_DATA_NDW;
-        rc = is_memory ? sp_cp_store(cp, to + 4 * step, 4, cp->p[i]) : sp_cp_write_absolute(cp, to + step, cp->p[i]);
+        rc = is_memory ? sp_cp_store(cp, to + 4 * step, 4, cp->p[i] ^ (flaw ? (uint32_t)flaw->a : 0)) : sp_cp_write_absolute(cp, to + step, cp->p[i]);
     }
     return rc;
 }
@@ -81,8 +82,9 @@ int sp_cp_copy_data(struct sp_cp *cp)
     }
     if (sel != PM4_COPY_SEL_TC_L2 && sel != PM4_COPY_SEL_IMMEDIATE_OR_MEMORY)
         return unmodelled(cp, "dst_sel", sel);
+    const struct sp_emu_flaw_of *flaw = sp_emu_flaw(cp->x->chip, SP_FLAW_COPY_DATA);
     rc = check_address(cp, to);
-    return rc != 0 ? rc : sp_cp_store(cp, to, nbytes, value);
+    return rc != 0 ? rc : sp_cp_store(cp, to, nbytes, value ^ (flaw ? flaw->a : 0));
 }
 
 static int check_dma(struct sp_cp *cp)

@@ -4,6 +4,7 @@
 #include "kmd.h"
 
 #include <fcntl.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -80,6 +81,9 @@ int kmd_bo_new(struct kmd_card *card, uint64_t nbytes, uint32_t domains, uint64_
         return -ENOMEM;
     }
     bo->host = host;
+    kmd_alias(bo, bo->host, bo->offset, nbytes);
+    if (sp_emu_flaw(&card->chip.core, SP_FLAW_DIRTY))
+        memset(host, 0x5a, nbytes < 1 << 24 ? nbytes : 1 << 24);
     machine->next_offset += nbytes + KMD_PAGE; /* a gap: running over the end of a mapping finds no neighbour */
     machine->live.bos++;
     machine->live.bo_nbytes += (int64_t)nbytes;

@@ -17,7 +17,8 @@ int kmd_do_version(struct kmd_file *file, void *data)
     args->version_major = 3;
     args->version_minor = (int)file->card->machine->options.kms_minor;
     args->version_patchlevel = 0;
-    int rc = give_string("amdgpu", args->name, &args->name_len);
+    const char *name = sp_emu_flaw(&file->card->chip.core, SP_FLAW_DRIVER) ? "radeon" : "amdgpu";
+    int rc = give_string(name, args->name, &args->name_len);
     if (rc == 0)
         rc = give_string("20150101", args->date, &args->date_len);
     return rc ? rc : give_string("AMD GPU", args->desc, &args->desc_len);
@@ -26,7 +27,11 @@ int kmd_do_version(struct kmd_file *file, void *data)
 int kmd_do_get_cap(struct kmd_file *file, void *data)
 {
     struct drm_get_cap *args = data;
-    (void)file;
+    const struct sp_emu_flaw_of *flaw = sp_emu_flaw(&file->card->chip.core, SP_FLAW_CAP);
+    if (flaw && flaw->a == args->capability) {
+        args->value = 0;
+        return 0;
+    }
     switch (args->capability) {
     case DRM_CAP_PRIME:
         args->value = DRM_PRIME_CAP_IMPORT | DRM_PRIME_CAP_EXPORT;

@@ -19,6 +19,9 @@ static int add_ib(struct kmd_cs *cs, const struct drm_amdgpu_cs_chunk_ib *chunk)
     int rc = kmd_ctx_entity(cs->ctx, chunk->ip_type, chunk->ip_instance, chunk->ring, &entity);
     if (rc < 0)
         return rc;
+    const struct sp_emu_flaw_of *off = sp_emu_flaw(&cs->ctx->card->chip.core, SP_FLAW_RING);
+    if (off && off->a == chunk->ip_type)
+        return -EINVAL;
     if (entity->error)
         return entity->error;
     if (job->entity && job->entity != entity) /* a gang; not modelled */
@@ -159,7 +162,7 @@ static int wait_for_room(struct kmd_cs *cs)
 
 static bool is_lost(const struct kmd_ctx *ctx)
 {
-    return ctx->guilty || ctx->vram_lost_counter != ctx->card->vram_lost_counter;
+    return ctx->guilty || ctx->card->broken || ctx->vram_lost_counter != ctx->card->vram_lost_counter;
 }
 
 static int prepare(struct kmd_cs *cs)

@@ -66,6 +66,9 @@ static int call(struct kmd_machine *machine, int fd, uint32_t nr, void *data)
         return -EACCES;
     if (!handler->call)
         return -EINVAL;
+    const struct sp_emu_flaw_of *no = sp_emu_flaw(&file->card->chip.core, SP_FLAW_CAP);
+    if (no && no->a == DRM_CAP_SYNCOBJ && strncmp(handler->name, "SYNCOBJ", strlen("SYNCOBJ")) == 0)
+        return -EOPNOTSUPP;
     int rc = injected(machine, nr);
     rc = rc ? rc : kmd_plan_ioctl(file->card, nr);
     if (rc == 0) {

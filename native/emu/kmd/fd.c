@@ -94,6 +94,11 @@ int sp_emu_open(struct sp_emu_machine *handle, uint32_t index)
     kmd_enter(machine);
     kmd_sweep(machine);
     int fd = index < machine->cards && !machine->card[index].unplugged ? reopen(machine->memfd, O_RDWR) : -ENODEV;
+    const struct sp_emu_flaw_of *flaw = fd < 0 ? NULL : sp_emu_flaw(&machine->card[index].chip.core, SP_FLAW_OPEN);
+    if (flaw) {
+        close(fd);
+        fd = -(int)flaw->a;
+    }
     int rc = fd < 0 ? fd : kmd_file_open(&machine->card[index], &file);
     if (rc == 0 && lseek(fd, file->id, SEEK_SET) < 0)
         rc = -errno;

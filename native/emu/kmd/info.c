@@ -30,7 +30,10 @@ static int hw_ip(const struct kmd_card *card, const struct drm_amdgpu_info *in, 
     if (type > AMDGPU_HW_IP_DMA) /* no video engines: no rings */
         return sizeof(*out);
     uint32_t version = dma ? chip->dma_version : chip->gfx_version;
-    uint32_t rings = dma ? chip->dma_rings : type == AMDGPU_HW_IP_COMPUTE ? chip->compute_rings : 1;
+    const struct sp_emu_flaw_of *off = sp_emu_flaw(&chip->core, SP_FLAW_RING);
+    const struct sp_emu_flaw_of *other = dma ? NULL : sp_emu_flaw(&chip->core, SP_FLAW_CHIP);
+    uint32_t rings = off && off->a == type ? 0 : dma ? chip->dma_rings : type == AMDGPU_HW_IP_COMPUTE ? chip->compute_rings : 1;
+    version = other ? (uint32_t)other->a : version;
     out->hw_ip_version_major = version >> 16;
     out->hw_ip_version_minor = version >> 8 & 0xff;
     out->ib_start_alignment = dma ? SP_IB_START_DMA : SP_IB_START;
@@ -57,6 +60,8 @@ static int firmware(const struct kmd_chip *chip, const struct drm_amdgpu_query_f
         return -EINVAL;
     if (in->index > 1 && (type == AMDGPU_INFO_FW_GFX_MEC || type == AMDGPU_INFO_FW_SDMA))
         return -EINVAL;
+    if (sp_emu_flaw(&chip->core, SP_FLAW_FIRMWARE))
+        return sizeof(*out);
     if (type == AMDGPU_INFO_FW_GFX_ME || type == AMDGPU_INFO_FW_GFX_PFP || type == AMDGPU_INFO_FW_GFX_MEC)
         out->feature = CP_FEATURE;
     out->ver = type == AMDGPU_INFO_FW_GFX_ME    ? chip->me
@@ -159,13 +164,13 @@ static int query(const struct kmd_card *card, const struct drm_amdgpu_info *in, 
     const struct kmd_chip *chip = &card->chip;
     switch (in->query) {
     case AMDGPU_INFO_ACCEL_WORKING:
-        return u32(1, &out->u32);
+        return u32(!sp_emu_flaw(&chip->core, SP_FLAW_ACCEL), &out->u32);
     case AMDGPU_INFO_HW_IP_INFO:
         return hw_ip(card, in, &out->hw_ip);
     case AMDGPU_INFO_HW_IP_COUNT:
         return hw_ip_count(in, &out->u32);
     case AMDGPU_INFO_TIMESTAMP:
-        return u64((uint64_t)((unsigned __int128)kmd_now() * chip->core.counter_khz / 1000000), &out->u64);
+        return u64(sp_emu_gpu_clock(&chip->core), &out->u64);
     case AMDGPU_INFO_FW_VERSION:
         return firmware(chip, &in->query_fw, &out->firmware);
     case AMDGPU_INFO_NUM_BYTES_MOVED:
@@ -188,6 +193,8 @@ static int query(const struct kmd_card *card, const struct drm_amdgpu_info *in, 
         return registers(card, in, out->words);
     case AMDGPU_INFO_DEV_INFO:
         out->device = chip->info;
+        if (sp_emu_flaw(&chip->core, SP_FLAW_FAMILY))
+            out->device.family = (uint32_t)chip->core.flaw[SP_FLAW_FAMILY].a;
         return sizeof(out->device);
     case AMDGPU_INFO_MEMORY:
         return memory(card, &out->memory);

@@ -97,7 +97,8 @@ static struct kmd_job *next_job(struct kmd_ring *ring)
     for (uint32_t i = 0; i < ring->entities; i++) {
         uint32_t k = (ring->turn + i) % ring->entities;
         struct kmd_job *job = ring->entity[k]->first;
-        if ((!ring->card->hold && (!job->wait || job->wait->signalled)) || doomed(job)) {
+        bool free = !job->wait || job->wait->signalled || sp_emu_flaw(&ring->card->chip.core, SP_FLAW_DEPENDENCY);
+        if ((!ring->card->hold && free) || doomed(job)) {
             ring->turn = k + 1;
             return job;
         }
@@ -141,7 +142,7 @@ static void run(struct kmd_ring *ring, struct kmd_ring_state *state, struct kmd_
         kmd_note_fault(card, &state->exec.fault);
         kmd_recover(ring, job, error);
     } else {
-        if (job->fence_bo)
+        if (job->fence_bo && !sp_emu_flaw(&card->chip.core, SP_FLAW_FENCE))
             __atomic_store_n((uint64_t *)(void *)(job->fence_bo->host + job->fence_offset), job->seq, __ATOMIC_RELEASE);
         kmd_job_finish(job, 0);
     }

@@ -186,6 +186,9 @@ struct kmd_card {
     pthread_cond_t work; /* something for the rings */
     uint32_t reset_counter, vram_lost_counter;
     bool unplugged, hold;
+    bool broken; /* SP_FLAW_RECOVERY, and a job hung */
+    bool stuck_started; /* the thread of SP_FLAW_BIT */
+    pthread_t stuck;
     bool hang_next;
     uint32_t hang_recovery;
     bool fault_next;
@@ -372,6 +375,12 @@ void kmd_plan_drop(struct kmd_card *card);
 struct kmd_before *kmd_before_job(const struct kmd_job *job);
 /* Xors a dword that has changed since; frees `before`. False: nothing has changed. */
 bool kmd_corrupt(struct kmd_before *before, uint32_t mask, uint64_t seed);
+
+/* plant.c: flaws of memory. A mapping of [offset, offset + nbytes) of the memfd at `at` shows what an address line does. */
+void kmd_alias(const struct kmd_bo *bo, uint8_t *at, uint64_t offset, uint64_t nbytes);
+int kmd_stuck_start(struct kmd_card *card);
+void kmd_stuck_stop(struct kmd_card *card); /* with `closing` set, without the lock */
+bool kmd_is_silent(const struct kmd_card *card); /* SP_FLAW_INTERRUPT */
 
 /* reset.c */
 /* After a job failed with `error`: tells the context, resets what is to be reset, finishes the job. */

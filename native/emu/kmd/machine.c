@@ -108,11 +108,12 @@ static int machine_close_fd(void *self, int fd)
 }
 
 /* What the kernel checks before it maps a BO: that this file holds it, and that the range lies inside. */
-static int check_bo_range(const struct kmd_file *file, uint64_t offset, uint64_t nbytes)
+static int check_bo_range(const struct kmd_file *file, uint64_t offset, uint64_t nbytes, const struct kmd_bo **out)
 {
     for (uint32_t i = 0; i < file->bos.capacity; i++) {
         const struct kmd_bo *bo = file->bos.slot[i];
         if (bo && !bo->userptr && offset >= bo->offset && offset < bo->offset + bo->nbytes) {
+            *out = bo;
             if (bo->flags & AMDGPU_GEM_CREATE_NO_CPU_ACCESS)
                 return -EPERM;
             return nbytes <= bo->offset + bo->nbytes - offset ? 0 : -EINVAL;
@@ -130,16 +131,20 @@ static int64_t machine_mmap(void *self, uint64_t nbytes, int prot, int flags, in
     kmd_enter(machine);
     struct kmd_file *file = kmd_file_of(machine, fd);
     struct kmd_token *token = file ? NULL : kmd_token_of(machine, fd);
+    const struct kmd_bo *bo = NULL;
     if (file) {
-        error = file->card->unplugged ? -ENODEV : check_bo_range(file, offset, nbytes);
+        error = file->card->unplugged ? -ENODEV : check_bo_range(file, offset, nbytes, &bo);
     } else if (token && token->kind == KMD_DMABUF) {
         fd = machine->memfd;
+        bo = token->bo;
         error = offset > token->bo->nbytes || nbytes > token->bo->nbytes - offset ? -EINVAL : 0;
         offset += token->bo->offset;
     }
     void *address = error ? MAP_FAILED : mmap(NULL, nbytes, prot, flags, fd, (off_t)offset);
     if (!error && address == MAP_FAILED)
         error = -errno;
+    if (!error && bo)
+        kmd_alias(bo, address, offset, nbytes);
     kmd_leave(machine);
     return error ? error : (int64_t)(intptr_t)address;
 }
@@ -264,6 +269,8 @@ void sp_emu_machine_close(struct sp_emu_machine *handle)
     if (!machine || machine->generation != kmd_generation())
         return; /* a child's copy: its locks may be held by threads that are not here */
     await_others(machine);
+    for (uint32_t i = 0; i < machine->cards; i++)
+        kmd_stuck_stop(&machine->card[i]);
     pthread_mutex_lock(&machine->lock);
     for (uint32_t i = 0; i < machine->cards; i++)
         kmd_card_stop(machine, &machine->card[i]);

@@ -80,6 +80,7 @@ void kmd_recover(struct kmd_ring *ring, struct kmd_job *job, int error)
         kmd_job_finish(job, -ENODATA);
         return;
     }
+    card->broken = card->broken || sp_emu_flaw(&card->chip.core, SP_FLAW_RECOVERY);
     job->entity->ctx->guilty = true; /* and so the context's other jobs are doomed */
     if (job->recovery == SP_EMU_RECOVER_RING) {
         card->reset_counter++;

@@ -9,6 +9,7 @@ struct wait {
     uint32_t flags;
     uint64_t deadline;
     uint32_t first; /* that was found signalled */
+    bool silent;    /* nobody hears of it */
 };
 
 static const uint32_t ANY_KIND = DRM_SYNCOBJ_WAIT_FLAGS_WAIT_ALL | DRM_SYNCOBJ_WAIT_FLAGS_WAIT_FOR_SUBMIT;
@@ -44,11 +45,12 @@ static int take(struct kmd_file *file, struct wait *w, uint64_t handles, uint64_
 /* 1: done, 0: not yet, -EINVAL: nobody has promised it and nobody is to be waited for. */
 static int look(struct wait *w, uint32_t i)
 {
+    bool told = !w->silent;
     struct kmd_fence *fence = kmd_syncobj_fence(w->syncobj[i], w->point ? w->point[i] : 0);
     bool available = w->flags & DRM_SYNCOBJ_WAIT_FLAGS_WAIT_AVAILABLE;
     if (!fence)
         return available || w->flags & DRM_SYNCOBJ_WAIT_FLAGS_WAIT_FOR_SUBMIT ? 0 : -EINVAL;
-    int done = available || fence->signalled;
+    int done = available || (fence->signalled && told);
     kmd_fence_put(fence);
     return done;
 }
@@ -69,6 +71,7 @@ static int look_at_all(struct wait *w)
 static int wait_all(struct kmd_file *file, struct wait *w, uint64_t handles, uint64_t points)
 {
     int rc = take(file, w, handles, points), done = 0;
+    w->silent = kmd_is_silent(file->card);
     while (rc == 0) {
         done = look_at_all(w);
         if (done)

@@ -7,7 +7,10 @@ static const uint64_t HOLE_END = UINT64_C(0xffff800000000000), CANONICAL = UINT6
 static int check_range(const struct kmd_file *file, uint64_t va, uint64_t nbytes)
 {
     const struct drm_amdgpu_info_device *info = &file->card->chip.info;
+    const struct sp_emu_flaw_of *flaw = sp_emu_flaw(&file->card->chip.core, SP_FLAW_VA);
     uint64_t top = info->high_va_max & CANONICAL;
+    if (flaw && va < flaw->a)
+        return -EINVAL;
     if (va < info->virtual_address_offset || (va >= info->virtual_address_max && va < HOLE_END))
         return -EINVAL;
     return nbytes > top || (va & CANONICAL) > top - nbytes ? -EINVAL : 0;

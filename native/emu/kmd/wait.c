@@ -7,7 +7,7 @@
 static int wait_fence(const struct kmd_file *file, const struct kmd_fence *fence, uint64_t deadline)
 {
     int rc = 0;
-    while (fence && !fence->signalled && rc == 0)
+    while (fence && (!fence->signalled || kmd_is_silent(file->card)) && rc == 0)
         rc = kmd_wait_change(file->card->machine, file->card, deadline);
     return rc;
 }
@@ -49,7 +49,7 @@ static int wait_any(const struct kmd_file *file, struct kmd_fence *const *fences
 {
     for (bool last = false;;) {
         for (uint32_t i = 0; i < count; i++) {
-            if (!fences[i] || fences[i]->signalled) {
+            if (!fences[i] || (fences[i]->signalled && !kmd_is_silent(file->card))) {
                 *first = i;
                 return fences[i] && fences[i]->error ? fences[i]->error : 1;
             }

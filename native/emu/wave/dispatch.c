@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-enum { SLICE = 4096, LDS_MOST = 65536, WAVES_MOST = 64, THREADS_MOST = 64 };
+enum { SLICE = 4096, SHORT_SLICE = 8, LDS_MOST = 65536, WAVES_MOST = 64, THREADS_MOST = 64 };
 
 /* What all groups share. */
 struct launch {
@@ -45,6 +45,7 @@ static int no_memory(struct sp_emu_exec *x)
 static uint64_t scratch_offset(const struct worker *k, uint32_t wave)
 {
     const struct sp_emu_dispatch *d = k->launch->d;
+    if (sp_emu_flaw(k->launch->x->chip, SP_FLAW_SCRATCH)) wave = 0;
     return d->scratch_wave * (d->scratch_slots - 1 - (k->index * k->launch->waves_most + wave));
 }
 
@@ -81,11 +82,18 @@ static void initial_sgprs(const struct worker *k, struct sp_wave *w)
 static void initial_vgprs(const struct worker *k, struct sp_wave *w, const uint32_t size[3])
 {
     uint32_t dims = k->launch->d->thread_ids, threads = size[0] * size[1] * size[2];
+    const struct sp_emu_chip *chip = k->launch->x->chip;
+    bool half = sp_emu_flaw(chip, SP_FLAW_WAVE64), swapped = sp_emu_flaw(chip, SP_FLAW_IDS);
     uint64_t active = 0;
     for (uint32_t l = 0; l < w->lanes; l++) {
-        uint32_t t = w->id * w->lanes + l;
+        uint32_t t = w->id * w->lanes + (half && w->lanes == 64 ? l % 32 : l);
         uint32_t id[3] = {t % size[0], t / size[0] % size[1], t / size[0] / size[1]};
         active |= (uint64_t)(t < threads) << l;
+        if (swapped) {
+            uint32_t y = id[1];
+            id[1] = id[2];
+            id[2] = y;
+        }
         for (uint32_t dim = 0; dim < dims; dim++) {
             if (w->generation == 11)
                 w->v[0][l] = (dim ? w->v[0][l] : 0) | id[dim] << 10 * dim;
@@ -154,6 +162,8 @@ static bool release_barrier(struct worker *k)
         if (k->waves[n]->state == SP_WAVE_GO) return false;
         any |= k->waves[n]->state == SP_WAVE_BARRIER;
     }
+    const struct sp_emu_flaw_of *flaw = sp_emu_flaw(k->launch->x->chip, SP_FLAW_LDS);
+    if (any && flaw && flaw->a < k->group.lds_bytes) k->group.lds[flaw->a] ^= (uint8_t)(1U << flaw->b % 8);
     for (uint32_t n = 0; any && n < k->group.waves; n++)
         if (k->waves[n]->state == SP_WAVE_BARRIER) k->waves[n]->state = SP_WAVE_GO;
     return any;
@@ -163,12 +173,14 @@ static int run_group(struct worker *k)
 {
     uint32_t live = k->group.waves;
     uint64_t since_check = 0;
+    /* Waves that share scratch by mistake disturb one another when they take turns. */
+    uint32_t slice = sp_emu_flaw(k->launch->x->chip, SP_FLAW_SCRATCH) ? SHORT_SLICE : SLICE;
     while (live) {
         for (uint32_t n = 0; n < k->group.waves; n++) {
             struct sp_wave *w = k->waves[n];
             if (w->state != SP_WAVE_GO) continue;
             uint64_t before = w->instructions;
-            int rc = sp_wave_run(w, SLICE);
+            int rc = sp_wave_run(w, slice);
             since_check += w->instructions - before;
             if (rc == SP_WAVE_FAULT) return -EFAULT;
             if (rc == SP_WAVE_END || rc == SP_WAVE_BARRIER) w->state = (uint32_t)rc;
@@ -277,6 +289,7 @@ int sp_emu_dispatch(const struct sp_emu_dispatch *d, struct sp_emu_exec *x)
     struct launch l = {.d = d, .x = x, .groups = 1};
     uint32_t started = 0;
     int rc = 0;
+    if (sp_emu_flaw(x->chip, SP_FLAW_DISPATCH)) return 0;
     for (int dim = 0; dim < 3; dim++) /* more than 64 bits of them end with the job's time all the same */
         if (__builtin_mul_overflow(l.groups, (uint64_t)(d->end[dim] - d->begin[dim]), &l.groups)) l.groups = UINT64_MAX;
     l.waves_most = (d->size[0] * d->size[1] * d->size[2] + d->lanes - 1) / d->lanes;

@@ -1,0 +1,88 @@
+/* Flaws that are planted in a card: memory that does not keep what it is given. All others are where they work. */
+#define _GNU_SOURCE /* MAP_FIXED over a mapping of the memfd */
+#include "kmd.h"
+
+#include <sys/mman.h>
+#include <time.h>
+
+enum { MOST_PAGES = 1 << 14 }; /* of a BO that are looked at */
+
+int sp_emu_plant(struct sp_emu_machine *handle, uint32_t index, uint32_t flaw, uint64_t a, uint64_t b)
+{
+    struct kmd_machine *machine = (struct kmd_machine *)handle;
+    if (index >= machine->cards || flaw >= SP_FLAWS || machine->generation != kmd_generation())
+        return -EINVAL;
+    if (flaw == SP_FLAW_LINE && (b < 12 || b > 40))
+        return -EINVAL;
+    kmd_enter(machine);
+    struct kmd_card *card = &machine->card[index];
+    card->chip.core.flaw[flaw] = (struct sp_emu_flaw_of){1, a, b};
+    int rc = flaw == SP_FLAW_BIT ? kmd_stuck_start(card) : 0;
+    kmd_leave(machine);
+    return rc;
+}
+
+bool kmd_is_silent(const struct kmd_card *card)
+{
+    return sp_emu_flaw(&card->chip.core, SP_FLAW_INTERRUPT) != NULL;
+}
+
+/* Pages whose number has the line's bit show those without it. */
+void kmd_alias(const struct kmd_bo *bo, uint8_t *at, uint64_t offset, uint64_t nbytes)
+{
+    const struct sp_emu_flaw_of *flaw = sp_emu_flaw(&bo->card->chip.core, SP_FLAW_LINE);
+    if (!flaw || bo->domain != flaw->a || bo->userptr)
+        return;
+    for (uint64_t done = 0, pages = 0; done < nbytes && pages < MOST_PAGES; done += KMD_PAGE, pages++) {
+        uint64_t place = offset - bo->offset + done;
+        if (place >> flaw->b & 1)
+            mmap(at + done, KMD_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, bo->card->machine->memfd,
+                 (off_t)(bo->offset + (place & ~(UINT64_C(1) << flaw->b))));
+    }
+}
+
+static void force(struct kmd_card *card)
+{
+    const struct sp_emu_flaw_of *flaw = sp_emu_flaw(&card->chip.core, SP_FLAW_BIT);
+    struct kmd_machine *machine = card->machine;
+    uint64_t at = flaw->b / 32 * 4;
+    for (uint32_t f = 0; f < machine->files.capacity; f++) {
+        const struct kmd_file *file = machine->files.slot[f];
+        for (uint32_t i = 0; file && i < file->bos.capacity; i++) {
+            const struct kmd_bo *bo = file->bos.slot[i];
+            if (bo && bo->card == card && bo->domain == flaw->a && !bo->userptr && at + 4 <= bo->nbytes)
+                __atomic_fetch_or((uint32_t *)(void *)(bo->host + at), 1U << flaw->b % 32, __ATOMIC_RELAXED);
+        }
+    }
+}
+
+/* Nobody tells us what the CPU writes into memory that it has mapped: so the bit is forced again and again, faster than who
+ * writes much can come back to read. */
+static void *stuck(void *argument)
+{
+    const struct timespec nap = {0, 20000};
+    struct kmd_card *card = argument;
+    while (!__atomic_load_n(&card->machine->closing, __ATOMIC_RELAXED)) {
+        pthread_mutex_lock(&card->machine->lock);
+        if (!card->machine->closing)
+            force(card);
+        pthread_mutex_unlock(&card->machine->lock);
+        nanosleep(&nap, NULL);
+    }
+    return NULL;
+}
+
+int kmd_stuck_start(struct kmd_card *card)
+{
+    if (!card->stuck_started && pthread_create(&card->stuck, NULL, stuck, card) != 0)
+        return -ENOMEM;
+    card->stuck_started = true;
+    return 0;
+}
+
+void kmd_stuck_stop(struct kmd_card *card)
+{
+    if (card->stuck_started)
+        pthread_join(card->stuck, NULL);
+    card->stuck_started = false;
+}

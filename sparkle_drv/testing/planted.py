@@ -1,0 +1,148 @@
+"""Cards with one thing broken, and where bring-up must find it: what judges the ladder of
+tools/bringup.py.
+
+    defect = PLANTED["sdma-fill"]
+    with defect.machine("gfx1100") as machine:  # its card 0 has the defect
+        ...
+
+Each says how to plant it, the first rung that must fail, and a phrase that one of the causes that
+are named there must hold.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from .._emu import lib
+from .emulated_faults import apply
+from .emulator import Machine
+from .faults import Fault, Schedule
+
+__all__ = ["PLANTED", "Planted", "machine"]
+
+MIB = 1 << 20
+JOB_LIMIT_S = 0.3
+FOR_EVER = 2**32 - 1
+VRAM, GTT = lib.AMDGPU_GEM_DOMAIN_VRAM, lib.AMDGPU_GEM_DOMAIN_GTT
+
+Break = Callable[[Machine], None]
+
+
+@dataclass(frozen=True)
+class Planted:
+    """`options` of the Machine, and what is done to it before its card is opened."""
+
+    name: str
+    rung: str
+    cause: str
+    does: tuple[Break, ...] = ()
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def machine(self, chip: str = "gfx1100") -> Machine:
+        """A machine whose card 0 has the defect."""
+        return machine(chip, self)
+
+
+def machine(chip: str, *defects: Planted) -> Machine:
+    """One card with all these defects. ValueError when two of them set one option."""
+    options: dict[str, Any] = {"job_limit_s": JOB_LIMIT_S, "kms_minor": 58}
+    given = [name for defect in defects for name in defect.options]
+    if len(set(given)) < len(given):
+        raise ValueError(f"two of {', '.join(d.name for d in defects)} set one option")
+    for defect in defects:
+        options |= defect.options
+    made = Machine([chip], **options)
+    for defect in defects:
+        for do in defect.does:
+            do(made)
+    return made
+
+
+def _flaw(name: str, a: int = 0, b: int = 0) -> Break:
+    return lambda machine: machine.plant(name, a, b)
+
+
+def _refuses(ioctl: str, error: int) -> Break:
+    """Every ioctl of this DRM_IOCTL_ name fails."""
+    number = getattr(lib, f"DRM_IOCTL_{ioctl}")
+    return lambda machine: machine.fail_ioctl(number, error, FOR_EVER)
+
+
+def _plan(*faults: Fault) -> Break:
+    return lambda machine: apply(Schedule(0, faults), machine)
+
+
+def _submit_fails(error: str) -> Break:
+    return _plan(Fault("submit", 1, "fail", error=error, count=0))
+
+
+_ALL = (
+    Planted("no-permission", "node", "group that the node belongs to",
+            (_flaw("open", errno.EACCES),)),
+    Planted("node-gone", "node", "card was removed", (_flaw("open", errno.ENXIO),)),
+    Planted("other-driver", "version", "another card", (_flaw("driver"),)),
+    Planted("old-kernel", "version", "before Linux 5.3", options={"kms_minor": 31}),
+    Planted("no-syncobj", "caps", "syncobjs", (_flaw("cap", lib.DRM_CAP_SYNCOBJ),)),
+    Planted("no-timeline", "caps", "timeline", (_flaw("cap", lib.DRM_CAP_SYNCOBJ_TIMELINE),)),
+    Planted("no-acceleration", "accel", "gave up on the engines", (_flaw("accel"),)),
+    Planted("wrong-family", "device", "family", (_flaw("family", 0x8F),)),
+    Planted("unknown-chip", "device", "family", (_flaw("chip", 13 << 16),)),
+    Planted("compute-off", "ring-compute", "has this engine off",
+            (_flaw("ring", lib.AMDGPU_HW_IP_COMPUTE),)),
+    Planted("gfx-off", "ring-gfx", "has this engine off", (_flaw("ring", lib.AMDGPU_HW_IP_GFX),)),
+    Planted("dma-off", "ring-dma", "has this engine off", (_flaw("ring", lib.AMDGPU_HW_IP_DMA),)),
+    Planted("no-firmware", "firmware", "microcode is missing", (_flaw("firmware"),)),
+    Planted("bar-256", "bar", "legacy 256 MiB", options={"visible_nbytes": 256 * MIB}),
+    Planted("clock-stopped", "clock", "reference clock stands", (_flaw("clock"),)),
+    Planted("context-refused", "contexts", "refuses this call to this user",
+            (_refuses("AMDGPU_CTX", errno.EACCES),)),
+    Planted("gtt-tiny", "bo-gtt", "GTT is full", options={"gtt_nbytes": MIB}),
+    Planted("dirty-memory", "bo-gtt", "did not clear", (_flaw("dirty"),)),
+    Planted("stuck-bit-gtt", "mem-gtt", "one data line or cell",
+            (_flaw("bit", GTT, 0x1234 * 8 + 5),)),
+    Planted("stuck-bit-vram", "mem-visible", "one data line or cell",
+            (_flaw("bit", VRAM, 0x1234 * 8 + 7),)),
+    Planted("address-line", "mem-visible", "aliased address lines", (_flaw("line", VRAM, 16),)),
+    Planted("va-refused", "va-map", "outside DEV_INFO's range", (_flaw("va", 1 << 46),)),
+    Planted("va-no-memory", "va-map", "no memory for page tables",
+            (_refuses("AMDGPU_GEM_VA", errno.ENOMEM),)),
+    Planted("cs-no-memory", "nop-compute", "no room for the job's buffers",
+            (_submit_fails("ENOMEM"),)),
+    Planted("cs-malformed", "nop-compute", "malformed", (_submit_fails("EINVAL"),)),
+    Planted("cs-forbidden", "nop-compute", "refuses this call to this user",
+            (_submit_fails("EACCES"),)),
+    Planted("interrupts-lost", "nop-compute", "interrupts do not arrive", (_flaw("interrupt"),)),
+    Planted("vram-lost", "nop-compute", "lost VRAM's contents",
+            (_plan(Fault("submit", 2, "reset", vram_lost=1)),)),
+    Planted("unplugged", "nop-compute", "the card is gone",
+            (_plan(Fault("submit", 2, "unplug")),)),
+    Planted("ring-hangs", "nop-compute", "does not execute what it was given",
+            (_plan(Fault("job", 1, "hang")),)),
+    Planted("write-data", "write-data", "writes other data than its packet",
+            (_flaw("write_data", 1 << 9),)),
+    Planted("copy-data", "copy-data", "writes other data than its packet",
+            (_flaw("copy_data", 1 << 20),)),
+    Planted("no-wait", "wait-reg-mem", "does not wait", (_flaw("wait"),)),
+    Planted("release-lost", "release-mem", "end of the pipe", (_flaw("release"),)),
+    Planted("sdma-fill", "sdma-fill", "copy engine moves data wrongly",
+            (_flaw("sdma_fill", 1 << 3),)),
+    Planted("sdma-copy", "sdma-copy", "copy engine moves data wrongly",
+            (_flaw("sdma_copy", 777, 6),)),
+    Planted("fence-lost", "fences", "the word of the FENCE chunk is not written",
+            (_flaw("fence"),)),
+    Planted("no-waves", "store", "nothing arrived", (_flaw("dispatch"),)),
+    Planted("ids-swapped", "ids-3d", "in another order", (_flaw("ids"),)),
+    Planted("lds-bit", "lds-barrier", "LDS_SIZE", (_flaw("lds", 12, 3),)),
+    Planted("scratch-shared", "scratch", "the scratch base", (_flaw("scratch"),)),
+    Planted("wave64-halves", "wave64", "as two halves", (_flaw("wave64"),)),
+    Planted("userptr-refused", "userptr", "no userptr",
+            (_refuses("AMDGPU_GEM_USERPTR", errno.ENODEV),)),
+    Planted("prime-refused", "prime-self", "export or import is refused",
+            (_refuses("PRIME_HANDLE_TO_FD", errno.EOPNOTSUPP),)),
+    Planted("no-recovery", "hang-endless", "did not come back", (_flaw("recovery"),)),
+)  # fmt: skip
+
+PLANTED: dict[str, Planted] = {one.name: one for one in _ALL}
