@@ -42,12 +42,20 @@ class Control:
         return value
 
 
+SAXPY = """
+.version 6.4
+.target sm_60
+.address_size 64
+.visible .entry saxpy_f32(.param .u64 y, .param .u64 x, .param .f32 a, .param .u32 n) { ret; }
+"""
+"""PTX for drivers older than those that take the package's own; the fake knows kernels by name."""
+
 HEAD = """
 import errno, os, sys
 import numpy as np
 import pytest
 import sparkle_drv as sp
-from fakecuda import Control
+from fakecuda import SAXPY, Control
 tell = Control(os.environ["SPARKLE_LIBCUDA"]) if os.path.exists(os.environ.get("SPARKLE_LIBCUDA", "")) else None
 """
 

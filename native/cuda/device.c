@@ -158,19 +158,22 @@ static int try_open(int32_t ordinal, struct sp_cuda **out)
     return rc;
 }
 
-/* A kernel that failed leaves its error to everybody who retains the primary context, until that is reset. */
-static int reset(int32_t ordinal)
+/* A kernel that failed leaves its error to everybody who retains the primary context, until that is reset. Some errors
+ * stay with the process even then. */
+static int open_anew(int32_t ordinal, struct sp_cuda **out)
 {
     int device = 0;
     char before[600] = "";
     sp_cuda_why(before, sizeof before - 1);
+    sp_cuda_current = NULL;
     int rc = SP_CU_RC(cuDeviceGet, &device, ordinal);
     if (rc == 0)
         rc = SP_CU_RC(cuDevicePrimaryCtxReset_v2, device);
-    sp_cuda_current = NULL;
+    if (rc == 0)
+        rc = try_open(ordinal, out);
     if (rc)
-        sp_cu_say("%s; the context cannot be reset in this process: start a new one", before);
-    return rc ? -ENODEV : 0;
+        sp_cu_say("%s; this process cannot use the device any more: start a new one", before);
+    return rc;
 }
 
 int sp_cuda_open(const char *paths, int32_t ordinal, struct sp_cuda **out)
@@ -179,9 +182,7 @@ int sp_cuda_open(const char *paths, int32_t ordinal, struct sp_cuda **out)
     if (rc)
         return rc;
     rc = try_open(ordinal, out);
-    if (rc == -ENODEV && reset(ordinal) == 0)
-        rc = try_open(ordinal, out);
-    return rc;
+    return rc == -ENODEV ? open_anew(ordinal, out) : rc;
 }
 
 void sp_cuda_close(struct sp_cuda *dev)

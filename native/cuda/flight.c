@@ -31,7 +31,7 @@ void sp_cuda_flight_drop(struct sp_cuda_queue *q, struct sp_cuda_flight *f)
 
 int sp_cuda_flight_begin(struct sp_cuda_queue *q, struct sp_cuda_flight *f)
 {
-    int rc = sp_cuda_near(q->dev);
+    int rc = sp_cuda_enter(q->dev);
     if (rc == 0)
         rc = sp_cuda_order_memory(q);
     if (rc == 0 && q->timing && (rc = sp_cuda_event_take(q, 1, &f->start)) == 0)

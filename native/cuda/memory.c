@@ -68,11 +68,21 @@ static int take(struct sp_cuda *dev, uint64_t nbytes, uint64_t *address)
                      : SP_CU_RC(cuMemAlloc_v2, address, nbytes);
 }
 
+/* What was freed goes back to the driver; what the pool keeps may lie in pieces too small for what is wanted. */
+static void empty_pool(struct sp_cuda *dev)
+{
+    static const uint64_t MOST_NS = UINT64_C(5000000000);
+    uint64_t until = sp_clock_ns() + MOST_NS;
+    while (sp_cuStreamQuery(dev->memory_stream) == CU_NOT_READY && sp_clock_ns() < until)
+        sp_cpu_relax();
+    sp_cuMemPoolTrimTo(dev->pool, 0);
+}
+
 static int alloc_device(struct sp_cuda *dev, struct sp_cuda_memory *m)
 {
     int rc = take(dev, m->nbytes, &m->address);
-    if (rc == -ENOMEM && dev->pool) { /* what the pool keeps may lie in pieces too small */
-        sp_cuMemPoolTrimTo(dev->pool, 0);
+    if (rc == -ENOMEM && dev->pool) {
+        empty_pool(dev);
         rc = take(dev, m->nbytes, &m->address);
     }
     if (rc)

@@ -9,9 +9,12 @@ int sp_cuda_order_memory(struct sp_cuda_queue *q)
     struct sp_cuda *dev = q->dev;
     if (__builtin_expect(atomic_load_explicit(&dev->memory_turn, memory_order_acquire) == q->memory_turn, 1))
         return 0;
+    int rc = sp_cuda_enter(dev);
+    if (rc)
+        return rc;
     pthread_mutex_lock(&dev->lock);
     uint64_t turn = atomic_load(&dev->memory_turn);
-    int rc = SP_CU_RC(cuStreamWaitEvent, q->stream, dev->memory_event, 0);
+    rc = SP_CU_RC(cuStreamWaitEvent, q->stream, dev->memory_event, 0);
     if (rc == 0)
         q->memory_turn = turn;
     pthread_mutex_unlock(&dev->lock);

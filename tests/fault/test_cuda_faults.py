@@ -1,0 +1,205 @@
+"""Work that goes wrong on a cuda device: limits, memory, sticky errors, forks, threads. Each in a
+process of its own on the fake driver."""
+
+from __future__ import annotations
+
+from fakecuda import run
+
+OPEN = """
+dev = sp.open("cuda:0")
+k = dev.kernel("saxpy_f32")
+x, y = dev.array(np.ones(256, np.float32)), dev.array(np.zeros(256, np.float32))
+def works(dev=dev, k=k, x=x, y=y):
+    dev.default_queue.launch(k, y, x, 1.0, 256, groups=1).wait()
+"""
+
+
+def test_too_many_threads_and_too_much_shared_memory():
+    said = run(OPEN + """
+for wrong in (dict(group_size=1025), dict(group_size=257), dict(group_size=(1, 1, 65)),
+              dict(shared=1 << 20), dict(shared=232449)):
+    if "group_size" in wrong and wrong["group_size"] == (1, 1, 65):
+        k = dev.kernel(image=SAXPY.encode(), entry="saxpy_f32", args="f32* f32* f32 u32")
+    with pytest.raises(ValueError) as caught:
+        dev.default_queue.launch(k, y, x, 1.0, 256, groups=1, **wrong)
+    print(caught.value)
+assert dev.default_queue.submitted == dev.default_queue.reached
+works(k=dev.kernel("saxpy_f32"))
+""")  # fmt: skip
+    assert "1025" in said
+    assert "65 in z; at most 64 are possible" in said
+    assert said.count("shared: ") == 2
+
+
+def test_a_launch_that_finds_no_resources_is_refused_and_the_device_works():
+    said = run(OPEN + """
+tell("fail cuLaunchKernel 701")
+with pytest.raises(ValueError) as caught:
+    dev.default_queue.launch(k, y, x, 1.0, 256, groups=1)
+print(caught.value)
+works()
+""")  # fmt: skip
+    assert "registers a thread is more than a multiprocessor has room for" in said
+
+
+STICKY = OPEN + """
+bystander = dev.queue()
+slow = dev.kernel("busy_u32")
+f = bystander.launch(slow, dev.buffer(4), 10, groups=1); f.wait()
+tell("fault 700 saxpy_f32")
+fence = dev.default_queue.{launch}
+with pytest.raises(sp.DeviceLost) as caught:
+    fence.wait()
+print(caught.value)
+assert fence.done
+for use in (lambda: dev.default_queue.launch(k, y, x, 1.0, 256, groups=1), lambda: dev.buffer(4),
+            lambda: bystander.submit(sp.Commands()), dev.queue, lambda: dev.kernel("noop"),
+            lambda: y.numpy()):
+    with pytest.raises(sp.DeviceLost): use()
+f.wait()  # it had ended well before
+dev.close()
+"""
+
+
+def test_an_illegal_address_loses_the_device_and_names_the_kernel():
+    said = run(STICKY.format(launch="launch(k, y, x, 1.0, 256, groups=1)") + """
+with sp.open("cuda:0") as dev:
+    k, x, y = dev.kernel("saxpy_f32"), dev.array(np.ones(256, np.float32)), dev.empty(256, np.float32)
+    works(dev, k, x, y)
+    assert (np.asarray(y) == 1).all()
+""")  # fmt: skip
+    assert "CUDA_ERROR_ILLEGAL_ADDRESS" in said
+    assert "while this ran: saxpy_f32" in said
+
+
+def test_in_a_list_of_commands_too():
+    launch = "submit(sp.Commands().fill(x, 0).dispatch(k, y, x, 1.0, 256, groups=1))"
+    assert "while this ran: saxpy_f32" in run(STICKY.format(launch=launch))
+
+
+def test_an_error_that_stays_with_the_process_says_so_at_the_next_open():
+    said = run(STICKY.format(launch="launch(k, y, x, 1.0, 256, groups=1)") + """
+with pytest.raises(sp.DeviceNotFound) as caught: sp.open("cuda:0")
+print(caught.value)
+with sp.open("cpu") as cpu: cpu.buffer(4).close()
+""", "sticky process")  # fmt: skip
+    assert "start a new one" in said
+
+
+def test_memory_that_does_not_fit_leaves_the_device_usable():
+    said = run(OPEN + """
+kept = [dev.buffer(300 << 20) for _ in range(3)]
+for memory in sp.Memory:
+    with pytest.raises(sp.OutOfDeviceMemory) as caught: dev.buffer(1 << 50, memory)
+with pytest.raises(sp.OutOfDeviceMemory) as caught:
+    dev.buffer(300 << 20)
+print(caught.value)
+works()
+for one in kept: one.close()
+dev.buffer(900 << 20).close()  # what the pool keeps in pieces is given back for it
+works()
+""", "memory 1G")  # fmt: skip
+    assert "CUDA_ERROR_OUT_OF_MEMORY" in said
+
+
+def test_page_locked_memory_that_cannot_be_had():
+    run(OPEN + """
+tell("fail cuMemHostAlloc 2 times=2")
+with pytest.raises(sp.OutOfDeviceMemory): dev.buffer(1 << 26, sp.Memory.HOST)
+with pytest.raises(sp.OutOfDeviceMemory): dev.default_queue.write(dev.buffer(1 << 25), np.zeros(1 << 25, np.uint8))
+works()
+""")  # fmt: skip
+
+
+def test_a_transfer_that_fails_tells_so_at_its_fence():
+    said = run(OPEN + """
+tell("fail cuMemcpyHtoDAsync_v2 1")
+with pytest.raises(sp.KernelFault) as caught: dev.default_queue.write(y, np.ones(256, np.float32)).wait()
+print(caught.value)
+works()
+""")  # fmt: skip
+    assert "CUDA_ERROR_INVALID_VALUE" in said
+
+
+def test_a_forked_child_is_told_and_does_not_hang():
+    said = run(OPEN + """
+works()
+pid = os.fork()
+if pid == 0:
+    status = 1
+    try:
+        for use in (works, dev.queue, lambda: dev.buffer(4), lambda: dev.kernel("noop")):
+            with pytest.raises(sp.DeviceLost, match="forked"): use()
+        with pytest.raises(sp.DeviceNotFound, match="forked"): sp.open("cuda:1")
+        (found,) = (f for f in sp.discover() if f.backend == "cuda")
+        assert "forked" in found.reason
+        status = 0
+    finally:
+        os._exit(status)
+assert os.waitpid(pid, 0)[1] == 0
+works()
+print("fine")
+""")  # fmt: skip
+    assert said == "fine\n"
+
+
+def test_two_threads_and_two_devices():
+    """Each thread goes back and forth between the devices: the current context follows."""
+    run("""
+import threading
+devs = [sp.open(f"cuda:{i}") for i in (0, 1)]
+fills = [d.kernel("fill_f32") for d in devs]
+wrong = []
+def work(me):
+    try:
+        queues = [d.queue() for d in devs]
+        outs = [d.empty(256, np.float32) for d in devs]
+        for i in range(50):
+            for q, k, y in zip(queues, fills, outs):
+                q.launch(k, y, float(me * 100 + i), 256, groups=1)
+        for y, q in zip(outs, queues):
+            q.fence(q.submitted).wait()
+            assert (np.asarray(y) == me * 100 + 49).all()
+    except BaseException as error:
+        wrong.append(error)
+threads = [threading.Thread(target=work, args=(i,)) for i in range(2)]
+[t.start() for t in threads]; [t.join() for t in threads]
+assert not wrong, wrong
+""")
+
+
+def test_another_library_makes_its_own_context_current():
+    """As torch does with its device: a launch notices, and goes on."""
+    run(OPEN + """
+import ctypes
+cuda = ctypes.CDLL(os.environ["SPARKLE_LIBCUDA"])
+other = sp.open("cuda:1")
+def steal(): cuda.cuCtxSetCurrent(ctypes.c_void_p(context))
+from sparkle_drv._native import ffi, lib
+for context in (None, int(ffi.cast("uintptr_t", lib.sp_cuda_context(other._backend._raw)))):
+    go = dev.default_queue.prepare(k, y, x, 1.0, 256, groups=1)
+    for use in (works, lambda: dev.default_queue.fence(go()).wait(), lambda: dev.buffer(64).close(),
+                lambda: dev.queue().close(), lambda: dev.default_queue.submit(sp.Commands().fill(x, 0)).wait(),
+                lambda: y.numpy(), lambda: dev.kernel("noop").close()):
+        steal()
+        use()
+""")  # fmt: skip
+
+
+def test_a_kernel_that_never_ends_is_waited_for_no_longer_than_asked():
+    said = run(OPEN + """
+q = dev.queue()
+tell("endless saxpy_f32")
+first = q.launch(k, y, x, 1.5, 256, groups=1)
+second = q.submit(sp.Commands().fill(y, 0))
+for fence in (first, second):
+    with pytest.raises(sp.FenceTimeout) as caught: fence.wait(0.05)
+    print(caught.value)
+with pytest.raises(sp.FenceTimeout): q.close(0.05)
+tell("release")
+q.close()
+works()
+""")  # fmt: skip
+    assert "saxpy_f32(y=" in said
+    assert "a=1.5" in said
+    assert "fill 1024 bytes" in said
