@@ -85,9 +85,8 @@ def bandwidth(dev: sp.Device, n: int) -> list[Row]:
         best = 8 * n / timed(queue, lambda: queue.submit(copy))
         rows.append({"name": "copy by the driver", "n": n, "gb_s": best / 1e9, "share": 1.0})
         with dev.kernel("copy_f32") as k, dev.kernel("saxpy_f32") as s:
-            b_before = b.numpy()
             queue.launch(s, b, a, 0.5, n, groups=-(-n // 256)).wait()
-            close_to("saxpy_f32", b.numpy(), 0.5 * x.astype("f8") + b_before, "saxpy_f32", 1)
+            close_to("saxpy_f32", b.numpy(), 0.5 * x.astype("f8") + y, "saxpy_f32", 1)
             b.buffer.write(np.zeros(n, np.float32))
             queue.launch(k, b, a, n, groups=-(-n // 256)).wait()
             if not np.array_equal(b.numpy(), x):
@@ -262,7 +261,14 @@ def markdown(result: dict[str, Any]) -> str:
     """The rows, and whether they meet what is asked of them."""
     head = f"{result['driver']}. Commit {result['commit'] or 'unknown'}, {result['date']}."
     fake = " **A fake driver: no GPU took part.**" * result["fake"]
-    lines = [f"# Kernels on {result['device']}", "", head + fake, "", "| row | figure |", "|---|---|"]
+    lines = [
+        f"# Kernels on {result['device']}",
+        "",
+        head + fake,
+        "",
+        "| row | figure |",
+        "|---|---|",
+    ]
     for row in result["rows"]:
         rest = {key: value for key, value in row.items() if key != "name"}
         said = ", ".join(f"{key} {_shown(value)}" for key, value in rest.items())

@@ -44,7 +44,11 @@ from sparkle_drv import assets  # noqa: E402
 
 SCHEMA = 1
 CHILD_S = 120.0  # most that one repetition of one peer may take
-LIBRARIES = ("libcuda.so.1", "/usr/lib/wsl/lib/libcuda.so.1", "/usr/local/nvidia/lib64/libcuda.so.1")
+LIBRARIES = (
+    "libcuda.so.1",
+    "/usr/lib/wsl/lib/libcuda.so.1",
+    "/usr/local/nvidia/lib64/libcuda.so.1",
+)
 
 
 class Failed(Exception):
@@ -69,7 +73,8 @@ def baseline(folder: Path, given: str) -> Path | None:
 def environment(libcuda: str, cache: Path) -> dict[str, str]:
     """That of the children: one driver for all, and a compile cache that starts empty."""
     env = {**os.environ, "CUDA_CACHE_PATH": str(cache), "CUDA_CACHE_MAXSIZE": str(1 << 30)}
-    paths = [str(HERE), str(HERE.parent), env.get("PYTHONPATH", "")]
+    package = Path(assets.__file__).resolve().parents[1]  # the one that runs here
+    paths = [env.get("PYTHONPATH", ""), str(HERE), str(package)]
     env["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
     if libcuda:
         env["SPARKLE_LIBCUDA"] = libcuda
@@ -123,10 +128,20 @@ class Runner:
         return told
 
 
-def run(runner: Runner, names: Sequence[str], repetitions: int) -> dict[str, list[dict[str, Any]]]:
-    """What each peer told, a repetition after another; who is absent is asked once."""
+def run(
+    runner: Runner, names: Sequence[str], repetitions: int, budget_s: float
+) -> dict[str, list[dict[str, Any]]]:
+    """What each peer told, a repetition after another; who is absent is asked once.
+
+    A repetition that would end after `budget_s`, as long as the longest before, is not begun.
+    """
     told: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
+    begun, longest = time.monotonic(), 0.0
     for repetition in range(repetitions):
+        start = time.monotonic()
+        if start - begun + longest > budget_s:
+            print(f"{repetition} of {repetitions}: the time is over", file=sys.stderr)
+            break
         at = repetition % len(names)
         for name in [*names[at:], *names[:at]]:
             if told[name] and "absent" in told[name][-1]:
@@ -134,6 +149,7 @@ def run(runner: Runner, names: Sequence[str], repetitions: int) -> dict[str, lis
             told[name].append(runner.once(name))
             what = told[name][-1].get("absent", "measured")
             print(f"{repetition + 1}/{repetitions} {name}: {what}", file=sys.stderr, flush=True)
+        longest = max(longest, time.monotonic() - start)
     return told
 
 
@@ -166,7 +182,8 @@ def parser() -> argparse.ArgumentParser:
         epilog="exit codes: 0 well, 1 this package or the baseline was not measured, 3 no device",
     )
     top.add_argument("--peers", default=",".join(NAMES), help=f"of {','.join(NAMES)}; default: all")
-    top.add_argument("--repetitions", type=int, default=5, help="fresh processes of each; default: 5")
+    top.add_argument("--repetitions", type=int, default=5, help="fresh processes; default: 5")
+    top.add_argument("--budget-s", type=float, default=1800, help="for all repetitions")
     top.add_argument("--libcuda", default="", help="a driver library in place of the system's")
     top.add_argument("--baseline", default="", help="the compiled _peers/baseline.c; else gcc")
     top.add_argument("--quick", action="store_true", help="few rounds and small copies: no figures")
@@ -195,7 +212,7 @@ def main(argv: Sequence[str]) -> int:
             print(f"gpu_peers.py: {error}", file=sys.stderr)
             return 1
         runner = Runner(Path(folder), libcuda, compiled, args.quick)
-        peers = summary(run(runner, names, args.repetitions))
+        peers = summary(run(runner, names, args.repetitions, args.budget_s))
     result = {"schema": SCHEMA, "quick": args.quick, **known, "peers": peers}
     table = markdown(result)
     if args.json:
