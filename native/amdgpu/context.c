@@ -52,7 +52,7 @@ int sp_amdgpu_queue_make(struct sp_amdgpu_queue *q)
     if (rc == 0 && dev->setup.dma)
         rc = mapped(dev, SP_JOBS * SP_SLOT_NBYTES, SP_AMDGPU_CODE, &q->engine[SP_ENGINE_DMA].ring);
     if (rc == 0)
-        rc = mapped(dev, SP_TICKS * 8, SP_AMDGPU_HOST, &q->ticks);
+        rc = mapped(dev, (SP_TICKS + SP_MEASURED_TICKS) * 8, SP_AMDGPU_HOST, &q->ticks);
     if (rc == 0)
         atomic_store(&q->page, (volatile uint64_t *)sp_amdgpu_host(q->fence));
     return rc;
@@ -90,6 +90,7 @@ int sp_amdgpu_queue_renew(struct sp_amdgpu_queue *q, uint64_t *flags)
         atomic_store(&q->seen[i], 0);
         e->base = e->jobs_done = e->jobs;
     }
+    memset(q->measured, 0, sizeof q->measured);
     return rc;
 }
 

@@ -61,7 +61,9 @@ struct sp_amdgpu_setup {
     uint64_t va_align;
     uint32_t counter_khz;             /* of the GPU clock */
     uint32_t on_board;                /* VRAM is memory of a card, slow to read for the CPU */
-    uint64_t job_threads;             /* longer grids are cut into jobs of about so many threads; 0: never */
+    uint64_t job_threads;             /* a kernel's grids are cut into jobs of so many threads at first; 0: never */
+    uint64_t job_ns;                  /* and then so that a job takes about so long; 0: as at first for ever */
+    uint64_t measured_threads;        /* jobs of fewer threads, unless they were cut so, are not measured */
     uint64_t vram_nbytes;
     uint64_t visible_nbytes;
     struct sp_amdgpu_packets begin;   /* first in every IB */
@@ -162,6 +164,8 @@ struct sp_amdgpu_template {
 int sp_amdgpu_load(struct sp_amdgpu *dev, const struct sp_amdgpu_template *template_, const struct sp_signature *sig,
                    struct sp_amdgpu_memory *code, struct sp_amdgpu_kernel **out);
 void sp_amdgpu_unload(struct sp_amdgpu_kernel *k);
+/* How many threads a job of it gets now. */
+uint64_t sp_amdgpu_job_threads(const struct sp_amdgpu_kernel *k);
 /* What it was loaded with; -EINVAL for what is no kernel. */
 int sp_amdgpu_template_of(const struct sp_amdgpu_kernel *k, struct sp_amdgpu_template *out);
 
@@ -173,6 +177,10 @@ void sp_amdgpu_queue_release(struct sp_amdgpu_queue *q);
 int sp_amdgpu_check(const struct sp_amdgpu *dev, const void *records, size_t nbytes);
 uint64_t sp_amdgpu_epoch(struct sp_amdgpu *dev);
 uint64_t sp_amdgpu_advance(struct sp_amdgpu *dev);
+/* No submission waits for long: after 0.1 s without room for another job, launch, run, submit and the transfers return
+ * -EAGAIN if nothing of it is on its way (to be tried again), and -SP_AMDGPU_BEGUN - value if some of it is. Nothing else
+ * gets into the queue then before it is through; whoever waits for a value sends more of it. */
+enum sp_amdgpu_begun { SP_AMDGPU_BEGUN = 4096 }; /* beyond all errors */
 int64_t sp_amdgpu_launch(struct sp_amdgpu_queue *q, const void *record, size_t nbytes, uint64_t epoch);
 int sp_amdgpu_prepare(struct sp_amdgpu_queue *q, const void *record, size_t nbytes, uint64_t epoch,
                       struct sp_prepared **out);

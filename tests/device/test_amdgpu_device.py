@@ -98,6 +98,7 @@ def test_a_long_list_becomes_several_jobs_and_one_submission(card):
 @pytest.mark.parametrize("threads", [1, 100, 1000])
 def test_long_grids_are_cut_and_every_group_runs_once(monkeypatch, chip, threads):
     monkeypatch.setattr(info, "JOB_THREADS", threads)
+    monkeypatch.setattr(info, "JOB_NS", 0)
     with (
         opened(chip) as (_, dev),
         feature(dev, "xyz", "u32*", group_size=(4, 3, 2)) as k,
