@@ -31,6 +31,7 @@ struct sp_amdgpu_memory {
     struct sp_bo *bo;
     _Atomic uint32_t refs;
     uint32_t kind;
+    uint32_t domain; /* AMDGPU_GEM_DOMAIN_VRAM or _GTT */
     uint64_t va;     /* of the first byte that was asked for */
     uint64_t base;   /* mapped from here on ... */
     uint64_t nbytes; /* ... so many bytes */
@@ -55,7 +56,7 @@ struct sp_amdgpu {
     _Atomic uint32_t users; /* of the descriptor: owner, queues that are not closed, memory */
     _Atomic uint64_t epoch;
     _Atomic int lost;
-    _Atomic uint64_t ioctls, jobs, dma_jobs, submissions, ib_ndw, dispatches;
+    _Atomic uint64_t ioctls, jobs, dma_jobs, submissions, ib_ndw, dispatches, displaced;
     int64_t clock_offset_ns; /* CLOCK_MONOTONIC less the GPU clock */
 
     pthread_mutex_t lock; /* guards what follows */

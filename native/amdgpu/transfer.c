@@ -63,7 +63,7 @@ int64_t sp_amdgpu_download(struct sp_amdgpu_queue *q, uint64_t address, void *da
     if (!m)
         return sp_queue_leave(&q->common, -EFAULT);
     sp_amdgpu_retire(q);
-    int slow = q->dev->setup.on_board && m->kind == SP_AMDGPU_DEVICE; /* for the CPU to read */
+    int slow = q->dev->setup.on_board && m->domain == AMDGPU_GEM_DOMAIN_VRAM; /* for the CPU to read */
     if (nbytes == 0 || (host && !slow && !q->head)) {
         if (nbytes)
             memcpy(data, host, nbytes);

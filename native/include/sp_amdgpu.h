@@ -85,6 +85,7 @@ struct sp_amdgpu_counts {
     uint64_t ioctls;
     uint64_t ib_ndw;
     uint64_t dispatches;
+    uint64_t displaced; /* memory that was to be VRAM, and is GTT */
 };
 void sp_amdgpu_counts(struct sp_amdgpu *dev, struct sp_amdgpu_counts *out);
 /* INFO with an answer of `nbytes` bytes; `type` of the sensor or IP, else 0. */
@@ -92,7 +93,7 @@ int sp_amdgpu_info(struct sp_amdgpu *dev, uint32_t query, uint32_t type, void *o
 /* Why the device was lost; 0 when it was not. */
 int sp_amdgpu_lost(struct sp_amdgpu *dev, char *why, size_t nbytes);
 
-/* Memory. DEVICE is VRAM, HOST GTT, SHARED GTT that can be exported, CODE GTT that can be executed, and written by the
+/* Memory. DEVICE is VRAM (GTT when the kernel finds no room there), HOST GTT, SHARED GTT that can be exported, CODE GTT that can be executed, and written by the
  * GPU if DATA. */
 enum sp_amdgpu_kind {
     SP_AMDGPU_DEVICE = 0,
@@ -109,8 +110,8 @@ int sp_amdgpu_import(struct sp_amdgpu *dev, int fd, uint64_t nbytes, struct sp_a
 /* A new descriptor, or -errno; -EPERM for memory that is not SHARED. */
 int sp_amdgpu_export(struct sp_amdgpu_memory *m);
 uint64_t sp_amdgpu_address(const struct sp_amdgpu_memory *m);
-/* Where GEM_OP says that it was asked for: AMDGPU_GEM_DOMAIN_..., or -errno. */
-int64_t sp_amdgpu_domains(struct sp_amdgpu_memory *m);
+/* AMDGPU_GEM_DOMAIN_VRAM or _GTT: where the kernel has put it. */
+uint32_t sp_amdgpu_domain(const struct sp_amdgpu_memory *m);
 /* The memory in this process, for as long as it is held. -EOPNOTSUPP: the CPU cannot reach it. */
 int sp_amdgpu_map(struct sp_amdgpu_memory *m, void **out);
 void sp_amdgpu_hold(struct sp_amdgpu_memory *m);
