@@ -3,9 +3,10 @@
 
 #include <errno.h>
 #include <string.h>
+#include <time.h>
 
 /* Scratch for as many waves as the card can hold (Mesa: 32 a CU), within reason. */
-enum { WAVES_PER_CU = 32 };
+enum { WAVES_PER_CU = 32, TRIES = 100 };
 static const uint64_t MOST_SCRATCH = UINT64_C(256) << 20;
 
 void *sp_amdgpu_host(const struct sp_amdgpu_memory *m)
@@ -83,7 +84,12 @@ int sp_amdgpu_queue_renew(struct sp_amdgpu_queue *q, uint64_t *flags)
         return rc;
     context(q->dev, AMDGPU_CTX_OP_FREE_CTX, &q->ctx, NULL);
     q->ctx = 0;
-    rc = context(q->dev, AMDGPU_CTX_OP_ALLOC_CTX, &q->ctx, NULL);
+    for (int tries = 0; tries < TRIES; tries++) { /* without one the queue is of no use any more */
+        rc = context(q->dev, AMDGPU_CTX_OP_ALLOC_CTX, &q->ctx, NULL);
+        if (rc != -ENOMEM)
+            break;
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    }
     for (int i = 0; i < SP_ENGINES; i++) {
         struct sp_engine *e = &q->engine[i];
         atomic_load(&q->page)[i] = 0; /* a context counts from 1 */

@@ -127,10 +127,11 @@ static void add(struct request *r, uint32_t id, const void *data, size_t nbytes)
     r->count++;
 }
 
-/* CS until it is taken: memory that is short for the moment is waited for, a context that failed is made anew, once. */
+/* CS until it is taken. Memory that is short for the moment is waited for: our own jobs first, which hold some, then others, as
+ * RADV does, every 1 ms for up to 1 s. A context that failed is made anew, once. */
 static int cs(struct sp_amdgpu_queue *q, const struct request *r, uint64_t *seq)
 {
-    uint64_t until = sp_clock_ns() + NOMEM_NS;
+    uint64_t until = 0;
     for (int renewed = 0;;) {
         union drm_amdgpu_cs args;
         memset(&args, 0, sizeof args);
@@ -138,11 +139,16 @@ static int cs(struct sp_amdgpu_queue *q, const struct request *r, uint64_t *seq)
             .ctx_id = q->ctx, .num_chunks = r->count, .chunks = (uint64_t)(uintptr_t)r->pointer};
         int rc = sp_amdgpu_ioctl(q->dev, DRM_IOCTL_AMDGPU_CS, &args);
         *seq = args.out.handle;
-        if (rc == -ENOMEM && sp_clock_ns() < until) {
+        if (rc == -ENOMEM && until == 0) {
+            rc = sp_amdgpu_idle(q);
+            if (rc || (q->sending && q->sending->rc))
+                return rc ? rc : q->sending->rc;
+            until = sp_clock_ns() + NOMEM_NS;
+        } else if (rc == -ENOMEM && sp_clock_ns() < until) {
             nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
         } else if ((rc == -ECANCELED || rc == -ENODATA || rc == -ETIME) && !renewed++) {
             rc = sp_amdgpu_recover(q, rc);
-            if (rc || q->sending->rc) /* what it had submitted before has gone with the old context */
+            if (rc || (q->sending && q->sending->rc)) /* what it had submitted before has gone with the old context */
                 return rc ? rc : q->sending->rc;
         } else {
             return rc < 0 ? rc : 0;

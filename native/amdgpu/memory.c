@@ -299,9 +299,10 @@ void sp_amdgpu_hold(struct sp_amdgpu_memory *m)
 
 static void dispose(struct sp_amdgpu *dev, struct sp_amdgpu_memory *m)
 {
-    sp_bo_va(dev, m->bo, AMDGPU_VA_OP_UNMAP, m->base, m->nbytes, 0);
+    int rc = sp_bo_va(dev, m->bo, AMDGPU_VA_OP_UNMAP, m->base, m->nbytes, 0);
     pthread_mutex_lock(&dev->lock);
-    sp_va_give(dev->va, m->base, m->nbytes + GUARD);
+    if (rc >= 0) /* else something may still be there */
+        sp_va_give(dev->va, m->base, m->nbytes + GUARD);
     pthread_mutex_unlock(&dev->lock);
     sp_bo_drop(dev, m->bo);
     free(m);

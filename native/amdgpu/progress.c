@@ -12,7 +12,7 @@
 static const uint64_t LONG_NS = UINT64_C(200) * 1000000, IDLE_NS = UINT64_C(20) * 1000000000,
                       ENDED_NS = UINT64_C(15) * 1000000000;
 
-/* WAIT_CS: 0 done, -ETIMEDOUT, or how it failed. */
+/* WAIT_CS: 0 done, -ETIMEDOUT, or how it failed. That it could not be asked says nothing of the job: it is asked again. */
 static int wait_job(struct sp_amdgpu_queue *q, const struct sp_engine *e, uint64_t job, uint64_t deadline_ns)
 {
     union drm_amdgpu_wait_cs args;
@@ -20,6 +20,8 @@ static int wait_job(struct sp_amdgpu_queue *q, const struct sp_engine *e, uint64
     args.in = (struct drm_amdgpu_wait_cs_in){
         .handle = job - e->base, .timeout = deadline_ns, .ip_type = e->ip, .ctx_id = q->ctx};
     int rc = sp_amdgpu_ioctl(q->dev, DRM_IOCTL_AMDGPU_WAIT_CS, &args);
+    if (rc == -EINTR || rc == -EAGAIN || rc == -ENOMEM)
+        return -ETIMEDOUT;
     return rc < 0 ? rc : args.out.status ? -ETIMEDOUT : 0;
 }
 
@@ -222,6 +224,8 @@ static int wait_one(struct sp_amdgpu_queue *q, const struct sp_engine *e, uint64
 int sp_amdgpu_room(struct sp_amdgpu_queue *q, const struct sp_engine *e, uint64_t timeout_ns)
 {
     sp_amdgpu_retire(q);
+    if (e->jobs - e->jobs_done < SP_JOBS)
+        return 0;
     int rc = 0;
     uint64_t deadline = sp_clock_ns() + timeout_ns;
     while (rc == 0 && e->jobs - e->jobs_done >= SP_JOBS)

@@ -94,11 +94,17 @@ static int send_one(struct sp_amdgpu_queue *q, struct sp_flight *f)
 
 static int send(struct sp_amdgpu_queue *q, struct sp_flight *f, uint64_t timeout_ns)
 {
-    uint64_t until = sp_clock_ns() + timeout_ns;
+    uint64_t until = 0; /* most submissions are one job, for which there is room: no clock is asked */
     int rc = SP_JOB_FULL;
     while (rc == SP_JOB_FULL) {
-        uint64_t now = sp_clock_ns();
-        rc = sp_amdgpu_room(q, f->engine, now < until ? until - now : 0);
+        uint64_t left = timeout_ns;
+        if (until) {
+            uint64_t now = sp_clock_ns();
+            left = now < until ? until - now : 0;
+        } else if (f->begun) {
+            until = sp_clock_ns() + timeout_ns;
+        }
+        rc = sp_amdgpu_room(q, f->engine, left);
         if (rc == 0 && !f->rc)
             rc = send_one(q, f);
         if (f->rc)
