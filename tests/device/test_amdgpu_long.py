@@ -16,6 +16,7 @@ from sparkle_drv._native import ffi, lib
 import sparkle_drv as sp
 from sparkle_drv.backends.amdgpu import info
 from sparkle_drv.backends.base import BEGUN
+from sparkle_drv.core import queue
 from sparkle_drv.core.device import Device
 from sparkle_drv.testing import emu
 from sparkle_drv.testing.emulator import Machine
@@ -131,6 +132,18 @@ def test_a_full_queue_is_told_in_time(monkeypatch):
         assert (np.asarray(a.y) == 1).all()
         go(a).wait()
         assert (np.asarray(a.y) == 2).all()
+
+
+def test_a_queue_that_stays_full_is_an_error(monkeypatch):
+    monkeypatch.setattr(queue, "_FULL_S", 0.25)
+    with opened(monkeypatch) as (machine, dev), arrays(dev, 40 * GROUP) as a:
+        machine.hold_jobs()
+        assert native(a) < -BEGUN
+        try:
+            with pytest.raises(sp.DriverCallError, match="EAGAIN"):
+                go(a)
+        finally:
+            machine.hold_jobs(0, False)
 
 
 @pytest.mark.parametrize("prepared", [False, True])
