@@ -29,7 +29,7 @@ from .emulated_options import FAULT_KINDS, FLAWS, RECOVERY, chip_names, one_of, 
 
 __all__ = ["IP", "NOP", "Buffer", "Fault", "Gpu", "Job", "Machine", "Node", "Seam", "seam"]
 
-VERSION = 3  # of the interface, sp_emu_version
+VERSION = 4  # of the interface, sp_emu_version
 
 
 def check(rc: int, call: str) -> int:
