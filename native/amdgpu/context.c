@@ -86,18 +86,14 @@ int sp_amdgpu_queue_renew(struct sp_amdgpu_queue *q, uint64_t *flags)
         return rc;
     context(q->dev, AMDGPU_CTX_OP_FREE_CTX, &q->ctx, NULL);
     q->ctx = 0;
-<<<<<<< HEAD
-    rc = context(q->dev, AMDGPU_CTX_OP_ALLOC_CTX, &q->ctx, NULL);
-    if (rc == 0)
-        rc = sp_amdgpu_intact(q->dev); /* since the question above */
-=======
     for (int tries = 0; tries < TRIES; tries++) { /* without one the queue is of no use any more */
         rc = context(q->dev, AMDGPU_CTX_OP_ALLOC_CTX, &q->ctx, NULL);
         if (rc != -ENOMEM)
             break;
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
     }
->>>>>>> core
+    if (rc == 0)
+        rc = sp_amdgpu_intact(q->dev); /* since the question above */
     for (int i = 0; i < SP_ENGINES; i++) {
         struct sp_engine *e = &q->engine[i];
         atomic_load(&q->page)[i] = 0; /* a context counts from 1 */

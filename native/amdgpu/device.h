@@ -59,12 +59,8 @@ struct sp_amdgpu {
     _Atomic uint32_t users; /* of the descriptor: owner, queues that are not closed, memory */
     _Atomic uint64_t epoch;
     _Atomic int lost;
-<<<<<<< HEAD
     _Atomic size_t nlisted; /* of `memories`; changed with them */
-    _Atomic uint64_t ioctls, jobs, dma_jobs, submissions, ib_ndw, dispatches;
-=======
     _Atomic uint64_t ioctls, jobs, dma_jobs, submissions, ib_ndw, dispatches, displaced;
->>>>>>> core
     int64_t clock_offset_ns; /* CLOCK_MONOTONIC less the GPU clock */
 
     pthread_mutex_t lock; /* guards what follows */

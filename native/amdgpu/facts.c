@@ -6,11 +6,9 @@
 #include <stdio.h>
 #include <string.h>
 
-static const uint64_t ANSWER_NS = UINT64_C(5) * 1000000000; /* questions are not repeated for longer */
-
 static int ask(const struct sp_kmd_ops *ops, int fd, uint32_t request, void *arg)
 {
-    return sp_kmd_ioctl(ops, fd, request, arg, sp_clock_ns() + ANSWER_NS);
+    return sp_kmd_ioctl(ops, fd, request, arg, sp_clock_ns() + SP_IOCTL_NS);
 }
 
 int sp_amdgpu_open_node(const char *path)
@@ -33,11 +31,7 @@ int sp_amdgpu_info_raw(const struct sp_kmd_ops *ops, int fd, uint32_t query, uin
         info.query_hw_ip.type = type;
     else if (query == AMDGPU_INFO_SENSOR)
         info.sensor_info.type = type;
-<<<<<<< HEAD
-    return sp_kmd_ioctl(ops, fd, DRM_IOCTL_AMDGPU_INFO, &info, sp_clock_ns() + SP_IOCTL_NS);
-=======
     return ask(ops, fd, DRM_IOCTL_AMDGPU_INFO, &info);
->>>>>>> core
 }
 
 static int version(const struct sp_kmd_ops *ops, int fd, struct sp_amdgpu_facts *out)

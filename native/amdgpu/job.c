@@ -139,18 +139,12 @@ static int cs(struct sp_amdgpu_queue *q, const struct request *r, uint64_t *seq)
             .ctx_id = q->ctx, .num_chunks = r->count, .chunks = (uint64_t)(uintptr_t)r->pointer};
         int rc = sp_amdgpu_ioctl(q->dev, DRM_IOCTL_AMDGPU_CS, &args);
         *seq = args.out.handle;
-<<<<<<< HEAD
-        if (rc == -ENOMEM && !until)
-            until = sp_clock_ns() + NOMEM_NS;
-        if (rc == -ENOMEM && sp_clock_ns() < until) {
-=======
         if (rc == -ENOMEM && until == 0) {
             rc = sp_amdgpu_idle(q);
             if (rc || (q->sending && q->sending->rc))
                 return rc ? rc : q->sending->rc;
             until = sp_clock_ns() + NOMEM_NS;
         } else if (rc == -ENOMEM && sp_clock_ns() < until) {
->>>>>>> core
             nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
         } else if ((rc == -ECANCELED || rc == -ENODATA || rc == -ETIME) && !renewed++) {
             rc = sp_amdgpu_recover(q, rc);

@@ -16,11 +16,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-<<<<<<< HEAD
-from sparkle_drv.core import interop
-=======
 from sparkle_drv.backends.base import BEGUN
->>>>>>> core
+from sparkle_drv.core import interop
 from sparkle_drv.core.array import host_array
 from sparkle_drv.core.buffer import Buffer
 from sparkle_drv.core.commands import Commands

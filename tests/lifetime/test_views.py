@@ -73,7 +73,7 @@ def test_a_view_keeps_the_memory_without_its_parent(device, last_view):
 
 def test_a_view_closed_in_flight(device, last_view):
     with device.kernel("busy_u32") as busy, device.queue() as queue, device.buffer(400) as out:
-        steps = 100_000 if device.info.emulated else 10_000_000  # it is still at work when the view goes
+        steps = 100_000 if device.info.emulated else 10_000_000  # at work when it goes
         commands = sp.Commands().dispatch(busy, last_view, steps, groups=1)
         fence = queue.submit(commands.fill(last_view, 3).copy(out, last_view))
         last_view.close()
