@@ -42,7 +42,9 @@ works()
     assert "registers a thread is more than a multiprocessor has room for" in said
 
 
-STICKY = OPEN + """
+STICKY = (
+    OPEN
+    + """
 bystander = dev.queue()
 slow = dev.kernel("busy_u32")
 f = bystander.launch(slow, dev.buffer(4), 10, groups=1); f.wait()
@@ -59,6 +61,7 @@ for use in (lambda: dev.default_queue.launch(k, y, x, 1.0, 256, groups=1), lambd
 f.wait()  # it had ended well before
 dev.close()
 """
+)
 
 
 def test_an_illegal_address_loses_the_device_and_names_the_kernel():

@@ -141,9 +141,13 @@ class CudaBackend:
         return _KDL_CUDA, self._limits.ordinal
 
     def adopt(self, address: int, nbytes: int, owner: object) -> Allocation:
-        if nbytes and driver.checked(
-            lib.sp_cuda_owns(self._raw, address), "cuPointerGetAttribute", self.info.uri
-        ) == 0:
+        if (
+            nbytes
+            and driver.checked(
+                lib.sp_cuda_owns(self._raw, address), "cuPointerGetAttribute", self.info.uri
+            )
+            == 0
+        ):
             raise ValueError(f"{address:#x} is no memory of {self.info.uri}")
         out = ffi.new("struct sp_cuda_memory **")
         driver.checked(lib.sp_cuda_adopt(self._raw, address, nbytes, out), "adopt", self.info.uri)
