@@ -60,10 +60,12 @@ asan: build ## all quick tests of the C code, the preload library too, under ASa
 	@CFLAGS="$(SANITIZE) -g -O1 -fno-omit-frame-pointer" LDFLAGS="$(SANITIZE)" $(PY) setup.py --quiet \
 	  build_py --build-lib build/asan build_ext --build-lib build/asan --build-temp build/asan/obj \
 	  build_preload --build-lib build/asan/preload --build-temp build/asan/obj
+	@CFLAGS="$(SANITIZE) -g -O1 -fno-omit-frame-pointer" LDFLAGS="$(SANITIZE)" $(PY) tests/fake_cuda/build.py --to build/asan/fake
 	@LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so)" \
 	  ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
 	  PYTHONPATH=build/asan SPARKLE_PRELOAD=build/asan/preload/libsparkle_amdgpu.so \
-	  .venv/bin/pytest -q -m "not slow" $(addprefix tests/,unit device emu fault golden lifetime) \
+	  SPARKLE_FAKE_CUDA=build/asan/fake/libcuda.so.1 \
+	  .venv/bin/pytest -q -m "not slow" $(addprefix tests/,unit device emu fake_cuda fault golden lifetime) \
 	  $(patsubst %,--ignore tests/%.py,lifetime/test_leaks $(addprefix unit/test_,binary docs drm_structs exports settings))
 
 preload: ## build/preload/libsparkle_amdgpu.so: shows other drivers an emulated AMD GPU (LD_PRELOAD)

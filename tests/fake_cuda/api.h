@@ -71,8 +71,6 @@ FK_API CUresult cuPointerGetAttributes(unsigned count, int *attributes, void **v
 FK_API CUresult cuIpcGetMemHandle(CUipcMemHandle *handle, CUdeviceptr address);
 FK_API CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *address, CUipcMemHandle handle, unsigned flags);
 FK_API CUresult cuIpcCloseMemHandle(CUdeviceptr address);
-FK_API CUresult cuIpcGetEventHandle(CUipcEventHandle *handle, CUevent event);
-FK_API CUresult cuIpcOpenEventHandle(CUevent *event, CUipcEventHandle handle);
 
 /* Stream ordered memory allocator */
 FK_API CUresult cuMemAllocAsync(CUdeviceptr *address, size_t nbytes, CUstream stream);
@@ -165,6 +163,29 @@ FK_API CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, CUfunct
                                                             size_t shared);
 FK_API CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *blocks, CUfunction function,
                                                                      int block_size, size_t shared, unsigned flags);
+
+/* Graph management */
+FK_API CUresult cuGraphCreate(CUgraph *graph, unsigned flags);
+FK_API CUresult cuGraphDestroy(CUgraph graph);
+FK_API CUresult cuGraphGetNodes(CUgraph graph, CUgraphNode *nodes, size_t *count);
+FK_API CUresult cuGraphNodeGetType(CUgraphNode node, int *type);
+FK_API CUresult cuGraphAddKernelNode_v2(CUgraphNode *node, CUgraph graph, const CUgraphNode *dependencies, size_t count,
+                                         const CUDA_KERNEL_NODE_PARAMS_v2 *params);
+FK_API CUresult cuGraphAddEmptyNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *dependencies, size_t count);
+FK_API CUresult cuGraphAddHostNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *dependencies, size_t count,
+                                    const CUDA_HOST_NODE_PARAMS *params);
+FK_API CUresult cuGraphAddMemcpyNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *dependencies, size_t count,
+                                      const CUDA_MEMCPY3D *params, CUcontext context);
+FK_API CUresult cuGraphAddMemsetNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *dependencies, size_t count,
+                                      const CUDA_MEMSET_NODE_PARAMS *params, CUcontext context);
+FK_API CUresult cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph graph, unsigned long long flags);
+FK_API CUresult cuGraphInstantiateWithParams(CUgraphExec *exec, CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS *params);
+FK_API CUresult cuGraphExecDestroy(CUgraphExec exec);
+FK_API CUresult cuGraphUpload(CUgraphExec exec, CUstream stream);
+FK_API CUresult cuGraphLaunch(CUgraphExec exec, CUstream stream);
+FK_API CUresult cuGraphExecKernelNodeSetParams_v2(CUgraphExec exec, CUgraphNode node,
+                                                   const CUDA_KERNEL_NODE_PARAMS_v2 *params);
+FK_API CUresult cuGraphKernelNodeSetParams_v2(CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS_v2 *params);
 
 /* The fixture's own: README.md. */
 FK_API int64_t fake_cuda_control(const char *command);

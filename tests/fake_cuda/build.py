@@ -1,7 +1,7 @@
 """Builds the fake CUDA driver: build/fake/libcuda.so.1, objects beside it, only what is stale.
 
-CC, CFLAGS and LDFLAGS of the environment are honoured, as by setup.py. Warnings are errors here: the
-fake is a fixture, built where it is used.
+CC, CFLAGS and LDFLAGS of the environment are honoured, as by setup.py. Warnings are errors: a
+fixture is built where it is used.
 """
 
 import argparse
@@ -43,7 +43,8 @@ def build(folder: Path) -> Path:
     objects_to = folder / "obj"
     objects_to.mkdir(parents=True, exist_ok=True)
     compiler = shlex.split(os.environ.get("CC", "gcc"))
-    flags = shlex.split(f"{FLAGS} {os.environ.get('CFLAGS', '')}")
+    flags_text = f"{FLAGS} {os.environ.get('CFLAGS', '')}"
+    flags = shlex.split(flags_text)
     headers = [*HERE.glob("*.h"), *HERE.glob("*.def"), *HERE.glob("*.inc")]
 
     def compiled(source: Path) -> Path:
@@ -56,7 +57,8 @@ def build(folder: Path) -> Path:
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         objects = list(pool.map(compiled, sorted(HERE.glob("*.c"))))
     library = folder / "libcuda.so.1"
-    command = [*compiler, *shlex.split(f"{LINK} {os.environ.get('LDFLAGS', '')}")]
+    link = LINK if "-fsanitize" not in flags_text else LINK.replace(",-z,defs", "")
+    command = [*compiler, *shlex.split(f"{link} {os.environ.get('LDFLAGS', '')}")]
     command += [*map(str, objects), "-lm"]
     if not is_fresh(library, command, objects):
         run(command, library)

@@ -11,6 +11,7 @@ struct fk_event {
     pthread_mutex_t lock;   /* of what follows */
     struct fk_stream *stream; /* NULL: never recorded, which counts as reached */
     uint64_t value;
+    struct fk_capture *capture; /* the last record was part of it */
     uint64_t records, timed; /* which record is the last; which one `time_ns` is of */
     int64_t time_ns;
     struct fk_event *next; /* of all */
@@ -106,7 +107,8 @@ static int record(struct fk_context *ctx, CUevent event, CUstream stream)
     if (!e || rc != 0 || e->ctx != ctx)
         return CUDA_ERROR_INVALID_HANDLE;
     pthread_mutex_lock(&e->lock);
-    struct fk_op *const op = fk_begin(s, fk_run_record, FK_NO_ENGINE, &rc);
+    e->capture = s->capture;
+    struct fk_op *const op = s->capture ? NULL : fk_begin(s, fk_run_record, FK_NO_ENGINE, &rc);
     if (op) {
         atomic_fetch_add(&e->references, 1);
         op->record.event = e;
@@ -148,6 +150,8 @@ CUresult cuEventQuery(CUevent event)
     if (!e)
         return CUDA_ERROR_INVALID_HANDLE;
     struct fk_stream *const s = ticket_of(e, &value);
+    if (e->capture)
+        return CUDA_ERROR_CAPTURED_EVENT;
     if (s && !fk_reached(s, value)) {
         if (atomic_load(&e->ctx->sticky) == 0) {
             fk_kick(s);
@@ -181,6 +185,12 @@ CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags)
         return CUDA_ERROR_INVALID_HANDLE;
     if (flags > 1)
         return CUDA_ERROR_INVALID_VALUE;
+    if (e->capture) {
+        s->capture = e->capture; /* it joins, if it was not in it */
+        return 0;
+    }
+    if (s->capture)
+        return CUDA_ERROR_STREAM_CAPTURE_ISOLATION;
     struct fk_stream *const on = ticket_of(e, &value);
     if (!on || on == s || fk_reached(on, value))
         return 0;

@@ -240,7 +240,7 @@ struct fk_op {
         struct {
             uint64_t address, value;
             unsigned flags, size;
-        } word;
+        } word; /* word.c */
         struct {
             uint64_t address;
         } free;
@@ -292,6 +292,7 @@ static inline bool fk_reached(const struct fk_stream *stream, uint64_t value)
 }
 int fk_await(struct fk_stream *stream, uint64_t value); /* 0, or the context's sticky error */
 int fk_stream_wait(struct fk_stream *stream);
+int fk_run_timed(struct fk_stream *stream, struct fk_op *op, int64_t queued);
 fk_run fk_run_wait, fk_run_kernel, fk_run_copy, fk_run_fill, fk_run_host, fk_run_nothing, fk_run_record;
 void fk_op_drop(struct fk_op *op);                               /* frees what the op owns */
 int fk_op_clone(const struct fk_op *op, struct fk_op *out);      /* 0 or CUDA_ERROR_OUT_OF_MEMORY */
@@ -316,6 +317,7 @@ void fk_events_drop_context(struct fk_context *ctx);
 void fk_event_release(struct fk_event *event);
 struct fk_capture;
 struct fk_plan;
+void fk_graph_op_drop(struct fk_op *op);
 int fk_capture_op(struct fk_stream *stream, struct fk_op *op);
 
 /* ---- images and kernels ---- */

@@ -238,6 +238,7 @@ static int64_t obey(const struct words *w)
         endless.after = option(w, "after", 0);
         atomic_store(&faulty, true);
     } else if (strcmp(name, "release") == 0) {
+        endless.times = 0; /* those that have not begun too */
         releases++;
         pthread_cond_broadcast(&changed);
     } else if (strcmp(name, "reset") == 0)

@@ -34,6 +34,8 @@ static int look_up(const char *symbol, void **pfn, int version, uint64_t flags, 
     *pfn = NULL;
     if (flags & PER_THREAD_DEFAULT_STREAM)
         return CUDA_ERROR_NOT_SUPPORTED;
+    if (version >= 12000 && strcmp(symbol, "cuGraphInstantiate") == 0)
+        symbol = "cuGraphInstantiateWithFlags"; /* what CUDA 12 means by that name */
     for (int i = 0; i < FK_CALLS; i++) {
         const struct fk_call *const call = &fk_calls[i];
         if (strcmp(call->base, symbol) != 0 || call->missing || call->since > fk_settings.driver)

@@ -49,20 +49,29 @@ static int start(pthread_t *thread, void *(*body)(void *), void *arg)
 
 /* ---- the consumer ---- */
 
-static void run_one(struct fk_stream *s, struct fk_op *op)
+/* Runs an op and lets it last as long as the model says. */
+int fk_run_timed(struct fk_stream *s, struct fk_op *op, int64_t queued)
 {
     int64_t until = 0;
-    if (FK_UNLIKELY(atomic_load_explicit(&fk_model.on, memory_order_relaxed)) && op->engine != FK_NO_ENGINE)
+    if (FK_UNLIKELY(atomic_load_explicit(&fk_model.on, memory_order_relaxed)) && op->engine != FK_NO_ENGINE) {
+        op->queued = queued;
         until = fk_modelled(s, op, op->run == fk_run_fill ? op->fill.width * op->fill.size * op->fill.height
-                                                          : op->copy.nbytes);
+                                   : op->run == fk_run_copy ? op->copy.nbytes : 0);
+    }
+    const int rc = op->run(s, op);
+    if (until)
+        fk_sleep_until(until);
+    return rc;
+}
+
+static void run_one(struct fk_stream *s, struct fk_op *op)
+{
     if (atomic_load_explicit(&s->ctx->sticky, memory_order_relaxed) == 0) {
-        const int rc = op->run(s, op);
+        const int rc = fk_run_timed(s, op, op->queued);
         if (rc != 0)
             fk_context_fail(s->ctx, rc);
     }
     fk_op_drop(op);
-    if (until)
-        fk_sleep_until(until);
 }
 
 static void sleep_until_kicked(struct fk_stream *s)
@@ -229,7 +238,12 @@ struct fk_op *fk_begin(struct fk_stream *s, fk_run *run, enum fk_engine engine, 
 
 uint64_t fk_push(struct fk_stream *s, struct fk_op *op)
 {
-    (void)op;
+    if (FK_UNLIKELY(s->capture != NULL)) {
+        fk_capture_op(s, op);
+        fk_op_drop(op);
+        atomic_flag_clear_explicit(&s->lock, memory_order_release);
+        return 0;
+    }
     publish(s);
     const uint64_t ticket = atomic_load_explicit(&s->head, memory_order_relaxed);
     atomic_flag_clear_explicit(&s->lock, memory_order_release);

@@ -185,6 +185,8 @@ void fk_op_drop(struct fk_op *op)
         free(op->copy.staged);
     else if (op->run == fk_run_record)
         fk_event_release(op->record.event);
+    else
+        fk_graph_op_drop(op);
 }
 
 static int host_op(struct fk_context *ctx, CUstream stream, CUhostFn fn, CUstreamCallback callback, void *data)
