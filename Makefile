@@ -9,7 +9,7 @@ STRICT := -O0 -Wall -Wextra -Wshadow -Wconversion -Werror
 SANITIZE := -fsanitize=address,undefined
 STRICT_TO := --build-temp build/strict --build-lib build/strict/lib
 
-.PHONY: quick help build bench test test-quick lint format check-c perf wheel docs asan preload fake-cuda test-radv gen golden-llvm shaders fuzz-elf fuzz-pm4 loc test-fresh clean
+.PHONY: quick help build bench test test-quick lint format check-c perf wheel docs asan preload fake-cuda gpu-kit test-radv gen golden-llvm shaders fuzz-elf fuzz-pm4 loc test-fresh clean
 
 quick: build lint test-quick ## the quick loop: build, lint, types, quick tests
 
@@ -74,6 +74,9 @@ preload: ## build/preload/libsparkle_amdgpu.so: shows other drivers an emulated 
 
 fake-cuda: ## build/fake/libcuda.so.1: a CUDA driver without a GPU, for tests (SPARKLE_LIBCUDA)
 	@$(PYTHON) tests/fake_cuda/build.py
+
+gpu-kit: build ## build/gpu-kit: what benchmarks/gpu_run.sh takes to a machine with a GPU, 60 MiB at most
+	@$(PY) tools/gpu_kit.py
 
 test-radv: preload ## unmodified RADV on the emulated GPU; the last line is `N of 32 right, M skipped`
 	@$(PY) tests/radv/run.py

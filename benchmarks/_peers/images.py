@@ -1,0 +1,42 @@
+"""What all peers load: an empty kernel of 0, 4 and 16 arguments, and PTX that takes time to compile.
+
+The entry is called `noop` in each, which is also a kernel of the tests' driver without a GPU.
+"""
+
+from __future__ import annotations
+
+ENTRY = "noop"
+TYPES = {
+    0: "",
+    4: "f32* f32* f32 u32",
+    16: "f32* f32* f32* f32* u32 u32 u32 u32 u32 u32 u32 u32 f32 f32 f32 f32",
+}
+JIT_TYPES = "f32* f32* f32* f32*" + 9 * " u32"
+"""Of gemm_f32, which is compiled to see how long that takes."""
+_PTX = {"f32*": ".u64", "f32": ".f32", "u32": ".u32"}
+
+
+def empty(count: int) -> bytes:
+    """PTX of ENTRY with `count` arguments, ending in a zero byte. ISA 7.0: CUDA 11.0 and later."""
+    kinds = TYPES[count].split()
+    parameters = ", ".join(f".param {_PTX[kind]} p{i}" for i, kind in enumerate(kinds))
+    head = ".version 7.0\n.target sm_80\n.address_size 64\n"
+    return f"{head}.visible .entry {ENTRY}({parameters})\n{{\n    ret;\n}}\n\0".encode()
+
+
+def arguments(count: int, memory: list[object]) -> list[object]:
+    """Something for each argument: memory for pointers, numbers that tell them apart."""
+    kinds = TYPES[count].split()
+    return [
+        memory[i % len(memory)] if kind == "f32*" else 1.5 if kind == "f32" else i
+        for i, kind in enumerate(kinds)
+    ]
+
+
+def unseen(image: bytes, tag: str) -> bytes:
+    """The same PTX under another key of the driver's cache: it goes by the text."""
+    name = "".join(c if c.isalnum() else "_" for c in tag)
+    more = f".visible .const .align 4 .b32 sparkle_{name} = 1;\n"
+    text = image.rstrip(b"\0").decode()
+    at = text.index(".visible .entry")
+    return (text[:at] + more + text[at:]).encode() + b"\0"

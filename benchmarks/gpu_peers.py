@@ -1,0 +1,224 @@
+"""What calling an NVIDIA GPU costs from Python, against C and against the other ways to do it.
+
+One run: every peer that is installed (benchmarks/_peers) in a fresh process, one after another, the
+order turning, five times over; the table has the median of the five. Measured are import, opening
+the device and a first kernel, launches of 0, 4 and 16 arguments, launch and wait, graphs, copies,
+allocation and compiling PTX.
+
+    python benchmarks/gpu_peers.py --json peers.json --md peers.md
+    python benchmarks/gpu_peers.py --libcuda build/fake/libcuda.so.1 --quick    # labelled fake
+
+The fake driver moves bytes and runs nothing: its figures say what the binding costs, no more.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "tools"))
+from _hop import hop
+
+if "--no-hop" not in sys.argv:  # gpu_run.sh: no environment there
+    hop()
+
+import argparse  # noqa: E402
+import contextlib  # noqa: E402
+import json  # noqa: E402
+import os  # noqa: E402
+import secrets  # noqa: E402
+import shutil  # noqa: E402
+import signal  # noqa: E402
+import subprocess  # noqa: E402
+import tempfile  # noqa: E402
+import time  # noqa: E402
+from collections.abc import Sequence  # noqa: E402
+from statistics import median  # noqa: E402
+from typing import Any  # noqa: E402
+
+from _peers import NAMES, images  # noqa: E402
+from _peers.table import facts, markdown  # noqa: E402
+
+from sparkle_drv import assets  # noqa: E402
+
+SCHEMA = 1
+CHILD_S = 120.0  # most that one repetition of one peer may take
+LIBRARIES = ("libcuda.so.1", "/usr/lib/wsl/lib/libcuda.so.1", "/usr/local/nvidia/lib64/libcuda.so.1")
+
+
+class Failed(Exception):
+    """The run cannot begin, in words."""
+
+
+def baseline(folder: Path, given: str) -> Path | None:
+    """The C baseline's program: the one given, else compiled into `folder`; None without gcc."""
+    if given:
+        return Path(given)
+    compiler = shutil.which("gcc") or shutil.which("cc")
+    if not compiler:
+        return None
+    out = folder / "baseline"
+    command = [compiler, "-std=c11", "-O2", "-o", str(out), str(HERE / "_peers/baseline.c"), "-ldl"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    if done.returncode:
+        raise Failed(f"the C baseline does not compile: {done.stderr}")
+    return out
+
+
+def environment(libcuda: str, cache: Path) -> dict[str, str]:
+    """That of the children: one driver for all, and a compile cache that starts empty."""
+    env = {**os.environ, "CUDA_CACHE_PATH": str(cache), "CUDA_CACHE_MAXSIZE": str(1 << 30)}
+    package = Path(assets.__file__).resolve().parents[1]  # the one that runs here
+    paths = [env.get("PYTHONPATH", ""), str(HERE), str(package)]
+    env["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
+    if libcuda:
+        env["SPARKLE_LIBCUDA"] = libcuda
+        kept = env.get("LD_LIBRARY_PATH", "")
+        env["LD_LIBRARY_PATH"] = os.pathsep.join(filter(None, [str(Path(libcuda).parent), kept]))
+    return env
+
+
+class Runner:
+    """Starts one repetition of one peer at a time."""
+
+    def __init__(self, folder: Path, libcuda: str, compiled: Path | None, quick: bool) -> None:
+        self.folder, self.libcuda, self.compiled = folder, libcuda, compiled
+        self.quick = ["--quick"] * quick
+        self.jit = assets.folder("shaders") / "cuda" / "gemm.sm_80.ptx"
+        self.env = environment(libcuda, folder / "cache")
+        for count in images.TYPES:
+            (folder / f"empty{count}.ptx").write_bytes(images.empty(count).rstrip(b"\0"))
+
+    def once(self, name: str) -> dict[str, Any]:
+        """What the peer printed; {"absent": why} when it is not there or did not get through."""
+        tag = f"{name}_{secrets.token_hex(4)}"
+        born = str(time.clock_gettime_ns(time.CLOCK_MONOTONIC))
+        if name == "c":
+            if self.compiled is None:
+                return {"absent": "no C compiler, and no program given"}
+            library = self.libcuda or LIBRARIES[0]
+            command = [str(self.compiled), library, born, str(self.jit), tag, str(self.folder)]
+        else:
+            # As a module: a script's own folder comes first in sys.path, and has a torch.py.
+            command = [sys.executable, "-m", "_peers.child", name, born, str(self.jit), tag]
+        return self._told([*command, *self.quick])
+
+    def _told(self, command: list[str]) -> dict[str, Any]:
+        child = subprocess.Popen(
+            command, env=self.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            cwd=self.folder, start_new_session=True,
+        )  # fmt: skip
+        try:
+            out, errors = child.communicate(timeout=CHILD_S)
+        except subprocess.TimeoutExpired:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(child.pid, signal.SIGKILL)
+            child.communicate()
+            return {"absent": f"not done after {CHILD_S:g} s"}
+        try:
+            told: dict[str, Any] = json.loads(out.strip().splitlines()[-1])
+        except (IndexError, ValueError):
+            said = errors.strip().splitlines()[-1:] or ["nothing"]
+            return {"absent": f"ended with status {child.returncode}, saying {said[0][:300]}"}
+        return told
+
+
+def run(
+    runner: Runner, names: Sequence[str], repetitions: int, budget_s: float
+) -> dict[str, list[dict[str, Any]]]:
+    """What each peer told, a repetition after another; who is absent is asked once.
+
+    A repetition that would end after `budget_s`, as long as the longest before, is not begun.
+    """
+    told: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
+    begun, longest = time.monotonic(), 0.0
+    for repetition in range(repetitions):
+        start = time.monotonic()
+        if start - begun + longest > budget_s:
+            print(f"{repetition} of {repetitions}: the time is over", file=sys.stderr)
+            break
+        at = repetition % len(names)
+        for name in [*names[at:], *names[:at]]:
+            if told[name] and "absent" in told[name][-1]:
+                continue
+            told[name].append(runner.once(name))
+            what = told[name][-1].get("absent", "measured")
+            print(f"{repetition + 1}/{repetitions} {name}: {what}", file=sys.stderr, flush=True)
+        longest = max(longest, time.monotonic() - start)
+    return told
+
+
+def summary(told: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
+    """For each peer its version, the median of each figure and all samples; or why it is absent."""
+    peers: dict[str, Any] = {}
+    for name, runs in told.items():
+        good = [one for one in runs if "absent" not in one]
+        if not good:
+            peers[name] = {"absent": runs[-1]["absent"]}
+            continue
+        figures: dict[str, list[float]] = {}
+        for one in good:
+            for figure, value in one["values"].items():
+                figures.setdefault(figure, []).append(value)
+        peers[name] = {
+            "version": good[-1]["version"],
+            "repetitions": len(good),
+            "median": {figure: median(values) for figure, values in figures.items()},
+            "samples": figures,
+            "errors": {k: v for one in good for k, v in one["errors"].items()},
+        }
+    return peers
+
+
+def parser() -> argparse.ArgumentParser:
+    top = argparse.ArgumentParser(
+        prog="gpu_peers.py",
+        description=(__doc__ or "").splitlines()[0],
+        epilog="exit codes: 0 well, 1 this package or the baseline was not measured, 3 no device",
+    )
+    top.add_argument("--peers", default=",".join(NAMES), help=f"of {','.join(NAMES)}; default: all")
+    top.add_argument("--repetitions", type=int, default=5, help="fresh processes; default: 5")
+    top.add_argument("--budget-s", type=float, default=1800, help="for all repetitions")
+    top.add_argument("--libcuda", default="", help="a driver library in place of the system's")
+    top.add_argument("--baseline", default="", help="the compiled _peers/baseline.c; else gcc")
+    top.add_argument("--quick", action="store_true", help="few rounds and small copies: no figures")
+    top.add_argument("--json", help="write everything there")
+    top.add_argument("--md", help="write the table there")
+    top.add_argument("--no-hop", action="store_true", help="stay with this Python")
+    return top
+
+
+def main(argv: Sequence[str]) -> int:
+    args = parser().parse_args(argv)
+    names = args.peers.split(",")
+    if strange := [name for name in names if name not in NAMES]:
+        print(f"gpu_peers.py: no such peer: {', '.join(strange)}", file=sys.stderr)
+        return 2
+    libcuda = str(Path(args.libcuda).resolve()) if args.libcuda else ""
+    try:
+        known = facts(libcuda)
+    except LookupError as error:
+        print(f"gpu_peers.py: {error}", file=sys.stderr)
+        return 3
+    with tempfile.TemporaryDirectory(prefix="sparkle-peers-") as folder:
+        try:
+            compiled = baseline(Path(folder), args.baseline) if "c" in names else None
+        except Failed as error:
+            print(f"gpu_peers.py: {error}", file=sys.stderr)
+            return 1
+        runner = Runner(Path(folder), libcuda, compiled, args.quick)
+        peers = summary(run(runner, names, args.repetitions, args.budget_s))
+    result = {"schema": SCHEMA, "quick": args.quick, **known, "peers": peers}
+    table = markdown(result)
+    if args.json:
+        Path(args.json).write_text(json.dumps(result, indent=1) + "\n")
+    if args.md:
+        Path(args.md).write_text(table)
+    print(table)
+    wanted = [name for name in ("c", "sparkle") if name in names]
+    return 1 if any("absent" in peers[name] for name in wanted) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,98 @@
+"""Collects what benchmarks/gpu_run.sh needs on a machine with a GPU and without a network.
+
+build/gpu-kit: the package with its built extension (site/), wheels of what it depends on and of
+cuda.bindings as a peer, the GL loader's libraries from Debian, the C baseline as a program. The
+wheels are for the Python that runs this and for later machines like this one; gpu_run.sh uses of
+them what is missing there.
+"""
+
+from __future__ import annotations
+
+from _hop import hop
+
+hop()
+
+import argparse  # noqa: E402
+import shutil  # noqa: E402
+import subprocess  # noqa: E402
+import sys  # noqa: E402
+import tempfile  # noqa: E402
+from collections.abc import Sequence  # noqa: E402
+from pathlib import Path  # noqa: E402
+
+ROOT = Path(__file__).resolve().parent.parent
+KIT = ROOT / "build" / "gpu-kit"
+MOST_MIB = 60
+NEEDED = ("cffi", "msgpack", "numpy", "pyelftools")
+PEERS = ("cuda-bindings",)
+# libglvnd: what finds the vendor's OpenGL. The vendor's libraries come with the GPU's driver.
+LOADER = ("libegl1", "libglvnd0", "libopengl0")
+
+
+def call(*command: str, cwd: Path = ROOT) -> str:
+    """Its output; CalledProcessError."""
+    done = subprocess.run(command, cwd=cwd, check=True, stdout=subprocess.PIPE, text=True)
+    return done.stdout.strip()
+
+
+def package(kit: Path) -> None:
+    """The package as it would be installed, extensions and shaders inside."""
+    site = str(kit / "site")
+    setup = (sys.executable, "setup.py", "--quiet")
+    call(*setup, "build_py", "--build-lib", site, "build_ext", "--build-lib", site)
+
+
+def wheels(kit: Path, names: Sequence[str]) -> None:
+    """Built wheels of these packages and of what they need."""
+    pip = (sys.executable, "-m", "pip", "download", "--quiet", "--only-binary=:all:")
+    call(*pip, "--dest", str(kit / "wheels"), *names)
+
+
+def loader(kit: Path) -> None:
+    """The GL loader, unpacked: kit/gl/usr/lib/..."""
+    with tempfile.TemporaryDirectory() as folder:
+        call("apt-get", "-q", "download", *LOADER, cwd=Path(folder))
+        for package_file in sorted(Path(folder).glob("*.deb")):
+            call("dpkg-deb", "-x", str(package_file), str(kit / "gl"))
+    shutil.rmtree(kit / "gl" / "usr" / "share", ignore_errors=True)
+
+
+def baseline(kit: Path) -> None:
+    """benchmarks/_peers/baseline.c as a program."""
+    source = ROOT / "benchmarks" / "_peers" / "baseline.c"
+    call("gcc", "-std=c11", "-O2", "-o", str(kit / "baseline"), str(source), "-ldl")
+
+
+def main(argv: Sequence[str], kit: Path = KIT) -> int:
+    top = argparse.ArgumentParser(
+        prog="gpu_kit.py",
+        description=(__doc__ or "").splitlines()[0],
+        epilog=f"exit codes: 0 well, 1 something needed is missing, or over {MOST_MIB} MiB",
+    )
+    top.parse_args(argv)
+    shutil.rmtree(kit, ignore_errors=True)
+    kit.mkdir(parents=True)
+    steps = (
+        (True, "the package", lambda: package(kit)),
+        (True, "wheels", lambda: wheels(kit, NEEDED)),
+        (True, "the C baseline", lambda: baseline(kit)),
+        (False, "wheels of peers", lambda: wheels(kit, PEERS)),
+        (False, "the GL loader", lambda: loader(kit)),
+    )
+    for needed, what, step in steps:
+        try:
+            step()
+        except (OSError, subprocess.CalledProcessError) as error:
+            print(f"gpu_kit.py: {what}: {error}", file=sys.stderr)
+            if needed:
+                return 1
+    changed = "+" * bool(call("git", "status", "--porcelain"))
+    (kit / "commit").write_text(call("git", "rev-parse", "HEAD") + changed + "\n")
+    mib = sum(file.stat().st_size for file in kit.rglob("*") if file.is_file()) / (1 << 20)
+    shown = kit.relative_to(ROOT) if kit.is_relative_to(ROOT) else kit
+    print(f"{shown}: {mib:.1f} MiB of at most {MOST_MIB}")
+    return 1 if mib > MOST_MIB else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
