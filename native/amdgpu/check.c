@@ -3,7 +3,7 @@
 
 #include <errno.h>
 
-static const uint64_t MOST_PIECES = 4096; /* jobs that one grid may become: whoever submits it waits for most of them */
+static const uint64_t MOST_THREADS = UINT64_C(1) << 36; /* of a grid: whoever submits it waits for most of its jobs */
 enum { LDS_MOST = 65536 };
 
 static int check_grid(const struct sp_amdgpu *dev, const struct sp_amdgpu_kernel *k, const struct sp_cmd_dispatch *d)
@@ -26,7 +26,7 @@ static int check_grid(const struct sp_amdgpu *dev, const struct sp_amdgpu_kernel
         if (__builtin_mul_overflow(groups, (uint64_t)d->groups[i], &groups) ||
             __builtin_mul_overflow(groups, threads, &(uint64_t){0}))
             return -EINVAL;
-    if (!none && dev->setup.job_threads && groups * threads / dev->setup.job_threads > MOST_PIECES)
+    if (!none && dev->setup.job_threads && groups * threads > MOST_THREADS)
         return -E2BIG;
     return d->shared_nbytes > LDS_MOST || k->t.lds_nbytes + d->shared_nbytes > LDS_MOST ? -E2BIG : 0;
 }

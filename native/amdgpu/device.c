@@ -175,4 +175,5 @@ void sp_amdgpu_counts(struct sp_amdgpu *dev, struct sp_amdgpu_counts *out)
     out->ioctls = atomic_load(&dev->ioctls);
     out->ib_ndw = atomic_load(&dev->ib_ndw);
     out->dispatches = atomic_load(&dev->dispatches);
+    out->displaced = atomic_load(&dev->displaced);
 }

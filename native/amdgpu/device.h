@@ -11,7 +11,10 @@
 
 enum { SP_PAGE = 4096, SP_KERNEL_MAGIC_AMD = 0x6b646d61 }; /* "amdk" */
 /* The kernel tracks 32 jobs an entity and blocks the 33rd, without a timeout: we stop before. */
-enum { SP_JOBS = 30, SP_SLOT_NBYTES = 32768, SP_TICKS = 4096, SP_FAULT_TEXTS = 32, SP_FAULT_TEXT = 256, SP_POOLED = 32, SP_WAITS = 16 };
+enum { SP_JOBS = 30, SP_MEASURED_TICKS = 2 * SP_JOBS, SP_SLOT_NBYTES = 32768, SP_TICKS = 4096, SP_FAULT_TEXTS = 32, SP_FAULT_TEXT = 256, SP_POOLED = 32, SP_WAITS = 16 };
+
+/* For so long a call waits for room: Python looks for Ctrl-C between two. */
+enum { SP_PUSH_NS = 100 * 1000000 };
 
 /* A BO by its handle in our open: importing what one exported gives the same handle again. */
 struct sp_bo {
@@ -28,6 +31,7 @@ struct sp_amdgpu_memory {
     struct sp_bo *bo;
     _Atomic uint32_t refs;
     uint32_t kind;
+    uint32_t domain; /* AMDGPU_GEM_DOMAIN_VRAM or _GTT */
     uint64_t va;     /* of the first byte that was asked for */
     uint64_t base;   /* mapped from here on ... */
     uint64_t nbytes; /* ... so many bytes */
@@ -52,7 +56,7 @@ struct sp_amdgpu {
     _Atomic uint32_t users; /* of the descriptor: owner, queues that are not closed, memory */
     _Atomic uint64_t epoch;
     _Atomic int lost;
-    _Atomic uint64_t ioctls, jobs, dma_jobs, submissions, ib_ndw, dispatches;
+    _Atomic uint64_t ioctls, jobs, dma_jobs, submissions, ib_ndw, dispatches, displaced;
     int64_t clock_offset_ns; /* CLOCK_MONOTONIC less the GPU clock */
 
     pthread_mutex_t lock; /* guards what follows */
@@ -74,6 +78,7 @@ struct sp_amdgpu_kernel {
     struct sp_amdgpu_memory *code;
     struct sp_amdgpu_template t;
     struct sp_signature sig;
+    _Atomic uint64_t job_threads; /* length.c */
 };
 
 /* The entities of a queue's context: whole submissions go to the one or the other. */
@@ -86,6 +91,19 @@ struct sp_engine {
     uint64_t base;
 };
 
+/* How far records have become packets. */
+struct sp_cursor {
+    size_t at;        /* the record */
+    uint32_t from[3]; /* the group of that dispatch */
+    uint32_t tick;    /* timestamps before it */
+};
+
+/* A job whose time tells how many threads of that kernel fit into one. */
+struct sp_measured {
+    struct sp_amdgpu_kernel *kernel;
+    uint64_t threads;
+};
+
 /* A submission on its way. */
 struct sp_flight {
     struct sp_flight *next;
@@ -93,7 +111,9 @@ struct sp_flight {
     struct sp_engine *engine;
     uint64_t job; /* its last one there */
     uint64_t submitted_ns;
-    int rc;       /* it could not be submitted to its end */
+    int rc;       /* it failed before it was submitted to its end */
+    int begun;    /* some of its jobs have been submitted */
+    struct sp_cursor cursor;
     uint32_t first_tick, nticks;
     struct sp_amdgpu_memory *staging; /* of a transfer; freed at its end */
     struct sp_amdgpu_memory *bounce;  /* of copies between places that overlap */
@@ -119,6 +139,9 @@ struct sp_amdgpu_queue {
     uint32_t scratch_waves;
     uint32_t next_tick, ticks_used;
     struct sp_flight *head, *tail;
+    struct sp_flight *sending; /* the one whose jobs are being submitted; behind `tail` */
+    _Atomic uint64_t sent;     /* the newest value whose jobs have all been submitted */
+    struct sp_measured measured[SP_JOBS]; /* by slot of the compute engine */
     struct drm_amdgpu_bo_list_entry *list;
     size_t most_list;
 };
@@ -160,6 +183,7 @@ struct sp_job {
     int copies_only;  /* it is for the ring for copies */
     uint64_t threads, copied; /* so far: a job must stay far below the kernel's limit of time */
     uint32_t ndispatches;
+    struct sp_measured measured; /* all that is in it, if it is measured */
     uint32_t nwaits;
     struct drm_amdgpu_cs_chunk_syncobj waits[SP_WAITS];
 };
@@ -174,7 +198,14 @@ int sp_job_submit(struct sp_job *job, uint64_t point);
 /* Ends this job, begins the next. */
 int sp_job_next(struct sp_job *job);
 
-/* encode.c, copy.c */
+/* length.c: how long the jobs of a kernel become */
+uint64_t sp_job_limit(const struct sp_amdgpu *dev, const struct sp_amdgpu_kernel *k);
+void sp_job_measure(struct sp_job *job, struct sp_amdgpu_kernel *k, uint64_t threads); /* before its first dispatch */
+void sp_job_measure_end(struct sp_job *job);
+void sp_amdgpu_learn(struct sp_amdgpu_queue *q, uint64_t done, uint64_t now_done); /* compute jobs that have ended */
+
+/* encode.c, copy.c. Goes on from the flight's cursor: 0 to the end of the records, 1 until the job is full, or -errno. */
+enum { SP_JOB_FULL = 1 };
 int sp_encode(struct sp_job *job, const void *records, size_t nbytes);
 void sp_encode_start(struct sp_job *job, uint64_t va);
 void sp_encode_clock(struct sp_job *job, uint64_t va);
@@ -194,12 +225,15 @@ void sp_sdma_end(struct sp_job *job);
 /* submit.c: once entered, and the records are checked. `staging` is the submission's own when this succeeds. */
 int64_t sp_amdgpu_enqueue(struct sp_amdgpu_queue *q, const void *records, size_t nbytes, struct sp_amdgpu_memory *staging,
                           void *out, uint64_t out_nbytes);
+/* Sends more of what has been begun, for at most so long: 0 when nothing is left of it, -EAGAIN. */
+int sp_amdgpu_push(struct sp_amdgpu_queue *q, uint64_t timeout_ns);
 
 /* progress.c; callers hold the queue's lock, but for sleep */
 void sp_amdgpu_retire(struct sp_amdgpu_queue *q);
 void sp_amdgpu_inspect(struct sp_amdgpu_queue *q);
 int sp_amdgpu_recover(struct sp_amdgpu_queue *q, int rc);
-int sp_amdgpu_room(struct sp_amdgpu_queue *q, const struct sp_engine *engine);
+/* Waits for a free slot: 0, -EAGAIN, or what the queue failed with. */
+int sp_amdgpu_room(struct sp_amdgpu_queue *q, const struct sp_engine *engine, uint64_t timeout_ns);
 int sp_amdgpu_idle(struct sp_amdgpu_queue *q);
 int sp_amdgpu_sleep(struct sp_amdgpu_queue *q, uint64_t value, uint64_t deadline_ns);
 

@@ -7,7 +7,7 @@
 #include <errno.h>
 #include <string.h>
 
-enum { LDS_GRANULE = 512, ORDER_NDW = 7 + SP_AMDGPU_PACKETS / 2 };
+enum { LDS_GRANULE = 512, MEASURE_NDW = PM4_COPY_DATA_NDW, ORDER_NDW = 7 + SP_AMDGPU_PACKETS / 2 };
 
 /* Stores the GPU clock as soon as the packet is read. */
 void sp_encode_start(struct sp_job *job, uint64_t va)
@@ -127,43 +127,56 @@ static void put_piece(struct sp_job *job, const struct sp_cmd_dispatch *d, const
     job->ndispatches++;
 }
 
-/* How many groups along each axis one job takes: whole rows and planes while they fit. */
-static void piece_size(const struct sp_cmd_dispatch *d, uint64_t most, uint32_t size[3])
+/* The groups from `at` on that one job takes: part of a row, whole rows, whole planes. */
+static void piece_end(const struct sp_cmd_dispatch *d, const uint32_t at[3], uint64_t most, uint32_t end[3])
 {
+    int whole = 1; /* the piece has all groups along the axes before this one */
     most = most ? most : 1;
     for (int i = 0; i < 3; i++) {
-        size[i] = d->groups[i] < most ? d->groups[i] : (uint32_t)most;
-        most /= size[i];
+        uint64_t n = whole ? most : 1;
+        end[i] = n < d->groups[i] - at[i] ? at[i] + (uint32_t)n : d->groups[i];
+        most /= end[i] - at[i];
         most = most ? most : 1;
+        whole &= at[i] == 0 && end[i] == d->groups[i];
+    }
+}
+
+static void step(const struct sp_cmd_dispatch *d, uint32_t at[3], const uint32_t end[3])
+{
+    for (int i = 0; i < 3; i++) {
+        at[i] = end[i];
+        if (i == 2 || end[i] < d->groups[i])
+            return;
+        at[i] = 0;
     }
 }
 
 static int dispatch(struct sp_job *job, const struct sp_cmd_dispatch *d)
 {
-    const struct sp_amdgpu_kernel *k = (const void *)(uintptr_t)d->kernel;
+    struct sp_amdgpu_kernel *k = (void *)(uintptr_t)d->kernel;
     uint64_t threads = (uint64_t)d->group_size[0] * d->group_size[1] * d->group_size[2];
-    uint64_t limit = job->q->dev->setup.job_threads;
-    uint32_t size[3], at[3], end[3];
+    uint64_t limit = sp_job_limit(job->q->dev, k);
+    uint32_t *at = job->flight->cursor.from, end[3];
     if (d->groups[0] == 0 || d->groups[1] == 0 || d->groups[2] == 0)
         return 0;
-    int rc = 0;
-    piece_size(d, limit ? limit / threads : UINT64_MAX, size);
-    for (at[2] = 0; at[2] < d->groups[2]; at[2] = end[2]) {
-        end[2] = at[2] + (size[2] < d->groups[2] - at[2] ? size[2] : d->groups[2] - at[2]);
-        for (at[1] = 0; at[1] < d->groups[1]; at[1] = end[1]) {
-            end[1] = at[1] + (size[1] < d->groups[1] - at[1] ? size[1] : d->groups[1] - at[1]);
-            for (at[0] = 0; at[0] < d->groups[0]; at[0] = end[0]) {
-                end[0] = at[0] + (size[0] < d->groups[0] - at[0] ? size[0] : d->groups[0] - at[0]);
-                uint64_t more = threads * (end[0] - at[0]) * (end[1] - at[1]) * (end[2] - at[2]);
-                if (!sp_job_fits(job, k->t.ndw, k->t.kernarg_nbytes) || (limit && job->threads && job->threads + more > limit))
-                    rc = sp_job_next(job);
-                if (rc)
-                    return rc;
-                job->threads += more;
-                put_piece(job, d, at, end);
-            }
-        }
+    while (at[2] < d->groups[2]) {
+        piece_end(d, at, limit / threads, end);
+        uint64_t more = threads * (end[0] - at[0]) * (end[1] - at[1]) * (end[2] - at[2]);
+        int first = !job->ndispatches && !job->copied;
+        if (!sp_job_fits(job, k->t.ndw + MEASURE_NDW, k->t.kernarg_nbytes) ||
+            (job->threads && (job->threads > limit || more > limit - job->threads)))
+            return SP_JOB_FULL;
+        if (first)
+            sp_job_measure(job, k, more);
+        else if (job->measured.kernel == k)
+            job->measured.threads += more;
+        else
+            job->measured.kernel = NULL;
+        job->threads += more;
+        put_piece(job, d, at, end);
+        step(d, at, end);
     }
+    memset(at, 0, sizeof job->flight->cursor.from);
     return 0;
 }
 
@@ -173,25 +186,25 @@ static int wait_for(struct sp_job *job, const struct sp_cmd_wait *w)
     struct sp_amdgpu_queue *other = (void *)(uintptr_t)w->queue;
     if (other == job->q || sp_amdgpu_reached(other) >= w->value)
         return 0;
-    if (job->dirty || job->ndispatches || job->copied || job->nwaits == SP_WAITS) {
-        int rc = sp_job_next(job);
-        if (rc)
-            return rc;
-    }
+    if (w->value > atomic_load(&other->sent))
+        return -EAGAIN; /* somebody is about to submit the rest of it: there is no fence yet */
+    if (job->dirty || job->ndispatches || job->copied || job->nwaits == SP_WAITS)
+        return SP_JOB_FULL;
     job->waits[job->nwaits++] = (struct drm_amdgpu_cs_chunk_syncobj){.handle = other->syncobj, .point = w->value};
     return 0;
 }
 
-static int encode_one(struct sp_job *job, const struct sp_cmd *head, uint32_t *tick)
+static int encode_one(struct sp_job *job, const struct sp_cmd *head)
 {
     const void *record = head;
     if (head->kind == SP_CMD_BARRIER)
         return 0; /* the next record is ordered anyway */
     if (head->kind == SP_CMD_WAIT)
         return wait_for(job, record);
-    int rc = sp_job_fits(job, ORDER_NDW + PM4_RELEASE_MEM_NDW, 0) ? 0 : sp_job_next(job);
-    if (rc)
-        return rc;
+    if (!sp_job_fits(job, ORDER_NDW + PM4_RELEASE_MEM_NDW, 0))
+        return SP_JOB_FULL;
+    if (head->kind != SP_CMD_DISPATCH)
+        job->measured.kernel = NULL;
     sp_job_order(job);
     switch (head->kind) {
     case SP_CMD_DISPATCH: return dispatch(job, record);
@@ -201,7 +214,7 @@ static int encode_one(struct sp_job *job, const struct sp_cmd *head, uint32_t *t
     }
     case SP_CMD_FILL: return sp_encode_fill(job, record);
     case SP_CMD_TIMESTAMP:
-        sp_encode_clock(job, job->q->ticks->va + 8 * (uint64_t)((*tick)++ % SP_TICKS));
+        sp_encode_clock(job, job->q->ticks->va + 8 * (uint64_t)(job->flight->cursor.tick++ % SP_TICKS));
         job->dirty = 1;
         return 0;
     default: return -EINVAL;
@@ -210,13 +223,13 @@ static int encode_one(struct sp_job *job, const struct sp_cmd *head, uint32_t *t
 
 int sp_encode(struct sp_job *job, const void *records, size_t nbytes)
 {
-    const unsigned char *p = records;
-    uint32_t tick = job->flight->first_tick + (job->q->common.ledger.times ? 2 : 0);
+    struct sp_cursor *cursor = &job->flight->cursor;
     int rc = 0;
-    for (size_t at = 0; rc == 0 && at < nbytes;) {
-        const struct sp_cmd *head = (const void *)(p + at);
-        rc = encode_one(job, head, &tick);
-        at += head->nbytes;
+    while (rc == 0 && cursor->at < nbytes) {
+        const struct sp_cmd *head = (const void *)((const unsigned char *)records + cursor->at);
+        rc = encode_one(job, head);
+        if (rc == 0)
+            cursor->at += head->nbytes;
     }
     return rc;
 }

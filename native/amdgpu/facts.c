@@ -6,6 +6,13 @@
 #include <stdio.h>
 #include <string.h>
 
+static const uint64_t ANSWER_NS = UINT64_C(5) * 1000000000; /* questions are not repeated for longer */
+
+static int ask(const struct sp_kmd_ops *ops, int fd, uint32_t request, void *arg)
+{
+    return sp_kmd_ioctl(ops, fd, request, arg, sp_clock_ns() + ANSWER_NS);
+}
+
 int sp_amdgpu_open_node(const char *path)
 {
     int fd = open(path, O_RDWR | O_CLOEXEC);
@@ -26,7 +33,7 @@ int sp_amdgpu_info_raw(const struct sp_kmd_ops *ops, int fd, uint32_t query, uin
         info.query_hw_ip.type = type;
     else if (query == AMDGPU_INFO_SENSOR)
         info.sensor_info.type = type;
-    return sp_kmd_ioctl(ops, fd, DRM_IOCTL_AMDGPU_INFO, &info, 0);
+    return ask(ops, fd, DRM_IOCTL_AMDGPU_INFO, &info);
 }
 
 static int version(const struct sp_kmd_ops *ops, int fd, struct sp_amdgpu_facts *out)
@@ -35,7 +42,7 @@ static int version(const struct sp_kmd_ops *ops, int fd, struct sp_amdgpu_facts 
     memset(&v, 0, sizeof v);
     v.name = out->driver;
     v.name_len = sizeof out->driver - 1;
-    int rc = sp_kmd_ioctl(ops, fd, DRM_IOCTL_VERSION, &v, 0);
+    int rc = ask(ops, fd, DRM_IOCTL_VERSION, &v);
     out->major = v.version_major;
     out->minor = v.version_minor;
     out->patch = v.version_patchlevel;
@@ -45,7 +52,7 @@ static int version(const struct sp_kmd_ops *ops, int fd, struct sp_amdgpu_facts 
 static uint32_t capability(const struct sp_kmd_ops *ops, int fd, uint64_t what)
 {
     struct drm_get_cap cap = {.capability = what};
-    return sp_kmd_ioctl(ops, fd, DRM_IOCTL_GET_CAP, &cap, 0) < 0 ? 0 : (uint32_t)cap.value;
+    return ask(ops, fd, DRM_IOCTL_GET_CAP, &cap) < 0 ? 0 : (uint32_t)cap.value;
 }
 
 int sp_amdgpu_facts(const struct sp_kmd_ops *ops, int fd, struct sp_amdgpu_facts *out, char *call, size_t nbytes)

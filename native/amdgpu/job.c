@@ -10,7 +10,7 @@
 
 /* What ends an IB: waiting for copies, two clocks, idle packets, padding. */
 enum { TAIL_NDW = 7 + 16 + SP_AMDGPU_PACKETS / 2 + 8, IB_ALIGN_NDW = 8, IDLE_AT = 64, CHUNKS = 5 };
-static const uint64_t NOMEM_NS = UINT64_C(1000000000);
+static const uint64_t NOMEM_NS = UINT64_C(1000000000), ROOM_NS = UINT64_C(20) * 1000000000;
 
 static void put_packets(struct sp_job *job, const struct sp_amdgpu_packets *p)
 {
@@ -40,7 +40,7 @@ int sp_job_begin(struct sp_job *job)
 {
     struct sp_amdgpu_queue *q = job->q;
     struct sp_engine *e = job->flight->engine;
-    int rc = sp_amdgpu_room(q, e);
+    int rc = sp_amdgpu_room(q, e, ROOM_NS);
     if (rc)
         return rc;
     uint64_t at = e->jobs % SP_JOBS * SP_SLOT_NBYTES;
@@ -127,10 +127,11 @@ static void add(struct request *r, uint32_t id, const void *data, size_t nbytes)
     r->count++;
 }
 
-/* CS until it is taken: memory that is short for the moment is waited for, a context that failed is made anew, once. */
+/* CS until it is taken. Memory that is short for the moment is waited for: our own jobs first, which hold some, then others, as
+ * RADV does, every 1 ms for up to 1 s. A context that failed is made anew, once. */
 static int cs(struct sp_amdgpu_queue *q, const struct request *r, uint64_t *seq)
 {
-    uint64_t until = sp_clock_ns() + NOMEM_NS;
+    uint64_t until = 0;
     for (int renewed = 0;;) {
         union drm_amdgpu_cs args;
         memset(&args, 0, sizeof args);
@@ -138,12 +139,17 @@ static int cs(struct sp_amdgpu_queue *q, const struct request *r, uint64_t *seq)
             .ctx_id = q->ctx, .num_chunks = r->count, .chunks = (uint64_t)(uintptr_t)r->pointer};
         int rc = sp_amdgpu_ioctl(q->dev, DRM_IOCTL_AMDGPU_CS, &args);
         *seq = args.out.handle;
-        if (rc == -ENOMEM && sp_clock_ns() < until) {
+        if (rc == -ENOMEM && until == 0) {
+            rc = sp_amdgpu_idle(q);
+            if (rc || (q->sending && q->sending->rc))
+                return rc ? rc : q->sending->rc;
+            until = sp_clock_ns() + NOMEM_NS;
+        } else if (rc == -ENOMEM && sp_clock_ns() < until) {
             nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
         } else if ((rc == -ECANCELED || rc == -ENODATA || rc == -ETIME) && !renewed++) {
             rc = sp_amdgpu_recover(q, rc);
-            if (rc)
-                return rc;
+            if (rc || (q->sending && q->sending->rc)) /* what it had submitted before has gone with the old context */
+                return rc ? rc : q->sending->rc;
         } else {
             return rc < 0 ? rc : 0;
         }
@@ -155,6 +161,7 @@ int sp_job_submit(struct sp_job *job, uint64_t point)
     struct sp_amdgpu_queue *q = job->q;
     struct sp_amdgpu *dev = q->dev;
     struct sp_engine *e = job->flight->engine;
+    sp_job_measure_end(job);
     end_ib(job);
     struct drm_amdgpu_cs_chunk_ib ib = {.va_start = job->va, .ib_bytes = job->ndw * 4, .ip_type = e->ip};
     struct drm_amdgpu_cs_chunk_fence fence = {
@@ -179,6 +186,9 @@ int sp_job_submit(struct sp_job *job, uint64_t point)
     int rc = cs(q, &r, &seq);
     if (rc)
         return rc;
+    if (!job->copies_only)
+        q->measured[e->jobs % SP_JOBS] = job->measured;
+    job->flight->begun = 1;
     e->jobs++;
     e->base = e->jobs - seq;
     atomic_fetch_add_explicit(&dev->jobs, 1, memory_order_relaxed);
@@ -191,7 +201,9 @@ int sp_job_submit(struct sp_job *job, uint64_t point)
 int sp_job_next(struct sp_job *job)
 {
     int rc = sp_job_submit(job, 0);
-    return rc ? rc : sp_job_begin(job);
+    if (rc == 0)
+        rc = sp_job_begin(job);
+    return rc == -EAGAIN ? -ETIMEDOUT : rc; /* in the middle of a record it cannot be left for later */
 }
 
 int64_t sp_amdgpu_encode(struct sp_amdgpu_queue *q, const void *records, size_t nbytes, uint32_t *out, size_t capacity)
@@ -207,8 +219,8 @@ int64_t sp_amdgpu_encode(struct sp_amdgpu_queue *q, const void *records, size_t 
     rc = atomic_load(&q->common.closing) ? -ESHUTDOWN : sp_job_begin(&job);
     if (rc == 0)
         rc = sp_encode(&job, records, nbytes);
-    if (rc == 0 && e->jobs != jobs)
-        rc = -E2BIG; /* it became more than one, and those have run */
+    if (rc == SP_JOB_FULL || (rc == 0 && e->jobs != jobs))
+        rc = -E2BIG; /* more than one; copies among the first may have run */
     if (rc == 0) {
         end_ib(&job);
         memcpy(out, job.ib, (job.ndw < capacity ? job.ndw : capacity) * sizeof *out);

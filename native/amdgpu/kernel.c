@@ -47,6 +47,7 @@ int sp_amdgpu_load(struct sp_amdgpu *dev, const struct sp_amdgpu_template *templ
     k->t.name[sizeof k->t.name - 1] = 0;
     k->sig = *sig;
     k->code = code;
+    atomic_store(&k->job_threads, dev->setup.job_threads);
     sp_amdgpu_hold(code);
     sp_amdgpu_ref(dev);
     atomic_fetch_add(&sp_live()->kernels, 1);

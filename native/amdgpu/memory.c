@@ -172,6 +172,20 @@ static struct sp_amdgpu_memory *from_pool(struct sp_amdgpu *dev, uint64_t nbytes
     return m;
 }
 
+/* A BO that was to be in VRAM may be in GTT all the same: where there was no room, the kernel adds that domain to those of the
+ * BO and tries again (amdgpu_gem_create_ioctl), which GEM_OP tells. Unknown counts as done as asked. */
+static uint32_t placed(struct sp_amdgpu *dev, const struct sp_bo *bo)
+{
+    struct drm_amdgpu_gem_create_in info;
+    struct drm_amdgpu_gem_op args = {
+        .handle = bo->handle, .op = AMDGPU_GEM_OP_GET_GEM_CREATE_INFO, .value = (uint64_t)(uintptr_t)&info};
+    memset(&info, 0, sizeof info);
+    if (sp_amdgpu_ioctl(dev, DRM_IOCTL_AMDGPU_GEM_OP, &args) < 0 || !(info.domains & AMDGPU_GEM_DOMAIN_GTT))
+        return AMDGPU_GEM_DOMAIN_VRAM;
+    atomic_fetch_add_explicit(&dev->displaced, 1, memory_order_relaxed);
+    return AMDGPU_GEM_DOMAIN_GTT;
+}
+
 int sp_amdgpu_alloc(struct sp_amdgpu *dev, uint64_t nbytes, uint32_t kind, struct sp_amdgpu_memory **out)
 {
     if (kind > SP_AMDGPU_CODE_AND_DATA)
@@ -185,19 +199,23 @@ int sp_amdgpu_alloc(struct sp_amdgpu *dev, uint64_t nbytes, uint32_t kind, struc
     nbytes = pages(nbytes ? nbytes : 1);
     if ((kind == SP_AMDGPU_DEVICE || kind == SP_AMDGPU_HOST) && (*out = from_pool(dev, nbytes, kind)))
         return 0;
-    uint64_t flags = 0, domain = AMDGPU_GEM_DOMAIN_GTT;
+    uint64_t flags = 0;
     uint32_t rights = AMDGPU_VM_PAGE_READABLE | (kind >= SP_AMDGPU_CODE ? AMDGPU_VM_PAGE_EXECUTABLE : 0) |
                       (kind != SP_AMDGPU_CODE ? AMDGPU_VM_PAGE_WRITEABLE : 0);
-    struct sp_amdgpu_memory m = {.kind = kind, .nbytes = nbytes, .cpu = 1};
+    struct sp_amdgpu_memory m = {.kind = kind, .domain = AMDGPU_GEM_DOMAIN_GTT, .nbytes = nbytes, .cpu = 1};
     if (kind == SP_AMDGPU_DEVICE) {
-        domain = AMDGPU_GEM_DOMAIN_VRAM;
+        m.domain = AMDGPU_GEM_DOMAIN_VRAM;
         m.cpu = dev->setup.visible_nbytes >= dev->setup.vram_nbytes;
         flags = AMDGPU_GEM_CREATE_VRAM_CLEARED | (m.cpu ? AMDGPU_GEM_CREATE_CPU_ACCESS_REQUIRED : 0);
     }
     m.listed = kind == SP_AMDGPU_SHARED || !dev->always_valid;
     if (!m.listed)
         flags |= AMDGPU_GEM_CREATE_VM_ALWAYS_VALID;
-    int rc = sp_bo_create(dev, nbytes, domain, flags, &m.bo);
+    int rc = sp_bo_create(dev, nbytes, m.domain, flags, &m.bo);
+    if (rc == 0 && m.domain == AMDGPU_GEM_DOMAIN_VRAM && placed(dev, m.bo) == AMDGPU_GEM_DOMAIN_GTT) {
+        m.domain = AMDGPU_GEM_DOMAIN_GTT;
+        m.cpu = 1;
+    }
     if (rc == 0 && kind == SP_AMDGPU_SHARED) { /* an import of it will have this handle, too */
         pthread_mutex_lock(&dev->lock);
         m.bo->next = dev->bos;
@@ -220,7 +238,7 @@ int sp_amdgpu_wrap(struct sp_amdgpu *dev, void *pointer, uint64_t nbytes, int re
     int rc = sp_amdgpu_ioctl(dev, DRM_IOCTL_AMDGPU_GEM_USERPTR, &args);
     if (rc < 0)
         return rc;
-    struct sp_amdgpu_memory m = {.kind = SP_AMDGPU_HOST, .nbytes = end - first, .listed = 1, .cpu = 1, .host = pointer};
+    struct sp_amdgpu_memory m = {.kind = SP_AMDGPU_HOST, .domain = AMDGPU_GEM_DOMAIN_GTT, .nbytes = end - first, .listed = 1, .cpu = 1, .host = pointer};
     rc = sp_bo_adopt(dev, args.handle, end - first, &m.bo);
     uint32_t rights = AMDGPU_VM_PAGE_READABLE | (readonly ? 0 : AMDGPU_VM_PAGE_WRITEABLE);
     return rc ? rc : place(dev, m, rights, out);
@@ -235,7 +253,8 @@ int sp_amdgpu_import(struct sp_amdgpu *dev, int fd, uint64_t nbytes, struct sp_a
     int rc = sp_amdgpu_ioctl(dev, DRM_IOCTL_PRIME_FD_TO_HANDLE, &args);
     if (rc < 0)
         return rc;
-    struct sp_amdgpu_memory m = {.kind = SP_AMDGPU_SHARED, .nbytes = pages((uint64_t)size), .listed = 1, .cpu = 1};
+    struct sp_amdgpu_memory m = {.kind = SP_AMDGPU_SHARED, .domain = AMDGPU_GEM_DOMAIN_GTT,
+                                 .nbytes = pages((uint64_t)size), .listed = 1, .cpu = 1};
     rc = sp_bo_adopt(dev, args.handle, m.nbytes, &m.bo);
     if (rc)
         return rc;
@@ -258,14 +277,9 @@ uint64_t sp_amdgpu_address(const struct sp_amdgpu_memory *m)
     return m->va;
 }
 
-int64_t sp_amdgpu_domains(struct sp_amdgpu_memory *m)
+uint32_t sp_amdgpu_domain(const struct sp_amdgpu_memory *m)
 {
-    struct drm_amdgpu_gem_create_in info;
-    struct drm_amdgpu_gem_op args = {
-        .handle = m->bo->handle, .op = AMDGPU_GEM_OP_GET_GEM_CREATE_INFO, .value = (uint64_t)(uintptr_t)&info};
-    memset(&info, 0, sizeof info);
-    int rc = sp_amdgpu_ioctl(m->dev, DRM_IOCTL_AMDGPU_GEM_OP, &args);
-    return rc < 0 ? rc : (int64_t)info.domains;
+    return m->domain;
 }
 
 int sp_amdgpu_map(struct sp_amdgpu_memory *m, void **out)
@@ -285,9 +299,10 @@ void sp_amdgpu_hold(struct sp_amdgpu_memory *m)
 
 static void dispose(struct sp_amdgpu *dev, struct sp_amdgpu_memory *m)
 {
-    sp_bo_va(dev, m->bo, AMDGPU_VA_OP_UNMAP, m->base, m->nbytes, 0);
+    int rc = sp_bo_va(dev, m->bo, AMDGPU_VA_OP_UNMAP, m->base, m->nbytes, 0);
     pthread_mutex_lock(&dev->lock);
-    sp_va_give(dev->va, m->base, m->nbytes + GUARD);
+    if (rc >= 0) /* else something may still be there */
+        sp_va_give(dev->va, m->base, m->nbytes + GUARD);
     pthread_mutex_unlock(&dev->lock);
     sp_bo_drop(dev, m->bo);
     free(m);
@@ -302,7 +317,8 @@ void sp_amdgpu_free(struct sp_amdgpu_memory *m)
     atomic_fetch_sub(&sp_live()->allocated_nbytes, (int64_t)m->nbytes);
     pthread_mutex_lock(&dev->lock);
     unlist(dev, m);
-    int keep = !m->host && m->bo->mapping && m->kind <= SP_AMDGPU_HOST && m->nbytes <= POOLED_NBYTES &&
+    int displaced = m->kind == SP_AMDGPU_DEVICE && m->domain != AMDGPU_GEM_DOMAIN_VRAM;
+    int keep = !m->host && m->bo->mapping && m->kind <= SP_AMDGPU_HOST && !displaced && m->nbytes <= POOLED_NBYTES &&
                dev->npool < SP_POOLED && !dev->closing && !atomic_load(&dev->lost);
     if (keep)
         dev->pool[dev->npool++] = m;

@@ -9,10 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const uint64_t LONG_NS = UINT64_C(200) * 1000000, ROOM_NS = UINT64_C(20) * 1000000000,
+static const uint64_t LONG_NS = UINT64_C(200) * 1000000, IDLE_NS = UINT64_C(20) * 1000000000,
                       ENDED_NS = UINT64_C(15) * 1000000000;
 
-/* WAIT_CS: 0 done, -ETIMEDOUT, or how it failed. */
+/* WAIT_CS: 0 done, -ETIMEDOUT, or how it failed. That it could not be asked says nothing of the job: it is asked again. */
 static int wait_job(struct sp_amdgpu_queue *q, const struct sp_engine *e, uint64_t job, uint64_t deadline_ns)
 {
     union drm_amdgpu_wait_cs args;
@@ -20,6 +20,8 @@ static int wait_job(struct sp_amdgpu_queue *q, const struct sp_engine *e, uint64
     args.in = (struct drm_amdgpu_wait_cs_in){
         .handle = job - e->base, .timeout = deadline_ns, .ip_type = e->ip, .ctx_id = q->ctx};
     int rc = sp_amdgpu_ioctl(q->dev, DRM_IOCTL_AMDGPU_WAIT_CS, &args);
+    if (rc == -EINTR || rc == -EAGAIN || rc == -ENOMEM)
+        return -ETIMEDOUT;
     return rc < 0 ? rc : args.out.status ? -ETIMEDOUT : 0;
 }
 
@@ -143,19 +145,27 @@ static void read_page(struct sp_amdgpu_queue *q)
         struct sp_engine *e = &q->engine[i];
         uint64_t seq = __atomic_load_n(page + i, __ATOMIC_ACQUIRE), done = e->base + seq;
         atomic_store(&q->seen[i], seq);
-        if (done > e->jobs_done && done <= e->jobs)
-            e->jobs_done = done;
+        if (done <= e->jobs_done || done > e->jobs)
+            continue;
+        if (i == SP_ENGINE_COMPUTE)
+            sp_amdgpu_learn(q, e->jobs_done, done);
+        e->jobs_done = done;
     }
 }
 
-/* The oldest submission failed: with a word about it when it was its own fault. */
+/* How a submission failed, with a word about it when it was its own fault. */
+static int failure(struct sp_amdgpu_queue *q, const struct sp_flight *f, int rc)
+{
+    if (rc != -ETIME && rc != -ENODATA)
+        return rc;
+    tell(q, f, rc);
+    return -EIO;
+}
+
+/* The oldest submission is over. */
 static void complete_failed(struct sp_amdgpu_queue *q, int rc)
 {
-    if (rc == -ETIME || rc == -ENODATA) {
-        tell(q, q->head, rc);
-        rc = -EIO;
-    }
-    complete(q, rc);
+    complete(q, failure(q, q->head, rc));
 }
 
 void sp_amdgpu_retire(struct sp_amdgpu_queue *q)
@@ -180,8 +190,11 @@ int sp_amdgpu_recover(struct sp_amdgpu_queue *q, int rc)
     if (renewed == 0 && flags & AMDGPU_CTX_QUERY2_FLAGS_VRAMLOST)
         sp_amdgpu_lose(q->dev, "a reset of the GPU has lost what was in its memory; close the device and open it again");
     int lost = atomic_load(&q->dev->lost) || renewed;
-    for (int first = 1; q->head; first = 0)
-        complete_failed(q, first && rc != -ENODEV ? rc : lost ? -ENODEV : -ECANCELED);
+    int others = lost ? -ENODEV : -ECANCELED, oldest = rc != -ENODEV ? rc : others;
+    if (q->sending && q->sending->begun && !q->sending->rc)
+        q->sending->rc = failure(q, q->sending, q->head ? others : oldest);
+    for (; q->head; oldest = others)
+        complete_failed(q, oldest);
     return lost ? -ENODEV : 0;
 }
 
@@ -200,21 +213,24 @@ void sp_amdgpu_inspect(struct sp_amdgpu_queue *q)
 }
 
 /* Until one more job is done. */
-static int wait_one(struct sp_amdgpu_queue *q, const struct sp_engine *e)
+static int wait_one(struct sp_amdgpu_queue *q, const struct sp_engine *e, uint64_t deadline_ns)
 {
-    int rc = wait_job(q, e, e->jobs_done + 1, sp_clock_ns() + ROOM_NS);
+    int rc = wait_job(q, e, e->jobs_done + 1, deadline_ns);
     if (rc == 0)
         sp_amdgpu_retire(q);
     return rc == 0 || rc == -ETIMEDOUT ? rc : sp_amdgpu_recover(q, rc);
 }
 
-int sp_amdgpu_room(struct sp_amdgpu_queue *q, const struct sp_engine *e)
+int sp_amdgpu_room(struct sp_amdgpu_queue *q, const struct sp_engine *e, uint64_t timeout_ns)
 {
     sp_amdgpu_retire(q);
+    if (e->jobs - e->jobs_done < SP_JOBS)
+        return 0;
     int rc = 0;
+    uint64_t deadline = sp_clock_ns() + timeout_ns;
     while (rc == 0 && e->jobs - e->jobs_done >= SP_JOBS)
-        rc = wait_one(q, e);
-    return rc;
+        rc = wait_one(q, e, deadline);
+    return rc == -ETIMEDOUT ? -EAGAIN : rc;
 }
 
 int sp_amdgpu_idle(struct sp_amdgpu_queue *q)
@@ -223,6 +239,6 @@ int sp_amdgpu_idle(struct sp_amdgpu_queue *q)
     int rc = 0;
     for (struct sp_engine *e = q->engine; rc == 0 && e < q->engine + SP_ENGINES; e++)
         while (rc == 0 && e->jobs_done < e->jobs)
-            rc = wait_one(q, e);
+            rc = wait_one(q, e, sp_clock_ns() + IDLE_NS);
     return rc;
 }

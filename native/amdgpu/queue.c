@@ -47,6 +47,10 @@ static void unref(struct sp_queue *common)
     if (atomic_fetch_sub(&common->refs, 1) != 1)
         return;
     struct sp_amdgpu *dev = q->dev;
+    if (q->sending) {
+        q->sending->next = q->head;
+        q->head = q->sending;
+    }
     while (q->head) { /* never closed: the kernel keeps what runs alive by itself */
         struct sp_flight *f = q->head;
         q->head = f->next;

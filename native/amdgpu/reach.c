@@ -20,6 +20,8 @@ uint64_t sp_amdgpu_reached(struct sp_amdgpu_queue *q)
         return reached;
     if (pthread_mutex_trylock(q->common.lock))
         return reached;
+    if (q->sending)
+        sp_amdgpu_push(q, 0);
     if (moved)
         sp_amdgpu_retire(q);
     else
@@ -44,13 +46,21 @@ int sp_amdgpu_wait(struct sp_amdgpu_queue *q, uint64_t value, uint64_t timeout_n
                 sp_cpu_relax();
             continue;
         }
-        sp_amdgpu_sleep(q, value, deadline - now < SLICE_NS ? deadline : now + SLICE_NS);
+        if (value <= atomic_load(&q->sent)) /* there is a fence to wait for */
+            sp_amdgpu_sleep(q, value, deadline - now < SLICE_NS ? deadline : now + SLICE_NS);
         pthread_mutex_lock(q->common.lock);
+        sp_amdgpu_push(q, deadline - now < SLICE_NS ? deadline - now : SLICE_NS);
         if (atomic_load(&q->reached) < value)
             sp_amdgpu_inspect(q);
         pthread_mutex_unlock(q->common.lock);
     }
     return sp_queue_outcome(&q->common, value);
+}
+
+/* Behind the others is what has been sent in part. */
+static struct sp_flight *last(const struct sp_amdgpu_queue *q, const struct sp_flight *f)
+{
+    return f == q->sending ? NULL : q->sending;
 }
 
 int64_t sp_amdgpu_peek(struct sp_amdgpu_queue *q, uint64_t value, void *records, size_t capacity, struct sp_progress *out)
@@ -61,12 +71,13 @@ int64_t sp_amdgpu_peek(struct sp_amdgpu_queue *q, uint64_t value, void *records,
         return -ECHILD;
     pthread_mutex_lock(q->common.lock);
     sp_amdgpu_retire(q);
-    for (struct sp_flight *f = q->head; got < 0 && f; f = f->next) {
+    const struct sp_flight *first = q->head ? q->head : q->sending;
+    for (const struct sp_flight *f = first; got < 0 && f; f = f->next ? f->next : last(q, f)) {
         if (f->value != value)
             continue;
         /* Which record of an IB runs is not known: the first stands for the IB. */
-        out->running_at = f == q->head ? 0 : f->nbytes;
-        out->running_ns = f == q->head ? sp_clock_ns() - f->submitted_ns : 0;
+        out->running_at = f == first ? 0 : f->nbytes;
+        out->running_ns = f == first ? sp_clock_ns() - f->submitted_ns : 0;
         if (records && f->nbytes)
             memcpy(records, f->records, f->nbytes < capacity ? f->nbytes : capacity);
         got = (int64_t)f->nbytes;

@@ -68,29 +68,77 @@ static int take_ticks(struct sp_amdgpu_queue *q, struct sp_flight *f, uint32_t c
     return 0;
 }
 
-/* Jobs until the records are through. `sent`: at least one is on its way. */
-static int send(struct sp_amdgpu_queue *q, struct sp_flight *f, uint64_t before)
+/* One more job of it: 0 when that was the last, SP_JOB_FULL, or -errno and nothing was submitted. */
+static int send_one(struct sp_amdgpu_queue *q, struct sp_flight *f)
 {
     struct sp_job job = {.q = q, .flight = f};
+    struct sp_cursor before = f->cursor;
+    int timed = q->common.ledger.times != NULL;
     int rc = sp_job_begin(&job);
     if (rc)
         return rc;
-    if (q->common.ledger.times)
+    if (timed && !f->begun)
         sp_encode_start(&job, q->ticks->va + 8 * (uint64_t)f->first_tick);
-    rc = sp_encode(&job, f->records, f->nbytes);
-    if (rc == 0 && q->common.ledger.times) {
+    int more = sp_encode(&job, f->records, f->nbytes);
+    if (more == 0 && timed) {
         sp_job_order(&job);
         sp_encode_clock(&job, q->ticks->va + 8 * (uint64_t)((f->first_tick + 1) % SP_TICKS));
     }
-    if (rc == 0)
-        rc = sp_job_submit(&job, f->value);
-    if (rc == 0 || f->engine->jobs == before)
+    rc = more < 0 ? more : sp_job_submit(&job, more ? 0 : f->value);
+    if (rc) {
+        f->cursor = before;
         return rc;
-    /* The rest of it failed: who waits for its value must not wait for ever. */
-    struct drm_syncobj_timeline_array signal = {
-        .handles = (uint64_t)(uintptr_t)&q->syncobj, .points = (uint64_t)(uintptr_t)&f->value, .count_handles = 1};
-    sp_amdgpu_ioctl(q->dev, DRM_IOCTL_SYNCOBJ_TIMELINE_SIGNAL, &signal);
-    f->rc = rc;
+    }
+    return more;
+}
+
+static int send(struct sp_amdgpu_queue *q, struct sp_flight *f, uint64_t timeout_ns)
+{
+    uint64_t until = 0; /* most submissions are one job, for which there is room: no clock is asked */
+    int rc = SP_JOB_FULL;
+    while (rc == SP_JOB_FULL) {
+        uint64_t left = timeout_ns;
+        if (until) {
+            uint64_t now = sp_clock_ns();
+            left = now < until ? until - now : 0;
+        } else if (f->begun) {
+            until = sp_clock_ns() + timeout_ns;
+        }
+        rc = sp_amdgpu_room(q, f->engine, left);
+        if (rc == 0 && !f->rc)
+            rc = send_one(q, f);
+        if (f->rc)
+            rc = f->rc; /* its first jobs failed meanwhile (sp_amdgpu_recover) */
+    }
+    return rc;
+}
+
+/* Behind the others on their way; `rc`: the rest of it cannot be submitted. */
+static void line_up(struct sp_amdgpu_queue *q, struct sp_flight *f, int rc)
+{
+    if (rc) { /* who waits for its value must not wait for ever */
+        struct drm_syncobj_timeline_array signal = {
+            .handles = (uint64_t)(uintptr_t)&q->syncobj, .points = (uint64_t)(uintptr_t)&f->value, .count_handles = 1};
+        sp_amdgpu_ioctl(q->dev, DRM_IOCTL_SYNCOBJ_TIMELINE_SIGNAL, &signal);
+        f->rc = rc;
+    }
+    f->job = f->engine->jobs;
+    if (q->tail)
+        q->tail->next = f;
+    else
+        q->head = f;
+    q->tail = f;
+    atomic_store(&q->sent, f->value);
+}
+
+int sp_amdgpu_push(struct sp_amdgpu_queue *q, uint64_t timeout_ns)
+{
+    struct sp_flight *f = q->sending;
+    int rc = f ? send(q, f, timeout_ns) : 0;
+    if (!f || rc == -EAGAIN)
+        return rc;
+    q->sending = NULL;
+    line_up(q, f, rc);
     return 0;
 }
 
@@ -110,7 +158,9 @@ int64_t sp_amdgpu_enqueue(struct sp_amdgpu_queue *q, const void *records, size_t
     uint64_t value = sp_queue_submitted(&q->common) + 1;
     struct needs needs = look(records, nbytes);
     struct sp_engine *e = engine_for(q, &needs);
-    uint64_t before = e->jobs;
+    int rc = sp_amdgpu_push(q, SP_PUSH_NS);
+    if (rc)
+        return rc;
     atomic_fetch_add_explicit(&q->dev->submissions, 1, memory_order_relaxed);
     if (q->head)
         sp_amdgpu_retire(q);
@@ -127,24 +177,26 @@ int64_t sp_amdgpu_enqueue(struct sp_amdgpu_queue *q, const void *records, size_t
     f->nbytes = nbytes;
     if (nbytes)
         memcpy(f->records, records, nbytes);
-    int rc = prepare_flight(q, f, &needs);
+    f->staging = staging;
+    f->out = out;
+    f->out_nbytes = out_nbytes;
+    rc = prepare_flight(q, f, &needs);
+    f->cursor.tick = f->first_tick + (q->common.ledger.times ? 2 : 0);
     f->submitted_ns = sp_clock_ns();
+    q->sending = f;
     if (rc == 0)
-        rc = send(q, f, before);
-    if (rc) {
+        rc = send(q, f, SP_PUSH_NS);
+    if (rc != -EAGAIN || !f->begun)
+        q->sending = NULL;
+    if (rc && !f->begun) {
         q->ticks_used -= f->nticks;
         sp_amdgpu_free(f->bounce);
         free(f);
         return rc;
     }
-    f->job = e->jobs;
-    f->staging = staging;
-    f->out = out;
-    f->out_nbytes = out_nbytes;
-    if (q->tail)
-        q->tail->next = f;
-    else
-        q->head = f;
-    q->tail = f;
-    return (int64_t)sp_queue_take_value(&q->common);
+    sp_queue_take_value(&q->common);
+    if (q->sending)
+        return -SP_AMDGPU_BEGUN - (int64_t)value;
+    line_up(q, f, rc);
+    return (int64_t)value;
 }

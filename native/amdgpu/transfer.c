@@ -4,6 +4,16 @@
 #include <errno.h>
 #include <string.h>
 
+/* What is ahead is in the list of those on their way, then: nothing has been sent in part only. */
+static int64_t enter(struct sp_amdgpu_queue *q)
+{
+    int rc = sp_queue_enter(&q->common, SP_ANY_EPOCH);
+    if (rc)
+        return rc;
+    rc = sp_amdgpu_push(q, SP_PUSH_NS);
+    return rc ? sp_queue_leave(&q->common, rc) : 0;
+}
+
 /* The newest value, for what the CPU has done at once; a new one when that submission failed: this did not. */
 static int64_t newest(struct sp_amdgpu_queue *q)
 {
@@ -20,7 +30,7 @@ int64_t sp_amdgpu_upload(struct sp_amdgpu_queue *q, uint64_t address, const void
 {
     void *host;
     struct sp_amdgpu_memory *staging = NULL;
-    int64_t rc = sp_queue_enter(&q->common, SP_ANY_EPOCH);
+    int64_t rc = enter(q);
     if (rc)
         return rc;
     if (!sp_amdgpu_find(q->dev, address, nbytes, &host))
@@ -37,7 +47,7 @@ int64_t sp_amdgpu_upload(struct sp_amdgpu_queue *q, uint64_t address, const void
         struct sp_cmd_copy c = {.kind = SP_CMD_COPY, .nbytes = sizeof c, .dst = address, .src = staging->va, .count = nbytes};
         rc = sp_amdgpu_enqueue(q, &c, sizeof c, staging, NULL, 0);
     }
-    if (rc < 0)
+    if (rc < 0 && rc > -SP_AMDGPU_BEGUN)
         sp_amdgpu_free(staging);
     return sp_queue_leave(&q->common, rc);
 }
@@ -46,14 +56,14 @@ int64_t sp_amdgpu_download(struct sp_amdgpu_queue *q, uint64_t address, void *da
 {
     void *host, *unused;
     struct sp_amdgpu_memory *staging = NULL;
-    int64_t rc = sp_queue_enter(&q->common, SP_ANY_EPOCH);
+    int64_t rc = enter(q);
     if (rc)
         return rc;
     const struct sp_amdgpu_memory *m = sp_amdgpu_find(q->dev, address, nbytes, &host);
     if (!m)
         return sp_queue_leave(&q->common, -EFAULT);
     sp_amdgpu_retire(q);
-    int slow = q->dev->setup.on_board && m->kind == SP_AMDGPU_DEVICE; /* for the CPU to read */
+    int slow = q->dev->setup.on_board && m->domain == AMDGPU_GEM_DOMAIN_VRAM; /* for the CPU to read */
     if (nbytes == 0 || (host && !slow && !q->head)) {
         if (nbytes)
             memcpy(data, host, nbytes);
@@ -64,7 +74,7 @@ int64_t sp_amdgpu_download(struct sp_amdgpu_queue *q, uint64_t address, void *da
         struct sp_cmd_copy c = {.kind = SP_CMD_COPY, .nbytes = sizeof c, .dst = staging->va, .src = address, .count = nbytes};
         rc = sp_amdgpu_enqueue(q, &c, sizeof c, staging, data, nbytes);
     }
-    if (rc < 0)
+    if (rc < 0 && rc > -SP_AMDGPU_BEGUN)
         sp_amdgpu_free(staging);
     return sp_queue_leave(&q->common, rc);
 }

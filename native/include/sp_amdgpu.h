@@ -61,7 +61,9 @@ struct sp_amdgpu_setup {
     uint64_t va_align;
     uint32_t counter_khz;             /* of the GPU clock */
     uint32_t on_board;                /* VRAM is memory of a card, slow to read for the CPU */
-    uint64_t job_threads;             /* longer grids are cut into jobs of about so many threads; 0: never */
+    uint64_t job_threads;             /* a kernel's grids are cut into jobs of so many threads at first; 0: never */
+    uint64_t job_ns;                  /* and then so that a job takes about so long; 0: as at first for ever */
+    uint64_t measured_threads;        /* jobs of fewer threads, unless they were cut so, are not measured */
     uint64_t vram_nbytes;
     uint64_t visible_nbytes;
     struct sp_amdgpu_packets begin;   /* first in every IB */
@@ -83,6 +85,7 @@ struct sp_amdgpu_counts {
     uint64_t ioctls;
     uint64_t ib_ndw;
     uint64_t dispatches;
+    uint64_t displaced; /* memory that was to be VRAM, and is GTT */
 };
 void sp_amdgpu_counts(struct sp_amdgpu *dev, struct sp_amdgpu_counts *out);
 /* INFO with an answer of `nbytes` bytes; `type` of the sensor or IP, else 0. */
@@ -90,7 +93,7 @@ int sp_amdgpu_info(struct sp_amdgpu *dev, uint32_t query, uint32_t type, void *o
 /* Why the device was lost; 0 when it was not. */
 int sp_amdgpu_lost(struct sp_amdgpu *dev, char *why, size_t nbytes);
 
-/* Memory. DEVICE is VRAM, HOST GTT, SHARED GTT that can be exported, CODE GTT that can be executed, and written by the
+/* Memory. DEVICE is VRAM (GTT when the kernel finds no room there), HOST GTT, SHARED GTT that can be exported, CODE GTT that can be executed, and written by the
  * GPU if DATA. */
 enum sp_amdgpu_kind {
     SP_AMDGPU_DEVICE = 0,
@@ -107,8 +110,8 @@ int sp_amdgpu_import(struct sp_amdgpu *dev, int fd, uint64_t nbytes, struct sp_a
 /* A new descriptor, or -errno; -EPERM for memory that is not SHARED. */
 int sp_amdgpu_export(struct sp_amdgpu_memory *m);
 uint64_t sp_amdgpu_address(const struct sp_amdgpu_memory *m);
-/* Where GEM_OP says that it was asked for: AMDGPU_GEM_DOMAIN_..., or -errno. */
-int64_t sp_amdgpu_domains(struct sp_amdgpu_memory *m);
+/* AMDGPU_GEM_DOMAIN_VRAM or _GTT: where the kernel has put it. */
+uint32_t sp_amdgpu_domain(const struct sp_amdgpu_memory *m);
 /* The memory in this process, for as long as it is held. -EOPNOTSUPP: the CPU cannot reach it. */
 int sp_amdgpu_map(struct sp_amdgpu_memory *m, void **out);
 void sp_amdgpu_hold(struct sp_amdgpu_memory *m);
@@ -162,6 +165,8 @@ struct sp_amdgpu_template {
 int sp_amdgpu_load(struct sp_amdgpu *dev, const struct sp_amdgpu_template *template_, const struct sp_signature *sig,
                    struct sp_amdgpu_memory *code, struct sp_amdgpu_kernel **out);
 void sp_amdgpu_unload(struct sp_amdgpu_kernel *k);
+/* How many threads a job of it gets now. */
+uint64_t sp_amdgpu_job_threads(const struct sp_amdgpu_kernel *k);
 /* What it was loaded with; -EINVAL for what is no kernel. */
 int sp_amdgpu_template_of(const struct sp_amdgpu_kernel *k, struct sp_amdgpu_template *out);
 
@@ -173,6 +178,10 @@ void sp_amdgpu_queue_release(struct sp_amdgpu_queue *q);
 int sp_amdgpu_check(const struct sp_amdgpu *dev, const void *records, size_t nbytes);
 uint64_t sp_amdgpu_epoch(struct sp_amdgpu *dev);
 uint64_t sp_amdgpu_advance(struct sp_amdgpu *dev);
+/* No submission waits for long: after 0.1 s without room for another job, launch, run, submit and the transfers return
+ * -EAGAIN if nothing of it is on its way (to be tried again), and -SP_AMDGPU_BEGUN - value if some of it is. Nothing else
+ * gets into the queue then before it is through; whoever waits for a value sends more of it. */
+enum sp_amdgpu_begun { SP_AMDGPU_BEGUN = 4096 }; /* beyond all errors */
 int64_t sp_amdgpu_launch(struct sp_amdgpu_queue *q, const void *record, size_t nbytes, uint64_t epoch);
 int sp_amdgpu_prepare(struct sp_amdgpu_queue *q, const void *record, size_t nbytes, uint64_t epoch,
                       struct sp_prepared **out);

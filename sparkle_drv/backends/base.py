@@ -16,6 +16,11 @@ from sparkle_drv.types import DeviceInfo, Found, Memory, Resources, TilePlan
 ANY_EPOCH = 2**64 - 1
 """In place of an epoch, for copies between memory that core keeps pinned meanwhile."""
 
+BEGUN = 4096
+"""What submits may return -BEGUN - value: the submission has that value, but is so long that not
+all of it is with the device; whoever waits for the value hands over the rest. -EAGAIN: the queue
+was full for 0.1 s, nothing was submitted. In both cases core goes on, between looks at Ctrl-C."""
+
 
 @dataclass(frozen=True)
 class Settings:

@@ -10,10 +10,13 @@ from __future__ import annotations
 import errno
 import operator
 import sys
+import time
 import weakref
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from sparkle_drv.backends.base import BEGUN
 from sparkle_drv.core import interop
 from sparkle_drv.core.array import host_array
 from sparkle_drv.core.buffer import Buffer
@@ -23,6 +26,7 @@ from sparkle_drv.core.explain import lost, refuse
 from sparkle_drv.core.fence import Fence, timeout_ns
 from sparkle_drv.core.host import HostPointer
 from sparkle_drv.core.kernel import Kernel, NeedsWrap
+from sparkle_drv.core.retire import SLICE_NS
 from sparkle_drv.core.signature import Arg
 from sparkle_drv.errors import DeviceLost, FenceTimeout
 
@@ -30,6 +34,7 @@ if TYPE_CHECKING:
     from sparkle_drv.core.device import Device
 
 _NET_NS = 1_000_000_000  # how long a finalizer waits for work that nobody waited for
+_FULL_S = 30.0  # for how long a queue may be full
 
 
 class Queue:
@@ -180,12 +185,27 @@ class Queue:
                 return self._launch_wrapped(kernel, args, groups, group_size, shared)
             except Exception as error:
                 refuse(device, kernel, args, groups, group_size, shared, cause=error)
+            submit = partial(self._launch, self._handle, record, len(record), epoch)
             if value in (0, -errno.ESTALE):
-                value = self._launch(self._handle, record, len(record), epoch)
+                value = submit()
+            value = self._through(value, submit)
             if value > 0:
                 return Fence(self, value)
             if value != -errno.ESTALE:
                 refuse(device, kernel, args, groups, group_size, shared, value, record)
+
+    def _through(self, value: int, submit: Callable[[], int]) -> int:
+        """What `submit` returned, once the queue has had room for all of it."""
+        if value != -errno.EAGAIN and value > -BEGUN:
+            return value
+        deadline = time.monotonic() + _FULL_S
+        while value == -errno.EAGAIN and time.monotonic() < deadline:
+            value = submit()
+        if value <= -BEGUN:
+            value = -BEGUN - value
+            while self._backend.wait(self._handle, value, SLICE_NS) == -errno.ETIMEDOUT:
+                pass  # another slice; how it ended is for who waits for the fence
+        return value
 
     def _launch_wrapped(
         self, kernel: Kernel, args: Any, groups: Any, group_size: Any, shared: int
@@ -263,9 +283,10 @@ class Queue:
         run = backend.run
 
         def again(value: int) -> int:
+            value = self._through(value, lambda: run(prepared))
             while value == -errno.ESTALE:  # something was closed since: not necessarily of ours
                 renew()
-                value = run(prepared)
+                value = self._through(run(prepared), lambda: run(prepared))
             if value <= 0:
                 refuse(device, kernel, args, *shape, value, record)
             return value
@@ -286,7 +307,8 @@ class Queue:
         value = -errno.ESTALE
         while value == -errno.ESTALE:
             records, nbytes, epoch = commands._encode(self._device)
-            value = self._submit(self._handle, records, nbytes, epoch)
+            submit = partial(self._submit, self._handle, records, nbytes, epoch)
+            value = self._through(submit(), submit)
             if value == -errno.ESTALE:
                 self._device._renew()
         if value <= 0:
@@ -305,8 +327,8 @@ class Queue:
         if target.readonly:
             raise ValueError("write: the buffer is read-only")
         with target._open().pinned():
-            value, kept = self._backend.upload(self._handle, target.address, data)
-            return self._transferred(value, kept, "write")
+            submit = partial(self._backend.upload, self._handle, target.address, data)
+            return self._transferred(*self._transfer(submit), "write")
 
     def read(self, buffer: Buffer, out: Any) -> Fence:
         """Copy the start of `buffer`, a Buffer or Array, into `out` (writable, C order).
@@ -321,7 +343,8 @@ class Queue:
             raise ValueError("out: a writable array is wanted")
         source = _target("buffer", buffer, data.nbytes, self._device)
         with source._open().pinned():
-            value, kept = self._backend.download(self._handle, source.address, data)
+            submit = partial(self._backend.download, self._handle, source.address, data)
+            value, kept = self._transfer(submit)
             return self._transferred(value, (kept, data), "read")
 
     def copy_peer(self, dst: Buffer, src: Buffer) -> Fence:
@@ -341,11 +364,22 @@ class Queue:
                 f"copy_peer: {peer.uri} and {self._device.uri} are of different backends"
             )
         with target._open().pinned(), src._open().pinned():
-            value = self._backend.copy_peer(
-                self._handle, target.address, src.address, src.nbytes, peer._backend
-            )
+            where = (self._handle, target.address, src.address, src.nbytes, peer._backend)
+            submit = partial(self._backend.copy_peer, *where)
+            value = self._through(submit(), submit)
             peer._retired.also(self._backend, self._handle, value)
             return self._transferred(value, None, "copy_peer")
+
+    def _transfer(self, submit: Callable[[], tuple[int, object]]) -> tuple[int, object]:
+        """A value, and what must be kept until it is reached."""
+        value, kept = submit()
+
+        def again() -> int:
+            nonlocal kept
+            repeated, kept = submit()
+            return repeated
+
+        return self._through(value, again), kept
 
     def _transferred(self, value: int, kept: object, call: str) -> Fence:
         if value < 0:

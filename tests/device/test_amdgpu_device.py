@@ -98,6 +98,7 @@ def test_a_long_list_becomes_several_jobs_and_one_submission(card):
 @pytest.mark.parametrize("threads", [1, 100, 1000])
 def test_long_grids_are_cut_and_every_group_runs_once(monkeypatch, chip, threads):
     monkeypatch.setattr(info, "JOB_THREADS", threads)
+    monkeypatch.setattr(info, "JOB_NS", 0)
     with (
         opened(chip) as (_, dev),
         feature(dev, "xyz", "u32*", group_size=(4, 3, 2)) as k,
@@ -294,3 +295,25 @@ def test_late_jobs_are_waited_for(card):
             q.submit(sp.Commands().wait(first).copy(a.view(0, 10_000), b.view(40_000))).wait()
             assert (a.read(np.uint8, 10_000) == x[40_000:]).all()
             other.close()
+
+
+def test_memory_that_does_not_fit_into_vram(caplog):
+    """It is in GTT, which the CPU reaches where it does not reach all VRAM."""
+    mib = 1 << 20
+    data = np.random.default_rng(4).integers(0, 255, 6 * mib, np.uint8)
+    caplog.set_level("INFO", "sparkle_drv.amdgpu")
+    with (
+        opened(vram_nbytes=8 * mib, visible_nbytes=2 * mib) as (_, dev),
+        dev.buffer(data.nbytes) as first,
+    ):
+        with dev.buffer(data.nbytes) as second:
+            assert counters(dev)["displaced"] == 1
+            assert f"{6 * mib} bytes are in GTT" in caplog.text
+            first.write(data)
+            dev.default_queue.submit(sp.Commands().copy(second, first)).wait()
+            with second.map() as view:
+                assert (np.frombuffer(view, np.uint8) == data).all()
+        for buffer in (first, dev.buffer(mib)):
+            with pytest.raises(ValueError, match="CPU does not reach"), buffer.map():
+                pass
+        assert counters(dev)["displaced"] == 1

@@ -1,5 +1,5 @@
-"""The ring for copies (SDMA) of the amdgpu device: which submissions go there, and that a queue stays
-one timeline over both rings. On machines of emulated cards whose jobs start and end late.
+"""The ring for copies (SDMA) of the amdgpu device: which submissions go there, and that a queue
+is one timeline over both rings. On machines of emulated cards whose jobs start and end late.
 """
 
 from __future__ import annotations

@@ -41,7 +41,8 @@ static void discharge(struct kmd_bo *bo)
     bo->domain = 0;
 }
 
-/* As asked for; then without CPU_ACCESS_REQUIRED; then in GTT: the kernel's own order of retreat. */
+/* As asked for; then without CPU_ACCESS_REQUIRED; then in GTT: the kernel's own order of retreat. It is made anew each time, so
+ * that what GEM_OP tells afterwards has what was added. */
 static int place(struct kmd_bo *bo)
 {
     uint32_t domains = bo->domains;
@@ -55,7 +56,7 @@ static int place(struct kmd_bo *bo)
         if (attempt == 0)
             bo->flags &= ~(uint64_t)AMDGPU_GEM_CREATE_CPU_ACCESS_REQUIRED;
         else
-            domains |= AMDGPU_GEM_DOMAIN_GTT;
+            bo->domains = domains |= AMDGPU_GEM_DOMAIN_GTT;
     }
     return -ENOMEM;
 }

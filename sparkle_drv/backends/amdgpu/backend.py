@@ -6,6 +6,7 @@ The same class runs on the emulated GPU (sparkle_drv.testing.emu), through other
 from __future__ import annotations
 
 import errno
+import logging
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,6 +20,8 @@ from sparkle_drv.backends.base import Allocation, Backend, KernelSpec, Loaded, S
 from sparkle_drv.backends.native import Lent, Native
 from sparkle_drv.errors import DeviceNotFound, OutOfDeviceMemory, check
 from sparkle_drv.types import Found, Memory
+
+log = logging.getLogger("sparkle_drv.amdgpu")
 
 _PEER_NS = 30 * 10**9
 _SENSORS = {
@@ -118,6 +121,11 @@ class AmdgpuBackend:
             f"buffer of {nbytes} bytes",
             self.info.uri,
         )
+        if (
+            kind == lib.SP_AMDGPU_DEVICE
+            and lib.sp_amdgpu_domain(out[0]) != lib.AMDGPU_GEM_DOMAIN_VRAM
+        ):
+            log.info("%s: no room in VRAM, %d bytes are in GTT", self.info.uri, nbytes)
         return MemoryHandle(out[0])
 
     def free(self, handle: MemoryHandle) -> None:
@@ -223,7 +231,8 @@ class AmdgpuBackend:
         return found
 
     def counters(self) -> dict[str, int]:
-        """Since it was opened: submissions, jobs (CS ioctls), ioctls, dwords of IBs, dispatches."""
+        """Since it was opened: submissions, jobs (CS ioctls), those of the ring for copies, ioctls,
+        dwords of IBs, dispatches, and how often memory meant for VRAM went to GTT."""
         out = ffi.new("struct sp_amdgpu_counts *")
         lib.sp_amdgpu_counts(self._raw, out)
         return {

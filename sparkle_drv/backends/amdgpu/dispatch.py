@@ -1,4 +1,5 @@
-"""One dispatch as an IB of the compute queue, every register it depends on among it.
+"""What an IB of the compute queue begins with, and one dispatch, every register it depends on among
+it: the one place that says so. The device's own IBs are put together by template.py.
 
 Registers of a hardware queue keep what other processes wrote, so nothing is taken for granted. The
 order is AMDGPU_FACTS 4.4's, compared with it dword by dword in tests/golden. What calls this has
@@ -14,6 +15,13 @@ from . import pm4, regs
 from .bits import U32_MAX, level
 from .codeobject import CodeObject
 
+ALL_CACHES = 0xC3F1  # GCR_CNTL: everything invalidated, instructions too, L2 written back
+CS_PARTIAL_FLUSH = 0x407
+# Registers that some other process may have left set and that no dispatch of ours uses.
+QUIET = (
+    "COMPUTE_PERFCOUNT_ENABLE", "COMPUTE_THREAD_TRACE_ENABLE",
+    "COMPUTE_RESTART_X", "COMPUTE_RESTART_Y", "COMPUTE_RESTART_Z",
+)  # fmt: skip
 EVERY_CU = 0xFFFFFFFF
 INTERLEAVE = 64  # what RADV programs
 COHER_START_DELAY = 0x20  # gfx10.x, Mesa and PAL
@@ -49,6 +57,24 @@ def common(gfx: float, engines: int) -> dict[str, int]:
     return out
 
 
+def begin(gfx: float, engines: int) -> list[int]:
+    """What every IB starts with: caches, then registers that are the same in every dispatch."""
+    packets = pm4.AcquireMem.encode(gfx=gfx, gcr=ALL_CACHES)
+    alone: dict[str, int] = {}
+    for name, value in common(gfx, engines).items():
+        if name == "COMPUTE_DISPATCH_INTERLEAVE":  # a neighbour of SE7, and yet a packet of its own
+            packets += pm4.set_registers(alone, gfx=gfx)
+            alone = {}
+        alone[name] = value
+    quiet = {name: 0 for name in QUIET}
+    return packets + pm4.set_registers(alone, gfx=gfx) + pm4.set_registers(quiet, gfx=gfx)
+
+
+def flush(gfx: float) -> list[int]:
+    """Waits for all waves of the queue."""
+    return pm4.EventWrite.encode(gfx=gfx, event=CS_PARTIAL_FLUSH)
+
+
 def registers(
     code: CodeObject,
     *,
@@ -58,11 +84,9 @@ def registers(
     group_size: Sequence[int],
     shared: int = 0,
     scratch: Scratch | None = None,
-    engines: int = 1,
 ) -> dict[str, int]:
-    """COMPUTE_* registers and values of one dispatch, in the order in which they are written.
-
-    `code_va` is where the image lies, `engines` how many shader engines the chip has.
+    """COMPUTE_* registers and values of one dispatch beside `common`, in the order in which they
+    are written. `code_va` is where the image lies.
     """
     g = level(gfx)
     memory = scratch or Scratch()
@@ -70,8 +94,9 @@ def registers(
         raise ValueError(
             f"scratch: {code.entry_name} needs {code.scratch_wave_nbytes} bytes a wave"
         )
-    out = common(g, engines)
-    out["COMPUTE_PGM_LO"], out["COMPUTE_PGM_HI"] = _halves(code_va + code.entry, 8)
+    out = dict(
+        zip(("COMPUTE_PGM_LO", "COMPUTE_PGM_HI"), _halves(code_va + code.entry, 8), strict=True)
+    )
     out["COMPUTE_PGM_RSRC1"] = code.rsrc1
     out["COMPUTE_PGM_RSRC2"] = code.rsrc2_for(shared)
     out["COMPUTE_PGM_RSRC3"] = code.rsrc3
@@ -109,16 +134,16 @@ def encode(
     scratch: Scratch | None = None,
     engines: int = 1,
 ) -> list[int]:
-    """The IB: acquire, registers, dispatch, wait until idle; padded to 8 dwords."""
+    """The IB: `begin`, registers, dispatch, wait until idle; padded to 8 dwords. `engines` is how
+    many shader engines the chip has.
+    """
     x, y, z = groups
     named = registers(
         code, gfx=gfx, code_va=code_va, kernarg_va=kernarg_va, group_size=group_size, shared=shared,
-        scratch=scratch, engines=engines,
+        scratch=scratch,
     )  # fmt: skip
-    acquire = pm4.AcquireMem.encode(gfx=gfx, gcr=0xC3F1)  # all caches, instructions too
     dispatch = pm4.DispatchDirect.encode(
         gfx=gfx, dim_x=x, dim_y=y, dim_z=z, initiator=code.initiator
     )
-    idle = pm4.EventWrite.encode(gfx=gfx, event=0x407)  # CS_PARTIAL_FLUSH
-    body = acquire + pm4.set_registers(named, gfx=gfx) + dispatch + idle
+    body = begin(gfx, engines) + pm4.set_registers(named, gfx=gfx) + dispatch + flush(gfx)
     return pm4.pad(body, gfx=gfx)

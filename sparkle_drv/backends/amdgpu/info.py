@@ -16,9 +16,13 @@ from sparkle_drv.types import CacheLevel, DeviceInfo
 
 LDS_NBYTES = 65536
 MAX_GROUP_SIZE = 1024
-# A kernel of a hundred thousand cycles a wave still ends a job of this many threads in tenths of a
-# second on the smallest chip there is; the kernel driver's limit is 2 s.
-JOB_THREADS = 1 << 24
+# The kernel driver ends jobs of 2 s, on some versions. On the smallest chip there is (2 CUs, 128
+# waves, 2 GHz) a kernel of ten million cycles a wave ends a job of so many threads in 0.7 s; from
+# then on the jobs of each kernel become as long as was measured to take JOB_NS.
+JOB_THREADS = 1 << 19
+JOB_NS = 200_000_000
+# Two clocks in an IB cost a few microseconds: less would be noticed, and tell less.
+MEASURED_THREADS = 1 << 16
 KIB = 1024
 _TABLES = {(10, 3): 10, (11, 0): 11, (11, 5): 11}
 _LEAST_MINOR = 32  # of KMS 3: timeline syncobjs
@@ -120,7 +124,7 @@ def setup(facts: Any, known: Chip) -> Any:
     out.va_align = max(d.virtual_address_alignment, 4096)
     out.counter_khz = d.gpu_counter_freq
     out.on_board = not d.ids_flags & lib.AMDGPU_IDS_FLAGS_FUSION
-    out.job_threads = JOB_THREADS
+    out.job_threads, out.job_ns, out.measured_threads = JOB_THREADS, JOB_NS, MEASURED_THREADS
     out.dma = bool(facts.dma.available_rings)
     out.vram_nbytes = facts.memory.vram.total_heap_size
     out.visible_nbytes = facts.memory.cpu_accessible_vram.total_heap_size

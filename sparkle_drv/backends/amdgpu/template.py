@@ -17,14 +17,7 @@ from .codeobject import CodeObject
 from .kernarg import FILLED
 from .values import GCR
 
-ALL_CACHES = 0xC3F1  # GCR_CNTL: everything invalidated, L2 written back
 SHADER_CACHES = 0x380  # GLK, GLV and GL1 invalidated; L2 is one for the device
-CS_PARTIAL_FLUSH = 0x407
-# Registers that some other process may have left set and that no dispatch of ours uses.
-QUIET = (
-    "COMPUTE_PERFCOUNT_ENABLE", "COMPUTE_THREAD_TRACE_ENABLE",
-    "COMPUTE_RESTART_X", "COMPUTE_RESTART_Y", "COMPUTE_RESTART_Z",
-)  # fmt: skip
 # ME firmware feature from which CS_PARTIAL_FLUSH is reliable on a compute queue (PAL).
 RELIABLE_FLUSH = {10: 35, 11: 0}
 _KINDS = {
@@ -41,20 +34,6 @@ _KINDS = {
 assert {*_KINDS, *(f"hidden_remainder_{a}" for a in "xyz")} == {*FILLED}
 
 
-def begin(gfx: int, engines: int) -> list[int]:
-    """What every IB starts with: caches, then registers that are the same in every dispatch."""
-    acquire = pm4.AcquireMem.encode(gfx=gfx, gcr=ALL_CACHES)
-    quiet = pm4.set_registers({name: 0 for name in QUIET}, gfx=gfx)
-    packets = acquire
-    alone: dict[str, int] = {}
-    for name, value in dispatch.common(gfx, engines).items():
-        if name == "COMPUTE_DISPATCH_INTERLEAVE":  # a neighbour of SE7, and yet a packet of its own
-            packets += pm4.set_registers(alone, gfx=gfx)
-            alone = {}
-        alone[name] = value
-    return packets + pm4.set_registers(alone, gfx=gfx) + quiet
-
-
 def idle(gfx: int, me_feature: int) -> tuple[list[int], list[int], list[int]]:
     """Packets that wait for all waves; where in them an address goes, and a value.
 
@@ -62,7 +41,7 @@ def idle(gfx: int, me_feature: int) -> tuple[list[int], list[int], list[int]]:
     the packet after it waits for that.
     """
     if me_feature >= RELIABLE_FLUSH[gfx]:
-        return pm4.EventWrite.encode(gfx=gfx, event=CS_PARTIAL_FLUSH), [], []
+        return dispatch.flush(gfx), [], []
     release = pm4.ReleaseMem.encode(
         gfx=gfx,
         event=dict(type=0x14, index=5, glm_wb=1, glm_inv=1, gl2_wb=1, seq=1, policy=3),
@@ -85,8 +64,8 @@ def fill_setup(setup: Any, gfx: int, engines: int, me_feature: int) -> None:
     """The packets of `struct sp_amdgpu_setup`."""
     waiting, va, value = idle(gfx, me_feature)
     acquire = pm4.AcquireMem.encode(gfx=gfx, gcr=SHADER_CACHES)
-    caches = GCR.decode([ALL_CACHES], gfx, "GCR_CNTL")
-    _packets(setup.begin, begin(gfx, engines), [], [])
+    caches = GCR.decode([dispatch.ALL_CACHES], gfx, "GCR_CNTL")
+    _packets(setup.begin, dispatch.begin(gfx, engines), [], [])
     _packets(setup.between, waiting + acquire, va, value)
     _packets(setup.idle, waiting, va, value)
     _packets(setup.dma_begin, sdma.GcrReq.everything(gfx, **caches), [], [])
@@ -108,11 +87,10 @@ def _places(dwords: Sequence[int], gfx: int) -> dict[str, int]:
 
 def of_kernel(code: CodeObject, *, gfx: int, code_va: int, name: str) -> Any:
     """`struct sp_amdgpu_template` of a kernel whose image lies at `code_va`."""
-    every = dispatch.registers(
+    own = dispatch.registers(
         code, gfx=gfx, code_va=code_va, kernarg_va=0, group_size=(1, 1, 1),
         scratch=dispatch.Scratch(0, 1),
     )  # fmt: skip
-    own = {k: v for k, v in every.items() if k not in dispatch.common(gfx, 1)}
     dwords = pm4.set_registers(own, gfx=gfx)
     places = _places(dwords, gfx)
     dims_at = len(dwords) + 1
