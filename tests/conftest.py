@@ -139,7 +139,7 @@ def cuda(opened):
 @pytest.fixture
 def tell(cuda):
     """Commands for the fake driver under cuda:0; all is well again after the test."""
-    if cuda.info.name != "Fake H200":
+    if cuda.info.name != fakecuda.NAME:
         pytest.skip("needs the fake driver: cuda:0 is a real GPU")
     control = fakecuda.Control(fakecuda.library())
     yield control

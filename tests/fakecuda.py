@@ -15,9 +15,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import sparkle_drv as sp
+
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 URIS = ("cuda:0", "cuda:1")
+NAME = "Fake H200"
 
 
 @functools.cache
@@ -27,6 +30,12 @@ def library() -> str:
     done = subprocess.run(build, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
     return str(ROOT / "build/fake/libcuda.so.1")
+
+
+def environment(device: sp.Device) -> dict[str, str]:
+    """What a child process needs, to open the same device by its URI."""
+    fake = device.info.name == NAME
+    return {**os.environ, **({"SPARKLE_LIBCUDA": library()} if fake else {})}
 
 
 class Control:

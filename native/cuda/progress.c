@@ -2,6 +2,7 @@
 #include "device.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -185,11 +186,11 @@ static void nap(uint64_t ns)
     nanosleep(&t, NULL);
 }
 
-/* The driver's own waits know no timeout: it is asked again and again, at first spinning, then after naps of a tenth of
- * the time waited so far. */
+/* The driver's own waits know no timeout: it is asked again and again. At first spinning where there are cores to spare,
+ * else by letting others run in between, then after naps of a tenth of the time waited so far. */
 static int wait_until(struct sp_cuda_queue *q, uint64_t value, uint64_t timeout_ns)
 {
-    enum { LEAST_NAP_NS = 10000, MOST_NAP_NS = 500000 };
+    enum { YIELD_NS = 100000, LEAST_NAP_NS = 10000, MOST_NAP_NS = 500000 };
     uint64_t start = sp_clock_ns(), spin_ns = sp_spin_ns();
     while (sp_cuda_reached(q) < value) {
         uint64_t waited = sp_clock_ns() - start;
@@ -198,10 +199,13 @@ static int wait_until(struct sp_cuda_queue *q, uint64_t value, uint64_t timeout_
         if (waited < spin_ns) {
             for (int i = 0; i < 16; i++)
                 sp_cpu_relax();
-            continue;
+        } else if (waited < YIELD_NS) {
+            sched_yield();
+        } else {
+            uint64_t ns = waited / 10;
+            ns = ns < LEAST_NAP_NS ? LEAST_NAP_NS : ns > MOST_NAP_NS ? MOST_NAP_NS : ns;
+            nap(ns < timeout_ns - waited ? ns : timeout_ns - waited);
         }
-        uint64_t ns = waited / 10 < LEAST_NAP_NS ? LEAST_NAP_NS : waited / 10 > MOST_NAP_NS ? MOST_NAP_NS : waited / 10;
-        nap(ns < timeout_ns - waited ? ns : timeout_ns - waited);
     }
     return 0;
 }

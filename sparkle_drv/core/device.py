@@ -300,15 +300,20 @@ class Device:
             return self._default_queue
 
     def pipeline(
-        self, depth: int = 3, make: Callable[..., Any] | None = None, queue: Queue | None = None
+        self,
+        depth: int = 3,
+        make: Callable[..., Any] | None = None,
+        queue: Queue | None = None,
+        overlap: bool = False,
     ) -> Pipeline:
         """A ring of `depth` slots (1 to 1024), each made by `make(device)` or `make()`.
 
-        Without `make` a slot has an `index` only; without `queue` it opens its own. Raises
+        Without `make` a slot has an `index` only; without `queue` it opens its own, with `overlap`
+        one for each slot, whose work is then not ordered after that of the others. Raises
         ValueError.
         """
         self._check_open()
-        return Pipeline(self, depth, make, queue)
+        return Pipeline(self, depth, make, queue, overlap)
 
     def timestamp(self) -> Timestamp:
         """A place for `Commands.timestamp` to write the device clock to."""

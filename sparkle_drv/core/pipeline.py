@@ -31,14 +31,15 @@ class Slot:
 
 
 class _Place:
-    """A slot and the fence of what it was last submitted with, which only `acquire` forgets: it
-    has the place to itself. `told` is the fence whose failure `drain` has told.
+    """A slot, its queue, and the fence of what it was last submitted with, which only `acquire`
+    forgets: it has the place to itself. `told` is the fence whose failure `drain` has told.
     """
 
-    __slots__ = ("fence", "slot", "told")
+    __slots__ = ("fence", "queue", "slot", "told")
 
-    def __init__(self, slot: Any) -> None:
+    def __init__(self, slot: Any, queue: Queue) -> None:
         self.slot = slot
+        self.queue = queue
         self.fence: Fence | None = None
         self.told: Fence | None = None
 
@@ -66,8 +67,11 @@ class Pipeline:
             pipe.submit(slot, commands)
 
     `acquire` gives the one of the `depth` `slots` that was submitted longest ago, and blocks only
-    on that slot's fence. Work goes to `queue` on `device`. Any thread may acquire and submit; a
-    slot is for who acquired it, `close` is for one thread.
+    on that slot's fence. Work goes to `queue` on `device`, in order. With `overlap` each slot has a
+    queue of its own in `queues`: where the device can, it copies for one slot while it computes for
+    another, and what a slot is submitted with sees nothing of the other slots' work unless it waits
+    for their fences. Any thread may acquire and submit; a slot is for who acquired it, `close` is
+    for one thread.
     """
 
     def __init__(
@@ -76,10 +80,13 @@ class Pipeline:
         depth: int = 3,
         make: Callable[..., Any] | None = None,
         queue: Queue | None = None,
+        overlap: bool = False,
     ) -> None:
         if isinstance(depth, bool) or not hasattr(depth, "__index__") or not 1 <= depth <= 1024:
             raise ValueError(f"depth: a number of slots from 1 to 1024 is wanted, got {depth!r}")
         if queue is not None:
+            if overlap:
+                raise ValueError("overlap: each slot opens a queue of its own, give no queue=")
             if queue.device is not device:
                 raise ValueError(
                     f"queue: it belongs to {queue.device.uri}, this pipeline to {device.uri}"
@@ -90,13 +97,15 @@ class Pipeline:
         self.closed = False
         self._owns_queue = queue is None
         with ExitStack() as made:  # when one slot cannot be made, those before it are closed
-            self.queue = device.queue() if queue is None else queue
-            if self._owns_queue:
-                made.callback(self.queue.close)
+            self.queues = [] if queue is None else [queue]
+            for _ in range(self.depth if overlap else not self.queues):
+                self.queues.append(device.queue())
+                made.callback(self.queues[-1].close)
             self.slots = _make(make, device, self.depth, made)
             self._made = made.pop_all()
         # No lock: each change below is one operation on one container, which Python makes whole.
-        self._places = [_Place(slot) for slot in self.slots]
+        queues = self.queues if overlap else self.queues * self.depth
+        self._places = [_Place(slot, own) for slot, own in zip(self.slots, queues, strict=True)]
         self._ring = deque(self._places)  # not with the user, in the order of submission
         self._out: dict[int, _Place] = {}  # acquired and not yet submitted, by id of the slot
 
@@ -109,6 +118,11 @@ class Pipeline:
         except SparkleError:
             if kind is None:  # else the error of the body is the one to tell
                 raise
+
+    @property
+    def queue(self) -> Queue:
+        """Where the work goes; with `overlap`, that of the first slot."""
+        return self.queues[0]
 
     @property
     def in_flight(self) -> int:
@@ -152,7 +166,7 @@ class Pipeline:
         if place is None:
             raise ValueError("submit: this slot was not acquired")
         try:
-            place.fence = fence = self.queue.submit(commands)
+            place.fence = fence = place.queue.submit(commands)
         except BaseException:
             self._out[id(slot)] = place
             raise
@@ -200,8 +214,8 @@ class Pipeline:
             raise
         except SparkleError as error:
             failure = error
-        if self._owns_queue:  # it may have got more than the slots' work
-            self.queue.close(max(0, deadline - time.monotonic_ns()) / 1e9)
+        for queue in self.queues if self._owns_queue else ():  # they may have got more work
+            queue.close(max(0, deadline - time.monotonic_ns()) / 1e9)
         self.closed = True
         self._made.close()
         if failure is not None:

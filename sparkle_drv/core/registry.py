@@ -12,7 +12,6 @@ from collections.abc import Callable
 from typing import Any
 
 from sparkle_drv.backends.base import Settings
-from sparkle_drv.backends.probes import PROBES
 from sparkle_drv.core import settings
 from sparkle_drv.core.device import Device
 from sparkle_drv.errors import DeviceNotFound
@@ -58,9 +57,6 @@ def _backend(scheme: str) -> Any:
         return importlib.import_module(_builtin[scheme]).BACKEND
     if scheme not in _registered:
         _load_plugins()
-    if scheme not in _registered and scheme in PROBES:
-        found = PROBES[scheme]()
-        raise DeviceNotFound("; ".join([f"{scheme}: {found.reason}", *found.tried]))
     if scheme not in _registered:
         raise DeviceNotFound(
             f"no backend is called {scheme!r}; there are "
@@ -92,25 +88,16 @@ def open_device(uri: str) -> Device:
     return Device(backend.info.uri, backend, known.home)
 
 
-def _nodes() -> list[Found]:
-    """Every node of every backend there is."""
-    known = settings.read()
-    _load_plugins()
-    found: list[Found] = []
-    for scheme in [*_builtin, *sorted(_registered)]:
-        found += _discover_one(scheme, known)
-    return found
-
-
 def discover() -> list[Found]:
     """Every node of every backend, usable or not, with the reason why not.
 
     Raises ValueError for a SPARKLE_... variable that makes no sense.
     """
-    found = _nodes()
-    found += [
-        probe() for scheme, probe in PROBES.items() if scheme not in {*_builtin, *_registered}
-    ]
+    known = settings.read()
+    _load_plugins()
+    found: list[Found] = []
+    for scheme in [*_builtin, *sorted(_registered)]:
+        found += _discover_one(scheme, known)
     return found
 
 
@@ -136,7 +123,7 @@ def devices() -> list[DeviceInfo]:
     Real before emulated, hardware before software, GPUs before the CPU, then by compute units.
     Raises as `discover`.
     """
-    usable = [found.info for found in _nodes() if found.info is not None]
+    usable = [found.info for found in discover() if found.info is not None]
     return sorted(
         usable, key=lambda i: (i.emulated, i.software, i.kind != "gpu", -i.compute_units, i.uri)
     )

@@ -6,6 +6,7 @@ import sys
 import threading
 
 import numpy as np
+import fakecuda
 import pytest
 
 import sparkle_drv as sp
@@ -53,7 +54,11 @@ print(counts)
 
 def test_a_buffer_closed_by_another_thread_is_refused_or_in_time(device):
     done = subprocess.run(
-        [sys.executable, "-c", CLOSERS, device.uri], capture_output=True, text=True, timeout=100
+        [sys.executable, "-c", CLOSERS, device.uri],
+        env=fakecuda.environment(device),
+        capture_output=True,
+        text=True,
+        timeout=100,
     )
     assert done.returncode == 0, done.stderr[-2000:]
     counts = ast.literal_eval(done.stdout)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -40,8 +41,8 @@ int cuDeviceGetName(char *s, int n, int d) { snprintf(s, n, "Fake %d", d); retur
 #ifndef NO_ATTRIBUTE
 int cuDeviceGetAttribute(int *v, int a, int d) { *v = a == 75 ? 9 : 0; return 0; }
 #endif
-#ifndef NO_OPTIONAL
 int cuDeviceTotalMem_v2(size_t *n, int d) { *n = (size_t)3 << 20; return 0; }
+#ifndef NO_OPTIONAL
 int cuGetErrorName(int e, const char **s)
 {
     *s = e ? "CUDA_ERROR_NO_DEVICE" : "CUDA_SUCCESS";
@@ -49,6 +50,14 @@ int cuGetErrorName(int e, const char **s)
 }
 #endif
 """
+
+DEF = Path(__file__).resolve().parents[2] / "native/dl/cuda.def"
+# Every other function that a driver must have.
+CUDA += "".join(
+    f"int {name}(void) {{ return 801; }}\n"
+    for name in re.findall(r"^SP_CU\(required, \d+, (\w+)", DEF.read_text(), re.M)
+    if f"int {name}(" not in CUDA
+)
 
 EGL = r"""
 #include <stdlib.h>
@@ -125,7 +134,7 @@ def test_cuda_without_a_device(build):
 def test_a_missing_optional_symbol_is_done_without(build):
     got = probe("cuda", build(CUDA, INIT=0, COUNT=1, NO_OPTIONAL=1))
     assert (got["rc"], got["init_name"]) == (0, "")
-    assert got["devices"] == "0: Fake 100, compute capability 9.0\n"
+    assert got["devices"] == "0: Fake 100, compute capability 9.0, 3 MiB\n"
 
 
 def test_a_missing_required_symbol_is_named_and_the_next_path_tried(build):

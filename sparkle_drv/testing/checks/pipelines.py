@@ -114,6 +114,25 @@ def check_acquiring_waits_for_that_slot_alone(dev: sp.Device) -> None:
 
 
 @check("pipeline")
+def check_slots_with_queues_of_their_own(dev: sp.Device) -> None:
+    with dev.pipeline(depth=3, make=Slot, overlap=True) as pipe:
+        assert len({id(queue) for queue in pipe.queues}) == 3
+        fences = []
+        for frame in range(9):
+            slot = pipe.acquire()
+            if frame >= 3:
+                assert (np.asarray(slot.y) == 3 * (frame - 3)).all()
+            slot.x.buffer.write(np.full(N, frame, np.float32))
+            fences.append(pipe.submit(slot, slot.commands))
+        assert [fence.value for fence in fences] == [1, 1, 1, 2, 2, 2, 3, 3, 3]
+        pipe.drain()
+        assert all(fence.done for fence in fences)
+    assert all(queue.closed for queue in pipe.queues)
+    with dev.queue() as queue, raises(ValueError, says="overlap"):
+        dev.pipeline(2, None, queue, overlap=True)
+
+
+@check("pipeline")
 def check_a_failed_making_closes_what_was_made(dev: sp.Device) -> None:
     before = dev.live_counts()["queues"]
     made: list[sp.Buffer] = []

@@ -1,0 +1,285 @@
+"""What only a cuda device does: graphs of lists that come again, transfers on the side, two GPUs,
+images of users, memory of others. On the fake driver; where it is asked what was called, on that
+alone."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import pytest
+from fakecuda import SAXPY
+
+import sparkle_drv as sp
+from sparkle_drv._native import lib
+
+
+@pytest.fixture
+def pair(opened):
+    """Two GPUs, for this test alone."""
+    opened("cuda:0")  # the driver is the fake's now, whatever the environment says
+    with sp.open("cuda:0") as first, sp.open("cuda:1") as second:
+        yield first, second
+
+
+def test_it_says_what_it_is(cuda):
+    info = cuda.info
+    assert (info.backend, info.kind, info.unified, info.vendor) == ("cuda", "gpu", False, "NVIDIA")
+    assert info.isa.startswith("sm_")
+    assert info.max_group_size >= 1024
+    assert cuda._backend.sensors()["memory_free_mib"] > 0
+
+
+def growing(dev, k, y, count):
+    """y += 1, `count` times over."""
+    commands = sp.Commands()
+    for _ in range(count):
+        commands.dispatch(k, y, y, 0.0, 64, groups=1)
+    return commands
+
+
+def graphs(dev):
+    return {k: v for k, v in dev._backend.counters().items() if k.startswith("graph")}
+
+
+@pytest.fixture
+def saxpy(cuda):
+    with (
+        cuda.kernel("saxpy_f32") as k,
+        cuda.array(np.ones(64, np.float32)) as x,
+        cuda.empty(64, np.float32) as y,
+    ):
+        yield k, x, y
+
+
+def added(before, after):
+    return tuple(
+        after[f"graph_{name}"] - before[f"graph_{name}"]
+        for name in ("builds", "launches", "updates")
+    )
+
+
+def test_a_list_that_comes_again_is_one_graph(cuda, saxpy):
+    k, x, y = saxpy
+    commands = sp.Commands().fill(y, 0).barrier()
+    for _ in range(20):
+        commands.dispatch(k, y, x, 1.0, 64, groups=1)
+    commands.dispatch(k, y, x, 1.0, 64, groups=0).copy(x, x)
+    before = graphs(cuda)
+    for _ in range(5):
+        cuda.default_queue.submit(commands)
+    assert (np.asarray(y) == 20).all()
+    assert added(before, graphs(cuda)) == (1, 4, 0)
+
+
+def test_patched_arguments_change_their_node_alone(cuda, saxpy):
+    k, x, y = saxpy
+    with cuda.empty((6, 64), np.float32) as out:
+        row = [out.buffer.view(256 * i, 256) for i in range(6)]
+        commands = sp.Commands().copy(row[0], y)
+        for _ in range(12):
+            commands.dispatch(k, y, x, 1.0, 64, groups=1)
+        at = len(commands)
+        commands.dispatch(k, row[0], x, 0.0, 64, groups=1)
+        before = graphs(cuda)
+        for i in range(6):
+            commands.patch(at, row[i], x, float(i), 64)
+            fence = cuda.default_queue.submit(commands)
+        fence.wait()
+        assert (np.asarray(y) == 72).all()
+        got = np.asarray(out)
+        assert (got[1:] == np.arange(1, 6)[:, None]).all()
+        assert (got[0] == 60).all()
+        assert added(before, graphs(cuda)) == (1, 5, 4)
+
+
+def test_another_kernel_at_the_same_address_is_another_graph(cuda, saxpy):
+    _, x, y = saxpy
+    for name, result in (("copy_f32", 1), ("relu_f32", 1), ("neg_f32", -1), ("copy_f32", 1)):
+        with cuda.kernel(name) as k:
+            commands = sp.Commands()
+            for _ in range(10):
+                commands.dispatch(k, y, x, 64, groups=1)
+            for _ in range(3):
+                cuda.default_queue.submit(commands).wait()
+            assert (np.asarray(y) == result).all(), name
+
+
+def test_short_lists_and_waits_are_replayed(cuda, saxpy):
+    k, x, y = saxpy
+    before = graphs(cuda)
+    with cuda.queue() as other:
+        early = other.submit(sp.Commands().fill(x, 0))
+        for commands in (
+            sp.Commands().dispatch(k, y, x, 1.0, 64, groups=1),
+            sp.Commands().wait(early),
+            sp.Commands().copy(y.buffer.view(4, 100), y.buffer.view(0, 100)),
+        ):
+            for _ in range(12 if len(commands) else 1):
+                commands.dispatch(k, y, x, 1.0, 64, groups=1)
+            short = sp.Commands().dispatch(k, y, x, 1.0, 64, groups=1)
+            for _ in range(3):
+                cuda.default_queue.submit(short).wait()
+                if commands.commands[0].__class__.__name__ != "Dispatch":
+                    cuda.default_queue.submit(commands).wait()
+    assert added(before, graphs(cuda)) == (0, 0, 0)
+
+
+def test_a_graph_that_cannot_be_built_is_replayed(cuda, saxpy, tell):
+    k, x, y = saxpy
+    tell("fail cuGraphInstantiateWithFlags 801 times=9")
+    commands = sp.Commands().fill(y, 0)
+    for _ in range(12):
+        commands.dispatch(k, y, x, 1.0, 64, groups=1)
+    for _ in range(4):
+        cuda.default_queue.submit(commands).wait()
+        assert (np.asarray(y) == 12).all()
+
+
+@pytest.mark.parametrize("nbytes", [4096, 1 << 20])
+def test_large_transfers_go_by_streams_of_their_own(cuda, tell, nbytes):
+    data = np.random.default_rng(3).integers(0, 256, nbytes, np.uint8)
+    with cuda.buffer(nbytes) as b, cuda.queue() as q:
+        streams = tell("live streams")
+        q.write(b, data)
+        out = np.zeros_like(data)
+        q.read(b, out).wait()
+        assert (out == data).all()
+        assert tell("live streams") - streams == (2 if nbytes > 65536 else 0)
+
+
+def test_transfers_are_staged_and_in_order(cuda):
+    """Each write is of what the array held then, however late it is copied."""
+    data, outs = np.zeros(1 << 18, np.uint8), []
+    with cuda.buffer(data.nbytes) as b, cuda.queue() as q:
+        for i in range(8):
+            data[:] = i
+            q.write(b, data)
+            q.submit(sp.Commands().fill(b.view(0, 1), 100 + i, 1))
+            outs.append(np.empty_like(data))
+            fence = q.read(b, outs[-1])
+        fence.wait()
+    for i, out in enumerate(outs):
+        assert out[0] == 100 + i
+        assert (out[1:] == i).all()
+
+
+def test_memory_given_back_is_used_again(cuda, tell):
+    cuda.buffer(1 << 20, sp.Memory.HOST).close()
+    pinned = tell("live pinned")
+    for _ in range(5):
+        cuda.buffer(1 << 20, sp.Memory.HOST).close()
+    assert tell("live pinned") == pinned
+
+
+def test_host_memory_is_wrapped_in_place(cuda):
+    host = np.arange(3000, dtype=np.float32)
+    with sp.wrap(cuda, host) as x, cuda.empty(3000, np.float32) as y, cuda.kernel("copy_f32") as k:
+        cuda.default_queue.launch(k, y, x, 3000, groups=12).wait()
+        assert (np.asarray(y) == host).all()
+        cuda.default_queue.submit(sp.Commands().fill(x, 0)).wait()
+        assert not host.any()
+        with pytest.raises(ValueError, match="page-locked already"):
+            sp.wrap(cuda, host)
+    host[:] = 1
+    host.flags.writeable = False
+    with sp.wrap(cuda, host) as x:
+        assert x.readonly
+    sp.wrap(cuda, host[:0]).close()
+
+
+def test_mapped_memory_outlives_its_buffer(cuda):
+    with cuda.buffer(64, sp.Memory.HOST) as b, b.map() as view:
+        kept = np.frombuffer(view, np.uint8)
+        kept[:] = 7
+        del kept
+    with cuda.buffer(64) as b, pytest.raises(ValueError, match="does not reach"), b.map():
+        pass
+
+
+def test_shared_memory_goes_to_the_cpu_device_and_back(cpu, cuda):
+    with cuda.buffer(4096, sp.Memory.SHARED) as mine:
+        fd = mine.export()
+        try:
+            with cpu.import_buffer(fd, 4096) as theirs:
+                mine.write(np.full(4096, 5, np.uint8))
+                assert (theirs.read(np.uint8, 4096) == 5).all()
+            with pytest.raises(ValueError, match="4097 bytes asked for"):
+                cuda.import_buffer(fd, 4097)
+        finally:
+            os.close(fd)
+
+
+def test_gemm_by_halves_on_two_gpus(pair):
+    """Row halves by ops.gemm, gathered by copy_peer."""
+    rng = np.random.default_rng(5)
+    a = rng.standard_normal((150, 70), np.float32)
+    b = rng.standard_normal((70, 90), np.float32)
+    first, second = pair
+    with first.empty((150, 90), np.float32) as c:
+        halves = []
+        for dev, rows in zip(pair, (a[:75], a[75:]), strict=True):
+            with dev.array(rows) as left, dev.array(b) as right:
+                halves.append(sp.ops.gemm(dev, left, right))
+                halves[-1].fence.wait()
+        fences = [
+            first.default_queue.submit(sp.Commands().copy(c.buffer.view(0, 27000), halves[0])),
+            first.default_queue.copy_peer(c.buffer.view(27000, 27000), halves[1].buffer),
+        ]
+        for fence in fences:
+            fence.wait()
+        np.testing.assert_allclose(np.asarray(c), a.astype(float) @ b, rtol=1e-4, atol=1e-4)
+        for half in halves:
+            half.close()
+
+
+def test_copies_between_gpus_and_within_one(pair):
+    first, second = pair
+    data = np.arange(1000)
+    with first.array(data) as a, second.empty(1000, data.dtype) as b, first.buffer(8000) as c:
+        second.default_queue.copy_peer(b.buffer, a.buffer).wait()
+        assert (np.asarray(b) == data).all()
+        first.default_queue.copy_peer(c, a.buffer).wait()
+        assert (c.read(data.dtype, 1000) == data).all()
+        with first.buffer(0) as none, second.buffer(0) as other:
+            first.default_queue.copy_peer(none, other).wait()
+
+
+def test_an_image_of_ones_own(cuda, tmp_path):
+    path = tmp_path / "k.ptx"
+    path.write_text(SAXPY)
+    with (
+        cuda.kernel(
+            image=path, entry="saxpy_f32", args="f32* y, f32* x, f32 a, u32 n", group_size=128
+        ) as k,
+        cuda.array(np.ones(300, np.float32)) as x,
+        cuda.empty(300, np.float32) as y,
+    ):
+        cuda.default_queue.launch(k, y, x, 2.5, 300, groups=3).wait()
+        assert (np.asarray(y) == 2.5).all()
+        assert k.resources.registers > 0
+    with pytest.raises(sp.ImageError, match="a zero byte within"):
+        cuda.kernel(image=SAXPY.encode() + b"\0 ;", entry="saxpy_f32", args="u32")
+    with pytest.raises(sp.ImageError, match="neither PTX"):
+        cuda.kernel(image=b"void f() {}", entry="f", args="")
+    with pytest.raises(sp.ImageError, match="CUDA_ERROR"):
+        cuda.kernel(image=b"\x7fELF and no more", entry="f", args="")
+
+
+def test_times_stay_right_far_from_the_first(cuda):
+    """Events are reckoned from one that moves along (native/cuda/events.c)."""
+    stamp = cuda.timestamp()
+    with cuda.queue(timing=True) as q:
+        before = cuda._backend.timestamp()
+        fence = q.submit(sp.Commands().timestamp(stamp))
+        assert fence.time_ns > 0
+        now = cuda._backend.timestamp()
+        assert before - 10**9 < stamp.ns < now + 10**9
+    stamp.close()
+
+
+def test_counts_are_asked_for_and_set(cuda):
+    raw = cuda._backend._raw
+    was = lib.sp_cuda_graph_nodes(raw, 0)
+    assert lib.sp_cuda_graph_nodes(raw, 3) == was
+    assert lib.sp_cuda_graph_nodes(raw, was) == 3
