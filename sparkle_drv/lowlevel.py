@@ -38,7 +38,7 @@ from .backends.amdgpu.ib_rule import RULES, SEVERITIES, Kernel, Rule
 from .backends.amdgpu.ib_run import Step, TooLong, call, find, run
 from .backends.amdgpu.ib_state import written
 from .backends.amdgpu.pm4 import stream as decode_stream
-from .backends.amdgpu.recording import Recorder, recorded
+from .backends.amdgpu.recording import Recorder, around, recorded
 from .backends.amdgpu.recording_read import RecordingError, read_recording
 from .backends.amdgpu.regs_lookup import NoSuchRegister, lookup, read_value
 from .backends.amdgpu.replay import Outcome, on_card, replay
@@ -61,6 +61,7 @@ __all__ = [
     "Step",
     "TextError",
     "TooLong",
+    "around",
     "bits",
     "call",
     "codeobject",

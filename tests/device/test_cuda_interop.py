@@ -154,14 +154,16 @@ def test_every_queue_waits_for_what_was_wrapped(cuda, tell, other, kind):
     tell("endless busy_u32")
     other.busy(scratch)
     other.fill(x, SEVEN, 8)
-    with cuda.queue() as q, cuda.kernel("copy_f32") as k, cuda.buffer(32) as y:
-        with sp.wrap(cuda, kind(other, x)) as wrapped:
-            assert (wrapped.address, wrapped.nbytes) == (x.value, 32)
-            fence = q.launch(k, y, wrapped, 8, groups=1)
-            held(fence)
-            tell("release")
-            fence.wait()
-            assert y.read(np.float32, 8).tolist() == [7.0] * 8
+    with (
+        cuda.queue() as q, cuda.kernel("copy_f32") as k, cuda.buffer(32) as y,
+        sp.wrap(cuda, kind(other, x)) as wrapped,
+    ):  # fmt: skip
+        assert (wrapped.address, wrapped.nbytes) == (x.value, 32)
+        fence = q.launch(k, y, wrapped, 8, groups=1)
+        held(fence)
+        tell("release")
+        fence.wait()
+        assert y.read(np.float32, 8).tolist() == [7.0] * 8
 
 
 def test_a_consumers_stream_waits_for_our_work(cuda, tell, other):
@@ -226,14 +228,10 @@ def test_wait_stream_and_order_stream(cuda, tell, other):
 
 
 def test_memory_that_is_not_the_devices_is_refused(cuda, other):
-    class Host:
-        __cuda_array_interface__ = {
-            "shape": (8,), "typestr": "<f4", "version": 3,
-            "data": (np.zeros(8, np.float32).ctypes.data, False),
-        }  # fmt: skip
-
-    with pytest.raises((ValueError, TypeError)):
-        sp.wrap(cuda, Host())
+    host = np.zeros(8, np.float32)
+    given = Described(other, c_uint64(host.ctypes.data))
+    with pytest.raises(ValueError, match="no memory of cuda:0"):
+        sp.wrap(cuda, given)
 
 
 def test_exported_memory_outlives_its_array(cuda, other):

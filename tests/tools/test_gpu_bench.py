@@ -80,7 +80,9 @@ def test_peers_stop_when_the_time_is_over(monkeypatch):
     clock = iter(range(0, 10000, 10))
     monkeypatch.setattr(gpu_peers.time, "monotonic", lambda: next(clock))
     runner = Scripted(a={"version": "1", "values": {}, "errors": {}})
-    assert 1 <= len(gpu_peers.run(runner, ["a"], 50, 65)["a"]) < 10
+    assert 1 <= len(gpu_peers.run(runner, ["a"], 50, 105)["a"]) < 10
+    late = gpu_peers.run(Scripted(), ["a"], 1, 5)
+    assert gpu_peers.summary(late) == {"a": {"absent": "the time was over before"}}
 
 
 def test_a_peer_that_dies_or_says_nothing_is_absent(tmp_path):

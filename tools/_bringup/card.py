@@ -12,7 +12,7 @@ from typing import Any
 
 import sparkle_drv as sp
 from sparkle_drv.errors import DeviceNotFound
-from sparkle_drv.lowlevel import nodes, raw
+from sparkle_drv.lowlevel import around, nodes, raw
 
 from .rung import Wrong
 
@@ -52,7 +52,7 @@ class Real:
 
     def open(self) -> raw.Node:
         """A node of its own; raw.IoctlError."""
-        return raw.Node(raw.linux(), raw.open_path(self.path()))
+        return raw.Node(around(raw.linux()), raw.open_path(self.path()))
 
     def device(self) -> Any:
         """The public device."""
@@ -111,7 +111,7 @@ class Emulated:
             fd = self.machine.open(self._index)
         except OSError as error:
             raise raw.IoctlError(error.errno or 0, "open", self.uri) from None
-        node = raw.Node(self.machine.ops, fd.fd)
+        node = raw.Node(around(self.machine.ops), fd.fd)
         fd.fd = -1  # the node's from here on
         return node
 

@@ -2,7 +2,7 @@
 
 The child streams what happens as lines of JSON; when it dies (SIGBUS of a mapping) or is stuck
 where no thread can be left behind, the rung under way has failed, and another child goes on behind
-it. A child that cannot be killed is left to the kernel.
+it. A child that cannot be killed is left to the kernel. Each child writes a recording of its own.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import signal
 import time
 import warnings
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from . import climb
@@ -23,17 +24,26 @@ from .rung import FAIL, Result, Rung
 
 GRACE_S = 25.0  # beyond a rung's limit, for the dump and for letting go
 Tell = Callable[[Result], None]
+Record = Callable[[int], AbstractContextManager[object]]
+
+
+def no_record(child: int) -> AbstractContextManager[object]:
+    """Nothing is written down."""
+    return nullcontext()
 
 
 def run(
     rungs: Sequence[Rung], make_bench: Callable[[], Any], *, timeout_s: float, tell: Tell,
-    facts: dict[str, Any],
+    facts: dict[str, Any], record: Record = no_record,
 ) -> list[Result]:  # fmt: skip
-    """All results; `tell` gets each as it comes, `facts` what was learnt of the device."""
+    """All results; `tell` gets each as it comes, `facts` what was learnt of the device. `record` makes
+    what the n-th child climbs inside of."""
     done: list[Result] = []
+    children = 0
     while len(done) < len(rungs):
         rest = rungs[len(done) :]
-        got = _one_child(rest, make_bench, timeout_s, done, tell, facts)
+        children += 1
+        got = _one_child(rest, make_bench, timeout_s, done, tell, facts, record(children))
         if got == 0 and len(done) < len(rungs):
             # Died before it began: the same would happen again.
             break
@@ -42,28 +52,29 @@ def run(
 
 def _child(
     rungs: Sequence[Rung], make_bench: Callable[[], Any], timeout_s: float, before: list[Result],
-    facts: dict[str, Any], out: int,
+    facts: dict[str, Any], out: int, record: AbstractContextManager[object],
 ) -> None:  # fmt: skip
     def say(**what: Any) -> None:
         os.write(out, (json.dumps(what, default=str) + "\n").encode())
 
-    bench = make_bench()
-    bench.facts |= {k: v for k, v in facts.items() if k not in bench.facts}
-    climbed = climb.climb(
-        rungs, bench, timeout_s=timeout_s, before=before, begun=lambda r: say(begin=r.name)
-    )
-    for result in climbed:
-        say(result=dataclasses.asdict(result), facts=bench.facts)
-    say(end=True)
-    try:
-        climb.bounded(bench.close, climb.AUTOPSY_S)
-    except Exception as error:
-        say(closing=str(error))
+    with record:
+        bench = make_bench()
+        bench.facts |= {k: v for k, v in facts.items() if k not in bench.facts}
+        climbed = climb.climb(
+            rungs, bench, timeout_s=timeout_s, before=before, begun=lambda r: say(begin=r.name)
+        )
+        for result in climbed:
+            say(result=dataclasses.asdict(result), facts=bench.facts)
+        say(end=True)
+        try:
+            climb.bounded(bench.close, climb.AUTOPSY_S)
+        except Exception as error:
+            say(closing=str(error))
 
 
 def _one_child(
     rungs: Sequence[Rung], make_bench: Callable[[], Any], timeout_s: float, done: list[Result],
-    tell: Tell, facts: dict[str, Any],
+    tell: Tell, facts: dict[str, Any], record: AbstractContextManager[object],
 ) -> int:  # fmt: skip
     """Climbs in a forked child until it ends, dies or is stuck; how many results it gave."""
     readable, writable = os.pipe()
@@ -76,7 +87,7 @@ def _one_child(
         code = 1
         try:
             signal.signal(signal.SIGINT, signal.SIG_DFL)
-            _child(rungs, make_bench, timeout_s, done, facts, writable)
+            _child(rungs, make_bench, timeout_s, done, facts, writable, record)
             code = 0
         finally:
             os._exit(code)

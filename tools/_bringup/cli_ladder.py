@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from typing import Any
 
-from . import bundle, child, common, families, report
+from . import bundle, child, common, families, recording, report
 from .rung import FAIL, Result, Rung
 
 TIMEOUT_S = 20.0
@@ -30,6 +31,19 @@ def add(sub: common.Subcommands) -> None:
     one.add_argument(
         "--bundle", metavar="FILE", help="one .tar.gz with report, dumps, info and what ran it"
     )
+    one.add_argument(
+        "--record", metavar="FILE",
+        help="write down every ioctl and IB of the climb, of an amdgpu device (docs/recording.md)",
+    )  # fmt: skip
+    one.add_argument(
+        "--record-memory", action="store_true",
+        help="with --record: also what changes in memory, which --replay needs to do jobs again; each "
+        "job is then waited for",
+    )  # fmt: skip
+    one.add_argument(
+        "--replay", metavar="FILE",
+        help="instead of a climb: do again what FILE has recorded, and say where it first differs",
+    )  # fmt: skip
 
 
 def chosen(family: families.Family, args: argparse.Namespace) -> list[Rung]:
@@ -52,7 +66,11 @@ def chosen(family: families.Family, args: argparse.Namespace) -> list[Rung]:
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.replay:
+        return _replay(args.replay, args.device)
     family = families.of(args.device)
+    if args.record and family.name == "api":
+        raise common.UsageError(f"--record: {args.device} is driven by no ioctls of ours")
     rungs = chosen(family, args)
     if any(rung.hangs for rung in rungs) and not args.allow_hang and not args.list:
         raise common.UsageError("rungs that hang the GPU on purpose want --allow-hang")
@@ -68,7 +86,7 @@ def run(args: argparse.Namespace) -> int:
     lines = report.Lines(out)
     results = child.run(
         rungs, lambda: family.bench(args.device), timeout_s=args.timeout, tell=lines.tell,
-        facts=facts,
+        facts=facts, record=lambda child: _record(args, child),
     )  # fmt: skip
     lines.flush()
     document = report.document(args.device, results, facts)
@@ -81,6 +99,18 @@ def run(args: argparse.Namespace) -> int:
         bundle.write(args.bundle, args.device, document)
         print(f"{args.bundle}: one file to send", file=out)
     return _code(results)
+
+
+def _record(args: argparse.Namespace, child: int) -> Any:
+    path = args.record and (args.record if child == 1 else f"{args.record}.{child}")
+    return recording.around_climb(path or "", args.record_memory)
+
+
+def _replay(path: str, uri: str) -> int:
+    outcome = recording.replay(path, uri)
+    for line in recording.report(outcome):
+        print(line)
+    return common.FAILED if outcome.difference else common.OK
 
 
 def _code(results: Sequence[Result]) -> int:

@@ -8,6 +8,7 @@ docs/recording.md explains both.
 
 from __future__ import annotations
 
+import contextlib
 import re
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,8 @@ from sparkle_drv.testing.emulator import Machine
 
 __all__ = ["Outcome", "Recorder", "RecordingError", "recorded", "replay", "report"]
 
+RECORDED_JOB_S = 0.3  # a rung's job may wait for what the rung's next line does
+_NODE = re.compile(r"^node \d+ amdgpu 3\.(\d+)\.", re.M)
 _EMULATED = re.compile(r"emu(?::(gfx1100|gfx1036))?(?:#\d+)?\Z")
 
 
@@ -30,7 +33,8 @@ def replay(path: str | Path, uri: str) -> Outcome:
     found = _EMULATED.match(uri)
     if found is None:
         raise ValueError(f"device {uri!r}: recordings are replayed on amdgpu:N or emu:CHIP")
-    with Machine([found[1] or "gfx1100"]) as machine:
+    said = _NODE.search(text)
+    with Machine([found[1] or "gfx1100"], kms_minor=int(said[1]) if said else 0) as machine:
 
         def open_node(node: Any) -> tuple[Any, int]:
             opened = machine.open()
@@ -38,6 +42,13 @@ def replay(path: str | Path, uri: str) -> Outcome:
             return machine.ops, fd
 
         return lowlevel.replay(text, open_node)
+
+
+def around_climb(path: str, memory: bool) -> Any:
+    """What a climb happens inside of: a recording to `path`, or nothing where that is ""."""
+    if not path:
+        return contextlib.nullcontext()
+    return recorded(path, memory=memory, wait_s=RECORDED_JOB_S)
 
 
 def report(outcome: Outcome) -> list[str]:

@@ -25,7 +25,7 @@ _kept: list[Any] = []  # recorders whose nodes outlive them: their ops are still
 
 class Recorder:
     """Writes `path`. `memory`: also what the CPU and each job change in BOs of up to `max_bo` bytes
-    (0: 64 MiB), which a replay needs; every job is then waited for. At `max_nbytes` (0: 1 GiB) it
+    (0: 64 MiB), which a replay needs; every job is then waited for, for `wait_s` seconds (0: 10). At `max_nbytes` (0: 1 GiB) it
     stops, and the recorded run goes on. OSError when the file cannot be written."""
 
     def __init__(
@@ -35,11 +35,13 @@ class Recorder:
         memory: bool = True,
         max_nbytes: int = 0,
         max_bo: int = 0,
+        wait_s: float = 0,
     ) -> None:
         self.path = os.fspath(path)
         self._options = ffi.new("struct sp_record_options *")
         self._options.flags = lib.SP_RECORD_MEMORY if memory else 0
         self._options.max_nbytes, self._options.max_bo = max_nbytes, max_bo
+        self._options.wait_ns = int(wait_s * 1e9)
         self._raw: dict[int, Any] = {}  # by the calls that it stands around
         lib.sp_record_free(self._open(lib.sp_kmd_linux()))  # a path that cannot be written: now
 
@@ -74,15 +76,13 @@ class Recorder:
 
 
 @contextlib.contextmanager
-def recorded(
-    path: str | os.PathLike[str], *, memory: bool = True, max_nbytes: int = 0, max_bo: int = 0
-) -> Iterator[Recorder]:
-    """Whatever this process opens of amdgpu meanwhile goes through a Recorder. ValueError inside
-    another one; OSError when not all could be written."""
+def recorded(path: str | os.PathLike[str], **options: Any) -> Iterator[Recorder]:
+    """Whatever this process opens of amdgpu meanwhile goes through a Recorder, whose options these
+    are. ValueError inside another one; OSError when not all could be written."""
     with _lock:
         if _active:
             raise ValueError(f"a recording is under way: {_active[0].path}")
-        recorder = Recorder(path, memory=memory, max_nbytes=max_nbytes, max_bo=max_bo)
+        recorder = Recorder(path, **options)
         _active.append(recorder)
     try:
         yield recorder
