@@ -50,8 +50,8 @@ static int facts(int32_t ordinal, int *device, struct sp_cuda_info *info)
     const struct sp_cu_table *t = &sp_cu_table;
     if (t->cuMemAllocAsync && t->cuMemFreeAsync && t->cuDeviceGetDefaultMemPool && attribute(*device, CU_POOLS))
         info->features |= SP_CUDA_POOLS;
-    if (t->cuGraphCreate && t->cuGraphAddKernelNode && t->cuGraphAddMemcpyNode && t->cuGraphAddMemsetNode &&
-        t->cuGraphInstantiateWithFlags && t->cuGraphExecKernelNodeSetParams && t->cuGraphLaunch)
+    if (t->cuGraphCreate && t->cuGraphAddKernelNode_v2 && t->cuGraphAddMemcpyNode && t->cuGraphAddMemsetNode &&
+        t->cuGraphInstantiateWithFlags && t->cuGraphExecKernelNodeSetParams_v2 && t->cuGraphLaunch)
         info->features |= SP_CUDA_GRAPHS;
     if (t->cuFuncGetParamInfo)
         info->features |= SP_CUDA_PARAMS;

@@ -153,7 +153,7 @@ static int add(struct sp_cuda_queue *q, struct sp_cuda_graph *g, uint32_t *n, co
         rc = add_fill(q, &node, g->graph, after, record);
     } else {
         struct sp_cu_kernel_node p = kernel_node(record, at);
-        rc = SP_CU_RC(cuGraphAddKernelNode, &node, g->graph, after, *after != NULL, &p);
+        rc = SP_CU_RC(cuGraphAddKernelNode_v2, &node, g->graph, after, *after != NULL, &p);
         g->nodes[*n] = node;
     }
     *after = node;
@@ -190,7 +190,7 @@ static int update(struct sp_cuda_queue *q, struct sp_cuda_graph *g, const struct
             void *node = g->nodes[n++], *args[SP_MAX_ARGS];
             if (node && memcmp(head, g->records + at, head->nbytes)) {
                 struct sp_cu_kernel_node p = kernel_node((const void *)head, args);
-                rc = SP_CU_RC(cuGraphExecKernelNodeSetParams, g->exec, node, &p);
+                rc = SP_CU_RC(cuGraphExecKernelNodeSetParams_v2, g->exec, node, &p);
                 atomic_fetch_add(&q->dev->graph_updates, 1);
             }
         }

@@ -3,7 +3,7 @@
 #define SP_DL_CUDA_H
 #include "dl.h"
 
-/* CUDA_KERNEL_NODE_PARAMS_v1 */
+/* CUDA_KERNEL_NODE_PARAMS_v2; `kernel` and `context` may be NULL: then `function` says both */
 struct sp_cu_kernel_node {
     void *function;
     unsigned grid[3];
@@ -11,6 +11,8 @@ struct sp_cu_kernel_node {
     unsigned shared_nbytes;
     void **args;
     void **extra;
+    void *kernel;
+    void *context;
 };
 
 /* One end of a CUDA_MEMCPY3D_v2; `memory` is a CUmemorytype. */

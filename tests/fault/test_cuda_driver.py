@@ -83,8 +83,12 @@ def test_a_driver_of_11_0_does_without_what_came_later():
     assert "CUDA 11.0 ()" in run(COMPUTES, "driver 11000")
 
 
-def test_a_driver_of_11_4_has_pools_and_graphs():
-    assert "CUDA 11.4 ('pools', 'graphs')" in run(COMPUTES, "driver 11040")
+@pytest.mark.parametrize(
+    ("driver", "features"), [("11.4", "('pools',)"), ("12.2", "('pools', 'graphs')")]
+)
+def test_what_came_when(driver, features):
+    version = int(driver.replace(".", "0")) * 10
+    assert f"CUDA {driver} {features}" in run(COMPUTES, f"driver {version}")
 
 
 @pytest.mark.parametrize("missing", ["cuGetProcAddress_v2", "cuGetProcAddress_v2,cuGetProcAddress"])
