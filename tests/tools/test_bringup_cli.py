@@ -153,3 +153,19 @@ def test_a_failure_is_told_with_causes(bringup, monkeypatch):
     assert "ioctl  open: EACCES" in out
     assert "usermod" in out
     assert "2 BLOCKED" in out
+
+
+def test_a_climb_is_recorded_and_done_again(tmp_path):
+    file = tmp_path / "run.rec"
+    few = ("--only", "version,store,sdma-copy")
+    code, out, _ = process("-d", "emu:gfx1036", *few, "--record", file, "--record-memory")
+    assert code == 0, out
+    code, out, _ = process("--replay", file, "-d", "emu:gfx1036")
+    assert (code, out.splitlines()[-1]) == (0, "as recorded")
+    code, out, _ = process("--replay", file, "-d", "emu:gfx1100")
+    assert code == 1 and "was recorded" in out.splitlines()[-1]
+
+
+def test_a_device_without_ioctls_is_not_recorded(bringup, tmp_path):
+    code, _, err = bringup("ladder", "-d", "cpu", "--record", tmp_path / "x")
+    assert code == 2 and "no ioctls" in err
