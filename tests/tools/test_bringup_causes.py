@@ -169,6 +169,20 @@ def test_a_small_bar_is_told_and_blocks_nothing():
     assert results["bar"].causes[0]["id"] == "bar-256"
 
 
+def test_a_rung_alone_notices_a_reset_too():
+    with bench() as (machine, made):
+        # The job is done by then: nothing of the rung's own has failed.
+        right = made.settle
+
+        def settle():
+            machine.reset()
+            right()
+
+        made.settle = settle
+        result = climbed(made, "write-data")["write-data"]
+    assert (result.status, result.causes[0]["id"]) == ("FAIL", "reset-under-way")
+
+
 def test_eintr_is_nobodys_failure():
     with bench() as (machine, made):
         storm = planted("store", lambda m: m.fail_ioctl(CS, errno.EINTR, 20), machine)

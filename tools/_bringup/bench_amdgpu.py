@@ -193,7 +193,8 @@ class Bench:
         for gpu in gpus_:
             states |= gpu.state()
             gpu.close()
-        if self._node is not None and self.facts.get("driver") == "amdgpu":
+        # Another driver's node has no such counter: `version` tells, or a context that was made.
+        if self._node is not None and (gpus_ or self.facts.get("driver") == "amdgpu"):
             self._look(states, bool(gpus_))
 
     def _look(self, states: int, contexts: bool) -> None:

@@ -43,6 +43,7 @@ def autopsy(bench: Any, gpus: list[Gpu], error: BaseException) -> dict[str, Any]
     part("ibs", lambda: "\n".join(ibs(bench, gpu) for gpu in gpus))
     part("sysfs", lambda: sysfs(bench.card))
     part("debugfs", lambda: debugfs(bench.card))
+    part("submission", lambda: getattr(error, "submission", ""))
     if bench.card.last_fault():
         parts["emulator"] = bench.card.last_fault()
     if not hung and bench.node_is_open():
