@@ -70,9 +70,11 @@ int sp_ledger_fault(const struct sp_ledger *ledger, uint64_t value)
 int sp_ledger_tell(struct sp_ledger *ledger, uint64_t value, uint64_t newest)
 {
     int rc = sp_ledger_fault(ledger, value);
-    for (uint32_t i = 0; rc && i < atomic_load(&ledger->nfaults); i++)
-        if (ledger->faults[i].until == 0 && ledger->faults[i].value <= value)
-            ledger->faults[i].until = newest;
+    for (uint32_t i = 0; rc && i < atomic_load(&ledger->nfaults); i++) {
+        struct sp_fault *fault = &ledger->faults[i];
+        if (fault->until == 0 && fault->value <= value)
+            fault->until = fault->value == value ? value : newest;
+    }
     return rc;
 }
 

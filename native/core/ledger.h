@@ -9,7 +9,8 @@ enum { SP_TIMES = 4096 };
 
 struct sp_fault {
     uint64_t value;
-    uint64_t until; /* the newest value when somebody was first told; 0: nobody was */
+    uint64_t until; /* the last value that it concerns: itself when its own waiter was told first, else the newest one when
+                     * somebody was; 0: nobody was told */
     int rc;
 };
 
@@ -32,8 +33,8 @@ void sp_ledger_free(struct sp_ledger *ledger);
 /* A value ended with `rc`. Faults are kept for ever, as a fence may be asked at any time (without memory for one more,
  * the oldest goes); of the times the newest 4096. */
 void sp_ledger_note(struct sp_ledger *ledger, uint64_t value, uint64_t start_ns, uint64_t end_ns, int rc);
-/* The error with which a value ended; or, as submissions build on those before them, that of an earlier one, unless somebody
- * was told of it before `value` was submitted. Else 0. */
+/* The error with which a value ended; or, as submissions build on those before them, that of an earlier one, unless its own
+ * waiter was told, or another before `value` was submitted. Else 0. */
 int sp_ledger_fault(const struct sp_ledger *ledger, uint64_t value);
 /* The same for who tells it to a waiter; `newest` is the newest value submitted. */
 int sp_ledger_tell(struct sp_ledger *ledger, uint64_t value, uint64_t newest);

@@ -180,20 +180,32 @@ def _is_typed(error: BaseException | None) -> bool:
     return error is not None
 
 
+def _forget(error: BaseException | None) -> None:
+    """Lets go of what the frames of a failed check hold, lest it wait for the garbage collector."""
+    while error is not None:
+        traceback.clear_frames(error.__traceback__)
+        error = error.__cause__ or error.__context__
+
+
+def _status(error: Exception) -> tuple[str, str]:
+    """How a check ended that raised, and why."""
+    if isinstance(error, base.NotProvided):
+        return NOT_PROVIDED, str(error)
+    if isinstance(error, AssertionError):
+        return REFUSED if _is_typed(error) else NOTICED, traceback.format_exc()
+    if isinstance(error, sp.SparkleError):
+        return REFUSED, f"{type(error).__name__}: {error}"
+    return WRONG, traceback.format_exc()
+
+
 def _judge(check: base.Check, dev: sp.Device, machine: Machine) -> Outcome:
     before = happened(machine)["corrupt"]
     status, message = RIGHT, ""
     try:
         suite.judge(check, dev)
-    except base.NotProvided as missing:
-        status, message = NOT_PROVIDED, str(missing)
-    except AssertionError as error:
-        status = REFUSED if _is_typed(error) else NOTICED
-        message = traceback.format_exc()
-    except sp.SparkleError as error:
-        status, message = REFUSED, f"{type(error).__name__}: {error}"
-    except Exception:
-        status, message = WRONG, traceback.format_exc()
+    except Exception as error:
+        status, message = _status(error)
+        _forget(error)
     corrupted = happened(machine)["corrupt"] - before
     if status == NOTICED and not corrupted:
         status = WRONG

@@ -28,7 +28,13 @@ JOB_LIMIT_S = 0.3
 FOR_EVER = 2**32 - 1
 VRAM, GTT = lib.AMDGPU_GEM_DOMAIN_VRAM, lib.AMDGPU_GEM_DOMAIN_GTT
 
-Break = Callable[[Machine], None]
+
+@dataclass(frozen=True)
+class Break:
+    """Something that is done to a machine; no two of a card may have one `what`."""
+
+    what: str
+    do: Callable[[Machine], None]
 
 
 @dataclass(frozen=True)
@@ -41,38 +47,43 @@ class Planted:
     does: tuple[Break, ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
 
+    @property
+    def breaks(self) -> frozenset[str]:
+        """What it breaks, in words of the machine's."""
+        return frozenset((*self.options, *(one.what for one in self.does)))
+
     def machine(self, chip: str = "gfx1100") -> Machine:
         """A machine whose card 0 has the defect."""
         return machine(chip, self)
 
 
 def machine(chip: str, *defects: Planted) -> Machine:
-    """One card with all these defects. ValueError when two of them set one option."""
+    """One card with all these defects. ValueError when two of them break one thing."""
     options: dict[str, Any] = {"job_limit_s": JOB_LIMIT_S, "kms_minor": 58}
-    given = [name for defect in defects for name in defect.options]
-    if len(set(given)) < len(given):
-        raise ValueError(f"two of {', '.join(d.name for d in defects)} set one option")
+    broken = [what for defect in defects for what in defect.breaks]
+    if len(set(broken)) < len(broken):
+        raise ValueError(f"two of {', '.join(d.name for d in defects)} break one thing")
     for defect in defects:
         options |= defect.options
     made = Machine([chip], **options)
     for defect in defects:
-        for do in defect.does:
-            do(made)
+        for one in defect.does:
+            one.do(made)
     return made
 
 
 def _flaw(name: str, a: int = 0, b: int = 0) -> Break:
-    return lambda machine: machine.plant(name, a, b)
+    return Break(name, lambda machine: machine.plant(name, a, b))
 
 
 def _refuses(ioctl: str, error: int) -> Break:
     """Every ioctl of this DRM_IOCTL_ name fails."""
     number = getattr(lib, f"DRM_IOCTL_{ioctl}")
-    return lambda machine: machine.fail_ioctl(number, error, FOR_EVER)
+    return Break(ioctl, lambda machine: machine.fail_ioctl(number, error, FOR_EVER))
 
 
 def _plan(*faults: Fault) -> Break:
-    return lambda machine: apply(Schedule(0, faults), machine)
+    return Break("plan", lambda machine: apply(Schedule(0, faults), machine))
 
 
 def _submit_fails(error: str) -> Break:
@@ -88,7 +99,7 @@ _ALL = (
     Planted("no-syncobj", "caps", "syncobjs", (_flaw("cap", lib.DRM_CAP_SYNCOBJ),)),
     Planted("no-timeline", "caps", "timeline", (_flaw("cap", lib.DRM_CAP_SYNCOBJ_TIMELINE),)),
     Planted("no-acceleration", "accel", "gave up on the engines", (_flaw("accel"),)),
-    Planted("wrong-family", "device", "family", (_flaw("family", 0x8F),)),
+    Planted("wrong-family", "device", "family", (_flaw("family", 0x8E),)),
     Planted("unknown-chip", "device", "family", (_flaw("chip", 13 << 16),)),
     Planted("compute-off", "ring-compute", "has this engine off",
             (_flaw("ring", lib.AMDGPU_HW_IP_COMPUTE),)),
