@@ -283,3 +283,86 @@ def test_counts_are_asked_for_and_set(cuda):
     was = lib.sp_cuda_graph_nodes(raw, 0)
     assert lib.sp_cuda_graph_nodes(raw, 3) == was
     assert lib.sp_cuda_graph_nodes(raw, was) == 3
+
+
+class Exported:
+    """Memory of a GPU as torch or CuPy show it."""
+
+    def __init__(self, array, **more):
+        self.array = array
+        self.__cuda_array_interface__ = {
+            "shape": array.shape, "typestr": "<f4", "version": 3,
+            "data": (array.buffer.address, False), **more,
+        }  # fmt: skip
+
+
+def test_memory_of_others_in_place_in_the_order_of_their_stream(cuda, saxpy):
+    k, x, y = saxpy
+    with sp.wrap(cuda, Exported(y, stream=1)) as theirs:
+        cuda.default_queue.launch(k, theirs, x, 3.0, 64, groups=1)
+        cuda.default_queue.launch(k, Exported(y), x, 3.0, 64, groups=1).wait()
+    assert (np.asarray(y) == 6).all()
+    with cuda.queue() as q, cuda.queue() as other:
+        stream = cuda._backend.share_stream(other._handle)
+        q.order_stream(stream)
+        q.wait_stream(stream)
+        q.launch(k, y, x, 1.0, 64, groups=1).wait()
+    assert (np.asarray(y) == 7).all()
+    with pytest.raises(ValueError, match="is no memory of cuda:0"):
+        cuda._backend.adopt(4096, 64, None)
+
+
+def test_discovery_lists_every_gpu_or_says_why_not(cuda, tell):
+    def found():
+        return [f for f in sp.discover() if f.backend == "cuda"]
+
+    assert [(f.uri, f.usable) for f in found()] == [("cuda:0", True), ("cuda:1", True)]
+    tell("fail cuDeviceTotalMem_v2 999 after=2")
+    first, second = found()
+    assert first.usable != second.usable
+    assert "CUDA_ERROR_UNKNOWN" in first.reason + second.reason
+    tell("fail cuInit 803 times=2")
+    (none,) = found()
+    assert "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH" in none.reason
+    with pytest.raises(sp.DeviceNotFound, match="install its driver"):
+        sp.open("cuda:0")
+    for wrong, words in (("cuda:9", "there are 2"), ("cuda:one", "'cuda:0', 'cuda:1'")):
+        with pytest.raises(sp.DeviceNotFound, match=words):
+            sp.open(wrong)
+    tell("fail cuDeviceGetName 999 after=2 times=9")
+    with pytest.raises(sp.DeviceNotFound, match="cuDeviceGetName"):
+        sp.open("cuda:1")
+
+
+def test_what_the_driver_refuses_is_told_in_its_words(cuda, saxpy, tell):
+    k, x, y = saxpy
+    tell("fail cuLaunchKernel 701")
+    with pytest.raises(ValueError, match="than a multiprocessor has room for"):
+        cuda.default_queue.launch(k, y, x, 1.0, 64, groups=1)
+    tell("fail cuMemAllocAsync 2 times=2")
+    with pytest.raises(sp.OutOfDeviceMemory, match="CUDA_ERROR_OUT_OF_MEMORY"):
+        cuda.buffer(64)
+    tell("fail cuMemcpyDtoHAsync_v2 1")
+    with cuda.queue() as q:
+        with pytest.raises(sp.KernelFault, match="CUDA_ERROR_INVALID_VALUE"):
+            q.read(y.buffer, np.zeros(64, np.float32)).wait()
+        assert q._backend.fault(q._handle, q.submitted + 1) == ""
+    tell("fail cuMemHostRegister_v2 801 times=2")
+    with pytest.raises(sp.DriverCallError, match="CUDA_ERROR_NOT_SUPPORTED"):
+        sp.wrap(cuda, np.ones(10))
+    assert cuda._backend.lost() == ""
+    cuda.default_queue.launch(k, y, x, 1.0, 64, groups=1).wait()
+
+
+def test_a_workgroup_too_deep_or_with_too_much_shared_memory(cuda):
+    with (
+        cuda.kernel(image=SAXPY.encode(), entry="saxpy_f32", args="f32* f32* f32 u32") as k,
+        cuda.empty(64, np.float32) as y,
+    ):
+        with pytest.raises(ValueError, match="65 in z; at most 64"):
+            cuda.default_queue.launch(k, y, y, 1.0, 64, groups=1, group_size=(1, 1, 65))
+        most = cuda.info.max_shared_nbytes
+        with pytest.raises(ValueError, match="shared"):
+            cuda.default_queue.launch(k, y, y, 1.0, 64, groups=1, shared=most + 1)
+    assert cuda._backend.refusal(b"", -22) == ""
+    assert cuda._backend.refusal(bytes(64), -22) == ""
