@@ -9,9 +9,9 @@ import os
 import numpy as np
 import pytest
 from fakecuda import SAXPY
+from sparkle_drv._native import lib
 
 import sparkle_drv as sp
-from sparkle_drv._native import lib
 
 
 @pytest.fixture

@@ -36,8 +36,8 @@ def run(
     rungs: Sequence[Rung], make_bench: Callable[[], Any], *, timeout_s: float, tell: Tell,
     facts: dict[str, Any], record: Record = no_record,
 ) -> list[Result]:  # fmt: skip
-    """All results; `tell` gets each as it comes, `facts` what was learnt of the device. `record` makes
-    what the n-th child climbs inside of."""
+    """All results; `tell` gets each as it comes, `facts` what was learnt of the device. `record`
+    makes what the n-th child climbs inside of."""
     done: list[Result] = []
     children = 0
     while len(done) < len(rungs):

@@ -37,8 +37,8 @@ def add(sub: common.Subcommands) -> None:
     )  # fmt: skip
     one.add_argument(
         "--record-memory", action="store_true",
-        help="with --record: also what changes in memory, which --replay needs to do jobs again; each "
-        "job is then waited for",
+        help="with --record: also what changes in memory, which --replay needs to do jobs again; "
+        "each job is then waited for",
     )  # fmt: skip
     one.add_argument(
         "--replay", metavar="FILE",
