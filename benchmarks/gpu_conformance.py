@@ -1,6 +1,6 @@
 """The conformance suite on one device, without pytest: for machines that have nothing installed.
 
-    python benchmarks/gpu_conformance.py cuda:0 --json conformance.json
+python benchmarks/gpu_conformance.py cuda:0 --json conformance.json
 """
 
 from __future__ import annotations

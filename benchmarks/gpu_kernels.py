@@ -261,7 +261,14 @@ def markdown(result: dict[str, Any]) -> str:
     """The rows, and whether they meet what is asked of them."""
     head = f"{result['driver']}. Commit {result['commit'] or 'unknown'}, {result['date']}."
     fake = " **A fake driver: no GPU took part.**" * result["fake"]
-    lines = [f"# Kernels on {result['device']}", "", head + fake, "", "| row | figure |", "|---|---|"]
+    lines = [
+        f"# Kernels on {result['device']}",
+        "",
+        head + fake,
+        "",
+        "| row | figure |",
+        "|---|---|",
+    ]
     for row in result["rows"]:
         rest = {key: value for key, value in row.items() if key != "name"}
         said = ", ".join(f"{key} {_shown(value)}" for key, value in rest.items())

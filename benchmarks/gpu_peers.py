@@ -44,7 +44,11 @@ from sparkle_drv import assets  # noqa: E402
 
 SCHEMA = 1
 CHILD_S = 120.0  # most that one repetition of one peer may take
-LIBRARIES = ("libcuda.so.1", "/usr/lib/wsl/lib/libcuda.so.1", "/usr/local/nvidia/lib64/libcuda.so.1")
+LIBRARIES = (
+    "libcuda.so.1",
+    "/usr/lib/wsl/lib/libcuda.so.1",
+    "/usr/local/nvidia/lib64/libcuda.so.1",
+)
 
 
 class Failed(Exception):

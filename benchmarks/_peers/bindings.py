@@ -96,14 +96,10 @@ class Bindings(Peer):
         return ctypes.addressof(memory), nbytes
 
     def h2d(self, device: Any, host: Any) -> Call:
-        return lambda: self._of(
-            self.cu.cuMemcpyHtoDAsync(device[1], host[0], host[1], self.stream)
-        )
+        return lambda: self._of(self.cu.cuMemcpyHtoDAsync(device[1], host[0], host[1], self.stream))
 
     def d2h(self, host: Any, device: Any) -> Call:
-        return lambda: self._of(
-            self.cu.cuMemcpyDtoHAsync(host[0], device[1], host[1], self.stream)
-        )
+        return lambda: self._of(self.cu.cuMemcpyDtoHAsync(host[0], device[1], host[1], self.stream))
 
     def d2d(self, to: Any, of: Any) -> Call:
         return lambda: self._of(self.cu.cuMemcpyDtoDAsync(to[1], of[1], of[0], self.stream))

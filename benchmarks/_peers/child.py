@@ -99,9 +99,7 @@ def measure(peer: Peer, born: int, jit: bytes, tag: str, quick: bool) -> dict[st
 
     for count in images.TYPES:
         found.take(f"launch_{count}_ns", lambda count=count: launched(count))  # type: ignore[misc]
-    found.take(
-        "prepared_4_ns", lambda: each(peer.prepared(kernel, args), peer.sync, rounds, BATCH)
-    )
+    found.take("prepared_4_ns", lambda: each(peer.prepared(kernel, args), peer.sync, rounds, BATCH))
     found.take("launch_sync_ns", lambda: whole(peer.launch(kernel, args), peer.sync, rounds))
     for nodes in GRAPHS:
         found.take(

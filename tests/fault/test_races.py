@@ -5,8 +5,8 @@ import subprocess
 import sys
 import threading
 
-import numpy as np
 import fakecuda
+import numpy as np
 import pytest
 
 import sparkle_drv as sp
