@@ -16,25 +16,24 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent / "tools"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
 from _hop import hop
 
 if "--no-hop" not in sys.argv:  # gpu_run.sh: no environment there
     hop()
 
-import argparse  # noqa: E402
-import json  # noqa: E402
-import time  # noqa: E402
-from collections.abc import Callable, Sequence  # noqa: E402
-from statistics import median  # noqa: E402
-from typing import Any  # noqa: E402
+import argparse
+import json
+import time
+from collections.abc import Callable, Sequence
+from statistics import median
+from typing import Any
 
-import numpy as np  # noqa: E402
-from _peers.table import commit  # noqa: E402
+import numpy as np
+from _peers.table import commit
 
-import sparkle_drv as sp  # noqa: E402
-from sparkle_drv.ops import ref  # noqa: E402
+import sparkle_drv as sp
+from sparkle_drv.ops import ref
 
 ROUNDS = 7
 TARGET_S = 0.05  # that one round of a row takes, about

@@ -78,6 +78,6 @@ step conformance-cuda 110 "$python" benchmarks/gpu_conformance.py cuda:0 "${gpu[
 step conformance-egl 90 "$python" benchmarks/gpu_conformance.py egl:0 "${gpu[@]}" --json "$out/conformance-egl.json"
 step kernels 90 "$python" benchmarks/gpu_kernels.py --no-hop -d cuda:0 "${more[@]}" \
     --json "$out/kernels.json" --md "$out/kernels.md"
-step peers 220 "$python" benchmarks/gpu_peers.py --no-hop --budget-s 200 --baseline "$kit/baseline" "${peers[@]}" \
+step peers 220 "$python" benchmarks/gpu_peers.py --no-hop --budget-s 170 --baseline "$kit/baseline" "${peers[@]}" \
     --json "$out/peers.json" --md "$out/peers.md"
 exit $failed

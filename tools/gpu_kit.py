@@ -17,7 +17,7 @@ import shutil  # noqa: E402
 import subprocess  # noqa: E402
 import sys  # noqa: E402
 import tempfile  # noqa: E402
-from collections.abc import Sequence  # noqa: E402
+from collections.abc import Callable, Sequence  # noqa: E402
 from pathlib import Path  # noqa: E402
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -72,7 +72,7 @@ def main(argv: Sequence[str], kit: Path = KIT) -> int:
     top.parse_args(argv)
     shutil.rmtree(kit, ignore_errors=True)
     kit.mkdir(parents=True)
-    steps = (
+    steps: tuple[tuple[bool, str, Callable[[], None]], ...] = (
         (True, "the package", lambda: package(kit)),
         (True, "wheels", lambda: wheels(kit, NEEDED)),
         (True, "the C baseline", lambda: baseline(kit)),

@@ -1,5 +1,7 @@
-"""One repetition of one peer, in a process of its own: `-m _peers.child NAME BORN JIT.ptx TAG
-[--quick]` prints a JSON object of figures. BORN is CLOCK_MONOTONIC in ns when the process was started.
+"""One repetition of one peer, in a process of its own.
+
+`-m _peers.child NAME BORN JIT.ptx TAG [--quick]` prints a JSON object of figures. BORN is
+CLOCK_MONOTONIC in ns when the process was started.
 """
 
 from __future__ import annotations
@@ -8,14 +10,16 @@ import json
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 from _peers import images
 from _peers.base import Call, Peer, module
 
 GRAPHS = (1, 10, 100, 1000)
-SIZES = tuple(4096 << 3 * i for i in range(6)) + (1 << 30,)  # 4 KiB to 128 MiB, 1 GiB
+SIZES = (*(4096 << 3 * i for i in range(6)), 1 << 30)  # 4 KiB to 128 MiB, 1 GiB
 FEW, MANY = 20, 60  # rounds
 BATCH = 100  # launches between two waits: far below what a driver queues
 COPY_NBYTES = 1 << 30  # that a size's copies move together, about
@@ -126,31 +130,30 @@ def measure(peer: Peer, born: int, jit: bytes, tag: str, quick: bool) -> dict[st
 
 def _copies(peer: Peer, found: Figures, quick: bool) -> None:
     for nbytes in SIZES[:2] if quick else SIZES:
-        rounds = 3 if quick else max(3, min(FEW, COPY_NBYTES // nbytes))
         try:
             to, of = peer.device(nbytes), peer.device(nbytes)
-        except Exception as error:
+        except Exception as error:  # as in Figures.take
             found.errors[f"d2d_{nbytes}_ns"] = f"{type(error).__name__}: {error}"[:300]
             continue
-        for kind in ("pageable", "pinned"):
-            try:
-                host = peer.host(nbytes, kind == "pinned")
-            except NotImplementedError:
-                continue
-            found.take(
-                f"h2d_{kind}_{nbytes}_ns",
-                lambda to=to, host=host: whole(peer.h2d(to, host), peer.sync, rounds),  # type: ignore[misc]
-            )
-            found.take(
-                f"d2h_{kind}_{nbytes}_ns",
-                lambda to=to, host=host: whole(peer.d2h(host, to), peer.sync, rounds),  # type: ignore[misc]
-            )
-        found.take(
-            f"d2d_{nbytes}_ns",
-            lambda to=to, of=of: whole(peer.d2d(to, of), peer.sync, rounds),  # type: ignore[misc]
-        )
+        _copies_of(peer, found, nbytes, to, of, quick)
         peer.free(to)
         peer.free(of)
+
+
+def _copies_of(peer: Peer, found: Figures, nbytes: int, to: Any, of: Any, quick: bool) -> None:
+    rounds = 3 if quick else max(3, min(FEW, COPY_NBYTES // nbytes))
+
+    def take(name: str, make: Callable[[], Call]) -> None:
+        found.take(f"{name}_{nbytes}_ns", lambda: whole(make(), peer.sync, rounds))
+
+    for kind in ("pageable", "pinned"):
+        try:
+            host = peer.host(nbytes, kind == "pinned")
+        except NotImplementedError:
+            continue
+        take(f"h2d_{kind}", partial(peer.h2d, to, host))
+        take(f"d2h_{kind}", partial(peer.d2h, host, to))
+    take("d2d", partial(peer.d2d, to, of))
 
 
 def main(argv: list[str]) -> int:

@@ -1,4 +1,4 @@
-"""What all peers load: an empty kernel of 0, 4 and 16 arguments, and PTX that takes time to compile.
+"""What all peers load: an empty kernel of 0, 4 and 16 arguments, PTX that takes time to compile.
 
 The entry is called `noop` in each, which is also a kernel of the tests' driver without a GPU.
 """

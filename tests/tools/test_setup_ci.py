@@ -49,7 +49,7 @@ def test_every_make_target_is_declared_and_helped():
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     offered = {line.split()[0] for line in done.splitlines()}
     wanted = "quick help build bench test format perf wheel docs asan preload test-radv gen"
-    wanted += " golden-llvm shaders fuzz-elf fuzz-pm4 loc test-fresh clean"
+    wanted += " fake-cuda gpu-kit golden-llvm shaders fuzz-elf fuzz-pm4 loc test-fresh clean"
     assert offered == set(wanted.split())
     phony = next(x for x in (ROOT / "Makefile").read_text().splitlines() if x.startswith(".PHONY"))
     assert offered <= set(phony.split())
