@@ -55,9 +55,9 @@ struct sp_emu_machine;
 int sp_emu_machine_open(const char *const *chips, uint32_t count, const struct sp_emu_options *options,
                         struct sp_emu_machine **out);
 /* Stops all jobs, closes what is open. Mappings of its memory stay valid. Calls of other threads that are under way come
- * back first, blocking ones with -ENODEV; none may begin once this has. */
+ * back first, blocking ones with -ENODEV; by the seam more may come, which get that, too; none may that names the machine. */
 void sp_emu_machine_close(struct sp_emu_machine *machine);
-/* The seam; lives as long as the machine. */
+/* The seam; stays callable for ever. */
 const struct sp_kmd_ops *sp_emu_machine_ops(struct sp_emu_machine *machine);
 /* Opens the render node of a card: a new file descriptor, or -errno. */
 int sp_emu_open(struct sp_emu_machine *machine, uint32_t card);

@@ -5,6 +5,8 @@ import os
 
 import pytest
 
+import sparkle_drv as sp
+from sparkle_drv.testing import emu
 from sparkle_drv.testing.emulator import Gpu, Machine
 
 ROUNDS = 5
@@ -100,3 +102,17 @@ def test_a_forked_child_forgets_the_machine_and_the_parent_keeps_it():
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
     gpu.wait(gpu.submit("compute", [0xFFFF1000] * 8))
     assert machine.live_counts()["files"] == 1
+
+
+def test_a_device_that_outlives_its_machine_is_lost():
+    machine = Machine(["gfx1100"])
+    dev = emu.open_device(machine, 0, "emu:gfx1100")
+    queue, buffer = dev.queue(), dev.buffer(4096)
+    busy = dev.kernel("busy_u32")
+    queue.launch(busy, buffer, 100, groups=1).wait()
+    machine.close()
+    with pytest.raises(sp.DeviceLost):
+        queue.launch(busy, buffer, 100, groups=1).wait()
+    assert queue.reached <= queue.submitted
+    for thing in (busy, buffer, queue, dev):
+        thing.close()

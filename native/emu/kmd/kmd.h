@@ -228,7 +228,7 @@ struct kmd_injection {
 };
 
 struct kmd_machine {
-    struct sp_kmd_ops ops;
+    struct kmd_ops *ops;
     uint32_t generation; /* of the process */
     struct sp_emu_options options;
     pthread_mutex_t lock;
@@ -248,6 +248,12 @@ struct kmd_machine {
     uint32_t cards;
     struct kmd_card card[KMD_MAX_CARDS];
 };
+
+/* ops.c */
+struct kmd_ops *kmd_ops_new(struct kmd_machine *machine);
+/* From now on its calls find no machine; says whether some that did are still inside. */
+bool kmd_ops_end(struct kmd_ops *ops);
+const struct sp_kmd_ops *kmd_ops_table(const struct kmd_ops *ops);
 
 /* idr.c */
 int kmd_idr_add(struct kmd_idr *idr, void *object, uint32_t *id);

@@ -1,7 +1,6 @@
 /* A machine: its cards, its memory, its clock. */
 #define _GNU_SOURCE /* memfd_create, OFD locks, fallocate */
 #include "kmd.h"
-#include "seam.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -81,74 +80,6 @@ int kmd_wait_change(struct kmd_machine *machine, const struct kmd_card *card, ui
     return rc == ETIMEDOUT ? -ETIME : 0;
 }
 
-static int machine_ioctl(void *self, int fd, uint32_t request, void *arg)
-{
-    uint64_t began = sp_seam_enter();
-    int rc = kmd_ioctl(self, fd, request, arg);
-    sp_seam_leave(began, request, 1);
-    return rc;
-}
-
-static int machine_munmap(void *self, void *address, uint64_t nbytes)
-{
-    (void)self;
-    return munmap(address, nbytes) < 0 ? -errno : 0;
-}
-
-static int machine_close_fd(void *self, int fd)
-{
-    struct kmd_machine *machine = self;
-    int rc = close(fd) < 0 ? -errno : 0;
-    if (machine->generation == kmd_generation()) {
-        kmd_enter(machine);
-        kmd_sweep(machine);
-        kmd_leave(machine);
-    }
-    return rc;
-}
-
-/* What the kernel checks before it maps a BO: that this file holds it, and that the range lies inside. */
-static int check_bo_range(const struct kmd_file *file, uint64_t offset, uint64_t nbytes, const struct kmd_bo **out)
-{
-    for (uint32_t i = 0; i < file->bos.capacity; i++) {
-        const struct kmd_bo *bo = file->bos.slot[i];
-        if (bo && !bo->userptr && offset >= bo->offset && offset < bo->offset + bo->nbytes) {
-            *out = bo;
-            if (bo->flags & AMDGPU_GEM_CREATE_NO_CPU_ACCESS)
-                return -EPERM;
-            return nbytes <= bo->offset + bo->nbytes - offset ? 0 : -EINVAL;
-        }
-    }
-    return -EACCES;
-}
-
-static int64_t machine_mmap(void *self, uint64_t nbytes, int prot, int flags, int fd, uint64_t offset)
-{
-    struct kmd_machine *machine = self;
-    int error = 0;
-    if (machine->generation != kmd_generation())
-        return -ENODEV;
-    kmd_enter(machine);
-    struct kmd_file *file = kmd_file_of(machine, fd);
-    struct kmd_token *token = file ? NULL : kmd_token_of(machine, fd);
-    const struct kmd_bo *bo = NULL;
-    if (file) {
-        error = file->card->unplugged ? -ENODEV : check_bo_range(file, offset, nbytes, &bo);
-    } else if (token && token->kind == KMD_DMABUF) {
-        fd = machine->memfd;
-        bo = token->bo;
-        error = offset > token->bo->nbytes || nbytes > token->bo->nbytes - offset ? -EINVAL : 0;
-        offset += token->bo->offset;
-    }
-    void *address = error ? MAP_FAILED : mmap(NULL, nbytes, prot, flags, fd, (off_t)offset);
-    if (!error && address == MAP_FAILED)
-        error = -errno;
-    if (!error && bo)
-        kmd_alias(bo, address, offset, nbytes);
-    kmd_leave(machine);
-    return error ? error : (int64_t)(intptr_t)address;
-}
-
 static void set_options(struct kmd_machine *machine, const struct sp_emu_options *options)
 {
     struct sp_emu_options *o = &machine->options;
@@ -209,14 +140,14 @@ int sp_emu_machine_open(const char *const *chips, uint32_t count, const struct s
     pthread_once(&once, register_fork_handler);
     machine->generation = kmd_generation();
     machine->memfd = -1;
-    machine->ops = (struct sp_kmd_ops){machine, machine_ioctl, machine_mmap, machine_munmap, machine_close_fd};
     pthread_mutex_init(&machine->lock, NULL);
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_cond_init(&machine->changed, &monotonic);
     pthread_condattr_destroy(&monotonic);
     set_options(machine, options);
-    int rc = kmd_user_is_reachable();
+    machine->ops = kmd_ops_new(machine);
+    int rc = machine->ops ? kmd_user_is_reachable() : -ENOMEM;
     if (rc == 0)
         rc = open_memory(machine);
     for (uint32_t i = 0; i < count && rc == 0; i++)
@@ -257,7 +188,7 @@ static void await_others(struct kmd_machine *machine)
         machine->closing = true;
         pthread_cond_broadcast(&machine->changed);
         pthread_mutex_unlock(&machine->lock);
-        others = __atomic_load_n(&machine->inside, __ATOMIC_ACQUIRE) > 0;
+        others = __atomic_load_n(&machine->inside, __ATOMIC_ACQUIRE) > 0 || kmd_ops_end(machine->ops);
         if (others)
             nanosleep(&moment, NULL);
     }
@@ -285,7 +216,7 @@ void sp_emu_machine_close(struct sp_emu_machine *handle)
 
 const struct sp_kmd_ops *sp_emu_machine_ops(struct sp_emu_machine *machine)
 {
-    return &((struct kmd_machine *)machine)->ops;
+    return kmd_ops_table(((struct kmd_machine *)machine)->ops);
 }
 
 void sp_emu_live_counts(struct sp_emu_machine *handle, struct sp_emu_live *out)
