@@ -64,7 +64,8 @@ class Queue:
         self.timing = timing
         self._handle = backend.open_queue(timing)
         self._launch = backend.launch
-        self._bind = getattr(backend, "bind", None) or partial(partial, backend.submit)
+        submit: Any = backend.submit
+        self._bind = getattr(backend, "bind", None) or partial(partial, submit)
         self._waits: list[Waited] = []
         device._retired.queues[id(self._handle)] = self._handle
         self._finalizer = weakref.finalize(self, device._retired.forget, self._handle, _NET_NS)
