@@ -6,7 +6,8 @@ timed from call to return; what its ioctls took inside the emulated kernel is me
 same way for all (native/emu/kmd/seam.c), and subtracted. Each submission is waited for before the
 next. A repetition is a fresh process for each side, in an order drawn anew, and one number of
 each: the median of its submissions. RADV's is tests/radv/vk_compute.c, a program in C; ours is
-timed as called from C, and as a Python program calls it.
+timed in C as `queue.submit(commands)` calls it, and in Python: `go()`, which `queue.prepare` made,
+and `queue.submit(commands)`, which makes a fence, too.
 """
 
 from __future__ import annotations
@@ -39,8 +40,9 @@ sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests" / "radv")]
 radv: Any = importlib.import_module("run")
 
 CHIPS = ("gfx1036", "gfx1100")
-C, PYTHON = "sparkle_drv, from C", "sparkle_drv, from Python"
-TARGET = 0.5  # of RADV's, for the caller in C
+C, GO, SUBMIT = "sparkle_drv, C", "sparkle_drv, go()", "sparkle_drv, q.submit(c)"
+WAYS = {"c": C, "go": GO, "submit": SUBMIT}
+TARGET, WANTED = 0.5, (C, GO)  # of RADV's, for whom
 N = 1000
 WARM_UP = 100  # submissions of a process that do not count
 TIMEOUT_S = 120
@@ -90,18 +92,18 @@ def from_c(queue: Any, commands: Any, count: int) -> Taken:
     return [(t.ns, t.inside_ns, t.ioctls) for t in out]
 
 
-def from_python(queue: Any, commands: Any, count: int) -> Taken:
-    """Submissions by `queue.submit(commands)`."""
+def from_python(call: Any, count: int, *args: Any, fence: Any) -> Taken:
+    """Submissions by `call(*args)`; `fence` makes a fence of what it returns."""
     from sparkle_drv.testing.emulator import seam
 
-    found, submit, clock = [], queue.submit, time.perf_counter_ns
+    found, clock = [], time.perf_counter_ns
     for _ in range(count):
         before = seam()
         began = clock()
-        fence = submit(commands)
+        returned = call(*args)
         ended = clock()
         inside = seam().since(before)
-        fence.wait(TIMEOUT_S)
+        fence(returned).wait(TIMEOUT_S)
         found.append((ended - began, inside.ns, inside.ioctls))
     return found
 
@@ -116,7 +118,8 @@ def ours(chip: str, way: str, count: int) -> int:
     with sp.open(f"emu:{chip}") as dev, dev.kernel("vecadd_f32") as kernel, dev.queue() as queue:
         x, y = dev.array(a), dev.array(b)
         z = dev.array(np.full(N, np.nan, np.float32))
-        commands = sp.Commands().dispatch(kernel, z, x, y, N, groups=-(-N // 256))
+        shape = {"groups": -(-N // 256)}
+        commands = sp.Commands().dispatch(kernel, z, x, y, N, **shape)
 
         def right() -> bool:
             found = bool(np.array_equal(z.numpy(), a + b))
@@ -125,7 +128,13 @@ def ours(chip: str, way: str, count: int) -> int:
 
         queue.submit(commands).wait(TIMEOUT_S)
         verified = right()
-        taken = (from_c if way == "c" else from_python)(queue, commands, count)
+        if way == "c":
+            taken = from_c(queue, commands, count)
+        elif way == "go":
+            go = queue.prepare(kernel, z, x, y, N, **shape)
+            taken = from_python(go, count, fence=queue.fence)
+        else:
+            taken = from_python(queue.submit, count, commands, fence=lambda made: made)
         verified = right() and verified
         for one in taken:
             print(*one)
@@ -139,8 +148,7 @@ def sides(chip: str, count: int, program: Path) -> dict[str, tuple[tuple[str, ..
     """Name -> (command, environment) of one process. Raises radv.mesa.Absent without any RADV."""
     me = (sys.executable, str(Path(__file__).resolve()), "--submissions", str(count))
     found: dict[str, tuple[tuple[str, ...], Any]] = {
-        C: ((*me, "--ours", chip, "c"), None),
-        PYTHON: ((*me, "--ours", chip, "python"), None),
+        name: ((*me, "--ours", chip, way), None) for way, name in WAYS.items()
     }
     for name, driver in radv.drivers():
         if isinstance(driver, radv.mesa.Absent):
@@ -148,7 +156,7 @@ def sides(chip: str, count: int, program: Path) -> dict[str, tuple[tuple[str, ..
             continue
         shown = (str(program), str(radv.HERE / "shaders"), "vecadd", "compute", str(count))
         found[name] = (shown, radv.environment(driver, chip))
-    if len(found) == 2:
+    if len(found) == len(WAYS):
         raise radv.mesa.Absent("there is no RADV to compare with")
     return found
 
@@ -209,7 +217,7 @@ def show(rows: list[dict[str, Any]]) -> None:
         for peer, r in row["ratios"].items():
             line = f"{row['chip']} {row['side']}: {r['ratio']:.2f} of {peer}"
             line += f" [{r['low']:.2f}, {r['high']:.2f}]"
-            if row["side"] == C:
+            if row["side"] in WANTED:
                 line += f"; at most {TARGET} is wanted: {'yes' if r['ratio'] <= TARGET else 'no'}"
             print(line)
 

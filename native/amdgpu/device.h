@@ -11,7 +11,7 @@
 
 enum { SP_PAGE = 4096, SP_KERNEL_MAGIC_AMD = 0x6b646d61 }; /* "amdk" */
 /* The kernel tracks 32 jobs an entity and blocks the 33rd, without a timeout: we stop before. */
-enum { SP_JOBS = 30, SP_MEASURED_TICKS = 2 * SP_JOBS, SP_SLOT_NBYTES = 32768, SP_TICKS = 4096, SP_FAULT_TEXTS = 32, SP_FAULT_TEXT = 256, SP_POOLED = 32, SP_WAITS = 16 };
+enum { SP_JOBS = 30, SP_RECORDED = 32, SP_MEASURED_TICKS = 2 * SP_JOBS, SP_SLOT_NBYTES = 32768, SP_TICKS = 4096, SP_FAULT_TEXTS = 32, SP_FAULT_TEXT = 256, SP_POOLED = 32, SP_WAITS = 16 };
 
 /* For so long a call waits for room: Python looks for Ctrl-C between two. */
 enum { SP_PUSH_NS = 100 * 1000000 };
@@ -60,6 +60,7 @@ struct sp_amdgpu {
     _Atomic uint64_t epoch;
     _Atomic int lost;
     _Atomic size_t nlisted; /* of `memories`; changed with them */
+    _Atomic uint64_t kernel_turn; /* grows when a kernel goes, or its jobs are to become shorter */
     _Atomic uint64_t ioctls, jobs, dma_jobs, submissions, ib_ndw, dispatches, displaced;
     int64_t clock_offset_ns; /* CLOCK_MONOTONIC less the GPU clock */
 
@@ -113,8 +114,9 @@ struct sp_flight {
     struct sp_flight *next;
     uint64_t value;
     struct sp_engine *engine;
+    struct sp_recorded *recorded; /* where its records and the IB of its first job are */
     uint64_t job; /* its last one there */
-    uint64_t submitted_ns;
+    uint64_t submitted_ns; /* by the coarse clock */
     int rc;       /* it failed before it was submitted to its end */
     int begun;    /* some of its jobs have been submitted */
     struct sp_cursor cursor;
@@ -123,8 +125,21 @@ struct sp_flight {
     struct sp_amdgpu_memory *bounce;  /* of copies between places that overlap */
     void *out;    /* a download goes there from `staging` */
     uint64_t out_nbytes;
+    const unsigned char *records;
     size_t nbytes;
-    _Alignas(16) unsigned char records[];
+    _Alignas(16) unsigned char copy[]; /* of records that are not recorded */
+};
+
+/* Records whose IB is kept: recorded.c. */
+struct sp_recorded {
+    uint64_t key;
+    uint64_t turn;    /* kernel_turn as they were encoded */
+    uint64_t used;    /* the newest value */
+    uint32_t flights; /* on their way with it */
+    uint32_t ndw;     /* of the IB; 0: it cannot be sent again */
+    uint32_t ndispatches;
+    size_t nbytes, capacity;
+    unsigned char *records;
 };
 
 struct sp_amdgpu_queue {
@@ -143,6 +158,9 @@ struct sp_amdgpu_queue {
     uint32_t scratch_waves;
     uint32_t next_tick, ticks_used;
     struct sp_flight *head, *tail;
+    struct sp_flight *spare; /* for what is recorded */
+    struct sp_recorded recorded[SP_RECORDED];
+    uint32_t guess; /* the one that came last */
     struct sp_flight *sending; /* the one whose jobs are being submitted; behind `tail` */
     _Atomic uint64_t sent;     /* the newest value whose jobs have all been submitted */
     struct sp_measured measured[SP_JOBS]; /* by slot of the compute engine */
@@ -188,6 +206,7 @@ struct sp_job {
     int dirty;        /* something ran that the next must see */
     int copying;      /* a DMA_DATA that nobody waited for */
     int copies_only;  /* it is for the ring for copies */
+    int clocks;       /* it stores the GPU's clock where only this submission may */
     uint64_t threads, copied; /* so far: a job must stay far below the kernel's limit of time */
     uint32_t ndispatches;
     struct sp_measured measured; /* all that is in it, if it is measured */
@@ -202,6 +221,8 @@ void *sp_job_args(struct sp_job *job, uint64_t nbytes, uint64_t align, uint64_t 
 void sp_job_order(struct sp_job *job);
 /* Ends the IB and submits it; point 0: more of this submission follows. */
 int sp_job_submit(struct sp_job *job, uint64_t point);
+/* The same for an IB that has been ended. */
+int sp_job_send(struct sp_job *job, uint64_t point);
 /* Ends this job, begins the next. */
 int sp_job_next(struct sp_job *job);
 
@@ -228,6 +249,20 @@ void sp_sdma_copy(struct sp_job *job, uint64_t dst, uint64_t src, uint64_t nbyte
 void sp_sdma_fill(struct sp_job *job, uint64_t dst, uint32_t value, uint64_t nbytes);
 void sp_sdma_order(struct sp_job *job);
 void sp_sdma_end(struct sp_job *job);
+
+/* flight.c; with what is recorded, `records` are there */
+struct sp_flight *sp_flight_begin(struct sp_amdgpu_queue *q, struct sp_recorded *recorded, const void *records, size_t nbytes);
+void sp_flight_line_up(struct sp_amdgpu_queue *q, struct sp_flight *f); /* behind the others on their way */
+void sp_flight_end(struct sp_amdgpu_queue *q, struct sp_flight *f);
+
+/* recorded.c. Entered: the value of records that were sent once more; 0: they go the way of new ones; or -errno. They need no
+ * check. `guess`: which it may be, and then was. */
+int64_t sp_recorded_again(struct sp_amdgpu_queue *q, const void *records, size_t nbytes, uint32_t *guess);
+/* A slot for records whose IB may be kept; NULL: there is none, or it may not. */
+struct sp_recorded *sp_recorded_begin(struct sp_amdgpu_queue *q, const void *records, size_t nbytes);
+uint64_t sp_recorded_slot(const struct sp_job *job); /* the slot of the ring that a job is written to */
+void sp_recorded_keep(const struct sp_job *job);     /* it has all of its submission, and was sent */
+void sp_recorded_free(struct sp_amdgpu_queue *q);
 
 /* submit.c: once entered, and the records are checked. `staging` is the submission's own when this succeeds. */
 int64_t sp_amdgpu_enqueue(struct sp_amdgpu_queue *q, const void *records, size_t nbytes, struct sp_amdgpu_memory *staging,

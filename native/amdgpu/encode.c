@@ -12,6 +12,7 @@ enum { LDS_GRANULE = 512, MEASURE_NDW = PM4_COPY_DATA_NDW, ORDER_NDW = 7 + SP_AM
 /* Stores the GPU clock as soon as the packet is read. */
 void sp_encode_start(struct sp_job *job, uint64_t va)
 {
+    job->clocks = 1;
     uint32_t *p = sp_job_put(job, PM4_COPY_DATA_NDW);
     sp_put(p, PM4_HEADER_TYPE, 3);
     sp_put(p, PM4_HEADER_OPCODE, PM4_COPY_DATA);
@@ -26,6 +27,7 @@ void sp_encode_start(struct sp_job *job, uint64_t va)
 /* Stores it when everything before the packet has ended. */
 void sp_encode_clock(struct sp_job *job, uint64_t va)
 {
+    job->clocks = 1;
     uint32_t *p = sp_job_put(job, PM4_RELEASE_MEM_NDW);
     sp_put(p, PM4_HEADER_TYPE, 3);
     sp_put(p, PM4_HEADER_OPCODE, PM4_RELEASE_MEM);

@@ -43,7 +43,7 @@ int sp_job_begin(struct sp_job *job)
     int rc = sp_amdgpu_room(q, e, ROOM_NS);
     if (rc)
         return rc;
-    uint64_t at = e->jobs % SP_JOBS * SP_SLOT_NBYTES;
+    uint64_t at = sp_recorded_slot(job) * SP_SLOT_NBYTES;
     *job = (struct sp_job){.q = q, .flight = job->flight, .args_at = SP_SLOT_NBYTES, .va = e->ring->va + at};
     job->copies_only = e->ip == AMDGPU_HW_IP_DMA;
     job->ib = (uint32_t *)(void *)((char *)sp_amdgpu_host(e->ring) + at);
@@ -156,13 +156,11 @@ static int cs(struct sp_amdgpu_queue *q, const struct request *r, uint64_t *seq)
     }
 }
 
-int sp_job_submit(struct sp_job *job, uint64_t point)
+int sp_job_send(struct sp_job *job, uint64_t point)
 {
     struct sp_amdgpu_queue *q = job->q;
     struct sp_amdgpu *dev = q->dev;
     struct sp_engine *e = job->flight->engine;
-    sp_job_measure_end(job);
-    end_ib(job);
     struct drm_amdgpu_cs_chunk_ib ib = {.va_start = job->va, .ib_bytes = job->ndw * 4, .ip_type = e->ip};
     struct drm_amdgpu_cs_chunk_fence fence = {
         .handle = q->fence->bo->handle, .offset = (uint32_t)(sizeof(uint64_t) * (uint32_t)(e - q->engine))};
@@ -188,14 +186,25 @@ int sp_job_submit(struct sp_job *job, uint64_t point)
         return rc;
     if (!job->copies_only)
         q->measured[e->jobs % SP_JOBS] = job->measured;
-    job->flight->begun = 1;
     e->jobs++;
     e->base = e->jobs - seq;
     atomic_fetch_add_explicit(&dev->jobs, 1, memory_order_relaxed);
-    atomic_fetch_add_explicit(&dev->dma_jobs, (uint64_t)job->copies_only, memory_order_relaxed);
+    if (job->copies_only)
+        atomic_fetch_add_explicit(&dev->dma_jobs, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&dev->ib_ndw, job->ndw, memory_order_relaxed);
     atomic_fetch_add_explicit(&dev->dispatches, job->ndispatches, memory_order_relaxed);
     return 0;
+}
+
+int sp_job_submit(struct sp_job *job, uint64_t point)
+{
+    sp_job_measure_end(job);
+    end_ib(job);
+    int rc = sp_job_send(job, point);
+    if (rc == 0 && point)
+        sp_recorded_keep(job);
+    job->flight->begun |= rc == 0;
+    return rc;
 }
 
 int sp_job_next(struct sp_job *job)

@@ -69,6 +69,7 @@ void sp_amdgpu_unload(struct sp_amdgpu_kernel *k)
         return;
     struct sp_amdgpu *dev = k->dev;
     k->magic = 0;
+    atomic_fetch_add(&dev->kernel_turn, 1);
     sp_amdgpu_free(k->code);
     free(k);
     atomic_fetch_sub(&sp_live()->kernels, 1);

@@ -47,6 +47,8 @@ static void learn(const struct sp_amdgpu *dev, const struct sp_measured *m, uint
     uint64_t threads = fit < most ? (uint64_t)fit : most;
     if (threads < limit || m->threads >= limit / 2) /* a short one does not say that longer ones fit */
         atomic_store_explicit(&m->kernel->job_threads, threads ? threads : 1, memory_order_relaxed);
+    if (threads < limit)
+        atomic_fetch_add(&m->kernel->dev->kernel_turn, 1);
 }
 
 void sp_amdgpu_learn(struct sp_amdgpu_queue *q, uint64_t done, uint64_t now_done)

@@ -6,7 +6,6 @@
 
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 static const uint64_t LONG_NS = UINT64_C(200) * 1000000, IDLE_NS = UINT64_C(20) * 1000000000,
@@ -80,9 +79,7 @@ static void complete(struct sp_amdgpu_queue *q, int rc)
         q->tail = NULL;
     q->ticks_used -= f->nticks;
     atomic_store(&q->reached, f->value);
-    sp_amdgpu_free(f->staging);
-    sp_amdgpu_free(f->bounce);
-    free(f);
+    sp_flight_end(q, f);
 }
 
 static void names_of(const struct sp_flight *f, char *out, size_t nbytes)
@@ -177,7 +174,7 @@ void sp_amdgpu_retire(struct sp_amdgpu_queue *q)
     while (q->head && q->head->job <= q->head->engine->jobs_done) {
         int rc = 0;
         const struct sp_engine *e = q->head->engine;
-        if (q->head->job > e->base && sp_clock_ns() - q->head->submitted_ns > LONG_NS)
+        if (q->head->job > e->base && sp_clock_coarse_ns() - q->head->submitted_ns > LONG_NS)
             rc = wait_job(q, e, q->head->job, 0);
         complete_failed(q, rc == -ENODATA ? rc : 0);
     }

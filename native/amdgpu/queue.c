@@ -4,22 +4,29 @@
 #include <errno.h>
 #include <stdlib.h>
 
+/* Records are checked by `check`, unless they came before. */
+static int64_t take(struct sp_amdgpu_queue *q, const void *records, size_t nbytes, uint64_t epoch,
+                    int (*check)(const struct sp_amdgpu *, const void *, size_t))
+{
+    int64_t value = sp_queue_enter(&q->common, epoch);
+    if (value)
+        return value;
+    value = sp_recorded_again(q, records, nbytes, &q->guess);
+    if (value == 0)
+        value = check(q->dev, records, nbytes);
+    if (value == 0)
+        value = sp_amdgpu_enqueue(q, records, nbytes, NULL, NULL, 0);
+    return sp_queue_leave(&q->common, value);
+}
+
 int64_t sp_amdgpu_launch(struct sp_amdgpu_queue *q, const void *record, size_t nbytes, uint64_t epoch)
 {
-    int rc = sp_queue_enter(&q->common, epoch);
-    if (rc)
-        return rc;
-    rc = sp_amdgpu_check_dispatch(q->dev, record, nbytes);
-    return sp_queue_leave(&q->common, rc ? rc : sp_amdgpu_enqueue(q, record, nbytes, NULL, NULL, 0));
+    return take(q, record, nbytes, epoch, sp_amdgpu_check_dispatch);
 }
 
 int64_t sp_amdgpu_submit(struct sp_amdgpu_queue *q, const void *records, size_t nbytes, uint64_t epoch)
 {
-    int rc = sp_queue_enter(&q->common, epoch);
-    if (rc)
-        return rc;
-    rc = sp_amdgpu_check(q->dev, records, nbytes);
-    return sp_queue_leave(&q->common, rc ? rc : sp_amdgpu_enqueue(q, records, nbytes, NULL, NULL, 0));
+    return take(q, records, nbytes, epoch, sp_amdgpu_check);
 }
 
 int sp_amdgpu_prepare(struct sp_amdgpu_queue *q, const void *record, size_t nbytes, uint64_t epoch,
@@ -30,10 +37,14 @@ int sp_amdgpu_prepare(struct sp_amdgpu_queue *q, const void *record, size_t nbyt
 
 int64_t sp_amdgpu_run(struct sp_prepared *p)
 {
-    int rc = sp_queue_enter(p->q, p->epoch);
-    if (rc)
-        return rc;
-    return sp_queue_leave(p->q, sp_amdgpu_enqueue((struct sp_amdgpu_queue *)p->q, p->record, p->nbytes, NULL, NULL, 0));
+    struct sp_amdgpu_queue *q = (struct sp_amdgpu_queue *)p->q;
+    int64_t value = sp_queue_enter(p->q, p->epoch);
+    if (value)
+        return value;
+    value = sp_recorded_again(q, p->record, p->nbytes, &p->guess);
+    if (value == 0)
+        value = sp_amdgpu_enqueue(q, p->record, p->nbytes, NULL, NULL, 0);
+    return sp_queue_leave(p->q, value);
 }
 
 static int check(const struct sp_queue *common, const void *record, size_t nbytes)
@@ -54,10 +65,9 @@ static void unref(struct sp_queue *common)
     while (q->head) { /* never closed: the kernel keeps what runs alive by itself */
         struct sp_flight *f = q->head;
         q->head = f->next;
-        sp_amdgpu_free(f->staging);
-        sp_amdgpu_free(f->bounce);
-        free(f);
+        sp_flight_end(q, f);
     }
+    sp_recorded_free(q);
     if (!common->closed) {
         sp_amdgpu_queue_unmake(q);
         sp_amdgpu_unuse(dev);

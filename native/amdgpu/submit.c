@@ -3,8 +3,6 @@
 #include "device.h"
 
 #include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* A copy engine is asked from here on: below, going over to another ring and back costs more than it brings. */
 static const uint64_t SDMA_LEAST = 256 << 10;
@@ -15,6 +13,7 @@ struct needs {
     uint64_t scratch_wave_nbytes;
     uint64_t moved_nbytes;
     uint32_t stamps;
+    int waits;
     int runs;
     int dispatches;
 };
@@ -27,6 +26,7 @@ static struct needs look(const void *records, size_t nbytes)
         const struct sp_cmd *head = (const void *)(p + at);
         n.runs |= head->kind != SP_CMD_BARRIER;
         n.stamps += head->kind == SP_CMD_TIMESTAMP;
+        n.waits |= head->kind == SP_CMD_WAIT;
         if (head->kind == SP_CMD_DISPATCH) {
             n.dispatches = 1;
             const struct sp_amdgpu_kernel *k =
@@ -52,6 +52,12 @@ static struct sp_engine *engine_for(struct sp_amdgpu_queue *q, const struct need
 {
     int dma = q->dev->setup.dma && n->moved_nbytes >= SDMA_LEAST && !n->dispatches && !n->stamps && !q->common.ledger.times;
     return &q->engine[dma ? SP_ENGINE_DMA : SP_ENGINE_COMPUTE];
+}
+
+/* Would these records make the same IB again? */
+static int comes_alike(const struct sp_amdgpu_queue *q, const struct needs *n, const struct sp_engine *e)
+{
+    return e == &q->engine[SP_ENGINE_COMPUTE] && !n->waits && !n->stamps && !n->bounce_nbytes && !n->scratch_wave_nbytes;
 }
 
 static int take_ticks(struct sp_amdgpu_queue *q, struct sp_flight *f, uint32_t count)
@@ -122,13 +128,7 @@ static void line_up(struct sp_amdgpu_queue *q, struct sp_flight *f, int rc)
         sp_amdgpu_ioctl(q->dev, DRM_IOCTL_SYNCOBJ_TIMELINE_SIGNAL, &signal);
         f->rc = rc;
     }
-    f->job = f->engine->jobs;
-    if (q->tail)
-        q->tail->next = f;
-    else
-        q->head = f;
-    q->tail = f;
-    atomic_store(&q->sent, f->value);
+    sp_flight_line_up(q, f);
 }
 
 int sp_amdgpu_push(struct sp_amdgpu_queue *q, uint64_t timeout_ns)
@@ -169,20 +169,17 @@ int64_t sp_amdgpu_enqueue(struct sp_amdgpu_queue *q, const void *records, size_t
         atomic_store(&q->reached, value);
         return (int64_t)value;
     }
-    struct sp_flight *f = calloc(1, sizeof *f + nbytes);
+    struct sp_recorded *recorded = comes_alike(q, &needs, e) && !staging ? sp_recorded_begin(q, records, nbytes) : NULL;
+    struct sp_flight *f = sp_flight_begin(q, recorded, records, nbytes);
     if (!f)
         return -ENOMEM;
     f->value = value;
     f->engine = e;
-    f->nbytes = nbytes;
-    if (nbytes)
-        memcpy(f->records, records, nbytes);
     f->staging = staging;
     f->out = out;
     f->out_nbytes = out_nbytes;
     rc = prepare_flight(q, f, &needs);
     f->cursor.tick = f->first_tick + (q->common.ledger.times ? 2 : 0);
-    f->submitted_ns = sp_clock_ns();
     q->sending = f;
     if (rc == 0)
         rc = send(q, f, SP_PUSH_NS);
@@ -190,8 +187,8 @@ int64_t sp_amdgpu_enqueue(struct sp_amdgpu_queue *q, const void *records, size_t
         q->sending = NULL;
     if (rc && !f->begun) {
         q->ticks_used -= f->nticks;
-        sp_amdgpu_free(f->bounce);
-        free(f);
+        f->staging = NULL; /* the caller's again */
+        sp_flight_end(q, f);
         return rc;
     }
     sp_queue_take_value(&q->common);

@@ -1,4 +1,4 @@
-/* Prepared launches: a record that was checked once. */
+/* Prepared launches: a record that was checked once. And submissions whose arguments wait for the next time. */
 #include "queue.h"
 
 #include <stdlib.h>
@@ -33,4 +33,9 @@ void sp_unprepare(struct sp_prepared *p)
         return;
     sp_queue_release(p->q);
     free(p);
+}
+
+int64_t sp_resubmit(const struct sp_submission *s)
+{
+    return s->submit(s->queue, s->records, s->nbytes, s->epoch);
 }

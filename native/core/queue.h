@@ -110,6 +110,7 @@ struct sp_prepared {
     size_t nbytes;
     uint64_t epoch;
     int hint; /* what ops->check returned */
+    uint32_t guess; /* the backend's: where it found it the last time; with the lock */
     _Alignas(16) unsigned char record[];
 };
 /* Enters, checks by ops->check and copies. 0, what entering or the check says, or -ENOMEM. */

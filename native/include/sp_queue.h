@@ -14,4 +14,14 @@ enum sp_queue_flags { SP_QUEUE_TIMING = 1 };
 /* A checked copy of a dispatch record that can be launched again without checks; keeps its queue alive. */
 struct sp_prepared;
 void sp_unprepare(struct sp_prepared *p);
+
+/* A backend's submit (sp_cpu_submit, ...) with its arguments: for callers to whom each argument costs as much as the call. */
+struct sp_submission {
+    int64_t (*submit)(void *queue, const void *records, size_t nbytes, uint64_t epoch);
+    void *queue;
+    const void *records;
+    size_t nbytes;
+    uint64_t epoch;
+};
+int64_t sp_resubmit(const struct sp_submission *s);
 #endif

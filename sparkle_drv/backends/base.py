@@ -121,6 +121,11 @@ class Backend(Protocol):
     rc) -> str`, why `check` did not take a dispatch, `fault(queue, value) -> str`, how a submission
     failed, and `lost() -> str`, why the device is gone; "" where they know nothing.
 
+    One more is for speed: `bind(queue, records, nbytes, epoch)` returns a callable that does what
+    `submit` with these arguments does, as often as it is called, for less; it keeps `queue` and
+    `records` alive, whose bytes may be others each time. Whoever derives from such a backend and
+    changes `submit` sets `bind = None`.
+
     A backend whose memory other libraries of the process use in place, and whose queues are streams
     that they know, has five members more, all or none (core/interop.py):
 

@@ -7,6 +7,7 @@ by `Lent`; nothing of memory, images or kernels is in here.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from sparkle_drv._native import ffi, lib
@@ -72,6 +73,16 @@ class Native:
         out = ffi.new("struct sp_prepared **")
         rc = self._c("prepare")(queue, record, len(record), epoch, out)
         return ffi.gc(out[0], lib.sp_unprepare) if rc == 0 else rc
+
+    def bind(self, queue: Any, records: Any, nbytes: int, epoch: int) -> Any:
+        function = ffi.addressof(lib, f"sp_{self._family}_submit")
+        bound = ffi.new("struct sp_submission *")
+        bound.submit = ffi.cast("int64_t (*)(void *, const void *, size_t, uint64_t)", function)
+        bound.queue, bound.records = queue, records
+        bound.nbytes, bound.epoch = nbytes, epoch
+        call = partial(lib.sp_resubmit, bound)
+        call.kept = queue, records  # type: ignore[attr-defined]
+        return call
 
     def copy(self, queue: Any, dst: int, src: int, nbytes: int) -> int:
         """Submit one copy between addresses that the device can reach: value or -errno."""

@@ -8,6 +8,7 @@ kernel.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -85,9 +86,10 @@ class Commands:
         self.commands: list[Command] = []
         self._waits: list[Fence] = []
         self._device: Device | None = None
-        self._epoch = -1
         self._encoded = bytearray()
-        self._view: Any = None  # cffi's hold on _encoded while it is encoded
+        self._ready: tuple[Any, int, int] = (None, 0, -1)  # what _encode returned last
+        self._again: Callable[[], int] | None = None  # submits that to ...
+        self._again_to: Any = None  # ... this queue's handle
         self._offsets: list[int] = []
 
     def __len__(self) -> int:
@@ -99,7 +101,7 @@ class Commands:
 
     def _append(self, command: Command) -> Commands:
         self.commands.append(command)
-        self._device = None
+        self._device = self._again_to = None
         return self
 
     def copy(self, dst: Any, src: Any) -> Commands:
@@ -198,15 +200,16 @@ class Commands:
     def _encode(self, device: Device) -> tuple[Any, int, int]:
         """(address of the records, bytes, epoch), encoded anew only after a change or a close."""
         epoch = device._epoch  # before anything is looked at
-        if self._device is not device or self._epoch != epoch:
+        if self._device is not device or self._ready[2] != epoch:
             encoded, offsets = bytearray(), []
             for command in self.commands:
                 offsets.append(len(encoded))
                 encoded += _encode(device, command)
             self._encoded, self._offsets = encoded, offsets
-            self._view = ffi.from_buffer(encoded) if encoded else ffi.NULL
-            self._device, self._epoch = device, epoch
-        return self._view, len(self._encoded), self._epoch
+            view = ffi.from_buffer(encoded) if encoded else ffi.NULL
+            self._ready = (view, len(encoded), epoch)
+            self._device = device
+        return self._ready
 
 
 def _buffer(what: str, given: Any) -> Buffer:

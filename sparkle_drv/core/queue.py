@@ -48,11 +48,11 @@ class Queue:
     __slots__ = (
         "__weakref__",
         "_backend",
+        "_bind",
         "_device",
         "_finalizer",
         "_handle",
         "_launch",
-        "_submit",
         "_waits",
         "timing",
     )
@@ -64,7 +64,8 @@ class Queue:
         self.timing = timing
         self._handle = backend.open_queue(timing)
         self._launch = backend.launch
-        self._submit = backend.submit
+        submit: Any = backend.submit
+        self._bind = getattr(backend, "bind", None) or partial(partial, submit)
         self._waits: list[Waited] = []
         device._retired.queues[id(self._handle)] = self._handle
         self._finalizer = weakref.finalize(self, device._retired.forget, self._handle, _NET_NS)
@@ -305,15 +306,29 @@ class Queue:
 
         Raises TypeError, and ValueError when something in the list is closed or of another device.
         """
+        value = -errno.ESTALE
+        if commands.__class__ is Commands and commands._again_to is self._handle:
+            value = commands._again()  # type: ignore[misc]  # set with _again_to
+            if value > 0 and not commands._waits:
+                return Fence(self, value)
+        return self._submit_slowly(commands, value)
+
+    def _submit_slowly(self, commands: Commands, value: int) -> Fence:
+        """Lists that are new, changed, made stale by a close or that wait for others, and every
+        mistake; `value` is what native code returned, -ESTALE if it was not asked.
+        """
         if not isinstance(commands, Commands):
             raise TypeError(f"submit: Commands are wanted, got {type(commands).__name__}")
-        value = -errno.ESTALE
-        while value == -errno.ESTALE:
-            records, nbytes, epoch = commands._encode(self._device)
-            submit = partial(self._submit, self._handle, records, nbytes, epoch)
-            value = self._through(submit(), submit)
-            if value == -errno.ESTALE:
-                self._device._renew()
+        device, again = self._device, commands._again
+        while True:
+            if again is None or value == -errno.ESTALE:
+                again = commands._again = self._bind(self._handle, *commands._encode(device))
+                commands._again_to = self._handle
+                value = again()
+            value = self._through(value, again)
+            if value != -errno.ESTALE:
+                break
+            device._renew()
         if value <= 0:
             lost(self._device, value, "submit")
         if commands._waits:

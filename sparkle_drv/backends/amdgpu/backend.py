@@ -37,7 +37,7 @@ class AmdgpuBackend:
     """One open render node."""
 
     open_queue, close_queue, queue_pointer, check = Lent(), Lent(), Lent(), Lent()
-    epoch, advance, prepare, times = Lent(), Lent(), Lent(), Lent()
+    epoch, advance, times, prepare, bind = Lent(), Lent(), Lent(), Lent(), Lent()
     describe, timestamp, live_counts = Lent(), Lent(), Lent()
 
     def __init__(

@@ -23,7 +23,7 @@ class CudaBackend:
 
     # The queue half of the protocol is the same in every backend in native code.
     open_queue, close_queue, queue_pointer, check = Lent(), Lent(), Lent(), Lent()
-    epoch, advance, prepare, times = Lent(), Lent(), Lent(), Lent()
+    epoch, advance, times, prepare, bind = Lent(), Lent(), Lent(), Lent(), Lent()
     describe, timestamp, live_counts = Lent(), Lent(), Lent()
 
     def __init__(self, ordinal: int, uri: str, settings: Settings) -> None:
