@@ -96,9 +96,9 @@ def synchronous(work: Work, frames: int, judged: bool) -> float:
     queue, out = work.queue, work.out[0]
     start = time.perf_counter()
     for frame in range(frames):
-        queue.write(work.x, work.frames[frame % KINDS]).wait()
+        queue.write(work.x.buffer, work.frames[frame % KINDS]).wait()
         work.launch().wait()
-        queue.read(work.z, out).wait()
+        queue.read(work.z.buffer, out).wait()
         if judged:
             work.judge(out, frame, "synchronous")
     return time.perf_counter() - start
@@ -110,9 +110,9 @@ def batched(work: Work, frames: int, judged: bool) -> float:
     start = time.perf_counter()
     for first in range(0, frames, BATCH):
         for frame in range(first, min(first + BATCH, frames)):
-            queue.write(work.x, work.frames[frame % KINDS])
+            queue.write(work.x.buffer, work.frames[frame % KINDS])
             work.launch()
-            fence = queue.read(work.z, out[frame - first])
+            fence = queue.read(work.z.buffer, out[frame - first])
         fence.wait()
         for frame in range(first, min(first + BATCH, frames) if judged else first):
             work.judge(out[frame - first], frame, "batched")

@@ -13,7 +13,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tools"))
-from _hop import hop
+from _hop import hop  # noqa: E402
 
 hop()
 

@@ -8,7 +8,7 @@ Names only; everything else is imported at first use.
       context.py                          Context: what init() returns
       ops/                                gemm conv2d map reduce layout: tile plan + dispatch
       core/                               Device Buffer Array Kernel Commands Queue Fence Pipeline
-      backends/cpu backends/probes.py     the Backend protocol (backends/base.py), no policy
+      backends/{cpu,egl,cuda,amdgpu}      the Backend protocol (backends/base.py), no policy
       _native (cffi, C from native/)      command replay, CPU kernels, dlopen'ed drivers
     leaves (import nothing of ours): types.py errors.py assets.py kept.py version.py
 

@@ -41,7 +41,7 @@ def environment(device: sp.Device) -> dict[str, str]:
 
 
 class Control:
-    """`fake_cuda_control` of the library in this process; tests/fake_cuda/README.md has the commands."""
+    """`fake_cuda_control` of the library in this process: see tests/fake_cuda/README.md."""
 
     def __init__(self, path: str) -> None:
         self._call = ctypes.CDLL(path).fake_cuda_control
@@ -67,7 +67,8 @@ import numpy as np
 import pytest
 import sparkle_drv as sp
 from fakecuda import SAXPY, Control
-tell = Control(os.environ["SPARKLE_LIBCUDA"]) if os.path.exists(os.environ.get("SPARKLE_LIBCUDA", "")) else None
+path = os.environ["SPARKLE_LIBCUDA"]
+tell = Control(path) if os.path.exists(path) else None
 """
 
 

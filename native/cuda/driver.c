@@ -4,27 +4,51 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-static _Thread_local char why[1024];
+/* Words of each thread. Thread-local variables of any size would need the loader's help, and a library of its own. */
+enum { WORDS_NBYTES = 1024 };
+static pthread_key_t words_key;
+static pthread_once_t words_once = PTHREAD_ONCE_INIT;
 _Thread_local void *sp_cuda_current __attribute__((tls_model("initial-exec")));
 
 static pthread_mutex_t start_lock = PTHREAD_MUTEX_INITIALIZER;
 static int started, started_rc;
 static uint32_t started_generation;
 
+static void make_key(void)
+{
+    pthread_key_create(&words_key, free);
+}
+
+/* NULL: there is no memory for words. */
+static char *words(void)
+{
+    pthread_once(&words_once, make_key);
+    char *own = pthread_getspecific(words_key);
+    if (!own && (own = calloc(1, WORDS_NBYTES)) && pthread_setspecific(words_key, own)) {
+        free(own);
+        own = NULL;
+    }
+    return own;
+}
+
 void sp_cu_say(const char *format, ...)
 {
+    char *why = words();
     va_list list;
     va_start(list, format);
-    vsnprintf(why, sizeof why, format, list);
+    if (why)
+        vsnprintf(why, WORDS_NBYTES, format, list);
     va_end(list);
 }
 
 size_t sp_cuda_why(char *out, size_t capacity)
 {
-    size_t nbytes = strlen(why) < capacity ? strlen(why) : capacity;
-    memcpy(out, why, nbytes);
+    const char *why = words();
+    size_t nbytes = !why ? 0 : strlen(why) < capacity ? strlen(why) : capacity;
+    memcpy(out, nbytes ? why : "", nbytes);
     return nbytes;
 }
 

@@ -6,7 +6,7 @@
 #include <string.h>
 
 struct sp_cu_table sp_cu_table;
-static _Thread_local const struct sp_dl_symbol *missed;
+static _Thread_local const struct sp_dl_symbol *missed __attribute__((tls_model("initial-exec")));
 
 static const struct sp_dl_symbol symbols[] = {
 #define SP_CU(need, version, name, parameters, arguments) {#name, SP_DL_##need, &sp_cu_table.name, version},

@@ -215,7 +215,7 @@ def test_gemm_by_halves_on_two_gpus(pair):
     rng = np.random.default_rng(5)
     a = rng.standard_normal((150, 70), np.float32)
     b = rng.standard_normal((70, 90), np.float32)
-    first, second = pair
+    first, _ = pair
     with first.empty((150, 90), np.float32) as c:
         halves = []
         for dev, rows in zip(pair, (a[:75], a[75:]), strict=True):

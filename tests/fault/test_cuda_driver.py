@@ -108,7 +108,10 @@ with pytest.raises(sp.ImageError) as caught:
 print(caught.value)
 dev.buffer(64).close()
 """
-PTX = ".version {} .target {} .address_size 64 .visible .entry f(.param .u64 a, .param .u32 b) {{ ret; }}"
+PTX = (
+    ".version {} .target {} .address_size 64 "
+    ".visible .entry f(.param .u64 a, .param .u32 b) {{ ret; }}"
+)
 
 
 def load(version="8.0", target="sm_80", args="f32* u32", settings=()):
@@ -150,6 +153,6 @@ def test_arguments_that_the_driver_knows_otherwise(args, words):
     assert words in load(args=args)
 
 
-def test_no_compiler_and_no_entry():
-    assert "has no entry 'f'" in run(LOAD.format(ptx=PTX.format("8.0", "sm_80").replace(" f(", " g("),
-                                                  args="f32* u32"))  # fmt: skip
+def test_an_entry_that_is_not_there():
+    other = PTX.format("8.0", "sm_80").replace(" f(", " g(")
+    assert "has no entry 'f'" in run(LOAD.format(ptx=other, args="f32* u32"))

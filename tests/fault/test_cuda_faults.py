@@ -67,7 +67,8 @@ dev.close()
 def test_an_illegal_address_loses_the_device_and_names_the_kernel():
     said = run(STICKY.format(launch="launch(k, y, x, 1.0, 256, groups=1)") + """
 with sp.open("cuda:0") as dev:
-    k, x, y = dev.kernel("saxpy_f32"), dev.array(np.ones(256, np.float32)), dev.empty(256, np.float32)
+    k, x = dev.kernel("saxpy_f32"), dev.array(np.ones(256, np.float32))
+    y = dev.empty(256, np.float32)
     works(dev, k, x, y)
     assert (np.asarray(y) == 1).all()
 """)  # fmt: skip
@@ -109,7 +110,8 @@ def test_page_locked_memory_that_cannot_be_had():
     run(OPEN + """
 tell("fail cuMemHostAlloc 2 times=2")
 with pytest.raises(sp.OutOfDeviceMemory): dev.buffer(1 << 26, sp.Memory.HOST)
-with pytest.raises(sp.OutOfDeviceMemory): dev.default_queue.write(dev.buffer(1 << 25), np.zeros(1 << 25, np.uint8))
+big = dev.buffer(1 << 25)
+with pytest.raises(sp.OutOfDeviceMemory): dev.default_queue.write(big, np.zeros(1 << 25, np.uint8))
 works()
 """)  # fmt: skip
 
@@ -117,7 +119,8 @@ works()
 def test_a_transfer_that_fails_tells_so_at_its_fence():
     said = run(OPEN + """
 tell("fail cuMemcpyHtoDAsync_v2 1")
-with pytest.raises(sp.KernelFault) as caught: dev.default_queue.write(y, np.ones(256, np.float32)).wait()
+fence = dev.default_queue.write(y, np.ones(256, np.float32))
+with pytest.raises(sp.KernelFault) as caught: fence.wait()
 print(caught.value)
 works()
 """)  # fmt: skip
@@ -181,8 +184,9 @@ def steal(): cuda.cuCtxSetCurrent(ctypes.c_void_p(context))
 from sparkle_drv._native import ffi, lib
 for context in (None, int(ffi.cast("uintptr_t", lib.sp_cuda_context(other._backend._raw)))):
     go = dev.default_queue.prepare(k, y, x, 1.0, 256, groups=1)
+    fill = sp.Commands().fill(x, 0)
     for use in (works, lambda: dev.default_queue.fence(go()).wait(), lambda: dev.buffer(64).close(),
-                lambda: dev.queue().close(), lambda: dev.default_queue.submit(sp.Commands().fill(x, 0)).wait(),
+                lambda: dev.queue().close(), lambda: dev.default_queue.submit(fill).wait(),
                 lambda: y.numpy(), lambda: dev.kernel("noop").close()):
         steal()
         use()

@@ -33,7 +33,7 @@ def test_one_uri_is_no_list(wrong):
 def test_no_device_at_all(monkeypatch):
     with pytest.raises(sp.DeviceNotFound, match="discover"):
         sp.init([])
-    monkeypatch.setattr(registry, "_nodes", list)
+    monkeypatch.setattr(registry, "discover", list)
     with pytest.raises(sp.DeviceNotFound, match="no usable device"):
         sp.init()
 

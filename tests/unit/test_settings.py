@@ -11,7 +11,7 @@ from sparkle_drv.core import settings
 
 @pytest.fixture(autouse=True)
 def bare(monkeypatch):
-    for name in ("SPARKLE_CPU_ISA", "SPARKLE_THREADS", "SPARKLE_HOME"):
+    for name in ("SPARKLE_CPU_ISA", "SPARKLE_THREADS", "SPARKLE_HOME", "SPARKLE_LIBCUDA"):
         monkeypatch.delenv(name, raising=False)
 
 
@@ -27,12 +27,16 @@ def test_values(monkeypatch):
     monkeypatch.setenv("SPARKLE_HOME", "/srv/sparkle")
     read = settings.read()
     assert (read.home, read.cpu_isa, read.threads) == ("/srv/sparkle", "avx2", 3)
+    assert read.libcuda == ""
+    monkeypatch.setenv("SPARKLE_LIBCUDA", "/opt/lib/libcuda.so.1")
+    assert settings.read().libcuda == "/opt/lib/libcuda.so.1"
 
 
 @pytest.mark.parametrize(
     ("name", "value"),
     [
         ("SPARKLE_CPU_ISA", "sse9"),
+        ("SPARKLE_LIBCUDA", "one\ntwo"),
         ("SPARKLE_THREADS", "0"),
         ("SPARKLE_THREADS", "1025"),
         ("SPARKLE_THREADS", "-1"),
