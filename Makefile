@@ -57,7 +57,8 @@ docs: build ## build/docs: the api reference, made from the docstrings
 	  sparkle_drv.backends.base sparkle_drv.testing.suite
 
 # Without the tests that look at the package's files, here a copy, rather than run its C code, and
-# those of the process's size: AddressSanitizer keeps what was freed.
+# those of the process's size: AddressSanitizer keeps what was freed. PYTHONSAFEPATH: the children
+# of tests take this build too, not the checkout's in the folder they are started in (Python 3.11).
 asan: build ## all quick tests of the C code, the preload library too, under ASan and UBSan
 	@rm -rf build/asan/sparkle_drv
 	@CFLAGS="$(SANITIZE) -g -O1 -fno-omit-frame-pointer" LDFLAGS="$(SANITIZE)" $(PY) setup.py --quiet \
@@ -66,8 +67,8 @@ asan: build ## all quick tests of the C code, the preload library too, under ASa
 	@CFLAGS="$(SANITIZE) -g -O1 -fno-omit-frame-pointer" LDFLAGS="$(SANITIZE)" $(PY) tests/fake_cuda/build.py --to build/asan/fake
 	@LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so)" \
 	  ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
-	  PYTHONPATH=build/asan SPARKLE_PRELOAD=build/asan/preload/libsparkle_amdgpu.so \
-	  SPARKLE_FAKE_CUDA=build/asan/fake/libcuda.so.1 \
+	  PYTHONPATH=$(CURDIR)/build/asan SPARKLE_PRELOAD=build/asan/preload/libsparkle_amdgpu.so \
+	  SPARKLE_FAKE_CUDA=build/asan/fake/libcuda.so.1 PYTHONSAFEPATH=1 \
 	  .venv/bin/pytest -q -m "not slow" $(addprefix tests/,unit device emu fake_cuda fault golden lifetime) \
 	  $(patsubst %,--ignore tests/%.py,lifetime/test_leaks $(addprefix unit/test_,binary docs drm_structs exports settings))
 

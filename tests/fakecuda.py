@@ -25,7 +25,9 @@ NAME = "Fake H200"
 
 @functools.cache
 def library() -> str:
-    """The path of build/fake/libcuda.so.1."""
+    """SPARKLE_FAKE_CUDA, as `make asan` names it, else build/fake/libcuda.so.1, made if stale."""
+    if named := os.environ.get("SPARKLE_FAKE_CUDA"):
+        return str(ROOT / named)
     build = [sys.executable, str(HERE / "fake_cuda/build.py")]
     done = subprocess.run(build, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
@@ -76,7 +78,8 @@ def run(code: str, *settings: str, **environment: str) -> str:
     The code has numpy as np, pytest, sparkle_drv as sp, and `tell`, a Control.
     """
     env = os.environ | {"SPARKLE_LIBCUDA": library(), "FAKE_CUDA": ";".join(settings)} | environment
-    env["PYTHONPATH"] = os.pathsep.join([str(HERE), str(ROOT), env.get("PYTHONPATH", "")])
+    # The checkout last: `make asan` has another build of the package on the path.
+    env["PYTHONPATH"] = os.pathsep.join([str(HERE), env.get("PYTHONPATH", ""), str(ROOT)])
     done = subprocess.run(
         [sys.executable, "-c", HEAD + code], env=env, capture_output=True, text=True, timeout=60,
         check=False,

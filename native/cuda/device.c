@@ -10,6 +10,8 @@
  * machine: a graph took 0.92 of the caller's time of call-by-call replay at 2 to 8 nodes, 0.76 at 16, 0.5 at 128. A real
  * driver has not been measured yet. */
 enum { GRAPH_NODES = 8 };
+/* How long opening waits for a first, empty event. */
+static const uint64_t ANCHOR_NS = 10000000000;
 
 static uint32_t attribute(int device, int which)
 {
@@ -112,10 +114,10 @@ static int find_pool(struct sp_cuda *dev)
     return rc ? rc : SP_CU_RC(cuMemPoolSetAttribute, dev->pool, CU_POOL_RELEASE_THRESHOLD, &keep);
 }
 
-/* Relates the device's clock to ours: an event that has just ended. */
+/* Relates the device's clock to ours: an event that has just ended. A GPU that others keep busy takes its time. */
 static int drop_anchor(struct sp_cuda *dev)
 {
-    uint64_t until = sp_clock_ns() + 1000000000u;
+    uint64_t until = sp_clock_ns() + ANCHOR_NS;
     int rc = SP_CU_RC(cuEventCreate, &dev->anchor, 0), result = CU_NOT_READY;
     if (rc == 0)
         rc = SP_CU_RC(cuEventRecord, dev->anchor, dev->memory_stream);

@@ -262,8 +262,22 @@ def test_an_image_of_ones_own(cuda, tmp_path):
         cuda.kernel(image=SAXPY.encode() + b"\0 ;", entry="saxpy_f32", args="u32")
     with pytest.raises(sp.ImageError, match="neither PTX"):
         cuda.kernel(image=b"void f() {}", entry="f", args="")
-    with pytest.raises(sp.ImageError, match="CUDA_ERROR"):
+    with pytest.raises(sp.ImageError, match="not a readable cubin"):
         cuda.kernel(image=b"\x7fELF and no more", entry="f", args="")
+
+
+def test_a_binary_image_that_is_cut_short_never_reaches_the_driver(cuda, userlib):
+    """It is told no length. A shared library stands for a cubin: whole, the driver refuses it."""
+    whole = userlib.spin().read_bytes()
+    with pytest.raises(sp.ImageError, match="CUDA_ERROR"):
+        cuda.kernel(image=whole, entry="f", args="")
+    for nbytes in (20, 64, len(whole) // 2, len(whole) - 1):
+        with pytest.raises(sp.ImageError, match=r"truncated|not a readable"):
+            cuda.kernel(image=whole[:nbytes], entry="f", args="")
+    fatbin = b"\x50\xed\x55\xba\x01\x00\x10\x00" + (64).to_bytes(8, "little") + bytes(63)
+    for nbytes, end in ((4, 16), (16, 80), (79, 80)):
+        with pytest.raises(sp.ImageError, match=f"truncated: it ends at byte {end} of {nbytes}$"):
+            cuda.kernel(image=fatbin[:nbytes], entry="f", args="")
 
 
 def test_times_stay_right_far_from_the_first(cuda):

@@ -30,11 +30,12 @@ for fd in fds:
 """
 
 
-def run(tmp_path, command, **settings):
+def run(tmp_path, command, after=(), **settings):
+    """The command with the library, and those `after` it, loaded before its own."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("SPARKLE_EMU", "SPARKLE_REC"))}
     before = os.environ.get("LD_PRELOAD", "").split()  # a sanitizer's library must come first
     ours = {
-        "LD_PRELOAD": " ".join([*before, str(preload.library())]),
+        "LD_PRELOAD": " ".join(map(str, (*before, preload.library(), *after))),
         "TMPDIR": str(tmp_path),
         "LC_ALL": "C",
     }
@@ -166,8 +167,8 @@ def test_the_kernels_own_calls_are_recorded_as_the_emulators(tmp_path):
     second = shutil.copy(preload.library(), tmp_path / "second.so")
     subprocess.run(("cc", "-shared", "-fPIC", "-o", str(between), str(source)), check=True)
     python = (sys.executable, "-I", "-S", "-c", ASK.format(more=WORK))
-    libraries = " ".join(map(str, (preload.library(), between, second)))
-    done = run(tmp_path, python, SPARKLE_EMU="record", SPARKLE_RECORD="a.rec", LD_PRELOAD=libraries)
+    after = (between, second)
+    done = run(tmp_path, python, after, SPARKLE_EMU="record", SPARKLE_RECORD="a.rec")
     assert (done.returncode, done.stdout, done.stderr) == (0, "-12\n", "")
     calls = [e for e in read_recording((tmp_path / "a.rec").read_text()) if hasattr(e, "rc")]
     assert [(c.name, c.rc) for c in calls][2:] == [

@@ -262,7 +262,7 @@ struct fk_stream {
     uint64_t id;
     struct fk_op *ring;
     pthread_t thread;
-    bool started;
+    _Atomic bool started;
     pthread_mutex_t mutex; /* for the two conditions */
     pthread_cond_t work, progress;
     int64_t model_end; /* ns; the consumer's */

@@ -25,7 +25,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent)]
 import mesa  # noqa: E402
 
 BUILD = ROOT / "build"
-PRELOAD = BUILD / "preload" / "libsparkle_amdgpu.so"
+PRELOAD = ROOT / os.environ.get("SPARKLE_PRELOAD", "build/preload/libsparkle_amdgpu.so")
 SHADERS = ("vecadd", "sgemm", "conv2d", "reduce")
 CHIPS = ("gfx1036", "gfx1100")
 QUEUES = ("gfx", "compute")
@@ -50,7 +50,8 @@ def environment(driver: mesa.Mesa, chip: str) -> dict[str, str]:
     """What the driver sees: nothing of the caller's Vulkan or emulator settings."""
     dropped = ("VK_", "MESA_", "RADV_", "SPARKLE_EMU")
     kept = {k: v for k, v in os.environ.items() if not k.startswith(dropped)}
-    return kept | driver.environment | {"LD_PRELOAD": str(PRELOAD), "SPARKLE_EMU": chip}
+    libraries = [*os.environ.get("LD_PRELOAD", "").split(), str(PRELOAD)]  # a sanitizer's is first
+    return kept | driver.environment | {"LD_PRELOAD": " ".join(libraries), "SPARKLE_EMU": chip}
 
 
 def run(command: tuple[str, ...], env: dict[str, str]) -> tuple[int, str]:

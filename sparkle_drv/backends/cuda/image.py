@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import re
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from sparkle_drv.types import DeviceInfo, Resources
 
 _TARGET = re.compile(r"sm_(\d+)(a?)\Z")
 _ELF, _FATBIN = b"\x7fELF", b"\x50\xed\x55\xba"
+_EMPTY = "SHT_NOBITS"  # a section without bytes in the file
 
 
 class KernelHandle:
@@ -62,10 +64,37 @@ def _manifest_blob(spec: KernelSpec, isa: str) -> tuple[bytes, str]:
     return path.read_bytes(), path.name
 
 
+def _check_cubin(blob: bytes, what: str) -> None:
+    """Raise ImageError when it is cut short: the driver is told no length, and reads on."""
+    from elftools.elf.elffile import ELFFile
+
+    try:
+        elf = ELFFile(BytesIO(blob))
+        bits, table = elf.elfclass, elf["e_shoff"] + elf["e_shnum"] * elf["e_shentsize"]
+        ends = [s["p_offset"] + s["p_filesz"] for s in elf.iter_segments()]
+        ends += [
+            s["sh_offset"] + s["sh_size"] for s in elf.iter_sections() if s["sh_type"] != _EMPTY
+        ]
+    except Exception as error:  # hostile bytes fail in many ways inside the parser, all mean this
+        raise ImageError(f"{what}: not a readable cubin ({error})") from None
+    if bits != 64:
+        raise ImageError(f"{what}: a 64-bit cubin is wanted")
+    if (end := max([table, *ends])) > len(blob):
+        raise ImageError(f"{what}: truncated: a part of it ends at byte {end} of {len(blob)}")
+
+
+def _check_fatbin(blob: bytes, what: str) -> None:
+    """The same of a fatbin, whose length is bytes 6-7 and 8-15 together, as nvcc 13.0 writes it."""
+    end = int.from_bytes(blob[6:8], "little") + int.from_bytes(blob[8:16], "little")
+    if max(end, 16) > len(blob):
+        raise ImageError(f"{what}: truncated: it ends at byte {max(end, 16)} of {len(blob)}")
+
+
 def _user_blob(spec: KernelSpec) -> tuple[bytes, str]:
     blob = Path(spec.path).read_bytes() if spec.path else spec.image
     what = spec.path or f"image of {len(blob)} bytes"
     if blob[:4] in (_ELF, _FATBIN):
+        (_check_cubin if blob[:4] == _ELF else _check_fatbin)(blob, what)
         return blob, what
     if b".version" not in blob or b".target" not in blob:
         raise ImageError(f"{what}: neither PTX (text with .version and .target) nor a cubin")
