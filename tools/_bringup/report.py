@@ -60,7 +60,7 @@ class Lines:
             return
         names = ", ".join(one.name for one in blocked)
         text = f"{len(blocked)} rungs that stand on what failed: {names}"
-        for i, part in enumerate(textwrap.wrap(text, 90)):
+        for i, part in enumerate(textwrap.wrap(text, 90, break_on_hyphens=False)):
             print(f"{BLOCKED if i == 0 else '':7} {part}", file=self.out)
 
 
