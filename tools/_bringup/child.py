@@ -50,7 +50,7 @@ def run(
     except KeyboardInterrupt:
         facts["interrupted"] = True
     # Where a child does not begin, another one would not either.
-    why = "interrupted" if "interrupted" in facts else "no process for it begins"
+    why = "not climbed: " + ("interrupted" if "interrupted" in facts else "no process begins")
     for rung in rungs[len(done) :]:
         done.append(Result(rung.name, BLOCKED, text=why))
         tell(done[-1])

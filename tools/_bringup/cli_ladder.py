@@ -103,9 +103,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         failed += _written(args.json, lambda: common.write_json(args.json, document))
     if args.bundle:
-        failed += _written(
-            args.bundle, lambda: bundle.write(args.bundle, args.device, document)
-        )
+        failed += _written(args.bundle, lambda: bundle.write(args.bundle, args.device, document))
         if not failed:
             print(f"{args.bundle}: one file to send", file=out)
     for line in failed:
@@ -130,7 +128,10 @@ def _record(args: argparse.Namespace, child: int) -> Any:
 
 
 def _replay(path: str, uri: str) -> int:
-    outcome = recording.replay(path, uri)
+    try:
+        outcome = recording.replay(path, uri)
+    except recording.NotReplayed as error:
+        raise common.UsageError(str(error)) from None
     for line in recording.report(outcome):
         print(line)
     return common.FAILED if outcome.difference else common.OK

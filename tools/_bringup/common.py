@@ -12,8 +12,8 @@ from typing import Any
 
 OK, FAILED, USAGE, NO_DEVICE = 0, 1, 2, 3
 EXIT_CODES = (
-    "exit codes: 0 no rung failed, 1 a rung failed (also when there is no node to open: the first "
-    "rung says why), 2 usage, 3 the name is no device's"
+    "exit codes: 0 no rung failed, 1 a rung failed (also when there is no such device to open: the "
+    "first rung says why), 2 usage, 3 the name is no device's"
 )
 Subcommands = Any  # argparse names no public type for what add_subparsers returns
 
