@@ -25,8 +25,9 @@ _kept: list[Any] = []  # recorders whose nodes outlive them: their ops are still
 
 class Recorder:
     """Writes `path`. `memory`: also what the CPU and each job change in BOs of up to `max_bo` bytes
-    (0: 64 MiB), which a replay needs; every job is then waited for, for `wait_s` seconds (0: 10). At `max_nbytes` (0: 1 GiB) it
-    stops, and the recorded run goes on. OSError when the file cannot be written."""
+    (0: 64 MiB), which a replay needs; every job is then waited for, for `wait_s` seconds (0: 10).
+    At `max_nbytes` (0: 1 GiB) it stops, and the recorded run goes on. OSError when the file cannot
+    be written."""
 
     def __init__(
         self,
