@@ -41,6 +41,8 @@ def parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str]) -> int:
     """Runs one command; what is wrong with it is one line on stderr and an exit code, never a
     traceback."""
+    if sys.stdout is None:  # closed by who started us
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115
     plain = bool(argv) and (argv[0] in NAMES or argv[0] in ("-h", "--help"))
     args = parser().parse_args(argv if plain else ["ladder", *argv])
     try:

@@ -63,8 +63,8 @@ class Fault:
             raise ValueError(f"on: {what} is for {', '.join(fit)}, not {on!r}")
         if isinstance(at, bool) or not isinstance(at, int):
             raise TypeError(f"at: a whole number is wanted, got {type(at).__name__}")
-        if at < 1:
-            raise ValueError(f"at: events are counted from 1, got {at}")
+        if not 1 <= at < 2**64:
+            raise ValueError(f"at: events are counted from 1 to 2^64 - 1, got {at}")
         unknown = parameters.keys() - KINDS[what].keys()
         if unknown:
             raise ValueError(f"{what} has no parameter {min(unknown)!r}")
@@ -104,8 +104,13 @@ class Fault:
             name, equals, value = pair.partition("=")
             if not equals:
                 raise ValueError(f"{line!r}: {pair!r} is not NAME=VALUE")
+            if name not in KINDS.get(what, {}) or name in parameters:
+                raise ValueError(f"{line!r}: {what} has no parameter {name!r}, or has it already")
             parameters[name] = int(value, 0) if value[:1].isdigit() else value
-        return cls(words[0], int(words[1]), what, **parameters)
+        try:
+            return cls(words[0], int(words[1]), what, **parameters)
+        except TypeError as error:  # a word where a number is wanted
+            raise ValueError(f"{line!r}: {error}") from None
 
 
 def _word(name: str, value: int | str) -> str:
@@ -148,6 +153,8 @@ class Schedule:
         self.seed = seed
         if faults is None:
             rng, allowed = random.Random(seed), tuple(kinds)
+            if not allowed or set(allowed) - KINDS.keys() or jobs < 1 or most < 1:
+                raise ValueError(f"words of {', '.join(KINDS)} are wanted, jobs and most from 1 on")
             faults = [_drawn(rng, rng.choice(allowed), jobs) for _ in range(rng.randint(1, most))]
         self.faults = tuple(faults)
 

@@ -6,10 +6,12 @@ from __future__ import annotations
 import contextlib
 import mmap
 import os
+import random
 import re
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -117,6 +119,54 @@ def test_a_job_that_hangs_in_the_replay_is_named(own):
     assert re.search(
         r"AMDGPU_CS \(line \d+\): its job ends with -\d+ \(E\w+\)$", outcome.difference
     )
+
+
+def open_on(machine):
+    """For `replay`: card 0 of a machine."""
+
+    def open_node(node):
+        opened = machine.open()
+        fd, opened.fd = opened.fd, -1
+        return machine.ops, fd
+
+    return open_node
+
+
+def test_a_damaged_recording_hurts_nobody(own):
+    """Lines that are well-formed and do not fit one another: seeded, those of a fuzzer in small. A
+    size that is not the request's, and two arrays at one address, once wrote over freed memory."""
+    lines = own[1].read_text().split("\n")
+    ours = [i for i, line in enumerate(lines) if line.startswith((" in", " at", "ioctl", "node"))]
+    for seed in range(60):
+        rng, damaged = random.Random(seed), list(lines)
+        at = rng.choice(ours)
+        match seed % 3:
+            case 0:
+                del damaged[at]
+            case 1:
+                damaged[at] = damaged[at][: rng.randrange(4, 5 + len(damaged[at]))]
+            case _:
+                words = list(damaged[at])
+                for i in rng.sample(range(4, len(words)), 4):
+                    words[i] = rng.choice("08") if words[i] in "0123456789abcdef" else words[i]
+                damaged[at] = "".join(words)
+        with Machine([own[0]], job_limit_s=0.2) as machine, contextlib.suppress(RecordingError):
+            lowlevel.replay("\n".join(damaged), open_on(machine), job_limit_s=0.5)
+
+
+def test_a_wait_that_failed_is_not_waited_for(own):
+    """Its end is a time of another machine's clock: days from now on this one."""
+    text, count = re.subn(
+        r"(ioctl \d+ node=1 request=\w+ AMDGPU_GEM_CREATE rc=0\n)",
+        "ioctl 9 node=1 request=c02864c3 SYNCOBJ_WAIT rc=-62\n"
+        f" in {'00' * 8}{'ff' * 7}7f{'00' * 24}\n" + r"\1",
+        own[1].read_text(), count=1,
+    )  # fmt: skip
+    assert count == 1
+    start = time.monotonic()
+    with Machine([own[0]]) as machine:
+        assert lowlevel.replay(text, open_on(machine)).same
+    assert time.monotonic() - start < 60
 
 
 def test_nothing_is_left_of_a_replay(own):

@@ -42,6 +42,13 @@ def made(tmp_path, monkeypatch):
     return make
 
 
+@pytest.fixture
+def main(monkeypatch):
+    from _bringup import archive_main
+
+    return archive_main
+
+
 def run(archive, *words, home=None, python=sys.executable, **settings):
     """The archive run by a Python that knows of nothing: no site, no environment."""
     env = {"HOME": str(home or archive.parent), **settings}
@@ -93,6 +100,31 @@ def test_a_library_that_is_missing_is_named(made):
     )
 
 
+def test_a_cache_that_lost_a_part_is_named(made):
+    done = run(made("import sparkle_drv.gone"), "ladder", "-d", "cpu")
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    assert "sparkle_drv.gone" in done.stderr
+    assert "remove that folder" in done.stderr
+
+
+def test_nobody_is_sent_into_roots_group(main, tmp_path, monkeypatch):
+    (tmp_path / "renderD128").touch()
+    monkeypatch.setattr(main.os, "access", lambda *_: False)
+    group = tmp_path.stat().st_gid
+    [line] = main.nodes(str(tmp_path))
+    assert ("usermod" in line) == (group != 0)
+
+
+def test_a_folder_that_may_not_be_read_is_no_missing_card(main, tmp_path, monkeypatch):
+    def listdir(folder):
+        raise PermissionError(13, "no", folder)
+
+    monkeypatch.setattr(main.os, "listdir", listdir)
+    [line] = main.nodes(str(tmp_path))
+    assert line.startswith(f"no permission for {tmp_path}")
+
+
 def test_a_python_that_the_archive_lacks_is_named(made):
     done = run(made(pythons=["3.9"]), "ladder")
     assert (done.returncode, done.stdout) == (1, "")
@@ -100,13 +132,6 @@ def test_a_python_that_the_archive_lacks_is_named(made):
         f"bringup.pyz: {sys.executable} is CPython {sys.version_info[0]}.{sys.version_info[1]}, "
         "not in the archive: the archive has CPython 3.9\n"
     )
-
-
-@pytest.fixture
-def main(monkeypatch):
-    from _bringup import archive_main
-
-    return archive_main
 
 
 MANIFEST = {"pythons": {"cp310": [], "cp311": []}, "glibc": [2, 34], "digest": "0"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -94,6 +95,14 @@ def test_the_list(bringup):
         (["ladder", "-d", "emu:gfx1100", "--only", "node", "--json", "/nonsense/o"], 1, "nonsense"),
         (["info", "-d", "amdgpu:77"], 1, ""),
         (["info", "-d", "nosuch:0"], 3, "nosuch"),
+        (["ladder", "-d", "emu", "--only", ""], 2, "no rung ''"),
+        (["ladder", "-d", "emu", "--only", "node", "--to", "node"], 2, "--only goes without"),
+        (["ladder", "-d", "emu", "--record-memory"], 2, "--record FILE"),
+        (["ladder", "-d", "emu", "--record", "/nonsense/r"], 1, "nonsense"),
+        (["ladder", "-d", "emu", "--only", "node", "--bundle", "/tmp"], 1, "directory"),
+        (["ladder", "-d", "amdgpu:x"], 3, "amdgpu:x"),
+        (["--replay", "/dev/null", "-d", "cpu"], 2, "amdgpu:N or emu:CHIP"),
+        (["mem", "--size", "²"], 2, "no size"),
         (["mem", "-d", "cpu"], 2, "ladder"),
         (["mem", "-d", "emu:gfx1100", "--heap", "x"], 2, "no heap"),
         (["mem", "-d", "emu:gfx1100", "--passes", "0"], 2, "--passes"),
@@ -165,6 +174,42 @@ def test_a_climb_is_recorded_and_done_again(tmp_path):
     code, out, _ = process("--replay", file, "-d", "emu:gfx1100")
     assert code == 1
     assert "was recorded" in out.splitlines()[-1]
+
+
+def test_a_recording_that_is_not_written_is_told(bringup):
+    words = ("-d", "emu:gfx1036", "--only", "node,version", "--record", "/dev/full")
+    code, out, err = bringup(*words)
+    assert (code, "2 PASS" in out) == (1, True)
+    assert "No space left" in err
+
+
+def test_a_report_that_is_not_written_does_not_cost_the_bundle(bringup, tmp_path):
+    bundle = tmp_path / "b.tar.gz"
+    words = ("-d", "cpu", "--only", "open", "--json", "/dev/full", "--bundle", bundle)
+    code, _, err = bringup(*words)
+    assert (code, bundle.stat().st_size > 0) == (1, True)
+    assert "/dev/full: No space left" in err
+
+
+def test_ctrl_c_keeps_what_was_climbed(tmp_path):
+    report = tmp_path / "o.json"
+    words = ("ladder", "-d", "emu:gfx1036", "--allow-hang", "--json", report)
+    with subprocess.Popen(
+        [sys.executable, TOOL, *words], stdout=subprocess.PIPE, text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    ) as process:  # fmt: skip
+        assert process.stdout is not None
+        while not process.stdout.readline().startswith("PASS"):
+            pass
+        [climber] = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        process.send_signal(signal.SIGINT)
+        out = process.communicate(timeout=60)[0]
+    rungs = json.loads(report.read_text())["rungs"]
+    assert process.returncode == 1
+    assert not Path(f"/proc/{climber}").exists()
+    assert len(rungs) >= 28
+    assert (rungs[0]["status"], rungs[-1]["status"]) == ("PASS", "BLOCKED")
+    assert "not climbed: interrupted" in out
 
 
 def test_a_device_without_ioctls_is_not_recorded(bringup, tmp_path):

@@ -154,5 +154,10 @@ def test_a_child_that_never_begins():
         return no_bench() if os.getpid() != parent else Bench()
 
     parent = os.getpid()
-    got = child.run([Rung("a", "", well)], make, timeout_s=1, tell=lambda r: None, facts={})
-    assert [r.status for r in got] == ["FAIL"]
+    facts = {}
+    rungs = [Rung("a", "", well), Rung("b", "", well)]
+    got = child.run(rungs, make, timeout_s=1, tell=lambda r: None, facts=facts)
+    assert [(r.status, r.text) for r in got] == [
+        ("FAIL", "no"), ("BLOCKED", "not climbed: no process begins"),
+    ]  # fmt: skip
+    assert facts["trouble"] == "no"

@@ -31,6 +31,14 @@ def test_kinds_and_sizes_as_asked_for():
     assert {fault.at for plan in plans for fault in plan} == {1, 2, 3}
 
 
+@pytest.mark.parametrize(
+    "asked", [{"most": 0}, {"jobs": 0}, {"kinds": ()}, {"kinds": ("burn",)}], ids=str
+)
+def test_what_cannot_be_drawn(asked):
+    with pytest.raises(ValueError, match="are wanted"):
+        Schedule(3, **asked)
+
+
 def test_what_is_not_said_is_as_usual():
     fault = Fault.parse("submit 3: fail error=EINTR")
     assert fault == Fault("submit", 3, "fail", error="EINTR", count=1)
@@ -56,6 +64,11 @@ def test_comments_and_empty_lines():
         "job 0: hang",
         "job 1:",
         "job 1: burn",
+        "job 1: hang at=3",
+        "job 1: hang self=3",
+        "job 1: slow factor=ring",
+        "job 1: slow factor=3 factor=4",
+        "job 18446744073709551616: hang",
         "wait 1: hang",
         "job 1: fail",
         "job 1: hang recovery=maybe",

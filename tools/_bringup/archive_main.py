@@ -11,6 +11,7 @@ temporary folder.
 """
 
 import atexit
+import errno
 import json
 import os
 import platform
@@ -84,7 +85,9 @@ def nodes(folder="/dev/dri"):
     """Why no card can be opened, one line each; nothing when one can."""
     try:
         names = sorted(name for name in os.listdir(folder) if name.startswith("renderD"))
-    except OSError:
+    except OSError as error:
+        if error.errno == errno.EACCES:
+            return ["no permission for %s: %s" % (folder, owner(folder))]
         names = []
     if not names:
         return [
@@ -108,11 +111,11 @@ def owner(path):
         group = grp.getgrgid(about.st_gid).gr_name
     except (ImportError, KeyError):
         group = str(about.st_gid)
-    return "it belongs to group %s (mode %o); 'usermod -aG %s USER', then log in again" % (
-        group,
-        stat.S_IMODE(about.st_mode),
-        group,
-    )
+    advice = "'usermod -aG %s USER', then log in again" % group
+    if not about.st_gid:
+        # Nobody should be of root's group for this.
+        advice = "udev has not given it to group render (a container: pass that group in)"
+    return "it belongs to group %s (mode %o); %s" % (group, stat.S_IMODE(about.st_mode), advice)
 
 
 def unpack(archive, manifest, place):
@@ -227,9 +230,10 @@ def main(argv):
         runpy.run_module("sparkle_drv", run_name="__main__", alter_sys=True)
     except ImportError as error:
         library = absent_library(error)
-        if not library:
-            raise
-        say("this machine has no %s, which a part of the archive needs" % library)
+        if library:
+            say("this machine has no %s, which a part of the archive needs" % library)
+        else:
+            say("a part in %s is missing or damaged (%s): remove that folder" % (place, error))
         return FAILED
     return OK
 

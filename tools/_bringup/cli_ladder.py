@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from . import bundle, child, common, families, recording, report
@@ -56,7 +56,9 @@ def chosen(family: families.Family, args: argparse.Namespace) -> list[Rung]:
             raise common.UsageError(f"{family.name} has no rung {name!r}; --list names them")
         return name
 
-    if args.only:
+    if args.only is not None:
+        if args.first or args.last:
+            raise common.UsageError("--only goes without --from and --to")
         wanted = [known(name.strip()) for name in args.only.split(",")]
         return [rung for rung in rungs if rung.name in wanted]
     start = names.index(known(args.first)) if args.first else 0
@@ -66,9 +68,11 @@ def chosen(family: families.Family, args: argparse.Namespace) -> list[Rung]:
 
 
 def run(args: argparse.Namespace) -> int:
-    if args.replay:
+    if args.replay is not None:
         return _replay(args.replay, args.device)
     family = families.of(args.device)
+    if args.record_memory and args.record is None:
+        raise common.UsageError("--record-memory wants --record FILE")
     if args.record and family.name == "api":
         raise common.UsageError(f"--record: {args.device} is driven by no ioctls of ours")
     rungs = chosen(family, args)
@@ -80,6 +84,8 @@ def run(args: argparse.Namespace) -> int:
     if args.list:
         _list(rungs, out)
         return common.OK
+    for name in (args.json, args.bundle, args.record):
+        common.check_writable(name)
     print(f"{args.device}: {len(rungs)} rungs", file=out, flush=True)
     facts: dict[str, object] = {}
 
@@ -93,12 +99,27 @@ def run(args: argparse.Namespace) -> int:
     print(report.summary(results), file=out)
     if document["verified"]:
         print(f"amdgpu: {document['verified']}", file=out)
+    failed = [f"{args.device}: {facts['trouble']}"] if "trouble" in facts else []
     if args.json:
-        common.write_json(args.json, document)
+        failed += _written(args.json, lambda: common.write_json(args.json, document))
     if args.bundle:
-        bundle.write(args.bundle, args.device, document)
-        print(f"{args.bundle}: one file to send", file=out)
-    return _code(results)
+        failed += _written(args.bundle, lambda: bundle.write(args.bundle, args.device, document))
+        if not failed:
+            print(f"{args.bundle}: one file to send", file=out)
+    for line in failed:
+        print(f"bringup.py: {line}", file=sys.stderr)
+    return common.FAILED if failed or "interrupted" in facts else _code(results)
+
+
+def _written(name: str, write: Callable[[], None]) -> list[str]:
+    """Nothing, or why the file is not written: one that cannot be must not cost the other."""
+    try:
+        write()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        return [f"{name}: {error.strerror or error}"]
+    return []
 
 
 def _record(args: argparse.Namespace, child: int) -> Any:
@@ -107,7 +128,10 @@ def _record(args: argparse.Namespace, child: int) -> Any:
 
 
 def _replay(path: str, uri: str) -> int:
-    outcome = recording.replay(path, uri)
+    try:
+        outcome = recording.replay(path, uri)
+    except recording.NotReplayed as error:
+        raise common.UsageError(str(error)) from None
     for line in recording.report(outcome):
         print(line)
     return common.FAILED if outcome.difference else common.OK

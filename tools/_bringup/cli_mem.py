@@ -42,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
             bad = tested[-1]["errors"]
             rate = tested[-1]["nbytes"] / 1e6 / max(tested[-1]["time_s"], 1e-9)
             if args.json != "-":
-                print(f"{'FAIL' if bad else 'PASS'}    {name:8} {tested[-1]['nbytes'] >> 20} MiB, "
+                print(f"{'FAIL' if bad else 'PASS'}    {name:8} {tested[-1]['nbytes'] >> 10} KiB, "
                       f"{tested[-1]['time_s']:.2f} s, {rate:.0f} MB/s tested")  # fmt: skip
                 print("".join(f"        {one['text']}\n" for one in bad), end="")
     finally:

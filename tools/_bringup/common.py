@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import json
 import math
+import os
 from pathlib import Path
 from typing import Any
 
 OK, FAILED, USAGE, NO_DEVICE = 0, 1, 2, 3
 EXIT_CODES = (
-    "exit codes: 0 no rung failed, 1 a rung failed (also when there is no node to open: the first "
-    "rung says why), 2 usage, 3 the name is no device's"
+    "exit codes: 0 no rung failed, 1 a rung failed (also when there is no such device to open: the "
+    "first rung says why), 2 usage, 3 the name is no device's"
 )
 Subcommands = Any  # argparse names no public type for what add_subparsers returns
 
@@ -52,9 +54,23 @@ def size(text: str) -> int:
     number, shift = (
         (text[:-1], units[text[-1].upper()]) if text[-1:].upper() in units else (text, 0)
     )
-    if not number.isdigit() or not int(number):
+    if not (number.isascii() and number.isdigit() and int(number)):
         raise argparse.ArgumentTypeError(f"{text!r} is no size: 4096, 64K, 16M, 1G")
     return int(number) << shift
+
+
+def check_writable(name: str | None) -> None:
+    """OSError where a file that is to be written in the end cannot be: better told before a climb
+    than after it. Nothing is opened (it may be a pipe)."""
+    if not name or name == "-":
+        return
+    path = Path(name)
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), name)
+    there = path if path.exists() else path.parent
+    if not os.access(there, os.W_OK):
+        code = errno.EACCES if there.exists() else errno.ENOENT
+        raise OSError(code, os.strerror(code), name)
 
 
 def write_json(name: str, document: dict[str, Any]) -> None:

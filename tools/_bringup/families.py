@@ -73,7 +73,7 @@ def of(uri: str) -> Family:
     """The family of a URI; NoSuchDevice."""
     for family in FAMILIES:
         if re.fullmatch(family.uris, uri):
-            if family.name == "api" and uri.startswith("emu"):
+            if family.name == "api" and re.match(r"(emu|amd|amdgpu)\b", uri):
                 break
             return family
     raise NoSuchDevice(f"{uri!r}: amdgpu[:N], a render node's path, emu:gfx1100, emu:gfx1036, cpu, "

@@ -21,18 +21,23 @@ __all__ = ["Outcome", "Recorder", "RecordingError", "recorded", "replay", "repor
 
 RECORDED_JOB_S = 0.3  # a rung's job may wait for what the rung's next line does
 _NODE = re.compile(r"^node \d+ amdgpu 3\.(\d+)\.", re.M)
+_CARD = re.compile(r"(?:amdgpu|amd)(?::(.*))?\Z")
 _EMULATED = re.compile(r"emu(?::(gfx1100|gfx1036))?(?:#\d+)?\Z")
+
+
+class NotReplayed(ValueError):
+    """No recording can be replayed on such a device."""
 
 
 def replay(path: str | Path, uri: str) -> Outcome:
     """Does again what a recording says, on `uri`. OSError: the file; RecordingError: what is in it;
-    ValueError: the device; DeviceNotFound: the card."""
+    NotReplayed: the device; DeviceNotFound: the card."""
     text = Path(path).read_text(errors="replace")
-    if uri.startswith("amdgpu"):
-        return lowlevel.replay(text, lowlevel.on_card(uri))
+    if real := _CARD.match(uri):
+        return lowlevel.replay(text, lowlevel.on_card(f"amdgpu:{real[1] or 0}"))
     found = _EMULATED.match(uri)
     if found is None:
-        raise ValueError(f"device {uri!r}: recordings are replayed on amdgpu:N or emu:CHIP")
+        raise NotReplayed(f"device {uri!r}: recordings are replayed on amdgpu:N or emu:CHIP")
     said = _NODE.search(text)
     with Machine([found[1] or "gfx1100"], kms_minor=int(said[1]) if said else 0) as machine:
 

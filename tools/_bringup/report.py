@@ -59,8 +59,10 @@ class Lines:
                 line(one, self.out)
             return
         names = ", ".join(one.name for one in blocked)
-        text = f"{len(blocked)} rungs that stand on what failed: {names}"
-        for i, part in enumerate(textwrap.wrap(text, 90)):
+        reasons = {one.text for one in blocked if not one.text.startswith("needs ")}
+        why = ", ".join(sorted(reasons)) or "that stand on what failed"
+        text = f"{len(blocked)} rungs {why}: {names}"
+        for i, part in enumerate(textwrap.wrap(text, 90, break_on_hyphens=False)):
             print(f"{BLOCKED if i == 0 else '':7} {part}", file=self.out)
 
 

@@ -19,11 +19,12 @@ from sparkle_drv._native import ffi, lib
 from sparkle_drv.errors import DeviceNotFound
 
 from . import nodes, recording_read, replay_args
-from .recording_read import Call, Close, Unheld, Write, read_recording
+from .recording_read import Call, Close, RecordingError, Unheld, Write, read_recording
 from .replay_args import Place, u32, u64
 from .replay_node import Bo, Node, errno_name, times
 
 NOBODY = 0xFFFFFFF0  # a handle that names nothing, for calls that were refused
+MOST = 1 << 28  # bytes behind a pointer; no call has nearly as many
 OpenNode = Callable[[recording_read.Node], tuple[Any, int]]
 
 
@@ -64,17 +65,29 @@ class _Made:
 
 def replay(recording: str, open_node: OpenNode, *, job_limit_s: float = 10.0) -> Outcome:
     """Makes the calls of a recording's text again, in its order, by one thread. `open_node` gives
-    the calls and a descriptor for a node of the recording. RecordingError: it is none."""
+    the calls and a descriptor for a node of the recording. RecordingError: it is none, or its lines
+    do not fit one another."""
     again = _Replay(open_node, int(job_limit_s * 1e9))
     try:
         for event in read_recording(recording):
-            again.event(event)
+            try:
+                again.event(event)
+            except RecordingError:
+                raise
+            except (LookupError, ValueError, ArithmeticError, MemoryError) as error:
+                raise RecordingError(
+                    f"{_where(event)}: what it says does not fit what came before: {error!r}"
+                ) from error
         again.judge()
     except Different as error:
         again.outcome.difference = str(error)
     finally:
         again.close()
     return again.outcome
+
+
+def _where(event: recording_read.Event) -> str:
+    return str(event) if isinstance(event, Call) else f"a line of {type(event).__name__}"
 
 
 class _Replay:
@@ -102,6 +115,8 @@ class _Replay:
         if isinstance(event, Unheld):
             self.nodes[event.node].bos[event.bo].unheld = True
         elif isinstance(event, recording_read.Node):
+            if event.number in self.nodes:
+                raise ValueError(f"node {event.number} is there already")
             ops, fd = self.open_node(event)
             self.nodes[event.number] = Node(ops, fd)
             self.outcome.nodes += 1
@@ -195,6 +210,7 @@ class _Replay:
         given.timeout = time.monotonic_ns() + self.limit_ns
         given.ctx_id = node.names["ctx"][u32(call.before, 0)]
         if entity:
+            _whole(entity[1], "struct drm_amdgpu_cs_chunk_ib")
             ib = ffi.from_buffer("struct drm_amdgpu_cs_chunk_ib *", entity[1])
             given.ip_type, given.ip_instance, given.ring = ib.ip_type, ib.ip_instance, ib.ring
         rc = node.ioctl(lib.DRM_IOCTL_AMDGPU_WAIT_CS, wait, given.timeout)
@@ -220,6 +236,14 @@ class _Replay:
     # Arguments
 
     def _argument(self, call: Call, node: Node) -> _Made:
+        known = getattr(lib, f"DRM_IOCTL_{call.name}", None)
+        if known is None:
+            raise _Skip("it is not known")
+        # Type and number; the kernel takes as many bytes as the request says (asm-generic/ioctl.h).
+        if (known ^ call.request) & 0xFFFF or len(call.before) != call.request >> 16 & 0x3FFF:
+            raise ValueError(f"request {call.request:x} with {len(call.before)} bytes")
+        if len(call.before) < known >> 16 & 0x3FFF:
+            raise _Skip("its argument is shorter than the one that we know")
         raw = ffi.new("char[]", len(call.before))
         made, view = _Made(raw), ffi.buffer(raw)
         view[:] = call.before
@@ -238,9 +262,9 @@ class _Replay:
         if call.name in replay_args.TIMEOUTS:
             at = replay_args.TIMEOUTS[call.name]
             made.own.append((at, 8))
-            if call.rc >= 0:
-                until = time.monotonic_ns() + self.limit_ns
-                view[at : at + 8] = until.to_bytes(8, "little")
+            # Recorded times are of another machine's clock. What failed need not be waited for.
+            until = time.monotonic_ns() + self.limit_ns if call.rc >= 0 else 0
+            view[at : at + 8] = until.to_bytes(8, "little")
         special = getattr(self, f"_{call.name.lower()}", None)
         if special:
             special(call, node, made)
@@ -258,10 +282,13 @@ class _Replay:
         """Memory of our own in place of the program's, with what it held; NULL stays NULL."""
         if not address:
             return ffi.NULL
+        if nbytes > MOST:
+            raise ValueError(f"{nbytes} bytes behind a pointer")
         memory = ffi.new("char[]", max(nbytes, 1))
         data = call.given.get(address, b"")[:nbytes]
         ffi.buffer(memory)[: len(data)] = data
         made.memory[address] = memory
+        made.kept.append(memory)  # two pointers may be the same
         return memory
 
     def _pointer(self, made: _Made, at: int, memory: Any) -> None:
@@ -327,6 +354,7 @@ class _Replay:
                 for place in places:
                     self._name(view, base, place, call, node)
             if kind == lib.AMDGPU_CHUNK_ID_BO_HANDLES:
+                _whole(data, "struct drm_amdgpu_bo_list_in")
                 listed = ffi.cast("struct drm_amdgpu_bo_list_in *", contents)
                 entries = self._entries(call, node, made, listed)
                 listed.bo_info_ptr = int(ffi.cast("uintptr_t", entries))
@@ -336,6 +364,11 @@ class _Replay:
             pointers[i] = int(ffi.cast("uintptr_t", table + i))
         made.kept += [table, pointers]
         self._pointer(made, ffi.offsetof("struct drm_amdgpu_cs_in", "chunks"), pointers)
+
+
+def _whole(data: bytes, ctype: str) -> None:
+    if len(data) < ffi.sizeof(ctype):
+        raise ValueError(f"{len(data)} bytes of a {ctype}")
 
 
 def _masked(call: Call, own: list[tuple[int, int]]) -> set[int]:

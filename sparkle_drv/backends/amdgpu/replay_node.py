@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import functools
 from typing import Any
 
 from sparkle_drv._native import ffi, lib
@@ -21,9 +22,13 @@ class Bo:
     def __init__(self, handle: int, nbytes: int, view: Any = None) -> None:
         self.handle, self.nbytes, self.view = handle, nbytes, view
         self.own = view  # memory of a userptr, which lives as long as this
-        self.held = bytearray(nbytes)
         self.unheld = not nbytes  # nothing is known of its memory
         self.written = False  # whole, once
+
+    @functools.cached_property
+    def held(self) -> bytearray:
+        """Made when first wanted: the large ones are not recorded."""
+        return bytearray(self.nbytes)
 
 
 class Node:
