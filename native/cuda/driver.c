@@ -57,10 +57,14 @@ int sp_cu_is_sticky(int result)
     switch (result) { /* "Data types used by CUDA driver": the process must be terminated, or the context is unusable */
     case CU_ECC_UNCORRECTABLE:
     case CU_NVLINK_UNCORRECTABLE:
+    case CU_CONTAINED:
     case CU_ILLEGAL_ADDRESS:
     case CU_LAUNCH_TIMEOUT:
     case CU_CONTEXT_IS_DESTROYED:
     case CU_ASSERT:
+    case CU_TENSOR_MEMORY_LEAK:
+    case CU_MPS_CLIENT_TERMINATED:
+    case CU_EXTERNAL_DEVICE:
     case CU_DEINITIALIZED:
         return 1;
     default:

@@ -139,7 +139,8 @@ def _by_interface(queue: Queue, given: Any) -> Borrowed:
             raise ValueError(f"{nbytes} bytes at {address:#x}")
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise TypeError(f"its __cuda_array_interface__ cannot be used: {error!r}") from None
-    if nbytes and not queue._backend.owns(address):  # the interface does not say whose it is
+    backend: Any = queue._backend
+    if nbytes and not backend.owns(address):  # the interface does not say whose it is
         raise ValueError(f"{address:#x} is no memory of {queue.device.uri}")
     if stream is not None:
         queue.wait_stream(stream)

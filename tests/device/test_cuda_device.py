@@ -370,9 +370,9 @@ def test_a_workgroup_too_deep_or_with_too_much_shared_memory(cuda):
 
 def test_a_copy_between_gpus_takes_buffers_alone(pair):
     first, second = pair
-    with first.buffer(4) as dst, second.empty(1, np.float32) as src:
-        with pytest.raises(TypeError, match="src: a Buffer is wanted, got Array"):
-            first.default_queue.copy_peer(dst, src)
+    src, dst = second.empty(1, np.float32), first.buffer(4)
+    with src, dst, pytest.raises(TypeError, match="src: a Buffer is wanted, got Array"):
+        first.default_queue.copy_peer(dst, src)
 
 
 def test_a_number_in_other_digits_is_no_device():

@@ -210,3 +210,15 @@ works()
     assert "saxpy_f32(y=" in said
     assert "a=1.5" in said
     assert "fill 1024 bytes" in said
+
+
+def test_every_result_after_which_the_driver_wants_a_new_start_loses_the_device():
+    """cuda.h 13.0: "the process must be terminated", or the context is of no use any more."""
+    run("""
+for code in (214, 220, 226, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 721, 810, 911):
+    with sp.open("cuda:0") as dev:
+        k, x = dev.kernel("saxpy_f32"), dev.array(np.ones(256, np.float32))
+        tell(f"fault {code} saxpy_f32")
+        with pytest.raises(sp.DeviceLost): dev.default_queue.launch(k, x, x, 1.0, 256).wait()
+        with pytest.raises(sp.DeviceLost): dev.buffer(4)
+""")
