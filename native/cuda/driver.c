@@ -94,8 +94,6 @@ static int code_of(int result)
         return ENOEXEC;
     case CU_NOT_FOUND:
         return ENOENT;
-    case CU_NOT_READY:
-        return EAGAIN;
     case CU_LAUNCH_OUT_OF_RESOURCES:
         return E2BIG;
     case CU_HOST_MEMORY_ALREADY_REGISTERED:
@@ -164,6 +162,8 @@ int sp_cuda_start(const char *paths)
 int sp_cuda_enter(struct sp_cuda *dev)
 {
     void *now = NULL;
+    if (atomic_load(&dev->reset))
+        return sp_cuda_gone(dev);
     int result = sp_cuCtxGetCurrent(&now);
     if (result == CU_OK && now != dev->context)
         result = sp_cuCtxSetCurrent(dev->context);
