@@ -13,6 +13,9 @@ enum { GRAPH_NODES = 8 };
 /* How long opening waits for a first, empty event. */
 static const uint64_t ANCHOR_NS = 10000000000;
 
+static pthread_mutex_t opened_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct sp_cuda *opened; /* the devices that have a context */
+
 static uint32_t attribute(int device, int which)
 {
     int value = 0;
@@ -87,10 +90,45 @@ void sp_cuda_ref(struct sp_cuda *dev)
     atomic_fetch_add(&dev->refs, 1);
 }
 
+static void enlist(struct sp_cuda *dev)
+{
+    pthread_mutex_lock(&opened_lock);
+    dev->next = opened;
+    opened = dev;
+    pthread_mutex_unlock(&opened_lock);
+}
+
+static void strike(const struct sp_cuda *dev)
+{
+    pthread_mutex_lock(&opened_lock);
+    struct sp_cuda **at = &opened;
+    while (*at && *at != dev)
+        at = &(*at)->next;
+    if (*at)
+        *at = dev->next;
+    pthread_mutex_unlock(&opened_lock);
+}
+
+/* Streams, events, modules and memory of a context end with its reset: a driver may crash over their handles. */
+static int reset(int32_t ordinal, int device)
+{
+    pthread_mutex_lock(&opened_lock);
+    for (struct sp_cuda *dev = opened; dev; dev = dev->next)
+        if (dev->info.ordinal == ordinal) {
+            sp_cuda_lose(dev, "the context was reset when the device was opened again");
+            atomic_store(&dev->reset, 1);
+        }
+    int rc = SP_CU_RC(cuDevicePrimaryCtxReset_v2, device);
+    pthread_mutex_unlock(&opened_lock);
+    return rc;
+}
+
 void sp_cuda_unref(struct sp_cuda *dev)
 {
     if (atomic_fetch_sub(&dev->refs, 1) != 1)
         return;
+    if (sp_cuda_usable(dev))
+        strike(dev);
     if (sp_cuda_usable(dev) && dev->context) {
         drop_contents(dev);
         if (sp_cuda_current == dev->context) { /* the driver may give the next context the same address */
@@ -154,11 +192,13 @@ static int try_open(int32_t ordinal, struct sp_cuda **out)
     int rc = facts(ordinal, &dev->handle, &dev->info);
     if (rc == 0)
         rc = fill_in(dev);
-    if (rc)
+    if (rc) {
         sp_cuda_unref(dev);
-    else
-        *out = dev;
-    return rc;
+        return rc;
+    }
+    enlist(dev);
+    *out = dev;
+    return 0;
 }
 
 /* A kernel that failed leaves its error to everybody who retains the primary context, until that is reset. Some errors
@@ -171,7 +211,7 @@ static int open_anew(int32_t ordinal, struct sp_cuda **out)
     sp_cuda_current = NULL;
     int rc = SP_CU_RC(cuDeviceGet, &device, ordinal);
     if (rc == 0)
-        rc = SP_CU_RC(cuDevicePrimaryCtxReset_v2, device);
+        rc = reset(ordinal, device);
     if (rc == 0)
         rc = try_open(ordinal, out);
     if (rc)
@@ -201,6 +241,16 @@ void sp_cuda_lose(struct sp_cuda *dev, const char *words)
         snprintf(dev->why_lost, sizeof dev->why_lost, "%s", words);
     atomic_store(&dev->lost, 1);
     pthread_mutex_unlock(&dev->lock);
+}
+
+int sp_cuda_gone(struct sp_cuda *dev)
+{
+    if (!atomic_load(&dev->lost))
+        return 0;
+    pthread_mutex_lock(&dev->lock);
+    sp_cu_say("%s", dev->why_lost);
+    pthread_mutex_unlock(&dev->lock);
+    return -ENODEV;
 }
 
 size_t sp_cuda_lost(struct sp_cuda *dev, char *out, size_t capacity)

@@ -53,6 +53,8 @@ struct sp_cuda {
     _Atomic uint32_t refs; /* the owner, queues, kernels, memory */
     _Atomic uint64_t epoch;
     _Atomic int lost;
+    _Atomic int reset; /* its context was: nothing that belonged to it may be named to the driver any more */
+    struct sp_cuda *next; /* in the list of those that are open */
     _Atomic uint32_t graph_nodes;
     _Atomic uint64_t replayed, graph_builds, graph_launches, graph_updates;
     _Atomic uint64_t memory_turn; /* grows when memory is zeroed: queues wait for memory_event before they use it */
@@ -151,6 +153,8 @@ void sp_cuda_ref(struct sp_cuda *dev);
 void sp_cuda_unref(struct sp_cuda *dev);
 /* The device is gone: `why` in words. Once. */
 void sp_cuda_lose(struct sp_cuda *dev, const char *why);
+/* -ENODEV, and for sp_cuda_why the words of how the device was lost; 0 while it is not. */
+int sp_cuda_gone(struct sp_cuda *dev);
 
 /* pinned.c: page-locked memory, a power of two from 4 KiB on. */
 int sp_cuda_pinned_take(struct sp_cuda *dev, uint64_t nbytes, void **host, uint64_t *got);

@@ -57,10 +57,14 @@ int sp_cu_is_sticky(int result)
     switch (result) { /* "Data types used by CUDA driver": the process must be terminated, or the context is unusable */
     case CU_ECC_UNCORRECTABLE:
     case CU_NVLINK_UNCORRECTABLE:
+    case CU_CONTAINED:
     case CU_ILLEGAL_ADDRESS:
     case CU_LAUNCH_TIMEOUT:
     case CU_CONTEXT_IS_DESTROYED:
     case CU_ASSERT:
+    case CU_TENSOR_MEMORY_LEAK:
+    case CU_MPS_CLIENT_TERMINATED:
+    case CU_EXTERNAL_DEVICE:
     case CU_DEINITIALIZED:
         return 1;
     default:
@@ -90,8 +94,6 @@ static int code_of(int result)
         return ENOEXEC;
     case CU_NOT_FOUND:
         return ENOENT;
-    case CU_NOT_READY:
-        return EAGAIN;
     case CU_LAUNCH_OUT_OF_RESOURCES:
         return E2BIG;
     case CU_HOST_MEMORY_ALREADY_REGISTERED:
@@ -160,6 +162,8 @@ int sp_cuda_start(const char *paths)
 int sp_cuda_enter(struct sp_cuda *dev)
 {
     void *now = NULL;
+    if (atomic_load(&dev->reset))
+        return sp_cuda_gone(dev);
     int result = sp_cuCtxGetCurrent(&now);
     if (result == CU_OK && now != dev->context)
         result = sp_cuCtxSetCurrent(dev->context);

@@ -98,9 +98,9 @@ int sp_cuda_load_image(struct sp_cuda *dev, const void *image, const char *entry
     why[0] = '\0';
     if (!sp_cuda_usable(dev))
         return -ECHILD;
-    if (atomic_load(&dev->lost))
-        return -ENODEV;
-    int rc = sp_cuda_enter(dev);
+    int rc = sp_cuda_gone(dev);
+    if (rc == 0)
+        rc = sp_cuda_enter(dev);
     struct sp_cuda_kernel *k = rc ? NULL : calloc(1, sizeof *k);
     if (!k)
         return rc ? rc : -ENOMEM;

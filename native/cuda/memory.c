@@ -158,9 +158,9 @@ int sp_cuda_alloc(struct sp_cuda *dev, uint64_t nbytes, uint32_t kind, struct sp
         return -EINVAL;
     if (nbytes > INT64_MAX)
         return -ENOMEM;
-    if (atomic_load(&dev->lost))
-        return -ENODEV;
-    int rc = sp_cuda_enter(dev);
+    int rc = sp_cuda_gone(dev);
+    if (rc == 0)
+        rc = sp_cuda_enter(dev);
     struct sp_cuda_memory *m = rc ? NULL : new_memory(dev, kind, nbytes ? nbytes : 1);
     if (!m)
         return rc ? rc : -ENOMEM;
@@ -180,7 +180,9 @@ int sp_cuda_import(struct sp_cuda *dev, int fd, uint64_t nbytes, struct sp_cuda_
         return -errno;
     if (nbytes == 0 || (uint64_t)st.st_size < nbytes)
         return -EINVAL;
-    int own = fcntl(fd, F_DUPFD_CLOEXEC, 0), rc = own < 0 ? -errno : sp_cuda_enter(dev);
+    int rc = sp_cuda_gone(dev), own = rc ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    if (rc == 0)
+        rc = own < 0 ? -errno : sp_cuda_enter(dev);
     struct sp_cuda_memory *m = rc ? NULL : new_memory(dev, SP_CUDA_SHARED, nbytes);
     if (!m) {
         if (own >= 0)
@@ -194,7 +196,9 @@ int sp_cuda_wrap(struct sp_cuda *dev, void *host, uint64_t nbytes, int readonly,
 {
     if (!sp_cuda_usable(dev))
         return -ECHILD;
-    int rc = nbytes ? sp_cuda_enter(dev) : -EINVAL;
+    int rc = nbytes ? sp_cuda_gone(dev) : -EINVAL;
+    if (rc == 0)
+        rc = sp_cuda_enter(dev);
     struct sp_cuda_memory *m = rc ? NULL : new_memory(dev, SP_CUDA_HOST, nbytes);
     if (!m)
         return rc ? rc : -ENOMEM;

@@ -87,10 +87,22 @@ static int check(const struct sp_queue *common, const void *record, size_t nbyte
     return sp_cuda_check_dispatch(q->dev, record, nbytes);
 }
 
+/* What the driver has made for the queue went with the context. */
+static void forget(struct sp_cuda_queue *q)
+{
+    for (int i = 0; i < SP_CUDA_GRAPH_SLOTS; i++)
+        q->graphs[i].graph = q->graphs[i].exec = NULL;
+    q->nidle[0] = q->nidle[1] = 0;
+    pthread_mutex_lock(&q->dev->lock);
+    q->stream = q->up = q->down = NULL;
+    pthread_mutex_unlock(&q->dev->lock);
+}
+
 /* Streams and events go; under the device's lock, as other queues may look for the streams. */
 static void take_down(struct sp_cuda_queue *q)
 {
-    sp_cuda_enter(q->dev);
+    if (sp_cuda_enter(q->dev) && atomic_load(&q->dev->reset))
+        forget(q);
     sp_cuda_graphs_drop(q);
     sp_cuda_events_drop(q);
     pthread_mutex_lock(&q->dev->lock);

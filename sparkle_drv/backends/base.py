@@ -130,6 +130,7 @@ class Backend(Protocol):
     that they know, has five members more, all or none (core/interop.py):
 
     * `dlpack`, (device type, device id) as in DLPack's DLDevice: (2, 0) is the first CUDA device;
+    * `owns(address) -> bool`: is this memory of the device, by whomever it was allocated?
     * `adopt(address, nbytes, owner) -> Allocation`: such memory, in place; `owner` is kept alive
       until `free`. ValueError when it is not memory of this device;
     * `share_stream(queue) -> int`: the handle, above 2, of the stream that the queue's work is in;

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 NO_STREAM = -1
 """DLPack: the consumer wants no ordering."""
+MOST = 1 << 64
+"""Addresses and handles are below it."""
 OLD_DEFAULT = 1
 """The default stream of the old kind: what DLPack means by None."""
 
@@ -128,16 +130,23 @@ def _by_interface(queue: Queue, given: Any) -> Borrowed:
         dtype = np.dtype(said["typestr"])
         strides, stream = said.get("strides"), said.get("stream")
         even = contiguous(shape, strides, dtype.itemsize)
-        nbytes = math.prod(shape) * dtype.itemsize
+        nbytes, address = math.prod(shape) * dtype.itemsize, int(address or 0)
         if said.get("mask") is not None:
             raise ValueError("masked")
+        if min(shape, default=0) < 0:
+            raise ValueError(f"shape {shape}")
+        if address < 0 or address + nbytes > MOST:
+            raise ValueError(f"{nbytes} bytes at {address:#x}")
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise TypeError(f"its __cuda_array_interface__ cannot be used: {error!r}") from None
+    backend: Any = queue._backend
+    if nbytes and not backend.owns(address):  # the interface does not say whose it is
+        raise ValueError(f"{address:#x} is no memory of {queue.device.uri}")
     if stream is not None:
         queue.wait_stream(stream)
     kind = dtype.kind if dtype.isnative else ""
     return Borrowed(
-        queue.device, int(address or 0), nbytes, kind, dtype.itemsize, even, bool(readonly), given
+        queue.device, address, nbytes, kind, dtype.itemsize, even, bool(readonly), given
     )
 
 
@@ -226,7 +235,7 @@ def checked(stream: Any) -> int:
     if not hasattr(stream, "__index__"):
         raise TypeError(f"stream: a whole number is wanted, got {stream!r}")
     handle = int(stream.__index__())
-    if handle <= 0:
+    if not 0 < handle < MOST:
         raise ValueError(f"stream: 1, 2 or a handle is wanted, got {handle}")
     return handle
 

@@ -373,6 +373,8 @@ class Queue:
         Raises ValueError (sizes differ, `dst` is read-only, another backend, closed), TypeError.
         """
         self._check_open()
+        if not isinstance(src, Buffer):
+            raise TypeError(f"src: a Buffer is wanted, got {type(src).__name__}")
         target = _target("dst", dst, src.nbytes, self._device)
         peer = src.device
         if target.nbytes != src.nbytes or target.readonly:

@@ -380,3 +380,15 @@ def test_a_workgroup_too_deep_or_with_too_much_shared_memory(cuda):
             cuda.default_queue.launch(k, y, y, 1.0, 64, groups=1, shared=most + 1)
     assert cuda._backend.refusal(b"", -22) == ""
     assert cuda._backend.refusal(bytes(64), -22) == ""
+
+
+def test_a_copy_between_gpus_takes_buffers_alone(pair):
+    first, second = pair
+    src, dst = second.empty(1, np.float32), first.buffer(4)
+    with src, dst, pytest.raises(TypeError, match="src: a Buffer is wanted, got Array"):
+        first.default_queue.copy_peer(dst, src)
+
+
+def test_a_number_in_other_digits_is_no_device():
+    with pytest.raises(sp.DeviceNotFound, match="are wanted"):
+        sp.open("cuda:\u00b2")

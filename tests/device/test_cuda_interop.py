@@ -234,6 +234,35 @@ def test_memory_that_is_not_the_devices_is_refused(cuda, other):
         sp.wrap(cuda, given)
 
 
+def test_a_launch_does_not_reach_for_another_gpus_memory(cuda, other):
+    given = Described(other, other.memory(32))
+    with sp.open("cuda:1") as device, device.kernel("copy_f32") as k, device.buffer(32) as y:
+        with pytest.raises(ValueError, match="no memory of cuda:1"):
+            device.default_queue.launch(k, y, given, 8, groups=1)
+        y.read(np.float32, 8)  # the device is none the worse
+    other("cuCtxSetCurrent", other.context)  # its thread was lent to cuda:1 meanwhile
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"shape": (-8,)}, {"shape": (-2, -4)}, {"shape": (1 << 62, 8)}, {"data": (-1, False)},
+     {"data": (1 << 64, False)}, {"data": ((1 << 64) - 8, False)}],
+)  # fmt: skip
+def test_sizes_and_addresses_that_cannot_be_are_refused(cuda, other, wrong):
+    given = Described(other, other.memory(32))
+    given.__cuda_array_interface__ |= wrong
+    with pytest.raises(TypeError, match="cannot be used"):
+        sp.wrap(cuda, given)
+    with cuda.kernel("copy_f32") as k, cuda.buffer(32) as y, pytest.raises(TypeError):
+        cuda.default_queue.launch(k, y, given, 8, groups=1)
+
+
+@pytest.mark.parametrize("stream", [0, -1, 1 << 64])
+def test_a_stream_that_is_no_handle_is_refused(cuda, stream):
+    with pytest.raises(ValueError, match="1, 2 or a handle"):
+        cuda.default_queue.wait_stream(stream)
+
+
 def test_exported_memory_outlives_its_array(cuda, other):
     a = cuda.array(np.arange(8, dtype=np.float32))
     reader = dlpack.Reader(a.__dlpack__(stream=other.stream.value))

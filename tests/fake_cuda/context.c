@@ -81,7 +81,7 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device)
     if (!dev->primary)
         rc = make(dev, 0, true, &dev->primary);
     if (rc == 0) {
-        dev->primary->retained++;
+        dev->retained++;
         *context = dev->primary->handle;
     }
     pthread_mutex_unlock(&lock);
@@ -95,9 +95,9 @@ static int give_up(CUdevice device, bool all)
     if (!dev)
         return CUDA_ERROR_INVALID_DEVICE;
     pthread_mutex_lock(&lock);
-    if (!dev->primary)
-        rc = all ? 0 : CUDA_ERROR_INVALID_CONTEXT;
-    else if (all || --dev->primary->retained == 0) {
+    if (!all && dev->retained == 0)
+        rc = CUDA_ERROR_INVALID_CONTEXT;
+    else if ((all || --dev->retained == 0) && dev->primary) {
         destroy(dev->primary);
         dev->primary = NULL;
     }

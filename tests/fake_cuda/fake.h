@@ -107,6 +107,7 @@ enum fk_engine { FK_NO_ENGINE, FK_COMPUTE, FK_H2D, FK_D2H, FK_D2D, FK_PEER, FK_E
 struct fk_device {
     int ordinal;
     struct fk_context *primary;
+    int retained; /* the primary context; a reset does not change that */
     struct fk_pool *default_pool;
     struct fk_pool *pool; /* what cuMemAllocAsync takes from */
     uint64_t used;        /* bytes, pools' reserves included; under the heap's lock */
@@ -137,7 +138,6 @@ struct fk_context {
     _Atomic bool alive;
     _Atomic bool dying; /* what would wait for ever gives up */
     bool primary;
-    int retained;
     unsigned flags;
     uint32_t peers; /* bit n: memory of device n may be touched */
     size_t limits[16];

@@ -210,3 +210,64 @@ works()
     assert "saxpy_f32(y=" in said
     assert "a=1.5" in said
     assert "fill 1024 bytes" in said
+
+
+def test_every_result_after_which_the_driver_wants_a_new_start_loses_the_device():
+    """cuda.h 13.0: "the process must be terminated", or the context is of no use any more."""
+    run("""
+for code in (214, 220, 226, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 721, 810, 911):
+    with sp.open("cuda:0") as dev:
+        k, x = dev.kernel("saxpy_f32"), dev.array(np.ones(256, np.float32))
+        tell(f"fault {code} saxpy_f32")
+        with pytest.raises(sp.DeviceLost): dev.default_queue.launch(k, x, x, 1.0, 256).wait()
+        with pytest.raises(sp.DeviceLost): dev.buffer(4)
+""")
+
+
+def test_what_a_reset_has_ended_is_not_named_to_the_driver_again():
+    """A lost device that is open, with all that belongs to it, when the next open resets the context."""
+    said = run(OPEN + """
+q, timed = dev.queue(), dev.queue(timing=True)
+for _ in range(3):
+    c = sp.Commands()
+    for _ in range(16): c.dispatch(k, y, x, 1.0, 256, groups=1)
+    q.submit(c).wait()
+assert dev._backend.counters()["graph_builds"] == 1
+big, host = dev.buffer(1 << 20), dev.buffer(4096, sp.Memory.HOST)
+q.write(big, np.zeros(1 << 20, np.uint8)).wait()
+timed.submit(sp.Commands().fill(big, 1)).wait()
+bystander = sp.open("cuda:0")  # has not noticed
+kept = bystander.buffer(4)
+tell("fault 700 saxpy_f32")
+with pytest.raises(sp.DeviceLost): works()
+new = sp.open("cuda:0")
+ends = ("cuStreamDestroy_v2", "cuEventDestroy_v2", "cuGraphExecDestroy", "cuGraphDestroy",
+        "cuModuleUnload", "cuMemFreeAsync", "cuMemFreeHost", "cuMemHostUnregister", "cuEventQuery",
+        "cuStreamQuery", "cuEventRecord")
+before = [tell("calls " + name) for name in ends]
+for use in (lambda: bystander.buffer(4), bystander.queue, lambda: bystander.kernel("noop"),
+            lambda: bystander.default_queue.submit(sp.Commands().fill(kept, 1))):
+    with pytest.raises(sp.DeviceLost) as caught: use()
+    print(caught.value)
+bystander.close()
+dev.close()
+assert [tell("calls " + name) for name in ends] == before
+k, x = new.kernel("saxpy_f32"), new.array(np.ones(256, np.float32))
+works(new, k, x, x)
+assert x.numpy()[0] == 2
+new.close()
+""")  # fmt: skip
+    assert said.count("the context was reset") == 2
+
+
+def test_a_driver_that_is_never_ready_for_memory_does_not_hang_the_caller():
+    """CUDA_ERROR_NOT_READY is an answer to questions; core tries again whatever says -EAGAIN."""
+    said = run(OPEN + """
+tell("fail cuMemHostAlloc 600 times=-1")
+with pytest.raises(sp.SparkleError) as caught:
+    dev.default_queue.write(dev.buffer(1 << 16), np.zeros(1 << 16, np.uint8))
+print(caught.value)
+tell("reset")
+works()
+""")  # fmt: skip
+    assert "write" in said

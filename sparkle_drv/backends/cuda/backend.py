@@ -56,7 +56,7 @@ class CudaBackend:
     @staticmethod
     def open(uri: str, settings: Settings) -> CudaBackend:
         which = uri.partition(":")[2] or "0"
-        if not which.isdigit():
+        if not (which.isascii() and which.isdigit()):
             raise DeviceNotFound(f"{uri}: 'cuda:0', 'cuda:1', ... are wanted")
         try:
             count, _, tried = driver.probe(settings.libcuda)
@@ -140,14 +140,12 @@ class CudaBackend:
         """DLPack's kDLCUDA and the device's number."""
         return _KDL_CUDA, self._limits.ordinal
 
+    def owns(self, address: int) -> bool:
+        rc = lib.sp_cuda_owns(self._raw, address)
+        return driver.checked(rc, "cuPointerGetAttribute", self.info.uri) == 1
+
     def adopt(self, address: int, nbytes: int, owner: object) -> Allocation:
-        if (
-            nbytes
-            and driver.checked(
-                lib.sp_cuda_owns(self._raw, address), "cuPointerGetAttribute", self.info.uri
-            )
-            == 0
-        ):
+        if nbytes and not self.owns(address):
             raise ValueError(f"{address:#x} is no memory of {self.info.uri}")
         out = ffi.new("struct sp_cuda_memory **")
         driver.checked(lib.sp_cuda_adopt(self._raw, address, nbytes, out), "adopt", self.info.uri)
