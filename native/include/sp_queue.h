@@ -14,4 +14,7 @@ enum sp_queue_flags { SP_QUEUE_TIMING = 1 };
 /* A checked copy of a dispatch record that can be launched again without checks; keeps its queue alive. */
 struct sp_prepared;
 void sp_unprepare(struct sp_prepared *p);
+/* What the wait for `value`, which has been reached, on the queue of any backend would say of how it ended; with that nobody
+ * counts as told of it. 0 or -errno; -ECHILD. */
+int sp_queue_failure(void *queue, uint64_t value);
 #endif

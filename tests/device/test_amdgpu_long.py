@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import errno
 import signal
+import sys
 import threading
 from contextlib import contextmanager
 from types import SimpleNamespace
@@ -207,3 +208,66 @@ def test_a_queue_is_closed_with_work_that_has_not_all_been_sent(monkeypatch):
         machine.hold_jobs(0, False)
         a.q.close()
         assert (np.asarray(a.y) == 1).all()
+
+
+def test_who_waits_for_what_builds_on_a_long_launch_is_told_of_its_failure(monkeypatch):
+    with (
+        opened(monkeypatch, job_limit_s=0.2) as (machine, dev),
+        arrays(dev, 100 * GROUP) as a,
+    ):
+        machine.hang_next_job(0, "ring")
+        go(a)  # fails while its jobs are still being sent
+        with pytest.raises(sp.KernelFault, match="saxpy_f32: it hung"):
+            a.q.read(a.y.buffer, np.empty(a.n, np.float32)).wait(20)
+
+
+def test_a_long_launch_returns_once_all_of_it_is_sent(monkeypatch):
+    with opened(monkeypatch) as (machine, dev), arrays(dev, 40 * GROUP) as a:
+        machine.hold_jobs()
+        value = -BEGUN - native(a)
+        hand_over = dev._backend.hand_over
+        assert hand_over(a.q._handle, value, 0) == -errno.ETIMEDOUT
+        machine.hold_jobs(0, False)
+        while (rc := hand_over(a.q._handle, value, 10**7)) in (-errno.EAGAIN, -errno.ETIMEDOUT):
+            pass
+        assert rc == 0
+        assert hand_over(a.q._handle, value + 1, 0) == -errno.EINVAL
+        a.q.fence(value).wait(20)
+        assert (np.asarray(a.y) == 1).all()
+
+
+def test_a_long_launch_that_gets_no_further_is_left_to_its_fence(monkeypatch):
+    monkeypatch.setattr(queue, "_FULL_S", 0.25)
+    with opened(monkeypatch) as (machine, dev), arrays(dev, 40 * GROUP) as a:
+        machine.hold_jobs()
+        fence = go(a)
+        with pytest.raises(sp.FenceTimeout):
+            fence.wait(0)
+        machine.hold_jobs(0, False)
+        fence.wait(20)
+        assert (np.asarray(a.y) == 1).all()
+
+
+def test_ctrl_c_leaves_a_transfer_that_has_begun_its_memory(monkeypatch):
+    with opened(monkeypatch) as (machine, dev), arrays(dev, GROUP) as a:
+        out = np.zeros(a.n, np.float32)
+
+        def begun(handle, address, data):
+            value, kept = download(handle, address, data)
+            return -BEGUN - value, kept
+
+        def interrupted(*_):
+            raise KeyboardInterrupt
+
+        download = dev._backend.download
+        monkeypatch.setattr(dev._backend, "download", begun)
+        monkeypatch.setattr(dev._backend, "hand_over", interrupted)
+        machine.hold_jobs()
+        go(a)
+        before = sys.getrefcount(out)
+        with pytest.raises(KeyboardInterrupt):
+            a.q.read(a.y.buffer, out)
+        assert sys.getrefcount(out) > before  # the device will write there
+        machine.hold_jobs(0, False)
+        a.q.fence(a.q.submitted).wait(20)
+        assert (out == 1).all()
