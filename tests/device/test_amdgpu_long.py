@@ -271,3 +271,38 @@ def test_ctrl_c_leaves_a_transfer_that_has_begun_its_memory(monkeypatch):
         machine.hold_jobs(0, False)
         a.q.fence(a.q.submitted).wait(20)
         assert (out == 1).all()
+
+
+def test_a_fill_of_several_jobs_waits_for_room_no_longer_than_others(monkeypatch):
+    most = 1 << 30  # bytes that one job moves
+    with opened(monkeypatch) as (machine, dev), dev.buffer(most + 4) as b, dev.queue() as q:
+        small = sp.Commands().fill(b.view(0, 1 << 18), 1)
+        records, nbytes, epoch = sp.Commands().fill(b, 7)._encode(dev)
+        machine.hold_jobs()
+        for _ in range(JOBS - 1):
+            q.submit(small)
+        assert lib.sp_amdgpu_submit(q._handle, records, nbytes, epoch) == -BEGUN - JOBS
+        machine.unplug()  # a GiB takes an emulated card too long
+        with pytest.raises(sp.DeviceLost):
+            q.fence(JOBS).wait(20)
+
+
+def test_copies_and_fills_are_cut_anywhere(monkeypatch):
+    """So many that IBs end within them: before the bytes at the ends of a fill, between the halves
+    of a copy to where it overlaps its source."""
+    rng = np.random.default_rng(5)
+    want = np.arange(1 << 12, dtype=np.uint16).view(np.uint8)
+    with opened(monkeypatch) as (_, dev), dev.buffer(want.nbytes) as b, dev.queue() as q:
+        b.write(want)
+        commands, before = sp.Commands(), jobs(dev)
+        for i in range(2000):
+            at, to, n = (int(v) for v in rng.integers(1, 4000, 3))
+            if i % 2:
+                commands.fill(b.view(at, n), i & 0xFF, 1)
+                want[at : at + n] = i & 0xFF
+            else:
+                commands.copy(b.view(to, n), b.view(at, n))
+                want[to : to + n] = want[at : at + n].copy()
+        q.submit(commands).wait(60)
+        assert jobs(dev) - before > 3
+        assert (b.read(np.uint8, want.nbytes) == want).all()
