@@ -100,7 +100,6 @@ int sp_amdgpu_queue_renew(struct sp_amdgpu_queue *q, uint64_t *flags)
         atomic_store(&q->seen[i], 0);
         e->base = e->jobs_done = e->jobs;
     }
-    memset(q->measured, 0, sizeof q->measured);
     return rc;
 }
 
@@ -116,14 +115,11 @@ int sp_amdgpu_queue_scratch(struct sp_amdgpu_queue *q, uint64_t wave_nbytes)
         return 0;
     }
     struct sp_amdgpu_memory *more;
-    int rc = sp_amdgpu_alloc(q->dev, waves * engines * wave_nbytes, SP_AMDGPU_DEVICE, &more);
+    int rc = sp_amdgpu_idle(q); /* nobody uses the old one */
+    if (rc == 0)
+        rc = sp_amdgpu_alloc(q->dev, waves * engines * wave_nbytes, SP_AMDGPU_DEVICE, &more);
     if (rc)
         return rc;
-    rc = sp_amdgpu_idle(q); /* nobody uses the old one */
-    if (rc) {
-        sp_amdgpu_free(more);
-        return rc;
-    }
     sp_amdgpu_free(q->scratch);
     q->scratch = more;
     q->scratch_waves = (uint32_t)waves;

@@ -22,11 +22,8 @@ int sp_copy_overlaps(const struct sp_cmd_copy *c)
 
 static int dma(struct sp_job *job, uint32_t src_sel, uint64_t src, uint64_t dst, uint64_t nbytes)
 {
-    if (!sp_job_fits(job, PM4_DMA_DATA_NDW, 0) || job->copied + nbytes > JOB_NBYTES) {
-        int rc = sp_job_next(job);
-        if (rc)
-            return rc;
-    }
+    if (!sp_job_fits(job, PM4_DMA_DATA_NDW, 0) || job->copied + nbytes > JOB_NBYTES)
+        return SP_JOB_FULL;
     job->copied += nbytes;
     job->dirty = 1;
     if (job->copies_only) {
@@ -50,15 +47,29 @@ static int dma(struct sp_job *job, uint32_t src_sel, uint64_t src, uint64_t dst,
     return 0;
 }
 
-static int move(struct sp_job *job, uint64_t dst, uint64_t src, uint64_t nbytes)
+/* What is left of it by the cursor, which stood at `first` when it was begun. */
+static int move(struct sp_job *job, uint64_t dst, uint64_t src, uint64_t nbytes, uint64_t first)
 {
-    for (uint64_t done = 0, n; done < nbytes; done += n) {
-        n = nbytes - done < most(job) ? nbytes - done : most(job);
+    uint64_t *moved = &job->flight->cursor.moved;
+    while (*moved - first < nbytes) {
+        uint64_t done = *moved - first, n = nbytes - done < most(job) ? nbytes - done : most(job);
         int rc = dma(job, L2, src + done, dst + done, n);
         if (rc)
             return rc;
+        *moved += n;
     }
     return 0;
+}
+
+static int move_by_bounce(struct sp_job *job, uint64_t dst, uint64_t src, uint64_t nbytes)
+{
+    uint64_t between = job->flight->bounce->va;
+    int rc = job->flight->cursor.moved < nbytes ? move(job, between, src, nbytes, 0) : 0;
+    if (rc)
+        return rc;
+    if (job->flight->cursor.moved == nbytes)
+        sp_job_order(job);
+    return move(job, dst, between, nbytes, nbytes);
 }
 
 int sp_encode_copy(struct sp_job *job, uint64_t dst, uint64_t src, uint64_t nbytes)
@@ -66,16 +77,14 @@ int sp_encode_copy(struct sp_job *job, uint64_t dst, uint64_t src, uint64_t nbyt
     const struct sp_cmd_copy c = {.dst = dst, .src = src, .count = nbytes};
     if (dst == src || nbytes == 0)
         return 0;
-    if (!sp_copy_overlaps(&c))
-        return move(job, dst, src, nbytes);
-    int rc = move(job, job->flight->bounce->va, src, nbytes);
-    if (rc)
-        return rc;
-    sp_job_order(job);
-    return move(job, dst, job->flight->bounce->va, nbytes);
+    int rc = sp_copy_overlaps(&c) ? move_by_bounce(job, dst, src, nbytes) : move(job, dst, src, nbytes, 0);
+    if (rc == 0)
+        job->flight->cursor.moved = 0;
+    return rc;
 }
 
-/* The packet fills whole dwords: the few bytes before and behind are copied from a pattern beside the IB. */
+/* The packet fills whole dwords: the few bytes before and behind are copied from a pattern beside the IB (once more by a job
+ * that begins with the first of the dwords, which does no harm). */
 int sp_encode_fill(struct sp_job *job, const struct sp_cmd_fill *f)
 {
     unsigned char bytes[8];
@@ -86,23 +95,25 @@ int sp_encode_fill(struct sp_job *job, const struct sp_cmd_fill *f)
     uint64_t tail = (left - head) % 4, middle = left - head - tail;
     uint32_t rotated;
     memcpy(&rotated, bytes + head % f->pattern_nbytes, sizeof rotated);
-    if (head || tail) {
-        int rc = sp_job_fits(job, 2 * PM4_DMA_DATA_NDW, 64) ? 0 : sp_job_next(job);
+    uint64_t *moved = &job->flight->cursor.moved;
+    if (*moved == 0 && (head || tail)) {
         uint64_t va;
-        if (rc)
-            return rc;
+        if (!sp_job_fits(job, 2 * PM4_DMA_DATA_NDW, 64))
+            return SP_JOB_FULL;
         memcpy(sp_job_args(job, sizeof bytes, 64, &va), bytes, sizeof bytes);
-        rc = head ? dma(job, L2, va, f->dst, head) : 0;
+        int rc = head ? dma(job, L2, va, f->dst, head) : 0;
         if (rc == 0 && tail)
             rc = dma(job, L2, va + head % f->pattern_nbytes, f->dst + head + middle, tail);
         if (rc)
             return rc;
     }
-    for (uint64_t done = 0, n; done < middle; done += n) {
-        n = middle - done < most(job) ? middle - done : most(job);
-        int rc = dma(job, DATA, rotated, f->dst + head + done, n);
+    while (*moved < middle) {
+        uint64_t n = middle - *moved < most(job) ? middle - *moved : most(job);
+        int rc = dma(job, DATA, rotated, f->dst + head + *moved, n);
         if (rc)
             return rc;
+        *moved += n;
     }
+    *moved = 0;
     return 0;
 }

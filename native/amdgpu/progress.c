@@ -8,8 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static const uint64_t LONG_NS = UINT64_C(200) * 1000000, IDLE_NS = UINT64_C(20) * 1000000000,
-                      ENDED_NS = UINT64_C(15) * 1000000000;
+static const uint64_t LONG_NS = UINT64_C(200) * 1000000, ENDED_NS = UINT64_C(15) * 1000000000;
 
 /* WAIT_CS: 0 done, -ETIMEDOUT, or how it failed. That it could not be asked says nothing of the job: it is asked again. */
 static int wait_job(struct sp_amdgpu_queue *q, const struct sp_engine *e, uint64_t job, uint64_t deadline_ns)
@@ -195,6 +194,7 @@ int sp_amdgpu_recover(struct sp_amdgpu_queue *q, int rc)
         q->sending->rc = failure(q, q->sending, q->head ? others : oldest);
     for (; q->head; oldest = others)
         complete_failed(q, oldest);
+    memset(q->measured, 0, sizeof q->measured); /* nothing keeps their kernels any more */
     return lost ? -ENODEV : 0;
 }
 
@@ -237,8 +237,9 @@ int sp_amdgpu_idle(struct sp_amdgpu_queue *q)
 {
     sp_amdgpu_retire(q);
     int rc = 0;
+    uint64_t deadline = sp_clock_ns() + SP_PUSH_NS;
     for (struct sp_engine *e = q->engine; rc == 0 && e < q->engine + SP_ENGINES; e++)
         while (rc == 0 && e->jobs_done < e->jobs)
-            rc = wait_one(q, e, sp_clock_ns() + IDLE_NS);
-    return rc;
+            rc = wait_one(q, e, deadline);
+    return rc == -ETIMEDOUT ? -EAGAIN : rc;
 }

@@ -57,6 +57,22 @@ int sp_amdgpu_wait(struct sp_amdgpu_queue *q, uint64_t value, uint64_t timeout_n
     return sp_queue_outcome(&q->common, value);
 }
 
+int sp_amdgpu_hand_over(struct sp_amdgpu_queue *q, uint64_t value, uint64_t timeout_ns)
+{
+    int rc = sp_queue_may_wait(&q->common, value);
+    if (rc || value <= atomic_load(&q->sent))
+        return rc;
+    pthread_mutex_lock(q->common.lock);
+    const struct sp_engine *e = q->sending ? q->sending->engine : q->engine;
+    uint64_t jobs = e->jobs;
+    rc = sp_amdgpu_push(q, timeout_ns);
+    if (rc == -EAGAIN && e->jobs == jobs) {
+        sp_amdgpu_inspect(q); /* a lost device gives nothing back */
+        rc = -ETIMEDOUT;
+    }
+    return (int)sp_queue_leave(&q->common, rc);
+}
+
 /* Behind the others is what has been sent in part. */
 static struct sp_flight *last(const struct sp_amdgpu_queue *q, const struct sp_flight *f)
 {

@@ -49,6 +49,15 @@ int sp_queue_outcome(struct sp_queue *q, uint64_t value)
     return (int)sp_queue_leave(q, sp_ledger_tell(&q->ledger, value, sp_queue_submitted(q)));
 }
 
+int sp_queue_failure(void *queue, uint64_t value)
+{
+    struct sp_queue *q = queue;
+    if (!sp_queue_usable(q))
+        return -ECHILD;
+    pthread_mutex_lock(q->lock);
+    return (int)sp_queue_leave(q, sp_ledger_fault(&q->ledger, value));
+}
+
 void sp_queue_note(struct sp_queue *q, uint64_t value, uint64_t start_ns, uint64_t end_ns, int rc)
 {
     pthread_mutex_lock(q->lock);

@@ -180,7 +180,7 @@ uint64_t sp_amdgpu_epoch(struct sp_amdgpu *dev);
 uint64_t sp_amdgpu_advance(struct sp_amdgpu *dev);
 /* No submission waits for long: after 0.1 s without room for another job, launch, run, submit and the transfers return
  * -EAGAIN if nothing of it is on its way (to be tried again), and -SP_AMDGPU_BEGUN - value if some of it is. Nothing else
- * gets into the queue then before it is through; whoever waits for a value sends more of it. */
+ * gets into the queue then before it is through; whoever waits for a value sends more of it, and so does hand_over. */
 enum sp_amdgpu_begun { SP_AMDGPU_BEGUN = 4096 }; /* beyond all errors */
 int64_t sp_amdgpu_launch(struct sp_amdgpu_queue *q, const void *record, size_t nbytes, uint64_t epoch);
 int sp_amdgpu_prepare(struct sp_amdgpu_queue *q, const void *record, size_t nbytes, uint64_t epoch,
@@ -199,6 +199,10 @@ uint64_t sp_amdgpu_reached(struct sp_amdgpu_queue *q);
 /* 0 reached, -ETIMEDOUT, or how that submission ended: -EIO a fault (sp_amdgpu_fault has the words), -ECANCELED
  * another's fault, -ENODEV the device is lost. */
 int sp_amdgpu_wait(struct sp_amdgpu_queue *q, uint64_t value, uint64_t timeout_ns);
+/* Sends the rest of a submission that has been begun, without waiting for its end: 0 nothing of it is left (it may have
+ * failed, of which nobody is told by this), -EAGAIN more of it was sent in that time, -ETIMEDOUT none was; as wait, -EINVAL
+ * and -ECHILD. */
+int sp_amdgpu_hand_over(struct sp_amdgpu_queue *q, uint64_t value, uint64_t timeout_ns);
 int sp_amdgpu_times(struct sp_amdgpu_queue *q, uint64_t value, uint64_t *start_ns, uint64_t *end_ns);
 size_t sp_amdgpu_fault(struct sp_amdgpu_queue *q, uint64_t value, char *out, size_t capacity);
 int64_t sp_amdgpu_peek(struct sp_amdgpu_queue *q, uint64_t value, void *records, size_t capacity,

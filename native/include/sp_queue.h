@@ -24,4 +24,7 @@ struct sp_submission {
     uint64_t epoch;
 };
 int64_t sp_resubmit(const struct sp_submission *s);
+/* What the wait for `value`, which has been reached, on the queue of any backend would say of how it ended; with that nobody
+ * counts as told of it. 0 or -errno; -ECHILD. */
+int sp_queue_failure(void *queue, uint64_t value);
 #endif

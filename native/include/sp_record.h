@@ -20,7 +20,7 @@ struct sp_record_options {
 
 struct sp_record;
 /* `next` makes the calls, and lives longer. `path` is made when the first amdgpu node is seen; a file that cannot be written
- * is found out here: -errno. */
+ * is found out here: -errno; -EPERM: this process may not read its own memory by process_vm_readv. */
 int sp_record_open(const struct sp_kmd_ops *next, const char *path, const struct sp_record_options *options,
                    struct sp_record **out);
 /* Ends the recording: 0, or -errno of the first write that failed (-EFBIG: max_nbytes was reached). Its ops go on and write

@@ -8,12 +8,10 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
-enum { DRM_TYPE = 'd', ARGUMENT = 1 << 14, KCMP_FILE_ = 0 }; /* a request's size has 14 bits; linux/kcmp.h */
+enum { DRM_TYPE = 'd', ARGUMENT = 1 << 14 }; /* a request's size has 14 bits */
 static const uint64_t MAX_BO = UINT64_C(64) << 20, WAIT_NS = UINT64_C(10000000000);
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -55,124 +53,9 @@ static void watch_forks(void)
     pthread_atfork(before_fork, after_fork, after_fork);
 }
 
-/* ---- nodes ---- */
-
-static struct sp_record_fd **find_fd(struct sp_record *r, int fd)
-{
-    struct sp_record_fd **at = &r->fds;
-    while (*at && (*at)->fd != fd)
-        at = &(*at)->next;
-    return at;
-}
-
-/* No descriptor leads to the node any more: what is mapped of it goes, its number does not come again. */
-static void retire(struct sp_record *r, struct sp_record_node *node)
-{
-    for (struct sp_record_fd *left = r->fds; left; left = left->next)
-        if (left->node == node) {
-            node->fd = left->fd;
-            return;
-        }
-    if (node->amdgpu && !r->stopped)
-        sp_record_say(&r->text, "close node=%d\n", node->number);
-    sp_record_node_drop(r, node);
-    struct sp_record_node **at = &r->nodes;
-    while (*at != node)
-        at = &(*at)->next;
-    *at = node->next;
-    free(node);
-    if (r->text.n)
-        sp_record_file_put(&r->file, &r->text);
-}
-
-static void forget(struct sp_record *r, int fd)
-{
-    struct sp_record_fd **at = find_fd(r, fd), *gone = *at;
-    if (!gone)
-        return;
-    struct sp_record_node *node = gone->node;
-    *at = gone->next;
-    free(gone);
-    retire(r, node);
-}
-
-static int info(struct sp_record *r, int fd, uint32_t query, void *out, uint32_t nbytes)
-{
-    struct drm_amdgpu_info ask;
-    memset(&ask, 0, sizeof ask);
-    ask.return_pointer = (uintptr_t)out;
-    ask.return_size = nbytes;
-    ask.query = query;
-    return sp_kmd_ioctl(r->next, fd, DRM_IOCTL_AMDGPU_INFO, &ask, 0);
-}
-
-static void introduce(struct sp_record *r, struct sp_record_node *node)
-{
-    char name[16] = "";
-    struct drm_version version;
-    struct drm_amdgpu_info_device device;
-    struct drm_amdgpu_info_hw_ip ip;
-    memset(&version, 0, sizeof version);
-    memset(&device, 0, sizeof device);
-    memset(&ip, 0, sizeof ip);
-    version.name = name;
-    version.name_len = sizeof name - 1;
-    if (sp_kmd_ioctl(r->next, node->fd, DRM_IOCTL_VERSION, &version, 0) < 0 || strcmp(name, "amdgpu") != 0)
-        return;
-    node->amdgpu = 1;
-    node->number = ++r->nodes_seen;
-    info(r, node->fd, AMDGPU_INFO_DEV_INFO, &device, sizeof device);
-    info(r, node->fd, AMDGPU_INFO_HW_IP_INFO, &ip, sizeof ip);
-    /* As in backends/amdgpu/info.py: kernels before KMS 3.48 do not say the revision. */
-    uint32_t full = ip.ip_discovery_version, major = full ? full >> 16 : ip.hw_ip_version_major,
-             minor = full ? full >> 8 & 0xff : ip.hw_ip_version_minor;
-    sp_record_say(&r->text, "# node %d is a gfx%u%x%x\nnode %d amdgpu %d.%d.%d device=%x rev=%x family=%u external_rev=%u memory=%d\n",
-                node->number, major, minor, full & 0xff, node->number, version.version_major, version.version_minor,
-                version.version_patchlevel, device.device_id, device.pci_rev, device.family, device.external_rev,
-                  (r->flags & SP_RECORD_MEMORY) != 0);
-    sp_record_file_put(&r->file, &r->text);
-}
-
-/* Do both descriptors stand for one open()? Where kcmp is forbidden: for one node, which is right for programs that open it
- * once. */
-static int same(int a, int b)
-{
-    struct stat x, y;
-    long me = getpid(), rc = syscall(SYS_kcmp, me, me, KCMP_FILE_, a, b);
-    if (rc >= 0)
-        return rc == 0;
-    return !fstat(a, &x) && !fstat(b, &y) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
-}
-
-static struct sp_record_node *node_of(struct sp_record *r, int fd)
-{
-    struct sp_record_fd *known = *find_fd(r, fd);
-    if (known)
-        return known->node;
-    struct sp_record_node *node = r->nodes;
-    while (node && !same(node->fd, fd))
-        node = node->next;
-    known = malloc(sizeof *known);
-    if (!known)
-        return NULL;
-    if (!node) {
-        node = calloc(1, sizeof *node);
-        if (!node) {
-            free(known);
-            return NULL;
-        }
-        *node = (struct sp_record_node){.next = r->nodes, .fd = fd};
-        r->nodes = node;
-        introduce(r, node);
-    }
-    *known = (struct sp_record_fd){r->fds, fd, node};
-    r->fds = known;
-    return node;
-}
-
 /* ---- what an ioctl did ---- */
 
-static void learn(struct sp_record *r, struct sp_record_node *node, uint32_t request, const void *in, const void *out)
+static void learn(struct sp_record_node *node, uint32_t request, const void *in, const void *out)
 {
     const union drm_amdgpu_gem_create *made = in, *made_out = out;
     const struct drm_amdgpu_gem_userptr *user = out;
@@ -195,7 +78,6 @@ static void learn(struct sp_record *r, struct sp_record_node *node, uint32_t req
     case DRM_IOCTL_AMDGPU_GEM_VA & 0xff: sp_record_va(node, in); break;
     default: break;
     }
-    (void)r;
 }
 
 /* ---- one call ---- */
@@ -207,6 +89,7 @@ struct call {
     uint32_t request;
     void *arg;
     size_t nbytes;
+    size_t given; /* bytes of it that could be read */
     unsigned char in[ARGUMENT], out[ARGUMENT];
     struct sp_record_span spans[SP_RECORD_SPANS];
     uint32_t nspans;
@@ -230,7 +113,8 @@ static void add_span(struct sp_record_text *text, const struct sp_record_span *s
 static void before(struct call *c)
 {
     c->nspans = 0;
-    if (sp_record_peek(c->in, (uintptr_t)c->arg, c->nbytes) == c->nbytes)
+    c->given = sp_record_peek(c->in, (uintptr_t)c->arg, c->nbytes);
+    if (c->given == c->nbytes)
         c->nspans = sp_record_spans(c->request, c->in, c->spans);
     for (uint32_t i = 0; i < c->nspans; i++)
         if (c->spans[i].way & SP_RECORD_IN)
@@ -243,20 +127,19 @@ static void after(struct call *c, int rc)
     int whole = sp_record_peek(c->out, (uintptr_t)c->arg, c->nbytes) == c->nbytes;
     sp_record_say(text, "ioctl %llu node=%d request=%x %s rc=%d\n in ", (unsigned long long)++c->r->calls, c->node->number,
                 c->request, sp_record_name(c->request), rc);
-    sp_record_hex(text, c->in, c->nbytes);
+    sp_record_hex(text, c->in, c->given);
     if (whole && memcmp(c->in, c->out, c->nbytes) != 0) {
         sp_record_say(text, "\n out ");
         sp_record_hex(text, c->out, c->nbytes);
     }
-    sp_record_say(text, "\n%.*s", (int)c->was.n, c->was.n ? c->was.at : "");
+    sp_record_say(text, "\n");
+    sp_record_append(text, &c->was);
     for (uint32_t i = 0; rc >= 0 && i < c->nspans; i++)
         if (c->spans[i].way & SP_RECORD_OUT)
             add_span(text, &c->spans[i], "out", c->r->file.max_nbytes / 2);
-    if (c->was.failed)
-        text->failed = 1;
     sp_record_file_put(&c->r->file, text);
     if (rc >= 0 && whole)
-        learn(c->r, c->node, c->request, c->in, c->out);
+        learn(c->node, c->request, c->in, c->out);
 }
 
 static int make(const struct call *c)
@@ -300,7 +183,7 @@ static int submit(struct call *c)
 
 static int recorded_ioctl(struct call *c)
 {
-    int rc, blocks = sp_record_blocks(c->request);
+    int rc, blocks = sp_record_blocks(c->request), number = c->node->number;
     before(c);
     if (blocks)
         leave();
@@ -309,8 +192,12 @@ static int recorded_ioctl(struct call *c)
         rc = submit(c);
     else
         rc = make(c);
-    if (blocks)
+    if (blocks) {
         enter();
+        c->node = sp_record_node_numbered(c->r, number);
+        if (!c->node) /* closed meanwhile, or the recording has ended */
+            return rc;
+    }
     /* Mappings of a closed BO would keep it alive; its number may be another's at the next call. */
     if (nr == (DRM_IOCTL_GEM_CLOSE & 0xff) && rc >= 0)
         sp_record_bo_drop(c->r, c->node, ((const struct drm_gem_close *)(const void *)c->in)->handle);
@@ -333,7 +220,7 @@ static int record_ioctl(void *self, int fd, uint32_t request, void *arg)
         free(c);
         return r->next->ioctl(r->next->self, fd, request, arg);
     }
-    *c = (struct call){.r = r, .node = node_of(r, fd), .fd = fd, .request = request, .arg = arg, .nbytes = nbytes};
+    *c = (struct call){.r = r, .node = sp_record_node_of(r, fd), .fd = fd, .request = request, .arg = arg, .nbytes = nbytes};
     int rc;
     if (c->node && c->node->amdgpu) {
         rc = recorded_ioctl(c);
@@ -374,6 +261,9 @@ int sp_record_open(const struct sp_kmd_ops *next, const char *path, const struct
     const struct sp_record_options given = options ? *options : (struct sp_record_options){.flags = 0};
     if (!next || !path || !*path || given.flags & ~(uint32_t)(SP_RECORD_MEMORY | SP_RECORD_SHARED))
         return -EINVAL;
+    uint32_t flags; /* a sandbox may forbid what every line is made of */
+    if (sp_record_peek(&flags, (uintptr_t)&given.flags, sizeof flags) != sizeof flags)
+        return -EPERM;
     struct sp_record *r = calloc(1, sizeof *r);
     if (!r)
         return -ENOMEM;
@@ -395,14 +285,14 @@ int sp_record_open(const struct sp_kmd_ops *next, const char *path, const struct
 int sp_record_stop(struct sp_record *r, uint32_t *open)
 {
     enter();
-    int rc = r->file.error;
     if (open)
         *open = 0;
     for (const struct sp_record_node *node = r->nodes; open && node; node = node->next)
         *open += (uint32_t)node->amdgpu;
     while (r->fds)
-        forget(r, r->fds->fd);
+        sp_record_node_forget(r, r->fds->fd);
     r->stopped = 1;
+    int rc = r->file.error;
     sp_record_file_close(&r->file);
     leave();
     return rc;
@@ -429,6 +319,6 @@ void sp_record_forget(struct sp_record *r, int fd)
     if (busy())
         return;
     enter();
-    forget(r, fd);
+    sp_record_node_forget(r, fd);
     leave();
 }

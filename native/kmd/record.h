@@ -15,13 +15,14 @@ struct sp_record_text {
 };
 __attribute__((format(printf, 2, 3))) void sp_record_say(struct sp_record_text *text, const char *format, ...);
 void sp_record_hex(struct sp_record_text *text, const void *data, size_t nbytes);
+void sp_record_append(struct sp_record_text *text, const struct sp_record_text *more);
 
 struct sp_record_file {
     char path[4096];
     pid_t pid; /* whose it is; a forked child begins one of its own */
     int fd;
     int shared;
-    int error; /* -errno since which nothing is written */
+    _Atomic int error; /* -errno since which nothing is written */
     uint64_t nbytes, max_nbytes;
 };
 int sp_record_file_open(struct sp_record_file *file, const char *path, int shared, uint64_t max_nbytes);
@@ -29,7 +30,7 @@ int sp_record_file_open(struct sp_record_file *file, const char *path, int share
 void sp_record_file_put(struct sp_record_file *file, struct sp_record_text *text);
 void sp_record_file_close(struct sp_record_file *file);
 
-/* record_memory.c: open nodes, their BOs, and what is mapped where */
+/* Open nodes, their BOs, and what is mapped where. */
 struct sp_record_bo {
     struct sp_record_bo *next;
     uint32_t handle;
@@ -65,11 +66,18 @@ struct sp_record {
     struct sp_record_fd *fds;
     struct sp_record_node *nodes;
     uint32_t flags;
-    int nodes_seen, stopped;
+    int nodes_seen;
+    _Atomic int stopped;
     uint64_t calls, max_bo, wait_ns;
 };
 
-/* Copies from this process' memory, wherever it points: bytes that could be read. */
+/* record_node.c: the node of a descriptor, new or known; NULL without memory. Its address is good as long as the lock is held. */
+struct sp_record_node *sp_record_node_of(struct sp_record *r, int fd);
+/* NULL: no descriptor leads to it any more */
+struct sp_record_node *sp_record_node_numbered(const struct sp_record *r, int number);
+void sp_record_node_forget(struct sp_record *r, int fd);
+
+/* record_memory.c: copies from this process' memory, wherever it points: bytes that could be read. */
 size_t sp_record_peek(void *out, uint64_t address, size_t nbytes);
 struct sp_record_bo *sp_record_bo_find(const struct sp_record_node *node, uint32_t handle);
 struct sp_record_bo *sp_record_bo_add(struct sp_record_node *node, uint32_t handle, uint64_t nbytes);

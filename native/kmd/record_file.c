@@ -54,6 +54,15 @@ void sp_record_hex(struct sp_record_text *text, const void *data, size_t nbytes)
     }
 }
 
+void sp_record_append(struct sp_record_text *text, const struct sp_record_text *more)
+{
+    text->failed |= more->failed;
+    if (!more->n || !room(text, more->n))
+        return;
+    memcpy(text->at + text->n, more->at, more->n);
+    text->n += more->n;
+}
+
 static int open_one(const char *path)
 {
     int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);

@@ -19,7 +19,9 @@ ANY_EPOCH = 2**64 - 1
 BEGUN = 4096
 """What submits may return -BEGUN - value: the submission has that value, but is so long that not
 all of it is with the device; whoever waits for the value hands over the rest. -EAGAIN: the queue
-was full for 0.1 s, nothing was submitted. In both cases core goes on, between looks at Ctrl-C."""
+was full for 0.1 s, nothing was submitted. In both cases core goes on, between looks at Ctrl-C: a
+backend that knows the former has hand_over(queue, value, timeout_ns), which hands over the rest
+without waiting for its end (0: done, -EAGAIN: some, -ETIMEDOUT: nothing), else core waits."""
 
 
 @dataclass(frozen=True)
@@ -272,7 +274,9 @@ class Backend(Protocol):
         """Block until `value` is reached, at most `timeout_ns` ns (0: look and return).
 
         Returns 0, -ETIMEDOUT, or the -errno with which that submission ended. Leaves the GIL to
-        others meanwhile; core asks for 0.1 s at a time, so that Ctrl-C is noticed.
+        others meanwhile; core asks for 0.1 s at a time, so that Ctrl-C is noticed. That counts as
+        having told of a failure; a backend may have failure(queue, value), which says the same of a
+        value that has been reached and does not.
         """
 
     def times(self, queue: Any, value: int) -> tuple[int, int] | None:

@@ -33,6 +33,7 @@ class Native:
         self.settled = self._c("settled")
         self.reached = self._c("reached")
         self.wait = self._c("wait")
+        self.failure = lib.sp_queue_failure
 
     def _c(self, name: str) -> Any:
         return getattr(lib, f"sp_{self._family}_{name}")

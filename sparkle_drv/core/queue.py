@@ -127,6 +127,13 @@ class Queue:
         """
         interop.join(self, "order_stream", stream)
 
+    def _failed(self, value: int) -> bool:
+        """Did a value that has been reached fail? Nobody is told of it by this, if it can be."""
+        failure = getattr(self._backend, "failure", None)  # else the question counts as telling
+        return bool(
+            failure(self._handle, value) if failure else self._backend.wait(self._handle, value, 0)
+        )
+
     def fence(self, value: int) -> Fence:
         """The fence of a value that `prepare`'s callable returned; ValueError for any other."""
         if not 0 <= operator.index(value) <= self.submitted:
@@ -198,18 +205,39 @@ class Queue:
             if value != -errno.ESTALE:
                 refuse(device, kernel, args, groups, group_size, shared, value, record)
 
-    def _through(self, value: int, submit: Callable[[], int]) -> int:
-        """What `submit` returned, once the queue has had room for all of it."""
-        if value != -errno.EAGAIN and value > -BEGUN:
-            return value
+    def _through(
+        self, value: int, submit: Callable[[], int], taken: Callable[[int], None] | None = None
+    ) -> int:
+        """What `submit` returned, once the queue has had room for all of it.
+
+        `taken` is called with the value as soon as there is one: Ctrl-C may end what comes after.
+        """
         deadline = time.monotonic() + _FULL_S
         while value == -errno.EAGAIN and time.monotonic() < deadline:
+            time.sleep(
+                0.001
+            )  # that another queue has yet to send what this waits for is said at once
             value = submit()
-        if value <= -BEGUN:
-            value = -BEGUN - value
-            while self._backend.wait(self._handle, value, SLICE_NS) == -errno.ETIMEDOUT:
-                pass  # another slice; how it ended is for who waits for the fence
+        begun = value <= -BEGUN
+        value = -BEGUN - value if begun else value
+        if taken is not None and value > 0:
+            taken(value)
+        if begun:
+            self._hand_over(value)
         return value
+
+    def _hand_over(self, value: int) -> None:
+        """The rest of what has been begun. How it ended is for who waits for its fence; so is that
+        the device takes no more of it for long: with that wait, the rest of it goes on, too.
+        """
+        backend = self._backend
+        more = getattr(backend, "hand_over", backend.wait)
+        deadline = time.monotonic() + _FULL_S
+        while (rc := more(self._handle, value, SLICE_NS)) in (-errno.EAGAIN, -errno.ETIMEDOUT):
+            if rc == -errno.EAGAIN:
+                deadline = time.monotonic() + _FULL_S
+            elif time.monotonic() >= deadline:
+                break
 
     def _launch_wrapped(
         self, kernel: Kernel, args: Any, groups: Any, group_size: Any, shared: int
@@ -320,19 +348,18 @@ class Queue:
         if not isinstance(commands, Commands):
             raise TypeError(f"submit: Commands are wanted, got {type(commands).__name__}")
         device, again = self._device, commands._again
+        taken = partial(note, self._waits, commands._waits) if commands._waits else None
         while True:
             if again is None or value == -errno.ESTALE:
                 again = commands._again = self._bind(self._handle, *commands._encode(device))
                 commands._again_to = self._handle
                 value = again()
-            value = self._through(value, again)
+            value = self._through(value, again, taken)
             if value != -errno.ESTALE:
                 break
             device._renew()
         if value <= 0:
             lost(self._device, value, "submit")
-        if commands._waits:
-            note(self._waits, value, commands._waits)
         return Fence(self, value)
 
     def write(self, buffer: Buffer, array: Any) -> Fence:
@@ -348,7 +375,7 @@ class Queue:
             raise ValueError("write: the buffer is read-only")
         with target._open().pinned():
             submit = partial(self._backend.upload, self._handle, target.address, data)
-            return self._transferred(*self._transfer(submit), "write")
+            return self._transfer(submit, "write")
 
     def read(self, buffer: Buffer, out: Any) -> Fence:
         """Copy the start of `buffer`, a Buffer or Array, into `out` (writable, C order).
@@ -364,8 +391,7 @@ class Queue:
         source = _target("buffer", buffer, data.nbytes, self._device)
         with source._open().pinned():
             submit = partial(self._backend.download, self._handle, source.address, data)
-            value, kept = self._transfer(submit)
-            return self._transferred(value, (kept, data), "read")
+            return self._transfer(submit, "read", data)
 
     def copy_peer(self, dst: Buffer, src: Buffer) -> Fence:
         """Copy `src`, on another device of the same backend, to `dst` on this one.
@@ -388,26 +414,29 @@ class Queue:
         with target._open().pinned(), src._open().pinned():
             where = (self._handle, target.address, src.address, src.nbytes, peer._backend)
             submit = partial(self._backend.copy_peer, *where)
-            value = self._through(submit(), submit)
-            peer._retired.also(self._backend, self._handle, value)
-            return self._transferred(value, None, "copy_peer")
+            taken = partial(peer._retired.also, self._backend, self._handle)
+            return self._fence(self._through(submit(), submit, taken), "copy_peer")
 
-    def _transfer(self, submit: Callable[[], tuple[int, object]]) -> tuple[int, object]:
-        """A value, and what must be kept until it is reached."""
-        value, kept = submit()
+    def _transfer(
+        self, submit: Callable[[], tuple[int, object]], call: str, *objects: object
+    ) -> Fence:
+        """A copy of host memory; what `submit` returns, and `objects`, are kept until its end."""
+        kept: object = None
 
         def again() -> int:
             nonlocal kept
-            repeated, kept = submit()
-            return repeated
+            value, kept = submit()
+            return value
 
-        return self._through(value, again), kept
+        def taken(value: int) -> None:
+            if self.reached < value:
+                self._device._retired.hold(self._handle, value, kept, *objects)
 
-    def _transferred(self, value: int, kept: object, call: str) -> Fence:
+        return self._fence(self._through(again(), again, taken), call)
+
+    def _fence(self, value: int, call: str) -> Fence:
         if value < 0:
             lost(self._device, value, call)
-        if self.reached < value:
-            self._device._retired.hold(self._handle, value, kept)
         return Fence(self, value)
 
     def describe(self, value: int | None = None) -> str:

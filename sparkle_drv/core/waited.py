@@ -9,11 +9,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from sparkle_drv.errors import FenceTimeout
+
 if TYPE_CHECKING:
     from sparkle_drv.core.fence import Fence
     from sparkle_drv.core.queue import Queue
 
 MANY = 64  # waits that nobody asked about; then those that ended well are forgotten
+# What was waited for has ended; that its queue has yet to take note of it, which another thread may
+# keep it from for 0.1 s, must not look like a timeout.
+_NOTICE_S = 5.0
 
 
 class Waited:
@@ -27,19 +32,31 @@ class Waited:
         self.fences = tuple(fences)
         self.until = 0
 
-    def went_well(self) -> bool:
-        """Have all of them ended, and none failed?"""
-        try:
-            return all(fence.done and fence.wait(0) for fence in self.fences)
-        except Exception:
-            return False
 
-
-def note(waits: list[Waited], value: int, fences: Sequence[Fence]) -> None:
-    """Keeps what a submission waits for."""
+def note(waits: list[Waited], fences: Sequence[Fence], value: int) -> None:
+    """Keeps what the submission `value` waits for."""
     if len(waits) >= MANY:
-        waits[:] = [waited for waited in waits if not waited.went_well()]
+        _forget(waits, value)
     waits.append(Waited(value, fences))
+
+
+def _forget(waits: list[Waited], value: int) -> bool:
+    """Drops the oldest that ended well, up to `value`; is none left there? Nobody is told of
+    failures by this: who waits later must be."""
+    for waited in list(waits):
+        if waited.value > value:
+            break
+        for fence in waited.fences:
+            queue = fence.queue
+            if (
+                not fence.done
+                or queue._failed(fence.value)
+                or not _forget(queue._waits, fence.value)
+            ):
+                return False
+        if waited in waits:
+            waits.remove(waited)
+    return True
 
 
 def judge(waits: list[Waited], value: int, queue: Queue) -> None:
@@ -49,7 +66,9 @@ def judge(waits: list[Waited], value: int, queue: Queue) -> None:
             continue
         try:
             for fence in waited.fences:
-                fence.wait(0)
+                fence.wait(_NOTICE_S)
+        except FenceTimeout:
+            raise
         except Exception:
             waited.until = waited.until or queue.submitted
             raise

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import time
 from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 import pytest
+from sparkle_drv._native import lib
 
 import sparkle_drv as sp
 from sparkle_drv.backends.amdgpu import info
@@ -117,6 +119,20 @@ def test_scratch_memory_that_grows(card):
         for n in (7, 9):
             dev.default_queue.launch(k, out, n, groups=3).wait()
             assert (np.asarray(out) == n * lanes + n * n).all()
+
+
+def test_scratch_memory_waits_for_the_queue_no_longer_than_others(card):
+    machine, dev = card
+    with feature(dev, "stack", "u32* i32", group_size=64) as k, dev.empty(192, np.uint32) as out:
+        q = dev.default_queue
+        machine.hold_jobs()
+        q.submit(sp.Commands().fill(out.buffer, 0))
+        record = k.record(dev, (out, 7), (3, 1, 1), None, 0)
+        said = lib.sp_amdgpu_launch(q._handle, record, len(record), dev._epoch)
+        machine.hold_jobs(0, False)
+        assert said == -errno.EAGAIN
+        q.launch(k, out, 7, groups=3).wait()
+        assert (np.asarray(out) == 7 * np.tile(np.arange(64), 3) + 49).all()
 
 
 def test_hidden_arguments(card):

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import errno
 import signal
+import sys
 import threading
 from contextlib import contextmanager
 from types import SimpleNamespace
@@ -207,3 +208,101 @@ def test_a_queue_is_closed_with_work_that_has_not_all_been_sent(monkeypatch):
         machine.hold_jobs(0, False)
         a.q.close()
         assert (np.asarray(a.y) == 1).all()
+
+
+def test_who_waits_for_what_builds_on_a_long_launch_is_told_of_its_failure(monkeypatch):
+    with (
+        opened(monkeypatch, job_limit_s=0.2) as (machine, dev),
+        arrays(dev, 100 * GROUP) as a,
+    ):
+        machine.hang_next_job(0, "ring")
+        go(a)  # fails while its jobs are still being sent
+        with pytest.raises(sp.KernelFault, match="saxpy_f32: it hung"):
+            a.q.read(a.y.buffer, np.empty(a.n, np.float32)).wait(20)
+
+
+def test_a_long_launch_returns_once_all_of_it_is_sent(monkeypatch):
+    with opened(monkeypatch) as (machine, dev), arrays(dev, 40 * GROUP) as a:
+        machine.hold_jobs()
+        value = -BEGUN - native(a)
+        hand_over = dev._backend.hand_over
+        assert hand_over(a.q._handle, value, 0) == -errno.ETIMEDOUT
+        machine.hold_jobs(0, False)
+        while (rc := hand_over(a.q._handle, value, 10**7)) in (-errno.EAGAIN, -errno.ETIMEDOUT):
+            pass
+        assert rc == 0
+        assert hand_over(a.q._handle, value + 1, 0) == -errno.EINVAL
+        a.q.fence(value).wait(20)
+        assert (np.asarray(a.y) == 1).all()
+
+
+def test_a_long_launch_that_gets_no_further_is_left_to_its_fence(monkeypatch):
+    monkeypatch.setattr(queue, "_FULL_S", 0.25)
+    with opened(monkeypatch) as (machine, dev), arrays(dev, 40 * GROUP) as a:
+        machine.hold_jobs()
+        fence = go(a)
+        with pytest.raises(sp.FenceTimeout):
+            fence.wait(0)
+        machine.hold_jobs(0, False)
+        fence.wait(20)
+        assert (np.asarray(a.y) == 1).all()
+
+
+def test_ctrl_c_leaves_a_transfer_that_has_begun_its_memory(monkeypatch):
+    with opened(monkeypatch) as (machine, dev), arrays(dev, GROUP) as a:
+        out = np.zeros(a.n, np.float32)
+
+        def begun(handle, address, data):
+            value, kept = download(handle, address, data)
+            return -BEGUN - value, kept
+
+        def interrupted(*_):
+            raise KeyboardInterrupt
+
+        download = dev._backend.download
+        monkeypatch.setattr(dev._backend, "download", begun)
+        monkeypatch.setattr(dev._backend, "hand_over", interrupted)
+        machine.hold_jobs()
+        go(a)
+        before = sys.getrefcount(out)
+        with pytest.raises(KeyboardInterrupt):
+            a.q.read(a.y.buffer, out)
+        assert sys.getrefcount(out) > before  # the device will write there
+        machine.hold_jobs(0, False)
+        a.q.fence(a.q.submitted).wait(20)
+        assert (out == 1).all()
+
+
+def test_a_fill_of_several_jobs_waits_for_room_no_longer_than_others(monkeypatch):
+    most = 1 << 30  # bytes that one job moves
+    with opened(monkeypatch) as (machine, dev), dev.buffer(most + 4) as b, dev.queue() as q:
+        small = sp.Commands().fill(b.view(0, 1 << 18), 1)
+        records, nbytes, epoch = sp.Commands().fill(b, 7)._encode(dev)
+        machine.hold_jobs()
+        for _ in range(JOBS - 1):
+            q.submit(small)
+        assert lib.sp_amdgpu_submit(q._handle, records, nbytes, epoch) == -BEGUN - JOBS
+        machine.unplug()  # a GiB takes an emulated card too long
+        with pytest.raises(sp.DeviceLost):
+            q.fence(JOBS).wait(20)
+
+
+def test_copies_and_fills_are_cut_anywhere(monkeypatch):
+    """So many that IBs end within them: before the bytes at the ends of a fill, between the halves
+    of a copy to where it overlaps its source."""
+    rng = np.random.default_rng(5)
+    want = np.arange(1 << 12, dtype=np.uint16).view(np.uint8)
+    with opened(monkeypatch) as (_, dev), dev.buffer(want.nbytes) as b, dev.queue() as q:
+        b.write(want)
+        commands, before = sp.Commands(), jobs(dev)
+        for i in range(2000):
+            at, to, n = (int(v) for v in rng.integers(1, 4000, 3))
+            if i % 2:
+                commands.fill(b.view(at, n), i & 0xFF, 1)
+                want[at : at + n] = i & 0xFF
+            else:
+                commands.copy(b.view(to, n), b.view(at, n))
+                want[to : to + n] = want[at : at + n].copy()
+        q.submit(commands).wait(60)
+        assert jobs(dev) - before > 3
+        assert (b.read(np.uint8, want.nbytes) == want).all()

@@ -4,6 +4,7 @@ written, threads, forks; and a replay that says where it differs first."""
 from __future__ import annotations
 
 import contextlib
+import errno
 import mmap
 import os
 import random
@@ -329,6 +330,62 @@ def test_threads_write_whole_lines_in_the_kernels_order(tmp_path):
         handle = int.from_bytes(call.after[:4], "little")
         assert (handle in alive) == (call.name == "GEM_CLOSE")
         alive ^= {handle}
+
+
+@pytest.mark.parametrize("ended", [False, True])
+def test_a_call_that_waits_outlives_its_node_and_its_recording(tmp_path, ended):
+    path = tmp_path / "a.rec"
+    with Machine() as machine:
+        raw, node = Raw(machine, path), machine.open()
+        assert create(raw.ops, node.fd, 4096) > 0
+        handle = ffi.new(
+            "uint32_t *", node.call("SYNCOBJ_CREATE", "struct drm_syncobj_create").handle
+        )
+        wait = ffi.new("struct drm_syncobj_wait *", {"count_handles": 1})
+        wait.handles = int(ffi.cast("uintptr_t", handle))
+        wait.flags = lib.DRM_SYNCOBJ_WAIT_FLAGS_WAIT_FOR_SUBMIT
+        wait.timeout_nsec = time.monotonic_ns() + 300_000_000
+        said: list[int] = []
+        request = lib.DRM_IOCTL_SYNCOBJ_WAIT
+        waiter = threading.Thread(
+            target=lambda: said.append(raw.ops.ioctl(raw.ops.self, node.fd, request, wait))
+        )
+        waiter.start()
+        time.sleep(0.1)
+        if ended:
+            assert lib.sp_record_stop(raw.record, ffi.NULL) == 0
+        else:
+            lib.sp_record_forget(raw.record, node.fd)
+        waiter.join(ENDLESS)
+        assert said == [-errno.ETIME]
+        assert raw.close() == 0
+        node.close()
+    said = re.findall(r"^(node \d|close node=\d|ioctl \d)", path.read_text(), re.M)
+    assert said == ["node 1", "ioctl 1", "close node=1"]
+
+
+FORBIDDEN = """
+import ctypes, errno, struct
+# BPF of seccomp(2): process_vm_readv of x86-64 (310) or of others (270) is -EPERM
+program = ctypes.create_string_buffer(struct.pack(
+    "HBBI" * 5, 0x20, 0, 0, 0, 0x15, 1, 0, 310, 0x15, 0, 1, 270,
+    0x06, 0, 0, 0x00050000 | errno.EPERM, 0x06, 0, 0, 0x7fff0000))
+filter = ctypes.create_string_buffer(struct.pack("HxxxxxxQ", 5, ctypes.addressof(program)))
+libc = ctypes.CDLL(None)
+assert libc.prctl(38, 1, 0, 0, 0) == 0 and libc.prctl(22, 2, ctypes.byref(filter)) == 0
+from sparkle_drv.lowlevel import recorded
+try:
+    recorded({path!r}).__enter__()
+except PermissionError:
+    print("told")
+"""
+
+
+@pytest.mark.skipif(os.uname().machine not in ("x86_64", "aarch64"), reason="no such filter")
+def test_a_sandbox_in_which_nothing_could_be_read_is_told_at_once(tmp_path):
+    script = FORBIDDEN.replace("{path!r}", repr(str(tmp_path / "a.rec")))
+    done = subprocess.run((sys.executable, "-c", script), timeout=ENDLESS, capture_output=True)
+    assert done.stdout == b"told\n", done.stderr.decode()
 
 
 def test_pointers_to_nowhere_are_the_kernels_to_judge(tmp_path):

@@ -1,11 +1,13 @@
 """Who builds on a submission that failed is told, once for all that was submitted before."""
 
+import errno
 import time
 
 import numpy as np
 import pytest
 
 import sparkle_drv as sp
+from sparkle_drv.core.waited import MANY
 from sparkle_drv.testing import emu
 from sparkle_drv.testing.emulator import Machine
 
@@ -58,3 +60,53 @@ def test_waits_that_ended_well_are_forgotten():
         assert len(two._waits) <= 65
         late.wait()
         assert two._waits == []
+
+
+def test_to_look_which_waits_ended_well_tells_nobody(broken):
+    dev, machine, recovery = broken
+    with dev.buffer(64) as a, dev.queue() as one, dev.queue() as two:
+        machine.hang_next_job(0, recovery)
+        early = one.submit(sp.Commands().fill(a, 7))
+        while not early.done:
+            time.sleep(0.001)
+        last = one.submit(sp.Commands())
+        for _ in range(2 * MANY):
+            late = two.submit(sp.Commands().wait(early))
+        with pytest.raises(sp.SparkleError):
+            last.wait(5)
+        with pytest.raises(sp.SparkleError):
+            late.wait(5)
+
+
+def test_waits_of_queues_for_each_other_are_forgotten():
+    with sp.open("cpu") as dev, dev.queue() as one, dev.queue() as two:
+        fence = one.submit(sp.Commands())
+        for _ in range(2 * MANY):
+            fence = two.submit(sp.Commands().wait(fence))
+            fence = one.submit(sp.Commands().wait(fence))
+            while not fence.done:
+                time.sleep(0)
+        assert len(one._waits) <= MANY + 1
+        assert len(two._waits) <= MANY + 1
+        fence.wait(5)
+
+
+def test_an_end_of_which_the_other_queue_has_not_taken_note_is_no_timeout(monkeypatch):
+    """As when another thread has that queue's lock."""
+    with sp.open("cpu") as dev, dev.queue() as one, dev.queue() as two:
+        early = one.submit(sp.Commands())
+        late = two.submit(sp.Commands().wait(early))
+        two._backend.wait(two._handle, late.value, 10**10)
+        wait, reached = dev._backend.wait, dev._backend.reached
+        until = time.monotonic() + 0.05
+
+        def locked(handle):
+            return handle == one._handle and time.monotonic() < until
+
+        def late_wait(handle, value, timeout_ns):
+            return -errno.ETIMEDOUT if locked(handle) else wait(handle, value, timeout_ns)
+
+        monkeypatch.setattr(dev._backend, "wait", late_wait)
+        monkeypatch.setattr(dev._backend, "reached", lambda h: 0 if locked(h) else reached(h))
+        assert late.wait(0).done
+        assert time.monotonic() >= until

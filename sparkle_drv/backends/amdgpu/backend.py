@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 import logging
 import os
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from sparkle_drv._native import ffi, lib
 from sparkle_drv.backends.amdgpu import info, nodes, recording, refusal
 from sparkle_drv.backends.amdgpu.loader import KernelHandle, load
 from sparkle_drv.backends.amdgpu.memory import KINDS, MemoryHandle
-from sparkle_drv.backends.base import Allocation, Backend, KernelSpec, Loaded, Settings
+from sparkle_drv.backends.base import BEGUN, Allocation, Backend, KernelSpec, Loaded, Settings
 from sparkle_drv.backends.native import Lent, Native
 from sparkle_drv.errors import DeviceNotFound, OutOfDeviceMemory, check
 from sparkle_drv.types import Found, Memory
@@ -24,6 +25,7 @@ from sparkle_drv.types import Found, Memory
 log = logging.getLogger("sparkle_drv.amdgpu")
 
 _PEER_NS = 30 * 10**9
+_SLICE_NS = 100_000_000  # of a wait, so that Ctrl-C is noticed
 _SENSORS = {
     "frequency_mhz": (lib.AMDGPU_INFO_SENSOR_GFX_SCLK, 1.0),
     "memory_frequency_mhz": (lib.AMDGPU_INFO_SENSOR_GFX_MCLK, 1.0),
@@ -39,6 +41,7 @@ class AmdgpuBackend:
     open_queue, close_queue, queue_pointer, check = Lent(), Lent(), Lent(), Lent()
     epoch, advance, times, prepare, bind = Lent(), Lent(), Lent(), Lent(), Lent()
     describe, timestamp, live_counts = Lent(), Lent(), Lent()
+    failure = Lent()
 
     def __init__(
         self, ops: Any, fd: int, uri: str, *, name: str = "", emulated: bool = False
@@ -57,6 +60,7 @@ class AmdgpuBackend:
         self.info = info.device_info(facts, self._chip, uri, name, emulated)
         self._raw = ffi.gc(out[0], lib.sp_amdgpu_close)
         self._native = native = Native("amdgpu", self._raw, uri)
+        self.hand_over = lib.sp_amdgpu_hand_over
         self.launch, self.run, self.submit = native.launch, native.run, native.submit
         self.submitted, self.settled = native.submitted, native.settled
         self.reached, self.wait = native.reached, native.wait
@@ -186,15 +190,27 @@ class AmdgpuBackend:
         other = peer.open_queue(False)
         try:
             value = peer._native.copy(other, between.allocation().address, src, nbytes)
-            rc = value if value < 0 else peer.wait(other, value, _PEER_NS)
+            rc = peer._ended(other, value)[1]
         finally:
             peer.close_queue(other, _PEER_NS)
+        value = rc
         if rc == 0:
-            rc = self._native.copy(queue, dst, seen.address, nbytes)
-        waited = self.wait(queue, rc, _PEER_NS) if rc > 0 else 0
+            value, rc = self._ended(queue, self._native.copy(queue, dst, seen.address, nbytes))
         seen.handle.drop()
         between.drop()
-        return waited or rc
+        return rc or value
+
+    def _ended(self, queue: Any, value: int) -> tuple[int, int]:
+        """The value of what a submit returned, once it has ended, and how: 0 or -errno."""
+        if value <= -BEGUN:
+            value = -BEGUN - value
+        if value < 0:
+            return value, value
+        deadline = time.monotonic_ns() + _PEER_NS
+        while (rc := self.wait(queue, value, _SLICE_NS)) == -errno.ETIMEDOUT:
+            if time.monotonic_ns() >= deadline:
+                break
+        return value, rc
 
     # Kernels
 

@@ -82,6 +82,7 @@ class CpuBackend:
     open_queue, close_queue, queue_pointer, check = Lent(), Lent(), Lent(), Lent()
     epoch, advance, times, prepare, bind = Lent(), Lent(), Lent(), Lent(), Lent()
     describe, timestamp, live_counts = Lent(), Lent(), Lent()
+    failure = Lent()
 
     def __init__(self, settings: Settings) -> None:
         isa = _wanted_isa(settings.cpu_isa)

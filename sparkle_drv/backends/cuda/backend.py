@@ -25,6 +25,7 @@ class CudaBackend:
     open_queue, close_queue, queue_pointer, check = Lent(), Lent(), Lent(), Lent()
     epoch, advance, times, prepare, bind = Lent(), Lent(), Lent(), Lent(), Lent()
     describe, timestamp, live_counts = Lent(), Lent(), Lent()
+    failure = Lent()
 
     def __init__(self, ordinal: int, uri: str, settings: Settings) -> None:
         self._limits = ffi.new("struct sp_cuda_info *")

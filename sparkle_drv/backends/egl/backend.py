@@ -34,6 +34,7 @@ class EglBackend:
     open_queue, close_queue, queue_pointer, check = Lent(), Lent(), Lent(), Lent()
     epoch, advance, times, prepare, bind = Lent(), Lent(), Lent(), Lent(), Lent()
     describe, timestamp, live_counts = Lent(), Lent(), Lent()
+    failure = Lent()
 
     def __init__(self, dev: Any, uri: str, settings: Settings) -> None:
         self._native = native = Native("egl", dev, uri)
