@@ -3,6 +3,7 @@
 #include "device.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -262,8 +263,11 @@ int sp_amdgpu_import(struct sp_amdgpu *dev, int fd, uint64_t nbytes, struct sp_a
     rc = sp_bo_adopt(dev, args.handle, m.nbytes, &m.bo);
     if (rc)
         return rc;
-    if (m.bo->refs == 1 && m.bo->dmabuf < 0)
-        m.bo->dmabuf = dup(fd);
+    if (m.bo->refs == 1 && m.bo->dmabuf < 0 && (m.bo->dmabuf = fcntl(fd, F_DUPFD_CLOEXEC, 0)) < 0) { /* it could not be mapped */
+        rc = -errno;
+        sp_bo_drop(dev, m.bo);
+        return rc;
+    }
     return place(dev, m, AMDGPU_VM_PAGE_READABLE | AMDGPU_VM_PAGE_WRITEABLE, out);
 }
 

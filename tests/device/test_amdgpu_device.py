@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import time
 from contextlib import contextmanager
 from pathlib import Path
@@ -333,3 +334,25 @@ def test_memory_that_does_not_fit_into_vram(caplog):
             with pytest.raises(ValueError, match="CPU does not reach"), buffer.map():
                 pass
         assert counters(dev)["displaced"] == 1
+
+
+def descriptors():
+    names = os.listdir("/proc/self/fd")  # one of them is the folder's, which is closed by now
+    return {int(name) for name in names if os.path.exists(f"/proc/self/fd/{name}")}
+
+
+def test_a_program_that_is_started_inherits_nothing_of_a_peer():
+    with (
+        Machine(["gfx1036", "gfx1100"]) as machine,
+        Device("emu:one", emu.open_card(machine, 0, "emu:one")) as one,
+        Device("emu:two", emu.open_card(machine, 1, "emu:two")) as two,
+        one.buffer(4096, sp.Memory.SHARED) as shared,
+    ):
+        fd = one._backend.export(shared._storage.handle)
+        before = descriptors()
+        seen = two._backend.import_(fd, 4096)
+        kept = descriptors() - before
+        assert kept
+        assert not any(map(os.get_inheritable, kept))
+        os.close(fd)
+        seen.handle.drop()
