@@ -10,6 +10,7 @@
 /* Words of each thread. Thread-local variables of any size would need the loader's help, and a library of its own. */
 enum { WORDS_NBYTES = 1024 };
 static pthread_key_t words_key;
+static int has_key; /* a process has 1024 keys at most, PTHREAD_KEYS_MAX */
 static pthread_once_t words_once = PTHREAD_ONCE_INIT;
 _Thread_local void *sp_cuda_current __attribute__((tls_model("initial-exec")));
 
@@ -19,13 +20,15 @@ static uint32_t started_generation;
 
 static void make_key(void)
 {
-    pthread_key_create(&words_key, free);
+    has_key = pthread_key_create(&words_key, free) == 0;
 }
 
-/* NULL: there is no memory for words. */
+/* NULL: there is no memory for words, or no key. */
 static char *words(void)
 {
     pthread_once(&words_once, make_key);
+    if (!has_key)
+        return NULL;
     char *own = pthread_getspecific(words_key);
     if (!own && (own = calloc(1, WORDS_NBYTES)) && pthread_setspecific(words_key, own)) {
         free(own);
