@@ -201,6 +201,7 @@ def test_reg(pm4):
         (["reg", "DISPATCH_INTERLEAVE", "--gfx", "10.3"], 1, ""),
         (["decode", "no-such-file.txt"], 1, "No such file"),
         (["decode", "/dev/null"], 1, "no IB in it"),
+        (["decode", "--gfx", "11", "/dev/zero"], 1, "a device that gives more"),
         (["decode", str(TOOL.parent / "_hop.py")], 1, "_hop.py:1:1: "),
         (["decode", COMPUTE, "--gfx", "13"], 2, "gfx=13"),
         (["decode", COMPUTE, "--ip", "dma"], 2, "invalid choice"),

@@ -14,6 +14,7 @@ from sparkle_drv.lowlevel import Ib, TextError
 
 OK, FAILED, USAGE = 0, 1, 2
 EXIT_CODES = "exit codes: 0 well, 1 wrong input, findings or differences, 2 usage"
+MOST = 1 << 24  # bytes of a device such as /dev/stdin
 INPUT = "FILE, FILE@ADDRESS for bytes that lie there, or - for stdin"
 Command = Callable[[argparse.Namespace], int]
 Subcommands = Any  # argparse names no public type for what add_subparsers returns
@@ -78,7 +79,7 @@ def read(args: argparse.Namespace, name: str) -> list[Ib]:
         if not 0 <= va < 1 << 64:
             raise UsageError(f"{name}: an address has 64 bits")
         name = path
-    data = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
+    data = sys.stdin.buffer.read() if name == "-" else _contents(Path(name))
     try:
         ibs = lowlevel.read_ibs(data, args.gfx, args.ip, va, args.form)
     except TextError as error:
@@ -89,6 +90,16 @@ def read(args: argparse.Namespace, name: str) -> list[Ib]:
     if not ibs:
         raise InputError(f"{name}: there is no IB in it")
     return ibs
+
+
+def _contents(path: Path) -> bytes:
+    if not path.is_char_device():
+        return path.read_bytes()
+    with path.open("rb") as file:  # /dev/zero has no end
+        data = file.read(MOST + 1)
+    if len(data) > MOST:
+        raise InputError(f"{path}: a device that gives more than {MOST} bytes")
+    return data
 
 
 def read_all(args: argparse.Namespace, names: list[str]) -> list[Ib]:

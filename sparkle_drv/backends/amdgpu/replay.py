@@ -142,10 +142,11 @@ class _Replay:
     def _call(self, call: Call, node: Node) -> None:
         is_job = call.name == "AMDGPU_CS"
         try:
-            if is_job and call.node not in self.memory:
-                raise _Skip("a job, whose memory was not recorded")
-            if call.name in replay_args.TIMEOUTS and call.node not in self.memory:
-                raise _Skip("it may wait for such a job")
+            if call.node not in self.memory:
+                if is_job:
+                    raise _Skip("a job, whose memory was not recorded")
+                if call.name in replay_args.OF_JOBS:
+                    raise _Skip("it may be about such a job")
             made = self._argument(call, node)
         except _Skip as reason:
             self.outcome.skipped[f"{call.name}: {reason}"] += 1
@@ -153,7 +154,7 @@ class _Replay:
         if is_job:
             node.fill()
         if call.name == "GEM_CLOSE" and call.rc >= 0:
-            self._unmap(call, node)
+            node.drop(u32(call.before, 0))
         deadline = time.monotonic_ns() + self.limit_ns
         rc = node.ioctl(call.request, made.raw, deadline)
         self.outcome.calls += 1
@@ -164,9 +165,6 @@ class _Replay:
             self.outcome.jobs += 1
             self._end(call, node, made)
             self.job = (call, node)
-
-    def _unmap(self, call: Call, node: Node) -> None:
-        node.drop(u32(call.before, 0))
 
     def _compare(self, call: Call, made: _Made, rc: int) -> None:
         if call.name in replay_args.TIMEOUTS and call.rc < 0:

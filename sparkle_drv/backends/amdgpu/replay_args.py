@@ -108,6 +108,13 @@ TIMEOUTS = {
     "AMDGPU_WAIT_CS": _at("union drm_amdgpu_wait_cs", "in.timeout"),
     "AMDGPU_WAIT_FENCES": _at(_FENCES, "in.timeout_ns"),
 }
+# What waits for jobs, or asks what became of them.
+OF_JOBS = {
+    *TIMEOUTS,
+    "AMDGPU_FENCE_TO_HANDLE",
+    "SYNCOBJ_HANDLE_TO_FD",
+    "SYNCOBJ_TRANSFER",
+}
 _DEP = (_place("ctx", "struct drm_amdgpu_cs_chunk_dep", "ctx_id"),)
 _DEP_NBYTES = ffi.sizeof("struct drm_amdgpu_cs_chunk_dep")
 _POINT = ffi.sizeof("struct drm_amdgpu_cs_chunk_syncobj")
