@@ -77,6 +77,8 @@ static void drop_contents(struct sp_cuda *dev)
     if (sp_cuda_enter(dev))
         return;
     sp_cuda_pinned_drop(dev);
+    if (dev->pool) /* others of this process may keep the context, and the pool with it */
+        sp_cuda_empty_pool(dev);
     if (dev->anchor)
         sp_cuEventDestroy_v2(dev->anchor);
     if (dev->memory_event)

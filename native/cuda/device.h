@@ -161,7 +161,9 @@ int sp_cuda_pinned_take(struct sp_cuda *dev, uint64_t nbytes, void **host, uint6
 void sp_cuda_pinned_give(struct sp_cuda *dev, void *host, uint64_t got);
 void sp_cuda_pinned_drop(struct sp_cuda *dev); /* caller locks, or is the last */
 
-/* memory.c: the address of `nbytes` bytes at `address` for the host, NULL where it does not reach them */
+/* memory.c: what the stream-ordered pool keeps goes back to the driver */
+void sp_cuda_empty_pool(struct sp_cuda *dev);
+/* The address of `nbytes` bytes at `address` for the host, NULL where it does not reach them */
 void *sp_cuda_reach(struct sp_cuda *dev, uint64_t address, uint64_t nbytes);
 
 /* check.c */

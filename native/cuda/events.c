@@ -14,7 +14,8 @@ int sp_cuda_event_take(struct sp_cuda_queue *q, int timing, void **event)
         return 0;
     }
     *event = NULL;
-    return SP_CU_RC(cuEventCreate, event, timing ? 0 : CU_EVENT_DISABLE_TIMING);
+    int rc = sp_cuda_enter(q->dev); /* an event is of the context that is current when it is made */
+    return rc ? rc : SP_CU_RC(cuEventCreate, event, timing ? 0 : CU_EVENT_DISABLE_TIMING);
 }
 
 void sp_cuda_event_give(struct sp_cuda_queue *q, int timing, void *event)

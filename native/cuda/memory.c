@@ -69,7 +69,7 @@ static int take(struct sp_cuda *dev, uint64_t nbytes, uint64_t *address)
 }
 
 /* What was freed goes back to the driver; what the pool keeps may lie in pieces too small for what is wanted. */
-static void empty_pool(struct sp_cuda *dev)
+void sp_cuda_empty_pool(struct sp_cuda *dev)
 {
     static const uint64_t MOST_NS = UINT64_C(5000000000);
     uint64_t until = sp_clock_ns() + MOST_NS;
@@ -82,7 +82,7 @@ static int alloc_device(struct sp_cuda *dev, struct sp_cuda_memory *m)
 {
     int rc = take(dev, m->nbytes, &m->address);
     if (rc == -ENOMEM && dev->pool) {
-        empty_pool(dev);
+        sp_cuda_empty_pool(dev);
         rc = take(dev, m->nbytes, &m->address);
     }
     if (rc)

@@ -43,7 +43,7 @@ static int send(struct sp_cuda_queue *q, uint64_t dst, const struct sp_cuda_flig
         rc = sp_cuda_chain(q, q->up, q->stream);
     if (rc == 0)
         rc = failed(q, "cuMemcpyAsync", sp_cuMemcpyAsync(dst, between, nbytes, q->stream));
-    sp_cuMemFreeAsync(between, q->stream);
+    sp_cuMemFreeAsync(between, rc ? q->up : q->stream); /* failed: the stream may not wait for the copy */
     return rc;
 }
 
@@ -58,7 +58,7 @@ static int fetch(struct sp_cuda_queue *q, uint64_t src, const struct sp_cuda_fli
         rc = sp_cuda_chain(q, q->stream, q->down);
     if (rc == 0)
         rc = failed(q, "cuMemcpyDtoHAsync", sp_cuMemcpyDtoHAsync_v2(f->staging, between, nbytes, q->down));
-    sp_cuMemFreeAsync(between, q->down);
+    sp_cuMemFreeAsync(between, rc ? q->stream : q->down);
     *last = q->down;
     return rc;
 }

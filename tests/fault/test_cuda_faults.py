@@ -225,7 +225,7 @@ for code in (214, 220, 226, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 72
 
 
 def test_what_a_reset_has_ended_is_not_named_to_the_driver_again():
-    """A lost device that is open, with all that belongs to it, when the next open resets the context."""
+    """A lost device, with all that belongs to it, is open when the next open resets the context."""
     said = run(OPEN + """
 q, timed = dev.queue(), dev.queue(timing=True)
 for _ in range(3):
@@ -271,3 +271,56 @@ tell("reset")
 works()
 """)  # fmt: skip
     assert "write" in said
+
+
+OTHER = """
+import ctypes
+cu, theirs, ours = ctypes.CDLL(path), ctypes.c_void_p(), ctypes.c_void_p()
+cu.cuCtxGetCurrent(ctypes.byref(ours))
+assert cu.cuDevicePrimaryCtxRetain(ctypes.byref(theirs), 1) == 0
+"""
+
+
+def test_events_are_made_in_the_queues_context_whatever_another_library_made_current():
+    run(OPEN + OTHER + """
+q = dev.default_queue
+tell("endless saxpy_f32")
+fence = q.launch(k, y, x, 1.0, 256)
+cu.cuCtxSetCurrent(theirs)
+for _ in range(3):
+    assert not fence.done  # asked, and marked with an event
+tell("release")
+fence.wait()
+for _ in range(20): q.submit(sp.Commands().fill(x, 1)).wait()
+assert (y.numpy() == 1).all()
+""")  # fmt: skip
+
+
+def test_a_transfer_that_fails_halfway_gives_its_scratch_memory_back_behind_the_copy():
+    run(OPEN + """
+data, b = np.ones(1 << 17, np.float32), dev.buffer(1 << 19)
+q = dev.default_queue
+q.write(b, data).wait()  # its streams and events are there
+tell("time h2d 0.01")
+tell("fail cuEventRecord 999")
+with pytest.raises(sp.SparkleError) as caught: q.write(b, data).wait()
+assert not isinstance(caught.value, sp.DeviceLost), caught.value
+tell("reset")
+import time; time.sleep(0.2)
+q.write(b, data).wait()
+works()
+""")  # fmt: skip
+
+
+def test_a_closed_device_leaves_none_of_its_memory_in_the_drivers_pool():
+    run(OPEN + OTHER + """
+assert cu.cuDevicePrimaryCtxRetain(ctypes.byref(theirs), 0) == 0  # the context stays
+free, total = ctypes.c_size_t(), ctypes.c_size_t()
+cu.cuMemGetInfo_v2(ctypes.byref(free), ctypes.byref(total))
+before = free.value
+dev.buffer(100 << 20).close()
+dev.close()
+assert cu.cuCtxSetCurrent(theirs) == 0
+assert cu.cuMemGetInfo_v2(ctypes.byref(free), ctypes.byref(total)) == 0
+assert free.value >= before, (before, free.value)
+""", "memory 1G")  # fmt: skip
