@@ -11,7 +11,8 @@
 
 enum { SP_PAGE = 4096, SP_KERNEL_MAGIC_AMD = 0x6b646d61 }; /* "amdk" */
 /* The kernel tracks 32 jobs an entity and blocks the 33rd, without a timeout: we stop before. */
-enum { SP_JOBS = 30, SP_RECORDED = 32, SP_MEASURED_TICKS = 2 * SP_JOBS, SP_SLOT_NBYTES = 32768, SP_TICKS = 4096, SP_FAULT_TEXTS = 32, SP_FAULT_TEXT = 256, SP_POOLED = 32, SP_WAITS = 16 };
+enum { SP_JOBS = 30, SP_RECORDED = 32, SP_MEASURED_TICKS = 2 * SP_JOBS, SP_SLOT_NBYTES = 32768, SP_TICKS = 4096 };
+enum { SP_FAULT_TEXTS = 32, SP_FAULT_TEXT = 256, SP_POOLED = 32, SP_WAITS = 16 };
 
 /* For so long a call waits for room: Python looks for Ctrl-C between two. */
 enum { SP_PUSH_NS = 100 * 1000000 };
@@ -224,8 +225,6 @@ void sp_job_order(struct sp_job *job);
 int sp_job_submit(struct sp_job *job, uint64_t point);
 /* The same for an IB that has been ended. */
 int sp_job_send(struct sp_job *job, uint64_t point);
-/* Ends this job, begins the next. */
-int sp_job_next(struct sp_job *job);
 
 /* length.c: how long the jobs of a kernel become */
 uint64_t sp_job_limit(const struct sp_amdgpu *dev, const struct sp_amdgpu_kernel *k);

@@ -207,14 +207,6 @@ int sp_job_submit(struct sp_job *job, uint64_t point)
     return rc;
 }
 
-int sp_job_next(struct sp_job *job)
-{
-    int rc = sp_job_submit(job, 0);
-    if (rc == 0)
-        rc = sp_job_begin(job);
-    return rc == -EAGAIN ? -ETIMEDOUT : rc; /* in the middle of a record it cannot be left for later */
-}
-
 int64_t sp_amdgpu_encode(struct sp_amdgpu_queue *q, const void *records, size_t nbytes, uint32_t *out, size_t capacity)
 {
     struct sp_engine *e = &q->engine[SP_ENGINE_COMPUTE];

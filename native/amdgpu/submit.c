@@ -187,6 +187,8 @@ int64_t sp_amdgpu_enqueue(struct sp_amdgpu_queue *q, const void *records, size_t
         q->sending = NULL;
     if (rc && !f->begun) {
         q->ticks_used -= f->nticks;
+        if (f->nticks) /* the newest: nobody took clocks behind it */
+            q->next_tick = f->first_tick;
         f->staging = NULL; /* the caller's again */
         sp_flight_end(q, f);
         return rc;
