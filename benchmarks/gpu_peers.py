@@ -8,7 +8,8 @@ allocation and compiling PTX.
     python benchmarks/gpu_peers.py --json peers.json --md peers.md
     python benchmarks/gpu_peers.py --libcuda build/fake/libcuda.so.1 --quick    # labelled fake
 
-The fake driver moves bytes and runs nothing: its figures say what the binding costs, no more.
+A figure that has taken a second gets no more rounds. The fake driver moves bytes and runs nothing:
+its figures say what the binding costs, no more; large copies (without --quick) are page faults.
 """
 
 from __future__ import annotations

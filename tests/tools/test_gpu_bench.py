@@ -20,7 +20,7 @@ import gpu_conformance  # noqa: E402
 import gpu_kernels  # noqa: E402
 import gpu_kit  # noqa: E402
 import gpu_peers  # noqa: E402
-from _peers import images, table  # noqa: E402
+from _peers import child, images, table  # noqa: E402
 
 FEW = ("launch_0_ns", "launch_4_ns", "launch_16_ns", "launch_sync_ns", "prepared_4_ns", "start_s",
        "rss_mib", "h2d_pageable_4096_ns", "d2h_pinned_32768_ns", "d2d_4096_ns", "alloc_free_ns",
@@ -83,6 +83,15 @@ def test_peers_stop_when_the_time_is_over(monkeypatch):
     assert 1 <= len(gpu_peers.run(runner, ["a"], 50, 105)["a"]) < 10
     late = gpu_peers.run(Scripted(), ["a"], 1, 5)
     assert gpu_peers.summary(late) == {"a": {"absent": "the time was over before"}}
+
+
+def test_a_figure_that_takes_long_gets_no_more_rounds(monkeypatch):
+    calls = []
+    child.whole(lambda: calls.append(0), lambda: None, 5)
+    assert len(calls) == 6, "one warms up"
+    monkeypatch.setattr(child, "FIGURE_NS", 0)
+    child.whole(lambda: calls.append(1), lambda: None, 5)
+    assert sum(calls) == 2
 
 
 def test_a_peer_that_dies_or_says_nothing_is_absent(tmp_path):
