@@ -48,6 +48,8 @@ int64_t sp_cuda_flight_end(struct sp_cuda_queue *q, struct sp_cuda_flight *f, vo
         rc = sp_cuda_failed(q, "cuEventRecord", sp_cuEventRecord(f->end, stream));
     }
     if (rc) {
+        if (f->ncalls) /* a copy may be on its way: nobody can tell when the memory is free again */
+            f->staging = NULL;
         sp_cuda_flight_drop(q, f);
         return rc;
     }

@@ -324,3 +324,19 @@ assert cu.cuCtxSetCurrent(theirs) == 0
 assert cu.cuMemGetInfo_v2(ctypes.byref(free), ctypes.byref(total)) == 0
 assert free.value >= before, (before, free.value)
 """, "memory 1G")  # fmt: skip
+
+
+def test_staging_memory_of_a_copy_without_an_end_is_not_used_again():
+    """The list of free page-locked memory is in that memory: the copy would write over it."""
+    run(OPEN + """
+out = np.zeros(256, np.float32)
+dev.default_queue.read(x, out).wait()
+tell("time d2h 0.00001")
+tell("fail cuEventRecord 2")
+with pytest.raises(sp.SparkleError): dev.default_queue.read(x, out)
+import time; time.sleep(0.3)
+tell("reset")
+dev.default_queue.read(x, out).wait()
+assert (out == 1).all()
+dev.close()
+""")  # fmt: skip
