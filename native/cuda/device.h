@@ -127,6 +127,7 @@ struct sp_cuda_queue {
     _Atomic uint64_t reached;
     _Atomic uint64_t good; /* values above it were lost with the device; UINT64_MAX while it is not */
     uint64_t marked;       /* the newest value that a flight covers */
+    uint32_t unanswered;   /* questions in a row to which the driver gave an error */
     int timing;
     struct sp_cuda_flight *head, *tail;
     void *up, *down; /* streams for transfers, made when first needed */

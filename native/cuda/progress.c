@@ -141,6 +141,23 @@ static int ask(struct sp_cuda_queue *q, int (*question)(void *), void *of)
     return result;
 }
 
+/* Whether the answer was an error. One may pass; a driver that says nothing else will never say that the work has ended. */
+static int refused(struct sp_cuda_queue *q, const char *call, int result)
+{
+    enum { UNANSWERED = 100 };
+    char why[120];
+    if (result == CU_NOT_READY || !sp_cuda_failed(q, call, result)) {
+        q->unanswered = 0;
+        return 0;
+    }
+    if (++q->unanswered < UNANSWERED || atomic_load(&q->dev->lost))
+        return 1;
+    snprintf(why, sizeof why, "%s gives error %d, again and again: how far the work is cannot be known", call, result);
+    sp_cuda_lose(q->dev, why);
+    fail_all(q);
+    return 1;
+}
+
 void sp_cuda_progress(struct sp_cuda_queue *q)
 {
     int result;
@@ -150,9 +167,7 @@ void sp_cuda_progress(struct sp_cuda_queue *q)
     }
     while (q->head) {
         result = ask(q, sp_cuEventQuery, q->head->end);
-        if (result == CU_NOT_READY)
-            return;
-        if (sp_cuda_failed(q, "cuEventQuery", result))
+        if (refused(q, "cuEventQuery", result) || result == CU_NOT_READY)
             return;
         complete(q, q->head);
     }
@@ -160,12 +175,12 @@ void sp_cuda_progress(struct sp_cuda_queue *q)
     if (atomic_load(&q->reached) == submitted)
         return;
     result = ask(q, sp_cuStreamQuery, q->stream);
+    if (refused(q, "cuStreamQuery", result))
+        return;
     if (result == CU_OK)
         atomic_store(&q->reached, submitted);
-    else if (result == CU_NOT_READY)
-        sp_cuda_mark(q); /* so that who launches on and on does not keep others waiting */
     else
-        sp_cuda_failed(q, "cuStreamQuery", result);
+        sp_cuda_mark(q); /* so that who launches on and on does not keep others waiting */
 }
 
 uint64_t sp_cuda_reached(struct sp_cuda_queue *q)

@@ -340,3 +340,14 @@ dev.default_queue.read(x, out).wait()
 assert (out == 1).all()
 dev.close()
 """)  # fmt: skip
+
+
+def test_a_driver_that_cannot_say_how_far_it_is_loses_the_device():
+    said = run(OPEN + """
+k = dev.kernel("saxpy_f32")
+tell("fail cuStreamQuery 999 times=-1")
+with pytest.raises(sp.DeviceLost) as caught:
+    dev.default_queue.launch(k, y, x, 1.0, 256, groups=1).wait(20)
+print(caught.value)
+""")  # fmt: skip
+    assert "cuStreamQuery gives error 999, again and again" in said
