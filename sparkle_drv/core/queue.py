@@ -39,6 +39,14 @@ _NET_NS = 1_000_000_000  # how long a finalizer waits for work that nobody waite
 _FULL_S = 30.0  # for how long a queue may be full
 
 
+def _address_of(backend: Any, name: str) -> int:
+    """Where the native function behind this method is; 0: it is Python's, or stands before one."""
+    native = getattr(backend, "_native", None)
+    if native is None or getattr(backend, name) is not getattr(native, name):
+        return 0
+    return int(getattr(native, f"{name}_at"))
+
+
 class Queue(QueueBase):
     """Made by `Device.queue`. Any thread may submit; values follow the order of submission.
 
@@ -64,7 +72,7 @@ class Queue(QueueBase):
         self.timing = timing
         self._handle = backend.open_queue(timing)
         self._fence = Fence
-        self._launch_at = getattr(backend, "launch_at", 0)
+        self._launch_at = _address_of(backend, "launch")
         self._handle_at = backend.queue_pointer(self._handle) if self._launch_at else 0
         self._launch = backend.launch
         self._submit = backend.submit
@@ -292,7 +300,7 @@ class Queue(QueueBase):
 
         made = Prepared()
         made.again = again
-        made.run = run_at = getattr(backend, "run_at", 0)
+        made.run = run_at = _address_of(backend, "run")
         renew(made)
         if run_at:
             return made.go

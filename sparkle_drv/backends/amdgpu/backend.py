@@ -58,7 +58,6 @@ class AmdgpuBackend:
         self._raw = ffi.gc(out[0], lib.sp_amdgpu_close)
         self._native = native = Native("amdgpu", self._raw, uri)
         self.launch, self.run, self.submit = native.launch, native.run, native.submit
-        self.launch_at, self.run_at = native.launch_at, native.run_at
         self.submitted, self.settled = native.submitted, native.settled
         self.reached, self.wait = native.reached, native.wait
 

@@ -91,7 +91,6 @@ class CpuBackend:
         self._native = native = Native("cpu", ffi.gc(out[0], lib.sp_cpu_close), URI)
         self.info = _info(isa, threads)
         self.launch, self.run, self.submit = native.launch, native.run, native.submit
-        self.launch_at, self.run_at = native.launch_at, native.run_at
         self.submitted, self.settled = native.submitted, native.settled
         self.reached, self.wait = native.reached, native.wait
 

@@ -33,7 +33,6 @@ class CudaBackend:
         self.info = driver.info_of(self._limits, uri)
         self._native = native = Native("cuda", self._raw, uri)
         self.launch, self.run, self.submit = native.launch, native.run, native.submit
-        self.launch_at, self.run_at = native.launch_at, native.run_at
         self.submitted, self.settled = native.submitted, native.settled
         self.reached, self.wait = native.reached, native.wait
 

@@ -43,7 +43,6 @@ class EglBackend:
             settings.home, (self.info.vendor, self.info.name, self.info.driver, self.info.isa)
         )
         self.launch, self.run, self.submit = native.launch, native.run, native.submit
-        self.launch_at, self.run_at = native.launch_at, native.run_at
         self.submitted, self.settled = native.submitted, native.settled
         self.reached, self.wait = native.reached, native.wait
 
