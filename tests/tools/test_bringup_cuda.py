@@ -1,4 +1,4 @@
-"""The cuda ladder on the fake driver: every rung passes, and what is broken is named where it is."""
+"""The cuda ladder on the fake driver: every rung passes, what is broken is named where it is."""
 
 from __future__ import annotations
 
