@@ -1,4 +1,4 @@
-"""Builds the two extensions and the preload library, puts shaders/ and tools/ inside the package.
+"""Builds the three extensions and the preload library, puts shaders/ and tools/ inside the package.
 
 All metadata is in pyproject.toml. setuptools compiles an extension's files one after another, and
 all of them when one changed; `BuildExt` compiles per object, in parallel, only what changed: the
@@ -16,7 +16,7 @@ import sysconfig
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from setuptools import setup
+from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 from setuptools.command.build_py import build_py
 from setuptools.errors import CompileError
@@ -83,7 +83,8 @@ class BuildExt(build_ext):
 
     def compile(self, ext, source):
         """The object of one source file, made anew if it is stale."""
-        generated = source == ext.sources[0]  # by cffi, in build_temp
+        ours = source.startswith("native")
+        generated = not ours  # by cffi, in build_temp
         stem = Path(source) if generated else Path(self.build_temp, source)
         obj, dep, record = (stem.with_suffix(end) for end in (".o", ".d", ".cmd"))
         obj.parent.mkdir(parents=True, exist_ok=True)
@@ -92,6 +93,7 @@ class BuildExt(build_ext):
         flags += [f"-D{name}={value or 1}" for name, value in ext.define_macros]
         if generated:  # that text is not ours to keep free of warnings
             flags += ["-w"]
+        if generated or ext.name.endswith("._hot"):
             folders += {sysconfig.get_path("include"), sysconfig.get_path("platinclude")}
         command = [*compiler(), *flags, *(f"-I{folder}" for folder in folders)]
         command += ["-MMD", "-MF", str(dep), "-c", source, "-o", str(obj)]
@@ -154,7 +156,15 @@ class BuildPy(build_py):
                 shutil.copytree(name, inside, ignore=shutil.ignore_patterns(*NOT_INSTALLED))
 
 
+HOT = Extension(
+    "sparkle_drv._hot",
+    sorted(str(source) for source in Path("native/python").glob("*.c")),
+    depends=["native/python/hot.h"],
+    py_limited_api=True,
+)
+
 setup(
+    ext_modules=[HOT],
     cffi_modules=["native/build_ffi.py:native", "native/build_ffi.py:emu"],
     cmdclass={"build_ext": BuildExt, "build_preload": BuildPreload, "build_py": BuildPy},
     options={"bdist_wheel": {"py_limited_api": "cp310"}},

@@ -52,7 +52,9 @@ def _builder(module, headers, sources, base=None, base_headers=()):
 
 _headers = sorted(INCLUDE.glob("sp_*.h"))
 # The preload library (setup.py) is linked from the same objects; no extension has its part.
-_sources = sorted(c for c in HERE.rglob("*.c") if HERE / "emu" / "preload" not in c.parents)
+# native/python is an extension without cffi, which setup.py names.
+_ELSEWHERE = (HERE / "emu" / "preload", HERE / "python")
+_sources = sorted(c for c in HERE.rglob("*.c") if not set(_ELSEWHERE) & set(c.parents))
 _emu_headers = [header for header in _headers if header.name.startswith("sp_emu")]
 _emu_sources = [
     source for source in _sources if HERE / "emu" in source.parents or source.match("gen/isa_*.c")

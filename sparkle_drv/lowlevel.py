@@ -42,6 +42,7 @@ from .backends.amdgpu.recording import Recorder, around, recorded
 from .backends.amdgpu.recording_read import RecordingError, read_recording
 from .backends.amdgpu.regs_lookup import NoSuchRegister, lookup, read_value
 from .backends.amdgpu.replay import Outcome, on_card, replay
+from .backends.cuda import driver as cuda_driver
 
 __all__ = [
     "FORMS",
@@ -65,6 +66,7 @@ __all__ = [
     "bits",
     "call",
     "codeobject",
+    "cuda_driver",
     "decode_stream",
     "descriptors",
     "diff",

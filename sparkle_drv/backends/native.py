@@ -26,8 +26,8 @@ class Native:
         self.device = device
         self._family = family
         self._uri = uri
-        self.launch = self._c("launch")
-        self.run = self._c("run")
+        self.launch, self.launch_at = self._c("launch"), self._at("launch")
+        self.run, self.run_at = self._c("run"), self._at("run")
         self.submit = self._c("submit")
         self.submitted = self._c("submitted")
         self.settled = self._c("settled")
@@ -37,6 +37,10 @@ class Native:
 
     def _c(self, name: str) -> Any:
         return getattr(lib, f"sp_{self._family}_{name}")
+
+    def _at(self, name: str) -> int:
+        """The address of that function, for native/python/launch.c."""
+        return int(ffi.cast("uintptr_t", ffi.addressof(lib, f"sp_{self._family}_{name}")))
 
     def _out(self, kind: str) -> Any:
         return ffi.new(f"struct sp_{self._family}_{kind} **")

@@ -11,6 +11,7 @@ import operator
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from sparkle_drv._hot import PointerBase
 from sparkle_drv.core.buffer import Buffer
 from sparkle_drv.core.elements import READONLY, of_dtype
 from sparkle_drv.core.fence import Fence
@@ -62,7 +63,7 @@ def shape_of(shape: Any) -> tuple[int, ...]:
     return dims
 
 
-class Array:
+class Array(PointerBase):
     """Row-major elements of one dtype; `Device.array`, `Device.empty`, `Buffer.array` make them.
 
     It has `dtype` (numpy's), `shape`, `nbytes`, `layout` ("NCHW" or the like, or None), `buffer`
@@ -72,16 +73,12 @@ class Array:
 
     __slots__ = (
         "__weakref__",
-        "_address",
-        "_elements",
         "_exported",
         "_readonly",
-        "_storage",
         "buffer",
         "dtype",
         "fence",
         "layout",
-        "nbytes",
         "shape",
     )
 
@@ -100,7 +97,7 @@ class Array:
         self.fence: Fence | None = None
         self._exported: np.ndarray[Any, Any] | None = None
         # What Kernel.record reads of a pointer argument, here as in Buffer.
-        self._storage: Any = buffer._storage
+        self._storage = buffer._storage
         self._elements = of_dtype(dtype) | READONLY * buffer._readonly
         self._address = buffer._address
         self._readonly = buffer._readonly

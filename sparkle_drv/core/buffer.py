@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from sparkle_drv._hot import PointerBase
 from sparkle_drv.core.elements import ANY, READONLY
 from sparkle_drv.core.storage import Storage
 from sparkle_drv.errors import DeviceLost
@@ -33,7 +34,7 @@ def span(what: str, offset: Any, nbytes: Any, limit: int) -> tuple[int, int]:
     return at, n
 
 
-class Buffer:
+class Buffer(PointerBase):
     """`nbytes` bytes of device memory. Made by `Device.buffer`, `view` and `sparkle_drv.wrap`.
 
     `offset` is where a view begins in the memory that it shares. Whatever uses a closed buffer
@@ -45,12 +46,8 @@ class Buffer:
 
     __slots__ = (
         "__weakref__",
-        "_address",
-        "_elements",
         "_is_view",
         "_readonly",
-        "_storage",
-        "nbytes",
         "offset",
     )
 
@@ -63,7 +60,7 @@ class Buffer:
         is_view: bool = False,
         readonly: bool = False,
     ) -> None:
-        self._storage: Any = storage  # not Optional for mypy's sake: _open() tests it
+        self._storage = storage  # not Optional for mypy's sake: _open() tests it
         self._address = storage.address + offset
         self._elements = ANY | READONLY * readonly  # bytes stand for elements of any type
         self._is_view = is_view

@@ -8,6 +8,7 @@ import time
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
+from sparkle_drv._hot import FenceBase
 from sparkle_drv.core.explain import check_told
 from sparkle_drv.core.retire import SLICE_NS
 from sparkle_drv.core.waited import judge
@@ -30,14 +31,14 @@ def timeout_ns(timeout_s: Any) -> int:
     return int(ns)
 
 
-class Fence:
+class Fence(FenceBase):
     """What every submission returns: `value` on the timeline of `queue`. Immutable and cheap.
 
     Fences of one queue are ordered by value. `await fence` works in asyncio: it polls, every 5 ms
     at the longest, has no timeout of its own, and raises as `wait`.
     """
 
-    __slots__ = ("queue", "value")
+    __slots__ = ()
 
     def __init__(self, queue: Queue, value: int) -> None:
         self.queue = queue

@@ -11,6 +11,7 @@ import weakref
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from sparkle_drv._hot import KernelBase
 from sparkle_drv.backends.base import Loaded
 from sparkle_drv.core.extent import Extent
 from sparkle_drv.core.records import DISPATCH, DISPATCH_HEAD
@@ -28,7 +29,7 @@ class NeedsWrap(Exception):
     """An argument in a pointer's place is no buffer; the queue may wrap it and try again."""
 
 
-class Kernel:
+class Kernel(KernelBase):
     """A loaded kernel, made by `Device.kernel`; immutable until closed.
 
     `group_size` is the (x, y, z) that a launch without one takes, `dims` how many of these may
@@ -36,8 +37,8 @@ class Kernel:
     """
 
     __slots__ = (
-        "__weakref__", "_device", "_extents", "_finalizer", "_heads", "_loaded", "_owner", "_pack",
-        "_pointer", "_shapes", "dims", "group_size", "name", "signature",
+        "__weakref__", "_extents", "_finalizer", "_loaded", "_owner", "_pack", "_pointer",
+        "_shapes", "dims", "group_size", "name", "signature",
     )  # fmt: skip
 
     def __init__(
@@ -53,12 +54,13 @@ class Kernel:
         self.signature = signature
         self.group_size = group_size
         self.dims = dims
-        self._device: Device | None = device  # None once closed
+        self._device = device  # None once closed
         self._owner = device
         self._loaded = loaded
         self._pointer = loaded.pointer
         self._pack = signature.pack
-        self._heads: dict[Any, bytes] = {}  # by groups; the usual launch, looked up in 20 ns
+        self._plan = signature.plan
+        self._heads = {}  # by groups; the usual launch, looked up in 20 ns
         self._shapes: dict[Any, bytes] = {}  # by groups, group_size, shared: all others
         self._extents = [Extent(text, signature.integers) for text in loaded.groups]
         backend = device._backend

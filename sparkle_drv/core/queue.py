@@ -16,6 +16,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from sparkle_drv._hot import Prepared, QueueBase
 from sparkle_drv.backends.base import BEGUN
 from sparkle_drv.core import interop
 from sparkle_drv.core.array import host_array
@@ -38,7 +39,15 @@ _NET_NS = 1_000_000_000  # how long a finalizer waits for work that nobody waite
 _FULL_S = 30.0  # for how long a queue may be full
 
 
-class Queue:
+def _address_of(backend: Any, name: str) -> int:
+    """Where the native function behind this method is; 0: it is Python's, or stands before one."""
+    native = getattr(backend, "_native", None)
+    if native is None or getattr(backend, name) is not getattr(native, name):
+        return 0
+    return int(getattr(native, f"{name}_at"))
+
+
+class Queue(QueueBase):
     """Made by `Device.queue`. Any thread may submit; values follow the order of submission.
 
     `timing`: are device times kept? What submits to a closed queue, or one whose device is closed,
@@ -49,7 +58,6 @@ class Queue:
         "__weakref__",
         "_backend",
         "_bind",
-        "_device",
         "_finalizer",
         "_handle",
         "_launch",
@@ -63,6 +71,9 @@ class Queue:
         self._backend = backend
         self.timing = timing
         self._handle = backend.open_queue(timing)
+        self._fence = Fence
+        self._launch_at = _address_of(backend, "launch")
+        self._handle_at = backend.queue_pointer(self._handle) if self._launch_at else 0
         self._launch = backend.launch
         submit: Any = backend.submit
         self._bind = getattr(backend, "bind", None) or partial(partial, submit)
@@ -142,7 +153,7 @@ class Queue:
             )
         return Fence(self, value)
 
-    def launch(
+    def _launch_by_python(
         self,
         kernel: Kernel,
         *args: Any,
@@ -150,15 +161,8 @@ class Queue:
         group_size: Any = None,
         shared: int = 0,
     ) -> Fence:
-        """Run `kernel` once over `groups` workgroups of `group_size` threads; returns its fence.
-
-        Pointers are Buffers or Arrays of this device (numpy arrays too where memory is unified,
-        arrays of other libraries in its memory on CUDA; None where the argument is optional),
-        scalars are numbers. `groups` and `group_size` are an
-        int or up to three; groups=None is for kernels that know their grid, group_size=None takes
-        the kernel's. `shared` is in bytes per workgroup.
-
-        Raises TypeError or ValueError before anything is submitted.
+        """`launch` of native/python/launch.c, for what that leaves alone: a shape with a group size
+        or shared memory, numpy's scalars, backends in Python; and everything out of the ordinary.
         """
         device = self._device
         epoch = device._epoch  # before anything is looked at: see _advance
@@ -292,12 +296,12 @@ class Queue:
         """
         device, backend = self._device, self._backend
         shape = (groups, group_size, shared)
-        prepared: Any = None
         record = b""
+        run = backend.run
 
-        def renew() -> None:
-            nonlocal prepared, record
-            prepared = -errno.ESTALE
+        def renew(made: Prepared) -> None:
+            nonlocal record
+            prepared: Any = -errno.ESTALE
             while prepared == -errno.ESTALE:
                 device._renew()
                 epoch = device._epoch
@@ -310,22 +314,29 @@ class Queue:
                 prepared = backend.prepare(self._handle, record, epoch)
             if isinstance(prepared, int):
                 refuse(device, kernel, args, *shape, prepared, record)
+            made.kept = prepared
+            if run_at:
+                made.prepared = backend.queue_pointer(prepared)
 
-        renew()
-        run = backend.run
-
-        def again(value: int) -> int:
-            value = self._through(value, lambda: run(prepared))
+        def again(made: Prepared, value: int) -> int:
+            value = self._through(value, lambda: run(made.kept))
             while value == -errno.ESTALE:  # something was closed since: not necessarily of ours
-                renew()
-                value = self._through(run(prepared), lambda: run(prepared))
+                renew(made)
+                value = self._through(run(made.kept), lambda: run(made.kept))
             if value <= 0:
                 refuse(device, kernel, args, *shape, value, record)
             return value
 
+        made = Prepared()
+        made.again = again
+        made.run = run_at = _address_of(backend, "run")
+        renew(made)
+        if run_at:
+            return made.go
+
         def go() -> int:
-            value = run(prepared)
-            return value if value > 0 else again(value)
+            value = run(made.kept)
+            return value if value > 0 else again(made, value)
 
         return go
 

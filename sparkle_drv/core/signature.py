@@ -27,6 +27,7 @@ SCALARS = {
     "i64": ("q", 8),
     "u64": ("Q", 8),
 }
+PLAN = struct.Struct("=4I")  # struct hot_arg (native/python/hot.h)
 ELEMENTS = {
     **{k: n for k, (_, n) in SCALARS.items()},
     "u8": 1,
@@ -105,7 +106,8 @@ class Signature:
 
     A dispatch record is DISPATCH_HEAD (core/records.py), the arguments in natural C alignment
     padded to 8, then the bytes covered by each pointer; `pack(device, head, args)` makes it
-    of its head. `native` is the signature for C.
+    of its head. `plan` says the same to native/python/launch.c,
+    `native` to the check of native code.
     """
 
     def __init__(self, args: Sequence[Arg]) -> None:
@@ -123,6 +125,15 @@ class Signature:
             [a.is_written for a in args],
             [a.optional for a in args],
             record,
+        )
+        self.plan = b"".join(
+            PLAN.pack(
+                ord("P" if a.is_pointer else SCALARS[a.type][0]),
+                offset,
+                a.elements,
+                a.is_written + 2 * a.optional,
+            )
+            for a, offset in zip(args, self.offsets, strict=True)
         )
         self.native = self._native()
 

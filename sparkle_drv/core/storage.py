@@ -8,13 +8,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from sparkle_drv._hot import StorageBase
 from sparkle_drv.types import Memory
 
 if TYPE_CHECKING:
     from sparkle_drv.core.device import Device
 
 
-class Storage:
+class Storage(StorageBase):
     """`device` is None once it is closed: the one test that a launch makes of each pointer."""
 
     __slots__ = (
@@ -22,7 +23,6 @@ class Storage:
         "_finalizer",
         "_pins",
         "address",
-        "device",
         "handle",
         "memory",
         "nbytes",
@@ -32,7 +32,7 @@ class Storage:
     def __init__(
         self, device: Device, handle: Any, address: int, nbytes: int, memory: Memory
     ) -> None:
-        self.device: Device | None = device
+        self.device = device
         self.owner = device
         self.handle = handle
         self.address = address

@@ -14,7 +14,7 @@ from elftools.elf.elffile import ELFFile
 import sparkle_drv
 
 PACKAGE = Path(sparkle_drv.__file__).parent
-EXTENSIONS = ["_native", "_emu"]
+EXTENSIONS = ["_native", "_emu", "_hot"]
 IMPORT_BUDGET_NS = 15_000_000
 
 # CPU time of the import in a fresh interpreter, and what came with it.

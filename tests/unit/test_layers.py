@@ -29,7 +29,7 @@ def layer(module: str) -> str:
         return "api"
     if parts[1] in LEAVES:
         return "leaf"
-    return "_native" if parts[1] == "_emu" else parts[1]
+    return "_native" if parts[1] in ("_emu", "_hot") else parts[1]
 
 
 def imported(module: str, is_package: bool, text: str, known: set[str]) -> list[tuple[int, str]]:
@@ -68,7 +68,7 @@ def allowed(source: str, target: str) -> bool:
 
 def violations(sources: dict[str, tuple[bool, str]]) -> list[str]:
     """`sources` maps module names to (is a package, text); one line for each wrong import."""
-    known = set(sources) | {"sparkle_drv._native", "sparkle_drv._emu"}
+    known = set(sources) | {f"sparkle_drv.{name}" for name in ("_native", "_emu", "_hot")}
     wrong = []
     for module, (is_package, text) in sorted(sources.items()):
         for line, target in imported(module, is_package, text, known):

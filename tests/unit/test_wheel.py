@@ -103,7 +103,13 @@ def test_the_wheel_has_what_the_package_needs_and_nothing_else(wheel):
         names = set(archive.namelist())
         metadata = archive.read(next(n for n in names if n.endswith("/METADATA"))).decode()
     inside = {n.removeprefix("sparkle_drv/") for n in names if n.startswith("sparkle_drv/")}
-    assert {"_native.abi3.so", "_emu.abi3.so", "py.typed", "shaders/manifest.json"} <= inside
+    assert {
+        "_native.abi3.so",
+        "_emu.abi3.so",
+        "_hot.abi3.so",
+        "py.typed",
+        "shaders/manifest.json",
+    } <= inside
     assert {"tools/_hop.py", "tools/bench.py"} <= inside
     python = {str(p.relative_to(ROOT / "sparkle_drv")) for p in ROOT.glob("sparkle_drv/**/*.py")}
     assert python == {n for n in inside if n.endswith(".py") and not n.startswith("tools/")}

@@ -14,7 +14,9 @@ from typing import Any
 from . import (
     bench_amdgpu,
     bench_api,
+    bench_cuda,
     rungs_api,
+    rungs_cuda,
     rungs_hang,
     rungs_memory,
     rungs_node,
@@ -37,6 +39,8 @@ AMDGPU = (
     *rungs_api.rungs("api-", ("store",)),
     *rungs_hang.RUNGS,
 )
+
+CUDA = (*rungs_cuda.RUNGS, *rungs_api.rungs("api-", ("launch", "copies")))
 
 
 @dataclass(frozen=True)
@@ -64,6 +68,9 @@ FAMILIES = (
            "a render node, by number or path"),
     Family("emu", r"emu(:gfx(1100|1036)(#\d)?)?", AMDGPU, _emulated,
            "an emulated card of its own machine"),
+    Family("cuda", r"(cuda|nvidia)(:\d+)?", CUDA,
+           lambda uri: bench_cuda.Bench(re.sub(r"^nvidia(?=:|$)", "cuda", uri)),
+           "an NVIDIA GPU, by number"),
     Family("api", r"\w+(:.*)?", rungs_api.rungs(), bench_api.Bench,
            "any other device, over the public API: cpu, egl:0, ..."),
 )  # fmt: skip
@@ -76,5 +83,5 @@ def of(uri: str) -> Family:
             if family.name == "api" and re.match(r"(emu|amd|amdgpu)\b", uri):
                 break
             return family
-    raise NoSuchDevice(f"{uri!r}: amdgpu[:N], a render node's path, emu:gfx1100, emu:gfx1036, cpu, "
-                       "egl:0 or another device of `sparkle.py info` is wanted")  # fmt: skip
+    raise NoSuchDevice(f"{uri!r}: amdgpu[:N], a render node's path, cuda:0, emu:gfx1100, "
+                       "emu:gfx1036, cpu, egl:0 or one of `sparkle.py info` is wanted")  # fmt: skip

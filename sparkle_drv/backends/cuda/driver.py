@@ -50,6 +50,12 @@ def paths(first: str) -> Any:
     return ffi.new("char[]", b"\n".join([first.encode(), usual]) if first else usual)
 
 
+def asked(first: str) -> tuple[int, Any]:
+    """(0 or -errno, struct sp_dl_cuda): which paths were tried, what the library said to cuInit."""
+    out = ffi.new("struct sp_dl_cuda *")
+    return lib.sp_dl_probe_cuda(paths(first), out), out
+
+
 def probe(first: str) -> tuple[int, str, tuple[str, ...]]:
     """(devices, version of CUDA that the driver is for, what was tried). DeviceNotFound says why
     there are none."""
@@ -58,8 +64,7 @@ def probe(first: str) -> tuple[int, str, tuple[str, ...]]:
             "cuda: the driver belongs to the process that this one was forked from: start the "
             "child before the first look at cuda, or spawn it"
         )
-    out = ffi.new("struct sp_dl_cuda *")
-    rc = lib.sp_dl_probe_cuda(paths(first), out)
+    rc, out = asked(first)
     tried = tuple(text(out.report).splitlines())
     if rc:
         raise DeviceNotFound("cuda: no NVIDIA driver library: " + "; ".join(tried))

@@ -1,0 +1,21 @@
+/* sparkle_drv._hot: the part of a launch that Python's own objects are looked at for, over the stable ABI of 3.10. */
+#include "hot.h"
+
+static struct PyModuleDef definition = {
+    .m_base = PyModuleDef_HEAD_INIT,
+    .m_name = "sparkle_drv._hot",
+    .m_doc = "Base classes of core's objects, and the launch over them.",
+    .m_size = -1,
+};
+
+PyMODINIT_FUNC PyInit__hot(void);
+
+PyMODINIT_FUNC PyInit__hot(void)
+{
+    PyObject *module = PyModule_Create(&definition);
+    if (module && (hot_objects(module) || hot_launch(module))) {
+        Py_DECREF(module);
+        return NULL;
+    }
+    return module;
+}

@@ -1,0 +1,130 @@
+/* Base classes without behaviour: fields at fixed places. */
+#include "hot.h"
+
+#include <stddef.h>
+#include <structmember.h>
+
+PyTypeObject *hot_storage_type, *hot_pointer_type, *hot_kernel_type, *hot_fence_type;
+
+PyTypeObject *hot_type(PyObject *module, PyType_Spec *spec, const char *name)
+{
+    PyObject *type = PyType_FromSpec(spec);
+    if (type && PyModule_AddObjectRef(module, name, type) == 0) {
+        Py_DECREF(type); /* the module keeps it */
+        return (PyTypeObject *)type;
+    }
+    Py_XDECREF(type);
+    return NULL;
+}
+
+/* The rest of a dealloc, when the fields have been cleared. */
+void hot_free(PyObject *self)
+{
+    PyTypeObject *type = Py_TYPE(self);
+    freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
+    release(self);
+    Py_DECREF(type);
+}
+
+/* Objects with one reference in the first field. */
+static int traverse_one(PyObject *self, visitproc visit, void *arg)
+{
+    Py_VISIT(Py_TYPE(self));
+    Py_VISIT(((struct hot_storage *)(void *)self)->device);
+    return 0;
+}
+
+static int clear_one(PyObject *self)
+{
+    Py_CLEAR(((struct hot_storage *)(void *)self)->device);
+    return 0;
+}
+
+static void dealloc_one(PyObject *self)
+{
+    PyObject_GC_UnTrack(self);
+    clear_one(self);
+    hot_free(self);
+}
+
+_Static_assert(offsetof(struct hot_pointer, storage) == offsetof(struct hot_storage, device) &&
+                   offsetof(struct hot_fence, queue) == offsetof(struct hot_storage, device),
+               "the first field is the reference");
+
+static PyMemberDef storage_members[] = {
+    {"device", T_OBJECT, offsetof(struct hot_storage, device), 0, NULL},
+    {NULL, 0, 0, 0, NULL},
+};
+
+static PyMemberDef pointer_members[] = {
+    {"_storage", T_OBJECT, offsetof(struct hot_pointer, storage), 0, NULL},
+    {"_elements", T_ULONGLONG, offsetof(struct hot_pointer, elements), 0, NULL},
+    {"_address", T_ULONGLONG, offsetof(struct hot_pointer, address), 0, NULL},
+    {"nbytes", T_ULONGLONG, offsetof(struct hot_pointer, nbytes), 0, NULL},
+    {NULL, 0, 0, 0, NULL},
+};
+
+static PyMemberDef fence_members[] = {
+    {"queue", T_OBJECT, offsetof(struct hot_fence, queue), 0, NULL},
+    {"value", T_ULONGLONG, offsetof(struct hot_fence, value), 0, NULL},
+    {NULL, 0, 0, 0, NULL},
+};
+
+static int traverse_kernel(PyObject *self, visitproc visit, void *arg)
+{
+    struct hot_kernel *k = (void *)self;
+    Py_VISIT(k->heads);
+    Py_VISIT(k->plan);
+    return traverse_one(self, visit, arg);
+}
+
+static int clear_kernel(PyObject *self)
+{
+    struct hot_kernel *k = (void *)self;
+    Py_CLEAR(k->heads);
+    Py_CLEAR(k->plan);
+    return clear_one(self);
+}
+
+static void dealloc_kernel(PyObject *self)
+{
+    PyObject_GC_UnTrack(self);
+    clear_kernel(self);
+    hot_free(self);
+}
+
+static PyMemberDef kernel_members[] = {
+    {"_device", T_OBJECT, offsetof(struct hot_kernel, device), 0, NULL},
+    {"_heads", T_OBJECT, offsetof(struct hot_kernel, heads), 0, NULL},
+    {"_plan", T_OBJECT, offsetof(struct hot_kernel, plan), 0, NULL},
+    {NULL, 0, 0, 0, NULL},
+};
+
+#define SLOTS(which, how, text)                                                                                        \
+    static PyType_Slot which##_slots[] = {                                                                             \
+        {Py_tp_doc, text},                                                                                             \
+        {Py_tp_members, which##_members},                                                                              \
+        {Py_tp_traverse, traverse_##how},                                                                              \
+        {Py_tp_clear, clear_##how},                                                                                    \
+        {Py_tp_dealloc, dealloc_##how},                                                                                \
+        {0, NULL},                                                                                                     \
+    };                                                                                                                 \
+    static PyType_Spec which##_spec = {                                                                                \
+        .name = "sparkle_drv._hot." #which,                                                                            \
+        .basicsize = sizeof(struct hot_##which),                                                                       \
+        .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,                                        \
+        .slots = which##_slots,                                                                                        \
+    }
+SLOTS(storage, one, "What core.Storage begins with.");
+SLOTS(pointer, one, "What core.Buffer and core.Array begin with.");
+SLOTS(fence, one, "What core.Fence begins with.");
+SLOTS(kernel, kernel, "What core.Kernel begins with.");
+
+int hot_objects(PyObject *module)
+{
+    hot_storage_type = hot_type(module, &storage_spec, "StorageBase");
+    hot_pointer_type = hot_type(module, &pointer_spec, "PointerBase");
+    hot_fence_type = hot_type(module, &fence_spec, "FenceBase");
+    hot_kernel_type = hot_type(module, &kernel_spec, "KernelBase");
+    return hot_storage_type && hot_pointer_type && hot_fence_type && hot_kernel_type ? 0 : -1;
+}

@@ -1,0 +1,124 @@
+"""sparkle_drv._hot: C packs what Python packs, and leaves the rest to Python."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import weakref
+
+import numpy as np
+import pytest
+
+import sparkle_drv as sp
+from sparkle_drv import _hot
+from sparkle_drv.core.queue import Queue
+
+LAUNCH = ctypes.CFUNCTYPE(
+    ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_uint64
+)
+RUN = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)
+
+
+@pytest.fixture
+def seen(cpu, monkeypatch):
+    """(queue, records that C handed over): nothing is launched. Python's way is an error."""
+    records = []
+
+    def take(_handle, record, nbytes, _epoch):
+        records.append(ctypes.string_at(record, nbytes))
+        return len(records)
+
+    kept = LAUNCH(take)
+    queue = cpu.default_queue
+    monkeypatch.setattr(queue, "_launch_at", ctypes.cast(kept, ctypes.c_void_p).value)
+
+    def by_python(self, *args, **named):
+        raise LookupError("left to Python")
+
+    monkeypatch.setattr(Queue, "_launch_by_python", by_python)
+    return queue, records, kept
+
+
+@pytest.mark.parametrize(
+    ("a", "n"),
+    [(2.5, 4), (3, 0), (float("inf"), 2**32 - 1), (-0.0, 1), (1e-46, 7), (float("-inf"), 9)],
+)
+def test_a_record_is_that_of_python(seen, cpu, a, n):
+    queue, records, _ = seen
+    with cpu.kernel("saxpy_f32") as k, cpu.empty(4, "f4") as x, cpu.empty(4, "f4") as y:
+        wanted = k.record(cpu, (y, x, a, n), 3, None, 0)
+        fence = queue.launch(k, y, x, a, n, groups=3)
+    assert records == [wanted]
+    assert (type(fence), fence.queue, fence.value) == (sp.Fence, queue, 1)
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["f32 1e39", "u32 -1", "u32 4294967296", "u32 2.0", "f32 x", "u32 True", "f32 numpy"],
+)
+def test_odd_scalars_are_left_to_python(seen, cpu, value):
+    queue, records, _ = seen
+    kind, _, text = value.partition(" ")
+    given = {"x": "x", "True": True, "numpy": np.float32(1)}.get(text)
+    given = (float if "e" in text or "." in text else int)(text) if given is None else given
+    with cpu.kernel("saxpy_f32") as k, cpu.empty(4, "f4") as x:
+        args = (x, x, given, 1) if kind == "f32" else (x, x, 1.0, given)
+        k.record(cpu, (x, x, 1.0, 1), 1, None, 0)  # the shape is known
+        with pytest.raises(LookupError):
+            queue.launch(k, *args, groups=1)
+    assert records == []
+
+
+def test_odd_pointers_are_left_to_python(seen, cpu):
+    queue, records, _ = seen
+    with cpu.kernel("saxpy_f32") as k, cpu.empty(4, "f4") as x, cpu.empty(4, "i4") as i:
+        closed = cpu.empty(4, "f4")
+        k.record(cpu, (x, x, 1.0, 1), 1, None, 0)
+        closed.close()
+        readonly = np.zeros(4, np.float32)
+        readonly.flags.writeable = False
+        with sp.wrap(cpu, readonly) as fixed:
+            for wrong in (i, closed, None, fixed, readonly, 5):
+                with pytest.raises(LookupError):
+                    queue.launch(k, wrong, x, 1.0, 1, groups=1)
+            queue.launch(k, x, fixed, 1.0, 1, groups=1)  # only read
+    assert len(records) == 1
+
+
+def test_other_shapes_are_left_to_python(seen, cpu):
+    queue, records, _ = seen
+    with cpu.kernel("saxpy_f32") as k, cpu.empty(4, "f4") as x:
+        args = (x, x, 1.0, 1)
+        for words in ({"groups": [1]}, {"groups": 77}, {"groups": 1, "shared": 8}, {"group": 1}):
+            with pytest.raises(LookupError):
+                queue.launch(k, *args, **words)
+        for wrong in ((), (x,), (k, x), (k, *args, 1)):
+            with pytest.raises(LookupError):
+                queue.launch(*wrong, groups=1)
+    with pytest.raises(LookupError):
+        queue.launch(k, *args, groups=1)  # closed
+    assert records == []
+
+
+def test_prepared():
+    made = _hot.Prepared()
+    with pytest.raises(RuntimeError, match="nothing is prepared"):
+        made.go()
+    answers = [7, -5]
+    run = RUN(lambda at: answers.pop(0) if at == 64 else 0)
+    made.run, made.prepared = ctypes.cast(run, ctypes.c_void_p).value, 64
+    made.again = lambda given, value: (given is made, value)
+    assert made.go() == 7
+    assert made.go() == (True, -5)
+
+
+def test_nothing_is_kept(cpu):
+    with cpu.kernel("saxpy_f32") as k, cpu.queue() as queue:
+        x = cpu.empty(4, "f4")
+        go = queue.prepare(k, x, x, 1.0, 1, groups=1)
+        queue.launch(k, x, x, 1.0, 1, groups=1).wait()
+        go()
+        gone = weakref.ref(x)
+        del go, x
+        gc.collect()
+        assert gone() is None
