@@ -28,7 +28,7 @@ class FenceBase:
 
 class QueueBase:
     _device: Device
-    _fence: type
+    _fence_type: type
     _launch_at: int
     _handle_at: int
     def launch(

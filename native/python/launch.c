@@ -123,6 +123,11 @@ static size_t pack(const struct hot_queue *q, const struct hot_kernel *k, PyObje
     return d.nbytes;
 }
 
+static int makes_fences(PyObject *type)
+{
+    return type && PyType_Check(type) && PyType_IsSubtype((PyTypeObject *)type, hot_fence_type);
+}
+
 static PyObject *fence_of(const struct hot_queue *q, int64_t value)
 {
     PyObject *made = PyType_GenericAlloc((PyTypeObject *)q->fence, 0);
@@ -160,7 +165,7 @@ static PyObject *launch(PyObject *self, PyObject *const *args, Py_ssize_t nargs,
     struct hot_queue *q = (void *)self;
     _Alignas(16) char record[MOST_NBYTES];
     Py_ssize_t nnames = names ? PyTuple_Size(names) : 0;
-    if (!q->launch || nargs < 1 || nnames > 1 || !PyObject_TypeCheck(args[0], hot_kernel_type) ||
+    if (!q->launch || !q->device || !makes_fences(q->fence) || nargs < 1 || nnames > 1 || !PyObject_TypeCheck(args[0], hot_kernel_type) ||
         (nnames == 1 && PyTuple_GetItem(names, 0) != groups_word))
         return by_python(self, args, nargs, names);
     PyObject *groups = nnames ? args[nargs] : Py_None;
@@ -256,7 +261,7 @@ static PyMethodDef queue_methods[] = {
 
 static PyMemberDef queue_members[] = {
     {"_device", T_OBJECT, offsetof(struct hot_queue, device), 0, NULL},
-    {"_fence", T_OBJECT, offsetof(struct hot_queue, fence), 0, NULL},
+    {"_fence_type", T_OBJECT, offsetof(struct hot_queue, fence), 0, NULL},
     {"_launch_at", T_ULONGLONG, offsetof(struct hot_queue, launch), 0, NULL},
     {"_handle_at", T_ULONGLONG, offsetof(struct hot_queue, handle), 0, NULL},
     {NULL, 0, 0, 0, NULL},

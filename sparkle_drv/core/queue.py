@@ -71,7 +71,7 @@ class Queue(QueueBase):
         self._backend = backend
         self.timing = timing
         self._handle = backend.open_queue(timing)
-        self._fence = Fence
+        self._fence_type = Fence
         self._launch_at = _address_of(backend, "launch")
         self._handle_at = backend.queue_pointer(self._handle) if self._launch_at else 0
         self._launch = backend.launch
