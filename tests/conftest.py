@@ -53,8 +53,20 @@ def driver_of(uri: str, named):
     """Opening a cuda device within it opens the fake's, unless its URI was given by --device."""
     with pytest.MonkeyPatch.context() as patch:
         if uri in fakecuda.URIS and uri not in (named or ()):
+            fakecuda.elsewhere()
             patch.setenv("SPARKLE_LIBCUDA", fakecuda.library())
         yield
+
+
+@pytest.fixture(autouse=True)
+def the_fake_is_no_device_of_this_machine(request, monkeypatch):
+    """A process that has loaded the fake driver finds its devices; who does not ask for them, not."""
+    parameters = getattr(getattr(request.node, "callspec", None), "params", {})
+    asked = {str(parameters.get("device"))}
+    names = {name for name in request.fixturenames if name.startswith("cuda")}
+    if fakecuda.elsewhere.cache_info().currsize and not names and not asked & {*fakecuda.URIS}:
+        found = staticmethod(lambda settings: fakecuda.elsewhere())
+        monkeypatch.setattr(fakecuda.CudaBackend, "discover", found)
 
 
 @pytest.fixture(scope="session")

@@ -16,6 +16,9 @@ import sys
 from pathlib import Path
 
 import sparkle_drv as sp
+from sparkle_drv.backends.cuda import BACKEND as CudaBackend
+from sparkle_drv.core import settings
+from sparkle_drv.types import Found
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
@@ -32,6 +35,12 @@ def library() -> str:
     done = subprocess.run(build, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
     return str(ROOT / "build/fake/libcuda.so.1")
+
+
+@functools.cache
+def elsewhere() -> list[Found]:
+    """What discovery says of CUDA devices where no fake is; asked before this process loads one."""
+    return list(CudaBackend.discover(settings.read()))
 
 
 def environment(device: sp.Device) -> dict[str, str]:

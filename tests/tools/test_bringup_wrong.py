@@ -11,10 +11,10 @@ from sparkle_drv.lowlevel import pm4, sdma
 ALMOST = [
     ("store", "STORE", "0xcafebabe", "0xcafebabf", "wrong-code"),
     ("store", "STORE", "global_store_dword v4, v1, s[0:1]", "s_nop 0", "not-visible"),
-    ("ids-3d", "IDS3", "v_lshl_or_b32 v4, v1, 4, v0", "v_lshl_or_b32 v4, v0, 4, v1", "wrong-code"),
-    ("ids-3d", "IDS3", "s_lshl_b32 s5, s15, 20", "s_lshl_b32 s5, s14, 20", "wrong-code"),
+    ("ids-3d", "IDS3", "v_lshl_or_b32 v4, v1, 4, v0", "v_lshl_or_b32 v4, v0, 4, v1", "ids-order"),
+    ("ids-3d", "IDS3", "s_lshl_b32 s5, s15, 20", "s_lshl_b32 s5, s14, 20", "ids-order"),
     ("lds-barrier", "LDS", "v_sub_nc_u32 v3, 0xff, v0", "v_sub_nc_u32 v3, 0xfe, v0", None),
-    ("wave64", "WAVE", "v_mbcnt_hi_u32_b32 v1, -1, v1", "s_nop 0", "wrong-code"),
+    ("wave64", "WAVE", "v_mbcnt_hi_u32_b32 v1, -1, v1", "s_nop 0", "half-waves"),
     ("atomics", "ATOMIC", "v_mov_b32 v1, 1", "v_mov_b32 v1, 2", "wrong-code"),
     ("dispatch-order", "STORE", "v_xor_b32", "v_or_b32", "wrong-code"),
     ("stress", "STORE", "0xcafebabe", "0xcafebabf", "bad-cu"),
