@@ -60,7 +60,7 @@ def driver_of(uri: str, named):
 
 @pytest.fixture(autouse=True)
 def the_fake_is_no_device_of_this_machine(request, monkeypatch):
-    """A process that has loaded the fake driver finds its devices; who does not ask for them, not."""
+    """A process that has loaded the fake driver would find its devices where none is asked for."""
     parameters = getattr(getattr(request.node, "callspec", None), "params", {})
     asked = {str(parameters.get("device"))}
     names = {name for name in request.fixturenames if name.startswith("cuda")}
