@@ -170,6 +170,11 @@ int sp_cuda_enter(struct sp_cuda *dev)
     int result = sp_cuCtxGetCurrent(&now);
     if (result == CU_OK && now != dev->context)
         result = sp_cuCtxSetCurrent(dev->context);
+    if (result == CU_INVALID_CONTEXT || result == CU_CONTEXT_IS_DESTROYED) { /* it was valid when the device was opened */
+        sp_cuda_lose(dev, "another library in this process has reset the device's context");
+        atomic_store(&dev->reset, 1);
+        return sp_cuda_gone(dev);
+    }
     if (result == CU_OK)
         sp_cuda_current = dev->context;
     return sp_cu_rc("cuCtxSetCurrent", result);

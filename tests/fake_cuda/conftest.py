@@ -1,14 +1,19 @@
-"""One fake driver a process; each test begins with fresh primary contexts and no injections."""
+"""One fake driver a process; each test begins with fresh primary contexts and no injections.
+
+It is a copy of the library: the tests here reset contexts and count what is alive, while the shared
+`cuda` device of tests/conftest.py may be open on the library itself in the same process.
+"""
 
 import ctypes
+import shutil
 
 import pytest
 from fakekit import Fake, library
 
 
 @pytest.fixture(scope="session")
-def loaded() -> Fake:
-    fake = Fake(library())
+def loaded(tmp_path_factory) -> Fake:
+    fake = Fake(shutil.copy(library(), tmp_path_factory.mktemp("fake_cuda")))
     fake.ok("cuInit", 0)
     return fake
 

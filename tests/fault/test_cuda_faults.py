@@ -351,3 +351,20 @@ with pytest.raises(sp.DeviceLost) as caught:
 print(caught.value)
 """)  # fmt: skip
     assert "cuStreamQuery gives error 999, again and again" in said
+
+
+def test_a_device_whose_context_another_library_has_reset_is_lost():
+    said = run(OPEN + OTHER + """
+cu.cuCtxSetCurrent(theirs)
+assert cu.cuDevicePrimaryCtxReset_v2(0) == 0
+for use in (lambda: dev.buffer(400), dev.queue, lambda: dev.kernel("noop"), works):
+    with pytest.raises(sp.DeviceLost) as caught: use()
+    print(caught.value)
+for each in x, y, k: each.close()
+dev.close()
+with sp.open("cuda:0") as new:
+    x, y = new.array(np.ones(256, np.float32)), new.array(np.zeros(256, np.float32))
+    works(new, new.kernel("saxpy_f32"), x, y)
+    assert (y.numpy() == 1).all()
+""")  # fmt: skip
+    assert said.count("another library in this process has reset the device's context") >= 3
