@@ -94,7 +94,8 @@ class BuildExt(build_ext):
         if generated:  # that text is not ours to keep free of warnings
             flags += ["-w"]
         if generated or ext.name.endswith("._hot"):
-            folders += {sysconfig.get_path("include"), sysconfig.get_path("platinclude")}
+            # Often the same; in one order, since the command is compared with the last one.
+            folders += sorted({sysconfig.get_path(name) for name in ("include", "platinclude")})
         command = [*compiler(), *flags, *(f"-I{folder}" for folder in folders)]
         command += ["-MMD", "-MF", str(dep), "-c", source, "-o", str(obj)]
         if not is_fresh(obj, record, shlex.join(command), lambda: prerequisites(dep)):

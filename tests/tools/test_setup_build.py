@@ -1,6 +1,6 @@
 """setup.py: objects are remade only when the command, the source or a header they saw has changed.
 
-Runs the real setup.py and build_ffi.py on a project of two small C files.
+Runs the real setup.py and build_ffi.py on a project of a few small C files.
 """
 
 from __future__ import annotations
@@ -30,6 +30,10 @@ FILES = {
     "native/emu/e.c": "#include <stdint.h>\nint32_t sp_e(void) { return 3; }\n",
     "native/emu/preload/p.c": "int sp_e(void);\n"
     '__attribute__((visibility("default"))) int sp_p(void) { return sp_e() + 1; }\n',
+    "native/python/h.c": '#include <Python.h>\n#include "h.h"\n'
+    'static PyModuleDef hot = {PyModuleDef_HEAD_INIT, .m_name = "_hot", .m_size = H};\n'
+    "PyMODINIT_FUNC PyInit__hot(void) { return PyModule_Create(&hot); }\n",
+    "native/python/h.h": "#define H 0\n",
     "sparkle_drv/__init__.py": "",
 }
 
@@ -68,6 +72,7 @@ class Project:
 
 NATIVE = {"sparkle_drv._native.c", "_native.abi3.so"}
 EMU = {"sparkle_drv._emu.c", "_emu.abi3.so"}
+HOT = {"h.c", "_hot.abi3.so"}
 
 
 @pytest.fixture
@@ -76,13 +81,16 @@ def project(tmp_path):
 
 
 def test_only_what_changed_is_compiled(project):
-    assert project.build() == NATIVE | EMU | {"a.c", "b.c", "e.c"}
+    assert project.build() == NATIVE | EMU | HOT | {"a.c", "b.c", "e.c"}
     assert (project.call("sp_a"), project.call("sp_e", "_emu")) == ("1", "3")
     assert project.build() == set()
 
     (project.root / "native/sub/b.h").write_text("#define B 5\n")  # seen by one file alone
     assert project.build() == {"b.c", "_native.abi3.so"}
     assert project.call("sp_b") == "5"
+    (project.root / "native/python/h.h").write_text("#define H 8\n")
+    assert project.build() == HOT
+    assert project.run("-c", "import sparkle_drv._hot").returncode == 0
 
     header = project.root / "native/include/sp_a.h"
     header.write_text(HEADER.replace("int32_t sp_b", "int32_t sp_c(void);\nint32_t sp_b"))
@@ -92,7 +100,7 @@ def test_only_what_changed_is_compiled(project):
     assert project.build() == NATIVE | EMU | {"a.c", "b.c", "c.c"}  # a new file joins by itself
     assert project.call("sp_c") == "9"
 
-    assert {"a.c", "b.c", "c.c", "e.c"} < project.build(CFLAGS="-O0")
+    assert {"a.c", "b.c", "c.c", "e.c", "h.c"} < project.build(CFLAGS="-O0")
     assert project.build(CFLAGS="-O0") == set()
 
 
@@ -101,7 +109,7 @@ def test_the_preload_library_is_made_of_the_same_objects(project):
     library = project.root / "build" / "preload" / "libsparkle_amdgpu.so"
     assert ctypes.CDLL(str(library)).sp_p() == 4
     assert project.build("build_preload") == set()
-    assert project.build() == NATIVE | EMU | {"a.c", "b.c"}
+    assert project.build() == NATIVE | EMU | HOT | {"a.c", "b.c"}
 
     strict = ("--build-temp", "build/strict", "--build-lib", "build/strict/lib")
     made = project.build("build_ext", *strict, "build_preload", *strict, CFLAGS="-O0 -Werror")

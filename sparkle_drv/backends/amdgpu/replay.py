@@ -12,7 +12,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sparkle_drv._native import ffi, lib
@@ -142,6 +142,7 @@ class _Replay:
     def _call(self, call: Call, node: Node) -> None:
         is_job = call.name == "AMDGPU_CS"
         try:
+            call = _filled_up(call)
             if call.node not in self.memory:
                 if is_job:
                     raise _Skip("a job, whose memory was not recorded")
@@ -234,14 +235,6 @@ class _Replay:
     # Arguments
 
     def _argument(self, call: Call, node: Node) -> _Made:
-        known = getattr(lib, f"DRM_IOCTL_{call.name}", None)
-        if known is None:
-            raise _Skip("it is not known")
-        # Type and number; the kernel takes as many bytes as the request says (asm-generic/ioctl.h).
-        if (known ^ call.request) & 0xFFFF or len(call.before) != call.request >> 16 & 0x3FFF:
-            raise ValueError(f"request {call.request:x} with {len(call.before)} bytes")
-        if len(call.before) < known >> 16 & 0x3FFF:
-            raise _Skip("its argument is shorter than the one that we know")
         raw = ffi.new("char[]", len(call.before))
         made, view = _Made(raw), ffi.buffer(raw)
         view[:] = call.before
@@ -362,6 +355,20 @@ class _Replay:
             pointers[i] = int(ffi.cast("uintptr_t", table + i))
         made.kept += [table, pointers]
         self._pointer(made, ffi.offsetof("struct drm_amdgpu_cs_in", "chunks"), pointers)
+
+
+def _filled_up(call: Call) -> Call:
+    """The call with an argument as long as the one that we know: where a program built for an older
+    kernel gives fewer bytes, the kernel goes by the request's size and takes the rest as zeros
+    (drm_ioctl). ValueError: the request is another's, or of another length."""
+    known = getattr(lib, f"DRM_IOCTL_{call.name}", None)
+    if known is None:
+        raise _Skip("it is not known")
+    # Type and number; the kernel takes as many bytes as the request says (asm-generic/ioctl.h).
+    if (known ^ call.request) & 0xFFFF or len(call.before) != call.request >> 16 & 0x3FFF:
+        raise ValueError(f"request {call.request:x} with {len(call.before)} bytes")
+    missing = bytes(max(0, (known >> 16 & 0x3FFF) - len(call.before)))
+    return replace(call, before=call.before + missing, after=call.after + missing)
 
 
 def _whole(data: bytes, ctype: str) -> None:
