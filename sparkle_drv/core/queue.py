@@ -443,7 +443,10 @@ class Queue(QueueBase):
             if self.reached < value:
                 self._device._retired.hold(self._handle, value, kept, *objects)
 
-        return self._fence(self._through(again(), again, taken), call)
+        value = self._through(again(), again, taken)
+        if value < 0:  # a view of a view, in a cycle by the error's traceback: CPython's gh-77894
+            kept = None
+        return self._fence(value, call)
 
     def _fence(self, value: int, call: str) -> Fence:
         if value < 0:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import faulthandler
+import gc
 import os
 import signal
 import threading
 import time
+import weakref
 
 import pytest
 from _bringup import child, climb
@@ -161,3 +164,21 @@ def test_a_child_that_never_begins():
         ("FAIL", "no"), ("BLOCKED", "not climbed: no process begins"),
     ]  # fmt: skip
     assert facts["trouble"] == "no"
+
+
+def test_what_an_errors_frames_hold_goes_without_a_garbage_collection():
+    """Collecting views of views in a cycle crashes CPython before 3.12.7."""
+    seen = []
+
+    def work():
+        held = threading.Event()
+        seen.append(weakref.ref(held))
+        raise ValueError("no")
+
+    gc.disable()
+    try:
+        with contextlib.suppress(ValueError):
+            climb.bounded(work, 30)
+        assert seen[0]() is None
+    finally:
+        gc.enable()

@@ -45,7 +45,11 @@ class Hung(TimeoutError):
 
 
 def bounded(work: Callable[[], Any], limit_s: float) -> Any:
-    """What `work()` returns or raises; Hung when it does neither within the limit."""
+    """What `work()` returns or raises; Hung when it does neither within the limit.
+
+    The error is in no cycle with its frames. These may hold views of views of memory, and a garbage
+    collection that takes such a cycle apart crashes CPython before 3.12.7 (gh-77894).
+    """
     outcome: list[Any] = []
 
     def run() -> None:
@@ -59,10 +63,13 @@ def bounded(work: Callable[[], Any], limit_s: float) -> Any:
     thread.join(limit_s)
     if not outcome:
         raise Hung(f"no answer for {limit_s:g} s: a call does not come back")
-    well, value = outcome[0]
+    well, value = outcome.pop()
     if well:
         return value
-    raise value
+    try:
+        raise value
+    finally:  # its traceback has this frame: no cycle, see below
+        del value
 
 
 def climb(
