@@ -9,7 +9,7 @@ STRICT := -O0 -Wall -Wextra -Wshadow -Wconversion -Werror
 SANITIZE := -fsanitize=address,undefined
 STRICT_TO := --build-temp build/strict --build-lib build/strict/lib
 
-.PHONY: quick help build bench test test-quick lint format check-c perf wheel bringup-archive docs asan preload fake-cuda gpu-kit test-radv gen golden-llvm shaders fuzz fuzz-elf fuzz-pm4 fuzz-faults loc test-fresh clean
+.PHONY: quick help build bench test test-quick lint format check-c perf peers wheel bringup-archive docs asan preload fake-cuda gpu-kit test-radv gen golden-llvm shaders fuzz fuzz-elf fuzz-pm4 fuzz-faults loc test-fresh clean cuda-sweep
 
 quick: build lint test-quick ## the quick loop: build, lint, types, quick tests
 
@@ -44,6 +44,13 @@ perf: build ## compare with benchmarks/baseline; exit 3 on a confirmed regressio
 	@mkdir -p benchmarks/baseline
 	@$(PY) tools/bench.py compare --baseline benchmarks/baseline $(BENCH_ARGS)
 
+# A venv of its own: what is compared with is never a dependency. The stamp is made last.
+peers: build ## build/peers: the libraries that benchmarks/cpu_peers.py compares with (pip; GB)
+	@cmp -s benchmarks/_cpu_peers/requirements.txt build/peers/installed.txt || { \
+	  rm -rf build/peers && $(PY) -m venv build/peers && \
+	  build/peers/bin/python -m pip install --quiet -r benchmarks/_cpu_peers/requirements.txt && \
+	  cp benchmarks/_cpu_peers/requirements.txt build/peers/installed.txt; }
+
 wheel: build ## dist/: the sdist, and the abi3 wheel built from it
 	@rm -rf dist
 	@$(PY) -m build --no-isolation --outdir dist . >build/wheel.log 2>&1 || { cat build/wheel.log; exit 1; }
@@ -71,6 +78,9 @@ asan: build ## all quick tests of the C code, the preload library too, under ASa
 	  SPARKLE_FAKE_CUDA=build/asan/fake/libcuda.so.1 PYTHONSAFEPATH=1 \
 	  .venv/bin/pytest -q -m "not slow" $(addprefix tests/,unit device emu fake_cuda fault golden lifetime) \
 	  $(patsubst %,--ignore tests/%.py,lifetime/test_leaks $(addprefix unit/test_,binary docs drm_structs exports settings))
+	@$(PY) tests/cpu_kernels/build.py asan build/asan/obj
+	@for isa in ref avx2 avx512; do \
+	  UBSAN_OPTIONS=halt_on_error=1 build/cpu_kernels/asan/cpu_kernels $$isa 500 || test $$? = 77 || exit 1; done
 
 preload: ## build/preload/libsparkle_amdgpu.so: shows other drivers an emulated AMD GPU (LD_PRELOAD)
 	@$(PYTHON) tools/setup_env.py --tests
@@ -78,6 +88,9 @@ preload: ## build/preload/libsparkle_amdgpu.so: shows other drivers an emulated 
 
 fake-cuda: ## build/fake/libcuda.so.1: a CUDA driver without a GPU, for tests (SPARKLE_LIBCUDA)
 	@$(PYTHON) tests/fake_cuda/build.py
+
+cuda-sweep: fake-cuda build ## every call of the CUDA driver fails, in every manner: some minutes
+	@SPARKLE_LIBCUDA=build/fake/libcuda.so.1 PYTHONPATH=tests $(PY) tests/fault/cuda_sweep.py 2>build/cuda-sweep.log
 
 gpu-kit: build ## build/gpu-kit: what benchmarks/gpu_run.sh takes to a machine with a GPU, 60 MiB at most
 	@$(PY) tools/gpu_kit.py
@@ -96,8 +109,9 @@ fuzz: fuzz-elf fuzz-pm4 ## both, a million inputs each, a watchdog for every one
 fuzz-elf: build ## a million damaged code objects: each loads or is an ImageError (FUZZ_ARGS=...)
 	@PYTHONPATH=tests $(PY) tests/unit/fuzz_codeobject.py $(FUZZ_ARGS)
 
-golden-llvm: build ## tests/golden/isa_*.txt anew, by llvm-mc-19
+golden-llvm: build ## tests/golden/isa_*.txt and map_*.txt anew, by llvm-mc-19
 	@$(PY) tests/golden/make_isa.py
+	@$(PY) tests/golden/make_map.py
 
 loc: ## lines of each layer, and the files that are too long
 	@$(PYTHON) tools/loc.py

@@ -22,7 +22,10 @@ from setuptools.command.build_py import build_py
 from setuptools.errors import CompileError
 
 # -fno-strict-aliasing: command records and arguments are bytes from Python, read as structs in C.
-C_FLAGS = "-std=gnu11 -O2 -Wall -Wextra -fPIC -fvisibility=hidden -fno-strict-aliasing -pthread"
+C_FLAGS = (
+    "-std=gnu11 -O2 -fno-math-errno -Wall -Wextra -fPIC -fvisibility=hidden -fno-strict-aliasing "
+    "-pthread"
+)
 LINK_FLAGS = "-shared -pthread -Wl,-O1,--as-needed,-z,relro,-z,now"
 STRIP = "-Wl,--strip-all"
 # Of shaders/ and tools/, what only a checkout needs.
@@ -160,7 +163,7 @@ class BuildPy(build_py):
 HOT = Extension(
     "sparkle_drv._hot",
     sorted(str(source) for source in Path("native/python").glob("*.c")),
-    depends=["native/python/hot.h"],
+    depends=sorted(str(header) for header in Path("native/python").glob("*.h")),
     py_limited_api=True,
 )
 

@@ -6,6 +6,7 @@ Names only; everything else is imported at first use.
     sparkle_drv/__init__.py               names only
       testing/                            the suite that judges a backend, through the public API
       context.py                          Context: what init() returns
+      sched/                              speeds learnt from runs, plans, the runner, placement
       ops/                                gemm conv2d map reduce layout: tile plan + dispatch
       core/                               Device Buffer Array Kernel Commands Queue Fence Pipeline
       backends/{cpu,egl,cuda,amdgpu}      the Backend protocol (backends/base.py), no policy

@@ -10,6 +10,7 @@ from sparkle_drv.core.queue import Queue
 
 class StorageBase:
     device: Any
+    version: int
 
 class PointerBase:
     _storage: Any
@@ -41,9 +42,58 @@ class QueueBase:
         shared: int = 0,
     ) -> Fence: ...
 
+class Products:
+    queue: Queue
+    def __init__(
+        self, queue: Queue, weights: dict[int, Any], reached: int, submitted: int, count: int, /
+    ) -> None: ...
+    def call(self, a: Any, b: Any, out: Any, /) -> bool: ...
+    def fenced(self, a: Any, b: Any, out: Any, /) -> Fence | None: ...
+    def put(
+        self,
+        kind: int,
+        m: int,
+        n: int,
+        k: int,
+        act: int,
+        kernel: Kernel,
+        head: bytes,
+        wants_weights: bool,
+        blob: Any = None,
+        owner: Any = None,
+        /,
+    ) -> None: ...
+
+class Convolutions:
+    queue: Queue
+    def __init__(
+        self, queue: Queue, weights: dict[int, Any], empty: Any, wait: int, sets: int, /
+    ) -> None: ...
+    def call(self, *args: Any) -> Any: ...
+    def put(
+        self,
+        shapes: bytes,
+        scalars: bytes,
+        parameters: tuple[Any, ...],
+        out_shape: tuple[int, ...],
+        kernel: Kernel,
+        head: bytes,
+        packs: bool,
+        blob: Any,
+        owner: Any,
+        /,
+    ) -> bool: ...
+
 class Prepared:
     kept: Any
     again: Callable[[Prepared, int], int]
     run: int
     prepared: int
     def go(self) -> int: ...
+
+class MapCall:
+    def run(self, args: tuple[Any, ...], names: dict[str, Any], out: Any) -> Any: ...
+
+def map_call(plan: bytes, kept: tuple[Any, ...]) -> MapCall: ...
+def array_fields(array: Any, /) -> tuple[int, tuple[int, ...], tuple[int, ...], Any, int]: ...
+def know_arrays(kind: type | None, float32: Any, float64: Any, /) -> None: ...

@@ -29,3 +29,13 @@ def manifest() -> dict[str, Any]:
     """shaders/manifest.json: one signature per kernel for every backend. Treat it as read-only."""
     parsed: dict[str, Any] = json.loads((folder("shaders") / "manifest.json").read_text())
     return parsed
+
+
+def entry(name: str) -> dict[str, Any] | None:
+    """What the manifest says of a kernel; None: nothing.
+
+    Among "kernels", which every backend has, or "packing": the cpu's own, which make packed weights
+    and run fused maps.
+    """
+    found: dict[str, Any] | None = manifest()["kernels"].get(name)
+    return found or manifest()["packing"].get(name)

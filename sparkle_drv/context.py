@@ -1,29 +1,40 @@
-"""Context: what `init` returns. Picks devices and hands each call to ops; has no other logic."""
+"""Context: what `init` returns. Opens devices and hands each call to the scheduler; no more."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+import os
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from sparkle_drv import ops
-from sparkle_drv.core.array import Array
 from sparkle_drv.core.device import Device
 from sparkle_drv.core.registry import devices as usable
 from sparkle_drv.core.registry import open_device
 from sparkle_drv.errors import DeviceNotFound, SparkleError
+from sparkle_drv.sched import arrays, calls, explain, recording
+from sparkle_drv.sched.arrays import ContextArray
+from sparkle_drv.sched.local import LocalExecutor, default_clock
+from sparkle_drv.sched.profile import Profile
+from sparkle_drv.sched.work import Plan
+from sparkle_drv.telemetry.trace import Trace
 
 
 class Context:
-    """A set of open devices, made by `init`. Work goes to the first; `close` closes them all.
+    """A set of open devices, made by `init`. Each call goes where it will take the least time.
 
-    `devices` is the tuple of them, `device` the first. Where a device is asked for, `device` is one
-    of their URIs or "auto", the first.
+    `devices` is the tuple of them, `device` the first. Operations take what those of
+    `sparkle_drv.ops` take, ContextArrays too: numpy in, numpy out; a ContextArray in, one out,
+    asynchronous. `devices=` of an operation is a list of URIs of this Context to choose among.
+    What is told about a call afterwards: `last_plan`, `explain_last_plan`.
     """
 
-    def __init__(self, devices: Sequence[Device]) -> None:
+    def __init__(self, devices: Sequence[Device], profile: bool = True) -> None:
         self.devices = tuple(devices)
         self.device = self.devices[0]
+        kept = Profile(self.device.home) if profile else None
+        self._executor = LocalExecutor(self.devices, default_clock(), kept)
+        self._uris = tuple(self._executor.devices)
+        self._traces: list[Trace] = []
 
     def __repr__(self) -> str:
         return f"<Context of {', '.join(d.uri for d in self.devices)}>"
@@ -44,34 +55,90 @@ class Context:
             f"device: {device!r} is not one of {', '.join(d.uri for d in self.devices)}, nor 'auto'"
         )
 
+    def _among(self, devices: Sequence[str] | None) -> tuple[str, ...]:
+        if devices is None:
+            return self._uris
+        if not isinstance(devices, (list, tuple)) or not devices:
+            raise TypeError(f"devices: a list of URIs is wanted, got {devices!r}")
+        return tuple(self._on(uri).uri for uri in devices)
+
     def array(
         self, shape: Any, dtype: Any, device: str = "auto", layout: str | None = None
-    ) -> Array:
-        """A new Array of `shape` and `dtype`, zeros at first.
+    ) -> ContextArray:
+        """A new ContextArray of `shape` and `dtype`, zeros at first.
 
         Raises ValueError (no such device, a negative dimension), TypeError, OutOfDeviceMemory.
         """
-        return self._on(device).empty(shape, dtype, layout)
+        return arrays.empty(self._executor, self._on(device), shape, dtype, layout)
 
-    def gemm(self, a: Any, b: Any, out: Any = None, **options: Any) -> Any:
-        """`sparkle_drv.ops.gemm` on this context's device."""
-        return ops.gemm(self.device, a, b, out, **options)
+    def gemm(
+        self, a: Any, b: Any, out: Any = None, *, devices: Sequence[str] | None = None,
+        **options: Any,
+    ) -> Any:  # fmt: skip
+        """`sparkle_drv.ops.gemm` where it takes the least time."""
+        return calls.gemm(self._executor, self._among(devices), a, b, out, options)
 
-    def conv2d(self, x: Any, w: Any, bias: Any = None, out: Any = None, **options: Any) -> Any:
-        """`sparkle_drv.ops.conv2d` on this context's device."""
-        return ops.conv2d(self.device, x, w, bias, out, **options)
+    def conv2d(
+        self, x: Any, w: Any, bias: Any = None, out: Any = None, *,
+        devices: Sequence[str] | None = None, **options: Any,
+    ) -> Any:  # fmt: skip
+        """`sparkle_drv.ops.conv2d` where it takes the least time."""
+        options["bias"] = bias
+        return calls.conv2d(self._executor, self._among(devices), x, w, out, options)
 
-    def map(self, expression: str, *values: Any, **named: Any) -> Any:
-        """`sparkle_drv.ops.map` on this context's device."""
-        return ops.map(self.device, expression, *values, **named)
+    def map(
+        self, expression: Any, /, *values: Any, out: Any = None,
+        devices: Sequence[str] | None = None, **named: Any,
+    ) -> Any:  # fmt: skip
+        """`sparkle_drv.ops.map` where it takes the least time."""
+        return calls.map(self._executor, self._among(devices), expression, values, out, named)
 
-    def reduce(self, a: Any, op: str = "sum", axis: Any = None, **options: Any) -> Any:
-        """`sparkle_drv.ops.reduce` on this context's device."""
-        return ops.reduce(self.device, a, op, axis, **options)
+    def reduce(
+        self, a: Any, op: str = "sum", axis: Any = None, *,
+        devices: Sequence[str] | None = None, **names: Any,
+    ) -> Any:  # fmt: skip
+        """`sparkle_drv.ops.reduce` where it takes the least time; of an expression, on the first
+        device.
+        """
+        return calls.reduce(self._executor, self._among(devices), a, op, axis, names)
 
-    def layout(self, a: Any, layout: str, **options: Any) -> Any:
-        """`sparkle_drv.ops.layout` on this context's device."""
-        return ops.layout(self.device, a, layout, **options)
+    def layout(
+        self, a: Any, layout: str, *, devices: Sequence[str] | None = None, **options: Any
+    ) -> Any:
+        """`sparkle_drv.ops.layout` where it takes the least time."""
+        return calls.layout(self._executor, self._among(devices), a, layout, options)
+
+    @property
+    def last_plan(self) -> Plan | None:
+        """What was decided for the last call: data; None before the first, or without a choice."""
+        last = self._executor.last
+        return None if last is None else last.plan
+
+    def explain_last_plan(self) -> str:
+        """The last plan in words: candidates, predicted times, why the others lost, and what the
+        chosen one took.
+        """
+        return explain.plan(self._executor.last)
+
+    @contextlib.contextmanager
+    def trace(self, name: str) -> Iterator[Trace]:
+        """Record what happens within: every decision, transfer and operation, on a track for each
+        queue of each device. Calls are waited for, so that their ends are known: a trace shows what
+        takes time, not how far calls overlap. `save_trace` writes it. They do not nest: ValueError.
+        """
+        with recording.recorded(self._executor, name) as trace:
+            self._traces.append(trace)
+            yield trace
+
+    def save_trace(self, path: str | os.PathLike[str]) -> None:
+        """All traces so far as trace-event JSON, for Perfetto or chrome://tracing, and beside it,
+        as PATH.journal, what was told and decided (sched/journal.py). Raises OSError.
+        """
+        recording.save(self._traces, path)
+
+    def explain_devices(self) -> str:
+        """The devices in words: what they are, what was measured of them, what they share."""
+        return explain.devices(self.devices, self._executor.costs)
 
     def close(self, timeout_s: float = 30) -> None:
         """Close every device; idempotent.
@@ -88,13 +155,19 @@ class Context:
             raise failure
 
 
-def init(devices: str | Sequence[str] = "all") -> Context:
+def init(
+    devices: str | Sequence[str] = "all", *, profile: bool = True, deterministic: bool = False
+) -> Context:
     """Open devices as one Context: "all" that are usable, the best first, or a list of URIs.
+
+    What was measured of them is read from SPARKLE_HOME/profile.json and kept there; profile=False:
+    neither. What is not known is measured when the first call needs it. `deterministic` is that of
+    `open`: bits that do not depend on the number of threads.
 
     Raises DeviceNotFound when there is none, TypeError for text other than "all", and what `open`
     raises; then none of them stays open.
     """
-    if isinstance(devices, str) and devices != "all":
+    if devices != "all" and not isinstance(devices, (list, tuple)):
         raise TypeError(f"devices: 'all' or a list of URIs is wanted, got {devices!r}")
     uris = [info.uri for info in usable()] if devices == "all" else list(devices)
     if not uris:
@@ -102,10 +175,10 @@ def init(devices: str | Sequence[str] = "all") -> Context:
     opened: list[Device] = []
     try:
         for uri in uris:
-            opened.append(open_device(uri))
+            opened.append(open_device(uri, deterministic=deterministic))
     except BaseException:
         if opened:
             with contextlib.suppress(SparkleError):  # the first error is the one to tell
                 Context(opened).close()
         raise
-    return Context(opened)
+    return Context(opened, profile)

@@ -115,6 +115,8 @@ class Resources:
     """The instruction set that it was compiled for."""
     max_groups: tuple[int, int, int] | None = None
     """Most workgroups of one launch of this kernel; None: as the device says."""
+    note: str = ""
+    """Why it is not the kernel that its plan asks for, where it is another."""
 
 
 @dataclass(frozen=True)
@@ -122,7 +124,8 @@ class TilePlan:
     """How an operation is cut for a memory hierarchy; zero or empty: the kernel chooses."""
 
     algo: str = "auto"
-    """One of the operation's algorithms: "naive", "blocked", "direct", "im2col", or "auto"."""
+    """One of the operation's algorithms: "naive", "blocked", "direct", "im2col", "winograd"
+    (output tiles of 4 x 4), "winograd2" (of 2 x 2), or "auto"."""
     levels: tuple[tuple[int, int, int], ...] = ()
     """(m, n, k) tiles in elements, outermost first: on cpu (mc, nc, kc), then (mr, nr, 1)."""
     vector: int = 0
@@ -133,8 +136,9 @@ class TilePlan:
     """Layout of the input: "NCHW" or "NHWC"; "" for operations that have none."""
     layout_out: str = ""
     """Layout of the output, likewise."""
-    pack: bool = True
-    """May blocks of the operands be copied together? The cpu's kernels decide that by `algo`."""
+    pack: bool = False
+    """On cpu: are the weights (`b` of gemm, `w` of conv2d) a blob that a pack_* kernel made for
+    this plan, not the matrix itself? A kernel refuses a blob that was made for anything else."""
     predicted_s: float = field(default=0.0, compare=False)
     """Seconds that a roofline gives it; plans that differ in this alone are equal."""
     source: str = field(default="model", compare=False)

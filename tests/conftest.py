@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 from contextlib import contextmanager
 
 import fakecuda
@@ -31,6 +32,13 @@ URIS_OF_SUITE = [*URIS, "cuda:1"]
 
 # SPARKLE_REQUIRE=egl[,...]: a device that is not there fails its tests instead of skipping them.
 REQUIRED = os.environ.get("SPARKLE_REQUIRE", "").split(",")
+
+
+def pytest_configure(config):
+    """Started in the background by a shell, a process has SIGINT ignored, and so have its children:
+    the tests of Ctrl-C would wait for what cannot come."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_addoption(parser):

@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parent.parent
 KIT = ROOT / "build" / "gpu-kit"
 MOST_MIB = 60
 NEEDED = ("cffi", "msgpack", "numpy", "pyelftools")
-PEERS = ("cuda-bindings",)
+PEERS = ("cuda-bindings==13.0.3",)  # what benchmarks/cuda_launch.py was last compared with
 # libglvnd: what finds the vendor's OpenGL. The vendor's libraries come with the GPU's driver.
 LOADER = ("libegl1", "libglvnd0", "libopengl0")
 

@@ -1,7 +1,8 @@
-"""Assembles and disassembles RDNA2 (gfx1036) and RDNA3 (gfx1100) code, in llvm-mc's syntax.
+"""Assembles and disassembles RDNA2 (gfx1036) and RDNA3 (gfx1100) code; lists maps' kernels.
 
-Only the command line is here; the assembler is sparkle_drv/backends/amdgpu/isa.py. Code goes in and
-out as raw little-endian dwords, or as hex words; an ELF file (.hsaco) is read for its .text.
+Only the command line is here: the assembler, in llvm-mc's syntax, is isa.py in
+sparkle_drv/backends/amdgpu, what writes kernels emit.py. Code goes in and out as raw little-endian
+dwords, or as hex words; an ELF file (.hsaco) is read for its .text.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import sys  # noqa: E402
 from collections.abc import Sequence  # noqa: E402
 from pathlib import Path  # noqa: E402
 
-from sparkle_drv.lowlevel import isa  # noqa: E402
+from sparkle_drv.lowlevel import emit, isa  # noqa: E402
 
 OK, FAILED = 0, 1
 EXIT_CODES = "exit codes: 0 well, 1 an error in the input or a difference from llvm-mc, 2 usage"
@@ -43,6 +44,16 @@ def parser() -> argparse.ArgumentParser:
             "--check", action="store_true", help="compare with llvm-mc, if it is there"
         )
         one.set_defaults(command=command)
+    one = sub.add_parser(
+        "expression", help="an expression of ops.map to the text of its kernel", epilog=EXIT_CODES
+    )
+    one.add_argument("file", metavar="EXPRESSION", help='"relu(a*x + y)"')
+    one.add_argument("--scalars", default="", metavar="a,b", help="its names that are no arrays")
+    one.add_argument("--dtype", choices=("f32", "i32"), default="f32")
+    one.add_argument("--gfx", default="gfx1100", help="gfx1036, gfx1100 ... (gfx1100)")
+    one.add_argument("-o", "--output", metavar="FILE", help="instead of standard output")
+    one.add_argument("--check", action="store_true", help="compare with llvm-mc, if it is there")
+    one.set_defaults(command=expression_command)
     sub.choices["disassemble"].add_argument("--wave", type=int, choices=(32, 64), default=32)
     return top
 
@@ -140,6 +151,27 @@ def disassemble_command(args: argparse.Namespace) -> int:
         return OK
     # llvm-mc's default is wave32: masks are compared as such.
     return compare(isa.disassemble(words, args.gfx), words, args.gfx)
+
+
+def expression_command(args: argparse.Namespace) -> int:
+    from sparkle_drv.ops import program
+
+    scalars = frozenset(filter(None, args.scalars.split(",")))
+    words = program.compile_map(args.file, scalars, args.dtype).words.tolist()
+    chip = CPUS.get(args.gfx, args.gfx)
+    gen = isa.generation(chip)
+    try:
+        made = emit.kernel(f"map_{args.dtype}", emit.algo(words), gen=gen, chip=chip)
+    except emit.DoesNotFit as error:
+        raise ValueError(f"it is interpreted: {error}") from None
+    head = (
+        f"// {args.file}: {made.code.vgprs} VGPRs, {made.elements} elements a group of "
+        f"{made.group_size[0]} threads\n"
+    )
+    write(args.output, (head + made.text).encode())
+    if not args.check:
+        return OK
+    return compare(made.text, isa.assemble(made.text, args.gfx), args.gfx)
 
 
 def main(argv: Sequence[str]) -> int:

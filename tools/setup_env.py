@@ -115,6 +115,16 @@ def ensure_judges() -> None:
     install_once("judges", [name for name, found in present.items() if not found])
 
 
+def ensure_aarch64() -> None:
+    """What builds and runs the kernels for another machine in the tests (tests/cpu_kernels)."""
+    present = {
+        "gcc-aarch64-linux-gnu": shutil.which("aarch64-linux-gnu-gcc") is not None,
+        "libc6-dev-arm64-cross": Path("/usr/aarch64-linux-gnu/include/stdio.h").exists(),
+        "qemu-user": shutil.which("qemu-aarch64") is not None,
+    }
+    install_once("aarch64", [name for name, found in present.items() if not found])
+
+
 def wanted_stamp() -> "list[str]":
     """Where and with which Python (another means a new venv), then from which requirements."""
     version = f"{platform.python_implementation()} {platform.python_version()} {PYTHON}"
@@ -161,6 +171,7 @@ def set_up(tests: bool = False) -> None:
         ensure_gl()
         if tests:
             ensure_judges()
+            ensure_aarch64()
 
 
 def main() -> int:

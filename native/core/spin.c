@@ -1,4 +1,8 @@
-/* Whether spinning is polite right now: the count of runnable threads in /proc/loadavg against the cores we may use. */
+/* Whether spinning is polite right now.
+ *
+ * Two things speak against it: more runnable threads (/proc/loadavg) than cores we may use, and a spin that lost its core
+ * meanwhile. The latter is the quicker sign: another runtime that spins (OpenMP's threads do so for up to 200 ms behind
+ * each of its regions) shows at once, and then whoever we wait for may be queued behind ourselves. */
 #define _GNU_SOURCE
 #include "timeline.h"
 
@@ -10,18 +14,27 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { SPIN_NS = 100000, SAMPLE_EVERY_NS = 20000000 };
+/* LOST_NS: no interrupt takes so long, and no time slice of Linux' schedulers is so short. */
+enum { SPIN_NS = 100000, SAMPLE_EVERY_NS = 20000000, LOST_NS = 50000 };
 
-static int cores(void)
+static _Atomic int cached_cores;
+static _Atomic uint64_t sampled_at;
+static _Atomic uint64_t budget;
+
+int sp_cores(void)
 {
-    static _Atomic int cached;
-    int n = atomic_load_explicit(&cached, memory_order_relaxed);
+    int n = atomic_load_explicit(&cached_cores, memory_order_relaxed);
     if (n == 0) {
         cpu_set_t set;
         n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
-        atomic_store_explicit(&cached, n, memory_order_relaxed);
+        atomic_store_explicit(&cached_cores, n, memory_order_relaxed);
     }
     return n;
+}
+
+void sp_cores_limit(uint32_t cores)
+{
+    atomic_store_explicit(&cached_cores, (int)(cores & INT32_MAX), memory_order_relaxed);
 }
 
 /* Fourth field of /proc/loadavg: "runnable/total", proc(5). 0 when it cannot be read. */
@@ -46,14 +59,30 @@ static int runnable(void)
 
 uint64_t sp_spin_ns(void)
 {
-    static _Atomic uint64_t sampled_at;
-    static _Atomic uint64_t budget;
     uint64_t now = sp_clock_ns();
     uint64_t last = atomic_load_explicit(&sampled_at, memory_order_relaxed);
-    if (now - last >= SAMPLE_EVERY_NS &&
+    if (now - last >= SAMPLE_EVERY_NS && now > last &&
         atomic_compare_exchange_strong_explicit(&sampled_at, &last, now, memory_order_relaxed, memory_order_relaxed))
-        atomic_store_explicit(&budget, runnable() > cores() ? 0 : SPIN_NS, memory_order_relaxed);
+        atomic_store_explicit(&budget, runnable() > sp_cores() ? 0 : SPIN_NS, memory_order_relaxed);
     return atomic_load_explicit(&budget, memory_order_relaxed);
+}
+
+struct sp_spin sp_spin_begin(uint64_t spin_ns)
+{
+    const uint64_t now = spin_ns ? sp_clock_ns() : 0;
+    return (struct sp_spin){now, now + spin_ns};
+}
+
+int sp_spin_on(struct sp_spin *spin)
+{
+    const uint64_t now = sp_clock_ns();
+    const uint64_t gap = now - spin->seen;
+    spin->seen = now;
+    if (gap < LOST_NS)
+        return now < spin->until;
+    atomic_store_explicit(&budget, 0, memory_order_relaxed); /* until the next sample */
+    atomic_store_explicit(&sampled_at, now, memory_order_relaxed);
+    return 0;
 }
 
 int sp_core_now(void)

@@ -30,15 +30,16 @@ void sp_timeline_signal(struct sp_timeline *t, uint64_t value)
     }
 }
 
-static int spin(struct sp_timeline *t, uint64_t value, uint64_t until)
+static int spin(struct sp_timeline *t, uint64_t value, uint64_t spin_ns)
 {
+    struct sp_spin spin = sp_spin_begin(spin_ns);
     do {
         for (int i = 0; i < 64; i++) {
             if (sp_timeline_reached(t) >= value)
                 return 1;
             sp_cpu_relax();
         }
-    } while (sp_clock_ns() < until);
+    } while (sp_spin_on(&spin));
     return 0;
 }
 
@@ -52,7 +53,7 @@ int sp_timeline_wait(struct sp_timeline *t, uint64_t value, uint64_t timeout_ns,
     uint64_t deadline = timeout_ns > UINT64_MAX - start ? UINT64_MAX : start + timeout_ns;
     if (spin_ns > timeout_ns)
         spin_ns = timeout_ns;
-    if (spin_ns && spin(t, value, start + spin_ns))
+    if (spin_ns && spin(t, value, spin_ns))
         return 0;
     int rc = -ETIMEDOUT;
     atomic_fetch_add(&t->waiters, 1);

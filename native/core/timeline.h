@@ -34,6 +34,16 @@ uint64_t sp_spin_ns(void);
 uint64_t sp_spin_for_ns(int other);
 int sp_core_now(void);
 
+/* A spin: `while (sp_spin_on(&spin))`, with some looks and sp_cpu_relax between. It ends after `spin_ns`, and as soon as it
+ * has lost its core for a while: then sp_spin_ns allows none for the next 20 ms. */
+struct sp_spin {
+    uint64_t seen, until;
+};
+struct sp_spin sp_spin_begin(uint64_t spin_ns);
+int sp_spin_on(struct sp_spin *spin);
+/* Cores that this process may use: the affinity mask, or less, if sp_cores_limit says so. */
+int sp_cores(void);
+
 static inline void sp_cpu_relax(void)
 {
 #if defined(__x86_64__) || defined(__i386__)

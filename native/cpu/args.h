@@ -84,6 +84,25 @@ SP_ARGS_UNARY(tanh_f64, double);
 SP_ARGS_MAP(map_f32, float);
 SP_ARGS_MAP(map_f64, double);
 SP_ARGS_MAP(map_i32, int32_t);
+struct sp_args_fused_map {
+    uint8_t *y;
+    const uint8_t *x[8]; /* x0..x7 of the manifest */
+    const uint32_t *program;
+    const uint64_t *consts;
+    const int64_t *geometry;
+    uint64_t y_nbytes;
+    uint64_t x0_nbytes;
+    uint64_t x1_nbytes;
+    uint64_t x2_nbytes;
+    uint64_t x3_nbytes;
+    uint64_t x4_nbytes;
+    uint64_t x5_nbytes;
+    uint64_t x6_nbytes;
+    uint64_t x7_nbytes;
+    uint32_t nwords;
+    uint32_t nconsts;
+    uint32_t ngeometry;
+};
 
 #define SP_ARGS_GEMM(name, T)                                                                                          \
     struct sp_args_##name {                                                                                            \
@@ -103,6 +122,19 @@ SP_ARGS_MAP(map_i32, int32_t);
     }
 SP_ARGS_GEMM(gemm_f32, float);
 SP_ARGS_GEMM(gemm_f64, double);
+
+#define SP_ARGS_PACK_GEMM(name, T)                                                                                     \
+    struct sp_args_##name {                                                                                            \
+        uint8_t *out;                                                                                                  \
+        uint64_t capacity;                                                                                             \
+        const T *b;                                                                                                    \
+        uint32_t n;                                                                                                    \
+        uint32_t k;                                                                                                    \
+        uint32_t rsb;                                                                                                  \
+        uint32_t csb;                                                                                                  \
+    }
+SP_ARGS_PACK_GEMM(pack_gemm_f32, float);
+SP_ARGS_PACK_GEMM(pack_gemm_f64, double);
 
 struct sp_args_conv2d_f32 {
     float *y;
@@ -127,6 +159,30 @@ struct sp_args_conv2d_f32 {
     uint32_t groups;
     uint32_t nhwc;
     uint32_t act;
+};
+
+/* From n on as in conv2d_f32. */
+struct sp_args_pack_conv2d_f32 {
+    void *out;
+    uint64_t capacity;
+    const float *w;
+    uint32_t n;
+    uint32_t c;
+    uint32_t h;
+    uint32_t w_in;
+    uint32_t oc;
+    uint32_t kh;
+    uint32_t kw;
+    uint32_t oh;
+    uint32_t ow;
+    uint32_t sh;
+    uint32_t sw;
+    uint32_t ph;
+    uint32_t pw;
+    uint32_t dh;
+    uint32_t dw;
+    uint32_t groups;
+    uint32_t nhwc;
 };
 
 #define SP_ARGS_REDUCE(name, T, R)                                                                                     \

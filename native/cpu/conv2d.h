@@ -22,16 +22,154 @@ struct sp_conv_group {
     const float *x; /* its first channel */
 };
 
+/* A loop of a micro-kernel: steps, and from step to step in x and in the packed weights, in floats. */
+struct sp_conv_loop {
+    int64_t count, x, w;
+};
+
+/* One call of a pixel tile's micro-kernel (conv2d_tile.inc): up to two runs of output pixels, some taps and channels. */
+struct sp_conv_pass {
+    const float *x[2]; /* of each run, where the first tap of its first pixel is */
+    float *to[2];      /* where its sums go */
+    int64_t step;      /* from pixel to pixel of a run, in x */
+    int64_t ld_to;     /* the same in `to` */
+    const float *w;
+    struct sp_conv_loop loop[3];
+    const float *init; /* what a sum begins with, by lane */
+    int64_t ahead;     /* from a weight to the one that will be wanted a while later, in floats */
+    int add;           /* to what stands in `to` */
+    int relu;
+};
+typedef void sp_conv_tile_fn(const struct sp_conv_pass *pass);
+
+/* Distances in x, in floats, and in packed weights, in rows of lanes. */
+struct sp_conv_memory {
+    int64_t x_channel, x_row, x_column, w_channel, w_row, w_column;
+};
+
+/* Up to 2 vectors of output channels: their packed weights, a bias for each lane. */
+struct sp_conv_block {
+    const float *w, *bias;
+    int64_t first, channels;
+    int nv;
+    int is_wild; /* an infinite or NaN weight: zeros in the padding matter */
+};
+
+/* A convolution by pixel tiles. */
+struct sp_conv_task {
+    const struct sp_conv *v;
+    struct sp_conv_memory memory;
+    int64_t rows, across; /* output rows of a tile, tiles of a row */
+    int64_t tiles;        /* of an image */
+    int64_t channels;     /* input channels that are added up before `to` is touched again */
+};
+
+/* One call of the micro-kernel of strips (conv2d_strip.inc): all of `rows` input rows x `ntaps` taps, weights one after
+ * the other. */
+struct sp_conv_strip {
+    const float *x;
+    int64_t row, rows;  /* from row to row */
+    const int64_t *taps; /* where each tap's pixels are, from the row's begin */
+    int64_t ntaps;
+    const float *w;
+    const float *init; /* what the sums of each output channel begin with */
+    float *y;
+    int64_t plane; /* from output channel to output channel */
+    int64_t apart; /* from the first vector of pixels to the second */
+    int add, relu;
+};
+typedef void sp_conv_strip_fn(const struct sp_conv_strip *strip);
+
+/* Output rows that depthwise convolution makes at a time; phases that a window may have. */
+enum { SP_CONV_DEPTH_ROWS = 4, SP_CONV_MOST_PHASES = 8 };
+
+/* How the window of a piece of an output row lies in scratch memory, in floats. */
+struct sp_conv_piece {
+    int64_t columns; /* output pixels of a piece; the last of a row may have up to a vector more */
+    int64_t phases, phase;
+    int64_t row;
+};
+
+/* A convolution of NCHW images by strips. */
+struct sp_conv_strips {
+    const struct sp_conv *v;
+    struct sp_conv_piece piece;
+    const float *weights;
+    const int64_t *taps;
+    int64_t pieces; /* of an output row */
+    int64_t tiles;  /* of the output channels of a group */
+    int64_t rows;   /* input rows that are added up before y is touched again; depthwise: output rows of a window */
+    int is_aliased; /* channels lie so that few of them fit L1 at a time: always make a window */
+};
+
 struct sp_conv_kernel {
     sp_pack_fn *pixels_nchw; /* of a sp_conv_group: i is an output pixel, p = (channel, ky, kx) */
     sp_pack_fn *pixels_nhwc; /* the same of an NHWC image */
-    /* Output rows [y0, y1) of output channel `o` of image `image`, NCHW: no packing, good for few channels a group. */
-    void (*rows_nchw)(const struct sp_conv *conv, int64_t image, int64_t o, int64_t y0, int64_t y1);
+    int64_t lanes, run; /* of a vector; half the pixels of the largest tile */
+    /* Weights of output channels [first, first + channels), `lanes` side by side; whether one is infinite or NaN. */
+    int (*pack)(const struct sp_conv *v, int64_t first, int64_t channels, int64_t lanes, float *to);
+    /* Tiles [t0, t1) of all images, numbered through, and all of these blocks of one group. */
+    void (*pixels)(const struct sp_conv_task *task, const struct sp_conv_block *blocks, int64_t nblocks, int64_t group,
+                   int64_t t0, int64_t t1);
+    int (*pack_strip)(const struct sp_conv *v, int64_t first, int64_t channels, float *to);
+    /* Pieces [u0, u1), numbered through images, rows and pieces of a row, of channel tiles [t0, t1) of a group. */
+    void (*strips)(const struct sp_conv_strips *task, float *window, int64_t group, int64_t t0, int64_t t1, int64_t u0,
+                   int64_t u1);
+    /* Output rows [y0, y1) of planes [p0, p1), numbered through all images, NCHW with one channel a group; two windows of
+     * `nwindow` floats. */
+    void (*depthwise_nchw)(const struct sp_conv_strips *task, float *window, int64_t nwindow, int64_t p0, int64_t p1,
+                           int64_t y0, int64_t y1);
     /* Output rows [y0, y1) of all channels, NHWC with one channel a group; wt is w transposed to [kh*kw][oc]. */
     void (*depthwise_nhwc)(const struct sp_conv *conv, const float *wt, int64_t image, int64_t y0, int64_t y1);
 };
 extern const struct sp_conv_kernel sp_conv_ref, sp_conv_neon, sp_conv_avx2, sp_conv_avx512;
 extern const struct sp_conv_kernel *const sp_conv_kernels[4]; /* [enum sp_isa]; NULL: not here */
+
+/* What conv2d_f32 runs, and with it the layout of packed weights. */
+enum sp_conv_form {
+    SP_CONV_PLAIN = 0, /* weights as they are: the oracle, im2col, and direct loops that read few of them */
+    SP_CONV_PIXELS = 1,
+    SP_CONV_STRIPS = 2,
+    SP_CONV_WINOGRAD = 3,
+    SP_CONV_WINOGRAD2 = 4
+};
+struct sp_conv_weights {
+    const float *w;
+    uint32_t is_wild; /* one of them is infinite or NaN */
+};
+
+/* The geometry of a launch's arguments: 0, 1 (nothing to compute) or -EINVAL. */
+int sp_conv_widen(const struct sp_args_conv2d_f32 *a, struct sp_conv *v);
+/* A 1x1 convolution with stride 1 knows no rows, and in NHWC no images: one long row. */
+void sp_conv_flatten(struct sp_conv *v);
+enum sp_conv_form sp_conv_form(const struct sp_conv *v, const struct sp_tile_plan *plan, enum sp_isa isa);
+
+/* The weights as `form` wants them: those of a blob, or packed now, in the caller's scratch slot B. 0 or -errno. */
+int sp_conv_weights(const struct sp_conv *v, enum sp_conv_form form, const struct sp_tile_plan *plan,
+                    struct sp_pool *pool, enum sp_isa isa, uint32_t threads, struct sp_conv_weights *out);
+
+/* Each algorithm on geometry that conv2d.c has checked, on `threads` threads: 0 or -errno. */
+int sp_conv_im2col(const struct sp_conv *v, const struct sp_tile_plan *plan, struct sp_pool *pool, enum sp_isa isa,
+                   uint32_t threads);
+/* One channel a group, weights as they are. */
+int sp_conv_depthwise(const struct sp_conv *v, struct sp_pool *pool, enum sp_isa isa, uint32_t threads);
+int sp_conv_pixels(const struct sp_conv *v, const struct sp_conv_weights *packed, const struct sp_tile_plan *plan,
+                   struct sp_pool *pool, enum sp_isa isa, uint32_t threads);
+/* Bytes of the window that strips need for each thread; INT64_MAX: they do not take this. */
+int64_t sp_conv_strips_window(const struct sp_conv *v, enum sp_isa isa);
+/* Input rows that so many output rows need. */
+int64_t sp_conv_depthwise_rows(const struct sp_conv *v, int64_t outputs);
+int64_t sp_conv_depthwise_window(const struct sp_conv *v, enum sp_isa isa);
+/* How output rows are cut for windows of so many input rows (into pieces of `wanted` pixels, if that is not 0), and where each tap is in them. */
+struct sp_conv_piece sp_conv_cut(const struct sp_conv *v, int64_t rows, int64_t wanted, int64_t lanes);
+int64_t sp_conv_pieces(const struct sp_conv *v, const struct sp_conv_piece *piece, int64_t lanes);
+const int64_t *sp_conv_taps(const struct sp_conv *v, const struct sp_conv_piece *piece);
+/* Its packed weights: how many floats; made, and whether one of them is wild or -errno. */
+int64_t sp_conv_pixels_floats(const struct sp_conv *v, enum sp_isa isa);
+int sp_conv_strips_pack(const struct sp_conv *v, float *to, struct sp_pool *pool, enum sp_isa isa, uint32_t threads);
+int sp_conv_strips(const struct sp_conv *v, const struct sp_conv_weights *packed, const struct sp_tile_plan *plan,
+                   struct sp_pool *pool, enum sp_isa isa, uint32_t threads);
+int sp_conv_pixels_pack(const struct sp_conv *v, float *to, struct sp_pool *pool, enum sp_isa isa, uint32_t threads);
 
 /* The oracle: seven loops, double accumulators. */
 int sp_conv_naive(const struct sp_conv *conv, const struct sp_tile_plan *plan, struct sp_pool *pool);

@@ -15,10 +15,11 @@ static double at(const struct sp_conv *v, int64_t image, int64_t o, int64_t oy, 
             for (int64_t kx = 0; kx < v->kw; kx++) {
                 const int64_t iy = oy * v->sh + ky * v->dh - v->ph;
                 const int64_t ix = ox * v->sw + kx * v->dw - v->pw;
-                if (iy < 0 || iy >= v->h || ix < 0 || ix >= v->w_in)
-                    continue;
+                const int inside = iy >= 0 && iy < v->h && ix >= 0 && ix < v->w_in;
                 const int64_t c = c0 + ci;
-                const float x = v->nhwc ? v->x[((image * v->h + iy) * v->w_in + ix) * v->c + c]
+                /* Padding is zeros, and zero times infinity is no zero. */
+                const float x = !inside  ? 0.0f
+                                : v->nhwc ? v->x[((image * v->h + iy) * v->w_in + ix) * v->c + c]
                                         : v->x[((image * v->c + c) * v->h + iy) * v->w_in + ix];
                 sum += (double)x * (double)v->w[((o * v->cg + ci) * v->kh + ky) * v->kw + kx];
             }

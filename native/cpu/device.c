@@ -1,10 +1,12 @@
 /* Opening and closing the cpu device; which instruction sets this machine runs. */
 #include "device.h"
 
+#include "place.h"
+
 #include <errno.h>
 #include <stdlib.h>
 
-enum { MAX_THREADS = 1024 };
+enum { MAX_THREADS = 1024, TOUCH_NBYTES = 2 << 20, PAGE = 4096 }; /* 2 MiB: a huge page, which is on one node */
 
 uint32_t sp_cpu_isa_mask(void)
 {
@@ -42,6 +44,38 @@ int sp_cpu_open(uint32_t isa, uint32_t threads, struct sp_cpu **out)
     atomic_fetch_add(&sp_live()->devices, 1);
     *out = dev;
     return 0;
+}
+
+int sp_cpu_place(struct sp_cpu *dev, uint32_t nodes, const uint32_t *node_of_thread, uint32_t ncpus,
+                 const uint32_t *node_of_cpu)
+{
+    int rc;
+    struct sp_places *places = sp_places_make(nodes, dev->pool.threads, node_of_thread, ncpus, node_of_cpu, &rc);
+    if (places && (rc = sp_pool_place(&dev->pool, places)))
+        sp_places_free(places);
+    return rc;
+}
+
+struct touch {
+    char *p;
+    uint64_t nbytes;
+};
+
+static void touch_task(void *ctx, uint32_t index)
+{
+    const struct touch *const t = ctx;
+    const uint64_t begin = (uint64_t)index * TOUCH_NBYTES;
+    const uint64_t end = begin + TOUCH_NBYTES < t->nbytes ? begin + TOUCH_NBYTES : t->nbytes;
+    for (uint64_t i = begin; i < end; i += PAGE)
+        *(volatile char *)(t->p + i) = 0; /* is 0 already; reading would map a page that all share */
+}
+
+void sp_cpu_first_touch(struct sp_cpu *dev, void *p, uint64_t nbytes)
+{
+    struct touch touch = {p, nbytes};
+    const uint64_t tasks = (nbytes + TOUCH_NBYTES - 1) / TOUCH_NBYTES;
+    if (p && dev->pool.places && tasks > 1 && tasks <= UINT32_MAX)
+        sp_pool_run(&dev->pool, touch_task, &touch, (uint32_t)tasks, 0);
 }
 
 void sp_cpu_unref(struct sp_cpu *dev)

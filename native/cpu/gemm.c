@@ -1,14 +1,16 @@
-/* The loop nest of every matrix product, and gemm_f32 / gemm_f64 over it. Written once for all types and
- * instruction sets: it moves bytes, the functions of a struct sp_gemm_kernel know what they are.
+/* The loop nest of every matrix product. Written once for all types and instruction sets: it moves bytes, the functions
+ * of a struct sp_gemm_kernel know what they are. gemm_args.c makes jobs of gemm_f32's and gemm_f64's arguments.
  *
- * Threads share nothing: c is cut into blocks, a task packs what its block needs and runs the whole nest over k.
- * What is packed twice costs less than a barrier, and the order of additions, hence every bit of c, does not depend
- * on how many threads there are. */
+ * c is cut into blocks, one or two a thread, and a task runs the whole nest over k for its block: the order of additions,
+ * hence every bit of c, does not depend on how many threads there are. What of b has to be packed is packed first, by all
+ * threads together; each packs the rows of a that it needs. */
 #include "gemm.h"
 #include "args.h"
 
 #include <errno.h>
 
+/* A c of this size is near; with so few terms there is no time to fetch it. */
+enum { NEAR_NBYTES = 32 << 10, NEAR_TERMS = 16 };
 enum { FEW_ROWS = 4, FEW_ROWS_KC = 8 };
 
 static size_t smaller(size_t a, size_t b)
@@ -33,27 +35,34 @@ void sp_gemm_choose(struct sp_gemm_job *job, const struct sp_tile_plan *plan)
     job->nc = plan->nc ? plan->nc : kernel->nc;
     /* Few rows: all the time goes into reading b. A few of its rows at a time are read along memory. */
     job->kc = plan->kc ? plan->kc : job->b_in_place && job->m <= FEW_ROWS ? FEW_ROWS_KC : kernel->kc;
-    /* A plan may ask for anything; beyond the matrix it would only waste scratch. Equal slices of k beat a short
-     * last. */
+    /* A plan may ask for anything; beyond the matrix it would only waste scratch. Equal slices beat a short last. */
     const size_t most = 1 << 16; /* so that no product of these sizes overflows */
     job->mc = round_up(smaller(smaller(job->mc, job->m), most), kernel->mr);
     job->nc = round_up(smaller(smaller(job->nc, job->n), most), kernel->nr);
     job->kc = job->k ? pieces(job->k, pieces(job->k, smaller(job->kc, most))) : 1;
 }
 
-/* One micro-tile of c at (i, j). `last`: k is done, bias and activation follow. */
-static void tile(const struct sp_gemm_job *job, size_t i, size_t rows, size_t j, size_t columns, size_t kc,
-                 const char *a, const char *b, size_t ldb, int add, int last)
+/* One micro-tile of c, `u` but for what depends on its size. `last`: k is done, bias and activation follow. */
+static void tile(const struct sp_gemm_job *job, struct sp_ukr *u, size_t i, size_t rows, size_t j, size_t columns,
+                 int last)
 {
     const struct sp_gemm_kernel *const kernel = job->kernel;
     const size_t nbytes = kernel->nbytes;
     char *const c = (char *)job->c + (i * job->rsc + j) * nbytes;
+    u->c = c;
+    u->columns = columns;
     if (columns == kernel->nr) {
-        kernel->ukr[rows - 1](kc, a, b, ldb, c, job->rsc, add);
+        kernel->ukr[0][rows - 1](u);
+    } else if (kernel->masked) {
+        kernel->ukr[pieces(columns, kernel->nr / kernel->masked)][rows - 1](u);
     } else {
         double edge[SP_GEMM_MAX_TILE];
-        kernel->ukr[rows - 1](kc, a, b, ldb, edge, kernel->nr, 0);
-        kernel->merge(c, job->rsc, edge, kernel->nr, rows, columns, add);
+        struct sp_ukr whole = *u;
+        whole.c = edge;
+        whole.rsc = kernel->nr;
+        whole.add = 0;
+        kernel->ukr[0][rows - 1](&whole);
+        kernel->merge(c, job->rsc, edge, kernel->nr, rows, columns, u->add);
     }
     if (last && (job->bias_rows || job->bias_columns || job->act != SP_ACT_NONE)) {
         const struct sp_gemm_finish how = {
@@ -65,44 +74,86 @@ static void tile(const struct sp_gemm_job *job, size_t i, size_t rows, size_t j,
     }
 }
 
+/* Where the nest finds a panel of b. */
+struct panels {
+    const char *packed;  /* panel of column j at packed + (j - first) * kc */
+    size_t first;
+    const char *in_place; /* this slice of k, from column 0; NULL: all are packed */
+    size_t whole;         /* columns from here on are packed all the same: nothing may be read behind them */
+};
+
+/* Rows [m0, m1), columns [j0, j1), terms [p, p + kc). */
+static void slice(const struct sp_gemm_job *job, size_t m0, size_t m1, size_t j0, size_t j1, size_t p, size_t kc,
+                  const struct panels *panels, char *packed_a, size_t mc)
+{
+    const struct sp_gemm_kernel *const kernel = job->kernel;
+    const size_t nbytes = kernel->nbytes;
+    const size_t nr = kernel->nr;
+    const size_t most = job->most_rows ? smaller(job->most_rows, kernel->mr) : kernel->mr;
+    const char *const a = job->a_in_place ? (const char *)job->a_in_place + p * job->csa * nbytes : NULL;
+    const int last = p + kc == job->k;
+    const int far = (double)job->m * (double)job->n * (double)nbytes > NEAR_NBYTES && kc >= NEAR_TERMS;
+    struct sp_ukr u = {.k = kc, .rsc = job->rsc, .add = p > 0, .far = far};
+    for (size_t ic = m0; ic < m1; ic += mc) {
+        const size_t iend = smaller(ic + mc, m1);
+        const size_t mr = pieces(iend - ic, pieces(iend - ic, most)); /* equal tiles: a short last one costs as much */
+        for (size_t i = ic; !a && i < iend; i += mr) {
+            const size_t rows = smaller(mr, iend - i);
+            job->pack_a(job->a, i, rows, rows, p, kc, packed_a + (i - ic) * kc * nbytes);
+        }
+        for (size_t j = j0; j < j1; j += nr) {
+            const size_t columns = smaller(nr, j1 - j);
+            const int here = panels->in_place && j < panels->whole;
+            u.b = here ? panels->in_place + j * nbytes : panels->packed + (j - panels->first) * kc * nbytes;
+            u.ldb = here ? job->ldb : nr;
+            const char *ahead = (const char *)u.b + nr * kc * nbytes; /* the panel that comes after this one */
+            for (size_t i = ic; i < iend; i += mr) {
+                const size_t rows = smaller(mr, iend - i);
+                u.ahead = here || ahead - (const char *)u.b > 2 * (ptrdiff_t)(nr * kc * nbytes) ? u.b : ahead;
+                ahead += kc * 64;
+                u.a = a ? a + i * job->rsa * nbytes : packed_a + (i - ic) * kc * nbytes;
+                u.rsa = a ? job->rsa : 1;
+                u.csa = a ? job->csa : rows;
+                tile(job, &u, i, rows, j, columns, last);
+            }
+        }
+    }
+}
+
 int sp_gemm_block(const struct sp_gemm_job *job, size_t m0, size_t m1, size_t n0, size_t n1)
 {
     const struct sp_gemm_kernel *const kernel = job->kernel;
     const size_t nbytes = kernel->nbytes;
     const size_t mr = kernel->mr;
     const size_t nr = kernel->nr;
-    const size_t mc = smaller(job->mc, round_up(m1 - m0, mr));
-    const size_t nc = smaller(job->nc, round_up(n1 - n0, nr));
+    /* Equal blocks of rows: a short last one would pass over all of b for little. */
+    const size_t rows = pieces(m1 - m0, pieces(m1 - m0, smaller(job->mc, round_up(m1 - m0, mr))));
+    const size_t mc = round_up(rows, mr);
+    const size_t nc = job->b_packed ? n1 - n0 : smaller(job->nc, round_up(n1 - n0, nr));
     /* A panel of b that only two tiles would read is not worth packing. */
-    const char *const in_place = m1 - m0 <= 2 * mr ? job->b_in_place : NULL;
-    char *const packed_a = sp_scratch(SP_SCRATCH_A, mc * job->kc * nbytes);
-    char *const packed_b = sp_scratch(SP_SCRATCH_B, nc * job->kc * nbytes);
-    if (!packed_a || !packed_b)
+    const char *const in_place = job->b_packed ? NULL : job->b_small || m1 - m0 <= 2 * mr ? job->b_in_place : NULL;
+    const size_t whole = kernel->masked ? job->n : job->n / nr * nr;
+    const int packs_b = !job->b_packed && !(in_place && whole == job->n);
+    char *const packed_a = job->a_in_place ? NULL : sp_scratch(SP_SCRATCH_A, mc * job->kc * nbytes);
+    char *const packed_b = packs_b ? sp_scratch(SP_SCRATCH_B, nc * job->kc * nbytes) : NULL;
+    if ((!packed_a && !job->a_in_place) || (!packed_b && packs_b))
         return -ENOMEM;
     for (size_t jc = n0; jc < n1; jc += nc) {
         const size_t jend = smaller(jc + nc, n1);
         size_t p = 0;
         do { /* once even for k == 0, which writes zeros, bias and activation */
             const size_t kc = smaller(job->kc, job->k - p);
-            const int last = p + kc == job->k;
-            for (size_t j = jc; j < jend; j += nr)
-                if (!in_place || jend - j < nr)
+            const size_t slice_at = p * round_up(job->n, nr);
+            const struct panels panels = {
+                job->b_packed ? (const char *)job->b_packed + slice_at * nbytes : packed_b,
+                job->b_packed ? 0 : jc,
+                in_place ? in_place + p * job->ldb * nbytes : NULL,
+                whole,
+            };
+            for (size_t j = jc; packs_b && j < jend; j += nr)
+                if (!in_place || j >= whole)
                     job->pack_b(job->b, j, smaller(nr, jend - j), nr, p, kc, packed_b + (j - jc) * kc * nbytes);
-            for (size_t ic = m0; ic < m1; ic += mc) {
-                const size_t iend = smaller(ic + mc, m1);
-                for (size_t i = ic; i < iend; i += mr) {
-                    const size_t rows = smaller(mr, iend - i);
-                    job->pack_a(job->a, i, rows, rows, p, kc, packed_a + (i - ic) * kc * nbytes);
-                }
-                for (size_t j = jc; j < jend; j += nr) {
-                    const int here = in_place && jend - j >= nr;
-                    const char *const b = here ? in_place + (p * job->ldb + j) * nbytes
-                                               : packed_b + (j - jc) * kc * nbytes;
-                    for (size_t i = ic; i < iend; i += mr)
-                        tile(job, i, smaller(mr, iend - i), j, smaller(nr, jend - j), kc,
-                             packed_a + (i - ic) * kc * nbytes, b, here ? job->ldb : nr, p > 0, last);
-                }
-            }
+            slice(job, m0, m1, jc, jend, p, kc, &panels, packed_a, mc);
             p += kc;
         } while (p < job->k);
     }
@@ -116,6 +167,36 @@ uint32_t sp_gemm_threads(double flops, const struct sp_tile_plan *plan, const st
     const uint32_t allowed = plan->threads && plan->threads < all ? plan->threads : all;
     const double worth = flops / flops_a_thread;
     return worth < 2 ? 1 : worth < allowed ? (uint32_t)worth : allowed;
+}
+
+size_t sp_gemm_packed_elements(const struct sp_gemm_job *job)
+{
+    return job->k * round_up(job->n, job->kernel->nr);
+}
+
+struct packing {
+    const struct sp_gemm_job *job;
+    char *to;
+    size_t panels; /* in a slice */
+};
+
+static void pack_panel(void *ctx, uint32_t index)
+{
+    const struct packing *const packing = ctx;
+    const struct sp_gemm_job *const job = packing->job;
+    const struct sp_gemm_kernel *const kernel = job->kernel;
+    const size_t nr = kernel->nr;
+    const size_t p = index / packing->panels * job->kc;
+    const size_t j = index % packing->panels * nr;
+    const size_t kc = smaller(job->kc, job->k - p);
+    char *const to = packing->to + (p * round_up(job->n, nr) + j * kc) * kernel->nbytes;
+    job->pack_b(job->b, j, smaller(nr, job->n - j), nr, p, kc, to);
+}
+
+void sp_gemm_pack(const struct sp_gemm_job *job, void *to, struct sp_pool *pool, uint32_t threads)
+{
+    struct packing packing = {job, to, pieces(job->n, job->kernel->nr)};
+    sp_pool_run(pool, pack_panel, &packing, (uint32_t)(packing.panels * pieces(job->k, job->kc)), threads);
 }
 
 struct blocks {
@@ -135,81 +216,46 @@ static void one_block(void *ctx, uint32_t index)
         __atomic_store_n(&blocks->failed, 1, __ATOMIC_RELAXED);
 }
 
-int sp_gemm_run(const struct sp_gemm_job *job, const struct sp_tile_plan *plan, struct sp_pool *pool)
+/* Cuts c so that the largest block is as small as can be: in micro-tiles, `down` blocks by `across`. */
+static void cut(struct blocks *blocks, const struct sp_gemm_job *job, size_t tasks)
 {
-    const struct sp_gemm_kernel *const kernel = job->kernel;
-    const uint32_t threads =
-        sp_gemm_threads(2.0 * (double)job->m * (double)job->n * (double)(job->k + 1), plan, pool);
-    if (job->m == 0 || job->n == 0)
-        return 0;
-    if (threads == 1)
-        return sp_gemm_block(job, 0, job->m, 0, job->n);
-    /* Halve the longer side until every thread has a block; twice as many when blocks stay large, so that a thread that
-     * loses its core for a while holds up the others less. */
-    struct blocks blocks = {job, job->m, job->n, 1, 0};
-    size_t tasks = 1;
-    const size_t large = 192 * 1024;
-    while (tasks < threads || (tasks < 2 * (size_t)threads && blocks.rows * blocks.columns > large)) {
-        if (blocks.rows > kernel->mr && blocks.rows >= blocks.columns)
-            blocks.rows = round_up(pieces(blocks.rows, 2), kernel->mr);
-        else if (blocks.columns > kernel->nr)
-            blocks.columns = round_up(pieces(blocks.columns, 2), kernel->nr);
-        else if (blocks.rows > kernel->mr)
-            blocks.rows = round_up(pieces(blocks.rows, 2), kernel->mr);
-        else
-            break;
-        tasks = pieces(job->m, blocks.rows) * pieces(job->n, blocks.columns);
+    const size_t tall = pieces(job->m, job->kernel->mr);
+    const size_t wide = pieces(job->n, job->kernel->nr);
+    size_t least = SIZE_MAX;
+    for (size_t down = 1; down <= tasks; down++) {
+        const size_t rows = pieces(tall, down);
+        const size_t columns = pieces(wide, pieces(tasks, down));
+        if (rows * columns < least || (rows * columns == least && rows * job->kernel->mr >= columns * job->kernel->nr)) {
+            least = rows * columns;
+            blocks->rows = rows * job->kernel->mr;
+            blocks->columns = columns * job->kernel->nr;
+        }
     }
-    blocks.across = pieces(job->n, blocks.columns);
-    sp_pool_run(pool, one_block, &blocks, (uint32_t)tasks, threads);
-    return blocks.failed ? -ENOMEM : 0;
+    blocks->across = pieces(job->n, blocks->columns);
 }
 
-/* gemm_f32 and gemm_f64 as jobs; their argument structs differ in the pointers' types only. The reference is the plain
- * triple loop (gemm_naive.c) unless a plan asks for blocks: then the nest runs its portable micro-kernel. */
-#define SP_GEMM(name, type)                                                                                            \
-    static int name(const void *args, const struct sp_tile_plan *plan, struct sp_pool *pool, enum sp_isa isa)          \
-    {                                                                                                                  \
-        const struct sp_args_##name *const v = args;                                                                   \
-        const struct sp_strided a = {v->a, v->rsa, v->csa};                                                            \
-        const struct sp_strided b = {v->b, v->csb, v->rsb};                                                            \
-        struct sp_gemm_job job = {.kernel = &sp_gemm_kernels[isa][type]};                                              \
-        if (v->act > SP_ACT_SIGMOID || (v->m > 1 && v->rsc < v->n)) /* rows of c may not share memory */               \
-            return -EINVAL;                                                                                            \
-        if (plan->algo == SP_ALGO_NAIVE || (plan->algo == SP_ALGO_AUTO && isa == SP_ISA_REF))                          \
-            return sp_##name##_naive(args, plan, pool);                                                                \
-        job.m = v->m;                                                                                                  \
-        job.n = v->n;                                                                                                  \
-        job.k = v->k;                                                                                                  \
-        job.pack_a = job.pack_b = job.kernel->pack;                                                                    \
-        job.a = &a;                                                                                                    \
-        job.b = &b;                                                                                                    \
-        job.b_in_place = v->csb == 1 ? v->b : NULL;                                                                    \
-        job.ldb = v->rsb;                                                                                              \
-        job.c = v->c;                                                                                                  \
-        job.rsc = v->rsc;                                                                                              \
-        job.bias_columns = v->bias;                                                                                    \
-        job.act = v->act;                                                                                              \
-        sp_gemm_choose(&job, plan);                                                                                    \
-        return sp_gemm_run(&job, plan, pool);                                                                          \
-    }                                                                                                                  \
-    sp_routine_fn sp_##name##_ref, sp_##name##_neon, sp_##name##_avx2, sp_##name##_avx512;                             \
-    int sp_##name##_ref(const void *args, const struct sp_tile_plan *plan, struct sp_pool *pool)                       \
-    {                                                                                                                  \
-        return name(args, plan, pool, SP_ISA_REF);                                                                     \
-    }                                                                                                                  \
-    int sp_##name##_neon(const void *args, const struct sp_tile_plan *plan, struct sp_pool *pool)                      \
-    {                                                                                                                  \
-        return name(args, plan, pool, SP_ISA_NEON);                                                                    \
-    }                                                                                                                  \
-    int sp_##name##_avx2(const void *args, const struct sp_tile_plan *plan, struct sp_pool *pool)                      \
-    {                                                                                                                  \
-        return name(args, plan, pool, SP_ISA_AVX2);                                                                    \
-    }                                                                                                                  \
-    int sp_##name##_avx512(const void *args, const struct sp_tile_plan *plan, struct sp_pool *pool)                    \
-    {                                                                                                                  \
-        return name(args, plan, pool, SP_ISA_AVX512);                                                                  \
+int sp_gemm_run(const struct sp_gemm_job *given, const struct sp_tile_plan *plan, struct sp_pool *pool)
+{
+    struct sp_gemm_job job = *given;
+    const uint32_t threads =
+        sp_gemm_threads(2.0 * (double)job.m * (double)job.n * (double)(job.k + 1), plan, pool);
+    if (job.m == 0 || job.n == 0)
+        return 0;
+    if (threads == 1)
+        return sp_gemm_block(&job, 0, job.m, 0, job.n);
+    const double shared = (double)job.k * (double)round_up(job.n, job.kernel->nr) * job.kernel->nbytes;
+    const int packs = !job.b_packed && !(job.b_in_place && (job.b_small || job.m <= 2 * job.kernel->mr));
+    if (packs && shared <= SP_GEMM_MOST_SHARED) {
+        void *const to = sp_scratch(SP_SCRATCH_SHARED, (size_t)shared);
+        if (!to)
+            return -ENOMEM;
+        sp_gemm_pack(&job, to, pool, threads);
+        job.b_packed = to;
     }
-
-SP_GEMM(gemm_f32, SP_GEMM_F32)
-SP_GEMM(gemm_f64, SP_GEMM_F64)
+    /* Two blocks a thread when they stay large, so that one that loses its core for a while holds up the others less. */
+    struct blocks blocks = {.job = &job};
+    const double large = 192 * 1024;
+    cut(&blocks, &job, (double)job.m * (double)job.n / threads > 2 * large ? 2 * (size_t)threads : threads);
+    sp_pool_run(pool, one_block, &blocks, (uint32_t)(pieces(job.m, blocks.rows) * blocks.across), threads);
+    return blocks.failed ? -ENOMEM : 0;
+}

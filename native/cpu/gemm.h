@@ -5,11 +5,21 @@
 #define SP_CPU_GEMM_H
 #include "kernel.h"
 
+/* Bytes of b that threads pack together, beyond which each packs what it needs. */
+enum { SP_GEMM_MOST_SHARED = 64 << 20 };
 enum { SP_GEMM_MAX_MR = 16, SP_GEMM_MAX_NR = 32, SP_GEMM_MAX_TILE = SP_GEMM_MAX_MR * SP_GEMM_MAX_NR };
 
-/* c[i*rsc + j] (+)= sum_p a[p*rows + i] * b[p*ldb + j] for a fixed number of rows i and all nr columns j; c is read
- * only if `add`. A packed b has ldb == nr. */
-typedef void sp_ukr_fn(size_t k, const void *a, const void *b, size_t ldb, void *c, size_t rsc, int add);
+/* One tile: c[i*rsc + j] (+)= sum_p a[i*rsa + p*csa] * b[p*ldb + j] for a fixed number of rows i; c is read only if
+ * `add`. Strides in elements. A packed a has rsa 1 and csa its rows, a packed b has ldb nr. */
+struct sp_ukr {
+    const void *a, *b;
+    void *c;
+    size_t k, rsa, csa, ldb, rsc;
+    size_t columns; /* for variants that may be cut short; the others take all nr */
+    int add, far;      /* far: c is not in the innermost cache, and better asked for before the terms are added up */
+    const void *ahead; /* a line a term is asked for from here on: what the next tiles want; any address will do */
+};
+typedef void sp_ukr_fn(const struct sp_ukr *u);
 
 /* panel[p*width + i] = source(first + i, p0 + p) for i < count and 0 for count <= i < width, p < k. */
 typedef void sp_pack_fn(const void *source, size_t first, size_t count, size_t width, size_t p0, size_t k, void *panel);
@@ -22,7 +32,8 @@ struct sp_gemm_finish {
 };
 
 struct sp_gemm_kernel {
-    sp_ukr_fn *const *ukr; /* [rows - 1] for rows 1..mr */
+    /* [0][rows - 1] for whole tiles; where there are `masked`, [v][rows - 1] for v vectors, the last one cut short. */
+    sp_ukr_fn *const (*ukr)[SP_GEMM_MAX_MR];
     sp_pack_fn *pack;      /* of a struct sp_strided */
     /* c (+)= the top left rows x columns of tile[..][nr]. */
     void (*merge)(void *c, size_t rsc, const void *tile, size_t nr, size_t rows, size_t columns, int add);
@@ -30,6 +41,10 @@ struct sp_gemm_kernel {
     uint32_t nbytes; /* of an element */
     uint32_t mr, nr;
     uint32_t mc, nc, kc; /* defaults: a (mc x kc) fits L2, b (kc x nc) L2/L3, a panel of b (kc x nr) L1 */
+    uint32_t masked;     /* in so many vectors */
+    /* y[i*sy] = sum_p matrix[i*ld + p] * x[p], and y[j] = sum_p matrix[p*ld + j] * x[p]. */
+    void (*gemv_dot)(size_t rows, size_t k, const void *matrix, size_t ld, const void *x, void *y, size_t sy);
+    void (*gemv_axpy)(size_t n, size_t k, const void *matrix, size_t ld, const void *x, void *y);
 };
 
 enum sp_gemm_type { SP_GEMM_F32 = 0, SP_GEMM_F64 = 1 };
@@ -49,6 +64,13 @@ struct sp_gemm_job {
     const void *a, *b;    /* their sources */
     const void *b_in_place; /* b itself when its rows are contiguous, b_in_place[p*ldb + j], else NULL */
     size_t ldb;
+    int b_small; /* it is better read there, however many rows c has */
+    /* All of b, packed before: the panel of columns [j, j + nr) and terms [p, p + kc) is at p * columns + j * kc, columns
+     * being n rounded up to whole panels. NULL: the nest packs. */
+    const void *b_packed;
+    const void *a_in_place; /* a itself when it is better read where it is, a_in_place[i*rsa + p*csa], else NULL */
+    size_t rsa, csa;
+    size_t most_rows; /* of a micro-tile, where less than mr is better; 0: mr */
     void *c;
     size_t rsc;
     const void *bias_rows, *bias_columns; /* m or n of them, or NULL */
@@ -58,10 +80,18 @@ struct sp_gemm_job {
 
 /* mc, nc, kc of the job: the plan's where it names them, else the kernel's. mr and nr are always the micro-kernel's. */
 void sp_gemm_choose(struct sp_gemm_job *job, const struct sp_tile_plan *plan);
+/* The elements of a blob of b, and the blob: see b_packed. */
+size_t sp_gemm_packed_elements(const struct sp_gemm_job *job);
+void sp_gemm_pack(const struct sp_gemm_job *job, void *to, struct sp_pool *pool, uint32_t threads);
 /* Rows [m0, m1), columns [n0, n1) in the calling thread, with its scratch slots A and B. */
 int sp_gemm_block(const struct sp_gemm_job *job, size_t m0, size_t m1, size_t n0, size_t n1);
 /* All of it, on as many threads as it is worth. */
 int sp_gemm_run(const struct sp_gemm_job *job, const struct sp_tile_plan *plan, struct sp_pool *pool);
+
+/* One row or one column (gemv.c), b not packed: can it be done along memory? Then it is. */
+int sp_gemv_takes(const struct sp_gemm_job *job, size_t rsb, size_t csb);
+int sp_gemv_run(const struct sp_gemm_job *job, const void *a, const void *b, size_t rsb, size_t csb,
+                const struct sp_tile_plan *plan, struct sp_pool *pool);
 
 /* The oracles: plain loops, f32 accumulated in double and rounded once. */
 int sp_gemm_f32_naive(const void *args, const struct sp_tile_plan *plan, struct sp_pool *pool);

@@ -7,11 +7,13 @@
 #pragma GCC optimize("O3", "fp-contract=fast", "no-trapping-math", "no-math-errno")
 #endif
 #define SP_ISA avx2
+#define SP_MASKED 256
 #define SP_VBYTES 32
 #define SP_MR_F32 6
 #define SP_NV_F32 2
 #define SP_MR_F64 6
 #define SP_NV_F64 2
+#define SP_CONV_RUN 3
 #define SP_PEAK_CHAINS 12
 #define SP_REDUCE_LANES 32
 #include "isa.inc"

@@ -8,18 +8,20 @@
 #pragma GCC optimize("O3", "fp-contract=fast", "no-trapping-math", "no-math-errno")
 #endif
 #define SP_ISA avx512
+#define SP_MASKED 512
 #define SP_VBYTES 64
 #define SP_MR_F32 14
 #define SP_NV_F32 2
 #define SP_MR_F64 14
 #define SP_NV_F64 2
+#define SP_CONV_RUN 7
 #define SP_PEAK_CHAINS 24
 #define SP_REDUCE_LANES 32
 #include "isa.inc"
 
 const struct sp_gemm_kernel sp_gemm_avx512[2] = {
-    [SP_GEMM_F32] = SP_GEMM_ROW(f32, 14, 32, 196, 2048, 512),
-    [SP_GEMM_F64] = SP_GEMM_ROW(f64, 14, 16, 98, 1024, 384),
+    [SP_GEMM_F32] = SP_GEMM_ROW(f32, 14, 32, 126, 2048, 1024),
+    [SP_GEMM_F64] = SP_GEMM_ROW(f64, 14, 16, 56, 1024, 1024),
 };
 #if defined(__clang__)
 #pragma clang attribute pop

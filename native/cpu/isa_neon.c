@@ -9,6 +9,7 @@
 #define SP_NV_F32 3
 #define SP_MR_F64 8
 #define SP_NV_F64 3
+#define SP_CONV_RUN 6
 #define SP_PEAK_CHAINS 20
 #define SP_REDUCE_LANES 16
 #include "isa.inc"

@@ -21,7 +21,7 @@ uint32_t sp_pool_threads(const struct sp_pool *pool);
 
 /* Memory of the calling thread, 64-byte aligned, kept for the next call, contents undefined: one block a slot, so that
  * one call may use several. NULL when there is none. */
-enum { SP_SCRATCH_A = 0, SP_SCRATCH_B = 1, SP_SCRATCH_C = 2, SP_SCRATCH_SLOTS = 4 };
+enum { SP_SCRATCH_A = 0, SP_SCRATCH_B = 1, SP_SCRATCH_C = 2, SP_SCRATCH_SHARED = 3, SP_SCRATCH_SLOTS = 4 };
 void *sp_scratch(uint32_t slot, size_t nbytes);
 
 enum sp_activation { SP_ACT_NONE = 0, SP_ACT_RELU = 1, SP_ACT_TANH = 2, SP_ACT_SIGMOID = 3 };

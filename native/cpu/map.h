@@ -1,13 +1,116 @@
-/* What the three map kernels of every instruction set share: the check of a program before it runs (map.c). */
+/* What the files of the maps share: instructions ready to run (map_code.c makes them), the engine that runs a block of
+ * them (map_run.c), the folds behind it (map_fold.c), and the table of loops of an instruction set (map.inc). */
 #ifndef SP_CPU_MAP_H
 #define SP_CPU_MAP_H
 #include "../include/sp_map.h"
 #include "kernel.h"
 
-/* One block is what a step works on: a whole stack of blocks of doubles stays in a second-level cache. */
-enum { SP_MAP_BLOCK = 512, SP_MAP_TASK = 32 * SP_MAP_BLOCK };
+#include <stddef.h>
 
-/* The deepest the stack gets, or -EINVAL: an unknown op, an operand out of range, an x that is NULL, a stack that runs
- * over or dry, more or less than one value at the end, an op that i32 does not have. `x` are the 8 input pointers. */
-int sp_map_check(const uint32_t *program, uint32_t nops, const void *const *x, uint32_t nconsts, int integer);
+enum {
+    SP_MAP_MOST_BLOCK = 512, /* elements of a block */
+    SP_MAP_LANES = 32,        /* accumulators of a fold along a row */
+    SP_MAP_WHOLE_ROW = 256,   /* rows from this length on are not joined into one block */
+};
+
+/* One instruction over n elements. Bits of `scalars`: 1: a is one value for all elements, 2: b, 4: c. `out` is an operand
+ * or apart from it. */
+typedef void sp_map_fn(void *out, const void *a, const void *b, const void *c, uint32_t scalars, size_t n);
+
+/* Accumulators are double, float or int32_t (max, min), int64_t (the sum of int32_t): 8 bytes each at most. */
+struct sp_map_folds {
+    uint32_t nbytes; /* of an accumulator */
+    void (*first)(void *acc, size_t n);
+    /* lane[i % LANES] with x[i] */
+    void (*run)(void *lanes, const void *x, size_t n);
+    /* lanes[0] from all of them */
+    void (*join)(void *lanes);
+    /* acc[i] with x[r * width + i] for each row */
+    void (*rows)(void *acc, const void *x, size_t rows, size_t width);
+    /* acc[i] with other[i] */
+    void (*merge)(void *acc, const void *other, size_t n);
+    /* y[i] = acc[i], or acc[i] / count when count is not 0 */
+    void (*store)(void *y, const void *acc, size_t n, size_t count);
+};
+
+struct sp_map_table {
+    sp_map_fn *fn[3][SP_MAP_LOWERED_OPS];         /* by type and op; NULL: there is none */
+    sp_map_fn *convert[3][3];                     /* [to][from] */
+    void (*stream)(void *y, const void *x, size_t nbytes); /* a copy past the caches; y is aligned to an element */
+    void (*fence)(void);
+    struct sp_map_folds fold[SP_MAP_FOLDS][3];
+};
+
+/* Slots are the 8 inputs, the registers, the constants, in this order. */
+struct sp_map_insn {
+    sp_map_fn *fn;
+    uint32_t out, a, b, c;
+};
+
+struct sp_map_operand {
+    char *base; /* NULL: not there */
+    int64_t stride[SP_MAP_DIMS];
+    uint32_t type;
+    uint32_t whole;  /* elements lie one after the other, aligned, in the order of the space */
+    uint64_t period; /* not 0: the first `period` elements, one after the other, come again and again */
+};
+
+struct sp_map_job {
+    const struct sp_map_table *table;
+    struct sp_map_insn *insns;
+    uint32_t ninsns, nregs, nconsts;
+    const char *consts;
+    uint32_t const_nbytes; /* from one constant to the next */
+    uint32_t width;        /* bytes of the widest element */
+    uint32_t weight;       /* what an element costs, in steps of a simple operation */
+    uint32_t block, stream, ndim;
+    uint64_t shape[SP_MAP_DIMS], total;
+    struct sp_map_operand x[SP_MAP_INPUTS], y;
+    int failed; /* a task found no memory */
+};
+
+static inline uint32_t sp_map_nbytes(uint32_t type)
+{
+    return type == SP_MAP_F64 || type == SP_MAP_I64 ? 8 : 4;
+}
+
+/* The postfix program of a map_* kernel as `job->insns` and the rest of the job's code; -EINVAL: an unknown op, an operand
+ * out of range, an x that is NULL, a stack that runs over or dry, more or less than one value at the end, an op that the
+ * type lacks. -ENOMEM. */
+int sp_map_from_postfix(struct sp_map_job *job, const uint32_t *program, uint32_t nops, uint32_t type);
+/* The same of lowered instructions. */
+int sp_map_from_words(struct sp_map_job *job, const uint32_t *words, uint32_t nwords);
+/* Fills in block. Call when insns and operands are there. */
+void sp_map_choose_block(struct sp_map_job *job);
+
+/* A thread's blocks. */
+struct sp_map_thread {
+    const void **slot;
+    unsigned char *scalar; /* by slot */
+    char *gathered[SP_MAP_INPUTS];
+    char *result;
+    void *extra; /* `extra` bytes for the caller */
+};
+/* 0 or -ENOMEM; from the calling thread's scratch, slot A. */
+int sp_map_begin(const struct sp_map_job *job, struct sp_map_thread *t, size_t extra);
+/* Elements [at, at + count) of the space, count <= job->block; returns where they are: `direct`, if that is not NULL,
+ * else a block of the thread. */
+const void *sp_map_block(const struct sp_map_job *job, struct sp_map_thread *t, uint64_t at, size_t count, void *direct);
+/* How many elements from `at` on make a good block, at most `most`. */
+size_t sp_map_step(const struct sp_map_job *job, uint64_t at, uint64_t most);
+
+/* y = the program over the whole space. */
+int sp_map_run(struct sp_map_job *job, const struct sp_tile_plan *plan, struct sp_pool *pool);
+/* y[outer, inner] = fold over n of the program over [outer, n, inner]. */
+int sp_map_fold(struct sp_map_job *job, uint32_t fold, uint64_t outer, uint64_t n, uint64_t inner,
+                const struct sp_tile_plan *plan, struct sp_pool *pool);
+
+/* A job over plain arrays of n elements of one type, but for its code. */
+void sp_map_plain(struct sp_map_job *job, const struct sp_map_table *table, void *y, const void *const *x, uint64_t n,
+                  uint32_t type);
+
+/* The kernel fused_map. */
+struct sp_args_fused_map;
+int sp_map_fused(const struct sp_map_table *table, const struct sp_args_fused_map *args,
+                 const struct sp_tile_plan *plan, struct sp_pool *pool);
 #endif

@@ -1,9 +1,15 @@
 /* A pool that runs one job at a time: the owner publishes it, sleeping or spinning workers join through `door`, everybody
- * draws task numbers from one counter. A second owner does its job alone rather than wait. */
+ * draws task numbers from shared counters. A second owner does its job alone rather than wait.
+ *
+ * Nobody here may hold up others, in this process or beside it. Workers spin only while that takes a core from nobody
+ * (core/spin.c), and not while another pool of this process has work for all cores (`awake`). An owner never waits for a
+ * worker that has not joined yet, only for tasks that have begun; where cores are short it sleeps meanwhile, so that its own
+ * core is there for the worker it waits for. */
 #define _GNU_SOURCE
 #include "pool.h"
 
 #include "../core/timeline.h"
+#include "place.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -11,14 +17,42 @@
 
 enum { DOOR_INSIDE = 0x10000, DOOR_TICKETS = 0xffff };
 
-static void draw(struct sp_pool *pool)
+/* Threads of all pools of this process that run a job or spin. */
+static _Atomic int32_t all_awake;
+
+static void wake_count(struct sp_pool *pool, int32_t more)
 {
-    uint32_t tasks = pool->tasks;
-    for (;;) {
-        uint64_t i = atomic_fetch_add_explicit(&pool->next, 1, memory_order_relaxed);
-        if (i >= tasks)
-            return;
-        pool->task(pool->ctx, (uint32_t)i);
+    atomic_fetch_add_explicit(&pool->awake, more, memory_order_relaxed);
+    atomic_fetch_add_explicit(&all_awake, more, memory_order_relaxed);
+}
+
+/* Do other pools need the core that this one's thread spins on? */
+static int others_need_cores(struct sp_pool *pool)
+{
+    const int32_t all = atomic_load_explicit(&all_awake, memory_order_relaxed);
+    return all > sp_cores() && all > atomic_load_explicit(&pool->awake, memory_order_relaxed);
+}
+
+static uint64_t may_spin_ns(struct sp_pool *pool)
+{
+    return pool->threads > (uint32_t)sp_cores() || others_need_cores(pool) ? 0 : sp_spin_ns();
+}
+
+/* Its own node's tasks first, then what others have left. */
+static void draw(struct sp_pool *pool, uint32_t node)
+{
+    sp_task_fn *const task = pool->task;
+    void *const ctx = pool->ctx;
+    const uint32_t nshares = pool->nshares;
+    for (uint32_t n = 0; n < nshares; n++) {
+        struct sp_share *const share = &pool->shares[(node + n) % nshares];
+        const uint64_t end = share->end;
+        for (;;) {
+            const uint64_t i = atomic_fetch_add_explicit(&share->next, 1, memory_order_relaxed);
+            if (i >= end)
+                break;
+            task(ctx, (uint32_t)i);
+        }
     }
 }
 
@@ -38,18 +72,29 @@ static void leave_job(struct sp_pool *pool)
         sp_futex_wake(&pool->door, 1);
 }
 
+/* 1: a job was published. */
+static int spin_for_job(struct sp_pool *pool, uint32_t seen, uint64_t spin_ns)
+{
+    struct sp_spin spin = sp_spin_begin(spin_ns);
+    do {
+        for (int i = 0; i < 64; i++) {
+            if (atomic_load_explicit(&pool->sequence, memory_order_acquire) != seen)
+                return 1;
+            sp_cpu_relax();
+        }
+    } while (sp_spin_on(&spin) && !others_need_cores(pool));
+    return 0;
+}
+
 static void await_job(struct sp_pool *pool, uint32_t seen)
 {
-    uint64_t until = sp_spin_ns();
-    if (until) {
-        until += sp_clock_ns();
-        do {
-            for (int i = 0; i < 64; i++) {
-                if (atomic_load_explicit(&pool->sequence, memory_order_acquire) != seen)
-                    return;
-                sp_cpu_relax();
-            }
-        } while (sp_clock_ns() < until);
+    const uint64_t spin_ns = may_spin_ns(pool);
+    if (spin_ns) {
+        wake_count(pool, 1);
+        const int published = spin_for_job(pool, seen, spin_ns);
+        wake_count(pool, -1);
+        if (published)
+            return;
     }
     atomic_fetch_add(&pool->sleepers, 1);
     while (atomic_load(&pool->sequence) == seen)
@@ -59,11 +104,14 @@ static void await_job(struct sp_pool *pool, uint32_t seen)
 
 static void *worker(void *arg)
 {
-    struct sp_pool *pool = arg;
+    const struct sp_worker *const self = arg;
+    struct sp_pool *const pool = self->pool;
+    if (pool->places)
+        sp_places_pin(pool->places, self->node);
     uint32_t seen = 0;
     for (;;) {
         if (join_job(pool)) {
-            draw(pool);
+            draw(pool, self->node);
             leave_job(pool);
         }
         uint32_t now = atomic_load(&pool->sequence);
@@ -92,9 +140,12 @@ static void start_workers(struct sp_pool *pool)
     sp_signals_to_block(&all);
     pthread_sigmask(SIG_BLOCK, &all, &old);
     while (pool->started < pool->threads - 1) {
-        if (pthread_create(&pool->workers[pool->started], NULL, worker, pool))
+        struct sp_worker *const next = &pool->workers[pool->started];
+        next->pool = pool;
+        next->node = pool->places ? pool->places->node_of_thread[pool->started + 1] : 0; /* the owner is thread 0 */
+        if (pthread_create(&next->thread, NULL, worker, next))
             break;
-        pthread_setname_np(pool->workers[pool->started], "sparkle-pool");
+        pthread_setname_np(next->thread, "sparkle-pool");
         pool->started++;
     }
     pthread_sigmask(SIG_SETMASK, &old, NULL);
@@ -102,16 +153,19 @@ static void start_workers(struct sp_pool *pool)
 
 static void await_helpers(struct sp_pool *pool)
 {
-    atomic_fetch_and(&pool->door, ~(uint32_t)DOOR_TICKETS);
-    uint64_t spin = sp_spin_ns();
-    uint64_t until = spin ? sp_clock_ns() + spin : 0;
+    uint32_t door = atomic_fetch_and(&pool->door, ~(uint32_t)DOOR_TICKETS);
+    if (door < DOOR_INSIDE)
+        return;
+    struct sp_spin spin = sp_spin_begin(may_spin_ns(pool));
+    int spinning = spin.until != spin.seen;
     while (atomic_load_explicit(&pool->door, memory_order_acquire) >= DOOR_INSIDE) {
-        if (until && sp_clock_ns() < until) {
+        if (spinning) {
             sp_cpu_relax();
+            spinning = sp_spin_on(&spin);
             continue;
         }
         atomic_store(&pool->owner_sleeps, 1);
-        uint32_t door = atomic_load(&pool->door);
+        door = atomic_load(&pool->door);
         if (door >= DOOR_INSIDE)
             sp_futex_wait(&pool->door, door, 100000000u);
         atomic_store(&pool->owner_sleeps, 0);
@@ -122,6 +176,20 @@ static void run_alone(sp_task_fn *task, void *ctx, uint32_t tasks)
 {
     for (uint32_t i = 0; i < tasks; i++)
         task(ctx, i);
+}
+
+/* Each node's share of the tasks, as it has threads: neighbours stay together. */
+static void deal(struct sp_pool *pool, uint32_t tasks)
+{
+    uint64_t begin = 0;
+    for (uint32_t n = 0; n < pool->nshares; n++) {
+        const uint64_t end = n + 1 == pool->nshares
+                                 ? tasks
+                                 : (uint64_t)tasks * pool->places->threads_before[n + 1] / pool->threads;
+        pool->shares[n].end = end;
+        atomic_store_explicit(&pool->shares[n].next, begin, memory_order_relaxed); /* published by `door` */
+        begin = end;
+    }
 }
 
 void sp_pool_run(struct sp_pool *pool, sp_task_fn *task, void *ctx, uint32_t tasks, uint32_t threads)
@@ -138,16 +206,17 @@ void sp_pool_run(struct sp_pool *pool, sp_task_fn *task, void *ctx, uint32_t tas
     }
     if (pool->started < pool->threads - 1)
         start_workers(pool);
+    wake_count(pool, (int32_t)threads);
     pool->task = task;
     pool->ctx = ctx;
-    pool->tasks = tasks;
-    atomic_store(&pool->next, 0);
+    deal(pool, tasks);
     atomic_store(&pool->door, threads - 1);
     atomic_fetch_add(&pool->sequence, 1);
     if (atomic_load(&pool->sleepers))
         sp_futex_wake(&pool->sequence, (int)threads - 1);
-    draw(pool);
+    draw(pool, pool->places ? sp_places_here(pool->places) : 0);
     await_helpers(pool);
+    wake_count(pool, -(int32_t)threads);
     atomic_store(&pool->busy, 0);
 }
 
@@ -159,8 +228,28 @@ uint32_t sp_pool_threads(const struct sp_pool *pool)
 int sp_pool_init(struct sp_pool *pool, uint32_t threads)
 {
     pool->threads = threads;
+    pool->nshares = 1;
+    pool->shares = aligned_alloc(_Alignof(struct sp_share), sizeof *pool->shares);
     pool->workers = calloc(threads, sizeof *pool->workers);
-    return pool->workers ? 0 : -ENOMEM;
+    if (pool->shares && pool->workers)
+        return 0;
+    free(pool->shares);
+    free(pool->workers);
+    return -ENOMEM;
+}
+
+int sp_pool_place(struct sp_pool *pool, struct sp_places *places)
+{
+    if (pool->started || pool->places || places->threads != pool->threads)
+        return -EINVAL;
+    struct sp_share *const shares = aligned_alloc(_Alignof(struct sp_share), places->nodes * sizeof *shares);
+    if (!shares)
+        return -ENOMEM;
+    free(pool->shares);
+    pool->shares = shares;
+    pool->nshares = places->nodes;
+    pool->places = places;
+    return 0;
 }
 
 void sp_pool_stop(struct sp_pool *pool)
@@ -169,7 +258,9 @@ void sp_pool_stop(struct sp_pool *pool)
     atomic_fetch_add(&pool->sequence, 1);
     sp_futex_wake(&pool->sequence, INT32_MAX);
     for (uint32_t i = 0; i < pool->started; i++)
-        pthread_join(pool->workers[i], NULL);
+        pthread_join(pool->workers[i].thread, NULL);
     free(pool->workers);
     pool->workers = NULL;
+    free(pool->shares);
+    sp_places_free(pool->places);
 }

@@ -52,9 +52,13 @@ DECLARE_REF(sp_span_fn, tanh_f64)
 DECLARE_ALL(sp_routine_fn, map_f32)
 DECLARE_ALL(sp_routine_fn, map_f64)
 DECLARE_ALL(sp_routine_fn, map_i32)
+DECLARE_ALL(sp_routine_fn, fused_map)
 DECLARE_ALL(sp_routine_fn, gemm_f32)
 DECLARE_ALL(sp_routine_fn, gemm_f64)
+DECLARE_ALL(sp_routine_fn, pack_gemm_f32)
+DECLARE_ALL(sp_routine_fn, pack_gemm_f64)
 DECLARE_ALL(sp_routine_fn, conv2d_f32)
+DECLARE_ALL(sp_routine_fn, pack_conv2d_f32)
 DECLARE_ALL(sp_routine_fn, reduce_sum_f32)
 DECLARE_ALL(sp_routine_fn, reduce_sum_f64)
 DECLARE_ALL(sp_routine_fn, reduce_sum_i32)
@@ -135,6 +139,10 @@ const struct sp_cpu_row sp_cpu_rows[] = {
     REF_ONLY(blocked_to_nchw_f32, SP_FORM_ROUTINE),
     ALL(peak_fma_f32, SP_FORM_ROUTINE),
     ALL(peak_fma_f64, SP_FORM_ROUTINE),
+    ALL(fused_map, SP_FORM_ROUTINE),
+    ALL(pack_gemm_f32, SP_FORM_ROUTINE),
+    ALL(pack_gemm_f64, SP_FORM_ROUTINE),
+    ALL(pack_conv2d_f32, SP_FORM_ROUTINE),
 };
 const uint32_t sp_cpu_nrows = sizeof sp_cpu_rows / sizeof sp_cpu_rows[0];
 

@@ -71,14 +71,16 @@ static inline float sp_tanh_f32(float x)
     p = p * z - 3.33332819422e-1f;
     const float near_zero = p * z * x + x;
     const float far = 1.0f - 2.0f / (sp_exp_f32(a + a) + 1.0f);
-    const float far_signed = sp_float_of(sp_bits_of(far) | (sp_bits_of(x) & 0x80000000u));
-    return a < 0.625f ? near_zero : far_signed;
+    const float found = a < 0.625f ? near_zero : far;
+    return sp_float_of(sp_bits_of(found) | (sp_bits_of(x) & 0x80000000u)); /* -0, too */
 }
 #endif
 
+/* At most 2.5 ulp. The exponential of what is negative: it never overflows, and small results are not lost. */
 static inline float sp_sigmoid_f32(float x)
 {
-    return 1.0f / (1.0f + sp_exp_f32(-x));
+    const float e = sp_exp_f32(x < 0.0f ? x : -x);
+    return (x < 0.0f ? e : 1.0f) / (1.0f + e);
 }
 
 static inline float sp_relu_f32(float x)

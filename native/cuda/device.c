@@ -22,6 +22,27 @@ static uint32_t attribute(int device, int which)
     return sp_cuDeviceGetAttribute(&value, which, device) == CU_OK && value > 0 ? (uint32_t)value : 0;
 }
 
+/* What nothing works without. */
+static int limits(int device, struct sp_cuda_info *info)
+{
+    const struct {
+        int which;
+        uint32_t *out;
+    } wanted[] = {{CU_MAX_THREADS, &info->max_threads},        {CU_UNITS, &info->units},
+                  {CU_MAX_BLOCK_X, &info->max_group[0]},       {CU_MAX_BLOCK_X + 1, &info->max_group[1]},
+                  {CU_MAX_BLOCK_X + 2, &info->max_group[2]},   {CU_MAX_GRID_X, &info->max_groups[0]},
+                  {CU_MAX_GRID_X + 1, &info->max_groups[1]},   {CU_MAX_GRID_X + 2, &info->max_groups[2]},
+                  {CU_SHARED, &info->plain_shared_nbytes},     {CU_MAJOR, (uint32_t *)&info->major},
+                  {CU_MINOR, (uint32_t *)&info->minor}};
+    for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
+        int value = 0, rc = SP_CU_RC(cuDeviceGetAttribute, &value, wanted[i].which, device);
+        if (rc)
+            return rc;
+        *wanted[i].out = value > 0 ? (uint32_t)value : 0;
+    }
+    return 0;
+}
+
 static int facts(int32_t ordinal, int *device, struct sp_cuda_info *info)
 {
     memset(info, 0, sizeof *info);
@@ -34,20 +55,13 @@ static int facts(int32_t ordinal, int *device, struct sp_cuda_info *info)
     size_t nbytes = 0;
     if (rc == 0)
         rc = SP_CU_RC(cuDeviceTotalMem_v2, &nbytes, *device);
+    if (rc == 0)
+        rc = limits(*device, info);
     if (rc)
         return rc == -EINVAL ? -ENODEV : rc;
     info->memory_nbytes = nbytes;
     if (sp_cuDeviceGetPCIBusId(info->pci, sizeof info->pci - 1, *device) != CU_OK)
         info->pci[0] = '\0';
-    info->major = (int32_t)attribute(*device, CU_MAJOR);
-    info->minor = (int32_t)attribute(*device, CU_MINOR);
-    info->units = attribute(*device, CU_UNITS);
-    info->max_threads = attribute(*device, CU_MAX_THREADS);
-    for (int i = 0; i < 3; i++) {
-        info->max_group[i] = attribute(*device, CU_MAX_BLOCK_X + i);
-        info->max_groups[i] = attribute(*device, CU_MAX_GRID_X + i);
-    }
-    info->plain_shared_nbytes = attribute(*device, CU_SHARED);
     info->shared_nbytes = attribute(*device, CU_SHARED_OPTIN);
     if (info->shared_nbytes < info->plain_shared_nbytes)
         info->shared_nbytes = info->plain_shared_nbytes;
@@ -59,6 +73,8 @@ static int facts(int32_t ordinal, int *device, struct sp_cuda_info *info)
     if (t->cuGraphCreate && t->cuGraphAddKernelNode_v2 && t->cuGraphAddMemcpyNode && t->cuGraphAddMemsetNode &&
         t->cuGraphInstantiateWithFlags && t->cuGraphExecKernelNodeSetParams_v2 && t->cuGraphLaunch)
         info->features |= SP_CUDA_GRAPHS;
+    if (t->cuIpcGetMemHandle && t->cuIpcOpenMemHandle_v2 && t->cuIpcCloseMemHandle)
+        info->features |= SP_CUDA_IPC;
     if (t->cuFuncGetParamInfo)
         info->features |= SP_CUDA_PARAMS;
     if (attribute(*device, CU_INTEGRATED))
@@ -133,13 +149,12 @@ void sp_cuda_unref(struct sp_cuda *dev)
         strike(dev);
     if (sp_cuda_usable(dev) && dev->context) {
         drop_contents(dev);
-        if (sp_cuda_current == dev->context) { /* the driver may give the next context the same address */
-            sp_cuCtxSetCurrent(NULL);
-            sp_cuda_current = NULL;
-        }
         sp_cuDevicePrimaryCtxRelease_v2(dev->handle);
+        sp_cuda_released(dev);
+        sp_cuda_leave();
     }
     pthread_mutex_destroy(&dev->lock);
+    pthread_mutex_destroy(&dev->why_lock);
     free(dev);
     atomic_fetch_sub(&sp_live()->devices, 1);
 }
@@ -187,6 +202,7 @@ static int try_open(int32_t ordinal, struct sp_cuda **out)
     if (!dev)
         return -ENOMEM;
     pthread_mutex_init(&dev->lock, NULL);
+    pthread_mutex_init(&dev->why_lock, NULL);
     dev->fork_generation = sp_fork_generation();
     atomic_store(&dev->refs, 1);
     atomic_store(&dev->graph_nodes, GRAPH_NODES);
@@ -227,7 +243,10 @@ int sp_cuda_open(const char *paths, int32_t ordinal, struct sp_cuda **out)
     if (rc)
         return rc;
     rc = try_open(ordinal, out);
-    return rc == -ENODEV ? open_anew(ordinal, out) : rc;
+    if (rc == -ENODEV)
+        rc = open_anew(ordinal, out);
+    sp_cuda_leave();
+    return rc;
 }
 
 void sp_cuda_close(struct sp_cuda *dev)
@@ -238,20 +257,40 @@ void sp_cuda_close(struct sp_cuda *dev)
 
 void sp_cuda_lose(struct sp_cuda *dev, const char *words)
 {
-    pthread_mutex_lock(&dev->lock);
+    pthread_mutex_lock(&dev->why_lock);
     if (!atomic_load(&dev->lost))
         snprintf(dev->why_lost, sizeof dev->why_lost, "%s", words);
     atomic_store(&dev->lost, 1);
-    pthread_mutex_unlock(&dev->lock);
+    pthread_mutex_unlock(&dev->why_lock);
+}
+
+void sp_cuda_reset_by_others(struct sp_cuda *dev)
+{
+    sp_cuda_lose(dev, "another library in this process has reset the device's context");
+    atomic_store(&dev->reset, 1);
+}
+
+int sp_cuda_rc(struct sp_cuda *dev, const char *call, int result)
+{
+    char said[300] = "", all[360];
+    int rc = sp_cu_rc(call, result);
+    if (!sp_cu_is_sticky(result))
+        return rc;
+    if (result == CU_CONTEXT_IS_DESTROYED)
+        sp_cuda_reset_by_others(dev);
+    sp_cuda_why(said, sizeof said - 1);
+    snprintf(all, sizeof all, "%s: close the device and open it again", said);
+    sp_cuda_lose(dev, all);
+    return rc;
 }
 
 int sp_cuda_gone(struct sp_cuda *dev)
 {
     if (!atomic_load(&dev->lost))
         return 0;
-    pthread_mutex_lock(&dev->lock);
+    pthread_mutex_lock(&dev->why_lock);
     sp_cu_say("%s", dev->why_lost);
-    pthread_mutex_unlock(&dev->lock);
+    pthread_mutex_unlock(&dev->why_lock);
     return -ENODEV;
 }
 
@@ -259,11 +298,16 @@ size_t sp_cuda_lost(struct sp_cuda *dev, char *out, size_t capacity)
 {
     if (!sp_cuda_usable(dev))
         return 0;
-    pthread_mutex_lock(&dev->lock);
+    pthread_mutex_lock(&dev->why_lock);
     size_t nbytes = strlen(dev->why_lost) < capacity ? strlen(dev->why_lost) : capacity;
     memcpy(out, dev->why_lost, nbytes);
-    pthread_mutex_unlock(&dev->lock);
+    pthread_mutex_unlock(&dev->why_lock);
     return nbytes;
+}
+
+void sp_cuda_facts(const struct sp_cuda *dev, struct sp_cuda_info *out)
+{
+    *out = dev->info;
 }
 
 void *sp_cuda_context(const struct sp_cuda *dev)
@@ -276,7 +320,8 @@ int sp_cuda_free_nbytes(struct sp_cuda *dev, uint64_t *nbytes)
     size_t unused = 0, total;
     int rc = sp_cuda_usable(dev) ? sp_cuda_enter(dev) : -ECHILD;
     if (rc == 0)
-        rc = SP_CU_RC(cuMemGetInfo_v2, &unused, &total);
+        rc = SP_CUDA_RC(dev, cuMemGetInfo_v2, &unused, &total);
+    sp_cuda_leave();
     *nbytes = unused;
     return rc;
 }

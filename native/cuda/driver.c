@@ -13,6 +13,7 @@ static pthread_key_t words_key;
 static int has_key; /* a process has 1024 keys at most, PTHREAD_KEYS_MAX */
 static pthread_once_t words_once = PTHREAD_ONCE_INIT;
 _Thread_local void *sp_cuda_current __attribute__((tls_model("initial-exec")));
+_Thread_local void *sp_cuda_theirs __attribute__((tls_model("initial-exec")));
 
 static pthread_mutex_t start_lock = PTHREAD_MUTEX_INITIALIZER;
 static int started, started_rc;
@@ -45,6 +46,13 @@ void sp_cu_say(const char *format, ...)
     if (why)
         vsnprintf(why, WORDS_NBYTES, format, list);
     va_end(list);
+}
+
+void sp_cu_say_nothing(void)
+{
+    char *why = words();
+    if (why)
+        why[0] = '\0';
 }
 
 size_t sp_cuda_why(char *out, size_t capacity)
@@ -162,20 +170,53 @@ int sp_cuda_start(const char *paths)
     return rc;
 }
 
+static int is_gone(int result)
+{
+    return result == CU_INVALID_CONTEXT || result == CU_CONTEXT_IS_DESTROYED;
+}
+
 int sp_cuda_enter(struct sp_cuda *dev)
 {
     void *now = NULL;
     if (atomic_load(&dev->reset))
         return sp_cuda_gone(dev);
     int result = sp_cuCtxGetCurrent(&now);
-    if (result == CU_OK && now != dev->context)
+    if (is_gone(result)) /* what was current was destroyed: by another library its own, or ours */
+        now = NULL;
+    else if (result != CU_OK)
+        return sp_cu_rc("cuCtxGetCurrent", result);
+    if (now != dev->context || result != CU_OK) {
         result = sp_cuCtxSetCurrent(dev->context);
-    if (result == CU_INVALID_CONTEXT || result == CU_CONTEXT_IS_DESTROYED) { /* it was valid when the device was opened */
-        sp_cuda_lose(dev, "another library in this process has reset the device's context");
-        atomic_store(&dev->reset, 1);
-        return sp_cuda_gone(dev);
+        if (is_gone(result)) { /* it was valid when the device was opened */
+            sp_cuda_reset_by_others(dev);
+            return sp_cuda_gone(dev);
+        }
+        if (result != CU_OK)
+            return sp_cu_rc("cuCtxSetCurrent", result);
+        if (now)
+            sp_cuda_theirs = now;
     }
-    if (result == CU_OK)
-        sp_cuda_current = dev->context;
-    return sp_cu_rc("cuCtxSetCurrent", result);
+    sp_cuda_current = dev->context;
+    return 0;
+}
+
+void sp_cuda_restore(void)
+{
+    void *theirs = sp_cuda_theirs;
+    sp_cuda_theirs = NULL;
+    if (sp_cuCtxSetCurrent(theirs) == CU_OK)
+        sp_cuda_current = theirs;
+}
+
+void sp_cuda_released(const struct sp_cuda *dev)
+{
+    void *now = NULL;
+    unsigned flags;
+    int active = 0;
+    if (sp_cuda_current == dev->context) /* the driver may give the next context the same address */
+        sp_cuda_current = NULL;
+    if (sp_cuDevicePrimaryCtxGetState(dev->handle, &flags, &active) == CU_OK && active)
+        return; /* it lives on with others who retain it, and may be current by their will */
+    if (!sp_cuda_theirs && (sp_cuCtxGetCurrent(&now) != CU_OK || now == dev->context))
+        sp_cuCtxSetCurrent(NULL);
 }

@@ -92,12 +92,31 @@ int sp_cuda_start(const char *paths);
 /* 0 or -errno for a CUresult, and words for sp_cuda_why: `call` is the driver's function. */
 int sp_cu_rc(const char *call, int result);
 #define SP_CU_RC(name, ...) sp_cu_rc(#name, sp_##name(__VA_ARGS__))
+/* What fails next is not the driver's doing. */
+void sp_cu_say_nothing(void);
 void sp_cu_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* After such an answer nothing on this context works any more. */
 int sp_cu_is_sticky(int result);
 
-/* The context that this thread last made current, as far as we know: another library may have changed it since. */
+/* The context that is current in this thread, as far as we know: another library may have changed it since. */
 extern _Thread_local void *sp_cuda_current __attribute__((tls_model("initial-exec")));
+/* Another's context that was current when ours was made so; NULL: there was none. */
+extern _Thread_local void *sp_cuda_theirs __attribute__((tls_model("initial-exec")));
 /* Asks the driver and makes the device's context current: before every call that goes by the current context. */
 int sp_cuda_enter(struct sp_cuda *dev);
+void sp_cuda_restore(void);
+/* At the end of every function that Python calls: another's context is current again. Where none was, ours stays, as with
+ * the runtime API, and the next call finds it. */
+static inline void sp_cuda_leave(void)
+{
+    if (__builtin_expect(sp_cuda_theirs != NULL, 0))
+        sp_cuda_restore();
+}
+/* Such an answer may mean no more than that another context is current than we think, or one that was destroyed. */
+static inline int sp_cuda_elsewhere(int result)
+{
+    return result == CU_INVALID_CONTEXT || result == CU_INVALID_HANDLE || result == CU_CONTEXT_IS_DESTROYED;
+}
+/* The primary context was released: if that was its end, it is not left current in this thread. */
+void sp_cuda_released(const struct sp_cuda *dev);
 #endif

@@ -15,7 +15,7 @@ int sp_cuda_event_take(struct sp_cuda_queue *q, int timing, void **event)
     }
     *event = NULL;
     int rc = sp_cuda_enter(q->dev); /* an event is of the context that is current when it is made */
-    return rc ? rc : SP_CU_RC(cuEventCreate, event, timing ? 0 : CU_EVENT_DISABLE_TIMING);
+    return rc ? rc : SP_CUDA_Q(q, cuEventCreate, event, timing ? 0 : CU_EVENT_DISABLE_TIMING);
 }
 
 void sp_cuda_event_give(struct sp_cuda_queue *q, int timing, void *event)
@@ -52,9 +52,9 @@ int sp_cuda_chain(struct sp_cuda_queue *q, void *sooner, void *later)
     int rc = sp_cuda_event_take(q, 0, &event);
     if (rc)
         return rc;
-    rc = SP_CU_RC(cuEventRecord, event, sooner);
+    rc = SP_CUDA_Q(q, cuEventRecord, event, sooner);
     if (rc == 0)
-        rc = SP_CU_RC(cuStreamWaitEvent, later, event, 0);
+        rc = SP_CUDA_Q(q, cuStreamWaitEvent, later, event, 0);
     sp_cuda_event_give(q, 0, event); /* a wait that was handed over does not mind a later record */
     return rc;
 }

@@ -24,9 +24,19 @@ void sp_cuda_flight_drop(struct sp_cuda_queue *q, struct sp_cuda_flight *f)
     sp_cuda_event_give(q, q->timing, f->end);
     for (uint32_t i = 0; i < f->nstamps; i++)
         sp_cuda_event_give(q, 1, f->stamps[i]);
+    while (f->slots)
+        sp_cuda_slot_drop(q, f);
     sp_cuda_pinned_give(q->dev, f->staging, f->staging_nbytes);
     free(f->stamps);
     free(f);
+}
+
+void sp_cuda_flight_abandon(struct sp_cuda_queue *q, struct sp_cuda_flight *f)
+{
+    f->staging = NULL;
+    for (struct sp_cuda_slot *slot = f->slots; slot; slot = slot->next)
+        slot->host = NULL;
+    sp_cuda_flight_drop(q, f);
 }
 
 int sp_cuda_flight_begin(struct sp_cuda_queue *q, struct sp_cuda_flight *f)
@@ -43,20 +53,21 @@ int64_t sp_cuda_flight_end(struct sp_cuda_queue *q, struct sp_cuda_flight *f, vo
 {
     if (rc == 0 || (rc != -ENODEV && f->ncalls)) {
         if (rc) /* the rest of it failed: who waits for its value is told so */
-            sp_cuda_why(q->fault, sizeof q->fault - 1);
+            sp_cuda_keep_words(q, sp_queue_submitted(&q->q) + 1);
         f->rc = rc;
         rc = sp_cuda_failed(q, "cuEventRecord", sp_cuEventRecord(f->end, stream));
     }
-    if (rc) {
-        if (f->ncalls) /* a copy may be on its way: nobody can tell when the memory is free again */
-            f->staging = NULL;
-        sp_cuda_flight_drop(q, f);
+    if (rc) { /* a copy may be on its way: nobody can tell when the memory is free again */
+        (f->ncalls ? sp_cuda_flight_abandon : sp_cuda_flight_drop)(q, f);
         return rc;
     }
+    return sp_cuda_flight_list(q, f);
+}
+
+int64_t sp_cuda_flight_list(struct sp_cuda_queue *q, struct sp_cuda_flight *f)
+{
     f->submitted_ns = sp_clock_ns();
     f->value = sp_queue_take_value(&q->q);
-    if (f->rc)
-        q->fault_value = f->value;
     q->marked = f->value;
     if (q->tail)
         q->tail->next = f;

@@ -131,7 +131,7 @@ static int add_copy(struct sp_cuda_queue *q, void **node, void *graph, void **af
     p.dst.device = c->dst;
     p.width_nbytes = c->count;
     p.height = p.depth = 1;
-    return SP_CU_RC(cuGraphAddMemcpyNode, node, graph, after, *after != NULL, &p, q->dev->context);
+    return SP_CUDA_Q(q, cuGraphAddMemcpyNode, node, graph, after, *after != NULL, &p, q->dev->context);
 }
 
 static int add_fill(struct sp_cuda_queue *q, void **node, void *graph, void **after, const struct sp_cmd_fill *f)
@@ -139,7 +139,7 @@ static int add_fill(struct sp_cuda_queue *q, void **node, void *graph, void **af
     struct sp_cu_fill_node p = {.dst = f->dst, .element_nbytes = f->pattern_nbytes, .height = 1};
     p.width = f->count / f->pattern_nbytes;
     p.value = f->pattern_nbytes == 4 ? f->pattern : f->pattern & ((1u << 8 * f->pattern_nbytes) - 1);
-    return SP_CU_RC(cuGraphAddMemsetNode, node, graph, after, *after != NULL, &p, q->dev->context);
+    return SP_CUDA_Q(q, cuGraphAddMemsetNode, node, graph, after, *after != NULL, &p, q->dev->context);
 }
 
 static int add(struct sp_cuda_queue *q, struct sp_cuda_graph *g, uint32_t *n, const struct sp_cmd *head, void **after)
@@ -153,7 +153,7 @@ static int add(struct sp_cuda_queue *q, struct sp_cuda_graph *g, uint32_t *n, co
         rc = add_fill(q, &node, g->graph, after, record);
     } else {
         struct sp_cu_kernel_node p = kernel_node(record, at);
-        rc = SP_CU_RC(cuGraphAddKernelNode_v2, &node, g->graph, after, *after != NULL, &p);
+        rc = SP_CUDA_Q(q, cuGraphAddKernelNode_v2, &node, g->graph, after, *after != NULL, &p);
         g->nodes[*n] = node;
     }
     *after = node;
@@ -164,7 +164,7 @@ static int build(struct sp_cuda_queue *q, struct sp_cuda_graph *g, const struct 
 {
     void *after = NULL;
     uint32_t n = 0;
-    int rc = SP_CU_RC(cuGraphCreate, &g->graph, 0);
+    int rc = SP_CUDA_Q(q, cuGraphCreate, &g->graph, 0);
     for (size_t at = 0; rc == 0 && at < f->nbytes;) {
         const struct sp_cmd *head = (const void *)(f->records + at);
         if (!is_empty(head))
@@ -173,7 +173,7 @@ static int build(struct sp_cuda_queue *q, struct sp_cuda_graph *g, const struct 
         at += head->nbytes;
     }
     if (rc == 0)
-        rc = SP_CU_RC(cuGraphInstantiateWithFlags, &g->exec, g->graph, 0);
+        rc = SP_CUDA_Q(q, cuGraphInstantiateWithFlags, &g->exec, g->graph, 0);
     if (rc == 0)
         atomic_fetch_add(&q->dev->graph_builds, 1);
     return rc;
@@ -190,7 +190,7 @@ static int update(struct sp_cuda_queue *q, struct sp_cuda_graph *g, const struct
             void *node = g->nodes[n++], *args[SP_MAX_ARGS];
             if (node && memcmp(head, g->records + at, head->nbytes)) {
                 struct sp_cu_kernel_node p = kernel_node((const void *)head, args);
-                rc = SP_CU_RC(cuGraphExecKernelNodeSetParams_v2, g->exec, node, &p);
+                rc = SP_CUDA_Q(q, cuGraphExecKernelNodeSetParams_v2, g->exec, node, &p);
                 atomic_fetch_add(&q->dev->graph_updates, 1);
             }
         }
@@ -219,7 +219,8 @@ int sp_cuda_run_graph(struct sp_cuda_queue *q, struct sp_cuda_flight *f, int *rc
     int ready = g->exec ? update(q, g, f) : build(q, g, f);
     if (ready != 0) { /* call by call it may well work */
         drop(g);
-        return 0;
+        *rc = atomic_load(&dev->lost) ? -ENODEV : 0;
+        return *rc != 0;
     }
     memcpy(g->records, f->records, f->nbytes);
     atomic_fetch_add(&dev->graph_launches, 1);

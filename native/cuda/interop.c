@@ -6,7 +6,7 @@
 /* `later` waits for all of `sooner`; one of them is the queue's. */
 static int chained(struct sp_cuda_queue *q, void *sooner, void *later)
 {
-    int rc = sp_queue_enter(&q->q, SP_ANY_EPOCH);
+    int rc = sp_cuda_queue_enter(q, SP_ANY_EPOCH);
     if (rc)
         return rc;
     rc = sp_cuda_enter(q->dev);
@@ -14,7 +14,7 @@ static int chained(struct sp_cuda_queue *q, void *sooner, void *later)
         rc = sp_cuda_order_memory(q);
     if (rc == 0)
         rc = sp_cuda_chain(q, sooner ? sooner : q->stream, later ? later : q->stream);
-    return (int)sp_queue_leave(&q->q, rc);
+    return (int)sp_cuda_queue_leave(q, rc);
 }
 
 int sp_cuda_wait_stream(struct sp_cuda_queue *q, uint64_t stream)
@@ -33,8 +33,9 @@ int sp_cuda_owns(struct sp_cuda *dev, uint64_t address)
     if (rc)
         return rc;
     int result = sp_cuPointerGetAttribute(&ordinal, CU_POINTER_DEVICE_ORDINAL, address);
+    sp_cuda_leave();
     if (result == CU_INVALID_VALUE)
         return 0; /* nothing that the driver knows */
-    rc = sp_cu_rc("cuPointerGetAttribute", result);
+    rc = sp_cuda_rc(dev, "cuPointerGetAttribute", result);
     return rc ? rc : ordinal == dev->info.ordinal;
 }

@@ -29,7 +29,7 @@ static int load(struct sp_cuda_kernel *k, const void *image, char *why, size_t w
     int options[] = {CU_JIT_ERROR_LOG, CU_JIT_ERROR_LOG_NBYTES};
     void *values[] = {log, (void *)(uintptr_t)LOG_NBYTES}; /* sizes travel as pointers here */
     int result = sp_cuModuleLoadDataEx(&k->module, image, 2, options, values);
-    int rc = sp_cu_rc("cuModuleLoadDataEx", result);
+    int rc = sp_cuda_rc(k->dev, "cuModuleLoadDataEx", result);
     log[LOG_NBYTES - 1] = '\0';
     if (rc)
         words(why, why_nbytes, log);
@@ -61,7 +61,7 @@ static int compare(const struct sp_cuda_kernel *k, char *why, size_t why_nbytes)
             return -EINVAL;
         }
         if (result != CU_OK)
-            return sp_cu_rc("cuFuncGetParamInfo", result);
+            return sp_cuda_rc(k->dev, "cuFuncGetParamInfo", result);
         if (offset != sig->args[i].offset || nbytes != sig->args[i].nbytes) {
             snprintf(why, why_nbytes, "%s: argument %u has %zu bytes at offset %zu, %u at %u are given", k->name, i, nbytes,
                      offset, sig->args[i].nbytes, sig->args[i].offset);
@@ -73,22 +73,26 @@ static int compare(const struct sp_cuda_kernel *k, char *why, size_t why_nbytes)
 
 static int look(struct sp_cuda_kernel *k, const char *entry, char *why, size_t why_nbytes)
 {
-    int rc = SP_CU_RC(cuModuleGetFunction, &k->function, k->module, entry);
+    int rc = SP_CUDA_RC(k->dev, cuModuleGetFunction, &k->function, k->module, entry);
     if (rc == 0)
         rc = compare(k, why, why_nbytes);
     if (rc)
         return rc;
     const struct sp_cuda_info *info = &k->dev->info;
-    k->shape.max_threads = attribute(k->function, CU_FN_MAX_THREADS);
+    int most = 0;
+    rc = SP_CUDA_RC(k->dev, cuFuncGetAttribute, &most, CU_FN_MAX_THREADS, k->function);
+    if (rc)
+        return rc;
+    k->shape.max_threads = most > 0 ? (uint32_t)most : 0;
     k->shape.registers = attribute(k->function, CU_FN_REGISTERS);
     k->shape.shared_nbytes = attribute(k->function, CU_FN_SHARED);
     k->shape.local_nbytes = attribute(k->function, CU_FN_LOCAL);
     k->shape.binary_version = attribute(k->function, CU_FN_BINARY_VERSION);
-    uint32_t own = k->shape.shared_nbytes, most = info->shared_nbytes;
+    uint32_t own = k->shape.shared_nbytes, all = info->shared_nbytes;
     k->most_shared = own < info->plain_shared_nbytes ? info->plain_shared_nbytes - own : 0;
-    if (own < most && most > info->plain_shared_nbytes &&
-        sp_cuFuncSetAttribute(k->function, CU_FN_MAX_DYNAMIC_SHARED, (int)(most - own)) == CU_OK)
-        k->most_shared = most - own;
+    if (own < all && all > info->plain_shared_nbytes &&
+        sp_cuFuncSetAttribute(k->function, CU_FN_MAX_DYNAMIC_SHARED, (int)(all - own)) == CU_OK)
+        k->most_shared = all - own;
     return 0;
 }
 
@@ -119,6 +123,7 @@ int sp_cuda_load_image(struct sp_cuda *dev, const void *image, const char *entry
         sp_cuda_unload(k);
     else
         *out = k;
+    sp_cuda_leave();
     return rc;
 }
 
@@ -132,6 +137,7 @@ void sp_cuda_unload(struct sp_cuda_kernel *k)
         sp_cuModuleUnload(k->module);
     free(k);
     atomic_fetch_sub(&sp_live()->kernels, 1);
+    sp_cuda_leave();
     sp_cuda_unref(dev);
 }
 

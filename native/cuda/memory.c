@@ -53,9 +53,9 @@ void *sp_cuda_reach(struct sp_cuda *dev, uint64_t address, uint64_t nbytes)
 static int zero_in_order(struct sp_cuda *dev, uint64_t address, uint64_t nbytes)
 {
     pthread_mutex_lock(&dev->lock);
-    int rc = SP_CU_RC(cuMemsetD8Async, address, 0, nbytes, dev->memory_stream);
+    int rc = SP_CUDA_RC(dev, cuMemsetD8Async, address, 0, nbytes, dev->memory_stream);
     if (rc == 0)
-        rc = SP_CU_RC(cuEventRecord, dev->memory_event, dev->memory_stream);
+        rc = SP_CUDA_RC(dev, cuEventRecord, dev->memory_event, dev->memory_stream);
     if (rc == 0)
         atomic_fetch_add(&dev->memory_turn, 1);
     pthread_mutex_unlock(&dev->lock);
@@ -64,8 +64,8 @@ static int zero_in_order(struct sp_cuda *dev, uint64_t address, uint64_t nbytes)
 
 static int take(struct sp_cuda *dev, uint64_t nbytes, uint64_t *address)
 {
-    return dev->pool ? SP_CU_RC(cuMemAllocAsync, address, nbytes, dev->memory_stream)
-                     : SP_CU_RC(cuMemAlloc_v2, address, nbytes);
+    return dev->pool ? SP_CUDA_RC(dev, cuMemAllocAsync, address, nbytes, dev->memory_stream)
+                     : SP_CUDA_RC(dev, cuMemAlloc_v2, address, nbytes);
 }
 
 /* What was freed goes back to the driver; what the pool keeps may lie in pieces too small for what is wanted. */
@@ -91,13 +91,25 @@ static int alloc_device(struct sp_cuda *dev, struct sp_cuda_memory *m)
     return zero_in_order(dev, m->address, m->nbytes);
 }
 
+/* In whole blocks of its own: see ipc.c. */
+static int alloc_alone(struct sp_cuda *dev, struct sp_cuda_memory *m)
+{
+    static const uint64_t BLOCK = 2 << 20;
+    int rc = SP_CUDA_RC(dev, cuMemAlloc_v2, &m->address, (m->nbytes + BLOCK - 1) / BLOCK * BLOCK);
+    if (rc == -ENOMEM && dev->pool) {
+        sp_cuda_empty_pool(dev);
+        rc = SP_CUDA_RC(dev, cuMemAlloc_v2, &m->address, (m->nbytes + BLOCK - 1) / BLOCK * BLOCK);
+    }
+    return rc ? rc : zero_in_order(dev, m->address, m->nbytes);
+}
+
 static int alloc_host(struct sp_cuda *dev, struct sp_cuda_memory *m, uint64_t nbytes)
 {
     int rc = sp_cuda_pinned_take(dev, nbytes, &m->host, &m->pinned_nbytes);
     if (rc)
         return rc;
     memset(m->host, 0, nbytes);
-    rc = SP_CU_RC(cuMemHostGetDevicePointer_v2, &m->address, m->host, 0);
+    rc = SP_CUDA_RC(m->dev, cuMemHostGetDevicePointer_v2, &m->address, m->host, 0);
     if (rc == 0)
         list_host(m);
     return rc;
@@ -106,11 +118,11 @@ static int alloc_host(struct sp_cuda *dev, struct sp_cuda_memory *m, uint64_t nb
 /* Host memory that is there becomes reachable for the GPU. */
 static int register_host(struct sp_cuda_memory *m, unsigned flags)
 {
-    int rc = SP_CU_RC(cuMemHostRegister_v2, m->host, m->nbytes, CU_HOST_PORTABLE | CU_HOST_DEVICEMAP | flags);
+    int rc = SP_CUDA_RC(m->dev, cuMemHostRegister_v2, m->host, m->nbytes, CU_HOST_PORTABLE | CU_HOST_DEVICEMAP | flags);
     if (rc)
         return rc;
     m->flags |= SP_CUDA_REGISTERED;
-    rc = SP_CU_RC(cuMemHostGetDevicePointer_v2, &m->address, m->host, 0);
+    rc = SP_CUDA_RC(m->dev, cuMemHostGetDevicePointer_v2, &m->address, m->host, 0);
     if (rc == 0)
         list_host(m);
     return rc;
@@ -140,6 +152,13 @@ static int alloc_shared(struct sp_cuda_memory *m)
     return map_file(m, fd);
 }
 
+/* There is no struct for it, or it was not asked for one. */
+static int none(int rc)
+{
+    sp_cuda_leave();
+    return rc ? rc : -ENOMEM;
+}
+
 /* Ends a memory that was not made to its end. */
 static int finish(struct sp_cuda_memory *m, int rc, struct sp_cuda_memory **out)
 {
@@ -147,6 +166,7 @@ static int finish(struct sp_cuda_memory *m, int rc, struct sp_cuda_memory **out)
         sp_cuda_free(m);
     else
         *out = m;
+    sp_cuda_leave();
     return rc;
 }
 
@@ -154,7 +174,7 @@ int sp_cuda_alloc(struct sp_cuda *dev, uint64_t nbytes, uint32_t kind, struct sp
 {
     if (!sp_cuda_usable(dev))
         return -ECHILD;
-    if (kind > SP_CUDA_SHARED)
+    if (kind > SP_CUDA_ALONE)
         return -EINVAL;
     if (nbytes > INT64_MAX)
         return -ENOMEM;
@@ -163,12 +183,27 @@ int sp_cuda_alloc(struct sp_cuda *dev, uint64_t nbytes, uint32_t kind, struct sp
         rc = sp_cuda_enter(dev);
     struct sp_cuda_memory *m = rc ? NULL : new_memory(dev, kind, nbytes ? nbytes : 1);
     if (!m)
-        return rc ? rc : -ENOMEM;
+        return none(rc);
     if (kind == SP_CUDA_DEVICE)
         rc = alloc_device(dev, m);
+    else if (kind == SP_CUDA_ALONE)
+        rc = dev->info.features & SP_CUDA_IPC ? alloc_alone(dev, m) : -EOPNOTSUPP;
     else
         rc = kind == SP_CUDA_HOST ? alloc_host(dev, m, m->nbytes) : alloc_shared(m);
     return finish(m, rc, out);
+}
+
+/* Another process's memory of this GPU. */
+static int import_device(struct sp_cuda *dev, int fd, uint64_t nbytes, struct sp_cuda_memory **out)
+{
+    int rc = nbytes ? sp_cuda_gone(dev) : -EINVAL;
+    if (rc == 0)
+        rc = sp_cuda_enter(dev);
+    struct sp_cuda_memory *m = rc ? NULL : new_memory(dev, SP_CUDA_DEVICE, nbytes);
+    if (!m)
+        return none(rc);
+    m->flags = SP_CUDA_IMPORTED;
+    return finish(m, sp_cuda_ipc_open(dev, fd, nbytes, &m->address), out);
 }
 
 int sp_cuda_import(struct sp_cuda *dev, int fd, uint64_t nbytes, struct sp_cuda_memory **out)
@@ -178,6 +213,8 @@ int sp_cuda_import(struct sp_cuda *dev, int fd, uint64_t nbytes, struct sp_cuda_
         return -ECHILD;
     if (fstat(fd, &st))
         return -errno;
+    if (sp_cuda_ipc_is(fd))
+        return import_device(dev, fd, nbytes, out);
     if (nbytes == 0 || (uint64_t)st.st_size < nbytes)
         return -EINVAL;
     int rc = sp_cuda_gone(dev), own = rc ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 0);
@@ -187,7 +224,7 @@ int sp_cuda_import(struct sp_cuda *dev, int fd, uint64_t nbytes, struct sp_cuda_
     if (!m) {
         if (own >= 0)
             close(own);
-        return rc ? rc : -ENOMEM;
+        return none(rc);
     }
     return finish(m, map_file(m, own), out);
 }
@@ -201,7 +238,7 @@ int sp_cuda_wrap(struct sp_cuda *dev, void *host, uint64_t nbytes, int readonly,
         rc = sp_cuda_enter(dev);
     struct sp_cuda_memory *m = rc ? NULL : new_memory(dev, SP_CUDA_HOST, nbytes);
     if (!m)
-        return rc ? rc : -ENOMEM;
+        return none(rc);
     m->host = host;
     rc = register_host(m, readonly ? CU_HOST_READ_ONLY : 0);
     if (rc && !(m->flags & SP_CUDA_REGISTERED))
@@ -232,12 +269,29 @@ void *sp_cuda_host(const struct sp_cuda_memory *m)
     return m->host;
 }
 
-int sp_cuda_export(const struct sp_cuda_memory *m)
+/* ALONE memory gets its file when it is first exported. */
+static int make_file(struct sp_cuda_memory *m)
+{
+    int fd = sp_cuda_ipc_export(m);
+    sp_cuda_leave();
+    if (fd < 0)
+        return fd;
+    pthread_mutex_lock(&m->dev->lock);
+    if (m->fd < 0)
+        m->fd = fd;
+    else
+        close(fd);
+    pthread_mutex_unlock(&m->dev->lock);
+    return 0;
+}
+
+int sp_cuda_export(struct sp_cuda_memory *m)
 {
     if (!sp_cuda_usable(m->dev))
         return -ECHILD;
-    if (m->fd < 0)
-        return -EPERM;
+    int rc = m->fd >= 0 ? 0 : m->kind == SP_CUDA_ALONE ? make_file(m) : -EPERM;
+    if (rc)
+        return rc;
     int fd = fcntl(m->fd, F_DUPFD_CLOEXEC, 0);
     return fd < 0 ? -errno : fd;
 }
@@ -263,11 +317,15 @@ static void give_back(struct sp_cuda_memory *m)
     struct sp_cuda *dev = m->dev;
     if (m->flags & SP_CUDA_ADOPTED)
         return;
+    if (m->kind == SP_CUDA_ALONE)
+        sp_cuda_ipc_end(m);
     if (m->kind == SP_CUDA_HOST && !(m->flags & SP_CUDA_REGISTERED)) {
         sp_cuda_pinned_give(dev, m->host, m->pinned_nbytes);
     } else if (sp_cuda_enter(dev) == 0) {
         if (m->flags & SP_CUDA_REGISTERED)
             sp_cuMemHostUnregister(m->host);
+        else if (m->address && m->flags & SP_CUDA_IMPORTED)
+            sp_cuIpcCloseMemHandle(m->address);
         else if (m->address && m->flags & SP_CUDA_POOLED)
             sp_cuMemFreeAsync(m->address, dev->memory_stream);
         else if (m->address)
@@ -286,6 +344,7 @@ void sp_cuda_free(struct sp_cuda_memory *m)
         unlist(m);
         give_back(m);
     }
+    sp_cuda_leave();
     if (m->fd >= 0)
         close(m->fd);
     atomic_fetch_sub(&sp_live()->allocations, 1);

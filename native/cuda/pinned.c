@@ -26,7 +26,7 @@ int sp_cuda_pinned_take(struct sp_cuda *dev, uint64_t nbytes, void **host, uint6
     if (kept)
         return 0;
     int rc = sp_cuda_enter(dev);
-    return rc ? rc : SP_CU_RC(cuMemHostAlloc, host, *got, CU_HOST_PORTABLE | CU_HOST_DEVICEMAP);
+    return rc ? rc : SP_CUDA_RC(dev, cuMemHostAlloc, host, *got, CU_HOST_PORTABLE | CU_HOST_DEVICEMAP);
 }
 
 static int shift_of(uint64_t nbytes)

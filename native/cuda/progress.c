@@ -32,8 +32,9 @@ static void complete(struct sp_cuda_queue *q, struct sp_cuda_flight *f)
         end_ns = end_ns > start_ns ? end_ns : start_ns + 1; /* the driver's clock has steps of half a microsecond */
     }
     stamp(q, f);
-    if (f->out)
-        memcpy(f->out, f->staging, f->out_nbytes);
+    for (const struct sp_cuda_slot *slot = f->slots; slot; slot = slot->next)
+        if (slot->out)
+            memcpy(slot->out, slot->host, slot->nbytes);
     if (!f->mark)
         sp_ledger_note(&q->q.ledger, f->value, start_ns, end_ns, f->rc);
     q->head = f->next;
@@ -48,11 +49,11 @@ static void fail_all(struct sp_cuda_queue *q)
 {
     if (atomic_load(&q->good) == UINT64_MAX)
         atomic_store(&q->good, atomic_load(&q->reached));
+    sp_cuda_not_open(q);
     while (q->head) {
         struct sp_cuda_flight *f = q->head;
         q->head = f->next;
-        f->staging = NULL; /* the driver may still write there: leave it */
-        sp_cuda_flight_drop(q, f);
+        sp_cuda_flight_abandon(q, f); /* the driver may still write there */
     }
     q->tail = NULL;
     atomic_store(&q->reached, sp_queue_submitted(&q->q));
@@ -104,6 +105,8 @@ int sp_cuda_failed(struct sp_cuda_queue *q, const char *call, int result)
     int rc = sp_cu_rc(call, result);
     if (!sp_cu_is_sticky(result))
         return rc;
+    if (result == CU_CONTEXT_IS_DESTROYED)
+        sp_cuda_reset_by_others(q->dev);
     sp_cuda_why(said, sizeof said - 1);
     suspects(q, names, sizeof names);
     snprintf(all, sizeof all, "%s%s%s: close the device and open it again", said, names[0] ? ", while this ran: " : "", names);
@@ -132,11 +135,18 @@ void sp_cuda_mark(struct sp_cuda_queue *q)
     q->tail = f;
 }
 
+void sp_cuda_mark_asked(struct sp_cuda_queue *q)
+{
+    if (q->asked == sp_queue_submitted(&q->q) && sp_cuda_near(q->dev) == 0)
+        sp_cuda_mark(q);
+    q->asked = 0;
+}
+
 /* Another library may have made another context current in this thread: asked once more, it is ours. */
 static int ask(struct sp_cuda_queue *q, int (*question)(void *), void *of)
 {
     int result = sp_cuda_near(q->dev) ? CU_NOT_READY : question(of);
-    if (result == CU_INVALID_CONTEXT && sp_cuda_enter(q->dev) == 0)
+    if (sp_cuda_elsewhere(result) && sp_cuda_enter(q->dev) == 0)
         result = question(of);
     return result;
 }
@@ -158,29 +168,32 @@ static int refused(struct sp_cuda_queue *q, const char *call, int result)
     return 1;
 }
 
+int sp_cuda_ended(struct sp_cuda_queue *q, void *event)
+{
+    int result = ask(q, sp_cuEventQuery, event);
+    return !refused(q, "cuEventQuery", result) && result == CU_OK;
+}
+
 void sp_cuda_progress(struct sp_cuda_queue *q)
 {
-    int result;
     if (atomic_load(&q->dev->lost)) {
         fail_all(q);
         return;
     }
     while (q->head) {
-        result = ask(q, sp_cuEventQuery, q->head->end);
-        if (refused(q, "cuEventQuery", result) || result == CU_NOT_READY)
+        if (!sp_cuda_land(q, q->head) || !sp_cuda_ended(q, q->head->end))
             return;
         complete(q, q->head);
     }
     uint64_t submitted = sp_queue_submitted(&q->q);
     if (atomic_load(&q->reached) == submitted)
         return;
-    result = ask(q, sp_cuStreamQuery, q->stream);
+    int result = ask(q, sp_cuStreamQuery, q->stream);
     if (refused(q, "cuStreamQuery", result))
         return;
     if (result == CU_OK)
         atomic_store(&q->reached, submitted);
-    else
-        sp_cuda_mark(q); /* so that who launches on and on does not keep others waiting */
+    q->asked = result == CU_OK ? 0 : submitted;
 }
 
 uint64_t sp_cuda_reached(struct sp_cuda_queue *q)
@@ -191,6 +204,7 @@ uint64_t sp_cuda_reached(struct sp_cuda_queue *q)
     if (pthread_mutex_trylock(q->q.lock))
         return reached; /* who holds it submits, or asks as we would */
     sp_cuda_progress(q);
+    sp_cuda_leave();
     pthread_mutex_unlock(q->q.lock);
     return atomic_load(&q->reached);
 }
@@ -235,15 +249,36 @@ int sp_cuda_wait(struct sp_cuda_queue *q, uint64_t value, uint64_t timeout_ns)
     return value > atomic_load(&q->good) ? -ENODEV : sp_queue_outcome(&q->q, value);
 }
 
+void sp_cuda_keep_words(struct sp_cuda_queue *q, uint64_t value)
+{
+    struct sp_cuda_fault *kept = &q->faults[q->nfaults++ % SP_CUDA_FAULTS];
+    kept->value = value;
+    kept->words[sp_cuda_why(kept->words, sizeof kept->words - 1)] = '\0';
+}
+
+/* A later submission fails for what an earlier one did: the newest words up to it. */
+static const struct sp_cuda_fault *words_of(const struct sp_cuda_queue *q, uint64_t value)
+{
+    const struct sp_cuda_fault *found = NULL;
+    for (uint32_t i = 0; i < SP_CUDA_FAULTS; i++) {
+        const struct sp_cuda_fault *kept = &q->faults[i];
+        if (kept->value && kept->value <= value && (!found || kept->value >= found->value))
+            found = kept;
+    }
+    return found;
+}
+
 size_t sp_cuda_fault(struct sp_cuda_queue *q, uint64_t value, char *out, size_t capacity)
 {
     size_t nbytes = 0;
     if (!sp_queue_usable(&q->q))
         return 0;
     pthread_mutex_lock(q->q.lock);
-    if (value == q->fault_value)
-        nbytes = strlen(q->fault) < capacity ? strlen(q->fault) : capacity;
-    memcpy(out, q->fault, nbytes);
+    const struct sp_cuda_fault *kept = words_of(q, value);
+    if (kept) {
+        nbytes = strlen(kept->words) < capacity ? strlen(kept->words) : capacity;
+        memcpy(out, kept->words, nbytes);
+    }
     pthread_mutex_unlock(q->q.lock);
     return nbytes;
 }
@@ -258,6 +293,7 @@ int64_t sp_cuda_peek(struct sp_cuda_queue *q, uint64_t value, void *records, siz
         return -ECHILD;
     pthread_mutex_lock(q->q.lock);
     sp_cuda_progress(q);
+    sp_cuda_leave();
     uint64_t reached = atomic_load(&q->reached);
     for (const struct sp_cuda_flight *f = q->head; f && !found; f = f->next)
         if (f->value == value && !f->mark) {

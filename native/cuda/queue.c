@@ -17,7 +17,7 @@ static inline int64_t launch(struct sp_cuda_queue *q, const void *record, size_t
         return rc;
     int result = sp_cuda_dispatch(q, record);
     /* Another library may have made another context current in this thread since we last looked. */
-    if (__builtin_expect(result == CU_INVALID_CONTEXT || result == CU_INVALID_HANDLE, 0) && sp_cuda_enter(q->dev) == 0)
+    if (__builtin_expect(sp_cuda_elsewhere(result), 0) && sp_cuda_enter(q->dev) == 0)
         result = sp_cuda_dispatch(q, record);
     if (__builtin_expect(result != CU_OK, 0))
         return sp_cuda_failed(q, "cuLaunchKernel", result);
@@ -49,13 +49,15 @@ static int64_t enqueue(struct sp_cuda_queue *q, const void *records, size_t nbyt
 
 int64_t sp_cuda_launch(struct sp_cuda_queue *q, const void *record, size_t nbytes, uint64_t epoch)
 {
-    int64_t rc = sp_queue_enter(&q->q, epoch);
+    int64_t rc = sp_cuda_queue_enter(q, epoch);
     if (rc)
         return rc;
     rc = sp_cuda_check_dispatch(q->dev, record, nbytes);
-    if (rc == 0)
+    if (rc)
+        sp_cu_say_nothing();
+    else
         rc = q->timing ? enqueue(q, record, nbytes) : launch(q, record, nbytes);
-    return sp_queue_leave(&q->q, rc);
+    return sp_cuda_queue_leave(q, rc);
 }
 
 int sp_cuda_prepare(struct sp_cuda_queue *q, const void *record, size_t nbytes, uint64_t epoch, struct sp_prepared **out)
@@ -66,25 +68,32 @@ int sp_cuda_prepare(struct sp_cuda_queue *q, const void *record, size_t nbytes, 
 int64_t sp_cuda_run(struct sp_prepared *p)
 {
     struct sp_cuda_queue *q = (struct sp_cuda_queue *)(void *)p->q;
-    int rc = sp_queue_enter(&q->q, p->epoch);
+    int rc = sp_cuda_queue_enter(q, p->epoch);
     if (rc)
         return rc;
-    return sp_queue_leave(&q->q, q->timing ? enqueue(q, p->record, p->nbytes) : launch(q, p->record, p->nbytes));
+    return sp_cuda_queue_leave(q, q->timing ? enqueue(q, p->record, p->nbytes) : launch(q, p->record, p->nbytes));
 }
 
 int64_t sp_cuda_submit(struct sp_cuda_queue *q, const void *records, size_t nbytes, uint64_t epoch)
 {
-    int64_t rc = sp_queue_enter(&q->q, epoch);
+    if (__builtin_expect(atomic_load_explicit(&q->dev->open_downloads, memory_order_relaxed) != 0, 0))
+        sp_cuda_settle_others(q, records, nbytes);
+    int64_t rc = sp_cuda_queue_enter(q, epoch);
     if (rc)
         return rc;
     rc = sp_cuda_check(q->dev, records, nbytes);
-    return sp_queue_leave(&q->q, rc ? rc : enqueue(q, records, nbytes));
+    if (rc)
+        sp_cu_say_nothing();
+    return sp_cuda_queue_leave(q, rc ? rc : enqueue(q, records, nbytes));
 }
 
 static int check(const struct sp_queue *common, const void *record, size_t nbytes)
 {
     const struct sp_cuda_queue *q = (const struct sp_cuda_queue *)(const void *)common;
-    return sp_cuda_check_dispatch(q->dev, record, nbytes);
+    int rc = sp_cuda_check_dispatch(q->dev, record, nbytes);
+    if (rc)
+        sp_cu_say_nothing();
+    return rc;
 }
 
 /* What the driver has made for the queue went with the context. */
@@ -112,6 +121,7 @@ static void take_down(struct sp_cuda_queue *q)
     for (int i = 0; i < 3; i++)
         if (streams[i])
             sp_cuStreamDestroy_v2(streams[i]);
+    sp_cuda_leave();
     q->q.closed = 1;
 }
 
@@ -121,16 +131,17 @@ void sp_cuda_queue_unref(struct sp_queue *common)
     if (atomic_fetch_sub(&q->q.refs, 1) != 1)
         return;
     struct sp_cuda *dev = q->dev;
+    sp_cuda_not_open(q);
     while (q->head) { /* never closed: what the driver still writes to stays where it is */
         struct sp_cuda_flight *f = q->head;
         q->head = f->next;
-        f->staging = NULL;
-        sp_cuda_flight_drop(q, f);
+        sp_cuda_flight_abandon(q, f);
     }
     if (!q->q.closed)
         take_down(q);
     sp_queue_fini(&q->q);
     free(q->recent);
+    free(q->faults);
     free(q);
     sp_cuda_unref(dev);
 }
@@ -139,9 +150,9 @@ static const struct sp_queue_ops ops = {.check = check, .unref = sp_cuda_queue_u
 
 int sp_cuda_queue_open(struct sp_cuda *dev, uint32_t flags, struct sp_cuda_queue **out)
 {
-    struct sp_cuda_queue *q = calloc(1, sizeof *q);
+    struct sp_cuda_queue *q = sp_cuda_usable(dev) && sp_cuda_gone(dev) ? NULL : calloc(1, sizeof *q);
     if (!q)
-        return -ENOMEM;
+        return atomic_load(&dev->lost) ? -ENODEV : -ENOMEM;
     q->q.ops = &ops;
     q->q.epoch = &dev->epoch;
     q->q.lost = &dev->lost;
@@ -156,9 +167,11 @@ int sp_cuda_queue_open(struct sp_cuda *dev, uint32_t flags, struct sp_cuda_queue
     atomic_store(&q->good, UINT64_MAX);
     sp_cuda_ref(dev);
     q->recent = calloc(SP_CUDA_RECENT, sizeof *q->recent);
-    rc = q->recent ? sp_cuda_enter(dev) : -ENOMEM;
+    q->faults = calloc(SP_CUDA_FAULTS, sizeof *q->faults);
+    rc = q->recent && q->faults ? sp_cuda_enter(dev) : -ENOMEM;
     if (rc == 0)
-        rc = SP_CU_RC(cuStreamCreate, &q->stream, CU_STREAM_NON_BLOCKING);
+        rc = SP_CUDA_RC(dev, cuStreamCreate, &q->stream, CU_STREAM_NON_BLOCKING);
+    sp_cuda_leave();
     if (rc)
         sp_cuda_queue_unref(&q->q);
     else

@@ -14,7 +14,7 @@ int sp_cuda_order_memory(struct sp_cuda_queue *q)
         return rc;
     pthread_mutex_lock(&dev->lock);
     uint64_t turn = atomic_load(&dev->memory_turn);
-    rc = SP_CU_RC(cuStreamWaitEvent, q->stream, dev->memory_event, 0);
+    rc = SP_CUDA_Q(q, cuStreamWaitEvent, q->stream, dev->memory_event, 0);
     if (rc == 0)
         q->memory_turn = turn;
     pthread_mutex_unlock(&dev->lock);
@@ -83,7 +83,7 @@ static int stamp(struct sp_cuda_queue *q, struct sp_cuda_flight *f)
     if (rc)
         return rc;
     f->stamps[f->nstamps++] = event;
-    return SP_CU_RC(cuEventRecord, event, q->stream);
+    return SP_CUDA_Q(q, cuEventRecord, event, q->stream);
 }
 
 static int replay_one(struct sp_cuda_queue *q, struct sp_cuda_flight *f, const struct sp_cmd *head)

@@ -21,6 +21,10 @@ void sp_live_counts(struct sp_live *out);
 /* CLOCK_MONOTONIC in ns, the clock of time.monotonic_ns(). */
 uint64_t sp_clock_ns(void);
 
+/* How many cores this process may use, should that be less than its affinity mask (a cgroup's quota): where more threads are
+ * runnable, waiting threads sleep instead of spinning. 0: the mask. */
+void sp_cores_limit(uint32_t cores);
+
 /* 0 in the process that loaded the library, +1 in each generation of forked children. An object stamped with another
  * generation belongs to a parent process: its threads do not exist here. */
 uint32_t sp_fork_generation(void);

@@ -10,7 +10,16 @@ enum sp_isa { SP_ISA_REF = 0, SP_ISA_NEON = 1, SP_ISA_AVX2 = 2, SP_ISA_AVX512 = 
  * group; ROUTINE is one call that uses the whole device. */
 enum sp_form { SP_FORM_SPAN = 1, SP_FORM_GRID = 2, SP_FORM_ROUTINE = 3 };
 
-enum sp_algo { SP_ALGO_AUTO = 0, SP_ALGO_NAIVE = 1, SP_ALGO_BLOCKED = 2, SP_ALGO_DIRECT = 3, SP_ALGO_IM2COL = 4 };
+/* Of WINOGRAD an output tile is 4 x 4, of WINOGRAD2 2 x 2. */
+enum sp_algo {
+    SP_ALGO_AUTO = 0,
+    SP_ALGO_NAIVE = 1,
+    SP_ALGO_BLOCKED = 2,
+    SP_ALGO_DIRECT = 3,
+    SP_ALGO_IM2COL = 4,
+    SP_ALGO_WINOGRAD = 5,
+    SP_ALGO_WINOGRAD2 = 6
+};
 
 /* A tile plan (types.TilePlan) as C sees it; 0 anywhere means the kernel's own default. */
 struct sp_tile_plan {
@@ -21,8 +30,13 @@ struct sp_tile_plan {
     uint32_t mr;
     uint32_t nr;
     uint32_t threads;
-    uint32_t flags;
+    uint32_t pack; /* the weights are a blob of cpu/packed.h */
+    uint32_t flags; /* enum sp_plan_flags */
 };
+
+/* Bits of sp_tile_plan.flags. DETERMINISTIC: no bit of the result may depend on the number of threads; a kernel that would
+ * let it (by splitting a sum among them) must not. Its own order of additions, in one thread, is as good as any. */
+enum sp_plan_flags { SP_PLAN_DETERMINISTIC = 1 };
 
 struct sp_cpu;
 struct sp_cpu_queue;
@@ -34,6 +48,14 @@ uint32_t sp_cpu_isa_mask(void);
 int sp_cpu_open(uint32_t isa, uint32_t threads, struct sp_cpu **out);
 /* Lets go of the device; its thread pool ends when its last queue has been released too. */
 void sp_cpu_close(struct sp_cpu *dev);
+/* Where there are several NUMA nodes: thread i of the pool (0 is the caller of a job, which is left where it is) stays on the
+ * CPUs of node node_of_thread[i], which never falls; node_of_cpu[cpu] is UINT32_MAX for a CPU that is not ours. Before the
+ * first job. -EINVAL: lists that make no sense, or too late. */
+int sp_cpu_place(struct sp_cpu *dev, uint32_t nodes, const uint32_t *node_of_thread, uint32_t ncpus,
+                 const uint32_t *node_of_cpu);
+/* Touches new memory of a placed device for the first time: each node's threads do the part that the tasks of a grid give
+ * them, so that Linux puts it there. Does nothing to small memory, or on one node. */
+void sp_cpu_first_touch(struct sp_cpu *dev, void *p, uint64_t nbytes);
 uint32_t sp_cpu_threads(const struct sp_cpu *dev);
 uint32_t sp_cpu_isa(const struct sp_cpu *dev);
 

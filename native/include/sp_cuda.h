@@ -11,15 +11,16 @@ struct sp_cuda_kernel;
 struct sp_cuda_memory;
 
 /* DEVICE: the GPU's own, from the driver's stream-ordered pool where it has one. HOST: page-locked, from a pool of ours.
- * SHARED: a mapped file that both the host and the GPU reach. */
-enum sp_cuda_memory_kind { SP_CUDA_DEVICE = 0, SP_CUDA_HOST = 1, SP_CUDA_SHARED = 2 };
+ * SHARED: a mapped file that both the host and the GPU reach. ALONE: the GPU's own, not from the pool, so that other
+ * processes can be given it. */
+enum sp_cuda_memory_kind { SP_CUDA_DEVICE = 0, SP_CUDA_HOST = 1, SP_CUDA_SHARED = 2, SP_CUDA_ALONE = 3 };
 
 enum sp_cuda_feature {
     SP_CUDA_POOLS = 1,      /* stream-ordered allocation */
     SP_CUDA_GRAPHS = 2,
     SP_CUDA_PARAMS = 4,     /* it tells the sizes of a kernel's arguments */
     SP_CUDA_INTEGRATED = 8, /* it has no memory of its own */
-    SP_CUDA_IPC = 16
+    SP_CUDA_IPC = 16        /* other processes can be given its memory */
 };
 
 struct sp_cuda_info {
@@ -55,6 +56,8 @@ int sp_cuda_open(const char *paths, int32_t ordinal, struct sp_cuda **out);
 void sp_cuda_close(struct sp_cuda *dev);
 /* Why the device was lost; "" while it is not. Returns the bytes. */
 size_t sp_cuda_lost(struct sp_cuda *dev, char *out, size_t capacity);
+/* What it said of itself when it was opened. */
+void sp_cuda_facts(const struct sp_cuda *dev, struct sp_cuda_info *out);
 /* The primary context, a CUcontext. */
 void *sp_cuda_context(const struct sp_cuda *dev);
 /* Bytes of the GPU's memory that are not taken, by anybody. */
@@ -62,7 +65,8 @@ int sp_cuda_free_nbytes(struct sp_cuda *dev, uint64_t *nbytes);
 
 /* Zeroed (the GPU does that in order: a queue of this device sees it). -ENOMEM; -EINVAL. */
 int sp_cuda_alloc(struct sp_cuda *dev, uint64_t nbytes, uint32_t kind, struct sp_cuda_memory **out);
-/* The mapped file behind `fd`, which stays the caller's. -EINVAL when it is shorter. */
+/* What was exported as `fd`, which stays the caller's: the mapped file (-EINVAL when it is shorter), or another process's
+ * memory of this GPU (-ENXIO: `sp_cuda_why` says why not), which that must keep as long. */
 int sp_cuda_import(struct sp_cuda *dev, int fd, uint64_t nbytes, struct sp_cuda_memory **out);
 /* Host memory in place, page-locked until it is freed. */
 int sp_cuda_wrap(struct sp_cuda *dev, void *host, uint64_t nbytes, int readonly, struct sp_cuda_memory **out);
@@ -71,8 +75,8 @@ int sp_cuda_adopt(struct sp_cuda *dev, uint64_t address, uint64_t nbytes, struct
 uint64_t sp_cuda_address(const struct sp_cuda_memory *m);
 /* NULL where the host does not reach it. */
 void *sp_cuda_host(const struct sp_cuda_memory *m);
-/* A new descriptor of SHARED memory; -EPERM of any other. */
-int sp_cuda_export(const struct sp_cuda_memory *m);
+/* A new descriptor of SHARED or ALONE memory; -EPERM of any other. */
+int sp_cuda_export(struct sp_cuda_memory *m);
 void sp_cuda_hold(struct sp_cuda_memory *m);
 /* One holder less. Nothing submitted uses it any more when the last one goes. */
 void sp_cuda_free(struct sp_cuda_memory *m);

@@ -6,10 +6,11 @@
 #include <Python.h>
 #include <stdint.h>
 
-/* Of one allocation: `device` is None once it is closed. */
+/* Of one allocation: `device` is None once it is closed; `version` counts the writes that were submitted. */
 struct hot_storage {
     PyObject_HEAD
     PyObject *device;
+    unsigned long long version;
 };
 
 /* What stands in a pointer's place; core/elements.py says what the bits are. */
@@ -32,7 +33,8 @@ struct hot_arg {
     uint32_t bits; /* of the elements that a pointer takes */
     uint32_t flags;
 };
-enum { HOT_WRITTEN = 1, HOT_OPTIONAL = 2, HOT_READONLY_BIT = 128 };
+/* WRITTEN: a read-only pointer is refused. MAY_WRITE: its storage has another version afterwards. */
+enum { HOT_WRITTEN = 1, HOT_OPTIONAL = 2, HOT_MAY_WRITE = 4, HOT_READONLY_BIT = 128 };
 
 struct hot_fence {
     PyObject_HEAD
@@ -40,12 +42,26 @@ struct hot_fence {
     unsigned long long value;
 };
 
-extern PyTypeObject *hot_storage_type, *hot_pointer_type, *hot_kernel_type, *hot_fence_type;
+struct hot_queue {
+    PyObject_HEAD
+    PyObject *device, *fence; /* core.Device; core.Fence, the class */
+    unsigned long long launch, handle; /* addresses; 0: a backend in Python */
+};
 
-/* Makes the types of objects.c, launch.c: 0, or -1 with an exception. */
+extern PyTypeObject *hot_storage_type, *hot_pointer_type, *hot_kernel_type, *hot_fence_type, *hot_queue_type;
+
+/* Makes the types of objects.c, ndarray.c, launch.c, product.c, map.c, conv.c: 0, or -1 with an exception. */
 int hot_objects(PyObject *module);
+int hot_arrays(PyObject *module);
 int hot_launch(PyObject *module);
+int hot_products(PyObject *module);
+int hot_map(PyObject *module);
+int hot_conv(PyObject *module);
+/* A fence of this value. */
+PyObject *hot_fence_of(const struct hot_queue *q, int64_t value);
 /* A type of `spec` as an attribute of the module; NULL with an exception. */
 PyTypeObject *hot_type(PyObject *module, PyType_Spec *spec, const char *name);
 void hot_free(PyObject *self);
+/* Is the object's id a key of the dict? -1: an exception. */
+int hot_in_dict(PyObject *dict, PyObject *object);
 #endif

@@ -16,18 +16,13 @@ typedef int64_t run_function(void *prepared);
 
 enum { MOST_NBYTES = sizeof(struct sp_cmd_dispatch) + 16 * SP_MAX_ARGS };
 
-struct hot_queue {
-    PyObject_HEAD
-    PyObject *device, *fence; /* core.Device; core.Fence, the class */
-    unsigned long long launch, handle; /* addresses; 0: a backend in Python */
-};
-
 struct hot_prepared {
     PyObject_HEAD
     PyObject *kept, *again; /* whose `prepared` is; called with this object and what was no value */
     unsigned long long run, prepared;
 };
 
+PyTypeObject *hot_queue_type;
 static PyObject *groups_word, *epoch_word, *python_word, *slowly_word;
 
 static int pack_pointer(const struct hot_arg *arg, PyObject *given, PyObject *device, char *at, char *covered)
@@ -123,12 +118,33 @@ static size_t pack(const struct hot_queue *q, const struct hot_kernel *k, PyObje
     return d.nbytes;
 }
 
+/* After a launch, so that who looks at a version and then reads the memory has the later contents at worst. */
+static void note_writes(const struct hot_kernel *k, PyObject *const *args, Py_ssize_t nargs)
+{
+    Py_ssize_t plan_nbytes;
+    char *plan;
+    if (!k->plan || PyBytes_AsStringAndSize(k->plan, &plan, &plan_nbytes)) {
+        PyErr_Clear();
+        return;
+    }
+    nargs = plan_nbytes == nargs * (Py_ssize_t)sizeof(struct hot_arg) ? nargs : 0;
+    for (Py_ssize_t i = 0; i < nargs; i++) {
+        struct hot_arg arg;
+        memcpy(&arg, plan + i * (Py_ssize_t)sizeof arg, sizeof arg);
+        if (!(arg.flags & HOT_MAY_WRITE) || !PyObject_TypeCheck(args[i], hot_pointer_type))
+            continue;
+        PyObject *storage = ((const struct hot_pointer *)(const void *)args[i])->storage;
+        if (storage && PyObject_TypeCheck(storage, hot_storage_type))
+            ((struct hot_storage *)(void *)storage)->version++;
+    }
+}
+
 static int makes_fences(PyObject *type)
 {
     return type && PyType_Check(type) && PyType_IsSubtype((PyTypeObject *)type, hot_fence_type);
 }
 
-static PyObject *fence_of(const struct hot_queue *q, int64_t value)
+PyObject *hot_fence_of(const struct hot_queue *q, int64_t value)
 {
     PyObject *made = PyType_GenericAlloc((PyTypeObject *)q->fence, 0);
     if (made) {
@@ -183,8 +199,9 @@ static PyObject *launch(PyObject *self, PyObject *const *args, Py_ssize_t nargs,
     Py_BEGIN_ALLOW_THREADS
     value = call(handle, record, nbytes, epoch);
     Py_END_ALLOW_THREADS
+    note_writes((void *)args[0], args + 1, nargs - 1);
     if (value > 0)
-        return fence_of(q, value);
+        return hot_fence_of(q, value);
     PyObject *rest = PyTuple_New(nargs - 1), *made = NULL;
     for (Py_ssize_t i = 1; rest && i < nargs; i++) {
         Py_INCREF(args[i]);
@@ -305,7 +322,8 @@ int hot_launch(PyObject *module)
     epoch_word = PyUnicode_InternFromString("_epoch");
     python_word = PyUnicode_InternFromString("_launch_by_python");
     slowly_word = PyUnicode_InternFromString("_launch_slowly");
-    return groups_word && epoch_word && python_word && slowly_word && hot_type(module, &queue_spec, "QueueBase") &&
+    hot_queue_type = hot_type(module, &queue_spec, "QueueBase");
+    return groups_word && epoch_word && python_word && slowly_word && hot_queue_type &&
                    hot_type(module, &prepared_spec, "Prepared")
                ? 0
                : -1;

@@ -26,6 +26,14 @@ void hot_free(PyObject *self)
     Py_DECREF(type);
 }
 
+int hot_in_dict(PyObject *dict, PyObject *object)
+{
+    PyObject *id = PyLong_FromVoidPtr(object);
+    int found = id ? PyDict_Contains(dict, id) : -1;
+    Py_XDECREF(id);
+    return found;
+}
+
 /* Objects with one reference in the first field. */
 static int traverse_one(PyObject *self, visitproc visit, void *arg)
 {
@@ -53,6 +61,7 @@ _Static_assert(offsetof(struct hot_pointer, storage) == offsetof(struct hot_stor
 
 static PyMemberDef storage_members[] = {
     {"device", T_OBJECT, offsetof(struct hot_storage, device), 0, NULL},
+    {"version", T_ULONGLONG, offsetof(struct hot_storage, version), 0, NULL},
     {NULL, 0, 0, 0, NULL},
 };
 

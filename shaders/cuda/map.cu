@@ -7,10 +7,10 @@
 #include "vmath.h"
 
 enum : u32 { INPUT = 1, CONST, ADD, SUB, MUL, DIV, NEG, ABS, RELU, EXP, LOG, SQRT, TANH, SIGMOID, MIN, MAX, POW, SIN,
-             COS, FLOOR, SQUARE };
+             COS, FLOOR, SQUARE, LT, LE, GT, GE, EQ, NE, WHERE };
 enum : u32 { GROUP = 64, STACK = 32 };
 
-DEVICE bool is_binary(u32 op) { return (op >= ADD && op <= DIV) || (op >= MIN && op <= POW); }
+DEVICE bool is_binary(u32 op) { return (op >= ADD && op <= DIV) || (op >= MIN && op <= POW) || (op >= LT && op <= NE); }
 
 template <class T> DEVICE T step(u32 op, T a, T b)
 {
@@ -34,6 +34,12 @@ template <class T> DEVICE T step(u32 op, T a, T b)
     case COS: return sp_cos(b);
     case FLOOR: return sp_floor(b);
     case SQUARE: return b * b;
+    case LT: return a < b ? (T)1 : (T)0;
+    case LE: return a <= b ? (T)1 : (T)0;
+    case GT: return a > b ? (T)1 : (T)0;
+    case GE: return a >= b ? (T)1 : (T)0;
+    case EQ: return a == b ? (T)1 : (T)0;
+    case NE: return a != b ? (T)1 : (T)0;
     default: return b;
     }
 }
@@ -51,6 +57,12 @@ template <> __device__ __forceinline__ i32 step<i32>(u32 op, i32 a, i32 b)
     case ABS: return sp_abs(b);
     case RELU: return sp_relu(b);
     case SQUARE: return (i32)((u32)b * (u32)b);
+    case LT: return a < b;
+    case LE: return a <= b;
+    case GT: return a > b;
+    case GE: return a >= b;
+    case EQ: return a == b;
+    case NE: return a != b;
     default: return b;
     }
 }
@@ -83,6 +95,11 @@ template <> __device__ __forceinline__ i32 step<i32>(u32 op, i32 a, i32 b)
                                  : operand == 7 ? x7                                                                   \
                                                 : (const T *)0;                                                        \
                     top = x ? x[i] : 0;                                                                                \
+                }                                                                                                      \
+            } else if (op == WHERE) {                                                                                  \
+                if (depth > 2) {                                                                                       \
+                    depth -= 2;                                                                                        \
+                    top = stack[(depth - 1) % STACK][lane] != 0 ? stack[depth % STACK][lane] : top;                    \
                 }                                                                                                      \
             } else {                                                                                                   \
                 T left = 0;                                                                                            \

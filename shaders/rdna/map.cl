@@ -5,12 +5,13 @@
  * input, a stack too deep) reads as 0 and overwrites nothing else. */
 #include "kernel.h"
 #include "vmath.h"
+#include "angle.h"
 
 enum { INPUT = 1, CONST, ADD, SUB, MUL, DIV, NEG, ABS, RELU, EXP, LOG, SQRT, TANH, SIGMOID, MIN, MAX, POW, SIN, COS,
-       FLOOR, SQUARE };
+       FLOOR, SQUARE, LT, LE, GT, GE, EQ, NE, WHERE };
 enum { GROUP = 64, STACK = 32 };
 
-static inline int is_binary(u32 op) { return (op >= ADD && op <= DIV) || (op >= MIN && op <= POW); }
+static inline int is_binary(u32 op) { return (op >= ADD && op <= DIV) || (op >= MIN && op <= POW) || (op >= LT && op <= NE); }
 
 #define STEP(T)                                                                                                        \
     static T step_##T(u32 op, T a, T b)                                                                                \
@@ -35,6 +36,12 @@ static inline int is_binary(u32 op) { return (op >= ADD && op <= DIV) || (op >= 
         case COS: return sp_cos_##T(b);                                                                                \
         case FLOOR: return sp_floor_##T(b);                                                                            \
         case SQUARE: return b * b;                                                                                     \
+        case LT: return a < b ? (T)1 : (T)0;                                                                           \
+        case LE: return a <= b ? (T)1 : (T)0;                                                                          \
+        case GT: return a > b ? (T)1 : (T)0;                                                                           \
+        case GE: return a >= b ? (T)1 : (T)0;                                                                          \
+        case EQ: return a == b ? (T)1 : (T)0;                                                                          \
+        case NE: return a != b ? (T)1 : (T)0;                                                                          \
         default: return b;                                                                                             \
         }                                                                                                              \
     }
@@ -54,6 +61,12 @@ static i32 step_i32(u32 op, i32 a, i32 b)
     case ABS: return b < 0 ? (i32)-(u32)b : b;
     case RELU: return b < 0 ? 0 : b;
     case SQUARE: return (i32)((u32)b * (u32)b);
+    case LT: return a < b;
+    case LE: return a <= b;
+    case GT: return a > b;
+    case GE: return a >= b;
+    case EQ: return a == b;
+    case NE: return a != b;
     default: return b;
     }
 }
@@ -86,6 +99,11 @@ static i32 step_i32(u32 op, i32 a, i32 b)
                                           : operand == 7 ? x7                                                          \
                                                          : (const __global T *)0;                                      \
                     top = x ? x[i] : 0;                                                                                \
+                }                                                                                                      \
+            } else if (op == WHERE) {                                                                                  \
+                if (depth > 2) {                                                                                       \
+                    depth -= 2;                                                                                        \
+                    top = stack[(depth - 1) % STACK][lane] != 0 ? stack[depth % STACK][lane] : top;                    \
                 }                                                                                                      \
             } else {                                                                                                   \
                 T left = 0;                                                                                            \

@@ -1,6 +1,6 @@
 /* exp, log, tanh and friends of one element. f32 as native/cpu/vmath.h does it, where f64 does not make it simpler; f64
  * by series on a reduced argument, cut where the next term is below a quarter ulp. NaN, infinities and denormals come
- * out as C's libm has them. Errors are a few ulp; sin and cos hold that up to |x| of 1e9. */
+ * out as C's libm has them. Errors are a few ulp. sin and cos are in angle.h. */
 static inline f32 sp_f32_of(u32 u) { return __builtin_astype(u, f32); }
 static inline u32 sp_bits_of_f32(f32 x) { return __builtin_astype(x, u32); }
 static inline f64 sp_f64_of(u64 u) { return __builtin_astype(u, f64); }
@@ -148,40 +148,6 @@ static inline f64 sp_log_f64(f64 x)
 }
 
 static inline f32 sp_log_f32(f32 x) { return (f32)sp_log_f64((f64)x); }
-
-/* sin(x + quarters * pi/2). */
-static inline f64 sp_turn(f64 x, u32 quarters)
-{
-    if (!(sp_abs_f64(x) < __builtin_inf())) return __builtin_nan("");
-    const f64 n = sp_floor_f64(__builtin_fma(x, 0.63661977236758134308, 0.5));
-    f64 r = __builtin_fma(-n, 1.5707963267948965580, x);
-    r = __builtin_fma(-n, 6.1232339957367660359e-17, r);
-    const u32 q = (u32)(i32)(n - 4.0 * sp_floor_f64(n * 0.25)) + quarters;
-    const f64 z = r * r;
-    f64 s = 1.0 / 355687428096000.0;
-    s = __builtin_fma(s, z, -1.0 / 1307674368000.0);
-    s = __builtin_fma(s, z, 1.0 / 6227020800.0);
-    s = __builtin_fma(s, z, -1.0 / 39916800.0);
-    s = __builtin_fma(s, z, 1.0 / 362880.0);
-    s = __builtin_fma(s, z, -1.0 / 5040.0);
-    s = __builtin_fma(s, z, 1.0 / 120.0);
-    s = __builtin_fma(s, z, -1.0 / 6.0);
-    f64 c = 1.0 / 20922789888000.0;
-    c = __builtin_fma(c, z, -1.0 / 87178291200.0);
-    c = __builtin_fma(c, z, 1.0 / 479001600.0);
-    c = __builtin_fma(c, z, -1.0 / 3628800.0);
-    c = __builtin_fma(c, z, 1.0 / 40320.0);
-    c = __builtin_fma(c, z, -1.0 / 720.0);
-    c = __builtin_fma(c, z, 1.0 / 24.0);
-    c = __builtin_fma(c, z, -0.5);
-    const f64 y = q & 1 ? __builtin_fma(c, z, 1.0) : __builtin_fma(s * z, r, r);
-    return q & 2 ? -y : y;
-}
-
-static inline f64 sp_sin_f64(f64 x) { return x == 0.0 ? x : sp_turn(x, 0); }
-static inline f64 sp_cos_f64(f64 x) { return sp_turn(x, 1); }
-static inline f32 sp_sin_f32(f32 x) { return (f32)sp_sin_f64((f64)x); }
-static inline f32 sp_cos_f32(f32 x) { return (f32)sp_cos_f64((f64)x); }
 
 /* The special cases are those of C's pow. */
 static inline f64 sp_pow_f64(f64 x, f64 y)

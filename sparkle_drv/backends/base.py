@@ -26,16 +26,20 @@ without waiting for its end (0: done, -EAGAIN: some, -ETIMEDOUT: nothing), else 
 
 @dataclass(frozen=True)
 class Settings:
-    """The environment as it was when the device was opened (core/settings.py reads it)."""
+    """What a device is opened with: the environment (core/settings.py reads it), and what the
+    caller of `open` asks for, which goes before it.
+    """
 
     home: str
     """SPARKLE_HOME, a path: by default .sparkle in the user's home folder."""
     cpu_isa: str = ""
     """SPARKLE_CPU_ISA: "ref", "neon", "avx2" or "avx512"; "": the best there is."""
     threads: int = 0
-    """SPARKLE_THREADS, 1 to 1024; 0: as many as this process may use."""
+    """`threads=`, else SPARKLE_THREADS, 1 to 1024; 0: as many as this process may use."""
     libcuda: str = ""
     """SPARKLE_LIBCUDA, a path: tried before the usual places of NVIDIA's driver library."""
+    deterministic: bool = False
+    """`deterministic=`: no bit of a result may depend on how many threads compute it."""
 
 
 @dataclass(frozen=True)
@@ -92,6 +96,8 @@ class Allocation:
     """For `free`, `map` and `export`."""
     address: int
     """The device address of the first byte."""
+    memory: Memory | None = None
+    """Where an import lives, if that is not Memory.SHARED."""
 
 
 @dataclass(frozen=True)
@@ -119,9 +125,13 @@ class Backend(Protocol):
     come back it is -errno: nothing is raised, core does that (errors.check). `/` marks methods that
     may be native functions; they are called by position.
 
-    Three more methods are optional, for devices that can say more than an errno: `refusal(record,
+    Four more methods are optional, for devices that can say more than an errno: `refusal(record,
     rc) -> str`, why `check` did not take a dispatch, `fault(queue, value) -> str`, how a submission
-    failed, and `lost() -> str`, why the device is gone; "" where they know nothing.
+    failed, `lost() -> str`, why the device is gone, and `said() -> str`, how the last call of this
+    thread failed that returned -errno; "" where they know nothing.
+
+    A device that can give its own memory to other processes has `alloc_exportable(nbytes) ->
+    Allocation`, as `alloc` of Memory.DEVICE, which `export` then takes; NotImplementedError.
 
     One more is for speed: `bind(queue, records, nbytes, epoch)` returns a callable that does what
     `submit` with these arguments does, as often as it is called, for less; it keeps `queue` and
@@ -179,7 +189,8 @@ class Backend(Protocol):
         """
 
     def export(self, handle: Any) -> int:
-        """A new file descriptor, the caller's to close; ValueError unless Memory.SHARED."""
+        """A new file descriptor, the caller's to close; ValueError unless Memory.SHARED, or from
+        `alloc_exportable`."""
 
     def import_(self, fd: int, nbytes: int) -> Allocation:
         """The first `nbytes` (above 0) bytes of an exported descriptor, which stays the caller's.

@@ -1,82 +1,108 @@
-"""What this machine is: CPU name, caches, memory, and how many threads we may use.
+"""What this machine is: CPU name, caches, memory, NUMA nodes, and how many threads we may use.
 
 Reads /proc and /sys, runs nothing. `root` lets tests point at a made-up tree.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import platform
 import re
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
+from sparkle_drv.backends import cgroup
+from sparkle_drv.backends.cgroup import read
 from sparkle_drv.types import CacheLevel
 
 _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
-def _read(path: Path) -> str:
-    try:
-        return path.read_text().strip()
-    except (OSError, UnicodeDecodeError):
-        return ""
-
-
 def name_and_vendor(root: Path = Path("/")) -> tuple[str, str]:
     """From /proc/cpuinfo: "model name" and "vendor_id" on x86, else the machine type and ""."""
-    fields = dict(re.findall(r"^([\w ]+?)\s*:\s*(.*)$", _read(root / "proc/cpuinfo"), re.M))
+    fields = dict(re.findall(r"^([\w ]+?)\s*:\s*(.*)$", read(root / "proc/cpuinfo"), re.M))
     return fields.get("model name") or platform.machine() or "cpu", fields.get("vendor_id", "")
 
 
-def parse_cpu_list(text: str) -> int:
-    """How many CPUs a kernel list such as "0-3,8" names."""
-    count = 0
+def cpu_list(text: str) -> list[int]:
+    """The CPUs that a kernel list such as "0-3,8" names."""
+    found: list[int] = []
     for part in text.split(","):
-        low, _, high = part.partition("-")
-        if low.strip().isdecimal():
-            count += int(high or low) - int(low) + 1
-    return count
+        low, _, high = (number.strip() for number in part.partition("-"))
+        if low.isdecimal() and (high or low).isdecimal():
+            found += range(int(low), int(high or low) + 1)
+    return found
 
 
 def caches(root: Path = Path("/")) -> tuple[CacheLevel, ...]:
     """Data and unified caches of CPU 0, from sysfs; empty where the kernel does not tell."""
     found = []
     for index in sorted((root / "sys/devices/system/cpu/cpu0/cache").glob("index*")):
-        size = re.fullmatch(r"(\d+)([KMG]?)", _read(index / "size"))
-        if size and _read(index / "type") in ("Data", "Unified"):
+        size = re.fullmatch(r"(\d+)([KMG]?)", read(index / "size"))
+        if size and read(index / "type") in ("Data", "Unified"):
             nbytes = int(size[1]) * _UNITS.get(size[2], 1)
-            found.append(CacheLevel(int(_read(index / "level") or 0), nbytes, _shared_by(index)))
+            found.append(CacheLevel(int(read(index / "level") or 0), nbytes, _shared_by(index)))
     return tuple(sorted(found, key=lambda c: c.level))
 
 
 def _shared_by(index: Path) -> int:
-    return max(1, parse_cpu_list(_read(index / "shared_cpu_list")))
+    return max(1, len(cpu_list(read(index / "shared_cpu_list"))))
 
 
 def memory_nbytes(root: Path = Path("/")) -> int:
     """Memory we may use: MemTotal, less where a cgroup says so."""
-    total = re.search(r"^MemTotal:\s+(\d+) kB", _read(root / "proc/meminfo"), re.M)
+    total = re.search(r"^MemTotal:\s+(\d+) kB", read(root / "proc/meminfo"), re.M)
     limits = [int(total[1]) * 1024] if total else []
-    for path in ("sys/fs/cgroup/memory.max", "sys/fs/cgroup/memory/memory.limit_in_bytes"):
-        text = _read(root / path)
-        if text.isdecimal():
-            limits.append(int(text))
-    return min(limits, default=0)
-
-
-def _quota(root: Path) -> float:
-    """CPUs that the cgroup grants (v2 cpu.max, v1 cfs quota); inf without a limit."""
-    quota, _, period = _read(root / "sys/fs/cgroup/cpu.max").partition(" ")
-    if not quota:
-        quota = _read(root / "sys/fs/cgroup/cpu/cpu.cfs_quota_us")
-        period = _read(root / "sys/fs/cgroup/cpu/cpu.cfs_period_us")
-    if quota.isdecimal() and period.isdecimal() and int(quota) and int(period):
-        return int(quota) / int(period)
-    return float("inf")
+    granted = cgroup.memory_nbytes(root)
+    return min(limits if granted is None else [*limits, granted], default=0)
 
 
 def thread_count(root: Path = Path("/")) -> int:
-    """The affinity mask, cut to the cgroup's quota (rounded up)."""
-    quota = _quota(root)
+    """The affinity mask, cut to what the cgroups grant.
+
+    A part of a CPU beyond whole ones counts as one: threads that wait for each other in memory or
+    at the end of a job leave it to those that do not.
+    """
+    granted = cgroup.quota(root)
     mask = len(os.sched_getaffinity(0))
-    return max(1, mask if quota == float("inf") else min(mask, -int(-quota // 1)))
+    return mask if granted >= mask else max(1, math.ceil(granted))
+
+
+@dataclass(frozen=True)
+class Node:
+    """A NUMA node, as far as this process may use it."""
+
+    number: int
+    """Its number in sysfs."""
+    cpus: tuple[int, ...]
+    """Those of its CPUs that the affinity mask has; never empty."""
+
+
+def nodes(root: Path = Path("/")) -> tuple[Node, ...]:
+    """The nodes with CPUs of ours, from sysfs; empty where the kernel does not tell.
+
+    Linux' Documentation/ABI/stable/sysfs-devices-node: nodeN/cpulist. Nodes without CPUs (memory
+    of accelerators, CXL) have an empty list.
+    """
+    ours = os.sched_getaffinity(0)
+    found = []
+    for path in (root / "sys/devices/system/node").glob("node[0-9]*"):
+        cpus = tuple(sorted(ours & set(cpu_list(read(path / "cpulist")))))
+        if cpus and path.name[4:].isdecimal():
+            found.append(Node(int(path.name[4:]), cpus))
+    return tuple(sorted(found, key=lambda node: node.number))
+
+
+def spread(nodes: Sequence[Node], threads: int) -> tuple[int, ...]:
+    """The node (an index into `nodes`) of each of `threads` threads, in runs of neighbours.
+
+    Each node has threads as it has CPUs: its share of them, rounded so that the sum is right.
+    """
+    total = sum(len(node.cpus) for node in nodes)
+    ends, passed = [], 0
+    for node in nodes:
+        passed += len(node.cpus)
+        ends.append((threads * passed + total // 2) // total)
+    return tuple(next(i for i, end in enumerate(ends) if t < end) for t in range(threads))

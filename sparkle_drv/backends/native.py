@@ -29,17 +29,17 @@ class Native:
         self.launch, self.launch_at = self._c("launch"), self._at("launch")
         self.run, self.run_at = self._c("run"), self._at("run")
         self.submit = self._c("submit")
-        self.submitted = self._c("submitted")
+        self.submitted, self.submitted_at = self._c("submitted"), self._at("submitted")
         self.settled = self._c("settled")
-        self.reached = self._c("reached")
-        self.wait = self._c("wait")
+        self.reached, self.reached_at = self._c("reached"), self._at("reached")
+        self.wait, self.wait_at = self._c("wait"), self._at("wait")
         self.failure = lib.sp_queue_failure
 
     def _c(self, name: str) -> Any:
         return getattr(lib, f"sp_{self._family}_{name}")
 
     def _at(self, name: str) -> int:
-        """The address of that function, for native/python/launch.c."""
+        """The address of that function, for native/python."""
         return int(ffi.cast("uintptr_t", ffi.addressof(lib, f"sp_{self._family}_{name}")))
 
     def _out(self, kind: str) -> Any:

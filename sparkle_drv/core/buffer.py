@@ -137,6 +137,7 @@ class Buffer(PointerBase):
 
     def _host_view(self) -> memoryview:
         storage = self._open()
+        storage.exposed = storage.exposed or not self._readonly
         whole = memoryview(storage.owner._backend.map(storage.handle, storage.nbytes)).cast("B")
         part = whole[self.offset : self.offset + self.nbytes]
         return part.toreadonly() if self._readonly else part
@@ -174,9 +175,11 @@ class Buffer(PointerBase):
     def export(self) -> int:
         """A new file descriptor, the caller's to close, for another `Device.import_buffer`.
 
-        It stands for the whole allocation, also of a view. ValueError unless Memory.SHARED.
+        It stands for the whole allocation, also of a view. ValueError unless Memory.SHARED, or made
+        as `exportable`.
         """
         storage = self._open()
+        storage.exposed = True
         return storage.owner._backend.export(storage.handle)
 
     def close(self) -> None:

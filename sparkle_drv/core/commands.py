@@ -116,6 +116,7 @@ class Commands:
             )
         if a.readonly:
             raise ValueError("copy: dst is read-only")
+        a._open().listed = True
         return self._append(Copy(a, b))
 
     def fill(self, dst: Any, pattern: int, pattern_nbytes: int = 4) -> Commands:
@@ -137,6 +138,7 @@ class Commands:
             raise ValueError(f"fill: pattern {pattern:#x} does not fit into {pattern_nbytes} bytes")
         if a.readonly:
             raise ValueError("fill: dst is read-only")
+        a._open().listed = True
         return self._append(Fill(a, pattern, pattern_nbytes))
 
     def dispatch(
@@ -155,6 +157,7 @@ class Commands:
             raise TypeError(f"kernel: a Kernel is wanted, got {type(kernel).__name__}")
         command = Dispatch(kernel, args, groups, group_size, shared)
         _record(kernel.device, command)
+        _list(command)
         return self._append(command)
 
     def barrier(self) -> Commands:
@@ -172,6 +175,7 @@ class Commands:
         """Store the device clock in `timestamp` (of `Device.timestamp`) at this point."""
         if not isinstance(timestamp, Timestamp):
             raise TypeError(f"timestamp: a Timestamp is wanted, got {type(timestamp).__name__}")
+        timestamp.buffer._open().listed = True
         return self._append(Stamp(timestamp))
 
     def patch(self, index: int, *args: Any) -> Commands:
@@ -191,6 +195,7 @@ class Commands:
             )
         new = replace(old, args=args)
         record = _record(old.kernel.device, new)
+        _list(new)
         self.commands[index] = new
         if self._device is not None:
             at = self._offsets[index]
@@ -218,6 +223,14 @@ def _buffer(what: str, given: Any) -> Buffer:
         raise TypeError(f"{what}: a Buffer or Array is wanted, got {type(given).__name__}")
     buffer._open()
     return buffer
+
+
+def _list(command: Dispatch) -> None:
+    """Each submission may write these: Storage.state."""
+    for i in command.kernel.signature.may_be_written:
+        storage = getattr(command.args[i], "_storage", None)
+        if storage is not None:  # a Buffer's or an Array's: dispatch takes nothing else
+            storage.listed = True
 
 
 def _address(device: Device, what: str, buffer: Buffer) -> int:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from sparkle_drv import assets
-from sparkle_drv.backends.base import Backend, KernelSpec
+from sparkle_drv.backends.base import Allocation, Backend, KernelSpec
 from sparkle_drv.core.array import Array, host_array
 from sparkle_drv.core.buffer import Buffer
 from sparkle_drv.core.fence import timeout_ns
@@ -35,10 +35,14 @@ class Device:
     a forked child, whatever needs it raises DeviceLost.
     """
 
-    def __init__(self, uri: str, backend: Backend, home: str = "") -> None:
+    def __init__(
+        self, uri: str, backend: Backend, home: str = "", deterministic: bool = False
+    ) -> None:
         self.uri = uri
         self.home = home
         """The folder of files about it, SPARKLE_HOME when it was opened; "": none (@private)."""
+        self.deterministic = deterministic
+        """Was it opened with `deterministic=True`?"""
         self.closed = False
         self._backend = backend
         self._epoch = backend.epoch()  # see _advance
@@ -49,6 +53,7 @@ class Device:
         self._queues: weakref.WeakSet[Queue] = weakref.WeakSet()
         self._kernels: weakref.WeakValueDictionary[int, Kernel] = weakref.WeakValueDictionary()
         self._signatures: dict[tuple[Arg, ...], Signature] = {}
+        self._lists: object = None  # another one after each command list, see Storage.state
         self._default_queue: Queue | None = None
         self.kept: dict[object, Any] = {}
         """What layers above keep as long as the device lives (@private)."""
@@ -100,9 +105,13 @@ class Device:
             self._storages.add(storage)
         return Buffer(storage, 0, nbytes, readonly=readonly)
 
-    def buffer(self, nbytes: int, memory: Memory = Memory.DEVICE) -> Buffer:
+    def buffer(
+        self, nbytes: int, memory: Memory = Memory.DEVICE, *, exportable: bool = False
+    ) -> Buffer:
         """`nbytes` (0 or more) bytes of zeroed memory, 64-byte aligned.
 
+        `exportable`: `Buffer.export` works for Memory.DEVICE, too, and for that it costs more to
+        make (2 MiB and a slow call on CUDA devices); NotImplementedError where it cannot be had.
         Raises OutOfDeviceMemory when it cannot fit (the device stays usable), TypeError,
         ValueError.
         """
@@ -117,14 +126,29 @@ class Device:
                 f"memory: one of {', '.join(map(str, Memory))} is wanted, got {memory!r}"
             )
         self._retired.drain()
-        allocation = self._backend.alloc(n, memory)
+        if exportable and memory is not Memory.SHARED:
+            allocation = self._alloc_exportable(n, memory)
+        else:
+            allocation = self._backend.alloc(n, memory)
         return self._store(allocation.handle, allocation.address, n, memory)
+
+    def _alloc_exportable(self, nbytes: int, memory: Memory) -> Allocation:
+        if memory is not Memory.DEVICE:
+            raise ValueError(f"exportable: memory is {memory}; DEVICE or SHARED is wanted")
+        alloc = getattr(self._backend, "alloc_exportable", None)
+        if alloc is None:
+            raise NotImplementedError(
+                f"{self.uri}: its own memory cannot be exported; Memory.SHARED can"
+            )
+        allocation: Allocation = alloc(nbytes)
+        return allocation
 
     def import_buffer(self, fd: int, nbytes: int) -> Buffer:
         """The first `nbytes` bytes of what `Buffer.export` shared, in this process or another.
 
-        The descriptor stays the caller's. Raises ValueError when there are fewer bytes or they
-        cannot be mapped, OSError when it is no descriptor, TypeError.
+        Memory.DEVICE that was exported is for other processes alone; its exporter must keep it as
+        long as they do. The descriptor stays the caller's. Raises ValueError when there are fewer
+        bytes or they cannot be mapped, OSError when it is no descriptor, TypeError.
         """
         self._check_open()
         if not hasattr(fd, "__index__") or not hasattr(nbytes, "__index__"):
@@ -133,7 +157,8 @@ class Device:
         if n <= 0:
             raise ValueError(f"nbytes: more than 0 is wanted, got {n}")
         allocation = self._backend.import_(operator.index(fd), n)
-        return self._store(allocation.handle, allocation.address, n, Memory.SHARED)
+        memory = allocation.memory or Memory.SHARED
+        return self._store(allocation.handle, allocation.address, n, memory)
 
     def wrap(self, array: Any) -> Buffer:
         """Host memory (numpy array, anything with a CPU `__dlpack__`) as a buffer, without a copy.
@@ -227,9 +252,9 @@ class Device:
             raise TypeError(f"kernel: a name is wanted, got {name!r}")
         if plan is not None and not isinstance(plan, TilePlan):
             raise TypeError(f"plan: a TilePlan is wanted, got {type(plan).__name__}")
-        kernels = assets.manifest()["kernels"]
-        entry = kernels.get(name)
+        entry = assets.entry(name)
         if entry is None:
+            kernels = assets.manifest()["kernels"]
             close = [k for k in kernels if k.startswith(name.split("_")[0])]
             hint = f"; did you mean {', '.join(close)}?" if close else ""
             raise ValueError(f"kernel: {name!r} is not in the manifest{hint}")
@@ -254,11 +279,8 @@ class Device:
         own = getattr(self._backend, "kernels", None)
         if own is not None:
             return own.get(name)
-        return (
-            assets.manifest()["kernels"]
-            .get(name, {"backends": {}})["backends"]
-            .get(self.info.backend)
-        )
+        entry = assets.entry(name)
+        return entry["backends"].get(self.info.backend) if entry else None
 
     def _load(
         self, spec: KernelSpec, signature: Signature, asked: Any, usual: Any, dims: int

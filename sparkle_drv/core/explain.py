@@ -20,6 +20,7 @@ from sparkle_drv.errors import DeviceLost, check
 if TYPE_CHECKING:
     from sparkle_drv.core.device import Device
 
+_OURS = (-errno.ECHILD, -errno.ESHUTDOWN, -errno.ESTALE)  # not what a driver says
 _RANGES = {"i32": (-(2**31), 2**31), "u32": (0, 2**32), "i64": (-(2**63), 2**63), "u64": (0, 2**64)}
 
 
@@ -64,11 +65,14 @@ def refuse(
 
 
 def check_told(device: Device, rc: int, call: str) -> None:
-    """As errors.check, with what the backend knows of how the device was lost."""
+    """As errors.check, with what the backend knows of how the device was lost, or of the call."""
     lost = getattr(device._backend, "lost", None) if rc == -errno.ENODEV else None
     words = lost() if lost is not None else ""
     if words:
         raise DeviceLost(f"{device.uri}: {call}: {words}")
+    said = getattr(device._backend, "said", None)
+    if said is not None and rc not in _OURS and (words := said()):
+        call = f"{call}: {words}"
     check(rc, call, device.uri)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from sparkle_drv.core.elements import READONLY, of_dtype
+from sparkle_drv.core.elements import ANY, READONLY, of_dtype
 
 if TYPE_CHECKING:
     import numpy as np
@@ -51,6 +51,25 @@ class HostPointer:
     @property
     def readonly(self) -> bool:
         return self._readonly
+
+
+class HostSpan(HostPointer):
+    """The memory of an array of any strides: `nbytes` from `below` bytes before its first element.
+
+    Bytes to whoever asks; for kernels that are told the strides.
+    """
+
+    __slots__ = ()
+
+    def __init__(
+        self, device: Device, array: np.ndarray[Any, Any], below: int, nbytes: int
+    ) -> None:
+        self.array = array
+        self.nbytes = nbytes
+        self._address = array.__array_interface__["data"][0] - below
+        self._readonly = not array.flags.writeable
+        self._elements = ANY | READONLY * self._readonly
+        self._storage = HostMemory(device)
 
 
 class HostMemory:

@@ -182,7 +182,9 @@ def export(array: Array, stream: Any, dl_device: Any, copy: Any) -> Any:
     if stream != NO_STREAM:
         order(device, OLD_DEFAULT if stream is None else stream)
     with contextlib.ExitStack() as stack:
-        stack.enter_context(array.buffer._open().pinned())
+        storage = array.buffer._open()
+        stack.enter_context(storage.pinned())
+        storage.exposed = True
         kept = contextlib.ExitStack()
         made = dlpack.capsule(array.buffer.address, place, array.dtype, array.shape, kept.close)
         kept.push(stack.pop_all())
@@ -209,6 +211,7 @@ def interface(array: Array) -> dict[str, Any]:
             busy = True
             if other is not queue:
                 queue.wait_stream(other.stream)
+    array.buffer._open().exposed = True
     return {
         "shape": array.shape,
         "typestr": array.dtype.str,

@@ -12,7 +12,7 @@ import operator
 import sys
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +29,7 @@ from sparkle_drv.core.host import HostPointer
 from sparkle_drv.core.kernel import Kernel, NeedsWrap
 from sparkle_drv.core.retire import SLICE_NS
 from sparkle_drv.core.signature import Arg
+from sparkle_drv.core.storage import Storage
 from sparkle_drv.core.waited import Waited, note
 from sparkle_drv.errors import DeviceLost, FenceTimeout
 
@@ -89,6 +90,10 @@ class Queue(QueueBase):
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def _progress_at(self) -> tuple[int, int]:
+        """Where the native `reached` and `submitted` are; 0: a backend in Python."""
+        return _address_of(self._backend, "reached"), _address_of(self._backend, "submitted")
 
     @property
     def device(self) -> Device:
@@ -180,6 +185,7 @@ class Queue(QueueBase):
         value = self._launch(self._handle, record, len(record), epoch)
         if value <= 0:
             return self._launch_slowly(kernel, args, groups, group_size, shared, value)
+        _note_writes(kernel, args)
         return Fence(self, value)
 
     def _launch_slowly(
@@ -204,6 +210,7 @@ class Queue(QueueBase):
             if value in (0, -errno.ESTALE):
                 value = submit()
             value = self._through(value, submit)
+            _note_writes(kernel, args)
             if value > 0:
                 return Fence(self, value)
             if value != -errno.ESTALE:
@@ -314,6 +321,8 @@ class Queue(QueueBase):
                 prepared = backend.prepare(self._handle, record, epoch)
             if isinstance(prepared, int):
                 refuse(device, kernel, args, *shape, prepared, record)
+            for storage in _written(kernel, args):
+                storage.exposed = True  # nobody looks at the arguments of a prepared launch again
             made.kept = prepared
             if run_at:
                 made.prepared = backend.queue_pointer(prepared)
@@ -348,6 +357,7 @@ class Queue(QueueBase):
         value = -errno.ESTALE
         if commands.__class__ is Commands and commands._again_to is self._handle:
             value = commands._again()  # type: ignore[misc]  # set with _again_to
+            self._device._lists = object()
             if value > 0 and not commands._waits:
                 return Fence(self, value)
         return self._submit_slowly(commands, value)
@@ -366,6 +376,7 @@ class Queue(QueueBase):
                 commands._again_to = self._handle
                 value = again()
             value = self._through(value, again, taken)
+            device._lists = object()
             if value != -errno.ESTALE:
                 break
             device._renew()
@@ -384,9 +395,13 @@ class Queue(QueueBase):
         target = _target("buffer", buffer, data.nbytes, self._device)
         if target.readonly:
             raise ValueError("write: the buffer is read-only")
-        with target._open().pinned():
+        storage = target._open()
+        with storage.pinned():
             submit = partial(self._backend.upload, self._handle, target.address, data)
-            return self._transfer(submit, "write")
+            try:
+                return self._transfer(submit, "write")
+            finally:
+                storage.written()
 
     def read(self, buffer: Buffer, out: Any) -> Fence:
         """Copy the start of `buffer`, a Buffer or Array, into `out` (writable, C order).
@@ -422,11 +437,15 @@ class Queue(QueueBase):
             raise ValueError(
                 f"copy_peer: {peer.uri} and {self._device.uri} are of different backends"
             )
-        with target._open().pinned(), src._open().pinned():
+        storage = target._open()
+        with storage.pinned(), src._open().pinned():
             where = (self._handle, target.address, src.address, src.nbytes, peer._backend)
             submit = partial(self._backend.copy_peer, *where)
             taken = partial(peer._retired.also, self._backend, self._handle)
-            return self._fence(self._through(submit(), submit, taken), "copy_peer")
+            try:
+                return self._fence(self._through(submit(), submit, taken), "copy_peer")
+            finally:
+                storage.written()
 
     def _transfer(
         self, submit: Callable[[], tuple[int, object]], call: str, *objects: object
@@ -477,6 +496,19 @@ class Queue(QueueBase):
             )
         self._finalizer.detach()
         self._device._retired.drain()
+
+
+def _written(kernel: Kernel, args: Sequence[Any]) -> Iterator[Storage]:
+    """The memory that a launch with these arguments may change, of ours."""
+    for i in kernel.signature.may_be_written:
+        storage = getattr(args[i], "_storage", None)
+        if isinstance(storage, Storage):
+            yield storage
+
+
+def _note_writes(kernel: Kernel, args: Sequence[Any]) -> None:
+    for storage in _written(kernel, args):
+        storage.written()
 
 
 def _bytes(what: str, array: Any) -> memoryview:

@@ -75,17 +75,22 @@ def parse(uri: str) -> tuple[str, str]:
     return ALIASES.get(match[1], match[1]), match[2] or ""
 
 
-def open_device(uri: str) -> Device:
+def open_device(uri: str, *, threads: int | None = None, deterministic: bool = False) -> Device:
     """Open the device of a URI: "cpu", "cuda:0"; `devices` and `discover` list them.
 
-    Raises DeviceNotFound with what was tried, ValueError for what is no URI and for a SPARKLE_...
-    variable that makes no sense, TypeError for what is no text.
+    `threads` (1 to 1024, the caller's among them) is for the cpu device: None leaves it to
+    SPARKLE_THREADS, and without that to the affinity mask and the cgroups' quota. The same input
+    gives the same bits for the same number of threads; with `deterministic` for any.
+
+    Raises DeviceNotFound with what was tried, ValueError for what is no URI, for `threads` out of
+    range or on a device that has none, and for a SPARKLE_... variable that makes no sense,
+    TypeError for what is of another type.
     """
     scheme, rest = parse(uri)
     full = f"{scheme}:{rest}" if rest else scheme
-    known = settings.read()
+    known = settings.with_options(settings.read(), scheme, threads, deterministic)
     backend = _backend(scheme).open(full, known)
-    return Device(backend.info.uri, backend, known.home)
+    return Device(backend.info.uri, backend, known.home, deterministic)
 
 
 def discover() -> list[Found]:

@@ -1,12 +1,21 @@
-"""The one function that reads the environment, called when a device is opened, never at import."""
+"""The one function that reads the environment, called when a device is opened, never at import;
+and what the caller of `open` asks for beside it.
+"""
 
 from __future__ import annotations
 
+import operator
 import os
+from dataclasses import replace
+from typing import Any
 
 from sparkle_drv.backends.base import Settings
 
 ISAS = ("ref", "neon", "avx2", "avx512")
+MOST_THREADS = 1024
+"""As native/cpu/device.c."""
+THREADLESS = ("egl", "cuda", "amdgpu")
+"""Backends whose devices have no threads of ours."""
 
 
 def read() -> Settings:
@@ -15,10 +24,34 @@ def read() -> Settings:
     if isa and isa not in ISAS:
         raise ValueError(f"SPARKLE_CPU_ISA={isa!r}: known are {', '.join(ISAS)}")
     threads = os.environ.get("SPARKLE_THREADS", "").strip()
-    if threads and not (threads.isdecimal() and threads.isascii() and 1 <= int(threads) <= 1024):
-        raise ValueError(f"SPARKLE_THREADS={threads!r}: a number from 1 to 1024 is wanted")
+    if threads and not (
+        threads.isdecimal() and threads.isascii() and 1 <= int(threads) <= MOST_THREADS
+    ):
+        raise ValueError(
+            f"SPARKLE_THREADS={threads!r}: a number from 1 to {MOST_THREADS} is wanted"
+        )
     home = os.environ.get("SPARKLE_HOME") or os.path.join(os.path.expanduser("~"), ".sparkle")
     libcuda = os.environ.get("SPARKLE_LIBCUDA", "")
     if "\n" in libcuda:
         raise ValueError(f"SPARKLE_LIBCUDA={libcuda!r}: one path is wanted")
     return Settings(home=home, cpu_isa=isa, threads=int(threads or 0), libcuda=libcuda)
+
+
+def with_options(known: Settings, scheme: str, threads: Any, deterministic: Any) -> Settings:
+    """The settings of a device of `scheme`, after what the caller of `open` asked for.
+
+    Raises TypeError and ValueError, naming the argument.
+    """
+    if not isinstance(deterministic, bool):
+        raise TypeError(f"deterministic: True or False is wanted, got {deterministic!r}")
+    known = replace(known, deterministic=deterministic)
+    if threads is None:
+        return known
+    if isinstance(threads, bool) or not hasattr(threads, "__index__"):
+        raise TypeError(f"threads: a whole number is wanted, got {threads!r}")
+    count = operator.index(threads)
+    if not 1 <= count <= MOST_THREADS:
+        raise ValueError(f"threads: 1 to {MOST_THREADS} is wanted, got {count}")
+    if scheme in THREADLESS:
+        raise ValueError(f"threads: {scheme} devices have none; only the cpu device does")
+    return replace(known, threads=count)

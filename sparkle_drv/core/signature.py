@@ -64,6 +64,11 @@ class Arg:
         return self.is_pointer and bool(self.extent) and "w" in self.access
 
     @property
+    def may_be_written(self) -> bool:
+        """Has what it points to other contents after a launch, for all that is known?"""
+        return self.is_pointer and "w" in self.access
+
+    @property
     def nbytes(self) -> int:
         return 8 if self.is_pointer else SCALARS[self.type][1]
 
@@ -115,6 +120,7 @@ class Signature:
             raise ValueError(f"args: {len(args)} arguments; at most {lib.SP_MAX_ARGS} are possible")
         self.args = tuple(args)
         self.npointers = sum(a.is_pointer for a in args)
+        self.may_be_written = tuple(i for i, a in enumerate(args) if a.may_be_written)
         self.integers = {a.name: i for i, a in enumerate(args) if a.type in ("u32", "u64")}
         layout, self.offsets, self.args_nbytes = self._layout()
         self.args_struct = struct.Struct("=" + layout)
@@ -131,7 +137,7 @@ class Signature:
                 ord("P" if a.is_pointer else SCALARS[a.type][0]),
                 offset,
                 a.elements,
-                a.is_written + 2 * a.optional,
+                a.is_written + 2 * a.optional + 4 * a.may_be_written,
             )
             for a, offset in zip(args, self.offsets, strict=True)
         )

@@ -7,11 +7,14 @@ Array out with `.fence` set. `ref` holds the float64 references, `tiles` the til
 somebody first says `sparkle_drv.ops`, because this layer needs numpy.
 """
 
-from . import ref, tiles
+from . import functions, ref, tiles
 from .conv2d import conv2d
+from .fold import lazy
 from .gemm import gemm
 from .layout import layout
 from .map import map
 from .reduce import reduce
+from .trace import traced
 
-__all__ = ["conv2d", "gemm", "layout", "map", "reduce", "ref", "tiles"]
+__all__ = ["conv2d", "functions", "gemm", "layout", "lazy"]
+__all__ += ["map", "reduce", "ref", "tiles", "traced"]

@@ -1,23 +1,32 @@
 """conv2d: 2-D cross-correlation in f32, NCHW or NHWC, with bias and activation.
 
-Checks arguments (geometry.py), asks plans.py for a plan and launches conv2d_f32.
+Checks arguments (geometry.py), asks plans.py for a plan and launches conv2d_f32. On the cpu device
+a call with numpy arrays that was made before takes a short way (convcall.py).
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from sparkle_drv.core.array import Array
+from sparkle_drv.core.buffer import Buffer
 from sparkle_drv.core.device import Device
 from sparkle_drv.core.fence import Fence
+from sparkle_drv.core.host import HostPointer
 from sparkle_drv.core.kernel import Kernel
 from sparkle_drv.types import TilePlan
 
-from . import check, plans, staging
+from . import check, convcall, plans, staging, weights
 from .geometry import Geometry, geometry
 
-ALGOS = ("auto", "naive", "direct", "im2col")
+ALGOS = ("auto", "naive", "direct", "im2col", "winograd", "winograd2")
 """What `algo` may be."""
+WINOGRAD = ("winograd", "winograd2")
+PACKED = ("direct", *WINOGRAD)
+"""Those that want the weights in an order of their own on the cpu."""
 
 
 class Conv2d:
@@ -29,7 +38,13 @@ class Conv2d:
     stride, dilation: a number or (vertical, horizontal). padding: the same, or
     ((top, bottom), (left, right)), "valid" (none) or "same": oh = ceil(h / stride), what is odd
     goes to the bottom and right. activation: None, "relu", "tanh" or "sigmoid". algo: "auto",
-    "naive" (the oracle), "direct" or "im2col".
+    "naive" (the oracle), "direct", "im2col", or, on the cpu for filters of 3 x 3 with stride and
+    dilation 1 and one group, "winograd" (output tiles of 4 x 4) or "winograd2" (of 2 x 2).
+
+    "auto" takes Winograd's algorithms where they are faster. Their largest error is some 1e-5 of
+    the output's rms, an order more than that of "direct", and what is not finite spreads: a NaN or
+    an infinity in x can make NaN of every output of a tile whose patch (a pixel wider on each side)
+    has it, one in w of every output of its channel.
 
     numpy arrays in: synchronous, a numpy array out. Any Array among them: asynchronous on
     dev.default_queue, an Array out whose `.fence` and `.layout` are set. `out` may overlap an
@@ -55,21 +70,41 @@ class Conv2d:
         algo: str = "auto",
     ) -> Any:
         """What the class says. @public"""
+        parameters = (stride, padding, dilation, groups, activation, layout, algo)
+        if dev.__class__ is Device:
+            call = dev.kept.get(convcall.KEY)
+            if call is not None:
+                found = call(x, w, bias, out, *parameters)
+                if found is not None:
+                    if found.__class__ is tuple:
+                        return convcall.ended(dev, found, x, w, bias)
+                    return found
         staging.device(dev)
         x, w = staging.operand("x", x), staging.operand("w", w)
+        weights.look_again(dev, w)
         check.dtype("conv2d", "x", x.dtype, ("f32",))
         if isinstance(x, Array) and x.layout not in (None, layout):
             raise ValueError(f"x: it is {x.layout}, say layout={x.layout!r}; got layout={layout!r}")
         shape = geometry(x.shape, w.shape, stride, padding, dilation, groups, layout)
         bias = _weights(w, bias, shape)
-        function, _ = _function(dev, shape, algo)
+        function, tile = _function(dev, shape, algo)
         act = check.activation(activation)
 
         stage = staging.Stage(dev, {"x": x, "w": w, "bias": bias}, out)
         y = stage.target(shape.out_shape, x.dtype, layout=layout)
         if shape.n and shape.oc:
-            pointers = [stage.pointer(each) for each in (x, w, bias)]
-            stage.launch(function, y.pointer, *pointers, *shape.arguments(), act)
+            blob = _kept(dev, w, shape, tile)
+            taken = function
+            if blob is not None:
+                taken = staging.kernel(dev, "conv2d_f32", _packing(tile))
+            given = stage.pointer(w) if blob is None else blob.buffer
+            pointers = stage.pointer(x), given, stage.pointer(bias)
+            stage.launch(taken, y.pointer, *pointers, *shape.arguments(), act)
+            if not stage.on_device:
+                decided = convcall.Decided(shape, act, parameters, _packs(dev, shape, tile))
+                convcall.remember(stage, decided, function)
+                if blob is not None:
+                    convcall.remember(stage, decided, taken, blob)
         return stage.finish(y)
 
     def plan(
@@ -89,7 +124,8 @@ class Conv2d:
     ) -> Conv2dPlan:
         """Everything decided once for images of `x_shape` and these weights: see Conv2dPlan.
 
-        The weights are copied to the device now.
+        The weights are copied to the device now, and packed where the kernel wants that: what
+        becomes of `w` afterwards does not matter.
         """
         staging.device(dev)
         w = staging.operand("w", w)
@@ -100,10 +136,15 @@ class Conv2d:
                 f"x_shape: a plan for no output at all, got {extents} with w {w.shape}"
             )
         bias = _weights(w, bias, shape)
-        held = [given if given is None else dev.array(given) for given in (w, bias)]
+        held_w: Array | Buffer = dev.array(w)
+        held_bias = None if bias is None else dev.array(bias)
         function, tile = _function(dev, shape, algo)
+        if _packs(dev, shape, tile):
+            tile = _packing(tile)
+            held_w = _blob(dev, held_w, shape, tile).buffer
+            function = staging.kernel(dev, "conv2d_f32", tile)
         act = check.activation(activation)
-        return Conv2dPlan(dev, function, tile, shape, (held[0], held[1], act))
+        return Conv2dPlan(dev, function, tile, shape, (held_w, held_bias, act))
 
 
 class Conv2dPlan:
@@ -116,7 +157,7 @@ class Conv2dPlan:
     `tile.source` says whether that was tuned.
     """
 
-    __slots__ = ("_launch", "_tail", "bias", "kernel", "out_shape", "queue", "tile", "w")
+    __slots__ = ("_dev", "_launch", "_tail", "bias", "kernel", "out_shape", "queue", "tile", "w")
 
     def __init__(
         self,
@@ -127,6 +168,7 @@ class Conv2dPlan:
         held: tuple[Any, Any, int],
     ) -> None:
         w, bias, act = held
+        self._dev = dev
         self.kernel = kernel
         self.tile = tile
         self.queue = dev.default_queue
@@ -136,7 +178,14 @@ class Conv2dPlan:
         self._tail = (w, bias, *shape.arguments(), act)
 
     def __call__(self, x: Any, out: Any) -> Fence:
-        return self._launch(self.kernel, out, x, *self._tail)
+        dev = self._dev
+        if not (x.__class__ is out.__class__ is np.ndarray and dev.info.unified):
+            return self._launch(self.kernel, out, x, *self._tail)
+        given = HostPointer(dev, out), HostPointer(dev, x)
+        fence = self._launch(self.kernel, *given, *self._tail)
+        if not fence.done:
+            dev._retired.hold(self.queue._handle, fence.value, *given)
+        return fence
 
     def bind(self, x: Any, out: Any) -> Any:
         """A prepared launch for these Arrays or Buffers: called, it returns a timeline value.
@@ -159,7 +208,45 @@ def _weights(w: staging.Operand, bias: Any, shape: Geometry) -> staging.Operand 
 
 def _function(dev: Device, shape: Geometry, algo: str) -> plans.Chosen:
     check.one_of("algo", algo, ALGOS)
+    if algo in WINOGRAD:
+        if dev.info.backend != "cpu":
+            raise ValueError(f"algo: {algo!r} is there on the cpu only, got {dev.uri}")
+        if not shape.winograd:
+            raise ValueError(
+                f"algo: {algo!r} wants filters of 3 x 3, stride 1, dilation 1 and one group, "
+                f"got {shape.kernel}, {shape.stride}, {shape.dilation} and {shape.groups}"
+            )
     return plans.conv2d(dev, shape, algo)
+
+
+def _packs(dev: Device, shape: Geometry, tile: TilePlan | None) -> bool:
+    if tile is None or dev.info.backend != "cpu" or tile.algo not in PACKED:
+        return False
+    return not shape.groups == shape.c == shape.oc  # depthwise loops take them as they are
+
+
+def _key(shape: Geometry, tile: TilePlan | None) -> str:
+    """What packed weights depend on, in a form that is compared fast."""
+    return f"conv2d {shape} {tile}"
+
+
+def _packing(tile: TilePlan | None) -> TilePlan:
+    assert tile is not None
+    return replace(tile, pack=True)
+
+
+def _kept(dev: Device, w: staging.Operand, shape: Geometry, tile: TilePlan | None) -> Array | None:
+    """The packed weights that are kept for `w`, if it is one whose changes are seen."""
+    if not _packs(dev, shape, tile):
+        return None
+    return weights.packed(dev, w, _key(shape, tile), lambda: _blob(dev, w, shape, _packing(tile)))
+
+
+def _blob(dev: Device, w: staging.Operand | Buffer, shape: Geometry, tile: TilePlan) -> Array:
+    """`w` packed for `tile`, by a kernel of the same plan."""
+    pack = staging.kernel(dev, "pack_conv2d_f32", tile)
+    source = staging.plain(w) if isinstance(w, np.ndarray) else w
+    return weights.blob(dev, pack, source, *shape.arguments())
 
 
 conv2d = Conv2d()

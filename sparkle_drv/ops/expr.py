@@ -2,14 +2,15 @@
 
 A tokenizer and a Pratt parser that emits postfix as it goes, so that a chain of any length needs no
 tree and no recursion; only nesting recurses, and nesting is limited. Nothing here is ever evaluated
-by Python. What a step means on a device is `program.py`'s business, what it means in float64 is
-`ref.py`'s. Called by those two and by nobody else.
+by Python. What a step means on a device is `program.py`'s and `lower.py`'s business, what it means
+in float64 is `ref.py`'s. Called by those and by `graph.py`.
 
+    whole   = sum (("<" | "<=" | ">" | ">=" | "==" | "!=") sum)?       # no chains
     sum     = product (("+" | "-") product)*
     product = unary (("*" | "/") unary)*
     unary   = ("-" | "+") unary | power
     power   = atom ("**" unary)?             # as in Python: -x**2 is -(x**2), x**-1 is fine
-    atom    = number | name | function "(" sum ("," sum)* ")" | "(" sum ")"
+    atom    = number | name | function "(" whole ("," whole)* ")" | "(" whole ")"
 """
 
 from __future__ import annotations
@@ -24,18 +25,24 @@ ARITY = {
     "add": 2, "sub": 2, "mul": 2, "div": 2, "pow": 2, "min": 2, "max": 2,
     "neg": 1, "abs": 1, "relu": 1, "exp": 1, "log": 1, "sqrt": 1, "tanh": 1, "sigmoid": 1,
     "sin": 1, "cos": 1, "floor": 1, "square": 1,
+    "lt": 2, "le": 2, "gt": 2, "ge": 2, "eq": 2, "ne": 2, "where": 3,
 }  # fmt: skip
-FUNCTIONS = tuple(sorted(set(ARITY) - {"add", "sub", "mul", "div"}))
+COMPARISONS = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge", "==": "eq", "!=": "ne"}
+FUNCTIONS = tuple(sorted(set(ARITY) - {"add", "sub", "mul", "div", *COMPARISONS.values()}))
 
-MAX_NESTING = 64  # parentheses, calls, signs and exponents inside one another
-_INFIX = {"+": ("add", 10), "-": ("sub", 10), "*": ("mul", 20), "/": ("div", 20), "**": ("pow", 40)}
+MAX_NESTING = 128  # parentheses, calls, signs and exponents inside one another
+_COMPARED = 5
+_INFIX = {
+    **{sign: (op, _COMPARED) for sign, op in COMPARISONS.items()},
+    **{"+": ("add", 10), "-": ("sub", 10), "*": ("mul", 20), "/": ("div", 20), "**": ("pow", 40)},
+}
 _UNARY = 30
 _QUOTED = 72  # how much of a long expression an error quotes
 
 _TOKEN = re.compile(
     r"(?P<number>(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)"
     r"|(?P<name>[A-Za-z_][A-Za-z0-9_]*)"
-    r"|(?P<sign>\*\*|[-+*/(),])"
+    r"|(?P<sign>\*\*|[<>=!]=|[-+*/(),<>])"
     r"|(?P<space>\s+)"
 )
 
@@ -147,11 +154,14 @@ class _Parser:
             if binding < least:
                 break
             at = self.take().at
+            compared = binding == _COMPARED
             start = len(self.steps)
             # x + (x + (x + ... is as deep as its parentheses: between two of them at most a sum and
             # a product recurse, so they need not count.
             self.operand(*((_UNARY, 1) if op == "pow" else (binding + 1, 0)))
             self.binary(op, start, at)
+            if compared and self.peek.text in COMPARISONS:
+                fail(self.text, self.peek.at, "comparisons do not chain: write (a < b) * (b < c)")
         self.nesting -= deeper
 
     def binary(self, op: str, right: int, at: int) -> None:

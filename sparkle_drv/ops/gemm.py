@@ -1,7 +1,9 @@
 """gemm: c = activation(a @ b + bias) in f32 or f64.
 
 Checks arguments, asks plans.py for a plan and launches gemm_f32 or gemm_f64. Operand strides go to
-the kernel as they are, so a transposed matrix costs no copy.
+the kernel as they are, so a transposed matrix costs no copy. On the cpu device a large b that stays
+as it is is packed once (weights.py), and a product of numpy arrays that was asked for before takes
+a short way (products.py).
 """
 
 from __future__ import annotations
@@ -10,12 +12,13 @@ from typing import Any
 
 import numpy as np
 
+from sparkle_drv.core.array import Array
 from sparkle_drv.core.device import Device
 from sparkle_drv.core.fence import Fence
 from sparkle_drv.core.kernel import Kernel
 from sparkle_drv.types import TilePlan
 
-from . import check, plans, staging
+from . import check, plans, products, staging, tiles, weights
 
 ALGOS = ("auto", "naive", "blocked")
 """What `algo` may be."""
@@ -29,6 +32,10 @@ class Gemm:
     dev.default_queue, an Array out whose `.fence` is set. Any strides will do; `out` may overlap an
     input. activation: None, "relu", "tanh" or "sigmoid". algo: "auto", "naive" (the oracle) or
     "blocked".
+
+    On the cpu device, a large b is packed once, and kept packed as long as it lives and is not
+    written, if it is an Array or a numpy array that owns its data and is not writeable; see
+    weights.py for what is noticed. Any other b is packed in each call.
 
     Raises TypeError (not arrays, mixed or other dtypes) and ValueError (shapes, a read-only `out`).
     """
@@ -45,8 +52,14 @@ class Gemm:
         algo: str = "auto",
     ) -> Any:
         """What the class says. @public"""
+        usual = out is not None and bias is None and activation is None and algo == "auto"
+        if usual and dev.__class__ is Device:
+            call = dev.kept.get(products.KEY)
+            if call is not None and call(a, b, out):
+                return out
         staging.device(dev)
         a, b = staging.operand("a", a), staging.operand("b", b)
+        weights.look_again(dev, b)
         tag = check.dtype("gemm", "a", a.dtype, _WANTED)
         check.same_dtype("b", b.dtype, "a", a.dtype)
         check.dims("a", a.shape, 2, "(m, k)")
@@ -57,20 +70,28 @@ class Gemm:
             bias = staging.operand("bias", bias)
             check.same_dtype("bias", bias.dtype, "a", a.dtype)
             check.shape("bias", bias.shape, (n,), f"to go with b of shape {b.shape}")
-        function, _ = _function(dev, m, n, k, tag, algo)
+        function, tile = _function(dev, m, n, k, tag, algo)
         act = check.activation(activation)
 
         stage = staging.Stage(dev, {"a": a, "b": b, "bias": bias}, out)
         c = stage.target((m, n), a.dtype, rows=True)
         if m and n:
-            if k:
+            blob = _kept(dev, b, m, function, tile) if k else None
+            if blob is not None:
+                (pa, *sa), (pb, *sb) = stage.matrix(a), (blob, n, 1)
+            elif k:
                 (pa, *sa), (pb, *sb) = stage.matrix(a), stage.matrix(b)
             else:  # a sum of nothing: one product with zero, which no pointer has to be empty for
                 k = 1
                 zeros = stage.pointer(np.zeros(max(m, n), a.dtype))
                 (pa, *sa), (pb, *sb) = (zeros, 1, 1), (zeros, 1, 1)
             bias = stage.pointer(bias)
-            stage.launch(function, c.pointer, pa, pb, bias, m, n, k, *sa, *sb, c.row, act)
+            taken = function if blob is None else plans.packed(dev, function, tile)
+            stage.launch(taken, c.pointer, pa, pb, bias, m, n, k, *sa, *sb, c.row, act)
+            if usual and not stage.on_device:
+                products.remember(dev, tag, (m, n, k), function, _packs(dev, m, n, k, tag, tile))
+                if blob is not None:
+                    products.remember(dev, tag, (m, n, k), taken, True, blob, b)
         return stage.finish(c)
 
     def plan(
@@ -83,26 +104,43 @@ class Gemm:
         *,
         activation: str | None = None,
         algo: str = "auto",
+        b: Any = None,
     ) -> GemmPlan:
-        """Everything decided once, for products of this shape (1 or more each): see GemmPlan."""
+        """Everything decided once, for products of this shape (1 or more each): see GemmPlan.
+
+        b: a snapshot of the right operand [k, n], taken now; calls then have None in its place. On
+        the cpu device it is packed, once and for all calls.
+        """
         staging.device(dev)
         tag = check.dtype("gemm", "dtype", dtype, _WANTED)
         m, n, k = check.whole("m", m, 1), check.whole("n", n, 1), check.whole("k", k, 1)
         function, tile = _function(dev, m, n, k, tag, algo)
-        return GemmPlan(dev, function, tile, (m, n, k), check.activation(activation))
+        weights_of_b = None
+        if b is not None:
+            b = staging.operand("b", b)
+            check.same_dtype("b", b.dtype, "dtype", np.dtype(dtype))
+            check.shape("b", tuple(b.shape), (k, n), "for this plan")
+            weights_of_b = staging.Stage(dev, {"b": b}).copy(b)
+            if isinstance(weights_of_b, np.ndarray):
+                weights_of_b = dev.array(weights_of_b)
+            if _packs(dev, m, n, k, tag, tile):
+                weights_of_b = _blob(dev, weights_of_b, function, tile)
+                function = plans.packed(dev, function, tile)
+        return GemmPlan(dev, function, tile, (m, n, k), check.activation(activation), weights_of_b)
 
 
 class GemmPlan:
     """`plan(a, b, out, bias=None) -> Fence`: a gemm without checks or lookups per call.
 
     Operands are row-major Arrays, Buffers or, on devices with unified memory, numpy arrays of
-    exactly the planned shape and dtype. Asynchronous for all of them: wait for the fence before
-    reading `out`. Sizes are checked against the memory behind each operand, strides and dtypes are
-    not. `bind` goes further and prepares one launch. `kernel` is what runs, `queue` where, `tile`
-    the TilePlan that it was made for; `tile.source` says whether that was tuned.
+    exactly the planned shape and dtype; `b` is None for a plan that was made with one. Asynchronous
+    for all of them: wait for the fence before reading `out`. Sizes are checked against the memory
+    behind each operand, strides and dtypes are not. `bind` goes further and prepares one launch.
+    `kernel` is what runs, `queue` where, `tile` the TilePlan that it was made for; `tile.source`
+    says whether that was tuned.
     """
 
-    __slots__ = ("_launch", "_tail", "kernel", "queue", "tile")
+    __slots__ = ("_fenced", "_launch", "_tail", "kernel", "queue", "tile", "weights")
 
     def __init__(
         self,
@@ -111,8 +149,12 @@ class GemmPlan:
         tile: TilePlan | None,
         shape: tuple[int, int, int],
         act: int,
+        weights_of_b: Array | None = None,
     ) -> None:
         m, n, k = shape
+        self.weights = weights_of_b
+        """The snapshot of b, packed or not; None without one (@private)."""
+        self._fenced = products.planned(dev, shape, kernel, act, weights_of_b)
         self.kernel = kernel
         self.tile = tile
         self.queue = dev.default_queue
@@ -120,14 +162,23 @@ class GemmPlan:
         self._tail = (m, n, k, k, 1, n, 1, n, act)
 
     def __call__(self, a: Any, b: Any, out: Any, bias: Any = None) -> Fence:
-        return self._launch(self.kernel, out, a, b, bias, *self._tail)
+        if bias is None and self._fenced is not None:
+            fence = self._fenced(a, b, out)
+            if fence is not None:
+                return fence
+        return self._launch(self.kernel, out, a, self._right(b), bias, *self._tail)
+
+    def _right(self, b: Any) -> Any:
+        if self.weights is not None and b is not None:
+            raise TypeError("b: None is wanted, this plan was made with one")
+        return self.weights if b is None else b
 
     def bind(self, a: Any, b: Any, out: Any, bias: Any = None) -> Any:
         """A prepared launch for these Arrays or Buffers: called, it returns a timeline value.
 
         `queue.fence(value)` is its fence.
         """
-        return self.queue.prepare(self.kernel, out, a, b, bias, *self._tail)
+        return self.queue.prepare(self.kernel, out, a, self._right(b), bias, *self._tail)
 
 
 def _function(dev: Device, m: int, n: int, k: int, tag: str, algo: str) -> plans.Chosen:
@@ -135,6 +186,33 @@ def _function(dev: Device, m: int, n: int, k: int, tag: str, algo: str) -> plans
     for name, value in (("m", m), ("n", n), ("k", k)):
         check.size(name, value)
     return plans.gemm(dev, m, n, k, tag, algo)
+
+
+def _packs(dev: Device, m: int, n: int, k: int, tag: str, tile: TilePlan | None) -> bool:
+    return tile is not None and tiles.packs_b(dev.info, m, n, k, 4 if tag == "f32" else 8, tile)
+
+
+def _kept(dev: Device, b: Any, m: int, function: Kernel, tile: TilePlan | None) -> Array | None:
+    """b as a blob, if it is worth one and its owner can have it kept."""
+    k, n = b.shape
+    if tile is None or not tiles.packs_b(dev.info, m, n, k, b.dtype.itemsize, tile):
+        return None
+    key = (function.name, n, k, _slices(tile), b.dtype, getattr(b, "strides", None))
+    return weights.packed(dev, b, key, lambda: _blob(dev, b, function, tile))
+
+
+def _blob(dev: Device, b: Any, function: Kernel, tile: TilePlan | None) -> Array:
+    stage = staging.Stage(dev, {"b": b})
+    pointer, row, column = stage.matrix(b)
+    plan = TilePlan(algo="blocked", levels=((0, 0, _slices(tile)), (0, 0, 0)))
+    pack = staging.kernel(dev, f"pack_{function.name}", plan)
+    k, n = b.shape
+    return weights.blob(dev, pack, pointer, n, k, row, column)
+
+
+def _slices(tile: TilePlan | None) -> int:
+    """kc: the one thing of a plan that a blob depends on."""
+    return tile.levels[0][2] if tile is not None and tile.levels else 0
 
 
 gemm = Gemm()

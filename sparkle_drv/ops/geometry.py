@@ -45,6 +45,12 @@ class Geometry:
         """Products that each output adds up."""
         return self.c // self.groups * self.kernel[0] * self.kernel[1]
 
+    @property
+    def winograd(self) -> bool:
+        """Is it of the form that Winograd's algorithms take?"""
+        steps = (*self.stride, *self.dilation, self.groups)
+        return self.kernel == (3, 3) and steps == (1, 1, 1, 1, 1)
+
     def arguments(self) -> tuple[int, ...]:
         """The scalars of a launch, all but the activation."""
         return (

@@ -1,14 +1,15 @@
-"""map: one expression over every element, in f32, f64 or i32.
+"""map: one expression, or one traced function, over every element, in f32, f64 and i32.
 
-Binds names to arrays and scalars, brings arrays to one shape, and launches map_*. The language is
-expr.py's, the program program.py's.
+Binds names to arrays and scalars and settles types and shapes by numpy's rules. The cpu device then
+makes one pass over whatever strides and types there are (fused.py); other devices run a portable
+program of one type (program.py) over arrays of one shape.
 """
 
 from __future__ import annotations
 
 import math
 import numbers
-import operator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -18,115 +19,88 @@ from sparkle_drv.core.device import Device
 from sparkle_drv.core.kernel import Kernel
 from sparkle_drv.types import TilePlan
 
-from . import check, program, staging, tiles
-from .expr import parse
+from . import check, fused, lower, mapcall, program, promote, space, staging, tiles
+from .graph import Graph, of_text
+from .trace import Traced, trace
 
 _WANTED = ("f32", "f64", "i32")
 PIECE = 2**32 - 2**12  # elements of one launch: n is a u32
-PROGRAMS = 256  # kept on a device
 
 
-def map(dev: Device, expression: str, /, *args: Any, out: Any = None, **names: Any) -> Any:
+def map(
+    dev: Device,
+    expression: str | Callable[..., Any],
+    /,
+    *args: Any,
+    out: Any = None,
+    **names: Any,
+) -> Any:
     """`expression` for every element, as in map(dev, "relu(a*x + y)", a=2.0, x=x, y=y).
 
     Values go to names by keyword, or by position in the order in which the names that are left
-    first appear. Each is an array (all float32, float64 or int32, at most 8, shapes as numpy
-    broadcasts them) or a number. There are + - * / ** ( ), relu abs neg exp log sqrt tanh sigmoid
-    sin cos floor square, and min max pow of two; whole numbers have + - * neg abs relu min max
-    square only and wrap around. NaN wins in relu, min and max.
+    first appear. Each is an array (float32, float64 or int32, at most 8) or a number. There are
+    + - * / ** ( ) < <= > >= == !=, relu abs neg exp log sqrt tanh sigmoid sin cos floor square, min
+    max pow of two and where(condition, a, b). Whole numbers wrap around; NaN wins in relu, min and
+    max. Instead of text, a Python function of the arrays (ops.traced): map(dev, lambda x, y: x * y,
+    x, y).
+
+    Shapes broadcast and types are promoted as in numpy: Python's numbers take the type of what they
+    meet, numpy's have their own; a result other than float32, float64 or int32 is a TypeError.
 
     numpy arrays and numbers in: synchronous, a numpy array out. Any Array among them: asynchronous,
-    an Array out with `.fence`; one that has to be broadcast is read back for that. `out` may be an
-    input.
+    an Array out with `.fence`. `out` may be an input, or overlap one. On the cpu device no array is
+    copied, whatever its strides, and a product and a sum are rounded as one where the CPU can; on
+    others, arrays that are broadcast or converted are copied, and the expression has to have one
+    type throughout.
 
     Raises ValueError (the expression, with a caret; shapes) and TypeError (names without a value,
-    values without a name, dtypes, an operation that int32 has not).
+    values without a name, dtypes, a function that branches on values).
     """
     staging.device(dev)
-    if not isinstance(expression, str):
-        raise TypeError(f"expression: a str is wanted, got {type(expression).__name__}")
-    values = _bind(parse(expression).names, args, names)
-    arrays: dict[str, Any] = {
-        name: staging.operand(name, value)
-        for name, value in values.items()
-        if not isinstance(value, (numbers.Number, np.bool_))
-    }
-    tag, dtype = _dtype(arrays, out)
+    lasting = isinstance(expression, (str, Traced))
+    if lasting:
+        known = mapcall.find(dev, expression, args, names, out)
+        if known is not mapcall.NOTHING:
+            return known
+    graph = graph_of(expression)
+    values = bind(graph.names, args, names)
+    arrays, scalars = sorted_out(values)
+    for name, x in arrays.items():
+        check.dtype("map", name, x.dtype, _WANTED)
     layouts = [x.layout for x in arrays.values() if isinstance(x, Array) and x.layout]
     if len(set(layouts)) > 1:
         raise ValueError(f"map: arrays of one layout are wanted, got {' and '.join(layouts)}")
-    shape = _shape(arrays, out)
+    if not arrays:
+        return _fill(dev, graph, scalars, out)
+    shape = common_shape(arrays)
     stage = staging.Stage(dev, arrays, out)
-    for name, x in arrays.items():
-        if tuple(x.shape) == shape:
-            continue
-        host = x.numpy() if isinstance(x, Array) else x
-        if host.ndim:
-            arrays[name] = np.broadcast_to(host, shape)
-        else:
-            values[name] = host[()]
-    inputs = [name for name in arrays if tuple(arrays[name].shape) == shape]
-    code = program.compile_map(expression, frozenset(values) - frozenset(inputs), tag)
-    constants = [_scalar(c, values[c], tag) if isinstance(c, str) else c for c in code.constants]
-    target = stage.target(shape, dtype, inplace=True, layout=layouts[0] if layouts else None)
-    pointers = [stage.pointer(arrays[name]) for name in code.inputs]
-    run(stage, code, tag, target.pointer, pointers, constants)
-    return stage.finish(target)
+    kinds = {name: check.DTYPES[np.dtype(x.dtype)] for name, x in arrays.items()}
+    layout = layouts[0] if layouts else None
+    if on_cpu(dev):
+        code, made = _fused(stage, graph, arrays, kinds, scalars, shape, layout)
+        if lasting:
+            mapcall.keep(stage, expression, args, names, graph, code, values)
+        return made
+    return _portable(stage, graph, arrays, kinds, scalars, shape, layout)
 
 
-def run(
-    stage: staging.Stage, code: program.Program, tag: str, y: Any, inputs: list[Any],
-    constants: list[Any],
-) -> None:  # fmt: skip
-    """Launches `code`, in pieces when there are more elements than a u32 counts."""
-    total = math.prod(y.shape)
-    if not total:
-        return
-    kernel = _kernel(stage.dev, code, tag, total)
-    absent = [None] * (program.limits().inputs - len(inputs))
-    words = _words(stage, code)
-    consts = stage.constant(np.array(constants, y.dtype)) if constants else None
-    for start in range(0, total, PIECE):
-        n = min(PIECE, total - start)
-        pointers = [y, *inputs]
-        if n != total:
-            pointers = [_piece(x, start, n) for x in pointers]
-        stage.launch(kernel, *pointers, *absent, words, consts, code.words.size, len(constants), n)
+def on_cpu(dev: Device) -> bool:
+    """Does this device have the kernel fused_map?"""
+    return dev.info.backend == "cpu"
 
 
-def _kernel(dev: Device, code: program.Program, tag: str, n: int) -> Kernel:
-    """The kernel that interprets programs, or, where the tile model says so, one made for this."""
-    plan = tiles.map(dev.info, tuple(code.words.tolist()), n)
-    if plan is None:
-        return staging.kernel(dev, f"map_{tag}")
-    there: dict[tuple[str, TilePlan], Kernel] = dev.kept.setdefault("ops expressions", {})
-    found = there.get((tag, plan))
-    if found is None or found.closed:
-        if len(there) >= PROGRAMS:
-            there.clear()  # what is in flight is kept until its fence
-        found = there[tag, plan] = dev.kernel(f"map_{tag}", plan=plan)
-    return found
+def graph_of(expression: Any) -> Graph:
+    """The graph of an expression or of a function."""
+    if isinstance(expression, str):
+        return of_text(expression)
+    if isinstance(expression, Traced):
+        return expression.graph
+    if callable(expression):
+        return trace(expression)
+    raise TypeError(f"expression: a str or a function is wanted, got {type(expression).__name__}")
 
 
-def _words(stage: staging.Stage, code: program.Program) -> Array:
-    """The program on the device, copied there once."""
-    there: dict[program.Program, Array] = stage.dev.kept.setdefault("ops programs", {})
-    found = there.get(code)
-    if found is None or found.closed:
-        if len(there) >= PROGRAMS:
-            there.clear()  # launches in flight keep what they use
-        found = there[code] = stage.moved(code.words)
-    return found
-
-
-def _piece(x: Any, start: int, n: int) -> Any:
-    if isinstance(x, Array):
-        size = x.dtype.itemsize
-        return x.buffer.view(start * size, n * size)
-    return x.reshape(-1)[start : start + n]
-
-
-def _bind(wanted: tuple[str, ...], args: tuple[Any, ...], names: dict[str, Any]) -> dict[str, Any]:
+def bind(wanted: tuple[str, ...], args: tuple[Any, ...], names: dict[str, Any]) -> dict[str, Any]:
     """Every name with its value."""
     unknown = [name for name in names if name not in wanted]
     if unknown:
@@ -144,24 +118,27 @@ def _bind(wanted: tuple[str, ...], args: tuple[Any, ...], names: dict[str, Any])
     return {name: given[name] for name in wanted}
 
 
-def _dtype(arrays: dict[str, Any], out: Any) -> tuple[str, Any]:
-    """The one dtype of all arrays; that of `out` when there are none."""
-    if not arrays:
-        if out is None:
-            raise TypeError("map: at least one array is wanted, or out=")
-        dtype = staging.operand("out", out).dtype
-        return check.dtype("map", "out", dtype, _WANTED), dtype
-    first = next(iter(arrays))
-    dtype = arrays[first].dtype
-    tag = check.dtype("map", first, dtype, _WANTED)
-    for name, x in arrays.items():
-        check.same_dtype(name, x.dtype, first, dtype)
-    return tag, dtype
+def sorted_out(values: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """(arrays, scalars) by name; arrays without dimensions are scalars if there are others."""
+    arrays: dict[str, Any] = {}
+    scalars: dict[str, Any] = {}
+    for name, value in values.items():
+        if isinstance(value, (numbers.Number, np.bool_)):
+            if not isinstance(value, (numbers.Real, np.bool_)):
+                raise TypeError(f"{name}: a real number is wanted, got {value!r}")
+            scalars[name] = value
+        else:
+            arrays[name] = staging.operand(name, value)
+    if any(x.shape for x in arrays.values()):
+        for name in [name for name, x in arrays.items() if not x.shape]:
+            x = arrays.pop(name)
+            check.dtype("map", name, x.dtype, _WANTED)
+            scalars[name] = (x.numpy() if isinstance(x, Array) else x)[()]
+    return arrays, scalars
 
 
-def _shape(arrays: dict[str, Any], out: Any) -> tuple[int, ...]:
-    if not arrays:
-        return tuple(out.shape)
+def common_shape(arrays: dict[str, Any]) -> tuple[int, ...]:
+    """What the arrays' shapes broadcast to."""
     shapes = [tuple(x.shape) for x in arrays.values()]
     if len(set(shapes)) == 1:
         return shapes[0]
@@ -172,26 +149,139 @@ def _shape(arrays: dict[str, Any], out: Any) -> tuple[int, ...]:
         raise ValueError(f"map: shapes that broadcast are wanted, got {given}") from None
 
 
-def _scalar(name: str, value: Any, tag: str) -> int | float:
-    """A number as the arrays' dtype holds it."""
-    if not isinstance(value, (numbers.Real, np.bool_)):
-        raise TypeError(f"{name}: a real number is wanted, got {value!r}")
-    if tag == "i32":
-        try:
-            whole = operator.index(value)  # type: ignore[arg-type]
-        except TypeError:
-            raise TypeError(
-                f"{name}: a whole number is wanted with int32 arrays, got {value!r}"
-            ) from None
-        if not -(2**31) <= whole < 2**31:
-            raise ValueError(f"{name}: {whole} does not fit int32")
-        return whole
-    limit = float(np.finfo(np.float32 if tag == "f32" else np.float64).max)
+def _fused(
+    stage: staging.Stage, graph: Graph, arrays: dict[str, Any], kinds: dict[str, str],
+    scalars: dict[str, Any], shape: tuple[int, ...], layout: str | None,
+) -> tuple[lower.Lowered, Any]:  # fmt: skip
+    code, found = fused.program(graph, kinds, scalars)
+    check_inputs(graph, code.inputs)
+    dtype = fused.DTYPES[code.result]
+    inputs = fused.placed(stage, [arrays[name] for name in code.inputs])
+    target = stage.target(
+        shape, dtype, inplace=True, layout=layout, strided=True, order=_memory_order(inputs, shape)
+    )
+    cells = code.constants(graph, found)
+    if math.prod(shape):
+        fused.run(stage, code, cells, shape, target.pointer, inputs)
+    return code, stage.finish(target)
+
+
+def check_inputs(graph: Graph, inputs: tuple[str, ...]) -> None:
+    """ValueError when there are more arrays than kernels take."""
+    most = program.limits().inputs
+    if len(inputs) > most:
+        node = next(n for n in graph.nodes if n.op == "name" and n.value == inputs[most])
+        what = f"it has {len(inputs)} arrays, and at most {most} are possible"
+        graph.fail(node, what)
+
+
+def _memory_order(inputs: list[Any], shape: tuple[int, ...]) -> list[int]:
+    """The order of dimensions that the full inputs share, as numpy's results take it."""
+    full = [x for x in inputs if tuple(x.shape) == shape and isinstance(x, np.ndarray)]
+    if not full or any(x.flags.c_contiguous for x in full) or 0 in shape:
+        return []
+    orders = [space.order_of(x.strides) for x in full]
+    return orders[0] if all(order == orders[0] for order in orders) else []
+
+
+def _portable(
+    stage: staging.Stage, graph: Graph, arrays: dict[str, Any], kinds: dict[str, str],
+    scalars: dict[str, Any], shape: tuple[int, ...], layout: str | None,
+) -> Any:  # fmt: skip
+    code, found = fused.program(graph, kinds, scalars)
+    if len(code.types) > 1:
+        graph.fail(
+            None,
+            f"it computes in {' and '.join(sorted(code.types))}, and {stage.dev.uri} takes one "
+            "type throughout",
+            TypeError,
+        )
+    (tag,) = code.types
+    dtype = fused.DTYPES[tag]
+    check_inputs(graph, code.inputs)
+    split = lower.scalars(graph, frozenset(scalars))
+    made = program.compile_graph(graph, split.uniform, tag)
+    constants = [constant(graph, i, found[i], tag) for i in made.constants]
+    for name in made.inputs:
+        x = arrays[name]
+        if tuple(x.shape) != shape or x.dtype != dtype:
+            host: Any = x.numpy() if isinstance(x, Array) else x
+            arrays[name] = np.broadcast_to(host.astype(dtype, copy=False), shape)
+    target = stage.target(shape, dtype, inplace=True, layout=layout)
+    run(
+        stage, made, tag, target.pointer, [stage.pointer(arrays[n]) for n in made.inputs], constants
+    )
+    return stage.finish(target)
+
+
+def constant(graph: Graph, i: int, value: Any, tag: str) -> int | float:
+    """The scalar at node i as its type holds it."""
+    node = graph.nodes[i]
+    if node.op != "number":
+        return promote.fitted(str(node.value) or node.op, value, tag)
     try:
-        number = float(value)
-    except OverflowError:
-        number = math.inf
-        value = 0.0
-    if (math.isfinite(number) and abs(number) > limit) or (value == 0 and number):
-        raise ValueError(f"{name}: it does not fit {tag}")
-    return number
+        return promote.fitted(repr(value), value, tag)
+    except ValueError:
+        graph.fail(node, f"{value!r} does not fit {tag}")
+
+
+def _fill(dev: Device, graph: Graph, scalars: dict[str, Any], out: Any) -> Any:
+    """`out` full of an expression of numbers only."""
+    if out is None:
+        raise TypeError("map: at least one array is wanted, or out=")
+    dtype = staging.operand("out", out).dtype
+    tag = check.dtype("map", "out", dtype, _WANTED)
+    split = lower.scalars(graph, frozenset(scalars))
+    last = len(graph.nodes) - 1
+    value = split.values(graph, scalars)[last]
+    kind = promote.kind_of(value)
+    if kind not in (*promote.WEAK, tag):
+        raise TypeError(
+            f"out: {promote.dtype_name(kind)} is wanted because the result is, got {dtype}"
+        )
+    code = program.compile_graph(graph, split.uniform, tag)
+    stage = staging.Stage(dev, {}, out)
+    target = stage.target(tuple(out.shape), dtype)
+    run(stage, code, tag, target.pointer, [], [constant(graph, last, value, tag)])
+    return stage.finish(target)
+
+
+def run(
+    stage: staging.Stage, code: program.Program | program.Portable, tag: str, y: Any,
+    inputs: list[Any], constants: list[Any],
+) -> None:  # fmt: skip
+    """Launches `code`, in pieces when there are more elements than a u32 counts."""
+    total = math.prod(y.shape)
+    if not total:
+        return
+    kernel = _kernel(stage.dev, code, tag, total)
+    absent = [None] * (program.limits().inputs - len(inputs))
+    words = fused.words(stage, code)
+    consts = stage.constant(np.array(constants, y.dtype)) if constants else None
+    for start in range(0, total, PIECE):
+        n = min(PIECE, total - start)
+        pointers = [y, *inputs]
+        if n != total:
+            pointers = [_piece(x, start, n) for x in pointers]
+        stage.launch(kernel, *pointers, *absent, words, consts, code.words.size, len(constants), n)
+
+
+def _kernel(dev: Device, code: program.Program | program.Portable, tag: str, n: int) -> Kernel:
+    """The kernel that interprets programs, or, where the tile model says so, one made for this."""
+    plan = tiles.map(dev.info, tuple(code.words.tolist()), n)
+    if plan is None:
+        return staging.kernel(dev, f"map_{tag}")
+    there: dict[tuple[str, TilePlan], Kernel] = dev.kept.setdefault("ops expressions", {})
+    found = there.get((tag, plan))
+    if found is None or found.closed:
+        if len(there) >= fused.PROGRAMS:
+            there.clear()  # what is in flight is kept until its fence
+        found = there[tag, plan] = dev.kernel(f"map_{tag}", plan=plan)
+    return found
+
+
+def _piece(x: Any, start: int, n: int) -> Any:
+    if isinstance(x, Array):
+        size = x.dtype.itemsize
+        return x.buffer.view(start * size, n * size)
+    return x.reshape(-1)[start : start + n]

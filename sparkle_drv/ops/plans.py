@@ -1,14 +1,18 @@
 """Which plan an operation runs by: what `bench.py tune` found for this device and shape (tuned.py),
-else what the model says (tiles.py); and the kernel loaded for it.
+else what the model says (tiles.py, tiles_conv2d.py); and the kernel loaded for it.
 
 Decided once per device and shape and kept with the device: a call costs one look-up. An algorithm
-asked for by name is never overruled. Called by gemm, conv2d and reduce.
+asked for by name is never overruled. A device that was opened with `deterministic=True` runs by
+the model's plan for one thread, whatever it has, and by nothing that was tuned: neither the
+algorithm nor the order of additions then depends on how many threads there are. Called by gemm,
+conv2d and reduce.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from sparkle_drv.core.device import Device
@@ -16,7 +20,7 @@ from sparkle_drv.core.kernel import Kernel
 from sparkle_drv.errors import ImageError
 from sparkle_drv.types import TilePlan
 
-from . import staging, tiles, tuned
+from . import staging, tiles, tiles_conv2d, tuned
 from .geometry import Geometry
 
 log = logging.getLogger("sparkle_drv.ops")
@@ -38,8 +42,13 @@ def gemm(dev: Device, m: int, n: int, k: int, tag: str, algo: str) -> Chosen:
         ("gemm", m, n, k, tag, algo),
         f"gemm_{tag}",
         tuned.gemm_shape(m, n, k) if algo == "auto" else "",
-        lambda: tiles.gemm(dev.info, m, n, k, itemsize, algo),
+        lambda: _model(dev, tiles.gemm, m, n, k, itemsize, algo),
     )
+
+
+def packed(dev: Device, kernel: Kernel, plan: TilePlan | None) -> Kernel:
+    """The same kernel and plan for packed weights."""
+    return staging.kernel(dev, kernel.name, replace(plan or TilePlan(), pack=True))
 
 
 def conv2d(dev: Device, shape: Geometry, algo: str) -> Chosen:
@@ -52,7 +61,7 @@ def conv2d(dev: Device, shape: Geometry, algo: str) -> Chosen:
         ("conv2d", shape, algo),
         "conv2d_f32",
         tuned.conv2d_shape(shape) if algo == "auto" else "",
-        lambda: tiles.conv2d(dev.info, shape, algo),
+        lambda: _model(dev, tiles_conv2d.conv2d, shape, algo),
     )
 
 
@@ -77,7 +86,7 @@ def _choose(
     kept = _kept(dev)
     if len(kept) >= MOST_KEPT:
         kept.clear()
-    entry = _tuned(dev).get((kernel, shape)) if shape else None
+    entry = _tuned(dev).get((kernel, shape)) if shape and not dev.deterministic else None
     if entry is not None:
         try:
             kept[key] = staging.kernel(dev, kernel, entry.plan), entry.plan
@@ -89,6 +98,13 @@ def _choose(
     plan = model()
     kept[key] = staging.kernel(dev, kernel, plan), plan
     return kept[key]
+
+
+def _model(dev: Device, plan: Callable[..., TilePlan], *what: Any) -> TilePlan:
+    """The model's plan; on a deterministic cpu device one that knows nothing of its threads."""
+    if not dev.deterministic or dev.info.kind == "gpu":
+        return plan(dev.info, *what)
+    return replace(plan(replace(dev.info, compute_units=1), *what), threads=0)
 
 
 def _tuned(dev: Device) -> Any:

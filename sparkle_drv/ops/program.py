@@ -14,10 +14,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .expr import ARITY, Expression, fail, parse
+from .expr import ARITY, COMPARISONS, Expression, fail, parse
+from .graph import Graph, steps
 
 # The i32 kernel has these and no others; quotients and powers of whole numbers need not be whole.
-I32_OPS = frozenset({"add", "sub", "mul", "neg", "abs", "relu", "min", "max", "square"})
+I32_OPS = frozenset(
+    {"add", "sub", "mul", "neg", "abs", "relu", "min", "max", "square", "where"}
+    | set(COMPARISONS.values())
+)
 
 
 @dataclass(frozen=True)
@@ -49,6 +53,67 @@ class Program:
     words: npt.NDArray[np.uint32]
     inputs: tuple[str, ...]
     constants: tuple[str | int | float, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Portable:
+    """The program of a graph: slot i of its inputs is the array called `inputs[i]`, constant i the
+    scalar at node `constants[i]`.
+    """
+
+    words: npt.NDArray[np.uint32]
+    inputs: tuple[str, ...]
+    constants: tuple[int, ...]
+
+
+@lru_cache(maxsize=512)
+def compile_graph(graph: Graph, uniform: tuple[bool, ...], dtype: str) -> Portable:
+    """The program of `graph`, the nodes in `uniform` being scalars, for one dtype throughout.
+
+    ValueError: too many arrays, too deep. TypeError: an operation that i32 lacks.
+    """
+    limit = limits()
+    inputs: dict[str, int] = {}
+    constants: dict[int, int] = {}
+    words: list[int] = []
+    depth = deepest = 0
+    truths = {i: {"add": "max", "mul": "min"} for i in _truths(graph)}
+    for i, leaf in steps(graph, uniform):
+        node = graph.nodes[i]
+        depth += 1 if leaf else 1 - len(node.args)
+        deepest = max(deepest, depth)
+        if uniform[i]:
+            words.append(limit.opcodes["const"] | constants.setdefault(i, len(constants)) << 8)
+        elif leaf:
+            slot = inputs.setdefault(str(node.value), len(inputs))
+            if slot >= limit.inputs:
+                graph.fail(node, f"it has more arrays than the {limit.inputs} that are possible")
+            words.append(limit.opcodes["input"] | slot << 8)
+        elif dtype == "i32" and node.op not in I32_OPS:
+            known = " ".join(sorted(I32_OPS))
+            graph.fail(node, f"i32 has no {node.op}; it has {known}", TypeError)
+        else:
+            words.append(limit.opcodes[truths.get(i, {}).get(node.op, node.op)])
+    if deepest > limit.stack:
+        what = f"it keeps {deepest} values waiting, and {limit.stack} are possible on this device"
+        graph.fail(graph.nodes[-1] if not graph.text else None, what)
+    packed = np.array(words, np.uint32)
+    packed.flags.writeable = False
+    return Portable(packed, tuple(inputs), tuple(constants))
+
+
+def _truths(graph: Graph) -> set[int]:
+    """The nodes that are 0 or 1: there a sum is "or" and a product "and", as numpy has it."""
+    found: set[int] = set()
+    for i, node in enumerate(graph.nodes):
+        args = node.args[1:] if node.op == "where" else node.args
+        of_truths = bool(args) and all(a in found for a in args)
+        if node.op in COMPARISONS.values() or (of_truths and node.op in _OF_TRUTHS):
+            found.add(i)
+    return found
+
+
+_OF_TRUTHS = frozenset({"add", "mul", "min", "max", "abs", "relu", "square", "floor", "where"})
 
 
 @lru_cache(maxsize=512)

@@ -16,6 +16,7 @@ from sparkle_drv.core.array import Array
 from sparkle_drv.core.device import Device
 
 from . import check, plans, program, staging, tiles
+from .fold import Lazy, fold
 from .map import run as run_map
 
 OPS = {"sum": "sum", "max": "max", "min": "min", "mean": "sum"}  # and the kernel that does it
@@ -23,7 +24,14 @@ Run = tuple[int, bool]  # elements along axes that lie together; are they reduce
 
 
 def reduce(
-    dev: Device, a: Any, op: str = "sum", axis: Any = None, *, keepdims: bool = False
+    dev: Device,
+    a: Any,
+    /,
+    op: str = "sum",
+    axis: Any = None,
+    *,
+    keepdims: bool = False,
+    **names: Any,
 ) -> Any:
     """`op` ("sum", "max", "min" or "mean") over `axis`: None for all, a number, or several.
 
@@ -32,14 +40,30 @@ def reduce(
     length 1. numpy in: synchronous, a numpy array out (0-d when nothing is left). Array in:
     asynchronous, an Array out with `.fence`.
 
+    a may be an expression or a function of `names`, reduce(dev, "relu(x) * y", x=x, y=y), or what
+    `ops.lazy` makes of one: on the cpu device it is computed as it is reduced, in one pass over its
+    arrays, of any strides. The same input gives the same bits for any number of threads.
+
     Raises TypeError, and ValueError: no such axis, an axis twice, max or min of nothing.
     """
     staging.device(dev)
+    check.one_of("op", op, tuple(OPS))
+    if isinstance(a, (Lazy, str)) or (callable(a) and not isinstance(a, Array)):
+        given = a if isinstance(a, Lazy) else Lazy(a, (), names)
+        found = fold(dev, given, op, lambda ndim: _axes(axis, ndim), keepdims)
+        if found is not None:
+            return found
+        a, names = given.map(dev), {}
+    if names:
+        raise TypeError(f"{next(iter(names))}: names are for expressions, and a is an array")
     a = staging.operand("a", a)
     tag = check.dtype("reduce", "a", a.dtype, ("f32", "f64", "i32"))
-    check.one_of("op", op, tuple(OPS))
     if op == "mean" and tag == "i32":
         raise TypeError("a: mean takes float32 or float64, got int32")
+    if isinstance(a, np.ndarray) and a.ndim and not a.flags.c_contiguous:
+        found = fold(dev, Lazy("x", (a,), {}), op, lambda ndim: _axes(axis, ndim), keepdims)
+        if found is not None:
+            return found
     shape = tuple(a.shape)
     axes = _axes(axis, len(shape))
     count = math.prod(shape[i] for i in axes)

@@ -25,7 +25,7 @@ def kernel(name: str) -> Oracle:
     Pointers are numpy arrays of any shape (None for an optional one that is not there); an output
     holds what it held before the launch. Returns what the output should hold after it: flat,
     float64 for f32 and f64, else the exact integers; None where nothing is promised (noop,
-    peak_fma). KeyError: no such kernel.
+    peak_fma, and pack_*, whose blobs are between two kernels). KeyError: no such kernel.
     """
     base, _, suffix = name.rpartition("_")
     if name in _WHOLE:

@@ -159,6 +159,13 @@ ELEMENTWISE: dict[str, Callable[..., Array]] = {
     "cos": np.cos,
     "floor": np.floor,
     "square": np.square,
+    "lt": np.less,
+    "le": np.less_equal,
+    "gt": np.greater,
+    "ge": np.greater_equal,
+    "eq": np.equal,
+    "ne": np.not_equal,
+    "where": lambda c, a, b: np.asarray(np.where(np.asarray(c) != 0, a, b)),
 }
 
 

@@ -8,6 +8,7 @@ over, and the result is an Array whose `.fence` is set.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -133,12 +134,13 @@ class Stage:
 
     def target(
         self, shape: tuple[int, ...], dtype: Any, *, rows: bool = False, inplace: bool = False,
-        layout: str | None = None,
+        layout: str | None = None, strided: bool = False, order: Sequence[int] = (),
     ) -> Target:  # fmt: skip
         """Where the result goes: `out`, or a temporary that `finish` copies from.
 
         rows: the kernel can be told a row stride. inplace: it reads element i of all inputs before
-        it writes element i, so that `out` may be one of them.
+        it writes element i, so that `out` may be one of them. strided: it can be told any strides.
+        order: of a new host array's dimensions in memory, outermost first; row-major without.
         """
         out, row = self.out, shape[-1] if shape else 1
         if out is not None:
@@ -149,10 +151,15 @@ class Stage:
         elif out is not None and self.unified and not self._overlaps(out, inplace):
             if out.flags.c_contiguous and out.flags.aligned:
                 return Target(out, row)
+            if strided and not self.on_device:
+                return Target(out, row, direct=True)
             strides = element_strides(out) if rows else None
             if strides is not None and strides[1] == 1 and strides[0] >= shape[1]:
                 return Target(span(out, strides), strides[0], direct=True)
         if self.unified and not self.on_device:
+            if order:
+                made = np.empty([shape[d] for d in order], dtype).transpose(np.argsort(order))
+                return Target(made, row)
             return Target(np.empty(shape, dtype), row)
         return Target(self.dev.empty(shape, dtype, layout), row, layout)
 
@@ -219,7 +226,7 @@ def check_out(out: Operand, shape: tuple[int, ...], dtype: Any, layout: str | No
     if isinstance(out, np.ndarray):
         if not out.flags.writeable:
             raise ValueError("out: a writable array is wanted, got a read-only one")
-        if any(s == 0 and d > 1 for s, d in zip(out.strides, out.shape, strict=True)):
+        if out.size and any(s == 0 and d > 1 for s, d in zip(out.strides, out.shape, strict=True)):
             raise ValueError("out: it is a broadcast view whose elements share memory")
     elif out.buffer.readonly:
         raise ValueError("out: a writable Array is wanted, got a read-only one")
@@ -257,12 +264,11 @@ def span(x: Host, strides: tuple[int, int]) -> Host:
 
 
 def _same_elements(out: Host, x: Host) -> bool:
-    return (
-        out.flags.c_contiguous
-        and x.flags.c_contiguous
-        and out.ctypes.data == x.ctypes.data
-        and out.nbytes == x.nbytes
-    )
+    if out.ctypes.data != x.ctypes.data or out.nbytes != x.nbytes or out.itemsize != x.itemsize:
+        return False
+    if out.flags.c_contiguous and x.flags.c_contiguous:
+        return True
+    return out.shape == x.shape and out.strides == x.strides
 
 
 def _arrays_overlap(out: Array, x: Operand, inplace: bool) -> bool:

@@ -6,8 +6,8 @@ Pure functions over plain data (DeviceInfo and sizes), no device, no clock. Bloc
     High-Performance BLIS, ACM TOMS 43(2), 2016
 
 with differences that are noted where they are made. `predicted_s` is a roofline: good for ranking,
-not for promising. Called by `gemm.py` and `conv2d.py`; the scheduler and `bench.py tune` search
-around it.
+not for promising. tiles_conv2d.py has convolutions. Called by `plans.py`; the scheduler and
+`bench.py tune` search around it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from functools import lru_cache
 from sparkle_drv.types import CacheLevel, DeviceInfo, TilePlan
 
 from . import tiles_gpu
-from .geometry import Geometry
 
 
 @dataclass(frozen=True)
@@ -55,6 +54,11 @@ MAX_PACKED = 8 << 20
 OUTER_BYTES_PER_CYCLE = 8
 """What one core gets from L3 or memory."""
 
+FEW_ROWS = 4
+"""Up to so many rows of a, b is read once and hardly worth packing."""
+SMALL_B = 256 << 10
+"""Up to so many bytes, b is read where it is."""
+
 # Nominal figures for predicted_s until a profile has measured real ones.
 CLOCK_HZ = 3e9
 """Nominal clock of a core."""
@@ -63,12 +67,6 @@ BYTES_PER_S = 10e9
 CALL_S = 1e-6
 """Nominal seconds of a launch that does nothing."""
 
-# What packing one element and one flop of the direct loops cost, measured with this package's
-# kernels on one Zen 5 core (avx512 and avx2 alike): only their ratios matter, to choose by.
-GATHER_S, COPY_S = 0.6e-9, 0.15e-9
-DIRECT_FLOPS, SCALAR_FLOPS = 9e9, 1.2e9
-NEVER = float("inf")
-"""The cost in seconds of what cannot be done."""
 WORTH_A_THREAD_S = 2e-6
 """Seconds of work each below which a second thread costs more than it brings."""
 
@@ -126,12 +124,11 @@ def blocks(core: Core, caches: tuple[CacheLevel, ...], itemsize: int) -> Blocks:
     l3 = _cache(caches, 3)
     kc = max(_kc_of_l1(l1, mr, nr, itemsize), _kc_of_c(core, mr, nr, vector, itemsize))
 
-    # mc: the block of a, mc x kc, fills the ways of L2 that are left beside the micro-panel of b
-    # and one way for what streams past.
+    # mc: the block of a, mc x kc, fills half of L2. The paper gives it all the ways that are left
+    # beside the micro-panel of b; here two of these stream past, since the next one is asked for
+    # early, and so do tiles of c.
     own = l2.nbytes // max(1, l2.shared_by)
-    ways, way = _WAYS[2], max(_LINE, own // _WAYS[2])
-    left = ways - 1 - -(-(nr * kc * itemsize) // way)
-    mc = _down(max(1, left) * way // (kc * itemsize), mr)
+    mc = _down(own // 2 // (kc * itemsize), mr)
 
     # nc: the block of b, kc x nc, does the same in this core's part of L3. Bounded, because each
     # thread packs a block of its own.
@@ -156,13 +153,14 @@ def _kc_of_c(core: Core, mr: int, nr: int, vector: int, itemsize: int) -> int:
     """The paper counts loads of a and b; wide vectors make the update of c, once per kc, count too.
 
     It reads and writes mr * nr elements at what an outer cache gives. kc is the least that keeps
-    this below a sixteenth of the FMAs. b's micro-panel may then outgrow L1: it streams from L2 at
-    nr * itemsize bytes per mr * nr / vector / fma_per_cycle cycles, a few bytes a cycle where L2
-    gives dozens.
+    this below a thirty-second of the FMAs: on Zen 4 each halving of kc from there costs 2 to 3 %,
+    because rows of c that are a page apart push each other out of L1. b's micro-panel may then
+    outgrow L1: it streams from L2 at nr * itemsize bytes per mr * nr / vector / fma_per_cycle
+    cycles, a few bytes a cycle where L2 gives dozens.
     """
     update = 2 * mr * nr * itemsize / OUTER_BYTES_PER_CYCLE
     step = mr * nr / vector / core.fma_per_cycle
-    return _multiple(16 * update / step)
+    return _multiple(32 * update / step)
 
 
 def _multiple(value: float) -> int:
@@ -205,7 +203,7 @@ def gemm(
     # Each block of a passes all of b once per nc columns, c is read and written once per kc.
     traffic = itemsize * (m * k * _pieces(n, tile.nc) + k * n + 2 * m * n * _pieces(k, tile.kc))
     return TilePlan(
-        algo=algo,
+        algo="blocked" if algo == "auto" else algo,
         levels=tile.levels,
         vector=tile.vector,
         threads=threads,
@@ -213,38 +211,11 @@ def gemm(
     )
 
 
-@lru_cache(maxsize=1024)
-def conv2d(info: DeviceInfo, shape: Geometry, algo: str = "auto") -> TilePlan:
-    """The plan of a float32 convolution: which algorithm, blocked as a gemm.
-
-    "auto" stays "auto" on "ref", whose own choice is the oracle.
-    """
-    if info.kind == "gpu":
-        return tiles_gpu.conv2d(info, shape, algo)
-    core = core_of(info)
-    tile = blocks(core, info.caches, 4)
-    outputs = shape.n * shape.oc * shape.size[0] * shape.size[1]
-    work = 2.0 * outputs * shape.terms
-    cost = {"im2col": _im2col_s(info, shape, work), "direct": _direct_s(core, shape, work)}
-    if algo == "auto" and core is not CORES["ref"]:
-        algo = min(cost, key=lambda name: cost[name])
-    if algo == "direct" and cost[algo] == NEVER:
-        algo = "im2col"  # what the kernel does where it has no direct loop
-    alone = cost.get(algo, work / SCALAR_FLOPS)
-    threads = threads_for(info, alone)
-    nbytes = 4.0 * (shape.n * shape.c * shape.h * shape.w + shape.oc * shape.terms + outputs)
-    return TilePlan(
-        algo=algo,
-        levels=tile.levels,
-        vector=tile.vector,
-        threads=threads,
-        layout_in=shape.layout,
-        layout_out=shape.layout,
-        predicted_s=max(
-            roofline_s(info, work, nbytes, 4, threads),
-            CALL_S + alone / (threads or info.compute_units),
-        ),
-    )
+def packs_b(info: DeviceInfo, m: int, n: int, k: int, itemsize: int, plan: TilePlan) -> bool:
+    """Is b worth a packed copy that stays? Not where the kernel reads it in place (gemm_args.c)."""
+    if info.backend != "cpu" or plan.algo != "blocked":
+        return False
+    return m > FEW_ROWS and n * k * itemsize > SMALL_B
 
 
 @lru_cache(maxsize=64)
@@ -261,30 +232,6 @@ def map(info: DeviceInfo, program: tuple[int, ...], n: int) -> TilePlan | None:
 def reduce_parts(info: DeviceInfo, n: int) -> int:
     """In how many parts a device should reduce one row of n elements; 1: as a whole."""
     return tiles_gpu.reduce_parts(info, n) if info.kind == "gpu" else 1
-
-
-def _im2col_s(info: DeviceInfo, shape: Geometry, work: float) -> float:
-    """One core's time, in seconds.
-
-    Every input element that an output sees is packed once per group, then a matrix product runs at
-    about half of peak.
-    """
-    columns = shape.n * shape.groups * shape.terms * shape.size[0] * shape.size[1]
-    pointwise = shape.kernel == (1, 1) and shape.stride == (1, 1) and shape.pad == (0, 0)
-    return columns * (COPY_S if pointwise else GATHER_S) + work / (flops_per_s(info, 4, 1) / 2)
-
-
-def _direct_s(core: Core, shape: Geometry, work: float) -> float:
-    """One core's time, in seconds.
-
-    A vector of neighbouring outputs at a time where they read neighbouring inputs, else one output
-    at a time. NHWC has a direct loop for depthwise filters only.
-    """
-    if shape.layout == "NHWC":
-        depthwise = shape.groups == shape.c == shape.oc
-        return work / DIRECT_FLOPS if depthwise else NEVER
-    vectors = shape.stride[1] == 1 and shape.size[1] >= core.vector_nbytes // 4
-    return work / (DIRECT_FLOPS if vectors else SCALAR_FLOPS)
 
 
 def _pieces(size: int, of: int) -> int:

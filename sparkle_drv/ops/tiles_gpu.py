@@ -142,8 +142,30 @@ def _terms_a_round(k: int, algo: str) -> int:
     return 4 if k <= rounds else _LONG_STEP
 
 
+def _check_terms(shape: Geometry, algo: str) -> None:
+    """Does each output's sum, with a thousand rounds of other loops, stay within a shader's?"""
+    rounds = _MOST_ROUNDS - 1024
+    kh, kw = shape.kernel
+    # llvmpipe counts the rounds of each nested loop, and one more for each time that it ends. The
+    # direct loop takes four terms a round when they are so many fours.
+    nested = rounds * kh * kw // (kh * kw + 2 * kh + 3)
+    long = rounds if shape.terms % 4 else 4 * rounds
+    most = {"naive": nested, "im2col": rounds}.get(algo, long)
+    if shape.terms > most:
+        raise ValueError(
+            f"w: at most {most} terms of a sum (c / groups * kh * kw) are possible with algo "
+            f"{algo!r} on software OpenGL, whose loops end after {_MOST_ROUNDS} rounds; got "
+            f"{shape.terms}"
+        )
+
+
 def conv2d(info: DeviceInfo, shape: Geometry, algo: str) -> TilePlan:
-    """The plan of a convolution, seen as channels x pixels x terms; algo "auto" chooses."""
+    """The plan of a convolution, seen as channels x pixels x terms; algo "auto" chooses.
+
+    Raises ValueError for sums that are longer than a shader's loops may go round.
+    """
+    if info.software:
+        _check_terms(shape, algo)
     if algo == "naive":
         return TilePlan(algo=algo)
     channels, pixels = shape.oc // shape.groups, shape.n * shape.size[0] * shape.size[1]
@@ -203,9 +225,9 @@ def reduce_parts(info: DeviceInfo, n: int) -> int:
 
 
 def map(info: DeviceInfo, program: tuple[int, ...], n: int) -> TilePlan | None:
-    """Where kernels are text, an expression becomes text too, unless it is over so little that
-    compiling it (0.1 s, once per machine) is never earned back."""
-    if n < WORTH_COMPILING or not info.isa.startswith(("glsl", "essl")):
+    """Where kernels are text, an expression becomes text too, and where their machine code is
+    written here, code, unless it is over so little that making it (0.1 s) is never earned back."""
+    if n < WORTH_COMPILING or not info.isa.startswith(("glsl", "essl", "gfx")):
         return None
     return TilePlan(algo="program:" + ",".join(f"{word:x}" for word in program))
 

@@ -23,7 +23,7 @@ from sparkle_drv.version import VERSION
 from .geometry import Geometry
 
 log = logging.getLogger("sparkle_drv.ops")
-_FIELDS = ("algo", "levels", "vector", "threads", "layout_in", "layout_out", "pack")
+_FIELDS = ("algo", "levels", "vector", "threads", "layout_in", "layout_out")
 
 
 def identity(info: DeviceInfo, version: str = VERSION) -> str:
@@ -100,7 +100,7 @@ def _entry(given: Mapping[str, Any]) -> Entry:
     plan = TilePlan(**fields)
     texts = (plan.algo, plan.layout_in, plan.layout_out)
     numbers = (plan.vector, plan.threads)
-    if not all(isinstance(text, str) for text in texts) or not isinstance(plan.pack, bool):
+    if not all(isinstance(text, str) for text in texts):
         raise TypeError("a plan with other types")
     if len(plan.levels) > 2 or not all(_is_size(number) for number in numbers):
         raise ValueError("a plan with other sizes")

@@ -180,7 +180,12 @@ FLOAT_EXPRESSIONS = [
     "exp(x)", "log(abs(x))", "sqrt(abs(x))", "tanh(x)", "sigmoid(y)", "sin(x*4)", "cos(x*4)",
     "floor(x*3)", "pow(abs(x),y)", "x/y", "pow(x,3)", "pow(x,2.5)",
 ]  # fmt: skip
-CASES = [("f32", text) for text in EXPRESSIONS + FLOAT_EXPRESSIONS]
+CHOICES = [
+    "where(x < y, x, y + 1)", "where(x*y, x, 2) + where(x >= a, y, x)", "x*(x != y) + (y <= x)",
+    "where(x == x, where(x > y, 1, y), x)",
+]  # fmt: skip
+CASES = [(t, text) for t in ("f32", "i32") for text in CHOICES]
+CASES += [("f32", text) for text in EXPRESSIONS + FLOAT_EXPRESSIONS]
 CASES += [("i32", text) for text in EXPRESSIONS]
 
 
@@ -208,7 +213,7 @@ def test_map_interpreted(on, dtype, text):
     agree(on, f"map_{dtype}", map_args(text, dtype, {"x": x, "y": y, "a": 3}, 1003))
 
 
-@pytest.mark.parametrize(("dtype", "text"), CASES[:3] + CASES[7:9])
+@pytest.mark.parametrize(("dtype", "text"), CASES[:12] + CASES[15:17])
 def test_map_written_out(on, dtype, text):
     rng = np.random.default_rng(5)
     values = {"x": numbers(rng, 999, dtype), "y": numbers(rng, 999, dtype), "a": 3}

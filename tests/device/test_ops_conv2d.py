@@ -196,6 +196,43 @@ def test_memory_that_is_not_shared_with_the_host(dev, monkeypatch):
     agree(conv2d(dev, dev.array(x), w).numpy(), ref.conv2d(x, w), 36)
 
 
+def test_a_call_again_sees_what_has_changed(dev):
+    """Calls with the same shapes take a short way, which must see all that the long one sees."""
+    rng = np.random.default_rng(17)
+    x, w, bias = normal(rng, 1, 4, 9, 9), normal(rng, 6, 4, 3, 3), normal(rng, 6)
+    out = np.empty((1, 6, 9, 9), np.float32)
+    both = ((1, 1), (1, 1))
+    for step in range(4):
+        assert conv2d(dev, x, w, bias, out, padding=1) is out
+        agree(out, ref.conv2d(x, w, bias, padding=both), 36, f"writeable {step}")
+        w += 1  # in place
+        bias -= 1
+    w.flags.writeable = False
+    for step in range(4):
+        conv2d(dev, x, w, None, out, padding=1, activation="relu")
+        want = ref.conv2d(x, w, padding=both, activation="relu")
+        agree(out, want, 36, f"read-only {step}")
+        x += 1
+    w.flags.writeable = True
+    w *= -2
+    conv2d(dev, x, w, None, out, padding=1)
+    agree(out, ref.conv2d(x, w, padding=both), 144, "writeable again")
+    turned = np.asfortranarray(x)
+    conv2d(dev, turned, w, None, out, padding=1)
+    agree(out, ref.conv2d(x, w, padding=both), 144, "not contiguous")
+    square = normal(rng, 4, 4, 3, 3)
+    for _ in range(3):
+        plain = x.copy()
+        assert conv2d(dev, plain, square, None, plain, padding=1) is plain
+        agree(plain, ref.conv2d(x, square, padding=both), 36, "over the input")
+    for wrong in ({"padding": 1.0}, {"padding": True}, {"padding": 1, "activation": ["relu"]}):
+        with pytest.raises((TypeError, ValueError)):
+            conv2d(dev, x, w, None, out, **wrong)
+    out.flags.writeable = False
+    with pytest.raises(ValueError, match="out: a writable array"):
+        conv2d(dev, x, w, None, out, padding=1)
+
+
 def test_the_plan(dev):
     rng = np.random.default_rng(16)
     x, w, bias = normal(rng, 2, 6, 10, 11), normal(rng, 8, 3, 3, 3), normal(rng, 8)
@@ -258,7 +295,9 @@ def test_the_plan(dev):
         (X[..., :0], W, {"padding": 3}, ValueError, "x: only the batch and oc may be empty"),
         (X, W[..., :0], {}, ValueError, "w: only the batch and oc may be empty"),
         (X, W, {"activation": "elu"}, ValueError, "activation: .* is wanted, got 'elu'"),
-        (X, W, {"algo": "winograd"}, ValueError, "algo: 'auto', 'naive', 'direct' or 'im2col'"),
+        (X, W, {"algo": "fft"}, ValueError, "algo: 'auto', 'naive', 'direct', 'im2col', 'winogr"),
+        (X, W, {"algo": "winograd"}, ValueError, r"algo: 'winograd' wants .* got \(3, 2\)"),
+        (X, W, {"algo": "winograd2"}, ValueError, r"algo: 'winograd2' wants filters of 3 x 3"),
         (X, W, {"out": np.ones((2, 6, 5, 7), "f4")}, ValueError, r"out: shape \(2, 6, 5, 8\)"),
         (X, W, {"out": np.ones((2, 6, 5, 8))}, TypeError, "out: float32 is wanted"),
     ],

@@ -351,3 +351,53 @@ def test_kernels_are_loaded_once(dev):
         gemm(dev, A, B)
     assert dev.live_counts()["kernels"] == before
     assert dev.live_counts()["retired"] == 0
+
+
+THIN = [
+    (1, 300, 700), (300, 1, 700), (1, 1, 1000), (2, 77, 900), (77, 2, 900), (130, 3, 65),
+    (50, 4, 64), (1, 5000, 9), (5000, 1, 9), (1, 17, 1), (17, 1, 1), (3, 3, 2000), (900, 1, 600),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("shape", THIN, ids=str)
+def test_thin_matrices_in_every_layout(isa_dev, shape, dtype):
+    m, n, k = shape
+    rng = np.random.default_rng(m * 7 + n)
+    bias = rng.standard_normal(n).astype(dtype)
+    tag = "gemm_f32" if dtype == np.float32 else "gemm_f64"
+    for _ in range(12):
+        a, b = laid_out(rng, (m, k), dtype), laid_out(rng, (k, n), dtype)
+        around = np.full((m + 1, n + 5), 99, dtype)
+        out = around[:m, 2 : n + 2]
+        gemm(isa_dev, a, b, out, bias=bias, activation="relu")
+        plain = ref.gemm(a, b)
+        # The scale is that of the terms: bias may cancel the product, relu leave next to nothing.
+        rms = float(np.sqrt(np.mean(plain**2) + np.mean(bias**2)))
+        agree(out, np.maximum(plain + bias, 0), ref.tolerance(tag, k=k), rms, str(a.strides))
+        assert (around[:, :2] == 99).all()
+        assert (around[:, n + 2 :] == 99).all()
+        assert (around[m] == 99).all()
+
+
+def test_special_values_in_thin_matrices(isa_dev):
+    a = np.ones((1, 100), np.float32)
+    b = np.ones((100, 40), np.float32)
+    b[5, 3], b[6, 4], b[7, 5] = np.nan, np.inf, -np.inf
+    a[0, 9] = 1e-40
+    with np.errstate(invalid="ignore"):
+        want = a.astype(np.float64) @ b.astype(np.float64)
+    np.testing.assert_allclose(gemm(isa_dev, a, b), want, rtol=1e-5)
+    np.testing.assert_allclose(gemm(isa_dev, b.T, a.T), want.T, rtol=1e-5)
+    assert np.isnan(gemm(isa_dev, a * 0, b)[0, [3, 4, 5]]).all()
+
+
+@pytest.mark.parametrize("threads", ["1", "2", "5"])
+def test_the_same_bits_for_any_number_of_threads(monkeypatch, dev, threads):
+    monkeypatch.setenv("SPARKLE_THREADS", threads)
+    rng = np.random.default_rng(8)
+    with sp.open("cpu") as other:
+        for m, n, k in [(300, 310, 320), (1, 3000, 500), (3000, 1, 500), (700, 40, 600)]:
+            a = rng.standard_normal((m, k)).astype(np.float32)
+            b = rng.standard_normal((k, n)).astype(np.float32)
+            assert (gemm(dev, a, b) == gemm(other, a, b)).all()

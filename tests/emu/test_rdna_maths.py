@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from mapkit import sine_or_cosine
 from rdnakit import card, check, generator  # noqa: F401
 
 from sparkle_drv.ops import program
@@ -16,6 +17,8 @@ TEXTS = {
     "sigmoid": "sigmoid(x)", "sin": "sin(x)", "cos": "cos(x)", "floor": "floor(x)",
     "square": "square(x)", "min": "min(x, y)", "max": "max(x, y)", "pow": "x ** y", "div": "x / y",
     "sub": "x - y", "neg": "-x", "abs": "abs(x)", "add": "x + y", "mul": "x * y",
+    "lt": "x < y", "le": "x <= y", "gt": "x > y", "ge": "x >= y", "eq": "x == y", "ne": "x != y",
+    "where": "where(x - y, x, where(x == y, 2, y))",
 }  # fmt: skip
 
 
@@ -47,6 +50,21 @@ def test_map_operation(card, op, kind):  # noqa: F811
     rng = generator(op)
     for scale in (1, 30):
         check(card, f"map_{kind}", map_problem(TEXTS[op], kind, fill=edges(scale)), rng)
+
+
+def far_angles(rng, n):
+    """Of every size: the largest, the f64 nearest of all to a multiple of pi/2, and at random."""
+    x = rng.standard_normal(n) * 10 ** rng.uniform(0, 300, n)
+    x[:4] = [1.7976931348623157e308, 6381956970095103 * 2.0**797, -1e30, 2.0**27]
+    return x
+
+
+@pytest.mark.parametrize("op", ["sin", "cos"])
+def test_angles_of_any_size(card, op):  # noqa: F811
+    problem = map_problem(f"{op}(x)", "f64", fill=far_angles)
+    after = check(card, "map_f64", problem, np.random.default_rng(12))
+    want = [sine_or_cosine(x, op) for x in after["x0"].tolist()]
+    np.testing.assert_allclose(after["y"], want, 1e-15)
 
 
 @pytest.mark.parametrize("op", sorted(program.I32_OPS))

@@ -27,6 +27,11 @@
                 stack[depth++] = op == SP_MAP_INPUT ? v->x[operand][i] : v->consts[operand];                           \
                 continue;                                                                                              \
             }                                                                                                          \
+            if (op == SP_MAP_WHERE && depth > 2) {                                                                     \
+                depth -= 2;                                                                                            \
+                stack[depth - 1] = stack[depth - 1] != 0 ? stack[depth] : stack[depth + 1];                            \
+                continue;                                                                                              \
+            }                                                                                                          \
             const int takes = STEP##_takes(op);                                                                        \
             if (takes == 0 || depth < takes)                                                                           \
                 return CUDA_ERROR_LAUNCH_FAILED;                                                                       \
@@ -66,8 +71,14 @@ static int real_takes(uint32_t op)
     case SP_MAP_DIV:
     case SP_MAP_MIN:
     case SP_MAP_MAX:
-    case SP_MAP_POW: return 2;
-    default: return op >= SP_MAP_NEG && op < SP_MAP_OPS ? 1 : 0;
+    case SP_MAP_POW:
+    case SP_MAP_LT:
+    case SP_MAP_LE:
+    case SP_MAP_GT:
+    case SP_MAP_GE:
+    case SP_MAP_EQ:
+    case SP_MAP_NE: return 2;
+    default: return op >= SP_MAP_NEG && op < SP_MAP_WHERE ? 1 : 0;
     }
 }
 
@@ -94,6 +105,12 @@ static double real(uint32_t op, double a, double b)
     case SP_MAP_SIN: return sin(a);
     case SP_MAP_COS: return cos(a);
     case SP_MAP_FLOOR: return floor(a);
+    case SP_MAP_LT: return a < b;
+    case SP_MAP_LE: return a <= b;
+    case SP_MAP_GT: return a > b;
+    case SP_MAP_GE: return a >= b;
+    case SP_MAP_EQ: return a == b;
+    case SP_MAP_NE: return a != b;
     default: return a * a; /* SQUARE */
     }
 }
@@ -105,7 +122,13 @@ static int whole_takes(uint32_t op)
     case SP_MAP_SUB:
     case SP_MAP_MUL:
     case SP_MAP_MIN:
-    case SP_MAP_MAX: return 2;
+    case SP_MAP_MAX:
+    case SP_MAP_LT:
+    case SP_MAP_LE:
+    case SP_MAP_GT:
+    case SP_MAP_GE:
+    case SP_MAP_EQ:
+    case SP_MAP_NE: return 2;
     case SP_MAP_NEG:
     case SP_MAP_ABS:
     case SP_MAP_RELU:
@@ -126,6 +149,12 @@ static int32_t whole(uint32_t op, int32_t a, int32_t b)
     case SP_MAP_NEG: return (int32_t)(0u - ua);
     case SP_MAP_ABS: return a < 0 ? (int32_t)(0u - ua) : a;
     case SP_MAP_RELU: return a < 0 ? 0 : a;
+    case SP_MAP_LT: return a < b;
+    case SP_MAP_LE: return a <= b;
+    case SP_MAP_GT: return a > b;
+    case SP_MAP_GE: return a >= b;
+    case SP_MAP_EQ: return a == b;
+    case SP_MAP_NE: return a != b;
     default: return (int32_t)(ua * ua); /* SQUARE */
     }
 }

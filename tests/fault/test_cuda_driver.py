@@ -80,11 +80,11 @@ with sp.open("cuda:0") as dev:
 
 def test_a_driver_of_11_0_does_without_what_came_later():
     """No pool, no argument sizes, no graphs of one call: the same results."""
-    assert "CUDA 11.0 ()" in run(COMPUTES, "driver 11000")
+    assert "CUDA 11.0 ('ipc',)" in run(COMPUTES, "driver 11000")
 
 
 @pytest.mark.parametrize(
-    ("driver", "features"), [("11.4", "('pools',)"), ("12.2", "('pools', 'graphs')")]
+    ("driver", "features"), [("11.4", "('pools', 'ipc')"), ("12.2", "('pools', 'graphs', 'ipc')")]
 )
 def test_what_came_when(driver, features):
     version = int(driver.replace(".", "0")) * 10

@@ -257,7 +257,7 @@ works(new, k, x, x)
 assert x.numpy()[0] == 2
 new.close()
 """)  # fmt: skip
-    assert said.count("the context was reset") == 2
+    assert said.count("the context was reset") == 4
 
 
 def test_a_driver_that_is_never_ready_for_memory_does_not_hang_the_caller():

@@ -12,6 +12,9 @@ import pytest
 import sparkle_drv
 import sparkle_drv as sp
 from sparkle_drv.core.storage import Storage
+from sparkle_drv.sched import arrays
+from sparkle_drv.sched.arrays import ContextArray
+from sparkle_drv.sched.local import LocalExecutor, default_clock
 
 ROUNDS = 40
 
@@ -26,6 +29,9 @@ MAKE = {
     sp.Timestamp: lambda dev: dev.timestamp(),
     sp.Context: lambda dev: sp.init([dev.uri]),
     Storage: lambda dev: dev.buffer(100)._storage,
+    ContextArray: lambda dev: arrays.empty(
+        LocalExecutor([dev], default_clock()), dev, 10, np.float32, None
+    ),
 }
 
 

@@ -8,7 +8,7 @@ import sys
 
 import numpy as np
 import pytest
-from _bench import baseline, compare, results
+from _bench import baseline, compare, env, results
 from _bench.problems import NotComparable
 
 
@@ -114,6 +114,11 @@ def test_what_else_is_of_another_device():
         (old, mixed, "cpu is 'CPU A' in the old file and 'CPU A' or 'CPU B' in the new one"),
         (mixed, mixed, "'CPU A' or 'CPU B'"),
         ({**old, "env": {"cpu": "Host A"}}, host, "on 'Host A' in the old file and on 'Host B'"),
+        (
+            {**old, "env": {"cpu": "EPYC", "cpu_model": "25-17"}},
+            {**old, "env": {"cpu": "EPYC", "cpu_model": "26-2"}},
+            "on model '25-17' in the old file and on model '26-2'",
+        ),
     ):
         with pytest.raises(NotComparable, match=said):
             compare.compare(before, after)
@@ -262,6 +267,27 @@ def test_slow_rows_are_measured_again(monkeypatch, device):
     new = document(row(times(200, seed=1)))
     pairs = baseline._confirmed(old, new, device, Session(), [(None, "hot")], 0.05)
     assert [pair.verdict for pair in pairs] == ["SLOW"]
+
+
+@pytest.mark.parametrize(
+    ("text", "model"),
+    [
+        ("model name\t: AMD EPYC\ncpu family\t: 25\nmodel\t\t: 17\n\nmodel\t\t: 18\n", "25-17"),
+        ("CPU implementer\t: 0x41\nCPU part\t: 0xd40\n", "0x41-0xd40"),
+        ("isa : rv64\n", None),
+    ],
+)
+def test_a_cpu_is_known_by_its_model(monkeypatch, text, model):
+    monkeypatch.setattr(env, "_read", lambda path: text)
+    assert env.cpu_model() == model
+
+
+def test_baselines_of_two_generations_have_two_files(monkeypatch, device):
+    names = set()
+    for model in ("25-17", "26-2"):
+        monkeypatch.setattr(env, "cpu_model", lambda model=model: model)
+        names.add(baseline.slug(device.info))
+    assert len(names) == (2 if device.info.backend == "cpu" else 1)
 
 
 def test_baseline_names(device):

@@ -3,9 +3,11 @@ timed, and that the other commands and ops then use what it found."""
 
 import json
 import os
+from dataclasses import replace
 
 import pytest
 from _bench import bound, quiet, tune, verify
+from _bench.problems import UsageError
 
 import sparkle_drv as sp
 from sparkle_drv import ops
@@ -66,7 +68,7 @@ def test_run_takes_the_tuned_plan_and_says_so(bench, home, tmp_path):
     out = tmp_path / "r.json"
     assert bench("run", "gemm_f32", "-a", "size=24,25", "--quick", "--json", out) == 0
     plans = [row["plan"] for row in json.loads(out.read_text())["results"]]
-    assert [(p["algo"], p["source"]) for p in plans] == [("naive", "tuned"), ("auto", "model")]
+    assert [(p["algo"], p["source"]) for p in plans] == [("naive", "tuned"), ("blocked", "model")]
 
 
 def test_convolutions_too(bench, tuned_file):
@@ -198,3 +200,9 @@ def test_what_has_one_way_to_run_says_so(bench, capsys):
 
 def test_no_such_device(bench):
     assert bench("tune", "gemm_f32", "-d", "egl:99") == 3
+
+
+def test_a_device_whose_kernels_no_plan_changes_is_refused():
+    info = replace(sp.open("cpu").info, backend="cuda")
+    with pytest.raises(UsageError, match="compiled for tiles of their own"):
+        tune.jobs_for((), (), info, {}, 1)

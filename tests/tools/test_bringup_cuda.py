@@ -61,7 +61,10 @@ def test_without_a_library(tmp_path):
         ("fail cuMemHostAlloc 2 -1", "pinned", "pinning-forbidden"),
         ("fail cuMemcpyDtoHAsync 214 -1", "copies", "ecc"),
         ("fail cuLaunchKernel 719 -1", "launch", "illegal-address"),
-        ("fail cuGraphLaunch 999 -1", "graph", "unknown"),
+        ("fail cuGraphLaunch 999 -1", "graph", "gone"),
+        ("fail cuLaunchKernel 714 -1", "launch", "bad-code"),
+        ("fail cuModuleLoadDataEx 218 -1", "ptx", "bad-ptx"),
+        ("fail cuGraphInstantiateWithFlags 801 -1", "graph", "unknown"),
     ],
 )
 def test_a_fault_is_named_at_its_rung(setting, rung, cause):

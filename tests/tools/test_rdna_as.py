@@ -120,3 +120,31 @@ def test_runs_as_a_command():
         check=True,
     )
     assert done.stdout == "v_add_f32_e32 v1, v2, v3\ns_endpgm\n"
+
+
+@pytest.mark.parametrize("gfx", ["gfx1036", "gfx1100"])
+def test_expressions_become_listings_that_assemble(rdna_as, tmp_path, gfx):
+    text = tmp_path / "map.s"
+    words = ["expression", "relu(a*x + y)", "--scalars", "a", "--gfx", gfx, "-o", text]
+    assert rdna_as(*words, "--check") == 0
+    listed = text.read_text()
+    assert listed.startswith("// relu(a*x + y): 10 VGPRs, 512 elements a group of 128 threads\n")
+    assert "v_mul_f32 v1, s44, v1\n" in listed
+    assert rdna_as("assemble", text, "--gfx", gfx, "--hex", "--check", "-o", tmp_path / "x") == 0
+
+
+def test_expressions_of_a_chip_that_is_not_known(rdna_as, capsys):
+    assert rdna_as("expression", "x", "--gfx", "gfx906") == 1
+    assert "known are gfx1030" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("relu(", "the end"),
+        ("+".join(f"x*{i}.5" for i in range(70)), "it is interpreted: 70 const"),
+    ],
+)
+def test_expressions_that_become_none(rdna_as, capsys, text, what):
+    assert rdna_as("expression", text) == 1
+    assert what in capsys.readouterr().err

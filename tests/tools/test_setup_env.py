@@ -210,11 +210,12 @@ module.set_up()
 def test_what_only_tests_need_is_asked_for_by_make_test_alone(setup, monkeypatch):
     asked = []
     monkeypatch.setattr(setup, "ensure_judges", lambda: asked.append("judges"))
+    monkeypatch.setattr(setup, "ensure_aarch64", lambda: asked.append("aarch64"))
     assert setup.main() == 0
     assert asked == []
     monkeypatch.setattr(sys, "argv", ["setup_env.py", "--tests"])
     assert setup.main() == 0
-    assert asked == ["judges"]
+    assert asked == ["judges", "aarch64"]
 
 
 def test_what_cannot_be_installed_is_tried_once(setup, monkeypatch):
@@ -226,3 +227,15 @@ def test_what_cannot_be_installed_is_tried_once(setup, monkeypatch):
     setup.install_once("gl", ["libegl1"])
     setup.install_once("gl", ["libegl1"])
     assert tried == [["libegl1"]]
+
+
+def test_packages_for_aarch64_are_named_as_debian_names_them(setup, monkeypatch):
+    asked = []
+    monkeypatch.setattr(setup, "install_once", lambda what, packages: asked.append(packages))
+    monkeypatch.setattr(setup.shutil, "which", lambda name: None)
+    setup.ensure_aarch64()
+    monkeypatch.setattr(setup.shutil, "which", lambda name: f"/usr/bin/{name}")
+    setup.ensure_aarch64()
+    libc = "libc6-dev-arm64-cross"
+    assert [name for name in asked[0] if name != libc] == ["gcc-aarch64-linux-gnu", "qemu-user"]
+    assert [name for name in asked[1] if name != libc] == []

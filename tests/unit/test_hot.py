@@ -11,6 +11,7 @@ import pytest
 
 import sparkle_drv as sp
 from sparkle_drv import _hot
+from sparkle_drv.core import ndarray
 from sparkle_drv.core.queue import Queue
 
 LAUNCH = ctypes.CFUNCTYPE(
@@ -122,3 +123,32 @@ def test_nothing_is_kept(cpu):
         del go, x
         gc.collect()
         assert gone() is None
+
+
+def test_c_sees_of_arrays_what_numpy_says():
+    assert ndarray.known()
+    constant = np.ones((1, 5))
+    constant.flags.writeable = False
+    base = np.zeros((9, 8), np.float32)
+    for x in (base, base[2:, ::2], base.T, base[::-1, None], base[:0], constant, np.array(1, "i2")):
+        assert ndarray.agrees(x)
+        seen = _hot.array_fields(x)
+        assert seen[:3] == (x.ctypes.data, x.shape, x.strides)
+        assert bool(seen[4] & ndarray.WRITEABLE) is x.flags.writeable
+        assert bool(seen[4] & ndarray.OWNDATA) is x.flags.owndata
+    with pytest.raises(TypeError, match="a class is wanted"):
+        _hot.know_arrays(5, None, None)
+
+
+def test_a_numpy_of_another_layout_is_not_looked_at(monkeypatch):
+    told = []
+    monkeypatch.setattr(_hot, "know_arrays", lambda *given: told.append(given))
+    true = _hot.array_fields
+    for i, wrong in enumerate((1, (3,), (8,), np.dtype("i1"), 0)):
+        fields = lambda x, i=i, w=wrong: (*true(x)[:i], w, *true(x)[i + 1 :])  # noqa: E731
+        monkeypatch.setattr(_hot, "array_fields", fields)
+        assert not ndarray.known.__wrapped__()
+    monkeypatch.setattr(_hot, "array_fields", true)
+    assert not told
+    assert ndarray.known.__wrapped__()
+    assert len(told) == 1

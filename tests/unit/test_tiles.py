@@ -63,12 +63,12 @@ def test_a_larger_cache_holds_a_larger_block(isa, itemsize):
 
 
 def test_it_agrees_with_the_blocks_that_were_measured_best():
-    # The race on Zen 5: kc = 512 with a 14 x 32 tile of f32; 6 x 16 is the classic AVX2 tile.
+    # Measured on Zen 4: kc = 1024 with a 14 x 32 tile of f32; 6 x 16 is the classic AVX2 tile.
     zen = tiles.blocks(tiles.CORES["avx512"], HIERARCHIES["zen"], 4)
-    assert (zen.mr, zen.nr, zen.kc) == (14, 32, 512)
+    assert (zen.mr, zen.nr, zen.kc) == (14, 32, 1024)
     haswell = tiles.blocks(tiles.CORES["avx2"], HIERARCHIES["zen"], 4)
     assert (haswell.mr, haswell.nr) == (6, 16)
-    assert 256 <= haswell.kc <= 384
+    assert haswell.kc == 512
     assert tiles.micro_tile(tiles.CORES["avx2"], 8) == (6, 8, 4)
 
 
@@ -77,7 +77,7 @@ def test_gemm_plans():
     plan = tiles.gemm(info, 1000, 1000, 1000)
     assert isinstance(plan, TilePlan)
     assert plan.levels == tiles.blocks(tiles.CORES["avx512"], info.caches, 4).levels
-    assert (plan.algo, plan.vector, plan.threads) == ("auto", 16, 0)
+    assert (plan.algo, plan.vector, plan.threads) == ("blocked", 16, 0)
     assert tiles.gemm(info, 9, 9, 9, 8, "naive").algo == "naive"
     assert tiles.gemm(info, 9, 9, 9).threads == 1
     assert tiles.gemm(machine(units=1), 1000, 1000, 1000).threads == 1
@@ -100,45 +100,6 @@ def test_predictions_rank():
     # A matrix times a vector moves more than it computes.
     slim = tiles.gemm(info, 4000, 1, 4000)
     assert slim.predicted_s >= 4 * 4000 * 4000 / (2 * tiles.BYTES_PER_S)
-
-
-def conv(x, w, isa="avx512", algo="auto", **options):
-    defaults = {"stride": 1, "padding": 0, "dilation": 1, "groups": 1, "layout": "NCHW"}
-    return tiles.conv2d(machine(isa), geometry(x, w, **{**defaults, **options}), algo)
-
-
-@pytest.mark.parametrize(
-    ("algo", "x", "w", "options"),
-    [
-        # Depthwise with stride 1 reads neighbours; with stride 2, or in narrow images, it does not.
-        ("direct", (1, 64, 28, 28), (64, 1, 3, 3), {"groups": 64, "padding": 1}),
-        ("im2col", (1, 64, 28, 28), (64, 1, 3, 3), {"groups": 64, "padding": 1, "stride": 2}),
-        ("im2col", (1, 64, 7, 7), (4, 64, 3, 3), {"padding": 1}),
-        ("im2col", (1, 64, 28, 28), (4, 64, 1, 1), {}),
-        ("im2col", (1, 64, 56, 56), (64, 64, 3, 3), {"padding": 1}),
-        ("im2col", (1, 3, 224, 224), (64, 3, 7, 7), {"padding": 3, "stride": 2}),
-        ("direct", (1, 64, 28, 28), (2, 64, 3, 3), {"padding": 1}),
-        ("direct", (1, 28, 28, 64), (64, 1, 3, 3), {"groups": 64, "layout": "NHWC"}),
-        ("im2col", (1, 28, 28, 64), (2, 64, 3, 3), {"layout": "NHWC"}),
-    ],
-)
-def test_conv2d_algorithms(algo, x, w, options):
-    plan = conv(x, w, **options)
-    assert plan.algo == algo
-    assert plan.layout_in == plan.layout_out == options.get("layout", "NCHW")
-    assert 0 < plan.predicted_s < 1
-    assert conv(x, w, isa="ref", **options).algo == "auto"
-
-
-def test_conv2d_plans_do_what_they_are_told():
-    big, filters = (1, 64, 56, 56), (64, 64, 3, 3)
-    assert [conv(big, filters, algo=a).algo for a in ("naive", "direct")] == ["naive", "direct"]
-    nhwc = conv((1, 56, 56, 64), filters, algo="direct", layout="NHWC")
-    assert nhwc.algo == "im2col"  # there is no other loop, and the prediction must not be infinite
-    assert nhwc.predicted_s < 1
-    assert conv(big, filters, algo="naive").predicted_s > conv(big, filters).predicted_s
-    assert conv((1, 1, 3, 3), (1, 1, 3, 3)).threads == 1
-    assert conv(big, filters).threads == 0
 
 
 def test_geometry_of_a_plan():

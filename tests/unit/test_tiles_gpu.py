@@ -5,7 +5,7 @@ import itertools
 import pytest
 
 from sparkle_drv.backends.egl import glsl
-from sparkle_drv.ops import tiles, tiles_gpu
+from sparkle_drv.ops import tiles, tiles_conv2d, tiles_gpu
 from sparkle_drv.ops.geometry import geometry
 from sparkle_drv.types import DeviceInfo, TilePlan
 
@@ -45,7 +45,9 @@ def test_the_device_can_do_every_convolution_plan(info, algo):
     plans = set()
     for c, size, oc, layout in itertools.product((8, 64), (8, 56), (8, 100), ("NCHW", "NHWC")):
         for groups in (1, 4):
-            plans.add(tiles.conv2d(info, convolution(2, c, size, oc, 3, groups, layout), algo))
+            plans.add(
+                tiles_conv2d.conv2d(info, convolution(2, c, size, oc, 3, groups, layout), algo)
+            )
     assert len(plans) <= len(tiles_gpu.SOFTWARE_CONV_TILES)
     for plan in plans:
         assert glsl.generate("conv2d_f32", plan, info).source
@@ -55,8 +57,8 @@ def test_software_takes_registers_and_hardware_shared_memory():
     software, hardware = DEVICES[:2]
     assert tiles.gemm(software, 512, 512, 512).algo == "blocked"
     assert tiles.gemm(hardware, 512, 512, 512).algo == "shared"
-    assert tiles.conv2d(software, convolution()).algo == "direct"
-    assert tiles.conv2d(hardware, convolution()).algo == "im2col"
+    assert tiles_conv2d.conv2d(software, convolution()).algo == "direct"
+    assert tiles_conv2d.conv2d(hardware, convolution()).algo == "im2col"
 
 
 def test_tiles_grow_with_the_matrices():
@@ -69,12 +71,12 @@ def test_tiles_grow_with_the_matrices():
 
 def test_few_channels_do_not_pay_for_many():
     depthwise = convolution(c=32, oc=32, groups=32)
-    assert tiles.conv2d(DEVICES[0], depthwise).levels[1][0] == 1
+    assert tiles_conv2d.conv2d(DEVICES[0], depthwise).levels[1][0] == 1
 
 
 def test_as_many_terms_as_llvmpipe_has_rounds_are_taken_one_by_one():
-    assert tiles.conv2d(DEVICES[0], convolution(c=64)).vector == 1
-    assert tiles.conv2d(DEVICES[0], convolution(c=8192, size=4, oc=8)).vector == 4
+    assert tiles_conv2d.conv2d(DEVICES[0], convolution(c=64)).vector == 1
+    assert tiles_conv2d.conv2d(DEVICES[0], convolution(c=8192, size=4, oc=8)).vector == 4
 
 
 def test_more_work_takes_longer():
@@ -88,10 +90,10 @@ def test_an_algorithm_asked_for_is_the_one_planned():
         assert tiles.gemm(info, 99, 99, 99, 4, "naive") == TilePlan(algo="naive")
         assert tiles.gemm(info, 99, 99, 99, 4, "blocked").algo == "blocked"
         for algo in ("naive", "direct", "im2col"):
-            assert tiles.conv2d(info, convolution(), algo).algo == algo
+            assert tiles_conv2d.conv2d(info, convolution(), algo).algo == algo
 
 
-def test_expressions_become_text_where_kernels_are_text_and_it_is_worth_it():
+def test_expressions_become_code_where_kernels_are_made_here_and_it_is_worth_it():
     program, enough = (1, 101, 3), tiles_gpu.WORTH_COMPILING
     plan = tiles.map(DEVICES[0], program, enough)
     assert plan.algo == "program:1,65,3"
@@ -99,6 +101,10 @@ def test_expressions_become_text_where_kernels_are_text_and_it_is_worth_it():
     assert tiles.map(DEVICES[0], program, enough - 1) is None
     assert tiles.map(DeviceInfo("cuda:0", "cuda", "", "gpu", isa="sm_90"), program, 1 << 30) is None
     assert tiles.map(DeviceInfo("cpu", "cpu", "", "cpu", isa="avx2"), program, 1 << 30) is None
+    for isa in ("gfx1036", "gfx1100"):
+        amd = DeviceInfo("amdgpu:0", "amdgpu", "", "gpu", isa=isa)
+        assert tiles.map(amd, program, enough) == plan
+        assert tiles.map(amd, program, enough - 1) is None
 
 
 def test_long_rows_are_cut_for_every_unit():
@@ -122,3 +128,19 @@ def test_sums_too_long_for_llvmpipes_rounds_take_many_terms_a_round_or_are_refus
     for k, algo in ((65_500, "naive"), (1 << 20, "auto")):
         with pytest.raises(ValueError, match=f"k: at most .* got {k}"):
             tiles.gemm(info, 8, 8, k, 4, algo)
+
+
+@pytest.mark.parametrize(
+    ("algo", "kernel", "most"),  # channels; llvmpipe sums a few more to the end
+    [("naive", 1, 10_700), ("naive", 3, 3_580), ("naive", 5, 1_690), ("direct", 1, 258_000),
+     ("direct", 3, 28_600), ("direct", 3, 7_155), ("im2col", 3, 7_160), ("auto", 3, 28_600)],
+)  # fmt: skip
+def test_long_sums_of_convolutions_are_refused_where_llvmpipe_would_leave_them(algo, kernel, most):
+    def plan(c):
+        shape = geometry((1, c, kernel, kernel), (1, c, kernel, kernel), 1, 0, 1, 1, "NCHW")
+        return tiles_conv2d.conv2d(DEVICES[0], shape, algo)
+
+    assert plan(most).algo in (algo, "direct")
+    more = int(1.03 * most) // 4 * 4 + most % 4  # four terms a round, or one, as before
+    with pytest.raises(ValueError, match=f"w: at most .* got {more * kernel**2}"):
+        plan(more)

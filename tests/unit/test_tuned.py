@@ -103,7 +103,7 @@ def test_a_later_schema_is_left_alone(cache):
     [
         ("algo", 5), ("levels", [[1, 2]]), ("levels", [[1, 2, -3]]), ("levels", 7),
         ("levels", [[1, 1, 1]] * 3), ("levels", [[1.5, 1, 1]]), ("vector", "four"),
-        ("vector", True), ("threads", -1), ("threads", 1 << 40), ("pack", "yes"),
+        ("vector", True), ("threads", -1), ("threads", 1 << 40),
     ],
 )  # fmt: skip
 def test_an_entry_that_makes_no_sense_counts_as_absent(cache, field, value):

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from . import compare, devices, engine, results
+from . import compare, devices, engine, env, results
 from .compare import Pairing
 from .problems import FAILED, OK, REGRESSION, UsageError
 from .runner import Session, Task
@@ -27,8 +27,11 @@ SECOND_LOOKS = 2
 
 
 def slug(info: sp.DeviceInfo) -> str:
-    """A file name for a device: its name, how many units it has, its instruction set."""
-    words = f"{info.backend} {info.name} {info.compute_units} {info.isa}".lower()
+    """A file name for a device: its name, of the cpu its model too, how many units it has, its
+    instruction set.
+    """
+    model = env.cpu_model() or "" if info.backend == "cpu" else ""
+    words = f"{info.backend} {info.name} {model} {info.compute_units} {info.isa}".lower()
     return re.sub(r"[^a-z0-9]+", "-", words).strip("-")
 
 

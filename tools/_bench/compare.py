@@ -169,12 +169,13 @@ def _device_names(rows: Mapping[Any, Mapping[str, Any]]) -> dict[str, set[str]]:
 
 def _same_cpu(old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
     """The host counts too: by its clock, and for what it does between launches."""
-    was, now = ((document.get("env") or {}).get("cpu") for document in (old, new))
-    if was and now and was != now:
-        raise NotComparable(
-            f"compare: measured on {was!r} in the old file and on {now!r} in the new one: "
-            f"{_ANOTHER}"
-        )
+    for name, prefix in (("cpu", ""), ("cpu_model", "model ")):
+        was, now = ((document.get("env") or {}).get(name) for document in (old, new))
+        if was and now and was != now:
+            raise NotComparable(
+                f"compare: measured on {prefix}{was!r} in the old file and on {prefix}{now!r} in "
+                f"the new one: {_ANOTHER}"
+            )
 
 
 def _sample(rows: Mapping[tuple[str, str, str, str], Any]) -> str:

@@ -34,6 +34,20 @@ def cpu_name() -> str:
     return platform.machine()
 
 
+def cpu_model() -> str | None:
+    """ "25-17", family and model, or "0x41-0xd40", implementer and part: virtual machines call CPUs
+    of different generations by one name. None where /proc/cpuinfo has neither.
+    """
+    fields: dict[str, str] = {}
+    for line in (_read(Path("/proc/cpuinfo")) or "").splitlines():
+        key, _, value = line.partition(":")
+        fields.setdefault(key.strip(), value.strip())
+    for keys in (("cpu family", "model"), ("CPU implementer", "CPU part")):
+        if all(key in fields for key in keys):
+            return "-".join(fields[key] for key in keys)
+    return None
+
+
 def caches() -> list[str]:
     """["L1 data 32K", ...] of the first CPU."""
     found = []
@@ -87,6 +101,7 @@ def describe() -> dict[str, Any]:
         "sparkle_drv": version("sparkle_drv") or _package_version(),
         "commit": commit(),
         "cpu": cpu_name(),
+        "cpu_model": cpu_model(),
         "cpus": len(os.sched_getaffinity(0)),
         "caches": caches(),
         "memory_nbytes": memory,

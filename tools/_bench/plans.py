@@ -1,7 +1,8 @@
 """The tile plan of a kernel at a size: the one that ops would take (tuned, else the model's), and
 the model's own.
 
-Plans of gemm and conv2d come from ops/tiles.py, or from SPARKLE_HOME/tuned.json by ops/tuned.py.
+Plans of gemm and conv2d come from ops/tiles.py and
+ops/tiles_conv2d.py, or from SPARKLE_HOME/tuned.json by ops/tuned.py.
 Called by catalog.py and tune.py.
 """
 
@@ -39,13 +40,13 @@ def plan(kernel: str, scalars: Scalars, info: sp.DeviceInfo) -> sp.TilePlan | No
 
 def model(kernel: str, scalars: Scalars, info: sp.DeviceInfo) -> sp.TilePlan | None:
     """The model's plan; None where there is nothing to choose."""
-    from sparkle_drv.ops import tiles
+    from sparkle_drv.ops import tiles, tiles_conv2d
 
     s = {name: int(value) for name, value in scalars.items()}
     if kernel.startswith("gemm_"):
         return tiles.gemm(info, s["m"], s["n"], s["k"], 8 if kernel.endswith("f64") else 4)
     if kernel.startswith("conv2d_"):
-        return tiles.conv2d(info, _geometry(s))
+        return tiles_conv2d.conv2d(info, _geometry(s))
     if kernel.startswith("reduce_") and info.kind == "gpu":
         return tiles.reduce(info)
     return None

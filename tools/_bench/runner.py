@@ -170,6 +170,8 @@ def _suspicion(row: Row, job: Job, info: sp.DeviceInfo) -> str:
     cache = max((level.nbytes for level in info.caches), default=0)
     if row.roof != "flops" and job.footprint < 2 * cache:
         causes.append("the operands fit in a cache")
+    if str(row.extra.get("plan", {}).get("algo", "")).startswith("winograd"):
+        causes.append("winograd multiplies less than is counted")
     load, cpus = os.getloadavg()[0], len(os.sched_getaffinity(0))
     if load > cpus:
         causes.append(f"the roof was measured on a busy machine: load {load:.1f} on {cpus} cpus")

@@ -30,6 +30,7 @@ from .tune_search import Search
 if TYPE_CHECKING:
     import sparkle_drv as sp
 
+FIXED = ("cuda",)  # their plans are the model's view alone, no plan changes the kernels
 TUNABLE = ("gemm_", "conv2d_", "reduce_")
 DEFAULT = ("gemm_f32", "gemm_f64", "conv2d_f32")
 DEFAULT_AXES: Mapping[str, Mapping[str, str]] = {
@@ -122,6 +123,8 @@ def jobs_for(
     names: Sequence[str], axes: Sequence[str], info: sp.DeviceInfo, manifest: Any, seed: int
 ) -> list[Job]:
     """The shapes to tune on a device. Raises UsageError for a kernel that has no plans."""
+    if info.backend in FIXED:
+        raise UsageError(f"tune: kernels of {info.backend} are compiled for tiles of their own")
     chosen = catalog.select(names or DEFAULT, manifest, info.backend)
     if names:
         barred = [k for k in chosen if not k.startswith(TUNABLE)]

@@ -136,7 +136,7 @@ def _blocks(plan: sp.TilePlan, info: sp.DeviceInfo) -> Iterator[sp.TilePlan]:
         for level in (
             (max(mr, mc * mul // div // mr * mr), nc, kc),
             (mc, max(nr, nc * mul // div // nr * nr), kc),
-            (mc, nc, max(64, kc * mul // div // 8 * 8)),
+            (mc, nc, max(64, kc * mul // div // 8 * 8) if kc else 0),  # Winograd's have no kc
         ):
             yield replace(plan, levels=(level, (mr, nr, one)), predicted_s=0.0)
     if info.compute_units > 1:

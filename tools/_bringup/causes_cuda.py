@@ -1,7 +1,11 @@
 """Likely causes on cuda. Sources: NVIDIA's public documents, docs/bringup.md has their full names:
 "driver API" is the CUDA Driver API reference (the enum CUresult unless a call is named), "install"
 the CUDA installation guide for Linux, "compatibility" CUDA Compatibility, "container" the NVIDIA
-Container Toolkit's, "xid" XID Errors."""
+Container Toolkit's, "xid" XID Errors.
+
+What a result means is as the enum says (nvidia.github.io/cuda-python, driver.CUresult): 46 a
+compute mode, 102 a licence, 209 no image for the device, 218 a failed JIT, 709 a destroyed context,
+714 a stack, 804 a compatibility package. Xid 48, 74, 79: docs.nvidia.com/deploy/xid-errors."""
 
 from __future__ import annotations
 
@@ -43,7 +47,12 @@ CAUSES = (
           when=says("UNKNOWN", "NO_DEVICE", "OPERATING_SYSTEM"), weight=-1, next=MODULE),
     Cause("mismatch", "the library and the kernel module are of different versions: an update "
           "without a reboot", "driver API: CUDA_ERROR_SYSTEM_DRIVER_MISMATCH", ("init",),
-          when=says("SYSTEM_DRIVER_MISMATCH", "COMPAT_NOT_SUPPORTED_ON_DEVICE"), next=MODULE),
+          when=says("SYSTEM_DRIVER_MISMATCH"), next=MODULE),
+    Cause("forward-compat", "the forward compatibility package (cuda-compat) is installed, and "
+          "this GPU is not one that it is for",
+          "driver API: CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE", ("init",),
+          when=says("COMPAT_NOT_SUPPORTED_ON_DEVICE"),
+          next="ls -d /usr/local/cuda*/compat; nvidia-smi -L"),
     Cause("fabric", "the fabric manager of an NVSwitch machine does not run",
           "driver API: CUDA_ERROR_SYSTEM_NOT_READY", ("init",), when=says("SYSTEM_NOT_READY"),
           next="systemctl status nvidia-fabricmanager"),
@@ -56,8 +65,10 @@ CAUSES = (
           next="nvidia-smi -L; " + INFO),
     Cause("exclusive", "another process has the device to itself, or its mode forbids contexts",
           "driver API: CUDA_ERROR_DEVICE_UNAVAILABLE", ("context",),
-          when=says("DEVICE_UNAVAILABLE", "DEVICE_NOT_LICENSED"),
-          next="nvidia-smi -q -d COMPUTE; nvidia-smi"),
+          when=says("DEVICE_UNAVAILABLE"), next="nvidia-smi -q -d COMPUTE; nvidia-smi"),
+    Cause("unlicensed", "a virtual GPU without its licence",
+          "driver API: CUDA_ERROR_DEVICE_NOT_LICENSED", when=says("DEVICE_NOT_LICENSED"),
+          next="nvidia-smi -q | grep -i -A2 license"),
     Cause("memory-taken", "other processes hold the GPU's memory",
           "driver API: CUDA_ERROR_OUT_OF_MEMORY", when=says("OUT_OF_MEMORY"), next=SMI),
     Cause("pinning-forbidden", "memory cannot be locked: the limit, or a container's rules",
@@ -70,14 +81,23 @@ CAUSES = (
           "driver API: CUDA_ERROR_JIT_COMPILER_NOT_FOUND", when=says("JIT_COMPILER_NOT_FOUND"),
           next="ldconfig -p | grep ptxjit"),
     Cause("no-code", "no code for this GPU's compute capability",
-          "driver API: CUDA_ERROR_NO_BINARY_FOR_GPU", when=says("NO_BINARY_FOR_GPU", "INVALID_PTX"),
-          next=INFO),
+          "driver API: CUDA_ERROR_NO_BINARY_FOR_GPU", when=says("NO_BINARY_FOR_GPU"), next=INFO),
+    Cause("bad-ptx", "the driver's compiler found an error in the PTX: its log says where",
+          "driver API: CUDA_ERROR_INVALID_PTX", when=says("INVALID_PTX"), next=INFO),
     Cause("illegal-address", "a kernel or a copy left its memory: the context is lost with it",
           "driver API: CUDA_ERROR_ILLEGAL_ADDRESS",
-          when=says("ILLEGAL_ADDRESS", "MISALIGNED_ADDRESS", "LAUNCH_FAILED"), next=LOG),
+          when=says(
+              "ILLEGAL_ADDRESS", "MISALIGNED_ADDRESS", "INVALID_ADDRESS_SPACE", "LAUNCH_FAILED",
+          ), next=LOG),
+    Cause("bad-code", "a kernel ran into what is no instruction of this GPU, or out of its stack",
+          "driver API: CUDA_ERROR_ILLEGAL_INSTRUCTION, _INVALID_PC, _HARDWARE_STACK_ERROR",
+          when=says("ILLEGAL_INSTRUCTION", "INVALID_PC", "HARDWARE_STACK_ERROR"), next=LOG),
+    Cause("context-reset", "another library of the process destroyed or reset the context",
+          "driver API: CUDA_ERROR_CONTEXT_IS_DESTROYED", when=says("CONTEXT_IS_DESTROYED"),
+          next=INFO),
     Cause("ecc", "memory of the GPU has errors that cannot be corrected",
           "driver API: CUDA_ERROR_ECC_UNCORRECTABLE; xid 48",
-          when=says("ECC_UNCORRECTABLE", "HARDWARE_STACK_ERROR"),
+          when=says("ECC_UNCORRECTABLE"),
           next="nvidia-smi -q -d ECC; " + LOG),
     Cause("nvlink", "a link between the devices failed",
           "driver API: CUDA_ERROR_NVLINK_UNCORRECTABLE; xid 74",
@@ -89,6 +109,6 @@ CAUSES = (
     Cause("watchdog", "a kernel took longer than a display GPU allows",
           "driver API: CUDA_ERROR_LAUNCH_TIMEOUT", when=says("LAUNCH_TIMEOUT"), next=LOG),
     Cause("gone", "the GPU fell off the bus, or its driver was reset", "xid 79",
-          when=says("DEVICE_UNAVAILABLE", "UNKNOWN", "CONTEXT_IS_DESTROYED"), weight=-2, next=LOG),
+          when=says("UNKNOWN"), weight=-2, next=LOG),
     *API,
 )  # fmt: skip

@@ -163,9 +163,14 @@ def graph(b: Bench) -> str:
         commands = sp.Commands()
         for _ in range(NODES):
             commands.dispatch(kernel, groups=1)
+        backend: Any = dev._backend
+        before = backend.counters()["graph_launches"]
         for _ in range(4):
             queue.submit(commands).wait(LIMIT_S)
-    return f"a list of {NODES} launches, submitted four times"
+        count = backend.counters()["graph_launches"] - before
+    if count != 3:  # the first time it is replayed call by call
+        raise Wrong(f"of four submissions {count} were graphs, 3 are wanted", graphs=count)
+    return f"a list of {NODES} launches, submitted four times, three of them as a graph"
 
 
 def peer(b: Bench) -> str:

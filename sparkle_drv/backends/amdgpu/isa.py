@@ -24,7 +24,7 @@ from .isa_print import instruction_text
 from .isa_scan import AsmError, strip_comment, take_labels
 from .isa_table import Inst, Table, generation, table
 
-__all__ = ["AsmError", "DecodeError", "assemble", "disassemble", "instructions"]
+__all__ = ["AsmError", "DecodeError", "assemble", "disassemble", "generation", "instructions"]
 
 _SILENT = {".text", ".globl", ".global", ".p2align", ".type", ".size", ".amdgcn_target"}
 

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from sparkle_drv._native import ffi, lib
-from sparkle_drv.backends.amdgpu import builtin, codeobject, targets, template
+from sparkle_drv.backends.amdgpu import builtin, codeobject, emit, targets, template
 from sparkle_drv.backends.amdgpu.codeobject import CodeObject
+from sparkle_drv.backends.amdgpu.emit_kernel import DoesNotFit
 from sparkle_drv.backends.amdgpu.info import Chip
 from sparkle_drv.backends.amdgpu.memory import MemoryHandle
 from sparkle_drv.backends.base import KernelSpec, Loaded
@@ -54,6 +55,16 @@ def _place(code: CodeObject, take: Callable[[int, int], MemoryHandle], uri: str)
     return memory, at + skip
 
 
+def _written_out(spec: KernelSpec, chip: Chip) -> tuple[emit.Emitted | None, str]:
+    """The kernel made for a plan's program; None, and why, where it is left to the interpreter."""
+    if spec.manifest is None or spec.plan is None or not emit.is_program(spec.plan.algo):
+        return None, ""
+    try:
+        return emit.kernel(spec.name, spec.plan.algo, gen=chip.gfx, chip=chip.isa), ""
+    except DoesNotFit as error:
+        return None, f"interprets its program: {error}"
+
+
 def load(
     spec: KernelSpec,
     chip: Chip,
@@ -61,22 +72,31 @@ def load(
     take: Callable[[int, int], MemoryHandle],
     device: Any,
 ) -> Loaded:
-    """A kernel of the manifest or of a user's code object; ImageError."""
-    blob, what = _blob(spec, chip.isa)
-    code = codeobject.load(
-        blob, spec.entry, mach=targets.accepted(chip.isa), args=spec.args, name=what
-    )
+    """A kernel of the manifest, of a map's expression or of a user's code object; ImageError,
+    ValueError for a plan whose program is none."""
+    made, note = _written_out(spec, chip)
+    if made:
+        code = made.code
+    else:
+        blob, what = _blob(spec, chip.isa)
+        code = codeobject.load(
+            blob, spec.entry, mach=targets.accepted(chip.isa), args=spec.args, name=what
+        )
     memory, va = _place(code, take, uri)
-    made = template.of_kernel(code, gfx=chip.gfx, code_va=va, name=spec.name)
+    packets = template.of_kernel(code, gfx=chip.gfx, code_va=va, name=spec.name)
     out = ffi.new("struct sp_amdgpu_kernel **")
     check(
-        lib.sp_amdgpu_load(device, made, spec.native, memory.pointer, out), f"load {spec.name}", uri
+        lib.sp_amdgpu_load(device, packets, spec.native, memory.pointer, out),
+        f"load {spec.name}",
+        uri,
     )
     memory.drop()  # the kernel holds it
     handle = KernelHandle(out[0])
     groups: tuple[str, ...] = ()
     size = code.required_group_size
-    if spec.manifest is not None:
+    if made:
+        groups = (f"n/{made.elements}",)
+    elif spec.manifest is not None:
         groups = tuple(spec.manifest.get("groups", ()))
         if spec.manifest["form"] == "routine" or size:
             size = tuple(spec.manifest["group_size"])
@@ -86,5 +106,6 @@ def load(
         shared_nbytes=code.lds_nbytes,
         spill_nbytes=code.scratch_nbytes,
         isa=code.target,
+        note=note,
     )
     return Loaded(handle, kernel_pointer(handle.kernel), "grid", resources, groups, size)

@@ -34,6 +34,8 @@ _ALGOS = {
     "blocked": lib.SP_ALGO_BLOCKED,
     "direct": lib.SP_ALGO_DIRECT,
     "im2col": lib.SP_ALGO_IM2COL,
+    "winograd": lib.SP_ALGO_WINOGRAD,
+    "winograd2": lib.SP_ALGO_WINOGRAD2,
 }
 
 
@@ -84,12 +86,19 @@ class CpuBackend:
     describe, timestamp, live_counts = Lent(), Lent(), Lent()
     failure = Lent()
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, root: Path = Path("/")) -> None:
         isa = _wanted_isa(settings.cpu_isa)
-        threads = settings.threads or machine.thread_count()
+        usable = machine.thread_count(root)
+        threads = settings.threads or usable
+        lib.sp_cores_limit(usable)
         out = ffi.new("struct sp_cpu **")
         check(lib.sp_cpu_open(isa, threads, out), "open", URI)
         self._native = native = Native("cpu", ffi.gc(out[0], lib.sp_cpu_close), URI)
+        self._flags = lib.SP_PLAN_DETERMINISTIC if settings.deterministic else 0
+        nodes = machine.nodes(root)
+        self._placed = threads > 1 and len(nodes) > 1
+        if self._placed:
+            check(_place(native.device, nodes, threads), "place threads on NUMA nodes", URI)
         self.info = _info(isa, threads)
         self.launch, self.run, self.submit = native.launch, native.run, native.submit
         self.submitted, self.settled = native.submitted, native.settled
@@ -121,7 +130,10 @@ class CpuBackend:
             )
         if memory is Memory.SHARED:
             return self._shared(nbytes)
-        return self._owned(lib.sp_cpu_alloc(nbytes), nbytes, None)
+        pointer = lib.sp_cpu_alloc(nbytes)
+        if self._placed:
+            lib.sp_cpu_first_touch(self._native.device, pointer, nbytes)
+        return self._owned(pointer, nbytes, None)
 
     def _shared(self, nbytes: int) -> Allocation:
         fd = ffi.new("int *")
@@ -188,7 +200,7 @@ class CpuBackend:
     def load(self, spec: KernelSpec) -> Loaded:
         out = ffi.new("struct sp_cpu_kernel **")
         if spec.manifest is not None:
-            plan = _plan(spec.plan) if spec.plan else ffi.NULL
+            plan = _plan(spec.plan or TilePlan(), self._flags)
             check(
                 lib.sp_cpu_load(self._native.device, spec.entry.encode(), spec.native, plan, out),
                 f"load {spec.name}",
@@ -266,12 +278,22 @@ class _Kernel:
         self.kernel = self.dev = None
 
 
-def _plan(plan: TilePlan) -> Any:
+def _place(device: Any, nodes: Sequence[machine.Node], threads: int) -> int:
+    """Thread i to its node, as sp_cpu_place wants it."""
+    node_of = {cpu: index for index, node in enumerate(nodes) for cpu in node.cpus}
+    cpus = [node_of.get(cpu, 2**32 - 1) for cpu in range(max(node_of) + 1)]
+    placed: int = lib.sp_cpu_place(
+        device, len(nodes), machine.spread(nodes, threads), len(cpus), cpus
+    )
+    return placed
+
+
+def _plan(plan: TilePlan, flags: int) -> Any:
     """types.TilePlan as struct sp_tile_plan: levels are (mc, nc, kc), then (mr, nr, 1)."""
     if plan.algo not in _ALGOS:
         raise ValueError(
             f"plan: algo {plan.algo!r} is not there on cpu; known: {', '.join(_ALGOS)}"
         )
     (mc, nc, kc), (mr, nr, _) = (*plan.levels, (0, 0, 0), (0, 0, 0))[:2]
-    fields = dict(algo=_ALGOS[plan.algo], mc=mc, nc=nc, kc=kc, mr=mr, nr=nr, threads=plan.threads)
-    return ffi.new("struct sp_tile_plan *", fields)
+    fields = dict(mc=mc, nc=nc, kc=kc, mr=mr, nr=nr, threads=plan.threads, pack=plan.pack)
+    return ffi.new("struct sp_tile_plan *", {"algo": _ALGOS[plan.algo], "flags": flags, **fields})

@@ -22,7 +22,7 @@ class CudaBackend:
     """One GPU by its primary context."""
 
     # The queue half of the protocol is the same in every backend in native code.
-    open_queue, close_queue, queue_pointer, check = Lent(), Lent(), Lent(), Lent()
+    close_queue, queue_pointer, check = Lent(), Lent(), Lent()
     epoch, advance, times, prepare, bind = Lent(), Lent(), Lent(), Lent(), Lent()
     describe, timestamp, live_counts = Lent(), Lent(), Lent()
     failure = Lent()
@@ -30,7 +30,7 @@ class CudaBackend:
     def __init__(self, ordinal: int, uri: str, settings: Settings) -> None:
         self._limits = ffi.new("struct sp_cuda_info *")
         self._raw = driver.opened(settings.libcuda, ordinal, uri)
-        lib.sp_cuda_describe(driver.paths(settings.libcuda), ordinal, self._limits)
+        lib.sp_cuda_facts(self._raw, self._limits)
         self.info = driver.info_of(self._limits, uri)
         self._native = native = Native("cuda", self._raw, uri)
         self.launch, self.run, self.submit = native.launch, native.run, native.submit
@@ -67,16 +67,34 @@ class CudaBackend:
             raise DeviceNotFound(f"{uri}: there are {count} device(s); {'; '.join(tried)}")
         return CudaBackend(int(which), f"cuda:{int(which)}", settings)
 
+    def open_queue(self, timing: bool) -> Any:
+        out = ffi.new("struct sp_cuda_queue **")
+        flags = lib.SP_QUEUE_TIMING if timing else 0
+        rc = lib.sp_cuda_queue_open(self._raw, flags, out)
+        driver.checked(rc, "open a queue", self.info.uri)
+        return self._native.owned(out[0], "queue_release")
+
     # Memory
 
     def alloc(self, nbytes: int, memory: Memory) -> Allocation:
+        return self._memory(nbytes, KINDS[memory.value])
+
+    def alloc_exportable(self, nbytes: int) -> Allocation:
+        """Memory of the GPU that other processes can be given; NotImplementedError."""
+        if "ipc" not in self.info.features:
+            raise NotImplementedError(
+                f"{self.info.driver} cannot give the GPU's memory to other processes"
+            )
+        return self._memory(nbytes, lib.SP_CUDA_ALONE)
+
+    def _memory(self, nbytes: int, kind: int) -> Allocation:
         if nbytes > self.info.memory_nbytes:
             raise OutOfDeviceMemory(
                 f"{self.info.uri}: {nbytes} bytes asked for, "
                 f"the device has {self.info.memory_nbytes}"
             )
         out = ffi.new("struct sp_cuda_memory **")
-        rc = lib.sp_cuda_alloc(self._raw, nbytes, KINDS[memory.value], out)
+        rc = lib.sp_cuda_alloc(self._raw, nbytes, kind, out)
         driver.checked(rc, f"buffer of {nbytes} bytes", self.info.uri)
         return MemoryHandle(out[0]).allocation()
 
@@ -104,7 +122,9 @@ class CudaBackend:
     def export(self, handle: MemoryHandle) -> int:
         fd: int = lib.sp_cuda_export(handle.pointer)
         if fd == -errno.EPERM:
-            raise ValueError("export: only Memory.SHARED buffers can be exported")
+            raise ValueError(
+                "export: only Memory.SHARED buffers, and those made as exportable, can be exported"
+            )
         return driver.checked(fd, "export", self.info.uri)
 
     def import_(self, fd: int, nbytes: int) -> Allocation:
@@ -116,8 +136,11 @@ class CudaBackend:
                 f"import: {nbytes} bytes asked for; the descriptor has {size} and must be that of "
                 "memory which can be mapped for reading and writing"
             )
+        if rc == -errno.ENXIO:
+            raise ValueError(f"import: {driver.why()}")
         driver.checked(rc, f"import of {nbytes} bytes", self.info.uri)
-        return MemoryHandle(out[0]).allocation()
+        unmapped = lib.sp_cuda_host(out[0]) == ffi.NULL
+        return MemoryHandle(out[0]).allocation(Memory.DEVICE if unmapped else None)
 
     def upload(self, queue: Any, address: int, data: memoryview) -> tuple[int, object]:
         source = ffi.from_buffer(data)
@@ -176,6 +199,10 @@ class CudaBackend:
     def refusal(self, record: bytes, rc: int) -> str:
         """What of a dispatch record this kernel cannot do, in words; "" when it is none of that."""
         return refusal.words(self._limits, record, rc)
+
+    def said(self) -> str:
+        """What the driver said of this thread's last call, when that failed."""
+        return driver.why()
 
     def fault(self, queue: Any, value: int) -> str:
         """What the driver said when submission `value` failed."""

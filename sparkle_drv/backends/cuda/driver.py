@@ -14,6 +14,7 @@ _FEATURES = {
     "pools": lib.SP_CUDA_POOLS,
     "graphs": lib.SP_CUDA_GRAPHS,
     "params": lib.SP_CUDA_PARAMS,
+    "ipc": lib.SP_CUDA_IPC,
 }
 
 

@@ -17,8 +17,11 @@ from sparkle_drv.errors import ImageError
 from sparkle_drv.types import DeviceInfo, Resources
 
 _TARGET = re.compile(r"sm_(\d+)(a?)\Z")
+_VERSION = re.compile(rb"\.version\s+([\d.]+)")
+_PTX_TARGET = re.compile(rb"\.target\s+(\w+)")
 _ELF, _FATBIN = b"\x7fELF", b"\x50\xed\x55\xba"
 _EMPTY = "SHT_NOBITS"  # a section without bytes in the file
+_CUDA = (190, "EM_CUDA")  # e_machine, as pyelftools says it
 
 
 class KernelHandle:
@@ -71,16 +74,31 @@ def _check_cubin(blob: bytes, what: str) -> None:
     try:
         elf = ELFFile(BytesIO(blob))
         bits, table = elf.elfclass, elf["e_shoff"] + elf["e_shnum"] * elf["e_shentsize"]
+        machine = elf["e_machine"]
         ends = [s["p_offset"] + s["p_filesz"] for s in elf.iter_segments()]
         ends += [
             s["sh_offset"] + s["sh_size"] for s in elf.iter_sections() if s["sh_type"] != _EMPTY
         ]
     except Exception as error:  # hostile bytes fail in many ways inside the parser, all mean this
         raise ImageError(f"{what}: not a readable cubin ({error})") from None
+    if machine not in _CUDA:
+        raise ImageError(f"{what}: no cubin, an ELF file of machine {machine}")
     if bits != 64:
         raise ImageError(f"{what}: a 64-bit cubin is wanted")
     if (end := max([table, *ends])) > len(blob):
         raise ImageError(f"{what}: truncated: a part of it ends at byte {end} of {len(blob)}")
+
+
+def _target_of(blob: bytes) -> str:
+    """What the image says it is for, in words; "" when it does not say."""
+    if blob[:4] == _ELF:
+        flags = int.from_bytes(blob[48:52], "little")  # e_flags of a 64-bit file
+        # As nvcc 13.0 writes it, by the ABI version (byte 8), and as its forerunners did.
+        return f"a cubin for sm_{flags >> 8 & 0xFF if blob[8] >= 8 else flags & 0xFF}, "
+    version, target = _VERSION.search(blob), _PTX_TARGET.search(blob)
+    if blob[:4] == _FATBIN or not version or not target:
+        return ""
+    return f"PTX {version[1].decode()} for {target[1].decode()}, "
 
 
 def _check_fatbin(blob: bytes, what: str) -> None:
@@ -113,11 +131,12 @@ def load(spec: KernelSpec, info: DeviceInfo, device: Any) -> Loaded:
         device, image, spec.entry.encode(), spec.name.encode(), spec.native, why, len(why), out
     )
     if rc == -errno.ENOEXEC:
-        raise ImageError(f"{what}: {driver.text(why)} ({info.name}, {info.isa}, {info.driver})")
+        mine = f"{_target_of(blob)}on {info.name}, {info.isa}, {info.driver}"
+        raise ImageError(f"{what}: {driver.text(why)} ({mine})")
     if rc == -errno.ENOENT:
         raise ImageError(f"{what}: it has no entry {spec.entry!r} ({driver.why()})")
     if rc == -errno.EINVAL:
-        raise ImageError(f"{what}: {driver.text(why)}")
+        raise ImageError(f"{what}: {driver.text(why) or driver.why()}")
     driver.checked(rc, f"load {what}", info.uri)
     handle = KernelHandle(out[0])
     groups: tuple[str, ...] = ()

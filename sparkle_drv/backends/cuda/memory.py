@@ -7,6 +7,7 @@ from typing import Any
 
 from sparkle_drv._native import ffi, lib
 from sparkle_drv.backends.base import Allocation
+from sparkle_drv.types import Memory
 
 KINDS = {"device": lib.SP_CUDA_DEVICE, "host": lib.SP_CUDA_HOST, "shared": lib.SP_CUDA_SHARED}
 
@@ -19,8 +20,8 @@ class MemoryHandle:
     def __init__(self, pointer: Any, owner: object = None) -> None:
         self.pointer, self.owner = ffi.gc(pointer, lib.sp_cuda_free), owner
 
-    def allocation(self) -> Allocation:
-        return Allocation(self, lib.sp_cuda_address(self.pointer))
+    def allocation(self, memory: Memory | None = None) -> Allocation:
+        return Allocation(self, lib.sp_cuda_address(self.pointer), memory)
 
     def map(self, nbytes: int, uri: str) -> Any:
         """A writable view that keeps the memory; ValueError where the host does not reach it."""

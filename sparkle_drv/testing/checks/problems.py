@@ -23,6 +23,7 @@ TYPES = {
     "i64": np.int64,
     "u32": np.uint32,
     "u64": np.uint64,
+    "u8": np.uint8,
 }
 
 Filler = Callable[[np.random.Generator, int], Array]

@@ -19,11 +19,13 @@ from .tile import group_threads
 NAMES = ("map_f32", "map_i32")
 _PROGRAM = "program:"
 
-# What each step does to a (left or only operand) and b (right operand).
+# What each step does to a (left operand) and b (right or only operand); of three, c comes first.
 _BINARY = {
     "ADD": "a + b", "SUB": "a - b", "MUL": "a * b", "DIV": "a / b", "MIN": "sp_min(a, b)",
-    "MAX": "sp_max(a, b)", "POW": "sp_pow(a, b)",
+    "MAX": "sp_max(a, b)", "POW": "sp_pow(a, b)", "LT": "float(a < b)", "LE": "float(a <= b)",
+    "GT": "float(a > b)", "GE": "float(a >= b)", "EQ": "float(a == b)", "NE": "float(a != b)",
 }  # fmt: skip
+_WHERE = {"f32": "c != 0.0 ? a : b", "i32": "c != 0 ? a : b"}
 _UNARY = {
     "NEG": "-b", "ABS": "abs(b)", "RELU": "sp_relu(b)", "EXP": "sp_exp(b)", "LOG": "sp_log(b)",
     "SQRT": "sqrt(b)", "TANH": "sp_tanh(b)", "SIGMOID": "sp_sigmoid(b)", "SIN": "sp_sin(b)",
@@ -32,6 +34,8 @@ _UNARY = {
 _I32 = {
     "ADD": "a + b", "SUB": "a - b", "MUL": "a * b", "MIN": "min(a, b)", "MAX": "max(a, b)",
     "NEG": "-b", "ABS": "abs(b)", "RELU": "max(b, 0)", "SQUARE": "b * b",
+    "LT": "int(a < b)", "LE": "int(a <= b)", "GT": "int(a > b)", "GE": "int(a >= b)",
+    "EQ": "int(a == b)", "NE": "int(a != b)",
 }  # fmt: skip
 
 
@@ -48,10 +52,13 @@ def generate(name: str, plan: TilePlan, info: DeviceInfo) -> Shader:
     return kit.finish(f"{linear(size)}\nif (i >= n)\n    return;\n{body}", (f"n/{size}",))
 
 
-def _steps(dtype: str) -> dict[int, tuple[str, bool]]:
-    """Number of an operation -> (its value, does it take two)."""
+def _steps(dtype: str) -> dict[int, tuple[str, int]]:
+    """Number of an operation -> (its value, how many it takes)."""
     known = _I32 if dtype == "i32" else {**_BINARY, **_UNARY}
-    return {getattr(lib, f"SP_MAP_{op}"): (text, op in _BINARY) for op, text in known.items()}
+    steps = {
+        getattr(lib, f"SP_MAP_{op}"): (text, 1 + (op in _BINARY)) for op, text in known.items()
+    }
+    return {**steps, lib.SP_MAP_WHERE: (_WHERE[dtype], 3)}
 
 
 def _use(kit: Kit, text: str) -> None:
@@ -62,9 +69,10 @@ def _use(kit: Kit, text: str) -> None:
 def _interpreter(kit: Kit, dtype: str) -> str:
     number = ELEMENTS[dtype]
     cases = []
-    for op, (text, binary) in _steps(dtype).items():
+    for op, (text, takes) in _steps(dtype).items():
         _use(kit, text)
-        cases.append(f"case {op}u: {'depth--; ' if binary else ''}top = {text}; break;")
+        down = ("", "depth--; ", "depth -= 2u; ")[takes - 1]
+        cases.append(f"case {op}u: {down}top = {text}; break;")
     inputs = "\n".join(f"    case {at}u: top = x{at}[i]; break;" for at in range(lib.SP_MAP_INPUTS))
     lines = f"""\
 {number} stack[{lib.SP_MAP_STACK}];
@@ -77,6 +85,7 @@ for (uint s = 0u; s < nops; s++) {{
         depth++;
     }}
     {number} a = stack[clamp(depth, 1u, {lib.SP_MAP_STACK}u) - 1u], b = top;
+    {number} c = stack[clamp(depth, 2u, {lib.SP_MAP_STACK}u) - 2u];
     switch (op) {{
     case {lib.SP_MAP_INPUT}u:
         switch (slot) {{
@@ -110,14 +119,14 @@ def _written_out(kit: Kit, dtype: str, words: str) -> str:
         elif op == lib.SP_MAP_CONST:
             value = f"consts[{slot}u]"
         else:
-            text, binary = steps.get(op, ("", False))
-            if not text or len(stack) < 1 + binary:
+            text, takes = steps.get(op, ("", 1))
+            if not text or len(stack) < takes:
                 raise wrong
             _use(kit, text)
-            # A template over a and b: as a call, so that operands stay whole.
-            b = stack.pop()
-            a = stack.pop() if binary else b
-            value = _filled(text, a, b)
+            # A template over c, a and b: as a call, so that operands stay whole.
+            operands = dict(zip("bac", reversed(stack[-takes:]), strict=False))
+            del stack[-takes:]
+            value = _filled(text, operands)
         lines.append(f"{number} v{at} = {value};")
         stack.append(f"v{at}")
     if len(stack) != 1:
@@ -125,12 +134,12 @@ def _written_out(kit: Kit, dtype: str, words: str) -> str:
     return "\n".join([*lines, f"y[i] = {stack[0]};"])
 
 
-def _filled(text: str, a: str, b: str) -> str:
-    """`text` with the names a and b replaced; function names have neither alone."""
+def _filled(text: str, operands: dict[str, str]) -> str:
+    """`text` with the names a, b and c replaced; function names have none of them alone."""
     out = []
     for at, letter in enumerate(text):
         alone = not (text[at - 1 : at].isalnum() or text[at - 1 : at] == "_") and not (
             text[at + 1 : at + 2].isalnum() or text[at + 1 : at + 2] == "_"
         )
-        out.append({"a": a, "b": b}.get(letter, letter) if alone else letter)
+        out.append(operands.get(letter, letter) if alone else letter)
     return "".join(out)

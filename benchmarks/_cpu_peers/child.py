@@ -1,0 +1,107 @@
+"""One peer with one number of threads, for a whole run: does what it is told, a line at a time.
+
+`-m _cpu_peers.child NAME THREADS` reads a JSON object a line and answers with one. It sleeps in
+between: nobody but the peer whose turn it is uses the cores.
+
+    {"do": "prepare", "case": NAME, "folder": F}    operands are F/x.npy, ...; each way computes
+                                                    once, its result goes to F/<peer>.<number>.npy
+    {"do": "time", "way": W, "calls": n, "blocks": b, "warm": w}    ns of a call in each block
+    {"do": "drop"}                                 lets go of the case
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import timeit
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from _peers.base import module
+
+from .base import Peer, Way
+from .cases import all_cases
+
+
+def told(error: BaseException) -> str:
+    """An error of others' code in one line."""
+    return " ".join(f"{type(error).__name__}: {error}".split())[:300]
+
+
+class Worker:
+    """The requests, by their names."""
+
+    def __init__(self, name: str, peer: Peer) -> None:
+        self.name, self.peer = name, peer
+        self.timers: dict[str, timeit.Timer] = {}
+
+    def prepare(self, case: str, folder: str) -> dict[str, Any]:
+        """{way: {"file": the result's} or {"error": why there is none}}."""
+        numpy = module("numpy")
+        self.timers.clear()
+        where = Path(folder)
+        # load() gives a view of a buffer; who packs weights once wants one that owns its data.
+        operands = {path.stem: numpy.load(path).copy() for path in sorted(where.glob("?.npy"))}
+        found: dict[str, Any] = {}
+        for at, (name, make) in enumerate(self.peer.ways(all_cases()[case], operands)):
+            try:
+                way = make()
+                for _ in range(way.early):
+                    self._once(way)
+                way.poison()
+                self._once(way)
+                file = where / f"{self.name}.{at}.npy"
+                numpy.save(file, way.result())
+            except Exception as error:  # others' code may raise anything; the rest is measured
+                found[name] = {"error": told(error)}
+                continue
+            self.timers[name] = timeit.Timer(way.statement, globals=dict(way.names))
+            found[name] = {"file": str(file), "statement": way.statement}
+        return found
+
+    @staticmethod
+    def _once(way: Way) -> None:
+        exec(way.statement, dict(way.names))
+
+    def time(self, way: str, calls: int, blocks: int, warm: int) -> dict[str, Any]:
+        """Blocks of `calls` calls each, after `warm` calls that count for nothing."""
+        timer = self.timers[way]
+        timer.timeit(warm)
+        return {"ns": [timer.timeit(calls) / calls * 1e9 for _ in range(blocks)]}
+
+    def drop(self) -> dict[str, Any]:
+        self.timers.clear()
+        return {}
+
+
+def serve(name: str, threads: int, ask: Callable[[], str], say: Callable[[str], None]) -> None:
+    """Answers until there is nothing more to read."""
+    try:
+        peer = module(f"_cpu_peers.{name}").PEER()
+        say(json.dumps({"version": peer.start(threads)}))
+    except (ImportError, OSError) as error:  # not installed, or a library of it does not load
+        say(json.dumps({"absent": told(error)}))
+        return
+    worker = Worker(name, peer)
+    while line := ask():
+        request = json.loads(line)
+        do: Callable[..., dict[str, Any]] = getattr(worker, request.pop("do"))
+        try:
+            say(json.dumps(do(**request)))
+        except Exception as error:  # as in prepare
+            say(json.dumps({"error": told(error)}))
+
+
+def main(argv: list[str]) -> int:
+    name, threads = argv
+    # Libraries print what they like; the pipe is for answers.
+    answers = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)
+    serve(name, int(threads), sys.stdin.readline, lambda text: print(text, file=answers))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,89 @@
+"""All children of a run, and the run: case after case, one number of threads after another."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from . import environment, measure, reference, report
+from .cases import Case
+from .station import Lost, Station
+
+BENCHMARKS = Path(__file__).resolve().parents[1]
+LIVES = 3  # how often a peer is started again after it died
+
+
+class Crew:
+    """All children of a run; `at(threads)` are those that are there, ours first."""
+
+    def __init__(
+        self, names: Sequence[str], cpus: Mapping[int, Sequence[int]], folder: Path
+    ) -> None:
+        self.folder, self.cpus = folder, cpus
+        self.peers: dict[str, dict[str, Any]] = {}
+        self._stations: dict[tuple[str, int], Station | None] = {}
+        self._lives = dict.fromkeys(names, LIVES)
+        for name in names:
+            for threads in cpus:
+                self._stations[name, threads] = self._start(name, threads)
+
+    def environment(self, threads: int) -> dict[str, str]:
+        home = self.folder / "home"
+        home.mkdir(exist_ok=True)
+        return environment.cleaned(os.environ, threads, home, [BENCHMARKS, BENCHMARKS.parent])
+
+    def _start(self, name: str, threads: int) -> Station | None:
+        try:
+            made = Station(
+                name, threads, self.cpus[threads], self.environment(threads), self.folder
+            )
+        except Lost as lost:
+            self.peers[name] = {"absent": str(lost)}
+            return None
+        if made.absent:
+            made.close()
+            self.peers[name] = {"absent": made.absent}
+            return None
+        self.peers[name] = {"version": made.version}
+        return made
+
+    def at(self, threads: int) -> list[Station]:
+        """Those that have ended since are started again, a few times."""
+        for (name, count), station in self._stations.items():
+            if count == threads and station is not None and not station.alive:
+                self._lives[name] -= 1
+                again = self._lives[name] > 0
+                self._stations[name, count] = self._start(name, count) if again else None
+        found = [s for (_, count), s in self._stations.items() if count == threads]
+        return [station for station in found if station is not None]
+
+    def close(self) -> None:
+        for station in self._stations.values():
+            if station is not None:
+                station.close()
+
+
+def run(
+    chosen: Sequence[Case], crew: Crew, settings: measure.Settings, budget_s: float
+) -> Iterator[dict[str, Any]]:
+    """A row for each case and number of threads; ends early when the time is over."""
+    begun = time.monotonic()
+    for case in chosen:
+        if time.monotonic() - begun > budget_s:
+            return
+        given = reference.operands(case, settings.seed)
+        want = reference.expected(case, given)
+        reference.write(given, crew.folder)
+        del given
+        for threads in crew.cpus:
+            ways = measure.case(case, crew.at(threads), settings, crew.folder, want)
+            row = {
+                "case": case.name, "kind": case.kind, "group": case.group, "threads": threads,
+                "flops": case.of.flops, "nbytes": case.of.nbytes, "ways": ways,
+            }  # fmt: skip
+            yield {**row, "ratios": report.ratios(row)}
+        for file in crew.folder.glob("?.npy"):
+            file.unlink()

@@ -1,0 +1,42 @@
+"""The environment of the peers: what steers numeric libraries is taken out and told.
+
+An image may set such variables (an OPENBLAS_CORETYPE for another CPU halves numpy's speed), and
+then one would compare with a library that nobody meant to run that way.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+STEERING = (
+    "ATEN_", "ATLAS_", "BLIS_", "DNNL_", "FLEXIBLAS", "GOMP_", "GOTO_", "KMP_", "LIBOMP_", "MKL_",
+    "NCNN_", "NPY_", "NUMEXPR_", "NVPL_", "OMP_", "ONEDNN_", "OPENBLAS_", "OPENVINO_", "ORT_", 
+    "OV_", "TBB_", "TORCH_", "VECLIB_",
+)  # fmt: skip
+"""How the names of such variables begin."""
+COUNTS = (
+    "MKL_NUM_THREADS", "NUMEXPR_MAX_THREADS", "NUMEXPR_NUM_THREADS", "OMP_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS", "SPARKLE_THREADS",
+)  # fmt: skip
+"""What tells a library how many threads it may use; set anew for each child."""
+
+
+def removed(env: Mapping[str, str]) -> dict[str, str]:
+    """The variables that the children do not get."""
+    return {
+        name: value
+        for name, value in sorted(env.items())
+        if name.startswith(STEERING) or name in COUNTS
+    }
+
+
+def cleaned(env: Mapping[str, str], threads: int, home: Path, paths: list[Path]) -> dict[str, str]:
+    """The environment of a child with `threads` threads: nothing that steers libraries, `home`
+    without tuned plans as SPARKLE_HOME, `paths` to import from."""
+    kept = {name: value for name, value in env.items() if name not in removed(env)}
+    kept |= dict.fromkeys(COUNTS, str(threads))
+    kept["SPARKLE_HOME"] = str(home)
+    kept["PYTHONPATH"] = os.pathsep.join(str(path) for path in paths)
+    return kept

@@ -1,0 +1,143 @@
+"""One case: every way is verified, then those that are right are timed in turn.
+
+A round asks each way once, in an order that is drawn anew; a sample is the median of a few blocks
+of calls, after a warm-up in the same breath, because the ways before have emptied the caches.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from . import OURS, reference
+from .cases import Case
+from .station import Lost
+
+BLOCK_NS, SAMPLE_NS, BLOCKS = 400_000.0, 6_000_000.0, 5
+WARM_NS = 40_000_000.0
+"""A call longer than this warms up by itself: no call before it."""
+SHORT_NS = 500_000.0
+"""A first call that took less says little about the next ones."""
+FEWEST, MOST = 6, 15
+"""Rounds; six is the fewest that give a median an interval of 95 %."""
+LONG = 3.0
+"""A case that has taken so many times its due may stop with fewer, after three rounds."""
+
+
+class Asked(Protocol):
+    """What a Station is to this module."""
+
+    name: str
+
+    def ask(self, do: str, **request: Any) -> dict[str, Any]: ...
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How long a case may be timed, and in how many rounds."""
+
+    case_s: float = 0.8
+    fewest: int = FEWEST
+    most: int = MOST
+    seed: int = 1
+
+
+QUICK = Settings(case_s=0.1, fewest=2, most=3)
+Entry = dict[str, Any]
+
+
+def case(
+    case: Case, stations: Sequence[Asked], settings: Settings, folder: Path, want: Any
+) -> dict[str, Entry]:
+    """{"peer way": {"verdict", "error", "limit", ...}} of one case, whose operands are in `folder`.
+
+    verdict: "right", with "samples_ns"; "wrong", never timed; "failed", with "why".
+    """
+    found: dict[str, Entry] = {}
+    right: dict[str, tuple[Asked, str]] = {}
+    for station in stations:
+        for way, entry in _prepared(case, station, folder, want).items():
+            found[f"{station.name} {way}"] = entry
+            if entry["verdict"] == "right":
+                right[f"{station.name} {way}"] = (station, way)
+    _timed(found, right, settings)
+    for station in stations:
+        with contextlib.suppress(Lost):  # it has been told of before, or will be at the next case
+            station.ask("drop")
+    return found
+
+
+def _prepared(case: Case, station: Asked, folder: Path, want: Any) -> dict[str, Entry]:
+    try:
+        told = station.ask("prepare", case=case.name, folder=str(folder))
+    except Lost as lost:
+        told = {"error": str(lost)}
+    if "error" in told and not isinstance(told["error"], Mapping):
+        told = {"all": {"error": told["error"]}}
+    return {way: _verdict(case, station.name, said, want) for way, said in told.items()}
+
+
+def _verdict(case: Case, name: str, said: Mapping[str, Any], want: Any) -> Entry:
+    entry: Entry = {"verdict": "failed", "samples_ns": []}
+    if "error" in said:
+        return {**entry, "why": said["error"]}
+    file = Path(said["file"])
+    error = reference.error(np.load(file), want)
+    file.unlink()
+    limit = reference.limit(case, name == OURS)
+    verdict = "right" if error <= limit else "wrong"
+    return {
+        **entry, "verdict": verdict, "error": error, "limit": limit, "statement": said["statement"],
+    }  # fmt: skip
+
+
+def _timed(
+    found: dict[str, Entry], right: Mapping[str, tuple[Asked, str]], settings: Settings
+) -> None:
+    """Adds samples to the entries; a way that fails meanwhile is "failed" from then on."""
+    calls = {}
+    for key, (station, way) in right.items():
+        first = _sample(station, way, 1, 1, 0)
+        if not isinstance(first, str) and first < SHORT_NS:
+            first = _sample(station, way, 20, 1, 0)
+        if isinstance(first, str):
+            found[key] |= {"verdict": "failed", "why": first}
+        else:
+            calls[key] = plan(first)
+    begun, draw = time.monotonic(), random.Random(settings.seed)
+    for done in range(settings.most):
+        late = (time.monotonic() - begun) / settings.case_s
+        if (done >= settings.fewest and late > 1) or (done >= 3 and late > LONG):
+            break
+        for key in draw.sample(list(calls), len(calls)):
+            station, way = right[key]
+            took = _sample(station, way, *calls[key])
+            if isinstance(took, str):
+                found[key] |= {"verdict": "failed", "why": took, "samples_ns": []}
+                del calls[key]
+            else:
+                found[key]["samples_ns"].append(took)
+
+
+def plan(ns: float) -> tuple[int, int, int]:
+    """(calls of a block, blocks, calls to warm up) for a way that takes about `ns` a call."""
+    ns = max(ns, 1.0)
+    calls = max(1, round(BLOCK_NS / ns))
+    blocks = max(1, min(BLOCKS, round(SAMPLE_NS / (calls * ns))))
+    return calls, blocks, calls if ns < WARM_NS else 0
+
+
+def _sample(station: Asked, way: str, calls: int, blocks: int, warm: int) -> float | str:
+    """ns of a call, or why there are none."""
+    try:
+        told = station.ask("time", way=way, calls=calls, blocks=blocks, warm=warm)
+    except Lost as lost:
+        return str(lost)
+    return str(told["error"]) if "error" in told else float(np.median(told["ns"]))

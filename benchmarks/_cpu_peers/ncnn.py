@@ -1,0 +1,67 @@
+"""ncnn: convolutions, an extractor a call as its users write it, Winograd and packed layouts on. It
+has no batches: images go one by one.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from _peers.base import module
+
+from .base import Named, Operands, Peer, Way
+from .cases import Case, Conv
+
+
+class Ncnn(Peer):
+    def start(self, threads: int) -> str:
+        self.np, self.ncnn = module("numpy"), module("ncnn")
+        self.threads = threads
+        return str(self.ncnn.__version__)
+
+    def ways(self, case: Case, operands: Operands) -> Iterable[Named]:
+        of = case.of
+        if not isinstance(of, Conv):
+            return []
+        return [("Convolution", lambda: self._way(of, operands["x"], operands["w"]))]
+
+    def _net(self, of: Conv, w: Any) -> Any:
+        net = self.ncnn.Net()
+        option = net.opt
+        option.num_threads = self.threads
+        for name in ("bf16_storage", "fp16_storage", "fp16_packed", "fp16_arithmetic"):
+            setattr(option, f"use_{name}", False)  # float32 is compared with float32
+        option.use_winograd_convolution = True
+        option.use_sgemm_convolution = True
+        option.use_packing_layout = True
+        kind = "Convolution" if of.groups == 1 else "ConvolutionDepthWise"
+        layer = f"0={of.oc} 1={of.k} 3={of.stride} 4={of.padding} 5=0 6={w.size} 7={of.groups}"
+        with tempfile.TemporaryDirectory(prefix="sparkle-ncnn-") as folder:
+            param, weights = Path(folder) / "one.param", Path(folder) / "one.bin"
+            # The text format: a magic number, layers and blobs; then a layer a line.
+            param.write_text(f"7767517\n2 2\nInput x 0 1 x\n{kind} one 1 1 x y {layer}\n")
+            weights.write_bytes(bytes(4) + w.tobytes())  # a flag of zero: float32
+            if net.load_param(str(param)) or net.load_model(str(weights)):
+                raise RuntimeError("ncnn does not load the model")
+        return net
+
+    def _way(self, of: Conv, x: Any, w: Any) -> Way:
+        net = self._net(of, w)
+        mats = [self.ncnn.Mat(image).clone() for image in x]
+        done: list[Any] = [None] * of.n
+
+        def infer() -> None:
+            for at, image in enumerate(mats):
+                extractor = net.create_extractor()
+                extractor.input("x", image)
+                done[at] = extractor.extract("y")[1]
+
+        def result() -> Any:
+            return self.np.stack([self.np.array(y) for y in done])
+
+        return Way("infer()", {"infer": infer}, result)
+
+
+PEER = Ncnn

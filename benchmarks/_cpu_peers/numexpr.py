@@ -1,0 +1,42 @@
+"""numexpr: maps, compiled by its own compiler beforehand, blocked through the caches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from _peers.base import module
+
+from .base import Named, Operands, Peer, Way
+from .cases import EXPRESSIONS, SCALAR, Case, Map
+
+
+class Numexpr(Peer):
+    """`evaluate` looks the expression up in a cache, `re_evaluate` takes the last one."""
+
+    def start(self, threads: int) -> str:
+        self.np, self.numexpr = module("numpy"), module("numexpr")
+        self.numexpr.set_num_threads(threads)
+        return str(self.numexpr.__version__)
+
+    def ways(self, case: Case, operands: Operands) -> Iterable[Named]:
+        of = case.of
+        if not isinstance(of, Map):
+            return []
+        np, text = self.np, EXPRESSIONS[of.expression]
+        out = np.full(of.n, np.nan, np.float32)
+        # A Python float would make doubles of everything.
+        values = {name: operands[name] for name in of.arrays} | {"a": np.float32(SCALAR)}
+        names = {"ne": self.numexpr, "values": values, "out": out}
+        options = "local_dict=values, out=out"
+
+        def evaluate() -> Way:
+            return Way(f"ne.evaluate({text!r}, {options})", names, lambda: out)
+
+        def again() -> Way:
+            self.numexpr.validate(text, local_dict=values, out=out)
+            return Way("ne.re_evaluate(local_dict=values)", names, lambda: out)
+
+        return [("evaluate", evaluate), ("re_evaluate", again)]
+
+
+PEER = Numexpr

@@ -1,0 +1,90 @@
+"""Operands, the float64 reference of a case, and how far a result is from it."""
+
+from __future__ import annotations
+
+import math
+import zlib
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sparkle_drv.ops import ref
+
+from .cases import EXPRESSIONS, SCALAR, Case, Conv, Gemm
+
+Array = np.ndarray[Any, Any]
+
+DIRECT, WINOGRAD = 1.5e-5, 1e-4
+"""Most error of ours, over the rms of the reference: sums of float32 products in any order (up to
+1e-5 was measured), and Winograd's F(4x4,3x3) (2e-5 to 7e-5)."""
+FLOAT32 = 1e-3
+"""Of a peer: what is still float32, by whatever algorithm; bfloat16 errs by 1e-2, a wrong result
+by 1."""
+FLOAT64 = 1e-12
+
+
+def operands(case: Case, seed: int = 1) -> dict[str, Array]:
+    """Fresh normal numbers, the same for the same case and seed."""
+    rng = np.random.default_rng([seed, zlib.crc32(case.name.encode())])
+    of = case.of
+
+    def normal(*shape: int, dtype: Any = np.float32) -> Array:
+        return rng.standard_normal(shape, dtype=dtype)
+
+    if isinstance(of, Gemm):
+        dtype = np.dtype(of.dtype)
+        return {"a": normal(of.m, of.k, dtype=dtype), "b": normal(of.k, of.n, dtype=dtype)}
+    if isinstance(of, Conv):
+        x = normal(of.n, of.c, of.size, of.size)
+        return {"x": x, "w": normal(of.oc, of.c // of.groups, of.k, of.k)}
+    return {name: normal(of.n) for name in of.arrays}
+
+
+def expected(case: Case, given: dict[str, Array]) -> Array:
+    """The result in float64."""
+    of = case.of
+    if isinstance(of, Gemm):
+        return ref.gemm(given["a"], given["b"])
+    if isinstance(of, Conv):
+        pad = ((of.padding, of.padding),) * 2
+        stride = (of.stride, of.stride)
+        one = partial(ref.conv2d, w=given["w"], stride=stride, padding=pad, groups=of.groups)
+        # An image at a time: the temporaries of a batch are gigabytes.
+        return np.concatenate([one(image[None]) for image in given["x"]])
+    text = EXPRESSIONS[of.expression]
+    scalar = {"a": SCALAR} if "a*" in text else {}
+    return ref.map(text, **{name: x.astype(np.float64) for name, x in given.items()}, **scalar)
+
+
+def error(got: Array, want: Array) -> float:
+    """max |got - want| over rms(want); infinite for another shape or anything not finite."""
+    if got.shape != want.shape:
+        return math.inf
+    most, squares = 0.0, 0.0
+    flat, true = np.ascontiguousarray(got).reshape(-1), want.reshape(-1)
+    for at in range(0, true.size, 1 << 20):  # in pieces: the arrays of a batch are large
+        piece = true[at : at + (1 << 20)]
+        worst = float(np.max(np.abs(flat[at : at + (1 << 20)] - piece)))
+        if not math.isfinite(worst):  # max() would pass over a NaN
+            return math.inf
+        most = max(most, worst)
+        squares += float(piece @ piece)
+    return most / math.sqrt(squares / true.size)
+
+
+def limit(case: Case, ours: bool) -> float:
+    """The most error with which a result counts as right."""
+    of = case.of
+    if isinstance(of, Gemm) and of.dtype == "float64":
+        return FLOAT64
+    if not ours:
+        return FLOAT32
+    return WINOGRAD if isinstance(of, Conv) and of.winograd else DIRECT
+
+
+def write(given: dict[str, Array], folder: Path) -> None:
+    """The operands where every child finds them."""
+    for name, array in given.items():
+        np.save(folder / f"{name}.npy", array)

@@ -1,0 +1,119 @@
+"""This package on the cpu device: plain numpy arrays, weights read-only."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any
+
+from .base import Named, Operands, Peer, Way
+from .cases import EXPRESSIONS, SCALAR, Case, Conv, Gemm, Map
+
+EARLY = 2
+"""Weights are packed in the second call that sees them."""
+
+
+class Sparkle(Peer):
+    """`checked` is the public call with out=; `plan` and `bind` leave the checks out."""
+
+    def start(self, threads: int) -> str:
+        import numpy
+
+        import sparkle_drv
+
+        self.np, self.ops = numpy, sparkle_drv.ops
+        self.dev = sparkle_drv.open("cpu")  # SPARKLE_THREADS says how many
+        return f"{sparkle_drv.__version__} ({self.dev.info.isa})"
+
+    def ways(self, case: Case, operands: Operands) -> Iterable[Named]:
+        of = case.of
+        if isinstance(of, Gemm):
+            return self._gemm(of, operands)
+        if isinstance(of, Conv):
+            return self._conv(of, operands)
+        return self._map(of, operands)
+
+    def _poisoned(self, shape: tuple[int, ...], dtype: Any) -> Any:
+        return self.np.full(shape, self.np.nan, dtype)
+
+    def _way(
+        self,
+        statement: str,
+        names: dict[str, Any],
+        out: Any,
+        result: Callable[[], Any] | None = None,
+    ) -> Way:
+        return Way(statement, names, result or (lambda: out), EARLY, lambda: out.fill(self.np.nan))
+
+    def _gemm(self, of: Gemm, operands: Operands) -> Iterable[Named]:
+        a, b = operands["a"], operands["b"]
+        b.flags.writeable = False
+
+        def checked() -> Way:
+            c = self._poisoned((of.m, of.n), a.dtype)
+            names = {"gemm": self.ops.gemm, "dev": self.dev, "a": a, "b": b, "c": c}
+            return self._way("gemm(dev, a, b, c)", names, c)
+
+        plan = self.ops.gemm.plan
+        snapshot = "b" in inspect.signature(plan).parameters  # b is packed when the plan is made
+        made = partial(plan, self.dev, of.m, of.n, of.k, a.dtype, **({"b": b} if snapshot else {}))
+        right = None if snapshot else b
+
+        def planned() -> Way:
+            c = self._poisoned((of.m, of.n), a.dtype)
+            return self._way(
+                "plan(a, b, c).wait()", {"plan": made(), "a": a, "b": right, "c": c}, c
+            )
+
+        def bind() -> Way:
+            bound = made()
+            c = self.dev.array(self._poisoned((of.m, of.n), a.dtype))
+            held = [self.dev.array(a), None if snapshot else self.dev.array(b), c]
+            go, queue = bound.bind(*held), bound.queue
+
+            def result() -> Any:
+                if queue.reached < queue.submitted:
+                    raise RuntimeError("bind: the call came back before the product was done")
+                return c.numpy()
+
+            return Way("go()", {"go": go, "held": (held, bound)}, result)
+
+        ways: list[Named] = [("checked", checked), ("plan", planned)]
+        return [*ways, ("bind", bind)] if max(of.m, of.n, of.k) <= 128 else ways
+
+    def _conv(self, of: Conv, operands: Operands) -> Iterable[Named]:
+        x, w = operands["x"], operands["w"]
+        w.flags.writeable = False
+        shape = (of.n, of.oc, of.out, of.out)
+        options = f"stride={of.stride}, padding={of.padding}, groups={of.groups}"
+
+        def checked() -> Way:
+            y = self._poisoned(shape, x.dtype)
+            names = {"conv2d": self.ops.conv2d, "dev": self.dev, "x": x, "w": w, "y": y}
+            return self._way(f"conv2d(dev, x, w, None, y, {options})", names, y)
+
+        def nhwc() -> Way:
+            across = self.np.ascontiguousarray(x.transpose(0, 2, 3, 1))
+            y = self._poisoned((of.n, of.out, of.out, of.oc), x.dtype)
+            names = {"conv2d": self.ops.conv2d, "dev": self.dev, "x": across, "w": w, "y": y}
+            statement = f"conv2d(dev, x, w, None, y, {options}, layout='NHWC')"
+            return self._way(statement, names, y, lambda: y.transpose(0, 3, 1, 2))
+
+        # A batch in NHWC as well would cost the run a minute and tell little more.
+        return [("checked", checked), ("NHWC", nhwc)] if of.n == 1 else [("checked", checked)]
+
+    def _map(self, of: Map, operands: Operands) -> Iterable[Named]:
+        text = EXPRESSIONS[of.expression]
+
+        def checked() -> Way:
+            out = self._poisoned((of.n,), self.np.float32)
+            given = ", ".join(f"{name}={name}" for name in of.arrays)
+            scalar = ", a=a" if "a" in text.replace("tanh", "") else ""
+            names = {"map": self.ops.map, "dev": self.dev, "out": out, "a": SCALAR, **operands}
+            return self._way(f"map(dev, {text!r}, {given}{scalar}, out=out)", names, out)
+
+        return [("checked", checked)]
+
+
+PEER = Sparkle

@@ -1,0 +1,228 @@
+"""What gemm, conv2d and map of the cpu device reach from Python, against what users would install.
+
+One run: ours, numpy, torch, onnxruntime, ncnn, OpenVINO and numexpr, whichever are there (`make
+peers`), each in a process of its own for each number of threads, pinned, taking turns sample by
+sample while all others sleep. Every result is compared with float64 before it is timed. At the end
+stand the lines that the package holds itself to.
+
+    python benchmarks/cpu_peers.py                           # all, at most 12 minutes
+    python benchmarks/cpu_peers.py --only 'gemm f32' --threads 1
+    python benchmarks/cpu_peers.py --tiles                   # the tile model against a search
+
+A whole run is kept under benchmarks/results/.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
+from _hop import hop
+
+if "sparkle_drv" not in sys.modules:  # imported by a test: there is nowhere to go
+    hop()
+
+import argparse
+import contextlib
+import json
+import os
+import re
+import signal
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from _bench import env, results
+from _bench.problems import FAILED, OK, REGRESSION, USAGE, UsageError
+from _cpu_peers import NAMES, cases, crew, environment, measure, report, roofs, tiles
+
+HERE = Path(__file__).resolve().parent
+BUDGET_S, TILE_S = 690.0, 5.0
+
+
+def placed(text: str) -> dict[int, list[int]]:
+    """{threads: the CPUs that they are pinned to}. Raises UsageError."""
+    allowed = sorted(os.sched_getaffinity(0))
+    try:
+        counts = [int(word) for word in (text or "1,2").split(",")]
+    except ValueError:
+        raise UsageError(f"--threads: numbers like 1,2 are wanted, got {text!r}") from None
+    if not text:
+        counts = [count for count in counts if count <= len(allowed)]
+    if bad := [count for count in counts if not 1 <= count <= len(allowed)]:
+        raise UsageError(f"--threads: 1 to {len(allowed)} (the CPUs allowed here), got {bad[0]}")
+    return {count: allowed[-count:] for count in dict.fromkeys(counts)}
+
+
+def parser() -> argparse.ArgumentParser:
+    top = argparse.ArgumentParser(
+        prog="cpu_peers.py",
+        description=(__doc__ or "").splitlines()[0],
+        epilog="exit codes: 0 well, 1 a result of ours was wrong or missing, or the run was "
+        "interrupted, 2 usage, 3 with --check: a line does not hold",
+    )
+    top.add_argument("--only", default="", metavar="REGEX", help="cases whose names match")
+    top.add_argument("--threads", default="", help="1,2 by default, where there are two CPUs")
+    top.add_argument("--peers", default=",".join(NAMES), help=f"of {','.join(NAMES)}; default: all")
+    top.add_argument("--quick", action="store_true", help="few rounds: a trial, no figures")
+    top.add_argument("--budget-s", type=float, default=BUDGET_S, help=f"default: {BUDGET_S:g}")
+    top.add_argument("--seed", type=int, default=1, help="of the operands and of the order")
+    top.add_argument("--label", default="", help="a remark for the report, as 'a quiet machine'")
+    top.add_argument("--tiles", action="store_true", help="the tile model of the products instead")
+    top.add_argument(
+        "--tile-budget-s", type=float, default=TILE_S, help=f"a shape; default: {TILE_S:g}"
+    )
+    top.add_argument("--json", type=Path, help="write everything there")
+    top.add_argument("--md", type=Path, help="write the tables there")
+    top.add_argument("--check", action="store_true", help="exit 3 when a line does not hold")
+    top.add_argument("--list", action="store_true", help="the names of the cases, and no more")
+    return top
+
+
+def _end(signum: int, frame: object) -> None:
+    raise KeyboardInterrupt  # the children end with us, and what was measured is written
+
+
+def main(argv: Sequence[str]) -> int:
+    args = parser().parse_args(argv)
+    signal.signal(signal.SIGTERM, _end)
+    try:
+        return _main(args)
+    except UsageError as error:
+        print(f"cpu_peers.py: {error}", file=sys.stderr)
+        return USAGE
+
+
+def _main(args: argparse.Namespace) -> int:
+    names = args.peers.split(",")
+    if strange := [name for name in names if name not in NAMES]:
+        raise UsageError(
+            f"--peers: no such peer: {', '.join(strange)}; there are {', '.join(NAMES)}"
+        )
+    try:
+        chosen = cases.select(args.only)
+    except re.error as error:
+        raise UsageError(f"--only: {error}") from None
+    if not chosen:
+        raise UsageError(f"--only: no case has {args.only!r} in its name; --list tells them")
+    if args.list:
+        print("\n".join(case.name for case in chosen))
+        return OK
+    cpus = placed(args.threads)
+    facts: dict[str, Any] = {
+        "env": env.describe(), "label": args.label, "quick": args.quick, "seed": args.seed,
+        "removed": environment.removed(os.environ), "cpus": {str(t): c for t, c in cpus.items()},
+    }  # fmt: skip
+    shared = Path("/dev/shm")  # operands pass through memory
+    where = str(shared) if os.access(shared, os.W_OK) else None
+    with tempfile.TemporaryDirectory(prefix="sparkle-peers-", dir=where) as folder:
+        there = crew.Crew([] if args.tiles else names, cpus, Path(folder))
+        _introduce(facts["removed"], there.peers)
+        try:
+            told = _tiles(args, chosen, there) if args.tiles else _peers(args, chosen, there)
+        finally:
+            there.close()
+    told = results.finite({**facts, **told})
+    suffix = f"-threads-{args.threads}" if args.threads and not args.tiles else ""
+    return _write(told, args, "cpu_tiles" if args.tiles else f"cpu_peers{suffix}")
+
+
+def _peers(
+    args: argparse.Namespace, chosen: Sequence[cases.Case], there: crew.Crew
+) -> dict[str, Any]:
+    """The document's part that is measured."""
+    base = measure.QUICK if args.quick else measure.Settings()
+    settings = measure.Settings(base.case_s, base.fewest, base.most, args.seed)
+    rows: list[dict[str, Any]] = []
+    measured: dict[str, dict[str, float]] = {}
+    interrupted = False
+    try:
+        for threads, cpus in there.cpus.items():
+            with _told(f"roofs of {threads}"):
+                env = there.environment(threads)
+                measured[str(threads)] = roofs.measure(cpus, env, args.quick)
+        for row in crew.run(chosen, there, settings, args.budget_s):
+            rows.append(row)
+            _say(row)
+    except KeyboardInterrupt:
+        interrupted = True
+    missing = len(rows) < len(chosen) * len(there.cpus)
+    told = report.document(rows, measured)
+    return {**told, "peers": there.peers, "interrupted": interrupted or missing}
+
+
+def _tiles(
+    args: argparse.Namespace, chosen: Sequence[cases.Case], there: crew.Crew
+) -> dict[str, Any]:
+    """The same of --tiles: one thread, whatever --threads says."""
+    rows: list[dict[str, Any]] = []
+    interrupted, cpus = False, placed("1")[1]
+    try:
+        for row in tiles.run(chosen, cpus, there.environment(1), args.tile_budget_s):
+            rows.append(row)
+            print(" ".join(tiles.cells(row)), file=sys.stderr, flush=True)
+    except KeyboardInterrupt:
+        interrupted = True
+    shows = [line.as_json() for line in tiles.lines(rows)]
+    told = {"schema": report.SCHEMA, "budget_s": args.tile_budget_s, "rows": rows, "shows": shows}
+    return {**told, "interrupted": interrupted}
+
+
+def _write(told: dict[str, Any], args: argparse.Namespace, name: str) -> int:
+    """Files, the text, and the exit code."""
+    text = (tiles if args.tiles else report).markdown(told)
+    machine = f"{told['env']['cpu']} {told['env']['cpu_model'] or ''}".lower()
+    folder = HERE / "results" / re.sub(r"[^a-z0-9]+", "-", machine).strip("-")
+    kept = not (args.only or args.quick or told["interrupted"])
+    if kept:
+        folder.mkdir(parents=True, exist_ok=True)
+    for path, content in (
+        (args.json or (folder / f"{name}.json" if kept else None), _rows_a_line(told)),
+        (args.md or (folder / f"{name}.md" if kept else None), text),
+    ):
+        if path is not None:
+            results.write_atomically(path, content)
+    print(text)
+    shows = told["shows"] if args.tiles else [x for some in told["shows"].values() for x in some]
+    if told["interrupted"] or not (tiles if args.tiles else report).measured(told["rows"]):
+        return FAILED
+    return REGRESSION if args.check and any(x["holds"] is False for x in shows) else OK
+
+
+def _rows_a_line(told: Mapping[str, Any]) -> str:
+    """JSON with a row a line, so that changes can be read."""
+    head = json.dumps({k: v for k, v in told.items() if k != "rows"}, indent=1, allow_nan=False)
+    rows = ",\n".join(json.dumps(row, allow_nan=False) for row in told["rows"])
+    return f'{head[:-2]},\n "rows": [\n{rows}\n]}}\n'
+
+
+def _introduce(removed: Mapping[str, str], peers: Mapping[str, Mapping[str, str]]) -> None:
+    taken = " ".join(f"{key}={value}" for key, value in removed.items())
+    print(f"# taken out of the environment: {taken or 'nothing'}", file=sys.stderr)
+    for name, peer in peers.items():
+        said = peer.get("version") or f"absent: {peer['absent']}"
+        print(f"# {name}: {said}", file=sys.stderr, flush=True)
+
+
+@contextlib.contextmanager
+def _told(what: str) -> Iterator[None]:
+    """An error of a child's is told; what it should have measured is missing."""
+    try:
+        yield
+    except RuntimeError as error:
+        print(f"# {what}: {error}", file=sys.stderr, flush=True)
+
+
+def _say(row: Mapping[str, Any]) -> None:
+    case, ours, rate, error, best, its, ratio, _ = report.cells(row)
+    said = f"{row['threads']} {case}: {ours}, {rate}, error {error}; {best} {its}: {ratio}"
+    print(said, file=sys.stderr, flush=True)
+    for way, entry in row["ways"].items():
+        if entry["verdict"] != "right":
+            why = entry.get("why") or f"error {entry['error']:.1e} over {entry['limit']:g}"
+            print(f"    {way}: {entry['verdict']}: {why}", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,191 @@
+"""Do two runtimes with threads of their own stall each other in one process?
+
+    python benchmarks/pool_stalls.py [--threads N] [--size N] [--calls N] [--json FILE]
+
+A gemm of the cpu device on N threads (default: all), timed call by call in these surroundings:
+
+    alone         nothing else
+    omp between   an OpenMP region before each call, in the same thread: its threads may still spin
+    omp passive   the same with OMP_WAIT_POLICY=passive: they sleep
+    omp active    the same with OMP_WAIT_POLICY=active: they never stop spinning
+    omp beside    regions in another thread, all the time
+    pool between  the same gemm on a second cpu device before each call
+    pool beside   gemms on a second cpu device in another thread, all the time
+    one thread    the gemm on one thread, after an OpenMP region
+
+and the OpenMP region (100 us of work), alone and with our gemm before it. The OpenMP program is
+benchmarks/_stalls/team.c, compiled with gcc -fopenmp; each surrounding runs in a process of its
+own. A stall shows in the high percentiles: a scheduler's time slice is some 3 ms. The product is
+compared with numpy's before anything is timed. The table is for reading: nothing fails by time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import sparkle_drv as sp
+
+HERE = Path(__file__).resolve().parent
+PERCENTILES = (50, 90, 99, 99.9, 100)
+REGION_NS = 100_000
+SURROUNDINGS = {  # name -> OMP_WAIT_POLICY
+    "alone": "",
+    "omp between": "",
+    "omp passive": "passive",
+    "omp active": "active",
+    "omp beside": "",
+    "pool between": "",
+    "pool beside": "",
+    "one thread": "",
+    "region alone": "",
+    "region after gemm": "",
+}
+
+
+def main() -> int:
+    top = argparse.ArgumentParser(
+        description=(__doc__ or "").partition("\n")[0], epilog="exit codes: 0 well, 1 wrong result"
+    )
+    top.add_argument("--threads", type=int, help="of the cpu device; default: all there are")
+    top.add_argument("--size", type=int, default=256, help="of the square gemm (256)")
+    top.add_argument("--calls", type=int, default=1000, help="timed in each surrounding (1000)")
+    top.add_argument("--json", metavar="FILE", help="write the percentiles here too")
+    top.add_argument("--only", action="append", choices=SURROUNDINGS, help="may be repeated")
+    top.add_argument("--child", help=argparse.SUPPRESS)
+    top.add_argument("--team", help=argparse.SUPPRESS)
+    args = top.parse_args()
+    if args.child:
+        print(json.dumps(measured(args.child, args)))
+        return 0
+    with tempfile.TemporaryDirectory() as folder:
+        return report(args, compiled(Path(folder)))
+
+
+def compiled(folder: Path) -> Path | None:
+    """The OpenMP library, or None where gcc cannot make one."""
+    library = folder / "libteam.so"
+    command = ["gcc", "-O2", "-fopenmp", "-shared", "-fPIC", "-o", str(library)]
+    try:
+        done = subprocess.run([*command, str(HERE / "_stalls/team.c")], check=False)
+    except FileNotFoundError:
+        return None
+    return library if done.returncode == 0 else None
+
+
+def report(args: argparse.Namespace, team: Path | None) -> int:
+    rows = {}
+    print(f"{'us':18}{'median':>9}{'p90':>9}{'p99':>9}{'p99.9':>9}{'most':>9}")
+    for name, policy in SURROUNDINGS.items():
+        if args.only and name not in args.only:
+            continue
+        if team is None and ("omp" in name or "region" in name or name == "one thread"):
+            print(f"{name:18}  not measured: gcc -fopenmp did not make the library")
+            continue
+        env = {key: value for key, value in os.environ.items() if not key.startswith("OMP_")}
+        command = [sys.executable, __file__, *sys.argv[1:], "--child", name, "--team", str(team)]
+        done = subprocess.run(
+            command,
+            env={**env, **({"OMP_WAIT_POLICY": policy} if policy else {})},
+            stdout=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+        if done.returncode:
+            return 1
+        rows[name] = json.loads(done.stdout)
+        print(f"{name:18}" + "".join(f"{us:9.1f}" for us in rows[name]), flush=True)
+    if args.json:
+        percentiles = [f"p{p}" for p in PERCENTILES]
+        table = {name: dict(zip(percentiles, row, strict=True)) for name, row in rows.items()}
+        Path(args.json).write_text(json.dumps({"unit": "us", "rows": table}, indent=1) + "\n")
+    return 0
+
+
+class Gemm:
+    """A product on a cpu device of its own, checked once."""
+
+    def __init__(self, size: int, threads: int | None) -> None:
+        rng = np.random.default_rng(1)
+        self.a, self.b = rng.random((2, size, size), dtype=np.float32)
+        self.out = np.empty_like(self.a)
+        self.dev = sp.open("cpu", threads=threads)
+        self()
+        if not np.allclose(self.out, self.a.astype(float) @ self.b, rtol=1e-4):
+            sys.exit("the product is wrong")
+
+    def __call__(self) -> None:
+        sp.ops.gemm(self.dev, self.a, self.b, self.out)
+
+
+def measured(name: str, args: argparse.Namespace) -> list[float]:
+    """The percentiles of one surrounding, in us."""
+    ours = Gemm(args.size, 1 if name == "one thread" else args.threads)
+    uses_team = "omp" in name or "region" in name or name == "one thread"
+    team: Any = ctypes.CDLL(args.team) if uses_team else None
+    before: Callable[[], None] | None = None
+    beside: Callable[[], None] | None = None
+    timed: Callable[[], None] = ours
+    if team:
+        team.team_region.argtypes, team.team_region.restype = [ctypes.c_int64], ctypes.c_int64
+
+    def region() -> None:
+        team.team_region(REGION_NS)
+
+    if name == "omp beside":
+        beside = region
+    elif name == "region after gemm":
+        before, timed = ours, region
+    elif name == "region alone":
+        timed = region
+    elif team:
+        before = region
+    elif name.startswith("pool"):
+        other = Gemm(args.size, args.threads)
+        before, beside = (other, None) if name == "pool between" else (None, other)
+    return percentiles(timed, before, beside, args.calls)
+
+
+def percentiles(
+    timed: Callable[[], None],
+    before: Callable[[], None] | None,
+    beside: Callable[[], None] | None,
+    calls: int,
+) -> list[float]:
+    over = threading.Event()
+
+    def repeat() -> None:
+        while beside and not over.is_set():
+            beside()
+
+    thread = threading.Thread(target=repeat) if beside else None
+    if thread:
+        thread.start()
+    times = []
+    for i in range(calls + 50):
+        if before:
+            before()
+        begin = time.perf_counter_ns()
+        timed()
+        if i >= 50:
+            times.append((time.perf_counter_ns() - begin) / 1e3)
+    over.set()
+    if thread:
+        thread.join()
+    return [round(float(p), 1) for p in np.percentile(times, PERCENTILES)]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

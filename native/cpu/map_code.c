@@ -1,0 +1,206 @@
+/* Checks the programs of maps and makes instructions that the engine can run; nothing here computes. */
+#include "map.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* Values an op of the portable language takes; it always leaves one. -1: no such op. */
+static int operands_of(uint32_t op)
+{
+    switch (op) {
+    case SP_MAP_INPUT:
+    case SP_MAP_CONST:
+        return 0;
+    case SP_MAP_NEG:
+    case SP_MAP_ABS:
+    case SP_MAP_RELU:
+    case SP_MAP_SQUARE:
+    case SP_MAP_EXP:
+    case SP_MAP_LOG:
+    case SP_MAP_SQRT:
+    case SP_MAP_TANH:
+    case SP_MAP_SIGMOID:
+    case SP_MAP_SIN:
+    case SP_MAP_COS:
+    case SP_MAP_FLOOR:
+        return 1;
+    case SP_MAP_ADD:
+    case SP_MAP_SUB:
+    case SP_MAP_MUL:
+    case SP_MAP_DIV:
+    case SP_MAP_POW:
+    case SP_MAP_MIN:
+    case SP_MAP_MAX:
+    case SP_MAP_LT:
+    case SP_MAP_LE:
+    case SP_MAP_GT:
+    case SP_MAP_GE:
+    case SP_MAP_EQ:
+    case SP_MAP_NE:
+        return 2;
+    case SP_MAP_WHERE:
+        return 3;
+    default:
+        return -1;
+    }
+}
+
+/* Roughly, in additions: what decides how many elements are worth a thread. */
+static uint32_t weight_of(uint32_t op)
+{
+    switch (op) {
+    case SP_MAP_EXP:
+    case SP_MAP_LOG:
+    case SP_MAP_TANH:
+    case SP_MAP_SIGMOID:
+        return 8;
+    case SP_MAP_SIN:
+    case SP_MAP_COS:
+        return 16;
+    case SP_MAP_POW:
+        return 32;
+    case SP_MAP_DIV:
+    case SP_MAP_SQRT:
+        return 4;
+    default:
+        return 1;
+    }
+}
+
+/* The array that `job->insns` becomes, in the caller's scratch. */
+static int make_room(struct sp_map_job *job, size_t ninsns)
+{
+    job->insns = sp_scratch(SP_SCRATCH_B, (ninsns + 1) * sizeof *job->insns);
+    job->ninsns = 0;
+    job->weight = 1;
+    return job->insns ? 0 : -ENOMEM;
+}
+
+static void emit(struct sp_map_job *job, sp_map_fn *fn, uint32_t op, uint32_t out, uint32_t a, uint32_t b, uint32_t c)
+{
+    job->insns[job->ninsns++] = (struct sp_map_insn){.fn = fn, .out = out, .a = a, .b = b, .c = c};
+    job->weight += weight_of(op);
+}
+
+/* The deepest the stack gets, or -EINVAL. */
+static int check_postfix(const struct sp_map_job *job, const uint32_t *program, uint32_t nops, uint32_t type)
+{
+    int depth = 0;
+    int deepest = 0;
+    for (uint32_t i = 0; i < nops; i++) {
+        const uint32_t op = program[i] & 0xff;
+        const uint32_t operand = program[i] >> 8;
+        const int takes = operands_of(op);
+        if (takes < 0 || depth < takes || (takes && !job->table->fn[type][op]))
+            return -EINVAL;
+        if (op == SP_MAP_INPUT && (operand >= SP_MAP_INPUTS || !job->x[operand].base))
+            return -EINVAL;
+        if (op == SP_MAP_CONST && operand >= job->nconsts)
+            return -EINVAL;
+        depth += 1 - takes;
+        if (depth > SP_MAP_STACK)
+            return -EINVAL;
+        if (depth > deepest)
+            deepest = depth;
+    }
+    return depth == 1 ? deepest : -EINVAL;
+}
+
+int sp_map_from_postfix(struct sp_map_job *job, const uint32_t *program, uint32_t nops, uint32_t type)
+{
+    const int deepest = check_postfix(job, program, nops, type);
+    if (deepest < 0)
+        return deepest;
+    if (make_room(job, nops))
+        return -ENOMEM;
+    job->nregs = (uint32_t)deepest;
+    job->width = sp_map_nbytes(type);
+    uint32_t stack[SP_MAP_STACK + 3] = {0};
+    uint32_t depth = 0;
+    for (uint32_t i = 0; i < nops; i++) {
+        const uint32_t op = program[i] & 0xff;
+        const uint32_t operand = program[i] >> 8;
+        const uint32_t takes = (uint32_t)operands_of(op);
+        if (takes == 0) {
+            stack[depth++] = op == SP_MAP_INPUT ? operand : SP_MAP_INPUTS + job->nregs + operand;
+            continue;
+        }
+        depth -= takes;
+        /* Register `depth` holds nothing but perhaps this very step's first operand: in place is fine. */
+        const uint32_t out = SP_MAP_INPUTS + depth;
+        emit(job, job->table->fn[type][op], op, out, stack[depth], takes > 1 ? stack[depth + 1] : 0,
+             takes > 2 ? stack[depth + 2] : 0);
+        stack[depth++] = out;
+    }
+    if (job->ninsns == 0) /* one input or one constant */
+        emit(job, job->table->convert[type][type], SP_MAP_CONVERT, SP_MAP_INPUTS, stack[0], 0, 0);
+    return 0;
+}
+
+/* How many operands an instruction has; -1: there is none for this type. */
+static int lowered_operands(const struct sp_map_table *table, uint32_t op, uint32_t type)
+{
+    if (type >= SP_MAP_I64 || op >= SP_MAP_LOWERED_OPS)
+        return -1;
+    if (op == SP_MAP_CONVERT)
+        return 1;
+    if (!table->fn[type][op])
+        return -1;
+    return op >= SP_MAP_FMA ? 3 : operands_of(op);
+}
+
+/* The slot of an operand, or -EINVAL: it must exist, an input must be of the type that the instruction reads. */
+static int64_t slot_of(const struct sp_map_job *job, uint32_t operand, uint32_t type)
+{
+    const uint32_t kind = operand >> 28;
+    const uint32_t index = operand & 0xfffffff;
+    if (kind == SP_MAP_KIND_REGISTER && index < job->nregs)
+        return SP_MAP_INPUTS + index;
+    if (kind == SP_MAP_KIND_INPUT && index < SP_MAP_INPUTS && job->x[index].base && job->x[index].type == type)
+        return index;
+    if (kind == SP_MAP_KIND_CONST && index < job->nconsts)
+        return (int64_t)SP_MAP_INPUTS + job->nregs + index;
+    return -EINVAL;
+}
+
+int sp_map_from_words(struct sp_map_job *job, const uint32_t *words, uint32_t nwords)
+{
+    const uint32_t ninsns = nwords / SP_MAP_INSN_WORDS;
+    const struct sp_map_words *const code = (const void *)words;
+    if (ninsns == 0 || nwords % SP_MAP_INSN_WORDS || job->nconsts > 1u << 28)
+        return -EINVAL;
+    if (make_room(job, ninsns))
+        return -ENOMEM;
+    job->nregs = 0;
+    job->width = 4;
+    for (uint32_t i = 0; i < ninsns; i++) {
+        const uint32_t out = code[i].head >> 16;
+        if (out >= SP_MAP_REGISTERS)
+            return -EINVAL;
+        if (out >= job->nregs)
+            job->nregs = out + 1;
+    }
+    for (uint32_t i = 0; i < ninsns; i++) {
+        const uint32_t op = code[i].head & 0xff;
+        const uint32_t type = code[i].head >> 8 & 0xff;
+        const int takes = lowered_operands(job->table, op, type);
+        if (takes < 1)
+            return -EINVAL;
+        const uint32_t from = op == SP_MAP_CONVERT ? code[i].c : type;
+        if (from >= SP_MAP_I64)
+            return -EINVAL;
+        int64_t slot[3] = {slot_of(job, code[i].a, from), 0, 0};
+        if (takes > 1)
+            slot[1] = slot_of(job, code[i].b, type);
+        if (takes > 2)
+            slot[2] = slot_of(job, code[i].c, type);
+        if (slot[0] < 0 || slot[1] < 0 || slot[2] < 0)
+            return -EINVAL;
+        if (sp_map_nbytes(type) > job->width || sp_map_nbytes(from) > job->width)
+            job->width = 8;
+        sp_map_fn *const fn = op == SP_MAP_CONVERT ? job->table->convert[type][from] : job->table->fn[type][op];
+        emit(job, fn, op, SP_MAP_INPUTS + (code[i].head >> 16), (uint32_t)slot[0], (uint32_t)slot[1],
+             (uint32_t)slot[2]);
+    }
+    return 0;
+}

@@ -1,0 +1,55 @@
+/* Packed weights: the blob that a pack_* kernel makes of a weight operand and the consuming kernel reads in its
+ * place when its plan says `pack`. A header of 64 bytes, then the payload, both 64-byte aligned.
+ *
+ * Whatever the payload's layout depends on stands in the header, its own address too: a blob made for another kernel,
+ * instruction set, geometry or blocking, a copy of one (which may be cut short), and one whose memory was too small
+ * are all refused. */
+#ifndef SP_CPU_PACKED_H
+#define SP_CPU_PACKED_H
+#include <errno.h>
+#include <stdint.h>
+#include <string.h>
+
+enum { SP_PACKED_MAGIC = 0x4b434150, SP_PACKED_ALIGN = 64, SP_PACKED_WORDS = 10 };
+enum sp_packed_kind { SP_PACKED_GEMM_F32 = 1, SP_PACKED_GEMM_F64 = 2, SP_PACKED_CONV2D_F32 = 3 };
+
+struct sp_packed {
+    uint32_t magic;
+    uint8_t kind; /* enum sp_packed_kind */
+    uint8_t isa;  /* enum sp_isa */
+    uint8_t algo; /* enum sp_algo */
+    uint8_t zero;
+    uint64_t nbytes; /* of header and payload */
+    uint64_t self;   /* where the header is; 0: the payload was not written */
+    uint32_t of[SP_PACKED_WORDS]; /* geometry and blocking, as the kind wants them */
+};
+_Static_assert(sizeof(struct sp_packed) == SP_PACKED_ALIGN, "the payload is aligned as the header is");
+
+/* For pack_* kernels: writes `header` (magic and self are filled in) to `out`. Returns where the payload goes; NULL with
+ * *rc 0 when `capacity` has room for the header only (whoever asks reads nbytes there), NULL with *rc -EINVAL when not
+ * even that fits or `out` is not aligned. */
+static inline void *sp_packed_begin(void *out, uint64_t capacity, const struct sp_packed *header, int *rc)
+{
+    struct sp_packed made = *header;
+    *rc = -EINVAL;
+    if (capacity < sizeof made || (uintptr_t)out % SP_PACKED_ALIGN)
+        return NULL;
+    *rc = 0;
+    made.magic = SP_PACKED_MAGIC;
+    made.self = capacity < made.nbytes ? 0 : (uint64_t)(uintptr_t)out;
+    memcpy(out, &made, sizeof made);
+    return made.self ? (char *)out + sizeof made : NULL;
+}
+
+/* For consuming kernels: the payload of a blob that is what `wanted` says in every field (magic and self excepted, which
+ * are looked at here); NULL for any other. */
+static inline const void *sp_packed_payload(const void *blob, const struct sp_packed *wanted)
+{
+    struct sp_packed same = *wanted;
+    if ((uintptr_t)blob % SP_PACKED_ALIGN || !blob)
+        return NULL;
+    same.magic = SP_PACKED_MAGIC;
+    same.self = (uint64_t)(uintptr_t)blob;
+    return memcmp(blob, &same, sizeof same) == 0 ? (const char *)blob + sizeof same : NULL;
+}
+#endif

@@ -1,0 +1,78 @@
+/* Threads on NUMA nodes: the lists, and sched_setaffinity(2) behind them. No libnuma. */
+#define _GNU_SOURCE
+#include "place.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_NODES = 1024, MAX_CPUS = 1 << 16 }; /* Linux: MAX_NUMNODES is 1024 at most, NR_CPUS 8192 */
+
+static int sensible(uint32_t nodes, uint32_t threads, const uint32_t *node_of_thread, uint32_t ncpus,
+                    const uint32_t *node_of_cpu)
+{
+    if (nodes == 0 || nodes > MAX_NODES || threads == 0 || ncpus == 0 || ncpus > MAX_CPUS)
+        return 0;
+    for (uint32_t i = 0; i < threads; i++) /* in runs, as threads_before counts them */
+        if (node_of_thread[i] >= nodes || (i && node_of_thread[i] < node_of_thread[i - 1]))
+            return 0;
+    for (uint32_t i = 0; i < ncpus; i++)
+        if (node_of_cpu[i] >= nodes && node_of_cpu[i] != UINT32_MAX)
+            return 0;
+    return 1;
+}
+
+struct sp_places *sp_places_make(uint32_t nodes, uint32_t threads, const uint32_t *node_of_thread, uint32_t ncpus,
+                                 const uint32_t *node_of_cpu, int *error)
+{
+    *error = -EINVAL;
+    if (!sensible(nodes, threads, node_of_thread, ncpus, node_of_cpu))
+        return NULL;
+    *error = -ENOMEM;
+    struct sp_places *p = calloc(1, sizeof *p);
+    uint32_t *lists = calloc((size_t)threads + nodes + 1 + ncpus, sizeof *lists);
+    if (!p || !lists) {
+        free(p);
+        free(lists);
+        return NULL;
+    }
+    *p = (struct sp_places){nodes, threads, ncpus, lists, lists + threads, lists + threads + nodes + 1};
+    memcpy(p->node_of_thread, node_of_thread, threads * sizeof *lists);
+    memcpy(p->node_of_cpu, node_of_cpu, ncpus * sizeof *lists);
+    for (uint32_t i = 0; i < threads; i++)
+        p->threads_before[node_of_thread[i] + 1]++;
+    for (uint32_t n = 0; n < nodes; n++)
+        p->threads_before[n + 1] += p->threads_before[n];
+    *error = 0;
+    return p;
+}
+
+void sp_places_free(struct sp_places *places)
+{
+    if (places)
+        free(places->node_of_thread); /* the head of all three lists */
+    free(places);
+}
+
+void sp_places_pin(const struct sp_places *places, uint32_t node)
+{
+    const size_t nbytes = CPU_ALLOC_SIZE(places->ncpus);
+    cpu_set_t *const set = CPU_ALLOC(places->ncpus);
+    if (!set)
+        return;
+    CPU_ZERO_S(nbytes, set);
+    for (uint32_t i = 0; i < places->ncpus; i++)
+        if (places->node_of_cpu[i] == node)
+            CPU_SET_S(i, nbytes, set);
+    if (CPU_COUNT_S(nbytes, set))
+        sched_setaffinity(0, nbytes, set); /* 0: this thread, sched_setaffinity(2) */
+    CPU_FREE(set);
+}
+
+uint32_t sp_places_here(const struct sp_places *places)
+{
+    const int cpu = sched_getcpu();
+    const uint32_t node = cpu >= 0 && (uint32_t)cpu < places->ncpus ? places->node_of_cpu[cpu] : 0;
+    return node < places->nodes ? node : 0;
+}

@@ -1,0 +1,214 @@
+/* The Winograd convolution's blocking and threads: groups of tiles, each transformed, multiplied and transformed back
+ * while it is in the cache (winograd.h).
+ *
+ * Threads take groups when there are enough of them. A small image is one group: then they share its input transform,
+ * block of channels by block, and after that its matrix products, panel by panel of output channels. No sum is ever
+ * split, so every bit of the output is the same for any number of threads and any blocking. */
+#include "winograd.h"
+
+#include <errno.h>
+
+const struct sp_wino_kernel *const sp_wino_kernels[4] = {
+    [SP_ISA_REF] = &sp_wino_ref,
+#if defined(__aarch64__)
+    [SP_ISA_NEON] = &sp_wino_neon,
+#endif
+#if defined(__x86_64__)
+    [SP_ISA_AVX2] = &sp_wino_avx2,
+    [SP_ISA_AVX512] = &sp_wino_avx512,
+#endif
+};
+
+/* What a group's transformed patches and the products that wait for their transform may take of a core's L2 cache
+ * (from 512 KiB on); images beyond FAR_NBYTES are not in it. */
+enum { V_NBYTES = 512 << 10, M_NBYTES = 256 << 10, FAR_NBYTES = 768 << 10 };
+
+static int64_t pieces(int64_t x, int64_t of)
+{
+    return (x + of - 1) / of;
+}
+
+int sp_winograd_fits(const struct sp_conv *v)
+{
+    return v->kh == 3 && v->kw == 3 && v->sh == 1 && v->sw == 1 && v->dh == 1 && v->dw == 1 && v->groups == 1;
+}
+
+int sp_winograd_plan(const struct sp_conv *v, uint32_t tile, enum sp_isa isa, struct sp_wino *out)
+{
+    const struct sp_wino_kernel *const kernel = sp_wino_kernels[isa];
+    if ((tile != 2 && tile != 4) || !sp_winograd_fits(v) || !kernel)
+        return -EINVAL;
+    struct sp_wino w = {.conv = v, .edge = tile + 2};
+    w.frequencies = w.edge * w.edge;
+    w.across = pieces(v->ow, tile);
+    w.down = pieces(v->oh, tile);
+    w.blocks = pieces(v->c, kernel->lanes);
+    w.panel = kernel->lanes * kernel->vectors;
+    w.panels = pieces(v->oc, w.panel);
+    /* Everything that is indexed fits: tiles, an output channel's products, the weights in bytes. */
+    int64_t all, one, weights;
+    if (__builtin_mul_overflow(v->n, w.across, &w.tiles) || __builtin_mul_overflow(w.tiles, w.down, &w.tiles) ||
+        __builtin_mul_overflow(w.tiles, v->c + v->oc + 2 * w.panel, &all) || __builtin_mul_overflow(all, 1024, &all) ||
+        __builtin_mul_overflow(v->c + kernel->lanes, w.panels * w.panel, &one) ||
+        __builtin_mul_overflow(one, w.frequencies * (int64_t)sizeof(float), &weights))
+        return -EINVAL;
+    *out = w;
+    return 0;
+}
+
+struct work {
+    const struct sp_wino *wino;
+    const struct sp_wino_kernel *kernel;
+    const struct sp_wino_tile *tile;
+    const float *u;
+    int64_t rows, group, groups; /* tiles of a micro-kernel call, tiles of a group, groups */
+    int far;                     /* the images are not in the cache */
+    int64_t wide;                /* panels multiplied before they are transformed back */
+    struct sp_wino_group only;   /* where all threads share one group */
+    int error;
+};
+
+static int64_t frequency_stride(const struct sp_wino *wino, int64_t tiles, int64_t lanes)
+{
+    /* An odd number of lines from one frequency to the next, so that a tile's stores meet different sets of L1. */
+    return (wino->blocks * tiles | 1) * lanes;
+}
+
+/* Products and outputs of panels [first, end) of a group whose input is transformed. */
+static int multiply(const struct work *work, const struct sp_wino_group *group, int64_t first, int64_t end)
+{
+    const struct sp_wino *const wino = work->wino;
+    const struct sp_conv *const conv = wino->conv;
+    const int64_t lanes = work->kernel->lanes;
+    const int64_t wide = sp_wino_least(work->wide, end - first);
+    const int64_t panel_m = group->count * wino->frequencies * wino->panel; /* of one panel, in m */
+    float *const m = sp_scratch(SP_SCRATCH_C, (size_t)(wide * panel_m) * sizeof *m);
+    if (!m)
+        return -ENOMEM;
+    struct sp_wino_ahead input = {0}; /* of the next group */
+    if (work->far)
+        input = sp_wino_ahead_input(wino, group->first + group->count, group->count);
+    for (int64_t p0 = first; p0 < end; p0 += wide) {
+        const int64_t p1 = sp_wino_least(p0 + wide, end);
+        struct sp_wino_ahead output = {0};
+        if (work->far)
+            output = sp_wino_ahead_output(wino, group->first, group->count, p0 * wino->panel, (p1 - p0) * wino->panel);
+        int turn = 0;
+        for (int64_t f = 0; f < wino->frequencies; f++)
+            for (int64_t p = p0; p < p1; p++) {
+                const int64_t vectors = pieces(sp_wino_least(wino->panel, conv->oc - p * wino->panel), lanes);
+                const int64_t width = vectors * lanes;
+                const float *const u = work->u + (f * wino->panels + p) * conv->c * wino->panel;
+                for (int64_t t = 0; t < group->count; t += group->rows) {
+                    const int64_t rows = sp_wino_least(group->rows, group->count - t);
+                    const float *line = u;
+                    int64_t inner = 0;
+                    turn = !turn;
+                    if (sp_wino_ahead_next(turn ? &output : &input, &line))
+                        inner = turn ? output.inner : input.inner;
+                    work->tile->ukr[(vectors - 1) * work->kernel->rows + rows - 1](
+                        (size_t)conv->c, group->v + f * group->frequency_stride + t * wino->blocks * lanes, u, line,
+                        inner, m + (p - p0) * panel_m + (t * wino->frequencies + f) * width,
+                        (size_t)(wino->frequencies * width));
+                }
+            }
+        for (int64_t p = p0; p < p1; p++)
+            work->tile->output(group, m + (p - p0) * panel_m, p * wino->panel);
+    }
+    return 0;
+}
+
+static float *make_room(const struct work *work, struct sp_wino_group *group)
+{
+    group->frequency_stride = frequency_stride(work->wino, group->count, work->kernel->lanes);
+    group->v = sp_scratch(SP_SCRATCH_A,
+                          (size_t)(group->frequency_stride * work->wino->frequencies) * sizeof *group->v);
+    return group->v;
+}
+
+static void one_group(void *ctx, uint32_t index)
+{
+    struct work *const work = ctx;
+    const int64_t first = index * work->group;
+    struct sp_wino_group group = {.wino = work->wino, .first = first, .rows = work->rows,
+                                  .count = sp_wino_least(work->group, work->wino->tiles - first)};
+    int error = make_room(work, &group) ? 0 : -ENOMEM;
+    if (!error) {
+        for (int64_t block = 0; block < work->wino->blocks; block++)
+            work->tile->input(&group, block);
+        error = multiply(work, &group, 0, work->wino->panels);
+    }
+    if (error)
+        __atomic_store_n(&work->error, error, __ATOMIC_RELAXED);
+}
+
+static void one_block(void *ctx, uint32_t block)
+{
+    const struct work *const work = ctx;
+    work->tile->input(&work->only, block);
+}
+
+static void one_panel(void *ctx, uint32_t index)
+{
+    struct work *const work = ctx;
+    const int64_t first = index * work->wide;
+    const int error = multiply(work, &work->only, first, sp_wino_least(first + work->wide, work->wino->panels));
+    if (error)
+        __atomic_store_n(&work->error, error, __ATOMIC_RELAXED);
+}
+
+/* Tiles of a group and of a micro-kernel call, and panels multiplied together. */
+static void choose(struct work *work, const struct sp_tile_plan *plan)
+{
+    const struct sp_wino *const wino = work->wino;
+    const int64_t most_rows = work->kernel->rows;
+    const int64_t of_a_tile = wino->frequencies * (int64_t)sizeof(float); /* and a channel: bytes */
+    const struct sp_conv *const v = wino->conv;
+    int64_t group = plan->mc;
+    if (!group) { /* two micro-tiles at least, so that weights are read from afar half as often */
+        group = V_NBYTES / (of_a_tile * wino->blocks * work->kernel->lanes + 1) / most_rows * most_rows;
+        group = group < 2 * most_rows ? 2 * most_rows : group;
+    }
+    group = sp_wino_least(group, wino->tiles);
+    /* Equal groups of equal micro-tiles rather than a short last one. */
+    group = pieces(wino->tiles, pieces(wino->tiles, group));
+    work->group = group;
+    work->groups = pieces(wino->tiles, group);
+    work->rows = pieces(group, pieces(group, most_rows));
+    work->wide = plan->nc ? pieces(plan->nc, wino->panel) : M_NBYTES / (of_a_tile * group * wino->panel);
+    work->wide = work->wide < 1 ? 1 : sp_wino_least(work->wide, wino->panels);
+    /* Not where patches and weights pass through the cache as it is. */
+    work->far = (v->n * v->c * v->h * v->w_in + v->n * v->oc * v->oh * v->ow) > FAR_NBYTES / (int64_t)sizeof(float) &&
+                of_a_tile * group * v->c <= 3 * V_NBYTES / 2;
+}
+
+int sp_winograd_f32(const struct sp_conv *v, const float *u, uint32_t tile, const struct sp_tile_plan *plan,
+                    struct sp_pool *pool, enum sp_isa isa, uint32_t threads)
+{
+    struct sp_wino wino;
+    const int error = sp_winograd_plan(v, tile, isa, &wino);
+    if (error)
+        return error;
+    struct work work = {.wino = &wino, .kernel = sp_wino_kernels[isa], .u = u};
+    work.tile = tile == 4 ? &work.kernel->f4 : &work.kernel->f2;
+    choose(&work, plan);
+    if (work.groups > UINT32_MAX || wino.blocks > UINT32_MAX)
+        return -EINVAL;
+    if (threads == 1) {
+        for (int64_t g = 0; g < work.groups && !work.error; g++)
+            one_group(&work, (uint32_t)g);
+    } else if (work.groups >= 2 * (int64_t)threads || wino.panels == 1) {
+        sp_pool_run(pool, one_group, &work, (uint32_t)work.groups, threads);
+    } else {
+        for (int64_t g = 0; g < work.groups && !work.error; g++) {
+            work.only = (struct sp_wino_group){.wino = &wino, .first = g * work.group, .rows = work.rows,
+                                               .count = sp_wino_least(work.group, wino.tiles - g * work.group)};
+            if (!make_room(&work, &work.only))
+                return -ENOMEM;
+            sp_pool_run(pool, one_block, &work, (uint32_t)wino.blocks, threads);
+            work.wide = sp_wino_least(work.wide, pieces(wino.panels, threads));
+            sp_pool_run(pool, one_panel, &work, (uint32_t)pieces(wino.panels, work.wide), threads);
+        }
+    }
+    return work.error;
+}

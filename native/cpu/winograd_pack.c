@@ -1,0 +1,81 @@
+/* The weights of a Winograd convolution: u = G w G^T, laid out as the micro-kernels read them, one panel of output
+ * channels after the other for each frequency. Plain C for all instruction sets: it runs once for weights that stay. */
+#include "winograd.h"
+
+#include <errno.h>
+
+/* Row i of G is (1, p, p^2) / prod_{j != i} (p_i - p_j) over the points of winograd_tile.inc, the last, for infinity,
+ * (0, 0, 1). */
+static const double G2[4][3] = {{1, 0, 0}, {0.5, 0.5, 0.5}, {0.5, -0.5, 0.5}, {0, 0, 1}};
+#define A 0.70710678118654752440
+#define B 1.41421356237309504880
+static const double G4[6][3] = {{1, 0, 0},
+                                {-2.0 / 3, -2.0 / 3 * A, -1.0 / 3},
+                                {-2.0 / 3, 2.0 / 3 * A, -1.0 / 3},
+                                {1.0 / 6, B / 6, 1.0 / 3},
+                                {1.0 / 6, -B / 6, 1.0 / 3},
+                                {0, 0, 1}};
+#undef A
+#undef B
+
+struct packing {
+    const struct sp_wino *wino;
+    const double (*g)[3];
+    int64_t lanes;
+    float *u;
+};
+
+static void transform(const struct packing *packing, const float *w, double out[SP_WINO_MAX_EDGE * SP_WINO_MAX_EDGE])
+{
+    const int64_t edge = packing->wino->edge;
+    double half[SP_WINO_MAX_EDGE][3];
+    for (int64_t i = 0; i < edge; i++)
+        for (int64_t j = 0; j < 3; j++)
+            half[i][j] = packing->g[i][0] * (double)w[j] + packing->g[i][1] * (double)w[3 + j] +
+                         packing->g[i][2] * (double)w[6 + j];
+    for (int64_t i = 0; i < edge; i++)
+        for (int64_t j = 0; j < edge; j++)
+            out[i * edge + j] =
+                half[i][0] * packing->g[j][0] + half[i][1] * packing->g[j][1] + half[i][2] * packing->g[j][2];
+}
+
+static void one_panel(void *ctx, uint32_t index)
+{
+    const struct packing *const packing = ctx;
+    const struct sp_wino *const wino = packing->wino;
+    const struct sp_conv *const v = wino->conv;
+    const int64_t o0 = index * wino->panel;
+    const int64_t channels = sp_wino_least(wino->panel, v->oc - o0);
+    const int64_t width = (channels + packing->lanes - 1) / packing->lanes * packing->lanes;
+    for (int64_t c = 0; c < v->c; c++)
+        for (int64_t o = 0; o < width; o++) {
+            double of[SP_WINO_MAX_EDGE * SP_WINO_MAX_EDGE] = {0};
+            if (o < channels)
+                transform(packing, v->w + ((o0 + o) * v->c + c) * 9, of);
+            float *to = packing->u + index * v->c * wino->panel + c * width + o;
+            for (int64_t f = 0; f < wino->frequencies; f++, to += wino->panels * v->c * wino->panel)
+                *to = (float)of[f];
+        }
+}
+
+int64_t sp_winograd_floats(const struct sp_conv *v, uint32_t tile, enum sp_isa isa)
+{
+    struct sp_wino wino;
+    if (sp_winograd_plan(v, tile, isa, &wino))
+        return 0;
+    return wino.frequencies * wino.panels * v->c * wino.panel;
+}
+
+int sp_winograd_pack_f32(const struct sp_conv *v, uint32_t tile, struct sp_pool *pool, enum sp_isa isa, uint32_t threads,
+                         float *u)
+{
+    struct sp_wino wino;
+    const int error = sp_winograd_plan(v, tile, isa, &wino);
+    if (error)
+        return error;
+    if (wino.panels > UINT32_MAX)
+        return -EINVAL;
+    struct packing packing = {&wino, tile == 4 ? G4 : G2, sp_wino_kernels[isa]->lanes, u};
+    sp_pool_run(pool, one_panel, &packing, (uint32_t)wino.panels, threads);
+    return 0;
+}

@@ -1,0 +1,249 @@
+/* The call of a convolution of numpy arrays that was made before, without a line of Python between the check of its
+ * operands and its launch.
+ *
+ * Python (ops/convcall.py) puts what it decided for shapes and parameters into a table; `call` looks at the arrays, finds
+ * that, packs one record and launches it. Whatever is not as usual it leaves alone (None): Python then begins again from
+ * the arguments, does it or finds the words for what is wrong. Nothing has been submitted by then. */
+#include "conv_table.h"
+
+#include <string.h>
+#include <structmember.h>
+
+enum { MOST_SETS = 4096, WAIT_NS = 50000000 };
+
+typedef int64_t launch_function(void *queue, const void *record, size_t nbytes, uint64_t epoch);
+typedef int wait_function(void *queue, uint64_t value, uint64_t timeout_ns);
+
+static PyObject *epoch_word;
+
+static size_t nbytes_of(const struct hot_ndarray *a)
+{
+    size_t n = sizeof(float);
+    for (int d = 0; d < a->ndim; d++)
+        n *= (size_t)a->shape[d];
+    return n;
+}
+
+static int overlap(const struct hot_ndarray *y, const struct hot_ndarray *x)
+{
+    return x && y->data < x->data + nbytes_of(x) && x->data < y->data + nbytes_of(y);
+}
+
+/* A new reference to where the result goes; NULL: not here. */
+static PyObject *target(const struct hot_convolutions *p, const struct conv_entry *e, PyObject *const *args)
+{
+    PyObject *const dtype = hot_float_dtypes[0];
+    PyObject *const made = args[OUT] == Py_None ? PyObject_CallFunctionObjArgs(p->empty, e->out_shape, dtype, NULL)
+                                                : (Py_INCREF(args[OUT]), args[OUT]);
+    if (!made)
+        return NULL;
+    const struct hot_ndarray *const y = hot_plain_array(made, dtype);
+    if (y && y->ndim == NDIM && !memcmp(y->shape, e->shapes.out, sizeof e->shapes.out) && y->flags & HOT_WRITEABLE &&
+        !overlap(y, (const void *)args[X]) && !overlap(y, (const void *)args[W]) &&
+        !overlap(y, args[BIAS] == Py_None ? NULL : (const void *)args[BIAS]))
+        return made;
+    Py_DECREF(made);
+    return NULL;
+}
+
+/* 0: closed, or gone. `*packed` is a new reference to the packed weights, or NULL. */
+static int fill(const struct conv_entry *e, PyObject *const *args, const PyObject *device, PyObject *y, struct conv_record *r, PyObject **packed)
+{
+    const struct hot_ndarray *const x = (const void *)args[X], *const w = (const void *)args[W];
+    const struct hot_ndarray *const bias = args[BIAS] == Py_None ? NULL : (const void *)args[BIAS];
+    const struct hot_ndarray *const out = (const void *)y;
+    if (((const struct hot_kernel *)(const void *)e->kernel)->device != device)
+        return 0;
+    *packed = NULL;
+    r->head = e->head;
+    r->args.y = (void *)out->data;
+    r->args.x = (const void *)x->data;
+    r->args.w = (const void *)w->data;
+    r->args.bias = bias ? (const void *)bias->data : NULL;
+    memcpy((char *)&r->args + offsetof(struct sp_args_conv2d_f32, n), &e->scalars, sizeof e->scalars);
+    r->covered[0] = nbytes_of(out);
+    r->covered[1] = nbytes_of(x);
+    r->covered[2] = nbytes_of(w);
+    r->covered[3] = bias ? nbytes_of(bias) : 0;
+    if (!e->blob)
+        return 1;
+    PyObject *const blob = PyWeakref_GetObject(e->blob);
+    const struct hot_pointer *const at = (const void *)blob;
+    if (!blob || blob == Py_None || !at->storage || !PyObject_TypeCheck(at->storage, hot_storage_type) ||
+        ((const struct hot_storage *)(const void *)at->storage)->device != device)
+        return 0;
+    r->args.w = (const void *)(uintptr_t)at->address;
+    r->covered[2] = at->nbytes;
+    Py_INCREF(blob);
+    *packed = blob;
+    return 1;
+}
+
+/* Are x, w and bias as usual? That they go together is what an entry says. */
+static int usual(PyObject *const *args)
+{
+    const PyObject *const dtype = hot_float_dtypes[0];
+    const struct hot_ndarray *const x = hot_plain_array(args[X], dtype), *const w = hot_plain_array(args[W], dtype);
+    if (!x || !w || x->ndim != NDIM || w->ndim != NDIM)
+        return 0;
+    if (args[BIAS] == Py_None)
+        return 1;
+    const struct hot_ndarray *const bias = hot_plain_array(args[BIAS], dtype);
+    return bias && bias->ndim == 1 && bias->shape[0] == w->shape[0];
+}
+
+/* call(x, w, bias, out, stride, padding, dilation, groups, activation, layout, algo): the result; None: nothing was done;
+ * (value, result, packed weights): wait for it. */
+static PyObject *call(PyObject *self, PyObject *const *args, Py_ssize_t nargs)
+{
+    const struct hot_convolutions *const p = (const void *)self;
+    const struct hot_queue *const q = (const void *)p->queue;
+    PyObject *y = NULL, *packed = NULL;
+    if (nargs != ARGUMENTS || !q || !q->launch || !q->device || !usual(args))
+        Py_RETURN_NONE;
+    PyObject *const epoch_object = PyObject_GetAttr(q->device, epoch_word); /* before anything is found open */
+    const uint64_t epoch = epoch_object ? PyLong_AsUnsignedLongLong(epoch_object) : 0;
+    Py_XDECREF(epoch_object);
+    const struct conv_entry *const e = PyErr_Occurred() ? NULL : conv_find(p, args);
+    struct conv_record r;
+    if (!e)
+        goto otherwise;
+    PyObject *const kernel = e->kernel; /* another thread may change the table meanwhile */
+    Py_INCREF(kernel);
+    const struct conv_entry copy = *e;
+    PyObject *const out_shape = copy.out_shape;
+    PyObject *const blob = copy.blob;
+    Py_INCREF(out_shape);
+    Py_XINCREF(blob);
+    y = target(p, &copy, args);
+    const int filled = y && fill(&copy, args, q->device, y, &r, &packed);
+    int64_t value = 0;
+    int rc = 0;
+    if (filled) {
+        launch_function *const launch = (launch_function *)(uintptr_t)q->launch;
+        wait_function *const wait = (wait_function *)(uintptr_t)p->wait;
+        void *const handle = (void *)(uintptr_t)q->handle;
+        Py_INCREF(self);
+        Py_BEGIN_ALLOW_THREADS
+        value = launch(handle, &r, sizeof r, epoch);
+        if (value > 0)
+            rc = wait(handle, (uint64_t)value, WAIT_NS);
+        Py_END_ALLOW_THREADS
+        Py_DECREF(self);
+    }
+    Py_DECREF(kernel);
+    Py_DECREF(out_shape);
+    Py_XDECREF(blob);
+    if (value > 0) {
+        PyObject *const result =
+            rc ? Py_BuildValue("LOO", (long long)value, y, packed ? packed : Py_None) : (Py_INCREF(y), y);
+        Py_DECREF(y);
+        Py_XDECREF(packed);
+        return result;
+    }
+otherwise:
+    PyErr_Clear(); /* Python comes upon it again, and says it better */
+    Py_XDECREF(y);
+    Py_XDECREF(packed);
+    Py_RETURN_NONE;
+}
+
+static int traverse(PyObject *self, visitproc visit, void *arg)
+{
+    struct hot_convolutions *const p = (void *)self;
+    Py_VISIT(Py_TYPE(self));
+    Py_VISIT(p->queue);
+    Py_VISIT(p->weights);
+    Py_VISIT(p->empty);
+    for (size_t i = 0; i < WAYS * p->nsets; i++) {
+        Py_VISIT(p->entries[i].kernel);
+        Py_VISIT(p->entries[i].parameters);
+        Py_VISIT(p->entries[i].out_shape);
+        Py_VISIT(p->entries[i].blob);
+        Py_VISIT(p->entries[i].owner);
+    }
+    return 0;
+}
+
+static int clear(PyObject *self)
+{
+    struct hot_convolutions *const p = (void *)self;
+    Py_CLEAR(p->queue); /* without which nothing else is looked at */
+    for (size_t i = 0; i < WAYS * p->nsets; i++)
+        conv_clear(&p->entries[i]);
+    Py_CLEAR(p->weights);
+    Py_CLEAR(p->empty);
+    return 0;
+}
+
+static void dealloc(PyObject *self)
+{
+    PyObject_GC_UnTrack(self);
+    clear(self);
+    PyMem_Free(((struct hot_convolutions *)(void *)self)->entries);
+    hot_free(self);
+}
+
+/* Convolutions(queue, weights, empty, wait, sets): `wait` is the address of the native function of this name. */
+static PyObject *make(PyTypeObject *type, PyObject *given, PyObject *named)
+{
+    PyObject *queue, *weights, *empty;
+    unsigned long long wait;
+    unsigned int nsets;
+    if (named && PyDict_Size(named))
+        return PyErr_Format(PyExc_TypeError, "Convolutions: no keywords are taken"), NULL;
+    if (!PyArg_ParseTuple(given, "O!O!OKI", hot_queue_type, &queue, &PyDict_Type, &weights, &empty, &wait, &nsets))
+        return NULL;
+    if (nsets < 1 || nsets > MOST_SETS || (nsets & (nsets - 1)) || !wait)
+        return PyErr_Format(PyExc_ValueError, "Convolutions: a power of two and a function are wanted, got %u", nsets), NULL;
+    struct conv_entry *const entries = PyMem_Calloc((size_t)WAYS * nsets, sizeof *entries);
+    PyObject *const self = entries ? PyType_GenericAlloc(type, 0) : NULL;
+    if (!self) {
+        PyMem_Free(entries);
+        return entries ? NULL : PyErr_NoMemory();
+    }
+    struct hot_convolutions *const p = (void *)self;
+    p->entries = entries;
+    p->nsets = nsets;
+    p->wait = wait;
+    p->queue = queue;
+    p->weights = weights;
+    p->empty = empty;
+    Py_INCREF(queue);
+    Py_INCREF(weights);
+    Py_INCREF(empty);
+    return self;
+}
+
+static PyMethodDef methods[] = {
+    {"call", (PyCFunction)(void (*)(void))call, METH_FASTCALL, "call(x, w, bias, out, ...): the result, or None: nothing was done."},
+    {"put", conv_put, METH_VARARGS, "put(...): what was decided for shapes and parameters."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyMemberDef members[] = {
+    {"queue", T_OBJECT, offsetof(struct hot_convolutions, queue), READONLY, NULL},
+    {NULL, 0, 0, 0, NULL},
+};
+
+int hot_conv(PyObject *module)
+{
+    static PyType_Slot slots[] = {
+        {Py_tp_doc, "What was decided for convolutions of numpy arrays."},
+        {Py_tp_new, make},
+        {Py_tp_methods, methods},
+        {Py_tp_members, members},
+        {Py_tp_traverse, traverse},
+        {Py_tp_clear, clear},
+        {Py_tp_dealloc, dealloc},
+        {0, NULL},
+    };
+    static PyType_Spec spec = {
+        .name = "sparkle_drv._hot.Convolutions",
+        .basicsize = sizeof(struct hot_convolutions),
+        .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
+        .slots = slots,
+    };
+    epoch_word = PyUnicode_InternFromString("_epoch");
+    return epoch_word && hot_type(module, &spec, "Convolutions") ? 0 : -1;
+}

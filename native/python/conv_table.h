@@ -1,0 +1,58 @@
+/* What was decided for convolutions of numpy arrays, by shapes and parameters (conv_table.c), for conv.c to launch. */
+#ifndef SP_PYTHON_CONV_TABLE_H
+#define SP_PYTHON_CONV_TABLE_H
+#include "ndarray.h"
+
+#include "../cpu/args.h"
+#include "../include/sp_cmd.h"
+
+#include <stddef.h>
+
+enum { NDIM = 4, PARAMETERS = 7, WAYS = 4 };
+enum { X, W, BIAS, OUT, FIRST_PARAMETER, ARGUMENTS = FIRST_PARAMETER + PARAMETERS };
+
+struct conv_scalars { /* the end of sp_args_conv2d_f32 */
+    uint32_t n, c, h, w, oc, rest[13];
+};
+
+struct conv_record {
+    struct sp_cmd_dispatch head;
+    struct sp_args_conv2d_f32 args;
+    uint64_t covered[4];
+};
+_Static_assert(sizeof(struct conv_record) == sizeof(struct sp_cmd_dispatch) + sizeof(struct sp_args_conv2d_f32) + 4 * 8 &&
+                   sizeof(struct sp_args_conv2d_f32) == offsetof(struct sp_args_conv2d_f32, n) + sizeof(struct conv_scalars),
+               "a record has no holes, and its scalars are the last");
+
+struct conv_shapes {
+    Py_ssize_t x[NDIM], w[NDIM], out[NDIM];
+};
+
+struct conv_entry {
+    PyObject *kernel;     /* NULL: a free place */
+    PyObject *parameters; /* a tuple of what `plain` takes */
+    PyObject *out_shape;
+    /* Weak references, or NULL: the packed weights, a core.Array, and the constant array whose they are. */
+    PyObject *blob, *owner;
+    const void *data; /* that array's */
+    struct conv_shapes shapes;
+    struct sp_cmd_dispatch head;
+    struct conv_scalars scalars;
+    int packs; /* a constant array has an entry of its own, or Python makes one */
+};
+
+struct hot_convolutions {
+    PyObject_HEAD
+    PyObject *queue;   /* core.Queue */
+    PyObject *weights; /* dict: id of an array -> what Python keeps of it; what is in there is forgotten by Python alone */
+    PyObject *empty;   /* numpy.empty */
+    unsigned long long wait;
+    struct conv_entry *entries;
+    size_t nsets, next;
+};
+
+/* What was decided for the operands of a call that are arrays as usual; NULL: Python has to decide. */
+const struct conv_entry *conv_find(const struct hot_convolutions *p, PyObject *const *args);
+PyObject *conv_put(PyObject *self, PyObject *given);
+void conv_clear(struct conv_entry *e);
+#endif

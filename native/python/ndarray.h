@@ -1,0 +1,43 @@
+/* numpy's arrays as C structs: the head of PyArrayObject, whose layout is part of numpy's ABI (numpy/ndarraytypes.h,
+ * PyArrayObject_fields) and the same in versions 1 and 2. The stable ABI of Python 3.10 has no buffer protocol, and asking
+ * an array for its address by attributes costs as much as a small operation.
+ *
+ * Nothing here is believed without a test: `hot_ndarray_type` is set by whoever has compared these fields with what an
+ * array says of itself (core/ndarray.py), and without it nobody looks. */
+#ifndef SP_PYTHON_NDARRAY_H
+#define SP_PYTHON_NDARRAY_H
+#include "hot.h"
+
+struct hot_ndarray {
+    PyObject_HEAD
+    char *data;
+    int ndim;
+    Py_ssize_t *shape, *strides;
+    PyObject *base, *dtype;
+    int flags;
+};
+enum { HOT_ROW_MAJOR = 1, HOT_OWNDATA = 4, HOT_ALIGNED = 0x100, HOT_WRITEABLE = 0x400 };
+
+extern PyTypeObject *hot_ndarray_type; /* numpy.ndarray; NULL: not known, or not laid out like this */
+extern PyObject *hot_float_dtypes[2]; /* numpy's objects for float32 and float64 in native byte order */
+
+/* `given` as an array of exactly numpy's class, row-major, aligned, of this dtype object; NULL if it is not. */
+static inline const struct hot_ndarray *hot_plain_array(PyObject *given, const PyObject *dtype)
+{
+    const struct hot_ndarray *const a = (const void *)given;
+    if (!hot_ndarray_type || Py_TYPE(given) != hot_ndarray_type || a->dtype != dtype)
+        return NULL;
+    const int wanted = HOT_ROW_MAJOR | HOT_ALIGNED;
+    return (a->flags & wanted) == wanted ? a : NULL;
+}
+
+static inline int hot_same_shape(const struct hot_ndarray *a, const struct hot_ndarray *b)
+{
+    if (a->ndim != b->ndim)
+        return 0;
+    for (int d = 0; d < a->ndim; d++)
+        if (a->shape[d] != b->shape[d])
+            return 0;
+    return 1;
+}
+#endif

@@ -1,0 +1,347 @@
+/* A matrix product of numpy arrays without a line of Python between the check of its operands and its launch.
+ *
+ * Python (ops/products.py) chooses kernels and puts them into a table by their sizes; `call` looks at the three arrays,
+ * finds the kernel, packs one record and launches it. Whatever is not as usual it leaves alone (False, None): Python then
+ * begins again from the arguments and finds the words for what is wrong.
+ */
+#include "matrix.h"
+
+#include "../include/sp_cmd.h"
+
+#include <stddef.h>
+#include <string.h>
+#include <structmember.h>
+
+typedef int64_t launch_function(void *queue, const void *record, size_t nbytes, uint64_t epoch);
+typedef uint64_t value_function(void *queue);
+
+/* From this many multiplications on, other Python threads may run meanwhile. */
+static const double WORTH_LETTING_GO = 64e3;
+
+/* The arguments of gemm_f32 and gemm_f64 (cpu/args.h), and the bytes covered by each pointer. */
+struct gemm_record {
+    struct sp_cmd_dispatch head;
+    uint64_t c, a, b, bias;
+    uint32_t m, n, k, rsa, csa, rsb, csb, rsc, act, zero;
+    uint64_t covered[4];
+};
+
+struct entry {
+    PyObject *kernel; /* NULL: a free place */
+    /* Weak references, or NULL: the packed weights, a core.Array, which whoever made this entry keeps, and the array whose
+     * weights they are. */
+    PyObject *blob, *owner;
+    const void *data; /* that array's */
+    size_t rs, cs;    /* and its strides, which can be set in place */
+    struct sp_cmd_dispatch head;
+    uint32_t m, n, k, type, act;
+    int wants_weights; /* an array that is not writeable has an entry of its own, or Python makes one */
+};
+
+struct hot_products {
+    PyObject_HEAD
+    PyObject *queue;   /* core.Queue */
+    PyObject *weights; /* dict: id of an array -> what Python keeps of it (ops/weights.py), which Python alone forgets */
+    unsigned long long launch, handle, reached, submitted; /* addresses */
+    struct entry *entries;
+    size_t count; /* a power of two */
+};
+
+static PyObject *epoch_word, *fence_word, *wait_word;
+
+static struct entry *place(const struct hot_products *p, size_t m, size_t n, size_t k, int type, const void *owner)
+{
+    uint64_t mixed = m * 0x9e3779b97f4a7c15u ^ n * 0xc2b2ae3d27d4eb4fu ^ k * 0x165667b19e3779f9u ^
+                     (uint64_t)(uintptr_t)owner * 0x27d4eb2f165667c5u ^ (uint64_t)type << 60;
+    mixed = (mixed ^ mixed >> 29) * 0xbf58476d1ce4e5b9u;
+    return &p->entries[mixed >> 32 & (p->count - 1)];
+}
+
+static int same(const struct entry *e, size_t m, size_t n, size_t k, int type)
+{
+    return e->kernel && e->m == m && e->n == n && e->k == k && e->type == (uint32_t)type;
+}
+
+static void clear_entry(struct entry *e)
+{
+    PyObject *const kernel = e->kernel, *const blob = e->blob, *const owner = e->owner;
+    memset(e, 0, sizeof *e);
+    Py_XDECREF(kernel);
+    Py_XDECREF(blob);
+    Py_XDECREF(owner);
+}
+
+/* The entry for these operands; NULL: Python has to make one, or something is closed. `b` is None for a plan's own. */
+static const struct entry *find(const struct hot_products *p, const struct hot_matrix *a, const struct hot_matrix *out, PyObject *b,
+                                const struct hot_matrix *b_seen)
+{
+    const size_t m = a->rows, n = out->columns, k = a->columns;
+    const struct entry *e = place(p, m, n, k, a->type, NULL);
+    if (!same(e, m, n, k, a->type) || (b == Py_None) != (e->blob != NULL))
+        return NULL;
+    if (e->wants_weights && b != Py_None) {
+        if (!(b_seen->flags & HOT_OWNDATA) || b_seen->flags & HOT_WRITEABLE) {
+            if (hot_in_dict(p->weights, b)) /* it was constant and is not any more: Python has to know */
+                return NULL;
+        } else {
+            e = place(p, m, n, k, a->type, b);
+            if (!same(e, m, n, k, a->type) || !e->owner || PyWeakref_GetObject(e->owner) != b || e->data != b_seen->data ||
+                e->rs != b_seen->rs || e->cs != b_seen->cs)
+                return NULL;
+        }
+    }
+    return ((const struct hot_kernel *)(const void *)e->kernel)->device == ((const struct hot_queue *)(void *)p->queue)->device
+               ? e
+               : NULL;
+}
+
+/* A timeline value; 0: left to Python. `idle_only`: so is what would have to wait for its turn. */
+static int64_t launch(struct hot_products *p, PyObject *const *args, int idle_only)
+{
+    struct hot_matrix a, b = {0}, out;
+    const int weights = args[1] == Py_None;
+    if (!p->launch || !hot_look(args[0], &a) || !hot_look(args[2], &out) || a.type != out.type || a.rows != out.rows)
+        return 0;
+    if (!weights && (!hot_look(args[1], &b) || b.type != a.type || b.rows != a.columns || b.columns != out.columns))
+        return 0;
+    if (!(out.flags & HOT_WRITEABLE) || out.cs != 1 || out.rs < out.columns || hot_matrices_overlap(&out, &a) ||
+        (!weights && hot_matrices_overlap(&out, &b)))
+        return 0;
+    PyObject *const device = ((const struct hot_queue *)(void *)p->queue)->device;
+    PyObject *const epoch_object = PyObject_GetAttr(device, epoch_word); /* before anything is looked at */
+    const uint64_t epoch = epoch_object ? PyLong_AsUnsignedLongLong(epoch_object) : 0;
+    Py_XDECREF(epoch_object);
+    if (PyErr_Occurred()) {
+        PyErr_Clear();
+        return 0;
+    }
+    const struct entry *const e = find(p, &a, &out, args[1], &b);
+    if (!e) {
+        PyErr_Clear();
+        return 0;
+    }
+    value_function *const reached = (value_function *)(uintptr_t)p->reached;
+    value_function *const submitted = (value_function *)(uintptr_t)p->submitted;
+    void *const handle = (void *)(uintptr_t)p->handle;
+    if (idle_only && reached(handle) != submitted(handle))
+        return 0;
+    struct gemm_record r = {
+        .head = e->head,
+        .c = (uint64_t)(uintptr_t)out.data,
+        .a = (uint64_t)(uintptr_t)a.data,
+        .b = (uint64_t)(uintptr_t)b.data,
+        .m = e->m,
+        .n = e->n,
+        .k = e->k,
+        .rsa = (uint32_t)a.rs,
+        .csa = (uint32_t)a.cs,
+        .rsb = (uint32_t)b.rs,
+        .csb = (uint32_t)b.cs,
+        .rsc = (uint32_t)out.rs,
+        .act = e->act,
+        .covered = {out.nbytes, a.nbytes, b.nbytes, 0},
+    };
+    PyObject *const blob = e->blob ? PyWeakref_GetObject(e->blob) : NULL; /* borrowed until it is ours, below */
+    if (blob) {
+        const struct hot_pointer *const packed = (const void *)blob;
+        if (blob == Py_None || !packed->storage || !PyObject_TypeCheck(packed->storage, hot_storage_type) ||
+            ((const struct hot_storage *)(const void *)packed->storage)->device != device)
+            return 0; /* closed, or gone */
+        r.b = packed->address;
+        r.covered[2] = packed->nbytes;
+        r.rsb = e->n;
+        r.csb = 1;
+        Py_INCREF(blob);
+    }
+    PyObject *const kernel = e->kernel; /* another thread may change the table meanwhile */
+    Py_INCREF(kernel);
+    launch_function *const call = (launch_function *)(uintptr_t)p->launch;
+    int64_t value;
+    if ((double)e->m * e->n * e->k < WORTH_LETTING_GO) {
+        value = call(handle, &r, sizeof r, epoch);
+    } else {
+        Py_BEGIN_ALLOW_THREADS
+        value = call(handle, &r, sizeof r, epoch);
+        Py_END_ALLOW_THREADS
+    }
+    if (value > 0 && reached(handle) < (uint64_t)value) { /* others were before us: what we hold must last until it ran */
+        PyObject *number = PyLong_FromLongLong(value);
+        PyObject *fence = number ? PyObject_CallMethodObjArgs(p->queue, fence_word, number, NULL) : NULL;
+        PyObject *waited = fence ? PyObject_CallMethodObjArgs(fence, wait_word, NULL) : NULL;
+        value = waited ? value : -1;
+        Py_XDECREF(number);
+        Py_XDECREF(fence);
+        Py_XDECREF(waited);
+    } else if (value < 0) {
+        value = 0; /* refused: Python comes upon it again */
+    }
+    Py_DECREF(kernel);
+    Py_XDECREF(blob);
+    return value;
+}
+
+static PyObject *call(PyObject *self, PyObject *const *args, Py_ssize_t nargs)
+{
+    if (nargs != 3)
+        Py_RETURN_FALSE;
+    const int64_t value = launch((void *)self, args, 0);
+    return value < 0 ? NULL : PyBool_FromLong(value > 0);
+}
+
+static PyObject *fenced(PyObject *self, PyObject *const *args, Py_ssize_t nargs)
+{
+    struct hot_products *const p = (void *)self;
+    const int64_t value = nargs == 3 ? launch(p, args, 1) : 0;
+    if (value < 0)
+        return NULL;
+    if (value > 0)
+        return hot_fence_of((const void *)p->queue, value);
+    Py_RETURN_NONE;
+}
+
+/* put(type, m, n, k, act, kernel, head, wants_weights, blob=None, owner=None): the last two are weak references. */
+static PyObject *put(PyObject *self, PyObject *given)
+{
+    struct hot_products *const p = (void *)self;
+    unsigned int m, n, k, type, act;
+    int wants;
+    PyObject *kernel, *blob = Py_None, *reference = Py_None;
+    const char *head;
+    Py_ssize_t head_nbytes;
+    if (!PyArg_ParseTuple(given, "IIIIIO!y#p|OO", &type, &m, &n, &k, &act, hot_kernel_type, &kernel, &head, &head_nbytes, &wants, &blob,
+                          &reference))
+        return NULL;
+    struct entry made = {.m = m, .n = n, .k = k, .type = type, .act = act, .wants_weights = wants};
+    if ((blob != Py_None && !PyWeakref_Check(blob)) || (reference != Py_None && !PyWeakref_Check(reference)))
+        return PyErr_Format(PyExc_ValueError, "put: weak references are wanted"), NULL;
+    PyObject *const owner = reference == Py_None ? NULL : PyWeakref_GetObject(reference);
+    PyObject *const packed = blob == Py_None ? NULL : PyWeakref_GetObject(blob);
+    struct hot_matrix seen = {0};
+    if (type > 1 || head_nbytes != sizeof made.head || (packed && !PyObject_TypeCheck(packed, hot_pointer_type)) ||
+        (owner && !hot_look(owner, &seen)) || PyErr_Occurred()) {
+        if (!PyErr_Occurred())
+            PyErr_SetString(PyExc_ValueError, "put: a type, a head or an owner that cannot be");
+        return NULL;
+    }
+    memcpy(&made.head, head, sizeof made.head);
+    if (made.head.nbytes != sizeof(struct gemm_record))
+        return PyErr_Format(PyExc_ValueError, "put: records of %u bytes", made.head.nbytes), NULL;
+    made.kernel = kernel;
+    made.blob = packed ? blob : NULL;
+    made.owner = owner ? reference : NULL;
+    made.data = owner ? seen.data : NULL;
+    made.rs = owner ? seen.rs : 0;
+    made.cs = owner ? seen.cs : 0;
+    Py_INCREF(kernel);
+    Py_XINCREF(made.blob);
+    Py_XINCREF(made.owner);
+    struct entry *const e = place(p, m, n, k, (int)type, owner);
+    struct entry old = *e;
+    *e = made;
+    clear_entry(&old);
+    Py_RETURN_NONE;
+}
+
+static int traverse(PyObject *self, visitproc visit, void *arg)
+{
+    struct hot_products *const p = (void *)self;
+    Py_VISIT(Py_TYPE(self));
+    Py_VISIT(p->queue);
+    Py_VISIT(p->weights);
+    for (size_t i = 0; i < p->count; i++) {
+        Py_VISIT(p->entries[i].kernel);
+        Py_VISIT(p->entries[i].blob);
+        Py_VISIT(p->entries[i].owner);
+    }
+    return 0;
+}
+
+static int clear(PyObject *self)
+{
+    struct hot_products *const p = (void *)self;
+    p->launch = 0;
+    for (size_t i = 0; i < p->count; i++)
+        clear_entry(&p->entries[i]);
+    Py_CLEAR(p->queue);
+    Py_CLEAR(p->weights);
+    return 0;
+}
+
+static void dealloc(PyObject *self)
+{
+    PyObject_GC_UnTrack(self);
+    clear(self);
+    PyMem_Free(((struct hot_products *)(void *)self)->entries);
+    hot_free(self);
+}
+
+/* Products(queue, weights, reached, submitted, count): the addresses of the native functions of these names; how many places. */
+static PyObject *make(PyTypeObject *type, PyObject *given, PyObject *named)
+{
+    PyObject *queue, *weights;
+    unsigned long long reached, submitted;
+    unsigned int count;
+    if (named && PyDict_Size(named))
+        return PyErr_Format(PyExc_TypeError, "Products: no keywords are taken"), NULL;
+    if (!PyArg_ParseTuple(given, "O!O!KKI", hot_queue_type, &queue, &PyDict_Type, &weights, &reached, &submitted, &count))
+        return NULL;
+    if (count < 1 || count > 4096 || (count & (count - 1)))
+        return PyErr_Format(PyExc_ValueError, "Products: a power of two is wanted, got %u", count), NULL;
+    struct entry *const entries = PyMem_Calloc(count, sizeof *entries);
+    PyObject *const self = entries ? PyType_GenericAlloc(type, 0) : NULL;
+    if (!self) {
+        PyMem_Free(entries);
+        return entries ? NULL : PyErr_NoMemory();
+    }
+    struct hot_products *const p = (void *)self;
+    const struct hot_queue *const q = (const void *)queue;
+    p->entries = entries;
+    p->count = count;
+    p->queue = queue;
+    p->weights = weights;
+    Py_INCREF(queue);
+    Py_INCREF(weights);
+    p->handle = q->handle;
+    p->reached = reached;
+    p->submitted = submitted;
+    p->launch = q->device && reached && submitted ? q->launch : 0;
+    return self;
+}
+
+static PyMethodDef methods[] = {
+    {"call", (PyCFunction)(void (*)(void))call, METH_FASTCALL,
+     "call(a, b, out): out = a @ b, done when it returns; False: nothing was done."},
+    {"fenced", (PyCFunction)(void (*)(void))fenced, METH_FASTCALL,
+     "fenced(a, b, out): the same on an idle queue, with the fence; None: nothing was done."},
+    {"put", put, METH_VARARGS, "put(type, m, n, k, act, kernel, head, wants_weights, blob, owner): a kernel for these sizes."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyMemberDef members[] = {
+    {"queue", T_OBJECT, offsetof(struct hot_products, queue), READONLY, NULL},
+    {NULL, 0, 0, 0, NULL},
+};
+
+int hot_products(PyObject *module)
+{
+    static PyType_Slot slots[] = {
+        {Py_tp_doc, "Kernels for products of numpy arrays, by size."},
+        {Py_tp_new, make},
+        {Py_tp_methods, methods},
+        {Py_tp_members, members},
+        {Py_tp_traverse, traverse},
+        {Py_tp_clear, clear},
+        {Py_tp_dealloc, dealloc},
+        {0, NULL},
+    };
+    static PyType_Spec spec = {
+        .name = "sparkle_drv._hot.Products",
+        .basicsize = sizeof(struct hot_products),
+        .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
+        .slots = slots,
+    };
+    epoch_word = PyUnicode_InternFromString("_epoch");
+    fence_word = PyUnicode_InternFromString("fence");
+    wait_word = PyUnicode_InternFromString("wait");
+    return epoch_word && fence_word && wait_word && hot_type(module, &spec, "Products") ? 0 : -1;
+}

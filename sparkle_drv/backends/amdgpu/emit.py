@@ -1,0 +1,135 @@
+"""A map expression as a kernel of its own, without a compiler: from a plan's program to a code
+object in memory, which `loader.py` takes as it takes one from a file.
+
+    made = emit.kernel("map_f32", plan.algo, gen=11, chip="gfx1100")
+    made.code               # a codeobject.CodeObject
+    print(made.text)        # its assembly
+
+emit_program.py reads the program; emit_ops.py and emit_wide.py say what operations are in
+instructions; emit_code.py gives them registers; emit_kernel.py puts loads and stores around them;
+emit_assemble.py makes words of the text. Here they get the register words and the arguments that a
+compiler would have put into a code object's descriptor and metadata.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from sparkle_drv import assets
+
+from . import emit_assemble, emit_kernel, emit_program, kernarg, regs, usersgprs
+from .codeobject import CodeObject
+from .emit_kernel import DoesNotFit as DoesNotFit
+from .image import PAGE, Image
+from .metadata import ArgNote, KernelNote
+
+DTYPES = {"map_f32": "f32", "map_i32": "i32"}
+_VGPR_GRANULE = 8  # of a wave of 32
+_FLOAT_MODE = 0xF0  # round to nearest even; denormals in f32 and in f64
+_USER_SGPRS = {10: 2, 11: 15}  # gfx11.0 wants user and system SGPRs to be 16 together
+_CODE_END = 0xBF9F0000
+_LINE_NBYTES = {10: 64, 11: 128}  # of the instruction cache
+_CODE_VERSION = 5
+
+
+@dataclass(frozen=True)
+class Emitted:
+    """A kernel: its code, as text too, and elements of a workgroup."""
+
+    code: CodeObject
+    text: str
+    elements: int
+    group_size: tuple[int, int, int]
+
+
+def algo(words: Sequence[int]) -> str:
+    """What a plan's `algo` says for a program of these words."""
+    return emit_program.PREFIX + ",".join(f"{word:x}" for word in words)
+
+
+def is_program(algo: str) -> bool:
+    """Does a plan's `algo` carry a program?"""
+    return algo.startswith(emit_program.PREFIX)
+
+
+def kernel(name: str, algo: str, *, gen: int, chip: str) -> Emitted:
+    """The kernel of the program in a plan's `algo`.
+
+    Raises ValueError for one that is none, DoesNotFit where the interpreter has to do
+    it.
+    """
+    if name not in DTYPES:
+        raise DoesNotFit(f"{name} is not written out, only {' and '.join(DTYPES)}")
+    return _kernel(name, algo, gen, chip)
+
+
+@lru_cache(maxsize=128)
+def _kernel(name: str, algo: str, gen: int, chip: str) -> Emitted:
+    graph = emit_program.parse(algo, DTYPES[name])
+    note, offsets = _arguments(name)
+    made = emit_kernel.write(graph, DTYPES[name], gen, offsets)
+    words = emit_assemble.assemble(made.text, gen)
+    group_size = (emit_kernel.GROUP, 1, 1)
+    code = CodeObject(
+        entry_name=name,
+        target=chip,
+        version=_CODE_VERSION,
+        image=_image(words, gen),
+        entry=0,
+        wave=32,
+        rsrc1=regs.COMPUTE_PGM_RSRC1.encode(
+            gfx=gen,
+            VGPRS=-(-made.vgprs // _VGPR_GRANULE) - 1,
+            FLOAT_MODE=_FLOAT_MODE,
+            DX10_CLAMP=1,
+            IEEE=1,
+            WGP_MODE=1,
+            MEM_ORDERED=1,
+        ),
+        rsrc2=regs.COMPUTE_PGM_RSRC2.encode(gfx=gen, USER_SGPR=_USER_SGPRS[gen], TGID_X_EN=1),
+        rsrc3=0,
+        lds_nbytes=0,
+        scratch_nbytes=0,
+        scratch_wave_nbytes=0,
+        scratch_wavesize=0,
+        kernarg=kernarg.lay_out(note, None, False),
+        user_sgprs=usersgprs.UserSgprs({"kernarg_segment_ptr": 0}, 2),
+        max_group_size=emit_kernel.GROUP,
+        required_group_size=group_size,
+        vgprs=made.vgprs,
+        sgprs=106,
+        spills=0,
+    )
+    return Emitted(code, made.text, emit_kernel.GROUP * made.vector, group_size)
+
+
+def _arguments(name: str) -> tuple[KernelNote, dict[str, int]]:
+    """What a compiler would note of a kernel of the manifest, and where its arguments are."""
+    args, offsets, at = [], {}, 0
+    for arg in assets.manifest()["kernels"][name]["args"]:
+        pointer = arg["type"].endswith("*")
+        nbytes = 8 if pointer else 4
+        at += -at % nbytes
+        kind = "global_buffer" if pointer else "by_value"
+        args.append(ArgNote(arg["name"], kind, at, nbytes, "global" if pointer else "", "", 1))
+        offsets[arg["name"]] = at
+        at += nbytes
+    note = KernelNote(
+        name=name, symbol="", kernarg_nbytes=at + -at % 8, kernarg_align=8, lds_nbytes=0,
+        scratch_nbytes=0, wave=32, sgprs=0, vgprs=0, sgpr_spills=0, vgpr_spills=0,
+        max_group_size=emit_kernel.GROUP, required_group_size=None, dynamic_stack=False,
+        args=tuple(args),
+    )  # fmt: skip
+    return note, offsets
+
+
+def _image(words: Sequence[int], gen: int) -> Image:
+    """The code and what its prefetch may see: s_code_end to the end of an instruction cache line,
+    and three lines more, as LLVM pads kernels."""
+    line = _LINE_NBYTES[gen] // 4
+    padded = [*words, *[_CODE_END] * (-len(words) % line + 3 * line)]
+    blob = b"".join(word.to_bytes(4, "little") for word in padded)
+    nbytes = -(-len(blob) // PAGE) * PAGE
+    return Image(nbytes, PAGE, 0, False, ((0, blob),), ())

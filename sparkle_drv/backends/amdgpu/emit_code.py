@@ -1,0 +1,259 @@
+"""Instructions with registers that have no numbers yet, and how they get them.
+
+    code = Code(11)
+    x, y = code.block(4), code.block(4)
+    code.line("global_load_b128 {}, v0, s[4:5]", [x])           # writes x, so it stands first
+    total = code.op("v_add_f32", x[0], y[0])                    # a new register
+    text = code.text()
+
+Code is straight: lines are read by those below them, and branches only skip downwards. `allocate`
+is a linear scan over the lines: a register is taken by the line that first writes it and is free
+again from the line that last reads it, which may write its own result there (an instruction reads
+all its operands before it writes). Consecutive registers (`block`), as wide loads and f64 want
+them, are taken together and freed one by one.
+
+VGPRs alone are handled so. SGPRs are few and known: emit_kernel.py says what is where. Text goes
+through isa.assemble, so that whoever reads a listing reads what was assembled.
+
+Hazards: gfx10.3 and gfx11 interlock everything that this code does but one thing, on gfx11: the
+result of a transcendental instruction read by one of the next few VALU instructions (LLVM's
+GCNHazardRecognizer, fixVALUTransUseHazard: 5 VALU or 1 other transcendental in between). There an
+s_waitcnt_depctr is put. Lines that a branch may skip count as executed: before the one branch that
+operations have (emit_wide.py) there are more VALU instructions than that anyway.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+_TRANS = frozenset({
+    "v_exp_f32", "v_log_f32", "v_rcp_f32", "v_sqrt_f32", "v_rcp_f64",
+})  # fmt: skip
+DOUBLES = tuple(f"s[{first}:{first + 1}]" for first in range(0, 16, 2))
+"""The SGPRs that f64 constants come to, 16 of them: those that a kernel begins with."""
+MASK = "s104"
+"""An SGPR for a second lane mask beside VCC."""
+_TRANS_VALUS, _TRANS_TRANS = 5, 1
+WAIT_TRANS = "s_waitcnt_depctr 0xfff"  # va_vdst(0)
+
+
+class TooManyRegisters(Exception):
+    """It cannot be done with the registers allowed."""
+
+
+@dataclass(eq=False)
+class Reg:
+    """A VGPR, or a part of a block of them; `number` is what `allocate` gave it."""
+
+    block: Block
+    number: int = -1
+
+    def __str__(self) -> str:
+        return f"v{self.number}"
+
+
+@dataclass(eq=False)
+class Block:
+    """Consecutive VGPRs: a pair is an f64."""
+
+    regs: list[Reg] = field(default_factory=list)
+
+    def __getitem__(self, at: int) -> Reg:
+        return self.regs[at]
+
+    def __len__(self) -> int:
+        return len(self.regs)
+
+    def __str__(self) -> str:
+        first, last = self.regs[0].number, self.regs[-1].number
+        return f"v{first}" if first == last else f"v[{first}:{last}]"
+
+
+class Abs(NamedTuple):
+    """An operand without its sign."""
+
+    of: Reg | Block | str
+
+    def __str__(self) -> str:
+        return f"|{self.of}|"
+
+
+class Minus(NamedTuple):
+    """An operand with its sign changed."""
+
+    of: Reg | Block | Abs | str
+
+    def __str__(self) -> str:
+        return f"-{self.of}"
+
+
+Value = Reg | str
+"""What an element is in: a VGPR, or an SGPR or constant by name."""
+Wide = Block | str
+"""An f64."""
+Operand = Reg | Block | Minus | Abs | str
+
+
+def _regs(operand: Operand) -> Sequence[Reg]:
+    if isinstance(operand, Minus | Abs):
+        return _regs(operand.of)
+    if isinstance(operand, Block):
+        return operand.regs
+    return [operand] if isinstance(operand, Reg) else []
+
+
+def is_sgpr(operand: Operand) -> bool:
+    """Is it in SGPRs (or VCC), and neither a VGPR nor a constant that every instruction has?"""
+    return isinstance(operand, str) and operand[0] in "sv"
+
+
+@dataclass(eq=False)
+class Line:
+    """A line of assembly: `form` has a {} for each of `writes`, then for each of `reads`."""
+
+    form: str
+    writes: list[Reg | Block]
+    reads: list[Operand]
+
+    def __str__(self) -> str:
+        return self.form.format(*self.writes, *self.reads)
+
+    @property
+    def mnemonic(self) -> str:
+        return self.form.partition(" ")[0]
+
+    def written(self) -> Iterable[Reg]:
+        return (reg for operand in self.writes for reg in _regs(operand))
+
+    def read(self) -> Iterable[Reg]:
+        return (reg for operand in self.reads for reg in _regs(operand))
+
+
+class Code:
+    """The lines of a kernel for one generation: 10 is gfx10.3, 11 is gfx11."""
+
+    def __init__(self, gen: int) -> None:
+        self.gen = gen
+        self.lines: list[Line] = []
+        self.labels = 0
+        self.doubles: dict[int, str] = {}
+
+    def block(self, count: int) -> Block:
+        made = Block()
+        made.regs = [Reg(made) for _ in range(count)]
+        return made
+
+    def reg(self) -> Reg:
+        return self.block(1)[0]
+
+    def label(self, name: str) -> str:
+        """A name for a place that no other place has."""
+        self.labels += 1
+        return f"{name}_{self.labels}"
+
+    def double(self, value: float) -> str:
+        """`value` as an operand of f64 instructions: a literal, which is its upper half, or a pair
+        of SGPRs, which keep it until so many others have come."""
+        bits = int.from_bytes(struct.pack("<d", value), "little")
+        if not bits & 0xFFFFFFFF:
+            return f"{bits >> 32:#x}"
+        if bits not in self.doubles:
+            pair = next((p for p in DOUBLES if p not in self.doubles.values()), None)
+            if pair is None:
+                pair = self.doubles.pop(next(iter(self.doubles)))
+            self.doubles[bits] = pair
+            low, high = pair[2:-1].split(":")
+            self.line(f"s_mov_b32 s{low}, {bits & 0xFFFFFFFF:#x}")
+            self.line(f"s_mov_b32 s{high}, {bits >> 32:#x}")
+        return self.doubles[bits]
+
+    def line(
+        self, form: str, writes: Sequence[Reg | Block] = (), reads: Sequence[Operand] = ()
+    ) -> None:
+        self.lines.append(Line(form, list(writes), list(reads)))
+
+    def _op(self, name: str, target: Reg | Block, reads: Sequence[Operand], first: str) -> None:
+        self.line(f"{name} {{}}, {first}{', '.join(['{}'] * len(reads))}", [target], reads)
+
+    def op(self, name: str, *reads: Operand, into: Reg | None = None, also: str = "") -> Reg:
+        """`name into, also, reads...`; `into` is a new register unless it is given."""
+        target = into or self.reg()
+        self._op(name, target, reads, f"{also}, " if also else "")
+        return target
+
+    def op64(self, name: str, *reads: Operand) -> Block:
+        """The same with a pair of registers for its result."""
+        target = self.block(2)
+        self._op(name, target, reads, "")
+        return target
+
+    def compare(self, name: str, *reads: Operand, into: str = "vcc_lo") -> str:
+        """`name into, reads...`: the lanes for which it is so, in the SGPR whose name is `into`."""
+        self.line(f"{name} {into}, {', '.join(['{}'] * len(reads))}", [], reads)
+        return into
+
+    def select(self, lanes: str, yes: Operand, no: Operand, into: Reg | None = None) -> Reg:
+        """`yes` in `lanes`, `no` in the others."""
+        if is_sgpr(yes) and is_sgpr(no):  # with `lanes` three, and an instruction reads two
+            yes = self.op("v_mov_b32", yes)
+        return self.op("v_cndmask_b32", no, yes, lanes, into=into)
+
+    def allocate(self, most: int) -> int:
+        """Numbers all registers, and returns how many there are. Raises TooManyRegisters."""
+        last: dict[Reg, int] = {}
+        for at, line in enumerate(self.lines):
+            for reg in (*line.written(), *line.read()):
+                last[reg] = at
+        free = [True] * most
+        used = 0
+        for at, line in enumerate(self.lines):
+            for reg in set(line.read()):
+                if last[reg] == at:
+                    free[reg.number] = True
+            for reg in line.written():
+                if reg.number < 0:
+                    used = max(used, _take(reg.block, free))
+            for reg in set(line.written()):
+                if last[reg] == at:  # a result that nobody reads
+                    free[reg.number] = True
+        return used
+
+    def text(self) -> str:
+        """The assembly, once `allocate` was called."""
+        made: list[str] = []
+        recent: list[tuple[bool, set[int]]] = []  # of the VALUs before: is it trans, what it writes
+        for line in self.lines:
+            name = line.mnemonic
+            if self.gen == 11 and name.startswith("v_"):
+                if _too_early(recent, {reg.number for reg in line.read()}):
+                    made.append(WAIT_TRANS)
+                    recent.clear()
+                recent.append((name in _TRANS, {reg.number for reg in line.written()}))
+                del recent[: -_TRANS_VALUS - 1]
+            made.append(str(line))
+        return "\n".join(made)
+
+
+def _too_early(recent: list[tuple[bool, set[int]]], read: set[int]) -> bool:
+    others = 0
+    for is_trans, written in reversed(recent):
+        if is_trans and written & read:
+            return True
+        others += is_trans
+        if others > _TRANS_TRANS:
+            return False
+    return False
+
+
+def _take(block: Block, free: list[bool]) -> int:
+    """Numbers a block's registers, the lowest that are free side by side."""
+    count = len(block)
+    for first in range(len(free) - count + 1):
+        if all(free[first : first + count]):
+            for at, reg in enumerate(block.regs, first):
+                reg.number, free[at] = at, False
+            return first + count
+    raise TooManyRegisters(f"{count} more VGPRs than {len(free)}")

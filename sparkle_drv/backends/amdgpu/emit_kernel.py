@@ -1,0 +1,232 @@
+"""A map kernel around its operations: arguments, loads, stores, and what is left at the end.
+
+A group of 128 threads does 128 * V elements, V next to each other in a thread (V is 4, 2 or 1). All
+but the last group of a launch load and store V at a time, at addresses that need only be those of
+single elements (the kernel driver allows that: SH_MEM_CONFIG.ALIGNMENT_MODE is unaligned). The last
+one, if it is not full, goes another way in and out, one element at a time where EXEC says that
+there is one; the operations between are the same lines for both.
+
+    SGPRs                                             VGPRs
+    s0..s15    as the wave starts; f64 constants      v0        byte offset in the group
+    s16..s33   addresses: y, x0 .. x7                 others    by emit_code.Code.allocate
+    s34        elements; in the last group its own
+    s35        1 for a full group, else 0
+    s36..s37   address of the constants
+    s38..s39   byte offset of the group
+    s40..s43   lanes that have a k-th element (last group)
+    s44..s103  constants
+    s104       emit_code.MASK
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from . import emit_ops
+from .emit_code import Code, Reg, TooManyRegisters, Value
+from .emit_program import Graph, Node
+
+GROUP = 128
+VECTORS = (4, 2, 1)
+POINTERS, COUNT, FULL, CONSTS, OFFSET, LANES, CONSTANTS = 16, 34, 35, 36, 38, 40, 44
+MOST_CONSTANTS = 60
+MOST_VGPRS = {4: 96, 2: 96, 1: 128}
+"""More would leave a SIMD too few waves to hide loads: 96 leave 10 of 16 on gfx10.3."""
+MOST_LINES = {4: 3000, 2: 3000, 1: 8000}
+"""3000 are about 24 KiB, which the instruction cache (32 KiB a WGP) holds; 8000 take a second to
+assemble."""
+GROUP_ID = {10: "s2", 11: "s15"}  # after the user SGPRs, of which gfx11 counts 15
+
+
+class Written(NamedTuple):
+    """A kernel as text, and what it takes."""
+
+    text: str
+    vgprs: int
+    vector: int
+
+
+class DoesNotFit(Exception):
+    """An expression that the interpreter has to do; says why."""
+
+
+class _TooManyLines(Exception):
+    pass
+
+
+def write(graph: Graph, dtype: str, gen: int, offsets: Mapping[str, int]) -> Written:
+    """The kernel of a graph. Raises DoesNotFit.
+
+    `offsets`: where in the kernarg segment the arguments "y", "x0", "consts", "n" are.
+    """
+    if graph.constants > MOST_CONSTANTS:
+        raise DoesNotFit(f"{graph.constants} constants; {MOST_CONSTANTS} SGPRs are there for them")
+    for vector in VECTORS:
+        try:
+            return _Kernel(graph, dtype, gen, offsets, vector).written()
+        except TooManyRegisters:
+            what = f"{MOST_VGPRS[vector]} VGPRs"
+        except _TooManyLines:
+            what = f"{MOST_LINES[vector]} instructions"
+    raise DoesNotFit(f"more than {what}, at one element a thread")
+
+
+def _pair(first: int) -> str:
+    return f"s[{first}:{first + 1}]"
+
+
+class _Kernel:
+    def __init__(
+        self, graph: Graph, dtype: str, gen: int, offsets: Mapping[str, int], vector: int
+    ) -> None:
+        self.graph, self.gen, self.offsets, self.vector = graph, gen, offsets, vector
+        self.ops = emit_ops.F32 if dtype == "f32" else emit_ops.I32
+        self.inputs = graph.inputs
+        self.log_bytes = (GROUP * vector * 4).bit_length() - 1
+        self.log_elements = self.log_bytes - 2
+        self.code = Code(gen)
+        self.offset = self.code.reg()
+        self.index = self.code.reg()
+        self.loaded = {slot: self.code.block(vector) for slot in self.inputs}
+        self.result = self.code.block(vector)
+
+    def written(self) -> Written:
+        self.begin()
+        self.load()
+        self.operate()
+        self.store()
+        vgprs = self.code.allocate(MOST_VGPRS[self.vector])
+        lines = [self.code.text(), *self.partial_load(), *self.partial_store()]
+        return Written("\n".join([*lines, "end:", "s_endpgm", ""]), vgprs, self.vector)
+
+    def pointer(self, name: str) -> int:
+        """The SGPR that an array's address begins in."""
+        return POINTERS if name == "y" else POINTERS + 2 + 2 * int(name[1:])
+
+    def wide(self, name: str, ndw: int) -> str:
+        """`name` of a load or store of so many dwords, as the generation calls it."""
+        if self.gen == 11:
+            return f"{name}_b{32 * ndw}"
+        return f"{name}_dword" + (f"x{ndw}" if ndw > 1 else "")
+
+    def scalar_load(self, first: int, base: str, offset: int, count: int) -> None:
+        """`count` dwords, in pieces that SGPRs allow."""
+        done = 0
+        while done < count:
+            piece = next(n for n in (16, 8, 4, 2, 1) if n <= count - done)
+            while (first + done) % min(piece, 4):
+                piece //= 2
+            at, name = first + done, self.wide("s_load", piece)
+            to = f"s{at}" if piece == 1 else f"s[{at}:{at + piece - 1}]"
+            self.code.line(f"{name} {to}, {base}, {offset + 4 * done:#x}")
+            done += piece
+
+    def begin(self) -> None:
+        line, group = self.code.line, GROUP_ID[self.gen]
+        # y, x0, x1 ... follow each other in the segment as they do in registers.
+        pointers = 1 + max((slot + 1 for slot in self.inputs), default=0)
+        self.scalar_load(POINTERS, _pair(0), self.offsets["y"], 2 * pointers)
+        self.scalar_load(COUNT, _pair(0), self.offsets["n"], 1)
+        if self.graph.constants:
+            self.scalar_load(CONSTS, _pair(0), self.offsets["consts"], 2)
+        line(f"v_lshlrev_b32 {{}}, {self.log_bytes - 7}, v0", [self.offset])
+        line(f"s_lshl_b32 s{OFFSET}, {group}, {self.log_bytes}")
+        line(f"s_lshr_b32 s{OFFSET + 1}, {group}, {32 - self.log_bytes}")
+        line("s_waitcnt lgkmcnt(0)")
+        if self.graph.constants:
+            self.scalar_load(CONSTANTS, _pair(CONSTS), 0, self.graph.constants)
+        for name in ("y", *(f"x{slot}" for slot in self.inputs)):
+            low = self.pointer(name)
+            line(f"s_add_u32 s{low}, s{low}, s{OFFSET}")
+            line(f"s_addc_u32 s{low + 1}, s{low + 1}, s{OFFSET + 1}")
+        line(f"s_lshr_b32 s{FULL}, s{COUNT}, {self.log_elements}")
+        line(f"s_cmp_gt_u32 {group}, s{FULL}")
+        line("s_cbranch_scc1 end")  # a group too many
+        line(f"s_cmp_lt_u32 {group}, s{FULL}")
+        line(f"s_cselect_b32 s{FULL}, 1, 0")
+        line("s_cbranch_scc0 partial_load")
+
+    def load(self) -> None:
+        for slot in self.inputs:
+            base = _pair(self.pointer(f"x{slot}"))
+            name = self.wide("global_load", self.vector)
+            self.code.line(f"{name} {{}}, {{}}, {base}", [self.loaded[slot]], [self.offset])
+        # The other way in writes the same registers, and `index`, which shares none of them.
+        self.code.line("operate:", [self.index], [self.offset, *self.loaded.values()])
+        if self.graph.constants:
+            self.code.line("s_waitcnt lgkmcnt(0)")
+
+    def operate(self) -> None:
+        """Node by node; in a node element by element."""
+        values: list[list[Value]] = []
+        for node in self.graph.nodes:
+            values.append(self.values(node, [values[arg] for arg in node.args]))
+            if len(self.code.lines) > MOST_LINES[self.vector]:
+                raise _TooManyLines
+        last = self.graph.nodes[-1]
+        for k, value in enumerate(values[-1]):
+            if isinstance(value, Reg) and last.args and not last.uniform:
+                # Made here and for nothing else: it is made in its place.
+                value.block, self.result.regs[k] = self.result, value
+            else:
+                self.code.line("v_mov_b32 {}, {}", [self.result[k]], [value])
+
+    def values(self, node: Node, args: list[list[Value]]) -> list[Value]:
+        if node.op == "const":
+            return [f"s{CONSTANTS + node.slot}"] * self.vector
+        if node.op == "input":
+            after = len(self.inputs) - 1 - self.inputs.index(node.slot)
+            self.code.line(f"s_waitcnt vmcnt({after})")
+            return list(self.loaded[node.slot].regs)
+        emit = self.ops[node.op]
+        if node.uniform:
+            return [emit(self.code, *(arg[0] for arg in args))] * self.vector
+        return [emit(self.code, *(arg[k] for arg in args)) for k in range(self.vector)]
+
+    def store(self) -> None:
+        line = self.code.line
+        line(f"s_cmp_eq_u32 s{FULL}, 0")
+        line("s_cbranch_scc1 partial_store")
+        name = self.wide("global_store", self.vector)
+        line(f"{name} {{}}, {{}}, {_pair(self.pointer('y'))}", [], [self.offset, self.result])
+        line("s_endpgm")
+
+    def partial_load(self) -> list[str]:
+        """Lanes beyond the end are out from here on; a lane's elements beyond it are 0."""
+        mask = (1 << self.log_elements) - 1
+        lines = [
+            "partial_load:",
+            f"s_and_b32 s{COUNT}, s{COUNT}, {mask:#x}",
+            f"v_lshrrev_b32 {self.index}, 2, {self.offset}",
+            f"v_cmp_gt_i32 s{LANES}, s{COUNT}, {self.index}",
+            f"s_mov_b32 exec_lo, s{LANES}",
+            "s_cbranch_execz end",
+        ]
+        for block in self.loaded.values():
+            lines += [f"v_mov_b32 {reg}, 0" for reg in block.regs[1:]]
+        for k in range(self.vector):
+            if k:
+                lines += [
+                    f"s_sub_i32 s{FULL}, s{COUNT}, {k}",
+                    f"v_cmp_gt_i32 s{LANES + k}, s{FULL}, {self.index}",
+                ]
+        load = self.wide("global_load", 1)
+        for k in range(self.vector):
+            if k:
+                lines.append(f"s_mov_b32 exec_lo, s{LANES + k}")
+            for slot, block in self.loaded.items():
+                base = _pair(self.pointer(f"x{slot}"))
+                lines.append(f"{load} {block[k]}, {self.offset}, {base} offset:{4 * k}")
+        lines += [f"s_mov_b32 exec_lo, s{LANES}"] if self.vector > 1 else []
+        return [*lines, f"s_mov_b32 s{FULL}, 0", "s_waitcnt vmcnt(0)", "s_branch operate"]
+
+    def partial_store(self) -> list[str]:
+        lines = ["partial_store:"]
+        store = self.wide("global_store", 1)
+        base = _pair(self.pointer("y"))
+        for k, reg in enumerate(self.result.regs):
+            if k:
+                lines.append(f"s_mov_b32 exec_lo, s{LANES + k}")
+            lines.append(f"{store} {self.offset}, {reg}, {base} offset:{4 * k}")
+        return lines

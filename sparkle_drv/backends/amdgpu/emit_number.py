@@ -1,0 +1,34 @@
+"""Numbers and polynomials as instructions take them: what emit_ops.py and emit_wide.py share."""
+
+from __future__ import annotations
+
+import struct
+
+from .emit_code import Code, Reg, Value
+
+SIGN, MAGNITUDE = "0x80000000", "0x7fffffff"
+INFINITY, LEAST_NORMAL, NAN = "0x7f800000", "0x800000", "0x7fc00000"
+
+
+def lit(value: float) -> str:
+    """`value`, rounded to f32, as the assembler takes it."""
+    return hex(struct.unpack("<I", struct.pack("<f", value))[0])
+
+
+def split(value: float) -> tuple[str, str]:
+    """`value` as the sum of two f32."""
+    high: float = struct.unpack("<f", struct.pack("<f", value))[0]
+    return lit(high), lit(value - high)
+
+
+def in_vgpr(k: Code, x: Value) -> Reg:
+    """`x` where every instruction can read it."""
+    return x if isinstance(x, Reg) else k.op("v_mov_b32", x)
+
+
+def polynomial(k: Code, z: Reg, coefficients: tuple[float, ...]) -> Reg:
+    """In `z`; the highest power's coefficient first."""
+    total = k.op("v_mov_b32", lit(coefficients[0]))
+    for c in coefficients[1:]:
+        total = k.op("v_fma_f32", total, z, lit(c))
+    return total

@@ -1,0 +1,125 @@
+"""The words of a map program (native/include/sp_map.h) as a graph of values: what `emit.py` starts
+from, and the one place here that knows how `ops` writes programs.
+
+A value that a program computes twice is one node: inputs are loaded once, and so is what is made of
+them. Nothing else is rearranged: a result is rounded where numpy would round it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+PREFIX = "program:"
+COMPARISONS = ("lt", "le", "gt", "ge", "eq", "ne")
+ARITY = {
+    **dict.fromkeys(("add", "sub", "mul", "div", "min", "max", "pow", *COMPARISONS), 2),
+    **dict.fromkeys(("neg", "abs", "relu", "exp", "log", "sqrt", "tanh", "sigmoid", "sin"), 1),
+    **dict.fromkeys(("cos", "floor", "square"), 1),
+    "where": 3,
+}
+I32 = frozenset(ARITY) - {
+    "div", "pow", "exp", "log", "sqrt", "tanh", "sigmoid", "sin", "cos", "floor"
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Node:
+    """One value: `op` is "input" or "const" (of `slot`), or an operation on the nodes `args`.
+
+    "where_lt" and its like take what "lt" takes, and then the two values to choose from.
+    """
+
+    op: str
+    slot: int
+    args: tuple[int, ...]
+    uniform: bool
+    """Is it the same for every element?"""
+
+
+@dataclass(frozen=True)
+class Graph:
+    """Nodes in an order in which arguments stand before what uses them; the last is the result."""
+
+    nodes: tuple[Node, ...]
+
+    @property
+    def inputs(self) -> tuple[int, ...]:
+        """The slots that are read, in the order in which they are first needed."""
+        return tuple(node.slot for node in self.nodes if node.op == "input")
+
+    @property
+    def constants(self) -> int:
+        """How many constants must be there: one more than the highest slot."""
+        return max((node.slot + 1 for node in self.nodes if node.op == "const"), default=0)
+
+
+@lru_cache(maxsize=1)
+def _names() -> dict[int, str]:
+    from sparkle_drv._native import lib  # the enums of sp_map.h, the one place with the numbers
+
+    return {getattr(lib, f"SP_MAP_{op.upper()}"): op for op in (*ARITY, "input", "const")}
+
+
+def parse(algo: str, dtype: str) -> Graph:
+    """The graph of a plan's `algo`, "program:" and the words in hexadecimal, joined by commas.
+
+    Raises ValueError for words that are no program of `dtype` ("f32" or "i32").
+    """
+    listed = algo.removeprefix(PREFIX)
+    try:
+        words = [int(word, 16) for word in listed.split(",")]
+    except ValueError:
+        raise ValueError(f"plan: {listed!r} is no list of words in hexadecimal") from None
+    try:
+        return _graph(words, dtype)
+    except ValueError as error:
+        raise ValueError(
+            f"plan: {listed!r} is no program for map_{dtype} (sp_map.h): {error}"
+        ) from None
+
+
+def _graph(words: Sequence[int], dtype: str) -> Graph:
+    from sparkle_drv._native import lib
+
+    known = I32 if dtype == "i32" else ARITY
+    nodes: list[Node] = []
+    places: dict[Node, int] = {}
+    stack: list[int] = []
+    for word in words:
+        op, slot = _names().get(word & 0xFF, ""), word >> 8
+        if op in ("input", "const"):
+            if op == "input" and slot >= lib.SP_MAP_INPUTS:
+                raise ValueError(f"input {slot} of {lib.SP_MAP_INPUTS}")
+            node = Node(op, slot, (), op == "const")
+        else:
+            if op not in known:
+                raise ValueError(f"{word:#x} is no operation")
+            if len(stack) < ARITY[op]:
+                raise ValueError(f"{op} finds {len(stack)} operands")
+            args = tuple(stack[-ARITY[op] :])
+            del stack[-ARITY[op] :]
+            condition = nodes[args[0]]
+            if op == "where" and condition.op in COMPARISONS:
+                op, args = f"where_{condition.op}", (*condition.args, *args[1:])
+            node = Node(op, 0, args, all(nodes[arg].uniform for arg in args))
+        at = places.setdefault(node, len(nodes))
+        if at == len(nodes):
+            nodes.append(node)
+        stack.append(at)
+    if len(stack) != 1:
+        raise ValueError(f"it leaves {len(stack)} values")
+    return Graph(_needed(nodes, stack[0]))
+
+
+def _needed(nodes: list[Node], result: int) -> tuple[Node, ...]:
+    """The nodes that the result is made of, in their order, with their new places."""
+    needed = {result}
+    for at in range(result, -1, -1):
+        if at in needed:
+            needed.update(nodes[at].args)
+    places = {old: new for new, old in enumerate(sorted(needed))}
+    return tuple(
+        replace(nodes[old], args=tuple(places[arg] for arg in nodes[old].args)) for old in places
+    )

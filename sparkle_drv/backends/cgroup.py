@@ -1,0 +1,84 @@
+"""Which control groups this process is in, and what they grant: CPU time and memory.
+
+Linux' Documentation/admin-guide/cgroup-v2.rst (cpu.max, memory.max) and cgroup-v1
+(Documentation/scheduler/sched-bwc.rst: cpu.cfs_quota_us, cpu.cfs_period_us;
+Documentation/admin-guide/cgroup-v1/memory.rst). A group may take no more than any group around it
+grants, so every limit here is the least of all from the process's own group up to the mount.
+Called by machine.py; `root` lets tests point at a made-up tree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+
+def read(path: Path) -> str:
+    """The stripped text of a small file; "" where it is not there or not to be read."""
+    try:
+        return path.read_text().strip()
+    except (OSError, UnicodeDecodeError):
+        return ""
+
+
+def quota(root: Path) -> float:
+    """CPUs that the groups grant; inf without a limit."""
+    return min((_cpus(group) for group in _groups(root, "cpu")), default=float("inf"))
+
+
+def memory_nbytes(root: Path) -> int | None:
+    """Bytes of memory that the groups grant; None without a limit."""
+    names = ("memory.max", "memory.limit_in_bytes")
+    texts = [read(group / name) for group in _groups(root, "memory") for name in names]
+    return min((int(text) for text in texts if text.isdecimal()), default=None)
+
+
+def _cpus(group: Path) -> float:
+    text = read(group / "cpu.max")
+    granted, _, period = text.partition(" ")
+    if not text:
+        granted, period = read(group / "cpu.cfs_quota_us"), read(group / "cpu.cfs_period_us")
+    if granted.isdecimal() and period.isdecimal() and int(granted) and int(period):
+        return int(granted) / int(period)
+    return float("inf")
+
+
+def _groups(root: Path, controller: str) -> Iterator[Path]:
+    """The folders of the groups around this process that may limit `controller`, own one first."""
+    own = _own_paths(root, controller)
+    for kind, top, mount in _mounts(root, controller):
+        path = own.get(kind, "/")
+        # Where a container sees its own group alone, it is mounted as the top of the hierarchy,
+        # while /proc/self/cgroup may still give the path that the host knows it by.
+        inside = path[len(top) :] if path == top or path.startswith(top.rstrip("/") + "/") else ""
+        parts = [part for part in inside.split("/") if part not in ("", "..")]
+        for depth in range(len(parts), -1, -1):
+            yield root.joinpath(mount.lstrip("/"), *parts[:depth])
+
+
+def _own_paths(root: Path, controller: str) -> dict[str, str]:
+    """By kind of hierarchy the path of this process's group: /proc/self/cgroup, see cgroups(7)."""
+    found = {}
+    for line in read(root / "proc/self/cgroup").splitlines():
+        number, _, rest = line.partition(":")
+        controllers, _, path = rest.partition(":")
+        if number == "0" and not controllers:
+            found["cgroup2"] = path
+        elif controller in controllers.split(","):
+            found["cgroup"] = path
+    return found
+
+
+def _mounts(root: Path, controller: str) -> list[tuple[str, str, str]]:
+    """(kind, the group that is mounted, where) from /proc/self/mountinfo, see proc(5)."""
+    found = []
+    for line in read(root / "proc/self/mountinfo").splitlines():
+        before, _, after = line.partition(" - ")
+        fields, about = before.split(), after.split()
+        if len(fields) < 5 or len(about) < 3:
+            continue
+        kind, options = about[0], about[2].split(",")
+        if kind == "cgroup2" or (kind == "cgroup" and controller in options):
+            found.append((kind, fields[3], fields[4]))
+    usual = ("cgroup2", "/", "/sys/fs/cgroup"), ("cgroup", "/", f"/sys/fs/cgroup/{controller}")
+    return found or list(usual)  # what systemd and containers make, should /proc not tell

@@ -1,0 +1,85 @@
+"""The short way of a convolution of numpy arrays on the cpu device: native/python/conv.c.
+
+A table of what was decided (kernel, geometry, packed weights) by shapes and parameters is kept with
+each device; C looks at the arrays of a call. Everything here is optional: where it is not taken,
+conv2d.py does the same in Python. Called by conv2d.py.
+"""
+
+from __future__ import annotations
+
+import struct
+import weakref
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from sparkle_drv import _hot
+from sparkle_drv.core import ndarray
+from sparkle_drv.core.array import Array
+from sparkle_drv.core.device import Device
+from sparkle_drv.core.kernel import Kernel
+
+from . import mapcall, products, staging, weights
+from .geometry import Geometry
+
+KEY = weights.SHORT_WAYS[1]
+"""Where `dev.kept` has the table's `call`."""
+SETS = 128  # of four places each
+
+
+def table(dev: Device, sets: int = SETS) -> _hot.Convolutions | None:
+    """A new table for the device's default queue; None: there is no short way on this device."""
+    queue = dev.default_queue
+    if dev.info.backend != "cpu" or not ndarray.known() or not all(queue._progress_at()):
+        return None
+    return _hot.Convolutions(queue, weights.kept(dev), np.empty, mapcall.wait_at(dev), sets)
+
+
+class Decided(NamedTuple):
+    """What a call decided, besides its kernel."""
+
+    shape: Geometry
+    act: int
+    parameters: tuple[Any, ...]
+    """Of the call, from its stride on."""
+    packs: bool
+    """Weights that are constant may be packed: each array of them needs an entry of its own."""
+
+
+def remember(
+    stage: staging.Stage, decided: Decided, kernel: Kernel, blob: Array | None = None
+) -> None:
+    """The next call with these shapes and parameters takes the short way.
+
+    `blob`: the packed weights, for an entry of the array that they are of. Without one, the entry
+    is for all weights of this shape, those excepted that wait for theirs (`packs`).
+    """
+    dev, x, w = stage.dev, stage.inputs["x"], stage.inputs["w"]
+    call = dev.kept.get(KEY)
+    found = None if call is None else call.__self__
+    if found is None or found.queue is not dev.default_queue:
+        found = table(dev)
+        if found is None:
+            return
+        dev.kept[KEY] = found.call
+    shapes = struct.pack("=12q", *x.shape, *w.shape, *decided.shape.out_shape)
+    scalars = struct.pack("=18I", *decided.shape.arguments(), decided.act)
+    plain = tuple(_tuples(value) for value in decided.parameters)
+    references = (None, None) if blob is None else (weakref.ref(blob), weakref.ref(w))
+    head = products.head_of(kernel)
+    found.put(
+        shapes, scalars, plain, decided.shape.out_shape, kernel, head, decided.packs, *references
+    )
+
+
+def ended(dev: Device, found: tuple[int, Any, Any], *operands: Any) -> Any:
+    """The result of a call that did not end at once."""
+    value, result, blob = found
+    queue = dev.default_queue
+    dev._retired.hold(queue._handle, value, result, blob, *operands)
+    queue.fence(value).wait(staging.WAIT_S)
+    return result
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(_tuples(v) for v in value) if isinstance(value, (list, tuple)) else value

@@ -1,0 +1,151 @@
+"""The tile model of a convolution: which algorithm, and how it is blocked, from a memory hierarchy.
+
+Pure functions over plain data, as tiles.py, whose model of cores, caches and roofs it rests on.
+Called by `plans.py`; `bench.py tune` searches around it.
+
+On a cpu "direct" is one of two micro-tiles of as many accumulators, which `levels` tells apart:
+pixels that are broadcast against vectors of output channels (mr = two vectors of channels, nr =
+pixels), or output channels that are broadcast against vectors of pixels (mr = channels, nr = two
+vectors of pixels). The first wastes nothing when channels fill vectors, but NCHW has to be turned
+at the end; the second wastes nothing when pixels of a row do.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from sparkle_drv.types import CacheLevel, DeviceInfo, TilePlan
+
+from . import tiles, tiles_gpu, tiles_winograd
+from .geometry import Geometry
+
+# Costs in FMAs of a vector (Zen 4, avx512): of what a tile does beside its FMAs.
+TURN = 7.0
+"""Of a vector of sums that is turned on its way to NCHW."""
+STORE = 2.0
+"""Of a vector of sums that is stored as it is."""
+COPY = 3.0
+"""Of a vector of pixels that goes through a window."""
+LATENCY = 4.0
+"""FMAs that must be under way at a time."""
+
+GATHER_S = 0.6e-9
+"""Seconds of one element that im2col packs, measured on one Zen 5 core."""
+SCALAR_FLOPS = 1.2e9
+"""Of the oracle."""
+WORTH = 1.25
+"""How much dearer direct convolution must be before Winograd's rounding errors are worth it."""
+TERMS = 512
+"""Terms of a sum before it is added to what there is: keeps the rounding errors small."""
+
+
+@lru_cache(maxsize=1024)
+def conv2d(info: DeviceInfo, shape: Geometry, algo: str = "auto") -> TilePlan:
+    """The plan of a float32 convolution: which algorithm, and its blocks.
+
+    "auto" stays "auto" on "ref", whose own choice is the oracle.
+    """
+    if info.kind == "gpu":
+        return tiles_gpu.conv2d(info, shape, algo)
+    core = tiles.core_of(info)
+    if algo == "auto" and core is not tiles.CORES["ref"]:
+        algo, fmas = tiles_winograd.best(core.vector_nbytes, info.caches, shape)
+        if min(pixels_fmas(core, shape), strips_fmas(core, shape)) <= WORTH * fmas:
+            algo = "direct"
+    tile = tiles.blocks(core, info.caches, 4)
+    edge = tiles_winograd.EDGES.get(algo)
+    levels = direct_levels(core, info.caches, shape) if algo == "direct" else tile.levels
+    if edge:
+        levels = tiles_winograd.levels((tile.mr, tile.nr), info.caches, shape, edge)
+    outputs = shape.n * shape.oc * shape.size[0] * shape.size[1]
+    work = 2.0 * outputs * shape.terms
+    least = tiles_winograd.flops(shape, edge) if edge else work
+    alone = _alone_s(info, core, shape, algo, work)
+    threads = tiles.threads_for(info, alone)
+    nbytes = 4.0 * (shape.n * shape.c * shape.h * shape.w + shape.oc * shape.terms + outputs)
+    return TilePlan(
+        algo=algo,
+        levels=levels,
+        vector=tile.vector,
+        threads=threads,
+        layout_in=shape.layout,
+        layout_out=shape.layout,
+        predicted_s=max(
+            tiles.roofline_s(info, least, nbytes, 4, threads),
+            tiles.CALL_S + alone / (threads or info.compute_units),
+        ),
+    )
+
+
+def direct_levels(
+    core: tiles.Core, caches: tuple[CacheLevel, ...], shape: Geometry
+) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
+    """((mc, nc, terms), (mr, nr, 1)) of the direct form that costs less.
+
+    mc: output channels whose packed weights are gone through for each tile of pixels; they take
+    half of L2. nc: pixels of a window, whose input rows take three quarters of L1.
+    """
+    broadcast, _, vector = tiles.micro_tile(core, 4)
+    strips = strips_fmas(core, shape) < pixels_fmas(core, shape)
+    mr, nr = (broadcast, 2 * vector) if strips else (2 * vector, broadcast)
+    l1, l2 = _own(caches, 1), _own(caches, 2)
+    mc = _down(min(l2 // 2 // (4 * shape.terms), shape.oc + mr), mr)
+    rows = shape.terms // shape.kernel[1] * min(shape.stride[1], shape.kernel[1])
+    nc = _down(min(l1 * 3 // 4 // (4 * rows), shape.size[0] * shape.size[1] + nr), nr)
+    return (mc, nc, TERMS), (mr, nr, 1)
+
+
+def pixels_fmas(core: tiles.Core, shape: Geometry) -> float:
+    """Vector FMAs, and what costs as much, with vectors of output channels."""
+    lanes = core.vector_nbytes // 4
+    vectors = shape.groups * _pieces(shape.oc // shape.groups, lanes)
+    pixels = shape.n * shape.size[0] * shape.size[1]
+    return pixels * vectors * (shape.terms + (TURN if shape.layout == "NCHW" else STORE))
+
+
+def strips_fmas(core: tiles.Core, shape: Geometry) -> float:
+    """The same with vectors of pixels; infinite for NHWC, where these are not neighbours."""
+    if shape.layout == "NHWC":
+        return float("inf")
+    lanes = core.vector_nbytes // 4
+    per_group = shape.oc // shape.groups
+    rows, columns = shape.n * shape.size[0], shape.size[1]
+    pointwise = shape.kernel == (1, 1) and shape.stride == (1, 1) and shape.pad == (0, 0)
+    if pointwise:
+        rows, columns = shape.n, shape.size[0] * shape.size[1]
+    vectors = rows * _pieces(columns, lanes)
+    phases = min(shape.stride[1], (shape.kernel[1] - 1) * shape.dilation[1] + 1)
+    window = 0.0 if pointwise else shape.c * shape.kernel[0] * phases * vectors * COPY
+    chains = max(1.0, LATENCY / max(1, 2 * per_group))
+    return vectors * shape.oc * (shape.terms * chains + STORE) + window
+
+
+def _alone_s(info: DeviceInfo, core: tiles.Core, shape: Geometry, algo: str, work: float) -> float:
+    """One core's time, in seconds."""
+    if algo == "naive" or core is tiles.CORES["ref"]:
+        return work / SCALAR_FLOPS
+    edge = tiles_winograd.EDGES.get(algo)
+    if algo == "direct" or edge:
+        fmas = (
+            tiles_winograd.fmas(core.vector_nbytes, info.caches, shape, edge)
+            if edge
+            else min(pixels_fmas(core, shape), strips_fmas(core, shape))
+        )
+        return fmas * 2 * (core.vector_nbytes // 4) / tiles.flops_per_s(info, 4, 1)
+    columns = shape.n * shape.groups * shape.terms * shape.size[0] * shape.size[1]
+    return columns * GATHER_S + work / (tiles.flops_per_s(info, 4, 1) / 2)
+
+
+def _own(caches: tuple[CacheLevel, ...], level: int) -> int:
+    """Bytes of a cache that one core has for itself."""
+    fallback = tiles.FALLBACK_CACHES[level - 1]
+    found = next((cache for cache in caches if cache.level == level), fallback)
+    return found.nbytes // max(1, found.shared_by)
+
+
+def _down(value: int, unit: int) -> int:
+    return max(1, value // unit) * unit
+
+
+def _pieces(size: int, of: int) -> int:
+    return max(1, -(-size // of))

@@ -1,0 +1,16 @@
+"""The scheduler: pure functions decide, one runner acts.
+
+    work.py      what is to be done, as data: operation, size, operands and where they are
+    line.py      T = a + b * size, fitted robustly
+    speed.py     the time of one operation on one device, learnt from probes and runs
+    costs.py     every operation on every device, and the links between devices
+    choose.py    from costs and work to a plan, with all candidates and why they lost
+    dag.py       task graphs; place.py and exact.py: who does which task when
+    journal.py   what was told and decided, and the replay that must decide the same
+
+    operations.py, calls.py   what can be placed; arrays.py: arrays that live anywhere
+    local.py     the runner; probe.py, profile.py: what it measures and keeps
+    traced.py, recording.py, explain.py   what it shows
+
+Nothing here knows a backend.
+"""

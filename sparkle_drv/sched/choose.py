@@ -1,0 +1,97 @@
+"""From costs and work to a plan. Pure: the same costs and work give the same plan.
+
+The best candidate is the one of the least predicted time, ties by the order of the devices. One
+that looks slower is taken now and then, when nothing has been learnt about it for long and trying
+it costs no more than what costs.EXPLORE has put by.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from .costs import Costs
+from .work import Candidate, Cost, Plan, Share, Work
+
+WHOLE = 1000
+"""What `Share.end` is for the whole of work that is not cut by rows."""
+STALE = 50
+"""Runs elsewhere after which a device is worth another look."""
+
+
+Able = tuple[float, int, str, Cost]
+"""(predicted seconds, order, URI, cost) of a device that can do the work."""
+
+
+class Impossible(ValueError):
+    """No device can do the work; the message says what is needed and what there is."""
+
+
+def choose(costs: Costs, work: Work, devices: Sequence[str]) -> Plan:
+    """The plan of `work` on one of `devices`. Raises Impossible."""
+    able: list[Able] = []
+    unable: list[Candidate] = []
+    for order, device in enumerate(devices):
+        reason = _cannot(costs, work, device)
+        if reason:
+            unable.append(Candidate(device, None, reason))
+            continue
+        cost = costs.of(work, device)
+        if not math.isfinite(cost.total_s):
+            unable.append(Candidate(device, None, "there is no way for its operands to get there"))
+            continue
+        able.append((cost.total_s, order, device, cost))
+    if not able:
+        given = "; ".join(f"{c.device}: {c.why}" for c in unable) or "no device was given"
+        raise Impossible(f"{work.op}: no device can do it: {given}")
+    able.sort(key=lambda entry: entry[:2])
+    best = able[0]
+    chosen = _explored(costs, work.op, able) or best
+    rest = [entry for entry in able if entry is not chosen]
+    ranked = [Candidate(chosen[2], chosen[3])]
+    ranked += [Candidate(uri, cost, _slower(cost, chosen[3])) for _, _, uri, cost in rest]
+    shares = (Share(chosen[2], 0, WHOLE),)
+    return Plan(work, shares, (*ranked, *unable), explores=chosen is not best)
+
+
+def _explored(costs: Costs, op: str, able: Sequence[Able]) -> Able | None:
+    """The device that a look is due at and affordable, the longest idle first; None: none."""
+    due = [
+        entry
+        for entry in able[1:]
+        if costs.idle_runs(op, entry[2]) >= STALE and entry[0] - able[0][0] <= costs.spare_s
+    ]
+    return max(due, key=lambda entry: costs.idle_runs(op, entry[2]), default=None)
+
+
+def _cannot(costs: Costs, work: Work, device: str) -> str:
+    """Why a device cannot do the work; "": it can."""
+    node = costs.nodes.get(device)
+    if node is None:
+        return "nothing is known about it"
+    if node.lost:
+        return f"it is lost: {node.lost}"
+    if (work.op, device) not in costs.speeds:
+        return f"it has no {work.op}"
+    needed = work.out_nbytes + work.scratch_nbytes + sum(x.nbytes for x in work.operands)
+    if node.memory_nbytes and needed > node.memory_nbytes:
+        return f"{needed} bytes are needed, it has {node.memory_nbytes}"
+    return ""
+
+
+def _slower(cost: Cost, best: Cost) -> str:
+    """Why a candidate was not chosen: what most of the difference is made of."""
+    if cost.total_s < best.total_s:
+        return "predicted to be faster; the chosen one is tried again after a long time"
+    parts = {
+        "compute": cost.compute_s - best.compute_s,
+        "operands in": cost.in_s - best.in_s,
+        "result out": cost.out_s - best.out_s,
+        "layout": cost.convert_s - best.convert_s,
+        "sync": cost.sync_s - best.sync_s,
+        "queue": cost.wait_s - best.wait_s,
+        "risk": cost.risk_s - best.risk_s,
+    }
+    name, part = max(parts.items(), key=lambda item: item[1])
+    times = cost.total_s / best.total_s if best.total_s > 0 else 1.0
+    return f"{times:.2f}x the time, most of it {name} (+{part * 1e6:.1f} us)"

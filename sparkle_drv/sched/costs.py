@@ -1,0 +1,169 @@
+"""What is known about the speed of everything: operations on devices, links, reliability, load.
+
+State and arithmetic only: no clock, no device. `choose.py` reads it, the runner feeds it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from .line import Line, Point, fit
+from .speed import Speed
+from .work import HOST, Cost, Work
+
+FAILURE_MEMORY = 20
+"""Runs after which a failure counts for a third of what it did."""
+EXPLORE = 0.001
+"""The share of all time spent that may go into runs on devices that look slower, to learn about
+them: without them, a device that was slow once would be left alone for ever."""
+
+
+@dataclass
+class Reliability:
+    """How often a device fails, and what a failure costs: the run lost, then done elsewhere."""
+
+    failures: float = 0.0
+    """The share of runs that failed, recent ones counting most."""
+
+    def ran(self, failed: bool) -> None:
+        """A run ended."""
+        self.failures += (float(failed) - self.failures) / FAILURE_MEMORY
+
+    def risk_s(self, seconds: float) -> float:
+        """Expected seconds lost: of a failed run all, and another is made."""
+        share = min(self.failures, 0.95)
+        return seconds * share / (1 - share)
+
+
+@dataclass
+class Node:
+    """One device as the planner sees it."""
+
+    memory_nbytes: int
+    """Bytes that buffers can take; 0: unknown, not a limit."""
+    unified: bool = False
+    """Host memory needs no copy."""
+    shares: tuple[str, ...] = ()
+    """Resources that other devices use too: work on them waits for one another."""
+    sync_s: float = 0.0
+    """Seconds from the end of work to a waiter that knows, beyond what probes contain."""
+    lacks: set[str] = field(default_factory=set)
+    """Classes of work that it was found not to do."""
+    reliability: Reliability = field(default_factory=Reliability)
+    lost: str = ""
+    """Why it is gone; "": it is there."""
+    queued_s: float = 0.0
+    """Predicted seconds of what has been given to it and has not ended."""
+
+
+@dataclass
+class Costs:
+    """Every device, every operation that was probed, every link."""
+
+    nodes: dict[str, Node] = field(default_factory=dict)
+    """By URI."""
+    speeds: dict[tuple[str, str], Speed] = field(default_factory=dict)
+    """By (operation, URI)."""
+    links: dict[tuple[str, str], Line] = field(default_factory=dict)
+    """By (from, to), HOST among them; seconds by bytes."""
+    spare_s: float = 0.0
+    """Seconds that exploring may cost now; see EXPLORE."""
+    runs: dict[str, int] = field(default_factory=dict)
+    """How many runs of each operation there were."""
+    last: dict[tuple[str, str], int] = field(default_factory=dict)
+    """By (operation, URI): the number of the last run there."""
+
+    def probed(self, op: str, device: str, points: Sequence[Point]) -> None:
+        """Start-up probes of one operation: (size, seconds). ValueError without a usable one."""
+        self.speeds[op, device] = Speed.of(points)
+
+    def linked(self, source: str, to: str, points: Sequence[Point]) -> None:
+        """Probes of a way: (bytes, seconds). ValueError without a usable one."""
+        self.links[source, to] = fit(points)
+
+    def lost(self, device: str, why: str) -> None:
+        """The device is gone for good."""
+        self.nodes[device].lost = why
+
+    def ran(self, op: str, device: str, size: float, seconds: float) -> None:
+        """A run of an operation that was probed took so long on the device, transfers apart."""
+        speed = self.speeds.get((op, device))
+        if speed is not None:
+            speed.observe(size, seconds)
+        self.nodes[device].reliability.ran(failed=False)
+        self.spare_s += EXPLORE * seconds
+        self.runs[op] = self.last[op, device] = self.runs.get(op, 0) + 1
+
+    def explored(self, extra_s: float) -> None:
+        """A run that explores was decided, predicted to cost so much more than the best."""
+        self.spare_s -= extra_s
+
+    def idle_runs(self, op: str, device: str) -> int:
+        """Runs of the operation elsewhere since the last one on this device, or the probes."""
+        return self.runs.get(op, 0) - self.last.get((op, device), 0)
+
+    def failed(self, device: str) -> None:
+        """A run on the device ended in an error that is the device's."""
+        self.nodes[device].reliability.ran(failed=True)
+
+    def transfer_s(self, nbytes: int, places: frozenset[str], to: str) -> float:
+        """Seconds to bring a copy from the best of `places`; 0 where there is one already.
+
+        Without a link from there the way is over the host.
+        """
+        if nbytes == 0 or to in places or (HOST in places and self._same_memory(to)):
+            return 0.0
+        ways = [self._link_s(place, to, nbytes) for place in sorted(places)]
+        return min(ways, default=float("inf"))
+
+    def _link_s(self, source: str, to: str, nbytes: int) -> float:
+        direct = self.links.get((source, to))
+        if direct is not None:
+            return direct.at(nbytes)
+        return self._host_s(source, HOST, nbytes) + self._host_s(HOST, to, nbytes)
+
+    def _host_s(self, source: str, to: str, nbytes: int) -> float:
+        device = to if source == HOST else source
+        if device == HOST or self._same_memory(device):
+            return 0.0
+        link = self.links.get((source, to))
+        return link.at(nbytes) if link else float("inf")
+
+    def _same_memory(self, place: str) -> bool:
+        return place == HOST or (place in self.nodes and self.nodes[place].unified)
+
+    def wait_s(self, device: str) -> float:
+        """Until the device, and whatever shares a resource with it, is idle."""
+        mine = self.nodes[device]
+        beside = [
+            node.queued_s
+            for uri, node in self.nodes.items()
+            if uri != device and set(node.shares) & set(mine.shares)
+        ]
+        return mine.queued_s + sum(beside)
+
+    def of(self, work: Work, device: str, convert: Mapping[str, Line] | None = None) -> Cost:
+        """What `work` costs on a device whose speed at it is known. KeyError where it is not.
+
+        `convert` has the time of a change of layout by bytes, for each device.
+        """
+        node = self.nodes[device]
+        compute = self.speeds[work.op, device].at(work.size)
+        into = sum(self.transfer_s(x.nbytes, x.places, device) for x in work.operands)
+        out = 0.0
+        if work.out_place:
+            out = self.transfer_s(work.out_nbytes, frozenset({device}), work.out_place)
+        changed = sum(x.convert_nbytes for x in work.operands)
+        line = (convert or {}).get(device)
+        converted = line.at(changed) if line and changed else 0.0
+        spent = compute + into + out + converted
+        return Cost(
+            compute_s=compute,
+            in_s=into,
+            out_s=out,
+            convert_s=converted,
+            sync_s=node.sync_s,
+            wait_s=self.wait_s(device),
+            risk_s=node.reliability.risk_s(spent),
+        )

@@ -1,0 +1,88 @@
+"""Plans and devices in words. Reads; decides nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sparkle_drv.core.device import Device
+
+from .costs import Costs
+from .local import Kept
+from .work import HOST, Candidate, Cost
+
+NOTHING = "nothing was planned yet"
+_PARTS = (
+    ("compute", "compute_s"), ("in", "in_s"), ("out", "out_s"), ("convert", "convert_s"),
+    ("sync", "sync_s"), ("queue", "wait_s"), ("risk", "risk_s"),
+)  # fmt: skip
+
+
+def plan(kept: Kept | None) -> str:
+    """A plan, a line a candidate, the chosen one first; and what its last measured run took."""
+    if kept is None:
+        return NOTHING
+    work = kept.plan.work
+    moved = sum(x.nbytes for x in work.operands)
+    lines = [
+        f"{work.op}, size {work.size:.4g}: {moved} bytes in, {work.out_nbytes} bytes out"
+        + (", to learn about a device that was idle for long" if kept.plan.explores else "")
+    ]
+    lines += [_candidate(c, i == 0) for i, c in enumerate(kept.plan.candidates)]
+    if kept.measured_s:
+        predicted = kept.compute_s + kept.beside_s
+        times = f"{kept.measured_s / predicted:.2f} times what was predicted" if predicted else ""
+        lines.append(f"measured {seconds(kept.measured_s)}, {times}")
+    return "\n".join(lines)
+
+
+def _candidate(candidate: Candidate, chosen: bool) -> str:
+    mark = "->" if chosen else "  "
+    if candidate.cost is None:
+        return f"{mark} {candidate.device}: cannot: {candidate.why}"
+    why = f"; {candidate.why}" if candidate.why else ""
+    return f"{mark} {candidate.device}: {_cost(candidate.cost)}{why}"
+
+
+def _cost(cost: Cost) -> str:
+    parts = [(name, getattr(cost, field)) for name, field in _PARTS]
+    shown = ", ".join(f"{name} {seconds(value)}" for name, value in parts if value > 0)
+    return f"{seconds(cost.total_s)} ({shown})"
+
+
+def devices(given: Sequence[Device], costs: Costs) -> str:
+    """A paragraph a device: what it is, and what was measured of it."""
+    lines = []
+    for device in given:
+        info, node = device.info, costs.nodes[device.uri]
+        kind = "emulated " * info.emulated + "software " * info.software + info.kind
+        units = f"{info.compute_units} units"
+        lines.append(f"{device.uri}: {info.name}, {kind}, {units}, {info.driver}")
+        memory = "unified with the host" if info.unified else "its own memory"
+        shares = f", shares {', '.join(info.shares)}" if info.shares else ""
+        lines.append(f"    {info.memory_nbytes / 2**30:.1f} GiB, {memory}{shares}")
+        if node.lost:
+            lines.append(f"    lost: {node.lost}")
+        for (source, to), line in sorted(costs.links.items()):
+            if device.uri in (source, to):
+                way = "from the host" if source == HOST else "to the host"
+                if HOST not in (source, to):
+                    way = f"from {source}" if to == device.uri else f"to {to}"
+                rate = f"{1e-9 / line.b:.1f} GB/s" if line.b else "no rate"
+                lines.append(f"    {way}: {seconds(line.a)} and {rate}")
+        for (op, uri), speed in sorted(costs.speeds.items()):
+            if uri == device.uri:
+                unit = "GB/s" if op.startswith(("map", "reduce", "layout")) else "GFLOPS"
+                rate = f"{1e-9 / speed.line.b:.4g} {unit}" if speed.line.b else "no rate"
+                lines.append(
+                    f"    {op}: {seconds(speed.line.a)} and {rate}, scatter {speed.noise:.0%}, "
+                    f"{speed.runs} runs"
+                )
+    return "\n".join(lines)
+
+
+def seconds(value: float) -> str:
+    """Seconds as people read them: "12.3 us"."""
+    for unit, scale in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
+        if value >= scale:
+            return f"{value / scale:.3g} {unit}"
+    return f"{value * 1e9:.3g} ns"

@@ -1,0 +1,133 @@
+"""The journal of a scheduler: what it knew at first, what it was told since, and what it decided;
+and its replay, which must decide the same. A JSON object a line, so that one can be cut off.
+
+Everything that `choose` sees is in `Costs`, and everything that changes `Costs` is an event here:
+the same events give the same plans, byte for byte.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, fields
+from typing import Any
+
+from .choose import Impossible, choose
+from .costs import Costs, Node, Reliability
+from .line import Line
+from .speed import WINDOW, Knot, Speed
+from .work import Operand, Plan, Work
+
+VERSION = 1
+
+
+class Journal:
+    """Lines of text, appended while a scheduler works. `lines` is all of them."""
+
+    def __init__(self, costs: Costs) -> None:
+        self.lines: list[str] = [_line({"journal": VERSION, "costs": _costs_out(costs)})]
+
+    def decided(self, work: Work, devices: tuple[str, ...], plan: Plan) -> None:
+        """`choose(costs, work, devices)` gave this plan."""
+        self._add("decided", {"work": asdict(work), "devices": devices, "plan": asdict(plan)})
+
+    def told(self, call: str, *args: Any) -> None:
+        """This method of Costs was called, see `tell`."""
+        self._add("told", {"call": call, "args": args})
+
+    def _add(self, event: str, what: dict[str, Any]) -> None:
+        self.lines.append(_line({event: what}))
+
+
+def tell(costs: Costs, call: str, args: Iterable[Any]) -> None:
+    """What `Journal.told` notes, done. Raises ValueError for a call that there is not."""
+    calls: dict[str, Callable[..., None]] = {
+        "ran": costs.ran,
+        "failed": costs.failed,
+        "explored": costs.explored,
+        "probed": costs.probed,
+        "linked": costs.linked,
+        "lost": costs.lost,
+    }
+    if call not in calls:
+        raise ValueError(f"journal: there is no {call!r}")
+    calls[call](*args)
+
+
+def replay(
+    lines: Iterable[str], change: Callable[[Costs], None] | None = None
+) -> Iterator[tuple[str, str]]:
+    """(the plan that stands there, the plan that is decided now) for each decision, as JSON.
+
+    `change` is done to the costs at first: what if? Raises ValueError for what is no journal.
+    """
+    costs: Costs | None = None
+    for number, text in enumerate(lines, 1):
+        try:
+            line = json.loads(text)
+            if costs is None or "journal" in line:
+                if line["journal"] != VERSION:
+                    raise ValueError(f"journal of version {line['journal']}, not {VERSION}")
+                costs = _costs_in(line["costs"])
+                if change is not None:
+                    change(costs)
+            elif "told" in line:
+                tell(costs, line["told"]["call"], line["told"]["args"])
+            else:
+                made = line["decided"]
+                try:
+                    plan = asdict(choose(costs, _work_in(made["work"]), made["devices"]))
+                except Impossible as error:
+                    plan = {"impossible": str(error)}
+                yield _line(made["plan"]), _line(plan)
+        except (KeyError, TypeError, AttributeError, json.JSONDecodeError) as error:
+            raise ValueError(f"journal, line {number}: {type(error).__name__}: {error}") from None
+
+
+def _line(what: Any) -> str:
+    return json.dumps(what, sort_keys=True, default=_plain)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, (set, frozenset)):
+        return sorted(value)
+    if isinstance(value, deque):
+        return list(value)
+    raise TypeError(f"{type(value).__name__} in a journal")
+
+
+def _costs_out(costs: Costs) -> dict[str, Any]:
+    found = {f.name: getattr(costs, f.name) for f in fields(costs)}
+    return {
+        **found,
+        "nodes": {uri: asdict(node) for uri, node in costs.nodes.items()},
+        "speeds": [[op, uri, asdict(speed)] for (op, uri), speed in costs.speeds.items()],
+        "links": [[source, to, asdict(line)] for (source, to), line in costs.links.items()],
+        "last": [[op, uri, run] for (op, uri), run in costs.last.items()],
+    }
+
+
+def _costs_in(given: dict[str, Any]) -> Costs:
+    costs = Costs(spare_s=given["spare_s"], runs=dict(given["runs"]))
+    for uri, node in given["nodes"].items():
+        reliability = Reliability(**node.pop("reliability"))
+        node.update(shares=tuple(node["shares"]), lacks=set(node["lacks"]))
+        costs.nodes[uri] = Node(**node, reliability=reliability)
+    for op, uri, speed in given["speeds"]:
+        speed["line"] = Line(**speed["line"])
+        speed["knots"] = {int(at): Knot(**knot) for at, knot in speed["knots"].items()}
+        speed["_recent"] = deque(speed["_recent"], WINDOW)
+        costs.speeds[op, uri] = Speed(**speed)
+    for source, to, line in given["links"]:
+        costs.links[source, to] = Line(**line)
+    for op, uri, run in given["last"]:
+        costs.last[op, uri] = run
+    return costs
+
+
+def _work_in(given: dict[str, Any]) -> Work:
+    operands = tuple(
+        Operand(x["nbytes"], frozenset(x["places"]), x["convert_nbytes"]) for x in given["operands"]
+    )
+    return Work(**{**given, "operands": operands})

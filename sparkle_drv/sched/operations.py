@@ -1,0 +1,142 @@
+"""The operations that the scheduler places: what a call of each amounts to, how it is probed, and
+how it is run on one device by `ops`.
+
+A *class* of work has one speed on a device, by its size. Products that differ in kind, not only in
+size, are classes of their own: a matrix times a few vectors is bound by memory, a 3x3 convolution
+has algorithms that a 1x1 has not. Classes are probed when they first come up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sparkle_drv import ops
+from sparkle_drv.core.array import Array
+from sparkle_drv.core.device import Device
+from sparkle_drv.ops.geometry import Geometry
+
+THIN = 16.0
+"""Operations for each byte touched below which a product counts as bound by memory."""
+Runs = tuple[Callable[[], Array], float]
+"""A probe: a call that begins the work, and the work's size."""
+
+
+@dataclass(frozen=True)
+class Class:
+    """A class of work and how it is probed."""
+
+    name: str
+    """"gemm_f32", "conv2d_f32:3x3": what speeds are known by."""
+    probe: Callable[[Device, int], Runs]
+    """(device, n) -> the n-th probe, each some four times as large as the one before, from 0."""
+
+
+def tag_of(dtype: Any) -> str:
+    """ "f32" of numpy's float32; the dtype's own name where the manifest has none."""
+    name: str = np.dtype(dtype).name
+    return {"float32": "f32", "float64": "f64", "int32": "i32"}.get(name, name)
+
+
+def gemm_class(m: int, n: int, k: int, dtype: Any) -> tuple[Class, float]:
+    """The class of a product and its size: its floating-point operations."""
+    kind = np.dtype(dtype)
+    flops = 2.0 * m * n * k
+    thin = flops < THIN * kind.itemsize * (m * k + k * n + m * n) and min(m, n) <= 32 < max(m, n)
+    name = f"gemm_{tag_of(kind)}"
+    if not thin:
+        return Class(name, lambda dev, i: _square(dev, 16 * 2**i, kind)), flops
+    return Class(f"{name}:thin", lambda dev, i: _thin(dev, 64 * 2**i, kind)), flops
+
+
+def _square(dev: Device, side: int, kind: np.dtype[Any]) -> Runs:
+    a, b, c = (_filled(dev, (side, side), kind) for _ in range(3))
+    return lambda: ops.gemm(dev, a, b, c), 2.0 * side**3
+
+
+def _thin(dev: Device, side: int, kind: np.dtype[Any]) -> Runs:
+    a, b, c = _filled(dev, (4, side), kind), _filled(dev, (side, side), kind), None
+    c = _filled(dev, (4, side), kind)
+    return lambda: ops.gemm(dev, a, b, c), 2.0 * 4 * side * side
+
+
+def conv2d_class(shape: Geometry) -> tuple[Class, float]:
+    """The class of a convolution and its size: its floating-point operations."""
+    oh, ow = shape.size
+    flops = 2.0 * shape.n * shape.oc * oh * ow * shape.terms
+    kh, kw = shape.kernel
+    if shape.groups > 1:
+        kind = "depthwise" if shape.groups == shape.c else "grouped"
+    elif (kh, kw) == (3, 3) and shape.stride == (1, 1) and shape.dilation == (1, 1):
+        kind = "3x3"
+    else:
+        kind = "1x1" if (kh, kw) == (1, 1) else "other"
+    layout = "" if shape.layout == "NCHW" else f":{shape.layout}"
+    like = {"3x3": (3, 1), "1x1": (1, 1), "other": (5, 1), "depthwise": (3, 0), "grouped": (3, 4)}
+    filters, groups = like[kind]
+    name = f"conv2d_f32:{kind}{layout}"
+    return Class(name, lambda dev, i: _image(dev, i, filters, groups, shape.layout)), flops
+
+
+def _image(dev: Device, i: int, filters: int, groups: int, layout: str) -> Runs:
+    """Images of 7 << i/2 pixels a side, 16 << i/2 channels; groups 0: one a channel."""
+    side, channels = 7 * 2 ** (i // 2), 16 * 2 ** ((i + 1) // 2)
+    each = groups or channels
+    image = (1, channels, side, side) if layout == "NCHW" else (1, side, side, channels)
+    x, y = (_filled(dev, image, np.dtype(np.float32), layout) for _ in range(2))
+    w = _filled(dev, (channels, channels // each, filters, filters), np.dtype(np.float32))
+    flops = 2.0 * channels * side * side * (channels // each) * filters * filters
+
+    def run() -> Array:
+        made: Array = ops.conv2d(dev, x, w, out=y, padding=filters // 2, groups=each, layout=layout)
+        return made
+
+    return run, flops
+
+
+def map_class(expression: str, arrays: dict[str, Any], others: dict[str, Any]) -> Class:
+    """The class of an expression over arrays of one size: each expression is its own."""
+    kind = next(iter(arrays.values())).dtype
+    names = tuple(arrays)
+
+    def probe(dev: Device, i: int) -> Runs:
+        n = 1024 * 4**i
+        made = {name: _filled(dev, (n,), np.dtype(kind)) for name in names}
+        nbytes = float((len(made) + 1) * n * np.dtype(kind).itemsize)
+        return lambda: ops.map(dev, expression, **made, **others), nbytes
+
+    return Class(f"map_{tag_of(kind)}:{expression}", probe)
+
+
+def reduce_class(op: str, dtype: Any) -> Class:
+    """The class of a reduction; its size is the bytes it reads."""
+    kind = np.dtype(dtype)
+
+    def probe(dev: Device, i: int) -> Runs:
+        x = _filled(dev, (1024 * 4**i,), kind)
+        return lambda: ops.reduce(dev, x, op), float(x.nbytes)
+
+    return Class(f"reduce_{op}_{tag_of(kind)}", probe)
+
+
+def layout_class(source: str, to: str) -> Class:
+    """The class of a change of layout; its size is the bytes that change place."""
+
+    def probe(dev: Device, i: int) -> Runs:
+        side = 8 * 2**i
+        shape = (1, 16, side, side) if source == "NCHW" else (1, side, side, 16)
+        x = _filled(dev, shape, np.dtype(np.float32), source)
+        return lambda: ops.layout(dev, x, to), float(x.nbytes)
+
+    return Class(f"layout_f32:{source}:{to}", probe)
+
+
+def _filled(
+    dev: Device, shape: tuple[int, ...], kind: np.dtype[Any], layout: str | None = None
+) -> Array:
+    """Values between 0.5 and 1.5, random within a block that repeats: zeros would be faster."""
+    block = (np.random.default_rng(shape).random(4099) + 0.5).astype(kind)
+    return dev.array(np.resize(block, shape), layout)

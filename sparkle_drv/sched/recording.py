@@ -1,0 +1,46 @@
+"""Traces and journals of an executor: turned on for a while, and written to files."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from sparkle_drv import kept
+from sparkle_drv.telemetry import chrome
+from sparkle_drv.telemetry.trace import Trace
+
+from .journal import Journal
+from .local import LocalExecutor
+
+
+@contextlib.contextmanager
+def recorded(executor: LocalExecutor, name: str) -> Iterator[Trace]:
+    """A trace of what the executor does within, its journal as `trace.journal`."""
+    if not isinstance(name, str):
+        raise TypeError(f"name: text is wanted, got {name!r}")
+    if executor.trace is not None:
+        raise ValueError(f"trace: {executor.trace.name!r} is being recorded, they do not nest")
+    executor.forget()  # so that what was decided before is decided within
+    executor.journal = journal = Journal(executor.costs)
+    executor.trace = trace = Trace(name, time.perf_counter_ns(), journal=journal.lines)
+    try:
+        yield trace
+    finally:
+        trace.end_ns = time.perf_counter_ns()
+        executor.trace = executor.journal = None
+
+
+def save(traces: Sequence[Trace], path: str | os.PathLike[str]) -> None:
+    """All of them as one trace-event document, and their journals one after another beside it."""
+    target = Path(path)
+    about = {trace.name: {"covered": round(trace.covered(), 4)} for trace in traces}
+    document = json.dumps(chrome.document(traces, about), default=str)
+    kept.replace(target, document.encode() + b"\n")
+    lines = [line for trace in traces for line in trace.journal]
+    kept.replace(
+        target.with_name(target.name + ".journal"), "".join(f"{x}\n" for x in lines).encode()
+    )

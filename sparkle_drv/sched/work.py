@@ -1,0 +1,119 @@
+"""What is to be done and where it is done: plain data that planner, runner and trace share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+HOST = "host"
+"""Where numpy arrays are: memory of this process that belongs to no device."""
+
+
+@dataclass(frozen=True)
+class Operand:
+    """One input of some work."""
+
+    nbytes: int
+    """Bytes that must be where the work is done."""
+    places: frozenset[str] = frozenset({HOST})
+    """URIs of the devices that have a valid copy; HOST is one of them for a numpy array."""
+    convert_nbytes: int = 0
+    """Bytes of it that change their layout before the work can begin; 0: it is as it should be."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """One call of one operation."""
+
+    op: str
+    """Operation and dtype, "gemm_f32": what has one speed on one device."""
+    size: float
+    """What its time grows with: floating-point operations for products, bytes for maps."""
+    operands: tuple[Operand, ...] = ()
+    """The inputs."""
+    out_nbytes: int = 0
+    """Bytes of the result."""
+    out_place: str = ""
+    """Where the result must be: HOST for numpy, a URI, or "": wherever it comes about."""
+    scratch_nbytes: int = 0
+    """Bytes of device memory taken beside operands and result while it runs."""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Predicted seconds of some work on one device, by what they go to."""
+
+    compute_s: float
+    """The operation itself."""
+    in_s: float = 0.0
+    """Operands on their way to the device."""
+    out_s: float = 0.0
+    """The result on its way to where it must be."""
+    convert_s: float = 0.0
+    """Changes of layout."""
+    sync_s: float = 0.0
+    """Waiting for the end and telling of it."""
+    wait_s: float = 0.0
+    """Until what is queued before it is done, on this device or on one that shares with it."""
+    risk_s: float = 0.0
+    """What the device's failures so far cost on average."""
+
+    @property
+    def total_s(self) -> float:
+        """All of it: what candidates are compared by."""
+        return (
+            self.compute_s + self.in_s + self.out_s + self.convert_s + self.sync_s + self.wait_s
+            + self.risk_s
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One device that was considered."""
+
+    device: str
+    """Its URI."""
+    cost: Cost | None
+    """None: it cannot do this work."""
+    why: str = ""
+    """Why it was not chosen; "" for the chosen one."""
+
+
+@dataclass(frozen=True)
+class Share:
+    """A part of the work on one device: rows [begin, end) of the result, in thousandths when the
+    work is not cut by rows. One share is the whole.
+    """
+
+    device: str
+    begin: int
+    end: int
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What was decided, and from what."""
+
+    work: Work
+    shares: tuple[Share, ...]
+    """Who does which part."""
+    candidates: tuple[Candidate, ...]
+    """Every device that was considered, the chosen one first, then by predicted time."""
+    explores: bool = False
+    """Was a device taken that is not predicted to be best, to learn about it?"""
+
+    @property
+    def device(self) -> str:
+        """The device of the first share."""
+        return self.shares[0].device
+
+    @property
+    def predicted_s(self) -> float:
+        """Seconds that the chosen candidate was predicted to take."""
+        cost = self.candidates[0].cost
+        return cost.total_s if cost else 0.0
+
+    @property
+    def extra_s(self) -> float:
+        """Seconds predicted beyond the fastest candidate: 0 unless the plan explores."""
+        totals = [c.cost.total_s for c in self.candidates if c.cost]
+        return self.predicted_s - min(totals) if totals else 0.0

@@ -1,0 +1,117 @@
+"""Traces as trace-event JSON in its object form, and a check of such a document.
+
+Format: "Trace Event Format", the document of the Chrome project: complete events ("X") with times
+in microseconds, flow events ("s" begins, "f" ends, bound to the enclosing slice by "bp": "e"),
+metadata ("M"). Spans on one track must nest; a node is a process there, a track of it a thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from .trace import Trace, Track
+
+
+def document(traces: Iterable[Trace], about: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """{"traceEvents": [...], ...} of all traces; `about` goes to "otherData"."""
+    given = list(traces)
+    tracks = _numbered(span.track for trace in given for span in trace.spans)
+    events = _names(tracks)
+    flow_id = 0
+    for trace in given:
+        for span in trace.spans:
+            pid, tid = tracks[span.track]
+            events.append(
+                {
+                    "ph": "X",
+                    "name": span.name,
+                    "cat": trace.name,
+                    "pid": pid,
+                    "tid": tid,
+                    "ts": span.begin_ns / 1e3,
+                    "dur": (span.end_ns - span.begin_ns) / 1e3,
+                    "args": span.args,
+                }
+            )
+        for flow in trace.flows:
+            flow_id += 1
+            for ph, span, at in (
+                ("s", flow.source, flow.source.begin_ns),
+                ("f", flow.to, flow.to.begin_ns),
+            ):
+                pid, tid = tracks[span.track]
+                event = {"ph": ph, "name": flow.name, "cat": "flow", "id": flow_id, "pid": pid,
+                         "tid": tid, "ts": at / 1e3}  # fmt: skip
+                events.append({**event, "bp": "e"} if ph == "f" else event)
+    return {"traceEvents": events, "displayTimeUnit": "ns", "otherData": dict(about or {})}
+
+
+def _numbered(tracks: Iterable[Track]) -> dict[Track, tuple[int, int]]:
+    """(pid, tid) of each track, nodes and tracks in order of first appearance, from 1."""
+    found: dict[Track, tuple[int, int]] = {}
+    nodes: dict[str, int] = {}
+    for track in tracks:
+        if track not in found:
+            pid = nodes.setdefault(track[0], len(nodes) + 1)
+            found[track] = pid, 1 + sum(1 for other in found if other[0] == track[0])
+    return found
+
+
+def _names(tracks: dict[Track, tuple[int, int]]) -> list[dict[str, Any]]:
+    events: list[dict[str, Any]] = []
+    for node, pid in dict.fromkeys((track[0], ids[0]) for track, ids in tracks.items()):
+        events.append({"ph": "M", "name": "process_name", "pid": pid, "args": {"name": node}})
+    for (_, queue), (pid, tid) in tracks.items():
+        events.append(
+            {"ph": "M", "name": "thread_name", "pid": pid, "tid": tid, "args": {"name": queue}}
+        )
+    return events
+
+
+def problems(given: Any) -> list[str]:
+    """What is wrong with a document: not the object form, events without what they must have, spans
+    that overlap in part on a track, flows that are not paired. []: nothing.
+    """
+    if not isinstance(given, dict) or not isinstance(given.get("traceEvents"), list):
+        return ['no object with a list "traceEvents"']
+    found: list[str] = []
+    tracks: dict[tuple[Any, Any], list[tuple[float, float, str]]] = {}
+    flows: dict[Any, list[tuple[str, float]]] = {}
+    for i, event in enumerate(given["traceEvents"]):
+        ph = event.get("ph") if isinstance(event, dict) else None
+        if ph not in ("X", "s", "f", "M"):
+            found.append(f"event {i}: ph {ph!r}")
+            continue
+        wanted = {"X": ("ts", "dur", "tid"), "s": ("ts", "id", "tid"), "f": ("ts", "id", "tid")}
+        missing = [k for k in ("name", "pid", *wanted.get(ph, ())) if k not in event]
+        if missing:
+            found.append(f"event {i}: no {', '.join(missing)}")
+        elif ph == "X":
+            if event["dur"] < 0:
+                found.append(f"event {i}: it ends before it begins")
+            spans = tracks.setdefault((event["pid"], event["tid"]), [])
+            spans.append((event["ts"], event["ts"] + event["dur"], event["name"]))
+        elif ph in ("s", "f"):
+            flows.setdefault(event["id"], []).append((ph, event["ts"]))
+    for track, spans in tracks.items():
+        found += [f"track {track}: {what}" for what in _partial(spans)]
+    for flow, ends in flows.items():
+        if sorted(ph for ph, _ in ends) != ["f", "s"]:
+            found.append(f"flow {flow}: {len(ends)} ends, one beginning and one end are wanted")
+        elif dict(ends)["f"] < dict(ends)["s"]:
+            found.append(f"flow {flow}: it ends before it begins")
+    return found
+
+
+def _partial(spans: list[tuple[float, float, str]]) -> list[str]:
+    """Spans that begin within another and end after it; a rounding error of 1 ns is none."""
+    found = []
+    open_: list[tuple[float, float, str]] = []
+    for span in sorted(spans, key=lambda s: (s[0], -s[1])):
+        while open_ and open_[-1][1] <= span[0] + 1e-3:
+            open_.pop()
+        if open_ and span[1] > open_[-1][1] + 1e-3:
+            found.append(f"{span[2]!r} overlaps {open_[-1][2]!r} in part")
+        open_.append(span)
+    return found

@@ -1,0 +1,99 @@
+"""Somebody who calls one operation with all sizes on a simulated machine, planned by the scheduler:
+how far from the best device each call ends up. The judge of tests and of benchmarks/juggling.py.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from statistics import mean
+
+from sparkle_drv.sched.choose import choose
+from sparkle_drv.sched.costs import Costs, Node
+from sparkle_drv.sched.line import fit
+from sparkle_drv.sched.work import HOST, Operand, Work
+
+from . import simulated as sim
+
+OP = "gemm_f32"
+PROBES = tuple(sim.LEAST * (sim.MOST / sim.LEAST) ** (i / 6) for i in range(7))
+"""Sizes of the start-up probes, evenly over a log scale."""
+
+
+def probe(machine: sim.SimMachine) -> Costs:
+    """What start-up probes tell of a machine: four runs of each size, the first dropped."""
+    costs = Costs()
+    for uri, device in machine.devices.items():
+        unified = device.to_s == (0.0, 0.0)
+        costs.nodes[uri] = Node(0, unified=unified)
+        runs = [(size, [machine.run(uri, OP, size) for _ in range(4)]) for size in PROBES]
+        costs.probed(OP, uri, [(size, t) for size, times in runs for t in times[1:]])
+        if not unified:
+            sizes = (1 << 12, 1 << 20, 1 << 26) * 3
+            moves = [(float(n), machine.transfer(uri, n)) for n in sizes]
+            costs.links[HOST, uri] = costs.links[uri, HOST] = fit(moves)
+    return costs
+
+
+@dataclass(frozen=True)
+class Called:
+    """One call: where it went, and the true seconds on each device."""
+
+    device: str
+    true_s: dict[str, float]
+
+    @property
+    def regret(self) -> float:
+        """The true time of the chosen device over that of the best one, less one."""
+        return self.true_s[self.device] / min(self.true_s.values()) - 1
+
+
+class Caller:
+    """Products of random sizes, evenly over a log scale, from the host and back to it."""
+
+    def __init__(self, seed: int) -> None:
+        self.machine = sim.machine(seed)
+        self.costs = probe(self.machine)
+        self.devices = tuple(self.machine.devices)
+        self._chance = random.Random(seed)
+
+    def call(self, learn: bool) -> Called:
+        """One product; `learn`: it is run, and what it took is told to the costs."""
+        size = sim.LEAST * (sim.MOST / sim.LEAST) ** self._chance.random()
+        into, out = sim.nbytes_of(size)
+        plan = choose(self.costs, Work(OP, size, (Operand(into),), out, HOST), self.devices)
+        true = {u: sim.true_s(d, OP, size) for u, d in self.machine.devices.items()}
+        if learn:
+            if plan.explores:
+                self.costs.explored(plan.extra_s)
+            self.costs.ran(OP, plan.device, size, self.machine.run(plan.device, OP, size))
+        return Called(plan.device, true)
+
+    def regret(self, calls: int, learn: bool = False) -> float:
+        """The mean regret of so many calls."""
+        return mean(self.call(learn).regret for _ in range(calls))
+
+    def faster_than_one(self, calls: int) -> float:
+        """The share of the time that juggling saves against the best single device, over calls that
+        are learnt from. Each call counts by its time over the best possible one: else the largest
+        would be all that counts.
+        """
+        ours = 0.0
+        singles = dict.fromkeys(self.devices, 0.0)
+        for _ in range(calls):
+            called = self.call(learn=True)
+            ours += called.regret + 1
+            best = min(called.true_s.values())
+            for uri, seconds in called.true_s.items():
+                singles[uri] += seconds / best
+        return 1 - ours / min(singles.values())
+
+    def slow_down(self, factor: float, calls: int) -> float:
+        """The busiest device becomes slower; the mean regret after `calls` calls learnt from."""
+        used = [self.call(learn=True).device for _ in range(50)]
+        busiest = self.machine.devices[max(sorted(set(used)), key=used.count)]
+        busiest.slower = factor
+        self.regret(calls, learn=True)
+        after = self.regret(50)
+        busiest.slower = 1.0
+        return after

@@ -1,0 +1,167 @@
+"""Simulated devices: a virtual clock, and devices whose times follow from stated rates. Not in any
+way a device that computes: what takes how long, and what fails, is all there is.
+
+A machine made by `machine(seed)` has devices of which none is best at everything. Judges the
+scheduler: `mean_s` is the truth that a plan is compared with, `run` what a measurement shows of it.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from dataclasses import dataclass, field
+
+
+@dataclass
+class Clock:
+    """Seconds that pass only when somebody lets them."""
+
+    now_s: float = 0.0
+
+    def advance(self, seconds: float) -> None:
+        """Let `seconds` pass."""
+        self.now_s += seconds
+
+
+@dataclass(frozen=True)
+class Rate:
+    """The time of one operation on one device: launch_s + size / per_s, bent below `bend_size`:
+    there the device is not full, and reaches only (size / bend_size)**bend of its rate.
+    """
+
+    launch_s: float
+    per_s: float
+    bend_size: float = 0.0
+    bend: float = 0.0
+
+    def mean_s(self, size: float) -> float:
+        """Seconds without noise."""
+        full = min(1.0, (size / self.bend_size) ** self.bend) if self.bend_size else 1.0
+        return self.launch_s + size / (self.per_s * full)
+
+
+@dataclass
+class SimDevice:
+    """One simulated device."""
+
+    uri: str
+    rates: dict[str, Rate]
+    """By operation."""
+    to_s: tuple[float, float] = (0.0, 0.0)
+    """(latency in seconds, bytes a second) from the host; the same way back. (0, 0): unified."""
+    noise: float = 0.0
+    """Standard deviation of log(time)."""
+    spikes: float = 0.0
+    """Share of runs that take `SPIKE` times as long: something else had the machine."""
+    memory_nbytes: int = 0
+    shares: tuple[str, ...] = ()
+    slower: float = 1.0
+    """A factor on all its times: drift, set while a simulation runs."""
+    fails: float = 0.0
+    """Share of runs that end in a DeviceLost."""
+    runs: int = 0
+
+    SPIKE = 3.0
+
+    def mean_s(self, op: str, size: float) -> float:
+        """Seconds of the operation now, without noise."""
+        return self.slower * self.rates[op].mean_s(size)
+
+    def transfer_s(self, nbytes: float) -> float:
+        """Seconds to or from the host."""
+        latency, rate = self.to_s
+        return latency + nbytes / rate if rate else 0.0
+
+
+@dataclass
+class SimMachine:
+    """Simulated devices with one clock and one source of chance."""
+
+    devices: dict[str, SimDevice]
+    random: random.Random
+    clock: Clock = field(default_factory=Clock)
+
+    def run(self, uri: str, op: str, size: float) -> float:
+        """Run the operation; the seconds that a clock beside it shows."""
+        device = self.devices[uri]
+        device.runs += 1
+        seconds = device.mean_s(op, size) * math.exp(self.random.gauss(0.0, device.noise))
+        if self.random.random() < device.spikes:
+            seconds *= device.SPIKE
+        self.clock.advance(seconds)
+        return seconds
+
+    def transfer(self, uri: str, nbytes: float) -> float:
+        """Move bytes between host and device; the seconds measured."""
+        device = self.devices[uri]
+        seconds = device.transfer_s(nbytes) * math.exp(self.random.gauss(0.0, device.noise / 2))
+        self.clock.advance(seconds)
+        return seconds
+
+
+LEAST, MOST = 1e3, 1e10
+"""Sizes, in operations, that the devices of `machine` differ over."""
+
+
+def machine(seed: int, op: str = "gemm_f32") -> SimMachine:
+    """Two to four devices, each the best over some of the sizes between LEAST and MOST.
+
+    The first is a CPU beside the host's memory; each further one is faster for large work and
+    dearer to reach, by factors drawn from `seed`. A draw in which one device is best for nearly all
+    sizes is thrown away.
+    """
+    chance = random.Random(seed)
+    while True:
+        devices = _devices(chance, op)
+        if _crosses(devices, op):
+            return SimMachine({d.uri: d for d in devices}, random.Random(chance.random()))
+
+
+def _devices(chance: random.Random, op: str) -> list[SimDevice]:
+    rate = 10 ** chance.uniform(9.5, 10.5)
+    launch = 10 ** chance.uniform(-6.5, -5.5)
+    noise = chance.uniform(0.02, 0.10)
+    made = [SimDevice("sim:cpu", {op: _rate(chance, launch, rate)}, noise=noise, spikes=0.01)]
+    for i in range(chance.randint(1, 3)):
+        rate *= 10 ** chance.uniform(0.5, 1.3)
+        launch *= 10 ** chance.uniform(0.5, 1.5)
+        link = (10 ** chance.uniform(-5.3, -4.3), 10 ** chance.uniform(9.5, 10.7))
+        made.append(
+            SimDevice(
+                f"sim:gpu{i}",
+                {op: _rate(chance, launch, rate)},
+                link,
+                noise=chance.uniform(0.02, 0.10),
+                spikes=0.01,
+            )
+        )
+    return made
+
+
+def _rate(chance: random.Random, launch: float, rate: float) -> Rate:
+    if chance.random() < 0.5:
+        return Rate(launch, rate)
+    return Rate(launch, rate, 10 ** chance.uniform(5, 8), chance.uniform(0.1, 0.4))
+
+
+def nbytes_of(size: float) -> tuple[int, int]:
+    """(bytes in, bytes out) of a square float32 product of `size` operations: 2 * side**3."""
+    side = (size / 2) ** (1 / 3)
+    return int(8 * side * side), int(4 * side * side)
+
+
+def true_s(device: SimDevice, op: str, size: float) -> float:
+    """Seconds from the host and back to it, without noise."""
+    into, out = nbytes_of(size)
+    return device.transfer_s(into) + device.mean_s(op, size) + device.transfer_s(out)
+
+
+def _crosses(devices: list[SimDevice], op: str) -> bool:
+    """Is each of at least two devices the best for a tenth of the sizes, on a log scale?"""
+    steps = 40
+    best = [0] * len(devices)
+    for i in range(steps):
+        size = LEAST * (MOST / LEAST) ** ((i + 0.5) / steps)
+        times = [true_s(d, op, size) for d in devices]
+        best[times.index(min(times))] += 1
+    return sum(1 for count in best if count >= steps / 10) >= 2

@@ -1,0 +1,89 @@
+"""Builds cpu_kernels: native/cpu, native/core and the checks of this folder as one program.
+
+    python tests/cpu_kernels/build.py KIND [OBJECTS]     KIND: host, asan or aarch64
+
+makes build/cpu_kernels/KIND/cpu_kernels and prints its path. OBJECTS is a folder with what setup.py
+compiled of native/ by the same flags, where that is there already (`make asan`). Only what is stale
+is compiled. Warnings are errors.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+PARTS = ("native/cpu", "native/core")
+FLAGS = "-std=gnu11 -Wall -Wextra -Wshadow -Wconversion -Werror -fno-strict-aliasing -pthread"
+SANITIZE = "-fsanitize=address,undefined"
+AARCH64 = "aarch64-linux-gnu-gcc"
+KINDS = {
+    "host": ("gcc", "-O2", ""),
+    "asan": ("gcc", f"{SANITIZE} -fno-omit-frame-pointer -g -O1", SANITIZE),
+    "aarch64": (AARCH64, "-O2", "-static"),  # so that qemu-user needs no libraries of that machine
+}
+
+
+def is_fresh(product: Path, command: list[str], dep: Path) -> bool:
+    """Was it made by this very command after the last change of what it was made from?"""
+    try:
+        made = product.stat().st_mtime_ns
+        seen = shlex.split(dep.read_text().replace("\\\n", " ").partition(":")[2])
+        return product.with_suffix(".cmd").read_text() == shlex.join(command) and all(
+            Path(name).stat().st_mtime_ns <= made for name in seen
+        )
+    except OSError:
+        return False
+
+
+def build(
+    kind: str, objects: Path | None = None, name: str = "cpu_kernels", defines: tuple[str, ...] = ()
+) -> Path:
+    """Makes the program `name`, its checks with `defines`, and returns its path.
+
+    Raises subprocess.CalledProcessError, whose `stderr` has the compiler's words.
+    """
+    compiler, flags, link = KINDS[kind]
+    folder = ROOT / "build/cpu_kernels" / kind
+    folder.mkdir(parents=True, exist_ok=True)
+
+    def compiled(source: Path) -> Path:
+        ours = source.parent == HERE
+        target = folder / f"{name if ours else source.parent.name}_{source.stem}.o"
+        dep = target.with_suffix(".d")
+        command = [compiler, *shlex.split(f"{FLAGS} {flags}"), *(defines if ours else ())]
+        command += ["-MMD", "-MF", str(dep), "-c", str(source), "-o", str(target)]
+        if not is_fresh(target, command, dep):
+            subprocess.run(command, check=True, capture_output=True, text=True)
+            target.with_suffix(".cmd").write_text(shlex.join(command))
+        return target
+
+    sources = sorted(HERE.glob("*.c"))
+    there: list[Path] = []
+    for part in PARTS:
+        if objects:
+            there += sorted((objects / part).glob("*.o"))
+        else:
+            sources += sorted((ROOT / part).glob("*.c"))
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        there += pool.map(compiled, sources)
+    program = folder / name
+    fresh = program.with_suffix(f".{os.getpid()}.new")
+    command = [compiler, "-pthread", *shlex.split(link), *map(str, there), "-lm", "-ldl"]
+    subprocess.run([*command, "-o", str(fresh)], check=True, capture_output=True, text=True)
+    fresh.replace(program)
+    return program
+
+
+if __name__ == "__main__":
+    if len(sys.argv) not in (2, 3) or sys.argv[1] not in KINDS:
+        sys.exit(f"usage: build.py {'|'.join(KINDS)} [OBJECTS]")
+    try:
+        print(build(sys.argv[1], Path(sys.argv[2]) if len(sys.argv) == 3 else None))
+    except subprocess.CalledProcessError as error:
+        sys.exit(error.stderr)

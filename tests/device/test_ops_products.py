@@ -1,0 +1,254 @@
+"""The short way of gemm: it does what the long one does, and leaves everything else to it."""
+
+import threading
+import weakref
+
+import numpy as np
+import pytest
+
+import sparkle_drv as sp
+from sparkle_drv.ops import gemm, products, ref
+
+
+@pytest.fixture
+def dev():
+    with sp.open("cpu") as device:
+        yield device
+
+
+def ready(dev, m=5, n=7, k=9, dtype=np.float32):
+    """Operands of a shape that the table knows, and the table's `call`."""
+    rng = np.random.default_rng(3)
+    a = rng.standard_normal((m, k)).astype(dtype)
+    b = rng.standard_normal((k, n)).astype(dtype)
+    out = np.empty((m, n), dtype)
+    gemm(dev, a, b, out)
+    return a, b, out, dev.kept[products.KEY]
+
+
+def close(got, a, b):
+    np.testing.assert_allclose(got, ref.gemm(a, b), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_the_second_call_takes_it(dev, dtype):
+    a, b, out, call = ready(dev, dtype=dtype)
+    out[:] = 0
+    assert call(a, b, out) is True
+    close(out, a, b)
+
+
+def test_strides_are_taken_as_they_are(dev):
+    a, b, out, call = ready(dev)
+    wide = np.zeros((5, 20), np.float32)
+    ways = [
+        (np.asfortranarray(a), b, out),
+        (a, np.asfortranarray(b), out),
+        (np.repeat(a, 2, 0)[::2], np.repeat(b, 3, 1)[:, ::3], wide[:, 3:10]),
+    ]
+    for x, y, z in ways:
+        z[...] = 0
+        assert call(x, y, z) is True
+        close(z, a, b)
+    assert not wide[:, :3].any()
+    assert not wide[:, 10:].any()
+
+
+class Sub(np.ndarray):
+    pass
+
+
+def test_what_is_not_as_usual_is_left_alone(dev):
+    a, b, out, call = ready(dev)
+    square = np.ones((5, 5), np.float32)
+    constant = out.copy()
+    constant.flags.writeable = False
+    unaligned = np.zeros(5 * 9 * 4 + 1, np.uint8)[1:].view(np.float32).reshape(5, 9)
+    cases = {
+        "too few": (a, b),
+        "a list": (a.tolist(), b, out),
+        "another dtype": (a.astype(np.float64), b, out),
+        "integers": (a.astype(np.int32), b, out),
+        "other bytes": (a.astype(">f4"), b, out),
+        "a subclass": (a.view(Sub), b, out),
+        "masked": (np.ma.array(a), b, out),
+        "negative strides": (a[::-1], b, out),
+        "broadcast": (np.broadcast_to(a[:1], a.shape), b, out),
+        "one dimension": (a[0], b, out),
+        "three dimensions": (a[None], b, out),
+        "shapes": (a, b[:-1], out),
+        "out's shape": (a, b, out[:-1]),
+        "no shape that it knows": (square, square, square.copy()),
+        "read-only out": (a, b, constant),
+        "out by columns": (a, b, np.asfortranarray(out)),
+        "no b": (a, None, out),
+        "not aligned": (unaligned, b, out),
+        "empty": (a[:0], b, out[:0]),
+    }
+    for what, args in cases.items():
+        assert call(*args) is False, what
+
+
+@pytest.mark.parametrize("which", ["a", "b"])
+def test_out_over_an_input_is_right(dev, which):
+    for shape in ((6, 6), (300, 300)):
+        x = np.random.default_rng(1).standard_normal(shape).astype(np.float32)
+        y = np.random.default_rng(2).standard_normal(shape).astype(np.float32)
+        want = ref.gemm(x, y)
+        for _ in range(3):
+            a, b = x.copy(), y.copy()
+            out = a if which == "a" else b
+            assert gemm(dev, a, b, out) is out
+            np.testing.assert_allclose(out, want, rtol=1e-4, atol=1e-4)
+        rows = np.empty((shape[0] + 2, shape[1]), np.float32)
+        rows[:-2] = x
+        gemm(dev, rows[:-2], y, rows[2:])
+        np.testing.assert_allclose(rows[2:], want, rtol=1e-4, atol=1e-4)
+
+
+def test_errors_are_the_same_after_a_shape_is_known(dev):
+    a, b, out, _ = ready(dev)
+    with pytest.raises(TypeError, match="out: a numpy array or an Array"):
+        gemm(dev, a, b, [1])
+    with pytest.raises(ValueError, match="out: shape"):
+        gemm(dev, a, b, out[:-1])
+    with pytest.raises(TypeError, match="b: float32 is wanted"):
+        gemm(dev, a, b.astype(np.float64), out)
+    out.flags.writeable = False
+    with pytest.raises(ValueError, match="out: a writable array"):
+        gemm(dev, a, b, out)
+    with pytest.raises(TypeError, match="dev: a Device"):
+        gemm(None, a, b, out)
+    dev.close()
+    with pytest.raises(sp.errors.DeviceLost):
+        gemm(dev, a, b, np.empty((5, 7), np.float32))
+
+
+def test_special_values_pass(dev):
+    for n in (4, 40):
+        a = np.ones((n, n), np.float32)
+        b = np.ones((n, n), np.float32)
+        a[0, 0], a[1, 1], b[2, 2] = np.nan, np.inf, -np.inf
+        a[3] = 1e-40  # denormal
+        with np.errstate(invalid="ignore"):
+            want = a.astype(np.float64) @ b.astype(np.float64)
+        out = np.empty_like(a)
+        for _ in range(3):
+            gemm(dev, a, b, out)
+            np.testing.assert_allclose(out, want, rtol=1e-5)
+
+
+def test_work_in_flight_comes_first(dev):
+    a, b, out, call = ready(dev)
+    slow = sp.Commands().dispatch(dev.kernel("busy_u32"), dev.buffer(4), 30_000_000, groups=1)
+    fence = dev.default_queue.submit(slow)
+    out[:] = 0
+    assert call(a, b, out) is True
+    assert fence.done
+    close(out, a, b)
+
+
+def test_a_plan_does_not_wait(dev):
+    a, b, out, _ = ready(dev)
+    plan = gemm.plan(dev, 5, 7, 9)
+    slow = sp.Commands().dispatch(dev.kernel("busy_u32"), dev.buffer(4), 30_000_000, groups=1)
+    before = dev.default_queue.submit(slow)
+    out[:] = 0
+    fence = plan(a, b, out)
+    assert fence.value > before.value
+    fence.wait()
+    close(out, a, b)
+    out[:] = 0
+    plan(a, b, out).wait()
+    close(out, a, b)
+
+
+def test_a_plan_has_its_activation(dev):
+    a, b, out, _ = ready(dev)
+    gemm.plan(dev, 5, 7, 9, activation="relu")(a, b, out).wait()
+    np.testing.assert_allclose(out, np.maximum(ref.gemm(a, b), 0), rtol=1e-5, atol=1e-5)
+
+
+def test_a_closed_queue_and_a_new_one(dev):
+    a, b, out, call = ready(dev)
+    dev.default_queue.close()
+    assert call(a, b, out) is False
+    for _ in range(3):
+        out[:] = 0
+        close(gemm(dev, a, b, out), a, b)
+    assert dev.kept[products.KEY](a, b, out) is True
+
+
+def test_more_shapes_than_places(dev):
+    for m in range(1, 40):
+        for n in range(1, 12):
+            a, b = np.full((m, 3), 2, np.float32), np.full((3, n), 0.5, np.float32)
+            out = np.empty((m, n), np.float32)
+            for _ in range(2):
+                out[:] = 0
+                gemm(dev, a, b, out)
+                assert (out == 3).all()
+
+
+def test_weights_are_forgotten_when_their_place_in_the_table_is_lost(dev):
+    rng = np.random.default_rng(0)
+    a, b, other = (rng.standard_normal(s, np.float32) for s in ((8, 512), (512, 512), (512, 512)))
+    b.flags.writeable = False
+    out = np.empty((8, 512), np.float32)
+    for _ in range(3):
+        gemm(dev, a, b, out)
+    assert dev.kept["ops weights"]
+    del dev.kept[products.KEY]
+    gemm(dev, a, other, out)
+    want = out.copy()
+    b.flags.writeable = True
+    b[...] = other
+    assert dev.kept[products.KEY](a, b, out) is False  # Python has to forget what it packed
+    gemm(dev, a, b, out)
+    assert dev.kept[products.KEY](a, b, out) is True
+    b.flags.writeable = False
+    for _ in range(3):
+        gemm(dev, a, b, out)
+        np.testing.assert_allclose(out, want, rtol=1e-3, atol=1e-3)
+
+
+def test_threads(dev):
+    wrong = []
+
+    def work(seed):
+        rng = np.random.default_rng(seed)
+        for i in range(60):
+            m, n, k = rng.integers(1, 60, 3) if i % 3 else (8, 8, 8)
+            a, b = rng.standard_normal((m, k)), rng.standard_normal((k, n))
+            out = np.empty((m, n))
+            gemm(dev, a, b, out)
+            if not np.allclose(out, a @ b):
+                wrong.append((m, n, k))
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_puts_that_cannot_be(dev):
+    table = products.table(dev, 4)
+    k = dev.kernel("gemm_f32")
+    head = products.head_of(k)
+    for args in [
+        (2, 1, 1, 1, 0, k, head, False),
+        (0, 1, 1, 1, 0, k, head[:-1], False),
+        (0, 1, 1, 1, 0, k, products.head_of(dev.kernel("conv2d_f32")), False),
+        (0, 1, 1, 1, 0, k, head, False, weakref.ref(dev)),
+        (0, 1, 1, 1, 0, k, head, False, 5),
+        (0, 1, 1, 1, 0, k, head, False, None, weakref.ref(dev)),
+    ]:
+        with pytest.raises(ValueError, match="put: "):
+            table.put(*args)
+    with pytest.raises(TypeError):
+        table.put(0, 1, 1, 1, 0, None, head, False)
+    for count in (0, 3, 1 << 20):
+        with pytest.raises(ValueError, match="power of two"):
+            products.table(dev, count)

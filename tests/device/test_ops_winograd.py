@@ -1,0 +1,284 @@
+"""Winograd convolution on every instruction set of the machine: both tiles, both layouts, edges of
+all kinds, the same bits however the work is cut, and bad input."""
+
+import itertools
+import os
+import platform
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import sparkle_drv as sp
+from sparkle_drv.ops import conv2d, ref, weights
+from sparkle_drv.ops.geometry import geometry
+from sparkle_drv.types import TilePlan
+
+ISAS = ["neon", "ref"] if platform.machine() == "aarch64" else ["avx512", "avx2", "ref"]
+ALGOS = {"winograd": 4, "winograd2": 2}
+MOST_ERROR = 1e-4
+"""Largest error over the output's rms that the benchmark shapes may have."""
+
+
+@pytest.fixture(params=ISAS)
+def dev(request, monkeypatch):
+    monkeypatch.setenv("SPARKLE_CPU_ISA", request.param)
+    monkeypatch.setenv("SPARKLE_THREADS", "2")
+    try:
+        device = sp.open("cpu")
+    except sp.DeviceNotFound:
+        pytest.skip(f"this machine has no {request.param}")
+    with device:
+        assert device.info.isa == request.param
+        yield device
+
+
+def normal(rng, *shape):
+    return rng.standard_normal(shape, np.float32)
+
+
+def run(dev, x, w, bias=None, *, algo="winograd", padding=1, layout="NCHW", act=0, **how):
+    """One launch by a plan; how: pack, threads, mc (tiles of a group), nc (channels together)."""
+    shape = geometry(x.shape, w.shape, 1, padding, 1, 1, layout)
+    levels = ((how.get("mc", 0), how.get("nc", 0), 0), (0, 0, 0))
+    plan = TilePlan(
+        algo=algo, levels=levels, threads=how.get("threads", 1), pack=how.get("pack", 0)
+    )
+    given = w
+    if plan.pack:
+        pack = dev.kernel("pack_conv2d_f32", plan=plan)
+        given = weights.blob(dev, pack, w, *shape.arguments()).buffer
+    y = np.full(shape.out_shape, 7.0, np.float32)
+    kernel = dev.kernel("conv2d_f32", plan=plan)
+    dev.default_queue.launch(kernel, y, x, given, bias, *shape.arguments(), act).wait()
+    return y
+
+
+def want(x, w, bias=None, *, padding=1, layout="NCHW", act=0):
+    pads = padding if isinstance(padding, list) else [[padding, padding]] * 2
+    activation = (None, "relu", "tanh", "sigmoid")[act]
+    return ref.conv2d(x, w, bias, padding=pads, layout=layout, activation=activation)
+
+
+def agree(got, wanted, terms, what=""):
+    """Scaled by the sums' rms, sqrt(terms); activations, whose slope is 1 at most, add no error."""
+    tolerance = ref.tolerance("winograd_f32", k=terms)
+    miss = ref.mismatch(got, wanted, tolerance, np.sqrt(terms))
+    assert miss.index is None, f"{what}: {miss} with tolerance {tolerance}"
+
+
+def case(rng):
+    padding = rng.integers(0, 4, (2, 2)).tolist()
+    size = [
+        max(1, 3 - sum(pads)) + int(rng.choice([0, 1, 2, 4, 6, 13, 17, 31, 60])) for pads in padding
+    ]
+    n, c, oc = (
+        int(rng.choice(of)) for of in ([1, 1, 2, 3], [1, 3, 8, 16, 17, 40], [1, 4, 16, 31, 33, 65])
+    )
+    layout = str(rng.choice(["NCHW", "NHWC"]))
+    x = (n, c, *size) if layout == "NCHW" else (n, *size, c)
+    return x, (oc, c, 3, 3), {"padding": padding, "layout": layout, "act": int(rng.integers(4))}
+
+
+@pytest.mark.parametrize("algo", ALGOS)
+def test_random_shapes(dev, algo):
+    rng = np.random.default_rng(31)
+    for i in range(40):
+        x_shape, w_shape, options = case(rng)
+        x, w = normal(rng, *x_shape), normal(rng, *w_shape)
+        bias = normal(rng, len(w)) if i % 2 else None
+        how = {
+            "algo": algo,
+            "pack": bool(rng.integers(2)),
+            "threads": int(rng.integers(1, 3)),
+            "mc": int(rng.choice([0, 0, 1, 5, 1000])),
+            "nc": int(rng.choice([0, 0, 1, 40])),
+        }
+        got = run(dev, x, w, bias, **how, **options)
+        what = f"{i}: {x_shape} {w_shape} {options} {how}"
+        agree(got, want(x, w, bias, **options), w[0].size, what)
+
+
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+@pytest.mark.parametrize("shape", [(1, 40, 13, 18), (2, 17, 9, 40)], ids=str)
+def test_the_same_bits_however_the_work_is_cut(dev, shape, layout):
+    rng = np.random.default_rng(32)
+    n, c, h, w = shape
+    x = normal(rng, *((n, c, h, w) if layout == "NCHW" else (n, h, w, c)))
+    filters, bias = normal(rng, 70, c, 3, 3), normal(rng, 70)
+    ways = [
+        {"threads": threads, "pack": pack, "mc": mc, "nc": nc}
+        for threads, pack, mc, nc in itertools.product((1, 2), (False, True), (0, 3), (0, 1000))
+    ]
+    for algo in ALGOS:
+        got = [run(dev, x, filters, bias, algo=algo, layout=layout, act=1, **how) for how in ways]
+        agree(got[0], want(x, filters, bias, layout=layout, act=1), 9 * c)
+        for other in got[1:]:
+            np.testing.assert_array_equal(other.view(np.uint32), got[0].view(np.uint32))
+
+
+@pytest.mark.parametrize("algo", ALGOS)
+def test_error_of_a_layer(dev, algo):
+    rng = np.random.default_rng(33)
+    x, w = normal(rng, 1, 128, 28, 28), normal(rng, 128, 128, 3, 3)
+    wanted = want(x, w)
+    error = np.abs(run(dev, x, w, algo=algo, threads=2) - wanted).max() / wanted.std()
+    assert error <= MOST_ERROR
+    agree(run(dev, x, w, algo=algo), wanted, w[0].size)
+
+
+def test_from_the_operation(dev):
+    rng = np.random.default_rng(34)
+    x, w, bias = normal(rng, 2, 20, 15, 21), normal(rng, 24, 20, 3, 3), normal(rng, 24)
+    wanted = want(x, w, bias, act=1)
+    fixed = w.copy()
+    fixed.flags.writeable = False
+    for algo, filters in itertools.product(ALGOS, (w, fixed, fixed, fixed)):
+        got = conv2d(dev, x, filters, bias, padding=1, activation="relu", algo=algo)
+        agree(got, wanted, w[0].size)
+    for algo in ALGOS:
+        plan = conv2d.plan(dev, x.shape, w, bias, padding=1, activation="relu", algo=algo)
+        assert plan.tile.algo == algo
+        assert plan.tile.pack
+        y = np.empty(plan.out_shape, np.float32)
+        plan(x, y).wait()
+        agree(y, wanted, w[0].size)
+    if dev.info.isa != "ref":
+        plan = conv2d.plan(dev, (1, 64, 56, 56), normal(rng, 64, 64, 3, 3), padding=1)
+        assert plan.tile.algo == "winograd"
+
+
+@pytest.mark.parametrize("algo", ALGOS)
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+def test_tiny_images_and_huge_padding(dev, algo, layout):
+    rng = np.random.default_rng(35)
+    w = normal(rng, 5, 2, 3, 3)
+    for h, width, padding in [(1, 1, 1), (1, 2, 2), (2, 1, 5), (3, 3, 0), (1, 1, 70), (2, 40, 9)]:
+        x = normal(rng, *((1, 2, h, width) if layout == "NCHW" else (1, h, width, 2)))
+        got = run(dev, x, w, algo=algo, layout=layout, padding=padding)
+        agree(got, want(x, w, layout=layout, padding=padding), 18, f"{h} x {width}, {padding}")
+    x = normal(rng, *((1, 2, 3, 3) if layout == "NCHW" else (1, 3, 3, 2)))
+    far = run(dev, x, w, algo=algo, layout=layout, padding=[[1 << 17, 0], [0, 0]])
+    assert far.size > 1 << 17
+    near = want(x, w, layout=layout, padding=[[3, 0], [0, 0]])
+    axis = 2 if layout == "NCHW" else 1
+    agree(np.take(far, np.arange(-4, 0), axis), near, 18)
+    # Exactly zero in tiles that see no pixel, to rounding in others.
+    assert not np.take(far, np.arange(far.shape[axis] - 8), axis).any()
+
+
+def test_memory_that_is_aligned_to_floats_only(dev):
+    rng = np.random.default_rng(36)
+    x, w, bias = normal(rng, 1, 17, 9, 19), normal(rng, 18, 17, 3, 3), normal(rng, 18)
+    shifted = [np.empty(each.size + 1, np.float32)[1:] for each in (x, w, bias)]
+    for to, of in zip(shifted, (x, w, bias), strict=True):
+        to[:] = of.reshape(-1)
+    x1, w1, bias1 = (to.reshape(of.shape) for to, of in zip(shifted, (x, w, bias), strict=True))
+    for algo in ALGOS:
+        agree(run(dev, x1, w1, bias1, algo=algo), want(x, w, bias), 153)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+def test_what_is_not_finite_stays_in_the_tiles_that_see_it(dev, bad, layout):
+    rng = np.random.default_rng(37)
+    x, w = normal(rng, 1, 3, 30, 41), normal(rng, 20, 3, 3, 3)
+    x[0, 1, 13, 22] = bad
+    wanted = want(x, w)
+    assert not np.isfinite(wanted[..., 12:15, 21:24]).any()
+    given = np.ascontiguousarray(np.moveaxis(x, 1, 3)) if layout == "NHWC" else x
+    for algo, m in ALGOS.items():
+        got = run(dev, given, w, algo=algo, layout=layout)
+        got = np.moveaxis(got, 3, 1) if layout == "NHWC" else got
+        assert not np.isfinite(got[..., 12:15, 21:24]).any()
+        # Tiles begin at multiples of m; their patches reach one pixel farther on either side.
+        rows, columns = (slice((at - 1) // m * m, (at + 1) // m * m + m) for at in (13, 22))
+        seen = np.zeros(got.shape, bool)
+        seen[..., rows, columns] = True
+        agree(np.where(seen, 0, got), np.where(seen, 0, wanted), 27, algo)
+
+
+def test_denormals_and_large_numbers(dev):
+    rng = np.random.default_rng(38)
+    x, w = normal(rng, 1, 8, 9, 9), normal(rng, 8, 8, 3, 3)
+    for algo, scale in itertools.product(ALGOS, (1e-20, 1e18)):
+        got = run(dev, x * np.float32(scale), w * np.float32(scale), algo=algo) / scale / scale
+        # What is below float32's smallest normal number rounds to its multiples.
+        rounded = 40 * 1.4e-45 / scale / scale
+        assert np.abs(got - want(x, w)).max() <= 1e-4 + rounded
+
+
+def test_geometry_that_does_not_fit_is_refused(dev):
+    x = np.ones((1, 4, 9, 9), np.float32)
+    y = np.zeros((1, 4, 9, 9), np.float32)
+    arguments = geometry(x.shape, (4, 4, 3, 3), 1, 1, 1, 1, "NCHW").arguments()
+    filters = np.ones((4, 4, 5, 5), np.float32)
+    at = {"kh": 5, "kw": 6, "sh": 9, "dw": 14, "groups": 15}
+    for algo, wrong in itertools.product(
+        ALGOS, ({"kh": 5, "kw": 5}, {"sh": 2}, {"dw": 2}, {"groups": 2})
+    ):
+        given = list(arguments)
+        for name, value in wrong.items():
+            given[at[name]] = value
+        plan = TilePlan(algo=algo)
+        run_it, pack = (dev.kernel(name, plan=plan) for name in ("conv2d_f32", "pack_conv2d_f32"))
+        with pytest.raises((ValueError, sp.SparkleError)):
+            dev.default_queue.launch(run_it, y, x, filters, None, *given, 0).wait()
+        with pytest.raises((ValueError, sp.SparkleError)):
+            weights.blob(dev, pack, filters, *given)
+        with pytest.raises(ValueError, match="3 x 3"):
+            conv2d(dev, x, filters, algo=algo)
+
+
+def test_a_blob_for_anything_else_is_refused(dev):
+    rng = np.random.default_rng(39)
+    x, w = normal(rng, 1, 4, 9, 9), normal(rng, 20, 4, 3, 3)
+    shape = geometry(x.shape, w.shape, 1, 1, 1, 1, "NCHW")
+    y = np.zeros(shape.out_shape, np.float32)
+    plans = {algo: TilePlan(algo=algo, pack=True) for algo in (*ALGOS, "direct")}
+    blobs = {
+        algo: weights.blob(dev, dev.kernel("pack_conv2d_f32", plan=plan), w, *shape.arguments())
+        for algo, plan in plans.items()
+    }
+    for algo, other in itertools.product(plans, plans):
+        kernel = dev.kernel("conv2d_f32", plan=plans[algo])
+        launch = (kernel, y, x, blobs[other].buffer, None, *shape.arguments(), 0)
+        if algo == other:
+            dev.default_queue.launch(*launch).wait()
+            agree(y, want(x, w), 36)
+        else:
+            with pytest.raises((ValueError, sp.SparkleError)):
+                dev.default_queue.launch(*launch).wait()
+
+
+NO_MEMORY = """
+import resource
+import numpy as np
+import sparkle_drv as sp
+x, w = np.ones((1, 1024, 4, 4), np.float32), np.ones((1024, 1024, 3, 3), np.float32)
+with sp.open("cpu") as dev:
+    sp.ops.conv2d(dev, x[:, :8], w[:8, :8].copy(), padding=1, algo="winograd")
+    with open("/proc/self/statm") as statm:
+        used = int(statm.read().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (used + (96 << 20),) * 2)
+    try:
+        sp.ops.conv2d(dev, x, w, padding=1, algo="winograd")
+    except (sp.OutOfDeviceMemory, MemoryError):
+        print("refused")
+    y = sp.ops.conv2d(dev, x, w, padding=1, algo="direct")
+    print(y[0, 0, 1, 1])
+"""
+
+
+def test_no_memory_for_transformed_weights():
+    """144 MiB of them beside a limit of 96: an error, and the device works on."""
+    ran = subprocess.run(
+        [sys.executable, "-c", NO_MEMORY],
+        env={**os.environ, "SPARKLE_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert ran.stdout.split() == ["refused", "9216.0"]

@@ -1,0 +1,355 @@
+"""The runner on real devices: arrays that move, plans that are kept, what was measured kept between
+runs, and devices that fail.
+"""
+
+import json
+
+import numpy as np
+import pytest
+
+from sparkle_drv import ops
+from sparkle_drv.errors import DeviceLost, KernelFault, OutOfDeviceMemory
+from sparkle_drv.sched import arrays, calls, explain, local, probe, profile, recording
+from sparkle_drv.sched.choose import Impossible
+from sparkle_drv.sched.costs import Node
+from sparkle_drv.sched.local import LocalExecutor, default_clock
+from sparkle_drv.sched.work import HOST
+from sparkle_drv.telemetry import chrome
+
+F32 = np.float32
+BOTH = ("cpu", "egl:0")
+
+
+@pytest.fixture
+def executor(opened):
+    made = LocalExecutor([opened(uri) for uri in BOTH], default_clock())
+    for name, per_s in (("gemm_f32", 1e-11), ("reduce_sum_f32", 1e-10)):
+        for uri in BOTH:  # as if probed: the tests are not about speed
+            made.costs.probed(name, uri, [(n, 1e-5 + n * per_s) for n in (1e3, 1e6, 1e9)])
+    made.costs.links[HOST, "egl:0"] = made.costs.links["egl:0", HOST] = made.costs.speeds[
+        "gemm_f32", "cpu"
+    ].line
+    return made
+
+
+def prefer(executor, uri):
+    """Make every other device look busy."""
+    for other, node in executor.costs.nodes.items():
+        node.queued_s = 0.0 if other == uri else 1e3
+        node.shares = ()
+    executor._plans.clear()
+
+
+def matrices(n=8, seed=3):
+    return np.random.default_rng(seed).standard_normal((2, n, n)).astype(F32)
+
+
+def gemm(executor, a, b, out=None, uris=BOTH, **options):
+    return calls.gemm(executor, uris, a, b, out, options)
+
+
+@pytest.mark.parametrize("uri", BOTH)
+def test_numpy_in_numpy_out_wherever_it_runs(executor, uri):
+    a, b = matrices()
+    prefer(executor, uri)
+    got = gemm(executor, a, b, activation="relu")
+    assert executor.last.plan.device == uri
+    np.testing.assert_allclose(got, np.maximum(a @ b, 0), rtol=1e-4, atol=1e-5)
+    out = np.empty_like(a)
+    assert gemm(executor, a, b, out) is out
+
+
+def test_arrays_move_to_where_the_work_is_and_are_on_both_then(executor):
+    a, b = matrices()
+    x = arrays.empty(executor, executor.devices["cpu"], a.shape, F32, None).fill(a)
+    y = arrays.empty(executor, executor.devices["egl:0"], b.shape, F32, None).fill(b)
+    prefer(executor, "egl:0")
+    z = gemm(executor, x, y)
+    assert z.places == ("egl:0",)
+    assert x.places == ("cpu", "egl:0")
+    assert y.places == ("egl:0",)
+    np.testing.assert_allclose(z, a @ b, rtol=1e-4, atol=1e-5)
+    prefer(executor, "cpu")
+    again = gemm(executor, z, x, z)
+    assert again is z
+    assert z.places == ("cpu",)  # the other copy was of what it held before
+    np.testing.assert_allclose(z, a @ b @ a, rtol=1e-3, atol=1e-4)
+
+
+def test_work_goes_to_its_operands_when_they_are_dear_to_move(executor):
+    a, b = matrices(16)
+    y = arrays.empty(executor, executor.devices["egl:0"], b.shape, F32, None).fill(b)
+    z = arrays.empty(executor, executor.devices["egl:0"], b.shape, F32, None).fill(a)
+    assert gemm(executor, z, y).places == ("egl:0",)
+    assert "operands in" in executor.last.plan.candidates[1].why
+
+
+def test_filling_with_a_seed_is_the_same_everywhere(executor):
+    made = []
+    for uri in BOTH:
+        for dtype in (F32, np.float64, np.int32):
+            x = arrays.empty(executor, executor.devices[uri], (3, 5), dtype, None)
+            made.append((np.dtype(dtype), x.fill_random(11).numpy()))
+    for i in range(3):
+        np.testing.assert_array_equal(made[i][1], made[i + 3][1])
+    assert len({x.tobytes() for _, x in made}) == 3
+    assert 0 <= made[0][1].min() < made[0][1].max() < 1
+
+
+def test_an_array_says_what_it_is(executor):
+    x = arrays.empty(executor, executor.devices["cpu"], (2, 3), F32, "NHWC")
+    assert (x.shape, x.ndim, x.size, x.nbytes, len(x), x.layout) == ((2, 3), 2, 6, 24, 2, "NHWC")
+    assert repr(x) == "<ContextArray float32[2, 3] on cpu>"
+    assert x.fence is None
+    assert x.on("cpu").numpy().sum() == 0
+    with pytest.raises(ValueError, match="'cuda:7' is no device of this Context: cpu, egl:0"):
+        x.on("cuda:7")
+    with pytest.raises(ValueError, match="broadcast"):
+        x.fill(np.zeros(4))
+    assert np.asarray(x, np.float64).dtype == np.float64
+    x.close()
+    x.close()
+    assert x.closed
+    assert "closed" in repr(x)
+    for use in (x.numpy, lambda: x.fence, lambda: x.on("cpu")):
+        with pytest.raises(ValueError, match="closed"):
+            use()
+    with pytest.raises(TypeError, match="0-d"):
+        len(arrays.empty(executor, executor.devices["cpu"], (), F32, None))
+
+
+def test_plans_of_one_shape_are_kept_and_decided_anew_after_a_while(executor):
+    a, b = matrices()
+    gemm(executor, a, b)
+    first = executor.last
+    for _ in range(local.SETTLED - 1):
+        gemm(executor, a, b)
+        assert executor.last is first
+    gemm(executor, a, b)
+    assert executor.last is not first
+    assert executor.costs.speeds["gemm_f32", "cpu"].runs >= local.FIRST
+    gemm(executor, a[:4], b)
+    assert executor.last.plan.work.size == 2 * 4 * 8 * 8
+
+
+def test_what_every_operation_gives(executor):
+    rng = np.random.default_rng(5)
+    a, b = matrices(6)
+    x = rng.standard_normal((1, 4, 5, 5)).astype(F32)
+    w = rng.standard_normal((3, 4, 3, 3)).astype(F32)
+    dev = executor.devices["cpu"]
+    uris = ("cpu",)
+    for got, want in (
+        (
+            calls.conv2d(executor, uris, x, w, None, {"padding": 1}),
+            ops.conv2d(dev, x, w, padding=1),
+        ),
+        (calls.map(executor, uris, "x*y + s", (a, b), None, {"s": 2.0}), a * b + F32(2)),
+        (calls.map(executor, uris, "x + y", (a,), None, {"y": a[0]}), a + a[0]),
+        (calls.map(executor, uris, lambda v: v * 2, (a,), None, {}), a * 2),
+        (calls.reduce(executor, uris, a, "max", 0, {}), a.max(0)),
+        (calls.layout(executor, uris, x, "NHWC", {"source": "NCHW"}), x.transpose(0, 2, 3, 1)),
+    ):
+        np.testing.assert_allclose(got, want, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda e: gemm(e, np.zeros((2, 3), F32), np.zeros((2, 3), F32)),
+        lambda e: gemm(e, [[1.0]], [[1.0]]),
+        lambda e: gemm(e, np.zeros((2, 2), np.int8), np.zeros((2, 2), np.int8)),
+        lambda e: calls.conv2d(
+            e, BOTH, np.zeros((1, 2, 3, 3), F32), np.zeros((1, 3, 1, 1), F32), None, {}
+        ),
+        lambda e: calls.map(e, BOTH, "x + q", (np.zeros(3, F32),), None, {}),
+        lambda e: calls.map(e, BOTH, "x", (np.zeros(3, F32), 1, 2), None, {}),
+        lambda e: calls.reduce(e, BOTH, np.zeros(3, F32), "median", None, {}),
+        lambda e: calls.reduce(e, BOTH, None, "sum", None, {}),
+        lambda e: calls.layout(e, BOTH, [1.0], "NHWC", {"source": "NCHW"}),
+        lambda e: calls.layout(e, BOTH, np.zeros((1, 2, 3, 3), F32), "NCDHW", {"source": "NCHW"}),
+    ],
+)
+def test_wrong_arguments_are_the_errors_of_ops(executor, wrong):
+    with pytest.raises((TypeError, ValueError)):
+        wrong(executor)
+    assert executor.last is None
+
+
+def test_a_device_that_fails_is_left_and_the_call_is_done_elsewhere(executor, monkeypatch):
+    a, b = matrices()
+    prefer(executor, "egl:0")
+    real, failed = ops.gemm, []
+
+    def failing(dev, *args, **options):
+        if dev.uri == "egl:0":
+            failed.append(dev.uri)
+            raise failure
+        return real(dev, *args, **options)
+
+    monkeypatch.setattr(calls.ops, "gemm", failing)
+    errors = [KernelFault("it hung"), OutOfDeviceMemory("none left"), DeviceLost("reset")]
+    for failure in errors:  # noqa: B007  # `failing` reads it
+        np.testing.assert_allclose(gemm(executor, a, b), a @ b, rtol=1e-4, atol=1e-5)
+        assert executor.last.plan.device == "cpu"
+    assert len(failed) == 3
+    assert executor.costs.nodes["egl:0"].lost == "reset"
+    assert executor.costs.nodes["egl:0"].reliability.failures > 0
+    gemm(executor, a, b)
+    assert len(failed) == 3  # it is not asked again
+    with pytest.raises(Impossible, match="it is lost: reset"):
+        gemm(executor, a, b, uris=("egl:0",))
+
+
+def test_an_operand_that_is_lost_is_not_the_fault_of_who_wanted_it(executor, monkeypatch):
+    a, b = matrices()
+    x = arrays.empty(executor, executor.devices["egl:0"], a.shape, F32, None).fill(a)
+    prefer(executor, "cpu")
+
+    def gone(self):
+        raise DeviceLost("it was reset")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(arrays.ContextArray, "numpy", gone)
+        with pytest.raises(DeviceLost, match="egl:0: an operand went with it: it was reset"):
+            gemm(executor, x, b)
+    assert executor.costs.nodes["egl:0"].lost == "it was reset"
+    assert executor.costs.nodes["cpu"].lost == ""
+    np.testing.assert_allclose(gemm(executor, a, b), a @ b, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("uri", BOTH)
+def test_a_trace_changes_neither_results_nor_errors(executor, uri):
+    a, b = matrices()
+    with recording.recorded(executor, "t") as trace:
+        prefer(executor, uri)
+        np.testing.assert_allclose(gemm(executor, a, b), a @ b, rtol=1e-4, atol=1e-5)
+        out = np.empty_like(a)
+        assert gemm(executor, a, b, out) is out
+        with pytest.raises(ValueError, match="out: "):
+            gemm(executor, a, b, np.empty((2, *a.shape), F32))
+        x = arrays.empty(executor, executor.devices["cpu"], a.shape, F32, None).fill(a)
+        np.testing.assert_allclose(gemm(executor, x, b), a @ b, rtol=1e-4, atol=1e-5)
+    assert chrome.problems(chrome.document([trace])) == []
+    assert {span.track[0] for span in trace.spans} == {"host", uri}
+
+
+def test_when_all_fail_the_last_error_is_told(executor, monkeypatch):
+    def failing(dev, *args, **options):
+        raise OutOfDeviceMemory(f"{dev.uri} is full")
+
+    monkeypatch.setattr(calls.ops, "gemm", failing)
+    with pytest.raises(OutOfDeviceMemory, match="is full"):
+        gemm(executor, *matrices())
+
+
+def test_a_device_that_fails_its_probe_is_no_candidate(executor, monkeypatch):
+    def speeds(dev, kind, clock):
+        if dev.uri == "egl:0":
+            raise DeviceLost("gone while it was probed")
+        return [(1e3, 1e-5), (1e6, 1e-3)]
+
+    monkeypatch.setattr(probe, "speeds", speeds)
+    executor.costs.speeds.clear()
+    gemm(executor, *matrices())
+    lost = executor.last.plan.candidates[1]
+    assert (lost.device, lost.cost) == ("egl:0", None)
+    assert "gone while it was probed" in lost.why
+
+
+def test_a_device_without_the_operation_is_told_once(executor, monkeypatch):
+    asked = []
+
+    def speeds(dev, kind, clock):
+        asked.append(dev.uri)
+        return [] if dev.uri == "egl:0" else [(1e3, 1e-5), (1e6, 1e-3)]
+
+    monkeypatch.setattr(probe, "speeds", speeds)
+    executor.costs.speeds.clear()
+    for n in (4, 5):
+        gemm(executor, *matrices(n))
+        assert "it has no gemm_f32" in executor.last.plan.candidates[1].why
+    assert asked == ["cpu", "egl:0"]
+
+
+def test_probes_measure(opened):
+    dev = opened("egl:0")
+    made = LocalExecutor([dev], default_clock())
+    gemm(made, *matrices(), uris=("egl:0",))
+    speed = made.costs.speeds["gemm_f32", "egl:0"]
+    assert speed.at(2e6) > speed.at(2e3) / 2 > 0
+    assert made.costs.links[HOST, "egl:0"].at(1 << 20) > 0
+    assert probe.latency(dev) > 0
+
+
+def test_what_was_measured_is_kept_between_runs(opened, tmp_path, monkeypatch):
+    cpu = opened("cpu")
+    kept = profile.Profile(str(tmp_path))
+    made = LocalExecutor([cpu], default_clock(), kept)
+    gemm(made, *matrices(), uris=("cpu",))
+    points = json.loads((tmp_path / "profile.json").read_text())
+    assert len(points["devices"]) == 1
+
+    def never(*_):
+        raise AssertionError("it was measured again")
+
+    monkeypatch.setattr(probe, "speeds", never)
+    again = LocalExecutor([cpu], default_clock(), profile.Profile(str(tmp_path)))
+    known = again.costs.speeds["gemm_f32", "cpu"].line
+    assert known == made.costs.speeds["gemm_f32", "cpu"].line
+    gemm(again, *matrices(), uris=("cpu",))
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [5, {"gemm_f32": 3}, {"gemm_f32": [[1, -1]]}, {"gemm_f32": [["x", 1]]}, {"gemm_f32": []}],
+)
+def test_an_entry_that_makes_no_sense_is_measured_anew(opened, tmp_path, entry):
+    info = opened("cpu").info
+    kept = profile.Profile(str(tmp_path))
+    kept.put(info, {"gemm_f32": [(1e3, 1e-5)]})
+    path = tmp_path / "profile.json"
+    document = json.loads(path.read_text())
+    document["devices"] = dict.fromkeys(document["devices"], entry)
+    path.write_text(json.dumps(document))
+    assert kept.points(info) == {}
+
+
+def test_nowhere_to_keep_it(opened, tmp_path, caplog):
+    info = opened("cpu").info
+    profile.Profile("").put(info, {"x": [(1.0, 1.0)]})
+    assert profile.Profile("").points(info) == {}
+    (tmp_path / "home").write_text("a file, not a folder")
+    profile.Profile(str(tmp_path / "home")).put(info, {"x": [(1.0, 1.0)]})
+    assert "is not kept" in caplog.text
+
+
+def test_the_explanation_names_everybody_and_the_times(executor):
+    assert explain.plan(None) == explain.NOTHING
+    for _ in range(3):
+        gemm(executor, *matrices())
+    executor.costs.nodes["egl:0"].lost = "reset"
+    told = explain.plan(executor.last)
+    assert told.splitlines()[1].startswith("-> cpu: ")
+    assert "egl:0: " in told
+    assert "times what was predicted" in told
+    executor._plans.clear()
+    gemm(executor, *matrices())
+    assert "egl:0: cannot: it is lost: reset" in explain.plan(executor.last)
+    executor.costs.links["cpu", "egl:0"] = executor.costs.links[HOST, "egl:0"]
+    devices = explain.devices(list(executor.devices.values()), executor.costs)
+    for words in ("software gpu", "unified with the host", "shares", "from the host", "GFLOPS",
+                  "lost: reset", "from cpu", "to egl:0"):  # fmt: skip
+        assert words in devices
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(2.0, "2 s"), (0.0123, "12.3 ms"), (4.5e-5, "45 us"), (3e-8, "30 ns")]
+)
+def test_times_as_people_read_them(value, text):
+    assert explain.seconds(value) == text
+
+
+def test_a_node_starts_idle_and_reliable():
+    node = Node(1 << 20)
+    assert (node.queued_s, node.reliability.risk_s(1.0), node.lost) == (0.0, 0.0, "")

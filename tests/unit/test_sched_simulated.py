@@ -1,0 +1,47 @@
+"""The scheduler's choices on simulated machines whose truth is known: regret after the probes,
+after a hundred runs, and after a device has become slower (testing/juggler.py).
+"""
+
+from statistics import mean
+
+import pytest
+
+from sparkle_drv.testing import simulated as sim
+from sparkle_drv.testing.juggler import OP, PROBES, Caller
+
+MACHINES = 200
+
+
+@pytest.fixture(scope="module")
+def callers():
+    return [Caller(seed) for seed in range(MACHINES)]
+
+
+def test_every_machine_has_a_crossover():
+    for seed in range(20):
+        machine = sim.machine(seed)
+        best = set()
+        for size in PROBES:
+            best.add(min(machine.devices.values(), key=lambda d: sim.true_s(d, OP, size)).uri)
+        assert len(best) > 1
+
+
+def test_regret_after_the_probes_and_after_a_hundred_calls(callers):
+    assert mean(caller.regret(100) for caller in callers) <= 0.02
+    assert mean(caller.faster_than_one(100) for caller in callers) >= 0.2
+    assert mean(caller.regret(100) for caller in callers) <= 0.005
+
+
+def test_a_device_that_becomes_three_times_slower_is_learnt_anew(callers):
+    assert mean(caller.slow_down(3.0, calls=20) for caller in callers) <= 0.02
+
+
+def test_the_simulation_is_one_of_its_seed():
+    assert sim.machine(7).devices == sim.machine(7).devices
+    assert sim.machine(7).devices != sim.machine(8).devices
+
+
+def test_time_passes_by_what_runs():
+    machine = sim.machine(3)
+    seconds = machine.run("sim:cpu", OP, 1e6) + machine.transfer("sim:gpu0", 1 << 20)
+    assert machine.clock.now_s == pytest.approx(seconds)

@@ -1,0 +1,112 @@
+"""The fit of times by sizes, and how a device's speed at an operation is learnt."""
+
+import math
+import random
+
+import pytest
+
+from sparkle_drv.sched.line import Line, fit
+from sparkle_drv.sched.speed import WINDOW, Speed
+
+
+def measured(line, sizes, each, noise, seed=1):
+    chance = random.Random(seed)
+    return [(n, line.at(n) * math.exp(chance.gauss(0, noise))) for n in sizes for _ in range(each)]
+
+
+SIZES = (1e3, 1e5, 1e7, 1e9)
+
+
+@pytest.mark.parametrize("line", [Line(1e-6, 1e-10), Line(1e-3, 1e-12), Line(0.0, 1e-9)])
+def test_a_line_is_found_again(line):
+    found = fit(measured(line, SIZES, 3, 0.02))
+    for size in (3e3, 1e6, 2e8, 1e10):
+        assert found.at(size) == pytest.approx(line.at(size), rel=0.06)
+
+
+def test_exact_points_give_the_exact_line():
+    line = Line(2e-5, 3e-10)
+    found = fit(measured(line, SIZES, 1, 0.0))
+    assert found.a == pytest.approx(line.a, rel=1e-6)
+    assert found.b == pytest.approx(line.b, rel=1e-6)
+
+
+def test_disturbed_measurements_do_not_carry_the_others_with_them():
+    line = Line(1e-5, 1e-10)
+    points = measured(line, SIZES, 5, 0.02)
+    points[0] = (points[0][0], points[0][1] * 30)
+    points[-1] = (points[-1][0], points[-1][1] * 30)
+    found = fit(points)
+    for size in SIZES:
+        assert found.at(size) == pytest.approx(line.at(size), rel=0.1)
+
+
+def test_neither_part_is_negative():
+    falling = fit([(1e3, 2e-3), (1e6, 1e-3)])
+    assert falling.b == 0.0
+    assert falling.a > 0
+    steep = fit([(1e3, 1e-9), (1e6, 1e-3)])
+    assert steep.a == 0.0
+    assert steep.b > 0
+
+
+@pytest.mark.parametrize("points", [[], [(1e3, 0.0)], [(1e3, math.inf)], [(1e3, math.nan)]])
+def test_nothing_to_fit(points):
+    with pytest.raises(ValueError, match="positive times"):
+        fit(points)
+
+
+def test_one_size_is_a_rate():
+    assert fit([(1e6, 1e-3), (1e6, 1.1e-3)]).at(2e6) == pytest.approx(2.1e-3, rel=0.05)
+
+
+def test_a_bend_gets_knots_and_scatter_does_not():
+    straight = Speed.of(measured(Line(1e-6, 1e-10), SIZES, 3, 0.03))
+    assert not straight.knots
+
+    def bent(n):
+        return 1e-6 + n * 1e-10 * (4 if n < 1e6 else 1)
+
+    chance = random.Random(3)
+    points = [(n, bent(n) * math.exp(chance.gauss(0, 0.02))) for n in SIZES for _ in range(3)]
+    speed = Speed.of(points)
+    assert speed.knots
+    for size in SIZES:
+        assert speed.at(size) == pytest.approx(bent(size), rel=0.1)
+
+
+def test_runs_correct_what_the_probes_did_not_see():
+    speed = Speed.of(measured(Line(1e-6, 1e-10), SIZES, 3, 0.03))
+    chance = random.Random(5)
+    truth = 1.3 * speed.at(3e8)
+    for _ in range(30):
+        speed.observe(3e8, truth * math.exp(chance.gauss(0, 0.03)))
+    assert speed.at(3e8) == pytest.approx(truth, rel=0.05)
+
+
+def test_one_disturbed_run_changes_little():
+    speed = Speed.of(measured(Line(1e-6, 1e-10), SIZES, 3, 0.03))
+    before = speed.at(1e7)
+    speed.observe(1e7, before)
+    speed.observe(1e7, 10 * before)
+    assert speed.at(1e7) == pytest.approx(before, rel=0.15)
+
+
+@pytest.mark.parametrize("factor", [3.0, 1 / 3])
+def test_a_change_of_pace_holds_for_all_sizes(factor):
+    speed = Speed.of(measured(Line(1e-6, 1e-10), SIZES, 3, 0.03))
+    before = {size: speed.at(size) for size in SIZES}
+    chance = random.Random(7)
+    for _ in range(WINDOW + 2):
+        size = chance.choice((1e7, 1e9))
+        speed.observe(size, factor * before[size] * math.exp(chance.gauss(0, 0.03)))
+    assert speed.at(1e5) == pytest.approx(factor * before[1e5], rel=0.2)
+
+
+@pytest.mark.parametrize("seconds", [0.0, -1.0, math.inf, math.nan])
+def test_what_is_no_time_teaches_nothing(seconds):
+    speed = Speed.of(measured(Line(1e-6, 1e-10), SIZES, 3, 0.03))
+    before = [speed.at(size) for size in SIZES]
+    speed.observe(1e7, seconds)
+    assert [speed.at(size) for size in SIZES] == before
+    assert speed.runs == 0

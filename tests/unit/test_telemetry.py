@@ -1,0 +1,88 @@
+"""Traces: what is covered, the document that is made of one, and the check that judges it."""
+
+import json
+
+import pytest
+
+from sparkle_drv.telemetry import chrome
+from sparkle_drv.telemetry.trace import Trace
+
+PLAN, GPU = ("host", "plan"), ("gpu", "compute")
+
+
+def made():
+    trace = Trace("train", 1000, 2000)
+    first = trace.span(PLAN, "decide", 1000, 1100, why="fast")
+    second = trace.span(GPU, "gemm", 1100, 1900)
+    trace.span(("gpu", "h2d"), "operand", 1050, 1200)
+    trace.flow("operand", first, second)
+    return trace
+
+
+def test_what_is_covered():
+    assert made().covered() == pytest.approx(0.9)
+    assert Trace("empty", 5, 5).covered() == 0
+    outside = Trace("outside", 1000, 2000)
+    outside.span(PLAN, "before and after", 0, 9000)
+    assert outside.covered() == 1
+
+
+def test_a_document_is_valid_and_says_what_was_recorded():
+    document = json.loads(json.dumps(chrome.document([made()], {"seed": 7})))
+    assert chrome.problems(document) == []
+    events = document["traceEvents"]
+    (gemm,) = [e for e in events if e["name"] == "gemm"]
+    assert (gemm["ph"], gemm["ts"], gemm["dur"], gemm["cat"]) == ("X", 1.1, 0.8, "train")
+    (decide,) = [e for e in events if e["name"] == "decide"]
+    assert decide["args"] == {"why": "fast"}
+    assert decide["pid"] != gemm["pid"]
+    names = {(e["name"], e["args"]["name"]) for e in events if e["ph"] == "M"}
+    assert names == {
+        ("process_name", "host"), ("process_name", "gpu"),
+        ("thread_name", "plan"), ("thread_name", "compute"), ("thread_name", "h2d"),
+    }  # fmt: skip
+    assert document["otherData"] == {"seed": 7}
+
+
+def test_flows_of_several_traces_have_ids_of_their_own():
+    document = chrome.document([made(), made()])
+    assert chrome.problems(document) == []
+    assert {e["id"] for e in document["traceEvents"] if e["ph"] in "sf"} == {1, 2}
+
+
+def span(begin, end, name="x", track=1):
+    return {"ph": "X", "name": name, "pid": 1, "tid": track, "ts": begin, "dur": end - begin}
+
+
+@pytest.mark.parametrize(
+    ("events", "what"),
+    [
+        ([span(0, 10, "a"), span(5, 15, "b")], "'b' overlaps 'a' in part"),
+        ([span(0, 10), span(2, 4), span(3, 5, "c")], "'c' overlaps"),
+        ([span(5, 3)], "ends before it begins"),
+        ([{"ph": "X", "name": "x", "pid": 1}], "no ts, dur, tid"),
+        ([{"ph": "Q"}], "ph 'Q'"),
+        (["text"], "ph None"),
+        ([{"ph": "s", "name": "x", "pid": 1, "tid": 1, "ts": 0, "id": 3}], "flow 3: 1 ends"),
+        (
+            [
+                {"ph": ph, "name": "x", "pid": 1, "tid": 1, "ts": ts, "id": 3}
+                for ph, ts in (("s", 5), ("f", 1))
+            ],
+            "flow 3: it ends before it begins",
+        ),
+    ],
+)
+def test_the_check_finds_what_is_wrong(events, what):
+    (found,) = chrome.problems({"traceEvents": events})
+    assert what in found
+
+
+def test_spans_that_nest_or_follow_are_well():
+    events = [span(0, 10), span(0, 4), span(4, 10), span(5, 6), span(10, 12), span(3, 20, track=2)]
+    assert chrome.problems({"traceEvents": events}) == []
+
+
+@pytest.mark.parametrize("given", [[], {}, {"traceEvents": 5}, None])
+def test_what_is_no_document(given):
+    assert chrome.problems(given) == ['no object with a list "traceEvents"']

@@ -1,0 +1,82 @@
+"""The tile model of convolutions: which algorithm where, and blocks that fit."""
+
+import pytest
+
+from sparkle_drv.ops import tiles, tiles_conv2d
+from sparkle_drv.ops.geometry import geometry
+from sparkle_drv.types import CacheLevel, DeviceInfo
+
+KIB, MIB = 1 << 10, 1 << 20
+ZEN = (CacheLevel(1, 32 * KIB, 1), CacheLevel(2, MIB, 1), CacheLevel(3, 32 * MIB, 8))
+
+
+def machine(isa="avx512", caches=ZEN, units=8):
+    return DeviceInfo("cpu", "cpu", "a cpu", "cpu", isa=isa, caches=caches, compute_units=units)
+
+
+def conv(x, w, isa="avx512", algo="auto", **options):
+    defaults = {"stride": 1, "padding": 0, "dilation": 1, "groups": 1, "layout": "NCHW"}
+    return tiles_conv2d.conv2d(machine(isa), geometry(x, w, **{**defaults, **options}), algo)
+
+
+def form(plan):
+    """What the accumulators of a direct plan hold side by side."""
+    (mr, nr, _) = plan.levels[1]
+    return "channels" if mr > nr else "pixels"
+
+
+@pytest.mark.parametrize(
+    ("side_by_side", "x", "w", "options"),
+    [
+        # Few terms: turning the sums would cost more than they do.
+        ("pixels", (1, 3, 224, 224), (64, 3, 3, 3), {"padding": 1}),
+        ("pixels", (1, 3, 224, 224), (64, 3, 7, 7), {"padding": 3, "stride": 2}),
+        ("pixels", (1, 64, 56, 56), (256, 64, 1, 1), {}),
+        # Pixels that fill no vector.
+        ("channels", (1, 512, 7, 7), (512, 512, 3, 3), {"padding": 1}),
+        ("channels", (1, 256, 14, 14), (1024, 256, 1, 1), {}),
+        # Channels that fill no vector.
+        ("pixels", (1, 64, 56, 56), (4, 64, 3, 3), {"padding": 1}),
+        ("pixels", (1, 64, 56, 56), (64, 2, 3, 3), {"padding": 1, "groups": 32}),
+        # Channels lie side by side, pixels do not.
+        ("channels", (1, 224, 224, 3), (64, 3, 7, 7), {"layout": "NHWC", "stride": 2}),
+    ],
+)
+def test_what_vectors_hold(side_by_side, x, w, options):
+    plan = conv(x, w, algo="direct", **options)
+    assert plan.algo == "direct"
+    assert form(plan) == side_by_side
+    assert plan.layout_in == plan.layout_out == options.get("layout", "NCHW")
+    assert 0 < plan.predicted_s < 1
+    assert conv(x, w, isa="ref", **options).algo == "auto"
+
+
+def test_plans_do_what_they_are_told():
+    big, filters = (1, 64, 56, 56), (64, 64, 3, 3)
+    for algo in ("naive", "direct", "im2col"):
+        assert conv(big, filters, algo=algo).algo == algo
+    assert conv(big, filters, algo="naive").predicted_s > conv(big, filters).predicted_s
+    assert conv((1, 1, 3, 3), (1, 1, 3, 3)).threads == 1
+    assert conv(big, filters).threads == 0
+
+
+@pytest.mark.parametrize("isa", tiles.CORES)
+def test_tiles_fill_the_registers(isa):
+    core = tiles.CORES[isa]
+    for w in ((64, 3, 3, 3), (4, 3, 3, 3)):
+        shape = geometry((1, 3, 30, 30), w, 1, 0, 1, 1, "NCHW")
+        (mc, nc, terms), (mr, nr, _) = tiles_conv2d.direct_levels(core, ZEN, shape)
+        assert mc % mr == nc % nr == 0 < min(mc, nc)
+        accumulators = mr * nr // (core.vector_nbytes // 4)
+        assert core.fma_latency * core.fma_per_cycle <= accumulators <= core.registers - 3
+        assert terms >= 64
+
+
+@pytest.mark.parametrize("caches", [ZEN, (), (CacheLevel(1, 1, 1), CacheLevel(2, 1, 0))])
+def test_blocks_of_a_direct_plan_fit(caches):
+    core = tiles.CORES["avx512"]
+    shape = geometry((1, 64, 56, 56), (256, 64, 1, 1), 1, 0, 1, 1, "NCHW")
+    (mc, nc, _), (mr, nr, _) = tiles_conv2d.direct_levels(core, caches, shape)
+    l1, l2 = (caches or tiles.FALLBACK_CACHES)[:2]
+    assert mc * 64 * 4 <= max(l2.nbytes // 2, mr * 64 * 4)
+    assert nc * 64 * 4 <= max(l1.nbytes, nr * 64 * 4)

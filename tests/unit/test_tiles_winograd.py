@@ -1,0 +1,62 @@
+"""The tile model of Winograd convolutions: where they are worth it, groups that fit the caches."""
+
+import pytest
+
+from sparkle_drv.ops import tiles_conv2d, tiles_winograd
+from sparkle_drv.ops.geometry import geometry
+from sparkle_drv.types import CacheLevel, DeviceInfo
+
+KIB, MIB = 1 << 10, 1 << 20
+ZEN = (CacheLevel(1, 32 * KIB, 1), CacheLevel(2, MIB, 1), CacheLevel(3, 32 * MIB, 8))
+
+
+def layer(c, size, oc, n=1, **options):
+    defaults = {"stride": 1, "padding": 1, "dilation": 1, "groups": 1, "layout": "NCHW"}
+    given = {**defaults, **options}
+    return geometry((n, c, size, size), (oc, c // given["groups"], 3, 3), **given)
+
+
+def plan(shape, isa="avx512", algo="auto"):
+    info = DeviceInfo("cpu", "cpu", "a cpu", "cpu", isa=isa, caches=ZEN, compute_units=8)
+    return tiles_conv2d.conv2d(info, shape, algo)
+
+
+@pytest.mark.parametrize("isa", ["avx512", "avx2"])
+@pytest.mark.parametrize(
+    ("algo", "shape"),
+    [
+        ("winograd", layer(64, 56, 64)),
+        ("winograd", layer(256, 14, 256)),
+        ("winograd", layer(64, 224, 64)),
+        ("winograd", layer(512, 7, 512, n=8)),
+        ("winograd2", layer(512, 7, 512)),  # weights of F(4x4) from memory for four tiles
+        ("winograd2", layer(256, 4, 256)),
+        ("direct", layer(128, 2, 128)),
+        ("direct", layer(64, 56, 64, stride=2)),
+        ("direct", layer(64, 56, 64, groups=2)),
+        ("direct", layer(3, 224, 64)),  # transforms cost more than what they save
+    ],
+    ids=str,
+)
+def test_where_it_is_worth_it(isa, algo, shape):
+    assert plan(shape, isa).algo == algo
+
+
+def test_plans():
+    shape = layer(64, 56, 64)
+    chosen = plan(shape)
+    (group, wide, _), (rows, panel, _) = chosen.levels
+    assert group % rows == 0
+    assert wide % panel == 0
+    assert 36 * 4 * 64 * group <= MIB // 2
+    assert 0 < chosen.predicted_s < plan(shape, algo="direct").predicted_s
+    assert plan(shape, algo="winograd2").algo == "winograd2"
+    assert plan(shape, isa="ref").algo == "auto"
+    assert plan(layer(512, 14, 512)).levels[0][0] == 16  # never more tiles than there are
+
+
+def test_costs_without_caches_and_for_others():
+    shape = layer(64, 56, 64)
+    assert tiles_winograd.fmas(64, (), shape, 4) > 0
+    assert tiles_winograd.fmas(64, ZEN, layer(64, 56, 64, dilation=2), 4) == float("inf")
+    assert tiles_winograd.flops(shape, 4) == 2 * 36 * 14 * 14 * 64 * 64
