@@ -29,7 +29,7 @@ PIECE = 2**32 - 2**12  # elements of one launch: n is a u32
 
 def map(
     dev: Device,
-    expression: str | Callable[..., Any],
+    expression: str | Graph | Callable[..., Any],
     /,
     *args: Any,
     out: Any = None,

@@ -98,10 +98,11 @@ def outline(
     tag = check.dtype("reduce", "a", a.dtype, ("f32", "f64", "i32"))
     if op == "mean" and tag == "i32":
         raise TypeError("a: mean takes float32 or float64, got int32")
-    shape = tuple(a.shape)
+    shape: tuple[int, ...] = tuple(a.shape)
     axes = _axes(axis, len(shape))
     kept = tuple(1 if i in axes else d for i, d in enumerate(shape) if keepdims or i not in axes)
-    if op in ("max", "min") and math.prod(kept) and not math.prod(shape):
+    empty = 0 in shape
+    if op in ("max", "min") and empty and 0 not in kept:
         raise ValueError(f"a: {op} over no elements has no value, got shape {shape}, axis {axis}")
     return axes, kept, np.dtype(np.int64) if tag == "i32" and op == "sum" else np.dtype(a.dtype)
 
