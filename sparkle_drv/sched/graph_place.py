@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from .choose import Impossible, cannot, slower
 from .costs import Costs
 from .dag import Problem, Schedule, timed
+from .graph_plan import TaskPlan
 from .place import place
+from .speed import LEAST_CHANGE
 from .work import Candidate, Cost, Work
 
 INFINITE = float("inf")
+NO_WAY_S = 1e12
+"""What a move counts that cannot be made: more than all else, and still a number."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +50,7 @@ def placed(
         able.append({uri: costs.of(work, uri) for uri in uris if not why[uri]})
         unable.append({uri: reason for uri, reason in why.items() if reason})
         for uri, cost in list(able[-1].items()):
-            if cost.total_s == INFINITE:
+            if not math.isfinite(cost.total_s):
                 unable[-1][uri] = "there is no way for its operands to get there"
                 del able[-1][uri]
         if not able[-1]:
@@ -58,6 +63,12 @@ def placed(
         _lanes(costs, uris),
     )
     best = place(problem)
+    if best.seconds >= NO_WAY_S:
+        between = ", ".join(uris)
+        raise Impossible(
+            f"graph: no device can do all of it, and of {between} some have no way "
+            "to move arrays from one to another"
+        )
     alone = [
         timed(problem, range(len(works)), [d] * len(works), f"{uri} alone")
         for d, uri in enumerate(uris)
@@ -81,6 +92,19 @@ def candidates(placed: Placed, task: int, chosen: str) -> tuple[Candidate, ...]:
     return (*found, *(Candidate(u, None, why) for u, why in placed.refused[task].items()))
 
 
+def changed(costs: Costs, tasks: Iterable[TaskPlan]) -> bool:
+    """Does a device do one of these tasks now in another time than when it was placed, or not?"""
+    for task in tasks:
+        for one in task.candidates:
+            if bool(one.cost) == bool(cannot(costs, task.work, one.device)):
+                return True
+            if one.cost is not None:
+                now = costs.of(task.work, one.device).compute_s
+                if abs(math.log(max(now, 1e-9) / max(one.cost.compute_s, 1e-9))) > LEAST_CHANGE:
+                    return True
+    return False
+
+
 def _alone(cost: Cost | None) -> float:
     """Seconds on a device that has nothing else to do: the graph's own order says what waits."""
     return INFINITE if cost is None else cost.total_s - cost.wait_s
@@ -95,7 +119,8 @@ def _moves(
             for b, to in enumerate(uris):
                 if a != b:
                     nbytes = works[task].out_nbytes
-                    found[task, a, b] = costs.transfer_s(nbytes, frozenset({source}), to)
+                    way = costs.transfer_s(nbytes, frozenset({source}), to)
+                    found[task, a, b] = min(way, NO_WAY_S)
     return found
 
 

@@ -1,10 +1,12 @@
-"""Which intermediate results share memory: linear scan over the order of execution. Pure.
+"""Which intermediate results share memory, by their lifetimes in the order of execution. Pure.
 
 An item is wanted from the step that writes it to the last that reads it. Steps of one device run in
 the order of this list, on one queue, so that memory whose last reader was submitted can be written
 by what is submitted next, without a wait; what leaves a device is read before the next step is
-submitted (run_graph.py). M. Poletto, V. Sarkar: Linear Scan Register Allocation, ACM TOPLAS 21(5),
-1999; here with sizes: the free piece that fits best is taken.
+submitted (run_graph.py). Places are given in the order of execution (linear scan: M. Poletto,
+V. Sarkar, ACM TOPLAS 21(5), 1999), the largest first (Y. Pisarchyk, J. Lee: Efficient Memory
+Management for Deep Neural Net Inference, 2020) and the longest-lived first; the least of the three
+is taken.
 """
 
 from __future__ import annotations
@@ -40,77 +42,82 @@ class Memory:
 
 
 def pack(items: Sequence[Item]) -> Memory:
-    """A place for every item, such that no two that are wanted at once overlap."""
-    sizes = [_aligned(item.nbytes) for item in items]
-    offsets = [0] * len(items)
-    free: list[tuple[int, int]] = []  # (offset, nbytes), by offset, none touching the next
-    peak = 0
-    live: list[int] = []
-    order = sorted(range(len(items)), key=lambda i: (items[i].begin, i))
-    for i in order:
-        item = items[i]
-        for other in [o for o in live if items[o].end < item.begin]:
-            live.remove(other)
-            free = _given_back(free, offsets[other], sizes[other])
-        over = item.over
-        if over is not None and over in live and items[over].end == item.begin:
-            if sizes[over] != sizes[i]:
+    """A place for every item, such that no two that are wanted at once overlap. ValueError: one is
+    over an item of another size.
+    """
+    spans, group = _spans(items)
+    found = [_offsets(spans, order) for order in _orders(spans)]
+    peaks = [
+        max((offset + s.nbytes for offset, s in zip(offsets, spans, strict=True)), default=0)
+        for offsets in found
+    ]
+    best = min(range(len(found)), key=lambda i: peaks[i])
+    naive = sum(_aligned(item.nbytes) for item in items)
+    return Memory(tuple(found[best][g] for g in group), peaks[best], naive)
+
+
+def needed(items: Sequence[Item]) -> int:
+    """Bytes that any packing takes at least: those of the items that are wanted at once."""
+    spans, _ = _spans(items)
+    return max(
+        (sum(s.nbytes for s in spans if s.begin <= at <= s.end) for at in {s.begin for s in spans}),
+        default=0,
+    )
+
+
+def _spans(items: Sequence[Item]) -> tuple[list[Item], list[int]]:
+    """Items that lie over one another as one, of sizes as they are taken; and which is whose."""
+    spans: list[Item] = []
+    group: list[int] = []
+    for i, item in enumerate(items):
+        nbytes, over = _aligned(item.nbytes), item.over
+        if over is not None and items[over].end == item.begin:
+            if _aligned(items[over].nbytes) != nbytes:
                 raise ValueError(
                     f"item {i}: it is not of the size of item {over}, which it is over"
                 )
-            live.remove(over)
-            offsets[i] = offsets[over]
+            before = spans[group[over]]
+            group.append(group[over])
+            spans[group[over]] = Item(nbytes, before.begin, max(before.end, item.end))
         else:
-            offsets[i], free, peak = _taken(free, sizes[i], peak)
-        live.append(i)
-    return Memory(tuple(offsets), peak, sum(sizes))
+            group.append(len(spans))
+            spans.append(Item(nbytes, item.begin, item.end))
+    return spans, group
 
 
 def _aligned(nbytes: int) -> int:
     return max(ALIGN, -(-nbytes // ALIGN) * ALIGN)
 
 
-def _taken(
-    free: list[tuple[int, int]], nbytes: int, peak: int
-) -> tuple[int, list[tuple[int, int]], int]:
-    """(offset, what is free now, the peak now): the smallest piece that is large enough, else the
-    last one made longer, where it is at the end.
+def _orders(spans: Sequence[Item]) -> list[list[int]]:
+    """Orders in which places are given: that of execution, and the largest first."""
+    every = range(len(spans))
+    return [
+        sorted(every, key=lambda i: (spans[i].begin, i)),
+        sorted(every, key=lambda i: (-spans[i].nbytes, spans[i].begin, i)),
+        sorted(every, key=lambda i: (spans[i].begin - spans[i].end, -spans[i].nbytes, i)),
+    ]
+
+
+def _offsets(spans: Sequence[Item], order: Sequence[int]) -> list[int]:
+    """Each in the smallest gap that is large enough between those that have a place and are wanted
+    while it is; behind them when there is none.
     """
-    fits = [piece for piece in free if piece[1] >= nbytes]
-    if fits:
-        piece = min(fits, key=lambda p: (p[1], p[0]))
-        rest = [(piece[0] + nbytes, piece[1] - nbytes)] if piece[1] > nbytes else []
-        return piece[0], sorted([*(p for p in free if p != piece), *rest]), peak
-    if free and sum(free[-1]) == peak:
-        offset = free[-1][0]
-        return offset, free[:-1], offset + nbytes
-    return peak, free, peak + nbytes
-
-
-def _given_back(free: list[tuple[int, int]], offset: int, nbytes: int) -> list[tuple[int, int]]:
-    found: list[tuple[int, int]] = []
-    for at, size in sorted([*free, (offset, nbytes)]):
-        if found and sum(found[-1]) == at:
-            found[-1] = (found[-1][0], found[-1][1] + size)
-        else:
-            found.append((at, size))
-    return found
-
-
-def needed(items: Sequence[Item]) -> int:
-    """Bytes that any packing takes at least: those of the items that are wanted at once."""
-    steps = {item.begin for item in items}
-    return max(
-        (
-            sum(_aligned(x.nbytes) for i, x in enumerate(items) if _wanted(items, i, step))
-            for step in steps
-        ),
-        default=0,
-    )
-
-
-def _wanted(items: Sequence[Item], i: int, step: int) -> bool:
-    """Is it wanted in this step, and not what another is written over in it?"""
-    if not items[i].begin <= step <= items[i].end:
-        return False
-    return not any(x.over == i and x.begin == step == items[i].end for x in items)
+    offsets = [0] * len(spans)
+    placed: list[int] = []
+    for i in order:
+        mine = spans[i]
+        taken = sorted(
+            (offsets[j], spans[j].nbytes)
+            for j in placed
+            if spans[j].begin <= mine.end and mine.begin <= spans[j].end
+        )
+        best, gap, top = None, 0, 0
+        for offset, nbytes in taken:
+            room = offset - top
+            if room >= mine.nbytes and (best is None or room < gap):
+                best, gap = top, room
+            top = max(top, offset + nbytes)
+        offsets[i] = top if best is None else best
+        placed.append(i)
+    return offsets

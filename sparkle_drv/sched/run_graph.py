@@ -2,9 +2,9 @@
 
 The plan is kept between runs, as are the memory of intermediate results and copies of operands that
 do not change; it is made anew when operands are in other places, when weights no longer take what
-was folded into them, when a device fails, and after local.SETTLED runs. Tasks of one device are
-launched one after another on its queue without a wait; a result that another device reads is waited
-for and brought there.
+was folded into them, when a device fails, and when devices have become faster or slower. Tasks of
+one device are launched one after another on its queue without a wait; a result that another device
+reads is waited for and brought there.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from sparkle_drv.core.device import Device
 from sparkle_drv.errors import DeviceLost, KernelFault, OutOfDeviceMemory
 from sparkle_drv.ops import staging
 
-from . import run_task
+from . import graph_place, run_task
 from .arrays import ContextArray
 from .fold_values import Host, folded
 from .fuse import fuse, plain
@@ -134,7 +134,7 @@ class GraphRun:
     def _plan(self, uris: tuple[str, ...]) -> Decided:
         places = tuple(x.places for x in self.given.values() if isinstance(x, ContextArray))
         known = self._decided
-        if known is None or self._key != (uris, places) or known.kept.runs >= SETTLED:
+        if known is None or self._key != (uris, places) or self._outdated(known):
             self._key = None
             there = {key for key in self._held if key[0] in self.given}
             made = decide(
@@ -149,6 +149,12 @@ class GraphRun:
                 tuple(x.places for x in self.given.values() if isinstance(x, ContextArray)),
             )
         return known
+
+    def _outdated(self, known: Decided) -> bool:
+        """Is it time to look whether the costs have changed, and have they?"""
+        plan = known.kept.plan
+        due = known.kept.runs % SETTLED == SETTLED - 1
+        return due and graph_place.changed(self.executor.costs, plan.tasks)
 
     def _reserve(self, made: Decided) -> None:
         """Memory for intermediate results, and an Array for each of them."""
