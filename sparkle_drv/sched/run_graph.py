@@ -28,6 +28,7 @@ from .fuse import fuse, plain
 from .graph_data import Task, Value
 from .graph_decide import Decided, decide
 from .graph_steps import Bring, Do
+from .journal import Journal
 from .local import SETTLED, CopyLost, LocalExecutor
 
 Folded = tuple[Host, "Host | None"]
@@ -64,6 +65,7 @@ class GraphRun:
         self._asked: dict[int, _Asked] = {}  # by the id of the fold
         self._decided: Decided | None = None
         self._key: object = None
+        self._journal: Journal | None = None  # where the decision stands
         self._arenas: dict[str, Buffer] = {}
         self._held: dict[tuple[int, str], Array] = {}  # where arenas and kept operands have values
         self._at = ""  # the device that is being asked for something
@@ -135,7 +137,7 @@ class GraphRun:
         places = tuple(x.places for x in self.given.values() if isinstance(x, ContextArray))
         known = self._decided
         if known is None or self._key != (uris, places) or self._outdated(known):
-            self._key = None
+            self._key, self._journal = None, self.executor.journal
             there = {key for key in self._held if key[0] in self.given}
             made = decide(
                 self.executor, uris, self._tasks, self.outputs, self.given, self.outs, there
@@ -151,7 +153,11 @@ class GraphRun:
         return known
 
     def _outdated(self, known: Decided) -> bool:
-        """Is it time to look whether the costs have changed, and have they?"""
+        """Have costs changed, which is looked at now and then, or is there a journal, which wants
+        to have what is decided?
+        """
+        if self.executor.journal not in (None, self._journal):
+            return True
         plan = known.kept.plan
         due = known.kept.runs % SETTLED == SETTLED - 1
         return due and graph_place.changed(self.executor.costs, plan.tasks)
