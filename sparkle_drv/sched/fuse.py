@@ -17,6 +17,8 @@ from .compose import Expr, written
 from .epilogue import Epilogue, peel
 from .graph_data import Task, Value, needed, readers
 
+SCALING = 2
+"""How many times dearer a byte of weights that is scaled on the host is than one of a result."""
 Holds = Callable[[Task], bool]
 """Can the weights of this product take its fold as they are now?"""
 
@@ -127,7 +129,7 @@ def _taken(product: Task, given: Task, holds: Holds, free: int) -> list[Task]:
         out = replace(product.out, number=free)
         rest = _rest(expr, found.at, out)
         task = _with(product, found, given.out if rest is None else out)
-        if task.fold is None or (_pays(task) and holds(task)):
+        if task.fold is None or (_pays(task, rest is None) and holds(task)):
             if rest is None:
                 return [replace(task, made_of=(*product.made_of, *given.made_of))]
             done = written(_part(expr, found.at))
@@ -146,13 +148,14 @@ def _with(product: Task, found: Epilogue, out: Value) -> Task:
     return replace(product, reads=reads, options=options, out=out, fold=found.fold)
 
 
-def _pays(task: Task) -> bool:
-    """Does it move fewer bytes to scale the weights than to scale the result? Weights that stay as
-    they are are scaled once.
+def _pays(task: Task, whole: bool) -> bool:
+    """Is it cheaper to scale the weights than the result? Not where a map is left that could do it.
+    Weights that stay as they are are scaled once; others in each run, on the host, in a few passes.
     """
     assert task.fold is not None
     weights = task.reads[task.weights]
-    return task.fold.scale is None or weights.settled or weights.nbytes <= task.out.nbytes
+    cheap = weights.settled or SCALING * weights.nbytes <= task.out.nbytes
+    return task.fold.scale is None or (whole and cheap)
 
 
 def _part(expr: Expr, at: int) -> Graph:

@@ -121,16 +121,11 @@ def _over(
     """An operand of a map that its result may be written over: read here for the last time."""
     if isinstance(step, Bring) or tasks[step.task].op != "map":
         return None
-    task = tasks[step.task]
-    for value in task.reads.values():
+    out = tasks[step.task].out
+    now = begin.get((out.number, step.uri))
+    for value in tasks[step.task].reads.values():
         key = value.number, step.uri
-        if key in begin and begin[key] < end[key] and made_alike(value, task.out):
-            at_end = end[key] == begin[task.out.number, step.uri]
-            if at_end:
-                return key
+        alike = value.shape == out.shape and value.dtype == out.dtype and value.nbytes > 0
+        if alike and key in begin and end[key] == now:
+            return key
     return None
-
-
-def made_alike(value: Value, out: Value) -> bool:
-    """Of one shape and dtype, and not empty?"""
-    return value.shape == out.shape and value.dtype == out.dtype and value.nbytes > 0

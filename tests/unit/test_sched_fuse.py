@@ -221,7 +221,7 @@ def test_weights_that_are_larger_than_the_result_are_scaled_only_when_they_stay(
         ("relu(y + c) * relu(y + c)", "relu", True, False, "x0 * x0"),
         ("tanh(y)*2", "tanh", False, False, "x0 * 2"),
         ("relu(tanh(y))", "tanh", False, False, "relu(x0)"),
-        ("relu(y)*2 + 1", "relu", False, True, "x0 + 1"),
+        ("relu(y)*2 + 1", "relu", False, False, "x0 * 2 + 1"),
         ("y*(c > 0) + d", None, False, False, "whole"),
         ("exp(y + exp(c)*sqrt(abs(d)))", None, True, False, "exp(x0)"),
         ("y + row", None, False, False, "whole"),
