@@ -11,8 +11,10 @@ from sparkle_drv.core.device import Device
 from sparkle_drv.core.registry import devices as usable
 from sparkle_drv.core.registry import open_device
 from sparkle_drv.errors import DeviceNotFound, SparkleError
-from sparkle_drv.sched import arrays, calls, explain, recording
+from sparkle_drv.sched import arrays, calls, explain, explain_graph, recording
 from sparkle_drv.sched.arrays import ContextArray
+from sparkle_drv.sched.graph_plan import GraphPlan
+from sparkle_drv.sched.graph_record import TaskGraph
 from sparkle_drv.sched.local import LocalExecutor, default_clock
 from sparkle_drv.sched.profile import Profile
 from sparkle_drv.sched.work import Plan
@@ -108,8 +110,14 @@ class Context:
         """`sparkle_drv.ops.layout` where it takes the least time."""
         return calls.layout(self._executor, self._among(devices), a, layout, options)
 
+    def graph(self, *, fuse: bool = True, devices: Sequence[str] | None = None) -> TaskGraph:
+        """Operations to write down and run together (sched/graph_record.py): `with ctx.graph() as
+        g: y = g.conv2d(x, w)`, then `g.run()`. fuse=False: each operation stays a task.
+        """
+        return TaskGraph(self._executor, self._among(devices), fuse)
+
     @property
-    def last_plan(self) -> Plan | None:
+    def last_plan(self) -> Plan | GraphPlan | None:
         """What was decided for the last call: data; None before the first, or without a choice."""
         last = self._executor.last
         return None if last is None else last.plan
@@ -118,7 +126,7 @@ class Context:
         """The last plan in words: candidates, predicted times, why the others lost, and what the
         chosen one took.
         """
-        return explain.plan(self._executor.last)
+        return explain_graph.plan(self._executor.last)
 
     @contextlib.contextmanager
     def trace(self, name: str) -> Iterator[Trace]:

@@ -83,11 +83,8 @@ class Conv2d:
         staging.device(dev)
         x, w = staging.operand("x", x), staging.operand("w", w)
         weights.look_again(dev, w)
-        check.dtype("conv2d", "x", x.dtype, ("f32",))
-        if isinstance(x, Array) and x.layout not in (None, layout):
-            raise ValueError(f"x: it is {x.layout}, say layout={x.layout!r}; got layout={layout!r}")
-        shape = geometry(x.shape, w.shape, stride, padding, dilation, groups, layout)
-        bias = _weights(w, bias, shape)
+        bias = None if bias is None else staging.operand("bias", bias)
+        shape = outline(x, w, bias, stride, padding, dilation, groups, layout)
         function, tile = _function(dev, shape, algo)
         act = check.activation(activation)
 
@@ -136,7 +133,8 @@ class Conv2d:
             raise ValueError(
                 f"x_shape: a plan for no output at all, got {extents} with w {w.shape}"
             )
-        bias = _weights(w, bias, shape)
+        bias = None if bias is None else staging.operand("bias", bias)
+        _weights(w, bias, shape)
         held_w: Array | Buffer = dev.array(w)
         held_bias = None if bias is None else dev.array(bias)
         function, tile = _function(dev, shape, algo)
@@ -198,27 +196,41 @@ class Conv2dPlan(PlanBase):
         return self.queue.prepare(self.kernel, out, x, *self._tail)
 
 
-def _weights(w: staging.Operand, bias: Any, shape: Geometry) -> staging.Operand | None:
-    """Checks w and bias; the bias as an operand."""
+def outline(
+    x: Any, w: Any, bias: Any, stride: Any, padding: Any, dilation: Any, groups: Any, layout: Any
+) -> Geometry:
+    """The geometry of a convolution of what has these shapes and dtypes; raises as Conv2d."""
+    check.dtype("conv2d", "x", x.dtype, ("f32",))
+    known = getattr(x, "layout", None)
+    if known not in (None, layout):
+        raise ValueError(f"x: it is {known}, say layout={known!r}; got layout={layout!r}")
+    shape = geometry(x.shape, w.shape, stride, padding, dilation, groups, layout)
+    _weights(w, bias, shape)
+    return shape
+
+
+def _weights(w: Any, bias: Any, shape: Geometry) -> None:
+    """Checks w and bias."""
     check.dtype("conv2d", "w", w.dtype, ("f32",))
-    if bias is None:
-        return None
-    checked = staging.operand("bias", bias)
-    check.dtype("conv2d", "bias", checked.dtype, ("f32",))
-    check.shape("bias", checked.shape, (shape.oc,), f"for the {shape.oc} output channels of w")
-    return checked
+    if bias is not None:
+        check.dtype("conv2d", "bias", bias.dtype, ("f32",))
+        check.shape("bias", bias.shape, (shape.oc,), f"for the {shape.oc} output channels of w")
+
+
+def check_algo(shape: Geometry, algo: Any) -> None:
+    """ValueError for an algorithm that there is not, or not for this geometry."""
+    check.one_of("algo", algo, ALGOS)
+    if algo in WINOGRAD and not shape.winograd:
+        raise ValueError(
+            f"algo: {algo!r} wants filters of 3 x 3, stride 1, dilation 1 and one group, "
+            f"got {shape.kernel}, {shape.stride}, {shape.dilation} and {shape.groups}"
+        )
 
 
 def _function(dev: Device, shape: Geometry, algo: str) -> plans.Chosen:
-    check.one_of("algo", algo, ALGOS)
-    if algo in WINOGRAD:
-        if dev.info.backend != "cpu":
-            raise ValueError(f"algo: {algo!r} is there on the cpu only, got {dev.uri}")
-        if not shape.winograd:
-            raise ValueError(
-                f"algo: {algo!r} wants filters of 3 x 3, stride 1, dilation 1 and one group, "
-                f"got {shape.kernel}, {shape.stride}, {shape.dilation} and {shape.groups}"
-            )
+    check_algo(shape, algo)
+    if algo in WINOGRAD and dev.info.backend != "cpu":
+        raise ValueError(f"algo: {algo!r} is there on the cpu only, got {dev.uri}")
     return plans.conv2d(dev, shape, algo)
 
 

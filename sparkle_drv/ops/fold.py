@@ -16,6 +16,7 @@ from sparkle_drv.core.array import Array
 from sparkle_drv.core.device import Device
 
 from . import check, fused, space, staging
+from .graph import Graph
 from .map import bind, check_inputs, common_shape, graph_of, map, on_cpu, sorted_out
 
 Runs = tuple[int, int, int]
@@ -37,7 +38,7 @@ class Lazy:
         return map(dev, self._expression, **self.values)
 
 
-def lazy(expression: str | Callable[..., Any], /, *args: Any, **names: Any) -> Lazy:
+def lazy(expression: str | Graph | Callable[..., Any], /, *args: Any, **names: Any) -> Lazy:
     """An expression (or function) and its values, for `reduce` to compute as it goes.
 
     Takes what `map` takes; nothing is computed yet. Raises as `map`.

@@ -18,7 +18,7 @@ from sparkle_drv.core.host import HostSpan
 from . import lower, promote, space, staging
 from .graph import Graph
 
-DTYPES = {
+DTYPES: dict[str, np.dtype[Any]] = {
     "f32": np.dtype(np.float32), "f64": np.dtype(np.float64),
     "i32": np.dtype(np.int32), "i64": np.dtype(np.int64),
 }  # fmt: skip

@@ -61,16 +61,8 @@ class Gemm:
         staging.device(dev)
         a, b = staging.operand("a", a), staging.operand("b", b)
         weights.look_again(dev, b)
-        tag = check.dtype("gemm", "a", a.dtype, _WANTED)
-        check.same_dtype("b", b.dtype, "a", a.dtype)
-        check.dims("a", a.shape, 2, "(m, k)")
-        check.dims("b", b.shape, 2, "(k, n)")
-        (m, k), n = a.shape, b.shape[1]
-        check.shape("b", b.shape, (k, n), f"to go with a of shape {a.shape}")
-        if bias is not None:
-            bias = staging.operand("bias", bias)
-            check.same_dtype("bias", bias.dtype, "a", a.dtype)
-            check.shape("bias", bias.shape, (n,), f"to go with b of shape {b.shape}")
+        bias = None if bias is None else staging.operand("bias", bias)
+        tag, m, n, k = outline(a, b, bias)
         function, tile = _function(dev, m, n, k, tag, algo)
         act = check.activation(activation)
 
@@ -177,6 +169,20 @@ class GemmPlan(PlanBase):
         `queue.fence(value)` is its fence.
         """
         return self.queue.prepare(self.kernel, out, a, self._right(b), bias, *self._tail)
+
+
+def outline(a: Any, b: Any, bias: Any) -> tuple[str, int, int, int]:
+    """(dtype, m, n, k) of a product of what has these shapes and dtypes; raises as Gemm."""
+    tag = check.dtype("gemm", "a", a.dtype, _WANTED)
+    check.same_dtype("b", b.dtype, "a", a.dtype)
+    check.dims("a", a.shape, 2, "(m, k)")
+    check.dims("b", b.shape, 2, "(k, n)")
+    (m, k), n = a.shape, b.shape[1]
+    check.shape("b", b.shape, (k, n), f"to go with a of shape {a.shape}")
+    if bias is not None:
+        check.same_dtype("bias", bias.dtype, "a", a.dtype)
+        check.shape("bias", bias.shape, (n,), f"to go with b of shape {b.shape}")
+    return tag, m, n, k
 
 
 def _function(dev: Device, m: int, n: int, k: int, tag: str, algo: str) -> plans.Chosen:

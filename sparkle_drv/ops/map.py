@@ -29,7 +29,7 @@ PIECE = 2**32 - 2**12  # elements of one launch: n is a u32
 
 def map(
     dev: Device,
-    expression: str | Callable[..., Any],
+    expression: str | Graph | Callable[..., Any],
     /,
     *args: Any,
     out: Any = None,
@@ -57,7 +57,7 @@ def map(
     values without a name, dtypes, a function that branches on values).
     """
     staging.device(dev)
-    lasting = isinstance(expression, (str, Traced))
+    lasting = isinstance(expression, (str, Traced, Graph))
     if lasting:
         known = mapcall.find(dev, expression, args, names, out)
         if known is not mapcall.NOTHING:
@@ -65,17 +65,10 @@ def map(
     graph = graph_of(expression)
     values = bind(graph.names, args, names)
     arrays, scalars = sorted_out(values)
-    for name, x in arrays.items():
-        check.dtype("map", name, x.dtype, _WANTED)
-    layouts = [x.layout for x in arrays.values() if isinstance(x, Array) and x.layout]
-    if len(set(layouts)) > 1:
-        raise ValueError(f"map: arrays of one layout are wanted, got {' and '.join(layouts)}")
     if not arrays:
         return _fill(dev, graph, scalars, out)
-    shape = common_shape(arrays)
+    shape, kinds, layout = outline("map", arrays)
     stage = staging.Stage(dev, arrays, out)
-    kinds = {name: check.DTYPES[np.dtype(x.dtype)] for name, x in arrays.items()}
-    layout = layouts[0] if layouts else None
     if on_cpu(dev):
         code, made = _fused(stage, graph, arrays, kinds, scalars, shape, layout)
         if lasting:
@@ -95,6 +88,8 @@ def graph_of(expression: Any) -> Graph:
         return of_text(expression)
     if isinstance(expression, Traced):
         return expression.graph
+    if isinstance(expression, Graph):
+        return expression
     if callable(expression):
         return trace(expression)
     raise TypeError(f"expression: a str or a function is wanted, got {type(expression).__name__}")
@@ -135,6 +130,17 @@ def sorted_out(values: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
             check.dtype("map", name, x.dtype, _WANTED)
             scalars[name] = (x.numpy() if isinstance(x, Array) else x)[()]
     return arrays, scalars
+
+
+def outline(op: str, arrays: dict[str, Any]) -> tuple[tuple[int, ...], dict[str, str], str | None]:
+    """(shape, kinds by name, layout) of a map of what has these shapes, dtypes and layouts."""
+    for name, x in arrays.items():
+        check.dtype(op, name, x.dtype, _WANTED)
+    layouts = [x.layout for x in arrays.values() if getattr(x, "layout", None)]
+    if len(set(layouts)) > 1:
+        raise ValueError(f"{op}: arrays of one layout are wanted, got {' and '.join(layouts)}")
+    kinds = {name: check.DTYPES[np.dtype(x.dtype)] for name, x in arrays.items()}
+    return common_shape(arrays), kinds, layouts[0] if layouts else None
 
 
 def common_shape(arrays: dict[str, Any]) -> tuple[int, ...]:

@@ -57,25 +57,17 @@ def reduce(
     if names:
         raise TypeError(f"{next(iter(names))}: names are for expressions, and a is an array")
     a = staging.operand("a", a)
-    tag = check.dtype("reduce", "a", a.dtype, ("f32", "f64", "i32"))
-    if op == "mean" and tag == "i32":
-        raise TypeError("a: mean takes float32 or float64, got int32")
+    axes, kept, dtype = outline(a, op, axis, keepdims)
+    tag = check.DTYPES[np.dtype(a.dtype)]
     if isinstance(a, np.ndarray) and a.ndim and not a.flags.c_contiguous:
         found = fold(dev, Lazy("x", (a,), {}), op, lambda ndim: _axes(axis, ndim), keepdims)
         if found is not None:
             return found
     shape = tuple(a.shape)
-    axes = _axes(axis, len(shape))
     count = math.prod(shape[i] for i in axes)
-    kept = tuple(1 if i in axes else d for i, d in enumerate(shape) if keepdims or i not in axes)
-    dtype = np.dtype(np.int64) if tag == "i32" and op == "sum" else a.dtype
 
     stage = staging.Stage(dev, {"a": a})
     if not math.prod(shape):
-        if math.prod(kept) and op in ("max", "min"):
-            raise ValueError(
-                f"a: {op} over no elements has no value, got shape {shape}, axis {axis}"
-            )
         nothing = np.full(kept, np.nan if op == "mean" else 0, dtype)
         return stage.moved(nothing) if stage.on_device else nothing
     order = _memory_order(a)
@@ -96,6 +88,23 @@ def reduce(
         return result
     result = result.transpose(np.argsort(rest))
     return np.expand_dims(result, axes) if keepdims else result
+
+
+def outline(
+    a: Any, op: str, axis: Any, keepdims: bool
+) -> tuple[tuple[int, ...], tuple[int, ...], np.dtype[Any]]:
+    """(the axes to reduce, shape and dtype of the result) for what has this shape and dtype."""
+    check.one_of("op", op, tuple(OPS))
+    tag = check.dtype("reduce", "a", a.dtype, ("f32", "f64", "i32"))
+    if op == "mean" and tag == "i32":
+        raise TypeError("a: mean takes float32 or float64, got int32")
+    shape: tuple[int, ...] = tuple(a.shape)
+    axes = _axes(axis, len(shape))
+    kept = tuple(1 if i in axes else d for i, d in enumerate(shape) if keepdims or i not in axes)
+    empty = 0 in shape
+    if op in ("max", "min") and empty and 0 not in kept:
+        raise ValueError(f"a: {op} over no elements has no value, got shape {shape}, axis {axis}")
+    return axes, kept, np.dtype(np.int64) if tag == "i32" and op == "sum" else np.dtype(a.dtype)
 
 
 def _in_parts(stage: staging.Stage, x: Array, n: int, name: str) -> tuple[Array, int]:

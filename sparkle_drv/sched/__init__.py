@@ -8,9 +8,17 @@
     dag.py       task graphs; place.py and exact.py: who does which task when
     journal.py   what was told and decided, and the replay that must decide the same
 
+    graph_record.py   what Context.graph returns: operations are written down (graph_outline.py:
+                      checked), as tasks and arrays (graph_data.py)
+    fuse.py      which become one: expressions (compose.py), epilogues of products (epilogue.py,
+                 fold_values.py); traffic.py: bytes that tasks move; reuse.py: memory used again
+    graph_decide.py   from tasks to a plan (graph_plan.py): classes of work (graph_classes.py), a
+                      placement (graph_place.py), steps (graph_steps.py)
+    run_graph.py, run_task.py   what runs them
+
     operations.py, calls.py   what can be placed; arrays.py: arrays that live anywhere
     local.py     the runner; probe.py, profile.py: what it measures and keeps
-    traced.py, recording.py, explain.py   what it shows
+    traced.py, recording.py, explain.py, explain_graph.py   what it shows
 
 Nothing here knows a backend.
 """

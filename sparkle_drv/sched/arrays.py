@@ -72,6 +72,10 @@ class ContextArray:
         """True once `close` was called, or its Context closed."""
         return not self._copies or all(copy.closed for copy in self._copies.values())
 
+    def of(self, executor: LocalExecutor) -> bool:
+        """Is it an array of this executor's Context?"""
+        return self._executor is executor
+
     @property
     def fence(self) -> Fence | None:
         """That of the operation that fills it; None when nothing is pending."""

@@ -32,7 +32,7 @@ def choose(costs: Costs, work: Work, devices: Sequence[str]) -> Plan:
     able: list[Able] = []
     unable: list[Candidate] = []
     for order, device in enumerate(devices):
-        reason = _cannot(costs, work, device)
+        reason = cannot(costs, work, device)
         if reason:
             unable.append(Candidate(device, None, reason))
             continue
@@ -49,7 +49,7 @@ def choose(costs: Costs, work: Work, devices: Sequence[str]) -> Plan:
     chosen = _explored(costs, work.op, able) or best
     rest = [entry for entry in able if entry is not chosen]
     ranked = [Candidate(chosen[2], chosen[3])]
-    ranked += [Candidate(uri, cost, _slower(cost, chosen[3])) for _, _, uri, cost in rest]
+    ranked += [Candidate(uri, cost, slower(cost, chosen[3])) for _, _, uri, cost in rest]
     shares = (Share(chosen[2], 0, WHOLE),)
     return Plan(work, shares, (*ranked, *unable), explores=chosen is not best)
 
@@ -64,7 +64,7 @@ def _explored(costs: Costs, op: str, able: Sequence[Able]) -> Able | None:
     return max(due, key=lambda entry: costs.idle_runs(op, entry[2]), default=None)
 
 
-def _cannot(costs: Costs, work: Work, device: str) -> str:
+def cannot(costs: Costs, work: Work, device: str) -> str:
     """Why a device cannot do the work; "": it can."""
     node = costs.nodes.get(device)
     if node is None:
@@ -79,7 +79,7 @@ def _cannot(costs: Costs, work: Work, device: str) -> str:
     return ""
 
 
-def _slower(cost: Cost, best: Cost) -> str:
+def slower(cost: Cost, best: Cost) -> str:
     """Why a candidate was not chosen: what most of the difference is made of."""
     if cost.total_s < best.total_s:
         return "predicted to be faster; the chosen one is tried again after a long time"

@@ -27,7 +27,7 @@ def plan(kept: Kept | None) -> str:
         f"{work.op}, size {work.size:.4g}: {moved} bytes in, {work.out_nbytes} bytes out"
         + (", to learn about a device that was idle for long" if kept.plan.explores else "")
     ]
-    lines += [_candidate(c, i == 0) for i, c in enumerate(kept.plan.candidates)]
+    lines += [candidate(c, i == 0) for i, c in enumerate(kept.plan.candidates)]
     if kept.measured_s:
         predicted = kept.compute_s + kept.beside_s
         times = f"{kept.measured_s / predicted:.2f} times what was predicted" if predicted else ""
@@ -35,12 +35,13 @@ def plan(kept: Kept | None) -> str:
     return "\n".join(lines)
 
 
-def _candidate(candidate: Candidate, chosen: bool) -> str:
+def candidate(one: Candidate, chosen: bool) -> str:
+    """A device that was considered, what it would cost and why it lost."""
     mark = "->" if chosen else "  "
-    if candidate.cost is None:
-        return f"{mark} {candidate.device}: cannot: {candidate.why}"
-    why = f"; {candidate.why}" if candidate.why else ""
-    return f"{mark} {candidate.device}: {_cost(candidate.cost)}{why}"
+    if one.cost is None:
+        return f"{mark} {one.device}: cannot: {one.why}"
+    why = f"; {one.why}" if one.why else ""
+    return f"{mark} {one.device}: {_cost(one.cost)}{why}"
 
 
 def _cost(cost: Cost) -> str:

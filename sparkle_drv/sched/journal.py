@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, fields
 from typing import Any
 
 from .choose import Impossible, choose
 from .costs import Costs, Node, Reliability
+from .dag import Schedule
+from .graph_place import placed
 from .line import Line
 from .speed import WINDOW, Knot, Speed
 from .work import Operand, Plan, Work
@@ -31,6 +33,26 @@ class Journal:
     def decided(self, work: Work, devices: tuple[str, ...], plan: Plan) -> None:
         """`choose(costs, work, devices)` gave this plan."""
         self._add("decided", {"work": asdict(work), "devices": devices, "plan": asdict(plan)})
+
+    def placed(
+        self,
+        works: Sequence[Work],
+        reads: Sequence[Sequence[int]],
+        uris: tuple[str, ...],
+        refused: Mapping[tuple[int, str], str],
+        index: int,
+        schedule: Schedule,
+    ) -> None:
+        """Of what graph_place.placed gave for these, schedule `index` was taken."""
+        made = {
+            "works": [asdict(work) for work in works],
+            "reads": reads,
+            "devices": uris,
+            "refused": [[task, uri, why] for (task, uri), why in refused.items()],
+            "index": index,
+            "schedule": asdict(schedule),
+        }
+        self._add("placed", made)
 
     def told(self, call: str, *args: Any) -> None:
         """This method of Costs was called, see `tell`."""
@@ -74,6 +96,8 @@ def replay(
                     change(costs)
             elif "told" in line:
                 tell(costs, line["told"]["call"], line["told"]["args"])
+            elif "placed" in line:
+                yield _line(line["placed"]["schedule"]), _line(_placed(costs, line["placed"]))
             else:
                 made = line["decided"]
                 try:
@@ -83,6 +107,17 @@ def replay(
                 yield _line(made["plan"]), _line(plan)
         except (KeyError, TypeError, AttributeError, json.JSONDecodeError) as error:
             raise ValueError(f"journal, line {number}: {type(error).__name__}: {error}") from None
+
+
+def _placed(costs: Costs, made: dict[str, Any]) -> dict[str, Any]:
+    """The schedule that is taken now."""
+    works = [_work_in(work) for work in made["works"]]
+    refused = {(task, uri): why for task, uri, why in made["refused"]}
+    try:
+        found = placed(costs, works, made["reads"], made["devices"], refused).schedules
+    except Impossible as error:
+        return {"impossible": str(error)}
+    return asdict(found[min(made["index"], len(found) - 1)])
 
 
 def _line(what: Any) -> str:

@@ -24,6 +24,7 @@ from . import probe, traced
 from .arrays import ContextArray
 from .choose import choose
 from .costs import Costs, Node
+from .graph_plan import KeptGraph
 from .journal import Journal, tell
 from .line import Point
 from .operations import Class
@@ -80,7 +81,7 @@ class LocalExecutor:
         self.devices = {device.uri: device for device in devices}
         self.costs = Costs()
         self.clock = clock
-        self.last: Kept | None = None
+        self.last: Kept | KeptGraph | None = None
         self.journal: Journal | None = None
         self.trace: Trace | None = None
         self._plans: dict[object, Kept] = {}
@@ -102,7 +103,7 @@ class LocalExecutor:
                 self._know_links(uri)
                 points = probe.speeds(self.devices[uri], kind, self.clock)
             except (DeviceLost, KernelFault) as error:
-                self._failed(uri, error)
+                self.failed(uri, error)
                 continue
             if points:
                 self.learn(uri, {kind.name: points})
@@ -119,11 +120,11 @@ class LocalExecutor:
         """Take in what was measured of a device, and keep it between runs."""
         for name, points in measured.items():
             if name == INTO:
-                self._tell("linked", HOST, uri, points)
+                self.tell("linked", HOST, uri, points)
             elif name == BACK:
-                self._tell("linked", uri, HOST, points)
+                self.tell("linked", uri, HOST, points)
             else:
-                self._tell("probed", name, uri, points)
+                self.tell("probed", name, uri, points)
         if keep and self.profile is not None:
             self.profile.put(self.devices[uri].info, measured)
 
@@ -172,7 +173,7 @@ class LocalExecutor:
                 raise
             except (DeviceLost, KernelFault, OutOfDeviceMemory) as error:
                 self._plans.clear()
-                self._failed(kept.device.uri, error)
+                self.failed(kept.device.uri, error)
                 uris = tuple(u for u in uris if u != kept.device.uri)  # not twice for one call
                 if not uris:
                     raise
@@ -200,7 +201,7 @@ class LocalExecutor:
         if self.journal is not None:
             self.journal.decided(work, uris, plan)
         if plan.explores:
-            self._tell("explored", plan.extra_s)
+            self.tell("explored", plan.extra_s)
         cost = plan.candidates[0].cost
         assert cost is not None
         if len(self._plans) >= KEPT:
@@ -217,7 +218,7 @@ class LocalExecutor:
         # Where the way there takes most of the time, what is left of it says little.
         compute = max(compute, 0.25 * kept.compute_s)
         work = kept.plan.work
-        self._tell("ran", work.op, kept.plan.device, work.size, compute)
+        self.tell("ran", work.op, kept.plan.device, work.size, compute)
 
     def _on_arrays(self, kept: Kept, operands: Sequence[Any], out: Any, run: Run) -> Any:
         device = kept.device
@@ -235,7 +236,7 @@ class LocalExecutor:
             seconds = self.clock() - begin
             kept.measured_s = seconds
             work = kept.plan.work
-            self._tell("ran", work.op, uri, work.size, seconds)
+            self.tell("ran", work.op, uri, work.size, seconds)
         if out is not None:
             out.wrote(uri)
             return out
@@ -250,7 +251,7 @@ class LocalExecutor:
             host = np.ascontiguousarray(array.numpy())
         except DeviceLost as error:
             for uri in array.places:
-                self._failed(uri, error)
+                self.failed(uri, error)
             raise CopyLost(
                 f"{', '.join(array.places)}: an operand went with it: {error}"
             ) from error
@@ -259,12 +260,12 @@ class LocalExecutor:
             device.default_queue.write(made.buffer, host.reshape(-1).view(np.uint8))
         return made
 
-    def _failed(self, uri: str, error: Exception) -> None:
-        self._tell("failed", uri)
+    def failed(self, uri: str, error: Exception) -> None:
+        self.tell("failed", uri)
         if isinstance(error, DeviceLost):
-            self._tell("lost", uri, str(error))
+            self.tell("lost", uri, str(error))
 
-    def _tell(self, call: str, *args: Any) -> None:
+    def tell(self, call: str, *args: Any) -> None:
         """Change the costs, and note it in the journal if there is one."""
         tell(self.costs, call, args)
         if self.journal is not None:

@@ -53,13 +53,13 @@ def gemm_class(m: int, n: int, k: int, dtype: Any) -> tuple[Class, float]:
 
 
 def _square(dev: Device, side: int, kind: np.dtype[Any]) -> Runs:
-    a, b, c = (_filled(dev, (side, side), kind) for _ in range(3))
+    a, b, c = (filled(dev, (side, side), kind) for _ in range(3))
     return lambda: ops.gemm(dev, a, b, c), 2.0 * side**3
 
 
 def _thin(dev: Device, side: int, kind: np.dtype[Any]) -> Runs:
-    a, b, c = _filled(dev, (4, side), kind), _filled(dev, (side, side), kind), None
-    c = _filled(dev, (4, side), kind)
+    a, b, c = filled(dev, (4, side), kind), filled(dev, (side, side), kind), None
+    c = filled(dev, (4, side), kind)
     return lambda: ops.gemm(dev, a, b, c), 2.0 * 4 * side * side
 
 
@@ -86,8 +86,8 @@ def _image(dev: Device, i: int, filters: int, groups: int, layout: str) -> Runs:
     side, channels = 7 * 2 ** (i // 2), 16 * 2 ** ((i + 1) // 2)
     each = groups or channels
     image = (1, channels, side, side) if layout == "NCHW" else (1, side, side, channels)
-    x, y = (_filled(dev, image, np.dtype(np.float32), layout) for _ in range(2))
-    w = _filled(dev, (channels, channels // each, filters, filters), np.dtype(np.float32))
+    x, y = (filled(dev, image, np.dtype(np.float32), layout) for _ in range(2))
+    w = filled(dev, (channels, channels // each, filters, filters), np.dtype(np.float32))
     flops = 2.0 * channels * side * side * (channels // each) * filters * filters
 
     def run() -> Array:
@@ -104,7 +104,7 @@ def map_class(expression: str, arrays: dict[str, Any], others: dict[str, Any]) -
 
     def probe(dev: Device, i: int) -> Runs:
         n = 1024 * 4**i
-        made = {name: _filled(dev, (n,), np.dtype(kind)) for name in names}
+        made = {name: filled(dev, (n,), np.dtype(kind)) for name in names}
         nbytes = float((len(made) + 1) * n * np.dtype(kind).itemsize)
         return lambda: ops.map(dev, expression, **made, **others), nbytes
 
@@ -116,7 +116,7 @@ def reduce_class(op: str, dtype: Any) -> Class:
     kind = np.dtype(dtype)
 
     def probe(dev: Device, i: int) -> Runs:
-        x = _filled(dev, (1024 * 4**i,), kind)
+        x = filled(dev, (1024 * 4**i,), kind)
         return lambda: ops.reduce(dev, x, op), float(x.nbytes)
 
     return Class(f"reduce_{op}_{tag_of(kind)}", probe)
@@ -128,13 +128,13 @@ def layout_class(source: str, to: str) -> Class:
     def probe(dev: Device, i: int) -> Runs:
         side = 8 * 2**i
         shape = (1, 16, side, side) if source == "NCHW" else (1, side, side, 16)
-        x = _filled(dev, shape, np.dtype(np.float32), source)
+        x = filled(dev, shape, np.dtype(np.float32), source)
         return lambda: ops.layout(dev, x, to), float(x.nbytes)
 
     return Class(f"layout_f32:{source}:{to}", probe)
 
 
-def _filled(
+def filled(
     dev: Device, shape: tuple[int, ...], kind: np.dtype[Any], layout: str | None = None
 ) -> Array:
     """Values between 0.5 and 1.5, random within a block that repeats: zeros would be faster."""

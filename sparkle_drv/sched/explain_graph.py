@@ -1,0 +1,44 @@
+"""The plan of a graph in words: tasks in the order in which they are begun, and what they move."""
+
+from __future__ import annotations
+
+from . import explain
+from .explain import candidate, seconds
+from .graph_plan import GraphPlan, KeptGraph
+from .local import Kept
+
+
+def plan(kept: Kept | KeptGraph | None) -> str:
+    """The plan of a call or of a graph."""
+    return graph(kept) if isinstance(kept, KeptGraph) else explain.plan(kept)
+
+
+def graph(kept: KeptGraph) -> str:
+    """A line a task with its candidates below, then times, bytes and memory."""
+    plan = kept.plan
+    recorded = sum(len(task.made_of) for task in plan.tasks)
+    lines = [
+        f"graph: {recorded} operations as {len(plan.tasks)} tasks on {', '.join(plan.devices)}, "
+        f"predicted {seconds(plan.predicted_s)} ({plan.by})"
+    ]
+    for at, task in enumerate(plan.tasks):
+        measured = f", measured {seconds(kept.measured_s[at])}" if at in kept.measured_s else ""
+        lines.append(
+            f"{' + '.join(task.made_of)} on {task.device}: {seconds(task.start_s)} to "
+            f"{seconds(task.end_s)}{measured}; reads {task.traffic.reads_nbytes} bytes, writes "
+            f"{task.traffic.writes_nbytes}"
+        )
+        lines += [f"    {candidate(c, i == 0)}" for i, c in enumerate(task.candidates)]
+    lines += [f"{uri} alone: {seconds(s)}" for uri, s in plan.alone_s.items()]
+    return "\n".join([*lines, *_bytes(plan)])
+
+
+def _bytes(plan: GraphPlan) -> list[str]:
+    moved = sum(move.nbytes for move in plan.moves)
+    lines = [f"{plan.traffic_nbytes} bytes read and written, {moved} of them moved between devices"]
+    for uri, memory in plan.memory.items():
+        lines.append(
+            f"{uri}: {memory.peak_nbytes} bytes for what is between tasks, "
+            f"{memory.naive_nbytes} if none were used again; {memory.kept_nbytes} for what stays"
+        )
+    return lines

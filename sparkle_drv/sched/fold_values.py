@@ -1,0 +1,75 @@
+"""Weights and bias with a Fold put into them, on the host; or that they cannot take it.
+
+Computed in float64 and rounded once: each weight is off by half an ulp, which moves a sum of k
+terms by 0.3 eps * sqrt(k) of a term, against a tolerance of 4 eps * sqrt(k) (ops/ref_close.py).
+Where a weight would leave the range of normal numbers that does not hold, and it is not done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sparkle_drv.ops.graph import Graph
+from sparkle_drv.ops.ref_ops import ELEMENTWISE
+
+from .graph_data import Task
+
+Host = npt.NDArray[Any]
+
+
+def folded(task: Task, given: Mapping[int, Host]) -> tuple[Host, Host | None] | None:
+    """(weights, bias) of a product that has a fold; None: they cannot take it. `given` has the
+    arrays by the numbers of their values.
+    """
+    fold = task.fold
+    assert fold is not None
+    names = {name: given[value.number] for name, value in fold.reads.items()}
+    channels = task.out.shape[task.channels]
+    weights = given[task.reads[task.weights].number]
+    bias = given[task.reads["bias"].number] if "bias" in task.reads else None
+    with np.errstate(all="ignore"):
+        scale = _each(fold.scale, names, channels)
+        shift = _each(fold.shift, names, channels)
+        if fold.positive and not (scale is None or bool(np.all(scale > 0))):
+            return None
+        made = weights
+        if scale is not None:
+            along = scale.reshape(-1, 1, 1, 1) if task.op == "conv2d" else scale
+            made = (weights * along).astype(weights.dtype)
+            if not _normal(made, weights):
+                return None
+        total = np.zeros(channels) if bias is None else bias * (1.0 if scale is None else scale)
+        if shift is not None:
+            total = total + shift
+        if bias is None and shift is None:
+            return made, None
+        rounded = total.astype(weights.dtype)
+        # A bias that is no number stays one; one that only its type cannot hold is not taken.
+        return None if np.any(np.isfinite(total) & ~np.isfinite(rounded)) else (made, rounded)
+
+
+def _each(graph: Graph | None, names: Mapping[str, Host], channels: int) -> Host | None:
+    """An expression over channels in float64."""
+    if graph is None:
+        return None
+    found: list[Any] = []
+    for node in graph.nodes:
+        if node.op == "name":
+            found.append(names[str(node.value)].reshape(-1).astype(np.float64))
+        elif node.op == "number":
+            found.append(np.float64(node.value))
+        else:
+            found.append(ELEMENTWISE[node.op](*(np.asarray(found[a]) for a in node.args)))
+    return np.broadcast_to(np.asarray(found[-1], np.float64), (channels,))
+
+
+def _normal(made: Host, before: Host) -> bool:
+    """Is each weight still a normal number, or what it was before: 0 or no number?"""
+    least = np.finfo(made.dtype).tiny
+    normal = np.isfinite(made) & (np.abs(made) >= least)
+    same = (before == 0) | ~np.isfinite(before)
+    return bool(np.all(normal | same))

@@ -1,0 +1,129 @@
+"""Arrays and tasks of a task graph, as plain data: what recording makes, fusing changes, and
+placing and running read.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from sparkle_drv.ops.graph import Graph
+
+
+@dataclass(frozen=True)
+class Value:
+    """One array: an operand from outside, or what a task makes."""
+
+    number: int
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    layout: str | None = None
+    kind: str = "made"
+    """"made" by a task, or from outside: "numpy", "settled" (a numpy array that owns its data and
+    is not writeable: it stays as it is, see ops/weights.py), "context" (a ContextArray), or the URI
+    of the device that a core.Array is on.
+    """
+
+    @property
+    def host(self) -> bool:
+        """Is it a numpy array?"""
+        return self.kind in ("numpy", "settled")
+
+    @property
+    def settled(self) -> bool:
+        """Is it one that does not change?"""
+        return self.kind == "settled"
+
+    @property
+    def nbytes(self) -> int:
+        """Its size."""
+        return math.prod(self.shape) * self.dtype.itemsize
+
+
+@dataclass(frozen=True)
+class Fold:
+    """What is put into weights and bias before a product: w * scale and bias * scale + shift.
+
+    Both are expressions over channels, by name in `reads`, computed in float64 on the host; None:
+    1 and 0. `positive`: only right where the scale is above 0.
+    """
+
+    reads: Mapping[str, Value]
+    scale: Graph | None
+    shift: Graph | None
+    positive: bool
+
+
+@dataclass(frozen=True)
+class Task:
+    """One operation. `reads` has its arrays by the names that `ops` knows them by."""
+
+    op: str
+    """gemm, conv2d, map or reduce."""
+    reads: Mapping[str, Value]
+    out: Value
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """As `ops` takes them."""
+    expression: Graph | None = None
+    """Of a map, or of a reduction of one."""
+    numbers: Mapping[str, Any] = field(default_factory=dict)
+    """The scalars of the expression by name."""
+    fold: Fold | None = None
+    made_of: tuple[str, ...] = ()
+    """What was recorded that is done here, in words."""
+
+    @property
+    def brought(self) -> tuple[Value, ...]:
+        """The arrays that must be on the device before it begins, once. `ops` brings the others
+        itself: numpy arrays that a map broadcasts, and weights with a fold in them.
+        """
+        folded = (self.weights, "bias") if self.fold else ()
+        found = [v for name, v in self.reads.items() if name not in folded]
+        if self.expression is not None:
+            found = [v for v in found if v.shape == self.common or not v.host]
+        return tuple(dict.fromkeys(found))
+
+    @property
+    def common(self) -> tuple[int, ...]:
+        """The shape that the arrays of an expression have together."""
+        return np.broadcast_shapes(*(value.shape for value in self.reads.values()))
+
+    @property
+    def arrays(self) -> tuple[Value, ...]:
+        """Every array that it reads, once."""
+        folded = self.fold.reads if self.fold else {}
+        return tuple(dict.fromkeys((*self.reads.values(), *folded.values())))
+
+    @property
+    def channels(self) -> int:
+        """The axis of a product's result that its bias goes along."""
+        return 1 if self.op == "conv2d" and self.options.get("layout") != "NHWC" else -1
+
+    @property
+    def weights(self) -> str:
+        """The name of the operand that has the product's output channels."""
+        return "w" if self.op == "conv2d" else "b"
+
+
+def readers(tasks: Sequence[Task]) -> dict[int, list[int]]:
+    """By value, the tasks that read it."""
+    found: dict[int, list[int]] = {}
+    for i, task in enumerate(tasks):
+        for value in task.arrays:
+            found.setdefault(value.number, []).append(i)
+    return found
+
+
+def needed(tasks: Sequence[Task], outputs: frozenset[int]) -> list[Task]:
+    """The tasks without which there would not be all of `outputs`."""
+    wanted = set(outputs)
+    kept = []
+    for task in reversed(tasks):
+        if task.out.number in wanted:
+            kept.append(task)
+            wanted.update(value.number for value in task.arrays)
+    return kept[::-1]

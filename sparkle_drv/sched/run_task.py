@@ -1,0 +1,118 @@
+"""One task of a graph on one device: the call of `ops`, and the clock beside it."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from sparkle_drv import ops
+from sparkle_drv.core.array import Array
+from sparkle_drv.core.device import Device
+from sparkle_drv.ops import staging
+from sparkle_drv.telemetry.trace import Span
+
+from .graph_data import Task
+from .graph_plan import KeptGraph
+from .graph_steps import Bring
+from .local import FIRST, SAMPLE, LocalExecutor
+from .traced import COMPUTE, INTO, PLAN
+
+
+def folded_names(task: Task, all: bool = False) -> tuple[str, ...]:
+    """The operands that a fold changes; `all`: the bias too where there was none."""
+    names = (task.weights, "bias")
+    return names if all else tuple(name for name in names if name in task.reads)
+
+
+def run(device: Device, task: Task, reads: Mapping[str, Any], out: Array | None) -> Array:
+    """Launch the task; `reads` are on the device, or host arrays that `ops` brings there."""
+    if task.op == "gemm":
+        made = ops.gemm(
+            device, reads["a"], reads["b"], out, bias=_row(reads.get("bias")), **task.options
+        )
+    elif task.op == "conv2d":
+        made = ops.conv2d(
+            device, reads["x"], reads["w"], _row(reads.get("bias")), out, **task.options
+        )
+    elif task.op == "map":
+        made = ops.map(device, task.expression, out=out, **reads, **task.numbers)  # type: ignore[arg-type]
+    else:
+        a = reads["a"] if task.expression is None else _lazy(task, reads)
+        made = ops.reduce(device, a, **task.options)
+    if isinstance(made, Array):
+        return made
+    return device.array(np.asarray(made))  # a reduction of what was on the host
+
+
+def _row(bias: Any) -> Any:
+    """A bias as a row, whatever axis it was along."""
+    return bias if bias is None or bias.ndim == 1 else bias.reshape(-1)
+
+
+def _lazy(task: Task, reads: Mapping[str, Any]) -> Any:
+    return ops.lazy(task.expression, **reads, **task.numbers)  # type: ignore[arg-type]
+
+
+class Watch:
+    """Of one run: is it measured or traced? Then each task is waited for."""
+
+    def __init__(self, executor: LocalExecutor, kept: KeptGraph) -> None:
+        self.executor, self.kept, self.trace = executor, kept, executor.trace
+        sampled = 1 < kept.runs <= 1 + FIRST or kept.runs % SAMPLE == 0
+        self.waits = sampled or self.trace is not None
+        self.tells = sampled  # the first run allocates and compiles
+        self.came: list[Span] = []
+        self.decided: Span | None = None
+        if self.trace is not None:
+            now = time.perf_counter_ns()
+            self.decided = self.trace.span(
+                PLAN, "graph", now, now, predicted_s=kept.plan.predicted_s, by=kept.plan.by
+            )
+
+    def timed(self, at: int, uri: str, call: Callable[[], Array]) -> Array:
+        """Task `at` of the plan."""
+        if not self.waits:
+            return call()
+        clock, plan = self.executor.clock, self.kept.plan.tasks[at]
+        queue = self.executor.devices[uri].default_queue
+        queue.fence(queue.submitted).wait(staging.WAIT_S)
+        begin_ns, begin = time.perf_counter_ns(), clock()
+        made = call()
+        if made.fence is not None:
+            made.fence.wait(staging.WAIT_S)
+        seconds = clock() - begin
+        self.kept.measured_s[at] = seconds
+        if self.tells:
+            self.executor.tell("ran", plan.work.op, uri, plan.work.size, seconds)
+        if self.trace is not None:
+            span = self.trace.span(
+                (uri, COMPUTE), " + ".join(plan.made_of), begin_ns, time.perf_counter_ns(),
+                size=plan.work.size, predicted_s=plan.end_s - plan.start_s,
+            )  # fmt: skip
+            assert self.decided is not None
+            self.trace.flow("decision", self.decided, span)
+            for source in self.came:
+                self.trace.flow("operand", source, span)
+            self.came = []
+        return made
+
+    @contextlib.contextmanager
+    def moving(self, step: Bring) -> Iterator[None]:
+        """A step that brings an array to a device."""
+        if self.trace is None:
+            yield
+            return
+        begin = time.perf_counter_ns()
+        yield
+        queue = self.executor.devices[step.uri].default_queue
+        queue.fence(queue.submitted).wait(staging.WAIT_S)
+        self.came.append(
+            self.trace.span(
+                (step.uri, INTO), step.source or "operand", begin, time.perf_counter_ns(),
+                nbytes=step.value.nbytes,
+            )
+        )  # fmt: skip

@@ -1,0 +1,409 @@
+"""Task graphs on real devices: random ones against numpy, on one and two, and what goes wrong."""
+
+import gc
+
+import graphkit
+import numpy as np
+import pytest
+from graphkit import F32, check, grown
+
+from sparkle_drv import ops
+from sparkle_drv.errors import DeviceLost, KernelFault, OutOfDeviceMemory
+from sparkle_drv.ops import ref
+from sparkle_drv.sched import arrays, explain_graph, journal, local, recording, run_task
+from sparkle_drv.sched.choose import Impossible
+from sparkle_drv.sched.graph_record import TaskGraph
+from sparkle_drv.sched.work import HOST
+from sparkle_drv.telemetry import chrome
+
+CPU, BOTH = ("cpu",), ("cpu", "egl:0")
+
+
+@pytest.fixture
+def made(opened, monkeypatch):
+    """(URIs, seed) -> an executor whose costs are drawn."""
+    return lambda uris=BOTH, seed=0: graphkit.executor([opened(u) for u in uris], monkeypatch, seed)
+
+
+def graph(executor, fuse=True, uris=None):
+    return TaskGraph(executor, uris or tuple(executor.devices), fuse)
+
+
+def unread(pairs, outputs):
+    """The pairs that are outputs."""
+    known = {id(node) for node in outputs}
+    return [pair for pair in pairs if id(pair.node) in known]
+
+
+@pytest.mark.parametrize("uris", [CPU, ("egl:0",), BOTH], ids="+".join)
+@pytest.mark.parametrize("seed", range(6))
+def test_random_graphs_are_what_numpy_says(made, uris, seed):
+    executor = made(uris, seed)
+    both = set()
+    for fuse in (True, False):
+        with graph(executor, fuse) as g:
+            pairs = grown(g, seed, 12)
+            if seed % 2:  # all of them are kept: nothing is fused away
+                g.output(*(pair.node for pair in pairs))
+        made_of_all = g.run()
+        kept = [p for p in pairs if p.node._value.number in g._run.results]
+        assert len(kept) == (len(made_of_all) if isinstance(made_of_all, tuple) else 1)
+        check(kept)
+        for _ in range(2):  # measured runs, one task after another
+            g.run()
+        check(kept)
+        both.update(executor.last.plan.devices)
+        for memory in executor.last.plan.memory.values():
+            assert memory.peak_nbytes <= memory.naive_nbytes
+        g.close()
+    assert both <= set(uris)
+
+
+def matrices(n=8, count=3, seed=3):
+    return graphkit.values(np.random.default_rng(seed), count, n, n)
+
+
+def test_devices_take_turns_and_results_are_brought(made):
+    """Products on one device, maps on the other: each result changes its device."""
+    executor = made()
+    for to in ((HOST, "egl:0"), ("egl:0", HOST)):
+        executor.costs.linked(*to, [(n, 1e-6 + n * 1e-11) for n in (1e3, 1e6)])
+    a, b, _ = matrices()
+    for name, fast in (("gemm_f32", "cpu"), ("map_f32:1 operations", "egl:0")):
+        for uri in BOTH:
+            each = 1e-9 if uri == fast else 1e-2
+            executor.costs.probed(name, uri, [(n, 1e-5 + n * each) for n in (1e2, 1e4, 1e6)])
+    with graph(executor, fuse=False) as g:
+        x, want = g.gemm(a, b), a.astype(np.float64) @ b
+        for _ in range(3):
+            x, want = g.map("relu(x)", x=x), np.maximum(want, 0)
+            x, want = g.gemm(x, b), want @ b
+    for _ in range(3):
+        got = g.run()
+    plan = executor.last.plan
+    assert [task.device for task in plan.tasks] == ["cpu", *["egl:0", "cpu"] * 3]
+    assert [(m.source, m.to) for m in plan.moves] == [("cpu", "egl:0"), ("egl:0", "cpu")] * 3
+    assert plan.traffic_nbytes == 7 * 2 * a.nbytes + 4 * a.nbytes + 6 * 2 * a.nbytes
+    np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
+    assert plan.memory["cpu"].peak_nbytes < plan.memory["cpu"].naive_nbytes
+
+
+@pytest.mark.parametrize("uris", [CPU, BOTH], ids="+".join)
+def test_a_run_reads_what_arrays_hold_then(made, uris):
+    executor = made(uris)
+    a, b, c = matrices(96)
+    with graph(executor) as g:
+        y = g.map("x*x + 1", x=g.gemm(a, b, bias=c[0]))
+    first = g.run()
+    kept = np.array(first)
+    for _ in range(3):
+        a *= 0.5
+        b += 0.25  # weights, which ops keeps packed while they stay as they are
+        c[0] = 0
+        second = g.run()
+        np.testing.assert_allclose(second, (a @ b) ** 2 + 1, rtol=1e-4, atol=1e-4)
+    np.testing.assert_array_equal(first, kept)  # results are not written over by the next run
+    assert y.array is second
+    assert (y.shape, y.dtype, y.ndim, y.size, y.nbytes) == ((96, 96), F32, 2, 96**2, a.nbytes)
+    np.testing.assert_array_equal(y.numpy(), np.asarray(second))
+
+
+@pytest.mark.parametrize("uri", BOTH)
+@pytest.mark.parametrize("settled", [True, False])
+def test_a_fused_convolution_moves_less_and_gives_the_same_numbers(made, uri, settled):
+    executor = made((uri,))
+    chance = np.random.default_rng(7)
+    x, w = graphkit.values(chance, 2, 16, 24, 24), graphkit.values(chance, 16, 16, 3, 3)
+    b, s = graphkit.values(chance, 16, 1, 1), np.abs(graphkit.values(chance, 16, 1, 1)) + F32(0.1)
+    for constant in (w, b, s):
+        constant.flags.writeable = not settled
+    moved, results = [], []
+    for fuse in (False, True):
+        with graph(executor, fuse) as g:
+            y = g.conv2d(x, w, padding=1)
+            z = g.map("y + b", y=y, b=b)
+            r = g.map("relu(z)", z=z)
+            g.map("r * s", r=r, s=s)
+        for _ in range(3):
+            results.append(np.array(g.run()))
+        moved.append(executor.last.plan.traffic_nbytes)
+        assert len(executor.last.plan.tasks) == (1 if fuse else 4)
+    assert moved[0] >= 2.5 * moved[1]
+    for got in results[1:]:
+        found = ref.mismatch(got, results[0], ref.tolerance("conv2d", F32, 16 * 9))
+        assert found.index is None, found
+
+
+def test_weights_that_no_longer_take_their_scale_are_fused_anew(made):
+    executor = made(CPU)
+    a, b, _ = matrices()
+    scale = np.ones(8, F32)
+    with graph(executor) as g:
+        g.map("relu(y)*s", y=g.gemm(a, b), s=scale)
+    for value, tasks in ((0.5, 1), (2.0, 1), (-2.0, 2), (-1.0, 2), (0.25, 1)):
+        scale[:] = value
+        got = g.run()
+        np.testing.assert_allclose(got, np.maximum(a @ b, 0) * value, rtol=1e-4, atol=1e-5)
+        assert len(executor.last.plan.tasks) == tasks
+
+
+@pytest.mark.parametrize("uris", [("egl:0",), BOTH], ids="+".join)
+def test_operands_of_every_kind(made, uris):
+    executor = made(uris)
+    last = executor.devices[uris[-1]]
+    a, b, c = matrices()
+    x = arrays.empty(executor, last, a.shape, F32, None).fill(a)
+    y = executor.devices[uris[0]].array(b)
+    settled = c.copy()
+    settled.flags.writeable = False
+    with graph(executor) as g:
+        z = g.gemm(g.gemm(x, y), settled)
+        g.map("z + t*r", z=z, t=c.T, r=c[0])
+    for factor in (1, 3):
+        x.fill(a * factor)
+        got = g.run()
+        np.testing.assert_allclose(got, a * factor @ b @ c + c.T * c[0], rtol=1e-4, atol=1e-4)
+    assert not isinstance(got, tuple)
+
+
+def test_outs_of_every_kind(made):
+    executor = made()
+    a, b, c = matrices()
+    cpu = executor.devices["cpu"]
+    host, bound = np.empty_like(a), executor.devices["egl:0"].empty(a.shape, F32)
+    x = arrays.empty(executor, cpu, a.shape, F32, None)
+    with graph(executor, uris=CPU) as g:
+        y = g.gemm(a, b, out=host)
+        z = g.map("y + c", y=y, c=c, out=x)
+        g.map("z * 2", z=z, out=bound)
+    for _ in range(2):
+        made_of_all = g.run()
+        want = a @ b
+        np.testing.assert_allclose(host, want, rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(x, want + c, rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(bound, 2 * (want + c), rtol=1e-4, atol=1e-5)
+        a += 1
+    assert len(made_of_all) == 3
+    assert made_of_all[1] is not y
+    assert x in made_of_all
+
+
+@pytest.mark.parametrize("uris", [CPU, BOTH], ids="+".join)
+def test_other_types_and_shapes(made, uris):
+    executor = made(uris)
+    i = np.arange(-6, 6, dtype=np.int32).reshape(3, 4)
+    d = np.linspace(0, 1, 12).reshape(3, 4)
+    with graph(executor, uris=CPU) as g:
+        total = g.reduce(g.map("abs(i)*2", i=i), "sum")
+        wide = g.map("relu(i)*d", i=i, d=d)
+        mean = g.reduce(wide, "mean", 1)
+        point = g.map("d - m", d=d, m=g.reduce(d, "max"))
+        empty = g.map("x + 1", x=np.empty((0, 3), F32))
+        sums = g.reduce("x*y", x=d, y=d[0], axis=0, keepdims=True)
+    assert (total.dtype, mean.dtype, empty.shape) == (np.int64, np.float64, (0, 3))
+    g.run()
+    assert total.numpy()[()] == np.abs(i).sum() * 2
+    np.testing.assert_allclose(mean, (np.maximum(i, 0) * d).mean(1))
+    np.testing.assert_allclose(point, d - 1)
+    np.testing.assert_allclose(sums, (d * d[0]).sum(0, keepdims=True))
+    assert empty.numpy().shape == (0, 3)
+
+
+def failing(monkeypatch, uri, error, times=1):
+    """Tasks on a device fail: which ones did, in a list."""
+    real, failed = run_task.run, []
+
+    def run(device, *rest):
+        if device.uri == uri and len(failed) < times:
+            failed.append(uri)
+            raise error
+        return real(device, *rest)
+
+    monkeypatch.setattr(run_task, "run", run)
+    return failed
+
+
+@pytest.mark.parametrize(
+    "error", [KernelFault("hung"), OutOfDeviceMemory("full"), DeviceLost("gone")]
+)
+def test_what_a_device_fails_at_is_done_on_another(made, monkeypatch, error):
+    executor = made(seed=1)
+    with graph(executor) as g:
+        pairs = grown(g, 1, 12)
+    g.run()
+    assert set(executor.last.plan.devices) == set(BOTH)
+    failed = failing(monkeypatch, "egl:0", error)
+    outputs = g.run()
+    assert failed == ["egl:0"]
+    assert executor.last.plan.devices == ("cpu",)
+    assert executor.costs.nodes["egl:0"].lost == ("gone" if isinstance(error, DeviceLost) else "")
+    check([p for p in pairs if p.node._value.number in g._run.results])
+    assert outputs is not None
+    g.run()
+    assert (executor.last.plan.devices == ("cpu",)) == isinstance(error, DeviceLost)
+
+
+def test_when_all_fail_the_last_error_is_told(made, monkeypatch):
+    executor = made(CPU)
+    a, b, _ = matrices()
+    with graph(executor) as g:
+        g.gemm(a, b)
+    failing(monkeypatch, "cpu", OutOfDeviceMemory("cpu is full"), times=2)
+    with pytest.raises(OutOfDeviceMemory, match="cpu is full"):
+        g.run()
+    failing(monkeypatch, "cpu", OutOfDeviceMemory("cpu is full"), times=0)
+    executor.costs.nodes["cpu"].lost = "reset"
+    with pytest.raises(Impossible, match="gemm_f32: no device can do it: cpu: it is lost: reset"):
+        g.run()
+
+
+def test_what_does_not_fit_says_what_is_needed_and_what_there_is(made):
+    executor = made()
+    a, b, _ = matrices(64)
+    with graph(executor, fuse=False) as g:
+        x = g.gemm(a, b)
+        for _ in range(3):
+            x = g.gemm(g.map("tanh(x)", x=x), b)
+    g.run()
+    chosen = executor.last.plan.devices
+    most = max(m.peak_nbytes + m.kept_nbytes for m in executor.last.plan.memory.values())
+    assert most < 8 * a.nbytes
+    executor.costs.nodes[chosen[0]].memory_nbytes = 3 * a.nbytes  # enough for each task alone
+    g._run.forget()
+    g.run()
+    assert chosen[0] not in executor.last.plan.devices
+    for node in executor.costs.nodes.values():
+        node.memory_nbytes = 3 * a.nbytes
+    g._run.forget()
+    with pytest.raises(
+        Impossible, match=r"it does not fit: .*cpu: \d+ bytes are needed, it has 49152"
+    ):
+        g.run()
+    for node in executor.costs.nodes.values():
+        node.memory_nbytes = a.nbytes
+    with pytest.raises(
+        Impossible, match="gemm_f32: no device can do it: cpu: 49152 bytes are needed"
+    ):
+        g.run()
+
+
+def test_an_algorithm_of_the_cpu_is_not_asked_of_others(made):
+    executor = made()
+    chance = np.random.default_rng(1)
+    x, w = graphkit.values(chance, 1, 3, 8, 8), graphkit.values(chance, 4, 3, 3, 3)
+    with graph(executor) as g:
+        g.conv2d(x, w, algo="winograd2")
+    got = g.run()
+    np.testing.assert_allclose(got, ops.conv2d(executor.devices["cpu"], x, w), rtol=1e-4, atol=1e-4)
+    why = executor.last.plan.tasks[0].candidates[1].why
+    assert why == "algo 'winograd2' is there on the cpu only"
+
+
+def test_arrays_of_another_device_or_context_are_refused(made, opened):
+    executor, other = made(CPU), graphkit.LocalExecutor([opened("cpu")], graphkit.default_clock())
+    a, b, _ = matrices()
+    with graph(executor) as g:
+        with pytest.raises(ValueError, match="a: it is a ContextArray of another Context"):
+            g.gemm(arrays.empty(other, opened("cpu"), (8, 8), F32, None), b)
+        with pytest.raises(ValueError, match=r"b: an Array of this Context \(cpu\) is wanted, got"):
+            g.gemm(a, opened("egl:0").array(b))
+        closed = opened("cpu").array(b)
+        closed.close()
+        with pytest.raises(ValueError, match="b: an open array is wanted, this one is closed"):
+            g.gemm(a, closed)
+        later = opened("cpu").array(b)
+        g.gemm(a, later)
+    g.run()
+    later.close()
+    with pytest.raises(ValueError, match="an operand of the graph is closed"):
+        g.run()
+
+
+def test_nothing_stays_when_it_is_closed(made):
+    executor = made()
+    for device in executor.devices.values():
+        device.default_queue  # noqa: B018  # opened at first use, and then it stays
+
+    def alive():
+        gc.collect()
+        for device in executor.devices.values():
+            device.wait_idle()
+        return [d.live_counts()["buffers"] for d in executor.devices.values()]
+
+    with graph(executor) as g:
+        grown(g, 1, 12)
+    g.run()
+    before = alive()
+    for _ in range(3):
+        g.run()
+    assert alive() == before
+    results = g.run()
+    g.close()
+    g.close()
+    assert sum(alive()) < sum(before)
+    np.asarray(results[0])  # results stay with who has them
+    with pytest.raises(ValueError, match="the graph is closed"):
+        g.run()
+
+
+def test_the_explanation_names_tasks_times_bytes_and_memory(made):
+    executor = made()
+    a, b, _ = matrices()
+    with graph(executor) as g:
+        x = g.map("relu(x)", x=g.gemm(a, b))
+        g.reduce(g.gemm(x, b), "sum", 0)
+    for _ in range(2):
+        g.run()
+    told = explain_graph.plan(executor.last).splitlines()
+    assert told[0].startswith("graph: 4 operations as 3 tasks on ")
+    assert told[1].startswith("gemm + relu(x) on ")
+    assert "measured" in told[1]
+    assert "reads 512 bytes, writes 256" in told[1]
+    assert told[2].startswith("    -> ")
+    assert told[3].startswith("       ")
+    assert any(line.startswith("cpu alone: ") for line in told)
+    assert "768 bytes" not in told[1]
+    assert any("bytes read and written" in line for line in told)
+    assert any("bytes for what is between tasks" in line for line in told)
+
+
+def test_a_trace_has_every_task_and_the_journal_replays(made):
+    executor = made(seed=1)
+    with graph(executor) as g:
+        pairs = grown(g, 1, 12)
+    g.run()  # decided before: the journal has it nevertheless
+    with recording.recorded(executor, "t") as trace:
+        for _ in range(3):
+            g.run()
+    check([p for p in pairs if p.node._value.number in g._run.results])
+    assert chrome.problems(chrome.document([trace])) == []
+    plan = executor.last.plan
+    names = [span.name for span in trace.spans]
+    for task in plan.tasks:
+        assert names.count(" + ".join(task.made_of)) >= 3
+    assert {span.track[0] for span in trace.spans} == {"host", *BOTH}
+    again = list(journal.replay(trace.journal))
+    assert len(again) == 1
+    assert all(stands == now for stands, now in again)
+
+    def slower(costs):
+        costs.nodes["cpu"].lost = "what if"
+
+    assert all(stands != now for stands, now in journal.replay(trace.journal, slower))
+
+
+def test_a_device_that_has_become_slower_is_noticed(made):
+    executor = made(seed=1)
+    with graph(executor) as g:
+        grown(g, 1, 12)
+    g.run()
+    first = executor.last
+    executor.last.runs = local.SETTLED - 1
+    g.run()
+    assert executor.last is first  # nothing has changed
+    executor.last.runs = local.SETTLED - 1
+    for op, uri in executor.costs.speeds:
+        if uri == "egl:0":
+            executor.costs.speeds[op, uri].pace += 10.0
+    g.run()
+    assert executor.last.plan.devices == ("cpu",)
