@@ -20,6 +20,8 @@ from .speed import WINDOW, Knot, Speed
 from .work import Operand, Plan, Work
 
 VERSION = 1
+_CALLS = frozenset({"ran", "failed", "explored", "probed", "linked", "lost"})
+"""Methods of Costs that change it."""
 
 
 class Journal:
@@ -42,17 +44,9 @@ class Journal:
 
 def tell(costs: Costs, call: str, args: Iterable[Any]) -> None:
     """What `Journal.told` notes, done. Raises ValueError for a call that there is not."""
-    calls: dict[str, Callable[..., None]] = {
-        "ran": costs.ran,
-        "failed": costs.failed,
-        "explored": costs.explored,
-        "probed": costs.probed,
-        "linked": costs.linked,
-        "lost": costs.lost,
-    }
-    if call not in calls:
+    if call not in _CALLS:
         raise ValueError(f"journal: there is no {call!r}")
-    calls[call](*args)
+    getattr(costs, call)(*args)
 
 
 def replay(

@@ -34,10 +34,18 @@ FIRST = 3
 """Calls of a new plan that are measured one by one."""
 SAMPLE = 16
 """Then one in so many is; an asynchronous call that is measured is waited for."""
-SETTLED = 64
-"""Runs of one plan after which it is decided anew."""
+SAMPLE_S = 2e-3
+"""But of short calls only one in as many as take so long: to measure, and now and then to decide
+anew, costs some 30 us."""
+MOST_SPARE = 1023
+"""And one in so many more at least."""
+SETTLED = 8
+"""Measured runs of one plan, from first to last, after which it is decided anew."""
 KEPT = 4096
 """Plans that are kept; beyond that all are forgotten."""
+
+FAILURES = (DeviceLost, KernelFault, OutOfDeviceMemory)
+"""What a device may fail with that another one can do."""
 
 Run = Callable[[Device, Sequence[Any], Any], Any]
 """(device, operands there, out there or None) -> what ops returned."""
@@ -54,13 +62,25 @@ class Kept:
     beside_s: float
     """And of everything else that a measured call contains."""
     runs: int = 0
+    """Not counting those that `spare` let pass."""
+    spare: int = 0
+    """Calls that may go to the device with nothing else done for them; see `again.py`."""
     measured_s: float = 0.0
     """Of the last measured run; 0: none yet."""
 
-    @property
-    def sampled(self) -> bool:
-        """Is the run that begins now one to measure? Not the first: it may allocate and compile."""
-        return 1 < self.runs <= 1 + FIRST or self.runs % SAMPLE == 0
+    def begins(self) -> bool:
+        """A run begins; is it one to measure? Not the first: it may allocate and compile."""
+        if self.spare:
+            self.spare -= 1
+            return False
+        self.runs += 1
+        return self.runs > 1
+
+    def rests(self) -> None:
+        """A run was measured; those that follow need not be, if it was not one of the first."""
+        if 1 + FIRST <= self.runs < SETTLED:
+            short = SAMPLE_S / self.measured_s if self.measured_s > 0 else SAMPLE
+            self.spare = min(MOST_SPARE, max(SAMPLE, int(short)) - 1)
 
 
 class CopyLost(DeviceLost):
@@ -83,7 +103,8 @@ class LocalExecutor:
         self.last: Kept | None = None
         self.journal: Journal | None = None
         self.trace: Trace | None = None
-        self._plans: dict[object, Kept] = {}
+        self.plans: dict[object, Kept] = {}
+        """By the key of `run` and the devices allowed; again.py reads it too."""
         for device in devices:
             info = device.info
             self.costs.nodes[device.uri] = Node(
@@ -102,7 +123,7 @@ class LocalExecutor:
                 self._know_links(uri)
                 points = probe.speeds(self.devices[uri], kind, self.clock)
             except (DeviceLost, KernelFault) as error:
-                self._failed(uri, error)
+                self.failed(uri, error)
                 continue
             if points:
                 self.learn(uri, {kind.name: points})
@@ -129,11 +150,11 @@ class LocalExecutor:
 
     def forget(self) -> None:
         """Forget all plans: what comes is decided anew."""
-        self._plans.clear()
+        self.plans.clear()
 
     def run(
         self,
-        key: object,
+        key: tuple[Any, ...],
         describe: Callable[[], tuple[Class, float, int]],
         operands: Sequence[Any],
         out: Any,
@@ -148,31 +169,30 @@ class LocalExecutor:
             for x in (*operands, out):
                 if x.__class__ is ContextArray and x.closed:
                     raise ValueError("an open ContextArray is wanted, this one is closed")
-            key = (key, *(getattr(x, "places", None) for x in (*operands, out)))
+            key = (*key, *(getattr(x, "places", None) for x in (*operands, out)))
         while True:
             begin_ns = time.perf_counter_ns() if self.trace is not None else 0
-            kept = self._plans.get((key, uris))
-            if kept is None or kept.runs >= SETTLED:
-                kept = self._decide((key, uris), describe, operands, out, uris)
-            kept.runs += 1
+            kept = self.plans.get((*key, uris))
+            if kept is None or (kept.runs >= SETTLED and not kept.spare):
+                kept = self._decide((*key, uris), describe, operands, out, uris)
+            measure = kept.begins()
             self.last = kept
             try:
                 if self.trace is not None:
                     return traced.run(self, self.trace, begin_ns, kept, operands, out, run)
                 if moves:
-                    return self._on_arrays(kept, operands, out, run)
-                if not kept.sampled:
+                    return self._on_arrays(kept, operands, out, run, measure)
+                if not measure:
                     return run(kept.device, operands, out)
                 begin = self.clock()
                 result = run(kept.device, operands, out)
                 self._measured(kept, self.clock() - begin)
                 return result
             except CopyLost:  # not the fault of the device that was to do the work
-                self._plans.clear()
+                self.forget()
                 raise
-            except (DeviceLost, KernelFault, OutOfDeviceMemory) as error:
-                self._plans.clear()
-                self._failed(kept.device.uri, error)
+            except FAILURES as error:
+                self.failed(kept.device.uri, error)
                 uris = tuple(u for u in uris if u != kept.device.uri)  # not twice for one call
                 if not uris:
                     raise
@@ -203,10 +223,10 @@ class LocalExecutor:
             self._tell("explored", plan.extra_s)
         cost = plan.candidates[0].cost
         assert cost is not None
-        if len(self._plans) >= KEPT:
-            self._plans.clear()
+        if len(self.plans) >= KEPT:
+            self.plans.clear()
         kept = Kept(plan, self.devices[plan.device], cost.compute_s, cost.in_s + cost.out_s)
-        self._plans[key] = kept
+        self.plans[key] = kept
         if plan.explores:
             kept.runs = SETTLED - 1
         return kept
@@ -218,13 +238,15 @@ class LocalExecutor:
         compute = max(compute, 0.25 * kept.compute_s)
         work = kept.plan.work
         self._tell("ran", work.op, kept.plan.device, work.size, compute)
+        kept.rests()
 
-    def _on_arrays(self, kept: Kept, operands: Sequence[Any], out: Any, run: Run) -> Any:
+    def _on_arrays(
+        self, kept: Kept, operands: Sequence[Any], out: Any, run: Run, measure: bool
+    ) -> Any:
         device = kept.device
         uri = device.uri
         there = [x.on(uri) if isinstance(x, ContextArray) else x for x in operands]
         target = out.on(uri) if isinstance(out, ContextArray) else out
-        measure = kept.sampled
         if measure:
             device.default_queue.fence(device.default_queue.submitted).wait()
         begin = self.clock()
@@ -236,6 +258,7 @@ class LocalExecutor:
             kept.measured_s = seconds
             work = kept.plan.work
             self._tell("ran", work.op, uri, work.size, seconds)
+            kept.rests()
         if out is not None:
             out.wrote(uri)
             return out
@@ -250,7 +273,7 @@ class LocalExecutor:
             host = np.ascontiguousarray(array.numpy())
         except DeviceLost as error:
             for uri in array.places:
-                self._failed(uri, error)
+                self.failed(uri, error)
             raise CopyLost(
                 f"{', '.join(array.places)}: an operand went with it: {error}"
             ) from error
@@ -259,7 +282,9 @@ class LocalExecutor:
             device.default_queue.write(made.buffer, host.reshape(-1).view(np.uint8))
         return made
 
-    def _failed(self, uri: str, error: Exception) -> None:
+    def failed(self, uri: str, error: Exception) -> None:
+        """The device did not do its work: it is trusted less, and everything is decided anew."""
+        self.forget()
         self._tell("failed", uri)
         if isinstance(error, DeviceLost):
             self._tell("lost", uri, str(error))
