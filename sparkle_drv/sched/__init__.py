@@ -10,6 +10,8 @@
 
     operations.py, calls.py   what can be placed; arrays.py: arrays that live anywhere
     local.py     the runner; probe.py, profile.py: what it measures and keeps
+    again.py     the short way of a call that was made before
+    validate.py, bounds.py    is a result right, and how far off it may be; inspector.py: which
     traced.py, recording.py, explain.py   what it shows
 
 Nothing here knows a backend.

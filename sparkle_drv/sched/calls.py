@@ -8,6 +8,7 @@ the first device, whose error says why.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from sparkle_drv import ops
 from sparkle_drv.core.array import Array
 from sparkle_drv.ops import expr, geometry
 
-from . import operations
+from . import operations, validate
 from .arrays import ContextArray
 from .local import LocalExecutor
 
@@ -47,7 +48,8 @@ def gemm(
         wrong = True
     if wrong or 0 in (*a.shape, *b.shape) or operations.tag_of(a.dtype) not in ("f32", "f64"):
         return _plain(executor, uris, [a, b, bias], out, run)
-    return executor.run(key, describe, (a, b, bias), out, run, uris)
+    check = partial(validate.gemm, activation=options.get("activation"))
+    return executor.run(key, describe, (a, b, bias), out, run, uris, check)
 
 
 def conv2d(
@@ -74,7 +76,8 @@ def conv2d(
         kind, size = operations.conv2d_class(shape)
         return kind, size, 4 * int(np.prod(shape.out_shape))
 
-    return executor.run(("conv2d", shape), describe, (x, w, bias), out, run, uris)
+    check = partial(validate.conv2d, shape=shape, activation=options.get("activation"))
+    return executor.run(("conv2d", shape), describe, (x, w, bias), out, run, uris, check)
 
 
 def map(
@@ -116,7 +119,8 @@ def map(
         return kind, float(sum(x.nbytes for x in operands) + first.nbytes), first.nbytes
 
     key = ("map", expression, tuple(arrays), first.shape, tuple(x.dtype for x in operands))
-    return executor.run(key, describe, operands, out, run, uris)
+    check = partial(validate.map, expression=expression, names=tuple(arrays), numbers=numbers)
+    return executor.run(key, describe, operands, out, run, uris, check)
 
 
 def reduce(
@@ -146,7 +150,8 @@ def reduce(
     def describe() -> tuple[operations.Class, float, int]:
         return operations.reduce_class(op, a.dtype), float(a.nbytes), a.dtype.itemsize
 
-    return executor.run(key, describe, [a], None, run, uris)
+    check = partial(validate.reduce, op=op, axis=axis)
+    return executor.run(key, describe, [a], None, run, uris, check)
 
 
 def layout(
@@ -164,7 +169,9 @@ def layout(
     def describe() -> tuple[operations.Class, float, int]:
         return operations.layout_class(source, target), float(a.nbytes), a.nbytes
 
-    return executor.run(("layout", source, target, a.shape), describe, [a], None, run, uris)
+    check = partial(validate.layout, source=source, target=target)
+    key = ("layout", source, target, a.shape)
+    return executor.run(key, describe, [a], None, run, uris, check)
 
 
 def _bound(*given: Any) -> bool:

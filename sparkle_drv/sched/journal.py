@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, fields
 from typing import Any
 
@@ -30,9 +30,16 @@ class Journal:
     def __init__(self, costs: Costs) -> None:
         self.lines: list[str] = [_line({"journal": VERSION, "costs": _costs_out(costs)})]
 
-    def decided(self, work: Work, devices: tuple[str, ...], plan: Plan) -> None:
-        """`choose(costs, work, devices)` gave this plan."""
-        self._add("decided", {"work": asdict(work), "devices": devices, "plan": asdict(plan)})
+    def decided(
+        self,
+        work: Work,
+        devices: tuple[str, ...],
+        plan: Plan,
+        barred: Mapping[str, str] | None = None,
+    ) -> None:
+        """`choose(costs, work, devices, barred)` gave this plan."""
+        made = {"work": asdict(work), "devices": devices, "plan": asdict(plan)}
+        self._add("decided", {**made, "barred": barred} if barred else made)
 
     def told(self, call: str, *args: Any) -> None:
         """This method of Costs was called, see `tell`."""
@@ -71,7 +78,8 @@ def replay(
             else:
                 made = line["decided"]
                 try:
-                    plan = asdict(choose(costs, _work_in(made["work"]), made["devices"]))
+                    work, barred = _work_in(made["work"]), made.get("barred")
+                    plan = asdict(choose(costs, work, made["devices"], barred))
                 except Impossible as error:
                     plan = {"impossible": str(error)}
                 yield _line(made["plan"]), _line(plan)

@@ -8,6 +8,7 @@ the links are known to take; with ContextArrays the operation alone, waited for.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -24,11 +25,15 @@ from . import probe, traced
 from .arrays import ContextArray
 from .choose import choose
 from .costs import Costs, Node
+from .inspector import Inspector, apart
 from .journal import Journal, tell
 from .line import Point
 from .operations import Class
 from .profile import BACK, INTO, Profile
+from .validate import Check
 from .work import HOST, Operand, Plan, Work
+
+log = logging.getLogger("sparkle_drv.sched")
 
 FIRST = 3
 """Calls of a new plan that are measured one by one."""
@@ -83,6 +88,10 @@ class Kept:
             self.spare = min(MOST_SPARE, max(SAMPLE, int(short)) - 1)
 
 
+class WrongResult(KernelFault):
+    """A result was looked at (validate.py) and is wrong."""
+
+
 class CopyLost(DeviceLost):
     """The only copies of an operand went with their device: no other device can do the work."""
 
@@ -101,6 +110,7 @@ class LocalExecutor:
         self.costs = Costs()
         self.clock = clock
         self.last: Kept | None = None
+        self.inspector: Inspector | None = None
         self.journal: Journal | None = None
         self.trace: Trace | None = None
         self.plans: dict[object, Kept] = {}
@@ -160,9 +170,11 @@ class LocalExecutor:
         out: Any,
         run: Run,
         uris: tuple[str, ...],
+        check: Check,
     ) -> Any:
         """Decide, run, learn. `key` names the shape of the call, without places; `describe` gives
-        the class, the size and the bytes of the result. What a device loses is done elsewhere.
+        the class, the size and the bytes of the result; `check` looks at it, where that is due.
+        What a device loses, or gets wrong, is done elsewhere.
         """
         moves = out.__class__ is ContextArray or any(x.__class__ is ContextArray for x in operands)
         if moves:  # plans differ by where arrays are
@@ -170,32 +182,59 @@ class LocalExecutor:
                 if x.__class__ is ContextArray and x.closed:
                     raise ValueError("an open ContextArray is wanted, this one is closed")
             key = (*key, *(getattr(x, "places", None) for x in (*operands, out)))
+        inspected = self.inspector is not None and self.inspector.due()
+        if inspected and out is not None:
+            operands = [apart(x, out) for x in operands]  # as they were: to look, or to do it again
+        barred: dict[str, str] = {}
+        left = uris
         while True:
             begin_ns = time.perf_counter_ns() if self.trace is not None else 0
-            kept = self.plans.get((*key, uris))
+            kept = self.plans.get((*key, left))
             if kept is None or (kept.runs >= SETTLED and not kept.spare):
-                kept = self._decide((*key, uris), describe, operands, out, uris)
+                kept = self._decide((*key, left), describe, operands, out, uris, barred)
             measure = kept.begins()
             self.last = kept
             try:
-                if self.trace is not None:
-                    return traced.run(self, self.trace, begin_ns, kept, operands, out, run)
-                if moves:
-                    return self._on_arrays(kept, operands, out, run, measure)
-                if not measure:
-                    return run(kept.device, operands, out)
-                begin = self.clock()
-                result = run(kept.device, operands, out)
-                self._measured(kept, self.clock() - begin)
+                result = self._once(kept, operands, out, run, moves, measure, begin_ns)
+                if inspected:
+                    self._inspect(kept, check, operands, result)
                 return result
             except CopyLost:  # not the fault of the device that was to do the work
                 self.forget()
                 raise
             except FAILURES as error:
-                self.failed(kept.device.uri, error)
-                uris = tuple(u for u in uris if u != kept.device.uri)  # not twice for one call
-                if not uris:
+                uri = kept.device.uri
+                self.failed(uri, error)
+                barred[uri] = f"it failed at this call: {error}"
+                left = tuple(u for u in left if u != uri)  # not twice for one call
+                if not left:
                     raise
+                log.warning("%s: %s is done elsewhere: %s", uri, kept.plan.work.op, error)
+
+    def _once(
+        self, kept: Kept, operands: Sequence[Any], out: Any, run: Run, moves: bool, measure: bool,
+        begin_ns: int,
+    ) -> Any:  # fmt: skip
+        """What was decided, done."""
+        if self.trace is not None:
+            return traced.run(self, self.trace, begin_ns, kept, operands, out, run)
+        if moves:
+            return self._on_arrays(kept, operands, out, run, measure)
+        if not measure:
+            return run(kept.device, operands, out)
+        begin = self.clock()
+        result = run(kept.device, operands, out)
+        self._measured(kept, self.clock() - begin)
+        return result
+
+    def _inspect(self, kept: Kept, check: Check, operands: Sequence[Any], result: Any) -> None:
+        assert self.inspector is not None
+        begin_ns = time.perf_counter_ns()
+        wrong = self.inspector.look(check, operands, result)
+        if self.trace is not None:
+            traced.looked(self.trace, kept, begin_ns, wrong)
+        if wrong:
+            raise WrongResult(f"{kept.device.uri}: {kept.plan.work.op} is wrong: {wrong}")
 
     def _decide(
         self,
@@ -204,9 +243,10 @@ class LocalExecutor:
         operands: Sequence[Any],
         out: Any,
         uris: tuple[str, ...],
+        barred: dict[str, str],
     ) -> Kept:
         kind, size, out_nbytes = describe()
-        self.know(kind, uris)
+        self.know(kind, [uri for uri in uris if uri not in barred])
         given = [x for x in operands if x is not None]
         arrays = any(x.__class__ is ContextArray for x in (*given, out))
         work = Work(
@@ -216,9 +256,9 @@ class LocalExecutor:
             out_nbytes,
             "" if arrays else HOST,
         )
-        plan = choose(self.costs, work, uris)
+        plan = choose(self.costs, work, uris, barred)
         if self.journal is not None:
-            self.journal.decided(work, uris, plan)
+            self.journal.decided(work, uris, plan, barred)
         if plan.explores:
             self._tell("explored", plan.extra_s)
         cost = plan.candidates[0].cost
