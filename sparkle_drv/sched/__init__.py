@@ -12,7 +12,7 @@
     local.py     the runner; probe.py, profile.py: what it measures and keeps
     again.py     the short way of a call that was made before
     validate.py, bounds.py    is a result right, and how far off it may be; inspector.py: which
-    traced.py, recording.py, explain.py   what it shows
+    traced.py, noted.py, recording.py, explain.py   what it shows
 
 Nothing here knows a backend.
 """

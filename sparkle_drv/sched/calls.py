@@ -20,11 +20,13 @@ from sparkle_drv.ops import expr, geometry
 from . import operations, validate
 from .arrays import ContextArray
 from .local import LocalExecutor
+from .noted import call
 
 Uris = tuple[str, ...]
 """The devices that a call may go to."""
 
 
+@call
 def gemm(
     executor: LocalExecutor, uris: Uris, a: Any, b: Any, out: Any, options: dict[str, Any]
 ) -> Any:
@@ -52,6 +54,7 @@ def gemm(
     return executor.run(key, describe, (a, b, bias), out, run, uris, check)
 
 
+@call
 def conv2d(
     executor: LocalExecutor, uris: Uris, x: Any, w: Any, out: Any, options: dict[str, Any]
 ) -> Any:
@@ -80,6 +83,7 @@ def conv2d(
     return executor.run(("conv2d", shape), describe, (x, w, bias), out, run, uris, check)
 
 
+@call
 def map(
     executor: LocalExecutor,
     uris: Uris,
@@ -123,6 +127,7 @@ def map(
     return executor.run(key, describe, operands, out, run, uris, check)
 
 
+@call
 def reduce(
     executor: LocalExecutor,
     uris: Uris,
@@ -154,6 +159,7 @@ def reduce(
     return executor.run(key, describe, [a], None, run, uris, check)
 
 
+@call
 def layout(
     executor: LocalExecutor, uris: Uris, a: Any, target: Any, options: dict[str, Any]
 ) -> Any:

@@ -3,6 +3,7 @@
 Format: "Trace Event Format", the document of the Chrome project: complete events ("X") with times
 in microseconds, flow events ("s" begins, "f" ends, bound to the enclosing slice by "bp": "e"),
 metadata ("M"). Spans on one track must nest; a node is a process there, a track of it a thread.
+What several threads did at once goes to a second track, "calls 2", and so on.
 """
 
 from __future__ import annotations
@@ -10,18 +11,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from .trace import Trace, Track
+from .trace import Span, Trace, Track
 
 
 def document(traces: Iterable[Trace], about: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """{"traceEvents": [...], ...} of all traces; `about` goes to "otherData"."""
     given = list(traces)
-    tracks = _numbered(span.track for trace in given for span in trace.spans)
+    lanes = _lanes(span for trace in given for span in trace.spans)
+    tracks = _numbered(lanes[id(span)] for trace in given for span in trace.spans)
     events = _names(tracks)
     flow_id = 0
     for trace in given:
         for span in trace.spans:
-            pid, tid = tracks[span.track]
+            pid, tid = tracks[lanes[id(span)]]
             events.append(
                 {
                     "ph": "X",
@@ -40,11 +42,32 @@ def document(traces: Iterable[Trace], about: Mapping[str, Any] | None = None) ->
                 ("s", flow.source, flow.source.begin_ns),
                 ("f", flow.to, flow.to.begin_ns),
             ):
-                pid, tid = tracks[span.track]
+                pid, tid = tracks[lanes[id(span)]]
                 event = {"ph": ph, "name": flow.name, "cat": "flow", "id": flow_id, "pid": pid,
                          "tid": tid, "ts": at / 1e3}  # fmt: skip
                 events.append({**event, "bp": "e"} if ph == "f" else event)
     return {"traceEvents": events, "displayTimeUnit": "ns", "otherData": dict(about or {})}
+
+
+def _lanes(spans: Iterable[Span]) -> dict[int, Track]:
+    """By id: the track of each span, its own, or where it would overlap another in part, one
+    beside.
+    """
+    found: dict[int, Track] = {}
+    ends: dict[Track, list[list[int]]] = {}
+    for span in sorted(spans, key=lambda s: (s.begin_ns, -s.end_ns)):
+        lanes = ends.setdefault(span.track, [])
+        for number, open_ in enumerate([*lanes, []], 1):
+            while open_ and open_[-1] <= span.begin_ns:
+                open_.pop()
+            if not open_ or span.end_ns <= open_[-1]:
+                break
+        if number > len(lanes):
+            lanes.append(open_)
+        open_.append(span.end_ns)
+        node, queue = span.track
+        found[id(span)] = (node, queue if number == 1 else f"{queue} {number}")
+    return found
 
 
 def _numbered(tracks: Iterable[Track]) -> dict[Track, tuple[int, int]]:

@@ -306,6 +306,25 @@ def test_a_trace_changes_neither_results_nor_errors(executor, uri):
     assert {span.track[0] for span in trace.spans} == {"host", uri}
 
 
+def test_every_call_is_a_span_that_holds_what_it_consists_of(executor):
+    a, b = matrices()
+    with recording.recorded(executor, "t") as trace:
+        x = arrays.empty(executor, executor.devices["cpu"], a.shape, F32, None).fill(a)
+        gemm(executor, gemm(executor, x, b), b).numpy()
+        gemm(executor, a, b)
+        with pytest.raises(ValueError, match="b: "):
+            gemm(executor, a, b[1:])
+    spans = [span for span in trace.spans if span.track == ("host", "calls")]
+    names = ["empty", "fill", "gemm", "gemm", "numpy", "gemm", "gemm"]
+    assert [span.name for span in spans] == names
+    for inner in trace.spans:
+        assert any(s.begin_ns <= inner.begin_ns and inner.end_ns <= s.end_ns for s in spans)
+    assert trace.begin_ns <= spans[0].begin_ns
+    assert 0 < trace.covered() <= 1
+    x.numpy()
+    assert len(trace.noted) == 0  # nothing is noted any more
+
+
 def test_when_all_fail_the_last_error_is_told(executor, monkeypatch):
     def failing(dev, *args, **options):
         raise OutOfDeviceMemory(f"{dev.uri} is full")

@@ -44,6 +44,31 @@ def test_a_document_is_valid_and_says_what_was_recorded():
     assert document["otherData"] == {"seed": 7}
 
 
+def test_what_was_noted_becomes_spans():
+    trace = made()
+    trace.noted.append((PLAN, "late", 1900, 2000))
+    assert trace.covered() == pytest.approx(1.0)
+    assert trace.noted == []
+    assert trace.spans[-1].name == "late"
+    trace.settle()
+    assert len(trace.spans) == 4
+
+
+def test_what_threads_do_at_once_is_on_tracks_beside_one_another():
+    trace = Trace("threads", 0, 100)
+    spans = [trace.span(PLAN, name, begin, end) for name, begin, end in
+             (("a", 0, 50), ("a1", 10, 20), ("b", 30, 70), ("b1", 55, 60), ("c", 40, 90),
+              ("d", 50, 70), ("e", 95, 99))]  # fmt: skip
+    trace.flow("x", spans[0], spans[2])
+    document = chrome.document([trace])
+    assert chrome.problems(document) == []
+    rows = {e["tid"]: e["args"]["name"] for e in document["traceEvents"]
+            if e["name"] == "thread_name"}  # fmt: skip
+    where = {e["name"]: rows[e["tid"]] for e in document["traceEvents"] if e["ph"] == "X"}
+    assert where == {"a": "plan", "a1": "plan", "b": "plan 2", "b1": "plan", "c": "plan 3",
+                     "d": "plan", "e": "plan"}  # fmt: skip
+
+
 def test_flows_of_several_traces_have_ids_of_their_own():
     document = chrome.document([made(), made()])
     assert chrome.problems(document) == []
