@@ -6,7 +6,8 @@
     costs.py     every operation on every device, and the links between devices
     choose.py    from costs and work to a plan, with all candidates and why they lost
     dag.py       task graphs; place.py and exact.py: who does which task when
-    journal.py   what was told and decided, and the replay that must decide the same
+    journal.py   what was told and decided, and the replay that must decide the same;
+                 replaying.py: of a file, or with other devices
 
     operations.py, calls.py   what can be placed; arrays.py: arrays that live anywhere
     local.py     the runner; probe.py, profile.py: what it measures and keeps

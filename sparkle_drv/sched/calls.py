@@ -94,8 +94,10 @@ def map(
 ) -> Any:
     """`ops.map` where it takes least time."""
     given = dict(named)
+    wanted: Sequence[str] = ()
     if isinstance(expression, str):
-        left = [name for name in expr.parse(expression).names if name not in named]
+        wanted = expr.parse(expression).names
+        left = [name for name in wanted if name not in named]
         given.update(zip(left, values, strict=False))
     arrays = {name: v for name, v in given.items() if getattr(v, "shape", ())}
     numbers = {name: v for name, v in given.items() if name not in arrays}
@@ -111,7 +113,7 @@ def map(
     odd = (
         not tags <= {"f32", "f64", "i32"}
         or beyond
-        or not isinstance(expression, str)
+        or given.keys() != {*wanted}
         or _bound(*operands, out)
     )
     if len(shapes) != 1 or 0 in next(iter(shapes)) or odd:

@@ -57,11 +57,14 @@ def tell(costs: Costs, call: str, args: Iterable[Any]) -> None:
 
 
 def replay(
-    lines: Iterable[str], change: Callable[[Costs], None] | None = None
+    lines: Iterable[str],
+    change: Callable[[Costs], None] | None = None,
+    alter: Callable[[str, list[Any]], list[Any]] | None = None,
 ) -> Iterator[tuple[str, str]]:
     """(the plan that stands there, the plan that is decided now) for each decision, as JSON.
 
-    `change` is done to the costs at first: what if? Raises ValueError for what is no journal.
+    What if? `change` is done to the costs at first, `alter(call, args)` gives the arguments that
+    are told in place of those that were. Raises ValueError for what is no journal.
     """
     costs: Costs | None = None
     for number, text in enumerate(lines, 1):
@@ -74,7 +77,8 @@ def replay(
                 if change is not None:
                     change(costs)
             elif "told" in line:
-                tell(costs, line["told"]["call"], line["told"]["args"])
+                call, args = line["told"]["call"], line["told"]["args"]
+                tell(costs, call, args if alter is None else alter(call, args))
             else:
                 made = line["decided"]
                 try:
@@ -83,7 +87,7 @@ def replay(
                 except Impossible as error:
                     plan = {"impossible": str(error)}
                 yield _line(made["plan"]), _line(plan)
-        except (KeyError, TypeError, AttributeError, json.JSONDecodeError) as error:
+        except (LookupError, TypeError, AttributeError, json.JSONDecodeError) as error:
             raise ValueError(f"journal, line {number}: {type(error).__name__}: {error}") from None
 
 

@@ -1,5 +1,5 @@
-"""Calls of a Context and its arrays as spans of a trace, whole: what they consist of, and is worth a
-span of its own, is on other tracks (traced.py). Off, that costs one test.
+"""Calls of a Context and its arrays as spans of a trace, whole: what they consist of, and is worth
+a span of its own, is on other tracks (traced.py). Off, that costs one test.
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ What several threads did at once goes to a second track, "calls 2", and so on.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -57,16 +58,19 @@ def _lanes(spans: Iterable[Span]) -> dict[int, Track]:
     ends: dict[Track, list[list[int]]] = {}
     for span in sorted(spans, key=lambda s: (s.begin_ns, -s.end_ns)):
         lanes = ends.setdefault(span.track, [])
-        for number, open_ in enumerate([*lanes, []], 1):
+        at = 0
+        while at < len(lanes):
+            open_ = lanes[at]
             while open_ and open_[-1] <= span.begin_ns:
                 open_.pop()
             if not open_ or span.end_ns <= open_[-1]:
                 break
-        if number > len(lanes):
-            lanes.append(open_)
-        open_.append(span.end_ns)
+            at += 1
+        else:
+            lanes.append([])
+        lanes[at].append(span.end_ns)
         node, queue = span.track
-        found[id(span)] = (node, queue if number == 1 else f"{queue} {number}")
+        found[id(span)] = (node, f"{queue} {at + 1}" if at else queue)
     return found
 
 
@@ -107,9 +111,13 @@ def problems(given: Any) -> list[str]:
             found.append(f"event {i}: ph {ph!r}")
             continue
         wanted = {"X": ("ts", "dur", "tid"), "s": ("ts", "id", "tid"), "f": ("ts", "id", "tid")}
-        missing = [k for k in ("name", "pid", *wanted.get(ph, ())) if k not in event]
+        missing = [k for k in ("name", "pid", *wanted.get(ph, ())) if not _sane(k, event.get(k))]
+        if not isinstance(event.get("args", {}), dict):
+            missing.append("args")
+        if event.get("name") in ("process_name", "thread_name") and not missing:
+            missing += [f"args.{k}" for k in ("name",) if k not in event.get("args", {})]
         if missing:
-            found.append(f"event {i}: no {', '.join(missing)}")
+            found.append(f"event {i}: no {', '.join(missing)}, or of a wrong type")
         elif ph == "X":
             if event["dur"] < 0:
                 found.append(f"event {i}: it ends before it begins")
@@ -125,6 +133,15 @@ def problems(given: Any) -> list[str]:
         elif dict(ends)["f"] < dict(ends)["s"]:
             found.append(f"flow {flow}: it ends before it begins")
     return found
+
+
+def _sane(key: str, value: Any) -> bool:
+    """Is it what stands under this key of an event?"""
+    if isinstance(value, bool):
+        return False
+    if key in ("ts", "dur"):
+        return isinstance(value, (int, float)) and math.isfinite(value)
+    return isinstance(value, str) or (key != "name" and isinstance(value, int))
 
 
 def _partial(spans: list[tuple[float, float, str]]) -> list[str]:

@@ -88,6 +88,13 @@ def span(begin, end, name="x", track=1):
         ([{"ph": "X", "name": "x", "pid": 1}], "no ts, dur, tid"),
         ([{"ph": "Q"}], "ph 'Q'"),
         (["text"], "ph None"),
+        ([{**span(1, 2), "ts": "soon"}], "no ts, or of a wrong type"),
+        ([{**span(1, 2), "dur": float("nan")}], "no dur,"),
+        ([{**span(1, 2), "tid": []}], "no tid,"),
+        ([{**span(1, 2), "name": 5}], "no name,"),
+        ([{**span(1, 2), "args": 5}], "no args,"),
+        ([{"ph": "M", "name": "process_name", "pid": 1}], "no args.name,"),
+        ([{"ph": "s", "name": "x", "pid": 1, "tid": 1, "ts": 0, "id": {}}], "no id,"),
         ([{"ph": "s", "name": "x", "pid": 1, "tid": 1, "ts": 0, "id": 3}], "flow 3: 1 ends"),
         (
             [
