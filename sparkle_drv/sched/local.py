@@ -35,7 +35,8 @@ FIRST = 3
 SAMPLE = 16
 """Then one in so many is; an asynchronous call that is measured is waited for."""
 SETTLED = 64
-"""Runs of one plan after which it is decided anew."""
+"""Runs of one plan after which it is decided anew. The first plans of a shape last less long: what
+the probes said is corrected by the first runs, and what was decided by it must not stand."""
 KEPT = 4096
 """Plans that are kept; beyond that all are forgotten."""
 
@@ -53,6 +54,8 @@ class Kept:
     """What the plan said of the operation itself."""
     beside_s: float
     """And of everything else that a measured call contains."""
+    until: int = SETTLED
+    """Runs after which it is decided anew."""
     runs: int = 0
     measured_s: float = 0.0
     """Of the last measured run; 0: none yet."""
@@ -152,8 +155,9 @@ class LocalExecutor:
         while True:
             begin_ns = time.perf_counter_ns() if self.trace is not None else 0
             kept = self._plans.get((key, uris))
-            if kept is None or kept.runs >= SETTLED:
-                kept = self._decide((key, uris), describe, operands, out, uris)
+            if kept is None or kept.runs >= kept.until:
+                lasts = 2 + FIRST if kept is None else min(SETTLED, 4 * kept.until)
+                kept = self._decide((key, uris), describe, operands, out, uris, lasts)
             kept.runs += 1
             self.last = kept
             try:
@@ -184,6 +188,7 @@ class LocalExecutor:
         operands: Sequence[Any],
         out: Any,
         uris: tuple[str, ...],
+        lasts: int,
     ) -> Kept:
         kind, size, out_nbytes = describe()
         self.know(kind, uris)
@@ -205,10 +210,11 @@ class LocalExecutor:
         assert cost is not None
         if len(self._plans) >= KEPT:
             self._plans.clear()
-        kept = Kept(plan, self.devices[plan.device], cost.compute_s, cost.in_s + cost.out_s)
+        beside = cost.in_s + cost.out_s
+        kept = Kept(plan, self.devices[plan.device], cost.compute_s, beside, lasts)
+        if plan.explores:  # one run, and that one is measured
+            kept.runs, kept.until = SETTLED - 1, SETTLED
         self._plans[key] = kept
-        if plan.explores:
-            kept.runs = SETTLED - 1
         return kept
 
     def _measured(self, kept: Kept, seconds: float) -> None:
