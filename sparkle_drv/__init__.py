@@ -5,6 +5,7 @@ Names only; everything else is imported at first use.
     tools/ benchmarks/ examples/ tests/   users of the public API
     sparkle_drv/__init__.py               names only
       testing/                            the suite that judges a backend, through the public API
+      plugin/                             what backends outside this package build on
       context.py                          Context: what init() returns
       sched/                              speeds learnt from runs, plans, the runner, placement
       ops/                                gemm conv2d map reduce layout: tile plan + dispatch

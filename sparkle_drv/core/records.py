@@ -20,6 +20,7 @@ _COPY = struct.Struct("=IIQQQ")
 _FILL = struct.Struct("=IIQQII")
 _WAIT = struct.Struct("=IIQQ")
 _TIMESTAMP = struct.Struct("=IIQ")
+_BODIES = {COPY: _COPY, FILL: _FILL, BARRIER: HEAD, WAIT: _WAIT, TIMESTAMP: _TIMESTAMP}
 
 NAMES = {
     DISPATCH: "dispatch",
@@ -62,17 +63,27 @@ def split(records: bytes) -> Iterator[tuple[int, int, bytes]]:
         at += nbytes
 
 
+def fields(kind: int, record: bytes) -> tuple[int, ...]:
+    """The numbers of a record other than a dispatch, in the order in which `copy`, `fill`, `wait`
+    and `timestamp` take them; ValueError for a kind that is not known.
+    """
+    if kind not in _BODIES:
+        raise ValueError(f"records: there are none of kind {kind}")
+    return _BODIES[kind].unpack_from(record)[2:]
+
+
 def decode(kind: int, record: bytes) -> str:
     """One line for a record other than a dispatch, whose names only the device knows."""
     if kind == COPY:
-        _, _, dst, src, nbytes = _COPY.unpack_from(record)
+        dst, src, nbytes = fields(kind, record)
         return f"copy {nbytes} bytes from {src:#x} to {dst:#x}"
     if kind == FILL:
-        _, _, dst, nbytes, pattern, width = _FILL.unpack_from(record)
+        dst, nbytes, pattern, width = fields(kind, record)
         return f"fill {nbytes} bytes at {dst:#x} with {pattern:#0{2 + 2 * width}x}"
     if kind == WAIT:
-        _, _, queue, value = _WAIT.unpack_from(record)
+        queue, value = fields(kind, record)
         return f"wait for value {value} of the queue at {queue:#x}"
     if kind == TIMESTAMP:
-        return f"timestamp to {_TIMESTAMP.unpack_from(record)[2]:#x}"
+        (slot,) = fields(kind, record)
+        return f"timestamp to {slot:#x}"
     return NAMES.get(kind, f"record of kind {kind}")

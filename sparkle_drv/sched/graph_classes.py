@@ -20,7 +20,7 @@ from sparkle_drv.ops.graph import Graph
 
 from .compose import operations as count
 from .graph_data import Task, Value
-from .operations import Class, Runs, conv2d_class, filled, gemm_class, reduce_class, tag_of
+from .operations import Class, Runs, conv2d_class, gemm_class, reduce_class, stored, tag_of
 from .traffic import traffic
 
 _DEAR = frozenset({"exp", "log", "tanh", "sigmoid", "sin", "cos", "pow"})
@@ -72,4 +72,4 @@ def _lazy(graph: Graph, arrays: Mapping[str, Array], numbers: Mapping[str, Any])
 def _operand(dev: Device, value: Value, shape: tuple[int, ...], rows: int) -> Array:
     """Of a probe: an array of rows of _ROW elements, or one row where it is broadcast."""
     mine = (rows, _ROW) if value.shape == shape else (_ROW,)
-    return filled(dev, mine, np.dtype(value.dtype))
+    return stored(dev, mine, np.dtype(value.dtype))

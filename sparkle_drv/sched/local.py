@@ -47,6 +47,9 @@ MOST_SPARE = 1023
 """And one in so many more at least."""
 SETTLED = 8
 """Measured runs of one plan, from first to last, after which it is decided anew."""
+EARLY = 1 + FIRST
+"""The same of the first plan of a shape: what the probes said is corrected by its first runs, and
+what was decided by it must not stand."""
 KEPT = 4096
 """Plans that are kept; beyond that all are forgotten."""
 
@@ -67,6 +70,8 @@ class Kept:
     """What the plan said of the operation itself."""
     beside_s: float
     """And of everything else that a measured call contains."""
+    until: int = SETTLED
+    """Runs after which it is decided anew."""
     runs: int = 0
     """Not counting those that `spare` let pass."""
     spare: int = 0
@@ -84,7 +89,7 @@ class Kept:
 
     def rests(self) -> None:
         """A run was measured; those that follow need not be, if it was not one of the first."""
-        if 1 + FIRST <= self.runs < SETTLED:
+        if 1 + FIRST <= self.runs < self.until:
             short = SAMPLE_S / self.measured_s if self.measured_s > 0 else SAMPLE
             self.spare = min(MOST_SPARE, max(SAMPLE, int(short)) - 1)
 
@@ -191,8 +196,9 @@ class LocalExecutor:
         while True:
             begin_ns = time.perf_counter_ns() if self.trace is not None else 0
             kept = self.plans.get((*key, left))
-            if kept is None or (kept.runs >= SETTLED and not kept.spare):
-                kept = self._decide((*key, left), describe, operands, out, uris, barred)
+            if kept is None or (kept.runs >= kept.until and not kept.spare):
+                until = EARLY if kept is None else SETTLED
+                kept = self._decide((*key, left), describe, operands, out, uris, barred, until)
             measure = kept.begins()
             self.last = kept
             try:
@@ -245,6 +251,7 @@ class LocalExecutor:
         out: Any,
         uris: tuple[str, ...],
         barred: dict[str, str],
+        until: int,
     ) -> Kept:
         kind, size, out_nbytes = describe()
         self.know(kind, [uri for uri in uris if uri not in barred])
@@ -266,10 +273,11 @@ class LocalExecutor:
         assert cost is not None
         if len(self.plans) >= KEPT:
             self.plans.clear()
-        kept = Kept(plan, self.devices[plan.device], cost.compute_s, cost.in_s + cost.out_s)
+        beside = cost.in_s + cost.out_s
+        kept = Kept(plan, self.devices[plan.device], cost.compute_s, beside, until)
+        if plan.explores:  # one run, and that one is measured
+            kept.runs, kept.until = SETTLED - 1, SETTLED
         self.plans[key] = kept
-        if plan.explores:
-            kept.runs = SETTLED - 1
         return kept
 
     def _measured(self, kept: Kept, seconds: float) -> None:

@@ -15,14 +15,15 @@ from typing import Any
 import numpy as np
 
 from sparkle_drv import ops
-from sparkle_drv.core.array import Array
 from sparkle_drv.core.device import Device
 from sparkle_drv.ops.geometry import Geometry
 
 THIN = 16.0
 """Operations for each byte touched below which a product counts as bound by memory."""
-Runs = tuple[Callable[[], Array], float]
-"""A probe: a call that begins the work, and the work's size."""
+Runs = tuple[Callable[[], Any], float]
+"""A probe: a call that begins the work, and the work's size. It is made as calls are: where host
+memory needs no copy, of numpy arrays and to the end, else of Arrays; and with a result to allocate,
+which for small work takes as long as the work."""
 
 
 @dataclass(frozen=True)
@@ -53,14 +54,13 @@ def gemm_class(m: int, n: int, k: int, dtype: Any) -> tuple[Class, float]:
 
 
 def _square(dev: Device, side: int, kind: np.dtype[Any]) -> Runs:
-    a, b, c = (filled(dev, (side, side), kind) for _ in range(3))
-    return lambda: ops.gemm(dev, a, b, c), 2.0 * side**3
+    a, b = (filled(dev, (side, side), kind) for _ in range(2))
+    return lambda: ops.gemm(dev, a, b), 2.0 * side**3
 
 
 def _thin(dev: Device, side: int, kind: np.dtype[Any]) -> Runs:
-    a, b, c = filled(dev, (4, side), kind), filled(dev, (side, side), kind), None
-    c = filled(dev, (4, side), kind)
-    return lambda: ops.gemm(dev, a, b, c), 2.0 * 4 * side * side
+    a, b = filled(dev, (4, side), kind), filled(dev, (side, side), kind)
+    return lambda: ops.gemm(dev, a, b), 2.0 * 4 * side * side
 
 
 def conv2d_class(shape: Geometry) -> tuple[Class, float]:
@@ -86,13 +86,12 @@ def _image(dev: Device, i: int, filters: int, groups: int, layout: str) -> Runs:
     side, channels = 7 * 2 ** (i // 2), 16 * 2 ** ((i + 1) // 2)
     each = groups or channels
     image = (1, channels, side, side) if layout == "NCHW" else (1, side, side, channels)
-    x, y = (filled(dev, image, np.dtype(np.float32), layout) for _ in range(2))
+    x = filled(dev, image, np.dtype(np.float32), layout)
     w = filled(dev, (channels, channels // each, filters, filters), np.dtype(np.float32))
     flops = 2.0 * channels * side * side * (channels // each) * filters * filters
 
-    def run() -> Array:
-        made: Array = ops.conv2d(dev, x, w, out=y, padding=filters // 2, groups=each, layout=layout)
-        return made
+    def run() -> Any:
+        return ops.conv2d(dev, x, w, padding=filters // 2, groups=each, layout=layout)
 
     return run, flops
 
@@ -128,7 +127,7 @@ def layout_class(source: str, to: str) -> Class:
     def probe(dev: Device, i: int) -> Runs:
         side = 8 * 2**i
         shape = (1, 16, side, side) if source == "NCHW" else (1, side, side, 16)
-        x = filled(dev, shape, np.dtype(np.float32), source)
+        x = stored(dev, shape, np.dtype(np.float32), source)
         return lambda: ops.layout(dev, x, to), float(x.nbytes)
 
     return Class(f"layout_f32:{source}:{to}", probe)
@@ -136,7 +135,19 @@ def layout_class(source: str, to: str) -> Class:
 
 def filled(
     dev: Device, shape: tuple[int, ...], kind: np.dtype[Any], layout: str | None = None
+) -> Any:
+    """An operand of a probe: numpy's where host memory needs no copy, else an Array."""
+    return _values(shape, kind) if dev.info.unified else stored(dev, shape, kind, layout)
+
+
+def stored(
+    dev: Device, shape: tuple[int, ...], kind: np.dtype[Any], layout: str | None = None
 ) -> Array:
+    """An Array for a probe."""
+    return dev.array(_values(shape, kind), layout)
+
+
+def _values(shape: tuple[int, ...], kind: np.dtype[Any]) -> np.ndarray[Any, Any]:
     """Values between 0.5 and 1.5, random within a block that repeats: zeros would be faster."""
     block = (np.random.default_rng(shape).random(4099) + 0.5).astype(kind)
-    return dev.array(np.resize(block, shape), layout)
+    return np.resize(block, shape)

@@ -10,10 +10,10 @@ import contextlib
 import time
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import numpy as np
 
-from sparkle_drv.core.array import Array
 from sparkle_drv.core.device import Device
 from sparkle_drv.core.fence import Fence
 from sparkle_drv.errors import OutOfDeviceMemory
@@ -26,6 +26,8 @@ EACH = 3
 WARM_S = 1e-3
 """Work is done again and again for so long before it is measured, once at least: after a pause
 clocks, caches and sleeping threads make the first few of short runs slow."""
+FIRST_WARM_S = 10e-3
+"""The same for the first size of a class: code is loaded, threads start, plans are made."""
 BUDGET_S = 0.35
 """Seconds for one class on one device; the largest size is the last that fits."""
 MOST_SIZES = 9
@@ -45,7 +47,7 @@ def speeds(dev: Device, kind: Class, clock: Clock = time.perf_counter) -> list[P
     for i in range(MOST_SIZES):
         try:
             run, size = kind.probe(dev, i)
-            times = _timed(partial(_waited, run), clock)
+            times = _timed(partial(_waited, run), clock, WARM_S if i else FIRST_WARM_S)
         except (OutOfDeviceMemory, ValueError, TypeError, LookupError):
             break  # too large for it, or not one of its operations
         points += [(size, t) for t in times]
@@ -79,8 +81,8 @@ def latency(dev: Device, clock: Clock = time.perf_counter) -> float:
     return min(times)
 
 
-def _waited(run: Callable[[], Array]) -> None:
-    fence = run().fence
+def _waited(run: Callable[[], Any]) -> None:
+    fence = getattr(run(), "fence", None)
     if fence is not None:
         fence.wait()
 
@@ -89,8 +91,8 @@ def _done(move: Callable[[], Fence]) -> None:
     move().wait()
 
 
-def _timed(run: Callable[[], object], clock: Clock) -> list[float]:
-    warm = clock() + WARM_S
+def _timed(run: Callable[[], object], clock: Clock, warm_s: float = WARM_S) -> list[float]:
+    warm = clock() + warm_s
     run()
     while clock() < warm:
         run()

@@ -29,9 +29,12 @@ from .graph_data import Task, Value
 from .graph_decide import Decided, decide
 from .graph_steps import Bring, Do
 from .journal import Journal
-from .local import SETTLED, CopyLost, LocalExecutor
+from .local import CopyLost, LocalExecutor
 
 Folded = tuple[Host, "Host | None"]
+
+LOOK = 64
+"""Once in so many runs it is looked at whether the costs that decided have changed."""
 
 
 @dataclass
@@ -159,7 +162,7 @@ class GraphRun:
         if self.executor.journal not in (None, self._journal):
             return True
         plan = known.kept.plan
-        due = known.kept.runs % SETTLED == SETTLED - 1
+        due = known.kept.runs % LOOK == LOOK - 1
         return due and graph_place.changed(self.executor.costs, plan.tasks)
 
     def _reserve(self, made: Decided) -> None:

@@ -71,7 +71,8 @@ class Speed:
         biased = [s for s, m in middles.items() if abs(m) > 2 * noise / math.sqrt(counts[s])]
         for size, middle in middles.items() if biased else ():
             # Where the line is right, too: else a neighbour's knot would reach this far.
-            speed._learn(_bin(size), middle, counts[size])
+            # For as much as one run counts: a call has its own operands and its own allocations.
+            speed._learn(_bin(size), middle, 1)
         return speed
 
     def at(self, size: float) -> float:

@@ -2,10 +2,10 @@
 
     python tests/cpu_kernels/build.py KIND [OBJECTS]     KIND: host, asan, lowered or aarch64
 
-makes build/cpu_kernels/KIND/cpu_kernels and prints its path. "lowered" is for x86-64 machines that have
-AVX2 alone: of AVX-512's kernels it checks the C, not the instructions. OBJECTS is a folder with what setup.py
-compiled of native/ by the same flags, where that is there already (`make asan`). Only what is stale
-is compiled. Warnings are errors.
+makes build/cpu_kernels/KIND/cpu_kernels and prints its path. "lowered" is for x86-64 machines that
+have AVX2 alone: of AVX-512's kernels it checks the C, not the instructions. OBJECTS is a folder with
+what setup.py compiled of native/ by the same flags, where that is there already (`make asan`). Only
+what is stale is compiled. Warnings are errors.
 """
 
 from __future__ import annotations
@@ -75,7 +75,8 @@ def build(
         target = folder / f"{name if ours else source.parent.name}_{source.stem}.o"
         dep = target.with_suffix(".d")
         command = [compiler, *shlex.split(f"{FLAGS} {flags}"), *(defines if ours else ())]
-        command += ["-I", str(ROOT / "native/cpu"), "-MMD", "-MF", str(dep), "-c", str(source), "-o", str(target)]
+        command += ["-I", str(ROOT / "native/cpu"), "-MMD", "-MF", str(dep)]
+        command += ["-c", str(source), "-o", str(target)]
         if not is_fresh(target, command, dep):
             subprocess.run(command, check=True, capture_output=True, text=True)
             target.with_suffix(".cmd").write_text(shlex.join(command))

@@ -60,7 +60,7 @@ def write(path: Path, document: dict[str, Any]) -> None:
 def gate(
     folder: Path,
     session: Session,
-    tasks_of: Callable[[sp.DeviceInfo], Sequence[Task]],
+    tasks_of: Callable[[sp.Device], Sequence[Task]],
     threshold: float,
 ) -> int:
     """Exit code of `make perf`: 3 for a regression that stayed, 1 for a failed check, else 0."""
@@ -79,7 +79,7 @@ def gate(
                 write(path, new)
                 print(f"no baseline for {device.info.name}: {path} written")
                 continue
-            tasks = tasks_of(device.info)
+            tasks = tasks_of(device)
             pairs = _confirmed(results.load(path), new, device, session, tasks, threshold)
         compare.show(pairs)
         if any(pair.is_broken for pair in pairs):

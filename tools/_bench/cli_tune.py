@@ -43,11 +43,11 @@ def tune_command(args: argparse.Namespace) -> int:
     writers.Outputs(args.json).check()
     seed = cli.seed(args)
     budget = args.budget or (QUICK_S if args.quick else BUDGET_S)
-    manifest = runner.manifest()
     planned = []
     for uri in devices.resolve(args.device):
         with devices.opened(uri) as device:
-            planned.append((uri, tune.jobs_for(args.names, args.axes, device.info, manifest, seed)))
+            known = runner.manifest(device)
+            planned.append((uri, tune.jobs_for(args.names, args.axes, device.info, known, seed)))
     visit = tune.Visit(tune.Settings(seed, budget, args.busy), [])
     try:
         for uri, jobs in planned:

@@ -36,12 +36,12 @@ def measure(
     settings: Settings,
     say: Callable[[str], None] = lambda what: None,
 ) -> tuple[Roof, list[Row]]:
-    """(the roofs, the rows they come from). A kernel that the backend lacks, or that fails its
-    check, gives none.
+    """(the roofs, the rows they come from). A kernel that `manifest`, that of the device, lacks, or
+    that fails its check, gives none.
     """
     roof, rows = Roof(), []
     for kernel, kinds in KERNELS.items():
-        if kernel not in manifest or device.info.backend not in manifest[kernel]["backends"]:
+        if kernel not in manifest:
             continue
         say(f"{device.info.uri}: {kernel}")
         point = catalog.expand(kernel, {}, device.info)[0]

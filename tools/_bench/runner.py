@@ -68,7 +68,7 @@ class Session:
         self.report.extra["seed"] = self.settings.seed
 
     def measure(
-        self, tasks_of: Callable[[sp.DeviceInfo], Sequence[Task]], with_roof: bool = True
+        self, tasks_of: Callable[[sp.Device], Sequence[Task]], with_roof: bool = True
     ) -> int:
         """Runs the tasks of every device, prints the table, returns the exit code."""
         try:
@@ -83,13 +83,13 @@ class Session:
         return self.finish()
 
     def _planned(
-        self, tasks_of: Callable[[sp.DeviceInfo], Sequence[Task]]
+        self, tasks_of: Callable[[sp.Device], Sequence[Task]]
     ) -> list[tuple[str, Sequence[Task]]]:
         """Opens all devices once and makes all jobs: what is wrong is said before any work."""
         planned = []
         for uri in self.uris:
             with devices.opened(uri) as device:
-                tasks = tasks_of(device.info)
+                tasks = tasks_of(device)
                 for job, mode in tasks:
                     emulated.check_job(job, mode, device.info)
                     nsets = engine.sets(job, mode, device.info, 1 + len(job.rivals))
@@ -128,7 +128,7 @@ class Session:
         settings = Settings(
             self.settings.seed, precision=0.01, timeout_s=min(1.0, self.settings.timeout_s)
         )
-        roof, _ = peak.measure(device, manifest(), settings, say)
+        roof, _ = peak.measure(device, manifest(device), settings, say)
         roof = roof.raised_to(known) if known else roof
         self.cache.put(key, roof)
         return roof
@@ -190,23 +190,35 @@ def heading(report: Report) -> str:
     return f"# {'; '.join(parts)}; load {e.get('load_1min')}; seed {report.extra.get('seed')}"
 
 
-def manifest() -> dict[str, Any]:
-    """The kernels of shaders/manifest.json by name."""
+def manifest(device: sp.Device | None = None) -> dict[str, Any]:
+    """The kernels of shaders/manifest.json by name; of a device: those that it provides.
+
+    What a plug-in brings by itself the manifest does not know: whatever has a group size there is
+    taken for a grid of such groups, the rest for kernels that know their own.
+    """
     from sparkle_drv import assets
 
     kernels: dict[str, Any] = assets.manifest()["kernels"]
-    return kernels
+    if device is None:
+        return kernels
+    backend = device.info.backend
+    found = {}
+    for name, entry in kernels.items():
+        if device.provides(name):
+            form = "grid" if "group_size" in entry else "routine"
+            found[name] = {**entry, "backends": {backend: {"form": form}, **entry["backends"]}}
+    return found
 
 
 def manifest_tasks(
     names: Sequence[str], axes: Sequence[str], modes: Sequence[str], seed: int
-) -> Callable[[sp.DeviceInfo], list[Task]]:
+) -> Callable[[sp.Device], list[Task]]:
     """For a device: the jobs of the named kernels (none named: the default set) at all points, in
     all modes.
     """
 
-    def tasks(info: sp.DeviceInfo) -> list[Task]:
-        kernels = manifest()
+    def tasks(device: sp.Device) -> list[Task]:
+        info, kernels = device.info, manifest(device)
         chosen = catalog.select(names or DEFAULT, kernels, info.backend)
         given = catalog.given_axes(chosen, axes)
         return [
@@ -231,7 +243,9 @@ def run_launch(session: Session) -> int:
         for uri in session.uris:
             with devices.opened(uri) as device, Progress(1) as progress:
                 progress.step(f"{uri}: launch")
-                session.report.rows += launchcost.measure(device, manifest(), session.settings)
+                session.report.rows += launchcost.measure(
+                    device, manifest(device), session.settings
+                )
                 session.outputs.save(session.report, last=False)
     except KeyboardInterrupt:
         session.report.interrupted = True
@@ -248,7 +262,7 @@ def run_peak(session: Session) -> int:
         for uri in session.uris:
             with devices.opened(uri) as device, Progress(len(peak.KERNELS)) as progress:
                 emulated.refuse(device.info, "peak")
-                roof, rows = peak.measure(device, manifest(), session.settings, progress.step)
+                roof, rows = peak.measure(device, manifest(device), session.settings, progress.step)
                 session.report.rows += rows
                 session.told(device.info, roof)
                 session.outputs.save(session.report, last=False)

@@ -1,0 +1,54 @@
+"""What a backend outside this package builds on: names only; docs/plugins.md says how.
+
+The protocol and its data (`Backend`, `Settings`, `KernelSpec`, `Loaded`, `Allocation`, `Progress`);
+and for backends written in Python the half of the protocol that is alike for all of them: `decode`
+makes data of command records, `Kernels` checks dispatches, `Queues` keeps timelines.
+"""
+
+from sparkle_drv.backends.base import (
+    ANY_EPOCH,
+    Allocation,
+    Backend,
+    KernelSpec,
+    Loaded,
+    Progress,
+    Settings,
+)
+from sparkle_drv.core import records
+from sparkle_drv.plugin.commands import (
+    Barrier,
+    Command,
+    Copy,
+    Dispatch,
+    Fill,
+    Timestamp,
+    Wait,
+    decode,
+)
+from sparkle_drv.plugin.kernels import Entry, Kernels
+from sparkle_drv.plugin.queues import Failed, Queues, Timeline, Work
+
+__all__ = [
+    "ANY_EPOCH",
+    "Allocation",
+    "Backend",
+    "Barrier",
+    "Command",
+    "Copy",
+    "Dispatch",
+    "Entry",
+    "Failed",
+    "Fill",
+    "KernelSpec",
+    "Kernels",
+    "Loaded",
+    "Progress",
+    "Queues",
+    "Settings",
+    "Timeline",
+    "Timestamp",
+    "Wait",
+    "Work",
+    "decode",
+    "records",
+]

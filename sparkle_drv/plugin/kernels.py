@@ -1,0 +1,94 @@
+"""The kernels that a backend written in Python has loaded: by the numbers that dispatch records
+carry, with the check of a dispatch that native backends do in C.
+"""
+
+from __future__ import annotations
+
+import errno
+import itertools
+import struct
+from dataclasses import dataclass
+from typing import Any
+
+from sparkle_drv._native import ffi, lib
+from sparkle_drv.backends.base import KernelSpec
+from sparkle_drv.core.signature import SCALARS
+from sparkle_drv.plugin.commands import Dispatch
+from sparkle_drv.types import DeviceInfo, Resources
+
+# Never 0, and never used again while the process lives: a stale record names nothing.
+_numbers = itertools.count(1)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One loaded kernel."""
+
+    pointer: int
+    """For `Loaded.pointer`."""
+    spec: KernelSpec
+    """What it was loaded from."""
+    resources: Resources
+    """What it takes; `max_group_size` is a limit."""
+    own: Any
+    """Whatever the backend runs it by."""
+    layout: struct.Struct
+    """The arguments in natural C alignment."""
+
+    def values(self, dispatch: Dispatch) -> tuple[Any, ...]:
+        """The arguments of a dispatch: numbers, and addresses for pointers (0: null)."""
+        return self.layout.unpack_from(dispatch.args)
+
+
+class Kernels:
+    """Of one device. Any thread may use it: each method is one operation of a dict."""
+
+    def __init__(self, info: DeviceInfo) -> None:
+        self._info = info
+        self._entries: dict[int, Entry] = {}
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def add(self, spec: KernelSpec, resources: Resources, own: Any) -> Entry:
+        """A kernel that was loaded; `own` is the backend's."""
+        codes = "".join("Q" if t.endswith("*") else SCALARS[t][0] for t in spec.args)
+        layout = struct.Struct("@" + codes)  # with "@", struct aligns as C does
+        entry = Entry(next(_numbers), spec, resources, own, layout)
+        self._entries[entry.pointer] = entry
+        return entry
+
+    def remove(self, entry: Entry) -> None:
+        """It is unloaded; idempotent."""
+        self._entries.pop(entry.pointer, None)
+
+    def find(self, pointer: int) -> Entry | None:
+        """The kernel that a dispatch names; None: it is not there."""
+        return self._entries.get(pointer)
+
+    def check(self, dispatch: Dispatch) -> int:
+        """0, or the -errno with which a launch is refused: -EINVAL for a kernel that is not loaded
+        or a shape beyond the limits of device and kernel, else what sp_signature_check says of the
+        arguments (sp_cmd.h).
+        """
+        entry = self._entries.get(dispatch.kernel)
+        if entry is None or not self._fits(dispatch, entry.resources):
+            return -errno.EINVAL
+        if len(dispatch.args) < entry.layout.size:
+            return -errno.EINVAL
+        args = ffi.from_buffer(dispatch.args)
+        rc: int = lib.sp_signature_check(entry.spec.native, args, ffi.NULL, ffi.NULL)
+        return rc
+
+    def _fits(self, dispatch: Dispatch, resources: Resources) -> bool:
+        most = resources.max_groups or self._info.max_groups
+        x, y, z = dispatch.group_size
+        limit = min(self._info.max_group_size, resources.max_group_size)
+        threads = x * y * z
+        gx, gy, gz = dispatch.groups
+        return (
+            all(n <= m for n, m in zip(dispatch.groups, most, strict=True))
+            and 1 <= threads <= limit
+            and gx * gy * gz * threads < 1 << 64
+            and dispatch.shared_nbytes <= self._info.max_shared_nbytes
+        )

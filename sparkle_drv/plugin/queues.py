@@ -1,0 +1,330 @@
+"""The queue half of the Backend protocol for backends written in Python: timelines, epochs, waits,
+refusals, who was told of which failure.
+
+A backend says how commands are given to its device (`start`) and how far such work is (`Work`); all
+else that the protocol asks of a queue is here, and its methods are those of `Queues`:
+
+    self._queues = queues = Queues(self.kernels_loaded, self._start)
+    self.launch, self.submit, self.wait = queues.launch, queues.submit, queues.wait   # and so on
+
+Nothing here has a thread: who asks how far a queue is looks at the work in flight, and who waits
+looks again and again, in naps that grow to a millisecond.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+import time
+import weakref
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from sparkle_drv._native import ffi
+from sparkle_drv.backends.base import ANY_EPOCH, Progress
+from sparkle_drv.core import records
+from sparkle_drv.plugin.commands import Command, Dispatch, Wait, decode
+from sparkle_drv.plugin.kernels import Kernels
+from sparkle_drv.plugin.ledger import Ledger
+
+_FULL_NS = 100_000_000  # for how long a submission to a full queue waits before -EAGAIN
+_SPINS = 20  # looks without a nap between them
+_NAP_S = (20e-6, 1e-3)  # the first nap and the longest
+
+
+class Failed(Exception):
+    """What `start` raises when nothing was given to the device: an errno, in words too."""
+
+    def __init__(self, code: int, words: str) -> None:
+        super().__init__(words)
+        self.code = code
+
+
+class Work(Protocol):
+    """A submission that the device has been given."""
+
+    def ended(self) -> int | None:
+        """None while it runs; 0 or -errno once all of it has ended. Never blocks, and may be asked
+        again. -ENODEV: the device is lost, with all that is in flight.
+        """
+
+    def running(self) -> tuple[int, float]:
+        """(the index of the command that runs now, -1 for none yet; seconds since it began)."""
+
+    def times(self) -> tuple[int, int] | None:
+        """(start, end) in ns of the device clock, once it has ended; None: not known."""
+
+    def words(self) -> str:
+        """How it failed, in words."""
+
+
+Start = Callable[[Any, Sequence[Command], "Sequence[Work]"], Work]
+"""start(own, commands, awaited) gives commands to the device, in order, and does not wait.
+
+`own` is what `open_queue` was given; `awaited` is the work of other queues, still in flight, that
+`Wait`s among the commands stand for: none of the commands may begin before all of it has ended.
+Calls for one queue do not overlap. Raises Failed.
+"""
+
+
+class _InFlight:
+    __slots__ = ("data", "offsets", "value", "work")
+
+    def __init__(self, value: int, data: bytes, offsets: list[int], work: Work) -> None:
+        self.value, self.data, self.offsets, self.work = value, data, offsets, work
+
+
+class Timeline:
+    """The handle of one queue; `own` is the backend's part of it."""
+
+    def __init__(self, own: Any, timing: bool) -> None:
+        self.own = own
+        self.timing = timing
+        self.submitted = self.reached = 0
+        self.closing = False
+        self.lock = threading.Lock()  # orders submissions; held while `start` runs
+        self.looking = threading.Lock()  # of all below
+        self.flight: deque[_InFlight] = deque()
+        self.ledger = Ledger()
+
+
+class Queues:
+    """All queues of one open device. Any thread may call any method."""
+
+    def __init__(self, kernels: Kernels, start: Start, *, depth: int = 1024) -> None:
+        self._kernels = kernels
+        self._start = start
+        self._depth = depth
+        self._pid = os.getpid()
+        self._epoch = 0
+        self._epoch_lock = threading.Lock()
+        self._open: weakref.WeakValueDictionary[int, Timeline] = weakref.WeakValueDictionary()
+        self._lost = ""
+        self._closed = False
+        self._said = threading.local()
+
+    # What the backend itself calls
+
+    def lose(self, words: str) -> None:
+        """The device is gone: what is in flight fails, nothing more is taken. `words` say why."""
+        self._lost = self._lost or words
+
+    def close(self) -> None:
+        """Take no more work; what is in flight goes on."""
+        self._closed = True
+
+    @property
+    def forked(self) -> bool:
+        """Is this a child of the process that opened the device? Its driver must be left alone."""
+        return os.getpid() != self._pid
+
+    def open(self, own: Any, timing: bool) -> Timeline:
+        """For `open_queue`."""
+        queue = Timeline(own, timing)
+        self._open[id(queue)] = queue
+        return queue
+
+    def copy(self, queue: Timeline, dst: int, src: int, nbytes: int) -> int:
+        """Submit one copy; value or -errno."""
+        return self._submit(queue, records.copy(dst, src, nbytes), ANY_EPOCH)
+
+    def idle(self, queue: Timeline) -> bool:
+        """Has all that was submitted ended, and may more be?"""
+        return not self._refusal(queue) and self.reached(queue) == queue.submitted
+
+    # The protocol's methods, by its names
+
+    def close_queue(self, queue: Timeline, timeout_ns: int) -> int:
+        if self.forked:
+            return -errno.ECHILD
+        with queue.lock:
+            queue.closing = True
+        return self._reach(queue, queue.submitted, timeout_ns)
+
+    def queue_pointer(self, queue: Timeline) -> int:
+        return id(queue)
+
+    def epoch(self) -> int:
+        return self._epoch
+
+    def advance(self) -> int:
+        with self._epoch_lock:
+            self._epoch += 1
+            return self._epoch
+
+    def check(self, record: bytes, nbytes: int) -> int:
+        return self._judge(bytes(record[:nbytes]))[0]
+
+    def launch(self, queue: Timeline, record: bytes, nbytes: int, epoch: int) -> int:
+        return self._submit(queue, bytes(record[:nbytes]), epoch)
+
+    def prepare(self, queue: Timeline, record: bytes, epoch: int) -> Any:
+        rc = self._refusal(queue) or self._stale(epoch) or self._judge(bytes(record))[0]
+        return rc or (queue, bytes(record), epoch)
+
+    def run(self, prepared: tuple[Timeline, bytes, int]) -> int:
+        return self._submit(*prepared)
+
+    def submit(self, queue: Timeline, data: Any, nbytes: int, epoch: int) -> int:
+        return self._submit(queue, bytes(ffi.buffer(data, nbytes)) if nbytes else b"", epoch)
+
+    def submitted(self, queue: Timeline) -> int:
+        return queue.submitted
+
+    def settled(self, queue: Timeline) -> int:
+        if self.forked:
+            return queue.submitted
+        with queue.lock:
+            return queue.submitted
+
+    def reached(self, queue: Timeline) -> int:
+        if not self.forked and queue.reached < queue.submitted and queue.looking.acquire(False):
+            try:
+                self._look(queue)
+            finally:
+                queue.looking.release()
+        return queue.reached
+
+    def wait(self, queue: Timeline, value: int, timeout_ns: int) -> int:
+        if self.forked:
+            return -errno.ECHILD
+        if value > queue.submitted:
+            return -errno.EINVAL
+        if rc := self._reach(queue, value, timeout_ns):
+            return rc
+        with queue.looking:
+            return queue.ledger.tell(value, queue.submitted)
+
+    def failure(self, queue: Timeline, value: int) -> int:
+        if self.forked:
+            return -errno.ECHILD
+        with queue.looking:
+            return queue.ledger.fault(value)[0]
+
+    def fault(self, queue: Timeline, value: int) -> str:
+        with queue.looking:
+            return queue.ledger.fault(value)[1]
+
+    def times(self, queue: Timeline, value: int) -> tuple[int, int] | None:
+        with queue.looking:
+            return queue.ledger.times(value)
+
+    def describe(self, queue: Timeline, value: int) -> Progress | None:
+        if self.forked:
+            return None
+        with queue.looking:
+            self._look(queue)
+            found = next((f for f in queue.flight if f.value == value), None)
+            if found is None:
+                return None
+            index, seconds = found.work.running() if found is queue.flight[0] else (-1, 0.0)
+        at = found.offsets[index] if 0 <= index < len(found.offsets) else len(found.data)
+        groups = 0
+        if at < len(found.data):
+            command = decode(found.data)[index][1]
+            if isinstance(command, Dispatch):
+                x, y, z = command.groups
+                groups = x * y * z
+        return Progress(found.data, at, 0, groups, seconds)
+
+    def lost(self) -> str:
+        return self._lost
+
+    def said(self) -> str:
+        return getattr(self._said, "words", "")
+
+    # How they do it
+
+    def _refusal(self, queue: Timeline) -> int:
+        if self.forked:
+            return -errno.ECHILD
+        if queue.closing or self._closed:
+            return -errno.ESHUTDOWN
+        return -errno.ENODEV if self._lost else 0
+
+    def _stale(self, epoch: int) -> int:
+        return 0 if epoch in (self._epoch, ANY_EPOCH) else -errno.ESTALE
+
+    def _judge(self, data: bytes) -> tuple[int, list[tuple[int, Command]]]:
+        try:
+            commands = decode(data)
+        except ValueError:
+            return -errno.EINVAL, []
+        for _, command in commands:
+            if isinstance(command, Dispatch) and (rc := self._kernels.check(command)):
+                return rc, []
+        return 0, commands
+
+    def _submit(self, queue: Timeline, data: bytes, epoch: int) -> int:
+        self._said.words = ""
+        if rc := self._refusal(queue) or self._stale(epoch):  # look at what it names again
+            return rc
+        rc, commands = self._judge(data)
+        if rc := rc or self._room(queue):
+            return rc
+        with queue.lock:
+            if rc := self._refusal(queue) or self._stale(epoch):
+                return rc
+            try:
+                work = self._start(queue.own, [c for _, c in commands], self._awaited(commands))
+            except Failed as error:
+                self._said.words = str(error)
+                if error.code == errno.ENODEV:
+                    self.lose(str(error))
+                return -error.code
+            value = queue.submitted + 1
+            queue.flight.append(_InFlight(value, data, [at for at, _ in commands], work))
+            queue.submitted = value
+            return value
+
+    def _room(self, queue: Timeline) -> int:
+        """0, or -EAGAIN when the queue stays full for 0.1 s."""
+        oldest = queue.submitted - self._depth + 1
+        if oldest <= queue.reached:
+            return 0
+        return -errno.EAGAIN if self._reach(queue, oldest, _FULL_NS) else 0
+
+    def _awaited(self, commands: Sequence[tuple[int, Command]]) -> list[Work]:
+        found: list[Work] = []
+        for _, command in commands:
+            other = self._open.get(command.queue) if isinstance(command, Wait) else None
+            if other is None or not isinstance(command, Wait):
+                continue  # no wait, or for a queue that has gone: not before all of it had ended
+            with other.looking:
+                self._look(other)
+                found += [f.work for f in other.flight if f.value <= command.value][-1:]
+        return found
+
+    def _reach(self, queue: Timeline, value: int, timeout_ns: int) -> int:
+        """0 once `value` has ended, however it did; -ETIMEDOUT."""
+        deadline = time.monotonic_ns() + timeout_ns
+        looks, nap = 0, _NAP_S[0]
+        while self.reached(queue) < value:
+            left = deadline - time.monotonic_ns()
+            if left <= 0:
+                return -errno.ETIMEDOUT
+            looks += 1
+            if looks > _SPINS:
+                time.sleep(min(nap, left / 1e9))
+                nap = min(2 * nap, _NAP_S[1])
+        return 0
+
+    def _look(self, queue: Timeline) -> None:
+        """Takes note of what has ended; under `looking`."""
+        while queue.flight:
+            first = queue.flight[0]
+            rc = first.work.ended()
+            if rc == -errno.ENODEV:
+                self.lose(first.work.words())
+            if rc is None:
+                if not self._lost:
+                    return
+                rc = -errno.ENODEV
+            if rc:
+                queue.ledger.failed(first.value, rc, first.work.words() or self._lost)
+            elif queue.timing and (span := first.work.times()) is not None:
+                queue.ledger.lasted(first.value, span)
+            queue.reached = first.value
+            queue.flight.popleft()
