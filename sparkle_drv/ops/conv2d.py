@@ -21,6 +21,7 @@ from sparkle_drv.types import TilePlan
 
 from . import check, convcall, plans, staging, weights
 from .geometry import Geometry, geometry
+from .words import shown
 
 ALGOS = ("auto", "naive", "direct", "im2col", "winograd", "winograd2")
 """What `algo` may be."""
@@ -84,7 +85,9 @@ class Conv2d:
         weights.look_again(dev, w)
         check.dtype("conv2d", "x", x.dtype, ("f32",))
         if isinstance(x, Array) and x.layout not in (None, layout):
-            raise ValueError(f"x: it is {x.layout}, say layout={x.layout!r}; got layout={layout!r}")
+            raise ValueError(
+                f"x: it is {x.layout}, say layout={x.layout!r}, got layout={shown(layout)}"
+            )
         shape = geometry(x.shape, w.shape, stride, padding, dilation, groups, layout)
         bias = _weights(w, bias, shape)
         function, tile = _function(dev, shape, algo)

@@ -23,6 +23,7 @@ import numpy.typing as npt
 
 from . import promote
 from .graph import Graph, Node
+from .words import shown
 
 MOST_POWER = 8  # a whole exponent up to which a power of reals is products: (n - 1) / 2 ulp at most
 _TYPES = {"f32": 0, "f64": 1, "i32": 2}
@@ -207,9 +208,9 @@ def _scalar(graph: Graph, made: _Typed, a: int, kind: str) -> int:
     if node.op != "number":
         return made.add("scalar", kind, (), a)
     try:
-        return made.add("const", kind, (), promote.fitted(repr(node.value), node.value, kind))
+        return made.add("const", kind, (), promote.fitted(shown(node.value), node.value, kind))
     except ValueError:
-        graph.fail(node, f"{node.value!r} does not fit {kind}")
+        graph.fail(node, f"{shown(node.value)} does not fit {kind}")
 
 
 def _is_power_of_two(value: Any) -> bool:

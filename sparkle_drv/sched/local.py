@@ -21,7 +21,7 @@ from sparkle_drv.errors import DeviceLost, KernelFault, OutOfDeviceMemory
 from sparkle_drv.telemetry.trace import Trace
 
 from . import probe, traced
-from .arrays import ContextArray
+from .arrays import ContextArray, check_own
 from .choose import choose
 from .costs import Costs, Node
 from .journal import Journal, tell
@@ -145,9 +145,7 @@ class LocalExecutor:
         """
         moves = out.__class__ is ContextArray or any(x.__class__ is ContextArray for x in operands)
         if moves:  # plans differ by where arrays are
-            for x in (*operands, out):
-                if x.__class__ is ContextArray and x.closed:
-                    raise ValueError("an open ContextArray is wanted, this one is closed")
+            check_own(self, (*operands, out))
             key = (key, *(getattr(x, "places", None) for x in (*operands, out)))
         while True:
             begin_ns = time.perf_counter_ns() if self.trace is not None else 0
