@@ -21,6 +21,7 @@ from sparkle_drv.types import TilePlan
 
 from . import check, fused, lower, mapcall, program, promote, space, staging, tiles
 from .graph import Graph, of_text
+from .scalars import scalars as uniform_of
 from .trace import Traced, trace
 from .words import listed, short, shown
 
@@ -202,7 +203,7 @@ def _portable(
     staging.check_there(stage.dev, "map", "map", tag, _WANTED)
     dtype = fused.DTYPES[tag]
     check_inputs(graph, code.inputs)
-    split = lower.scalars(graph, frozenset(scalars))
+    split = uniform_of(graph, frozenset(scalars))
     made = program.compile_graph(graph, split.uniform, tag)
     constants = [constant(graph, i, found[i], tag) for i in made.constants]
     for name in made.inputs:
@@ -235,7 +236,7 @@ def _fill(dev: Device, graph: Graph, scalars: dict[str, Any], out: Any) -> Any:
     dtype = staging.operand("out", out).dtype
     tag = check.dtype("map", "out", dtype, _WANTED)
     staging.check_there(dev, "map", "map", tag, _WANTED)
-    split = lower.scalars(graph, frozenset(scalars))
+    split = uniform_of(graph, frozenset(scalars))
     last = len(graph.nodes) - 1
     value = split.values(graph, scalars)[last]
     kind = promote.kind_of(value)

@@ -3,7 +3,7 @@
 A kind is what a value is: "f32" "f64" "i32" "bool", the name of another numpy dtype (of a scalar),
 or "int" and "float": Python's numbers, which are weak and take the type of what they meet (NEP 50,
 whatever the version of numpy). Also what becomes of scalars alone, which is computed here, on the
-host, once a call. Pure; called by `lower.py`.
+host, once a call. Pure; called by `typed.py` and `scalars.py`.
 """
 
 from __future__ import annotations
