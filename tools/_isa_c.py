@@ -162,7 +162,9 @@ def operand_lines(gen: int, row: isa_rows.Row) -> tuple[list[str], int]:
 
 
 def row_flags(row: isa_rows.Row) -> str:
-    flags = [flag.upper() for flag in ("dpp", "dpp8", "sdwa", "name") if flag in row.flags]
+    flags = [
+        flag.upper() for flag in ("dpp", "dpp8", "sdwa", "name", "vcc", "bus1") if flag in row.flags
+    ]
     fields = {operand.field for operand in row.operands}
     flags += ["LITERAL"] if "literal" in fields else []
     flags += ["TWO_ADDR"] if "offset2" in fields else []

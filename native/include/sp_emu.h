@@ -26,7 +26,7 @@ enum sp_emu_recovery {
 enum sp_emu_lenient {
     SP_LENIENT_UNLISTED = 1,      /* BOs that the job does not list */
     SP_LENIENT_UNINITIALISED = 2, /* registers and LDS read before written are 0 */
-    SP_LENIENT_RESERVED = 4,
+    SP_LENIENT_RESERVED = 4,      /* reserved bits set; more scalars in a vector instruction than it can read */
     SP_LENIENT_PADDING = 8,
     SP_LENIENT_UNPROGRAMMED = 16, /* a dispatch may use registers that its job has not programmed */
     SP_LENIENT_REGISTER = 32,     /* registers that no table declares may be written; forbidden ones may not */

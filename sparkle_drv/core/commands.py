@@ -236,7 +236,8 @@ def _list(command: Dispatch) -> None:
 def _address(device: Device, what: str, buffer: Buffer) -> int:
     if buffer.device is not device:
         raise ValueError(
-            f"{what}: the buffer belongs to {buffer.device.uri}, this queue to {device.uri}"
+            f"{what}: the buffer belongs to {device._another(buffer.device)}, this queue to "
+            f"{device.uri}"
         )
     return buffer.address
 
@@ -274,7 +275,8 @@ def _encode(device: Device, command: Command) -> bytes:
             queue = fence.queue
             if queue._device is not device:
                 raise ValueError(
-                    f"wait: the fence belongs to {queue._device.uri}, this queue to {device.uri}"
+                    f"wait: the fence belongs to {device._another(queue._device)}, this queue to "
+                    f"{device.uri}"
                 )
             return records.wait(device._backend.queue_pointer(queue._handle), fence.value)
         case Stamp(timestamp):

@@ -83,6 +83,10 @@ class Device:
         with self._lock:
             return list(living)
 
+    def _another(self, given: Device) -> str:
+        """What an error calls a device that is not this one: URIs need not tell them apart."""
+        return given.uri if given.uri != self.uri else f"another opening of {self.uri}"
+
     def _check_process(self) -> None:
         if os.getpid() != self._pid:
             raise DeviceLost(f"{self.uri}: {FORKED}")

@@ -43,7 +43,8 @@ def refuse(
         raise ValueError(f"kernel {kernel.name} is closed")
     if kernel.device is not device:
         raise ValueError(
-            f"kernel {kernel.name} belongs to {kernel.device.uri}, this queue to {device.uri}"
+            f"kernel {kernel.name} belongs to {device._another(kernel.device)}, this queue to "
+            f"{device.uri}"
         )
     if len(args) != len(kernel.args):
         raise TypeError(
@@ -133,7 +134,8 @@ def _pointer(device: Device, kernel: Kernel, arg: Arg, given: Any) -> None:
         raise ValueError(f"{where}: the buffer is closed")
     if given.device is not device:
         raise ValueError(
-            f"{where}: the buffer belongs to {given.device.uri}, this queue to {device.uri}"
+            f"{where}: the buffer belongs to {device._another(given.device)}, this queue to "
+            f"{device.uri}"
         )
     if not given._elements & arg.elements:
         raise TypeError(

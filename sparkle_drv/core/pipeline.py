@@ -89,7 +89,8 @@ class Pipeline:
                 raise ValueError("overlap: each slot opens a queue of its own, give no queue=")
             if queue.device is not device:
                 raise ValueError(
-                    f"queue: it belongs to {queue.device.uri}, this pipeline to {device.uri}"
+                    f"queue: it belongs to {device._another(queue.device)}, this pipeline to "
+                    f"{device.uri}"
                 )
             queue._check_open()
         self.device = device

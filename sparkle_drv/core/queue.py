@@ -547,7 +547,8 @@ def _target(what: str, given: Any, nbytes: int, device: Device) -> Buffer:
     if not isinstance(buffer, Buffer):
         raise TypeError(f"{what}: a Buffer or Array is wanted, got {type(given).__name__}")
     if buffer.device is not device:
-        raise ValueError(f"{what}: it belongs to {buffer.device.uri}, this queue to {device.uri}")
+        whose = device._another(buffer.device)
+        raise ValueError(f"{what}: it belongs to {whose}, this queue to {device.uri}")
     if nbytes > buffer.nbytes:
         raise ValueError(f"{what}: {nbytes} bytes do not fit into its {buffer.nbytes}")
     return buffer

@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from .words import short, shown
+
 U32 = 2**32 - 1  # kernels take sizes and strides as u32
 I32 = 2**31 - 1  # conv2d's positions may be negative
 DTYPES = {np.dtype(np.float32): "f32", np.dtype(np.float64): "f64", np.dtype(np.int32): "i32"}
@@ -23,7 +25,7 @@ def dtype(op: str, name: str, given: Any, wanted: Sequence[str]) -> str:
     tag = DTYPES.get(np.dtype(given), "")
     if tag not in wanted:
         known = " or ".join(str(d) for d, t in DTYPES.items() if t in wanted)
-        raise TypeError(f"{name}: {op} takes {known}, got {np.dtype(given)}")
+        raise TypeError(f"{short(name)}: {op} takes {known}, got {np.dtype(given)}")
     return tag
 
 
@@ -45,7 +47,9 @@ def dims(name: str, given: tuple[int, ...], wanted: int, axes: str) -> None:
 def size(name: str, value: int, most: int = U32) -> int:
     """A size or stride that a kernel can be told."""
     if value > most:
-        raise ValueError(f"{name}: at most 2**{most.bit_length()} - 1 is possible, got {value}")
+        raise ValueError(
+            f"{name}: at most 2**{most.bit_length()} - 1 is possible, got {shown(value)}"
+        )
     return value
 
 
@@ -56,9 +60,9 @@ def whole(name: str, given: Any, least: int, most: int = U32) -> int:
     except TypeError:
         value = None
     if value is None:
-        raise TypeError(f"{name}: a whole number is wanted, got {given!r}")
+        raise TypeError(f"{name}: a whole number is wanted, got {shown(given)}")
     if value < least:
-        raise ValueError(f"{name}: {least} or more is wanted, got {value}")
+        raise ValueError(f"{name}: {least} or more is wanted, got {shown(value)}")
     return size(name, value, most)
 
 
@@ -67,7 +71,7 @@ def pair(name: str, given: Any, least: int) -> tuple[int, int]:
     if isinstance(given, (tuple, list)):
         if len(given) != 2:
             raise ValueError(
-                f"{name}: one number or two (vertical, horizontal) are wanted, got {given!r}"
+                f"{name}: one number or two (vertical, horizontal) are wanted, got {shown(given)}"
             )
         return whole(name, given[0], least, I32), whole(name, given[1], least, I32)
     value = whole(name, given, least, I32)
@@ -76,9 +80,9 @@ def pair(name: str, given: Any, least: int) -> tuple[int, int]:
 
 def one_of(name: str, given: Any, known: Sequence[Any]) -> Any:
     if not (given is None or isinstance(given, str)):
-        raise TypeError(f"{name}: {_or(known)} is wanted, got {given!r}")
+        raise TypeError(f"{name}: {_or(known)} is wanted, got {shown(given)}")
     if given not in known:
-        raise ValueError(f"{name}: {_or(known)} is wanted, got {given!r}")
+        raise ValueError(f"{name}: {_or(known)} is wanted, got {shown(given)}")
     return given
 
 

@@ -22,6 +22,7 @@ from sparkle_drv.types import TilePlan
 
 from . import check, convcall, plans, staging, weights
 from .geometry import Geometry, geometry
+from .words import shown
 
 ALGOS = ("auto", "naive", "direct", "im2col", "winograd", "winograd2")
 """What `algo` may be."""
@@ -203,7 +204,7 @@ def outline(
     check.dtype("conv2d", "x", x.dtype, ("f32",))
     known = getattr(x, "layout", None)
     if known not in (None, layout):
-        raise ValueError(f"x: it is {known}, say layout={known!r}; got layout={layout!r}")
+        raise ValueError(f"x: it is {known}, say layout={known!r}, got layout={shown(layout)}")
     shape = geometry(x.shape, w.shape, stride, padding, dilation, groups, layout)
     _weights(w, bias, shape)
     return shape

@@ -2,7 +2,7 @@
 
 A tokenizer and a Pratt parser that emits postfix as it goes, so that a chain of any length needs no
 tree and no recursion; only nesting recurses, and nesting is limited. Nothing here is ever evaluated
-by Python. What a step means on a device is `program.py`'s and `lower.py`'s business, what it means
+by Python. What a step means on a device is `program.py`'s and `typed.py`'s business, what it means
 in float64 is `ref.py`'s. Called by those and by `graph.py`.
 
     whole   = sum (("<" | "<=" | ">" | ">=" | "==" | "!=") sum)?       # no chains
@@ -20,6 +20,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import NoReturn
 
+from .words import short, shown
+
 # Operations by the name they have in a step, and how many operands each takes.
 ARITY = {
     "add": 2, "sub": 2, "mul": 2, "div": 2, "pow": 2, "min": 2, "max": 2,
@@ -30,6 +32,7 @@ ARITY = {
 COMPARISONS = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge", "==": "eq", "!=": "ne"}
 FUNCTIONS = tuple(sorted(set(ARITY) - {"add", "sub", "mul", "div", *COMPARISONS.values()}))
 
+MAX_TEXT = 1 << 16  # characters of an expression
 MAX_NESTING = 128  # parentheses, calls, signs and exponents inside one another
 _COMPARED = 5
 _INFIX = {
@@ -38,10 +41,12 @@ _INFIX = {
 }
 _UNARY = 30
 _QUOTED = 72  # how much of a long expression an error quotes
+_ABSENT = {"//": "floor(x / y)", "%": "x - y * floor(x / y)", "&": "a product", "|": "a sum"}
 
 _TOKEN = re.compile(
     r"(?P<number>(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)"
     r"|(?P<name>[A-Za-z_][A-Za-z0-9_]*)"
+    r"|(?P<absent>//|<<|>>|&&|\|\||[%&|^~@])"
     r"|(?P<sign>\*\*|[<>=!]=|[-+*/(),<>])"
     r"|(?P<space>\s+)"
 )
@@ -95,6 +100,8 @@ class _Token:
 
 
 def _tokens(text: str) -> list[_Token]:
+    if len(text) > MAX_TEXT:
+        fail(text, 0, f"it has {len(text)} characters, and {MAX_TEXT} are possible")
     found: list[_Token] = []
     at = 0
     while at < len(text):
@@ -102,6 +109,10 @@ def _tokens(text: str) -> list[_Token]:
         if match is None:
             fail(text, at, f"the character {text[at]!r} has no meaning here")
         kind = str(match.lastgroup)
+        if kind == "absent":
+            instead = _ABSENT.get(match.group())
+            hint = f"; {instead} does it" if instead else ""
+            fail(text, at, f"there is no operator {match.group()}{hint}")
         if kind != "space":
             found.append(_Token(kind, match.group(), at))
         at = match.end()
@@ -125,7 +136,7 @@ class _Parser:
             fail(self.text, 0, "it is empty")
         self.operand(0)
         if self.peek.kind != "end":
-            got = repr(self.peek.text)
+            got = shown(self.peek.text)
             fail(self.text, self.peek.at, f"an operator or the end was expected, not {got}")
         return Expression(self.text, tuple(self.names), tuple(self.steps), self.depth)
 
@@ -187,7 +198,7 @@ class _Parser:
         elif token.text == "+":
             self.operand(_UNARY)
         else:
-            got = repr(token.text) if token.text else "the end"
+            got = shown(token.text) if token.text else "the end"
             fail(self.text, token.at, f"a number, a name or '(' was expected, not {got}")
 
     def number(self, token: _Token) -> None:
@@ -215,7 +226,9 @@ class _Parser:
             self.call(token)
         elif called:
             known = " ".join(FUNCTIONS)
-            fail(self.text, token.at, f"there is no function {token.text}; there are {known}")
+            fail(
+                self.text, token.at, f"there is no function {short(token.text)}; there are {known}"
+            )
         else:
             self.names[token.text] = None
             self.emit("name", token.text, token.at)
@@ -243,6 +256,6 @@ class _Parser:
 
     def close(self, opened: _Token, what: str) -> None:
         if self.peek.text != ")":
-            got = repr(self.peek.text) if self.peek.text else "the end"
+            got = shown(self.peek.text) if self.peek.text else "the end"
             fail(self.text, self.peek.at, f"')' was expected after {what}, not {got}")
         self.take()

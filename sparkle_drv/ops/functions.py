@@ -1,4 +1,4 @@
-"""The functions of maps, for traced functions (trace.py); of numbers and numpy arrays too.
+"""The functions of maps, for traced functions (symbol.py); of numbers and numpy arrays too.
 
 What has a name in numpy may be called by that as well: np.tanh(x) and functions.tanh(x) are one.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .trace import called
+from .symbol import called
 
 
 def exp(x: Any) -> Any:

@@ -15,7 +15,7 @@ from sparkle_drv.core.array import Array
 from sparkle_drv.core.device import Device
 from sparkle_drv.core.host import HostSpan
 
-from . import lower, promote, space, staging
+from . import lower, promote, scalars, space, staging, typed
 from .graph import Graph
 
 DTYPES: dict[str, np.dtype[Any]] = {
@@ -30,8 +30,8 @@ def lowered(
     graph: Graph, names: frozenset[str], kinds: tuple[tuple[int, str], ...]
 ) -> lower.Lowered:
     """The program of `graph`, the names in `names` being scalars, for these kinds by node."""
-    split = lower.scalars(graph, names)
-    return lower.lower(graph, *lower.typed(graph, split, dict(kinds)))
+    split = scalars.scalars(graph, names)
+    return lower.lower(graph, *typed.typed(graph, split, dict(kinds)))
 
 
 def program(
@@ -39,7 +39,7 @@ def program(
 ) -> tuple[lower.Lowered, dict[int, Any]]:
     """The program for arrays of these kinds and these scalars by name; the scalars by node."""
     names = frozenset(values)
-    split = lower.scalars(graph, names)
+    split = scalars.scalars(graph, names)
     found = split.values(graph, values)
     kinds = {i: promote.kind_of(found[i]) for i in split.needed}
     for i, node in enumerate(graph.nodes):

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from . import check
+from .words import shown
 
 LAYOUTS = ("NCHW", "NHWC")
 
@@ -123,7 +124,9 @@ def _padding(
         return sides[0], sides[1]
     if isinstance(given, (tuple, list)) and any(isinstance(p, (tuple, list)) for p in given):
         if len(given) != 2 or not all(isinstance(p, (tuple, list)) for p in given):
-            raise ValueError(f"padding: ((top, bottom), (left, right)) is wanted, got {given!r}")
+            raise ValueError(
+                f"padding: ((top, bottom), (left, right)) is wanted, got {shown(given)}"
+            )
         return check.pair("padding", given[0], 0), check.pair("padding", given[1], 0)
     vertical, horizontal = check.pair("padding", given, 0)
     return (vertical, vertical), (horizontal, horizontal)

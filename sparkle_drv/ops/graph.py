@@ -15,6 +15,10 @@ from .expr import ARITY, fail, parse
 
 MOST_STEPS = 1 << 16
 """Of a postfix program that shared nodes are written out for."""
+MOST_NODES = 1 << 16
+"""Of a graph: each costs some 0.1 ms until it is a program."""
+OF_TRUTHS = frozenset({"add", "mul", "min", "max", "abs", "relu", "square", "floor", "where"})
+"""What makes 0 or 1 of 0 and 1: there a sum is "or" and a product "and", as numpy has it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +73,13 @@ class Graph:
 
 
 class Builder:
-    """Collects nodes; one that is there already is not made again."""
+    """Collects nodes; one that is there already is not made again.
 
-    def __init__(self) -> None:
+    `called`: the function that is traced, "" for a text.
+    """
+
+    def __init__(self, called: str = "") -> None:
+        self.called = called
         self.nodes: list[Node] = []
         self._known: dict[tuple[object, ...], int] = {}
 
@@ -82,6 +90,9 @@ class Builder:
         key = (op, args, repr(value) if value.__class__ is float else value, value.__class__)
         found = self._known.get(key)
         if found is None:
+            if len(self.nodes) >= MOST_NODES:
+                what = f"it has more than the {MOST_NODES} steps that are possible"
+                raise ValueError(f"{self.called or 'expression'}: {what}")
             found = self._known[key] = len(self.nodes)
             self.nodes.append(Node(op, args, value, at))
         return found

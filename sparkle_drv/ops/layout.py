@@ -15,6 +15,7 @@ from sparkle_drv.core.array import Array
 from sparkle_drv.core.device import Device
 
 from . import check, staging
+from .words import shown
 
 MAX_BLOCK = 64
 """Most channels in a block."""
@@ -43,14 +44,14 @@ class Layout:
 def parse(name: str, given: Any) -> Layout:
     """ "NCHW", "NHWC", or "NCHW8c" for any block of 1 to 64; else TypeError, ValueError."""
     if not isinstance(given, str):
-        raise TypeError(f'{name}: "NCHW", "NHWC" or "NCHW8c" is wanted, got {given!r}')
+        raise TypeError(f'{name}: "NCHW", "NHWC" or "NCHW8c" is wanted, got {shown(given)}')
     if given in ("NCHW", "NHWC"):
         return Layout(given, 0)
     match = re.fullmatch(r"NCHW([1-9][0-9]?)c", given)
     if match is None or int(match[1]) > MAX_BLOCK:
         raise ValueError(
             f'{name}: "NCHW", "NHWC" or "NCHW<block>c" with a block of 1 to {MAX_BLOCK} is wanted, '
-            f"got {given!r}"
+            f"got {shown(given)}"
         )
     return Layout(given, int(match[1]))
 
@@ -94,7 +95,7 @@ def layout(
 def _source(a: staging.Operand, after: Layout, source: str | None) -> Layout:
     own = a.layout if isinstance(a, Array) else None
     if source is not None and own not in (None, source):
-        raise ValueError(f"source: a is {own}, got {source!r}")
+        raise ValueError(f"source: a is {own}, got {shown(source)}")
     if own or source:
         before = parse("source", source or own)
     elif len(a.shape) == 5 and 1 <= a.shape[4] <= MAX_BLOCK:

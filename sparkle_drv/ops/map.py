@@ -21,7 +21,9 @@ from sparkle_drv.types import TilePlan
 
 from . import check, fused, lower, mapcall, program, promote, space, staging, tiles
 from .graph import Graph, of_text
+from .scalars import scalars as uniform_of
 from .trace import Traced, trace
+from .words import listed, short, shown
 
 _WANTED = ("f32", "f64", "i32")
 PIECE = 2**32 - 2**12  # elements of one launch: n is a u32
@@ -100,7 +102,8 @@ def bind(wanted: tuple[str, ...], args: tuple[Any, ...], names: dict[str, Any]) 
     unknown = [name for name in names if name not in wanted]
     if unknown:
         raise TypeError(
-            f"{unknown[0]}: the expression has no such name; it has {', '.join(wanted) or 'none'}"
+            f"{short(unknown[0])}: the expression has no such name; it has "
+            f"{listed(wanted) or 'none'}"
         )
     left = [name for name in wanted if name not in names]
     if len(args) > len(left):
@@ -108,7 +111,7 @@ def bind(wanted: tuple[str, ...], args: tuple[Any, ...], names: dict[str, Any]) 
             f"map: {len(args)} values by position are given, {len(left)} names are left for them"
         )
     if len(args) < len(left):
-        raise TypeError(f"{left[len(args)]}: it stands in the expression and has no value")
+        raise TypeError(f"{short(left[len(args)])}: it stands in the expression and has no value")
     given = {**names, **dict(zip(left, args, strict=True))}
     return {name: given[name] for name in wanted}
 
@@ -120,7 +123,7 @@ def sorted_out(values: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     for name, value in values.items():
         if isinstance(value, (numbers.Number, np.bool_)):
             if not isinstance(value, (numbers.Real, np.bool_)):
-                raise TypeError(f"{name}: a real number is wanted, got {value!r}")
+                raise TypeError(f"{short(name)}: a real number is wanted, got {shown(value)}")
             scalars[name] = value
         else:
             arrays[name] = staging.operand(name, value)
@@ -151,7 +154,7 @@ def common_shape(arrays: dict[str, Any]) -> tuple[int, ...]:
     try:
         return np.broadcast_shapes(*shapes)
     except ValueError:
-        given = ", ".join(f"{name} {shape}" for name, shape in zip(arrays, shapes, strict=True))
+        given = listed(f"{short(n)} {shape}" for n, shape in zip(arrays, shapes, strict=True))
         raise ValueError(f"map: shapes that broadcast are wanted, got {given}") from None
 
 
@@ -203,9 +206,10 @@ def _portable(
             TypeError,
         )
     (tag,) = code.types
+    staging.check_there(stage.dev, "map", "map", tag, _WANTED)
     dtype = fused.DTYPES[tag]
     check_inputs(graph, code.inputs)
-    split = lower.scalars(graph, frozenset(scalars))
+    split = uniform_of(graph, frozenset(scalars))
     made = program.compile_graph(graph, split.uniform, tag)
     constants = [constant(graph, i, found[i], tag) for i in made.constants]
     for name in made.inputs:
@@ -226,9 +230,9 @@ def constant(graph: Graph, i: int, value: Any, tag: str) -> int | float:
     if node.op != "number":
         return promote.fitted(str(node.value) or node.op, value, tag)
     try:
-        return promote.fitted(repr(value), value, tag)
+        return promote.fitted(shown(value), value, tag)
     except ValueError:
-        graph.fail(node, f"{value!r} does not fit {tag}")
+        graph.fail(node, f"{shown(value)} does not fit {tag}")
 
 
 def _fill(dev: Device, graph: Graph, scalars: dict[str, Any], out: Any) -> Any:
@@ -237,7 +241,8 @@ def _fill(dev: Device, graph: Graph, scalars: dict[str, Any], out: Any) -> Any:
         raise TypeError("map: at least one array is wanted, or out=")
     dtype = staging.operand("out", out).dtype
     tag = check.dtype("map", "out", dtype, _WANTED)
-    split = lower.scalars(graph, frozenset(scalars))
+    staging.check_there(dev, "map", "map", tag, _WANTED)
+    split = uniform_of(graph, frozenset(scalars))
     last = len(graph.nodes) - 1
     value = split.values(graph, scalars)[last]
     kind = promote.kind_of(value)

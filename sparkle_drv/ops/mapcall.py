@@ -19,9 +19,9 @@ from sparkle_drv.core.device import Device
 
 from . import fused, lower, staging
 from .graph import Graph
+from .typed import TYPES
 
 MOST_KEPT = 1024
-_TYPES = {"f32": 0, "f64": 1, "i32": 2}
 NOTHING = object()
 """What `find` returns when the call has to be made the whole way."""
 _Key = tuple[Any, ...]
@@ -74,20 +74,20 @@ def keep(
     places: list[int] = []
     takes: list[Any] = []
     for slot, (name, kind) in enumerate(zip(code.inputs, code.input_types, strict=True)):
-        places += [0, source[name], slot, _TYPES[kind]]
+        places += [0, source[name], slot, TYPES[kind]]
         takes.append(fused.DTYPES[kind])
     for cell, node, kind in code.filled:
         value = values[str(graph.nodes[node].value)]
         if isinstance(value, np.ndarray):
             return
-        places += [1, source[str(graph.nodes[node].value)], cell, _TYPES[kind]]
+        places += [1, source[str(graph.nodes[node].value)], cell, TYPES[kind]]
         takes.append(type(value))
     kernel = staging.kernel(dev, "fused_map")
     queue = dev.default_queue
     head = kernel._head((), None, None, 0)
     plan = struct.pack(
         f"=6IQ{len(places)}I", len(args), len(order), len(takes), len(code.inputs),
-        code.cells.size, _TYPES[code.result], fused.last_cache(dev), *places,
+        code.cells.size, TYPES[code.result], fused.last_cache(dev), *places,
     )  # fmt: skip
     kept = (
         queue, kernel, fused.words(stage, code), head, code.cells.tobytes(), order, tuple(takes),

@@ -15,7 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from .expr import ARITY, COMPARISONS, Expression, fail, parse
-from .graph import Graph, steps
+from .graph import OF_TRUTHS, Graph, steps
+from .words import shown
 
 # The i32 kernel has these and no others; quotients and powers of whole numbers need not be whole.
 I32_OPS = frozenset(
@@ -108,12 +109,9 @@ def _truths(graph: Graph) -> set[int]:
     for i, node in enumerate(graph.nodes):
         args = node.args[1:] if node.op == "where" else node.args
         of_truths = bool(args) and all(a in found for a in args)
-        if node.op in COMPARISONS.values() or (of_truths and node.op in _OF_TRUTHS):
+        if node.op in COMPARISONS.values() or (of_truths and node.op in OF_TRUTHS):
             found.add(i)
     return found
-
-
-_OF_TRUTHS = frozenset({"add", "mul", "min", "max", "abs", "relu", "square", "floor", "where"})
 
 
 @lru_cache(maxsize=512)
@@ -157,12 +155,12 @@ def _check_number(text: str, value: str | int | float, at: int, dtype: str) -> N
     assert not isinstance(value, str)
     if dtype == "i32":
         if not isinstance(value, int):
-            what = f"{value!r} is not a whole number, and the arrays are i32"
+            what = f"{shown(value)} is not a whole number, and the arrays are i32"
             raise TypeError(_said(text, at, what))
         if not -(2**31) <= value < 2**31:
-            fail(text, at, f"{value} does not fit i32")
+            fail(text, at, f"{shown(value)} does not fit i32")
     elif dtype == "f32" and abs(value) > float(np.finfo(np.float32).max):
-        fail(text, at, f"{value!r} does not fit f32")
+        fail(text, at, f"{shown(value)} does not fit f32")
 
 
 def _said(text: str, at: int, what: str) -> str:

@@ -3,7 +3,7 @@
 A kind is what a value is: "f32" "f64" "i32" "bool", the name of another numpy dtype (of a scalar),
 or "int" and "float": Python's numbers, which are weak and take the type of what they meet (NEP 50,
 whatever the version of numpy). Also what becomes of scalars alone, which is computed here, on the
-host, once a call. Pure; called by `lower.py`.
+host, once a call. Pure; called by `typed.py` and `scalars.py`.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import numpy as np
 from .expr import COMPARISONS
 from .graph import Graph, Node
 from .ref_ops import ELEMENTWISE
+from .words import short, shown
 
 WEAK = ("int", "float")
 _NAMES = {"f32": "float32", "f64": "float64", "i32": "int32"}
@@ -142,12 +143,15 @@ def _exactly(op: str, v: list[int]) -> int | float | None:
 
 def fitted(name: str, value: Any, kind: str) -> int | float:
     """A number as f32, f64 or i32 holds it; TypeError or ValueError with its name."""
+    name = short(name)
     if kind == "i32":
         if isinstance(value, (float, np.floating)):
-            raise TypeError(f"{name}: a whole number is wanted with int32 arrays, got {value!r}")
+            raise TypeError(
+                f"{name}: a whole number is wanted with int32 arrays, got {shown(value)}"
+            )
         whole = int(value)
         if not -(2**31) <= whole < 2**31:
-            raise ValueError(f"{name}: {whole} does not fit int32")
+            raise ValueError(f"{name}: {shown(whole)} does not fit int32")
         return whole
     limit = float(np.finfo(np.float32 if kind == "f32" else np.float64).max)
     try:

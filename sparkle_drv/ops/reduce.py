@@ -18,6 +18,7 @@ from sparkle_drv.core.device import Device
 from . import check, plans, program, staging, tiles
 from .fold import Lazy, fold
 from .map import run as run_map
+from .words import listed, shown
 
 OPS = {"sum": "sum", "max": "max", "min": "min", "mean": "sum"}  # and the kernel that does it
 Run = tuple[int, bool]  # elements along axes that lie together; are they reduced?
@@ -49,16 +50,20 @@ def reduce(
     staging.device(dev)
     check.one_of("op", op, tuple(OPS))
     if isinstance(a, (Lazy, str)) or (callable(a) and not isinstance(a, Array)):
+        if isinstance(a, Lazy) and names:
+            raise TypeError(f"{listed(names)}: a, made by lazy, has its values already")
         given = a if isinstance(a, Lazy) else Lazy(a, (), names)
         found = fold(dev, given, op, lambda ndim: _axes(axis, ndim), keepdims)
         if found is not None:
             return found
         a, names = given.map(dev), {}
     if names:
-        raise TypeError(f"{next(iter(names))}: names are for expressions, and a is an array")
+        raise TypeError(f"{listed(names)}: names are for expressions, and a is an array")
     a = staging.operand("a", a)
     axes, kept, dtype = outline(a, op, axis, keepdims)
     tag = check.DTYPES[np.dtype(a.dtype)]
+    if op == "mean":
+        staging.check_there(dev, "mean", "map", tag, ("f32", "f64"))
     if isinstance(a, np.ndarray) and a.ndim and not a.flags.c_contiguous:
         found = fold(dev, Lazy("x", (a,), {}), op, lambda ndim: _axes(axis, ndim), keepdims)
         if found is not None:
@@ -103,7 +108,9 @@ def outline(
     kept = tuple(1 if i in axes else d for i, d in enumerate(shape) if keepdims or i not in axes)
     empty = 0 in shape
     if op in ("max", "min") and empty and 0 not in kept:
-        raise ValueError(f"a: {op} over no elements has no value, got shape {shape}, axis {axis}")
+        raise ValueError(
+            f"a: {op} over no elements has no value, got shape {shape}, axis {shown(axis)}"
+        )
     return axes, kept, np.dtype(np.int64) if tag == "i32" and op == "sum" else np.dtype(a.dtype)
 
 
@@ -132,16 +139,18 @@ def _axes(axis: Any, ndim: int) -> tuple[int, ...]:
     found: list[int] = []
     for given in axis if isinstance(axis, (tuple, list)) else (axis,):
         try:
-            i = operator.index(given)
+            i = None if isinstance(given, (bool, np.bool_)) else operator.index(given)
         except TypeError:
-            raise TypeError(f"axis: None, a number or several are wanted, got {axis!r}") from None
+            i = None
+        if i is None:
+            raise TypeError(f"axis: None, a number or several are wanted, got {shown(axis)}")
         if not -ndim <= i < ndim:
             raise ValueError(
-                f"axis: {-ndim} to {ndim - 1} are possible for {ndim} dimensions, got {i}"
+                f"axis: {-ndim} to {ndim - 1} are possible for {ndim} dimensions, got {shown(i)}"
             )
         found.append(i % ndim)
     if len(set(found)) != len(found):
-        raise ValueError(f"axis: each may stand there once, got {axis!r}")
+        raise ValueError(f"axis: each may stand there once, got {shown(axis)}")
     return tuple(sorted(found))
 
 

@@ -8,6 +8,7 @@ over, and the result is an Array whose `.fence` is set.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
@@ -20,9 +21,11 @@ from sparkle_drv.core.device import Device
 from sparkle_drv.core.fence import Fence
 from sparkle_drv.core.host import HostPointer
 from sparkle_drv.core.kernel import Kernel
+from sparkle_drv.errors import OutOfDeviceMemory
 from sparkle_drv.types import TilePlan
 
 from . import check
+from .words import short
 
 Host = npt.NDArray[Any]
 Operand: TypeAlias = Host | Array
@@ -30,6 +33,7 @@ Operand: TypeAlias = Host | Array
 # A result that takes longer than this is not coming. Long, because a naive product of large
 # matrices takes minutes.
 WAIT_S = 3600.0
+_MOST_WORK: Any = 100_000  # candidates of numpy.shares_memory
 
 
 def device(given: Any) -> Device:
@@ -47,9 +51,12 @@ def operand(name: str, given: Any) -> Operand:
     """
     if isinstance(given, (Array, np.ndarray)):
         if isinstance(given, np.ma.MaskedArray):
-            raise TypeError(f"{name}: a masked array has no result here, fill it first")
+            raise TypeError(f"{short(name)}: a masked array has no result here, fill it first")
         return given
-    raise TypeError(f"{name}: a numpy array or an Array is wanted, got {type(given).__name__}")
+    kind = type(given).__name__
+    if hasattr(given, "places") and hasattr(given, "on"):  # a Context's, which is above this layer
+        kind = f"a {kind}: operations of its Context take it, and x.on(uri) is its Array"
+    raise TypeError(f"{short(name)}: a numpy array or an Array is wanted, got {kind}")
 
 
 def kernel(dev: Device, name: str, plan: TilePlan | None = None) -> Kernel:
@@ -60,6 +67,28 @@ def kernel(dev: Device, name: str, plan: TilePlan | None = None) -> Kernel:
     if found is None or found.closed:
         found = loaded[name, plan] = dev.kernel(name, plan=plan)
     return found
+
+
+def check_there(dev: Device, op: str, stem: str, tag: str, among: Sequence[str]) -> None:
+    """TypeError when the device has not the kernel `stem`_`tag` that `op` needs; `among`: its types
+    on any device.
+    """
+    if not dev.provides(f"{stem}_{tag}"):
+        names = {tag: str(dtype) for dtype, tag in check.DTYPES.items()}
+        there = [names[t] for t in among if dev.provides(f"{stem}_{t}")]
+        raise TypeError(f"{op}: {dev.uri} has it of {' and '.join(there)}, not of {names[tag]}")
+
+
+def host_empty(dev: Device, shape: Sequence[int], dtype: Any) -> Host:
+    """A new host array for a result; OutOfDeviceMemory, ValueError: there is no room for it."""
+    nbytes = math.prod(shape) * np.dtype(dtype).itemsize
+    what = f"the result: shape {tuple(shape)} of {np.dtype(dtype)} is {nbytes} bytes"
+    if nbytes >= 2**63:
+        raise ValueError(f"{what}, more than can be addressed")
+    try:
+        return np.empty(shape, dtype)
+    except MemoryError:
+        raise OutOfDeviceMemory(f"{dev.uri}: {what}, and there is no memory for it") from None
 
 
 class Stage:
@@ -78,15 +107,16 @@ class Stage:
         self.unified = dev.info.unified
         for name, x in arrays:
             if x.closed:
-                raise ValueError(f"{name}: an open Array is wanted, this one is closed")
+                raise ValueError(f"{short(name)}: an open Array is wanted, this one is closed")
             if x.buffer.device is not dev:
                 raise ValueError(
-                    f"{name}: an Array of {dev.uri} is wanted, got one of {x.buffer.device.uri}"
+                    f"{short(name)}: an Array of {dev.uri} is wanted, got one of "
+                    f"{dev._another(x.buffer.device)}"
                 )
             self._after(x)
         if arrays and isinstance(self.out, np.ndarray):
             raise TypeError(
-                f"out: an Array is wanted because {arrays[0][0]} is one, got a numpy array"
+                f"out: an Array is wanted because {short(arrays[0][0])} is one, got a numpy array"
             )
 
     def _after(self, x: Array) -> None:
@@ -151,16 +181,16 @@ class Stage:
         elif out is not None and self.unified and not self._overlaps(out, inplace):
             if out.flags.c_contiguous and out.flags.aligned:
                 return Target(out, row)
-            if strided and not self.on_device:
+            if strided and not self.on_device and not shares_itself(out):
                 return Target(out, row, direct=True)
             strides = element_strides(out) if rows else None
             if strides is not None and strides[1] == 1 and strides[0] >= shape[1]:
                 return Target(span(out, strides), strides[0], direct=True)
         if self.unified and not self.on_device:
             if order:
-                made = np.empty([shape[d] for d in order], dtype).transpose(np.argsort(order))
-                return Target(made, row)
-            return Target(np.empty(shape, dtype), row)
+                made = host_empty(self.dev, [shape[d] for d in order], dtype)
+                return Target(made.transpose(np.argsort(order)), row)
+            return Target(host_empty(self.dev, shape, dtype), row)
         return Target(self.dev.empty(shape, dtype, layout), row, layout)
 
     def _overlaps(self, out: Host, inplace: bool) -> bool:
@@ -234,6 +264,30 @@ def check_out(out: Operand, shape: tuple[int, ...], dtype: Any, layout: str | No
         raise ValueError(f"out: layout {layout} is wanted, got {out.layout}")
 
 
+def shares_itself(x: Host) -> bool:
+    """Do elements of `x` share memory? True, too, where that takes too long to find out.
+
+    Such a result is copied from a temporary, as numpy does: the last of those that share one stays.
+    """
+    if x.flags.c_contiguous or not x.size:
+        return False
+    extent, ordered = x.itemsize, True
+    for step, size in sorted((abs(s), d) for s, d in zip(x.strides, x.shape, strict=True) if d > 1):
+        ordered = ordered and step >= extent
+        extent += step * (size - 1)
+    if ordered:  # every axis steps over all that the axes within it reach
+        return False
+    for axis in range(x.ndim):
+        one, others = np.split(x, [1], axis)
+        try:
+            if others.size and np.shares_memory(one, others, max_work=_MOST_WORK):
+                return True
+        except RuntimeError:  # numpy's TooHardError
+            return True
+        x = one
+    return False
+
+
 def plain(x: Host) -> Host:
     """Row-major and aligned; `x` itself when it is so already."""
     flags = x.flags
@@ -275,6 +329,6 @@ def _arrays_overlap(out: Array, x: Operand, inplace: bool) -> bool:
     if not isinstance(x, Array):
         return False
     a, b = out.buffer.address, x.buffer.address
-    if inplace and a == b and out.nbytes == x.nbytes:
+    if inplace and a == b and out.nbytes == x.nbytes and out.dtype.itemsize == x.dtype.itemsize:
         return False
     return a < b + x.nbytes and b < a + out.nbytes

@@ -7,6 +7,7 @@ moves, and over which way, is told to the runner, which owns the links.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,6 +20,20 @@ from .noted import call
 
 if TYPE_CHECKING:
     from .local import LocalExecutor
+
+
+def check_own(executor: LocalExecutor, given: Iterable[Any]) -> None:
+    """ValueError when a ContextArray among `given` is closed, or another Context's."""
+    for x in given:
+        if not isinstance(x, ContextArray):
+            continue
+        if x.closed:
+            raise ValueError("an open ContextArray is wanted, this one is closed")
+        if x._executor is not executor:
+            raise ValueError(
+                f"a ContextArray of this Context is wanted, {x!r} is another's: hand it in as "
+                "x.numpy()"
+            )
 
 
 class ContextArray:

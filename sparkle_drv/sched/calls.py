@@ -18,7 +18,7 @@ from sparkle_drv.core.array import Array
 from sparkle_drv.ops import expr, geometry
 
 from . import operations, validate
-from .arrays import ContextArray
+from .arrays import ContextArray, check_own
 from .local import LocalExecutor
 from .noted import call
 
@@ -191,6 +191,7 @@ def _bound(*given: Any) -> bool:
 
 def _plain(executor: LocalExecutor, uris: Uris, operands: Sequence[Any], out: Any, run: Any) -> Any:
     """Without a plan: where the first core.Array is, else on the first device."""
+    check_own(executor, (*operands, out))
     held = [x.device.uri for x in (*operands, out) if isinstance(x, Array) and not x.closed]
     uri = next((h for h in held if h in executor.devices), uris[0])
     there = [x.on(uri) if isinstance(x, ContextArray) else x for x in operands]

@@ -22,7 +22,7 @@ from sparkle_drv.errors import DeviceLost, KernelFault, OutOfDeviceMemory
 from sparkle_drv.telemetry.trace import Trace
 
 from . import probe, traced
-from .arrays import ContextArray
+from .arrays import ContextArray, check_own
 from .choose import choose
 from .costs import Costs, Node
 from .graph_plan import KeptGraph
@@ -184,9 +184,7 @@ class LocalExecutor:
         """
         moves = out.__class__ is ContextArray or any(x.__class__ is ContextArray for x in operands)
         if moves:  # plans differ by where arrays are
-            for x in (*operands, out):
-                if x.__class__ is ContextArray and x.closed:
-                    raise ValueError("an open ContextArray is wanted, this one is closed")
+            check_own(self, (*operands, out))
             key = (*key, *(getattr(x, "places", None) for x in (*operands, out)))
         inspected = self.inspector is not None and self.inspector.due()
         if inspected and out is not None:

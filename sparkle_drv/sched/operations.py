@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from sparkle_drv import ops
+from sparkle_drv.core.array import Array
 from sparkle_drv.core.device import Device
 from sparkle_drv.ops.geometry import Geometry
 

@@ -130,3 +130,26 @@ def test_broken_ptx_shows_the_compilers_log(cuda, name):
     with pytest.raises(sp.ImageError, match="CUDA_ERROR_INVALID_PTX") as caught:
         cuda.kernel(image=BROKEN[name].encode(), entry="saxpy_f32", args=ARGS)
     assert len(str(caught.value).splitlines()) > 1, "no log"
+
+
+@pytest.mark.parametrize(
+    ("name", "plan", "said"),
+    [
+        ("gemm_f32", sp.TilePlan(algo="winograd"), "algo 'winograd' is not there for gemm_f32 on"),
+        ("conv2d_f32", sp.TilePlan(algo="winograd2"), "known: auto, naive, direct, im2col"),
+        ("reduce_sum_f32", sp.TilePlan(algo="blocked"), "known: auto, naive"),
+        ("map_f32", sp.TilePlan(algo="program:" + "1," * 99), r"algo 'program:[1,]*\.\.\.' is not"),
+        ("gemm_f32", sp.TilePlan(pack=True), "pack is for the cpu"),
+        ("gemm_f32", sp.TilePlan(threads=2), "threads is for the cpu, .* got 2"),
+    ],
+)
+def test_a_plan_that_needs_another_kernel_is_refused(cuda, name, plan, said):
+    with pytest.raises(ValueError, match=said):
+        cuda.kernel(name, plan=plan)
+
+
+def test_a_plan_of_the_model_is_a_kernel(cuda):
+    for name, algo in (("gemm_f32", "shared"), ("conv2d_f32", "im2col"), ("map_f32", "auto")):
+        plan = sp.TilePlan(algo=algo, levels=((64, 64, 16), (4, 4, 1)), vector=4)
+        with cuda.kernel(name, plan=plan) as kernel:
+            assert kernel.name == name

@@ -112,6 +112,17 @@ def test_short_arrays_do_not_wait_for_a_compiler(egl):
     assert len(egl.kept.get("ops expressions", {})) == before
 
 
+def test_types_that_only_some_kernels_have(egl):
+    if not egl.provides("reduce_sum_f64"):
+        pytest.skip(f"{egl.info.name} has no float64")
+    x = np.ones((3, 4))
+    assert ops.reduce(egl, x) == 12
+    with pytest.raises(TypeError, match="mean: egl:0 has it of float32, not of float64"):
+        ops.reduce(egl, x, "mean")
+    with pytest.raises(TypeError, match="map: egl:0 has it of float32 and int32, not of float64"):
+        ops.map(egl, "x + 1", x)
+
+
 @pytest.mark.parametrize("more", [0, 1, 3, 4, 1001])
 @pytest.mark.parametrize("op", ["sum", "max", "min", "mean"])
 def test_long_rows_are_reduced_in_parts(egl, op, more):

@@ -1,6 +1,7 @@
 """ops.map by numpy's rules: types, broadcasting, strides, overlap; on the cpu, judged by numpy."""
 
 import itertools
+import math
 
 import numpy as np
 import pytest
@@ -292,6 +293,87 @@ def branching(x):
 def test_functions_that_cannot_be_traced(dev, function, error, match):
     with pytest.raises(error, match=f"(?s){match}"):
         map(dev, function, np.ones(3, np.float32))
+
+
+REFUSED = {
+    "%": lambda x: x % 2, "//": lambda x: 2 // x, "divmod": lambda x: divmod(x, 2),
+    "@": lambda x: x @ x, "<<": lambda x: x << 1, ">>": lambda x: 1 >> x,
+    "&: two comparisons": lambda x: x & 1, "|: two comparisons": lambda x: (x > 0) | 1,
+    "~: a comparison": lambda x: ~x, "numpy.remainder": lambda x: np.float32(2) % x,
+    "modulus": lambda x: pow(x, 2, 3), r"bool\(\)": lambda x: 0 < x < 1,
+    "bool.*min, max": lambda x: max(x, 0), "iteration": lambda x: sum(x), "len": lambda x: len(x),
+    "an element": lambda x: x[0], "`in`": lambda x: 1 in x, "range": lambda x: range(x),
+    "float": lambda x: math.sin(x), "a hash": lambda x: {x: 1},
+    "a call": lambda x: x(1), "round": lambda x: round(x),
+    "real numbers, got str": lambda x: x < "",
+    "got complex": lambda x: x * 1j,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_what_maps_have_not_is_refused_by_name_and_place(dev, what):
+    with pytest.raises(TypeError, match=rf"(?s)<lambda>: .*{what}.*\n    .*test_map_rules.py:\d+$"):
+        map(dev, REFUSED[what], np.ones(3, np.float32))
+
+
+def test_symbols_have_no_attributes(dev):
+    with pytest.raises(AttributeError, match=r"<lambda>: shape: .*\n.*test_map_rules.py:\d+$"):
+        map(dev, lambda x: x.shape, np.ones(3, np.float32))
+
+
+@pytest.mark.parametrize("kind", DTYPES)
+def test_operators_of_comparisons(dev, kind):
+    x, y = numbers(kind, 400), numbers(kind, 400, 6)
+
+    def function(x, y):
+        both, either = (x > 0) & (y > 0), (x > 2) | (y > 2)
+        return both * x + (either ^ both) * y + (~either & ~(x == y)) * (x - y)
+
+    close(map(dev, function, x, y), function(x, y))
+    close(map(dev, lambda x: np.bitwise_and(x > -1, x < 1) * x, x), ((x > -1) & (x < 1)) * x)
+
+
+def test_too_much_to_be_an_expression(dev):
+    x = np.ones(3, np.float32)
+    with pytest.raises(ValueError, match="it has 1000001 characters, and 65536 are possible"):
+        map(dev, "x" + "+x" * 500_000, x)
+
+    def long(x):
+        for i in range(100_000):
+            x = x + i
+        return x
+
+    with pytest.raises(ValueError, match="long: it has more than the 65536 steps"):
+        map(dev, long, x)
+
+
+@pytest.mark.parametrize(
+    ("call", "error"),
+    [
+        (lambda dev, n, x: map(dev, n + "(x)", x), ValueError),
+        (lambda dev, n, x: map(dev, "x " + n, x), ValueError),
+        (lambda dev, n, x: map(dev, "x", **{n: x}), TypeError),
+        (lambda dev, n, x: map(dev, n), TypeError),
+        (lambda dev, n, x: map(dev, n, 1j), TypeError),
+        (lambda dev, n, x: map(dev, n + " + y", [1], x), TypeError),
+        (lambda dev, n, x: map(dev, n + " + y", x.astype(np.int8), x), TypeError),
+        (lambda dev, n, x: map(dev, n + " + y", 10**5000, x), ValueError),
+        (lambda dev, n, x: map(dev, "x + y", 10**5000, x.astype(np.int32)), ValueError),
+        (lambda dev, n, x: map(dev, n + " + y", *(np.ones(i, "f") for i in (2, 3))), ValueError),
+        (lambda dev, n, x: map(dev, lambda x: x + 10**5000, x.astype(np.int32)), ValueError),
+        (lambda dev, n, x: map(dev, "+".join(f"n{i}" for i in range(4000)), q=x), TypeError),
+        (lambda dev, n, x: sp.ops.reduce(dev, x, n), ValueError),
+        (lambda dev, n, x: sp.ops.reduce(dev, x, axis=list(n)), TypeError),
+        (lambda dev, n, x: sp.ops.reduce(dev, x, axis=10**5000), ValueError),
+        (lambda dev, n, x: sp.ops.gemm(dev, x, x, activation=n), ValueError),
+        (lambda dev, n, x: sp.ops.layout(dev, x, n), ValueError),
+    ],
+)
+def test_errors_are_short_whatever_is_given(dev, call, error):
+    with pytest.raises(error) as told:
+        call(dev, "n" * 50_000, np.ones((1, 1), np.float32))
+    assert len(str(told.value)) < 600
+    assert "conversion" not in str(told.value)  # Python's words on numbers of many digits
 
 
 @pytest.mark.parametrize("depth", [64, 100, 120])

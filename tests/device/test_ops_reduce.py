@@ -166,6 +166,13 @@ def test_memory_that_is_not_shared_with_the_host(dev, monkeypatch):
 A = np.ones((2, 3), np.float32)
 
 
+def test_an_expression_that_has_its_values_takes_no_others(dev):
+    with pytest.raises(TypeError, match="y: a, made by lazy, has its values already"):
+        reduce(dev, sp.ops.lazy("x*2", A), y=A)
+    with pytest.raises(TypeError, match="y: names are for expressions"):
+        reduce(dev, A, y=A)
+
+
 @pytest.mark.parametrize(
     ("a", "op", "axis", "error", "match"),
     [
@@ -180,6 +187,8 @@ A = np.ones((2, 3), np.float32)
         (A, "sum", (0, -3), ValueError, "axis: -2 to 1 are possible .* got -3"),
         (A, "sum", (0, -2), ValueError, r"axis: each may stand there once, got \(0, -2\)"),
         (A, "sum", 1.0, TypeError, "axis: None, a number or several are wanted, got 1.0"),
+        (A, "sum", True, TypeError, "axis: None, a number or several are wanted, got True"),
+        (A, "sum", (0, np.False_), TypeError, "axis: None, a number or several are wanted, got "),
         (A, "sum", "01", TypeError, "axis: None, a number or several are wanted, got '01'"),
     ],
 )

@@ -10,7 +10,7 @@ from graphkit import F32, check, grown
 from sparkle_drv import ops
 from sparkle_drv.errors import DeviceLost, KernelFault, OutOfDeviceMemory
 from sparkle_drv.ops import ref
-from sparkle_drv.sched import arrays, explain_graph, journal, local, recording, run_graph, run_task
+from sparkle_drv.sched import arrays, explain_graph, journal, recording, run_graph, run_task
 from sparkle_drv.sched.choose import Impossible
 from sparkle_drv.sched.graph_record import TaskGraph
 from sparkle_drv.sched.work import HOST

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from wavekit import GFX, asm, float_mode, run_lanes
 
+from sparkle_drv.backends.amdgpu.isa import assemble
 from sparkle_drv.testing import emulated_dispatch
 from sparkle_drv.testing.emulator import Gpu, Machine
 
@@ -67,6 +68,28 @@ FAULTS = {
     "a jump to nowhere": ("s_mov_b64 s[10:11], 0\ns_setpc_b64 s[10:11]", "unmapped", ""),
     "an instruction that is not modelled": ("ds_append v10 offset:0", "opcode", "lacks"),
 }
+
+
+# The second dword is written anew, since assemblers refuse what these read: SRC0, SRC1, SRC2.
+TOO_MANY = {
+    "three SGPRs": ("v_fma_f32 v10, v1, v1, v1", (4, 5, 6), "v_fma_f32 reads 3 scalars"),
+    "a literal beside two": ("v_fma_f32 v10, v1, v1, 0x1234567", (4, 5, 255), "reads 3 scalars"),
+    "long shifts": ("v_lshlrev_b64 v[10:11], 1, v[1:2]", (4, 6, 0), "reads 2 scalars, at most 1"),
+    "VCC, implied": ("v_div_fmas_f32 v10, v1, v1, v1", (4, 5, 257), "reads 3 scalars"),
+}
+
+
+@pytest.mark.parametrize("what", TOO_MANY)
+def test_more_scalars_than_an_instruction_can_read(card, what):
+    chip, gpu = card
+    text, (src0, src1, src2), said = TOO_MANY[what]
+    words = assemble(text, chip)
+    words[1] = src0 | src1 << 9 | src2 << 18
+    with pytest.raises(OSError, match="last fault"):
+        run_lanes(gpu, chip, "\n".join(f".long {word:#x}" for word in words), [A, A])
+    fault = gpu.node.machine.fault()
+    assert fault.kind == "operand"
+    assert said in fault.text.lower()
 
 
 @pytest.mark.parametrize("what", FAULTS)

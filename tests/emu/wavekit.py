@@ -50,6 +50,9 @@ def asm(chip: str, text: str, wave: int = 32) -> list[int]:
         line = line.split(";")[0].strip()
         if not line:
             continue
+        if line.startswith(".long "):
+            words.append(int(line.removeprefix(".long "), 0))
+            continue
         if RECORDING and line not in table:
             table[line] = _assemble(chip, wave, line)
         words += [int(word, 16) for word in table[line].split()]

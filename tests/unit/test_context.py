@@ -85,3 +85,23 @@ def test_calls_are_those_of_ops(ctx):
     np.testing.assert_allclose(ctx.gemm(a, b), a @ b, rtol=1e-4, atol=1e-5)
     out = np.empty((6, 6), np.float32)
     assert ctx.gemm(a, b, out) is out
+
+
+def test_arrays_of_others_are_told_as_such(ctx):
+    a = ctx.array((4, 4), np.float32)
+    with sp.init(["cpu"]) as another, sp.open("cpu") as dev:
+        b = another.array((4, 4), np.float32)
+        for call in (
+            lambda: ctx.gemm(a, b),
+            lambda: ctx.map("x + y", a, b),
+            lambda: ctx.reduce(b, "mean"),
+            lambda: ctx.gemm(a, a, out=b),
+        ):
+            with pytest.raises(ValueError, match=r"of this Context is wanted, .* is another's"):
+                call()
+        with pytest.raises(ValueError, match="got one of another opening of cpu"):
+            ctx.gemm(a, dev.array(np.ones((4, 4), np.float32)))
+        with pytest.raises(ValueError, match="another opening of cpu, this queue to cpu"):
+            dev.default_queue.write(a.on("cpu"), np.ones((4, 4), np.float32))
+        with pytest.raises(TypeError, match="got a ContextArray: operations of its Context"):
+            ops.gemm(dev, a, a)

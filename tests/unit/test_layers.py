@@ -65,7 +65,14 @@ def allowed(source: str, target: str) -> bool:
         return False
     if a == "backends" and b == "backends":  # one backend knows nothing of another
         mine, theirs = source.split(".")[2:3], target.split(".")[2:3]
-        return mine == theirs or theirs in ([], ["base"], ["cgroup"], ["machine"], ["native"])
+        return mine == theirs or theirs in (
+            [],
+            ["base"],
+            ["cgroup"],
+            ["fixed"],
+            ["machine"],
+            ["native"],
+        )
     if a == b == "leaf":
         return source.split(".")[1] == target.split(".")[1]
     return ORDER.index(a) <= ORDER.index(b)

@@ -100,6 +100,9 @@ int sp_code_fill(struct sp_wave *w, struct sp_slot *slot)
         return sp_wave_fault(w, SP_FAULT_RESERVED, "%s has reserved bits set (0x%08x 0x%08x)",
                              sp_wave_op_name(slot->inst.op), words[0], words[1]);
     if (check_registers(w, &slot->inst)) return SP_WAVE_FAULT;
+    if (slot->inst.bus > slot->inst.bus_most && !(w->x->lenient & SP_LENIENT_RESERVED))
+        return sp_wave_fault(w, SP_FAULT_OPERAND, "%s reads %u scalars, at most %u are possible",
+                             sp_wave_op_name(slot->inst.op), slot->inst.bus, slot->inst.bus_most);
     bool two = slot->inst.format == SP_FORMAT_VOPD;
     sp_wave_fn fn = two ? sp_wave_vopd : sp_wave_function(slot->inst.op);
     if (!fn || (two && sp_vopd_split(slot)))

@@ -9,7 +9,7 @@
 
 #include "../../gen/isa_ops.h"
 
-enum { SRC0_DPP8 = 233, SRC0_DPP8_FI = 234, SRC0_SDWA = 249, SRC0_DPP16 = 250 };
+enum { SRC0_DPP8 = 233, SRC0_DPP8_FI = 234, SRC0_SDWA = 249, SRC0_DPP16 = 250, SRC_VCC = 106 };
 
 static uint32_t low_bits(uint64_t bits, unsigned low, unsigned width)
 {
@@ -305,6 +305,35 @@ static int find_row(const struct sp_isa *isa, const struct sp_isa_format *format
     return unknown(isa, space, opcode, why, why_nbytes);
 }
 
+/* Does an operand take the constant bus? SGPRs and the like, and the literal; not NULL nor inline constants. */
+static int is_scalar(uint32_t code)
+{
+    int constant = (code >= 128 && code <= 208) || (code >= 240 && code <= 248);
+    return code < SP_SRC_VGPR && code != SP_SRC_NULL && !constant;
+}
+
+/* Counts what a vector instruction reads over the constant bus, as sparkle_drv/backends/amdgpu/isa_bus.py says. */
+static void count_bus(const struct sp_isa_row *row, const struct sp_isa_row *y, struct sp_inst *out)
+{
+    unsigned flags = row->flags | (y ? y->flags : 0u), count = 0;
+    uint32_t codes[6], seen[6];
+    unsigned n = 0;
+    for (unsigned k = 0; k < 3; k++)
+        codes[n++] = out->src_ndw[k] ? out->src[k] : SP_SRC_NULL;
+    codes[n++] = y ? out->srcy[0] : SP_SRC_NULL;
+    codes[n++] = flags & SP_ISA_VCC ? SRC_VCC : SP_SRC_NULL;
+    codes[n++] = flags & SP_ISA_LITERAL ? SP_SRC_LITERAL : SP_SRC_NULL;
+    for (unsigned k = 0; k < n; k++) {
+        int known = !is_scalar(codes[k]);
+        for (unsigned j = 0; j < count; j++)
+            known |= seen[j] == codes[k];
+        if (!known)
+            seen[count++] = codes[k];
+    }
+    out->bus = (uint8_t)count;
+    out->bus_most = flags & SP_ISA_BUS1 ? 1 : 2;
+}
+
 /* Literal, DPP, SDWA: what follows the instruction itself. */
 static int decode_tail(const struct sp_isa *isa, const struct sp_isa_row *row, int literal, const uint32_t *words, uint32_t count,
                        struct sp_inst *out, uint64_t *reserved, char *why, uint32_t why_nbytes)
@@ -367,6 +396,9 @@ int sp_isa_decode(const struct sp_isa *isa, const uint32_t *words, uint32_t coun
     finish_memory(isa, out);
     count_address(bits, format, out);
     rc = decode_tail(isa, row, ((row->flags | (y ? y->flags : 0)) & SP_ISA_LITERAL) != 0, words, count, out, &odd, why, why_nbytes);
+    if (is_vop12c(out->format) || out->format == SP_FORMAT_VOP3 || out->format == SP_FORMAT_VOP3B ||
+        out->format == SP_FORMAT_VOP3P || out->format == SP_FORMAT_VOPD)
+        count_bus(row, y, out);
     if (reserved)
         *reserved = odd != 0;
     return rc;

@@ -44,7 +44,9 @@ enum sp_isa_flag {
     SP_ISA_SDWA = 4,
     SP_ISA_LITERAL = 8, /* always a literal dword */
     SP_ISA_TWO_ADDR = 16,
-    SP_ISA_NAME = 32 /* known by name only */
+    SP_ISA_NAME = 32,  /* known by name only */
+    SP_ISA_VCC = 64,   /* reads VCC, which is no operand */
+    SP_ISA_BUS1 = 128  /* reads at most one scalar, not two */
 };
 struct sp_isa_row {
     uint16_t op; /* 0: no such opcode */

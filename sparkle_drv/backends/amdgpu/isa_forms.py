@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from . import isa_mods
+from . import isa_bus, isa_mods
 from .isa_parse import RAW_KINDS, Parser
 from .isa_rows import Row
 from .isa_scan import AsmError, Line, base_name, scan
@@ -58,6 +58,13 @@ def _is_raw(isa: Table, text: str, start: int, end: int) -> bool:
     return any(operand.type in RAW_KINDS for row in rows for operand in row.operands)
 
 
+def _check_bus(isa: Table, inst: Inst, column: int) -> None:
+    read, most = isa_bus.scalars(isa, inst), isa_bus.most(inst)
+    if len(read) > most:
+        what = f"{inst.row.name} reads {len(read)} scalars ({', '.join(read)})"
+        raise AsmError(f"{what}, at most {most} are possible", column)
+
+
 def parse_one(
     isa: Table, text: str, start: int, end: int, labels: Mapping[str, int] | None
 ) -> Inst:
@@ -66,7 +73,9 @@ def parse_one(
     errors = []
     for row in rows:
         try:
-            return Parser(isa, row, second, labels).parse(line)
+            inst = Parser(isa, row, second, labels).parse(line)
+            _check_bus(isa, inst, line.column)
+            return inst
         except AsmError as error:
             errors.append(error)
     raise max(reversed(errors), key=lambda error: error.column)  # whichever got furthest
@@ -82,7 +91,9 @@ def parse_instruction(
         return parse_one(isa, text, start, len(text), labels)
     x = parse_one(isa, text, start, middle, labels)
     y = parse_one(isa, text, middle + 2, len(text), labels)
-    return _pair(x, y, start, middle + 2)
+    pair = _pair(x, y, start, middle + 2)
+    _check_bus(isa, pair, start + 1)
+    return pair
 
 
 def _pair(x: Inst, y: Inst, x_at: int, y_at: int) -> Inst:

@@ -560,8 +560,8 @@ v_mul_hi_u32 VOP3 0x16a vdst:u32 src0:u32 src1:u32
 v_mul_hi_i32 VOP3 0x16c vdst:i32 src0:i32 src1:i32
 v_div_scale_f32 VOP3B 0x16d vdst:f32 sdst:mask src0:f32 src1:f32 src2:f32
 v_div_scale_f64 VOP3B 0x16e vdst:f64 sdst:mask src0:f64 src1:f64 src2:f64
-v_div_fmas_f32 VOP3 0x16f vdst:f32 src0:f32 src1:f32 src2:f32
-v_div_fmas_f64 VOP3 0x170 vdst:f64 src0:f64 src1:f64 src2:f64
+v_div_fmas_f32 VOP3 0x16f vdst:f32 src0:f32 src1:f32 src2:f32 +vcc
+v_div_fmas_f64 VOP3 0x170 vdst:f64 src0:f64 src1:f64 src2:f64 +vcc
 v_msad_u8 VOP3 0x171 vdst:b32 src0:b32 src1:b32 src2:b32
 v_qsad_pk_u16_u8 VOP3 0x172 vdst:b64 src0:b64 src1:b32 src2:b64
 v_mqsad_pk_u16_u8 VOP3 0x173 vdst:b64 src0:b64 src1:b32 src2:b64
@@ -573,9 +573,9 @@ v_xor3_b32 VOP3 0x178 vdst:b32 src0:b32 src1:b32 src2:b32
 v_interp_p1_f32 VOP3 0x200 +name
 v_interp_p2_f32 VOP3 0x201 +name
 v_interp_mov_f32 VOP3 0x202 +name
-v_lshlrev_b64 VOP3 0x2ff vdst:b64 src0:b32 src1:b64
-v_lshrrev_b64 VOP3 0x300 vdst:b64 src0:b32 src1:b64
-v_ashrrev_i64 VOP3 0x301 vdst:i64 src0:i32 src1:i64
+v_lshlrev_b64 VOP3 0x2ff vdst:b64 src0:b32 src1:b64 +bus1
+v_lshrrev_b64 VOP3 0x300 vdst:b64 src0:b32 src1:b64 +bus1
+v_ashrrev_i64 VOP3 0x301 vdst:i64 src0:i32 src1:i64 +bus1
 v_add_nc_u16 VOP3 0x303 vdst:u16 src0:u16 src1:u16
 v_sub_nc_u16 VOP3 0x304 vdst:u16 src0:u16 src1:u16
 v_mul_lo_u16 VOP3 0x305 vdst:u16 src0:u16 src1:u16

@@ -554,8 +554,8 @@ v_sad_u32 VOP3 0x225 vdst:u32 src0:u32 src1:u32 src2:u32 +dpp +dpp8
 v_cvt_pk_u8_f32 VOP3 0x226 vdst:b32 src0:f32 src1:f32 src2:f32 +dpp +dpp8
 v_div_fixup_f32 VOP3 0x227 vdst:f32 src0:f32 src1:f32 src2:f32
 v_div_fixup_f64 VOP3 0x228 vdst:f64 src0:f64 src1:f64 src2:f64
-v_div_fmas_f32 VOP3 0x237 vdst:f32 src0:f32 src1:f32 src2:f32
-v_div_fmas_f64 VOP3 0x238 vdst:f64 src0:f64 src1:f64 src2:f64
+v_div_fmas_f32 VOP3 0x237 vdst:f32 src0:f32 src1:f32 src2:f32 +vcc
+v_div_fmas_f64 VOP3 0x238 vdst:f64 src0:f64 src1:f64 src2:f64 +vcc
 v_msad_u8 VOP3 0x239 vdst:b32 src0:b32 src1:b32 src2:b32 +dpp +dpp8
 v_qsad_pk_u16_u8 VOP3 0x23a vdst:b64 src0:b64 src1:b32 src2:b64
 v_mqsad_pk_u16_u8 VOP3 0x23b vdst:b64 src0:b64 src1:b32 src2:b64
@@ -641,9 +641,9 @@ v_trig_preop_f64 VOP3 0x32f vdst:f64 src0:f64 src1:f32
 v_lshlrev_b16 VOP3 0x338 vdst:b16 src0:b16 src1:b16 +dpp +dpp8
 v_lshrrev_b16 VOP3 0x339 vdst:b16 src0:b16 src1:b16 +dpp +dpp8
 v_ashrrev_i16 VOP3 0x33a vdst:i16 src0:i16 src1:i16 +dpp +dpp8
-v_lshlrev_b64 VOP3 0x33c vdst:b64 src0:b32 src1:b64
-v_lshrrev_b64 VOP3 0x33d vdst:b64 src0:b32 src1:b64
-v_ashrrev_i64 VOP3 0x33e vdst:i64 src0:i32 src1:i64
+v_lshlrev_b64 VOP3 0x33c vdst:b64 src0:b32 src1:b64 +bus1
+v_lshrrev_b64 VOP3 0x33d vdst:b64 src0:b32 src1:b64 +bus1
+v_ashrrev_i64 VOP3 0x33e vdst:i64 src0:i32 src1:i64 +bus1
 v_readlane_b32 VOP3 0x360 svdst:b32 src0:b32 ssrc1:b32
 v_writelane_b32 VOP3 0x361 vdst:b32 ssrc0:b32 ssrc1:b32
 v_and_b16 VOP3 0x362 vdst:b16 src0:b16 src1:b16 +dpp +dpp8
@@ -1055,7 +1055,7 @@ v_dual_sub_f32 VOPD 0x5 vdst:b32 src0:b32 vsrc1:b32 +x +y = v_sub_f32
 v_dual_subrev_f32 VOPD 0x6 vdst:b32 src0:b32 vsrc1:b32 +x +y = v_subrev_f32
 v_dual_mul_dx9_zero_f32 VOPD 0x7 vdst:b32 src0:b32 vsrc1:b32 +x +y = v_mul_dx9_zero_f32
 v_dual_mov_b32 VOPD 0x8 vdst:b32 src0:b32 +x +y = v_mov_b32
-v_dual_cndmask_b32 VOPD 0x9 vdst:b32 src0:b32 vsrc1:b32 +x +y = v_cndmask_b32
+v_dual_cndmask_b32 VOPD 0x9 vdst:b32 src0:b32 vsrc1:b32 +x +y +vcc = v_cndmask_b32
 v_dual_max_f32 VOPD 0xa vdst:b32 src0:b32 vsrc1:b32 +x +y = v_max_f32
 v_dual_min_f32 VOPD 0xb vdst:b32 src0:b32 vsrc1:b32 +x +y = v_min_f32
 v_dual_dot2acc_f32_f16 VOPD 0xc vdst:b32 src0:b32 vsrc1:b32 +x +y = v_dot2acc_f32_f16

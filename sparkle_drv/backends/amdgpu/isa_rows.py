@@ -9,7 +9,8 @@ A field's name with an `s` before it (svdst, ssrc1) holds a scalar where its for
 VGPR; `vcc` and `exec` are operands that no field names. TYPE: letter and bits of one element
 (b untyped, f, i, u; f16x2 two packed halves; h16 a half register by name, .l or .h; c16 a half
 whose constants are written with 32 bits), `mask` a lane mask of the wave's size, or how an
-immediate is written (target, hwreg, sendmsg, waitcnt ...).
+immediate is written (target, hwreg, sendmsg, waitcnt ...). Of the flags, `vcc` says that VCC is
+read without being an operand, `bus1` that at most one scalar can be (isa_bus.py).
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import NamedTuple
 
 from .isa_formats import VOP3_BASE
 
-FLAGS = {"e64", "dpp", "dpp8", "sdwa", "e64dpp", "x", "y", "name"}
+FLAGS = {"e64", "dpp", "dpp8", "sdwa", "e64dpp", "x", "y", "name", "vcc", "bus1"}
 _TYPE = re.compile(r"([bfiuhc])(\d+)(x2)?$")
 
 

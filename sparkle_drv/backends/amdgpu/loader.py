@@ -13,6 +13,7 @@ from sparkle_drv.backends.amdgpu.emit_kernel import DoesNotFit
 from sparkle_drv.backends.amdgpu.info import Chip
 from sparkle_drv.backends.amdgpu.memory import MemoryHandle
 from sparkle_drv.backends.base import KernelSpec, Loaded
+from sparkle_drv.backends.fixed import check_plan
 from sparkle_drv.backends.native import kernel_pointer
 from sparkle_drv.errors import check
 from sparkle_drv.types import Resources
@@ -58,6 +59,7 @@ def _place(code: CodeObject, take: Callable[[int, int], MemoryHandle], uri: str)
 def _written_out(spec: KernelSpec, chip: Chip) -> tuple[emit.Emitted | None, str]:
     """The kernel made for a plan's program; None, and why, where it is left to the interpreter."""
     if spec.manifest is None or spec.plan is None or not emit.is_program(spec.plan.algo):
+        check_plan(spec, "amdgpu")
         return None, ""
     try:
         return emit.kernel(spec.name, spec.plan.algo, gen=chip.gfx, chip=chip.isa), ""
@@ -73,7 +75,7 @@ def load(
     device: Any,
 ) -> Loaded:
     """A kernel of the manifest, of a map's expression or of a user's code object; ImageError,
-    ValueError for a plan whose program is none."""
+    ValueError for a plan whose program is none, or that asks for another form."""
     made, note = _written_out(spec, chip)
     if made:
         code = made.code

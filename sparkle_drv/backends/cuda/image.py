@@ -12,6 +12,7 @@ from sparkle_drv import assets
 from sparkle_drv._native import ffi, lib
 from sparkle_drv.backends.base import KernelSpec, Loaded
 from sparkle_drv.backends.cuda import driver
+from sparkle_drv.backends.fixed import check_plan
 from sparkle_drv.backends.native import kernel_pointer
 from sparkle_drv.errors import ImageError
 from sparkle_drv.types import DeviceInfo, Resources
@@ -122,7 +123,9 @@ def _user_blob(spec: KernelSpec) -> tuple[bytes, str]:
 
 
 def load(spec: KernelSpec, info: DeviceInfo, device: Any) -> Loaded:
-    """A kernel of the manifest, or of a user's PTX, cubin or fatbin; ImageError."""
+    """A kernel of the manifest, or of a user's PTX, cubin or fatbin; ImageError, ValueError for a
+    plan that it cannot follow."""
+    check_plan(spec, "cuda")
     manifest = spec.manifest
     blob, what = _manifest_blob(spec, info.isa) if manifest is not None else _user_blob(spec)
     out, why = ffi.new("struct sp_cuda_kernel **"), ffi.new("char[]", 16384)

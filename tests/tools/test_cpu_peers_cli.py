@@ -1,0 +1,159 @@
+"""benchmarks/cpu_peers.py from its command line, and how far the tile model is off."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import sys
+
+import numpy as np
+import pytest
+from peerskit import (
+    ALL,
+    NAMES,
+    ROOF,
+    ROOT,
+    SMALL,
+    base,
+    cases,
+    cpu_peers,
+    environment,
+    roofs,
+    shows,
+    station,
+    tiles,
+)
+
+
+@pytest.mark.parametrize(
+    ("isa", "far", "holds"), [("avx2", 4.9, True), ("ref", 5.1, False), ("avx512", None, None)]
+)
+def test_the_tile_model_is_within_five_per_cent_or_not(isa, far, holds):
+    rows = [{"case": SMALL.name, "isa": isa, "note": "no such CPU",
+             "distance_percent": None if far is None else [far, 1.0, 9.0],
+             "model_s": 2e-6, "best_s": 1e-6, "tried": 3}]  # fmt: skip
+    (line,) = tiles.lines(rows)
+    assert line.holds is holds
+    assert isa in line.what
+    assert tiles.measured(rows) is (far is not None)
+    assert (far is not None) or tiles.cells(rows[0])[-1] == "no such CPU"
+    told = {"rows": rows, "shows": [line.as_json()], "label": "", "interrupted": False,
+            "budget_s": 1.0,
+            "env": dict.fromkeys(("cpu", "date", "commit", "load_1min"), "?")}  # fmt: skip
+    assert SMALL.name in tiles.markdown(told)
+
+
+def test_the_tile_model_is_tuned_in_a_child(tmp_path, monkeypatch):
+    monkeypatch.setattr(tiles, "sets", lambda: ("ref",))
+    env = environment.cleaned(os.environ, 1, tmp_path, [ROOT])
+    cpus = sorted(os.sched_getaffinity(0))[-1:]
+    (one,) = tiles.run([SMALL, ALL["map four 1k"]], cpus, env, 0.2)
+    assert (one["case"], one["isa"]) == (SMALL.name, "ref")
+    assert one["distance_percent"][0] >= 0
+    assert one["tried"] >= 1
+    with pytest.raises(RuntimeError, match=r"bench\.py tune: status 2"):
+        roofs.bench(["tune", "no_such_kernel"], cpus, env)
+
+
+def run(*words):
+    return cpu_peers.main([*words, "--threads", "1"])
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--peers", "numpy,fortran"), "no such peer: fortran"),
+        (("--only", "("), "--only"),
+        (("--only", "no such case"), "no case has 'no such case'"),
+        (("--threads", "5000"), "--threads: 1 to"),
+        (("--threads", "one"), "numbers like 1,2"),
+    ],
+)
+def test_wrong_usage_is_one_line(words, said, capsys):
+    assert cpu_peers.main([*words, "--list"] if "--peers" in words else list(words)) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_list_names_the_cases(capsys):
+    assert run("--list", "--only", "copy") == 0
+    assert capsys.readouterr().out == "map copy 10M\n"
+
+
+@pytest.fixture
+def roofless(monkeypatch):
+    """The peak is bench.py's business and takes seconds; no peer but those of this Python."""
+    monkeypatch.setattr(roofs, "measure", lambda cpus, env, quick: ROOF)
+    monkeypatch.setattr(station, "interpreter", lambda name: sys.executable)
+    monkeypatch.setenv("OPENBLAS_CORETYPE", "Haswell")
+
+
+@pytest.mark.usefixtures("roofless")
+def test_a_run_with_numpy_alone(tmp_path, capsys):
+    out, text = tmp_path / "peers.json", tmp_path / "peers.md"
+    only = "gemm f32 8x8x8|gemm f64 16x16x16|map (four|transcendental) 1k"
+    code = run("--quick", "--only", only, "--peers", "sparkle,numpy,ncnn", "--json", str(out),
+               "--md", str(text), "--label", "a test")  # fmt: skip
+    printed = capsys.readouterr()
+    assert code == 0, printed.err
+    told = json.loads(out.read_text())
+    assert told["schema"] == 1
+    assert told["removed"]["OPENBLAS_CORETYPE"] == "Haswell"
+    assert "OPENBLAS_CORETYPE=Haswell" in printed.err
+    assert told["peers"]["ncnn"]["absent"].startswith("ModuleNotFoundError")
+    assert told["peers"]["numpy"] == {"version": np.__version__}
+    assert [one["case"] for one in told["rows"]] == [case.name for case in cases.select(only)]
+    for one in told["rows"]:
+        for way, entry in one["ways"].items():
+            assert entry["verdict"] == "right", way
+            assert 0 <= entry["error"] <= entry["limit"]
+            assert len(entry["samples_ns"]) >= 2
+        best = one["ratios"]["best"]
+        assert best["low"] <= best["ratio"] <= best["high"]
+        assert best["of"].startswith("numpy ")
+    assert {"sparkle checked", "sparkle plan", "sparkle bind", "numpy matmul"} == set(
+        told["rows"][0]["ways"]
+    )
+    assert told["roofs"] == {"1": ROOF}
+    assert {line["what"] for line in told["shows"]["1"]} >= {"gemm 8 cubed: np.matmul(out=)"}
+    assert printed.out.strip() == text.read_text().strip()
+    assert "A trial" not in printed.out
+    assert "ncnn: absent, ModuleNotFoundError" in printed.out
+
+
+@pytest.mark.usefixtures("roofless")
+def test_a_convolution_of_ours_in_both_layouts(tmp_path):
+    out = tmp_path / "peers.json"
+    code = run("--quick", "--only", "3x3 512->512 @7 N=1|depthwise 512.* @14 N=1", "--peers",
+               "sparkle", "--json", str(out))  # fmt: skip
+    assert code == 0
+    rows = json.loads(out.read_text())["rows"]
+    assert [set(one["ways"]) for one in rows] == [{"sparkle checked", "sparkle NHWC"}] * 2
+    assert all(entry["verdict"] == "right" for one in rows for entry in one["ways"].values())
+
+
+@pytest.mark.usefixtures("roofless")
+def test_without_ours_or_with_a_line_that_does_not_hold_it_fails(tmp_path, monkeypatch):
+    words = ("--quick", "--only", "gemm f32 8x8x8", "--json", str(tmp_path / "x.json"))
+    assert run(*words, "--peers", "numpy") == 1
+    never = shows.Line("never", ">= 1x", "0x", False)
+    monkeypatch.setattr(shows, "lines", lambda rows, roofs: [never])
+    assert run(*words, "--peers", "sparkle") == 0
+    assert run(*words, "--peers", "sparkle", "--check") == 3
+
+
+@pytest.mark.usefixtures("roofless")
+def test_when_the_time_is_over_the_rest_is_missing(tmp_path):
+    out = tmp_path / "x.json"
+    words = ("--quick", "--only", "f32 (8|16)x(8|16)x(8|16)$", "--json", str(out))
+    assert run(*words, "--peers", "sparkle", "--budget-s", "0") == 1
+    told = json.loads(out.read_text())
+    assert (told["interrupted"], told["rows"]) == (True, [])
+
+
+def test_every_peer_has_its_module_and_is_pinned():
+    pins = (ROOT / "benchmarks/_cpu_peers/requirements.txt").read_text()
+    for name in NAMES:
+        made = importlib.import_module(f"_cpu_peers.{name}").PEER
+        assert issubclass(made, base.Peer)
+        assert name == "sparkle" or f"\n{name}==" in pins
