@@ -104,7 +104,7 @@ static int run(const void *args, const struct sp_tile_plan *plan, struct sp_pool
     if (form == SP_CONV_PIXELS)
         return sp_conv_pixels(&v, &weights, plan, pool, isa, threads);
     if (form == SP_CONV_STRIPS)
-        return sp_conv_strips(&v, &weights, plan, pool, isa, threads);
+        return (sp_conv_panels_take(&v, plan, isa) ? sp_conv_panels : sp_conv_strips)(&v, &weights, plan, pool, isa, threads);
     v.w = weights.w;
     if (plan->algo == SP_ALGO_NAIVE || (plan->algo == SP_ALGO_AUTO && isa == SP_ISA_REF))
         return sp_conv_naive(&v, plan, pool);

@@ -76,12 +76,16 @@ struct sp_conv_strip {
     float *y;
     int64_t plane; /* from output channel to output channel */
     int64_t apart; /* from the first vector of pixels to the second */
+    /* Where there is one tap, a line is asked for with each row, from here on and so far apart: what comes later. Any address
+     * will do. */
+    const float *ahead;
+    int64_t ahead_step;
     int add, relu;
 };
 typedef void sp_conv_strip_fn(const struct sp_conv_strip *strip);
 
-/* Output rows that depthwise convolution makes at a time; phases that a window may have. */
-enum { SP_CONV_DEPTH_ROWS = 4, SP_CONV_MOST_PHASES = 8 };
+/* Output rows that depthwise convolution makes at a time; phases that a window may have; output pixels of a stretch. */
+enum { SP_CONV_DEPTH_ROWS = 4, SP_CONV_MOST_PHASES = 8, SP_CONV_MOST_STRETCH = 1024 };
 
 /* How the window of a piece of an output row lies in scratch memory, in floats. */
 struct sp_conv_piece {
@@ -100,6 +104,12 @@ struct sp_conv_strips {
     int64_t tiles;  /* of the output channels of a group */
     int64_t rows;   /* input rows that are added up before y is touched again; depthwise: output rows of a window */
     int is_aliased; /* channels lie so that few of them fit L1 at a time: always make a window */
+    /* Panels (conv2d_panels.inc): pieces are of the output plane as one long row. */
+    struct sp_conv_piece rows_of; /* a window of input rows that panels are copied from */
+    int64_t panel;                /* from panel to panel, in floats */
+    int64_t panels_floats;        /* of scratch memory, before that window */
+    int64_t near_tiles;           /* whose weights stay in L2, for `rows` terms at a time */
+    const int64_t *no_tap;        /* a zero */
 };
 
 struct sp_conv_kernel {
@@ -115,6 +125,8 @@ struct sp_conv_kernel {
     /* Pieces [u0, u1), numbered through images, rows and pieces of a row, of channel tiles [t0, t1) of a group. */
     void (*strips)(const struct sp_conv_strips *task, float *window, int64_t group, int64_t t0, int64_t t1, int64_t u0,
                    int64_t u1);
+    /* Pieces [u0, u1), numbered through images and the pieces of each, of all channels of a group, by panels. */
+    void (*panels)(const struct sp_conv_strips *task, float *scratch, int64_t group, int64_t u0, int64_t u1);
     /* Output rows [y0, y1) of planes [p0, p1), numbered through all images, NCHW with one channel a group; two windows of
      * `nwindow` floats. */
     void (*depthwise_nchw)(const struct sp_conv_strips *task, float *window, int64_t nwindow, int64_t p0, int64_t p1,
@@ -157,6 +169,10 @@ int sp_conv_pixels(const struct sp_conv *v, const struct sp_conv_weights *packed
                    struct sp_pool *pool, enum sp_isa isa, uint32_t threads);
 /* Bytes of the window that strips need for each thread; INT64_MAX: they do not take this. */
 int64_t sp_conv_strips_window(const struct sp_conv *v, enum sp_isa isa);
+/* The same by panels; whether it is better so. */
+int sp_conv_panels(const struct sp_conv *v, const struct sp_conv_weights *packed, const struct sp_tile_plan *plan,
+                   struct sp_pool *pool, enum sp_isa isa, uint32_t threads);
+int sp_conv_panels_take(const struct sp_conv *v, const struct sp_tile_plan *plan, enum sp_isa isa);
 /* Input rows that so many output rows need. */
 int64_t sp_conv_depthwise_rows(const struct sp_conv *v, int64_t outputs);
 int64_t sp_conv_depthwise_window(const struct sp_conv *v, enum sp_isa isa);

@@ -25,9 +25,19 @@ TURN = 7.0
 STORE = 2.0
 """Of a vector of sums that is stored as it is."""
 COPY = 3.0
-"""Of a vector of pixels that goes through a window."""
+"""Of a vector of pixels that goes through a window; through a window of rows and then into a panel,
+twice as much."""
+PIXELS, PIXELS_SHORT = 1.0, 3.0
+"""Of loading a vector of weights for a tile of pixels, since these come from L2 for each: with
+vectors of 64 bytes, and with shorter ones, whose FMAs take half as long."""
+PANELS = 0.5
+"""Of loading a vector of pixels of a panel."""
 LATENCY = 4.0
 """FMAs that must be under way at a time."""
+
+FEW_CHANNELS = 16
+"""Up to so many of a group, strips are read from a window of rows, else from panels
+(conv2d_panels.c)."""
 
 GATHER_S = 0.6e-9
 """Seconds of one element that im2col packs, measured on one Zen 5 core."""
@@ -80,18 +90,24 @@ def conv2d(info: DeviceInfo, shape: Geometry, algo: str = "auto") -> TilePlan:
 def direct_levels(
     core: tiles.Core, caches: tuple[CacheLevel, ...], shape: Geometry
 ) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
-    """((mc, nc, terms), (mr, nr, 1)) of the direct form that costs less.
+    """((mc, nc, kc), (mr, nr, 1)) of the direct form that costs less.
 
     mc: output channels whose packed weights are gone through for each tile of pixels; they take
-    half of L2. nc: pixels of a window, whose input rows take three quarters of L1.
+    half of L2. nc: pixels of a window, whose input rows take three quarters of L1, or of panels
+    (_panels_nbytes). kc: terms.
     """
     broadcast, _, vector = tiles.micro_tile(core, 4)
     strips = strips_fmas(core, shape) < pixels_fmas(core, shape)
     mr, nr = (broadcast, 2 * vector) if strips else (2 * vector, broadcast)
     l1, l2 = _own(caches, 1), _own(caches, 2)
+    pixels = shape.size[0] * shape.size[1]
+    if strips and _panels(shape):
+        mc = _down(min(l2 // 2 // (4 * min(shape.terms, TERMS)), shape.oc + mr), mr)
+        nc = _panels_nbytes(shape, l2) // (4 * shape.terms)
+        return (mc, _down(min(nc, pixels + nr), nr), TERMS), (mr, nr, 1)
     mc = _down(min(l2 // 2 // (4 * shape.terms), shape.oc + mr), mr)
     rows = shape.terms // shape.kernel[1] * min(shape.stride[1], shape.kernel[1])
-    nc = _down(min(l1 * 3 // 4 // (4 * rows), shape.size[0] * shape.size[1] + nr), nr)
+    nc = _down(min(l1 * 3 // 4 // (4 * rows), pixels + nr), nr)
     return (mc, nc, TERMS), (mr, nr, 1)
 
 
@@ -100,7 +116,9 @@ def pixels_fmas(core: tiles.Core, shape: Geometry) -> float:
     lanes = core.vector_nbytes // 4
     vectors = shape.groups * _pieces(shape.oc // shape.groups, lanes)
     pixels = shape.n * shape.size[0] * shape.size[1]
-    return pixels * vectors * (shape.terms + (TURN if shape.layout == "NCHW" else STORE))
+    load = PIXELS if core.vector_nbytes >= 64 else PIXELS_SHORT
+    each = shape.terms * (1 + load / tiles.micro_tile(core, 4)[0])
+    return pixels * vectors * (each + (TURN if shape.layout == "NCHW" else STORE))
 
 
 def strips_fmas(core: tiles.Core, shape: Geometry) -> float:
@@ -110,14 +128,35 @@ def strips_fmas(core: tiles.Core, shape: Geometry) -> float:
     lanes = core.vector_nbytes // 4
     per_group = shape.oc // shape.groups
     rows, columns = shape.n * shape.size[0], shape.size[1]
-    pointwise = shape.kernel == (1, 1) and shape.stride == (1, 1) and shape.pad == (0, 0)
-    if pointwise:
+    panels = _panels(shape)
+    if panels or _flat(shape):
         rows, columns = shape.n, shape.size[0] * shape.size[1]
     vectors = rows * _pieces(columns, lanes)
-    phases = min(shape.stride[1], (shape.kernel[1] - 1) * shape.dilation[1] + 1)
-    window = 0.0 if pointwise else shape.c * shape.kernel[0] * phases * vectors * COPY
     chains = max(1.0, LATENCY / max(1, 2 * per_group))
-    return vectors * shape.oc * (shape.terms * chains + STORE) + window
+    if panels:
+        chains += PANELS / tiles.micro_tile(core, 4)[0]
+        copies = shape.groups * shape.terms * (1 if shape.kernel == (1, 1) else 2)
+    else:
+        phases = min(shape.stride[1], (shape.kernel[1] - 1) * shape.dilation[1] + 1)
+        copies = 0 if _flat(shape) else shape.c * shape.kernel[0] * phases
+    return vectors * (shape.oc * (shape.terms * chains + STORE) + copies * COPY)
+
+
+def _flat(shape: Geometry) -> bool:
+    """Does it know no rows, as a 1 x 1 convolution with stride 1?"""
+    return shape.kernel == (1, 1) and shape.stride == (1, 1) and shape.pad == (0, 0)
+
+
+def _panels(shape: Geometry) -> bool:
+    return shape.layout == "NCHW" and shape.c // shape.groups > FEW_CHANNELS
+
+
+def _panels_nbytes(shape: Geometry, l2: int) -> int:
+    """What panels should take that are computed from together: of L2 a quarter, with room for the
+    next ones, which are fetched meanwhile. More where weights come from L3, which happens once for
+    all of them, or where rows of an image share a window."""
+    far = 4 * shape.oc // shape.groups * shape.terms > l2 // 2
+    return l2 // 4 * (4 if far else 1) * (1 if shape.kernel == (1, 1) else 4)
 
 
 def _alone_s(info: DeviceInfo, core: tiles.Core, shape: Geometry, algo: str, work: float) -> float:

@@ -27,10 +27,12 @@ def dev(request, monkeypatch):
         yield device
 
 
-def run(dev, x, w, bias=None, *, form=PIXELS, pack=False, act=0, terms=0, out=None, **options):
+def run(
+    dev, x, w, bias=None, *, form=PIXELS, pack=False, act=0, terms=0, pixels=0, out=None, **options
+):
     given = {"stride": 1, "padding": 0, "dilation": 1, "groups": 1, "layout": "NCHW", **options}
     shape = geometry(x.shape, w.shape, *given.values())
-    plan = TilePlan(algo="direct", levels=((0, 0, terms), form), pack=pack)
+    plan = TilePlan(algo="direct", levels=((0, pixels, terms), form), pack=pack)
     y = np.full(shape.out_shape, 7.0, np.float32) if out is None else out
     source = w
     if pack:
@@ -125,6 +127,31 @@ def test_layers(dev, layer):
         agree(np.moveaxis(got, 3, 1), wanted, w[0].size)
 
 
+# x, w, options, (pixels, terms) of the plan: strips that are read from panels.
+PANELS = [
+    ((1, 20, 9, 21), (13, 20, 1, 1), {}, (0, 0)),  # a narrow last panel
+    ((2, 40, 12, 12), (30, 40, 1, 1), {}, (32, 7)),  # several stretches of some terms each
+    ((2, 17, 13, 13), (5, 17, 1, 1), {"stride": 2}, (16, 0)),
+    ((1, 36, 23, 11), (14, 18, 3, 3), {"stride": 2, "padding": 1, "groups": 2}, (64, 50)),
+    ((1, 18, 8, 40), (7, 18, 2, 5), {"stride": 3, "padding": 2, "dilation": 2}, (0, 100)),
+    ((3, 17, 5, 1), (6, 17, 3, 1), {"padding": 1}, (0, 0)),  # rows of a few pixels
+    ((1, 17, 1, 5), (6, 17, 1, 1), {"stride": 3, "padding": 1}, (0, 0)),  # rows of padding
+    ((1, 17, 3, 2), (6, 17, 1, 1), {"stride": 3}, (0, 0)),  # one pixel
+]
+
+
+@pytest.mark.parametrize("layer", PANELS, ids=lambda layer: f"{layer[0]}{layer[1]}")
+def test_panels(dev, layer):
+    x_shape, w_shape, options, (pixels, terms) = layer
+    rng = np.random.default_rng(29)
+    x, w, bias = normal(rng, *x_shape), normal(rng, *w_shape), normal(rng, w_shape[0])
+    for act, pack in ((0, False), (1, True), (2, False)):
+        got = run(
+            dev, x, w, bias, form=STRIPS, act=act, pack=pack, pixels=pixels, terms=terms, **options
+        )
+        agree(got, want(x, w, bias, act=act, **options), w[0].size)
+
+
 @pytest.mark.parametrize("bad", [np.inf, -np.inf, np.nan])
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
 @pytest.mark.parametrize("groups", [1, 4])
@@ -154,6 +181,9 @@ def test_what_is_not_finite_in_x_goes_where_it_is_seen(dev, bad):
     wanted = want(x, w, padding=1)
     for form in (PIXELS, STRIPS):
         agree(run(dev, x, w, padding=1, form=form), wanted, 27)
+    x, w = normal(rng, 1, 20, 12, 40), normal(rng, 20, 20, 3, 3)
+    x[0, 1, 5, 17] = x[0, 19, 11, 39] = bad
+    agree(run(dev, x, w, padding=1, form=STRIPS), want(x, w, padding=1), 180)
 
 
 def test_padding_beyond_the_image_and_huge_dilation(dev):

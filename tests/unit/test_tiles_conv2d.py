@@ -79,4 +79,20 @@ def test_blocks_of_a_direct_plan_fit(caches):
     (mc, nc, _), (mr, nr, _) = tiles_conv2d.direct_levels(core, caches, shape)
     l1, l2 = (caches or tiles.FALLBACK_CACHES)[:2]
     assert mc * 64 * 4 <= max(l2.nbytes // 2, mr * 64 * 4)
-    assert nc * 64 * 4 <= max(l1.nbytes, nr * 64 * 4)
+    assert nc * 64 * 4 <= max(l2.nbytes // 4, nr * 64 * 4)  # panels
+    shape = geometry((1, 16, 56, 56), (256, 16, 1, 1), 1, 0, 1, 1, "NCHW")
+    (mc, nc, _), (mr, nr, _) = tiles_conv2d.direct_levels(core, caches, shape)
+    assert mc * 16 * 4 <= max(l2.nbytes // 2, mr * 16 * 4)
+    assert nc * 16 * 4 <= max(l1.nbytes, nr * 16 * 4)  # a window of rows
+
+
+@pytest.mark.parametrize("isa", ["avx512", "avx2"])
+def test_large_images_of_many_channels_are_read_from_panels(isa):
+    core = tiles.CORES[isa]
+    shape = geometry((1, 256, 56, 56), (64, 256, 1, 1), 1, 0, 1, 1, "NCHW")
+    assert tiles_conv2d.strips_fmas(core, shape) < tiles_conv2d.pixels_fmas(core, shape)
+    # Where weights come from L3, all pixels of an image share a pass over them.
+    for x, w in (((1, 1024, 14, 14), (2048, 1024, 1, 1)), ((1, 512, 14, 14), (512, 512, 3, 3))):
+        shape = geometry(x, w, 2, w[2] // 2, 1, 1, "NCHW")
+        (_, nc, _), _ = tiles_conv2d.direct_levels(core, ZEN, shape)
+        assert isa == "avx512" or nc >= 49

@@ -1,0 +1,112 @@
+/* Direct convolution of NCHW images by panels: cuts the work and hands out tasks. The loops are in conv2d_panels.inc, the
+ * micro-kernel and the packed weights are those of strips (conv2d_strips.c). */
+#include "conv2d.h"
+
+#include <errno.h>
+
+enum {
+    TERMS = 512,               /* of a sum before it is added to what there is: keeps rounding errors small */
+    PANELS_NBYTES = 128 << 10, /* of a stretch */
+    NEAR_NBYTES = 128 << 10,   /* of weights */
+    MOST_NBYTES = 4 << 20, /* of scratch memory */
+    MOST_TERMS = 1 << 16,
+    FEW_CHANNELS = 16 /* up to so many, a window of rows stays in L1 and does */
+};
+
+struct work {
+    struct sp_conv v;
+    struct sp_conv_strips task;
+    const struct sp_conv_kernel *kernel;
+    int64_t parts;
+    size_t scratch_nbytes;
+    int failed;
+};
+
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static int64_t most(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+static int64_t pieces(int64_t x, int64_t of)
+{
+    return (x + of - 1) / of;
+}
+
+/* How a plane is cut, and what a thread needs to compute a piece of it. */
+static void cut(struct work *work, const struct sp_tile_plan *plan)
+{
+    struct sp_conv *const v = &work->v;
+    struct sp_conv_strips *const task = &work->task;
+    const int64_t lanes = work->kernel->lanes;
+    const int64_t wide = 2 * lanes;
+    const int64_t terms = v->cg * v->taps;
+    const int64_t plane = v->oh * v->ow;
+    const int64_t wanted = plan->nc ? plan->nc : PANELS_NBYTES / (int64_t)sizeof(float) / terms;
+    const int64_t columns = most(least(wanted, SP_CONV_MOST_STRETCH) / wide, 1) * wide;
+    task->piece.columns = pieces(pieces(plane, pieces(plane, columns)), wide) * wide; /* equal pieces */
+    task->pieces = pieces(plane, task->piece.columns);
+    task->panel = (terms + 1) * wide;
+    task->panels_floats = task->piece.columns / wide * task->panel;
+    const int64_t outputs = least((task->piece.columns - 1) / v->ow + 2, v->oh);
+    const int64_t rows = sp_conv_depthwise_rows(v, outputs);
+    task->rows_of = sp_conv_cut(v, rows, v->ow, lanes);
+    work->scratch_nbytes = (size_t)(task->panels_floats + rows * task->rows_of.row + wide) * sizeof(float);
+}
+
+int sp_conv_panels_take(const struct sp_conv *conv, const struct sp_tile_plan *plan, enum sp_isa isa)
+{
+    struct work work = {.v = *conv, .kernel = sp_conv_kernels[isa]};
+    struct sp_conv *const v = &work.v;
+    sp_conv_flatten(v);
+    if (v->nhwc || v->cg <= FEW_CHANNELS || (v->kw - 1) * v->dw > INT32_MAX || v->kh * v->dh > INT32_MAX)
+        return 0;
+    if (v->cg * v->taps > MOST_TERMS)
+        return 0;
+    cut(&work, plan);
+    return work.task.rows_of.phases <= SP_CONV_MOST_PHASES && work.scratch_nbytes <= MOST_NBYTES;
+}
+
+static void one_task(void *ctx, uint32_t index)
+{
+    struct work *const work = ctx;
+    const int64_t all = work->v.n * work->task.pieces;
+    const int64_t part = index % work->parts;
+    float *const scratch = sp_scratch(SP_SCRATCH_A, work->scratch_nbytes);
+    if (scratch)
+        work->kernel->panels(&work->task, scratch, index / work->parts, part * all / work->parts,
+                             (part + 1) * all / work->parts);
+    else
+        __atomic_store_n(&work->failed, 1, __ATOMIC_RELAXED);
+}
+
+int sp_conv_panels(const struct sp_conv *conv, const struct sp_conv_weights *packed, const struct sp_tile_plan *plan,
+                   struct sp_pool *pool, enum sp_isa isa, uint32_t threads)
+{
+    static const int64_t no_tap = 0;
+    struct work work = {.v = *conv, .kernel = sp_conv_kernels[isa]};
+    struct sp_conv *const v = &work.v;
+    struct sp_conv_strips *const task = &work.task;
+    sp_conv_flatten(v);
+    cut(&work, plan);
+    task->v = v;
+    task->no_tap = &no_tap;
+    task->weights = packed->w;
+    task->tiles = pieces(v->ocg, 2 * work.kernel->run);
+    task->taps = sp_conv_taps(v, &task->rows_of);
+    if (!task->taps)
+        return -ENOMEM;
+    const int64_t terms = v->cg * v->taps;
+    task->rows = pieces(terms, pieces(terms, plan->kc ? plan->kc : TERMS));
+    const int64_t near = plan->mc ? plan->mc : NEAR_NBYTES / (int64_t)sizeof(float) / task->rows;
+    task->near_tiles = most(near / (2 * work.kernel->run), 1);
+    work.parts = threads > 1 ? least(4 * (int64_t)threads, v->n * task->pieces) : 1;
+    if (v->groups * work.parts > UINT32_MAX)
+        return -EINVAL;
+    sp_pool_run(pool, one_task, &work, (uint32_t)(v->groups * work.parts), threads);
+    return work.failed ? -ENOMEM : 0;
+}
