@@ -4,9 +4,8 @@
 
 makes build/cpu_kernels/KIND/cpu_kernels and prints its path. "lowered" is for x86-64 machines that
 have AVX2 alone: of AVX-512's kernels it checks the C, not the instructions. OBJECTS is a folder
-with what setup.py compiled of native/ by the same flags, where that is there already (`make
-asan`). Only
-what is stale is compiled. Warnings are errors.
+with what setup.py compiled of native/ by the same flags, where that is there already (`make asan`).
+Only what is stale is compiled. Warnings are errors.
 """
 
 from __future__ import annotations
