@@ -59,6 +59,19 @@ def test_random_graphs_are_what_numpy_says(made, uris, seed):
     assert both <= set(uris)
 
 
+@pytest.mark.parametrize("other", ["emu:gfx1100", "cuda:0"])
+def test_a_graph_on_the_cpu_and_an_emulated_card(made, other):
+    executor = made(("cpu", other), seed=2)
+    with graph(executor) as g:
+        pairs = grown(g, 4, 10)
+    for _ in range(2):
+        g.run()
+    assert set(executor.last.plan.devices) == {"cpu", other}
+    assert executor.last.plan.moves
+    check([p for p in pairs if p.node._value.number in g._run.results])
+    g.close()
+
+
 def matrices(n=8, count=3, seed=3):
     return graphkit.values(np.random.default_rng(seed), count, n, n)
 
@@ -106,6 +119,29 @@ def test_a_run_reads_what_arrays_hold_then(made, uris):
     assert y.array is second
     assert (y.shape, y.dtype, y.ndim, y.size, y.nbytes) == ((96, 96), F32, 2, 96**2, a.nbytes)
     np.testing.assert_array_equal(y.numpy(), np.asarray(second))
+
+
+@pytest.mark.parametrize("uris", [CPU, ("egl:0",), BOTH], ids="+".join)
+def test_runs_may_follow_one_another_before_their_results_are_read(made, uris):
+    """Operands change as soon as run returns, and memory is used again by the next run."""
+    executor = made(uris, 3)
+    a, b, c = matrices(160)
+    with graph(executor, fuse=False) as g:
+        x = g.gemm(a, b)
+        for _ in range(4):
+            x = g.map("tanh(x*s) + c", x=g.gemm(x, b), s=0.02, c=c)
+    found, wanted = [], []
+    for i in range(6):
+        a[:] = i - 2.0
+        c[0] = i
+        found.append(g.run())
+        want = a.astype(np.float64) @ b
+        for _ in range(4):
+            want = np.tanh(want @ b * 0.02) + c
+        wanted.append(want)
+    a[:] = c[:] = np.nan
+    for got, want in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-3, atol=1e-3)
 
 
 @pytest.mark.parametrize("uri", BOTH)
