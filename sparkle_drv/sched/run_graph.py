@@ -29,8 +29,10 @@ from .graph_data import Task, Value
 from .graph_decide import Decided, decide
 from .graph_steps import Bring, Do
 from .journal import Journal
-from .local import SETTLED, CopyLost, LocalExecutor
+from .local import CopyLost, LocalExecutor
 
+LOOK = 64
+"""Runs after which it is looked at whether devices have become faster or slower."""
 Folded = tuple[Host, "Host | None"]
 
 
@@ -159,7 +161,7 @@ class GraphRun:
         if self.executor.journal not in (None, self._journal):
             return True
         plan = known.kept.plan
-        due = known.kept.runs % SETTLED == SETTLED - 1
+        due = known.kept.runs % LOOK == LOOK - 1
         return due and graph_place.changed(self.executor.costs, plan.tasks)
 
     def _reserve(self, made: Decided) -> None:

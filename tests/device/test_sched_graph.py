@@ -10,7 +10,7 @@ from graphkit import F32, check, grown
 from sparkle_drv import ops
 from sparkle_drv.errors import DeviceLost, KernelFault, OutOfDeviceMemory
 from sparkle_drv.ops import ref
-from sparkle_drv.sched import arrays, explain_graph, journal, local, recording, run_task
+from sparkle_drv.sched import arrays, explain_graph, journal, recording, run_graph, run_task
 from sparkle_drv.sched.choose import Impossible
 from sparkle_drv.sched.graph_record import TaskGraph
 from sparkle_drv.sched.work import HOST
@@ -434,10 +434,10 @@ def test_a_device_that_has_become_slower_is_noticed(made):
         grown(g, 1, 12)
     g.run()
     first = executor.last
-    executor.last.runs = local.SETTLED - 1
+    executor.last.runs = run_graph.LOOK - 1
     g.run()
     assert executor.last is first  # nothing has changed
-    executor.last.runs = local.SETTLED - 1
+    executor.last.runs = run_graph.LOOK - 1
     for op, uri in executor.costs.speeds:
         if uri == "egl:0":
             executor.costs.speeds[op, uri].pace += 10.0
