@@ -4,7 +4,8 @@ PY := .venv/bin/python
 BENCH_ARGS ?=
 FUZZ_ARGS ?=
 # Two workers, a file of tests staying with one: half the time, and devices are opened once a worker.
-PYTEST := $(PY) -m pytest -n 2 --dist loadfile
+# xdist repeats the test that ended a worker in the next one: once is enough.
+PYTEST := $(PY) -m pytest -n 2 --dist loadfile --max-worker-restart 1
 STRICT := -O0 -Wall -Wextra -Wshadow -Wconversion -Werror
 SANITIZE := -fsanitize=address,undefined
 STRICT_TO := --build-temp build/strict --build-lib build/strict/lib

@@ -1,6 +1,7 @@
 """How well the scheduler picks devices: on simulated machines whose truth is known, and on this.
 
-    python benchmarks/juggling.py [--machines 200] [--devices cpu,egl:0] [--calls 100] [--json F]
+    python benchmarks/juggling.py [--machines 200] [--devices cpu,egl:0] [--calls 100]
+                                   [--rounds 300] [--json F]
 
 Simulated: mean regret after the start-up probes and after --calls calls (regret: the true time of
 the chosen device over that of the best, less one), how much faster than the best single device,
@@ -8,6 +9,9 @@ and the regret left 20 calls after the busiest device has become three times slo
 
 Real: products of 16 to 1024 cubed. The truth is the median of interleaved runs on each device. The
 regret of what is chosen after the probes and after --calls calls, and |log(predicted / measured)|.
+
+Cost: what `ctx.gemm` of a shape that it has seen takes beyond `ops.gemm` on the same device, both
+with `out`, in turns; the median and the interval that holds the true median with 95 %.
 Exit codes: 0, 2 usage, 3 no such device.
 """
 
@@ -18,6 +22,8 @@ import json
 import math
 import sys
 import time
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from statistics import mean, median
 
@@ -89,27 +95,75 @@ def _chosen(ctx: sp.Context, pair: np.ndarray, truth: dict[str, float]) -> tuple
     return measured / min(truth.values()) - 1, abs(math.log(plan.predicted_s / measured))
 
 
+def cost(rounds: int) -> dict[str, str]:
+    """What being placed costs, on the cpu device; measured runs and decisions included."""
+    chance = np.random.default_rng(7)
+    found = {}
+    with sp.init(["cpu"], profile=False) as ctx:
+        for side, calls in ((16, 200), (512, 1)):
+            a, b = chance.standard_normal((2, side, side)).astype(np.float32)
+            got, want = np.empty_like(a), np.empty_like(a)
+            ways = (partial(ctx.gemm, a, b, got), partial(ops.gemm, ctx.device, a, b, want))
+            for _ in range(6):  # as long as each is measured
+                ways[0]()
+            ways[1]()
+            if not np.array_equal(got, want):
+                raise SystemExit(f"{side} cubed: ctx.gemm and ops.gemm differ; nothing is timed")
+            pairs = [_pair(ways, calls, i % 2 == 1) for i in range(rounds)]
+            if side == 16:
+                values, unit = [1e6 * (ours - plain) for ours, plain in pairs], "us"
+            else:
+                values, unit = [100 * (ours / plain - 1) for ours, plain in pairs], "%"
+            low, middle, high = _interval(values)
+            found[f"{side} cubed"] = f"{middle:+.2f} {unit} [{low:+.2f}, {high:+.2f}]"
+    return found
+
+
+def _pair(ways: tuple[Callable[[], object], ...], calls: int, turned: bool) -> tuple[float, float]:
+    """Seconds of one call of each, one way after the other."""
+    taken = [0.0, 0.0]
+    for i in (1, 0) if turned else (0, 1):
+        way = ways[i]
+        begin = time.perf_counter()
+        for _ in range(calls):
+            way()
+        taken[i] = (time.perf_counter() - begin) / calls
+    return taken[0], taken[1]
+
+
+def _interval(values: list[float]) -> tuple[float, float, float]:
+    """(low, median, high): order statistics half * 1.96 * sqrt(n) beside the median."""
+    ranked, n = sorted(values), len(values)
+    beside = 0.98 * math.sqrt(n)
+    low, high = int(max(0, n / 2 - beside)), int(min(n - 1, n / 2 + beside))
+    return ranked[low], median(ranked), ranked[high]
+
+
 def main(argv: list[str] | None = None) -> int:
     """Print both parts."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--machines", type=int, default=200, help="simulated ones; 0: none")
     parser.add_argument("--devices", default="cpu,egl:0", help="URIs of the real part; '': none")
     parser.add_argument("--calls", type=int, default=100)
+    parser.add_argument("--rounds", type=int, default=300, help="of the cost; 0: none")
     parser.add_argument("--json", type=Path)
     given = parser.parse_args(argv)
-    parts: dict[str, dict[str, float]] = {}
+    parts: dict[str, Mapping[str, float | str]] = {}
     try:
         if given.machines > 0:
             parts[f"{given.machines} simulated machines"] = simulated(given.machines, given.calls)
         if given.devices:
             parts[given.devices] = real(given.devices.split(","), given.calls)
+        if given.rounds > 0:
+            parts["ctx.gemm beyond ops.gemm"] = cost(given.rounds)
     except sp.DeviceNotFound as error:
         print(error, file=sys.stderr)
         return 3
     for title, figures in parts.items():
         print(title)
         for name, value in figures.items():
-            print(f"    {name}: {value:.2%}" if "log" not in name else f"    {name}: {value:.3f}")
+            style = "" if isinstance(value, str) else ".3f" if "log" in name else ".2%"
+            print(f"    {name}: {value:{style}}")
     if given.json:
         given.json.write_text(json.dumps(parts, indent=1) + "\n")
     return 0

@@ -1,6 +1,6 @@
 """native/python: base classes of core's objects, and the launch over them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sized
 from typing import Any
 
 from sparkle_drv.core.device import Device
@@ -26,12 +26,17 @@ class KernelBase:
 class FenceBase:
     queue: Queue
     value: int
+    def wait(self, timeout_s: float = 30) -> Fence: ...
 
 class QueueBase:
     _device: Device
     _fence_type: type
     _launch_at: int
     _handle_at: int
+    _pending: tuple[Sized, ...]
+    _reached_at: int
+    _submitted_at: int
+    _wait_at: int
     def launch(
         self,
         kernel: Kernel,
@@ -44,11 +49,8 @@ class QueueBase:
 
 class Products:
     queue: Queue
-    def __init__(
-        self, queue: Queue, weights: dict[int, Any], reached: int, submitted: int, count: int, /
-    ) -> None: ...
+    def __init__(self, queue: Queue, weights: dict[int, Any], count: int, /) -> None: ...
     def call(self, a: Any, b: Any, out: Any, /) -> bool: ...
-    def fenced(self, a: Any, b: Any, out: Any, /) -> Fence | None: ...
     def put(
         self,
         kind: int,
@@ -66,9 +68,7 @@ class Products:
 
 class Convolutions:
     queue: Queue
-    def __init__(
-        self, queue: Queue, weights: dict[int, Any], empty: Any, wait: int, sets: int, /
-    ) -> None: ...
+    def __init__(self, queue: Queue, weights: dict[int, Any], empty: Any, sets: int, /) -> None: ...
     def call(self, *args: Any) -> Any: ...
     def put(
         self,
@@ -83,6 +83,15 @@ class Convolutions:
         owner: Any,
         /,
     ) -> bool: ...
+
+class Planned:
+    def __init__(
+        self, queue: Queue, kernel: Kernel, head: bytes, scalars: bytes, w: Any, bias: Any, /
+    ) -> None: ...
+
+class PlanBase:
+    _short_way: Products | Planned | None
+    def __call__(self, *operands: Any, **named: Any) -> Fence: ...
 
 class Prepared:
     kept: Any

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import numbers
 import os
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -11,10 +12,11 @@ from sparkle_drv.core.device import Device
 from sparkle_drv.core.registry import devices as usable
 from sparkle_drv.core.registry import open_device
 from sparkle_drv.errors import DeviceNotFound, SparkleError
-from sparkle_drv.sched import arrays, calls, explain, explain_graph, recording
+from sparkle_drv.sched import again, arrays, calls, explain, explain_graph, recording
 from sparkle_drv.sched.arrays import ContextArray
 from sparkle_drv.sched.graph_plan import GraphPlan
 from sparkle_drv.sched.graph_record import TaskGraph
+from sparkle_drv.sched.inspector import Inspector
 from sparkle_drv.sched.local import LocalExecutor, default_clock
 from sparkle_drv.sched.profile import Profile
 from sparkle_drv.sched.work import Plan
@@ -30,12 +32,17 @@ class Context:
     What is told about a call afterwards: `last_plan`, `explain_last_plan`.
     """
 
-    def __init__(self, devices: Sequence[Device], profile: bool = True) -> None:
+    def __init__(
+        self, devices: Sequence[Device], profile: bool = True, validate: float = 0.0
+    ) -> None:
         self.devices = tuple(devices)
         self.device = self.devices[0]
         kept = Profile(self.device.home) if profile else None
         self._executor = LocalExecutor(self.devices, default_clock(), kept)
+        if validate:
+            self._executor.inspector = Inspector(validate)
         self._uris = tuple(self._executor.devices)
+        self._gemm_again = again.gemm(self._executor, self._uris)
         self._traces: list[Trace] = []
 
     def __repr__(self) -> str:
@@ -78,6 +85,10 @@ class Context:
         **options: Any,
     ) -> Any:  # fmt: skip
         """`sparkle_drv.ops.gemm` where it takes the least time."""
+        if devices is None and not options:
+            made = self._gemm_again(a, b, out)
+            if made is not None:
+                return made
         return calls.gemm(self._executor, self._among(devices), a, b, out, options)
 
     def conv2d(
@@ -166,7 +177,11 @@ class Context:
 
 
 def init(
-    devices: str | Sequence[str] = "all", *, profile: bool = True, deterministic: bool = False
+    devices: str | Sequence[str] = "all",
+    *,
+    profile: bool = True,
+    validate: float = 0.0,
+    deterministic: bool = False,
 ) -> Context:
     """Open devices as one Context: "all" that are usable, the best first, or a list of URIs.
 
@@ -174,9 +189,17 @@ def init(
     neither. What is not known is measured when the first call needs it. `deterministic` is that of
     `open`: bits that do not depend on the number of threads.
 
-    Raises DeviceNotFound when there is none, TypeError for text other than "all", and what `open`
-    raises; then none of them stays open.
+    `validate`, 0 to 1, is the share of results that are looked at (sched/validate.py) before the
+    call returns. A device that gave a wrong one is trusted less, the log is warned, and the call is
+    done on another device; without one it raises KernelFault.
+
+    Raises DeviceNotFound when there is none, TypeError for text other than "all", TypeError and
+    ValueError for other shares, and what `open` raises; then none of them stays open.
     """
+    if isinstance(validate, bool) or not isinstance(validate, numbers.Real):
+        raise TypeError(f"validate: a share from 0 to 1 is wanted, got {validate!r}")
+    if not 0 <= validate <= 1:
+        raise ValueError(f"validate: a share from 0 to 1 is wanted, got {validate!r}")
     if devices != "all" and not isinstance(devices, (list, tuple)):
         raise TypeError(f"devices: 'all' or a list of URIs is wanted, got {devices!r}")
     uris = [info.uri for info in usable()] if devices == "all" else list(devices)
@@ -191,4 +214,4 @@ def init(
             with contextlib.suppress(SparkleError):  # the first error is the one to tell
                 Context(opened).close()
         raise
-    return Context(opened, profile)
+    return Context(opened, profile, float(validate))

@@ -12,6 +12,7 @@ then on. Tests of looking for a driver use children (fakecuda.py).
 
 from __future__ import annotations
 
+import faulthandler
 import gc
 import os
 import signal
@@ -34,11 +35,32 @@ URIS_OF_SUITE = [*URIS, "cuda:1"]
 REQUIRED = os.environ.get("SPARKLE_REQUIRE", "").split(",")
 
 
+# Where the stacks of a hanging process go, past pytest's capturing; and how long after a test's own
+# timeout. pytest-timeout raises in Python code alone: a wait in C would last for ever.
+STDERR = pytest.StashKey[int]()
+HANGS_AFTER_S = 60
+
+
 def pytest_configure(config):
     """Started in the background by a shell, a process has SIGINT ignored, and so have its children:
     the tests of Ctrl-C would wait for what cannot come."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    config.stash[STDERR] = os.dup(2)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item):
+    """A test that hangs in C ends its process: every thread's stack is shown, and xdist names the
+    test and goes on in a new worker."""
+    own = item.get_closest_marker("timeout")
+    limit = own.args[0] if own else float(item.config.getini("timeout"))
+    stderr = item.config.stash[STDERR]
+    faulthandler.dump_traceback_later(limit + HANGS_AFTER_S, exit=True, file=stderr)
+    try:
+        return (yield)
+    finally:
+        faulthandler.cancel_dump_traceback_later()
 
 
 def pytest_addoption(parser):

@@ -1,8 +1,7 @@
-"""What this machine can compute on: `info` lists the devices, `doctor` says why the others are not
-there.
+"""What this machine can compute on, and where work goes: info doctor explain trace replay.
 
-Only the command line and its printing are here; everything said comes from sparkle_drv.discover().
-Also `python -m sparkle_drv info` and `... doctor`.
+`info` and `doctor`, which say what sparkle_drv.discover() does, are here; the commands about the
+scheduler are _sparkle/*.py. Also `python -m sparkle_drv info`, and so on.
 """
 
 from __future__ import annotations
@@ -19,12 +18,13 @@ import sys  # noqa: E402
 from collections.abc import Iterator, Sequence  # noqa: E402
 from typing import TYPE_CHECKING, Any  # noqa: E402
 
+from _sparkle import explain, replay, trace  # noqa: E402
+from _sparkle.common import EXIT_CODES, FAILED, NO_DEVICE, OK, NoSuchDevice  # noqa: E402
+
 if TYPE_CHECKING:
     import sparkle_drv as sp
     from sparkle_drv.types import Found
 
-OK, FAILED, USAGE, NO_DEVICE = 0, 1, 2, 3
-EXIT_CODES = "exit codes: 0 well, 1 a device does not work, 2 usage, 3 no usable device"
 CHECK_TIMEOUT_S = 10.0
 CPU_VARIABLES = ("SPARKLE_CPU_ISA", "SPARKLE_THREADS")  # sparkle_drv/core/settings.py
 
@@ -41,6 +41,8 @@ def parser() -> argparse.ArgumentParser:
         "doctor", help="every backend: what was tried, what failed, what to do", epilog=EXIT_CODES
     )
     doctor.set_defaults(command=doctor_command)
+    for command in (explain, trace, replay):
+        command.add(sub, EXIT_CODES)
     return top
 
 
@@ -181,6 +183,9 @@ def main(argv: Sequence[str]) -> int:
         # Whoever read us has gone (`| head`): nothing more to say, also not when the interpreter
         # flushes at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except NoSuchDevice as error:
+        print(f"sparkle.py: {error}", file=sys.stderr)
+        return NO_DEVICE
     except ImportError as error:
         print(
             f"sparkle.py: the package does not load: {error}; `make build` makes it anew",

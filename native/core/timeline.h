@@ -27,7 +27,7 @@ void sp_futex_wait(_Atomic uint32_t *word, uint32_t expected, uint64_t timeout_n
 void sp_futex_wake(_Atomic uint32_t *word, int waiters);
 
 /* How long a waiting thread may spin before it sleeps: 100 us, or nothing when the machine has more runnable threads than
- * cores (sampled at most every 20 ms). Two spinning runtimes in one process were seen to stall each other for 2-6 ms. */
+ * cores (looked at every 20 ms, twice). Two spinning runtimes in one process were seen to stall each other for 2-6 ms. */
 uint64_t sp_spin_ns(void);
 /* The same for who waits for a thread that last ran on core `other` (sp_core_now; -1: not known): nothing on that very core,
  * where spinning would only keep it from running. */
@@ -35,9 +35,10 @@ uint64_t sp_spin_for_ns(int other);
 int sp_core_now(void);
 
 /* A spin: `while (sp_spin_on(&spin))`, with some looks and sp_cpu_relax between. It ends after `spin_ns`, and as soon as it
- * has lost its core for a while: then sp_spin_ns allows none for the next 20 ms. */
+ * has lost its core to another thread for a while: then sp_spin_ns allows none for the next 20 ms. */
 struct sp_spin {
-    uint64_t seen, until;
+    uint64_t begun, seen, until, displaced;
+    int asked; /* `displaced` is there: how often this thread had lost its core by then */
 };
 struct sp_spin sp_spin_begin(uint64_t spin_ns);
 int sp_spin_on(struct sp_spin *spin);

@@ -99,7 +99,7 @@ static PyObject *call(PyObject *self, PyObject *const *args, Py_ssize_t nargs)
     const struct hot_convolutions *const p = (const void *)self;
     const struct hot_queue *const q = (const void *)p->queue;
     PyObject *y = NULL, *packed = NULL;
-    if (nargs != ARGUMENTS || !q || !q->launch || !q->device || !usual(args))
+    if (nargs != ARGUMENTS || !q || !q->launch || !q->wait || !q->device || !usual(args))
         Py_RETURN_NONE;
     PyObject *const epoch_object = PyObject_GetAttr(q->device, epoch_word); /* before anything is found open */
     const uint64_t epoch = epoch_object ? PyLong_AsUnsignedLongLong(epoch_object) : 0;
@@ -121,7 +121,7 @@ static PyObject *call(PyObject *self, PyObject *const *args, Py_ssize_t nargs)
     int rc = 0;
     if (filled) {
         launch_function *const launch = (launch_function *)(uintptr_t)q->launch;
-        wait_function *const wait = (wait_function *)(uintptr_t)p->wait;
+        wait_function *const wait = (wait_function *)(uintptr_t)q->wait;
         void *const handle = (void *)(uintptr_t)q->handle;
         Py_INCREF(self);
         Py_BEGIN_ALLOW_THREADS
@@ -184,18 +184,17 @@ static void dealloc(PyObject *self)
     hot_free(self);
 }
 
-/* Convolutions(queue, weights, empty, wait, sets): `wait` is the address of the native function of this name. */
+/* Convolutions(queue, weights, empty, sets). */
 static PyObject *make(PyTypeObject *type, PyObject *given, PyObject *named)
 {
     PyObject *queue, *weights, *empty;
-    unsigned long long wait;
     unsigned int nsets;
     if (named && PyDict_Size(named))
         return PyErr_Format(PyExc_TypeError, "Convolutions: no keywords are taken"), NULL;
-    if (!PyArg_ParseTuple(given, "O!O!OKI", hot_queue_type, &queue, &PyDict_Type, &weights, &empty, &wait, &nsets))
+    if (!PyArg_ParseTuple(given, "O!O!OI", hot_queue_type, &queue, &PyDict_Type, &weights, &empty, &nsets))
         return NULL;
-    if (nsets < 1 || nsets > MOST_SETS || (nsets & (nsets - 1)) || !wait)
-        return PyErr_Format(PyExc_ValueError, "Convolutions: a power of two and a function are wanted, got %u", nsets), NULL;
+    if (nsets < 1 || nsets > MOST_SETS || (nsets & (nsets - 1)))
+        return PyErr_Format(PyExc_ValueError, "Convolutions: a power of two is wanted, got %u", nsets), NULL;
     struct conv_entry *const entries = PyMem_Calloc((size_t)WAYS * nsets, sizeof *entries);
     PyObject *const self = entries ? PyType_GenericAlloc(type, 0) : NULL;
     if (!self) {
@@ -205,7 +204,6 @@ static PyObject *make(PyTypeObject *type, PyObject *given, PyObject *named)
     struct hot_convolutions *const p = (void *)self;
     p->entries = entries;
     p->nsets = nsets;
-    p->wait = wait;
     p->queue = queue;
     p->weights = weights;
     p->empty = empty;

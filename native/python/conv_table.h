@@ -46,7 +46,6 @@ struct hot_convolutions {
     PyObject *queue;   /* core.Queue */
     PyObject *weights; /* dict: id of an array -> what Python keeps of it; what is in there is forgotten by Python alone */
     PyObject *empty;   /* numpy.empty */
-    unsigned long long wait;
     struct conv_entry *entries;
     size_t nsets, next;
 };

@@ -45,20 +45,33 @@ struct hot_fence {
 struct hot_queue {
     PyObject_HEAD
     PyObject *device, *fence; /* core.Device; core.Fence, the class */
-    unsigned long long launch, handle; /* addresses; 0: a backend in Python */
+    PyObject *pending;        /* a tuple of containers: one that is not empty has something for a wait to do */
+    unsigned long long launch, handle, reached, submitted, wait; /* addresses; 0: a backend in Python */
 };
+
+/* Launches on an idle queue what a plan holds: a timeline value, by then reached; 0: left to Python; -1: an exception.
+ * `*queue` is borrowed. product.c takes (a, b or None, out), planned.c (x, out). */
+extern PyTypeObject *hot_products_type, *hot_planned_type;
+int64_t hot_product(PyObject *products, PyObject *const *args, PyObject **queue);
+int64_t hot_planned(PyObject *planned, PyObject *const *args, PyObject **queue);
 
 extern PyTypeObject *hot_storage_type, *hot_pointer_type, *hot_kernel_type, *hot_fence_type, *hot_queue_type;
 
-/* Makes the types of objects.c, ndarray.c, launch.c, product.c, map.c, conv.c: 0, or -1 with an exception. */
+/* Makes the types of objects.c, ndarray.c, launch.c, product.c, map.c, conv.c, planned.c, plan.c: 0, or -1 with an exception. */
 int hot_objects(PyObject *module);
 int hot_arrays(PyObject *module);
 int hot_launch(PyObject *module);
 int hot_products(PyObject *module);
 int hot_map(PyObject *module);
 int hot_conv(PyObject *module);
+int hot_planned_convolutions(PyObject *module);
+int hot_fences(void);
+extern PyMethodDef hot_fence_methods[];
+int hot_plan(PyObject *module);
 /* A fence of this value. */
 PyObject *hot_fence_of(const struct hot_queue *q, int64_t value);
+/* Waits for it as Python's users do: 0, or -1 with an exception. */
+int hot_wait_for(const struct hot_queue *q, int64_t value);
 /* A type of `spec` as an attribute of the module; NULL with an exception. */
 PyTypeObject *hot_type(PyObject *module, PyType_Spec *spec, const char *name);
 void hot_free(PyObject *self);

@@ -233,7 +233,7 @@ static PyObject *go(PyObject *self, PyObject *unused)
     return value > 0 ? PyLong_FromLongLong(value) : PyObject_CallFunction(p->again, "OL", self, (long long)value);
 }
 
-static int traverse_two(PyObject *self, visitproc visit, void *arg)
+static int traverse_prepared(PyObject *self, visitproc visit, void *arg)
 {
     struct hot_queue *q = (void *)self;
     Py_VISIT(Py_TYPE(self));
@@ -242,7 +242,7 @@ static int traverse_two(PyObject *self, visitproc visit, void *arg)
     return 0;
 }
 
-static int clear_two(PyObject *self)
+static int clear_prepared(PyObject *self)
 {
     struct hot_queue *q = (void *)self;
     Py_CLEAR(q->device);
@@ -250,10 +250,29 @@ static int clear_two(PyObject *self)
     return 0;
 }
 
-static void dealloc_two(PyObject *self)
+static int traverse_queue(PyObject *self, visitproc visit, void *arg)
+{
+    Py_VISIT(((struct hot_queue *)(void *)self)->pending);
+    return traverse_prepared(self, visit, arg);
+}
+
+static int clear_queue(PyObject *self)
+{
+    Py_CLEAR(((struct hot_queue *)(void *)self)->pending);
+    return clear_prepared(self);
+}
+
+static void dealloc_queue(PyObject *self)
 {
     PyObject_GC_UnTrack(self);
-    clear_two(self);
+    clear_queue(self);
+    hot_free(self);
+}
+
+static void dealloc_prepared(PyObject *self)
+{
+    PyObject_GC_UnTrack(self);
+    clear_prepared(self);
     hot_free(self);
 }
 
@@ -281,6 +300,10 @@ static PyMemberDef queue_members[] = {
     {"_fence_type", T_OBJECT, offsetof(struct hot_queue, fence), 0, NULL},
     {"_launch_at", T_ULONGLONG, offsetof(struct hot_queue, launch), 0, NULL},
     {"_handle_at", T_ULONGLONG, offsetof(struct hot_queue, handle), 0, NULL},
+    {"_pending", T_OBJECT, offsetof(struct hot_queue, pending), 0, NULL},
+    {"_reached_at", T_ULONGLONG, offsetof(struct hot_queue, reached), 0, NULL},
+    {"_submitted_at", T_ULONGLONG, offsetof(struct hot_queue, submitted), 0, NULL},
+    {"_wait_at", T_ULONGLONG, offsetof(struct hot_queue, wait), 0, NULL},
     {NULL, 0, 0, 0, NULL},
 };
 
@@ -302,9 +325,9 @@ static PyMemberDef prepared_members[] = {
         {Py_tp_doc, text},                                                                                             \
         {Py_tp_members, which##_members},                                                                              \
         {Py_tp_methods, which##_methods},                                                                              \
-        {Py_tp_traverse, traverse_two},                                                                                \
-        {Py_tp_clear, clear_two},                                                                                      \
-        {Py_tp_dealloc, dealloc_two},                                                                                  \
+        {Py_tp_traverse, traverse_##which},                                                                                \
+        {Py_tp_clear, clear_##which},                                                                                      \
+        {Py_tp_dealloc, dealloc_##which},                                                                                  \
         {0, NULL},                                                                                                     \
     };                                                                                                                 \
     static PyType_Spec which##_spec = {                                                                                \

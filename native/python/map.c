@@ -27,7 +27,6 @@ struct place {
 struct plan {
     uint32_t npositional, nnames, nplaces, ninputs, ncells, result;
     uint64_t cache_nbytes;
-    uint64_t wait; /* address of the backend's function */
     struct place place[MOST_VALUES];
 };
 
@@ -248,7 +247,7 @@ static PyObject *run(PyObject *self, PyObject *given)
     if (PyErr_Occurred() || !write_record(m, &g, (const void *)y, block, &r))
         goto otherwise;
     launch_function *const launch = (launch_function *)(uintptr_t)q->launch;
-    wait_function *const wait = (wait_function *)(uintptr_t)m->plan.wait;
+    wait_function *const wait = (wait_function *)(uintptr_t)q->wait;
     void *const handle = (void *)(uintptr_t)q->handle;
     int64_t value;
     int rc = 0;
@@ -288,7 +287,7 @@ static PyObject *make(PyObject *module, PyObject *given)
     memset(&read, 0, sizeof read);
     memcpy(&read, plan, (size_t)nbytes);
     int well = read.nplaces <= MOST_VALUES && nbytes == least + (Py_ssize_t)(read.nplaces * sizeof(struct place)) &&
-               read.ninputs >= 1 && read.ninputs <= SP_MAP_INPUTS && read.result < SP_MAP_I64 && read.wait;
+               read.ninputs >= 1 && read.ninputs <= SP_MAP_INPUTS && read.result < SP_MAP_I64;
     uint32_t seen = 0;
     for (uint32_t i = 0; well && i < read.nplaces; i++) {
         const struct place *const p = &read.place[i];
@@ -309,7 +308,8 @@ static PyObject *make(PyObject *module, PyObject *given)
            PyTuple_Size(PyTuple_GetItem(objects, NAMES)) == (Py_ssize_t)read.nnames &&
            PyTuple_Size(PyTuple_GetItem(objects, TAKES)) == (Py_ssize_t)read.nplaces &&
            PyBytes_Size(PyTuple_GetItem(objects, CELLS)) == 8 * (Py_ssize_t)read.ncells;
-    well = well && ((const struct hot_queue *)(const void *)PyTuple_GetItem(objects, QUEUE))->launch;
+    well = well && ((const struct hot_queue *)(const void *)PyTuple_GetItem(objects, QUEUE))->launch &&
+           ((const struct hot_queue *)(const void *)PyTuple_GetItem(objects, QUEUE))->wait;
     if (!well)
         return PyErr_Format(PyExc_ValueError, "map_call: that plan makes no sense"), NULL;
     struct map_call *const made = (void *)PyType_GenericAlloc(map_call_type, 0);

@@ -1,4 +1,4 @@
-/* Base classes without behaviour: fields at fixed places. */
+/* Base classes: fields at fixed places; fence.c has what one of them does. */
 #include "hot.h"
 
 #include <stddef.h>
@@ -109,10 +109,13 @@ static PyMemberDef kernel_members[] = {
     {NULL, 0, 0, 0, NULL},
 };
 
-#define SLOTS(which, how, text)                                                                                        \
+static PyMethodDef no_methods[] = {{NULL, NULL, 0, NULL}};
+
+#define SLOTS(which, how, text, methods)                                                                               \
     static PyType_Slot which##_slots[] = {                                                                             \
         {Py_tp_doc, text},                                                                                             \
         {Py_tp_members, which##_members},                                                                              \
+        {Py_tp_methods, methods},                                                                                      \
         {Py_tp_traverse, traverse_##how},                                                                              \
         {Py_tp_clear, clear_##how},                                                                                    \
         {Py_tp_dealloc, dealloc_##how},                                                                                \
@@ -124,10 +127,10 @@ static PyMemberDef kernel_members[] = {
         .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,                                        \
         .slots = which##_slots,                                                                                        \
     }
-SLOTS(storage, one, "What core.Storage begins with.");
-SLOTS(pointer, one, "What core.Buffer and core.Array begin with.");
-SLOTS(fence, one, "What core.Fence begins with.");
-SLOTS(kernel, kernel, "What core.Kernel begins with.");
+SLOTS(storage, one, "What core.Storage begins with.", no_methods);
+SLOTS(pointer, one, "What core.Buffer and core.Array begin with.", no_methods);
+SLOTS(fence, one, "What core.Fence begins with.", hot_fence_methods);
+SLOTS(kernel, kernel, "What core.Kernel begins with.", no_methods);
 
 int hot_objects(PyObject *module)
 {

@@ -47,7 +47,8 @@ struct hot_products {
     size_t count; /* a power of two */
 };
 
-static PyObject *epoch_word, *fence_word, *wait_word;
+PyTypeObject *hot_products_type;
+static PyObject *epoch_word;
 
 static struct entry *place(const struct hot_products *p, size_t m, size_t n, size_t k, int type, const void *owner)
 {
@@ -164,17 +165,10 @@ static int64_t launch(struct hot_products *p, PyObject *const *args, int idle_on
         value = call(handle, &r, sizeof r, epoch);
         Py_END_ALLOW_THREADS
     }
-    if (value > 0 && reached(handle) < (uint64_t)value) { /* others were before us: what we hold must last until it ran */
-        PyObject *number = PyLong_FromLongLong(value);
-        PyObject *fence = number ? PyObject_CallMethodObjArgs(p->queue, fence_word, number, NULL) : NULL;
-        PyObject *waited = fence ? PyObject_CallMethodObjArgs(fence, wait_word, NULL) : NULL;
-        value = waited ? value : -1;
-        Py_XDECREF(number);
-        Py_XDECREF(fence);
-        Py_XDECREF(waited);
-    } else if (value < 0) {
+    if (value > 0 && reached(handle) < (uint64_t)value) /* others were before us: what we hold must last until it ran */
+        value = hot_wait_for((const void *)p->queue, value) ? -1 : value;
+    else if (value < 0)
         value = 0; /* refused: Python comes upon it again */
-    }
     Py_DECREF(kernel);
     Py_XDECREF(blob);
     return value;
@@ -188,15 +182,10 @@ static PyObject *call(PyObject *self, PyObject *const *args, Py_ssize_t nargs)
     return value < 0 ? NULL : PyBool_FromLong(value > 0);
 }
 
-static PyObject *fenced(PyObject *self, PyObject *const *args, Py_ssize_t nargs)
+int64_t hot_product(PyObject *products, PyObject *const *args, PyObject **queue)
 {
-    struct hot_products *const p = (void *)self;
-    const int64_t value = nargs == 3 ? launch(p, args, 1) : 0;
-    if (value < 0)
-        return NULL;
-    if (value > 0)
-        return hot_fence_of((const void *)p->queue, value);
-    Py_RETURN_NONE;
+    *queue = ((const struct hot_products *)(const void *)products)->queue;
+    return launch((void *)products, args, 1);
 }
 
 /* put(type, m, n, k, act, kernel, head, wants_weights, blob=None, owner=None): the last two are weak references. */
@@ -275,15 +264,14 @@ static void dealloc(PyObject *self)
     hot_free(self);
 }
 
-/* Products(queue, weights, reached, submitted, count): the addresses of the native functions of these names; how many places. */
+/* Products(queue, weights, count): how many places. */
 static PyObject *make(PyTypeObject *type, PyObject *given, PyObject *named)
 {
     PyObject *queue, *weights;
-    unsigned long long reached, submitted;
     unsigned int count;
     if (named && PyDict_Size(named))
         return PyErr_Format(PyExc_TypeError, "Products: no keywords are taken"), NULL;
-    if (!PyArg_ParseTuple(given, "O!O!KKI", hot_queue_type, &queue, &PyDict_Type, &weights, &reached, &submitted, &count))
+    if (!PyArg_ParseTuple(given, "O!O!I", hot_queue_type, &queue, &PyDict_Type, &weights, &count))
         return NULL;
     if (count < 1 || count > 4096 || (count & (count - 1)))
         return PyErr_Format(PyExc_ValueError, "Products: a power of two is wanted, got %u", count), NULL;
@@ -302,17 +290,15 @@ static PyObject *make(PyTypeObject *type, PyObject *given, PyObject *named)
     Py_INCREF(queue);
     Py_INCREF(weights);
     p->handle = q->handle;
-    p->reached = reached;
-    p->submitted = submitted;
-    p->launch = q->device && reached && submitted ? q->launch : 0;
+    p->reached = q->reached;
+    p->submitted = q->submitted;
+    p->launch = q->device && q->reached && q->submitted ? q->launch : 0;
     return self;
 }
 
 static PyMethodDef methods[] = {
     {"call", (PyCFunction)(void (*)(void))call, METH_FASTCALL,
      "call(a, b, out): out = a @ b, done when it returns; False: nothing was done."},
-    {"fenced", (PyCFunction)(void (*)(void))fenced, METH_FASTCALL,
-     "fenced(a, b, out): the same on an idle queue, with the fence; None: nothing was done."},
     {"put", put, METH_VARARGS, "put(type, m, n, k, act, kernel, head, wants_weights, blob, owner): a kernel for these sizes."},
     {NULL, NULL, 0, NULL},
 };
@@ -341,7 +327,6 @@ int hot_products(PyObject *module)
         .slots = slots,
     };
     epoch_word = PyUnicode_InternFromString("_epoch");
-    fence_word = PyUnicode_InternFromString("fence");
-    wait_word = PyUnicode_InternFromString("wait");
-    return epoch_word && fence_word && wait_word && hot_type(module, &spec, "Products") ? 0 : -1;
+    hot_products_type = hot_type(module, &spec, "Products");
+    return epoch_word && hot_products_type ? 0 : -1;
 }

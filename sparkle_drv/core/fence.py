@@ -65,13 +65,8 @@ class Fence(FenceBase):
         """Has the timeline reached it? Never blocks; says nothing of failure, `wait` does."""
         return self.queue.reached >= self.value
 
-    def wait(self, timeout_s: float = 30) -> Fence:
-        """Block until it is reached; returns itself.
-
-        Raises FenceTimeout with the submission decoded; KernelFault when that submission failed, or
-        one before it or waited for by it of which nobody was told; DeviceLost; TypeError or
-        ValueError for a timeout that is no finite time of 0 s or more.
-        """
+    def _wait_slowly(self, timeout_s: float = 30) -> Fence:
+        """`wait` of native/python/fence.c, for all that has not ended well already."""
         queue = self.queue
         left = timeout_ns(timeout_s)
         deadline = time.monotonic_ns() + left

@@ -75,10 +75,14 @@ class Queue(QueueBase):
         self._fence_type = Fence
         self._launch_at = _address_of(backend, "launch")
         self._handle_at = backend.queue_pointer(self._handle) if self._launch_at else 0
+        self._reached_at = _address_of(backend, "reached")
+        self._submitted_at = _address_of(backend, "submitted")
+        self._wait_at = _address_of(backend, "wait")
         self._launch = backend.launch
         submit: Any = backend.submit
         self._bind = getattr(backend, "bind", None) or partial(partial, submit)
         self._waits: list[Waited] = []
+        self._pending = (*device._retired.pending, self._waits)
         device._retired.queues[id(self._handle)] = self._handle
         self._finalizer = weakref.finalize(self, device._retired.forget, self._handle, _NET_NS)
 
@@ -91,9 +95,10 @@ class Queue(QueueBase):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _progress_at(self) -> tuple[int, int]:
-        """Where the native `reached` and `submitted` are; 0: a backend in Python."""
-        return _address_of(self._backend, "reached"), _address_of(self._backend, "submitted")
+    @property
+    def _polled(self) -> bool:
+        """Can C look how far it is and wait for it, without Python?"""
+        return all((self._launch_at, self._reached_at, self._submitted_at, self._wait_at))
 
     @property
     def device(self) -> Device:

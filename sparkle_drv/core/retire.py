@@ -13,7 +13,7 @@ import atexit
 import errno
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sized
 from typing import Any
 
 from sparkle_drv.backends.base import Backend
@@ -57,6 +57,12 @@ class RetireList:
         self._foreign.append((backend, queue, value))
         while self._foreign and _reached(self._foreign[0]):
             self._foreign.popleft()
+
+    @property
+    def pending(self) -> tuple[Sized, ...]:
+        """What `drain` looks at, always the same objects: native/python/fence.c does
+        not call it while all are empty."""
+        return self._entries, self._forgotten, _unfinished
 
     def drain(self) -> None:
         """Free what has become free, here and in lists whose device is gone."""

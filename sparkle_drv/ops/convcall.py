@@ -19,7 +19,7 @@ from sparkle_drv.core.array import Array
 from sparkle_drv.core.device import Device
 from sparkle_drv.core.kernel import Kernel
 
-from . import mapcall, products, staging, weights
+from . import products, staging, weights
 from .geometry import Geometry
 
 KEY = weights.SHORT_WAYS[1]
@@ -30,9 +30,27 @@ SETS = 128  # of four places each
 def table(dev: Device, sets: int = SETS) -> _hot.Convolutions | None:
     """A new table for the device's default queue; None: there is no short way on this device."""
     queue = dev.default_queue
-    if dev.info.backend != "cpu" or not ndarray.known() or not all(queue._progress_at()):
+    if not _there(dev):
         return None
-    return _hot.Convolutions(queue, weights.kept(dev), np.empty, mapcall.wait_at(dev), sets)
+    return _hot.Convolutions(queue, weights.kept(dev), np.empty, sets)
+
+
+def planned(
+    dev: Device, kernel: Kernel, shape: Geometry, act: int, w: Any, bias: Any
+) -> _hot.Planned | None:
+    """The short way of one plan, with its weights on the device; None: there is none."""
+    if not _there(dev):
+        return None
+    head = products.head_of(kernel)
+    return _hot.Planned(dev.default_queue, kernel, head, _scalars(shape, act), w, bias)
+
+
+def _there(dev: Device) -> bool:
+    return dev.info.backend == "cpu" and ndarray.known() and dev.default_queue._polled
+
+
+def _scalars(shape: Geometry, act: int) -> bytes:
+    return struct.pack("=18I", *shape.arguments(), act)
 
 
 class Decided(NamedTuple):
@@ -63,7 +81,7 @@ def remember(
             return
         dev.kept[KEY] = found.call
     shapes = struct.pack("=12q", *x.shape, *w.shape, *decided.shape.out_shape)
-    scalars = struct.pack("=18I", *decided.shape.arguments(), decided.act)
+    scalars = _scalars(decided.shape, decided.act)
     plain = tuple(_tuples(value) for value in decided.parameters)
     references = (None, None) if blob is None else (weakref.ref(blob), weakref.ref(w))
     head = products.head_of(kernel)

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from sparkle_drv._hot import PlanBase
 from sparkle_drv.core.array import Array
 from sparkle_drv.core.device import Device
 from sparkle_drv.core.fence import Fence
@@ -121,7 +122,7 @@ class Gemm:
         return GemmPlan(dev, function, tile, (m, n, k), check.activation(activation), weights_of_b)
 
 
-class GemmPlan:
+class GemmPlan(PlanBase):
     """`plan(a, b, out, bias=None) -> Fence`: a gemm without checks or lookups per call.
 
     Operands are row-major Arrays, Buffers or, on devices with unified memory, numpy arrays of
@@ -132,7 +133,7 @@ class GemmPlan:
     says whether that was tuned.
     """
 
-    __slots__ = ("_fenced", "_launch", "_tail", "kernel", "queue", "tile", "weights")
+    __slots__ = ("_launch", "_tail", "kernel", "queue", "tile", "weights")
 
     def __init__(
         self,
@@ -146,18 +147,15 @@ class GemmPlan:
         m, n, k = shape
         self.weights = weights_of_b
         """The snapshot of b, packed or not; None without one (@private)."""
-        self._fenced = products.planned(dev, shape, kernel, act, weights_of_b)
+        self._short_way = products.planned(dev, shape, kernel, act, weights_of_b)
         self.kernel = kernel
         self.tile = tile
         self.queue = dev.default_queue
         self._launch = self.queue.launch
         self._tail = (m, n, k, k, 1, n, 1, n, act)
 
-    def __call__(self, a: Any, b: Any, out: Any, bias: Any = None) -> Fence:
-        if bias is None and self._fenced is not None:
-            fence = self._fenced(a, b, out)
-            if fence is not None:
-                return fence
+    def _call(self, a: Any, b: Any, out: Any, bias: Any = None) -> Fence:
+        """What the short way (native/python/plan.c) leaves alone."""
         return self._launch(self.kernel, out, a, self._right(b), bias, *self._tail)
 
     def _right(self, b: Any) -> Any:

@@ -86,8 +86,8 @@ def keep(
     queue = dev.default_queue
     head = kernel._head((), None, None, 0)
     plan = struct.pack(
-        f"=6I2Q{len(places)}I", len(args), len(order), len(takes), len(code.inputs),
-        code.cells.size, _TYPES[code.result], fused.last_cache(dev), wait_at(dev), *places,
+        f"=6IQ{len(places)}I", len(args), len(order), len(takes), len(code.inputs),
+        code.cells.size, _TYPES[code.result], fused.last_cache(dev), *places,
     )  # fmt: skip
     kept = (
         queue, kernel, fused.words(stage, code), head, code.cells.tobytes(), order, tuple(takes),
@@ -97,8 +97,3 @@ def keep(
     if len(calls) >= MOST_KEPT:
         calls.clear()
     calls[key(expression, args, names)] = map_call(plan, kept)
-
-
-def wait_at(dev: Device) -> int:
-    """The address of the backend's wait."""
-    return int(dev._backend._native.wait_at)  # type: ignore[attr-defined]

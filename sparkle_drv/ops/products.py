@@ -8,14 +8,12 @@ Python.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
 from typing import Any
 
 from sparkle_drv import _hot
 from sparkle_drv.core import ndarray
 from sparkle_drv.core.array import Array
 from sparkle_drv.core.device import Device
-from sparkle_drv.core.fence import Fence
 from sparkle_drv.core.kernel import Kernel
 
 from . import weights
@@ -29,9 +27,9 @@ TYPES = {"f32": 0, "f64": 1}
 def table(dev: Device, places: int = PLACES) -> _hot.Products | None:
     """A new table for the device's default queue; None: there is no short way on this device."""
     queue = dev.default_queue
-    if dev.info.backend != "cpu" or not ndarray.known() or not all(at := queue._progress_at()):
+    if dev.info.backend != "cpu" or not ndarray.known() or not queue._polled:
         return None
-    return _hot.Products(queue, weights.kept(dev), *at, places)
+    return _hot.Products(queue, weights.kept(dev), places)
 
 
 def remember(
@@ -61,14 +59,14 @@ def remember(
 
 def planned(
     dev: Device, shape: tuple[int, int, int], kernel: Kernel, act: int, blob: Array | None
-) -> Callable[[Any, Any, Any], Fence | None] | None:
-    """`fenced` of a table for one plan; None: there is no short way."""
+) -> _hot.Products | None:
+    """A table for one plan; None: there is no short way."""
     made = table(dev, 1)
     if made is None:
         return None
     tag = kernel.name.rpartition("_")[2]
     made.put(TYPES[tag], *shape, act, kernel, head_of(kernel), False, _weak(blob))
-    return made.fenced
+    return made
 
 
 def _weak(kept: Any) -> weakref.ref[Any] | None:

@@ -6,7 +6,8 @@
     costs.py     every operation on every device, and the links between devices
     choose.py    from costs and work to a plan, with all candidates and why they lost
     dag.py       task graphs; place.py and exact.py: who does which task when
-    journal.py   what was told and decided, and the replay that must decide the same
+    journal.py   what was told and decided, and the replay that must decide the same;
+                 replaying.py: of a file, or with other devices
 
     graph_record.py   what Context.graph returns: operations are written down (graph_outline.py:
                       checked), as tasks and arrays (graph_data.py)
@@ -18,7 +19,9 @@
 
     operations.py, calls.py   what can be placed; arrays.py: arrays that live anywhere
     local.py     the runner; probe.py, profile.py: what it measures and keeps
-    traced.py, recording.py, explain.py, explain_graph.py   what it shows
+    again.py     the short way of a call that was made before
+    validate.py, bounds.py    is a result right, and how far off it may be; inspector.py: which
+    traced.py, noted.py, recording.py, explain.py, explain_graph.py   what it shows
 
 Nothing here knows a backend.
 """

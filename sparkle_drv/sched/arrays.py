@@ -15,6 +15,8 @@ from sparkle_drv.core.array import Array, shape_of
 from sparkle_drv.core.device import Device
 from sparkle_drv.core.fence import Fence
 
+from .noted import call
+
 if TYPE_CHECKING:
     from .local import LocalExecutor
 
@@ -100,6 +102,7 @@ class ContextArray:
                 copy.close()
         self._copies = {device: kept}
 
+    @call
     def numpy(self) -> np.ndarray[Any, Any]:
         """The elements on the host, after waiting: a view of unified memory, else a copy.
 
@@ -109,12 +112,14 @@ class ContextArray:
         host.flags.writeable = False
         return host
 
+    @call
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
         host = self._nearest().__array__(dtype, copy)
         if not copy:
             host.flags.writeable = False
         return host
 
+    @call
     def fill_random(self, seed: int = 0) -> ContextArray:
         """Fill with values of numpy's default_rng(seed): uniform in [0, 1), whole numbers from the
         dtype's whole range. The same seed gives the same values on any device. Returns itself.
@@ -130,6 +135,7 @@ class ContextArray:
             values = chance.integers(limits.min, limits.max, self.shape, self.dtype, endpoint=True)
         return self.fill(values)
 
+    @call
     def fill(self, values: Any) -> ContextArray:
         """Copy `values`, a numpy array of this shape and dtype, or what broadcasts to it. Returns
         itself. Raises ValueError (a shape that does not broadcast, closed).
@@ -160,6 +166,7 @@ class ContextArray:
         return next(unified, first)
 
 
+@call
 def empty(
     executor: LocalExecutor, dev: Device, shape: Any, dtype: Any, layout: str | None
 ) -> ContextArray:

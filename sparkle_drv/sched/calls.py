@@ -8,6 +8,7 @@ the first device, whose error says why.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,14 +17,16 @@ from sparkle_drv import ops
 from sparkle_drv.core.array import Array
 from sparkle_drv.ops import expr, geometry
 
-from . import operations
+from . import operations, validate
 from .arrays import ContextArray
 from .local import LocalExecutor
+from .noted import call
 
 Uris = tuple[str, ...]
 """The devices that a call may go to."""
 
 
+@call
 def gemm(
     executor: LocalExecutor, uris: Uris, a: Any, b: Any, out: Any, options: dict[str, Any]
 ) -> Any:
@@ -38,7 +41,7 @@ def gemm(
         return ops.gemm(dev, given[0], given[1], target, bias=given[2], **options)
 
     try:
-        key = ("gemm", a.shape, b.shape, a.dtype)
+        key = a.shape, b.shape, a.dtype  # again.py looks it up
         wrong = len(a.shape) != 2 or len(b.shape) != 2 or a.shape[1] != b.shape[0]
     except (AttributeError, IndexError):
         wrong = True
@@ -47,9 +50,11 @@ def gemm(
         wrong = True
     if wrong or 0 in (*a.shape, *b.shape) or operations.tag_of(a.dtype) not in ("f32", "f64"):
         return _plain(executor, uris, [a, b, bias], out, run)
-    return executor.run(key, describe, (a, b, bias), out, run, uris)
+    check = partial(validate.gemm, activation=options.get("activation"))
+    return executor.run(key, describe, (a, b, bias), out, run, uris, check)
 
 
+@call
 def conv2d(
     executor: LocalExecutor, uris: Uris, x: Any, w: Any, out: Any, options: dict[str, Any]
 ) -> Any:
@@ -74,9 +79,11 @@ def conv2d(
         kind, size = operations.conv2d_class(shape)
         return kind, size, 4 * int(np.prod(shape.out_shape))
 
-    return executor.run(("conv2d", shape), describe, (x, w, bias), out, run, uris)
+    check = partial(validate.conv2d, shape=shape, activation=options.get("activation"))
+    return executor.run(("conv2d", shape), describe, (x, w, bias), out, run, uris, check)
 
 
+@call
 def map(
     executor: LocalExecutor,
     uris: Uris,
@@ -87,8 +94,10 @@ def map(
 ) -> Any:
     """`ops.map` where it takes least time."""
     given = dict(named)
+    wanted: Sequence[str] = ()
     if isinstance(expression, str):
-        left = [name for name in expr.parse(expression).names if name not in named]
+        wanted = expr.parse(expression).names
+        left = [name for name in wanted if name not in named]
         given.update(zip(left, values, strict=False))
     arrays = {name: v for name, v in given.items() if getattr(v, "shape", ())}
     numbers = {name: v for name, v in given.items() if name not in arrays}
@@ -104,7 +113,7 @@ def map(
     odd = (
         not tags <= {"f32", "f64", "i32"}
         or beyond
-        or not isinstance(expression, str)
+        or given.keys() != {*wanted}
         or _bound(*operands, out)
     )
     if len(shapes) != 1 or 0 in next(iter(shapes)) or odd:
@@ -116,9 +125,11 @@ def map(
         return kind, float(sum(x.nbytes for x in operands) + first.nbytes), first.nbytes
 
     key = ("map", expression, tuple(arrays), first.shape, tuple(x.dtype for x in operands))
-    return executor.run(key, describe, operands, out, run, uris)
+    check = partial(validate.map, expression=expression, names=tuple(arrays), numbers=numbers)
+    return executor.run(key, describe, operands, out, run, uris, check)
 
 
+@call
 def reduce(
     executor: LocalExecutor,
     uris: Uris,
@@ -146,9 +157,11 @@ def reduce(
     def describe() -> tuple[operations.Class, float, int]:
         return operations.reduce_class(op, a.dtype), float(a.nbytes), a.dtype.itemsize
 
-    return executor.run(key, describe, [a], None, run, uris)
+    check = partial(validate.reduce, op=op, axis=axis)
+    return executor.run(key, describe, [a], None, run, uris, check)
 
 
+@call
 def layout(
     executor: LocalExecutor, uris: Uris, a: Any, target: Any, options: dict[str, Any]
 ) -> Any:
@@ -164,7 +177,9 @@ def layout(
     def describe() -> tuple[operations.Class, float, int]:
         return operations.layout_class(source, target), float(a.nbytes), a.nbytes
 
-    return executor.run(("layout", source, target, a.shape), describe, [a], None, run, uris)
+    check = partial(validate.layout, source=source, target=target)
+    key = ("layout", source, target, a.shape)
+    return executor.run(key, describe, [a], None, run, uris, check)
 
 
 def _bound(*given: Any) -> bool:

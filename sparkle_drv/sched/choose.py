@@ -8,7 +8,7 @@ it costs no more than what costs.EXPLORE has put by.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from .costs import Costs
 from .work import Candidate, Cost, Plan, Share, Work
@@ -27,12 +27,18 @@ class Impossible(ValueError):
     """No device can do the work; the message says what is needed and what there is."""
 
 
-def choose(costs: Costs, work: Work, devices: Sequence[str]) -> Plan:
-    """The plan of `work` on one of `devices`. Raises Impossible."""
+def choose(
+    costs: Costs, work: Work, devices: Sequence[str], barred: Mapping[str, str] | None = None
+) -> Plan:
+    """The plan of `work` on one of `devices`. Raises Impossible.
+
+    `barred` are devices that must not do it, and why not.
+    """
+    out = barred or {}
     able: list[Able] = []
     unable: list[Candidate] = []
     for order, device in enumerate(devices):
-        reason = cannot(costs, work, device)
+        reason = out.get(device) or cannot(costs, work, device)
         if reason:
             unable.append(Candidate(device, None, reason))
             continue

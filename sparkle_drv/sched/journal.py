@@ -22,6 +22,8 @@ from .speed import WINDOW, Knot, Speed
 from .work import Operand, Plan, Work
 
 VERSION = 1
+_CALLS = frozenset({"ran", "failed", "explored", "probed", "linked", "lost"})
+"""Methods of Costs that change it."""
 
 
 class Journal:
@@ -30,9 +32,16 @@ class Journal:
     def __init__(self, costs: Costs) -> None:
         self.lines: list[str] = [_line({"journal": VERSION, "costs": _costs_out(costs)})]
 
-    def decided(self, work: Work, devices: tuple[str, ...], plan: Plan) -> None:
-        """`choose(costs, work, devices)` gave this plan."""
-        self._add("decided", {"work": asdict(work), "devices": devices, "plan": asdict(plan)})
+    def decided(
+        self,
+        work: Work,
+        devices: tuple[str, ...],
+        plan: Plan,
+        barred: Mapping[str, str] | None = None,
+    ) -> None:
+        """`choose(costs, work, devices, barred)` gave this plan."""
+        made = {"work": asdict(work), "devices": devices, "plan": asdict(plan)}
+        self._add("decided", {**made, "barred": barred} if barred else made)
 
     def placed(
         self,
@@ -64,25 +73,21 @@ class Journal:
 
 def tell(costs: Costs, call: str, args: Iterable[Any]) -> None:
     """What `Journal.told` notes, done. Raises ValueError for a call that there is not."""
-    calls: dict[str, Callable[..., None]] = {
-        "ran": costs.ran,
-        "failed": costs.failed,
-        "explored": costs.explored,
-        "probed": costs.probed,
-        "linked": costs.linked,
-        "lost": costs.lost,
-    }
-    if call not in calls:
+    if call not in _CALLS:
         raise ValueError(f"journal: there is no {call!r}")
-    calls[call](*args)
+    getattr(costs, call)(*args)
 
 
 def replay(
-    lines: Iterable[str], change: Callable[[Costs], None] | None = None
+    lines: Iterable[str],
+    change: Callable[[Costs], None] | None = None,
+    alter: Callable[[str, list[Any]], list[Any]] | None = None,
 ) -> Iterator[tuple[str, str]]:
-    """(the plan that stands there, the plan that is decided now) for each decision, as JSON.
+    """(the plan that stands there, the plan that is decided now) for each decision, as JSON; of a
+    task graph it is the schedule, with the devices that its numbers are of.
 
-    `change` is done to the costs at first: what if? Raises ValueError for what is no journal.
+    What if? `change` is done to the costs at first, `alter(call, args)` gives the arguments that
+    are told in place of those that were. Raises ValueError for what is no journal.
     """
     costs: Costs | None = None
     for number, text in enumerate(lines, 1):
@@ -95,17 +100,21 @@ def replay(
                 if change is not None:
                     change(costs)
             elif "told" in line:
-                tell(costs, line["told"]["call"], line["told"]["args"])
+                call, args = line["told"]["call"], line["told"]["args"]
+                tell(costs, call, args if alter is None else alter(call, args))
             elif "placed" in line:
-                yield _line(line["placed"]["schedule"]), _line(_placed(costs, line["placed"]))
+                made = line["placed"]
+                stands = {"devices": made["devices"], **made["schedule"]}
+                yield _line(stands), _line(_placed(costs, made))
             else:
                 made = line["decided"]
                 try:
-                    plan = asdict(choose(costs, _work_in(made["work"]), made["devices"]))
+                    work, barred = _work_in(made["work"]), made.get("barred")
+                    plan = asdict(choose(costs, work, made["devices"], barred))
                 except Impossible as error:
                     plan = {"impossible": str(error)}
                 yield _line(made["plan"]), _line(plan)
-        except (KeyError, TypeError, AttributeError, json.JSONDecodeError) as error:
+        except (LookupError, TypeError, AttributeError, json.JSONDecodeError) as error:
             raise ValueError(f"journal, line {number}: {type(error).__name__}: {error}") from None
 
 
@@ -117,7 +126,7 @@ def _placed(costs: Costs, made: dict[str, Any]) -> dict[str, Any]:
         found = placed(costs, works, made["reads"], made["devices"], refused).schedules
     except Impossible as error:
         return {"impossible": str(error)}
-    return asdict(found[min(made["index"], len(found) - 1)])
+    return {"devices": made["devices"], **asdict(found[min(made["index"], len(found) - 1)])}
 
 
 def _line(what: Any) -> str:

@@ -8,6 +8,7 @@ the links are known to take; with ContextArrays the operation alone, waited for.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -25,20 +26,32 @@ from .arrays import ContextArray
 from .choose import choose
 from .costs import Costs, Node
 from .graph_plan import KeptGraph
+from .inspector import Inspector, apart
 from .journal import Journal, tell
 from .line import Point
 from .operations import Class
 from .profile import BACK, INTO, Profile
+from .validate import Check
 from .work import HOST, Operand, Plan, Work
+
+log = logging.getLogger("sparkle_drv.sched")
 
 FIRST = 3
 """Calls of a new plan that are measured one by one."""
 SAMPLE = 16
 """Then one in so many is; an asynchronous call that is measured is waited for."""
-SETTLED = 64
-"""Runs of one plan after which it is decided anew."""
+SAMPLE_S = 2e-3
+"""But of short calls only one in as many as take so long: to measure, and now and then to decide
+anew, costs some 30 us."""
+MOST_SPARE = 1023
+"""And one in so many more at least."""
+SETTLED = 8
+"""Measured runs of one plan, from first to last, after which it is decided anew."""
 KEPT = 4096
 """Plans that are kept; beyond that all are forgotten."""
+
+FAILURES = (DeviceLost, KernelFault, OutOfDeviceMemory)
+"""What a device may fail with that another one can do."""
 
 Run = Callable[[Device, Sequence[Any], Any], Any]
 """(device, operands there, out there or None) -> what ops returned."""
@@ -55,13 +68,29 @@ class Kept:
     beside_s: float
     """And of everything else that a measured call contains."""
     runs: int = 0
+    """Not counting those that `spare` let pass."""
+    spare: int = 0
+    """Calls that may go to the device with nothing else done for them; see `again.py`."""
     measured_s: float = 0.0
     """Of the last measured run; 0: none yet."""
 
-    @property
-    def sampled(self) -> bool:
-        """Is the run that begins now one to measure? Not the first: it may allocate and compile."""
-        return 1 < self.runs <= 1 + FIRST or self.runs % SAMPLE == 0
+    def begins(self) -> bool:
+        """A run begins; is it one to measure? Not the first: it may allocate and compile."""
+        if self.spare:
+            self.spare -= 1
+            return False
+        self.runs += 1
+        return self.runs > 1
+
+    def rests(self) -> None:
+        """A run was measured; those that follow need not be, if it was not one of the first."""
+        if 1 + FIRST <= self.runs < SETTLED:
+            short = SAMPLE_S / self.measured_s if self.measured_s > 0 else SAMPLE
+            self.spare = min(MOST_SPARE, max(SAMPLE, int(short)) - 1)
+
+
+class WrongResult(KernelFault):
+    """A result was looked at (validate.py) and is wrong."""
 
 
 class CopyLost(DeviceLost):
@@ -82,9 +111,11 @@ class LocalExecutor:
         self.costs = Costs()
         self.clock = clock
         self.last: Kept | KeptGraph | None = None
+        self.inspector: Inspector | None = None
         self.journal: Journal | None = None
         self.trace: Trace | None = None
-        self._plans: dict[object, Kept] = {}
+        self.plans: dict[object, Kept] = {}
+        """By the key of `run` and the devices allowed; again.py reads it too."""
         for device in devices:
             info = device.info
             self.costs.nodes[device.uri] = Node(
@@ -130,53 +161,81 @@ class LocalExecutor:
 
     def forget(self) -> None:
         """Forget all plans: what comes is decided anew."""
-        self._plans.clear()
+        self.plans.clear()
 
     def run(
         self,
-        key: object,
+        key: tuple[Any, ...],
         describe: Callable[[], tuple[Class, float, int]],
         operands: Sequence[Any],
         out: Any,
         run: Run,
         uris: tuple[str, ...],
+        check: Check,
     ) -> Any:
         """Decide, run, learn. `key` names the shape of the call, without places; `describe` gives
-        the class, the size and the bytes of the result. What a device loses is done elsewhere.
+        the class, the size and the bytes of the result; `check` looks at it, where that is due.
+        What a device loses, or gets wrong, is done elsewhere.
         """
         moves = out.__class__ is ContextArray or any(x.__class__ is ContextArray for x in operands)
         if moves:  # plans differ by where arrays are
             for x in (*operands, out):
                 if x.__class__ is ContextArray and x.closed:
                     raise ValueError("an open ContextArray is wanted, this one is closed")
-            key = (key, *(getattr(x, "places", None) for x in (*operands, out)))
+            key = (*key, *(getattr(x, "places", None) for x in (*operands, out)))
+        inspected = self.inspector is not None and self.inspector.due()
+        if inspected and out is not None:
+            operands = [apart(x, out) for x in operands]  # as they were: to look, or to do it again
+        barred: dict[str, str] = {}
+        left = uris
         while True:
             begin_ns = time.perf_counter_ns() if self.trace is not None else 0
-            kept = self._plans.get((key, uris))
-            if kept is None or kept.runs >= SETTLED:
-                kept = self._decide((key, uris), describe, operands, out, uris)
-            kept.runs += 1
+            kept = self.plans.get((*key, left))
+            if kept is None or (kept.runs >= SETTLED and not kept.spare):
+                kept = self._decide((*key, left), describe, operands, out, uris, barred)
+            measure = kept.begins()
             self.last = kept
             try:
-                if self.trace is not None:
-                    return traced.run(self, self.trace, begin_ns, kept, operands, out, run)
-                if moves:
-                    return self._on_arrays(kept, operands, out, run)
-                if not kept.sampled:
-                    return run(kept.device, operands, out)
-                begin = self.clock()
-                result = run(kept.device, operands, out)
-                self._measured(kept, self.clock() - begin)
+                result = self._once(kept, operands, out, run, moves, measure, begin_ns)
+                if inspected:
+                    self._inspect(kept, check, operands, result)
                 return result
             except CopyLost:  # not the fault of the device that was to do the work
-                self._plans.clear()
+                self.forget()
                 raise
-            except (DeviceLost, KernelFault, OutOfDeviceMemory) as error:
-                self._plans.clear()
-                self.failed(kept.device.uri, error)
-                uris = tuple(u for u in uris if u != kept.device.uri)  # not twice for one call
-                if not uris:
+            except FAILURES as error:
+                uri = kept.device.uri
+                self.failed(uri, error)
+                barred[uri] = f"it failed at this call: {error}"
+                left = tuple(u for u in left if u != uri)  # not twice for one call
+                if not left:
                     raise
+                log.warning("%s: %s is done elsewhere: %s", uri, kept.plan.work.op, error)
+
+    def _once(
+        self, kept: Kept, operands: Sequence[Any], out: Any, run: Run, moves: bool, measure: bool,
+        begin_ns: int,
+    ) -> Any:  # fmt: skip
+        """What was decided, done."""
+        if self.trace is not None:
+            return traced.run(self, self.trace, begin_ns, kept, operands, out, run)
+        if moves:
+            return self._on_arrays(kept, operands, out, run, measure)
+        if not measure:
+            return run(kept.device, operands, out)
+        begin = self.clock()
+        result = run(kept.device, operands, out)
+        self._measured(kept, self.clock() - begin)
+        return result
+
+    def _inspect(self, kept: Kept, check: Check, operands: Sequence[Any], result: Any) -> None:
+        assert self.inspector is not None
+        begin_ns = time.perf_counter_ns()
+        wrong = self.inspector.look(check, operands, result)
+        if self.trace is not None:
+            traced.looked(self.trace, kept, begin_ns, wrong)
+        if wrong:
+            raise WrongResult(f"{kept.device.uri}: {kept.plan.work.op} is wrong: {wrong}")
 
     def _decide(
         self,
@@ -185,9 +244,10 @@ class LocalExecutor:
         operands: Sequence[Any],
         out: Any,
         uris: tuple[str, ...],
+        barred: dict[str, str],
     ) -> Kept:
         kind, size, out_nbytes = describe()
-        self.know(kind, uris)
+        self.know(kind, [uri for uri in uris if uri not in barred])
         given = [x for x in operands if x is not None]
         arrays = any(x.__class__ is ContextArray for x in (*given, out))
         work = Work(
@@ -197,17 +257,17 @@ class LocalExecutor:
             out_nbytes,
             "" if arrays else HOST,
         )
-        plan = choose(self.costs, work, uris)
+        plan = choose(self.costs, work, uris, barred)
         if self.journal is not None:
-            self.journal.decided(work, uris, plan)
+            self.journal.decided(work, uris, plan, barred)
         if plan.explores:
             self.tell("explored", plan.extra_s)
         cost = plan.candidates[0].cost
         assert cost is not None
-        if len(self._plans) >= KEPT:
-            self._plans.clear()
+        if len(self.plans) >= KEPT:
+            self.plans.clear()
         kept = Kept(plan, self.devices[plan.device], cost.compute_s, cost.in_s + cost.out_s)
-        self._plans[key] = kept
+        self.plans[key] = kept
         if plan.explores:
             kept.runs = SETTLED - 1
         return kept
@@ -219,13 +279,15 @@ class LocalExecutor:
         compute = max(compute, 0.25 * kept.compute_s)
         work = kept.plan.work
         self.tell("ran", work.op, kept.plan.device, work.size, compute)
+        kept.rests()
 
-    def _on_arrays(self, kept: Kept, operands: Sequence[Any], out: Any, run: Run) -> Any:
+    def _on_arrays(
+        self, kept: Kept, operands: Sequence[Any], out: Any, run: Run, measure: bool
+    ) -> Any:
         device = kept.device
         uri = device.uri
         there = [x.on(uri) if isinstance(x, ContextArray) else x for x in operands]
         target = out.on(uri) if isinstance(out, ContextArray) else out
-        measure = kept.sampled
         if measure:
             device.default_queue.fence(device.default_queue.submitted).wait()
         begin = self.clock()
@@ -237,6 +299,7 @@ class LocalExecutor:
             kept.measured_s = seconds
             work = kept.plan.work
             self.tell("ran", work.op, uri, work.size, seconds)
+            kept.rests()
         if out is not None:
             out.wrote(uri)
             return out
@@ -261,6 +324,8 @@ class LocalExecutor:
         return made
 
     def failed(self, uri: str, error: Exception) -> None:
+        """The device did not do its work: it is trusted less, and everything is decided anew."""
+        self.forget()
         self.tell("failed", uri)
         if isinstance(error, DeviceLost):
             self.tell("lost", uri, str(error))

@@ -32,6 +32,7 @@ def recorded(executor: LocalExecutor, name: str) -> Iterator[Trace]:
     finally:
         trace.end_ns = time.perf_counter_ns()
         executor.trace = executor.journal = None
+        trace.settle()
 
 
 def save(traces: Sequence[Trace], path: str | os.PathLike[str]) -> None:

@@ -20,8 +20,8 @@ from .arrays import ContextArray
 if TYPE_CHECKING:
     from .local import Kept, LocalExecutor
 
-PLAN = ("host", "plan")
-"""The track of decisions."""
+PLAN, VALIDATE = ("host", "plan"), ("host", "validate")
+"""The tracks of decisions, and of looking at results."""
 COMPUTE, INTO, BACK = "compute", "h2d", "d2h"
 """Tracks of a device."""
 
@@ -56,6 +56,12 @@ def run(
         out.wrote(device.uri)
         return out
     return ContextArray(executor, device.uri, made)
+
+
+def looked(trace: Trace, kept: Kept, begin_ns: int, wrong: str) -> None:
+    """A result was looked at, beginning at `begin_ns`; `wrong`: what was found, "" nothing."""
+    end = time.perf_counter_ns()
+    trace.span(VALIDATE, kept.plan.work.op, begin_ns, end, device=kept.device.uri, wrong=wrong)
 
 
 def _computed(

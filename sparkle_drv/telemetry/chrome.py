@@ -3,25 +3,28 @@
 Format: "Trace Event Format", the document of the Chrome project: complete events ("X") with times
 in microseconds, flow events ("s" begins, "f" ends, bound to the enclosing slice by "bp": "e"),
 metadata ("M"). Spans on one track must nest; a node is a process there, a track of it a thread.
+What several threads did at once goes to a second track, "calls 2", and so on.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from .trace import Trace, Track
+from .trace import Span, Trace, Track
 
 
 def document(traces: Iterable[Trace], about: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """{"traceEvents": [...], ...} of all traces; `about` goes to "otherData"."""
     given = list(traces)
-    tracks = _numbered(span.track for trace in given for span in trace.spans)
+    lanes = _lanes(span for trace in given for span in trace.spans)
+    tracks = _numbered(lanes[id(span)] for trace in given for span in trace.spans)
     events = _names(tracks)
     flow_id = 0
     for trace in given:
         for span in trace.spans:
-            pid, tid = tracks[span.track]
+            pid, tid = tracks[lanes[id(span)]]
             events.append(
                 {
                     "ph": "X",
@@ -40,11 +43,35 @@ def document(traces: Iterable[Trace], about: Mapping[str, Any] | None = None) ->
                 ("s", flow.source, flow.source.begin_ns),
                 ("f", flow.to, flow.to.begin_ns),
             ):
-                pid, tid = tracks[span.track]
+                pid, tid = tracks[lanes[id(span)]]
                 event = {"ph": ph, "name": flow.name, "cat": "flow", "id": flow_id, "pid": pid,
                          "tid": tid, "ts": at / 1e3}  # fmt: skip
                 events.append({**event, "bp": "e"} if ph == "f" else event)
     return {"traceEvents": events, "displayTimeUnit": "ns", "otherData": dict(about or {})}
+
+
+def _lanes(spans: Iterable[Span]) -> dict[int, Track]:
+    """By id: the track of each span, its own, or where it would overlap another in part, one
+    beside.
+    """
+    found: dict[int, Track] = {}
+    ends: dict[Track, list[list[int]]] = {}
+    for span in sorted(spans, key=lambda s: (s.begin_ns, -s.end_ns)):
+        lanes = ends.setdefault(span.track, [])
+        at = 0
+        while at < len(lanes):
+            open_ = lanes[at]
+            while open_ and open_[-1] <= span.begin_ns:
+                open_.pop()
+            if not open_ or span.end_ns <= open_[-1]:
+                break
+            at += 1
+        else:
+            lanes.append([])
+        lanes[at].append(span.end_ns)
+        node, queue = span.track
+        found[id(span)] = (node, f"{queue} {at + 1}" if at else queue)
+    return found
 
 
 def _numbered(tracks: Iterable[Track]) -> dict[Track, tuple[int, int]]:
@@ -84,9 +111,13 @@ def problems(given: Any) -> list[str]:
             found.append(f"event {i}: ph {ph!r}")
             continue
         wanted = {"X": ("ts", "dur", "tid"), "s": ("ts", "id", "tid"), "f": ("ts", "id", "tid")}
-        missing = [k for k in ("name", "pid", *wanted.get(ph, ())) if k not in event]
+        missing = [k for k in ("name", "pid", *wanted.get(ph, ())) if not _sane(k, event.get(k))]
+        if not isinstance(event.get("args", {}), dict):
+            missing.append("args")
+        if event.get("name") in ("process_name", "thread_name") and not missing:
+            missing += [f"args.{k}" for k in ("name",) if k not in event.get("args", {})]
         if missing:
-            found.append(f"event {i}: no {', '.join(missing)}")
+            found.append(f"event {i}: no {', '.join(missing)}, or of a wrong type")
         elif ph == "X":
             if event["dur"] < 0:
                 found.append(f"event {i}: it ends before it begins")
@@ -102,6 +133,15 @@ def problems(given: Any) -> list[str]:
         elif dict(ends)["f"] < dict(ends)["s"]:
             found.append(f"flow {flow}: it ends before it begins")
     return found
+
+
+def _sane(key: str, value: Any) -> bool:
+    """Is it what stands under this key of an event?"""
+    if isinstance(value, bool):
+        return False
+    if key in ("ts", "dur"):
+        return isinstance(value, (int, float)) and math.isfinite(value)
+    return isinstance(value, str) or (key != "name" and isinstance(value, int))
 
 
 def _partial(spans: list[tuple[float, float, str]]) -> list[str]:

@@ -42,6 +42,9 @@ class Trace:
     flows: list[Flow] = field(default_factory=list)
     journal: list[str] = field(default_factory=list)
     """What the recorder wrote down to decide the same again, a line each."""
+    noted: list[tuple[Track, str, int, int]] = field(default_factory=list, repr=False)
+    """Spans as (track, name, begin, end), until `settle`: to append one takes next to no time, so
+    that what stands between two is next to nothing."""
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
 
     def span(self, track: Track, name: str, begin_ns: int, end_ns: int, **args: Any) -> Span:
@@ -56,12 +59,19 @@ class Trace:
         with self._lock:
             self.flows.append(Flow(name, source, to))
 
+    def settle(self) -> None:
+        """Make spans of what was noted."""
+        with self._lock:
+            self.spans += [Span(*one) for one in self.noted]
+            self.noted.clear()
+
     def covered(self) -> float:
         """The share of the time from beginning to end in which at least one span was going on."""
         total = self.end_ns - self.begin_ns
         if total <= 0:
             return 0.0
         covered, until = 0, self.begin_ns
+        self.settle()
         for span in sorted(self.spans, key=lambda span: span.begin_ns):
             begin, end = max(span.begin_ns, until), min(span.end_ns, self.end_ns)
             covered += max(0, end - begin)

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 import sparkle_drv as sp
-from sparkle_drv import _hot
 from sparkle_drv.ops import conv2d, convcall, ref, weights
 
 DEFAULTS = {
@@ -376,5 +375,3 @@ def test_puts_that_cannot_be(dev):
     for count in (0, 3, 1 << 20):
         with pytest.raises(ValueError, match="power of two"):
             convcall.table(dev, count)
-    with pytest.raises(ValueError, match="a function"):
-        _hot.Convolutions(dev.default_queue, {}, np.empty, 0, 4)

@@ -9,10 +9,10 @@ import pytest
 
 from sparkle_drv import ops
 from sparkle_drv.errors import DeviceLost, KernelFault, OutOfDeviceMemory
-from sparkle_drv.sched import arrays, calls, explain, local, probe, profile, recording
+from sparkle_drv.sched import again, arrays, calls, explain, local, probe, profile, recording
 from sparkle_drv.sched.choose import Impossible
 from sparkle_drv.sched.costs import Node
-from sparkle_drv.sched.local import LocalExecutor, default_clock
+from sparkle_drv.sched.local import Kept, LocalExecutor, default_clock
 from sparkle_drv.sched.work import HOST
 from sparkle_drv.telemetry import chrome
 
@@ -37,7 +37,7 @@ def prefer(executor, uri):
     for other, node in executor.costs.nodes.items():
         node.queued_s = 0.0 if other == uri else 1e3
         node.shares = ()
-    executor._plans.clear()
+    executor.forget()
 
 
 def matrices(n=8, seed=3):
@@ -122,14 +122,86 @@ def test_plans_of_one_shape_are_kept_and_decided_anew_after_a_while(executor):
     a, b = matrices()
     gemm(executor, a, b)
     first = executor.last
-    for _ in range(local.SETTLED - 1):
+    speed = executor.costs.speeds["gemm_f32", "cpu"]
+    measured = []
+    for i in range(local.SETTLED * (local.MOST_SPARE + 1)):
+        before = speed.runs
         gemm(executor, a, b)
-        assert executor.last is first
-    gemm(executor, a, b)
+        if executor.last is not first:
+            break
+        measured += [i] if speed.runs > before else []
     assert executor.last is not first
-    assert executor.costs.speeds["gemm_f32", "cpu"].runs >= local.FIRST
+    assert measured[: local.FIRST] == [0, 1, 2]
+    gaps = np.diff(measured[local.FIRST - 1 :])
+    assert len(gaps) == local.SETTLED - 1 - local.FIRST
+    assert (gaps >= local.SAMPLE).all()  # it is short work
     gemm(executor, a[:4], b)
     assert executor.last.plan.work.size == 2 * 4 * 8 * 8
+
+
+def test_long_work_is_measured_more_often_than_short():
+    made = Kept(None, None, 1e-3, 0.0)
+    for seconds, spare in ((1.0, 15), (1e-4, 19), (1e-5, 199), (1e-9, local.MOST_SPARE)):
+        made.runs, made.spare, made.measured_s = local.FIRST + 1, 0, seconds
+        made.rests()
+        assert made.spare == spare
+    made.runs, made.spare = local.FIRST, 0  # the first few are measured one by one
+    made.rests()
+    assert made.spare == 0
+    made.runs = local.SETTLED  # and then it is decided anew
+    made.rests()
+    assert made.spare == 0
+
+
+def rested(executor, *operands):
+    """`again.gemm` once the plan of such a product has calls to spare."""
+    short = again.gemm(executor, BOTH)
+    assert short(*operands, None) is None
+    while not gemm(executor, *operands).any() or not executor.last.spare:
+        pass
+    return short
+
+
+def test_the_short_way_gives_the_same_and_is_left_when_something_is_due(executor):
+    a, b = matrices()
+    short = rested(executor, a, b)
+    kept = executor.last
+    executor.last = None
+    out = np.empty_like(a)
+    assert short(a, b, out) is out
+    assert executor.last is kept
+    np.testing.assert_array_equal(out, ops.gemm(executor.devices["cpu"], a, b))
+    np.testing.assert_array_equal(short(a, b, None), out)
+    x = arrays.empty(executor, executor.devices["cpu"], a.shape, F32, None)
+    for other in ((x, b, None), (a, x, None), (a, b, x), (a[:4], b, None)):
+        assert short(*other) is None
+    with pytest.raises(TypeError, match="b: "):
+        short(a, b.astype(np.float64), None)
+    kept.spare = 0
+    assert short(a, b, out) is None
+    with recording.recorded(executor, "t"):
+        kept.spare = 9
+        assert short(a, b, out) is None
+
+
+def test_a_device_that_fails_on_the_short_way_is_left_too(executor, monkeypatch):
+    a, b = matrices()
+    real = ops.gemm
+
+    def failing(dev, *args, **options):
+        if dev.uri == "cpu":
+            raise KernelFault("it hung")
+        return real(dev, *args, **options)
+
+    monkeypatch.setattr(calls.ops, "gemm", failing)
+    short = again.gemm(executor, BOTH)
+    monkeypatch.setattr(calls.ops, "gemm", real)
+    rested(executor, a, b)
+    monkeypatch.setattr(calls.ops, "gemm", failing)
+    np.testing.assert_allclose(short(a, b, None), a @ b, rtol=1e-4, atol=1e-5)
+    assert executor.last.plan.device == "egl:0"
+    assert executor.costs.nodes["cpu"].reliability.failures > 0
+    assert short(a, b, None) is None  # nothing of what was decided before is left
 
 
 def test_what_every_operation_gives(executor):
@@ -234,6 +306,25 @@ def test_a_trace_changes_neither_results_nor_errors(executor, uri):
     assert {span.track[0] for span in trace.spans} == {"host", uri}
 
 
+def test_every_call_is_a_span_that_holds_what_it_consists_of(executor):
+    a, b = matrices()
+    with recording.recorded(executor, "t") as trace:
+        x = arrays.empty(executor, executor.devices["cpu"], a.shape, F32, None).fill(a)
+        gemm(executor, gemm(executor, x, b), b).numpy()
+        gemm(executor, a, b)
+        with pytest.raises(ValueError, match="b: "):
+            gemm(executor, a, b[1:])
+    spans = [span for span in trace.spans if span.track == ("host", "calls")]
+    names = ["empty", "fill", "gemm", "gemm", "numpy", "gemm", "gemm"]
+    assert [span.name for span in spans] == names
+    for inner in trace.spans:
+        assert any(s.begin_ns <= inner.begin_ns and inner.end_ns <= s.end_ns for s in spans)
+    assert trace.begin_ns <= spans[0].begin_ns
+    assert 0 < trace.covered() <= 1
+    x.numpy()
+    assert len(trace.noted) == 0  # nothing is noted any more
+
+
 def test_when_all_fail_the_last_error_is_told(executor, monkeypatch):
     def failing(dev, *args, **options):
         raise OutOfDeviceMemory(f"{dev.uri} is full")
@@ -333,7 +424,7 @@ def test_the_explanation_names_everybody_and_the_times(executor):
     assert told.splitlines()[1].startswith("-> cpu: ")
     assert "egl:0: " in told
     assert "times what was predicted" in told
-    executor._plans.clear()
+    executor.forget()
     gemm(executor, *matrices())
     assert "egl:0: cannot: it is lost: reset" in explain.plan(executor.last)
     executor.costs.links["cpu", "egl:0"] = executor.costs.links[HOST, "egl:0"]

@@ -159,12 +159,13 @@ def test_streams_wait_for_events(fake):
 
 
 def test_the_legacy_stream_waits_for_blocking_ones_only(fake):
-    f, blocking, other = fake.function("noop"), fake.stream(0), fake.stream(1)
+    blocking, other = fake.stream(0), fake.stream(1)
+    y, x, f = fake.upload(ONES), fake.upload(X), fake.function("saxpy_f32")
+    # Of another name than what waits for it: the streams' threads may begin in any order.
     fake.control("endless noop")
-    assert fake.launch(f, 1, stream=blocking) == 0
-    fake.call("cuStreamQuery", blocking)
-    assert fake.launch(f, 1) == 0
-    assert fake.launch(f, 1, stream=other) == 0
+    assert fake.launch(fake.function("noop"), 1, stream=blocking) == 0
+    assert fake.saxpy(f, y, x, 1.0, N, None) == 0
+    assert fake.saxpy(f, y, x, 1.0, N, other) == 0
     fake.ok("cuStreamSynchronize", other)
     assert fake.call("cuStreamQuery", None) == NOT_READY
     fake.control("release")

@@ -113,6 +113,75 @@ def test_prepared():
     assert made.go() == (True, -5)
 
 
+@pytest.fixture
+def asked(monkeypatch):
+    """The timeouts of the waits that C left to Python."""
+    seen = []
+    slowly = sp.Fence._wait_slowly
+
+    def note(self, *timeout):
+        seen.append(timeout)
+        return slowly(self, *timeout)
+
+    monkeypatch.setattr(sp.Fence, "_wait_slowly", note)
+    return seen
+
+
+def test_a_fence_that_has_ended_is_waited_for_in_c(cpu, asked):
+    with cpu.kernel("saxpy_f32") as k, cpu.queue() as queue, cpu.empty(4, "f4") as x:
+        fence = queue.launch(k, x, x, 1.0, 1, groups=1)  # a grid of one group: run by the caller
+        assert fence.wait() is fence.wait(0) is fence.wait(timeout_s=2.5) is fence
+        assert fence.done
+    assert asked == []
+    with pytest.raises(TypeError, match="timeout_s and nothing else"):
+        fence.wait(1, 2)
+    with pytest.raises(TypeError, match="timeout_s and nothing else"):
+        fence.wait(timeout=1)
+
+
+@pytest.mark.parametrize("timeout", [-1, -0.5, float("nan"), float("inf"), 10**400, "x", None])
+def test_odd_timeouts_are_pythons_even_of_what_has_ended(cpu, asked, timeout):
+    with cpu.kernel("saxpy_f32") as k, cpu.queue() as queue, cpu.empty(4, "f4") as x:
+        fence = queue.launch(k, x, x, 1.0, 1, groups=1)
+        with pytest.raises((TypeError, ValueError, OverflowError)):
+            fence.wait(timeout)
+        assert fence.wait(np.float32(1)) is fence  # no plain number, but one
+    assert asked == [(timeout,), (np.float32(1),)]
+
+
+def test_a_wait_with_something_to_free_or_to_tell_is_pythons(cpu, asked):
+    with cpu.kernel("saxpy_f32") as k, cpu.queue() as queue, cpu.empty(4, "f4") as x:
+        freed = []
+        fence = queue.launch(k, x, x, 1.0, 1, groups=1)
+        cpu._retired._entries.append((lambda: freed.append(1), []))
+        fence.wait()
+        assert (freed, asked) == ([1], [()])
+        queue._waits.append(sp.core.waited.Waited(fence.value, ()))
+        fence.wait(3)
+        assert (queue._waits, asked) == ([], [(), (3,)])
+        fence.queue = None
+        with pytest.raises(AttributeError):
+            fence.wait()
+
+
+def test_a_failure_is_told_by_the_wait_of_what_came_after(cpu, asked):
+    bad = sp.TilePlan(algo="naive", pack=True)  # no packed operand: the kernel refuses it
+    with cpu.kernel("gemm_f32", plan=bad) as k, cpu.queue() as queue, cpu.empty((1, 1), "f4") as x:
+        work = sp.Commands().dispatch(k, x, x, x, None, 1, 1, 1, 1, 1, 1, 1, 1, 0)
+        with pytest.raises(sp.KernelFault):
+            queue.submit(work).wait()
+        failed = queue.submit(work)
+        with cpu.kernel("saxpy_f32") as well:
+            after = queue.launch(well, x, x, 1.0, 1, groups=1)
+        while not after.done:
+            pass
+        with pytest.raises(sp.KernelFault):
+            after.wait()
+        with pytest.raises(sp.KernelFault):
+            failed.wait()
+    assert asked
+
+
 def test_nothing_is_kept(cpu):
     with cpu.kernel("saxpy_f32") as k, cpu.queue() as queue:
         x = cpu.empty(4, "f4")

@@ -62,7 +62,7 @@ def test_a_tool_that_ends_by_itself(tools, capsys):
 def test_what_is_no_tool_gets_the_list(tools, capsys, argv, code):
     assert main_module.main(argv) == code
     said = capsys.readouterr().err
-    assert "{bench,bringup,doctor,info,pm4,rdna_as,sparkle}" in said
+    assert "{bench,bringup,doctor,explain,info,pm4,rdna_as,replay,sparkle,trace}" in said
 
 
 def test_as_a_module():
@@ -70,4 +70,4 @@ def test_as_a_module():
         [sys.executable, "-m", "sparkle_drv"], capture_output=True, text=True, timeout=60
     )
     assert done.returncode == 2
-    assert "{bench,bringup,doctor,info,pm4,rdna_as,sparkle}" in done.stderr
+    assert "{bench,bringup,doctor,explain,info,pm4,rdna_as,replay,sparkle,trace}" in done.stderr

@@ -44,6 +44,31 @@ def test_a_document_is_valid_and_says_what_was_recorded():
     assert document["otherData"] == {"seed": 7}
 
 
+def test_what_was_noted_becomes_spans():
+    trace = made()
+    trace.noted.append((PLAN, "late", 1900, 2000))
+    assert trace.covered() == pytest.approx(1.0)
+    assert trace.noted == []
+    assert trace.spans[-1].name == "late"
+    trace.settle()
+    assert len(trace.spans) == 4
+
+
+def test_what_threads_do_at_once_is_on_tracks_beside_one_another():
+    trace = Trace("threads", 0, 100)
+    spans = [trace.span(PLAN, name, begin, end) for name, begin, end in
+             (("a", 0, 50), ("a1", 10, 20), ("b", 30, 70), ("b1", 55, 60), ("c", 40, 90),
+              ("d", 50, 70), ("e", 95, 99))]  # fmt: skip
+    trace.flow("x", spans[0], spans[2])
+    document = chrome.document([trace])
+    assert chrome.problems(document) == []
+    rows = {e["tid"]: e["args"]["name"] for e in document["traceEvents"]
+            if e["name"] == "thread_name"}  # fmt: skip
+    where = {e["name"]: rows[e["tid"]] for e in document["traceEvents"] if e["ph"] == "X"}
+    assert where == {"a": "plan", "a1": "plan", "b": "plan 2", "b1": "plan", "c": "plan 3",
+                     "d": "plan", "e": "plan"}  # fmt: skip
+
+
 def test_flows_of_several_traces_have_ids_of_their_own():
     document = chrome.document([made(), made()])
     assert chrome.problems(document) == []
@@ -63,6 +88,13 @@ def span(begin, end, name="x", track=1):
         ([{"ph": "X", "name": "x", "pid": 1}], "no ts, dur, tid"),
         ([{"ph": "Q"}], "ph 'Q'"),
         (["text"], "ph None"),
+        ([{**span(1, 2), "ts": "soon"}], "no ts, or of a wrong type"),
+        ([{**span(1, 2), "dur": float("nan")}], "no dur,"),
+        ([{**span(1, 2), "tid": []}], "no tid,"),
+        ([{**span(1, 2), "name": 5}], "no name,"),
+        ([{**span(1, 2), "args": 5}], "no args,"),
+        ([{"ph": "M", "name": "process_name", "pid": 1}], "no args.name,"),
+        ([{"ph": "s", "name": "x", "pid": 1, "tid": 1, "ts": 0, "id": {}}], "no id,"),
         ([{"ph": "s", "name": "x", "pid": 1, "tid": 1, "ts": 0, "id": 3}], "flow 3: 1 ends"),
         (
             [

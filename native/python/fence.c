@@ -1,0 +1,106 @@
+/* Fence.wait for what has ended well already, without a line of Python: most launches of the cpu device have when they return.
+ * Whatever else (it still runs, it failed, something waits to be freed, a timeout that is no plain number) is left to
+ * core/fence.py, which begins again. */
+#include "hot.h"
+
+typedef uint64_t value_function(void *queue);
+typedef int wait_function(void *queue, uint64_t value, uint64_t timeout_ns);
+
+enum { MOST_S = 10000000 }; /* a longer timeout is for Python to judge */
+
+static PyObject *slowly_word, *timeout_word;
+
+/* Is it a timeout of which Python would not complain? */
+static int plain_timeout(PyObject *given)
+{
+    if (!PyFloat_CheckExact(given) && !PyLong_CheckExact(given))
+        return 0;
+    const double seconds = PyFloat_AsDouble(given);
+    if (PyErr_Occurred()) {
+        PyErr_Clear();
+        return 0;
+    }
+    return seconds >= 0 && seconds <= MOST_S;
+}
+
+/* Does something wait for a wait: memory to be freed, others' failures to be told? */
+static int pending(const struct hot_queue *q)
+{
+    if (!q->pending || !PyTuple_CheckExact(q->pending))
+        return 1;
+    const Py_ssize_t n = PyTuple_Size(q->pending);
+    for (Py_ssize_t i = 0; i < n; i++)
+        if (PyObject_IsTrue(PyTuple_GetItem(q->pending, i)))
+            return 1;
+    return 0;
+}
+
+static int ended_well(const struct hot_fence *f)
+{
+    if (!f->queue || !PyObject_TypeCheck(f->queue, hot_queue_type))
+        return 0;
+    PyObject *const queue = f->queue;
+    const struct hot_queue *const q = (const void *)queue;
+    value_function *const reached = (value_function *)(uintptr_t)q->reached;
+    wait_function *const wait = (wait_function *)(uintptr_t)q->wait;
+    void *const handle = (void *)(uintptr_t)q->handle;
+    const uint64_t value = f->value;
+    if (!reached || !wait || !handle)
+        return 0;
+    int well;
+    Py_INCREF(queue);
+    Py_BEGIN_ALLOW_THREADS /* a driver may hold a lock while it calls somebody's Python */
+    well = reached(handle) >= value && wait(handle, value, 0) == 0;
+    Py_END_ALLOW_THREADS
+    well = well && !pending(q);
+    Py_DECREF(queue);
+    if (PyErr_Occurred()) {
+        PyErr_Clear();
+        return 0;
+    }
+    return well;
+}
+
+static PyObject *wait(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *names)
+{
+    const Py_ssize_t nnames = names ? PyTuple_Size(names) : 0;
+    const int by_name = nargs == 0 && nnames == 1 && PyTuple_GetItem(names, 0) == timeout_word;
+    PyObject *const timeout = nargs + nnames ? args[0] : NULL;
+    if (nargs + nnames > 1 || (nnames && !by_name)) {
+        PyErr_SetString(PyExc_TypeError, "wait: timeout_s and nothing else is taken");
+        return NULL;
+    }
+    if ((!timeout || plain_timeout(timeout)) && ended_well((const void *)self)) {
+        Py_INCREF(self);
+        return self;
+    }
+    return timeout ? PyObject_CallMethodObjArgs(self, slowly_word, timeout, NULL)
+                   : PyObject_CallMethodObjArgs(self, slowly_word, NULL);
+}
+
+int hot_wait_for(const struct hot_queue *q, int64_t value)
+{
+    PyObject *const fence = hot_fence_of(q, value);
+    PyObject *const waited = fence ? PyObject_CallMethodObjArgs(fence, slowly_word, NULL) : NULL;
+    Py_XDECREF(waited);
+    Py_XDECREF(fence);
+    return waited ? 0 : -1;
+}
+
+PyDoc_STRVAR(wait_text, "wait($self, /, timeout_s=30)\n--\n\n"
+                        "Block until it is reached; returns itself.\n\n"
+                        "Raises FenceTimeout with the submission decoded; KernelFault when that submission failed, or\n"
+                        "one before it or waited for by it of which nobody was told; DeviceLost; TypeError or\n"
+                        "ValueError for a timeout that is no finite time of 0 s or more.");
+
+PyMethodDef hot_fence_methods[] = {
+    {"wait", (PyCFunction)(void (*)(void))wait, METH_FASTCALL | METH_KEYWORDS, wait_text},
+    {NULL, NULL, 0, NULL},
+};
+
+int hot_fences(void)
+{
+    slowly_word = PyUnicode_InternFromString("_wait_slowly");
+    timeout_word = PyUnicode_InternFromString("timeout_s");
+    return slowly_word && timeout_word ? 0 : -1;
+}

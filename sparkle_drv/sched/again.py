@@ -1,0 +1,47 @@
+"""The short way of a call that was made before: one look-up, and the operation itself.
+
+A plan lets so many calls pass (`Kept.spare`, local.py) before the next one that is measured or
+decided anew. Nothing else may be due in between: while a trace is recorded no plan has any to
+spare, and where results are validated all calls go the long way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from numpy import ndarray
+
+from sparkle_drv import ops
+
+from . import calls
+from .local import FAILURES, LocalExecutor
+
+
+def gemm(executor: LocalExecutor, uris: calls.Uris) -> Callable[[Any, Any, Any], Any]:
+    """A product of two numpy arrays, into `out` (numpy, or None), without options: its result, or
+    None when it must go the long way (calls.gemm).
+    """
+    get, product = executor.plans.get, ops.gemm
+    if executor.inspector is not None:
+        return lambda a, b, out: None
+
+    def again(a: Any, b: Any, out: Any) -> Any:
+        if a.__class__ is not ndarray or b.__class__ is not ndarray:
+            return None
+        kept = get((a.shape, b.shape, a.dtype, uris))
+        if kept is None or not kept.spare or (out is not None and out.__class__ is not ndarray):
+            return None
+        kept.spare -= 1
+        executor.last = kept
+        try:
+            return product(kept.device, a, b, out)
+        except FAILURES as error:
+            uri = kept.device.uri
+            executor.failed(uri, error)
+            others = tuple(u for u in uris if u != uri)
+            if not others:
+                raise
+            return calls.gemm(executor, others, a, b, out, {})
+
+    return again

@@ -1,0 +1,245 @@
+"""Is a result right? Looks that cost far less than the work, in float64. Pure: arrays in, what is
+wrong in words out, "" when nothing is.
+
+Products are judged whole by Freivalds: c r against a (b r), r random signs, twice. Where that says
+nothing (behind an activation, beside what is not finite) and for convolutions and maps, some
+elements are computed anew. Reductions and layouts are done again, which costs what they cost.
+
+How far off is too far: a sum of k terms in a type of relative spacing eps is off by at most
+t = eps * (16 + 4 sqrt(k)) (ops/ref_close.py) of the sum of its terms' magnitudes. With random signs
+such errors add up as their root sum of squares, whose bound over a row of c is t times
+sum_l |a_il| * norm(b_l), by Minkowski's inequality; four times that is allowed.
+
+R. Freivalds, Probabilistic machines can use less running time, IFIP Congress 1977.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sparkle_drv.ops import ref
+from sparkle_drv.ops.geometry import Geometry
+
+from . import bounds
+
+Array = npt.NDArray[Any]
+Check = Callable[[Array, Sequence[Array | None], np.random.Generator], str]
+"""(result, operands, chance) -> what is wrong."""
+
+SAMPLES = 32
+"""Elements that are computed anew; and as many of those that are not finite."""
+TURNS = 2
+"""Random vectors of Freivalds' test: one misses errors that cancel in half of the cases."""
+SIGNS = 4.0
+TILE = 5
+"""A Winograd tile takes part in outputs up to so many pixels away."""
+
+
+def gemm(
+    got: Array, given: Sequence[Array | None], chance: np.random.Generator,
+    activation: str | None = None,
+) -> str:  # fmt: skip
+    """c = activation(a @ b + bias); given: a, b, bias."""
+    a, b, bias = (None if x is None else np.asarray(x, np.float64) for x in given)
+    assert a is not None
+    assert b is not None
+    beside = np.zeros(b.shape[1]) if bias is None else bias
+    terms = a.shape[1] + (bias is not None)
+    rows = np.asarray(np.isfinite(a).all(1))
+    columns = np.asarray(np.isfinite(b).all(0)) & np.isfinite(beside)
+    if activation is None:
+        wrong = _freivalds(got, a, b, beside, terms, rows, columns, chance)
+        if wrong:
+            return wrong
+    clean = rows[:, None] & columns
+    odd = np.flatnonzero(~clean)  # what must not be a number, and what is none without a reason
+    none = np.flatnonzero(clean & ~np.isfinite(got))
+    with np.errstate(all="ignore"):
+        for at in _some(got.size, odd, none, chance):
+            i, j = np.unravel_index(at, got.shape)
+            products = a[i] * b[:, j]
+            want, size = products.sum() + beside[j], np.abs(products).sum() + abs(beside[j])
+            wrong = _element(got, (i, j), want, size, "gemm", terms, activation)
+            if wrong:
+                return wrong
+    return ""
+
+
+def _freivalds(
+    got: Array, a: Array, b: Array, bias: Array, terms: int, rows: Array, columns: Array,
+    chance: np.random.Generator,
+) -> str:  # fmt: skip
+    """Over the rows and columns whose inputs are finite, and of those the rows that are so too."""
+    signs = np.where(columns[:, None], chance.choice((-1.0, 1.0), (len(columns), TURNS)), 0.0)
+    b, bias = np.where(columns, b, 0.0), np.where(columns, bias, 0.0)
+    with np.errstate(all="ignore"):
+        there = np.where(columns, got, 0.0).astype(np.float64)
+        off = np.abs(there @ signs - a @ (b @ signs) - bias @ signs).max(1)
+        size = np.abs(a) @ np.sqrt((b**2).sum(1)) + np.sqrt((bias**2).sum())
+        allowed = SIGNS * _tolerance("gemm", got.dtype, terms) * size + _tiny(got, terms)
+        allowed = allowed * (2.0 if got.dtype == np.float64 else 1.0)  # ours is no better then
+        judged = rows & np.isfinite(there).all(1) & np.isfinite(allowed) & np.isfinite(off)
+        beyond = judged & (off > allowed)
+    if not beyond.any():
+        return ""
+    i = int(np.flatnonzero(beyond)[0])
+    return f"row {i} is off by {off[i]:.3g}, more than {allowed[i]:.3g} (Freivalds)"
+
+
+def conv2d(
+    got: Array, given: Sequence[Array | None], chance: np.random.Generator, shape: Geometry,
+    activation: str | None = None,
+) -> str:  # fmt: skip
+    """given: x, w, bias."""
+    x, w, bias = given
+    assert x is not None
+    assert w is not None
+    nhwc = shape.layout == "NHWC"
+    images, result = (np.moveaxis(v, 3, 1) if nhwc else v for v in (x, got))
+    each = shape.c // shape.groups
+    for at in _some(result.size, np.flatnonzero(~np.isfinite(result)), (), chance):
+        n, oc, oy, ox = (int(i) for i in np.unravel_index(at, result.shape))
+        first = oc // (shape.oc // shape.groups) * each
+        image = images[n, first : first + each].astype(np.float64)
+        weights = w[oc].astype(np.float64)
+        with np.errstate(all="ignore"):
+            products = weights * _window(image, shape, oy, ox)
+            beside = 0.0 if bias is None else float(bias[oc])
+            want, size = products.sum() + beside, np.abs(products).sum() + abs(beside)
+            op = "conv2d"
+            if shape.winograd:  # it adds up what is beside the window, too, and takes it off again
+                near = _near(image, shape, oy, ox)
+                if not np.isfinite(near).all():
+                    continue
+                op, size = "winograd", float((np.abs(weights).sum((1, 2)) * near).sum()) + size
+            wrong = _element(result, (n, oc, oy, ox), want, size, op, shape.terms + 1, activation)
+        if wrong:
+            return wrong
+    return ""
+
+
+def _window(image: Array, shape: Geometry, oy: int, ox: int) -> Array:
+    """What of an image [c, h, w] one output sees: [c, kh, kw], zeros beyond the edges."""
+    seen = np.zeros((len(image), *shape.kernel))
+    rows, columns = (
+        [at * shape.stride[i] - shape.pad[i] + tap * shape.dilation[i]
+         for tap in range(shape.kernel[i])]
+        for i, at in enumerate((oy, ox))
+    )  # fmt: skip
+    for u, y in enumerate(rows):
+        for v, column in enumerate(columns):
+            if 0 <= y < shape.h and 0 <= column < shape.w:
+                seen[:, u, v] = image[:, y, column]
+    return seen
+
+
+def _near(image: Array, shape: Geometry, oy: int, ox: int) -> Array:
+    """The largest magnitude of each channel near the window of an output: [c]."""
+    y, x = oy - shape.pad[0], ox - shape.pad[1]
+    part = image[:, max(0, y - TILE) : y + 3 + TILE, max(0, x - TILE) : x + 3 + TILE]
+    return np.asarray(np.abs(part).max((1, 2), initial=0.0))
+
+
+def map(
+    got: Array, given: Sequence[Array | None], chance: np.random.Generator, expression: str,
+    names: Sequence[str], numbers: dict[str, Any],
+) -> str:  # fmt: skip
+    """given: the arrays of `names`, all of one shape."""
+    arrays = {name: np.asarray(x).reshape(-1) for name, x in zip(names, given, strict=True)}
+    flat = got.reshape(-1)
+    at = _some(flat.size, np.flatnonzero(~np.isfinite(flat)), (), chance)
+    there = {name: x[at] for name, x in arrays.items()}
+    if got.dtype.kind == "i":
+        if any(x.dtype != got.dtype for x in arrays.values()) or not all(
+            isinstance(v, (int, np.integer)) for v in numbers.values()
+        ):
+            return ""  # a change of type that float64 does not follow
+        want = np.broadcast_to(ref.map(expression, **there, **numbers), at.shape)
+        unlike = np.flatnonzero(want != flat[at])
+        off = np.zeros(len(at))
+    else:
+        kinds = [x.dtype for x in (*there.values(), got)]
+        if any(kind.kind != "f" for kind in kinds):
+            return ""  # whole numbers wrap around before they become others
+        coarsest = max(kinds, key=lambda kind: float(np.finfo(kind).eps))
+        want, off = bounds.evaluate(expression, {**there, **numbers}, coarsest)
+        with np.errstate(all="ignore"):
+            alike = (want == flat[at]) | (np.isnan(want) & np.isnan(flat[at]))
+            unlike = np.flatnonzero(~alike & ~(np.abs(want - flat[at]) <= off) & np.isfinite(off))
+    if not unlike.size:
+        return ""
+    i = int(unlike[0])
+    return f"element {int(at[i])} is {flat[at[i]]}, {want[i]} +- {off[i]:.3g} is right"
+
+
+def reduce(
+    got: Array, given: Sequence[Array | None], chance: np.random.Generator, op: str, axis: Any
+) -> str:  # fmt: skip
+    """given: a; op: "sum", "max" or "min"."""
+    a = given[0]
+    assert a is not None
+    result = np.asarray(got)
+    with np.errstate(all="ignore"):
+        want = ref.reduce(a, op, axis)
+        if a.dtype.kind == "i" or op != "sum":
+            same = (want.astype(result.dtype) == result) | (np.isnan(want) & np.isnan(result))
+            wrong = np.flatnonzero(~same)
+        else:
+            size = np.abs(a).sum(axis, dtype=np.float64)
+            terms = a.size // max(1, result.size)
+            allowed = _tolerance("sum", result.dtype, terms) * size + _tiny(result, terms)
+            same = (want == result) | (np.isnan(want) & np.isnan(result))
+            over = np.isfinite(size) & (size > np.finfo(result.dtype).max / 2)
+            wrong = np.flatnonzero(~(same | over | (np.abs(result - want) <= allowed)))
+    if not wrong.size:
+        return ""
+    i = int(wrong[0])
+    return f"element {i} is {result.reshape(-1)[i]}, {want.reshape(-1)[i]} is right"
+
+
+def layout(
+    got: Array, given: Sequence[Array | None], chance: np.random.Generator, source: str, target: str
+) -> str:  # fmt: skip
+    """given: a. Not a bit may be another one."""
+    want = ref.layout(np.asarray(given[0]), source, target)
+    if np.ascontiguousarray(got).tobytes() == want.tobytes():
+        return ""
+    return f"it is not the {target} of what it was given"
+
+
+def _some(count: int, odd: Array, worse: Any, chance: np.random.Generator) -> Array:
+    """Flat indices of elements to look at: some of all, and as many of those that are odd."""
+    every = chance.integers(0, count, min(SAMPLES, count)) if count else np.zeros(0, np.int64)
+    some = [chance.permutation(np.asarray(x, np.int64))[:SAMPLES] for x in (odd, worse)]
+    return np.concatenate([every, *some]).astype(np.int64)
+
+
+def _tolerance(op: str, dtype: Any, terms: int) -> float:
+    return ref.tolerance(op, dtype, terms)
+
+
+def _tiny(got: Array, terms: int) -> float:
+    """What is lost where small numbers become zero."""
+    return float(np.finfo(got.dtype).tiny) * (terms + 1)
+
+
+def _element(
+    got: Array, at: tuple[Any, ...], want: float, size: float, op: str, terms: int,
+    activation: str | None,
+) -> str:  # fmt: skip
+    """One element against the sum `want` of terms whose magnitudes add up to `size`."""
+    value = float(got[at])
+    if np.isfinite(size) and size > np.finfo(got.dtype).max / 4:
+        return ""  # on the way to it a sum may have been too large
+    off = _tolerance(op, got.dtype, terms) * size + _tiny(got, terms)
+    want = float(ref.activate(np.asarray(want), activation))
+    if activation in ("tanh", "sigmoid"):
+        off += 64 * float(np.finfo(got.dtype).eps)
+    if value == want or (np.isnan(value) and np.isnan(want)) or abs(value - want) <= off:
+        return ""
+    where = ", ".join(str(int(i)) for i in at)
+    return f"element [{where}] is {value:.9g}, {want:.9g} +- {off:.2g} is right"

@@ -1,0 +1,176 @@
+"""`validate=` on devices that corrupt what they compute: what is wrong is noticed, done elsewhere,
+and told.
+"""
+
+import json
+
+import numpy as np
+import pytest
+
+import sparkle_drv as sp
+from sparkle_drv import ops
+from sparkle_drv.errors import KernelFault
+from sparkle_drv.sched import again, arrays, calls, explain, journal, recording
+from sparkle_drv.sched.inspector import Inspector
+from sparkle_drv.sched.local import LocalExecutor, WrongResult, default_clock
+from sparkle_drv.sched.work import HOST
+from sparkle_drv.telemetry import chrome
+from sparkle_drv.testing import emu
+from sparkle_drv.testing.emulated_faults import apply, happened
+from sparkle_drv.testing.emulator import Machine
+from sparkle_drv.testing.faults import Fault, Schedule
+
+F32 = np.float32
+CLASSES = ("gemm_f32", "conv2d_f32:3x3", "map_f32:x*y", "reduce_sum_f32", "layout_f32:NCHW:NHWC")
+
+
+def made(devices, share=1.0):
+    """An executor that prefers the last device and looks at `share` of the results."""
+    executor = LocalExecutor(devices, default_clock())
+    for i, device in enumerate(devices):
+        for name in CLASSES:
+            executor.costs.probed(name, device.uri, [(n, 10.0**-i) for n in (1e3, 1e6)])
+        if not device.info.unified:
+            executor.costs.linked(HOST, device.uri, [(1e3, 1e-6)])
+            executor.costs.linked(device.uri, HOST, [(1e3, 1e-6)])
+    executor.inspector = Inspector(share)
+    return executor
+
+
+@pytest.fixture
+def wrong_cpu(opened, monkeypatch):
+    """Two devices: "egl:0", which is right, and "cpu", preferred, whose results are all wrong."""
+    executor = made([opened("egl:0"), opened("cpu")])
+
+    def corrupting(name, real):
+        def op(dev, *args, **options):
+            result = real(dev, *args, **options)
+            if dev.uri == "cpu":
+                host = result if isinstance(result, np.ndarray) else result.numpy()
+                where = (
+                    slice(5, 6) if name == "gemm" else slice(None)
+                )  # Freivalds finds a single one
+                host.reshape(-1)[where] += 1e3
+            return result
+
+        return op
+
+    for name in ("gemm", "conv2d", "map", "reduce", "layout"):
+        monkeypatch.setattr(calls.ops, name, corrupting(name, getattr(ops, name)))
+    return executor
+
+
+def every(executor, uris):
+    """(got, want) of each operation."""
+    rng = np.random.default_rng(5)
+    a, b = rng.standard_normal((2, 6, 6)).astype(F32)
+    x = rng.standard_normal((1, 4, 5, 5)).astype(F32)
+    w = rng.standard_normal((3, 4, 3, 3)).astype(F32)
+    yield calls.gemm(executor, uris, a, b, None, {"bias": b[0]}), a @ b + b[0]
+    conv = calls.conv2d(executor, uris, x, w, None, {"padding": 1})
+    yield conv, ops.ref.conv2d(x, w, padding=((1, 1), (1, 1)))
+    yield calls.map(executor, uris, "x*y", (a, b), None, {}), a * b
+    yield calls.reduce(executor, uris, a, "sum", None, {}), a.sum()
+    yield calls.layout(executor, uris, x, "NHWC", {"source": "NCHW"}), x.transpose(0, 2, 3, 1)
+
+
+def test_what_a_device_gets_wrong_is_done_on_another(wrong_cpu, caplog):
+    both = ("egl:0", "cpu")
+    for number, (got, want) in enumerate(every(wrong_cpu, both), 1):
+        np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
+        assert wrong_cpu.last.plan.device == "egl:0"
+        lost = wrong_cpu.last.plan.candidates[1]
+        assert (lost.device, lost.cost) == ("cpu", None)
+        assert "is wrong: " in lost.why
+        assert "cpu: cannot: it failed at this call: cpu: " in explain.plan(wrong_cpu.last)
+        assert len(caplog.records) == number
+        assert "is done elsewhere" in caplog.text
+    assert wrong_cpu.costs.nodes["cpu"].reliability.failures > 0.2
+    assert wrong_cpu.costs.nodes["cpu"].lost == ""
+
+
+def test_without_another_device_it_is_an_error(wrong_cpu):
+    for run in range(2):
+        with pytest.raises(WrongResult, match=f"cpu: {CLASSES[0]} is wrong: row") as told:
+            calls.gemm(wrong_cpu, ("cpu",), *np.ones((2, 4 + run, 4 + run), F32), None, {})
+        assert isinstance(told.value, KernelFault)
+
+
+def test_a_share_of_the_results_is_looked_at(opened):
+    executor = made([opened("cpu")], 0.25)
+    looks = []
+    executor.inspector.look = lambda *_: looks.append(1) or ""
+    a = np.ones((4, 4), F32)
+    assert again.gemm(executor, ("cpu",))(a, a, None) is None
+    for _ in range(200):
+        calls.gemm(executor, ("cpu",), a, a, None, {})
+    assert 30 < len(looks) < 70
+    assert [Inspector(0.0).due(), Inspector(1.0).due()] == [False, True]
+
+
+def test_operands_are_kept_when_the_result_goes_over_them(wrong_cpu):
+    a, b = np.random.default_rng(3).standard_normal((2, 8, 8)).astype(F32)
+    both, want = ("egl:0", "cpu"), a @ b
+    there = a.copy()
+    assert calls.gemm(wrong_cpu, both, there, b, there, {}) is there
+    np.testing.assert_allclose(there, want, rtol=1e-4, atol=1e-5)
+    x = arrays.empty(wrong_cpu, wrong_cpu.devices["cpu"], a.shape, F32, None).fill(a)
+    assert calls.gemm(wrong_cpu, both, x, b, x, {}) is x
+    np.testing.assert_allclose(x, want, rtol=1e-4, atol=1e-5)
+    y = calls.gemm(wrong_cpu, both, x, b, None, {})
+    np.testing.assert_allclose(y, want @ b, rtol=1e-3, atol=1e-4)
+    assert y.places == ("egl:0",)
+
+
+def test_looks_and_what_they_led_to_are_in_trace_and_journal(wrong_cpu):
+    a, b = np.random.default_rng(3).standard_normal((2, 8, 8)).astype(F32)
+    with recording.recorded(wrong_cpu, "t") as trace:
+        got = calls.gemm(wrong_cpu, ("egl:0", "cpu"), a, b, None, {})
+    np.testing.assert_allclose(got, a @ b, rtol=1e-4, atol=1e-5)
+    looks = [span for span in trace.spans if span.track == ("host", "validate")]
+    assert [bool(span.args["wrong"]) for span in looks] == [True, False]
+    assert chrome.problems(chrome.document([trace])) == []
+    again = list(journal.replay(trace.journal))
+    assert len(again) == 2
+    assert all(stands == now for stands, now in again)
+    assert json.loads(again[1][0])["candidates"][1]["cost"] is None
+
+
+def test_an_emulated_card_that_corrupts_memory(opened, caplog):
+    a, b = np.random.default_rng(3).standard_normal((2, 12, 12)).astype(F32)
+    with Machine(["gfx1036"]) as machine, emu.on(machine), sp.open("emu:gfx1036") as card:
+        both = ("cpu", card.uri)
+        executor = made([opened("cpu"), card])
+        np.testing.assert_allclose(calls.gemm(executor, both, a, b, None, {}), a @ b, rtol=1e-4)
+        assert executor.last.plan.device == card.uri
+        apply(Schedule(0, [Fault("job", n, "corrupt", seed=n) for n in (1, 2, 3)]), machine)
+        np.testing.assert_allclose(calls.gemm(executor, both, a, b, None, {}), a @ b, rtol=1e-4)
+        assert happened(machine)["corrupt"] >= 1
+        assert executor.last.plan.device == "cpu"
+        assert "is wrong: " in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("share", "error"), [(True, TypeError), ("all", TypeError), (-0.1, ValueError),
+                         (1.5, ValueError), (float("nan"), ValueError)],
+)  # fmt: skip
+def test_shares_that_are_none(share, error):
+    with pytest.raises(error, match="validate: a share from 0 to 1"):
+        sp.init(["cpu"], validate=share)
+
+
+def test_a_context_validates_and_is_deterministic():
+    a, b = np.random.default_rng(3).standard_normal((2, 65, 65)).astype(F32)
+    with sp.init(["cpu"], profile=False, validate=1, deterministic=True) as ctx:
+        assert ctx.device.deterministic
+        looks = []
+        look = ctx._executor.inspector.look
+        ctx._executor.inspector.look = lambda *given: looks.append(look(*given)) or looks[-1]
+        for _ in range(9):
+            ctx.gemm(a, b)
+        assert looks == [""] * 9
+        with sp.open("cpu", threads=2, deterministic=True) as two:
+            np.testing.assert_array_equal(ctx.gemm(a, b), ops.gemm(two, a, b))
+    with sp.init(["cpu"], profile=False) as ctx:
+        assert not ctx.device.deterministic
+        assert ctx._executor.inspector is None

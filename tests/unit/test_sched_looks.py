@@ -1,0 +1,208 @@
+"""Looking at results: right ones of every kind pass, planted mistakes are found."""
+
+import numpy as np
+import pytest
+
+from sparkle_drv.ops import ref
+from sparkle_drv.ops.geometry import geometry
+from sparkle_drv.sched import bounds, validate
+
+F32, F64 = np.float32, np.float64
+CHANCE = np.random.default_rng(5)
+
+
+def looked(check, got, given, **what):
+    return check(got, given, np.random.default_rng(1), **what)
+
+
+def matrices(m, n, k, dtype, kind="normal"):
+    a, b = CHANCE.standard_normal((m, k)), CHANCE.standard_normal((k, n))
+    if kind == "positive":
+        a, b = abs(a) + 1, abs(b) + 1
+    if kind == "scaled":
+        a, b = a * 10.0 ** CHANCE.integers(-12, 12, (m, 1)), b * 10.0 ** CHANCE.integers(-9, 9, n)
+    return a.astype(dtype), b.astype(dtype)
+
+
+@pytest.mark.parametrize("dtype", [F32, F64])
+@pytest.mark.parametrize("kind", ["normal", "positive", "scaled"])
+@pytest.mark.parametrize("shape", [(1, 1, 1), (7, 5, 3), (64, 48, 200), (3, 300, 2000)])
+def test_right_products_pass_and_a_wrong_element_is_found(dtype, kind, shape):
+    a, b = matrices(*shape, dtype, kind)
+    bias = CHANCE.standard_normal(shape[1]).astype(dtype)
+    for beside in (None, bias):
+        got = a @ b if beside is None else a @ b + beside
+        assert looked(validate.gemm, got, [a, b, beside]) == ""
+        wrong = got.copy()
+        i = tuple(CHANCE.integers(0, s) for s in wrong.shape)
+        wrong[i] += dtype(0.3) * np.linalg.norm(a[i[0]].astype(F64)) * np.linalg.norm(b.astype(F64))
+        assert f"row {i[0]} is off" in looked(validate.gemm, wrong, [a, b, beside])
+        wrong = np.zeros_like(got)
+        assert looked(validate.gemm, wrong, [a, b, beside])
+
+
+@pytest.mark.parametrize("activation", ["relu", "tanh", "sigmoid"])
+def test_products_behind_an_activation(activation):
+    a, b = matrices(40, 30, 20, F32)
+    got = ref.gemm(a, b, None, activation).astype(F32)
+    assert looked(validate.gemm, got, [a, b, None], activation=activation) == ""
+    assert looked(validate.gemm, a @ b, [a, b, None], activation=activation)
+
+
+def test_the_sign_of_one_element_among_many():
+    a, b = matrices(256, 256, 256, F32)
+    got = a @ b
+    at = np.unravel_index(np.argmax(np.abs(got)), got.shape)
+    got[at] = -got[at]
+    assert "Freivalds" in looked(validate.gemm, got, [a, b, None])
+
+
+def test_what_is_not_finite_must_be_where_it_belongs():
+    a, b = matrices(20, 30, 10, F32)
+    a[3, 4], b[2, 7], b[5, 9] = np.nan, np.inf, -np.inf
+    with np.errstate(all="ignore"):
+        got = a @ b
+    assert looked(validate.gemm, got, [a, b, None]) == ""
+    for at, value in (((3, 1), 0.0), ((1, 7), 1.0), ((1, 9), np.inf), ((1, 1), np.nan)):
+        wrong = got.copy()
+        wrong[at] = value
+        if at[0] == 3:
+            wrong[3] = value
+        if at[1] in (7, 9):
+            wrong[:, at[1]] = value
+        assert looked(validate.gemm, wrong, [a, b, None]), at
+
+
+def test_sums_that_leave_the_range_may_be_infinite():
+    a = np.full((4, 8), 1e30, F32)
+    b = np.full((8, 4), 1e30, F32)
+    with np.errstate(all="ignore"):
+        assert looked(validate.gemm, a @ b, [a, b, None]) == ""
+    tiny = np.full((4, 4), 1e-30, F32)
+    assert looked(validate.gemm, np.zeros((4, 4), F32), [tiny, tiny, None]) == ""
+
+
+FORMS = [
+    {"padding": 1},
+    {"padding": 1, "layout": "NHWC"},
+    {"stride": 2, "padding": ((1, 0), (2, 1)), "dilation": (2, 1)},
+    {"groups": 2, "padding": 1},
+]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_convolutions(form):
+    how = {"stride": 1, "padding": 0, "dilation": 1, "groups": 1, "layout": "NCHW", **form}
+    nhwc = how["layout"] == "NHWC"
+    x = CHANCE.standard_normal((2, 9, 11, 4) if nhwc else (2, 4, 9, 11)).astype(F32)
+    w = CHANCE.standard_normal((6, 4 // how["groups"], 3, 3)).astype(F32)
+    bias = CHANCE.standard_normal(6).astype(F32)
+    shape = geometry(x.shape, w.shape, *how.values())
+    before, size, span = shape.pad, shape.size, shape.kernel
+    full = tuple(
+        (before[i], (size[i] - 1) * shape.stride[i] + (span[i] - 1) * shape.dilation[i] + 1
+         - before[i] - (shape.h, shape.w)[i])
+        for i in (0, 1)
+    )  # fmt: skip
+    want = ref.conv2d(
+        x, w, bias, stride=shape.stride, padding=tuple((a, max(0, b)) for a, b in full),
+        dilation=shape.dilation, groups=shape.groups, layout=how["layout"],
+    )  # fmt: skip
+    got = want.astype(F32)
+    assert got.shape == shape.out_shape
+    assert looked(validate.conv2d, got, [x, w, bias], shape=shape) == ""
+    relu = np.maximum(got, 0)
+    assert looked(validate.conv2d, relu, [x, w, bias], shape=shape, activation="relu") == ""
+    for wrong in (got + F32(0.1), got[::-1], np.zeros_like(got)):
+        assert looked(validate.conv2d, wrong, [x, w, bias], shape=shape)
+    hole = got.copy()
+    hole[0, 1, 2, 3] = np.nan
+    assert "[" in looked(validate.conv2d, hole, [x, w, bias], shape=shape)
+    far = x.copy()
+    far.reshape(-1)[0] = np.nan  # what Winograd's tiles make of it is nobody's fault
+    assert looked(validate.conv2d, got, [far, w, bias], shape=shape) in ("",) or not shape.winograd
+
+
+def tried(expression, **values):
+    """(what f32 gives, the arrays, the numbers) of an expression."""
+    arrays = {k: v for k, v in values.items() if np.ndim(v)}
+    numbers = {k: v for k, v in values.items() if not np.ndim(v)}
+    stack = ref.map(expression, **values)
+    return stack, arrays, numbers
+
+
+@pytest.mark.parametrize(
+    "expression",
+    ["x + y", "relu(a*x + y)", "(x + y) - x", "exp(x*x)", "log(abs(x)) / y", "sin(100*x)",
+     "where(x > y, x, 0)", "floor(x*3)", "sqrt(x)", "tanh(x) * sigmoid(y)", "x**2.5", "abs(x)**y",
+     "max(x, y) * 1e38", "1/x", "min(x, y) / (x - x)"],
+)  # fmt: skip
+def test_maps_with_cancellation_jumps_and_infinities(expression):
+    x, y = CHANCE.standard_normal((2, 4000)).astype(F32) * F32(3)
+    x[::97], y[::89] = np.nan, np.inf
+    want, arrays, _ = tried(expression, x=x, y=y, **({"a": 2.5} if "a*" in expression else {}))
+    numbers = {"a": 2.5} if "a*" in expression else {}
+    names = {"x", "y"} & {name for name in arrays if name in expression}
+    given = {name: arrays[name] for name in sorted(names)}
+    what = {"expression": expression, "names": list(given), "numbers": numbers}
+    with np.errstate(all="ignore"):
+        got = want.astype(F32)
+        # and as f32 computes it, each step rounded
+        plain = dict(given, **numbers, where=np.where, relu=lambda v: np.maximum(v, F32(0)),
+                     sigmoid=lambda v: 1 / (1 + np.exp(-v)), max=np.maximum, min=np.minimum,
+                     **{n: getattr(np, n) for n in ("exp", "log", "abs", "sin", "floor", "sqrt",
+                                                    "tanh")})  # fmt: skip
+        stepwise = np.asarray(eval(expression, plain), F32)
+    for seed in range(5):
+        for result in (got, stepwise):
+            said = validate.map(result, list(given.values()), np.random.default_rng(seed), **what)
+            assert said == ""
+    if expression in ("x + y", "relu(a*x + y)", "exp(x*x)", "1/x", "x**2.5"):
+        assert looked(validate.map, got * F32(1.01) + F32(0.01), list(given.values()), **what)
+    assert looked(validate.map, np.full_like(got, 7e7), list(given.values()), **what)
+
+
+def test_maps_of_whole_numbers_are_exact():
+    x, y = CHANCE.integers(-(2**31), 2**31, (2, 500), np.int32)
+    what = {"expression": "x*y + 3", "names": ["x", "y"], "numbers": {}}
+    assert looked(validate.map, x * y + np.int32(3), [x, y], **what) == ""
+    assert looked(validate.map, x * y + np.int32(4), [x, y], **what)
+    what["expression"] = "x*0.5 + y"  # numpy makes float64 of it
+    assert looked(validate.map, x * 0.5 + y, [x, y], **what) == ""
+
+
+@pytest.mark.parametrize("axis", [None, 0, (0, 2)])
+@pytest.mark.parametrize("op", ["sum", "max", "min"])
+@pytest.mark.parametrize("dtype", [F32, F64, np.int32])
+def test_reductions(op, axis, dtype):
+    a = (CHANCE.standard_normal((6, 70, 9)) * 100).astype(dtype)
+    got = np.asarray(getattr(a, op)(axis))
+    assert looked(validate.reduce, got, [a], op=op, axis=axis) == ""
+    wrong = got.copy()
+    wrong.reshape(-1)[-1] += 40
+    assert looked(validate.reduce, wrong, [a], op=op, axis=axis)
+    if dtype is F32:
+        a[1, 2, 3] = np.nan
+        assert looked(validate.reduce, got, [a], op=op, axis=axis)
+        assert looked(validate.reduce, getattr(a, op)(axis), [a], op=op, axis=axis) == ""
+
+
+def test_layouts_to_the_bit():
+    x = CHANCE.standard_normal((2, 3, 4, 5)).astype(F32)
+    x[0, 0, 0, 0] = np.nan
+    got = np.ascontiguousarray(x.transpose(0, 2, 3, 1))
+    assert looked(validate.layout, got, [x], source="NCHW", target="NHWC") == ""
+    got[1, 1, 1, 1] = 0
+    assert looked(validate.layout, got, [x], source="NCHW", target="NHWC")
+
+
+def test_nothing_is_said_where_a_step_may_go_either_way():
+    x = np.array([1.0, 2.0, 0.1], F32)
+    value, bound = bounds.evaluate("where(x*0.1 < 0.1, 1, 2)", {"x": x}, F32)
+    assert np.isinf(bound[0])
+    assert bound[1] < 1e-5
+    assert value[1] == 2
+    _, bound = bounds.evaluate("exp(x*100)", {"x": x}, F32)
+    assert np.isinf(bound[:2]).all()
+    _, bound = bounds.evaluate("x + 1", {"x": x}, F32)
+    assert (bound < 1e-6).all()

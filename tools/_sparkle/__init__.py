@@ -1,0 +1,1 @@
+"""The commands of sparkle.py that look at the scheduler, a file each."""

@@ -1,0 +1,57 @@
+"""What the commands share: exit codes, sizes as people read them, devices by name."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import re
+from typing import Any
+
+OK, FAILED, USAGE, NO_DEVICE = 0, 1, 2, 3
+EXIT_CODES = (
+    "exit codes: 0 well, 1 a device does not work, or a file is not as it should be, 2 usage, "
+    "3 no usable device"
+)
+_TEST_SCHEMES = ("emu:", "sim:")  # registered by sparkle_drv.testing, which nothing else imports
+Subcommands = Any
+
+
+class NoSuchDevice(Exception):
+    """A device that is named is not there."""
+
+
+def shape(text: str) -> tuple[int, ...]:
+    """(2, 3) of "2x3", for argparse."""
+    if not re.fullmatch(r"[1-9][0-9]*(x[1-9][0-9]*)*", text):
+        raise argparse.ArgumentTypeError(f"{text!r}: sizes such as 256x256 are wanted")
+    return tuple(int(size) for size in text.split("x"))
+
+
+def of(dims: int, what: str) -> Any:
+    """`shape` of so many sizes."""
+
+    def exactly(text: str) -> tuple[int, ...]:
+        found = shape(text)
+        if len(found) != dims:
+            raise argparse.ArgumentTypeError(f"{text!r}: {what} is wanted")
+        return found
+
+    return exactly
+
+
+def devices(text: str) -> str | list[str]:
+    """What `sparkle_drv.init` takes of "all" or "cpu,egl:0"; makes test devices known if named."""
+    if text == "all":
+        return text
+    uris = [uri.strip() for uri in text.split(",")]
+    if any(uri.startswith(_TEST_SCHEMES) for uri in uris):
+        importlib.import_module("sparkle_drv.testing")
+    return uris
+
+
+def seconds(value: float) -> str:
+    """Seconds as people read them: "12.3 us"."""
+    for unit, scale in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
+        if value >= scale:
+            return f"{value / scale:.3g} {unit}"
+    return f"{value * 1e9:.3g} ns"

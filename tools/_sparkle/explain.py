@@ -1,0 +1,128 @@
+"""Command explain: where a call would go on this machine, and why not elsewhere."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+from collections.abc import Callable
+from typing import Any
+
+from .common import OK, NoSuchDevice, Subcommands, devices, of, shape
+
+DTYPES = {"f32": "float32", "f64": "float64", "i32": "int32"}
+RUNS = 3
+
+
+def add(sub: Subcommands, epilog: str) -> None:
+    """The command and its operations."""
+    made = sub.add_parser(
+        "explain",
+        help="where a call would go, its predicted times, and why others lose",
+        description="Measures what is not known of the devices, makes the call, and says what was "
+        "decided and what it took.",
+        epilog=epilog,
+    )
+    ops = made.add_subparsers(title="operations", metavar="OPERATION", required=True)
+    gemm = _operation(ops, "gemm", "a product of matrices", _gemm, ("f32", "f64"), epilog)
+    gemm.add_argument("sizes", type=of(3, "MxNxK"), metavar="MxNxK")
+    conv = _operation(ops, "conv2d", "a convolution, NCHW", _conv2d, ("f32",), epilog)
+    conv.add_argument("x", type=of(4, "NxCxHxW"), metavar="NxCxHxW")
+    conv.add_argument("w", type=of(4, "OCxCxKHxKW"), metavar="OCxCxKHxKW")
+    for option, usual in (("stride", 1), ("padding", 0), ("dilation", 1), ("groups", 1)):
+        conv.add_argument(f"--{option}", type=int, default=usual, help=f"{usual} by default")
+    mapped = _operation(ops, "map", "an expression", _map, ("f32", "f64", "i32"), epilog)
+    mapped.add_argument("expression", metavar="EXPRESSION", help='as "relu(x + y)"')
+    mapped.add_argument("names", metavar="NAMES", help="of its arrays: x,y")
+    mapped.add_argument("sizes", type=shape, metavar="SIZES", help="of each array: 1000x1000")
+    reduced = _operation(ops, "reduce", "a reduction", _reduce, ("f32", "f64", "i32"), epilog)
+    reduced.add_argument("sizes", type=shape, metavar="SIZES")
+    reduced.add_argument("--op", choices=("sum", "max", "min"), default="sum")
+    reduced.add_argument("--axis", type=int, help="all of them by default")
+
+
+def _operation(
+    ops: Subcommands, name: str, what: str, call: Any, dtypes: tuple[str, ...], epilog: str
+) -> argparse.ArgumentParser:
+    made: argparse.ArgumentParser = ops.add_parser(name, help=what, epilog=epilog)
+    made.add_argument("--dtype", choices=dtypes, default="f32")
+    made.add_argument(
+        "-d", "--devices", default="all", metavar="URI[,...]", help="all usable ones by default"
+    )
+    made.add_argument(
+        "--from", dest="place", metavar="URI",
+        help="the operands are on this device, and the result may stay where it comes about; by "
+        "default all are the host's",
+    )  # fmt: skip
+    made.add_argument(
+        "--no-profile", action="store_true", help="measure anew, and keep nothing of it"
+    )
+    made.add_argument("--json", action="store_true", help="the plan as JSON")
+    made.set_defaults(command=explain, call=call)
+    return made
+
+
+def explain(args: argparse.Namespace) -> int:
+    """Makes the call and prints the plan of the last one. Raises NoSuchDevice."""
+    import sparkle_drv as sp
+
+    try:
+        context = sp.init(devices(args.devices), profile=not args.no_profile)
+    except sp.DeviceNotFound as error:
+        raise NoSuchDevice(str(error)) from error
+    with context as ctx:
+        if args.place is not None and args.place not in [d.uri for d in ctx.devices]:
+            raise NoSuchDevice(
+                f"--from {args.place}: there are {', '.join(d.uri for d in ctx.devices)}"
+            )
+        try:
+            call = args.call(ctx, args)
+            for _ in range(RUNS):
+                call()
+        except (sp.SparkleError, MemoryError, TypeError) as error:
+            raise ValueError(f"{type(error).__name__}: {error}") from error
+        if args.json:
+            if ctx.last_plan is None:
+                raise ValueError("nothing was planned: such a call is not placed")
+            print(json.dumps(dataclasses.asdict(ctx.last_plan), indent=1, default=sorted))
+        else:
+            print(ctx.explain_last_plan())
+    return OK
+
+
+def _filled(
+    ctx: Any, args: argparse.Namespace, *shapes: tuple[int, ...]
+) -> Callable[[], list[Any]]:
+    """The operands of one call, where they are to be."""
+    import numpy as np
+
+    chance, kind = np.random.default_rng(7), np.dtype(DTYPES[args.dtype])
+    made: list[Any] = [(chance.random(s) * 2 + 1).astype(kind) for s in shapes]
+    if args.place is None:
+        return lambda: made
+    arrays = [ctx.array(x.shape, x.dtype, device=args.place) for x in made]
+    # Anew for each call: one that was moved is on two devices from then on.
+    return lambda: [there.fill(x) for there, x in zip(arrays, made, strict=True)]
+
+
+def _gemm(ctx: Any, args: argparse.Namespace) -> Callable[[], object]:
+    m, n, k = args.sizes
+    operands = _filled(ctx, args, (m, k), (k, n))
+    return lambda: ctx.gemm(*operands())
+
+
+def _conv2d(ctx: Any, args: argparse.Namespace) -> Callable[[], object]:
+    operands = _filled(ctx, args, args.x, args.w)
+    how = {name: getattr(args, name) for name in ("stride", "padding", "dilation", "groups")}
+    return lambda: ctx.conv2d(*operands(), **how)
+
+
+def _map(ctx: Any, args: argparse.Namespace) -> Callable[[], object]:
+    names = args.names.split(",")
+    operands = _filled(ctx, args, *[args.sizes] * len(names))
+    return lambda: ctx.map(args.expression, **dict(zip(names, operands(), strict=True)))
+
+
+def _reduce(ctx: Any, args: argparse.Namespace) -> Callable[[], object]:
+    operands = _filled(ctx, args, args.sizes)
+    return lambda: ctx.reduce(*operands(), args.op, args.axis)
