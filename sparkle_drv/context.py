@@ -129,7 +129,9 @@ class Context:
 
     @property
     def last_plan(self) -> Plan | GraphPlan | None:
-        """What was decided for the last call: data; None before the first, or without a choice."""
+        """What was decided for the last call, or run of a graph (sched/graph_plan.py): data; None
+        before the first, or without a choice.
+        """
         last = self._executor.last
         return None if last is None else last.plan
 

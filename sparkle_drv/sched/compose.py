@@ -22,6 +22,8 @@ MOST_NODES = 256
 """Of an expression that others were put into."""
 MOST_TEXT = 72
 """Letters of an expression in words."""
+LONGEST = 4000
+"""Letters of any expression that is written as text."""
 _SIGNS = {
     "add": ("+", 10), "sub": ("-", 10), "mul": ("*", 20), "div": ("/", 20), "pow": ("**", 40),
     "lt": ("<", 5), "le": ("<=", 5), "gt": (">", 5), "ge": (">=", 5), "eq": ("==", 5),
@@ -108,7 +110,15 @@ class _Made:
 
 
 def written(graph: Graph) -> str:
-    """The expression as text, shortened to its number of operations where it is long."""
+    """The expression as text, or how many operations it has where that is long."""
+    text = as_text(graph)
+    if text and len(text) <= MOST_TEXT:
+        return text
+    return f"{operations(graph)} operations on {', '.join(graph.names)}"
+
+
+def as_text(graph: Graph) -> str:
+    """The expression as `ops.map` takes it; "" where what it shares would make that very long."""
     texts: list[tuple[str, int]] = []  # and how strongly it binds
     for node in graph.nodes:
         given = [texts[a] for a in node.args]
@@ -127,10 +137,10 @@ def written(graph: Graph) -> str:
             made = (f"-({text})" if binds < _UNARY else f"-{text}"), _UNARY
         else:
             made = f"{node.op}({', '.join(text for text, _ in given)})", 99
-        texts.append(made if len(made[0]) <= 4 * MOST_TEXT else ("...", 0))
-    if len(texts[-1][0]) <= MOST_TEXT and "..." not in texts[-1][0]:
-        return texts[-1][0]
-    return f"{operations(graph)} operations on {', '.join(graph.names)}"
+        if len(made[0]) > LONGEST:
+            return ""
+        texts.append(made)
+    return texts[-1][0]
 
 
 def _number(value: Any) -> str:

@@ -16,9 +16,8 @@ def plan(kept: Kept | KeptGraph | None) -> str:
 def graph(kept: KeptGraph) -> str:
     """A line a task with its candidates below, then times, bytes and memory."""
     plan = kept.plan
-    recorded = sum(len(task.made_of) for task in plan.tasks)
     lines = [
-        f"graph: {recorded} operations as {len(plan.tasks)} tasks on {', '.join(plan.devices)}, "
+        f"graph: {len(plan.tasks)} tasks on {', '.join(plan.devices)}, "
         f"predicted {seconds(plan.predicted_s)} ({plan.by})"
     ]
     for at, task in enumerate(plan.tasks):

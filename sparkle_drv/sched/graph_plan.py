@@ -69,6 +69,11 @@ class GraphPlan:
         return tuple(dict.fromkeys(task.device for task in self.tasks))
 
     @property
+    def device(self) -> str:
+        """The device of the first task."""
+        return self.tasks[0].device
+
+    @property
     def traffic_nbytes(self) -> int:
         """Bytes that tasks read and write, and moves between devices."""
         return sum(t.traffic.nbytes for t in self.tasks) + sum(2 * m.nbytes for m in self.moves)

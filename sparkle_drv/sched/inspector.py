@@ -20,7 +20,7 @@ class Inspector:
     def __init__(self, share: float) -> None:
         self.share = share
         self._random = random.Random(SEED)
-        self._chance = np.random.default_rng(SEED)
+        self.chance = np.random.default_rng(SEED)
 
     def due(self) -> bool:
         """Is the result of the call that begins now one of them?"""
@@ -29,7 +29,7 @@ class Inspector:
     def look(self, check: Check, operands: Sequence[Any], result: Any) -> str:
         """What is wrong with it, "" when nothing is. Waits for it."""
         given = [None if x is None else _host(x) for x in operands]
-        return check(_host(result), given, self._chance)
+        return check(_host(result), given, self.chance)
 
 
 def apart(x: Any, out: Any) -> Any:

@@ -92,9 +92,7 @@ def _lines(path: Path) -> Iterable[str]:
 def _decision(stands: str, now: str) -> Decision:
     before, after = json.loads(stands), json.loads(now)
     slots = before.get("slots")
-    work: dict[str, Any] = {"op": "graph", "size": len(slots or ())}
-    if slots is None:
-        work = before["work"]
+    work: dict[str, Any] = before["work"] if slots is None else {"op": "graph", "size": len(slots)}
     why = after.get("impossible", "")
     device, seconds = ("", math.inf) if why else _chosen(after)
     return Decision(work["op"], work["size"], *_chosen(before), device, seconds, stands == now, why)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,8 @@ from .graph_steps import Bring, Do
 from .journal import Journal
 from .local import CopyLost, LocalExecutor
 
+LOOK = 64
+"""Runs after which it is looked at whether devices have become faster or slower."""
 Folded = tuple[Host, "Host | None"]
 
 LOOK = 64
@@ -238,9 +241,10 @@ class GraphRun:
             found = self._asked[id(task.fold)].found
             assert found is not None
             reads.update(zip(run_task.folded_names(task, all=True), found, strict=True))
-        return watch.timed(
-            at, step.uri, lambda: run_task.run(device, task, reads, self._target(task, device))
-        )
+        target = self._target(task, device)
+        launch = partial(run_task.run, device, task, reads, target)
+        timed = partial(watch.timed, at, step.uri, launch)
+        return watch.looked(task, step.uri, reads, timed)
 
     def _target(self, task: Task, device: Device) -> Array | None:
         """Where a result goes; None: ops makes the array."""

@@ -15,11 +15,15 @@ from sparkle_drv.core.device import Device
 from sparkle_drv.ops import staging
 from sparkle_drv.telemetry.trace import Span
 
+from . import look_task
 from .graph_data import Task
 from .graph_plan import KeptGraph
 from .graph_steps import Bring
-from .local import FIRST, SAMPLE, LocalExecutor
-from .traced import COMPUTE, INTO, PLAN
+from .local import FIRST, SAMPLE, LocalExecutor, WrongResult
+from .traced import COMPUTE, INTO, PLAN, VALIDATE
+
+Call = Callable[[], Array]
+"""Launches a task."""
 
 
 def folded_names(task: Task, all: bool = False) -> tuple[str, ...]:
@@ -73,7 +77,24 @@ class Watch:
                 PLAN, "graph", now, now, predicted_s=kept.plan.predicted_s, by=kept.plan.by
             )
 
-    def timed(self, at: int, uri: str, call: Callable[[], Array]) -> Array:
+    def looked(self, task: Task, uri: str, reads: Mapping[str, Any], call: Call) -> Array:
+        """A task, and where that is due a look at its result. Raises WrongResult."""
+        inspector = self.executor.inspector
+        if inspector is None or not inspector.due():
+            return call()
+        given = look_task.copies(task, reads)
+        made = call()
+        begin_ns = time.perf_counter_ns()
+        wrong = look_task.wrong(task, made, given, inspector.chance)
+        name = " + ".join(task.made_of)
+        if self.trace is not None:
+            now = time.perf_counter_ns()
+            self.trace.span(VALIDATE, name, begin_ns, now, device=uri, wrong=wrong)
+        if wrong:
+            raise WrongResult(f"{uri}: {name} is wrong: {wrong}")
+        return made
+
+    def timed(self, at: int, uri: str, call: Call) -> Array:
         """Task `at` of the plan."""
         if not self.waits:
             return call()

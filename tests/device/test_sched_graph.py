@@ -13,6 +13,8 @@ from sparkle_drv.ops import ref
 from sparkle_drv.sched import arrays, explain_graph, journal, recording, run_graph, run_task
 from sparkle_drv.sched.choose import Impossible
 from sparkle_drv.sched.graph_record import TaskGraph
+from sparkle_drv.sched.inspector import Inspector
+from sparkle_drv.sched.local import WrongResult
 from sparkle_drv.sched.work import HOST
 from sparkle_drv.telemetry import chrome
 
@@ -57,6 +59,19 @@ def test_random_graphs_are_what_numpy_says(made, uris, seed):
             assert memory.peak_nbytes <= memory.naive_nbytes
         g.close()
     assert both <= set(uris)
+
+
+@pytest.mark.parametrize("other", ["emu:gfx1100", "cuda:0"])
+def test_a_graph_on_the_cpu_and_an_emulated_card(made, other):
+    executor = made(("cpu", other), seed=2)
+    with graph(executor) as g:
+        pairs = grown(g, 4, 10)
+    for _ in range(2):
+        g.run()
+    assert set(executor.last.plan.devices) == {"cpu", other}
+    assert executor.last.plan.moves
+    check([p for p in pairs if p.node._value.number in g._run.results])
+    g.close()
 
 
 def matrices(n=8, count=3, seed=3):
@@ -108,6 +123,29 @@ def test_a_run_reads_what_arrays_hold_then(made, uris):
     np.testing.assert_array_equal(y.numpy(), np.asarray(second))
 
 
+@pytest.mark.parametrize("uris", [CPU, ("egl:0",), BOTH], ids="+".join)
+def test_runs_may_follow_one_another_before_their_results_are_read(made, uris):
+    """Operands change as soon as run returns, and memory is used again by the next run."""
+    executor = made(uris, 3)
+    a, b, c = matrices(160)
+    with graph(executor, fuse=False) as g:
+        x = g.gemm(a, b)
+        for _ in range(4):
+            x = g.map("tanh(x*s) + c", x=g.gemm(x, b), s=0.02, c=c)
+    found, wanted = [], []
+    for i in range(6):
+        a[:] = i - 2.0
+        c[0] = i
+        found.append(g.run())
+        want = a.astype(np.float64) @ b
+        for _ in range(4):
+            want = np.tanh(want @ b * 0.02) + c
+        wanted.append(want)
+    a[:] = c[:] = np.nan
+    for got, want in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-3, atol=1e-3)
+
+
 @pytest.mark.parametrize("uri", BOTH)
 @pytest.mark.parametrize("settled", [True, False])
 def test_a_fused_convolution_moves_less_and_gives_the_same_numbers(made, uri, settled):
@@ -136,7 +174,8 @@ def test_a_fused_convolution_moves_less_and_gives_the_same_numbers(made, uri, se
 
 def test_weights_that_no_longer_take_their_scale_are_fused_anew(made):
     executor = made(CPU)
-    a, b, _ = matrices()
+    b = matrices()[1]
+    a = graphkit.values(np.random.default_rng(2), 24, 8)
     scale = np.ones(8, F32)
     with graph(executor) as g:
         g.map("relu(y)*s", y=g.gemm(a, b), s=scale)
@@ -355,7 +394,7 @@ def test_the_explanation_names_tasks_times_bytes_and_memory(made):
     for _ in range(2):
         g.run()
     told = explain_graph.plan(executor.last).splitlines()
-    assert told[0].startswith("graph: 4 operations as 3 tasks on ")
+    assert told[0].startswith("graph: 3 tasks on ")
     assert told[1].startswith("gemm + relu(x) on ")
     assert "measured" in told[1]
     assert "reads 512 bytes, writes 256" in told[1]
@@ -407,3 +446,32 @@ def test_a_device_that_has_become_slower_is_noticed(made):
             executor.costs.speeds[op, uri].pace += 10.0
     g.run()
     assert executor.last.plan.devices == ("cpu",)
+
+
+def test_a_wrong_result_is_found_and_the_graph_done_elsewhere(made, monkeypatch):
+    executor = made(seed=1)
+    executor.inspector = Inspector(1.0)
+    with graph(executor) as g:
+        pairs = grown(g, 1, 14)
+    g.run()  # right results are taken for right, whatever the task
+    assert set(executor.last.plan.devices) == set(BOTH)
+    assert all(node.reliability.failures == 0 for node in executor.costs.nodes.values())
+    real, spoilt = run_task.run, []
+
+    def spoiling(device, task, *rest):
+        result = real(device, task, *rest)
+        if device.uri == "egl:0" and task.op in ("gemm", "map"):
+            spoilt.append(task.op)
+            device.default_queue.write(result.buffer, np.full(result.shape, 1e9, F32)).wait()
+        return result
+
+    monkeypatch.setattr(run_task, "run", spoiling)
+    g.run()
+    assert spoilt
+    assert executor.last.plan.devices == ("cpu",)
+    assert executor.costs.nodes["egl:0"].reliability.failures > 0
+    check([p for p in pairs if p.node._value.number in g._run.results])
+    with graph(executor, uris=("egl:0",)) as h:
+        h.gemm(*matrices(count=2))
+    with pytest.raises(WrongResult, match="egl:0: gemm is wrong: row "):
+        h.run()

@@ -134,7 +134,8 @@ def test_nothing_is_added_behind_the_block_and_nothing_done_when_closed():
 
 
 def test_a_context_gives_graphs():
-    a, b = np.random.default_rng(1).random((2, 16, 16), F32)
+    a = np.random.default_rng(1).random((64, 16), F32)
+    b = a[:16].copy()
     with sp.init(["cpu"], profile=False) as ctx:
         with ctx.graph() as g:
             y = g.gemm(a, b)

@@ -1,0 +1,130 @@
+"""From the costs of single operations to the placement of a graph."""
+
+import random
+
+import pytest
+
+from sparkle_drv.sched.choose import Impossible
+from sparkle_drv.sched.costs import Costs, Node
+from sparkle_drv.sched.graph_place import candidates, changed, placed
+from sparkle_drv.sched.graph_plan import TaskPlan
+from sparkle_drv.sched.traffic import Traffic
+from sparkle_drv.sched.work import HOST, Operand, Work
+
+URIS = ("cpu", "egl:0", "gpu:0")
+
+
+def costs(shares=("cpu",), speeds=(1e-9, 4e-9, 1e-10)):
+    made = Costs(
+        nodes={
+            "cpu": Node(0, unified=True, shares=shares),
+            "egl:0": Node(0, shares=shares),
+            "gpu:0": Node(1 << 20),
+        }
+    )
+    for uri, each in zip(URIS, speeds, strict=True):
+        made.probed("f", uri, [(n, 1e-6 + n * each) for n in (1e3, 1e5, 1e7)])
+    for uri in URIS[1:]:
+        for way in ((HOST, uri), (uri, HOST)):
+            made.linked(*way, [(n, 1e-5 + n * 1e-9) for n in (1e3, 1e6)])
+    return made
+
+
+def chain(count, size=1e5, nbytes=1000):
+    first = Work("f", size, (Operand(nbytes),), nbytes)
+    works = [first, *[Work("f", size, (), nbytes)] * (count - 1)]
+    return works, [[], *([i] for i in range(count - 1))]
+
+
+def test_devices_that_share_cores_are_one_lane():
+    works, reads = chain(3)
+    assert placed(costs(), works, reads, URIS, {}).problem.lanes == (0, 0, 1)
+    assert placed(costs(shares=()), works, reads, URIS, {}).problem.lanes == (0, 1, 2)
+
+
+def test_moves_go_over_the_host_and_operands_from_outside_count():
+    works, reads = chain(2)
+    problem = placed(costs(), works, reads, URIS, {}).problem
+    assert problem.move(0, 0, 2) == pytest.approx(1e-5 + 1e-6, rel=0.01)
+    assert problem.move(0, 1, 2) == pytest.approx(2 * (1e-5 + 1e-6), rel=0.01)
+    assert problem.seconds[0][2] - problem.seconds[1][2] == pytest.approx(1.1e-5, rel=0.01)
+    assert problem.seconds[0][0] == problem.seconds[1][0]
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_never_worse_than_the_best_device_alone(seed):
+    chance = random.Random(seed)
+    known = costs(speeds=[10 ** chance.uniform(-10, -8) for _ in URIS])
+    works, reads = [], []
+    for i in range(chance.choice([4, 8, 12])):
+        reads.append(sorted(chance.sample(range(i), min(i, chance.choice([0, 1, 2])))))
+        works.append(Work("f", 10 ** chance.uniform(3, 6), (Operand(100),), 10000))
+    found = placed(known, works, reads, URIS, {})
+    best, *alone = found.schedules
+    assert len(alone) == 3
+    assert [s.seconds for s in alone] == sorted(s.seconds for s in alone)
+    assert best.seconds <= alone[0].seconds
+
+
+def test_who_cannot_is_told_with_the_reason():
+    works, reads = chain(2, nbytes=1 << 20)
+    found = placed(costs(), works, reads, URIS, {(1, "egl:0"): "it does not want to"})
+    assert found.refused[1] == {"egl:0": "it does not want to"}
+    assert "2097152 bytes are needed" in found.refused[0]["gpu:0"]
+    assert [c.device for c in candidates(found, 0, "cpu")] == ["cpu", "egl:0", "gpu:0"]
+    known = costs()
+    for node in known.nodes.values():
+        node.lost = "reset"
+    with pytest.raises(Impossible, match="f: no device can do it: cpu: it is lost: reset; egl:0"):
+        placed(known, works, reads, URIS, {})
+
+
+def test_a_device_without_a_way_to_the_rest_is_not_mixed_with_it():
+    known = costs(shares=())
+    del known.links[HOST, "gpu:0"]
+    works = [Work("f", 1e5, (), 1000), Work("g", 1e5, (), 1000)]
+    for uri in ("cpu", "gpu:0"):
+        known.probed("g", uri, [(n, n * (1e-12 if uri == "gpu:0" else 1e-8)) for n in (1e3, 1e6)])
+    found = placed(known, works, [[], [0]], ("cpu", "gpu:0"), {})
+    assert set(found.schedules[0].device_of().values()) in ({0}, {1})
+    only = placed(known, works, [[], [0]], ("cpu", "gpu:0"), {(1, "cpu"): "no"})
+    assert only.schedules[0].device_of() == {0: 1, 1: 1}
+    refused = {(0, "gpu:0"): "no", (1, "cpu"): "no"}
+    with pytest.raises(
+        Impossible, match="no device can do all of it, and of cpu, gpu:0 some have no"
+    ):
+        placed(known, works, [[], [0]], ("cpu", "gpu:0"), refused)
+
+
+def test_a_task_may_be_slower_alone_and_better_for_the_graph():
+    known = costs(speeds=(1e-9, 1e-9, 0.9e-9))
+    works, reads = chain(2, size=1e4)
+    found = placed(known, works, reads, URIS, {})
+    (device,) = set(found.schedules[0].device_of().values())
+    assert URIS[device] == "cpu"
+    why = {c.device: c.why for c in candidates(found, 1, "cpu")}
+    assert why["gpu:0"] == "faster for this task alone, not for the graph"
+    assert "x the time" in {c.device: c.why for c in candidates(found, 0, "cpu")}["gpu:0"]
+
+
+def plan(known):
+    works, reads = chain(1)
+    found = placed(known, works, reads, URIS, {})
+    return [TaskPlan(("f",), works[0], "cpu", 0.0, 1.0, Traffic(1, 1), candidates(found, 0, "cpu"))]
+
+
+def test_what_has_changed_since_is_seen():
+    known = costs()
+    made = plan(known)
+    assert not changed(known, made)
+    known.speeds["f", "egl:0"].pace += 0.1
+    assert not changed(known, made)
+    known.speeds["f", "egl:0"].pace += 0.2
+    assert changed(known, made)
+    made = plan(known)
+    known.nodes["gpu:0"].lost = "reset"
+    assert changed(known, made)
+    made = plan(known)
+    assert not changed(known, made)
+    known.nodes["gpu:0"].lost = ""
+    assert changed(known, made)
