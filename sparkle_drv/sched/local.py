@@ -109,6 +109,7 @@ class LocalExecutor:
         self.devices = {device.uri: device for device in devices}
         self.costs = Costs()
         self.clock = clock
+        """By which devices are timed that have no clock of their own."""
         self.last: Kept | None = None
         self.inspector: Inspector | None = None
         self.journal: Journal | None = None
@@ -131,7 +132,7 @@ class LocalExecutor:
                 continue
             try:
                 self._know_links(uri)
-                points = probe.speeds(self.devices[uri], kind, self.clock)
+                points = probe.speeds(self.devices[uri], kind, self.clock_of(self.devices[uri]))
             except (DeviceLost, KernelFault) as error:
                 self.failed(uri, error)
                 continue
@@ -143,18 +144,18 @@ class LocalExecutor:
     def _know_links(self, uri: str) -> None:
         device = self.devices[uri]
         if not device.info.unified and (HOST, uri) not in self.costs.links:
-            into, back = probe.links(device, self.clock)
+            into, back = probe.links(device, self.clock_of(device))
             self.learn(uri, {INTO: into, BACK: back})
 
     def learn(self, uri: str, measured: dict[str, list[Point]], keep: bool = True) -> None:
         """Take in what was measured of a device, and keep it between runs."""
         for name, points in measured.items():
             if name == INTO:
-                self._tell("linked", HOST, uri, points)
+                self.tell("linked", HOST, uri, points)
             elif name == BACK:
-                self._tell("linked", uri, HOST, points)
+                self.tell("linked", uri, HOST, points)
             else:
-                self._tell("probed", name, uri, points)
+                self.tell("probed", name, uri, points)
         if keep and self.profile is not None:
             self.profile.put(self.devices[uri].info, measured)
 
@@ -222,9 +223,10 @@ class LocalExecutor:
             return self._on_arrays(kept, operands, out, run, measure)
         if not measure:
             return run(kept.device, operands, out)
-        begin = self.clock()
+        clock = self.clock_of(kept.device)
+        begin = clock()
         result = run(kept.device, operands, out)
-        self._measured(kept, self.clock() - begin)
+        self._measured(kept, clock() - begin)
         return result
 
     def _inspect(self, kept: Kept, check: Check, operands: Sequence[Any], result: Any) -> None:
@@ -260,7 +262,7 @@ class LocalExecutor:
         if self.journal is not None:
             self.journal.decided(work, uris, plan, barred)
         if plan.explores:
-            self._tell("explored", plan.extra_s)
+            self.tell("explored", plan.extra_s)
         cost = plan.candidates[0].cost
         assert cost is not None
         if len(self.plans) >= KEPT:
@@ -277,7 +279,7 @@ class LocalExecutor:
         # Where the way there takes most of the time, what is left of it says little.
         compute = max(compute, 0.25 * kept.compute_s)
         work = kept.plan.work
-        self._tell("ran", work.op, kept.plan.device, work.size, compute)
+        self.tell("ran", work.op, kept.plan.device, work.size, compute)
         kept.rests()
 
     def _on_arrays(
@@ -289,20 +291,25 @@ class LocalExecutor:
         target = out.on(uri) if isinstance(out, ContextArray) else out
         if measure:
             device.default_queue.fence(device.default_queue.submitted).wait()
-        begin = self.clock()
+        clock = self.clock_of(device)
+        begin = clock()
         made: Array = run(device, there, target)
         if measure:
             if made.fence is not None:
                 made.fence.wait()
-            seconds = self.clock() - begin
+            seconds = clock() - begin
             kept.measured_s = seconds
             work = kept.plan.work
-            self._tell("ran", work.op, uri, work.size, seconds)
+            self.tell("ran", work.op, uri, work.size, seconds)
             kept.rests()
         if out is not None:
             out.wrote(uri)
             return out
         return ContextArray(self, uri, made)
+
+    def clock_of(self, device: Device) -> Callable[[], float]:
+        """Seconds by which work on this device is timed."""
+        return device.clock or self.clock
 
     def moved(self, array: ContextArray, to: str) -> Array:
         """A copy of `array` on another device, made before what is launched there from now on."""
@@ -325,11 +332,11 @@ class LocalExecutor:
     def failed(self, uri: str, error: Exception) -> None:
         """The device did not do its work: it is trusted less, and everything is decided anew."""
         self.forget()
-        self._tell("failed", uri)
+        self.tell("failed", uri)
         if isinstance(error, DeviceLost):
-            self._tell("lost", uri, str(error))
+            self.tell("lost", uri, str(error))
 
-    def _tell(self, call: str, *args: Any) -> None:
+    def tell(self, call: str, *args: Any) -> None:
         """Change the costs, and note it in the journal if there is one."""
         tell(self.costs, call, args)
         if self.journal is not None:
