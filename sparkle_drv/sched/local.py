@@ -21,7 +21,7 @@ from sparkle_drv.core.device import Device
 from sparkle_drv.errors import DeviceLost, KernelFault, OutOfDeviceMemory
 from sparkle_drv.telemetry.trace import Trace
 
-from . import probe, traced
+from . import probe, progress, traced
 from .arrays import ContextArray
 from .choose import choose
 from .costs import Costs, Node
@@ -130,9 +130,11 @@ class LocalExecutor:
             node = self.costs.nodes[uri]
             if node.lost or (kind.name, uri) in self.costs.speeds or kind.name in node.lacks:
                 continue
+            device = self.devices[uri]
             try:
-                self._know_links(uri)
-                points = probe.speeds(self.devices[uri], kind, self.clock_of(self.devices[uri]))
+                with progress.shown(f"sparkle_drv: measuring {kind.name} on {uri}"):
+                    self._know_links(uri)
+                    points = probe.speeds(device, kind, self.clock_of(device))
             except (DeviceLost, KernelFault) as error:
                 self.failed(uri, error)
                 continue
