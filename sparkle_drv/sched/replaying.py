@@ -13,8 +13,6 @@ from typing import Any
 from . import journal
 from .costs import Costs
 
-GRAPH = "graph"
-
 
 @dataclass(frozen=True)
 class Decision:
@@ -22,9 +20,9 @@ class Decision:
 
     op: str
     size: float
-    """Of the work: operations for products, bytes for the rest, tasks for a "graph"."""
+    """Of the work: operations for products, bytes for the rest."""
     device: str
-    """The URI that stands there; of a graph the numbers of its devices in their order."""
+    """The URI that stands there."""
     predicted_s: float
     """And the seconds that it was predicted to take."""
     now_device: str
@@ -92,16 +90,12 @@ def _lines(path: Path) -> Iterable[str]:
 
 def _decision(stands: str, now: str) -> Decision:
     before, after = json.loads(stands), json.loads(now)
-    # A graph's is a schedule (dag.py), whose devices are numbers; there is no one device.
-    work = before.get("work") or {"op": GRAPH, "size": float(len(before["slots"]))}
+    work = before["work"]
     why = after.get("impossible", "")
     device, seconds = ("", math.inf) if why else _chosen(after)
     return Decision(work["op"], work["size"], *_chosen(before), device, seconds, stands == now, why)
 
 
 def _chosen(plan: dict[str, Any]) -> tuple[str, float]:
-    if "slots" in plan:
-        devices = dict.fromkeys(str(slot["device"]) for slot in plan["slots"])
-        return f"devices {', '.join(devices)}", max(slot["end"] for slot in plan["slots"])
     cost = plan["candidates"][0]["cost"] or {}
     return plan["shares"][0]["device"], sum(cost.values())
