@@ -109,7 +109,6 @@ class LocalExecutor:
         self.devices = {device.uri: device for device in devices}
         self.costs = Costs()
         self.clock = clock
-        """By which devices are timed that have no clock of their own."""
         self.last: Kept | None = None
         self.inspector: Inspector | None = None
         self.journal: Journal | None = None
@@ -310,7 +309,7 @@ class LocalExecutor:
         return ContextArray(self, uri, made)
 
     def clock_of(self, device: Device) -> Callable[[], float]:
-        """Seconds by which work on this device is timed."""
+        """Seconds by which work on this device is timed: its own, or `clock` where it has none."""
         return device.clock or self.clock
 
     def moved(self, array: ContextArray, to: str) -> Array:
