@@ -23,13 +23,13 @@ import pytest
 from userlib import Compiler
 
 import sparkle_drv as sp
-import sparkle_drv.testing  # makes emu: known
+import sparkle_drv.testing  # makes emu: and sim: known
 
 # Devices that are always there and always run; real GPUs carry pytest.mark.hw.
 # The tools run as processes of their own, which do not import sparkle_drv.testing, and they time.
 URIS_OF_TOOLS = ["cpu", "egl:0"]
 URIS = [*URIS_OF_TOOLS, "emu:gfx1036", "emu:gfx1100", "cuda:0"]
-URIS_OF_SUITE = [*URIS, "cuda:1"]
+URIS_OF_SUITE = [*URIS, "cuda:1", "sim:gpu0"]
 
 # SPARKLE_REQUIRE=egl[,...]: a device that is not there fails its tests instead of skipping them.
 REQUIRED = os.environ.get("SPARKLE_REQUIRE", "").split(",")

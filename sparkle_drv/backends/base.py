@@ -154,6 +154,9 @@ class Backend(Protocol):
     A `stream` is a handle, or as DLPack and the CUDA array interface have it 1, the default stream
     of the old kind, and 2, the default stream of the calling thread. The host never waits.
 
+    A device whose time is not the machine's, as that of a simulated one, has `clock() -> float`:
+    seconds by which what it does is to be timed. A wait that ends lets them pass.
+
     A backend that brings manifest kernels of its own, as a plug-in does, has one attribute more:
     `kernels`, a mapping from manifest names to what its `load` wants as `spec.manifest`. Without
     it, the entries of shaders/manifest.json under the name `info.backend` count.

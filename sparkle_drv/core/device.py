@@ -44,6 +44,9 @@ class Device:
         self.deterministic = deterministic
         """Was it opened with `deterministic=True`?"""
         self.closed = False
+        self.clock: Callable[[], float] | None = getattr(backend, "clock", None)
+        """Seconds of the clock by which its work is to be timed, if its time is not the machine's
+        (@private)."""
         self._backend = backend
         self._epoch = backend.epoch()  # see _advance
         self._pid = os.getpid()

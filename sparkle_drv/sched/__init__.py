@@ -18,7 +18,7 @@
     run_graph.py, run_task.py   what runs them
 
     operations.py, calls.py   what can be placed; arrays.py: arrays that live anywhere
-    local.py     the runner; probe.py, profile.py: what it measures and keeps
+    local.py     the runner; probe.py, profile.py: what it measures and keeps; progress.py: tells
     again.py     the short way of a call that was made before
     validate.py, bounds.py    is a result right, and how far off it may be; inspector.py: which
     traced.py, noted.py, recording.py, explain.py, explain_graph.py   what it shows

@@ -21,7 +21,7 @@ from sparkle_drv.core.device import Device
 from sparkle_drv.errors import DeviceLost, KernelFault, OutOfDeviceMemory
 from sparkle_drv.telemetry.trace import Trace
 
-from . import probe, traced
+from . import probe, progress, traced
 from .arrays import ContextArray, check_own
 from .choose import choose
 from .costs import Costs, Node
@@ -135,9 +135,11 @@ class LocalExecutor:
             node = self.costs.nodes[uri]
             if node.lost or (kind.name, uri) in self.costs.speeds or kind.name in node.lacks:
                 continue
+            device = self.devices[uri]
             try:
-                self._know_links(uri)
-                points = probe.speeds(self.devices[uri], kind, self.clock)
+                with progress.shown(f"sparkle_drv: measuring {kind.name} on {uri}"):
+                    self._know_links(uri)
+                    points = probe.speeds(device, kind, self.clock_of(device))
             except (DeviceLost, KernelFault) as error:
                 self.failed(uri, error)
                 continue
@@ -149,7 +151,7 @@ class LocalExecutor:
     def _know_links(self, uri: str) -> None:
         device = self.devices[uri]
         if not device.info.unified and (HOST, uri) not in self.costs.links:
-            into, back = probe.links(device, self.clock)
+            into, back = probe.links(device, self.clock_of(device))
             self.learn(uri, {INTO: into, BACK: back})
 
     def learn(self, uri: str, measured: dict[str, list[Point]], keep: bool = True) -> None:
@@ -227,9 +229,10 @@ class LocalExecutor:
             return self._on_arrays(kept, operands, out, run, measure)
         if not measure:
             return run(kept.device, operands, out)
-        begin = self.clock()
+        clock = self.clock_of(kept.device)
+        begin = clock()
         result = run(kept.device, operands, out)
-        self._measured(kept, self.clock() - begin)
+        self._measured(kept, clock() - begin)
         return result
 
     def _inspect(self, kept: Kept, check: Check, operands: Sequence[Any], result: Any) -> None:
@@ -296,12 +299,13 @@ class LocalExecutor:
         target = out.on(uri) if isinstance(out, ContextArray) else out
         if measure:
             device.default_queue.fence(device.default_queue.submitted).wait()
-        begin = self.clock()
+        clock = self.clock_of(device)
+        begin = clock()
         made: Array = run(device, there, target)
         if measure:
             if made.fence is not None:
                 made.fence.wait()
-            seconds = self.clock() - begin
+            seconds = clock() - begin
             kept.measured_s = seconds
             work = kept.plan.work
             self.tell("ran", work.op, uri, work.size, seconds)
@@ -310,6 +314,10 @@ class LocalExecutor:
             out.wrote(uri)
             return out
         return ContextArray(self, uri, made)
+
+    def clock_of(self, device: Device) -> Callable[[], float]:
+        """Seconds by which work on this device is timed: its own, or `clock` where it has none."""
+        return device.clock or self.clock
 
     def moved(self, array: ContextArray, to: str) -> Array:
         """A copy of `array` on another device, made before what is launched there from now on."""

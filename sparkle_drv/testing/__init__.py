@@ -1,4 +1,5 @@
-"""Test equipment, public and apart: the conformance suite that judges every device (suite.py).
+"""Test equipment, public and apart: the conformance suite that judges every device (suite.py),
+emulated cards (emu.py) and simulated devices (sim.py), and what goes wrong with them (faults.py).
 
 May import anything of the package; nothing but tools and tests imports it.
 """
@@ -16,4 +17,11 @@ def _emu() -> Any:
     return EmuBackend
 
 
+def _sim() -> Any:
+    from sparkle_drv.testing.sim import SimBackend
+
+    return SimBackend
+
+
 register("emu", _emu)
+register("sim", _sim)

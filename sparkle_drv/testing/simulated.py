@@ -1,5 +1,6 @@
 """Simulated devices: a virtual clock, and devices whose times follow from stated rates. Not in any
-way a device that computes: what takes how long, and what fails, is all there is.
+way a device that computes: what takes how long, and what fails, is all there is. sim.py makes
+devices of them that can be opened, and compute.
 
 A machine made by `machine(seed)` has devices of which none is best at everything. Judges the
 scheduler: `mean_s` is the truth that a plan is compared with, `run` what a measurement shows of it.
@@ -36,7 +37,8 @@ class Rate:
 
     def mean_s(self, size: float) -> float:
         """Seconds without noise."""
-        full = min(1.0, (size / self.bend_size) ** self.bend) if self.bend_size else 1.0
+        bent = 0 < size < self.bend_size
+        full = (size / self.bend_size) ** self.bend if bent else 1.0
         return self.launch_s + size / (self.per_s * full)
 
 
@@ -59,13 +61,17 @@ class SimDevice:
     """A factor on all its times: drift, set while a simulation runs."""
     fails: float = 0.0
     """Share of runs that end in a DeviceLost."""
+    drift: float = 0.0
+    """log of the factor by which its times grow in a second of the clock."""
+    other: Rate = Rate(2e-6, 1e10)
+    """Of operations that `rates` does not have, by bytes."""
     runs: int = 0
 
     SPIKE = 3.0
 
     def mean_s(self, op: str, size: float) -> float:
         """Seconds of the operation now, without noise."""
-        return self.slower * self.rates[op].mean_s(size)
+        return self.slower * self.rates.get(op, self.other).mean_s(size)
 
     def transfer_s(self, nbytes: float) -> float:
         """Seconds to or from the host."""
@@ -83,20 +89,29 @@ class SimMachine:
 
     def run(self, uri: str, op: str, size: float) -> float:
         """Run the operation; the seconds that a clock beside it shows."""
+        seconds = self.draw(uri, op, size)
+        self.clock.advance(seconds)
+        return seconds
+
+    def draw(self, uri: str, op: str, size: float) -> float:
+        """Seconds that a run of the operation takes that begins now."""
         device = self.devices[uri]
         device.runs += 1
         seconds = device.mean_s(op, size) * math.exp(self.random.gauss(0.0, device.noise))
         if self.random.random() < device.spikes:
             seconds *= device.SPIKE
-        self.clock.advance(seconds)
-        return seconds
+        return seconds * math.exp(device.drift * self.clock.now_s)
 
     def transfer(self, uri: str, nbytes: float) -> float:
         """Move bytes between host and device; the seconds measured."""
-        device = self.devices[uri]
-        seconds = device.transfer_s(nbytes) * math.exp(self.random.gauss(0.0, device.noise / 2))
+        seconds = self.draw_transfer(uri, nbytes)
         self.clock.advance(seconds)
         return seconds
+
+    def draw_transfer(self, uri: str, nbytes: float) -> float:
+        """Seconds that bytes take between host and device."""
+        device = self.devices[uri]
+        return device.transfer_s(nbytes) * math.exp(self.random.gauss(0.0, device.noise / 2))
 
 
 LEAST, MOST = 1e3, 1e10

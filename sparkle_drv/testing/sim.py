@@ -1,0 +1,427 @@
+"""`sim:gpu0`, `sim:7/gpu0`: simulated devices that can be opened, known once `sparkle_drv.testing`
+is imported.
+
+What they compute is right: the cpu backend does it, on host memory. What it takes is virtual: the
+rates, bends, noise, drift and ways of a simulated machine (simulated.py), by its clock, which
+`Device.clock` and the times of queues show; a wait lets it pass. `sim:7/gpu0` is a device of
+`machine(7)`, `sim:gpu0` one of the machine of the process: `machine(0)`, or another within `on`.
+Faults are those of faults.py: `apply`.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import re
+import threading
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+from weakref import WeakValueDictionary
+
+from sparkle_drv import assets
+from sparkle_drv._native import ffi
+from sparkle_drv.backends.base import ANY_EPOCH, Allocation, KernelSpec, Loaded, Settings
+from sparkle_drv.backends.cpu.backend import CpuBackend
+from sparkle_drv.core import records
+from sparkle_drv.core.device import Device
+from sparkle_drv.errors import DeviceNotFound, OutOfDeviceMemory, check
+from sparkle_drv.types import DeviceInfo, Found, Memory
+
+from .faults import Schedule
+from .sim_faults import Faulty
+from .sim_time import Costed, Meter, Region, Timeline
+from .simulated import SimDevice, SimMachine, machine
+
+_URI = re.compile(r"sim(?::(?:(\d+)/)?(\w+))?\Z")
+_LOOK_S = 30 * 10**9
+_machines: dict[int, SimMachine] = {}  # by seed
+_lock = threading.Lock()
+_current: list[SimMachine] = []
+
+
+def of_seed(seed: int) -> SimMachine:
+    """`machine(seed)`, one for the whole process."""
+    with _lock:
+        return _machines.setdefault(seed, machine(seed))
+
+
+@contextmanager
+def on(other: SimMachine) -> Iterator[SimMachine]:
+    """Within the block `sim:NAME` means the devices of this machine."""
+    _current.append(other)
+    try:
+        yield other
+    finally:
+        _current.remove(other)
+
+
+def apply(schedule: Schedule, device: Device) -> Faulty:
+    """From now on it happens to this open device; returns what counts what has happened."""
+    backend = device._backend
+    if not isinstance(backend, SimBackend):
+        raise TypeError(f"device: a sim: device is wanted, got {device.uri}")
+    backend.faulty.apply(schedule)
+    return backend.faulty
+
+
+@dataclass(eq=False)
+class _Queue:
+    """A queue of the cpu backend and its virtual timeline."""
+
+    inner: Any
+    timing: bool
+    time: Timeline = field(default_factory=Timeline)
+    failed: dict[int, tuple[int, str]] = field(default_factory=dict)
+    """By value: errno and why, of submissions that failed and nobody was told of."""
+    told: dict[int, tuple[int, str]] = field(default_factory=dict)
+    stamps: deque[tuple[int, Any]] = field(default_factory=deque)
+    """(value, memory that it copies from)"""
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+
+class SimBackend:
+    """The cpu backend, with other times and with faults; all else is its own methods."""
+
+    bind = None
+
+    def __init__(self, uri: str, name: str, machine: SimMachine, settings: Settings) -> None:
+        self.machine, self.device = machine, machine.devices[name]
+        self.faulty = Faulty()
+        self._inner = CpuBackend(replace(settings, threads=settings.threads or 1))
+        self._meter = Meter(machine, name)
+        self._queues: WeakValueDictionary[int, _Queue] = WeakValueDictionary()
+        self._taken = 0
+        self.info = _info(uri, self.device, self._inner.info)
+        self.kernels: Mapping[str, Any] = {
+            name: entry["backends"]["cpu"]
+            for name, entry in assets.manifest()["kernels"].items()
+            if "cpu" in entry["backends"]
+        }
+
+    @staticmethod
+    def discover(settings: Settings) -> Sequence[Found]:
+        """None: a simulated device is there for who names it."""
+        return []
+
+    @staticmethod
+    def open(uri: str, settings: Settings) -> SimBackend:
+        match = _URI.match(uri)
+        seed, name = (match[1], match[2] or "cpu") if match else (None, "")
+        there = of_seed(int(seed or 0)) if seed or not _current else _current[-1]
+        if f"sim:{name}" not in there.devices:
+            raise DeviceNotFound(f"{uri}: the machine has {', '.join(there.devices)}")
+        full = f"sim:{seed}/{name}" if seed else f"sim:{name}"
+        return SimBackend(full, f"sim:{name}", there, settings)
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("failure", "hand_over", "fault", "_native", "_inner"):
+            raise AttributeError(name)
+        return getattr(self._inner, name)
+
+    def clock(self) -> float:
+        """Seconds of the machine's clock."""
+        return self.machine.clock.now_s
+
+    def timestamp(self) -> int:
+        return self._ns(self.clock())
+
+    # Memory
+
+    def alloc(self, nbytes: int, memory: Memory) -> Allocation:
+        if code := self.faulty.call("alloc"):
+            _refuse(code, f"{self.info.uri}: alloc")
+        if self._taken + nbytes > self.info.memory_nbytes:
+            raise OutOfDeviceMemory(
+                f"{self.info.uri}: {nbytes} bytes asked for and {self._taken} taken, it has "
+                f"{self.info.memory_nbytes}"
+            )
+        made = self._inner.alloc(nbytes, memory)
+        self._taken += nbytes
+        return replace(made, handle=_Held(made.handle, nbytes))
+
+    def wrap(self, pointer: int, nbytes: int, owner: object) -> Allocation:
+        made = self._inner.wrap(pointer, nbytes, owner)
+        return replace(made, handle=_Held(made.handle, 0))
+
+    def import_(self, fd: int, nbytes: int) -> Allocation:
+        made = self._inner.import_(fd, nbytes)
+        return replace(made, handle=_Held(made.handle, 0))
+
+    def export(self, handle: _Held) -> int:
+        return int(self._inner.export(handle.inner))
+
+    def map(self, handle: _Held, nbytes: int) -> Any:
+        if code := self.faulty.call("map"):
+            _refuse(code, f"{self.info.uri}: map")
+        return self._inner.map(handle.inner, nbytes)
+
+    def free(self, handle: _Held) -> None:
+        self._taken -= handle.nbytes
+        self._inner.free(handle.inner)
+
+    # Kernels
+
+    def load(self, spec: KernelSpec) -> Loaded:
+        made = self._inner.load(spec)
+        self._meter.kernels[made.pointer] = Costed.of(spec)
+        return made
+
+    # Queues
+
+    def open_queue(self, timing: bool) -> _Queue:
+        if code := self.faulty.call("context"):
+            _refuse(code, f"{self.info.uri}: open a queue")
+        made = _Queue(self._inner.open_queue(timing), timing)
+        self._queues[self._inner.queue_pointer(made.inner)] = made
+        return made
+
+    def close_queue(self, queue: _Queue, timeout_ns: int) -> int:
+        return int(self._inner.close_queue(queue.inner, timeout_ns))
+
+    def queue_pointer(self, queue: _Queue) -> int:
+        return int(self._inner.queue_pointer(queue.inner))
+
+    def submitted(self, queue: _Queue) -> int:
+        return int(self._inner.submitted(queue.inner))
+
+    def settled(self, queue: _Queue) -> int:
+        return int(self._inner.settled(queue.inner))
+
+    def reached(self, queue: _Queue) -> int:
+        return int(self._inner.reached(queue.inner))
+
+    def describe(self, queue: _Queue, value: int) -> Any:
+        return self._inner.describe(queue.inner, value)
+
+    def times(self, queue: _Queue, value: int) -> tuple[int, int] | None:
+        found = queue.time.times.get(value) if queue.timing else None
+        return None if found is None else (self._ns(found[0]), self._ns(found[1]) + 1)
+
+    def wait(self, queue: _Queue, value: int, timeout_ns: int) -> int:
+        code = self.faulty.call("wait")
+        if code in (errno.EINTR, errno.EAGAIN):
+            return -errno.ETIMEDOUT
+        if code:
+            return -code
+        rc = int(self._inner.wait(queue.inner, value, timeout_ns))
+        if rc == -errno.ETIMEDOUT:
+            return rc
+        with queue.lock:
+            clock = self.machine.clock
+            clock.now_s = max(clock.now_s, queue.time.end_s(value))
+            while queue.stamps and queue.stamps[0][0] <= value:
+                queue.stamps.popleft()
+            wrong = next((v for v in sorted(queue.failed) if v <= value), None)
+            if wrong is not None:
+                queue.told[value] = queue.told[wrong] = queue.failed.pop(wrong)
+            return -queue.told[value][0] if value in queue.told else rc
+
+    def failure(self, queue: _Queue, value: int) -> int:
+        """How a value that was reached ended: 0 or -errno; counts as nobody's being told."""
+        with queue.lock:
+            found = queue.told.get(value) or queue.failed.get(value)
+        return -found[0] if found else 0
+
+    def fault(self, queue: _Queue, value: int) -> str:
+        """Why a submission failed."""
+        found = queue.told.get(value) or queue.failed.get(value)
+        return found[1] if found else ""
+
+    def lost(self) -> str:
+        """Why the device is gone; "": it is not."""
+        return self.faulty.lost
+
+    def launch(self, queue: _Queue, record: bytes, nbytes: int, epoch: int) -> int:
+        record = bytes(record[:nbytes])
+        return self._job(
+            queue,
+            [(records.DISPATCH, record)],
+            lambda: self._inner.launch(queue.inner, record, nbytes, epoch),
+        )
+
+    def prepare(self, queue: _Queue, record: bytes, epoch: int) -> Any:
+        made = self._inner.prepare(queue.inner, record, epoch)
+        return made if isinstance(made, int) else (queue, record, made)
+
+    def run(self, prepared: Any) -> int:
+        queue, record, inner = prepared
+        return self._job(queue, [(records.DISPATCH, record)], lambda: self._inner.run(inner))
+
+    def submit(self, queue: _Queue, given: Any, nbytes: int, epoch: int) -> int:
+        raw = bytes(ffi.buffer(ffi.cast("char *", given), nbytes)) if nbytes else b""
+        parts = [(kind, record) for _, kind, record in records.split(raw)]
+        whole = sum(len(record) for _, record in parts) == nbytes
+        if not whole:  # malformed: the inner one says so
+            return int(self._inner.submit(queue.inner, given, nbytes, epoch))
+        stamped, stamps = self._stamped(queue, parts)
+
+        def act() -> int:
+            block = ffi.new("char[]", stamped) if stamped else ffi.NULL
+            value = int(self._inner.submit(queue.inner, block, len(stamped), epoch))
+            queue.stamps.extend((value, stamp) for stamp in stamps if value > 0)
+            return value
+
+        return self._job(queue, parts, act)
+
+    def upload(self, queue: _Queue, address: int, data: memoryview) -> tuple[int, object]:
+        return self._transfer(queue, data.nbytes, lambda: self._inner.upload(
+            queue.inner, address, data))  # fmt: skip
+
+    def download(self, queue: _Queue, address: int, out: memoryview) -> tuple[int, object]:
+        return self._transfer(queue, out.nbytes, lambda: self._inner.download(
+            queue.inner, address, out))  # fmt: skip
+
+    def copy_peer(self, queue: _Queue, dst: int, src: int, nbytes: int, peer: Any) -> int:
+        def act() -> tuple[int, object]:
+            return self._inner.copy_peer(queue.inner, dst, src, nbytes, peer._inner), None
+
+        value, _ = self._transfer(queue, nbytes, act, peer._meter.transfer_s(nbytes))
+        return value
+
+    def _transfer(
+        self, queue: _Queue, nbytes: int, act: Any, more_s: float = 0.0
+    ) -> tuple[int, object]:
+        if code := self._called("submit"):
+            return -code, None
+        with queue.lock:
+            before = self._inner.submitted(queue.inner)
+            value, kept = act()
+            if value > 0 or (value == 0 and nbytes):
+                seconds = more_s + self._meter.transfer_s(nbytes)
+                if value == before:  # it was done at once, and whoever asked has waited for it
+                    clock, time = self.machine.clock, queue.time
+                    clock.now_s = time.busy_s = max(clock.now_s, time.busy_s) + seconds
+                else:
+                    queue.time.took(value, self.clock(), seconds)
+        return value, kept
+
+    def _called(self, kind: str) -> int:
+        """A call that submits comes: the errno with which it fails; EINTR is tried again."""
+        code = self.faulty.call(kind)
+        return 0 if code == errno.EINTR else code
+
+    def _job(self, queue: _Queue, parts: list[tuple[int, bytes]], act: Any) -> int:
+        """Submit by `act`, with the faults and the times that are due."""
+        if code := self._called("submit"):
+            return -code
+        faults = {fault.what: fault for fault in self.faulty.job()}
+        with queue.lock:
+            ended = next((w for w in ("unplug", "reset", "hang", "pagefault") if w in faults), "")
+            if ended and self.faulty.lost:
+                return -errno.ENODEV
+            if ended:  # the job does nothing, and its value says so
+                value = int(self._inner.submit(queue.inner, ffi.NULL, 0, ANY_EPOCH))
+                if value > 0:
+                    queue.failed[value] = (errno.EIO, f"simulated {faults[ended]}")
+                    queue.time.took(value, self.clock(), 0.0)
+                return value
+            corrupt = faults.get("corrupt")
+            regions = list(self._meter.written(parts)) if corrupt else []
+            before = self._held(queue, regions)
+            value = int(act())
+            if value > 0:
+                self._meter.slow = float(faults["slow"].parameters["factor"]) if (
+                    "slow" in faults) else 1.0  # fmt: skip
+                start, seconds = self._took(parts)
+                self._meter.slow = 1.0
+                queue.time.took(value, max(start, self.clock()), seconds)
+                if corrupt:
+                    self._corrupt(queue, regions, before, corrupt.parameters)
+        return value
+
+    def _took(self, parts: list[tuple[int, bytes]]) -> tuple[float, float]:
+        """(when what it waits for is done, seconds of the records themselves)."""
+        start = seconds = 0.0
+        for kind, record in parts:
+            if kind == records.DISPATCH:
+                seconds += self._meter.dispatch_s(record)
+            elif kind in (records.COPY, records.FILL):
+                seconds += self._meter.copy_s(sum(r.nbytes for r in self._meter.written(
+                    [(kind, record)])))  # fmt: skip
+            elif kind == records.WAIT:
+                _, _, pointer, value = records._WAIT.unpack_from(record)
+                other = self._queues.get(pointer)
+                start = max(start, other.time.end_s(value) if other else 0.0)
+        return start, seconds
+
+    def _stamped(self, queue: _Queue, parts: list[tuple[int, bytes]]) -> tuple[bytes, list[Any]]:
+        """The records with copies of virtual times in place of timestamps, and what they copy."""
+        out: list[bytes] = []
+        stamps: list[Any] = []
+        done = 0.0
+        for kind, record in parts:
+            if kind == records.TIMESTAMP:
+                at = max(self.clock(), queue.time.busy_s) + done
+                stamps.append(ffi.new("uint64_t *", self._ns(at) + 1 + len(stamps)))
+                _, _, slot = records._TIMESTAMP.unpack_from(record)
+                source = int(ffi.cast("uintptr_t", stamps[-1]))
+                record = records.copy(slot, source, 8)
+            elif kind == records.DISPATCH and any(k == records.TIMESTAMP for k, _ in parts):
+                costed, args = self._meter.dispatched(record)
+                if costed is not None:
+                    done += self.device.mean_s(costed.name, costed.size(args))
+            out.append(record)
+        return b"".join(out), stamps
+
+    def _held(self, queue: _Queue, regions: list[Region]) -> list[bytes]:
+        if regions:
+            self._inner.wait(queue.inner, self._inner.submitted(queue.inner), _LOOK_S)
+        return [bytes(ffi.buffer(ffi.cast("char *", r.address), r.nbytes)) for r in regions]
+
+    def _corrupt(
+        self, queue: _Queue, regions: list[Region], before: list[bytes], how: Mapping[str, Any]
+    ) -> None:
+        """One dword that the job has changed is xored."""
+        after = self._held(queue, regions)
+        changed = [
+            (region, at)
+            for region, old, new in zip(regions, before, after, strict=True)
+            for at in range(0, len(new) - 3, 4)
+            if old[at : at + 4] != new[at : at + 4]
+        ]
+        if changed:
+            region, at = changed[int(how["seed"]) % len(changed)]
+            ffi.cast("uint32_t *", region.address + at)[0] ^= int(how["mask"])
+            self.faulty.corrupted()
+
+    @staticmethod
+    def _ns(seconds: float) -> int:
+        return int(seconds * 1e9)
+
+
+@dataclass(frozen=True)
+class _Held:
+    """Memory of the cpu backend, and how much of the device's it counts as."""
+
+    inner: Any
+    nbytes: int
+
+
+def _info(uri: str, device: SimDevice, cpu: DeviceInfo) -> DeviceInfo:
+    # Other rates are another driver to what is kept of measurements (sched/profile.py).
+    fixed = repr((device.rates, device.to_s, device.noise, device.drift, device.other))
+    known = hashlib.sha256(fixed.encode()).hexdigest()[:8]
+    unified = device.to_s == (0.0, 0.0)
+    return replace(
+        cpu,
+        uri=uri,
+        backend="sim",
+        name=f"simulated device {device.uri.partition(':')[2]}",
+        kind="cpu" if unified else "other",
+        driver=f"sparkle_drv testing, rates {known}",
+        memory_nbytes=device.memory_nbytes or cpu.memory_nbytes,
+        unified=unified,
+        emulated=True,
+        compute_units=1,
+        shares=device.shares,
+    )
+
+
+def _refuse(code: int, call: str) -> None:
+    if code == errno.ENOMEM:
+        raise OutOfDeviceMemory(f"{call}: out of memory")
+    if code not in (errno.EINTR, errno.EAGAIN):  # those are tried again
+        check(-code, call)

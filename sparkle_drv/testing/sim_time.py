@@ -1,0 +1,162 @@
+"""The virtual time of an open simulated device: what a submission takes by the rates of the device
+(simulated.py), and when it began and ended on the clock of its machine.
+
+Real work is done meanwhile, by somebody else, and its time is nobody's business here.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections import OrderedDict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from sparkle_drv import assets
+from sparkle_drv.core import records
+from sparkle_drv.core.extent import Extent
+from sparkle_drv.core.signature import ELEMENTS, SCALARS
+
+from .simulated import SimMachine
+
+KEPT = 4096
+"""Submissions of a queue whose times are kept."""
+POINTER = struct.Struct("=Q")
+
+
+@dataclass(frozen=True)
+class Region:
+    """Memory that a record may change."""
+
+    address: int
+    nbytes: int
+
+
+@dataclass(frozen=True)
+class Costed:
+    """A loaded kernel, as far as its time goes."""
+
+    name: str
+    args: tuple[tuple[str, str, str, int], ...]
+    """(name, type, extent, offset among the packed arguments), in order."""
+    written: frozenset[str]
+
+    @classmethod
+    def of(cls, spec: Any) -> Costed:
+        """Of a KernelSpec; a user's image has no names, extents and accesses."""
+        entry = assets.entry(spec.entry) if spec.manifest is not None else None
+        native = [spec.native.args[i].offset for i in range(len(spec.args))]
+        if entry is None:
+            unnamed = [(f"a{i}", kind, "") for i, kind in enumerate(spec.args)]
+            all_of = frozenset(name for name, kind, _ in unnamed if kind.endswith("*"))
+            return cls(spec.name, _placed(unnamed, native), all_of)
+        named = [(arg["name"], arg["type"], arg.get("extent", "")) for arg in entry["args"]]
+        written = frozenset(a["name"] for a in entry["args"] if "w" in a.get("access", "rw"))
+        return cls(spec.entry, _placed(named, native), written)
+
+    def size(self, args: bytes) -> float:
+        """Of the work: operations of products, else bytes behind the pointers."""
+        given = self._scalars(args)
+        if self.name.startswith("gemm"):
+            return float(2 * given["m"] * given["n"] * given["k"])
+        if self.name.startswith("conv2d"):
+            names = ("n", "oc", "oh", "ow", "kh", "kw")
+            each = given["c"] // max(1, given["groups"])
+            return float(2 * each * math.prod(int(given[name]) for name in names))
+        if self.name == "busy_u32":
+            return float(given["iters"])
+        return float(sum(region.nbytes for _, region in self.pointers(args)))
+
+    def pointers(self, args: bytes) -> Iterator[tuple[str, Region]]:
+        """(name, memory) of each pointer whose extent is known."""
+        given = self._scalars(args)
+        order = [name for name, *_ in self.args]
+        values = [given.get(name, 0) for name in order]
+        names = {name: i for i, name in enumerate(order) if isinstance(given.get(name), int)}
+        for name, kind, extent, offset in self.args:
+            (address,) = POINTER.unpack_from(args, offset) if kind.endswith("*") else (0,)
+            if address and extent:
+                count = Extent(extent, names).value(values)
+                yield name, Region(address, count * ELEMENTS[kind[:-1]])
+
+    def _scalars(self, args: bytes) -> dict[str, Any]:
+        return {
+            name: struct.unpack_from(f"={SCALARS[kind][0]}", args, offset)[0]
+            for name, kind, _, offset in self.args
+            if not kind.endswith("*")
+        }
+
+
+def _placed(
+    named: list[tuple[str, str, str]], offsets: list[int]
+) -> tuple[tuple[str, str, str, int], ...]:
+    return tuple((*one, offset) for one, offset in zip(named, offsets, strict=True))
+
+
+@dataclass
+class Timeline:
+    """When the submissions of one queue began and ended, in seconds of the machine's clock."""
+
+    busy_s: float = 0.0
+    """When the last one ends."""
+    times: OrderedDict[int, tuple[float, float]] = field(default_factory=OrderedDict)
+
+    def end_s(self, value: int) -> float:
+        """When a value is reached; 0 where that is forgotten, or was free."""
+        return self.times.get(value, (0.0, 0.0))[1]
+
+    def took(self, value: int, start_s: float, seconds: float) -> None:
+        """A submission that could begin at `start_s` takes so long, behind those before it."""
+        begin = max(start_s, self.busy_s)
+        self.busy_s = begin + seconds
+        self.times[value] = (begin, self.busy_s)
+        if len(self.times) > KEPT:
+            self.times.popitem(last=False)
+
+
+@dataclass
+class Meter:
+    """What the records of a submission take on one device of a machine."""
+
+    machine: SimMachine
+    uri: str
+    kernels: dict[int, Costed] = field(default_factory=dict)
+    """By what dispatch records carry."""
+    slow: float = 1.0
+    """A factor on the jobs of now, of a plan of faults."""
+
+    def dispatch_s(self, record: bytes) -> float:
+        """Seconds of a dispatch."""
+        costed, args = self.dispatched(record)
+        if costed is None:
+            return 0.0
+        return self.slow * self.machine.draw(self.uri, costed.name, costed.size(args))
+
+    def dispatched(self, record: bytes) -> tuple[Costed | None, bytes]:
+        """The kernel of a dispatch record and its packed arguments."""
+        head = records.DISPATCH_HEAD.unpack_from(record)
+        begin = records.DISPATCH_HEAD.size
+        return self.kernels.get(head[2]), record[begin : begin + head[-1]]
+
+    def transfer_s(self, nbytes: int) -> float:
+        """Seconds of bytes on their way from or to the host."""
+        return self.slow * self.machine.draw_transfer(self.uri, nbytes)
+
+    def copy_s(self, nbytes: int) -> float:
+        """Seconds of bytes copied, or filled, within the device."""
+        return self.slow * self.machine.draw(self.uri, "copy", 2.0 * nbytes)
+
+    def written(self, parts: list[tuple[int, bytes]]) -> Iterator[Region]:
+        """The memory that records, (kind, record), may change."""
+        for kind, record in parts:
+            if kind == records.DISPATCH:
+                costed, args = self.dispatched(record)
+                if costed is not None:
+                    for name, region in costed.pointers(args):
+                        if name in costed.written:
+                            yield region
+            elif kind in (records.COPY, records.FILL):
+                dst = POINTER.unpack_from(record, 8)[0]
+                at = 24 if kind == records.COPY else 16
+                yield Region(dst, POINTER.unpack_from(record, at)[0])

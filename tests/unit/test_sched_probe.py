@@ -1,0 +1,79 @@
+"""Probes: how long they may go on, and that a terminal is told."""
+
+import io
+import sys
+import types
+
+import pytest
+
+from sparkle_drv.sched import probe, progress
+from sparkle_drv.sched.operations import Class
+
+
+class Time:
+    """A clock that stands still unless told."""
+
+    def __init__(self):
+        self.now = 0.0
+
+    def perf_counter(self):
+        return self.now
+
+
+def probed(monkeypatch, seconds, made=0.0, virtual=1.0):
+    """(points, time gone by, runs) of a class whose n-th probe takes `seconds` * 8**n, and `made`
+    once to prepare it; a device's own clock goes `virtual` times as fast.
+    """
+    ours, runs = Time(), []
+    monkeypatch.setattr(probe, "time", ours)
+
+    def one(dev, i):
+        ours.now += made
+
+        def run():
+            ours.now += seconds * 8**i
+            runs.append(i)
+            return types.SimpleNamespace(fence=None)
+
+        return run, 1e3 * 8**i
+
+    clock = ours.perf_counter if virtual == 1 else lambda: virtual * ours.now
+    points = probe.speeds(None, Class("x", one), clock)
+    return points, ours.now, runs
+
+
+@pytest.mark.parametrize("seconds", [1e-7, 1e-5, 1e-3, 0.05, 0.5])
+@pytest.mark.parametrize("made", [0.0, 0.01, 0.2])
+def test_probes_end_in_time(monkeypatch, seconds, made):
+    points, took, _ = probed(monkeypatch, seconds, made)
+    sizes = {size for size, _ in points}
+    assert len(points) == probe.EACH * len(sizes) >= probe.EACH
+    assert took <= 3.0 or len(sizes) == 1  # what the least size takes, it takes
+    assert seconds > 1e-4 or made or len(sizes) >= 4
+    assert all(t == pytest.approx(seconds * size / 1e3) for size, t in points)
+
+
+def test_what_is_probed_by_a_virtual_clock_does_not_depend_on_ours(monkeypatch):
+    for seconds in (1e-9, 1e-7, 1e-5):
+        points, _, runs = probed(monkeypatch, seconds, 1.0, virtual=1e-4)
+        assert len({size for size, _ in points}) == probe.VIRTUAL_SIZES
+        assert len(runs) == probe.VIRTUAL_SIZES * (1 + probe.EACH)  # no warming up: once dropped
+        assert all(t == pytest.approx(1e-4 * seconds * s / 1e3, rel=1e-3) for s, t in points[6:])
+
+
+def test_a_terminal_is_told_and_nothing_else_is(monkeypatch, capsys):
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    with progress.shown("measuring x"):
+        assert terminal.getvalue() == f"{progress.ANEW}measuring x"
+    assert terminal.getvalue().endswith(f"x{progress.ANEW}")
+    for other in (None, io.StringIO()):
+        monkeypatch.setattr(sys, "stderr", other)
+        with progress.shown("measuring x"):
+            pass
+        assert other is None or other.getvalue() == ""
+    assert capsys.readouterr() == ("", "")
