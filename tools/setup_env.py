@@ -115,6 +115,12 @@ def ensure_judges() -> None:
     install_once("judges", [name for name, found in present.items() if not found])
 
 
+def ensure_opencl() -> None:
+    """OpenCL on the CPU, for the tests of examples/plugin_opencl, which skip without."""
+    if not any(Path("/etc/OpenCL/vendors").glob("*.icd")):
+        install_once("opencl", ["pocl-opencl-icd"])
+
+
 def ensure_aarch64() -> None:
     """What builds and runs the kernels for another machine in the tests (tests/cpu_kernels)."""
     present = {
@@ -172,6 +178,7 @@ def set_up(tests: bool = False) -> None:
         if tests:
             ensure_judges()
             ensure_aarch64()
+            ensure_opencl()
 
 
 def main() -> int:

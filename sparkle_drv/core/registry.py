@@ -62,7 +62,12 @@ def _backend(scheme: str) -> Any:
             f"no backend is called {scheme!r}; there are "
             f"{', '.join(sorted({*_builtin, *_registered}))}"
         )
-    return _registered[scheme]()
+    try:
+        return _registered[scheme]()
+    except Exception as error:  # a boundary to others' code: it may raise anything
+        raise DeviceNotFound(
+            f"{scheme}: its plug-in does not load: {type(error).__name__}: {error}"
+        ) from error
 
 
 def parse(uri: str) -> tuple[str, str]:

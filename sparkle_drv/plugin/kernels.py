@@ -7,13 +7,14 @@ from __future__ import annotations
 import errno
 import itertools
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from sparkle_drv._native import ffi, lib
 from sparkle_drv.backends.base import KernelSpec
 from sparkle_drv.core.signature import SCALARS
-from sparkle_drv.plugin.commands import Dispatch
+from sparkle_drv.plugin.commands import Dispatch, decode
 from sparkle_drv.types import DeviceInfo, Resources
 
 # Never 0, and never used again while the process lives: a stale record names nothing.
@@ -40,11 +41,16 @@ class Entry:
         return self.layout.unpack_from(dispatch.args)
 
 
+Refuses = Callable[[Entry, Dispatch], str]
+"""Why a kernel cannot do a dispatch whose shape is within the limits, in words; "": it can."""
+
+
 class Kernels:
     """Of one device. Any thread may use it: each method is one operation of a dict."""
 
-    def __init__(self, info: DeviceInfo) -> None:
+    def __init__(self, info: DeviceInfo, refuses: Refuses | None = None) -> None:
         self._info = info
+        self._refuses = refuses
         self._entries: dict[int, Entry] = {}
 
     def __len__(self) -> int:
@@ -74,11 +80,22 @@ class Kernels:
         entry = self._entries.get(dispatch.kernel)
         if entry is None or not self._fits(dispatch, entry.resources):
             return -errno.EINVAL
-        if len(dispatch.args) < entry.layout.size:
+        if len(dispatch.args) < entry.layout.size or self._words(entry, dispatch):
             return -errno.EINVAL
         args = ffi.from_buffer(dispatch.args)
         rc: int = lib.sp_signature_check(entry.spec.native, args, ffi.NULL, ffi.NULL)
         return rc
+
+    def refusal(self, record: bytes, rc: int) -> str:
+        """The protocol's method: what of this dispatch its kernel cannot do."""
+        del rc
+        for _, command in decode(record):
+            if isinstance(command, Dispatch) and (entry := self.find(command.kernel)) is not None:
+                return self._words(entry, command)
+        return ""
+
+    def _words(self, entry: Entry, dispatch: Dispatch) -> str:
+        return self._refuses(entry, dispatch) if self._refuses is not None else ""
 
     def _fits(self, dispatch: Dispatch, resources: Resources) -> bool:
         most = resources.max_groups or self._info.max_groups

@@ -59,8 +59,8 @@ def devices(given: Sequence[Device], costs: Costs) -> str:
         units = f"{info.compute_units} units"
         lines.append(f"{device.uri}: {info.name}, {kind}, {units}, {info.driver}")
         memory = "unified with the host" if info.unified else "its own memory"
-        shares = f", shares {', '.join(info.shares)}" if info.shares else ""
-        lines.append(f"    {info.memory_nbytes / 2**30:.1f} GiB, {memory}{shares}")
+        lines.append(f"    {info.memory_nbytes / 2**30:.1f} GiB, {memory}{_shared(device, given)}")
+        lines.append(f"    {_measured(device.uri, costs)}; {_peers(device, given)}")
         if node.lost:
             lines.append(f"    lost: {node.lost}")
         for (source, to), line in sorted(costs.links.items()):
@@ -72,13 +72,46 @@ def devices(given: Sequence[Device], costs: Costs) -> str:
                 lines.append(f"    {way}: {seconds(line.a)} and {rate}")
         for (op, uri), speed in sorted(costs.speeds.items()):
             if uri == device.uri:
-                unit = "GB/s" if op.startswith(("map", "reduce", "layout")) else "GFLOPS"
-                rate = f"{1e-9 / speed.line.b:.4g} {unit}" if speed.line.b else "no rate"
+                rate = f"{1e-9 / speed.line.b:.4g} {_unit(op)}" if speed.line.b else "no rate"
                 lines.append(
                     f"    {op}: {seconds(speed.line.a)} and {rate}, scatter {speed.noise:.0%}, "
                     f"{speed.runs} runs"
                 )
     return "\n".join(lines)
+
+
+def _unit(op: str) -> str:
+    """Of what a class of work is counted in, a second: bytes or floating-point operations."""
+    return "GB/s" if op.startswith(("map", "reduce", "layout")) else "GFLOPS"
+
+
+def _measured(uri: str, costs: Costs) -> str:
+    """The best rates that the classes of work measured so far have shown, of each kind."""
+    best: dict[str, float] = {}
+    for (op, at), speed in costs.speeds.items():
+        if at == uri and speed.line.b:
+            unit = _unit(op)
+            best[unit] = max(best.get(unit, 0.0), 1e-9 / speed.line.b)
+    if not best:
+        return "nothing measured yet"
+    return "measured: " + ", ".join(f"{rate:.4g} {unit}" for unit, rate in sorted(best.items()))
+
+
+def _shared(device: Device, given: Sequence[Device]) -> str:
+    """What it shares, and with which of the others: they slow each other down."""
+    words = []
+    for name in device.info.shares:
+        others = [d.uri for d in given if d is not device and name in d.info.shares]
+        words.append(f"{name} with {', '.join(others)}" if others else name)
+    return f", shares {'; '.join(words)}" if words else ""
+
+
+def _peers(device: Device, given: Sequence[Device]) -> str:
+    """Whose memory gets here by the driver (Queue.copy_peer), and not through the host's hands."""
+    backend = device.info.backend
+    same = [d.uri for d in given if d is not device and d.info.backend == backend]
+    memory = ", exports its memory" if "ipc" in device.info.features else ""
+    return (f"peers: {', '.join(same)}" if same else "no peers") + memory
 
 
 def seconds(value: float) -> str:

@@ -98,6 +98,57 @@ def test_a_raw_kernel_on_a_device_that_takes_no_glsl():
     assert done.stderr.startswith("cpu does not take this kernel: ")
 
 
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    """A SPARKLE_HOME of its own: what is measured here, beside other tests, nobody shall use."""
+    monkeypatch.setenv("SPARKLE_HOME", str(tmp_path / "home"))
+    return tmp_path
+
+
+@pytest.mark.parametrize("devices", ["cpu", "cpu,egl:0"])
+def test_a_product_wherever_it_is_fastest(devices, home, egl):
+    done = run("matmul.py", "-d", devices, "-n", 40)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert re.match(r"40 x 40: \d+\.\d{3} ms, \d+\.\d GFLOPS\n", done.stdout)
+    assert "\n-> " in done.stdout
+    for uri in devices.split(","):
+        assert f"\n{uri}: " in done.stdout
+
+
+def test_a_product_that_is_wrong_is_found(home, tmp_path):
+    folder = planted(tmp_path, "matmul.py", "c = ctx.gemm(a, b)", "c = ctx.gemm(a, a)")
+    done = run("matmul.py", "-d", "cpu", "-n", 40, folder=folder)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "the product is wrong" in done.stderr
+
+
+@pytest.mark.parametrize("ending", ["svg", "png"])
+def test_juggling_is_drawn(home, egl, ending):
+    picture = home / f"picture.{ending}"
+    folder = planted(home, "juggling.py", "128, 256, 512)", "128)")
+    done = run("juggling.py", "-d", "cpu,egl:0", "--picture", picture, folder=folder)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[0].split() == ["side", "cpu", "egl:0"]
+    assert [line.split()[0] for line in lines[1:5]] == ["16", "32", "64", "128"]
+    assert all(line.count("*") == 1 for line in lines[1:5])
+    head = picture.read_bytes()[:4096]
+    assert b"<svg" in head if ending == "svg" else head.startswith(b"\x89PNG")
+
+
+def test_juggling_says_what_is_wrong(home, tmp_path):
+    folder = planted(tmp_path, "juggling.py", "want = a.astype(np.float64) @ b", "want = a @ a")
+    done = run("juggling.py", "-d", "cpu", folder=folder)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "cpu: off by" in done.stderr
+    assert run("juggling.py", "--picture", "drawing.gif").returncode == 2
+    nowhere = tmp_path / "no" / "such" / "folder.svg"
+    short = planted(tmp_path, "juggling.py", "(16, 32, 64, 128, 256, 512)", "(16,)")
+    done = run("juggling.py", "-d", "cpu", "--picture", nowhere, folder=short)
+    assert done.returncode == 1
+    assert "no picture: " in done.stderr
+
+
 @pytest.mark.parametrize("script", SCRIPTS)
 def test_a_missing_device_is_one_line_and_exit_3(script):
     done = run(script, "-d", "cpu:7")

@@ -211,11 +211,12 @@ def test_what_only_tests_need_is_asked_for_by_make_test_alone(setup, monkeypatch
     asked = []
     monkeypatch.setattr(setup, "ensure_judges", lambda: asked.append("judges"))
     monkeypatch.setattr(setup, "ensure_aarch64", lambda: asked.append("aarch64"))
+    monkeypatch.setattr(setup, "ensure_opencl", lambda: asked.append("opencl"))
     assert setup.main() == 0
     assert asked == []
     monkeypatch.setattr(sys, "argv", ["setup_env.py", "--tests"])
     assert setup.main() == 0
-    assert asked == ["judges", "aarch64"]
+    assert asked == ["judges", "aarch64", "opencl"]
 
 
 def test_what_cannot_be_installed_is_tried_once(setup, monkeypatch):

@@ -168,6 +168,8 @@ def test_plug_ins_by_entry_point(plugin):
     found = {f.uri: f for f in sp.discover()}
     assert found["plugged:0"].usable
     assert "sparkle_not_there" in found["absent"].reason
+    with pytest.raises(sp.DeviceNotFound, match=r"absent: its plug-in does not load: ModuleNotFo"):
+        sp.open("absent:0")
     with sp.open("cpu") as dev:  # what is built in cannot be taken over
         assert type(dev._backend) is BACKEND
 

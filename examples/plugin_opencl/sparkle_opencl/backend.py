@@ -7,7 +7,6 @@ programs, and how a command is enqueued (work.py).
 from __future__ import annotations
 
 import ctypes
-import errno
 import threading
 import time
 from collections.abc import Sequence
@@ -38,7 +37,7 @@ class OpenCLBackend:
         self._on_host = bool(node.device.host_unified_memory)
         self._programs = Programs(self._context, node.device, self.info)
         self.kernels = self._programs.kernels
-        self._loaded = plugin.Kernels(self.info)
+        self._loaded = plugin.Kernels(self.info, _refuses)
         self._lock = threading.Lock()  # of the next
         self._taken = 0  # bytes
         queues = plugin.Queues(self._loaded, self._start)
@@ -50,7 +49,7 @@ class OpenCLBackend:
         self.reached, self.wait, self.failure = queues.reached, queues.wait, queues.failure
         self.times, self.describe, self.fault = queues.times, queues.describe, queues.fault
         self.queue_pointer, self.lost, self.said = queues.queue_pointer, queues.lost, queues.said
-        self.close_queue = queues.close_queue
+        self.close_queue, self.refusal = queues.close_queue, self._loaded.refusal
 
     @staticmethod
     def discover(settings: plugin.Settings) -> Sequence[sp.Found]:
@@ -94,11 +93,6 @@ class OpenCLBackend:
         others = [other for other in awaited if isinstance(other, Work)]
         work.start(own, self._context, self._loaded, commands, others)
         return work
-
-    def refusal(self, record: bytes, rc: int) -> str:
-        """What of a dispatch this kernel cannot do, in words."""
-        del record
-        return self._queues.said() if rc == -errno.EINVAL else ""
 
     # Memory
 
@@ -239,6 +233,15 @@ class _Wrapped:
     def drop(self) -> Any:
         owner, self._owner = self._owner, None
         return owner
+
+
+def _refuses(entry: plugin.Entry, dispatch: plugin.Dispatch) -> str:
+    """`shared=` is the size of a kernel's last __local argument, which is not among its `args`."""
+    if entry.own.takes_local and not dispatch.shared_nbytes:
+        return "shared: its last argument is __local, whose size in bytes that is"
+    if dispatch.shared_nbytes and not entry.own.takes_local:
+        return "shared: its last argument is not __local, there is nothing to give it to"
+    return ""
 
 
 def _leak(kept: object) -> None:

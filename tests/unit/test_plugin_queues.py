@@ -1,0 +1,276 @@
+"""What sparkle_drv.plugin gives backends in Python: timelines over work that ends when told to."""
+
+import errno
+import os
+import threading
+import time
+
+import pytest
+
+from sparkle_drv import plugin
+from sparkle_drv.core import records
+from sparkle_drv.core.signature import Signature, parse_args
+from sparkle_drv.types import DeviceInfo, Resources
+
+INFO = DeviceInfo(
+    "fake:0", "fake", "Fake", "other", max_group_size=64, max_groups=(100, 100, 100),
+    max_shared_nbytes=128,
+)  # fmt: skip
+MS = 1_000_000
+
+
+class Work:
+    """Ends as `end` says; None: it runs."""
+
+    def __init__(self, commands, awaited):
+        self.commands, self.awaited = commands, awaited
+        self.end = None
+        self.asked = 0
+
+    def ended(self):
+        self.asked += 1
+        return self.end
+
+    def running(self):
+        return 0, 0.5
+
+    def times(self):
+        return (10, 30)
+
+    def words(self):
+        return "the fake's reason"
+
+
+class Rig:
+    def __init__(self, depth=1024):
+        self.kernels = plugin.Kernels(INFO)
+        self.started = []
+        self.refuse = None
+        self.queues = plugin.Queues(self.kernels, self.start, depth=depth)
+        self.queue = self.queues.open("own", True)
+
+    def start(self, own, commands, awaited):
+        assert own == "own"
+        if self.refuse:
+            raise self.refuse
+        self.started.append(Work(commands, awaited))
+        return self.started[-1]
+
+    def kernel(self, args="f32* u32"):
+        signature = Signature(parse_args(args))
+        types = tuple(arg.type for arg in signature.args)
+        spec = plugin.KernelSpec("k", "k", signature.native, args=types)
+        return self.kernels.add(spec, Resources(32), "mine"), signature
+
+    def submit(self, data=b"", epoch=plugin.ANY_EPOCH):
+        return self.queues.launch(self.queue, data, len(data), epoch)
+
+
+@pytest.fixture
+def rig():
+    return Rig()
+
+
+def dispatch(entry, signature, groups=(1, 1, 1), size=(8, 1, 1), shared=0, values=(4096, 7)):
+    head = records.DISPATCH_HEAD.pack(
+        records.DISPATCH, signature.record_nbytes, entry.pointer, *groups, *size, shared,
+        signature.args_nbytes,
+    )  # fmt: skip
+    covers = (1 << 20).to_bytes(8, "little") * signature.npointers
+    args = signature.args_struct.pack(*values)
+    return head + args + covers
+
+
+def test_records_become_data(rig):
+    entry, signature = rig.kernel()
+    listed = [
+        dispatch(entry, signature), records.copy(1, 2, 3), records.fill(8, 16, 0xBEEF, 2),
+        records.barrier(), records.wait(5, 6), records.timestamp(7),
+    ]  # fmt: skip
+    found = plugin.decode(b"".join(listed))
+    assert [at for at, _ in found] == [sum(map(len, listed[:i])) for i in range(6)]
+    first = found[0][1]
+    assert (first.kernel, first.groups, first.group_size) == (entry.pointer, (1, 1, 1), (8, 1, 1))
+    assert entry.values(first) == (4096, 7)
+    assert [command for _, command in found[1:]] == [
+        plugin.Copy(1, 2, 3), plugin.Fill(8, 16, b"\xef\xbe"), plugin.Barrier(),
+        plugin.Wait(5, 6), plugin.Timestamp(7),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("data", [b"x", records.barrier() + b"1234", records.HEAD.pack(99, 8)])
+def test_what_is_no_record_is_refused(rig, data):
+    with pytest.raises(ValueError, match="records"):
+        plugin.decode(data)
+    assert rig.submit(data) == -errno.EINVAL
+    assert not rig.started
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"groups": (101, 1, 1)}, {"size": (33, 1, 1)}, {"size": (0, 1, 1)}, {"shared": 129},
+        {"size": (4, 4, 4)},
+    ],
+)  # fmt: skip
+def test_shapes_beyond_the_limits_are_refused(rig, wrong):
+    record = dispatch(*rig.kernel(), **wrong)
+    assert rig.queues.check(record, len(record)) == -errno.EINVAL
+    assert rig.submit(record) == -errno.EINVAL
+    assert not rig.started
+
+
+def test_a_kernel_that_was_unloaded_is_refused(rig):
+    entry, signature = rig.kernel()
+    record = dispatch(entry, signature)
+    assert rig.submit(record) == 1
+    rig.kernels.remove(entry)
+    rig.kernels.remove(entry)
+    assert rig.submit(record) == -errno.EINVAL
+    assert len(rig.kernels) == 0
+
+
+def test_a_null_pointer_is_refused(rig):
+    assert rig.submit(dispatch(*rig.kernel(), values=(0, 7))) == -errno.EFAULT
+
+
+def test_values_are_reached_in_order(rig):
+    assert [rig.submit() for _ in range(3)] == [1, 2, 3]
+    rig.started[1].end = 0
+    assert rig.queues.reached(rig.queue) == 0
+    rig.started[0].end = 0
+    assert rig.queues.reached(rig.queue) == 2
+    assert rig.queues.wait(rig.queue, 2, 0) == 0
+    assert rig.queues.wait(rig.queue, 3, MS) == -errno.ETIMEDOUT
+    assert rig.queues.wait(rig.queue, 4, MS) == -errno.EINVAL
+    assert rig.queues.times(rig.queue, 2) == (10, 30)
+    assert rig.queues.times(rig.queue, 3) is None
+    rig.started[2].end = 0
+    assert rig.queues.idle(rig.queue)
+
+
+def test_a_wait_ends_when_the_work_does(rig):
+    rig.submit()
+    threading.Timer(0.05, lambda: setattr(rig.started[0], "end", 0)).start()
+    begin = time.monotonic()
+    assert rig.queues.wait(rig.queue, 1, 10_000 * MS) == 0
+    assert time.monotonic() - begin < 5
+    assert rig.started[0].asked < 2000  # it naps between its looks
+
+
+def test_who_was_told_of_a_failure(rig):
+    for _ in range(4):
+        rig.submit()
+    for work, end in zip(rig.started, (0, -errno.EIO, 0, 0), strict=True):
+        work.end = end
+    queues, queue = rig.queues, rig.queue
+    assert queues.reached(queue) == 4
+    assert queues.wait(queue, 1, 0) == 0
+    assert queues.failure(queue, 3) == -errno.EIO  # nobody was told yet; nor is by this
+    assert queues.wait(queue, 3, 0) == -errno.EIO
+    assert queues.fault(queue, 3) == "the fake's reason"
+    assert queues.wait(queue, 4, 0) == -errno.EIO  # was submitted before anybody knew
+    rig.submit()
+    rig.started[4].end = 0
+    assert queues.wait(queue, 5, 0) == 0
+    assert queues.wait(queue, 2, 0) == -errno.EIO  # its own, for ever
+
+
+def test_a_full_queue_says_so_and_goes_on(monkeypatch):
+    rig = Rig(depth=3)
+    assert [rig.submit() for _ in range(3)] == [1, 2, 3]
+    begin = time.monotonic()
+    assert rig.submit() == -errno.EAGAIN
+    assert time.monotonic() - begin >= 0.09
+    rig.started[0].end = 0
+    assert rig.submit() == 4
+
+
+def test_stale_work_is_refused_and_counted(rig):
+    entry, signature = rig.kernel()
+    record = dispatch(entry, signature)
+    before = rig.queues.epoch()
+    prepared = rig.queues.prepare(rig.queue, record, before)
+    assert rig.queues.run(prepared) == 1
+    assert rig.queues.advance() == rig.queues.epoch() != before
+    assert rig.queues.run(prepared) == -errno.ESTALE
+    assert rig.submit(record, before) == -errno.ESTALE
+    assert rig.queues.prepare(rig.queue, record, before) == -errno.ESTALE
+    assert rig.queues.settled(rig.queue) == 1
+
+
+def test_waits_name_the_work_of_the_other_queue(rig):
+    other = rig.queues.open("own", False)
+    assert rig.submit() == 1
+    record = records.wait(rig.queues.queue_pointer(rig.queue), 1)
+    assert rig.queues.launch(other, record, len(record), plugin.ANY_EPOCH) == 1
+    assert rig.started[1].awaited == [rig.started[0]]
+    rig.started[0].end = 0
+    assert rig.queues.launch(other, record, len(record), plugin.ANY_EPOCH) == 2
+    assert rig.started[2].awaited == []  # it has ended
+
+
+def test_what_the_device_refuses(rig):
+    rig.refuse = plugin.Failed(errno.ENOMEM, "no room")
+    assert rig.submit() == -errno.ENOMEM
+    assert rig.queues.said() == "no room"
+    rig.refuse = None
+    assert rig.submit() == 1
+    assert rig.queues.said() == ""
+
+
+@pytest.mark.parametrize("at_start", [True, False])
+def test_a_lost_device_loses_all_that_is_in_flight(rig, at_start):
+    assert [rig.submit(), rig.submit()] == [1, 2]
+    if at_start:
+        rig.refuse = plugin.Failed(errno.ENODEV, "the fake's reason")
+        assert rig.submit() == -errno.ENODEV
+    else:
+        rig.started[0].end = -errno.ENODEV
+    assert rig.queues.wait(rig.queue, 2, 1000 * MS) == -errno.ENODEV
+    assert rig.submit() == -errno.ENODEV
+    assert rig.queues.lost() == "the fake's reason"
+
+
+def test_a_closing_queue_waits_and_takes_no_more(rig):
+    rig.submit()
+    assert rig.queues.close_queue(rig.queue, MS) == -errno.ETIMEDOUT
+    assert rig.submit() == -errno.ESHUTDOWN
+    rig.started[0].end = 0
+    assert rig.queues.close_queue(rig.queue, MS) == 0
+
+
+def test_a_closed_device_finishes_what_it_has(rig):
+    rig.submit()
+    rig.queues.close()
+    assert rig.submit() == -errno.ESHUTDOWN
+    rig.started[0].end = 0
+    assert rig.queues.reached(rig.queue) == 1
+
+
+def test_descriptions(rig):
+    record = records.fill(64, 8, 1, 4) + records.barrier()
+    rig.submit(record)
+    rig.submit(record)
+    first, second = (rig.queues.describe(rig.queue, value) for value in (1, 2))
+    assert (first.records, first.running_at, first.running_s) == (record, 0, 0.5)
+    assert second.running_at == len(record)  # not begun: the first is not done
+    for work in rig.started:
+        work.end = 0
+    assert rig.queues.describe(rig.queue, 1) is None
+
+
+def test_a_forked_child_is_told_and_its_driver_left_alone(rig, monkeypatch):
+    rig.submit()
+    asked = rig.started[0].asked
+    parent = os.getpid()
+    monkeypatch.setattr(os, "getpid", lambda: parent + 1)
+    queues, queue = rig.queues, rig.queue
+    assert queues.forked
+    assert rig.submit() == -errno.ECHILD
+    assert queues.wait(queue, 1, MS) == -errno.ECHILD
+    assert queues.close_queue(queue, MS) == -errno.ECHILD
+    assert queues.failure(queue, 1) == -errno.ECHILD
+    assert (queues.reached(queue), queues.settled(queue)) == (0, 1)
+    assert queues.describe(queue, 1) is None
+    assert rig.started[0].asked == asked
