@@ -1,5 +1,6 @@
 /* What is looked at before a record is taken. */
 #include "device.h"
+#include "../core/dispatch.h"
 
 #include <errno.h>
 
@@ -34,12 +35,12 @@ static int check_grid(const struct sp_amdgpu *dev, const struct sp_amdgpu_kernel
 int sp_amdgpu_check_dispatch(const struct sp_amdgpu *dev, const void *record, size_t nbytes)
 {
     const struct sp_cmd_dispatch *d = record;
-    if ((uintptr_t)record % 8 || nbytes < sizeof *d || d->kind != SP_CMD_DISPATCH || d->nbytes != nbytes)
+    if (!sp_dispatch_whole(record, nbytes))
         return -EINVAL;
     const struct sp_amdgpu_kernel *k = (const void *)(uintptr_t)d->kernel;
     if (!k || k->magic != SP_KERNEL_MAGIC_AMD || k->dev != dev)
         return -EINVAL;
-    if (d->args_nbytes != k->sig.args_nbytes || nbytes - sizeof *d != d->args_nbytes + 8u * (size_t)k->sig.npointers)
+    if (!sp_dispatch_fits(d, &k->sig))
         return -EINVAL;
     int rc = check_grid(dev, k, d);
     return rc || !k->sig.checked ? rc : sp_signature_check(&k->sig, d + 1, NULL, NULL);

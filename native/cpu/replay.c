@@ -1,5 +1,6 @@
 /* Replays command records on the cpu: the check before they are queued, and the run. */
 #include "device.h"
+#include "../core/dispatch.h"
 
 #include <errno.h>
 #include <string.h>
@@ -31,12 +32,12 @@ static int check_grid(const struct sp_cpu_kernel *k, const struct sp_cmd_dispatc
 int sp_cpu_check_dispatch(const struct sp_cpu *dev, const void *record, size_t nbytes)
 {
     const struct sp_cmd_dispatch *d = record;
-    if ((uintptr_t)record % 8 || nbytes < sizeof *d || d->kind != SP_CMD_DISPATCH || d->nbytes != nbytes)
+    if (!sp_dispatch_whole(record, nbytes))
         return -EINVAL;
     const struct sp_cpu_kernel *k = kernel_of(d);
     if (!k || k->magic != SP_KERNEL_MAGIC || k->dev != dev)
         return -EINVAL;
-    if (d->args_nbytes != k->sig.args_nbytes || nbytes - sizeof *d != d->args_nbytes + 8u * (size_t)k->sig.npointers)
+    if (!sp_dispatch_fits(d, &k->sig))
         return -EINVAL;
     int rc = check_grid(k, d);
     if (rc || !k->sig.checked)

@@ -1,5 +1,6 @@
 /* What is looked at before a record is taken: after this nothing a caller wrote is trusted less than our own code. */
 #include "device.h"
+#include "../core/dispatch.h"
 
 #include <errno.h>
 #include <string.h>
@@ -42,12 +43,12 @@ static int check_pointer(const struct sp_egl *dev, uint64_t address, uint64_t co
 int sp_egl_check_dispatch(const struct sp_egl *dev, const void *record, size_t nbytes)
 {
     const struct sp_cmd_dispatch *d = record;
-    if ((uintptr_t)record % 8 || nbytes < sizeof *d || d->kind != SP_CMD_DISPATCH || d->nbytes != nbytes)
+    if (!sp_dispatch_whole(record, nbytes))
         return -EINVAL;
     const struct sp_egl_kernel *k = (const void *)(uintptr_t)d->kernel;
     if (!k || k->magic != SP_EGL_KERNEL_MAGIC || k->dev != dev)
         return -EINVAL;
-    if (d->args_nbytes != k->sig.args_nbytes || nbytes - sizeof *d != d->args_nbytes + 8u * (size_t)k->sig.npointers)
+    if (!sp_dispatch_fits(d, &k->sig))
         return -EINVAL;
     int rc = check_grid(dev, k, d);
     if (rc == 0 && k->sig.checked)

@@ -226,22 +226,17 @@ static PyMemberDef members[] = {
 
 int hot_conv(PyObject *module)
 {
-    static PyType_Slot slots[] = {
-        {Py_tp_doc, "What was decided for convolutions of numpy arrays."},
-        {Py_tp_new, make},
-        {Py_tp_methods, methods},
-        {Py_tp_members, members},
-        {Py_tp_traverse, traverse},
-        {Py_tp_clear, clear},
-        {Py_tp_dealloc, dealloc},
-        {0, NULL},
-    };
-    static PyType_Spec spec = {
+    static const struct hot_frame frame = {
         .name = "sparkle_drv._hot.Convolutions",
-        .basicsize = sizeof(struct hot_convolutions),
-        .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
-        .slots = slots,
+        .doc = "What was decided for convolutions of numpy arrays.",
+        .size = sizeof(struct hot_convolutions),
+        .make = make,
+        .methods = methods,
+        .members = members,
+        .traverse = traverse,
+        .clear = clear,
+        .dealloc = dealloc,
     };
     epoch_word = PyUnicode_InternFromString("_epoch");
-    return epoch_word && hot_type(module, &spec, "Convolutions") ? 0 : -1;
+    return epoch_word && hot_collected(module, &frame) ? 0 : -1;
 }

@@ -4,6 +4,7 @@
 #define PY_SSIZE_T_CLEAN
 #define Py_LIMITED_API 0x030a0000
 #include <Python.h>
+#include <structmember.h>
 #include <stdint.h>
 
 /* Of one allocation: `device` is None once it is closed; `version` counts the writes that were submitted. */
@@ -75,6 +76,18 @@ int hot_wait_for(const struct hot_queue *q, int64_t value);
 /* A type of `spec` as an attribute of the module; NULL with an exception. */
 PyTypeObject *hot_type(PyObject *module, PyType_Spec *spec, const char *name);
 void hot_free(PyObject *self);
+/* A type whose objects the collector looks into. `make` and `members` may be NULL; `name` with its package. */
+struct hot_frame {
+    const char *name, *doc;
+    size_t size;
+    newfunc make;
+    PyMethodDef *methods;
+    PyMemberDef *members;
+    traverseproc traverse;
+    inquiry clear;
+    destructor dealloc;
+};
+PyTypeObject *hot_collected(PyObject *module, const struct hot_frame *frame);
 /* Is the object's id a key of the dict? -1: an exception. */
 int hot_in_dict(PyObject *dict, PyObject *object);
 #endif

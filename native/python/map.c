@@ -347,20 +347,14 @@ static PyMethodDef methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
-static PyType_Slot slots[] = {
-    {Py_tp_doc, "A map that was called before."},
-    {Py_tp_methods, methods},
-    {Py_tp_traverse, traverse},
-    {Py_tp_clear, clear},
-    {Py_tp_dealloc, dealloc},
-    {0, NULL},
-};
-
-static PyType_Spec spec = {
+static const struct hot_frame frame = {
     .name = "sparkle_drv._hot.MapCall",
-    .basicsize = sizeof(struct map_call),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
-    .slots = slots,
+    .doc = "A map that was called before.",
+    .size = sizeof(struct map_call),
+    .methods = methods,
+    .traverse = traverse,
+    .clear = clear,
+    .dealloc = dealloc,
 };
 
 static PyMethodDef functions[] = {
@@ -372,6 +366,6 @@ int hot_map(PyObject *module)
 {
     epoch_word = PyUnicode_InternFromString("_epoch");
     shape_word = PyUnicode_InternFromString("shape");
-    map_call_type = hot_type(module, &spec, "MapCall");
+    map_call_type = hot_collected(module, &frame);
     return epoch_word && shape_word && map_call_type ? PyModule_AddFunctions(module, functions) : -1;
 }

@@ -2,6 +2,7 @@
 #include "hot.h"
 
 #include <stddef.h>
+#include <string.h>
 #include <structmember.h>
 
 PyTypeObject *hot_storage_type, *hot_pointer_type, *hot_kernel_type, *hot_fence_type;
@@ -15,6 +16,30 @@ PyTypeObject *hot_type(PyObject *module, PyType_Spec *spec, const char *name)
     }
     Py_XDECREF(type);
     return NULL;
+}
+
+PyTypeObject *hot_collected(PyObject *module, const struct hot_frame *frame)
+{
+    PyType_Slot slots[8] = {
+        {Py_tp_doc, (void *)(uintptr_t)frame->doc},
+        {Py_tp_methods, frame->methods},
+        {Py_tp_traverse, frame->traverse},
+        {Py_tp_clear, frame->clear},
+        {Py_tp_dealloc, frame->dealloc},
+    };
+    size_t used = 5;
+    if (frame->make)
+        slots[used++] = (PyType_Slot){Py_tp_new, frame->make};
+    if (frame->members)
+        slots[used++] = (PyType_Slot){Py_tp_members, frame->members};
+    slots[used] = (PyType_Slot){0, NULL};
+    PyType_Spec spec = {
+        .name = frame->name,
+        .basicsize = (int)frame->size,
+        .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
+        .slots = slots,
+    };
+    return hot_type(module, &spec, strrchr(frame->name, '.') + 1);
 }
 
 /* The rest of a dealloc, when the fields have been cleared. */

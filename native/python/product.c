@@ -310,23 +310,18 @@ static PyMemberDef members[] = {
 
 int hot_products(PyObject *module)
 {
-    static PyType_Slot slots[] = {
-        {Py_tp_doc, "Kernels for products of numpy arrays, by size."},
-        {Py_tp_new, make},
-        {Py_tp_methods, methods},
-        {Py_tp_members, members},
-        {Py_tp_traverse, traverse},
-        {Py_tp_clear, clear},
-        {Py_tp_dealloc, dealloc},
-        {0, NULL},
-    };
-    static PyType_Spec spec = {
+    static const struct hot_frame frame = {
         .name = "sparkle_drv._hot.Products",
-        .basicsize = sizeof(struct hot_products),
-        .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
-        .slots = slots,
+        .doc = "Kernels for products of numpy arrays, by size.",
+        .size = sizeof(struct hot_products),
+        .make = make,
+        .methods = methods,
+        .members = members,
+        .traverse = traverse,
+        .clear = clear,
+        .dealloc = dealloc,
     };
     epoch_word = PyUnicode_InternFromString("_epoch");
-    hot_products_type = hot_type(module, &spec, "Products");
+    hot_products_type = hot_collected(module, &frame);
     return epoch_word && hot_products_type ? 0 : -1;
 }

@@ -15,6 +15,7 @@ from sparkle_drv._hot import PointerBase
 from sparkle_drv.core.buffer import Buffer
 from sparkle_drv.core.elements import READONLY, of_dtype
 from sparkle_drv.core.fence import Fence
+from sparkle_drv.core.shaped import Shaped
 
 if TYPE_CHECKING:
     import numpy as np
@@ -63,7 +64,7 @@ def shape_of(shape: Any) -> tuple[int, ...]:
     return dims
 
 
-class Array(PointerBase):
+class Array(PointerBase, Shaped):
     """Row-major elements of one dtype; `Device.array`, `Device.empty`, `Buffer.array` make them.
 
     It has `dtype` (numpy's), `shape`, `nbytes`, `layout` ("NCHW" or the like, or None), `buffer`
@@ -157,11 +158,6 @@ class Array(PointerBase):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def __len__(self) -> int:
-        if not self.shape:
-            raise TypeError("a 0-d array has no length")
-        return self.shape[0]
-
     @property
     def device(self) -> Device:
         """Where its memory is; ValueError once it is closed."""
@@ -176,16 +172,6 @@ class Array(PointerBase):
     def readonly(self) -> bool:
         """True over wrapped memory that must not be written."""
         return self._readonly
-
-    @property
-    def size(self) -> int:
-        """How many elements there are."""
-        return math.prod(self.shape)
-
-    @property
-    def ndim(self) -> int:
-        """How many dimensions there are."""
-        return len(self.shape)
 
     def reshape(self, *shape: Any) -> Array:
         """The same memory and fence in another shape of the same size, without a layout.

@@ -6,7 +6,6 @@ moves, and over which way, is told to the runner, which owns the links.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +14,7 @@ import numpy as np
 from sparkle_drv.core.array import Array, shape_of
 from sparkle_drv.core.device import Device
 from sparkle_drv.core.fence import Fence
+from sparkle_drv.core.shaped import Shaped
 
 from .noted import call
 
@@ -36,7 +36,7 @@ def check_own(executor: LocalExecutor, given: Iterable[Any]) -> None:
             )
 
 
-class ContextArray:
+class ContextArray(Shaped):
     """`Context.array` makes them. `shape`, `dtype`, `layout`, `nbytes` as of a core.Array.
 
     `places` says which devices have a copy; the first is where it was written last. Operations of
@@ -63,21 +63,6 @@ class ContextArray:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-    def __len__(self) -> int:
-        if not self.shape:
-            raise TypeError("a 0-d array has no length")
-        return self.shape[0]
-
-    @property
-    def ndim(self) -> int:
-        """How many dimensions there are."""
-        return len(self.shape)
-
-    @property
-    def size(self) -> int:
-        """How many elements there are."""
-        return math.prod(self.shape)
 
     @property
     def places(self) -> tuple[str, ...]:
