@@ -104,15 +104,13 @@ int sp_spin_on(struct sp_spin *spin)
     const uint64_t now = sp_clock_ns();
     const uint64_t gap = now - spin->seen;
     spin->seen = now;
-    if (gap < LOST_NS) {
+    if (gap < LOST_NS || !spin->asked || displaced() == spin->displaced) { /* else it was a hypervisor, or a long interrupt */
         if (!spin->asked && now - spin->begun > UNTOLD_NS) {
             spin->asked = 1;
             spin->displaced = displaced();
         }
         return now < spin->until;
     }
-    if (spin->asked && displaced() == spin->displaced) /* nobody of this machine wanted it */
-        return now < spin->until;
     atomic_store_explicit(&budget, 0, memory_order_relaxed); /* until the next sample */
     atomic_store_explicit(&sample_at, now + SAMPLE_EVERY_NS, memory_order_relaxed);
     return 0;

@@ -160,13 +160,14 @@ int sp_gemm_block(const struct sp_gemm_job *job, size_t m0, size_t m1, size_t n0
     return 0;
 }
 
+double sp_gemm_ns(double flops)
+{
+    return flops / 130;
+}
+
 uint32_t sp_gemm_threads(double flops, const struct sp_tile_plan *plan, const struct sp_pool *pool)
 {
-    const double flops_a_thread = 400e3; /* some 3 us of one core; waking a thread that sleeps costs more than that */
-    const uint32_t all = sp_pool_threads(pool);
-    const uint32_t allowed = plan->threads && plan->threads < all ? plan->threads : all;
-    const double worth = flops / flops_a_thread;
-    return worth < 2 ? 1 : worth < allowed ? (uint32_t)worth : allowed;
+    return sp_pool_worth(pool, plan->threads, sp_gemm_ns(flops));
 }
 
 size_t sp_gemm_packed_elements(const struct sp_gemm_job *job)
@@ -237,25 +238,26 @@ static void cut(struct blocks *blocks, const struct sp_gemm_job *job, size_t tas
 int sp_gemm_run(const struct sp_gemm_job *given, const struct sp_tile_plan *plan, struct sp_pool *pool)
 {
     struct sp_gemm_job job = *given;
-    const uint32_t threads =
-        sp_gemm_threads(2.0 * (double)job.m * (double)job.n * (double)(job.k + 1), plan, pool);
+    const double flops = 2.0 * (double)job.m * (double)job.n * (double)(job.k + 1);
+    const uint32_t threads = sp_gemm_threads(flops, plan, pool);
     if (job.m == 0 || job.n == 0)
         return 0;
     if (threads == 1)
         return sp_gemm_block(&job, 0, job.m, 0, job.n);
+    const uint32_t ready = sp_pool_ready(pool, threads, sp_gemm_ns(flops));
     const double shared = (double)job.k * (double)round_up(job.n, job.kernel->nr) * job.kernel->nbytes;
     const int packs = !job.b_packed && !(job.b_in_place && (job.b_small || job.m <= 2 * job.kernel->mr));
     if (packs && shared <= SP_GEMM_MOST_SHARED) {
         void *const to = sp_scratch(SP_SCRATCH_SHARED, (size_t)shared);
         if (!to)
             return -ENOMEM;
-        sp_gemm_pack(&job, to, pool, threads);
+        sp_gemm_pack(&job, to, pool, ready);
         job.b_packed = to;
     }
     /* Two blocks a thread when they stay large, so that one that loses its core for a while holds up the others less. */
     struct blocks blocks = {.job = &job};
     const double large = 192 * 1024;
     cut(&blocks, &job, (double)job.m * (double)job.n / threads > 2 * large ? 2 * (size_t)threads : threads);
-    sp_pool_run(pool, one_block, &blocks, (uint32_t)(pieces(job.m, blocks.rows) * blocks.across), threads);
+    sp_pool_run(pool, one_block, &blocks, (uint32_t)(pieces(job.m, blocks.rows) * blocks.across), ready);
     return blocks.failed ? -ENOMEM : 0;
 }

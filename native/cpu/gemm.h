@@ -97,6 +97,7 @@ int sp_gemv_run(const struct sp_gemm_job *job, const void *a, const void *b, siz
 int sp_gemm_f32_naive(const void *args, const struct sp_tile_plan *plan, struct sp_pool *pool);
 int sp_gemm_f64_naive(const void *args, const struct sp_tile_plan *plan, struct sp_pool *pool);
 
-/* How many threads `flops` operations are worth: 1 below about a microsecond of work a thread. */
+/* What `flops` operations take one core, about, and how many threads they are worth. */
+double sp_gemm_ns(double flops);
 uint32_t sp_gemm_threads(double flops, const struct sp_tile_plan *plan, const struct sp_pool *pool);
 #endif

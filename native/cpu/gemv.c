@@ -5,7 +5,7 @@
 
 #include <errno.h>
 
-enum { LEAST_NBYTES = 128 << 10, UNIT = 64 }; /* of the matrix a thread; of its rows */
+enum { BYTES_A_NS = 40, SEVERAL_NS = 50000, PARTS_A_THREAD = 2, UNIT = 64 }; /* of the matrix and one core; rows of a part */
 enum { FEW_COLUMNS = 4, FEW_COLUMNS_K = 64, FEW_COLUMNS_M = 16, ROWS_AGAIN = 16 };
 
 struct vector_job {
@@ -72,16 +72,17 @@ int sp_gemv_run(const struct sp_gemm_job *job, const void *a, const void *b, siz
             job->kernel->pack(&from, j, 1, 1, 0, v.k, packed + j * v.k * nbytes);
         v.x = packed;
     }
-    const double worth = (double)v.count * (double)v.k * (double)nbytes / LEAST_NBYTES;
-    const uint32_t all = sp_pool_threads(pool);
-    const uint32_t allowed = plan->threads && plan->threads < all ? plan->threads : all;
-    const uint32_t threads = worth < 2 ? 1 : worth < allowed ? (uint32_t)worth : allowed;
-    v.part = ((v.count + threads - 1) / threads + UNIT - 1) / UNIT * UNIT;
+    const double work_ns = (double)v.count * (double)v.k * (double)nbytes / BYTES_A_NS;
+    const uint32_t threads = sp_pool_worth(pool, plan->threads, work_ns);
+    const uint32_t ready = sp_pool_ready(pool, threads, work_ns);
+    /* More parts than threads: one that comes late does less. */
+    const size_t parts = work_ns / threads > SEVERAL_NS ? (size_t)threads * PARTS_A_THREAD : threads;
+    v.part = ((v.count + parts - 1) / parts + UNIT - 1) / UNIT * UNIT;
     const uint32_t tasks = (uint32_t)((v.count + v.part - 1) / v.part);
     if (tasks == 1)
         some(&v, 0);
     else
-        sp_pool_run(pool, some, &v, tasks, threads);
+        sp_pool_run(pool, some, &v, tasks, ready);
     if (job->bias_columns || job->act != SP_ACT_NONE) {
         const struct sp_gemm_finish how = {NULL, job->bias_columns, job->act};
         job->kernel->finish(job->c, job->rsc, job->m, job->n, &how);

@@ -18,6 +18,11 @@ typedef int sp_routine_fn(const void *args, const struct sp_tile_plan *plan, str
 typedef void sp_task_fn(void *ctx, uint32_t index);
 void sp_pool_run(struct sp_pool *pool, sp_task_fn *task, void *ctx, uint32_t tasks, uint32_t threads);
 uint32_t sp_pool_threads(const struct sp_pool *pool);
+/* When to use threads, for kernels that know how long one core would take (the plan has `most`; 0: all):
+ * into how many threads' work to cut it, which depends on nothing else, so that bits do not either, */
+uint32_t sp_pool_worth(const struct sp_pool *pool, uint32_t most, double work_ns);
+/* and how many of those to run it on now: 1 where all would have to be woken for less than that costs. Asked once a call. */
+uint32_t sp_pool_ready(struct sp_pool *pool, uint32_t threads, double work_ns);
 
 /* Memory of the calling thread, 64-byte aligned, kept for the next call, contents undefined: one block a slot, so that
  * one call may use several. NULL when there is none. */

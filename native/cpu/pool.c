@@ -16,6 +16,10 @@
 #include <stdlib.h>
 
 enum { DOOR_INSIDE = 0x10000, DOOR_TICKETS = 0xffff };
+/* HANDED_NS: work a thread for which handing it to one that spins pays. WOKEN_NS: all the work for which waking one that sleeps
+ * pays at once; that takes some 50 us in a virtual machine. PATIENT_NS: jobs that come in shorter intervals are taken for one
+ * run of them: workers stay awake in between, and are woken for the second whatever its size. */
+enum { HANDED_NS = 3000, WOKEN_NS = 150000, PATIENT_NS = 1000000 };
 
 /* Threads of all pools of this process that run a job or spin. */
 static _Atomic int32_t all_awake;
@@ -86,12 +90,14 @@ static int spin_for_job(struct sp_pool *pool, uint32_t seen, uint64_t spin_ns)
     return 0;
 }
 
-static void await_job(struct sp_pool *pool, uint32_t seen)
+/* `*patient`: did jobs come soon, of late? */
+static void await_job(struct sp_pool *pool, uint32_t seen, int *patient)
 {
     const uint64_t spin_ns = may_spin_ns(pool);
+    const uint64_t begun = sp_clock_ns();
     if (spin_ns) {
         wake_count(pool, 1);
-        const int published = spin_for_job(pool, seen, spin_ns);
+        const int published = spin_for_job(pool, seen, *patient ? PATIENT_NS : spin_ns);
         wake_count(pool, -1);
         if (published)
             return;
@@ -100,6 +106,7 @@ static void await_job(struct sp_pool *pool, uint32_t seen)
     while (atomic_load(&pool->sequence) == seen)
         sp_futex_wait(&pool->sequence, seen, 1000000000u);
     atomic_fetch_sub(&pool->sleepers, 1);
+    *patient = sp_clock_ns() - begun < PATIENT_NS;
 }
 
 static void *worker(void *arg)
@@ -109,6 +116,7 @@ static void *worker(void *arg)
     if (pool->places)
         sp_places_pin(pool->places, self->node);
     uint32_t seen = 0;
+    int patient = 0;
     for (;;) {
         if (join_job(pool)) {
             draw(pool, self->node);
@@ -121,7 +129,7 @@ static void *worker(void *arg)
         }
         if (atomic_load(&pool->stop))
             return NULL;
-        await_job(pool, seen);
+        await_job(pool, seen, &patient);
     }
 }
 
@@ -223,6 +231,22 @@ void sp_pool_run(struct sp_pool *pool, sp_task_fn *task, void *ctx, uint32_t tas
 uint32_t sp_pool_threads(const struct sp_pool *pool)
 {
     return pool ? pool->threads : 1;
+}
+
+uint32_t sp_pool_worth(const struct sp_pool *pool, uint32_t most, double work_ns)
+{
+    const uint32_t all = sp_pool_threads(pool);
+    const uint32_t allowed = most && most < all ? most : all;
+    const double worth = work_ns / HANDED_NS;
+    return worth < 2 ? 1 : worth < allowed ? (uint32_t)worth : allowed;
+}
+
+uint32_t sp_pool_ready(struct sp_pool *pool, uint32_t threads, double work_ns)
+{
+    if (threads <= 1 || work_ns >= WOKEN_NS || atomic_load_explicit(&pool->sleepers, memory_order_relaxed) < pool->threads - 1)
+        return threads;
+    const uint64_t now = sp_clock_ns();
+    return now - atomic_exchange_explicit(&pool->asked_ns, now, memory_order_relaxed) < PATIENT_NS ? threads : 1;
 }
 
 int sp_pool_init(struct sp_pool *pool, uint32_t threads)

@@ -33,7 +33,8 @@ struct sp_pool {
      * the door and see who is still inside in one step. Also the futex on which the owner sleeps. */
     _Atomic uint32_t door;
     _Atomic uint32_t owner_sleeps;
-    _Atomic int32_t awake; /* threads of this pool that run a job or spin */
+    _Atomic int32_t awake;     /* threads of this pool that run a job or spin */
+    _Atomic uint64_t asked_ns; /* when somebody last had work that was too little to wake anybody for */
     sp_task_fn *task;
     void *ctx;
     uint32_t nshares;
