@@ -10,7 +10,7 @@ STRICT := -O0 -Wall -Wextra -Wshadow -Wconversion -Werror
 SANITIZE := -fsanitize=address,undefined
 STRICT_TO := --build-temp build/strict --build-lib build/strict/lib
 
-.PHONY: quick help build bench test test-quick lint format check-c perf peers wheel bringup-archive docs asan preload fake-cuda gpu-kit test-radv gen golden-llvm shaders fuzz fuzz-elf fuzz-pm4 fuzz-faults loc test-fresh clean cuda-sweep
+.PHONY: quick help build bench test test-quick lint format check-c perf peers wheel bringup-archive docs asan preload fake-cuda gpu-kit test-radv gen golden-llvm shaders fuzz fuzz-elf fuzz-pm4 fuzz-faults loc test-fresh clean cuda-sweep lowered
 
 quick: build lint test-quick ## the quick loop: build, lint, types, quick tests
 
@@ -82,6 +82,10 @@ asan: build ## all quick tests of the C code, the preload library too, under ASa
 	@$(PY) tests/cpu_kernels/build.py asan build/asan/obj
 	@for isa in ref avx2 avx512; do \
 	  UBSAN_OPTIONS=halt_on_error=1 build/cpu_kernels/asan/cpu_kernels $$isa 500 || test $$? = 77 || exit 1; done
+
+lowered: build ## the kernels of AVX-512 on a machine that has AVX2 alone: their C, not the instructions
+	@$(PY) tests/cpu_kernels/build.py lowered
+	@build/cpu_kernels/lowered/cpu_kernels avx512 500
 
 preload: ## build/preload/libsparkle_amdgpu.so: shows other drivers an emulated AMD GPU (LD_PRELOAD)
 	@$(PYTHON) tools/setup_env.py --tests
