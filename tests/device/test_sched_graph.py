@@ -248,6 +248,26 @@ def test_other_types_and_shapes(made, uris):
     assert empty.numpy().shape == (0, 3)
 
 
+@pytest.mark.parametrize("uris", [CPU, ("egl:0",)], ids="+".join)
+def test_odd_sizes_and_operands(made, uris):
+    executor = made(uris)
+    chance = np.random.default_rng(2)
+    x, w = graphkit.values(chance, 0, 3, 8, 8), graphkit.values(chance, 4, 3, 3, 3)
+    a, b = graphkit.values(chance, 5, 0), graphkit.values(chance, 0, 4)
+    one = graphkit.values(chance, 1, 1)
+    zero_d, weights = np.array(2.0, F32), executor.devices[uris[0]].array(one)
+    with graph(executor) as g:
+        none = g.map("relu(y) + 1", y=g.conv2d(x, w))
+        sums = g.map("relu(y + 1)", y=g.gemm(a, b))
+        point = g.map("y*2 + z", y=g.gemm(one, weights), z=zero_d)
+        total = g.reduce("y*z", y=g.map("v - 1", v=one), z=g.reduce(one, "sum"))
+    g.run()
+    assert none.numpy().shape == (0, 4, 6, 6)
+    np.testing.assert_array_equal(sums, np.ones((5, 4), F32))
+    np.testing.assert_allclose(point, one * one * 2 + 2, rtol=1e-5)
+    np.testing.assert_allclose(total, (one - 1)[0, 0] * one[0, 0], rtol=1e-5)
+
+
 def failing(monkeypatch, uri, error, times=1):
     """Tasks on a device fail: which ones did, in a list."""
     real, failed = run_task.run, []
@@ -280,6 +300,27 @@ def test_what_a_device_fails_at_is_done_on_another(made, monkeypatch, error):
     assert outputs is not None
     g.run()
     assert (executor.last.plan.devices == ("cpu",)) == isinstance(error, DeviceLost)
+
+
+def test_a_device_whose_result_cannot_be_had_is_left(made, monkeypatch):
+    executor = made(seed=1)
+    with graph(executor) as g:
+        pairs = grown(g, 1, 14)
+    g.run()
+    assert any(move.source == "egl:0" for move in executor.last.plan.moves)
+    real = run_graph._host
+
+    def host(array):
+        if array.device.uri == "egl:0":
+            raise KernelFault("what came before had failed")
+        return real(array)
+
+    monkeypatch.setattr(run_graph, "_host", host)
+    g.run()
+    assert executor.last.plan.devices == ("cpu",)
+    assert executor.costs.nodes["egl:0"].reliability.failures > 0
+    assert executor.costs.nodes["cpu"].reliability.failures == 0
+    check([p for p in pairs if p.node._value.number in g._run.results])
 
 
 def test_when_all_fail_the_last_error_is_told(made, monkeypatch):
@@ -421,6 +462,7 @@ def test_a_trace_has_every_task_and_the_journal_replays(made):
     for task in plan.tasks:
         assert names.count(" + ".join(task.made_of)) >= 3
     assert {span.track[0] for span in trace.spans} == {"host", *BOTH}
+    assert names.count("run") == 3  # each whole, too
     again = list(journal.replay(trace.journal))
     assert len(again) == 1
     assert all(stands == now for stands, now in again)
