@@ -75,17 +75,7 @@ def build(
         target = folder / f"{name if ours else source.parent.name}_{source.stem}.o"
         dep = target.with_suffix(".d")
         command = [compiler, *shlex.split(f"{FLAGS} {flags}"), *(defines if ours else ())]
-        command += [
-            "-I",
-            str(ROOT / "native/cpu"),
-            "-MMD",
-            "-MF",
-            str(dep),
-            "-c",
-            str(source),
-            "-o",
-            str(target),
-        ]
+        command += ["-I", str(ROOT / "native/cpu"), "-MMD", "-MF", str(dep), "-c", str(source), "-o", str(target)]
         if not is_fresh(target, command, dep):
             subprocess.run(command, check=True, capture_output=True, text=True)
             target.with_suffix(".cmd").write_text(shlex.join(command))

@@ -1,4 +1,4 @@
-"""Task graphs on real devices: random ones against numpy, on one and two, and what is told of it."""
+"""Task graphs on real devices: random ones against numpy, on one and on two, and their plans."""
 
 import graphkit
 import numpy as np
