@@ -48,6 +48,16 @@ def executor(devices, monkeypatch, seed=0):
     return made
 
 
+def recorder(executor, fuse=True, uris=None):
+    """An empty graph on all devices, or some."""
+    return TaskGraph(executor, uris or tuple(executor.devices), fuse)
+
+
+def matrices(n=8, count=3, seed=3):
+    """Square ones."""
+    return values(np.random.default_rng(seed), count, n, n)
+
+
 def values(chance, *shape):
     return chance.uniform(-1, 1, shape).astype(F32)
 

@@ -15,7 +15,7 @@
                  fold_values.py); traffic.py: bytes that tasks move; reuse.py: memory used again
     graph_decide.py   from tasks to a plan (graph_plan.py): classes of work (graph_classes.py), a
                       placement (graph_place.py), steps (graph_steps.py)
-    run_graph.py, run_task.py   what runs them
+    run_graph.py, run_task.py   what runs them; look_task.py: looks at results
 
     operations.py, calls.py   what can be placed; arrays.py: arrays that live anywhere
     local.py     the runner; probe.py, profile.py: what it measures and keeps; progress.py: tells

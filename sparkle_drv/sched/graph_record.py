@@ -22,6 +22,7 @@ from .arrays import ContextArray
 from .compose import written
 from .graph_data import Task, Value
 from .local import LocalExecutor
+from .noted import call
 from .run_graph import GraphRun
 
 OPERATIONS = ("gemm", "conv2d", "map", "reduce")
@@ -172,6 +173,7 @@ class TaskGraph:
             if value not in self._outputs:
                 self._outputs.append(value)
 
+    @call
     def run(self) -> Any:
         """Run all: the output as a ContextArray, or a tuple of several, in order; asynchronous but
         for numpy's `out`.

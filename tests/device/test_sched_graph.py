@@ -1,20 +1,13 @@
-"""Task graphs on real devices: random ones against numpy, on one and two, and what goes wrong."""
-
-import gc
+"""Task graphs on real devices: random ones against numpy, on one and on two, and their plans."""
 
 import graphkit
 import numpy as np
 import pytest
-from graphkit import F32, check, grown
+from graphkit import F32, check, grown, matrices
+from graphkit import recorder as graph
 
-from sparkle_drv import ops
-from sparkle_drv.errors import DeviceLost, KernelFault, OutOfDeviceMemory
 from sparkle_drv.ops import ref
-from sparkle_drv.sched import arrays, explain_graph, journal, recording, run_graph, run_task
-from sparkle_drv.sched.choose import Impossible
-from sparkle_drv.sched.graph_record import TaskGraph
-from sparkle_drv.sched.inspector import Inspector
-from sparkle_drv.sched.local import WrongResult
+from sparkle_drv.sched import arrays, explain_graph, journal, recording
 from sparkle_drv.sched.work import HOST
 from sparkle_drv.telemetry import chrome
 
@@ -27,18 +20,8 @@ def made(opened, monkeypatch):
     return lambda uris=BOTH, seed=0: graphkit.executor([opened(u) for u in uris], monkeypatch, seed)
 
 
-def graph(executor, fuse=True, uris=None):
-    return TaskGraph(executor, uris or tuple(executor.devices), fuse)
-
-
-def unread(pairs, outputs):
-    """The pairs that are outputs."""
-    known = {id(node) for node in outputs}
-    return [pair for pair in pairs if id(pair.node) in known]
-
-
 @pytest.mark.parametrize("uris", [CPU, ("egl:0",), BOTH], ids="+".join)
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(4))
 def test_random_graphs_are_what_numpy_says(made, uris, seed):
     executor = made(uris, seed)
     both = set()
@@ -72,10 +55,6 @@ def test_a_graph_on_the_cpu_and_an_emulated_card(made, other):
     assert executor.last.plan.moves
     check([p for p in pairs if p.node._value.number in g._run.results])
     g.close()
-
-
-def matrices(n=8, count=3, seed=3):
-    return graphkit.values(np.random.default_rng(seed), count, n, n)
 
 
 def test_devices_take_turns_and_results_are_brought(made):
@@ -248,141 +227,24 @@ def test_other_types_and_shapes(made, uris):
     assert empty.numpy().shape == (0, 3)
 
 
-def failing(monkeypatch, uri, error, times=1):
-    """Tasks on a device fail: which ones did, in a list."""
-    real, failed = run_task.run, []
-
-    def run(device, *rest):
-        if device.uri == uri and len(failed) < times:
-            failed.append(uri)
-            raise error
-        return real(device, *rest)
-
-    monkeypatch.setattr(run_task, "run", run)
-    return failed
-
-
-@pytest.mark.parametrize(
-    "error", [KernelFault("hung"), OutOfDeviceMemory("full"), DeviceLost("gone")]
-)
-def test_what_a_device_fails_at_is_done_on_another(made, monkeypatch, error):
-    executor = made(seed=1)
+@pytest.mark.parametrize("uris", [CPU, ("egl:0",)], ids="+".join)
+def test_odd_sizes_and_operands(made, uris):
+    executor = made(uris)
+    chance = np.random.default_rng(2)
+    x, w = graphkit.values(chance, 0, 3, 8, 8), graphkit.values(chance, 4, 3, 3, 3)
+    a, b = graphkit.values(chance, 5, 0), graphkit.values(chance, 0, 4)
+    one = graphkit.values(chance, 1, 1)
+    zero_d, weights = np.array(2.0, F32), executor.devices[uris[0]].array(one)
     with graph(executor) as g:
-        pairs = grown(g, 1, 12)
+        none = g.map("relu(y) + 1", y=g.conv2d(x, w))
+        sums = g.map("relu(y + 1)", y=g.gemm(a, b))
+        point = g.map("y*2 + z", y=g.gemm(one, weights), z=zero_d)
+        total = g.reduce("y*z", y=g.map("v - 1", v=one), z=g.reduce(one, "sum"))
     g.run()
-    assert set(executor.last.plan.devices) == set(BOTH)
-    failed = failing(monkeypatch, "egl:0", error)
-    outputs = g.run()
-    assert failed == ["egl:0"]
-    assert executor.last.plan.devices == ("cpu",)
-    assert executor.costs.nodes["egl:0"].lost == ("gone" if isinstance(error, DeviceLost) else "")
-    check([p for p in pairs if p.node._value.number in g._run.results])
-    assert outputs is not None
-    g.run()
-    assert (executor.last.plan.devices == ("cpu",)) == isinstance(error, DeviceLost)
-
-
-def test_when_all_fail_the_last_error_is_told(made, monkeypatch):
-    executor = made(CPU)
-    a, b, _ = matrices()
-    with graph(executor) as g:
-        g.gemm(a, b)
-    failing(monkeypatch, "cpu", OutOfDeviceMemory("cpu is full"), times=2)
-    with pytest.raises(OutOfDeviceMemory, match="cpu is full"):
-        g.run()
-    failing(monkeypatch, "cpu", OutOfDeviceMemory("cpu is full"), times=0)
-    executor.costs.nodes["cpu"].lost = "reset"
-    with pytest.raises(Impossible, match="gemm_f32: no device can do it: cpu: it is lost: reset"):
-        g.run()
-
-
-def test_what_does_not_fit_says_what_is_needed_and_what_there_is(made):
-    executor = made()
-    a, b, _ = matrices(64)
-    with graph(executor, fuse=False) as g:
-        x = g.gemm(a, b)
-        for _ in range(3):
-            x = g.gemm(g.map("tanh(x)", x=x), b)
-    g.run()
-    chosen = executor.last.plan.devices
-    most = max(m.peak_nbytes + m.kept_nbytes for m in executor.last.plan.memory.values())
-    assert most < 8 * a.nbytes
-    executor.costs.nodes[chosen[0]].memory_nbytes = 3 * a.nbytes  # enough for each task alone
-    g._run.forget()
-    g.run()
-    assert chosen[0] not in executor.last.plan.devices
-    for node in executor.costs.nodes.values():
-        node.memory_nbytes = 3 * a.nbytes
-    g._run.forget()
-    with pytest.raises(
-        Impossible, match=r"it does not fit: .*cpu: \d+ bytes are needed, it has 49152"
-    ):
-        g.run()
-    for node in executor.costs.nodes.values():
-        node.memory_nbytes = a.nbytes
-    with pytest.raises(
-        Impossible, match="gemm_f32: no device can do it: cpu: 49152 bytes are needed"
-    ):
-        g.run()
-
-
-def test_an_algorithm_of_the_cpu_is_not_asked_of_others(made):
-    executor = made()
-    chance = np.random.default_rng(1)
-    x, w = graphkit.values(chance, 1, 3, 8, 8), graphkit.values(chance, 4, 3, 3, 3)
-    with graph(executor) as g:
-        g.conv2d(x, w, algo="winograd2")
-    got = g.run()
-    np.testing.assert_allclose(got, ops.conv2d(executor.devices["cpu"], x, w), rtol=1e-4, atol=1e-4)
-    why = executor.last.plan.tasks[0].candidates[1].why
-    assert why == "algo 'winograd2' is there on the cpu only"
-
-
-def test_arrays_of_another_device_or_context_are_refused(made, opened):
-    executor, other = made(CPU), graphkit.LocalExecutor([opened("cpu")], graphkit.default_clock())
-    a, b, _ = matrices()
-    with graph(executor) as g:
-        with pytest.raises(ValueError, match="a: it is a ContextArray of another Context"):
-            g.gemm(arrays.empty(other, opened("cpu"), (8, 8), F32, None), b)
-        with pytest.raises(ValueError, match=r"b: an Array of this Context \(cpu\) is wanted, got"):
-            g.gemm(a, opened("egl:0").array(b))
-        closed = opened("cpu").array(b)
-        closed.close()
-        with pytest.raises(ValueError, match="b: an open array is wanted, this one is closed"):
-            g.gemm(a, closed)
-        later = opened("cpu").array(b)
-        g.gemm(a, later)
-    g.run()
-    later.close()
-    with pytest.raises(ValueError, match="an operand of the graph is closed"):
-        g.run()
-
-
-def test_nothing_stays_when_it_is_closed(made):
-    executor = made()
-    for device in executor.devices.values():
-        device.default_queue  # noqa: B018  # opened at first use, and then it stays
-
-    def alive():
-        gc.collect()
-        for device in executor.devices.values():
-            device.wait_idle()
-        return [d.live_counts()["buffers"] for d in executor.devices.values()]
-
-    with graph(executor) as g:
-        grown(g, 1, 12)
-    g.run()
-    before = alive()
-    for _ in range(3):
-        g.run()
-    assert alive() == before
-    results = g.run()
-    g.close()
-    g.close()
-    assert sum(alive()) < sum(before)
-    np.asarray(results[0])  # results stay with who has them
-    with pytest.raises(ValueError, match="the graph is closed"):
-        g.run()
+    assert none.numpy().shape == (0, 4, 6, 6)
+    np.testing.assert_array_equal(sums, np.ones((5, 4), F32))
+    np.testing.assert_allclose(point, one * one * 2 + 2, rtol=1e-5)
+    np.testing.assert_allclose(total, (one - 1)[0, 0] * one[0, 0], rtol=1e-5)
 
 
 def test_the_explanation_names_tasks_times_bytes_and_memory(made):
@@ -421,6 +283,7 @@ def test_a_trace_has_every_task_and_the_journal_replays(made):
     for task in plan.tasks:
         assert names.count(" + ".join(task.made_of)) >= 3
     assert {span.track[0] for span in trace.spans} == {"host", *BOTH}
+    assert names.count("run") == 3  # each whole, too
     again = list(journal.replay(trace.journal))
     assert len(again) == 1
     assert all(stands == now for stands, now in again)
@@ -429,49 +292,3 @@ def test_a_trace_has_every_task_and_the_journal_replays(made):
         costs.nodes["cpu"].lost = "what if"
 
     assert all(stands != now for stands, now in journal.replay(trace.journal, slower))
-
-
-def test_a_device_that_has_become_slower_is_noticed(made):
-    executor = made(seed=1)
-    with graph(executor) as g:
-        grown(g, 1, 12)
-    g.run()
-    first = executor.last
-    executor.last.runs = run_graph.LOOK - 1
-    g.run()
-    assert executor.last is first  # nothing has changed
-    executor.last.runs = run_graph.LOOK - 1
-    for op, uri in executor.costs.speeds:
-        if uri == "egl:0":
-            executor.costs.speeds[op, uri].pace += 10.0
-    g.run()
-    assert executor.last.plan.devices == ("cpu",)
-
-
-def test_a_wrong_result_is_found_and_the_graph_done_elsewhere(made, monkeypatch):
-    executor = made(seed=1)
-    executor.inspector = Inspector(1.0)
-    with graph(executor) as g:
-        pairs = grown(g, 1, 14)
-    g.run()  # right results are taken for right, whatever the task
-    assert set(executor.last.plan.devices) == set(BOTH)
-    assert all(node.reliability.failures == 0 for node in executor.costs.nodes.values())
-    real, spoilt = run_task.run, []
-
-    def spoiling(device, task, *rest):
-        result = real(device, task, *rest)
-        if device.uri == "egl:0" and task.op in ("gemm", "map"):
-            spoilt.append(task.op)
-            device.default_queue.write(result.buffer, np.full(result.shape, 1e9, F32)).wait()
-        return result
-
-    monkeypatch.setattr(run_task, "run", spoiling)
-    g.run()
-    assert spoilt
-    assert executor.last.plan.devices == ("cpu",)
-    assert executor.costs.nodes["egl:0"].reliability.failures > 0
-    check([p for p in pairs if p.node._value.number in g._run.results])
-    with graph(executor, uris=("egl:0",)) as h:
-        h.gemm(*matrices(count=2))
-    with pytest.raises(WrongResult, match="egl:0: gemm is wrong: row "):
-        h.run()

@@ -1,0 +1,228 @@
+"""Task graphs when something goes wrong: devices that fail, short memory, foreign arrays."""
+
+import gc
+
+import graphkit
+import numpy as np
+import pytest
+from graphkit import F32, check, grown, matrices
+from graphkit import recorder as graph
+
+from sparkle_drv import ops
+from sparkle_drv.errors import DeviceLost, KernelFault, OutOfDeviceMemory
+from sparkle_drv.sched import arrays, run_graph, run_task
+from sparkle_drv.sched.choose import Impossible
+from sparkle_drv.sched.inspector import Inspector
+from sparkle_drv.sched.local import WrongResult
+
+CPU, BOTH = ("cpu",), ("cpu", "egl:0")
+
+
+@pytest.fixture
+def made(opened, monkeypatch):
+    """(URIs, seed) -> an executor whose costs are drawn."""
+    return lambda uris=BOTH, seed=0: graphkit.executor([opened(u) for u in uris], monkeypatch, seed)
+
+
+def failing(monkeypatch, uri, error, times=1):
+    """Tasks on a device fail: which ones did, in a list."""
+    real, failed = run_task.run, []
+
+    def run(device, *rest):
+        if device.uri == uri and len(failed) < times:
+            failed.append(uri)
+            raise error
+        return real(device, *rest)
+
+    monkeypatch.setattr(run_task, "run", run)
+    return failed
+
+
+@pytest.mark.parametrize(
+    "error", [KernelFault("hung"), OutOfDeviceMemory("full"), DeviceLost("gone")]
+)
+def test_what_a_device_fails_at_is_done_on_another(made, monkeypatch, error):
+    executor = made(seed=1)
+    with graph(executor) as g:
+        pairs = grown(g, 1, 12)
+    g.run()
+    assert set(executor.last.plan.devices) == set(BOTH)
+    failed = failing(monkeypatch, "egl:0", error)
+    outputs = g.run()
+    assert failed == ["egl:0"]
+    assert executor.last.plan.devices == ("cpu",)
+    assert executor.costs.nodes["egl:0"].lost == ("gone" if isinstance(error, DeviceLost) else "")
+    check([p for p in pairs if p.node._value.number in g._run.results])
+    assert outputs is not None
+    g.run()
+    assert (executor.last.plan.devices == ("cpu",)) == isinstance(error, DeviceLost)
+
+
+def test_a_device_whose_result_cannot_be_had_is_left(made, monkeypatch):
+    executor = made(seed=1)
+    with graph(executor) as g:
+        pairs = grown(g, 1, 14)
+    g.run()
+    assert any(move.source == "egl:0" for move in executor.last.plan.moves)
+    real = run_graph._host
+
+    def host(array):
+        if array.device.uri == "egl:0":
+            raise KernelFault("what came before had failed")
+        return real(array)
+
+    monkeypatch.setattr(run_graph, "_host", host)
+    g.run()
+    assert executor.last.plan.devices == ("cpu",)
+    assert executor.costs.nodes["egl:0"].reliability.failures > 0
+    assert executor.costs.nodes["cpu"].reliability.failures == 0
+    check([p for p in pairs if p.node._value.number in g._run.results])
+
+
+def test_when_all_fail_the_last_error_is_told(made, monkeypatch):
+    executor = made(CPU)
+    a, b, _ = matrices()
+    with graph(executor) as g:
+        g.gemm(a, b)
+    failing(monkeypatch, "cpu", OutOfDeviceMemory("cpu is full"), times=2)
+    with pytest.raises(OutOfDeviceMemory, match="cpu is full"):
+        g.run()
+    failing(monkeypatch, "cpu", OutOfDeviceMemory("cpu is full"), times=0)
+    executor.costs.nodes["cpu"].lost = "reset"
+    with pytest.raises(Impossible, match="gemm_f32: no device can do it: cpu: it is lost: reset"):
+        g.run()
+
+
+def test_what_does_not_fit_says_what_is_needed_and_what_there_is(made):
+    executor = made()
+    a, b, _ = matrices(64)
+    with graph(executor, fuse=False) as g:
+        x = g.gemm(a, b)
+        for _ in range(3):
+            x = g.gemm(g.map("tanh(x)", x=x), b)
+    g.run()
+    chosen = executor.last.plan.devices
+    most = max(m.peak_nbytes + m.kept_nbytes for m in executor.last.plan.memory.values())
+    assert most < 8 * a.nbytes
+    executor.costs.nodes[chosen[0]].memory_nbytes = 3 * a.nbytes  # enough for each task alone
+    g._run.forget()
+    g.run()
+    assert chosen[0] not in executor.last.plan.devices
+    for node in executor.costs.nodes.values():
+        node.memory_nbytes = 3 * a.nbytes
+    g._run.forget()
+    with pytest.raises(
+        Impossible, match=r"it does not fit: .*cpu: \d+ bytes are needed, it has 49152"
+    ):
+        g.run()
+    for node in executor.costs.nodes.values():
+        node.memory_nbytes = a.nbytes
+    with pytest.raises(
+        Impossible, match="gemm_f32: no device can do it: cpu: 49152 bytes are needed"
+    ):
+        g.run()
+
+
+def test_an_algorithm_of_the_cpu_is_not_asked_of_others(made):
+    executor = made()
+    chance = np.random.default_rng(1)
+    x, w = graphkit.values(chance, 1, 3, 8, 8), graphkit.values(chance, 4, 3, 3, 3)
+    with graph(executor) as g:
+        g.conv2d(x, w, algo="winograd2")
+    got = g.run()
+    np.testing.assert_allclose(got, ops.conv2d(executor.devices["cpu"], x, w), rtol=1e-4, atol=1e-4)
+    why = executor.last.plan.tasks[0].candidates[1].why
+    assert why == "algo 'winograd2' is there on the cpu only"
+
+
+def test_arrays_of_another_device_or_context_are_refused(made, opened):
+    executor, other = made(CPU), graphkit.LocalExecutor([opened("cpu")], graphkit.default_clock())
+    a, b, _ = matrices()
+    with graph(executor) as g:
+        with pytest.raises(ValueError, match="a: it is a ContextArray of another Context"):
+            g.gemm(arrays.empty(other, opened("cpu"), (8, 8), F32, None), b)
+        with pytest.raises(ValueError, match=r"b: an Array of this Context \(cpu\) is wanted, got"):
+            g.gemm(a, opened("egl:0").array(b))
+        closed = opened("cpu").array(b)
+        closed.close()
+        with pytest.raises(ValueError, match="b: an open array is wanted, this one is closed"):
+            g.gemm(a, closed)
+        later = opened("cpu").array(b)
+        g.gemm(a, later)
+    g.run()
+    later.close()
+    with pytest.raises(ValueError, match="an operand of the graph is closed"):
+        g.run()
+
+
+def test_nothing_stays_when_it_is_closed(made):
+    executor = made()
+    for device in executor.devices.values():
+        device.default_queue  # noqa: B018  # opened at first use, and then it stays
+
+    def alive():
+        gc.collect()
+        for device in executor.devices.values():
+            device.wait_idle()
+        return [d.live_counts()["buffers"] for d in executor.devices.values()]
+
+    with graph(executor) as g:
+        grown(g, 1, 12)
+    g.run()
+    before = alive()
+    for _ in range(3):
+        g.run()
+    assert alive() == before
+    results = g.run()
+    g.close()
+    g.close()
+    assert sum(alive()) < sum(before)
+    np.asarray(results[0])  # results stay with who has them
+    with pytest.raises(ValueError, match="the graph is closed"):
+        g.run()
+
+
+def test_a_device_that_has_become_slower_is_noticed(made):
+    executor = made(seed=1)
+    with graph(executor) as g:
+        grown(g, 1, 12)
+    g.run()
+    first = executor.last
+    executor.last.runs = run_graph.LOOK - 1
+    g.run()
+    assert executor.last is first  # nothing has changed
+    executor.last.runs = run_graph.LOOK - 1
+    for op, uri in executor.costs.speeds:
+        if uri == "egl:0":
+            executor.costs.speeds[op, uri].pace += 10.0
+    g.run()
+    assert executor.last.plan.devices == ("cpu",)
+
+
+def test_a_wrong_result_is_found_and_the_graph_done_elsewhere(made, monkeypatch):
+    executor = made(seed=1)
+    executor.inspector = Inspector(1.0)
+    with graph(executor) as g:
+        pairs = grown(g, 1, 14)
+    g.run()  # right results are taken for right, whatever the task
+    assert set(executor.last.plan.devices) == set(BOTH)
+    assert all(node.reliability.failures == 0 for node in executor.costs.nodes.values())
+    real, spoilt = run_task.run, []
+
+    def spoiling(device, task, *rest):
+        result = real(device, task, *rest)
+        if device.uri == "egl:0" and task.op in ("gemm", "map"):
+            spoilt.append(task.op)
+            device.default_queue.write(result.buffer, np.full(result.shape, 1e9, F32)).wait()
+        return result
+
+    monkeypatch.setattr(run_task, "run", spoiling)
+    g.run()
+    assert spoilt
+    assert executor.last.plan.devices == ("cpu",)
+    assert executor.costs.nodes["egl:0"].reliability.failures > 0
+    check([p for p in pairs if p.node._value.number in g._run.results])
+    with graph(executor, uris=("egl:0",)) as h:
+        h.gemm(*matrices(count=2))
+    with pytest.raises(WrongResult, match="egl:0: gemm is wrong: row "):
+        h.run()
