@@ -13,7 +13,10 @@ regret of what is chosen after the probes and after --calls calls; and of the pl
 
 Cost: what `ctx.gemm` of a shape that it has seen takes beyond `ops.gemm` on the same device, both
 with `out`, in turns; the median and the interval that holds the true median with 95 %.
-Exit codes: 0, 2 usage, 3 no such device.
+
+Trace: how much of the time of a loop of mixed calls its spans cover, all of them, and those alone
+that are not whole calls; and whether the document is valid and its replay the same.
+Exit codes: 0, 1 a trace that is not as it should be, 2 usage, 3 no such device.
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ import argparse
 import json
 import math
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -33,6 +37,8 @@ import numpy as np
 
 import sparkle_drv as sp
 from sparkle_drv import ops
+from sparkle_drv.telemetry import chrome
+from sparkle_drv.telemetry.trace import Trace
 from sparkle_drv.testing.juggler import Caller
 
 SIDES = (16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024)
@@ -124,6 +130,7 @@ def cost(rounds: int) -> dict[str, str]:
             ways[1]()
             if not np.array_equal(got, want):
                 raise SystemExit(f"{side} cubed: ctx.gemm and ops.gemm differ; nothing is timed")
+            ways = (ways[0], partial(ops.gemm, ctx.device, a, b, got))  # one memory for both
             pairs = [_pair(ways, calls, i % 2 == 1) for i in range(rounds)]
             if side == 16:
                 values, unit = [1e6 * (ours - plain) for ours, plain in pairs], "us"
@@ -132,6 +139,37 @@ def cost(rounds: int) -> dict[str, str]:
             low, middle, high = _interval(values)
             found[f"{side} cubed"] = f"{middle:+.2f} {unit} [{low:+.2f}, {high:+.2f}]"
     return found
+
+
+def traced(uris: list[str], loops: int = 20) -> dict[str, float]:
+    """The shares of a trace's time that its spans cover. SystemExit for one that is wrong."""
+    chance = np.random.default_rng(7)
+    pairs = [chance.standard_normal((2, n, n)).astype(np.float32) for n in (16, 64, 128, 256)]
+    x = chance.standard_normal((1, 16, 28, 28)).astype(np.float32)
+    w = chance.standard_normal((16, 16, 3, 3)).astype(np.float32)
+
+    def loop(ctx: sp.Context) -> None:
+        for pair in pairs:
+            ctx.gemm(*pair)
+        ctx.conv2d(x, w, padding=1)
+        ctx.map("relu(x) + y", *pairs[2])
+        ctx.reduce(pairs[2][0])
+        there = ctx.array((64, 64), np.float32, device=uris[-1]).fill(pairs[1][0])
+        ctx.gemm(there, pairs[1][1]).numpy()
+
+    with sp.init(uris, profile=False) as ctx, tempfile.TemporaryDirectory() as folder:
+        loop(ctx)
+        with ctx.trace("mixed calls") as trace:
+            for _ in range(loops):
+                loop(ctx)
+        path = Path(folder, "trace.json")
+        ctx.save_trace(path)
+        wrong = chrome.problems(json.loads(path.read_text()))
+        if wrong or not all(one.same for one in sp.replay(path)):
+            raise SystemExit(f"the trace is wrong: {wrong[:1] or 'its replay decides otherwise'}")
+    parts = [span for span in trace.spans if span.track != ("host", "calls")]
+    inner = Trace(trace.name, trace.begin_ns, trace.end_ns, parts)
+    return {"covered by spans": trace.covered(), "without whole calls": inner.covered()}
 
 
 def _pair(ways: tuple[Callable[[], object], ...], calls: int, turned: bool) -> tuple[float, float]:
@@ -169,6 +207,8 @@ def main(argv: list[str] | None = None) -> int:
             parts[f"{given.machines} simulated machines"] = simulated(given.machines, given.calls)
         if given.devices:
             parts[given.devices] = real(given.devices.split(","), given.calls)
+        if given.devices:
+            parts["trace of mixed calls"] = traced(given.devices.split(","))
         if given.rounds > 0:
             parts["ctx.gemm beyond ops.gemm"] = cost(given.rounds)
     except sp.DeviceNotFound as error:
