@@ -156,7 +156,7 @@ class LocalExecutor:
             begin_ns = time.perf_counter_ns() if self.trace is not None else 0
             kept = self._plans.get((key, uris))
             if kept is None or kept.runs >= kept.until:
-                lasts = 2 + FIRST if kept is None else min(SETTLED, 4 * kept.until)
+                lasts = 2 + FIRST if kept is None else min(SETTLED, 2 * kept.until)
                 kept = self._decide((key, uris), describe, operands, out, uris, lasts)
             kept.runs += 1
             self.last = kept
