@@ -9,7 +9,8 @@ and the regret left 20 calls after the busiest device has become three times slo
 
 Real: products of 16 to 1024 cubed. The truth is the median of interleaved runs on each device. The
 regret of what is chosen after the probes and after --calls calls; and of the plans after those,
-|log(predicted / measured)|, the latter being the median of runs that follow on the same device.
+|log(predicted / measured)|, the latter being the median of runs that follow on the same device,
+all sizes in turns.
 
 Cost: what `ctx.gemm` of a shape that it has seen takes beyond `ops.gemm` on the same device, both
 with `out`, in turns; the median and the interval that holds the true median with 95 %.
@@ -66,7 +67,7 @@ def real(uris: list[str], calls: int) -> dict[str, float]:
         for i in range(calls):
             n = SIDES[int(chance.integers(len(SIDES)))] if i >= len(SIDES) else SIDES[i]
             ctx.gemm(*pairs[n])
-        errors = [_error(ctx, pairs[n]) for n in SIDES]
+        errors = _errors(ctx, pairs, chance)
         truth = {n: _truth(ctx, pairs[n]) for n in SIDES}
         regrets = sorted(_regret(ctx, pairs[n], truth[n]) for n in SIDES)
     return {
@@ -101,19 +102,24 @@ def _regret(ctx: sp.Context, pair: np.ndarray, truth: dict[str, float]) -> float
     return truth[plan.device] / min(truth.values()) - 1
 
 
-def _error(ctx: sp.Context, pair: np.ndarray) -> float:
-    """|log(predicted / measured)|: the plan of a call, and the median of the operation done again
-    and again on its device: as a program that goes on working meets it, not after others' work.
+def _errors(
+    ctx: sp.Context, pairs: dict[int, np.ndarray], chance: np.random.Generator
+) -> list[float]:
+    """|log(predicted / measured)| of each size: its plan as it is now, and the median of runs of
+    the operation on the plan's device; of all sizes in turns at random, as the calls were.
     """
-    ctx.gemm(*pair)
-    plan: Any = ctx.last_plan  # of an operation, not of a graph
-    (device,) = (d for d in ctx.devices if d.uri == plan.device)
-    times = []
-    for _ in range(ROUNDS):
+    devices = {device.uri: device for device in ctx.devices}
+    plans: dict[int, Any] = {}
+    for n, pair in pairs.items():
+        ctx.gemm(*pair)
+        plans[n] = ctx.last_plan
+    times: dict[int, list[float]] = {n: [] for n in pairs}
+    for n in chance.permutation(list(pairs) * ROUNDS):
+        device = devices[plans[n].device]
         begin = time.perf_counter()
-        ops.gemm(device, *pair)
-        times.append(time.perf_counter() - begin)
-    return abs(math.log(plan.predicted_s / median(times)))
+        ops.gemm(device, *pairs[n])
+        times[n].append(time.perf_counter() - begin)
+    return [abs(math.log(plans[n].predicted_s / median(times[n]))) for n in pairs]
 
 
 def cost(rounds: int) -> dict[str, str]:

@@ -133,12 +133,14 @@ class LocalExecutor:
         """Probe what is not known yet: the way to each device, and a class of work there."""
         for uri in uris:
             node = self.costs.nodes[uri]
-            if node.lost or (kind.name, uri) in self.costs.speeds or kind.name in node.lacks:
+            if node.lost or kind.name in node.lacks:
                 continue
             device = self.devices[uri]
             try:
+                self._know_links(uri)
+                if (kind.name, uri) in self.costs.speeds:
+                    continue
                 with progress.shown(f"sparkle_drv: measuring {kind.name} on {uri}"):
-                    self._know_links(uri)
                     points = probe.speeds(device, kind, self.clock_of(device))
             except (DeviceLost, KernelFault) as error:
                 self.failed(uri, error)
@@ -151,7 +153,8 @@ class LocalExecutor:
     def _know_links(self, uri: str) -> None:
         device = self.devices[uri]
         if not device.info.unified and (HOST, uri) not in self.costs.links:
-            into, back = probe.links(device, self.clock_of(device))
+            with progress.shown(f"sparkle_drv: measuring transfers of {uri}"):
+                into, back = probe.links(device, self.clock_of(device))
             self.learn(uri, {INTO: into, BACK: back})
 
     def learn(self, uri: str, measured: dict[str, list[Point]], keep: bool = True) -> None:

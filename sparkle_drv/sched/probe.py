@@ -26,8 +26,9 @@ EACH = 3
 WARM_S = 1e-3
 """Work is done again and again for so long before it is measured, once at least: after a pause
 clocks, caches and sleeping threads make the first few of short runs slow."""
-FIRST_WARM_S = 10e-3
-"""The same for the first size of a class: code is loaded, threads start, plans are made."""
+FIRST_WARM_S = 5e-3
+"""The same for the first size of a class, and after one run that does not count at all: in that one
+code is loaded and threads start, which may take longer than any warming up."""
 BUDGET_S = 0.35
 """Seconds for one class on one device; the largest size is the last that fits."""
 MOST_S = 2.5
@@ -54,6 +55,8 @@ def speeds(dev: Device, kind: Class, clock: Clock = time.perf_counter) -> list[P
         last = clock()
         try:
             run, size = kind.probe(dev, i)
+            if i == 0:
+                _waited(run)
             times = _timed(partial(_waited, run), clock, WARM_S if i else FIRST_WARM_S)
         except (OutOfDeviceMemory, ValueError, TypeError, LookupError):
             break  # too large for it, or not one of its operations
