@@ -43,8 +43,8 @@ def map(
     first appear. Each is an array (float32, float64 or int32, at most 8) or a number. There are
     + - * / ** ( ) < <= > >= == !=, relu abs neg exp log sqrt tanh sigmoid sin cos floor square, min
     max pow of two and where(condition, a, b). Whole numbers wrap around; NaN wins in relu, min and
-    max. Instead of text, a Python function of the arrays (ops.traced): map(dev, lambda x, y: x * y,
-    x, y).
+    max. Instead of text (65536 characters at most), a Python function of the arrays (ops.traced),
+    map(dev, lambda x, y: x * y, x, y), where comparisons may be joined by & | ^ ~ as well.
 
     Shapes broadcast and types are promoted as in numpy: Python's numbers take the type of what they
     meet, numpy's have their own; a result other than float32, float64 or int32 is a TypeError.
@@ -56,7 +56,8 @@ def map(
     type throughout.
 
     Raises ValueError (the expression, with a caret; shapes) and TypeError (names without a value,
-    values without a name, dtypes, a function that branches on values).
+    values without a name, dtypes, a function that branches on values), AttributeError (one that
+    wants an attribute), OutOfDeviceMemory.
     """
     staging.device(dev)
     lasting = isinstance(expression, (str, Traced, Graph))

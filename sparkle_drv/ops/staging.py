@@ -85,6 +85,9 @@ def host_empty(dev: Device, shape: Sequence[int], dtype: Any) -> Host:
     what = f"the result: shape {tuple(shape)} of {np.dtype(dtype)} is {nbytes} bytes"
     if nbytes >= 2**63:
         raise ValueError(f"{what}, more than can be addressed")
+    most = dev.info.memory_nbytes
+    if most and nbytes > most:  # the system might promise it all the same
+        raise OutOfDeviceMemory(f"{dev.uri}: {what}, the device has {most}")
     try:
         return np.empty(shape, dtype)
     except MemoryError:
