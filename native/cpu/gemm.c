@@ -12,6 +12,9 @@
 /* A c of this size is near; with so few terms there is no time to fetch it. */
 enum { NEAR_NBYTES = 32 << 10, NEAR_TERMS = 16 };
 enum { FEW_ROWS = 4, FEW_ROWS_KC = 8 };
+/* With so few terms all the time goes into writing c, which is done along its rows if all of b stays in the second cache:
+ * down a panel, each row is on a page of its own. */
+enum { ALONG_TERMS = 32, ALONG_NBYTES = 256 << 10 };
 
 static size_t smaller(size_t a, size_t b)
 {
@@ -92,8 +95,9 @@ static void slice(const struct sp_gemm_job *job, size_t m0, size_t m1, size_t j0
     const size_t most = job->most_rows ? smaller(job->most_rows, kernel->mr) : kernel->mr;
     const char *const a = job->a_in_place ? (const char *)job->a_in_place + p * job->csa * nbytes : NULL;
     const int last = p + kc == job->k;
-    const int far = (double)job->m * (double)job->n * (double)nbytes > NEAR_NBYTES && kc >= NEAR_TERMS;
-    struct sp_ukr u = {.k = kc, .rsc = job->rsc, .add = p > 0, .far = far};
+    const int far = (double)job->m * (double)job->n * (double)nbytes > NEAR_NBYTES;
+    const int along = far && kc <= ALONG_TERMS && (double)(j1 - j0) * (double)kc * (double)nbytes <= ALONG_NBYTES;
+    struct sp_ukr u = {.k = kc, .rsc = job->rsc, .add = p > 0, .far = far && kc >= NEAR_TERMS && !along};
     for (size_t ic = m0; ic < m1; ic += mc) {
         const size_t iend = smaller(ic + mc, m1);
         const size_t mr = pieces(iend - ic, pieces(iend - ic, most)); /* equal tiles: a short last one costs as much */
@@ -101,21 +105,23 @@ static void slice(const struct sp_gemm_job *job, size_t m0, size_t m1, size_t j0
             const size_t rows = smaller(mr, iend - i);
             job->pack_a(job->a, i, rows, rows, p, kc, packed_a + (i - ic) * kc * nbytes);
         }
-        for (size_t j = j0; j < j1; j += nr) {
+        const size_t tall = pieces(iend - ic, mr);
+        const size_t wide = pieces(j1 - j0, nr);
+        for (size_t at = 0; at < tall * wide; at++) {
+            const size_t i = ic + (along ? at / wide : at % tall) * mr;
+            const size_t j = j0 + (along ? at % wide : at / tall) * nr;
+            const size_t rows = smaller(mr, iend - i);
             const size_t columns = smaller(nr, j1 - j);
             const int here = panels->in_place && j < panels->whole;
             u.b = here ? panels->in_place + j * nbytes : panels->packed + (j - panels->first) * kc * nbytes;
             u.ldb = here ? job->ldb : nr;
-            const char *ahead = (const char *)u.b + nr * kc * nbytes; /* the panel that comes after this one */
-            for (size_t i = ic; i < iend; i += mr) {
-                const size_t rows = smaller(mr, iend - i);
-                u.ahead = here || ahead - (const char *)u.b > 2 * (ptrdiff_t)(nr * kc * nbytes) ? u.b : ahead;
-                ahead += kc * 64;
-                u.a = a ? a + i * job->rsa * nbytes : packed_a + (i - ic) * kc * nbytes;
-                u.rsa = a ? job->rsa : 1;
-                u.csa = a ? job->csa : rows;
-                tile(job, &u, i, rows, j, columns, last);
-            }
+            /* A part of the panel that comes after this one, as long as there is one for each tile. */
+            const size_t part = at % tall * kc * 64;
+            u.ahead = here || along || part > nr * kc * nbytes ? u.b : (const char *)u.b + nr * kc * nbytes + part;
+            u.a = a ? a + i * job->rsa * nbytes : packed_a + (i - ic) * kc * nbytes;
+            u.rsa = a ? job->rsa : 1;
+            u.csa = a ? job->csa : rows;
+            tile(job, &u, i, rows, j, columns, last);
         }
     }
 }

@@ -153,5 +153,8 @@ int sp_map_fused(const struct sp_map_table *table, const struct sp_args_fused_ma
     if (job.y.type != result_type(v) || !job.y.base)
         return -EINVAL;
     job.stream = v->geometry[SP_MAP_GEO_STREAM] != 0;
+    for (uint32_t i = 0; i < SP_MAP_INPUTS; i++)
+        if (job.x[i].base == job.y.base)
+            job.stream = 0; /* its lines are in the caches, having been read: an ordinary store costs less there */
     return sp_map_run(&job, plan, pool);
 }
