@@ -108,6 +108,7 @@ struct sp_conv_strips {
     struct sp_conv_piece rows_of; /* a window of input rows that panels are copied from */
     int64_t panel;                /* from panel to panel, in floats */
     int64_t panels_floats;        /* of scratch memory, before that window */
+    int64_t images;               /* that are computed together: more than one if their planes are pieces */
     int64_t near_tiles;           /* whose weights stay in L2, for `rows` terms at a time */
     const int64_t *no_tap;        /* a zero */
 };

@@ -46,12 +46,14 @@ static void cut(struct work *work, const struct sp_tile_plan *plan)
     const int64_t wide = 2 * lanes;
     const int64_t terms = v->cg * v->taps;
     const int64_t plane = v->oh * v->ow;
-    const int64_t wanted = plan->nc ? plan->nc : PANELS_NBYTES / (int64_t)sizeof(float) / terms;
+    const int64_t fit = MOST_NBYTES / 2 / (int64_t)sizeof(float) / terms;
+    const int64_t wanted = least(plan->nc ? plan->nc : PANELS_NBYTES / (int64_t)sizeof(float) / terms, fit);
     const int64_t columns = most(least(wanted, SP_CONV_MOST_STRETCH) / wide, 1) * wide;
     task->piece.columns = pieces(pieces(plane, pieces(plane, columns)), wide) * wide; /* equal pieces */
     task->pieces = pieces(plane, task->piece.columns);
     task->panel = (terms + 1) * wide;
-    task->panels_floats = task->piece.columns / wide * task->panel;
+    task->images = task->pieces == 1 ? most(least(v->n, wanted / task->piece.columns), 1) : 1;
+    task->panels_floats = task->images * (task->piece.columns / wide) * task->panel;
     const int64_t outputs = least((task->piece.columns - 1) / v->ow + 2, v->oh);
     const int64_t rows = sp_conv_depthwise_rows(v, outputs);
     task->rows_of = sp_conv_cut(v, rows, v->ow, lanes);
@@ -71,10 +73,15 @@ int sp_conv_panels_take(const struct sp_conv *conv, const struct sp_tile_plan *p
     return work.task.rows_of.phases <= SP_CONV_MOST_PHASES && work.scratch_nbytes <= MOST_NBYTES;
 }
 
+static int64_t stretches(const struct sp_conv_strips *task)
+{
+    return pieces(task->v->n, task->images) * task->pieces;
+}
+
 static void one_task(void *ctx, uint32_t index)
 {
     struct work *const work = ctx;
-    const int64_t all = work->v.n * work->task.pieces;
+    const int64_t all = stretches(&work->task);
     const int64_t part = index % work->parts;
     float *const scratch = sp_scratch(SP_SCRATCH_A, work->scratch_nbytes);
     if (scratch)
@@ -104,7 +111,7 @@ int sp_conv_panels(const struct sp_conv *conv, const struct sp_conv_weights *pac
     task->rows = pieces(terms, pieces(terms, plan->kc ? plan->kc : TERMS));
     const int64_t near = plan->mc ? plan->mc : NEAR_NBYTES / (int64_t)sizeof(float) / task->rows;
     task->near_tiles = most(near / (2 * work.kernel->run), 1);
-    work.parts = threads > 1 ? least(4 * (int64_t)threads, v->n * task->pieces) : 1;
+    work.parts = threads > 1 ? least(4 * (int64_t)threads, stretches(task)) : 1;
     if (v->groups * work.parts > UINT32_MAX)
         return -EINVAL;
     sp_pool_run(pool, one_task, &work, (uint32_t)(v->groups * work.parts), threads);

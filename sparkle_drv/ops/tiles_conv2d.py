@@ -38,6 +38,8 @@ LATENCY = 4.0
 FEW_CHANNELS = 16
 """Up to so many of a group, strips are read from a window of rows, else from panels
 (conv2d_panels.c)."""
+MOST_PANELS = 2 << 20
+"""Bytes of panels at a time."""
 
 GATHER_S = 0.6e-9
 """Seconds of one element that im2col packs, measured on one Zen 5 core."""
@@ -104,7 +106,7 @@ def direct_levels(
     if strips and _panels(shape):
         mc = _down(min(l2 // 2 // (4 * min(shape.terms, TERMS)), shape.oc + mr), mr)
         nc = _panels_nbytes(shape, l2) // (4 * shape.terms)
-        return (mc, _down(min(nc, pixels + nr), nr), TERMS), (mr, nr, 1)
+        return (mc, _down(min(nc, shape.n * (pixels + nr)), nr), TERMS), (mr, nr, 1)
     mc = _down(min(l2 // 2 // (4 * shape.terms), shape.oc + mr), mr)
     rows = shape.terms // shape.kernel[1] * min(shape.stride[1], shape.kernel[1])
     nc = _down(min(l1 * 3 // 4 // (4 * rows), pixels + nr), nr)
@@ -153,10 +155,10 @@ def _panels(shape: Geometry) -> bool:
 
 def _panels_nbytes(shape: Geometry, l2: int) -> int:
     """What panels should take that are computed from together: of L2 a quarter, with room for the
-    next ones, which are fetched meanwhile. More where weights come from L3, which happens once for
-    all of them, or where rows of an image share a window."""
+    next ones, which are fetched meanwhile. More, from L3, where weights come from there, which
+    happens once for all of these panels, or where rows of an image share a window."""
     far = 4 * shape.oc // shape.groups * shape.terms > l2 // 2
-    return l2 // 4 * (4 if far else 1) * (1 if shape.kernel == (1, 1) else 4)
+    return min(MOST_PANELS, 4 * l2) if far else l2 // (4 if shape.kernel == (1, 1) else 1)
 
 
 def _alone_s(info: DeviceInfo, core: tiles.Core, shape: Geometry, algo: str, work: float) -> float:
