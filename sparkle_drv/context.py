@@ -12,10 +12,11 @@ from sparkle_drv.core.device import Device
 from sparkle_drv.core.registry import devices as usable
 from sparkle_drv.core.registry import open_device
 from sparkle_drv.errors import DeviceNotFound, SparkleError
-from sparkle_drv.sched import again, arrays, calls, explain, explain_graph, recording
+from sparkle_drv.sched import again, arrays, calls, explain, recording
 from sparkle_drv.sched.arrays import ContextArray
-from sparkle_drv.sched.graph_plan import GraphPlan
-from sparkle_drv.sched.graph_record import TaskGraph
+from sparkle_drv.sched.graph import explain as explain_graph
+from sparkle_drv.sched.graph.plan import GraphPlan
+from sparkle_drv.sched.graph.record import TaskGraph
 from sparkle_drv.sched.inspector import Inspector
 from sparkle_drv.sched.local import LocalExecutor, default_clock
 from sparkle_drv.sched.profile import Profile
@@ -122,14 +123,14 @@ class Context:
         return calls.layout(self._executor, self._among(devices), a, layout, options)
 
     def graph(self, *, fuse: bool = True, devices: Sequence[str] | None = None) -> TaskGraph:
-        """Operations to write down and run together (sched/graph_record.py): `with ctx.graph() as
+        """Operations to write down and run together (sched/graph/record.py): `with ctx.graph() as
         g: y = g.conv2d(x, w)`, then `g.run()`. fuse=False: each operation stays a task.
         """
         return TaskGraph(self._executor, self._among(devices), fuse)
 
     @property
     def last_plan(self) -> Plan | GraphPlan | None:
-        """What was decided for the last call, or run of a graph (sched/graph_plan.py): data; None
+        """What was decided for the last call, or run of a graph (sched/graph/plan.py): data; None
         before the first, or without a choice.
         """
         last = self._executor.last

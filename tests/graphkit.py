@@ -10,7 +10,7 @@ import numpy as np
 
 from sparkle_drv.ops import ref
 from sparkle_drv.sched import probe
-from sparkle_drv.sched.graph_record import TaskGraph
+from sparkle_drv.sched.graph.record import TaskGraph
 from sparkle_drv.sched.local import LocalExecutor, default_clock
 
 F32 = np.float32

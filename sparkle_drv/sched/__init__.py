@@ -8,20 +8,13 @@
     dag.py       task graphs; place.py and exact.py: who does which task when
     journal.py   what was told and decided, and the replay that must decide the same;
                  replaying.py: of a file, or with other devices
-
-    graph_record.py   what Context.graph returns: operations are written down (graph_outline.py:
-                      checked), as tasks and arrays (graph_data.py)
-    fuse.py      which become one: expressions (compose.py), epilogues of products (epilogue.py,
-                 fold_values.py); traffic.py: bytes that tasks move; reuse.py: memory used again
-    graph_decide.py   from tasks to a plan (graph_plan.py): classes of work (graph_classes.py), a
-                      placement (graph_place.py), steps (graph_steps.py)
-    run_graph.py, run_task.py   what runs them; look_task.py: looks at results
+    graph/       task graphs: recorded, fused, placed by those two, run
 
     operations.py, calls.py   what can be placed; arrays.py: arrays that live anywhere
     local.py     the runner; probe.py, profile.py: what it measures and keeps; progress.py: tells
     again.py     the short way of a call that was made before
     validate.py, bounds.py    is a result right, and how far off it may be; inspector.py: which
-    traced.py, noted.py, recording.py, explain.py, explain_graph.py   what it shows
+    traced.py, noted.py, recording.py, explain.py   what it shows
 
 Nothing here knows a backend.
 """

@@ -16,7 +16,7 @@ from typing import Any
 from .choose import Impossible, choose
 from .costs import Costs, Node, Reliability
 from .dag import Schedule
-from .graph_place import placed
+from .graph.place import placed
 from .line import Line
 from .speed import WINDOW, Knot, Speed
 from .work import Operand, Plan, Work
@@ -52,7 +52,7 @@ class Journal:
         index: int,
         schedule: Schedule,
     ) -> None:
-        """Of what graph_place.placed gave for these, schedule `index` was taken."""
+        """Of what graph.place.placed gave for these, schedule `index` was taken."""
         made = {
             "works": [asdict(work) for work in works],
             "reads": reads,

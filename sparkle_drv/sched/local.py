@@ -25,7 +25,7 @@ from . import probe, progress, traced
 from .arrays import ContextArray, check_own
 from .choose import choose
 from .costs import Costs, Node
-from .graph_plan import KeptGraph
+from .graph.plan import KeptGraph
 from .inspector import Inspector, apart
 from .journal import Journal, tell
 from .line import Point

@@ -7,7 +7,8 @@ from graphkit import F32, check, grown, matrices
 from graphkit import recorder as graph
 
 from sparkle_drv.ops import ref
-from sparkle_drv.sched import arrays, explain_graph, journal, recording
+from sparkle_drv.sched import arrays, journal, recording
+from sparkle_drv.sched.graph import explain as explain_graph
 from sparkle_drv.sched.work import HOST
 from sparkle_drv.telemetry import chrome
 

@@ -10,8 +10,10 @@ from graphkit import recorder as graph
 
 from sparkle_drv import ops
 from sparkle_drv.errors import DeviceLost, KernelFault, OutOfDeviceMemory
-from sparkle_drv.sched import arrays, run_graph, run_task
+from sparkle_drv.sched import arrays
 from sparkle_drv.sched.choose import Impossible
+from sparkle_drv.sched.graph import run as run_graph
+from sparkle_drv.sched.graph import task as run_task
 from sparkle_drv.sched.inspector import Inspector
 from sparkle_drv.sched.local import WrongResult
 

@@ -6,12 +6,12 @@ import pytest
 
 from sparkle_drv.ops import ref, traced
 from sparkle_drv.ops.ref_ops import ELEMENTWISE
-from sparkle_drv.sched.compose import written
-from sparkle_drv.sched.fold_values import folded
-from sparkle_drv.sched.fuse import fuse, plain
-from sparkle_drv.sched.graph_record import TaskGraph
+from sparkle_drv.sched.graph.compose import written
+from sparkle_drv.sched.graph.fold import folded
+from sparkle_drv.sched.graph.fuse import fuse, plain
+from sparkle_drv.sched.graph.record import TaskGraph
+from sparkle_drv.sched.graph.traffic import traffic
 from sparkle_drv.sched.local import LocalExecutor, default_clock
-from sparkle_drv.sched.traffic import traffic
 
 F32 = np.float32
 

@@ -6,9 +6,9 @@ import pytest
 
 from sparkle_drv.sched.choose import Impossible
 from sparkle_drv.sched.costs import Costs, Node
-from sparkle_drv.sched.graph_place import candidates, changed, placed
-from sparkle_drv.sched.graph_plan import TaskPlan
-from sparkle_drv.sched.traffic import Traffic
+from sparkle_drv.sched.graph.place import candidates, changed, placed
+from sparkle_drv.sched.graph.plan import TaskPlan
+from sparkle_drv.sched.graph.traffic import Traffic
 from sparkle_drv.sched.work import HOST, Operand, Work
 
 URIS = ("cpu", "egl:0", "gpu:0")

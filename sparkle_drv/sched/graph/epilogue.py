@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from sparkle_drv.ops.graph import Builder, Graph, Node
 
 from .compose import Expr
-from .graph_data import Fold, Task, Value
+from .data import Fold, Task, Value
 
 _ACTIVATIONS = ("relu", "tanh", "sigmoid")
 _ALONG = frozenset({"add", "sub", "mul", "div", "neg", "abs", "sqrt", "square", "exp", "min", "max",

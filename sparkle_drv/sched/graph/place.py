@@ -6,13 +6,13 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from .choose import Impossible, cannot, slower
-from .costs import Costs
-from .dag import Problem, Schedule, timed
-from .graph_plan import TaskPlan
-from .place import place
-from .speed import LEAST_CHANGE
-from .work import Candidate, Cost, Work
+from ..choose import Impossible, cannot, slower
+from ..costs import Costs
+from ..dag import Problem, Schedule, timed
+from ..place import place
+from ..speed import LEAST_CHANGE
+from ..work import Candidate, Cost, Work
+from .plan import TaskPlan
 
 INFINITE = float("inf")
 NO_WAY_S = 1e12

@@ -17,13 +17,13 @@ from sparkle_drv.ops import check, staging
 from sparkle_drv.ops.fold import Lazy
 from sparkle_drv.ops.map import bind, graph_of
 
-from . import graph_outline as outline
-from .arrays import ContextArray
+from ..arrays import ContextArray
+from ..local import LocalExecutor
+from ..noted import call
+from . import outline
 from .compose import written
-from .graph_data import Task, Value
-from .local import LocalExecutor
-from .noted import call
-from .run_graph import GraphRun
+from .data import Task, Value
+from .run import GraphRun
 
 OPERATIONS = ("gemm", "conv2d", "map", "reduce")
 """What can be written down."""

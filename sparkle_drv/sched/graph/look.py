@@ -13,10 +13,10 @@ from sparkle_drv.ops import staging
 from sparkle_drv.ops.geometry import geometry
 from sparkle_drv.ops.reduce import outline
 
-from . import validate
+from .. import validate
+from ..validate import Check
 from .compose import as_text
-from .graph_data import Task
-from .validate import Check
+from .data import Task
 
 _SHAPE = ("stride", "padding", "dilation", "groups", "layout")
 Host = np.ndarray[Any, Any]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from .graph_data import Task, Value
+from .data import Task, Value
 from .reuse import Item, Memory, pack
 
 Key = tuple[int, str]

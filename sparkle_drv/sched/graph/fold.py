@@ -16,7 +16,7 @@ import numpy.typing as npt
 from sparkle_drv.ops.graph import Graph
 from sparkle_drv.ops.ref_ops import ELEMENTWISE
 
-from .graph_data import Task
+from .data import Task
 
 Host = npt.NDArray[Any]
 

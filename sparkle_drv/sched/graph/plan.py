@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from ..work import Candidate, Work
 from .traffic import Traffic
-from .work import Candidate, Work
 
 
 @dataclass(frozen=True)

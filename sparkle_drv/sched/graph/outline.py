@@ -19,7 +19,7 @@ from sparkle_drv.ops.map import check_inputs, sorted_out
 from sparkle_drv.ops.map import outline as map_outline
 from sparkle_drv.ops.reduce import outline as reduce_outline
 
-from .graph_data import Value
+from .data import Value
 
 Made = tuple[tuple[int, ...], "np.dtype[Any]", "str | None"]
 """(shape, dtype, layout) of a result."""

@@ -14,8 +14,8 @@ from dataclasses import replace
 from sparkle_drv.ops.graph import Builder, Graph
 
 from .compose import Expr, written
+from .data import Task, Value, needed, readers
 from .epilogue import Epilogue, peel
-from .graph_data import Task, Value, needed, readers
 
 SCALING = 2
 """How many times dearer a byte of weights that is scaled on the host is than one of a result."""

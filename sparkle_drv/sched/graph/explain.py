@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from . import explain
-from .explain import candidate, seconds
-from .graph_plan import GraphPlan, KeptGraph
-from .local import Kept
+from .. import explain
+from ..explain import candidate, seconds
+from ..local import Kept
+from .plan import GraphPlan, KeptGraph
 
 
 def plan(kept: Kept | KeptGraph | None) -> str:

@@ -22,15 +22,16 @@ from sparkle_drv.core.device import Device
 from sparkle_drv.errors import DeviceLost, KernelFault, OutOfDeviceMemory
 from sparkle_drv.ops import staging
 
-from . import graph_place, run_task
-from .arrays import ContextArray
-from .fold_values import Host, folded
+from ..arrays import ContextArray
+from ..journal import Journal
+from ..local import CopyLost, LocalExecutor
+from . import place as graph_place
+from . import task as run_task
+from .data import Task, Value
+from .decide import Decided, decide
+from .fold import Host, folded
 from .fuse import fuse, plain
-from .graph_data import Task, Value
-from .graph_decide import Decided, decide
-from .graph_steps import Bring, Do
-from .journal import Journal
-from .local import CopyLost, LocalExecutor
+from .steps import Bring, Do
 
 LOOK = 64
 """Runs after which it is looked at whether devices have become faster or slower."""

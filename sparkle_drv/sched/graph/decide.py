@@ -8,17 +8,17 @@ from typing import Any
 
 from sparkle_drv.ops.conv2d import WINOGRAD
 
-from . import graph_place
-from .arrays import ContextArray
-from .choose import Impossible
-from .dag import Schedule
-from .graph_classes import class_of
-from .graph_data import Task, Value
-from .graph_plan import DeviceMemory, GraphPlan, KeptGraph, Move, TaskPlan
-from .graph_steps import Do, Key, Steps, steps
-from .local import LocalExecutor
+from ..arrays import ContextArray
+from ..choose import Impossible
+from ..dag import Schedule
+from ..local import LocalExecutor
+from ..work import HOST, Operand, Work
+from . import place as graph_place
+from .classes import class_of
+from .data import Task, Value
+from .plan import DeviceMemory, GraphPlan, KeptGraph, Move, TaskPlan
+from .steps import Do, Key, Steps, steps
 from .traffic import traffic
-from .work import HOST, Operand, Work
 
 
 @dataclass

@@ -15,12 +15,12 @@ from sparkle_drv.core.device import Device
 from sparkle_drv.ops import staging
 from sparkle_drv.telemetry.trace import Span
 
-from . import look_task
-from .graph_data import Task
-from .graph_plan import KeptGraph
-from .graph_steps import Bring
-from .local import FIRST, SAMPLE, LocalExecutor, WrongResult
-from .traced import COMPUTE, INTO, PLAN, VALIDATE
+from ..local import FIRST, SAMPLE, LocalExecutor, WrongResult
+from ..traced import COMPUTE, INTO, PLAN, VALIDATE
+from . import look as look_task
+from .data import Task
+from .plan import KeptGraph
+from .steps import Bring
 
 Call = Callable[[], Array]
 """Launches a task."""

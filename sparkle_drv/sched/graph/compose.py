@@ -16,7 +16,7 @@ import numpy as np
 from sparkle_drv.ops import check, fused, program
 from sparkle_drv.ops.graph import Builder, Graph
 
-from .graph_data import Value
+from .data import Value
 
 MOST_NODES = 256
 """Of an expression that others were put into."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from .graph_data import Task
+from .data import Task
 
 
 @dataclass(frozen=True)

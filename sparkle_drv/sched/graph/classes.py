@@ -18,9 +18,9 @@ from sparkle_drv.core.device import Device
 from sparkle_drv.ops.geometry import geometry
 from sparkle_drv.ops.graph import Graph
 
+from ..operations import Class, Runs, conv2d_class, gemm_class, reduce_class, stored, tag_of
 from .compose import operations as count
-from .graph_data import Task, Value
-from .operations import Class, Runs, conv2d_class, gemm_class, reduce_class, stored, tag_of
+from .data import Task, Value
 from .traffic import traffic
 
 _DEAR = frozenset({"exp", "log", "tanh", "sigmoid", "sin", "cos", "pow"})
