@@ -98,8 +98,8 @@ class Watch:
         """Task `at` of the plan."""
         if not self.waits:
             return call()
-        clock, plan = self.executor.clock, self.kept.plan.tasks[at]
-        queue = self.executor.devices[uri].default_queue
+        plan, device = self.kept.plan.tasks[at], self.executor.devices[uri]
+        clock, queue = self.executor.clock_of(device), device.default_queue
         queue.fence(queue.submitted).wait(staging.WAIT_S)
         begin_ns, begin = time.perf_counter_ns(), clock()
         made = call()
