@@ -232,6 +232,7 @@ def read(document: str, reader: Reader) -> None:
             raise AssertionError(f"{where}: {type(error).__name__}: {error}") from error
 
 
+@pytest.mark.timeout(400)  # docs/benchmarks.md runs 20 benchmarks
 @pytest.mark.parametrize("name", RUN)
 def test_every_block_runs(name, folder, home, bench):
     read((ROOT / name).read_text(), Reader(name, folder, home, bench))
