@@ -6,6 +6,8 @@ rates, bends, noise, drift and ways of a simulated machine (simulated.py), by it
 `Device.clock` and the times of queues show; a wait lets it pass. `sim:7/gpu0` is a device of
 `machine(7)`, `sim:gpu0` one of the machine of the process: `machine(0)`, or another within `on`.
 Faults are those of faults.py: `apply`.
+
+Over 400 lines because the Backend protocol is one class, of which each call has a line or two here.
 """
 
 from __future__ import annotations
