@@ -12,7 +12,6 @@ then on. Tests of looking for a driver use children (fakecuda.py).
 
 from __future__ import annotations
 
-import faulthandler
 import gc
 import os
 import signal
@@ -21,6 +20,7 @@ from contextlib import contextmanager
 import fakecuda
 import pytest
 from userlib import Compiler
+from watchdog import Watchdog
 
 import sparkle_drv as sp
 import sparkle_drv.testing  # makes emu: and sim: known
@@ -35,10 +35,8 @@ URIS_OF_SUITE = [*URIS, "cuda:1", "sim:gpu0"]
 REQUIRED = os.environ.get("SPARKLE_REQUIRE", "").split(",")
 
 
-# Where the stacks of a hanging process go, past pytest's capturing; and how long after a test's own
-# timeout. pytest-timeout raises in Python code alone: a wait in C would last for ever.
-STDERR = pytest.StashKey[int]()
-HANGS_AFTER_S = 60
+WATCHDOG = pytest.StashKey[Watchdog]()
+HANGS_AFTER_S = 60  # after a test's own timeout
 
 
 def pytest_configure(config):
@@ -46,21 +44,24 @@ def pytest_configure(config):
     the tests of Ctrl-C would wait for what cannot come."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    config.stash[STDERR] = os.dup(2)
+    config.stash[WATCHDOG] = Watchdog()
+
+
+def pytest_unconfigure(config):
+    """The watchdog's process ends."""
+    config.stash[WATCHDOG].close()
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item):
-    """A test that hangs in C ends its process: every thread's stack is shown, and xdist names the
-    test and goes on in a new worker."""
+    """A test that hangs in C ends its process: xdist names the test and goes on in a new worker."""
     own = item.get_closest_marker("timeout")
     limit = own.args[0] if own else float(item.config.getini("timeout"))
-    stderr = item.config.stash[STDERR]
-    faulthandler.dump_traceback_later(limit + HANGS_AFTER_S, exit=True, file=stderr)
+    item.config.stash[WATCHDOG].watch(limit + HANGS_AFTER_S)
     try:
         return (yield)
     finally:
-        faulthandler.cancel_dump_traceback_later()
+        item.config.stash[WATCHDOG].rest()
 
 
 def pytest_addoption(parser):
