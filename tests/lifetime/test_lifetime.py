@@ -14,6 +14,7 @@ import sparkle_drv as sp
 from sparkle_drv.core.storage import Storage
 from sparkle_drv.sched import arrays
 from sparkle_drv.sched.arrays import ContextArray
+from sparkle_drv.sched.graph.record import TaskGraph
 from sparkle_drv.sched.local import LocalExecutor, default_clock
 
 ROUNDS = 40
@@ -32,6 +33,7 @@ MAKE = {
     ContextArray: lambda dev: arrays.empty(
         LocalExecutor([dev], default_clock()), dev, 10, np.float32, None
     ),
+    TaskGraph: lambda dev: recorded(TaskGraph(LocalExecutor([dev], default_clock()), (dev.uri,))),
 }
 
 
@@ -41,15 +43,22 @@ def used(dev):
     return dev
 
 
+def recorded(graph):
+    graph.map("x + 1", x=np.ones(10, np.float32))
+    return graph
+
+
 def worked(queue):
     queue.submit(sp.Commands())
     return queue
 
 
 def closing_classes():
-    """Classes of the package with a close() of their own; backends are closed by their device."""
+    """Classes of the package with a close() of their own; backends, and what plug-ins build them
+    from, are closed by their device."""
+    others = (".testing", ".backends", ".plugin", "__main__")
     for module in pkgutil.walk_packages(sparkle_drv.__path__, "sparkle_drv."):
-        if ".testing" in module.name or ".backends" in module.name or "__main__" in module.name:
+        if any(part in module.name for part in others):
             continue
         for thing in vars(importlib.import_module(module.name)).values():
             mine = inspect.isclass(thing) and thing.__module__ == module.name

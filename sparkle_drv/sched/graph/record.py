@@ -206,7 +206,7 @@ class TaskGraph:
         self._known.clear()
         self._outs.clear()
         if run is not None:
-            run.close()
+            run.let_go()
 
     def _unread(self) -> list[Value]:
         read = {value.number for task in self._tasks for value in task.arrays}

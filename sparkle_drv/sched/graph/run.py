@@ -107,8 +107,8 @@ class GraphRun:
             arena.close()
         self._held, self._arenas = {}, {}
 
-    def close(self) -> None:
-        """Let go of everything but the results, which are their holder's."""
+    def let_go(self) -> None:
+        """Of everything but the results, which are their holder's."""
         self.forget()
         self.results = None
         self._asked = {}
