@@ -306,7 +306,7 @@ def test_the_device_table_is_true():
         r"^\| .* \| `(\w+)[:\w]*` \| (.*) \|$", (ROOT / "README.md").read_text(), re.M
     )
     assert {scheme for scheme, says in rows if not says.startswith("no;")} == set(registry._builtin)
-    assert len({scheme for scheme, _ in rows}) == 5
+    assert len({scheme for scheme, _ in rows}) == 6
 
 
 def test_the_error_table_is_that_of_the_errors():
