@@ -55,7 +55,7 @@ def speeds(dev: Device, kind: Class, clock: Clock = time.perf_counter) -> list[P
         last = clock()
         try:
             run, size = kind.probe(dev, i)
-            if i == 0:
+            if i == 0 and not virtual:
                 _waited(run)
             times = _timed(partial(_waited, run), clock, WARM_S if i else FIRST_WARM_S)
         except (OutOfDeviceMemory, ValueError, TypeError, LookupError):
