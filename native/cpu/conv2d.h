@@ -3,6 +3,7 @@
 #define SP_CPU_CONV2D_H
 #include "args.h"
 #include "gemm.h"
+#include "whole.h"
 
 /* Signed, because an output pixel's window may begin in the padding. conv2d.c lets no factor beyond 2**31 through, so
  * no product of two overflows. */

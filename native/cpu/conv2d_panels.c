@@ -22,21 +22,6 @@ struct work {
     int failed;
 };
 
-static int64_t least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-static int64_t most(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-
-static int64_t pieces(int64_t x, int64_t of)
-{
-    return (x + of - 1) / of;
-}
-
 /* How a plane is cut, and what a thread needs to compute a piece of it. */
 static void cut(struct work *work, const struct sp_tile_plan *plan)
 {
@@ -47,14 +32,14 @@ static void cut(struct work *work, const struct sp_tile_plan *plan)
     const int64_t terms = v->cg * v->taps;
     const int64_t plane = v->oh * v->ow;
     const int64_t fit = MOST_NBYTES / 2 / (int64_t)sizeof(float) / terms;
-    const int64_t wanted = least(plan->nc ? plan->nc : PANELS_NBYTES / (int64_t)sizeof(float) / terms, fit);
-    const int64_t columns = most(least(wanted, SP_CONV_MOST_STRETCH) / wide, 1) * wide;
-    task->piece.columns = pieces(pieces(plane, pieces(plane, columns)), wide) * wide; /* equal pieces */
-    task->pieces = pieces(plane, task->piece.columns);
+    const int64_t wanted = sp_least(plan->nc ? plan->nc : PANELS_NBYTES / (int64_t)sizeof(float) / terms, fit);
+    const int64_t columns = sp_most(sp_least(wanted, SP_CONV_MOST_STRETCH) / wide, 1) * wide;
+    task->piece.columns = sp_pieces(sp_pieces(plane, sp_pieces(plane, columns)), wide) * wide; /* equal pieces */
+    task->pieces = sp_pieces(plane, task->piece.columns);
     task->panel = (terms + 1) * wide;
-    task->images = task->pieces == 1 ? most(least(v->n, wanted / task->piece.columns), 1) : 1;
+    task->images = task->pieces == 1 ? sp_most(sp_least(v->n, wanted / task->piece.columns), 1) : 1;
     task->panels_floats = task->images * (task->piece.columns / wide) * task->panel;
-    const int64_t outputs = least((task->piece.columns - 1) / v->ow + 2, v->oh);
+    const int64_t outputs = sp_least((task->piece.columns - 1) / v->ow + 2, v->oh);
     const int64_t rows = sp_conv_depthwise_rows(v, outputs);
     task->rows_of = sp_conv_cut(v, rows, v->ow, lanes);
     work->scratch_nbytes = (size_t)(task->panels_floats + rows * task->rows_of.row + wide) * sizeof(float);
@@ -75,7 +60,7 @@ int sp_conv_panels_take(const struct sp_conv *conv, const struct sp_tile_plan *p
 
 static int64_t stretches(const struct sp_conv_strips *task)
 {
-    return pieces(task->v->n, task->images) * task->pieces;
+    return sp_pieces(task->v->n, task->images) * task->pieces;
 }
 
 static void one_task(void *ctx, uint32_t index)
@@ -103,15 +88,15 @@ int sp_conv_panels(const struct sp_conv *conv, const struct sp_conv_weights *pac
     task->v = v;
     task->no_tap = &no_tap;
     task->weights = packed->w;
-    task->tiles = pieces(v->ocg, 2 * work.kernel->run);
+    task->tiles = sp_pieces(v->ocg, 2 * work.kernel->run);
     task->taps = sp_conv_taps(v, &task->rows_of);
     if (!task->taps)
         return -ENOMEM;
     const int64_t terms = v->cg * v->taps;
-    task->rows = pieces(terms, pieces(terms, plan->kc ? plan->kc : TERMS));
+    task->rows = sp_pieces(terms, sp_pieces(terms, plan->kc ? plan->kc : TERMS));
     const int64_t near = plan->mc ? plan->mc : NEAR_NBYTES / (int64_t)sizeof(float) / task->rows;
-    task->near_tiles = most(near / (2 * work.kernel->run), 1);
-    work.parts = threads > 1 ? least(4 * (int64_t)threads, stretches(task)) : 1;
+    task->near_tiles = sp_most(near / (2 * work.kernel->run), 1);
+    work.parts = threads > 1 ? sp_least(4 * (int64_t)threads, stretches(task)) : 1;
     if (v->groups * work.parts > UINT32_MAX)
         return -EINVAL;
     sp_pool_run(pool, one_task, &work, (uint32_t)(v->groups * work.parts), threads);

@@ -23,11 +23,6 @@ const struct sp_wino_kernel *const sp_wino_kernels[4] = {
  * (from 512 KiB on); images beyond FAR_NBYTES are not in it. */
 enum { V_NBYTES = 512 << 10, M_NBYTES = 256 << 10, FAR_NBYTES = 768 << 10 };
 
-static int64_t pieces(int64_t x, int64_t of)
-{
-    return (x + of - 1) / of;
-}
-
 int sp_winograd_fits(const struct sp_conv *v)
 {
     return v->kh == 3 && v->kw == 3 && v->sh == 1 && v->sw == 1 && v->dh == 1 && v->dw == 1 && v->groups == 1;
@@ -40,11 +35,11 @@ int sp_winograd_plan(const struct sp_conv *v, uint32_t tile, enum sp_isa isa, st
         return -EINVAL;
     struct sp_wino w = {.conv = v, .edge = tile + 2};
     w.frequencies = w.edge * w.edge;
-    w.across = pieces(v->ow, tile);
-    w.down = pieces(v->oh, tile);
-    w.blocks = pieces(v->c, kernel->lanes);
+    w.across = sp_pieces(v->ow, tile);
+    w.down = sp_pieces(v->oh, tile);
+    w.blocks = sp_pieces(v->c, kernel->lanes);
     w.panel = kernel->lanes * kernel->vectors;
-    w.panels = pieces(v->oc, w.panel);
+    w.panels = sp_pieces(v->oc, w.panel);
     /* Everything that is indexed fits: tiles, an output channel's products, the weights in bytes. */
     int64_t all, one, weights;
     if (__builtin_mul_overflow(v->n, w.across, &w.tiles) || __builtin_mul_overflow(w.tiles, w.down, &w.tiles) ||
@@ -80,7 +75,7 @@ static int multiply(const struct work *work, const struct sp_wino_group *group, 
     const struct sp_wino *const wino = work->wino;
     const struct sp_conv *const conv = wino->conv;
     const int64_t lanes = work->kernel->lanes;
-    const int64_t wide = sp_wino_least(work->wide, end - first);
+    const int64_t wide = sp_least(work->wide, end - first);
     const int64_t panel_m = group->count * wino->frequencies * wino->panel; /* of one panel, in m */
     float *const m = sp_scratch(SP_SCRATCH_C, (size_t)(wide * panel_m) * sizeof *m);
     if (!m)
@@ -89,18 +84,18 @@ static int multiply(const struct work *work, const struct sp_wino_group *group, 
     if (work->far)
         input = sp_wino_ahead_input(wino, group->first + group->count, group->count);
     for (int64_t p0 = first; p0 < end; p0 += wide) {
-        const int64_t p1 = sp_wino_least(p0 + wide, end);
+        const int64_t p1 = sp_least(p0 + wide, end);
         struct sp_wino_ahead output = {0};
         if (work->far)
             output = sp_wino_ahead_output(wino, group->first, group->count, p0 * wino->panel, (p1 - p0) * wino->panel);
         int turn = 0;
         for (int64_t f = 0; f < wino->frequencies; f++)
             for (int64_t p = p0; p < p1; p++) {
-                const int64_t vectors = pieces(sp_wino_least(wino->panel, conv->oc - p * wino->panel), lanes);
+                const int64_t vectors = sp_pieces(sp_least(wino->panel, conv->oc - p * wino->panel), lanes);
                 const int64_t width = vectors * lanes;
                 const float *const u = work->u + (f * wino->panels + p) * conv->c * wino->panel;
                 for (int64_t t = 0; t < group->count; t += group->rows) {
-                    const int64_t rows = sp_wino_least(group->rows, group->count - t);
+                    const int64_t rows = sp_least(group->rows, group->count - t);
                     const float *line = u;
                     int64_t inner = 0;
                     turn = !turn;
@@ -131,7 +126,7 @@ static void one_group(void *ctx, uint32_t index)
     struct work *const work = ctx;
     const int64_t first = index * work->group;
     struct sp_wino_group group = {.wino = work->wino, .first = first, .rows = work->rows,
-                                  .count = sp_wino_least(work->group, work->wino->tiles - first)};
+                                  .count = sp_least(work->group, work->wino->tiles - first)};
     int error = make_room(work, &group) ? 0 : -ENOMEM;
     if (!error) {
         for (int64_t block = 0; block < work->wino->blocks; block++)
@@ -152,7 +147,7 @@ static void one_panel(void *ctx, uint32_t index)
 {
     struct work *const work = ctx;
     const int64_t first = index * work->wide;
-    const int error = multiply(work, &work->only, first, sp_wino_least(first + work->wide, work->wino->panels));
+    const int error = multiply(work, &work->only, first, sp_least(first + work->wide, work->wino->panels));
     if (error)
         __atomic_store_n(&work->error, error, __ATOMIC_RELAXED);
 }
@@ -169,14 +164,14 @@ static void choose(struct work *work, const struct sp_tile_plan *plan)
         group = V_NBYTES / (of_a_tile * wino->blocks * work->kernel->lanes + 1) / most_rows * most_rows;
         group = group < 2 * most_rows ? 2 * most_rows : group;
     }
-    group = sp_wino_least(group, wino->tiles);
+    group = sp_least(group, wino->tiles);
     /* Equal groups of equal micro-tiles rather than a short last one. */
-    group = pieces(wino->tiles, pieces(wino->tiles, group));
+    group = sp_pieces(wino->tiles, sp_pieces(wino->tiles, group));
     work->group = group;
-    work->groups = pieces(wino->tiles, group);
-    work->rows = pieces(group, pieces(group, most_rows));
-    work->wide = plan->nc ? pieces(plan->nc, wino->panel) : M_NBYTES / (of_a_tile * group * wino->panel);
-    work->wide = work->wide < 1 ? 1 : sp_wino_least(work->wide, wino->panels);
+    work->groups = sp_pieces(wino->tiles, group);
+    work->rows = sp_pieces(group, sp_pieces(group, most_rows));
+    work->wide = plan->nc ? sp_pieces(plan->nc, wino->panel) : M_NBYTES / (of_a_tile * group * wino->panel);
+    work->wide = work->wide < 1 ? 1 : sp_least(work->wide, wino->panels);
     /* Not where patches and weights pass through the cache as it is. */
     work->far = (v->n * v->c * v->h * v->w_in + v->n * v->oc * v->oh * v->ow) > FAR_NBYTES / (int64_t)sizeof(float) &&
                 of_a_tile * group * v->c <= 3 * V_NBYTES / 2;
@@ -202,12 +197,12 @@ int sp_winograd_f32(const struct sp_conv *v, const float *u, uint32_t tile, cons
     } else {
         for (int64_t g = 0; g < work.groups && !work.error; g++) {
             work.only = (struct sp_wino_group){.wino = &wino, .first = g * work.group, .rows = work.rows,
-                                               .count = sp_wino_least(work.group, wino.tiles - g * work.group)};
+                                               .count = sp_least(work.group, wino.tiles - g * work.group)};
             if (!make_room(&work, &work.only))
                 return -ENOMEM;
             sp_pool_run(pool, one_block, &work, (uint32_t)wino.blocks, threads);
-            work.wide = sp_wino_least(work.wide, pieces(wino.panels, threads));
-            sp_pool_run(pool, one_panel, &work, (uint32_t)pieces(wino.panels, work.wide), threads);
+            work.wide = sp_least(work.wide, sp_pieces(wino.panels, threads));
+            sp_pool_run(pool, one_panel, &work, (uint32_t)sp_pieces(wino.panels, work.wide), threads);
         }
     }
     return work.error;

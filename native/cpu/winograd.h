@@ -52,11 +52,6 @@ struct sp_wino_kernel {
 extern const struct sp_wino_kernel sp_wino_ref, sp_wino_neon, sp_wino_avx2, sp_wino_avx512;
 extern const struct sp_wino_kernel *const sp_wino_kernels[4]; /* [enum sp_isa]; NULL: not here */
 
-static inline int64_t sp_wino_least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 /* 1 where Winograd says what conv2d_f32 does: 3x3, stride 1, dilation 1, one group. */
 int sp_winograd_fits(const struct sp_conv *v);
 /* 0 or -EINVAL: tile is 2 or 4, the sizes multiply without overflow. */

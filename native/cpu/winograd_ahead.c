@@ -6,11 +6,6 @@
 
 enum { LINE = 64 / sizeof(float) };
 
-static int64_t pieces(int64_t x, int64_t of)
-{
-    return (x + of - 1) / of;
-}
-
 /* The rows [y0, y1) and columns [x0, x1) of one image that the tiles of a group take, cut to h x w; `extra` pixels wider
  * than the tiles' outputs and moved by (-py, -px). */
 static void rectangle(const struct sp_wino *wino, int64_t first, int64_t count, int64_t extra, int64_t py, int64_t px,
@@ -19,13 +14,13 @@ static void rectangle(const struct sp_wino *wino, int64_t first, int64_t count, 
     const int64_t m = wino->edge - 2;
     const int64_t tx = first % wino->across;
     const int64_t ty = first / wino->across % wino->down;
-    const int64_t rows = sp_wino_least(pieces(tx + count, wino->across), wino->down - ty);
+    const int64_t rows = sp_least(sp_pieces(tx + count, wino->across), wino->down - ty);
     const int64_t x0 = rows > 1 ? 0 : tx * m - px;
     const int64_t x1 = rows > 1 ? w : (tx + count) * m + extra - px;
     at[0] = ty * m - py < 0 ? 0 : ty * m - py;
-    at[1] = sp_wino_least((ty + rows) * m + extra - py, h);
+    at[1] = sp_least((ty + rows) * m + extra - py, h);
     at[2] = x0 < 0 ? 0 : x0;
-    at[3] = sp_wino_least(x1, w);
+    at[3] = sp_least(x1, w);
 }
 
 struct sp_wino_ahead sp_wino_ahead_input(const struct sp_wino *wino, int64_t first, int64_t count)
@@ -34,12 +29,12 @@ struct sp_wino_ahead sp_wino_ahead_input(const struct sp_wino *wino, int64_t fir
     int64_t at[4];
     if (first >= wino->tiles)
         return (struct sp_wino_ahead){0};
-    rectangle(wino, first, sp_wino_least(count, wino->tiles - first), 2, v->ph, v->pw, v->h, v->w_in, at);
+    rectangle(wino, first, sp_least(count, wino->tiles - first), 2, v->ph, v->pw, v->h, v->w_in, at);
     const int64_t image = first / (wino->across * wino->down);
     const int64_t pixel = v->nhwc ? v->c : 1;
     return (struct sp_wino_ahead){
         .from = v->x + image * v->c * v->h * v->w_in + (at[0] * v->w_in + at[2]) * pixel,
-        .n = {at[1] - at[0], at[3] - at[2] < 1 ? 0 : pieces(at[3] - at[2], LINE) + 1, 1},
+        .n = {at[1] - at[0], at[3] - at[2] < 1 ? 0 : sp_pieces(at[3] - at[2], LINE) + 1, 1},
         .step = {v->w_in * pixel, LINE * pixel, 0},
         .inner = v->nhwc ? LINE : v->h * v->w_in,
     };
@@ -53,17 +48,17 @@ struct sp_wino_ahead sp_wino_ahead_output(const struct sp_wino *wino, int64_t fi
     const int64_t steps = v->c < 1 ? 1 : v->c; /* of a micro-kernel call */
     int64_t at[4];
     rectangle(wino, first, count, 0, 0, 0, v->oh, v->ow, at);
-    channels = sp_wino_least(channels, v->oc - o);
+    channels = sp_least(channels, v->oc - o);
     if (v->nhwc)
         return (struct sp_wino_ahead){
             .from = v->y + ((image * v->oh + at[0]) * v->ow + at[2]) * v->oc + o,
-            .n = {at[1] - at[0], pieces(at[3] - at[2], steps), pieces(channels, LINE)},
+            .n = {at[1] - at[0], sp_pieces(at[3] - at[2], steps), sp_pieces(channels, LINE)},
             .step = {v->ow * v->oc, steps * v->oc, LINE},
             .inner = v->oc,
         };
     return (struct sp_wino_ahead){
         .from = v->y + ((image * v->oc + o) * v->oh + at[0]) * v->ow + at[2],
-        .n = {at[1] - at[0], pieces(at[3] - at[2], LINE) + 1, pieces(channels, steps)},
+        .n = {at[1] - at[0], sp_pieces(at[3] - at[2], LINE) + 1, sp_pieces(channels, steps)},
         .step = {v->ow, LINE, steps * v->oh * v->ow},
         .inner = v->oh * v->ow,
     };

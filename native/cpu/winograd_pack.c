@@ -45,7 +45,7 @@ static void one_panel(void *ctx, uint32_t index)
     const struct sp_wino *const wino = packing->wino;
     const struct sp_conv *const v = wino->conv;
     const int64_t o0 = index * wino->panel;
-    const int64_t channels = sp_wino_least(wino->panel, v->oc - o0);
+    const int64_t channels = sp_least(wino->panel, v->oc - o0);
     const int64_t width = (channels + packing->lanes - 1) / packing->lanes * packing->lanes;
     for (int64_t c = 0; c < v->c; c++)
         for (int64_t o = 0; o < width; o++) {
