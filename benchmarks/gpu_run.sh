@@ -6,7 +6,7 @@
 #     OUT=/tmp/out benchmarks/gpu_run.sh
 #     OUT=/tmp/out benchmarks/gpu_run.sh --fake build/fake/libcuda.so.1   # a dry run: no figures
 #
-# On a lent machine that has the checkout and the kit, as root, with no network and no virtual environment (OUT is an
+# On a machine with a GPU that has the checkout and the kit, as root, with no network and no virtual environment (OUT is an
 # empty folder that comes back):
 #
 #     OUT=$OUT GPU_KIT=build/gpu-kit PYTHON=$(command -v python3) timeout 570 benchmarks/gpu_run.sh; cat $OUT/summary.txt
