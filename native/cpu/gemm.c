@@ -40,9 +40,12 @@ void sp_gemm_choose(struct sp_gemm_job *job, const struct sp_tile_plan *plan)
     job->kc = plan->kc ? plan->kc : job->b_in_place && job->m <= FEW_ROWS ? FEW_ROWS_KC : kernel->kc;
     /* A plan may ask for anything; beyond the matrix it would only waste scratch. Equal slices beat a short last. */
     const size_t most = 1 << 16; /* so that no product of these sizes overflows */
+    const size_t kc = job->k ? pieces(job->k, pieces(job->k, smaller(job->kc, most))) : 1;
+    if (kc < job->kc) /* shorter rows: as many more of them fit into the cache */
+        job->mc = smaller(job->mc, most) * smaller(job->kc, most) / kc;
+    job->kc = kc;
     job->mc = round_up(smaller(smaller(job->mc, job->m), most), kernel->mr);
     job->nc = round_up(smaller(smaller(job->nc, job->n), most), kernel->nr);
-    job->kc = job->k ? pieces(job->k, pieces(job->k, smaller(job->kc, most))) : 1;
 }
 
 /* One micro-tile of c, `u` but for what depends on its size. `last`: k is done, bias and activation follow. */
@@ -77,13 +80,25 @@ static void tile(const struct sp_gemm_job *job, struct sp_ukr *u, size_t i, size
     }
 }
 
+static int is_far(const struct sp_gemm_job *job)
+{
+    return (double)job->m * (double)job->n * job->kernel->nbytes > NEAR_NBYTES;
+}
+
 /* Where the nest finds a panel of b. */
 struct panels {
     const char *packed;  /* panel of column j at packed + (j - first) * kc */
     size_t first;
     const char *in_place; /* this slice of k, from column 0; NULL: all are packed */
     size_t whole;         /* columns from here on are packed all the same: nothing may be read behind them */
+    char *one;            /* a panel that is not in place is packed here when its turn comes; NULL: all were before */
 };
+
+/* Is this slice of c written along its rows? */
+static int goes_along(const struct sp_gemm_job *job, size_t columns, size_t kc)
+{
+    return kc <= ALONG_TERMS && (double)columns * (double)kc * job->kernel->nbytes <= ALONG_NBYTES && is_far(job);
+}
 
 /* Rows [m0, m1), columns [j0, j1), terms [p, p + kc). */
 static void slice(const struct sp_gemm_job *job, size_t m0, size_t m1, size_t j0, size_t j1, size_t p, size_t kc,
@@ -95,9 +110,9 @@ static void slice(const struct sp_gemm_job *job, size_t m0, size_t m1, size_t j0
     const size_t most = job->most_rows ? smaller(job->most_rows, kernel->mr) : kernel->mr;
     const char *const a = job->a_in_place ? (const char *)job->a_in_place + p * job->csa * nbytes : NULL;
     const int last = p + kc == job->k;
-    const int far = (double)job->m * (double)job->n * (double)nbytes > NEAR_NBYTES;
-    const int along = far && kc <= ALONG_TERMS && (double)(j1 - j0) * (double)kc * (double)nbytes <= ALONG_NBYTES;
-    struct sp_ukr u = {.k = kc, .rsc = job->rsc, .add = p > 0, .far = far && kc >= NEAR_TERMS && !along};
+    const int along = goes_along(job, j1 - j0, kc);
+    const size_t lines = pieces(kc, kernel->terms); /* that a tile asks for ahead */
+    struct sp_ukr u = {.k = kc, .rsc = job->rsc, .add = p > 0, .far = kc >= NEAR_TERMS && !along && is_far(job)};
     for (size_t ic = m0; ic < m1; ic += mc) {
         const size_t iend = smaller(ic + mc, m1);
         const size_t mr = pieces(iend - ic, pieces(iend - ic, most)); /* equal tiles: a short last one costs as much */
@@ -107,22 +122,30 @@ static void slice(const struct sp_gemm_job *job, size_t m0, size_t m1, size_t j0
         }
         const size_t tall = pieces(iend - ic, mr);
         const size_t wide = pieces(j1 - j0, nr);
-        for (size_t at = 0; at < tall * wide; at++) {
-            const size_t i = ic + (along ? at / wide : at % tall) * mr;
-            const size_t j = j0 + (along ? at % wide : at / tall) * nr;
-            const size_t rows = smaller(mr, iend - i);
-            const size_t columns = smaller(nr, j1 - j);
-            const int here = panels->in_place && j < panels->whole;
-            u.b = here ? panels->in_place + j * nbytes : panels->packed + (j - panels->first) * kc * nbytes;
-            u.ldb = here ? job->ldb : nr;
-            /* A part of the panel that comes after this one, as long as there is one for each tile. */
-            const size_t part = at % tall * kc * 64;
-            u.ahead = here || along || part > nr * kc * nbytes ? u.b : (const char *)u.b + nr * kc * nbytes + part;
-            u.a = a ? a + i * job->rsa * nbytes : packed_a + (i - ic) * kc * nbytes;
-            u.rsa = a ? job->rsa : 1;
-            u.csa = a ? job->csa : rows;
-            tile(job, &u, i, rows, j, columns, last);
-        }
+        for (size_t outer = 0; outer < (along ? tall : wide); outer++)
+            for (size_t inner = 0; inner < (along ? wide : tall); inner++) {
+                const size_t down = along ? outer : inner;
+                const size_t i = ic + down * mr;
+                const size_t j = j0 + (along ? inner : outer) * nr;
+                const size_t rows = smaller(mr, iend - i);
+                const size_t columns = smaller(nr, j1 - j);
+                const int here = panels->in_place && j < panels->whole;
+                const int one = panels->one && !here;
+                if (one && down == 0)
+                    job->pack_b(job->b, j, columns, nr, p, kc, panels->one);
+                u.b = here  ? panels->in_place + j * nbytes
+                      : one ? panels->one
+                            : panels->packed + (j - panels->first) * kc * nbytes;
+                u.ldb = here ? job->ldb : nr;
+                /* A part of the panel that comes after this one, as long as there is one for each tile. */
+                const size_t part = down * lines * 64;
+                const int follows = !here && !one && !along && part <= nr * kc * nbytes;
+                u.ahead = (const char *)u.b + (follows ? nr * kc * nbytes + part : 0);
+                u.a = a ? a + i * job->rsa * nbytes : packed_a + (i - ic) * kc * nbytes;
+                u.rsa = a ? job->rsa : 1;
+                u.csa = a ? job->csa : rows;
+                tile(job, &u, i, rows, j, columns, last);
+            }
     }
 }
 
@@ -155,8 +178,10 @@ int sp_gemm_block(const struct sp_gemm_job *job, size_t m0, size_t m1, size_t n0
                 job->b_packed ? 0 : jc,
                 in_place ? in_place + p * job->ldb * nbytes : NULL,
                 whole,
+                /* A panel that is passed over once is best used while it is in the innermost cache. */
+                packs_b && m1 - m0 <= mc && !goes_along(job, jend - jc, kc) ? packed_b : NULL,
             };
-            for (size_t j = jc; packs_b && j < jend; j += nr)
+            for (size_t j = jc; packs_b && !panels.one && j < jend; j += nr)
                 if (!in_place || j >= whole)
                     job->pack_b(job->b, j, smaller(nr, jend - j), nr, p, kc, packed_b + (j - jc) * kc * nbytes);
             slice(job, m0, m1, jc, jend, p, kc, &panels, packed_a, mc);

@@ -17,7 +17,7 @@ struct sp_ukr {
     size_t k, rsa, csa, ldb, rsc;
     size_t columns; /* for variants that may be cut short; the others take all nr */
     int add, far;      /* far: c is not in the innermost cache, and better asked for before the terms are added up */
-    const void *ahead; /* a line a term is asked for from here on: what the next tiles want; any address will do */
+    const void *ahead; /* a line a round is asked for from here on: what the next tiles want; any address will do */
 };
 typedef void sp_ukr_fn(const struct sp_ukr *u);
 
@@ -42,6 +42,11 @@ struct sp_gemm_kernel {
     uint32_t mr, nr;
     uint32_t mc, nc, kc; /* defaults: a (mc x kc) fits L2, b (kc x nc) L2/L3, a panel of b (kc x nr) L1 */
     uint32_t masked;     /* in so many vectors */
+    uint32_t terms;      /* of a round: see struct sp_ukr's ahead */
+    /* Up to so many bytes, b is better read where it is than packed: few tiles read a panel again where they are tall, and
+     * vectors of 64 bytes cost nothing more from a second cache. Of 32 bytes and 6 rows they do, the more so as the arrays
+     * of numpy begin 16 bytes behind a line (Zen 3: 45 GFLOPS in place at 128 cubed, 52 packed): the innermost cache. */
+    uint32_t small_b;
     /* y[i*sy] = sum_p matrix[i*ld + p] * x[p], and y[j] = sum_p matrix[p*ld + j] * x[p]. */
     void (*gemv_dot)(size_t rows, size_t k, const void *matrix, size_t ld, const void *x, void *y, size_t sy);
     void (*gemv_axpy)(size_t n, size_t k, const void *matrix, size_t ld, const void *x, void *y);

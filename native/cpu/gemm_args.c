@@ -11,9 +11,9 @@
 enum { WAY_NBYTES = 4096, WAYS = 8, LINE_NBYTES = 64 };
 /* Elements of b in a blob: no size computed from so many overflows. Strides of 0 would allow more. */
 static const double MOST_PACKED = 1e16;
-/* Up to these sizes what is read where it is costs less than packing it, measured on Zen 4: a up to 700 x 700 floats (its
- * rows come from pages of their own beyond), b as long as all of it stays in the second cache. */
-enum { SMALL_A_NBYTES = 2 << 20, SMALL_B_NBYTES = 256 << 10 };
+/* Up to this size a read where it is costs less than packing it, measured on Zen 4: up to 700 x 700 floats (its rows come
+ * from pages of their own beyond). */
+enum { SMALL_A_NBYTES = 2 << 20 };
 
 /* Rows that do push each other out are read this many at a time: the ways, less those that b and c take. */
 enum { ROWS_NOT_APART = 6 };
@@ -40,7 +40,7 @@ static int reads_a_in_place(const struct sp_gemm_job *job, size_t rsa, size_t cs
 
 static int reads_b_in_place(const struct sp_gemm_job *job, size_t rsb, size_t csb)
 {
-    return csb == 1 && (double)job->k * (double)rsb * job->kernel->nbytes <= SMALL_B_NBYTES;
+    return csb == 1 && (double)job->k * (double)rsb * job->kernel->nbytes <= job->kernel->small_b;
 }
 
 /* What a blob of this job's b says of itself: its layout depends on nothing else. */

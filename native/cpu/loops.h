@@ -7,7 +7,10 @@
 #if defined(__clang__)
 #pragma clang diagnostic ignored "-Wpass-failed" /* it tells of each loop that calls libm and stays scalar */
 #define SP_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
+#define SP_NOT_UNROLLED
 #else
 #define SP_INDEPENDENT _Pragma("GCC ivdep")
+/* Before a loop of as many steps as a vector has elements: unrolled, it is no loop that becomes a vector. */
+#define SP_NOT_UNROLLED _Pragma("GCC unroll 1")
 #endif
 #endif

@@ -1,5 +1,5 @@
 /* What the files of the maps share: instructions ready to run (map_code.c makes them), the engine that runs a block of
- * them (map_run.c), the folds behind it (map_fold.c), and the table of loops of an instruction set (map.inc). */
+ * them (map_block.c), what calls it (map_run.c, map_fold.c), and the table of loops of an instruction set (map.inc). */
 #ifndef SP_CPU_MAP_H
 #define SP_CPU_MAP_H
 #include "../include/sp_map.h"
@@ -9,8 +9,10 @@
 
 enum {
     SP_MAP_MOST_BLOCK = 512, /* elements of a block */
+    SP_MAP_LINES = 128,       /* bytes: what goes past the caches begins at a multiple of it, and is one */
     SP_MAP_LANES = 32,        /* accumulators of a fold along a row */
     SP_MAP_WHOLE_ROW = 256,   /* rows from this length on are not joined into one block */
+    SP_MAP_PERIOD = 2048,     /* elements that come again and again, at most */
 };
 
 /* One instruction over n elements. Bits of `scalars`: 1: a is one value for all elements, 2: b, 4: c. `out` is an operand
@@ -36,14 +38,18 @@ struct sp_map_folds {
 struct sp_map_table {
     sp_map_fn *fn[3][SP_MAP_LOWERED_OPS];         /* by type and op; NULL: there is none */
     sp_map_fn *convert[3][3];                     /* [to][from] */
-    void (*stream)(void *y, const void *x, size_t nbytes); /* a copy past the caches; y is aligned to an element */
-    void (*fence)(void);
+    /* The same with an `out` that goes past the caches: not read before it is written, and nothing that is still wanted
+     * makes room for it. `out` is aligned to SP_MAP_LINES and a multiple of it. Without `fence`, and where NULL, there is
+     * none; with it, all conversions are there. */
+    sp_map_fn *past[3][SP_MAP_LOWERED_OPS];
+    sp_map_fn *past_convert[3][3];
+    void (*fence)(void); /* after the last of them */
     struct sp_map_folds fold[SP_MAP_FOLDS][3];
 };
 
 /* Slots are the 8 inputs, the registers, the constants, in this order. */
 struct sp_map_insn {
-    sp_map_fn *fn;
+    sp_map_fn *fn, *past;
     uint32_t out, a, b, c;
 };
 
@@ -51,7 +57,8 @@ struct sp_map_operand {
     char *base; /* NULL: not there */
     int64_t stride[SP_MAP_DIMS];
     uint32_t type;
-    uint32_t whole;  /* elements lie one after the other, aligned, in the order of the space */
+    uint32_t whole;   /* elements lie one after the other, aligned, in the order of the space */
+    uint32_t in_rows; /* so they do in each row, which is long; or they are one value there */
     uint64_t period; /* not 0: the first `period` elements, one after the other, come again and again */
 };
 
@@ -63,7 +70,11 @@ struct sp_map_job {
     uint32_t const_nbytes; /* from one constant to the next */
     uint32_t width;        /* bytes of the widest element */
     uint32_t weight;       /* what an element costs, in steps of a simple operation */
-    uint32_t block, stream, ndim;
+    uint32_t group, block; /* elements */
+    uint32_t again;        /* elements of a pattern after its period */
+    uint32_t rows;         /* an array is neither whole nor a pattern */
+    uint64_t most;         /* elements that sp_map_block takes, if they are in one row where `rows` */
+    uint32_t stream, ndim;
     uint64_t shape[SP_MAP_DIMS], total;
     struct sp_map_operand x[SP_MAP_INPUTS], y;
     int failed; /* a task found no memory */
@@ -74,28 +85,58 @@ static inline uint32_t sp_map_nbytes(uint32_t type)
     return type == SP_MAP_F64 || type == SP_MAP_I64 ? 8 : 4;
 }
 
+/* Bytes of an element of the program's result, before a fold. */
+static inline uint32_t sp_map_result_nbytes(const struct sp_map_job *job)
+{
+    return sp_map_nbytes(job->y.type == SP_MAP_I64 ? SP_MAP_I32 : job->y.type);
+}
+
 /* The postfix program of a map_* kernel as `job->insns` and the rest of the job's code; -EINVAL: an unknown op, an operand
  * out of range, an x that is NULL, a stack that runs over or dry, more or less than one value at the end, an op that the
  * type lacks. -ENOMEM. */
 int sp_map_from_postfix(struct sp_map_job *job, const uint32_t *program, uint32_t nops, uint32_t type);
 /* The same of lowered instructions. */
 int sp_map_from_words(struct sp_map_job *job, const uint32_t *words, uint32_t nwords);
-/* Fills in block. Call when insns and operands are there. */
+
+/* Where in the space element `at` is, and where that is in an operand. */
+void sp_map_indices(const struct sp_map_job *job, uint64_t at, uint64_t index[SP_MAP_DIMS]);
+char *sp_map_address(const struct sp_map_job *job, const struct sp_map_operand *x, const uint64_t index[SP_MAP_DIMS]);
+/* Elements [at, at + count) of the space to `to`, one after the other. */
+void sp_map_gather(const struct sp_map_job *job, const struct sp_map_operand *x, char *to, uint64_t at, size_t count);
+/* The same from `from` to y. */
+void sp_map_scatter(const struct sp_map_job *job, const char *from, uint64_t at, size_t count);
+
+/* Fills in group to rows. Call when insns and operands are there. */
 void sp_map_choose_block(struct sp_map_job *job);
 
+/* Where a slot is: of the block; of the group that is at work for a register. */
+struct sp_map_slot {
+    const char *at;
+    uint32_t by;     /* bytes from one element of the block to the next; 0: this is a group's */
+    uint32_t scalar; /* one value */
+};
+/* An instruction with addresses. */
+struct sp_map_step {
+    sp_map_fn *fn;
+    uint32_t scalars, out_by, by[3];
+    char *out;
+    const char *in[3];
+};
 /* A thread's blocks. */
 struct sp_map_thread {
-    const void **slot;
-    unsigned char *scalar; /* by slot */
+    struct sp_map_slot *slot;
+    struct sp_map_step *step;
     char *gathered[SP_MAP_INPUTS];
     char *result;
     void *extra; /* `extra` bytes for the caller */
 };
 /* 0 or -ENOMEM; from the calling thread's scratch, slot A. */
 int sp_map_begin(const struct sp_map_job *job, struct sp_map_thread *t, size_t extra);
-/* Elements [at, at + count) of the space, count <= job->block; returns where they are: `direct`, if that is not NULL,
- * else a block of the thread. */
-const void *sp_map_block(const struct sp_map_job *job, struct sp_map_thread *t, uint64_t at, size_t count, void *direct);
+/* Elements [at, at + count) of the space; returns where they are: `direct`, if that is not NULL, else a block of the
+ * thread. count <= job->block if that is where they go, or an input is gathered. `past`: the lines that they fill go past
+ * the caches to `direct`. */
+const void *sp_map_block(const struct sp_map_job *job, struct sp_map_thread *t, uint64_t at, size_t count, void *direct,
+                         uint32_t past);
 /* How many elements from `at` on make a good block, at most `most`. */
 size_t sp_map_step(const struct sp_map_job *job, uint64_t at, uint64_t most);
 

@@ -76,9 +76,17 @@ static int make_room(struct sp_map_job *job, size_t ninsns)
     return job->insns ? 0 : -ENOMEM;
 }
 
-static void emit(struct sp_map_job *job, sp_map_fn *fn, uint32_t op, uint32_t out, uint32_t a, uint32_t b, uint32_t c)
+/* `from` is the type of a conversion's operand. */
+static void emit(struct sp_map_job *job, uint32_t op, uint32_t type, uint32_t from, uint32_t out, const uint32_t in[3])
 {
-    job->insns[job->ninsns++] = (struct sp_map_insn){.fn = fn, .out = out, .a = a, .b = b, .c = c};
+    const struct sp_map_table *const t = job->table;
+    const int converts = op == SP_MAP_CONVERT;
+    job->insns[job->ninsns++] = (struct sp_map_insn){.fn = converts ? t->convert[type][from] : t->fn[type][op],
+                                                     .past = converts ? t->past_convert[type][from] : t->past[type][op],
+                                                     .out = out,
+                                                     .a = in[0],
+                                                     .b = in[1],
+                                                     .c = in[2]};
     job->weight += weight_of(op);
 }
 
@@ -128,12 +136,12 @@ int sp_map_from_postfix(struct sp_map_job *job, const uint32_t *program, uint32_
         depth -= takes;
         /* Register `depth` holds nothing but perhaps this very step's first operand: in place is fine. */
         const uint32_t out = SP_MAP_INPUTS + depth;
-        emit(job, job->table->fn[type][op], op, out, stack[depth], takes > 1 ? stack[depth + 1] : 0,
-             takes > 2 ? stack[depth + 2] : 0);
+        const uint32_t in[3] = {stack[depth], takes > 1 ? stack[depth + 1] : 0, takes > 2 ? stack[depth + 2] : 0};
+        emit(job, op, type, type, out, in);
         stack[depth++] = out;
     }
     if (job->ninsns == 0) /* one input or one constant */
-        emit(job, job->table->convert[type][type], SP_MAP_CONVERT, SP_MAP_INPUTS, stack[0], 0, 0);
+        emit(job, SP_MAP_CONVERT, type, type, SP_MAP_INPUTS, (const uint32_t[3]){stack[0]});
     return 0;
 }
 
@@ -198,9 +206,8 @@ int sp_map_from_words(struct sp_map_job *job, const uint32_t *words, uint32_t nw
             return -EINVAL;
         if (sp_map_nbytes(type) > job->width || sp_map_nbytes(from) > job->width)
             job->width = 8;
-        sp_map_fn *const fn = op == SP_MAP_CONVERT ? job->table->convert[type][from] : job->table->fn[type][op];
-        emit(job, fn, op, SP_MAP_INPUTS + (code[i].head >> 16), (uint32_t)slot[0], (uint32_t)slot[1],
-             (uint32_t)slot[2]);
+        const uint32_t in[3] = {(uint32_t)slot[0], (uint32_t)slot[1], (uint32_t)slot[2]};
+        emit(job, op, type, from, SP_MAP_INPUTS + (code[i].head >> 16), in);
     }
     return 0;
 }

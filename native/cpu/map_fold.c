@@ -35,7 +35,7 @@ static void along(const struct fold_job *f, struct sp_map_thread *t, uint64_t o,
     const uint64_t end = o * f->n + r1;
     while (at < end) {
         const size_t count = sp_map_step(f->job, at, end - at);
-        f->f->run(acc, sp_map_block(f->job, t, at, count, NULL), count);
+        f->f->run(acc, sp_map_block(f->job, t, at, count, NULL, 0), count);
         at += count;
     }
     f->f->join(acc);
@@ -49,7 +49,7 @@ static void across(const struct fold_job *f, struct sp_map_thread *t, uint64_t o
     if (width < f->inner || 2 * f->inner > f->job->block) {
         f->f->first(acc, width);
         for (uint64_t r = r0; r < r1; r++)
-            f->f->rows(acc, sp_map_block(f->job, t, (o * f->n + r) * f->inner + i0, width, NULL), 1, width);
+            f->f->rows(acc, sp_map_block(f->job, t, (o * f->n + r) * f->inner + i0, width, NULL, 0), 1, width);
         return;
     }
     /* Short rows, which lie one after the other in the space: `together` of them are one long row, and a block is several
@@ -61,10 +61,10 @@ static void across(const struct fold_job *f, struct sp_map_thread *t, uint64_t o
     const uint64_t end = (o * f->n + r1) * width;
     while (at < end) {
         const size_t count = (size_t)smaller(f->job->block / wide * wide, end - at);
-        const char *const found = sp_map_block(f->job, t, at, count, NULL);
+        const char *const found = sp_map_block(f->job, t, at, count, NULL, 0);
         const size_t full = count / wide * wide;
         f->f->rows(acc, found, count / wide, wide);
-        f->f->rows(acc, found + full * sp_map_nbytes(f->job->y.type == SP_MAP_I64 ? SP_MAP_I32 : f->job->y.type), 1,
+        f->f->rows(acc, found + full * sp_map_result_nbytes(f->job), 1,
                    count - full);
         at += count;
     }
@@ -95,11 +95,11 @@ static void one_piece(const struct fold_job *f, struct sp_map_thread *t, uint64_
 /* Short rows with a result each: a block is several of them. */
 static void short_rows(const struct fold_job *f, struct sp_map_thread *t, uint64_t o0, uint64_t o1)
 {
-    const uint32_t nbytes = sp_map_nbytes(f->job->y.type == SP_MAP_I64 ? SP_MAP_I32 : f->job->y.type);
+    const uint32_t nbytes = sp_map_result_nbytes(f->job);
     const uint64_t each = f->job->block / f->n;
     for (uint64_t o = o0; o < o1; o += each) {
         const uint64_t rows = smaller(each, o1 - o);
-        const char *const found = sp_map_block(f->job, t, o * f->n, (size_t)(rows * f->n), NULL);
+        const char *const found = sp_map_block(f->job, t, o * f->n, (size_t)(rows * f->n), NULL, 0);
         for (uint64_t k = 0; k < rows; k++) {
             f->f->first(t->extra, f->n < SP_MAP_LANES ? f->n : SP_MAP_LANES);
             if (f->n < SP_MAP_LANES) { /* fewer elements than lanes: one after the other */

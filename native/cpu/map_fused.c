@@ -68,10 +68,19 @@ static uint64_t period_of(const struct sp_map_job *job, const struct sp_map_oper
     uint32_t d = 0;
     while (d < job->ndim && (job->shape[d] == 1 || x->stride[d] == 0))
         d++;
-    if (d == job->ndim || job->shape[job->ndim - 1] >= SP_MAP_WHOLE_ROW)
-        return 0;
-    const uint64_t n = in_one_piece(job, x, d);
-    return n <= SP_MAP_MOST_BLOCK ? n : 0;
+    const uint64_t n = d == job->ndim ? 0 : in_one_piece(job, x, d);
+    return n <= SP_MAP_PERIOD ? n : 0;
+}
+
+/* Long rows whose elements lie one after the other, aligned, or are one value. */
+static uint32_t lies_in_rows(const struct sp_map_job *job, const struct sp_map_operand *x)
+{
+    const int64_t nbytes = sp_map_nbytes(x->type), inner = x->stride[job->ndim - 1];
+    uint64_t ragged = (uintptr_t)x->base;
+    for (uint32_t d = 0; d < job->ndim; d++)
+        ragged |= (uint64_t)x->stride[d];
+    return (job->ndim == 1 || job->shape[job->ndim - 1] >= SP_MAP_WHOLE_ROW) && (inner == nbytes || inner == 0) &&
+           ragged % (uint64_t)nbytes == 0;
 }
 
 static int read_operand(const struct sp_map_job *job, struct sp_map_operand *x, const int64_t *geometry, void *pointer,
@@ -89,6 +98,7 @@ static int read_operand(const struct sp_map_job *job, struct sp_map_operand *x, 
         return -EINVAL;
     x->base = (char *)pointer + geometry[1];
     x->whole = in_one_piece(job, x, 0) && (uintptr_t)x->base % sp_map_nbytes(x->type) == 0;
+    x->in_rows = !x->whole && lies_in_rows(job, x);
     x->period = x->whole ? 0 : period_of(job, x);
     return 0;
 }
@@ -98,6 +108,7 @@ static int read_geometry(struct sp_map_job *job, const struct sp_args_fused_map 
     const uint32_t per_operand = 2 + job->ndim;
     const int64_t *at = v->geometry + SP_MAP_GEO_HEAD + job->ndim;
     int rc = read_operand(job, &job->y, at, v->y, v->y_nbytes);
+    job->y.in_rows &= job->y.stride[job->ndim - 1] != 0;
     const uint64_t nbytes[SP_MAP_INPUTS] = {v->x0_nbytes, v->x1_nbytes, v->x2_nbytes, v->x3_nbytes,
                                             v->x4_nbytes, v->x5_nbytes, v->x6_nbytes, v->x7_nbytes};
     for (uint32_t i = 0; i < SP_MAP_INPUTS && rc == 0; i++) {
@@ -152,7 +163,7 @@ int sp_map_fused(const struct sp_map_table *table, const struct sp_args_fused_ma
         return fold(&job, v, plan, pool);
     if (job.y.type != result_type(v) || !job.y.base)
         return -EINVAL;
-    job.stream = v->geometry[SP_MAP_GEO_STREAM] != 0;
+    job.stream = table->fence && v->geometry[SP_MAP_GEO_STREAM] != 0;
     for (uint32_t i = 0; i < SP_MAP_INPUTS; i++)
         if (job.x[i].base == job.y.base)
             job.stream = 0; /* its lines are in the caches, having been read: an ordinary store costs less there */

@@ -63,6 +63,7 @@ void check_gemm_f32(void);
 void check_gemm_f64(void);
 void check_conv2d(void);
 void check_map(void);
+void check_fused(void);
 void check_spans(void);
 void check_reduce(void);
 void check_layout(void);

@@ -1,0 +1,97 @@
+/* Where the elements of a map's arrays are, and blocks of them copied together and apart again: any strides, any
+ * alignment. */
+#include "map.h"
+
+#include <string.h>
+
+/* Where in the space element `at` is. */
+void sp_map_indices(const struct sp_map_job *job, uint64_t at, uint64_t index[SP_MAP_DIMS])
+{
+    for (uint32_t d = job->ndim; d-- > 1;) {
+        index[d] = at % job->shape[d];
+        at /= job->shape[d];
+    }
+    index[0] = at;
+}
+
+char *sp_map_address(const struct sp_map_job *job, const struct sp_map_operand *x, const uint64_t index[SP_MAP_DIMS])
+{
+    char *p = x->base;
+    for (uint32_t d = 0; d < job->ndim; d++)
+        p += (int64_t)index[d] * x->stride[d];
+    return p;
+}
+
+/* Steps to the first element of the next row. */
+static void next_row(const struct sp_map_job *job, uint64_t index[SP_MAP_DIMS])
+{
+    uint32_t d = job->ndim - 1;
+    index[d] = 0;
+    while (d-- > 0) {
+        if (++index[d] < job->shape[d] || d == 0)
+            return;
+        index[d] = 0;
+    }
+}
+
+#define COPY_RUN(T)                                                                                                    \
+    static void copy_run_##T(char *to, int64_t to_stride, const char *from, int64_t from_stride, size_t count)         \
+    {                                                                                                                  \
+        T v;                                                                                                           \
+        if (from_stride == 0) {                                                                                        \
+            memcpy(&v, from, sizeof v);                                                                                \
+            for (size_t i = 0; i < count; i++)                                                                         \
+                memcpy(to + (int64_t)i * to_stride, &v, sizeof v);                                                     \
+            return;                                                                                                    \
+        }                                                                                                              \
+        for (size_t i = 0; i < count; i++) {                                                                           \
+            memcpy(&v, from + (int64_t)i * from_stride, sizeof v);                                                     \
+            memcpy(to + (int64_t)i * to_stride, &v, sizeof v);                                                         \
+        }                                                                                                              \
+    }
+COPY_RUN(uint32_t)
+COPY_RUN(uint64_t)
+
+static void copy_run(char *to, int64_t to_stride, const char *from, int64_t from_stride, size_t count, uint32_t nbytes)
+{
+    if (from_stride == nbytes && to_stride == nbytes)
+        memcpy(to, from, count * nbytes);
+    else if (nbytes == 8)
+        copy_run_uint64_t(to, to_stride, from, from_stride, count);
+    else
+        copy_run_uint32_t(to, to_stride, from, from_stride, count);
+}
+
+/* Elements [at, at + count) of the space to `to`, one after the other. */
+void sp_map_gather(const struct sp_map_job *job, const struct sp_map_operand *x, char *to, uint64_t at, size_t count)
+{
+    const uint32_t nbytes = sp_map_nbytes(x->type);
+    const uint64_t row = job->shape[job->ndim - 1];
+    uint64_t index[SP_MAP_DIMS];
+    sp_map_indices(job, at, index);
+    while (count) {
+        const uint64_t left = row - index[job->ndim - 1];
+        const size_t run = left < count ? (size_t)left : count;
+        copy_run(to, nbytes, sp_map_address(job, x, index), x->stride[job->ndim - 1], run, nbytes);
+        to += run * nbytes;
+        count -= run;
+        next_row(job, index);
+    }
+}
+
+void sp_map_scatter(const struct sp_map_job *job, const char *from, uint64_t at, size_t count)
+{
+    const struct sp_map_operand *const y = &job->y;
+    const uint32_t nbytes = sp_map_nbytes(y->type);
+    const uint64_t row = job->shape[job->ndim - 1];
+    uint64_t index[SP_MAP_DIMS];
+    sp_map_indices(job, at, index);
+    while (count) {
+        const uint64_t left = row - index[job->ndim - 1];
+        const size_t run = left < count ? (size_t)left : count;
+        copy_run(sp_map_address(job, y, index), y->stride[job->ndim - 1], from, nbytes, run, nbytes);
+        from += run * nbytes;
+        count -= run;
+        next_row(job, index);
+    }
+}
