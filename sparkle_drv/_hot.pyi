@@ -21,7 +21,13 @@ class PointerBase:
 class KernelBase:
     _device: Any
     _heads: dict[Any, bytes]
+    _shapes: dict[Any, bytes]
+    _grids: dict[Any, bytes]
+    _sizes: bytes
     _plan: bytes
+
+class DeviceBase:
+    _epoch: int
 
 class FenceBase:
     queue: Queue
@@ -50,7 +56,7 @@ class QueueBase:
 class Products:
     queue: Queue
     def __init__(self, queue: Queue, weights: dict[int, Any], count: int, /) -> None: ...
-    def call(self, a: Any, b: Any, out: Any, /) -> bool: ...
+    def call(self, a: Any, b: Any, out: Any, bias: Any, act: int, /) -> bool: ...
     def put(
         self,
         kind: int,

@@ -14,7 +14,6 @@ enum { MOST_SETS = 4096, WAIT_NS = 50000000 };
 typedef int64_t launch_function(void *queue, const void *record, size_t nbytes, uint64_t epoch);
 typedef int wait_function(void *queue, uint64_t value, uint64_t timeout_ns);
 
-static PyObject *epoch_word;
 
 static size_t nbytes_of(const struct hot_ndarray *a)
 {
@@ -69,7 +68,7 @@ static int fill(const struct conv_entry *e, PyObject *const *args, const PyObjec
         return 1;
     PyObject *const blob = PyWeakref_GetObject(e->blob);
     const struct hot_pointer *const at = (const void *)blob;
-    if (!blob || blob == Py_None || !at->storage || !PyObject_TypeCheck(at->storage, hot_storage_type) ||
+    if (!blob || blob == Py_None || !at->storage || !hot_is_storage(at->storage) ||
         ((const struct hot_storage *)(const void *)at->storage)->device != device)
         return 0;
     r->args.w = (const void *)(uintptr_t)at->address;
@@ -101,10 +100,8 @@ static PyObject *call(PyObject *self, PyObject *const *args, Py_ssize_t nargs)
     PyObject *y = NULL, *packed = NULL;
     if (nargs != ARGUMENTS || !q || !q->launch || !q->wait || !q->device || !usual(args))
         Py_RETURN_NONE;
-    PyObject *const epoch_object = PyObject_GetAttr(q->device, epoch_word); /* before anything is found open */
-    const uint64_t epoch = epoch_object ? PyLong_AsUnsignedLongLong(epoch_object) : 0;
-    Py_XDECREF(epoch_object);
-    const struct conv_entry *const e = PyErr_Occurred() ? NULL : conv_find(p, args);
+    uint64_t epoch;
+    const struct conv_entry *const e = hot_epoch(q->device, &epoch) ? conv_find(p, args) : NULL;
     struct conv_record r;
     if (!e)
         goto otherwise;
@@ -237,6 +234,5 @@ int hot_conv(PyObject *module)
         .clear = clear,
         .dealloc = dealloc,
     };
-    epoch_word = PyUnicode_InternFromString("_epoch");
-    return epoch_word && hot_collected(module, &frame) ? 0 : -1;
+    return hot_collected(module, &frame) ? 0 : -1;
 }

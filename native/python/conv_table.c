@@ -144,7 +144,7 @@ PyObject *conv_put(PyObject *self, PyObject *given)
         const struct hot_ndarray *const w = hot_plain_array(owner, hot_float_dtypes[0]);
         if (!w)
             Py_RETURN_FALSE;
-        if (!PyObject_TypeCheck(packed, hot_pointer_type))
+        if (!hot_is_pointer(packed))
             return PyErr_Format(PyExc_ValueError, "put: packed weights are wanted"), NULL;
         made.data = w->data;
         made.blob = blob;

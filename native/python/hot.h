@@ -21,11 +21,19 @@ struct hot_pointer {
     unsigned long long elements, address, nbytes;
 };
 
+/* Heads of records, bytes, are found in dicts: `heads` by groups; `shapes` by (groups, group_size, shared) where one of the
+ * latter two is given; `grids` where the kernel knows its grid, by the arguments that say it: the one, or a tuple. */
 struct hot_kernel {
     PyObject_HEAD
     PyObject *device; /* None once it is closed */
-    PyObject *heads;  /* dict: groups -> the head of a record, bytes */
-    PyObject *plan;   /* bytes: a struct hot_arg for each argument */
+    PyObject *heads, *shapes, *grids;
+    PyObject *sizes; /* bytes: the arguments that say the grid, by position; none: the kernel does not know it */
+    PyObject *plan;  /* bytes: a struct hot_arg for each argument */
+};
+
+struct hot_device {
+    PyObject_HEAD
+    unsigned long long epoch;
 };
 
 struct hot_arg {
@@ -51,17 +59,58 @@ struct hot_queue {
 };
 
 /* Launches on an idle queue what a plan holds: a timeline value, by then reached; 0: left to Python; -1: an exception.
- * `*queue` is borrowed. product.c takes (a, b or None, out), planned.c (x, out). */
+ * `*queue` is borrowed. product.c takes (a, b or None, out, bias or None), planned.c (x, out). */
 extern PyTypeObject *hot_products_type, *hot_planned_type;
 int64_t hot_product(PyObject *products, PyObject *const *args, PyObject **queue);
 int64_t hot_planned(PyObject *planned, PyObject *const *args, PyObject **queue);
 
-extern PyTypeObject *hot_storage_type, *hot_pointer_type, *hot_kernel_type, *hot_fence_type, *hot_queue_type;
+extern PyTypeObject *hot_storage_type, *hot_pointer_type, *hot_kernel_type, *hot_fence_type, *hot_queue_type,
+    *hot_device_type;
 
-/* Makes the types of objects.c, ndarray.c, launch.c, product.c, map.c, conv.c, planned.c, plan.c: 0, or -1 with an exception. */
+/* A type's subclass that was seen last: most often the only one there is. Kept for ever; with the GIL. */
+struct hot_seen {
+    PyTypeObject *type;
+};
+static inline int hot_subtype(PyTypeObject *type, PyTypeObject *base, struct hot_seen *seen)
+{
+    if (type == seen->type)
+        return 1;
+    if (!PyType_IsSubtype(type, base))
+        return 0;
+    if (!seen->type) {
+        Py_INCREF(type);
+        seen->type = type;
+    }
+    return 1;
+}
+/* Is it one? */
+extern struct hot_seen hot_storages, hot_pointers, hot_kernels, hot_devices;
+static inline int hot_is_storage(PyObject *o)
+{
+    return hot_subtype(Py_TYPE(o), hot_storage_type, &hot_storages);
+}
+static inline int hot_is_pointer(PyObject *o)
+{
+    return hot_subtype(Py_TYPE(o), hot_pointer_type, &hot_pointers);
+}
+static inline int hot_is_kernel(PyObject *o)
+{
+    return hot_subtype(Py_TYPE(o), hot_kernel_type, &hot_kernels);
+}
+/* The device's epoch, before anything is looked at: 0 when this is no device. */
+static inline int hot_epoch(PyObject *device, uint64_t *epoch)
+{
+    if (!device || !hot_subtype(Py_TYPE(device), hot_device_type, &hot_devices))
+        return 0;
+    *epoch = ((const struct hot_device *)(const void *)device)->epoch;
+    return 1;
+}
+
+/* Makes the types of objects.c, ndarray.c, launch.c, prepared.c, product.c, map.c, conv.c, planned.c, plan.c: 0, or -1 with an exception. */
 int hot_objects(PyObject *module);
 int hot_arrays(PyObject *module);
 int hot_launch(PyObject *module);
+int hot_prepared(PyObject *module);
 int hot_products(PyObject *module);
 int hot_map(PyObject *module);
 int hot_conv(PyObject *module);
@@ -69,6 +118,9 @@ int hot_planned_convolutions(PyObject *module);
 int hot_fences(void);
 extern PyMethodDef hot_fence_methods[];
 int hot_plan(PyObject *module);
+/* The head of a launch's record, bytes, borrowed; NULL: not known yet, or not a usual launch. An exception may be set. */
+PyObject *hot_head(const struct hot_kernel *k, PyObject *const *args, Py_ssize_t nargs, PyObject *groups, PyObject *group_size,
+                   PyObject *shared);
 /* A fence of this value. */
 PyObject *hot_fence_of(const struct hot_queue *q, int64_t value);
 /* Waits for it as Python's users do: 0, or -1 with an exception. */

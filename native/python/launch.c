@@ -1,6 +1,6 @@
 /* A healthy launch without a line of Python: what core/packing.py's function does, then the backend's C function.
  *
- * Whatever is not as usual (other keywords, numpy scalars, anything wrong) is left to the Python of core/queue.py, which
+ * Whatever is not as usual (a shape not seen before, host arrays, anything wrong) is left to the Python of core/queue.py, which
  * begins again from the arguments: nothing has been submitted by then. */
 #include "hot.h"
 
@@ -12,20 +12,23 @@
 #include <structmember.h>
 
 typedef int64_t launch_function(void *queue, const void *record, size_t nbytes, uint64_t epoch);
-typedef int64_t run_function(void *prepared);
 
 enum { MOST_NBYTES = sizeof(struct sp_cmd_dispatch) + 16 * SP_MAX_ARGS };
 
-struct hot_prepared {
-    PyObject_HEAD
-    PyObject *kept, *again; /* whose `prepared` is; called with this object and what was no value */
-    unsigned long long run, prepared;
+/* What a launch is made of: its record, and the memory that it may write. */
+struct hot_launch {
+    _Alignas(16) char record[MOST_NBYTES];
+    size_t nbytes;
+    PyObject *written[SP_MAX_ARGS]; /* storages, held */
+    Py_ssize_t nwritten;
 };
 
 PyTypeObject *hot_queue_type;
-static PyObject *groups_word, *epoch_word, *python_word, *slowly_word;
+static PyObject *words[3]; /* groups, group_size, shared */
+static PyObject *nothing, *python_word, *slowly_word;
 
-static int pack_pointer(const struct hot_arg *arg, PyObject *given, PyObject *device, char *at, char *covered)
+static int pack_pointer(const struct hot_arg *arg, PyObject *given, PyObject *device, char *at, char *covered,
+                        struct hot_launch *l)
 {
     unsigned long long none[2] = {0, 0};
     if (given == Py_None && arg->flags & HOT_OPTIONAL) {
@@ -33,16 +36,20 @@ static int pack_pointer(const struct hot_arg *arg, PyObject *given, PyObject *de
         memcpy(covered, &none[1], 8);
         return 1;
     }
-    if (!PyObject_TypeCheck(given, hot_pointer_type))
+    if (!hot_is_pointer(given))
         return 0;
     const struct hot_pointer *p = (const void *)given;
-    if (!p->storage || !PyObject_TypeCheck(p->storage, hot_storage_type) ||
+    if (!p->storage || !hot_is_storage(p->storage) ||
         ((const struct hot_storage *)(const void *)p->storage)->device != device)
         return 0;
     if (!(p->elements & arg->bits) || (arg->flags & HOT_WRITTEN && p->elements & HOT_READONLY_BIT))
         return 0;
     memcpy(at, &p->address, 8);
     memcpy(covered, &p->nbytes, 8);
+    if (arg->flags & HOT_MAY_WRITE) {
+        Py_INCREF(p->storage);
+        l->written[l->nwritten++] = p->storage;
+    }
     return 1;
 }
 
@@ -74,35 +81,36 @@ static int pack_integer(uint32_t code, PyObject *given, char *at)
     return code == 'q' || (code == 'I' ? value >= 0 && value <= UINT32_MAX : value >= INT32_MIN && value <= INT32_MAX);
 }
 
+/* As struct.pack reads them: numpy's scalars, too. */
 static int pack_scalar(uint32_t code, PyObject *given, char *at)
 {
-    int is_float = PyFloat_CheckExact(given), is_int = PyLong_CheckExact(given);
     if (code == 'f' || code == 'd')
-        return (is_float || is_int) && pack_float(code, given, at);
-    return is_int && pack_integer(code, given, at);
+        return pack_float(code, given, at);
+    if (PyLong_CheckExact(given))
+        return pack_integer(code, given, at);
+    PyObject *const index = PyNumber_Index(given);
+    const int well = index && pack_integer(code, index, at);
+    Py_XDECREF(index);
+    return well;
 }
 
-/* The record's size; 0: not a usual launch. An exception may be set. */
-static size_t pack(const struct hot_queue *q, const struct hot_kernel *k, PyObject *groups, PyObject *const *args,
-                   Py_ssize_t nargs, char *record)
+/* 0: not a usual launch. An exception may be set. */
+static int pack(const struct hot_queue *q, const struct hot_kernel *k, PyObject *found, PyObject *const *args,
+                Py_ssize_t nargs, struct hot_launch *l)
 {
     Py_ssize_t head_nbytes, plan_nbytes;
     char *head, *plan;
     struct sp_cmd_dispatch d;
-    if (k->device != q->device || !k->heads || !k->plan || !PyDict_Check(k->heads))
+    if (PyBytes_AsStringAndSize(found, &head, &head_nbytes) || PyBytes_AsStringAndSize(k->plan, &plan, &plan_nbytes))
         return 0;
-    PyObject *found = PyDict_GetItemWithError(k->heads, groups);
-    if (!found || PyBytes_AsStringAndSize(found, &head, &head_nbytes) ||
-        PyBytes_AsStringAndSize(k->plan, &plan, &plan_nbytes))
-        return 0;
-    if (head_nbytes != sizeof d || plan_nbytes != nargs * (Py_ssize_t)sizeof(struct hot_arg))
+    if (head_nbytes != sizeof d || nargs > SP_MAX_ARGS || plan_nbytes != nargs * (Py_ssize_t)sizeof(struct hot_arg))
         return 0;
     memcpy(&d, head, sizeof d);
     if (d.nbytes > MOST_NBYTES || d.nbytes < sizeof d + d.args_nbytes)
         return 0;
-    memcpy(record, head, sizeof d);
-    memset(record + sizeof d, 0, d.nbytes - sizeof d);
-    char *values = record + sizeof d, *covered = values + d.args_nbytes;
+    memcpy(l->record, &d, sizeof d);
+    memset(l->record + sizeof d, 0, d.nbytes - sizeof d);
+    char *values = l->record + sizeof d, *covered = values + d.args_nbytes;
     for (Py_ssize_t i = 0; i < nargs; i++) {
         struct hot_arg arg;
         memcpy(&arg, plan + i * (Py_ssize_t)sizeof arg, sizeof arg);
@@ -111,37 +119,43 @@ static size_t pack(const struct hot_queue *q, const struct hot_kernel *k, PyObje
                 return 0;
             continue;
         }
-        if (!pack_pointer(&arg, args[i], q->device, values + arg.offset, covered))
+        if (!pack_pointer(&arg, args[i], q->device, values + arg.offset, covered, l))
             return 0;
         covered += 8;
     }
-    return d.nbytes;
+    l->nbytes = d.nbytes;
+    return 1;
 }
 
 /* After a launch, so that who looks at a version and then reads the memory has the later contents at worst. */
-static void note_writes(const struct hot_kernel *k, PyObject *const *args, Py_ssize_t nargs)
+static void note_writes(struct hot_launch *l, unsigned submitted)
 {
-    Py_ssize_t plan_nbytes;
-    char *plan;
-    if (!k->plan || PyBytes_AsStringAndSize(k->plan, &plan, &plan_nbytes)) {
-        PyErr_Clear();
-        return;
+    for (Py_ssize_t i = 0; i < l->nwritten; i++) {
+        ((struct hot_storage *)(void *)l->written[i])->version += submitted;
+        Py_DECREF(l->written[i]);
     }
-    nargs = plan_nbytes == nargs * (Py_ssize_t)sizeof(struct hot_arg) ? nargs : 0;
-    for (Py_ssize_t i = 0; i < nargs; i++) {
-        struct hot_arg arg;
-        memcpy(&arg, plan + i * (Py_ssize_t)sizeof arg, sizeof arg);
-        if (!(arg.flags & HOT_MAY_WRITE) || !PyObject_TypeCheck(args[i], hot_pointer_type))
-            continue;
-        PyObject *storage = ((const struct hot_pointer *)(const void *)args[i])->storage;
-        if (storage && PyObject_TypeCheck(storage, hot_storage_type))
-            ((struct hot_storage *)(void *)storage)->version++;
+}
+
+/* The values of launch's keywords, in the order of `words`. 0: there are others, or they are spelt as nobody spells them. */
+static int read_keywords(PyObject *const *values, PyObject *names, PyObject **found)
+{
+    const Py_ssize_t count = names ? PyTuple_Size(names) : 0;
+    for (Py_ssize_t i = 0; i < count; i++) {
+        PyObject *const name = PyTuple_GetItem(names, i);
+        const int which = name == words[0] ? 0 : name == words[1] ? 1 : name == words[2] ? 2 : 3;
+        if (which == 3)
+            return 0;
+        found[which] = values[i];
     }
+    return 1;
 }
 
 static int makes_fences(PyObject *type)
 {
-    return type && PyType_Check(type) && PyType_IsSubtype((PyTypeObject *)type, hot_fence_type);
+    static struct hot_seen seen;
+    if (type && type == (PyObject *)(void *)seen.type)
+        return 1;
+    return type && PyType_Check(type) && hot_subtype((PyTypeObject *)(void *)type, hot_fence_type, &seen);
 }
 
 PyObject *hot_fence_of(const struct hot_queue *q, int64_t value)
@@ -179,17 +193,17 @@ static PyObject *by_python(PyObject *self, PyObject *const *args, Py_ssize_t nar
 static PyObject *launch(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *names)
 {
     struct hot_queue *q = (void *)self;
-    _Alignas(16) char record[MOST_NBYTES];
-    Py_ssize_t nnames = names ? PyTuple_Size(names) : 0;
-    if (!q->launch || !q->device || !makes_fences(q->fence) || nargs < 1 || nnames > 1 || !PyObject_TypeCheck(args[0], hot_kernel_type) ||
-        (nnames == 1 && PyTuple_GetItem(names, 0) != groups_word))
+    struct hot_launch l;
+    PyObject *shape[3] = {Py_None, Py_None, nothing};
+    uint64_t epoch = 0; /* read before anything is looked at */
+    l.nwritten = 0;
+    if (!q->launch || nargs < 1 || !hot_is_kernel(args[0]) || !read_keywords(args + nargs, names, shape) ||
+        !makes_fences(q->fence) || !hot_epoch(q->device, &epoch))
         return by_python(self, args, nargs, names);
-    PyObject *groups = nnames ? args[nargs] : Py_None;
-    PyObject *epoch_object = PyObject_GetAttr(q->device, epoch_word); /* before anything is looked at */
-    uint64_t epoch = epoch_object ? PyLong_AsUnsignedLongLong(epoch_object) : 0;
-    Py_XDECREF(epoch_object);
-    size_t nbytes = PyErr_Occurred() ? 0 : pack(q, (void *)args[0], groups, args + 1, nargs - 1, record);
-    if (!nbytes) {
+    const struct hot_kernel *k = (const void *)args[0];
+    PyObject *const head = k->device == q->device && k->plan ? hot_head(k, args + 1, nargs - 1, shape[0], shape[1], shape[2]) : NULL;
+    if (!head || !pack(q, k, head, args + 1, nargs - 1, &l)) {
+        note_writes(&l, 0);
         PyErr_Clear(); /* Python comes upon it again, and says it better */
         return by_python(self, args, nargs, names);
     }
@@ -197,9 +211,9 @@ static PyObject *launch(PyObject *self, PyObject *const *args, Py_ssize_t nargs,
     void *handle = (void *)(uintptr_t)q->handle;
     int64_t value;
     Py_BEGIN_ALLOW_THREADS
-    value = call(handle, record, nbytes, epoch);
+    value = call(handle, l.record, l.nbytes, epoch);
     Py_END_ALLOW_THREADS
-    note_writes((void *)args[0], args + 1, nargs - 1);
+    note_writes(&l, 1);
     if (value > 0)
         return hot_fence_of(q, value);
     PyObject *rest = PyTuple_New(nargs - 1), *made = NULL;
@@ -209,57 +223,29 @@ static PyObject *launch(PyObject *self, PyObject *const *args, Py_ssize_t nargs,
     }
     PyObject *method = PyObject_GetAttr(self, slowly_word);
     if (rest && method)
-        made = PyObject_CallFunction(method, "OOOOiL", args[0], rest, groups, Py_None, 0, (long long)value);
+        made = PyObject_CallFunction(method, "OOOOOL", args[0], rest, shape[0], shape[1], shape[2], (long long)value);
     Py_XDECREF(method);
     Py_XDECREF(rest);
     return made;
 }
 
-static PyObject *go(PyObject *self, PyObject *unused)
-{
-    struct hot_prepared *p = (void *)self;
-    (void)unused;
-    run_function *call = (run_function *)(uintptr_t)p->run;
-    void *prepared = (void *)(uintptr_t)p->prepared;
-    PyObject *kept = p->kept; /* another thread may prepare anew meanwhile */
-    int64_t value;
-    if (!call || !prepared || !p->again)
-        return PyErr_Format(PyExc_RuntimeError, "go: nothing is prepared"), NULL;
-    Py_XINCREF(kept);
-    Py_BEGIN_ALLOW_THREADS
-    value = call(prepared);
-    Py_END_ALLOW_THREADS
-    Py_XDECREF(kept);
-    return value > 0 ? PyLong_FromLongLong(value) : PyObject_CallFunction(p->again, "OL", self, (long long)value);
-}
-
-static int traverse_prepared(PyObject *self, visitproc visit, void *arg)
+static int traverse_queue(PyObject *self, visitproc visit, void *arg)
 {
     struct hot_queue *q = (void *)self;
     Py_VISIT(Py_TYPE(self));
     Py_VISIT(q->device);
     Py_VISIT(q->fence);
+    Py_VISIT(q->pending);
     return 0;
-}
-
-static int clear_prepared(PyObject *self)
-{
-    struct hot_queue *q = (void *)self;
-    Py_CLEAR(q->device);
-    Py_CLEAR(q->fence);
-    return 0;
-}
-
-static int traverse_queue(PyObject *self, visitproc visit, void *arg)
-{
-    Py_VISIT(((struct hot_queue *)(void *)self)->pending);
-    return traverse_prepared(self, visit, arg);
 }
 
 static int clear_queue(PyObject *self)
 {
-    Py_CLEAR(((struct hot_queue *)(void *)self)->pending);
-    return clear_prepared(self);
+    struct hot_queue *q = (void *)self;
+    Py_CLEAR(q->device);
+    Py_CLEAR(q->fence);
+    Py_CLEAR(q->pending);
+    return 0;
 }
 
 static void dealloc_queue(PyObject *self)
@@ -268,17 +254,6 @@ static void dealloc_queue(PyObject *self)
     clear_queue(self);
     hot_free(self);
 }
-
-static void dealloc_prepared(PyObject *self)
-{
-    PyObject_GC_UnTrack(self);
-    clear_prepared(self);
-    hot_free(self);
-}
-
-_Static_assert(offsetof(struct hot_prepared, kept) == offsetof(struct hot_queue, device) &&
-                   offsetof(struct hot_prepared, again) == offsetof(struct hot_queue, fence),
-               "two references at the same places");
 
 PyDoc_STRVAR(launch_text,
              "launch($self, kernel, /, *args, groups=None, group_size=None, shared=0)\n--\n\n"
@@ -307,47 +282,31 @@ static PyMemberDef queue_members[] = {
     {NULL, 0, 0, 0, NULL},
 };
 
-static PyMethodDef prepared_methods[] = {
-    {"go", go, METH_NOARGS, "Launches; returns the timeline value."},
-    {NULL, NULL, 0, NULL},
+static PyType_Slot queue_slots[] = {
+    {Py_tp_doc, "What core.Queue begins with."},
+    {Py_tp_members, queue_members},
+    {Py_tp_methods, queue_methods},
+    {Py_tp_traverse, traverse_queue},
+    {Py_tp_clear, clear_queue},
+    {Py_tp_dealloc, dealloc_queue},
+    {0, NULL},
 };
 
-static PyMemberDef prepared_members[] = {
-    {"kept", T_OBJECT, offsetof(struct hot_prepared, kept), 0, NULL},
-    {"again", T_OBJECT, offsetof(struct hot_prepared, again), 0, NULL},
-    {"run", T_ULONGLONG, offsetof(struct hot_prepared, run), 0, NULL},
-    {"prepared", T_ULONGLONG, offsetof(struct hot_prepared, prepared), 0, NULL},
-    {NULL, 0, 0, 0, NULL},
+static PyType_Spec queue_spec = {
+    .name = "sparkle_drv._hot.queue",
+    .basicsize = sizeof(struct hot_queue),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
+    .slots = queue_slots,
 };
-
-#define SLOTS(which, text)                                                                                             \
-    static PyType_Slot which##_slots[] = {                                                                             \
-        {Py_tp_doc, text},                                                                                             \
-        {Py_tp_members, which##_members},                                                                              \
-        {Py_tp_methods, which##_methods},                                                                              \
-        {Py_tp_traverse, traverse_##which},                                                                                \
-        {Py_tp_clear, clear_##which},                                                                                      \
-        {Py_tp_dealloc, dealloc_##which},                                                                                  \
-        {0, NULL},                                                                                                     \
-    };                                                                                                                 \
-    static PyType_Spec which##_spec = {                                                                                \
-        .name = "sparkle_drv._hot." #which,                                                                            \
-        .basicsize = sizeof(struct hot_##which),                                                                       \
-        .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,                                        \
-        .slots = which##_slots,                                                                                        \
-    }
-SLOTS(queue, "What core.Queue begins with.");
-SLOTS(prepared, "A prepared launch; its bound method `go` is what Queue.prepare returns.");
 
 int hot_launch(PyObject *module)
 {
-    groups_word = PyUnicode_InternFromString("groups");
-    epoch_word = PyUnicode_InternFromString("_epoch");
+    words[0] = PyUnicode_InternFromString("groups");
+    words[1] = PyUnicode_InternFromString("group_size");
+    words[2] = PyUnicode_InternFromString("shared");
+    nothing = PyLong_FromLong(0);
     python_word = PyUnicode_InternFromString("_launch_by_python");
     slowly_word = PyUnicode_InternFromString("_launch_slowly");
     hot_queue_type = hot_type(module, &queue_spec, "QueueBase");
-    return groups_word && epoch_word && python_word && slowly_word && hot_queue_type &&
-                   hot_type(module, &prepared_spec, "Prepared")
-               ? 0
-               : -1;
+    return words[0] && words[1] && words[2] && nothing && python_word && slowly_word && hot_queue_type ? 0 : -1;
 }

@@ -41,7 +41,7 @@ struct map_call {
 };
 
 static PyTypeObject *map_call_type;
-static PyObject *epoch_word, *shape_word;
+static PyObject *shape_word;
 
 static PyObject *kept(const struct map_call *m, Py_ssize_t i)
 {
@@ -238,9 +238,9 @@ static PyObject *run(PyObject *self, PyObject *given)
     if (!read_values(m, args, names, block + GEOMETRY * sizeof(int64_t), &g) || !(y = target(m, &g, out)))
         goto otherwise;
     const struct hot_queue *const q = (const void *)kept(m, QUEUE);
-    PyObject *const epoch_object = PyObject_GetAttr(q->device, epoch_word); /* before anything is looked at */
-    const uint64_t epoch = epoch_object ? PyLong_AsUnsignedLongLong(epoch_object) : 0;
-    Py_XDECREF(epoch_object);
+    uint64_t epoch;
+    if (!hot_epoch(q->device, &epoch)) /* before anything is looked at */
+        goto otherwise;
     int64_t geometry[GEOMETRY];
     write_geometry(m, &g, geometry);
     memcpy(block, geometry, sizeof geometry);
@@ -364,8 +364,7 @@ static PyMethodDef functions[] = {
 
 int hot_map(PyObject *module)
 {
-    epoch_word = PyUnicode_InternFromString("_epoch");
     shape_word = PyUnicode_InternFromString("shape");
     map_call_type = hot_collected(module, &frame);
-    return epoch_word && shape_word && map_call_type ? PyModule_AddFunctions(module, functions) : -1;
+    return shape_word && map_call_type ? PyModule_AddFunctions(module, functions) : -1;
 }

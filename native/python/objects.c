@@ -5,7 +5,8 @@
 #include <string.h>
 #include <structmember.h>
 
-PyTypeObject *hot_storage_type, *hot_pointer_type, *hot_kernel_type, *hot_fence_type;
+PyTypeObject *hot_storage_type, *hot_pointer_type, *hot_kernel_type, *hot_fence_type, *hot_device_type;
+struct hot_seen hot_storages, hot_pointers, hot_kernels, hot_devices;
 
 PyTypeObject *hot_type(PyObject *module, PyType_Spec *spec, const char *name)
 {
@@ -108,7 +109,8 @@ static int traverse_kernel(PyObject *self, visitproc visit, void *arg)
 {
     struct hot_kernel *k = (void *)self;
     Py_VISIT(k->heads);
-    Py_VISIT(k->plan);
+    Py_VISIT(k->shapes);
+    Py_VISIT(k->grids);
     return traverse_one(self, visit, arg);
 }
 
@@ -116,6 +118,9 @@ static int clear_kernel(PyObject *self)
 {
     struct hot_kernel *k = (void *)self;
     Py_CLEAR(k->heads);
+    Py_CLEAR(k->shapes);
+    Py_CLEAR(k->grids);
+    Py_CLEAR(k->sizes);
     Py_CLEAR(k->plan);
     return clear_one(self);
 }
@@ -130,7 +135,34 @@ static void dealloc_kernel(PyObject *self)
 static PyMemberDef kernel_members[] = {
     {"_device", T_OBJECT, offsetof(struct hot_kernel, device), 0, NULL},
     {"_heads", T_OBJECT, offsetof(struct hot_kernel, heads), 0, NULL},
+    {"_shapes", T_OBJECT, offsetof(struct hot_kernel, shapes), 0, NULL},
+    {"_grids", T_OBJECT, offsetof(struct hot_kernel, grids), 0, NULL},
+    {"_sizes", T_OBJECT, offsetof(struct hot_kernel, sizes), 0, NULL},
     {"_plan", T_OBJECT, offsetof(struct hot_kernel, plan), 0, NULL},
+    {NULL, 0, 0, 0, NULL},
+};
+
+/* A device refers to nothing of Python's by its field; what its subclass holds is the subclass's to visit. */
+static int traverse_device(PyObject *self, visitproc visit, void *arg)
+{
+    Py_VISIT(Py_TYPE(self));
+    return 0;
+}
+
+static int clear_device(PyObject *self)
+{
+    (void)self;
+    return 0;
+}
+
+static void dealloc_device(PyObject *self)
+{
+    PyObject_GC_UnTrack(self);
+    hot_free(self);
+}
+
+static PyMemberDef device_members[] = {
+    {"_epoch", T_ULONGLONG, offsetof(struct hot_device, epoch), 0, NULL},
     {NULL, 0, 0, 0, NULL},
 };
 
@@ -156,6 +188,7 @@ SLOTS(storage, one, "What core.Storage begins with.", no_methods);
 SLOTS(pointer, one, "What core.Buffer and core.Array begin with.", no_methods);
 SLOTS(fence, one, "What core.Fence begins with.", hot_fence_methods);
 SLOTS(kernel, kernel, "What core.Kernel begins with.", no_methods);
+SLOTS(device, device, "What core.Device begins with.", no_methods);
 
 int hot_objects(PyObject *module)
 {
@@ -163,5 +196,6 @@ int hot_objects(PyObject *module)
     hot_pointer_type = hot_type(module, &pointer_spec, "PointerBase");
     hot_fence_type = hot_type(module, &fence_spec, "FenceBase");
     hot_kernel_type = hot_type(module, &kernel_spec, "KernelBase");
-    return hot_storage_type && hot_pointer_type && hot_fence_type && hot_kernel_type ? 0 : -1;
+    hot_device_type = hot_type(module, &device_spec, "DeviceBase");
+    return hot_storage_type && hot_pointer_type && hot_fence_type && hot_kernel_type && hot_device_type ? 0 : -1;
 }

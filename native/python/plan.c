@@ -22,7 +22,9 @@ static int64_t by_short_way(PyObject *short_way, PyObject *operands, PyObject **
         return 0;
     for (Py_ssize_t i = 0; i < n; i++)
         given[i] = PyTuple_GetItem(operands, i);
-    if (Py_TYPE(short_way) == hot_products_type && (n == 3 || (n == 4 && given[3] == Py_None)))
+    if (n == 3)
+        given[3] = Py_None;
+    if (Py_TYPE(short_way) == hot_products_type && (n == 3 || n == 4))
         return hot_product(short_way, given, queue);
     if (Py_TYPE(short_way) == hot_planned_type && n == 2)
         return hot_planned(short_way, given, queue);

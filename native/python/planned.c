@@ -19,7 +19,6 @@ struct hot_planned {
 };
 
 PyTypeObject *hot_planned_type;
-static PyObject *epoch_word;
 
 /* 0: closed. */
 static int held(PyObject *given, const PyObject *device, const float **at, uint64_t *covered)
@@ -30,7 +29,7 @@ static int held(PyObject *given, const PyObject *device, const float **at, uint6
         return 1;
     }
     const struct hot_pointer *const p = (const void *)given;
-    if (!p->storage || !PyObject_TypeCheck(p->storage, hot_storage_type) ||
+    if (!p->storage || !hot_is_storage(p->storage) ||
         ((const struct hot_storage *)(const void *)p->storage)->device != device)
         return 0;
     *at = (const float *)(uintptr_t)p->address;
@@ -75,11 +74,9 @@ int64_t hot_planned(PyObject *planned, PyObject *const *args, PyObject **queue)
     void *const handle = (void *)(uintptr_t)q->handle;
     if (!q->device || !launch || !reached || !submitted)
         return 0;
-    PyObject *const epoch_object = PyObject_GetAttr(q->device, epoch_word); /* before anything is found open */
-    const uint64_t epoch = epoch_object ? PyLong_AsUnsignedLongLong(epoch_object) : 0;
-    Py_XDECREF(epoch_object);
+    uint64_t epoch; /* read before anything is found open */
     struct conv_record r;
-    if (PyErr_Occurred() || !pack(p, args, q->device, &r) || reached(handle) != submitted(handle)) {
+    if (!hot_epoch(q->device, &epoch) || !pack(p, args, q->device, &r) || reached(handle) != submitted(handle)) {
         PyErr_Clear();
         return 0;
     }
@@ -132,7 +129,7 @@ static PyObject *make(PyTypeObject *type, PyObject *given, PyObject *named)
     if (!PyArg_ParseTuple(given, "O!O!y#y#O!O", hot_queue_type, &queue, hot_kernel_type, &kernel, &head, &head_nbytes, &scalars,
                           &scalars_nbytes, hot_pointer_type, &w, &bias))
         return NULL;
-    if (bias != Py_None && !PyObject_TypeCheck(bias, hot_pointer_type))
+    if (bias != Py_None && !hot_is_pointer(bias))
         return PyErr_Format(PyExc_TypeError, "Planned: memory of the device or None is wanted as the bias"), NULL;
     if (head_nbytes != sizeof record.head || scalars_nbytes != sizeof(struct conv_scalars))
         return PyErr_Format(PyExc_ValueError, "Planned: a head or scalars of another size"), NULL;
@@ -171,7 +168,6 @@ int hot_planned_convolutions(PyObject *module)
         .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
         .slots = slots,
     };
-    epoch_word = PyUnicode_InternFromString("_epoch");
     hot_planned_type = hot_type(module, &spec, "Planned");
-    return epoch_word && hot_planned_type ? 0 : -1;
+    return hot_planned_type ? 0 : -1;
 }

@@ -48,7 +48,6 @@ struct hot_products {
 };
 
 PyTypeObject *hot_products_type;
-static PyObject *epoch_word;
 
 static struct entry *place(const struct hot_products *p, size_t m, size_t n, size_t k, int type, const void *owner)
 {
@@ -96,27 +95,39 @@ static const struct entry *find(const struct hot_products *p, const struct hot_m
                : NULL;
 }
 
-/* A timeline value; 0: left to Python. `idle_only`: so is what would have to wait for its turn. */
-static int64_t launch(struct hot_products *p, PyObject *const *args, int idle_only)
+/* The address of a bias of `n` elements, NULL of None. 0: not as usual, or `out` is written over it. */
+static int look_at_bias(PyObject *given, const struct hot_matrix *out, const char **at, size_t *nbytes)
+{
+    *at = NULL;
+    *nbytes = 0;
+    if (given == Py_None)
+        return 1;
+    const struct hot_ndarray *const bias = hot_plain_array(given, hot_float_dtypes[out->type]);
+    if (!bias || bias->ndim != 1 || (size_t)bias->shape[0] != out->columns)
+        return 0;
+    *at = bias->data;
+    *nbytes = out->columns * (out->type ? 8 : 4);
+    return *at + *nbytes <= out->data || out->data + out->nbytes <= *at;
+}
+
+/* args: a, b, out, bias. A timeline value; 0: left to Python. `act` < 0: that of the table. `idle_only`: what would have to
+ * wait for its turn is left to Python, too. */
+static int64_t launch(struct hot_products *p, PyObject *const *args, int act, int idle_only)
 {
     struct hot_matrix a, b = {0}, out;
+    const char *bias;
+    size_t bias_nbytes;
     const int weights = args[1] == Py_None;
     if (!p->launch || !hot_look(args[0], &a) || !hot_look(args[2], &out) || a.type != out.type || a.rows != out.rows)
         return 0;
     if (!weights && (!hot_look(args[1], &b) || b.type != a.type || b.rows != a.columns || b.columns != out.columns))
         return 0;
     if (!(out.flags & HOT_WRITEABLE) || out.cs != 1 || out.rs < out.columns || hot_matrices_overlap(&out, &a) ||
-        (!weights && hot_matrices_overlap(&out, &b)))
+        (!weights && hot_matrices_overlap(&out, &b)) || !look_at_bias(args[3], &out, &bias, &bias_nbytes))
         return 0;
     PyObject *const device = ((const struct hot_queue *)(void *)p->queue)->device;
-    PyObject *const epoch_object = PyObject_GetAttr(device, epoch_word); /* before anything is looked at */
-    const uint64_t epoch = epoch_object ? PyLong_AsUnsignedLongLong(epoch_object) : 0;
-    Py_XDECREF(epoch_object);
-    if (PyErr_Occurred()) {
-        PyErr_Clear();
-        return 0;
-    }
-    const struct entry *const e = find(p, &a, &out, args[1], &b);
+    uint64_t epoch; /* read before anything is looked at */
+    const struct entry *const e = hot_epoch(device, &epoch) ? find(p, &a, &out, args[1], &b) : NULL;
     if (!e) {
         PyErr_Clear();
         return 0;
@@ -131,6 +142,7 @@ static int64_t launch(struct hot_products *p, PyObject *const *args, int idle_on
         .c = (uint64_t)(uintptr_t)out.data,
         .a = (uint64_t)(uintptr_t)a.data,
         .b = (uint64_t)(uintptr_t)b.data,
+        .bias = (uint64_t)(uintptr_t)bias,
         .m = e->m,
         .n = e->n,
         .k = e->k,
@@ -139,13 +151,13 @@ static int64_t launch(struct hot_products *p, PyObject *const *args, int idle_on
         .rsb = (uint32_t)b.rs,
         .csb = (uint32_t)b.cs,
         .rsc = (uint32_t)out.rs,
-        .act = e->act,
-        .covered = {out.nbytes, a.nbytes, b.nbytes, 0},
+        .act = act < 0 ? e->act : (uint32_t)act,
+        .covered = {out.nbytes, a.nbytes, b.nbytes, bias_nbytes},
     };
     PyObject *const blob = e->blob ? PyWeakref_GetObject(e->blob) : NULL; /* borrowed until it is ours, below */
     if (blob) {
         const struct hot_pointer *const packed = (const void *)blob;
-        if (blob == Py_None || !packed->storage || !PyObject_TypeCheck(packed->storage, hot_storage_type) ||
+        if (blob == Py_None || !packed->storage || !hot_is_storage(packed->storage) ||
             ((const struct hot_storage *)(const void *)packed->storage)->device != device)
             return 0; /* closed, or gone */
         r.b = packed->address;
@@ -176,16 +188,17 @@ static int64_t launch(struct hot_products *p, PyObject *const *args, int idle_on
 
 static PyObject *call(PyObject *self, PyObject *const *args, Py_ssize_t nargs)
 {
-    if (nargs != 3)
+    if (nargs != 5 || !PyLong_CheckExact(args[4]))
         Py_RETURN_FALSE;
-    const int64_t value = launch((void *)self, args, 0);
+    const int act = (int)PyLong_AsLong(args[4]);
+    const int64_t value = act < 0 ? 0 : launch((void *)self, args, act, 0);
     return value < 0 ? NULL : PyBool_FromLong(value > 0);
 }
 
 int64_t hot_product(PyObject *products, PyObject *const *args, PyObject **queue)
 {
     *queue = ((const struct hot_products *)(const void *)products)->queue;
-    return launch((void *)products, args, 1);
+    return launch((void *)products, args, -1, 1);
 }
 
 /* put(type, m, n, k, act, kernel, head, wants_weights, blob=None, owner=None): the last two are weak references. */
@@ -206,7 +219,7 @@ static PyObject *put(PyObject *self, PyObject *given)
     PyObject *const owner = reference == Py_None ? NULL : PyWeakref_GetObject(reference);
     PyObject *const packed = blob == Py_None ? NULL : PyWeakref_GetObject(blob);
     struct hot_matrix seen = {0};
-    if (type > 1 || head_nbytes != sizeof made.head || (packed && !PyObject_TypeCheck(packed, hot_pointer_type)) ||
+    if (type > 1 || head_nbytes != sizeof made.head || (packed && !hot_is_pointer(packed)) ||
         (owner && !hot_look(owner, &seen)) || PyErr_Occurred()) {
         if (!PyErr_Occurred())
             PyErr_SetString(PyExc_ValueError, "put: a type, a head or an owner that cannot be");
@@ -298,7 +311,7 @@ static PyObject *make(PyTypeObject *type, PyObject *given, PyObject *named)
 
 static PyMethodDef methods[] = {
     {"call", (PyCFunction)(void (*)(void))call, METH_FASTCALL,
-     "call(a, b, out): out = a @ b, done when it returns; False: nothing was done."},
+     "call(a, b, out, bias, act): out = act(a @ b + bias), done when it returns; False: nothing was done."},
     {"put", put, METH_VARARGS, "put(type, m, n, k, act, kernel, head, wants_weights, blob, owner): a kernel for these sizes."},
     {NULL, NULL, 0, NULL},
 };
@@ -321,7 +334,6 @@ int hot_products(PyObject *module)
         .clear = clear,
         .dealloc = dealloc,
     };
-    epoch_word = PyUnicode_InternFromString("_epoch");
     hot_products_type = hot_collected(module, &frame);
-    return epoch_word && hot_products_type ? 0 : -1;
+    return hot_products_type ? 0 : -1;
 }

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from sparkle_drv import assets
+from sparkle_drv._hot import DeviceBase
 from sparkle_drv.backends.base import Allocation, Backend, KernelSpec
 from sparkle_drv.core.array import Array, host_array
 from sparkle_drv.core.buffer import Buffer
@@ -28,7 +29,7 @@ from sparkle_drv.types import DeviceInfo, Memory, TilePlan
 _T = TypeVar("_T")
 
 
-class Device:
+class Device(DeviceBase):
     """An open device, made by `sparkle_drv.open`. Any thread may use it; `close` belongs to one.
 
     `uri` is its name in full. Buffers, kernels and queues keep it alive. Once it is closed, and in
@@ -385,7 +386,9 @@ class Device:
 
         FenceTimeout when something still runs: its memory is kept, the device takes no more work,
         and may be closed again. In a forked child it only forgets: nothing here is the child's.
+        Raises TypeError, ValueError: no such time.
         """
+        patience_ns = timeout_ns(timeout_s)
         if not self._finalizer.alive:
             return
         self.closed = True
@@ -400,7 +403,7 @@ class Device:
             storage.close()
         self._default_queue = None
         for handle in list(self._retired.queues.values()):  # queues forgotten over their work
-            if not self._retired.end(handle, timeout_ns(timeout_s)):
+            if not self._retired.end(handle, patience_ns):
                 raise FenceTimeout(f"{self.uri}: a queue did not end within {timeout_s} s")
         self._retired.drain()
         self._finalizer()

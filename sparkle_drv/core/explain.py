@@ -149,8 +149,8 @@ def _grid(
     device: Device, kernel: Kernel, args: Any, groups: Any, group_size: Any, shared: Any
 ) -> None:
     info = device.info
-    g = kernel.grid(groups, args)
     s = kernel.group_size if group_size is None else triple("group_size", group_size)
+    g = kernel.grid(groups, args, s)
     limits = kernel.resources.max_groups or info.max_groups
     for axis, n, most in zip("xyz", g, limits, strict=True):
         if not 0 <= n <= most:

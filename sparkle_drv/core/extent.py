@@ -83,6 +83,11 @@ class Extent:
                 f"extent {self.text!r}: {token!r} is no integer argument; known: {known}"
             )
 
+    @property
+    def arguments(self) -> set[int]:
+        """The arguments that it names, by position."""
+        return {operand for op, operand in self.steps if op == lib.SP_EXTENT_ARG}
+
     def value(self, args: Sequence[int]) -> int:
         """What it comes to for these arguments (those it names must be integers)."""
         stack: list[int] = []

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from sparkle_drv._hot import PointerBase, StorageBase
 from sparkle_drv.core.elements import ANY, READONLY, of_dtype
 
 if TYPE_CHECKING:
@@ -17,10 +18,10 @@ if TYPE_CHECKING:
     from sparkle_drv.core.device import Device
 
 
-class HostPointer:
+class HostPointer(PointerBase):
     """What Kernel.record reads of a Buffer, for a C-contiguous array; ValueError for any other."""
 
-    __slots__ = ("_address", "_elements", "_readonly", "_storage", "array", "nbytes")
+    __slots__ = ("_readonly", "array")
 
     def __init__(self, device: Device, array: np.ndarray[Any, Any]) -> None:
         if not array.flags.c_contiguous:
@@ -31,7 +32,7 @@ class HostPointer:
             )
         self.array = array
         self.nbytes = array.nbytes
-        self._address: int = array.__array_interface__["data"][0]
+        self._address = array.__array_interface__["data"][0]
         self._readonly = not array.flags.writeable
         self._elements = of_dtype(array.dtype) | READONLY * self._readonly
         self._storage = HostMemory(device)  # not one for all: the device would then hold itself
@@ -42,7 +43,8 @@ class HostPointer:
 
     @property
     def device(self) -> Device:
-        return self._storage.device
+        device: Device = self._storage.device
+        return device
 
     @property
     def dtype(self) -> Any:
@@ -72,10 +74,10 @@ class HostSpan(HostPointer):
         self._storage = HostMemory(device)
 
 
-class HostMemory:
+class HostMemory(StorageBase):
     """Stands where a Buffer has its Storage."""
 
-    __slots__ = ("device",)
+    __slots__ = ()
 
     def __init__(self, device: Device) -> None:
         self.device = device

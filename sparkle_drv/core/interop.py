@@ -74,7 +74,8 @@ class Borrowed:
     @property
     def device(self) -> Device:
         """Whose memory it is."""
-        return self._storage.device
+        device: Device = self._storage.device
+        return device
 
     @property
     def readonly(self) -> bool:

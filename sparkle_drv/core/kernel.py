@@ -38,7 +38,7 @@ class Kernel(KernelBase):
 
     __slots__ = (
         "__weakref__", "_extents", "_finalizer", "_loaded", "_owner", "_pack", "_pointer",
-        "_shapes", "dims", "group_size", "name", "signature",
+        "dims", "group_size", "name", "signature",
     )  # fmt: skip
 
     def __init__(
@@ -60,9 +60,9 @@ class Kernel(KernelBase):
         self._pointer = loaded.pointer
         self._pack = signature.pack
         self._plan = signature.plan
-        self._heads = {}  # by groups; the usual launch, looked up in 20 ns
-        self._shapes: dict[Any, bytes] = {}  # by groups, group_size, shared: all others
+        self._heads, self._shapes, self._grids = {}, {}, {}  # see _where
         self._extents = [Extent(text, signature.integers) for text in loaded.groups]
+        self._sizes = bytes(sorted({i for extent in self._extents for i in extent.arguments}))
         backend = device._backend
         handle = loaded.handle
         self._finalizer = weakref.finalize(
@@ -115,11 +115,9 @@ class Kernel(KernelBase):
     ) -> bytes:
         """One dispatch record (sp_cmd.h); NeedsWrap, or whatever packing raises (@private)."""
         try:
-            if group_size is None and not shared:
-                head = self._heads[groups]
-            else:
-                head = self._shapes[groups, group_size, shared]
-        except (KeyError, TypeError):
+            kept, key = self._where(args, groups, group_size, shared)
+            head = kept[key]
+        except (LookupError, TypeError):
             head = self._head(args, groups, group_size, shared)
         try:
             return self._pack(device, head, args)
@@ -130,7 +128,7 @@ class Kernel(KernelBase):
         """The head of a record for one launch shape; the last few hundred shapes are kept."""
         size = self.group_size if group_size is None else triple("group_size", group_size)
         signature = self.signature
-        grid = self.grid(groups, args)
+        grid = self.grid(groups, args, size)
         if self.dims < 3 and any(n != 1 for n in (*grid[self.dims :], *size[self.dims :])):
             raise ValueError("more dimensions than the kernel has")
         head = DISPATCH_HEAD.pack(
@@ -142,21 +140,42 @@ class Kernel(KernelBase):
             shared,
             signature.args_nbytes,
         )
-        if groups is not None or not self._extents:
-            usual = group_size is None and not shared
-            kept, key = (
-                (self._heads, groups) if usual else (self._shapes, (groups, group_size, shared))
-            )
+        kept, key = self._where(args, groups, group_size, shared)
+        if kept is not self._shapes or groups is not None or not self._sizes:
             if len(kept) >= _MOST_HEADS:
                 kept.clear()
             with contextlib.suppress(TypeError):  # a list or an array cannot be looked up again
                 kept[key] = head
         return head
 
-    def grid(self, groups: Any, args: Sequence[Any]) -> tuple[int, int, int]:
-        """`groups` as a triple; None: the kernel knows its grid or is a routine (@private)."""
+    def _where(
+        self, args: Sequence[Any], groups: Any, group_size: Any, shared: Any
+    ) -> tuple[dict[Any, bytes], Any]:
+        """Where the head of such a launch is kept, and by what; as native/python/heads.c has it.
+        Nowhere, if these are not plain: 3.0 is equal to 3, and no number of groups.
+        """
+        if not (_plain(groups) and _plain(group_size) and type(shared) is int):
+            return {}, None
+        if group_size is not None or shared:
+            return self._shapes, (groups, group_size, shared)
+        if groups is not None or not self._sizes:
+            return self._heads, groups
+        key = tuple(args[i] for i in self._sizes)
+        return self._grids, key[0] if len(key) == 1 else key
+
+    def grid(
+        self, groups: Any, args: Sequence[Any], size: tuple[int, int, int]
+    ) -> tuple[int, int, int]:
+        """`groups` as a triple; None: the kernel knows its grid, for groups of its own size, or is
+        a routine (@private).
+        """
         if groups is not None:
             return triple("groups", groups)
+        if self._extents and size != self.group_size:
+            raise ValueError(
+                f"{self.name}: groups= is wanted with group_size {size}: the grid that it knows is "
+                f"of groups of {self.group_size}"
+            )
         if self._extents:
             return triple("groups", [extent.value(args) for extent in self._extents])
         if self.form == "routine":
@@ -169,6 +188,13 @@ class Kernel(KernelBase):
             self._device = None
             self._owner._advance()
             self._finalizer()
+
+
+def _plain(shape: Any) -> bool:
+    """None, an int, or a tuple of them, not of classes of their own?"""
+    if type(shape) is tuple:
+        return all(type(n) is int for n in shape)
+    return shape is None or type(shape) is int
 
 
 def triple(what: str, value: Any) -> tuple[int, int, int]:

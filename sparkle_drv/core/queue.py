@@ -171,20 +171,15 @@ class Queue(QueueBase):
         group_size: Any = None,
         shared: int = 0,
     ) -> Fence:
-        """`launch` of native/python/launch.c, for what that leaves alone: a shape with a group size
-        or shared memory, numpy's scalars, backends in Python; and everything out of the ordinary.
+        """`launch` of native/python/launch.c, for what that leaves alone: shapes not seen before,
+        numpy's scalars, backends in Python; and everything out of the ordinary.
         """
         device = self._device
         epoch = device._epoch  # before anything is looked at: see _advance
-        try:  # the healthy path of Kernel.record, written out: a call saved is a tenth of a launch
+        try:
             if kernel._device is not device:
                 raise ValueError("closed, or of another device")
-            if group_size is None and not shared:
-                record = kernel._heads[groups]
-            else:
-                record = kernel._shapes[groups, group_size, shared]
-            if args:
-                record = kernel._pack(device, record, args)
+            record = kernel.record(device, args, groups, group_size, shared)
         except Exception:
             return self._launch_slowly(kernel, args, groups, group_size, shared)
         value = self._launch(self._handle, record, len(record), epoch)
@@ -192,6 +187,8 @@ class Queue(QueueBase):
             return self._launch_slowly(kernel, args, groups, group_size, shared, value)
         _note_writes(kernel, args)
         return Fence(self, value)
+
+    _launch_by_python.__qualname__ = "Queue.launch"  # which a wrong call is told of
 
     def _launch_slowly(
         self, kernel: Kernel, args: Any, groups: Any, group_size: Any, shared: int, value: int = 0

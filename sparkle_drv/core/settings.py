@@ -37,13 +37,18 @@ def read() -> Settings:
     return Settings(home=home, cpu_isa=isa, threads=int(threads or 0), libcuda=libcuda)
 
 
+def switch(name: str, given: Any) -> None:
+    """TypeError for what is no bool."""
+    if not isinstance(given, bool):
+        raise TypeError(f"{name}: True or False is wanted, got {given!r}")
+
+
 def with_options(known: Settings, scheme: str, threads: Any, deterministic: Any) -> Settings:
     """The settings of a device of `scheme`, after what the caller of `open` asked for.
 
     Raises TypeError and ValueError, naming the argument.
     """
-    if not isinstance(deterministic, bool):
-        raise TypeError(f"deterministic: True or False is wanted, got {deterministic!r}")
+    switch("deterministic", deterministic)
     known = replace(known, deterministic=deterministic)
     if threads is None:
         return known

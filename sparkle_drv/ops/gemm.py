@@ -53,18 +53,20 @@ class Gemm:
         algo: str = "auto",
     ) -> Any:
         """What the class says. @public"""
-        usual = out is not None and bias is None and activation is None and algo == "auto"
+        act = check.activation(activation)
+        usual = algo == "auto"
         if usual and dev.__class__ is Device:
             call = dev.kept.get(products.KEY)
-            if call is not None and call(a, b, out):
-                return out
+            if call is not None:
+                given = products.target(a, b) if out is None else out
+                if call(a, b, given, bias, act):
+                    return given
         staging.device(dev)
         a, b = staging.operand("a", a), staging.operand("b", b)
         weights.look_again(dev, b)
         bias = None if bias is None else staging.operand("bias", bias)
         tag, m, n, k = outline(a, b, bias)
         function, tile = _function(dev, m, n, k, tag, algo)
-        act = check.activation(activation)
 
         stage = staging.Stage(dev, {"a": a, "b": b, "bias": bias}, out)
         c = stage.target((m, n), a.dtype, rows=True)

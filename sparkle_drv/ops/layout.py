@@ -11,7 +11,6 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from sparkle_drv.core.array import Array
 from sparkle_drv.core.device import Device
 
 from . import check, staging
@@ -56,9 +55,18 @@ def parse(name: str, given: Any) -> Layout:
     return Layout(given, int(match[1]))
 
 
+def check_shape(layout: Any, shape: tuple[int, ...]) -> None:
+    """TypeError, ValueError for what is no layout, or none that an array of this shape can have."""
+    known = parse("layout", layout)
+    check.dims("shape", shape, 5 if known.block else 4, known.axes)
+    if known.block and shape[4] != known.block:
+        raise ValueError(f"shape: {known.axes} is wanted for {layout}, got {shape}")
+
+
 def layout(
-    dev: Device, a: Any, target: str, *, source: str | None = None, channels: int | None = None
-) -> Any:
+    dev: Device, a: Any, target: str, *, source: str | None = None, channels: int | None = None,
+    out: Any = None,
+) -> Any:  # fmt: skip
     """`a` (float32) in the layout `target`: "NCHW", "NHWC", or "NCHW8c" with any block of 1 to 64.
 
     What `a` is in: its own `.layout` if it is an Array that has one, else `source`, else the
@@ -67,33 +75,60 @@ def layout(
     by default all of them; the rest is padding and is dropped.
 
     numpy in: synchronous, a new numpy array. Array in: asynchronous, a new Array with `.layout`.
-    Raises TypeError and ValueError.
+    `out`: an array that is filled instead, and returned; it may overlap `a`. Raises TypeError and
+    ValueError.
     """
     staging.device(dev)
     a = staging.operand("a", a)
+    change = outline(a, target, source, channels)
+
+    stage = staging.Stage(dev, {"a": a}, out)
+    current: Any = stage.pointer(a)
+    made = staging.Target(current, 1)
+    left = len(change.steps)
+    for kernel, way, block in change.steps:
+        left -= 1
+        where = stage.temporary if left else stage.target
+        made = where(way.shape(*change.sizes), a.dtype, layout=way.name)
+        if 0 not in made.pointer.shape:
+            blocked = (block,) if block else ()
+            function = staging.kernel(dev, f"{kernel}_f32")
+            stage.launch(function, made.pointer, current, *change.sizes, *blocked)
+        current = made.pointer
+    return stage.finish(made) if change.steps else stage.copy(a, change.after.name)
+
+
+@dataclass(frozen=True)
+class Change:
+    """A change of layout: what is asked of `layout`, as it comes to be done."""
+
+    before: Layout
+    after: Layout
+    sizes: tuple[int, int, int, int]
+    """n, c, h, w."""
+    steps: tuple[tuple[str, Layout, int], ...]
+    """Kernels on the way, each with the layout it makes and its block; none: it is a copy."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """That of the result."""
+        return self.after.shape(*self.sizes)
+
+
+def outline(a: Any, target: Any, source: Any, channels: Any) -> Change:
+    """What the change of an array of this shape, dtype and, if it has one, layout comes to; raises
+    as `layout`.
+    """
     check.dtype("layout", "a", a.dtype, ("f32",))
     after = parse("target", target)
     before = _source(a, after, source)
     sizes = _sizes(a, before, channels)
-
-    stage = staging.Stage(dev, {"a": a})
-    if before == after and channels is None:
-        return stage.copy(a)
-    steps = _steps(before, after)
-    current: Any = stage.pointer(a)
-    made = staging.Target(current, 1)
-    for kernel, way, block in steps:
-        made = stage.target(way.shape(*sizes), a.dtype, layout=way.name)
-        if 0 not in made.pointer.shape:
-            blocked = (block,) if block else ()
-            function = staging.kernel(dev, f"{kernel}_f32")
-            stage.launch(function, made.pointer, current, *sizes, *blocked)
-        current = made.pointer
-    return stage.finish(made)
+    same = before == after and channels is None
+    return Change(before, after, sizes, () if same else tuple(_steps(before, after)))
 
 
-def _source(a: staging.Operand, after: Layout, source: str | None) -> Layout:
-    own = a.layout if isinstance(a, Array) else None
+def _source(a: Any, after: Layout, source: Any) -> Layout:
+    own = getattr(a, "layout", None)  # an Array's, or that of what stands for one
     if source is not None and own not in (None, source):
         raise ValueError(f"source: a is {own}, got {shown(source)}")
     if own or source:
@@ -108,7 +143,7 @@ def _source(a: staging.Operand, after: Layout, source: str | None) -> Layout:
     return before
 
 
-def _sizes(a: staging.Operand, before: Layout, channels: int | None) -> tuple[int, int, int, int]:
+def _sizes(a: Any, before: Layout, channels: Any) -> tuple[int, int, int, int]:
     """n, c, h, w."""
     for extent in a.shape:
         check.size("a", extent)
@@ -133,7 +168,6 @@ def _sizes(a: staging.Operand, before: Layout, channels: int | None) -> tuple[in
 
 
 def _steps(before: Layout, after: Layout) -> list[tuple[str, Layout, int]]:
-    """Kernels on the way, each with the layout it makes and its block."""
     plain = Layout("NCHW", 0)
     steps: list[tuple[str, Layout, int]] = []
     if before.name == "NHWC":

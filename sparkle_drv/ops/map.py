@@ -147,6 +147,19 @@ def outline(op: str, arrays: dict[str, Any]) -> tuple[tuple[int, ...], dict[str,
     return common_shape(arrays), kinds, layouts[0] if layouts else None
 
 
+def settled(
+    graph: Graph, arrays: dict[str, Any], scalars: dict[str, Any]
+) -> tuple[tuple[int, ...], np.dtype[Any], str | None, frozenset[str]]:
+    """(shape, dtype and layout of the result, the types that it is computed in) of a map of what
+    has these shapes, dtypes and layouts, and of these scalars. Raises as `map`.
+    """
+    shape, kinds, layout = outline("map", arrays)
+    code, found = fused.program(graph, kinds, scalars)
+    check_inputs(graph, code.inputs)
+    code.constants(graph, found)
+    return shape, fused.DTYPES[code.result], layout, code.types
+
+
 def common_shape(arrays: dict[str, Any]) -> tuple[int, ...]:
     """What the arrays' shapes broadcast to."""
     shapes = [tuple(x.shape) for x in arrays.values()]

@@ -117,10 +117,8 @@ class Stage:
                     f"{dev._another(x.buffer.device)}"
                 )
             self._after(x)
-        if arrays and isinstance(self.out, np.ndarray):
-            raise TypeError(
-                f"out: an Array is wanted because {short(arrays[0][0])} is one, got a numpy array"
-            )
+        if arrays:
+            check_out_kind(self.out, arrays[0][0])
 
     def _after(self, x: Array) -> None:
         """Work on another queue that x waits for comes before ours; ours is in order anyway."""
@@ -147,15 +145,19 @@ class Stage:
         """What stands for an array of our own, which nobody changes, in a launch."""
         return x if self.unified else self.moved(x)
 
-    def copy(self, x: Operand) -> Any:
-        """`x` again, in memory of its own."""
+    def copy(self, x: Operand, layout: str | None = None) -> Any:
+        """`x` again, in `out` or in memory of its own."""
+        if self.out is not None:
+            check_out(self.out, tuple(x.shape), np.dtype(x.dtype), layout)
+        made: Any
         if not isinstance(x, Array):
-            return np.array(x, order="C")
-        made = self.dev.empty(x.shape, x.dtype, x.layout)
-        if x.nbytes:
-            commands = Commands().copy(made, x.buffer.view(0, x.nbytes))
-            made.fence = self.queue.submit(commands)
-        return made
+            made = self.moved(x) if self.on_device else np.array(x, order="C")
+        else:
+            made = self.dev.empty(x.shape, x.dtype, x.layout)
+            if x.nbytes:
+                commands = Commands().copy(made, x.buffer.view(0, x.nbytes))
+                made.fence = self.queue.submit(commands)
+        return made if self.out is None else self.finish(Target(made, 1, layout))
 
     def matrix(self, x: Operand) -> tuple[Any, int, int]:
         """(pointer, row, column stride in elements) of a 2-D operand, strided where it can be."""
@@ -189,10 +191,15 @@ class Stage:
             strides = element_strides(out) if rows else None
             if strides is not None and strides[1] == 1 and strides[0] >= shape[1]:
                 return Target(span(out, strides), strides[0], direct=True)
+        if order and self.unified and not self.on_device:
+            made = host_empty(self.dev, [shape[d] for d in order], dtype)
+            return Target(made.transpose(np.argsort(order)), row)
+        return self.temporary(shape, dtype, layout=layout)
+
+    def temporary(self, shape: tuple[int, ...], dtype: Any, *, layout: str | None = None) -> Target:
+        """Memory of its own for what one launch writes and another reads."""
+        row = shape[-1] if shape else 1
         if self.unified and not self.on_device:
-            if order:
-                made = host_empty(self.dev, [shape[d] for d in order], dtype)
-                return Target(made.transpose(np.argsort(order)), row)
             return Target(host_empty(self.dev, shape, dtype), row)
         return Target(self.dev.empty(shape, dtype, layout), row, layout)
 
@@ -253,7 +260,13 @@ class Target:
         self.pointer, self.row, self.layout, self.direct = pointer, max(1, row), layout, direct
 
 
-def check_out(out: Operand, shape: tuple[int, ...], dtype: Any, layout: str | None) -> None:
+def check_out_kind(out: Any, name: str) -> None:
+    """TypeError when `out` is numpy's: the operand `name` is an Array."""
+    if isinstance(out, np.ndarray):
+        raise TypeError(f"out: an Array is wanted because {short(name)} is one, got a numpy array")
+
+
+def check_out(out: Any, shape: tuple[int, ...], dtype: Any, layout: str | None) -> None:
     check.same_dtype("out", np.dtype(out.dtype), "the result", dtype)
     check.shape("out", tuple(out.shape), shape, "for this result")
     if isinstance(out, np.ndarray):
@@ -261,7 +274,7 @@ def check_out(out: Operand, shape: tuple[int, ...], dtype: Any, layout: str | No
             raise ValueError("out: a writable array is wanted, got a read-only one")
         if out.size and any(s == 0 and d > 1 for s, d in zip(out.strides, out.shape, strict=True)):
             raise ValueError("out: it is a broadcast view whose elements share memory")
-    elif out.buffer.readonly:
+    elif getattr(out, "readonly", False):  # a Context's arrays never are
         raise ValueError("out: a writable Array is wanted, got a read-only one")
     elif layout is not None and out.layout not in (None, layout):
         raise ValueError(f"out: layout {layout} is wanted, got {out.layout}")

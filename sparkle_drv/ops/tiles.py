@@ -32,11 +32,13 @@ class Core:
     """Cycles from a fused multiply-add to its result."""
     fma_per_cycle: int
     """Vector FMAs that begin in one cycle."""
+    small_b: int = 256 << 10
+    """Up to so many bytes, b is read where it is: `SP_SMALL_B` of native/cpu."""
 
 
 CORES = {
     "avx512": Core(vector_nbytes=64, registers=32, fma_latency=4, fma_per_cycle=2),
-    "avx2": Core(vector_nbytes=32, registers=16, fma_latency=4, fma_per_cycle=2),
+    "avx2": Core(vector_nbytes=32, registers=16, fma_latency=4, fma_per_cycle=2, small_b=24 << 10),
     "neon": Core(vector_nbytes=16, registers=32, fma_latency=4, fma_per_cycle=2),
     "ref": Core(vector_nbytes=16, registers=16, fma_latency=4, fma_per_cycle=1),
 }
@@ -56,8 +58,6 @@ OUTER_BYTES_PER_CYCLE = 8
 
 FEW_ROWS = 4
 """Up to so many rows of a, b is read once and hardly worth packing."""
-SMALL_B = 256 << 10
-"""Up to so many bytes, b is read where it is."""
 
 # Nominal figures for predicted_s until a profile has measured real ones.
 CLOCK_HZ = 3e9
@@ -215,7 +215,7 @@ def packs_b(info: DeviceInfo, m: int, n: int, k: int, itemsize: int, plan: TileP
     """Is b worth a packed copy that stays? Not where the kernel reads it in place (gemm_args.c)."""
     if info.backend != "cpu" or plan.algo != "blocked":
         return False
-    return m > FEW_ROWS and n * k * itemsize > SMALL_B
+    return m > FEW_ROWS and n * k * itemsize > core_of(info).small_b
 
 
 @lru_cache(maxsize=64)

@@ -30,6 +30,7 @@ MAKE = {
     sp.Timestamp: lambda dev: dev.timestamp(),
     sp.Context: lambda dev: sp.init([dev.uri]),
     Storage: lambda dev: dev.buffer(100)._storage,
+    LocalExecutor: lambda dev: LocalExecutor([dev], default_clock()),
     ContextArray: lambda dev: arrays.empty(
         LocalExecutor([dev], default_clock()), dev, 10, np.float32, None
     ),
@@ -90,7 +91,10 @@ def test_closed_by_hand_twice(counted, make):
         thing.close()
 
 
-@pytest.mark.parametrize("make", [p for p in KINDS if p.id not in ("Timestamp", "Storage")])
+WITHOUT_WITH = ("Timestamp", "Storage", "LocalExecutor")
+
+
+@pytest.mark.parametrize("make", [p for p in KINDS if p.id not in WITHOUT_WITH])
 def test_closed_by_with(counted, make):
     for _ in range(ROUNDS):
         with make(counted) as thing:
@@ -149,7 +153,7 @@ def test_a_failed_construction_leaves_nothing(device):
     before = device.live_counts()
     for attempt in (
         lambda: device.pipeline(3, broken),
-        lambda: sp.init([device.uri, device.uri, "nonsense:0"]),
+        lambda: sp.init([device.uri, "nonsense:0"]),
         lambda: device.kernel(image=b"x", entry="f", args="u32"),
     ):
         with pytest.raises((RuntimeError, sp.SparkleError)):

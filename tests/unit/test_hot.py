@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import struct
 import weakref
 
 import numpy as np
@@ -12,6 +13,7 @@ import pytest
 import sparkle_drv as sp
 from sparkle_drv import _hot
 from sparkle_drv.core import ndarray
+from sparkle_drv.core.extent import Extent
 from sparkle_drv.core.queue import Queue
 
 LAUNCH = ctypes.CFUNCTYPE(
@@ -55,18 +57,107 @@ def test_a_record_is_that_of_python(seen, cpu, a, n):
 
 @pytest.mark.parametrize(
     "value",
-    ["f32 1e39", "u32 -1", "u32 4294967296", "u32 2.0", "f32 x", "u32 True", "f32 numpy"],
+    ["f32 1e39", "u32 -1", "u32 4294967296", "u32 2.0", "f32 x"],
 )
 def test_odd_scalars_are_left_to_python(seen, cpu, value):
     queue, records, _ = seen
     kind, _, text = value.partition(" ")
-    given = {"x": "x", "True": True, "numpy": np.float32(1)}.get(text)
-    given = (float if "e" in text or "." in text else int)(text) if given is None else given
+    given = text if text == "x" else (float if "e" in text or "." in text else int)(text)
     with cpu.kernel("saxpy_f32") as k, cpu.empty(4, "f4") as x:
         args = (x, x, given, 1) if kind == "f32" else (x, x, 1.0, given)
         k.record(cpu, (x, x, 1.0, 1), 1, None, 0)  # the shape is known
         with pytest.raises(LookupError):
             queue.launch(k, *args, groups=1)
+    assert records == []
+
+
+class Number:
+    """What struct.pack takes for an integer and for a float, and nothing more."""
+
+    def __index__(self):
+        return 3
+
+    def __float__(self):
+        return 0.1
+
+
+@pytest.mark.parametrize("n", [True, np.uint32(7), np.int64(0), Number()])
+@pytest.mark.parametrize("a", [np.float32(0.1), np.float64(1e-46), np.uint8(2), False, Number()])
+def test_scalars_are_read_as_struct_reads_them(seen, cpu, a, n):
+    queue, records, _ = seen
+    with cpu.kernel("saxpy_f32") as k, cpu.empty(4, "f4") as x:
+        wanted = k.record(cpu, (x, x, a, n), 1, None, 0)
+        queue.launch(k, x, x, a, n, groups=1)
+    assert records == [wanted]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        {"groups": (2, 1, 1), "group_size": 64},
+        {"group_size": (32, 1), "groups": 5, "shared": 0},
+        {"shared": 16, "groups": 1},
+        {"groups": 1, "shared": 0, "group_size": None},
+    ],
+)
+def test_a_shape_that_was_seen_is_known_by_its_keywords(seen, cpu, words):
+    queue, records, _ = seen
+    shape = {"groups": None, "group_size": None, "shared": 0} | words
+    with cpu.kernel("saxpy_f32") as k, cpu.empty(4, "f4") as x:
+        wanted = k.record(cpu, (x, x, 1.0, 1), *shape.values())
+        queue.launch(k, x, x, 1.0, 1, **words)
+        other = k.record(cpu, (x, x, 1.0, 1), 1, 1, 1)  # not (1, 1, 1) groups
+        queue.launch(k, x, x, 1.0, 1, groups=1, group_size=1, shared=1)
+    assert records == [wanted, other]
+
+
+@pytest.mark.parametrize("extents", [("n/256",), ("n", "outer*n", "inner"), ("n/4", "inner")])
+def test_a_grid_that_follows_from_arguments(seen, cpu, extents):
+    """The one argument, or those that say it, are the key; others' values are not."""
+    queue, records, _ = seen
+    with cpu.kernel("reduce_sum_f32") as k, cpu.empty(4096, "f4") as x:
+        k._extents = [Extent(text, k.signature.integers) for text in extents]
+        k._sizes = bytes(sorted({i for e in k._extents for i in e.arguments}))
+        wanted = []
+        for outer, n, inner in ((1, 1000, 2), (5, 1000, 2), (1, 300, 2), (1, np.uint32(300), 3)):
+            wanted.append(k.record(cpu, (x, x, outer, n, inner), None, None, 0))
+            queue.launch(k, x, x, outer, n, inner)
+        for wrong in ((x, x, 1, 300.0, 2), (x, x, 1, "3", 2), (x, x, 1), ()):
+            with pytest.raises(LookupError):
+                queue.launch(k, *wrong)
+        with pytest.raises(ValueError, match="groups= is wanted with group_size"):
+            k.record(cpu, (x, x, 1, 300, 2), None, 64, 0)
+    assert records == wanted
+    assert len(set(wanted)) >= 3
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        {"groups": 3.0},
+        {"groups": (3.0, 1, 1)},
+        {"groups": 3 + 0j},
+        {"groups": np.uint32(3)},
+        {"groups": 3, "group_size": 256.0},
+        {"groups": 3, "group_size": (256.0,)},
+        {"groups": 3, "shared": None},
+        {"groups": 3, "shared": 0.0},
+        {"groups": 3, "shared": ""},
+    ],
+)
+def test_what_is_only_equal_to_a_shape_is_not_that_shape(seen, cpu, words):
+    queue, records, _ = seen
+    shape = {"groups": None, "group_size": None, "shared": 0} | words
+    with cpu.kernel("saxpy_f32") as k, cpu.empty(4, "f4") as x:
+        args = (x, x, 1.0, 1)
+        for size in (None, 256, (256,)):
+            k.record(cpu, args, 3, size, 0)
+            k.record(cpu, args, (3, 1, 1), size, 0)
+        with pytest.raises(LookupError):
+            queue.launch(k, *args, **words)
+        if type(words["groups"]) is not np.uint32:  # which is a whole number, looked at each time
+            with pytest.raises((TypeError, ValueError, struct.error)):
+                k.record(cpu, args, *shape.values())
     assert records == []
 
 

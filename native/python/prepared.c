@@ -1,0 +1,85 @@
+/* Prepared launches: what `Queue.prepare` returns is the bound method `go` of one. */
+#include "hot.h"
+
+#include <stddef.h>
+
+typedef int64_t run_function(void *prepared);
+
+struct hot_prepared {
+    PyObject_HEAD
+    PyObject *kept, *again; /* whose `prepared` is; called with this object and what was no value */
+    unsigned long long run, prepared;
+};
+
+/* METH_FASTCALL: CPython calls that with less ado than METH_NOARGS. */
+static PyObject *go(PyObject *self, PyObject *const *args, Py_ssize_t nargs)
+{
+    struct hot_prepared *p = (void *)self;
+    (void)args;
+    if (nargs)
+        return PyErr_Format(PyExc_TypeError, "go: no arguments are taken, %zd were given", nargs), NULL;
+    run_function *call = (run_function *)(uintptr_t)p->run;
+    void *prepared = (void *)(uintptr_t)p->prepared;
+    PyObject *kept = p->kept; /* another thread may prepare anew meanwhile */
+    int64_t value;
+    if (!call || !prepared || !p->again)
+        return PyErr_Format(PyExc_RuntimeError, "go: nothing is prepared"), NULL;
+    Py_XINCREF(kept);
+    Py_BEGIN_ALLOW_THREADS
+    value = call(prepared);
+    Py_END_ALLOW_THREADS
+    Py_XDECREF(kept);
+    return value > 0 ? PyLong_FromLongLong(value) : PyObject_CallFunction(p->again, "OL", self, (long long)value);
+}
+
+static int traverse(PyObject *self, visitproc visit, void *arg)
+{
+    struct hot_prepared *p = (void *)self;
+    Py_VISIT(Py_TYPE(self));
+    Py_VISIT(p->kept);
+    Py_VISIT(p->again);
+    return 0;
+}
+
+static int clear(PyObject *self)
+{
+    struct hot_prepared *p = (void *)self;
+    Py_CLEAR(p->kept);
+    Py_CLEAR(p->again);
+    return 0;
+}
+
+static void dealloc(PyObject *self)
+{
+    PyObject_GC_UnTrack(self);
+    clear(self);
+    hot_free(self);
+}
+
+static PyMethodDef methods[] = {
+    {"go", (PyCFunction)(void (*)(void))go, METH_FASTCALL, "Launches; returns the timeline value."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyMemberDef members[] = {
+    {"kept", T_OBJECT, offsetof(struct hot_prepared, kept), 0, NULL},
+    {"again", T_OBJECT, offsetof(struct hot_prepared, again), 0, NULL},
+    {"run", T_ULONGLONG, offsetof(struct hot_prepared, run), 0, NULL},
+    {"prepared", T_ULONGLONG, offsetof(struct hot_prepared, prepared), 0, NULL},
+    {NULL, 0, 0, 0, NULL},
+};
+
+int hot_prepared(PyObject *module)
+{
+    static const struct hot_frame frame = {
+        .name = "sparkle_drv._hot.Prepared",
+        .doc = "A prepared launch; its bound method `go` is what Queue.prepare returns.",
+        .size = sizeof(struct hot_prepared),
+        .methods = methods,
+        .members = members,
+        .traverse = traverse,
+        .clear = clear,
+        .dealloc = dealloc,
+    };
+    return hot_collected(module, &frame) ? 0 : -1;
+}
