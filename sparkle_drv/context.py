@@ -8,10 +8,13 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from sparkle_drv.core import settings
 from sparkle_drv.core.device import Device
+from sparkle_drv.core.fence import timeout_ns
 from sparkle_drv.core.registry import devices as usable
 from sparkle_drv.core.registry import open_device
 from sparkle_drv.errors import DeviceNotFound, SparkleError
+from sparkle_drv.ops.words import shown
 from sparkle_drv.sched import again, arrays, calls, explain, recording
 from sparkle_drv.sched.arrays import ContextArray
 from sparkle_drv.sched.graph import explain as explain_graph
@@ -30,7 +33,8 @@ class Context:
     `devices` is the tuple of them, `device` the first. Operations take what those of
     `sparkle_drv.ops` take, ContextArrays too: numpy in, numpy out; a ContextArray in, one out,
     asynchronous. `devices=` of an operation is a list of URIs of this Context to choose among.
-    What is told about a call afterwards: `last_plan`, `explain_last_plan`.
+    What is told about a call afterwards: `last_plan`, `explain_last_plan`. Once it is closed, and
+    in a forked child, whatever needs a device raises DeviceLost.
     """
 
     def __init__(
@@ -50,12 +54,16 @@ class Context:
         return f"<Context of {', '.join(d.uri for d in self.devices)}>"
 
     def __enter__(self) -> Context:
+        self._executor.check_open()
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
 
     def _on(self, device: str) -> Device:
+        self._executor.check_open()
+        if not isinstance(device, str):
+            raise TypeError(f"device: a URI as text is wanted, got {device!r}")
         if device == "auto":
             return self.device
         for candidate in self.devices:
@@ -66,20 +74,29 @@ class Context:
         )
 
     def _among(self, devices: Sequence[str] | None) -> tuple[str, ...]:
+        self._executor.check_open()
         if devices is None:
             return self._uris
         if not isinstance(devices, (list, tuple)) or not devices:
-            raise TypeError(f"devices: a list of URIs is wanted, got {devices!r}")
+            raise TypeError(
+                f"devices: a list of URIs is wanted, got {shown(devices)}; a name in an expression "
+                "that is called so gets its value by position"
+            )
         return tuple(self._on(uri).uri for uri in devices)
 
     def array(
         self, shape: Any, dtype: Any, device: str = "auto", layout: str | None = None
     ) -> ContextArray:
-        """A new ContextArray of `shape` and `dtype`, zeros at first.
+        """A new ContextArray of `shape` and `dtype`, zeros at first; `layout` is that of images,
+        "NCHW", "NHWC" or blocked as "NCHW8c"; device "auto" is the first that has room for it.
 
-        Raises ValueError (no such device, a negative dimension), TypeError, OutOfDeviceMemory.
+        Raises ValueError (no such device, a negative dimension, another shape than the layout has),
+        TypeError, OutOfDeviceMemory.
         """
-        return arrays.empty(self._executor, self._on(device), shape, dtype, layout)
+        named = self._on(device)
+        if device == "auto":
+            return arrays.empty_anywhere(self._executor, shape, dtype, layout)
+        return arrays.empty(self._executor, named, shape, dtype, layout)
 
     def gemm(
         self, a: Any, b: Any, out: Any = None, *, devices: Sequence[str] | None = None,
@@ -96,7 +113,10 @@ class Context:
         self, x: Any, w: Any, bias: Any = None, out: Any = None, *,
         devices: Sequence[str] | None = None, **options: Any,
     ) -> Any:  # fmt: skip
-        """`sparkle_drv.ops.conv2d` where it takes the least time."""
+        """`sparkle_drv.ops.conv2d` where it takes the least time; in the layout of `x` if it has
+        one that conv2d works in and `layout` is left out. An `x` in another layout than the one
+        said, a blocked one too, is changed first: that time is part of the plan.
+        """
         options["bias"] = bias
         return calls.conv2d(self._executor, self._among(devices), x, w, out, options)
 
@@ -104,7 +124,9 @@ class Context:
         self, expression: Any, /, *values: Any, out: Any = None,
         devices: Sequence[str] | None = None, **named: Any,
     ) -> Any:  # fmt: skip
-        """`sparkle_drv.ops.map` where it takes the least time."""
+        """`sparkle_drv.ops.map` where it takes the least time. Names in the expression that are
+        called `out` or `devices` get their values by position.
+        """
         return calls.map(self._executor, self._among(devices), expression, values, out, named)
 
     def reduce(
@@ -119,13 +141,14 @@ class Context:
     def layout(
         self, a: Any, layout: str, *, devices: Sequence[str] | None = None, **options: Any
     ) -> Any:
-        """`sparkle_drv.ops.layout` where it takes the least time."""
+        """`sparkle_drv.ops.layout`, with `out=` too, where it takes the least time."""
         return calls.layout(self._executor, self._among(devices), a, layout, options)
 
     def graph(self, *, fuse: bool = True, devices: Sequence[str] | None = None) -> TaskGraph:
         """Operations to write down and run together (sched/graph/record.py): `with ctx.graph() as
         g: y = g.conv2d(x, w)`, then `g.run()`. fuse=False: each operation stays a task.
         """
+        settings.switch("fuse", fuse)
         return TaskGraph(self._executor, self._among(devices), fuse)
 
     @property
@@ -154,7 +177,9 @@ class Context:
 
     def save_trace(self, path: str | os.PathLike[str]) -> None:
         """All traces so far as trace-event JSON, for Perfetto or chrome://tracing, and beside it,
-        as PATH.journal, what was told and decided (sched/journal.py). Raises OSError.
+        as PATH.journal, what was told and decided (sched/journal.py). A file that is there is
+        replaced whole, a link followed; what is no file (/dev/stdout, a pipe) is written to, and
+        has no journal. Raises OSError, TypeError.
         """
         recording.save(self._traces, path)
 
@@ -165,8 +190,10 @@ class Context:
     def close(self, timeout_s: float = 30) -> None:
         """Close every device; idempotent.
 
-        Raises FenceTimeout as `Device.close`, after all others are closed.
+        Raises FenceTimeout as `Device.close`, after all others are closed; TypeError, ValueError.
         """
+        timeout_ns(timeout_s)
+        self._executor.close()
         failure: SparkleError | None = None
         for device in self.devices:
             try:
@@ -194,22 +221,30 @@ def init(
     call returns. A device that gave a wrong one is trusted less, the log is warned, and the call is
     done on another device; without one it raises KernelFault.
 
-    Raises DeviceNotFound when there is none, TypeError for text other than "all", TypeError and
-    ValueError for other shares, and what `open` raises; then none of them stays open.
+    Raises DeviceNotFound when there is none, ValueError for an empty list and for a device that is
+    there twice, by whatever names, TypeError for text other than "all" and a `profile` that is no
+    bool, TypeError and ValueError for other shares, and what `open` raises; then none of them stays
+    open.
     """
+    settings.switch("profile", profile)
     if isinstance(validate, bool) or not isinstance(validate, numbers.Real):
         raise TypeError(f"validate: a share from 0 to 1 is wanted, got {validate!r}")
     if not 0 <= validate <= 1:
         raise ValueError(f"validate: a share from 0 to 1 is wanted, got {validate!r}")
     if devices != "all" and not isinstance(devices, (list, tuple)):
         raise TypeError(f"devices: 'all' or a list of URIs is wanted, got {devices!r}")
+    if not devices:
+        raise ValueError("devices: 'all' or a list of URIs is wanted, got an empty one")
     uris = [info.uri for info in usable()] if devices == "all" else list(devices)
     if not uris:
         raise DeviceNotFound("no usable device; sparkle_drv.discover() says what was tried")
     opened: list[Device] = []
     try:
         for uri in uris:
-            opened.append(open_device(uri, deterministic=deterministic))
+            device = open_device(uri, deterministic=deterministic)
+            opened.append(device)
+            if any(device.uri == other.uri for other in opened[:-1]):
+                raise ValueError(f"devices: each may be there once, got {uri!r}, {device.uri}, too")
     except BaseException:
         if opened:
             with contextlib.suppress(SparkleError):  # the first error is the one to tell

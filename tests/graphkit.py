@@ -9,7 +9,9 @@ import random
 import numpy as np
 
 from sparkle_drv.ops import ref
+from sparkle_drv.ops.ref_ops import ELEMENTWISE
 from sparkle_drv.sched import probe
+from sparkle_drv.sched.graph.fold import folded
 from sparkle_drv.sched.graph.record import TaskGraph
 from sparkle_drv.sched.local import LocalExecutor, default_clock
 
@@ -42,6 +44,9 @@ def executor(devices, monkeypatch, seed=0):
     monkeypatch.setattr(probe, "speeds", speeds)
     monkeypatch.setattr(
         probe, "links", lambda dev, clock: ([(n, 1e-6 + n * 1e-11) for n in (1e3, 1e6)],) * 2
+    )
+    monkeypatch.setattr(
+        probe, "way", lambda source, to, move, clock: [(n, 1e-6 + n * 1e-11) for n in (1e3, 1e6)]
     )
     for node in made.costs.nodes.values():
         node.shares = ()  # so that both are worth having
@@ -123,6 +128,51 @@ def grown(graph: TaskGraph, seed: int, count: int, given=lambda host: host) -> l
         nodes.append(pair)
         pool.append(pair)
     return nodes
+
+
+def computed(tasks, given):
+    """The values of all tasks by number, in float64."""
+    found = {number: np.asarray(x, np.float64) for number, x in given.items()}
+    for task in tasks:
+        reads = {name: found[value.number] for name, value in task.reads.items()}
+        if task.fold is not None:
+            reads.update(folded(task, given))
+        if task.expression is not None:
+            a = expression(task.expression, {**reads, **task.numbers})
+        if task.op == "gemm":
+            made = ref.gemm(reads["a"], reads["b"], reads.get("bias"), task.options["activation"])
+        elif task.op == "conv2d":
+            pad, bias = task.options["padding"], reads.get("bias")
+            made = ref.conv2d(
+                reads["x"], reads["w"], None if bias is None else bias.reshape(-1),
+                padding=((pad, pad), (pad, pad)), activation=task.options["activation"],
+                layout=task.options["layout"],
+            )  # fmt: skip
+        elif task.op == "map":
+            made = np.broadcast_to(a, task.out.shape)
+        elif task.op == "layout":
+            made = ref.layout(reads["a"], **task.options)
+        else:
+            a = reads["a"] if task.expression is None else a
+            how = task.options
+            made = getattr(np, how["op"])(a, axis=how["axis"], keepdims=how["keepdims"])
+        assert made.shape == task.out.shape
+        found[task.out.number] = made
+    return found
+
+
+def expression(graph, values):
+    found = []
+    for node in graph.nodes:
+        if node.op == "name":
+            found.append(np.asarray(values[node.value], np.float64))
+        elif node.op == "number":
+            found.append(np.float64(node.value))
+        else:
+            found.append(
+                np.asarray(ELEMENTWISE[node.op](*(np.asarray(found[a]) for a in node.args)))
+            )
+    return found[-1]
 
 
 def check(pairs, tolerance=2e-4):

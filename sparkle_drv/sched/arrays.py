@@ -7,7 +7,7 @@ moves, and over which way, is told to the runner, which owns the links.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
@@ -15,11 +15,16 @@ from sparkle_drv.core.array import Array, shape_of
 from sparkle_drv.core.device import Device
 from sparkle_drv.core.fence import Fence
 from sparkle_drv.core.shaped import Shaped
+from sparkle_drv.errors import OutOfDeviceMemory
+from sparkle_drv.ops import check
+from sparkle_drv.ops.layout import check_shape
 
-from .noted import call
+from .noted import BACK, INTO, MEMORY, call, part
 
 if TYPE_CHECKING:
     from .local import LocalExecutor
+
+_MOST_SEED = 2**128 - 1
 
 
 def check_own(executor: LocalExecutor, given: Iterable[Any]) -> None:
@@ -41,7 +46,8 @@ class ContextArray(Shaped):
 
     `places` says which devices have a copy; the first is where it was written last. Operations of
     the same Context take it, and numpy does: `numpy()` and `__array__` wait and copy to the host.
-    Not for several threads at once without the caller's lock.
+    Not for several threads at once without the caller's lock, and neither copied nor pickled. Once
+    its Context is closed, what wants its elements raises DeviceLost.
     """
 
     __slots__ = ("__weakref__", "_copies", "_executor", "dtype", "layout", "nbytes", "shape")
@@ -64,10 +70,20 @@ class ContextArray(Shaped):
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def __reduce_ex__(self, _: object) -> NoReturn:
+        raise TypeError(
+            "a ContextArray is not copied or pickled: take x.numpy(), or ctx.map('x', x=x)"
+        )
+
     @property
     def places(self) -> tuple[str, ...]:
         """URIs of the devices that have a valid copy, the one written last first."""
         return tuple(self._copies)
+
+    @property
+    def copies(self) -> dict[str, Array]:
+        """The copies themselves, by URI, in that order."""
+        return dict(self._copies)
 
     @property
     def closed(self) -> bool:
@@ -95,8 +111,13 @@ class ContextArray(Shaped):
         return found
 
     def wrote(self, device: str) -> None:
-        """The copy on `device` has changed: the others are no longer valid."""
-        kept = self._copies[device]
+        """The copy on `device` has changed: the others are no longer valid. ValueError: it has
+        none there.
+        """
+        kept = self._copies.get(device)
+        if kept is None:
+            where = ", ".join(self._copies) or "nowhere"
+            raise ValueError(f"device: there is no copy on {device!r}, it is on {where}")
         for uri, copy in self._copies.items():
             if uri != device:
                 copy.close()
@@ -108,24 +129,39 @@ class ContextArray(Shaped):
 
         It is read-only: other devices may have copies. `fill` writes.
         """
-        host = self._nearest().numpy()
+        array = self._nearest()
+        host = array.numpy()
         host.flags.writeable = False
+        self._came(array)
         return host
 
     @call
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
-        host = self._nearest().__array__(dtype, copy)
+        array = self._nearest()
+        host = array.__array__(dtype, copy)
         if not copy:
             host.flags.writeable = False
+        self._came(array)
         return host
+
+    def _came(self, array: Array) -> None:
+        """The call that is going on was one that brings a copy to the host, or waits for it."""
+        trace = self._executor.trace
+        if trace is not None:
+            about = {} if array.device.info.unified else {"nbytes": self.nbytes}
+            part(trace, array.device.uri, BACK, "wait" if not about else "result", **about)
 
     @call
     def fill_random(self, seed: int = 0) -> ContextArray:
         """Fill with values of numpy's default_rng(seed): uniform in [0, 1), whole numbers from the
         dtype's whole range. The same seed gives the same values on any device. Returns itself.
+        Raises TypeError (a dtype that has no such values, no seed), ValueError (a negative one).
         """
-        if not isinstance(seed, (int, np.integer)) or seed < 0:
-            raise TypeError(f"seed: a whole number of 0 or more is wanted, got {seed!r}")
+        seed = check.whole("seed", seed, 0, _MOST_SEED)
+        if self.dtype.kind not in "fiu":
+            raise TypeError(
+                f"fill_random: an array of real or whole numbers is wanted, this is {self.dtype}"
+            )
         chance = np.random.default_rng(seed)
         if np.issubdtype(self.dtype, np.floating):
             kind = self.dtype if self.dtype in (np.float32, np.float64) else np.dtype(np.float32)
@@ -137,16 +173,44 @@ class ContextArray(Shaped):
 
     @call
     def fill(self, values: Any) -> ContextArray:
-        """Copy `values`, a numpy array of this shape and dtype, or what broadcasts to it. Returns
-        itself. Raises ValueError (a shape that does not broadcast, closed).
+        """Copy `values`, a numpy array of this shape and dtype, or what broadcasts to it and this
+        dtype can hold: real numbers may lose digits, whole ones must fit. Returns itself.
+
+        Raises TypeError (another kind of values), ValueError (a shape that does not broadcast, a
+        number that does not fit, closed).
         """
-        host = np.ascontiguousarray(np.broadcast_to(np.asarray(values, self.dtype), self.shape))
+        host = np.ascontiguousarray(np.broadcast_to(self._held(values), self.shape))
         array = self._first()
         uri = next(iter(self._copies))
         if array.nbytes:
             array.device.default_queue.write(array.buffer, host.reshape(-1).view(np.uint8)).wait()
         self.wrote(uri)
+        if self._executor.trace is not None:
+            part(self._executor.trace, uri, INTO, "fill", nbytes=self.nbytes)
         return self
+
+    def _held(self, values: Any) -> np.ndarray[Any, Any]:
+        """`values` in this dtype, of a shape that broadcasts to this one."""
+        if isinstance(values, np.ma.MaskedArray):
+            raise TypeError("values: a masked array has no plain elements, fill it first")
+        given, kind = np.asarray(values), self.dtype
+        whole = given.dtype.kind in "iu" and kind.kind in "iu"
+        if not whole and not np.can_cast(given.dtype, kind, "same_kind"):
+            raise TypeError(f"values: what {kind} can hold is wanted, got {given.dtype}")
+        try:
+            fits = np.broadcast_shapes(given.shape, self.shape) == self.shape
+        except ValueError:
+            fits = False
+        if not fits:
+            raise ValueError(
+                f"values: a shape that broadcasts to {self.shape} is wanted, got {given.shape}"
+            )
+        if whole and given.size and not np.can_cast(given.dtype, kind):
+            least, most, limits = int(given.min()), int(given.max()), np.iinfo(kind)
+            if least < limits.min or most > limits.max:
+                far = least if least < limits.min else most
+                raise ValueError(f"values: {far} does not fit {kind}")
+        return given.astype(kind, copy=False)
 
     def close(self) -> None:
         """Free all copies; idempotent. Garbage collection does it too."""
@@ -155,6 +219,7 @@ class ContextArray(Shaped):
         self._copies = {}
 
     def _first(self) -> Array:
+        self._executor.check_open()
         if not self._copies:
             raise ValueError("the array is closed")
         return next(iter(self._copies.values()))
@@ -171,4 +236,26 @@ def empty(
     executor: LocalExecutor, dev: Device, shape: Any, dtype: Any, layout: str | None
 ) -> ContextArray:
     """A new array of zeros on one device. Raises TypeError, ValueError, OutOfDeviceMemory."""
-    return ContextArray(executor, dev.uri, dev.empty(shape_of(shape), dtype, layout))
+    extents = shape_of(shape)
+    if layout is not None:
+        check_shape(layout, extents)
+    made = ContextArray(executor, dev.uri, dev.empty(extents, dtype, layout))
+    if executor.trace is not None:
+        part(executor.trace, dev.uri, MEMORY, "allocate", nbytes=made.nbytes)
+    return made
+
+
+def empty_anywhere(
+    executor: LocalExecutor, shape: Any, dtype: Any, layout: str | None
+) -> ContextArray:
+    """`empty` on the first device that is not lost and has room. Raises as it does."""
+    there = executor.devices.values()
+    full: list[OutOfDeviceMemory] = []
+    for dev in [d for d in there if not executor.costs.nodes[d.uri].lost] or there:
+        try:
+            return empty(executor, dev, shape, dtype, layout)
+        except OutOfDeviceMemory as error:
+            full.append(error)
+    if len(full) == 1:
+        raise full[0]
+    raise OutOfDeviceMemory("; ".join(map(str, full)))

@@ -1,12 +1,14 @@
 """What Context's methods are: the operations of `ops`, placed by an executor.
 
-Each says what its call amounts to (operations.py) and how `ops` runs it; checking arguments is
-left to `ops`, which raises before anything is submitted. A call whose shape cannot be told goes to
-the first device, whose error says why.
+Each says what its call amounts to (operations.py) and how `ops` runs it. What `ops` would refuse
+is refused when a plan is made (refused.py), before anything is measured for it; a call that comes
+again is checked by `ops`. One whose shape cannot be told goes to the first device, whose error
+says why.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -15,15 +17,20 @@ import numpy as np
 
 from sparkle_drv import ops
 from sparkle_drv.core.array import Array
-from sparkle_drv.ops import expr, geometry
+from sparkle_drv.ops import check as wants
+from sparkle_drv.ops import geometry
+from sparkle_drv.ops.layout import outline as changed
+from sparkle_drv.ops.map import bind, graph_of
 
-from . import operations, validate
+from . import operations, refused, validate
 from .arrays import ContextArray, check_own
+from .conversion import Conversion
 from .local import LocalExecutor
 from .noted import call
 
 Uris = tuple[str, ...]
 """The devices that a call may go to."""
+_ARRAYS = (np.ndarray, Array, ContextArray)
 
 
 @call
@@ -33,6 +40,7 @@ def gemm(
     """`ops.gemm` where it takes least time."""
 
     def describe() -> tuple[operations.Class, float, int]:
+        refused.gemm(a, b, bias, out, options)
         (m, k), n = a.shape, b.shape[1]
         kind, size = operations.gemm_class(m, n, k, a.dtype)
         return kind, size, m * n * a.dtype.itemsize
@@ -46,7 +54,7 @@ def gemm(
     except (AttributeError, IndexError):
         wrong = True
     bias = options.pop("bias", None)
-    if _bound(a, b, bias, out):
+    if _bound(a, b, bias, out) or options.keys() - {"activation", "algo"}:
         wrong = True
     if wrong or 0 in (*a.shape, *b.shape) or operations.tag_of(a.dtype) not in ("f32", "f64"):
         return _plain(executor, uris, [a, b, bias], out, run)
@@ -58,29 +66,75 @@ def gemm(
 def conv2d(
     executor: LocalExecutor, uris: Uris, x: Any, w: Any, out: Any, options: dict[str, Any]
 ) -> Any:
-    """`ops.conv2d` where it takes least time."""
-    names = ("stride", "padding", "dilation", "groups", "layout")
-    defaults = (1, 0, 1, 1, "NCHW")
-    how = [options.get(name, usual) for name, usual in zip(names, defaults, strict=True)]
+    """`ops.conv2d` where it takes least time. Without a layout said it works in that of `x`; an `x`
+    in another one than what is said is changed first, where the work is done.
+    """
     bias = options.pop("bias", None)
+    own = x.layout if isinstance(x, (Array, ContextArray)) else None
+    options.setdefault("layout", own if own in geometry.LAYOUTS else "NCHW")
+    names = ("stride", "padding", "dilation", "groups", "layout")
+    defaults = (1, 0, 1, 1, None)
+    how = [options.get(name, usual) for name, usual in zip(names, defaults, strict=True)]
+    unknown = options.keys() - {*names, "activation", "algo"}
+    convert, x_shape = None, getattr(x, "shape", ())
+    if own not in (None, options["layout"]) and hasattr(w, "shape"):
+        convert, x_shape = _conversion(x, options["layout"], w.shape, options.get("groups", 1))
 
     def run(dev: Any, given: Sequence[Any], target: Any) -> Any:
-        return ops.conv2d(dev, given[0], given[1], given[2], target, **options)
+        image = given[0]
+        if convert is not None and image.layout == own:  # nobody has done it: there is no plan
+            image = convert.run(dev, image)
+        return ops.conv2d(dev, image, given[1], given[2], target, **options)
 
     try:
-        shape = geometry.geometry(x.shape, w.shape, *how)
-        wrong = _bound(x, w, bias, out)
+        shape = geometry.geometry(x_shape, w.shape, *how)
+        wrong = bool(unknown) or _bound(x, w, bias, out)
     except (AttributeError, TypeError, ValueError):
+        if convert is not None:
+            raise
         wrong = True
     if wrong:
         return _plain(executor, uris, [x, w, bias], out, run)
 
     def describe() -> tuple[operations.Class, float, int]:
+        refused.conv2d(x, w, bias, out, options)
         kind, size = operations.conv2d_class(shape)
         return kind, size, 4 * int(np.prod(shape.out_shape))
 
-    check = partial(validate.conv2d, shape=shape, activation=options.get("activation"))
-    return executor.run(("conv2d", shape), describe, (x, w, bias), out, run, uris, check)
+    check: validate.Check = partial(
+        validate.conv2d, shape=shape, activation=options.get("activation")
+    )
+    key = "conv2d", shape, own if convert else None
+    if convert is not None:
+        check = partial(_as_converted, x.layout, options["layout"], shape.c, check)
+    return executor.run(key, describe, (x, w, bias), out, run, uris, check, convert)
+
+
+def _conversion(
+    x: Any, layout: Any, w: tuple[int, ...], groups: Any
+) -> tuple[Conversion, tuple[int, ...]]:
+    """The change of an image to `layout` for filters of shape `w`, and its shape then. Raises
+    TypeError, ValueError.
+    """
+    wants.one_of("layout", layout, geometry.LAYOUTS)
+    wants.dims("w", w, 4, "(oc, c/groups, kh, kw)")
+    blocked = x.layout not in geometry.LAYOUTS
+    channels = w[1] * wants.whole("groups", groups, 1) if blocked else None
+    change = changed(x, layout, None, channels)
+
+    def run(dev: Any, there: Any) -> Any:
+        return ops.layout(dev, there, layout, channels=channels)
+
+    kind = operations.layout_class(change.before.name, change.after.name)
+    return Conversion(0, kind, 4 * math.prod(change.shape), run), change.shape
+
+
+def _as_converted(
+    source: str, target: str, channels: int, check: validate.Check, got: Any,
+    given: Sequence[Any], chance: np.random.Generator,
+) -> str:  # fmt: skip
+    """A check of work before which the first operand's layout was changed."""
+    return check(got, (ops.ref.layout(given[0], source, target, channels), *given[1:]), chance)
 
 
 @call
@@ -93,40 +147,43 @@ def map(
     named: dict[str, Any],
 ) -> Any:
     """`ops.map` where it takes least time."""
-    given = dict(named)
-    wanted: Sequence[str] = ()
-    if isinstance(expression, str):
-        wanted = expr.parse(expression).names
-        left = [name for name in wanted if name not in named]
-        given.update(zip(left, values, strict=False))
-    arrays = {name: v for name, v in given.items() if getattr(v, "shape", ())}
-    numbers = {name: v for name, v in given.items() if name not in arrays}
-    beyond = values[len(given) - len(named) :]  # too many of them: ops.map says so
+    graph = graph_of(expression)
+    given = bind(graph.names, tuple(values), named)
+    check_own(executor, (*given.values(), out))
+    arrays = {name: x for name, x in given.items() if isinstance(x, _ARRAYS) and x.shape}
+    place = ""
+    if arrays:  # those without dimensions are numbers beside them
+        for name, x in given.items():
+            if isinstance(x, ContextArray) and not x.shape:
+                given[name], place = x.numpy()[()], place or x.places[0]
+    else:
+        arrays = {name: x for name, x in given.items() if isinstance(x, _ARRAYS)}
+    numbers = {name: x for name, x in given.items() if name not in arrays}
 
     def run(dev: Any, there: Sequence[Any], target: Any) -> Any:
         now = {**given, **dict(zip(arrays, there, strict=True))}
-        return ops.map(dev, expression, *beyond, out=target, **now)
+        return ops.map(dev, expression, *now.values(), out=target)
 
     operands = list(arrays.values())
     shapes = {x.shape for x in operands}
-    tags = {operations.tag_of(x.dtype) for x in operands}
-    odd = (
-        not tags <= {"f32", "f64", "i32"}
-        or beyond
-        or given.keys() != {*wanted}
-        or _bound(*operands, out)
-    )
-    if len(shapes) != 1 or 0 in next(iter(shapes)) or odd:
-        return _plain(executor, uris, operands, out, run)
-    first = operands[0]
+    odd = len(shapes) != 1 or not isinstance(expression, str) or _bound(*operands, out)
+    if odd or 0 in next(iter(shapes)):
+        made = _plain(executor, uris, operands, out, run)
+    else:
+        first = operands[0]
 
-    def describe() -> tuple[operations.Class, float, int]:
-        kind = operations.map_class(expression, arrays, numbers)
-        return kind, float(sum(x.nbytes for x in operands) + first.nbytes), first.nbytes
+        def describe() -> tuple[operations.Class, float, int]:
+            dtype, types = refused.map(graph, arrays, numbers, out)
+            kind, size = operations.map_class(expression, arrays, numbers, types, dtype)
+            return kind, size, first.size * dtype.itemsize
 
-    key = ("map", expression, tuple(arrays), first.shape, tuple(x.dtype for x in operands))
-    check = partial(validate.map, expression=expression, names=tuple(arrays), numbers=numbers)
-    return executor.run(key, describe, operands, out, run, uris, check)
+        kinds = tuple(getattr(x, "dtype", x.__class__) for x in given.values())
+        key = ("map", expression, tuple(arrays), first.shape, kinds)
+        check = partial(validate.map, expression=expression, names=tuple(arrays), numbers=numbers)
+        made = executor.run(key, describe, operands, out, run, uris, check)
+    if place and isinstance(made, np.ndarray) and out is None:  # a ContextArray in, one out
+        return ContextArray(executor, place, executor.devices[place].array(made))
+    return made
 
 
 @call
@@ -148,13 +205,15 @@ def reduce(
 
     try:
         key = ("reduce", op, a.shape, a.dtype, axis if axis is None else str(axis))
-        usual = 0 not in a.shape and op in ("sum", "max", "min") and not names and not _bound(a)
+        known = op in ("sum", "max", "min") or (op == "mean" and a.dtype.kind == "f")
+        usual = known and 0 not in a.shape and not names and not _bound(a)
     except AttributeError:
         usual = False
     if not usual:
         return _plain(executor, uris, [a, *arrays.values()], None, run)
 
     def describe() -> tuple[operations.Class, float, int]:
+        refused.reduce(a, op, axis)
         return operations.reduce_class(op, a.dtype), float(a.nbytes), a.dtype.itemsize
 
     check = partial(validate.reduce, op=op, axis=axis)
@@ -166,20 +225,28 @@ def layout(
     executor: LocalExecutor, uris: Uris, a: Any, target: Any, options: dict[str, Any]
 ) -> Any:
     """`ops.layout` where `a` is, else where it takes least time."""
+    out = options.pop("out", None)
 
-    def run(dev: Any, there: Sequence[Any], _: Any) -> Any:
-        return ops.layout(dev, there[0], target, **options)
+    def run(dev: Any, there: Sequence[Any], to: Any) -> Any:
+        return ops.layout(dev, there[0], target, out=to, **options)
 
-    source = str(options.get("source") or getattr(a, "layout", None))
-    if {source, target} != {"NCHW", "NHWC"} or _bound(a) or 0 in a.shape:
-        return _plain(executor, uris, [a], None, run)
+    try:
+        change = changed(a, target, options.get("source"), options.get("channels"))
+        wrong = _bound(a, out) or 0 in a.shape or not change.steps
+    except (AttributeError, TypeError, ValueError):
+        wrong = True
+    if wrong or options.keys() - {"source", "channels"}:
+        return _plain(executor, uris, [a], out, run)
+    source = change.before.name
 
     def describe() -> tuple[operations.Class, float, int]:
-        return operations.layout_class(source, target), float(a.nbytes), a.nbytes
+        refused.layout(a, change.shape, target, out)
+        kind = operations.layout_class(source, target)
+        return kind, float(a.nbytes), 4 * math.prod(change.shape)
 
-    check = partial(validate.layout, source=source, target=target)
-    key = ("layout", source, target, a.shape)
-    return executor.run(key, describe, [a], None, run, uris, check)
+    channels = change.sizes[1]
+    check = partial(validate.layout, source=source, target=target, channels=channels)
+    return executor.run(("layout", change), describe, [a], out, run, uris, check)
 
 
 def _bound(*given: Any) -> bool:

@@ -8,10 +8,14 @@ it costs no more than what costs.EXPLORE has put by.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+import operator
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 from .costs import Costs
-from .work import Candidate, Cost, Plan, Share, Work
+from .work import HOST, Candidate, Cost, Plan, Share, Work
 
 WHOLE = 1000
 """What `Share.end` is for the whole of work that is not cut by rows."""
@@ -44,7 +48,7 @@ def choose(
             continue
         cost = costs.of(work, device)
         if not math.isfinite(cost.total_s):
-            unable.append(Candidate(device, None, "there is no way for its operands to get there"))
+            unable.append(Candidate(device, None, stranded(costs, work, device)))
             continue
         able.append((cost.total_s, order, device, cost))
     if not able:
@@ -52,7 +56,9 @@ def choose(
         raise Impossible(f"{work.op}: no device can do it: {given}")
     able.sort(key=lambda entry: entry[:2])
     best = able[0]
-    chosen = _explored(costs, work.op, able) or best
+    slow = [Look(work.op, e[2], partial(operator.sub, e[0], best[0]), e) for e in able[1:]]
+    look = explored(costs, slow)
+    chosen = best if look is None else look.what
     rest = [entry for entry in able if entry is not chosen]
     ranked = [Candidate(chosen[2], chosen[3])]
     ranked += [Candidate(uri, cost, slower(cost, chosen[3])) for _, _, uri, cost in rest]
@@ -60,14 +66,23 @@ def choose(
     return Plan(work, shares, (*ranked, *unable), explores=chosen is not best)
 
 
-def _explored(costs: Costs, op: str, able: Sequence[Able]) -> Able | None:
-    """The device that a look is due at and affordable, the longest idle first; None: none."""
-    due = [
-        entry
-        for entry in able[1:]
-        if costs.idle_runs(op, entry[2]) >= STALE and entry[0] - able[0][0] <= costs.spare_s
-    ]
-    return max(due, key=lambda entry: costs.idle_runs(op, entry[2]), default=None)
+@dataclass(frozen=True)
+class Look:
+    """Some work of a class on a device that looks slower: what would be learnt by it."""
+
+    op: str
+    device: str
+    extra_s: Callable[[], float]
+    """Seconds that it is predicted to take beyond the best."""
+    what: Any
+    """What would be done."""
+
+
+def explored(costs: Costs, looks: Iterable[Look]) -> Look | None:
+    """The one that is due and affordable, the longest idle first; None: none."""
+    stale = [one for one in looks if costs.idle_runs(one.op, one.device) >= STALE]
+    due = [one for one in stale if one.extra_s() <= costs.spare_s]
+    return max(due, key=lambda one: costs.idle_runs(one.op, one.device), default=None)
 
 
 def cannot(costs: Costs, work: Work, device: str) -> str:
@@ -77,12 +92,31 @@ def cannot(costs: Costs, work: Work, device: str) -> str:
         return "nothing is known about it"
     if node.lost:
         return f"it is lost: {node.lost}"
-    if (work.op, device) not in costs.speeds:
-        return f"it has no {work.op}"
-    needed = work.out_nbytes + work.scratch_nbytes + sum(x.nbytes for x in work.operands)
-    if node.memory_nbytes and needed > node.memory_nbytes:
-        return f"{needed} bytes are needed, it has {node.memory_nbytes}"
+    large = too_large(work, node.memory_nbytes)
+    if large:
+        return large
+    for op in (work.op, *(x.convert for x in work.operands if x.convert)):
+        if (op, device) not in costs.speeds:
+            return costs.why_not(op, HOST, device=device) or f"it has no {op}"
     return ""
+
+
+def too_large(work: Work, memory_nbytes: int) -> str:
+    """Why so much memory (0: not known) is not enough for the work; "": it is."""
+    operands = sum(x.nbytes + x.convert_nbytes for x in work.operands)
+    needed = work.out_nbytes + work.scratch_nbytes + operands
+    if memory_nbytes and needed > memory_nbytes:
+        return f"{needed} bytes are needed, it has {memory_nbytes}"
+    return ""
+
+
+def stranded(costs: Costs, work: Work, device: str) -> str:
+    """Why there is no way for the operands of the work to a device, or from it to who asked."""
+    places = sorted({place for x in work.operands for place in x.places} - {device})
+    why = costs.why_not(HOST, *places, device=device)
+    for place in places:
+        why = why or costs.why_not(HOST, device=place)
+    return "there is no way for its operands to get there" + (f": {why}" if why else "")
 
 
 def slower(cost: Cost, best: Cost) -> str:

@@ -5,7 +5,7 @@ State and arithmetic only: no clock, no device. `choose.py` reads it, the runner
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from .line import Line, Point, fit
@@ -17,6 +17,11 @@ FAILURE_MEMORY = 20
 EXPLORE = 0.001
 """The share of all time spent that may go into runs on devices that look slower, to learn about
 them: without them, a device that was slow once would be left alone for ever."""
+TRIES = 3
+"""Probes of one thing on one device that may fail before it is left at that."""
+MOST_FAILED = 6
+"""Probes of a device that may fail one after the other, whatever they are of: a device that hangs
+keeps everybody waiting each time."""
 
 
 @dataclass
@@ -53,8 +58,22 @@ class Node:
     reliability: Reliability = field(default_factory=Reliability)
     lost: str = ""
     """Why it is gone; "": it is there."""
+    failed_probes: int = 0
+    """One after the other, the last ones."""
     queued_s: float = 0.0
     """Predicted seconds of what has been given to it and has not ended."""
+
+
+@dataclass(frozen=True)
+class Unmeasured:
+    """A probe that failed, so many times."""
+
+    times: int
+    why: str
+
+    def __str__(self) -> str:
+        often = f"probe failed {self.times} times" if self.times > 1 else "probe failed"
+        return f"its {often}: {self.why}"
 
 
 @dataclass
@@ -67,6 +86,9 @@ class Costs:
     """By (operation, URI)."""
     links: dict[tuple[str, str], Line] = field(default_factory=dict)
     """By (from, to), HOST among them; seconds by bytes."""
+    unmeasured: dict[tuple[str, str], Unmeasured] = field(default_factory=dict)
+    """What could not be measured: by (operation, URI), or (from, to) as of a link; of HOST in both
+    directions."""
     spare_s: float = 0.0
     """Seconds that exploring may cost now; see EXPLORE."""
     runs: dict[str, int] = field(default_factory=dict)
@@ -77,23 +99,58 @@ class Costs:
     def probed(self, op: str, device: str, points: Sequence[Point]) -> None:
         """Start-up probes of one operation: (size, seconds). ValueError without a usable one."""
         self.speeds[op, device] = Speed.of(points)
+        self._measured(op, device)
 
     def linked(self, source: str, to: str, points: Sequence[Point]) -> None:
         """Probes of a way: (bytes, seconds). ValueError without a usable one."""
         self.links[source, to] = fit(points)
+        if source != HOST or (to, HOST) in self.links:
+            self._measured(source, to)
+
+    def _measured(self, what: str, device: str) -> None:
+        self.unmeasured.pop((what, device), None)
+        if device in self.nodes:
+            self.nodes[device].failed_probes = 0
+
+    def probe_failed(self, what: str, device: str, why: str) -> None:
+        """A probe of the device, or of a way to it, failed: see `unmeasured`."""
+        before = self.unmeasured.get((what, device))
+        self.unmeasured[what, device] = Unmeasured(before.times + 1 if before else 1, why)
+        if what not in self.nodes:  # a way may have failed for the other one's sake
+            self.nodes[device].failed_probes += 1
+
+    def to_probe(self, what: str, device: str) -> bool:
+        """May it be tried, or tried again, to measure this?"""
+        node, before = self.nodes[device], self.unmeasured.get((what, device))
+        if node.lost or node.failed_probes >= MOST_FAILED:
+            return False
+        return before is None or before.times < TRIES
+
+    def why_not(self, *what: str, device: str) -> str:
+        """Why the first of these that could not be measured of a device could not; "": all could,
+        or nobody tried.
+        """
+        found = (self.unmeasured.get((one, device)) for one in what)
+        why = next((str(one) for one in found if one), "")
+        node = self.nodes.get(device)
+        if not why and node is not None and node.failed_probes >= MOST_FAILED:
+            why = f"{node.failed_probes} probes of it failed one after the other"
+        return why
 
     def lost(self, device: str, why: str) -> None:
         """The device is gone for good."""
         self.nodes[device].lost = why
 
-    def ran(self, op: str, device: str, size: float, seconds: float) -> None:
-        """A run of an operation that was probed took so long on the device, transfers apart."""
+    def ran(self, op: str, device: str, size: float, seconds: float, count: int = 1) -> None:
+        """A run of an operation that was probed took so long on the device, transfers apart; of
+        `count` runs the median did.
+        """
         speed = self.speeds.get((op, device))
         if speed is not None:
-            speed.observe(size, seconds)
+            speed.observe(size, seconds, count)
         self.nodes[device].reliability.ran(failed=False)
-        self.spare_s += EXPLORE * seconds
-        self.runs[op] = self.last[op, device] = self.runs.get(op, 0) + 1
+        self.spare_s += EXPLORE * seconds * count
+        self.runs[op] = self.last[op, device] = self.runs.get(op, 0) + count
 
     def explored(self, extra_s: float) -> None:
         """A run that explores was decided, predicted to cost so much more than the best."""
@@ -114,8 +171,12 @@ class Costs:
         """
         if nbytes == 0 or to in places or (HOST in places and self._same_memory(to)):
             return 0.0
-        ways = [self._link_s(place, to, nbytes) for place in sorted(places)]
+        ways = [self._link_s(place, to, nbytes) for place in places]
         return min(ways, default=float("inf"))
+
+    def nearest(self, nbytes: int, places: frozenset[str], to: str) -> list[str]:
+        """`places` by the time that bytes take from there to a device, the least first."""
+        return sorted(places, key=lambda place: (self._link_s(place, to, nbytes), place))
 
     def _link_s(self, source: str, to: str, nbytes: int) -> float:
         direct = self.links.get((source, to))
@@ -143,10 +204,9 @@ class Costs:
         ]
         return mine.queued_s + sum(beside)
 
-    def of(self, work: Work, device: str, convert: Mapping[str, Line] | None = None) -> Cost:
-        """What `work` costs on a device whose speed at it is known. KeyError where it is not.
-
-        `convert` has the time of a change of layout by bytes, for each device.
+    def of(self, work: Work, device: str) -> Cost:
+        """What `work` costs on a device whose speed at it is known, and at the changes of layout
+        before it. KeyError where one is not.
         """
         node = self.nodes[device]
         compute = self.speeds[work.op, device].at(work.size)
@@ -154,9 +214,9 @@ class Costs:
         out = 0.0
         if work.out_place:
             out = self.transfer_s(work.out_nbytes, frozenset({device}), work.out_place)
-        changed = sum(x.convert_nbytes for x in work.operands)
-        line = (convert or {}).get(device)
-        converted = line.at(changed) if line and changed else 0.0
+        converted = sum(
+            self.speeds[x.convert, device].at(x.nbytes) for x in work.operands if x.convert
+        )
         spent = compute + into + out + converted
         return Cost(
             compute_s=compute,

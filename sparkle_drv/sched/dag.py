@@ -46,6 +46,14 @@ class Problem:
         return 0.0 if source == to else self.moves.get((task, source, to), 0.0)
 
     @cached_property
+    def table(self) -> list[list[list[float]]]:
+        """[task][from device][to device]: `move` of all."""
+        return [
+            [[self.move(task, a, b) for b in self.devices] for a in self.devices]
+            for task in range(len(self.reads))
+        ]
+
+    @cached_property
     def readers(self) -> tuple[tuple[int, ...], ...]:
         """[task]: the tasks that read its result."""
         found: list[list[int]] = [[] for _ in self.reads]
@@ -64,6 +72,18 @@ class Problem:
             after = max((tails[reader] for reader in self.readers[task]), default=0.0)
             tails[task] = min(self.seconds[task]) + after
         return tuple(tails)
+
+    @cached_property
+    def after(self) -> tuple[float, ...]:
+        """[task]: seconds from its end to the end of all, at least, as `tails`."""
+        return tuple(
+            max((self.tails[reader] for reader in readers), default=0.0) for readers in self.readers
+        )
+
+    @cached_property
+    def priced(self) -> tuple[float, dict[int, float]]:
+        """What `priced` says of it."""
+        return priced(self)
 
 
 @dataclass(frozen=True)
@@ -122,7 +142,7 @@ def bound(problem: Problem) -> float:
     """Seconds that no schedule undercuts: the longest way through the graph at fastest times, and
     all work spread over the lanes as if tasks could be cut (`priced`).
     """
-    return max(max(problem.tails, default=0.0), priced(problem)[0])
+    return max(max(problem.tails, default=0.0), problem.priced[0])
 
 
 def priced(problem: Problem) -> tuple[float, dict[int, float]]:
@@ -139,8 +159,11 @@ def priced(problem: Problem) -> tuple[float, dict[int, float]]:
     for i in range(ROUNDS):
         load = dict.fromkeys(lanes, 0.0)
         paid = 0.0
+        each = [prices[lane] for lane in problem.lanes]
         for row in problem.seconds:
-            cost, device = min((prices[problem.lanes[d]] * row[d], d) for d in problem.devices)
+            costs = [price * seconds for price, seconds in zip(each, row, strict=True)]
+            cost = min(costs)
+            device = costs.index(cost)
             load[problem.lanes[device]] += row[device]
             paid += cost
         if paid > best:

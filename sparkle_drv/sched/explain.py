@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from sparkle_drv.core.device import Device
 
 from .costs import Costs
-from .local import Kept
+from .sampled import Kept
 from .work import HOST, Candidate, Cost
 
 NOTHING = "nothing was planned yet"
+LOOKS = ", to learn about a device that was idle for long"
 _PARTS = (
     ("compute", "compute_s"), ("in", "in_s"), ("out", "out_s"), ("convert", "convert_s"),
     ("sync", "sync_s"), ("queue", "wait_s"), ("risk", "risk_s"),
@@ -25,13 +26,17 @@ def plan(kept: Kept | None) -> str:
     moved = sum(x.nbytes for x in work.operands)
     lines = [
         f"{work.op}, size {work.size:.4g}: {moved} bytes in, {work.out_nbytes} bytes out"
-        + (", to learn about a device that was idle for long" if kept.plan.explores else "")
+        + (LOOKS if kept.plan.explores else "")
+    ]
+    lines += [
+        f"before it {x.nbytes} bytes go through {x.convert}" for x in work.operands if x.convert
     ]
     lines += [candidate(c, i == 0) for i, c in enumerate(kept.plan.candidates)]
     if kept.measured_s:
         predicted = kept.compute_s + kept.beside_s
         times = f"{kept.measured_s / predicted:.2f} times what was predicted" if predicted else ""
-        lines.append(f"measured {seconds(kept.measured_s)}, {times}")
+        convert = f", {seconds(kept.converted_s)} of it convert" if kept.converted_s else ""
+        lines.append(f"measured {seconds(kept.measured_s)}{convert}, {times}")
     return "\n".join(lines)
 
 
@@ -63,12 +68,13 @@ def devices(given: Sequence[Device], costs: Costs) -> str:
         lines.append(f"    {_measured(device.uri, costs)}; {_peers(device, given)}")
         if node.lost:
             lines.append(f"    lost: {node.lost}")
+        lines += _unmeasured(device.uri, costs)
         for (source, to), line in sorted(costs.links.items()):
             if device.uri in (source, to):
                 way = "from the host" if source == HOST else "to the host"
                 if HOST not in (source, to):
                     way = f"from {source}" if to == device.uri else f"to {to}"
-                rate = f"{1e-9 / line.b:.1f} GB/s" if line.b else "no rate"
+                rate = f"{1e-9 / line.b:.3g} GB/s" if line.b else "no rate"
                 lines.append(f"    {way}: {seconds(line.a)} and {rate}")
         for (op, uri), speed in sorted(costs.speeds.items()):
             if uri == device.uri:
@@ -78,6 +84,18 @@ def devices(given: Sequence[Device], costs: Costs) -> str:
                     f"{speed.runs} runs"
                 )
     return "\n".join(lines)
+
+
+def _unmeasured(uri: str, costs: Costs) -> list[str]:
+    """What could not be measured of a device, and whether that is the last word."""
+    found = []
+    for (what, at), failed in sorted(costs.unmeasured.items()):
+        if at == uri:
+            name = f"from {what}" if what in costs.nodes else what
+            name = "from the host and to it" if what == HOST else name
+            again = "; tried again when next asked for" if costs.to_probe(what, uri) else ""
+            found.append(f"    {name}: {failed}{again}")
+    return found
 
 
 def _unit(op: str) -> str:

@@ -14,15 +14,15 @@ from dataclasses import asdict, fields
 from typing import Any
 
 from .choose import Impossible, choose
-from .costs import Costs, Node, Reliability
+from .costs import Costs, Node, Reliability, Unmeasured
 from .dag import Schedule
 from .graph.place import placed
 from .line import Line
 from .speed import WINDOW, Knot, Speed
 from .work import Operand, Plan, Work
 
-VERSION = 1
-_CALLS = frozenset({"ran", "failed", "explored", "probed", "linked", "lost"})
+VERSION = 3
+_CALLS = frozenset({"ran", "failed", "explored", "probed", "probe_failed", "linked", "lost"})
 """Methods of Costs that change it."""
 
 
@@ -52,7 +52,7 @@ class Journal:
         index: int,
         schedule: Schedule,
     ) -> None:
-        """Of what graph.place.placed gave for these, schedule `index` was taken."""
+        """Of what graph.place.placed gave for these, number `index` of `order` was taken."""
         made = {
             "works": [asdict(work) for work in works],
             "reads": reads,
@@ -114,7 +114,9 @@ def replay(
                 except Impossible as error:
                     plan = {"impossible": str(error)}
                 yield _line(made["plan"]), _line(plan)
-        except (LookupError, TypeError, AttributeError, json.JSONDecodeError) as error:
+        except (
+            LookupError, TypeError, AttributeError, RecursionError, json.JSONDecodeError
+        ) as error:  # fmt: skip
             raise ValueError(f"journal, line {number}: {type(error).__name__}: {error}") from None
 
 
@@ -123,7 +125,7 @@ def _placed(costs: Costs, made: dict[str, Any]) -> dict[str, Any]:
     works = [_work_in(work) for work in made["works"]]
     refused = {(task, uri): why for task, uri, why in made["refused"]}
     try:
-        found = placed(costs, works, made["reads"], made["devices"], refused).schedules
+        found = placed(costs, works, made["reads"], made["devices"], refused).order
     except Impossible as error:
         return {"impossible": str(error)}
     return {"devices": made["devices"], **asdict(found[min(made["index"], len(found) - 1)])}
@@ -148,6 +150,7 @@ def _costs_out(costs: Costs) -> dict[str, Any]:
         "nodes": {uri: asdict(node) for uri, node in costs.nodes.items()},
         "speeds": [[op, uri, asdict(speed)] for (op, uri), speed in costs.speeds.items()],
         "links": [[source, to, asdict(line)] for (source, to), line in costs.links.items()],
+        "unmeasured": [[*key, one.times, one.why] for key, one in costs.unmeasured.items()],
         "last": [[op, uri, run] for (op, uri), run in costs.last.items()],
     }
 
@@ -165,13 +168,13 @@ def _costs_in(given: dict[str, Any]) -> Costs:
         costs.speeds[op, uri] = Speed(**speed)
     for source, to, line in given["links"]:
         costs.links[source, to] = Line(**line)
+    for what, uri, times, why in given["unmeasured"]:
+        costs.unmeasured[what, uri] = Unmeasured(times, why)
     for op, uri, run in given["last"]:
         costs.last[op, uri] = run
     return costs
 
 
 def _work_in(given: dict[str, Any]) -> Work:
-    operands = tuple(
-        Operand(x["nbytes"], frozenset(x["places"]), x["convert_nbytes"]) for x in given["operands"]
-    )
+    operands = tuple(Operand(**{**x, "places": frozenset(x["places"])}) for x in given["operands"])
     return Work(**{**given, "operands": operands})

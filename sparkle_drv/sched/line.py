@@ -18,6 +18,11 @@ ROUNDS = 20
 """Of weighting anew; the weights of so few points settle within ten."""
 
 Point = tuple[float, float]
+LEAST_SIZES = 2
+"""From measurements of one size nothing follows for others."""
+LEAST_S, MOST_S, MOST_SIZE = 1e-18, 1e6, 1e24
+"""What a measurement can be: the squares of what is beyond leave the range of numbers, and nobody
+has waited for it."""
 
 
 @dataclass(frozen=True)
@@ -32,23 +37,34 @@ class Line:
         return max(self.a + self.b * size, 1e-12)
 
 
+def usable(point: Point) -> bool:
+    """Can it have been measured?"""
+    size, seconds = point
+    return 0 <= size <= MOST_SIZE and LEAST_S <= seconds <= MOST_S
+
+
+def sizes(points: Iterable[Point]) -> int:
+    """How many sizes were measured: of one alone nobody knows what others take."""
+    return len({size for size, _ in points})
+
+
 def fit(points: Sequence[Point]) -> Line:
-    """The line through (size, seconds) points; ValueError without one that is positive and finite.
+    """The line through (size, seconds) points; ValueError without one that is `usable`.
 
     Points of one size are one point at first, their median: the first guess must not be a mean of
     what is right and what is disturbed.
     """
-    usable = [(size, t) for size, t in points if 0 < t < float("inf") and 0 <= size < float("inf")]
-    if not usable:
+    good = [point for point in points if usable(point)]
+    if not good:
         raise ValueError(f"points: positive times are wanted, got {list(points)!r}")
-    sizes = sorted({size for size, _ in usable})
-    middles = [(size, median(t for at, t in usable if at == size)) for size in sizes]
+    ordered = sorted({size for size, _ in good})
+    middles = [(size, median(t for at, t in good if at == size)) for size in ordered]
     line = _weighted((size, t, 1.0) for size, t in middles)
     for _ in range(ROUNDS):
-        errors = [abs(line.at(size) / t - 1) for size, t in usable]
+        errors = [abs(line.at(size) / t - 1) for size, t in good]
         line = _weighted(
             (size, t, 1.0 if error <= FAR else FAR / error)
-            for (size, t), error in zip(usable, errors, strict=True)
+            for (size, t), error in zip(good, errors, strict=True)
         )
     return line
 

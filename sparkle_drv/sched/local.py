@@ -11,45 +11,31 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from functools import partial
 from typing import Any
-
-import numpy as np
 
 from sparkle_drv.core.array import Array
 from sparkle_drv.core.device import Device
 from sparkle_drv.errors import DeviceLost, KernelFault, OutOfDeviceMemory
 from sparkle_drv.telemetry.trace import Trace
 
-from . import probe, progress, traced
+from . import probe, progress, traced, ways
 from .arrays import ContextArray, check_own
-from .choose import choose
+from .choose import choose, too_large
+from .conversion import Conversion
 from .costs import Costs, Node
 from .graph.plan import KeptGraph
 from .inspector import Inspector, apart
 from .journal import Journal, tell
 from .line import Point
 from .operations import Class
-from .profile import BACK, INTO, Profile
+from .profile import LINK, Profile
+from .sampled import EARLY, SETTLED, Kept
 from .validate import Check
-from .work import HOST, Operand, Plan, Work
+from .work import HOST, Operand, Work
 
 log = logging.getLogger("sparkle_drv.sched")
 
-FIRST = 3
-"""Calls of a new plan that are measured one by one."""
-SAMPLE = 16
-"""Then one in so many is; an asynchronous call that is measured is waited for."""
-SAMPLE_S = 2e-3
-"""But of short calls only one in as many as take so long: to measure, and now and then to decide
-anew, costs some 30 us."""
-MOST_SPARE = 1023
-"""And one in so many more at least."""
-SETTLED = 8
-"""Measured runs of one plan, from first to last, after which it is decided anew."""
-EARLY = 1 + FIRST
-"""The same of the first plan of a shape: what the probes said is corrected by its first runs, and
-what was decided by it must not stand."""
 KEPT = 4096
 """Plans that are kept; beyond that all are forgotten."""
 
@@ -60,46 +46,8 @@ Run = Callable[[Device, Sequence[Any], Any], Any]
 """(device, operands there, out there or None) -> what ops returned."""
 
 
-@dataclass
-class Kept:
-    """A plan for calls of one shape, and what became of it."""
-
-    plan: Plan
-    device: Device
-    compute_s: float
-    """What the plan said of the operation itself."""
-    beside_s: float
-    """And of everything else that a measured call contains."""
-    until: int = SETTLED
-    """Runs after which it is decided anew."""
-    runs: int = 0
-    """Not counting those that `spare` let pass."""
-    spare: int = 0
-    """Calls that may go to the device with nothing else done for them; see `again.py`."""
-    measured_s: float = 0.0
-    """Of the last measured run; 0: none yet."""
-
-    def begins(self) -> bool:
-        """A run begins; is it one to measure? Not the first: it may allocate and compile."""
-        if self.spare:
-            self.spare -= 1
-            return False
-        self.runs += 1
-        return self.runs > 1
-
-    def rests(self) -> None:
-        """A run was measured; those that follow need not be, if it was not one of the first."""
-        if 1 + FIRST <= self.runs < self.until:
-            short = SAMPLE_S / self.measured_s if self.measured_s > 0 else SAMPLE
-            self.spare = min(MOST_SPARE, max(SAMPLE, int(short)) - 1)
-
-
 class WrongResult(KernelFault):
     """A result was looked at (validate.py) and is wrong."""
-
-
-class CopyLost(DeviceLost):
-    """The only copies of an operand went with their device: no other device can do the work."""
 
 
 class LocalExecutor:
@@ -121,6 +69,10 @@ class LocalExecutor:
         self.trace: Trace | None = None
         self.plans: dict[object, Kept] = {}
         """By the key of `run` and the devices allowed; again.py reads it too."""
+        self.over_host: set[tuple[str, str]] = set()
+        """Pairs of devices of one backend that cannot copy to one another."""
+        self.closed = False
+        """Was its Context closed?"""
         for device in devices:
             info = device.info
             self.costs.nodes[device.uri] = Node(
@@ -129,41 +81,61 @@ class LocalExecutor:
             if profile is not None:
                 self.learn(device.uri, profile.points(info), keep=False)
 
+    def check_open(self) -> None:
+        """Raises DeviceLost once its Context is closed, and in a forked child."""
+        if self.closed:
+            raise DeviceLost(f"{', '.join(self.devices)}: the Context is closed")
+        next(iter(self.devices.values()))._check_process()
+
+    def close(self) -> None:
+        """Nothing is done here any more."""
+        self.closed = True
+        self.forget()
+
     def know(self, kind: Class, uris: Sequence[str]) -> None:
         """Probe what is not known yet: the way to each device, and a class of work there."""
+        self.check_open()
         for uri in uris:
             node = self.costs.nodes[uri]
             if node.lost or kind.name in node.lacks:
                 continue
-            device = self.devices[uri]
-            try:
-                self._know_links(uri)
-                if (kind.name, uri) in self.costs.speeds:
-                    continue
-                with progress.shown(f"sparkle_drv: measuring {kind.name} on {uri}"):
-                    points = probe.speeds(device, kind, self.clock_of(device))
-            except (DeviceLost, KernelFault) as error:
-                self.failed(uri, error)
+            if not ways.know_host(self, uri) or (kind.name, uri) in self.costs.speeds:
                 continue
-            if points:
-                self.learn(uri, {kind.name: points})
-            else:
-                node.lacks.add(kind.name)
+            self.probed(kind.name, uri, partial(self._probe, kind, uri))
 
-    def _know_links(self, uri: str) -> None:
+    def _probe(self, kind: Class, uri: str) -> None:
         device = self.devices[uri]
-        if not device.info.unified and (HOST, uri) not in self.costs.links:
-            with progress.shown(f"sparkle_drv: measuring transfers of {uri}"):
-                into, back = probe.links(device, self.clock_of(device))
-            self.learn(uri, {INTO: into, BACK: back})
+        with progress.shown(f"sparkle_drv: measuring {kind.name} on {uri}"):
+            points = probe.speeds(device, kind, self.clock_of(device))
+        if points:
+            self.learn(uri, {kind.name: points})
+        else:
+            self.costs.nodes[uri].lacks.add(kind.name)
+
+    def probed(self, what: str, uri: str, measure: Callable[[], None], own: bool = True) -> bool:
+        """Measure, unless that has failed too often; did it go well? What goes wrong concerns this
+        device alone, and is tried again when it is asked for next. `own`: it is this device's
+        fault, and not perhaps that of another.
+        """
+        if not self.costs.to_probe(what, uri):
+            return False
+        try:
+            measure()
+        except probe.FAILURES as error:
+            if own:
+                self.failed(uri, error)
+            self.tell("probe_failed", what, uri, str(error))
+            name = f"the way from {what}" if what in (HOST, *self.devices) else what
+            log.warning("%s: the probe of %s failed: %s", uri, name, error)
+            return False
+        return True
 
     def learn(self, uri: str, measured: dict[str, list[Point]], keep: bool = True) -> None:
         """Take in what was measured of a device, and keep it between runs."""
         for name, points in measured.items():
-            if name == INTO:
-                self.tell("linked", HOST, uri, points)
-            elif name == BACK:
-                self.tell("linked", uri, HOST, points)
+            if name.startswith(LINK):
+                for source, to in ways.named(self, uri, name):
+                    self.tell("linked", source, to, points)
             else:
                 self.tell("probed", name, uri, points)
         if keep and self.profile is not None:
@@ -182,11 +154,14 @@ class LocalExecutor:
         run: Run,
         uris: tuple[str, ...],
         check: Check,
+        convert: Conversion | None = None,
     ) -> Any:
         """Decide, run, learn. `key` names the shape of the call, without places; `describe` gives
-        the class, the size and the bytes of the result; `check` looks at it, where that is due.
-        What a device loses, or gets wrong, is done elsewhere.
+        the class, the size and the bytes of the result; `check` looks at it, where that is due;
+        `convert` is of a ContextArray. What a device loses, or gets wrong, is done elsewhere.
         """
+        if self.trace is not None:
+            traced.checked(self.trace)
         moves = out.__class__ is ContextArray or any(x.__class__ is ContextArray for x in operands)
         if moves:  # plans differ by where arrays are
             check_own(self, (*operands, out))
@@ -199,17 +174,18 @@ class LocalExecutor:
         while True:
             begin_ns = time.perf_counter_ns() if self.trace is not None else 0
             kept = self.plans.get((*key, left))
-            if kept is None or (kept.runs >= kept.until and not kept.spare):
-                until = EARLY if kept is None else SETTLED
-                kept = self._decide((*key, left), describe, operands, out, uris, barred, until)
+            if kept is None or kept.due:
+                kept = self._decide(
+                    (*key, left), describe, operands, out, uris, barred, kept, convert
+                )
             measure = kept.begins()
             self.last = kept
             try:
-                result = self._once(kept, operands, out, run, moves, measure, begin_ns)
+                result = self._once(kept, operands, out, run, moves, measure, begin_ns, convert)
                 if inspected:
                     self._inspect(kept, check, operands, result)
                 return result
-            except CopyLost:  # not the fault of the device that was to do the work
+            except ways.CopyLost:  # not the fault of the device that was to do the work
                 self.forget()
                 raise
             except FAILURES as error:
@@ -223,19 +199,23 @@ class LocalExecutor:
 
     def _once(
         self, kept: Kept, operands: Sequence[Any], out: Any, run: Run, moves: bool, measure: bool,
-        begin_ns: int,
+        begin_ns: int, convert: Conversion | None,
     ) -> Any:  # fmt: skip
         """What was decided, done."""
         if self.trace is not None:
-            return traced.run(self, self.trace, begin_ns, kept, operands, out, run)
+            return traced.run(self, self.trace, begin_ns, kept, operands, out, run, convert)
         if moves:
-            return self._on_arrays(kept, operands, out, run, measure)
+            return self._on_arrays(kept, operands, out, run, measure, convert)
         if not measure:
             return run(kept.device, operands, out)
+        return self.timed(kept, lambda: run(kept.device, operands, out))
+
+    def timed(self, kept: Kept, run: Callable[[], Any]) -> Any:
+        """A call of numpy arrays that is measured."""
         clock = self.clock_of(kept.device)
         begin = clock()
-        result = run(kept.device, operands, out)
-        self._measured(kept, clock() - begin)
+        result = run()
+        self._measured(kept, clock() - begin, kept.beside_s)
         return result
 
     def _inspect(self, kept: Kept, check: Check, operands: Sequence[Any], result: Any) -> None:
@@ -255,19 +235,29 @@ class LocalExecutor:
         out: Any,
         uris: tuple[str, ...],
         barred: dict[str, str],
-        until: int,
+        before: Kept | None,
+        convert: Conversion | None,
     ) -> Kept:
         kind, size, out_nbytes = describe()
-        self.know(kind, [uri for uri in uris if uri not in barred])
         given = [x for x in operands if x is not None]
         arrays = any(x.__class__ is ContextArray for x in (*given, out))
         work = Work(
             kind.name,
             size,
-            tuple(Operand(x.nbytes, _places(x)) for x in given),
+            tuple(
+                _operand(x, convert if convert and convert.at == i else None)
+                for i, x in enumerate(operands)
+                if x is not None
+            ),
             out_nbytes,
             "" if arrays else HOST,
         )
+        nodes = self.costs.nodes  # nothing is measured where it does not fit
+        able = [u for u in uris if u not in barred and not too_large(work, nodes[u].memory_nbytes)]
+        for one in (kind, *((convert.kind,) if convert else ())):
+            self.know(one, able)
+        if arrays:
+            ways.know(self, {place for x in given for place in _places(x)}, able)
         plan = choose(self.costs, work, uris, barred)
         if self.journal is not None:
             self.journal.decided(work, uris, plan, barred)
@@ -277,25 +267,35 @@ class LocalExecutor:
         assert cost is not None
         if len(self.plans) >= KEPT:
             self.plans.clear()
-        beside = cost.in_s + cost.out_s
-        kept = Kept(plan, self.devices[plan.device], cost.compute_s, beside, until)
+        kept = Kept(
+            plan,
+            self.devices[plan.device],
+            cost.compute_s,
+            cost.convert_s if arrays else cost.in_s + cost.out_s,
+            EARLY if before is None else SETTLED,
+            sync=not arrays,
+        )
         if plan.explores:  # one run, and that one is measured
             kept.runs, kept.until = SETTLED - 1, SETTLED
+        elif before is not None and before.device is kept.device and self.trace is None:
+            kept.follows(before)
         self.plans[key] = kept
         return kept
 
-    def _measured(self, kept: Kept, seconds: float) -> None:
-        kept.measured_s = seconds
-        compute = seconds - kept.beside_s
+    def _measured(self, kept: Kept, seconds: float, beside_s: float) -> None:
+        seconds, count = kept.took(seconds)
+        if not count:
+            return
         # Where the way there takes most of the time, what is left of it says little.
-        compute = max(compute, 0.25 * kept.compute_s)
-        work = kept.plan.work
-        self.tell("ran", work.op, kept.plan.device, work.size, compute)
-        kept.rests()
+        compute = max(seconds - beside_s, 0.25 * kept.compute_s) if beside_s else seconds
+        work, uri = kept.plan.work, kept.plan.device
+        self.tell("ran", work.op, uri, work.size, compute, count)
+        kept.ran(self.costs.speeds[work.op, uri].at(work.size))
 
     def _on_arrays(
-        self, kept: Kept, operands: Sequence[Any], out: Any, run: Run, measure: bool
-    ) -> Any:
+        self, kept: Kept, operands: Sequence[Any], out: Any, run: Run, measure: bool,
+        convert: Conversion | None,
+    ) -> Any:  # fmt: skip
         device = kept.device
         uri = device.uri
         there = [x.on(uri) if isinstance(x, ContextArray) else x for x in operands]
@@ -303,16 +303,20 @@ class LocalExecutor:
         if measure:
             device.default_queue.fence(device.default_queue.submitted).wait()
         clock = self.clock_of(device)
+        if convert is not None:
+            begin = clock()
+            there[convert.at] = convert.run(device, there[convert.at])
+            if measure:
+                traced.waited(there[convert.at])
+                kept.converted_s = clock() - begin
+                nbytes = float(operands[convert.at].nbytes)
+                self.tell("ran", convert.kind.name, uri, nbytes, kept.converted_s)
         begin = clock()
         made: Array = run(device, there, target)
         if measure:
-            if made.fence is not None:
-                made.fence.wait()
-            seconds = clock() - begin
-            kept.measured_s = seconds
-            work = kept.plan.work
-            self.tell("ran", work.op, uri, work.size, seconds)
-            kept.rests()
+            traced.waited(made)
+            self._measured(kept, clock() - begin, 0.0)
+            kept.measured_s += kept.converted_s
         if out is not None:
             out.wrote(uri)
             return out
@@ -327,21 +331,17 @@ class LocalExecutor:
         device = self.devices.get(to)
         if device is None:
             raise ValueError(f"{to!r} is no device of this Context: {', '.join(self.devices)}")
-        try:
-            host = np.ascontiguousarray(array.numpy())
-        except DeviceLost as error:
-            for uri in array.places:
-                self.failed(uri, error)
-            raise CopyLost(
-                f"{', '.join(array.places)}: an operand went with it: {error}"
-            ) from error
         made = device.empty(array.shape, array.dtype, array.layout)
         if array.nbytes:
-            device.default_queue.write(made.buffer, host.reshape(-1).view(np.uint8))
+            ways.bring(self, array, made)
         return made
 
     def failed(self, uri: str, error: Exception) -> None:
-        """The device did not do its work: it is trusted less, and everything is decided anew."""
+        """The device did not do its work: it is trusted less, and everything is decided anew.
+
+        Raises as `check_open`: then it is not the device's doing.
+        """
+        self.check_open()
         self.forget()
         self.tell("failed", uri)
         if isinstance(error, DeviceLost):
@@ -355,9 +355,13 @@ class LocalExecutor:
 
 
 def _places(x: Any) -> frozenset[str]:
-    if isinstance(x, ContextArray):
-        return frozenset(x.places)
-    return frozenset({HOST})
+    return frozenset(x.places if isinstance(x, ContextArray) else (HOST,))
+
+
+def _operand(x: Any, convert: Conversion | None) -> Operand:
+    if convert is None:
+        return Operand(x.nbytes, _places(x))
+    return Operand(x.nbytes, _places(x), convert.kind.name, convert.nbytes)
 
 
 def default_clock() -> Callable[[], float]:

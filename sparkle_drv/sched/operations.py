@@ -8,7 +8,7 @@ has algorithms that a 1x1 has not. Classes are probed when they first come up.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +18,8 @@ from sparkle_drv import ops
 from sparkle_drv.core.array import Array
 from sparkle_drv.core.device import Device
 from sparkle_drv.ops.geometry import Geometry
+from sparkle_drv.ops.layout import parse
+from sparkle_drv.ops.map import graph_of
 
 THIN = 16.0
 """Operations for each byte touched below which a product counts as bound by memory."""
@@ -97,18 +99,24 @@ def _image(dev: Device, i: int, filters: int, groups: int, layout: str) -> Runs:
     return run, flops
 
 
-def map_class(expression: str, arrays: dict[str, Any], others: dict[str, Any]) -> Class:
-    """The class of an expression over arrays of one size: each expression is its own."""
-    kind = next(iter(arrays.values())).dtype
-    names = tuple(arrays)
+def map_class(
+    expression: str, arrays: dict[str, Any], others: dict[str, Any], types: Iterable[str], made: Any
+) -> tuple[Class, float]:
+    """The class of an expression over arrays of one size, and its size, the bytes it touches. Each
+    expression is its own; so is each set of types that it computes in, which not every device can
+    mix. `made` is the result's dtype.
+    """
+    kinds = {name: np.dtype(x.dtype) for name, x in arrays.items()}
+    order = graph_of(expression).names  # a name may be one of the parameters of ops.map
+    each = float(sum(kind.itemsize for kind in kinds.values()) + np.dtype(made).itemsize)
 
     def probe(dev: Device, i: int) -> Runs:
         n = 1024 * 4**i
-        made = {name: filled(dev, (n,), np.dtype(kind)) for name in names}
-        nbytes = float((len(made) + 1) * n * np.dtype(kind).itemsize)
-        return lambda: ops.map(dev, expression, **made, **others), nbytes
+        given = {**others, **{name: filled(dev, (n,), kind) for name, kind in kinds.items()}}
+        return lambda: ops.map(dev, expression, *(given[name] for name in order)), n * each
 
-    return Class(f"map_{tag_of(kind)}:{expression}", probe)
+    size = each * next(iter(arrays.values())).size
+    return Class(f"map_{'_'.join(sorted(types))}:{expression}", probe), size
 
 
 def reduce_class(op: str, dtype: Any) -> Class:
@@ -123,13 +131,14 @@ def reduce_class(op: str, dtype: Any) -> Class:
 
 
 def layout_class(source: str, to: str) -> Class:
-    """The class of a change of layout; its size is the bytes that change place."""
+    """The class of a change of layout, blocked ones too; its size is the bytes that it reads."""
+    before = parse("source", source)
 
     def probe(dev: Device, i: int) -> Runs:
         side = 8 * 2**i
-        shape = (1, 16, side, side) if source == "NCHW" else (1, side, side, 16)
-        x = stored(dev, shape, np.dtype(np.float32), source)
-        return lambda: ops.layout(dev, x, to), float(x.nbytes)
+        x = stored(dev, before.shape(1, 16, side, side), np.dtype(np.float32), source)
+        channels = 16 if before.block else None
+        return lambda: ops.layout(dev, x, to, channels=channels), float(x.nbytes)
 
     return Class(f"layout_f32:{source}:{to}", probe)
 

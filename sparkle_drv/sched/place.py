@@ -1,5 +1,5 @@
-"""Placement of a task graph: the best of several list schedules, improved by moving single tasks;
-exact for small graphs (exact.py). Pure.
+"""Placement of a task graph: the best of several list schedules, improved by moving single tasks
+(improve.py); exact for small graphs (exact.py). Pure.
 
 HEFT: tasks by rank, each where it ends first, in a gap if there is one. H. Topcuoglu, S. Hariri,
 M.-Y. Wu: Performance-Effective and Low-Complexity Task Scheduling for Heterogeneous Computing, IEEE
@@ -10,10 +10,11 @@ never worse than doing all in one place.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from . import exact
-from .dag import Problem, Schedule, Slot, bound, priced, timed
+from .dag import Problem, Schedule, Slot, bound, timed
+from .improve import improved
 
 EXACT_TASKS = 8
 """Graphs of at most so many tasks are placed exactly."""
@@ -23,17 +24,13 @@ ENOUGH = 1.001
 """Times the lower bound at which no improvement is looked for."""
 STARTS = 3
 """Schedules that are improved, the best first."""
-NEAR = 6
-"""How far apart in the order two tasks may be that exchange their devices."""
-TRIES = 60_000
-"""Tasks that the improvement of one schedule places at most: a second or so for all."""
 
 
 def place(problem: Problem) -> Schedule:
     """The best schedule that is found; the optimum for at most EXACT_TASKS tasks."""
     if not problem.reads:
         return Schedule((), "empty")
-    _, prices = priced(problem)
+    _, prices = problem.priced
     found = [heft(problem, prices, weight) for weight in WEIGHTS]
     found += [earliest_finish(problem), *single(problem)]
     best = min(found, key=lambda schedule: schedule.seconds)
@@ -119,21 +116,33 @@ def earliest_finish(problem: Problem) -> Schedule:
     """Of all tasks that are ready, the one that can end first, where it does; then the next."""
     free = {lane: 0.0 for lane in problem.lanes}
     done: dict[int, Slot] = {}
-    left = set(range(len(problem.reads)))
-    while left:
-        best: Slot | None = None
-        for task in sorted(left):
-            if any(source not in done for source in problem.reads[task]):
-                continue
-            for device in problem.devices:
-                begin = max(_ready(problem, task, device, done), free[problem.lanes[device]])
-                end = begin + problem.seconds[task][device]
-                if best is None or end < best.end:
-                    best = Slot(task, device, begin, end)
+    unmet = [set(sources) for sources in problem.reads]
+    came: dict[int, list[float]] = {}  # by task that is ready: when its operands are on each device
+
+    def becomes_ready(task: int) -> None:
+        came[task] = [_ready(problem, task, device, done) for device in problem.devices]
+
+    for task, sources in enumerate(unmet):
+        if not sources:
+            becomes_ready(task)
+    while came:
+        best: tuple[float, int, int, float] | None = None  # its end, the task, device and beginning
+        for task in sorted(came):
+            row = problem.seconds[task]
+            for device, ready in enumerate(came[task]):
+                begin = max(ready, free[problem.lanes[device]])
+                end = begin + row[device]
+                if best is None or end < best[0]:
+                    best = end, task, device, begin
         assert best is not None
-        done[best.task] = best
-        free[problem.lanes[best.device]] = best.end
-        left.remove(best.task)
+        end, task, device, begin = best
+        done[task] = Slot(task, device, begin, end)
+        free[problem.lanes[device]] = end
+        del came[task]
+        for reader in problem.readers[task]:
+            unmet[reader].discard(task)
+            if not unmet[reader]:
+                becomes_ready(reader)
     return Schedule(
         tuple(sorted(done.values(), key=lambda s: (s.start, s.task))), "earliest finish"
     )
@@ -147,86 +156,3 @@ def single(problem: Problem) -> list[Schedule]:
         for device in problem.devices
         if all(row[device] < float("inf") for row in problem.seconds)
     ]
-
-
-def improved(problem: Problem, schedule: Schedule, goal: float) -> Schedule:
-    """Moves single tasks to other devices or places in the order for as long as that helps."""
-    best = schedule
-    left = TRIES // len(problem.reads)
-    helped = True
-    while helped and best.seconds > goal and left > 0:
-        helped = False
-        for change in _changes(problem, best)[:left]:
-            left -= 1
-            made = change()
-            if made.seconds < best.seconds * (1 - 1e-9):
-                best, helped = made, True
-                break
-    return best
-
-
-def _changes(problem: Problem, schedule: Schedule) -> list[Callable[[], Schedule]]:
-    """Other devices, and earlier places, for the tasks on the chain that makes it as long as it is;
-    that chain's tasks first, from its end.
-    """
-    order = [slot.task for slot in schedule.slots]
-    device = [0] * len(order)
-    for slot in schedule.slots:
-        device[slot.task] = slot.device
-    by = schedule.by if schedule.by.endswith(", improved") else f"{schedule.by}, improved"
-    found: list[Callable[[], Schedule]] = []
-
-    def elsewhere(task: int, to: int) -> Callable[[], Schedule]:
-        changed = list(device)
-        changed[task] = to
-        return lambda: timed(problem, order, changed, by)
-
-    def sooner(task: int, before: int) -> Callable[[], Schedule]:
-        moved = [t for t in order if t != task]
-        moved.insert(before, task)
-        return lambda: timed(problem, moved, device, by)
-
-    def exchanged(task: int, other: int) -> Callable[[], Schedule]:
-        changed = list(device)
-        changed[task], changed[other] = changed[other], changed[task]
-        return lambda: timed(problem, order, changed, by)
-
-    at = {task: i for i, task in enumerate(order)}
-    for task in _chain(problem, schedule):
-        found += [elsewhere(task, d) for d in problem.devices if d != device[task]]
-        first = 1 + max((at[source] for source in problem.reads[task]), default=-1)
-        spots = {first, (first + at[task]) // 2, at[task] - 1}
-        found += [sooner(task, spot) for spot in sorted(spots) if first <= spot < at[task]]
-        found += [
-            exchanged(task, other)
-            for other in order
-            if device[other] != device[task] and abs(at[other] - at[task]) <= NEAR
-        ]
-    return found
-
-
-def _chain(problem: Problem, schedule: Schedule) -> list[int]:
-    """The tasks without whose time the end would come sooner, from the last to the first."""
-    slots = {slot.task: slot for slot in schedule.slots}
-    before: dict[int, Slot] = {}
-    last: dict[int, Slot] = {}
-    for slot in schedule.slots:
-        lane = problem.lanes[slot.device]
-        if lane in last:
-            before[slot.task] = last[lane]
-        last[lane] = slot
-    slot = max(schedule.slots, key=lambda s: s.end)
-    chain = [slot.task]
-    while True:
-        held = [
-            slots[s]
-            for s in problem.reads[slot.task]
-            if slots[s].end + problem.move(s, slots[s].device, slot.device) >= slot.start - 1e-15
-        ]
-        previous = before.get(slot.task)
-        if previous is not None and previous.end >= slot.start - 1e-15:
-            held.append(previous)
-        if not held:
-            return chain
-        slot = max(held, key=lambda s: (s.end, s.task))
-        chain.append(slot.task)

@@ -9,62 +9,78 @@ kept.py: replaced whole, changed under a lock, set aside with a warning when dam
 from __future__ import annotations
 
 import logging
-import math
 from pathlib import Path
 from typing import Any
 
-from sparkle_drv.kept import DeviceFile
+from sparkle_drv.kept import LOCK_TIMEOUT_S, DeviceFile
 from sparkle_drv.ops.tuned import identity
 from sparkle_drv.types import DeviceInfo
 
-from .line import Point
+from .line import LEAST_SIZES, Point, sizes, usable
 
 log = logging.getLogger("sparkle_drv.sched")
 
-INTO, BACK = "link:in", "link:out"
-"""Names, among those of classes of work, of the way from the host and to it; sizes are bytes."""
+LINK = "link:"
+"""What names of ways begin with, among those of classes of work; sizes are bytes."""
+INTO, BACK = f"{LINK}in", f"{LINK}out"
+"""From the host, and to it."""
+
+
+def between(source: DeviceInfo) -> str:
+    """The name, in the entry of another device, of the way from `source` to that."""
+    # By its place, too: two cards of one kind may be reached in different ways.
+    return f"{LINK}from {source.uri}|{identity(source)}"
 
 
 class Profile:
     """The file below one SPARKLE_HOME; "" is nowhere: nothing is found or kept."""
 
     def __init__(self, home: str) -> None:
-        self._file = DeviceFile(Path(home, "profile.json"), log) if home else None
+        self._file = DeviceFile(Path(home, "profile.json"), log, _sane) if home else None
+        self._unkept: dict[str, dict[str, list[Point]]] = {}
+        """By device: what another process that held the file kept from being written."""
 
     def points(self, info: DeviceInfo) -> dict[str, list[Point]]:
-        """By class of work, or INTO and BACK: what was measured on this very device; {}: nothing.
+        """By class of work, INTO, BACK or `between`: what was measured on this very device.
 
-        A class whose points make no sense counts as not measured.
+        A file with points that make no sense is set aside with a warning.
         """
-        entry = self._file.read().get(identity(info)) if self._file else None
-        found = {}
-        for name, given in entry.items() if isinstance(entry, dict) else ():
-            points = _points(given)
-            if points:
-                found[name] = points
-        return found
+        entry: Any = self._file.read().get(identity(info), {}) if self._file else {}
+        found = {name: _points(given) for name, given in entry.items()}
+        return {name: points for name, points in found.items() if sizes(points) >= LEAST_SIZES}
 
     def put(self, info: DeviceInfo, measured: dict[str, list[Point]]) -> None:
-        """Keep what was measured, beside what is known of other classes. A file that cannot be
-        written is told in the log: the next run measures again.
+        """Keep what was measured, beside what is known of other classes; not what says nothing of
+        other sizes. A file that cannot be written is told in the log: the next run measures again.
+        One that another holds is waited for once; later calls try it, and write what is left over.
         """
-        if self._file is None or not measured:
+        new = {name: points for name, points in measured.items() if sizes(points) >= LEAST_SIZES}
+        if self._file is None or not new:
             return
+        waited, self._unkept = self._unkept, {}
+        unkept = {**waited, identity(info): {**waited.get(identity(info), {}), **new}}
+        for key, points in unkept.items():
 
-        def change(known: Any) -> dict[str, Any]:
-            return {**(known if isinstance(known, dict) else {}), **measured}
+            def change(known: Any, points: dict[str, list[Point]] = points) -> dict[str, Any]:
+                return {**(known or {}), **points}
 
-        try:
-            self._file.update(identity(info), change)
-        except OSError as error:
-            log.warning("%s: what was measured is not kept: %s", info.uri, error)
+            try:
+                self._file.update(key, change, 0.0 if waited or self._unkept else LOCK_TIMEOUT_S)
+            except OSError as error:
+                if isinstance(error, TimeoutError):
+                    self._unkept[key] = points
+                if not waited:
+                    log.warning("%s: what was measured is not kept: %s", info.uri, error)
+
+
+def _sane(entry: Any) -> bool:
+    """Can all of it have been measured?"""
+    try:
+        return all(points and all(map(usable, points)) for points in map(_points, entry.values()))
+    except (AttributeError, TypeError, ValueError):
+        return False
 
 
 def _points(given: Any) -> list[Point]:
-    """The points of an entry; [] when one of them is none."""
-    try:
-        points = [(float(size), float(seconds)) for size, seconds in given]
-    except (TypeError, ValueError):
-        return []
-    sane = all(0 <= n < math.inf and 0 < t < math.inf for n, t in points)
-    return points if sane else []
+    """The points of a class. Raises TypeError, ValueError."""
+    return [(float(size), float(seconds)) for size, seconds in given]

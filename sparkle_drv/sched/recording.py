@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import time
@@ -22,6 +23,7 @@ def recorded(executor: LocalExecutor, name: str) -> Iterator[Trace]:
     """A trace of what the executor does within, its journal as `trace.journal`."""
     if not isinstance(name, str):
         raise TypeError(f"name: text is wanted, got {name!r}")
+    executor.check_open()
     if executor.trace is not None:
         raise ValueError(f"trace: {executor.trace.name!r} is being recorded, they do not nest")
     executor.forget()  # so that what was decided before is decided within
@@ -36,12 +38,16 @@ def recorded(executor: LocalExecutor, name: str) -> Iterator[Trace]:
 
 
 def save(traces: Sequence[Trace], path: str | os.PathLike[str]) -> None:
-    """All of them as one trace-event document, and their journals one after another beside it."""
-    target = Path(path)
+    """All of them as one trace-event document, and their journals one after another beside it,
+    where that is a file.
+    """
+    name = os.fsdecode(path)
+    if not name:
+        raise FileNotFoundError(errno.ENOENT, "path: the name of a file is wanted", name)
+    target = Path(name)
     about = {trace.name: {"covered": round(trace.covered(), 4)} for trace in traces}
     document = json.dumps(chrome.document(traces, about), default=str)
-    kept.replace(target, document.encode() + b"\n")
-    lines = [line for trace in traces for line in trace.journal]
-    kept.replace(
-        target.with_name(target.name + ".journal"), "".join(f"{x}\n" for x in lines).encode()
-    )
+    if kept.put(target, document.encode() + b"\n"):
+        lines = [line for trace in traces for line in trace.journal]
+        beside = target.with_name(target.name + ".journal")
+        kept.put(beside, "".join(f"{x}\n" for x in lines).encode())

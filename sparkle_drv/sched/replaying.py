@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import json
 import math
+import numbers
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from sparkle_drv.errors import DeviceNotFound
+
 from . import journal
 from .costs import Costs
+
+
+class NotInJournal(DeviceNotFound, ValueError):
+    """A device that a journal does not know."""
 
 
 @dataclass(frozen=True)
@@ -48,10 +55,17 @@ def replay(
     `rate` has a factor, above 0, by which the device of a URI is faster at everything. What was
     measured in the meantime counts as it was, divided by that factor: nothing is run.
 
-    Raises OSError (no such file), ValueError (no journal, a URI that it does not know, no factor).
+    Raises OSError (no such file), TypeError, ValueError (no journal, no factor, and, as
+    DeviceNotFound too, a URI that the journal does not know).
     """
+    if isinstance(without, str) or not isinstance(without, Sequence):
+        raise TypeError(f"without: a list of URIs is wanted, got {without!r}")
+    if rate is not None and not isinstance(rate, Mapping):
+        raise TypeError(f"rate: factors by URI, a dict, are wanted, got {rate!r}")
     factors = dict(rate or {})
     for uri, factor in factors.items():
+        if isinstance(factor, bool) or not isinstance(factor, numbers.Real):
+            raise TypeError(f"rate: a factor above 0 is wanted for {uri}, got {factor!r}")
         if not 0 < factor < math.inf:
             raise ValueError(f"rate: a factor above 0 is wanted for {uri}, got {factor!r}")
     lines = _lines(Path(path))
@@ -59,7 +73,7 @@ def replay(
     def change(costs: Costs) -> None:
         for uri in (*without, *factors):
             if uri not in costs.nodes:
-                raise ValueError(f"{uri}: the journal knows {', '.join(costs.nodes)}")
+                raise NotInJournal(f"{uri}: the journal knows {', '.join(costs.nodes)}")
         for uri in without:
             costs.nodes[uri].lost = "it is left out"
         for (_, uri), speed in costs.speeds.items():
@@ -67,14 +81,14 @@ def replay(
 
     def alter(call: str, args: list[Any]) -> list[Any]:
         if call == "ran" and args[1] in factors:
-            return [*args[:3], args[3] / factors[args[1]]]
+            return [*args[:3], args[3] / factors[args[1]], *args[4:]]
         if call == "probed" and args[1] in factors:
             return [*args[:2], [(size, t / factors[args[1]]) for size, t in args[2]]]
         return args
 
     asked = without or factors
     pairs = journal.replay(lines, change if asked else None, alter if factors else None)
-    return [_decision(stands, now) for stands, now in pairs]
+    return [_decision(number, *pair) for number, pair in enumerate(pairs, 1)]
 
 
 def _lines(path: Path) -> Iterable[str]:
@@ -89,13 +103,21 @@ def _lines(path: Path) -> Iterable[str]:
     return text.splitlines()
 
 
-def _decision(stands: str, now: str) -> Decision:
+def _decision(number: int, stands: str, now: str) -> Decision:
     before, after = json.loads(stands), json.loads(now)
-    slots = before.get("slots")
-    work: dict[str, Any] = before["work"] if slots is None else {"op": "graph", "size": len(slots)}
     why = after.get("impossible", "")
     device, seconds = ("", math.inf) if why else _chosen(after)
-    return Decision(work["op"], work["size"], *_chosen(before), device, seconds, stands == now, why)
+    try:
+        slots = before.get("slots")
+        work: dict[str, Any] = (
+            before["work"] if slots is None else {"op": "graph", "size": len(slots)}
+        )
+        chosen, predicted_s = _chosen(before)
+        op, size = work["op"], work["size"]
+    except (LookupError, TypeError, AttributeError) as error:
+        what = f"{type(error).__name__}: {error}"
+        raise ValueError(f"journal, decision {number}: {what}") from None
+    return Decision(op, size, chosen, predicted_s, device, seconds, stands == now, why)
 
 
 def _chosen(plan: dict[str, Any]) -> tuple[str, float]:

@@ -1,10 +1,13 @@
 """How long one operation takes on one device, by the size of the work: what the probes said, and
 what every run since has corrected. State and arithmetic only: no clock, no device.
 
-The model is a line (line.py) times a correction that depends on the size. Real kernels bend: caches
-end, threads join. Where measurements of one size lie off the line by more than their own scatter,
-a knot of the correction stands there; between knots it is interpolated over log(size). FINDINGS F
-is why there is a line underneath: it needs no measurement near a size to say something sensible.
+The model is a line (line.py) times a correction that depends on the size. Real kernels bend:
+caches end, threads join; and calls differ from probes: what ran before has the caches. Runs are
+averaged in knots, one for each doubling of the size. The correction at a size is the mean of those
+near it, each by the inverse of its variance: the scatter of single runs over their number, and what
+a correction changes by on the way from there (BEND). So where runs scatter little a size has what
+was measured of it, and where they scatter much it is judged by its neighbours, too. FINDINGS F is
+why there is a line underneath: it needs no measurement near a size to say something sensible.
 
 A device that changes speed (heat, another user) shows as a run of errors to one side. The median of
 the last few then becomes part of `pace`, a factor for all sizes, and they are forgotten.
@@ -12,24 +15,37 @@ the last few then becomes part of `pace`, a factor for all sizes, and they are f
 
 from __future__ import annotations
 
-import bisect
 import math
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from statistics import median
 
-from .line import Line, Point, fit
+from .line import Line, Point, fit, usable
 
-PER_OCTAVE = 1
-"""Knots in a doubling of the size."""
 MEMORY = 16
 """Runs that a knot averages over."""
+BEND = 0.2
+"""What a correction changes by over a doubling of the size, as a standard deviation of log."""
+APART = 0.5
+"""Octaves from a knot over which there is no such change: it stands for sizes as far as that."""
+REACH = 4
+"""Octaves beyond which a knot says nothing, where there are nearer ones."""
+OFF = 1.0
+"""How far the line itself is off, in the same units: little is known of it."""
+CLIP = 2.0
+"""Errors beyond so many times the scatter count as so many: the mean is near the median then, of
+times that are disturbed to one side."""
 WINDOW = 5
 """Runs whose median error tells of a change of pace."""
 LEAST_CHANGE = 0.18
 """A change of pace is one of more than so much, in units of log: 20 %."""
+CHANGE = 4.0
+"""And of more than so many times the scatter."""
 LEAST_NOISE = 0.02
+NOISE_MEMORY, PROBES_WEIGH = 32, 4
+"""Runs that the scatter is averaged over; and how many the probes count for: they follow one
+another without anything in between, and scatter less than calls do."""
 
 
 @dataclass
@@ -46,12 +62,13 @@ class Speed:
 
     line: Line
     noise: float = 0.05
-    """Scatter of log(measured) around its median, as a standard deviation."""
+    """Scatter of log(measured) of one size, as a standard deviation."""
     pace: float = 0.0
     """log of how much slower than when probed."""
     runs: int = 0
     knots: dict[int, Knot] = field(default_factory=dict)
-    _order: list[int] = field(default_factory=list)
+    """By log2 of the size, rounded."""
+    _before: float | None = None  # the error of the last run
     _recent: deque[float] = field(default_factory=lambda: deque(maxlen=WINDOW))
 
     @classmethod
@@ -60,7 +77,7 @@ class Speed:
         line = fit(points)
         offsets: dict[float, list[float]] = {}
         for size, t in points:
-            if 0 < t < math.inf:
+            if usable((size, t)):
                 offsets.setdefault(size, []).append(math.log(t / line.at(size)))
         middles = {size: median(values) for size, values in offsets.items()}
         # The median of absolute deviations is 0.6745 of a normal distribution's deviation.
@@ -72,55 +89,62 @@ class Speed:
         for size, middle in middles.items() if biased else ():
             # Where the line is right, too: else a neighbour's knot would reach this far.
             # For as much as one run counts: a call has its own operands and its own allocations.
-            speed._learn(_bin(size), middle, 1)
+            speed._learn(size, middle)
         return speed
 
     def at(self, size: float) -> float:
         """Seconds that work of this size will take."""
         return self.line.at(size) * math.exp(self.pace + self._correction(size))
 
-    def observe(self, size: float, seconds: float) -> None:
-        """A run took so long; what is not a positive time is not one."""
-        if not 0 < seconds < math.inf:
+    def observe(self, size: float, seconds: float, count: int = 1) -> None:
+        """A run took so long, or the median of `count` runs; what is no positive time is none."""
+        if not usable((size, seconds)):
             return
-        error = math.log(seconds / self.at(size))
-        self.runs += 1
+        correction = self._correction(size)
+        error = math.log(seconds / self.line.at(size)) - self.pace - correction
+        self.runs += count
+        if count == 1:
+            self._scatter(error)
         self._recent.append(error)
         if len(self._recent) == WINDOW:
             shift = median(self._recent)
             one_side = sum(1 for e in self._recent if e * shift > 0) >= WINDOW - 1
-            if one_side and abs(shift) > max(LEAST_CHANGE, 3 * self.noise):
+            if one_side and abs(shift) > max(LEAST_CHANGE, CHANGE * self.noise):
                 self.pace += shift
                 self._recent.clear()
                 return
-        limit = 3 * self.noise
-        clipped = max(-limit, min(limit, error))
-        # What scatter is, is learnt too; slowly, and from what is not far off.
-        self.noise = max(LEAST_NOISE, self.noise + 0.02 * (abs(clipped) * 1.2533 - self.noise))
-        self._learn(_bin(size), self._correction(size) + clipped, 1)
+        limit = CLIP * self.noise
+        self._learn(size, correction + max(-limit, min(limit, error)), count)
 
-    def _learn(self, at: int, value: float, count: int) -> None:
-        knot = self.knots.get(at)
-        if knot is None:
-            knot = self.knots[at] = Knot()
-            bisect.insort(self._order, at)
-        total = min(MEMORY, knot.count + count)
-        knot.mean += (value - knot.mean) * min(1.0, count / total)
-        knot.count = total
+    def _scatter(self, error: float) -> None:
+        """By how much errors differ from one to the next: what is common to them is no scatter."""
+        if self._before is not None:
+            # sqrt(pi) / 2: of the mean difference of two values of a normal distribution.
+            differ = 0.886 * min(abs(error - self._before), 6 * self.noise)
+            weight = 1 / min(NOISE_MEMORY, PROBES_WEIGH + self.runs)
+            self.noise = max(LEAST_NOISE, self.noise + weight * (differ - self.noise))
+        self._before = error
+
+    def _learn(self, size: float, value: float, count: int = 1) -> None:
+        knot = self.knots.setdefault(round(_octave(size)), Knot())
+        knot.count = min(MEMORY, knot.count + count)
+        knot.mean += (value - knot.mean) * count / knot.count
 
     def _correction(self, size: float) -> float:
-        if not self._order:
+        if not self.knots:
             return 0.0
-        x = PER_OCTAVE * math.log2(size) if size > 0 else 0.0
-        right = bisect.bisect_left(self._order, x)
-        if right == 0:
-            return self.knots[self._order[0]].mean
-        if right == len(self._order):
-            return self.knots[self._order[-1]].mean
-        low, high = self._order[right - 1], self._order[right]
-        share = (x - low) / (high - low)
-        return self.knots[low].mean * (1 - share) + self.knots[high].mean * share
+        x, scatter, bend = _octave(size), self.noise * self.noise, BEND * BEND
+        total, weights = 0.0, 1 / (OFF * OFF)
+        middle = round(x)
+        near = [at for at in range(middle - REACH, middle + REACH + 1) if at in self.knots]
+        for at in near or self.knots:
+            knot = self.knots[at]
+            away = abs(x - at) - APART
+            weight = 1 / (scatter / knot.count + (bend * away * away if away > 0 else 0.0))
+            total += weight * knot.mean
+            weights += weight
+        return total / weights
 
 
-def _bin(size: float) -> int:
-    return round(PER_OCTAVE * math.log2(size)) if size > 0 else 0
+def _octave(size: float) -> float:
+    return math.log2(size) if size > 0 else 0.0

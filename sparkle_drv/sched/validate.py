@@ -3,7 +3,8 @@ wrong in words out, "" when nothing is.
 
 Products are judged whole by Freivalds: c r against a (b r), r random signs, twice. Where that says
 nothing (behind an activation, beside what is not finite) and for convolutions and maps, some
-elements are computed anew. Reductions and layouts are done again, which costs what they cost.
+elements are computed anew, and of reductions of expressions some results. Other reductions, and
+layouts, are done again, which costs what they cost.
 
 How far off is too far: a sum of k terms in a type of relative spacing eps is off by at most
 t = eps * (16 + 4 sqrt(k)) (ops/ref_close.py) of the sum of its terms' magnitudes. With random signs
@@ -35,6 +36,8 @@ SAMPLES = 32
 TURNS = 2
 """Random vectors of Freivalds' test: one misses errors that cancel in half of the cases."""
 SIGNS = 4.0
+PIECE = 1 << 16
+"""Terms of a reduction whose values and bounds are computed at once."""
 TILE = 5
 """A Winograd tile takes part in outputs up to so many pixels away."""
 
@@ -179,19 +182,21 @@ def map(
 def reduce(
     got: Array, given: Sequence[Array | None], chance: np.random.Generator, op: str, axis: Any
 ) -> str:  # fmt: skip
-    """given: a; op: "sum", "max" or "min"."""
+    """given: a."""
     a = given[0]
     assert a is not None
     result = np.asarray(got)
     with np.errstate(all="ignore"):
         want = ref.reduce(a, op, axis)
-        if a.dtype.kind == "i" or op != "sum":
+        if a.dtype.kind == "i" or op in ("max", "min"):
             same = (want.astype(result.dtype) == result) | (np.isnan(want) & np.isnan(result))
             wrong = np.flatnonzero(~same)
         else:
             size = np.abs(a).sum(axis, dtype=np.float64)
             terms = a.size // max(1, result.size)
             allowed = _tolerance("sum", result.dtype, terms) * size + _tiny(result, terms)
+            if op == "mean":
+                allowed = _mean_off(allowed, want, result.dtype, terms)
             same = (want == result) | (np.isnan(want) & np.isnan(result))
             over = np.isfinite(size) & (size > np.finfo(result.dtype).max / 2)
             wrong = np.flatnonzero(~(same | over | (np.abs(result - want) <= allowed)))
@@ -201,11 +206,80 @@ def reduce(
     return f"element {i} is {result.reshape(-1)[i]}, {want.reshape(-1)[i]} is right"
 
 
+def _mean_off(off: Any, want: Any, dtype: Any, terms: int) -> Any:
+    """How far a mean may be off: as its sum, and by the rounding of a quotient."""
+    return off / max(1, terms) + bounds.ROUND * float(np.finfo(dtype).eps) * np.abs(want)
+
+
+def fold(
+    got: Array, given: Sequence[Array | None], chance: np.random.Generator, expression: str,
+    names: Sequence[str], numbers: dict[str, Any], op: str, axis: Any,
+) -> str:  # fmt: skip
+    """The reduction of an expression; given: the arrays of `names`, all of one shape."""
+    arrays = {name: np.asarray(x) for name, x in zip(names, given, strict=True)}
+    shape = next(iter(arrays.values())).shape
+    result = np.asarray(got).reshape(-1)
+    whole = result.dtype.kind == "i"
+    if any(x.dtype.kind != ("i" if whole else "f") for x in arrays.values()):
+        return ""  # as of maps: a change of type that float64 does not follow
+    if whole and not all(isinstance(v, (int, np.integer)) for v in numbers.values()):
+        return ""
+    axes = range(len(shape)) if axis is None else [int(i) % len(shape) for i in np.atleast_1d(axis)]
+    kept = [i for i in range(len(shape)) if i not in axes]
+    turned = {name: x.transpose(*kept, *axes) for name, x in arrays.items()}
+    some = _some(result.size, np.flatnonzero(~np.isfinite(result)), (), chance)
+    for at in some if result.size > SAMPLES else range(result.size):
+        where = np.unravel_index(int(at), tuple(shape[i] for i in kept))
+        row = {name: x[where].reshape(-1) for name, x in turned.items()}
+        if whole:
+            want, off = float(ref.reduce(ref.map(expression, **row, **numbers), op)), 0.0
+        else:
+            want, off = _folded(expression, row, numbers, op, result.dtype)
+        value = float(result[at])
+        alike = value == want or (np.isnan(value) and np.isnan(want))
+        if not (alike or not np.isfinite(off) or abs(value - want) <= off):
+            return f"element {int(at)} is {value:.9g}, {want:.9g} +- {off:.3g} is right"
+    return ""
+
+
+def _folded(
+    expression: str, row: dict[str, Array], numbers: dict[str, Any], op: str, dtype: Any
+) -> tuple[float, float]:
+    """(what an expression of these terms comes to, how far it may be off); inf: who knows?"""
+    kinds = [np.dtype(dtype), *(x.dtype for x in row.values())]
+    coarsest = max(kinds, key=lambda kind: float(np.finfo(kind).eps))
+    terms = max(x.size for x in row.values())
+    values, off = np.empty(terms), np.empty(terms)
+    for i in range(0, terms, PIECE):
+        piece = {name: x[i : i + PIECE] for name, x in row.items()}
+        values[i : i + PIECE], off[i : i + PIECE] = bounds.evaluate(
+            expression, {**piece, **numbers}, coarsest
+        )
+    with np.errstate(all="ignore"):
+        want = float(ref.reduce(values, op))
+        if op in ("max", "min"):
+            ends = np.array([ref.reduce(values + sign * off, op) for sign in (-1, 1)])
+            far = np.where((ends == want) | (np.isnan(ends) & np.isnan(want)), 0, abs(ends - want))
+            return want, float(far.max())
+        numeric = np.isfinite(values)
+        size = float((np.abs(values[numeric]) + off[numeric]).sum())
+        if not np.isfinite(off).all() or size > np.finfo(dtype).max / 2:
+            return want, np.inf
+        if not numeric.all():
+            return want, 0.0
+        allowed = off.sum() + _tolerance("sum", dtype, terms) * size
+        allowed = float(allowed + np.finfo(dtype).tiny * (terms + 1))
+        if np.dtype(dtype) == np.float64:  # ours is no better then
+            allowed *= 2
+        return want, float(_mean_off(allowed, want, dtype, terms)) if op == "mean" else allowed
+
+
 def layout(
-    got: Array, given: Sequence[Array | None], chance: np.random.Generator, source: str, target: str
+    got: Array, given: Sequence[Array | None], chance: np.random.Generator, source: str,
+    target: str, channels: int | None = None,
 ) -> str:  # fmt: skip
     """given: a. Not a bit may be another one."""
-    want = ref.layout(np.asarray(given[0]), source, target)
+    want = ref.layout(np.asarray(given[0]), source, target, channels)
     if np.ascontiguousarray(got).tobytes() == want.tobytes():
         return ""
     return f"it is not the {target} of what it was given"

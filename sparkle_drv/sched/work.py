@@ -16,8 +16,11 @@ class Operand:
     """Bytes that must be where the work is done."""
     places: frozenset[str] = frozenset({HOST})
     """URIs of the devices that have a valid copy; HOST is one of them for a numpy array."""
+    convert: str = ""
+    """The class of the change of layout that it goes through, there, before the work can begin;
+    "": it is as it should be."""
     convert_nbytes: int = 0
-    """Bytes of it that change their layout before the work can begin; 0: it is as it should be."""
+    """Bytes of what that makes."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +52,7 @@ class Cost:
     out_s: float = 0.0
     """The result on its way to where it must be."""
     convert_s: float = 0.0
-    """Changes of layout."""
+    """Changes of operands' layouts, on the device itself."""
     sync_s: float = 0.0
     """Waiting for the end and telling of it."""
     wait_s: float = 0.0

@@ -17,19 +17,19 @@ from .trace import Span, Trace, Track
 
 def document(traces: Iterable[Trace], about: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """{"traceEvents": [...], ...} of all traces; `about` goes to "otherData"."""
-    given = list(traces)
-    lanes = _lanes(span for trace in given for span in trace.spans)
-    tracks = _numbered(lanes[id(span)] for trace in given for span in trace.spans)
+    given = [(trace.name, *trace.taken()) for trace in traces]
+    lanes = _lanes(span for _, spans, _ in given for span in spans)
+    tracks = _numbered(lanes[id(span)] for _, spans, _ in given for span in spans)
     events = _names(tracks)
     flow_id = 0
-    for trace in given:
-        for span in trace.spans:
+    for name, spans, flows in given:
+        for span in spans:
             pid, tid = tracks[lanes[id(span)]]
             events.append(
                 {
                     "ph": "X",
                     "name": span.name,
-                    "cat": trace.name,
+                    "cat": name,
                     "pid": pid,
                     "tid": tid,
                     "ts": span.begin_ns / 1e3,
@@ -37,7 +37,7 @@ def document(traces: Iterable[Trace], about: Mapping[str, Any] | None = None) ->
                     "args": span.args,
                 }
             )
-        for flow in trace.flows:
+        for flow in flows:
             flow_id += 1
             for ph, span, at in (
                 ("s", flow.source, flow.source.begin_ns),

@@ -45,6 +45,8 @@ class Trace:
     noted: list[tuple[Track, str, int, int]] = field(default_factory=list, repr=False)
     """Spans as (track, name, begin, end), until `settle`: to append one takes next to no time, so
     that what stands between two is next to nothing."""
+    call_ns: int = 0
+    """When the call that is going on began."""
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
 
     def span(self, track: Track, name: str, begin_ns: int, end_ns: int, **args: Any) -> Span:
@@ -62,8 +64,15 @@ class Trace:
     def settle(self) -> None:
         """Make spans of what was noted."""
         with self._lock:
-            self.spans += [Span(*one) for one in self.noted]
-            self.noted.clear()
+            count = len(self.noted)  # others may note more meanwhile
+            self.spans += [Span(*one) for one in self.noted[:count]]
+            del self.noted[:count]
+
+    def taken(self) -> tuple[list[Span], list[Flow]]:
+        """The spans and flows so far, also while calls that had begun in it still append."""
+        self.settle()
+        with self._lock:
+            return list(self.spans), list(self.flows)
 
     def covered(self) -> float:
         """The share of the time from beginning to end in which at least one span was going on."""
@@ -71,8 +80,7 @@ class Trace:
         if total <= 0:
             return 0.0
         covered, until = 0, self.begin_ns
-        self.settle()
-        for span in sorted(self.spans, key=lambda span: span.begin_ns):
+        for span in sorted(self.taken()[0], key=lambda span: span.begin_ns):
             begin, end = max(span.begin_ns, until), min(span.end_ns, self.end_ns)
             covered += max(0, end - begin)
             until = max(until, end)

@@ -296,6 +296,8 @@ class SimBackend:
                 if value == before:  # it was done at once, and whoever asked has waited for it
                     clock, time = self.machine.clock, queue.time
                     clock.now_s = time.busy_s = max(clock.now_s, time.busy_s) + seconds
+                    if value in queue.told:  # of what failed before it, its waiter knows nothing
+                        value = 0
                 else:
                     queue.time.took(value, self.clock(), seconds)
         return value, kept

@@ -83,6 +83,43 @@ def test_operands_in_any_memory(dev):
     assert not np.may_share_memory(same, turned)
 
 
+@pytest.mark.parametrize(("source", "target"), list(itertools.product(LAYOUTS[:4], LAYOUTS[:4])))
+def test_out(dev, source, target):
+    plain = image()
+    a, want = ref.layout(plain, "NCHW", source), ref.layout(plain, "NCHW", target)
+    options = {"source": source, "channels": 19 if source not in ("NCHW", "NHWC") else None}
+    out = np.full(want.shape, 7, np.float32)
+    assert layout(dev, a, target, out=out, **options) is out
+    np.testing.assert_array_equal(out, want)
+    held, there = dev.array(a, layout=source), dev.array(np.full(want.shape, 7, np.float32))
+    assert layout(dev, held, target, channels=options["channels"], out=there) is there
+    assert there.layout == target
+    np.testing.assert_array_equal(there.numpy(), want)
+
+
+def test_out_over_what_is_read(dev):
+    plain = image((2, 6, 6, 6))
+    for target in ("NHWC", "NCHW"):
+        want = ref.layout(plain, "NCHW", target)
+        host = plain.copy()
+        assert layout(dev, host, target, source="NCHW", out=host) is host
+        np.testing.assert_array_equal(host, want)
+        held = dev.array(plain)
+        over = held.buffer.view(0, held.nbytes).array(np.float32, want.shape)
+        layout(dev, held, target, source="NCHW", out=over)
+        np.testing.assert_array_equal(over.numpy(), want)
+
+
+@pytest.mark.parametrize("target", ["NHWC", "NCHW"])
+def test_an_out_that_does_not_fit(dev, target):
+    with pytest.raises(ValueError, match=r"out: shape .* is wanted"):
+        layout(dev, A, target, source="NCHW", out=np.zeros((2, 3, 5, 4), np.float32))
+    other = {"NHWC": "NCHW", "NCHW": "NHWC"}[target]
+    held = dev.array(ref.layout(A, "NCHW", target), layout=other)
+    with pytest.raises(ValueError, match=f"out: layout {target} is wanted, got {other}"):
+        layout(dev, dev.array(A), target, source="NCHW", out=held)
+
+
 @pytest.mark.parametrize("shape", [(0, 3, 4, 5), (2, 0, 4, 5), (2, 3, 0, 5)])
 def test_empty(dev, shape):
     empty = np.zeros(shape, np.float32)

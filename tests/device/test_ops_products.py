@@ -23,7 +23,8 @@ def ready(dev, m=5, n=7, k=9, dtype=np.float32):
     b = rng.standard_normal((k, n)).astype(dtype)
     out = np.empty((m, n), dtype)
     gemm(dev, a, b, out)
-    return a, b, out, dev.kept[products.KEY]
+    call = dev.kept[products.KEY]
+    return a, b, out, lambda *args, bias=None, act=0: call(*args, bias, act)
 
 
 def close(got, a, b):
@@ -36,6 +37,53 @@ def test_the_second_call_takes_it(dev, dtype):
     out[:] = 0
     assert call(a, b, out) is True
     close(out, a, b)
+
+
+@pytest.mark.parametrize("activation", [None, "relu", "tanh", "sigmoid"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_bias_and_activation_go_the_same_way(dev, dtype, activation):
+    a, b, out, call = ready(dev, dtype=dtype)
+    for bias in (None, np.linspace(-1, 1, 7).astype(dtype)):
+        want = gemm(dev, a, b, out.copy(), bias=bias, activation=activation, algo="blocked")
+        out[:] = np.nan
+        act = {None: 0, "relu": 1, "tanh": 2, "sigmoid": 3}[activation]
+        assert call(a, b, out, bias=bias, act=act) is True
+        np.testing.assert_array_equal(out, want)
+        got = gemm(dev, a, b, bias=bias, activation=activation)
+        np.testing.assert_array_equal(got, want)
+
+
+def test_a_bias_that_is_not_as_usual_is_left_alone(dev):
+    a, b, out, call = ready(dev)
+    cases = {
+        "a list": [1.0] * 7,
+        "its length": np.ones(6, np.float32),
+        "its dtype": np.ones(7),
+        "its shape": np.ones((1, 7), np.float32),
+        "strides": np.ones(14, np.float32)[::2],
+        "of out": out[2],
+    }
+    for what, bias in cases.items():
+        assert call(a, b, out, bias=bias) is False, what
+    assert call(a, b, out, act=-1) is False
+    assert call(a, b, out, act="relu") is False
+    out[2] = np.arange(7)  # read before it is written over
+    want = ref.gemm(a, b) + np.arange(7)
+    np.testing.assert_allclose(gemm(dev, a, b, out, bias=out[2]), want, rtol=1e-5, atol=1e-5)
+    assert call(a, b, out, act=9) is False  # no such activation: refused by what checks records
+
+
+def test_without_out_a_new_array_is_given(dev, monkeypatch):
+    a, b, _out, _ = ready(dev)
+    seen = []
+    monkeypatch.setattr(gemm.__class__.__call__.__globals__["staging"], "device", seen.append)
+    first, second = gemm(dev, a, b), gemm(dev, a, b)
+    assert first is not second
+    assert first.flags.owndata
+    assert (first.shape, first.dtype, first.flags.c_contiguous) == ((5, 7), a.dtype, True)
+    assert seen == []  # nobody took the long way
+    close(first, a, b)
+    close(second, a, b)
 
 
 def test_strides_are_taken_as_they_are(dev):
@@ -112,6 +160,11 @@ def test_errors_are_the_same_after_a_shape_is_known(dev):
         gemm(dev, a, b, [1])
     with pytest.raises(ValueError, match="out: shape"):
         gemm(dev, a, b, out[:-1])
+    tall, wide = np.ones((10**6, 3), np.float32), np.ones((5, 10**6), np.float32)
+    with pytest.raises(ValueError, match="b: shape"):
+        gemm(dev, tall, wide)  # not for want of the memory of what cannot be
+    with pytest.raises(TypeError, match="float32 or float64"):
+        gemm(dev, tall.astype(np.int8), wide.T.astype(np.int8)[:3])
     with pytest.raises(TypeError, match="b: float32 is wanted"):
         gemm(dev, a, b.astype(np.float64), out)
     out.flags.writeable = False
@@ -176,7 +229,7 @@ def test_a_closed_queue_and_a_new_one(dev):
     for _ in range(3):
         out[:] = 0
         close(gemm(dev, a, b, out), a, b)
-    assert dev.kept[products.KEY](a, b, out) is True
+    assert dev.kept[products.KEY](a, b, out, None, 0) is True
 
 
 def test_more_shapes_than_places(dev):
@@ -203,9 +256,11 @@ def test_weights_are_forgotten_when_their_place_in_the_table_is_lost(dev):
     want = out.copy()
     b.flags.writeable = True
     b[...] = other
-    assert dev.kept[products.KEY](a, b, out) is False  # Python has to forget what it packed
+    assert (
+        dev.kept[products.KEY](a, b, out, None, 0) is False
+    )  # Python has to forget what it packed
     gemm(dev, a, b, out)
-    assert dev.kept[products.KEY](a, b, out) is True
+    assert dev.kept[products.KEY](a, b, out, None, 0) is True
     b.flags.writeable = False
     for _ in range(3):
         gemm(dev, a, b, out)

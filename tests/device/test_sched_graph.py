@@ -1,5 +1,7 @@
 """Task graphs on real devices: random ones against numpy, on one and on two, and their plans."""
 
+import threading
+
 import graphkit
 import numpy as np
 import pytest
@@ -8,7 +10,9 @@ from graphkit import recorder as graph
 
 from sparkle_drv.ops import ref
 from sparkle_drv.sched import arrays, journal, recording
+from sparkle_drv.sched.costs import Reliability
 from sparkle_drv.sched.graph import explain as explain_graph
+from sparkle_drv.sched.inspector import Inspector
 from sparkle_drv.sched.work import HOST
 from sparkle_drv.telemetry import chrome
 
@@ -164,6 +168,78 @@ def test_weights_that_no_longer_take_their_scale_are_fused_anew(made):
         got = g.run()
         np.testing.assert_allclose(got, np.maximum(a @ b, 0) * value, rtol=1e-4, atol=1e-5)
         assert len(executor.last.plan.tasks) == tasks
+
+
+def test_threads_take_turns_at_one_graph(made):
+    executor = made(CPU)
+    executor.inspector = Inspector(1.0)
+    with graph(executor) as g:
+        x = g.input((16, 16), F32)
+        g.map("x * 2", x=g.gemm(x, np.eye(16, dtype=F32)))
+    wrong = []
+
+    def work(start):
+        for k in range(start, start + 12):
+            got = g.run({x: np.full((16, 16), k, F32)}).numpy()
+            if not np.array_equal(got, np.full((16, 16), 2 * k, F32)):
+                wrong.append(k)
+
+    threads = [threading.Thread(target=work, args=(100 * i,)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+    assert executor.costs.nodes["cpu"].reliability == Reliability()
+
+
+def test_a_number_that_an_expression_cannot_take_is_told_when_it_is_written_down(made):
+    with graph(made(CPU)) as g:
+        with pytest.raises(ValueError, match="1099511627776"):
+            g.map("x + a", x=np.arange(4, dtype=np.int32), a=1 << 40)
+        g.map("x + a", x=np.arange(4, dtype=F32), a=1 << 70)
+
+
+def test_what_is_filled_is_no_output_unless_it_is_named(made):
+    executor = made(CPU)
+    a, b, _ = matrices()
+    out = np.zeros((len(a), b.shape[1]), F32)
+    with graph(executor) as g:
+        y = g.gemm(a, b, out=out)
+        z = g.map("2 * y", y=y)
+        g.map("y - 1", y=y)
+        g.output(z)
+    np.testing.assert_allclose(g.run(), 2 * (a @ b), rtol=1e-5)
+    np.testing.assert_allclose(out, a @ b, rtol=1e-5)
+    np.testing.assert_allclose(y.numpy(), a @ b, rtol=1e-5)
+
+
+@pytest.mark.parametrize("weights", ["node", "context", "array", "numpy", "settled"])
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("text", ["y + 1", "y * 2", "v - y", "relu(y) * 2", "relu(y * v + 2)"])
+def test_what_a_product_takes_of_a_map_with_weights_of_every_kind(made, weights, bias, text):
+    """And every result is looked at: what is right is not refused."""
+    executor = made(CPU)
+    executor.inspector = Inspector(1.0)
+    chance = np.random.default_rng(3)
+    a, w = graphkit.values(chance, 5, 6), graphkit.values(chance, 6, 6)
+    v, b = np.abs(graphkit.values(chance, 6)) + F32(0.1), graphkit.values(chance, 6)
+    v.flags.writeable = w.flags.writeable = weights != "settled"
+    device = executor.devices["cpu"]
+    given = w
+    if weights == "context":
+        given = arrays.empty(executor, device, w.shape, F32, None).fill(w)
+    elif weights == "array":
+        given = device.array(w)
+    with graph(executor) as g:
+        if weights == "node":
+            given = g.gemm(w, np.eye(6, dtype=F32))
+        y = g.gemm(a, given, bias=b if bias else None)
+        g.map(text, y=y, **({"v": v} if "v" in text else {}))
+    product = a.astype(np.float64) @ w + (b if bias else 0)
+    names = {"relu": lambda z: np.maximum(z, 0), "y": product, "v": v}
+    for _ in range(3):
+        np.testing.assert_allclose(g.run(), eval(text, names), rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("uris", [("egl:0",), BOTH], ids="+".join)

@@ -10,12 +10,16 @@ from graphkit import recorder as graph
 
 from sparkle_drv import ops
 from sparkle_drv.errors import DeviceLost, KernelFault, OutOfDeviceMemory
-from sparkle_drv.sched import arrays
-from sparkle_drv.sched.choose import Impossible
+from sparkle_drv.sched import arrays, journal, recording
+from sparkle_drv.sched.choose import STALE, Impossible
+from sparkle_drv.sched.costs import Costs
+from sparkle_drv.sched.graph import explain as explain_graph
 from sparkle_drv.sched.graph import run as run_graph
 from sparkle_drv.sched.graph import task as run_task
+from sparkle_drv.sched.graph.plan import KeptGraph
 from sparkle_drv.sched.inspector import Inspector
 from sparkle_drv.sched.local import WrongResult
+from sparkle_drv.sched.work import HOST
 
 CPU, BOTH = ("cpu",), ("cpu", "egl:0")
 
@@ -201,6 +205,50 @@ def test_a_device_that_has_become_slower_is_noticed(made):
     assert executor.last.plan.devices == ("cpu",)
 
 
+def test_a_device_that_is_not_used_is_tried_again(made, monkeypatch):
+    """It was slow once; that it no longer is can only be seen by trying."""
+    monkeypatch.setattr(run_graph, "LOOK", 4)
+    monkeypatch.setattr(run_task, "SAMPLE", 1)
+    executor = made(seed=1)
+    a, b = matrices(32, 2)
+    for uri, each in (("cpu", 1e-9), ("egl:0", 2e-9)):
+        executor.costs.probed("gemm_f32", uri, [(n, n * each) for n in (1e3, 1e5, 1e7)])
+    for way in ((HOST, "egl:0"), ("egl:0", HOST)):
+        executor.costs.linked(*way, [(n, n * 1e-12) for n in (1e3, 1e6)])
+    virtual = {"cpu": 1e-9, "egl:0": 1e-10}  # what runs take
+
+    def ran(self, op, device, size, seconds):
+        return real(self, op, device, size, size * virtual[device])
+
+    real = Costs.ran
+    monkeypatch.setattr(Costs, "ran", ran)
+    with graph(executor) as g:
+        g.gemm(g.gemm(a, b), b)
+    used = []
+    with recording.recorded(executor, "t") as trace:
+        for _ in range(10 * STALE):
+            g.run()
+            used.append(executor.last.plan)
+            if used[-1].devices == ("egl:0",):
+                break
+            executor.tell("explored", -2e-6)  # as time goes by
+    assert used[0].devices == ("cpu",)
+    looks = [plan for plan in used if plan.explores]
+    assert looks
+    assert all(set(plan.devices) == set(BOTH) for plan in looks)
+    assert len(looks) <= len(used) / 4
+    assert all(plan.extra_s > 0 for plan in looks)
+    assert {plan.devices for plan in used if not plan.explores} == {("cpu",), ("egl:0",)}
+    assert executor.costs.speeds["gemm_f32", "egl:0"].runs >= len(looks)
+    words = explain_graph.graph(KeptGraph(looks[0]))
+    assert "to learn about a device that was idle for long" in words
+    assert "tried again after a long time" in words
+    again = list(journal.replay(trace.journal))
+    assert all(stands == now for stands, now in again)
+    np.testing.assert_allclose(g.run(), a @ b @ b, rtol=1e-4, atol=1e-4)
+    g.close()
+
+
 def test_a_wrong_result_is_found_and_the_graph_done_elsewhere(made, monkeypatch):
     executor = made(seed=1)
     executor.inspector = Inspector(1.0)
@@ -228,3 +276,44 @@ def test_a_wrong_result_is_found_and_the_graph_done_elsewhere(made, monkeypatch)
         h.gemm(*matrices(count=2))
     with pytest.raises(WrongResult, match="egl:0: gemm is wrong: row "):
         h.run()
+
+
+@pytest.mark.parametrize("kind", ["mean", "expression", "rows"])
+def test_a_wrong_reduction_is_found_and_the_graph_done_elsewhere(made, monkeypatch, kind):
+    executor = made(seed=1)
+    executor.inspector = Inspector(1.0)
+    a, b, c = matrices(40)
+    with graph(executor) as g:
+        x = g.gemm(a, b)
+        if kind == "mean":
+            y, want = g.reduce(x, "mean", 1), (a.astype(float) @ b).mean(1)
+        elif kind == "rows":
+            y = g.reduce("tanh(x)*c + d", "max", 0, keepdims=True, x=x, c=c, d=c[0])
+            want = (np.tanh(a.astype(float) @ b) * c + c[0]).max(0, keepdims=True)
+        else:
+            z = g.map("x - c*s", x=x, c=c, s=0.5)
+            y = g.reduce("z*z", "mean", z=z)
+            want = ((a.astype(float) @ b - c * 0.5) ** 2).mean()
+    g.run()
+    np.testing.assert_allclose(y, want, rtol=1e-4, atol=1e-5)
+    assert all(node.reliability.failures == 0 for node in executor.costs.nodes.values())
+    (first,) = {task.device for task in executor.last.plan.tasks if "reduce" in task.work.op}
+    real, spoilt = run_task.run, []
+
+    def spoiling(device, task, *rest):
+        result = real(device, task, *rest)
+        if device.uri == first and task.op == "reduce":
+            spoilt.append(task.op)
+            wrong = np.asarray(result.numpy() * 1.01, F32)
+            device.default_queue.write(result.buffer, wrong.reshape(-1)).wait()
+        return result
+
+    monkeypatch.setattr(run_task, "run", spoiling)
+    g.run()
+    assert spoilt
+    assert {t.device for t in executor.last.plan.tasks if "reduce" in t.work.op} == {*BOTH} - {
+        first
+    }
+    assert executor.costs.nodes[first].reliability.failures > 0
+    np.testing.assert_allclose(y, want, rtol=1e-4, atol=1e-5)
+    g.close()

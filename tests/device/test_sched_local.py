@@ -3,16 +3,30 @@ runs, and devices that fail.
 """
 
 import json
+import math
 
 import numpy as np
 import pytest
 
 from sparkle_drv import ops
+from sparkle_drv.core.array import Array
 from sparkle_drv.errors import DeviceLost, KernelFault, OutOfDeviceMemory
-from sparkle_drv.sched import again, arrays, calls, explain, local, probe, profile, recording
+from sparkle_drv.sched import (
+    again,
+    arrays,
+    calls,
+    explain,
+    probe,
+    profile,
+    recording,
+    sampled,
+    ways,
+)
 from sparkle_drv.sched.choose import Impossible
 from sparkle_drv.sched.costs import Node
-from sparkle_drv.sched.local import Kept, LocalExecutor, default_clock
+from sparkle_drv.sched.line import Line
+from sparkle_drv.sched.local import LocalExecutor, default_clock
+from sparkle_drv.sched.sampled import Kept
 from sparkle_drv.sched.work import HOST
 from sparkle_drv.telemetry import chrome
 
@@ -24,8 +38,9 @@ BOTH = ("cpu", "egl:0")
 def executor(opened):
     made = LocalExecutor([opened(uri) for uri in BOTH], default_clock())
     for name, per_s in (("gemm_f32", 1e-11), ("reduce_sum_f32", 1e-10)):
-        for uri in BOTH:  # as if probed: the tests are not about speed
-            made.costs.probed(name, uri, [(n, 1e-5 + n * per_s) for n in (1e3, 1e6, 1e9)])
+        for uri, least in zip(BOTH, (1e-5, 1e-2), strict=True):
+            # As if probed: the tests are not about speed.
+            made.costs.probed(name, uri, [(n, least + n * per_s) for n in (1e3, 1e6, 1e9)])
     made.costs.links[HOST, "egl:0"] = made.costs.links["egl:0", HOST] = made.costs.speeds[
         "gemm_f32", "cpu"
     ].line
@@ -80,6 +95,7 @@ def test_work_goes_to_its_operands_when_they_are_dear_to_move(executor):
     a, b = matrices(16)
     y = arrays.empty(executor, executor.devices["egl:0"], b.shape, F32, None).fill(b)
     z = arrays.empty(executor, executor.devices["egl:0"], b.shape, F32, None).fill(a)
+    executor.costs.links["egl:0", "cpu"] = Line(1.0, 0.0)
     assert gemm(executor, z, y).places == ("egl:0",)
     assert "operands in" in executor.last.plan.candidates[1].why
 
@@ -97,9 +113,10 @@ def test_filling_with_a_seed_is_the_same_everywhere(executor):
 
 
 def test_an_array_says_what_it_is(executor):
-    x = arrays.empty(executor, executor.devices["cpu"], (2, 3), F32, "NHWC")
-    assert (x.shape, x.ndim, x.size, x.nbytes, len(x), x.layout) == ((2, 3), 2, 6, 24, 2, "NHWC")
-    assert repr(x) == "<ContextArray float32[2, 3] on cpu>"
+    x = arrays.empty(executor, executor.devices["cpu"], (2, 3, 1, 1), F32, "NHWC")
+    assert (x.shape, x.ndim, x.size, x.nbytes, len(x)) == ((2, 3, 1, 1), 4, 6, 24, 2)
+    assert x.layout == "NHWC"
+    assert repr(x) == "<ContextArray float32[2, 3, 1, 1] on cpu>"
     assert x.fence is None
     assert x.on("cpu").numpy().sum() == 0
     with pytest.raises(ValueError, match="'cuda:7' is no device of this Context: cpu, egl:0"):
@@ -118,11 +135,12 @@ def test_an_array_says_what_it_is(executor):
         len(arrays.empty(executor, executor.devices["cpu"], (), F32, None))
 
 
-def test_plans_of_one_shape_are_kept_and_decided_anew_after_a_while(executor):
+def test_plans_of_one_shape_are_kept_and_decided_anew_after_a_while(executor, monkeypatch):
+    monkeypatch.setattr(sampled, "MOVED", math.inf)
     a, b = matrices()
     gemm(executor, a, b)
     first = executor.last
-    for _ in range(local.EARLY - 1):
+    for _ in range(sampled.EARLY - 1):
         assert executor.last is first
         gemm(executor, a, b)
     gemm(executor, a, b)  # what the probes said is looked at again soon
@@ -130,33 +148,76 @@ def test_plans_of_one_shape_are_kept_and_decided_anew_after_a_while(executor):
     assert second is not first
     speed = executor.costs.speeds["gemm_f32", "cpu"]
     measured = []
-    for i in range(local.SETTLED * (local.MOST_SPARE + 1)):
+    for i in range(sampled.SETTLED * (sampled.MOST_SPARE + 1)):
         before = speed.runs
         gemm(executor, a, b)
         if executor.last is not second:
             break
         measured += [i] if speed.runs > before else []
     assert executor.last is not second
-    assert measured[: local.FIRST] == [0, 1, 2]
-    gaps = np.diff(measured[local.FIRST - 1 :])
-    assert len(gaps) == local.SETTLED - 1 - local.FIRST
-    assert (gaps >= local.SAMPLE).all()  # it is short work
+    assert measured[: sampled.FIRST] == [0, 1, 2]
+    gaps = np.diff(measured[sampled.FIRST - 1 :])
+    assert len(gaps) == (sampled.SETTLED - 1 - sampled.FIRST) / sampled.TOGETHER
+    assert (gaps[1:] >= sampled.SAMPLE).all()  # it is short work
     gemm(executor, a[:4], b)
     assert executor.last.plan.work.size == 2 * 4 * 8 * 8
 
 
 def test_long_work_is_measured_more_often_than_short():
     made = Kept(None, None, 1e-3, 0.0)
-    for seconds, spare in ((1.0, 15), (1e-4, 19), (1e-5, 199), (1e-9, local.MOST_SPARE)):
-        made.runs, made.spare, made.measured_s = local.FIRST + 1, 0, seconds
-        made.rests()
+    for seconds, spare in ((1.0, 15), (1e-4, 19), (1e-5, 199), (1e-9, sampled.MOST_SPARE)):
+        made.runs, made.spare, made.measured_s = sampled.FIRST + 1, 0, seconds
+        made.ran(1e-3)
         assert made.spare == spare
-    made.runs, made.spare = local.FIRST, 0  # the first few are measured one by one
-    made.rests()
+        assert not made.due
+    made.sync = True  # waited for anyway
+    for seconds, spare in ((1.0, 0), (1e-2, 1), (1e-3, 3), (1e-4, 4)):
+        made.measured_s = seconds
+        made.ran(1e-3)
+        assert made.spare == spare
+    made.runs, made.spare = sampled.FIRST, 0  # the first few are measured one by one
+    made.ran(1e-3)
     assert made.spare == 0
-    made.runs = local.SETTLED  # and then it is decided anew
-    made.rests()
+    made.runs = sampled.SETTLED  # and then it is decided anew
+    made.ran(1e-3)
     assert made.spare == 0
+    assert made.due
+
+
+def test_of_calls_that_are_waited_for_anyway_the_median_of_some_is_learnt_from():
+    made = Kept(None, None, 1e-3, 0.0, until=10, sync=True, runs=sampled.FIRST)
+    assert made.took(3.0) == (3.0, 1)  # one of the first
+    made.runs = sampled.FIRST + 2
+    for seconds in (1.0, 2.0, 9.0):
+        assert made.took(seconds) == (0.0, 0)
+    assert made.took(4.0) == (3.0, sampled.TOGETHER)
+    assert made.took(5.0) == (0.0, 0)
+    made.runs = made.until  # nothing is left when it is decided anew
+    assert made.took(6.0) == (5.5, 2)
+    made.sync = False
+    assert made.took(7.0) == (7.0, 1)
+
+
+def test_a_plan_is_decided_anew_when_it_no_longer_says_what_is_predicted():
+    made = Kept(None, None, 1e-3, 0.0, runs=sampled.FIRST + 1, measured_s=1e-4)
+    made.ran(1.05e-3)
+    assert not made.due
+    assert made.spare == 19
+    made.spare = 0
+    made.ran(1.2e-3)
+    assert made.due
+    assert made.spare == 0
+    following = Kept(None, None, 1.2e-3, 0.0)
+    following.follows(made)  # no more is measured for that
+    assert (following.runs, following.spare, following.due) == (sampled.FIRST + 1, 19, False)
+    made.runs = made.until
+    following = Kept(None, None, 1.2e-3, 0.0)
+    following.follows(made)  # nor for one that was settled
+    assert (following.runs, following.spare, following.due) == (sampled.FIRST + 1, 19, False)
+    made.until, made.moved = sampled.EARLY, False
+    following = Kept(None, None, 1.2e-3, 0.0)
+    following.follows(made)  # a shape's second plan, which is new
+    assert (following.runs, following.spare, following.due) == (0, 0, False)
 
 
 def rested(executor, *operands):
@@ -183,7 +244,11 @@ def test_the_short_way_gives_the_same_and_is_left_when_something_is_due(executor
         assert short(*other) is None
     with pytest.raises(TypeError, match="b: "):
         short(a, b.astype(np.float64), None)
-    kept.spare = 0
+    kept.spare, kept.moved, runs = 0, False, executor.costs.runs["gemm_f32"]
+    kept.runs = kept.until - 1
+    assert short(a, b, out) is out  # that one is measured
+    assert executor.costs.runs["gemm_f32"] > runs
+    assert kept.due
     assert short(a, b, out) is None
     with recording.recorded(executor, "t"):
         kept.spare = 9
@@ -226,6 +291,7 @@ def test_what_every_operation_gives(executor):
         (calls.map(executor, uris, "x + y", (a,), None, {"y": a[0]}), a + a[0]),
         (calls.map(executor, uris, lambda v: v * 2, (a,), None, {}), a * 2),
         (calls.reduce(executor, uris, a, "max", 0, {}), a.max(0)),
+        (calls.reduce(executor, uris, a, "mean", 1, {}), a.mean(1)),
         (calls.layout(executor, uris, x, "NHWC", {"source": "NCHW"}), x.transpose(0, 2, 3, 1)),
     ):
         np.testing.assert_allclose(got, want, rtol=1e-6)
@@ -243,6 +309,7 @@ def test_what_every_operation_gives(executor):
         lambda e: calls.map(e, BOTH, "x + q", (np.zeros(3, F32),), None, {}),
         lambda e: calls.map(e, BOTH, "x", (np.zeros(3, F32), 1, 2), None, {}),
         lambda e: calls.reduce(e, BOTH, np.zeros(3, F32), "median", None, {}),
+        lambda e: calls.reduce(e, BOTH, np.zeros(3, np.int32), "mean", None, {}),
         lambda e: calls.reduce(e, BOTH, None, "sum", None, {}),
         lambda e: calls.layout(e, BOTH, [1.0], "NHWC", {"source": "NCHW"}),
         lambda e: calls.layout(e, BOTH, np.zeros((1, 2, 3, 3), F32), "NCDHW", {"source": "NCHW"}),
@@ -284,11 +351,13 @@ def test_an_operand_that_is_lost_is_not_the_fault_of_who_wanted_it(executor, mon
     x = arrays.empty(executor, executor.devices["egl:0"], a.shape, F32, None).fill(a)
     prefer(executor, "cpu")
 
+    ways.know(executor, BOTH, BOTH)
+
     def gone(self):
         raise DeviceLost("it was reset")
 
     with monkeypatch.context() as patch:
-        patch.setattr(arrays.ContextArray, "numpy", gone)
+        patch.setattr(Array, "numpy", gone)
         with pytest.raises(DeviceLost, match="egl:0: an operand went with it: it was reset"):
             gemm(executor, x, b)
     assert executor.costs.nodes["egl:0"].lost == "it was reset"
@@ -309,7 +378,14 @@ def test_a_trace_changes_neither_results_nor_errors(executor, uri):
         x = arrays.empty(executor, executor.devices["cpu"], a.shape, F32, None).fill(a)
         np.testing.assert_allclose(gemm(executor, x, b), a @ b, rtol=1e-4, atol=1e-5)
     assert chrome.problems(chrome.document([trace])) == []
-    assert {span.track[0] for span in trace.spans} == {"host", uri}
+    assert {span.track[0] for span in trace.spans} == {"host", "cpu", uri}
+    assert {span.track[0] for span in trace.spans if span.track[1] == "compute"} == {uri}
+    parts = {(span.track, span.name) for span in trace.spans}
+    assert {("host", "plan"), ("host", "trace")} <= {track for track, _ in parts}
+    assert {(("cpu", "memory"), "allocate"), (("cpu", "h2d"), "fill")} <= parts
+    assert any(track[1] == "d2h" for track, _ in parts)
+    checks = [span for span in trace.spans if span.name == "check"]
+    assert len(checks) == 4  # of one that is refused, too
 
 
 def test_every_call_is_a_span_that_holds_what_it_consists_of(executor):
@@ -404,7 +480,7 @@ def test_what_was_measured_is_kept_between_runs(opened, tmp_path, monkeypatch):
 def test_an_entry_that_makes_no_sense_is_measured_anew(opened, tmp_path, entry):
     info = opened("cpu").info
     kept = profile.Profile(str(tmp_path))
-    kept.put(info, {"gemm_f32": [(1e3, 1e-5)]})
+    kept.put(info, {"gemm_f32": [(1e3, 1e-5), (1e6, 1e-3)]})
     path = tmp_path / "profile.json"
     document = json.loads(path.read_text())
     document["devices"] = dict.fromkeys(document["devices"], entry)
@@ -414,10 +490,10 @@ def test_an_entry_that_makes_no_sense_is_measured_anew(opened, tmp_path, entry):
 
 def test_nowhere_to_keep_it(opened, tmp_path, caplog):
     info = opened("cpu").info
-    profile.Profile("").put(info, {"x": [(1.0, 1.0)]})
+    profile.Profile("").put(info, {"x": [(1.0, 1.0), (2.0, 2.0)]})
     assert profile.Profile("").points(info) == {}
     (tmp_path / "home").write_text("a file, not a folder")
-    profile.Profile(str(tmp_path / "home")).put(info, {"x": [(1.0, 1.0)]})
+    profile.Profile(str(tmp_path / "home")).put(info, {"x": [(1.0, 1.0), (2.0, 2.0)]})
     assert "is not kept" in caplog.text
 
 

@@ -21,7 +21,8 @@ from sparkle_drv.testing.emulator import Machine
 from sparkle_drv.testing.faults import Fault, Schedule
 
 F32 = np.float32
-CLASSES = ("gemm_f32", "conv2d_f32:3x3", "map_f32:x*y", "reduce_sum_f32", "layout_f32:NCHW:NHWC")
+CLASSES = ("gemm_f32", "conv2d_f32:3x3", "map_f32:x*y", "reduce_sum_f32", "reduce_mean_f32",
+           "layout_f32:NCHW:NHWC")  # fmt: skip
 
 
 def made(devices, share=1.0):
@@ -71,6 +72,7 @@ def every(executor, uris):
     yield conv, ops.ref.conv2d(x, w, padding=((1, 1), (1, 1)))
     yield calls.map(executor, uris, "x*y", (a, b), None, {}), a * b
     yield calls.reduce(executor, uris, a, "sum", None, {}), a.sum()
+    yield calls.reduce(executor, uris, a, "mean", 0, {}), a.mean(0)
     yield calls.layout(executor, uris, x, "NHWC", {"source": "NCHW"}), x.transpose(0, 2, 3, 1)
 
 

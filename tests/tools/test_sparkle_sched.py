@@ -46,6 +46,7 @@ def saved(tmp_path_factory):
         (["conv2d", "1x4x9x9", "6x2x3x3", "--groups", "2", "--padding", "1"], "grouped"),
         (["map", "x*y + 1", "x,y", "100x3"], "map_f32:x*y + 1, size 3600"),
         (["reduce", "50x20", "--op", "max", "--axis", "1", "--dtype", "i32"], "reduce_max_i32"),
+        (["reduce", "50x20", "--op", "mean"], "reduce_mean_f32"),
     ],
 )
 def test_explain(sparkle, capsys, words, said):
@@ -74,7 +75,7 @@ def test_explain_as_json(sparkle, capsys):
         (["map", "x + q", "x", "8"], 1, "q: it stands in the expression"),
         (["map", "x +", "x", "8"], 1, "expression: a number"),
         (["conv2d", "1x4x9x9", "6x3x3x3"], 1, "w: "),
-        (["gemm", "9000000x9000000x9000000"], 1, "MemoryError"),
+        (["gemm", "9000000x9000000x9000000"], 1, "the operands are 648000000000000 bytes, the dev"),
     ],
 )
 def test_explain_of_what_cannot_be(sparkle, capsys, words, code, said):
@@ -90,6 +91,7 @@ def test_explain_of_what_cannot_be(sparkle, capsys, words, code, said):
     [["explain"], ["explain", "gemm"], ["explain", "gemm", "8x8"], ["explain", "gemm", "0x8x8"],
      ["explain", "sort", "8"], ["explain", "conv2d", "1x4x9x9", "6x3x3x3", "--dtype", "f64"],
      ["trace"], ["replay"], ["replay", "x", "--rate", "cpu"], ["replay", "x", "--rate", "cpu=0"],
+     ["explain", "gemm", "8x8x8", "-d", ""], ["explain", "gemm", "8x8x8", "-d", "cpu,"],
      ["replay", "x", "--rate", "=2"], ["replay", "x", "--rate", "cpu=fast"]],
 )  # fmt: skip
 def test_usage(sparkle, capsys, words):
@@ -189,7 +191,7 @@ def test_what_is_no_journal(sparkle, capsys, saved, tmp_path):
         ("{}", "it is no journal"),
         ('{"costs": {}}', "line 1: KeyError: 'journal'"),
         ('{"costs"', "line 1: JSONDecodeError"),
-        (journal.replace('"journal": 1', '"journal": 9', 1), "version 9"),
+        (journal.replace('"journal": 3', '"journal": 9', 1), "version 9"),
         (journal.replace('"told"', '"asked"', 1), "KeyError: 'decided'"),
         (journal.replace('"call": "probed"', '"call": "rm"', 1), "there is no 'rm'"),
     ):
@@ -200,16 +202,68 @@ def test_what_is_no_journal(sparkle, capsys, saved, tmp_path):
     assert sparkle("replay", tmp_path / "j") == 1
     assert "it is not text" in capsys.readouterr().err
     assert sparkle("replay", tmp_path / "nowhere") == 1
-    assert sparkle("replay", saved, "--without", "cuda:9") == 1
-    assert "cuda:9: the journal knows cpu, egl:0" in capsys.readouterr().err
+    for asked in (["--without", "cuda:9"], ["--rate", "cuda:9=2"]):
+        assert sparkle("replay", saved, *asked) == 2
+        assert "cuda:9: the journal knows cpu, egl:0" in capsys.readouterr().err
+
+
+def damaged(saved, change):
+    """The journal, its first decision's plan changed."""
+    lines = saved.with_name("t.json.journal").read_text().splitlines()
+    at = next(i for i, line in enumerate(lines) if line.startswith('{"decided"'))
+    decided = json.loads(lines[at])
+    change(decided["decided"]["plan"])
+    return "\n".join([*lines[:at], json.dumps(decided), *lines[at + 1 :]])
+
+
+@pytest.mark.parametrize(
+    "change",
+    [lambda plan: plan.pop("candidates"), lambda plan: plan["candidates"].clear(),
+     lambda plan: plan.update(shares=None), lambda plan: plan.update(work=[])],
+)  # fmt: skip
+def test_a_damaged_decision(sparkle, capsys, saved, tmp_path, change):
+    (tmp_path / "j").write_text(damaged(saved, change))
+    assert sparkle("replay", tmp_path / "j") == 1
+    assert "journal, decision 1: " in capsys.readouterr().err
+
+
+def test_files_that_nest_without_end(sparkle, capsys, saved, tmp_path):
+    deep = "[" * 300000
+    (tmp_path / "t").write_text(deep)
+    assert sparkle("trace", tmp_path / "t") == 1
+    assert "it is no JSON" in capsys.readouterr().err
+    journal = saved.with_name("t.json.journal").read_text()
+    (tmp_path / "j").write_text(journal + deep)
+    assert sparkle("replay", tmp_path / "j") == 1
+    assert "RecursionError" in capsys.readouterr().err
+
+
+def test_a_name_that_no_output_can_encode(saved, tmp_path):
+    document = json.loads(saved.read_text())
+    document["otherData"] = {"odd \ud800": {"covered": 0.5}}
+    (tmp_path / "t").write_text(json.dumps(document))
+    done = subprocess.run(
+        [sys.executable, str(TOOLS / "sparkle.py"), "trace", str(tmp_path / "t")],
+        capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    assert r"odd \ud800: 50.0% of it covered" in done.stdout
 
 
 def test_from_python(saved):
     found = sp.replay(saved)
     assert [(one.op, one.device) for one in found][1] == ("gemm_f32", "egl:0")
     assert all(one.same and one.now_device == one.device for one in found)
-    with pytest.raises(ValueError, match="rate: a factor above 0"):
-        sp.replay(saved, rate={"cpu": -1})
+    for more, error, said in (
+        ({"rate": {"cpu": -1}}, ValueError, "rate: a factor above 0"),
+        ({"rate": {"cpu": "a"}}, TypeError, "rate: a factor above 0 is wanted for cpu, got 'a'"),
+        ({"rate": [1]}, TypeError, "rate: factors by URI"),
+        ({"without": "cpu"}, TypeError, "without: a list of URIs is wanted, got 'cpu'"),
+        ({"without": None}, TypeError, "without: a list"),
+        ({"without": ["tpu"]}, ValueError, "tpu: the journal knows cpu, egl:0"),
+    ):
+        with pytest.raises(error, match=said):
+            sp.replay(saved, **more)
 
 
 def test_as_a_program(saved):

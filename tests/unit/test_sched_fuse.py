@@ -3,9 +3,9 @@
 import graphkit
 import numpy as np
 import pytest
+from graphkit import computed
 
-from sparkle_drv.ops import ref, traced
-from sparkle_drv.ops.ref_ops import ELEMENTWISE
+from sparkle_drv.ops import traced
 from sparkle_drv.sched.graph.compose import written
 from sparkle_drv.sched.graph.fold import folded
 from sparkle_drv.sched.graph.fuse import fuse, plain
@@ -39,50 +39,6 @@ def fused(g, *nodes, plainly=False):
 
 def nbytes(tasks):
     return sum(traffic(task, on_cpu=True).nbytes for task in tasks)
-
-
-def computed(tasks, given):
-    """The values of all tasks by number, in float64."""
-    found = {number: np.asarray(x, np.float64) for number, x in given.items()}
-    for task in tasks:
-        reads = {name: found[value.number] for name, value in task.reads.items()}
-        if task.fold is not None:
-            weights, bias = folded(task, given)
-            reads[task.weights], reads["bias"] = weights, bias
-        if task.expression is not None:
-            a = expression(task.expression, {**reads, **task.numbers})
-        if task.op == "gemm":
-            made = ref.gemm(reads["a"], reads["b"], reads.get("bias"), task.options["activation"])
-        elif task.op == "conv2d":
-            pad, bias = task.options["padding"], reads.get("bias")
-            made = ref.conv2d(
-                reads["x"], reads["w"], None if bias is None else bias.reshape(-1),
-                padding=((pad, pad), (pad, pad)), activation=task.options["activation"],
-                layout=task.options["layout"],
-            )  # fmt: skip
-        elif task.op == "map":
-            made = np.broadcast_to(a, task.out.shape)
-        else:
-            a = reads["a"] if task.expression is None else a
-            how = task.options
-            made = getattr(np, how["op"])(a, axis=how["axis"], keepdims=how["keepdims"])
-        assert made.shape == task.out.shape
-        found[task.out.number] = made
-    return found
-
-
-def expression(graph, values):
-    found = []
-    for node in graph.nodes:
-        if node.op == "name":
-            found.append(np.asarray(values[node.value], np.float64))
-        elif node.op == "number":
-            found.append(np.float64(node.value))
-        else:
-            found.append(
-                np.asarray(ELEMENTWISE[node.op](*(np.asarray(found[a]) for a in node.args)))
-            )
-    return found[-1]
 
 
 def same(g, tasks, *nodes, tolerance=1e-5):

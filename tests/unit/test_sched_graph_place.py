@@ -4,11 +4,12 @@ import random
 
 import pytest
 
-from sparkle_drv.sched.choose import Impossible
+from sparkle_drv.sched.choose import STALE, Impossible
 from sparkle_drv.sched.costs import Costs, Node
 from sparkle_drv.sched.graph.place import candidates, changed, placed
 from sparkle_drv.sched.graph.plan import TaskPlan
 from sparkle_drv.sched.graph.traffic import Traffic
+from sparkle_drv.sched.journal import Journal, replay
 from sparkle_drv.sched.work import HOST, Operand, Work
 
 URIS = ("cpu", "egl:0", "gpu:0")
@@ -128,3 +129,72 @@ def test_what_has_changed_since_is_seen():
     assert not changed(known, made)
     known.nodes["gpu:0"].lost = ""
     assert changed(known, made)
+
+
+def idle(known, runs=STALE):
+    """All the time was spent on the gpu."""
+    for _ in range(runs):
+        known.ran("f", "gpu:0", 1e5, known.speeds["f", "gpu:0"].at(1e5))
+
+
+def test_a_device_left_alone_for_long_is_tried_when_that_costs_little():
+    works, reads = chain(3)
+    known = costs(shares=())
+    usual = placed(known, works, reads, URIS, {})
+    assert set(usual.schedules[0].device_of().values()) == {2}
+    known.spare_s = 1.0
+    assert placed(known, works, reads, URIS, {}).look is None  # none is idle for long
+    idle(known)
+    known.spare_s = 1.0
+    found = placed(known, works, reads, URIS, {})
+    assert found.schedules == usual.schedules
+    where = found.look.device_of()
+    assert sorted(where.values()) == [0, 2, 2]
+    assert found.order == (found.look, *found.schedules)
+    (tried,) = (task for task, device in where.items() if device == 0)
+    why = {c.device: c.why for c in candidates(found, tried, "cpu", looks=True)}
+    assert "tried again" in why["gpu:0"]
+    assert (
+        "not for the graph" in {c.device: c.why for c in candidates(found, tried, "cpu")}["gpu:0"]
+    )
+    known.ran("f", "cpu", 1e5, 1e-4)
+    known.spare_s = 1.0
+    other = placed(known, works, reads, URIS, {}).look
+    assert sorted(other.device_of().values()) == [1, 2, 2]  # the one that is idle now
+    extra = found.look.seconds - found.schedules[0].seconds
+    idle(known, 2 * STALE)
+    for spare, looks in ((extra * 0.9, False), (extra * 1.1, True)):
+        known.spare_s = spare
+        assert (placed(known, works, reads, URIS[::2], {}).look is not None) == looks
+
+
+def test_of_one_class_the_task_is_tried_that_loses_least():
+    known = costs(shares=())
+    works = [Work("f", size, (Operand(0),), 0) for size in (3e6, 1e3, 1e6)]
+    idle(known)
+    known.spare_s = 1.0
+    found = placed(known, works, [[], [], []], ("cpu", "gpu:0"), {})
+    usual = found.schedules[0].device_of()
+    moved = [t for t, d in found.look.device_of().items() if d != usual[t]]
+    assert len(moved) == 1
+    others = [t for t in range(3) if usual[t] == usual[moved[0]]]
+    assert works[moved[0]].size == min(works[t].size for t in others)
+
+
+def test_what_a_graph_has_explored_replays():
+    works, reads = chain(4)
+    known = costs(shares=())
+    idle(known)
+    known.spare_s = 1.0
+    notes = Journal(known)
+    found = placed(known, works, reads, URIS, {})
+    notes.placed(works, reads, URIS, {}, 0, found.look)
+    notes.told("explored", 1.0)
+    known.explored(1.0)
+    again = placed(known, works, reads, URIS, {})
+    notes.placed(works, reads, URIS, {}, 0, again.schedules[0])
+    assert again.look is None
+    both = list(replay(notes.lines))
+    assert len(both) == 2
+    assert all(stands == now for stands, now in both)
+    assert both[0][0] != both[1][0]

@@ -172,9 +172,11 @@ def test_maps_of_whole_numbers_are_exact():
 
 
 @pytest.mark.parametrize("axis", [None, 0, (0, 2)])
-@pytest.mark.parametrize("op", ["sum", "max", "min"])
+@pytest.mark.parametrize("op", ["sum", "max", "min", "mean"])
 @pytest.mark.parametrize("dtype", [F32, F64, np.int32])
 def test_reductions(op, axis, dtype):
+    if (op, dtype) == ("mean", np.int32):
+        return  # there are none
     a = (CHANCE.standard_normal((6, 70, 9)) * 100).astype(dtype)
     got = np.asarray(getattr(a, op)(axis))
     assert looked(validate.reduce, got, [a], op=op, axis=axis) == ""
@@ -185,6 +187,77 @@ def test_reductions(op, axis, dtype):
         a[1, 2, 3] = np.nan
         assert looked(validate.reduce, got, [a], op=op, axis=axis)
         assert looked(validate.reduce, getattr(a, op)(axis), [a], op=op, axis=axis) == ""
+
+
+FOLDS = {
+    "x*y": lambda x, y, s: x * y,
+    "relu(x*s + y)": lambda x, y, s: np.maximum(x * s + y, 0),
+    "exp(x) - abs(y)": lambda x, y, s: np.exp(x) - np.abs(y),
+    "(x - y)**2": lambda x, y, s: (x - y) ** 2,
+}
+
+
+def folding(expression, op, axis):
+    return {"expression": expression, "names": ["x", "y"], "numbers": {"s": 0.5}, "op": op,
+            "axis": axis}  # fmt: skip
+
+
+@pytest.mark.parametrize("op", ["sum", "mean", "max", "min"])
+@pytest.mark.parametrize("expression", FOLDS)
+@pytest.mark.parametrize("dtype", [F32, F64])
+def test_reductions_of_expressions(expression, op, dtype):
+    x, y = np.random.default_rng(4).standard_normal((2, 5, 40, 9)).astype(dtype)
+    y = np.broadcast_to(y[:1], x.shape)
+    plain = FOLDS[expression](x, y, dtype(0.5))
+    assert plain.dtype == dtype
+    for axis in (None, 0, -1, (0, 2), [1]):
+        axes = tuple(axis) if isinstance(axis, list) else axis
+        got = np.asarray(getattr(plain, op)(axes))
+        what = folding(expression, op, axis)
+        assert looked(validate.fold, got, [x, y], **what) == ""
+        far = np.abs(plain).sum(axes) * 1e-3 / (plain.size / got.size if op == "mean" else 1)
+        far = far.astype(dtype) if op in ("sum", "mean") else dtype(1e-2)
+        for wrong in (got + far, got - far, np.full_like(got, np.nan)):
+            assert "is right" in looked(validate.fold, wrong, [x, y], **what)
+
+
+def test_reductions_of_more_terms_than_fit_a_piece():
+    x, y = np.random.default_rng(4).uniform(0, 1, (2, 3 * validate.PIECE + 17)).astype(F32)
+    got = np.asarray((x * y).sum())
+    assert looked(validate.fold, got, [x, y], **folding("x*y", "sum", None)) == ""
+    left_out = np.asarray((x * y)[: validate.PIECE].sum())
+    assert looked(validate.fold, left_out, [x, y], **folding("x*y", "sum", None))
+
+
+@pytest.mark.parametrize("op", ["sum", "mean", "max", "min"])
+def test_reductions_of_what_is_not_finite_or_may_go_either_way(op):
+    x, y = np.random.default_rng(4).uniform(1, 2, (2, 4, 30)).astype(F32)
+    what = folding("x*y", op, 1)
+    right = getattr(x * y, op)(1)
+    x[1, 2], x[2, 3], x[2, 4] = np.nan, np.inf, -np.inf
+    with np.errstate(all="ignore"):
+        got = getattr(x * y, op)(1)
+    assert looked(validate.fold, got, [x, y], **what) == ""
+    if op in ("sum", "mean"):
+        assert looked(validate.fold, right, [x, y], **what)
+    x[1:] = 1
+    what = folding("where(x*0.1 < 0.1, 1, 1000) * y", op, 1)
+    for either in (0, 1e6):  # nothing can be said of those rows, and of the others it can
+        got = np.full(4, either, F32)
+        got[0] = getattr(np.where(x[0] * 0.1 < 0.1, 1, 1000) * y[0], op)(0)
+        assert looked(validate.fold, got, [x, y], **what) == ""
+        got[0] *= F32(1.01)
+        assert "element 0" in looked(validate.fold, got, [x, y], **what)
+
+
+def test_reductions_of_whole_numbers_are_exact():
+    x, y = CHANCE.integers(-(2**31), 2**31, (2, 40, 50), np.int32)
+    what = {**folding("x*y + 3", "sum", 0), "numbers": {}}
+    got = (x * y + np.int32(3)).sum(0, dtype=np.int64)
+    assert looked(validate.fold, got, [x, y], **what) == ""
+    assert looked(validate.fold, got + 1, [x, y], **what)
+    what["expression"] = "x*0.5 + y"  # numpy makes float64 of it
+    assert looked(validate.fold, (x * 0.5 + y).sum(0), [x, y], **what) == ""
 
 
 def test_layouts_to_the_bit():

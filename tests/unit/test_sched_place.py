@@ -9,7 +9,7 @@ from statistics import mean
 
 import pytest
 
-from sparkle_drv.sched import exact, place
+from sparkle_drv.sched import exact, improve, place
 from sparkle_drv.sched.dag import Problem, Schedule, bound, priced, timed
 
 
@@ -88,6 +88,48 @@ def test_large_graphs_come_near_the_bound():
             assert found.seconds <= alone * (1 + 1e-9)
             ratios.append(found.seconds / bound(problem))
     assert mean(ratios) <= 1.10
+
+
+DECIDED = [
+    ((8, 4, 3, False), "exact", 7.554437427193319, "33332133"),
+    ((12, 3, 1, True), "HEFT, improved", 2.4852001464444458, "212112211221"),
+    ((30, 2, 5, False), "HEFT at prices, 8, improved", 5.5305634968239215,
+     "111001110100101100100000011001"),
+    ((60, 4, 9, True), "HEFT at prices, 4, improved", 12.757268120793256,
+     "330302300323301300332333203003303030330333321233102323212201"),
+    ((100, 3, 100, False), "HEFT at prices, 4, improved", 20.72359749137845,
+     "2222112221022002100002201102112121000121111002122122202002020010001201102102210200102021222212"
+     "222222"),
+    ((100, 4, 101, False), "HEFT at prices, 8, improved", 10.03226045932649,
+     "2203203223232233300313310022230302201033112303232322021030032332333031203030100010221033013302"
+     "330222"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("what", "by", "seconds", "devices"), DECIDED)
+def test_decisions_are_those_of_the_plain_computation(what, by, seconds, devices):
+    """As recorded when every change was timed from the first task to the last."""
+    tasks, count, seed, shared = what
+    found = place.place(graph(tasks, count, seed, shared=shared))
+    assert found.by == by
+    assert found.seconds == pytest.approx(seconds, rel=1e-12)
+    where = found.device_of()
+    assert "".join(str(where[task]) for task in range(tasks)) == devices
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_change_helps_when_the_whole_schedule_is_shorter(seed):
+    problem = graph(24, 2 + seed % 3, seed, shared=seed % 2 == 1)
+    helpful = others = 0
+    for schedule in (place.earliest_finish(problem), place.heft(problem), *place.single(problem)):
+        trial = improve._Trial(problem, schedule)
+        for change in improve._changes(problem, schedule):
+            whole = timed(problem, change.order, change.device).seconds
+            assert trial.helps(change) == (whole < schedule.seconds * improve.HELPS)
+            helpful += trial.helps(change)
+            others += not trial.helps(change)
+    assert helpful
+    assert others
 
 
 @pytest.mark.parametrize("method", [place.heft, place.earliest_finish])

@@ -47,10 +47,31 @@ def probed(monkeypatch, seconds, made=0.0, virtual=1.0):
 def test_probes_end_in_time(monkeypatch, seconds, made):
     points, took, _ = probed(monkeypatch, seconds, made)
     sizes = {size for size, _ in points}
-    assert len(points) == probe.EACH * len(sizes) >= probe.EACH
+    # A second size that is dear is measured once, and none that takes longer than all may.
+    assert len(points) == probe.EACH * len(sizes) or len(points) <= 2 * probe.EACH
     assert took <= 3.0 or len(sizes) == 1  # what the least size takes, it takes
+    assert len(sizes) >= 2 or seconds > 0.1
     assert seconds > 1e-4 or made or len(sizes) >= 4
     assert all(t == pytest.approx(seconds * size / 1e3) for size, t in points)
+
+
+def test_what_the_first_run_takes_to_load_code_costs_no_sizes(monkeypatch):
+    def loads(monkeypatch, first, seconds):
+        """Sizes, when the first run takes so much longer."""
+        ours, once = Time(), [first]
+        monkeypatch.setattr(probe, "time", ours)
+
+        def one(dev, i):
+            def run():
+                ours.now += seconds * 8**i + (once.pop() if once else 0.0)
+
+            return run, 8.0**i
+
+        return {size for size, _ in probe.speeds(None, Class("x", one), ours.perf_counter)}
+
+    for first in (0.3, 0.6, 2.0):
+        assert loads(monkeypatch, first, 1e-4) == {1.0, 8.0, 64.0, 512.0}
+        assert len(loads(monkeypatch, first, 0.012)) == 2  # a dear second one is measured once
 
 
 def test_what_is_probed_by_a_virtual_clock_does_not_depend_on_ours(monkeypatch):

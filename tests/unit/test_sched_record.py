@@ -27,6 +27,13 @@ def test_what_comes_out_is_known_when_it_is_written_down():
     assert (z.shape, z.layout, z.nbytes) == ((2, 4, 4, 4), "NCHW", 4 * 128)
     m = g.map("where(z > c, z, 1)", z=z, c=np.ones((4, 1, 1), F32))
     assert (m.shape, m.layout) == ((2, 4, 4, 4), "NCHW")
+    n = g.layout(m, "NHWC")
+    assert (n.shape, n.layout, n.nbytes) == ((2, 4, 4, 4), "NHWC", m.nbytes)
+    k = g.layout(X, "NCHW8c")
+    assert (k.shape, k.layout) == ((2, 1, 8, 8, 8), "NCHW8c")
+    assert g.conv2d(g.layout(X, "NHWC"), W).layout == "NHWC"
+    assert g.conv2d(k, W).layout == "NCHW"
+    assert (g.conv2d(k, W, layout="NHWC", padding=1).shape) == (2, 8, 8, 4)
     assert g.map("x*d", x=y, d=np.ones(5)).dtype == np.float64
     assert g.reduce(np.ones((3, 4), np.int32), "sum", 0).dtype == np.int64
     assert g.reduce(m, "max", (1, 2), keepdims=True).shape == (2, 1, 1, 4)
@@ -34,7 +41,7 @@ def test_what_comes_out_is_known_when_it_is_written_down():
     assert g.reduce(ops.lazy("x*y", y, y), axis=1).shape == (4,)
     assert g.reduce(lambda v: v * 2, v=y, axis=0).shape == (5,)
     assert repr(y) == "<Node 2 float32[4, 5]>"
-    assert repr(g) == "<TaskGraph of 9 operations>"
+    assert repr(g) == "<TaskGraph of 17 operations>"
 
 
 WRONG = [
@@ -50,7 +57,16 @@ WRONG = [
     (lambda g: g.conv2d(g.conv2d(X, W), W), ValueError, "w: shape .* is wanted for 4 channels"),
     (lambda g: g.conv2d(X, W, layout="NCDHW"), ValueError, "layout: "),
     (lambda g: g.conv2d(g.conv2d(X, W), np.ones((1, 6, 1, 1), F32), layout="NHWC"),
-     ValueError, "x: it is NCHW, say layout='NCHW'"),
+     ValueError, r"w: shape \(1, 4, 1, 1\) is wanted for 4 channels"),
+    (lambda g: g.conv2d(g.layout(X, "NCHW8c"), np.ones((1, 9, 1, 1), F32)),
+     ValueError, "channels: 1 to 8 are possible"),
+    (lambda g: g.conv2d(g.layout(X, "NCHW8c"), W, layout="NCHW8c"), ValueError, "layout: "),
+    (lambda g: g.layout(X, "CHWN"), ValueError, "target: "),
+    (lambda g: g.layout(X.astype(np.float64), "NHWC"), TypeError, "a: layout takes float32"),
+    (lambda g: g.layout(g.conv2d(X, W), "NHWC", source="NHWC"), ValueError, "source: a is NCHW"),
+    (lambda g: g.layout(X, "NHWC", channels=3), ValueError, "channels: only a blocked layout"),
+    (lambda g: g.layout(X, "NHWC", out=np.zeros((2, 8, 3, 8), F32)), ValueError, "out: shape"),
+    (lambda g: g.layout([1.0], "NHWC"), TypeError, "a: a numpy array or an Array is wanted"),
     (lambda g: g.conv2d(X, W, algo="winograd", stride=2), ValueError, "wants filters of 3 x 3"),
     (lambda g: g.conv2d(X, W, np.ones(3, F32)), ValueError, r"bias: shape \(4,\) is wanted"),
     (lambda g: g.map("x + y", x=A, y=B), ValueError, r"shapes that broadcast are wanted"),
@@ -74,6 +90,15 @@ WRONG = [
     (lambda g: g.softmax(A), AttributeError, "no operation 'softmax': there are gemm, conv2d, map"),
     (lambda g: g.gemm(new().gemm(A, B), B), ValueError, "a: it is a node of another graph"),
     (lambda g: g.output(new().gemm(A, B)), ValueError, "output: it is a node of another graph"),
+    (lambda g: g.input((2, -1)), ValueError, "no dimension may be negative"),
+    (lambda g: g.input("ab"), TypeError, "shape: whole numbers are wanted"),
+    (lambda g: g.input(3, np.int8), TypeError, "dtype: a graph takes float32"),
+    (lambda g: g.input((2, 3), layout="NHWC"), ValueError, "shape: 4 dimensions"),
+    (lambda g: g.input((2, 3, 4, 5), layout="HWC"), ValueError, "layout: "),
+    (lambda g: g.input((1, 2, 3, 3, 4), layout="NCHW8c"), ValueError, "is wanted for NCHW8c"),
+    (lambda g: g.gemm(g.input((2, 4)), B), ValueError, r"b: shape \(4, 5\) is wanted"),
+    (lambda g: g.output(g.input(3)), ValueError, "output: a result is wanted, got an input"),
+    (lambda g: g.input(3).numpy(), ValueError, "the graph was not run yet"),
     (lambda g: g.output(A), TypeError, "output: a node is wanted, got ndarray"),
     (lambda g: g.run(), ValueError, "run: there is no operation in the graph"),
     (lambda g: g.gemm(A, B).numpy(), ValueError, "the graph was not run yet"),

@@ -110,3 +110,46 @@ def test_what_is_no_time_teaches_nothing(seconds):
     speed.observe(1e7, seconds)
     assert [speed.at(size) for size in SIZES] == before
     assert speed.runs == 0
+
+
+@pytest.mark.parametrize(("noise", "shared"), [(0.02, False), (0.5, True)])
+def test_a_size_is_judged_by_its_neighbours_where_runs_scatter_much(noise, shared):
+    """Between two sizes that take 1.5 times as long as probed, and one that takes half as long."""
+    chance = random.Random(9)
+    speed = Speed.of(measured(Line(1e-6, 1e-10), SIZES, 3, noise))
+    sizes = {2.0**20: 1.5, 2.0**22: 0.5, 2.0**24: 1.5}
+    before = {size: speed.at(size) for size in sizes}
+    for _ in range(30):
+        for size, factor in sizes.items():
+            exact = factor * before[size]
+            speed.observe(size, exact * math.exp(chance.gauss(0, noise)))
+    moved = speed.at(2.0**22) / before[2.0**22]
+    assert moved > 0.6 if shared else moved == pytest.approx(0.5, rel=0.15)
+
+
+def test_errors_beyond_twice_the_scatter_do_not_carry_the_others_with_them():
+    speed = Speed.of(measured(Line(1e-6, 1e-10), SIZES, 3, 0.03))
+    before = speed.at(1e7)
+    for factor in (
+        1.0,
+        1.02,
+        30.0,
+        0.98,
+        1.0,
+        1.01,
+        20.0,
+        0.99,
+    ) * 3:
+        speed.observe(1e7, factor * before)
+    assert speed.at(1e7) == pytest.approx(before, rel=0.1)
+
+
+def test_a_median_counts_for_the_runs_that_it_is_of():
+    one, many = (Speed.of(measured(Line(1e-6, 1e-10), SIZES, 3, 0.03)) for _ in range(2))
+    truth = 1.05 * one.at(3e8)
+    for _ in range(4):
+        one.observe(3e8, truth)
+    many.observe(3e8, truth, 4)
+    assert one.runs == many.runs == 4
+    assert one.knots[28].count == many.knots[28].count == 4
+    assert many.at(3e8) == pytest.approx(one.at(3e8), rel=0.02)

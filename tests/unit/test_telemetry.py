@@ -69,6 +69,28 @@ def test_what_threads_do_at_once_is_on_tracks_beside_one_another():
                      "d": "plan", "e": "plan"}  # fmt: skip
 
 
+def test_a_trace_to_which_threads_still_append():
+    """What had begun in it ends after it: a document is of one moment."""
+    trace = Trace("t", 0, end_ns=10)
+    before = trace.span(PLAN, "a", 0, 1)
+    taken = trace.taken
+
+    def late():
+        spans, flows = taken()
+        after = trace.span(PLAN, "b", 2, 3)
+        trace.flow("x", before, after)
+        trace.noted.append((PLAN, "c", 4, 5))
+        return spans, flows
+
+    trace.taken = late
+    first = chrome.document([trace])
+    trace.taken = taken
+    second = chrome.document([trace])
+    assert [chrome.problems(d) for d in (first, second)] == [[], []]
+    assert [sum(e["ph"] == "X" for e in d["traceEvents"]) for d in (first, second)] == [1, 3]
+    assert trace.noted == []
+
+
 def test_flows_of_several_traces_have_ids_of_their_own():
     document = chrome.document([made(), made()])
     assert chrome.problems(document) == []

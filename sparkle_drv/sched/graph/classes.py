@@ -18,7 +18,16 @@ from sparkle_drv.core.device import Device
 from sparkle_drv.ops.geometry import geometry
 from sparkle_drv.ops.graph import Graph
 
-from ..operations import Class, Runs, conv2d_class, gemm_class, reduce_class, stored, tag_of
+from ..operations import (
+    Class,
+    Runs,
+    conv2d_class,
+    gemm_class,
+    layout_class,
+    reduce_class,
+    stored,
+    tag_of,
+)
 from .compose import operations as count
 from .data import Task, Value
 from .traffic import traffic
@@ -36,6 +45,9 @@ def class_of(task: Task) -> tuple[Class, float]:
     if task.op == "conv2d":
         how = [task.options[name] for name in _SHAPE]
         return conv2d_class(geometry(task.reads["x"].shape, task.reads["w"].shape, *how))
+    if task.op == "layout":
+        kind = layout_class(task.options["source"], task.options["target"])
+        return kind, float(task.reads["a"].nbytes)
     if task.expression is None:
         a = task.reads["a"]
         return reduce_class(task.options["op"], a.dtype), float(a.nbytes)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,7 @@ class Value:
     kind: str = "made"
     """"made" by a task, or from outside: "numpy", "settled" (a numpy array that owns its data and
     is not writeable: it stays as it is, see ops/weights.py), "context" (a ContextArray), or the URI
-    of the device that a core.Array is on.
+    of the device that a core.Array is on. "input": any of them but "settled", each run says.
     """
 
     @property
@@ -63,7 +63,7 @@ class Task:
     """One operation. `reads` has its arrays by the names that `ops` knows them by."""
 
     op: str
-    """gemm, conv2d, map or reduce."""
+    """gemm, conv2d, map, reduce or layout."""
     reads: Mapping[str, Value]
     out: Value
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -79,13 +79,21 @@ class Task:
     @property
     def brought(self) -> tuple[Value, ...]:
         """The arrays that must be on the device before it begins, once. `ops` brings the others
-        itself: numpy arrays that a map broadcasts, and weights with a fold in them.
+        itself: numpy arrays that a map broadcasts, and what a fold changes.
         """
-        folded = (self.weights, "bias") if self.fold else ()
-        found = [v for name, v in self.reads.items() if name not in folded]
+        found = [v for name, v in self.reads.items() if name not in self.folded]
         if self.expression is not None:
             found = [v for v in found if v.shape == self.common or not v.host]
         return tuple(dict.fromkeys(found))
+
+    @property
+    def folded(self) -> tuple[str, ...]:
+        """The operands that its fold changes: a bias, if there is one by then, and the weights
+        where they are scaled.
+        """
+        if self.fold is None:
+            return ()
+        return ("bias",) if self.fold.scale is None else ("bias", self.weights)
 
     @property
     def common(self) -> tuple[int, ...]:
@@ -116,6 +124,15 @@ def readers(tasks: Sequence[Task]) -> dict[int, list[int]]:
         for value in task.arrays:
             found.setdefault(value.number, []).append(i)
     return found
+
+
+def bound(tasks: Sequence[Task], kinds: Mapping[int, str]) -> list[Task]:
+    """`tasks` as they were written down, with the inputs of these numbers being of these kinds."""
+
+    def given(value: Value) -> Value:
+        return replace(value, kind=kinds[value.number]) if value.number in kinds else value
+
+    return [replace(t, reads={name: given(v) for name, v in t.reads.items()}) for t in tasks]
 
 
 def needed(tasks: Sequence[Task], outputs: frozenset[int]) -> list[Task]:

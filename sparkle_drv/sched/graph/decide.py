@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from sparkle_drv.ops.conv2d import WINOGRAD
 
+from .. import ways
 from ..arrays import ContextArray
 from ..choose import Impossible
+from ..costs import Costs
 from ..dag import Schedule
+from ..journal import Journal
 from ..local import LocalExecutor
 from ..work import HOST, Operand, Work
 from . import place as graph_place
@@ -23,13 +27,68 @@ from .traffic import traffic
 
 @dataclass
 class Decided:
-    """A plan and the steps that it comes to."""
+    """A plan, the tasks that it is for, and the steps that it comes to."""
 
     kept: KeptGraph
+    tasks: Sequence[Task]
     steps: Steps
+    works: Sequence[Work]
+    """By task."""
+    placed: graph_place.Placed
+
+    def outdated(self, costs: Costs, uris: Sequence[str]) -> bool:
+        """Have devices become faster or slower since, or is a look due at one that is not used?"""
+        if graph_place.changed(costs, self.kept.plan.tasks):
+            return True
+        best = self.placed.schedules[0]
+        problem = self.placed.problem
+        return graph_place.looking(costs, self.works, uris, problem, best) is not None
+
+
+Noted = Callable[[Journal], None]
+"""Writes down what was placed, and how."""
 
 
 def decide(
+    executor: LocalExecutor,
+    uris: tuple[str, ...],
+    ways: Sequence[Sequence[Task]],
+    outputs: frozenset[int],
+    given: Mapping[int, Any],
+    outs: Mapping[int, Any],
+    there: set[Key],
+) -> Decided:
+    """The best of `ways` to do the same, ties by their order; `there`: copies of operands that are
+    kept. Raises Impossible.
+    """
+    found: list[tuple[Decided, Noted]] = []
+    why: Impossible | None = None
+    # All that is measured comes first: a replay places by what was known in the end.
+    all_works = [_works(executor, uris, tasks, outputs, given, outs, there) for tasks in ways]
+    for tasks, works in zip(ways, all_works, strict=True):
+        try:
+            found.append(_one_way(executor, uris, tasks, works, outputs))
+        except Impossible as error:
+            why = why or error
+    if not found:
+        assert why is not None
+        raise why
+    found.sort(key=lambda one: _best_s(one[0]))
+    made, noted = found[0]
+    for other, _ in found[1:]:
+        made.kept.plan = replace(made.kept.plan, otherwise_s=_best_s(other))
+    if executor.journal is not None:
+        noted(executor.journal)
+    if made.kept.plan.explores:
+        executor.tell("explored", made.kept.plan.extra_s)
+    return made
+
+
+def _best_s(one: Decided) -> float:
+    return one.kept.plan.predicted_s - one.kept.plan.extra_s
+
+
+def _works(
     executor: LocalExecutor,
     uris: tuple[str, ...],
     tasks: Sequence[Task],
@@ -37,8 +96,8 @@ def decide(
     given: Mapping[int, Any],
     outs: Mapping[int, Any],
     there: set[Key],
-) -> Decided:
-    """`there`: copies of operands that are kept. Raises Impossible."""
+) -> list[Work]:
+    """What the tasks amount to; their classes are known afterwards."""
     works = []
     for task in tasks:
         kind, size = class_of(task)
@@ -46,6 +105,18 @@ def decide(
         operands = tuple(_operand(v, given, there) for v in task.arrays if v.kind != "made")
         place = _out_place(task.out, outputs, given, outs)
         works.append(Work(kind.name, size, operands, task.out.nbytes, place))
+    places = {place for work in works for x in work.operands for place in x.places}
+    ways.know(executor, places.union(uris), uris)  # results go from one of `uris` to another
+    return works
+
+
+def _one_way(
+    executor: LocalExecutor,
+    uris: tuple[str, ...],
+    tasks: Sequence[Task],
+    works: Sequence[Work],
+    outputs: frozenset[int],
+) -> tuple[Decided, Noted]:
     making = {task.out.number: i for i, task in enumerate(tasks)}
     reads = [[making[v.number] for v in task.arrays if v.number in making] for task in tasks]
     refused = {
@@ -56,13 +127,15 @@ def decide(
     }
     placed = graph_place.placed(executor.costs, works, reads, uris, refused)
     lacking = []
-    for index, schedule in enumerate(placed.schedules):
+    for index, schedule in enumerate(placed.order):
         made = _with_steps(executor, uris, tasks, outputs, placed, works, schedule)
         short = _short(executor, made)
         if not short:
-            if executor.journal is not None:
-                executor.journal.placed(works, reads, uris, refused, index, schedule)
-            return made
+            noted = partial(
+                Journal.placed, works=works, reads=reads, uris=uris, refused=refused, index=index,
+                schedule=schedule,
+            )  # fmt: skip
+            return made, noted
         lacking.append(short)
     raise Impossible(f"graph: it does not fit: {'; or '.join(dict.fromkeys(lacking))}")
 
@@ -99,6 +172,8 @@ def _with_steps(
     schedule: Schedule,
 ) -> Decided:
     order = [Do(slot.task, uris[slot.device]) for slot in schedule.slots]
+    best = placed.schedules[0]
+    explores, usual = schedule is placed.look, best.device_of()
     made = steps(tasks, order, outputs)
     plans = tuple(
         TaskPlan(
@@ -108,28 +183,35 @@ def _with_steps(
             slot.start,
             slot.end,
             traffic(tasks[slot.task], _on_cpu(executor, do.uri)),
-            graph_place.candidates(placed, slot.task, do.uri),
+            graph_place.candidates(
+                placed, slot.task, do.uri, explores and usual[slot.task] != slot.device
+            ),
         )
         for slot, do in zip(schedule.slots, order, strict=True)
     )
-    kept = dict.fromkeys((do.uri for do in order), 0)
+    stays = dict.fromkeys((do.uri for do in order), 0)
     for do in order:
         task = tasks[do.task]
         if (task.out.number, do.uri) not in made.offsets:
-            kept[do.uri] += task.out.nbytes
-        kept[do.uri] += sum(v.nbytes for v in task.arrays if v not in task.brought)
-    for uri in kept:
+            stays[do.uri] += task.out.nbytes
+        stays[do.uri] += sum(v.nbytes for v in task.arrays if v not in task.brought)
+    for uri in stays:
         stay = {v for do in order if do.uri == uri for v in tasks[do.task].brought}
         stay = {v for v in stay if v.kind in ("settled", "context", uri)}
-        kept[uri] += sum(v.nbytes for v in stay)
+        stays[uri] += sum(v.nbytes for v in stay)
     memory = {
-        uri: DeviceMemory(made.memory[uri].peak_nbytes, made.memory[uri].naive_nbytes, kept[uri])
-        for uri in kept
+        uri: DeviceMemory(made.memory[uri].peak_nbytes, made.memory[uri].naive_nbytes, stays[uri])
+        for uri in stays
     }
     alone = {s.by.removesuffix(" alone"): s.seconds for s in placed.schedules[1:]}
     moves = tuple(Move(step.value.nbytes, step.source, step.uri) for step in made.moves)
-    plan = GraphPlan(plans, schedule.by, schedule.seconds, alone, moves, memory)
-    return Decided(KeptGraph(plan), made)
+    extra_s = max(0.0, schedule.seconds - best.seconds) if explores else 0.0
+    plan = GraphPlan(
+        plans, schedule.by, schedule.seconds, alone, moves, memory,
+        explores=explores, extra_s=extra_s,
+    )  # fmt: skip
+    kept = KeptGraph(plan, runs=1 if explores else 0)  # its only run is one that is measured
+    return Decided(kept, tasks, made, works, placed)
 
 
 def _short(executor: LocalExecutor, made: Decided) -> str:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from .. import explain
-from ..explain import candidate, seconds
-from ..local import Kept
+from ..explain import LOOKS, candidate, seconds
+from ..sampled import Kept
 from .plan import GraphPlan, KeptGraph
 
 
@@ -18,7 +18,7 @@ def graph(kept: KeptGraph) -> str:
     plan = kept.plan
     lines = [
         f"graph: {len(plan.tasks)} tasks on {', '.join(plan.devices)}, "
-        f"predicted {seconds(plan.predicted_s)} ({plan.by})"
+        f"predicted {seconds(plan.predicted_s)} ({plan.by})" + (LOOKS if plan.explores else "")
     ]
     for at, task in enumerate(plan.tasks):
         measured = f", measured {seconds(kept.measured_s[at])}" if at in kept.measured_s else ""
@@ -28,6 +28,9 @@ def graph(kept: KeptGraph) -> str:
             f"{task.traffic.writes_nbytes}"
         )
         lines += [f"    {candidate(c, i == 0)}" for i, c in enumerate(task.candidates)]
+    if plan.convert_s or plan.otherwise_s:
+        other = f", {seconds(plan.otherwise_s)} in all otherwise" if plan.otherwise_s else ""
+        lines.append(f"changes of layout take {seconds(plan.convert_s)}{other}")
     lines += [f"{uri} alone: {seconds(s)}" for uri, s in plan.alone_s.items()]
     return "\n".join([*lines, *_bytes(plan)])
 

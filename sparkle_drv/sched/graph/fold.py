@@ -21,35 +21,35 @@ from .data import Task
 Host = npt.NDArray[Any]
 
 
-def folded(task: Task, given: Mapping[int, Host]) -> tuple[Host, Host | None] | None:
-    """(weights, bias) of a product that has a fold; None: they cannot take it. `given` has the
-    arrays by the numbers of their values.
+def folded(task: Task, given: Mapping[int, Any]) -> dict[str, Host] | None:
+    """What a product with a fold reads in the place of `task.folded`; None: they cannot take it.
+    `given` has the arrays by the numbers of their values.
     """
     fold = task.fold
     assert fold is not None
     names = {name: given[value.number] for name, value in fold.reads.items()}
     channels = task.out.shape[task.channels]
-    weights = given[task.reads[task.weights].number]
-    bias = given[task.reads["bias"].number] if "bias" in task.reads else None
+    found: dict[str, Host] = {}
     with np.errstate(all="ignore"):
         scale = _each(fold.scale, names, channels)
         shift = _each(fold.shift, names, channels)
         if fold.positive and not (scale is None or bool(np.all(scale > 0))):
             return None
-        made = weights
         if scale is not None:
+            weights = given[task.reads[task.weights].number]
             along = scale.reshape(-1, 1, 1, 1) if task.op == "conv2d" else scale
             made = (weights * along).astype(weights.dtype)
             if not _normal(made, weights):
                 return None
-        total = np.zeros(channels) if bias is None else bias * (1.0 if scale is None else scale)
-        if shift is not None:
-            total = total + shift
+            found[task.weights] = made
+        bias = given[task.reads["bias"].number] if "bias" in task.reads else None
         if bias is None and shift is None:
-            return made, None
-        rounded = total.astype(weights.dtype)
-        # A bias that is no number stays one; one that only its type cannot hold is not taken.
-        return None if np.any(np.isfinite(total) & ~np.isfinite(rounded)) else (made, rounded)
+            return found
+        total = np.zeros(channels) if bias is None else bias * (1.0 if scale is None else scale)
+        total = total if shift is None else total + shift
+        found["bias"] = rounded = total.astype(task.out.dtype)
+    # A bias that is no number stays one; one that only its type cannot hold is not taken.
+    return None if np.any(np.isfinite(total) & ~np.isfinite(rounded)) else found
 
 
 def _each(graph: Graph | None, names: Mapping[str, Host], channels: int) -> Host | None:

@@ -23,13 +23,20 @@ Holds = Callable[[Task], bool]
 """Can the weights of this product take its fold as they are now?"""
 
 
-def fuse(tasks: Sequence[Task], outputs: frozenset[int], holds: Holds) -> list[Task]:
-    """`tasks`, which are in an order in which each follows what it reads, as fewer."""
-    numbers = [value.number for task in tasks for value in (*task.arrays, task.out)]
-    free = max(numbers, default=0) + 1
+def fuse(tasks: Sequence[Task], outputs: frozenset[int], holds: Holds, free: int = 0) -> list[Task]:
+    """`tasks`, which are in an order in which each follows what it reads, as fewer. New values get
+    numbers from `free` on, above those of `tasks`.
+    """
+    free = max(free, unused(tasks))
     left = _maps_into(plain(tasks, outputs), outputs, "map")
     left = _products(left, outputs, holds, free)
     return _maps_into(left, outputs, "reduce")
+
+
+def unused(tasks: Sequence[Task]) -> int:
+    """The first number above those of all values."""
+    numbers = (value.number for task in tasks for value in (*task.arrays, task.out))
+    return max(numbers, default=0) + 1
 
 
 def plain(tasks: Sequence[Task], outputs: frozenset[int]) -> list[Task]:

@@ -20,6 +20,7 @@ from .data import Task
 
 _SHAPE = ("stride", "padding", "dilation", "groups", "layout")
 Host = np.ndarray[Any, Any]
+F32 = np.dtype(np.float32)
 
 
 def copies(task: Task, reads: Mapping[str, Any]) -> dict[str, Host]:
@@ -64,8 +65,17 @@ def _check(
             validate.map, expression=text, names=tuple(given), numbers=dict(task.numbers)
         )
         return (check, operands, shape) if text else None
+    if task.op == "layout":
+        return partial(validate.layout, **task.options), (given["a"],), shape
     op, axis = task.options["op"], task.options["axis"]
-    if task.expression is not None or op == "mean":
-        return None
+    if task.expression is not None:
+        text, common = as_text(task.expression), task.common
+        operands = [np.broadcast_to(x, common) for x in given.values()]
+        _, flat, _ = outline(np.broadcast_to(np.zeros((), F32), common), op, axis, False)
+        check = partial(
+            validate.fold, expression=text, names=tuple(given), numbers=dict(task.numbers),
+            op=op, axis=axis,
+        )  # fmt: skip
+        return (check, operands, flat) if text else None
     _, flat, _ = outline(given["a"], op, axis, False)
     return partial(validate.reduce, op=op, axis=axis), (given["a"],), flat

@@ -9,12 +9,16 @@ from typing import Any
 
 import numpy as np
 
+from sparkle_drv.core.array import shape_of
 from sparkle_drv.ops import check, fused
 from sparkle_drv.ops.conv2d import check_algo
 from sparkle_drv.ops.conv2d import outline as conv2d_outline
 from sparkle_drv.ops.gemm import ALGOS
 from sparkle_drv.ops.gemm import outline as gemm_outline
+from sparkle_drv.ops.geometry import LAYOUTS
 from sparkle_drv.ops.graph import Graph
+from sparkle_drv.ops.layout import outline as layout_outline
+from sparkle_drv.ops.layout import parse
 from sparkle_drv.ops.map import check_inputs, sorted_out
 from sparkle_drv.ops.map import outline as map_outline
 from sparkle_drv.ops.reduce import outline as reduce_outline
@@ -23,6 +27,18 @@ from .data import Value
 
 Made = tuple[tuple[int, ...], "np.dtype[Any]", "str | None"]
 """(shape, dtype, layout) of a result."""
+
+
+def input(shape: Any, dtype: Any, layout: Any) -> Made:
+    """Of an array from outside that is told later."""
+    extents = shape_of(shape)
+    check.dtype("a graph", "dtype", dtype, tuple(check.DTYPES.values()))
+    if layout is not None:
+        known = parse("layout", layout)
+        check.dims("shape", extents, 5 if known.block else 4, known.axes)
+        if known.block and extents[4] != known.block:
+            raise ValueError(f"shape: {known.axes} is wanted for {layout}, got {extents}")
+    return extents, np.dtype(dtype), layout
 
 
 def gemm(a: Value, b: Value, bias: Value | None, activation: Any, algo: Any) -> Made:
@@ -55,8 +71,10 @@ def map(
     if not reads:
         raise TypeError(f"{op}: at least one array is wanted in the expression")
     shape, kinds, layout = map_outline(op, reads)
-    code, _ = fused.program(graph, kinds, numbers)
+    code, found = fused.program(graph, kinds, numbers)
     check_inputs(graph, code.inputs)
+    if not small:  # what arrays without dimensions hold is told by each run
+        code.constants(graph, found)
     left = {name: number for name, number in numbers.items() if name not in small}
     dtype: np.dtype[Any] = fused.DTYPES[code.result]
     return (shape, dtype, layout), {**reads, **small}, left
@@ -66,6 +84,32 @@ def reduce(a: Value, op: Any, axis: Any, keepdims: bool) -> Made:
     """Of a reduction."""
     _, shape, dtype = reduce_outline(a, op, axis, keepdims)
     return shape, dtype, None
+
+
+def layout(a: Value, target: Any, source: Any, channels: Any) -> tuple[Made, str]:
+    """Of a change of layout, and what layout it is changed from."""
+    found = layout_outline(a, target, source, channels)
+    return (found.shape, a.dtype, found.after.name), found.before.name
+
+
+def worked_in(x: Value, given: Any) -> Any:
+    """The layout that a convolution of `x` works in; `given` is what was said of it."""
+    return given if given is not None else x.layout if x.layout in LAYOUTS else "NCHW"
+
+
+def as_worked_in(x: Value, w: Value, groups: Any, layout: Any) -> tuple[Value, int | None] | None:
+    """(`x` in this layout, its channels for the change), None: it is so. `w` are the filters that
+    say how many channels of a blocked image are real.
+    """
+    if x.layout in (None, layout):
+        return None
+    check.one_of("layout", layout, LAYOUTS)
+    check.dims("w", w.shape, 4, "(oc, c/groups, kh, kw)")
+    channels = None
+    if x.layout not in LAYOUTS:
+        channels = w.shape[1] * check.whole("groups", groups, 1)
+    shape = layout_outline(x, layout, None, channels).shape
+    return Value(-1, shape, x.dtype, layout), channels
 
 
 def _like(value: Value) -> Any:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
-from ..choose import Impossible, cannot, slower
+from ..choose import Impossible, Look, cannot, explored, slower, stranded
 from ..costs import Costs
 from ..dag import Problem, Schedule, timed
 from ..place import place
@@ -26,10 +27,17 @@ class Placed:
     problem: Problem
     schedules: tuple[Schedule, ...]
     """The best first; then each device alone, for when memory does not suffice."""
+    look: Schedule | None
+    """One that is to be taken once before the best, to learn about a device (choose.explored)."""
     costs: tuple[Mapping[str, Cost], ...]
     """By task and URI, of the devices that can do it."""
     refused: tuple[Mapping[str, str], ...]
     """By task and URI, why the others cannot."""
+
+    @property
+    def order(self) -> tuple[Schedule, ...]:
+        """In which they are to be taken."""
+        return self.schedules if self.look is None else (self.look, *self.schedules)
 
 
 def placed(
@@ -51,7 +59,7 @@ def placed(
         unable.append({uri: reason for uri, reason in why.items() if reason})
         for uri, cost in list(able[-1].items()):
             if not math.isfinite(cost.total_s):
-                unable[-1][uri] = "there is no way for its operands to get there"
+                unable[-1][uri] = stranded(costs, work, uri)
                 del able[-1][uri]
         if not able[-1]:
             given = "; ".join(f"{uri}: {reason}" for uri, reason in unable[-1].items())
@@ -75,16 +83,49 @@ def placed(
         if all(row[d] < INFINITE for row in problem.seconds)
     ]
     alone.sort(key=lambda schedule: schedule.seconds)
-    return Placed(problem, (best, *alone), tuple(able), tuple(unable))
+    look = looking(costs, works, uris, problem, best)
+    return Placed(problem, (best, *alone), look, tuple(able), tuple(unable))
 
 
-def candidates(placed: Placed, task: int, chosen: str) -> tuple[Candidate, ...]:
-    """Everybody for one task, the chosen one first."""
+def looking(
+    costs: Costs, works: Sequence[Work], uris: Sequence[str], problem: Problem, best: Schedule
+) -> Schedule | None:
+    """`best` with one task on another device, one that a look is due at: of each class of work the
+    task that would lose least by itself.
+    """
+    order, device = [slot.task for slot in best.slots], best.device_of()
+    least: dict[tuple[str, str], tuple[float, int, int]] = {}
+    for task, work in enumerate(works):
+        row = problem.seconds[task]
+        for d, uri in enumerate(uris):
+            key, lost = (work.op, uri), row[d] - row[device[task]]
+            if d != device[task] and lost < least.get(key, (INFINITE, 0, 0))[0]:
+                least[key] = lost, task, d
+
+    def moved(task: int, to: int) -> Schedule:
+        where = [to if t == task else device[t] for t in range(len(works))]
+        return timed(problem, order, where, f"a look at {uris[to]}")
+
+    def extra(task: int, to: int) -> float:
+        return max(0.0, moved(task, to).seconds - best.seconds)
+
+    looks = (
+        Look(op, uri, partial(extra, task, to), (task, to))
+        for (op, uri), (_, task, to) in least.items()
+    )
+    found = explored(costs, looks)
+    return None if found is None else moved(*found.what)
+
+
+def candidates(
+    placed: Placed, task: int, chosen: str, looks: bool = False
+) -> tuple[Candidate, ...]:
+    """Everybody for one task, the chosen one first; `looks`: it was chosen to learn about it."""
     costs = placed.costs[task]
     rest = sorted((uri for uri in costs if uri != chosen), key=lambda uri: costs[uri].total_s)
     found = [Candidate(chosen, costs[chosen])]
     for uri in rest:
-        if costs[uri].total_s < costs[chosen].total_s:
+        if costs[uri].total_s < costs[chosen].total_s and not looks:
             why = "faster for this task alone, not for the graph"
         else:
             why = slower(costs[uri], costs[chosen])
@@ -93,7 +134,9 @@ def candidates(placed: Placed, task: int, chosen: str) -> tuple[Candidate, ...]:
 
 
 def changed(costs: Costs, tasks: Iterable[TaskPlan]) -> bool:
-    """Does a device do one of these tasks now in another time than when it was placed, or not?"""
+    """Does a device do one of these tasks now in another time than when it was placed, or not at
+    all?
+    """
     for task in tasks:
         for one in task.candidates:
             if bool(one.cost) == bool(cannot(costs, task.work, one.device)):

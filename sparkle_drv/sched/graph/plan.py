@@ -62,6 +62,13 @@ class GraphPlan:
     moves: tuple[Move, ...]
     memory: Mapping[str, DeviceMemory]
     """By the URI of each device that does something."""
+    otherwise_s: float = 0.0
+    """Predicted seconds with more changes of layout, or with fewer, whatever was not taken; 0:
+    there is no other way."""
+    explores: bool = False
+    """Is a task on a device that is not predicted to be best, for one run, to learn about it?"""
+    extra_s: float = 0.0
+    """Seconds predicted beyond the best placement: 0 unless it explores."""
 
     @property
     def devices(self) -> tuple[str, ...]:
@@ -72,6 +79,12 @@ class GraphPlan:
     def device(self) -> str:
         """The device of the first task."""
         return self.tasks[0].device
+
+    @property
+    def convert_s(self) -> float:
+        """Predicted seconds of changes of layout that are tasks."""
+        layouts = (task for task in self.tasks if task.work.op.startswith("layout"))
+        return sum(task.end_s - task.start_s for task in layouts)
 
     @property
     def traffic_nbytes(self) -> int:

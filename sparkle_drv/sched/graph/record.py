@@ -7,13 +7,13 @@ when it is written down: shapes and dtypes are known then. What arrays hold is r
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
 import numpy as np
 
 from sparkle_drv.core.array import Array
-from sparkle_drv.ops import check, staging
 from sparkle_drv.ops.fold import Lazy
 from sparkle_drv.ops.map import bind, graph_of
 
@@ -22,10 +22,11 @@ from ..local import LocalExecutor
 from ..noted import call
 from . import outline
 from .compose import written
-from .data import Task, Value
+from .data import Task, Value, bound
+from .given import check_out, input_kind, kind_of, overlap
 from .run import GraphRun
 
-OPERATIONS = ("gemm", "conv2d", "map", "reduce")
+OPERATIONS = ("gemm", "conv2d", "map", "reduce", "layout")
 """What can be written down."""
 
 
@@ -73,10 +74,12 @@ class Node:
 class TaskGraph:
     """Operations that are written down and then run together, again and again.
 
-    `gemm`, `conv2d`, `map` and `reduce` take what those of the Context take, nodes among it, and
-    give a Node. Outputs are the nodes that nothing reads, unless `output` says others. `run` fuses
-    what can be one task, places the tasks, runs them and gives the outputs. Nothing can be added
-    behind the `with` block, or the first run. Not for several threads at once.
+    `gemm`, `conv2d`, `map`, `reduce` and `layout` take what those of the Context take, nodes among
+    it, and give a Node. Outputs are the nodes that nothing reads or that fill an `out`, unless
+    `output` says others. `run` fuses what can be one task, places the tasks, runs them and gives
+    the outputs. Nothing can be added behind the `with` block, or the first run. Arrays that
+    change from run to run are `input`s. One thread writes it down; runs by several are done one
+    after another.
     """
 
     def __init__(self, executor: LocalExecutor, uris: tuple[str, ...], fuse: bool = True) -> None:
@@ -87,8 +90,11 @@ class TaskGraph:
         self._known: dict[int, Value] = {}  # by the id of what is in _given
         self._outs: dict[int, Any] = {}
         self._outputs: list[Value] = []
+        self._inputs: dict[int, Value] = {}  # by the number of its value
+        self._kinds: dict[int, str] = {}  # of what they are bound to
         self._run: GraphRun | None = None
         self._ready = self._closed = False
+        self._turn = threading.Lock()  # of who runs it
 
     def __repr__(self) -> str:
         state = "closed" if self._closed else f"{len(self._tasks)} operations"
@@ -107,6 +113,17 @@ class TaskGraph:
             f"a graph has no operation {name!r}: there are {', '.join(OPERATIONS)}"
         )
 
+    def input(self, shape: Any, dtype: Any = np.float32, *, layout: str | None = None) -> Node:
+        """A node for an array that `run` is told: of this shape and dtype, in this layout if the
+        array knows its own. Raises TypeError, ValueError.
+        """
+        self._writable()
+        made = outline.input(shape, dtype, layout)
+        value = Value(len(self._values), *made, "input")
+        self._values.append(value)
+        self._inputs[value.number] = value
+        return Node(self, value)
+
     def gemm(
         self, a: Any, b: Any, out: Any = None, *, bias: Any = None,
         activation: str | None = None, algo: str = "auto",
@@ -121,15 +138,23 @@ class TaskGraph:
     def conv2d(
         self, x: Any, w: Any, bias: Any = None, out: Any = None, *, stride: Any = 1,
         padding: Any = 0, dilation: Any = 1, groups: int = 1, activation: str | None = None,
-        layout: str = "NCHW", algo: str = "auto",
+        layout: str | None = None, algo: str = "auto",
     ) -> Node:  # fmt: skip
-        """`sparkle_drv.ops.conv2d`, written down: a node in `layout`."""
+        """`sparkle_drv.ops.conv2d`, written down: a node in `layout`, by default that of `x`. An
+        `x` in another one is changed first, which is a task as `self.layout` writes down.
+        """
         self._writable()
         reads = self._reads({"x": x, "w": w, "bias": bias})
+        layout = outline.worked_in(reads["x"], layout)
+        before = reads["x"]
+        changed = outline.as_worked_in(before, reads["w"], groups, layout)
+        reads["x"] = before if changed is None else changed[0]
         how = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups,
                "layout": layout}  # fmt: skip
         made = outline.conv2d(reads["x"], reads["w"], reads.get("bias"), how, activation, algo)
         options = {**how, "activation": activation, "algo": algo}
+        if changed is not None:
+            reads["x"] = self._changed(before, layout, None, changed[1], None)._value
         return self._add("conv2d", reads, made, out, options=options)
 
     def map(
@@ -163,40 +188,89 @@ class TaskGraph:
         return self._add("reduce", reads, outline.reduce(reads["a"], op, axis, keepdims), None,
                          options=options)  # fmt: skip
 
+    def layout(
+        self, a: Any, layout: str, *, source: str | None = None, channels: int | None = None,
+        out: Any = None,
+    ) -> Node:  # fmt: skip
+        """`sparkle_drv.ops.layout`, written down: a node in `layout`."""
+        self._writable()
+        return self._changed(self._operand("a", a), layout, source, channels, out)
+
     def output(self, *nodes: Node) -> None:
         """These are the outputs, in this order, beside those that were named so before. Without a
-        call, the nodes that nothing reads are. What no output needs is not computed.
+        call, the nodes that nothing reads are, and those with an `out`. What no output needs, nor
+        an `out`, is not computed.
         """
         self._writable()
         for node in nodes:
             value = self._node("output", node)
+            if value.number in self._inputs:
+                raise ValueError("output: a result is wanted, got an input of the graph")
             if value not in self._outputs:
                 self._outputs.append(value)
 
     @call
-    def run(self) -> Any:
+    def run(self, inputs: Mapping[Node, Any] | None = None) -> Any:
         """Run all: the output as a ContextArray, or a tuple of several, in order; asynchronous but
         for numpy's `out`.
 
-        Arrays are read as they are now. Raises Impossible (a ValueError) when no device can do a
-        task or the graph does not fit anywhere, ValueError (closed, empty, an operand closed), and
-        what devices raise when none is left to do it.
+        Arrays are read as they are now. `inputs` has arrays by the nodes that `input` gave; an
+        input stays bound until it is bound anew. The plan stays, too, for arrays of the same kind
+        in the same places.
+
+        Raises Impossible (a ValueError) when no device can do a task or the graph does not fit
+        anywhere, TypeError and ValueError for inputs that are not there, or not what was said,
+        ValueError (closed, empty, an operand closed), and what devices raise when none is left to
+        do it.
         """
         if self._closed:
             raise ValueError("run: the graph is closed")
-        if self._run is None:
-            if not self._tasks:
-                raise ValueError("run: there is no operation in the graph")
+        if not self._tasks:
+            raise ValueError("run: there is no operation in the graph")
+        self._executor.check_open()
+        with self._turn:
+            return self._once(inputs)
+
+    def _once(self, inputs: Mapping[Node, Any] | None) -> Any:
+        changed = self._bind(inputs or {})
+        if self._run is None or changed:
             self._ready = True
-            outputs = self._outputs or self._unread()
-            self._outputs = [*outputs, *(v for v in self._with_out() if v not in outputs)]
+            unread, filled = self._unread(), self._with_out()
+            self._outputs = self._outputs or [*unread, *(v for v in filled if v not in unread)]
+            filled = [v for v in filled if v not in self._outputs]
+            if self._run is not None:
+                self._run.let_go()
             self._run = GraphRun(
-                self._executor, self._uris, self._tasks, self._outputs, self._given, self._outs,
-                self._fuse,
+                self._executor, self._uris, bound(self._tasks, self._kinds),
+                [*self._outputs, *filled], self._given, self._outs, self._fuse,
             )  # fmt: skip
         made = self._run.run()
         found = tuple(made[value.number] for value in self._outputs)
         return found[0] if len(found) == 1 else found
+
+    def _bind(self, inputs: Mapping[Node, Any]) -> bool:
+        """Take in what the inputs are; are arrays of another kind among them? All or nothing."""
+        if not isinstance(inputs, Mapping):
+            raise TypeError(
+                f"inputs: arrays by nodes, a dict, are wanted, got {type(inputs).__name__}"
+            )
+        given: dict[int, Any] = {}
+        for node, x in inputs.items():
+            if isinstance(x, Node):
+                raise TypeError(f"inputs: an array is wanted, got a node, {x!r}")
+            value = self._node("inputs", node)
+            if value.number not in self._inputs:
+                raise ValueError(f"inputs: {node!r} is a result and no input of the graph")
+            given[value.number] = x
+        outs = self._outs.values()
+        kinds = {n: input_kind(self._executor, self._inputs[n], x, outs) for n, x in given.items()}
+        for number, value in self._inputs.items():
+            if number not in given and number not in self._given:
+                which = Node(self, value)
+                raise ValueError(f"inputs: {which!r} has no array yet: run({{node: array}})")
+        self._given.update(given)
+        before, self._kinds = self._kinds, {**self._kinds, **kinds}
+        return before != self._kinds
 
     def close(self) -> None:
         """Let go of its memory and its operands; idempotent. Results stay with who has them."""
@@ -254,9 +328,9 @@ class TaskGraph:
         known = self._known.get(id(given))
         if known is not None:
             return known
-        kind = self._kind(name, given)
+        kind = kind_of(self._executor, name, given)
         for out in self._outs.values():
-            if _overlap(given, out):
+            if overlap(given, out):
                 raise ValueError(
                     f"{name}: it is the out of another operation of this graph: who reads it would "
                     "have to come before and behind who writes it, a cycle; take the node"
@@ -268,25 +342,10 @@ class TaskGraph:
         self._given[made.number] = given
         return made
 
-    def _kind(self, name: str, given: Any) -> str:
-        """`Value.kind` of what comes from outside."""
-        if isinstance(given, ContextArray):
-            if not given.of(self._executor):
-                raise ValueError(f"{name}: it is a ContextArray of another Context")
-        elif isinstance(staging.operand(name, given), np.ndarray):
-            flags = given.flags
-            return "settled" if flags.owndata and not flags.writeable else "numpy"
-        if given.closed:
-            raise ValueError(f"{name}: an open array is wanted, this one is closed")
-        if isinstance(given, ContextArray):
-            return "context"
-        uri = given.device.uri
-        if self._executor.devices.get(uri) is not given.device:
-            uris = ", ".join(self._executor.devices)
-            raise ValueError(
-                f"{name}: an Array of this Context ({uris}) is wanted, got one of {uri}"
-            )
-        return str(uri)
+    def _changed(self, a: Value, layout: Any, source: Any, channels: Any, out: Any) -> Node:
+        made, before = outline.layout(a, layout, source, channels)
+        options = {"source": before, "target": layout, "channels": channels}
+        return self._add("layout", {"a": a}, made, out, options=options)
 
     def _add(
         self, op: str, reads: dict[str, Value], made: outline.Made, out: Any, *,
@@ -295,39 +354,16 @@ class TaskGraph:
         shape, dtype, layout = made
         value = Value(len(self._values), shape, dtype, layout)
         if out is not None:
-            self._check_out(out, value)
+            if isinstance(out, Node):
+                raise TypeError(
+                    "out: a node is the result of its own operation, an array is wanted"
+                )
+            outside, outs = self._given.values(), self._outs.values()
+            check_out(self._executor, value, out, outside, outs)
             self._outs[value.number] = out
         self._values.append(value)
         words = written(more["expression"]) if "expression" in more else op
+        words = f"{options['source']} to {layout}" if options and op == "layout" else words
         words = f"reduce of {words}" if op == "reduce" and words != op else words
         self._tasks.append(Task(op, reads, value, options or {}, made_of=(words,), **more))
         return Node(self, value)
-
-    def _check_out(self, out: Any, value: Value) -> None:
-        if isinstance(out, Node):
-            raise TypeError("out: a node is the result of its own operation, an array is wanted")
-        self._kind("out", out)
-        if isinstance(out, ContextArray):
-            check.same_dtype("out", out.dtype, "the result", value.dtype)
-            check.shape("out", out.shape, value.shape, "for this result")
-        else:
-            staging.check_out(out, value.shape, value.dtype, value.layout)
-        if any(_overlap(out, given) for given in self._given.values()):
-            raise ValueError(
-                "out: it is an operand of this graph, too: who reads it would have to come before "
-                "and behind who writes it, a cycle"
-            )
-        if any(_overlap(out, other) for other in self._outs.values()):
-            raise ValueError("out: another operation of this graph has it already")
-
-
-def _overlap(x: Any, y: Any) -> bool:
-    """May writing one change the other?"""
-    if isinstance(x, np.ndarray) and isinstance(y, np.ndarray):
-        return bool(np.may_share_memory(x, y))
-    if isinstance(x, Array) and isinstance(y, Array):
-        if x.device is not y.device:
-            return False
-        a, b = x.buffer.address, y.buffer.address
-        return bool(a < b + y.nbytes and b < a + x.nbytes)
-    return x is y

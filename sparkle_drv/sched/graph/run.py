@@ -22,23 +22,23 @@ from sparkle_drv.core.device import Device
 from sparkle_drv.errors import DeviceLost, KernelFault, OutOfDeviceMemory
 from sparkle_drv.ops import staging
 
+from .. import ways
 from ..arrays import ContextArray
 from ..journal import Journal
-from ..local import CopyLost, LocalExecutor
-from . import place as graph_place
+from ..local import LocalExecutor
 from . import task as run_task
 from .data import Task, Value
 from .decide import Decided, decide
 from .fold import Host, folded
-from .fuse import fuse, plain
+from .fuse import fuse, plain, unused
+from .layouts import cancelled, relaid
 from .steps import Bring, Do
 
 LOOK = 64
-"""Runs after which it is looked at whether devices have become faster or slower."""
-Folded = tuple[Host, "Host | None"]
-
-LOOK = 64
 """Once in so many runs it is looked at whether the costs that decided have changed."""
+MOST_PLANS = 16
+"""Plans that a graph keeps, for operands in other places each; beyond that all are forgotten."""
+Folded = dict[str, Host]
 
 
 @dataclass
@@ -68,11 +68,11 @@ class GraphRun:
         self.recorded, self.given, self.outs, self.fuse = tuple(tasks), given, outs, fuse
         self.outputs = frozenset(value.number for value in outputs)
         self.results: dict[int, ContextArray] | None = None
-        self._tasks: list[Task] = []
+        self._ways: list[list[Task]] = []  # of doing the same
         self._asked: dict[int, _Asked] = {}  # by the id of the fold
-        self._decided: Decided | None = None
-        self._key: object = None
-        self._journal: Journal | None = None  # where the decision stands
+        self._plans: dict[object, tuple[Decided, Journal | None]] = {}
+        """By devices and places of operands; and the journal where the decision stands."""
+        self._now: Decided | None = None  # the one that memory is reserved for
         self._arenas: dict[str, Buffer] = {}
         self._held: dict[tuple[int, str], Array] = {}  # where arenas and kept operands have values
         self._at = ""  # the device that is being asked for something
@@ -86,7 +86,7 @@ class GraphRun:
             try:
                 self.results = self._once(self._plan(uris))
                 return self.results
-            except CopyLost:  # not the fault of the device that was to do the work
+            except ways.CopyLost:  # not the fault of the device that was to do the work
                 self.forget()
                 raise
             except (DeviceLost, KernelFault, OutOfDeviceMemory) as error:
@@ -100,7 +100,10 @@ class GraphRun:
 
     def forget(self) -> None:
         """Let go of the plan and its memory."""
-        self._decided, self._key = None, None
+        self._plans, self._now = {}, None
+        self._free()
+
+    def _free(self) -> None:
         for array in self._held.values():
             array.close()
         for arena in self._arenas.values():
@@ -121,9 +124,9 @@ class GraphRun:
     def _fuse(self) -> None:
         """What becomes one task, with the weights as they are now."""
         if not self.fuse:
-            self._tasks = self._tasks or plain(self.recorded, self.outputs)
+            self._ways = self._ways or [plain(self.recorded, self.outputs)]
             return
-        changed = not self._tasks
+        changed = not self._ways
         for asked in self._asked.values():
             if not asked.settled:
                 before, asked.found = asked.found, folded(asked.task, self.given)
@@ -131,43 +134,59 @@ class GraphRun:
         if changed:
             self.forget()
             self._asked = {}
-            self._tasks = fuse(self.recorded, self.outputs, self._holds)
+            self._ways = self._fused()
+
+    def _fused(self) -> list[list[Task]]:
+        """With the changes of layout that were written down, but for those that cancel, and with as
+        few as there can be.
+        """
+        tasks = cancelled(plain(self.recorded, self.outputs), self.outputs)
+        free = unused(self.recorded)
+        ways = [fuse(tasks, self.outputs, self._holds, free)]
+        fewer = relaid(ways[0], self.outputs, max(free, unused(ways[0])))
+        if fewer is not None:
+            ways.insert(0, fuse(fewer, self.outputs, self._holds, max(free, unused(fewer))))
+        return ways
 
     def _holds(self, task: Task) -> bool:
         assert task.fold is not None
-        read = [*task.fold.reads.values(), *(task.reads[n] for n in run_task.folded_names(task))]
+        changed = (value for name, value in task.reads.items() if name in task.folded)
+        read = [*task.fold.reads.values(), *changed]
         found = folded(task, self.given)
         self._asked[id(task.fold)] = _Asked(task, found, all(v.settled for v in read))
         return found is not None
 
     def _plan(self, uris: tuple[str, ...]) -> Decided:
-        places = tuple(x.places for x in self.given.values() if isinstance(x, ContextArray))
-        known = self._decided
-        if known is None or self._key != (uris, places) or self._outdated(known):
-            self._key, self._journal = None, self.executor.journal
+        """What is done, with memory reserved for it."""
+        key = uris, tuple(x.places for x in self.given.values() if isinstance(x, ContextArray))
+        known = self._plans.get(key)
+        if known is None or self._outdated(*known, uris):
+            journal = self.executor.journal
             there = {key for key in self._held if key[0] in self.given}
             made = decide(
-                self.executor, uris, self._tasks, self.outputs, self.given, self.outs, there
+                self.executor, uris, self._ways, self.outputs, self.given, self.outs, there
             )
-            if known is None or made.steps != known.steps:
-                self.forget()
-                self._reserve(made)
-            known = self._decided = made
-            self._key = (
-                uris,
-                tuple(x.places for x in self.given.values() if isinstance(x, ContextArray)),
-            )
-        return known
+            known = made, journal
+            if not made.kept.plan.explores:  # else the one that was there is taken again, if any
+                if len(self._plans) >= MOST_PLANS:
+                    self._plans.clear()
+                self._plans[key] = known
+        decided, _ = known
+        if self._now is None or decided.steps != self._now.steps:
+            self._now = None
+            self._free()
+            self._reserve(decided)
+        self._now = decided
+        return decided
 
-    def _outdated(self, known: Decided) -> bool:
-        """Have costs changed, which is looked at now and then, or is there a journal, which wants
-        to have what is decided?
+    def _outdated(self, known: Decided, journal: Journal | None, uris: tuple[str, ...]) -> bool:
+        """Is it to be decided anew, which is looked at now and then, or is there a journal, which
+        wants to have what is decided?
         """
-        if self.executor.journal not in (None, self._journal):
+        if self.executor.journal not in (None, journal):
             return True
-        plan = known.kept.plan
         due = known.kept.runs % LOOK == LOOK - 1
-        return due and graph_place.changed(self.executor.costs, plan.tasks)
+        return due and known.outdated(self.executor.costs, uris)
 
     def _reserve(self, made: Decided) -> None:
         """Memory for intermediate results, and an Array for each of them."""
@@ -194,7 +213,7 @@ class GraphRun:
                 with watch.moving(step):
                     now[step.value.number, step.uri] = self._brought(step, now)
                 continue
-            task = self._tasks[step.task]
+            task = decided.tasks[step.task]
             made = self._done(task, step, now, watch, done)
             done += 1
             now[task.out.number, step.uri] = made
@@ -207,10 +226,7 @@ class GraphRun:
         device = self.executor.devices[uri]
         if step.source:
             self._at = step.source
-            source = now[value.number, step.source]
-            host = _host(source)
-            self._at = uri
-            return _written(device, self._held[value.number, uri], host)
+            return self._from(now[value.number, step.source], self._held[value.number, uri])
         x = self.given[value.number]
         if value.kind == "context":
             found: Array = x.on(uri)
@@ -225,9 +241,17 @@ class GraphRun:
             return kept
         if isinstance(x, Array):
             self._at = value.kind
-            x = _host(x)
-            self._at = uri
+            return self._from(x, self._held[value.number, uri])
         return _written(device, self._held[value.number, uri], x)
+
+    def _from(self, source: Array, target: Array) -> Array:
+        """`target` with the elements of `source`, another device's, which is asked first."""
+        if target.nbytes and not ways.by_peer(self.executor, source, target):
+            host = _host(source)
+            self._at = target.device.uri
+            _written(target.device, target, host)
+        self._at = target.device.uri
+        return target
 
     def _done(
         self, task: Task, step: Do, now: Mapping[tuple[int, str], Array], watch: run_task.Watch,
@@ -241,7 +265,7 @@ class GraphRun:
         if task.fold is not None:
             found = self._asked[id(task.fold)].found
             assert found is not None
-            reads.update(zip(run_task.folded_names(task, all=True), found, strict=True))
+            reads.update(found)
         target = self._target(task, device)
         launch = partial(run_task.run, device, task, reads, target)
         timed = partial(watch.timed, at, step.uri, launch)
@@ -268,9 +292,7 @@ class GraphRun:
         if isinstance(out, np.ndarray):
             out[...] = _host(made)
         elif isinstance(out, Array) and out is not made:
-            host = _host(made)
-            self._at = out.device.uri
-            _written(out.device, out, host)
+            self._from(made, out)
         return ContextArray(self.executor, uri, made)
 
 

@@ -15,8 +15,10 @@ from sparkle_drv.core.device import Device
 from sparkle_drv.ops import staging
 from sparkle_drv.telemetry.trace import Span
 
-from ..local import FIRST, SAMPLE, LocalExecutor, WrongResult
-from ..traced import COMPUTE, INTO, PLAN, VALIDATE
+from ..local import LocalExecutor, WrongResult
+from ..noted import COMPUTE, INTO
+from ..sampled import FIRST, SAMPLE
+from ..traced import PLAN, VALIDATE
 from . import look as look_task
 from .data import Task
 from .plan import KeptGraph
@@ -24,12 +26,6 @@ from .steps import Bring
 
 Call = Callable[[], Array]
 """Launches a task."""
-
-
-def folded_names(task: Task, all: bool = False) -> tuple[str, ...]:
-    """The operands that a fold changes; `all`: the bias too where there was none."""
-    names = (task.weights, "bias")
-    return names if all else tuple(name for name in names if name in task.reads)
 
 
 def run(device: Device, task: Task, reads: Mapping[str, Any], out: Array | None) -> Array:
@@ -44,6 +40,8 @@ def run(device: Device, task: Task, reads: Mapping[str, Any], out: Array | None)
         )
     elif task.op == "map":
         made = ops.map(device, task.expression, out=out, **reads, **task.numbers)  # type: ignore[arg-type]
+    elif task.op == "layout":
+        made = ops.layout(device, reads["a"], out=out, **task.options)
     else:
         a = reads["a"] if task.expression is None else _lazy(task, reads)
         made = ops.reduce(device, a, **task.options)

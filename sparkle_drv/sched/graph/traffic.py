@@ -2,7 +2,8 @@
 
 Each array that a task reads counts once, what it makes once. What `ops` does beside that is counted
 too: off the cpu device a map copies operands that are broadcast, and a reduction of an expression
-writes the map and reads it again; a fold (fold_values.py) reads and writes the weights, unless they
+writes the map and reads it again; a change of layout from or to NHWC and a blocked one goes
+through NCHW; a fold (fold_values.py) reads and writes the weights, unless they
 are settled, in each run. Room for an algorithm's own use (im2col, packed weights) is not counted.
 """
 
@@ -38,6 +39,9 @@ def traffic(task: Task, on_cpu: bool) -> Traffic:
             reads += weights.nbytes
             writes += weights.nbytes
         reads += sum(v.nbytes for v in task.fold.reads.values() if v not in arrays)
+    if task.op == "layout" and "NCHW" not in (task.options["source"], task.options["target"]):
+        whole = min(task.reads["a"].nbytes, task.out.nbytes)  # the way leads through NCHW
+        reads, writes = reads + whole, writes + whole
     if task.expression is not None and not on_cpu:
         shape = task.common
         whole = math.prod(shape)

@@ -1,0 +1,81 @@
+"""What comes into a graph from outside, and where results go there: what kind it is, and whether it
+may be. Pure but for looking at it; raises what `ops` raises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from sparkle_drv.core.array import Array
+from sparkle_drv.ops import check, staging
+
+from ..arrays import ContextArray
+from ..local import LocalExecutor
+from .data import Value
+
+
+def kind_of(executor: LocalExecutor, name: str, given: Any) -> str:
+    """`Value.kind` of what comes from outside."""
+    if isinstance(given, ContextArray):
+        if not given.of(executor):
+            raise ValueError(f"{name}: it is a ContextArray of another Context")
+    elif isinstance(staging.operand(name, given), np.ndarray):
+        flags = given.flags
+        return "settled" if flags.owndata and not flags.writeable else "numpy"
+    if given.closed:
+        raise ValueError(f"{name}: an open array is wanted, this one is closed")
+    if isinstance(given, ContextArray):
+        return "context"
+    uri = given.device.uri
+    if executor.devices.get(uri) is not given.device:
+        uris = ", ".join(executor.devices)
+        raise ValueError(f"{name}: an Array of this Context ({uris}) is wanted, got one of {uri}")
+    return str(uri)
+
+
+def input_kind(executor: LocalExecutor, value: Value, given: Any, outs: Iterable[Any]) -> str:
+    """`Value.kind` for an input that becomes this array."""
+    name = f"input {value.number}"
+    kind = kind_of(executor, name, given)
+    check.same_dtype(name, np.dtype(given.dtype), "the input", value.dtype)
+    check.shape(name, tuple(given.shape), value.shape, "for this input")
+    layout = getattr(given, "layout", None)
+    if layout not in (None, value.layout):
+        raise ValueError(f"{name}: layout {value.layout} was said, got an array in {layout}")
+    if any(overlap(given, out) for out in outs):
+        raise ValueError(f"{name}: it is the out of an operation of this graph, too: a cycle")
+    return "numpy" if kind == "settled" else kind
+
+
+def check_out(
+    executor: LocalExecutor, value: Value, out: Any, given: Iterable[Any], outs: Iterable[Any]
+) -> None:
+    """Can `out` become this result? `given`, `outs`: what is there already. Raises as `ops`."""
+    kind_of(executor, "out", out)
+    if isinstance(out, ContextArray):
+        check.same_dtype("out", out.dtype, "the result", value.dtype)
+        check.shape("out", out.shape, value.shape, "for this result")
+    else:
+        staging.check_out(out, value.shape, value.dtype, value.layout)
+    if any(overlap(out, x) for x in given):
+        raise ValueError(
+            "out: it is an operand of this graph, too: who reads it would have to come before "
+            "and behind who writes it, a cycle"
+        )
+    if any(overlap(out, other) for other in outs):
+        raise ValueError("out: another operation of this graph has it already")
+
+
+def overlap(x: Any, y: Any) -> bool:
+    """May writing one change the other?"""
+    if isinstance(x, np.ndarray) and isinstance(y, np.ndarray):
+        return bool(np.may_share_memory(x, y))
+    if isinstance(x, Array) and isinstance(y, Array):
+        if x.device is not y.device:
+            return False
+        a, b = x.buffer.address, y.buffer.address
+        return bool(a < b + y.nbytes and b < a + x.nbytes)
+    return x is y

@@ -1,0 +1,146 @@
+"""A schedule made shorter by small changes, for as long as that helps. Pure.
+
+Changes are looked at one after another, the first that helps is made. What a change comes to is
+computed from the first task that it concerns on, and only until it is clear that it does not help:
+that is most of what placing a large graph takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from .dag import Problem, Schedule, Slot, timed
+
+NEAR = 6
+"""How far apart in the order two tasks may be that exchange their devices."""
+TRIES = 60_000
+"""Tasks that the changes of one schedule place at most, if each places all."""
+HELPS = 1 - 1e-9
+"""Times the seconds before that a change must come to."""
+_SURE = 1 - 1e-12
+"""Of a bound that was added up in another order than what it bounds."""
+
+
+def improved(problem: Problem, schedule: Schedule, goal: float) -> Schedule:
+    """Moves single tasks to other devices or places in the order for as long as that helps."""
+    best = schedule
+    by = schedule.by if schedule.by.endswith(", improved") else f"{schedule.by}, improved"
+    left = TRIES // len(problem.reads)
+    helped = True
+    while helped and best.seconds > goal and left > 0:
+        helped = False
+        trial = _Trial(problem, best)
+        for change in islice(_changes(problem, best), left):
+            left -= 1
+            if trial.helps(change):
+                best, helped = timed(problem, change.order, change.device, by), True
+                break
+    return best
+
+
+@dataclass(frozen=True)
+class _Change:
+    """Tasks in an order, and the device of each; `first`: up to there nothing is another."""
+
+    order: Sequence[int]
+    device: Sequence[int]
+    first: int
+
+
+class _Trial:
+    """Says whether changes of one schedule help, with what dag.timed computes."""
+
+    def __init__(self, problem: Problem, schedule: Schedule) -> None:
+        self.problem = problem
+        self.limit = schedule.seconds * HELPS
+        self.states: list[tuple[list[float], list[float], float]] = []
+        """Before each task of the order: when lanes are free, when tasks end, the last of these."""
+        free = [0.0] * (max(problem.lanes, default=-1) + 1)
+        end, last = [0.0] * len(problem.reads), 0.0
+        for slot in schedule.slots:
+            self.states.append((free.copy(), end.copy(), last))
+            free[problem.lanes[slot.device]] = end[slot.task] = slot.end
+            last = max(last, slot.end)
+
+    def helps(self, change: _Change) -> bool:
+        """Is it shorter, by more than rounding?"""
+        problem, device, limit = self.problem, change.device, self.limit
+        lanes, seconds, reads = problem.lanes, problem.seconds, problem.reads
+        table, after = problem.table, problem.after
+        free, end, last = self.states[change.first]
+        free, end = free.copy(), end.copy()
+        for task in change.order[change.first :]:
+            where = device[task]
+            lane = lanes[where]
+            start = free[lane]
+            for source in reads[task]:
+                came = end[source] + table[source][device[source]][where]
+                if came > start:
+                    start = came
+            done = start + seconds[task][where]
+            if (done + after[task]) * _SURE >= limit:
+                return False
+            end[task] = free[lane] = done
+            if done > last:
+                last = done
+        return last < limit
+
+
+def _changes(problem: Problem, schedule: Schedule) -> Iterator[_Change]:
+    """Other devices, and earlier places, for the tasks on the chain that makes it as long as it is;
+    that chain's tasks first, from its end.
+    """
+    order = [slot.task for slot in schedule.slots]
+    device = [0] * len(order)
+    for slot in schedule.slots:
+        device[slot.task] = slot.device
+    at = {task: i for i, task in enumerate(order)}
+
+    def elsewhere(*changes: tuple[int, int]) -> _Change:
+        changed = device.copy()
+        for task, to in changes:
+            changed[task] = to
+        return _Change(order, changed, min(at[task] for task, _ in changes))
+
+    for task in _chain(problem, schedule):
+        here, mine = at[task], device[task]
+        for to in problem.devices:
+            if to != mine:
+                yield elsewhere((task, to))
+        first = 1 + max((at[source] for source in problem.reads[task]), default=-1)
+        for spot in sorted({first, (first + here) // 2, here - 1}):
+            if first <= spot < here:
+                moved = [*order[:spot], task, *order[spot:here], *order[here + 1 :]]
+                yield _Change(moved, device, spot)
+        for other in order[max(0, here - NEAR) : here + NEAR + 1]:
+            if device[other] != mine:
+                yield elsewhere((task, device[other]), (other, mine))
+
+
+def _chain(problem: Problem, schedule: Schedule) -> list[int]:
+    """The tasks without whose time the end would come sooner, from the last to the first."""
+    slots = {slot.task: slot for slot in schedule.slots}
+    before: dict[int, Slot] = {}
+    last: dict[int, Slot] = {}
+    for slot in schedule.slots:
+        lane = problem.lanes[slot.device]
+        if lane in last:
+            before[slot.task] = last[lane]
+        last[lane] = slot
+    slot = max(schedule.slots, key=lambda s: s.end)
+    chain = [slot.task]
+    while True:
+        held = [
+            slots[s]
+            for s in problem.reads[slot.task]
+            if slots[s].end + problem.move(s, slots[s].device, slot.device) >= slot.start - 1e-15
+        ]
+        previous = before.get(slot.task)
+        if previous is not None and previous.end >= slot.start - 1e-15:
+            held.append(previous)
+        if not held:
+            return chain
+        slot = max(held, key=lambda s: (s.end, s.task))
+        chain.append(slot.task)

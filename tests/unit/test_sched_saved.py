@@ -1,0 +1,70 @@
+"""Where a trace is saved to: files, links to them, and what is no file."""
+
+import os
+import stat
+import threading
+
+import pytest
+
+import sparkle_drv as sp
+
+
+@pytest.fixture(scope="module")
+def ctx():
+    with sp.init(["cpu"], profile=False) as made:
+        yield made
+
+
+def test_a_file_has_the_mode_that_the_umask_says(ctx, tmp_path):
+    for umask in (0o022, 0o077):
+        before = os.umask(umask)
+        try:
+            ctx.save_trace(tmp_path / "t.json")
+        finally:
+            os.umask(before)
+        for name in ("t.json", "t.json.journal"):
+            assert stat.S_IMODE((tmp_path / name).stat().st_mode) == 0o666 & ~umask
+    assert sorted(x.name for x in tmp_path.iterdir()) == ["t.json", "t.json.journal"]
+
+
+def test_a_link_is_followed(ctx, tmp_path):
+    (tmp_path / "there").mkdir()
+    link, target = tmp_path / "t.json", tmp_path / "there" / "real.json"
+    link.symlink_to("there/real.json")
+    for _ in range(2):
+        ctx.save_trace(link)
+        assert link.is_symlink()
+        assert target.read_bytes().startswith(b'{"traceEvents"')
+
+
+def test_what_is_no_file_is_written_through(ctx, tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(OSError, match="pipe"):  # nobody reads
+        ctx.save_trace(pipe)
+    got = []
+    fd = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    os.set_blocking(fd, True)
+
+    def read():
+        with os.fdopen(fd, "rb") as file:
+            got.append(file.read())
+
+    reader = threading.Thread(target=read, daemon=True)
+    writer = threading.Thread(target=ctx.save_trace, args=(pipe,), daemon=True)
+    writer.start()
+    writer.join(10)
+    reader.start()
+    reader.join(10)
+    assert got[0].startswith(b'{"traceEvents"')
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+    assert [x.name for x in tmp_path.iterdir()] == ["pipe"]
+
+
+def test_names_that_are_none(ctx, tmp_path):
+    with pytest.raises(FileNotFoundError, match="the name of a file is wanted"):
+        ctx.save_trace("")
+    with pytest.raises(IsADirectoryError):
+        ctx.save_trace(tmp_path)
+    with pytest.raises(TypeError):
+        ctx.save_trace(5)
