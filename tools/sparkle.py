@@ -19,7 +19,15 @@ from collections.abc import Iterator, Sequence  # noqa: E402
 from typing import TYPE_CHECKING, Any  # noqa: E402
 
 from _sparkle import explain, replay, trace  # noqa: E402
-from _sparkle.common import EXIT_CODES, FAILED, NO_DEVICE, OK, NoSuchDevice  # noqa: E402
+from _sparkle.common import (  # noqa: E402
+    EXIT_CODES,
+    FAILED,
+    NO_DEVICE,
+    OK,
+    USAGE,
+    NoSuchDevice,
+    Usage,
+)
 
 if TYPE_CHECKING:
     import sparkle_drv as sp
@@ -186,6 +194,9 @@ def main(argv: Sequence[str]) -> int:
     except NoSuchDevice as error:
         print(f"sparkle.py: {error}", file=sys.stderr)
         return NO_DEVICE
+    except Usage as error:
+        print(f"sparkle.py: {error}", file=sys.stderr)
+        return USAGE
     except ImportError as error:
         print(
             f"sparkle.py: the package does not load: {error}; `make build` makes it anew",

@@ -20,6 +20,10 @@ class NoSuchDevice(Exception):
     """A device that is named is not there."""
 
 
+class Usage(Exception):
+    """What was typed makes no sense with what there is."""
+
+
 def shape(text: str) -> tuple[int, ...]:
     """(2, 3) of "2x3", for argparse."""
     if not re.fullmatch(r"[1-9][0-9]*(x[1-9][0-9]*)*", text):
@@ -44,9 +48,16 @@ def devices(text: str) -> str | list[str]:
     if text == "all":
         return text
     uris = [uri.strip() for uri in text.split(",")]
+    if not all(uris):
+        raise argparse.ArgumentTypeError(f"{text!r}: all, or URIs such as cpu,egl:0 are wanted")
     if any(uri.startswith(_TEST_SCHEMES) for uri in uris):
         importlib.import_module("sparkle_drv.testing")
     return uris
+
+
+def printable(text: str) -> str:
+    """Text from a file, without what no output can encode."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def seconds(value: float) -> str:

@@ -10,7 +10,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from .common import FAILED, OK, Subcommands, seconds
+from .common import FAILED, OK, Subcommands, Usage, seconds
 
 MOST = 10
 """Decisions that are printed one by one."""
@@ -57,7 +57,10 @@ def replay(args: argparse.Namespace) -> int:
     """1 when a plan comes out otherwise and nobody asked what if."""
     import sparkle_drv as sp
 
-    found = sp.replay(args.file, without=args.without, rate=dict(args.rate))
+    try:
+        found = sp.replay(args.file, without=args.without, rate=dict(args.rate))
+    except sp.DeviceNotFound as error:
+        raise Usage(f"--without, --rate: {error}") from error
     asked = bool(args.without or args.rate)
     if args.json:
         print(json.dumps([dataclasses.asdict(one) for one in found], indent=1))

@@ -9,7 +9,7 @@ from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
 
-from .common import FAILED, OK, Subcommands, seconds
+from .common import FAILED, OK, Subcommands, printable, seconds
 
 TRANSFERS = ("h2d", "d2h")
 MOST = 20
@@ -36,18 +36,18 @@ def trace(args: argparse.Namespace) -> int:
 
     try:
         given = json.loads(args.file.read_text(encoding="utf-8"))
-    except ValueError as error:  # of JSON, and of what is not text
+    except (ValueError, RecursionError) as error:  # of JSON, and of what is not text
         print(f"sparkle.py: {args.file}: it is no JSON: {error}", file=sys.stderr)
         return FAILED
     found = chrome.problems(given)
     for problem in found[:MOST]:
-        print(f"sparkle.py: {args.file}: {problem}", file=sys.stderr)
+        print(printable(f"sparkle.py: {args.file}: {problem}"), file=sys.stderr)
     if len(found) > MOST:
         print(f"sparkle.py: {args.file}: and {len(found) - MOST} more", file=sys.stderr)
     if found:
         return FAILED
     summed = summary(given)
-    print(json.dumps(summed, indent=1) if args.json else "\n".join(told(summed)))
+    print(json.dumps(summed, indent=1) if args.json else printable("\n".join(told(summed))))
     return OK
 
 
