@@ -70,7 +70,8 @@ def document(rows: Sequence[Row], seed: int, interrupted: bool) -> dict[str, Any
     for row in rows:
         entry = asdict(row)
         if row.outcome is not None:
-            entry["distance_percent"] = [100 * (r - 1) for r in row.outcome.ratio]
+            # the model's own plan may win the last duel: nothing found is better then
+            entry["distance_percent"] = [100 * max(r - 1, 0.0) for r in row.outcome.ratio]
         results.append(entry)
     return {
         "schema": 1,

@@ -56,7 +56,7 @@ class Entrant(Generic[P]):
 @dataclass
 class Outcome(Generic[P]):
     """What a search found. `ratio` is model over best, by medians of the duel, with its 95 %
-    interval; without a duel worth the name it is (1, 1, 1)."""
+    interval: below 1 where the model's plan won; without a duel worth the name it is (1, 1, 1)."""
 
     model: P
     best: P
