@@ -130,13 +130,13 @@ class Context:
         return calls.map(self._executor, self._among(devices), expression, values, out, named)
 
     def reduce(
-        self, a: Any, op: str = "sum", axis: Any = None, *,
+        self, a: Any, op: str = "sum", axis: Any = None, *, keepdims: bool = False,
         devices: Sequence[str] | None = None, **names: Any,
     ) -> Any:  # fmt: skip
         """`sparkle_drv.ops.reduce` where it takes the least time; of an expression, on the first
         device.
         """
-        return calls.reduce(self._executor, self._among(devices), a, op, axis, names)
+        return calls.reduce(self._executor, self._among(devices), a, op, axis, names, keepdims)
 
     def layout(
         self, a: Any, layout: str, *, devices: Sequence[str] | None = None, **options: Any
