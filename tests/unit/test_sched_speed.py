@@ -130,16 +130,7 @@ def test_a_size_is_judged_by_its_neighbours_where_runs_scatter_much(noise, share
 def test_errors_beyond_twice_the_scatter_do_not_carry_the_others_with_them():
     speed = Speed.of(measured(Line(1e-6, 1e-10), SIZES, 3, 0.03))
     before = speed.at(1e7)
-    for factor in (
-        1.0,
-        1.02,
-        30.0,
-        0.98,
-        1.0,
-        1.01,
-        20.0,
-        0.99,
-    ) * 3:
+    for factor in [1.0, 1.02, 30.0, 0.98, 1.0, 1.01, 20.0, 0.99] * 3:
         speed.observe(1e7, factor * before)
     assert speed.at(1e7) == pytest.approx(before, rel=0.1)
 
