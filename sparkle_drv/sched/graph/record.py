@@ -309,7 +309,9 @@ class TaskGraph:
             raise ValueError("the graph is complete: nothing is added behind its with block or run")
 
     def _reads(self, given: dict[str, Any]) -> dict[str, Value]:
-        return {name: self._operand(name, x) for name, x in given.items() if x is not None}
+        """Operands by name; a bias may be None."""
+        there = {name: x for name, x in given.items() if x is not None or name != "bias"}
+        return {name: self._operand(name, x) for name, x in there.items()}
 
     def _bound(self, values: dict[str, Any]) -> dict[str, Any]:
         kinds = (np.ndarray, Array, ContextArray, Node)

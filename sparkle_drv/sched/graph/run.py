@@ -80,7 +80,7 @@ class GraphRun:
     def run(self) -> dict[int, ContextArray]:
         """Do all tasks; the outputs by number. Raises as TaskGraph.run."""
         uris = self.uris
-        self._look_at_operands()
+        self._look_at_arrays()
         while True:
             self._fuse()
             try:
@@ -116,10 +116,13 @@ class GraphRun:
         self.results = None
         self._asked = {}
 
-    def _look_at_operands(self) -> None:
-        for number, x in self.given.items():
-            if not isinstance(x, np.ndarray) and x.closed:
-                raise ValueError(f"run: an operand of the graph is closed: {x!r}, array {number}")
+    def _look_at_arrays(self) -> None:
+        for what, arrays in (("operand", self.given), ("out", self.outs)):
+            for number, x in arrays.items():
+                if not isinstance(x, np.ndarray) and x.closed:
+                    raise ValueError(
+                        f"run: an {what} of the graph is closed: {x!r}, array {number}"
+                    )
 
     def _fuse(self) -> None:
         """What becomes one task, with the weights as they are now."""
