@@ -2,6 +2,8 @@
 
 import math
 import random
+import sys
+import threading
 
 import pytest
 
@@ -144,3 +146,29 @@ def test_a_median_counts_for_the_runs_that_it_is_of():
     assert one.runs == many.runs == 4
     assert one.knots[28].count == many.knots[28].count == 4
     assert many.at(3e8) == pytest.approx(one.at(3e8), rel=0.02)
+
+
+def test_threads_may_learn_at_once():
+    speed, wrong = Speed.of(measured(Line(1e-6, 1e-10), SIZES, 3, 0.03)), []
+
+    def learn(seed):
+        chance = random.Random(seed)
+        try:
+            for _ in range(3000):
+                size = 2.0 ** chance.randrange(60)
+                speed.observe(size, speed.at(size) * chance.uniform(0.5, 2))
+        except RuntimeError as error:
+            wrong.append(error)
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        threads = [threading.Thread(target=learn, args=(seed,)) for seed in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(before)
+    assert wrong == []
+    assert speed.runs > 3000
