@@ -17,6 +17,7 @@ import numpy as np
 from sparkle_drv import ops
 from sparkle_drv.core.array import Array
 from sparkle_drv.core.device import Device
+from sparkle_drv.ops.expr import outline
 from sparkle_drv.ops.geometry import Geometry
 from sparkle_drv.ops.layout import parse
 from sparkle_drv.ops.map import graph_of
@@ -103,8 +104,8 @@ def map_class(
     expression: str, arrays: dict[str, Any], others: dict[str, Any], types: Iterable[str], made: Any
 ) -> tuple[Class, float]:
     """The class of an expression over arrays of one size, and its size, the bytes it touches. Each
-    expression is its own; so is each set of types that it computes in, which not every device can
-    mix. `made` is the result's dtype.
+    expression is its own, whatever numbers stand in it; so is each set of types that it computes
+    in, which not every device can mix. `made` is the result's dtype.
     """
     kinds = {name: np.dtype(x.dtype) for name, x in arrays.items()}
     order = graph_of(expression).names  # a name may be one of the parameters of ops.map
@@ -116,7 +117,7 @@ def map_class(
         return lambda: ops.map(dev, expression, *(given[name] for name in order)), n * each
 
     size = each * next(iter(arrays.values())).size
-    return Class(f"map_{'_'.join(sorted(types))}:{expression}", probe), size
+    return Class(f"map_{'_'.join(sorted(types))}:{outline(expression)}", probe), size
 
 
 def reduce_class(op: str, dtype: Any) -> Class:
