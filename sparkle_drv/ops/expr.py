@@ -92,6 +92,16 @@ def parse(text: str) -> Expression:
     return _Parser(text).expression()
 
 
+def outline(text: str) -> str:
+    """`text` with "#" for its numbers and without spaces: what expressions that cost the same have
+    in common. One with a power keeps its numbers, because an exponent decides what is computed.
+    """
+    tokens = _tokens(text)
+    if any(token.text in ("**", "pow") for token in tokens):
+        return "".join(token.text for token in tokens)
+    return "".join("#" if token.kind == "number" else token.text for token in tokens)
+
+
 @dataclass(frozen=True)
 class _Token:
     kind: str  # "number" "name" "sign" "end"

@@ -18,6 +18,7 @@ import numpy as np
 from sparkle_drv import ops
 from sparkle_drv.core.array import Array
 from sparkle_drv.core.device import Device
+from sparkle_drv.ops.expr import outline
 from sparkle_drv.ops.geometry import Geometry
 from sparkle_drv.ops.layout import parse
 from sparkle_drv.ops.map import graph_of
@@ -106,8 +107,8 @@ def map_class(
     expression: str, arrays: dict[str, Any], others: dict[str, Any], types: Iterable[str], made: Any
 ) -> tuple[Class, float]:
     """The class of an expression over arrays, and its size, the bytes it touches. Each expression
-    is its own; so is each set of types that it computes in, which not every device can mix, and
-    that of arrays that are broadcast. `made` is the result's dtype.
+    is its own, whatever numbers stand in it; so is each set of types that it computes in, which not
+    every device can mix, and that of arrays that are broadcast. `made` is the result's dtype.
     """
     kinds = {name: np.dtype(x.dtype) for name, x in arrays.items()}
     shapes = {name: tuple(x.shape) for name, x in arrays.items()}
@@ -123,7 +124,7 @@ def map_class(
 
     common = np.broadcast_shapes(*shapes.values())
     size = float(sum(x.nbytes for x in arrays.values()) + whole * math.prod(common))
-    name = f"map_{'_'.join(sorted(types))}:{expression}"
+    name = f"map_{'_'.join(sorted(types))}:{outline(expression)}"
     return Class(name + ", broadcast" * (len(set(shapes.values())) > 1), probe), size
 
 

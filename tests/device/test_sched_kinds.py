@@ -32,9 +32,9 @@ def ctx(request):
 @pytest.mark.parametrize(
     ("text", "names", "want"),
     [
-        ("x*2 + r", {"x": X, "r": ROW}, X * 2 + ROW),
-        ("c * r", {"c": COLUMN, "r": ROW}, COLUMN * ROW),
-        ("r*x + c", {"r": ROW[:1], "x": X, "c": COLUMN}, ROW[:1] * X + COLUMN),
+        ("x*r+r", {"x": X, "r": ROW}, X * ROW + ROW),
+        ("c*r", {"c": COLUMN, "r": ROW}, COLUMN * ROW),
+        ("r*x+c", {"r": ROW[:1], "x": X, "c": COLUMN}, ROW[:1] * X + COLUMN),
     ],
 )
 def test_maps_whose_arrays_are_broadcast(ctx, there, text, names, want):
