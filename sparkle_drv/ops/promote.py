@@ -26,7 +26,6 @@ _REAL = frozenset({"exp", "log", "sqrt", "tanh", "sigmoid", "sin", "cos"})
 _COMPARED = frozenset(COMPARISONS.values())
 _EXACT = frozenset({"add", "sub", "mul", "neg", "abs", "relu", "min", "max", "square", "floor"})
 _MOST_BITS = 2048  # of a Python integer on the way
-COMPUTED = ("f32", "f64", "i32")
 
 
 def kind_of(value: Any) -> str:
