@@ -33,8 +33,10 @@ class Context:
     `devices` is the tuple of them, `device` the first. Operations take what those of
     `sparkle_drv.ops` take, ContextArrays too: numpy in, numpy out; a ContextArray in, one out,
     asynchronous. `devices=` of an operation is a list of URIs of this Context to choose among.
-    What is told about a call afterwards: `last_plan`, `explain_last_plan`. Once it is closed, and
-    in a forked child, whatever needs a device raises DeviceLost.
+    They raise what those of `sparkle_drv.ops` raise, ValueError when no device can do it (what is
+    needed and what there is) or the devices are wrong, and what the last device raised when all
+    have failed. What is told about a call afterwards: `last_plan`, `explain_last_plan`. Once it is
+    closed, and in a forked child, whatever needs a device raises DeviceLost.
     """
 
     def __init__(

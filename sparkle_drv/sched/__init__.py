@@ -10,7 +10,8 @@
                  replaying.py: of a file, or with other devices
     graph/       task graphs: recorded, fused, placed by those three, run
 
-    operations.py, calls.py   what can be placed; arrays.py: arrays that live anywhere
+    operations.py, calls.py   what can be placed; refused.py: what cannot be; conversion.py: a
+                 change of layout before it; arrays.py: arrays that live anywhere
     local.py     the runner; probe.py, profile.py: what it measures and keeps; progress.py: tells
     ways.py      the ways between devices, measured and gone
     sampled.py   a plan that is kept: which calls are measured, when it is decided anew
