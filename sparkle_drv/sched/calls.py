@@ -21,7 +21,7 @@ from sparkle_drv import ops
 from sparkle_drv.core.array import Array
 from sparkle_drv.ops import geometry
 from sparkle_drv.ops.layout import outline as changed
-from sparkle_drv.ops.map import bind, graph_of
+from sparkle_drv.ops.map import bind, common_shape, graph_of
 
 from . import operations, refused, validate, ways
 from .arrays import ContextArray, check_own
@@ -168,7 +168,7 @@ def map(
     operands = list(arrays.values())
     shapes = tuple(x.shape for x in operands)
     try:
-        count = math.prod(np.broadcast_shapes(*shapes)) if shapes else 0
+        count = math.prod(common_shape(arrays)) if arrays else 0
     except ValueError:
         count = 0
     if not count or not isinstance(expression, str) or _bound(*operands, out):

@@ -21,7 +21,7 @@ from sparkle_drv.core.device import Device
 from sparkle_drv.ops.expr import outline
 from sparkle_drv.ops.geometry import Geometry
 from sparkle_drv.ops.layout import parse
-from sparkle_drv.ops.map import graph_of
+from sparkle_drv.ops.map import common_shape, graph_of
 
 ROW = 64
 """Elements of a row in the probes of expressions."""
@@ -122,8 +122,7 @@ def map_class(
         size = float(sum(x.nbytes for x in there.values()) + whole * 16 * 4**i * ROW)
         return lambda: ops.map(dev, expression, *(given[name] for name in order)), size
 
-    common = np.broadcast_shapes(*shapes.values())
-    size = float(sum(x.nbytes for x in arrays.values()) + whole * math.prod(common))
+    size = float(sum(x.nbytes for x in arrays.values()) + whole * math.prod(common_shape(arrays)))
     name = f"map_{'_'.join(sorted(types))}:{outline(expression)}"
     return Class(name + ", broadcast" * (len(set(shapes.values())) > 1), probe), size
 
