@@ -217,7 +217,7 @@ def _portable(
             None,
             f"it computes in {' and '.join(sorted(code.types))}, and {stage.dev.uri} takes one "
             "type throughout",
-            TypeError,
+            staging.NotThere,
         )
     (tag,) = code.types
     staging.check_there(stage.dev, "map", "map", tag, _WANTED)

@@ -69,14 +69,18 @@ def kernel(dev: Device, name: str, plan: TilePlan | None = None) -> Kernel:
     return found
 
 
+class NotThere(TypeError):
+    """Of types that this device has no kernel for; another one may."""
+
+
 def check_there(dev: Device, op: str, stem: str, tag: str, among: Sequence[str]) -> None:
-    """TypeError when the device has not the kernel `stem`_`tag` that `op` needs; `among`: its types
+    """NotThere when the device has not the kernel `stem`_`tag` that `op` needs; `among`: its types
     on any device.
     """
     if not dev.provides(f"{stem}_{tag}"):
         names = {tag: str(dtype) for dtype, tag in check.DTYPES.items()}
         there = [names[t] for t in among if dev.provides(f"{stem}_{t}")]
-        raise TypeError(f"{op}: {dev.uri} has it of {' and '.join(there)}, not of {names[tag]}")
+        raise NotThere(f"{op}: {dev.uri} has it of {' and '.join(there)}, not of {names[tag]}")
 
 
 def host_empty(dev: Device, shape: Sequence[int], dtype: Any) -> Host:

@@ -22,6 +22,7 @@ from sparkle_drv.core.array import Array
 from sparkle_drv.ops import geometry
 from sparkle_drv.ops.layout import outline as changed
 from sparkle_drv.ops.map import bind, common_shape, graph_of
+from sparkle_drv.ops.staging import NotThere
 
 from . import operations, refused, validate, ways
 from .arrays import ContextArray, check_own
@@ -268,7 +269,7 @@ def _bound(*given: Any) -> bool:
 
 def _plain(executor: LocalExecutor, uris: Uris, operands: Sequence[Any], out: Any, run: Any) -> Any:
     """Without a plan: where the first core.Array is, else on the first device that is not lost; and
-    on the next one when that fails.
+    on the next one when that fails, or has no kernel for it.
     """
     check_own(executor, (*operands, out))
     held = [x.device.uri for x in (*operands, out) if isinstance(x, Array) and not x.closed]
@@ -279,6 +280,9 @@ def _plain(executor: LocalExecutor, uris: Uris, operands: Sequence[Any], out: An
         uri = left.pop(0)
         try:
             return _done(executor, uri, operands, out, run)
+        except NotThere:
+            if not left:
+                raise
         except ways.CopyLost:  # not the fault of the device that was to do the work
             raise
         except FAILURES as error:

@@ -107,3 +107,18 @@ def test_without_another_device_the_error_is_told(ctx):
     sim.apply(Schedule(0, [Fault("job", 1, "hang")]), ctx.devices[0])
     with pytest.raises(sp.SparkleError, match="hang"):
         ctx.map(lambda v: v * 2, X, devices=["sim:near"])
+
+
+def test_what_is_not_placed_goes_to_a_device_that_has_the_types():
+    wide = X.astype(np.float64)
+    with sp.init(["egl:0", "cpu"], profile=False) as ctx:
+        for empty in (wide[:0], wide):
+            got = ctx.map(lambda v: v * 2, empty)
+            np.testing.assert_array_equal(got, empty * 2)
+            assert got.dtype == np.float64
+        mixed = ctx.map(lambda v, w: v * w, X, np.full(50, 3, np.int32))
+        np.testing.assert_allclose(mixed, X * 3.0, rtol=1e-6)
+        assert np.isnan(ctx.reduce(wide[:0], "mean"))
+        with pytest.raises(TypeError, match="egl:0 has it of float32 and int32, not of float64"):
+            ctx.map(lambda v: v * 2, wide, devices=["egl:0"])
+        assert all(n.reliability.failures == 0 for n in ctx._executor.costs.nodes.values())
