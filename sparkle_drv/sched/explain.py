@@ -12,10 +12,10 @@ from .work import HOST, Candidate, Cost, Measured
 
 NOTHING = "nothing was planned yet"
 LOOKS = ", to learn about a device that was idle for long"
-_MEASURED = (
+_STEPS = (
     ("compute", "compute_s"), ("in", "in_s"), ("out", "out_s"), ("convert", "convert_s"),
 )  # fmt: skip
-_PARTS = (*_MEASURED, ("sync", "sync_s"), ("queue", "wait_s"), ("risk", "risk_s"))
+_PARTS = (*_STEPS, ("sync", "sync_s"), ("queue", "wait_s"), ("risk", "risk_s"))
 
 
 def plan(kept: Kept | None) -> str:
@@ -41,12 +41,12 @@ def plan(kept: Kept | None) -> str:
 def measured(took: Measured, cost: Cost) -> str:
     """A run beside what was predicted of it: of all that was measured, then of each part."""
     parts = []
-    for name, field in _MEASURED:
+    for name, field in _STEPS:
         value = getattr(took, field)
         found = "not measured" if value is None else seconds(value)
         parts.append(f"{name} {found} / {seconds(getattr(cost, field))}")
-    told = [field for _, field in _MEASURED if getattr(took, field) is not None]
-    predicted = sum(getattr(cost, field) for field in told or [field for _, field in _MEASURED])
+    told = [field for _, field in _STEPS if getattr(took, field) is not None]
+    predicted = sum(getattr(cost, field) for field in told or [field for _, field in _STEPS])
     times = f", {took.total_s / predicted:.2f} times what was predicted" if predicted else ""
     return (
         f"measured {seconds(took.total_s)}{times}; measured / predicted: {', '.join(parts)}; "

@@ -57,8 +57,7 @@ def run(
     the total is known.
     """
     executor, device = steps.executor, steps.kept.device
-    queue = device.default_queue
-    queue.fence(queue.submitted).wait(staging.WAIT_S)  # what is there already is not this call's
+    drained(device)  # what is there already is not this call's
     arrays = any(isinstance(x, ContextArray) for x in (*operands, out))
     if not arrays and (whole or device.info.unified):
         made = steps.step(COMPUTE, lambda: call(device, operands, out))
@@ -104,6 +103,12 @@ def _fetched(made: Array, out: Any) -> np.ndarray[Any, Any]:
     staging.check_out(out, made.shape, made.dtype, None)  # an assignment would broadcast
     out[...] = host
     return out  # type: ignore[no-any-return]
+
+
+def drained(device: Device) -> None:
+    """Wait for what its queue has now."""
+    queue = device.default_queue
+    queue.fence(queue.submitted).wait(staging.WAIT_S)
 
 
 def waited(made: Array) -> Array:

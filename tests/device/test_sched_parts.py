@@ -162,6 +162,41 @@ def test_a_sum_in_the_order_of_memory_is_measured_as_a_whole(ctx, machine):
     assert None not in parts(ctx.last_plan.measured)
 
 
+@pytest.mark.parametrize("uri", [FAR, "egl:0"])
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda ctx, a, b, **at: ctx.gemm(a.T, b[::-1], bias=b[0], activation="relu", **at),
+        lambda ctx, a, b, **at: ctx.map(
+            "x*y + s - t", a.T, b.T, F32(0.3), np.array(2.0, F32), **at
+        ),
+        lambda ctx, a, b, **at: ctx.reduce(a, "mean", 0, **at),
+        lambda ctx, a, b, **at: ctx.reduce(a.T, "sum", 1, **at),
+        lambda ctx, a, b, **at: ctx.reduce(a[:, ::2], **at),
+        lambda ctx, a, b, **at: ctx.conv2d(
+            a.reshape(1, 5, 9, 9).transpose(0, 1, 3, 2), b.reshape(9, 5, 3, 3), bias=b[3], **at
+        ),
+        lambda ctx, a, b, **at: ctx.layout(
+            a.reshape(1, 5, 9, 9).transpose(0, 1, 3, 2), "NHWC", source="NCHW", **at
+        ),
+    ],
+    ids=["gemm", "map", "mean", "sum", "strides", "conv2d", "layout"],
+)
+def test_bits_are_the_same_measured_or_not(machine, uri, call):
+    a, b = np.random.default_rng(3).standard_normal((2, 45, 9)).astype(F32)
+    with sp.init([uri], profile=False) as ctx:
+        first = call(ctx, a, b, devices=[uri])
+        assert ctx.last_plan.measured is None
+        for _ in range(3):
+            got = call(ctx, a, b, devices=[uri])
+            np.testing.assert_array_equal(got, first)
+            assert (got.dtype, got.flags.writeable) == (first.dtype, first.flags.writeable)
+            assert got.strides == first.strides
+        assert ctx.last_plan.measured is not None
+        with ctx.trace("t"):
+            np.testing.assert_array_equal(call(ctx, a, b, devices=[uri]), first)
+
+
 @pytest.mark.parametrize("traced", [False, True])
 def test_what_ops_refuses_is_refused_in_its_words_when_it_is_measured(ctx, traced):
     a, b = matrices()

@@ -17,6 +17,7 @@ from sparkle_drv.telemetry.trace import Span
 from ..local import LocalExecutor, WrongResult
 from ..noted import COMPUTE, INTO
 from ..sampled import FIRST, SAMPLE
+from ..stepwise import drained
 from ..traced import PLAN, VALIDATE
 from ..work import Measured
 from . import look as look_task
@@ -99,7 +100,7 @@ class Watch:
             return call()
         plan, device = self.kept.plan.tasks[at], self.executor.devices[uri]
         clock = self.executor.clock_of(device)
-        _drained(device)
+        drained(device)
         begin_ns, begin = time.perf_counter_ns(), clock()
         made = call()
         if made.fence is not None:
@@ -129,10 +130,10 @@ class Watch:
             return move()
         device = self.executor.devices[step.uri]
         clock = self.executor.clock_of(device)
-        _drained(device)
+        drained(device)
         begin_ns, begin = time.perf_counter_ns(), clock()
         made = move()
-        _drained(device)
+        drained(device)
         self.in_s += clock() - begin
         if self.trace is not None:
             self.came.append(
@@ -142,9 +143,3 @@ class Watch:
                 )
             )  # fmt: skip
         return made
-
-
-def _drained(device: Device) -> None:
-    """Wait for what its queue has now."""
-    queue = device.default_queue
-    queue.fence(queue.submitted).wait(staging.WAIT_S)
