@@ -335,10 +335,10 @@ def test_the_explanation_names_tasks_times_bytes_and_memory(made):
     told = explain_graph.plan(executor.last).splitlines()
     assert told[0].startswith("graph: 3 tasks on ")
     assert told[1].startswith("gemm + relu(x) on ")
-    assert "measured" in told[1]
     assert "reads 512 bytes, writes 256" in told[1]
     assert told[2].startswith("    -> ")
     assert told[3].startswith("       ")
+    assert told[4].startswith("    measured ")
     assert any(line.startswith("cpu alone: ") for line in told)
     assert "768 bytes" not in told[1]
     assert any("bytes read and written" in line for line in told)
