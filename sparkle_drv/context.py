@@ -60,18 +60,13 @@ class Context:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _on(self, device: str) -> Device:
-        self._executor.check_open()
-        if not isinstance(device, str):
-            raise TypeError(f"device: a URI as text is wanted, got {device!r}")
-        if device == "auto":
-            return self.device
-        for candidate in self.devices:
-            if candidate.uri == device:
-                return candidate
-        raise ValueError(
-            f"device: {device!r} is not one of {', '.join(d.uri for d in self.devices)}, nor 'auto'"
-        )
+    def _named(self, what: str, uri: Any, besides: str = "") -> Device:
+        if not isinstance(uri, str):
+            raise TypeError(f"{what}: a URI as text is wanted, got {uri!r}")
+        found = self._executor.devices.get(uri)
+        if found is None:
+            raise ValueError(f"{what}: {uri!r} is not one of {', '.join(self._uris)}{besides}")
+        return found
 
     def _among(self, devices: Sequence[str] | None) -> tuple[str, ...]:
         self._executor.check_open()
@@ -82,7 +77,10 @@ class Context:
                 f"devices: a list of URIs is wanted, got {shown(devices)}; a name in an expression "
                 "that is called so gets its value by position"
             )
-        return tuple(self._on(uri).uri for uri in devices)
+        found = tuple(self._named("devices", uri).uri for uri in devices)
+        if len(set(found)) < len(found):
+            raise ValueError(f"devices: each may be there once, got {', '.join(found)}")
+        return found
 
     def array(
         self, shape: Any, dtype: Any, device: str = "auto", layout: str | None = None
@@ -93,9 +91,10 @@ class Context:
         Raises ValueError (no such device, a negative dimension, another shape than the layout has),
         TypeError, OutOfDeviceMemory.
         """
-        named = self._on(device)
-        if device == "auto":
+        self._executor.check_open()
+        if isinstance(device, str) and device == "auto":
             return arrays.empty_anywhere(self._executor, shape, dtype, layout)
+        named = self._named("device", device, ", nor 'auto'")
         return arrays.empty(self._executor, named, shape, dtype, layout)
 
     def gemm(
@@ -130,13 +129,13 @@ class Context:
         return calls.map(self._executor, self._among(devices), expression, values, out, named)
 
     def reduce(
-        self, a: Any, op: str = "sum", axis: Any = None, *,
+        self, a: Any, op: str = "sum", axis: Any = None, *, keepdims: bool = False,
         devices: Sequence[str] | None = None, **names: Any,
     ) -> Any:  # fmt: skip
         """`sparkle_drv.ops.reduce` where it takes the least time; of an expression, on the first
         device.
         """
-        return calls.reduce(self._executor, self._among(devices), a, op, axis, names)
+        return calls.reduce(self._executor, self._among(devices), a, op, axis, names, keepdims)
 
     def layout(
         self, a: Any, layout: str, *, devices: Sequence[str] | None = None, **options: Any

@@ -29,7 +29,11 @@ def replace(path: Path, content: bytes, mode: int = 0o600) -> None:
     OSError.
     """
     name = path.with_name(f".new-{os.getpid()}-{secrets.token_hex(6)}")
-    fd = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+    try:
+        fd = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+    except OSError as error:
+        error.filename = str(path)  # of which somebody knows
+        raise
     try:
         with os.fdopen(fd, "wb") as file:
             file.write(content)

@@ -1,15 +1,16 @@
 """What was closed or forgotten while the device may still use it.
 
 It is freed once every queue has reached what it had been given.
-Finalizers run anywhere, also inside our own calls, so nothing here takes a lock: a deque's append
-and popleft are atomic. A list that still waits when its device has gone is kept in `_unfinished`
-and looked at whenever another drains; what still runs when the process leaves is leaked, because
-freeing memory or code under a running kernel is a crash.
+Finalizers run anywhere, also inside our own calls, so nothing here takes a lock: a deque's append,
+popleft and remove are atomic. A list that still waits when its device has gone is kept in
+`_unfinished` and looked at whenever another drains; what still runs when the process leaves is
+leaked, because freeing memory or code under a running kernel is a crash.
 """
 
 from __future__ import annotations
 
 import atexit
+import contextlib
 import errno
 import time
 from collections import deque
@@ -55,8 +56,10 @@ class RetireList:
     def also(self, backend: Backend, queue: Any, value: int) -> None:
         """What is closed from now on waits for another device's queue too."""
         self._foreign.append((backend, queue, value))
-        while self._foreign and _reached(self._foreign[0]):
-            self._foreign.popleft()
+        for point in list(self._foreign):
+            if _reached(point):
+                with contextlib.suppress(ValueError):  # another thread has seen it, too
+                    self._foreign.remove(point)
 
     @property
     def pending(self) -> tuple[Sized, ...]:

@@ -12,6 +12,8 @@ from . import check
 from .words import shown
 
 LAYOUTS = ("NCHW", "NHWC")
+FORM = {"stride": 1, "padding": 0, "dilation": 1, "groups": 1, "layout": "NCHW"}
+"""What `geometry` takes beside shapes, and what it is when conv2d is told nothing."""
 
 
 @dataclass(frozen=True)

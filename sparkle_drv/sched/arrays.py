@@ -102,9 +102,12 @@ class ContextArray(Shaped):
     def on(self, device: str) -> Array:
         """The core.Array on a device of this Context, moved there first if it must be.
 
-        For reading: who writes it calls `wrote`. Raises ValueError (closed, no such device).
+        For reading: who writes it calls `wrote`. Raises ValueError (closed, no such device),
+        TypeError (no text), and what the devices do.
         """
         self._first()
+        if not isinstance(device, str):
+            raise TypeError(f"device: a URI as text is wanted, got {device!r}")
         found = self._copies.get(device)
         if found is None:
             found = self._copies[device] = self._executor.moved(self, device)

@@ -2,12 +2,14 @@
 
 Each says what its call amounts to (operations.py) and how `ops` runs it. What `ops` would refuse
 is refused when a plan is made (refused.py), before anything is measured for it; a call that comes
-again is checked by `ops`. One whose shape cannot be told goes to the first device, whose error
-says why.
+again is checked by `ops`. What is not placed (arrays that are bound to a device, functions, empty
+arrays) goes to the first device that is there, and so does a call whose shape cannot be told: the
+error of `ops` says why.
 """
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Sequence
 from functools import partial
@@ -17,16 +19,18 @@ import numpy as np
 
 from sparkle_drv import ops
 from sparkle_drv.core.array import Array
-from sparkle_drv.ops import check as wants
 from sparkle_drv.ops import geometry
 from sparkle_drv.ops.layout import outline as changed
 from sparkle_drv.ops.map import bind, graph_of
 
-from . import operations, refused, validate
+from . import operations, refused, validate, ways
 from .arrays import ContextArray, check_own
 from .conversion import Conversion
-from .local import LocalExecutor
+from .graph import outline
+from .local import FAILURES, LocalExecutor
 from .noted import call
+
+log = logging.getLogger("sparkle_drv.sched")
 
 Uris = tuple[str, ...]
 """The devices that a call may go to."""
@@ -72,13 +76,11 @@ def conv2d(
     bias = options.pop("bias", None)
     own = x.layout if isinstance(x, (Array, ContextArray)) else None
     options.setdefault("layout", own if own in geometry.LAYOUTS else "NCHW")
-    names = ("stride", "padding", "dilation", "groups", "layout")
-    defaults = (1, 0, 1, 1, None)
-    how = [options.get(name, usual) for name, usual in zip(names, defaults, strict=True)]
-    unknown = options.keys() - {*names, "activation", "algo"}
+    how: dict[str, Any] = {name: options.get(name, usual) for name, usual in geometry.FORM.items()}
+    unknown = options.keys() - {*how, "activation", "algo"}
     convert, x_shape = None, getattr(x, "shape", ())
     if own not in (None, options["layout"]) and hasattr(w, "shape"):
-        convert, x_shape = _conversion(x, options["layout"], w.shape, options.get("groups", 1))
+        convert, x_shape = _conversion(x, w, how["groups"], how["layout"])
 
     def run(dev: Any, given: Sequence[Any], target: Any) -> Any:
         image = given[0]
@@ -87,7 +89,7 @@ def conv2d(
         return ops.conv2d(dev, image, given[1], given[2], target, **options)
 
     try:
-        shape = geometry.geometry(x_shape, w.shape, *how)
+        shape = geometry.geometry(x_shape, w.shape, **how)
         wrong = bool(unknown) or _bound(x, w, bias, out)
     except (AttributeError, TypeError, ValueError):
         if convert is not None:
@@ -111,22 +113,21 @@ def conv2d(
 
 
 def _conversion(
-    x: Any, layout: Any, w: tuple[int, ...], groups: Any
-) -> tuple[Conversion, tuple[int, ...]]:
-    """The change of an image to `layout` for filters of shape `w`, and its shape then. Raises
-    TypeError, ValueError.
+    x: Any, w: Any, groups: Any, layout: Any
+) -> tuple[Conversion | None, tuple[int, ...]]:
+    """The change of an image to `layout` for the filters `w`, and its shape then; None: it is so.
+    Raises TypeError, ValueError.
     """
-    wants.one_of("layout", layout, geometry.LAYOUTS)
-    wants.dims("w", w, 4, "(oc, c/groups, kh, kw)")
-    blocked = x.layout not in geometry.LAYOUTS
-    channels = w[1] * wants.whole("groups", groups, 1) if blocked else None
-    change = changed(x, layout, None, channels)
+    found = outline.as_worked_in(x, w, groups, layout)
+    if found is None:
+        return None, x.shape
+    image, channels = found
 
     def run(dev: Any, there: Any) -> Any:
         return ops.layout(dev, there, layout, channels=channels)
 
-    kind = operations.layout_class(change.before.name, change.after.name)
-    return Conversion(0, kind, 4 * math.prod(change.shape), run), change.shape
+    kind = operations.layout_class(x.layout, layout)
+    return Conversion(0, kind, image.nbytes, run), image.shape
 
 
 def _as_converted(
@@ -165,20 +166,22 @@ def map(
         return ops.map(dev, expression, *now.values(), out=target)
 
     operands = list(arrays.values())
-    shapes = {x.shape for x in operands}
-    odd = len(shapes) != 1 or not isinstance(expression, str) or _bound(*operands, out)
-    if odd or 0 in next(iter(shapes)):
+    shapes = tuple(x.shape for x in operands)
+    try:
+        count = math.prod(np.broadcast_shapes(*shapes)) if shapes else 0
+    except ValueError:
+        count = 0
+    if not count or not isinstance(expression, str) or _bound(*operands, out):
         made = _plain(executor, uris, operands, out, run)
     else:
-        first = operands[0]
 
         def describe() -> tuple[operations.Class, float, int]:
             dtype, types = refused.map(graph, arrays, numbers, out)
             kind, size = operations.map_class(expression, arrays, numbers, types, dtype)
-            return kind, size, first.size * dtype.itemsize
+            return kind, size, count * dtype.itemsize
 
         kinds = tuple(getattr(x, "dtype", x.__class__) for x in given.values())
-        key = ("map", expression, tuple(arrays), first.shape, kinds)
+        key = ("map", expression, tuple(arrays), shapes, kinds)
         check = partial(validate.map, expression=expression, names=tuple(arrays), numbers=numbers)
         made = executor.run(key, describe, operands, out, run, uris, check)
     if place and isinstance(made, np.ndarray) and out is None:  # a ContextArray in, one out
@@ -194,6 +197,7 @@ def reduce(
     op: Any,
     axis: Any,
     names: dict[str, Any],
+    keepdims: bool = False,
 ) -> Any:
     """`ops.reduce` where it takes least time."""
 
@@ -201,12 +205,18 @@ def reduce(
 
     def run(dev: Any, there: Sequence[Any], _: Any) -> Any:
         now = {**names, **dict(zip(arrays, there[1:], strict=True))}
-        return ops.reduce(dev, there[0], op, axis, **now)
+        return ops.reduce(dev, there[0], op, axis, keepdims=keepdims, **now)
 
     try:
-        key = ("reduce", op, a.shape, a.dtype, axis if axis is None else str(axis))
+        key = ("reduce", op, a.shape, a.dtype, axis if axis is None else str(axis), keepdims)
         known = op in ("sum", "max", "min") or (op == "mean" and a.dtype.kind == "f")
-        usual = known and 0 not in a.shape and not names and not _bound(a)
+        usual = (
+            known
+            and isinstance(keepdims, bool)
+            and 0 not in a.shape
+            and not names
+            and not _bound(a)
+        )
     except AttributeError:
         usual = False
     if not usual:
@@ -259,10 +269,29 @@ def _bound(*given: Any) -> bool:
 
 
 def _plain(executor: LocalExecutor, uris: Uris, operands: Sequence[Any], out: Any, run: Any) -> Any:
-    """Without a plan: where the first core.Array is, else on the first device."""
+    """Without a plan: where the first core.Array is, else on the first device that is not lost; and
+    on the next one when that fails.
+    """
     check_own(executor, (*operands, out))
     held = [x.device.uri for x in (*operands, out) if isinstance(x, Array) and not x.closed]
-    uri = next((h for h in held if h in executor.devices), uris[0])
+    bound = [uri for uri in held if uri in executor.devices][:1]
+    nodes = executor.costs.nodes
+    left = bound or [uri for uri in uris if not nodes[uri].lost] or [uris[0]]
+    while True:
+        uri = left.pop(0)
+        try:
+            return _done(executor, uri, operands, out, run)
+        except ways.CopyLost:  # not the fault of the device that was to do the work
+            raise
+        except FAILURES as error:
+            executor.failed(uri, error)
+            if not left:
+                raise
+            log.warning("%s: it is done elsewhere: %s", uri, error)
+
+
+def _done(executor: LocalExecutor, uri: str, operands: Sequence[Any], out: Any, run: Any) -> Any:
+    """The call on this device."""
     there = [x.on(uri) if isinstance(x, ContextArray) else x for x in operands]
     target = out.on(uri) if isinstance(out, ContextArray) else out
     made = run(executor.devices[uri], there, target)

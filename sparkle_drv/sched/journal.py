@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import asdict, fields
 from typing import Any
 
@@ -144,14 +145,14 @@ def _plain(value: Any) -> Any:
 
 
 def _costs_out(costs: Costs) -> dict[str, Any]:
-    found = {f.name: getattr(costs, f.name) for f in fields(costs)}
+    found = {f.name: copy(getattr(costs, f.name)) for f in fields(costs)}  # others may learn on
     return {
         **found,
-        "nodes": {uri: asdict(node) for uri, node in costs.nodes.items()},
-        "speeds": [[op, uri, asdict(speed)] for (op, uri), speed in costs.speeds.items()],
-        "links": [[source, to, asdict(line)] for (source, to), line in costs.links.items()],
-        "unmeasured": [[*key, one.times, one.why] for key, one in costs.unmeasured.items()],
-        "last": [[op, uri, run] for (op, uri), run in costs.last.items()],
+        "nodes": {uri: asdict(node) for uri, node in found["nodes"].items()},
+        "speeds": [[op, uri, asdict(speed)] for (op, uri), speed in found["speeds"].items()],
+        "links": [[source, to, asdict(line)] for (source, to), line in found["links"].items()],
+        "unmeasured": [[*key, one.times, one.why] for key, one in found["unmeasured"].items()],
+        "last": [[op, uri, run] for (op, uri), run in found["last"].items()],
     }
 
 

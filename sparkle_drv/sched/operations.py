@@ -8,7 +8,8 @@ has algorithms that a 1x1 has not. Classes are probed when they first come up.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import math
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +23,8 @@ from sparkle_drv.ops.geometry import Geometry
 from sparkle_drv.ops.layout import parse
 from sparkle_drv.ops.map import graph_of
 
+ROW = 64
+"""Elements of a row in the probes of expressions."""
 THIN = 16.0
 """Operations for each byte touched below which a product counts as bound by memory."""
 Runs = tuple[Callable[[], Any], float]
@@ -103,21 +106,39 @@ def _image(dev: Device, i: int, filters: int, groups: int, layout: str) -> Runs:
 def map_class(
     expression: str, arrays: dict[str, Any], others: dict[str, Any], types: Iterable[str], made: Any
 ) -> tuple[Class, float]:
-    """The class of an expression over arrays of one size, and its size, the bytes it touches. Each
-    expression is its own, whatever numbers stand in it; so is each set of types that it computes
-    in, which not every device can mix. `made` is the result's dtype.
+    """The class of an expression over arrays, and its size, the bytes it touches. Each expression
+    is its own, whatever numbers stand in it; so is each set of types that it computes in, which not
+    every device can mix, and that of arrays that are broadcast. `made` is the result's dtype.
     """
     kinds = {name: np.dtype(x.dtype) for name, x in arrays.items()}
+    shapes = {name: tuple(x.shape) for name, x in arrays.items()}
     order = graph_of(expression).names  # a name may be one of the parameters of ops.map
-    each = float(sum(kind.itemsize for kind in kinds.values()) + np.dtype(made).itemsize)
+    whole = np.dtype(made).itemsize
 
     def probe(dev: Device, i: int) -> Runs:
-        n = 1024 * 4**i
-        given = {**others, **{name: filled(dev, (n,), kind) for name, kind in kinds.items()}}
-        return lambda: ops.map(dev, expression, *(given[name] for name in order)), n * each
+        like = rows_like(shapes, 16 * 4**i)
+        there = {name: filled(dev, like[name], kind) for name, kind in kinds.items()}
+        given = {**others, **there}
+        size = float(sum(x.nbytes for x in there.values()) + whole * 16 * 4**i * ROW)
+        return lambda: ops.map(dev, expression, *(given[name] for name in order)), size
 
-    size = each * next(iter(arrays.values())).size
-    return Class(f"map_{'_'.join(sorted(types))}:{outline(expression)}", probe), size
+    common = np.broadcast_shapes(*shapes.values())
+    size = float(sum(x.nbytes for x in arrays.values()) + whole * math.prod(common))
+    name = f"map_{'_'.join(sorted(types))}:{outline(expression)}"
+    return Class(name + ", broadcast" * (len(set(shapes.values())) > 1), probe), size
+
+
+def rows_like(shapes: Mapping[str, tuple[int, ...]], rows: int) -> dict[str, tuple[int, ...]]:
+    """By name, what stands in a probe for the arrays of an expression that have these shapes:
+    [rows, ROW], one row where it is broadcast, and one column for the first where all are.
+    """
+    common = np.broadcast_shapes(*shapes.values())
+    found: dict[str, tuple[int, ...]] = {
+        name: (rows, ROW) if shape == common else (ROW,) for name, shape in shapes.items()
+    }
+    if common not in shapes.values():
+        found[next(iter(found))] = (rows, 1)
+    return found
 
 
 def reduce_class(op: str, dtype: Any) -> Class:

@@ -86,10 +86,7 @@ def heft(problem: Problem, prices: dict[int, float] | None = None, weight: float
         lane = lanes[problem.lanes[best.device]]
         lane.append(best)
         lane.sort(key=lambda slot: slot.start)
-    return Schedule(
-        tuple(sorted(done.values(), key=lambda s: (s.start, s.task))),
-        "HEFT" if not weight else f"HEFT at prices, {weight:g}",
-    )
+    return Schedule.of(done.values(), f"HEFT at prices, {weight:g}" if weight else "HEFT")
 
 
 def _ready(problem: Problem, task: int, device: int, done: dict[int, Slot]) -> float:
@@ -143,9 +140,7 @@ def earliest_finish(problem: Problem) -> Schedule:
             unmet[reader].discard(task)
             if not unmet[reader]:
                 becomes_ready(reader)
-    return Schedule(
-        tuple(sorted(done.values(), key=lambda s: (s.start, s.task))), "earliest finish"
-    )
+    return Schedule.of(done.values(), "earliest finish")
 
 
 def single(problem: Problem) -> list[Schedule]:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from sparkle_drv.ops import staging
+from sparkle_drv.ops.geometry import FORM
 from sparkle_drv.ops.graph import Graph
 from sparkle_drv.ops.map import settled, sorted_out
 
@@ -29,8 +30,7 @@ def gemm(a: Any, b: Any, bias: Any, out: Any, options: Mapping[str, Any]) -> Non
 def conv2d(x: Any, w: Any, bias: Any, out: Any, options: Mapping[str, Any]) -> None:
     """A convolution that cannot be."""
     _arrays(x=x, w=w, bias=bias)
-    names = ("stride", "padding", "dilation", "groups", "layout")
-    how = {**dict(zip(names, (1, 0, 1, 1, "NCHW"), strict=True)), **options}
+    how: dict[str, Any] = {**FORM, **options}
     activation, algo = how.pop("activation", None), how.pop("algo", "auto")
     changed = outline.as_worked_in(_value(x), w, how["groups"], how["layout"])
     image = x if changed is None else changed[0]

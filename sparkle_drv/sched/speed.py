@@ -106,9 +106,10 @@ class Speed:
         if count == 1:
             self._scatter(error)
         self._recent.append(error)
-        if len(self._recent) == WINDOW:
-            shift = median(self._recent)
-            one_side = sum(1 for e in self._recent if e * shift > 0) >= WINDOW - 1
+        recent = list(self._recent)  # other threads may learn meanwhile
+        if len(recent) == WINDOW:
+            shift = median(recent)
+            one_side = sum(1 for e in recent if e * shift > 0) >= WINDOW - 1
             if one_side and abs(shift) > max(LEAST_CHANGE, CHANGE * self.noise):
                 self.pace += shift
                 self._recent.clear()
@@ -137,7 +138,7 @@ class Speed:
         total, weights = 0.0, 1 / (OFF * OFF)
         middle = round(x)
         near = [at for at in range(middle - REACH, middle + REACH + 1) if at in self.knots]
-        for at in near or self.knots:
+        for at in near or list(self.knots):
             knot = self.knots[at]
             away = abs(x - at) - APART
             weight = 1 / (scatter / knot.count + (bend * away * away if away > 0 else 0.0))

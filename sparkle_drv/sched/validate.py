@@ -151,11 +151,11 @@ def map(
     got: Array, given: Sequence[Array | None], chance: np.random.Generator, expression: str,
     names: Sequence[str], numbers: dict[str, Any],
 ) -> str:  # fmt: skip
-    """given: the arrays of `names`, all of one shape."""
-    arrays = {name: np.asarray(x).reshape(-1) for name, x in zip(names, given, strict=True)}
+    """given: the arrays of `names`, which broadcast to the shape of the result."""
+    arrays = {name: np.asarray(x) for name, x in zip(names, given, strict=True)}
     flat = got.reshape(-1)
     at = _some(flat.size, np.flatnonzero(~np.isfinite(flat)), (), chance)
-    there = {name: x[at] for name, x in arrays.items()}
+    there = {name: np.broadcast_to(x, got.shape).flat[at] for name, x in arrays.items()}
     if got.dtype.kind == "i":
         if any(x.dtype != got.dtype for x in arrays.values()) or not all(
             isinstance(v, (int, np.integer)) for v in numbers.values()
@@ -182,12 +182,12 @@ def map(
 def reduce(
     got: Array, given: Sequence[Array | None], chance: np.random.Generator, op: str, axis: Any
 ) -> str:  # fmt: skip
-    """given: a."""
+    """given: a. Axes that were reduced may have stayed, with length 1."""
     a = given[0]
     assert a is not None
-    result = np.asarray(got)
     with np.errstate(all="ignore"):
         want = ref.reduce(a, op, axis)
+        result = np.asarray(got).reshape(want.shape)
         if a.dtype.kind == "i" or op in ("max", "min"):
             same = (want.astype(result.dtype) == result) | (np.isnan(want) & np.isnan(result))
             wrong = np.flatnonzero(~same)
@@ -215,9 +215,10 @@ def fold(
     got: Array, given: Sequence[Array | None], chance: np.random.Generator, expression: str,
     names: Sequence[str], numbers: dict[str, Any], op: str, axis: Any,
 ) -> str:  # fmt: skip
-    """The reduction of an expression; given: the arrays of `names`, all of one shape."""
-    arrays = {name: np.asarray(x) for name, x in zip(names, given, strict=True)}
-    shape = next(iter(arrays.values())).shape
+    """The reduction of an expression; given: the arrays of `names`, which broadcast."""
+    spread = np.broadcast_arrays(*(np.asarray(x) for x in given))
+    arrays = dict(zip(names, spread, strict=True))
+    shape = spread[0].shape
     result = np.asarray(got).reshape(-1)
     whole = result.dtype.kind == "i"
     if any(x.dtype.kind != ("i" if whole else "f") for x in arrays.values()):

@@ -45,9 +45,17 @@ class Trace:
     noted: list[tuple[Track, str, int, int]] = field(default_factory=list, repr=False)
     """Spans as (track, name, begin, end), until `settle`: to append one takes next to no time, so
     that what stands between two is next to nothing."""
-    call_ns: int = 0
-    """When the call that is going on began."""
+    _calls: threading.local = field(default_factory=threading.local, repr=False, compare=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
+
+    @property
+    def call_ns(self) -> int:
+        """When the call that is going on in this thread began, or, if it was before, the trace."""
+        return getattr(self._calls, "began_ns", self.begin_ns)
+
+    @call_ns.setter
+    def call_ns(self, now: int) -> None:
+        self._calls.began_ns = now
 
     def span(self, track: Track, name: str, begin_ns: int, end_ns: int, **args: Any) -> Span:
         """Note a span that has ended."""

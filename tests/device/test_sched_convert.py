@@ -123,11 +123,11 @@ def test_what_is_looked_at_is_the_convolution_of_what_was_changed(executor, monk
             made.numpy()[...] += 1
         return made
 
-    if first == "cpu":  # whose memory the host can spoil
-        monkeypatch.setattr(calls.ops, "conv2d", wrong)
-        got = conv2d(executor, x, layout="NCHW")
-        assert executor.last.plan.device != first
-        np.testing.assert_allclose(got, WANT, rtol=1e-5, atol=1e-5)
+    assert first == "cpu"  # whose memory the host can spoil
+    monkeypatch.setattr(calls.ops, "conv2d", wrong)
+    got = conv2d(executor, x, layout="NCHW")
+    assert executor.last.plan.device != first
+    np.testing.assert_allclose(got, WANT, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("source", ["NCHW", *OTHERS])

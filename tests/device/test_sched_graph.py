@@ -12,6 +12,7 @@ from sparkle_drv.ops import ref
 from sparkle_drv.sched import arrays, journal, recording
 from sparkle_drv.sched.costs import Reliability
 from sparkle_drv.sched.graph import explain as explain_graph
+from sparkle_drv.sched.graph import run as run_graph
 from sparkle_drv.sched.inspector import Inspector
 from sparkle_drv.sched.work import HOST
 from sparkle_drv.telemetry import chrome
@@ -369,3 +370,38 @@ def test_a_trace_has_every_task_and_the_journal_replays(made):
         costs.nodes["cpu"].lost = "what if"
 
     assert all(stands != now for stands, now in journal.replay(trace.journal, slower))
+
+
+def test_a_graph_is_closed_behind_the_run_of_another_thread(made, monkeypatch):
+    a, b, _ = matrices()
+    with graph(made(CPU)) as g:
+        g.gemm(a, b)
+    begun, go, found = threading.Event(), threading.Event(), []
+    real = run_graph.GraphRun.run
+
+    def slow(self):
+        begun.set()
+        assert go.wait(20)
+        return real(self)
+
+    monkeypatch.setattr(run_graph.GraphRun, "run", slow)
+    running = threading.Thread(target=lambda: found.append(g.run().numpy()))
+    closing = threading.Thread(target=g.close)
+    running.start()
+    assert begun.wait(20)
+    closing.start()
+    closing.join(0.2)  # it waits
+    go.set()
+    running.join(20)
+    closing.join(20)
+    np.testing.assert_allclose(found[0], a @ b, rtol=1e-5, atol=1e-6)
+    with pytest.raises(ValueError, match="run: the graph is closed"):
+        g.run()
+
+
+def test_the_copy_of_an_array_is_the_array(made):
+    executor = made(CPU)
+    x = arrays.empty(executor, executor.devices["cpu"], (8, 8), F32, None)
+    for given, out in ((x, x.on("cpu")), (x.on("cpu"), x)):
+        with pytest.raises(ValueError, match="a cycle"):
+            graph(executor).map("v + 1", v=given, out=out)

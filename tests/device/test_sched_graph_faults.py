@@ -159,6 +159,15 @@ def test_arrays_of_another_device_or_context_are_refused(made, opened):
     later.close()
     with pytest.raises(ValueError, match="an operand of the graph is closed"):
         g.run()
+    for out in (opened("cpu").array(b), arrays.empty(executor, opened("cpu"), b.shape, F32, None)):
+        with graph(executor) as g:
+            g.gemm(a, b, out=out)
+        g.run()
+        before = opened("cpu").default_queue.submitted
+        out.close()
+        with pytest.raises(ValueError, match="an out of the graph is closed"):
+            g.run()
+        assert opened("cpu").default_queue.submitted == before
 
 
 def test_nothing_stays_when_it_is_closed(made):

@@ -228,7 +228,16 @@ def test_what_is_no_device_of_this_context(ctx):
     with pytest.raises(TypeError, match=r"devices: a list of URIs is wanted, .* by position"):
         ctx.map("devices + 1", devices=a)
     np.testing.assert_array_equal(ctx.map("devices + out", a, a), 2 * a)
-    with pytest.raises(TypeError, match="device: a URI as text is wanted, got 5"):
+    with pytest.raises(TypeError, match="devices: a URI as text is wanted, got 5"):
         ctx.map("x + 1", x=a, devices=[5])
+    with pytest.raises(ValueError, match=r"devices: 'auto' is not one of cpu$"):
+        ctx.map("x + 1", x=a, devices=["auto"])
+    with pytest.raises(ValueError, match="devices: each may be there once, got cpu, cpu"):
+        ctx.graph(devices=["cpu", "cpu"])
+    for given in (5, None, ["cpu"]):
+        with pytest.raises(TypeError, match="device: a URI as text is wanted"):
+            ctx.array(3, np.float32).on(given)
+        with pytest.raises(TypeError, match="device: a URI as text is wanted"):
+            ctx.array(3, np.float32, device=given)
     with pytest.raises(ValueError, match="device: there is no copy on 'nope', it is on cpu"):
         ctx.array(3, np.float32).wrote("nope")

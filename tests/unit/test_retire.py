@@ -114,3 +114,29 @@ def test_many_threads_release_everything_exactly_once():
     retired.drain()
     assert sorted(gone) == [(seed, i) for seed in range(4) for i in range(60)]
     assert len(retired) == 0
+
+
+def test_what_another_thread_takes_off_takes_nothing_else_with_it():
+    """Two threads copy from one device to others: both see that the first of the copies is over."""
+    foreign = Backend(x=9, y=9)
+    _, retired = make()
+    real = foreign.reached
+
+    def reached(queue):
+        found = real(queue)
+        if queue == "x" and found and others:
+            others.pop()
+            retired.also(foreign, "x", 1)  # here another thread has the turn
+        return found
+
+    others = []
+    retired.also(foreign, "x", 1)
+    retired.also(foreign, "y", 1)
+    foreign.at["x"], others[:], foreign.reached = 1, [1], reached
+    retired.also(foreign, "x", 1)
+    gone = []
+    retired.retire(lambda: gone.append(1))
+    assert not gone
+    foreign.at["y"] = 1
+    retired.drain()
+    assert gone == [1]

@@ -68,3 +68,5 @@ def test_names_that_are_none(ctx, tmp_path):
         ctx.save_trace(tmp_path)
     with pytest.raises(TypeError):
         ctx.save_trace(5)
+    with pytest.raises(FileNotFoundError, match=r"/nowhere/t\.json'$"):
+        ctx.save_trace(tmp_path / "nowhere" / "t.json")

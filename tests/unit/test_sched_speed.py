@@ -2,6 +2,8 @@
 
 import math
 import random
+import sys
+import threading
 
 import pytest
 
@@ -130,16 +132,7 @@ def test_a_size_is_judged_by_its_neighbours_where_runs_scatter_much(noise, share
 def test_errors_beyond_twice_the_scatter_do_not_carry_the_others_with_them():
     speed = Speed.of(measured(Line(1e-6, 1e-10), SIZES, 3, 0.03))
     before = speed.at(1e7)
-    for factor in (
-        1.0,
-        1.02,
-        30.0,
-        0.98,
-        1.0,
-        1.01,
-        20.0,
-        0.99,
-    ) * 3:
+    for factor in [1.0, 1.02, 30.0, 0.98, 1.0, 1.01, 20.0, 0.99] * 3:
         speed.observe(1e7, factor * before)
     assert speed.at(1e7) == pytest.approx(before, rel=0.1)
 
@@ -153,3 +146,29 @@ def test_a_median_counts_for_the_runs_that_it_is_of():
     assert one.runs == many.runs == 4
     assert one.knots[28].count == many.knots[28].count == 4
     assert many.at(3e8) == pytest.approx(one.at(3e8), rel=0.02)
+
+
+def test_threads_may_learn_at_once():
+    speed, wrong = Speed.of(measured(Line(1e-6, 1e-10), SIZES, 3, 0.03)), []
+
+    def learn(seed):
+        chance = random.Random(seed)
+        try:
+            for _ in range(3000):
+                size = 2.0 ** chance.randrange(60)
+                speed.observe(size, speed.at(size) * chance.uniform(0.5, 2))
+        except RuntimeError as error:
+            wrong.append(error)
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        threads = [threading.Thread(target=learn, args=(seed,)) for seed in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(before)
+    assert wrong == []
+    assert speed.runs > 3000

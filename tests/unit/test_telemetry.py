@@ -1,6 +1,7 @@
 """Traces: what is covered, the document that is made of one, and the check that judges it."""
 
 import json
+import threading
 
 import pytest
 
@@ -140,3 +141,20 @@ def test_spans_that_nest_or_follow_are_well():
 @pytest.mark.parametrize("given", [[], {}, {"traceEvents": 5}, None])
 def test_what_is_no_document(given):
     assert chrome.problems(given) == ['no object with a list "traceEvents"']
+
+
+def test_each_thread_has_calls_of_its_own():
+    trace = Trace("t", 5)
+    trace.call_ns = 10
+    found = []
+
+    def other():
+        found.append(trace.call_ns)
+        trace.call_ns = 20
+        found.append(trace.call_ns)
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    thread.join()
+    assert found == [5, 20]  # a call that began before the trace did is in it from there
+    assert trace.call_ns == 10

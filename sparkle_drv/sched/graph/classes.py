@@ -10,12 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
 from sparkle_drv import ops
 from sparkle_drv.core.array import Array
 from sparkle_drv.core.device import Device
-from sparkle_drv.ops.geometry import geometry
 from sparkle_drv.ops.graph import Graph
 
 from ..operations import (
@@ -25,16 +22,15 @@ from ..operations import (
     gemm_class,
     layout_class,
     reduce_class,
+    rows_like,
     stored,
     tag_of,
 )
 from .compose import operations as count
-from .data import Task, Value
+from .data import Task
 from .traffic import traffic
 
 _DEAR = frozenset({"exp", "log", "tanh", "sigmoid", "sin", "cos", "pow"})
-_SHAPE = ("stride", "padding", "dilation", "groups", "layout")
-_ROW = 64
 
 
 def class_of(task: Task) -> tuple[Class, float]:
@@ -43,8 +39,7 @@ def class_of(task: Task) -> tuple[Class, float]:
         (m, k), n = task.reads["a"].shape, task.out.shape[1]
         return gemm_class(m, n, k, task.out.dtype)
     if task.op == "conv2d":
-        how = [task.options[name] for name in _SHAPE]
-        return conv2d_class(geometry(task.reads["x"].shape, task.reads["w"].shape, *how))
+        return conv2d_class(task.geometry)
     if task.op == "layout":
         kind = layout_class(task.options["source"], task.options["target"])
         return kind, float(task.reads["a"].nbytes)
@@ -65,8 +60,8 @@ def _expression(task: Task) -> Class:
     name += f":{steps} operations" + ", dear" * dear + ", broadcast" * broadcast
 
     def probe(dev: Device, i: int) -> Runs:
-        rows = 16 * 4**i
-        arrays = {n: _operand(dev, v, task.common, rows) for n, v in task.reads.items()}
+        shapes = rows_like({n: v.shape for n, v in task.reads.items()}, 16 * 4**i)
+        arrays = {n: stored(dev, shapes[n], v.dtype) for n, v in task.reads.items()}
         nbytes = float(sum(x.nbytes for x in arrays.values()))
         made = ops.map(dev, graph, **arrays, **task.numbers)  # what is not there says so, once
         if task.op == "reduce":
@@ -79,9 +74,3 @@ def _expression(task: Task) -> Class:
 
 def _lazy(graph: Graph, arrays: Mapping[str, Array], numbers: Mapping[str, Any]) -> Any:
     return ops.lazy(graph, **arrays, **numbers)
-
-
-def _operand(dev: Device, value: Value, shape: tuple[int, ...], rows: int) -> Array:
-    """Of a probe: an array of rows of _ROW elements, or one row where it is broadcast."""
-    mine = (rows, _ROW) if value.shape == shape else (_ROW,)
-    return stored(dev, mine, np.dtype(value.dtype))

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from sparkle_drv.ops.geometry import FORM, Geometry, geometry
 from sparkle_drv.ops.graph import Graph
 
 
@@ -105,6 +106,12 @@ class Task:
         """Every array that it reads, once."""
         folded = self.fold.reads if self.fold else {}
         return tuple(dict.fromkeys((*self.reads.values(), *folded.values())))
+
+    @property
+    def geometry(self) -> Geometry:
+        """That of a convolution."""
+        how = {name: self.options[name] for name in FORM}
+        return geometry(self.reads["x"].shape, self.reads["w"].shape, **how)
 
     @property
     def channels(self) -> int:

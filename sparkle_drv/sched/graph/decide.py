@@ -52,20 +52,20 @@ Noted = Callable[[Journal], None]
 def decide(
     executor: LocalExecutor,
     uris: tuple[str, ...],
-    ways: Sequence[Sequence[Task]],
+    choices: Sequence[Sequence[Task]],
     outputs: frozenset[int],
     given: Mapping[int, Any],
     outs: Mapping[int, Any],
     there: set[Key],
 ) -> Decided:
-    """The best of `ways` to do the same, ties by their order; `there`: copies of operands that are
-    kept. Raises Impossible.
+    """The best of `choices`, which do the same, ties by their order; `there`: copies of
+    operands that are kept. Raises Impossible.
     """
     found: list[tuple[Decided, Noted]] = []
     why: Impossible | None = None
     # All that is measured comes first: a replay places by what was known in the end.
-    all_works = [_works(executor, uris, tasks, outputs, given, outs, there) for tasks in ways]
-    for tasks, works in zip(ways, all_works, strict=True):
+    all_works = [_works(executor, uris, tasks, outputs, given, outs, there) for tasks in choices]
+    for tasks, works in zip(choices, all_works, strict=True):
         try:
             found.append(_one_way(executor, uris, tasks, works, outputs))
         except Impossible as error:

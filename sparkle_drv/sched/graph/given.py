@@ -70,7 +70,13 @@ def check_out(
 
 
 def overlap(x: Any, y: Any) -> bool:
-    """May writing one change the other?"""
+    """May writing one change the other? Not seen: numpy's view of an Array in this process's
+    memory, and what two devices have wrapped.
+    """
+    if isinstance(x, ContextArray) and isinstance(y, Array):
+        return any(overlap(copy, y) for copy in x.copies.values())
+    if isinstance(x, Array) and isinstance(y, ContextArray):
+        return overlap(y, x)
     if isinstance(x, np.ndarray) and isinstance(y, np.ndarray):
         return bool(np.may_share_memory(x, y))
     if isinstance(x, Array) and isinstance(y, Array):

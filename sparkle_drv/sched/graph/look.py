@@ -10,17 +10,13 @@ import numpy as np
 
 from sparkle_drv.core.array import Array
 from sparkle_drv.ops import staging
-from sparkle_drv.ops.geometry import geometry
-from sparkle_drv.ops.reduce import outline
 
 from .. import validate
 from ..validate import Check
 from .compose import as_text
 from .data import Task
 
-_SHAPE = ("stride", "padding", "dilation", "groups", "layout")
 Host = np.ndarray[Any, Any]
-F32 = np.dtype(np.float32)
 
 
 def copies(task: Task, reads: Mapping[str, Any]) -> dict[str, Host]:
@@ -38,44 +34,27 @@ def wrong(task: Task, made: Array, given: Mapping[str, Host], chance: np.random.
     found = _check(task, given)
     if found is None:
         return ""
-    check, operands, shape = found
+    check, operands = found
     if made.fence is not None:
         made.fence.wait(staging.WAIT_S)
-    return check(made.numpy().reshape(shape), operands, chance)
+    return check(made.numpy(), operands, chance)
 
 
-def _check(
-    task: Task, given: Mapping[str, Host]
-) -> tuple[Check, Sequence[Host | None], tuple[int, ...]] | None:
-    """(check, operands in its order, shape that it wants of the result)."""
-    shape = task.out.shape
+def _check(task: Task, given: Mapping[str, Host]) -> tuple[Check, Sequence[Host | None]] | None:
+    """(check, operands in its order)."""
     bias = given["bias"].reshape(-1) if "bias" in given else None
     act = task.options.get("activation")
     if task.op == "gemm":
-        return partial(validate.gemm, activation=act), (given["a"], given["b"], bias), shape
+        return partial(validate.gemm, activation=act), (given["a"], given["b"], bias)
     if task.op == "conv2d":
-        x, w = given["x"], given["w"]
-        form = geometry(x.shape, w.shape, *(task.options[name] for name in _SHAPE))
-        made: Callable[..., str] = partial(validate.conv2d, shape=form, activation=act)
-        return made, (x, w, bias), shape
-    if task.op == "map" and task.expression is not None:
-        text = as_text(task.expression)
-        operands = [np.broadcast_to(x, shape) for x in given.values()]
-        check = partial(
-            validate.map, expression=text, names=tuple(given), numbers=dict(task.numbers)
-        )
-        return (check, operands, shape) if text else None
+        made: Callable[..., str] = partial(validate.conv2d, shape=task.geometry, activation=act)
+        return made, (given["x"], given["w"], bias)
     if task.op == "layout":
-        return partial(validate.layout, **task.options), (given["a"],), shape
-    op, axis = task.options["op"], task.options["axis"]
-    if task.expression is not None:
-        text, common = as_text(task.expression), task.common
-        operands = [np.broadcast_to(x, common) for x in given.values()]
-        _, flat, _ = outline(np.broadcast_to(np.zeros((), F32), common), op, axis, False)
-        check = partial(
-            validate.fold, expression=text, names=tuple(given), numbers=dict(task.numbers),
-            op=op, axis=axis,
-        )  # fmt: skip
-        return (check, operands, flat) if text else None
-    _, flat, _ = outline(given["a"], op, axis, False)
-    return partial(validate.reduce, op=op, axis=axis), (given["a"],), flat
+        return partial(validate.layout, **task.options), (given["a"],)
+    how = {name: task.options[name] for name in ("op", "axis") if task.op == "reduce"}
+    if task.expression is None:
+        return partial(validate.reduce, **how), (given["a"],)
+    text = as_text(task.expression)
+    look: Callable[..., str] = validate.map if task.op == "map" else validate.fold
+    check = partial(look, expression=text, names=tuple(given), numbers=dict(task.numbers), **how)
+    return (check, list(given.values())) if text else None

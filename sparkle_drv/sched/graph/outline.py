@@ -17,8 +17,8 @@ from sparkle_drv.ops.gemm import ALGOS
 from sparkle_drv.ops.gemm import outline as gemm_outline
 from sparkle_drv.ops.geometry import LAYOUTS
 from sparkle_drv.ops.graph import Graph
+from sparkle_drv.ops.layout import check_shape
 from sparkle_drv.ops.layout import outline as layout_outline
-from sparkle_drv.ops.layout import parse
 from sparkle_drv.ops.map import check_inputs, sorted_out
 from sparkle_drv.ops.map import outline as map_outline
 from sparkle_drv.ops.reduce import outline as reduce_outline
@@ -34,10 +34,7 @@ def input(shape: Any, dtype: Any, layout: Any) -> Made:
     extents = shape_of(shape)
     check.dtype("a graph", "dtype", dtype, tuple(check.DTYPES.values()))
     if layout is not None:
-        known = parse("layout", layout)
-        check.dims("shape", extents, 5 if known.block else 4, known.axes)
-        if known.block and extents[4] != known.block:
-            raise ValueError(f"shape: {known.axes} is wanted for {layout}, got {extents}")
+        check_shape(layout, extents)
     return extents, np.dtype(dtype), layout
 
 

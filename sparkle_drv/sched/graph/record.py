@@ -78,8 +78,8 @@ class TaskGraph:
     it, and give a Node. Outputs are the nodes that nothing reads or that fill an `out`, unless
     `output` says others. `run` fuses what can be one task, places the tasks, runs them and gives
     the outputs. Nothing can be added behind the `with` block, or the first run. Arrays that
-    change from run to run are `input`s. One thread writes it down; runs by several are done one
-    after another.
+    change from run to run are `input`s. One thread writes it down; runs by several, and `close`,
+    are done one after another.
     """
 
     def __init__(self, executor: LocalExecutor, uris: tuple[str, ...], fuse: bool = True) -> None:
@@ -94,7 +94,7 @@ class TaskGraph:
         self._kinds: dict[int, str] = {}  # of what they are bound to
         self._run: GraphRun | None = None
         self._ready = self._closed = False
-        self._turn = threading.Lock()  # of who runs it
+        self._turn = threading.RLock()  # of who runs or closes it; a signal's handler may, too
 
     def __repr__(self) -> str:
         state = "closed" if self._closed else f"{len(self._tasks)} operations"
@@ -223,12 +223,12 @@ class TaskGraph:
         ValueError (closed, empty, an operand closed), and what devices raise when none is left to
         do it.
         """
-        if self._closed:
-            raise ValueError("run: the graph is closed")
-        if not self._tasks:
-            raise ValueError("run: there is no operation in the graph")
-        self._executor.check_open()
         with self._turn:
+            if self._closed:
+                raise ValueError("run: the graph is closed")
+            if not self._tasks:
+                raise ValueError("run: there is no operation in the graph")
+            self._executor.check_open()
             return self._once(inputs)
 
     def _once(self, inputs: Mapping[Node, Any] | None) -> Any:
@@ -273,14 +273,17 @@ class TaskGraph:
         return before != self._kinds
 
     def close(self) -> None:
-        """Let go of its memory and its operands; idempotent. Results stay with who has them."""
+        """Let go of its memory and its operands, behind a run of another thread; idempotent.
+        Results stay with who has them.
+        """
         self._closed = self._ready = True
-        run, self._run = self._run, None
-        self._given.clear()
-        self._known.clear()
-        self._outs.clear()
-        if run is not None:
-            run.let_go()
+        with self._turn:
+            run, self._run = self._run, None
+            self._given.clear()
+            self._known.clear()
+            self._outs.clear()
+            if run is not None:
+                run.let_go()
 
     def _unread(self) -> list[Value]:
         read = {value.number for task in self._tasks for value in task.arrays}
@@ -306,7 +309,9 @@ class TaskGraph:
             raise ValueError("the graph is complete: nothing is added behind its with block or run")
 
     def _reads(self, given: dict[str, Any]) -> dict[str, Value]:
-        return {name: self._operand(name, x) for name, x in given.items() if x is not None}
+        """Operands by name; a bias may be None."""
+        there = {name: x for name, x in given.items() if x is not None or name != "bias"}
+        return {name: self._operand(name, x) for name, x in there.items()}
 
     def _bound(self, values: dict[str, Any]) -> dict[str, Any]:
         kinds = (np.ndarray, Array, ContextArray, Node)

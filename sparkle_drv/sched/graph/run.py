@@ -68,7 +68,7 @@ class GraphRun:
         self.recorded, self.given, self.outs, self.fuse = tuple(tasks), given, outs, fuse
         self.outputs = frozenset(value.number for value in outputs)
         self.results: dict[int, ContextArray] | None = None
-        self._ways: list[list[Task]] = []  # of doing the same
+        self._choices: list[list[Task]] = []  # ways of doing the same, see decide
         self._asked: dict[int, _Asked] = {}  # by the id of the fold
         self._plans: dict[object, tuple[Decided, Journal | None]] = {}
         """By devices and places of operands; and the journal where the decision stands."""
@@ -80,7 +80,7 @@ class GraphRun:
     def run(self) -> dict[int, ContextArray]:
         """Do all tasks; the outputs by number. Raises as TaskGraph.run."""
         uris = self.uris
-        self._look_at_operands()
+        self._look_at_arrays()
         while True:
             self._fuse()
             try:
@@ -116,17 +116,20 @@ class GraphRun:
         self.results = None
         self._asked = {}
 
-    def _look_at_operands(self) -> None:
-        for number, x in self.given.items():
-            if not isinstance(x, np.ndarray) and x.closed:
-                raise ValueError(f"run: an operand of the graph is closed: {x!r}, array {number}")
+    def _look_at_arrays(self) -> None:
+        for what, arrays in (("operand", self.given), ("out", self.outs)):
+            for number, x in arrays.items():
+                if not isinstance(x, np.ndarray) and x.closed:
+                    raise ValueError(
+                        f"run: an {what} of the graph is closed: {x!r}, array {number}"
+                    )
 
     def _fuse(self) -> None:
         """What becomes one task, with the weights as they are now."""
         if not self.fuse:
-            self._ways = self._ways or [plain(self.recorded, self.outputs)]
+            self._choices = self._choices or [plain(self.recorded, self.outputs)]
             return
-        changed = not self._ways
+        changed = not self._choices
         for asked in self._asked.values():
             if not asked.settled:
                 before, asked.found = asked.found, folded(asked.task, self.given)
@@ -134,7 +137,7 @@ class GraphRun:
         if changed:
             self.forget()
             self._asked = {}
-            self._ways = self._fused()
+            self._choices = self._fused()
 
     def _fused(self) -> list[list[Task]]:
         """With the changes of layout that were written down, but for those that cancel, and with as
@@ -142,11 +145,11 @@ class GraphRun:
         """
         tasks = cancelled(plain(self.recorded, self.outputs), self.outputs)
         free = unused(self.recorded)
-        ways = [fuse(tasks, self.outputs, self._holds, free)]
-        fewer = relaid(ways[0], self.outputs, max(free, unused(ways[0])))
+        found = [fuse(tasks, self.outputs, self._holds, free)]
+        fewer = relaid(found[0], self.outputs, max(free, unused(found[0])))
         if fewer is not None:
-            ways.insert(0, fuse(fewer, self.outputs, self._holds, max(free, unused(fewer))))
-        return ways
+            found.insert(0, fuse(fewer, self.outputs, self._holds, max(free, unused(fewer))))
+        return found
 
     def _holds(self, task: Task) -> bool:
         assert task.fold is not None
@@ -164,7 +167,7 @@ class GraphRun:
             journal = self.executor.journal
             there = {key for key in self._held if key[0] in self.given}
             made = decide(
-                self.executor, uris, self._ways, self.outputs, self.given, self.outs, there
+                self.executor, uris, self._choices, self.outputs, self.given, self.outs, there
             )
             known = made, journal
             if not made.kept.plan.explores:  # else the one that was there is taken again, if any
