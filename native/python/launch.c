@@ -191,7 +191,8 @@ static PyObject *by_python(PyObject *self, PyObject *const *args, Py_ssize_t nar
     return made;
 }
 
-static PyObject *launch(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *names)
+/* hot: gcc takes what follows the refusals for rare, and copies there by slow short instructions. */
+__attribute__((hot)) static PyObject *launch(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *names)
 {
     struct hot_queue *q = (void *)self;
     struct hot_launch l;

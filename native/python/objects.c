@@ -37,15 +37,6 @@ PyTypeObject *hot_collected(PyObject *module, const struct hot_frame *frame)
     return kept ? (PyTypeObject *)type : NULL;
 }
 
-void hot_dealloc(PyObject *self, inquiry clear)
-{
-    PyTypeObject *const type = Py_TYPE(self);
-    PyObject_GC_UnTrack(self);
-    clear(self);
-    ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
-    Py_DECREF(type);
-}
-
 int hot_in_dict(PyObject *dict, PyObject *object)
 {
     PyObject *const id = PyLong_FromVoidPtr(object);
