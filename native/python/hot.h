@@ -67,7 +67,7 @@ struct hot_queue {
     PyObject *device, *fence; /* core.Device; core.Fence, the class */
     PyObject *pending;        /* a tuple of containers: one that is not empty has something for a wait to do */
     void *handle;
-    hot_launch_function *launch; /* NULL, as the next: a backend in Python */
+    hot_launch_function *launch; /* NULL, as all that follow: a backend in Python */
     hot_value_function *reached, *submitted;
     hot_wait_function *wait;
 };
@@ -153,7 +153,7 @@ int64_t hot_outlast(const struct hot_queue *q, int64_t value);
 /* Launches, and waits for a moment: a value, and in `*rc` what the wait returned; 0 or less: it was refused. The caller keeps
  * the queue and what the record names. */
 int64_t hot_launch_and_wait(const struct hot_queue *q, const void *record, size_t nbytes, uint64_t epoch, int *rc);
-/* A number as struct.pack's `code` (f d i I q Q) has it, numpy's scalars too; 0: none that fits, with or without an exception. */
+/* A number as struct.pack's `code` (f d i I q Q) has it, numpy's scalars too; 0: none that fits, perhaps with an exception. */
 int hot_pack_scalar(uint32_t code, PyObject *given, char *at);
 /* A type whose objects the collector looks into, as an attribute of the module. What is not there is NULL; `name` is with the
  * package. NULL with an exception. */
