@@ -54,6 +54,9 @@ def timed(call: Call, sync: Call) -> Burst:
         sync()
         return taken / count
 
+    # Code of its own for each row, as its user has: CPython 3.11 makes a call quick for the kind of
+    # thing that it called there before; rows that took turns in one place cost 12 ns more.
+    burst.__code__ = burst.__code__.replace()
     return burst
 
 

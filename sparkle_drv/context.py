@@ -154,15 +154,16 @@ class Context:
 
     @property
     def last_plan(self) -> Plan | GraphPlan | None:
-        """What was decided for the last call, or run of a graph (sched/graph/plan.py): data; None
-        before the first, or without a choice.
+        """What was decided for the last call (sched/work.py), or run of a graph
+        (sched/graph/plan.py), and what the last measured run of that took: data; None before the
+        first, or without a choice.
         """
         last = self._executor.last
-        return None if last is None else last.plan
+        return None if last is None else last.so_far
 
     def explain_last_plan(self) -> str:
         """The last plan in words: candidates, predicted times, why the others lost, and what the
-        chosen one took.
+        chosen one took when it was last measured, by the same parts.
         """
         return explain_graph.plan(self._executor.last)
 

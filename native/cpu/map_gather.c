@@ -62,36 +62,34 @@ static void copy_run(char *to, int64_t to_stride, const char *from, int64_t from
         copy_run_uint32_t(to, to_stride, from, from_stride, count);
 }
 
-/* Elements [at, at + count) of the space to `to`, one after the other. */
-void sp_map_gather(const struct sp_map_job *job, const struct sp_map_operand *x, char *to, uint64_t at, size_t count)
+/* Elements [at, at + count) of the space, which stand one after the other in a block: to block `to`, or from block `from` when
+ * that is NULL. */
+static void copy_block(const struct sp_map_job *job, const struct sp_map_operand *x, char *to, const char *from, uint64_t at,
+                       size_t count)
 {
     const uint32_t nbytes = sp_map_nbytes(x->type);
     const uint64_t row = job->shape[job->ndim - 1];
+    const int64_t stride = x->stride[job->ndim - 1];
     uint64_t index[SP_MAP_DIMS];
     sp_map_indices(job, at, index);
-    while (count) {
+    for (size_t done = 0, run; done < count; done += run) {
         const uint64_t left = row - index[job->ndim - 1];
-        const size_t run = left < count ? (size_t)left : count;
-        copy_run(to, nbytes, sp_map_address(job, x, index), x->stride[job->ndim - 1], run, nbytes);
-        to += run * nbytes;
-        count -= run;
+        char *const there = sp_map_address(job, x, index);
+        run = left < count - done ? (size_t)left : count - done;
+        if (to)
+            copy_run(to + done * nbytes, nbytes, there, stride, run, nbytes);
+        else
+            copy_run(there, stride, from + done * nbytes, nbytes, run, nbytes);
         next_row(job, index);
     }
 }
 
+void sp_map_gather(const struct sp_map_job *job, const struct sp_map_operand *x, char *to, uint64_t at, size_t count)
+{
+    copy_block(job, x, to, NULL, at, count);
+}
+
 void sp_map_scatter(const struct sp_map_job *job, const char *from, uint64_t at, size_t count)
 {
-    const struct sp_map_operand *const y = &job->y;
-    const uint32_t nbytes = sp_map_nbytes(y->type);
-    const uint64_t row = job->shape[job->ndim - 1];
-    uint64_t index[SP_MAP_DIMS];
-    sp_map_indices(job, at, index);
-    while (count) {
-        const uint64_t left = row - index[job->ndim - 1];
-        const size_t run = left < count ? (size_t)left : count;
-        copy_run(sp_map_address(job, y, index), y->stride[job->ndim - 1], from, nbytes, run, nbytes);
-        from += run * nbytes;
-        count -= run;
-        next_row(job, index);
-    }
+    copy_block(job, &job->y, NULL, from, at, count);
 }

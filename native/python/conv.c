@@ -7,20 +7,12 @@
 #include "conv_table.h"
 
 #include <string.h>
-#include <structmember.h>
 
-enum { MOST_SETS = 4096, WAIT_NS = 50000000 };
-
-typedef int64_t launch_function(void *queue, const void *record, size_t nbytes, uint64_t epoch);
-typedef int wait_function(void *queue, uint64_t value, uint64_t timeout_ns);
-
+enum { MOST_SETS = 4096 };
 
 static size_t nbytes_of(const struct hot_ndarray *a)
 {
-    size_t n = sizeof(float);
-    for (int d = 0; d < a->ndim; d++)
-        n *= (size_t)a->shape[d];
-    return n;
+    return hot_count(a) * sizeof(float);
 }
 
 static int overlap(const struct hot_ndarray *y, const struct hot_ndarray *x)
@@ -51,7 +43,7 @@ static int fill(const struct conv_entry *e, PyObject *const *args, const PyObjec
     const struct hot_ndarray *const x = (const void *)args[X], *const w = (const void *)args[W];
     const struct hot_ndarray *const bias = args[BIAS] == Py_None ? NULL : (const void *)args[BIAS];
     const struct hot_ndarray *const out = (const void *)y;
-    if (((const struct hot_kernel *)(const void *)e->kernel)->device != device)
+    if (!hot_kernel_is_of(e->kernel, device))
         return 0;
     *packed = NULL;
     r->head = e->head;
@@ -68,8 +60,7 @@ static int fill(const struct conv_entry *e, PyObject *const *args, const PyObjec
         return 1;
     PyObject *const blob = PyWeakref_GetObject(e->blob);
     const struct hot_pointer *const at = (const void *)blob;
-    if (!blob || blob == Py_None || !at->storage || !hot_is_storage(at->storage) ||
-        ((const struct hot_storage *)(const void *)at->storage)->device != device)
+    if (!blob || blob == Py_None || !hot_memory_is_of(at, device))
         return 0;
     r->args.w = (const void *)(uintptr_t)at->address;
     r->covered[2] = at->nbytes;
@@ -117,15 +108,8 @@ static PyObject *call(PyObject *self, PyObject *const *args, Py_ssize_t nargs)
     int64_t value = 0;
     int rc = 0;
     if (filled) {
-        launch_function *const launch = (launch_function *)(uintptr_t)q->launch;
-        wait_function *const wait = (wait_function *)(uintptr_t)q->wait;
-        void *const handle = (void *)(uintptr_t)q->handle;
         Py_INCREF(self);
-        Py_BEGIN_ALLOW_THREADS
-        value = launch(handle, &r, sizeof r, epoch);
-        if (value > 0)
-            rc = wait(handle, (uint64_t)value, WAIT_NS);
-        Py_END_ALLOW_THREADS
+        value = hot_launch_and_wait(q, &r, sizeof r, epoch, &rc);
         Py_DECREF(self);
     }
     Py_DECREF(kernel);
@@ -175,10 +159,9 @@ static int clear(PyObject *self)
 
 static void dealloc(PyObject *self)
 {
-    PyObject_GC_UnTrack(self);
-    clear(self);
-    PyMem_Free(((struct hot_convolutions *)(void *)self)->entries);
-    hot_free(self);
+    struct conv_entry *const entries = ((struct hot_convolutions *)(void *)self)->entries;
+    hot_dealloc(self, clear);
+    PyMem_Free(entries);
 }
 
 /* Convolutions(queue, weights, empty, sets). */

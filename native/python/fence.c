@@ -3,9 +3,6 @@
  * core/fence.py, which begins again. */
 #include "hot.h"
 
-typedef uint64_t value_function(void *queue);
-typedef int wait_function(void *queue, uint64_t value, uint64_t timeout_ns);
-
 enum { MOST_S = 10000000 }; /* a longer timeout is for Python to judge */
 
 static PyObject *slowly_word, *timeout_word;
@@ -41,9 +38,9 @@ static int ended_well(const struct hot_fence *f)
         return 0;
     PyObject *const queue = f->queue;
     const struct hot_queue *const q = (const void *)queue;
-    value_function *const reached = (value_function *)(uintptr_t)q->reached;
-    wait_function *const wait = (wait_function *)(uintptr_t)q->wait;
-    void *const handle = (void *)(uintptr_t)q->handle;
+    hot_value_function *const reached = q->reached;
+    hot_wait_function *const wait = q->wait;
+    void *const handle = q->handle;
     const uint64_t value = f->value;
     if (!reached || !wait || !handle)
         return 0;
@@ -78,13 +75,17 @@ static PyObject *wait(PyObject *self, PyObject *const *args, Py_ssize_t nargs, P
                    : PyObject_CallMethodObjArgs(self, slowly_word, NULL);
 }
 
-int hot_wait_for(const struct hot_queue *q, int64_t value)
+int64_t hot_outlast(const struct hot_queue *q, int64_t value)
 {
+    if (value <= 0)
+        return 0;
+    if (q->reached(q->handle) >= (uint64_t)value)
+        return value;
     PyObject *const fence = hot_fence_of(q, value);
     PyObject *const waited = fence ? PyObject_CallMethodObjArgs(fence, slowly_word, NULL) : NULL;
     Py_XDECREF(waited);
     Py_XDECREF(fence);
-    return waited ? 0 : -1;
+    return waited ? value : -1;
 }
 
 PyDoc_STRVAR(wait_text, "wait($self, /, timeout_s=30)\n--\n\n"

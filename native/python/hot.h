@@ -51,11 +51,25 @@ struct hot_fence {
     unsigned long long value;
 };
 
+/* A backend's functions. Python writes their addresses as numbers. They are called without the GIL: to give it up and take it
+ * again costs 30 ns, a third of a prepared launch, but no count of our own says that a driver will not wait. It does so for room
+ * in a ring into which others launch too, and for locks of its own: of a thread that compiles, or of one that calls a host
+ * function, maybe one in Python that waits for the GIL. Only the cpu device is asked with it (product.c, planned.c). */
+typedef int64_t hot_launch_function(void *queue, const void *record, size_t nbytes, uint64_t epoch);
+typedef int64_t hot_run_function(void *prepared);
+typedef int hot_wait_function(void *queue, uint64_t value, uint64_t timeout_ns);
+typedef uint64_t hot_value_function(void *queue);
+_Static_assert(sizeof(void *) == sizeof(unsigned long long) && sizeof(hot_run_function *) == sizeof(unsigned long long),
+               "T_ULONGLONG, a member of Python's, holds an address");
+
 struct hot_queue {
     PyObject_HEAD
     PyObject *device, *fence; /* core.Device; core.Fence, the class */
     PyObject *pending;        /* a tuple of containers: one that is not empty has something for a wait to do */
-    unsigned long long launch, handle, reached, submitted, wait; /* addresses; 0: a backend in Python */
+    void *handle;
+    hot_launch_function *launch; /* NULL, as all that follow: a backend in Python */
+    hot_value_function *reached, *submitted;
+    hot_wait_function *wait;
 };
 
 /* Launches on an idle queue what a plan holds: a timeline value, by then reached; 0: left to Python; -1: an exception.
@@ -97,6 +111,16 @@ static inline int hot_is_kernel(PyObject *o)
 {
     return hot_subtype(Py_TYPE(o), hot_kernel_type, &hot_kernels);
 }
+/* Is it open, and this device's? */
+static inline int hot_memory_is_of(const struct hot_pointer *p, const PyObject *device)
+{
+    return p->storage && hot_is_storage(p->storage) &&
+           ((const struct hot_storage *)(const void *)p->storage)->device == device;
+}
+static inline int hot_kernel_is_of(const PyObject *kernel, const PyObject *device)
+{
+    return ((const struct hot_kernel *)(const void *)kernel)->device == device;
+}
 /* The device's epoch, before anything is looked at: 0 when this is no device. */
 static inline int hot_epoch(PyObject *device, uint64_t *epoch)
 {
@@ -123,16 +147,22 @@ PyObject *hot_head(const struct hot_kernel *k, PyObject *const *args, Py_ssize_t
                    PyObject *shared);
 /* A fence of this value. */
 PyObject *hot_fence_of(const struct hot_queue *q, int64_t value);
-/* Waits for it as Python's users do: 0, or -1 with an exception. */
-int hot_wait_for(const struct hot_queue *q, int64_t value);
-/* A type of `spec` as an attribute of the module; NULL with an exception. */
-PyTypeObject *hot_type(PyObject *module, PyType_Spec *spec, const char *name);
-void hot_free(PyObject *self);
-/* A type whose objects the collector looks into. `make` and `members` may be NULL; `name` with its package. */
+/* Of what a launch returned whose operands are the caller's to keep: the value, by then reached; 0: it was refused, and Python
+ * comes upon it again; -1: an exception. */
+int64_t hot_outlast(const struct hot_queue *q, int64_t value);
+/* Launches, and waits for a moment: a value, and in `*rc` what the wait returned; 0 or less: it was refused. The caller keeps
+ * the queue and what the record names. */
+int64_t hot_launch_and_wait(const struct hot_queue *q, const void *record, size_t nbytes, uint64_t epoch, int *rc);
+/* A number as struct.pack's `code` (f d i I q Q) has it, numpy's scalars too; 0: none that fits, perhaps with an exception. */
+int hot_pack_scalar(uint32_t code, PyObject *given, char *at);
+/* A type whose objects the collector looks into, as an attribute of the module. What is not there is NULL; `name` is with the
+ * package. NULL with an exception. */
 struct hot_frame {
     const char *name, *doc;
     size_t size;
+    int is_base; /* others derive from it */
     newfunc make;
+    ternaryfunc call;
     PyMethodDef *methods;
     PyMemberDef *members;
     traverseproc traverse;
@@ -140,6 +170,15 @@ struct hot_frame {
     destructor dealloc;
 };
 PyTypeObject *hot_collected(PyObject *module, const struct hot_frame *frame);
-/* Is the object's id a key of the dict? -1: an exception. */
+/* All that most deallocs do. */
+static inline void hot_dealloc(PyObject *self, inquiry clear)
+{
+    PyTypeObject *const type = Py_TYPE(self);
+    PyObject_GC_UnTrack(self);
+    clear(self);
+    ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
+    Py_DECREF(type);
+}
+/* Is the object's id a key of the dict? Also 1 when that cannot be found out; never with an exception. */
 int hot_in_dict(PyObject *dict, PyObject *object);
 #endif

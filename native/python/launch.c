@@ -9,11 +9,8 @@
 #include <math.h>
 #include <stddef.h>
 #include <string.h>
-#include <structmember.h>
 
-typedef int64_t launch_function(void *queue, const void *record, size_t nbytes, uint64_t epoch);
-
-enum { MOST_NBYTES = sizeof(struct sp_cmd_dispatch) + 16 * SP_MAX_ARGS };
+enum { MOST_NBYTES = sizeof(struct sp_cmd_dispatch) + 16 * SP_MAX_ARGS, MOMENT_NS = 50000000 };
 
 /* What a launch is made of: its record, and the memory that it may write. */
 struct hot_launch {
@@ -39,8 +36,7 @@ static int pack_pointer(const struct hot_arg *arg, PyObject *given, PyObject *de
     if (!hot_is_pointer(given))
         return 0;
     const struct hot_pointer *p = (const void *)given;
-    if (!p->storage || !hot_is_storage(p->storage) ||
-        ((const struct hot_storage *)(const void *)p->storage)->device != device)
+    if (!hot_memory_is_of(p, device))
         return 0;
     if (!(p->elements & arg->bits) || (arg->flags & HOT_WRITTEN && p->elements & HOT_READONLY_BIT))
         return 0;
@@ -81,8 +77,7 @@ static int pack_integer(uint32_t code, PyObject *given, char *at)
     return code == 'q' || (code == 'I' ? value >= 0 && value <= UINT32_MAX : value >= INT32_MIN && value <= INT32_MAX);
 }
 
-/* As struct.pack reads them: numpy's scalars, too. */
-static int pack_scalar(uint32_t code, PyObject *given, char *at)
+int hot_pack_scalar(uint32_t code, PyObject *given, char *at)
 {
     if (code == 'f' || code == 'd')
         return pack_float(code, given, at);
@@ -115,7 +110,7 @@ static int pack(const struct hot_queue *q, const struct hot_kernel *k, PyObject 
         struct hot_arg arg;
         memcpy(&arg, plan + i * (Py_ssize_t)sizeof arg, sizeof arg);
         if (arg.code != 'P') {
-            if (!pack_scalar(arg.code, args[i], values + arg.offset))
+            if (!hot_pack_scalar(arg.code, args[i], values + arg.offset))
                 return 0;
             continue;
         }
@@ -170,16 +165,22 @@ PyObject *hot_fence_of(const struct hot_queue *q, int64_t value)
     return made;
 }
 
+static PyObject *tuple_of(PyObject *const *items, Py_ssize_t n)
+{
+    PyObject *const made = PyTuple_New(n);
+    for (Py_ssize_t i = 0; made && i < n; i++) {
+        Py_INCREF(items[i]);
+        PyTuple_SetItem(made, i, items[i]); /* of a new tuple, in its bounds: that does not fail */
+    }
+    return made;
+}
+
 /* All of it again, by the Python method. */
 static PyObject *by_python(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *names)
 {
-    PyObject *method = PyObject_GetAttr(self, python_word), *given = PyTuple_New(nargs), *named = PyDict_New(), *made = NULL;
+    PyObject *method = PyObject_GetAttr(self, python_word), *given = tuple_of(args, nargs), *named = PyDict_New(), *made = NULL;
     Py_ssize_t nnames = names ? PyTuple_Size(names) : 0;
     int well = method && given && named;
-    for (Py_ssize_t i = 0; well && i < nargs; i++) {
-        Py_INCREF(args[i]);
-        well = PyTuple_SetItem(given, i, args[i]) == 0;
-    }
     for (Py_ssize_t i = 0; well && i < nnames; i++)
         well = PyDict_SetItem(named, PyTuple_GetItem(names, i), args[nargs + i]) == 0;
     if (well)
@@ -190,7 +191,8 @@ static PyObject *by_python(PyObject *self, PyObject *const *args, Py_ssize_t nar
     return made;
 }
 
-static PyObject *launch(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *names)
+/* hot: gcc takes what follows the refusals for rare, and copies there by slow short instructions. */
+__attribute__((hot)) static PyObject *launch(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *names)
 {
     struct hot_queue *q = (void *)self;
     struct hot_launch l;
@@ -207,26 +209,31 @@ static PyObject *launch(PyObject *self, PyObject *const *args, Py_ssize_t nargs,
         PyErr_Clear(); /* Python comes upon it again, and says it better */
         return by_python(self, args, nargs, names);
     }
-    launch_function *call = (launch_function *)(uintptr_t)q->launch;
-    void *handle = (void *)(uintptr_t)q->handle;
     int64_t value;
     Py_BEGIN_ALLOW_THREADS
-    value = call(handle, l.record, l.nbytes, epoch);
+    value = q->launch(q->handle, l.record, l.nbytes, epoch);
     Py_END_ALLOW_THREADS
     note_writes(&l, 1);
     if (value > 0)
         return hot_fence_of(q, value);
-    PyObject *rest = PyTuple_New(nargs - 1), *made = NULL;
-    for (Py_ssize_t i = 1; rest && i < nargs; i++) {
-        Py_INCREF(args[i]);
-        PyTuple_SetItem(rest, i - 1, args[i]);
-    }
+    PyObject *rest = tuple_of(args + 1, nargs - 1), *made = NULL;
     PyObject *method = PyObject_GetAttr(self, slowly_word);
     if (rest && method)
         made = PyObject_CallFunction(method, "OOOOOL", args[0], rest, shape[0], shape[1], shape[2], (long long)value);
     Py_XDECREF(method);
     Py_XDECREF(rest);
     return made;
+}
+
+int64_t hot_launch_and_wait(const struct hot_queue *q, const void *record, size_t nbytes, uint64_t epoch, int *rc)
+{
+    int64_t value;
+    Py_BEGIN_ALLOW_THREADS
+    value = q->launch(q->handle, record, nbytes, epoch);
+    if (value > 0)
+        *rc = q->wait(q->handle, (uint64_t)value, MOMENT_NS);
+    Py_END_ALLOW_THREADS
+    return value;
 }
 
 static int traverse_queue(PyObject *self, visitproc visit, void *arg)
@@ -250,9 +257,7 @@ static int clear_queue(PyObject *self)
 
 static void dealloc_queue(PyObject *self)
 {
-    PyObject_GC_UnTrack(self);
-    clear_queue(self);
-    hot_free(self);
+    hot_dealloc(self, clear_queue);
 }
 
 PyDoc_STRVAR(launch_text,
@@ -282,21 +287,16 @@ static PyMemberDef queue_members[] = {
     {NULL, 0, 0, 0, NULL},
 };
 
-static PyType_Slot queue_slots[] = {
-    {Py_tp_doc, "What core.Queue begins with."},
-    {Py_tp_members, queue_members},
-    {Py_tp_methods, queue_methods},
-    {Py_tp_traverse, traverse_queue},
-    {Py_tp_clear, clear_queue},
-    {Py_tp_dealloc, dealloc_queue},
-    {0, NULL},
-};
-
-static PyType_Spec queue_spec = {
-    .name = "sparkle_drv._hot.queue",
-    .basicsize = sizeof(struct hot_queue),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
-    .slots = queue_slots,
+static const struct hot_frame queue_frame = {
+    .name = "sparkle_drv._hot.QueueBase",
+    .doc = "What core.Queue begins with.",
+    .size = sizeof(struct hot_queue),
+    .is_base = 1,
+    .methods = queue_methods,
+    .members = queue_members,
+    .traverse = traverse_queue,
+    .clear = clear_queue,
+    .dealloc = dealloc_queue,
 };
 
 int hot_launch(PyObject *module)
@@ -307,6 +307,6 @@ int hot_launch(PyObject *module)
     nothing = PyLong_FromLong(0);
     python_word = PyUnicode_InternFromString("_launch_by_python");
     slowly_word = PyUnicode_InternFromString("_launch_slowly");
-    hot_queue_type = hot_type(module, &queue_spec, "QueueBase");
+    hot_queue_type = hot_collected(module, &queue_frame);
     return words[0] && words[1] && words[2] && nothing && python_word && slowly_word && hot_queue_type ? 0 : -1;
 }

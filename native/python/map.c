@@ -7,14 +7,10 @@
 #include "../include/sp_cmd.h"
 #include "../include/sp_map.h"
 
-#include <math.h>
 #include <stddef.h>
 #include <string.h>
 
-typedef int64_t launch_function(void *queue, const void *record, size_t nbytes, uint64_t epoch);
-typedef int wait_function(void *queue, uint64_t value, uint64_t timeout_ns);
-
-enum { POINTERS = 12, MOST_VALUES = 64, WAIT_NS = 50000000 };
+enum { POINTERS = 12, MOST_VALUES = 64 };
 
 /* Where a value of the call goes; ops/mapcall.py packs these. */
 struct place {
@@ -48,31 +44,6 @@ static PyObject *kept(const struct map_call *m, Py_ssize_t i)
     return PyTuple_GetItem(m->kept, i);
 }
 
-/* A number as one constant; 0: it does not fit, or is no such number. */
-static int fill_cell(PyObject *given, uint32_t type, char *cell)
-{
-    if (type == SP_MAP_I32) {
-        PyObject *const whole = PyNumber_Index(given);
-        const long long value = whole ? PyLong_AsLongLong(whole) : -1;
-        Py_XDECREF(whole);
-        if (PyErr_Occurred() || value < INT32_MIN || value > INT32_MAX)
-            return 0;
-        const int32_t narrow = (int32_t)value;
-        memcpy(cell, &narrow, sizeof narrow);
-        return 1;
-    }
-    const double value = PyFloat_AsDouble(given);
-    if (value == -1.0 && PyErr_Occurred())
-        return 0;
-    if (type == SP_MAP_F64) {
-        memcpy(cell, &value, sizeof value);
-        return 1;
-    }
-    const float narrow = (float)value;
-    memcpy(cell, &narrow, sizeof narrow);
-    return !isinf(narrow) || isinf(value);
-}
-
 static int overlaps(const struct hot_ndarray *y, size_t y_nbytes, const struct hot_ndarray *x, size_t x_nbytes)
 {
     return !(y->data == x->data && y_nbytes == x_nbytes) && y->data < x->data + x_nbytes &&
@@ -92,6 +63,12 @@ static size_t itemsize(uint32_t type)
     return type == SP_MAP_F64 ? 8 : 4;
 }
 
+/* struct's */
+static uint32_t code_of(uint32_t type)
+{
+    return type == SP_MAP_F64 ? 'd' : type == SP_MAP_F32 ? 'f' : 'i';
+}
+
 static int read_values(const struct map_call *m, PyObject *args, PyObject *names, char *cells, struct given *g)
 {
     const struct plan *const plan = &m->plan;
@@ -107,7 +84,7 @@ static int read_values(const struct map_call *m, PyObject *args, PyObject *names
         if (!value || !take)
             return 0;
         if (p->is_scalar) {
-            if ((PyObject *)Py_TYPE(value) != take || !fill_cell(value, p->type, cells + (size_t)8 * p->slot))
+            if ((PyObject *)Py_TYPE(value) != take || !hot_pack_scalar(code_of(p->type), value, cells + (size_t)8 * p->slot))
                 return 0;
             continue;
         }
@@ -120,9 +97,7 @@ static int read_values(const struct map_call *m, PyObject *args, PyObject *names
     }
     if (!g->like)
         return 0;
-    g->n = 1;
-    for (int d = 0; d < g->x[0]->ndim; d++)
-        g->n *= (uint64_t)g->x[0]->shape[d];
+    g->n = hot_count(g->x[0]);
     return g->n > 0;
 }
 
@@ -185,10 +160,8 @@ static int write_record(const struct map_call *m, const struct given *g, const s
                         struct record *r)
 {
     const struct hot_queue *const q = (const void *)kept(m, QUEUE);
-    const struct hot_kernel *const k = (const void *)kept(m, KERNEL);
     const struct hot_pointer *const words = (const void *)kept(m, WORDS);
-    if (k->device != q->device || !words->storage ||
-        ((const struct hot_storage *)(const void *)words->storage)->device != q->device)
+    if (!hot_kernel_is_of(kept(m, KERNEL), q->device) || !hot_memory_is_of(words, q->device))
         return 0;
     char *head;
     Py_ssize_t head_nbytes;
@@ -246,17 +219,9 @@ static PyObject *run(PyObject *self, PyObject *given)
     memcpy(block, geometry, sizeof geometry);
     if (PyErr_Occurred() || !write_record(m, &g, (const void *)y, block, &r))
         goto otherwise;
-    launch_function *const launch = (launch_function *)(uintptr_t)q->launch;
-    wait_function *const wait = (wait_function *)(uintptr_t)q->wait;
-    void *const handle = (void *)(uintptr_t)q->handle;
-    int64_t value;
     int rc = 0;
     Py_INCREF(self); /* another thread may forget it meanwhile */
-    Py_BEGIN_ALLOW_THREADS
-    value = launch(handle, &r, sizeof r, epoch);
-    if (value > 0)
-        rc = wait(handle, (uint64_t)value, WAIT_NS);
-    Py_END_ALLOW_THREADS
+    const int64_t value = hot_launch_and_wait(q, &r, sizeof r, epoch, &rc);
     Py_DECREF(self);
     if (value > 0) {
         PyObject *const result = rc ? Py_BuildValue("LOO", (long long)value, y, held) : (Py_INCREF(y), y);
@@ -328,18 +293,22 @@ static int traverse(PyObject *self, visitproc visit, void *arg)
     return 0;
 }
 
+/* The collector's: `kept` stays readable for as long as somebody can call. It goes with the object. */
 static int clear(PyObject *self)
 {
-    /* `kept` stays readable for as long as somebody can call: it goes with the object. */
     (void)self;
+    return 0;
+}
+
+static int forget(PyObject *self)
+{
+    Py_CLEAR(((struct map_call *)(void *)self)->kept);
     return 0;
 }
 
 static void dealloc(PyObject *self)
 {
-    PyObject_GC_UnTrack(self);
-    Py_CLEAR(((struct map_call *)(void *)self)->kept);
-    hot_free(self);
+    hot_dealloc(self, forget);
 }
 
 static PyMethodDef methods[] = {

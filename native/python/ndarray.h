@@ -31,6 +31,15 @@ static inline const struct hot_ndarray *hot_plain_array(PyObject *given, const P
     return (a->flags & wanted) == wanted ? a : NULL;
 }
 
+/* How many elements it has. */
+static inline size_t hot_count(const struct hot_ndarray *a)
+{
+    size_t n = 1;
+    for (int d = 0; d < a->ndim; d++)
+        n *= (size_t)a->shape[d];
+    return n;
+}
+
 static inline int hot_same_shape(const struct hot_ndarray *a, const struct hot_ndarray *b)
 {
     if (a->ndim != b->ndim)

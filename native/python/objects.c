@@ -3,61 +3,48 @@
 
 #include <stddef.h>
 #include <string.h>
-#include <structmember.h>
 
 PyTypeObject *hot_storage_type, *hot_pointer_type, *hot_kernel_type, *hot_fence_type, *hot_device_type;
 struct hot_seen hot_storages, hot_pointers, hot_kernels, hot_devices;
 
-PyTypeObject *hot_type(PyObject *module, PyType_Spec *spec, const char *name)
-{
-    PyObject *type = PyType_FromSpec(spec);
-    if (type && PyModule_AddObjectRef(module, name, type) == 0) {
-        Py_DECREF(type); /* the module keeps it */
-        return (PyTypeObject *)type;
-    }
-    Py_XDECREF(type);
-    return NULL;
-}
-
 PyTypeObject *hot_collected(PyObject *module, const struct hot_frame *frame)
 {
-    PyType_Slot slots[8] = {
+    const PyType_Slot all[] = {
         {Py_tp_doc, (void *)(uintptr_t)frame->doc},
+        {Py_tp_new, frame->make},
+        {Py_tp_call, frame->call},
         {Py_tp_methods, frame->methods},
+        {Py_tp_members, frame->members},
         {Py_tp_traverse, frame->traverse},
         {Py_tp_clear, frame->clear},
         {Py_tp_dealloc, frame->dealloc},
     };
-    size_t used = 5;
-    if (frame->make)
-        slots[used++] = (PyType_Slot){Py_tp_new, frame->make};
-    if (frame->members)
-        slots[used++] = (PyType_Slot){Py_tp_members, frame->members};
+    PyType_Slot slots[sizeof all / sizeof *all + 1];
+    size_t used = 0;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (all[i].pfunc)
+            slots[used++] = all[i];
     slots[used] = (PyType_Slot){0, NULL};
     PyType_Spec spec = {
         .name = frame->name,
         .basicsize = (int)frame->size,
-        .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
+        .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | (frame->is_base ? Py_TPFLAGS_BASETYPE : 0),
         .slots = slots,
     };
-    return hot_type(module, &spec, strrchr(frame->name, '.') + 1);
-}
-
-/* The rest of a dealloc, when the fields have been cleared. */
-void hot_free(PyObject *self)
-{
-    PyTypeObject *type = Py_TYPE(self);
-    freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
-    release(self);
-    Py_DECREF(type);
+    PyObject *const type = PyType_FromSpec(&spec);
+    const int kept = type && PyModule_AddObjectRef(module, strrchr(frame->name, '.') + 1, type) == 0;
+    Py_XDECREF(type); /* the module keeps it */
+    return kept ? (PyTypeObject *)type : NULL;
 }
 
 int hot_in_dict(PyObject *dict, PyObject *object)
 {
-    PyObject *id = PyLong_FromVoidPtr(object);
-    int found = id ? PyDict_Contains(dict, id) : -1;
+    PyObject *const id = PyLong_FromVoidPtr(object);
+    const int found = id ? PyDict_Contains(dict, id) : -1;
     Py_XDECREF(id);
-    return found;
+    if (found < 0)
+        PyErr_Clear();
+    return found != 0;
 }
 
 /* Objects with one reference in the first field. */
@@ -76,9 +63,7 @@ static int clear_one(PyObject *self)
 
 static void dealloc_one(PyObject *self)
 {
-    PyObject_GC_UnTrack(self);
-    clear_one(self);
-    hot_free(self);
+    hot_dealloc(self, clear_one);
 }
 
 _Static_assert(offsetof(struct hot_pointer, storage) == offsetof(struct hot_storage, device) &&
@@ -127,9 +112,7 @@ static int clear_kernel(PyObject *self)
 
 static void dealloc_kernel(PyObject *self)
 {
-    PyObject_GC_UnTrack(self);
-    clear_kernel(self);
-    hot_free(self);
+    hot_dealloc(self, clear_kernel);
 }
 
 static PyMemberDef kernel_members[] = {
@@ -157,8 +140,7 @@ static int clear_device(PyObject *self)
 
 static void dealloc_device(PyObject *self)
 {
-    PyObject_GC_UnTrack(self);
-    hot_free(self);
+    hot_dealloc(self, clear_device);
 }
 
 static PyMemberDef device_members[] = {
@@ -166,36 +148,31 @@ static PyMemberDef device_members[] = {
     {NULL, 0, 0, 0, NULL},
 };
 
-static PyMethodDef no_methods[] = {{NULL, NULL, 0, NULL}};
-
-#define SLOTS(which, how, text, methods)                                                                               \
-    static PyType_Slot which##_slots[] = {                                                                             \
-        {Py_tp_doc, text},                                                                                             \
-        {Py_tp_members, which##_members},                                                                              \
-        {Py_tp_methods, methods},                                                                                      \
-        {Py_tp_traverse, traverse_##how},                                                                              \
-        {Py_tp_clear, clear_##how},                                                                                    \
-        {Py_tp_dealloc, dealloc_##how},                                                                                \
-        {0, NULL},                                                                                                     \
-    };                                                                                                                 \
-    static PyType_Spec which##_spec = {                                                                                \
-        .name = "sparkle_drv._hot." #which,                                                                            \
-        .basicsize = sizeof(struct hot_##which),                                                                       \
-        .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,                                        \
-        .slots = which##_slots,                                                                                        \
+/* `how`: which of the functions above. */
+#define BASE(which, type_name, how, text, its_methods)                                                                 \
+    static const struct hot_frame which##_frame = {                                                                    \
+        .name = "sparkle_drv._hot." type_name,                                                                         \
+        .doc = text,                                                                                                   \
+        .size = sizeof(struct hot_##which),                                                                            \
+        .is_base = 1,                                                                                                  \
+        .methods = its_methods,                                                                                        \
+        .members = which##_members,                                                                                    \
+        .traverse = traverse_##how,                                                                                    \
+        .clear = clear_##how,                                                                                          \
+        .dealloc = dealloc_##how,                                                                                      \
     }
-SLOTS(storage, one, "What core.Storage begins with.", no_methods);
-SLOTS(pointer, one, "What core.Buffer and core.Array begin with.", no_methods);
-SLOTS(fence, one, "What core.Fence begins with.", hot_fence_methods);
-SLOTS(kernel, kernel, "What core.Kernel begins with.", no_methods);
-SLOTS(device, device, "What core.Device begins with.", no_methods);
+BASE(storage, "StorageBase", one, "What core.Storage begins with.", NULL);
+BASE(pointer, "PointerBase", one, "What core.Buffer and core.Array begin with.", NULL);
+BASE(fence, "FenceBase", one, "What core.Fence begins with.", hot_fence_methods);
+BASE(kernel, "KernelBase", kernel, "What core.Kernel begins with.", NULL);
+BASE(device, "DeviceBase", device, "What core.Device begins with.", NULL);
 
 int hot_objects(PyObject *module)
 {
-    hot_storage_type = hot_type(module, &storage_spec, "StorageBase");
-    hot_pointer_type = hot_type(module, &pointer_spec, "PointerBase");
-    hot_fence_type = hot_type(module, &fence_spec, "FenceBase");
-    hot_kernel_type = hot_type(module, &kernel_spec, "KernelBase");
-    hot_device_type = hot_type(module, &device_spec, "DeviceBase");
+    hot_storage_type = hot_collected(module, &storage_frame);
+    hot_pointer_type = hot_collected(module, &pointer_frame);
+    hot_fence_type = hot_collected(module, &fence_frame);
+    hot_kernel_type = hot_collected(module, &kernel_frame);
+    hot_device_type = hot_collected(module, &device_frame);
     return hot_storage_type && hot_pointer_type && hot_fence_type && hot_kernel_type && hot_device_type ? 0 : -1;
 }

@@ -2,7 +2,6 @@
 #include "hot.h"
 
 #include <stddef.h>
-#include <structmember.h>
 
 enum { MOST_OPERANDS = 4 };
 
@@ -64,9 +63,7 @@ static int clear(PyObject *self)
 
 static void dealloc(PyObject *self)
 {
-    PyObject_GC_UnTrack(self);
-    clear(self);
-    hot_free(self);
+    hot_dealloc(self, clear);
 }
 
 static PyMemberDef members[] = {
@@ -76,21 +73,17 @@ static PyMemberDef members[] = {
 
 int hot_plan(PyObject *module)
 {
-    static PyType_Slot slots[] = {
-        {Py_tp_doc, "What plans begin with."},
-        {Py_tp_call, call},
-        {Py_tp_members, members},
-        {Py_tp_traverse, traverse},
-        {Py_tp_clear, clear},
-        {Py_tp_dealloc, dealloc},
-        {0, NULL},
-    };
-    static PyType_Spec spec = {
+    static const struct hot_frame frame = {
         .name = "sparkle_drv._hot.PlanBase",
-        .basicsize = sizeof(struct hot_plan),
-        .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
-        .slots = slots,
+        .doc = "What plans begin with.",
+        .size = sizeof(struct hot_plan),
+        .is_base = 1,
+        .call = call,
+        .members = members,
+        .traverse = traverse,
+        .clear = clear,
+        .dealloc = dealloc,
     };
     call_word = PyUnicode_InternFromString("_call");
-    return call_word && hot_type(module, &spec, "PlanBase") ? 0 : -1;
+    return call_word && hot_collected(module, &frame) ? 0 : -1;
 }

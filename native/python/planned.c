@@ -4,10 +4,6 @@
 
 #include <stddef.h>
 #include <string.h>
-#include <structmember.h>
-
-typedef int64_t launch_function(void *queue, const void *record, size_t nbytes, uint64_t epoch);
-typedef uint64_t value_function(void *queue);
 
 enum { COVERS_Y, COVERS_X, COVERS_W, COVERS_BIAS }; /* the places of `covered` */
 
@@ -29,20 +25,11 @@ static int held(PyObject *given, const PyObject *device, const float **at, uint6
         return 1;
     }
     const struct hot_pointer *const p = (const void *)given;
-    if (!p->storage || !hot_is_storage(p->storage) ||
-        ((const struct hot_storage *)(const void *)p->storage)->device != device)
+    if (!hot_memory_is_of(p, device))
         return 0;
     *at = (const float *)(uintptr_t)p->address;
     *covered = p->nbytes;
     return 1;
-}
-
-static uint64_t nbytes_of(const struct hot_ndarray *a)
-{
-    uint64_t n = sizeof(float);
-    for (int d = 0; d < a->ndim; d++)
-        n *= (uint64_t)a->shape[d];
-    return n;
 }
 
 /* What native code cannot see: it checks sizes, and that whoever made the kernel is this device. */
@@ -50,13 +37,13 @@ static int pack(const struct hot_planned *p, PyObject *const *args, const PyObje
 {
     const struct hot_ndarray *const x = hot_plain_array(args[0], hot_float_dtypes[0]);
     const struct hot_ndarray *const y = hot_plain_array(args[1], hot_float_dtypes[0]);
-    if (!x || !y || !(y->flags & HOT_WRITEABLE) || ((const struct hot_kernel *)(const void *)p->kernel)->device != device)
+    if (!x || !y || !(y->flags & HOT_WRITEABLE) || !hot_kernel_is_of(p->kernel, device))
         return 0;
     *r = p->record;
     r->args.y = (float *)(void *)y->data;
     r->args.x = (const float *)(const void *)x->data;
-    r->covered[COVERS_Y] = nbytes_of(y);
-    r->covered[COVERS_X] = nbytes_of(x);
+    r->covered[COVERS_Y] = hot_count(y) * sizeof(float);
+    r->covered[COVERS_X] = hot_count(x) * sizeof(float);
     return held(p->w, device, &r->args.w, &r->covered[COVERS_W]) &&
            held(p->bias, device, &r->args.bias, &r->covered[COVERS_BIAS]);
 }
@@ -68,25 +55,19 @@ int64_t hot_planned(PyObject *planned, PyObject *const *args, PyObject **queue)
     if (!p->queue || !p->kernel || !p->w || !p->bias)
         return 0;
     const struct hot_queue *const q = (const void *)p->queue;
-    value_function *const reached = (value_function *)(uintptr_t)q->reached;
-    value_function *const submitted = (value_function *)(uintptr_t)q->submitted;
-    launch_function *const launch = (launch_function *)(uintptr_t)q->launch;
-    void *const handle = (void *)(uintptr_t)q->handle;
-    if (!q->device || !launch || !reached || !submitted)
+    if (!q->launch || !q->reached || !q->submitted)
         return 0;
     uint64_t epoch; /* read before anything is found open */
     struct conv_record r;
-    if (!hot_epoch(q->device, &epoch) || !pack(p, args, q->device, &r) || reached(handle) != submitted(handle)) {
+    if (!hot_epoch(q->device, &epoch) || !pack(p, args, q->device, &r) || q->reached(q->handle) != q->submitted(q->handle)) {
         PyErr_Clear();
         return 0;
     }
     int64_t value;
     Py_BEGIN_ALLOW_THREADS
-    value = launch(handle, &r, sizeof r, epoch);
+    value = q->launch(q->handle, &r, sizeof r, epoch);
     Py_END_ALLOW_THREADS
-    if (value > 0 && reached(handle) < (uint64_t)value) /* another thread came before: the arrays must last until it ran */
-        return hot_wait_for(q, value) ? -1 : value;
-    return value < 0 ? 0 : value; /* refused: Python comes upon it again */
+    return hot_outlast(q, value); /* another thread may have come before */
 }
 
 static int traverse(PyObject *self, visitproc visit, void *arg)
@@ -112,9 +93,7 @@ static int clear(PyObject *self)
 
 static void dealloc(PyObject *self)
 {
-    PyObject_GC_UnTrack(self);
-    clear(self);
-    hot_free(self);
+    hot_dealloc(self, clear);
 }
 
 /* Planned(queue, kernel, head, scalars as 18 u32, w, bias). */
@@ -154,20 +133,15 @@ static PyObject *make(PyTypeObject *type, PyObject *given, PyObject *named)
 
 int hot_planned_convolutions(PyObject *module)
 {
-    static PyType_Slot slots[] = {
-        {Py_tp_doc, "A planned convolution of numpy arrays."},
-        {Py_tp_new, make},
-        {Py_tp_traverse, traverse},
-        {Py_tp_clear, clear},
-        {Py_tp_dealloc, dealloc},
-        {0, NULL},
-    };
-    static PyType_Spec spec = {
+    static const struct hot_frame frame = {
         .name = "sparkle_drv._hot.Planned",
-        .basicsize = sizeof(struct hot_planned),
-        .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
-        .slots = slots,
+        .doc = "A planned convolution of numpy arrays.",
+        .size = sizeof(struct hot_planned),
+        .make = make,
+        .traverse = traverse,
+        .clear = clear,
+        .dealloc = dealloc,
     };
-    hot_planned_type = hot_type(module, &spec, "Planned");
+    hot_planned_type = hot_collected(module, &frame);
     return hot_planned_type ? 0 : -1;
 }

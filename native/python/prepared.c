@@ -3,12 +3,11 @@
 
 #include <stddef.h>
 
-typedef int64_t run_function(void *prepared);
-
 struct hot_prepared {
     PyObject_HEAD
     PyObject *kept, *again; /* whose `prepared` is; called with this object and what was no value */
-    unsigned long long run, prepared;
+    hot_run_function *run;
+    void *prepared;
 };
 
 /* METH_FASTCALL: CPython calls that with less ado than METH_NOARGS. */
@@ -18,8 +17,8 @@ static PyObject *go(PyObject *self, PyObject *const *args, Py_ssize_t nargs)
     (void)args;
     if (nargs)
         return PyErr_Format(PyExc_TypeError, "go: no arguments are taken, %zd were given", nargs), NULL;
-    run_function *call = (run_function *)(uintptr_t)p->run;
-    void *prepared = (void *)(uintptr_t)p->prepared;
+    hot_run_function *call = p->run;
+    void *prepared = p->prepared;
     PyObject *kept = p->kept; /* another thread may prepare anew meanwhile */
     int64_t value;
     if (!call || !prepared || !p->again)
@@ -51,9 +50,7 @@ static int clear(PyObject *self)
 
 static void dealloc(PyObject *self)
 {
-    PyObject_GC_UnTrack(self);
-    clear(self);
-    hot_free(self);
+    hot_dealloc(self, clear);
 }
 
 static PyMethodDef methods[] = {

@@ -8,12 +8,9 @@
 
 #include "../include/sp_cmd.h"
 
+#include <limits.h>
 #include <stddef.h>
 #include <string.h>
-#include <structmember.h>
-
-typedef int64_t launch_function(void *queue, const void *record, size_t nbytes, uint64_t epoch);
-typedef uint64_t value_function(void *queue);
 
 /* From this many multiplications on, other Python threads may run meanwhile. */
 static const double WORTH_LETTING_GO = 64e3;
@@ -40,9 +37,8 @@ struct entry {
 
 struct hot_products {
     PyObject_HEAD
-    PyObject *queue;   /* core.Queue */
+    PyObject *queue;   /* core.Queue; NULL: nothing else is looked at */
     PyObject *weights; /* dict: id of an array -> what Python keeps of it (ops/weights.py), which Python alone forgets */
-    unsigned long long launch, handle, reached, submitted; /* addresses */
     struct entry *entries;
     size_t count; /* a power of two */
 };
@@ -90,9 +86,7 @@ static const struct entry *find(const struct hot_products *p, const struct hot_m
                 return NULL;
         }
     }
-    return ((const struct hot_kernel *)(const void *)e->kernel)->device == ((const struct hot_queue *)(void *)p->queue)->device
-               ? e
-               : NULL;
+    return hot_kernel_is_of(e->kernel, ((const struct hot_queue *)(const void *)p->queue)->device) ? e : NULL;
 }
 
 /* The address of a bias of `n` elements, NULL of None. 0: not as usual, or `out` is written over it. */
@@ -118,24 +112,19 @@ static int64_t launch(struct hot_products *p, PyObject *const *args, int act, in
     const char *bias;
     size_t bias_nbytes;
     const int weights = args[1] == Py_None;
-    if (!p->launch || !hot_look(args[0], &a) || !hot_look(args[2], &out) || a.type != out.type || a.rows != out.rows)
+    const struct hot_queue *const q = (const void *)p->queue;
+    if (!q || !q->launch || !q->reached || !q->submitted)
+        return 0;
+    if (!hot_look(args[0], &a) || !hot_look(args[2], &out) || a.type != out.type || a.rows != out.rows)
         return 0;
     if (!weights && (!hot_look(args[1], &b) || b.type != a.type || b.rows != a.columns || b.columns != out.columns))
         return 0;
     if (!(out.flags & HOT_WRITEABLE) || out.cs != 1 || out.rs < out.columns || hot_matrices_overlap(&out, &a) ||
         (!weights && hot_matrices_overlap(&out, &b)) || !look_at_bias(args[3], &out, &bias, &bias_nbytes))
         return 0;
-    PyObject *const device = ((const struct hot_queue *)(void *)p->queue)->device;
     uint64_t epoch; /* read before anything is looked at */
-    const struct entry *const e = hot_epoch(device, &epoch) ? find(p, &a, &out, args[1], &b) : NULL;
-    if (!e) {
-        PyErr_Clear();
-        return 0;
-    }
-    value_function *const reached = (value_function *)(uintptr_t)p->reached;
-    value_function *const submitted = (value_function *)(uintptr_t)p->submitted;
-    void *const handle = (void *)(uintptr_t)p->handle;
-    if (idle_only && reached(handle) != submitted(handle))
+    const struct entry *const e = hot_epoch(q->device, &epoch) ? find(p, &a, &out, args[1], &b) : NULL;
+    if (!e || (idle_only && q->reached(q->handle) != q->submitted(q->handle)))
         return 0;
     struct gemm_record r = {
         .head = e->head,
@@ -157,8 +146,7 @@ static int64_t launch(struct hot_products *p, PyObject *const *args, int act, in
     PyObject *const blob = e->blob ? PyWeakref_GetObject(e->blob) : NULL; /* borrowed until it is ours, below */
     if (blob) {
         const struct hot_pointer *const packed = (const void *)blob;
-        if (blob == Py_None || !packed->storage || !hot_is_storage(packed->storage) ||
-            ((const struct hot_storage *)(const void *)packed->storage)->device != device)
+        if (blob == Py_None || !hot_memory_is_of(packed, q->device))
             return 0; /* closed, or gone */
         r.b = packed->address;
         r.covered[2] = packed->nbytes;
@@ -168,19 +156,15 @@ static int64_t launch(struct hot_products *p, PyObject *const *args, int act, in
     }
     PyObject *const kernel = e->kernel; /* another thread may change the table meanwhile */
     Py_INCREF(kernel);
-    launch_function *const call = (launch_function *)(uintptr_t)p->launch;
     int64_t value;
     if ((double)e->m * e->n * e->k < WORTH_LETTING_GO) {
-        value = call(handle, &r, sizeof r, epoch);
+        value = q->launch(q->handle, &r, sizeof r, epoch);
     } else {
         Py_BEGIN_ALLOW_THREADS
-        value = call(handle, &r, sizeof r, epoch);
+        value = q->launch(q->handle, &r, sizeof r, epoch);
         Py_END_ALLOW_THREADS
     }
-    if (value > 0 && reached(handle) < (uint64_t)value) /* others were before us: what we hold must last until it ran */
-        value = hot_wait_for((const void *)p->queue, value) ? -1 : value;
-    else if (value < 0)
-        value = 0; /* refused: Python comes upon it again */
+    value = hot_outlast(q, value); /* others may have been before us */
     Py_DECREF(kernel);
     Py_XDECREF(blob);
     return value;
@@ -190,8 +174,12 @@ static PyObject *call(PyObject *self, PyObject *const *args, Py_ssize_t nargs)
 {
     if (nargs != 5 || !PyLong_CheckExact(args[4]))
         Py_RETURN_FALSE;
-    const int act = (int)PyLong_AsLong(args[4]);
-    const int64_t value = act < 0 ? 0 : launch((void *)self, args, act, 0);
+    const long act = PyLong_AsLong(args[4]);
+    if (act < 0 || act > INT_MAX) {
+        PyErr_Clear(); /* of what is no long at all */
+        Py_RETURN_FALSE;
+    }
+    const int64_t value = launch((void *)self, args, (int)act, 0);
     return value < 0 ? NULL : PyBool_FromLong(value > 0);
 }
 
@@ -261,20 +249,18 @@ static int traverse(PyObject *self, visitproc visit, void *arg)
 static int clear(PyObject *self)
 {
     struct hot_products *const p = (void *)self;
-    p->launch = 0;
+    Py_CLEAR(p->queue);
     for (size_t i = 0; i < p->count; i++)
         clear_entry(&p->entries[i]);
-    Py_CLEAR(p->queue);
     Py_CLEAR(p->weights);
     return 0;
 }
 
 static void dealloc(PyObject *self)
 {
-    PyObject_GC_UnTrack(self);
-    clear(self);
-    PyMem_Free(((struct hot_products *)(void *)self)->entries);
-    hot_free(self);
+    struct entry *const entries = ((struct hot_products *)(void *)self)->entries;
+    hot_dealloc(self, clear);
+    PyMem_Free(entries);
 }
 
 /* Products(queue, weights, count): how many places. */
@@ -295,17 +281,12 @@ static PyObject *make(PyTypeObject *type, PyObject *given, PyObject *named)
         return entries ? NULL : PyErr_NoMemory();
     }
     struct hot_products *const p = (void *)self;
-    const struct hot_queue *const q = (const void *)queue;
     p->entries = entries;
     p->count = count;
     p->queue = queue;
     p->weights = weights;
     Py_INCREF(queue);
     Py_INCREF(weights);
-    p->handle = q->handle;
-    p->reached = q->reached;
-    p->submitted = q->submitted;
-    p->launch = q->device && q->reached && q->submitted ? q->launch : 0;
     return self;
 }
 

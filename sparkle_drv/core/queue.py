@@ -172,7 +172,7 @@ class Queue(QueueBase):
         shared: int = 0,
     ) -> Fence:
         """`launch` of native/python/launch.c, for what that leaves alone: shapes not seen before,
-        numpy's scalars, backends in Python; and everything out of the ordinary.
+        backends in Python, and everything out of the ordinary.
         """
         device = self._device
         epoch = device._epoch  # before anything is looked at: see _advance

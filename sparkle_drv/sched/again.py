@@ -3,7 +3,8 @@
 A plan lets so many calls pass (`Kept.spare`, sampled.py) before the next one that is measured. That
 goes the same way, with a clock beside it: behind the long one, which has the interpreter's code and
 data in the caches, short work is up to twice as fast as it is else. What is decided anew goes the
-long way, and so does everything while a trace is recorded, or where results are validated.
+long way, and so do calls that are measured step by step (stepwise.py), and everything while a trace
+is recorded, or where results are validated.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ def gemm(executor: LocalExecutor, uris: calls.Uris) -> Callable[[Any, Any, Any],
                 kept.spare -= 1
                 executor.last = kept
                 return product(kept.device, a, b, out)
-            if kept.due or executor.trace is not None:
+            if kept.due or not kept.sync or executor.trace is not None:
                 return None
             kept.begins()
             executor.last = kept

@@ -228,7 +228,9 @@ def reduce(
         return operations.reduce_class(op, a.dtype), float(a.nbytes), a.dtype.itemsize
 
     check = partial(validate.reduce, op=op, axis=axis)
-    return executor.run(key, describe, [a], None, run, uris, check)
+    # Sums are added up in the order of memory, which a copy on a device would not have.
+    whole = isinstance(a, np.ndarray) and not a.flags.c_contiguous
+    return executor.run(key, describe, [a], None, run, uris, check, whole=whole)
 
 
 @call

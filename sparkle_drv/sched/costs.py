@@ -52,7 +52,8 @@ class Node:
     shares: tuple[str, ...] = ()
     """Resources that other devices use too: work on them waits for one another."""
     sync_s: float = 0.0
-    """Seconds from the end of work to a waiter that knows, beyond what probes contain."""
+    """Seconds from the end of work to a waiter that knows, beyond what probes and measured runs
+    contain: they wait for the end, and so it is 0 unless somebody says otherwise."""
     lacks: set[str] = field(default_factory=set)
     """Classes of work that it was found not to do."""
     reliability: Reliability = field(default_factory=Reliability)

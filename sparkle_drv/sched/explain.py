@@ -8,14 +8,14 @@ from sparkle_drv.core.device import Device
 
 from .costs import Costs
 from .sampled import Kept
-from .work import HOST, Candidate, Cost
+from .work import HOST, Candidate, Cost, Measured
 
 NOTHING = "nothing was planned yet"
 LOOKS = ", to learn about a device that was idle for long"
-_PARTS = (
+_STEPS = (
     ("compute", "compute_s"), ("in", "in_s"), ("out", "out_s"), ("convert", "convert_s"),
-    ("sync", "sync_s"), ("queue", "wait_s"), ("risk", "risk_s"),
 )  # fmt: skip
+_PARTS = (*_STEPS, ("sync", "sync_s"), ("queue", "wait_s"), ("risk", "risk_s"))
 
 
 def plan(kept: Kept | None) -> str:
@@ -32,12 +32,26 @@ def plan(kept: Kept | None) -> str:
         f"before it {x.nbytes} bytes go through {x.convert}" for x in work.operands if x.convert
     ]
     lines += [candidate(c, i == 0) for i, c in enumerate(kept.plan.candidates)]
-    if kept.measured_s:
-        predicted = kept.compute_s + kept.beside_s
-        times = f"{kept.measured_s / predicted:.2f} times what was predicted" if predicted else ""
-        convert = f", {seconds(kept.converted_s)} of it convert" if kept.converted_s else ""
-        lines.append(f"measured {seconds(kept.measured_s)}{convert}, {times}")
+    cost = kept.plan.candidates[0].cost
+    if kept.measured is not None and cost is not None:
+        lines.append(measured(kept.measured, cost))
     return "\n".join(lines)
+
+
+def measured(took: Measured, cost: Cost) -> str:
+    """A run beside what was predicted of it: of all that was measured, then of each part."""
+    parts = []
+    for name, field in _STEPS:
+        value = getattr(took, field)
+        found = "not measured" if value is None else seconds(value)
+        parts.append(f"{name} {found} / {seconds(getattr(cost, field))}")
+    told = [field for _, field in _STEPS if getattr(took, field) is not None]
+    predicted = sum(getattr(cost, field) for field in told or [field for _, field in _STEPS])
+    times = f", {took.total_s / predicted:.2f} times what was predicted" if predicted else ""
+    return (
+        f"measured {seconds(took.total_s)}{times}; measured / predicted: {', '.join(parts)}; "
+        "sync is part of compute"
+    )
 
 
 def candidate(one: Candidate, chosen: bool) -> str:
@@ -134,6 +148,8 @@ def _peers(device: Device, given: Sequence[Device]) -> str:
 
 def seconds(value: float) -> str:
     """Seconds as people read them: "12.3 us"."""
+    if not value:
+        return "0 s"
     for unit, scale in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
         if value >= scale:
             return f"{value / scale:.3g} {unit}"

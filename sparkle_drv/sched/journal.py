@@ -41,7 +41,7 @@ class Journal:
         barred: Mapping[str, str] | None = None,
     ) -> None:
         """`choose(costs, work, devices, barred)` gave this plan."""
-        made = {"work": asdict(work), "devices": devices, "plan": asdict(plan)}
+        made = {"work": asdict(work), "devices": devices, "plan": _plan_out(plan)}
         self._add("decided", {**made, "barred": barred} if barred else made)
 
     def placed(
@@ -111,7 +111,7 @@ def replay(
                 made = line["decided"]
                 try:
                     work, barred = _work_in(made["work"]), made.get("barred")
-                    plan = asdict(choose(costs, work, made["devices"], barred))
+                    plan = _plan_out(choose(costs, work, made["devices"], barred))
                 except Impossible as error:
                     plan = {"impossible": str(error)}
                 yield _line(made["plan"]), _line(plan)
@@ -174,6 +174,13 @@ def _costs_in(given: dict[str, Any]) -> Costs:
     for op, uri, run in given["last"]:
         costs.last[op, uri] = run
     return costs
+
+
+def _plan_out(plan: Plan) -> dict[str, Any]:
+    """What was decided; what became of it is nothing that could be decided again."""
+    found = asdict(plan)
+    del found["measured"]
+    return found
 
 
 def _work_in(given: dict[str, Any]) -> Work:

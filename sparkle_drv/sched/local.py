@@ -2,8 +2,8 @@
 nothing, but it probes devices, moves arrays, runs what `choose` decided, and tells `Costs` how long
 it took.
 
-What it measures of a sampled call: with numpy operands the time from beginning to end, less what
-the links are known to take; with ContextArrays the operation alone, waited for.
+What it measures of a sampled call: each step of it (stepwise.py), waited for; of numpy operands on
+a device that shares the host's memory there is but one.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from sparkle_drv.core.device import Device
 from sparkle_drv.errors import DeviceLost, KernelFault, OutOfDeviceMemory
 from sparkle_drv.telemetry.trace import Trace
 
-from . import probe, progress, traced, ways
+from . import probe, progress, stepwise, traced, ways
 from .arrays import ContextArray, check_own
 from .choose import choose, too_large
 from .conversion import Conversion
@@ -32,7 +32,7 @@ from .operations import Class
 from .profile import LINK, Profile
 from .sampled import EARLY, SETTLED, Kept
 from .validate import Check
-from .work import HOST, Operand, Work
+from .work import HOST, Measured, Operand, Work
 
 log = logging.getLogger("sparkle_drv.sched")
 
@@ -155,10 +155,13 @@ class LocalExecutor:
         uris: tuple[str, ...],
         check: Check,
         convert: Conversion | None = None,
+        whole: bool = False,
     ) -> Any:
-        """Decide, run, learn. `key` names the shape of the call, without places; `describe` gives
-        the class, the size and the bytes of the result; `check` looks at it, where that is due;
-        `convert` is of a ContextArray. What a device loses, or gets wrong, is done elsewhere.
+        """Decide, run, learn. `key` names the shape of the call, without places; `describe` refuses
+        what `ops` would, and gives the class, the size and the bytes of the result; `check` looks
+        at it, where that is due; `convert` is of a ContextArray; `whole`: of numpy arrays that are
+        not to be brought to a device one by one, because the result would not be the same bits.
+        What a device loses, or gets wrong, is done elsewhere.
         """
         if self.trace is not None:
             traced.checked(self.trace)
@@ -181,7 +184,12 @@ class LocalExecutor:
             measure = kept.begins()
             self.last = kept
             try:
-                result = self._once(kept, operands, out, run, moves, measure, begin_ns, convert)
+                if self.trace is not None or measure:
+                    result = self._stepped(
+                        kept, describe, operands, out, run, convert, whole, begin_ns
+                    )
+                else:
+                    result = self._once(kept, operands, out, run, moves, convert)
                 if inspected:
                     self._inspect(kept, check, operands, result)
                 return result
@@ -198,24 +206,46 @@ class LocalExecutor:
                 log.warning("%s: %s is done elsewhere: %s", uri, kept.plan.work.op, error)
 
     def _once(
-        self, kept: Kept, operands: Sequence[Any], out: Any, run: Run, moves: bool, measure: bool,
-        begin_ns: int, convert: Conversion | None,
+        self, kept: Kept, operands: Sequence[Any], out: Any, run: Run, moves: bool,
+        convert: Conversion | None,
     ) -> Any:  # fmt: skip
-        """What was decided, done."""
+        """What was decided, done, and not measured."""
+        device = kept.device
+        if not moves:
+            return run(device, operands, out)
+        uri = device.uri
+        there = [x.on(uri) if isinstance(x, ContextArray) else x for x in operands]
+        target = out.on(uri) if isinstance(out, ContextArray) else out
+        if convert is not None:
+            there[convert.at] = convert.run(device, there[convert.at])
+        made: Array = run(device, there, target)
+        if out is not None:
+            out.wrote(uri)
+            return out
+        return ContextArray(self, uri, made)
+
+    def _stepped(
+        self, kept: Kept, describe: Callable[[], object], operands: Sequence[Any], out: Any,
+        run: Run, convert: Conversion | None, whole: bool, begin_ns: int,
+    ) -> Any:  # fmt: skip
+        """The same, and it is measured or stands in the trace, which is nothing to learn from."""
+        if kept.sync and self.trace is None:
+            return self.timed(kept, lambda: run(kept.device, operands, out))
+        if not kept.device.info.unified:
+            describe()  # for `ops` sees copies, if there can be any
         if self.trace is not None:
-            return traced.run(self, self.trace, begin_ns, kept, operands, out, run, convert)
-        if moves:
-            return self._on_arrays(kept, operands, out, run, measure, convert)
-        if not measure:
-            return run(kept.device, operands, out)
-        return self.timed(kept, lambda: run(kept.device, operands, out))
+            return traced.run(self, self.trace, begin_ns, kept, operands, out, run, convert, whole)
+        clocked = stepwise.Steps(self, kept)
+        result, measured = stepwise.run(clocked, operands, out, run, convert, whole)
+        self._measured(kept, measured)
+        return result
 
     def timed(self, kept: Kept, run: Callable[[], Any]) -> Any:
-        """A call of numpy arrays that is measured."""
+        """A measured call of numpy arrays on a device that shares the host's memory."""
         clock = self.clock_of(kept.device)
         begin = clock()
         result = run()
-        self._measured(kept, clock() - begin, kept.beside_s)
+        self._measured(kept, Measured.of(clock() - begin))
         return result
 
     def _inspect(self, kept: Kept, check: Check, operands: Sequence[Any], result: Any) -> None:
@@ -271,9 +301,8 @@ class LocalExecutor:
             plan,
             self.devices[plan.device],
             cost.compute_s,
-            cost.convert_s if arrays else cost.in_s + cost.out_s,
             EARLY if before is None else SETTLED,
-            sync=not arrays,
+            sync=not arrays and nodes[plan.device].unified,
         )
         if plan.explores:  # one run, and that one is measured
             kept.runs, kept.until = SETTLED - 1, SETTLED
@@ -282,45 +311,16 @@ class LocalExecutor:
         self.plans[key] = kept
         return kept
 
-    def _measured(self, kept: Kept, seconds: float, beside_s: float) -> None:
-        seconds, count = kept.took(seconds)
+    def _measured(self, kept: Kept, measured: Measured) -> None:
+        work, uri = kept.plan.work, kept.plan.device
+        for x in work.operands:
+            if x.convert:
+                self.tell("ran", x.convert, uri, float(x.nbytes), measured.convert_s)
+        seconds, count = kept.took(measured)
         if not count:
             return
-        # Where the way there takes most of the time, what is left of it says little.
-        compute = max(seconds - beside_s, 0.25 * kept.compute_s) if beside_s else seconds
-        work, uri = kept.plan.work, kept.plan.device
-        self.tell("ran", work.op, uri, work.size, compute, count)
+        self.tell("ran", work.op, uri, work.size, seconds, count)
         kept.ran(self.costs.speeds[work.op, uri].at(work.size))
-
-    def _on_arrays(
-        self, kept: Kept, operands: Sequence[Any], out: Any, run: Run, measure: bool,
-        convert: Conversion | None,
-    ) -> Any:  # fmt: skip
-        device = kept.device
-        uri = device.uri
-        there = [x.on(uri) if isinstance(x, ContextArray) else x for x in operands]
-        target = out.on(uri) if isinstance(out, ContextArray) else out
-        if measure:
-            device.default_queue.fence(device.default_queue.submitted).wait()
-        clock = self.clock_of(device)
-        if convert is not None:
-            begin = clock()
-            there[convert.at] = convert.run(device, there[convert.at])
-            if measure:
-                traced.waited(there[convert.at])
-                kept.converted_s = clock() - begin
-                nbytes = float(operands[convert.at].nbytes)
-                self.tell("ran", convert.kind.name, uri, nbytes, kept.converted_s)
-        begin = clock()
-        made: Array = run(device, there, target)
-        if measure:
-            traced.waited(made)
-            self._measured(kept, clock() - begin, 0.0)
-            kept.measured_s += kept.converted_s
-        if out is not None:
-            out.wrote(uri)
-            return out
-        return ContextArray(self, uri, made)
 
     def clock_of(self, device: Device) -> Callable[[], float]:
         """Seconds by which work on this device is timed: its own, or `clock` where it has none."""

@@ -5,12 +5,12 @@ decided anew. State and arithmetic only: no clock, no device.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import median
 
 from sparkle_drv.core.device import Device
 
-from .work import Plan
+from .work import Measured, Plan
 
 FIRST = 3
 """Calls of a new plan that are measured one by one."""
@@ -43,24 +43,26 @@ class Kept:
     device: Device
     compute_s: float
     """What the plan said of the operation itself."""
-    beside_s: float
-    """And of everything else that a measured call contains."""
     until: int = SETTLED
     """Runs after which it is decided anew."""
     sync: bool = False
-    """Are its calls waited for, measured or not?"""
+    """Are its calls done and waited for in one go, measured or not? Else measured ones are taken
+    step by step (stepwise.py), which takes time."""
     runs: int = 0
     """Not counting those that `spare` let pass."""
     spare: int = 0
     """Calls that may go to the device with nothing else done for them; see `again.py`."""
-    measured_s: float = 0.0
-    """Of the last measured run; 0: none yet."""
-    converted_s: float = 0.0
-    """What of that changes of layout took."""
+    measured: Measured | None = None
+    """Of the last measured run; None: none yet."""
     taken: list[float] = field(default_factory=list)
-    """Seconds of measured runs that are not learnt from yet."""
+    """Seconds of the operation in measured runs that are not learnt from yet."""
     moved: bool = False
     """Is what it says of the operation no longer what is predicted?"""
+
+    @property
+    def so_far(self) -> Plan:
+        """The plan, with what its last measured run took."""
+        return replace(self.plan, measured=self.measured)
 
     @property
     def due(self) -> bool:
@@ -75,9 +77,16 @@ class Kept:
         self.runs += 1
         return self.runs > 1
 
-    def took(self, seconds: float) -> tuple[float, int]:
-        """A run was measured: (seconds to learn from, of how many runs); none yet: (0, 0)."""
-        self.measured_s = seconds
+    def took(self, measured: Measured) -> tuple[float, int]:
+        """A run was measured: (seconds of the operation to learn from, of how many runs); none yet:
+        (0, 0). One that was measured as a whole says nothing of the operation.
+        """
+        self.measured = measured
+        seconds = measured.compute_s
+        if seconds is None:
+            if FIRST < self.runs < self.until:
+                self.rests()
+            return 0.0, 0
         if not self.sync or self.runs <= 1 + FIRST:
             return seconds, 1
         self.taken.append(seconds)
@@ -99,7 +108,7 @@ class Kept:
 
     def rests(self) -> None:
         """Let so many calls pass as need not be measured."""
-        each, calls = max(self.measured_s, 1e-9), SAMPLE
+        each, calls = max(self.measured.total_s if self.measured else 0.0, 1e-9), SAMPLE
         if self.sync:
             each *= TOGETHER
             calls = min(SAMPLE // TOGETHER, int(SYNC_S / each))
@@ -112,6 +121,6 @@ class Kept:
         elif before.until > EARLY:
             self.runs = 1 + FIRST
         if self.runs > FIRST:
-            self.measured_s = before.measured_s
+            self.measured = before.measured
             self.taken = before.taken
             self.rests()

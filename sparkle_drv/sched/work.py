@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 HOST = "host"
 """Where numpy arrays are: memory of this process that belongs to no device."""
@@ -54,7 +54,8 @@ class Cost:
     convert_s: float = 0.0
     """Changes of operands' layouts, on the device itself."""
     sync_s: float = 0.0
-    """Waiting for the end and telling of it."""
+    """Waiting for the end and telling of it, beyond what `compute_s` contains: that is learnt from
+    work that was waited for."""
     wait_s: float = 0.0
     """Until what is queued before it is done, on this device or on one that shares with it."""
     risk_s: float = 0.0
@@ -67,6 +68,32 @@ class Cost:
             self.compute_s + self.in_s + self.out_s + self.convert_s + self.sync_s + self.wait_s
             + self.risk_s
         )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Seconds that a run took, and what they went to: the parts of a Cost, one after another. None:
+    this part was not measured; nor was any where a call of numpy arrays was measured as a whole.
+    """
+
+    total_s: float
+    """Of the parts, or of the whole; not of what was queued before it."""
+    compute_s: float | None = None
+    """The operation itself and the wait for its end: sync is in it, as in the Cost's."""
+    in_s: float | None = None
+    """Operands on their way to the device; 0: they were there, or the memory is the host's."""
+    out_s: float | None = None
+    """The result on its way to the host; 0: it stays where it came about."""
+    convert_s: float | None = None
+    """Changes of operands' layouts, on the device itself."""
+
+    @classmethod
+    def of(
+        cls, compute_s: float, in_s: float = 0.0, out_s: float = 0.0, convert_s: float = 0.0
+    ) -> Measured:
+        """A run of which every part was measured."""
+        total = compute_s + in_s + out_s + convert_s
+        return cls(total, compute_s, in_s, out_s, convert_s)
 
 
 @dataclass(frozen=True)
@@ -103,6 +130,9 @@ class Plan:
     """Every device that was considered, the chosen one first, then by predicted time."""
     explores: bool = False
     """Was a device taken that is not predicted to be best, to learn about it?"""
+    measured: Measured | None = field(default=None, compare=False)
+    """What its last measured run took; None: there was none yet. Nothing is decided by it: it is
+    said where somebody asks (`Context.last_plan`), and stands in no journal."""
 
     @property
     def device(self) -> str:

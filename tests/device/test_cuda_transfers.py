@@ -29,9 +29,10 @@ def test_transfers_beside_work_go_by_streams_of_their_own(cuda, tell, nbytes):
         tell("endless saxpy_f32")
         q.launch(k, y, y, 0.0, 64, groups=1)
         q.write(b, data)
-        tell("release")
         out = np.zeros_like(data)
-        q.read(b, out).wait()
+        fence = q.read(b, out)
+        tell("release")  # not before: beside work that has ended there is nothing to go around
+        fence.wait()
         assert (out == data).all()
         assert tell("live streams") - streams == (2 if nbytes > 65536 else 0)
 

@@ -67,6 +67,8 @@ def test_a_bias_that_is_not_as_usual_is_left_alone(dev):
         assert call(a, b, out, bias=bias) is False, what
     assert call(a, b, out, act=-1) is False
     assert call(a, b, out, act="relu") is False
+    for absurd in (2**32, 2**80, -(2**80)):  # no activation's number, nor cut down to one
+        assert call(a, b, out, act=absurd) is False
     out[2] = np.arange(7)  # read before it is written over
     want = ref.gemm(a, b) + np.arange(7)
     np.testing.assert_allclose(gemm(dev, a, b, out, bias=out[2]), want, rtol=1e-5, atol=1e-5)

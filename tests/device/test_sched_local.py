@@ -27,7 +27,7 @@ from sparkle_drv.sched.costs import Node
 from sparkle_drv.sched.line import Line
 from sparkle_drv.sched.local import LocalExecutor, default_clock
 from sparkle_drv.sched.sampled import Kept
-from sparkle_drv.sched.work import HOST
+from sparkle_drv.sched.work import HOST, Measured
 from sparkle_drv.telemetry import chrome
 
 F32 = np.float32
@@ -164,15 +164,15 @@ def test_plans_of_one_shape_are_kept_and_decided_anew_after_a_while(executor, mo
 
 
 def test_long_work_is_measured_more_often_than_short():
-    made = Kept(None, None, 1e-3, 0.0)
+    made = Kept(None, None, 1e-3)
     for seconds, spare in ((1.0, 15), (1e-4, 19), (1e-5, 199), (1e-9, sampled.MOST_SPARE)):
-        made.runs, made.spare, made.measured_s = sampled.FIRST + 1, 0, seconds
+        made.runs, made.spare, made.measured = sampled.FIRST + 1, 0, Measured.of(seconds)
         made.ran(1e-3)
         assert made.spare == spare
         assert not made.due
     made.sync = True  # waited for anyway
     for seconds, spare in ((1.0, 0), (1e-2, 1), (1e-3, 3), (1e-4, 4)):
-        made.measured_s = seconds
+        made.measured = Measured.of(seconds)
         made.ran(1e-3)
         assert made.spare == spare
     made.runs, made.spare = sampled.FIRST, 0  # the first few are measured one by one
@@ -185,21 +185,21 @@ def test_long_work_is_measured_more_often_than_short():
 
 
 def test_of_calls_that_are_waited_for_anyway_the_median_of_some_is_learnt_from():
-    made = Kept(None, None, 1e-3, 0.0, until=10, sync=True, runs=sampled.FIRST)
-    assert made.took(3.0) == (3.0, 1)  # one of the first
+    made = Kept(None, None, 1e-3, until=10, sync=True, runs=sampled.FIRST)
+    assert made.took(Measured.of(3.0, 7.0)) == (3.0, 1)  # one of the first
     made.runs = sampled.FIRST + 2
     for seconds in (1.0, 2.0, 9.0):
-        assert made.took(seconds) == (0.0, 0)
-    assert made.took(4.0) == (3.0, sampled.TOGETHER)
-    assert made.took(5.0) == (0.0, 0)
+        assert made.took(Measured.of(seconds)) == (0.0, 0)
+    assert made.took(Measured.of(4.0)) == (3.0, sampled.TOGETHER)
+    assert made.took(Measured.of(5.0)) == (0.0, 0)
     made.runs = made.until  # nothing is left when it is decided anew
-    assert made.took(6.0) == (5.5, 2)
+    assert made.took(Measured.of(6.0)) == (5.5, 2)
     made.sync = False
-    assert made.took(7.0) == (7.0, 1)
+    assert made.took(Measured.of(7.0)) == (7.0, 1)
 
 
 def test_a_plan_is_decided_anew_when_it_no_longer_says_what_is_predicted():
-    made = Kept(None, None, 1e-3, 0.0, runs=sampled.FIRST + 1, measured_s=1e-4)
+    made = Kept(None, None, 1e-3, runs=sampled.FIRST + 1, measured=Measured.of(1e-4))
     made.ran(1.05e-3)
     assert not made.due
     assert made.spare == 19
@@ -207,15 +207,15 @@ def test_a_plan_is_decided_anew_when_it_no_longer_says_what_is_predicted():
     made.ran(1.2e-3)
     assert made.due
     assert made.spare == 0
-    following = Kept(None, None, 1.2e-3, 0.0)
+    following = Kept(None, None, 1.2e-3)
     following.follows(made)  # no more is measured for that
     assert (following.runs, following.spare, following.due) == (sampled.FIRST + 1, 19, False)
     made.runs = made.until
-    following = Kept(None, None, 1.2e-3, 0.0)
+    following = Kept(None, None, 1.2e-3)
     following.follows(made)  # nor for one that was settled
     assert (following.runs, following.spare, following.due) == (sampled.FIRST + 1, 19, False)
     made.until, made.moved = sampled.EARLY, False
-    following = Kept(None, None, 1.2e-3, 0.0)
+    following = Kept(None, None, 1.2e-3)
     following.follows(made)  # a shape's second plan, which is new
     assert (following.runs, following.spare, following.due) == (0, 0, False)
 

@@ -3,6 +3,7 @@ process of its own on the fake driver."""
 
 from __future__ import annotations
 
+import pytest
 from fakecuda import run
 
 OPEN = """
@@ -190,6 +191,29 @@ for context in (None, int(ffi.cast("uintptr_t", lib.sp_cuda_context(other._backe
                 lambda: y.numpy(), lambda: dev.kernel("noop").close()):
         steal()
         use()
+""")  # fmt: skip
+
+
+@pytest.mark.parametrize("launch", ["q.launch(k, y, x, 1.0, 256, groups=1)", "go()"])
+def test_a_launch_that_waits_in_the_driver_keeps_nobody_from_running_python(launch):
+    """The driver's ring is full, and empties when somebody's host function has run: in Python."""
+    run(OPEN + f"""
+import ctypes, threading, time
+cuda = ctypes.CDLL(path)
+works()  # from now on this thread has the device's context
+q, ended = dev.queue(), threading.Event()
+go = q.prepare(k, y, x, 1.0, 256, groups=1)
+@ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+def function(_):
+    seen = 0
+    while q.submitted == 0 or q.submitted != seen:  # the other thread still gets launches through
+        seen = q.submitted
+        time.sleep(0.05)
+    ended.set()
+assert cuda.cuLaunchHostFunc(ctypes.c_void_p(q.stream), function, None) == 0
+while not ended.is_set():
+    {launch}
+q.fence(q.submitted).wait()
 """)  # fmt: skip
 
 

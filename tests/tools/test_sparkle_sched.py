@@ -65,6 +65,9 @@ def test_explain_as_json(sparkle, capsys):
     assert plan["work"]["op"] == "gemm_f32"
     assert plan["shares"][0]["device"] == plan["candidates"][0]["device"] == "cpu"
     assert plan["work"]["operands"][0]["places"] == ["host"]
+    took = plan["measured"]
+    assert took["total_s"] == took["compute_s"] > 0
+    assert (took["in_s"], took["out_s"], took["convert_s"]) == (0, 0, 0)
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,7 @@ def test_a_dear_change_of_layout_moves_the_work():
     assert abs(far.convert_s - (1 << 20) * 1e-9) < 1e-9
     assert abs(near.total_s - (near.compute_s + near.convert_s)) < 1e-12
     assert "most of it layout" in plan.candidates[1].why
-    words = explain.plan(Kept(plan, None, near.compute_s, near.convert_s))
+    words = explain.plan(Kept(plan, None, near.compute_s))
     assert f"before it {1 << 20} bytes go through {CHANGE}" in words
     assert "convert 105 us" in words
 

@@ -87,7 +87,8 @@ def explain(args: argparse.Namespace) -> int:
         try:
             call = args.call(ctx, args)
             for i in range(MOST_RUNS):
-                if i >= RUNS and (not ctx.last_plan or "\nmeasured " in ctx.explain_last_plan()):
+                plan: Any = ctx.last_plan  # of a call, not of a graph
+                if i >= RUNS and (plan is None or plan.measured is not None):
                     break
                 call()
         except (sp.SparkleError, MemoryError, TypeError) as error:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+from sparkle_drv.core.array import Array
 from sparkle_drv.ops.conv2d import WINOGRAD
 
 from .. import ways
@@ -23,6 +24,8 @@ from .data import Task, Value
 from .plan import DeviceMemory, GraphPlan, KeptGraph, Move, TaskPlan
 from .steps import Do, Key, Steps, steps
 from .traffic import traffic
+
+_BOUND = (Array, ContextArray)
 
 
 @dataclass
@@ -155,11 +158,14 @@ def _operand(value: Value, given: Mapping[int, Any], there: set[Key]) -> Operand
 def _out_place(
     value: Value, outputs: frozenset[int], given: Mapping[int, Any], outs: Mapping[int, Any]
 ) -> str:
-    """Where an output is wanted: with numpy operands alone on the host, as for single calls."""
-    if value.number not in outputs or isinstance(outs.get(value.number), ContextArray):
+    """Where an output is wanted; "": anywhere. With numpy operands alone on the host, as for single
+    calls.
+    """
+    out = outs.get(value.number)
+    if value.number not in outputs or isinstance(out, _BOUND):
         return ""
-    arrays = any(hasattr(x, "places") or hasattr(x, "device") for x in given.values())
-    return "" if arrays else HOST
+    # By class: numpy's arrays have a `device`, too.
+    return "" if out is None and any(isinstance(x, _BOUND) for x in given.values()) else HOST
 
 
 def _with_steps(

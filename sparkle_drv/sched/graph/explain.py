@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .. import explain
-from ..explain import LOOKS, candidate, seconds
+from ..explain import LOOKS, candidate, measured, seconds
 from ..sampled import Kept
 from .plan import GraphPlan, KeptGraph
 
@@ -14,20 +14,22 @@ def plan(kept: Kept | KeptGraph | None) -> str:
 
 
 def graph(kept: KeptGraph) -> str:
-    """A line a task with its candidates below, then times, bytes and memory."""
+    """A line a task with its candidates and what it took below, then times, bytes and memory."""
     plan = kept.plan
     lines = [
         f"graph: {len(plan.tasks)} tasks on {', '.join(plan.devices)}, "
         f"predicted {seconds(plan.predicted_s)} ({plan.by})" + (LOOKS if plan.explores else "")
     ]
     for at, task in enumerate(plan.tasks):
-        measured = f", measured {seconds(kept.measured_s[at])}" if at in kept.measured_s else ""
         lines.append(
             f"{' + '.join(task.made_of)} on {task.device}: {seconds(task.start_s)} to "
-            f"{seconds(task.end_s)}{measured}; reads {task.traffic.reads_nbytes} bytes, writes "
+            f"{seconds(task.end_s)}; reads {task.traffic.reads_nbytes} bytes, writes "
             f"{task.traffic.writes_nbytes}"
         )
         lines += [f"    {candidate(c, i == 0)}" for i, c in enumerate(task.candidates)]
+        cost, took = task.candidates[0].cost, kept.measured.get(at)
+        if cost is not None and took is not None:
+            lines.append(f"    {measured(took, cost)}")
     if plan.convert_s or plan.otherwise_s:
         other = f", {seconds(plan.otherwise_s)} in all otherwise" if plan.otherwise_s else ""
         lines.append(f"changes of layout take {seconds(plan.convert_s)}{other}")

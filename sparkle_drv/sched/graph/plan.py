@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from ..work import Candidate, Work
+from ..work import Candidate, Measured, Work
 from .traffic import Traffic
 
 
@@ -25,6 +25,10 @@ class TaskPlan:
     """Bytes that it reads and writes on this device."""
     candidates: tuple[Candidate, ...]
     """Every device that was considered, the chosen one first, each as if the task were alone."""
+    measured: Measured | None = field(default=None, compare=False)
+    """What its last measured run took, with nothing beside it; None: there was none yet. Its `in_s`
+    is that of all that was brought just before it; its `out_s` is None where the result is wanted
+    on the host, which is fetched later."""
 
 
 @dataclass(frozen=True)
@@ -98,5 +102,14 @@ class KeptGraph:
 
     plan: GraphPlan
     runs: int = 0
-    measured_s: dict[int, float] = field(default_factory=dict)
-    """By task: seconds of its last measured run; those are done one after another."""
+    measured: dict[int, Measured] = field(default_factory=dict)
+    """By task, of its last measured run; those are done one after another."""
+
+    @property
+    def so_far(self) -> GraphPlan:
+        """The plan, with what the last measured run of its tasks took."""
+        tasks = enumerate(self.plan.tasks)
+        return replace(
+            self.plan,
+            tasks=tuple(replace(task, measured=self.measured.get(at)) for at, task in tasks),
+        )

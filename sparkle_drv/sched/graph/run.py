@@ -213,8 +213,8 @@ class GraphRun:
         for step in decided.steps.steps:
             self._at = step.uri
             if isinstance(step, Bring):
-                with watch.moving(step):
-                    now[step.value.number, step.uri] = self._brought(step, now)
+                brought = partial(self._brought, step, now)
+                now[step.value.number, step.uri] = watch.moving(step, brought)
                 continue
             task = decided.tasks[step.task]
             made = self._done(task, step, now, watch, done)

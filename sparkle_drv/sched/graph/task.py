@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,9 @@ from sparkle_drv.telemetry.trace import Span
 from ..local import LocalExecutor, WrongResult
 from ..noted import COMPUTE, INTO
 from ..sampled import FIRST, SAMPLE
+from ..stepwise import drained
 from ..traced import PLAN, VALIDATE
+from ..work import Measured
 from . import look as look_task
 from .data import Task
 from .plan import KeptGraph
@@ -67,6 +68,7 @@ class Watch:
         sampled = 1 < kept.runs <= 1 + FIRST or kept.runs % SAMPLE == 0
         self.waits = sampled or self.trace is not None
         self.tells = sampled  # the first run allocates and compiles
+        self.in_s = 0.0  # what was brought since the last task took
         self.came: list[Span] = []
         self.decided: Span | None = None
         if self.trace is not None:
@@ -97,14 +99,17 @@ class Watch:
         if not self.waits:
             return call()
         plan, device = self.kept.plan.tasks[at], self.executor.devices[uri]
-        clock, queue = self.executor.clock_of(device), device.default_queue
-        queue.fence(queue.submitted).wait(staging.WAIT_S)
+        clock = self.executor.clock_of(device)
+        drained(device)
         begin_ns, begin = time.perf_counter_ns(), clock()
         made = call()
         if made.fence is not None:
             made.fence.wait(staging.WAIT_S)
         seconds = clock() - begin
-        self.kept.measured_s[at] = seconds
+        # What is to be on the host is fetched when somebody wants it.
+        out_s = None if plan.work.out_place else 0.0
+        into, self.in_s = self.in_s, 0.0
+        self.kept.measured[at] = Measured(into + seconds, seconds, into, out_s, 0.0)
         if self.tells:
             self.executor.tell("ran", plan.work.op, uri, plan.work.size, seconds)
         if self.trace is not None:
@@ -119,19 +124,22 @@ class Watch:
             self.came = []
         return made
 
-    @contextlib.contextmanager
-    def moving(self, step: Bring) -> Iterator[None]:
-        """A step that brings an array to a device."""
-        if self.trace is None:
-            yield
-            return
-        begin = time.perf_counter_ns()
-        yield
-        queue = self.executor.devices[step.uri].default_queue
-        queue.fence(queue.submitted).wait(staging.WAIT_S)
-        self.came.append(
-            self.trace.span(
-                (step.uri, INTO), step.source or "operand", begin, time.perf_counter_ns(),
-                nbytes=step.value.nbytes,
-            )
-        )  # fmt: skip
+    def moving(self, step: Bring, move: Call) -> Array:
+        """A step that brings an array to a device, before the task that is next."""
+        if not self.waits:
+            return move()
+        device = self.executor.devices[step.uri]
+        clock = self.executor.clock_of(device)
+        drained(device)
+        begin_ns, begin = time.perf_counter_ns(), clock()
+        made = move()
+        drained(device)
+        self.in_s += clock() - begin
+        if self.trace is not None:
+            self.came.append(
+                self.trace.span(
+                    (step.uri, INTO), step.source or "operand", begin_ns, time.perf_counter_ns(),
+                    nbytes=step.value.nbytes,
+                )
+            )  # fmt: skip
+        return made
