@@ -66,6 +66,15 @@ def choose(
     return Plan(work, shares, (*ranked, *unable), explores=chosen is not best)
 
 
+def slack_s(costs: Costs, plan: Plan) -> float:
+    """Seconds that the chosen device may be busy with other work before another one that does not
+    wait for it is predicted to be faster; infinite if there is none.
+    """
+    alike = costs.waits_for(plan.device)
+    others = (c.cost.total_s for c in plan.candidates if c.cost and c.device not in alike)
+    return max(0.0, min(others, default=math.inf) - plan.predicted_s)
+
+
 @dataclass(frozen=True)
 class Look:
     """Some work of a class on a device that looks slower: what would be learnt by it."""
@@ -104,7 +113,7 @@ def cannot(costs: Costs, work: Work, device: str) -> str:
 def too_large(work: Work, memory_nbytes: int) -> str:
     """Why so much memory (0: not known) is not enough for the work; "": it is."""
     operands = sum(x.nbytes + x.convert_nbytes for x in work.operands)
-    needed = work.out_nbytes + work.scratch_nbytes + operands
+    needed = work.out_nbytes + operands
     if memory_nbytes and needed > memory_nbytes:
         return f"{needed} bytes are needed, it has {memory_nbytes}"
     return ""

@@ -62,7 +62,8 @@ class Node:
     failed_probes: int = 0
     """One after the other, the last ones."""
     queued_s: float = 0.0
-    """Predicted seconds of what has been given to it and has not ended."""
+    """Predicted seconds of what has been given to it and has not ended, while that is decided by;
+    see `LocalExecutor.run`."""
 
 
 @dataclass(frozen=True)
@@ -153,6 +154,10 @@ class Costs:
         self.spare_s += EXPLORE * seconds * count
         self.runs[op] = self.last[op, device] = self.runs.get(op, 0) + count
 
+    def queued(self, device: str, seconds: float) -> None:
+        """So much has been given to the device and has not ended."""
+        self.nodes[device].queued_s = seconds
+
     def explored(self, extra_s: float) -> None:
         """A run that explores was decided, predicted to cost so much more than the best."""
         self.spare_s -= extra_s
@@ -195,15 +200,14 @@ class Costs:
     def _same_memory(self, place: str) -> bool:
         return place == HOST or (place in self.nodes and self.nodes[place].unified)
 
+    def waits_for(self, device: str) -> list[str]:
+        """The device, and what shares a resource with it."""
+        mine = set(self.nodes[device].shares)
+        return [uri for uri, n in self.nodes.items() if uri == device or mine & set(n.shares)]
+
     def wait_s(self, device: str) -> float:
         """Until the device, and whatever shares a resource with it, is idle."""
-        mine = self.nodes[device]
-        beside = [
-            node.queued_s
-            for uri, node in self.nodes.items()
-            if uri != device and set(node.shares) & set(mine.shares)
-        ]
-        return mine.queued_s + sum(beside)
+        return sum(self.nodes[uri].queued_s for uri in self.waits_for(device))
 
     def of(self, work: Work, device: str) -> Cost:
         """What `work` costs on a device whose speed at it is known, and at the changes of layout

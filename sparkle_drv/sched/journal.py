@@ -23,7 +23,9 @@ from .speed import WINDOW, Knot, Speed
 from .work import Operand, Plan, Work
 
 VERSION = 3
-_CALLS = frozenset({"ran", "failed", "explored", "probed", "probe_failed", "linked", "lost"})
+_CALLS = frozenset(
+    {"ran", "failed", "explored", "probed", "probe_failed", "linked", "lost", "queued"}
+)
 """Methods of Costs that change it."""
 
 

@@ -9,6 +9,7 @@ a device that shares the host's memory there is but one.
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -19,25 +20,22 @@ from sparkle_drv.core.device import Device
 from sparkle_drv.errors import DeviceLost, KernelFault, OutOfDeviceMemory
 from sparkle_drv.telemetry.trace import Trace
 
-from . import probe, progress, stepwise, traced, ways
+from . import decide, probe, progress, stepwise, traced, ways
 from .arrays import ContextArray, check_own
-from .choose import choose, too_large
 from .conversion import Conversion
 from .costs import Costs, Node
 from .graph.plan import KeptGraph
 from .inspector import Inspector, apart
 from .journal import Journal, tell
 from .line import Point
+from .load import Load
 from .operations import Class
 from .profile import LINK, Profile
-from .sampled import EARLY, SETTLED, Kept
+from .sampled import Kept
 from .validate import Check
-from .work import HOST, Measured, Operand, Work
+from .work import HOST, Measured
 
 log = logging.getLogger("sparkle_drv.sched")
-
-KEPT = 4096
-"""Plans that are kept; beyond that all are forgotten."""
 
 FAILURES = (DeviceLost, KernelFault, OutOfDeviceMemory)
 """What a device may fail with that another one can do."""
@@ -71,6 +69,9 @@ class LocalExecutor:
         """By the key of `run` and the devices allowed; again.py reads it too."""
         self.over_host: set[tuple[str, str]] = set()
         """Pairs of devices of one backend that cannot copy to one another."""
+        self.load = Load(devices)
+        self.deciding = threading.RLock()
+        """Held from what a decision is made of to the line in the journal that tells of it."""
         self.closed = False
         """Was its Context closed?"""
         for device in devices:
@@ -172,15 +173,16 @@ class LocalExecutor:
         inspected = self.inspector is not None and self.inspector.due()
         if inspected and out is not None:
             operands = [apart(x, out) for x in operands]  # as they were: to look, or to do it again
+        call = decide.Call(describe, operands, out, convert)
         barred: dict[str, str] = {}
         left = uris
         while True:
             begin_ns = time.perf_counter_ns() if self.trace is not None else 0
             kept = self.plans.get((*key, left))
             if kept is None or kept.due:
-                kept = self._decide(
-                    (*key, left), describe, operands, out, uris, barred, kept, convert
-                )
+                kept = decide.kept_plan(self, call, (*key, left), uris, barred, kept)
+            if moves and decide.is_busy(self, kept):
+                kept = decide.beside_others(self, call, (*key, left), uris, barred, kept)
             measure = kept.begins()
             self.last = kept
             try:
@@ -219,6 +221,7 @@ class LocalExecutor:
         if convert is not None:
             there[convert.at] = convert.run(device, there[convert.at])
         made: Array = run(device, there, target)
+        self.load.gave(device, kept.compute_s)
         if out is not None:
             out.wrote(uri)
             return out
@@ -256,60 +259,6 @@ class LocalExecutor:
             traced.looked(self.trace, kept, begin_ns, wrong)
         if wrong:
             raise WrongResult(f"{kept.device.uri}: {kept.plan.work.op} is wrong: {wrong}")
-
-    def _decide(
-        self,
-        key: object,
-        describe: Callable[[], tuple[Class, float, int]],
-        operands: Sequence[Any],
-        out: Any,
-        uris: tuple[str, ...],
-        barred: dict[str, str],
-        before: Kept | None,
-        convert: Conversion | None,
-    ) -> Kept:
-        kind, size, out_nbytes = describe()
-        given = [x for x in operands if x is not None]
-        arrays = any(x.__class__ is ContextArray for x in (*given, out))
-        work = Work(
-            kind.name,
-            size,
-            tuple(
-                _operand(x, convert if convert and convert.at == i else None)
-                for i, x in enumerate(operands)
-                if x is not None
-            ),
-            out_nbytes,
-            "" if arrays else HOST,
-        )
-        nodes = self.costs.nodes  # nothing is measured where it does not fit
-        able = [u for u in uris if u not in barred and not too_large(work, nodes[u].memory_nbytes)]
-        for one in (kind, *((convert.kind,) if convert else ())):
-            self.know(one, able)
-        if arrays:
-            ways.know(self, {place for x in given for place in _places(x)}, able)
-        plan = choose(self.costs, work, uris, barred)
-        if self.journal is not None:
-            self.journal.decided(work, uris, plan, barred)
-        if plan.explores:
-            self.tell("explored", plan.extra_s)
-        cost = plan.candidates[0].cost
-        assert cost is not None
-        if len(self.plans) >= KEPT:
-            self.plans.clear()
-        kept = Kept(
-            plan,
-            self.devices[plan.device],
-            cost.compute_s,
-            EARLY if before is None else SETTLED,
-            sync=not arrays and nodes[plan.device].unified,
-        )
-        if plan.explores:  # one run, and that one is measured
-            kept.runs, kept.until = SETTLED - 1, SETTLED
-        elif before is not None and before.device is kept.device and self.trace is None:
-            kept.follows(before)
-        self.plans[key] = kept
-        return kept
 
     def _measured(self, kept: Kept, measured: Measured) -> None:
         work, uri = kept.plan.work, kept.plan.device
@@ -349,19 +298,10 @@ class LocalExecutor:
 
     def tell(self, call: str, *args: Any) -> None:
         """Change the costs, and note it in the journal if there is one."""
-        tell(self.costs, call, args)
-        if self.journal is not None:
-            self.journal.told(call, *args)
-
-
-def _places(x: Any) -> frozenset[str]:
-    return frozenset(x.places if isinstance(x, ContextArray) else (HOST,))
-
-
-def _operand(x: Any, convert: Conversion | None) -> Operand:
-    if convert is None:
-        return Operand(x.nbytes, _places(x))
-    return Operand(x.nbytes, _places(x), convert.kind.name, convert.nbytes)
+        with self.deciding:
+            tell(self.costs, call, args)
+            if self.journal is not None:
+                self.journal.told(call, *args)
 
 
 def default_clock() -> Callable[[], float]:

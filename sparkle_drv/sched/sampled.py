@@ -43,6 +43,8 @@ class Kept:
     device: Device
     compute_s: float
     """What the plan said of the operation itself."""
+    slack_s: float = math.inf
+    """How long its device may be busy with other work before another one would be faster."""
     until: int = SETTLED
     """Runs after which it is decided anew."""
     sync: bool = False

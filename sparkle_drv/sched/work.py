@@ -37,8 +37,6 @@ class Work:
     """Bytes of the result."""
     out_place: str = ""
     """Where the result must be: HOST for numpy, a URI, or "": wherever it comes about."""
-    scratch_nbytes: int = 0
-    """Bytes of device memory taken beside operands and result while it runs."""
 
 
 @dataclass(frozen=True)

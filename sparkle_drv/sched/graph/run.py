@@ -166,9 +166,10 @@ class GraphRun:
         if known is None or self._outdated(*known, uris):
             journal = self.executor.journal
             there = {key for key in self._held if key[0] in self.given}
-            made = decide(
-                self.executor, uris, self._choices, self.outputs, self.given, self.outs, there
-            )
+            with self.executor.deciding:
+                made = decide(
+                    self.executor, uris, self._choices, self.outputs, self.given, self.outs, there
+                )
             known = made, journal
             if not made.kept.plan.explores:  # else the one that was there is taken again, if any
                 if len(self._plans) >= MOST_PLANS:
