@@ -118,15 +118,20 @@ def _unit(op: str) -> str:
 
 
 def _measured(uri: str, costs: Costs) -> str:
-    """The best rates that the classes of work measured so far have shown, of each kind."""
+    """The best rates that the classes of work measured so far have shown, of each kind, and the
+    least time that a call of one takes, whatever its size.
+    """
     best: dict[str, float] = {}
-    for (op, at), speed in costs.speeds.items():
-        if at == uri and speed.line.b:
+    lines = {op: speed.line for (op, at), speed in costs.speeds.items() if at == uri}
+    for op, line in lines.items():
+        if line.b:
             unit = _unit(op)
-            best[unit] = max(best.get(unit, 0.0), 1e-9 / speed.line.b)
-    if not best:
+            best[unit] = max(best.get(unit, 0.0), 1e-9 / line.b)
+    if not lines:
         return "nothing measured yet"
-    return "measured: " + ", ".join(f"{rate:.4g} {unit}" for unit, rate in sorted(best.items()))
+    rates = [f"{rate:.4g} {unit}" for unit, rate in sorted(best.items())]
+    latency = f"{seconds(min(line.a for line in lines.values()))} a call"
+    return "measured: " + ", ".join([*rates, latency])
 
 
 def _shared(device: Device, given: Sequence[Device]) -> str:

@@ -173,16 +173,6 @@ def _host(nbytes: int) -> np.ndarray[Any, Any]:
     return np.ones(nbytes, np.uint8)
 
 
-def latency(dev: Device, clock: Clock = time.perf_counter) -> float:
-    """Seconds of a launch that does nothing and the wait for it; the least of some."""
-    kernel = dev.kernel("noop")
-    queue = dev.default_queue
-    times: list[float] = []
-    for _ in range(5):
-        times += _timed(lambda: queue.launch(kernel, groups=(1, 1, 1)).wait(), clock)
-    return min(times)
-
-
 def _waited(run: Callable[[], Any]) -> None:
     _fenced(run())
 

@@ -452,7 +452,6 @@ def test_probes_measure(opened):
     speed = made.costs.speeds["gemm_f32", "egl:0"]
     assert speed.at(2e6) > speed.at(2e3) / 2 > 0
     assert made.costs.links[HOST, "egl:0"].at(1 << 20) > 0
-    assert probe.latency(dev) > 0
 
 
 def test_what_was_measured_is_kept_between_runs(opened, tmp_path, monkeypatch):
@@ -512,7 +511,7 @@ def test_the_explanation_names_everybody_and_the_times(executor):
     executor.costs.links["cpu", "egl:0"] = executor.costs.links[HOST, "egl:0"]
     devices = explain.devices(list(executor.devices.values()), executor.costs)
     for words in ("software gpu", "unified with the host", "shares cpu with egl:0", "no peers",
-                  "shares cpu with cpu", "from the host", "measured: ", "GFLOPS", "lost: reset",
+                  "shares cpu with cpu", "from the host", "measured: ", "GFLOPS, ", "s a call; ", "lost: reset",
                   "from cpu", "to egl:0"):  # fmt: skip
         assert words in devices
 
