@@ -135,6 +135,10 @@ struct sp_conv_kernel {
                            int64_t y0, int64_t y1);
     /* Output rows [y0, y1) of all channels, NHWC with one channel a group; wt is w transposed to [kh*kw][oc]. */
     void (*depthwise_nhwc)(const struct sp_conv *conv, const float *wt, int64_t image, int64_t y0, int64_t y1);
+    /* depthwise_nchw of three by three taps, one or two columns and as many rows apart, without a window. Input rows have
+     * at least `narrowest` columns. */
+    void (*depthwise_nine)(const struct sp_conv *conv, int64_t p0, int64_t p1, int64_t y0, int64_t y1);
+    int64_t narrowest;
 };
 extern const struct sp_conv_kernel sp_conv_ref, sp_conv_neon, sp_conv_avx2, sp_conv_avx512;
 extern const struct sp_conv_kernel *const sp_conv_kernels[4]; /* [enum sp_isa]; NULL: not here */

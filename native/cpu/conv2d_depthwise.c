@@ -1,5 +1,5 @@
 /* Depthwise convolution: one channel a group, in and out. Cuts the work and hands out tasks; the loops are in
- * conv2d_depthwise_nchw.inc and conv2d_depthwise.inc. */
+ * conv2d_depthwise_nine.inc, conv2d_depthwise_nchw.inc and conv2d_depthwise.inc. */
 #include "conv2d.h"
 
 #include <errno.h>
@@ -14,6 +14,7 @@ struct work {
     int64_t nwindow;
     int64_t planes, all_planes; /* of a task, of all: channels of images, in NHWC images */
     int64_t rows, runs;         /* output rows of a task, tasks of a plane */
+    int is_nine;
     int failed;
 };
 
@@ -31,11 +32,21 @@ static void one_run(void *ctx, uint32_t index)
             work->kernel->depthwise_nhwc(v, work->wt, p, y0, y1);
         return;
     }
+    if (work->is_nine) {
+        work->kernel->depthwise_nine(v, p0, p1, y0, y1);
+        return;
+    }
     float *const window = sp_scratch(SP_SCRATCH_A, 2 * (size_t)work->nwindow * sizeof(float));
     if (window)
         work->kernel->depthwise_nchw(&work->task, window, work->nwindow, p0, p1, y0, y1);
     else
         __atomic_store_n(&work->failed, 1, __ATOMIC_RELAXED);
+}
+
+/* Does the kernel without a window take it? */
+static int is_nine(const struct sp_conv *v, int64_t narrowest)
+{
+    return v->kh == 3 && v->kw == 3 && v->dh == 1 && v->dw == 1 && v->sh == v->sw && v->sh <= 2 && v->w_in >= narrowest;
 }
 
 /* w as [taps][oc], in the caller's scratch. */
@@ -51,13 +62,14 @@ static const float *turned(const struct sp_conv *v)
 int sp_conv_depthwise(const struct sp_conv *v, struct sp_pool *pool, enum sp_isa isa, uint32_t threads)
 {
     struct work work = {.v = v, .kernel = sp_conv_kernels[isa]};
+    work.is_nine = !v->nhwc && is_nine(v, work.kernel->narrowest);
     struct sp_conv_strips *const task = &work.task;
     const int64_t lanes = work.kernel->lanes;
     if (v->nhwc) {
         work.wt = turned(v);
         if (!work.wt)
             return -ENOMEM;
-    } else {
+    } else if (!work.is_nine) {
         task->v = v;
         task->piece = sp_conv_cut(v, sp_conv_depthwise_rows(v, SP_CONV_DEPTH_ROWS), 0, lanes);
         task->pieces = sp_conv_pieces(v, &task->piece, lanes);

@@ -5,11 +5,11 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Random geometry; 3x3 stride 1 more often than chance has it, because that has paths of its own. */
+/* Random geometry; 3x3 more often than chance has it, because that has paths of its own. */
 static struct sp_args_conv2d_f32 geometry(void)
 {
     struct sp_args_conv2d_f32 v = {.n = PICK(1, 1, 2, 3), .sh = 1, .sw = 1, .dh = 1, .dw = 1, .groups = 1};
-    const uint32_t kind = rnd_below(6);
+    const uint32_t kind = rnd_below(7);
     v.groups = kind == 0 ? PICK(2, 3, 4) : 1;
     v.c = v.groups * PICK(1, 2, 3, 4, 5, 8, 16, 17);
     v.oc = v.groups * PICK(1, 2, 3, 4, 5, 8, 16, 17, 31, 33);
@@ -17,16 +17,20 @@ static struct sp_args_conv2d_f32 geometry(void)
         v.groups = v.c = PICK(1, 2, 3, 7, 8, 16, 17, 33);
         v.oc = v.c * PICK(1, 1, 1, 2);
     }
+    if (kind == 6)
+        v.groups = v.c = v.oc = rnd_between(1, 5);
     v.h = rnd_between(1, 17);
-    v.w_in = rnd_between(1, 35);
-    v.kh = kind < 4 ? 3 : PICK(1, 1, 2, 3, 5, 7);
-    v.kw = kind < 4 ? 3 : PICK(1, 1, 2, 3, 4, 7);
+    v.w_in = rnd_between(1, kind == 6 ? 70 : 35);
+    v.kh = kind < 4 || kind == 6 ? 3 : PICK(1, 1, 2, 3, 5, 7);
+    v.kw = kind < 4 || kind == 6 ? 3 : PICK(1, 1, 2, 3, 4, 7);
     if (kind < 2 || kind == 5) {
         v.sh = PICK(1, 2, 3);
         v.sw = PICK(1, 2, 3);
         v.dh = PICK(1, 1, 2);
         v.dw = PICK(1, 1, 3);
     }
+    if (kind == 6)
+        v.sh = v.sw = PICK(1, 2);
     v.ph = rnd_below(v.kh + 1);
     v.pw = rnd_below(v.kw + 1);
     v.nhwc = rnd_below(2);
@@ -38,6 +42,15 @@ static struct sp_args_conv2d_f32 geometry(void)
     return v;
 }
 
+/* Some of them infinite or NaN. */
+static void spoil(float *x, size_t n)
+{
+    static const float wild[] = {INFINITY, -INFINITY, NAN};
+    for (uint32_t left = rnd_below(4); n && left; left--)
+        x[rnd() % n] = wild[rnd_below(3)];
+}
+
+/* Padding is zeros, to weights that are not finite too. */
 static double plain(const struct sp_args_conv2d_f32 *v, uint32_t image, uint32_t o, uint32_t y, uint32_t x)
 {
     const uint32_t cg = v->c / v->groups;
@@ -47,12 +60,16 @@ static double plain(const struct sp_args_conv2d_f32 *v, uint32_t image, uint32_t
         for (uint32_t kx = 0; kx < v->kw; kx++) {
             const int64_t iy = (int64_t)y * v->sh + (int64_t)ky * v->dh - v->ph;
             const int64_t ix = (int64_t)x * v->sw + (int64_t)kx * v->dw - v->pw;
-            if (iy < 0 || ix < 0 || iy >= v->h || ix >= v->w_in)
-                continue;
+            const int is_padding = iy < 0 || ix < 0 || iy >= v->h || ix >= v->w_in;
             for (uint32_t c = 0; c < cg; c++) {
+                const float w = v->w[(((size_t)o * cg + c) * v->kh + ky) * v->kw + kx];
+                if (is_padding) {
+                    sum += 0 * (double)w;
+                    continue;
+                }
                 const size_t at = v->nhwc ? (((size_t)image * v->h + (size_t)iy) * v->w_in + (size_t)ix) * v->c + first + c
                                           : (((size_t)image * v->c + first + c) * v->h + (size_t)iy) * v->w_in + (size_t)ix;
-                sum += (double)v->x[at] * (double)v->w[(((size_t)o * cg + c) * v->kh + ky) * v->kw + kx];
+                sum += (double)v->x[at] * (double)w;
             }
         }
     return activated(sum, v->act);
@@ -66,11 +83,17 @@ void check_conv2d(void)
     const int fits_winograd = v.kh == 3 && v.kw == 3 && v.sh == 1 && v.sw == 1 && v.dh == 1 && v.dw == 1 && v.groups == 1;
     struct sp_tile_plan plan = {.threads = PICK(0, 0, 1, 2), .flags = PICK(0, SP_PLAN_DETERMINISTIC)};
     plan.algo = PICK(SP_ALGO_AUTO, SP_ALGO_NAIVE, SP_ALGO_DIRECT, SP_ALGO_DIRECT, SP_ALGO_IM2COL);
-    if (fits_winograd && rnd_below(2))
+    if (fits_winograd && v.c > 1 && rnd_below(2))
         plan.algo = PICK(SP_ALGO_WINOGRAD, SP_ALGO_WINOGRAD2);
     float *const y = f32_new(outputs);
-    v.x = f32_new((size_t)v.n * v.c * v.h * v.w_in);
-    v.w = f32_new((size_t)v.oc * terms);
+    float *const x = f32_new((size_t)v.n * v.c * v.h * v.w_in);
+    float *const w = f32_new((size_t)v.oc * terms);
+    if (v.groups == v.c && v.c == v.oc && rnd_below(3) == 0) {
+        spoil(x, (size_t)v.n * v.c * v.h * v.w_in);
+        spoil(w, (size_t)v.oc * terms);
+    }
+    v.x = x;
+    v.w = w;
     v.bias = rnd_below(2) ? f32_new(v.oc) : NULL;
     v.y = y;
     case_is("n %u c %u %ux%u oc %u kernel %ux%u out %ux%u stride %u,%u pad %u,%u dilation %u,%u groups %u nhwc %u bias %d "

@@ -106,6 +106,9 @@ LAYERS = [
     ((1, 8, 30, 30), (8, 1, 3, 3), 1, 1, 8),
     ((1, 8, 31, 31), (8, 1, 3, 3), 2, 1, 8),
     ((1, 8, 14, 15), (8, 1, 5, 5), 1, 2, 8),
+    ((1, 3, 150, 151), (3, 1, 3, 3), 1, 1, 3),  # several runs of rows, each of several bands
+    ((2, 3, 150, 149), (3, 1, 3, 3), 2, 1, 3),
+    ((1, 2, 5000, 3), (2, 1, 3, 3), 1, 1, 2),  # rows that are stored beyond their ends
     ((1, 8, 9, 9), (16, 1, 3, 3), 1, 1, 8),
     ((1, 8, 6, 300), (8, 2, 3, 3), 1, 1, 4),
 ]
@@ -125,6 +128,28 @@ def test_layers(dev, layer):
         agree(got, wanted, w[0].size)
         got = run(dev, channels_last, w, bias, form=form, pack=pack, layout="NHWC", **options)
         agree(np.moveaxis(got, 3, 1), wanted, w[0].size)
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+@pytest.mark.parametrize("padding", [0, 1, 2])
+def test_depthwise_of_every_width(dev, stride, padding):
+    """Rows shorter than a vector, of whole vectors and of a few columns more; nothing beside y."""
+    rng = np.random.default_rng(30)
+    for width, height in zip(range(1, 41), itertools.cycle(range(1, 10))):
+        if min(width, height) + 2 * padding < 3:
+            continue
+        x, w = normal(rng, 2, 2, height, width), normal(rng, 2, 1, 3, 3)
+        bias = normal(rng, 2) if width % 2 else None
+        options = {"stride": stride, "padding": padding, "groups": 2, "act": width % 4}
+        if width % 5 == 0:
+            x[1, 0, height // 2, width - 1] = np.nan
+            x[0, 1, 0, 0], w[1, 0, 2, 2] = np.inf, -np.inf
+        with np.errstate(invalid="ignore"):
+            wanted = want(x, w, bias, **options)
+        around = np.full(wanted.size + 64, 7.0, np.float32)
+        out = around[32:-32].reshape(wanted.shape)
+        agree(run(dev, x, w, bias, out=out, **options), wanted, 9, f"{height}x{width}")
+        assert (around[:32] == 7).all() and (around[-32:] == 7).all()
 
 
 # x, w, options, (pixels, terms) of the plan: strips that are read from panels.
