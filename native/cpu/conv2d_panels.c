@@ -10,7 +10,13 @@ enum {
     NEAR_NBYTES = 128 << 10,   /* of weights */
     MOST_NBYTES = 4 << 20, /* of scratch memory */
     MOST_TERMS = 1 << 16,
-    FEW_CHANNELS = 16 /* up to so many, a window of rows stays in L1 and does */
+    FEW_CHANNELS = 16, /* up to so many, a window of rows stays in L1 and does */
+    /* A panel that so few tiles of output channels are computed from costs more than it saves where x is one long row, and
+     * the steps of the micro-kernel take long enough for L2 (Zen 4: 14 x 2 vectors of 64 bytes do, 6 x 2 of 32 do not).
+     * What is computed from together stays there then as it is. */
+    FEW_TILES = 20,
+    IN_PLACE_LANES = 16,
+    IN_PLACE_NBYTES = 256 << 10
 };
 
 struct work {
@@ -39,6 +45,10 @@ static void cut(struct work *work, const struct sp_tile_plan *plan)
     task->panel = (terms + 1) * wide;
     task->images = task->pieces == 1 ? sp_most(sp_least(v->n, wanted / task->piece.columns), 1) : 1;
     task->panels_floats = task->images * (task->piece.columns / wide) * task->panel;
+    task->is_row = v->taps == 1 && v->h == 1 && v->sw == 1 && v->ph == 0 && v->pw == 0; /* sp_conv_flatten's */
+    task->in_place = task->is_row && lanes >= IN_PLACE_LANES && task->images == 1 && plane >= lanes && !sp_conv_is_aliased(v) &&
+                     sp_pieces(v->ocg, 2 * work->kernel->run) <= FEW_TILES &&
+                     task->piece.columns * terms * (int64_t)sizeof(float) <= IN_PLACE_NBYTES;
     const int64_t outputs = sp_least((task->piece.columns - 1) / v->ow + 2, v->oh);
     const int64_t rows = sp_conv_depthwise_rows(v, outputs);
     task->rows_of = sp_conv_cut(v, rows, v->ow, lanes);
