@@ -38,6 +38,8 @@ struct sp_conv_pass {
     struct sp_conv_loop loop[3];
     const float *init; /* what a sum begins with, by lane */
     int64_t ahead;     /* from a weight to the one that will be wanted a while later, in floats */
+    int64_t x_ahead;   /* the same in x, from a pixel to one of the next tile */
+    int ask_x;         /* ask for pixels with each step, not for weights */
     int add;           /* to what stands in `to` */
     int relu;
 };
@@ -77,6 +79,7 @@ struct sp_conv_strip {
     float *y;
     int64_t plane; /* from output channel to output channel */
     int64_t apart; /* from the first vector of pixels to the second */
+    int64_t repeat; /* so many times, each time one or two vectors of pixels further on */
     /* Where there is one tap, a line is asked for with each row, from here on and so far apart: what comes later. Any address
      * will do. */
     const float *ahead;
@@ -104,12 +107,14 @@ struct sp_conv_strips {
     int64_t pieces; /* of an output row */
     int64_t tiles;  /* of the output channels of a group */
     int64_t rows;   /* input rows that are added up before y is touched again; depthwise: output rows of a window */
-    int is_aliased; /* channels lie so that few of them fit L1 at a time: always make a window */
+    int is_aliased; /* sp_conv_is_aliased: always make a window */
     /* Panels (conv2d_panels.inc): pieces are of the output plane as one long row. */
     struct sp_conv_piece rows_of; /* a window of input rows that panels are copied from */
     int64_t panel;                /* from panel to panel, in floats */
     int64_t panels_floats;        /* of scratch memory, before that window */
     int64_t images;               /* that are computed together: more than one if their planes are pieces */
+    int is_row;                   /* the input of a plane is one long row, too */
+    int in_place;                 /* x serves as it is: a panel is some columns of it */
     int64_t near_tiles;           /* whose weights stay in L2, for `rows` terms at a time */
     const int64_t *no_tap;        /* a zero */
 };
@@ -186,6 +191,8 @@ int64_t sp_conv_depthwise_window(const struct sp_conv *v, enum sp_isa isa);
 struct sp_conv_piece sp_conv_cut(const struct sp_conv *v, int64_t rows, int64_t wanted, int64_t lanes);
 int64_t sp_conv_pieces(const struct sp_conv *v, const struct sp_conv_piece *piece, int64_t lanes);
 const int64_t *sp_conv_taps(const struct sp_conv *v, const struct sp_conv_piece *piece);
+/* Do channels lie so that few of them fit L1 at a time? */
+int sp_conv_is_aliased(const struct sp_conv *v);
 /* Its packed weights: how many floats; made, and whether one of them is wild or -errno. */
 int64_t sp_conv_pixels_floats(const struct sp_conv *v, enum sp_isa isa);
 int sp_conv_strips_pack(const struct sp_conv *v, float *to, struct sp_pool *pool, enum sp_isa isa, uint32_t threads);

@@ -10,7 +10,14 @@ enum {
     NEAR_NBYTES = 128 << 10,   /* of weights */
     MOST_NBYTES = 4 << 20, /* of scratch memory */
     MOST_TERMS = 1 << 16,
-    FEW_CHANNELS = 16 /* up to so many, a window of rows stays in L1 and does */
+    FEW_CHANNELS = 16, /* up to so many, a window of rows stays in L1 and does */
+    /* A panel that so few tiles of output channels are computed from costs more than it saves where x is one long row, and
+     * the steps of the micro-kernel take long enough for L2 (Zen 4: 14 x 2 vectors of 64 bytes do, 6 x 2 of 32 do not).
+     * Stretches are short then: nothing is copied, and the sums soon push what was asked for out of L2. */
+    FEW_TILES = 20,
+    IN_PLACE_LANES = 16,
+    IN_PLACE_PANELS = 4,
+    IN_PLACE_NBYTES = 128 << 10
 };
 
 struct work {
@@ -22,6 +29,16 @@ struct work {
     int failed;
 };
 
+/* Pixels of a stretch, at most: what stays in L2 together. */
+static int64_t wanted(const struct work *work, const struct sp_tile_plan *plan)
+{
+    const struct sp_conv *const v = &work->v;
+    const int64_t nbytes = v->cg * v->taps * (int64_t)sizeof(float);
+    const int64_t pixels = sp_least(plan->nc ? plan->nc : PANELS_NBYTES / nbytes, MOST_NBYTES / 2 / nbytes);
+    const int64_t most = IN_PLACE_PANELS * 2 * work->kernel->lanes;
+    return work->task.in_place ? sp_least(pixels, sp_least(IN_PLACE_NBYTES / nbytes, most)) : pixels;
+}
+
 /* How a plane is cut, and what a thread needs to compute a piece of it. */
 static void cut(struct work *work, const struct sp_tile_plan *plan)
 {
@@ -29,15 +46,17 @@ static void cut(struct work *work, const struct sp_tile_plan *plan)
     struct sp_conv_strips *const task = &work->task;
     const int64_t lanes = work->kernel->lanes;
     const int64_t wide = 2 * lanes;
-    const int64_t terms = v->cg * v->taps;
     const int64_t plane = v->oh * v->ow;
-    const int64_t fit = MOST_NBYTES / 2 / (int64_t)sizeof(float) / terms;
-    const int64_t wanted = sp_least(plan->nc ? plan->nc : PANELS_NBYTES / (int64_t)sizeof(float) / terms, fit);
-    const int64_t columns = sp_most(sp_least(wanted, SP_CONV_MOST_STRETCH) / wide, 1) * wide;
+    task->tiles = sp_pieces(v->ocg, 2 * work->kernel->run);
+    task->is_row = v->taps == 1 && v->h == 1 && v->sw == 1 && v->ph == 0 && v->pw == 0; /* sp_conv_flatten's */
+    task->in_place = task->is_row && lanes >= IN_PLACE_LANES && task->tiles <= FEW_TILES && plane >= lanes &&
+                     !sp_conv_is_aliased(v) && v->cg * wide * (int64_t)sizeof(float) <= IN_PLACE_NBYTES;
+    const int64_t pixels = wanted(work, plan);
+    const int64_t columns = sp_most(sp_least(pixels, SP_CONV_MOST_STRETCH) / wide, 1) * wide;
     task->piece.columns = sp_pieces(sp_pieces(plane, sp_pieces(plane, columns)), wide) * wide; /* equal pieces */
     task->pieces = sp_pieces(plane, task->piece.columns);
-    task->panel = (terms + 1) * wide;
-    task->images = task->pieces == 1 ? sp_most(sp_least(v->n, wanted / task->piece.columns), 1) : 1;
+    task->panel = (v->cg * v->taps + 1) * wide;
+    task->images = task->pieces == 1 && !task->in_place ? sp_most(sp_least(v->n, pixels / task->piece.columns), 1) : 1;
     task->panels_floats = task->images * (task->piece.columns / wide) * task->panel;
     const int64_t outputs = sp_least((task->piece.columns - 1) / v->ow + 2, v->oh);
     const int64_t rows = sp_conv_depthwise_rows(v, outputs);
@@ -88,7 +107,6 @@ int sp_conv_panels(const struct sp_conv *conv, const struct sp_conv_weights *pac
     task->v = v;
     task->no_tap = &no_tap;
     task->weights = packed->w;
-    task->tiles = sp_pieces(v->ocg, 2 * work.kernel->run);
     task->taps = sp_conv_taps(v, &task->rows_of);
     if (!task->taps)
         return -ENOMEM;

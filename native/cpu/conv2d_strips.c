@@ -10,8 +10,7 @@
 enum {
     TERMS = 512,            /* of a sum before it is added to what there is: keeps rounding errors small */
     RESIDENT_NBYTES = 1 << 19, /* of packed weights that a task goes through for each piece */
-    MOST_COLUMNS = 4096,     /* of a piece, whatever a plan says */
-    ALIAS_NBYTES = 2048     /* channels that lie a multiple of this apart share few sets of L1 */
+    MOST_COLUMNS = 4096     /* of a piece, whatever a plan says */
 };
 
 struct work {
@@ -91,7 +90,7 @@ int sp_conv_strips(const struct sp_conv *conv, const struct sp_conv_weights *pac
     task->weights = packed->w;
     task->pieces = sp_conv_pieces(v, &task->piece, lanes);
     task->rows = sp_most(chunk / v->kw, 1);
-    task->is_aliased = v->cg > 32 && v->h * v->w_in * (int64_t)sizeof(float) % ALIAS_NBYTES == 0;
+    task->is_aliased = sp_conv_is_aliased(v);
     work.window_nbytes = (size_t)(v->cg * v->kh * task->piece.row) * sizeof(float);
     const int64_t of_tile = terms * sp_pieces(v->ocg, task->tiles) * (int64_t)sizeof(float);
     work.resident = sp_most(plan->mc ? plan->mc / (2 * work.kernel->run) : RESIDENT_NBYTES / of_tile, 1);

@@ -1,7 +1,11 @@
 /* The windows of strips and depthwise convolution: how output rows are cut into pieces whose input rows fit L1. */
 #include "conv2d.h"
 
-enum { WINDOW_NBYTES = 24 << 10, LINE = 16 };
+enum {
+    WINDOW_NBYTES = 24 << 10,
+    LINE = 16,
+    ALIAS_NBYTES = 2048 /* channels that lie a multiple of this apart share few sets of L1 */
+};
 
 struct sp_conv_piece sp_conv_cut(const struct sp_conv *v, int64_t rows, int64_t wanted, int64_t lanes)
 {
@@ -28,6 +32,11 @@ const int64_t *sp_conv_taps(const struct sp_conv *v, const struct sp_conv_piece 
     for (int64_t kx = 0; taps && kx < v->kw; kx++)
         taps[kx] = kx * v->dw % v->sw * piece->phase + kx * v->dw / v->sw;
     return taps;
+}
+
+int sp_conv_is_aliased(const struct sp_conv *v)
+{
+    return v->cg > 32 && v->h * v->w_in * (int64_t)sizeof(float) % ALIAS_NBYTES == 0;
 }
 
 /* Bytes, or INT64_MAX for what is absurd. */

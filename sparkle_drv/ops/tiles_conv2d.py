@@ -20,14 +20,14 @@ from . import tiles, tiles_gpu, tiles_winograd
 from .geometry import Geometry
 
 # Costs in FMAs of a vector (Zen 4, avx512): of what a tile does beside its FMAs.
-TURN = 7.0
+TURN = 8.0
 """Of a vector of sums that is turned on its way to NCHW."""
 STORE = 2.0
 """Of a vector of sums that is stored as it is."""
-COPY = 3.0
+COPY, COPY_FAR = 3.0, 12.0
 """Of a vector of pixels that goes through a window; through a window of rows and then into a panel,
-twice as much."""
-PIXELS, PIXELS_SHORT = 1.0, 3.0
+twice as much. The second: straight into a panel, with vectors of 64 bytes: it is read once."""
+PIXELS, PIXELS_SHORT = 0.7, 3.0
 """Of loading a vector of weights for a tile of pixels, since these come from L2 for each: with
 vectors of 64 bytes, and with shorter ones, whose FMAs take half as long."""
 PANELS = 0.5
@@ -35,6 +35,11 @@ PANELS = 0.5
 LATENCY = 4.0
 """FMAs that must be under way at a time."""
 
+FEW_PIXELS, FEW_PIXELS_COST = 4, 1.2
+"""Up to so many left of a plane, panels take no whole vector for them; what one then costs."""
+IN_PLACE_TILES, IN_PLACE_WEIGHTS = 20, 512 << 10
+"""Up to so many tiles of output channels, x may serve in place of panels (conv2d_panels.c), unless
+weights of more bytes, which come from L3, want large ones."""
 FEW_CHANNELS = 16
 """Up to so many of a group, strips are read from a window of rows, else from panels
 (conv2d_panels.c)."""
@@ -130,18 +135,38 @@ def strips_fmas(core: tiles.Core, shape: Geometry) -> float:
     lanes = core.vector_nbytes // 4
     per_group = shape.oc // shape.groups
     rows, columns = shape.n * shape.size[0], shape.size[1]
-    panels = _panels(shape)
-    if panels or _flat(shape):
-        rows, columns = shape.n, shape.size[0] * shape.size[1]
-    vectors = rows * _pieces(columns, lanes)
     chains = max(1.0, LATENCY / max(1, 2 * per_group))
-    if panels:
-        chains += PANELS / tiles.micro_tile(core, 4)[0]
-        copies = shape.groups * shape.terms * (1 if shape.kernel == (1, 1) else 2)
-    else:
+    if not _panels(shape):
+        if _flat(shape):
+            rows, columns = shape.n, shape.size[0] * shape.size[1]
         phases = min(shape.stride[1], (shape.kernel[1] - 1) * shape.dilation[1] + 1)
         copies = 0 if _flat(shape) else shape.c * shape.kernel[0] * phases
-    return vectors * (shape.oc * (shape.terms * chains + STORE) + copies * COPY)
+        sums = shape.oc * (shape.terms * chains + STORE)
+        return rows * _pieces(columns, lanes) * (sums + copies * COPY)
+    chains += PANELS / tiles.micro_tile(core, 4)[0]
+    copies = shape.groups * shape.terms * _copies(core, shape)
+    sums = shape.oc * (shape.terms * chains + STORE)
+    return shape.n * _vectors(shape.size[0] * shape.size[1], lanes) * (sums + copies)
+
+
+def _copies(core: tiles.Core, shape: Geometry) -> float:
+    """What a vector of pixels costs on its way to a panel."""
+    if shape.kernel != (1, 1):
+        return 2 * COPY
+    if core.vector_nbytes < 64:
+        return COPY
+    channels = shape.oc // shape.groups
+    few = _pieces(channels, tiles.micro_tile(core, 4)[0]) <= IN_PLACE_TILES
+    near = 4 * channels * shape.terms <= IN_PLACE_WEIGHTS
+    return 0.0 if few and near and _flat(shape) else COPY_FAR
+
+
+def _vectors(pixels: int, lanes: int) -> float:
+    """Of the pixels of a plane in panels of two vectors."""
+    left = pixels % (2 * lanes)
+    if left <= FEW_PIXELS:
+        return 2 * (pixels // (2 * lanes)) + left / lanes * FEW_PIXELS_COST
+    return float(_pieces(pixels, lanes))
 
 
 def _flat(shape: Geometry) -> bool:

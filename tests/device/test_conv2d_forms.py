@@ -162,6 +162,20 @@ PANELS = [
     ((3, 17, 5, 1), (6, 17, 3, 1), {"padding": 1}, (0, 0)),  # rows of a few pixels
     ((1, 17, 1, 5), (6, 17, 1, 1), {"stride": 3, "padding": 1}, (0, 0)),  # rows of padding
     ((1, 17, 3, 2), (6, 17, 1, 1), {"stride": 3}, (0, 0)),  # one pixel
+    # x in place of panels (avx512), which end in 5 pixels, in 4, in a vector, in more.
+    ((2, 33, 11, 15), (20, 33, 1, 1), {}, (0, 0)),
+    ((2, 33, 11, 15), (20, 33, 1, 1), {}, (64, 7)),
+    ((3, 20, 14, 14), (15, 20, 1, 1), {}, (0, 9)),
+    ((2, 18, 6, 8), (15, 18, 1, 1), {}, (32, 0)),
+    ((1, 40, 9, 35), (30, 20, 1, 1), {"groups": 2}, (0, 12)),
+    # Not in place: too many output channels, channels 2 KiB apart, a plane smaller than a vector.
+    ((2, 18, 6, 11), (290, 18, 1, 1), {}, (0, 0)),
+    ((2, 40, 16, 32), (13, 40, 1, 1), {}, (96, 0)),
+    ((3, 20, 3, 4), (13, 20, 1, 1), {}, (0, 0)),
+    # Every other pixel: pieces of all lengths in panels, an odd width and an even one.
+    ((2, 17, 9, 71), (15, 17, 1, 1), {"stride": 2}, (0, 0)),
+    ((1, 34, 8, 50), (14, 17, 1, 1), {"stride": 2, "groups": 2}, (64, 7)),
+    ((1, 17, 57, 5), (3, 17, 1, 1), {"stride": 2}, (32, 0)),
 ]
 
 
@@ -175,6 +189,26 @@ def test_panels(dev, layer):
             dev, x, w, bias, form=STRIPS, act=act, pack=pack, pixels=pixels, terms=terms, **options
         )
         agree(got, want(x, w, bias, act=act, **options), w[0].size)
+
+
+def test_tiles_of_pixels_that_take_turns_with_the_weights(dev):
+    # One block of output channels, some channels of x at a time: more tiles than take turns, at the
+    # edges too, with every activation.
+    rng = np.random.default_rng(30)
+    for x_shape, w_shape, stride in (
+        ((2, 12, 23, 23), (20, 12, 3, 3), 2),
+        ((3, 21, 7, 7), (16, 21, 3, 3), 1),
+        ((2, 9, 5, 60), (9, 9, 1, 1), 1),
+    ):
+        x, w, bias = normal(rng, *x_shape), normal(rng, *w_shape), normal(rng, w_shape[0])
+        channels_last = np.ascontiguousarray(np.moveaxis(x, 1, 3))
+        for act in range(4):
+            options = {"stride": stride, "padding": w_shape[2] // 2, "act": act}
+            wanted = want(x, w, bias, **options)
+            agree(run(dev, x, w, bias, terms=5 * w[0, 0].size, **options), wanted, w[0].size)
+            options["layout"] = "NHWC"
+            got = run(dev, channels_last, w, bias, terms=2 * w[0, 0].size, **options)
+            agree(np.moveaxis(got, 3, 1), wanted, w[0].size)
 
 
 @pytest.mark.parametrize("bad", [np.inf, -np.inf, np.nan])
