@@ -5,9 +5,20 @@
 #define SP_CPU_GEMM_H
 #include "kernel.h"
 
+#include <stddef.h>
+
 /* Bytes of b that threads pack together, beyond which each packs what it needs. */
 enum { SP_GEMM_MOST_SHARED = 64 << 20 };
 enum { SP_GEMM_MAX_MR = 16, SP_GEMM_MAX_NR = 32, SP_GEMM_MAX_TILE = SP_GEMM_MAX_MR * SP_GEMM_MAX_NR };
+
+/* Memory that the micro-kernel asks for while it computes, a line a round, so that whoever wants it finds it in the second
+ * cache: one line after another from `at` on; any address will do. `asking` asks for `runs` runs of `run` lines that are
+ * `step` bytes apart; from the end of one to the next it is `turn` bytes. Then it asks for `rest`, again and again. */
+struct sp_ahead {
+    const char *at, *rest;
+    size_t run, runs;
+    ptrdiff_t step, turn;
+};
 
 /* One tile: c[i*rsc + j] (+)= sum_p a[i*rsa + p*csa] * b[p*ldb + j] for a fixed number of rows i; c is read only if
  * `add`. Strides in elements. A packed a has rsa 1 and csa its rows, a packed b has ldb nr. */
@@ -17,7 +28,7 @@ struct sp_ukr {
     size_t k, rsa, csa, ldb, rsc;
     size_t columns; /* for variants that may be cut short; the others take all nr */
     int add, far;      /* far: c is not in the innermost cache, and better asked for before the terms are added up */
-    const void *ahead; /* a line a round is asked for from here on: what the next tiles want; any address will do */
+    struct sp_ahead ahead;
 };
 typedef void sp_ukr_fn(const struct sp_ukr *u);
 
@@ -34,6 +45,7 @@ struct sp_gemm_finish {
 struct sp_gemm_kernel {
     /* [0][rows - 1] for whole tiles; where there are `masked`, [v][rows - 1] for v vectors, the last one cut short. */
     sp_ukr_fn *const (*ukr)[SP_GEMM_MAX_MR];
+    sp_ukr_fn *asking; /* for a whole tile of mr rows, for which runs is not 0; NULL: there is none */
     sp_pack_fn *pack;      /* of a struct sp_strided */
     /* c (+)= the top left rows x columns of tile[..][nr]. */
     void (*merge)(void *c, size_t rsc, const void *tile, size_t nr, size_t rows, size_t columns, int add);
@@ -75,6 +87,7 @@ struct sp_gemm_job {
     const void *b_packed;
     const void *a_in_place; /* a itself when it is better read where it is, a_in_place[i*rsa + p*csa], else NULL */
     size_t rsa, csa;
+    const void *a_rows; /* a itself when its rows are contiguous, a_rows[i*rsa + p], else NULL; asked for before it is packed */
     size_t most_rows; /* of a micro-tile, where less than mr is better; 0: mr */
     void *c;
     size_t rsc;

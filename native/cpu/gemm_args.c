@@ -74,6 +74,7 @@ static struct sp_packed header_of(const struct sp_gemm_job *job, enum sp_gemm_ty
         job.a_in_place = reads_a_in_place(&job, v->rsa, v->csa) ? v->a : NULL;                                         \
         job.rsa = v->rsa;                                                                                              \
         job.csa = v->csa;                                                                                              \
+        job.a_rows = v->csa == 1 ? v->a : NULL;                                                                        \
         job.b_in_place = v->csb == 1 && !plan->pack ? v->b : NULL;                                                     \
         job.b_small = reads_b_in_place(&job, v->rsb, v->csb);                                                          \
         job.ldb = v->rsb;                                                                                              \

@@ -20,8 +20,8 @@
 #include "isa.inc"
 
 const struct sp_gemm_kernel sp_gemm_avx512[2] = {
-    [SP_GEMM_F32] = SP_GEMM_ROW(f32, 14, 32, 126, 2048, 1024),
-    [SP_GEMM_F64] = SP_GEMM_ROW(f64, 14, 16, 56, 1024, 1024),
+    [SP_GEMM_F32] = SP_GEMM_ROW(f32, 14, 32, 84, 2048, 1024),
+    [SP_GEMM_F64] = SP_GEMM_ROW(f64, 14, 16, 42, 1024, 1024),
 };
 #if defined(__clang__)
 #pragma clang attribute pop
