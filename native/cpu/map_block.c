@@ -37,6 +37,7 @@ void sp_map_choose_block(struct sp_map_job *job)
     job->group = job->ninsns == 1 ? job->block : fitting(job, inputs + job->nregs + 1, GROUP_NBYTES);
     job->again = (uint32_t)(job->total < SP_MAP_PERIOD ? job->total : SP_MAP_PERIOD);
     job->most = spread ? job->block : periods ? job->again : job->total;
+    sp_map_choose_chain(job);
 }
 
 static size_t rounded(size_t nbytes)
@@ -66,9 +67,12 @@ int sp_map_begin(const struct sp_map_job *job, struct sp_map_thread *t, size_t e
 {
     const size_t nslots = SP_MAP_INPUTS + (size_t)job->nregs + job->nconsts;
     const size_t steps = (job->ninsns + (size_t)1) * sizeof(struct sp_map_step);
-    const size_t register_nbytes = rounded((size_t)job->group * job->width) + APART; /* apart: not all on one cache set */
-    size_t nbytes = rounded(nslots * sizeof *t->slot) + rounded(steps) + rounded(extra);
+    const size_t links = sp_map_chain_scratch(job), at_once = job->chained ? rounded(job->table->chain_nbytes) : 0;
+    const size_t group = rounded((size_t)job->group * job->width);
+    const size_t register_nbytes = (group > at_once ? group : at_once) + APART; /* apart: not all on one cache set */
+    size_t nbytes = rounded(nslots * sizeof *t->slot) + rounded(steps) + rounded(links) + rounded(extra);
     nbytes += job->nregs * register_nbytes + rounded((size_t)job->block * job->width);
+    nbytes += (SP_MAP_INPUTS + job->nconsts) * at_once;
     for (uint32_t i = 0; i < SP_MAP_INPUTS; i++)
         nbytes += gathered_nbytes(job, &job->x[i]);
     char *at = sp_scratch(SP_SCRATCH_A, nbytes);
@@ -79,6 +83,8 @@ int sp_map_begin(const struct sp_map_job *job, struct sp_map_thread *t, size_t e
     at += rounded(nslots * sizeof *t->slot);
     t->step = (void *)at;
     at += rounded(steps);
+    t->link = (void *)at;
+    at += rounded(links);
     t->extra = at;
     at += rounded(extra);
     for (uint32_t i = 0; i < SP_MAP_INPUTS; i++) {
@@ -90,8 +96,13 @@ int sp_map_begin(const struct sp_map_job *job, struct sp_map_thread *t, size_t e
     struct sp_map_slot *const registers = t->slot + SP_MAP_INPUTS, *const consts = registers + job->nregs;
     for (uint32_t i = 0; i < job->nregs; i++, at += register_nbytes)
         registers[i].at = at;
-    for (uint32_t i = 0; i < job->nconsts; i++)
-        consts[i] = (struct sp_map_slot){.at = job->consts + (size_t)i * job->const_nbytes, .scalar = 1};
+    for (uint32_t i = 0; i < job->nconsts; i++, at += at_once) {
+        consts[i] = (struct sp_map_slot){.at = job->consts + (size_t)i * job->const_nbytes, .scalar = 1, .copies = at};
+        if (job->chained)
+            sp_map_copies(job, at, consts[i].at);
+    }
+    for (uint32_t i = 0; i < SP_MAP_INPUTS; i++, at += at_once)
+        t->slot[i].copies = at;
     t->result = at;
     return 0;
 }
@@ -118,8 +129,11 @@ static void find_input(const struct sp_map_job *job, struct sp_map_thread *t, ui
         slot->at = sp_map_address(job, x, index);
         slot->scalar = stride == 0;
         slot->by = stride == 0 ? 0 : nbytes;
-        if ((uintptr_t)slot->at % nbytes == 0 && (stride == 0 || stride == nbytes || count == 1))
+        if ((uintptr_t)slot->at % nbytes == 0 && (stride == 0 || stride == nbytes || count == 1)) {
+            if (job->chained && slot->scalar)
+                sp_map_copies(job, slot->copies, slot->at);
             return;
+        }
     }
     sp_map_gather(job, x, t->gathered[i], at, count);
     slot->at = t->gathered[i];
@@ -193,7 +207,6 @@ const void *sp_map_block(const struct sp_map_job *job, struct sp_map_thread *t, 
         if (job->x[i].base)
             find_input(job, t, i, at, count, index, in_row);
     char *const to = direct ? direct : t->result;
-    make_steps(job, t, to);
     size_t first = 0, lines = 0;
     if (past && direct) {
         const uint32_t nbytes = sp_map_result_nbytes(job);
@@ -201,11 +214,16 @@ const void *sp_map_block(const struct sp_map_job *job, struct sp_map_thread *t, 
         lines = count > first ? (count - first) / (SP_MAP_LINES / nbytes) * (SP_MAP_LINES / nbytes) : 0;
     }
     if (lines == 0) {
-        run_steps(job, t, job->ninsns, 0, count);
+        const size_t done = sp_map_run_chain(job, t, to, 0, count, 0);
+        if (done < count)
+            make_steps(job, t, to);
+        run_steps(job, t, job->ninsns, done, count);
         return to;
     }
+    make_steps(job, t, to);
     run_steps(job, t, job->ninsns, 0, first);
-    run_past(job, t, first, first + lines);
+    const size_t done = sp_map_run_chain(job, t, to, first, first + lines, 1);
+    run_past(job, t, done, first + lines);
     run_steps(job, t, job->ninsns, first + lines, count);
     return to;
 }
