@@ -21,8 +21,10 @@ static const uint32_t simple[] = {
     SP_MAP_ADD, SP_MAP_SUB, SP_MAP_MUL, SP_MAP_NEG, SP_MAP_ABS, SP_MAP_RELU, SP_MAP_MIN, SP_MAP_MAX, SP_MAP_SQUARE,
     SP_MAP_LT, SP_MAP_LE, SP_MAP_GT, SP_MAP_GE, SP_MAP_EQ, SP_MAP_NE, SP_MAP_WHERE,
     /* of reals only: */
-    SP_MAP_DIV, SP_MAP_SQRT, SP_MAP_FLOOR, SP_MAP_FMA, SP_MAP_FMS, SP_MAP_FNMA, SP_MAP_EXP};
-enum { OF_ALL = 16, OF_REALS = sizeof simple / sizeof *simple };
+    SP_MAP_DIV, SP_MAP_SQRT, SP_MAP_FLOOR, SP_MAP_FMA, SP_MAP_FMS, SP_MAP_FNMA,
+    /* seldom, since not all types and instruction sets take several of them at a time: */
+    SP_MAP_EXP, SP_MAP_TANH, SP_MAP_SIGMOID, SP_MAP_LOG};
+enum { OF_INTEGERS = 16, OF_REALS = 22, OPS = sizeof simple / sizeof *simple };
 
 struct array {
     char *at;
@@ -118,6 +120,7 @@ void check_chains(void)
     const uint32_t type = type_of_case = rnd_below(3), size = size_of_type(), ninsns = rnd_between(2, MOST);
     const uint32_t before = rnd_below(40), all = before + n + 40;
     const int stream = (int)rnd_below(2), in_place = rnd_below(4) == 0;
+    const uint32_t seldom = rnd_below(3) == 0;
     struct sp_map_words code[MOST];
     struct array x[ARRAYS], registers[REGISTERS] = {0};
     uint32_t written = 0, last = 0;
@@ -128,13 +131,12 @@ void check_chains(void)
         x[k].once = rnd_below(5) == 0;
         x[k].at = some(x[k].once ? 1 : n);
     }
-    if (in_place && !x[0].once) {
+    if (in_place && !x[0].once)
         memcpy(y + before * size, x[0].at, (size_t)n * size);
-    }
     for (uint32_t k = 0; k < CONSTS; k++)
         memcpy(&consts[k], some(1), size);
     for (uint32_t i = 0; i < ninsns; i++) {
-        const uint32_t op = simple[rnd_below(type == SP_MAP_I32 ? OF_ALL : rnd_below(8) ? OF_REALS - 1 : OF_REALS)];
+        const uint32_t op = simple[rnd_below(type == SP_MAP_I32 ? OF_INTEGERS : seldom ? OPS : OF_REALS)];
         const uint32_t out = rnd_below(REGISTERS);
         code[i] = (struct sp_map_words){op | type << 8 | out << 16, operand(written, last), operand(written, last),
                                         operand(written, last)};
