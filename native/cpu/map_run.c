@@ -78,13 +78,11 @@ int sp_map_run(struct sp_map_job *job, const struct sp_tile_plan *plan, struct s
     struct run_job r = {.job = job, .each = task_elements(job)};
     if (job->total == 0)
         return 0;
-    if (job->stream) { /* a task ends with a fence, for which it waits */
-        const uint32_t nbytes = sp_map_nbytes(job->y.type), threads = sp_pool_threads(pool);
-        for (int k = 0; k < 4 && job->total / r.each > 32 * (uint64_t)threads; k++)
-            r.each *= 2;
-        if (job->y.whole)
-            r.less = (uintptr_t)job->y.base % SP_MAP_LINES / nbytes;
-    }
+    /* A task past the caches ends with a fence, for which it waits. */
+    for (int k = 0; job->stream && k < 4 && job->total / r.each > 32 * (uint64_t)sp_pool_threads(pool); k++)
+        r.each *= 2;
+    if (job->y.whole && job->total > r.each)
+        r.less = (uintptr_t)job->y.base % SP_MAP_LINES / sp_map_nbytes(job->y.type);
     while ((job->total + r.less + r.each - 1) / r.each > UINT32_MAX)
         r.each *= 2;
     const uint32_t tasks = (uint32_t)((job->total + r.less + r.each - 1) / r.each);
