@@ -35,6 +35,16 @@ struct sp_map_folds {
     void (*store)(void *y, const void *acc, size_t n, size_t count);
 };
 
+/* A step of a chain (map_chain.c), with addresses. Its function is of the type that the instruction set gives it. */
+typedef void sp_map_link_fn(void);
+struct sp_map_link {
+    sp_map_link_fn *fn;
+    uint32_t handed;   /* 1: a is what the link before left in registers, 2: b, 4: c; 0: none of them */
+    const char *in[3]; /* vectors, or as many copies of one value as a link takes */
+    size_t moves[3];   /* all ones: it goes along with the elements; 0: it stays */
+    char *out;         /* of a link that stores */
+};
+
 struct sp_map_table {
     sp_map_fn *fn[3][SP_MAP_LOWERED_OPS];         /* by type and op; NULL: there is none */
     sp_map_fn *convert[3][3];                     /* [to][from] */
@@ -44,13 +54,21 @@ struct sp_map_table {
     sp_map_fn *past[3][SP_MAP_LOWERED_OPS];
     sp_map_fn *past_convert[3][3];
     void (*fence)(void); /* after the last of them */
+    sp_map_link_fn *link[3][SP_MAP_LOWERED_OPS]; /* NULL: there is none */
+    sp_map_link_fn *link_ahead, *link_keep, *link_store, *link_past;
+    uint32_t chain_nbytes; /* of each operand that a chain takes at once */
+    /* Bytes [at, end) of the arrays, whole multiples of that. */
+    void (*chain)(const struct sp_map_link *first, size_t at, size_t end);
     struct sp_map_folds fold[SP_MAP_FOLDS][3];
 };
 
 /* Slots are the 8 inputs, the registers, the constants, in this order. */
 struct sp_map_insn {
     sp_map_fn *fn, *past;
+    sp_map_link_fn *link; /* NULL: it is no part of a chain */
     uint32_t out, a, b, c;
+    uint32_t type, operands;
+    uint32_t handed, kept; /* in a chain: sp_map_link's; something else than the next instruction reads the result, too */
 };
 
 struct sp_map_operand {
@@ -73,6 +91,7 @@ struct sp_map_job {
     uint32_t group, block; /* elements */
     uint32_t again;        /* elements of a pattern after its period */
     uint32_t rows;         /* an array is neither whole nor a pattern */
+    uint32_t chained;      /* the instructions are a chain */
     uint64_t most;         /* elements that sp_map_block takes, if they are in one row where `rows` */
     uint32_t stream, ndim;
     uint64_t shape[SP_MAP_DIMS], total;
@@ -106,14 +125,17 @@ void sp_map_gather(const struct sp_map_job *job, const struct sp_map_operand *x,
 /* The same from `from` to y. */
 void sp_map_scatter(const struct sp_map_job *job, const char *from, uint64_t at, size_t count);
 
-/* Fills in group to rows. Call when insns and operands are there. */
+/* Fills in group to chained. Call when insns and operands are there. */
 void sp_map_choose_block(struct sp_map_job *job);
+/* Of that, `chained` and what instructions know of chains. */
+void sp_map_choose_chain(struct sp_map_job *job);
 
 /* Where a slot is: of the block; of the group that is at work for a register. */
 struct sp_map_slot {
     const char *at;
     uint32_t by;     /* bytes from one element of the block to the next; 0: this is a group's */
     uint32_t scalar; /* one value */
+    char *copies;    /* room for copies of it, where there are chains */
 };
 /* An instruction with addresses. */
 struct sp_map_step {
@@ -126,6 +148,7 @@ struct sp_map_step {
 struct sp_map_thread {
     struct sp_map_slot *slot;
     struct sp_map_step *step;
+    struct sp_map_link *link;
     char *gathered[SP_MAP_INPUTS];
     char *result;
     void *extra; /* `extra` bytes for the caller */
@@ -137,6 +160,14 @@ int sp_map_begin(const struct sp_map_job *job, struct sp_map_thread *t, size_t e
  * the caches to `direct`. */
 const void *sp_map_block(const struct sp_map_job *job, struct sp_map_thread *t, uint64_t at, size_t count, void *direct,
                          uint32_t past);
+/* The links of a chain need so many bytes. */
+size_t sp_map_chain_scratch(const struct sp_map_job *job);
+/* As many copies of a value as a link reads. */
+void sp_map_copies(const struct sp_map_job *job, char *to, const char *value);
+/* Elements [done, end) of the block, as far as a chain does them; returns how far that is. `past`: all of it, past the
+ * caches, `to` and `done` being such that it begins a line. */
+size_t sp_map_run_chain(const struct sp_map_job *job, const struct sp_map_thread *t, char *to, size_t done, size_t end,
+                        uint32_t past);
 /* How many elements from `at` on make a good block, at most `most`. */
 size_t sp_map_step(const struct sp_map_job *job, uint64_t at, uint64_t most);
 

@@ -77,12 +77,16 @@ static int make_room(struct sp_map_job *job, size_t ninsns)
 }
 
 /* `from` is the type of a conversion's operand. */
-static void emit(struct sp_map_job *job, uint32_t op, uint32_t type, uint32_t from, uint32_t out, const uint32_t in[3])
+static void emit(struct sp_map_job *job, uint32_t op, uint32_t type, uint32_t from, uint32_t out, const uint32_t in[3],
+                 uint32_t operands)
 {
     const struct sp_map_table *const t = job->table;
     const int converts = op == SP_MAP_CONVERT;
     job->insns[job->ninsns++] = (struct sp_map_insn){.fn = converts ? t->convert[type][from] : t->fn[type][op],
                                                      .past = converts ? t->past_convert[type][from] : t->past[type][op],
+                                                     .link = converts ? NULL : t->link[type][op],
+                                                     .type = type,
+                                                     .operands = operands,
                                                      .out = out,
                                                      .a = in[0],
                                                      .b = in[1],
@@ -137,11 +141,11 @@ int sp_map_from_postfix(struct sp_map_job *job, const uint32_t *program, uint32_
         /* Register `depth` holds nothing but perhaps this very step's first operand: in place is fine. */
         const uint32_t out = SP_MAP_INPUTS + depth;
         const uint32_t in[3] = {stack[depth], takes > 1 ? stack[depth + 1] : 0, takes > 2 ? stack[depth + 2] : 0};
-        emit(job, op, type, type, out, in);
+        emit(job, op, type, type, out, in, takes);
         stack[depth++] = out;
     }
     if (job->ninsns == 0) /* one input or one constant */
-        emit(job, SP_MAP_CONVERT, type, type, SP_MAP_INPUTS, (const uint32_t[3]){stack[0]});
+        emit(job, SP_MAP_CONVERT, type, type, SP_MAP_INPUTS, (const uint32_t[3]){stack[0]}, 1);
     return 0;
 }
 
@@ -207,7 +211,7 @@ int sp_map_from_words(struct sp_map_job *job, const uint32_t *words, uint32_t nw
         if (sp_map_nbytes(type) > job->width || sp_map_nbytes(from) > job->width)
             job->width = 8;
         const uint32_t in[3] = {(uint32_t)slot[0], (uint32_t)slot[1], (uint32_t)slot[2]};
-        emit(job, op, type, from, SP_MAP_INPUTS + (code[i].head >> 16), in);
+        emit(job, op, type, from, SP_MAP_INPUTS + (code[i].head >> 16), in, (uint32_t)takes);
     }
     return 0;
 }

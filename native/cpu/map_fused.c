@@ -158,14 +158,13 @@ int sp_map_fused(const struct sp_map_table *table, const struct sp_args_fused_ma
         rc = sp_map_from_words(&job, v->program, v->nwords);
     if (rc)
         return rc;
-    sp_map_choose_block(&job);
-    if (v->geometry[SP_MAP_GEO_FOLD] != SP_MAP_FOLD_NONE)
-        return fold(&job, v, plan, pool);
-    if (job.y.type != result_type(v) || !job.y.base)
+    const int folds = v->geometry[SP_MAP_GEO_FOLD] != SP_MAP_FOLD_NONE;
+    if (!folds && (job.y.type != result_type(v) || !job.y.base))
         return -EINVAL;
-    job.stream = table->fence && v->geometry[SP_MAP_GEO_STREAM] != 0;
+    job.stream = !folds && table->fence && v->geometry[SP_MAP_GEO_STREAM] != 0;
     for (uint32_t i = 0; i < SP_MAP_INPUTS; i++)
         if (job.x[i].base == job.y.base)
             job.stream = 0; /* its lines are in the caches, having been read: an ordinary store costs less there */
-    return sp_map_run(&job, plan, pool);
+    sp_map_choose_block(&job);
+    return folds ? fold(&job, v, plan, pool) : sp_map_run(&job, plan, pool);
 }

@@ -64,6 +64,7 @@ void check_gemm_f64(void);
 void check_conv2d(void);
 void check_map(void);
 void check_fused(void);
+void check_chains(void);
 void check_spans(void);
 void check_reduce(void);
 void check_layout(void);

@@ -10,7 +10,8 @@ static const struct {
     void (*run)(void);
 } checks[] = {
     {"gemm_f32", check_gemm_f32}, {"gemm_f64", check_gemm_f64}, {"conv2d", check_conv2d}, {"map", check_map},
-    {"fused", check_fused},       {"spans", check_spans},       {"reduce", check_reduce}, {"layout", check_layout},
+    {"fused", check_fused},       {"chains", check_chains},     {"spans", check_spans},   {"reduce", check_reduce},
+    {"layout", check_layout},
 };
 
 static const char *const isas[] = {"ref", "neon", "avx2", "avx512"}; /* enum sp_isa */
