@@ -38,7 +38,7 @@ struct sp_conv_pass {
     struct sp_conv_loop loop[3];
     const float *init; /* what a sum begins with, by lane */
     int64_t ahead;     /* from a weight to the one that will be wanted a while later, in floats */
-    int64_t x_ahead;   /* the same in x, from a pixel to one of the next tile */
+    int64_t x_ahead;   /* the same in x, from a pixel to one of the next tile; 0: ask for none */
     int ask_x;         /* ask for pixels with each step, not for weights */
     int add;           /* to what stands in `to` */
     int relu;

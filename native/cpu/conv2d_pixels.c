@@ -130,7 +130,8 @@ int sp_conv_pixels(const struct sp_conv *conv, const struct sp_conv_weights *pac
         return -ENOMEM;
     const int64_t chunk = plan->kc ? plan->kc : CHANNEL_TERMS;
     const int64_t resident = plan->mc ? plan->mc / wide : RESIDENT_NBYTES / (int64_t)sizeof(float) / (terms * wide);
-    work.resident = resident < 1 ? 1 : sp_least(resident, MOST_RESIDENT);
+    const int64_t most = resident < 1 ? 1 : sp_least(resident, MOST_RESIDENT);
+    work.resident = sp_pieces(work.blocks, sp_pieces(work.blocks, most)); /* equal sets: x is gone through for each */
     struct sp_conv_task *const task = &work.task;
     task->v = v;
     task->memory = v->nhwc ? (struct sp_conv_memory){1, v->w_in * v->c, v->c, 1, v->kw * v->cg, v->cg}

@@ -144,9 +144,9 @@ def strips_fmas(core: tiles.Core, shape: Geometry) -> float:
         sums = shape.oc * (shape.terms * chains + STORE)
         return rows * _pieces(columns, lanes) * (sums + copies * COPY)
     chains += PANELS / tiles.micro_tile(core, 4)[0]
-    copies = shape.groups * shape.terms * _copies(core, shape)
+    packing = shape.groups * shape.terms * _copies(core, shape)
     sums = shape.oc * (shape.terms * chains + STORE)
-    return shape.n * _vectors(shape.size[0] * shape.size[1], lanes) * (sums + copies)
+    return shape.n * _vectors(shape.size[0] * shape.size[1], lanes) * (sums + packing)
 
 
 def _copies(core: tiles.Core, shape: Geometry) -> float:
