@@ -8,6 +8,9 @@
 #include "args.h"
 
 #include <errno.h>
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
 
 /* A c of this size is near; with so few terms there is no time to fetch it. */
 enum { NEAR_NBYTES = 32 << 10, NEAR_TERMS = 16 };
@@ -16,6 +19,8 @@ enum { FEW_ROWS = 4, FEW_ROWS_KC = 8 };
 /* With so few terms all the time goes into writing c, which is done along its rows if all of b stays in the second cache:
  * down a panel, each row is on a page of its own. */
 enum { ALONG_TERMS = 32, ALONG_NBYTES = 256 << 10 };
+/* And a c that is larger does not stay in a core's part of the last cache: it is stored past them, without being read. */
+enum { PAST_NBYTES = 8 << 20 };
 
 static size_t smaller(size_t a, size_t b)
 {
@@ -59,7 +64,10 @@ static void tile(const struct sp_gemm_job *job, struct sp_ukr *u, size_t i, size
     u->c = c;
     u->columns = columns;
     if (columns == kernel->nr) {
-        (rows == kernel->mr && u->ahead.runs ? kernel->asking : kernel->ukr[0][rows - 1])(u);
+        const int whole = rows == kernel->mr;
+        (whole && u->past         ? kernel->past
+         : whole && u->ahead.runs ? kernel->asking
+                                  : kernel->ukr[0][rows - 1])(u);
     } else if (kernel->masked) {
         kernel->ukr[pieces(columns, kernel->nr / kernel->masked)][rows - 1](u);
     } else {
@@ -219,21 +227,20 @@ static size_t tile_rows(size_t rows, size_t most)
     return pieces(rows, pieces(rows, most));
 }
 
-/* The tile at row ic + down * mr and the panel `across`. */
-static inline void compute(const struct walk *w, struct sp_ukr *u, size_t down, size_t across, int asks)
+/* The tile at row ic + down * mr, with `columns` columns from j on, of the panel `across`. */
+static inline void compute(const struct walk *w, struct sp_ukr *u, size_t down, size_t across, size_t j, size_t columns,
+                           int asks)
 {
     const struct sp_gemm_job *const job = w->job;
     const size_t nbytes = job->kernel->nbytes;
-    const size_t nr = job->kernel->nr;
     const size_t i = w->ic + down * w->mr;
-    const size_t j = w->j0 + across * nr;
     const size_t rows = smaller(w->mr, w->iend - i);
     if (is_here(w, j)) {
         u->b = w->panels->in_place + j * nbytes;
         u->ldb = job->ldb;
     } else {
         u->b = w->panels->packed + panel_at(w, across);
-        u->ldb = nr;
+        u->ldb = job->kernel->nr;
     }
     if (w->packed_a) {
         u->a = w->packed_a + down * w->mr * w->kc * nbytes;
@@ -245,7 +252,7 @@ static inline void compute(const struct walk *w, struct sp_ukr *u, size_t down, 
     u->ahead.runs = 0;
     if (asks)
         ask(w, u, down, across);
-    tile(job, u, i, rows, j, smaller(nr, w->j1 - j), w->p + w->kc == job->k);
+    tile(job, u, i, rows, j, columns, w->p + w->kc == job->k);
 }
 
 static void pack_panels(struct walk *w)
@@ -276,7 +283,7 @@ static void down_panels(struct walk *w, struct sp_ukr *u, size_t m0, size_t mc, 
             for (size_t down = 0; down < w->tall; down++) {
                 if (w->packed_a && across == 0 && w->ic == m0)
                     pack_a(w, w->ic, w->iend, w->mr, down);
-                compute(w, u, down, across, 1);
+                compute(w, u, down, across, j, smaller(nr, w->j1 - j), 1);
                 if (parts) {
                     size_t q;
                     const size_t part = part_after(w, down, &q);
@@ -290,10 +297,26 @@ static void down_panels(struct walk *w, struct sp_ukr *u, size_t m0, size_t mc, 
     }
 }
 
+/* Can whole tiles be stored past the caches? Their rows have to be lines, and nobody may want c again. */
+static int goes_past(const struct walk *w)
+{
+    const struct sp_gemm_job *const job = w->job;
+    const size_t nbytes = job->kernel->nbytes;
+    return job->kernel->past && w->kc == job->k && (double)job->m * (double)job->n * (double)nbytes >= PAST_NBYTES &&
+           w->panels->in_place && w->panels->whole == job->n && job->rsc * nbytes % 64 == 0 && (uintptr_t)job->c % nbytes == 0 &&
+           !job->bias_rows && !job->bias_columns && job->act == SP_ACT_NONE;
+}
+
+/* Along the rows of c, a row of tiles after the other. */
 static void along_rows_of_c(struct walk *w, struct sp_ukr *u, size_t m0, size_t mc, size_t most)
 {
     const size_t nr = w->job->kernel->nr;
-    const size_t wide = pieces(w->j1 - w->j0, nr);
+    const size_t nbytes = w->job->kernel->nbytes;
+    u->past = goes_past(w);
+    /* Columns before the first that begins a line, all of b being in place: numpy's arrays begin 16 bytes behind one. */
+    const size_t behind = (uintptr_t)((const char *)w->job->c + w->j0 * nbytes) % 64;
+    const size_t lead = u->past && behind ? (64 - behind) / nbytes : nr;
+    pack_panels(w);
     for (w->ic = m0; w->ic < w->m1; w->ic += mc) {
         w->iend = smaller(w->ic + mc, w->m1);
         w->mr = tile_rows(w->iend - w->ic, most);
@@ -301,10 +324,16 @@ static void along_rows_of_c(struct walk *w, struct sp_ukr *u, size_t m0, size_t 
         for (size_t down = 0; down < w->tall; down++) {
             if (w->packed_a)
                 pack_a(w, w->ic, w->iend, w->mr, down);
-            for (size_t across = 0; across < wide; across++)
-                compute(w, u, down, across, 0);
+            for (size_t j = w->j0, across = 0, columns; j < w->j1; j += columns, across++) {
+                columns = smaller(across ? nr : lead, w->j1 - j);
+                compute(w, u, down, across, j, columns, 0);
+            }
         }
     }
+#if defined(__x86_64__)
+    if (u->past)
+        _mm_sfence(); /* such stores are in no order with those that tell other threads that c is there */
+#endif
 }
 
 /* Rows [m0, m1), columns [j0, j1), terms [p, p + kc). */
@@ -320,8 +349,9 @@ static void slice(const struct sp_gemm_job *job, size_t m0, size_t m1, size_t j0
     u.rsa = packed_a ? 1 : job->rsa;
     u.csa = job->csa;
     if (along)
-        pack_panels(&w);
-    (along ? along_rows_of_c : down_panels)(&w, &u, m0, mc, most);
+        along_rows_of_c(&w, &u, m0, mc, most);
+    else
+        down_panels(&w, &u, m0, mc, most);
 }
 
 int sp_gemm_block(const struct sp_gemm_job *job, size_t m0, size_t m1, size_t n0, size_t n1)
