@@ -19,6 +19,9 @@ enum { FEW_ROWS = 4, FEW_ROWS_KC = 8 };
 /* With so few terms all the time goes into writing c, which is done along its rows if all of b stays in the second cache:
  * down a panel, each row is on a page of its own. */
 enum { ALONG_TERMS = 32, ALONG_NBYTES = 256 << 10 };
+/* With any number of terms, rows of c are better written, and tiles of a read, one after the other, if all of b stays in the
+ * innermost cache. */
+enum { INNERMOST_NBYTES = 16 << 10 };
 /* And a c that is larger does not stay in a core's part of the last cache: it is stored past them, without being read. */
 enum { PAST_NBYTES = 8 << 20 };
 
@@ -218,7 +221,8 @@ static void ask(const struct walk *w, struct sp_ukr *u, size_t down, size_t acro
 /* Is this slice of c written along its rows? */
 static int goes_along(const struct sp_gemm_job *job, size_t columns, size_t kc)
 {
-    return kc <= ALONG_TERMS && (double)columns * (double)kc * job->kernel->nbytes <= ALONG_NBYTES && is_far(job);
+    const double nbytes = (double)columns * (double)kc * job->kernel->nbytes;
+    return (nbytes <= INNERMOST_NBYTES || (kc <= ALONG_TERMS && nbytes <= ALONG_NBYTES)) && is_far(job);
 }
 
 /* Equal tiles: a short last one costs as much. */
