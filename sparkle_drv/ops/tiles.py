@@ -124,8 +124,8 @@ def blocks(core: Core, caches: tuple[CacheLevel, ...], itemsize: int) -> Blocks:
     l3 = _cache(caches, 3)
     kc = max(_kc_of_l1(l1, mr, nr, itemsize), _kc_of_c(core, mr, nr, vector, itemsize))
 
-    # mc: the block of a, mc x kc, fills three eighths of L2. The paper gives it all the ways that are
-    # left beside the micro-panel of b; here three of these are under way (one in use, the next one,
+    # mc: the block of a, mc x kc, fills three eighths of L2. The paper gives it all the ways that
+    # are left beside the micro-panel of b; here three of these are under way (one in use, the next,
     # asked for early, and the one before, not yet pushed out), and so are tiles of c.
     own = l2.nbytes // max(1, l2.shared_by)
     mc = _down(own * 3 // 8 // (kc * itemsize), mr)

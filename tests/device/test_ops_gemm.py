@@ -86,6 +86,56 @@ def test_larger_than_one_block_of_every_loop(isa_dev, dtype):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_blocks_of_rows_that_are_packed_while_others_are_computed(isa_dev, dtype):
+    """Two and a half blocks of rows, a last panel that is cut, b packed in parts and as a whole."""
+    rng = np.random.default_rng(11)
+    a = rng.standard_normal((215, 1030)).astype(dtype)
+    b = rng.standard_normal((1030, 331)).astype(dtype)
+    want = a.astype(np.float64) @ b.astype(np.float64)
+    tolerance = 1e-4 if dtype == np.float32 else 1e-12
+    for rows in (215, 170, 169, 85, 84, 20):
+        for given in (b, np.asfortranarray(b)):
+            got = gemm(isa_dev, a[:rows], given)
+            np.testing.assert_allclose(got, want[:rows], rtol=tolerance, atol=40 * tolerance)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("terms", [1, 8, 17])
+def test_a_large_result_that_begins_anywhere_in_a_line(isa_dev, dtype, terms):
+    """Some of it goes past the caches, by whole lines; what is beside it stays as it is."""
+    rng = np.random.default_rng(12)
+    rows, columns = 1027, 2000
+    a = rng.standard_normal((rows, terms)).astype(dtype)
+    b = rng.standard_normal((terms, columns)).astype(dtype)
+    want = a.astype(np.float64) @ b.astype(np.float64)
+    tolerance = 1e-5 if dtype == np.float32 else 1e-13
+    whole = np.empty((rows, 2048), dtype)
+    for first in (0, 1, 4, 15, 16, 31):
+        whole.fill(7)
+        out = whole[:, first : first + columns]
+        gemm(isa_dev, a, b, out)
+        np.testing.assert_allclose(out, want, rtol=tolerance, atol=10 * tolerance)
+        assert (whole[:, :first] == 7).all()
+        assert (whole[:, first + columns :] == 7).all()
+    bias = rng.standard_normal(columns).astype(dtype)
+    gemm(isa_dev, a, b, out, bias=bias, activation="relu")
+    np.testing.assert_allclose(out, np.maximum(want + bias, 0), rtol=tolerance, atol=10 * tolerance)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_vector_times_a_matrix_that_begins_anywhere_in_a_line(isa_dev, dtype):
+    rng = np.random.default_rng(13)
+    x = rng.standard_normal((1, 29)).astype(dtype)
+    for width in (64, 67):  # rows that are lines, and that are not
+        matrix = rng.standard_normal((29, width)).astype(dtype)
+        for first in (0, 1, 4, 15, 17):
+            for columns in (1, 7, 16, 40, width - first):
+                b = matrix[:, first : first + columns]
+                want = x.astype(np.float64) @ b.astype(np.float64)
+                np.testing.assert_allclose(gemm(isa_dev, x, b), want, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_sums_of_nothing_and_empty_results(dev, dtype):
     bias = np.array([1, -2, 3], dtype)
     none = gemm(dev, np.ones((2, 0), dtype), np.ones((0, 3), dtype), bias=bias, activation="relu")
