@@ -83,7 +83,7 @@ def test_broadcast_and_in_place(devices, text, dtype):
 
 @pytest.mark.parametrize("text", ["exp(x)*y + tanh(x)", "sigmoid(x - y)*tanh(exp(-y)) + y"])
 def test_functions_are_those_of_single_elements(devices, text):
-    """A chain takes vectors; what is left over is taken by loops: to the bit the same."""
+    """A chain takes whole vectors, a loop what is left over: to the bit the same."""
     x, y = (np.random.default_rng(seed).normal(0, 3, 1000).astype(np.float32) for seed in (13, 14))
     x[:6] = [0.0, -0.0, np.inf, -np.inf, np.nan, 1e-40]
     for dev in devices:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import sparkle_drv as sp
-from sparkle_drv.ops import map
+from sparkle_drv.ops import gemm, map
 
 ISAS = ["neon", "ref"] if platform.machine() == "aarch64" else ["avx512", "avx2", "ref"]
 # Largest error in ulp, f32 and f64. f32: an odd polynomial or one in double; f64: see vmath_wide.h.
@@ -71,6 +71,31 @@ def test_errors_of_functions(dev, text, dtype):
     bound = BOUNDS[text][dtype == np.float64]
     bound = max(bound, 2.5) if dev.info.isa == "ref" else bound + 0.01
     assert miss.max() <= bound, (x[miss.argmax()], miss.max())
+
+
+@pytest.mark.parametrize("name", ["exp", "tanh", "sigmoid"])
+def test_several_vectors_at_once_are_one_element_each(dev, name):
+    """vmath_each.h's functions, which maps have, against vmath.h's, which other kernels have."""
+    bits = np.random.default_rng(14).integers(0, 2**32, 300_001, np.uint32).view(np.float32)
+    usual = np.random.default_rng(15).uniform(-110, 100, 100_000).astype(np.float32)
+    x = np.concatenate([bits, usual, np.float32([np.nan, -0.0, 0.0, np.inf, -np.inf])])
+    if name == "sigmoid":
+        want = gemm(dev, x[np.abs(x) < 1e30][:, None], np.ones((1, 1), np.float32), activation=name)
+        x, want = x[np.abs(x) < 1e30], want[:, 0]
+    else:
+        n, y = x.size, dev.array(np.zeros_like(x))
+        kernel, given = dev.kernel(f"{name}_f32"), dev.array(x)
+        dev.default_queue.launch(kernel, y, given, n, groups=(-(-n // 256), 1, 1)).wait()
+        want = y.numpy()
+    for got in (
+        map(dev, f"{name}(x)", x=x),
+        map(dev, f"{name}(abs(-x)*y)", x=np.abs(x), y=sign(x)),
+    ):
+        np.testing.assert_array_equal(got, want)  # NaNs are equal to each other
+
+
+def sign(x):
+    return np.where(np.signbit(x), -1, 1).astype(np.float32)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
