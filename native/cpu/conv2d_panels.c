@@ -16,7 +16,7 @@ enum {
      * Stretches are short then: nothing is copied, and the sums soon push what was asked for out of L2. */
     FEW_TILES = 20,
     IN_PLACE_LANES = 16,
-    IN_PLACE_PANELS = 4,
+    IN_PLACE_PANELS = 2,
     IN_PLACE_NBYTES = 128 << 10
 };
 
