@@ -14,9 +14,11 @@ enum {
     /* A panel that so few tiles of output channels are computed from costs more than it saves where x is one long row, and
      * the steps of the micro-kernel take long enough for L2 (Zen 4: 14 x 2 vectors of 64 bytes do, 6 x 2 of 32 do not).
      * Stretches are short then: nothing is copied, and the sums soon push what was asked for out of L2. */
+    FEWEST_TILES = 12, /* of fewer terms than SOME_TERMS, whose steps are soon over */
     FEW_TILES = 20,
+    SOME_TERMS = 128,
     IN_PLACE_LANES = 16,
-    IN_PLACE_PANELS = 4,
+    IN_PLACE_PANELS = 2,
     IN_PLACE_NBYTES = 128 << 10
 };
 
@@ -49,7 +51,8 @@ static void cut(struct work *work, const struct sp_tile_plan *plan)
     const int64_t plane = v->oh * v->ow;
     task->tiles = sp_pieces(v->ocg, 2 * work->kernel->run);
     task->is_row = v->taps == 1 && v->h == 1 && v->sw == 1 && v->ph == 0 && v->pw == 0; /* sp_conv_flatten's */
-    task->in_place = task->is_row && lanes >= IN_PLACE_LANES && task->tiles <= FEW_TILES && plane >= lanes &&
+    task->in_place = task->is_row && lanes >= IN_PLACE_LANES && plane >= lanes &&
+                     task->tiles <= (v->cg < SOME_TERMS ? FEWEST_TILES : FEW_TILES) &&
                      !sp_conv_is_aliased(v) && v->cg * wide * (int64_t)sizeof(float) <= IN_PLACE_NBYTES;
     const int64_t pixels = wanted(work, plan);
     const int64_t columns = sp_most(sp_least(pixels, SP_CONV_MOST_STRETCH) / wide, 1) * wide;
