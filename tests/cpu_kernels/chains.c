@@ -124,7 +124,8 @@ void check_chains(void)
     struct sp_map_words code[MOST];
     struct array x[ARRAYS], registers[REGISTERS] = {0};
     uint32_t written = 0, last = 0;
-    case_is("%u instructions type %u n %u, %u elements in, stream %d, in place %d", ninsns, type, n, before, stream, in_place);
+    case_is("%u instructions type %u n %u, %u elements in, stream %d, in place %d", ninsns, type, n, before, stream,
+            in_place);
     char *const y = bytes_new((size_t)all * size, size);
     memset(y, 0x5a, (size_t)all * size);
     for (uint32_t k = 0; k < ARRAYS; k++) {
