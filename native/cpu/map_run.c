@@ -15,7 +15,6 @@ static uint64_t task_elements(const struct sp_map_job *job)
 struct run_job {
     struct sp_map_job *job;
     uint64_t each;
-    uint64_t less; /* elements by which tasks end before a multiple of `each`, so that they end where a line does */
 };
 
 /* Where elements [at, at + count) of y are if they lie one after the other; else NULL. */
@@ -57,8 +56,8 @@ static void task(void *ctx, uint32_t number)
         __atomic_store_n(&job->failed, 1, __ATOMIC_RELAXED);
         return;
     }
-    uint64_t at = number ? number * r->each - r->less : 0;
-    const uint64_t next = (number + (uint64_t)1) * r->each - r->less, end = next < job->total ? next : job->total;
+    uint64_t at = number * r->each;
+    const uint64_t end = job->total - at < r->each ? job->total : at + r->each;
     while (at < end) {
         size_t count = stretch(job, at, end - at);
         char *const to = place_of(job, at);
@@ -81,11 +80,9 @@ int sp_map_run(struct sp_map_job *job, const struct sp_tile_plan *plan, struct s
     /* A task past the caches ends with a fence, for which it waits. */
     for (int k = 0; job->stream && k < 4 && job->total / r.each > 32 * (uint64_t)sp_pool_threads(pool); k++)
         r.each *= 2;
-    if (job->y.whole && job->total > r.each)
-        r.less = (uintptr_t)job->y.base % SP_MAP_LINES / sp_map_nbytes(job->y.type);
-    while ((job->total + r.less + r.each - 1) / r.each > UINT32_MAX)
+    while ((job->total + r.each - 1) / r.each > UINT32_MAX)
         r.each *= 2;
-    const uint32_t tasks = (uint32_t)((job->total + r.less + r.each - 1) / r.each);
+    const uint32_t tasks = (uint32_t)((job->total + r.each - 1) / r.each);
     if (tasks == 1)
         task(&r, 0);
     else
