@@ -48,6 +48,11 @@ _rename = ctypes.pythonapi.PyCapsule_SetName
 _rename.argtypes = (ctypes.py_object, c_char_p)
 _NAME, _USED = b"dltensor", b"used_dltensor"
 
+_out = {}
+"""What capsules point to, by address, until it is released: whoever made it may be gone by then."""
+_last = []
+"""The last that was released: a callback is not to be freed while it runs."""
+
 
 class Exporter:
     """Floats in memory of ctypes' own, offered by __dlpack__; counts how often it was released."""
@@ -59,7 +64,6 @@ class Exporter:
         self.device = device
         self.code, self.bits = code, bits
         self.exported = self.released = 0
-        self._kept = []
 
     def __dlpack_device__(self):
         return self.device, 0
@@ -77,12 +81,16 @@ class Exporter:
         tensor.shape = ctypes.cast(shape, POINTER(c_int64))
         tensor.strides = ctypes.cast(strides, POINTER(c_int64)) if strides else None
         managed.deleter = deleter
-        self._kept += [managed, shape, strides, deleter]
+        where = ctypes.addressof(managed)
+        _out[where] = managed, shape, strides, deleter
+        self.managed = managed  # for tests that change what it says
         self.exported += 1
-        return _new(ctypes.addressof(managed), _NAME, None)
+        return _new(where, _NAME, None)
 
-    def _release(self, _):
+    def _release(self, managed):
         self.released += 1
+        where = ctypes.addressof(managed.contents)
+        _last[:] = [_out.pop(where, None)]
 
 
 class Reader:

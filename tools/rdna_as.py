@@ -13,6 +13,7 @@ hop()
 
 import argparse  # noqa: E402
 import io  # noqa: E402
+import re  # noqa: E402
 import shutil  # noqa: E402
 import subprocess  # noqa: E402
 import sys  # noqa: E402
@@ -58,9 +59,16 @@ def parser() -> argparse.ArgumentParser:
     return top
 
 
-def llvm_mc() -> str | None:
-    """The path of llvm-mc, its version 19 first; None without one."""
-    return shutil.which("llvm-mc-19") or shutil.which("llvm-mc")
+def llvm_mc(cpu: str) -> str | None:
+    """The path of an llvm-mc that knows this processor, its version 19 first; None without one."""
+    for tool in filter(None, map(shutil.which, ("llvm-mc-19", "llvm-mc"))):
+        told = subprocess.run(
+            [tool, "-triple=amdgcn", "-mcpu=help"],
+            input=b"", capture_output=True, check=False,
+        )  # fmt: skip
+        if re.search(rf"^\s*{cpu} ".encode(), told.stderr + told.stdout, re.M):
+            return tool
+    return None
 
 
 def read(name: str) -> bytes:
@@ -106,11 +114,11 @@ def to_words(data: bytes, is_hex: bool) -> list[int]:
 
 def llvm_words(text: str, gfx: str) -> list[int] | None:
     """llvm-mc's dwords of a program; None when llvm-mc is not there, ValueError when it refuses."""
-    tool = llvm_mc()
-    if tool is None:
-        print("rdna_as.py: no llvm-mc here, nothing compared", file=sys.stderr)
-        return None
     cpu = CPUS.get(gfx, gfx)
+    tool = llvm_mc(cpu)
+    if tool is None:
+        print(f"rdna_as.py: no llvm-mc here that knows {cpu}, nothing compared", file=sys.stderr)
+        return None
     command = [tool, "-triple=amdgcn", f"-mcpu={cpu}", "-filetype=obj", "-o", "-"]
     done = subprocess.run(command, input=text.encode(), capture_output=True, check=False)
     if done.returncode:

@@ -100,7 +100,7 @@ class Exported(dlpack.Exporter):
         self.streams.append(stream)
         self.other.make_wait(stream, self.other.stream.value)
         capsule = super().__dlpack__()
-        self._kept[-4].tensor.data = self.address.value
+        self.managed.tensor.data = self.address.value
         return capsule
 
 

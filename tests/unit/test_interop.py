@@ -97,7 +97,7 @@ class Foreign(dlpack.Exporter):
     def __dlpack__(self, stream=None):
         self.streams.append(stream)
         capsule = super().__dlpack__()
-        self._kept[-4].tensor.device.id = 3
+        self.managed.tensor.device.id = 3
         return capsule
 
 
