@@ -95,8 +95,8 @@ class BuildExt(build_ext):
         folders = list(ext.include_dirs)
         flags = shlex.split(f"{C_FLAGS} {os.environ.get('CFLAGS', '')}")
         flags += [f"-D{name}={value or 1}" for name, value in ext.define_macros]
-        if generated:  # that text is not ours to keep free of warnings
-            flags += ["-w"]
+        if generated:  # that text is not ours to keep free of warnings, and large for what it does
+            flags += ["-w", "-Os"]
         if generated or ext.name.endswith("._hot"):
             # Often the same; in one order, since the command is compared with the last one.
             folders += sorted({sysconfig.get_path(name) for name in ("include", "platinclude")})
