@@ -5,9 +5,8 @@ rounded together."""
 
 import numpy as np
 import pytest
-from isas import HERE
+from isas import HERE, usual_and_past
 
-import sparkle_drv as sp
 from sparkle_drv.ops import map
 
 DTYPES = (np.float32, np.float64, np.int32)
@@ -23,12 +22,8 @@ LENGTHS = (1, 15, 31, 64, 127, 128, 129, 191, 255, 256, 257, 384, 500, 4096, 409
 
 @pytest.fixture(scope="module", params=HERE)
 def devices(request):
-    """A device as it is, and one whose caches hold a byte: results go past them."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("SPARKLE_CPU_ISA", request.param)
-        with sp.open("cpu") as usual, sp.open("cpu") as past:
-            past.kept["ops last cache"] = 1
-            yield usual, past
+    with usual_and_past(request.param) as both:
+        yield both
 
 
 def numbers(dtype, shape, seed):

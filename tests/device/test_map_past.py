@@ -4,9 +4,8 @@ believes its caches to be smaller still."""
 
 import numpy as np
 import pytest
-from isas import HERE
+from isas import HERE, usual_and_past
 
-import sparkle_drv as sp
 from sparkle_drv.ops import map
 
 TEXTS = (
@@ -18,12 +17,8 @@ WHOLE = ("x", "x*y + z", "relu(x - y)", "where(x < y, x, z)", "abs(x)*3 - min(y,
 
 @pytest.fixture(scope="module", params=HERE)
 def pair(request):
-    """A device as it is, and one whose caches hold a byte."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("SPARKLE_CPU_ISA", request.param)
-        with sp.open("cpu") as usual, sp.open("cpu") as past:
-            past.kept["ops last cache"] = 1
-            yield usual, past
+    with usual_and_past(request.param) as both:
+        yield both
 
 
 def numbers(dtype, shape, seed):
