@@ -1,0 +1,51 @@
+"""Several threads on one Context: what they decided stands in the journal in the order in which it
+was decided, so that it replays."""
+
+import sys
+import threading
+
+import numpy as np
+import pytest
+
+import sparkle_drv as sp
+from sparkle_drv.sched import journal
+
+F32 = np.float32
+SIDES = (8, 12, 16, 24, 33, 40, 57, 64)
+
+
+@pytest.fixture
+def hasty():
+    """Threads take turns a hundred times as often as usual."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    yield
+    sys.setswitchinterval(before)
+
+
+def test_what_threads_decide_together_replays(hasty):
+    wrong = []
+
+    def work(ctx, seed):
+        chance = np.random.default_rng(seed)
+        try:
+            for _ in range(150):
+                side = int(chance.choice(SIDES))
+                a = chance.standard_normal((side, side)).astype(F32)
+                np.testing.assert_allclose(ctx.gemm(a, a), a @ a, rtol=1e-3, atol=1e-3)
+        except BaseException as error:
+            wrong.append(error)
+
+    with sp.init(["cpu", "egl:0"], profile=False) as ctx:
+        ctx.gemm(np.ones((8, 8), F32), np.ones((8, 8), F32))  # the probes
+        notes = ctx._executor.journal = journal.Journal(ctx._executor.costs)
+        threads = [threading.Thread(target=work, args=(ctx, seed)) for seed in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+        assert not any(thread.is_alive() for thread in threads)
+    assert not wrong, wrong[0]
+    pairs = list(journal.replay(notes.lines))
+    assert len(pairs) >= len(SIDES) - 1
+    assert all(stands == now for stands, now in pairs)
