@@ -86,12 +86,13 @@ class Conv2d:
         weights.look_again(dev, w)
         bias = None if bias is None else staging.operand("bias", bias)
         shape = outline(x, w, bias, stride, padding, dilation, groups, layout)
-        function, tile = _function(dev, shape, algo)
+        _check_algo(dev, shape, algo)
         act = check.activation(activation)
 
         stage = staging.Stage(dev, {"x": x, "w": w, "bias": bias}, out)
         y = stage.target(shape.out_shape, x.dtype, layout=layout)
-        if shape.n and shape.oc:
+        if shape.n and shape.oc:  # of nothing there is nothing to plan
+            function, tile = plans.conv2d(dev, shape, algo)
             blob = _kept(dev, w, shape, tile)
             taken = function
             if blob is not None:
@@ -102,7 +103,7 @@ class Conv2d:
             if not stage.on_device:
                 decided = convcall.Decided(shape, act, parameters, _packs(dev, shape, tile))
                 convcall.remember(stage, decided, function)
-                if blob is not None:
+                if blob is not None and w.flags.c_contiguous:  # else the short way is not its way
                     convcall.remember(stage, decided, taken, blob)
         return stage.finish(y)
 
@@ -138,7 +139,8 @@ class Conv2d:
         _weights(w, bias, shape)
         held_w: Array | Buffer = dev.array(w)
         held_bias = None if bias is None else dev.array(bias)
-        function, tile = _function(dev, shape, algo)
+        _check_algo(dev, shape, algo)
+        function, tile = plans.conv2d(dev, shape, algo)
         if _packs(dev, shape, tile):
             tile = _packing(tile)
             held_w = _blob(dev, held_w, shape, tile).buffer
@@ -228,11 +230,10 @@ def check_algo(shape: Geometry, algo: Any) -> None:
         )
 
 
-def _function(dev: Device, shape: Geometry, algo: str) -> plans.Chosen:
+def _check_algo(dev: Device, shape: Geometry, algo: str) -> None:
     check_algo(shape, algo)
     if algo in WINOGRAD and dev.info.backend != "cpu":
         raise ValueError(f"algo: {algo!r} is there on the cpu only, got {dev.uri}")
-    return plans.conv2d(dev, shape, algo)
 
 
 def _packs(dev: Device, shape: Geometry, tile: TilePlan | None) -> bool:
@@ -241,9 +242,10 @@ def _packs(dev: Device, shape: Geometry, tile: TilePlan | None) -> bool:
     return not shape.groups == shape.c == shape.oc  # depthwise loops take them as they are
 
 
-def _key(shape: Geometry, tile: TilePlan | None) -> str:
-    """What packed weights depend on, in a form that is compared fast."""
-    return f"conv2d {shape} {tile}"
+def _key(w: staging.Operand, shape: Geometry, tile: TilePlan | None) -> tuple[Any, ...]:
+    """What packed weights depend on, in a form that is compared fast. (numpy lets strides be set in
+    place.)"""
+    return f"conv2d {shape} {tile}", getattr(w, "strides", None)
 
 
 def _packing(tile: TilePlan | None) -> TilePlan:
@@ -255,7 +257,7 @@ def _kept(dev: Device, w: staging.Operand, shape: Geometry, tile: TilePlan | Non
     """The packed weights that are kept for `w`, if it is one whose changes are seen."""
     if not _packs(dev, shape, tile):
         return None
-    return weights.packed(dev, w, _key(shape, tile), lambda: _blob(dev, w, shape, _packing(tile)))
+    return weights.packed(dev, w, _key(w, shape, tile), lambda: _blob(dev, w, shape, _packing(tile)))
 
 
 def _blob(dev: Device, w: staging.Operand | Buffer, shape: Geometry, tile: TilePlan) -> Array:

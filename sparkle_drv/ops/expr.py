@@ -186,9 +186,12 @@ class _Parser:
         self.nesting -= deeper
 
     def binary(self, op: str, right: int, at: int) -> None:
-        """Emits `op`, whose second operand began at step `right`; x**2 as a product."""
+        """Emits `op`, whose second operand began at step `right`; x**2 as a product (not x**2.0,
+        which makes a float of a whole number).
+        """
         last = self.steps[-1]
-        if op == "pow" and len(self.steps) == right + 1 and last.op == "number" and last.value == 2:
+        alone = len(self.steps) == right + 1 and last.op == "number"
+        if op == "pow" and alone and last.value == 2 and isinstance(last.value, int):
             self.steps.pop()
             self.height -= 1
             op = "square"

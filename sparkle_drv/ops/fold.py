@@ -18,6 +18,7 @@ from sparkle_drv.core.device import Device
 from . import check, fused, space, staging
 from .graph import Graph
 from .map import bind, check_inputs, common_shape, graph_of, map, on_cpu, sorted_out
+from .scalars import with_truths
 
 Runs = tuple[int, int, int]
 _WANTED = ("f32", "f64", "i32")
@@ -63,8 +64,9 @@ def fold(
     if not on_cpu(dev) or not math.prod(shape):
         return None
     kinds = {name: check.DTYPES[np.dtype(x.dtype)] for name, x in arrays.items()}
-    code, values = fused.program(given.graph, kinds, scalars)
-    check_inputs(given.graph, code.inputs)
+    graph = with_truths(given.graph, frozenset(scalars))
+    code, values = fused.program(graph, kinds, scalars)
+    check_inputs(graph, code.inputs)
     if op == "mean" and code.result == "i32":
         return None  # reduce.py says what is wrong
     stage = staging.Stage(dev, arrays)
@@ -81,7 +83,7 @@ def fold(
     kept = [1 if d in axes else n for d, n in enumerate(shape) if keepdims or d not in axes]
     final = tuple(kept) if stage.on_device else tuple(shape[d] for d in rest)
     target = stage.target(final, fused.DTYPES[kind])
-    cells = code.constants(given.graph, values)
+    cells = code.constants(graph, values)
     fused.launch(stage, code, cells, place, target.pointer, inputs, kind, fold=op, cube=cube)
     result = stage.finish(target)
     if isinstance(result, Array):

@@ -31,19 +31,25 @@ class Node:
     at: int | str = field(default=0, compare=False)  # in the text; of a trace: file and line
 
 
+def distinct(value: object) -> tuple[object, type]:
+    """What differs where `value` does: 1 and 1.0 are two things, and so are 0.0 and -0.0."""
+    return (float.__repr__(value) if isinstance(value, float) else value, value.__class__)
+
+
 class Graph:
     """Nodes, the last of them the result; `names` in order of first appearance.
 
     `text` is the expression, "" for a traced function, which `called` names.
     """
 
-    __slots__ = ("_hash", "called", "names", "nodes", "text")
+    __slots__ = ("_hash", "_key", "called", "names", "nodes", "text")
 
     def __init__(
         self, nodes: tuple[Node, ...], names: tuple[str, ...], text: str, called: str = ""
     ) -> None:
         self.nodes, self.names, self.text, self.called = nodes, names, text, called
-        self._hash = hash((nodes, names))
+        self._key = (tuple((n.op, n.args, *distinct(n.value)) for n in nodes), names)
+        self._hash = hash(self._key)
 
     def __hash__(self) -> int:
         return self._hash
@@ -54,8 +60,7 @@ class Graph:
         return (
             isinstance(other, Graph)
             and self._hash == other._hash
-            and self.nodes == other.nodes
-            and self.names == other.names
+            and self._key == other._key
         )
 
     def fail(self, node: Node | None, what: str, kind: type[Exception] = ValueError) -> NoReturn:
@@ -86,8 +91,7 @@ class Builder:
     def add(
         self, op: str, args: tuple[int, ...] = (), value: str | int | float = "", at: int | str = 0
     ) -> int:
-        # The type is part of the key, 1 and 1.0 being two things, and so is the sign of 0.0.
-        key = (op, args, repr(value) if value.__class__ is float else value, value.__class__)
+        key = (op, args, *distinct(value))
         found = self._known.get(key)
         if found is None:
             if len(self.nodes) >= MOST_NODES:

@@ -22,6 +22,7 @@ from sparkle_drv.types import TilePlan
 from . import check, fused, lower, mapcall, program, promote, space, staging, tiles
 from .graph import Graph, of_text
 from .scalars import scalars as uniform_of
+from .scalars import with_truths
 from .trace import Traced, trace
 from .words import listed, short, shown
 
@@ -70,6 +71,7 @@ def map(
     arrays, scalars = sorted_out(values)
     if not arrays:
         return _fill(dev, graph, scalars, out)
+    graph = with_truths(graph, frozenset(scalars))
     shape, kinds, layout = outline("map", arrays)
     stage = staging.Stage(dev, arrays, out)
     if on_cpu(dev):
@@ -154,6 +156,7 @@ def settled(
     has these shapes, dtypes and layouts, and of these scalars. Raises as `map`.
     """
     shape, kinds, layout = outline("map", arrays)
+    graph = with_truths(graph, frozenset(scalars))
     code, found = fused.program(graph, kinds, scalars)
     check_inputs(graph, code.inputs)
     code.constants(graph, found)

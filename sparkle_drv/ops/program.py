@@ -90,6 +90,8 @@ def compile_graph(graph: Graph, uniform: tuple[bool, ...], dtype: str) -> Portab
             if slot >= limit.inputs:
                 graph.fail(node, f"it has more arrays than the {limit.inputs} that are possible")
             words.append(limit.opcodes["input"] | slot << 8)
+        elif node.op == "pow" and _is_two(graph, node.args[1]):
+            words[-1] = limit.opcodes["square"]  # in the place of the number
         elif dtype == "i32" and node.op not in I32_OPS:
             known = " ".join(sorted(I32_OPS))
             graph.fail(node, f"i32 has no {node.op}; it has {known}", TypeError)
@@ -101,6 +103,10 @@ def compile_graph(graph: Graph, uniform: tuple[bool, ...], dtype: str) -> Portab
     packed = np.array(words, np.uint32)
     packed.flags.writeable = False
     return Portable(packed, tuple(inputs), tuple(constants))
+
+
+def _is_two(graph: Graph, i: int) -> bool:
+    return graph.nodes[i].op == "number" and graph.nodes[i].value == 2
 
 
 def _truths(graph: Graph) -> set[int]:

@@ -9,7 +9,8 @@ from functools import lru_cache
 from typing import Any
 
 from . import promote
-from .graph import Graph
+from .expr import COMPARISONS
+from .graph import Builder, Graph
 
 
 @dataclass(frozen=True)
@@ -55,3 +56,22 @@ def scalars(graph: Graph, names: frozenset[str]) -> Scalars:
         if i in order:
             order.update(graph.nodes[i].args)
     return Scalars(tuple(uniform), tuple(sorted(order)), tuple(sorted(needed)))
+
+
+@lru_cache(maxsize=512)
+def with_truths(graph: Graph, names: frozenset[str]) -> Graph:
+    """`graph` with what is a scalar and a condition of `where` as "it is not 0": so it is whatever
+    type computes, which may have no room for the scalar itself (0.5 in i32, 1e-50 in f32).
+    """
+    uniform = scalars(graph, names).uniform
+    made = Builder(graph.called)
+    new: list[int] = []
+    for node in graph.nodes:
+        args = tuple(new[a] for a in node.args)
+        if node.op == "where" and uniform[node.args[0]]:
+            condition = graph.nodes[node.args[0]]
+            if condition.op not in COMPARISONS.values():
+                zero = made.add("number", (), 0, condition.at)
+                args = (made.add("ne", (args[0], zero), "", condition.at), *args[1:])
+        new.append(made.add(node.op, args, node.value, node.at))
+    return made.graph(new[-1], graph.names, graph.text, graph.called)

@@ -19,7 +19,7 @@ from .words import short
 
 _BY_NUMPY = {
     "add": "add", "subtract": "sub", "multiply": "mul", "divide": "div", "true_divide": "div",
-    "power": "pow", "float_power": "pow", "minimum": "min", "maximum": "max", "negative": "neg",
+    "power": "pow", "minimum": "min", "maximum": "max", "negative": "neg",
     "absolute": "abs", "fabs": "abs", "exp": "exp", "log": "log", "sqrt": "sqrt", "tanh": "tanh",
     "sin": "sin", "cos": "cos", "floor": "floor", "square": "square", "less": "lt",
     "less_equal": "le", "greater": "gt", "greater_equal": "ge", "equal": "eq", "not_equal": "ne",
@@ -69,6 +69,8 @@ class Symbol:
                 f"numpy.{name} cannot be traced{' with options' * bool(options)}; "
                 f"of numpy's there are {known} where",
             )
+        if name == "fabs":  # a float of a whole number
+            inputs = (apply("mul", *inputs, 1.0),)
         return apply(op, *inputs)
 
     def __array_function__(self, function: Any, types: Any, args: Any, options: Any) -> Symbol:

@@ -158,19 +158,28 @@ def _is_power_of_two(value: Any) -> bool:
     return abs(fraction) == 0.5 and -100 < exponent < 100
 
 
+def _whole(value: Any) -> int | None:
+    """A number that is whole as an int, whatever its type; None: it is not (as inf and NaN)."""
+    if isinstance(value, float) and not value.is_integer():
+        return None
+    return int(value)
+
+
 def _power(
     graph: Graph, node: Node, made: _Typed, number: dict[int, int], met: str, operand: Any
 ) -> int:
     base, exponent = node.args
     written = graph.nodes[exponent]
     whole = None
-    if base in number and written.op == "number" and float(written.value) == int(written.value):
-        whole = int(written.value)
+    if base in number and written.op == "number":
+        whole = _whole(written.value)
     if met == "i32":
         if whole is None:
             graph.fail(
                 node, "i32 has powers with an exponent that is written as a number", TypeError
             )
+        if whole >= 2**31:
+            graph.fail(written, f"{shown(whole)} does not fit i32")
         if whole < 0:
             graph.fail(node, "integers to negative integer powers are not allowed")
     elif whole is None or not 2 <= whole <= MOST_POWER:

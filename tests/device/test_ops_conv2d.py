@@ -150,6 +150,13 @@ def test_empty_batch_and_no_output_channels(dev):
     assert conv2d(dev, dev.array(X[:0]), W).shape == (0, 6, 5, 8)
 
 
+@pytest.mark.parametrize("algo", ["direct", "im2col", "naive", "winograd", "winograd2"])
+def test_nothing_at_all_by_any_algorithm(dev, algo):
+    w = W[:, :, :3, :3]
+    for x, v in ((X[:0], w), (X, w[:0])):
+        assert conv2d(dev, x, v, padding=1, algo=algo).size == 0
+
+
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
 def test_arrays_carry_their_layout(dev, layout):
     rng = np.random.default_rng(13)

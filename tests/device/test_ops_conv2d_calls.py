@@ -3,6 +3,7 @@
 import itertools
 import struct
 import threading
+import warnings
 import weakref
 
 import numpy as np
@@ -217,6 +218,20 @@ def test_constant_weights_made_writeable_and_back(dev, padding):
                 want = ref.conv2d(x, w, bias, padding=[(padding, padding)] * 2)
                 np.testing.assert_allclose(out, want, rtol=1e-4, atol=1e-4)
         assert shortly(dev, x, w, bias, out, padding=padding) is out
+
+
+def test_strides_of_constant_weights_set_in_place_are_noticed(dev):
+    """Whatever was packed of them before, in either order of memory."""
+    x, w = normal(1, 1, 16, 14, 14), normal(2, 16, 16, 3, 3)
+    w.flags.writeable = False
+    for _ in range(4):
+        want = ref.conv2d(x, w, padding=[(1, 1)] * 2)
+        for _ in range(4):
+            found = conv2d(dev, x, w, padding=1)
+            np.testing.assert_allclose(found, want, rtol=1e-3, atol=1e-3)
+        with warnings.catch_warnings():  # NumPy 2.4 says that it will not always be possible
+            warnings.simplefilter("ignore", DeprecationWarning)
+            w.strides = (w.strides[1], w.strides[0], *w.strides[2:])
 
 
 def test_weights_are_forgotten_when_their_place_in_the_table_is_lost(dev):
