@@ -129,7 +129,7 @@ class Conv2d:
         """
         staging.device(dev)
         w = staging.operand("w", w)
-        extents = tuple(check.whole("x_shape", extent, 0) for extent in x_shape)
+        extents = _extents(x_shape)
         shape = geometry(extents, w.shape, stride, padding, dilation, groups, layout)
         if not (shape.n and shape.oc):
             raise ValueError(
@@ -154,9 +154,10 @@ class Conv2dPlan(PlanBase):
 
     Operands are row-major Arrays, Buffers or, on devices with unified memory, numpy arrays of
     exactly the planned shape, float32. Asynchronous for all of them: wait for the fence before
-    reading `out`. `bind` goes further and prepares one launch. `w` and `bias` are the copies on the
-    device, `kernel` is what runs, `queue` where, `tile` the TilePlan that it was made for;
-    `tile.source` says whether that was tuned.
+    reading `out`. `out` may not overlap `x`: nobody looks, and the result is wrong. `bind` goes
+    further and prepares one launch. `w` and `bias` are the copies on the device, `kernel` is what
+    runs, `queue` where, `tile` the TilePlan that it was made for; `tile.source` says whether that
+    was tuned.
     """
 
     __slots__ = ("_dev", "_launch", "_tail", "bias", "kernel", "out_shape", "queue", "tile", "w")
@@ -197,6 +198,14 @@ class Conv2dPlan(PlanBase):
         `queue.fence(value)` is its fence.
         """
         return self.queue.prepare(self.kernel, out, x, *self._tail)
+
+
+def _extents(given: Any) -> tuple[int, ...]:
+    try:
+        extents = tuple(given)
+    except TypeError:
+        raise TypeError(f"x_shape: four whole numbers are wanted, got {shown(given)}") from None
+    return tuple(check.whole("x_shape", extent, 0) for extent in extents)
 
 
 def outline(
@@ -257,7 +266,9 @@ def _kept(dev: Device, w: staging.Operand, shape: Geometry, tile: TilePlan | Non
     """The packed weights that are kept for `w`, if it is one whose changes are seen."""
     if not _packs(dev, shape, tile):
         return None
-    return weights.packed(dev, w, _key(w, shape, tile), lambda: _blob(dev, w, shape, _packing(tile)))
+    return weights.packed(
+        dev, w, _key(w, shape, tile), lambda: _blob(dev, w, shape, _packing(tile))
+    )
 
 
 def _blob(dev: Device, w: staging.Operand | Buffer, shape: Geometry, tile: TilePlan) -> Array:

@@ -130,7 +130,8 @@ class GemmPlan(PlanBase):
     Operands are row-major Arrays, Buffers or, on devices with unified memory, numpy arrays of
     exactly the planned shape and dtype; `b` is None for a plan that was made with one. Asynchronous
     for all of them: wait for the fence before reading `out`. Sizes are checked against the memory
-    behind each operand, strides and dtypes are not. `bind` goes further and prepares one launch.
+    behind each operand, strides and dtypes are not, and `out` may not overlap an operand: that is
+    not looked for, and makes the result wrong. `bind` goes further and prepares one launch.
     `kernel` is what runs, `queue` where, `tile` the TilePlan that it was made for; `tile.source`
     says whether that was tuned.
     """

@@ -57,11 +57,7 @@ class Graph:
     def __eq__(self, other: object) -> bool:
         if self is other:
             return True
-        return (
-            isinstance(other, Graph)
-            and self._hash == other._hash
-            and self._key == other._key
-        )
+        return isinstance(other, Graph) and self._hash == other._hash and self._key == other._key
 
     def fail(self, node: Node | None, what: str, kind: type[Exception] = ValueError) -> NoReturn:
         """Raises `kind` that says `what` and shows the place of `node`."""

@@ -152,9 +152,9 @@ def test_empty_batch_and_no_output_channels(dev):
 
 @pytest.mark.parametrize("algo", ["direct", "im2col", "naive", "winograd", "winograd2"])
 def test_nothing_at_all_by_any_algorithm(dev, algo):
-    w = W[:, :, :3, :3]
-    for x, v in ((X[:0], w), (X, w[:0])):
-        assert conv2d(dev, x, v, padding=1, algo=algo).size == 0
+    x, w = np.ones((2, 3, 5, 6), np.float32), np.ones((4, 3, 3, 3), np.float32)
+    assert conv2d(dev, x[:0], w, algo=algo).shape == (0, 4, 3, 4)
+    assert conv2d(dev, x, w[:0], algo=algo).shape == (2, 0, 3, 4)
 
 
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
@@ -262,6 +262,8 @@ def test_the_plan(dev):
         conv2d.plan(dev, (0, 6, 10, 11), w, groups=2)
     with pytest.raises(TypeError, match="x_shape: a whole number is wanted"):
         conv2d.plan(dev, (1.5, 6, 10, 11), w, groups=2)
+    with pytest.raises(TypeError, match="x_shape: four whole numbers are wanted, got 5"):
+        conv2d.plan(dev, 5, w, groups=2)
 
 
 @pytest.mark.parametrize(
