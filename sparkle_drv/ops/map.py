@@ -169,7 +169,7 @@ def common_shape(arrays: dict[str, Any]) -> tuple[int, ...]:
     if len(set(shapes)) == 1:
         return shapes[0]
     try:
-        return np.broadcast_shapes(*shapes)
+        return space.common(shapes)
     except ValueError:
         given = listed(f"{short(n)} {shape}" for n, shape in zip(arrays, shapes, strict=True))
         raise ValueError(f"map: shapes that broadcast are wanted, got {given}") from None

@@ -69,6 +69,20 @@ class Space:
         return np.array(found, np.int64)
 
 
+def common(shapes: Sequence[Shape]) -> Shape:
+    """What shapes broadcast to, of any number of dimensions and however large; ValueError: they do
+    not. (numpy's broadcast_shapes stops at 32 dimensions, half of what its arrays have.)
+    """
+    ndim = max((len(shape) for shape in shapes), default=0)
+    found = [1] * ndim
+    for shape in shapes:
+        for d, n in enumerate(shape, ndim - len(shape)):
+            if n != 1 and found[d] not in (1, n):
+                raise ValueError(f"{shapes} do not broadcast")
+            found[d] = found[d] if n == 1 else n
+    return tuple(found)
+
+
 def broadcast(x: Any, shape: Shape) -> Shape:
     """The strides in bytes of an array that is broadcast to `shape`."""
     missing = len(shape) - len(x.shape)

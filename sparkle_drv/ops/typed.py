@@ -87,6 +87,9 @@ def typed(graph: Graph, split: Scalars, kinds: dict[int, str]) -> tuple[list[Val
         kind_at[i] = result
         number[i] = _operation(graph, node, made, number, operands, met)
     last = len(graph.nodes) - 1
+    if split.uniform[last]:
+        what = "the result is one number, which no array has part in"
+        graph.fail(graph.nodes[last], what, TypeError)
     if kind_at[last] not in TYPES:
         graph.fail(
             graph.nodes[last],

@@ -18,6 +18,7 @@ import numpy as np
 from sparkle_drv import ops
 from sparkle_drv.core.array import Array
 from sparkle_drv.core.device import Device
+from sparkle_drv.ops import space
 from sparkle_drv.ops.expr import outline
 from sparkle_drv.ops.geometry import Geometry
 from sparkle_drv.ops.layout import parse
@@ -131,7 +132,7 @@ def rows_like(shapes: Mapping[str, tuple[int, ...]], rows: int) -> dict[str, tup
     """By name, what stands in a probe for the arrays of an expression that have these shapes:
     [rows, ROW], one row where it is broadcast, and one column for the first where all are.
     """
-    common = np.broadcast_shapes(*shapes.values())
+    common = space.common(list(shapes.values()))
     found: dict[str, tuple[int, ...]] = {
         name: (rows, ROW) if shape == common else (ROW,) for name, shape in shapes.items()
     }

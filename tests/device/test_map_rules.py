@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sparkle_drv as sp
-from sparkle_drv.ops import map, traced
+from sparkle_drv.ops import map, reduce, traced
 
 DTYPES = (np.float32, np.float64, np.int32)
 # Python's operators on numpy's arrays judge: types, then values.
@@ -182,6 +182,27 @@ def test_more_dimensions_than_the_kernel_has(dev):
     close(out, x - y)
 
 
+def test_as_many_dimensions_as_numpy_has(dev):
+    x, y = numbers(np.float32, (1,) * 50 + (3, 1)), numbers(np.float32, (2,) + (1,) * 40 + (4,), 6)
+    close(map(dev, "x - y", x, y), x - y)
+    close(reduce(dev, "x - y", "sum", axis=-1, x=x, y=y), (x - y).sum(axis=-1))
+
+
+def test_broadcasting_beyond_all_bounds(dev):
+    """The shapes are right, there is no memory."""
+    x = np.broadcast_to(np.float32(1), (2**50, 1))
+    for call in (map, reduce):
+        with pytest.raises(ValueError, match="more than can be addressed"):
+            call(dev, "x + y", x=x, y=x.T, **({"axis": ()} if call is reduce else {}))
+
+
+@pytest.mark.parametrize("scalar", [np.float32(2), np.int32(2), np.float64(2), 2, 2.0])
+def test_a_function_of_scalars_alone_is_no_map(dev, scalar):
+    for call in (map, reduce):
+        with pytest.raises(TypeError, match="one number, which no array has part in"):
+            call(dev, lambda x, s: s * s, x=np.ones(3, np.float32), s=scalar)
+
+
 def test_host_arrays_of_any_strides_beside_arrays_of_the_device(dev):
     x, y = numbers(np.float32, (6, 5)), numbers(np.float64, (5, 12), 6)[:, ::-2].T
     want = x * y - y
@@ -288,6 +309,7 @@ def branching(x):
         (lambda *x: x[0], TypeError, "parameters by name"),
         (lambda x: x > 0, TypeError, "<lambda>: the result would be bool.*test_map_rules.py:"),
         (lambda x: np.exp(x > 0), TypeError, "exp is float16 here"),
+        (lambda x: 1.0, TypeError, "one number, which no array has part in"),
     ],
 )  # fmt: skip
 def test_functions_that_cannot_be_traced(dev, function, error, match):

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from sparkle_drv.ops import space
 from sparkle_drv.ops.geometry import FORM, Geometry, geometry
 from sparkle_drv.ops.graph import Graph
 
@@ -99,7 +100,7 @@ class Task:
     @property
     def common(self) -> tuple[int, ...]:
         """The shape that the arrays of an expression have together."""
-        return np.broadcast_shapes(*(value.shape for value in self.reads.values()))
+        return space.common([value.shape for value in self.reads.values()])
 
     @property
     def arrays(self) -> tuple[Value, ...]:
