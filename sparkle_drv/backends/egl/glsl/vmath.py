@@ -139,25 +139,75 @@ float sp_log(float x)
     return n * 0.693138123 - ((square - low) - f);
 }""",
     ),
-    "turn": (
-        ("nan",),
+    "far": (
+        (),
         """\
-/* sin(x + quarters * pi/2). Good to a few ulp for |x| < 1e9 with doubles, 1e4 without. */
+/* r of x = r + q * pi/2, |r| <= pi/4, for finite |x| >= 1 given by its bits (Payne and Hanek): of
+ * the product with 2/pi only the 64 bits are made that are q modulo 4 and what comes after it. */
+float sp_far(uint x, out uint q)
+{
+    const uint two_over_pi[7] = uint[7](0x28be60dbu, 0x9391054au, 0x7f09d5f4u, 0x7d4d3770u,
+                                        0x36d8a566u, 0x4f10e410u, 0u);
+    uint e = ((x >> 23) & 255u) - 126u, i = e >> 5;
+    uint m = (x << 8) | 0x80000000u;
+    uint a = i > 0u ? two_over_pi[i - 1u] : 0u, b = two_over_pi[i], c = two_over_pi[i + 1u];
+    e &= 31u;
+    if (e > 0u) {
+        a = (a << e) | (b >> (32u - e));
+        b = (b << e) | (c >> (32u - e));
+        c = (c << e) | (two_over_pi[i + 2u] >> (32u - e));
+    }
+    uint high, low, carried, lost;
+    umulExtended(m, c, carried, lost);
+    umulExtended(m, b, high, low);
+    low += carried;
+    high += m * a + (low < carried ? 1u : 0u);
+    q = (high + 0x20000000u) >> 30;
+    high -= q << 30;
+    bool below = (high & 0x80000000u) != 0u;
+    if (below) {
+        low = 0u - low;
+        high = ~high + (low == 0u ? 1u : 0u);
+    }
+    precise float r = float(high) * 4294967296.0 + float(low);
+    r = r * 3.40612158e-19; /* pi/2 / 2**62 */
+    if ((x & 0x80000000u) != 0u) {
+        q = 0u - q;
+        below = !below;
+    }
+    return below ? -r : r;
+}""",
+    ),
+    "turn": (
+        ("nan", "far"),
+        """\
+/* sin(x + quarters * pi/2), good to a few ulp. */
 float sp_turn(float x, uint quarters)
 {
     if ((floatBitsToUint(x) & 0x7f800000u) == 0x7f800000u)
         return uintBitsToFloat(0x7fc00000u);
+    float r;
+    uint q;
 #ifdef SP_DOUBLES
-    double n = floor(double(x) * 0.63661977236758134308lf + 0.5lf);
-    float r = float(double(x) - n * 1.57079632679489661923lf);
-    uint q = uint(n - 4.0lf * floor(n * 0.25lf)) + quarters;
+    if (abs(x) < 1e5) {
+        double n = floor(double(x) * 0.63661977236758134308lf + 0.5lf);
+        r = float(double(x) - n * 1.57079632679489661923lf);
+        q = uint(n - 4.0lf * floor(n * 0.25lf)) + quarters;
+    }
 #else
-    precise float n = floor(x * 0.636619772 + 0.5);
-    precise float r = x - n * 1.5703125;
-    r = r - n * 4.837512969970703e-4;
-    r = r - n * 7.54978995489188e-8;
-    uint q = uint(n - 4.0 * floor(n * 0.25)) + quarters;
+    if (abs(x) < 1e3) {
+        precise float n = floor(x * 0.636619772 + 0.5);
+        precise float s = x - n * 1.5703125;
+        s = s - n * 4.837512969970703e-4;
+        s = s - n * 7.54978995489188e-8;
+        r = s;
+        q = uint(n - 4.0 * floor(n * 0.25)) + quarters;
+    }
 #endif
+    else {
+        r = sp_far(floatBitsToUint(x), q);
+        q += quarters;
+    }
     float z = r * r;
     float s = r + r * z * (-1.66666667e-1 + z * (8.33333333e-3 + z * (-1.98412698e-4
             + z * 2.75573192e-6)));
