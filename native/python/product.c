@@ -5,6 +5,7 @@
  * begins again from the arguments and finds the words for what is wrong.
  */
 #include "matrix.h"
+#include "op.h"
 
 #include "../include/sp_cmd.h"
 
@@ -44,6 +45,7 @@ struct hot_products {
 };
 
 PyTypeObject *hot_products_type;
+static PyObject *auto_word;
 
 static struct entry *place(const struct hot_products *p, size_t m, size_t n, size_t k, int type, const void *owner)
 {
@@ -108,7 +110,7 @@ static int look_at_bias(PyObject *given, const struct hot_matrix *out, const cha
  * wait for its turn is left to Python, too. */
 static int64_t launch(struct hot_products *p, PyObject *const *args, int act, int idle_only)
 {
-    struct hot_matrix a, b = {0}, out;
+    struct hot_matrix a, b, out;
     const char *bias;
     size_t bias_nbytes;
     const int weights = args[1] == Py_None;
@@ -117,7 +119,9 @@ static int64_t launch(struct hot_products *p, PyObject *const *args, int act, in
         return 0;
     if (!hot_look(args[0], &a) || !hot_look(args[2], &out) || a.type != out.type || a.rows != out.rows)
         return 0;
-    if (!weights && (!hot_look(args[1], &b) || b.type != a.type || b.rows != a.columns || b.columns != out.columns))
+    if (weights) /* only then: zeroing it costs as much as looking at it */
+        b = (struct hot_matrix){0};
+    else if (!hot_look(args[1], &b) || b.type != a.type || b.rows != a.columns || b.columns != out.columns)
         return 0;
     if (!(out.flags & HOT_WRITEABLE) || out.cs != 1 || out.rs < out.columns || hot_matrices_overlap(&out, &a) ||
         (!weights && hot_matrices_overlap(&out, &b)) || !look_at_bias(args[3], &out, &bias, &bias_nbytes))
@@ -130,19 +134,22 @@ static int64_t launch(struct hot_products *p, PyObject *const *args, int act, in
         .head = e->head,
         .c = (uint64_t)(uintptr_t)out.data,
         .a = (uint64_t)(uintptr_t)a.data,
-        .b = (uint64_t)(uintptr_t)b.data,
         .bias = (uint64_t)(uintptr_t)bias,
         .m = e->m,
         .n = e->n,
         .k = e->k,
         .rsa = (uint32_t)a.rs,
         .csa = (uint32_t)a.cs,
-        .rsb = (uint32_t)b.rs,
-        .csb = (uint32_t)b.cs,
         .rsc = (uint32_t)out.rs,
         .act = act < 0 ? e->act : (uint32_t)act,
-        .covered = {out.nbytes, a.nbytes, b.nbytes, bias_nbytes},
+        .covered = {out.nbytes, a.nbytes, 0, bias_nbytes},
     };
+    if (!weights) {
+        r.b = (uint64_t)(uintptr_t)b.data;
+        r.covered[2] = b.nbytes;
+        r.rsb = (uint32_t)b.rs;
+        r.csb = (uint32_t)b.cs;
+    }
     PyObject *const blob = e->blob ? PyWeakref_GetObject(e->blob) : NULL; /* borrowed until it is ours, below */
     if (blob) {
         const struct hot_pointer *const packed = (const void *)blob;
@@ -181,6 +188,39 @@ static PyObject *call(PyObject *self, PyObject *const *args, Py_ssize_t nargs)
     }
     const int64_t value = launch((void *)self, args, (int)act, 0);
     return value < 0 ? NULL : PyBool_FromLong(value > 0);
+}
+
+/* Is it the algorithm that is taken when none is named? */
+static int is_auto(PyObject *algo)
+{
+    return !algo || algo == auto_word || (PyUnicode_CheckExact(algo) && !PyUnicode_CompareWithASCIIString(algo, "auto"));
+}
+
+/* Of an activation's name; -1: none that is known. */
+static long number_of(PyObject *activation, PyObject *numbers)
+{
+    if (!activation || activation == Py_None)
+        return 0;
+    PyObject *const found = PyUnicode_CheckExact(activation) && PyDict_CheckExact(numbers) ? PyDict_GetItemWithError(numbers, activation) : NULL;
+    return found ? PyLong_AsLong(found) : -1;
+}
+
+PyObject *hot_gemm(PyObject *table, PyObject *device, PyObject *const *values, const struct hot_op_more *more)
+{
+    enum { A, B, OUT, BIAS, ACTIVATION, ALGO };
+    (void)device;
+    const long act = number_of(values[ACTIVATION], more->second);
+    if (Py_TYPE(table) != hot_products_type || act < 0 || act > INT_MAX || !is_auto(values[ALGO]))
+        return NULL;
+    PyObject *const given = values[OUT] == Py_None ? NULL : values[OUT];
+    PyObject *const out = given ? (Py_INCREF(given), given) : PyObject_CallFunctionObjArgs(more->first, values[A], values[B], NULL);
+    if (!out)
+        return NULL;
+    PyObject *const args[] = {values[A], values[B], out, values[BIAS] ? values[BIAS] : Py_None};
+    if (launch((void *)table, args, (int)act, 0) > 0)
+        return out;
+    Py_DECREF(out);
+    return NULL;
 }
 
 int64_t hot_product(PyObject *products, PyObject *const *args, PyObject **queue)
@@ -316,5 +356,6 @@ int hot_products(PyObject *module)
         .dealloc = dealloc,
     };
     hot_products_type = hot_collected(module, &frame);
-    return hot_products_type ? 0 : -1;
+    auto_word = PyUnicode_InternFromString("auto");
+    return hot_products_type && auto_word ? 0 : -1;
 }

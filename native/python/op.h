@@ -1,0 +1,17 @@
+/* What op.c hands to the tables of product.c and conv.c. */
+#ifndef SP_PYTHON_OP_H
+#define SP_PYTHON_OP_H
+#include "hot.h"
+
+enum { HOT_OP_VALUES = 11 };
+
+/* gemm: target(a, b), a function that makes a result, and a dict of activations' numbers by name.
+ * conv2d: ended(dev, found, x, w, bias), which waits for what did not end at once, and None. */
+struct hot_op_more {
+    PyObject *first, *second;
+};
+
+/* A call with these values, NULL where none is given, by a table: the result; NULL, perhaps with an exception: nothing was done. */
+typedef PyObject *hot_op_function(PyObject *table, PyObject *device, PyObject *const *values, const struct hot_op_more *more);
+hot_op_function hot_gemm, hot_conv2d;
+#endif
