@@ -23,6 +23,7 @@ struct gemm_record {
     uint32_t m, n, k, rsa, csa, rsb, csb, rsc, act, zero;
     uint64_t covered[4];
 };
+_Static_assert(sizeof(struct gemm_record) == sizeof(struct sp_cmd_dispatch) + 4 * 8 + 10 * 4 + 4 * 8, "a record has no holes");
 
 struct entry {
     PyObject *kernel; /* NULL: a free place */
@@ -107,8 +108,9 @@ static int look_at_bias(PyObject *given, const struct hot_matrix *out, const cha
 }
 
 /* args: a, b, out, bias. A timeline value; 0: left to Python. `act` < 0: that of the table. `idle_only`: what would have to
- * wait for its turn is left to Python, too. */
-static int64_t launch(struct hot_products *p, PyObject *const *args, int act, int idle_only)
+ * wait for its turn is left to Python, too. hot: gcc takes what follows the refusals for rare, and copies there by slow short
+ * instructions. */
+__attribute__((hot)) static int64_t launch(struct hot_products *p, PyObject *const *args, int act, int idle_only)
 {
     struct hot_matrix a, b, out;
     const char *bias;
@@ -130,26 +132,26 @@ static int64_t launch(struct hot_products *p, PyObject *const *args, int act, in
     const struct entry *const e = hot_epoch(q->device, &epoch) ? find(p, &a, &out, args[1], &b) : NULL;
     if (!e || (idle_only && q->reached(q->handle) != q->submitted(q->handle)))
         return 0;
-    struct gemm_record r = {
-        .head = e->head,
-        .c = (uint64_t)(uintptr_t)out.data,
-        .a = (uint64_t)(uintptr_t)a.data,
-        .bias = (uint64_t)(uintptr_t)bias,
-        .m = e->m,
-        .n = e->n,
-        .k = e->k,
-        .rsa = (uint32_t)a.rs,
-        .csa = (uint32_t)a.cs,
-        .rsc = (uint32_t)out.rs,
-        .act = act < 0 ? e->act : (uint32_t)act,
-        .covered = {out.nbytes, a.nbytes, 0, bias_nbytes},
-    };
-    if (!weights) {
-        r.b = (uint64_t)(uintptr_t)b.data;
-        r.covered[2] = b.nbytes;
-        r.rsb = (uint32_t)b.rs;
-        r.csb = (uint32_t)b.cs;
-    }
+    struct gemm_record r; /* every field: zeroing all first costs as much as writing it */
+    r.head = e->head;
+    r.c = (uint64_t)(uintptr_t)out.data;
+    r.a = (uint64_t)(uintptr_t)a.data;
+    r.b = (uint64_t)(uintptr_t)b.data;
+    r.bias = (uint64_t)(uintptr_t)bias;
+    r.m = e->m;
+    r.n = e->n;
+    r.k = e->k;
+    r.rsa = (uint32_t)a.rs;
+    r.csa = (uint32_t)a.cs;
+    r.rsb = (uint32_t)b.rs;
+    r.csb = (uint32_t)b.cs;
+    r.rsc = (uint32_t)out.rs;
+    r.act = act < 0 ? e->act : (uint32_t)act;
+    r.zero = 0;
+    r.covered[0] = out.nbytes;
+    r.covered[1] = a.nbytes;
+    r.covered[2] = b.nbytes;
+    r.covered[3] = bias_nbytes;
     PyObject *const blob = e->blob ? PyWeakref_GetObject(e->blob) : NULL; /* borrowed until it is ours, below */
     if (blob) {
         const struct hot_pointer *const packed = (const void *)blob;
