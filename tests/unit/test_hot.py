@@ -218,8 +218,11 @@ def asked(monkeypatch):
     return seen
 
 
-def test_a_fence_that_has_ended_is_waited_for_in_c(cpu, asked):
+@pytest.mark.parametrize("brief", [True, False])
+def test_a_fence_that_has_ended_is_waited_for_in_c(cpu, asked, brief):
     with cpu.kernel("saxpy_f32") as k, cpu.queue() as queue, cpu.empty(4, "f4") as x:
+        assert queue._brief is True
+        queue._brief = brief
         fence = queue.launch(k, x, x, 1.0, 1, groups=1)  # a grid of one group: run by the caller
         assert fence.wait() is fence.wait(0) is fence.wait(timeout_s=2.5) is fence
         assert fence.done
@@ -240,8 +243,10 @@ def test_odd_timeouts_are_pythons_even_of_what_has_ended(cpu, asked, timeout):
     assert asked == [(timeout,), (np.float32(1),)]
 
 
-def test_a_wait_with_something_to_free_or_to_tell_is_pythons(cpu, asked):
+@pytest.mark.parametrize("brief", [True, False])
+def test_a_wait_with_something_to_free_or_to_tell_is_pythons(cpu, asked, brief):
     with cpu.kernel("saxpy_f32") as k, cpu.queue() as queue, cpu.empty(4, "f4") as x:
+        queue._brief = brief
         freed = []
         fence = queue.launch(k, x, x, 1.0, 1, groups=1)
         cpu._retired._entries.append((lambda: freed.append(1), []))
@@ -255,9 +260,11 @@ def test_a_wait_with_something_to_free_or_to_tell_is_pythons(cpu, asked):
             fence.wait()
 
 
-def test_a_failure_is_told_by_the_wait_of_what_came_after(cpu, asked):
+@pytest.mark.parametrize("brief", [True, False])
+def test_a_failure_is_told_by_the_wait_of_what_came_after(cpu, asked, brief):
     bad = sp.TilePlan(algo="naive", pack=True)  # no packed operand: the kernel refuses it
     with cpu.kernel("gemm_f32", plan=bad) as k, cpu.queue() as queue, cpu.empty((1, 1), "f4") as x:
+        queue._brief = brief
         work = sp.Commands().dispatch(k, x, x, x, None, 1, 1, 1, 1, 1, 1, 1, 1, 0)
         with pytest.raises(sp.KernelFault):
             queue.submit(work).wait()
