@@ -106,7 +106,12 @@ class PlanBase:
 
 def direct(kind: type[T], /) -> type[T]: ...
 def op(
-    name: str, kind: type[T], key: str, device: type[Device], more: tuple[object, object], /
+    name: str,
+    kind: type[T],
+    key: str,
+    device: type[Device],
+    more: tuple[object, object, object, object],
+    /,
 ) -> type[T]: ...
 
 class Prepared:

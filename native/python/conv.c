@@ -133,7 +133,7 @@ otherwise:
     Py_RETURN_NONE;
 }
 
-/* Of a call with these values; `more->first` ends what did not end at once. */
+/* Of a call with these values; `more->ended` ends what did not end at once. */
 PyObject *hot_conv2d(PyObject *table, PyObject *device, PyObject *const *values, const struct hot_op_more *more)
 {
     PyObject *args[ARGUMENTS];
@@ -143,7 +143,7 @@ PyObject *hot_conv2d(PyObject *table, PyObject *device, PyObject *const *values,
         args[i] = values[i] ? values[i] : defaults[i];
     PyObject *const found = call(table, args, ARGUMENTS);
     if (found && PyTuple_CheckExact(found)) {
-        PyObject *const made = PyObject_CallFunctionObjArgs(more->first, device, found, args[X], args[W], args[BIAS], NULL);
+        PyObject *const made = PyObject_CallFunctionObjArgs(more->ended, device, found, args[X], args[W], args[BIAS], NULL);
         Py_DECREF(found);
         return made;
     }

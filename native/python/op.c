@@ -172,9 +172,9 @@ static PyMethodDef op_methods[] = {
 static PyObject *make_op(PyObject *module, PyObject *given)
 {
     const char *name;
-    PyObject *base, *key, *device, *more[2];
+    PyObject *base, *key, *device, *target, *empty, *numbers, *ended;
     (void)module;
-    if (!PyArg_ParseTuple(given, "sO!UO!(OO)", &name, &PyType_Type, &base, &key, &PyType_Type, &device, &more[0], &more[1]))
+    if (!PyArg_ParseTuple(given, "sO!UO!(OOOO)", &name, &PyType_Type, &base, &key, &PyType_Type, &device, &target, &empty, &numbers, &ended))
         return NULL;
     struct op *op = NULL;
     for (int i = 0; i < OPS; i++)
@@ -196,12 +196,14 @@ static PyObject *make_op(PyObject *module, PyObject *given)
     op->key = key;
     op->device = device;
     op->base = base;
-    op->more = (struct hot_op_more){more[0], more[1]};
+    op->more = (struct hot_op_more){target, empty, numbers, ended};
     Py_INCREF(key);
     Py_INCREF(device);
     Py_INCREF(base);
-    Py_INCREF(more[0]);
-    Py_INCREF(more[1]);
+    Py_INCREF(target);
+    Py_INCREF(empty);
+    Py_INCREF(numbers);
+    Py_INCREF(ended);
     op->type = (PyTypeObject *)type;
     Py_INCREF(type);
     return type;

@@ -177,6 +177,24 @@ def test_misuse_is_told_in_the_words_of_the_class(dev):
         ops.gemm(**{"a": a, 5: b})
 
 
+def test_new_results_of_every_size_and_type(dev, slowly):
+    for dtype in (np.float32, np.float64):
+        item = np.dtype(dtype).itemsize
+        for m, n in ((1, 1), (1, (128 << 10) // item), ((128 << 10) // item - 1, 1), (181, 181)):
+            a, b = np.full((m, 2), 3, dtype), np.full((2, n), 5, dtype)
+            ops.gemm(dev, a, b)
+            del slowly[:]
+            got = ops.gemm(dev, a, np.repeat(b, 2, 1)[:, ::2])
+            assert (got.shape, got.dtype, got.flags.owndata) == ((m, n), dtype, True)
+            assert got.flags.c_contiguous
+            assert (got == 30).all()
+            assert slowly == []
+    a, b, _ = operands(dev)
+    np.testing.assert_allclose(ops.gemm(dev, a[::-1], b), a[::-1] @ b, rtol=1e-5, atol=1e-5)
+    with pytest.raises(TypeError, match="b: float32 is wanted"):
+        ops.gemm(dev, a, b.astype("f8"))
+
+
 def test_subclasses_in_python(dev, slowly):
     a, b, out = operands(dev)
     del slowly[:]
@@ -343,8 +361,12 @@ def test_classes_that_cannot_be_made(dev):
             _hot.direct(odd)
     for name, device in (("gemm", sp.Device), ("map", sp.Device), ("conv2d", object)):
         with pytest.raises(ValueError, match="op: "):
-            _hot.op(name, Gemm, "key", device, (None, None))
-    for args in ((), ("gemm", 5, "key", sp.Device, (1, 2)), ("gemm", Gemm, 5, sp.Device, (1, 2))):
+            _hot.op(name, Gemm, "key", device, (None,) * 4)
+    for args in (
+        (),
+        ("gemm", 5, "key", sp.Device, (1,) * 4),
+        ("gemm", Gemm, 5, sp.Device, (1,) * 4),
+    ):
         with pytest.raises(TypeError):
             _hot.op(*args)
     with pytest.raises(TypeError):
