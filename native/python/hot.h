@@ -63,6 +63,8 @@ typedef uint64_t hot_value_function(void *queue);
 _Static_assert(sizeof(void *) == sizeof(unsigned long long) && sizeof(hot_run_function *) == sizeof(unsigned long long),
                "T_ULONGLONG, a member of Python's, holds an address");
 
+enum { HOT_PENDING = 6 };
+
 struct hot_queue {
     PyObject_HEAD
     PyObject *device, *fence; /* core.Device; core.Fence, the class */
@@ -73,12 +75,18 @@ struct hot_queue {
     hot_wait_function *wait;
     char brief; /* the functions wait for nobody who could want the GIL: `reached`, `submitted`, and `wait` without a timeout
                    are called with it */
+    PyObject *looked; /* what fence.c has seen as `pending`; the rest is of that, and borrowed */
+    Py_ssize_t npending;
+    PyObject *container[HOT_PENDING];
+    lenfunc length[HOT_PENDING];
 };
 
 /* Launches on an idle queue what a plan holds: a timeline value, by then reached; 0: left to Python; -1: an exception.
- * `*queue` is borrowed. product.c takes (a, b or None, out, bias or None), planned.c (x, out). */
+ * `*queue` is borrowed. product.c takes (a, b or None, out, bias or None), planned.c (x, out). hot_product_now: with this
+ * activation, after what the queue has to do, and waits for it. */
 extern PyTypeObject *hot_products_type, *hot_planned_type;
 int64_t hot_product(PyObject *products, PyObject *const *args, PyObject **queue);
+int64_t hot_product_now(PyObject *products, PyObject *const *args, int act);
 int64_t hot_planned(PyObject *planned, PyObject *const *args, PyObject **queue);
 
 extern PyTypeObject *hot_storage_type, *hot_pointer_type, *hot_kernel_type, *hot_fence_type, *hot_queue_type,

@@ -224,6 +224,7 @@ static int traverse_queue(PyObject *self, visitproc visit, void *arg)
     Py_VISIT(q->device);
     Py_VISIT(q->fence);
     Py_VISIT(q->pending);
+    Py_VISIT(q->looked);
     return 0;
 }
 
@@ -233,6 +234,7 @@ static int clear_queue(PyObject *self)
     Py_CLEAR(q->device);
     Py_CLEAR(q->fence);
     Py_CLEAR(q->pending);
+    Py_CLEAR(q->looked);
     return 0;
 }
 

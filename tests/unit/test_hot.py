@@ -260,6 +260,34 @@ def test_a_wait_with_something_to_free_or_to_tell_is_pythons(cpu, asked, brief):
             fence.wait()
 
 
+def test_what_waits_for_a_wait_may_be_anything_with_a_length(cpu, asked):
+    class Rude:
+        def __len__(self):
+            queue._pending = ([],)
+            fence.wait()
+            return 0
+
+    class Wrong:
+        def __len__(self):
+            raise LookupError
+
+    with cpu.kernel("saxpy_f32") as k, cpu.queue() as queue, cpu.empty(4, "f4") as x:
+        fence = queue.launch(k, x, x, 1.0, 1, groups=1)
+        for kept in ((), ([],), ([], set(), {}, ""), ([],) * 6):
+            queue._pending = kept
+            for _ in range(2):
+                assert fence.wait() is fence
+            queue._pending = (*kept[1:], [1])
+            fence.wait()
+            assert len(asked) == 1
+            del asked[:]
+        for odd in (None, 5, [[]], ([],) * 7, (5,), (Wrong(),), (Rude(), [])):
+            queue._pending = odd
+            fence.wait()
+            assert asked == [()], odd
+            del asked[:]
+
+
 @pytest.mark.parametrize("brief", [True, False])
 def test_a_failure_is_told_by_the_wait_of_what_came_after(cpu, asked, brief):
     bad = sp.TilePlan(algo="naive", pack=True)  # no packed operand: the kernel refuses it
