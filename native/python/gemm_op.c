@@ -22,10 +22,10 @@ static long number_of(PyObject *activation, PyObject *numbers)
 /* A new array for the result, or what `target` makes of other operands: arrays that have another way, or a large result. */
 static PyObject *new_result(PyObject *a, PyObject *b, const struct hot_op_more *more)
 {
-    enum { MOST_NBYTES = (128 << 10) - 1 };
+    const size_t most_nbytes = (128 << 10) - 1;
     struct hot_matrix left, right;
     if (!hot_look(a, &left) || !hot_look(b, &right) || left.type != right.type || left.columns != right.rows ||
-        left.rows > MOST_NBYTES / (left.type ? 8 : 4) / right.columns)
+        left.rows > most_nbytes / (left.type ? 8u : 4u) / right.columns)
         return PyObject_CallFunctionObjArgs(more->target, a, b, NULL);
     PyObject *const rows = PyLong_FromSize_t(left.rows), *const columns = PyLong_FromSize_t(right.columns);
     PyObject *const shape = rows && columns ? PyTuple_Pack(2, rows, columns) : NULL;
