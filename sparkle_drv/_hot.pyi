@@ -1,12 +1,14 @@
 """native/python: base classes of core's objects, and the launch over them."""
 
 from collections.abc import Callable, Sized
-from typing import Any
+from typing import Any, TypeVar
 
 from sparkle_drv.core.device import Device
 from sparkle_drv.core.fence import Fence
 from sparkle_drv.core.kernel import Kernel
 from sparkle_drv.core.queue import Queue
+
+T = TypeVar("T")
 
 class StorageBase:
     device: Any
@@ -28,6 +30,8 @@ class KernelBase:
 
 class DeviceBase:
     _epoch: int
+    kept: dict[object, Any]
+    """What layers above keep as long as the device lives (@private)."""
 
 class FenceBase:
     queue: Queue
@@ -43,6 +47,7 @@ class QueueBase:
     _reached_at: int
     _submitted_at: int
     _wait_at: int
+    _brief: bool
     def launch(
         self,
         kernel: Kernel,
@@ -98,6 +103,16 @@ class Planned:
 class PlanBase:
     _short_way: Products | Planned | None
     def __call__(self, *operands: Any, **named: Any) -> Fence: ...
+
+def direct(kind: type[T], /) -> type[T]: ...
+def op(
+    name: str,
+    kind: type[T],
+    key: str,
+    device: type[Device],
+    more: tuple[object, object, object, object],
+    /,
+) -> type[T]: ...
 
 class Prepared:
     kept: Any

@@ -5,10 +5,14 @@
  * that, packs one record and launches it. Whatever is not as usual it leaves alone (None): Python then begins again from
  * the arguments, does it or finds the words for what is wrong. Nothing has been submitted by then. */
 #include "conv_table.h"
+#include "op.h"
 
 #include <string.h>
 
 enum { MOST_SETS = 4096 };
+
+static PyTypeObject *convolutions_type;
+static PyObject *defaults[ARGUMENTS]; /* of what a call does not give */
 
 static size_t nbytes_of(const struct hot_ndarray *a)
 {
@@ -129,6 +133,26 @@ otherwise:
     Py_RETURN_NONE;
 }
 
+/* Of a call with these values; `more->ended` ends what did not end at once. */
+PyObject *hot_conv2d(PyObject *table, PyObject *device, PyObject *const *values, const struct hot_op_more *more)
+{
+    PyObject *args[ARGUMENTS];
+    if (Py_TYPE(table) != convolutions_type)
+        return NULL;
+    for (int i = 0; i < ARGUMENTS; i++)
+        args[i] = values[i] ? values[i] : defaults[i];
+    PyObject *const found = call(table, args, ARGUMENTS);
+    if (found && PyTuple_CheckExact(found)) {
+        PyObject *const made = PyObject_CallFunctionObjArgs(more->ended, device, found, args[X], args[W], args[BIAS], NULL);
+        Py_DECREF(found);
+        return made;
+    }
+    if (found != Py_None)
+        return found;
+    Py_DECREF(found);
+    return NULL;
+}
+
 static int traverse(PyObject *self, visitproc visit, void *arg)
 {
     struct hot_convolutions *const p = (void *)self;
@@ -217,5 +241,11 @@ int hot_conv(PyObject *module)
         .clear = clear,
         .dealloc = dealloc,
     };
-    return hot_collected(module, &frame) ? 0 : -1;
+    for (int i = 0; i < FIRST_PARAMETER; i++)
+        defaults[i] = Py_None;
+    convolutions_type = hot_collected(module, &frame);
+    PyObject *const parameters = Py_BuildValue("iiiiOss", 1, 0, 1, 1, Py_None, "NCHW", "auto");
+    for (Py_ssize_t i = 0; parameters && i < PARAMETERS; i++)
+        defaults[FIRST_PARAMETER + i] = PyTuple_GetItem(parameters, i); /* it is kept for ever */
+    return convolutions_type && parameters ? 0 : -1;
 }

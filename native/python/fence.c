@@ -20,30 +20,59 @@ static int plain_timeout(PyObject *given)
     return seconds >= 0 && seconds <= MOST_S;
 }
 
-/* Does something wait for a wait: memory to be freed, others' failures to be told? */
-static int pending(const struct hot_queue *q)
+/* Finds the lengths' functions of what `pending` holds, once: to ask by PyObject_IsTrue costs half a wait. 0: it cannot be. */
+static int look_at(struct hot_queue *q)
 {
-    if (!q->pending || !PyTuple_CheckExact(q->pending))
+    const Py_ssize_t n = q->pending && PyTuple_CheckExact(q->pending) ? PyTuple_Size(q->pending) : HOT_PENDING + 1;
+    if (n > HOT_PENDING)
+        return 0;
+    Py_CLEAR(q->looked);
+    for (Py_ssize_t i = 0; i < n; i++) {
+        q->container[i] = PyTuple_GetItem(q->pending, i);
+        PyTypeObject *const type = Py_TYPE(q->container[i]);
+        void *const length = PyType_GetSlot(type, Py_sq_length);
+        q->length[i] = (lenfunc)(length ? length : PyType_GetSlot(type, Py_mp_length));
+        if (!q->length[i])
+            return 0;
+    }
+    q->npending = n;
+    q->looked = q->pending;
+    Py_INCREF(q->looked);
+    return 1;
+}
+
+/* Does something wait for a wait: memory to be freed, others' failures to be told? Never with an exception. */
+static int pending(struct hot_queue *q)
+{
+    if ((!q->looked || q->looked != q->pending) && !look_at(q))
         return 1;
-    const Py_ssize_t n = PyTuple_Size(q->pending);
-    for (Py_ssize_t i = 0; i < n; i++)
-        if (PyObject_IsTrue(PyTuple_GetItem(q->pending, i)))
-            return 1;
-    return 0;
+    PyObject *const looked = q->looked; /* a length in Python could set another */
+    Py_INCREF(looked);
+    int some = 0;
+    for (Py_ssize_t i = 0; !some && i < q->npending; i++) {
+        const Py_ssize_t n = q->length[i](q->container[i]);
+        if (n < 0)
+            PyErr_Clear();
+        some = n || q->looked != looked;
+    }
+    Py_DECREF(looked);
+    return some;
 }
 
 static int ended_well(const struct hot_fence *f)
 {
-    if (!f->queue || !PyObject_TypeCheck(f->queue, hot_queue_type))
-        return 0;
     PyObject *const queue = f->queue;
-    const struct hot_queue *const q = (const void *)queue;
+    if (!queue || !hot_is_queue(queue))
+        return 0;
+    struct hot_queue *const q = (void *)queue;
     hot_value_function *const reached = q->reached;
     hot_wait_function *const wait = q->wait;
     void *const handle = q->handle;
     const uint64_t value = f->value;
     if (!reached || !wait || !handle)
         return 0;
+    if (q->brief)
+        return reached(handle) >= value && wait(handle, value, 0) == 0 && !pending(q);
     int well;
     Py_INCREF(queue);
     Py_BEGIN_ALLOW_THREADS /* a driver may hold a lock while it calls somebody's Python */
@@ -51,10 +80,6 @@ static int ended_well(const struct hot_fence *f)
     Py_END_ALLOW_THREADS
     well = well && !pending(q);
     Py_DECREF(queue);
-    if (PyErr_Occurred()) {
-        PyErr_Clear();
-        return 0;
-    }
     return well;
 }
 

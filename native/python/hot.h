@@ -34,6 +34,7 @@ struct hot_kernel {
 struct hot_device {
     PyObject_HEAD
     unsigned long long epoch;
+    PyObject *kept; /* a dict: what layers above keep with it */
 };
 
 struct hot_arg {
@@ -62,6 +63,8 @@ typedef uint64_t hot_value_function(void *queue);
 _Static_assert(sizeof(void *) == sizeof(unsigned long long) && sizeof(hot_run_function *) == sizeof(unsigned long long),
                "T_ULONGLONG, a member of Python's, holds an address");
 
+enum { HOT_PENDING = 6 };
+
 struct hot_queue {
     PyObject_HEAD
     PyObject *device, *fence; /* core.Device; core.Fence, the class */
@@ -70,12 +73,20 @@ struct hot_queue {
     hot_launch_function *launch; /* NULL, as all that follow: a backend in Python */
     hot_value_function *reached, *submitted;
     hot_wait_function *wait;
+    char brief; /* the functions wait for nobody who could want the GIL: `reached`, `submitted`, and `wait` without a timeout
+                   are called with it */
+    PyObject *looked; /* what fence.c has seen as `pending`; the rest is of that, and borrowed */
+    Py_ssize_t npending;
+    PyObject *container[HOT_PENDING];
+    lenfunc length[HOT_PENDING];
 };
 
 /* Launches on an idle queue what a plan holds: a timeline value, by then reached; 0: left to Python; -1: an exception.
- * `*queue` is borrowed. product.c takes (a, b or None, out, bias or None), planned.c (x, out). */
+ * `*queue` is borrowed. product.c takes (a, b or None, out, bias or None), planned.c (x, out). hot_product_now: with this
+ * activation, after what the queue has to do, and waits for it. */
 extern PyTypeObject *hot_products_type, *hot_planned_type;
 int64_t hot_product(PyObject *products, PyObject *const *args, PyObject **queue);
+int64_t hot_product_now(PyObject *products, PyObject *const *args, int act);
 int64_t hot_planned(PyObject *planned, PyObject *const *args, PyObject **queue);
 
 extern PyTypeObject *hot_storage_type, *hot_pointer_type, *hot_kernel_type, *hot_fence_type, *hot_queue_type,
@@ -98,7 +109,7 @@ static inline int hot_subtype(PyTypeObject *type, PyTypeObject *base, struct hot
     return 1;
 }
 /* Is it one? */
-extern struct hot_seen hot_storages, hot_pointers, hot_kernels, hot_devices;
+extern struct hot_seen hot_storages, hot_pointers, hot_kernels, hot_devices, hot_queues;
 static inline int hot_is_storage(PyObject *o)
 {
     return hot_subtype(Py_TYPE(o), hot_storage_type, &hot_storages);
@@ -110,6 +121,10 @@ static inline int hot_is_pointer(PyObject *o)
 static inline int hot_is_kernel(PyObject *o)
 {
     return hot_subtype(Py_TYPE(o), hot_kernel_type, &hot_kernels);
+}
+static inline int hot_is_queue(PyObject *o)
+{
+    return hot_subtype(Py_TYPE(o), hot_queue_type, &hot_queues);
 }
 /* Is it open, and this device's? */
 static inline int hot_memory_is_of(const struct hot_pointer *p, const PyObject *device)
@@ -130,7 +145,7 @@ static inline int hot_epoch(PyObject *device, uint64_t *epoch)
     return 1;
 }
 
-/* Makes the types of objects.c, ndarray.c, launch.c, prepared.c, product.c, map.c, conv.c, planned.c, plan.c: 0, or -1 with an exception. */
+/* Makes the types of objects.c, ndarray.c, launch.c, prepared.c, product.c, map.c, conv.c, planned.c, plan.c, op.c: 0, or -1 with an exception. */
 int hot_objects(PyObject *module);
 int hot_arrays(PyObject *module);
 int hot_launch(PyObject *module);
@@ -142,9 +157,15 @@ int hot_planned_convolutions(PyObject *module);
 int hot_fences(void);
 extern PyMethodDef hot_fence_methods[];
 int hot_plan(PyObject *module);
+int hot_ops(PyObject *module);
 /* The head of a launch's record, bytes, borrowed; NULL: not known yet, or not a usual launch. An exception may be set. */
 PyObject *hot_head(const struct hot_kernel *k, PyObject *const *args, Py_ssize_t nargs, PyObject *groups, PyObject *group_size,
                    PyObject *shared);
+/* owner.name([first,] *args, **names), with arguments as METH_FASTCALL | METH_KEYWORDS has them, `first` NULL: without it; or as
+ * a tuple and a dict or NULL. */
+PyObject *hot_call_again(PyObject *owner, PyObject *name, PyObject *first, PyObject *const *args, Py_ssize_t nargs, PyObject *names);
+PyObject *hot_call_tuple(PyObject *owner, PyObject *name, PyObject *first, PyObject *given, PyObject *named);
+PyObject *hot_tuple_of(PyObject *const *items, Py_ssize_t n);
 /* A fence of this value. */
 PyObject *hot_fence_of(const struct hot_queue *q, int64_t value);
 /* Of what a launch returned whose operands are the caller's to keep: the value, by then reached; 0: it was refused, and Python

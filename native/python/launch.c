@@ -21,6 +21,7 @@ struct hot_launch {
 };
 
 PyTypeObject *hot_queue_type;
+struct hot_seen hot_queues;
 static PyObject *words[3]; /* groups, group_size, shared */
 static PyObject *nothing, *python_word, *slowly_word;
 
@@ -165,30 +166,10 @@ PyObject *hot_fence_of(const struct hot_queue *q, int64_t value)
     return made;
 }
 
-static PyObject *tuple_of(PyObject *const *items, Py_ssize_t n)
-{
-    PyObject *const made = PyTuple_New(n);
-    for (Py_ssize_t i = 0; made && i < n; i++) {
-        Py_INCREF(items[i]);
-        PyTuple_SetItem(made, i, items[i]); /* of a new tuple, in its bounds: that does not fail */
-    }
-    return made;
-}
-
 /* All of it again, by the Python method. */
 static PyObject *by_python(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *names)
 {
-    PyObject *method = PyObject_GetAttr(self, python_word), *given = tuple_of(args, nargs), *named = PyDict_New(), *made = NULL;
-    Py_ssize_t nnames = names ? PyTuple_Size(names) : 0;
-    int well = method && given && named;
-    for (Py_ssize_t i = 0; well && i < nnames; i++)
-        well = PyDict_SetItem(named, PyTuple_GetItem(names, i), args[nargs + i]) == 0;
-    if (well)
-        made = PyObject_Call(method, given, named);
-    Py_XDECREF(method);
-    Py_XDECREF(given);
-    Py_XDECREF(named);
-    return made;
+    return hot_call_again(self, python_word, NULL, args, nargs, names);
 }
 
 /* hot: gcc takes what follows the refusals for rare, and copies there by slow short instructions. */
@@ -216,7 +197,7 @@ __attribute__((hot)) static PyObject *launch(PyObject *self, PyObject *const *ar
     note_writes(&l, 1);
     if (value > 0)
         return hot_fence_of(q, value);
-    PyObject *rest = tuple_of(args + 1, nargs - 1), *made = NULL;
+    PyObject *rest = hot_tuple_of(args + 1, nargs - 1), *made = NULL;
     PyObject *method = PyObject_GetAttr(self, slowly_word);
     if (rest && method)
         made = PyObject_CallFunction(method, "OOOOOL", args[0], rest, shape[0], shape[1], shape[2], (long long)value);
@@ -243,6 +224,7 @@ static int traverse_queue(PyObject *self, visitproc visit, void *arg)
     Py_VISIT(q->device);
     Py_VISIT(q->fence);
     Py_VISIT(q->pending);
+    Py_VISIT(q->looked);
     return 0;
 }
 
@@ -252,6 +234,7 @@ static int clear_queue(PyObject *self)
     Py_CLEAR(q->device);
     Py_CLEAR(q->fence);
     Py_CLEAR(q->pending);
+    Py_CLEAR(q->looked);
     return 0;
 }
 
@@ -284,6 +267,7 @@ static PyMemberDef queue_members[] = {
     {"_reached_at", T_ULONGLONG, offsetof(struct hot_queue, reached), 0, NULL},
     {"_submitted_at", T_ULONGLONG, offsetof(struct hot_queue, submitted), 0, NULL},
     {"_wait_at", T_ULONGLONG, offsetof(struct hot_queue, wait), 0, NULL},
+    {"_brief", T_BOOL, offsetof(struct hot_queue, brief), 0, NULL},
     {NULL, 0, 0, 0, NULL},
 };
 

@@ -20,14 +20,14 @@ static inline int hot_look(PyObject *given, struct hot_matrix *out)
     out->type = array->dtype == hot_float_dtypes[0] ? 0 : array->dtype == hot_float_dtypes[1] ? 1 : -1;
     if (out->type < 0)
         return 0;
-    const Py_ssize_t item = out->type ? 8 : 4;
-    const Py_ssize_t rows = array->shape[0];
-    const Py_ssize_t columns = array->shape[1];
-    if (rows < 1 || columns < 1 || rows > UINT32_MAX || columns > UINT32_MAX || array->strides[0] % item || array->strides[1] % item)
+    const int shift = out->type ? 3 : 2; /* of an element's size: a division costs as much as all the rest */
+    const Py_ssize_t rows = array->shape[0], columns = array->shape[1];
+    const Py_ssize_t down = array->strides[0], along = array->strides[1];
+    if (rows < 1 || columns < 1 || rows > UINT32_MAX || columns > UINT32_MAX || (down | along) & ((1 << shift) - 1))
         return 0;
     /* The stride of an axis of length 1 means nothing. */
-    const Py_ssize_t cs = columns > 1 ? array->strides[1] / item : 1;
-    const Py_ssize_t rs = rows > 1 ? array->strides[0] / item : columns * (cs > 0 ? cs : 1);
+    const Py_ssize_t cs = columns > 1 ? along >> shift : 1;
+    const Py_ssize_t rs = rows > 1 ? down >> shift : columns * (cs > 0 ? cs : 1);
     if (cs < 1 || rs < 1 || cs > UINT32_MAX || rs > UINT32_MAX)
         return 0;
     out->data = array->data;
@@ -35,7 +35,7 @@ static inline int hot_look(PyObject *given, struct hot_matrix *out)
     out->columns = (size_t)columns;
     out->rs = (size_t)rs;
     out->cs = (size_t)cs;
-    out->nbytes = ((out->rows - 1) * out->rs + (out->columns - 1) * out->cs + 1) * (size_t)item;
+    out->nbytes = ((out->rows - 1) * out->rs + (out->columns - 1) * out->cs + 1) << shift;
     out->flags = array->flags;
     return 1;
 }

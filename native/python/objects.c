@@ -125,16 +125,17 @@ static PyMemberDef kernel_members[] = {
     {NULL, 0, 0, 0, NULL},
 };
 
-/* A device refers to nothing of Python's by its field; what its subclass holds is the subclass's to visit. */
+/* What else its subclass holds is the subclass's to visit. */
 static int traverse_device(PyObject *self, visitproc visit, void *arg)
 {
     Py_VISIT(Py_TYPE(self));
+    Py_VISIT(((struct hot_device *)(void *)self)->kept);
     return 0;
 }
 
 static int clear_device(PyObject *self)
 {
-    (void)self;
+    Py_CLEAR(((struct hot_device *)(void *)self)->kept);
     return 0;
 }
 
@@ -145,6 +146,7 @@ static void dealloc_device(PyObject *self)
 
 static PyMemberDef device_members[] = {
     {"_epoch", T_ULONGLONG, offsetof(struct hot_device, epoch), 0, NULL},
+    {"kept", T_OBJECT, offsetof(struct hot_device, kept), 0, NULL},
     {NULL, 0, 0, 0, NULL},
 };
 

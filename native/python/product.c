@@ -22,6 +22,7 @@ struct gemm_record {
     uint32_t m, n, k, rsa, csa, rsb, csb, rsc, act, zero;
     uint64_t covered[4];
 };
+_Static_assert(sizeof(struct gemm_record) == sizeof(struct sp_cmd_dispatch) + 4 * 8 + 10 * 4 + 4 * 8, "a record has no holes");
 
 struct entry {
     PyObject *kernel; /* NULL: a free place */
@@ -105,10 +106,11 @@ static int look_at_bias(PyObject *given, const struct hot_matrix *out, const cha
 }
 
 /* args: a, b, out, bias. A timeline value; 0: left to Python. `act` < 0: that of the table. `idle_only`: what would have to
- * wait for its turn is left to Python, too. */
-static int64_t launch(struct hot_products *p, PyObject *const *args, int act, int idle_only)
+ * wait for its turn is left to Python, too. hot: gcc takes what follows the refusals for rare, and copies there by slow short
+ * instructions. */
+__attribute__((hot)) static int64_t launch(struct hot_products *p, PyObject *const *args, int act, int idle_only)
 {
-    struct hot_matrix a, b = {0}, out;
+    struct hot_matrix a, b, out;
     const char *bias;
     size_t bias_nbytes;
     const int weights = args[1] == Py_None;
@@ -117,7 +119,9 @@ static int64_t launch(struct hot_products *p, PyObject *const *args, int act, in
         return 0;
     if (!hot_look(args[0], &a) || !hot_look(args[2], &out) || a.type != out.type || a.rows != out.rows)
         return 0;
-    if (!weights && (!hot_look(args[1], &b) || b.type != a.type || b.rows != a.columns || b.columns != out.columns))
+    if (weights) /* only then: zeroing it costs as much as looking at it */
+        b = (struct hot_matrix){0};
+    else if (!hot_look(args[1], &b) || b.type != a.type || b.rows != a.columns || b.columns != out.columns)
         return 0;
     if (!(out.flags & HOT_WRITEABLE) || out.cs != 1 || out.rs < out.columns || hot_matrices_overlap(&out, &a) ||
         (!weights && hot_matrices_overlap(&out, &b)) || !look_at_bias(args[3], &out, &bias, &bias_nbytes))
@@ -126,23 +130,26 @@ static int64_t launch(struct hot_products *p, PyObject *const *args, int act, in
     const struct entry *const e = hot_epoch(q->device, &epoch) ? find(p, &a, &out, args[1], &b) : NULL;
     if (!e || (idle_only && q->reached(q->handle) != q->submitted(q->handle)))
         return 0;
-    struct gemm_record r = {
-        .head = e->head,
-        .c = (uint64_t)(uintptr_t)out.data,
-        .a = (uint64_t)(uintptr_t)a.data,
-        .b = (uint64_t)(uintptr_t)b.data,
-        .bias = (uint64_t)(uintptr_t)bias,
-        .m = e->m,
-        .n = e->n,
-        .k = e->k,
-        .rsa = (uint32_t)a.rs,
-        .csa = (uint32_t)a.cs,
-        .rsb = (uint32_t)b.rs,
-        .csb = (uint32_t)b.cs,
-        .rsc = (uint32_t)out.rs,
-        .act = act < 0 ? e->act : (uint32_t)act,
-        .covered = {out.nbytes, a.nbytes, b.nbytes, bias_nbytes},
-    };
+    struct gemm_record r; /* every field: zeroing all first costs as much as writing it */
+    r.head = e->head;
+    r.c = (uint64_t)(uintptr_t)out.data;
+    r.a = (uint64_t)(uintptr_t)a.data;
+    r.b = (uint64_t)(uintptr_t)b.data;
+    r.bias = (uint64_t)(uintptr_t)bias;
+    r.m = e->m;
+    r.n = e->n;
+    r.k = e->k;
+    r.rsa = (uint32_t)a.rs;
+    r.csa = (uint32_t)a.cs;
+    r.rsb = (uint32_t)b.rs;
+    r.csb = (uint32_t)b.cs;
+    r.rsc = (uint32_t)out.rs;
+    r.act = act < 0 ? e->act : (uint32_t)act;
+    r.zero = 0;
+    r.covered[0] = out.nbytes;
+    r.covered[1] = a.nbytes;
+    r.covered[2] = b.nbytes;
+    r.covered[3] = bias_nbytes;
     PyObject *const blob = e->blob ? PyWeakref_GetObject(e->blob) : NULL; /* borrowed until it is ours, below */
     if (blob) {
         const struct hot_pointer *const packed = (const void *)blob;
@@ -181,6 +188,11 @@ static PyObject *call(PyObject *self, PyObject *const *args, Py_ssize_t nargs)
     }
     const int64_t value = launch((void *)self, args, (int)act, 0);
     return value < 0 ? NULL : PyBool_FromLong(value > 0);
+}
+
+int64_t hot_product_now(PyObject *products, PyObject *const *args, int act)
+{
+    return launch((void *)products, args, act, 0);
 }
 
 int64_t hot_product(PyObject *products, PyObject *const *args, PyObject **queue)

@@ -59,8 +59,7 @@ class Device(DeviceBase):
         self._signatures: dict[tuple[Arg, ...], Signature] = {}
         self._lists: object = None  # another one after each command list, see Storage.state
         self._default_queue: Queue | None = None
-        self.kept: dict[object, Any] = {}
-        """What layers above keep as long as the device lives (@private)."""
+        self.kept = {}
         self._finalizer = weakref.finalize(self, _end, self._retired)
 
     def __repr__(self) -> str:

@@ -78,6 +78,7 @@ class Queue(QueueBase):
         self._reached_at = _address_of(backend, "reached")
         self._submitted_at = _address_of(backend, "submitted")
         self._wait_at = _address_of(backend, "wait")
+        self._brief = getattr(backend, "brief", False) is True
         self._launch = backend.launch
         submit: Any = backend.submit
         self._bind = getattr(backend, "bind", None) or partial(partial, submit)

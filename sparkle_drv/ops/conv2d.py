@@ -20,7 +20,7 @@ from sparkle_drv.core.host import HostPointer
 from sparkle_drv.core.kernel import Kernel
 from sparkle_drv.types import TilePlan
 
-from . import check, convcall, plans, staging, weights
+from . import check, convcall, plans, shortcut, staging, weights
 from .geometry import Geometry, geometry
 from .words import shown
 
@@ -73,14 +73,6 @@ class Conv2d:
     ) -> Any:
         """What the class says. @public"""
         parameters = (stride, padding, dilation, groups, activation, layout, algo)
-        if dev.__class__ is Device:
-            call = dev.kept.get(convcall.KEY)
-            if call is not None:
-                found = call(x, w, bias, out, *parameters)
-                if found is not None:
-                    if found.__class__ is tuple:
-                        return convcall.ended(dev, found, x, w, bias)
-                    return found
         staging.device(dev)
         x, w = staging.operand("x", x), staging.operand("w", w)
         weights.look_again(dev, w)
@@ -146,7 +138,7 @@ class Conv2d:
             held_w = _blob(dev, held_w, shape, tile).buffer
             function = staging.kernel(dev, "conv2d_f32", tile)
         act = check.activation(activation)
-        return Conv2dPlan(dev, function, tile, shape, (held_w, held_bias, act))
+        return _Plan(dev, function, tile, shape, (held_w, held_bias, act))
 
 
 class Conv2dPlan(PlanBase):
@@ -198,6 +190,9 @@ class Conv2dPlan(PlanBase):
         `queue.fence(value)` is its fence.
         """
         return self.queue.prepare(self.kernel, out, x, *self._tail)
+
+
+_Plan = shortcut.plans(Conv2dPlan)
 
 
 def _extents(given: Any) -> tuple[int, ...]:
@@ -278,4 +273,4 @@ def _blob(dev: Device, w: staging.Operand | Buffer, shape: Geometry, tile: TileP
     return weights.blob(dev, pack, source, *shape.arguments())
 
 
-conv2d = Conv2d()
+conv2d = shortcut.operation("conv2d", Conv2d, convcall.KEY, ended=convcall.ended)

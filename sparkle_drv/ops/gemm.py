@@ -19,7 +19,7 @@ from sparkle_drv.core.fence import Fence
 from sparkle_drv.core.kernel import Kernel
 from sparkle_drv.types import TilePlan
 
-from . import check, plans, products, staging, tiles, weights
+from . import check, plans, products, shortcut, staging, tiles, weights
 
 ALGOS = ("auto", "naive", "blocked")
 """What `algo` may be."""
@@ -54,13 +54,6 @@ class Gemm:
     ) -> Any:
         """What the class says. @public"""
         act = check.activation(activation)
-        usual = algo == "auto"
-        if usual and dev.__class__ is Device:
-            call = dev.kept.get(products.KEY)
-            if call is not None:
-                given = products.target(a, b) if out is None else out
-                if call(a, b, given, bias, act):
-                    return given
         staging.device(dev)
         a, b = staging.operand("a", a), staging.operand("b", b)
         weights.look_again(dev, b)
@@ -83,7 +76,7 @@ class Gemm:
             bias = stage.pointer(bias)
             taken = function if blob is None else plans.packed(dev, function, tile)
             stage.launch(taken, c.pointer, pa, pb, bias, m, n, k, *sa, *sb, c.row, act)
-            if usual and not stage.on_device:
+            if algo == "auto" and not stage.on_device:
                 products.remember(dev, tag, (m, n, k), function, _packs(dev, m, n, k, tag, tile))
                 if blob is not None:
                     products.remember(dev, tag, (m, n, k), taken, True, blob, b)
@@ -121,7 +114,7 @@ class Gemm:
             if _packs(dev, m, n, k, tag, tile):
                 weights_of_b = _blob(dev, weights_of_b, function, tile)
                 function = plans.packed(dev, function, tile)
-        return GemmPlan(dev, function, tile, (m, n, k), check.activation(activation), weights_of_b)
+        return _Plan(dev, function, tile, (m, n, k), check.activation(activation), weights_of_b)
 
 
 class GemmPlan(PlanBase):
@@ -174,6 +167,9 @@ class GemmPlan(PlanBase):
         return self.queue.prepare(self.kernel, out, a, self._right(b), bias, *self._tail)
 
 
+_Plan = shortcut.plans(GemmPlan)
+
+
 def outline(a: Any, b: Any, bias: Any) -> tuple[str, int, int, int]:
     """(dtype, m, n, k) of a product of what has these shapes and dtypes; raises as Gemm."""
     tag = check.dtype("gemm", "a", a.dtype, _WANTED)
@@ -222,4 +218,4 @@ def _slices(tile: TilePlan | None) -> int:
     return tile.levels[0][2] if tile is not None and tile.levels else 0
 
 
-gemm = Gemm()
+gemm = shortcut.operation("gemm", Gemm, products.KEY, target=products.target)

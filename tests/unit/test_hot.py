@@ -218,8 +218,11 @@ def asked(monkeypatch):
     return seen
 
 
-def test_a_fence_that_has_ended_is_waited_for_in_c(cpu, asked):
+@pytest.mark.parametrize("brief", [True, False])
+def test_a_fence_that_has_ended_is_waited_for_in_c(cpu, asked, brief):
     with cpu.kernel("saxpy_f32") as k, cpu.queue() as queue, cpu.empty(4, "f4") as x:
+        assert queue._brief is True
+        queue._brief = brief
         fence = queue.launch(k, x, x, 1.0, 1, groups=1)  # a grid of one group: run by the caller
         assert fence.wait() is fence.wait(0) is fence.wait(timeout_s=2.5) is fence
         assert fence.done
@@ -240,8 +243,10 @@ def test_odd_timeouts_are_pythons_even_of_what_has_ended(cpu, asked, timeout):
     assert asked == [(timeout,), (np.float32(1),)]
 
 
-def test_a_wait_with_something_to_free_or_to_tell_is_pythons(cpu, asked):
+@pytest.mark.parametrize("brief", [True, False])
+def test_a_wait_with_something_to_free_or_to_tell_is_pythons(cpu, asked, brief):
     with cpu.kernel("saxpy_f32") as k, cpu.queue() as queue, cpu.empty(4, "f4") as x:
+        queue._brief = brief
         freed = []
         fence = queue.launch(k, x, x, 1.0, 1, groups=1)
         cpu._retired._entries.append((lambda: freed.append(1), []))
@@ -255,9 +260,39 @@ def test_a_wait_with_something_to_free_or_to_tell_is_pythons(cpu, asked):
             fence.wait()
 
 
-def test_a_failure_is_told_by_the_wait_of_what_came_after(cpu, asked):
+def test_what_waits_for_a_wait_may_be_anything_with_a_length(cpu, asked):
+    class Rude:
+        def __len__(self):
+            queue._pending = ([],)
+            fence.wait()
+            return 0
+
+    class Wrong:
+        def __len__(self):
+            raise LookupError
+
+    with cpu.kernel("saxpy_f32") as k, cpu.queue() as queue, cpu.empty(4, "f4") as x:
+        fence = queue.launch(k, x, x, 1.0, 1, groups=1)
+        for kept in ((), ([],), ([], set(), {}, ""), ([],) * 6):
+            queue._pending = kept
+            for _ in range(2):
+                assert fence.wait() is fence
+            queue._pending = (*kept[1:], [1])
+            fence.wait()
+            assert len(asked) == 1
+            del asked[:]
+        for odd in (None, 5, [[]], ([],) * 7, (5,), (Wrong(),), (Rude(), [])):
+            queue._pending = odd
+            fence.wait()
+            assert asked == [()], odd
+            del asked[:]
+
+
+@pytest.mark.parametrize("brief", [True, False])
+def test_a_failure_is_told_by_the_wait_of_what_came_after(cpu, asked, brief):
     bad = sp.TilePlan(algo="naive", pack=True)  # no packed operand: the kernel refuses it
     with cpu.kernel("gemm_f32", plan=bad) as k, cpu.queue() as queue, cpu.empty((1, 1), "f4") as x:
+        queue._brief = brief
         work = sp.Commands().dispatch(k, x, x, x, None, 1, 1, 1, 1, 1, 1, 1, 1, 0)
         with pytest.raises(sp.KernelFault):
             queue.submit(work).wait()

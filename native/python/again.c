@@ -1,0 +1,45 @@
+/* A call that C leaves alone, made anew by Python's method. */
+#include "hot.h"
+
+static PyObject *tuple_of(PyObject *first, PyObject *const *items, Py_ssize_t n)
+{
+    const Py_ssize_t before = first != NULL;
+    PyObject *const made = PyTuple_New(before + n);
+    for (Py_ssize_t i = 0; made && i < before + n; i++) {
+        PyObject *const item = i < before ? first : items[i - before];
+        Py_INCREF(item);
+        PyTuple_SetItem(made, i, item); /* of a new tuple, in its bounds: that does not fail */
+    }
+    return made;
+}
+
+PyObject *hot_tuple_of(PyObject *const *items, Py_ssize_t n)
+{
+    return tuple_of(NULL, items, n);
+}
+
+PyObject *hot_call_again(PyObject *owner, PyObject *name, PyObject *first, PyObject *const *args, Py_ssize_t nargs, PyObject *names)
+{
+    PyObject *const method = PyObject_GetAttr(owner, name), *const given = tuple_of(first, args, nargs);
+    PyObject *const named = PyDict_New();
+    const Py_ssize_t nnames = names ? PyTuple_Size(names) : 0;
+    int well = method && given && named;
+    for (Py_ssize_t i = 0; well && i < nnames; i++)
+        well = PyDict_SetItem(named, PyTuple_GetItem(names, i), args[nargs + i]) == 0;
+    PyObject *const made = well ? PyObject_Call(method, given, named) : NULL;
+    Py_XDECREF(method);
+    Py_XDECREF(given);
+    Py_XDECREF(named);
+    return made;
+}
+
+PyObject *hot_call_tuple(PyObject *owner, PyObject *name, PyObject *first, PyObject *given, PyObject *named)
+{
+    PyObject *const method = PyObject_GetAttr(owner, name), *const before = tuple_of(first, NULL, 0);
+    PyObject *const all = before ? PySequence_Concat(before, given) : NULL;
+    PyObject *const made = method && all ? PyObject_Call(method, all, named) : NULL;
+    Py_XDECREF(method);
+    Py_XDECREF(before);
+    Py_XDECREF(all);
+    return made;
+}

@@ -1,0 +1,55 @@
+/* A call of gemm by the table of product.c: what its arguments mean, and where the result goes. */
+#include "matrix.h"
+#include "op.h"
+
+#include <limits.h>
+
+/* Is it the algorithm that is taken when none is named? */
+static int is_auto(PyObject *algo)
+{
+    return !algo || (PyUnicode_CheckExact(algo) && !PyUnicode_CompareWithASCIIString(algo, "auto"));
+}
+
+/* Of an activation's name; -1: none that is known. */
+static long number_of(PyObject *activation, PyObject *numbers)
+{
+    if (!activation || activation == Py_None)
+        return 0;
+    PyObject *const found = PyUnicode_CheckExact(activation) && PyDict_CheckExact(numbers) ? PyDict_GetItemWithError(numbers, activation) : NULL;
+    return found ? PyLong_AsLong(found) : -1;
+}
+
+/* A new array for the result, or what `target` makes of other operands: arrays that have another way, or a large result. */
+static PyObject *new_result(PyObject *a, PyObject *b, const struct hot_op_more *more)
+{
+    const size_t most_nbytes = (128 << 10) - 1;
+    struct hot_matrix left, right;
+    if (!hot_look(a, &left) || !hot_look(b, &right) || left.type != right.type || left.columns != right.rows ||
+        left.rows > most_nbytes / (left.type ? 8u : 4u) / right.columns)
+        return PyObject_CallFunctionObjArgs(more->target, a, b, NULL);
+    PyObject *const rows = PyLong_FromSize_t(left.rows), *const columns = PyLong_FromSize_t(right.columns);
+    PyObject *const shape = rows && columns ? PyTuple_Pack(2, rows, columns) : NULL;
+    PyObject *const made = shape ? PyObject_CallFunctionObjArgs(more->empty, shape, hot_float_dtypes[left.type], NULL) : NULL;
+    Py_XDECREF(rows);
+    Py_XDECREF(columns);
+    Py_XDECREF(shape);
+    return made;
+}
+
+PyObject *hot_gemm(PyObject *table, PyObject *device, PyObject *const *values, const struct hot_op_more *more)
+{
+    enum { A, B, OUT, BIAS, ACTIVATION, ALGO };
+    (void)device;
+    const long act = number_of(values[ACTIVATION], more->numbers);
+    if (Py_TYPE(table) != hot_products_type || act < 0 || act > INT_MAX || !is_auto(values[ALGO]))
+        return NULL;
+    PyObject *const given = values[OUT] == Py_None ? NULL : values[OUT];
+    PyObject *const out = given ? (Py_INCREF(given), given) : new_result(values[A], values[B], more);
+    if (!out)
+        return NULL;
+    PyObject *const args[] = {values[A], values[B], out, values[BIAS] ? values[BIAS] : Py_None};
+    if (hot_product_now(table, args, (int)act) > 0)
+        return out;
+    Py_DECREF(out);
+    return NULL;
+}

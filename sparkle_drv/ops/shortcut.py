@@ -1,0 +1,42 @@
+"""Operations and plans whose calls C tries first: native/python/op.c, plan.c.
+
+A class that is written in Python is called through a tuple of its arguments and a dict of their
+names, and that costs as much as a small product. Objects of the subclasses made here, which have
+the same name and mean the same, are called without. Called by gemm.py and conv2d.py.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from types import MethodType
+from typing import Any, TypeVar
+
+import numpy as np
+
+from sparkle_drv import _hot
+from sparkle_drv.core.device import Device
+
+from . import check
+
+T = TypeVar("T")
+
+
+def operation(
+    name: str,
+    kind: type[T],
+    key: str,
+    target: Callable[[Any, Any], Any] | None = None,
+    ended: Callable[..., Any] | None = None,
+) -> T:
+    """The object that is called `name` in its module: `kind` is asked when there is no table at
+    `dev.kept[key]`, or when the table leaves a call alone. `target`, `ended`: see
+    native/python/op.h.
+    """
+    made = _hot.op(name, kind, key, Device, (target, np.empty, check.ACTIVATIONS, ended))()
+    vars(made)["__signature__"] = inspect.signature(MethodType(vars(kind)["__call__"], made))
+    return made
+
+
+plans = _hot.direct
+"""The subclass of a class of plans."""
