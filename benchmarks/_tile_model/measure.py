@@ -99,7 +99,7 @@ def _one(dev: sp.Device, row: Search1, budget_s: float, seed: int) -> dict[str, 
     if row.launch_s > LONGEST_S:
         return _without(f"left out: one run takes some {row.launch_s:.0f} s")
     itemsize = 8 if of.dtype == "float64" else 4
-    model = tiles.gemm(dev.info, of.m, of.n, of.k, itemsize)
+    model = tiles.gemm(dev.info, of.m, of.n, of.k, itemsize, stays=row.kept)
     packs = row.kept and tiles.packs_b(dev.info, of.m, of.n, of.k, itemsize, model)
     space = Space(of, replace(model, pack=packs), row.kept)
     with Held(dev, of, seed) as held:

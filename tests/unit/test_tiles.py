@@ -68,7 +68,7 @@ def test_it_agrees_with_the_blocks_that_were_measured_best():
     assert (zen.mr, zen.nr, zen.kc) == (14, 32, 1024)
     haswell = tiles.blocks(tiles.CORES["avx2"], HIERARCHIES["zen"], 4)
     assert (haswell.mr, haswell.nr) == (6, 16)
-    assert haswell.kc == 512
+    assert haswell.kc == 1024
     assert tiles.micro_tile(tiles.CORES["avx2"], 8) == (6, 8, 4)
 
 
