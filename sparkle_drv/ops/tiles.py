@@ -35,12 +35,13 @@ class Core:
     small_b: int = 256 << 10
     """Up to so many bytes, b is read where it is: `SP_SMALL_B` of native/cpu."""
     far_rows: int = 0
-    """Of a b that comes from memory, so many rows are best read at a time, along them; 0: as many
-    as from a cache, down a panel."""
+    """Of a b that comes from memory, so many rows are read at a time, along them; 0: down panels.
+
+    16 streams are what prefetchers follow (of 32, Zen 4 reads half as fast). Tiles of so few terms
+    are worth their calls where vectors are long.
+    """
 
 
-# 16 streams are what prefetchers follow (of 32, Zen 4 reads half as fast). Tiles of so few terms are
-# worth their calls where one holds as much as with vectors of 64 bytes.
 CORES = {
     "avx512": Core(64, registers=32, fma_latency=4, fma_per_cycle=2, far_rows=16),
     "avx2": Core(32, registers=16, fma_latency=4, fma_per_cycle=2, small_b=24 << 10),
@@ -121,7 +122,7 @@ def _cache(caches: tuple[CacheLevel, ...], level: int) -> CacheLevel | None:
 
 
 def _own(info: DeviceInfo, level: int) -> int:
-    """Bytes of a core's part of L2, or of the last cache there is up to L3."""
+    """Bytes of a core's part of a cache; of L2 where there is no such one."""
     found = _cache(info.caches, level) or _cache(info.caches, 2) or FALLBACK_CACHES[1]
     return found.nbytes // max(1, found.shared_by)
 
@@ -137,7 +138,10 @@ def blocks(core: Core, caches: tuple[CacheLevel, ...], itemsize: int) -> Blocks:
     own = l2.nbytes // max(1, l2.shared_by)
     kc = max(_kc_of_l1(l1, mr, nr, itemsize), _kc_of_c(core, mr, nr, vector, itemsize, own))
 
-    mc = _down(_block_of_a(own) // (kc * itemsize), mr)
+    # mc: the block of a, mc x kc, fills three eighths of L2. The paper gives it all the ways that
+    # are left beside the micro-panel of b; here three of these are under way (one in use, the next,
+    # asked for early, and the one before, not yet pushed out), and so are tiles of c.
+    mc = _down(own * 3 // 8 // (kc * itemsize), mr)
 
     # nc: the block of b, kc x nc, does the same in this core's part of L3. Bounded, because each
     # thread packs a block of its own.
@@ -146,16 +150,6 @@ def blocks(core: Core, caches: tuple[CacheLevel, ...], itemsize: int) -> Blocks:
     left = ways - 1 - -(-(mc * kc * itemsize) // way)
     nc = _down(min(MAX_PACKED, max(1, left) * way) // (kc * itemsize), nr)
     return Blocks(mc=mc, nc=nc, kc=kc, mr=mr, nr=nr, vector=vector)
-
-
-def _block_of_a(own_l2: int) -> int:
-    """Bytes of the block of a, mc x kc: three eighths of L2.
-
-    The paper gives it all the ways that are left beside the micro-panel of b; here three of these
-    are under way (one in use, the next, asked for early, and the one before, not yet pushed out),
-    and so are tiles of c.
-    """
-    return own_l2 * 3 // 8
 
 
 def _kc_of_l1(l1: CacheLevel, mr: int, nr: int, itemsize: int) -> int:
@@ -244,18 +238,21 @@ def _for_shape(
     info: DeviceInfo, tile: Blocks, shape: tuple[int, int, int], itemsize: int, stays: bool
 ) -> Blocks:
     """`tile`, but for what has so little of a or of b that nothing is used again."""
-    (m, n, k), core = shape, core_of(info)
+    (m, n, k), core, l2 = shape, core_of(info), _own(info, 2)
+    row = tile.nr * itemsize  # bytes of a panel of b
     if n <= 2 * tile.nr:
         # Each row of a is read once and in place (gemm_args.c): from one end to the other, and c
-        # once. All that is used again is b, which has half of L2.
-        kc = max(tile.kc, _multiple(_own(info, 2) // 2 / (tile.nr * itemsize)))
-        return replace(tile, kc=kc, mc=_down(_block_of_a(_own(info, 2)) // (kc * itemsize), tile.mr))
+        # once. All that is used again is b, whose panel has half of L2.
+        return replace(tile, kc=max(tile.kc, _multiple(l2 // 2 / row)))
     packs = stays and _worth_packing(core, m, n * k * itemsize)
-    near_c = m <= 2 * tile.mr and m * n * itemsize <= _own(info, 2) // 8
-    if core.far_rows and near_c and not packs and n * k * itemsize > _own(info, 3) // 2:
-        # Each panel of b is read once and in place, from memory: along its rows, while c stays.
-        nc = _down(_own(info, 2) // 4 // (core.far_rows * itemsize), tile.nr)
-        return replace(tile, kc=core.far_rows, nc=nc)
+    near_c = m <= 2 * tile.mr and m * n * itemsize <= l2 // 8
+    if near_c and not packs and n * k * itemsize > _own(info, 3) // 2:
+        # b is read once and in place, from memory: along its rows, while c stays in L2; or a panel
+        # at a time, which has half of L1 until the second tile has read it.
+        if core.far_rows:
+            nc = _down(l2 // 4 // (core.far_rows * itemsize), tile.nr)
+            return replace(tile, kc=core.far_rows, nc=nc)
+        return replace(tile, kc=min(tile.kc, _multiple(_own(info, 1) // 2 / row)))
     return tile
 
 
