@@ -1,4 +1,4 @@
-"""How far the tile model's plan of a product is from the best that a search finds, on the cpu device.
+"""How far the tile model's plan of a product is from the best that a search finds, on the cpu.
 
 Every product of benchmarks/cpu_peers.py, each instruction set of this CPU, one thread; b that may
 change, and b that stays and may be packed once. A search races the model's plan, plans far from it
@@ -23,6 +23,7 @@ if "sparkle_drv" not in sys.modules:  # imported by a test: there is nowhere to 
     hop()
 
 import argparse
+import os
 import platform
 import re
 import signal
@@ -32,8 +33,8 @@ from typing import Any
 from _bench import env, results
 from _bench.problems import FAILED, OK, REGRESSION, USAGE, UsageError
 from _cpu_peers import cases, station
+from _cpu_peers.report import machine, rows_a_line
 from _tile_model import measure, report
-from cpu_peers import _end, _rows_a_line, placed
 
 HERE = Path(__file__).resolve().parent
 BUDGET_S = 460.0
@@ -55,7 +56,9 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument("--only", default="", metavar="REGEX", help="products whose names match")
     top.add_argument("--isa", default=",".join(sets()), help="default: %(default)s")
     top.add_argument("--b", default=",".join(KINDS), help="default: %(default)s")
-    top.add_argument("--budget-s", type=float, default=BUDGET_S, help="for all; default: %(default)g")
+    top.add_argument(
+        "--budget-s", type=float, default=BUDGET_S, help="for all; default: %(default)g"
+    )
     top.add_argument("--seed", type=int, default=1, help="of the operands and of the search")
     top.add_argument("--label", default="", help="a remark for the report, as 'a quiet machine'")
     top.add_argument("--json", type=Path, help="write everything there")
@@ -71,33 +74,43 @@ def _words(text: str, known: Sequence[str], option: str) -> list[str]:
     return words
 
 
+def _end(signum: int, frame: object) -> None:
+    raise KeyboardInterrupt  # what was measured is written
+
+
 def main(argv: Sequence[str]) -> int:
     args = parser().parse_args(argv)
     signal.signal(signal.SIGTERM, _end)
     try:
-        isas, kinds = _words(args.isa, sets(), "--isa"), _words(args.b, KINDS, "--b")
-        chosen = [case for case in cases.select(args.only) if case.kind == "gemm"]
-    except re.error as error:
-        print(f"tile_model.py: --only: {error}", file=sys.stderr)
-        return USAGE
+        todo = _todo(args)
     except UsageError as error:
         print(f"tile_model.py: {error}", file=sys.stderr)
         return USAGE
-    if not chosen:
-        print(f"tile_model.py: --only: no product has {args.only!r} in its name", file=sys.stderr)
-        return USAGE
     whole = (args.only, args.isa, args.b) == ("", ",".join(sets()), ",".join(KINDS))
-    return _write(_measured(args, measure.todo(chosen, isas, kinds)), args, whole)
+    return _write(_measured(args, todo), args, whole)
 
 
-def _measured(args: argparse.Namespace, todo: Sequence[measure.Search1]) -> dict[str, Any]:
+def _todo(args: argparse.Namespace) -> list[measure.Task]:
+    """The rows to come. Raises UsageError."""
+    isas, kinds = _words(args.isa, sets(), "--isa"), _words(args.b, KINDS, "--b")
+    try:
+        chosen = cases.select(args.only)
+    except re.error as error:
+        raise UsageError(f"--only: {error}") from None
+    todo = measure.todo(chosen, isas, kinds)
+    if not todo:
+        raise UsageError(f"--only: no product has {args.only!r} in its name")
+    return todo
+
+
+def _measured(args: argparse.Namespace, todo: Sequence[measure.Task]) -> dict[str, Any]:
     told: dict[str, Any] = {
         "schema": 1, "env": env.describe(), "label": args.label, "seed": args.seed,
         "budget_s": args.budget_s,
     }  # fmt: skip
     rows: list[dict[str, Any]] = []
     try:
-        with station.pinned(placed("1")[1]):
+        with station.pinned(sorted(os.sched_getaffinity(0))[-1:]):
             for row in measure.run(todo, args.budget_s, args.seed):
                 rows.append(row)
                 print(" | ".join(report.cells(row)), file=sys.stderr, flush=True)
@@ -111,13 +124,12 @@ def _write(told: dict[str, Any], args: argparse.Namespace, whole: bool) -> int:
     """Files, the text, and the exit code."""
     told = results.finite(told)
     text = report.markdown(told)
-    machine = f"{told['env']['cpu']} {told['env']['cpu_model'] or ''}".lower()
-    folder = HERE / "results" / re.sub(r"[^a-z0-9]+", "-", machine).strip("-")
+    folder = HERE / "results" / machine(told["env"])
     kept = whole and not told["interrupted"]
     if kept:
         folder.mkdir(parents=True, exist_ok=True)
     for path, content in (
-        (args.json or (folder / "tile_model.json" if kept else None), _rows_a_line(told)),
+        (args.json or (folder / "tile_model.json" if kept else None), rows_a_line(told)),
         (args.md or (folder / "tile_model.md" if kept else None), text),
     ):
         if path is not None:

@@ -15,9 +15,7 @@ from _cpu_peers.cases import Case, Gemm
 import sparkle_drv as sp
 from sparkle_drv.ops import tiles
 
-from . import report
-from .held import Held
-from .space import Space
+from . import held, report, space
 
 GFLOPS = {"avx512": 100.0, "avx2": 50.0, "neon": 30.0, "ref": 35.0}
 """Of one core and float32, about: to know how long a launch will last."""
@@ -31,11 +29,11 @@ SLOW = {"least_pairs": 5, "samples": 1, "hopeless": 1.25}
 QUICK = {"least_pairs": 20, "samples": 5, "hopeless": 2.0}
 """How a search goes on with launches longer than SLOW_S, and with others."""
 FAR_SHARE, LOOK_LAUNCHES, LOOK_S = 0.3, 8, 3e-3
-"""Of the time goes to plans far from the model's; each takes about so many launches, and so long."""
+"""Of the time goes to plans far from the model's; each takes so many launches, and so long."""
 
 
 @dataclass(frozen=True)
-class Search1:
+class Task:
     """One row to come."""
 
     isa: str
@@ -54,10 +52,10 @@ class Search1:
         return min(max(LAUNCHES * self.launch_s, LEAST_S), MOST_S)
 
 
-def todo(cases: Sequence[Case], isas: Sequence[str], kinds: Sequence[str]) -> list[Search1]:
+def todo(cases: Sequence[Case], isas: Sequence[str], kinds: Sequence[str]) -> list[Task]:
     """The rows: every product, each instruction set, b that may change and b that stays."""
     return [
-        Search1(isa, case, case.of, kind == "kept")
+        Task(isa, case, case.of, kind == "kept")
         for isa in isas
         for case in cases
         if isinstance(case.of, Gemm)
@@ -65,7 +63,7 @@ def todo(cases: Sequence[Case], isas: Sequence[str], kinds: Sequence[str]) -> li
     ]
 
 
-def run(rows: Sequence[Search1], budget_s: float, seed: int) -> Iterator[dict[str, Any]]:
+def run(rows: Sequence[Task], budget_s: float, seed: int) -> Iterator[dict[str, Any]]:
     """A dict for each row, while there is time: each has its share of what is left."""
     end = time.monotonic() + budget_s
     for isa in dict.fromkeys(row.isa for row in rows):
@@ -94,27 +92,27 @@ def _opened(isa: str) -> Iterator[sp.Device]:
         yield dev
 
 
-def _one(dev: sp.Device, row: Search1, budget_s: float, seed: int) -> dict[str, Any]:
+def _one(dev: sp.Device, row: Task, budget_s: float, seed: int) -> dict[str, Any]:
     of = row.of
     if row.launch_s > LONGEST_S:
         return _without(f"left out: one run takes some {row.launch_s:.0f} s")
     itemsize = 8 if of.dtype == "float64" else 4
     model = tiles.gemm(dev.info, of.m, of.n, of.k, itemsize, stays=row.kept)
     packs = row.kept and tiles.packs_b(dev.info, of.m, of.n, of.k, itemsize, model)
-    space = Space(of, replace(model, pack=packs), row.kept)
-    with Held(dev, of, seed) as held:
+    plans = space.Space(of, replace(model, pack=packs), row.kept)
+    with held.Held(dev, of, seed) as operands:
         pace: Any = SLOW if row.launch_s > SLOW_S else QUICK
         search: Search[sp.TilePlan] = Search(
-            held.admit, space.neighbours, time.monotonic, budget_s, seed, **pace
+            operands.admit, plans.neighbours, time.monotonic, budget_s, seed, **pace
         )
         try:
             look_s = LOOK_S + LOOK_LAUNCHES * row.launch_s
-            found = search.run(space.seeds(int(FAR_SHARE * budget_s / look_s)))
+            found = search.run(plans.seeds(int(FAR_SHARE * budget_s / look_s)))
         except ValueError as error:
-            return _without("; ".join([*held.wrong, str(error)]))
-        held.confirm(found.best)
-        if held.wrong:
-            return _without("WRONG " + "; ".join(held.wrong))
+            return _without("; ".join([*operands.wrong, str(error)]))
+        operands.confirm(found.best)
+        if operands.wrong:
+            return _without("WRONG " + "; ".join(operands.wrong))
     return {
         # The model's own plan may win the last duel: nothing found is better then.
         "distance_percent": [100 * max(r - 1, 0.0) for r in found.ratio],

@@ -54,7 +54,7 @@ def is_judged(row: Row) -> bool:
 
 def is_left_out(row: Row) -> bool:
     """On purpose?"""
-    return row["note"].startswith("left out")
+    return str(row["note"]).startswith("left out")
 
 
 def is_failed(row: Row) -> bool:
@@ -90,9 +90,10 @@ def markdown(told: Mapping[str, Any]) -> str:
         f"{told['budget_s']:g} s for all shapes." + report.remark(told["label"]), "",
         *["Not whole: interrupted.", ""] * told["interrupted"],
         *report.lines_of(("target", "wanted", "reached", "holds"), shown), "",
-        "Plans: mc x nc x kc. Distance: how much longer the model's plan takes than the best found, "
-        "by samples taken in turn after the search; 0 where nothing better was found. b: fresh, it "
-        "may change, and is packed in the call if at all; kept, it stays, and may be packed once.",
+        "Plans: mc x nc x kc. Distance: how much longer the model's plan takes than the best "
+        "found, by samples taken in turn after the search; 0 where nothing better was found. b: "
+        "fresh, it may change, and is packed in the call if at all; kept, it stays, and may be "
+        "packed once.",
         "",
         *report.lines_of(HEAD, [cells(row) for row in told["rows"]]),
     ]  # fmt: skip

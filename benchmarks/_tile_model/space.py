@@ -18,7 +18,16 @@ from sparkle_drv.types import TilePlan
 RUNGS = tuple(sorted({step << shift for shift in range(10) for step in (1, 3)}))
 """1 2 3 4 6 8 12 ...: numbers of pieces, steps of a half and a third."""
 FAR = (
-    *((1, 1, 1), (128, 1, 1), (1, 16, 16), (4, 4, 1), (16, 8, 8), (1, 16, 1), (4, 1, 4), (16, 1, 1)),
+    *(
+        (1, 1, 1),
+        (128, 1, 1),
+        (1, 16, 16),
+        (4, 4, 1),
+        (16, 8, 8),
+        (1, 16, 1),
+        (4, 1, 4),
+        (16, 1, 1),
+    ),
     *itertools.product((1, 2, 4, 8, 16, 32, 64, 128, 256), (1, 4, 16, 64), (1, 4, 16)),
 )
 """Pieces of k, m and n where a search begins beside the model's: whole matrices to small blocks,

@@ -31,9 +31,7 @@ Chosen = tuple[Kernel, TilePlan | None]
 Key = tuple[object, ...]
 
 
-def gemm(
-    dev: Device, m: int, n: int, k: int, tag: str, algo: str, stays: bool = False
-) -> Chosen:
+def gemm(dev: Device, m: int, n: int, k: int, tag: str, algo: str, stays: bool = False) -> Chosen:
     """gemm_f32 or gemm_f64 (`tag`) for these sizes, and its plan. stays: see tiles.gemm; on a
     deterministic device every b is taken for one that does, so that bits do not depend on it."""
     stays = stays or dev.deterministic

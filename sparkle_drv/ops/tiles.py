@@ -220,7 +220,9 @@ def gemm(
     """
     if info.kind == "gpu":
         return tiles_gpu.gemm(info, m, n, k, itemsize, algo)
-    tile = _for_shape(info, blocks(core_of(info), info.caches, itemsize), (m, n, k), itemsize, stays)
+    tile = _for_shape(
+        info, blocks(core_of(info), info.caches, itemsize), (m, n, k), itemsize, stays
+    )
     work = 2.0 * m * n * k
     threads = threads_for(info, work / flops_per_s(info, itemsize, 1))
     # Each block of a passes all of b once per nc columns, c is read and written once per kc.
