@@ -24,7 +24,6 @@ if "sparkle_drv" not in sys.modules:  # imported by a test: there is nowhere to 
 
 import argparse
 import os
-import platform
 import re
 import signal
 from collections.abc import Sequence
@@ -36,14 +35,17 @@ from _cpu_peers import cases, station
 from _cpu_peers.report import machine, rows_a_line
 from _tile_model import measure, report
 
+import sparkle_drv as sp
+
 HERE = Path(__file__).resolve().parent
 BUDGET_S = 460.0
 KINDS = ("fresh", "kept")
 
 
-def sets() -> tuple[str, ...]:
-    """The instruction sets that are looked at here; one that the CPU has not tells so."""
-    return ("avx512", "avx2", "ref") if platform.machine() == "x86_64" else ("neon", "ref")
+def sets() -> list[str]:
+    """The instruction sets of this CPU, the best first."""
+    with sp.open("cpu") as dev:
+        return [isa for isa in measure.GFLOPS if isa in dev.info.features]
 
 
 def parser() -> argparse.ArgumentParser:
