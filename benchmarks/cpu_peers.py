@@ -7,7 +7,6 @@ stand the lines that the package holds itself to.
 
     python benchmarks/cpu_peers.py                           # all, at most 12 minutes
     python benchmarks/cpu_peers.py --only 'gemm f32' --threads 1
-    python benchmarks/cpu_peers.py --tiles                   # the tile model against a search
 
 A whole run is kept under benchmarks/results/.
 """
@@ -25,7 +24,6 @@ if "sparkle_drv" not in sys.modules:  # imported by a test: there is nowhere to 
 
 import argparse
 import contextlib
-import json
 import os
 import re
 import signal
@@ -35,10 +33,10 @@ from typing import Any
 
 from _bench import env, results
 from _bench.problems import FAILED, OK, REGRESSION, USAGE, UsageError
-from _cpu_peers import NAMES, cases, crew, environment, measure, report, roofs, tiles
+from _cpu_peers import NAMES, cases, crew, environment, measure, report, roofs
 
 HERE = Path(__file__).resolve().parent
-BUDGET_S, TILE_S = 690.0, 5.0
+BUDGET_S = 690.0
 
 
 def placed(text: str) -> dict[int, list[int]]:
@@ -69,10 +67,6 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument("--budget-s", type=float, default=BUDGET_S, help=f"default: {BUDGET_S:g}")
     top.add_argument("--seed", type=int, default=1, help="of the operands and of the order")
     top.add_argument("--label", default="", help="a remark for the report, as 'a quiet machine'")
-    top.add_argument("--tiles", action="store_true", help="the tile model of the products instead")
-    top.add_argument(
-        "--tile-budget-s", type=float, default=TILE_S, help=f"a shape; default: {TILE_S:g}"
-    )
     top.add_argument("--json", type=Path, help="write everything there")
     top.add_argument("--md", type=Path, help="write the tables there")
     top.add_argument("--check", action="store_true", help="exit 3 when a line does not hold")
@@ -117,15 +111,15 @@ def _main(args: argparse.Namespace) -> int:
     shared = Path("/dev/shm")  # operands pass through memory
     where = str(shared) if os.access(shared, os.W_OK) else None
     with tempfile.TemporaryDirectory(prefix="sparkle-peers-", dir=where) as folder:
-        there = crew.Crew([] if args.tiles else names, cpus, Path(folder))
+        there = crew.Crew(names, cpus, Path(folder))
         _introduce(facts["removed"], there.peers)
         try:
-            told = _tiles(args, chosen, there) if args.tiles else _peers(args, chosen, there)
+            told = _peers(args, chosen, there)
         finally:
             there.close()
     told = results.finite({**facts, **told})
-    suffix = f"-threads-{args.threads}" if args.threads and not args.tiles else ""
-    return _write(told, args, "cpu_tiles" if args.tiles else f"cpu_peers{suffix}")
+    suffix = f"-threads-{args.threads}" if args.threads else ""
+    return _write(told, args, f"cpu_peers{suffix}")
 
 
 def _peers(
@@ -152,49 +146,24 @@ def _peers(
     return {**told, "peers": there.peers, "interrupted": interrupted or missing}
 
 
-def _tiles(
-    args: argparse.Namespace, chosen: Sequence[cases.Case], there: crew.Crew
-) -> dict[str, Any]:
-    """The same of --tiles: one thread, whatever --threads says."""
-    rows: list[dict[str, Any]] = []
-    interrupted, cpus = False, placed("1")[1]
-    try:
-        for row in tiles.run(chosen, cpus, there.environment(1), args.tile_budget_s):
-            rows.append(row)
-            print(" ".join(tiles.cells(row)), file=sys.stderr, flush=True)
-    except KeyboardInterrupt:
-        interrupted = True
-    shows = [line.as_json() for line in tiles.lines(rows)]
-    told = {"schema": report.SCHEMA, "budget_s": args.tile_budget_s, "rows": rows, "shows": shows}
-    return {**told, "interrupted": interrupted}
-
-
 def _write(told: dict[str, Any], args: argparse.Namespace, name: str) -> int:
     """Files, the text, and the exit code."""
-    text = (tiles if args.tiles else report).markdown(told)
-    machine = f"{told['env']['cpu']} {told['env']['cpu_model'] or ''}".lower()
-    folder = HERE / "results" / re.sub(r"[^a-z0-9]+", "-", machine).strip("-")
+    text = report.markdown(told)
+    folder = HERE / "results" / report.machine(told["env"])
     kept = not (args.only or args.quick or told["interrupted"])
     if kept:
         folder.mkdir(parents=True, exist_ok=True)
     for path, content in (
-        (args.json or (folder / f"{name}.json" if kept else None), _rows_a_line(told)),
+        (args.json or (folder / f"{name}.json" if kept else None), report.rows_a_line(told)),
         (args.md or (folder / f"{name}.md" if kept else None), text),
     ):
         if path is not None:
             results.write_atomically(path, content)
     print(text)
-    shows = told["shows"] if args.tiles else [x for some in told["shows"].values() for x in some]
-    if told["interrupted"] or not (tiles if args.tiles else report).measured(told["rows"]):
+    shows = [x for some in told["shows"].values() for x in some]
+    if told["interrupted"] or not report.measured(told["rows"]):
         return FAILED
     return REGRESSION if args.check and any(x["holds"] is False for x in shows) else OK
-
-
-def _rows_a_line(told: Mapping[str, Any]) -> str:
-    """JSON with a row a line, so that changes can be read."""
-    head = json.dumps({k: v for k, v in told.items() if k != "rows"}, indent=1, allow_nan=False)
-    rows = ",\n".join(json.dumps(row, allow_nan=False) for row in told["rows"])
-    return f'{head[:-2]},\n "rows": [\n{rows}\n]}}\n'
 
 
 def _introduce(removed: Mapping[str, str], peers: Mapping[str, Mapping[str, str]]) -> None:

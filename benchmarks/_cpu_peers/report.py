@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -114,6 +116,18 @@ def measured(rows: Sequence[Row]) -> bool:
     """Was ours right, and timed, in every row?"""
     mine = (row["ways"].get(f"{OURS} checked", {}) for row in rows)
     return all(entry.get("verdict") == "right" for entry in mine)
+
+
+def machine(env: Mapping[str, Any]) -> str:
+    """The name of the folder of results of a machine."""
+    return re.sub(r"[^a-z0-9]+", "-", f"{env['cpu']} {env['cpu_model'] or ''}".lower()).strip("-")
+
+
+def rows_a_line(told: Mapping[str, Any]) -> str:
+    """JSON with a row a line, so that changes can be read."""
+    head = json.dumps({k: v for k, v in told.items() if k != "rows"}, indent=1, allow_nan=False)
+    rows = ",\n".join(json.dumps(row, allow_nan=False) for row in told["rows"])
+    return f'{head[:-2]},\n "rows": [\n{rows}\n]}}\n'
 
 
 def remark(label: str) -> str:

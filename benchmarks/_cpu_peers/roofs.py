@@ -15,9 +15,7 @@ _TOOL = Path(__file__).resolve().parents[2] / "tools" / "bench.py"
 LIMIT_S = 120
 
 
-def bench(
-    arguments: Sequence[str], cpus: Sequence[int], env: Mapping[str, str], limit_s: float = LIMIT_S
-) -> dict[str, Any]:
+def bench(arguments: Sequence[str], cpus: Sequence[int], env: Mapping[str, str]) -> dict[str, Any]:
     """What `bench.py ARGUMENTS --json` writes, run on `cpus`. RuntimeError when it fails."""
     out = Path(env["SPARKLE_HOME"]) / "bench.json"
     out.unlink(missing_ok=True)
@@ -25,10 +23,10 @@ def bench(
     with pinned(cpus):
         try:
             done = subprocess.run(
-                command, env=dict(env), capture_output=True, text=True, timeout=limit_s
+                command, env=dict(env), capture_output=True, text=True, timeout=LIMIT_S
             )
         except subprocess.TimeoutExpired:
-            raise RuntimeError(f"bench.py {arguments[0]}: not done after {limit_s:g} s") from None
+            raise RuntimeError(f"bench.py {arguments[0]}: not done after {LIMIT_S:g} s") from None
     if not out.exists():
         said = done.stderr.strip().splitlines()[-1:] or ["nothing"]
         raise RuntimeError(f"bench.py {arguments[0]}: status {done.returncode}, {said[0][:300]}")

@@ -13,7 +13,7 @@
 #define SP_NV_F32 2
 #define SP_MR_F64 6
 #define SP_NV_F64 2
-#define SP_TERMS 4
+#define SP_TERMS 2
 #define SP_SMALL_B (24 << 10)
 #define SP_CONV_RUN 3
 #define SP_PEAK_CHAINS 12

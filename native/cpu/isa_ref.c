@@ -9,6 +9,7 @@
 #define SP_NV_F32 2
 #define SP_MR_F64 4
 #define SP_NV_F64 2
+#define SP_SMALL_B (24 << 10)
 #define SP_CONV_RUN 3
 #define SP_PEAK_CHAINS 8
 #define SP_REDUCE_LANES 8

@@ -59,7 +59,7 @@ class Gemm:
         weights.look_again(dev, b)
         bias = None if bias is None else staging.operand("bias", bias)
         tag, m, n, k = outline(a, b, bias)
-        function, tile = _function(dev, m, n, k, tag, algo)
+        function, tile = _function(dev, m, n, k, tag, algo, weights.stays(b))
 
         stage = staging.Stage(dev, {"a": a, "b": b, "bias": bias}, out)
         c = stage.target((m, n), a.dtype, rows=True)
@@ -77,7 +77,8 @@ class Gemm:
             taken = function if blob is None else plans.packed(dev, function, tile)
             stage.launch(taken, c.pointer, pa, pb, bias, m, n, k, *sa, *sb, c.row, act)
             if algo == "auto" and not stage.on_device:
-                products.remember(dev, tag, (m, n, k), function, _packs(dev, m, n, k, tag, tile))
+                usual, _ = _function(dev, m, n, k, tag, algo, False)
+                products.remember(dev, tag, (m, n, k), usual, _packs(dev, m, n, k, tag, tile))
                 if blob is not None:
                     products.remember(dev, tag, (m, n, k), taken, True, blob, b)
         return stage.finish(c)
@@ -102,7 +103,7 @@ class Gemm:
         staging.device(dev)
         tag = check.dtype("gemm", "dtype", dtype, _WANTED)
         m, n, k = check.whole("m", m, 1), check.whole("n", n, 1), check.whole("k", k, 1)
-        function, tile = _function(dev, m, n, k, tag, algo)
+        function, tile = _function(dev, m, n, k, tag, algo, b is not None)
         weights_of_b = None
         if b is not None:
             b = staging.operand("b", b)
@@ -184,11 +185,13 @@ def outline(a: Any, b: Any, bias: Any) -> tuple[str, int, int, int]:
     return tag, m, n, k
 
 
-def _function(dev: Device, m: int, n: int, k: int, tag: str, algo: str) -> plans.Chosen:
+def _function(
+    dev: Device, m: int, n: int, k: int, tag: str, algo: str, stays: bool
+) -> plans.Chosen:
     check.one_of("algo", algo, ALGOS)
     for name, value in (("m", m), ("n", n), ("k", k)):
         check.size(name, value)
-    return plans.gemm(dev, m, n, k, tag, algo)
+    return plans.gemm(dev, m, n, k, tag, algo, stays)
 
 
 def _packs(dev: Device, m: int, n: int, k: int, tag: str, tile: TilePlan | None) -> bool:

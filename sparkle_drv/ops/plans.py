@@ -31,18 +31,20 @@ Chosen = tuple[Kernel, TilePlan | None]
 Key = tuple[object, ...]
 
 
-def gemm(dev: Device, m: int, n: int, k: int, tag: str, algo: str) -> Chosen:
-    """gemm_f32 or gemm_f64 (`tag`) for these sizes, and its plan."""
-    found = _kept(dev).get(("gemm", m, n, k, tag, algo))
+def gemm(dev: Device, m: int, n: int, k: int, tag: str, algo: str, stays: bool = False) -> Chosen:
+    """gemm_f32 or gemm_f64 (`tag`) for these sizes, and its plan. stays: see tiles.gemm; on a
+    deterministic device every b is taken for one that does, so that bits do not depend on it."""
+    stays = stays or dev.deterministic
+    found = _kept(dev).get(("gemm", m, n, k, tag, algo, stays))
     if found is not None and not found[0].closed:
         return found
     itemsize = 4 if tag == "f32" else 8
     return _choose(
         dev,
-        ("gemm", m, n, k, tag, algo),
+        ("gemm", m, n, k, tag, algo, stays),
         f"gemm_{tag}",
         tuned.gemm_shape(m, n, k) if algo == "auto" else "",
-        lambda: _model(dev, tiles.gemm, m, n, k, itemsize, algo),
+        lambda: _model(dev, tiles.gemm, m, n, k, itemsize, algo, stays),
     )
 
 

@@ -12,7 +12,7 @@ not for promising. tiles_conv2d.py has convolutions. Called by `plans.py`; the s
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from sparkle_drv.types import CacheLevel, DeviceInfo, TilePlan
@@ -34,13 +34,19 @@ class Core:
     """Vector FMAs that begin in one cycle."""
     small_b: int = 256 << 10
     """Up to so many bytes, b is read where it is: `SP_SMALL_B` of native/cpu."""
+    far_rows: int = 0
+    """Of a b that comes from memory, so many rows are read at a time, along them; 0: down panels.
+
+    16 streams are what prefetchers follow (of 32, Zen 4 reads half as fast). Tiles of so few terms
+    are worth their calls where vectors are long.
+    """
 
 
 CORES = {
-    "avx512": Core(vector_nbytes=64, registers=32, fma_latency=4, fma_per_cycle=2),
-    "avx2": Core(vector_nbytes=32, registers=16, fma_latency=4, fma_per_cycle=2, small_b=24 << 10),
-    "neon": Core(vector_nbytes=16, registers=32, fma_latency=4, fma_per_cycle=2),
-    "ref": Core(vector_nbytes=16, registers=16, fma_latency=4, fma_per_cycle=1),
+    "avx512": Core(64, registers=32, fma_latency=4, fma_per_cycle=2, far_rows=16),
+    "avx2": Core(32, registers=16, fma_latency=4, fma_per_cycle=2, small_b=24 << 10),
+    "neon": Core(16, registers=32, fma_latency=4, fma_per_cycle=2),
+    "ref": Core(16, registers=16, fma_latency=4, fma_per_cycle=1, small_b=24 << 10),
 }
 """By instruction set, from the vendors' optimisation guides (Zen 4 and 5, Golden Cove, Neoverse).
 
@@ -115,19 +121,26 @@ def _cache(caches: tuple[CacheLevel, ...], level: int) -> CacheLevel | None:
     return next((cache for cache in caches if cache.level == level), None)
 
 
+def _own(info: DeviceInfo, level: int) -> int:
+    """Bytes of a core's part of a cache; of L2 where there is no such one."""
+    found = _cache(info.caches, level) or _cache(info.caches, 2) or FALLBACK_CACHES[1]
+    return found.nbytes // max(1, found.shared_by)
+
+
 @lru_cache(maxsize=64)
 def blocks(core: Core, caches: tuple[CacheLevel, ...], itemsize: int) -> Blocks:
-    """Block sizes for one core and one element size; they do not depend on the matrices."""
+    """Block sizes for one core and one element size; they do not depend on the matrices, but for
+    extreme ones: see `gemm`."""
     mr, nr, vector = micro_tile(core, itemsize)
     l1 = _cache(caches, 1) or FALLBACK_CACHES[0]
     l2 = _cache(caches, 2) or FALLBACK_CACHES[1]
     l3 = _cache(caches, 3)
-    kc = max(_kc_of_l1(l1, mr, nr, itemsize), _kc_of_c(core, mr, nr, vector, itemsize))
+    own = l2.nbytes // max(1, l2.shared_by)
+    kc = max(_kc_of_l1(l1, mr, nr, itemsize), _kc_of_c(core, mr, nr, vector, itemsize, own))
 
     # mc: the block of a, mc x kc, fills three eighths of L2. The paper gives it all the ways that
     # are left beside the micro-panel of b; here three of these are under way (one in use, the next,
     # asked for early, and the one before, not yet pushed out), and so are tiles of c.
-    own = l2.nbytes // max(1, l2.shared_by)
     mc = _down(own * 3 // 8 // (kc * itemsize), mr)
 
     # nc: the block of b, kc x nc, does the same in this core's part of L3. Bounded, because each
@@ -149,18 +162,18 @@ def _kc_of_l1(l1: CacheLevel, mr: int, nr: int, itemsize: int) -> int:
     return _multiple(ways * (l1.nbytes // _WAYS[1]) / (mr * itemsize))
 
 
-def _kc_of_c(core: Core, mr: int, nr: int, vector: int, itemsize: int) -> int:
+def _kc_of_c(core: Core, mr: int, nr: int, vector: int, itemsize: int, own_l2: int) -> int:
     """The paper counts loads of a and b; wide vectors make the update of c, once per kc, count too.
 
     It reads and writes mr * nr elements at what an outer cache gives. kc is the least that keeps
-    this below a thirty-second of the FMAs: on Zen 4 each halving of kc from there costs 2 to 3 %,
+    this below a sixty-fourth of the FMAs: on Zen 4 each halving of kc from there costs 2 to 5 %,
     because rows of c that are a page apart push each other out of L1. b's micro-panel may then
-    outgrow L1: it streams from L2 at nr * itemsize bytes per mr * nr / vector / fma_per_cycle
-    cycles, a few bytes a cycle where L2 gives dozens.
+    outgrow L1, but not an eighth of L2: it streams from there at nr * itemsize bytes per
+    mr * nr / vector / fma_per_cycle cycles, a few bytes a cycle where L2 gives dozens.
     """
     update = 2 * mr * nr * itemsize / OUTER_BYTES_PER_CYCLE
     step = mr * nr / vector / core.fma_per_cycle
-    return _multiple(32 * update / step)
+    return _multiple(min(64 * update / step, own_l2 // 8 / (nr * itemsize)))
 
 
 def _multiple(value: float) -> int:
@@ -192,12 +205,24 @@ def roofline_s(info: DeviceInfo, flops: float, nbytes: float, itemsize: int, thr
 
 @lru_cache(maxsize=1024)
 def gemm(
-    info: DeviceInfo, m: int, n: int, k: int, itemsize: int = 4, algo: str = "auto"
+    info: DeviceInfo,
+    m: int,
+    n: int,
+    k: int,
+    itemsize: int = 4,
+    algo: str = "auto",
+    stays: bool = False,
 ) -> TilePlan:
-    """The plan of c[m, n] = a[m, k] @ b[k, n]."""
+    """The plan of c[m, n] = a[m, k] @ b[k, n].
+
+    stays: b stays as it is, so that what is worth packing (packs_b) will be, and is only read in
+    place until then: both with this plan, in which the order of additions is the same.
+    """
     if info.kind == "gpu":
         return tiles_gpu.gemm(info, m, n, k, itemsize, algo)
-    tile = blocks(core_of(info), info.caches, itemsize)
+    tile = _for_shape(
+        info, blocks(core_of(info), info.caches, itemsize), (m, n, k), itemsize, stays
+    )
     work = 2.0 * m * n * k
     threads = threads_for(info, work / flops_per_s(info, itemsize, 1))
     # Each block of a passes all of b once per nc columns, c is read and written once per kc.
@@ -211,11 +236,37 @@ def gemm(
     )
 
 
+def _for_shape(
+    info: DeviceInfo, tile: Blocks, shape: tuple[int, int, int], itemsize: int, stays: bool
+) -> Blocks:
+    """`tile`, but for what has so little of a or of b that nothing is used again."""
+    (m, n, k), core, l2 = shape, core_of(info), _own(info, 2)
+    row = tile.nr * itemsize  # bytes of a panel of b
+    if n <= 2 * tile.nr:
+        # Each row of a is read once and in place (gemm_args.c): from one end to the other, and c
+        # once. All that is used again is b, whose panel has half of L2.
+        return replace(tile, kc=max(tile.kc, _multiple(l2 // 2 / row)))
+    packs = stays and _worth_packing(core, m, n * k * itemsize)
+    near_c = m <= 2 * tile.mr and m * n * itemsize <= l2 // 8
+    if near_c and not packs and n * k * itemsize > _own(info, 3) // 2:
+        # b is read once and in place, from memory: along its rows, while c stays in L2; or a panel
+        # at a time, which has half of L1 until the second tile has read it.
+        if core.far_rows:
+            nc = _down(l2 // 4 // (core.far_rows * itemsize), tile.nr)
+            return replace(tile, kc=core.far_rows, nc=nc)
+        return replace(tile, kc=min(tile.kc, _multiple(_own(info, 1) // 2 / row)))
+    return tile
+
+
 def packs_b(info: DeviceInfo, m: int, n: int, k: int, itemsize: int, plan: TilePlan) -> bool:
     """Is b worth a packed copy that stays? Not where the kernel reads it in place (gemm_args.c)."""
     if info.backend != "cpu" or plan.algo != "blocked":
         return False
-    return m > FEW_ROWS and n * k * itemsize > core_of(info).small_b
+    return _worth_packing(core_of(info), m, n * k * itemsize)
+
+
+def _worth_packing(core: Core, m: int, nbytes: int) -> bool:
+    return m > FEW_ROWS and nbytes > core.small_b
 
 
 @lru_cache(maxsize=64)

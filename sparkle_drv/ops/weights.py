@@ -67,6 +67,12 @@ def look_again(dev: Device, owner: Any) -> None:
         _forget_short_ways(dev, owner)
 
 
+def stays(owner: Any) -> bool:
+    """Does it stay as it is, as far as anybody knows, so that `packed` would keep what is made of
+    it?"""
+    return _state(owner) is not None
+
+
 def packed(dev: Device, owner: Any, key: Hashable, pack: Callable[[], Array]) -> Array | None:
     """What `pack()` made of this owner's contents, a blob; None: pack inside the call.
 

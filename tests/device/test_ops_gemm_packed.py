@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import sparkle_drv as sp
-from sparkle_drv.ops import gemm, ref, weights
+from sparkle_drv.ops import gemm, ref, tiles, weights
 from sparkle_drv.types import TilePlan
 
 ISAS = ["avx512", "avx2", "neon", "ref"]
@@ -75,6 +75,47 @@ def test_the_same_bits_with_and_without_packing(dev, dtype):
     first = gemm(dev, a, writeable)
     for _ in range(3):
         assert (gemm(dev, a, b) == first).all()
+
+
+@pytest.fixture
+def small_caches(monkeypatch):
+    """To the tile model: what comes from memory is small, then."""
+    tiles.gemm.cache_clear()
+    monkeypatch.setattr(tiles, "_own", lambda info, level: 1 << 16 if level == 3 else 1 << 20)
+    yield
+    tiles.gemm.cache_clear()
+
+
+@pytest.mark.usefixtures("small_caches")
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_b_from_memory_is_read_in_other_terms_but_where_it_stays(dev, dtype):
+    a, b = operands(8, 300, 700, dtype)
+    writeable = b.copy()
+    for _ in range(3):
+        agree(gemm(dev, a, writeable), a, b)
+    first = gemm(dev, a, b)
+    agree(first, a, b)
+    for _ in range(3):
+        assert (gemm(dev, a, b) == first).all()  # packed in the end: the same bits
+    agree(gemm(dev, a, writeable), a, b)
+    plan = gemm.plan(dev, 8, 300, 700, dtype)
+    terms = plan.tile.levels[0][2]
+    kept = gemm.plan(dev, 8, 300, 700, dtype, b=b)
+    assert kept.tile.levels[0][2] >= terms
+    if dev.info.isa == "avx512":
+        assert (terms, len(blobs(dev, b))) == (16, 1)
+    out = np.empty_like(first)
+    kept(a, None, out).wait()
+    assert (out == first).all()
+
+
+@pytest.mark.usefixtures("small_caches")
+def test_on_a_deterministic_device_it_does_not_matter_who_may_write_b():
+    a, b = operands(8, 300, 700, np.float32)
+    with sp.open("cpu", deterministic=True) as dev:
+        first = gemm(dev, a, b.copy())
+        for _ in range(3):
+            assert (gemm(dev, a, b) == first).all()
 
 
 def test_a_transposed_constant_b_is_packed(dev):

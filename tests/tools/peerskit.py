@@ -9,6 +9,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "benchmarks"), str(ROOT / "tools")]
 
 import cpu_peers  # noqa: E402
+import tile_model  # noqa: E402
 from _cpu_peers import (  # noqa: E402
     NAMES,
     base,
@@ -22,12 +23,12 @@ from _cpu_peers import (  # noqa: E402
     roofs,
     shows,
     station,
-    tiles,
 )
 
 __all__ = [
     "ALL", "NAMES", "ROOF", "ROOT", "SMALL", "base", "cases", "child", "cpu_peers", "environment",
-    "figures", "measure", "reference", "report", "roofs", "shows", "station", "tiles",
+    "figures", "measure", "reference", "report", "roofs", "shows", "station",
+    "tile_model",
 ]  # fmt: skip
 
 ALL = cases.all_cases()

@@ -43,6 +43,8 @@ def test_blocks_fit(isa, caches, itemsize):
     assert b.kc >= 64
     assert b.kc * b.nc * itemsize <= max(tiles.MAX_PACKED, b.kc * b.nr * itemsize)
     if caches in REAL:
+        l1, own_l2 = (c.nbytes // c.shared_by for c in HIERARCHIES[caches][:2])
+        assert b.kc * b.nr * itemsize <= max(l1, own_l2 // 8)
         l2 = HIERARCHIES[caches][1]
         own = l2.nbytes // l2.shared_by
         assert b.kc * (b.mc + b.nr) * itemsize <= own
@@ -68,7 +70,7 @@ def test_it_agrees_with_the_blocks_that_were_measured_best():
     assert (zen.mr, zen.nr, zen.kc) == (14, 32, 1024)
     haswell = tiles.blocks(tiles.CORES["avx2"], HIERARCHIES["zen"], 4)
     assert (haswell.mr, haswell.nr) == (6, 16)
-    assert haswell.kc == 512
+    assert haswell.kc == 1024
     assert tiles.micro_tile(tiles.CORES["avx2"], 8) == (6, 8, 4)
 
 
@@ -84,6 +86,60 @@ def test_gemm_plans():
     assert tiles.core_of(machine("something new")) is tiles.CORES["ref"]
     # One kernel is loaded per plan: sizes must not make new ones.
     assert tiles.gemm(info, 999, 5000, 700) == plan
+
+
+@pytest.mark.parametrize(("isa", "itemsize"), list(itertools.product(tiles.CORES, (4, 8))))
+def test_a_narrow_product_reads_each_row_of_a_in_one_go(isa, itemsize):
+    info = machine(isa)
+    usual = tiles.blocks(tiles.CORES[isa], info.caches, itemsize)
+    for n in (1, usual.nr, 2 * usual.nr):
+        (mc, nc, kc), _ = tiles.gemm(info, 2000, n, 2000, itemsize).levels
+        assert (mc, nc) == (usual.mc, usual.nc)
+        assert kc >= usual.kc
+        assert kc * usual.nr * itemsize <= MIB // 2  # b's panel, in half of L2
+    assert kc > usual.kc
+    wider = tiles.gemm(info, 2000, 2 * usual.nr + 1, 2000, itemsize)
+    assert wider.levels == usual.levels
+
+
+def far(isa, m, n, k, stays=False, itemsize=4):
+    """Is it read as a b from memory is?"""
+    info = machine(isa)
+    usual = tiles.blocks(tiles.CORES[isa], info.caches, itemsize)
+    kc = tiles.gemm(info, m, n, k, itemsize, stays=stays).levels[0][2]
+    assert kc == usual.kc or kc < usual.kc
+    return kc < usual.kc
+
+
+@pytest.mark.parametrize("isa", ["avx512", "avx2"])
+def test_few_rows_read_a_b_from_memory_a_few_of_its_rows_at_a_time(isa):
+    core, info = tiles.CORES[isa], machine(isa)
+    assert far(isa, 8, 2048, 2048)
+    assert far(isa, 8, 1024, 2048, itemsize=8)
+    (_, nc, kc), (_, nr, _) = tiles.gemm(info, 8, 2048, 2048).levels
+    if core.far_rows:
+        assert kc == core.far_rows
+        assert kc * nc * 4 <= MIB // 4
+    else:
+        assert kc * nr * 4 <= 16 * KIB  # a panel, in half of L1
+    assert not far(isa, 8, 2048, 200)  # it stays in the last cache
+    assert not far(
+        isa, 2 * tiles.micro_tile(core, 4)[0] + 1, 512, 8192
+    )  # worth packing in the call
+    assert not far(isa, 8, 8192, 2048)  # c does not stay in L2
+    # What will be packed is read in the same order before; four rows are not worth packing.
+    assert not far(isa, 8, 2048, 2048, stays=True)
+    assert far(isa, tiles.FEW_ROWS, 2048, 2048, stays=True)
+
+
+def test_shapes_need_few_kernels():
+    sizes = (1, 3, 8, 20, 100, 700, 3000)
+    for isa, itemsize in itertools.product(tiles.CORES, (4, 8)):
+        plans = {
+            tiles.gemm(machine(isa, units=1), m, n, k, itemsize)
+            for m, n, k in itertools.product(sizes, repeat=3)
+        }
+        assert len(plans) <= 3
 
 
 def test_predictions_rank():

@@ -124,3 +124,34 @@ def test_no_plan_is_admitted_twice():
     world = World(lambda plan: 0.01 * (1 + abs(plan - 10) / 5))
     world.search(0)
     assert len(world.admitted) == len(set(world.admitted))
+
+
+def searched(world, seeds, around=(), budget=99.0, **pace):
+    clock, neighbours = (lambda: world.now), (lambda plan: list(around))
+    return Search(world.admit, neighbours, clock, budget, 1, **pace).run(seeds)
+
+
+@pytest.mark.parametrize("least", [4, 12])
+def test_the_last_duel_has_its_pairs_however_late_it_is(least):
+    world = World(lambda plan: 0.01 * (1 + abs(plan)))
+    found = searched(world, [9], [0], budget=8.0, least_pairs=least, hopeless=99.0)
+    assert found.best == 0
+    assert world.sampled[-2 * least :].count(0) == least
+
+
+@pytest.mark.parametrize(("limit", "races"), [(1.5, False), (99.0, True)])
+def test_who_is_hopeless_does_not_race(limit, races):
+    world = World(lambda plan: 0.01 if plan else 0.04)
+    searched(world, [1, 0], hopeless=limit)
+    assert (world.sampled.count(0) > 2) is races
+
+
+def test_slow_launches_are_sampled_less():
+    NOISE[0] = 0.0
+
+    def taken(samples):
+        world = World(lambda plan: 0.01 * (1 + abs(plan) / 20))
+        searched(world, [0, 15, 19], samples=samples)
+        return len(world.sampled)
+
+    assert taken(1) < taken(5)

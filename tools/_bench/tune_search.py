@@ -16,7 +16,7 @@ from typing import Generic, Protocol, TypeVar
 from . import stats
 
 SAMPLES_A_ROUND = 3
-HOPELESS = 2.0  # times the best: whoever takes so long at the first look does not race
+HOPELESS = 2.0
 WORTH = 0.01  # a neighbour must win by this share for the climb to go on
 SEARCH_SHARE = 0.75  # of the time; the rest is the duel's
 
@@ -79,6 +79,12 @@ class Search(Generic[P]):
     budget_s: float
     seed: int = 0
     say: Callable[[str], None] = lambda what: None
+    least_pairs: int = 10
+    """Of samples in the last duel, however late it is."""
+    samples: int = SAMPLES_A_ROUND
+    """Of each in the first round of a race."""
+    hopeless: float = HOPELESS
+    """Times the best: whoever takes so long at the first look does not race."""
 
     def __post_init__(self) -> None:
         self._random = random.Random(self.seed)
@@ -130,7 +136,7 @@ class Search(Generic[P]):
             entrant = self._entrant(plan)
             if entrant is None:
                 continue
-            if min(entrant.take(), entrant.take()) > HOPELESS * best.take():
+            if min(entrant.take(), entrant.take()) > self.hopeless * best.take():
                 entrant.arm.close()
             else:
                 found.append(entrant)
@@ -139,7 +145,7 @@ class Search(Generic[P]):
     def _race(self, entrants: list[Entrant[P]]) -> Entrant[P]:
         """Successive halving; the one to beat, `entrants[0]`, stays in to the end and open, so that
         it is sampled as often. Other losers are closed."""
-        champion, left, rounds = entrants[0], list(entrants), SAMPLES_A_ROUND
+        champion, left, rounds = entrants[0], list(entrants), self.samples
         for entrant in entrants:
             entrant.samples.clear()  # of another hour: what ranks them is taken in turn
         while len(left) > 1:
@@ -163,13 +169,13 @@ class Search(Generic[P]):
         tried = len(self._tried)
         a, b = Entrant(model.plan, model.arm), Entrant(best.plan, best.arm)
         if best is model:
-            for _ in range(SAMPLES_A_ROUND):
+            for _ in range(self.samples):
                 a.take()
             seconds = stats.summarize(a.samples).median
             one = (1.0, 1.0, 1.0)
             return Outcome(model.plan, model.plan, seconds, seconds, one, tried, complete)
         for done in range(1000):
-            if done >= 10 and (self._late(1.0) or done >= 100):
+            if done >= self.least_pairs and (self._late(1.0) or done >= 100):
                 break
             for entrant in self._random.sample([a, b], 2):
                 entrant.take()

@@ -1,0 +1,1 @@
+"""Parts of benchmarks/tile_model.py."""

@@ -1,0 +1,126 @@
+"""How far the model's plan of each product is from the best found, row after row."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from _bench.tune_search import Search
+from _cpu_peers.cases import Case, Gemm
+
+import sparkle_drv as sp
+from sparkle_drv.ops import tiles
+
+from . import held, report, space
+
+GFLOPS = {"avx512": 100.0, "avx2": 100.0, "neon": 30.0, "ref": 35.0}
+"""Of one core and float32, about: to know how long a launch will last."""
+CALL_S = 2e-6
+LAUNCHES, LEAST_S, MOST_S = 70, 0.7, 45.0
+"""What a search would like: so many launches, within so many seconds."""
+LONGEST_S = 3.0
+"""A product that takes longer is left out."""
+SLOW_S = 0.1
+SLOW = {"least_pairs": 5, "samples": 1, "hopeless": 1.25}
+QUICK = {"least_pairs": 20, "samples": 5, "hopeless": 2.0}
+"""How a search goes on with launches longer than SLOW_S, and with others."""
+FAR_SHARE, LOOK_LAUNCHES, LOOK_S = 0.3, 8, 3e-3
+"""Of the time goes to plans far from the model's; each takes so many launches, and so long."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """One row to come."""
+
+    isa: str
+    case: Case
+    of: Gemm
+    kept: bool
+
+    @property
+    def launch_s(self) -> float:
+        """About."""
+        double = 2 if self.of.dtype == "float64" else 1
+        return CALL_S + double * self.of.flops / (1e9 * GFLOPS[self.isa])
+
+    @property
+    def wish_s(self) -> float:
+        return min(max(LAUNCHES * self.launch_s, LEAST_S), MOST_S)
+
+
+def todo(cases: Sequence[Case], isas: Sequence[str], kinds: Sequence[str]) -> list[Task]:
+    """The rows: every product, each instruction set, b that may change and b that stays."""
+    return [
+        Task(isa, case, case.of, kind == "kept")
+        for isa in isas
+        for case in cases
+        if isinstance(case.of, Gemm)
+        for kind in kinds
+    ]
+
+
+def run(rows: Sequence[Task], budget_s: float, seed: int) -> Iterator[dict[str, Any]]:
+    """A dict for each row, while there is time: each has its share of what is left."""
+    end = time.monotonic() + budget_s
+    for isa in dict.fromkeys(row.isa for row in rows):
+        with _opened(isa) as dev:
+            for at, row in enumerate(rows):
+                if row.isa != isa:
+                    continue
+                left = max(0.0, end - time.monotonic())
+                share = row.wish_s / sum(other.wish_s for other in rows[at:])
+                what = {"case": row.case.name, "isa": isa, "b": "kept" if row.kept else "fresh"}
+                yield {**what, **_one(dev, row, left * share, seed)}
+
+
+@contextlib.contextmanager
+def _opened(isa: str) -> Iterator[sp.Device]:
+    """The cpu device with this instruction set and one thread. Raises DeviceNotFound."""
+    before = os.environ.get("SPARKLE_CPU_ISA")
+    os.environ["SPARKLE_CPU_ISA"] = isa
+    try:
+        dev = sp.open("cpu", threads=1)
+    finally:
+        os.environ.pop("SPARKLE_CPU_ISA")
+        if before is not None:
+            os.environ["SPARKLE_CPU_ISA"] = before
+    with dev:
+        yield dev
+
+
+def _one(dev: sp.Device, row: Task, budget_s: float, seed: int) -> dict[str, Any]:
+    of = row.of
+    if row.launch_s > LONGEST_S:
+        return _without(f"left out: one run takes some {row.launch_s:.0f} s")
+    itemsize = 8 if of.dtype == "float64" else 4
+    model = tiles.gemm(dev.info, of.m, of.n, of.k, itemsize, stays=row.kept)
+    packs = row.kept and tiles.packs_b(dev.info, of.m, of.n, of.k, itemsize, model)
+    plans = space.Space(of, replace(model, pack=packs), row.kept)
+    with held.Held(dev, of, seed) as operands:
+        pace: Any = SLOW if row.launch_s > SLOW_S else QUICK
+        search: Search[sp.TilePlan] = Search(
+            operands.admit, plans.neighbours, time.monotonic, budget_s, seed, **pace
+        )
+        try:
+            look_s = LOOK_S + LOOK_LAUNCHES * row.launch_s
+            found = search.run(plans.seeds(int(FAR_SHARE * budget_s / look_s)))
+        except ValueError as error:
+            return _without("; ".join([*operands.wrong, str(error)]))
+        operands.confirm(found.best)
+        if operands.wrong:
+            return _without("WRONG " + "; ".join(operands.wrong))
+    return {
+        # The model's own plan may win the last duel: nothing found is better then.
+        "distance_percent": [100 * max(r - 1, 0.0) for r in found.ratio],
+        "model_s": found.model_s, "best_s": found.best_s, "tried": found.tried,
+        "model": report.plan(found.model), "best": report.plan(found.best),
+        "note": "" if found.complete else "out of time",
+    }  # fmt: skip
+
+
+def _without(why: str) -> dict[str, Any]:
+    return {"distance_percent": None, "note": why}

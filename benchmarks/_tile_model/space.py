@@ -1,0 +1,108 @@
+"""Which plans of a product on the cpu device there are, near one and far from it. Pure.
+
+Blocks are counted in pieces of the matrices, so that no two candidates are the same work: what is
+larger than a matrix is the matrix. Micro-tiles are the kernels' own; what is read in place is the
+kernels' choice, but for `pack`: b may be a blob that was packed before, where it stays as it is.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from _cpu_peers.cases import Gemm
+
+from sparkle_drv.types import TilePlan
+
+RUNGS = tuple(sorted({step << shift for shift in range(10) for step in (1, 3)}))
+"""1 2 3 4 6 8 12 ...: numbers of pieces, steps of a half and a third."""
+FAR = (
+    *(
+        (1, 1, 1),
+        (128, 1, 1),
+        (1, 16, 16),
+        (4, 4, 1),
+        (16, 8, 8),
+        (1, 16, 1),
+        (4, 1, 4),
+        (16, 1, 1),
+    ),
+    *itertools.product((1, 2, 4, 8, 16, 32, 64, 128, 256), (1, 4, 16, 64), (1, 4, 16)),
+)
+"""Pieces of k, m and n where a search begins beside the model's: whole matrices to small blocks,
+the most different ones first."""
+LEAST_FAR = 8
+"""So many of them, however little time there is."""
+LEAST_TERMS = 8
+"""Of a piece of k."""
+NAIVE_FLOPS = 1e6
+"""Of a product for which plain loops are a candidate."""
+
+
+@dataclass(frozen=True)
+class Space:
+    """Every plan of one product; `kept`: b stays as it is, so that it may be packed before."""
+
+    of: Gemm
+    model: TilePlan
+    kept: bool
+
+    def seeds(self, most: int) -> list[TilePlan]:
+        """The model's plan first, then other ways to compute, then those far from it: about `most`
+        in all."""
+        found = [self.model]
+        if self.kept:
+            found.append(replace(self.model, pack=not self.model.pack))
+        if self.of.flops <= NAIVE_FLOPS:
+            found.append(TilePlan(algo="naive", threads=self.model.threads))
+        found += [self._plan(pieces, self.model.pack) for pieces in FAR]
+        return self._different(found)[: max(most, LEAST_FAR)]
+
+    def neighbours(self, plan: TilePlan) -> list[TilePlan]:
+        """One or two rungs away in one of mc, nc and kc, and the other way to have b."""
+        if plan.algo == "naive":
+            return []
+        here = self.pieces(plan)
+        found = [plan]
+        for axis, count in enumerate(here):
+            for rung in _beside(count):
+                there = (*here[:axis], rung, *here[axis + 1 :])
+                found.append(self._plan((there[0], there[1], there[2]), plan.pack))
+        if self.kept:
+            found.append(replace(plan, pack=not plan.pack, predicted_s=0.0))
+        return self._different(found)[1:]
+
+    def pieces(self, plan: TilePlan) -> tuple[int, int, int]:
+        """Of k, m and n: what the kernels make of a plan's blocks (sp_gemm_choose)."""
+        (mc, nc, kc), _ = plan.levels
+        down = _up(self.of.k, kc)
+        # Equal pieces of k are shorter than kc; as many more rows go into a block.
+        mc = max(mc, mc * kc // _up(self.of.k, down))
+        return down, _up(self.of.m, mc), 1 if plan.pack else _up(self.of.n, nc)
+
+    def _plan(self, pieces: tuple[int, int, int], pack: bool) -> TilePlan:
+        mr, nr, _ = self.model.levels[1]
+        kc = max(LEAST_TERMS, _up(self.of.k, pieces[0]))
+        mc, nc = _up(_up(self.of.m, pieces[1]), mr) * mr, _up(_up(self.of.n, pieces[2]), nr) * nr
+        levels = ((mc, nc, kc), self.model.levels[1])
+        return replace(self.model, levels=levels, pack=pack, predicted_s=0.0)
+
+    def _different(self, plans: list[TilePlan]) -> list[TilePlan]:
+        """Without those that would do the same work as one before them."""
+        found: dict[object, TilePlan] = {}
+        for plan in plans:
+            found.setdefault(self._key(plan), plan)
+        return list(found.values())
+
+    def _key(self, plan: TilePlan) -> object:
+        return plan if plan.algo == "naive" else (self.pieces(plan), plan.pack)
+
+
+def _up(size: int, of: int) -> int:
+    return -(-size // max(1, of))
+
+
+def _beside(count: int) -> Iterator[int]:
+    yield from [rung for rung in RUNGS if rung < count][-2:]
+    yield from [rung for rung in RUNGS if rung > count][:2]
