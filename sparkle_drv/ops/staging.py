@@ -24,7 +24,7 @@ from sparkle_drv.core.kernel import Kernel
 from sparkle_drv.errors import OutOfDeviceMemory
 from sparkle_drv.types import TilePlan
 
-from . import check
+from . import check, recycled
 from .words import short
 
 Host = npt.NDArray[Any]
@@ -93,7 +93,7 @@ def host_empty(dev: Device, shape: Sequence[int], dtype: Any) -> Host:
     if most and nbytes > most:  # the system might promise it all the same
         raise OutOfDeviceMemory(f"{dev.uri}: {what}, the device has {most}")
     try:
-        return np.empty(shape, dtype)
+        return recycled.empty(shape, dtype, nbytes)
     except MemoryError:
         raise OutOfDeviceMemory(f"{dev.uri}: {what}, and there is no memory for it") from None
 
