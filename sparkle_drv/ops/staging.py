@@ -154,8 +154,11 @@ class Stage:
         if self.out is not None:
             check_out(self.out, tuple(x.shape), np.dtype(x.dtype), layout)
         made: Any
-        if not isinstance(x, Array):
-            made = self.moved(x) if self.on_device else np.array(x, order="C")
+        if not isinstance(x, Array) and self.on_device:
+            made = self.moved(x)
+        elif not isinstance(x, Array):
+            made = host_empty(self.dev, x.shape, x.dtype)
+            made[...] = x
         else:
             made = self.dev.empty(x.shape, x.dtype, x.layout)
             if x.nbytes:

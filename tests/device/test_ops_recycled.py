@@ -69,6 +69,7 @@ OPERATIONS = {
     "gemm with bias": lambda dev: ops.gemm(dev, A, A.T, bias=np.ones(500, np.float32)),
     "conv2d": lambda dev: ops.conv2d(dev, IMAGE, WEIGHTS, padding=1),
     "layout": lambda dev: ops.layout(dev, IMAGE, "NHWC"),
+    "layout as it is": lambda dev: ops.layout(dev, IMAGE, "NCHW"),
     "reduce": lambda dev: ops.reduce(dev, np.ones((100_000, 3), np.float32), axis=1),
     "fold": lambda dev: ops.reduce(dev, ops.lazy("x*x", x=np.ones((100_000, 3))), axis=1),
 }  # fmt: skip
