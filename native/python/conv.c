@@ -28,7 +28,8 @@ static int overlap(const struct hot_ndarray *y, const struct hot_ndarray *x)
 static PyObject *target(const struct hot_convolutions *p, const struct conv_entry *e, PyObject *const *args)
 {
     PyObject *const dtype = hot_float_dtypes[0];
-    PyObject *const made = args[OUT] == Py_None ? PyObject_CallFunctionObjArgs(p->empty, e->out_shape, dtype, NULL)
+    const size_t nbytes = (size_t)(e->shapes.out[0] * e->shapes.out[1] * e->shapes.out[2] * e->shapes.out[3]) * sizeof(float);
+    PyObject *const made = args[OUT] == Py_None ? hot_result(p->empty, e->out_shape, dtype, nbytes)
                                                 : (Py_INCREF(args[OUT]), args[OUT]);
     if (!made)
         return NULL;

@@ -22,7 +22,7 @@ static long number_of(PyObject *activation, PyObject *numbers)
 /* A new array for the result, or what `target` makes of other operands: arrays that have another way, or a large result. */
 static PyObject *new_result(PyObject *a, PyObject *b, const struct hot_op_more *more)
 {
-    const size_t most_nbytes = (128 << 10) - 1;
+    const size_t most_nbytes = HOT_RECYCLED_FROM - 1;
     struct hot_matrix left, right;
     if (!hot_look(a, &left) || !hot_look(b, &right) || left.type != right.type || left.columns != right.rows ||
         left.rows > most_nbytes / (left.type ? 8u : 4u) / right.columns)

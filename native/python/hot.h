@@ -145,9 +145,11 @@ static inline int hot_epoch(PyObject *device, uint64_t *epoch)
     return 1;
 }
 
-/* Makes the types of objects.c, ndarray.c, launch.c, prepared.c, product.c, map.c, conv.c, planned.c, plan.c, op.c: 0, or -1 with an exception. */
+/* Makes the types of objects.c, ndarray.c, result.c, launch.c, prepared.c, product.c, map.c, conv.c, planned.c, plan.c, op.c:
+ * 0, or -1 with an exception. */
 int hot_objects(PyObject *module);
 int hot_arrays(PyObject *module);
+int hot_memory(PyObject *module);
 int hot_launch(PyObject *module);
 int hot_prepared(PyObject *module);
 int hot_products(PyObject *module);

@@ -107,7 +107,7 @@ static PyObject *target(const struct map_call *m, const struct given *g, PyObjec
     PyObject *const dtype = kept(m, DTYPE);
     if (out == Py_None) {
         PyObject *const shape = PyObject_GetAttr(g->like, shape_word);
-        PyObject *const made = shape ? PyObject_CallFunctionObjArgs(kept(m, EMPTY), shape, dtype, NULL) : NULL;
+        PyObject *const made = shape ? hot_result(kept(m, EMPTY), shape, dtype, g->n * itemsize(m->plan.result)) : NULL;
         Py_XDECREF(shape);
         if (made && !hot_plain_array(made, dtype)) {
             Py_DECREF(made);

@@ -49,4 +49,9 @@ static inline int hot_same_shape(const struct hot_ndarray *a, const struct hot_n
             return 0;
     return 1;
 }
+
+/* empty(shape, dtype), which takes `nbytes`, for a result: from HOT_RECYCLED_FROM on in memory that is used again (result.c). A
+ * new reference; NULL with an exception. From there on the C library maps what it gives (mallopt(3), M_MMAP_THRESHOLD). */
+enum { HOT_RECYCLED_FROM = 128 << 10 };
+PyObject *hot_result(PyObject *empty, PyObject *shape, PyObject *dtype, size_t nbytes);
 #endif

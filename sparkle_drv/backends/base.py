@@ -38,6 +38,8 @@ class Settings:
     """`threads=`, else SPARKLE_THREADS, 1 to 1024; 0: as many as this process may use."""
     libcuda: str = ""
     """SPARKLE_LIBCUDA, a path: tried before the usual places of NVIDIA's driver library."""
+    recycle_mib: int | None = None
+    """SPARKLE_RECYCLE_MIB, of the whole process: see ops/recycled.py; None: not said."""
     deterministic: bool = False
     """`deterministic=`: no bit of a result may depend on how many threads compute it."""
 

@@ -1,5 +1,5 @@
-"""The one function that reads the environment, called when a device is opened, never at import;
-and what the caller of `open` asks for beside it.
+"""The one function that reads the environment, called when a device is opened and with the first
+large result (ops/recycled.py), never at import; and what the caller of `open` asks for beside it.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from sparkle_drv.backends.base import Settings
 ISAS = ("ref", "neon", "avx2", "avx512")
 MOST_THREADS = 1024
 """As native/cpu/device.c."""
+MOST_MIB = 1 << 40
 THREADLESS = ("egl", "cuda", "amdgpu")
 """Backends whose devices have no threads of ours."""
 
@@ -30,11 +31,19 @@ def read() -> Settings:
         raise ValueError(
             f"SPARKLE_THREADS={threads!r}: a number from 1 to {MOST_THREADS} is wanted"
         )
+    recycle = os.environ.get("SPARKLE_RECYCLE_MIB", "").strip()
+    if recycle and not (recycle.isdecimal() and recycle.isascii() and int(recycle) <= MOST_MIB):
+        raise ValueError(
+            f"SPARKLE_RECYCLE_MIB={recycle!r}: a number from 0 to {MOST_MIB} is wanted"
+        )
     home = os.environ.get("SPARKLE_HOME") or os.path.join(os.path.expanduser("~"), ".sparkle")
     libcuda = os.environ.get("SPARKLE_LIBCUDA", "")
     if "\n" in libcuda:
         raise ValueError(f"SPARKLE_LIBCUDA={libcuda!r}: one path is wanted")
-    return Settings(home=home, cpu_isa=isa, threads=int(threads or 0), libcuda=libcuda)
+    return Settings(
+        home=home, cpu_isa=isa, threads=int(threads or 0), libcuda=libcuda,
+        recycle_mib=int(recycle) if recycle else None,
+    )  # fmt: skip
 
 
 def switch(name: str, given: Any) -> None:

@@ -19,7 +19,7 @@ from sparkle_drv.core.array import Array
 from sparkle_drv.core.device import Device
 from sparkle_drv.core.kernel import Kernel
 
-from . import products, staging, weights
+from . import products, recycled, staging, weights
 from .geometry import Geometry
 
 KEY = weights.SHORT_WAYS[1]
@@ -32,6 +32,7 @@ def table(dev: Device, sets: int = SETS) -> _hot.Convolutions | None:
     queue = dev.default_queue
     if not _there(dev):
         return None
+    recycled.begin()
     return _hot.Convolutions(queue, weights.kept(dev), np.empty, sets)
 
 

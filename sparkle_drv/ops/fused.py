@@ -73,7 +73,8 @@ def run(
     if len(place.shape) > space.DIMS:  # too ragged for the kernel: as plain arrays
         whole = [np.array(np.broadcast_to(_host(x), shape), order="C") for x in inputs]
         inputs = placed(stage, whole)
-        plain = y if isinstance(y, Array) or y.flags.c_contiguous else np.empty(shape, y.dtype)
+        usual = isinstance(y, Array) or y.flags.c_contiguous
+        plain = y if usual else staging.host_empty(stage.dev, shape, y.dtype)
         run(stage, code, cells, shape, plain, inputs)
         if plain is not y:
             if stage.fence is not None:

@@ -202,12 +202,14 @@ def check_inputs(graph: Graph, inputs: tuple[str, ...]) -> None:
 
 
 def _memory_order(inputs: list[Any], shape: tuple[int, ...]) -> list[int]:
-    """The order of dimensions that the full inputs share, as numpy's results take it."""
+    """The order of dimensions that the full inputs share, as numpy's results take it; none where
+    that is row-major."""
     full = [x for x in inputs if tuple(x.shape) == shape and isinstance(x, np.ndarray)]
     if not full or any(x.flags.c_contiguous for x in full) or 0 in shape:
         return []
     orders = [space.order_of(x.strides) for x in full]
-    return orders[0] if all(order == orders[0] for order in orders) else []
+    common = all(order == orders[0] for order in orders) and orders[0] != sorted(orders[0])
+    return orders[0] if common else []
 
 
 def _portable(

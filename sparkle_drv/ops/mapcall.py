@@ -17,7 +17,7 @@ from sparkle_drv._hot import MapCall, map_call
 from sparkle_drv.core import ndarray
 from sparkle_drv.core.device import Device
 
-from . import fused, lower, staging
+from . import fused, lower, recycled, staging
 from .graph import Graph
 from .typed import TYPES
 
@@ -82,6 +82,7 @@ def keep(
             return
         places += [1, source[str(graph.nodes[node].value)], cell, TYPES[kind]]
         takes.append(type(value))
+    recycled.begin()
     kernel = staging.kernel(dev, "fused_map")
     queue = dev.default_queue
     head = kernel._head((), None, None, 0)

@@ -18,11 +18,13 @@ from sparkle_drv.core.array import Array
 from sparkle_drv.core.device import Device
 from sparkle_drv.core.kernel import Kernel
 
-from . import weights
+from . import recycled, weights
 
 KEY = weights.SHORT_WAYS[0]
 """Where `dev.kept` has the table's `call`."""
 PLACES = 256
+FEW = recycled.LEAST // 8
+"""Elements of a small result, whatever their type."""
 TYPES = {"f32": 0, "f64": 1}
 
 
@@ -31,6 +33,7 @@ def table(dev: Device, places: int = PLACES) -> _hot.Products | None:
     queue = dev.default_queue
     if dev.info.backend != "cpu" or not ndarray.known() or not queue._polled:
         return None
+    recycled.begin()
     return _hot.Products(queue, weights.kept(dev), places)
 
 
@@ -63,7 +66,10 @@ def target(a: Any, b: Any) -> Any:
     """A new array for a product of two numpy arrays; None: they are none, or it has another way."""
     usual = a.__class__ is b.__class__ is np.ndarray and a.ndim == b.ndim == 2
     if usual and a.shape[1] == b.shape[0] and a.dtype == b.dtype and a.dtype.kind == "f":
-        return np.empty((a.shape[0], b.shape[1]), a.dtype)
+        rows, columns = a.shape[0], b.shape[1]
+        if rows * columns < FEW:
+            return np.empty((rows, columns), a.dtype)
+        return recycled.empty((rows, columns), a.dtype, rows * columns * a.itemsize)
     return None
 
 

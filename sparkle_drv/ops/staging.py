@@ -24,7 +24,7 @@ from sparkle_drv.core.kernel import Kernel
 from sparkle_drv.errors import OutOfDeviceMemory
 from sparkle_drv.types import TilePlan
 
-from . import check
+from . import check, recycled
 from .words import short
 
 Host = npt.NDArray[Any]
@@ -93,7 +93,7 @@ def host_empty(dev: Device, shape: Sequence[int], dtype: Any) -> Host:
     if most and nbytes > most:  # the system might promise it all the same
         raise OutOfDeviceMemory(f"{dev.uri}: {what}, the device has {most}")
     try:
-        return np.empty(shape, dtype)
+        return recycled.empty(shape, dtype, nbytes)
     except MemoryError:
         raise OutOfDeviceMemory(f"{dev.uri}: {what}, and there is no memory for it") from None
 
@@ -154,8 +154,11 @@ class Stage:
         if self.out is not None:
             check_out(self.out, tuple(x.shape), np.dtype(x.dtype), layout)
         made: Any
-        if not isinstance(x, Array):
-            made = self.moved(x) if self.on_device else np.array(x, order="C")
+        if not isinstance(x, Array) and self.on_device:
+            made = self.moved(x)
+        elif not isinstance(x, Array):
+            made = host_empty(self.dev, x.shape, x.dtype)
+            made[...] = x
         else:
             made = self.dev.empty(x.shape, x.dtype, x.layout)
             if x.nbytes:

@@ -11,7 +11,8 @@ from sparkle_drv.core import settings
 
 @pytest.fixture(autouse=True)
 def bare(monkeypatch):
-    for name in ("SPARKLE_CPU_ISA", "SPARKLE_THREADS", "SPARKLE_HOME", "SPARKLE_LIBCUDA"):
+    known = ("CPU_ISA", "THREADS", "HOME", "LIBCUDA", "RECYCLE_MIB")
+    for name in (f"SPARKLE_{end}" for end in known):
         monkeypatch.delenv(name, raising=False)
 
 
@@ -27,7 +28,9 @@ def test_values(monkeypatch):
     monkeypatch.setenv("SPARKLE_HOME", "/srv/sparkle")
     read = settings.read()
     assert (read.home, read.cpu_isa, read.threads) == ("/srv/sparkle", "avx2", 3)
-    assert read.libcuda == ""
+    assert (read.libcuda, read.recycle_mib) == ("", None)
+    monkeypatch.setenv("SPARKLE_RECYCLE_MIB", " 0 ")
+    assert settings.read().recycle_mib == 0
     monkeypatch.setenv("SPARKLE_LIBCUDA", "/opt/lib/libcuda.so.1")
     assert settings.read().libcuda == "/opt/lib/libcuda.so.1"
 
@@ -37,6 +40,9 @@ def test_values(monkeypatch):
     [
         ("SPARKLE_CPU_ISA", "sse9"),
         ("SPARKLE_LIBCUDA", "one\ntwo"),
+        ("SPARKLE_RECYCLE_MIB", "-1"),
+        ("SPARKLE_RECYCLE_MIB", "many"),
+        ("SPARKLE_RECYCLE_MIB", str(2**60)),
         ("SPARKLE_THREADS", "0"),
         ("SPARKLE_THREADS", "1025"),
         ("SPARKLE_THREADS", "-1"),

@@ -1,0 +1,99 @@
+"""Memory of former results, used again for the next ones.
+
+A large array whose memory goes back to the system costs more than it seems: the next one is zeroed
+and mapped anew, page by page, which can take longer than what is computed. So numpy arrays that
+operations make, from LEAST bytes on, are of blocks that are kept for a while when the array and
+everything that shares its memory are gone (native/python/blocks.c): `limit` says how much is kept,
+`release` lets it go. Smaller ones are plain `numpy.empty`.
+
+numpy is told where that data comes from (NEP 49, native/python/result.c). The other way would be
+views of blocks, which are free when nobody but us holds them. But a view does not own its data: it
+cannot be resized, as constant weights it would not be packed (ops/weights.py), and to count
+references is a guess that threads and other interpreters make wrong. As it is, a result is an
+array as any other, `base` is None, and the block comes back when numpy frees it, not earlier.
+
+Where numpy is none that is known here, or the program has set a memory handler of its own, results
+come from where other arrays do. Called by staging.py and the short ways.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sparkle_drv import _hot
+from sparkle_drv.backends import machine
+from sparkle_drv.core import settings
+
+LEAST = 128 << 10
+"""Bytes of the smallest result that is made this way: HOT_RECYCLED_FROM of native/python."""
+_MOST = 1 << 30
+_SHARE = 16
+_limit = 0
+
+
+def limit(nbytes: int | None = None) -> int:
+    """How many bytes of memory of former results are kept at most, by the whole process.
+
+    nbytes: from now on so many, 0 for none; what is beyond goes at once. None only tells. At first
+    it is SPARKLE_RECYCLE_MIB, read with the first large result, else a sixteenth of the memory that
+    this process may use, 1 GiB at most. Raises TypeError, ValueError.
+    """
+    _ready()
+    if nbytes is not None:
+        if isinstance(nbytes, bool) or not hasattr(nbytes, "__index__"):
+            raise TypeError(f"nbytes: a whole number or None is wanted, got {nbytes!r}")
+        wanted = operator.index(nbytes)
+        if not 0 <= wanted < 1 << 63:
+            raise ValueError(f"nbytes: 0 to 2**63 - 1 is wanted, got {wanted}")
+        _set(wanted)
+    return _limit
+
+
+def release() -> None:
+    """Give the memory of former results that is kept back to the system."""
+    _hot.release_blocks()
+
+
+def kept() -> int:
+    """Bytes of former results that are kept now.
+
+    What was not used for ten seconds goes with the next large result that comes or goes.
+    """
+    return _hot.idle_blocks()
+
+
+def empty(shape: Sequence[int], dtype: Any, nbytes: int) -> npt.NDArray[Any]:
+    """A new array of these bytes, of anything; MemoryError as numpy's."""
+    if nbytes < LEAST:
+        return np.empty(shape, dtype)
+    _ready()
+    made: npt.NDArray[Any] = _hot.result(np.empty, shape, dtype, nbytes)
+    return made
+
+
+def begin() -> None:
+    """From now on large results that C makes are of blocks, too."""
+    _ready()
+
+
+@lru_cache(maxsize=1)
+def _ready() -> bool:
+    """Does C know numpy's handlers of memory? Found out once a process."""
+    asked = settings.read().recycle_mib
+    own = min(_MOST, machine.memory_nbytes() // _SHARE) if asked is None else asked << 20
+    _set(own)
+    inside = getattr(np, "_core", None) or np.core  # the latter before numpy 2
+    table = getattr(getattr(inside, "_multiarray_umath", None), "_ARRAY_API", None)
+    return table is not None and _hot.know_memory(table)
+
+
+def _set(nbytes: int) -> None:
+    global _limit
+    _hot.limit_blocks(nbytes)
+    _limit = nbytes
