@@ -108,7 +108,15 @@ int sp_gemm_block(const struct sp_gemm_job *job, size_t m0, size_t m1, size_t n0
 /* All of it, on as many threads as it is worth. */
 int sp_gemm_run(const struct sp_gemm_job *job, const struct sp_tile_plan *plan, struct sp_pool *pool);
 
+/* Small ones (gemm_small.c), of gemm_f32's or gemm_f64's arguments: would it be done straight from its operands? Then it is. */
+int sp_gemm_takes_small(const struct sp_gemm_kernel *kernel, const void *args, const struct sp_tile_plan *plan);
+void sp_gemm_small(const struct sp_gemm_kernel *kernel, const void *args);
+
+/* Would the innermost cache hold a line of each of `rows` rows, and a few of the rest, at this distance from each other? */
+int sp_gemm_rows_apart(size_t stride_nbytes, size_t rows);
+
 /* One row or one column (gemv.c), b not packed: can it be done along memory? Then it is. */
+enum { SP_GEMV_FEW_COLUMNS = 4 }; /* more than so many columns are never taken for vectors */
 int sp_gemv_takes(const struct sp_gemm_job *job, size_t rsb, size_t csb);
 int sp_gemv_run(const struct sp_gemm_job *job, const void *a, const void *b, size_t rsb, size_t csb,
                 const struct sp_tile_plan *plan, struct sp_pool *pool);

@@ -32,7 +32,7 @@ static void tile(const struct sp_gemm_job *job, struct sp_ukr *u, size_t i, size
          : whole && u->ahead.runs ? kernel->asking
                                   : kernel->ukr[0][rows - 1])(u);
     } else if (kernel->masked) {
-        kernel->ukr[pieces(columns, kernel->nr / kernel->masked)][rows - 1](u);
+        kernel->ukr[sp_gemm_variant(kernel, columns)][rows - 1](u);
     } else {
         double edge[SP_GEMM_MAX_TILE];
         struct sp_ukr whole = *u;
@@ -173,12 +173,6 @@ int sp_gemm_goes_along(const struct sp_gemm_job *job, size_t columns, size_t kc)
 {
     const double nbytes = (double)columns * (double)kc * job->kernel->nbytes;
     return (nbytes <= INNERMOST_NBYTES || (kc <= ALONG_TERMS && nbytes <= ALONG_NBYTES)) && is_far(job);
-}
-
-/* Equal tiles: a short last one costs as much. */
-static size_t tile_rows(size_t rows, size_t most)
-{
-    return pieces(rows, pieces(rows, most));
 }
 
 /* The tile at row ic + down * mr, with `columns` columns from j on, of the panel `across`. */
