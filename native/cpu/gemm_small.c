@@ -28,7 +28,7 @@ int sp_gemm_takes_small(const struct sp_gemm_kernel *kernel, const void *args, c
     if (names_less(plan->mc, v->m) || names_less(plan->nc, v->n) || names_less(plan->kc, v->k))
         return 0;
     return !plan->pack && (kernel->masked || n % kernel->nr == 0) &&
-           (m <= 2 * (size_t)kernel->mr || (double)k * v->rsb * nbytes <= kernel->small_b) &&
+           (m <= 2 * (size_t)kernel->mr || (double)k * (double)v->rsb * (double)nbytes <= kernel->small_b) &&
            sp_gemm_rows_apart(v->rsa * nbytes, kernel->mr);
 }
 
