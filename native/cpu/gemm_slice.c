@@ -269,8 +269,8 @@ static int goes_past(const struct walk *w)
     const struct sp_gemm_job *const job = w->job;
     const size_t nbytes = job->kernel->nbytes;
     return job->kernel->along && w->kc == job->k && (double)job->m * (double)job->n * (double)nbytes >= PAST_NBYTES &&
-           w->panels->in_place && w->panels->whole == job->n && job->rsc * nbytes % 64 == 0 && (uintptr_t)job->c % nbytes == 0 &&
-           is_finished(job);
+           w->panels->in_place && w->panels->whole == job->n && job->rsc * nbytes % 64 == 0 &&
+           (uintptr_t)job->c % nbytes == 0 && is_finished(job);
 }
 
 /* Tiles of mr rows from (i, j) on, all of them whole: returns their columns. Those that are not finished are so few that

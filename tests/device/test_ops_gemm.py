@@ -136,6 +136,27 @@ def test_a_vector_times_a_matrix_that_begins_anywhere_in_a_line(isa_dev, dtype):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_small_product_has_the_bits_of_its_rows_in_a_large_one(isa_dev, dtype):
+    """It goes its own way to the micro-kernel, and adds up in the same order."""
+    rng = np.random.default_rng(14)
+    for n, k in [(8, 8), (16, 16), (33, 7), (64, 64), (70, 65), (100, 3)]:
+        a = rng.standard_normal((2000, k)).astype(dtype)
+        b = rng.standard_normal((k, n)).astype(dtype)
+        bias = rng.standard_normal(n).astype(dtype)
+        large = gemm(isa_dev, a, b, bias=bias, activation="relu")
+        for m in (2, 5, 16, 33, 64):
+            given = {"bias": bias, "activation": "relu"}
+            assert (gemm(isa_dev, a[:m], b, **given) == large[:m]).all(), (m, n, k)
+
+
+def test_a_vector_times_a_matrix_that_no_cache_holds(isa_dev):
+    rng = np.random.default_rng(15)
+    x = rng.standard_normal((1, 2053)).astype(np.float32)
+    b = rng.standard_normal((2053, 4099), np.float32)
+    agree(gemm(isa_dev, x, b), ref.gemm(x, b), ref.tolerance("gemm", np.float32, 2053), 46)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_sums_of_nothing_and_empty_results(dev, dtype):
     bias = np.array([1, -2, 3], dtype)
     none = gemm(dev, np.ones((2, 0), dtype), np.ones((0, 3), dtype), bias=bias, activation="relu")
@@ -447,7 +468,13 @@ def test_the_same_bits_for_any_number_of_threads(monkeypatch, dev, threads):
     monkeypatch.setenv("SPARKLE_THREADS", threads)
     rng = np.random.default_rng(8)
     with sp.open("cpu") as other:
-        for m, n, k in [(300, 310, 320), (1, 3000, 500), (3000, 1, 500), (700, 40, 600)]:
+        for m, n, k in [
+            (300, 310, 320),
+            (1, 3000, 500),
+            (3000, 1, 500),
+            (700, 40, 600),
+            (256,) * 3,
+        ]:
             a = rng.standard_normal((m, k)).astype(np.float32)
             b = rng.standard_normal((k, n)).astype(np.float32)
             assert (gemm(dev, a, b) == gemm(other, a, b)).all()
