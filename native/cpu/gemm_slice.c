@@ -292,6 +292,21 @@ static size_t whole_tiles(const struct walk *w, struct sp_ukr *u, size_t down, s
     return u->tiles * kernel->nr;
 }
 
+/* The panels of b from column j on, such that each row of them begins a line, as c's tiles there do: read where they are, rows
+ * that begin elsewhere cost a quarter more. NULL: they are right already, or there is no memory. */
+static char *begin_lines(const struct walk *w, size_t j)
+{
+    const struct sp_gemm_job *const job = w->job;
+    const size_t nr = job->kernel->nr;
+    const size_t nbytes = job->kernel->nbytes;
+    if ((uintptr_t)(w->panels->in_place + j * nbytes) % 64 == 0 && job->ldb * nbytes % 64 == 0)
+        return NULL;
+    char *const to = sp_scratch(SP_SCRATCH_B, pieces(w->j1 - j, nr) * w->panel_nbytes);
+    for (size_t at = j, x = 0; to && at < w->j1; at += nr, x++)
+        job->pack_b(job->b, at, smaller(nr, w->j1 - at), nr, w->p, w->kc, to + x * w->panel_nbytes);
+    return to;
+}
+
 /* Along the rows of c, a row of tiles after the other. */
 static void along_rows_of_c(struct walk *w, struct sp_ukr *u, size_t m0, size_t mc, size_t most)
 {
@@ -304,6 +319,10 @@ static void along_rows_of_c(struct walk *w, struct sp_ukr *u, size_t m0, size_t 
     const size_t behind = (uintptr_t)((const char *)w->job->c + w->j0 * nbytes) % 64;
     const size_t lead = u->past && behind ? (64 - behind) / nbytes : nr;
     pack_panels(w);
+    const size_t from = w->j0 + (lead < nr ? smaller(lead, w->j1 - w->j0) : 0);
+    char *const lines = u->past ? begin_lines(w, from) : NULL;
+    const struct sp_gemm_panels *const given = w->panels;
+    const struct sp_gemm_panels lined = {.packed = lines, .places = SIZE_MAX};
     for (w->ic = m0; w->ic < w->m1; w->ic += mc) {
         w->iend = smaller(w->ic + mc, w->m1);
         w->mr = several && w->iend - w->ic >= MANY_TILES * most ? most : tile_rows(w->iend - w->ic, most);
@@ -313,7 +332,8 @@ static void along_rows_of_c(struct walk *w, struct sp_ukr *u, size_t m0, size_t 
             if (w->packed_a)
                 pack_a(w, w->ic, w->iend, w->mr, down);
             for (size_t j = w->j0, columns; j < w->j1; j += columns) {
-                const size_t across = (j - w->j0) / nr; /* counted only where `lead` is a panel */
+                const size_t across = (j - (lines ? from : w->j0)) / nr; /* looked at only where panels are packed */
+                w->panels = lines && j >= from ? &lined : given;
                 columns = smaller(j > w->j0 ? nr : lead, w->j1 - j);
                 if (whole && columns == nr)
                     columns = whole_tiles(w, u, down, across, j);

@@ -104,7 +104,7 @@ def test_blocks_of_rows_that_are_packed_while_others_are_computed(isa_dev, dtype
 def test_a_large_result_that_begins_anywhere_in_a_line(isa_dev, dtype, terms):
     """Some of it goes past the caches, by whole lines; what is beside it stays as it is."""
     rng = np.random.default_rng(12)
-    rows, columns = 1027, 2000
+    rows, columns = 1107, 2000
     a = rng.standard_normal((rows, terms)).astype(dtype)
     b = rng.standard_normal((terms, columns)).astype(dtype)
     want = a.astype(np.float64) @ b.astype(np.float64)
