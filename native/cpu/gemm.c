@@ -163,10 +163,15 @@ int sp_gemm_run(const struct sp_gemm_job *given, const struct sp_tile_plan *plan
         sp_gemm_pack(&job, to, pool, ready);
         job.b_packed = to;
     }
-    /* Two blocks a thread when they stay large, so that one that loses its core for a while holds up the others less. */
+    /* Several blocks a thread, so that one that comes late, or loses its core for a while, holds up the others less: two that
+     * stay large, or, where a block costs nothing before its first tile, four that are worth handing over. */
     struct blocks blocks = {.job = &job};
-    const double large = 192 * 1024;
-    cut(&blocks, &job, (double)job.m * (double)job.n / threads > 2 * large ? 2 * (size_t)threads : threads);
+    const double large = 192 * 1024, handed_ns = 20000;
+    const int bare = job.a_in_place && (job.b_packed || (job.b_in_place && job.b_small));
+    const size_t several = bare && sp_gemm_ns(flops) / threads > 4 * handed_ns               ? 4
+                           : (double)job.m * (double)job.n / threads > 2 * large ? 2
+                                                                                 : 1;
+    cut(&blocks, &job, several * threads);
     sp_pool_run(pool, one_block, &blocks, (uint32_t)(pieces(job.m, blocks.rows) * blocks.across), ready);
     return blocks.failed ? -ENOMEM : 0;
 }

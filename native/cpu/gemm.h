@@ -27,7 +27,8 @@ struct sp_ukr {
     void *c;
     size_t k, rsa, csa, ldb, rsc;
     size_t columns; /* for variants that may be cut short; the others take all nr */
-    int add, past, far;      /* far: c is not in the innermost cache, and better asked for before the terms are added up */
+    size_t tiles, b_step; /* `along` does so many, each beside the one before; their b is b_step bytes further on */
+    int add, past, far;   /* far: c is not in the innermost cache, and better asked for before the terms are added up */
     struct sp_ahead ahead;
 };
 typedef void sp_ukr_fn(const struct sp_ukr *u);
@@ -45,9 +46,9 @@ struct sp_gemm_finish {
 struct sp_gemm_kernel {
     /* [0][rows - 1] for whole tiles; where there are `masked`, [v][rows - 1] for v vectors, the last one cut short. */
     sp_ukr_fn *const (*ukr)[SP_GEMM_MAX_MR];
-    /* For whole tiles of mr rows: asking where ahead.runs is not 0; past where `past` is set, whose rows begin and end lines,
-     * and which stores past the caches. NULL: there is none. */
-    sp_ukr_fn *asking, *past;
+    /* For whole tiles of mr rows: asking where ahead.runs is not 0; along for several of them, stored past the caches where
+     * `past` is set: their rows then begin and end lines. NULL: there is none. */
+    sp_ukr_fn *asking, *along;
     sp_pack_fn *pack;      /* of a struct sp_strided */
     /* c (+)= the top left rows x columns of tile[..][nr]. */
     void (*merge)(void *c, size_t rsc, const void *tile, size_t nr, size_t rows, size_t columns, int add);
@@ -108,7 +109,15 @@ int sp_gemm_block(const struct sp_gemm_job *job, size_t m0, size_t m1, size_t n0
 /* All of it, on as many threads as it is worth. */
 int sp_gemm_run(const struct sp_gemm_job *job, const struct sp_tile_plan *plan, struct sp_pool *pool);
 
+/* Small ones (gemm_small.c), of gemm_f32's or gemm_f64's arguments: would it be done straight from its operands? Then it is. */
+int sp_gemm_takes_small(const struct sp_gemm_kernel *kernel, const void *args, const struct sp_tile_plan *plan);
+void sp_gemm_small(const struct sp_gemm_kernel *kernel, const void *args);
+
+/* Would the innermost cache hold a line of each of `rows` rows, and a few of the rest, at this distance from each other? */
+int sp_gemm_rows_apart(size_t stride_nbytes, size_t rows);
+
 /* One row or one column (gemv.c), b not packed: can it be done along memory? Then it is. */
+enum { SP_GEMV_FEW_COLUMNS = 4 }; /* more than so many columns are never taken for vectors */
 int sp_gemv_takes(const struct sp_gemm_job *job, size_t rsb, size_t csb);
 int sp_gemv_run(const struct sp_gemm_job *job, const void *a, const void *b, size_t rsb, size_t csb,
                 const struct sp_tile_plan *plan, struct sp_pool *pool);

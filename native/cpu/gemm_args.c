@@ -18,8 +18,7 @@ enum { SMALL_A_NBYTES = 2 << 20 };
 /* Rows that do push each other out are read this many at a time: the ways, less those that b and c take. */
 enum { ROWS_NOT_APART = 6 };
 
-/* Would the cache hold a line of each of `rows` rows, and a few of the rest, at this distance from each other? */
-static int apart(size_t stride_nbytes, size_t rows)
+int sp_gemm_rows_apart(size_t stride_nbytes, size_t rows)
 {
     size_t step = stride_nbytes & -stride_nbytes; /* rows meet in every set that is a multiple of this */
     if (step == 0 || step > WAY_NBYTES)
@@ -34,7 +33,7 @@ static int reads_a_in_place(const struct sp_gemm_job *job, size_t rsa, size_t cs
     const int few_panels = job->n <= 2 * (size_t)job->kernel->nr;
     const int small = (double)job->m * (double)job->k * (double)nbytes <= SMALL_A_NBYTES;
     if (csa == 1)
-        return few_panels || (small && apart(rsa * nbytes, job->kernel->mr));
+        return few_panels || (small && sp_gemm_rows_apart(rsa * nbytes, job->kernel->mr));
     return small && (rsa == 1 || few_panels);
 }
 
@@ -58,16 +57,12 @@ static struct sp_packed header_of(const struct sp_gemm_job *job, enum sp_gemm_ty
 }
 
 #define SP_GEMM(name, type)                                                                                            \
-    static int name(const void *args, const struct sp_tile_plan *plan, struct sp_pool *pool, enum sp_isa isa)          \
+    static int large_##name(const struct sp_args_##name *v, const struct sp_gemm_kernel *kernel, enum sp_isa isa,      \
+                            const struct sp_tile_plan *plan, struct sp_pool *pool)                                     \
     {                                                                                                                  \
-        const struct sp_args_##name *const v = args;                                                                   \
         const struct sp_strided a = {v->a, v->rsa, v->csa};                                                            \
         const struct sp_strided b = {v->b, v->csb, v->rsb};                                                            \
-        struct sp_gemm_job job = {.kernel = &sp_gemm_kernels[isa][type], .m = v->m, .n = v->n, .k = v->k};             \
-        if (v->act > SP_ACT_SIGMOID || (v->m > 1 && v->rsc < v->n)) /* rows of c may not share memory */               \
-            return -EINVAL;                                                                                            \
-        if (plan->algo == SP_ALGO_NAIVE || (plan->algo == SP_ALGO_AUTO && isa == SP_ISA_REF))                          \
-            return plan->pack ? -EINVAL : sp_##name##_naive(args, plan, pool);                                         \
+        struct sp_gemm_job job = {.kernel = kernel, .m = v->m, .n = v->n, .k = v->k};                                  \
         job.pack_a = job.pack_b = job.kernel->pack;                                                                    \
         job.a = &a;                                                                                                    \
         job.b = &b;                                                                                                    \
@@ -84,7 +79,7 @@ static struct sp_packed header_of(const struct sp_gemm_job *job, enum sp_gemm_ty
         job.act = v->act;                                                                                              \
         if (!plan->pack && sp_gemv_takes(&job, v->rsb, v->csb))                                                        \
             return sp_gemv_run(&job, v->a, v->b, v->rsb, v->csb, plan, pool);                                          \
-        if (job.a_in_place && v->csa == 1 && !apart(v->rsa * (size_t)job.kernel->nbytes, job.kernel->mr))              \
+        if (job.a_in_place && v->csa == 1 && !sp_gemm_rows_apart(v->rsa * (size_t)job.kernel->nbytes, job.kernel->mr)) \
             job.most_rows = ROWS_NOT_APART;                                                                            \
         sp_gemm_choose(&job, plan);                                                                                    \
         if (plan->pack && (double)v->n * (double)v->k > MOST_PACKED)                                                   \
@@ -96,6 +91,20 @@ static struct sp_packed header_of(const struct sp_gemm_job *job, enum sp_gemm_ty
                 return -EINVAL;                                                                                        \
         }                                                                                                              \
         return sp_gemm_run(&job, plan, pool);                                                                          \
+    }                                                                                                                  \
+    static int name(const void *args, const struct sp_tile_plan *plan, struct sp_pool *pool, enum sp_isa isa)          \
+    {                                                                                                                  \
+        const struct sp_args_##name *const v = args;                                                                   \
+        const struct sp_gemm_kernel *const kernel = &sp_gemm_kernels[isa][type];                                       \
+        if (v->act > SP_ACT_SIGMOID || (v->m > 1 && v->rsc < v->n)) /* rows of c may not share memory */               \
+            return -EINVAL;                                                                                            \
+        if (plan->algo == SP_ALGO_NAIVE || (plan->algo == SP_ALGO_AUTO && isa == SP_ISA_REF))                          \
+            return plan->pack ? -EINVAL : sp_##name##_naive(args, plan, pool);                                         \
+        if (sp_gemm_takes_small(kernel, args, plan)) {                                                                 \
+            sp_gemm_small(kernel, args);                                                                               \
+            return 0;                                                                                                  \
+        }                                                                                                              \
+        return large_##name(v, kernel, isa, plan, pool);                                                               \
     }                                                                                                                  \
     static int pack_##name(const void *args, const struct sp_tile_plan *plan, struct sp_pool *pool, enum sp_isa isa)   \
     {                                                                                                                  \

@@ -16,6 +16,26 @@ enum { ALONG_TERMS = 32, ALONG_NBYTES = 256 << 10 };
 enum { INNERMOST_NBYTES = 16 << 10 };
 /* And a c that is larger does not stay in a core's part of the last cache: it is stored past them, without being read. */
 enum { PAST_NBYTES = 8 << 20 };
+/* Along the rows, tiles have all the rows that they can have if there are so many, but for a short last one; and so many lie
+ * beside each other before bias and activation follow. */
+enum { MANY_TILES = 4, UNFINISHED = 8 };
+
+/* Bias and activation of some of c, whose sums are complete. */
+static void finish(const struct sp_gemm_job *job, size_t i, size_t rows, size_t j, size_t columns)
+{
+    const size_t nbytes = job->kernel->nbytes;
+    const struct sp_gemm_finish how = {
+        job->bias_rows ? (const char *)job->bias_rows + i * nbytes : NULL,
+        job->bias_columns ? (const char *)job->bias_columns + j * nbytes : NULL,
+        job->act,
+    };
+    job->kernel->finish((char *)job->c + (i * job->rsc + j) * nbytes, job->rsc, rows, columns, &how);
+}
+
+static int is_finished(const struct sp_gemm_job *job)
+{
+    return !job->bias_rows && !job->bias_columns && job->act == SP_ACT_NONE;
+}
 
 /* One micro-tile of c, `u` but for what depends on its size. `last`: k is done, bias and activation follow. */
 static void tile(const struct sp_gemm_job *job, struct sp_ukr *u, size_t i, size_t rows, size_t j, size_t columns,
@@ -27,12 +47,9 @@ static void tile(const struct sp_gemm_job *job, struct sp_ukr *u, size_t i, size
     u->c = c;
     u->columns = columns;
     if (columns == kernel->nr) {
-        const int whole = rows == kernel->mr;
-        (whole && u->past         ? kernel->past
-         : whole && u->ahead.runs ? kernel->asking
-                                  : kernel->ukr[0][rows - 1])(u);
+        (rows == kernel->mr && u->ahead.runs ? kernel->asking : kernel->ukr[0][rows - 1])(u);
     } else if (kernel->masked) {
-        kernel->ukr[pieces(columns, kernel->nr / kernel->masked)][rows - 1](u);
+        kernel->ukr[sp_gemm_variant(kernel, columns)][rows - 1](u);
     } else {
         double edge[SP_GEMM_MAX_TILE];
         struct sp_ukr whole = *u;
@@ -42,14 +59,8 @@ static void tile(const struct sp_gemm_job *job, struct sp_ukr *u, size_t i, size
         kernel->ukr[0][rows - 1](&whole);
         kernel->merge(c, job->rsc, edge, kernel->nr, rows, columns, u->add);
     }
-    if (last && (job->bias_rows || job->bias_columns || job->act != SP_ACT_NONE)) {
-        const struct sp_gemm_finish how = {
-            job->bias_rows ? (const char *)job->bias_rows + i * nbytes : NULL,
-            job->bias_columns ? (const char *)job->bias_columns + j * nbytes : NULL,
-            job->act,
-        };
-        kernel->finish(c, job->rsc, rows, columns, &how);
-    }
+    if (last && !is_finished(job))
+        finish(job, i, rows, j, columns);
 }
 
 static int is_far(const struct sp_gemm_job *job)
@@ -175,20 +186,11 @@ int sp_gemm_goes_along(const struct sp_gemm_job *job, size_t columns, size_t kc)
     return (nbytes <= INNERMOST_NBYTES || (kc <= ALONG_TERMS && nbytes <= ALONG_NBYTES)) && is_far(job);
 }
 
-/* Equal tiles: a short last one costs as much. */
-static size_t tile_rows(size_t rows, size_t most)
-{
-    return pieces(rows, pieces(rows, most));
-}
-
-/* The tile at row ic + down * mr, with `columns` columns from j on, of the panel `across`. */
-static inline void compute(const struct walk *w, struct sp_ukr *u, size_t down, size_t across, size_t j, size_t columns,
-                           int asks)
+/* Where the tile of `rows` rows at (i, j), of the panel `across`, finds its a and b. */
+static inline void find(const struct walk *w, struct sp_ukr *u, size_t i, size_t rows, size_t down, size_t across, size_t j)
 {
     const struct sp_gemm_job *const job = w->job;
     const size_t nbytes = job->kernel->nbytes;
-    const size_t i = w->ic + down * w->mr;
-    const size_t rows = smaller(w->mr, w->iend - i);
     if (is_here(w, j)) {
         u->b = w->panels->in_place + j * nbytes;
         u->ldb = job->ldb;
@@ -202,6 +204,16 @@ static inline void compute(const struct walk *w, struct sp_ukr *u, size_t down, 
     } else {
         u->a = (const char *)job->a_in_place + (w->p * job->csa + i * job->rsa) * nbytes;
     }
+}
+
+/* The tile at row ic + down * mr, with `columns` columns from j on, of the panel `across`. */
+static inline void compute(const struct walk *w, struct sp_ukr *u, size_t down, size_t across, size_t j, size_t columns,
+                           int asks)
+{
+    const struct sp_gemm_job *const job = w->job;
+    const size_t i = w->ic + down * w->mr;
+    const size_t rows = smaller(w->mr, w->iend - i);
+    find(w, u, i, rows, down, across, j);
     u->ahead.at = u->b;
     u->ahead.runs = 0;
     if (asks)
@@ -256,31 +268,77 @@ static int goes_past(const struct walk *w)
 {
     const struct sp_gemm_job *const job = w->job;
     const size_t nbytes = job->kernel->nbytes;
-    return job->kernel->past && w->kc == job->k && (double)job->m * (double)job->n * (double)nbytes >= PAST_NBYTES &&
-           w->panels->in_place && w->panels->whole == job->n && job->rsc * nbytes % 64 == 0 && (uintptr_t)job->c % nbytes == 0 &&
-           !job->bias_rows && !job->bias_columns && job->act == SP_ACT_NONE;
+    return job->kernel->along && w->kc == job->k && (double)job->m * (double)job->n * (double)nbytes >= PAST_NBYTES &&
+           w->panels->in_place && w->panels->whole == job->n && job->rsc * nbytes % 64 == 0 &&
+           (uintptr_t)job->c % nbytes == 0 && is_finished(job);
+}
+
+/* Tiles of mr rows from (i, j) on, all of them whole: returns their columns. Those that are not finished are so few that
+ * they are still near when bias and activation come to them. */
+static size_t whole_tiles(const struct walk *w, struct sp_ukr *u, size_t down, size_t across, size_t j)
+{
+    const struct sp_gemm_job *const job = w->job;
+    const struct sp_gemm_kernel *const kernel = job->kernel;
+    const size_t i = w->ic + down * w->mr;
+    const size_t tiles = (w->j1 - j) / kernel->nr;
+    const int ends = w->p + w->kc == job->k && !is_finished(job);
+    find(w, u, i, w->mr, down, across, j);
+    u->c = (char *)job->c + (i * job->rsc + j) * kernel->nbytes;
+    u->b_step = is_here(w, j) ? (size_t)kernel->nr * kernel->nbytes : w->panel_nbytes;
+    u->tiles = ends ? smaller(tiles, UNFINISHED) : tiles;
+    kernel->along(u);
+    if (ends)
+        finish(job, i, w->mr, j, u->tiles * kernel->nr);
+    return u->tiles * kernel->nr;
+}
+
+/* The panels of b from column j on, such that each row of them begins a line, as c's tiles there do: read where they are, rows
+ * that begin elsewhere cost a quarter more. NULL: they are right already, or there is no memory. */
+static char *begin_lines(const struct walk *w, size_t j)
+{
+    const struct sp_gemm_job *const job = w->job;
+    const size_t nr = job->kernel->nr;
+    const size_t nbytes = job->kernel->nbytes;
+    if ((uintptr_t)(w->panels->in_place + j * nbytes) % 64 == 0 && job->ldb * nbytes % 64 == 0)
+        return NULL;
+    char *const to = sp_scratch(SP_SCRATCH_B, pieces(w->j1 - j, nr) * w->panel_nbytes);
+    for (size_t at = j, x = 0; to && at < w->j1; at += nr, x++)
+        job->pack_b(job->b, at, smaller(nr, w->j1 - at), nr, w->p, w->kc, to + x * w->panel_nbytes);
+    return to;
 }
 
 /* Along the rows of c, a row of tiles after the other. */
 static void along_rows_of_c(struct walk *w, struct sp_ukr *u, size_t m0, size_t mc, size_t most)
 {
-    const size_t nr = w->job->kernel->nr;
-    const size_t nbytes = w->job->kernel->nbytes;
+    const struct sp_gemm_kernel *const kernel = w->job->kernel;
+    const size_t nr = kernel->nr;
+    const size_t nbytes = kernel->nbytes;
+    const int several = kernel->along && most == kernel->mr;
     u->past = goes_past(w);
     /* Columns before the first that begins a line, all of b being in place: numpy's arrays begin 16 bytes behind one. */
     const size_t behind = (uintptr_t)((const char *)w->job->c + w->j0 * nbytes) % 64;
     const size_t lead = u->past && behind ? (64 - behind) / nbytes : nr;
     pack_panels(w);
+    const size_t from = w->j0 + (lead < nr ? smaller(lead, w->j1 - w->j0) : 0);
+    char *const lines = u->past ? begin_lines(w, from) : NULL;
+    const struct sp_gemm_panels *const given = w->panels;
+    const struct sp_gemm_panels lined = {.packed = lines, .places = SIZE_MAX};
     for (w->ic = m0; w->ic < w->m1; w->ic += mc) {
         w->iend = smaller(w->ic + mc, w->m1);
-        w->mr = tile_rows(w->iend - w->ic, most);
+        w->mr = several && w->iend - w->ic >= MANY_TILES * most ? most : tile_rows(w->iend - w->ic, most);
         w->tall = pieces(w->iend - w->ic, w->mr);
         for (size_t down = 0; down < w->tall; down++) {
+            const int whole = several && w->mr == most && w->ic + (down + 1) * most <= w->iend;
             if (w->packed_a)
                 pack_a(w, w->ic, w->iend, w->mr, down);
-            for (size_t j = w->j0, across = 0, columns; j < w->j1; j += columns, across++) {
-                columns = smaller(across ? nr : lead, w->j1 - j);
-                compute(w, u, down, across, j, columns, 0);
+            for (size_t j = w->j0, columns; j < w->j1; j += columns) {
+                const size_t across = (j - (lines ? from : w->j0)) / nr; /* looked at only where panels are packed */
+                w->panels = lines && j >= from ? &lined : given;
+                columns = smaller(j > w->j0 ? nr : lead, w->j1 - j);
+                if (whole && columns == nr)
+                    columns = whole_tiles(w, u, down, across, j);
+                else
+                    compute(w, u, down, across, j, columns, 0);
             }
         }
     }

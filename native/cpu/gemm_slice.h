@@ -18,6 +18,18 @@ static inline size_t pieces(size_t x, size_t of)
     return (x + of - 1) / of;
 }
 
+/* Equal tiles: a short last one costs as much. */
+static inline size_t tile_rows(size_t rows, size_t most)
+{
+    return rows <= most ? rows : pieces(rows, pieces(rows, most));
+}
+
+/* Which micro-kernels (struct sp_gemm_kernel's ukr) do so many columns. */
+static inline size_t sp_gemm_variant(const struct sp_gemm_kernel *kernel, size_t columns)
+{
+    return columns == kernel->nr ? 0 : columns * kernel->masked <= kernel->nr ? 1 : 2; /* masked in 2 vectors, or not at all */
+}
+
 /* Where the nest finds a panel of b. */
 struct sp_gemm_panels {
     const char *packed;   /* the slice's first panel */

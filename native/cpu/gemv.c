@@ -6,7 +6,7 @@
 #include <errno.h>
 
 enum { BYTES_A_NS = 40, SEVERAL_NS = 50000, PARTS_A_THREAD = 2, UNIT = 64 }; /* of the matrix and one core; rows of a part */
-enum { FEW_COLUMNS = 4, FEW_COLUMNS_K = 64, FEW_COLUMNS_M = 16, ROWS_AGAIN = 16 };
+enum { FEW_COLUMNS_K = 64, FEW_COLUMNS_M = 16, ROWS_AGAIN = 16 };
 
 struct vector_job {
     const struct sp_gemm_kernel *kernel;
@@ -40,7 +40,7 @@ int sp_gemv_takes(const struct sp_gemm_job *job, size_t rsb, size_t csb)
         return 0;
     if (job->n == 1)
         return job->csa == 1 || (job->rsa == 1 && job->rsc == 1);
-    if (job->n <= FEW_COLUMNS && job->csa == 1 && job->k >= FEW_COLUMNS_K && job->m >= FEW_COLUMNS_M)
+    if (job->n <= SP_GEMV_FEW_COLUMNS && job->csa == 1 && job->k >= FEW_COLUMNS_K && job->m >= FEW_COLUMNS_M)
         return 1;
     return job->m == 1 && (rsb == 1 || csb == 1);
 }

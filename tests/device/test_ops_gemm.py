@@ -104,7 +104,7 @@ def test_blocks_of_rows_that_are_packed_while_others_are_computed(isa_dev, dtype
 def test_a_large_result_that_begins_anywhere_in_a_line(isa_dev, dtype, terms):
     """Some of it goes past the caches, by whole lines; what is beside it stays as it is."""
     rng = np.random.default_rng(12)
-    rows, columns = 1027, 2000
+    rows, columns = 1107, 2000
     a = rng.standard_normal((rows, terms)).astype(dtype)
     b = rng.standard_normal((terms, columns)).astype(dtype)
     want = a.astype(np.float64) @ b.astype(np.float64)
@@ -133,6 +133,27 @@ def test_a_vector_times_a_matrix_that_begins_anywhere_in_a_line(isa_dev, dtype):
                 b = matrix[:, first : first + columns]
                 want = x.astype(np.float64) @ b.astype(np.float64)
                 np.testing.assert_allclose(gemm(isa_dev, x, b), want, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_small_product_has_the_bits_of_its_rows_in_a_large_one(isa_dev, dtype):
+    """It goes its own way to the micro-kernel, and adds up in the same order."""
+    rng = np.random.default_rng(14)
+    for n, k in [(8, 8), (16, 16), (33, 7), (64, 64), (70, 65), (100, 3)]:
+        a = rng.standard_normal((2000, k)).astype(dtype)
+        b = rng.standard_normal((k, n)).astype(dtype)
+        bias = rng.standard_normal(n).astype(dtype)
+        large = gemm(isa_dev, a, b, bias=bias, activation="relu")
+        for m in (2, 5, 16, 33, 64):
+            given = {"bias": bias, "activation": "relu"}
+            assert (gemm(isa_dev, a[:m], b, **given) == large[:m]).all(), (m, n, k)
+
+
+def test_a_vector_times_a_matrix_that_no_cache_holds(isa_dev):
+    rng = np.random.default_rng(15)
+    x = rng.standard_normal((1, 2053)).astype(np.float32)
+    b = rng.standard_normal((2053, 4099), np.float32)
+    agree(gemm(isa_dev, x, b), ref.gemm(x, b), ref.tolerance("gemm", np.float32, 2053), 46)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -447,7 +468,13 @@ def test_the_same_bits_for_any_number_of_threads(monkeypatch, dev, threads):
     monkeypatch.setenv("SPARKLE_THREADS", threads)
     rng = np.random.default_rng(8)
     with sp.open("cpu") as other:
-        for m, n, k in [(300, 310, 320), (1, 3000, 500), (3000, 1, 500), (700, 40, 600)]:
+        for m, n, k in [
+            (300, 310, 320),
+            (1, 3000, 500),
+            (3000, 1, 500),
+            (700, 40, 600),
+            (256,) * 3,
+        ]:
             a = rng.standard_normal((m, k)).astype(np.float32)
             b = rng.standard_normal((k, n)).astype(np.float32)
             assert (gemm(dev, a, b) == gemm(other, a, b)).all()
