@@ -223,7 +223,7 @@ def check_algo(shape: Geometry, algo: Any) -> None:
     check.one_of("algo", algo, ALGOS)
     if algo in WINOGRAD and not shape.winograd:
         raise ValueError(
-            f"algo: {algo!r} wants filters of 3 x 3, stride 1, dilation 1 and one group, "
+            f"algo: {algo!r} wants filters of 3 x 3, stride 1 or 2, dilation 1 and one group, "
             f"got {shape.kernel}, {shape.stride}, {shape.dilation} and {shape.groups}"
         )
 
