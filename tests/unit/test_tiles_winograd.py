@@ -78,7 +78,7 @@ def test_plans_with_stride_2():
 
 
 def test_products_with_stride_2():
-    """Odd pixels of outputs past the edge are left out: of 7 outputs, 2 tiles of 5 and 7 products."""
+    """Odd pixels of outputs past the edge are left out: 7 outputs are 2 tiles of 5 and 7 more."""
     shape = layer(64, 14, 32, n=2, stride=2)
     assert shape.size == (7, 7)
     assert tiles_winograd.parts(shape, 4) == [(25, 8), (5, 28), (5, 28), (1, 98)]
