@@ -73,7 +73,8 @@ class Conv:
 
     @property
     def winograd(self) -> bool:
-        """Is it one that Winograd's algorithm may compute?"""
+        """Is it one that Winograd's algorithm may compute with larger errors than sums have? (With
+        stride 2 it has none.)"""
         return self.k == 3 and self.stride == 1 and self.groups == 1
 
 

@@ -19,13 +19,14 @@ static int64_t floats_of(const struct sp_conv *v, enum sp_conv_form form, enum s
 
 static struct sp_packed header_of(const struct sp_conv *v, enum sp_conv_form form, enum sp_isa isa)
 {
+    const int is_winograd = form == SP_CONV_WINOGRAD || form == SP_CONV_WINOGRAD2;
     return (struct sp_packed){
         .kind = SP_PACKED_CONV2D_F32,
         .isa = (uint8_t)isa,
         .algo = (uint8_t)form,
         .nbytes = SP_PACKED_ALIGN + FLAGS_NBYTES + (uint64_t)floats_of(v, form, isa) * sizeof(float),
         .of = {(uint32_t)v->oc, (uint32_t)v->cg, (uint32_t)v->kh, (uint32_t)v->kw, (uint32_t)v->groups,
-               (uint32_t)v->nhwc},
+               (uint32_t)v->nhwc, is_winograd ? (uint32_t)v->sh : 0},
     };
 }
 

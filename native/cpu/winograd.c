@@ -25,7 +25,7 @@ enum { V_NBYTES = 512 << 10, M_NBYTES = 256 << 10, FAR_NBYTES = 768 << 10 };
 
 int sp_winograd_fits(const struct sp_conv *v)
 {
-    return v->kh == 3 && v->kw == 3 && v->sh == 1 && v->sw == 1 && v->dh == 1 && v->dw == 1 && v->groups == 1;
+    return v->kh == 3 && v->kw == 3 && v->sh == v->sw && v->sh <= 2 && v->dh == 1 && v->dw == 1 && v->groups == 1;
 }
 
 int sp_winograd_plan(const struct sp_conv *v, uint32_t tile, enum sp_isa isa, struct sp_wino *out)
@@ -33,8 +33,11 @@ int sp_winograd_plan(const struct sp_conv *v, uint32_t tile, enum sp_isa isa, st
     const struct sp_wino_kernel *const kernel = sp_wino_kernels[isa];
     if ((tile != 2 && tile != 4) || !sp_winograd_fits(v) || !kernel)
         return -EINVAL;
-    struct sp_wino w = {.conv = v, .edge = tile + 2};
+    struct sp_wino w = {.conv = v, .m = tile, .stride = v->sh, .matrices = (tile + 2) * (tile + 2)};
+    w.edge = w.stride == 1 ? tile + 2 : 2 * tile + 1;
     w.frequencies = w.edge * w.edge;
+    w.points = w.stride == 1 ? tile + 2 : tile + 1;
+    w.parts = w.stride == 1 ? 1 : SP_WINO_PARTS;
     w.across = sp_pieces(v->ow, tile);
     w.down = sp_pieces(v->oh, tile);
     w.blocks = sp_pieces(v->c, kernel->lanes);
@@ -45,7 +48,7 @@ int sp_winograd_plan(const struct sp_conv *v, uint32_t tile, enum sp_isa isa, st
     if (__builtin_mul_overflow(v->n, w.across, &w.tiles) || __builtin_mul_overflow(w.tiles, w.down, &w.tiles) ||
         __builtin_mul_overflow(w.tiles, v->c + v->oc + 2 * w.panel, &all) || __builtin_mul_overflow(all, 1024, &all) ||
         __builtin_mul_overflow(v->c + kernel->lanes, w.panels * w.panel, &one) ||
-        __builtin_mul_overflow(one, w.frequencies * (int64_t)sizeof(float), &weights))
+        __builtin_mul_overflow(one, w.matrices * (int64_t)sizeof(float), &weights))
         return -EINVAL;
     *out = w;
     return 0;
@@ -56,78 +59,110 @@ struct work {
     const struct sp_wino_kernel *kernel;
     const struct sp_wino_tile *tile;
     const float *u;
-    int64_t rows, group, groups; /* tiles of a micro-kernel call, tiles of a group, groups */
-    int far;                     /* the images are not in the cache */
-    int64_t wide;                /* panels multiplied before they are transformed back */
-    struct sp_wino_group only;   /* where all threads share one group */
+    int64_t group, groups;     /* tiles of a group, groups */
+    int far;                   /* the images are not in the cache */
+    int64_t wide;              /* panels multiplied before they are transformed back */
+    struct sp_wino_group only; /* where all threads share one group */
     int error;
 };
 
-static int64_t frequency_stride(const struct sp_wino *wino, int64_t tiles, int64_t lanes)
+/* What is read ahead, in turns. */
+struct reading {
+    struct sp_wino_ahead output, input;
+    int turn;
+};
+
+/* The products of a part: of matrix f of its weights, `u` (all panels), columns of panels [p0, p1) and all rows. */
+static void products(const struct work *work, const struct sp_wino_group *group, int part, int64_t f, const float *u,
+                     int64_t p0, int64_t p1, struct reading *reading, float *m)
 {
-    /* An odd number of lines from one frequency to the next, so that a tile's stores meet different sets of L1. */
-    return (wino->blocks * tiles | 1) * lanes;
+    const struct sp_wino *const wino = work->wino;
+    const struct sp_conv *const conv = wino->conv;
+    const struct sp_wino_part *const of = &group->part[part];
+    const int64_t lanes = work->kernel->lanes;
+    const int64_t matrices = sp_wino_matrices(wino, part);
+    /* Equal micro-tiles rather than a short last one. */
+    const int64_t call = sp_pieces(of->rows, sp_pieces(of->rows, work->kernel->rows));
+    for (int64_t p = p0; p < p1; p++, m += group->products * wino->panel) {
+        const int64_t vectors = sp_pieces(sp_least(wino->panel, conv->oc - p * wino->panel), lanes);
+        const int64_t width = vectors * lanes;
+        const float *const of_panel = u + p * conv->c * wino->panel;
+        for (int64_t t = 0; t < of->rows; t += call) {
+            const int64_t rows = sp_least(call, of->rows - t);
+            const float *line = of_panel;
+            int64_t inner = 0;
+            reading->turn = !reading->turn;
+            struct sp_wino_ahead *const ahead = reading->turn ? &reading->output : &reading->input;
+            if (sp_wino_ahead_next(ahead, &line))
+                inner = ahead->inner;
+            work->kernel->ukr[(vectors - 1) * work->kernel->rows + rows - 1](
+                (size_t)conv->c, of->v + f * of->stride + t * lanes, (size_t)(of->rows * lanes), of_panel, line, inner,
+                m + (of->m + t * matrices + f) * width, (size_t)(matrices * width));
+        }
+    }
 }
 
 /* Products and outputs of panels [first, end) of a group whose input is transformed. */
 static int multiply(const struct work *work, const struct sp_wino_group *group, int64_t first, int64_t end)
 {
     const struct sp_wino *const wino = work->wino;
-    const struct sp_conv *const conv = wino->conv;
-    const int64_t lanes = work->kernel->lanes;
     const int64_t wide = sp_least(work->wide, end - first);
-    const int64_t panel_m = group->count * wino->frequencies * wino->panel; /* of one panel, in m */
+    const int64_t panel_m = group->products * wino->panel; /* of one panel, in m */
     float *const m = sp_scratch(SP_SCRATCH_C, (size_t)(wide * panel_m) * sizeof *m);
     if (!m)
         return -ENOMEM;
-    struct sp_wino_ahead input = {0}; /* of the next group */
+    struct reading reading = {.turn = 0};
     if (work->far)
-        input = sp_wino_ahead_input(wino, group->first + group->count, group->count);
+        reading.input = sp_wino_ahead_input(wino, group->first + group->count, group->count); /* of the next group */
     for (int64_t p0 = first; p0 < end; p0 += wide) {
         const int64_t p1 = sp_least(p0 + wide, end);
-        struct sp_wino_ahead output = {0};
+        const float *u = work->u;
         if (work->far)
-            output = sp_wino_ahead_output(wino, group->first, group->count, p0 * wino->panel, (p1 - p0) * wino->panel);
-        int turn = 0;
-        for (int64_t f = 0; f < wino->frequencies; f++)
-            for (int64_t p = p0; p < p1; p++) {
-                const int64_t vectors = sp_pieces(sp_least(wino->panel, conv->oc - p * wino->panel), lanes);
-                const int64_t width = vectors * lanes;
-                const float *const u = work->u + (f * wino->panels + p) * conv->c * wino->panel;
-                for (int64_t t = 0; t < group->count; t += group->rows) {
-                    const int64_t rows = sp_least(group->rows, group->count - t);
-                    const float *line = u;
-                    int64_t inner = 0;
-                    turn = !turn;
-                    if (sp_wino_ahead_next(turn ? &output : &input, &line))
-                        inner = turn ? output.inner : input.inner;
-                    work->tile->ukr[(vectors - 1) * work->kernel->rows + rows - 1](
-                        (size_t)conv->c, group->v + f * group->frequency_stride + t * wino->blocks * lanes, u, line,
-                        inner, m + (p - p0) * panel_m + (t * wino->frequencies + f) * width,
-                        (size_t)(wino->frequencies * width));
-                }
-            }
+            reading.output =
+                sp_wino_ahead_output(wino, group->first, group->count, p0 * wino->panel, (p1 - p0) * wino->panel);
+        reading.turn = 0;
+        for (int part = 0; part < wino->parts; part++)
+            for (int64_t f = 0; f < sp_wino_matrices(wino, part); f++, u += wino->panels * wino->conv->c * wino->panel)
+                products(work, group, part, f, u, p0, p1, &reading, m);
         for (int64_t p = p0; p < p1; p++)
             work->tile->output(group, m + (p - p0) * panel_m, p * wino->panel);
     }
     return 0;
 }
 
-static float *make_room(const struct work *work, struct sp_wino_group *group)
+/* Tiles [first, first + count) as a group, with memory for what they are transformed to. */
+static int begin(const struct work *work, int64_t first, int64_t count, struct sp_wino_group *out)
 {
-    group->frequency_stride = frequency_stride(work->wino, group->count, work->kernel->lanes);
-    group->v = sp_scratch(SP_SCRATCH_A,
-                          (size_t)(group->frequency_stride * work->wino->frequencies) * sizeof *group->v);
-    return group->v;
+    const struct sp_wino *const wino = work->wino;
+    const int64_t lanes = work->kernel->lanes;
+    struct sp_wino_group group = {.wino = wino, .first = first, .count = count};
+    int64_t floats = 0;
+    for (int i = 0; i < wino->parts; i++) {
+        struct sp_wino_part *const part = &group.part[i];
+        part->rows = sp_wino_row(wino, i, first + count) - sp_wino_row(wino, i, first);
+        part->m = group.products;
+        group.products += part->rows * sp_wino_matrices(wino, i);
+        /* An odd number of lines from one matrix to the next, so that a tile's stores meet different sets of L1. */
+        part->stride = (wino->blocks * part->rows | 1) * lanes;
+        floats += part->stride * sp_wino_matrices(wino, i);
+    }
+    float *v = sp_scratch(SP_SCRATCH_A, (size_t)floats * sizeof *v);
+    if (!v)
+        return -ENOMEM;
+    for (int i = 0; i < wino->parts; i++) {
+        group.part[i].v = v;
+        v += group.part[i].stride * sp_wino_matrices(wino, i);
+    }
+    *out = group;
+    return 0;
 }
 
 static void one_group(void *ctx, uint32_t index)
 {
     struct work *const work = ctx;
     const int64_t first = index * work->group;
-    struct sp_wino_group group = {.wino = work->wino, .first = first, .rows = work->rows,
-                                  .count = sp_least(work->group, work->wino->tiles - first)};
-    int error = make_room(work, &group) ? 0 : -ENOMEM;
+    struct sp_wino_group group;
+    int error = begin(work, first, sp_least(work->group, work->wino->tiles - first), &group);
     if (!error) {
         for (int64_t block = 0; block < work->wino->blocks; block++)
             work->tile->input(&group, block);
@@ -152,7 +187,7 @@ static void one_panel(void *ctx, uint32_t index)
         __atomic_store_n(&work->error, error, __ATOMIC_RELAXED);
 }
 
-/* Tiles of a group and of a micro-kernel call, and panels multiplied together. */
+/* Tiles of a group, and panels multiplied together. */
 static void choose(struct work *work, const struct sp_tile_plan *plan)
 {
     const struct sp_wino *const wino = work->wino;
@@ -165,11 +200,9 @@ static void choose(struct work *work, const struct sp_tile_plan *plan)
         group = group < 2 * most_rows ? 2 * most_rows : group;
     }
     group = sp_least(group, wino->tiles);
-    /* Equal groups of equal micro-tiles rather than a short last one. */
-    group = sp_pieces(wino->tiles, sp_pieces(wino->tiles, group));
+    group = sp_pieces(wino->tiles, sp_pieces(wino->tiles, group)); /* equal ones rather than a short last one */
     work->group = group;
     work->groups = sp_pieces(wino->tiles, group);
-    work->rows = sp_pieces(group, sp_pieces(group, most_rows));
     work->wide = plan->nc ? sp_pieces(plan->nc, wino->panel) : M_NBYTES / (of_a_tile * group * wino->panel);
     work->wide = work->wide < 1 ? 1 : sp_least(work->wide, wino->panels);
     /* Not where patches and weights pass through the cache as it is. */
@@ -185,7 +218,7 @@ int sp_winograd_f32(const struct sp_conv *v, const float *u, uint32_t tile, cons
     if (error)
         return error;
     struct work work = {.wino = &wino, .kernel = sp_wino_kernels[isa], .u = u};
-    work.tile = tile == 4 ? &work.kernel->f4 : &work.kernel->f2;
+    work.tile = &work.kernel->tile[wino.stride - 1][tile == 4];
     choose(&work, plan);
     if (work.groups > UINT32_MAX || wino.blocks > UINT32_MAX)
         return -EINVAL;
@@ -196,10 +229,10 @@ int sp_winograd_f32(const struct sp_conv *v, const float *u, uint32_t tile, cons
         sp_pool_run(pool, one_group, &work, (uint32_t)work.groups, threads);
     } else {
         for (int64_t g = 0; g < work.groups && !work.error; g++) {
-            work.only = (struct sp_wino_group){.wino = &wino, .first = g * work.group, .rows = work.rows,
-                                               .count = sp_least(work.group, wino.tiles - g * work.group)};
-            if (!make_room(&work, &work.only))
-                return -ENOMEM;
+            const int64_t first = g * work.group;
+            const int rc = begin(&work, first, sp_least(work.group, wino.tiles - first), &work.only);
+            if (rc)
+                return rc;
             sp_pool_run(pool, one_block, &work, (uint32_t)wino.blocks, threads);
             work.wide = sp_least(work.wide, sp_pieces(wino.panels, threads));
             sp_pool_run(pool, one_panel, &work, (uint32_t)sp_pieces(wino.panels, work.wide), threads);

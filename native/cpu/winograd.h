@@ -1,9 +1,16 @@
-/* Winograd convolution: 3x3, stride 1, dilation 1, one group, as a batch of small matrix products.
+/* Winograd convolution: 3x3, stride 1 or 2, dilation 1, one group, as a batch of small matrix products.
  *
  * F(m x m, 3x3) makes an m x m tile of outputs from an (m+2) x (m+2) patch of the image:
  * Y = A^T [ (G g G^T) . (B^T d B) ] A, where "." multiplies element by element, summed over channels
  * (A. Lavin, S. Gray: Fast Algorithms for Convolutional Neural Networks, CVPR 2016). Each of the (m+2)^2 elements, a
  * "frequency", is a matrix product of its own: tiles x channels by channels x output channels.
+ *
+ * With stride 2 an output y[i] = g0 d[2i] + g1 d[2i+1] + g2 d[2i+2] is two convolutions: that of the even pixels with the
+ * taps (g0, g2) has stride 1 and takes F(m, 2), m + 1 "points"; the odd pixels only meet one tap, m products as they are.
+ * Together 2m + 1 products of a patch of as many pixels, in two dimensions their square: 81 for 16 outputs at m = 4, where
+ * direct convolution has 144. The m odd ones have one weight: in a matrix product they are rows of their own, and those
+ * of outputs past the image's edge are left out. So there are four parts of frequencies, by whether they are odd in
+ * either dimension, and (m+2)^2 matrices of weights, as with stride 1, which has the first part only.
  *
  * winograd.c cuts the tiles into groups whose transformed patches stay in the L2 cache and runs, for each group, the
  * three steps that an instruction set brings (winograd.inc). */
@@ -11,52 +18,85 @@
 #define SP_CPU_WINOGRAD_H
 #include "conv2d.h"
 
-enum { SP_WINO_MAX_ROWS = 14, SP_WINO_MAX_VECTORS = 4, SP_WINO_MAX_EDGE = 6 };
+enum { SP_WINO_MAX_WEIGHTS = 6, SP_WINO_PARTS = 4 };
 
 /* A convolution as tiles. Counts are in elements unless they say otherwise; 0 <= everything. */
 struct sp_wino {
     const struct sp_conv *conv;
-    int64_t edge, frequencies;   /* m + 2 and its square */
+    int64_t m, stride;           /* a tile of m x m outputs; of the convolution */
+    int64_t edge, frequencies;   /* of a patch, and its square: products of a tile */
+    int64_t points;              /* of the frequencies of one dimension, those that are no odd pixels */
+    int64_t parts, matrices;     /* of weights, in all parts */
     int64_t across, down, tiles; /* tiles of an output row, of a column, of all images: (image, row, column) in order */
     int64_t blocks;              /* of channels, a vector each */
     int64_t panel, panels;       /* output channels of a panel of weights, and panels */
 };
 
-/* Tiles [first, first + count) and where their parts lie: what a group of tiles owns while it is worked on.
- * v: [frequency][rows of tiles][channel block][row][lane], m: [panel][tile][frequency][column of the panel]. */
+/* The matrix products of a part: a row is a tile; in parts 1 and 3, one of its output columns that is in the image, in
+ * parts 2 and 3 one of its output rows. The rows of a tile are neighbours, columns innermost.
+ * v: [matrix][channel block][row][lane], m: [row][matrix][column of the panel]. */
+struct sp_wino_part {
+    int64_t rows, stride; /* stride: from matrix to matrix in v, in floats */
+    float *v;
+    int64_t m; /* products of a panel's columns before these */
+};
+
+/* Tiles [first, first + count) and where their parts lie: what a group of tiles owns while it is worked on. */
 struct sp_wino_group {
     const struct sp_wino *wino;
     int64_t first, count;
-    int64_t rows; /* tiles of one micro-kernel call; the last one may have fewer */
-    int64_t frequency_stride; /* in v, in floats */
-    float *v;
+    int64_t products; /* of a panel's columns */
+    struct sp_wino_part part[SP_WINO_PARTS];
 };
 
-/* m[i * row_stride + j] = sum_p v[p / lanes][i][p % lanes] * u[p][j] for a fixed number of rows i and a panel's
- * columns j. On the way it brings ahead[p * inner], which may be anywhere, into the cache. */
-typedef void sp_wino_ukr_fn(size_t k, const float *v, const float *u, const float *ahead, int64_t inner, float *m,
-                            size_t row_stride);
+static inline int64_t sp_wino_points_of(const struct sp_wino *wino, int odd)
+{
+    return odd ? 1 : wino->points;
+}
+/* Matrices of weights of a part. */
+static inline int64_t sp_wino_matrices(const struct sp_wino *wino, int part)
+{
+    return sp_wino_points_of(wino, part >> 1) * sp_wino_points_of(wino, part & 1);
+}
+/* Rows of a part that belong to the tiles before this one, of all tiles. */
+static inline int64_t sp_wino_row(const struct sp_wino *wino, int part, int64_t tile)
+{
+    const struct sp_conv *const v = wino->conv;
+    const int64_t x = tile % wino->across;
+    const int64_t y = tile / wino->across % wino->down;
+    const int64_t image = tile / wino->across / wino->down;
+    const int64_t width = part & 1 ? v->ow : wino->across;
+    const int64_t before = part & 1 ? x * wino->m : x; /* no tile past the edge has one to its right */
+    if (!(part >> 1))
+        return (image * wino->down + y) * width + before;
+    return (image * v->oh + y * wino->m) * width + sp_least(wino->m, v->oh - y * wino->m) * before;
+}
+
+/* m[i * row_stride + j] = sum_p v[p / lanes * v_stride + i * lanes + p % lanes] * u[p][j] for a fixed number of rows i and
+ * a panel's columns j. On the way it brings ahead[p * inner], which may be anywhere, into the cache. */
+typedef void sp_wino_ukr_fn(size_t k, const float *v, size_t v_stride, const float *u, const float *ahead, int64_t inner,
+                            float *m, size_t row_stride);
 
 struct sp_wino_tile {
     /* B^T d B of channel block `block` of the group's tiles. */
     void (*input)(const struct sp_wino_group *group, int64_t block);
     /* A^T m A, bias, activation and store of output channels [o, o + panel) of the group's tiles. */
     void (*output)(const struct sp_wino_group *group, const float *m, int64_t o);
-    sp_wino_ukr_fn *const *ukr; /* [(vectors - 1) * rows_max + rows - 1] */
 };
 
 struct sp_wino_kernel {
-    struct sp_wino_tile f2, f4;
-    int64_t lanes, rows, vectors; /* of a vector; the largest micro-tile */
+    struct sp_wino_tile tile[2][2]; /* [stride - 1][m == 4] */
+    sp_wino_ukr_fn *const *ukr;     /* [(vectors - 1) * rows_max + rows - 1] */
+    int64_t lanes, rows, vectors;   /* of a vector; the largest micro-tile */
 };
 extern const struct sp_wino_kernel sp_wino_ref, sp_wino_neon, sp_wino_avx2, sp_wino_avx512;
 extern const struct sp_wino_kernel *const sp_wino_kernels[4]; /* [enum sp_isa]; NULL: not here */
 
-/* 1 where Winograd says what conv2d_f32 does: 3x3, stride 1, dilation 1, one group. */
+/* 1 where Winograd says what conv2d_f32 does: 3x3, stride 1 or 2, dilation 1, one group. */
 int sp_winograd_fits(const struct sp_conv *v);
 /* 0 or -EINVAL: tile is 2 or 4, the sizes multiply without overflow. */
 int sp_winograd_plan(const struct sp_conv *v, uint32_t tile, enum sp_isa isa, struct sp_wino *out);
-/* The tile's edge, 2 or 4, of the two forms of conv2d_f32 that are Winograd's. */
+/* m, 2 or 4, of the two forms of conv2d_f32 that are Winograd's. */
 static inline uint32_t sp_winograd_tile(enum sp_conv_form form)
 {
     return form == SP_CONV_WINOGRAD2 ? 2 : 4;
@@ -64,8 +104,8 @@ static inline uint32_t sp_winograd_tile(enum sp_conv_form form)
 
 /* How many floats the transformed weights are; 0 when they do not fit an address space or Winograd does not fit. */
 int64_t sp_winograd_floats(const struct sp_conv *v, uint32_t tile, enum sp_isa isa);
-/* u = G w G^T for all weights, [frequency][panel][channel][column], columns without a channel 0. Computed in double and
- * rounded once. */
+/* u = G w G^T for all weights, [part][matrix][panel][channel][column], columns without a channel 0. Computed in double
+ * and rounded once. */
 int sp_winograd_pack_f32(const struct sp_conv *v, uint32_t tile, struct sp_pool *pool, enum sp_isa isa, uint32_t threads,
                          float *u);
 /* The convolution with what pack_f32 made, in the scratch slots A and C of its threads. 0, -EINVAL or -ENOMEM. */

@@ -6,12 +6,11 @@
 
 enum { LINE = 64 / sizeof(float) };
 
-/* The rows [y0, y1) and columns [x0, x1) of one image that the tiles of a group take, cut to h x w; `extra` pixels wider
- * than the tiles' outputs and moved by (-py, -px). */
-static void rectangle(const struct sp_wino *wino, int64_t first, int64_t count, int64_t extra, int64_t py, int64_t px,
-                      int64_t h, int64_t w, int64_t at[4])
+/* The rows [y0, y1) and columns [x0, x1) of one image that the tiles of a group take, cut to h x w, if a tile has `m` of its
+ * own; `extra` pixels wider than these and moved by (-py, -px). */
+static void rectangle(const struct sp_wino *wino, int64_t first, int64_t count, int64_t m, int64_t extra, int64_t py,
+                      int64_t px, int64_t h, int64_t w, int64_t at[4])
 {
-    const int64_t m = wino->edge - 2;
     const int64_t tx = first % wino->across;
     const int64_t ty = first / wino->across % wino->down;
     const int64_t rows = sp_least(sp_pieces(tx + count, wino->across), wino->down - ty);
@@ -29,7 +28,8 @@ struct sp_wino_ahead sp_wino_ahead_input(const struct sp_wino *wino, int64_t fir
     int64_t at[4];
     if (first >= wino->tiles)
         return (struct sp_wino_ahead){0};
-    rectangle(wino, first, sp_least(count, wino->tiles - first), 2, v->ph, v->pw, v->h, v->w_in, at);
+    const int64_t m = wino->m * wino->stride;
+    rectangle(wino, first, sp_least(count, wino->tiles - first), m, wino->edge - m, v->ph, v->pw, v->h, v->w_in, at);
     const int64_t image = first / (wino->across * wino->down);
     const int64_t pixel = v->nhwc ? v->c : 1;
     return (struct sp_wino_ahead){
@@ -47,7 +47,7 @@ struct sp_wino_ahead sp_wino_ahead_output(const struct sp_wino *wino, int64_t fi
     const int64_t image = first / (wino->across * wino->down);
     const int64_t steps = v->c < 1 ? 1 : v->c; /* of a micro-kernel call */
     int64_t at[4];
-    rectangle(wino, first, count, 0, 0, 0, v->oh, v->ow, at);
+    rectangle(wino, first, count, wino->m, 0, 0, 0, v->oh, v->ow, at);
     channels = sp_least(channels, v->oc - o);
     if (v->nhwc)
         return (struct sp_wino_ahead){

@@ -17,6 +17,14 @@ static const double G4[6][3] = {{1, 0, 0},
                                 {0, 0, 1}};
 #undef A
 #undef B
+/* Stride 2: the same of two taps, the first and the last, and a row for the odd pixels, which meet the one between. */
+static const double G2_STRIDE2[4][3] = {{1, 0, 0}, {1, 0, 1}, {0, 0, 1}, {0, 1, 0}};
+static const double G4_STRIDE2[6][3] = {{-16.0 / 21, 0, -8.0 / 21},
+                                        {16.0 / 21, 0, -8.0 / 21},
+                                        {32.0 / 105, 0, 8.0 / 21},
+                                        {-32.0 / 105, 0, 8.0 / 21},
+                                        {0, 0, 1},
+                                        {0, 1, 0}};
 
 struct packing {
     const struct sp_wino *wino;
@@ -25,18 +33,25 @@ struct packing {
     float *u;
 };
 
-static void transform(const struct packing *packing, const float *w, double out[SP_WINO_MAX_EDGE * SP_WINO_MAX_EDGE])
+/* All parts of one filter's transform, one after the other. */
+static void transform(const struct packing *packing, const float *w,
+                      double out[SP_WINO_MAX_WEIGHTS * SP_WINO_MAX_WEIGHTS])
 {
-    const int64_t edge = packing->wino->edge;
-    double half[SP_WINO_MAX_EDGE][3];
+    const struct sp_wino *const wino = packing->wino;
+    const int64_t points = wino->points;
+    const int64_t edge = wino->m + 2;
+    double half[SP_WINO_MAX_WEIGHTS][3];
     for (int64_t i = 0; i < edge; i++)
         for (int64_t j = 0; j < 3; j++)
             half[i][j] = packing->g[i][0] * (double)w[j] + packing->g[i][1] * (double)w[3 + j] +
                          packing->g[i][2] * (double)w[6 + j];
-    for (int64_t i = 0; i < edge; i++)
-        for (int64_t j = 0; j < edge; j++)
-            out[i * edge + j] =
-                half[i][0] * packing->g[j][0] + half[i][1] * packing->g[j][1] + half[i][2] * packing->g[j][2];
+    for (int part = 0; part < wino->parts; part++)
+        for (int64_t f = 0; f < sp_wino_matrices(wino, part); f++) {
+            const int64_t across = sp_wino_points_of(wino, part & 1);
+            const int64_t i = part >> 1 ? points : f / across;
+            const double *const g = packing->g[part & 1 ? points : f % across];
+            *out++ = half[i][0] * g[0] + half[i][1] * g[1] + half[i][2] * g[2];
+        }
 }
 
 static void one_panel(void *ctx, uint32_t index)
@@ -49,11 +64,11 @@ static void one_panel(void *ctx, uint32_t index)
     const int64_t width = (channels + packing->lanes - 1) / packing->lanes * packing->lanes;
     for (int64_t c = 0; c < v->c; c++)
         for (int64_t o = 0; o < width; o++) {
-            double of[SP_WINO_MAX_EDGE * SP_WINO_MAX_EDGE] = {0};
+            double of[SP_WINO_MAX_WEIGHTS * SP_WINO_MAX_WEIGHTS] = {0};
             if (o < channels)
                 transform(packing, v->w + ((o0 + o) * v->c + c) * 9, of);
             float *to = packing->u + index * v->c * wino->panel + c * width + o;
-            for (int64_t f = 0; f < wino->frequencies; f++, to += wino->panels * v->c * wino->panel)
+            for (int64_t f = 0; f < wino->matrices; f++, to += wino->panels * v->c * wino->panel)
                 *to = (float)of[f];
         }
 }
@@ -63,7 +78,7 @@ int64_t sp_winograd_floats(const struct sp_conv *v, uint32_t tile, enum sp_isa i
     struct sp_wino wino;
     if (sp_winograd_plan(v, tile, isa, &wino))
         return 0;
-    return wino.frequencies * wino.panels * v->c * wino.panel;
+    return wino.matrices * wino.panels * v->c * wino.panel;
 }
 
 int sp_winograd_pack_f32(const struct sp_conv *v, uint32_t tile, struct sp_pool *pool, enum sp_isa isa, uint32_t threads,
@@ -75,7 +90,8 @@ int sp_winograd_pack_f32(const struct sp_conv *v, uint32_t tile, struct sp_pool 
         return error;
     if (wino.panels > UINT32_MAX)
         return -EINVAL;
-    struct packing packing = {&wino, tile == 4 ? G4 : G2, sp_wino_kernels[isa]->lanes, u};
+    const double(*const g[2][2])[3] = {{G2, G4}, {G2_STRIDE2, G4_STRIDE2}};
+    struct packing packing = {&wino, g[wino.stride - 1][tile == 4], sp_wino_kernels[isa]->lanes, u};
     sp_pool_run(pool, one_panel, &packing, (uint32_t)wino.panels, threads);
     return 0;
 }

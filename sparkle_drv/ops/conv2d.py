@@ -40,13 +40,15 @@ class Conv2d:
     stride, dilation: a number or (vertical, horizontal). padding: the same, or
     ((top, bottom), (left, right)), "valid" (none) or "same": oh = ceil(h / stride), what is odd
     goes to the bottom and right. activation: None, "relu", "tanh" or "sigmoid". algo: "auto",
-    "naive" (the oracle), "direct", "im2col", or, on the cpu for filters of 3 x 3 with stride and
-    dilation 1 and one group, "winograd" (output tiles of 4 x 4) or "winograd2" (of 2 x 2).
+    "naive" (the oracle), "direct", "im2col", or, on the cpu for filters of 3 x 3 with stride 1 or 2
+    in both directions, dilation 1 and one group, "winograd" (output tiles of 4 x 4) or "winograd2"
+    (of 2 x 2).
 
     "auto" takes Winograd's algorithms where they are faster. Their largest error is some 1e-5 of
-    the output's rms, an order more than that of "direct", and what is not finite spreads: a NaN or
-    an infinity in x can make NaN of every output of a tile whose patch (a pixel wider on each side)
-    has it, one in w of every output of its channel.
+    the output's rms with stride 1, an order more than that of "direct", and about that of "direct"
+    with stride 2. What is not finite spreads: a NaN or an infinity in x can make NaN of every
+    output of a tile whose patch (what all outputs of the tile see) has it, one in w of every output
+    of its channel.
 
     numpy arrays in: synchronous, a numpy array out. Any Array among them: asynchronous on
     dev.default_queue, an Array out whose `.fence` and `.layout` are set. `out` may overlap an
@@ -229,7 +231,7 @@ def check_algo(shape: Geometry, algo: Any) -> None:
     check.one_of("algo", algo, ALGOS)
     if algo in WINOGRAD and not shape.winograd:
         raise ValueError(
-            f"algo: {algo!r} wants filters of 3 x 3, stride 1, dilation 1 and one group, "
+            f"algo: {algo!r} wants filters of 3 x 3, stride 1 or 2, dilation 1 and one group, "
             f"got {shape.kernel}, {shape.stride}, {shape.dilation} and {shape.groups}"
         )
 

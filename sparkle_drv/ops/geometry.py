@@ -51,8 +51,8 @@ class Geometry:
     @property
     def winograd(self) -> bool:
         """Is it of the form that Winograd's algorithms take?"""
-        steps = (*self.stride, *self.dilation, self.groups)
-        return self.kernel == (3, 3) and steps == (1, 1, 1, 1, 1)
+        once = (*self.dilation, self.groups) == (1, 1, 1)
+        return self.kernel == (3, 3) and self.stride in ((1, 1), (2, 2)) and once
 
     def arguments(self) -> tuple[int, ...]:
         """The scalars of a launch, all but the activation."""

@@ -50,8 +50,9 @@ GATHER_S = 0.6e-9
 """Seconds of one element that im2col packs, measured on one Zen 5 core."""
 SCALAR_FLOPS = 1.2e9
 """Of the oracle."""
-WORTH = 1.25
-"""How much dearer direct convolution must be before Winograd's rounding errors are worth it."""
+WORTH, WORTH_STRIDE2 = 1.25, 1.08
+"""How much dearer direct convolution must be before Winograd's rounding errors are worth it. With
+stride 2 there are none to speak of; the second is what the model may be off by."""
 TERMS = 512
 """Terms of a sum before it is added to what there is: keeps the rounding errors small."""
 
@@ -67,7 +68,8 @@ def conv2d(info: DeviceInfo, shape: Geometry, algo: str = "auto") -> TilePlan:
     core = tiles.core_of(info)
     if algo == "auto" and core is not tiles.CORES["ref"]:
         algo, fmas = tiles_winograd.best(core.vector_nbytes, info.caches, shape)
-        if min(pixels_fmas(core, shape), strips_fmas(core, shape)) <= WORTH * fmas:
+        worth = WORTH if shape.stride == (1, 1) else WORTH_STRIDE2
+        if min(pixels_fmas(core, shape), strips_fmas(core, shape)) <= worth * fmas:
             algo = "direct"
     tile = tiles.blocks(core, info.caches, 4)
     edge = tiles_winograd.EDGES.get(algo)

@@ -3,7 +3,8 @@
 F(m x m, 3x3) makes m x m outputs with (m + 2)^2 multiplications a channel instead of 9 m^2 (A.
 Lavin, S. Gray: Fast Algorithms for Convolutional Neural Networks, CVPR 2016); what it saves there
 it pays in part for transforms, for outputs past an image's edge, and for weights that are 4 times
-(F(4x4)) or 1.8 times (F(2x2)) as many. Pure functions over plain data. Called by `tiles_conv2d.py`.
+(F(4x4)) or 1.8 times (F(2x2)) as many. With stride 2 it is (2 m + 1)^2 of them for as many outputs
+(native/cpu/winograd.h tells how). Pure functions over plain data. Called by `tiles_conv2d.py`.
 """
 
 from __future__ import annotations
@@ -23,6 +24,15 @@ LOADS = 3.0
 """What reading a vector of weights costs a micro-kernel at least, however few tiles it serves."""
 LOADS_L3, LOADS_FAR = 5.0, 10.0
 """The same for weights that L2 does not hold, or L3 neither."""
+WAITS_L3, WAITS_AGAIN, WAITS_FAR = 3.0, 1.0, 5.0
+"""What such a vector costs beside its FMAs, with stride 2: the first group of tiles that reads it
+from L3, each other one, and each from beyond L3."""
+TIE = 0.94
+"""With stride 2 F(4x4) must cost less than this part of F(2x2), whose weights are fewer by half."""
+WIDE = 4
+"""Panels that are multiplied together where transformed patches come from L3 for each."""
+ROWS, ROWS_SHORT = 14, 6
+"""Tiles of a micro-kernel with vectors of 64 bytes, and with shorter ones."""
 DEFAULT_L2, DEFAULT_L3 = 256 << 10, 4 << 20
 """Taken when a device does not tell its caches."""
 
@@ -32,9 +42,23 @@ def tiles_of(shape: Geometry, m: int) -> int:
     return shape.n * -(-shape.size[0] // m) * -(-shape.size[1] // m)
 
 
+def parts(shape: Geometry, m: int) -> list[tuple[int, int]]:
+    """(matrices of weights, rows that each is multiplied with) of all images."""
+    if shape.stride == (1, 1):
+        return [((m + 2) ** 2, tiles_of(shape, m))]
+    # Of each dimension: points of tiles, and the odd pixels of outputs, which share their weights.
+    down, across = ([(m + 1, -(-size // m)), (1, size)] for size in shape.size)
+    return [(i * j, shape.n * rows * columns) for i, rows in down for j, columns in across]
+
+
+def frequencies(shape: Geometry, m: int) -> int:
+    """Products of a tile, and pixels of its patch."""
+    return ((m + 2) if shape.stride == (1, 1) else (2 * m + 1)) ** 2
+
+
 def flops(shape: Geometry, m: int) -> float:
     """Floating-point operations of the matrix products."""
-    return 2.0 * (m + 2) ** 2 * tiles_of(shape, m) * shape.c * shape.oc
+    return 2.0 * sum(matrices * rows for matrices, rows in parts(shape, m)) * shape.c * shape.oc
 
 
 def fmas(vector_nbytes: int, caches: tuple[CacheLevel, ...], shape: Geometry, m: int) -> float:
@@ -42,22 +66,27 @@ def fmas(vector_nbytes: int, caches: tuple[CacheLevel, ...], shape: Geometry, m:
     if not shape.winograd:
         return float("inf")
     lanes = vector_nbytes // 4
-    frequencies, tiles = (m + 2) ** 2, tiles_of(shape, m)
     c_vectors, oc_vectors = -(-shape.c // lanes), -(-shape.oc // lanes)
-    weights = 4 * frequencies * shape.c * shape.oc
-    if weights <= _own(caches, 2, DEFAULT_L2):
-        loads = LOADS
-    else:
-        loads = LOADS_L3 if weights <= _whole(caches, 3, DEFAULT_L3) else LOADS_FAR
-    products = frequencies * shape.c * oc_vectors * max(float(tiles), loads)
+    group = _group(ROWS if vector_nbytes >= 64 else ROWS_SHORT, caches, shape, m)
+    groups = -(-tiles_of(shape, m) // group)
+    loads, waits = LOADS, 0.0
+    if not _is_near(caches, 3, shape, m):
+        loads, waits = LOADS_FAR, groups * WAITS_FAR
+    elif not _is_near(caches, 2, shape, m):
+        loads, waits = LOADS_L3, WAITS_L3 + (groups - 1) * WAITS_AGAIN
+    if shape.stride == (1, 1):
+        waits = 0.0
+    each = sum(matrices * max(rows + waits, loads) for matrices, rows in parts(shape, m))
     transform = TRANSFORM if vector_nbytes >= 64 else 2 * TRANSFORM
-    return products + transform * frequencies * tiles * (c_vectors + oc_vectors)
+    transforms = frequencies(shape, m) * tiles_of(shape, m) * (c_vectors + oc_vectors)
+    return each * shape.c * oc_vectors + transform * transforms
 
 
 def best(vector_nbytes: int, caches: tuple[CacheLevel, ...], shape: Geometry) -> tuple[str, float]:
     """The algorithm that costs less, and its `fmas`."""
     cost = {name: fmas(vector_nbytes, caches, shape, m) for name, m in EDGES.items()}
-    name = min(cost, key=lambda each: cost[each])
+    tie = TIE if shape.stride == (2, 2) else 1.0
+    name = "winograd" if cost["winograd"] <= tie * cost["winograd2"] else "winograd2"
     return name, cost[name]
 
 
@@ -66,17 +95,39 @@ def levels(
 ) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
     """((tiles of a group, output channels multiplied together, 0), (tiles, channels, 1)).
 
-    `micro` is the micro-tile: tiles by output channels. A group's transformed patches take half of
-    L2, but are two micro-tiles at least, so that weights are read from afar half as often; products
-    that wait for their transform take a quarter.
+    `micro` is the micro-tile: tiles by output channels. Products that wait for their transform take
+    a quarter of L2; with stride 2 of WIDE panels at least where patches do not fit it.
     """
     rows, panel = micro
-    of_a_channel = 4 * (m + 2) ** 2
-    l2 = _own(caches, 2, DEFAULT_L2)
-    group = max(l2 // 2 // (of_a_channel * shape.c) // rows, 2) * rows
-    group = min(group, tiles_of(shape, m))
-    wide = max(1, l2 // 4 // (of_a_channel * group * panel)) * panel
+    group = _group(rows, caches, shape, m)
+    l2, of_a_channel = _own(caches, 2, DEFAULT_L2), 4 * frequencies(shape, m) * group
+    least = WIDE if shape.stride == (2, 2) and of_a_channel * shape.c > l2 else 1
+    wide = max(l2 // 4 // (of_a_channel * panel), least) * panel
     return (group, min(wide, shape.oc), 0), (min(rows, group), panel, 1)
+
+
+def _group(rows: int, caches: tuple[CacheLevel, ...], shape: Geometry, m: int) -> int:
+    """Tiles of a group, by micro-tiles of `rows`.
+
+    Its transformed patches take half of L2, but it has two micro-tiles at least, so that weights
+    are read from afar half as often; with stride 2 one, since most matrices of weights are
+    multiplied with several rows of a tile, but three where weights come from beyond L3.
+    """
+    least = 2 if shape.stride == (1, 1) else 1 if _is_near(caches, 3, shape, m) else 3
+    patch = 4 * frequencies(shape, m) * shape.c
+    group = max(_own(caches, 2, DEFAULT_L2) // 2 // patch // rows, least) * rows
+    tiles = tiles_of(shape, m)
+    if group < tiles < 3 * rows // 2:
+        return tiles  # in two, weights would be read twice for half of a micro-tile
+    return min(group, tiles)
+
+
+def _is_near(caches: tuple[CacheLevel, ...], level: int, shape: Geometry, m: int) -> bool:
+    """Do transformed weights fit this level?"""
+    weights = 4 * (m + 2) ** 2 * shape.c * shape.oc
+    if level == 2:
+        return weights <= _own(caches, 2, DEFAULT_L2)
+    return weights <= _whole(caches, 3, DEFAULT_L3)
 
 
 def _own(caches: tuple[CacheLevel, ...], level: int, default: int) -> int:

@@ -38,8 +38,8 @@ TURNS = 2
 SIGNS = 4.0
 PIECE = 1 << 16
 """Terms of a reduction whose values and bounds are computed at once."""
-TILE = 5
-"""A Winograd tile takes part in outputs up to so many pixels away."""
+TILE = 6
+"""A Winograd tile sees pixels up to so far from an output's window."""
 
 
 def gemm(
@@ -142,7 +142,7 @@ def _window(image: Array, shape: Geometry, oy: int, ox: int) -> Array:
 
 def _near(image: Array, shape: Geometry, oy: int, ox: int) -> Array:
     """The largest magnitude of each channel near the window of an output: [c]."""
-    y, x = oy - shape.pad[0], ox - shape.pad[1]
+    y, x = (at * shape.stride[i] - shape.pad[i] for i, at in enumerate((oy, ox)))
     part = image[:, max(0, y - TILE) : y + 3 + TILE, max(0, x - TILE) : x + 3 + TILE]
     return np.asarray(np.abs(part).max((1, 2), initial=0.0))
 

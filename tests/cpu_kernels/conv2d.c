@@ -29,7 +29,7 @@ static struct sp_args_conv2d_f32 geometry(void)
         v.dh = PICK(1, 1, 2);
         v.dw = PICK(1, 1, 3);
     }
-    if (kind == 6)
+    if (kind == 3 || kind == 6)
         v.sh = v.sw = PICK(1, 2);
     v.ph = rnd_below(v.kh + 1);
     v.pw = rnd_below(v.kw + 1);
@@ -80,7 +80,8 @@ void check_conv2d(void)
     struct sp_args_conv2d_f32 v = geometry();
     const size_t outputs = (size_t)v.n * v.oc * v.oh * v.ow;
     const uint32_t terms = v.c / v.groups * v.kh * v.kw;
-    const int fits_winograd = v.kh == 3 && v.kw == 3 && v.sh == 1 && v.sw == 1 && v.dh == 1 && v.dw == 1 && v.groups == 1;
+    const int fits_winograd =
+        v.kh == 3 && v.kw == 3 && v.sh == v.sw && v.sh <= 2 && v.dh == 1 && v.dw == 1 && v.groups == 1;
     struct sp_tile_plan plan = {.threads = PICK(0, 0, 1, 2), .flags = PICK(0, SP_PLAN_DETERMINISTIC)};
     plan.algo = PICK(SP_ALGO_AUTO, SP_ALGO_NAIVE, SP_ALGO_DIRECT, SP_ALGO_DIRECT, SP_ALGO_IM2COL);
     if (fits_winograd && v.c > 1 && rnd_below(2))

@@ -77,6 +77,7 @@ CASES = [
     {"algo": "naive"},
     {"padding": 1, "algo": "winograd"},
     {"padding": (1, 1), "algo": "winograd2", "layout": "NHWC"},
+    {"padding": 1, "algo": "winograd", "stride": (2, 2)},
 ]
 
 

@@ -1,5 +1,5 @@
-"""Winograd convolution on every instruction set of the machine: both tiles, both layouts, edges of
-all kinds, the same bits however the work is cut, and bad input."""
+"""Winograd convolution on every instruction set of the machine: both tiles, both strides, both
+layouts, edges of all kinds, the same bits however the work is cut, and bad input."""
 
 import itertools
 import os
@@ -17,8 +17,9 @@ from sparkle_drv.types import TilePlan
 
 ISAS = ["neon", "ref"] if platform.machine() == "aarch64" else ["avx512", "avx2", "ref"]
 ALGOS = {"winograd": 4, "winograd2": 2}
-MOST_ERROR = 1e-4
-"""Largest error over the output's rms that the benchmark shapes may have."""
+STRIDES = (1, 2)
+MOST_ERROR = {1: 1e-4, 2: 1e-5}
+"""Largest error over the output's rms that the benchmark shapes may have, by stride."""
 
 
 @pytest.fixture(params=ISAS)
@@ -38,9 +39,9 @@ def normal(rng, *shape):
     return rng.standard_normal(shape, np.float32)
 
 
-def run(dev, x, w, bias=None, *, algo="winograd", padding=1, layout="NCHW", act=0, **how):
+def run(dev, x, w, bias=None, *, algo="winograd", stride=1, padding=1, layout="NCHW", act=0, **how):
     """One launch by a plan; how: pack, threads, mc (tiles of a group), nc (channels together)."""
-    shape = geometry(x.shape, w.shape, 1, padding, 1, 1, layout)
+    shape = geometry(x.shape, w.shape, stride, padding, 1, 1, layout)
     levels = ((how.get("mc", 0), how.get("nc", 0), 0), (0, 0, 0))
     plan = TilePlan(
         algo=algo, levels=levels, threads=how.get("threads", 1), pack=how.get("pack", 0)
@@ -55,10 +56,12 @@ def run(dev, x, w, bias=None, *, algo="winograd", padding=1, layout="NCHW", act=
     return y
 
 
-def want(x, w, bias=None, *, padding=1, layout="NCHW", act=0):
+def want(x, w, bias=None, *, stride=1, padding=1, layout="NCHW", act=0):
     pads = padding if isinstance(padding, list) else [[padding, padding]] * 2
     activation = (None, "relu", "tanh", "sigmoid")[act]
-    return ref.conv2d(x, w, bias, padding=pads, layout=layout, activation=activation)
+    return ref.conv2d(
+        x, w, bias, stride=(stride, stride), padding=pads, layout=layout, activation=activation
+    )
 
 
 def agree(got, wanted, terms, what=""):
@@ -81,8 +84,9 @@ def case(rng):
     return x, (oc, c, 3, 3), {"padding": padding, "layout": layout, "act": int(rng.integers(4))}
 
 
+@pytest.mark.parametrize("stride", STRIDES)
 @pytest.mark.parametrize("algo", ALGOS)
-def test_random_shapes(dev, algo):
+def test_random_shapes(dev, algo, stride):
     rng = np.random.default_rng(31)
     for i in range(40):
         x_shape, w_shape, options = case(rng)
@@ -90,6 +94,7 @@ def test_random_shapes(dev, algo):
         bias = normal(rng, len(w)) if i % 2 else None
         how = {
             "algo": algo,
+            "stride": stride,
             "pack": bool(rng.integers(2)),
             "threads": int(rng.integers(1, 3)),
             "mc": int(rng.choice([0, 0, 1, 5, 1000])),
@@ -97,7 +102,7 @@ def test_random_shapes(dev, algo):
         }
         got = run(dev, x, w, bias, **how, **options)
         what = f"{i}: {x_shape} {w_shape} {options} {how}"
-        agree(got, want(x, w, bias, **options), w[0].size, what)
+        agree(got, want(x, w, bias, stride=stride, **options), w[0].size, what)
 
 
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
@@ -111,59 +116,77 @@ def test_the_same_bits_however_the_work_is_cut(dev, shape, layout):
         {"threads": threads, "pack": pack, "mc": mc, "nc": nc}
         for threads, pack, mc, nc in itertools.product((1, 2), (False, True), (0, 3), (0, 1000))
     ]
-    for algo in ALGOS:
-        got = [run(dev, x, filters, bias, algo=algo, layout=layout, act=1, **how) for how in ways]
-        agree(got[0], want(x, filters, bias, layout=layout, act=1), 9 * c)
+    for algo, stride in itertools.product(ALGOS, STRIDES):
+        form = {"stride": stride, "layout": layout, "act": 1}
+        got = [run(dev, x, filters, bias, algo=algo, **form, **how) for how in ways]
+        agree(got[0], want(x, filters, bias, **form), 9 * c)
         for other in got[1:]:
             np.testing.assert_array_equal(other.view(np.uint32), got[0].view(np.uint32))
 
 
+@pytest.mark.parametrize("stride", STRIDES)
 @pytest.mark.parametrize("algo", ALGOS)
-def test_error_of_a_layer(dev, algo):
+def test_error_of_a_layer(dev, algo, stride):
     rng = np.random.default_rng(33)
     x, w = normal(rng, 1, 128, 28, 28), normal(rng, 128, 128, 3, 3)
-    wanted = want(x, w)
-    error = np.abs(run(dev, x, w, algo=algo, threads=2) - wanted).max() / wanted.std()
-    assert error <= MOST_ERROR
-    agree(run(dev, x, w, algo=algo), wanted, w[0].size)
+    wanted = want(x, w, stride=stride)
+    error = np.abs(run(dev, x, w, algo=algo, stride=stride, threads=2) - wanted).max()
+    assert error / wanted.std() <= MOST_ERROR[stride]
+    agree(run(dev, x, w, algo=algo, stride=stride), wanted, w[0].size)
 
 
-def test_from_the_operation(dev):
+@pytest.mark.parametrize("stride", STRIDES)
+def test_from_the_operation(dev, stride):
     rng = np.random.default_rng(34)
     x, w, bias = normal(rng, 2, 20, 15, 21), normal(rng, 24, 20, 3, 3), normal(rng, 24)
-    wanted = want(x, w, bias, act=1)
+    wanted = want(x, w, bias, stride=stride, act=1)
     fixed = w.copy()
     fixed.flags.writeable = False
+    form = {"stride": stride, "padding": 1, "activation": "relu"}
     for algo, filters in itertools.product(ALGOS, (w, fixed, fixed, fixed)):
-        got = conv2d(dev, x, filters, bias, padding=1, activation="relu", algo=algo)
-        agree(got, wanted, w[0].size)
+        agree(conv2d(dev, x, filters, bias, algo=algo, **form), wanted, w[0].size)
     for algo in ALGOS:
-        plan = conv2d.plan(dev, x.shape, w, bias, padding=1, activation="relu", algo=algo)
+        plan = conv2d.plan(dev, x.shape, w, bias, algo=algo, **form)
         assert plan.tile.algo == algo
         assert plan.tile.pack
         y = np.empty(plan.out_shape, np.float32)
         plan(x, y).wait()
         agree(y, wanted, w[0].size)
     if dev.info.isa != "ref":
-        plan = conv2d.plan(dev, (1, 64, 56, 56), normal(rng, 64, 64, 3, 3), padding=1)
+        plan = conv2d.plan(
+            dev, (1, 64, 56, 56), normal(rng, 64, 64, 3, 3), stride=stride, padding=1
+        )
         assert plan.tile.algo == "winograd"
+
+
+def test_weights_are_packed_for_each_stride(dev):
+    """The same constant array, used with one stride after the other."""
+    rng = np.random.default_rng(40)
+    x, w = normal(rng, 1, 20, 15, 21), normal(rng, 24, 20, 3, 3)
+    w.flags.writeable = False
+    for _, algo, stride in itertools.product(range(3), ALGOS, STRIDES):
+        got = conv2d(dev, x, w, stride=stride, padding=1, algo=algo)
+        agree(got, want(x, w, stride=stride), w[0].size)
 
 
 @pytest.mark.parametrize("algo", ALGOS)
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
-def test_tiny_images_and_huge_padding(dev, algo, layout):
+@pytest.mark.parametrize("stride", STRIDES)
+def test_tiny_images_and_huge_padding(dev, algo, layout, stride):
     rng = np.random.default_rng(35)
     w = normal(rng, 5, 2, 3, 3)
+    form = {"layout": layout, "stride": stride}
     for h, width, padding in [(1, 1, 1), (1, 2, 2), (2, 1, 5), (3, 3, 0), (1, 1, 70), (2, 40, 9)]:
         x = normal(rng, *((1, 2, h, width) if layout == "NCHW" else (1, h, width, 2)))
-        got = run(dev, x, w, algo=algo, layout=layout, padding=padding)
-        agree(got, want(x, w, layout=layout, padding=padding), 18, f"{h} x {width}, {padding}")
+        got = run(dev, x, w, algo=algo, padding=padding, **form)
+        agree(got, want(x, w, padding=padding, **form), 18, f"{h} x {width}, {padding}")
     x = normal(rng, *((1, 2, 3, 3) if layout == "NCHW" else (1, 3, 3, 2)))
-    far = run(dev, x, w, algo=algo, layout=layout, padding=[[1 << 17, 0], [0, 0]])
-    assert far.size > 1 << 17
-    near = want(x, w, layout=layout, padding=[[3, 0], [0, 0]])
+    far = run(dev, x, w, algo=algo, padding=[[1 << 17, 0], [0, 0]], **form)
     axis = 2 if layout == "NCHW" else 1
-    agree(np.take(far, np.arange(-4, 0), axis), near, 18)
+    assert far.shape[axis] > 1 << 17 >> (stride - 1)
+    near = want(x, w, padding=[[4, 0], [0, 0]], **form)
+    seen = near.shape[axis]
+    agree(np.take(far, np.arange(-seen, 0), axis), near, 18)
     # Exactly zero in tiles that see no pixel, to rounding in others.
     assert not np.take(far, np.arange(far.shape[axis] - 8), axis).any()
 
@@ -175,25 +198,35 @@ def test_memory_that_is_aligned_to_floats_only(dev):
     for to, of in zip(shifted, (x, w, bias), strict=True):
         to[:] = of.reshape(-1)
     x1, w1, bias1 = (to.reshape(of.shape) for to, of in zip(shifted, (x, w, bias), strict=True))
-    for algo in ALGOS:
-        agree(run(dev, x1, w1, bias1, algo=algo), want(x, w, bias), 153)
+    for algo, stride in itertools.product(ALGOS, STRIDES):
+        got = run(dev, x1, w1, bias1, algo=algo, stride=stride)
+        agree(got, want(x, w, bias, stride=stride), 153)
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
-def test_what_is_not_finite_stays_in_the_tiles_that_see_it(dev, bad, layout):
+@pytest.mark.parametrize("stride", STRIDES)
+def test_what_is_not_finite_stays_in_the_tiles_that_see_it(dev, bad, layout, stride):
     rng = np.random.default_rng(37)
     x, w = normal(rng, 1, 3, 30, 41), normal(rng, 20, 3, 3, 3)
     x[0, 1, 13, 22] = bad
-    wanted = want(x, w)
-    assert not np.isfinite(wanted[..., 12:15, 21:24]).any()
+    wanted = want(x, w, stride=stride)
+    # Output y sees pixels from stride * y - 1 to stride * y + 1.
+    first, last = (
+        [-((1 - at) // stride) for at in (13, 22)],
+        [(at + 1) // stride for at in (13, 22)],
+    )
+    window = np.s_[..., first[0] : last[0] + 1, first[1] : last[1] + 1]
+    assert not np.isfinite(wanted[window]).any()
     given = np.ascontiguousarray(np.moveaxis(x, 1, 3)) if layout == "NHWC" else x
     for algo, m in ALGOS.items():
-        got = run(dev, given, w, algo=algo, layout=layout)
+        got = run(dev, given, w, algo=algo, layout=layout, stride=stride)
         got = np.moveaxis(got, 3, 1) if layout == "NHWC" else got
-        assert not np.isfinite(got[..., 12:15, 21:24]).any()
-        # Tiles begin at multiples of m; their patches reach one pixel farther on either side.
-        rows, columns = (slice((at - 1) // m * m, (at + 1) // m * m + m) for at in (13, 22))
+        assert not np.isfinite(got[window]).any()
+        # Tiles begin at multiples of m; what their outputs see, all of them may.
+        rows, columns = (
+            slice(a // m * m, b // m * m + m) for a, b in zip(first, last, strict=True)
+        )
         seen = np.zeros(got.shape, bool)
         seen[..., rows, columns] = True
         agree(np.where(seen, 0, got), np.where(seen, 0, wanted), 27, algo)
@@ -202,11 +235,12 @@ def test_what_is_not_finite_stays_in_the_tiles_that_see_it(dev, bad, layout):
 def test_denormals_and_large_numbers(dev):
     rng = np.random.default_rng(38)
     x, w = normal(rng, 1, 8, 9, 9), normal(rng, 8, 8, 3, 3)
-    for algo, scale in itertools.product(ALGOS, (1e-20, 1e18)):
-        got = run(dev, x * np.float32(scale), w * np.float32(scale), algo=algo) / scale / scale
+    for algo, stride, scale in itertools.product(ALGOS, STRIDES, (1e-20, 1e18)):
+        given = x * np.float32(scale), w * np.float32(scale)
+        got = run(dev, *given, algo=algo, stride=stride) / scale / scale
         # What is below float32's smallest normal number rounds to its multiples.
         rounded = 40 * 1.4e-45 / scale / scale
-        assert np.abs(got - want(x, w)).max() <= 1e-4 + rounded
+        assert np.abs(got - want(x, w, stride=stride)).max() <= 1e-4 + rounded
 
 
 def test_geometry_that_does_not_fit_is_refused(dev):
@@ -214,10 +248,11 @@ def test_geometry_that_does_not_fit_is_refused(dev):
     y = np.zeros((1, 4, 9, 9), np.float32)
     arguments = geometry(x.shape, (4, 4, 3, 3), 1, 1, 1, 1, "NCHW").arguments()
     filters = np.ones((4, 4, 5, 5), np.float32)
-    at = {"kh": 5, "kw": 6, "sh": 9, "dw": 14, "groups": 15}
-    for algo, wrong in itertools.product(
-        ALGOS, ({"kh": 5, "kw": 5}, {"sh": 2}, {"dw": 2}, {"groups": 2})
-    ):
+    at = {"kh": 5, "kw": 6, "sh": 9, "sw": 10, "dw": 14, "groups": 15}
+    wrongs = (
+        {"kh": 5, "kw": 5}, {"sh": 2}, {"sw": 2}, {"sh": 3, "sw": 3}, {"dw": 2}, {"groups": 2},
+    )  # fmt: skip
+    for algo, wrong in itertools.product(ALGOS, wrongs):
         given = list(arguments)
         for name, value in wrong.items():
             given[at[name]] = value
@@ -229,6 +264,9 @@ def test_geometry_that_does_not_fit_is_refused(dev):
             weights.blob(dev, pack, filters, *given)
         with pytest.raises(ValueError, match="3 x 3"):
             conv2d(dev, x, filters, algo=algo)
+        for stride in (3, (1, 2), (2, 1)):
+            with pytest.raises(ValueError, match="stride 1 or 2"):
+                conv2d(dev, x, filters[..., :3, :3], stride=stride, algo=algo)
 
 
 def test_a_blob_for_anything_else_is_refused(dev):
@@ -247,6 +285,26 @@ def test_a_blob_for_anything_else_is_refused(dev):
         if algo == other:
             dev.default_queue.launch(*launch).wait()
             agree(y, want(x, w), 36)
+        else:
+            with pytest.raises((ValueError, sp.SparkleError)):
+                dev.default_queue.launch(*launch).wait()
+
+
+@pytest.mark.parametrize("algo", ALGOS)
+def test_a_blob_for_another_stride_is_refused(dev, algo):
+    """Its size is the same."""
+    rng = np.random.default_rng(41)
+    x, w = normal(rng, 1, 4, 9, 9), normal(rng, 20, 4, 3, 3)
+    plan = TilePlan(algo=algo, pack=True)
+    pack, kernel = (dev.kernel(name, plan=plan) for name in ("pack_conv2d_f32", "conv2d_f32"))
+    shapes = {s: geometry(x.shape, w.shape, s, 1, 1, 1, "NCHW") for s in STRIDES}
+    blobs = {s: weights.blob(dev, pack, w, *shapes[s].arguments()) for s in STRIDES}
+    for stride, other in itertools.product(STRIDES, STRIDES):
+        y = np.zeros(shapes[stride].out_shape, np.float32)
+        launch = (kernel, y, x, blobs[other].buffer, None, *shapes[stride].arguments(), 0)
+        if stride == other:
+            dev.default_queue.launch(*launch).wait()
+            agree(y, want(x, w, stride=stride), 36)
         else:
             with pytest.raises((ValueError, sp.SparkleError)):
                 dev.default_queue.launch(*launch).wait()

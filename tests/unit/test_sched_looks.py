@@ -86,6 +86,7 @@ FORMS = [
     {"padding": 1},
     {"padding": 1, "layout": "NHWC"},
     {"stride": 2, "padding": ((1, 0), (2, 1)), "dilation": (2, 1)},
+    {"stride": 2, "padding": 1},
     {"groups": 2, "padding": 1},
 ]
 

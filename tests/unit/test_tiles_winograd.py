@@ -32,7 +32,13 @@ def plan(shape, isa="avx512", algo="auto"):
         ("winograd2", layer(512, 7, 512)),  # weights of F(4x4) from memory for four tiles
         ("winograd2", layer(256, 4, 256)),
         ("direct", layer(128, 2, 128)),
-        ("direct", layer(64, 56, 64, stride=2)),
+        ("winograd", layer(128, 56, 128, n=8, stride=2)),
+        ("winograd", layer(512, 14, 512, n=8, stride=2)),
+        ("winograd2", layer(256, 28, 256, stride=2)),
+        ("direct", layer(3, 224, 64, stride=2)),
+        ("direct", layer(128, 4, 128, stride=2)),
+        ("direct", layer(64, 56, 64, stride=(2, 1))),
+        ("direct", layer(64, 56, 64, stride=3)),
         ("direct", layer(64, 56, 64, groups=2)),
         ("direct", layer(3, 224, 64)),  # transforms cost more than what they save
     ],
@@ -53,6 +59,32 @@ def test_plans():
     assert plan(shape, algo="winograd2").algo == "winograd2"
     assert plan(shape, isa="ref").algo == "auto"
     assert plan(layer(512, 14, 512)).levels[0][0] == 16  # never more tiles than there are
+
+
+def test_few_tiles_with_stride_2():
+    """Weights that come from L3 once for 16 tiles: worth it for long vectors alone."""
+    shape = layer(512, 14, 512, stride=2)
+    assert plan(shape).algo == "winograd2"
+    assert plan(shape, "avx2").algo == "direct"
+
+
+def test_plans_with_stride_2():
+    """Fewer tiles where a micro-tile of them fills L2, all of them where weights are far."""
+    shape = layer(128, 56, 128, n=8, stride=2)
+    assert plan(shape).levels == ((14, 32, 0), (14, 32, 1))
+    assert plan(shape).predicted_s < plan(shape, algo="direct").predicted_s
+    assert plan(layer(256, 28, 256, stride=2), algo="winograd").levels[0] == (16, 128, 0)
+    assert plan(layer(512, 14, 512, n=8, stride=2)).levels[0][0] == 32
+
+
+def test_products_with_stride_2():
+    """Odd pixels of outputs past the edge are left out: 7 outputs are 2 tiles of 5 and 7 more."""
+    shape = layer(64, 14, 32, n=2, stride=2)
+    assert shape.size == (7, 7)
+    assert tiles_winograd.parts(shape, 4) == [(25, 8), (5, 28), (5, 28), (1, 98)]
+    assert tiles_winograd.flops(shape, 4) == 2 * 2 * (2 * 5 + 7) ** 2 * 64 * 32
+    assert tiles_winograd.flops(shape, 2) == 2 * 2 * (4 * 3 + 7) ** 2 * 64 * 32
+    assert tiles_winograd.parts(layer(64, 14, 32), 4) == [(36, 16)]
 
 
 def test_costs_without_caches_and_for_others():
