@@ -79,6 +79,7 @@ struct sp_conv_strip {
     float *y;
     int64_t plane; /* from output channel to output channel */
     int64_t apart; /* from the first vector of pixels to the second */
+    int64_t later; /* from y to where sums will go a while later: what is asked for (0: nothing); any will do */
     int64_t repeat; /* so many times, each time one or two vectors of pixels further on */
     /* Where there is one tap, a line is asked for with each row, from here on and so far apart: what comes later. Any address
      * will do. */
