@@ -148,10 +148,9 @@ class Conv2dPlan(PlanBase):
 
     Operands are row-major Arrays, Buffers or, on devices with unified memory, numpy arrays of
     exactly the planned shape, float32. Asynchronous for all of them: wait for the fence before
-    reading `out`. `out` may not overlap `x`: nobody looks, and the result is wrong. `bind` goes
-    further and prepares one launch. `w` and `bias` are the copies on the device, `kernel` is what
-    runs, `queue` where, `tile` the TilePlan that it was made for; `tile.source` says whether that
-    was tuned.
+    reading `out`, which may not overlap `x` (ValueError). `bind` goes further and prepares one
+    launch. `w` and `bias` are the copies on the device, `kernel` is what runs, `queue` where,
+    `tile` the TilePlan that it was made for; `tile.source` says whether that was tuned.
     """
 
     __slots__ = ("_dev", "_launch", "_tail", "bias", "kernel", "out_shape", "queue", "tile", "w")
@@ -178,6 +177,7 @@ class Conv2dPlan(PlanBase):
     def _call(self, x: Any, out: Any) -> Fence:
         """What the short way (native/python/plan.c) leaves alone."""
         dev = self._dev
+        staging.apart(out, x, self.w, self.bias)
         if not (x.__class__ is out.__class__ is np.ndarray and dev.info.unified):
             return self._launch(self.kernel, out, x, *self._tail)
         given = HostPointer(dev, out), HostPointer(dev, x)
@@ -191,6 +191,7 @@ class Conv2dPlan(PlanBase):
 
         `queue.fence(value)` is its fence.
         """
+        staging.apart(out, x, self.w, self.bias)
         return self.queue.prepare(self.kernel, out, x, *self._tail)
 
 
@@ -271,7 +272,7 @@ def _kept(dev: Device, w: staging.Operand, shape: Geometry, tile: TilePlan | Non
 def _blob(dev: Device, w: staging.Operand | Buffer, shape: Geometry, tile: TilePlan) -> Array:
     """`w` packed for `tile`, by a kernel of the same plan."""
     pack = staging.kernel(dev, "pack_conv2d_f32", tile)
-    source = staging.plain(w) if isinstance(w, np.ndarray) else w
+    source = staging.plain(dev, w) if isinstance(w, np.ndarray) else w
     return weights.blob(dev, pack, source, *shape.arguments())
 
 

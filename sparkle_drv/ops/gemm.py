@@ -124,10 +124,9 @@ class GemmPlan(PlanBase):
     Operands are row-major Arrays, Buffers or, on devices with unified memory, numpy arrays of
     exactly the planned shape and dtype; `b` is None for a plan that was made with one. Asynchronous
     for all of them: wait for the fence before reading `out`. Sizes are checked against the memory
-    behind each operand, strides and dtypes are not, and `out` may not overlap an operand: that is
-    not looked for, and makes the result wrong. `bind` goes further and prepares one launch.
-    `kernel` is what runs, `queue` where, `tile` the TilePlan that it was made for; `tile.source`
-    says whether that was tuned.
+    behind each operand, strides and dtypes are not. `out` may not overlap an operand (ValueError).
+    `bind` goes further and prepares one launch. `kernel` is what runs, `queue` where, `tile` the
+    TilePlan that it was made for; `tile.source` says whether that was tuned.
     """
 
     __slots__ = ("_launch", "_tail", "kernel", "queue", "tile", "weights")
@@ -153,7 +152,9 @@ class GemmPlan(PlanBase):
 
     def _call(self, a: Any, b: Any, out: Any, bias: Any = None) -> Fence:
         """What the short way (native/python/plan.c) leaves alone."""
-        return self._launch(self.kernel, out, a, self._right(b), bias, *self._tail)
+        b = self._right(b)
+        staging.apart(out, a, b, bias)
+        return self._launch(self.kernel, out, a, b, bias, *self._tail)
 
     def _right(self, b: Any) -> Any:
         if self.weights is not None and b is not None:
@@ -165,7 +166,9 @@ class GemmPlan(PlanBase):
 
         `queue.fence(value)` is its fence.
         """
-        return self.queue.prepare(self.kernel, out, a, self._right(b), bias, *self._tail)
+        b = self._right(b)
+        staging.apart(out, a, b, bias)
+        return self.queue.prepare(self.kernel, out, a, b, bias, *self._tail)
 
 
 _Plan = shortcut.plans(GemmPlan)

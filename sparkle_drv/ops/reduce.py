@@ -81,7 +81,7 @@ def reduce(
         order = [*(i for i in order if i not in axes), *axes]
         a = a.numpy() if isinstance(a, Array) else a
     if isinstance(a, np.ndarray):
-        a = staging.plain(a.transpose(order))
+        a = staging.plain(dev, a.transpose(order))
     rest = [i for i in order if i not in axes]
     final = kept if stage.on_device else tuple(shape[i] for i in rest)
     target = _passes(stage, a, _runs(shape, axes, order), f"{OPS[op]}_{tag}", final, dtype)

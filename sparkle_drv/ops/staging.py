@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from sparkle_drv._hot import PointerBase
 from sparkle_drv.core.array import Array
 from sparkle_drv.core.commands import Commands
 from sparkle_drv.core.device import Device
@@ -45,13 +46,15 @@ def device(given: Any) -> Device:
 
 
 def operand(name: str, given: Any) -> Operand:
-    """A numpy array or an Array, as it is.
+    """A numpy array or an Array; of a subclass of numpy's what numpy itself knows of it.
 
     TypeError for everything else, lists too: their dtype would be a guess.
     """
-    if isinstance(given, (Array, np.ndarray)):
-        if isinstance(given, np.ma.MaskedArray):
-            raise TypeError(f"{short(name)}: a masked array has no result here, fill it first")
+    if isinstance(given, np.ma.MaskedArray):
+        raise TypeError(f"{short(name)}: a masked array has no result here, fill it first")
+    if isinstance(given, np.ndarray):  # a subclass may say anything of its shape
+        return given if type(given) is np.ndarray else np.asarray(given)
+    if isinstance(given, Array):
         return given
     kind = type(given).__name__
     if hasattr(given, "places") and hasattr(given, "on"):  # a Context's, which is above this layer
@@ -83,10 +86,10 @@ def check_there(dev: Device, op: str, stem: str, tag: str, among: Sequence[str])
         raise NotThere(f"{op}: {dev.uri} has it of {' and '.join(there)}, not of {names[tag]}")
 
 
-def host_empty(dev: Device, shape: Sequence[int], dtype: Any) -> Host:
+def host_empty(dev: Device, shape: Sequence[int], dtype: Any, name: str = "the result") -> Host:
     """A new host array for a result; OutOfDeviceMemory, ValueError: there is no room for it."""
     nbytes = math.prod(shape) * np.dtype(dtype).itemsize
-    what = f"the result: shape {tuple(shape)} of {np.dtype(dtype)} is {nbytes} bytes"
+    what = f"{name}: shape {tuple(shape)} of {np.dtype(dtype)} is {nbytes} bytes"
     if nbytes >= 2**63:
         raise ValueError(f"{what}, more than can be addressed")
     most = dev.info.memory_nbytes
@@ -106,6 +109,7 @@ class Stage:
         self.queue = dev.default_queue
         self.inputs = {name: x for name, x in inputs.items() if x is not None}
         self.out = None if out is None else operand("out", out)
+        self.returned = out  # it may be of a subclass
         self.fence: Fence | None = None
         arrays = [
             (n, x) for n, x in (*self.inputs.items(), ("out", self.out)) if isinstance(x, Array)
@@ -134,7 +138,7 @@ class Stage:
         """What stands for `x`, row-major, among the arguments of a launch."""
         if x is None or isinstance(x, Array):
             return x
-        return self.moved(x) if self.on_device or not self.unified else plain(x)
+        return self.moved(x) if self.on_device or not self.unified else plain(self.dev, x)
 
     def moved(self, x: Host) -> Array:
         """A copy on the device, made before anything that is launched from now on."""
@@ -142,7 +146,7 @@ class Stage:
         if x.size and self.unified:
             made.numpy()[...] = x  # nobody else knows this memory yet
         elif x.size:
-            self.queue.write(made.buffer, plain(x))
+            self.queue.write(made.buffer, plain(self.dev, x))
         return made
 
     def constant(self, x: Host) -> Any:
@@ -243,12 +247,12 @@ class Stage:
         if self.fence is not None:
             self.fence.wait(WAIT_S)
         if target.direct:
-            return out
+            return self.returned
         result = made.numpy() if isinstance(made, Array) else made
         if isinstance(out, np.ndarray):
             if result is not out:
                 out[...] = result
-            return out
+            return self.returned
         return result
 
 
@@ -311,10 +315,30 @@ def shares_itself(x: Host) -> bool:
     return False
 
 
-def plain(x: Host) -> Host:
-    """Row-major and aligned; `x` itself when it is so already."""
-    flags = x.flags
-    return x if flags.c_contiguous and flags.aligned else np.array(x, order="C", copy=True)
+def plain(dev: Device, x: Host) -> Host:
+    """Row-major and aligned; `x` itself when it is so already. OutOfDeviceMemory as host_empty."""
+    if x.flags.c_contiguous and x.flags.aligned:
+        return x
+    made = host_empty(dev, x.shape, x.dtype, "an operand, row-major")
+    made[...] = x
+    return made
+
+
+def apart(out: Any, *operands: Any) -> None:
+    """ValueError when `out` shares memory with one of `operands`: arrays, buffers or None."""
+    for x in operands:
+        if x is out or (x is not None and _share(out, x)):
+            raise ValueError("out: it overlaps an operand, which a plan reads while it writes")
+
+
+def _share(out: Any, x: Any) -> bool:
+    if isinstance(x, np.ndarray) or isinstance(out, np.ndarray):
+        return isinstance(x, type(out)) and np.may_share_memory(out, x)
+    if not (isinstance(x, PointerBase) and isinstance(out, PointerBase)):
+        return False  # whoever launches refuses it
+    if x._storage is not out._storage:  # what was allocated by itself, or is of another device
+        return False
+    return x._address < out._address + out.nbytes and out._address < x._address + x.nbytes
 
 
 def element_strides(x: Host) -> tuple[int, int] | None:

@@ -478,3 +478,27 @@ def test_the_same_bits_for_any_number_of_threads(monkeypatch, dev, threads):
             a = rng.standard_normal((m, k)).astype(np.float32)
             b = rng.standard_normal((k, n)).astype(np.float32)
             assert (gemm(dev, a, b) == gemm(other, a, b)).all()
+
+
+def test_a_subclass_is_what_numpy_knows_of_it():
+    class Liar(np.ndarray):
+        shape = property(lambda self: (99, 99))
+
+    class Kept(np.ndarray):
+        pass
+
+    rng = np.random.default_rng(3)
+    a = rng.standard_normal((5, 7), np.float32).view(Liar)
+    b, out = rng.standard_normal((7, 3), np.float32), np.zeros((5, 3), np.float32).view(Kept)
+    with sp.open("cpu") as dev:
+        assert gemm(dev, a, b, out=out) is out
+    np.testing.assert_allclose(out, np.asarray(a) @ b, rtol=1e-5)
+
+
+def test_an_operand_whose_copy_would_be_larger_than_the_memory():
+    wide = np.broadcast_to(np.float32(1), (2, 2**32 - 1))
+    with sp.open("cpu") as dev:
+        if dev.info.memory_nbytes >= wide.nbytes:
+            pytest.skip(f"a machine with less than {wide.nbytes >> 30} GiB of memory")
+        with pytest.raises(sp.OutOfDeviceMemory, match="an operand, row-major"):
+            gemm(dev, wide, np.broadcast_to(np.float32(1), (2**32 - 1, 2)))
