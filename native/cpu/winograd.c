@@ -31,10 +31,11 @@ int sp_winograd_fits(const struct sp_conv *v)
 int sp_winograd_plan(const struct sp_conv *v, uint32_t tile, enum sp_isa isa, struct sp_wino *out)
 {
     const struct sp_wino_kernel *const kernel = sp_wino_kernels[isa];
-    if ((tile != 2 && tile != 4) || !sp_winograd_fits(v) || !kernel)
+    if ((tile != 2 && tile != 4 && tile != 6) || !sp_winograd_fits(v) || !kernel)
         return -EINVAL;
     struct sp_wino w = {.conv = v, .edge = tile + 2};
     w.frequencies = w.edge * w.edge;
+    w.row = w.frequencies + (w.frequencies == 64);
     w.across = sp_pieces(v->ow, tile);
     w.down = sp_pieces(v->oh, tile);
     w.blocks = sp_pieces(v->c, kernel->lanes);
@@ -69,6 +70,17 @@ static int64_t frequency_stride(const struct sp_wino *wino, int64_t tiles, int64
     return (wino->blocks * tiles | 1) * lanes;
 }
 
+/* Channels of frequency f that are summed before they are added to what there is. Of F(6x6), whose outputs are small
+ * differences of large products, the sums round most: by how much an element's rounding errors grow on their way to an
+ * output, they are short where both of its points count (0 and infinity twice) and neither is one of +-1. */
+static size_t chunk_of(const struct sp_wino *wino, int64_t f)
+{
+    static const uint8_t counts[8] = {2, 1, 1, 0, 0, 1, 1, 2};
+    if (wino->edge != 8)
+        return SIZE_MAX;
+    return (size_t)128 >> sp_least(counts[f / 8] * counts[f % 8], 2);
+}
+
 /* Products and outputs of panels [first, end) of a group whose input is transformed. */
 static int multiply(const struct work *work, const struct sp_wino_group *group, int64_t first, int64_t end)
 {
@@ -76,7 +88,7 @@ static int multiply(const struct work *work, const struct sp_wino_group *group, 
     const struct sp_conv *const conv = wino->conv;
     const int64_t lanes = work->kernel->lanes;
     const int64_t wide = sp_least(work->wide, end - first);
-    const int64_t panel_m = group->count * wino->frequencies * wino->panel; /* of one panel, in m */
+    const int64_t panel_m = group->count * wino->row * wino->panel; /* of one panel, in m */
     float *const m = sp_scratch(SP_SCRATCH_C, (size_t)(wide * panel_m) * sizeof *m);
     if (!m)
         return -ENOMEM;
@@ -89,7 +101,8 @@ static int multiply(const struct work *work, const struct sp_wino_group *group, 
         if (work->far)
             output = sp_wino_ahead_output(wino, group->first, group->count, p0 * wino->panel, (p1 - p0) * wino->panel);
         int turn = 0;
-        for (int64_t f = 0; f < wino->frequencies; f++)
+        for (int64_t f = 0; f < wino->frequencies; f++) {
+            const size_t chunk = chunk_of(wino, f);
             for (int64_t p = p0; p < p1; p++) {
                 const int64_t vectors = sp_pieces(sp_least(wino->panel, conv->oc - p * wino->panel), lanes);
                 const int64_t width = vectors * lanes;
@@ -103,10 +116,11 @@ static int multiply(const struct work *work, const struct sp_wino_group *group, 
                         inner = turn ? output.inner : input.inner;
                     work->tile->ukr[(vectors - 1) * work->kernel->rows + rows - 1](
                         (size_t)conv->c, group->v + f * group->frequency_stride + t * wino->blocks * lanes, u, line,
-                        inner, m + (p - p0) * panel_m + (t * wino->frequencies + f) * width,
-                        (size_t)(wino->frequencies * width));
+                        inner, chunk, m + (p - p0) * panel_m + (t * wino->row + f) * width,
+                        (size_t)(wino->row * width));
                 }
             }
+        }
         for (int64_t p = p0; p < p1; p++)
             work->tile->output(group, m + (p - p0) * panel_m, p * wino->panel);
     }
@@ -160,7 +174,9 @@ static void choose(struct work *work, const struct sp_tile_plan *plan)
     const int64_t of_a_tile = wino->frequencies * (int64_t)sizeof(float); /* and a channel: bytes */
     const struct sp_conv *const v = wino->conv;
     int64_t group = plan->mc;
-    if (!group) { /* two micro-tiles at least, so that weights are read from afar half as often */
+    if (!group && wino->edge == 8) { /* one is a quarter of L2 at 64 channels */
+        group = most_rows;
+    } else if (!group) { /* two micro-tiles at least, so that weights are read from afar half as often */
         group = V_NBYTES / (of_a_tile * wino->blocks * work->kernel->lanes + 1) / most_rows * most_rows;
         group = group < 2 * most_rows ? 2 * most_rows : group;
     }
@@ -185,7 +201,7 @@ int sp_winograd_f32(const struct sp_conv *v, const float *u, uint32_t tile, cons
     if (error)
         return error;
     struct work work = {.wino = &wino, .kernel = sp_wino_kernels[isa], .u = u};
-    work.tile = tile == 4 ? &work.kernel->f4 : &work.kernel->f2;
+    work.tile = tile == 6 ? &work.kernel->f6 : tile == 4 ? &work.kernel->f4 : &work.kernel->f2;
     choose(&work, plan);
     if (work.groups > UINT32_MAX || wino.blocks > UINT32_MAX)
         return -EINVAL;

@@ -11,19 +11,20 @@
 #define SP_CPU_WINOGRAD_H
 #include "conv2d.h"
 
-enum { SP_WINO_MAX_ROWS = 14, SP_WINO_MAX_VECTORS = 4, SP_WINO_MAX_EDGE = 6 };
+enum { SP_WINO_MAX_ROWS = 14, SP_WINO_MAX_VECTORS = 4, SP_WINO_MAX_EDGE = 8 };
 
 /* A convolution as tiles. Counts are in elements unless they say otherwise; 0 <= everything. */
 struct sp_wino {
     const struct sp_conv *conv;
     int64_t edge, frequencies;   /* m + 2 and its square */
+    int64_t row;                 /* products of a tile in m: frequencies, and a gap so that tiles meet different sets of L1 */
     int64_t across, down, tiles; /* tiles of an output row, of a column, of all images: (image, row, column) in order */
     int64_t blocks;              /* of channels, a vector each */
     int64_t panel, panels;       /* output channels of a panel of weights, and panels */
 };
 
 /* Tiles [first, first + count) and where their parts lie: what a group of tiles owns while it is worked on.
- * v: [frequency][rows of tiles][channel block][row][lane], m: [panel][tile][frequency][column of the panel]. */
+ * v: [frequency][rows of tiles][channel block][row][lane], m: [panel][tile][frequency of `row`][column of the panel]. */
 struct sp_wino_group {
     const struct sp_wino *wino;
     int64_t first, count;
@@ -33,9 +34,10 @@ struct sp_wino_group {
 };
 
 /* m[i * row_stride + j] = sum_p v[p / lanes][i][p % lanes] * u[p][j] for a fixed number of rows i and a panel's
- * columns j. On the way it brings ahead[p * inner], which may be anywhere, into the cache. */
-typedef void sp_wino_ukr_fn(size_t k, const float *v, const float *u, const float *ahead, int64_t inner, float *m,
-                            size_t row_stride);
+ * columns j, as a sum of sums of `chunk` products each, a multiple of lanes. On the way it brings ahead[p * inner], which
+ * may be anywhere, into the cache. */
+typedef void sp_wino_ukr_fn(size_t k, const float *v, const float *u, const float *ahead, int64_t inner, size_t chunk,
+                            float *m, size_t row_stride);
 
 struct sp_wino_tile {
     /* B^T d B of channel block `block` of the group's tiles. */
@@ -46,7 +48,7 @@ struct sp_wino_tile {
 };
 
 struct sp_wino_kernel {
-    struct sp_wino_tile f2, f4;
+    struct sp_wino_tile f2, f4, f6;
     int64_t lanes, rows, vectors; /* of a vector; the largest micro-tile */
 };
 extern const struct sp_wino_kernel sp_wino_ref, sp_wino_neon, sp_wino_avx2, sp_wino_avx512;
@@ -54,12 +56,18 @@ extern const struct sp_wino_kernel *const sp_wino_kernels[4]; /* [enum sp_isa]; 
 
 /* 1 where Winograd says what conv2d_f32 does: 3x3, stride 1, dilation 1, one group. */
 int sp_winograd_fits(const struct sp_conv *v);
-/* 0 or -EINVAL: tile is 2 or 4, the sizes multiply without overflow. */
+/* 0 or -EINVAL: tile is 2, 4 or 6, the sizes multiply without overflow. */
 int sp_winograd_plan(const struct sp_conv *v, uint32_t tile, enum sp_isa isa, struct sp_wino *out);
-/* The tile's edge, 2 or 4, of the two forms of conv2d_f32 that are Winograd's. */
+/* The tile's edge, 2, 4 or 6, of the forms of conv2d_f32 that are Winograd's. */
 static inline uint32_t sp_winograd_tile(enum sp_conv_form form)
 {
-    return form == SP_CONV_WINOGRAD2 ? 2 : 4;
+    return form == SP_CONV_WINOGRAD2 ? 2 : form == SP_CONV_WINOGRAD6 ? 6 : 4;
+}
+
+/* Is it one of them? */
+static inline int sp_winograd_form(enum sp_conv_form form)
+{
+    return form == SP_CONV_WINOGRAD || form == SP_CONV_WINOGRAD2 || form == SP_CONV_WINOGRAD6;
 }
 
 /* How many floats the transformed weights are; 0 when they do not fit an address space or Winograd does not fit. */

@@ -17,6 +17,14 @@ static const double G4[6][3] = {{1, 0, 0},
                                 {0, 0, 1}};
 #undef A
 #undef B
+static const double G6[8][3] = {{1, 0, 0},
+                                {32.0 / 45, 16.0 / 45, 8.0 / 45},
+                                {32.0 / 45, -16.0 / 45, 8.0 / 45},
+                                {-2.0 / 9, -2.0 / 9, -2.0 / 9},
+                                {-2.0 / 9, 2.0 / 9, -2.0 / 9},
+                                {1.0 / 90, 1.0 / 45, 2.0 / 45},
+                                {1.0 / 90, -1.0 / 45, 2.0 / 45},
+                                {0, 0, 1}};
 
 struct packing {
     const struct sp_wino *wino;
@@ -75,7 +83,7 @@ int sp_winograd_pack_f32(const struct sp_conv *v, uint32_t tile, struct sp_pool 
         return error;
     if (wino.panels > UINT32_MAX)
         return -EINVAL;
-    struct packing packing = {&wino, tile == 4 ? G4 : G2, sp_wino_kernels[isa]->lanes, u};
+    struct packing packing = {&wino, tile == 6 ? G6 : tile == 4 ? G4 : G2, sp_wino_kernels[isa]->lanes, u};
     sp_pool_run(pool, one_panel, &packing, (uint32_t)wino.panels, threads);
     return 0;
 }

@@ -24,9 +24,9 @@ from . import check, convcall, plans, staging, weights
 from .geometry import Geometry, geometry
 from .words import shown
 
-ALGOS = ("auto", "naive", "direct", "im2col", "winograd", "winograd2")
+ALGOS = ("auto", "naive", "direct", "im2col", "winograd", "winograd2", "winograd6")
 """What `algo` may be."""
-WINOGRAD = ("winograd", "winograd2")
+WINOGRAD = ("winograd", "winograd2", "winograd6")
 PACKED = ("direct", *WINOGRAD)
 """Those that want the weights in an order of their own on the cpu."""
 
@@ -41,12 +41,13 @@ class Conv2d:
     ((top, bottom), (left, right)), "valid" (none) or "same": oh = ceil(h / stride), what is odd
     goes to the bottom and right. activation: None, "relu", "tanh" or "sigmoid". algo: "auto",
     "naive" (the oracle), "direct", "im2col", or, on the cpu for filters of 3 x 3 with stride and
-    dilation 1 and one group, "winograd" (output tiles of 4 x 4) or "winograd2" (of 2 x 2).
+    dilation 1 and one group, "winograd" (output tiles of 4 x 4), "winograd2" (of 2 x 2) or
+    "winograd6" (of 6 x 6).
 
     "auto" takes Winograd's algorithms where they are faster. Their largest error is some 1e-5 of
-    the output's rms, an order more than that of "direct", and what is not finite spreads: a NaN or
-    an infinity in x can make NaN of every output of a tile whose patch (a pixel wider on each side)
-    has it, one in w of every output of its channel.
+    the output's rms, an order more than that of "direct", with "winograd6" up to 7e-5, and what is
+    not finite spreads: a NaN or an infinity in x can make NaN of every output of a tile whose patch
+    (a pixel wider on each side) has it, one in w of every output of its channel.
 
     numpy arrays in: synchronous, a numpy array out. Any Array among them: asynchronous on
     dev.default_queue, an Array out whose `.fence` and `.layout` are set. `out` may overlap an

@@ -198,7 +198,11 @@ def limit(case: SimpleNamespace, algo: str) -> float:
     """What the error may be, in units of the rms."""
     if hasattr(case, "limit"):
         return case.limit
-    return WINOGRAD if case.loose and algo in ("auto", "winograd", "winograd2") else DIRECT
+    return (
+        WINOGRAD
+        if case.loose and algo in ("auto", "winograd", "winograd2", "winograd6")
+        else DIRECT
+    )
 
 
 OPS = {"gemm": (gemm_case, gemm_results), "conv2d": (conv2d_case, conv2d_results)}
