@@ -21,9 +21,9 @@ TRANSFORM = 9.0
 """Of one frequency of one vector of channels, input or output; twice as many where vectors are
 shorter than 64 bytes: those FMAs take half as long, loads, turns and stores do not."""
 TRANSFORM_SIX = 12.0
-"""Of F(6x6), where vectors have 64 bytes; it is not chosen where they are shorter (not measured)."""
+"""Of F(6x6), where vectors have 64 bytes; it is not chosen where they are shorter, not measured."""
 FAR_SIX = 1.12
-"""How much dearer the products of F(6x6), whose groups of tiles are small and read all weights anew,
+"""How much dearer the products of F(6x6), whose groups of tiles are small and all read the weights,
 are with weights of more than an eighth of L3."""
 WORTH_SIX = 1.02
 """How much dearer others must be before its rounding errors, four times as large, are worth it."""
