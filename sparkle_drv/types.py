@@ -125,7 +125,7 @@ class TilePlan:
 
     algo: str = "auto"
     """One of the operation's algorithms: "naive", "blocked", "direct", "im2col", "winograd"
-    (output tiles of 4 x 4), "winograd2" (of 2 x 2), or "auto"."""
+    (output tiles of 4 x 4), "winograd2" (of 2 x 2), "winograd6" (of 6 x 6), or "auto"."""
     levels: tuple[tuple[int, int, int], ...] = ()
     """(m, n, k) tiles in elements, outermost first: on cpu (mc, nc, kc), then (mr, nr, 1)."""
     vector: int = 0

@@ -60,6 +60,8 @@ enum sp_conv_form sp_conv_form(const struct sp_conv *v, const struct sp_tile_pla
         return SP_CONV_WINOGRAD;
     case SP_ALGO_WINOGRAD2:
         return SP_CONV_WINOGRAD2;
+    case SP_ALGO_WINOGRAD6:
+        return SP_CONV_WINOGRAD6;
     case SP_ALGO_AUTO:
         if (isa == SP_ISA_REF)
             return SP_CONV_PLAIN;
@@ -91,8 +93,8 @@ static int run(const void *args, const struct sp_tile_plan *plan, struct sp_pool
     if (checked)
         return checked < 0 ? checked : 0;
     const enum sp_conv_form form = sp_conv_form(&v, plan, isa);
-    const int is_winograd = form == SP_CONV_WINOGRAD || form == SP_CONV_WINOGRAD2;
-    if (is_winograd && !sp_winograd_fits(&v))
+    const int is_winograd = sp_winograd_form(form);
+    if (is_winograd && !sp_winograd_fits(&v, sp_winograd_tile(form)))
         return -EINVAL;
     const double flops = 2.0 * (double)v.n * (double)v.oc * (double)(v.oh * v.ow) * (double)(v.cg * v.taps);
     const uint32_t threads = sp_gemm_threads(flops, plan, pool);

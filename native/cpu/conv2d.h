@@ -155,7 +155,8 @@ enum sp_conv_form {
     SP_CONV_PIXELS = 1,
     SP_CONV_STRIPS = 2,
     SP_CONV_WINOGRAD = 3,
-    SP_CONV_WINOGRAD2 = 4
+    SP_CONV_WINOGRAD2 = 4,
+    SP_CONV_WINOGRAD6 = 5
 };
 struct sp_conv_weights {
     const float *w;

@@ -12,14 +12,14 @@ enum { FLAGS_NBYTES = 64 };
 
 static int64_t floats_of(const struct sp_conv *v, enum sp_conv_form form, enum sp_isa isa)
 {
-    if (form == SP_CONV_WINOGRAD || form == SP_CONV_WINOGRAD2)
+    if (sp_winograd_form(form))
         return sp_winograd_floats(v, sp_winograd_tile(form), isa);
     return form == SP_CONV_PIXELS ? sp_conv_pixels_floats(v, isa) : v->oc * v->cg * v->taps;
 }
 
 static struct sp_packed header_of(const struct sp_conv *v, enum sp_conv_form form, enum sp_isa isa)
 {
-    const int is_winograd = form == SP_CONV_WINOGRAD || form == SP_CONV_WINOGRAD2;
+    const int is_winograd = sp_winograd_form(form);
     return (struct sp_packed){
         .kind = SP_PACKED_CONV2D_F32,
         .isa = (uint8_t)isa,
@@ -38,7 +38,7 @@ static int pack(const struct sp_conv *v, enum sp_conv_form form, float *to, stru
         return sp_conv_pixels_pack(v, to, pool, isa, threads);
     if (form == SP_CONV_STRIPS)
         return sp_conv_strips_pack(v, to, pool, isa, threads);
-    if (form == SP_CONV_WINOGRAD || form == SP_CONV_WINOGRAD2)
+    if (sp_winograd_form(form))
         return sp_winograd_pack_f32(v, sp_winograd_tile(form), pool, isa, threads, to);
     memcpy(to, v->w, (size_t)floats_of(v, form, isa) * sizeof(float));
     return 0;

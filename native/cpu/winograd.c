@@ -23,15 +23,16 @@ const struct sp_wino_kernel *const sp_wino_kernels[4] = {
  * (from 512 KiB on); images beyond FAR_NBYTES are not in it. */
 enum { V_NBYTES = 512 << 10, M_NBYTES = 256 << 10, FAR_NBYTES = 768 << 10 };
 
-int sp_winograd_fits(const struct sp_conv *v)
+int sp_winograd_fits(const struct sp_conv *v, uint32_t tile)
 {
-    return v->kh == 3 && v->kw == 3 && v->sh == v->sw && v->sh <= 2 && v->dh == 1 && v->dw == 1 && v->groups == 1;
+    return (tile == 2 || tile == 4 || tile == 6) && v->kh == 3 && v->kw == 3 && v->sh == v->sw &&
+           v->sh <= (tile == 6 ? 1 : 2) && v->dh == 1 && v->dw == 1 && v->groups == 1;
 }
 
 int sp_winograd_plan(const struct sp_conv *v, uint32_t tile, enum sp_isa isa, struct sp_wino *out)
 {
     const struct sp_wino_kernel *const kernel = sp_wino_kernels[isa];
-    if ((tile != 2 && tile != 4) || !sp_winograd_fits(v) || !kernel)
+    if (!sp_winograd_fits(v, tile) || !kernel)
         return -EINVAL;
     struct sp_wino w = {.conv = v, .m = tile, .stride = v->sh, .matrices = (tile + 2) * (tile + 2)};
     w.edge = w.stride == 1 ? tile + 2 : 2 * tile + 1;
@@ -72,6 +73,17 @@ struct reading {
     int turn;
 };
 
+/* Channels of matrix f that are summed before they are added to what there is. Of F(6x6), whose outputs are small
+ * differences of large products, the sums round most: by how much an element's rounding errors grow on their way to an
+ * output, they are short where both of its points count (0 and infinity twice) and neither is one of +-1. */
+static size_t chunk_of(const struct sp_wino *wino, int64_t f)
+{
+    static const uint8_t counts[8] = {2, 1, 1, 0, 0, 1, 1, 2};
+    if (wino->m != 6)
+        return SIZE_MAX;
+    return (size_t)128 >> sp_least(counts[f / 8] * counts[f % 8], 2);
+}
+
 /* The products of a part: of matrix f of its weights, `u` (all panels), columns of panels [p0, p1) and all rows. */
 static void products(const struct work *work, const struct sp_wino_group *group, int part, int64_t f, const float *u,
                      int64_t p0, int64_t p1, struct reading *reading, float *m)
@@ -80,7 +92,7 @@ static void products(const struct work *work, const struct sp_wino_group *group,
     const struct sp_conv *const conv = wino->conv;
     const struct sp_wino_part *const of = &group->part[part];
     const int64_t lanes = work->kernel->lanes;
-    const int64_t matrices = sp_wino_matrices(wino, part);
+    const size_t chunk = chunk_of(wino, f);
     /* Equal micro-tiles rather than a short last one. */
     const int64_t call = sp_pieces(of->rows, sp_pieces(of->rows, work->kernel->rows));
     for (int64_t p = p0; p < p1; p++, m += group->products * wino->panel) {
@@ -97,7 +109,7 @@ static void products(const struct work *work, const struct sp_wino_group *group,
                 inner = ahead->inner;
             work->kernel->ukr[(vectors - 1) * work->kernel->rows + rows - 1](
                 (size_t)conv->c, of->v + f * of->stride + t * lanes, (size_t)(of->rows * lanes), of_panel, line, inner,
-                m + (of->m + t * matrices + f) * width, (size_t)(matrices * width));
+                chunk, m + (of->m + t * of->products + f) * width, (size_t)(of->products * width));
         }
     }
 }
@@ -141,7 +153,9 @@ static int begin(const struct work *work, int64_t first, int64_t count, struct s
         struct sp_wino_part *const part = &group.part[i];
         part->rows = sp_wino_row(wino, i, first + count) - sp_wino_row(wino, i, first);
         part->m = group.products;
-        group.products += part->rows * sp_wino_matrices(wino, i);
+        part->products = sp_wino_matrices(wino, i);
+        part->products += part->products == 64;
+        group.products += part->rows * part->products;
         /* An odd number of lines from one matrix to the next, so that a tile's stores meet different sets of L1. */
         part->stride = (wino->blocks * part->rows | 1) * lanes;
         floats += part->stride * sp_wino_matrices(wino, i);
@@ -195,7 +209,9 @@ static void choose(struct work *work, const struct sp_tile_plan *plan)
     const int64_t of_a_tile = wino->frequencies * (int64_t)sizeof(float); /* and a channel: bytes */
     const struct sp_conv *const v = wino->conv;
     int64_t group = plan->mc;
-    if (!group) { /* two micro-tiles at least, so that weights are read from afar half as often */
+    if (!group && wino->m == 6) { /* one is a quarter of L2 at 64 channels */
+        group = most_rows;
+    } else if (!group) { /* two micro-tiles at least, so that weights are read from afar half as often */
         group = V_NBYTES / (of_a_tile * wino->blocks * work->kernel->lanes + 1) / most_rows * most_rows;
         group = group < 2 * most_rows ? 2 * most_rows : group;
     }
@@ -218,7 +234,7 @@ int sp_winograd_f32(const struct sp_conv *v, const float *u, uint32_t tile, cons
     if (error)
         return error;
     struct work work = {.wino = &wino, .kernel = sp_wino_kernels[isa], .u = u};
-    work.tile = &work.kernel->tile[wino.stride - 1][tile == 4];
+    work.tile = &work.kernel->tile[wino.stride - 1][tile / 2 - 1];
     choose(&work, plan);
     if (work.groups > UINT32_MAX || wino.blocks > UINT32_MAX)
         return -EINVAL;

@@ -1,4 +1,4 @@
-/* Winograd convolution: 3x3, stride 1 or 2, dilation 1, one group, as a batch of small matrix products.
+/* Winograd convolution: 3x3, stride 1 or 2 (m = 6: 1), dilation 1, one group, as a batch of small matrix products.
  *
  * F(m x m, 3x3) makes an m x m tile of outputs from an (m+2) x (m+2) patch of the image:
  * Y = A^T [ (G g G^T) . (B^T d B) ] A, where "." multiplies element by element, summed over channels
@@ -18,7 +18,7 @@
 #define SP_CPU_WINOGRAD_H
 #include "conv2d.h"
 
-enum { SP_WINO_MAX_WEIGHTS = 6, SP_WINO_PARTS = 4 };
+enum { SP_WINO_MAX_WEIGHTS = 8, SP_WINO_PARTS = 4 };
 
 /* A convolution as tiles. Counts are in elements unless they say otherwise; 0 <= everything. */
 struct sp_wino {
@@ -34,11 +34,13 @@ struct sp_wino {
 
 /* The matrix products of a part: a row is a tile; in parts 1 and 3, one of its output columns that is in the image, in
  * parts 2 and 3 one of its output rows. The rows of a tile are neighbours, columns innermost.
- * v: [matrix][channel block][row][lane], m: [row][matrix][column of the panel]. */
+ * v: [matrix][channel block][row][lane], m: [row][product][column of the panel], a product for each matrix, and where
+ * those are 64 a gap, so that rows meet different sets of L1. */
 struct sp_wino_part {
     int64_t rows, stride; /* stride: from matrix to matrix in v, in floats */
     float *v;
-    int64_t m; /* products of a panel's columns before these */
+    int64_t m;        /* products of a panel's columns before these */
+    int64_t products; /* from row to row in m */
 };
 
 /* Tiles [first, first + count) and where their parts lie: what a group of tiles owns while it is worked on. */
@@ -73,9 +75,10 @@ static inline int64_t sp_wino_row(const struct sp_wino *wino, int part, int64_t 
 }
 
 /* m[i * row_stride + j] = sum_p v[p / lanes * v_stride + i * lanes + p % lanes] * u[p][j] for a fixed number of rows i and
- * a panel's columns j. On the way it brings ahead[p * inner], which may be anywhere, into the cache. */
+ * a panel's columns j, as a sum of sums of `chunk` products each, a multiple of lanes. On the way it brings ahead[p * inner],
+ * which may be anywhere, into the cache. */
 typedef void sp_wino_ukr_fn(size_t k, const float *v, size_t v_stride, const float *u, const float *ahead, int64_t inner,
-                            float *m, size_t row_stride);
+                            size_t chunk, float *m, size_t row_stride);
 
 struct sp_wino_tile {
     /* B^T d B of channel block `block` of the group's tiles. */
@@ -85,21 +88,26 @@ struct sp_wino_tile {
 };
 
 struct sp_wino_kernel {
-    struct sp_wino_tile tile[2][2]; /* [stride - 1][m == 4] */
+    struct sp_wino_tile tile[2][3]; /* [stride - 1][m / 2 - 1] */
     sp_wino_ukr_fn *const *ukr;     /* [(vectors - 1) * rows_max + rows - 1] */
     int64_t lanes, rows, vectors;   /* of a vector; the largest micro-tile */
 };
 extern const struct sp_wino_kernel sp_wino_ref, sp_wino_neon, sp_wino_avx2, sp_wino_avx512;
 extern const struct sp_wino_kernel *const sp_wino_kernels[4]; /* [enum sp_isa]; NULL: not here */
 
-/* 1 where Winograd says what conv2d_f32 does: 3x3, stride 1 or 2, dilation 1, one group. */
-int sp_winograd_fits(const struct sp_conv *v);
-/* 0 or -EINVAL: tile is 2 or 4, the sizes multiply without overflow. */
+/* 1 where Winograd says what conv2d_f32 does: tiles of 2, 4 or 6; 3x3, stride 1 or, but for 6, 2, dilation 1, one group. */
+int sp_winograd_fits(const struct sp_conv *v, uint32_t tile);
+/* 0 or -EINVAL: it fits, the sizes multiply without overflow. */
 int sp_winograd_plan(const struct sp_conv *v, uint32_t tile, enum sp_isa isa, struct sp_wino *out);
-/* m, 2 or 4, of the two forms of conv2d_f32 that are Winograd's. */
+/* m, 2, 4 or 6, of the forms of conv2d_f32 that are Winograd's. */
 static inline uint32_t sp_winograd_tile(enum sp_conv_form form)
 {
-    return form == SP_CONV_WINOGRAD2 ? 2 : 4;
+    return form == SP_CONV_WINOGRAD2 ? 2 : form == SP_CONV_WINOGRAD6 ? 6 : 4;
+}
+/* Is it one of them? */
+static inline int sp_winograd_form(enum sp_conv_form form)
+{
+    return form == SP_CONV_WINOGRAD || form == SP_CONV_WINOGRAD2 || form == SP_CONV_WINOGRAD6;
 }
 
 /* How many floats the transformed weights are; 0 when they do not fit an address space or Winograd does not fit. */

@@ -4,8 +4,8 @@
 
 #include <errno.h>
 
-/* Row i of G is (1, p, p^2) / prod_{j != i} (p_i - p_j) over the points of winograd_tile.inc, the last, for infinity,
- * (0, 0, 1). */
+/* Row i of G is (1, p, p^2) / prod_{j != i} (p_i - p_j) over the points of winograd_tile.inc and winograd_six.inc, the
+ * last, for infinity, (0, 0, 1). */
 static const double G2[4][3] = {{1, 0, 0}, {0.5, 0.5, 0.5}, {0.5, -0.5, 0.5}, {0, 0, 1}};
 #define A 0.70710678118654752440
 #define B 1.41421356237309504880
@@ -17,6 +17,14 @@ static const double G4[6][3] = {{1, 0, 0},
                                 {0, 0, 1}};
 #undef A
 #undef B
+static const double G6[8][3] = {{1, 0, 0},
+                                {32.0 / 45, 16.0 / 45, 8.0 / 45},
+                                {32.0 / 45, -16.0 / 45, 8.0 / 45},
+                                {-2.0 / 9, -2.0 / 9, -2.0 / 9},
+                                {-2.0 / 9, 2.0 / 9, -2.0 / 9},
+                                {1.0 / 90, 1.0 / 45, 2.0 / 45},
+                                {1.0 / 90, -1.0 / 45, 2.0 / 45},
+                                {0, 0, 1}};
 /* Stride 2: the same of two taps, the first and the last, and a row for the odd pixels, which meet the one between. */
 static const double G2_STRIDE2[4][3] = {{1, 0, 0}, {1, 0, 1}, {0, 0, 1}, {0, 1, 0}};
 static const double G4_STRIDE2[6][3] = {{-16.0 / 21, 0, -8.0 / 21},
@@ -90,8 +98,8 @@ int sp_winograd_pack_f32(const struct sp_conv *v, uint32_t tile, struct sp_pool 
         return error;
     if (wino.panels > UINT32_MAX)
         return -EINVAL;
-    const double(*const g[2][2])[3] = {{G2, G4}, {G2_STRIDE2, G4_STRIDE2}};
-    struct packing packing = {&wino, g[wino.stride - 1][tile == 4], sp_wino_kernels[isa]->lanes, u};
+    const double(*const g[2][3])[3] = {{G2, G4, G6}, {G2_STRIDE2, G4_STRIDE2}};
+    struct packing packing = {&wino, g[wino.stride - 1][tile / 2 - 1], sp_wino_kernels[isa]->lanes, u};
     sp_pool_run(pool, one_panel, &packing, (uint32_t)wino.panels, threads);
     return 0;
 }

@@ -10,7 +10,7 @@ enum sp_isa { SP_ISA_REF = 0, SP_ISA_NEON = 1, SP_ISA_AVX2 = 2, SP_ISA_AVX512 = 
  * group; ROUTINE is one call that uses the whole device. */
 enum sp_form { SP_FORM_SPAN = 1, SP_FORM_GRID = 2, SP_FORM_ROUTINE = 3 };
 
-/* Of WINOGRAD an output tile is 4 x 4, of WINOGRAD2 2 x 2. */
+/* Of WINOGRAD an output tile is 4 x 4, of WINOGRAD2 2 x 2, of WINOGRAD6 6 x 6. */
 enum sp_algo {
     SP_ALGO_AUTO = 0,
     SP_ALGO_NAIVE = 1,
@@ -18,7 +18,8 @@ enum sp_algo {
     SP_ALGO_DIRECT = 3,
     SP_ALGO_IM2COL = 4,
     SP_ALGO_WINOGRAD = 5,
-    SP_ALGO_WINOGRAD2 = 6
+    SP_ALGO_WINOGRAD2 = 6,
+    SP_ALGO_WINOGRAD6 = 7
 };
 
 /* A tile plan (types.TilePlan) as C sees it; 0 anywhere means the kernel's own default. */

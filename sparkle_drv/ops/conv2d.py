@@ -20,13 +20,13 @@ from sparkle_drv.core.host import HostPointer
 from sparkle_drv.core.kernel import Kernel
 from sparkle_drv.types import TilePlan
 
-from . import check, convcall, plans, shortcut, staging, weights
+from . import check, convcall, plans, shortcut, staging, tiles_winograd, weights
 from .geometry import Geometry, geometry
 from .words import shown
 
-ALGOS = ("auto", "naive", "direct", "im2col", "winograd", "winograd2")
+ALGOS = ("auto", "naive", "direct", "im2col", "winograd", "winograd2", "winograd6")
 """What `algo` may be."""
-WINOGRAD = ("winograd", "winograd2")
+WINOGRAD = tuple(tiles_winograd.EDGES)
 PACKED = ("direct", *WINOGRAD)
 """Those that want the weights in an order of their own on the cpu."""
 
@@ -42,13 +42,13 @@ class Conv2d:
     goes to the bottom and right. activation: None, "relu", "tanh" or "sigmoid". algo: "auto",
     "naive" (the oracle), "direct", "im2col", or, on the cpu for filters of 3 x 3 with stride 1 or 2
     in both directions, dilation 1 and one group, "winograd" (output tiles of 4 x 4) or "winograd2"
-    (of 2 x 2).
+    (of 2 x 2), or with stride 1 "winograd6" (of 6 x 6).
 
     "auto" takes Winograd's algorithms where they are faster. Their largest error is some 1e-5 of
-    the output's rms with stride 1, an order more than that of "direct", and about that of "direct"
-    with stride 2. What is not finite spreads: a NaN or an infinity in x can make NaN of every
-    output of a tile whose patch (what all outputs of the tile see) has it, one in w of every output
-    of its channel.
+    the output's rms with stride 1, an order more than that of "direct", with "winograd6" up to
+    7e-5, and about that of "direct" with stride 2. What is not finite spreads: a NaN or an infinity
+    in x can make NaN of every output of a tile whose patch (what all outputs of the tile see) has
+    it, one in w of every output of its channel.
 
     numpy arrays in: synchronous, a numpy array out. Any Array among them: asynchronous on
     dev.default_queue, an Array out whose `.fence` and `.layout` are set. `out` may overlap an
@@ -230,9 +230,11 @@ def _weights(w: Any, bias: Any, shape: Geometry) -> None:
 def check_algo(shape: Geometry, algo: Any) -> None:
     """ValueError for an algorithm that there is not, or not for this geometry."""
     check.one_of("algo", algo, ALGOS)
-    if algo in WINOGRAD and not shape.winograd:
+    edge = tiles_winograd.EDGES.get(algo)
+    if edge and not tiles_winograd.fits(shape, edge):
+        strides = "stride 1" if edge == 6 else "stride 1 or 2"
         raise ValueError(
-            f"algo: {algo!r} wants filters of 3 x 3, stride 1 or 2, dilation 1 and one group, "
+            f"algo: {algo!r} wants filters of 3 x 3, {strides}, dilation 1 and one group, "
             f"got {shape.kernel}, {shape.stride}, {shape.dilation} and {shape.groups}"
         )
 

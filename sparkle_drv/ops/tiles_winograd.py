@@ -3,8 +3,9 @@
 F(m x m, 3x3) makes m x m outputs with (m + 2)^2 multiplications a channel instead of 9 m^2 (A.
 Lavin, S. Gray: Fast Algorithms for Convolutional Neural Networks, CVPR 2016); what it saves there
 it pays in part for transforms, for outputs past an image's edge, and for weights that are 4 times
-(F(4x4)) or 1.8 times (F(2x2)) as many. With stride 2 it is (2 m + 1)^2 of them for as many outputs
-(native/cpu/winograd.h tells how). Pure functions over plain data. Called by `tiles_conv2d.py`.
+(F(4x4)), 1.8 times (F(2x2)) or 7.1 times (F(6x6)) as many. With stride 2, for which there is no
+F(6x6), it is (2 m + 1)^2 of them for as many outputs (native/cpu/winograd.h tells how). Pure
+functions over plain data. Called by `tiles_conv2d.py`.
 """
 
 from __future__ import annotations
@@ -13,13 +14,20 @@ from sparkle_drv.types import CacheLevel
 
 from .geometry import Geometry
 
-EDGES = {"winograd": 4, "winograd2": 2}
+EDGES = {"winograd": 4, "winograd2": 2, "winograd6": 6}
 """m, by the algorithm's name."""
 
 # Measured on Zen 4 (avx512 and avx2), in FMAs of a vector.
 TRANSFORM = 9.0
 """Of one frequency of one vector of channels, input or output; twice as many where vectors are
 shorter than 64 bytes: those FMAs take half as long, loads, turns and stores do not."""
+TRANSFORM_SIX = 12.0
+"""Of F(6x6), where vectors have 64 bytes; it is not chosen where they are shorter, not measured."""
+FAR_SIX = 1.12
+"""How much dearer the products of F(6x6), whose groups of tiles are small and all read the weights,
+are with weights of more than an eighth of L3."""
+WORTH_SIX = 1.02
+"""How much dearer others must be before its rounding errors, four times as large, are worth it."""
 LOADS = 3.0
 """What reading a vector of weights costs a micro-kernel at least, however few tiles it serves."""
 LOADS_L3, LOADS_FAR = 5.0, 10.0
@@ -35,6 +43,11 @@ ROWS, ROWS_SHORT = 14, 6
 """Tiles of a micro-kernel with vectors of 64 bytes, and with shorter ones."""
 DEFAULT_L2, DEFAULT_L3 = 256 << 10, 4 << 20
 """Taken when a device does not tell its caches."""
+
+
+def fits(shape: Geometry, m: int) -> bool:
+    """Is there F(m x m) for it? F(6x6) has stride 1 only."""
+    return shape.winograd and (m != 6 or shape.stride == (1, 1))
 
 
 def tiles_of(shape: Geometry, m: int) -> int:
@@ -63,7 +76,7 @@ def flops(shape: Geometry, m: int) -> float:
 
 def fmas(vector_nbytes: int, caches: tuple[CacheLevel, ...], shape: Geometry, m: int) -> float:
     """Vector FMAs of one core, and what costs as much; infinite for other convolutions."""
-    if not shape.winograd:
+    if not fits(shape, m):
         return float("inf")
     lanes = vector_nbytes // 4
     c_vectors, oc_vectors = -(-shape.c // lanes), -(-shape.oc // lanes)
@@ -77,7 +90,10 @@ def fmas(vector_nbytes: int, caches: tuple[CacheLevel, ...], shape: Geometry, m:
     if shape.stride == (1, 1):
         waits = 0.0
     each = sum(matrices * max(rows + waits, loads) for matrices, rows in parts(shape, m))
-    transform = TRANSFORM if vector_nbytes >= 64 else 2 * TRANSFORM
+    if m == 6 and _weights(shape, m) > _whole(caches, 3, DEFAULT_L3) // 8:
+        each *= FAR_SIX
+    transform = TRANSFORM_SIX if m == 6 else TRANSFORM
+    transform *= 1 if vector_nbytes >= 64 else 2
     transforms = frequencies(shape, m) * tiles_of(shape, m) * (c_vectors + oc_vectors)
     return each * shape.c * oc_vectors + transform * transforms
 
@@ -87,6 +103,8 @@ def best(vector_nbytes: int, caches: tuple[CacheLevel, ...], shape: Geometry) ->
     cost = {name: fmas(vector_nbytes, caches, shape, m) for name, m in EDGES.items()}
     tie = TIE if shape.stride == (2, 2) else 1.0
     name = "winograd" if cost["winograd"] <= tie * cost["winograd2"] else "winograd2"
+    if vector_nbytes >= 64 and cost["winograd6"] * WORTH_SIX < cost[name]:
+        name = "winograd6"
     return name, cost[name]
 
 
@@ -111,8 +129,11 @@ def _group(rows: int, caches: tuple[CacheLevel, ...], shape: Geometry, m: int) -
 
     Its transformed patches take half of L2, but it has two micro-tiles at least, so that weights
     are read from afar half as often; with stride 2 one, since most matrices of weights are
-    multiplied with several rows of a tile, but three where weights come from beyond L3.
+    multiplied with several rows of a tile, but three where weights come from beyond L3. F(6x6),
+    whose patches are nearly twice as large, takes one: its weights take the more of L2.
     """
+    if m == 6:
+        return min(rows, tiles_of(shape, m))
     least = 2 if shape.stride == (1, 1) else 1 if _is_near(caches, 3, shape, m) else 3
     patch = 4 * frequencies(shape, m) * shape.c
     group = max(_own(caches, 2, DEFAULT_L2) // 2 // patch // rows, least) * rows
@@ -122,9 +143,14 @@ def _group(rows: int, caches: tuple[CacheLevel, ...], shape: Geometry, m: int) -
     return min(group, tiles)
 
 
+def _weights(shape: Geometry, m: int) -> int:
+    """Bytes of the transformed weights."""
+    return 4 * (m + 2) ** 2 * shape.c * shape.oc
+
+
 def _is_near(caches: tuple[CacheLevel, ...], level: int, shape: Geometry, m: int) -> bool:
     """Do transformed weights fit this level?"""
-    weights = 4 * (m + 2) ** 2 * shape.c * shape.oc
+    weights = _weights(shape, m)
     if level == 2:
         return weights <= _own(caches, 2, DEFAULT_L2)
     return weights <= _whole(caches, 3, DEFAULT_L3)

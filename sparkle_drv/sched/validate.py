@@ -39,7 +39,8 @@ SIGNS = 4.0
 PIECE = 1 << 16
 """Terms of a reduction whose values and bounds are computed at once."""
 TILE = 6
-"""A Winograd tile sees pixels up to so far from an output's window."""
+"""A Winograd tile sees pixels up to so far from an output's window: F(4x4) with stride 2; others
+less."""
 
 
 def gemm(
@@ -118,7 +119,8 @@ def conv2d(
                 near = _near(image, shape, oy, ox)
                 if not np.isfinite(near).all():
                     continue
-                op, size = "winograd", float((np.abs(weights).sum((1, 2)) * near).sum()) + size
+                op = "winograd6" if shape.stride == (1, 1) else "winograd"
+                size = float((np.abs(weights).sum((1, 2)) * near).sum()) + size
             wrong = _element(result, (n, oc, oy, ox), want, size, op, shape.terms + 1, activation)
         if wrong:
             return wrong

@@ -85,7 +85,7 @@ void check_conv2d(void)
     struct sp_tile_plan plan = {.threads = PICK(0, 0, 1, 2), .flags = PICK(0, SP_PLAN_DETERMINISTIC)};
     plan.algo = PICK(SP_ALGO_AUTO, SP_ALGO_NAIVE, SP_ALGO_DIRECT, SP_ALGO_DIRECT, SP_ALGO_IM2COL);
     if (fits_winograd && v.c > 1 && rnd_below(2))
-        plan.algo = PICK(SP_ALGO_WINOGRAD, SP_ALGO_WINOGRAD2);
+        plan.algo = PICK(SP_ALGO_WINOGRAD, SP_ALGO_WINOGRAD2, v.sh == 1 ? SP_ALGO_WINOGRAD6 : SP_ALGO_WINOGRAD);
     float *const y = f32_new(outputs);
     float *const x = f32_new((size_t)v.n * v.c * v.h * v.w_in);
     float *const w = f32_new((size_t)v.oc * terms);

@@ -113,7 +113,7 @@ def test_one_bad_pixel_reaches_what_sees_it_and_nothing_else(dev, layout, algo, 
 @pytest.mark.parametrize("algo", [algo for algo in CONV_ALGOS if algo not in PLAIN] or ["auto"])
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
 def test_a_bad_pixel_spoils_no_more_than_its_tiles(dev, layout, algo):
-    """Of 4 x 4 outputs at most around the nine that see it; and those nine are spoilt."""
+    """Of 6 x 6 outputs at most around the nine that see it; and those nine are spoilt."""
     x, w = normal(2, 5, 30, 31), normal(7, 5, 3, 3)
     x[1, 2, 14, 15] = np.nan
     turned = x if layout == "NCHW" else np.ascontiguousarray(x.transpose(0, 2, 3, 1))

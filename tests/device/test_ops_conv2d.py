@@ -150,7 +150,9 @@ def test_empty_batch_and_no_output_channels(dev):
     assert conv2d(dev, dev.array(X[:0]), W).shape == (0, 6, 5, 8)
 
 
-@pytest.mark.parametrize("algo", ["direct", "im2col", "naive", "winograd", "winograd2"])
+@pytest.mark.parametrize(
+    "algo", ["direct", "im2col", "naive", "winograd", "winograd2", "winograd6"]
+)
 def test_nothing_at_all_by_any_algorithm(dev, algo):
     x, w = np.ones((2, 3, 5, 6), np.float32), np.ones((4, 3, 3, 3), np.float32)
     assert conv2d(dev, x[:0], w, algo=algo).shape == (0, 4, 3, 4)

@@ -1,4 +1,4 @@
-"""Winograd convolution on every instruction set of the machine: both tiles, both strides, both
+"""Winograd convolution on every instruction set of the machine: all tiles, both strides, both
 layouts, edges of all kinds, the same bits however the work is cut, and bad input."""
 
 import itertools
@@ -16,8 +16,11 @@ from sparkle_drv.ops.geometry import geometry
 from sparkle_drv.types import TilePlan
 
 ISAS = ["neon", "ref"] if platform.machine() == "aarch64" else ["avx512", "avx2", "ref"]
-ALGOS = {"winograd": 4, "winograd2": 2}
+ALGOS = {"winograd": 4, "winograd2": 2, "winograd6": 6}
 STRIDES = (1, 2)
+FORMS = [
+    (algo, s) for algo, s in itertools.product(ALGOS, STRIDES) if (algo, s) != ("winograd6", 2)
+]
 MOST_ERROR = {1: 1e-4, 2: 1e-5}
 """Largest error over the output's rms that the benchmark shapes may have, by stride."""
 
@@ -64,9 +67,9 @@ def want(x, w, bias=None, *, stride=1, padding=1, layout="NCHW", act=0):
     )
 
 
-def agree(got, wanted, terms, what=""):
+def agree(got, wanted, terms, what="", algo="winograd"):
     """Scaled by the sums' rms, sqrt(terms); activations, whose slope is 1 at most, add no error."""
-    tolerance = ref.tolerance("winograd_f32", k=terms)
+    tolerance = ref.tolerance("winograd6_f32" if algo == "winograd6" else "winograd_f32", k=terms)
     miss = ref.mismatch(got, wanted, tolerance, np.sqrt(terms))
     assert miss.index is None, f"{what}: {miss} with tolerance {tolerance}"
 
@@ -84,8 +87,7 @@ def case(rng):
     return x, (oc, c, 3, 3), {"padding": padding, "layout": layout, "act": int(rng.integers(4))}
 
 
-@pytest.mark.parametrize("stride", STRIDES)
-@pytest.mark.parametrize("algo", ALGOS)
+@pytest.mark.parametrize(("algo", "stride"), FORMS)
 def test_random_shapes(dev, algo, stride):
     rng = np.random.default_rng(31)
     for i in range(40):
@@ -102,7 +104,7 @@ def test_random_shapes(dev, algo, stride):
         }
         got = run(dev, x, w, bias, **how, **options)
         what = f"{i}: {x_shape} {w_shape} {options} {how}"
-        agree(got, want(x, w, bias, stride=stride, **options), w[0].size, what)
+        agree(got, want(x, w, bias, stride=stride, **options), w[0].size, what, algo)
 
 
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
@@ -116,23 +118,22 @@ def test_the_same_bits_however_the_work_is_cut(dev, shape, layout):
         {"threads": threads, "pack": pack, "mc": mc, "nc": nc}
         for threads, pack, mc, nc in itertools.product((1, 2), (False, True), (0, 3), (0, 1000))
     ]
-    for algo, stride in itertools.product(ALGOS, STRIDES):
+    for algo, stride in FORMS:
         form = {"stride": stride, "layout": layout, "act": 1}
         got = [run(dev, x, filters, bias, algo=algo, **form, **how) for how in ways]
-        agree(got[0], want(x, filters, bias, **form), 9 * c)
+        agree(got[0], want(x, filters, bias, **form), 9 * c, algo=algo)
         for other in got[1:]:
             np.testing.assert_array_equal(other.view(np.uint32), got[0].view(np.uint32))
 
 
-@pytest.mark.parametrize("stride", STRIDES)
-@pytest.mark.parametrize("algo", ALGOS)
+@pytest.mark.parametrize(("algo", "stride"), FORMS)
 def test_error_of_a_layer(dev, algo, stride):
     rng = np.random.default_rng(33)
     x, w = normal(rng, 1, 128, 28, 28), normal(rng, 128, 128, 3, 3)
     wanted = want(x, w, stride=stride)
     error = np.abs(run(dev, x, w, algo=algo, stride=stride, threads=2) - wanted).max()
     assert error / wanted.std() <= MOST_ERROR[stride]
-    agree(run(dev, x, w, algo=algo, stride=stride), wanted, w[0].size)
+    agree(run(dev, x, w, algo=algo, stride=stride), wanted, w[0].size, algo=algo)
 
 
 @pytest.mark.parametrize("stride", STRIDES)
@@ -143,20 +144,23 @@ def test_from_the_operation(dev, stride):
     fixed = w.copy()
     fixed.flags.writeable = False
     form = {"stride": stride, "padding": 1, "activation": "relu"}
-    for algo, filters in itertools.product(ALGOS, (w, fixed, fixed, fixed)):
-        agree(conv2d(dev, x, filters, bias, algo=algo, **form), wanted, w[0].size)
-    for algo in ALGOS:
+    algos = [algo for algo in ALGOS if (algo, stride) in FORMS]
+    for algo, filters in itertools.product(algos, (w, fixed, fixed, fixed)):
+        got = conv2d(dev, x, filters, bias, algo=algo, **form)
+        agree(got, wanted, w[0].size, algo=algo)
+    for algo in algos:
         plan = conv2d.plan(dev, x.shape, w, bias, algo=algo, **form)
         assert plan.tile.algo == algo
         assert plan.tile.pack
         y = np.empty(plan.out_shape, np.float32)
         plan(x, y).wait()
-        agree(y, wanted, w[0].size)
+        agree(y, wanted, w[0].size, algo=algo)
     if dev.info.isa != "ref":
         plan = conv2d.plan(
             dev, (1, 64, 56, 56), normal(rng, 64, 64, 3, 3), stride=stride, padding=1
         )
-        assert plan.tile.algo == "winograd"
+        six = dev.info.isa == "avx512" and stride == 1
+        assert plan.tile.algo == ("winograd6" if six else "winograd")
 
 
 def test_weights_are_packed_for_each_stride(dev):
@@ -164,14 +168,13 @@ def test_weights_are_packed_for_each_stride(dev):
     rng = np.random.default_rng(40)
     x, w = normal(rng, 1, 20, 15, 21), normal(rng, 24, 20, 3, 3)
     w.flags.writeable = False
-    for _, algo, stride in itertools.product(range(3), ALGOS, STRIDES):
+    for _, (algo, stride) in itertools.product(range(3), FORMS):
         got = conv2d(dev, x, w, stride=stride, padding=1, algo=algo)
-        agree(got, want(x, w, stride=stride), w[0].size)
+        agree(got, want(x, w, stride=stride), w[0].size, algo=algo)
 
 
-@pytest.mark.parametrize("algo", ALGOS)
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
-@pytest.mark.parametrize("stride", STRIDES)
+@pytest.mark.parametrize(("algo", "stride"), FORMS)
 def test_tiny_images_and_huge_padding(dev, algo, layout, stride):
     rng = np.random.default_rng(35)
     w = normal(rng, 5, 2, 3, 3)
@@ -179,14 +182,14 @@ def test_tiny_images_and_huge_padding(dev, algo, layout, stride):
     for h, width, padding in [(1, 1, 1), (1, 2, 2), (2, 1, 5), (3, 3, 0), (1, 1, 70), (2, 40, 9)]:
         x = normal(rng, *((1, 2, h, width) if layout == "NCHW" else (1, h, width, 2)))
         got = run(dev, x, w, algo=algo, padding=padding, **form)
-        agree(got, want(x, w, padding=padding, **form), 18, f"{h} x {width}, {padding}")
+        agree(got, want(x, w, padding=padding, **form), 18, f"{h} x {width}, {padding}", algo)
     x = normal(rng, *((1, 2, 3, 3) if layout == "NCHW" else (1, 3, 3, 2)))
     far = run(dev, x, w, algo=algo, padding=[[1 << 17, 0], [0, 0]], **form)
     axis = 2 if layout == "NCHW" else 1
     assert far.shape[axis] > 1 << 17 >> (stride - 1)
     near = want(x, w, padding=[[4, 0], [0, 0]], **form)
     seen = near.shape[axis]
-    agree(np.take(far, np.arange(-seen, 0), axis), near, 18)
+    agree(np.take(far, np.arange(-seen, 0), axis), near, 18, algo=algo)
     # Exactly zero in tiles that see no pixel, to rounding in others.
     assert not np.take(far, np.arange(far.shape[axis] - 8), axis).any()
 
@@ -198,9 +201,9 @@ def test_memory_that_is_aligned_to_floats_only(dev):
     for to, of in zip(shifted, (x, w, bias), strict=True):
         to[:] = of.reshape(-1)
     x1, w1, bias1 = (to.reshape(of.shape) for to, of in zip(shifted, (x, w, bias), strict=True))
-    for algo, stride in itertools.product(ALGOS, STRIDES):
+    for algo, stride in FORMS:
         got = run(dev, x1, w1, bias1, algo=algo, stride=stride)
-        agree(got, want(x, w, bias, stride=stride), 153)
+        agree(got, want(x, w, bias, stride=stride), 153, algo=algo)
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
@@ -220,6 +223,8 @@ def test_what_is_not_finite_stays_in_the_tiles_that_see_it(dev, bad, layout, str
     assert not np.isfinite(wanted[window]).any()
     given = np.ascontiguousarray(np.moveaxis(x, 1, 3)) if layout == "NHWC" else x
     for algo, m in ALGOS.items():
+        if (algo, stride) not in FORMS:
+            continue
         got = run(dev, given, w, algo=algo, layout=layout, stride=stride)
         got = np.moveaxis(got, 3, 1) if layout == "NHWC" else got
         assert not np.isfinite(got[window]).any()
@@ -229,17 +234,21 @@ def test_what_is_not_finite_stays_in_the_tiles_that_see_it(dev, bad, layout, str
         )
         seen = np.zeros(got.shape, bool)
         seen[..., rows, columns] = True
-        agree(np.where(seen, 0, got), np.where(seen, 0, wanted), 27, algo)
+        agree(np.where(seen, 0, got), np.where(seen, 0, wanted), 27, algo, algo)
 
 
 def test_denormals_and_large_numbers(dev):
     rng = np.random.default_rng(38)
     x, w = normal(rng, 1, 8, 9, 9), normal(rng, 8, 8, 3, 3)
-    for algo, stride, scale in itertools.product(ALGOS, STRIDES, (1e-20, 1e18)):
+    for (algo, stride), large in itertools.product(FORMS, (False, True)):
+        # The last transform of 6 x 6 outputs multiplies by up to 32 in either direction: products
+        # that are sums of 1e36 would be infinite there, and what rounds below grows as much.
+        six = algo == "winograd6"
+        scale = (1e17 if six else 1e18) if large else 1e-20
         given = x * np.float32(scale), w * np.float32(scale)
         got = run(dev, *given, algo=algo, stride=stride) / scale / scale
         # What is below float32's smallest normal number rounds to its multiples.
-        rounded = 40 * 1.4e-45 / scale / scale
+        rounded = (4000 if six else 40) * 1.4e-45 / scale / scale
         assert np.abs(got - want(x, w, stride=stride)).max() <= 1e-4 + rounded
 
 
@@ -264,8 +273,10 @@ def test_geometry_that_does_not_fit_is_refused(dev):
             weights.blob(dev, pack, filters, *given)
         with pytest.raises(ValueError, match="3 x 3"):
             conv2d(dev, x, filters, algo=algo)
-        for stride in (3, (1, 2), (2, 1)):
-            with pytest.raises(ValueError, match="stride 1 or 2"):
+        strides = [3, (1, 2), (2, 1), *((2,) if algo == "winograd6" else ())]
+        wanted = "stride 1, dilation" if algo == "winograd6" else "stride 1 or 2, dilation"
+        for stride in strides:
+            with pytest.raises(ValueError, match=wanted):
                 conv2d(dev, x, filters[..., :3, :3], stride=stride, algo=algo)
 
 
@@ -284,13 +295,34 @@ def test_a_blob_for_anything_else_is_refused(dev):
         launch = (kernel, y, x, blobs[other].buffer, None, *shape.arguments(), 0)
         if algo == other:
             dev.default_queue.launch(*launch).wait()
-            agree(y, want(x, w), 36)
+            agree(y, want(x, w), 36, algo=algo)
         else:
             with pytest.raises((ValueError, sp.SparkleError)):
                 dev.default_queue.launch(*launch).wait()
 
 
-@pytest.mark.parametrize("algo", ALGOS)
+def test_six_with_stride_2_is_refused_by_the_kernels(dev):
+    """Not only by the operation: plans are anybody's."""
+    x, w = np.ones((1, 4, 9, 9), np.float32), np.ones((4, 4, 3, 3), np.float32)
+    shape = geometry(x.shape, w.shape, 2, 1, 1, 1, "NCHW")
+    with pytest.raises((ValueError, sp.SparkleError)):
+        run(dev, x, w, algo="winograd6", stride=2)
+    pack = dev.kernel("pack_conv2d_f32", plan=TilePlan(algo="winograd6", pack=True))
+    with pytest.raises((ValueError, sp.SparkleError)):
+        weights.blob(dev, pack, w, *shape.arguments())
+    assert (
+        conv2d.plan(
+            dev,
+            (1, 64, 224, 224),
+            normal(np.random.default_rng(42), 64, 64, 3, 3),
+            stride=2,
+            padding=1,
+        ).tile.algo
+        != "winograd6"
+    )
+
+
+@pytest.mark.parametrize("algo", [algo for algo, stride in FORMS if stride == 2])
 def test_a_blob_for_another_stride_is_refused(dev, algo):
     """Its size is the same."""
     rng = np.random.default_rng(41)

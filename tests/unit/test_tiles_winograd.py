@@ -21,13 +21,19 @@ def plan(shape, isa="avx512", algo="auto"):
     return tiles_conv2d.conv2d(info, shape, algo)
 
 
+FOUR = {"winograd6": "winograd"}
+"""What takes the place of tiles that are not made with short vectors."""
+
+
 @pytest.mark.parametrize("isa", ["avx512", "avx2"])
 @pytest.mark.parametrize(
     ("algo", "shape"),
     [
-        ("winograd", layer(64, 56, 64)),
+        ("winograd6", layer(64, 56, 64)),
+        ("winograd6", layer(128, 112, 128)),
+        ("winograd", layer(256, 56, 256)),  # more weights than small groups can read again
         ("winograd", layer(256, 14, 256)),
-        ("winograd", layer(64, 224, 64)),
+        ("winograd6", layer(64, 224, 64)),
         ("winograd", layer(512, 7, 512, n=8)),
         ("winograd2", layer(512, 7, 512)),  # weights of F(4x4) from memory for four tiles
         ("winograd2", layer(256, 4, 256)),
@@ -45,18 +51,20 @@ def plan(shape, isa="avx512", algo="auto"):
     ids=str,
 )
 def test_where_it_is_worth_it(isa, algo, shape):
-    assert plan(shape, isa).algo == algo
+    assert plan(shape, isa).algo == (algo if isa == "avx512" else FOUR.get(algo, algo))
 
 
 def test_plans():
     shape = layer(64, 56, 64)
-    chosen = plan(shape)
+    chosen = plan(shape, algo="winograd")
     (group, wide, _), (rows, panel, _) = chosen.levels
     assert group % rows == 0
     assert wide % panel == 0
     assert 36 * 4 * 64 * group <= MIB // 2
     assert 0 < chosen.predicted_s < plan(shape, algo="direct").predicted_s
     assert plan(shape, algo="winograd2").algo == "winograd2"
+    assert plan(shape).algo == "winograd6"
+    assert plan(shape).levels[0] == (rows, 2 * panel, 0)
     assert plan(shape, isa="ref").algo == "auto"
     assert plan(layer(512, 14, 512)).levels[0][0] == 16  # never more tiles than there are
 

@@ -36,6 +36,7 @@ _ALGOS = {
     "im2col": lib.SP_ALGO_IM2COL,
     "winograd": lib.SP_ALGO_WINOGRAD,
     "winograd2": lib.SP_ALGO_WINOGRAD2,
+    "winograd6": lib.SP_ALGO_WINOGRAD6,
 }
 
 
