@@ -153,6 +153,19 @@ class BuildPreload(BuildExt):
         self.link_to(target, target.stem, objects, emu.libraries)
 
 
+def not_installed(folder, names):
+    """What stays behind of a folder: besides NOT_INSTALLED, PTX for sm_90a that says what PTX for
+    sm_80 does, which every later GPU takes."""
+    ignored = shutil.ignore_patterns(*NOT_INSTALLED)(folder, names)
+    for name in names:
+        older = Path(folder, name.replace(".sm_90a.", ".sm_80."))
+        if name.endswith(".sm_90a.ptx") and older.is_file():
+            text = Path(folder, name).read_text().replace(".target sm_90a", ".target sm_80")
+            if text == older.read_text():
+                ignored.add(name)
+    return ignored
+
+
 class BuildPy(build_py):
     """An installed package carries shaders/ and tools/; a checkout has them beside it."""
 
@@ -162,7 +175,7 @@ class BuildPy(build_py):
             for name in ("shaders", "tools"):
                 inside = Path(self.build_lib, "sparkle_drv", name)
                 shutil.rmtree(inside, ignore_errors=True)
-                shutil.copytree(name, inside, ignore=shutil.ignore_patterns(*NOT_INSTALLED))
+                shutil.copytree(name, inside, ignore=not_installed)
 
 
 HOT = Extension(

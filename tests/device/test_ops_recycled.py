@@ -424,7 +424,8 @@ def run(code, **environment):
 
 
 def test_forks_while_threads_are_at_it():
-    done = run(FORKS)
+    # Not measured: a lock of coverage that another thread has at a fork is never free in the child.
+    done = run(FORKS, COVERAGE_PROCESS_CONFIG="", COVERAGE_PROCESS_START="")
     assert done.returncode == 0, done.stderr
 
 
