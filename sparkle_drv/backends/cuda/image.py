@@ -63,8 +63,11 @@ def _number(isa: str) -> int:
 
 
 def _manifest_blob(spec: KernelSpec, isa: str) -> tuple[bytes, str]:
-    target = best(list(spec.manifest["variants"]), isa)
-    path = assets.folder("shaders") / f"{spec.manifest['image']}.{target}.ptx"
+    stem = f"{spec.manifest['image']}.{{}}.ptx"
+    folder = assets.folder("shaders")
+    # A wheel has no file for sm_90a that says what the one for sm_80 does (setup.py).
+    there = [name for name in spec.manifest["variants"] if (folder / stem.format(name)).is_file()]
+    path = folder / stem.format(best(there, isa))
     return path.read_bytes(), path.name
 
 

@@ -1,0 +1,36 @@
+"""Which PTX of a kernel of the manifest a GPU gets (backends/cuda/image.py)."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from sparkle_drv import assets
+from sparkle_drv.backends.cuda import image
+
+SPEC = SimpleNamespace(manifest={"image": "cuda/two", "variants": {"sm_80": {}, "sm_90a": {}}})
+
+
+@pytest.mark.parametrize(
+    ("there", "isa", "taken"),
+    [
+        (("sm_80", "sm_90a"), "sm_90", "sm_90a"),
+        (("sm_80", "sm_90a"), "sm_89", "sm_80"),
+        (("sm_80", "sm_90a"), "sm_100", "sm_80"),
+        (("sm_80",), "sm_90", "sm_80"),  # as in a wheel, where both say the same
+    ],
+)
+def test_the_newest_that_is_there_and_runs(tmp_path, monkeypatch, there, isa, taken):
+    (tmp_path / "cuda").mkdir()
+    for target in there:
+        (tmp_path / f"cuda/two.{target}.ptx").write_text(f".target {target}")
+    monkeypatch.setattr(assets, "folder", lambda name: tmp_path)
+    assert image._manifest_blob(SPEC, isa) == (
+        f".target {taken}".encode(),
+        f"two.{taken}.ptx",
+    )
+
+
+def test_a_gpu_that_is_too_old(tmp_path, monkeypatch):
+    monkeypatch.setattr(assets, "folder", lambda name: tmp_path)
+    with pytest.raises(ValueError, match="runs on sm_90"):
+        image._manifest_blob(SPEC, "sm_90")
