@@ -152,8 +152,9 @@ def test_a_fused_convolution_moves_less_and_gives_the_same_numbers(made, uri, se
         moved.append(executor.last.plan.traffic_nbytes)
         assert len(executor.last.plan.tasks) == (1 if fuse else 4)
     assert moved[0] >= 2.5 * moved[1]
+    allowed = ref.tolerance("winograd6", F32, 16 * 9)  # a cpu may take it for this shape
     for got in results[1:]:
-        found = ref.mismatch(got, results[0], ref.tolerance("conv2d", F32, 16 * 9))
+        found = ref.mismatch(got, results[0], allowed)
         assert found.index is None, found
 
 
