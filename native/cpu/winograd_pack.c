@@ -3,6 +3,7 @@
 #include "winograd.h"
 
 #include <errno.h>
+#include <string.h>
 
 /* Row i of G is (1, p, p^2) / prod_{j != i} (p_i - p_j) over the points of winograd_tile.inc and winograd_six.inc, the
  * last, for infinity, (0, 0, 1). */
@@ -41,25 +42,39 @@ struct packing {
     float *u;
 };
 
-/* All parts of one filter's transform, one after the other. */
-static void transform(const struct packing *packing, const float *w,
-                      double out[SP_WINO_MAX_WEIGHTS * SP_WINO_MAX_WEIGHTS])
+/* Filters that are transformed together: a line of each of the matrices, which lie a power of two apart and would push each
+ * other out of a cache before a second visit. */
+enum { TOGETHER = 16 };
+
+/* sum_k x[k] * g[k], for each of the filters. */
+static void dot(const double (*x)[TOGETHER], const double *g, double *out)
+{
+    for (int l = 0; l < TOGETHER; l++)
+        out[l] = x[0][l] * g[0] + x[1][l] * g[1] + x[2][l] * g[2];
+}
+
+/* All matrices' elements of `count` filters of one channel, `step` floats apart from `w` on, to `to` and every `stride` floats. */
+static void transform(const struct packing *packing, const float *w, int64_t step, int64_t count, float *to, int64_t width,
+                      int64_t stride)
 {
     const struct sp_wino *const wino = packing->wino;
-    const int64_t points = wino->points;
-    const int64_t edge = wino->m + 2;
-    double half[SP_WINO_MAX_WEIGHTS][3];
-    for (int64_t i = 0; i < edge; i++)
-        for (int64_t j = 0; j < 3; j++)
-            half[i][j] = packing->g[i][0] * (double)w[j] + packing->g[i][1] * (double)w[3 + j] +
-                         packing->g[i][2] * (double)w[6 + j];
+    double taps[3][3][TOGETHER] = {{{0}}}, half[SP_WINO_MAX_WEIGHTS][3][TOGETHER]; /* [column][row], [row][column] */
+    for (int64_t l = 0; l < count; l++)
+        for (int k = 0; k < 9; k++)
+            taps[k % 3][k / 3][l] = (double)w[l * step + k];
+    for (int64_t i = 0; i < wino->m + 2; i++)
+        for (int j = 0; j < 3; j++)
+            dot(taps[j], packing->g[i], half[i][j]);
     for (int part = 0; part < wino->parts; part++)
-        for (int64_t f = 0; f < sp_wino_matrices(wino, part); f++) {
-            const int64_t across = sp_wino_points_of(wino, part & 1);
-            const int64_t i = part >> 1 ? points : f / across;
-            const double *const g = packing->g[part & 1 ? points : f % across];
-            *out++ = half[i][0] * g[0] + half[i][1] * g[1] + half[i][2] * g[2];
-        }
+        for (int64_t i = 0; i < sp_wino_points_of(wino, part >> 1); i++)
+            for (int64_t j = 0; j < sp_wino_points_of(wino, part & 1); j++, to += stride) {
+                double made[TOGETHER];
+                float rounded[TOGETHER];
+                dot(half[part >> 1 ? wino->points : i], packing->g[part & 1 ? wino->points : j], made);
+                for (int l = 0; l < TOGETHER; l++)
+                    rounded[l] = (float)made[l];
+                memcpy(to, rounded, (size_t)width * sizeof *to);
+            }
 }
 
 static void one_panel(void *ctx, uint32_t index)
@@ -71,13 +86,11 @@ static void one_panel(void *ctx, uint32_t index)
     const int64_t channels = sp_least(wino->panel, v->oc - o0);
     const int64_t width = (channels + packing->lanes - 1) / packing->lanes * packing->lanes;
     for (int64_t c = 0; c < v->c; c++)
-        for (int64_t o = 0; o < width; o++) {
-            double of[SP_WINO_MAX_WEIGHTS * SP_WINO_MAX_WEIGHTS] = {0};
-            if (o < channels)
-                transform(packing, v->w + ((o0 + o) * v->c + c) * 9, of);
-            float *to = packing->u + index * v->c * wino->panel + c * width + o;
-            for (int64_t f = 0; f < wino->matrices; f++, to += wino->panels * v->c * wino->panel)
-                *to = (float)of[f];
+        for (int64_t o = 0; o < width; o += TOGETHER) {
+            const int64_t count = o < channels ? sp_least(TOGETHER, channels - o) : 0;
+            transform(packing, v->w + ((o0 + (count ? o : 0)) * v->c + c) * 9, v->c * 9, count,
+                      packing->u + index * v->c * wino->panel + c * width + o, sp_least(TOGETHER, width - o),
+                      wino->panels * v->c * wino->panel);
         }
 }
 
