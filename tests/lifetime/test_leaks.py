@@ -27,9 +27,11 @@ def settled(work, rounds, most_nbytes):
     """`work(i)` many times: after a warm-up the process grows by `most_nbytes` at most.
 
     Looked at up to three times: allocators grow by chance, as threads come and go, a leak always.
+    Fewer descriptors and threads than before are none: what other tests left behind may end meanwhile.
     """
     for i in range(rounds // 4):
         work(i)
+    gc.collect()
     fds, tasks = descriptors(), threads()
     grown = []
     while len(grown) < 3 and (not grown or grown[-1] > most_nbytes):
@@ -40,8 +42,8 @@ def settled(work, rounds, most_nbytes):
         gc.collect()
         grown.append(resident() - before)
     assert grown[-1] <= most_nbytes, f"grew by {grown} bytes in {rounds} rounds each"
-    assert descriptors() == fds
-    assert threads() == tasks
+    assert descriptors() <= fds
+    assert threads() <= tasks
 
 
 def test_ten_thousand_launches(device):
