@@ -27,7 +27,7 @@ def settled(work, rounds, most_nbytes):
     """`work(i)` many times: after a warm-up the process grows by `most_nbytes` at most.
 
     Looked at up to three times: allocators grow by chance, as threads come and go, a leak always.
-    Fewer descriptors and threads than before are none: what other tests left behind may end meanwhile.
+    Fewer descriptors and threads than before are none: what other tests left may end meanwhile.
     """
     for i in range(rounds // 4):
         work(i)
