@@ -25,17 +25,14 @@ if "sparkle_drv" not in sys.modules:  # imported by a test: there is nowhere to 
 import argparse
 import contextlib
 import os
-import re
-import signal
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from _bench import env, results
-from _bench.problems import FAILED, OK, REGRESSION, USAGE, UsageError
-from _cpu_peers import NAMES, cases, crew, environment, measure, report, roofs
+from _bench.problems import OK, UsageError
+from _cpu_peers import NAMES, cases, crew, environment, measure, report, roofs, study
 
-HERE = Path(__file__).resolve().parent
 BUDGET_S = 690.0
 
 
@@ -60,46 +57,21 @@ def parser() -> argparse.ArgumentParser:
         epilog="exit codes: 0 well, 1 a result of ours was wrong or missing, or the run was "
         "interrupted, 2 usage, 3 with --check: a line does not hold",
     )
-    top.add_argument("--only", default="", metavar="REGEX", help="cases whose names match")
+    study.add_options(top, BUDGET_S)
     top.add_argument("--threads", default="", help="1,2 by default, where there are two CPUs")
     top.add_argument("--peers", default=",".join(NAMES), help=f"of {','.join(NAMES)}; default: all")
     top.add_argument("--quick", action="store_true", help="few rounds: a trial, no figures")
-    top.add_argument("--budget-s", type=float, default=BUDGET_S, help=f"default: {BUDGET_S:g}")
-    top.add_argument("--seed", type=int, default=1, help="of the operands and of the order")
-    top.add_argument("--label", default="", help="a remark for the report, as 'a quiet machine'")
-    top.add_argument("--json", type=Path, help="write everything there")
-    top.add_argument("--md", type=Path, help="write the tables there")
-    top.add_argument("--check", action="store_true", help="exit 3 when a line does not hold")
     top.add_argument("--list", action="store_true", help="the names of the cases, and no more")
     return top
 
 
-def _end(signum: int, frame: object) -> None:
-    raise KeyboardInterrupt  # the children end with us, and what was measured is written
-
-
 def main(argv: Sequence[str]) -> int:
-    args = parser().parse_args(argv)
-    signal.signal(signal.SIGTERM, _end)
-    try:
-        return _main(args)
-    except UsageError as error:
-        print(f"cpu_peers.py: {error}", file=sys.stderr)
-        return USAGE
+    return study.guarded(parser().parse_args(argv), "cpu_peers.py", _main)
 
 
 def _main(args: argparse.Namespace) -> int:
-    names = args.peers.split(",")
-    if strange := [name for name in names if name not in NAMES]:
-        raise UsageError(
-            f"--peers: no such peer: {', '.join(strange)}; there are {', '.join(NAMES)}"
-        )
-    try:
-        chosen = cases.select(args.only)
-    except re.error as error:
-        raise UsageError(f"--only: {error}") from None
-    if not chosen:
-        raise UsageError(f"--only: no case has {args.only!r} in its name; --list tells them")
+    names = study.words(args.peers, NAMES, "--peers")
+    chosen = study.select(args.only)
     if args.list:
         print("\n".join(case.name for case in chosen))
         return OK
@@ -148,22 +120,11 @@ def _peers(
 
 def _write(told: dict[str, Any], args: argparse.Namespace, name: str) -> int:
     """Files, the text, and the exit code."""
-    text = report.markdown(told)
-    folder = HERE / "results" / report.machine(told["env"])
-    kept = not (args.only or args.quick or told["interrupted"])
-    if kept:
-        folder.mkdir(parents=True, exist_ok=True)
-    for path, content in (
-        (args.json or (folder / f"{name}.json" if kept else None), report.rows_a_line(told)),
-        (args.md or (folder / f"{name}.md" if kept else None), text),
-    ):
-        if path is not None:
-            results.write_atomically(path, content)
-    print(text)
+    whole = not (args.only or args.quick or told["interrupted"])
+    study.keep(args, told, report.markdown(told), name if whole else "")
     shows = [x for some in told["shows"].values() for x in some]
-    if told["interrupted"] or not report.measured(told["rows"]):
-        return FAILED
-    return REGRESSION if args.check and any(x["holds"] is False for x in shows) else OK
+    well = not told["interrupted"] and report.measured(told["rows"])
+    return study.exit_code(args, well, shows)
 
 
 def _introduce(removed: Mapping[str, str], peers: Mapping[str, Mapping[str, str]]) -> None:

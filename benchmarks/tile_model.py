@@ -24,20 +24,16 @@ if "sparkle_drv" not in sys.modules:  # imported by a test: there is nowhere to 
 
 import argparse
 import os
-import re
-import signal
 from collections.abc import Sequence
 from typing import Any
 
 from _bench import env, results
-from _bench.problems import FAILED, OK, REGRESSION, USAGE, UsageError
-from _cpu_peers import cases, station
-from _cpu_peers.report import machine, rows_a_line
+from _bench.problems import UsageError
+from _cpu_peers import station, study
 from _tile_model import measure, report
 
 import sparkle_drv as sp
 
-HERE = Path(__file__).resolve().parent
 BUDGET_S = 460.0
 KINDS = ("fresh", "kept")
 
@@ -55,51 +51,30 @@ def parser() -> argparse.ArgumentParser:
         epilog="exit codes: 0 well, 1 a plan was wrong or the run was interrupted, 2 usage, 3 with "
         "--check: a line does not hold",
     )
-    top.add_argument("--only", default="", metavar="REGEX", help="products whose names match")
+    study.add_options(top, BUDGET_S)
     top.add_argument("--isa", default=",".join(sets()), help="default: %(default)s")
     top.add_argument("--b", default=",".join(KINDS), help="default: %(default)s")
-    top.add_argument(
-        "--budget-s", type=float, default=BUDGET_S, help="for all; default: %(default)g"
-    )
-    top.add_argument("--seed", type=int, default=1, help="of the operands and of the search")
-    top.add_argument("--label", default="", help="a remark for the report, as 'a quiet machine'")
-    top.add_argument("--json", type=Path, help="write everything there")
-    top.add_argument("--md", type=Path, help="write the tables there")
-    top.add_argument("--check", action="store_true", help="exit 3 when a line does not hold")
     return top
 
 
-def _words(text: str, known: Sequence[str], option: str) -> list[str]:
-    words = text.split(",")
-    if strange := [word for word in words if word not in known]:
-        raise UsageError(f"{option}: {strange[0]!r} is none of {', '.join(known)}")
-    return words
-
-
-def _end(signum: int, frame: object) -> None:
-    raise KeyboardInterrupt  # what was measured is written
-
-
 def main(argv: Sequence[str]) -> int:
-    args = parser().parse_args(argv)
-    signal.signal(signal.SIGTERM, _end)
-    try:
-        todo = _todo(args)
-    except UsageError as error:
-        print(f"tile_model.py: {error}", file=sys.stderr)
-        return USAGE
-    whole = (args.only, args.isa, args.b) == ("", ",".join(sets()), ",".join(KINDS))
-    return _write(_measured(args, todo), args, whole)
+    return study.guarded(parser().parse_args(argv), "tile_model.py", _main)
+
+
+def _main(args: argparse.Namespace) -> int:
+    told = results.finite(_measured(args, _todo(args)))
+    everything = (args.only, args.isa, args.b) == ("", ",".join(sets()), ",".join(KINDS))
+    whole = everything and not told["interrupted"]
+    study.keep(args, told, report.markdown(told), "tile_model" if whole else "")
+    well = not told["interrupted"] and not any(report.is_failed(row) for row in told["rows"])
+    return study.exit_code(args, well, told["shows"])
 
 
 def _todo(args: argparse.Namespace) -> list[measure.Task]:
     """The rows to come. Raises UsageError."""
-    isas, kinds = _words(args.isa, sets(), "--isa"), _words(args.b, KINDS, "--b")
-    try:
-        chosen = cases.select(args.only)
-    except re.error as error:
-        raise UsageError(f"--only: {error}") from None
-    todo = measure.todo(chosen, isas, kinds)
+    isas = study.words(args.isa, sets(), "--isa")
+    kinds = study.words(args.b, KINDS, "--b")
+    todo = measure.todo(study.select(args.only), isas, kinds)
     if not todo:
         raise UsageError(f"--only: no product has {args.only!r} in its name")
     return todo
@@ -120,26 +95,6 @@ def _measured(args: argparse.Namespace, todo: Sequence[measure.Task]) -> dict[st
         pass  # what was measured is written
     shows = [line.as_json() for line in report.lines(rows)]
     return {**told, "rows": rows, "shows": shows, "interrupted": len(rows) < len(todo)}
-
-
-def _write(told: dict[str, Any], args: argparse.Namespace, whole: bool) -> int:
-    """Files, the text, and the exit code."""
-    told = results.finite(told)
-    text = report.markdown(told)
-    folder = HERE / "results" / machine(told["env"])
-    kept = whole and not told["interrupted"]
-    if kept:
-        folder.mkdir(parents=True, exist_ok=True)
-    for path, content in (
-        (args.json or (folder / "tile_model.json" if kept else None), rows_a_line(told)),
-        (args.md or (folder / "tile_model.md" if kept else None), text),
-    ):
-        if path is not None:
-            results.write_atomically(path, content)
-    print(text)
-    if told["interrupted"] or any(report.is_failed(row) for row in told["rows"]):
-        return FAILED
-    return REGRESSION if args.check and any(x["holds"] is False for x in told["shows"]) else OK
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from typing import Any, cast
 import numpy as np
 from _bench import fills, timing, verify
 from _bench.bound import BAND_NBYTES, LAUNCH_TIMEOUT_S, Bound
+from _bench.tune import Arm
 from _cpu_peers.cases import Gemm
 from _cpu_peers.reference import DIRECT, FLOAT64
 
@@ -18,23 +19,6 @@ from sparkle_drv.ops import ref, weights
 
 QUICK_S = 2e-3
 """Beyond this, what the check took says how long a launch lasts."""
-
-
-class Arm:
-    """A verified plan: `sample` times it as mode hot of `bench.py` does."""
-
-    def __init__(self, held: Held, kernel: sp.Kernel, arguments: list[Any], took_s: float) -> None:
-        self._kernel = kernel
-        shown = cast(Bound, _Launches(held.queue, kernel, arguments))
-        self._sampler = timing.steady(shown, "hot", took_s * 1e9 if took_s > QUICK_S else None)
-
-    def sample(self) -> float:
-        """Seconds of one launch."""
-        return self._sampler.sample()[0] * 1e-9
-
-    def close(self) -> None:
-        self._sampler.close()
-        self._kernel.close()
 
 
 class _Launches:
@@ -121,7 +105,8 @@ class Held:
             self.wrong.append(f"{plan}: {verdict.sentence}")
             kernel.close()
             return None
-        return Arm(self, kernel, arguments, took)
+        shown = cast(Bound, _Launches(self.queue, kernel, arguments))
+        return Arm(kernel, timing.steady(shown, "hot", took * 1e9 if took > QUICK_S else None))
 
     def confirm(self, plan: sp.TilePlan) -> bool:
         """The check again, with other operands."""

@@ -36,7 +36,7 @@ def run(*words):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--peers", "numpy,fortran"), "no such peer: fortran"),
+        (("--peers", "numpy,fortran"), "--peers: 'fortran' is none of sparkle, "),
         (("--only", "("), "--only"),
         (("--only", "no such case"), "no case has 'no such case'"),
         (("--threads", "5000"), "--threads: 1 to"),

@@ -1,0 +1,82 @@
+"""What the runs over these cases have in common: options, how they end, where they are kept."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import signal
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from _bench import results
+from _bench.problems import FAILED, OK, REGRESSION, USAGE, UsageError
+
+from . import cases, report
+
+RESULTS = Path(__file__).resolve().parents[1] / "results"
+
+
+def add_options(top: argparse.ArgumentParser, budget_s: float) -> None:
+    top.add_argument("--only", default="", metavar="REGEX", help="cases whose names match")
+    top.add_argument("--budget-s", type=float, default=budget_s, help="default: %(default)g")
+    top.add_argument("--seed", type=int, default=1, help="of the operands and of the order")
+    top.add_argument("--label", default="", help="a remark for the report, as 'a quiet machine'")
+    top.add_argument("--json", type=Path, help="write everything there")
+    top.add_argument("--md", type=Path, help="write the tables there")
+    top.add_argument("--check", action="store_true", help="exit 3 when a line does not hold")
+
+
+def words(text: str, known: Sequence[str], option: str) -> list[str]:
+    """Those of a list with commas. Raises UsageError for one that is not `known`."""
+    given = text.split(",")
+    if strange := [word for word in given if word not in known]:
+        raise UsageError(f"{option}: {strange[0]!r} is none of {', '.join(known)}")
+    return given
+
+
+def select(pattern: str) -> list[cases.Case]:
+    """The cases of --only. Raises UsageError, also when there are none."""
+    try:
+        chosen = cases.select(pattern)
+    except re.error as error:
+        raise UsageError(f"--only: {error}") from None
+    if not chosen:
+        raise UsageError(f"--only: no case has {pattern!r} in its name")
+    return chosen
+
+
+def guarded(args: argparse.Namespace, prog: str, run: Callable[[argparse.Namespace], int]) -> int:
+    """`run`'s exit code; SIGTERM interrupts it as Ctrl-C does; wrong usage is one line."""
+    signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        return run(args)
+    except UsageError as error:
+        print(f"{prog}: {error}", file=sys.stderr)
+        return USAGE
+
+
+def _interrupt(signum: int, frame: object) -> None:
+    raise KeyboardInterrupt  # the children end with us, and what was measured is written
+
+
+def keep(args: argparse.Namespace, told: Mapping[str, Any], text: str, name: str) -> None:
+    """Prints the text and writes the files asked for; `name`, if any, names them under results/."""
+    folder = RESULTS / report.machine(told["env"])
+    if name:
+        folder.mkdir(parents=True, exist_ok=True)
+    for path, content in (
+        (args.json or (folder / f"{name}.json" if name else None), report.rows_a_line(told)),
+        (args.md or (folder / f"{name}.md" if name else None), text),
+    ):
+        if path is not None:
+            results.write_atomically(path, content)
+    print(text)
+
+
+def exit_code(args: argparse.Namespace, well: bool, shows: Sequence[Mapping[str, Any]]) -> int:
+    """`well`: whole, and nothing was wrong; `shows`: the lines, as JSON."""
+    if not well:
+        return FAILED
+    return REGRESSION if args.check and any(x["holds"] is False for x in shows) else OK
