@@ -1,7 +1,7 @@
 /* The loop nest of every matrix product. Written once for all types and instruction sets: it moves bytes, the functions
  * of a struct sp_gemm_kernel know what they are. gemm_args.c makes jobs of gemm_f32's and gemm_f64's arguments.
  *
- * c is cut into blocks, one or two a thread, and a task runs the whole nest over k for its block: the order of additions,
+ * c is cut into blocks, one to four a thread, and a task runs the whole nest over k for its block: the order of additions,
  * hence every bit of c, does not depend on how many threads there are. What of b has to be packed is packed first, by all
  * threads together; each packs the rows of a that it needs. */
 #include "gemm.h"

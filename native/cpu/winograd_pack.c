@@ -86,12 +86,10 @@ static void one_panel(void *ctx, uint32_t index)
     const int64_t channels = sp_least(wino->panel, v->oc - o0);
     const int64_t width = (channels + packing->lanes - 1) / packing->lanes * packing->lanes;
     for (int64_t c = 0; c < v->c; c++)
-        for (int64_t o = 0; o < width; o += TOGETHER) {
-            const int64_t count = o < channels ? sp_least(TOGETHER, channels - o) : 0;
-            transform(packing, v->w + ((o0 + (count ? o : 0)) * v->c + c) * 9, v->c * 9, count,
+        for (int64_t o = 0; o < width; o += TOGETHER) /* of lanes a multiple: each begins with a channel that there is */
+            transform(packing, v->w + ((o0 + o) * v->c + c) * 9, v->c * 9, sp_least(TOGETHER, channels - o),
                       packing->u + index * v->c * wino->panel + c * width + o, sp_least(TOGETHER, width - o),
                       wino->panels * v->c * wino->panel);
-        }
 }
 
 int64_t sp_winograd_floats(const struct sp_conv *v, uint32_t tile, enum sp_isa isa)

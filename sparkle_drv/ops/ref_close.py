@@ -20,7 +20,12 @@ _ULPS = {
     **dict.fromkeys(("copy", "fill", "relu", "abs", "neg", "max", "min", "layout"), 0),
     **{"vecadd": 1, "saxpy": 4, "axpby": 6, "exp": 8, "tanh": 8, "map": 64},
 }
-_SUMS = ("gemm", "conv2d", "reduce_sum", "sum", "mean")
+# Units of eps, and of eps * sqrt(k), for sums of k terms.
+_SUMS = {
+    **dict.fromkeys(("gemm", "conv2d", "reduce_sum", "sum", "mean"), (16, 4)),
+    **dict.fromkeys(("winograd", "winograd2"), (64, 6)),
+    "winograd6": (256, 24),
+}
 
 
 def tolerance(op: str, dtype: Any = None, k: int = 1) -> float:
@@ -36,10 +41,10 @@ def tolerance(op: str, dtype: Any = None, k: int = 1) -> float:
     of it, and as much when the terms have a mean. The factor 4 leaves eleven standard deviations,
     for the worst of millions of outputs; + 16 covers bias, activation and small k.
 
-    "winograd" is a conv2d asked for by that algorithm: its sums are half as large again, and its
-    transforms round what they multiply by up to 10 on the way (measured: 40 eps at k = 9).
-    "winograd6", with output tiles of 6 x 6, rounds up to four times as much (measured: 600 eps at
-    k = 576, of 10 M outputs).
+    "winograd" is a conv2d by that algorithm: its sums are half as large again, and its transforms
+    round what they multiply by up to 10 on the way (measured: 40 eps at k = 9). "winograd2" is held
+    to the same. "winograd6", with output tiles of 6 x 6, rounds up to four times as much (measured:
+    600 eps at k = 576, of 10 M outputs).
     """
     base, _, suffix = op.rpartition("_")
     if dtype is None:
@@ -48,12 +53,9 @@ def tolerance(op: str, dtype: Any = None, k: int = 1) -> float:
     if dtype.kind != "f":
         return 0.0
     eps = float(np.finfo(dtype).eps)
-    if op == "winograd":
-        return eps * (64 + 6 * float(np.sqrt(k)))
-    if op == "winograd6":
-        return eps * (256 + 24 * float(np.sqrt(k)))
     if op in _SUMS:
-        return eps * (16 + 4 * float(np.sqrt(k)))
+        fixed, growing = _SUMS[op]
+        return eps * (fixed + growing * float(np.sqrt(k)))
     op = op.removeprefix("reduce_")
     return eps * _ULPS["layout" if "_to_" in op else op]
 

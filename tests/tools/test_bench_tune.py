@@ -5,6 +5,7 @@ import json
 import os
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from _bench import bound, quiet, tune, verify
 from _bench.problems import UsageError
@@ -76,6 +77,34 @@ def test_convolutions_too(bench, tuned_file):
     assert bench("tune", "conv2d", *axes, "--budget", "0.3") == 0
     (shape,) = kept(tuned_file)["conv2d_f32"]
     assert shape.startswith("NCHW 1,4,8,8,4,3,3,")
+
+
+def test_each_plan_is_held_to_the_limit_of_its_algorithm(bench, tuned_file, monkeypatch):
+    limits = {}
+    load, check = tune.Bench._load, bound.Bound.check
+
+    def loaded(self, plan):
+        self.plan = plan
+        return load(self, plan)
+
+    def checked(self, phase):
+        limits[getattr(held[0], "plan", None)] = self.job.tolerance
+        return check(self, phase)
+
+    held = []
+    made = tune.Bench.__init__
+    monkeypatch.setattr(
+        tune.Bench, "__init__", lambda self, *args: (held.append(self), made(self, *args))[1]
+    )
+    monkeypatch.setattr(tune.Bench, "_load", loaded)
+    monkeypatch.setattr(bound.Bound, "check", checked)
+    axes = ("-a", "c=64", "-a", "oc=64", "-a", "h=112", "-a", "w=112")
+    assert bench("tune", "conv2d", *axes, "--budget", "0.5") == 0
+    found = {plan.algo: limit for plan, limit in limits.items() if plan}
+    assert len(found) > 2
+    for algo, limit in found.items():
+        op = algo if algo.startswith("winograd") else "conv2d"
+        assert limit == ops.ref.tolerance(op, np.float32, 64 * 9), algo
 
 
 def test_egl_plans(bench, tuned_file, capsys):

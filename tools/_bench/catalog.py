@@ -149,7 +149,7 @@ def make(
         label(point, shown),
         args,
         partial(plans.load, kernel, plan),
-        _tolerance(kernel, row, scalars, plan),
+        tolerance(kernel, scalars, plan),
         groups=(-(-int(length) // size),) if grid else None,
         group_size=group_size,
         flops=flops,
@@ -189,15 +189,17 @@ def _arg(
     return Operand(name, kind, spec["access"], shape, row.fills.get(name, row.fill))
 
 
-def _tolerance(kernel: str, row: Workload, s: Scalars, plan: sp.TilePlan | None) -> float:
+def tolerance(kernel: str, s: Scalars, plan: sp.TilePlan | None) -> float:
+    """What a result computed by this plan is held to: algorithms differ in how much they round."""
     from sparkle_drv.ops import ref
 
+    row = table()[kernel]
     if row.invariant or row.type not in ("f32", "f64"):
         return 0.0
     if row.tolerance:
         return row.tolerance(s) * float(np.finfo(np.dtype(TYPES[row.type])).eps)
     terms = arith.integer(row.inner, s) if row.inner else 1
-    if plan is not None and plan.algo == "winograd6":  # the one that rounds more than sums do
+    if plan is not None and plan.algo.startswith("winograd"):
         return float(ref.tolerance(plan.algo, TYPES[row.type], terms))
     return float(ref.tolerance(kernel, k=terms))
 

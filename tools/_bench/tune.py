@@ -73,6 +73,8 @@ class Bench:
         options: dict[str, Any] = {"groups": job.groups} if job.groups else {}
         if job.group_size:
             options["group_size"] = job.group_size
+        limit = catalog.tolerance(job.kernel, job.scalars, plan)
+        self.bound.job = replace(job, tolerance=limit)
         self.bound.kernel = kernel
         self.bound.launch_options = {} if kernel.groups else options
         return kernel

@@ -82,7 +82,7 @@ class CpuBackend:
     """
 
     brief = True
-    """Nothing that a look at a queue waits for may want the GIL: see native/python/hot.h."""
+    """A look at a queue waits for nobody: see backends/base.py."""
     # The queue half of the protocol is the same in every backend in native code.
     open_queue, close_queue, queue_pointer, check = Lent(), Lent(), Lent(), Lent()
     epoch, advance, times, prepare, bind = Lent(), Lent(), Lent(), Lent(), Lent()
