@@ -95,12 +95,13 @@ class BuildExt(build_ext):
         obj, dep, record = (stem.with_suffix(end) for end in (".o", ".d", ".cmd"))
         obj.parent.mkdir(parents=True, exist_ok=True)
         folders = list(ext.include_dirs)
-        flags = shlex.split(f"{C_FLAGS} {os.environ.get('CFLAGS', '')}")
+        flags = shlex.split(C_FLAGS)
+        if generated or source.startswith(FOR_SIZE):
+            flags += ["-Os"]
+        flags += shlex.split(os.environ.get("CFLAGS", ""))
         flags += [f"-D{name}={value or 1}" for name, value in ext.define_macros]
         if generated:  # that text is not ours to keep free of warnings
             flags += ["-w"]
-        if generated or source.startswith(FOR_SIZE):
-            flags += ["-Os"]
         if generated or ext.name.endswith("._hot"):
             # Often the same; in one order, since the command is compared with the last one.
             folders += sorted({sysconfig.get_path(name) for name in ("include", "platinclude")})

@@ -120,7 +120,7 @@ def _peers(
 
 def _write(told: dict[str, Any], args: argparse.Namespace, name: str) -> int:
     """Files, the text, and the exit code."""
-    whole = not (args.only or args.quick or told["interrupted"])
+    whole = study.is_whole(args, parser(), ("peers", "quick")) and not told["interrupted"]
     study.keep(args, told, report.markdown(told), name if whole else "")
     shows = [x for some in told["shows"].values() for x in some]
     well = not told["interrupted"] and report.measured(told["rows"])

@@ -52,7 +52,7 @@ def parser() -> argparse.ArgumentParser:
         "--check: a line does not hold",
     )
     study.add_options(top, BUDGET_S)
-    top.add_argument("--isa", default=",".join(sets()), help="default: %(default)s")
+    top.add_argument("--isa", default="", help="default: all that this CPU has")
     top.add_argument("--b", default=",".join(KINDS), help="default: %(default)s")
     return top
 
@@ -63,8 +63,8 @@ def main(argv: Sequence[str]) -> int:
 
 def _main(args: argparse.Namespace) -> int:
     told = results.finite(_measured(args, _todo(args)))
-    everything = (args.only, args.isa, args.b) == ("", ",".join(sets()), ",".join(KINDS))
-    whole = everything and not told["interrupted"]
+    whole = study.is_whole(args, parser(), ("isa", "b")) and not told["interrupted"]
+    whole &= args.budget_s >= BUDGET_S  # with less, searches are cut short
     study.keep(args, told, report.markdown(told), "tile_model" if whole else "")
     well = not told["interrupted"] and not any(report.is_failed(row) for row in told["rows"])
     return study.exit_code(args, well, told["shows"])
@@ -72,7 +72,8 @@ def _main(args: argparse.Namespace) -> int:
 
 def _todo(args: argparse.Namespace) -> list[measure.Task]:
     """The rows to come. Raises UsageError."""
-    isas = study.words(args.isa, sets(), "--isa")
+    there = sets()
+    isas = study.words(args.isa, there, "--isa") if args.isa else there
     kinds = study.words(args.b, KINDS, "--b")
     todo = measure.todo(study.select(args.only), isas, kinds)
     if not todo:

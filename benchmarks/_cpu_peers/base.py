@@ -18,13 +18,14 @@ class Way:
 
     `statement` is Python text that computes once, with `names` as its globals: it is timed as it
     stands, without a call around it. `result()` is the result of the last one, a numpy array in
-    the layout of the reference: [m, n], NCHW or [n]. A way that does something else in its first
+    the layout of the reference: [m, n], NCHW or [n]. One that is None computes something else, and
+    has raised ValueError where that was wrong. A way that does something else in its first
     `early` calls is verified in the one after them; `poison()` spoils what was computed before.
     """
 
     statement: str
     names: Mapping[str, Any]
-    result: Callable[[], Any]
+    result: Callable[[], Any | None]
     early: int = 0
     poison: Callable[[], object] = lambda: None
 

@@ -5,6 +5,7 @@ between: nobody but the peer whose turn it is uses the cores.
 
     {"do": "prepare", "case": NAME, "folder": F}    operands are F/x.npy, ...; each way computes
                                                     once, its result goes to F/<peer>.<number>.npy
+                                                    if it is to be compared
     {"do": "time", "way": W, "calls": n, "blocks": b, "warm": w}    ns of a call in each block
     {"do": "drop"}                                 lets go of the case
 """
@@ -38,7 +39,7 @@ class Worker:
         self.timers: dict[str, timeit.Timer] = {}
 
     def prepare(self, case: str, folder: str) -> dict[str, Any]:
-        """{way: {"file": the result's} or {"error": why there is none}}."""
+        """{way: {"statement"[, "file": a result to compare]} or {"error": why there is none}}."""
         numpy = module("numpy")
         self.timers.clear()
         where = Path(folder)
@@ -52,13 +53,16 @@ class Worker:
                     self._once(way)
                 way.poison()
                 self._once(way)
-                file = where / f"{self.name}.{at}.npy"
-                numpy.save(file, way.result())
+                found[name] = {"statement": way.statement}
+                result = way.result()
+                if result is not None:
+                    file = where / f"{self.name}.{at}.npy"
+                    numpy.save(file, result)
+                    found[name]["file"] = str(file)
             except Exception as error:  # others' code may raise anything; the rest is measured
                 found[name] = {"error": told(error)}
                 continue
             self.timers[name] = timeit.Timer(way.statement, globals=dict(way.names))
-            found[name] = {"file": str(file), "statement": way.statement}
         return found
 
     @staticmethod

@@ -7,10 +7,10 @@ the rows that it needs has no figure and does not hold or fail.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from . import OURS, figures
+from . import OURS, figures, streams
 from .cases import all_cases
 from .figures import Ratio, Row
 
@@ -87,13 +87,10 @@ def _gemm(rows: Sequence[Row], roofs: Mapping[str, float]) -> list[Line]:
 
 
 def _maps(rows: Sequence[Row], roofs: Mapping[str, float]) -> list[Line]:
-    row = next((row for row in rows if row["case"] == "map four 10M"), None)
-    ns = figures.median(row, f"{OURS} checked") if row else None
-    copy = roofs.get("copy")
-    share = row["nbytes"] / ns / copy if row and ns and copy else None
+    row = next((row for row in rows if row["case"] == streams.CASE), None)
     numexpr: Callable[[Row], Ratio | None] = lambda row: figures.against(row, "numexpr")  # noqa: E731
     return [
-        _share("map of 4 operations, 10 M floats: of the copy rate", share, AT_COPY),
+        _of_copies(row, roofs.get("copy")),
         _each("map of 4 operations, 10 M floats: numexpr", [row] if row else [], numexpr, 1.0),
     ]
 
@@ -125,6 +122,24 @@ def _known(what: Sequence[Any], holds: bool) -> bool | None:
 def _of_peak(row: Row | None, peak: float | None) -> float | None:
     ns = figures.median(row, f"{OURS} checked") if row else None
     return row["flops"] / ns / peak if row and ns and peak else None
+
+
+def _of_copies(row: Row | None, roof: float | None) -> Line:
+    """Against the best of what only moves memory, in turn with it; the roof is told beside that."""
+    what = "map of 4 operations, 10 M floats: of the copy rate"
+    ns = figures.median(row, f"{OURS} checked") if row else None
+    rates = [
+        streams.nbytes(all_cases()[row["case"]].of, name) / took  # type: ignore[arg-type]
+        for name in streams.ARRAYS
+        if row and (took := figures.median(row, f"{OURS} {name}"))
+    ]
+    if row is None or ns is None or not rates:
+        return _share(what, None, AT_COPY)
+    rate = row["nbytes"] / ns
+    line = _share(what, rate / max(rates), AT_COPY)
+    beside = f"; {rate / roof:.1%} of the best sustained before, {roof:.1f}" if roof else ""
+    said = f"{line.figure} of {max(rates):.1f} GB/s in turn with it{beside}"
+    return replace(line, figure=said)
 
 
 def _numpy(row: Row) -> Ratio | None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
+from . import streams
 from .base import Named, Operands, Peer, Way
 from .cases import EXPRESSIONS, SCALAR, Case, Conv, Gemm, Map
 
@@ -36,7 +37,7 @@ class Sparkle(Peer):
             return self._gemm(of, operands)
         if isinstance(of, Conv):
             return self._conv(of, operands)
-        return self._map(of, operands)
+        return self._map(case, of, operands)
 
     def _poisoned(self, shape: tuple[int, ...], dtype: Any) -> Any:
         return self.np.full(shape, self.np.nan, dtype)
@@ -119,7 +120,7 @@ class Sparkle(Peer):
         # A batch in NHWC as well would cost the run a minute and tell little more.
         return [*ways, ("NHWC", nhwc)] if of.n == 1 else ways
 
-    def _map(self, of: Map, operands: Operands) -> Iterable[Named]:
+    def _map(self, case: Case, of: Map, operands: Operands) -> Iterable[Named]:
         text = EXPRESSIONS[of.expression]
 
         def checked() -> Way:
@@ -129,7 +130,13 @@ class Sparkle(Peer):
             names = {"map": self.ops.map, "dev": self.dev, "out": out, "a": SCALAR, **operands}
             return self._way(f"map(dev, {text!r}, {given}{scalar}, out=out)", names, out)
 
-        return [("checked", checked)]
+        ways: list[Named] = [("checked", checked)]
+        if case.name == streams.CASE:
+            ways += [
+                (name, partial(streams.way, name, of, operands, self.dev, self.ops))
+                for name in streams.ARRAYS
+            ]
+        return ways
 
 
 PEER = Sparkle

@@ -58,7 +58,14 @@ def guarded(args: argparse.Namespace, prog: str, run: Callable[[argparse.Namespa
 
 
 def _interrupt(signum: int, frame: object) -> None:
-    raise KeyboardInterrupt  # the children end with us, and what was measured is written
+    raise KeyboardInterrupt  # what was measured is written, and children end with us
+
+
+def is_whole(
+    args: argparse.Namespace, parser: argparse.ArgumentParser, also: Sequence[str]
+) -> bool:
+    """Does no option leave something out? `also`: those that it has beside ours."""
+    return all(getattr(args, name) == parser.get_default(name) for name in ("only", *also))
 
 
 def keep(args: argparse.Namespace, told: Mapping[str, Any], text: str, name: str) -> None:

@@ -69,7 +69,8 @@ def want(x, w, bias=None, *, stride=1, padding=1, layout="NCHW", act=0):
 
 def agree(got, wanted, terms, what="", algo="winograd"):
     """Scaled by the sums' rms, sqrt(terms); activations, whose slope is 1 at most, add no error."""
-    tolerance = ref.tolerance(algo, np.float32, terms)
+    op = algo if algo.startswith("winograd") else "conv2d"
+    tolerance = ref.tolerance(op, np.float32, terms)
     miss = ref.mismatch(got, wanted, tolerance, np.sqrt(terms))
     assert miss.index is None, f"{what}: {miss} with tolerance {tolerance}"
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from _bench import bound, quiet, tune, verify
+from _bench import bound, quiet, runner, tune, verify
 from _bench.problems import UsageError
 
 import sparkle_drv as sp
@@ -79,32 +79,16 @@ def test_convolutions_too(bench, tuned_file):
     assert shape.startswith("NCHW 1,4,8,8,4,3,3,")
 
 
-def test_each_plan_is_held_to_the_limit_of_its_algorithm(bench, tuned_file, monkeypatch):
-    limits = {}
-    load, check = tune.Bench._load, bound.Bound.check
-
-    def loaded(self, plan):
-        self.plan = plan
-        return load(self, plan)
-
-    def checked(self, phase):
-        limits[getattr(held[0], "plan", None)] = self.job.tolerance
-        return check(self, phase)
-
-    held = []
-    made = tune.Bench.__init__
-    monkeypatch.setattr(
-        tune.Bench, "__init__", lambda self, *args: (held.append(self), made(self, *args))[1]
-    )
-    monkeypatch.setattr(tune.Bench, "_load", loaded)
-    monkeypatch.setattr(bound.Bound, "check", checked)
-    axes = ("-a", "c=64", "-a", "oc=64", "-a", "h=112", "-a", "w=112")
-    assert bench("tune", "conv2d", *axes, "--budget", "0.5") == 0
-    found = {plan.algo: limit for plan, limit in limits.items() if plan}
-    assert len(found) > 2
-    for algo, limit in found.items():
+@pytest.mark.parametrize("algo", ["direct", "winograd", "winograd2", "winograd6"])
+def test_each_plan_is_held_to_the_limit_of_its_algorithm(cpu, algo):
+    axes = ["c=4", "oc=4", "h=16", "w=16"]
+    (job,) = tune.jobs_for(["conv2d"], axes, cpu.info, runner.manifest(cpu), 1)
+    with bound.Bound(job, cpu, 1) as held:
+        arm = tune.Bench(held, print).admit(sp.TilePlan(algo=algo))
+        assert arm is not None
+        arm.close()
         op = algo if algo.startswith("winograd") else "conv2d"
-        assert limit == ops.ref.tolerance(op, np.float32, 64 * 9), algo
+        assert held.job.tolerance == ops.ref.tolerance(op, np.float32, 4 * 9)
 
 
 def test_egl_plans(bench, tuned_file, capsys):

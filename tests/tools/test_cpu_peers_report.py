@@ -62,8 +62,11 @@ def test_the_lines_hold_or_not_or_have_nothing_to_judge_by():
             "gemm f32 8x8x8", sparkle_checked=100, sparkle_plan=40, sparkle_bind=50, numpy_matmul=90
         ),
         row("gemm f32 1024x1024x1024", sparkle_checked=2 * 1024**3 / 96, numpy_matmul=1e8),
-        row("map four 10M", sparkle_checked=160e6 / 34.1, numexpr_evaluate=1e7),
-    ]
+        row(
+            "map four 10M", sparkle_checked=160e6 / 30, sparkle_copy=80e6 / 35,
+            sparkle_saxpy=120e6 / 34, numexpr_evaluate=1e7,
+        ),
+    ]  # fmt: skip
     found = {line.what: line for line in shows.lines(rows, ROOF)}
     holds = {what: line.holds for what, line in found.items()}
     assert holds["3x3 stride 1, C >= 64: best of torch, geometric mean"] is True
@@ -80,7 +83,15 @@ def test_the_lines_hold_or_not_or_have_nothing_to_judge_by():
     assert holds["gemm 1024 cubed: of the FMA peak"] is True
     assert found["gemm 1024 cubed: of the FMA peak"].figure == "96.0%"
     assert holds["gemm f64 cubes: np.matmul(out=), each"] is None
-    assert holds["map of 4 operations, 10 M floats: of the copy rate"] is True
+    copied = found["map of 4 operations, 10 M floats: of the copy rate"]
+    assert copied.holds is True
+    assert copied.figure == (
+        "85.7% of 35.0 GB/s in turn with it; 75.0% of the best sustained before, 40.0"
+    )
+    faster = row("map four 10M", sparkle_checked=160e6 / 30, sparkle_saxpy=120e6 / 36)
+    unknown = row("map four 10M", sparkle_checked=160e6 / 30, numexpr_evaluate=1e7)
+    judged = [shows.lines([one], ROOF)[-3] for one in (faster, unknown)]
+    assert [(line.what, line.holds) for line in judged] == [(copied.what, x) for x in (False, None)]
     assert holds["map of 4 operations, 10 M floats: numexpr"] is True
     assert holds["errors against float64 over rms, every case"] is True
     wrong = [row(STEM, sparkle_checked="wrong", torch_NCHW=100)]

@@ -1,0 +1,50 @@
+"""Ways that only move memory, timed in turn with a map: the copy rate of the same moments.
+
+A roof is measured once, at its best; what a map reaches between its peers, on a machine that has
+neighbours, is to be held against copies that had the same neighbours.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .base import Operands, Way
+from .cases import SCALAR, Map
+
+ARRAYS = {"copy": 2, "saxpy": 3}
+"""Those that read and write: how many arrays pass. saxpy's y is fetched by reading it; a plain copy
+stores past the caches."""
+CASE = "map four 10M"
+"""The map that is judged by them."""
+_CLOSE = 1e-6
+
+
+def nbytes(of: Map, name: str) -> float:
+    """Bytes that one call moves."""
+    return 4.0 * of.n * ARRAYS[name]
+
+
+def way(name: str, of: Map, operands: Operands, dev: Any, ops: Any) -> Way:
+    """`name` is one of ARRAYS; the result is compared here."""
+    x, before = operands["x"], operands["y"]
+    y = before.copy()
+    kernel = dev.kernel("saxpy_f32")
+    names = {
+        "map": ops.map, "dev": dev, "launch": dev.default_queue.launch, "kernel": kernel,
+        "y": y, "x": x, "a": SCALAR, "n": of.n,
+    }  # fmt: skip
+    statements = {
+        "copy": "map(dev, 'x', x=x, out=y)",
+        "saxpy": "launch(kernel, y, x, a, n).wait()",
+    }
+
+    def result() -> None:
+        wanted = x if name == "copy" else SCALAR * x.astype("f8") + before
+        worst = float(abs(y - wanted).max())
+        if not worst <= _CLOSE:  # also when it is no number
+            raise ValueError(f"{name} is off by {worst:.3g}")
+
+    def poison() -> None:
+        y[:] = before
+
+    return Way(statements[name], names, result, poison=poison)
