@@ -133,7 +133,7 @@ class Sparkle(Peer):
         ways: list[Named] = [("checked", checked)]
         if case.name == streams.CASE:
             ways += [
-                (name, partial(streams.way, name, of, operands, self.dev, self.ops))
+                (name, partial(streams.way, name, operands, self.dev, self.ops))
                 for name in streams.ARRAYS
             ]
         return ways
