@@ -22,12 +22,13 @@ TRANSFORM = 9.0
 """Of one frequency of one vector of channels, input or output; twice as many where vectors are
 shorter than 64 bytes: those FMAs take half as long, loads, turns and stores do not."""
 TRANSFORM_SIX = 12.0
-"""Of F(6x6), where vectors have 64 bytes; it is not chosen where they are shorter, not measured."""
+"""Of F(6x6); it is not chosen where vectors are shorter than 32 bytes, not measured."""
 FAR_SIX = 1.12
 """How much dearer the products of F(6x6), whose groups of tiles are small and all read the weights,
 are with weights of more than an eighth of L3."""
-WORTH_SIX = 1.02
-"""How much dearer others must be before its rounding errors, four times as large, are worth it."""
+WORTH_SIX, WORTH_SIX_SHORT = 1.02, 1.05
+"""How much dearer others must be before its rounding errors, four times as large, are worth it;
+with vectors of 32 bytes, where it is not known as well."""
 LOADS = 3.0
 """What reading a vector of weights costs a micro-kernel at least, however few tiles it serves."""
 LOADS_L3, LOADS_FAR = 5.0, 10.0
@@ -37,8 +38,10 @@ WAITS_L3, WAITS_AGAIN, WAITS_FAR = 3.0, 1.0, 5.0
 from L3, each other one, and each from beyond L3."""
 TIE = 0.94
 """With stride 2 F(4x4) must cost less than this part of F(2x2), whose weights are fewer by half."""
-WIDE = 4
-"""Panels that are multiplied together where transformed patches come from L3 for each."""
+FAR_TILES = 56
+"""Of a group at least, where weights take more than a third of L3: they are read again for each."""
+WIDE = 64
+"""Output channels that are multiplied together where transformed patches come from L3 for each."""
 ROWS, ROWS_SHORT = 14, 6
 """Tiles of a micro-kernel with vectors of 64 bytes, and with shorter ones."""
 DEFAULT_L2, DEFAULT_L3 = 256 << 10, 4 << 20
@@ -103,7 +106,8 @@ def best(vector_nbytes: int, caches: tuple[CacheLevel, ...], shape: Geometry) ->
     cost = {name: fmas(vector_nbytes, caches, shape, m) for name, m in EDGES.items()}
     tie = TIE if shape.stride == (2, 2) else 1.0
     name = "winograd" if cost["winograd"] <= tie * cost["winograd2"] else "winograd2"
-    if vector_nbytes >= 64 and cost["winograd6"] * WORTH_SIX < cost[name]:
+    worth = WORTH_SIX if vector_nbytes >= 64 else WORTH_SIX_SHORT
+    if vector_nbytes >= 32 and cost["winograd6"] * worth < cost[name]:
         name = "winograd6"
     return name, cost[name]
 
@@ -114,12 +118,12 @@ def levels(
     """((tiles of a group, output channels multiplied together, 0), (tiles, channels, 1)).
 
     `micro` is the micro-tile: tiles by output channels. Products that wait for their transform take
-    a quarter of L2; with stride 2 of WIDE panels at least where patches do not fit it.
+    a quarter of L2; of WIDE channels at least where patches do not fit it.
     """
     rows, panel = micro
     group = _group(rows, caches, shape, m)
     l2, of_a_channel = _own(caches, 2, DEFAULT_L2), 4 * frequencies(shape, m) * group
-    least = WIDE if shape.stride == (2, 2) and of_a_channel * shape.c > l2 else 1
+    least = -(-WIDE // panel) if of_a_channel * shape.c > l2 else 1
     wide = max(l2 // 4 // (of_a_channel * panel), least) * panel
     return (group, min(wide, shape.oc), 0), (min(rows, group), panel, 1)
 
@@ -129,17 +133,18 @@ def _group(rows: int, caches: tuple[CacheLevel, ...], shape: Geometry, m: int) -
 
     Its transformed patches take half of L2, but it has two micro-tiles at least, so that weights
     are read from afar half as often; with stride 2 one, since most matrices of weights are
-    multiplied with several rows of a tile, but three where weights come from beyond L3. F(6x6),
+    multiplied with several rows of a tile; and FAR_TILES where weights come from farther. F(6x6),
     whose patches are nearly twice as large, takes one: its weights take the more of L2.
     """
     if m == 6:
         return min(rows, tiles_of(shape, m))
-    least = 2 if shape.stride == (1, 1) else 1 if _is_near(caches, 3, shape, m) else 3
+    far = _weights(shape, m) > _whole(caches, 3, DEFAULT_L3) // 3
+    least = -(-FAR_TILES // rows) if far else 2 if shape.stride == (1, 1) else 1
     patch = 4 * frequencies(shape, m) * shape.c
     group = max(_own(caches, 2, DEFAULT_L2) // 2 // patch // rows, least) * rows
     tiles = tiles_of(shape, m)
-    if group < tiles < 3 * rows // 2:
-        return tiles  # in two, weights would be read twice for half of a micro-tile
+    if group < tiles < 3 * group // 2:
+        return tiles  # in two, weights would be read twice for half of a group
     return min(group, tiles)
 
 
