@@ -18,6 +18,7 @@ from functools import lru_cache
 from sparkle_drv.types import CacheLevel, DeviceInfo, TilePlan
 
 from . import tiles_gpu
+from .caches import Caches, level, own
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,8 @@ class Core:
     """Cycles from a fused multiply-add to its result."""
     fma_per_cycle: int
     """Vector FMAs that begin in one cycle."""
+    tile: tuple[int, int] | None = None
+    """Rows, and vectors of columns, of native/cpu's micro-tile where it is not `micro_tile`'s."""
     small_b: int = 256 << 10
     """Up to so many bytes, b is read where it is: `SP_SMALL_B` of native/cpu."""
     far_rows: int = 0
@@ -45,7 +48,7 @@ class Core:
 CORES = {
     "avx512": Core(64, registers=32, fma_latency=4, fma_per_cycle=2, far_rows=16),
     "avx2": Core(32, registers=16, fma_latency=4, fma_per_cycle=2, small_b=24 << 10),
-    "neon": Core(16, registers=32, fma_latency=4, fma_per_cycle=2),
+    "neon": Core(16, registers=32, fma_latency=4, fma_per_cycle=2, tile=(8, 3)),
     "ref": Core(16, registers=16, fma_latency=4, fma_per_cycle=1, small_b=24 << 10),
 }
 """By instruction set, from the vendors' optimisation guides (Zen 4 and 5, Golden Cove, Neoverse).
@@ -53,8 +56,6 @@ CORES = {
 "ref" is what a compiler makes of portable C for x86-64 or aarch64: 16-byte vectors.
 """
 
-FALLBACK_CACHES = (CacheLevel(1, 32 << 10, 1), CacheLevel(2, 256 << 10, 1))
-"""Taken when a device does not tell its caches: small enough for any machine of this century."""
 _WAYS = {1: 8, 2: 8, 3: 16}  # DeviceInfo does not tell associativity; these are the usual ones
 _LINE = 64
 MAX_PACKED = 8 << 20
@@ -113,40 +114,27 @@ def micro_tile(core: Core, itemsize: int) -> tuple[int, int, int]:
     in use, one on its way) accumulates, which meets that bound and needs fewer loads per FMA.
     """
     vector = core.vector_nbytes // itemsize
-    mr = (core.registers - 4) // 2
-    return mr, 2 * vector, vector
-
-
-def _cache(caches: tuple[CacheLevel, ...], level: int) -> CacheLevel | None:
-    return next((cache for cache in caches if cache.level == level), None)
-
-
-def _own(info: DeviceInfo, level: int) -> int:
-    """Bytes of a core's part of a cache; of L2 where there is no such one."""
-    found = _cache(info.caches, level) or _cache(info.caches, 2) or FALLBACK_CACHES[1]
-    return found.nbytes // max(1, found.shared_by)
+    rows, vectors = core.tile or ((core.registers - 4) // 2, 2)
+    return rows, vectors * vector, vector
 
 
 @lru_cache(maxsize=64)
-def blocks(core: Core, caches: tuple[CacheLevel, ...], itemsize: int) -> Blocks:
+def blocks(core: Core, caches: Caches, itemsize: int) -> Blocks:
     """Block sizes for one core and one element size; they do not depend on the matrices, but for
     extreme ones: see `gemm`."""
     mr, nr, vector = micro_tile(core, itemsize)
-    l1 = _cache(caches, 1) or FALLBACK_CACHES[0]
-    l2 = _cache(caches, 2) or FALLBACK_CACHES[1]
-    l3 = _cache(caches, 3)
-    own = l2.nbytes // max(1, l2.shared_by)
-    kc = max(_kc_of_l1(l1, mr, nr, itemsize), _kc_of_c(core, mr, nr, vector, itemsize, own))
+    l1, l2 = level(caches, 1), own(caches, 2)
+    kc = max(_kc_of_l1(l1, mr, nr, itemsize), _kc_of_c(core, mr, nr, vector, itemsize, l2))
 
     # mc: the block of a, mc x kc, fills three eighths of L2. The paper gives it all the ways that
     # are left beside the micro-panel of b; here three of these are under way (one in use, the next,
     # asked for early, and the one before, not yet pushed out), and so are tiles of c.
-    mc = _down(own * 3 // 8 // (kc * itemsize), mr)
+    mc = _down(l2 * 3 // 8 // (kc * itemsize), mr)
 
     # nc: the block of b, kc x nc, does the same in this core's part of L3. Bounded, because each
     # thread packs a block of its own.
-    own = l3.nbytes // max(1, l3.shared_by) if l3 else 4 * own
-    ways, way = _WAYS[3], max(_LINE, own // _WAYS[3])
+    l3 = own(caches, 3) if any(cache.level == 3 for cache in caches) else 4 * l2
+    ways, way = _WAYS[3], max(_LINE, l3 // _WAYS[3])
     left = ways - 1 - -(-(mc * kc * itemsize) // way)
     nc = _down(min(MAX_PACKED, max(1, left) * way) // (kc * itemsize), nr)
     return Blocks(mc=mc, nc=nc, kc=kc, mr=mr, nr=nr, vector=vector)
@@ -240,7 +228,7 @@ def _for_shape(
     info: DeviceInfo, tile: Blocks, shape: tuple[int, int, int], itemsize: int, stays: bool
 ) -> Blocks:
     """`tile`, but for what has so little of a or of b that nothing is used again."""
-    (m, n, k), core, l2 = shape, core_of(info), _own(info, 2)
+    (m, n, k), core, l2 = shape, core_of(info), own(info.caches, 2)
     row = tile.nr * itemsize  # bytes of a panel of b
     if n <= 2 * tile.nr:
         # Each row of a is read once and in place (gemm_args.c): from one end to the other, and c
@@ -248,13 +236,13 @@ def _for_shape(
         return replace(tile, kc=max(tile.kc, _multiple(l2 // 2 / row)))
     packs = stays and _worth_packing(core, m, n * k * itemsize)
     near_c = m <= 2 * tile.mr and m * n * itemsize <= l2 // 8
-    if near_c and not packs and n * k * itemsize > _own(info, 3) // 2:
+    if near_c and not packs and n * k * itemsize > own(info.caches, 3) // 2:
         # b is read once and in place, from memory: along its rows, while c stays in L2; or a panel
         # at a time, which has half of L1 until the second tile has read it.
         if core.far_rows:
             nc = _down(l2 // 4 // (core.far_rows * itemsize), tile.nr)
             return replace(tile, kc=core.far_rows, nc=nc)
-        return replace(tile, kc=min(tile.kc, _multiple(_own(info, 1) // 2 / row)))
+        return replace(tile, kc=min(tile.kc, _multiple(own(info.caches, 1) // 2 / row)))
     return tile
 
 

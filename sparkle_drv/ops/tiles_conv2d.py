@@ -14,9 +14,10 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from sparkle_drv.types import CacheLevel, DeviceInfo, TilePlan
+from sparkle_drv.types import DeviceInfo, TilePlan
 
 from . import tiles, tiles_gpu, tiles_winograd
+from .caches import Caches, own
 from .geometry import Geometry
 
 # Costs in FMAs of a vector (Zen 4, avx512): of what a tile does beside its FMAs.
@@ -67,7 +68,7 @@ def conv2d(info: DeviceInfo, shape: Geometry, algo: str = "auto") -> TilePlan:
         return tiles_gpu.conv2d(info, shape, algo)
     core = tiles.core_of(info)
     if algo == "auto" and core is not tiles.CORES["ref"]:
-        algo, fmas = tiles_winograd.best(core.vector_nbytes, info.caches, shape)
+        algo, fmas = tiles_winograd.best(_micro(core), info.caches, shape)
         worth = WORTH if shape.stride == (1, 1) else WORTH_STRIDE2
         if min(pixels_fmas(core, shape), strips_fmas(core, shape)) <= worth * fmas:
             algo = "direct"
@@ -97,7 +98,7 @@ def conv2d(info: DeviceInfo, shape: Geometry, algo: str = "auto") -> TilePlan:
 
 
 def direct_levels(
-    core: tiles.Core, caches: tuple[CacheLevel, ...], shape: Geometry
+    core: tiles.Core, caches: Caches, shape: Geometry
 ) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
     """((mc, nc, kc), (mr, nr, 1)) of the direct form that costs less.
 
@@ -108,7 +109,7 @@ def direct_levels(
     broadcast, _, vector = tiles.micro_tile(core, 4)
     strips = strips_fmas(core, shape) < pixels_fmas(core, shape)
     mr, nr = (broadcast, 2 * vector) if strips else (2 * vector, broadcast)
-    l1, l2 = _own(caches, 1), _own(caches, 2)
+    l1, l2 = own(caches, 1), own(caches, 2)
     pixels = shape.size[0] * shape.size[1]
     if strips and _panels(shape):
         mc = _down(min(l2 // 2 // (4 * min(shape.terms, TERMS)), shape.oc + mr), mr)
@@ -195,7 +196,7 @@ def _alone_s(info: DeviceInfo, core: tiles.Core, shape: Geometry, algo: str, wor
     edge = tiles_winograd.EDGES.get(algo)
     if algo == "direct" or edge:
         fmas = (
-            tiles_winograd.fmas(core.vector_nbytes, info.caches, shape, edge)
+            tiles_winograd.fmas(_micro(core), info.caches, shape, edge)
             if edge
             else min(pixels_fmas(core, shape), strips_fmas(core, shape))
         )
@@ -204,11 +205,10 @@ def _alone_s(info: DeviceInfo, core: tiles.Core, shape: Geometry, algo: str, wor
     return columns * GATHER_S + work / (tiles.flops_per_s(info, 4, 1) / 2)
 
 
-def _own(caches: tuple[CacheLevel, ...], level: int) -> int:
-    """Bytes of a cache that one core has for itself."""
-    fallback = tiles.FALLBACK_CACHES[level - 1]
-    found = next((cache for cache in caches if cache.level == level), fallback)
-    return found.nbytes // max(1, found.shared_by)
+def _micro(core: tiles.Core) -> tuple[int, int]:
+    """Rows of a micro-tile, and lanes of a vector."""
+    rows, _, lanes = tiles.micro_tile(core, 4)
+    return rows, lanes
 
 
 def _down(value: int, unit: int) -> int:

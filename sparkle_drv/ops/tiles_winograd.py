@@ -10,8 +10,7 @@ functions over plain data. Called by `tiles_conv2d.py`, and by `conv2d.py` for w
 
 from __future__ import annotations
 
-from sparkle_drv.types import CacheLevel
-
+from .caches import Caches, own, whole
 from .geometry import Geometry
 
 EDGES = {"winograd": 4, "winograd2": 2, "winograd6": 6}
@@ -38,14 +37,12 @@ WAITS_L3, WAITS_AGAIN, WAITS_FAR = 3.0, 1.0, 5.0
 from L3, each other one, and each from beyond L3."""
 TIE = 0.94
 """With stride 2 F(4x4) must cost less than this part of F(2x2), whose weights are fewer by half."""
+LONG = 16
+"""Lanes of a vector of 64 bytes."""
 FAR_TILES = 56
 """Of a group at least, where weights take more than a third of L3: they are read again for each."""
 WIDE = 64
 """Output channels that are multiplied together where transformed patches come from L3 for each."""
-ROWS, ROWS_SHORT = 14, 6
-"""Tiles of a micro-kernel with vectors of 64 bytes, and with shorter ones."""
-DEFAULT_L2, DEFAULT_L3 = 256 << 10, 4 << 20
-"""Taken when a device does not tell its caches."""
 
 
 def fits(shape: Geometry, m: int) -> bool:
@@ -77,13 +74,14 @@ def flops(shape: Geometry, m: int) -> float:
     return 2.0 * sum(matrices * rows for matrices, rows in parts(shape, m)) * shape.c * shape.oc
 
 
-def fmas(vector_nbytes: int, caches: tuple[CacheLevel, ...], shape: Geometry, m: int) -> float:
-    """Vector FMAs of one core, and what costs as much; infinite for other convolutions."""
+def fmas(micro: tuple[int, int], caches: Caches, shape: Geometry, m: int) -> float:
+    """Vector FMAs of one core, and what costs as much; infinite for other convolutions. `micro`:
+    tiles of a micro-kernel, and lanes of its vectors."""
     if not fits(shape, m):
         return float("inf")
-    lanes = vector_nbytes // 4
+    rows, lanes = micro
     c_vectors, oc_vectors = -(-shape.c // lanes), -(-shape.oc // lanes)
-    group = _group(ROWS if vector_nbytes >= 64 else ROWS_SHORT, caches, shape, m)
+    group = _group(rows, caches, shape, m)
     groups = -(-tiles_of(shape, m) // group)
     loads, waits = LOADS, 0.0
     if not _is_near(caches, 3, shape, m):
@@ -93,27 +91,28 @@ def fmas(vector_nbytes: int, caches: tuple[CacheLevel, ...], shape: Geometry, m:
     if shape.stride == (1, 1):
         waits = 0.0
     each = sum(matrices * max(rows + waits, loads) for matrices, rows in parts(shape, m))
-    if m == 6 and _weights(shape, m) > _whole(caches, 3, DEFAULT_L3) // 8:
+    if m == 6 and _weights(shape, m) > whole(caches, 3) // 8:
         each *= FAR_SIX
     transform = TRANSFORM_SIX if m == 6 else TRANSFORM
-    transform *= 1 if vector_nbytes >= 64 else 2
+    transform *= 1 if lanes >= LONG else 2
     transforms = frequencies(shape, m) * tiles_of(shape, m) * (c_vectors + oc_vectors)
     return each * shape.c * oc_vectors + transform * transforms
 
 
-def best(vector_nbytes: int, caches: tuple[CacheLevel, ...], shape: Geometry) -> tuple[str, float]:
+def best(micro: tuple[int, int], caches: Caches, shape: Geometry) -> tuple[str, float]:
     """The algorithm that costs less, and its `fmas`."""
-    cost = {name: fmas(vector_nbytes, caches, shape, m) for name, m in EDGES.items()}
+    cost = {name: fmas(micro, caches, shape, m) for name, m in EDGES.items()}
     tie = TIE if shape.stride == (2, 2) else 1.0
     name = "winograd" if cost["winograd"] <= tie * cost["winograd2"] else "winograd2"
-    worth = WORTH_SIX if vector_nbytes >= 64 else WORTH_SIX_SHORT
-    if vector_nbytes >= 32 and cost["winograd6"] * worth < cost[name]:
+    lanes = micro[1]
+    worth = WORTH_SIX if lanes >= LONG else WORTH_SIX_SHORT
+    if 2 * lanes >= LONG and cost["winograd6"] * worth < cost[name]:
         name = "winograd6"
     return name, cost[name]
 
 
 def levels(
-    micro: tuple[int, int], caches: tuple[CacheLevel, ...], shape: Geometry, m: int
+    micro: tuple[int, int], caches: Caches, shape: Geometry, m: int
 ) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
     """((tiles of a group, output channels multiplied together, 0), (tiles, channels, 1)).
 
@@ -122,13 +121,13 @@ def levels(
     """
     rows, panel = micro
     group = _group(rows, caches, shape, m)
-    l2, of_a_channel = _own(caches, 2, DEFAULT_L2), 4 * frequencies(shape, m) * group
+    l2, of_a_channel = own(caches, 2), 4 * frequencies(shape, m) * group
     least = -(-WIDE // panel) if of_a_channel * shape.c > l2 else 1
     wide = max(l2 // 4 // (of_a_channel * panel), least) * panel
     return (group, min(wide, shape.oc), 0), (min(rows, group), panel, 1)
 
 
-def _group(rows: int, caches: tuple[CacheLevel, ...], shape: Geometry, m: int) -> int:
+def _group(rows: int, caches: Caches, shape: Geometry, m: int) -> int:
     """Tiles of a group, by micro-tiles of `rows`.
 
     Its transformed patches take half of L2, but it has two micro-tiles at least, so that weights
@@ -138,10 +137,10 @@ def _group(rows: int, caches: tuple[CacheLevel, ...], shape: Geometry, m: int) -
     """
     if m == 6:
         return min(rows, tiles_of(shape, m))
-    far = _weights(shape, m) > _whole(caches, 3, DEFAULT_L3) // 3
+    far = _weights(shape, m) > whole(caches, 3) // 3
     least = -(-FAR_TILES // rows) if far else 2 if shape.stride == (1, 1) else 1
     patch = 4 * frequencies(shape, m) * shape.c
-    group = max(_own(caches, 2, DEFAULT_L2) // 2 // patch // rows, least) * rows
+    group = max(own(caches, 2) // 2 // patch // rows, least) * rows
     tiles = tiles_of(shape, m)
     if group < tiles < 3 * group // 2:
         return tiles  # in two, weights would be read twice for half of a group
@@ -153,18 +152,9 @@ def _weights(shape: Geometry, m: int) -> int:
     return 4 * (m + 2) ** 2 * shape.c * shape.oc
 
 
-def _is_near(caches: tuple[CacheLevel, ...], level: int, shape: Geometry, m: int) -> bool:
+def _is_near(caches: Caches, level: int, shape: Geometry, m: int) -> bool:
     """Do transformed weights fit this level?"""
     weights = _weights(shape, m)
     if level == 2:
-        return weights <= _own(caches, 2, DEFAULT_L2)
-    return weights <= _whole(caches, 3, DEFAULT_L3)
-
-
-def _own(caches: tuple[CacheLevel, ...], level: int, default: int) -> int:
-    """Bytes of a core's part of a cache."""
-    return next((c.nbytes // max(1, c.shared_by) for c in caches if c.level == level), default)
-
-
-def _whole(caches: tuple[CacheLevel, ...], level: int, default: int) -> int:
-    return next((c.nbytes for c in caches if c.level == level), default)
+        return weights <= own(caches, 2)
+    return weights <= whole(caches, 3)

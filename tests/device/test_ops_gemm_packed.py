@@ -81,7 +81,7 @@ def test_the_same_bits_with_and_without_packing(dev, dtype):
 def small_caches(monkeypatch):
     """To the tile model: what comes from memory is small, then."""
     tiles.gemm.cache_clear()
-    monkeypatch.setattr(tiles, "_own", lambda info, level: 1 << 16 if level == 3 else 1 << 20)
+    monkeypatch.setattr(tiles, "own", lambda caches, level: 1 << 16 if level == 3 else 1 << 20)
     yield
     tiles.gemm.cache_clear()
 

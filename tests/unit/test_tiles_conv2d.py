@@ -3,6 +3,7 @@
 import pytest
 
 from sparkle_drv.ops import tiles, tiles_conv2d
+from sparkle_drv.ops.caches import FALLBACK
 from sparkle_drv.ops.geometry import geometry
 from sparkle_drv.types import CacheLevel, DeviceInfo
 
@@ -80,7 +81,7 @@ def test_blocks_of_a_direct_plan_fit(caches):
     core = tiles.CORES["avx512"]
     shape = geometry((1, 64, 56, 56), (256, 64, 1, 1), 1, 0, 1, 1, "NCHW")
     (mc, nc, _), (mr, nr, _) = tiles_conv2d.direct_levels(core, caches, shape)
-    l1, l2 = (caches or tiles.FALLBACK_CACHES)[:2]
+    l1, l2 = (caches or FALLBACK)[:2]
     assert mc * 64 * 4 <= max(l2.nbytes // 2, mr * 64 * 4)
     assert nc * 64 * 4 <= max(l2.nbytes // 4, nr * 64 * 4)  # panels
     shape = geometry((1, 16, 56, 56), (256, 16, 1, 1), 1, 0, 1, 1, "NCHW")
