@@ -21,7 +21,7 @@ static size_t nbytes_of(const struct hot_ndarray *a)
 
 static int overlap(const struct hot_ndarray *y, const struct hot_ndarray *x)
 {
-    return x && y->data < x->data + nbytes_of(x) && x->data < y->data + nbytes_of(y);
+    return x && hot_meet(y->data, nbytes_of(y), x->data, nbytes_of(x));
 }
 
 /* A new reference to where the result goes; NULL: not here. */
