@@ -111,6 +111,7 @@ def op(
     key: str,
     device: type[Device],
     more: tuple[object, object, object, object],
+    signature: tuple[tuple[str, ...], int, dict[str, Any]],
     /,
 ) -> type[T]: ...
 

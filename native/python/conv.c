@@ -11,8 +11,8 @@
 
 enum { MOST_SETS = 4096 };
 
+_Static_assert((int)ARGUMENTS == (int)HOT_OP_VALUES, "a call has as many values");
 static PyTypeObject *convolutions_type;
-static PyObject *defaults[ARGUMENTS]; /* of what a call does not give */
 
 static size_t nbytes_of(const struct hot_ndarray *a)
 {
@@ -21,7 +21,7 @@ static size_t nbytes_of(const struct hot_ndarray *a)
 
 static int overlap(const struct hot_ndarray *y, const struct hot_ndarray *x)
 {
-    return x && y->data < x->data + nbytes_of(x) && x->data < y->data + nbytes_of(y);
+    return x && hot_meet(y->data, nbytes_of(y), x->data, nbytes_of(x));
 }
 
 /* A new reference to where the result goes; NULL: not here. */
@@ -137,14 +137,11 @@ otherwise:
 /* Of a call with these values; `more->ended` ends what did not end at once. */
 PyObject *hot_conv2d(PyObject *table, PyObject *device, PyObject *const *values, const struct hot_op_more *more)
 {
-    PyObject *args[ARGUMENTS];
     if (Py_TYPE(table) != convolutions_type)
         return NULL;
-    for (int i = 0; i < ARGUMENTS; i++)
-        args[i] = values[i] ? values[i] : defaults[i];
-    PyObject *const found = call(table, args, ARGUMENTS);
+    PyObject *const found = call(table, values, ARGUMENTS);
     if (found && PyTuple_CheckExact(found)) {
-        PyObject *const made = PyObject_CallFunctionObjArgs(more->ended, device, found, args[X], args[W], args[BIAS], NULL);
+        PyObject *const made = PyObject_CallFunctionObjArgs(more->ended, device, found, values[X], values[W], values[BIAS], NULL);
         Py_DECREF(found);
         return made;
     }
@@ -242,11 +239,6 @@ int hot_conv(PyObject *module)
         .clear = clear,
         .dealloc = dealloc,
     };
-    for (int i = 0; i < FIRST_PARAMETER; i++)
-        defaults[i] = Py_None;
     convolutions_type = hot_collected(module, &frame);
-    PyObject *const parameters = Py_BuildValue("iiiiOss", 1, 0, 1, 1, Py_None, "NCHW", "auto");
-    for (Py_ssize_t i = 0; parameters && i < PARAMETERS; i++)
-        defaults[FIRST_PARAMETER + i] = PyTuple_GetItem(parameters, i); /* it is kept for ever */
-    return convolutions_type && parameters ? 0 : -1;
+    return convolutions_type ? 0 : -1;
 }

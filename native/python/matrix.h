@@ -42,6 +42,6 @@ static inline int hot_look(PyObject *given, struct hot_matrix *out)
 
 static inline int hot_matrices_overlap(const struct hot_matrix *x, const struct hot_matrix *y)
 {
-    return x->data < y->data + y->nbytes && y->data < x->data + x->nbytes;
+    return hot_meet(x->data, x->nbytes, y->data, y->nbytes);
 }
 #endif

@@ -50,6 +50,12 @@ static inline int hot_same_shape(const struct hot_ndarray *a, const struct hot_n
     return 1;
 }
 
+/* Do two pieces of memory share a byte? Of NULL and no bytes: no. */
+static inline int hot_meet(const void *x, size_t x_nbytes, const void *y, size_t y_nbytes)
+{
+    return (uintptr_t)x < (uintptr_t)y + y_nbytes && (uintptr_t)y < (uintptr_t)x + x_nbytes;
+}
+
 /* empty(shape, dtype), which takes `nbytes`, for a result: from HOT_RECYCLED_FROM on in memory that is used again (result.c). A
  * new reference; NULL with an exception. From there on the C library maps what it gives (mallopt(3), M_MMAP_THRESHOLD). */
 enum { HOT_RECYCLED_FROM = 128 << 10 };

@@ -1,9 +1,10 @@
 /* gemm and conv2d as objects: a call with numpy arrays that was made before goes from here to the table of the device
  * (product.c, conv.c) without a line of Python.
  *
- * `op("gemm", Gemm, key, Device, more)` makes a subclass of the Python class of the operation. A call of its object that names
- * its arguments as usual, on exactly a `Device` that has a table, is tried here; every other, and what a table leaves alone, is
- * a call of Gemm.__call__, which begins again from the arguments. */
+ * `op("gemm", Gemm, key, Device, more, signature)` makes a subclass of the Python class of the operation, whose signature says
+ * what may be given by position and what else is meant. A call of its object that names its arguments as usual, on exactly a
+ * `Device` that has a table, is tried here; every other, and what a table leaves alone, is a call of Gemm.__call__, which begins
+ * again from the arguments. */
 #include "direct.h"
 #include "op.h"
 
@@ -14,11 +15,13 @@ enum { GEMM, CONV2D, OPS };
 struct op {
     const char *name;
     hot_op_function *run;
-    Py_ssize_t nrequired, npositional, nvalues; /* of what a call may give; the device not counted */
-    const char *words[HOT_OP_VALUES];           /* the parameters, named as in Python */
+    Py_ssize_t nvalues;               /* the device not counted */
+    const char *words[HOT_OP_VALUES]; /* which values `run` takes, in order: Python's parameters have to be these */
     hot_vectorcall *vectorcall;
     /* From here on made at run time, for ever. */
-    PyObject *names[HOT_OP_VALUES], *key, *device, *base;
+    Py_ssize_t npositional;
+    PyObject *names[HOT_OP_VALUES], *defaults[HOT_OP_VALUES]; /* NULL: it has to be given */
+    PyObject *key, *device, *base;
     struct hot_op_more more;
     Py_ssize_t offset; /* of the hot_vectorcall in an object */
     PyTypeObject *type;
@@ -30,15 +33,11 @@ static PyObject *call_conv2d(PyObject *self, PyObject *const *args, size_t nargs
 static struct op ops[OPS] = {
     [GEMM] = {.name = "gemm",
               .run = hot_gemm,
-              .nrequired = 2,
-              .npositional = 3,
               .nvalues = 6,
               .words = {"a", "b", "out", "bias", "activation", "algo"},
               .vectorcall = call_gemm},
     [CONV2D] = {.name = "conv2d",
                 .run = hot_conv2d,
-                .nrequired = 2,
-                .npositional = 4,
                 .nvalues = 11,
                 .words = {"x", "w", "bias", "out", "stride", "padding", "dilation", "groups", "activation", "layout", "algo"},
                 .vectorcall = call_conv2d},
@@ -54,7 +53,7 @@ static Py_ssize_t which(const struct op *op, const PyObject *name)
     return i;
 }
 
-/* The values of a call, NULL where none is given. 0: not as usual. */
+/* The values of a call. 0: not as usual. */
 static int sort_out(const struct op *op, PyObject *const *args, Py_ssize_t nargs, PyObject *names, PyObject **values)
 {
     if (nargs < 1 || nargs > 1 + op->npositional || (PyObject *)Py_TYPE(args[0]) != op->device)
@@ -68,8 +67,8 @@ static int sort_out(const struct op *op, PyObject *const *args, Py_ssize_t nargs
             return 0;
         values[at] = args[nargs + i];
     }
-    for (Py_ssize_t i = 0; i < op->nrequired; i++)
-        if (!values[i])
+    for (Py_ssize_t i = 0; i < op->nvalues; i++)
+        if (!values[i] && !(values[i] = op->defaults[i]))
             return 0;
     return 1;
 }
@@ -168,28 +167,53 @@ static PyMethodDef op_methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
-/* op(name, class, key, Device, more): see hot_op_more for what `more` is. Once for each name. */
+static int same_names(const struct op *op, PyObject *names)
+{
+    Py_ssize_t i = PyTuple_Size(names) == op->nvalues ? 0 : -1;
+    while (i >= 0 && i < op->nvalues) {
+        PyObject *const name = PyTuple_GetItem(names, i);
+        i = PyUnicode_Check(name) && !PyUnicode_CompareWithASCIIString(name, op->words[i]) ? i + 1 : -1;
+    }
+    return i >= 0;
+}
+
+/* How a call may be written. 0, or -1 with an exception. */
+static int take_signature(struct op *op, Py_ssize_t npositional, PyObject *defaults)
+{
+    op->npositional = npositional;
+    for (Py_ssize_t i = 0; i < op->nvalues; i++) {
+        if (!op->names[i] && !(op->names[i] = PyUnicode_InternFromString(op->words[i])))
+            return -1;
+        op->defaults[i] = PyDict_GetItemWithError(defaults, op->names[i]);
+        Py_XINCREF(op->defaults[i]);
+    }
+    return PyErr_Occurred() ? -1 : 0;
+}
+
+/* op(name, class, key, Device, more, signature): see hot_op_more for what `more` is. `signature`: the parameters' names after
+ * the device, how many of them may be given by position, a dict of defaults. Once for each name. */
 static PyObject *make_op(PyObject *module, PyObject *given)
 {
     const char *name;
-    PyObject *base, *key, *device, *target, *empty, *numbers, *ended;
+    PyObject *base, *key, *device, *target, *empty, *numbers, *ended, *names, *defaults;
+    Py_ssize_t npositional;
     (void)module;
-    if (!PyArg_ParseTuple(given, "sO!UO!(OOOO)", &name, &PyType_Type, &base, &key, &PyType_Type, &device, &target, &empty, &numbers, &ended))
+    if (!PyArg_ParseTuple(given, "sO!UO!(OOOO)(O!nO!)", &name, &PyType_Type, &base, &key, &PyType_Type, &device, &target, &empty,
+                          &numbers, &ended, &PyTuple_Type, &names, &npositional, &PyDict_Type, &defaults))
         return NULL;
     struct op *op = NULL;
     for (int i = 0; i < OPS; i++)
         op = strcmp(ops[i].name, name) ? op : &ops[i];
+    if (op && (!same_names(op, names) || npositional < 0 || npositional > op->nvalues))
+        return PyErr_Format(PyExc_ValueError, "op: %s has other parameters than C knows: %R", name, names), NULL;
     if (!op || op->type || !PyType_IsSubtype((PyTypeObject *)device, hot_device_type))
         return PyErr_Format(PyExc_ValueError, "op: a name that is not known or taken, or no class of devices"), NULL;
     PyObject *const nbytes = PyObject_GetAttrString(base, "__basicsize__");
     op->offset = nbytes ? PyLong_AsSsize_t(nbytes) : -1;
     Py_XDECREF(nbytes);
-    if (op->offset < 0)
+    if (op->offset < 0 || take_signature(op, npositional, defaults))
         return NULL;
     const struct hot_direct d = {make, call_by_tuple, op_methods, op->offset, (int)(op->offset + (Py_ssize_t)sizeof op->vectorcall)};
-    for (Py_ssize_t i = 0; i < op->nvalues; i++)
-        if (!op->names[i] && !(op->names[i] = PyUnicode_InternFromString(op->words[i])))
-            return NULL;
     PyObject *const type = hot_direct(base, &d);
     if (!type)
         return NULL;
@@ -210,7 +234,7 @@ static PyObject *make_op(PyObject *module, PyObject *given)
 }
 
 static PyMethodDef functions[] = {
-    {"op", make_op, METH_VARARGS, "op(name, class, key, Device, more): a subclass whose objects take the short way first."},
+    {"op", make_op, METH_VARARGS, "op(name, class, key, Device, more, signature): a subclass whose objects take the short way first."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -12,7 +12,8 @@ struct hot_op_more {
     PyObject *numbers; /* gemm: a dict of the activations' numbers by name */
     PyObject *ended;   /* conv2d: ended(dev, found, x, w, bias) waits for what did not end at once, and has the result */
 };
-/* A call with these values, NULL where none is given, by a table: the result; NULL, perhaps with an exception: nothing was done. */
+/* A call with these values, the defaults where none is given, by a table: the result; NULL, perhaps with an exception: nothing
+ * was done. */
 typedef PyObject *hot_op_function(PyObject *table, PyObject *device, PyObject *const *values, const struct hot_op_more *more);
 hot_op_function hot_gemm, hot_conv2d;
 #endif

@@ -40,15 +40,15 @@ static int pack(const struct hot_planned *p, PyObject *const *args, const PyObje
     if (!x || !y || !(y->flags & HOT_WRITEABLE) || !hot_kernel_is_of(p->kernel, device))
         return 0;
     const size_t y_nbytes = hot_count(y) * sizeof(float), x_nbytes = hot_count(x) * sizeof(float);
-    if (y->data < x->data + x_nbytes && x->data < y->data + y_nbytes)
-        return 0;
     *r = p->record;
     r->args.y = (float *)(void *)y->data;
     r->args.x = (const float *)(const void *)x->data;
     r->covered[COVERS_Y] = y_nbytes;
     r->covered[COVERS_X] = x_nbytes;
     return held(p->w, device, &r->args.w, &r->covered[COVERS_W]) &&
-           held(p->bias, device, &r->args.bias, &r->covered[COVERS_BIAS]);
+           held(p->bias, device, &r->args.bias, &r->covered[COVERS_BIAS]) && !hot_meet(y->data, y_nbytes, x->data, x_nbytes) &&
+           !hot_meet(y->data, y_nbytes, r->args.w, r->covered[COVERS_W]) &&
+           !hot_meet(y->data, y_nbytes, r->args.bias, r->covered[COVERS_BIAS]);
 }
 
 int64_t hot_planned(PyObject *planned, PyObject *const *args, PyObject **queue)

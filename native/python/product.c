@@ -153,8 +153,9 @@ __attribute__((hot)) static int64_t launch(struct hot_products *p, PyObject *con
     PyObject *const blob = e->blob ? PyWeakref_GetObject(e->blob) : NULL; /* borrowed until it is ours, below */
     if (blob) {
         const struct hot_pointer *const packed = (const void *)blob;
-        if (blob == Py_None || !hot_memory_is_of(packed, q->device))
-            return 0; /* closed, or gone */
+        if (blob == Py_None || !hot_memory_is_of(packed, q->device) ||
+            hot_meet(out.data, out.nbytes, (const void *)(uintptr_t)packed->address, packed->nbytes))
+            return 0; /* closed, or gone; or a plan's own, which `out` would be written over */
         r.b = packed->address;
         r.covered[2] = packed->nbytes;
         r.rsb = e->n;

@@ -24,13 +24,19 @@ if TYPE_CHECKING:
 
 
 def host_array(what: str, given: Any) -> np.ndarray[Any, Any]:
-    """A numpy view of a numpy array or of a CPU DLPack exporter; TypeError otherwise."""
+    """A numpy view of a numpy array or of a CPU DLPack exporter; TypeError otherwise.
+
+    Of numpy's own class: a subclass may say anything of its size.
+    """
     import numpy as np
 
-    if isinstance(given, np.ma.MaskedArray):
+    array: np.ndarray[Any, Any]
+    if type(given) is np.ndarray:
+        array = given
+    elif isinstance(given, np.ma.MaskedArray):
         raise TypeError(f"{what}: a masked array has no plain elements, fill it first")
-    if isinstance(given, np.ndarray):
-        array: np.ndarray[Any, Any] = given
+    elif isinstance(given, np.ndarray):
+        array = np.asarray(given)
     elif hasattr(given, "__dlpack__"):
         try:
             array = np.from_dlpack(given)

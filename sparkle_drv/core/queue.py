@@ -273,22 +273,20 @@ class Queue(QueueBase):
     def _wrapped(self, arg: Arg, given: Any, kernel: str) -> Any:
         if not arg.is_pointer or given is None or hasattr(given, "_storage"):
             return given
-        where = f"{kernel}: argument {arg.name} ({arg.type})"
+        device = self._device
         try:
             foreign = interop.borrowed(self, given)
+            if foreign is not None:
+                return foreign
+            if device.info.unified:
+                return HostPointer(device, host_array("array", given))
         except (TypeError, ValueError) as error:
-            raise type(error)(f"{where}: {error}") from None
-        if foreign is not None:
-            return foreign
-        if not self._device.info.unified:
-            raise TypeError(
-                f"{where}: a Buffer or Array is wanted, got {type(given).__name__}; "
-                f"{self._device.uri} cannot read host arrays, copy it with Device.array first"
-            )
-        try:
-            return HostPointer(self._device, host_array("array", given))
-        except (TypeError, ValueError) as error:
-            raise type(error)(f"{where}: {error}") from None
+            raise type(error)(f"{kernel}: argument {arg.name} ({arg.type}): {error}") from None
+        raise TypeError(
+            f"{kernel}: argument {arg.name} ({arg.type}): a Buffer or Array is wanted, got "
+            f"{type(given).__name__}; {device.uri} cannot read host arrays, copy it with "
+            "Device.array first"
+        )
 
     def prepare(
         self,

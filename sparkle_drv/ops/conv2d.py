@@ -16,11 +16,10 @@ from sparkle_drv.core.array import Array
 from sparkle_drv.core.buffer import Buffer
 from sparkle_drv.core.device import Device
 from sparkle_drv.core.fence import Fence
-from sparkle_drv.core.host import HostPointer
 from sparkle_drv.core.kernel import Kernel
 from sparkle_drv.types import TilePlan
 
-from . import check, convcall, plans, shortcut, staging, tiles_winograd, weights
+from . import check, convcall, planned, plans, shortcut, staging, tiles_winograd, weights
 from .geometry import Geometry, geometry
 from .words import shown
 
@@ -148,12 +147,13 @@ class Conv2dPlan(PlanBase):
 
     Operands are row-major Arrays, Buffers or, on devices with unified memory, numpy arrays of
     exactly the planned shape, float32. Asynchronous for all of them: wait for the fence before
-    reading `out`, which may not overlap `x` (ValueError). `bind` goes further and prepares one
-    launch. `w` and `bias` are the copies on the device, `kernel` is what runs, `queue` where,
-    `tile` the TilePlan that it was made for; `tile.source` says whether that was tuned.
+    reading `out`, which may not share memory with `x`, `w` or `bias` (ValueError). `bind` goes
+    further and prepares one launch. `w` and `bias` are the copies on the device, `kernel` is what
+    runs, `queue` where, `tile` the TilePlan that it was made for; `tile.source` says whether that
+    was tuned.
     """
 
-    __slots__ = ("_dev", "_launch", "_tail", "bias", "kernel", "out_shape", "queue", "tile", "w")
+    __slots__ = ("_tail", "bias", "kernel", "out_shape", "queue", "tile", "w")
 
     def __init__(
         self,
@@ -164,35 +164,26 @@ class Conv2dPlan(PlanBase):
         held: tuple[Any, Any, int],
     ) -> None:
         w, bias, act = held
-        self._dev = dev
         self.kernel = kernel
         self.tile = tile
         self.queue = dev.default_queue
         self.w, self.bias = w, bias
         self.out_shape = shape.out_shape
-        self._launch = self.queue.launch
-        self._tail = (w, bias, *shape.arguments(), act)
+        self._tail = (*shape.arguments(), act)
         self._short_way = convcall.planned(dev, kernel, shape, act, w, bias)
 
     def _call(self, x: Any, out: Any) -> Fence:
         """What the short way (native/python/plan.c) leaves alone."""
-        dev = self._dev
-        staging.apart(out, x, self.w, self.bias)
-        if not (x.__class__ is out.__class__ is np.ndarray and dev.info.unified):
-            return self._launch(self.kernel, out, x, *self._tail)
-        given = HostPointer(dev, out), HostPointer(dev, x)
-        fence = self._launch(self.kernel, *given, *self._tail)
-        if not fence.done:
-            dev._retired.hold(self.queue._handle, fence.value, *given)
-        return fence
+        given = out, x, self.w, self.bias
+        return planned.launch(self.queue, self.kernel, given, self._tail)
 
     def bind(self, x: Any, out: Any) -> Any:
         """A prepared launch for these Arrays or Buffers: called, it returns a timeline value.
 
         `queue.fence(value)` is its fence.
         """
-        staging.apart(out, x, self.w, self.bias)
-        return self.queue.prepare(self.kernel, out, x, *self._tail)
+        given = out, x, self.w, self.bias
+        return planned.prepare(self.queue, self.kernel, given, self._tail)
 
 
 _Plan = shortcut.plans(Conv2dPlan)

@@ -71,7 +71,7 @@ def run(
     place = space.Space(shape, strides)
     place = place.ordered(space.order_of(strides[0])).joined()
     if len(place.shape) > space.DIMS:  # too ragged for the kernel: as plain arrays
-        whole = [np.array(np.broadcast_to(_host(x), shape), order="C") for x in inputs]
+        whole = [staging.plain(stage.dev, np.broadcast_to(_host(x), shape)) for x in inputs]
         inputs = placed(stage, whole)
         usual = isinstance(y, Array) or y.flags.c_contiguous
         plain = y if usual else staging.host_empty(stage.dev, shape, y.dtype)

@@ -19,7 +19,7 @@ from sparkle_drv.core.fence import Fence
 from sparkle_drv.core.kernel import Kernel
 from sparkle_drv.types import TilePlan
 
-from . import check, plans, products, shortcut, staging, tiles, weights
+from . import check, planned, plans, products, shortcut, staging, tiles, weights
 
 ALGOS = ("auto", "naive", "blocked")
 """What `algo` may be."""
@@ -124,12 +124,13 @@ class GemmPlan(PlanBase):
     Operands are row-major Arrays, Buffers or, on devices with unified memory, numpy arrays of
     exactly the planned shape and dtype; `b` is None for a plan that was made with one. Asynchronous
     for all of them: wait for the fence before reading `out`. Sizes are checked against the memory
-    behind each operand, strides and dtypes are not. `out` may not overlap an operand (ValueError).
+    behind each operand, strides and dtypes are not. `out` may not share memory with an operand
+    (ValueError).
     `bind` goes further and prepares one launch. `kernel` is what runs, `queue` where, `tile` the
     TilePlan that it was made for; `tile.source` says whether that was tuned.
     """
 
-    __slots__ = ("_launch", "_tail", "kernel", "queue", "tile", "weights")
+    __slots__ = ("_tail", "kernel", "queue", "tile", "weights")
 
     def __init__(
         self,
@@ -147,14 +148,12 @@ class GemmPlan(PlanBase):
         self.kernel = kernel
         self.tile = tile
         self.queue = dev.default_queue
-        self._launch = self.queue.launch
         self._tail = (m, n, k, k, 1, n, 1, n, act)
 
     def _call(self, a: Any, b: Any, out: Any, bias: Any = None) -> Fence:
         """What the short way (native/python/plan.c) leaves alone."""
-        b = self._right(b)
-        staging.apart(out, a, b, bias)
-        return self._launch(self.kernel, out, a, b, bias, *self._tail)
+        given = out, a, self._right(b), bias
+        return planned.launch(self.queue, self.kernel, given, self._tail)
 
     def _right(self, b: Any) -> Any:
         if self.weights is not None and b is not None:
@@ -166,9 +165,8 @@ class GemmPlan(PlanBase):
 
         `queue.fence(value)` is its fence.
         """
-        b = self._right(b)
-        staging.apart(out, a, b, bias)
-        return self.queue.prepare(self.kernel, out, a, b, bias, *self._tail)
+        given = out, a, self._right(b), bias
+        return planned.prepare(self.queue, self.kernel, given, self._tail)
 
 
 _Plan = shortcut.plans(GemmPlan)

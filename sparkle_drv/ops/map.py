@@ -258,7 +258,8 @@ def _fill(dev: Device, graph: Graph, scalars: dict[str, Any], out: Any) -> Any:
     """`out` full of an expression of numbers only."""
     if out is None:
         raise TypeError("map: at least one array is wanted, or out=")
-    dtype = staging.operand("out", out).dtype
+    given = staging.operand("out", out)
+    dtype = given.dtype
     tag = check.dtype("map", "out", dtype, _WANTED)
     staging.check_there(dev, "map", "map", tag, _WANTED)
     split = uniform_of(graph, frozenset(scalars))
@@ -271,7 +272,7 @@ def _fill(dev: Device, graph: Graph, scalars: dict[str, Any], out: Any) -> Any:
         )
     code = program.compile_graph(graph, split.uniform, tag)
     stage = staging.Stage(dev, {}, out)
-    target = stage.target(tuple(out.shape), dtype)
+    target = stage.target(tuple(given.shape), dtype)
     run(stage, code, tag, target.pointer, [], [constant(graph, last, value, tag)])
     return stage.finish(target)
 

@@ -31,10 +31,19 @@ def operation(
 ) -> T:
     """The object that is called `name` in its module: `kind` is asked when there is no table at
     `dev.kept[key]`, or when the table leaves a call alone. `target`, `ended`: see
-    native/python/op.h.
+    native/python/op.h. How a call is written, and what it means where it says nothing, C learns
+    from the signature of `kind.__call__`: (self, dev, ...).
     """
-    made = _hot.op(name, kind, key, Device, (target, np.empty, check.ACTIVATIONS, ended))()
-    vars(made)["__signature__"] = inspect.signature(MethodType(vars(kind)["__call__"], made))
+    method = vars(kind)["__call__"]
+    values = list(inspect.signature(method).parameters.values())[2:]
+    signature = (
+        tuple(p.name for p in values),
+        sum(p.kind is p.POSITIONAL_OR_KEYWORD for p in values),
+        {p.name: p.default for p in values if p.default is not p.empty},
+    )
+    more = target, np.empty, check.ACTIVATIONS, ended
+    made = _hot.op(name, kind, key, Device, more, signature)()
+    vars(made)["__signature__"] = inspect.signature(MethodType(method, made))
     return made
 
 

@@ -15,7 +15,6 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from sparkle_drv._hot import PointerBase
 from sparkle_drv.core.array import Array
 from sparkle_drv.core.commands import Commands
 from sparkle_drv.core.device import Device
@@ -192,9 +191,9 @@ class Stage:
         if out is not None:
             check_out(out, shape, np.dtype(dtype), layout)
         if isinstance(out, Array):
-            if not any(_arrays_overlap(out, x, inplace) for x in self.inputs.values()):
+            if not self._overlaps(inplace):
                 return Target(out, row, layout)
-        elif out is not None and self.unified and not self._overlaps(out, inplace):
+        elif out is not None and self.unified and not self._overlaps(inplace):
             if out.flags.c_contiguous and out.flags.aligned:
                 return Target(out, row)
             if strided and not self.on_device and not shares_itself(out):
@@ -214,13 +213,10 @@ class Stage:
             return Target(host_empty(self.dev, shape, dtype), row)
         return Target(self.dev.empty(shape, dtype, layout), row, layout)
 
-    def _overlaps(self, out: Host, inplace: bool) -> bool:
-        # Bounds only: exact sharing can take for ever to decide, and a temporary too many is only
-        # slow.
+    def _overlaps(self, inplace: bool) -> bool:
+        # Host arrays among Arrays are copied first. A temporary too many is only slow.
         return any(
-            isinstance(x, np.ndarray)
-            and np.may_share_memory(out, x)
-            and not (inplace and _same_elements(out, x))
+            overlap(self.out, x) and not (inplace and _same_elements(self.out, x))
             for x in self.inputs.values()
         )
 
@@ -324,21 +320,32 @@ def plain(dev: Device, x: Host) -> Host:
     return made
 
 
-def apart(out: Any, *operands: Any) -> None:
-    """ValueError when `out` shares memory with one of `operands`: arrays, buffers or None."""
-    for x in operands:
-        if x is out or (x is not None and _share(out, x)):
-            raise ValueError("out: it overlaps an operand, which a plan reads while it writes")
+def overlap(x: Any, y: Operand) -> bool:
+    """Does memory that `x` reaches lie between the first and the last byte that `y` does?
+
+    Bounds only: exact sharing can take for ever to decide. A numpy array and an Array: no, such a
+    call copies the former.
+    """
+    if isinstance(x, np.ndarray) and isinstance(y, np.ndarray):
+        return np.may_share_memory(x, y)
+    return isinstance(x, Array) and isinstance(y, Array) and meets(x, (y,))
 
 
-def _share(out: Any, x: Any) -> bool:
-    if isinstance(x, np.ndarray) or isinstance(out, np.ndarray):
-        return isinstance(x, type(out)) and np.may_share_memory(out, x)
-    if not (isinstance(x, PointerBase) and isinstance(out, PointerBase)):
-        return False  # whoever launches refuses it
-    if x._storage is not out._storage:  # what was allocated by itself, or is of another device
-        return False
-    return x._address < out._address + out.nbytes and out._address < x._address + x.nbytes
+def meets(x: Any, others: Sequence[Any]) -> bool:
+    """Does a pointer of a launch share a byte with one of `others`, pointers or None?
+
+    By address: a launch is told nothing else, so that on every device it says what is the same
+    memory, whoever allocated or wrapped it. Of what is closed or of another device, which a launch
+    refuses: no. AttributeError: one of them is no pointer.
+    """
+    start = x._address
+    end = start + x.nbytes
+    for y in others:
+        if y is not None and y._address < end and start < y._address + y.nbytes:
+            a, b = x._storage, y._storage
+            if a and b and a.device is b.device and x.nbytes and y.nbytes:
+                return True
+    return False
 
 
 def element_strides(x: Host) -> tuple[int, int] | None:
@@ -364,18 +371,14 @@ def span(x: Host, strides: tuple[int, int]) -> Host:
     return np.lib.stride_tricks.as_strided(x, (length,), (x.itemsize,))
 
 
-def _same_elements(out: Host, x: Host) -> bool:
-    if out.ctypes.data != x.ctypes.data or out.nbytes != x.nbytes or out.itemsize != x.itemsize:
+def _same_elements(out: Any, x: Any) -> bool:
+    """Is each element of the one where the same element of the other is?"""
+    if out.nbytes != x.nbytes or out.dtype.itemsize != x.dtype.itemsize:
+        return False
+    if isinstance(out, Array):
+        return bool(out._address == x._address)
+    if out.ctypes.data != x.ctypes.data:
         return False
     if out.flags.c_contiguous and x.flags.c_contiguous:
         return True
-    return out.shape == x.shape and out.strides == x.strides
-
-
-def _arrays_overlap(out: Array, x: Operand, inplace: bool) -> bool:
-    if not isinstance(x, Array):
-        return False
-    a, b = out.buffer.address, x.buffer.address
-    if inplace and a == b and out.nbytes == x.nbytes and out.dtype.itemsize == x.dtype.itemsize:
-        return False
-    return a < b + x.nbytes and b < a + out.nbytes
+    return bool(out.shape == x.shape and out.strides == x.strides)

@@ -140,3 +140,17 @@ def test_write_and_read_of_any_dtype(device, dtype):
         assert (b.read(dtype, (3, 2)) == host.T).all()
         b.write(host)
         assert (b.read(dtype, (2, 3)) == host).all()
+
+
+def test_a_subclass_is_as_large_as_numpy_knows_it_to_be():
+    class Liar(np.ndarray):
+        nbytes = property(lambda self: 400)
+
+    memory, x = np.zeros(100, np.float32), np.ones(100, np.float32)
+    y = memory[:4].view(Liar)
+    with sp.open("cpu") as dev, dev.kernel("copy_f32") as k:
+        with pytest.raises(ValueError, match="argument y"):
+            dev.default_queue.launch(k, y, x, 100, groups=1)
+        assert dev.wrap(y).nbytes == 16
+        dev.default_queue.launch(k, y, x, 4, groups=1).wait()
+    assert memory.sum() == 4

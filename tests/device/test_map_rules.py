@@ -1,5 +1,6 @@
 """ops.map by numpy's rules: types, broadcasting, strides, overlap; on the cpu, judged by numpy."""
 
+import dataclasses
 import itertools
 import math
 
@@ -180,6 +181,16 @@ def test_more_dimensions_than_the_kernel_has(dev):
     out = np.empty((2,) * 14, np.float32).transpose(np.random.default_rng(2).permutation(14))
     assert map(dev, "x - y", x, y, out=out) is out
     close(out, x - y)
+
+
+def test_a_copy_of_a_ragged_operand_has_to_fit_into_the_memory(dev, monkeypatch):
+    x = np.broadcast_to(numbers(np.float64, (2, 1) * 7), (2,) * 14)
+    y = numbers(np.float32, (2,) * 14)
+    small = dataclasses.replace(dev.info, memory_nbytes=y.nbytes)
+    close(map(dev, "where(x > 0, y, -y)", x=x, y=y), np.where(x > 0, y, -y))
+    monkeypatch.setattr(dev._backend, "info", small)
+    with pytest.raises(sp.OutOfDeviceMemory, match=r"an operand, row-major.* is 131072 bytes"):
+        map(dev, "where(x > 0, y, -y)", x=x, y=y)
 
 
 def test_as_many_dimensions_as_numpy_has(dev):

@@ -195,6 +195,18 @@ def test_zero_dimensions(dev):
     assert map(dev, "-7", out=held).numpy().tolist() == [-7] * 4
 
 
+def test_an_out_of_a_subclass_that_says_another_shape(dev):
+    class Liar(np.ndarray):
+        shape = property(lambda self: (99, 99))
+
+    memory = np.empty((2, 3), np.float32)
+    out = memory.view(Liar)
+    assert map(dev, "2.5", out=out) is out
+    assert (memory == 2.5).all()
+    assert map(dev, "x + 1", memory, out=out) is out
+    assert (memory == 3.5).all()
+
+
 def test_memory_of_any_order(dev):
     x = np.arange(24.0).reshape(2, 3, 4)
     for view in (x.T, x[::-1, :, ::2], np.asfortranarray(x), np.broadcast_to(x[0], x.shape)):

@@ -160,35 +160,3 @@ def test_a_plan_that_makes_no_sense_is_refused(dev):
     bare._short_way = 5
     with pytest.raises(AttributeError):
         bare(1, 2, 3)
-
-
-@pytest.mark.parametrize("how", ["numpy", "arrays", "buffers"])
-def test_a_plan_refuses_an_out_over_an_operand(dev, how):
-    memory = np.arange(3 * 64, dtype=np.float32)
-    if how != "numpy":
-        memory = dev.array(memory).buffer
-
-    def part(first):
-        if how == "numpy":
-            return memory[first : first + 64].reshape(8, 8)
-        piece = memory.view(4 * first, 4 * 64)
-        return piece.array(np.float32, (8, 8)) if how == "arrays" else piece
-
-    product = gemm.plan(dev, 8, 8, 8)
-    for first in (0, 63):
-        for operands in ((part(0), part(128)), (part(128), part(0))):
-            with pytest.raises(ValueError, match="overlaps an operand"):
-                product(*operands, part(first))
-            if how != "numpy":
-                with pytest.raises(ValueError, match="overlaps an operand"):
-                    product.bind(*operands, part(first))
-    product(part(0), part(0), part(64)).wait()
-
-    convolution = conv2d.plan(dev, (1, 1, 8, 8), normal(1, 1, 1, 3, 3), padding=1)
-    plane = (lambda x: x.reshape(1, 1, 8, 8)) if how == "numpy" else (lambda x: x)
-    with pytest.raises(ValueError, match="overlaps an operand"):
-        convolution(plane(part(0)), plane(part(63)))
-    if how != "numpy":
-        with pytest.raises(ValueError, match="overlaps an operand"):
-            convolution.bind(part(0), part(63))
-    convolution(plane(part(0)), plane(part(64))).wait()

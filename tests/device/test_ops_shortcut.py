@@ -10,6 +10,7 @@ import gc
 import importlib
 import inspect
 import pickle
+import subprocess
 import sys
 import threading
 import weakref
@@ -355,21 +356,81 @@ def test_fences_of_one_plan_in_many_threads(dev):
     assert wrong == []
 
 
+def test_the_signature_of_the_class_is_all_that_says_what_a_call_means():
+    code = """
+import inspect
+
+import numpy as np
+
+OTHERS = {"Gemm": {"activation": "relu"}, "Conv2d": {"stride": 2, "padding": 1}}
+look = inspect.signature
+
+def signature(function, **how):
+    # While the classes are new: as if they had been written with these defaults.
+    kind, _, name = getattr(function, "__qualname__", "").partition(".")
+    if name == "__call__" and kind in OTHERS:
+        function.__kwdefaults__.update(OTHERS[kind])
+    return look(function, **how)
+
+inspect.signature = signature
+import sparkle_drv as sp
+from sparkle_drv import ops
+
+a, b = np.full((2, 3), -1.0, np.float32), np.ones((3, 4), np.float32)
+x, w = np.ones((1, 1, 6, 6), np.float32), np.ones((1, 1, 3, 3), np.float32)
+with sp.open("cpu") as dev:
+    for _ in range(3):
+        assert (ops.gemm(dev, a, b) == 0).all()
+        assert (ops.gemm(dev, a, b, activation=None) == -3).all()
+        assert ops.conv2d(dev, x, w).shape == (1, 1, 3, 3)
+        assert ops.conv2d(dev, x, w, stride=1, padding=0).shape == (1, 1, 4, 4)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+
+
+SIGNATURES = {
+    "gemm": (("a", "b", "out", "bias", "activation", "algo"), 3, {}),
+    "conv2d": (
+        ("x", "w", "bias", "out", "stride", "padding", "dilation", "groups", "activation",
+         "layout", "algo"), 4, {},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SIGNATURES)
+def test_parameters_that_c_does_not_know(name):
+    names, n, defaults = SIGNATURES[name]
+    for odd in (
+        (names[1::-1] + names[2:], n, defaults),  # another order
+        (names[:-1], n, defaults),
+        ((*names, "more"), n, defaults),
+        ((*names[:-1], 5), n, defaults),
+        ((), n, defaults),
+        (names, -1, defaults),
+        (names, len(names) + 1, defaults),
+    ):
+        with pytest.raises(ValueError, match=f"op: {name} has other parameters than C knows"):
+            _hot.op(name, Gemm, "key", sp.Device, (None,) * 4, odd)
+
+
 def test_classes_that_cannot_be_made(dev):
     for odd in (5, object, Gemm, dev):
         with pytest.raises(TypeError, match="direct: a class of plans is wanted"):
             _hot.direct(odd)
     for name, device in (("gemm", sp.Device), ("map", sp.Device), ("conv2d", object)):
         with pytest.raises(ValueError, match="op: "):
-            _hot.op(name, Gemm, "key", device, (None,) * 4)
+            _hot.op(name, Gemm, "key", device, (None,) * 4, SIGNATURES.get(name, ((), 0, {})))
+    known = SIGNATURES["gemm"]
     for args in (
         (),
-        ("gemm", 5, "key", sp.Device, (1,) * 4),
-        ("gemm", Gemm, 5, sp.Device, (1,) * 4),
+        ("gemm", 5, "key", sp.Device, (1,) * 4, known),
+        ("gemm", Gemm, 5, sp.Device, (1,) * 4, known),
+        ("gemm", Gemm, "key", sp.Device, (1,), known),
+        ("gemm", Gemm, "key", sp.Device, (1,) * 4, (["a"], 1, {})),
+        ("gemm", Gemm, "key", sp.Device, (1,) * 4, (("a",), 1, None)),
     ):
         with pytest.raises(TypeError):
             _hot.op(*args)
-    with pytest.raises(TypeError):
-        _hot.op("gemm", Gemm, "key", sp.Device, (1,))
     with pytest.raises(TypeError):
         object.__new__(type(ops.gemm))
