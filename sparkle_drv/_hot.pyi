@@ -9,6 +9,7 @@ from sparkle_drv.core.kernel import Kernel
 from sparkle_drv.core.queue import Queue
 
 T = TypeVar("T")
+WAIT_S: int
 
 class StorageBase:
     device: Any
@@ -47,6 +48,7 @@ class QueueBase:
     _reached_at: int
     _submitted_at: int
     _wait_at: int
+    _keeping: object
     _brief: bool
     def launch(
         self,
@@ -110,7 +112,7 @@ def op(
     kind: type[T],
     key: str,
     device: type[Device],
-    more: tuple[object, object, object, object],
+    more: tuple[object, object],
     /,
 ) -> type[T]: ...
 

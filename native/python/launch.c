@@ -225,6 +225,7 @@ static int traverse_queue(PyObject *self, visitproc visit, void *arg)
     Py_VISIT(q->fence);
     Py_VISIT(q->pending);
     Py_VISIT(q->looked);
+    Py_VISIT(q->keeping);
     return 0;
 }
 
@@ -235,6 +236,7 @@ static int clear_queue(PyObject *self)
     Py_CLEAR(q->fence);
     Py_CLEAR(q->pending);
     Py_CLEAR(q->looked);
+    Py_CLEAR(q->keeping);
     return 0;
 }
 
@@ -264,6 +266,7 @@ static PyMemberDef queue_members[] = {
     {"_launch_at", T_ULONGLONG, offsetof(struct hot_queue, launch), 0, NULL},
     {"_handle_at", T_ULONGLONG, offsetof(struct hot_queue, handle), 0, NULL},
     {"_pending", T_OBJECT, offsetof(struct hot_queue, pending), 0, NULL},
+    {"_keeping", T_OBJECT, offsetof(struct hot_queue, keeping), 0, NULL},
     {"_reached_at", T_ULONGLONG, offsetof(struct hot_queue, reached), 0, NULL},
     {"_submitted_at", T_ULONGLONG, offsetof(struct hot_queue, submitted), 0, NULL},
     {"_wait_at", T_ULONGLONG, offsetof(struct hot_queue, wait), 0, NULL},

@@ -84,6 +84,7 @@ class Queue(QueueBase):
         self._bind = getattr(backend, "bind", None) or partial(partial, submit)
         self._waits: list[Waited] = []
         self._pending = (*device._retired.pending, self._waits)
+        self._keeping = device._retired.keeping(self._handle)
         device._retired.queues[id(self._handle)] = self._handle
         self._finalizer = weakref.finalize(self, device._retired.forget, self._handle, _NET_NS)
 

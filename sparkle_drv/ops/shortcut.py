@@ -8,9 +8,8 @@ the same name and mean the same, are called without. Called by gemm.py and conv2
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
 from types import MethodType
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
@@ -22,18 +21,11 @@ from . import check
 T = TypeVar("T")
 
 
-def operation(
-    name: str,
-    kind: type[T],
-    key: str,
-    target: Callable[[Any, Any], Any] | None = None,
-    ended: Callable[..., Any] | None = None,
-) -> T:
+def operation(name: str, kind: type[T], key: str) -> T:
     """The object that is called `name` in its module: `kind` is asked when there is no table at
-    `dev.kept[key]`, or when the table leaves a call alone. `target`, `ended`: see
-    native/python/op.h.
+    `dev.kept[key]`, or when the table leaves a call alone.
     """
-    made = _hot.op(name, kind, key, Device, (target, np.empty, check.ACTIVATIONS, ended))()
+    made = _hot.op(name, kind, key, Device, (np.empty, check.ACTIVATIONS))()
     vars(made)["__signature__"] = inspect.signature(MethodType(vars(kind)["__call__"], made))
     return made
 

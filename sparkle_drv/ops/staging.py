@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from sparkle_drv import _hot
 from sparkle_drv._hot import PointerBase
 from sparkle_drv.core.array import Array
 from sparkle_drv.core.commands import Commands
@@ -33,7 +34,7 @@ Operand: TypeAlias = Host | Array
 
 # A result that takes longer than this is not coming. Long, because a naive product of large
 # matrices takes minutes.
-WAIT_S = 3600.0
+WAIT_S: float = _hot.WAIT_S
 _MOST_WORK: Any = 100_000  # candidates of numpy.shares_memory
 
 
