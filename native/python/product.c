@@ -105,6 +105,17 @@ static int look_at_bias(PyObject *given, const struct hot_matrix *out, const cha
     return *at + *nbytes <= out->data || out->data + out->nbytes <= *at;
 }
 
+/* Of a launch with these operands that others were before. A timeline value; -1: an exception. */
+static int64_t unfinished(const struct hot_queue *q, int64_t value, PyObject *const *args, PyObject *blob, int planned)
+{
+    PyObject *const used[] = {args[0], args[1], args[2], args[3], blob};
+    const Py_ssize_t n = sizeof used / sizeof *used;
+    if (!planned)
+        return hot_wait_for(q, value, used, n) ? -1 : value;
+    hot_hold(q, value, used, n);
+    return value;
+}
+
 /* args: a, b, out, bias. A timeline value, by then reached; 0: left to Python; -1: an exception. `act` < 0: that of the table.
  * `planned`: what would have to wait for its turn is left to Python, too, and nothing is waited for. hot: gcc takes what follows the refusals for rare, and copies there by slow short
  * instructions. */
@@ -171,16 +182,10 @@ __attribute__((hot)) static int64_t launch(struct hot_products *p, PyObject *con
         value = q->launch(q->handle, &r, sizeof r, epoch);
         Py_END_ALLOW_THREADS
     }
-    /* Others may have been before us. */
-    if (value > 0 && (planned ? q->reached(q->handle) < (uint64_t)value : q->wait(q->handle, (uint64_t)value, 0) != 0)) {
-        PyObject *const used[] = {args[0], args[1], args[2], args[3], blob};
-        if (planned)
-            hot_hold(q, value, used, sizeof used / sizeof *used);
-        else if (hot_wait_for(q, value, used, sizeof used / sizeof *used))
-            value = -1;
-    } else if (value < 0) {
+    if (value <= 0)
         value = 0; /* refused: Python comes upon it again */
-    }
+    else if (planned ? q->reached(q->handle) < (uint64_t)value : q->wait(q->handle, (uint64_t)value, 0) != 0)
+        value = unfinished(q, value, args, blob, planned);
     Py_DECREF(kernel);
     Py_XDECREF(blob);
     return value;

@@ -21,7 +21,7 @@ from sparkle_drv.backends.base import Backend
 
 SLICE_NS = 100_000_000  # a C wait lasts at most this long, so that Ctrl-C is noticed
 _Point = tuple[Backend, Any, int]  # a queue of that backend, and the value it must reach
-_Release = Callable[[], object] | tuple[object, ...]  # what is called then, or what lives until then
+_Release = Callable[[], object] | tuple[object, ...]  # what is called, or what lives until then
 _Entry = tuple[_Release, list[_Point]]
 
 

@@ -7,6 +7,7 @@ import gc
 import threading
 import time
 import weakref
+from functools import partial
 
 import numpy as np
 import pytest
@@ -128,7 +129,7 @@ def test_an_interrupted_call_keeps_what_its_launch_uses(stuck, slowly, name):
     seen = [weakref.ref(x) for x in given]
     stuck.begin()
     del slowly[:]
-    interrupted(stuck, lambda: call(dev, *given))
+    interrupted(stuck, partial(call, dev, *given))
     assert len(slowly) == name.startswith("map")  # map has no other beginning
     del given
     assert alive(seen) == len(seen)
