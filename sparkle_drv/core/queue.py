@@ -266,10 +266,10 @@ class Queue(QueueBase):
         ]
         if all(w is a for w, a in zip(wrapped, args, strict=True)):
             refuse(self._device, kernel, args, groups, group_size, shared)
-        fence = self.launch(kernel, *wrapped, groups=groups, group_size=group_size, shared=shared)
-        if not fence.done:
-            self._device._retired.hold(self._handle, fence.value, *wrapped)
-        return fence
+        with self._device._retired.holding(self._handle, *wrapped):
+            return self.launch(
+                kernel, *wrapped, groups=groups, group_size=group_size, shared=shared
+            )
 
     def _wrapped(self, arg: Arg, given: Any, kernel: str) -> Any:
         if not arg.is_pointer or given is None or hasattr(given, "_storage"):

@@ -227,9 +227,9 @@ class Stage:
 
     def launch(self, kernel: Kernel, *args: Any) -> None:
         args = tuple(HostPointer(self.dev, a) if isinstance(a, np.ndarray) else a for a in args)
-        self.fence = self.queue.launch(kernel, *args)
-        if not self.fence.done:  # whatever happens to this call, the arrays outlive the launch
-            self.dev._retired.hold(self.queue._handle, self.fence.value, *args)
+        # Whatever happens to this call, the arrays outlive the launch.
+        with self.dev._retired.holding(self.queue._handle, *args):
+            self.fence = self.queue.launch(kernel, *args)
 
     def finish(self, target: Target) -> Any:
         """The result as the caller wants it."""

@@ -3,6 +3,7 @@ reads and writes lives until it has run.
 """
 
 import _thread
+import contextlib
 import gc
 import threading
 import time
@@ -154,6 +155,42 @@ def test_a_plan_that_finds_its_queue_busy_too_late_keeps_them_too(stuck, name):
     assert alive(seen) == len(seen)
     stuck.free()
     fence.wait()
+    assert alive(seen) == 0
+
+
+SLOW_CALLS = {
+    "gemm": (lambda dev, x, w: ops.gemm(dev, x, w, algo="naive"), (N, 4), (4, N)),
+    "conv2d plan": PLANS["conv2d"][1:],
+    "launch": (
+        lambda dev, y, x: dev.default_queue.launch(dev.kernel("copy_f32"), y, x, N, groups=2),
+        (N,), (N,)
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SLOW_CALLS)
+def test_python_holds_them_before_it_launches(stuck, monkeypatch, name):
+    """An interrupt that comes as soon as the launch returns, before its fence is anybody's."""
+    (call, *shapes), dev = SLOW_CALLS[name], stuck.dev
+    first = PLANS["conv2d"][0](dev) if name == "conv2d plan" else dev
+    given = [f32(*shape) for shape in shapes]
+    call(first, *given).wait() if name != "gemm" else call(first, *given)
+    seen = [weakref.ref(x) for x in given]
+    launch = sp.Queue.launch
+
+    def ended(self, *args, **named):
+        launch(self, *args, **named)
+        raise KeyboardInterrupt
+
+    stuck.begin()
+    if name == "conv2d plan":
+        first._launch = partial(ended, stuck.queue)
+    monkeypatch.setattr(sp.Queue, "launch", ended)
+    with contextlib.suppress(KeyboardInterrupt):
+        call(first, *given)
+    del given, first
+    assert alive(seen) == len(seen)
+    assert stuck.free() == 0
     assert alive(seen) == 0
 
 
