@@ -18,6 +18,7 @@ struct hot_launch {
     size_t nbytes;
     PyObject *written[SP_MAX_ARGS]; /* storages, held */
     Py_ssize_t nwritten;
+    unsigned long long seen; /* bits of its pointers' `elements` */
 };
 
 PyTypeObject *hot_queue_type;
@@ -43,6 +44,7 @@ static int pack_pointer(const struct hot_arg *arg, PyObject *given, PyObject *de
         return 0;
     memcpy(at, &p->address, 8);
     memcpy(covered, &p->nbytes, 8);
+    l->seen |= p->elements;
     if (arg->flags & HOT_MAY_WRITE) {
         Py_INCREF(p->storage);
         l->written[l->nwritten++] = p->storage;
@@ -180,6 +182,7 @@ __attribute__((hot)) static PyObject *launch(PyObject *self, PyObject *const *ar
     PyObject *shape[3] = {Py_None, Py_None, nothing};
     uint64_t epoch = 0; /* read before anything is looked at */
     l.nwritten = 0;
+    l.seen = 0;
     if (!q->launch || nargs < 1 || !hot_is_kernel(args[0]) || !read_keywords(args + nargs, names, shape) ||
         !makes_fences(q->fence) || !hot_epoch(q->device, &epoch))
         return by_python(self, args, nargs, names);
@@ -191,9 +194,13 @@ __attribute__((hot)) static PyObject *launch(PyObject *self, PyObject *const *ar
         return by_python(self, args, nargs, names);
     }
     int64_t value;
+    int borrowed;
     Py_BEGIN_ALLOW_THREADS
     value = q->launch(q->handle, l.record, l.nbytes, epoch);
+    borrowed = value > 0 && l.seen & HOT_BORROWED_BIT && !(q->reached && q->reached(q->handle) >= (uint64_t)value);
     Py_END_ALLOW_THREADS
+    if (borrowed) /* before anything of Python's: an interrupt would take them */
+        hot_hold(q, value, args + 1, nargs - 1);
     note_writes(&l, 1);
     if (value > 0)
         return hot_fence_of(q, value);

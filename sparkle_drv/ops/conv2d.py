@@ -181,8 +181,7 @@ class Conv2dPlan(PlanBase):
         if not (x.__class__ is out.__class__ is np.ndarray and dev.info.unified):
             return self._launch(self.kernel, out, x, *self._tail)
         given = HostPointer(dev, out), HostPointer(dev, x)
-        with dev._retired.holding(self.queue._handle, *given):
-            return self._launch(self.kernel, *given, *self._tail)
+        return self._launch(self.kernel, *given, *self._tail)
 
     def bind(self, x: Any, out: Any) -> Any:
         """A prepared launch for these Arrays or Buffers: called, it returns a timeline value.

@@ -227,9 +227,7 @@ class Stage:
 
     def launch(self, kernel: Kernel, *args: Any) -> None:
         args = tuple(HostPointer(self.dev, a) if isinstance(a, np.ndarray) else a for a in args)
-        # Whatever happens to this call, the arrays outlive the launch.
-        with self.dev._retired.holding(self.queue._handle, *args):
-            self.fence = self.queue.launch(kernel, *args)
+        self.fence = self.queue.launch(kernel, *args)
 
     def finish(self, target: Target) -> Any:
         """The result as the caller wants it."""

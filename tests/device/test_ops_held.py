@@ -168,18 +168,23 @@ SLOW_CALLS = {
 }  # fmt: skip
 
 
+@pytest.mark.parametrize("known", [True, False])
 @pytest.mark.parametrize("name", SLOW_CALLS)
-def test_python_holds_them_before_it_launches(stuck, monkeypatch, name):
-    """An interrupt that comes as soon as the launch returns, before its fence is anybody's."""
+def test_a_launch_keeps_what_it_borrows(stuck, monkeypatch, name, known):
+    """An interrupt comes as soon as it has returned, before its fence is anybody's."""
     (call, *shapes), dev = SLOW_CALLS[name], stuck.dev
     first = PLANS["conv2d"][0](dev) if name == "conv2d plan" else dev
     given = [f32(*shape) for shape in shapes]
-    call(first, *given).wait() if name != "gemm" else call(first, *given)
+    call(first, *given)
+    dev.wait_idle()
     seen = [weakref.ref(x) for x in given]
     launch = sp.Queue.launch
 
-    def ended(self, *args, **named):
-        launch(self, *args, **named)
+    def ended(self, kernel, *args, **named):
+        if not known:
+            kernel._heads.clear()
+            kernel._grids.clear()
+        launch(self, kernel, *args, **named)
         raise KeyboardInterrupt
 
     stuck.begin()
