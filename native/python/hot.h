@@ -43,7 +43,7 @@ struct hot_arg {
     uint32_t bits; /* of the elements that a pointer takes */
     uint32_t flags;
 };
-/* WRITTEN: a read-only pointer is refused. MAY_WRITE: its storage has another version afterwards. */
+/* WRITTEN: a read-only pointer is refused. MAY_WRITE: its storage has another version afterwards. The bits are of elements. */
 enum { HOT_WRITTEN = 1, HOT_OPTIONAL = 2, HOT_MAY_WRITE = 4, HOT_READONLY_BIT = 128, HOT_BORROWED_BIT = 256 };
 
 struct hot_fence {

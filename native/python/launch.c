@@ -18,7 +18,7 @@ struct hot_launch {
     size_t nbytes;
     PyObject *written[SP_MAX_ARGS]; /* storages, held */
     Py_ssize_t nwritten;
-    unsigned long long seen; /* bits of its pointers' `elements` */
+    unsigned seen; /* bits of its pointers' elements */
 };
 
 PyTypeObject *hot_queue_type;
@@ -26,8 +26,9 @@ struct hot_seen hot_queues;
 static PyObject *words[3]; /* groups, group_size, shared */
 static PyObject *nothing, *python_word, *slowly_word;
 
-static int pack_pointer(const struct hot_arg *arg, PyObject *given, PyObject *device, char *at, char *covered,
-                        struct hot_launch *l)
+/* The bits of its elements; 0: not a usual one. */
+static unsigned pack_pointer(const struct hot_arg *arg, PyObject *given, PyObject *device, char *at, char *covered,
+                             struct hot_launch *l)
 {
     unsigned long long none[2] = {0, 0};
     if (given == Py_None && arg->flags & HOT_OPTIONAL) {
@@ -44,12 +45,11 @@ static int pack_pointer(const struct hot_arg *arg, PyObject *given, PyObject *de
         return 0;
     memcpy(at, &p->address, 8);
     memcpy(covered, &p->nbytes, 8);
-    l->seen |= p->elements;
     if (arg->flags & HOT_MAY_WRITE) {
         Py_INCREF(p->storage);
         l->written[l->nwritten++] = p->storage;
     }
-    return 1;
+    return (unsigned)p->elements;
 }
 
 static int pack_float(uint32_t code, PyObject *given, char *at)
@@ -108,6 +108,7 @@ static int pack(const struct hot_queue *q, const struct hot_kernel *k, PyObject 
         return 0;
     memcpy(l->record, &d, sizeof d);
     memset(l->record + sizeof d, 0, d.nbytes - sizeof d);
+    unsigned seen = 0;
     char *values = l->record + sizeof d, *covered = values + d.args_nbytes;
     for (Py_ssize_t i = 0; i < nargs; i++) {
         struct hot_arg arg;
@@ -117,10 +118,13 @@ static int pack(const struct hot_queue *q, const struct hot_kernel *k, PyObject 
                 return 0;
             continue;
         }
-        if (!pack_pointer(&arg, args[i], q->device, values + arg.offset, covered, l))
+        const unsigned bits = pack_pointer(&arg, args[i], q->device, values + arg.offset, covered, l);
+        if (!bits)
             return 0;
+        seen |= bits;
         covered += 8;
     }
+    l->seen = seen;
     l->nbytes = d.nbytes;
     return 1;
 }
@@ -174,6 +178,19 @@ static PyObject *by_python(PyObject *self, PyObject *const *args, Py_ssize_t nar
     return hot_call_again(self, python_word, NULL, args, nargs, names);
 }
 
+/* What was borrowed for a launch that has not ended; before anything of Python's, where an interrupt would let it go. */
+__attribute__((noinline)) static void keep(const struct hot_queue *q, int64_t value, PyObject *const *args, Py_ssize_t nargs)
+{
+    int ended = value <= 0;
+    if (!ended && q->reached) {
+        Py_BEGIN_ALLOW_THREADS
+        ended = q->reached(q->handle) >= (uint64_t)value;
+        Py_END_ALLOW_THREADS
+    }
+    if (!ended)
+        hot_hold(q, value, args, nargs);
+}
+
 /* hot: gcc takes what follows the refusals for rare, and copies there by slow short instructions. */
 __attribute__((hot)) static PyObject *launch(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *names)
 {
@@ -182,7 +199,6 @@ __attribute__((hot)) static PyObject *launch(PyObject *self, PyObject *const *ar
     PyObject *shape[3] = {Py_None, Py_None, nothing};
     uint64_t epoch = 0; /* read before anything is looked at */
     l.nwritten = 0;
-    l.seen = 0;
     if (!q->launch || nargs < 1 || !hot_is_kernel(args[0]) || !read_keywords(args + nargs, names, shape) ||
         !makes_fences(q->fence) || !hot_epoch(q->device, &epoch))
         return by_python(self, args, nargs, names);
@@ -194,13 +210,11 @@ __attribute__((hot)) static PyObject *launch(PyObject *self, PyObject *const *ar
         return by_python(self, args, nargs, names);
     }
     int64_t value;
-    int borrowed;
     Py_BEGIN_ALLOW_THREADS
     value = q->launch(q->handle, l.record, l.nbytes, epoch);
-    borrowed = value > 0 && l.seen & HOT_BORROWED_BIT && !(q->reached && q->reached(q->handle) >= (uint64_t)value);
     Py_END_ALLOW_THREADS
-    if (borrowed) /* before anything of Python's: an interrupt would take them */
-        hot_hold(q, value, args + 1, nargs - 1);
+    if (l.seen & HOT_BORROWED_BIT)
+        keep(q, value, args + 1, nargs - 1);
     note_writes(&l, 1);
     if (value > 0)
         return hot_fence_of(q, value);
