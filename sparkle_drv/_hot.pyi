@@ -9,6 +9,7 @@ from sparkle_drv.core.kernel import Kernel
 from sparkle_drv.core.queue import Queue
 
 T = TypeVar("T")
+WAIT_S: int
 
 class StorageBase:
     device: Any
@@ -47,6 +48,7 @@ class QueueBase:
     _reached_at: int
     _submitted_at: int
     _wait_at: int
+    _keeping: object
     _brief: bool
     def launch(
         self,
@@ -110,7 +112,7 @@ def op(
     kind: type[T],
     key: str,
     device: type[Device],
-    more: tuple[object, object, object, object],
+    more: tuple[object, object],
     signature: tuple[tuple[str, ...], int, dict[str, Any]],
     /,
 ) -> type[T]: ...
@@ -129,6 +131,8 @@ def map_call(plan: bytes, kept: tuple[Any, ...]) -> MapCall: ...
 def result(empty: Callable[..., Any], shape: Any, dtype: Any, nbytes: int, /) -> Any: ...
 def know_memory(table: Any, /) -> bool: ...
 def limit_blocks(nbytes: int, /) -> None: ...
+def begin_blocks(nbytes: int, /) -> None: ...
+def most_blocks() -> int: ...
 def release_blocks() -> None: ...
 def idle_blocks() -> int: ...
 def array_fields(array: Any, /) -> tuple[int, tuple[int, ...], tuple[int, ...], Any, int]: ...

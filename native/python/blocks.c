@@ -31,6 +31,7 @@ struct block {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct block *newest, *oldest; /* the idle ones, and what follows about them */
 static size_t idle_nbytes, limit_nbytes, idle_count;
+static int limited; /* was a limit set? */
 
 static size_t page(void)
 {
@@ -126,14 +127,6 @@ static struct block *fitting(size_t nbytes)
     return best;
 }
 
-static void release_down_to(size_t limit)
-{
-    pthread_mutex_lock(&lock);
-    struct block *const gone = surplus(limit);
-    pthread_mutex_unlock(&lock);
-    unmap_all(gone);
-}
-
 /* ---- forks ---- */
 
 static void before_fork(void)
@@ -215,14 +208,13 @@ void hot_block_back(void *data)
     if (!data)
         return;
     struct block *const b = block_of(data);
-    if (b->nbytes >= FREE_FROM)
-        madvise(data, b->nbytes, MADV_FREE);
-    pthread_mutex_lock(&lock);
-    if (b->nbytes > limit_nbytes) { /* it would push out all the others first */
-        pthread_mutex_unlock(&lock);
+    if (b->nbytes > hot_blocks_most()) { /* it would push out all the others first */
         munmap(b, b->nbytes + page());
         return;
     }
+    if (b->nbytes >= FREE_FROM)
+        madvise(data, b->nbytes, MADV_FREE);
+    pthread_mutex_lock(&lock);
     b->since = now();
     b->newer = NULL;
     b->older = newest;
@@ -235,19 +227,33 @@ void hot_block_back(void *data)
     unmap_all(gone);
 }
 
-void hot_blocks_limit(size_t nbytes)
+void hot_blocks_limit(size_t nbytes, int first)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, watch_forks);
     pthread_mutex_lock(&lock);
-    limit_nbytes = nbytes;
+    if (!limited || !first)
+        limit_nbytes = nbytes;
+    limited = 1;
+    struct block *const gone = surplus(limit_nbytes);
     pthread_mutex_unlock(&lock);
-    release_down_to(nbytes);
+    unmap_all(gone);
+}
+
+size_t hot_blocks_most(void)
+{
+    pthread_mutex_lock(&lock);
+    const size_t seen = limit_nbytes;
+    pthread_mutex_unlock(&lock);
+    return seen;
 }
 
 void hot_blocks_release(void)
 {
-    release_down_to(0);
+    pthread_mutex_lock(&lock);
+    struct block *const gone = surplus(0);
+    pthread_mutex_unlock(&lock);
+    unmap_all(gone);
 }
 
 size_t hot_blocks_idle(void)

@@ -12,8 +12,11 @@ void *hot_block_resized(void *data, size_t nbytes);
 /* Nobody holds it any more; NULL is none. */
 void hot_block_back(void *data);
 
-/* From now on idle blocks are at most that many bytes together; what is beyond goes. 0 at first: none is kept. */
-void hot_blocks_limit(size_t nbytes);
+/* From now on idle blocks are at most that many bytes together; what is beyond goes. `first`: unless a limit was set before.
+ * Until then it is 0: none is kept. */
+void hot_blocks_limit(size_t nbytes, int first);
+/* The limit. */
+size_t hot_blocks_most(void);
 /* All idle blocks go. */
 void hot_blocks_release(void);
 /* Bytes of idle blocks. */

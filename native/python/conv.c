@@ -87,8 +87,7 @@ static int usual(PyObject *const *args)
     return bias && bias->ndim == 1 && bias->shape[0] == w->shape[0];
 }
 
-/* call(x, w, bias, out, stride, padding, dilation, groups, activation, layout, algo): the result; None: nothing was done;
- * (value, result, packed weights): wait for it. */
+/* call(x, w, bias, out, stride, padding, dilation, groups, activation, layout, algo): the result; None: nothing was done. */
 static PyObject *call(PyObject *self, PyObject *const *args, Py_ssize_t nargs)
 {
     const struct hot_convolutions *const p = (const void *)self;
@@ -115,17 +114,17 @@ static PyObject *call(PyObject *self, PyObject *const *args, Py_ssize_t nargs)
     if (filled) {
         Py_INCREF(self);
         value = hot_launch_and_wait(q, &r, sizeof r, epoch, &rc);
+        PyObject *const used[] = {y, packed, args[X], args[W], args[BIAS]};
+        if (value > 0 && rc && hot_wait_for(q, value, used, sizeof used / sizeof *used))
+            Py_CLEAR(y);
         Py_DECREF(self);
     }
     Py_DECREF(kernel);
     Py_DECREF(out_shape);
     Py_XDECREF(blob);
     if (value > 0) {
-        PyObject *const result =
-            rc ? Py_BuildValue("LOO", (long long)value, y, packed ? packed : Py_None) : (Py_INCREF(y), y);
-        Py_DECREF(y);
         Py_XDECREF(packed);
-        return result;
+        return y;
     }
 otherwise:
     PyErr_Clear(); /* Python comes upon it again, and says it better */
@@ -134,17 +133,12 @@ otherwise:
     Py_RETURN_NONE;
 }
 
-/* Of a call with these values; `more->ended` ends what did not end at once. */
-PyObject *hot_conv2d(PyObject *table, PyObject *device, PyObject *const *values, const struct hot_op_more *more)
+PyObject *hot_conv2d(PyObject *table, PyObject *const *values, const struct hot_op_more *more)
 {
+    (void)more;
     if (Py_TYPE(table) != convolutions_type)
         return NULL;
     PyObject *const found = call(table, values, ARGUMENTS);
-    if (found && PyTuple_CheckExact(found)) {
-        PyObject *const made = PyObject_CallFunctionObjArgs(more->ended, device, found, values[X], values[W], values[BIAS], NULL);
-        Py_DECREF(found);
-        return made;
-    }
     if (found != Py_None)
         return found;
     Py_DECREF(found);

@@ -26,19 +26,23 @@ static int look_at(struct hot_queue *q)
     const Py_ssize_t n = q->pending && PyTuple_CheckExact(q->pending) ? PyTuple_Size(q->pending) : HOT_PENDING + 1;
     if (n > HOT_PENDING)
         return 0;
-    Py_CLEAR(q->looked);
-    for (Py_ssize_t i = 0; i < n; i++) {
-        q->container[i] = PyTuple_GetItem(q->pending, i);
+    PyObject *const before = q->looked, *const now = q->pending;
+    q->looked = NULL;
+    int known = 1;
+    for (Py_ssize_t i = 0; known && i < n; i++) {
+        q->container[i] = PyTuple_GetItem(now, i);
         PyTypeObject *const type = Py_TYPE(q->container[i]);
         void *const length = PyType_GetSlot(type, Py_sq_length);
         q->length[i] = (lenfunc)(length ? length : PyType_GetSlot(type, Py_mp_length));
-        if (!q->length[i])
-            return 0;
+        known = q->length[i] != NULL;
     }
-    q->npending = n;
-    q->looked = q->pending;
-    Py_INCREF(q->looked);
-    return 1;
+    if (known) {
+        q->npending = n;
+        q->looked = now;
+        Py_INCREF(now);
+    }
+    Py_XDECREF(before); /* last: what it held may go, and Python's finalizers can set another */
+    return q->looked != NULL;
 }
 
 /* Does something wait for a wait: memory to be freed, others' failures to be told? Never with an exception. */
@@ -71,13 +75,15 @@ static int ended_well(const struct hot_fence *f)
     const uint64_t value = f->value;
     if (!reached || !wait || !handle)
         return 0;
-    if (q->brief)
-        return reached(handle) >= value && wait(handle, value, 0) == 0 && !pending(q);
     int well;
-    Py_INCREF(queue);
-    Py_BEGIN_ALLOW_THREADS /* a driver may hold a lock while it calls somebody's Python */
-    well = reached(handle) >= value && wait(handle, value, 0) == 0;
-    Py_END_ALLOW_THREADS
+    Py_INCREF(queue); /* what is pending may be Python's, which can take it from the fence */
+    if (q->brief) {
+        well = reached(handle) >= value && wait(handle, value, 0) == 0;
+    } else {
+        Py_BEGIN_ALLOW_THREADS /* a driver may hold a lock while it calls somebody's Python */
+        well = reached(handle) >= value && wait(handle, value, 0) == 0;
+        Py_END_ALLOW_THREADS
+    }
     well = well && !pending(q);
     Py_DECREF(queue);
     return well;
@@ -98,19 +104,6 @@ static PyObject *wait(PyObject *self, PyObject *const *args, Py_ssize_t nargs, P
     }
     return timeout ? PyObject_CallMethodObjArgs(self, slowly_word, timeout, NULL)
                    : PyObject_CallMethodObjArgs(self, slowly_word, NULL);
-}
-
-int64_t hot_outlast(const struct hot_queue *q, int64_t value)
-{
-    if (value <= 0)
-        return 0;
-    if (q->reached(q->handle) >= (uint64_t)value)
-        return value;
-    PyObject *const fence = hot_fence_of(q, value);
-    PyObject *const waited = fence ? PyObject_CallMethodObjArgs(fence, slowly_word, NULL) : NULL;
-    Py_XDECREF(waited);
-    Py_XDECREF(fence);
-    return waited ? value : -1;
 }
 
 PyDoc_STRVAR(wait_text, "wait($self, /, timeout_s=30)\n--\n\n"

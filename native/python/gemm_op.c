@@ -22,35 +22,37 @@ static long number_of(PyObject *activation, PyObject *numbers)
     return found ? PyLong_AsLong(found) : -1;
 }
 
-/* A new array for the result, or what `target` makes of other operands: arrays that have another way, or a large result. */
-static PyObject *new_result(PyObject *a, PyObject *b, const struct hot_op_more *more)
+/* A new array for the result; NULL, perhaps with an exception: the operands have another way, or there is no room for it. */
+static PyObject *new_result(PyObject *a, PyObject *b, PyObject *empty)
 {
-    const size_t most_nbytes = HOT_RECYCLED_FROM - 1;
     struct hot_matrix left, right;
-    if (!hot_look(a, &left) || !hot_look(b, &right) || left.type != right.type || left.columns != right.rows ||
-        left.rows > most_nbytes / (left.type ? 8u : 4u) / right.columns)
-        return PyObject_CallFunctionObjArgs(more->target, a, b, NULL);
+    if (!hot_look(a, &left) || !hot_look(b, &right) || left.type != right.type || left.columns != right.rows)
+        return NULL;
+    const size_t row = (left.type ? 8 : 4) * right.columns; /* neither has more than 32 bits */
+    if (left.rows > PTRDIFF_MAX / row)
+        return NULL;
     PyObject *const rows = PyLong_FromSize_t(left.rows), *const columns = PyLong_FromSize_t(right.columns);
     PyObject *const shape = rows && columns ? PyTuple_Pack(2, rows, columns) : NULL;
-    PyObject *const made = shape ? PyObject_CallFunctionObjArgs(more->empty, shape, hot_float_dtypes[left.type], NULL) : NULL;
+    PyObject *const made = shape ? hot_result(empty, shape, hot_float_dtypes[left.type], left.rows * row) : NULL;
     Py_XDECREF(rows);
     Py_XDECREF(columns);
     Py_XDECREF(shape);
     return made;
 }
 
-PyObject *hot_gemm(PyObject *table, PyObject *device, PyObject *const *values, const struct hot_op_more *more)
+PyObject *hot_gemm(PyObject *table, PyObject *const *values, const struct hot_op_more *more)
 {
     enum { A, B, OUT, BIAS, ACTIVATION, ALGO };
-    (void)device;
     const long act = number_of(values[ACTIVATION], more->numbers);
     if (Py_TYPE(table) != hot_products_type || act < 0 || act > INT_MAX || !is_auto(values[ALGO]))
         return NULL;
     PyObject *const given = values[OUT] == Py_None ? NULL : values[OUT];
-    PyObject *const out = given ? (Py_INCREF(given), given) : new_result(values[A], values[B], more);
-    if (!out)
+    PyObject *const out = given ? (Py_INCREF(given), given) : new_result(values[A], values[B], more->empty);
+    if (!out) {
+        PyErr_Clear(); /* Python comes upon it again, and says it better */
         return NULL;
-    PyObject *const args[] = {values[A], values[B], out, values[BIAS] ? values[BIAS] : Py_None};
+    }
+    PyObject *const args[] = {values[A], values[B], out, values[BIAS]};
     if (hot_product_now(table, args, (int)act) > 0)
         return out;
     Py_DECREF(out);

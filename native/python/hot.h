@@ -43,8 +43,8 @@ struct hot_arg {
     uint32_t bits; /* of the elements that a pointer takes */
     uint32_t flags;
 };
-/* WRITTEN: a read-only pointer is refused. MAY_WRITE: its storage has another version afterwards. */
-enum { HOT_WRITTEN = 1, HOT_OPTIONAL = 2, HOT_MAY_WRITE = 4, HOT_READONLY_BIT = 128 };
+/* WRITTEN: a read-only pointer is refused. MAY_WRITE: its storage has another version afterwards. The bits are of elements. */
+enum { HOT_WRITTEN = 1, HOT_OPTIONAL = 2, HOT_MAY_WRITE = 4, HOT_READONLY_BIT = 128, HOT_BORROWED_BIT = 256 };
 
 struct hot_fence {
     PyObject_HEAD
@@ -55,7 +55,7 @@ struct hot_fence {
 /* A backend's functions. Python writes their addresses as numbers. They are called without the GIL: to give it up and take it
  * again costs 30 ns, a third of a prepared launch, but no count of our own says that a driver will not wait. It does so for room
  * in a ring into which others launch too, and for locks of its own: of a thread that compiles, or of one that calls a host
- * function, maybe one in Python that waits for the GIL. Only the cpu device is asked with it (product.c, planned.c). */
+ * function, maybe one in Python that waits for the GIL. Only those of a queue that is `brief` are called with it. */
 typedef int64_t hot_launch_function(void *queue, const void *record, size_t nbytes, uint64_t epoch);
 typedef int64_t hot_run_function(void *prepared);
 typedef int hot_wait_function(void *queue, uint64_t value, uint64_t timeout_ns);
@@ -73,17 +73,17 @@ struct hot_queue {
     hot_launch_function *launch; /* NULL, as all that follow: a backend in Python */
     hot_value_function *reached, *submitted;
     hot_wait_function *wait;
-    char brief; /* the functions wait for nobody who could want the GIL: `reached`, `submitted`, and `wait` without a timeout
-                   are called with it */
+    PyObject *keeping; /* (append, backend, handle): with what hold.c holds objects; core/retire.py */
+    char brief;        /* backends/base.py says what that is */
     PyObject *looked; /* what fence.c has seen as `pending`; the rest is of that, and borrowed */
     Py_ssize_t npending;
     PyObject *container[HOT_PENDING];
     lenfunc length[HOT_PENDING];
 };
 
-/* Launches on an idle queue what a plan holds: a timeline value, by then reached; 0: left to Python; -1: an exception.
- * `*queue` is borrowed. product.c takes (a, b or None, out, bias or None), planned.c (x, out). hot_product_now: with this
- * activation, after what the queue has to do, and waits for it. */
+/* Launches on an idle queue what a plan holds: a timeline value; 0: left to Python. Should others have been before us, the
+ * operands are held until it is reached. `*queue` is borrowed. product.c takes (a, b or None, out, bias or None), planned.c
+ * (x, out). hot_product_now: with this activation, after what the queue has to do, and waits for it; -1: an exception. */
 extern PyTypeObject *hot_products_type, *hot_planned_type;
 int64_t hot_product(PyObject *products, PyObject *const *args, PyObject **queue);
 int64_t hot_product_now(PyObject *products, PyObject *const *args, int act);
@@ -157,6 +157,7 @@ int hot_map(PyObject *module);
 int hot_conv(PyObject *module);
 int hot_planned_convolutions(PyObject *module);
 int hot_fences(void);
+int hot_holding(PyObject *module);
 extern PyMethodDef hot_fence_methods[];
 int hot_plan(PyObject *module);
 int hot_ops(PyObject *module);
@@ -170,9 +171,12 @@ PyObject *hot_call_tuple(PyObject *owner, PyObject *name, PyObject *first, PyObj
 PyObject *hot_tuple_of(PyObject *const *items, Py_ssize_t n);
 /* A fence of this value. */
 PyObject *hot_fence_of(const struct hot_queue *q, int64_t value);
-/* Of what a launch returned whose operands are the caller's to keep: the value, by then reached; 0: it was refused, and Python
- * comes upon it again; -1: an exception. */
-int64_t hot_outlast(const struct hot_queue *q, int64_t value);
+/* What a launch uses that has not ended, NULL for nothing: it lives until the queue has reached `value`. Nothing comes between
+ * in which an interrupt could be raised, and no exception is set. */
+void hot_hold(const struct hot_queue *q, int64_t value, PyObject *const *used, Py_ssize_t n);
+/* The same, and waits for it as operations do: 0, or -1 with an exception, by which `used` lives on. */
+enum { HOT_WAIT_S = 3600 };
+int hot_wait_for(const struct hot_queue *q, int64_t value, PyObject *const *used, Py_ssize_t n);
 /* Launches, and waits for a moment: a value, and in `*rc` what the wait returned; 0 or less: it was refused. The caller keeps
  * the queue and what the record names. */
 int64_t hot_launch_and_wait(const struct hot_queue *q, const void *record, size_t nbytes, uint64_t epoch, int *rc);

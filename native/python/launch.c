@@ -18,6 +18,7 @@ struct hot_launch {
     size_t nbytes;
     PyObject *written[SP_MAX_ARGS]; /* storages, held */
     Py_ssize_t nwritten;
+    unsigned seen; /* bits of its pointers' elements */
 };
 
 PyTypeObject *hot_queue_type;
@@ -25,8 +26,9 @@ struct hot_seen hot_queues;
 static PyObject *words[3]; /* groups, group_size, shared */
 static PyObject *nothing, *python_word, *slowly_word;
 
-static int pack_pointer(const struct hot_arg *arg, PyObject *given, PyObject *device, char *at, char *covered,
-                        struct hot_launch *l)
+/* The bits of its elements; 0: not a usual one. */
+static unsigned pack_pointer(const struct hot_arg *arg, PyObject *given, PyObject *device, char *at, char *covered,
+                             struct hot_launch *l)
 {
     unsigned long long none[2] = {0, 0};
     if (given == Py_None && arg->flags & HOT_OPTIONAL) {
@@ -47,7 +49,7 @@ static int pack_pointer(const struct hot_arg *arg, PyObject *given, PyObject *de
         Py_INCREF(p->storage);
         l->written[l->nwritten++] = p->storage;
     }
-    return 1;
+    return (unsigned)p->elements;
 }
 
 static int pack_float(uint32_t code, PyObject *given, char *at)
@@ -106,6 +108,7 @@ static int pack(const struct hot_queue *q, const struct hot_kernel *k, PyObject 
         return 0;
     memcpy(l->record, &d, sizeof d);
     memset(l->record + sizeof d, 0, d.nbytes - sizeof d);
+    unsigned seen = 0;
     char *values = l->record + sizeof d, *covered = values + d.args_nbytes;
     for (Py_ssize_t i = 0; i < nargs; i++) {
         struct hot_arg arg;
@@ -115,10 +118,13 @@ static int pack(const struct hot_queue *q, const struct hot_kernel *k, PyObject 
                 return 0;
             continue;
         }
-        if (!pack_pointer(&arg, args[i], q->device, values + arg.offset, covered, l))
+        const unsigned bits = pack_pointer(&arg, args[i], q->device, values + arg.offset, covered, l);
+        if (!bits)
             return 0;
+        seen |= bits;
         covered += 8;
     }
+    l->seen = seen;
     l->nbytes = d.nbytes;
     return 1;
 }
@@ -172,6 +178,19 @@ static PyObject *by_python(PyObject *self, PyObject *const *args, Py_ssize_t nar
     return hot_call_again(self, python_word, NULL, args, nargs, names);
 }
 
+/* What was borrowed for a launch that has not ended; before anything of Python's, where an interrupt would let it go. */
+__attribute__((noinline)) static void keep(const struct hot_queue *q, int64_t value, PyObject *const *args, Py_ssize_t nargs)
+{
+    int ended = value <= 0;
+    if (!ended && q->reached) {
+        Py_BEGIN_ALLOW_THREADS
+        ended = q->reached(q->handle) >= (uint64_t)value;
+        Py_END_ALLOW_THREADS
+    }
+    if (!ended)
+        hot_hold(q, value, args, nargs);
+}
+
 /* hot: gcc takes what follows the refusals for rare, and copies there by slow short instructions. */
 __attribute__((hot)) static PyObject *launch(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *names)
 {
@@ -194,6 +213,8 @@ __attribute__((hot)) static PyObject *launch(PyObject *self, PyObject *const *ar
     Py_BEGIN_ALLOW_THREADS
     value = q->launch(q->handle, l.record, l.nbytes, epoch);
     Py_END_ALLOW_THREADS
+    if (l.seen & HOT_BORROWED_BIT)
+        keep(q, value, args + 1, nargs - 1);
     note_writes(&l, 1);
     if (value > 0)
         return hot_fence_of(q, value);
@@ -225,6 +246,7 @@ static int traverse_queue(PyObject *self, visitproc visit, void *arg)
     Py_VISIT(q->fence);
     Py_VISIT(q->pending);
     Py_VISIT(q->looked);
+    Py_VISIT(q->keeping);
     return 0;
 }
 
@@ -235,6 +257,7 @@ static int clear_queue(PyObject *self)
     Py_CLEAR(q->fence);
     Py_CLEAR(q->pending);
     Py_CLEAR(q->looked);
+    Py_CLEAR(q->keeping);
     return 0;
 }
 
@@ -264,6 +287,7 @@ static PyMemberDef queue_members[] = {
     {"_launch_at", T_ULONGLONG, offsetof(struct hot_queue, launch), 0, NULL},
     {"_handle_at", T_ULONGLONG, offsetof(struct hot_queue, handle), 0, NULL},
     {"_pending", T_OBJECT, offsetof(struct hot_queue, pending), 0, NULL},
+    {"_keeping", T_OBJECT, offsetof(struct hot_queue, keeping), 0, NULL},
     {"_reached_at", T_ULONGLONG, offsetof(struct hot_queue, reached), 0, NULL},
     {"_submitted_at", T_ULONGLONG, offsetof(struct hot_queue, submitted), 0, NULL},
     {"_wait_at", T_ULONGLONG, offsetof(struct hot_queue, wait), 0, NULL},

@@ -192,7 +192,7 @@ static int write_record(const struct map_call *m, const struct given *g, const s
     return 1;
 }
 
-/* call(args, names, out): the result; None: do it otherwise; (value, result, what must live until then): wait for it. */
+/* call(args, names, out): the result; None: do it otherwise. */
 static PyObject *run(PyObject *self, PyObject *given)
 {
     const struct map_call *const m = (const void *)self;
@@ -202,7 +202,7 @@ static PyObject *run(PyObject *self, PyObject *given)
     char *cells, *block;
     if (!PyArg_ParseTuple(given, "O!O!O", &PyTuple_Type, &args, &PyDict_Type, &names, &out))
         return NULL;
-    /* Geometry and constants in an object: should the launch wait for others, they must outlive this call. */
+    /* Geometry and constants in an object: should the launch wait for others, they may have to outlive this call. */
     PyObject *const held = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(GEOMETRY * sizeof(int64_t) + 8 * (size_t)m->plan.ncells));
     PyObject *y = NULL;
     if (!held || !(block = PyBytes_AsString(held)) || !(cells = PyBytes_AsString(cells_object)))
@@ -222,12 +222,16 @@ static PyObject *run(PyObject *self, PyObject *given)
     int rc = 0;
     Py_INCREF(self); /* another thread may forget it meanwhile */
     const int64_t value = hot_launch_and_wait(q, &r, sizeof r, epoch, &rc);
+    if (value > 0 && rc) {
+        PyObject *used[2 + SP_MAP_INPUTS] = {y, held};
+        memcpy(used + 2, g.x, sizeof g.x);
+        if (hot_wait_for(q, value, used, sizeof used / sizeof *used))
+            Py_CLEAR(y);
+    }
     Py_DECREF(self);
     if (value > 0) {
-        PyObject *const result = rc ? Py_BuildValue("LOO", (long long)value, y, held) : (Py_INCREF(y), y);
-        Py_DECREF(y);
         Py_DECREF(held);
-        return result;
+        return y;
     }
 otherwise:
     PyErr_Clear(); /* Python comes upon it again, and says it better */
@@ -312,7 +316,7 @@ static void dealloc(PyObject *self)
 }
 
 static PyMethodDef methods[] = {
-    {"run", run, METH_VARARGS, "run(args, names, out): the result, None, or (value, result, what must live)."},
+    {"run", run, METH_VARARGS, "run(args, names, out): the result, or None: nothing was done."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -89,7 +89,7 @@ static PyObject *call(const struct op *op, PyObject *self, PyObject *const *args
     PyObject *values[HOT_OP_VALUES];
     if (sort_out(op, args, nargs, names, values)) {
         PyObject *const table = table_of(op, args[0]);
-        PyObject *const made = table ? op->run(table, args[0], values, &op->more) : NULL;
+        PyObject *const made = table ? op->run(table, values, &op->more) : NULL;
         Py_XDECREF(table);
         if (made || PyErr_Occurred())
             return made;
@@ -195,11 +195,11 @@ static int take_signature(struct op *op, Py_ssize_t npositional, PyObject *defau
 static PyObject *make_op(PyObject *module, PyObject *given)
 {
     const char *name;
-    PyObject *base, *key, *device, *target, *empty, *numbers, *ended, *names, *defaults;
+    PyObject *base, *key, *device, *empty, *numbers, *names, *defaults;
     Py_ssize_t npositional;
     (void)module;
-    if (!PyArg_ParseTuple(given, "sO!UO!(OOOO)(O!nO!)", &name, &PyType_Type, &base, &key, &PyType_Type, &device, &target, &empty,
-                          &numbers, &ended, &PyTuple_Type, &names, &npositional, &PyDict_Type, &defaults))
+    if (!PyArg_ParseTuple(given, "sO!UO!(OO)(O!nO!)", &name, &PyType_Type, &base, &key, &PyType_Type, &device, &empty, &numbers,
+                          &PyTuple_Type, &names, &npositional, &PyDict_Type, &defaults))
         return NULL;
     struct op *op = NULL;
     for (int i = 0; i < OPS; i++)
@@ -220,14 +220,12 @@ static PyObject *make_op(PyObject *module, PyObject *given)
     op->key = key;
     op->device = device;
     op->base = base;
-    op->more = (struct hot_op_more){target, empty, numbers, ended};
+    op->more = (struct hot_op_more){empty, numbers};
     Py_INCREF(key);
     Py_INCREF(device);
     Py_INCREF(base);
-    Py_INCREF(target);
     Py_INCREF(empty);
     Py_INCREF(numbers);
-    Py_INCREF(ended);
     op->type = (PyTypeObject *)type;
     Py_INCREF(type);
     return type;

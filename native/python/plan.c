@@ -15,7 +15,7 @@ struct hot_plan {
 static PyObject *call_word;
 static PyTypeObject *plan_type;
 
-/* A timeline value, 0 or -1 as hot_product. */
+/* A timeline value, or 0: as hot_product. */
 static int64_t by_short_way(PyObject *short_way, PyObject *const *operands, Py_ssize_t n, PyObject **queue)
 {
     if (Py_TYPE(short_way) == hot_products_type && n == 3) {

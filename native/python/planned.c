@@ -58,7 +58,7 @@ int64_t hot_planned(PyObject *planned, PyObject *const *args, PyObject **queue)
     if (!p->queue || !p->kernel || !p->w || !p->bias)
         return 0;
     const struct hot_queue *const q = (const void *)p->queue;
-    if (!q->launch || !q->reached || !q->submitted)
+    if (!q->brief || !q->launch || !q->reached || !q->submitted)
         return 0;
     uint64_t epoch; /* read before anything is found open */
     struct conv_record r;
@@ -70,7 +70,9 @@ int64_t hot_planned(PyObject *planned, PyObject *const *args, PyObject **queue)
     Py_BEGIN_ALLOW_THREADS
     value = q->launch(q->handle, &r, sizeof r, epoch);
     Py_END_ALLOW_THREADS
-    return hot_outlast(q, value); /* another thread may have come before */
+    if (value > 0 && q->reached(q->handle) < (uint64_t)value) /* another thread has come before */
+        hot_hold(q, value, args, 2);
+    return value > 0 ? value : 0;
 }
 
 static int traverse(PyObject *self, visitproc visit, void *arg)

@@ -105,17 +105,28 @@ static int look_at_bias(PyObject *given, const struct hot_matrix *out, const cha
     return *at + *nbytes <= out->data || out->data + out->nbytes <= *at;
 }
 
-/* args: a, b, out, bias. A timeline value; 0: left to Python. `act` < 0: that of the table. `idle_only`: what would have to
- * wait for its turn is left to Python, too. hot: gcc takes what follows the refusals for rare, and copies there by slow short
+/* Of a launch with these operands that others were before. A timeline value; -1: an exception. */
+static int64_t unfinished(const struct hot_queue *q, int64_t value, PyObject *const *args, PyObject *blob, int planned)
+{
+    PyObject *const used[] = {args[0], args[1], args[2], args[3], blob};
+    const Py_ssize_t n = sizeof used / sizeof *used;
+    if (!planned)
+        return hot_wait_for(q, value, used, n) ? -1 : value;
+    hot_hold(q, value, used, n);
+    return value;
+}
+
+/* args: a, b, out, bias. A timeline value, by then reached; 0: left to Python; -1: an exception. `act` < 0: that of the table.
+ * `planned`: what would have to wait for its turn is left to Python, too, and nothing is waited for. hot: gcc takes what follows the refusals for rare, and copies there by slow short
  * instructions. */
-__attribute__((hot)) static int64_t launch(struct hot_products *p, PyObject *const *args, int act, int idle_only)
+__attribute__((hot)) static int64_t launch(struct hot_products *p, PyObject *const *args, int act, int planned)
 {
     struct hot_matrix a, b, out;
     const char *bias;
     size_t bias_nbytes;
     const int weights = args[1] == Py_None;
     const struct hot_queue *const q = (const void *)p->queue;
-    if (!q || !q->launch || !q->reached || !q->submitted)
+    if (!q || !q->brief || !q->launch || !q->reached || !q->submitted || !q->wait)
         return 0;
     if (!hot_look(args[0], &a) || !hot_look(args[2], &out) || a.type != out.type || a.rows != out.rows)
         return 0;
@@ -128,7 +139,7 @@ __attribute__((hot)) static int64_t launch(struct hot_products *p, PyObject *con
         return 0;
     uint64_t epoch; /* read before anything is looked at */
     const struct entry *const e = hot_epoch(q->device, &epoch) ? find(p, &a, &out, args[1], &b) : NULL;
-    if (!e || (idle_only && q->reached(q->handle) != q->submitted(q->handle)))
+    if (!e || (planned && q->reached(q->handle) != q->submitted(q->handle)))
         return 0;
     struct gemm_record r; /* every field: zeroing all first costs as much as writing it */
     r.head = e->head;
@@ -172,7 +183,10 @@ __attribute__((hot)) static int64_t launch(struct hot_products *p, PyObject *con
         value = q->launch(q->handle, &r, sizeof r, epoch);
         Py_END_ALLOW_THREADS
     }
-    value = hot_outlast(q, value); /* others may have been before us */
+    if (value <= 0)
+        value = 0; /* refused: Python comes upon it again */
+    else if (planned ? q->reached(q->handle) < (uint64_t)value : q->wait(q->handle, (uint64_t)value, 0) != 0)
+        value = unfinished(q, value, args, blob, planned);
     Py_DECREF(kernel);
     Py_XDECREF(blob);
     return value;

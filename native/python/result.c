@@ -114,16 +114,34 @@ static PyObject *know_memory(PyObject *module, PyObject *table)
     Py_RETURN_TRUE;
 }
 
-static PyObject *limit_blocks(PyObject *module, PyObject *given)
+static PyObject *limit_by(PyObject *given, int first)
 {
-    (void)module;
     const size_t nbytes = PyLong_AsSize_t(given);
     if (PyErr_Occurred())
         return NULL;
     Py_BEGIN_ALLOW_THREADS
-    hot_blocks_limit(nbytes);
+    hot_blocks_limit(nbytes, first);
     Py_END_ALLOW_THREADS
     Py_RETURN_NONE;
+}
+
+static PyObject *limit_blocks(PyObject *module, PyObject *given)
+{
+    (void)module;
+    return limit_by(given, 0);
+}
+
+static PyObject *begin_blocks(PyObject *module, PyObject *given)
+{
+    (void)module;
+    return limit_by(given, 1);
+}
+
+static PyObject *most_blocks(PyObject *module, PyObject *none)
+{
+    (void)module;
+    (void)none;
+    return PyLong_FromSize_t(hot_blocks_most());
 }
 
 static PyObject *release_blocks(PyObject *module, PyObject *none)
@@ -148,6 +166,8 @@ static PyMethodDef functions[] = {
      "result(empty, shape, dtype, nbytes): empty(shape, dtype), which takes so many bytes."},
     {"know_memory", know_memory, METH_O, "know_memory(table): from now on large results are of blocks; False: none are."},
     {"limit_blocks", limit_blocks, METH_O, "limit_blocks(nbytes): idle blocks are at most that many bytes."},
+    {"begin_blocks", begin_blocks, METH_O, "begin_blocks(nbytes): the same, unless a limit was set before."},
+    {"most_blocks", most_blocks, METH_NOARGS, "most_blocks(): that limit."},
     {"release_blocks", release_blocks, METH_NOARGS, "release_blocks(): the idle ones go."},
     {"idle_blocks", idle_blocks, METH_NOARGS, "idle_blocks(): bytes of the idle ones."},
     {NULL, NULL, 0, NULL},

@@ -39,7 +39,7 @@ class Settings:
     libcuda: str = ""
     """SPARKLE_LIBCUDA, a path: tried before the usual places of NVIDIA's driver library."""
     recycle_mib: int | None = None
-    """SPARKLE_RECYCLE_MIB, of the whole process: see ops/recycled.py; None: not said."""
+    """SPARKLE_RECYCLE_MIB; None: not said. Of the whole process: ops/recycled.py takes it."""
     deterministic: bool = False
     """`deterministic=`: no bit of a result may depend on how many threads compute it."""
 
@@ -138,8 +138,9 @@ class Backend(Protocol):
     One more is for speed: `bind(queue, records, nbytes, epoch)` returns a callable that does what
     `submit` with these arguments does, as often as it is called, for less; it keeps `queue` and
     `records` alive, whose bytes may be others each time. Whoever derives from such a backend and
-    changes `submit` sets `bind = None`. And `brief = True` says that `reached`, `submitted` and a
-    `wait` without a timeout wait for nobody who could want the GIL: they are called with it.
+    changes `submit` sets `bind = None`. And `brief = True` says that `launch`, `reached`,
+    `submitted` and a `wait` without a timeout wait for nobody who could want the GIL: they are
+    called with it, `launch` where there is little to do.
 
     A backend whose memory other libraries of the process use in place, and whose queues are streams
     that they know, has five members more, all or none (core/interop.py):

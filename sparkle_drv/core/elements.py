@@ -2,8 +2,9 @@
 
 An Array carries its own bit, a Buffer, being bytes, all of them, and a pointer argument those it
 takes. Integers of one size are taken for each other whatever their sign; bf16, which numpy does not
-have, is taken as any 16-bit integer; bytes (u8*, i8*) take anything. One bit more says that the
-memory must not be written: a launch then looks at one number for each pointer.
+have, is taken as any 16-bit integer; bytes (u8*, i8*) take anything. Two bits more say that the
+memory must not be written, and that it lives no longer than the pointer, which a launch then keeps
+until it has ended: it looks at one number for each pointer.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ _BITS = {"f8": 1, "f4": 2, "f2": 4, "i8": 8, "i4": 16, "i2": 32, "i1": 64}
 _INTEGERS = {"u": "i", "b": "i"}
 ANY = 127
 READONLY = 128
+BORROWED = 256
 _POINTERS = {"f64": 1, "f32": 2, "f16": 4, "bf16": 32, "i8": ANY, "u8": ANY}
 _POINTERS |= {f"{sign}{bits}": bit for sign in "iu" for bits, bit in ((64, 8), (32, 16), (16, 32))}
 

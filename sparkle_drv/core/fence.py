@@ -32,7 +32,9 @@ def timeout_ns(timeout_s: Any) -> int:
 
 
 class Fence(FenceBase):
-    """What every submission returns: `value` on the timeline of `queue`. Immutable and cheap.
+    """What every submission returns: `value` on the timeline of `queue`. Cheap, and immutable for
+    whoever has one: a plan writes the next value into a fence that nobody has any more
+    (native/python/plan.c).
 
     Fences of one queue are ordered by value. `await fence` works in asyncio: it polls, every 5 ms
     at the longest, has no timeout of its own, and raises as `wait`.

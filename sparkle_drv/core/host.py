@@ -1,8 +1,7 @@
 """HostPointer: a numpy array in a pointer's place for one launch, where memory is unified.
 
 What `Device.wrap` makes is a buffer with a life of its own; this is a pointer that lasts as long
-as somebody keeps it, and costs a tenth. Whoever launches with one keeps it until the fence is
-reached.
+as somebody keeps it, and costs a tenth. A launch keeps it until it has ended.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from sparkle_drv._hot import PointerBase, StorageBase
-from sparkle_drv.core.elements import ANY, READONLY, of_dtype
+from sparkle_drv.core.elements import ANY, BORROWED, READONLY, of_dtype
 
 if TYPE_CHECKING:
     import numpy as np
@@ -34,7 +33,7 @@ class HostPointer(PointerBase):
         self.nbytes = array.nbytes
         self._address = array.__array_interface__["data"][0]
         self._readonly = not array.flags.writeable
-        self._elements = of_dtype(array.dtype) | READONLY * self._readonly
+        self._elements = of_dtype(array.dtype) | BORROWED | READONLY * self._readonly
         self._storage = HostMemory(device)  # not one for all: the device would then hold itself
 
     @property
@@ -70,7 +69,7 @@ class HostSpan(HostPointer):
         self.nbytes = nbytes
         self._address = array.__array_interface__["data"][0] - below
         self._readonly = not array.flags.writeable
-        self._elements = ANY | READONLY * self._readonly
+        self._elements = ANY | BORROWED | READONLY * self._readonly
         self._storage = HostMemory(device)
 
 

@@ -12,7 +12,7 @@ import contextlib
 import math
 from typing import TYPE_CHECKING, Any
 
-from sparkle_drv.core.elements import READONLY, of_kind
+from sparkle_drv.core.elements import BORROWED, READONLY, of_kind
 from sparkle_drv.core.host import HostMemory
 from sparkle_drv.errors import check
 
@@ -68,7 +68,7 @@ class Borrowed:
         self._readonly, self.contiguous = readonly, contiguous
         self.dtype = f"{kind}{itemsize}"
         bits = of_kind("i", 2) if self.dtype == "bf2" else of_kind(kind, itemsize)
-        self._elements = bits | READONLY * readonly
+        self._elements = bits | BORROWED | READONLY * readonly
         self._storage = HostMemory(device)
 
     @property

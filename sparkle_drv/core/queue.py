@@ -23,6 +23,7 @@ from sparkle_drv.core.array import host_array
 from sparkle_drv.core.buffer import Buffer
 from sparkle_drv.core.commands import Commands
 from sparkle_drv.core.describe import describe
+from sparkle_drv.core.elements import BORROWED
 from sparkle_drv.core.explain import lost, refuse
 from sparkle_drv.core.fence import Fence, timeout_ns
 from sparkle_drv.core.host import HostPointer
@@ -84,6 +85,7 @@ class Queue(QueueBase):
         self._bind = getattr(backend, "bind", None) or partial(partial, submit)
         self._waits: list[Waited] = []
         self._pending = (*device._retired.pending, self._waits)
+        self._keeping = device._retired.keeping(self._handle)
         device._retired.queues[id(self._handle)] = self._handle
         self._finalizer = weakref.finalize(self, device._retired.forget, self._handle, _NET_NS)
 
@@ -183,7 +185,7 @@ class Queue(QueueBase):
             record = kernel.record(device, args, groups, group_size, shared)
         except Exception:
             return self._launch_slowly(kernel, args, groups, group_size, shared)
-        value = self._launch(self._handle, record, len(record), epoch)
+        value = self._launch_borrowing(args, record, epoch)
         if value <= 0:
             return self._launch_slowly(kernel, args, groups, group_size, shared, value)
         _note_writes(kernel, args)
@@ -209,7 +211,7 @@ class Queue(QueueBase):
                 return self._launch_wrapped(kernel, args, groups, group_size, shared)
             except Exception as error:
                 refuse(device, kernel, args, groups, group_size, shared, cause=error)
-            submit = partial(self._launch, self._handle, record, len(record), epoch)
+            submit = partial(self._launch_borrowing, args, record, epoch)
             if value in (0, -errno.ESTALE):
                 value = submit()
             value = self._through(value, submit)
@@ -218,6 +220,14 @@ class Queue(QueueBase):
                 return Fence(self, value)
             if value != -errno.ESTALE:
                 refuse(device, kernel, args, groups, group_size, shared, value, record)
+
+    def _launch_borrowing(self, args: Sequence[Any], record: bytes, epoch: int) -> int:
+        """The backend's launch; memory that lives no longer than its pointer is kept for it."""
+        borrowed = [a for a in args if getattr(a, "_elements", 0) & BORROWED]
+        if not borrowed:
+            return self._launch(self._handle, record, len(record), epoch)
+        with self._device._retired.holding(self._handle, *borrowed):
+            return self._launch(self._handle, record, len(record), epoch)
 
     def _through(
         self, value: int, submit: Callable[[], int], taken: Callable[[int], None] | None = None
@@ -256,7 +266,7 @@ class Queue(QueueBase):
     def _launch_wrapped(
         self, kernel: Kernel, args: Any, groups: Any, group_size: Any, shared: int
     ) -> Fence:
-        """Launch with numpy arrays (or DLPack exporters) as pointers, kept until the fence."""
+        """Launch with numpy arrays (or DLPack exporters) as pointers."""
         if len(args) != len(kernel.args):
             refuse(self._device, kernel, args, groups, group_size, shared)
         wrapped = [
@@ -265,10 +275,7 @@ class Queue(QueueBase):
         ]
         if all(w is a for w, a in zip(wrapped, args, strict=True)):
             refuse(self._device, kernel, args, groups, group_size, shared)
-        fence = self.launch(kernel, *wrapped, groups=groups, group_size=group_size, shared=shared)
-        if not fence.done:
-            self._device._retired.hold(self._handle, fence.value, *wrapped)
-        return fence
+        return self.launch(kernel, *wrapped, groups=groups, group_size=group_size, shared=shared)
 
     def _wrapped(self, arg: Arg, given: Any, kernel: str) -> Any:
         if not arg.is_pointer or given is None or hasattr(given, "_storage"):

@@ -14,14 +14,16 @@ import contextlib
 import errno
 import time
 from collections import deque
-from collections.abc import Callable, Sized
+from collections.abc import Callable, Iterator, Sized
 from typing import Any
 
 from sparkle_drv.backends.base import Backend
 
 SLICE_NS = 100_000_000  # a C wait lasts at most this long, so that Ctrl-C is noticed
+_NEVER = 1 << 64  # no timeline is that long
 _Point = tuple[Backend, Any, int]  # a queue of that backend, and the value it must reach
-_Entry = tuple[Callable[[], object], list[_Point]]
+_Release = Callable[[], object] | tuple[object, ...]  # what is called, or what lives until then
+_Entry = tuple[_Release, list[_Point]]
 
 
 class RetireList:
@@ -50,8 +52,27 @@ class RetireList:
 
     def hold(self, queue: Any, value: int, *objects: object) -> None:
         """Keep `objects` alive until `queue` has reached `value`."""
-        self._entries.append((lambda: objects, [(self.backend, queue, value)]))
+        self._entries.append((objects, [(self.backend, queue, value)]))
         self.drain()
+
+    @contextlib.contextmanager
+    def holding(self, queue: Any, *objects: object) -> Iterator[None]:
+        """Keep `objects` alive until `queue` has reached what it is given inside.
+
+        From before that on: an interrupt comes between any two lines, also between a launch and a
+        `hold`. One that comes in here, of all places, has them kept for ever.
+        """
+        points: list[_Point] = [(self.backend, queue, _NEVER)]
+        self._entries.append((objects, points))
+        try:
+            yield
+        finally:
+            points[0] = (self.backend, queue, self.backend.submitted(queue))
+            self.drain()
+
+    def keeping(self, queue: Any) -> tuple[Callable[[_Entry], None], Backend, Any]:
+        """What native/python/hold.c does `hold` with, where no interrupt may come between."""
+        return self._entries.append, self.backend, queue
 
     def also(self, backend: Backend, queue: Any, value: int) -> None:
         """What is closed from now on waits for another device's queue too."""
@@ -94,7 +115,7 @@ class RetireList:
             finally:  # an interrupt must not lose the entry: its memory would go at once
                 if not done:
                     self._entries.append(entry)
-            if done:
+            if done and not isinstance(entry[0], tuple):
                 entry[0]()
         return not self._entries and not self._forgotten
 

@@ -269,4 +269,4 @@ def _blob(dev: Device, w: staging.Operand | Buffer, shape: Geometry, tile: TileP
     return weights.blob(dev, pack, source, *shape.arguments())
 
 
-conv2d = shortcut.operation("conv2d", Conv2d, convcall.KEY, ended=convcall.ended)
+conv2d = shortcut.operation("conv2d", Conv2d, convcall.KEY)

@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sparkle_drv import _hot
-from sparkle_drv.core import ndarray
 from sparkle_drv.core.array import Array
 from sparkle_drv.core.device import Device
 from sparkle_drv.core.kernel import Kernel
@@ -29,25 +28,20 @@ SETS = 128  # of four places each
 
 def table(dev: Device, sets: int = SETS) -> _hot.Convolutions | None:
     """A new table for the device's default queue; None: there is no short way on this device."""
-    queue = dev.default_queue
-    if not _there(dev):
+    if not products.there(dev):
         return None
     recycled.begin()
-    return _hot.Convolutions(queue, weights.kept(dev), np.empty, sets)
+    return _hot.Convolutions(dev.default_queue, weights.kept(dev), np.empty, sets)
 
 
 def planned(
     dev: Device, kernel: Kernel, shape: Geometry, act: int, w: Any, bias: Any
 ) -> _hot.Planned | None:
     """The short way of one plan, with its weights on the device; None: there is none."""
-    if not _there(dev):
+    if not products.there(dev):
         return None
     head = products.head_of(kernel)
     return _hot.Planned(dev.default_queue, kernel, head, _scalars(shape, act), w, bias)
-
-
-def _there(dev: Device) -> bool:
-    return dev.info.backend == "cpu" and ndarray.known() and dev.default_queue._polled
 
 
 def _scalars(shape: Geometry, act: int) -> bytes:
@@ -89,15 +83,6 @@ def remember(
     found.put(
         shapes, scalars, plain, decided.shape.out_shape, kernel, head, decided.packs, *references
     )
-
-
-def ended(dev: Device, found: tuple[int, Any, Any], *operands: Any) -> Any:
-    """The result of a call that did not end at once."""
-    value, result, blob = found
-    queue = dev.default_queue
-    dev._retired.hold(queue._handle, value, result, blob, *operands)
-    queue.fence(value).wait(staging.WAIT_S)
-    return result
 
 
 def _tuples(value: Any) -> Any:

@@ -222,4 +222,4 @@ def _slices(tile: TilePlan | None) -> int:
     return tile.levels[0][2] if tile is not None and tile.levels else 0
 
 
-gemm = shortcut.operation("gemm", Gemm, products.KEY, target=products.target)
+gemm = shortcut.operation("gemm", Gemm, products.KEY)

@@ -43,15 +43,7 @@ def find(
     if call is None:
         return NOTHING
     found = call.run(args, names, out)
-    if found is None:
-        return NOTHING
-    if found.__class__ is tuple:  # it did not end at once
-        value, result, held = found
-        queue = dev.default_queue
-        dev._retired.hold(queue._handle, value, held, result, args, tuple(names.values()))
-        queue.fence(value).wait(staging.WAIT_S)
-        return result
-    return found
+    return NOTHING if found is None else found
 
 
 def keep(

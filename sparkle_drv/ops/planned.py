@@ -39,18 +39,14 @@ def prepare(queue: Queue, kernel: Kernel, given: tuple[Any, ...], tail: tuple[An
 def _wrapped(queue: Queue, kernel: Kernel, given: tuple[Any, ...], tail: tuple[Any, ...]) -> Fence:
     """`launch` of host arrays and of what other libraries export.
 
-    They become pointers here, once: what is compared is what is launched, and is kept until the
-    fence.
+    They become pointers here, once: what is compared is what is launched, and the launch keeps it.
     """
     pointers = [
         x if x is None or isinstance(x, PointerBase) else queue._wrapped(arg, x, kernel.name)
         for arg, x in zip(kernel.args, given, strict=False)
     ]
     _check_apart(*pointers)
-    fence = queue.launch(kernel, *pointers, *tail)
-    if not fence.done:
-        queue.device._retired.hold(queue._handle, fence.value, *pointers)
-    return fence
+    return queue.launch(kernel, *pointers, *tail)
 
 
 def _check_apart(out: Any, *operands: Any) -> None:

@@ -10,8 +10,6 @@ from __future__ import annotations
 import weakref
 from typing import Any
 
-import numpy as np
-
 from sparkle_drv import _hot
 from sparkle_drv.core import ndarray
 from sparkle_drv.core.array import Array
@@ -23,18 +21,20 @@ from . import recycled, weights
 KEY = weights.SHORT_WAYS[0]
 """Where `dev.kept` has the table's `call`."""
 PLACES = 256
-FEW = recycled.LEAST // 8
-"""Elements of a small result, whatever their type."""
 TYPES = {"f32": 0, "f64": 1}
+
+
+def there(dev: Device) -> bool:
+    """Can C pack what these kernels take, as native/cpu/args.h has it, and launch it by itself?"""
+    return dev.info.backend == "cpu" and ndarray.known() and dev.default_queue._polled
 
 
 def table(dev: Device, places: int = PLACES) -> _hot.Products | None:
     """A new table for the device's default queue; None: there is no short way on this device."""
-    queue = dev.default_queue
-    if dev.info.backend != "cpu" or not ndarray.known() or not queue._polled:
+    if not there(dev):
         return None
     recycled.begin()
-    return _hot.Products(queue, weights.kept(dev), places)
+    return _hot.Products(dev.default_queue, weights.kept(dev), places)
 
 
 def remember(
@@ -60,17 +60,6 @@ def remember(
         dev.kept[KEY] = found.call
     head = head_of(kernel)
     found.put(TYPES[tag], *shape, 0, kernel, head, wants_weights, _weak(blob), _weak(owner))
-
-
-def target(a: Any, b: Any) -> Any:
-    """A new array for a product of two numpy arrays; None: they are none, or it has another way."""
-    usual = a.__class__ is b.__class__ is np.ndarray and a.ndim == b.ndim == 2
-    if usual and a.shape[1] == b.shape[0] and a.dtype == b.dtype and a.dtype.kind == "f":
-        rows, columns = a.shape[0], b.shape[1]
-        if rows * columns < FEW:
-            return np.empty((rows, columns), a.dtype)
-        return recycled.empty((rows, columns), a.dtype, rows * columns * a.itemsize)
-    return None
 
 
 def planned(

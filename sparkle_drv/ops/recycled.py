@@ -34,15 +34,15 @@ LEAST = 128 << 10
 """Bytes of the smallest result that is made this way: HOT_RECYCLED_FROM of native/python."""
 _MOST = 1 << 30
 _SHARE = 16
-_limit = 0
 
 
 def limit(nbytes: int | None = None) -> int:
     """How many bytes of memory of former results are kept at most, by the whole process.
 
     nbytes: from now on so many, 0 for none; what is beyond goes at once. None only tells. At first
-    it is SPARKLE_RECYCLE_MIB, read with the first large result, else a sixteenth of the memory that
-    this process may use, 1 GiB at most. Raises TypeError, ValueError.
+    it is SPARKLE_RECYCLE_MIB, which is read once a process, here or by an operation that may need
+    it, by the first large result at the latest; else a sixteenth of the memory that this process
+    may use, 1 GiB at most. Raises TypeError, ValueError.
     """
     _ready()
     if nbytes is not None:
@@ -51,8 +51,8 @@ def limit(nbytes: int | None = None) -> int:
         wanted = operator.index(nbytes)
         if not 0 <= wanted < 1 << 63:
             raise ValueError(f"nbytes: 0 to 2**63 - 1 is wanted, got {wanted}")
-        _set(wanted)
-    return _limit
+        _hot.limit_blocks(wanted)
+    return _hot.most_blocks()
 
 
 def release() -> None:
@@ -84,16 +84,12 @@ def begin() -> None:
 
 @lru_cache(maxsize=1)
 def _ready() -> bool:
-    """Does C know numpy's handlers of memory? Found out once a process."""
+    """Does C know numpy's handlers of memory? Found out once a process, and a first limit is set:
+    of threads that come at once, the first one's.
+    """
     asked = settings.read().recycle_mib
     own = min(_MOST, machine.memory_nbytes() // _SHARE) if asked is None else asked << 20
-    _set(own)
+    _hot.begin_blocks(own)
     inside = getattr(np, "_core", None) or np.core  # the latter before numpy 2
     table = getattr(getattr(inside, "_multiarray_umath", None), "_ARRAY_API", None)
     return table is not None and _hot.know_memory(table)
-
-
-def _set(nbytes: int) -> None:
-    global _limit
-    _hot.limit_blocks(nbytes)
-    _limit = nbytes

@@ -8,9 +8,8 @@ the same name and mean the same, are called without. Called by gemm.py and conv2
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
 from types import MethodType
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
@@ -22,17 +21,10 @@ from . import check
 T = TypeVar("T")
 
 
-def operation(
-    name: str,
-    kind: type[T],
-    key: str,
-    target: Callable[[Any, Any], Any] | None = None,
-    ended: Callable[..., Any] | None = None,
-) -> T:
+def operation(name: str, kind: type[T], key: str) -> T:
     """The object that is called `name` in its module: `kind` is asked when there is no table at
-    `dev.kept[key]`, or when the table leaves a call alone. `target`, `ended`: see
-    native/python/op.h. How a call is written, and what it means where it says nothing, C learns
-    from the signature of `kind.__call__`: (self, dev, ...).
+    `dev.kept[key]`, or when the table leaves a call alone. How a call is written, and what it means
+    where it says nothing, C learns from the signature of `kind.__call__`: (self, dev, ...).
     """
     method = vars(kind)["__call__"]
     values = list(inspect.signature(method).parameters.values())[2:]
@@ -41,8 +33,7 @@ def operation(
         sum(p.kind is p.POSITIONAL_OR_KEYWORD for p in values),
         {p.name: p.default for p in values if p.default is not p.empty},
     )
-    more = target, np.empty, check.ACTIVATIONS, ended
-    made = _hot.op(name, kind, key, Device, more, signature)()
+    made = _hot.op(name, kind, key, Device, (np.empty, check.ACTIVATIONS), signature)()
     vars(made)["__signature__"] = inspect.signature(MethodType(method, made))
     return made
 

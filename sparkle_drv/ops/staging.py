@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from sparkle_drv import _hot
 from sparkle_drv.core.array import Array
 from sparkle_drv.core.commands import Commands
 from sparkle_drv.core.device import Device
@@ -32,7 +33,7 @@ Operand: TypeAlias = Host | Array
 
 # A result that takes longer than this is not coming. Long, because a naive product of large
 # matrices takes minutes.
-WAIT_S = 3600.0
+WAIT_S: float = _hot.WAIT_S
 _MOST_WORK: Any = 100_000  # candidates of numpy.shares_memory
 
 
@@ -223,8 +224,6 @@ class Stage:
     def launch(self, kernel: Kernel, *args: Any) -> None:
         args = tuple(HostPointer(self.dev, a) if isinstance(a, np.ndarray) else a for a in args)
         self.fence = self.queue.launch(kernel, *args)
-        if not self.fence.done:  # whatever happens to this call, the arrays outlive the launch
-            self.dev._retired.hold(self.queue._handle, self.fence.value, *args)
 
     def finish(self, target: Target) -> Any:
         """The result as the caller wants it."""

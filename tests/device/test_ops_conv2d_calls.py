@@ -300,15 +300,6 @@ def test_work_in_flight_comes_first(dev):
     np.testing.assert_array_equal(out, want)
 
 
-def test_what_does_not_end_at_once_is_waited_for(dev):
-    x = normal(1, 2, 3)
-    queue = dev.default_queue
-    slow = sp.Commands().dispatch(dev.kernel("busy_u32"), dev.buffer(4), 30_000_000, groups=1)
-    fence = queue.submit(slow)
-    assert convcall.ended(dev, (fence.value, x, None), x) is x
-    assert fence.done
-
-
 def test_a_closed_queue_and_a_new_one(dev):
     x, w, bias, out = ready(dev, fixed=True)
     want = out.copy()

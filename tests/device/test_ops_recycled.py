@@ -436,3 +436,24 @@ def test_the_environment_says_how_much():
     unsaid = int(run(code, SPARKLE_RECYCLE_MIB="").stdout)
     with sp.open("cpu") as dev:
         assert unsaid == min(1 << 30, dev.info.memory_nbytes // 16)
+
+
+RACE = """
+import sys, threading
+from sparkle_drv.backends import machine
+from sparkle_drv.ops import recycled
+ask = machine.memory_nbytes
+def meanwhile(*args):
+    machine.memory_nbytes = ask
+    other = threading.Thread(target=recycled.limit, args=(77,))
+    other.start()
+    other.join()
+    return ask(*args)
+machine.memory_nbytes = meanwhile
+print(recycled.limit())
+"""
+
+
+def test_a_limit_that_another_thread_sets_meanwhile_stays():
+    done = run(RACE, SPARKLE_RECYCLE_MIB="")
+    assert done.stdout.split() == ["77"], done.stderr

@@ -420,15 +420,15 @@ def test_classes_that_cannot_be_made(dev):
             _hot.direct(odd)
     for name, device in (("gemm", sp.Device), ("map", sp.Device), ("conv2d", object)):
         with pytest.raises(ValueError, match="op: "):
-            _hot.op(name, Gemm, "key", device, (None,) * 4, SIGNATURES.get(name, ((), 0, {})))
+            _hot.op(name, Gemm, "key", device, (None,) * 2, SIGNATURES.get(name, ((), 0, {})))
     known = SIGNATURES["gemm"]
     for args in (
         (),
-        ("gemm", 5, "key", sp.Device, (1,) * 4, known),
-        ("gemm", Gemm, 5, sp.Device, (1,) * 4, known),
+        ("gemm", 5, "key", sp.Device, (1,) * 2, known),
+        ("gemm", Gemm, 5, sp.Device, (1,) * 2, known),
         ("gemm", Gemm, "key", sp.Device, (1,), known),
-        ("gemm", Gemm, "key", sp.Device, (1,) * 4, (["a"], 1, {})),
-        ("gemm", Gemm, "key", sp.Device, (1,) * 4, (("a",), 1, None)),
+        ("gemm", Gemm, "key", sp.Device, (1,) * 2, (["a"], 1, {})),
+        ("gemm", Gemm, "key", sp.Device, (1,) * 2, (("a",), 1, None)),
     ):
         with pytest.raises(TypeError):
             _hot.op(*args)

@@ -288,6 +288,31 @@ def test_what_waits_for_a_wait_may_be_anything_with_a_length(cpu, asked):
             del asked[:]
 
 
+def test_what_goes_when_others_wait_may_set_others_again(cpu, asked):
+    class Rude(list):
+        def __del__(self):
+            gone.append(1)
+            queue._pending = ()
+
+    gone = []
+    with cpu.kernel("saxpy_f32") as k, cpu.queue() as queue, cpu.empty(4, "f4") as x:
+        fence = queue.launch(k, x, x, 1.0, 1, groups=1)
+        queue._pending = (Rude(),)
+        fence.wait()
+        queue._pending = ([], [], [])  # what was looked at last is held by C alone
+        assert gone == []
+        assert fence.wait() is fence
+        assert gone == [1]
+        assert queue._pending == ()
+        assert fence.wait() is fence
+        queue._pending = (Rude(),)
+        fence.wait()
+        queue._pending = ([], 5)  # what C cannot look at lets the last one go, too
+        fence.wait()
+        assert gone == [1, 1]
+    assert asked == [()]
+
+
 @pytest.mark.parametrize("brief", [True, False])
 def test_a_failure_is_told_by_the_wait_of_what_came_after(cpu, asked, brief):
     bad = sp.TilePlan(algo="naive", pack=True)  # no packed operand: the kernel refuses it

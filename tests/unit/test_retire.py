@@ -1,7 +1,9 @@
 """The retire list against a made-up backend whose queues move when the test says so."""
 
+import contextlib
 import random
 import threading
+import weakref
 
 from sparkle_drv.core.retire import RetireList
 
@@ -66,12 +68,11 @@ def test_an_idle_queue_is_not_waited_for():
     assert gone == [1]
 
 
+class Thing:
+    """Anything."""
+
+
 def test_held_objects_live_until_the_value():
-    class Thing:
-        pass
-
-    import weakref
-
     backend, retired = make(a=2)
     thing = Thing()
     seen = weakref.ref(thing)
@@ -81,6 +82,27 @@ def test_held_objects_live_until_the_value():
     backend.at["a"] = 2
     retired.drain()
     assert seen() is None
+
+
+def test_what_is_held_from_before_a_launch_on():
+    backend, retired = make(a=1)
+    for fails in (False, True):
+        thing = Thing()
+        seen = weakref.ref(thing)
+        with contextlib.suppress(KeyboardInterrupt), retired.holding("a", thing):
+            backend.at["a"] = 10**18  # of all that was given by now nothing is waited for
+            retired.drain()
+            del thing
+            assert seen() is not None
+            backend.at["a"], backend.given["a"] = 1, 2
+            if fails:
+                raise KeyboardInterrupt
+        assert seen() is not None
+        backend.given["a"] = 3  # submitted later: none of its business
+        backend.at["a"] = 2
+        retired.drain()
+        assert seen() is None
+        backend.given["a"] = backend.at["a"] = 1
 
 
 def test_a_release_may_retire_something_else():
