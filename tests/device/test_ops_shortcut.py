@@ -411,7 +411,7 @@ def test_parameters_that_c_does_not_know(name):
         (names, len(names) + 1, defaults),
     ):
         with pytest.raises(ValueError, match=f"op: {name} has other parameters than C knows"):
-            _hot.op(name, Gemm, "key", sp.Device, (None,) * 4, odd)
+            _hot.op(name, Gemm, "key", sp.Device, (None,) * 2, odd)
 
 
 def test_classes_that_cannot_be_made(dev):
