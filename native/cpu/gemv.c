@@ -7,9 +7,9 @@
 #include <errno.h>
 
 enum { BYTES_A_NS = 40, SEVERAL_NS = 50000, PARTS_A_THREAD = 2, UNIT = 96 }; /* of the matrix and one core; rows of a part */
-/* From so many terms, rows and columns on, a few of the others are worth it; rows, up to so many (Zen 4: at 64, packing such a
- * b in each call takes no longer). ops/tiles.py knows the latter. */
-enum { FEW_K = 64, FEW_OTHERS = 16, FEW_ROWS = 32 };
+/* From so many terms, and rows or columns, on, a few of the others are worth it: rows, up to so many bytes of them (Zen 4: of
+ * twice as many, packing such a b in each call takes no longer; ops/tiles.py has the same). */
+enum { FEW_K = 64, FEW_OTHERS = 16, FEW_ROWS_NBYTES = 128 };
 
 struct vector_job {
     const struct sp_gemm_kernel *kernel;
@@ -44,7 +44,7 @@ int sp_gemv_takes(const struct sp_gemm_job *job, size_t rsb, size_t csb)
         return rsb == 1 || csb == 1;
     if (job->n <= SP_GEMV_FEW_COLUMNS && job->csa == 1 && job->k >= FEW_K && job->m >= FEW_OTHERS)
         return 1;
-    return job->m <= FEW_ROWS && rsb == 1 && job->k >= FEW_K && job->n >= FEW_OTHERS;
+    return job->m * job->kernel->nbytes <= FEW_ROWS_NBYTES && rsb == 1 && job->k >= FEW_K && job->n >= FEW_OTHERS;
 }
 
 int sp_gemv_run(const struct sp_gemm_job *job, const void *a, const void *b, size_t rsb, size_t csb,

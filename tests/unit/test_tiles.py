@@ -160,7 +160,7 @@ def test_a_few_rows_of_b_are_no_more_than_what_is_read_along_them(caches):
 
 
 def test_rows_that_are_done_by_dot_products():
-    assert native("gemv.c", "FEW_ROWS") == tiles.DOT_ROWS
+    assert native("gemv.c", "FEW_ROWS_NBYTES") == tiles.DOT_NBYTES
 
 
 def test_shapes_need_few_kernels():
