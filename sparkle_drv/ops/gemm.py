@@ -36,7 +36,8 @@ class Gemm:
 
     On the cpu device, a large b is packed once, and kept packed as long as it lives and is not
     written, if it is an Array or a numpy array that owns its data and is not writeable; see
-    weights.py for what is noticed. Any other b is packed in each call.
+    weights.py for what is noticed. Any other b is packed in each call, but for a few rows of a,
+    which read it where it is if its rows or, as in `x @ W.T`, its columns lie along memory.
 
     Raises TypeError (not arrays, mixed or other dtypes) and ValueError (shapes, a read-only `out`).
     """
