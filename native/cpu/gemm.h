@@ -43,6 +43,14 @@ struct sp_gemm_finish {
     uint32_t act;
 };
 
+/* y[i*sy + j*ldy] = sum_p matrix[i*ld + p] * x[j*ldx + p] for i < rows, j < columns. far: the matrix comes from memory. */
+struct sp_dots {
+    const void *matrix, *x;
+    void *y;
+    size_t rows, columns, k, ld, ldx, sy, ldy;
+    int far;
+};
+
 struct sp_gemm_kernel {
     /* [0][rows - 1] for whole tiles; where there are `masked`, [v][rows - 1] for v vectors, the last one cut short. */
     sp_ukr_fn *const (*ukr)[SP_GEMM_MAX_MR];
@@ -62,8 +70,8 @@ struct sp_gemm_kernel {
      * vectors of 64 bytes cost nothing more from a second cache. Of 32 bytes and 6 rows they do, the more so as the arrays
      * of numpy begin 16 bytes behind a line (Zen 3: 45 GFLOPS in place at 128 cubed, 52 packed): the innermost cache. */
     uint32_t small_b;
-    /* y[i*sy] = sum_p matrix[i*ld + p] * x[p], and y[j] = sum_p matrix[p*ld + j] * x[p]. */
-    void (*gemv_dot)(size_t rows, size_t k, const void *matrix, size_t ld, const void *x, void *y, size_t sy);
+    void (*gemv_dots)(const struct sp_dots *d);
+    /* y[j] = sum_p matrix[p*ld + j] * x[p]. */
     void (*gemv_axpy)(size_t n, size_t k, const void *matrix, size_t ld, const void *x, void *y);
 };
 
@@ -116,8 +124,9 @@ void sp_gemm_small(const struct sp_gemm_kernel *kernel, const void *args);
 /* Would the innermost cache hold a line of each of `rows` rows, and a few of the rest, at this distance from each other? */
 int sp_gemm_rows_apart(size_t stride_nbytes, size_t rows);
 
-/* One row or one column (gemv.c), b not packed: can it be done along memory? Then it is. */
+/* One or a few rows or columns (gemv.c), b not packed: can it be done along memory? Then it is. */
 enum { SP_GEMV_FEW_COLUMNS = 4 }; /* more than so many columns are never taken for vectors */
+enum { SP_GEMV_FAR = 32 << 20 };  /* a matrix of more bytes is in no cache */
 int sp_gemv_takes(const struct sp_gemm_job *job, size_t rsb, size_t csb);
 int sp_gemv_run(const struct sp_gemm_job *job, const void *a, const void *b, size_t rsb, size_t csb,
                 const struct sp_tile_plan *plan, struct sp_pool *pool);

@@ -24,6 +24,9 @@ struct gemm_record {
 };
 _Static_assert(sizeof(struct gemm_record) == sizeof(struct sp_cmd_dispatch) + 4 * 8 + 10 * 4 + 4 * 8, "a record has no holes");
 
+/* Added to a type (hot_matrix): how operands lie in memory, which their plan depends on; ops/products.py has the same. */
+enum { A_TURNED = 2, B_TURNED = 4, ANY_LAYOUT = 8, LAST_TYPE = 15 };
+
 struct entry {
     PyObject *kernel; /* NULL: a free place */
     /* Weak references, or NULL: the packed weights, a core.Array, which whoever made this entry keeps, and the array whose
@@ -56,7 +59,8 @@ static struct entry *place(const struct hot_products *p, size_t m, size_t n, siz
 
 static int same(const struct entry *e, size_t m, size_t n, size_t k, int type)
 {
-    return e->kernel && e->m == m && e->n == n && e->k == k && e->type == (uint32_t)type;
+    return e->kernel && e->m == m && e->n == n && e->k == k &&
+           (e->type == (uint32_t)type || e->type == (((uint32_t)type & 1) | ANY_LAYOUT));
 }
 
 static void clear_entry(struct entry *e)
@@ -73,16 +77,17 @@ static const struct entry *find(const struct hot_products *p, const struct hot_m
                                 const struct hot_matrix *b_seen)
 {
     const size_t m = a->rows, n = out->columns, k = a->columns;
-    const struct entry *e = place(p, m, n, k, a->type, NULL);
-    if (!same(e, m, n, k, a->type) || (b == Py_None) != (e->blob != NULL))
+    const int type = a->type | (a->cs != 1 ? A_TURNED : 0) | (b_seen->cs > 1 ? B_TURNED : 0);
+    const struct entry *e = place(p, m, n, k, type, NULL);
+    if (!same(e, m, n, k, type) || (b == Py_None) != (e->blob != NULL))
         return NULL;
     if (e->wants_weights && b != Py_None) {
         if (!(b_seen->flags & HOT_OWNDATA) || b_seen->flags & HOT_WRITEABLE) {
             if (hot_in_dict(p->weights, b)) /* it was constant and is not any more: Python has to know */
                 return NULL;
         } else {
-            e = place(p, m, n, k, a->type, b);
-            if (!same(e, m, n, k, a->type) || !e->owner || PyWeakref_GetObject(e->owner) != b || e->data != b_seen->data ||
+            e = place(p, m, n, k, type, b);
+            if (!same(e, m, n, k, type) || !e->owner || PyWeakref_GetObject(e->owner) != b || e->data != b_seen->data ||
                 e->rs != b_seen->rs || e->cs != b_seen->cs)
                 return NULL;
         }
@@ -234,7 +239,7 @@ static PyObject *put(PyObject *self, PyObject *given)
     PyObject *const owner = reference == Py_None ? NULL : PyWeakref_GetObject(reference);
     PyObject *const packed = blob == Py_None ? NULL : PyWeakref_GetObject(blob);
     struct hot_matrix seen = {0};
-    if (type > 1 || head_nbytes != sizeof made.head || (packed && !hot_is_pointer(packed)) ||
+    if (type > LAST_TYPE || head_nbytes != sizeof made.head || (packed && !hot_is_pointer(packed)) ||
         (owner && !hot_look(owner, &seen)) || PyErr_Occurred()) {
         if (!PyErr_Occurred())
             PyErr_SetString(PyExc_ValueError, "put: a type, a head or an owner that cannot be");

@@ -36,7 +36,8 @@ class Gemm:
 
     On the cpu device, a large b is packed once, and kept packed as long as it lives and is not
     written, if it is an Array or a numpy array that owns its data and is not writeable; see
-    weights.py for what is noticed. Any other b is packed in each call.
+    weights.py for what is noticed. Any other b is packed in each call, but for a few rows of a,
+    which read it where it is if its rows or, as in `x @ W.T`, its columns lie along memory.
 
     Raises TypeError (not arrays, mixed or other dtypes) and ValueError (shapes, a read-only `out`).
     """
@@ -59,12 +60,12 @@ class Gemm:
         weights.look_again(dev, b)
         bias = None if bias is None else staging.operand("bias", bias)
         tag, m, n, k = outline(a, b, bias)
-        function, tile = _function(dev, m, n, k, tag, algo, weights.stays(b))
-
         stage = staging.Stage(dev, {"a": a, "b": b, "bias": bias}, out)
+        rows = stage.in_rows(a), stage.in_rows(b)
+        function, tile = _function(dev, m, n, k, tag, algo, weights.stays(b), *rows)
         c = stage.target((m, n), a.dtype, rows=True)
         if m and n:
-            blob = _kept(dev, b, m, function, tile) if k else None
+            blob = _kept(dev, b, m, function, tile, rows[1]) if k else None
             if blob is not None:
                 (pa, *sa), (pb, *sb) = stage.matrix(a), (blob, n, 1)
             elif k:
@@ -77,10 +78,11 @@ class Gemm:
             taken = function if blob is None else plans.packed(dev, function, tile)
             stage.launch(taken, c.pointer, pa, pb, bias, m, n, k, *sa, *sb, c.row, act)
             if algo == "auto" and not stage.on_device:
-                usual, _ = _function(dev, m, n, k, tag, algo, False)
-                products.remember(dev, tag, (m, n, k), usual, _packs(dev, m, n, k, tag, tile))
+                usual, _ = _function(dev, m, n, k, tag, algo, False, *rows)
+                packs = _packs(dev, m, n, k, tag, tile)
+                products.remember(dev, tag, (m, n, k), rows, usual, packs)
                 if blob is not None:
-                    products.remember(dev, tag, (m, n, k), taken, True, blob, b)
+                    products.remember(dev, tag, (m, n, k), rows, taken, True, blob, b)
         return stage.finish(c)
 
     def plan(
@@ -187,25 +189,32 @@ def outline(a: Any, b: Any, bias: Any) -> tuple[str, int, int, int]:
 
 
 def _function(
-    dev: Device, m: int, n: int, k: int, tag: str, algo: str, stays: bool
+    dev: Device, m: int, n: int, k: int, tag: str, algo: str, stays: bool, *rows: bool
 ) -> plans.Chosen:
     check.one_of("algo", algo, ALGOS)
     for name, value in (("m", m), ("n", n), ("k", k)):
         check.size(name, value)
-    return plans.gemm(dev, m, n, k, tag, algo, stays)
+    return plans.gemm(dev, m, n, k, tag, algo, stays, *rows)
 
 
 def _packs(dev: Device, m: int, n: int, k: int, tag: str, tile: TilePlan | None) -> bool:
     return tile is not None and tiles.packs_b(dev.info, m, n, k, 4 if tag == "f32" else 8, tile)
 
 
-def _kept(dev: Device, b: Any, m: int, function: Kernel, tile: TilePlan | None) -> Array | None:
-    """b as a blob, if it is worth one and its owner can have it kept."""
+def _kept(
+    dev: Device, b: Any, m: int, function: Kernel, tile: TilePlan | None, rows: bool
+) -> Array | None:
+    """b as a blob, if it is worth one and its owner can have it kept. `rows`: see tiles.gemm."""
     k, n = b.shape
     if tile is None or not tiles.packs_b(dev.info, m, n, k, b.dtype.itemsize, tile):
         return None
+    dots = (
+        not rows and m * b.dtype.itemsize <= tiles.DOT_NBYTES
+    )  # other sums than those of a packed b
+    if dots and dev.deterministic:
+        return None
     key = (function.name, n, k, _slices(tile), b.dtype, getattr(b, "strides", None))
-    return weights.packed(dev, b, key, lambda: _blob(dev, b, function, tile))
+    return weights.packed(dev, b, key, lambda: _blob(dev, b, function, tile), dots)
 
 
 def _blob(dev: Device, b: Any, function: Kernel, tile: TilePlan | None) -> Array:

@@ -31,20 +31,25 @@ Chosen = tuple[Kernel, TilePlan | None]
 Key = tuple[object, ...]
 
 
-def gemm(dev: Device, m: int, n: int, k: int, tag: str, algo: str, stays: bool = False) -> Chosen:
-    """gemm_f32 or gemm_f64 (`tag`) for these sizes, and its plan. stays: see tiles.gemm; on a
-    deterministic device every b is taken for one that does, so that bits do not depend on it."""
+def gemm(
+    dev: Device, m: int, n: int, k: int, tag: str, algo: str,
+    stays: bool = False, a_rows: bool = True, b_rows: bool = True,
+) -> Chosen:  # fmt: skip
+    """gemm_f32 or gemm_f64 (`tag`) for these sizes, and its plan. stays, a_rows, b_rows: see
+    tiles.gemm; on a deterministic device every b is taken for one that stays, so that bits do not
+    depend on it."""
     stays = stays or dev.deterministic
-    found = _kept(dev).get(("gemm", m, n, k, tag, algo, stays))
+    key = ("gemm", m, n, k, tag, algo, stays, a_rows, b_rows)
+    found = _kept(dev).get(key)
     if found is not None and not found[0].closed:
         return found
     itemsize = 4 if tag == "f32" else 8
     return _choose(
         dev,
-        ("gemm", m, n, k, tag, algo, stays),
+        key,
         f"gemm_{tag}",
         tuned.gemm_shape(m, n, k) if algo == "auto" else "",
-        lambda: _model(dev, tiles.gemm, m, n, k, itemsize, algo, stays),
+        lambda: _model(dev, tiles.gemm, m, n, k, itemsize, algo, stays, a_rows, b_rows),
     )
 
 

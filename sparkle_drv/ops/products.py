@@ -22,6 +22,8 @@ KEY = weights.SHORT_WAYS[0]
 """Where `dev.kept` has the table's `call`."""
 PLACES = 256
 TYPES = {"f32": 0, "f64": 1}
+A_TURNED, B_TURNED, ANY_LAYOUT = 2, 4, 8
+"""Added to a type: rows of an operand do not lie along memory; it does not matter."""
 
 
 def there(dev: Device) -> bool:
@@ -41,12 +43,14 @@ def remember(
     dev: Device,
     tag: str,
     shape: tuple[int, int, int],
+    rows: tuple[bool, bool],
     kernel: Kernel,
     wants_weights: bool,
     blob: Array | None = None,
     owner: Any = None,
 ) -> None:
-    """The next product of numpy arrays of this shape (m, n, k) takes the short way.
+    """The next product of numpy arrays of this shape (m, n, k) takes the short way, if `rows` of a
+    and of b lie along memory as those of this one.
 
     `wants_weights`: b may be packed, so that one which is not writeable needs an entry of its own,
     with its `blob` and itself as the `owner`; until then it comes to Python.
@@ -59,7 +63,8 @@ def remember(
             return
         dev.kept[KEY] = found.call
     head = head_of(kernel)
-    found.put(TYPES[tag], *shape, 0, kernel, head, wants_weights, _weak(blob), _weak(owner))
+    kind = TYPES[tag] + A_TURNED * (not rows[0]) + B_TURNED * (not rows[1])
+    found.put(kind, *shape, 0, kernel, head, wants_weights, _weak(blob), _weak(owner))
 
 
 def planned(
@@ -70,7 +75,7 @@ def planned(
     if made is None:
         return None
     tag = kernel.name.rpartition("_")[2]
-    made.put(TYPES[tag], *shape, act, kernel, head_of(kernel), False, _weak(blob))
+    made.put(TYPES[tag] + ANY_LAYOUT, *shape, act, kernel, head_of(kernel), False, _weak(blob))
     return made
 
 

@@ -178,6 +178,13 @@ class Stage:
                 return span(x, strides), *strides
         return self.pointer(x), max(1, x.shape[1]), 1
 
+    def in_rows(self, x: Operand) -> bool:
+        """Is the column stride that `matrix` says 1?"""
+        if isinstance(x, np.ndarray) and self.unified and not self.on_device:
+            strides = element_strides(x)
+            return strides is None or strides[1] == 1
+        return True
+
     def target(
         self, shape: tuple[int, ...], dtype: Any, *, rows: bool = False, inplace: bool = False,
         layout: str | None = None, strided: bool = False, order: Sequence[int] = (),

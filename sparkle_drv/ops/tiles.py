@@ -65,6 +65,11 @@ OUTER_BYTES_PER_CYCLE = 8
 
 FEW_ROWS = 4
 """Up to so many rows of a, b is read once and hardly worth packing."""
+DOT_NBYTES = 128
+"""Of an element of each row of a: up to so many, a b whose columns lie along memory is read in
+place, by dot products (gemv.c)."""
+ALONG_NBYTES = 256 << 10
+"""Of a few rows of b, which are read along them while c stays in L2: gemm_slice.c's."""
 
 # Nominal figures for predicted_s until a profile has measured real ones.
 CLOCK_HZ = 3e9
@@ -200,17 +205,22 @@ def gemm(
     itemsize: int = 4,
     algo: str = "auto",
     stays: bool = False,
+    a_rows: bool = True,
+    b_rows: bool = True,
 ) -> TilePlan:
     """The plan of c[m, n] = a[m, k] @ b[k, n].
 
     stays: b stays as it is, so that what is worth packing (packs_b) will be, and is only read in
-    place until then: both with this plan, in which the order of additions is the same.
+    place until then: both with this plan, in which the order of additions is the same. a_rows,
+    b_rows: its rows lie along memory; what does not is packed, a slice of terms at a time.
     """
     if info.kind == "gpu":
         return tiles_gpu.gemm(info, m, n, k, itemsize, algo)
-    tile = _for_shape(
-        info, blocks(core_of(info), info.caches, itemsize), (m, n, k), itemsize, stays
-    )
+    tile = blocks(core_of(info), info.caches, itemsize)
+    if n <= 2 * tile.nr:
+        tile = _narrow(info, tile, itemsize) if a_rows else tile
+    elif b_rows:
+        tile = _for_few_rows(info, tile, (m, n, k), itemsize, stays)
     work = 2.0 * m * n * k
     threads = threads_for(info, work / flops_per_s(info, itemsize, 1))
     # Each block of a passes all of b once per nc columns, c is read and written once per kc.
@@ -224,25 +234,29 @@ def gemm(
     )
 
 
-def _for_shape(
+def _narrow(info: DeviceInfo, tile: Blocks, itemsize: int) -> Blocks:
+    """`tile`, but for a b of a panel or two."""
+    # Each row of a is read once and in place (gemm_args.c): from one end to the other, and c once.
+    # All that is used again is b, whose panel has half of L2.
+    half = own(info.caches, 2) // 2
+    return replace(tile, kc=max(tile.kc, _multiple(half / (tile.nr * itemsize))))
+
+
+def _for_few_rows(
     info: DeviceInfo, tile: Blocks, shape: tuple[int, int, int], itemsize: int, stays: bool
 ) -> Blocks:
-    """`tile`, but for what has so little of a or of b that nothing is used again."""
+    """`tile`, but for an a of so few rows that nothing of a large b is used again."""
     (m, n, k), core, l2 = shape, core_of(info), own(info.caches, 2)
-    row = tile.nr * itemsize  # bytes of a panel of b
-    if n <= 2 * tile.nr:
-        # Each row of a is read once and in place (gemm_args.c): from one end to the other, and c
-        # once. All that is used again is b, whose panel has half of L2.
-        return replace(tile, kc=max(tile.kc, _multiple(l2 // 2 / row)))
     packs = stays and _worth_packing(core, m, n * k * itemsize)
     near_c = m <= 2 * tile.mr and m * n * itemsize <= l2 // 8
     if near_c and not packs and n * k * itemsize > own(info.caches, 3) // 2:
         # b is read once and in place, from memory: along its rows, while c stays in L2; or a panel
         # at a time, which has half of L1 until the second tile has read it.
         if core.far_rows:
-            nc = _down(l2 // 4 // (core.far_rows * itemsize), tile.nr)
+            nc = _down(min(l2 // 4, ALONG_NBYTES) // (core.far_rows * itemsize), tile.nr)
             return replace(tile, kc=core.far_rows, nc=nc)
-        return replace(tile, kc=min(tile.kc, _multiple(own(info.caches, 1) // 2 / row)))
+        half = own(info.caches, 1) // 2
+        return replace(tile, kc=min(tile.kc, _multiple(half / (tile.nr * itemsize))))
     return tile
 
 

@@ -73,12 +73,15 @@ def stays(owner: Any) -> bool:
     return _state(owner) is not None
 
 
-def packed(dev: Device, owner: Any, key: Hashable, pack: Callable[[], Array]) -> Array | None:
+def packed(
+    dev: Device, owner: Any, key: Hashable, pack: Callable[[], Array], at_once: bool = False
+) -> Array | None:
     """What `pack()` made of this owner's contents, a blob; None: pack inside the call.
 
     `key` is everything besides the contents that the blob depends on (kernel, geometry, blocking).
     The first call with a key makes nothing: weights that are used once are packed once either way,
-    and without a second copy of them that stays.
+    and without a second copy of them that stays. `at_once`: it does, because the result without it
+    has other bits.
     """
     entries = kept(dev)
     state = _state(owner)
@@ -95,7 +98,7 @@ def packed(dev: Device, owner: Any, key: Hashable, pack: Callable[[], Array]) ->
     found = entry.blobs.get(key)
     if found is not None and not found.closed:
         return found
-    if entry.seen != key:
+    if entry.seen != key and not at_once:
         entry.seen = key
         return None
     if len(entry.blobs) >= MOST:

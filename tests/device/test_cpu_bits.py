@@ -32,7 +32,8 @@ def random(*shape: int, dtype: type = np.float32) -> np.ndarray:
 
 
 def gemms(dev):
-    for m, n, k in [(1, 1030, 517), (4, 700, 300), (97, 101, 103), (8, 33, 4100), (260, 7, 129)]:
+    few = [(1, 1030, 517), (4, 700, 300), (8, 33, 4100), (30, 610, 3001)]
+    for m, n, k in [*few, (97, 101, 103), (260, 7, 129)]:
         for dtype in (np.float32, np.float64):
             bias = random(n, dtype=dtype)
             a, b = random(m, k, dtype=dtype), random(k, n, dtype=dtype)

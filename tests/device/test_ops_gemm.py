@@ -157,6 +157,43 @@ def test_a_vector_times_a_matrix_that_no_cache_holds(isa_dev):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_few_rows_times_a_transposed_matrix(isa_dev, dtype):
+    """As x @ W.T: all groups of rows, rests of every kind, several slices of k."""
+    rng = np.random.default_rng(16)
+    shapes = [(m, 98, 131) for m in range(2, 18)]
+    shapes += [(4, 16, 64), (3, 17, 65), (5, 15, 63), (8, 100, 9001), (32, 97, 4133), (33, 40, 70)]
+    for m, n, k in shapes:
+        a = laid_out(rng, (m, k), dtype)
+        whole = rng.standard_normal((n, k + 5)).astype(dtype)
+        bias = rng.standard_normal(n).astype(dtype)
+        around = np.full((m, n + 4), 7, dtype)
+        for b in (whole[:, 3 : k + 3].T, whole[::-1, :k].copy().T):
+            out = around[:, 1 : n + 1]
+            gemm(isa_dev, a, b, out, bias=bias, activation="relu")
+            plain = ref.gemm(a, b)
+            rms = float(np.sqrt(np.mean(plain**2) + np.mean(bias**2)))
+            want = np.maximum(plain + bias, 0)
+            agree(out, want, ref.tolerance("gemm", dtype, k), rms, f"{m} {n} {k} {a.strides}")
+            assert (around[:, 0] == 7).all()
+            assert (around[:, n + 1 :] == 7).all()
+
+
+def test_a_few_rows_times_a_transposed_matrix_that_no_cache_holds(isa_dev):
+    rng = np.random.default_rng(17)
+    a, w = rng.standard_normal((9, 2053), np.float32), rng.standard_normal((4099, 2053), np.float32)
+    for m in (2, 5, 9):
+        want = ref.gemm(a[:m], w.T)
+        agree(gemm(isa_dev, a[:m], w.T), want, ref.tolerance("gemm", np.float32, 2053), 46)
+
+
+def test_special_values_in_a_few_rows_stay_in_their_columns(isa_dev):
+    a, w = np.ones((6, 77), np.float32), np.ones((40, 77), np.float32)
+    w[3, 76], w[4, 5], w[5, 70] = np.nan, np.inf, -np.inf
+    want = a.astype(np.float64) @ w.T
+    np.testing.assert_array_equal(gemm(isa_dev, a, w.T), want)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_sums_of_nothing_and_empty_results(dev, dtype):
     bias = np.array([1, -2, 3], dtype)
     none = gemm(dev, np.ones((2, 0), dtype), np.ones((0, 3), dtype), bias=bias, activation="relu")

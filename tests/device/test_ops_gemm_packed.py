@@ -128,6 +128,32 @@ def test_a_transposed_constant_b_is_packed(dev):
     assert not blobs(dev, bt)
 
 
+@pytest.mark.parametrize("m", [4, 5, 32, 33])
+def test_few_rows_times_a_transposed_constant_b_have_the_same_bits_in_every_call(dev, m):
+    """They would have others before it is packed, so it is packed at once."""
+    a, b = operands(m, 300, 400, np.float32)
+    turned = np.asfortranarray(b)
+    writeable = turned.copy(order="A")
+    turned.flags.writeable = False
+    first = gemm(dev, a, turned)
+    agree(first, a, b)
+    assert len(blobs(dev, turned)) == (5 <= m <= 32)
+    for _ in range(3):
+        assert (gemm(dev, a, turned) == first).all()
+    agree(gemm(dev, a, writeable), a, b)
+
+
+@pytest.mark.parametrize("m", [5, 32, 33])
+def test_on_a_deterministic_device_neither_does_it_for_a_transposed_b(m):
+    a, b = operands(m, 300, 700, np.float32)
+    turned = np.asfortranarray(b)
+    with sp.open("cpu", deterministic=True) as dev:
+        first = gemm(dev, a, turned.copy(order="A"))
+        turned.flags.writeable = False
+        for _ in range(3):
+            assert (gemm(dev, a, turned) == first).all()
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_an_array_is_packed_until_it_is_written(dev, dtype):
     a, b = operands(40, 300, 500, dtype)

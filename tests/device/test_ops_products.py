@@ -39,6 +39,17 @@ def test_the_second_call_takes_it(dev, dtype):
     close(out, a, b)
 
 
+def test_each_layout_of_the_operands_has_a_plan_of_its_own(dev):
+    a, b, out, call = ready(dev, 6, 40, 70)
+    for x, y in ((a, np.asfortranarray(b)), (np.asfortranarray(a), b)):
+        assert call(x, y, out) is False
+        gemm(dev, x, y, out)
+        out[:] = 0
+        assert call(x, y, out) is True
+        close(out, a, b)
+    assert call(a, b, out) is True
+
+
 @pytest.mark.parametrize("activation", [None, "relu", "tanh", "sigmoid"])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_bias_and_activation_go_the_same_way(dev, dtype, activation):
@@ -97,6 +108,7 @@ def test_strides_are_taken_as_they_are(dev):
         (np.repeat(a, 2, 0)[::2], np.repeat(b, 3, 1)[:, ::3], wide[:, 3:10]),
     ]
     for x, y, z in ways:
+        gemm(dev, x, y, z)
         z[...] = 0
         assert call(x, y, z) is True
         close(z, a, b)
@@ -295,7 +307,7 @@ def test_puts_that_cannot_be(dev):
     k = dev.kernel("gemm_f32")
     head = products.head_of(k)
     for args in [
-        (2, 1, 1, 1, 0, k, head, False),
+        (16, 1, 1, 1, 0, k, head, False),
         (0, 1, 1, 1, 0, k, head[:-1], False),
         (0, 1, 1, 1, 0, k, products.head_of(dev.kernel("conv2d_f32")), False),
         (0, 1, 1, 1, 0, k, head, False, weakref.ref(dev)),

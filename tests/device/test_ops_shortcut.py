@@ -183,9 +183,10 @@ def test_new_results_of_every_size_and_type(dev, slowly):
         item = np.dtype(dtype).itemsize
         for m, n in ((1, 1), (1, (128 << 10) // item), ((128 << 10) // item - 1, 1), (181, 181)):
             a, b = np.full((m, 2), 3, dtype), np.full((2, n), 5, dtype)
-            ops.gemm(dev, a, b)
+            spread = np.repeat(b, 2, 1)[:, ::2]  # a layout has an entry of its own
+            ops.gemm(dev, a, spread)
             del slowly[:]
-            got = ops.gemm(dev, a, np.repeat(b, 2, 1)[:, ::2])
+            got = ops.gemm(dev, a, spread)
             assert (got.shape, got.dtype, got.flags.owndata) == ((m, n), dtype, True)
             assert got.flags.c_contiguous
             assert (got == 30).all()

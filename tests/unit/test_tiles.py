@@ -1,6 +1,8 @@
 """The tile model: what it promises about caches and registers, for many machines and sizes."""
 
 import itertools
+import re
+from pathlib import Path
 
 import pytest
 
@@ -102,11 +104,19 @@ def test_a_narrow_product_reads_each_row_of_a_in_one_go(isa, itemsize):
     assert wider.levels == usual.levels
 
 
-def far(isa, m, n, k, stays=False, itemsize=4):
+@pytest.mark.parametrize("isa", tiles.CORES)
+def test_an_a_whose_rows_do_not_lie_along_memory_is_packed_in_the_usual_slices(isa):
+    info = machine(isa)
+    usual = tiles.blocks(tiles.CORES[isa], info.caches, 4)
+    assert tiles.gemm(info, 512, 2 * usual.nr, 20000, a_rows=False).levels == usual.levels
+    assert tiles.gemm(info, 512, 2 * usual.nr, 20000, b_rows=False).levels != usual.levels
+
+
+def far(isa, m, n, k, stays=False, itemsize=4, b_rows=True):
     """Is it read as a b from memory is?"""
     info = machine(isa)
     usual = tiles.blocks(tiles.CORES[isa], info.caches, itemsize)
-    kc = tiles.gemm(info, m, n, k, itemsize, stays=stays).levels[0][2]
+    kc = tiles.gemm(info, m, n, k, itemsize, stays=stays, b_rows=b_rows).levels[0][2]
     assert kc == usual.kc or kc < usual.kc
     return kc < usual.kc
 
@@ -130,6 +140,27 @@ def test_few_rows_read_a_b_from_memory_a_few_of_its_rows_at_a_time(isa):
     # What will be packed is read in the same order before; four rows are not worth packing.
     assert not far(isa, 8, 2048, 2048, stays=True)
     assert far(isa, tiles.FEW_ROWS, 2048, 2048, stays=True)
+    assert not far(isa, 8, 2048, 2048, b_rows=False)  # it is not read in place
+
+
+def native(file, name):
+    """A constant of native/cpu, `1 << 2` as 4."""
+    text = (Path(__file__).parents[2] / "native" / "cpu" / file).read_text()
+    value, shift = re.search(rf"\b{name} = (\d+)(?: << (\d+))?", text).groups()
+    return int(value) << int(shift or 0)
+
+
+@pytest.mark.parametrize("caches", ["zen", "golden"])
+def test_a_few_rows_of_b_are_no_more_than_what_is_read_along_them(caches):
+    info = machine(caches=caches, units=1)
+    (_, nc, kc), _ = tiles.gemm(info, 2, 8192, 4096).levels
+    assert kc == tiles.CORES["avx512"].far_rows
+    assert nc * kc * 4 == native("gemm_slice.c", "ALONG_NBYTES") == tiles.ALONG_NBYTES
+    assert kc <= native("gemm_slice.c", "ALONG_TERMS")
+
+
+def test_rows_that_are_done_by_dot_products():
+    assert native("gemv.c", "FEW_ROWS_NBYTES") == tiles.DOT_NBYTES
 
 
 def test_shapes_need_few_kernels():
