@@ -122,8 +122,8 @@ static int64_t unfinished(const struct hot_queue *q, int64_t value, PyObject *co
 }
 
 /* args: a, b, out, bias. A timeline value, by then reached; 0: left to Python; -1: an exception. `act` < 0: that of the table.
- * `planned`: what would have to wait for its turn is left to Python, too, and nothing is waited for. hot: gcc takes what follows the refusals for rare, and copies there by slow short
- * instructions. */
+ * `planned`: what would have to wait for its turn is left to Python, too, and nothing is waited for. hot: gcc takes what follows
+ * the refusals for rare, and copies there by slow short instructions. */
 __attribute__((hot)) static int64_t launch(struct hot_products *p, PyObject *const *args, int act, int planned)
 {
     struct hot_matrix a, b, out;

@@ -208,11 +208,9 @@ def _kept(
     k, n = b.shape
     if tile is None or not tiles.packs_b(dev.info, m, n, k, b.dtype.itemsize, tile):
         return None
-    dots = (
-        not rows and m * b.dtype.itemsize <= tiles.DOT_NBYTES
-    )  # other sums than those of a packed b
+    dots = not rows and m * b.dtype.itemsize <= tiles.DOT_NBYTES
     if dots and dev.deterministic:
-        return None
+        return None  # they add up in another order than products with a packed b
     key = (function.name, n, k, _slices(tile), b.dtype, getattr(b, "strides", None))
     return weights.packed(dev, b, key, lambda: _blob(dev, b, function, tile), dots)
 
