@@ -39,10 +39,11 @@ def distinct(value: object) -> tuple[object, type]:
 class Graph:
     """Nodes, the last of them the result; `names` in order of first appearance.
 
-    `text` is the expression, "" for a traced function, which `called` names.
+    `text` is the expression, "" for a traced function, which `called` names. Graphs are equal that
+    compute the same, wherever they were written: `source` is that, of which errors tell.
     """
 
-    __slots__ = ("_hash", "_key", "called", "names", "nodes", "text")
+    __slots__ = ("_hash", "_key", "called", "names", "nodes", "source", "text")
 
     def __init__(
         self, nodes: tuple[Node, ...], names: tuple[str, ...], text: str, called: str = ""
@@ -50,6 +51,7 @@ class Graph:
         self.nodes, self.names, self.text, self.called = nodes, names, text, called
         self._key = (tuple((n.op, n.args, *distinct(n.value)) for n in nodes), names)
         self._hash = hash(self._key)
+        self.source = text, called, tuple(n.at for n in nodes)
 
     def __hash__(self) -> int:
         return self._hash

@@ -58,11 +58,15 @@ def scalars(graph: Graph, names: frozenset[str]) -> Scalars:
     return Scalars(tuple(uniform), tuple(sorted(order)), tuple(sorted(needed)))
 
 
-@lru_cache(maxsize=512)
 def with_truths(graph: Graph, names: frozenset[str]) -> Graph:
     """`graph` with what is a scalar and a condition of `where` as "it is not 0": so it is whatever
     type computes, which may have no room for the scalar itself (0.5 in i32, 1e-50 in f32).
     """
+    return _with_truths(graph, names, graph.source)
+
+
+@lru_cache(maxsize=512)
+def _with_truths(graph: Graph, names: frozenset[str], source: object) -> Graph:
     uniform = scalars(graph, names).uniform
     made = Builder(graph.called)
     new: list[int] = []

@@ -328,6 +328,20 @@ def test_functions_that_cannot_be_traced(dev, function, error, match):
         map(dev, function, np.ones(3, np.float32))
 
 
+def test_an_error_tells_where_this_one_was_written(dev):
+    """Also of what computes the same as another one that was refused before."""
+    x = np.ones(3, np.float32)
+    for expression, words in (
+        ("x>1.5", "    x>1.5"),
+        ("x  >  1.5", "    x  >  1.5"),
+        (lambda x: x > 1.5, "<lambda>: the result"),
+        ("x>1.5", "    x>1.5"),
+    ):
+        with pytest.raises(TypeError, match="would be bool") as refused:
+            map(dev, expression, x)
+        assert words in str(refused.value)
+
+
 REFUSED = {
     "%": lambda x: x % 2, "//": lambda x: 2 // x, "divmod": lambda x: divmod(x, 2),
     "@": lambda x: x @ x, "<<": lambda x: x << 1, ">>": lambda x: 1 >> x,
