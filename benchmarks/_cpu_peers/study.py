@@ -12,6 +12,7 @@ from typing import Any
 
 from _bench import results
 from _bench.problems import FAILED, OK, REGRESSION, USAGE, UsageError
+from _bench.writers import Outputs
 
 from . import cases, report
 
@@ -51,6 +52,7 @@ def guarded(args: argparse.Namespace, prog: str, run: Callable[[argparse.Namespa
     """`run`'s exit code; SIGTERM interrupts it as Ctrl-C does; wrong usage is one line."""
     signal.signal(signal.SIGTERM, _interrupt)
     try:
+        Outputs(json=args.json, md=args.md).check()
         return run(args)
     except UsageError as error:
         print(f"{prog}: {error}", file=sys.stderr)

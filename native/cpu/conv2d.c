@@ -40,7 +40,7 @@ int sp_conv_widen(const struct sp_args_conv2d_f32 *a, struct sp_conv *v)
 
 void sp_conv_flatten(struct sp_conv *v)
 {
-    if (v->taps != 1 || v->sh != 1 || v->sw != 1 || v->ph || v->pw || v->oh != v->h || v->ow != v->w_in)
+    if (!sp_conv_is_pixel_by_pixel(v))
         return;
     v->ow = v->w_in = v->h * v->w_in * (v->nhwc ? v->n : 1);
     v->oh = v->h = 1;

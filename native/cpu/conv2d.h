@@ -17,6 +17,18 @@ struct sp_conv {
     int nhwc;
 };
 
+/* 1x1, and each output is of a pixel: padding may lie on any side. */
+static inline int sp_conv_is_of_pixels(const struct sp_conv *v)
+{
+    return v->taps == 1 && v->ph == 0 && v->pw == 0 && (v->oh - 1) * v->sh < v->h && (v->ow - 1) * v->sw < v->w_in;
+}
+
+/* And each pixel makes one. */
+static inline int sp_conv_is_pixel_by_pixel(const struct sp_conv *v)
+{
+    return sp_conv_is_of_pixels(v) && v->sh == 1 && v->sw == 1 && v->oh == v->h && v->ow == v->w_in;
+}
+
 /* A group of an image as a source of panels. */
 struct sp_conv_group {
     const struct sp_conv *conv;

@@ -25,8 +25,7 @@ static int product(const struct work *work, int64_t index)
     const int64_t o0 = group * v->ocg;
     const size_t pixels = (size_t)(v->oh * v->ow);
     const size_t k = (size_t)(v->cg * v->taps);
-    const int is_1x1 = v->taps == 1 && v->sh == 1 && v->sw == 1 && v->ph == 0 && v->pw == 0 && v->oh == v->h &&
-                       v->ow == v->w_in;
+    const int is_1x1 = sp_conv_is_pixel_by_pixel(v);
     const float *const image_x = v->x + image * v->c * v->h * v->w_in;
     const struct sp_conv_group source = {v, v->nhwc ? image_x + c0 : image_x + c0 * v->h * v->w_in};
     const struct sp_strided weights = {v->w + o0 * v->cg * v->taps, k, 1};

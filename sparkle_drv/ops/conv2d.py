@@ -177,6 +177,8 @@ class Conv2dPlan(PlanBase):
         given = out, x, self.w, self.bias
         return planned.launch(self.queue, self.kernel, given, self._tail)
 
+    _call.__qualname__ = "Conv2dPlan.__call__"  # as errors of its arguments name it
+
     def bind(self, x: Any, out: Any) -> Any:
         """A prepared launch for these Arrays or Buffers: called, it returns a timeline value.
 

@@ -126,8 +126,8 @@ class GemmPlan(PlanBase):
     Operands are row-major Arrays, Buffers or, on devices with unified memory, numpy arrays of
     exactly the planned shape and dtype; `b` is None for a plan that was made with one. Asynchronous
     for all of them: wait for the fence before reading `out`. Sizes are checked against the memory
-    behind each operand, strides and dtypes are not. `out` may not share memory with an operand
-    (ValueError).
+    behind each operand (ValueError), dtypes against the kernel's (TypeError); that its shape is the
+    planned one is not. `out` may not share memory with an operand (ValueError).
     `bind` goes further and prepares one launch. `kernel` is what runs, `queue` where, `tile` the
     TilePlan that it was made for; `tile.source` says whether that was tuned.
     """
@@ -156,6 +156,8 @@ class GemmPlan(PlanBase):
         """What the short way (native/python/plan.c) leaves alone."""
         given = out, a, self._right(b), bias
         return planned.launch(self.queue, self.kernel, given, self._tail)
+
+    _call.__qualname__ = "GemmPlan.__call__"  # as errors of its arguments name it
 
     def _right(self, b: Any) -> Any:
         if self.weights is not None and b is not None:

@@ -24,7 +24,7 @@ _ULPS = {
 _SUMS = {
     **dict.fromkeys(("gemm", "conv2d", "reduce_sum", "sum", "mean"), (16, 4)),
     **dict.fromkeys(("winograd", "winograd2"), (64, 6)),
-    "winograd6": (256, 24),
+    "winograd6": (800, 1.5),
 }
 
 
@@ -43,8 +43,12 @@ def tolerance(op: str, dtype: Any = None, k: int = 1) -> float:
 
     "winograd" is a conv2d by that algorithm: its sums are half as large again, and its transforms
     round what they multiply by up to 10 on the way (measured: 40 eps at k = 9). "winograd2" is held
-    to the same. "winograd6", with output tiles of 6 x 6, rounds up to four times as much (measured:
-    600 eps at k = 576, of 10 M outputs).
+    to the same. "winograd6", with output tiles of 6 x 6, rounds by what stands in a patch, hardly
+    the more the more terms (measured: 600 eps at k = 576, of 10 M outputs; 790 at k = 9, of those
+    of a relu).
+
+    Of saturating activations compare what goes into them, or hold the results against an rms of 1
+    and `tolerance` times that of the sums.
     """
     base, _, suffix = op.rpartition("_")
     if dtype is None:

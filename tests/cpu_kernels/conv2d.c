@@ -35,8 +35,11 @@ static struct sp_args_conv2d_f32 geometry(void)
     v.pw = rnd_below(v.kw + 1);
     v.nhwc = rnd_below(2);
     v.act = rnd_below(4);
-    const int64_t rows = (int64_t)v.h + 2 * v.ph - (int64_t)v.dh * (v.kh - 1) - 1;
-    const int64_t columns = (int64_t)v.w_in + 2 * v.pw - (int64_t)v.dw * (v.kw - 1) - 1;
+    /* Below and to the right there may be more padding than anything reads, or none. */
+    const uint32_t below = rnd_below(2) ? v.ph : rnd_below(v.kh + 3);
+    const uint32_t right = rnd_below(2) ? v.pw : rnd_below(v.kw + 3);
+    const int64_t rows = (int64_t)v.h + v.ph + below - (int64_t)v.dh * (v.kh - 1) - 1;
+    const int64_t columns = (int64_t)v.w_in + v.pw + right - (int64_t)v.dw * (v.kw - 1) - 1;
     v.oh = rows < 0 ? 0 : (uint32_t)(rows / v.sh + 1);
     v.ow = columns < 0 ? 0 : (uint32_t)(columns / v.sw + 1);
     return v;

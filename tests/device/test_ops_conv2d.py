@@ -159,6 +159,36 @@ def test_nothing_at_all_by_any_algorithm(dev, algo):
     assert conv2d(dev, x, w[:0], algo=algo).shape == (2, 0, 3, 4)
 
 
+@pytest.mark.parametrize("algo", ["auto", "direct"])
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+@pytest.mark.parametrize("stride", [(1, 1), (1, 2), (2, 2), (3, 2)])
+@pytest.mark.parametrize("groups", [1, 2])
+def test_padding_below_and_to_the_right_alone(isa_dev, groups, stride, layout, algo):
+    """1x1: the first output is of the first pixel, and the last ones of none.
+
+    Scratch is full of NaN before.
+    """
+    rng = np.random.default_rng(3)
+    full = np.full((2, 40, 24, 24), np.nan, np.float32)
+    for step in (1, 2):
+        conv2d(isa_dev, full, normal(rng, 40, 40, 1, 1), stride=step, algo="direct")
+    for c, oc in ((17, 8), (32, 40)):
+        w = normal(rng, oc * groups, c, 1, 1)
+        for h, width in ((1, 5), (5, 7), (7, 33)):
+            for below, right in ((3, 0), (0, 3), (3, 1), (40, 0), (0, 70)):
+                x = normal(rng, 2, c * groups, h, width)
+                options = {
+                    "stride": stride, "padding": ((0, below), (0, right)), "groups": groups,
+                }  # fmt: skip
+                want = ref.conv2d(x, w, **options)
+                x, want = (
+                    np.ascontiguousarray(v.transpose(0, 2, 3, 1)) if layout == "NHWC" else v
+                    for v in (x, want)
+                )
+                got = conv2d(isa_dev, x, w, layout=layout, algo=algo, **options)
+                agree(got, want, c, f"{c} {oc} {h} {width} {options}")
+
+
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
 def test_arrays_carry_their_layout(dev, layout):
     rng = np.random.default_rng(13)

@@ -41,6 +41,8 @@ def run(*words):
         (("--only", "no such case"), "no case has 'no such case'"),
         (("--threads", "5000"), "--threads: 1 to"),
         (("--threads", "one"), "numbers like 1,2"),
+        (("--md", "no/such/folder/x.md"), "its folder does not exist"),
+        (("--md", "x.md", "--json", "x.md"), "must be different files"),
     ],
 )
 def test_wrong_usage_is_one_line(words, said, capsys):
