@@ -52,20 +52,6 @@ def stuck(userlib):
     made.dev.close()
 
 
-@pytest.fixture
-def slowly(monkeypatch):
-    """The devices of the calls that came to Python."""
-    seen = []
-    look = staging.device
-
-    def note(given):
-        seen.append(given)
-        return look(given)
-
-    monkeypatch.setattr(staging, "device", note)
-    return seen
-
-
 def f32(*shape):
     return np.ones(shape, np.float32)
 

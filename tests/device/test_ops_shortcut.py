@@ -20,7 +20,7 @@ import pytest
 
 import sparkle_drv as sp
 from sparkle_drv import _hot, ops
-from sparkle_drv.ops import convcall, products, staging
+from sparkle_drv.ops import convcall, products
 from sparkle_drv.ops.conv2d import Conv2d, Conv2dPlan
 from sparkle_drv.ops.gemm import Gemm, GemmPlan
 
@@ -31,20 +31,6 @@ BOTH = [(ops.gemm, Gemm), (ops.conv2d, Conv2d)]
 def dev():
     with sp.open("cpu") as device:
         yield device
-
-
-@pytest.fixture
-def slowly(monkeypatch):
-    """The devices of the calls that came to Python."""
-    seen = []
-    look = staging.device
-
-    def note(given):
-        seen.append(given)
-        return look(given)
-
-    monkeypatch.setattr(staging, "device", note)
-    return seen
 
 
 def operands(dev):
