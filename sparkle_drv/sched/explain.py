@@ -122,7 +122,8 @@ def _measured(uri: str, costs: Costs) -> str:
     least time that a call of one takes, whatever its size.
     """
     best: dict[str, float] = {}
-    lines = {op: speed.line for (op, at), speed in costs.speeds.items() if at == uri}
+    known = list(costs.speeds.items())  # another thread may measure one more meanwhile
+    lines = {op: speed.line for (op, at), speed in known if at == uri}
     for op, line in lines.items():
         if line.b:
             unit = _unit(op)

@@ -48,7 +48,7 @@ NOISE_MEMORY, PROBES_WEIGH = 32, 4
 another without anything in between, and scatter less than calls do."""
 
 
-@dataclass
+@dataclass(frozen=True)
 class Knot:
     """The correction near one size: log(measured / line), a clipped mean of `count` runs."""
 
@@ -58,7 +58,9 @@ class Knot:
 
 @dataclass
 class Speed:
-    """One operation on one device. `at` predicts, `observe` learns."""
+    """One operation on one device. `at` predicts, `observe` learns; threads may do both at once:
+    a knot is replaced, not changed, so no one meets half of one.
+    """
 
     line: Line
     noise: float = 0.05
@@ -127,9 +129,11 @@ class Speed:
         self._before = error
 
     def _learn(self, size: float, value: float, count: int = 1) -> None:
-        knot = self.knots.setdefault(round(_octave(size)), Knot())
-        knot.count = min(MEMORY, knot.count + count)
-        knot.mean += (value - knot.mean) * count / knot.count
+        at = round(_octave(size))
+        before = self.knots.get(at, Knot())
+        total = min(MEMORY, before.count + count)
+        weight = min(count, total) / total
+        self.knots[at] = Knot(before.mean + weight * (value - before.mean), total)
 
     def _correction(self, size: float) -> float:
         if not self.knots:
