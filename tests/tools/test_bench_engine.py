@@ -204,10 +204,11 @@ def test_out_of_memory_is_a_failed_row(device):
 
 def test_short_kernels_are_batched_and_long_ones_are_not(device):
     with Bound(manifest_job(device, "copy_f32", n=8), device, 1) as bound:
-        sampler = timing.steady(bound, "hot")
-        assert sampler.batch > 1
+        sampler = timing.steady(bound, "hot", timing.SAMPLE_NS / 10)
+        assert sampler.batch == 10
         sampler.close()
-        assert timing.steady(bound, "latency").batch == 1
+        assert timing.steady(bound, "latency", timing.SAMPLE_NS / 10).batch == 1
+        assert timing.estimate(bound) > 0
     with Bound(manifest_job(device, "busy_u32", iters=2_000_000), device, 1) as bound:
         assert timing.steady(bound, "hot").batch == 1
 
