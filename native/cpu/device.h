@@ -5,6 +5,7 @@
 #include "../core/progress.h"
 #include "../core/queue.h"
 #include "../core/timeline.h"
+#include "../include/sp_extents.h"
 #include "pool.h"
 
 #include <pthread.h>
@@ -29,6 +30,7 @@ struct sp_cpu_kernel {
     void *library;
     struct sp_tile_plan plan;
     struct sp_signature sig;
+    struct sp_extents extents; /* of sig */
 };
 
 /* One submission on its way: the records follow. */

@@ -78,7 +78,7 @@ static int ended_well(const struct hot_fence *f)
     int well;
     Py_INCREF(queue); /* what is pending may be Python's, which can take it from the fence */
     if (q->brief) {
-        well = reached(handle) >= value && wait(handle, value, 0) == 0;
+        well = wait(handle, value, 0) == 0;
     } else {
         Py_BEGIN_ALLOW_THREADS /* a driver may hold a lock while it calls somebody's Python */
         well = reached(handle) >= value && wait(handle, value, 0) == 0;

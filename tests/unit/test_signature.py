@@ -3,6 +3,7 @@ programs that C runs."""
 
 import re
 import struct
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -243,6 +244,72 @@ def broken(**fields):
 def test_broken_native_signatures_are_refused(fields):
     assert broken() == 0
     assert broken(**fields) == -22
+
+
+USUAL = ("", "n", "7", "span(m, rs, n, cs)", "span(m, rs, n, 1)", "span(n, cs, 3, 5)")
+SIZES = st.one_of(st.integers(0, 40), st.integers(0, 2**32 - 1), st.just(2**32 - 1))
+
+
+def needed(arg, sizes):
+    """Bytes that a pointer must cover, or where that has no 64 bits as many as there can be."""
+    signature = Signature([arg, *(Arg(n, "u32") for n in sizes)])
+    block = signature.args_struct.pack(16, *sizes.values()) + bytes(8)
+    need = ffi.new("uint64_t *")
+    rc = lib.sp_signature_check(signature.native, ffi.new("char[]", block), ffi.NULL, need)
+    return 2**64 - 1 if rc == -75 else need[0]
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.builds(
+                Arg,
+                st.just(""),
+                st.sampled_from(["u8*", "f32*", "f64*"]),
+                st.just("r"),
+                st.booleans(),
+                st.sampled_from(USUAL),
+            ),
+            st.sampled_from([0, 16]),
+            st.integers(-9, 9),
+        ),
+        min_size=1,
+        max_size=4,
+    ),
+    st.fixed_dictionaries(dict.fromkeys(("m", "n", "rs", "cs"), SIZES)),
+)
+def test_what_is_covered_at_a_glance_is_covered(pointers, sizes):
+    args = [replace(arg, name=f"p{i}") for i, (arg, _, _) in enumerate(pointers)]
+    signature = Signature([*args, *(Arg(n, "u32") for n in sizes)])
+    addresses = [address for _, address, _ in pointers]
+    needs = [needed(arg, sizes) for arg in args]
+    covered = [
+        min(max(0, need + slack), 2**64 - 1)
+        for need, (_, _, slack) in zip(needs, pointers, strict=True)
+    ]
+    block = ffi.new(
+        "char[]",
+        signature.args_struct.pack(*addresses, *sizes.values())
+        + struct.pack(f"={len(covered)}Q", *covered),
+    )
+    extents = ffi.new("struct sp_extents *")
+    assert lib.sp_extents_resolve(extents, signature.native) == 1
+    rc = lib.sp_signature_check(signature.native, block, ffi.NULL, ffi.NULL)
+    at_a_glance = lib.sp_extents_cover(extents, block)
+    assert not (at_a_glance and rc)
+    if all(addresses) and all(
+        need or not arg.extent for need, arg in zip(needs, args, strict=True)
+    ):
+        assert at_a_glance == (rc == 0)  # it is not left to the other one without need
+
+
+@pytest.mark.parametrize("extent", ["n*2", "n+1", "span(n, n, n, n)+1", "n/2"])
+def test_other_extents_are_never_covered_at_a_glance(extent):
+    extents = ffi.new("struct sp_extents *")
+    native = Signature([Arg("p", "f32*", "r", extent=extent), Arg("n", "u32")]).native
+    assert lib.sp_extents_resolve(extents, native) == 0
+    block = ffi.new("char[]", struct.pack("=QIIQ", 8, 5, 0, 2**40))
+    assert lib.sp_extents_cover(extents, block) == 0
 
 
 def test_null_pointers():
