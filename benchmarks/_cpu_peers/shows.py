@@ -125,20 +125,23 @@ def _of_peak(row: Row | None, peak: float | None) -> float | None:
 
 
 def _of_copies(row: Row | None, roof: float | None) -> Line:
-    """Against the best of what only moves memory, in turn with it; the roof is told beside that."""
+    """Against a copy in turn with it; a saxpy in place and the roof are told beside that."""
     what = "map of 4 operations, 10 M floats: of the copy rate"
     ns = figures.median(row, f"{OURS} checked") if row else None
-    rates = [
-        streams.nbytes(all_cases()[row["case"]].of, name) / took  # type: ignore[arg-type]
+    rates = {
+        name: streams.nbytes(all_cases()[row["case"]].of, name) / took  # type: ignore[arg-type]
         for name in streams.ARRAYS
         if row and (took := figures.median(row, f"{OURS} {name}"))
-    ]
-    if row is None or ns is None or not rates:
+    }
+    if row is None or ns is None or "copy" not in rates:
         return _share(what, None, AT_COPY)
     rate = row["nbytes"] / ns
-    line = _share(what, rate / max(rates), AT_COPY)
-    beside = f"; {rate / roof:.1%} of the best sustained before, {roof:.1f}" if roof else ""
-    said = f"{line.figure} of {max(rates):.1f} GB/s in turn with it{beside}"
+    line = _share(what, rate / rates["copy"], AT_COPY)
+    said = f"{line.figure} of {rates['copy']:.1f} GB/s in turn with it"
+    if "saxpy" in rates:
+        said += f"; {rate / rates['saxpy']:.1%} of a saxpy in place, {rates['saxpy']:.1f}"
+    if roof:
+        said += f"; {rate / roof:.1%} of the best sustained before, {roof:.1f}"
     return replace(line, figure=said)
 
 

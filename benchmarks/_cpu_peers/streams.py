@@ -19,7 +19,7 @@ ARRAYS = {"copy": 2, "saxpy": 3}
 """Those that read and write: how many arrays pass. saxpy's y is fetched by reading it; a plain copy
 stores past the caches."""
 CASE = "map four 10M"
-"""The map that is judged by them."""
+"""The map that is judged by the copy; the saxpy is told beside it."""
 _CLOSE = 1e-6
 
 
