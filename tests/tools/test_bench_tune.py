@@ -36,12 +36,15 @@ def kept(path):
 
 def test_it_prints_writes_and_keeps(bench, tuned_file, tmp_path, capsys):
     out = tmp_path / "t.json"
-    assert bench("tune", "gemm_f32", "-a", "size=40", "--budget", "0.5", "--json", out) == 0
-    text = capsys.readouterr().out
-    assert "model's plan" in text
-    assert "gemm_f32" in text
-    document = json.loads(out.read_text())
-    (row,) = document["results"]
+    for budget in ("0.5", "10"):  # the second for a machine that got to nothing in the first
+        assert bench("tune", "gemm_f32", "-a", "size=40", "--budget", budget, "--json", out) == 0
+        text = capsys.readouterr().out
+        assert "model's plan" in text
+        assert "gemm_f32" in text
+        document = json.loads(out.read_text())
+        (row,) = document["results"]
+        if row["outcome"]["tried"] > 1:
+            break
     assert (document["command"], document["interrupted"]) == ("tune", False)
     assert row["outcome"]["best_s"] > 0
     assert row["outcome"]["tried"] > 1
