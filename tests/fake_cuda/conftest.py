@@ -7,12 +7,14 @@ It is a copy of the library: the tests here reset contexts and count what is ali
 import ctypes
 import shutil
 
+import fakecuda
 import pytest
 from fakekit import Fake, library
 
 
 @pytest.fixture(scope="session")
 def loaded(tmp_path_factory) -> Fake:
+    fakecuda.elsewhere()  # a copy that is there would be found by its SONAME
     fake = Fake(shutil.copy(library(), tmp_path_factory.mktemp("fake_cuda")))
     fake.ok("cuInit", 0)
     return fake
