@@ -5,6 +5,7 @@
 #include "../core/queue.h"
 #include "../core/timeline.h"
 #include "../include/sp_amdgpu.h"
+#include "../include/sp_extents.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -84,6 +85,7 @@ struct sp_amdgpu_kernel {
     struct sp_amdgpu_memory *code;
     struct sp_amdgpu_template t;
     struct sp_signature sig;
+    struct sp_extents extents; /* of sig */
     _Atomic uint64_t job_threads; /* length.c */
 };
 

@@ -40,9 +40,7 @@ int sp_cpu_check_dispatch(const struct sp_cpu *dev, const void *record, size_t n
     if (!sp_dispatch_fits(d, &k->sig))
         return -EINVAL;
     int rc = check_grid(k, d);
-    if (rc || !k->sig.checked || sp_extents_cover(&k->extents, d + 1))
-        return rc;
-    return sp_signature_check(&k->sig, d + 1, NULL, NULL);
+    return rc ? rc : sp_dispatch_covered(d, &k->sig, &k->extents);
 }
 
 int sp_cpu_check(const struct sp_cpu *dev, const void *records, size_t nbytes)

@@ -8,6 +8,7 @@
 #include "../core/queue.h"
 #include "../core/timeline.h"
 #include "../include/sp_cuda.h"
+#include "../include/sp_extents.h"
 #include "driver.h"
 
 #include <pthread.h>
@@ -84,6 +85,7 @@ struct sp_cuda_kernel {
     uint32_t most_shared; /* that a launch may add */
     uint64_t serial;      /* no other kernel of this process has it */
     struct sp_signature sig;
+    struct sp_extents extents; /* of sig */
     char name[64];
 };
 

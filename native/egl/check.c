@@ -51,8 +51,8 @@ int sp_egl_check_dispatch(const struct sp_egl *dev, const void *record, size_t n
     if (!sp_dispatch_fits(d, &k->sig))
         return -EINVAL;
     int rc = check_grid(dev, k, d);
-    if (rc == 0 && k->sig.checked)
-        rc = sp_signature_check(&k->sig, d + 1, NULL, NULL);
+    if (rc == 0)
+        rc = sp_dispatch_covered(d, &k->sig, &k->extents);
     const unsigned char *args = (const unsigned char *)(d + 1);
     const unsigned char *covered = args + d->args_nbytes;
     for (uint32_t i = 0; rc == 0 && i < k->sig.npointers; i++) {

@@ -12,6 +12,7 @@
 #include "../dl/egl.h"
 #include "../dl/gl.h"
 #include "../include/sp_egl.h"
+#include "../include/sp_extents.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -64,6 +65,7 @@ struct sp_egl_kernel {
     uint32_t magic;
     struct sp_egl *dev;
     struct sp_signature sig;
+    struct sp_extents extents; /* of sig */
     uint32_t program;
     uint32_t blocks;
     uint32_t group_size[3];

@@ -1,29 +1,37 @@
-/* A signature's pointers, resolved when its kernel is loaded: most argument blocks are seen to be covered in some ten
- * instructions a pointer. What cannot be told that way is for sp_signature_check. */
+/* A signature's pointers, resolved when its kernel is loaded: of most argument blocks it takes a few instructions a pointer to
+ * see that they are covered. What cannot be told that way is for sp_signature_check. */
 #ifndef SP_EXTENTS_H
 #define SP_EXTENTS_H
 #include "sp_cmd.h"
 
-enum { SP_MOST_RESOLVED = 8 };
+enum { SP_MOST_RESOLVED = 8, SP_MOST_FACTORS = 5 };
 
 /* The 32 bits at `offset` of the arguments, of which `mask` lets all or none through, or `constant`. */
 struct sp_operand {
     uint32_t offset, mask, constant;
 };
 
-/* (n1 - 1) * s1 + (n2 - 1) * s2 + 1 elements of 1 << shift bytes, where neither n1 nor n2 is 0. */
+enum sp_extent_form {
+    SP_UNBOUNDED = 0, /* nothing is known */
+    SP_PRODUCT = 1,   /* of `count` factors, one of which may be divided, rounding up */
+    SP_SPAN = 2       /* sp_cmd.h's, of the four in its order */
+};
+
 struct sp_resolved {
     uint32_t offset; /* of the address */
     uint32_t is_optional;
-    uint32_t is_bounded; /* 0: nothing is known of what it must cover */
-    uint32_t shift;
-    struct sp_operand n1, s1, n2, s2;
+    uint32_t shift; /* elements have 1 << shift bytes */
+    uint32_t form;
+    uint32_t count;
+    uint32_t divided; /* a factor's index; SP_MOST_FACTORS: none is */
+    struct sp_operand divisor;
+    struct sp_operand of[5]; /* SP_MOST_FACTORS */
 };
 
 struct sp_extents {
     uint32_t npointers;
     uint32_t args_nbytes;
-    struct sp_resolved pointers[SP_MOST_RESOLVED];
+    struct sp_resolved pointers[8]; /* SP_MOST_RESOLVED */
 };
 
 /* 0 when the signature has a pointer of another form, too many, or does not hold together: nothing is covered then. */
