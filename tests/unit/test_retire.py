@@ -172,7 +172,7 @@ def test_what_another_thread_takes_off_takes_nothing_else_with_it():
 
 
 def test_a_queue_that_takes_work_just_now_is_asked_again():
-    """As by a finalizer in the middle of a submission of its own thread, which it cannot wait for."""
+    """By a finalizer in the middle of a submission of its own thread, which it cannot wait for."""
     backend, retired = make(a=1)
     gone = []
     backend.settled = lambda queue: -errno.EAGAIN
