@@ -19,6 +19,7 @@ from contextlib import contextmanager
 
 import fakecuda
 import pytest
+from hypothesis import HealthCheck, settings
 from userlib import Compiler
 from watchdog import Watchdog
 
@@ -34,6 +35,13 @@ URIS_OF_SUITE = [*URIS, "cuda:1", "sim:gpu0"]
 # SPARKLE_REQUIRE=egl[,...]: a device that is not there fails its tests instead of skipping them.
 REQUIRED = os.environ.get("SPARKLE_REQUIRE", "").split(",")
 
+
+# The same examples in each run (--hypothesis-profile=default looks for others), and none fails
+# because the machine had something else to do.
+settings.register_profile(
+    "tests", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("tests")
 
 WATCHDOG = pytest.StashKey[Watchdog]()
 HANGS_AFTER_S = 60  # after a test's own timeout

@@ -234,8 +234,8 @@ class Backend(Protocol):
     def open_queue(self, timing: bool) -> Any:
         """A new queue at value 0; `timing`: `times` will be asked. Raises SparkleError.
 
-        `submitted`, `reached`, `wait` and `times` work as long as the handle is referenced, past
-        `close_queue` too.
+        `submitted`, `settled`, `reached`, `wait` and `times` work as long as the handle is
+        referenced, past `close_queue` too.
         """
 
     def close_queue(self, queue: Any, timeout_ns: int) -> int:
@@ -283,7 +283,12 @@ class Backend(Protocol):
         """The newest value given out; never blocks."""
 
     def settled(self, queue: Any, /) -> int:
-        """`submitted`, once no call is between its look at the epoch and its value."""
+        """`submitted`, once no call is between its look at the epoch and its value.
+
+        Finalizers ask this, which run anywhere: below such a call of the same thread, or while
+        another thread has what such a call waits for. A backend that runs Python in between does
+        not wait for it then, but returns -EAGAIN: core asks again.
+        """
 
     def reached(self, queue: Any, /) -> int:
         """The value up to which everything has ended, well or not; never blocks."""

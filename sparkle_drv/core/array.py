@@ -154,7 +154,8 @@ class Array(PointerBase, Shaped):
         return array
 
     def __repr__(self) -> str:
-        where = "closed" if self.closed else f"on {self.buffer._storage.owner.uri}"
+        uri = self.buffer._uri()
+        where = f"on {uri}" if uri else "closed"
         layout = f" {self.layout}" if self.layout else ""
         return f"<Array {self.dtype}{list(self.shape)}{layout} {where}>"
 
@@ -206,8 +207,9 @@ class Array(PointerBase, Shaped):
         import numpy as np
 
         self.buffer._open()
-        if self.fence is not None:
-            self.fence.wait()
+        fence = self.fence
+        if fence is not None:
+            fence.wait()
         if not self.device.info.unified:
             return self.buffer.read(self.dtype, self.shape)
         flat = (

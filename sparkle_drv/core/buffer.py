@@ -69,7 +69,8 @@ class Buffer(PointerBase):
         self.nbytes = nbytes
 
     def __repr__(self) -> str:
-        state = "closed" if self.closed else f"at {self._address:#x} on {self._storage.owner.uri}"
+        uri = self._uri()
+        state = f"at {self._address:#x} on {uri}" if uri else "closed"
         return f"<Buffer {self.nbytes} bytes {state}>"
 
     def __enter__(self) -> Buffer:
@@ -81,7 +82,13 @@ class Buffer(PointerBase):
     @property
     def closed(self) -> bool:
         """Is it closed, by itself or with what it is a view of?"""
-        return self._storage is None or self._storage.device is None
+        storage: Storage | None = self._storage  # each is looked at once: another thread may close
+        return storage is None or storage.device is None
+
+    def _uri(self) -> str:
+        """Of where it lives; "": it is closed."""
+        storage: Storage | None = self._storage
+        return "" if storage is None or storage.device is None else storage.owner.uri
 
     @property
     def readonly(self) -> bool:
@@ -90,11 +97,12 @@ class Buffer(PointerBase):
 
     def _open(self) -> Storage:
         storage: Storage | None = self._storage
-        if storage is None or storage.device is None:
+        device = None if storage is None else storage.device
+        if storage is None or device is None:
             raise ValueError("the buffer is closed")
-        if storage.device.closed:
-            raise DeviceLost(f"{storage.device.uri}: the device of this buffer is closed")
-        storage.device._check_process()
+        if device.closed:
+            raise DeviceLost(f"{device.uri}: the device of this buffer is closed")
+        device._check_process()
         return storage
 
     @property
@@ -137,8 +145,9 @@ class Buffer(PointerBase):
 
     def _host_view(self) -> memoryview:
         storage = self._open()
-        storage.exposed = storage.exposed or not self._readonly
-        whole = memoryview(storage.owner._backend.map(storage.handle, storage.nbytes)).cast("B")
+        with storage.pinned():
+            storage.exposed = storage.exposed or not self._readonly
+            whole = memoryview(storage.owner._backend.map(storage.handle, storage.nbytes)).cast("B")
         part = whole[self.offset : self.offset + self.nbytes]
         return part.toreadonly() if self._readonly else part
 
@@ -179,8 +188,9 @@ class Buffer(PointerBase):
         as `exportable`.
         """
         storage = self._open()
-        storage.exposed = True
-        return storage.owner._backend.export(storage.handle)
+        with storage.pinned():
+            storage.exposed = True
+            return storage.owner._backend.export(storage.handle)
 
     def close(self) -> None:
         """Idempotent. Memory in use is freed when the device has done with it."""

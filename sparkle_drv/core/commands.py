@@ -8,6 +8,8 @@ kernel.
 
 from __future__ import annotations
 
+import errno
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -72,13 +74,20 @@ class Stamp:
 
 
 Command = Copy | Fill | Dispatch | Barrier | Wait | Stamp
+Bound = tuple[Any, "Callable[[], int]"]
+"""The handle of a queue, and what submits a list to that; in one piece, since threads may submit
+one list to several queues."""
+
+
+def _nothing() -> int:
+    return -errno.ESTALE
 
 
 class Commands:
     """A list of work; `overlap=True` lets a device run neighbours at the same time.
 
     `barrier()` is then the caller's duty. `commands` are those recorded so far. Not locked: record
-    and patch from one thread at a time.
+    and patch from one thread at a time; any may submit what was recorded.
     """
 
     def __init__(self, overlap: bool = False) -> None:
@@ -88,9 +97,9 @@ class Commands:
         self._device: Device | None = None
         self._encoded = bytearray()
         self._ready: tuple[Any, int, int] = (None, 0, -1)  # what _encode returned last
-        self._again: Callable[[], int] | None = None  # submits that to ...
-        self._again_to: Any = None  # ... this queue's handle
+        self._bound: Bound = (None, _nothing)
         self._offsets: list[int] = []
+        self._binding = threading.RLock()
 
     def __len__(self) -> int:
         return len(self.commands)
@@ -101,7 +110,7 @@ class Commands:
 
     def _append(self, command: Command) -> Commands:
         self.commands.append(command)
-        self._device = self._again_to = None
+        self._device, self._bound = None, (None, _nothing)
         return self
 
     def copy(self, dst: Any, src: Any) -> Commands:
@@ -201,6 +210,12 @@ class Commands:
             at = self._offsets[index]
             self._encoded[at : at + len(record)] = record
         return self
+
+    def _bind(self, queue: Any, device: Device, bind: Callable[..., Callable[[], int]]) -> Bound:
+        """This list for the queue of a handle: what is encoded now is what `patch` rewrites."""
+        with self._binding:
+            self._bound = made = (queue, bind(queue, *self._encode(device)))
+        return made
 
     def _encode(self, device: Device) -> tuple[Any, int, int]:
         """(address of the records, bytes, epoch), encoded anew only after a change or a close."""

@@ -310,7 +310,8 @@ class Device(DeviceBase):
         return self._signatures[args]
 
     def _kernel_at(self, pointer: int) -> Kernel | None:
-        return self._kernels.get(pointer)
+        with self._lock:  # it drops what has died, and nobody may be reading it then
+            return self._kernels.get(pointer)
 
     def queue(self, timing: bool = False) -> Queue:
         """A new queue; `timing=True` keeps device times for `Fence.time_ns`."""

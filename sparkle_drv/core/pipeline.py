@@ -144,16 +144,17 @@ class Pipeline:
             place = self._ring.popleft()
         except IndexError:
             raise ValueError(f"acquire: all {self.depth} slots are out; submit one first") from None
+        slot = place.slot
         try:
             if place.fence is None:
                 self.device._check_process()
             else:
                 place.settle(timeout_s)
+            self._out[id(slot)] = place
         except BaseException:  # Ctrl-C too: the slot must not be lost
+            self._out.pop(id(slot), None)
             self._ring.appendleft(place)
             raise
-        slot = place.slot
-        self._out[id(slot)] = place
         return slot
 
     def submit(self, slot: Any, commands: Commands) -> Fence:

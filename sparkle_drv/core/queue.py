@@ -362,26 +362,29 @@ class Queue(QueueBase):
 
         Raises TypeError, and ValueError when something in the list is closed or of another device.
         """
-        value = -errno.ESTALE
-        if commands.__class__ is Commands and commands._again_to is self._handle:
-            value = commands._again()  # type: ignore[misc]  # set with _again_to
-            self._device._lists = object()
-            if value > 0 and not commands._waits:
-                return Fence(self, value)
-        return self._submit_slowly(commands, value)
+        if commands.__class__ is Commands:
+            to, again = commands._bound
+            if to is self._handle:
+                value = again()
+                self._device._lists = object()
+                if value > 0 and not commands._waits:
+                    return Fence(self, value)
+                return self._submit_slowly(commands, value, again)
+        return self._submit_slowly(commands)
 
-    def _submit_slowly(self, commands: Commands, value: int) -> Fence:
+    def _submit_slowly(
+        self, commands: Commands, value: int = -errno.ESTALE, again: Callable[[], int] | None = None
+    ) -> Fence:
         """Lists that are new, changed, made stale by a close or that wait for others, and every
-        mistake; `value` is what native code returned, -ESTALE if it was not asked.
+        mistake; `value` is what `again`, native code, returned, -ESTALE if it was not asked.
         """
         if not isinstance(commands, Commands):
             raise TypeError(f"submit: Commands are wanted, got {type(commands).__name__}")
-        device, again = self._device, commands._again
+        device = self._device
         taken = partial(note, self._waits, commands._waits) if commands._waits else None
         while True:
             if again is None or value == -errno.ESTALE:
-                again = commands._again = self._bind(self._handle, *commands._encode(device))
-                commands._again_to = self._handle
+                _, again = commands._bind(self._handle, device, self._bind)
                 value = again()
             value = self._through(value, again, taken)
             device._lists = object()

@@ -21,6 +21,7 @@ from sparkle_drv.backends.base import Backend
 
 SLICE_NS = 100_000_000  # a C wait lasts at most this long, so that Ctrl-C is noticed
 _NEVER = 1 << 64  # no timeline is that long
+_UNSETTLED = _NEVER + 1  # what is to be reached has yet to be asked
 _Point = tuple[Backend, Any, int]  # a queue of that backend, and the value it must reach
 _Release = Callable[[], object] | tuple[object, ...]  # what is called, or what lives until then
 _Entry = tuple[_Release, list[_Point]]
@@ -35,20 +36,20 @@ class RetireList:
         self._forgotten: deque[Any] = deque()  # handles whose Queue is gone and whose work is not
         self._entries: deque[_Entry] = deque()
         self._foreign: deque[_Point] = deque()  # other devices' work on memory of this one
+        self._looking: deque[None] = deque()  # one for each `_drain`: it may hold what waits
+        self._gone = False  # is its device?
 
     def __len__(self) -> int:
         return len(self._entries)
 
     def retire(self, release: Callable[[], object]) -> None:
         """Call `release` as soon as nothing submitted so far can touch what it frees."""
-        backend = self.backend
-        waiting = [p for p in list(self._foreign) if not _reached(p)]
-        for queue in list(self.queues.values()):
-            settled = backend.settled(queue)
-            if backend.reached(queue) < settled:
-                waiting.append((backend, queue, settled))
-        self._entries.append((release, waiting))
+        # It waits before it is known for what: an interrupt, too, leaves it here.
+        points = [p for p in list(self._foreign) if not _reached(p)]
+        points += [(self.backend, queue, _UNSETTLED) for queue in list(self.queues.values())]
+        self._entries.append((release, points))
         self.drain()
+        self._outlive()
 
     def hold(self, queue: Any, value: int, *objects: object) -> None:
         """Keep `objects` alive until `queue` has reached `value`."""
@@ -98,10 +99,18 @@ class RetireList:
                     _unfinished.discard(other)
 
     def _drain(self) -> bool:
-        """Is nothing left?"""
+        """Is nothing left, neither here nor in the hands of another thread that looks?"""
+        self._looking.append(None)
+        try:
+            self._look()
+        finally:
+            self._looking.pop()
+        return not (self._entries or self._forgotten or self._looking)
+
+    def _look(self) -> None:
         for _ in range(len(self._forgotten)):
             try:
-                self.forget(self._forgotten.popleft(), 0)
+                self._close(self._forgotten.popleft(), 0)
             except IndexError:
                 break
         for _ in range(len(self._entries)):
@@ -111,13 +120,12 @@ class RetireList:
                 break
             done = False
             try:
-                done = all(map(_reached, entry[1]))
+                done = _passed(entry[1])
             finally:  # an interrupt must not lose the entry: its memory would go at once
                 if not done:
                     self._entries.append(entry)
             if done and not isinstance(entry[0], tuple):
                 entry[0]()
-        return not self._entries and not self._forgotten
 
     def end(self, queue: Any, timeout_ns: int) -> bool:
         """Close a queue; False: it still runs and may be tried again. In slices, for Ctrl-C."""
@@ -134,17 +142,37 @@ class RetireList:
 
     def forget(self, queue: Any, timeout_ns: int) -> None:
         """Close a queue that nobody refers to any more, later if it still runs."""
+        self._close(queue, timeout_ns)
+        self._outlive()
+
+    def _close(self, queue: Any, timeout_ns: int) -> None:
         if id(queue) in self.queues and not self.end(queue, timeout_ns):
             self._forgotten.append(queue)
 
     def abandon(self) -> None:
-        """The device is gone: free what can be freed, remember or leak the rest."""
-        if self._drain():
+        """The device is gone: free what can be freed, remember or leak the rest.
+
+        Of a device that goes in a cycle, buffers, kernels and queues may come afterwards.
+        """
+        self._gone = True
+        self._outlive()
+
+    def _outlive(self) -> None:
+        """Remember or leak what waits, if the device is gone."""
+        if not self._gone or self._drain():
             return
         if _leaving:
             _leak(self)
         else:
             _unfinished.add(self)
+
+
+def _passed(points: list[_Point]) -> bool:
+    """Have all been reached?"""
+    for i, (backend, queue, value) in enumerate(points):
+        if value == _UNSETTLED and (settled := backend.settled(queue)) >= 0:
+            points[i] = backend, queue, settled
+    return all(map(_reached, points))
 
 
 def _reached(point: _Point) -> bool:

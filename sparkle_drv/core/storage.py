@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from sparkle_drv._hot import StorageBase
@@ -80,21 +78,35 @@ class Storage(StorageBase):
         self._finalizer()
         self.handle = None
 
-    @contextmanager
-    def pinned(self) -> Iterator[None]:
-        """The host copies: a close by another thread meanwhile frees the memory only afterwards."""
+    def pinned(self) -> _Pin:
+        """A context in which the host copies or maps: a close by another thread meanwhile frees the
+        memory only afterwards. Raises ValueError (closed) as it begins.
+        """
+        return _Pin(self)
+
+
+class _Pin:
+    """Not of contextlib: every `Array.numpy()` has one."""
+
+    __slots__ = ("_storage",)
+
+    def __init__(self, storage: Storage) -> None:
+        self._storage = storage
+
+    def __enter__(self) -> None:
+        storage = self._storage
         with _lock:
-            if self.device is None:
+            if storage.device is None:
                 raise ValueError("the buffer is closed")
-            self._pins += 1
-        try:
-            yield
-        finally:
-            with _lock:
-                self._pins -= 1
-                last = self._pins == 0 and self.device is None
-            if last:
-                self._free()
+            storage._pins += 1
+
+    def __exit__(self, *_: object) -> None:
+        storage = self._storage
+        with _lock:
+            storage._pins -= 1
+            last = storage._pins == 0 and storage.device is None
+        if last:
+            storage._free()
 
 
 # Of pins; held for a few instructions. A consumer of an exported capsule may let go in a finalizer,

@@ -96,15 +96,15 @@ def _choose(
     entry = _tuned(dev).get((kernel, shape)) if shape and not dev.deterministic else None
     if entry is not None:
         try:
-            kept[key] = staging.kernel(dev, kernel, entry.plan), entry.plan
-            return kept[key]
+            found = kept[key] = staging.kernel(dev, kernel, entry.plan), entry.plan
+            return found  # and not what stands there: another thread may begin anew
         except (ValueError, ImageError) as error:
             log.warning(
                 "%s: the tuned plan of %s %s is not used: %s", dev.uri, kernel, shape, error
             )
     plan = model()
-    kept[key] = staging.kernel(dev, kernel, plan), plan
-    return kept[key]
+    found = kept[key] = staging.kernel(dev, kernel, plan), plan
+    return found
 
 
 def _model(dev: Device, plan: Callable[..., TilePlan], *what: Any) -> TilePlan:

@@ -27,6 +27,7 @@ from sparkle_drv.core.array import Array
 from sparkle_drv.core.device import Device
 from sparkle_drv.core.host import HostPointer
 from sparkle_drv.core.kernel import Kernel
+from sparkle_drv.core.storage import Storage
 
 HEADER = np.dtype(
     [("magic", "u4"), ("kind", "u1"), ("isa", "u1"), ("algo", "u1"), ("zero", "u1"),
@@ -135,7 +136,8 @@ def blob(dev: Device, kernel: Kernel, source: Any, *scalars: int) -> Array:
 def _state(owner: Any) -> object:
     """Equal as long as the contents are the same; None: nobody knows."""
     if isinstance(owner, Array):
-        return owner.buffer._storage.state if owner.buffer._storage is not None else None
+        storage: Storage | None = owner.buffer._storage
+        return None if storage is None else storage.state
     if isinstance(owner, np.ndarray):
         flags = owner.flags
         if flags.owndata and not flags.writeable:

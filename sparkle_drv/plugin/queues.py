@@ -72,8 +72,10 @@ Calls for one queue do not overlap. Raises Failed.
 class _InFlight:
     __slots__ = ("data", "offsets", "value", "work")
 
-    def __init__(self, value: int, data: bytes, offsets: list[int], work: Work) -> None:
-        self.value, self.data, self.offsets, self.work = value, data, offsets, work
+    work: Work
+
+    def __init__(self, value: int, data: bytes, offsets: list[int]) -> None:
+        self.value, self.data, self.offsets = value, data, offsets
 
 
 class Timeline:
@@ -99,7 +101,7 @@ class Queues:
         self._depth = depth
         self._pid = os.getpid()
         self._epoch = 0
-        self._epoch_lock = threading.Lock()
+        self._epoch_lock = threading.RLock()  # a signal's handler may close things, too
         self._open: weakref.WeakValueDictionary[int, Timeline] = weakref.WeakValueDictionary()
         self._lost = ""
         self._closed = False
@@ -174,17 +176,15 @@ class Queues:
         return queue.submitted
 
     def settled(self, queue: Timeline) -> int:
-        if self.forked:
-            return queue.submitted
-        with queue.lock:
-            return queue.submitted
+        # A finalizer asks, below `start` of this very thread, or while another one's `start` waits
+        # for something that this one has: to wait for the lock would be for ever.
+        return -errno.EAGAIN if queue.lock.locked() and not self.forked else queue.submitted
 
     def reached(self, queue: Timeline) -> int:
-        if not self.forked and queue.reached < queue.submitted and queue.looking.acquire(False):
-            try:
+        if not self.forked and queue.reached < queue.submitted and not queue.looking.locked():
+            # Not acquire(False): an interrupt just behind it would leave the lock taken.
+            with queue.looking:
                 self._look(queue)
-            finally:
-                queue.looking.release()
         return queue.reached
 
     def wait(self, queue: Timeline, value: int, timeout_ns: int) -> int:
@@ -267,17 +267,19 @@ class Queues:
         with queue.lock:
             if rc := self._refusal(queue) or self._stale(epoch):
                 return rc
+            given, awaited = [c for _, c in commands], self._awaited(commands)
+            begun = _InFlight(queue.submitted + 1, data, [at for at, _ in commands])
             try:
-                work = self._start(queue.own, [c for _, c in commands], self._awaited(commands))
+                begun.work = self._start(queue.own, given, awaited)
             except Failed as error:
                 self._said.words = str(error)
                 if error.code == errno.ENODEV:
                     self.lose(str(error))
                 return -error.code
-            value = queue.submitted + 1
-            queue.flight.append(_InFlight(value, data, [at for at, _ in commands], work))
-            queue.submitted = value
-            return value
+            # No call stands before this, at which an interrupt could lose what runs.
+            queue.submitted = begun.value
+            queue.flight.append(begun)
+            return begun.value
 
     def _room(self, queue: Timeline) -> int:
         """0, or -EAGAIN when the queue stays full for 0.1 s."""

@@ -35,7 +35,7 @@ def gemm(executor: LocalExecutor, uris: calls.Uris) -> Callable[[Any, Any, Any],
         if kept is None or (out is not None and out.__class__ is not ndarray):
             return None
         try:
-            if kept.spare:
+            if kept.spare > 0:
                 kept.spare -= 1
                 executor.last = kept
                 return product(kept.device, a, b, out)

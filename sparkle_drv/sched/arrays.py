@@ -188,8 +188,9 @@ class ContextArray(Shaped):
         if array.nbytes:
             array.device.default_queue.write(array.buffer, host.reshape(-1).view(np.uint8)).wait()
         self.wrote(uri)
-        if self._executor.trace is not None:
-            part(self._executor.trace, uri, INTO, "fill", nbytes=self.nbytes)
+        trace = self._executor.trace
+        if trace is not None:
+            part(trace, uri, INTO, "fill", nbytes=self.nbytes)
         return self
 
     def _held(self, values: Any) -> np.ndarray[Any, Any]:
@@ -243,8 +244,9 @@ def empty(
     if layout is not None:
         check_shape(layout, extents)
     made = ContextArray(executor, dev.uri, dev.empty(extents, dtype, layout))
-    if executor.trace is not None:
-        part(executor.trace, dev.uri, MEMORY, "allocate", nbytes=made.nbytes)
+    trace = executor.trace
+    if trace is not None:
+        part(trace, dev.uri, MEMORY, "allocate", nbytes=made.nbytes)
     return made
 
 

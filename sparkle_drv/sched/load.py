@@ -15,7 +15,7 @@ class Load:
     """
 
     def __init__(self, devices: Iterable[Device]) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a signal's handler, or a finalizer, may come by here, too
         self._given: dict[str, deque[tuple[int, float]]] = {d.uri: deque() for d in devices}
         self._left_s = dict.fromkeys(self._given, 0.0)
 
@@ -34,7 +34,8 @@ class Load:
         reached = device.default_queue.reached
         with self._lock:
             while given and given[0][0] <= reached:
-                self._left_s[device.uri] -= given.popleft()[1]
+                ended_s = given.popleft()[1]
+                self._left_s[device.uri] -= ended_s
             if not given:
                 self._left_s[device.uri] = 0.0  # of many sums and differences a rest may be left
             return self._left_s[device.uri]

@@ -164,8 +164,9 @@ class LocalExecutor:
         not to be brought to a device one by one, because the result would not be the same bits.
         What a device loses, or gets wrong, is done elsewhere.
         """
-        if self.trace is not None:
-            traced.checked(self.trace)
+        trace = self.trace  # this call's, whatever another thread begins or ends meanwhile
+        if trace is not None:
+            traced.checked(trace)
         moves = out.__class__ is ContextArray or any(x.__class__ is ContextArray for x in operands)
         if moves:  # plans differ by where arrays are
             check_own(self, (*operands, out))
@@ -177,7 +178,7 @@ class LocalExecutor:
         barred: dict[str, str] = {}
         left = uris
         while True:
-            begin_ns = time.perf_counter_ns() if self.trace is not None else 0
+            begin_ns = time.perf_counter_ns() if trace is not None else 0
             kept = self.plans.get((*key, left))
             if kept is None or kept.due:
                 kept = decide.kept_plan(self, call, (*key, left), uris, barred, kept)
@@ -186,14 +187,14 @@ class LocalExecutor:
             measure = kept.begins()
             self.last = kept
             try:
-                if self.trace is not None or measure:
+                if trace is not None or measure:
                     result = self._stepped(
-                        kept, describe, operands, out, run, convert, whole, begin_ns
+                        kept, describe, operands, out, run, convert, whole, trace, begin_ns
                     )
                 else:
                     result = self._once(kept, operands, out, run, moves, convert)
                 if inspected:
-                    self._inspect(kept, check, operands, result)
+                    self._inspect(kept, check, operands, result, trace)
                 return result
             except ways.CopyLost:  # not the fault of the device that was to do the work
                 self.forget()
@@ -229,15 +230,15 @@ class LocalExecutor:
 
     def _stepped(
         self, kept: Kept, describe: Callable[[], object], operands: Sequence[Any], out: Any,
-        run: Run, convert: Conversion | None, whole: bool, begin_ns: int,
+        run: Run, convert: Conversion | None, whole: bool, trace: Trace | None, begin_ns: int,
     ) -> Any:  # fmt: skip
         """The same, and it is measured or stands in the trace, which is nothing to learn from."""
-        if kept.sync and self.trace is None:
+        if kept.sync and trace is None:
             return self.timed(kept, lambda: run(kept.device, operands, out))
         if not kept.device.info.unified:
             describe()  # for `ops` sees copies, if there can be any
-        if self.trace is not None:
-            return traced.run(self, self.trace, begin_ns, kept, operands, out, run, convert, whole)
+        if trace is not None:
+            return traced.run(self, trace, begin_ns, kept, operands, out, run, convert, whole)
         clocked = stepwise.Steps(self, kept)
         result, measured = stepwise.run(clocked, operands, out, run, convert, whole)
         self._measured(kept, measured)
@@ -251,12 +252,14 @@ class LocalExecutor:
         self._measured(kept, Measured.of(clock() - begin))
         return result
 
-    def _inspect(self, kept: Kept, check: Check, operands: Sequence[Any], result: Any) -> None:
+    def _inspect(
+        self, kept: Kept, check: Check, operands: Sequence[Any], result: Any, trace: Trace | None
+    ) -> None:
         assert self.inspector is not None
         begin_ns = time.perf_counter_ns()
         wrong = self.inspector.look(check, operands, result)
-        if self.trace is not None:
-            traced.looked(self.trace, kept, begin_ns, wrong)
+        if trace is not None:
+            traced.looked(trace, kept, begin_ns, wrong)
         if wrong:
             raise WrongResult(f"{kept.device.uri}: {kept.plan.work.op} is wrong: {wrong}")
 

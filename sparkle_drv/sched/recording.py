@@ -24,16 +24,23 @@ def recorded(executor: LocalExecutor, name: str) -> Iterator[Trace]:
     if not isinstance(name, str):
         raise TypeError(f"name: text is wanted, got {name!r}")
     executor.check_open()
-    if executor.trace is not None:
-        raise ValueError(f"trace: {executor.trace.name!r} is being recorded, they do not nest")
-    executor.forget()  # so that what was decided before is decided within
-    executor.journal = journal = Journal(executor.costs)
-    executor.trace = trace = Trace(name, time.perf_counter_ns(), journal=journal.lines)
+    trace = Trace(name, time.perf_counter_ns())
     try:
+        with executor.deciding:  # the journal begins with what is known: nobody learns meanwhile
+            before = executor.trace
+            if before is not None:
+                raise ValueError(f"trace: {before.name!r} is being recorded, they do not nest")
+            executor.forget()  # so that what was decided before is decided within
+            executor.journal = journal = Journal(executor.costs)
+            trace.journal = journal.lines
+            trace.begin_ns = time.perf_counter_ns()
+            executor.trace = trace
         yield trace
     finally:
-        trace.end_ns = time.perf_counter_ns()
-        executor.trace = executor.journal = None
+        with executor.deciding:  # nor does a line that is told now get lost
+            if executor.trace is trace:
+                trace.end_ns = time.perf_counter_ns()
+                executor.trace = executor.journal = None
         trace.settle()
 
 

@@ -69,11 +69,11 @@ class Kept:
     @property
     def due(self) -> bool:
         """Is the next call to be decided anew?"""
-        return self.moved or (self.runs >= self.until and not self.spare)
+        return self.moved or (self.runs >= self.until and self.spare <= 0)
 
     def begins(self) -> bool:
         """A run begins; is it one to measure? Not the first: it may allocate and compile."""
-        if self.spare:
+        if self.spare > 0:
             self.spare -= 1
             return False
         self.runs += 1
@@ -95,9 +95,8 @@ class Kept:
         if len(self.taken) < TOGETHER and self.runs < self.until:
             self.rests()
             return 0.0, 0
-        middle, count = median(self.taken), len(self.taken)
-        self.taken.clear()
-        return middle, count
+        taken, self.taken = self.taken, []  # of threads that come at once, one has them
+        return (median(taken), len(taken)) if taken else (0.0, 0)
 
     def ran(self, now_s: float) -> None:
         """A run was learnt from, and the operation is predicted to take `now_s` since. Those that
@@ -124,5 +123,5 @@ class Kept:
             self.runs = 1 + FIRST
         if self.runs > FIRST:
             self.measured = before.measured
-            self.taken = before.taken
+            self.taken, before.taken = before.taken, []
             self.rests()

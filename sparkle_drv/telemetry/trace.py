@@ -46,7 +46,8 @@ class Trace:
     """Spans as (track, name, begin, end), until `settle`: to append one takes next to no time, so
     that what stands between two is next to nothing."""
     _calls: threading.local = field(default_factory=threading.local, repr=False, compare=False)
-    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
+    # A signal's handler, or a finalizer, may append as well, in the middle of either.
+    _lock: Any = field(default_factory=threading.RLock, repr=False, compare=False)
 
     @property
     def call_ns(self) -> int:

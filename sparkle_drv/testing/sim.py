@@ -212,8 +212,7 @@ class SimBackend:
         if rc == -errno.ETIMEDOUT:
             return rc
         with queue.lock:
-            clock = self.machine.clock
-            clock.now_s = max(clock.now_s, queue.time.end_s(value))
+            self.machine.clock.advance(0.0, queue.time.end_s(value))
             while queue.stamps and queue.stamps[0][0] <= value:
                 queue.stamps.popleft()
             wrong = next((v for v in sorted(queue.failed) if v <= value), None)
@@ -294,8 +293,7 @@ class SimBackend:
             if value > 0 or (value == 0 and nbytes):
                 seconds = more_s + self._meter.transfer_s(nbytes)
                 if value == before:  # it was done at once, and whoever asked has waited for it
-                    clock, time = self.machine.clock, queue.time
-                    clock.now_s = time.busy_s = max(clock.now_s, time.busy_s) + seconds
+                    queue.time.busy_s = self.machine.clock.advance(seconds, queue.time.busy_s)
                     if value in queue.told:  # of what failed before it, its waiter knows nothing
                         value = 0
                 else:

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import math
 import random
+import threading
 from dataclasses import dataclass, field
+from typing import Any
 
 
 @dataclass
@@ -18,10 +20,15 @@ class Clock:
     """Seconds that pass only when somebody lets them."""
 
     now_s: float = 0.0
+    _turn: Any = field(default_factory=threading.RLock, repr=False, compare=False)
 
-    def advance(self, seconds: float) -> None:
-        """Let `seconds` pass."""
-        self.now_s += seconds
+    def advance(self, seconds: float, since_s: float = 0.0) -> float:
+        """Let `seconds` pass, beginning at `since_s` at the earliest; when that is over. Threads
+        may: it never goes back.
+        """
+        with self._turn:
+            self.now_s = max(self.now_s, since_s) + seconds
+            return self.now_s
 
 
 @dataclass(frozen=True)

@@ -53,15 +53,15 @@ def test_a_launch_is_one_ioctl_and_its_fence_costs_none(card):
     with dev.kernel("noop") as k, dev.queue() as q:
         go = q.prepare(k, groups=1)
         q.fence(go()).wait()
-        before = counters(dev)
+        before, begun = counters(dev), time.monotonic()
         for _ in range(100):
             value = go()
             while q.reached < value:
                 time.sleep(0.0001)
-        after = counters(dev)
+        after, took_s = counters(dev), time.monotonic() - begun
     assert after["jobs"] - before["jobs"] == 100
     # Asking the kernel whether all is well, every 20 ms without news, is allowed.
-    assert 100 <= after["ioctls"] - before["ioctls"] <= 110
+    assert 100 <= after["ioctls"] - before["ioctls"] <= 100 + took_s / 0.02
 
 
 def test_more_jobs_than_the_kernel_tracks(card):
@@ -260,7 +260,7 @@ def test_polling_alone_notices_a_failure():
     with opened(job_limit_s=0.2) as (machine, dev), dev.kernel("noop") as k:
         machine.hang_next_job(0)
         fence = dev.default_queue.launch(k, groups=1)
-        deadline = time.monotonic() + 5
+        deadline = time.monotonic() + 60
         while not fence.done and time.monotonic() < deadline:
             time.sleep(0.01)
         assert fence.done

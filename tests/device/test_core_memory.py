@@ -4,6 +4,7 @@ import os
 
 import numpy as np
 import pytest
+from census import census, none_left
 
 import sparkle_drv as sp
 
@@ -32,12 +33,8 @@ def test_views_of_a_map_end_with_it(cpu):
             view[0]
 
 
-def open_descriptors():
-    return len(os.listdir("/proc/self/fd"))
-
-
 def test_sharing_leaves_no_descriptor(cpu):
-    before = open_descriptors()
+    before = census()
     for _ in range(10):
         with cpu.buffer(1000, sp.Memory.SHARED) as b:
             fd = b.export()
@@ -48,7 +45,7 @@ def test_sharing_leaves_no_descriptor(cpu):
                 os.close(again)
             os.close(fd)
         assert b.closed
-    assert open_descriptors() == before
+    assert none_left(before, threads=False)
 
 
 def test_another_process_sees_shared_memory(cpu):
@@ -80,12 +77,12 @@ def test_descriptors_that_are_no_memory(cpu, tmp_path, what):
         "closed": lambda: 10**6,
         "negative": lambda: -1,
     }[what]()
-    before, counts = open_descriptors(), cpu.live_counts()
+    before, counts = census(), cpu.live_counts()
     nbytes = 8193 if what == "short" else 1
     with pytest.raises((ValueError, OSError)) as caught:
         cpu.import_buffer(fd, nbytes)
     assert not isinstance(caught.value, MemoryError), "it is not memory that is lacking"
-    assert open_descriptors() == before
+    assert none_left(before, threads=False)
     assert cpu.live_counts() == counts
     for descriptor in (reader, writer, *([fd] if what not in ("closed", "negative") else [])):
         os.close(descriptor)

@@ -1,7 +1,6 @@
 """User kernels from shared libraries on the cpu: the calling convention, and every file that is no
 such library."""
 
-import os
 import random
 import struct
 import subprocess
@@ -9,6 +8,7 @@ import sys
 
 import numpy as np
 import pytest
+from census import census, none_left
 
 import sparkle_drv as sp
 
@@ -227,7 +227,7 @@ print(good, bad)
 
 
 def test_loading_leaves_no_descriptor(cpu, userlib):
-    before = len(os.listdir("/proc/self/fd"))
+    before = census()
     for _ in range(20):
         with cpu.kernel(image=userlib.mark(1), entry="mark", args="u32*"):
             pass
@@ -236,7 +236,7 @@ def test_loading_leaves_no_descriptor(cpu, userlib):
                 cpu.kernel(image=bad, entry="mark", args="u32*")
         with pytest.raises(sp.ImageError):
             cpu.kernel(image=userlib.mark(1), entry="none", args="u32*")
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert none_left(before, threads=False)
 
 
 def test_pages_of_an_unloaded_library_are_gone(cpu, userlib):

@@ -198,6 +198,21 @@ def test_of_calls_that_are_waited_for_anyway_the_median_of_some_is_learnt_from()
     assert made.took(Measured.of(7.0)) == (7.0, 1)
 
 
+def test_of_threads_that_come_at_once_one_learns(monkeypatch):
+    made = Kept(None, None, 1e-3, until=99, sync=True, runs=sampled.FIRST + 2)
+    learnt, real = [], sampled.median
+
+    def median(values):
+        monkeypatch.setattr(sampled, "median", real)
+        learnt.append(made.took(Measured.of(9.0)))  # here another thread has the turn
+        return real(values)
+
+    monkeypatch.setattr(sampled, "median", median)
+    learnt += [made.took(Measured.of(seconds)) for seconds in (1.0, 2.0, 3.0, 4.0)]
+    learnt += [made.took(Measured.of(9.0)) for _ in range(3)]
+    assert [one for one in learnt if one[1]] == [(2.5, 4), (9.0, 4)]
+
+
 def test_a_plan_is_decided_anew_when_it_no_longer_says_what_is_predicted():
     made = Kept(None, None, 1e-3, runs=sampled.FIRST + 1, measured=Measured.of(1e-4))
     made.ran(1.05e-3)

@@ -1,6 +1,7 @@
 """Several threads on one Context: what they decided stands in the journal in the order in which it
 was decided, so that it replays."""
 
+import contextlib
 import sys
 import threading
 
@@ -8,7 +9,7 @@ import numpy as np
 import pytest
 
 import sparkle_drv as sp
-from sparkle_drv.sched import journal
+from sparkle_drv.sched import decide, journal, recording
 
 F32 = np.float32
 SIDES = (8, 12, 16, 24, 33, 40, 57, 64)
@@ -49,3 +50,44 @@ def test_what_threads_decide_together_replays(hasty):
     pairs = list(journal.replay(notes.lines))
     assert len(pairs) >= len(SIDES) - 1
     assert all(stands == now for stands, now in pairs)
+
+
+def test_what_is_told_while_a_trace_begins_stands_in_it(monkeypatch):
+    ran = ("gemm_f32", "cpu", 1e6, 1e-3)
+    threads = []
+
+    class Journal(journal.Journal):
+        def __init__(self, costs):
+            super().__init__(costs)
+            told = threading.Thread(target=ctx._executor.tell, args=("ran", *ran))
+            threads.append(told)
+            told.start()
+            told.join(0.2)  # here another thread has the turn
+
+    monkeypatch.setattr(recording, "Journal", Journal)
+    with sp.init(["cpu"], profile=False) as ctx:
+        with ctx.trace("beginning") as trace:
+            threads[0].join()
+        assert sum('"told"' in line for line in trace.journal) == 1
+        assert ctx._executor.costs.runs == {"gemm_f32": 1}
+
+
+def test_a_trace_that_begins_in_the_middle_of_a_call_holds_what_comes_after(monkeypatch):
+    """In another thread, that is."""
+    a = np.ones((8, 8), F32)
+    real, begun = decide.kept_plan, contextlib.ExitStack()
+    traces = []
+
+    def kept_plan(*args):
+        if not traces:
+            traces.append(begun.enter_context(ctx.trace("in the middle")))
+        return real(*args)
+
+    monkeypatch.setattr(decide, "kept_plan", kept_plan)
+    with sp.init(["cpu"], profile=False) as ctx, begun:
+        ctx.gemm(a, a)
+        ctx.gemm(a, a)
+    (trace,) = traces
+    spans, _ = trace.taken()
+    assert spans
+    assert all(trace.begin_ns <= span.begin_ns for span in spans)

@@ -19,13 +19,17 @@ sys.setswitchinterval(1e-6)
 dev = sp.open(sys.argv[1])
 saxpy, n = dev.kernel("saxpy_f32"), 1 << 12
 box = [dev.buffer(4 * n)]
-stop = time.monotonic() + 1.5
+began = time.monotonic()
 counts = {"ok": 0, "refused": 0, "closed": 0}
+
+def goes_on():  # for a while, and until it shows something, however slow the machine is
+    took_s = time.monotonic() - began
+    return took_s < 1.5 or (took_s < 80 and min(counts["ok"], counts["closed"]) <= 10)
 
 def launch():
     queue = dev.queue()
     go = None
-    while time.monotonic() < stop:
+    while goes_on():
         try:
             b = box[0]
             queue.launch(saxpy, b, b, 0.0, n, groups=n // 256).wait()
@@ -37,7 +41,7 @@ def launch():
             counts["refused"] += 1
 
 def close():
-    while time.monotonic() < stop:
+    while goes_on():
         old, box[0] = box[0], dev.buffer(4 * n)
         old.close()
         counts["closed"] += 1

@@ -1,12 +1,11 @@
 """The conformance suite while things go wrong by plan: right, or a typed error, or noticed."""
 
-import os
 import threading
-import time
 from collections import Counter
 
 import numpy as np
 import pytest
+from census import census, none_left
 
 import sparkle_drv as sp
 from sparkle_drv.testing import fault_suite, suite
@@ -113,9 +112,15 @@ def test_what_is_left_alive_is_told():
 
 
 def test_a_check_that_never_ends_is_told(monkeypatch):
-    ended = threading.Event()
+    ended, real = threading.Event(), Machine.unplug
+
+    def unplug(machine):
+        real(machine)
+        ended.set()  # the judge has seen enough
+
+    monkeypatch.setattr(Machine, "unplug", unplug)
     monkeypatch.setattr(fault_suite, "BOUND_S", 0.3)
-    report = fault_suite.run(NONE, "gfx1036", [check_of(lambda dev: ended.wait(0.5) and None)])
+    report = fault_suite.run(NONE, "gfx1036", [check_of(lambda dev: ended.wait(60) and None)])
     assert "ended.wait" in report.stuck
     assert any("not done" in line for line in report.wrong)
 
@@ -132,20 +137,12 @@ def test_corruption_is_always_noticed_by_the_checks_of_kernels():
     assert noticed > len(chosen) // 2
 
 
-def counted():
-    """Descriptors and threads of the process."""
-    return len(os.listdir("/proc/self/fd")), len(os.listdir("/proc/self/task"))
-
-
 def test_no_threads_and_no_descriptors_are_left():
     fault_suite.run(Schedule(3), "gfx1100")
-    before = counted()
+    before = census()
     for seed in range(3, 9):
         fault_suite.run(Schedule(seed), "gfx1100")
-    deadline = time.monotonic() + 10
-    while counted() > before and time.monotonic() < deadline:
-        time.sleep(0.01)  # a thread that was joined is listed a moment longer
-    assert counted() <= before
+    assert none_left(before)
 
 
 def test_a_slow_card_is_slow_and_right():

@@ -4,18 +4,13 @@ import gc
 import os
 
 import pytest
+from census import census, none_left
 
 import sparkle_drv as sp
 from sparkle_drv.testing import emu
 from sparkle_drv.testing.emulator import Gpu, Machine
 
 ROUNDS = 5
-
-
-def counted():
-    """Threads and descriptors of the process."""
-    gc.collect()
-    return len(os.listdir("/proc/self/task")), len(os.listdir("/proc/self/fd"))
 
 
 def worked(machine):
@@ -27,10 +22,11 @@ def worked(machine):
 
 
 def test_forgotten_machines_leave_no_threads_and_no_descriptors():
-    before = counted()
+    gc.collect()
+    before = census()
     for _ in range(ROUNDS):
         worked(Machine())
-    assert counted() == before
+    assert none_left(before)
 
 
 def test_a_machine_lives_as_long_as_its_nodes():
@@ -58,7 +54,8 @@ def test_forgotten_nodes_and_contexts_leave_nothing_on_the_machine():
 
 
 def test_closed_twice_and_in_the_wrong_order():
-    before = counted()
+    gc.collect()
+    before = census()
     for _ in range(ROUNDS):
         with Machine() as machine:
             node, gpu = worked(machine)
@@ -70,7 +67,7 @@ def test_closed_twice_and_in_the_wrong_order():
             machine.close()
         assert node.fd == -1
         del machine, node, gpu
-    assert counted() == before
+    assert none_left(before)
 
 
 def test_a_descriptor_that_was_closed_behind_its_back_is_left_alone():

@@ -1,11 +1,11 @@
 """Many launches and buffer cycles leave neither memory nor descriptors behind."""
 
 import gc
-import os
 import resource
 
 import numpy as np
 import pytest
+from census import census, none_left
 
 import sparkle_drv as sp
 
@@ -15,24 +15,15 @@ def resident():
         return int(statm.read().split()[1]) * resource.getpagesize()
 
 
-def descriptors():
-    return len(os.listdir("/proc/self/fd"))
-
-
-def threads():
-    return len(os.listdir("/proc/self/task"))
-
-
 def settled(work, rounds, most_nbytes):
     """`work(i)` many times: after a warm-up the process grows by `most_nbytes` at most.
 
     Looked at up to three times: allocators grow by chance, as threads come and go, a leak always.
-    Fewer descriptors and threads than before are none: what other tests left may end meanwhile.
     """
     for i in range(rounds // 4):
         work(i)
     gc.collect()
-    fds, tasks = descriptors(), threads()
+    there = census()
     grown = []
     while len(grown) < 3 and (not grown or grown[-1] > most_nbytes):
         gc.collect()
@@ -42,8 +33,7 @@ def settled(work, rounds, most_nbytes):
         gc.collect()
         grown.append(resident() - before)
     assert grown[-1] <= most_nbytes, f"grew by {grown} bytes in {rounds} rounds each"
-    assert descriptors() <= fds
-    assert threads() <= tasks
+    assert none_left(there)
 
 
 def test_ten_thousand_launches(device):

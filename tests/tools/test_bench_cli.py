@@ -292,7 +292,7 @@ def test_ctrl_c_leaves_a_valid_file(home, tmp_path):
         text=True,
     )
     try:
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 60
         while not out.exists() and process.poll() is None and time.monotonic() < deadline:
             time.sleep(0.01)
         process.send_signal(signal.SIGINT)

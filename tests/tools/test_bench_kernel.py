@@ -287,7 +287,7 @@ def test_a_kernel_that_never_ends(tmp_path, home, library, groups, is_rival):
         [sys.executable, "-c", "; ".join(lines), *words, "--timeout", "0.05", "--json", str(out)],
         capture_output=True,
         text=True,
-        timeout=25,
+        timeout=110,
         env={**os.environ, "SPARKLE_HOME": str(home)},
     )
     assert done.returncode == 1

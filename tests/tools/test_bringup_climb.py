@@ -91,9 +91,8 @@ def test_a_device_that_is_gone_blocks():
 
 def test_a_call_that_does_not_come_back():
     bench = Bench()
-    start = time.monotonic()
-    got = list(climb.climb([Rung("a", "", forever), Rung("b", "", well)], bench, timeout_s=0.1))
-    assert time.monotonic() - start < 5
+    rungs = [Rung("a", "", forever), Rung("b", "", well, limit_s=60)]
+    got = list(climb.climb(rungs, bench, timeout_s=0.1))
     assert [r.status for r in got] == ["FAIL", "PASS"]
     assert got[0].facts["hung"]
     assert bench.calls == ["begin a", "abandon", "begin b", "settle"]
@@ -139,7 +138,8 @@ def deaf(b):
 def test_a_child_that_ends_costs_one_rung(monkeypatch, run, fact):
     monkeypatch.setattr(child, "GRACE_S", 0.5)
     told = []
-    rungs = [Rung("a", "", well), Rung("b", "", run), Rung("c", "", well, ("a",))]
+    rungs = [Rung("a", "", well, limit_s=60), Rung("b", "", run),
+             Rung("c", "", well, ("a",), limit_s=60)]  # fmt: skip
     got = child.run(rungs, Bench, timeout_s=0.5, tell=told.append, facts={})
     assert [r.status for r in got] == ["PASS", "FAIL", "PASS"]
     assert got[1].facts == fact

@@ -199,6 +199,46 @@ def test_stale_work_is_refused_and_counted(rig):
     assert rig.queues.settled(rig.queue) == 1
 
 
+def test_a_finalizer_in_the_middle_of_a_submission_asks_without_waiting(rig):
+    """Garbage goes anywhere; memory that goes with it asks each queue what it has been given."""
+    asked = []
+    real = rig.start
+
+    def start(own, commands, awaited):
+        asked.append(rig.queues.settled(rig.queue))
+        return real(own, commands, awaited)
+
+    rig.queues._start = start
+    rig.submit()
+    assert asked == [-errno.EAGAIN]
+    assert rig.queues.settled(rig.queue) == 1
+
+
+def test_two_threads_whose_garbage_goes_while_both_submit(rig):
+    """Each asks for the queue of the other."""
+    here = threading.Barrier(2, timeout=30)
+    queues = [rig.queue, rig.queues.open("own", True)]
+    asked = []
+
+    def start(own, commands, awaited):
+        here.wait()
+        asked.extend(map(rig.queues.settled, queues))
+        here.wait()
+        return Work(commands, awaited)
+
+    rig.queues._start = start
+    threads = [
+        threading.Thread(target=rig.queues.launch, args=(q, b"", 0, plugin.ANY_EPOCH), daemon=True)
+        for q in queues
+    ]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join(30)
+    assert asked == [-errno.EAGAIN] * 4
+    assert [rig.queues.settled(q) for q in queues] == [1, 1]
+
+
 def test_waits_name_the_work_of_the_other_queue(rig):
     other = rig.queues.open("own", False)
     assert rig.submit() == 1

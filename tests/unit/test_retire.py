@@ -1,9 +1,13 @@
 """The retire list against a made-up backend whose queues move when the test says so."""
 
 import contextlib
+import errno
+import gc
 import random
 import threading
 import weakref
+
+import pytest
 
 from sparkle_drv.core.retire import RetireList
 
@@ -22,6 +26,9 @@ class Backend:
 
     def reached(self, queue):
         return self.at[queue]
+
+    def close_queue(self, queue, timeout_ns):
+        return 0 if self.at[queue] >= self.given[queue] else -errno.ETIMEDOUT
 
 
 def make(**given):
@@ -162,3 +169,85 @@ def test_what_another_thread_takes_off_takes_nothing_else_with_it():
     foreign.at["y"] = 1
     retired.drain()
     assert gone == [1]
+
+
+def test_a_queue_that_takes_work_just_now_is_asked_again():
+    """By a finalizer in the middle of a submission of its own thread, which it cannot wait for."""
+    backend, retired = make(a=1)
+    gone = []
+    backend.settled = lambda queue: -errno.EAGAIN
+    retired.retire(lambda: gone.append(1))
+    backend.at["a"] = 1
+    retired.drain()
+    assert not gone
+    backend.given["a"], backend.settled = 2, backend.submitted  # the submission got a value
+    retired.drain()
+    assert not gone
+    backend.at["a"] = 2
+    retired.drain()
+    assert gone == [1]
+
+
+def test_an_interrupt_while_it_is_asked_what_to_wait_for_loses_nothing():
+    backend, retired = make(a=1)
+    gone = []
+
+    def interrupted(queue):
+        raise KeyboardInterrupt
+
+    backend.settled = interrupted
+    with pytest.raises(KeyboardInterrupt):
+        retired.retire(lambda: gone.append(1))
+    backend.settled = backend.submitted
+    retired.drain()
+    assert not gone
+    backend.at["a"] = 1
+    retired.drain()
+    assert gone == [1]
+
+
+def test_what_goes_after_its_device_waits_as_long():
+    """Of a device that goes in a cycle, finalizers run in any order."""
+    for queue_too in (False, True):
+        backend, retired = make(a=1)
+        thing, gone = Thing(), []
+        seen = weakref.ref(thing)
+        retired.abandon()
+        if queue_too:
+            retired.forget("a", 0)
+        retired.retire(lambda thing=thing, gone=gone: gone.append(1))
+        del retired, thing
+        gc.collect()
+        assert seen() is not None
+        make()[1].drain()  # whoever waits for anything looks
+        assert not gone
+        backend.at["a"] = 1
+        make()[1].drain()
+        assert gone == [1]
+        assert seen() is None
+
+
+def test_what_one_thread_looks_at_is_there_for_others():
+    """It is nowhere else meanwhile; who finds nothing left of a device that has gone forgets it."""
+    backend, retired = make(a=1)
+    thing = Thing()
+    seen = weakref.ref(thing)
+    retired.hold("a", 1, thing)
+    retired.abandon()
+    real = backend.reached
+
+    def reached(queue):
+        backend.reached = real
+        other = threading.Thread(target=make()[1].drain)
+        other.start()
+        other.join()
+        return real(queue)
+
+    backend.reached = reached
+    make()[1].drain()
+    del retired, thing
+    gc.collect()
+    assert seen() is not None
+    backend.at["a"] = 1
+    make()[1].drain()
+    assert seen() is None

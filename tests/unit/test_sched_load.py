@@ -1,6 +1,7 @@
 """What devices have to do: what ended is forgotten, and who waits for whom."""
 
 import math
+import threading
 from types import SimpleNamespace
 
 import pytest
@@ -30,6 +31,25 @@ def test_what_has_ended_is_no_load():
     assert load.queued_s(a) == pytest.approx(0.3)
     a.default_queue.reached = 6
     assert load.queued_s(a) == 0.0
+
+
+def test_a_handler_of_a_signal_gives_it_something_to_do():
+    a = device("a")
+    load = Load([a])
+
+    class Interrupted(int):
+        def __ge__(self, other):
+            a.default_queue.submitted = 2
+            load.gave(a, 0.5)
+            return int(self) >= other
+
+    a.default_queue.submitted, a.default_queue.reached = 1, Interrupted(1)
+    load.gave(a, 1.0)
+    found = []
+    asks = threading.Thread(target=lambda: found.append(load.queued_s(a)), daemon=True)
+    asks.start()
+    asks.join(20)
+    assert found == [pytest.approx(0.5 + 0.5)]  # it came twice
 
 
 def three():

@@ -2,6 +2,7 @@
 after a hundred runs, and after a device has become slower (testing/juggler.py).
 """
 
+import threading
 from statistics import mean
 
 import pytest
@@ -45,3 +46,20 @@ def test_time_passes_by_what_runs():
     machine = sim.machine(3)
     seconds = machine.run("sim:cpu", OP, 1e6) + machine.transfer("sim:gpu0", 1 << 20)
     assert machine.clock.now_s == pytest.approx(seconds)
+
+
+def test_the_clock_of_several_devices_never_goes_back():
+    clock = sim.Clock()
+
+    class Late(float):
+        def __gt__(self, other):
+            later = threading.Thread(target=clock.advance, args=(8.0,))
+            threads.append(later)
+            later.start()
+            later.join(0.2)  # here another thread has the turn
+            return float(self) > other
+
+    threads = []
+    clock.advance(1.0, Late(2.0))
+    threads[0].join()
+    assert clock.now_s == 11.0

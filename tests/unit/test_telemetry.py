@@ -158,3 +158,19 @@ def test_each_thread_has_calls_of_its_own():
     thread.join()
     assert found == [5, 20]  # a call that began before the trace did is in it from there
     assert trace.call_ns == 10
+
+
+def test_a_handler_of_a_signal_is_traced_too():
+    trace = Trace("t", 0)
+
+    class Interrupted(tuple):
+        def __iter__(self):
+            trace.span(("host", "handler"), "it", 1, 2)
+            return super().__iter__()
+
+    trace.noted.append(Interrupted((("host", "calls"), "call", 0, 3)))
+    settles = threading.Thread(target=trace.settle, daemon=True)
+    settles.start()
+    settles.join(20)
+    assert not settles.is_alive()
+    assert sorted(s.name for s in trace.spans) == ["call", "it"]

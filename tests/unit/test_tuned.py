@@ -215,3 +215,19 @@ def test_replacing_leaves_the_old_file_when_it_fails(tmp_path):
     with pytest.raises(TypeError):
         kept.replace(path, "text")
     assert [(one.name, one.read_bytes()) for one in tmp_path.iterdir()] == [("x.json", b"old")]
+
+
+def test_a_shape_that_another_thread_has_forgotten_already_has_its_plan():
+    """Who comes with one more than are kept begins anew."""
+
+    class Forgetful(dict):
+        def __setitem__(self, key, value):
+            super().__setitem__(key, value)
+            self.clear()  # here another thread has the turn
+
+    with sp.open("cpu") as dev:
+        dev.kept["ops plans"] = Forgetful()
+        dev.kept["ops tuned"] = {("gemm_f32", tuned.gemm_shape(4, 4, 4)): Entry(TilePlan())}
+        for side in (3, 4):  # by the model, and as it was tuned
+            a = np.ones((side, side), np.float32)
+            np.testing.assert_array_equal(ops.gemm(dev, a, a), np.full_like(a, side))

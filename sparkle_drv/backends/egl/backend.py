@@ -144,10 +144,11 @@ class EglBackend:
         return allocation
 
     def free(self, handle: int) -> None:
-        if handle in self._files:
-            os.close(self._files.pop(handle))
-        if self._native.device is not None:  # what outlives the device went with it
-            lib.sp_egl_free(self._native.device, handle)
+        fd, dev = self._files.pop(handle, None), self._native.device
+        if fd is not None:
+            os.close(fd)
+        if dev is not None:  # what outlives the device went with it
+            lib.sp_egl_free(dev, handle)
 
     def map(self, handle: int, nbytes: int) -> Any:
         out = ffi.new("void **")
@@ -316,9 +317,10 @@ class EglBackend:
         dev, self._native.device = self._native.device, None
         if dev is None:
             return
-        for fd in self._files.values():
-            os.close(fd)
-        self._files.clear()
+        for handle in list(self._files):
+            fd = self._files.pop(handle, None)  # a finalizer of another thread may have it
+            if fd is not None:
+                os.close(fd)
         rc = lib.sp_egl_close(dev, _CLOSE_NS)
         if rc not in (0, -errno.ECHILD):
             _log.error("%s: not closed (%s)", self.info.uri, errno.errorcode.get(-rc, -rc))
