@@ -7,6 +7,7 @@ from __future__ import annotations
 import errno
 import logging
 import os
+import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -40,6 +41,7 @@ class EglBackend:
         self._native = native = Native("egl", dev, uri)
         self.info, self._raw = nodes.info_of(dev, uri)
         self._files: dict[int, int] = {}  # address -> descriptor of shared memory
+        self._freeing = threading.RLock()  # finalizers free, in any thread and below one another
         self._cache = ProgramCache(
             settings.home, (self.info.vendor, self.info.name, self.info.driver, self.info.isa)
         )
@@ -144,11 +146,13 @@ class EglBackend:
         return allocation
 
     def free(self, handle: int) -> None:
-        fd, dev = self._files.pop(handle, None), self._native.device
+        fd = self._files.pop(handle, None)
         if fd is not None:
             os.close(fd)
-        if dev is not None:  # what outlives the device went with it
-            lib.sp_egl_free(dev, handle)
+        with self._freeing:
+            dev = self._native.device
+            if dev is not None:  # what outlives the device went with it
+                lib.sp_egl_free(dev, handle)
 
     def map(self, handle: int, nbytes: int) -> Any:
         out = ffi.new("void **")
@@ -314,7 +318,8 @@ class EglBackend:
 
     def close(self) -> None:
         """Idempotent. A driver that does not come back within 10 s is left behind, and said so."""
-        dev, self._native.device = self._native.device, None
+        with self._freeing:  # who has the device there has done with it
+            dev, self._native.device = self._native.device, None
         if dev is None:
             return
         for handle in list(self._files):
