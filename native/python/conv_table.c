@@ -82,7 +82,7 @@ const struct conv_entry *conv_find(const struct hot_convolutions *p, PyObject *c
     if (!(w->flags & HOT_OWNDATA) || w->flags & HOT_WRITEABLE) /* Python packs it no more, and must know that */
         return hot_in_dict(p->weights, args[W]) ? NULL : e;
     e = find_for(p, x->shape, w->shape, args[W], parameters);
-    return e && e->data == w->data ? e : NULL;
+    return e && e->data == w->data && e->sample == hot_sample(w->data, hot_count(w), 2) ? e : NULL;
 }
 
 void conv_clear(struct conv_entry *e)
@@ -147,6 +147,7 @@ PyObject *conv_put(PyObject *self, PyObject *given)
         if (!hot_is_pointer(packed))
             return PyErr_Format(PyExc_ValueError, "put: packed weights are wanted"), NULL;
         made.data = w->data;
+        made.sample = hot_sample(w->data, hot_count(w), 2);
         made.blob = blob;
         made.owner = reference;
     }

@@ -35,6 +35,7 @@ struct conv_entry {
     /* Weak references, or NULL: the packed weights, a core.Array, and the constant array whose they are. */
     PyObject *blob, *owner;
     const void *data; /* that array's */
+    uint64_t sample;  /* of what it held: it may have been writeable in between */
     struct conv_shapes shapes;
     struct sp_cmd_dispatch head;
     struct conv_scalars scalars;

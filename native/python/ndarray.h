@@ -50,6 +50,24 @@ static inline int hot_same_shape(const struct hot_ndarray *a, const struct hot_n
     return 1;
 }
 
+/* Some of `count` elements of 1 << shift bytes, mixed: one that differs tells that they changed. Every step-th and the last,
+ * as _sample in ops/weights.py has it: what is seen to have changed here has to be seen there, too. */
+enum { HOT_SAMPLES = 32 };
+static inline uint64_t hot_sample(const char *data, size_t count, int shift)
+{
+    const size_t step = count > HOT_SAMPLES ? count / HOT_SAMPLES : 1;
+    uint64_t mixed = 0, place = 0x9e3779b97f4a7c15u;
+    for (size_t i = 0, last = !count; !last; i += step, place += 0x9e3779b97f4a7c15u) {
+        last = i + 1 >= count;
+        const char *const at = data + ((last ? count - 1 : i) << shift);
+        uint64_t element = 0;
+        memcpy(&element, at, (size_t)1 << shift);
+        element = (element ^ place) * 0xbf58476d1ce4e5b9u;
+        mixed += (element ^ element >> 29) * 0x94d049bb133111ebu;
+    }
+    return mixed;
+}
+
 /* Do two pieces of memory share a byte? Of NULL and no bytes: no. */
 static inline int hot_meet(const void *x, size_t x_nbytes, const void *y, size_t y_nbytes)
 {

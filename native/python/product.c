@@ -33,6 +33,7 @@ struct entry {
      * weights they are. */
     PyObject *blob, *owner;
     const void *data; /* that array's */
+    uint64_t sample;  /* of what it held: it may have been writeable in between */
     size_t rs, cs;    /* and its strides, which can be set in place */
     struct sp_cmd_dispatch head;
     uint32_t m, n, k, type, act;
@@ -72,6 +73,11 @@ static void clear_entry(struct entry *e)
     Py_XDECREF(owner);
 }
 
+static uint64_t sample_of(const struct hot_matrix *b)
+{
+    return hot_sample(b->data, b->rows * b->columns, b->type ? 3 : 2);
+}
+
 /* The entry for these operands; NULL: Python has to make one, or something is closed. `b` is None for a plan's own. */
 static const struct entry *find(const struct hot_products *p, const struct hot_matrix *a, const struct hot_matrix *out, PyObject *b,
                                 const struct hot_matrix *b_seen)
@@ -88,7 +94,7 @@ static const struct entry *find(const struct hot_products *p, const struct hot_m
         } else {
             e = place(p, m, n, k, type, b);
             if (!same(e, m, n, k, type) || !e->owner || PyWeakref_GetObject(e->owner) != b || e->data != b_seen->data ||
-                e->rs != b_seen->rs || e->cs != b_seen->cs)
+                e->rs != b_seen->rs || e->cs != b_seen->cs || e->sample != sample_of(b_seen))
                 return NULL;
         }
     }
@@ -252,6 +258,7 @@ static PyObject *put(PyObject *self, PyObject *given)
     made.blob = packed ? blob : NULL;
     made.owner = owner ? reference : NULL;
     made.data = owner ? seen.data : NULL;
+    made.sample = owner ? sample_of(&seen) : 0;
     made.rs = owner ? seen.rs : 0;
     made.cs = owner ? seen.cs : 0;
     Py_INCREF(kernel);

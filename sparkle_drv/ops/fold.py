@@ -32,7 +32,7 @@ class Lazy:
     def __init__(self, expression: Any, args: tuple[Any, ...], names: dict[str, Any]) -> None:
         self._expression = expression
         self.graph = graph_of(expression)
-        self.values = bind(self.graph.names, args, names)
+        self.values = bind(self.graph, args, names)
 
     def map(self, dev: Device) -> Any:
         """The elements, by `map`."""

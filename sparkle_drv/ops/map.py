@@ -67,7 +67,7 @@ def map(
         if known is not mapcall.NOTHING:
             return known
     graph = graph_of(expression)
-    values = bind(graph.names, args, names)
+    values = bind(graph, args, names)
     arrays, scalars = sorted_out(values)
     if not arrays:
         return _fill(dev, graph, scalars, out)
@@ -100,8 +100,9 @@ def graph_of(expression: Any) -> Graph:
     raise TypeError(f"expression: a str or a function is wanted, got {type(expression).__name__}")
 
 
-def bind(wanted: tuple[str, ...], args: tuple[Any, ...], names: dict[str, Any]) -> dict[str, Any]:
-    """Every name with its value."""
+def bind(graph: Graph, args: tuple[Any, ...], names: dict[str, Any]) -> dict[str, Any]:
+    """Every name of `graph` with its value."""
+    wanted = graph.names
     unknown = [name for name in names if name not in wanted]
     if unknown:
         raise TypeError(
@@ -114,7 +115,9 @@ def bind(wanted: tuple[str, ...], args: tuple[Any, ...], names: dict[str, Any]) 
             f"map: {len(args)} values by position are given, {len(left)} names are left for them"
         )
     if len(args) < len(left):
-        raise TypeError(f"{short(left[len(args)])}: it stands in the expression and has no value")
+        lost = left[len(args)]
+        node = next((n for n in graph.nodes if n.op == "name" and n.value == lost), None)
+        graph.fail(node, f"{short(lost)}: it stands in the expression and has no value", TypeError)
     given = {**names, **dict(zip(left, args, strict=True))}
     return {name: given[name] for name in wanted}
 

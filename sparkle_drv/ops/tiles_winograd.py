@@ -28,6 +28,9 @@ are with weights of more than an eighth of L3."""
 WORTH_SIX, WORTH_SIX_SHORT = 1.02, 1.05
 """How much dearer others must be before its rounding errors, four times as large, are worth it;
 with vectors of 32 bytes, where it is not known as well."""
+SEEN_SIX = 0.5
+"""The part of the outputs, at least, that see the images: others are 0, or the bias, make the
+rms smaller, and share tiles, and so F(6x6)'s errors, with those that do."""
 LOADS = 3.0
 """What reading a vector of weights costs a micro-kernel at least, however few tiles it serves."""
 LOADS_L3, LOADS_FAR = 5.0, 10.0
@@ -106,7 +109,7 @@ def best(micro: tuple[int, int], caches: Caches, shape: Geometry) -> tuple[str, 
     name = "winograd" if cost["winograd"] <= tie * cost["winograd2"] else "winograd2"
     lanes = micro[1]
     worth = WORTH_SIX if lanes >= LONG else WORTH_SIX_SHORT
-    if 2 * lanes >= LONG and cost["winograd6"] * worth < cost[name]:
+    if 2 * lanes >= LONG and cost["winograd6"] * worth < cost[name] and _seen(shape) >= SEEN_SIX:
         name = "winograd6"
     return name, cost[name]
 
@@ -145,6 +148,14 @@ def _group(rows: int, caches: Caches, shape: Geometry, m: int) -> int:
     if group < tiles < 3 * group // 2:
         return tiles  # in two, weights would be read twice for half of a group
     return min(group, tiles)
+
+
+def _seen(shape: Geometry) -> float:
+    """The part of the outputs that see a pixel of the image, of 3x3 with stride 1."""
+    seen = 1.0
+    for size, pad, of in zip(shape.size, shape.pad, (shape.h, shape.w), strict=True):
+        seen *= max(min(size, pad + of) - max(pad - 2, 0), 0) / size
+    return seen
 
 
 def _weights(shape: Geometry, m: int) -> int:

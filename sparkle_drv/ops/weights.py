@@ -8,9 +8,11 @@ by their owner, which is one of
   was mapped for writing (`numpy()`, `map()`), exported, wrapped, or is written by a prepared launch
   may change unseen, and has nothing kept. Nor is writing through its address seen.
 * a numpy array that owns its data and is not writeable. `flags.writeable` is looked at in each
-  call: a call while it is writeable forgets what was kept. To make one writeable, change it and
-  make it read-only again *between* two calls, or to change it through a view that was made while
-  it was writeable, is an error of the caller that is not noticed.
+  call: a call while it is writeable forgets what was kept. Nothing tells of one that was made
+  writeable, changed and made read-only again *between* two calls, or changed through a view that
+  was made while it was writeable; so SAMPLES of its elements are compared in each call. That
+  notices other weights, or all of them scaled; a change of a few elements is an error of the
+  caller that is not noticed.
 
 Anything else is packed inside each call by the consuming kernel. Called by gemm.py and conv2d.py.
 """
@@ -37,6 +39,8 @@ HEADER = np.dtype(
 SHORT_WAYS = ("ops products", "ops conv2d calls")
 """Where `dev.kept` has the tables of products.py and convcall.py."""
 WAIT_S = 600.0
+SAMPLES = 32
+"""As HOT_SAMPLES in native/python/ndarray.h, which looks at the same elements."""
 MOST = 8
 """Blobs that one owner has at a time; beyond that they are made anew."""
 
@@ -140,9 +144,15 @@ def _state(owner: Any) -> object:
         return None if storage is None else storage.state
     if isinstance(owner, np.ndarray):
         flags = owner.flags
-        if flags.owndata and not flags.writeable:
-            return owner.__array_interface__["data"][0]
+        if flags.owndata and not flags.writeable and flags.forc:
+            return owner.__array_interface__["data"][0], _sample(np.asarray(owner))
     return None
+
+
+def _sample(owner: np.ndarray[Any, Any]) -> bytes:
+    """Some of its elements in the order of memory: every step-th and the last."""
+    flat = owner.ravel(order="K")
+    return flat[:: max(1, flat.size // SAMPLES)].tobytes() + flat[-1:].tobytes()
 
 
 def _reference(entries: dict[int, _Entry], owner: Any) -> weakref.ref[Any]:

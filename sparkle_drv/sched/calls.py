@@ -150,7 +150,7 @@ def map(
 ) -> Any:
     """`ops.map` where it takes least time."""
     graph = graph_of(expression)
-    given = bind(graph.names, tuple(values), named)
+    given = bind(graph, tuple(values), named)
     check_own(executor, (*given.values(), out))
     arrays = {name: x for name, x in given.items() if isinstance(x, _ARRAYS) and x.shape}
     place = ""

@@ -88,6 +88,43 @@ def test_a_numpy_array_made_writeable_is_forgotten(dev):
     assert asked(dev, owner, pack) == 2
 
 
+@pytest.mark.parametrize("shape", [(1, 1), (5, 7), (64, 96), (320, 333)])
+def test_constant_weights_changed_between_two_calls_are_packed_anew(dev, shape):
+    owner, pack = np.asfortranarray(constant(*shape)), Packer(dev)
+    owner.flags.writeable = False
+    assert asked(dev, owner, pack) == 1
+    for n, change in enumerate((owner.__imul__, lambda _: owner.fill(7), owner.__isub__), 2):
+        owner.flags.writeable = True
+        change(3)
+        owner.flags.writeable = False
+        assert asked(dev, owner, pack) == n
+        assert asked(dev, owner, pack) == n
+    owner.flags.writeable = True
+    owner[-1, -1] += 1  # the last is always looked at
+    owner.flags.writeable = False
+    assert asked(dev, owner, pack) == 5
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_products_and_convolutions_see_constant_weights_changed_between(dev, dtype, order):
+    rng = np.random.default_rng(8)
+    a, b = rng.random((64, 512)).astype(dtype), rng.random((512, 300)).astype(dtype, order=order)
+    x, w = (rng.random(s).astype(np.float32) for s in ((1, 32, 12, 12), (48, 32, 3, 3)))
+    for owner, call in (
+        (b, lambda: sp.ops.gemm(dev, a, b)),
+        (w, lambda: sp.ops.conv2d(dev, x, w, padding=1)),
+    ):
+        owner.flags.writeable = False
+        for _ in range(4):  # packed, and by the way without Python
+            before = call()
+        owner.flags.writeable = True
+        owner *= -2
+        owner.flags.writeable = False
+        for _ in range(3):
+            np.testing.assert_allclose(call(), -2 * before, rtol=1e-3, atol=1e-3)
+
+
 def test_what_is_kept_ends_with_its_owner(dev):
     before = dev.live_counts()["buffers"]
     for make in (lambda: constant(4), lambda: dev.array(np.ones(4, np.float32))):

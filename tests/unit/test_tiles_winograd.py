@@ -30,6 +30,9 @@ def plan(shape, isa="avx512", algo="auto"):
         ("winograd", layer(256, 56, 256)),  # more weights than small groups can read again
         ("winograd", layer(256, 14, 256)),
         ("winograd6", layer(64, 224, 64)),
+        ("winograd6", layer(128, 112, 128, padding=20)),
+        ("winograd", layer(128, 112, 128, padding=30)),  # fewer than half of the outputs see it
+        ("winograd", layer(128, 112, 128, padding=((150, 0), (0, 0)))),
         ("winograd", layer(512, 7, 512, n=8)),
         ("winograd2", layer(512, 7, 512)),  # weights of F(4x4) from memory for four tiles
         ("winograd2", layer(256, 4, 256)),

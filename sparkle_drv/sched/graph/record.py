@@ -163,7 +163,7 @@ class TaskGraph:
         """`sparkle_drv.ops.map`, written down: a node of the shape that the arrays have."""
         self._writable()
         graph = graph_of(expression)
-        values = self._bound(bind(graph.names, args, names))
+        values = self._bound(bind(graph, args, names))
         made, reads, numbers = outline.map("map", graph, values)
         return self._add("map", reads, made, out, expression=graph, numbers=numbers)
 
