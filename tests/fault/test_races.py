@@ -23,18 +23,19 @@ stop = time.monotonic() + 1.5
 counts = {"ok": 0, "refused": 0, "closed": 0}
 
 def launch():
-    queue = dev.queue()
-    go = None
+    queue, own = dev.queue(), dev.buffer(4 * n)  # what several launch with is only read
     while time.monotonic() < stop:
         try:
             b = box[0]
-            queue.launch(saxpy, b, b, 0.0, n, groups=n // 256).wait()
-            queue.prepare(saxpy, b, b, 0.0, n, groups=n // 256)()
-            queue.submit(sp.Commands().fill(b, 1)).wait()
+            queue.launch(saxpy, own, b, 0.0, n, groups=n // 256).wait()
+            queue.prepare(saxpy, own, b, 0.0, n, groups=n // 256)()
+            queue.submit(sp.Commands().copy(own, b)).wait()
             counts["ok"] += 1
         except ValueError as error:
             assert "closed" in str(error), error
             counts["refused"] += 1
+    queue.close()
+    own.close()
 
 def close():
     while time.monotonic() < stop:
