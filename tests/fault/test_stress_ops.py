@@ -72,7 +72,7 @@ def agree(found: Any, wanted: Any) -> None:
 
 def test_products_with_weights_that_all_share(dev):
     """Packed copies of constant weights are made, found, replaced and forgotten by all."""
-    shared = [some(i, s, s, dtype=t, constant=True) for i, s in enumerate(SIDES) for t in (F32, "d")]
+    shared = [some(s, s, s, dtype=t, constant=True) for s in SIDES for t in (F32, "d")]
     lent = [some(i, 64, 48) for i in range(3)]  # now constant, now not: their copies are forgotten
 
     def work(chance):
