@@ -8,9 +8,10 @@ FUZZ_ARGS ?=
 PYTEST := $(PY) -m pytest -n 2 --dist loadfile --max-worker-restart 1
 STRICT := -O0 -Wall -Wextra -Wshadow -Wconversion -Werror
 SANITIZE := -fsanitize=address,undefined
+RACES := -fsanitize=thread -g -O1 -fno-omit-frame-pointer
 STRICT_TO := --build-temp build/strict --build-lib build/strict/lib
 
-.PHONY: quick help build bench test test-quick lint format check-c perf peers wheel bringup-archive docs asan preload fake-cuda gpu-kit test-radv gen golden-llvm shaders fuzz fuzz-elf fuzz-pm4 fuzz-faults loc test-fresh clean cuda-sweep lowered
+.PHONY: quick help build bench test test-quick lint format check-c perf peers wheel bringup-archive docs asan tsan preload fake-cuda gpu-kit test-radv gen golden-llvm shaders fuzz fuzz-elf fuzz-pm4 fuzz-faults loc test-fresh clean cuda-sweep lowered
 
 quick: build lint test-quick ## the quick loop: build, lint, types, quick tests
 
@@ -82,6 +83,27 @@ asan: build ## all quick tests of the C code, the preload library too, under ASa
 	@$(PY) tests/cpu_kernels/build.py asan build/asan/obj
 	@for isa in ref avx2 avx512; do \
 	  UBSAN_OPTIONS=halt_on_error=1 build/cpu_kernels/asan/cpu_kernels $$isa 500 || test $$? = 77 || exit 1; done
+
+# What the interpreter and numpy do is seen as far as they call the C library, which is enough: the GIL's mutex, memcpy.
+# setarch: older runtimes find no room for their shadow where addresses are too random.
+TSAN_TESTS := $(addprefix tests/,$(addprefix fault/test_,stress.py stress_ops.py races.py) \
+  $(addprefix device/test_,cpu_threads.py ops_held.py ops_plans.py ops_plans_apart.py ops_overlap.py sched_threads.py \
+  cuda_device.py cuda_transfers.py) unit/test_hot.py lifetime/test_lifetime.py)
+TSAN_OPTIONS := history_size=4 report_signal_unsafe=0 allocator_may_return_null=1 die_after_fork=0 \
+  suppressions=$(CURDIR)/tests/races.supp log_path=$(CURDIR)/build/tsan/report
+tsan: build ## the tests of threads under ThreadSanitizer, which finds data races: some minutes
+	@rm -rf build/tsan/sparkle_drv build/tsan/report.*
+	@CFLAGS="$(RACES)" LDFLAGS=-fsanitize=thread $(PY) setup.py --quiet \
+	  build_py --build-lib build/tsan build_ext --build-lib build/tsan --build-temp build/tsan/obj
+	@CFLAGS="$(RACES)" LDFLAGS=-fsanitize=thread $(PY) tests/fake_cuda/build.py --to build/tsan/fake
+	@$(PY) tests/cpu_kernels/build.py tsan build/tsan/obj
+	@alike=$$(setarch -R true 2>/dev/null && echo setarch -R); \
+	for isa in ref avx2 avx512; do \
+	  $$alike build/cpu_kernels/tsan/cpu_kernels $$isa 500 || test $$? = 77 || exit 1; done; \
+	$$alike env LD_PRELOAD="$$(gcc -print-file-name=libtsan.so)" \
+	  TSAN_OPTIONS="$(TSAN_OPTIONS)" \
+	  PYTHONPATH=$(CURDIR)/build/tsan PYTHONSAFEPATH=1 SPARKLE_FAKE_CUDA=build/tsan/fake/libcuda.so.1 \
+	  .venv/bin/pytest -q -m "not slow" $(TSAN_TESTS) || { rc=$$?; cat build/tsan/report.* 2>/dev/null; exit $$rc; }
 
 lowered: build ## the kernels of AVX-512 on a machine that has AVX2 alone: their C, not the instructions
 	@$(PY) tests/cpu_kernels/build.py lowered

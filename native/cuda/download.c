@@ -60,13 +60,15 @@ static int send_for_some(struct sp_cuda_queue *q, struct sp_cuda_flight *f, uint
 /* Nothing more is sent for: the end of what was, or the failure that its fence will tell. */
 static void shut(struct sp_cuda_queue *q, struct sp_cuda_flight *f, void *stream, int rc)
 {
+    if (rc == -ENODEV && atomic_load(&q->dev->lost)) /* the flight has gone, too */
+        return;
     sp_cuda_not_open(q);
     f->rest_nbytes = 0;
     if (rc == 0)
         rc = sp_cuda_failed(q, "cuEventRecord", sp_cuEventRecord(f->end, stream));
     else if (rc != -ENODEV && sp_cuda_failed(q, "cuEventRecord", sp_cuEventRecord(f->end, q->stream)) == -ENODEV)
         rc = -ENODEV;
-    if (rc == 0 || atomic_load(&q->dev->lost)) /* lost: the flight has gone, too */
+    if (rc == 0 || atomic_load(&q->dev->lost)) /* lost just now: as above */
         return;
     sp_cuda_keep_words(q, f->value);
     f->rc = rc;
@@ -103,8 +105,7 @@ void sp_cuda_settle(struct sp_cuda_queue *q)
     int rc = sp_cuda_enter(q->dev);
     if (rc == 0)
         rc = send_for_some(q, f, UINT64_MAX, 1, &last);
-    if (rc != -ENODEV || !atomic_load(&q->dev->lost))
-        shut(q, f, last, rc);
+    shut(q, f, last, rc);
 }
 
 void sp_cuda_settle_others(struct sp_cuda_queue *q, const void *records, size_t nbytes)

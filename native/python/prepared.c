@@ -7,7 +7,7 @@ struct hot_prepared {
     PyObject_HEAD
     PyObject *kept, *again; /* whose `prepared` is; called with this object and what was no value */
     hot_run_function *run;
-    void *prepared;
+    void *prepared; /* changes with `kept`, in one step: another thread is in `go` */
 };
 
 /* METH_FASTCALL: CPython calls that with less ado than METH_NOARGS. */
@@ -29,6 +29,21 @@ static PyObject *go(PyObject *self, PyObject *const *args, Py_ssize_t nargs)
     Py_END_ALLOW_THREADS
     Py_XDECREF(kept);
     return value > 0 ? PyLong_FromLongLong(value) : PyObject_CallFunction(p->again, "OL", self, (long long)value);
+}
+
+/* take(kept, prepared): from now on `go` launches that. */
+static PyObject *take(PyObject *self, PyObject *given)
+{
+    struct hot_prepared *p = (void *)self;
+    PyObject *kept, *const old = p->kept;
+    unsigned long long prepared;
+    if (!PyArg_ParseTuple(given, "OK", &kept, &prepared))
+        return NULL;
+    Py_INCREF(kept);
+    p->kept = kept;
+    p->prepared = (void *)(uintptr_t)prepared;
+    Py_XDECREF(old); /* last: with it what was prepared goes */
+    Py_RETURN_NONE;
 }
 
 static int traverse(PyObject *self, visitproc visit, void *arg)
@@ -55,14 +70,15 @@ static void dealloc(PyObject *self)
 
 static PyMethodDef methods[] = {
     {"go", (PyCFunction)(void (*)(void))go, METH_FASTCALL, "Launches; returns the timeline value."},
+    {"take", take, METH_VARARGS, "take(kept, prepared): from now on `go` launches that."},
     {NULL, NULL, 0, NULL},
 };
 
 static PyMemberDef members[] = {
-    {"kept", T_OBJECT, offsetof(struct hot_prepared, kept), 0, NULL},
+    {"kept", T_OBJECT, offsetof(struct hot_prepared, kept), READONLY, NULL},
     {"again", T_OBJECT, offsetof(struct hot_prepared, again), 0, NULL},
     {"run", T_ULONGLONG, offsetof(struct hot_prepared, run), 0, NULL},
-    {"prepared", T_ULONGLONG, offsetof(struct hot_prepared, prepared), 0, NULL},
+    {"prepared", T_ULONGLONG, offsetof(struct hot_prepared, prepared), READONLY, NULL},
     {NULL, 0, 0, 0, NULL},
 };
 

@@ -331,9 +331,7 @@ class Queue(QueueBase):
                 refuse(device, kernel, args, *shape, prepared, record)
             for storage in _written(kernel, args):
                 storage.exposed = True  # nobody looks at the arguments of a prepared launch again
-            made.kept = prepared
-            if run_at:
-                made.prepared = backend.queue_pointer(prepared)
+            made.take(prepared, backend.queue_pointer(prepared) if run_at else 0)
 
         def again(made: Prepared, value: int) -> int:
             value = self._through(value, lambda: run(made.kept))

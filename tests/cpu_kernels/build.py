@@ -1,10 +1,11 @@
 """Builds cpu_kernels: native/cpu, native/core and the checks of this folder as one program.
 
-    python tests/cpu_kernels/build.py KIND [OBJECTS]     KIND: host, asan, lowered or aarch64
+    python tests/cpu_kernels/build.py KIND [OBJECTS]     KIND: host, asan, tsan, lowered or aarch64
 
 makes build/cpu_kernels/KIND/cpu_kernels and prints its path. "lowered" is for x86-64 machines that
 have AVX2 alone: of AVX-512's kernels it checks the C, not the instructions. OBJECTS is a folder
-with what setup.py compiled of native/ by the same flags, where that is there already (`make asan`).
+with what setup.py compiled of native/ by the same flags, where that is there already (`make asan`,
+`make tsan`).
 Only what is stale is compiled. Warnings are errors.
 """
 
@@ -23,11 +24,13 @@ ROOT = HERE.parents[1]
 PARTS = ("native/cpu", "native/core")
 FLAGS = "-std=gnu11 -Wall -Wextra -Wshadow -Wconversion -Werror -fno-strict-aliasing -pthread"
 SANITIZE = "-fsanitize=address,undefined"
+RACES = "-fsanitize=thread"
 AARCH64 = "aarch64-linux-gnu-gcc"
 AVX512 = "isa_avx512.c"
 KINDS = {
     "host": ("gcc", "-O2", ""),
     "asan": ("gcc", f"{SANITIZE} -fno-omit-frame-pointer -g -O1", SANITIZE),
+    "tsan": ("gcc", f"{RACES} -fno-omit-frame-pointer -g -O1", RACES),
     "lowered": ("gcc", "-O0 -Wno-psabi '-D__builtin_cpu_supports(name)=1'", ""),
     "aarch64": (AARCH64, "-O2", "-static"),  # so that qemu-user needs no libraries of that machine
 }

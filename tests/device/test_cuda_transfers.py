@@ -216,8 +216,11 @@ def test_a_large_transfer_that_fails_half_way_tells_so_and_leaves_nothing_behind
 
 def test_a_device_that_is_lost_half_way_through_a_large_transfer():
     run(f"""
-for call in ("cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2", "cuEventRecord", "cuEventQuery"):
-    for after in (0, 5):
+import gc
+marks = range(9, 15)  # of the pieces of a read: the first that go at once, others as they come in
+for call, afters in (("cuMemcpyHtoDAsync_v2", (0, 5)), ("cuMemcpyDtoHAsync_v2", (0, 5)),
+                     ("cuEventRecord", (0, 5, *marks)), ("cuEventQuery", (0, 5))):
+    for after in afters:
         with sp.open("cuda:0") as dev:
             q, b = dev.queue(), dev.buffer({LARGE})
             data = np.zeros({LARGE}, np.uint8)
@@ -228,4 +231,6 @@ for call in ("cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2", "cuEventRecord", "c
                     q.read(b, data).wait()
             with pytest.raises(sp.DeviceLost): q.read(b, data)
             tell("reset")
+        del dev, q, b
+        gc.collect()  # what was raised held them, and with them the context
 """)

@@ -13,7 +13,12 @@
 
 /* On x86-64 nothing of a process lies between 0x2000_0000_0000 and its program at 0x5555_5555_4000 and up, and
  * AddressSanitizer's shadow ends below. */
-static const uint64_t FIRST = 0x200000000000, SPAN = 1ull << 41, STEP = 64 << 20;
+#ifndef __SANITIZE_THREAD__
+static const uint64_t FIRST = 0x200000000000, SPAN = 1ull << 41;
+#else /* its shadow is there; it leaves programs the 512 GiB below 0x80_0000_0000 */
+static const uint64_t FIRST = 0x1000000000, SPAN = 1ull << 34;
+#endif
+static const uint64_t STEP = 64 << 20;
 enum { PAGE = 4096, HOST = FK_MAX_DEVICES, ARENAS, POISON = 0xff, POISONED = 64 << 10 };
 struct arena {
     uint64_t base, next, ready; /* never given out from `next` on; accessible below `ready` */

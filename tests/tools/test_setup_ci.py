@@ -48,7 +48,7 @@ def test_every_make_target_is_declared_and_helped():
     command = ["make", "--no-print-directory", "help"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     offered = {line.split()[0] for line in done.splitlines()}
-    wanted = "quick help build bench test format perf wheel docs asan preload test-radv gen"
+    wanted = "quick help build bench test format perf wheel docs asan tsan preload test-radv gen"
     wanted += " bringup-archive fake-cuda gpu-kit golden-llvm shaders fuzz fuzz-elf fuzz-pm4"
     wanted += " fuzz-faults loc test-fresh clean peers cuda-sweep lowered"
     assert offered == set(wanted.split())

@@ -198,10 +198,32 @@ def test_prepared():
         made.go()
     answers = [7, -5]
     run = RUN(lambda at: answers.pop(0) if at == 64 else 0)
-    made.run, made.prepared = ctypes.cast(run, ctypes.c_void_p).value, 64
+    made.run = ctypes.cast(run, ctypes.c_void_p).value
+    made.take(run, 64)
+    assert (made.kept, made.prepared) == (run, 64)
     made.again = lambda given, value: (given is made, value)
     assert made.go() == 7
     assert made.go() == (True, -5)
+
+
+def test_what_is_prepared_anew_takes_the_place_of_the_old_in_one_step(cpu, monkeypatch):
+    """At any moment another thread may call the same, and launches what is there."""
+    backend, pointer, seen = cpu._backend, cpu._backend.queue_pointer, []
+    with cpu.kernel("saxpy_f32") as k, cpu.queue() as queue, cpu.empty(4, "f4") as x:
+        go = queue.prepare(k, x, x, 1.0, 1, groups=1)
+        made = go.__self__
+        old = made.prepared, weakref.ref(made.kept, lambda _: seen.append(made.prepared))
+
+        def look(given):
+            seen.append(made.prepared if old[1]() else None)
+            return pointer(given)
+
+        cpu.buffer(4).close()
+        with monkeypatch.context() as patch:
+            patch.setattr(backend, "queue_pointer", look)
+            go()
+        assert seen == [old[0], made.prepared]
+        assert made.prepared != old[0]
 
 
 @pytest.fixture
