@@ -145,8 +145,9 @@ struct sp_conv_kernel {
     /* Pieces [u0, u1), numbered through images, rows and pieces of a row, of channel tiles [t0, t1) of a group. */
     void (*strips)(const struct sp_conv_strips *task, float *window, int64_t group, int64_t t0, int64_t t1, int64_t u0,
                    int64_t u1);
-    /* Pieces [u0, u1), numbered through images and the pieces of each, of all channels of a group, by panels. */
-    void (*panels)(const struct sp_conv_strips *task, float *scratch, int64_t group, int64_t u0, int64_t u1);
+    /* Pieces [u0, u1), numbered through images and the pieces of each, of tiles [t0, t1) of a group, by panels. */
+    void (*panels)(const struct sp_conv_strips *task, float *scratch, int64_t group, int64_t t0, int64_t t1, int64_t u0,
+                   int64_t u1);
     /* Output rows [y0, y1) of planes [p0, p1), numbered through all images, NCHW with one channel a group; two windows of
      * `nwindow` floats. */
     void (*depthwise_nchw)(const struct sp_conv_strips *task, float *window, int64_t nwindow, int64_t p0, int64_t p1,

@@ -26,7 +26,7 @@ struct work {
     struct sp_conv v;
     struct sp_conv_strips task;
     const struct sp_conv_kernel *kernel;
-    int64_t parts;
+    int64_t parts, bands; /* of stretches, and of tiles: each of these packs its panels */
     size_t scratch_nbytes;
     int failed;
 };
@@ -90,12 +90,28 @@ static void one_task(void *ctx, uint32_t index)
     struct work *const work = ctx;
     const int64_t all = stretches(&work->task);
     const int64_t part = index % work->parts;
+    const int64_t band = index / work->parts % work->bands;
+    const int64_t group = index / work->parts / work->bands;
+    const int64_t tiles = work->task.tiles;
     float *const scratch = sp_scratch(SP_SCRATCH_A, work->scratch_nbytes);
     if (scratch)
-        work->kernel->panels(&work->task, scratch, index / work->parts, part * all / work->parts,
-                             (part + 1) * all / work->parts);
+        work->kernel->panels(&work->task, scratch, group, band * tiles / work->bands, (band + 1) * tiles / work->bands,
+                             part * all / work->parts, (part + 1) * all / work->parts);
     else
         __atomic_store_n(&work->failed, 1, __ATOMIC_RELAXED);
+}
+
+/* Where weights come from afar, few stretches are all there is: then tiles are shared out, too, as evenly as threads come. */
+static void share_out(struct work *work, int64_t threads)
+{
+    const int64_t all = stretches(&work->task);
+    const int64_t several = 4 * threads;
+    work->parts = threads > 1 ? sp_least(several, all) : 1;
+    work->bands = 1;
+    if (threads == 1 || work->parts * work->v.groups >= several)
+        return;
+    while (work->parts * work->v.groups * work->bands % threads && work->bands < sp_least(threads, work->task.tiles))
+        work->bands++;
 }
 
 int sp_conv_panels(const struct sp_conv *conv, const struct sp_conv_weights *packed, const struct sp_tile_plan *plan,
@@ -117,9 +133,10 @@ int sp_conv_panels(const struct sp_conv *conv, const struct sp_conv_weights *pac
     task->rows = sp_pieces(terms, sp_pieces(terms, plan->kc ? plan->kc : TERMS));
     const int64_t near = plan->mc ? plan->mc : NEAR_NBYTES / (int64_t)sizeof(float) / task->rows;
     task->near_tiles = sp_most(near / (2 * work.kernel->run), 1);
-    work.parts = threads > 1 ? sp_least(4 * (int64_t)threads, stretches(task)) : 1;
-    if (v->groups * work.parts > UINT32_MAX)
+    share_out(&work, threads);
+    const int64_t tasks = v->groups * work.parts * work.bands;
+    if (tasks > UINT32_MAX)
         return -EINVAL;
-    sp_pool_run(pool, one_task, &work, (uint32_t)(v->groups * work.parts), threads);
+    sp_pool_run(pool, one_task, &work, (uint32_t)tasks, threads);
     return work.failed ? -ENOMEM : 0;
 }

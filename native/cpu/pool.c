@@ -9,6 +9,7 @@
 #include "pool.h"
 
 #include "../core/timeline.h"
+#include "apart.h"
 #include "place.h"
 
 #include <errno.h>
@@ -18,8 +19,9 @@
 enum { DOOR_INSIDE = 0x10000, DOOR_TICKETS = 0xffff };
 /* HANDED_NS: work a thread for which handing it to one that spins pays. WOKEN_NS: all the work for which waking one that sleeps
  * pays at once; that takes some 50 us in a virtual machine. PATIENT_NS: jobs that come in shorter intervals are taken for one
- * run of them: workers stay awake in between, and are woken for the second whatever its size. */
-enum { HANDED_NS = 3000, WOKEN_NS = 150000, PATIENT_NS = 1000000 };
+ * run of them: workers stay awake in between, and are woken for the second whatever its size. LATE_NS: a worker that has not come
+ * by then is looked after. */
+enum { HANDED_NS = 3000, WOKEN_NS = 150000, PATIENT_NS = 1000000, LATE_NS = 100000, MOST_LATE = 16 };
 
 /* Threads of all pools of this process that run a job or spin. */
 static _Atomic int32_t all_awake;
@@ -109,16 +111,27 @@ static void await_job(struct sp_pool *pool, uint32_t seen, int *patient)
     *patient = sp_clock_ns() - begun < PATIENT_NS;
 }
 
+/* Before its share: else the owner would wait for it, and it for the core. */
+static void leave_owners_core(const struct sp_worker *self)
+{
+    const struct sp_pool *const pool = self->pool;
+    const int owners = atomic_load_explicit(&pool->owner_cpu, memory_order_relaxed);
+    if (owners == sp_core_now() && pool->threads <= (uint32_t)sp_cores())
+        sp_apart(atomic_load_explicit(&self->tid, memory_order_relaxed), owners);
+}
+
 static void *worker(void *arg)
 {
-    const struct sp_worker *const self = arg;
+    struct sp_worker *const self = arg;
     struct sp_pool *const pool = self->pool;
+    atomic_store(&self->tid, sp_apart_self());
     if (pool->places)
         sp_places_pin(pool->places, self->node);
     uint32_t seen = 0;
     int patient = 0;
     for (;;) {
         if (join_job(pool)) {
+            leave_owners_core(self);
             draw(pool, self->node);
             leave_job(pool);
         }
@@ -159,9 +172,18 @@ static void start_workers(struct sp_pool *pool)
     pthread_sigmask(SIG_SETMASK, &old, NULL);
 }
 
-static void await_helpers(struct sp_pool *pool)
+/* A worker that does not come while there is work most often stands in line behind this thread. */
+static void look_after_workers(struct sp_pool *pool)
+{
+    for (uint32_t i = 0; i < pool->started && i < MOST_LATE; i++)
+        sp_apart(atomic_load(&pool->workers[i].tid), atomic_load_explicit(&pool->owner_cpu, memory_order_relaxed));
+    pool->alone_ns = 0;
+}
+
+static void await_helpers(struct sp_pool *pool, uint64_t begun)
 {
     uint32_t door = atomic_fetch_and(&pool->door, ~(uint32_t)DOOR_TICKETS);
+    pool->alone_ns = door & DOOR_TICKETS ? pool->alone_ns + (sp_clock_ns() - begun) : 0;
     if (door < DOOR_INSIDE)
         return;
     struct sp_spin spin = sp_spin_begin(may_spin_ns(pool));
@@ -218,12 +240,16 @@ void sp_pool_run(struct sp_pool *pool, sp_task_fn *task, void *ctx, uint32_t tas
     pool->task = task;
     pool->ctx = ctx;
     deal(pool, tasks);
+    const uint64_t begun = sp_clock_ns();
+    atomic_store_explicit(&pool->owner_cpu, sp_core_now(), memory_order_relaxed);
     atomic_store(&pool->door, threads - 1);
     atomic_fetch_add(&pool->sequence, 1);
     if (atomic_load(&pool->sleepers))
         sp_futex_wake(&pool->sequence, (int)threads - 1);
+    if (pool->alone_ns > LATE_NS && pool->threads <= (uint32_t)sp_cores())
+        look_after_workers(pool);
     draw(pool, pool->places ? sp_places_here(pool->places) : 0);
-    await_helpers(pool);
+    await_helpers(pool, begun);
     wake_count(pool, -(int32_t)threads);
     atomic_store(&pool->busy, 0);
 }

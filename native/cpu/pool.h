@@ -13,6 +13,7 @@ struct sp_worker {
     struct sp_pool *pool;
     pthread_t thread;
     uint32_t node;
+    _Atomic int32_t tid; /* 0: it has not begun */
 };
 
 /* A run of tasks that the threads of one node draw from first: memory that they touched first is theirs again in the next
@@ -35,6 +36,8 @@ struct sp_pool {
     _Atomic uint32_t owner_sleeps;
     _Atomic int32_t awake;     /* threads of this pool that run a job or spin */
     _Atomic uint64_t asked_ns; /* when somebody last had work that was too little to wake anybody for */
+    _Atomic int32_t owner_cpu; /* where the owner began */
+    uint64_t alone_ns;         /* how long owners have worked of late with helpers that did not come */
     sp_task_fn *task;
     void *ctx;
     uint32_t nshares;

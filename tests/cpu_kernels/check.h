@@ -68,4 +68,5 @@ void check_chains(void);
 void check_spans(void);
 void check_reduce(void);
 void check_layout(void);
+void check_apart(void);
 #endif

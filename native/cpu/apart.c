@@ -1,0 +1,28 @@
+/* Takes a worker off the core of the thread that has work for it.
+ *
+ * Linux looks for an idle core only while it takes few cores of a cache for busy (SIS_UTIL in kernel/sched/fair.c), as judged by
+ * what ran in the last tenths of a second. After that who wakes up may be put in line behind the very thread that has work for
+ * it, or the other way round, beside a core with nothing to do; as that thread does the work itself meanwhile and asks again,
+ * this can go on for a second. A mask without that core, for a moment, has the kernel choose among the others. */
+#define _GNU_SOURCE
+#include "apart.h"
+
+#include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+pid_t sp_apart_self(void)
+{
+    return (pid_t)syscall(SYS_gettid); /* glibc has gettid(2) since 2.30 only */
+}
+
+void sp_apart(pid_t tid, int cpu)
+{
+    cpu_set_t allowed, others;
+    if (tid == 0 || cpu < 0 || cpu >= CPU_SETSIZE || sched_getaffinity(tid, sizeof allowed, &allowed))
+        return;
+    others = allowed;
+    CPU_CLR((size_t)cpu, &others);
+    if (CPU_COUNT(&others) && !CPU_EQUAL(&others, &allowed) && sched_setaffinity(tid, sizeof others, &others) == 0)
+        sched_setaffinity(tid, sizeof allowed, &allowed); /* where it is now, it may stay */
+}

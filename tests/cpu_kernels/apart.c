@@ -1,0 +1,76 @@
+/* A thread that stays on its core until sp_apart takes it to another. */
+#define _GNU_SOURCE
+#include "../../native/cpu/apart.h"
+#include "check.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <time.h>
+
+enum { MOST_S = 20 };
+
+struct busy {
+    pthread_t thread;
+    _Atomic int tid, cpu, stop;
+};
+
+static void *work(void *arg)
+{
+    struct busy *const busy = arg;
+    atomic_store(&busy->tid, (int)sp_apart_self());
+    while (!atomic_load(&busy->stop))
+        atomic_store(&busy->cpu, sched_getcpu());
+    return NULL;
+}
+
+/* In time: does it come to be on `cpu`, or, `is` 0, elsewhere? */
+static int comes(struct busy *busy, int cpu, int is)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    const int64_t until = t.tv_sec + MOST_S;
+    while ((atomic_load(&busy->cpu) == cpu) != is) {
+        sched_yield();
+        clock_gettime(CLOCK_MONOTONIC, &t);
+        if (t.tv_sec > until)
+            return 0;
+    }
+    return 1;
+}
+
+/* Once: nothing about it is random. */
+void check_apart(void)
+{
+    static int done;
+    if (done++)
+        return;
+    struct busy busy = {.cpu = -1};
+    cpu_set_t all, one, after;
+    size_t cpu = 0;
+    if (sched_getaffinity(0, sizeof all, &all) || CPU_COUNT(&all) < 2)
+        return;
+    while (!CPU_ISSET(cpu, &all))
+        cpu++;
+    CPU_ZERO(&one);
+    CPU_SET(cpu, &one);
+    if (pthread_create(&busy.thread, NULL, work, &busy))
+        return;
+    while (!atomic_load(&busy.tid))
+        sched_yield();
+    const pid_t tid = atomic_load(&busy.tid);
+    sched_setaffinity(tid, sizeof one, &one);
+    if (!comes(&busy, (int)cpu, 1))
+        fail("not pinned");
+    sp_apart(tid, (int)cpu); /* may run nowhere else: nothing happens */
+    if (sched_getaffinity(tid, sizeof after, &after) || !CPU_EQUAL(&one, &after))
+        fail("another mask than its own");
+    sched_setaffinity(tid, sizeof all, &all);
+    sp_apart(tid, (int)cpu);
+    if (!comes(&busy, (int)cpu, 0))
+        fail("still there");
+    if (sched_getaffinity(tid, sizeof after, &after) || !CPU_EQUAL(&all, &after))
+        fail("another mask than before");
+    atomic_store(&busy.stop, 1);
+    pthread_join(busy.thread, NULL);
+}
