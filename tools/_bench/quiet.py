@@ -1,17 +1,20 @@
 """Is anybody else using the machine's cores? What is chosen by times taken beside other work may be
-wrong for a machine that has none. Linux only; where /proc/stat is not there, nobody is seen.
+wrong for a machine that has none. Linux only; where /proc is not there, nobody is seen.
 
-Called by tune.py, for devices that share the host's cores.
+Called by engine.py, and by tune.py for devices that share the host's cores.
 """
 
 from __future__ import annotations
 
 import os
+import threading
 import time
 from pathlib import Path
 
 NOTED, TOO_MUCH = 0.10, 0.25
 """Shares of all cores that others took: from which it is said, and from which nothing is kept."""
+RESTED_S = 1.0
+_TASKS = Path("/proc/self/task")
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -23,6 +26,27 @@ def _busy_s(text: str) -> float:
         return 0.0
     user, nice, system, _idle, _iowait, irq, softirq = (int(f) for f in fields[1:8])
     return (user + nice + system + irq + softirq) / _TICKS
+
+
+def rested(most_s: float = RESTED_S, tasks: Path = _TASKS) -> bool:
+    """Wait until no other thread of this process runs, for so long at most; does none? Those of
+    numpy's BLAS spin for 0.1 s behind each product, on cores that a kernel is to have.
+    """
+    own, until = str(threading.get_native_id()), time.monotonic() + most_s
+    while any(_runs(task) for task in tasks.glob("[0-9]*") if task.name != own):
+        if time.monotonic() >= until:
+            return False
+        time.sleep(0.005)
+    return True
+
+
+def _runs(task: Path) -> bool:
+    """Does a thread run, or wait for a core? Its state stands behind its name, which may have
+    anything in it (proc_pid_stat(5))."""
+    try:
+        return (task / "stat").read_text().rpartition(")")[2].split()[:1] == ["R"]
+    except OSError:  # it has ended
+        return False
 
 
 class Watch:
