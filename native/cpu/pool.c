@@ -124,9 +124,9 @@ static void *worker(void *arg)
 {
     struct sp_worker *const self = arg;
     struct sp_pool *const pool = self->pool;
-    atomic_store(&self->tid, sp_apart_self());
     if (pool->places)
         sp_places_pin(pool->places, self->node);
+    atomic_store(&self->tid, sp_apart_self()); /* from now on others may set its mask */
     uint32_t seen = 0;
     int patient = 0;
     for (;;) {
