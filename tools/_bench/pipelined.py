@@ -16,7 +16,7 @@ from .bound import Bound, Placement
 from .overhead import SYNC, WAYS, Overhead, Way
 from .results import Measured
 from .stoprule import StopRule
-from .timing import PIPELINE_DEPTH, SAMPLE_NS, WARM_UP_S, Sample
+from .timing import PIPELINE_DEPTH, SAMPLE_NS, Sample, warm_up_s
 
 if TYPE_CHECKING:
     import sparkle_drv as sp
@@ -113,7 +113,7 @@ def take(
     """
     rules = {way: rule() for way in WAYS}
     start, rounds = clock(), 0
-    while rounds < 1 or clock() - start < min(WARM_UP_S, rules[SYNC].timeout_s):
+    while rounds < 1 or clock() - start < warm_up_s(rules[SYNC]):
         for way in WAYS:
             ways.sample(way)
         rounds += 1

@@ -30,7 +30,10 @@ SAMPLE_NS = (
     200_000  # a sample lasts at least so long: two clock readings of 50 ns are then 0.05 % of it
 )
 MOST_BATCH = 4096
-WARM_UP_S = 0.02
+WARM_UP_S, WARM_UP_SHARE = 0.2, 0.04
+"""And at most that share of the time that a row may take. A host of virtual machines may wake two
+cores that were idle as two threads of one of its own, and takes a tenth of a second to part them:
+in 9 of 60 tries on Zen 4 two processes, each on a core of its own, began at half their speed."""
 BEYOND_CACHE = 2
 MOST_COLD_SHARE = 4  # rotating sets take at most a quarter of the device's memory
 MOST_COLD_SETS = (
@@ -159,11 +162,16 @@ def estimate(bound: Bound) -> float:
     return lasts
 
 
+def warm_up_s(rule: StopRule) -> float:
+    """How long a warm-up lasts."""
+    return min(WARM_UP_S, WARM_UP_SHARE * rule.timeout_s)
+
+
 def warm_up(sampler: Sampler, rule: StopRule, clock: Callable[[], float] = time.monotonic) -> None:
     """Samples for nobody, twice at least."""
     start = clock()
     for done in range(1 << 20):
-        if done >= 2 and clock() - start >= min(WARM_UP_S, rule.timeout_s):
+        if done >= 2 and clock() - start >= warm_up_s(rule):
             break
         sampler.sample()
 
