@@ -84,7 +84,8 @@ asan: build ## all quick tests of the C code, the preload library too, under ASa
 	@for isa in ref avx2 avx512; do \
 	  UBSAN_OPTIONS=halt_on_error=1 build/cpu_kernels/asan/cpu_kernels $$isa 500 || test $$? = 77 || exit 1; done
 
-# What the interpreter and numpy do is seen as far as they call the C library, which is enough: the GIL's mutex, memcpy.
+# What the interpreter and numpy do is seen as far as they call the C library, which is enough: the GIL's mutex, memcpy. Not so
+# of OpenBLAS's threads, who hand work to one another without it.
 # setarch: older runtimes find no room for their shadow where addresses are too random.
 TSAN_TESTS := $(addprefix tests/,$(addprefix fault/test_,stress.py stress_ops.py races.py) \
   $(addprefix device/test_,cpu_threads.py ops_held.py ops_plans.py ops_plans_apart.py ops_overlap.py sched_threads.py \
@@ -101,7 +102,7 @@ tsan: build ## the tests of threads under ThreadSanitizer, which finds data race
 	for isa in ref avx2 avx512; do \
 	  $$alike build/cpu_kernels/tsan/cpu_kernels $$isa 500 || test $$? = 77 || exit 1; done; \
 	$$alike env LD_PRELOAD="$$(gcc -print-file-name=libtsan.so)" \
-	  TSAN_OPTIONS="$(TSAN_OPTIONS)" \
+	  TSAN_OPTIONS="$(TSAN_OPTIONS)" OPENBLAS_NUM_THREADS=1 \
 	  PYTHONPATH=$(CURDIR)/build/tsan PYTHONSAFEPATH=1 SPARKLE_FAKE_CUDA=build/tsan/fake/libcuda.so.1 \
 	  .venv/bin/pytest -q -m "not slow" $(TSAN_TESTS) || { rc=$$?; cat build/tsan/report.* 2>/dev/null; exit $$rc; }
 
