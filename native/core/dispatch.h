@@ -18,6 +18,7 @@ static inline int sp_dispatch_fits(const struct sp_cmd_dispatch *d, const struct
 {
     return d->args_nbytes == sig->args_nbytes && d->nbytes - sizeof *d == d->args_nbytes + 8u * (size_t)sig->npointers;
 }
+
 /* Do its pointers cover what the arguments say? `extents` are the signature's, resolved. As sp_signature_check. */
 static inline int sp_dispatch_covered(const struct sp_cmd_dispatch *d, const struct sp_signature *sig, const struct sp_extents *extents)
 {

@@ -11,13 +11,11 @@ from sparkle_drv import ops
 SHAPES = [(1, 256, 1024, 14, 1), (8, 256, 1024, 7, 1), (2, 512, 600, 5, 2), (3, 1024, 30, 3, 1)]
 
 
-@pytest.mark.parametrize("isa", ["ref", "avx2", "avx512", "neon"])
+@pytest.mark.parametrize("isa", ["avx2", "avx512", "neon"])  # the oracle is not cut like this
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("activation", [None, "tanh"])
 def test_threads_share_one_piece_by_output_channels(monkeypatch, isa, shape, activation):
     n, c, oc, size, groups = shape
-    if isa == "ref" and shape != SHAPES[-1]:
-        pytest.skip("the oracle takes long, and is not cut like this")
     monkeypatch.setenv("SPARKLE_CPU_ISA", isa)
     rng = np.random.default_rng(5)
     x = rng.standard_normal((n, c, size, size), np.float32)
