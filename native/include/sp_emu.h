@@ -128,13 +128,14 @@ int sp_emu_plan_done(struct sp_emu_machine *machine, uint32_t card, uint64_t *co
 enum sp_emu_flaw {
     SP_FLAW_OPEN = 0, /* opening the node fails with -a */
     SP_FLAW_DRIVER,   /* VERSION names another driver */
-    SP_FLAW_FAMILY,   /* DEV_INFO: family a */
+    SP_FLAW_FAMILY,   /* DEV_INFO: family a, external_rev b (0: the chip's own) */
     SP_FLAW_CHIP,     /* the IP version of GFX and COMPUTE is a: major << 16 | minor << 8 | revision */
     SP_FLAW_RING,     /* engine a (AMDGPU_HW_IP_*) is off */
     SP_FLAW_CAP,      /* GET_CAP of a: 0; of syncobjs, their ioctls -EOPNOTSUPP */
     SP_FLAW_ACCEL,    /* ACCEL_WORKING is 0 */
     SP_FLAW_FIRMWARE, /* no firmware is loaded */
     SP_FLAW_CLOCK,    /* the GPU's clock stands still */
+    SP_FLAW_FREQUENCY, /* DEV_INFO: gpu_counter_freq is a */
     SP_FLAW_VA,       /* GEM_VA refuses addresses below a */
     SP_FLAW_DIRTY,    /* new memory is not cleared */
     SP_FLAW_BIT,      /* domain a: bit b % 32 of the dword at b / 32 * 4 of each BO is stuck at 1 */

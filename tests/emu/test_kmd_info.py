@@ -10,11 +10,13 @@ from ioctls import address, create, refused
 
 from sparkle_drv.testing.emulator import Machine, ffi, lib
 
-# chip: device id, family, engines, CUs, generation of GFX and SDMA, GB_ADDR_CONFIG, ME PFP MEC
+# chip: device id, family, engines, CUs, IP versions of GFX and SDMA, GB_ADDR_CONFIG, ME PFP MEC
 CHIPS = {
-    "gfx1036": (0x164E, 149, 1, 2, (10, 3), (5, 2), 0x42, (13, 13, 18)),
-    "gfx1100": (0x744C, 145, 6, 96, (11, 0), (6, 0), 0x545, (1486, 1525, 494)),
+    "gfx1036": (0x164E, 149, 1, 2, (10, 3, 6), (5, 2, 6), 0x42, (13, 13, 18)),
+    "gfx1100": (0x744C, 145, 6, 96, (11, 0, 0), (6, 0, 0), 0x545, (1486, 1525, 494)),
 }
+# hw_ip_version: of the kernel's ip_block, which is one for all chips of a driver file.
+BLOCKS = {(10, 3, 6): (10, 0), (11, 0, 0): (11, 0), (5, 2, 6): (5, 2), (6, 0, 0): (6, 0)}
 
 
 @pytest.fixture(params=CHIPS)
@@ -43,9 +45,10 @@ def test_engines(chip):
     ctype = "struct drm_amdgpu_info_hw_ip"
     for ip, version in ((0, gfx), (1, gfx), (2, sdma)):
         info = node.info("HW_IP_INFO", ctype, query_hw_ip__type=ip)
-        assert (info.hw_ip_version_major, info.hw_ip_version_minor) == version
+        assert (info.hw_ip_version_major, info.hw_ip_version_minor) == BLOCKS[version]
         assert info.available_rings & 1
-        assert info.ip_discovery_version >> 16 == version[0]
+        major, minor, revision = version
+        assert info.ip_discovery_version == major << 16 | minor << 8 | revision
         assert node.info("HW_IP_COUNT", "uint32_t", query_hw_ip__type=ip) == 1
     for ip in range(3, 10):
         assert node.info("HW_IP_INFO", ctype, query_hw_ip__type=ip).available_rings == 0
@@ -56,6 +59,14 @@ def test_engines(chip):
         node.info("HW_IP_INFO", ctype, query_hw_ip__type=0, query_hw_ip__ip_instance=1)
     with refused(errno.EINVAL):
         node.info("HW_IP_COUNT", "uint32_t", query_hw_ip__type=10)
+
+
+def test_ip_versions_before_kms_48():
+    with Machine(["gfx1036"], kms_minor=47) as machine, machine.open() as node:
+        for ip, block in ((0, (10, 0)), (1, (10, 0)), (2, (5, 2))):
+            info = node.info("HW_IP_INFO", "struct drm_amdgpu_info_hw_ip", query_hw_ip__type=ip)
+            assert (info.hw_ip_version_major, info.hw_ip_version_minor) == block
+            assert info.ip_discovery_version == 0
 
 
 def test_firmware(chip):

@@ -4,7 +4,9 @@
 
 #include <string.h>
 
-enum { MOST_REGISTERS = 128, GB_ADDR_CONFIG = 0x263e, GRBM_STATUS = 0x2004, CAP_IBS = 50, CAP_FAULT = 55 };
+enum { MOST_REGISTERS = 128, GB_ADDR_CONFIG = 0x263e, GRBM_STATUS = 0x2004 };
+/* The KMS minor from which an answer is there (amdgpu_drv.c's list). */
+enum { CAP_DISCOVERY = 48, CAP_IBS = 50, CAP_FAULT = 55 };
 
 union answer {
     uint32_t u32;
@@ -35,11 +37,13 @@ static int hw_ip(const struct kmd_card *card, const struct drm_amdgpu_info *in, 
     uint32_t rings = off && off->a == type ? 0 : dma ? chip->dma_rings : type == AMDGPU_HW_IP_COMPUTE ? chip->compute_rings : 1;
     version = other ? (uint32_t)other->a : version;
     out->hw_ip_version_major = version >> 16;
-    out->hw_ip_version_minor = version >> 8 & 0xff;
+    /* The version of the driver's ip_block, not of the chip: gfx_v10_0 and gfx_v11_0 are minor 0, sdma_v5_2 is minor 2. A BC-250
+     * answers 10.0. */
+    out->hw_ip_version_minor = dma ? version >> 8 & 0xff : 0;
     out->ib_start_alignment = dma ? SP_IB_START_DMA : SP_IB_START;
     out->ib_size_alignment = dma ? SP_IB_SIZE_DMA : SP_IB_SIZE;
     out->available_rings = (1U << rings) - 1;
-    out->ip_discovery_version = version;
+    out->ip_discovery_version = card->machine->options.kms_minor < CAP_DISCOVERY ? 0 : version;
     return sizeof(*out);
 }
 
@@ -146,6 +150,20 @@ static int last_fault(const struct kmd_card *card, struct drm_amdgpu_info_gpuvm_
     return sizeof(*out);
 }
 
+static int device(const struct kmd_chip *chip, struct drm_amdgpu_info_device *out)
+{
+    const struct sp_emu_flaw_of *family = sp_emu_flaw(&chip->core, SP_FLAW_FAMILY);
+    const struct sp_emu_flaw_of *frequency = sp_emu_flaw(&chip->core, SP_FLAW_FREQUENCY);
+    *out = chip->info;
+    if (family) {
+        out->family = (uint32_t)family->a;
+        out->external_rev = family->b ? (uint32_t)family->b : out->external_rev;
+    }
+    if (frequency)
+        out->gpu_counter_freq = (uint32_t)frequency->a;
+    return sizeof(*out);
+}
+
 static int u64(uint64_t value, uint64_t *out)
 {
     *out = value;
@@ -192,10 +210,7 @@ static int query(const struct kmd_card *card, const struct drm_amdgpu_info *in, 
     case AMDGPU_INFO_READ_MMR_REG:
         return registers(card, in, out->words);
     case AMDGPU_INFO_DEV_INFO:
-        out->device = chip->info;
-        if (sp_emu_flaw(&chip->core, SP_FLAW_FAMILY))
-            out->device.family = (uint32_t)chip->core.flaw[SP_FLAW_FAMILY].a;
-        return sizeof(out->device);
+        return device(chip, &out->device);
     case AMDGPU_INFO_MEMORY:
         return memory(card, &out->memory);
     case AMDGPU_INFO_SENSOR:
