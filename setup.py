@@ -144,6 +144,7 @@ class BuildPreload(BuildExt):
             ("native/emu/preload", "*.c"),
             ("native/kmd", "record*.c"),
             ("native/kmd", "ioctl.c"),
+            ("native/kmd", "target.c"),
             ("native/core", "base.c"),
         )
         found = (str(path) for folder, names in more for path in sorted(Path(folder).glob(names)))

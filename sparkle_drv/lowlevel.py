@@ -7,6 +7,7 @@ Names only. Nothing here is stable between versions. The functions work on indir
 
 from .backends.amdgpu import (
     bits,
+    chips,
     codeobject,
     descriptors,
     dispatch,
@@ -66,6 +67,7 @@ __all__ = [
     "around",
     "bits",
     "call",
+    "chips",
     "codeobject",
     "cuda_driver",
     "decode_stream",

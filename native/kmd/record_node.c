@@ -2,6 +2,8 @@
 #define _GNU_SOURCE 1
 #include "record.h"
 
+#include "../include/sp_amdgpu_target.h"
+
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -76,12 +78,12 @@ static void introduce(struct sp_record *r, struct sp_record_node *node)
     node->number = ++r->nodes_seen;
     info(r, node->fd, AMDGPU_INFO_DEV_INFO, &device, sizeof device);
     info(r, node->fd, AMDGPU_INFO_HW_IP_INFO, &ip, sizeof ip);
-    /* As in backends/amdgpu/info.py: kernels before KMS 3.48 do not say the revision. */
-    uint32_t full = ip.ip_discovery_version, major = full ? full >> 16 : ip.hw_ip_version_major,
-             minor = full ? full >> 8 & 0xff : ip.hw_ip_version_minor;
-    sp_record_say(&r->text, "# node %d is a gfx%u%x%x\nnode %d amdgpu %d.%d.%d device=%x rev=%x family=%u external_rev=%u memory=%d\n",
-                node->number, major, minor, full & 0xff, node->number, version.version_major, version.version_minor,
-                version.version_patchlevel, device.device_id, device.pci_rev, device.family, device.external_rev,
+    /* Of an unknown chip, what readers need: which tables of packets hold. */
+    uint32_t target = sp_amdgpu_target(&ip, &device);
+    uint32_t major = ip.ip_discovery_version ? ip.ip_discovery_version >> 16 : ip.hw_ip_version_major;
+    sp_record_say(&r->text, "# node %d is a gfx%u\nnode %d amdgpu %d.%d.%d device=%x rev=%x family=%u external_rev=%u memory=%d\n",
+                  node->number, target ? target : major, node->number, version.version_major, version.version_minor,
+                  version.version_patchlevel, device.device_id, device.pci_rev, device.family, device.external_rev,
                   (r->flags & SP_RECORD_MEMORY) != 0);
     sp_record_file_put(&r->file, &r->text);
 }

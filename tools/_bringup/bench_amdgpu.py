@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Any
 
-from sparkle_drv.lowlevel import raw, targets
+from sparkle_drv.lowlevel import chips, raw, targets
 from sparkle_drv.lowlevel import raw_gpu as gpus
 
 from . import dump
@@ -92,24 +92,16 @@ class Bench:
 
     @property
     def isa(self) -> str:
-        """ "gfx1100", by IP version."""
-        one = self.ip("gfx")
-        version = one.ip_discovery_version
-        major, minor, revision = version >> 16, version >> 8 & 0xFF, version & 0xFF
-        if not version:  # before KMS 3.48
-            major, minor = one.hw_ip_version_major, one.hw_ip_version_minor
-        return f"gfx{major}{minor:x}{revision:x}"
+        """ "gfx1100"; of a chip that is not known, the kernel's words for it."""
+        gfx, device = self.ip("gfx"), self.device
+        return chips.target(gfx, device) or f"unknown chip ({chips.words(gfx, device)})"
 
     @property
     def gfx(self) -> int:
         """10 or 11: which tables of packets and registers hold; Skip where none do."""
-        try:
-            level = targets.gfx_level(self.isa)
-        except ValueError as error:
-            raise Skip(str(error)) from None
-        if level not in (10, 11):
+        if not chips.target(self.ip("gfx"), self.device):
             raise Skip(f"{self.isa}: packets are known for gfx10.3 and gfx11")
-        return level
+        return targets.gfx_level(self.isa)
 
     @property
     def engines(self) -> int:

@@ -1,6 +1,6 @@
 """What a render node says of itself, as DeviceInfo and as the set-up of native code.
 
-Chips are known by IP version (INFO HW_IP_INFO), not by name: gfx10.3 and gfx11 are driven.
+gfx10.3 and gfx11 are driven.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sparkle_drv._native import ffi, lib
-from sparkle_drv.backends.amdgpu import template
+from sparkle_drv.backends.amdgpu import chips, targets, template
 from sparkle_drv.errors import DeviceNotFound
 from sparkle_drv.types import CacheLevel, DeviceInfo
 
@@ -24,7 +24,6 @@ JOB_NS = 200_000_000
 # Two clocks in an IB cost a few microseconds: less would be noticed, and tell less.
 MEASURED_THREADS = 1 << 16
 KIB = 1024
-_TABLES = {(10, 3): 10, (11, 0): 11, (11, 5): 11}
 _LEAST_MINOR = 32  # of KMS 3: timeline syncobjs
 
 
@@ -51,15 +50,11 @@ def ask(ops: Any, fd: int, what: str) -> Any:
 
 def chip(facts: Any, what: str) -> Chip:
     """Which chip it is, and that it can be driven; DeviceNotFound otherwise."""
-    ip = facts.gfx.ip_discovery_version
-    major, minor, revision = ip >> 16, ip >> 8 & 0xFF, ip & 0xFF
-    if not ip:  # kernels before KMS 3.48
-        major, minor = facts.gfx.hw_ip_version_major, facts.gfx.hw_ip_version_minor
-    known = _TABLES.get((major, minor))
-    isa = f"gfx{major}{minor:x}{revision:x}"
-    if known is None:
+    isa = chips.target(facts.gfx, facts.device)
+    if not isa:
         raise DeviceNotFound(
-            f"{what}: a {isa} (IP {major}.{minor}.{revision}); gfx10.3 and gfx11 are supported"
+            f"{what}: an unknown chip: {chips.words(facts.gfx, facts.device)}; "
+            "chips of gfx10.3 and gfx11 are supported"
         )
     if facts.major != 3 or facts.minor < _LEAST_MINOR or not facts.timeline:
         raise DeviceNotFound(
@@ -70,7 +65,7 @@ def chip(facts: Any, what: str) -> Chip:
         raise DeviceNotFound(
             f"{what}: the kernel says that acceleration does not work; its log says why"
         )
-    return Chip(isa, known)
+    return Chip(isa, targets.gfx_level(isa))
 
 
 def device_info(facts: Any, known: Chip, uri: str, name: str, emulated: bool) -> DeviceInfo:

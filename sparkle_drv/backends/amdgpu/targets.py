@@ -1,7 +1,8 @@
 """Which chips a code object may be for: EF_AMDGPU_MACH of the ELF header's flags, by name.
 
-Numbers: what clang 19 writes for each -mcpu. Only the low byte is compared: bits 8 to 11 are xnack
-and sramecc of gfx9, bits 24 to 31 the version of a generic target.
+Numbers: what clang 19 writes for each -mcpu; gfx1153, which it does not know, is from LLVM's AMDGPU
+usage guide. Only the low byte is compared: bits 8 to 11 are xnack and sramecc of gfx9, bits 24 to
+31 the version of a generic target.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ MACH = {
     0x43: "gfx1150", 0x44: "gfx1103", 0x45: "gfx1036", 0x46: "gfx1101", 0x47: "gfx1102",
     0x48: "gfx1200", 0x4A: "gfx1151", 0x4B: "gfx941", 0x4C: "gfx942", 0x4E: "gfx1201",
     0x51: "gfx9-generic", 0x52: "gfx10-1-generic", 0x53: "gfx10-3-generic",
-    0x54: "gfx11-generic", 0x55: "gfx1152", 0x59: "gfx12-generic",
+    0x54: "gfx11-generic", 0x55: "gfx1152", 0x58: "gfx1153", 0x59: "gfx12-generic",
 }  # fmt: skip
 
 # Generic targets by the chips they run on (LLVM's AMDGPU usage guide), of the levels driven here.

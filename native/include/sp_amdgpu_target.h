@@ -1,0 +1,8 @@
+/* Which compiler target a chip is. */
+#ifndef SP_AMDGPU_TARGET_H
+#define SP_AMDGPU_TARGET_H
+#include "sp_amdgpu_drm.h"
+
+/* 1036 for gfx1036, from HW_IP_INFO of GFX and from DEV_INFO. 0: no chip that is known here. */
+uint32_t sp_amdgpu_target(const struct drm_amdgpu_info_hw_ip *gfx, const struct drm_amdgpu_info_device *device);
+#endif
