@@ -99,7 +99,7 @@ static uint32_t takes_flag(struct sp_amdgpu *dev, uint64_t flag)
 
 static int sane(const struct sp_amdgpu_setup *s)
 {
-    const struct sp_amdgpu_packets *all[] = {&s->begin, &s->between, &s->idle, &s->dma_begin};
+    const struct sp_amdgpu_packets *all[] = {&s->begin, &s->between, &s->idle};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         const struct sp_amdgpu_packets *p = all[i];
         if (p->ndw > SP_AMDGPU_PACKETS || p->va_at[0] + 1 >= SP_AMDGPU_PACKETS || p->va_at[1] + 1 >= SP_AMDGPU_PACKETS ||

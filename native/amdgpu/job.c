@@ -47,7 +47,8 @@ int sp_job_begin(struct sp_job *job)
     *job = (struct sp_job){.q = q, .flight = job->flight, .args_at = SP_SLOT_NBYTES, .va = e->ring->va + at};
     job->copies_only = e->ip == AMDGPU_HW_IP_DMA;
     job->ib = (uint32_t *)(void *)((char *)sp_amdgpu_host(e->ring) + at);
-    put_packets(job, job->copies_only ? &q->dev->setup.dma_begin : &q->dev->setup.begin);
+    if (!job->copies_only)
+        put_packets(job, &q->dev->setup.begin);
     wait_for_other_engine(job);
     return 0;
 }
@@ -161,7 +162,13 @@ int sp_job_send(struct sp_job *job, uint64_t point)
     struct sp_amdgpu_queue *q = job->q;
     struct sp_amdgpu *dev = q->dev;
     struct sp_engine *e = job->flight->engine;
-    struct drm_amdgpu_cs_chunk_ib ib = {.va_start = job->va, .ib_bytes = job->ndw * 4, .ip_type = e->ip};
+    /* A user's SDMA IB cannot flush caches, since GCR_REQ is the kernel's: the flag asks the kernel to. It does so before the job
+     * waits for earlier jobs of its own ring; those are copies, which go through L2 as this one does. Jobs of other rings have
+     * ended by then. */
+    struct drm_amdgpu_cs_chunk_ib ib = {.flags = job->copies_only ? AMDGPU_IB_FLAG_EMIT_MEM_SYNC : 0,
+                                        .va_start = job->va,
+                                        .ib_bytes = job->ndw * 4,
+                                        .ip_type = e->ip};
     struct drm_amdgpu_cs_chunk_fence fence = {
         .handle = q->fence->bo->handle, .offset = (uint32_t)(sizeof(uint64_t) * (uint32_t)(e - q->engine))};
     struct drm_amdgpu_cs_chunk_syncobj signal = {.handle = q->syncobj, .point = point};

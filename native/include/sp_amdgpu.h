@@ -66,11 +66,10 @@ struct sp_amdgpu_setup {
     uint64_t measured_threads;        /* jobs of fewer threads, unless they were cut so, are not measured */
     uint64_t vram_nbytes;
     uint64_t visible_nbytes;
-    struct sp_amdgpu_packets begin;   /* first in every IB */
+    struct sp_amdgpu_packets begin;   /* these three for the ring for compute: first in every IB */
     struct sp_amdgpu_packets between; /* after it, what follows sees everything before it */
     struct sp_amdgpu_packets idle;    /* last in every IB but for padding */
-    uint32_t dma;                     /* there is a ring for copies (SDMA) */
-    struct sp_amdgpu_packets dma_begin; /* first in every IB there */
+    uint32_t dma;                     /* there is a ring for copies (SDMA), and the kernel flushes caches before its IBs */
     uint32_t pad;                     /* one-dword NOP */
 };
 /* `fd` becomes the device's own, also when this fails. */

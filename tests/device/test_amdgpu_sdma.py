@@ -4,6 +4,7 @@ is one timeline over both rings. On machines of emulated cards whose jobs start 
 
 from __future__ import annotations
 
+import re
 from contextlib import contextmanager
 
 import numpy as np
@@ -134,6 +135,24 @@ def test_two_cards_copy_by_theirs():
             queue.fence(value).wait()
             assert (dma_jobs(a) - before[0], dma_jobs(b) - before[1]) == (1, 1)
             assert (np.asarray(y) == data).all()
+
+
+def test_the_kernel_flushes_the_caches_before_a_copy():
+    """The flag of the IB, on jobs of the ring for copies alone: compute has ACQUIRE_MEM."""
+    with opened("gfx1100", trace=1) as (machine, dev), dev.buffer(NBYTES) as a:
+        for nbytes in (64, NBYTES):
+            dev.default_queue.submit(sp.Commands().fill(a.view(0, nbytes), 1)).wait()
+        queued = [line for line in machine.trace if "queued on" in line]
+        said = [re.search(r"ip=(\d) seq=\d+ flags=(\w+)", line).groups() for line in queued]
+        assert said == [("1", "0x0"), ("2", "0x40")]  # AMDGPU_IB_FLAG_EMIT_MEM_SYNC
+
+
+@pytest.mark.parametrize(("kms_minor", "jobs"), [(41, 0), (42, 1)])
+def test_kernels_that_flush_nothing_copy_by_compute(kms_minor, jobs):
+    with opened("gfx1036", kms_minor=kms_minor) as (_, dev), dev.buffer(NBYTES) as a:
+        dev.default_queue.submit(sp.Commands().fill(a, 1)).wait()
+        assert dma_jobs(dev) == jobs
+        assert (a.read(np.uint32, N) == 1).all()
 
 
 @pytest.mark.parametrize("chip", CHIPS)

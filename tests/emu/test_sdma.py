@@ -46,7 +46,7 @@ def test_fill_write_fence_timestamp(rig):
     dwords = fill(rig, out.va, 0xDEADBEEF, 4104) + sdma.Nop.encode(gfx=rig.gfx)
     dwords += sdma.Write.encode(gfx=rig.gfx, addr=out.va + 8192, values=values)
     dwords += sdma.Timestamp.encode(gfx=rig.gfx, addr=out.va + 4200)
-    dwords += sdma.GcrReq.everything(rig.gfx, gl2_wb=1) + fence(rig, out, 7)
+    dwords += sdma.UserGcr.everything(rig.gfx, gl2_wb=1) + fence(rig, out, 7)
     assert run(rig, dwords, out) is None
     assert out.words(0, 1027) == [7] + [0xDEADBEEF] * 1025 + [0]
     assert out.words(2048, 1301) == [*values, 0]
@@ -127,6 +127,7 @@ REFUSED = {  # dwords, kind of fault, part of its text
     "unknown sub_op": ("00000301 0 0 0 0 0 0", "packet", "0x301"),
     "INDIRECT": ("4 0 0 8 0 0", "packet", "kernel's"),
     "TRAP": ("6 0", "packet", "kernel's"),
+    "GCR_REQ": ("11 0 C3B10000 0 0", "packet", "kernel's"),
     "a reserved bit": ("1 C0000FFF 0 0 0 0 0", "reserved", "0xc0000000"),
     "software bits": ("1 FFF 1 0 0 0 0", "reserved", "COPY_LINEAR"),
     "an unaligned fence": ("30005 2 0 7", "alignment", "0x2"),

@@ -119,6 +119,8 @@ SDMA = [
      "M radv_sdma.c"),
     ((10, 11), "20D 1000 0", "TIMESTAMP", {"addr": 0x1000}, "K, R sdma_registers.h"),
     ((10, 11), "11 0 C3B10000 0 0", "GCR_REQ", {"base_hi": {"gcr": 0xC3B1}}, "K sdma_v5_2.c:262"),
+    ((10, 11), "111 0 C3800000 0 0", "USER_GCR", {"base_hi": {"gcr": 0xC380}},
+     "R sdma_registers.h: SDMA_SUBOP_USER_GCR, SDMA_PKT_GCR"),
     ((9, 10, 11), "0", "NOP", {}, "K"),
     ((9, 10, 11), "20000 0 0", "NOP", {"payload": [0, 0]}, "K, count in [29:16]"),
 ]  # fmt: skip

@@ -59,7 +59,7 @@ FOUND = {  # rule -> IBs with that finding and no other of a severity that fails
                          ib([0xFFFF1000] * 8, va=0x9000)],
     "ib-target": lambda: job(before=call(0x9000, 8)),
     "shader-type": lambda: job(ip="gfx"),
-    "sdma-kernel": lambda: sdma_ib(sdma.Trap.encode(gfx=11, interrupt=0)),
+    "sdma-kernel": lambda: sdma_ib(sdma.GcrReq.encode(gfx=11, base_hi={"gcr": 0xC3B1})),
     "sdma-fence": lambda: sdma_ib(sdma.Fence.encode(gfx=11, addr=0x1000, value=1)),
     "register-missing": lambda: job(PGM_RSRC3=None),
     "initiator": lambda: job(before=dispatch(initiator=0x8004) + flush() + acquire()),

@@ -150,11 +150,12 @@ static int execute(struct sdma *s)
     }
     switch (cp->desc->code) {
     case SDMA_NOP:
-    case SDMA_GCR_REQ: return 0;
+    case SDMA_USER_GCR: return 0; /* no caches are modelled */
     case SDMA_WRITE: return write(s);
     case SDMA_FENCE: return fence(cp);
     case SDMA_POLL_REGMEM: return poll_regmem(cp);
     case SDMA_TIMESTAMP: return sp_cp_store(cp, sp_get64(cp->p, SDMA_TIMESTAMP_ADDR), 8, sp_emu_gpu_clock(cp->x->chip));
+    case SDMA_GCR_REQ:
     case SDMA_INDIRECT:
     case SDMA_TRAP: return sp_cp_fault(cp, SP_FAULT_PACKET, "the kernel's only");
     default: return sp_cp_fault(cp, SP_FAULT_PACKET, "known, but not modelled");

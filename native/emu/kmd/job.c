@@ -208,8 +208,8 @@ int kmd_job_push(struct kmd_job *job)
         entity->first = job;
     entity->last = job;
     ring->load++;
-    kmd_trace(card->machine, "job card=%u ip=%u seq=%llu queued on ring %u", card->index, entity->ip,
-              (unsigned long long)job->seq, ring->index);
+    kmd_trace(card->machine, "job card=%u ip=%u seq=%llu flags=0x%x queued on ring %u", card->index, entity->ip,
+              (unsigned long long)job->seq, job->ibs ? job->ib[0].flags : 0, ring->index);
     pthread_cond_broadcast(&card->work);
     return 0;
 }

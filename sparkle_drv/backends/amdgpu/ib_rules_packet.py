@@ -133,9 +133,9 @@ def shader_type(job: Job) -> Iterator[Said]:
 
 @rule("sdma-kernel", ERROR, "7")
 def sdma_kernel(job: Job) -> Iterator[Said]:
-    """SDMA's INDIRECT and TRAP are the kernel's: a user's IB holds neither."""
+    """SDMA's INDIRECT, TRAP and GCR_REQ are the kernel's: a user's IB holds none of them."""
     for step in job.steps:
-        if step.ib.ip == "sdma" and step.name in ("INDIRECT", "TRAP"):
+        if step.ib.ip == "sdma" and step.name in ("INDIRECT", "TRAP", "GCR_REQ"):
             yield step, f"{step.name} in a user's IB"
 
 

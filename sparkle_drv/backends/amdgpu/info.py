@@ -25,6 +25,10 @@ JOB_NS = 200_000_000
 MEASURED_THREADS = 1 << 16
 KIB = 1024
 _LEAST_MINOR = 32  # of KMS 3: timeline syncobjs
+# The IB flag EMIT_MEM_SYNC is of 3.38, but SDMA 5.2 got its emit_mem_sync in Linux 5.13 (patch of
+# April 2021), and before that L2 may hold old data when a copy begins. 3.42 is the first minor that
+# no older kernel has.
+_MEM_SYNC_MINOR = 42
 
 
 @dataclass(frozen=True)
@@ -120,7 +124,7 @@ def setup(facts: Any, known: Chip) -> Any:
     out.counter_khz = d.gpu_counter_freq
     out.on_board = not d.ids_flags & lib.AMDGPU_IDS_FLAGS_FUSION
     out.job_threads, out.job_ns, out.measured_threads = JOB_THREADS, JOB_NS, MEASURED_THREADS
-    out.dma = bool(facts.dma.available_rings)
+    out.dma = bool(facts.dma.available_rings) and facts.minor >= _MEM_SYNC_MINOR
     out.vram_nbytes = facts.memory.vram.total_heap_size
     out.visible_nbytes = facts.memory.cpu_accessible_vram.total_heap_size
     template.fill_setup(out, known.gfx, d.num_shader_engines, facts.me_feature)

@@ -169,6 +169,8 @@ class Gpu:
         chunk = ffi.new("struct drm_amdgpu_cs_chunk_ib *")
         chunk.va_start, chunk.ib_bytes = ib.va, len(words) * 4
         chunk.ip_type, chunk.ring = IP[ip], ring
+        if ip == "dma":  # no packet of a user's IB flushes caches
+            chunk.flags = lib.AMDGPU_IB_FLAG_EMIT_MEM_SYNC
         given = [(lib.AMDGPU_CHUNK_ID_IB, chunk), (lib.AMDGPU_CHUNK_ID_BO_HANDLES, bo_list)]
         seq = self.cs([*given, *chunks])
         job = Job(ip, ring, seq)

@@ -165,12 +165,22 @@ class Timestamp(Packet, op=13, sub_op=2, name="TIMESTAMP"):
 
 
 class GcrReq(Packet, op=17, gfx=G10UP, name="GCR_REQ"):
-    """All addresses 0: everything. The bits of GCR, cut in two."""
+    """The kernel's only: it names the VMID. All addresses 0: everything. The bits of GCR, cut in
+    two."""
 
     base_lo = Word(va=bits(7, 31))
     base_hi = Word(va=bits(0, 15), gcr=bits(16, 31))
     limit_lo = Word(gcr=bits(0, 2), va=bits(7, 31))
     limit_hi = Word(va=bits(0, 15), vmid=bits(24, 27))
+
+
+class UserGcr(Packet, op=17, sub_op=1, gfx=G10UP, name="USER_GCR"):
+    """What ROCr's user queues have in place of GCR_REQ: the same words, in the queue's own VMID."""
+
+    base_lo = Word(va=bits(7, 31))
+    base_hi = Word(va=bits(0, 15), gcr=bits(16, 31))
+    limit_lo = Word(gcr=bits(0, 2), va=bits(7, 31))
+    limit_hi = Word(va=bits(0, 15))
 
     @classmethod
     def everything(cls, gfx: float = 11, **gcr: int) -> list[int]:

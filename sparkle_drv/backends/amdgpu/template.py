@@ -12,10 +12,9 @@ from typing import Any
 
 from sparkle_drv._native import ffi, lib
 
-from . import dispatch, pm4, regs, sdma
+from . import dispatch, pm4, regs
 from .codeobject import CodeObject
 from .kernarg import FILLED
-from .values import GCR
 
 SHADER_CACHES = 0x380  # GLK, GLV and GL1 invalidated; L2 is one for the device
 # ME firmware feature from which CS_PARTIAL_FLUSH is reliable on a compute queue (PAL).
@@ -64,11 +63,9 @@ def fill_setup(setup: Any, gfx: int, engines: int, me_feature: int) -> None:
     """The packets of `struct sp_amdgpu_setup`."""
     waiting, va, value = idle(gfx, me_feature)
     acquire = pm4.AcquireMem.encode(gfx=gfx, gcr=SHADER_CACHES)
-    caches = GCR.decode([dispatch.ALL_CACHES], gfx, "GCR_CNTL")
     _packets(setup.begin, dispatch.begin(gfx, engines), [], [])
     _packets(setup.between, waiting + acquire, va, value)
     _packets(setup.idle, waiting, va, value)
-    _packets(setup.dma_begin, sdma.GcrReq.everything(gfx, **caches), [], [])
     (setup.pad,) = pm4.Nop.encode(gfx=gfx)
 
 
