@@ -52,6 +52,8 @@ static int check_stamp(const struct sp_amdgpu *dev, const struct sp_cmd_timestam
     void *host;
     if (t->slot % 8)
         return -EINVAL;
+    if (!dev->setup.counter_khz)
+        return -EOPNOTSUPP;
     return sp_amdgpu_find((struct sp_amdgpu *)dev, t->slot, 8, &host) && host ? 0 : -EFAULT;
 }
 

@@ -75,7 +75,7 @@ uint64_t sp_amdgpu_ns(const struct sp_amdgpu *dev, uint64_t ticks)
 static void set_clock(struct sp_amdgpu *dev)
 {
     uint64_t best = UINT64_MAX;
-    for (int i = 0; i < 5; i++) {
+    for (int i = 0; dev->setup.counter_khz && i < 5; i++) {
         uint64_t ticks, before = sp_clock_ns();
         if (sp_amdgpu_info(dev, AMDGPU_INFO_TIMESTAMP, 0, &ticks, sizeof ticks) < 0)
             return;
@@ -106,7 +106,7 @@ static int sane(const struct sp_amdgpu_setup *s)
             p->value_at[0] >= SP_AMDGPU_PACKETS || p->value_at[1] >= SP_AMDGPU_PACKETS)
             return 0;
     }
-    return (s->gfx == 10 || s->gfx == 11) && s->engines && s->cus && s->counter_khz;
+    return (s->gfx == 10 || s->gfx == 11) && s->engines && s->cus;
 }
 
 int sp_amdgpu_open(const struct sp_kmd_ops *ops, int fd, const struct sp_amdgpu_setup *setup, struct sp_amdgpu **out)

@@ -25,7 +25,7 @@ void sp_job_measure(struct sp_job *job, struct sp_amdgpu_kernel *k, uint64_t thr
 {
     const struct sp_amdgpu_setup *s = &job->q->dev->setup;
     uint64_t limit = sp_job_limit(job->q->dev, k);
-    if (!s->job_threads || !s->job_ns || (threads < s->measured_threads && threads < limit / 2))
+    if (!s->job_threads || !s->job_ns || !s->counter_khz || (threads < s->measured_threads && threads < limit / 2))
         return;
     sp_encode_start(job, job->q->ticks->va + 8 * (uint64_t)tick_of(job));
     job->measured = (struct sp_measured){k, threads};

@@ -81,6 +81,8 @@ static void unref(struct sp_queue *common)
 int sp_amdgpu_queue_open(struct sp_amdgpu *dev, uint32_t flags, struct sp_amdgpu_queue **out)
 {
     static const struct sp_queue_ops ops = {check, unref};
+    if (flags & SP_QUEUE_TIMING && !dev->setup.counter_khz)
+        return -EOPNOTSUPP;
     struct sp_amdgpu_queue *q = calloc(1, sizeof *q);
     if (!q)
         return -ENOMEM;

@@ -59,7 +59,7 @@ struct sp_amdgpu_setup {
     uint64_t va_begin;                /* addresses that may be given out; from DEV_INFO */
     uint64_t va_end;
     uint64_t va_align;
-    uint32_t counter_khz;             /* of the GPU clock */
+    uint32_t counter_khz;             /* of the GPU clock; 0: not known, and nothing is timed */
     uint32_t on_board;                /* VRAM is memory of a card, slow to read for the CPU */
     uint64_t job_threads;             /* a kernel's grids are cut into jobs of so many threads at first; 0: never */
     uint64_t job_ns;                  /* and then so that a job takes about so long; 0: as at first for ever */
@@ -169,11 +169,13 @@ uint64_t sp_amdgpu_job_threads(const struct sp_amdgpu_kernel *k);
 /* What it was loaded with; -EINVAL for what is no kernel. */
 int sp_amdgpu_template_of(const struct sp_amdgpu_kernel *k, struct sp_amdgpu_template *out);
 
+/* -EOPNOTSUPP: SP_QUEUE_TIMING without a clock. */
 int sp_amdgpu_queue_open(struct sp_amdgpu *dev, uint32_t flags, struct sp_amdgpu_queue **out);
 int sp_amdgpu_queue_close(struct sp_amdgpu_queue *q, uint64_t timeout_ns);
 void sp_amdgpu_queue_release(struct sp_amdgpu_queue *q);
 
-/* -EINVAL a shape or record that makes no sense, -E2BIG more local memory than there is; sp_signature_check's. */
+/* -EINVAL a shape or record that makes no sense, -E2BIG more local memory than there is, -EOPNOTSUPP a timestamp without a
+ * clock; sp_signature_check's. */
 int sp_amdgpu_check(const struct sp_amdgpu *dev, const void *records, size_t nbytes);
 uint64_t sp_amdgpu_epoch(struct sp_amdgpu *dev);
 uint64_t sp_amdgpu_advance(struct sp_amdgpu *dev);

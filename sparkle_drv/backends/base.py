@@ -309,7 +309,7 @@ class Backend(Protocol):
         """Where a submission stands; None once it has ended."""
 
     def timestamp(self) -> int:
-        """The device clock in ns, as timestamp records store it."""
+        """The device clock in ns, as timestamp records store it. Raises SparkleError: no clock."""
 
     def sensors(self) -> dict[str, float]:
         """What the device measures now, the unit in the name ("frequency_mhz"); may be empty."""

@@ -314,7 +314,10 @@ class Device(DeviceBase):
             return self._kernels.get(pointer)
 
     def queue(self, timing: bool = False) -> Queue:
-        """A new queue; `timing=True` keeps device times for `Fence.time_ns`."""
+        """A new queue; `timing=True` keeps device times for `Fence.time_ns`.
+
+        Raises SparkleError, also for `timing=True` where the device has no clock.
+        """
         self._check_open()
         queue = Queue(self, bool(timing))
         with self._lock:
@@ -346,7 +349,12 @@ class Device(DeviceBase):
         return Pipeline(self, depth, make, queue, overlap)
 
     def timestamp(self) -> Timestamp:
-        """A place for `Commands.timestamp` to write the device clock to."""
+        """A place for `Commands.timestamp` to write the device clock to.
+
+        Raises SparkleError where the device has no clock.
+        """
+        self._check_open()
+        self._backend.timestamp()
         return Timestamp(self.buffer(8, Memory.HOST))
 
     def wait_idle(self, timeout_s: float = 30) -> None:

@@ -107,6 +107,7 @@ _ALL = (
     Planted("dma-off", "ring-dma", "has this engine off", (_flaw("ring", lib.AMDGPU_HW_IP_DMA),)),
     Planted("no-firmware", "firmware", "microcode is missing", (_flaw("firmware"),)),
     Planted("bar-256", "bar", "legacy 256 MiB", options={"visible_nbytes": 256 * MIB}),
+    Planted("clock-unknown", "clock", "does not know the frequency", (_flaw("frequency", 0),)),
     Planted("clock-stopped", "clock", "reference clock stands", (_flaw("clock"),)),
     Planted("context-refused", "contexts", "refuses this call to this user",
             (_refuses("AMDGPU_CTX", errno.EACCES),)),

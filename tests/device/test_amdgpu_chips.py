@@ -5,10 +5,12 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 
+import numpy as np
 import pytest
 
 import sparkle_drv as sp
 from sparkle_drv.core.device import Device
+from sparkle_drv.core.timestamp import Timestamp
 from sparkle_drv.testing import emu
 from sparkle_drv.testing.emulator import Machine
 
@@ -50,3 +52,24 @@ def test_an_unknown_chip_is_refused_in_words(flaw, options, words):
     refusal = f"unknown chip: {words}; chips of gfx10.3 and gfx11"
     with pytest.raises(sp.DeviceNotFound, match=refusal), opened(flaw, **options):
         pass
+
+
+def test_a_clock_of_unknown_frequency_turns_timing_off_alone():
+    why = "gpu_counter_freq of INFO DEV_INFO is 0"
+    with opened(("frequency", 0)) as (machine, dev):
+        n = 1 << 17
+        with dev.kernel("saxpy_f32") as k, dev.array(np.zeros(n, np.float32)) as y:
+            x = dev.array(np.ones(n, np.float32))
+            for _ in range(3):  # long enough to be measured, where there is a clock
+                dev.default_queue.launch(k, y, x, 2.0, n, groups=512).wait()
+            assert (np.asarray(y) == 6).all()
+        with pytest.raises(sp.SparkleError, match=why):
+            dev.queue(timing=True)
+        with pytest.raises(sp.SparkleError, match=why):
+            dev.timestamp()
+        with dev.buffer(8, sp.Memory.HOST) as place:  # no way around it
+            stamped = sp.Commands().timestamp(Timestamp(place))
+            with pytest.raises(sp.SparkleError, match="not supported"):
+                dev.default_queue.submit(stamped)
+        x.close()
+        assert machine.fault() is None

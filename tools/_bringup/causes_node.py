@@ -199,6 +199,15 @@ INFO_RUNGS = (
         next="lspci -vv | grep -A2 -i 'resizable bar'",
     ),
     Cause(
+        "clock-unknown",
+        "the kernel does not know the frequency of the GPU's clock: no timing queues and no "
+        "timestamps; Mesa warns of the same and goes on",
+        "F 1.10",
+        rungs=("clock",),
+        when=lambda f: f.get("no_frequency"),
+        next=INFO,
+    ),
+    Cause(
         "clock-stopped",
         "the reference clock stands, or the GPU sleeps (GFXOFF, runtime PM, D3)",
         "F 3.5, 10 (GFXOFF on Raphael)",

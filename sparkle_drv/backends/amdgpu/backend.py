@@ -19,13 +19,17 @@ from sparkle_drv.backends.amdgpu.loader import KernelHandle, load
 from sparkle_drv.backends.amdgpu.memory import KINDS, MemoryHandle
 from sparkle_drv.backends.base import BEGUN, Allocation, Backend, KernelSpec, Loaded, Settings
 from sparkle_drv.backends.native import Lent, Native
-from sparkle_drv.errors import DeviceNotFound, OutOfDeviceMemory, check
+from sparkle_drv.errors import DeviceNotFound, OutOfDeviceMemory, SparkleError, check
 from sparkle_drv.types import Found, Memory
 
 log = logging.getLogger("sparkle_drv.amdgpu")
 
 _PEER_NS = 30 * 10**9
 _SLICE_NS = 100_000_000  # of a wait, so that Ctrl-C is noticed
+_NO_CLOCK = (
+    "the kernel does not tell the frequency of the GPU's clock (gpu_counter_freq of INFO DEV_INFO "
+    "is 0): no timing queues, no timestamps"
+)
 _SENSORS = {
     "frequency_mhz": (lib.AMDGPU_INFO_SENSOR_GFX_SCLK, 1.0),
     "memory_frequency_mhz": (lib.AMDGPU_INFO_SENSOR_GFX_MCLK, 1.0),
@@ -38,9 +42,9 @@ _SENSORS = {
 class AmdgpuBackend:
     """One open render node."""
 
-    open_queue, close_queue, queue_pointer, check = Lent(), Lent(), Lent(), Lent()
+    close_queue, queue_pointer, check = Lent(), Lent(), Lent()
     epoch, advance, times, prepare, bind = Lent(), Lent(), Lent(), Lent(), Lent()
-    describe, timestamp, live_counts = Lent(), Lent(), Lent()
+    describe, live_counts = Lent(), Lent()
     failure = Lent()
 
     def __init__(
@@ -56,6 +60,9 @@ class AmdgpuBackend:
             raise
         out = ffi.new("struct sp_amdgpu **")
         setup = info.setup(facts, self._chip)
+        self._has_clock = bool(setup.counter_khz)
+        if not self._has_clock:
+            log.warning("%s: %s", uri, _NO_CLOCK)
         check(lib.sp_amdgpu_open(ops, fd, setup, out), "open", uri)
         self.info = info.device_info(facts, self._chip, uri, name, emulated)
         self._raw = ffi.gc(out[0], lib.sp_amdgpu_close)
@@ -108,6 +115,21 @@ class AmdgpuBackend:
         said = "; ".join(tried) or "no render node in /dev/dri"
         advice = "" if listed else f". {nodes.NO_NODE}"
         raise DeviceNotFound(f"{uri}: {usable} usable device(s); tried: {said}{advice}")
+
+    # Queues and the clock
+
+    def open_queue(self, timing: bool) -> Any:
+        if timing:
+            self._want_clock("queue")
+        return self._native.open_queue(timing)
+
+    def timestamp(self) -> int:
+        self._want_clock("timestamp")
+        return self._native.timestamp()
+
+    def _want_clock(self, call: str) -> None:
+        if not self._has_clock:
+            raise SparkleError(f"{self.info.uri}: {call}: {_NO_CLOCK}")
 
     # Memory
 
