@@ -113,6 +113,13 @@ struct sp_measured {
     uint64_t threads;
 };
 
+/* What a copy of host memory, or between devices, has beside its record. */
+struct sp_transfer {
+    struct sp_amdgpu_memory *kept[2]; /* let go of when the submission has ended */
+    void *out;                        /* a download: `out_nbytes` go there from kept[0] */
+    uint64_t out_nbytes;
+};
+
 /* A submission on its way. */
 struct sp_flight {
     struct sp_flight *next;
@@ -125,10 +132,8 @@ struct sp_flight {
     int begun;    /* some of its jobs have been submitted */
     struct sp_cursor cursor;
     uint32_t first_tick, nticks;
-    struct sp_amdgpu_memory *staging; /* of a transfer; freed at its end */
+    struct sp_transfer transfer;
     struct sp_amdgpu_memory *bounce;  /* of copies between places that overlap */
-    void *out;    /* a download goes there from `staging` */
-    uint64_t out_nbytes;
     const unsigned char *records;
     size_t nbytes;
     _Alignas(16) unsigned char copy[]; /* of records that are not recorded */
@@ -266,9 +271,8 @@ uint64_t sp_recorded_slot(const struct sp_job *job); /* the slot of the ring tha
 void sp_recorded_keep(const struct sp_job *job);     /* it has all of its submission, and was sent */
 void sp_recorded_free(struct sp_amdgpu_queue *q);
 
-/* submit.c: once entered, and the records are checked. `staging` is the submission's own when this succeeds. */
-int64_t sp_amdgpu_enqueue(struct sp_amdgpu_queue *q, const void *records, size_t nbytes, struct sp_amdgpu_memory *staging,
-                          void *out, uint64_t out_nbytes);
+/* submit.c: once entered, and the records are checked. What `transfer` (or NULL) keeps is the submission's own when this succeeds. */
+int64_t sp_amdgpu_enqueue(struct sp_amdgpu_queue *q, const void *records, size_t nbytes, const struct sp_transfer *transfer);
 /* Sends more of what has been begun, for at most so long: 0 when nothing is left of it, -EAGAIN. */
 int sp_amdgpu_push(struct sp_amdgpu_queue *q, uint64_t timeout_ns);
 

@@ -38,7 +38,8 @@ void sp_flight_line_up(struct sp_amdgpu_queue *q, struct sp_flight *f)
 
 void sp_flight_end(struct sp_amdgpu_queue *q, struct sp_flight *f)
 {
-    sp_amdgpu_free(f->staging);
+    for (int i = 0; i < 2; i++)
+        sp_amdgpu_free(f->transfer.kept[i]);
     sp_amdgpu_free(f->bounce);
     if (!f->recorded) {
         free(f);

@@ -70,8 +70,8 @@ static void complete(struct sp_amdgpu_queue *q, int rc)
     }
     if (rc == 0 && f->nticks)
         stamp(q, f, first);
-    if (rc == 0 && f->out)
-        memcpy(f->out, sp_amdgpu_host(f->staging), f->out_nbytes);
+    if (rc == 0 && f->transfer.out)
+        memcpy(f->transfer.out, sp_amdgpu_host(f->transfer.kept[0]), f->transfer.out_nbytes);
     sp_ledger_note(&q->common.ledger, f->value, start_ns, end_ns, rc);
     q->head = f->next;
     if (!q->head)

@@ -15,7 +15,7 @@ static int64_t take(struct sp_amdgpu_queue *q, const void *records, size_t nbyte
     if (value == 0)
         value = check(q->dev, records, nbytes);
     if (value == 0)
-        value = sp_amdgpu_enqueue(q, records, nbytes, NULL, NULL, 0);
+        value = sp_amdgpu_enqueue(q, records, nbytes, NULL);
     return sp_queue_leave(&q->common, value);
 }
 
@@ -43,7 +43,7 @@ int64_t sp_amdgpu_run(struct sp_prepared *p)
         return value;
     value = sp_recorded_again(q, p->record, p->nbytes, &p->guess);
     if (value == 0)
-        value = sp_amdgpu_enqueue(q, p->record, p->nbytes, NULL, NULL, 0);
+        value = sp_amdgpu_enqueue(q, p->record, p->nbytes, NULL);
     return sp_queue_leave(p->q, value);
 }
 

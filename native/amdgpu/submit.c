@@ -152,8 +152,7 @@ static int prepare_flight(struct sp_amdgpu_queue *q, struct sp_flight *f, const 
     return rc;
 }
 
-int64_t sp_amdgpu_enqueue(struct sp_amdgpu_queue *q, const void *records, size_t nbytes, struct sp_amdgpu_memory *staging,
-                          void *out, uint64_t out_nbytes)
+int64_t sp_amdgpu_enqueue(struct sp_amdgpu_queue *q, const void *records, size_t nbytes, const struct sp_transfer *transfer)
 {
     uint64_t value = sp_queue_submitted(&q->common) + 1;
     struct needs needs = look(records, nbytes);
@@ -169,15 +168,14 @@ int64_t sp_amdgpu_enqueue(struct sp_amdgpu_queue *q, const void *records, size_t
         atomic_store(&q->reached, value);
         return (int64_t)value;
     }
-    struct sp_recorded *recorded = comes_alike(q, &needs, e) && !staging ? sp_recorded_begin(q, records, nbytes) : NULL;
+    struct sp_recorded *recorded = comes_alike(q, &needs, e) && !transfer ? sp_recorded_begin(q, records, nbytes) : NULL;
     struct sp_flight *f = sp_flight_begin(q, recorded, records, nbytes);
     if (!f)
         return -ENOMEM;
     f->value = value;
     f->engine = e;
-    f->staging = staging;
-    f->out = out;
-    f->out_nbytes = out_nbytes;
+    if (transfer)
+        f->transfer = *transfer;
     rc = prepare_flight(q, f, &needs);
     f->cursor.tick = f->first_tick + (q->common.ledger.times ? 2 : 0);
     q->sending = f;
@@ -189,7 +187,7 @@ int64_t sp_amdgpu_enqueue(struct sp_amdgpu_queue *q, const void *records, size_t
         q->ticks_used -= f->nticks;
         if (f->nticks) /* the newest: nobody took clocks behind it */
             q->next_tick = f->first_tick;
-        f->staging = NULL; /* the caller's again */
+        f->transfer = (struct sp_transfer){.out = NULL}; /* the caller's again */
         sp_flight_end(q, f);
         return rc;
     }

@@ -45,7 +45,7 @@ int64_t sp_amdgpu_upload(struct sp_amdgpu_queue *q, uint64_t address, const void
     if (rc == 0 && (rc = sp_amdgpu_map(staging, &to)) == 0) {
         memcpy(to, data, nbytes);
         struct sp_cmd_copy c = {.kind = SP_CMD_COPY, .nbytes = sizeof c, .dst = address, .src = staging->va, .count = nbytes};
-        rc = sp_amdgpu_enqueue(q, &c, sizeof c, staging, NULL, 0);
+        rc = sp_amdgpu_enqueue(q, &c, sizeof c, &(struct sp_transfer){.kept = {staging}});
     }
     if (rc < 0 && rc > -SP_AMDGPU_BEGUN)
         sp_amdgpu_free(staging);
@@ -73,7 +73,7 @@ int64_t sp_amdgpu_download(struct sp_amdgpu_queue *q, uint64_t address, void *da
     rc = sp_amdgpu_alloc(q->dev, nbytes, SP_AMDGPU_HOST, &staging);
     if (rc == 0 && (rc = sp_amdgpu_map(staging, &unused)) == 0) {
         struct sp_cmd_copy c = {.kind = SP_CMD_COPY, .nbytes = sizeof c, .dst = staging->va, .src = address, .count = nbytes};
-        rc = sp_amdgpu_enqueue(q, &c, sizeof c, staging, data, nbytes);
+        rc = sp_amdgpu_enqueue(q, &c, sizeof c, &(struct sp_transfer){{staging}, data, nbytes});
     }
     if (rc < 0 && rc > -SP_AMDGPU_BEGUN)
         sp_amdgpu_free(staging);
