@@ -1,4 +1,4 @@
-/* Host memory in and out. */
+/* Host memory in and out, and copies between devices. */
 #include "device.h"
 
 #include <errno.h>
@@ -77,5 +77,24 @@ int64_t sp_amdgpu_download(struct sp_amdgpu_queue *q, uint64_t address, void *da
     }
     if (rc < 0 && rc > -SP_AMDGPU_BEGUN)
         sp_amdgpu_free(staging);
+    return sp_queue_leave(&q->common, rc);
+}
+
+int64_t sp_amdgpu_copy_held(struct sp_amdgpu_queue *q, uint64_t dst, uint64_t src, uint64_t nbytes)
+{
+    void *unused;
+    struct sp_cmd_copy c = {.kind = SP_CMD_COPY, .nbytes = sizeof c, .dst = dst, .src = src, .count = nbytes};
+    int64_t rc = enter(q);
+    if (rc)
+        return rc;
+    struct sp_transfer t = {
+        .kept = {sp_amdgpu_find(q->dev, src, nbytes, &unused), sp_amdgpu_find(q->dev, dst, nbytes, &unused)}};
+    if (!t.kept[0] || !t.kept[1])
+        return sp_queue_leave(&q->common, -EFAULT);
+    for (int i = 0; i < 2; i++)
+        sp_amdgpu_hold(t.kept[i]);
+    rc = sp_amdgpu_enqueue(q, &c, sizeof c, &t);
+    for (int i = 0; i < 2 && rc < 0 && rc > -SP_AMDGPU_BEGUN; i++)
+        sp_amdgpu_free(t.kept[i]);
     return sp_queue_leave(&q->common, rc);
 }

@@ -191,6 +191,8 @@ int64_t sp_amdgpu_submit(struct sp_amdgpu_queue *q, const void *records, size_t 
 /* Host memory in (copied before the call returns) and out (`data` must live until the value is reached). */
 int64_t sp_amdgpu_upload(struct sp_amdgpu_queue *q, uint64_t address, const void *data, uint64_t nbytes);
 int64_t sp_amdgpu_download(struct sp_amdgpu_queue *q, uint64_t address, void *data, uint64_t nbytes);
+/* A copy that keeps the memory of both ends until it has ended, whoever frees it before. -EFAULT: there is none. */
+int64_t sp_amdgpu_copy_held(struct sp_amdgpu_queue *q, uint64_t dst, uint64_t src, uint64_t nbytes);
 /* The IB that `records` become if submitted next: its dwords, or -errno. For tests of what fits into one job. */
 int64_t sp_amdgpu_encode(struct sp_amdgpu_queue *q, const void *records, size_t nbytes, uint32_t *out, size_t capacity);
 

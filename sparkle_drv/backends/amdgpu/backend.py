@@ -14,12 +14,18 @@ from pathlib import Path
 from typing import Any
 
 from sparkle_drv._native import ffi, lib
-from sparkle_drv.backends.amdgpu import info, nodes, recording, refusal
+from sparkle_drv.backends.amdgpu import info, nodes, recording, refusal, unended
 from sparkle_drv.backends.amdgpu.loader import KernelHandle, load
 from sparkle_drv.backends.amdgpu.memory import KINDS, MemoryHandle
 from sparkle_drv.backends.base import BEGUN, Allocation, Backend, KernelSpec, Loaded, Settings
 from sparkle_drv.backends.native import Lent, Native
-from sparkle_drv.errors import DeviceNotFound, OutOfDeviceMemory, SparkleError, check
+from sparkle_drv.errors import (
+    DeviceNotFound,
+    FenceTimeout,
+    OutOfDeviceMemory,
+    SparkleError,
+    check,
+)
 from sparkle_drv.types import Found, Memory
 
 log = logging.getLogger("sparkle_drv.amdgpu")
@@ -44,8 +50,7 @@ class AmdgpuBackend:
 
     close_queue, queue_pointer, check = Lent(), Lent(), Lent()
     epoch, advance, times, prepare, bind = Lent(), Lent(), Lent(), Lent(), Lent()
-    describe, live_counts = Lent(), Lent()
-    failure = Lent()
+    describe, failure = Lent(), Lent()
 
     def __init__(
         self, ops: Any, fd: int, uri: str, *, name: str = "", emulated: bool = False
@@ -127,6 +132,10 @@ class AmdgpuBackend:
         self._want_clock("timestamp")
         return self._native.timestamp()
 
+    def live_counts(self) -> dict[str, int]:
+        unended.sweep()
+        return self._native.live_counts()
+
     def _want_clock(self, call: str) -> None:
         if not self._has_clock:
             raise SparkleError(f"{self.info.uri}: {call}: {_NO_CLOCK}")
@@ -199,40 +208,48 @@ class AmdgpuBackend:
 
     def copy_peer(self, queue: Any, dst: int, src: int, nbytes: int, peer: Backend) -> int:
         """Within one device a copy. Between two: through memory of the peer in GTT that both map
-        (PRIME); the peer's half is waited for here."""
+        (PRIME). The peer's half is waited for here; FenceTimeout when it does not end."""
         if peer is self or not nbytes:
             return self._native.copy(queue, dst, src, nbytes)
         assert isinstance(peer, AmdgpuBackend)
         between = peer._memory(nbytes, lib.SP_AMDGPU_SHARED)
-        fd = peer.export(between)
         try:
-            seen = self.import_(fd, nbytes)
+            seen = self._seen(between, nbytes)
+            try:
+                rc = peer._copy_now(between.allocation().address, src, nbytes)
+                value: int = rc or lib.sp_amdgpu_copy_held(queue, dst, seen.address, nbytes)
+                return value
+            finally:
+                seen.handle.drop()
+        finally:
+            between.drop()
+
+    def _seen(self, memory: MemoryHandle, nbytes: int) -> Allocation:
+        """Another device's SHARED memory, mapped here too."""
+        fd = self.export(memory)
+        try:
+            return self.import_(fd, nbytes)
         finally:
             os.close(fd)
-        other = peer.open_queue(False)
-        try:
-            value = peer._native.copy(other, between.allocation().address, src, nbytes)
-            rc = peer._ended(other, value)[1]
-        finally:
-            peer.close_queue(other, _PEER_NS)
-        value = rc
-        if rc == 0:
-            value, rc = self._ended(queue, self._native.copy(queue, dst, seen.address, nbytes))
-        seen.handle.drop()
-        between.drop()
-        return rc or value
 
-    def _ended(self, queue: Any, value: int) -> tuple[int, int]:
-        """The value of what a submit returned, once it has ended, and how: 0 or -errno."""
-        if value <= -BEGUN:
-            value = -BEGUN - value
-        if value < 0:
-            return value, value
-        deadline = time.monotonic_ns() + _PEER_NS
-        while (rc := self.wait(queue, value, _SLICE_NS)) == -errno.ETIMEDOUT:
-            if time.monotonic_ns() >= deadline:
-                break
-        return value, rc
+    def _copy_now(self, dst: int, src: int, nbytes: int) -> int:
+        """A copy here, by a queue of its own, that has ended on return: 0 or -errno."""
+        queue = unended.open(self)
+        try:
+            value = lib.sp_amdgpu_copy_held(queue, dst, src, nbytes)
+            value = -BEGUN - value if value <= -BEGUN else value
+            if value < 0:
+                return int(value)
+            deadline = time.monotonic_ns() + _PEER_NS
+            while (rc := self.wait(queue, value, _SLICE_NS)) == -errno.ETIMEDOUT:
+                if time.monotonic_ns() >= deadline:
+                    raise FenceTimeout(
+                        f"copy_peer: {self.info.uri} has not read {nbytes} bytes within "
+                        f"{_PEER_NS / 1e9:g} s"
+                    )
+            return int(rc)
+        finally:
+            unended.close(self, queue)
 
     # Kernels
 
