@@ -90,3 +90,13 @@ def test_the_document_explains_every_source():
         assert kind == "F", cause.id
         told = re.sub(r"\(.*?\)|rung \d", "", rest)
         assert {part.strip() for part in told.split(",")} <= known, cause.id
+
+
+def test_a_kernel_that_tells_no_ip_versions():
+    with bench("gfx1036", kms_minor=42) as (machine, made):
+        machine.plant("family", 143, 0x3C)
+        results = climbed(made, "node", "version", "device", "ring-compute", "ring-dma", "store")
+    assert {r.status for r in results.values()} == {"PASS"}, results
+    assert "gfx1032" in results["device"].text
+    assert "IP block 10.0" in results["ring-compute"].text
+    assert "IP block 5.2" in results["ring-dma"].text

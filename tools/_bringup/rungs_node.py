@@ -101,6 +101,8 @@ def ring(ip: str) -> Callable[[Bench], str]:
         align = f"IB start aligned to {one.ib_start_alignment}, size to {one.ib_size_alignment}"
         version = one.ip_discovery_version
         ip_version = f"IP {version >> 16}.{version >> 8 & 0xFF}.{version & 0xFF}"
+        if not version:  # before KMS 3.48: that of the driver's ip_block
+            ip_version = f"IP block {one.hw_ip_version_major}.{one.hw_ip_version_minor}"
         if not mask:
             raise Wrong(f"available_rings of {ip} is 0: the kernel has it off", ring_off=ip)
         return f"{mask.bit_count()} entities of {ip}, {ip_version}, {align}"
