@@ -20,7 +20,8 @@ enum sp_wave_stop {
 };
 
 /* MODE register: the fields this emulator honours. */
-enum { SP_MODE_ROUND32 = 3, SP_MODE_ROUND64 = 12, SP_MODE_DENORM32 = 0x30, SP_MODE_DENORM64 = 0xC0,
+enum { SP_MODE_ROUND32 = 3, SP_MODE_ROUND64 = 12, SP_MODE_KEEP32_IN = 0x10, SP_MODE_KEEP32_OUT = 0x20,
+       SP_MODE_KEEP64_IN = 0x40, SP_MODE_KEEP64_OUT = 0x80, /* denormals are kept, not flushed; 64: halves, too */
        SP_MODE_DX10_CLAMP = 1 << 8, SP_MODE_IEEE = 1 << 9 };
 
 /* A load whose data has not been waited for: its registers are not ready until then. */
