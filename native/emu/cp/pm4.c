@@ -42,7 +42,7 @@ static int check_padding(struct sp_cp *cp, uint64_t va, uint32_t ndw)
 
 static int indirect_buffer(struct sp_cp *cp)
 {
-    uint64_t va = sp_cp_canonical(sp_get64(cp->p, PM4_INDIRECT_BUFFER_ADDR));
+    uint64_t va = sp_emu_canonical(sp_get64(cp->p, PM4_INDIRECT_BUFFER_ADDR));
     uint32_t ndw = sp_get(cp->p, PM4_INDIRECT_BUFFER_CONTROL_NDW);
     if (!sp_get(cp->p, PM4_INDIRECT_BUFFER_CONTROL_VALID) && cp->q->ip == SP_IP_COMPUTE)
         return sp_cp_fault(cp, SP_FAULT_PACKET, "VALID is 0 on a compute queue");
@@ -210,9 +210,9 @@ int sp_emu_cp_run(struct sp_emu_hwq *q, const struct sp_emu_ib *ib, struct sp_em
     cp->desc = NULL;
     cp->flags = ib->flags;
     cp->packets = cp->named = 0;
-    cp->va = sp_cp_canonical(ib->va);
+    cp->va = sp_emu_canonical(ib->va);
     int rc = sp_cp_tick(cp, 1);
-    if (rc == 0 && (ib->ndw == 0 || !sp_cp_is_address(ib->va)))
+    if (rc == 0 && (ib->ndw == 0 || !sp_emu_is_address(ib->va)))
         rc = sp_cp_fault(cp, SP_FAULT_IB, "%u dwords at %#llx", ib->ndw, (unsigned long long)ib->va);
     if (rc == 0)
         rc = check_padding(cp, ib->va, ib->ndw);

@@ -33,7 +33,7 @@ static uint64_t addresses(struct sp_wave *w, const struct sp_inst *i, uint32_t n
     uint64_t inside = 0;
     for (uint32_t l = 0; l < w->lanes; l++) {
         uint64_t n = (uint64_t)(index ? index[l] : 0) + (rsrc.adds_tid ? l : 0);
-        uint64_t o = (uint64_t)(offset ? offset[l] : 0) + (uint32_t)i->offset;
+        uint64_t o = (uint32_t)((offset ? offset[l] : 0) + (uint32_t)i->offset); /* wraps (addr_calc_buffer.h of rocjitsu) */
         bool ok;
         switch (rsrc.oob) {
         case 0: ok = n < rsrc.records && (rsrc.stride == 0 || o + nbytes <= rsrc.stride); break;
