@@ -84,7 +84,7 @@ SP_INLINE int store(struct sp_wave *w, const struct sp_inst *i, uint32_t nbytes,
     uint32_t dwords = (nbytes + 3) / 4, piece = nbytes < 4 ? nbytes : 4;
     struct sp_reach reach = sp_reach_of(w, SP_VM_WRITE);
     const uint32_t *from[4];
-    for (uint32_t k = 0; k < dwords; k++) from[k] = (step == 4 ? sp_vgpr : sp_vgpr_copied)(w, i, SP_SRC_VGPR + ((i->src[1] + k) & 255));
+    for (uint32_t k = 0; k < dwords; k++) from[k] = sp_vgpr_copied(w, i, SP_SRC_VGPR + ((i->src[1] + k) & 255));
     if (SP_UNLIKELY(w->stop)) return (int)w->stop;
     for (uint64_t left = w->exec & inside; left; left &= left - 1) {
         uint32_t l = (uint32_t)__builtin_ctzll(left);

@@ -105,7 +105,7 @@ static inline uint64_t sp_s64_or_undefined(struct sp_wave *w, const struct sp_in
     return w->s[code] | (uint64_t)w->s[code + 1] << 32;
 }
 
-/* As sp_vgpr, for data that is only stored away: to scratch. */
+/* As sp_vgpr, for data that is only stored: it may be undefined. */
 static inline const uint32_t *sp_vgpr_copied(struct sp_wave *w, const struct sp_inst *i, uint32_t code)
 {
     uint64_t ready = w->vgpr_ready[code & 255] & w->exec;
@@ -162,6 +162,26 @@ static inline const uint32_t *sp_src_as(struct sp_wave *w, const struct sp_inst 
 static inline const uint32_t *sp_src(struct sp_wave *w, const struct sp_inst *i, unsigned k, uint32_t *t)
 {
     return sp_src_as(w, i, k, t, SP_B32);
+}
+
+/* src[k] for a copy, which may be of undefined values: `*from` gets the lanes, returned is which of them are defined. What
+ * DPP or SDWA takes from other lanes or bytes must be defined. */
+static inline uint64_t sp_src_copied(struct sp_wave *w, const struct sp_inst *i, unsigned k, uint32_t *t,
+                                     const uint32_t **from)
+{
+    uint32_t code = i->src[k];
+    if (SP_UNLIKELY(i->lane_mode || (code >= SP_SGPRS && code < SP_SRC_VGPR))) {
+        *from = sp_src(w, i, k, t);
+        return w->full;
+    }
+    if (code >= SP_SRC_VGPR) {
+        *from = sp_vgpr_copied(w, i, code);
+        return w->vgpr_ready[code & 255];
+    }
+    bool defined = true;
+    sp_fill(w, t, sp_s32_or_undefined(w, i, code, &defined));
+    *from = t;
+    return defined ? w->full : 0;
 }
 
 static inline bool sp_flush32_in(const struct sp_wave *w) { return !(w->mode & SP_MODE_KEEP32_IN); }
@@ -260,6 +280,14 @@ static inline float sp_omod(const struct sp_wave *w, const struct sp_inst *i, ui
 {
     static const float FACTOR[] = {1.0f, 2.0f, 4.0f, 0.5f};
     return FACTOR[w->mode & (SP_MODE_IEEE | keep) ? 0 : i->omod & 3];
+}
+
+/* The result of a copy, of which the lanes in `defined` are. */
+static inline int sp_put_copied(struct sp_wave *w, const struct sp_inst *i, uint32_t *r, uint64_t defined)
+{
+    int rc = sp_put(w, i, r);
+    if (SP_UNLIKELY(sp_write_mask(w, i) & ~defined)) w->vgpr_ready[i->dst & 255] &= ~(sp_write_mask(w, i) & ~defined);
+    return rc;
 }
 
 static inline void sp_flush_f32(const struct sp_wave *w, float *r)

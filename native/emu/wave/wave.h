@@ -65,6 +65,7 @@ struct sp_wave {
     struct sp_group *group;
     struct sp_code *code;
     uint64_t flat_scratch;  /* this wave's scratch; gfx10: what s_setreg FLAT_SCR_LO/HI left */
+    uint32_t flat_scratch_undefined; /* bits 0 and 1: s_setreg put an undefined value into its half */
     uint64_t scratch_bytes; /* of this wave; 0: it has none */
     uint32_t vgpr_count;
     uint32_t vm_issued, lds_issued, pending_count;
