@@ -105,10 +105,11 @@ def ensure_gl() -> None:
 
 
 def ensure_judges() -> None:
-    """What judges the emulated AMD GPU in the tests: the kernel's own declarations, stock RADV."""
+    """What judges the emulated AMD GPU in the tests: the kernel's own declarations, stock Mesa."""
     present = {
         "libdrm-dev": Path("/usr/include/libdrm/amdgpu_drm.h").exists(),
         "libvulkan-dev": Path("/usr/include/vulkan/vulkan.h").exists(),
+        "mesa-opencl-icd": any(Path("/usr/lib").glob("*/libMesaOpenCL.so.1")),
         "mesa-vulkan-drivers": any(Path("/usr/share/vulkan/icd.d").glob("radeon_icd*.json")),
         "vulkan-tools": shutil.which("vulkaninfo") is not None,
     }
@@ -117,7 +118,7 @@ def ensure_judges() -> None:
 
 def ensure_opencl() -> None:
     """OpenCL on the CPU, for the tests of examples/plugin_opencl, which skip without."""
-    if not any(Path("/etc/OpenCL/vendors").glob("*.icd")):
+    if not any(Path("/etc/OpenCL/vendors").glob("pocl*.icd")):
         install_once("opencl", ["pocl-opencl-icd"])
 
 

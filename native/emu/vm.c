@@ -22,9 +22,10 @@ static bool is_listed(const struct sp_emu_view *view, const struct kmd_bo *bo)
 static const struct kmd_mapping *lookup(const struct sp_emu_view *view, uint64_t va, struct sp_emu_fault *fault)
 {
     const struct sp_emu_vm *vm = view->vm;
-    uint32_t i = kmd_vm_find(vm, va / SP_VM_PAGE);
+    uint64_t page = sp_emu_canonical(va) / SP_VM_PAGE;
+    uint32_t i = kmd_vm_find(vm, page);
     const struct kmd_mapping *m = i < vm->count ? &vm->map[i] : NULL;
-    if (!m || m->first > va / SP_VM_PAGE) {
+    if (!m || m->first > page || !sp_emu_is_address(va)) {
         if (fault->kind == SP_FAULT_NONE)
             fault->va = va;
         sp_emu_fault_set(fault, SP_FAULT_UNMAPPED, -EFAULT, "no page at 0x%llx", (unsigned long long)va);
@@ -45,7 +46,7 @@ static const struct kmd_mapping *lookup(const struct sp_emu_view *view, uint64_t
 
 static uint8_t *host_page(const struct kmd_mapping *m, uint64_t va)
 {
-    return m->bo->host + m->offset + (va / SP_VM_PAGE - m->first) * SP_VM_PAGE;
+    return m->bo->host + m->offset + (sp_emu_canonical(va) / SP_VM_PAGE - m->first) * SP_VM_PAGE;
 }
 
 void sp_emu_tlb_reset(struct sp_emu_tlb *tlb, const struct sp_emu_view *view, struct sp_emu_fault *fault)

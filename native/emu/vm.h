@@ -1,7 +1,9 @@
 /* GPU virtual memory as a job sees it: 4 KiB pages with rights, each belonging to a BO. Page tables are kept by the
  * emulated kernel (vm.c); command processor, SDMA and waves come here through a view and a TLB of their own thread.
  *
- * Addresses are 64-bit and canonical: bit 47 sign-extended. Whoever has a 48-bit address extends it first. */
+ * Addresses have 48 bits. Bits 63:48 may all be 0 or all be copies of bit 47: hardware extends bit 47 by itself. The
+ * kernel programs it as if there were no hole between the halves (Linux amdgpu_gmc.h, AMDGPU_GMC_HOLE_MASK), and Mesa's
+ * si_compute.c passes pointers to the upper half with bits 63:48 clear. */
 #ifndef SP_EMU_VM_H
 #define SP_EMU_VM_H
 #include "fault.h"
@@ -13,6 +15,15 @@ enum { SP_VM_PAGE = 4096, SP_VM_TLB = 1024 };
 
 struct sp_emu_vm;
 struct kmd_bo;
+
+static inline uint64_t sp_emu_canonical(uint64_t va)
+{
+    return (uint64_t)((int64_t)(va << 16) >> 16);
+}
+static inline int sp_emu_is_address(uint64_t va)
+{
+    return va >> 48 == 0 || va == sp_emu_canonical(va);
+}
 
 /* One job's eyes: an address space and the BOs that the job listed (VM_ALWAYS_VALID ones need no listing). */
 struct sp_emu_view {

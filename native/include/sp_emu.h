@@ -33,6 +33,7 @@ enum sp_emu_lenient {
     SP_LENIENT_ORDER = 64         /* SDMA copies without a NOP between them run in order */
 };
 
+struct sp_emu_fault_report;
 /* 0 means the default everywhere. */
 struct sp_emu_options {
     uint32_t lenient;       /* bits of enum sp_emu_lenient; 0: strict */
@@ -47,6 +48,8 @@ struct sp_emu_options {
     uint64_t gtt_nbytes;
     uint32_t trace;         /* 1: ioctls and jobs, 2: packets and instructions too */
     uint32_t sys_nice;      /* 1: as with CAP_SYS_NICE: contexts above NORMAL are allowed */
+    /* Called with each fault when it happens, by the thread of the job, which holds the machine's lock; NULL: nobody. */
+    void (*on_fault)(uint32_t card, const struct sp_emu_fault_report *fault);
 };
 
 struct sp_emu_machine;

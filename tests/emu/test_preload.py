@@ -3,16 +3,31 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
+import sys
 
 import preload
 import pytest
 
 SEE = ("ls", "/dev/dri")
+# A program that submits `dwords` to the first card; `then` says what it does with the job.
+PROGRAM = """
+import os
+import time
+from sparkle_drv.backends.amdgpu.raw import IoctlError, Node, linux, open_path
+from sparkle_drv.backends.amdgpu.raw_gpu import Gpu
+gpu = Gpu(Node(linux(), open_path("/dev/dri/renderD128")))
+job = gpu.submit("compute", {dwords})
+{then}
+"""
+BAD_OPCODE = [0xC0007700, 0]
+# WAIT_REG_MEM for the first dword of the IB, its own header, to become 0: never.
+FOREVER = [0xC0053C00, 0x13, 0, 1, 0, 0xFFFFFFFF, 4]
 
 
-def see(temporary, **settings):
-    """`ls /dev/dri` behind the library, with nothing of the caller's SPARKLE_EMU settings."""
+def see(temporary, command=SEE, **settings):
+    """A command behind the library, with nothing of the caller's SPARKLE_EMU settings."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith("SPARKLE_EMU")}
     before = os.environ.get("LD_PRELOAD", "").split()  # a sanitizer's library must come first
     ours = {
@@ -21,7 +36,7 @@ def see(temporary, **settings):
         "LC_ALL": "C",
     }
     return subprocess.run(
-        SEE, env=kept | ours | settings, capture_output=True, text=True, timeout=60, check=False
+        command, env=kept | ours | settings, capture_output=True, text=True, timeout=60, check=False
     )
 
 
@@ -47,6 +62,24 @@ def test_without_a_name_everything_passes_through(tmp_path, unset):
         ({"SPARKLE_EMU": "gfx1110"}, "SPARKLE_EMU=gfx1110: "),
         ({"SPARKLE_EMU": "gfx1100,"}, "SPARKLE_EMU=gfx1100,: "),
         ({"SPARKLE_EMU_MODE": "strickt"}, "SPARKLE_EMU_MODE=strickt: strict or lenient is wanted"),
+        *(
+            (
+                {"SPARKLE_EMU_JOB_LIMIT_S": bad},
+                f"SPARKLE_EMU_JOB_LIMIT_S={bad}: expected seconds above 0, at most 1000000000",
+            )
+            for bad in (
+                "ten",
+                "0",
+                "-1",
+                "1e3",
+                "1s",
+                "0.0000000001",
+                "nan",
+                " 1",
+                "1000000001",
+                ".",
+            )
+        ),
         ({"SPARKLE_EMU_TRACE": "/proc/no/such"}, "SPARKLE_EMU_TRACE=/proc/no/such: "),
         ({"TMPDIR": "/proc/no/such"}, "SPARKLE_EMU=gfx1100: No such file"),
     ],
@@ -57,6 +90,31 @@ def test_what_cannot_be_served_ends_the_program(tmp_path, settings, said):
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith(f"sparkle: {said}")
     assert list(tmp_path.iterdir()) == []
+
+
+def program(temporary, dwords, then, **settings):
+    text = PROGRAM.format(dwords=dwords, then=then)
+    command = (sys.executable, "-c", text)
+    return see(temporary, command, **{"SPARKLE_EMU": "gfx1100"} | settings)
+
+
+@pytest.mark.parametrize("until", ["gpu.done(job, 10)", "time.sleep(0.3)"])
+def test_a_fault_is_told_when_it_happens(tmp_path, until):
+    """A program that aborts runs no destructors, and may not ask about its job before."""
+    then = f"try:\n    {until}\nexcept IoctlError:\n    pass\nos.abort()"
+    done = program(tmp_path, BAD_OPCODE, then)
+    assert done.returncode == -signal.SIGABRT
+    [line] = [line for line in done.stderr.splitlines() if line.startswith("sparkle: ")]
+    assert line.startswith("sparkle: card 0: a job faulted: compute ")
+    assert "opcode 0x77" in line
+
+
+def test_the_job_limit_is_what_was_asked_for(tmp_path):
+    then = "try:\n    gpu.done(job, 8)\nexcept IoctlError as error:\n    print(error.errno)"
+    done = program(tmp_path, FOREVER, then, SPARKLE_EMU_JOB_LIMIT_S="0.05")
+    assert done.returncode == 0
+    assert done.stdout.split() == ["62"]  # ETIME
+    assert "the job's time is over" in done.stderr
 
 
 def test_a_stale_library_is_not_judged(tmp_path, monkeypatch):

@@ -95,9 +95,9 @@ def test_multiplier_of_the_output(warm):
     chip, gpu = warm
     lines = [f"v_add_f32 D, v1, v2 {mod}" for mod in ("mul:2", "mul:4", "div:2")]
     total = flush(flush(A) + flush(B))
-    total = (flush(A) + flush(B)).astype(F32)
+    total = np.where(total == 0, F32(0), total)  # a negative zero becomes +0
     for factor, got in zip(
-        (2, 4, 0.5), run_lines(gpu, chip, lines, FLOATS, mode=0xC0), strict=True
+        (2, 4, 0.5), run_lines(gpu, chip, lines, FLOATS, mode=0xC0, ieee=False), strict=True
     ):
         same_floats(got, flush(total * F32(factor)), f"omod {factor}")
 

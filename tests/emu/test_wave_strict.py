@@ -15,7 +15,6 @@ A = np.arange(32, dtype=np.uint32)
 FAULTS = {
     "a VGPR never written": ("v_add_nc_u32 v10, v7, v1", "uninitialised", "v7"),
     "an SGPR never written": ("v_add_nc_u32 v10, s25, v1", "uninitialised", "s25"),
-    "a branch on an SGPR never written": ("s_cmp_eq_u32 s25, 0", "uninitialised", "s25"),
     "VCC never written": ("v_cndmask_b32 v10, v1, v2, vcc_lo", "uninitialised", "vcc_lo"),
     "a sum of undefined scalars as address": (
         "s_add_u32 s10, s25, 4\ns_mov_b32 s11, 0\ns_load_dword s12, s[10:11], 0x0",
@@ -126,19 +125,110 @@ def test_lenient_machine_reads_zeros():
         assert not shared.any()
 
 
-def test_copies_of_undefined_values_are_allowed(warm):
-    """A compiler saves registers that nobody wrote; what it restores stays undefined."""
+COPIES = {  # what reads s25 or v7, which nobody wrote, and copies it to s26 or v9
+    "v_mov of a VGPR": "v_mov_b32 v9, v7",
+    "v_mov of an SGPR": "v_mov_b32 v9, s25",
+    "v_swap": "v_mov_b32 v9, 1\nv_swap_b32 v9, v7",
+    "v_cndmask": "s_mov_b32 vcc_lo, -1\nv_cndmask_b32 v9, v1, v7, vcc_lo",
+    "v_cndmask of an SGPR": "s_mov_b32 vcc_lo, 0\nv_cndmask_b32 v9, s25, v1, vcc_lo",
+    "v_readfirstlane": "v_readfirstlane_b32 s26, v7\nv_mov_b32 v9, s26",
+    "lanes": "v_writelane_b32 v8, s25, 3\nv_readlane_b32 s26, v8, 3\nv_mov_b32 v9, s26",
+    "s_mov": "s_mov_b32 s27, s25\ns_mov_b64 s[28:29], s[26:27]\nv_mov_b32 v9, s29",
+    "s_cmov": "s_cmp_eq_u32 s0, s0\ns_cmov_b32 s26, s25\nv_mov_b32 v9, s26",
+    "s_cselect": "s_cmp_eq_u32 s0, s0\ns_cselect_b32 s26, s25, 0\nv_mov_b32 v9, s26",
+    "m0": "s_mov_b32 m0, s25\ns_mov_b32 s26, m0\nv_mov_b32 v9, s26",
+}
+
+
+@pytest.mark.parametrize("what", COPIES)
+def test_undefined_values_may_be_copied_and_stored(warm, what):
+    """Compilers save registers that nobody wrote and fill elements of vectors that nobody reads."""
     chip, gpu = warm
-    body = """
-    v_mov_b32 v8, v7
-    v_writelane_b32 v9, s25, 3
-    v_readlane_b32 s26, v9, 3
-    s_mov_b32 s27, s26
-    s_mov_b64 s[28:29], s[26:27]
-    v_mov_b32 v10, 5
-    """
-    ten, *_ = run_lanes(gpu, chip, body, [A])
-    assert set(ten) == {5}
+    body = f"{COPIES[what]}\nglobal_store_dword v20, v9, s[2:3]\nv_mov_b32 v10, 5"
+    five, *_ = run_lanes(gpu, chip, body, [A])
+    assert set(five) == {5}
+
+
+@pytest.mark.parametrize("what", COPIES)
+def test_the_copy_of_an_undefined_value_may_not_be_used(card, what):
+    chip, gpu = card
+    with pytest.raises(OSError, match="v9, which was never written"):
+        run_lanes(gpu, chip, f"{COPIES[what]}\nv_add_nc_u32 v10, v9, v1", [A])
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "s_cselect_b32 s26, 7, s25",
+        "s_cselect_b32 s26, s27, 7\ns_mov_b32 s26, 7",
+        "s_mov_b32 vcc_lo, 0\nv_cndmask_b32 v9, 7, v7, vcc_lo\nv_readfirstlane_b32 s26, v9",
+    ],
+)
+def test_what_was_not_chosen_may_be_undefined(warm, line):
+    chip, gpu = warm
+    seven, *_ = run_lanes(gpu, chip, f"s_cmp_eq_u32 s0, s0\n{line}\nv_mov_b32 v10, s26", [A])
+    assert set(seven) == {7}
+
+
+STORES = {
+    "two of four elements": "global_store_dwordx4 v20, v[7:10], s[2:3] offset:1024",
+    "by buffer": """
+        s_mov_b32 s12, s2
+        s_and_b32 s13, s3, 0xffff
+        s_movk_i32 s14, 0x800
+        s_mov_b32 s15, {word3}
+        v_mov_b32 v11, 64
+        buffer_store_dwordx2 v[7:8], v11, s[12:15], 0 offen
+    """,
+    "to LDS": "v_lshlrev_b32 v11, 3, v0\nds_write_b64 v11, v[7:8]",
+    "to LDS twice": "v_lshlrev_b32 v11, 3, v0\nds_write2_b32 v11, v1, v7 offset1:1",
+}
+
+
+@pytest.mark.parametrize("what", STORES)
+def test_undefined_elements_may_be_stored(warm, what):
+    chip, gpu = warm
+    body = STORES[what].format(word3="0x31016fac" if chip == "gfx1100" else "0x31014fac")
+    one, *_ = run_lanes(gpu, chip, f"v_mov_b32 v8, 1\n{body}\nv_mov_b32 v10, 1", [A], lds=512)
+    assert set(one) == {1}
+
+
+DECISIONS = {
+    "a branch": ("s_cmp_eq_u32 s25, 0", "s25"),
+    "EXEC": ("s_mov_b32 exec_lo, s25", "s25"),
+    "EXEC of two": ("s_mov_b64 exec, s[24:25]", "s24"),
+    "EXEC, chosen": ("s_cmp_eq_u32 s0, s0\ns_cselect_b32 exec_lo, s25, 0", "s25"),
+    "a mask": ("v_cndmask_b32 v10, v1, v2, s25", "s25"),
+    "a compare": ("v_cmp_eq_u32 vcc_lo, v7, v1", "v7"),
+    "an address": ("global_load_dword v10, v7, s[2:3]", "v7"),
+    "an address of a store": ("global_store_dword v7, v1, s[2:3]", "v7"),
+    "an atomic": ("global_atomic_add v20, v7, s[2:3]", "v7"),
+    "a lane": ("v_readlane_b32 s26, v1, s25", "s25"),
+    "MODE": ("s_setreg_b32 hwreg(HW_REG_MODE), s25", "s25"),
+}
+
+
+@pytest.mark.parametrize("what", DECISIONS)
+def test_undefined_values_may_not_decide(card, what):
+    chip, gpu = card
+    body, name = DECISIONS[what]
+    with pytest.raises(OSError, match=f"{name}, which was never written"):
+        run_lanes(gpu, chip, body, [A])
+
+
+SET_SCRATCH = "s_setreg_b32 hwreg(HW_REG_FLAT_SCR_LO), s25"
+
+
+def test_scratch_that_nobody_uses_may_be_undefined(gfx10):
+    """LLVM's prologue for gfx10 sets FLAT_SCRATCH from registers that a launch may not fill."""
+    body = f"{SET_SCRATCH}\ns_getreg_b32 s26, hwreg(HW_REG_FLAT_SCR_LO)\nv_mov_b32 v10, 5"
+    five, *_ = run_lanes(gfx10, "gfx1036", body, [A])
+    assert set(five) == {5}
+
+
+def test_undefined_scratch_may_not_be_used(gfx10):
+    with pytest.raises(OSError, match="FLAT_SCRATCH, which was never written"):
+        run_lanes(gfx10, "gfx1036", f"{SET_SCRATCH}\nscratch_load_dword v10, v1, off", [A])
 
 
 MAD = "v_mov_b32 v8, 7\nv_mad_u64_u32 v[10:11], null, v1, 3, v[8:9]"

@@ -111,8 +111,11 @@ def run_lanes(
     ieee: bool = True,
     lds: int = 0,
     timeout_s: float = 10.0,
+    at: tuple[int, int] | tuple[None, None] = (None, None),
 ) -> list[np.ndarray]:
     """Runs `body` once a thread: inputs[k] (dwords) in v1+k, four arrays out, v10 to v13.
+
+    `at` says where in GPU memory the arrays lie, in and out.
 
     The body may use s4 to s7 (`user`), s9 to s30, v7 to v31 but for v20, and VCC.
     """
@@ -124,7 +127,8 @@ def run_lanes(
         bits[: len(values)] = np.ascontiguousarray(values).view(np.uint32)
         data[:, k, :wave] = bits.reshape(groups, wave)
     code = gpu.buffer(8192, rights="rx")
-    source, sink = gpu.buffer(data.nbytes, rights="r"), gpu.buffer(data.nbytes, rights="w")
+    source = gpu.buffer(data.nbytes, rights="r", va=at[0])
+    sink = gpu.buffer(data.nbytes, rights="w", va=at[1])
     try:
         code.write(asm(chip, PROLOGUE + body + EPILOGUE, wave))
         np.frombuffer(source.map, np.uint32)[: data.size] = data.ravel()

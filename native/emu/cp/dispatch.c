@@ -15,7 +15,7 @@ static uint32_t sh(const struct sp_cp *cp, uint32_t offset)
 
 static uint64_t sh_address(const struct sp_cp *cp, uint32_t low)
 {
-    return sp_cp_canonical(((uint64_t)sh(cp, low + 1) << 32 | sh(cp, low)) << PGM_SHIFT);
+    return sp_emu_canonical(((uint64_t)sh(cp, low + 1) << 32 | sh(cp, low)) << PGM_SHIFT);
 }
 
 /* SE0 and SE1, SE2 and SE3, SE4 to SE7 are neighbours; nothing more regular than that. */
@@ -164,7 +164,7 @@ int sp_cp_dispatch_indirect(struct sp_cp *cp)
     uint32_t dims[3];
     if (va % 4 != 0)
         return sp_cp_fault(cp, SP_FAULT_ALIGNMENT, "counts at %#llx", (unsigned long long)va);
-    int rc = sp_emu_read(&cp->x->tlb, sp_cp_canonical(va), dims, sizeof dims);
+    int rc = sp_emu_read(&cp->x->tlb, va, dims, sizeof dims);
     if (rc != 0)
         return rc;
     return dispatch(cp, dims,

@@ -62,7 +62,7 @@ int sp_cp_check(struct sp_cp *cp)
         if (odd != 0 && !sp_cp_lenient(cp, SP_LENIENT_RESERVED))
             return sp_cp_fault(cp, SP_FAULT_RESERVED, "dword %u is %#x: bits %#x are reserved on gfx%u", i, cp->p[i], odd,
                                cp->x->chip->generation);
-        if (is_address && !sp_cp_is_address((uint64_t)cp->p[i + 1] << 32 | cp->p[i]))
+        if (is_address && !sp_emu_is_address((uint64_t)cp->p[i + 1] << 32 | cp->p[i]))
             return sp_cp_fault(cp, SP_FAULT_RESERVED, "dwords %u and %u are no 48-bit address: %#x %#x", i, i + 1,
                                cp->p[i], cp->p[i + 1]);
     }

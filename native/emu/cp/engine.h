@@ -40,18 +40,7 @@ static inline int sp_cp_lenient(const struct sp_cp *cp, uint32_t bit)
     return (cp->x->lenient & bit) != 0;
 }
 
-/* 64-bit from 48-bit addresses. */
-static inline uint64_t sp_cp_canonical(uint64_t va)
-{
-    return (uint64_t)((int64_t)(va << 16) >> 16);
-}
-/* Is `va` what a 48-bit address can be: bits 63:48 all 0, or all as bit 47? */
-static inline int sp_cp_is_address(uint64_t va)
-{
-    return va >> 48 == 0 || va == sp_cp_canonical(va);
-}
-
-/* Memory. Addresses are canonical; 0 or a -errno with the fault filled. */
+/* Memory. 0 or a -errno with the fault filled. */
 int sp_cp_load(struct sp_cp *cp, uint64_t va, uint32_t nbytes, uint64_t *value); /* 4 or 8, aligned, atomic */
 int sp_cp_store(struct sp_cp *cp, uint64_t va, uint32_t nbytes, uint64_t value);
 int sp_cp_copy(struct sp_cp *cp, uint64_t dst, uint64_t src, uint64_t nbytes);

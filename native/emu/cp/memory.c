@@ -12,7 +12,7 @@ static uint8_t *word_at(struct sp_cp *cp, uint64_t va, uint32_t nbytes, uint32_t
         sp_cp_fault(cp, SP_FAULT_ALIGNMENT, "address %#llx is not %u-byte aligned", (unsigned long long)va, nbytes);
         return NULL;
     }
-    return sp_emu_at(&cp->x->tlb, sp_cp_canonical(va), access);
+    return sp_emu_at(&cp->x->tlb, va, access);
 }
 
 int sp_cp_load(struct sp_cp *cp, uint64_t va, uint32_t nbytes, uint64_t *value)
@@ -51,8 +51,8 @@ int sp_cp_copy(struct sp_cp *cp, uint64_t dst, uint64_t src, uint64_t nbytes)
 {
     for (uint64_t done = 0, n; done < nbytes; done += n) {
         n = min64(nbytes - done, min64(page_left(dst + done), page_left(src + done)));
-        const uint8_t *from = sp_emu_at(&cp->x->tlb, sp_cp_canonical(src + done), SP_VM_READ);
-        uint8_t *to = from != NULL ? sp_emu_at(&cp->x->tlb, sp_cp_canonical(dst + done), SP_VM_WRITE) : NULL;
+        const uint8_t *from = sp_emu_at(&cp->x->tlb, src + done, SP_VM_READ);
+        uint8_t *to = from != NULL ? sp_emu_at(&cp->x->tlb, dst + done, SP_VM_WRITE) : NULL;
         if (to == NULL)
             return -EFAULT;
         memmove(to, from, n);
@@ -67,7 +67,7 @@ int sp_cp_fill(struct sp_cp *cp, uint64_t dst, uint32_t dword, uint64_t nbytes)
 {
     for (uint64_t done = 0, n; done < nbytes; done += n) {
         n = min64(nbytes - done, page_left(dst + done));
-        uint8_t *to = sp_emu_at(&cp->x->tlb, sp_cp_canonical(dst + done), SP_VM_WRITE);
+        uint8_t *to = sp_emu_at(&cp->x->tlb, dst + done, SP_VM_WRITE);
         if (to == NULL)
             return -EFAULT;
         for (uint64_t i = 0; i < n; i += 4)
@@ -82,7 +82,7 @@ int sp_cp_fill(struct sp_cp *cp, uint64_t dst, uint32_t dword, uint64_t nbytes)
 int sp_cp_touch(struct sp_cp *cp, uint64_t va, uint64_t nbytes)
 {
     for (uint64_t done = 0; done < nbytes; done += page_left(va + done))
-        if (sp_emu_at(&cp->x->tlb, sp_cp_canonical(va + done), SP_VM_READ) == NULL)
+        if (sp_emu_at(&cp->x->tlb, va + done, SP_VM_READ) == NULL)
             return -EFAULT;
     return 0;
 }

@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-enum { IB_PAD_DW = SP_IB_SIZE / 4, IB_DEPTH_MAX = 1, BASE_INDIRECT = 1 };
+enum { IB_DEPTH_MAX = 1, BASE_INDIRECT = 1 };
 
 static int run_ib(struct sp_cp *cp, uint64_t va, uint32_t ndw, uint32_t depth);
 
@@ -31,18 +31,19 @@ static int pred_exec(struct sp_cp *cp)
     return devices & 1 ? 0 : skip(cp, sp_get(cp->p, PM4_PRED_EXEC_EXECUTE_COUNT));
 }
 
-/* Of every IB, nested and chained ones, too: the fetcher reads lines of that size wherever it is sent. */
-static int check_padding(struct sp_cp *cp, uint64_t va, uint32_t ndw)
+/* Every IB, nested and chained ones, too, starts where INFO HW_IP_INFO says. Its size may be any number of dwords, though
+ * INFO names 32 bytes: the kernel tests each ring with an IB of 5 (Linux gfx_v10_0.c and gfx_v11_0.c, ring_test_ib). */
+static int check_start(struct sp_cp *cp, uint64_t va, uint32_t ndw)
 {
-    if (sp_cp_lenient(cp, SP_LENIENT_PADDING) || (va % SP_IB_START == 0 && ndw % IB_PAD_DW == 0))
+    if (sp_cp_lenient(cp, SP_LENIENT_PADDING) || va % SP_IB_START == 0)
         return 0;
-    return sp_cp_fault(cp, SP_FAULT_IB, "%u dwords at %#llx: wants a multiple of %u at one of %u bytes", ndw,
-                       (unsigned long long)va, IB_PAD_DW, SP_IB_START);
+    return sp_cp_fault(cp, SP_FAULT_IB, "expected an IB at a multiple of %u bytes, got %u dwords at %#llx", SP_IB_START,
+                       ndw, (unsigned long long)va);
 }
 
 static int indirect_buffer(struct sp_cp *cp)
 {
-    uint64_t va = sp_cp_canonical(sp_get64(cp->p, PM4_INDIRECT_BUFFER_ADDR));
+    uint64_t va = sp_emu_canonical(sp_get64(cp->p, PM4_INDIRECT_BUFFER_ADDR));
     uint32_t ndw = sp_get(cp->p, PM4_INDIRECT_BUFFER_CONTROL_NDW);
     if (!sp_get(cp->p, PM4_INDIRECT_BUFFER_CONTROL_VALID) && cp->q->ip == SP_IP_COMPUTE)
         return sp_cp_fault(cp, SP_FAULT_PACKET, "VALID is 0 on a compute queue");
@@ -51,7 +52,7 @@ static int indirect_buffer(struct sp_cp *cp)
                            sp_get(cp->p, PM4_INDIRECT_BUFFER_CONTROL_VMID));
     if (ndw == 0)
         return sp_cp_fault(cp, SP_FAULT_IB, "an IB of no dwords");
-    int rc = check_padding(cp, va, ndw);
+    int rc = check_start(cp, va, ndw);
     if (rc != 0)
         return rc;
     if (sp_get(cp->p, PM4_INDIRECT_BUFFER_CONTROL_CHAIN)) {
@@ -210,12 +211,12 @@ int sp_emu_cp_run(struct sp_emu_hwq *q, const struct sp_emu_ib *ib, struct sp_em
     cp->desc = NULL;
     cp->flags = ib->flags;
     cp->packets = cp->named = 0;
-    cp->va = sp_cp_canonical(ib->va);
+    cp->va = sp_emu_canonical(ib->va);
     int rc = sp_cp_tick(cp, 1);
-    if (rc == 0 && (ib->ndw == 0 || !sp_cp_is_address(ib->va)))
+    if (rc == 0 && (ib->ndw == 0 || !sp_emu_is_address(ib->va)))
         rc = sp_cp_fault(cp, SP_FAULT_IB, "%u dwords at %#llx", ib->ndw, (unsigned long long)ib->va);
     if (rc == 0)
-        rc = check_padding(cp, ib->va, ib->ndw);
+        rc = check_start(cp, ib->va, ib->ndw);
     if (rc == 0)
         rc = run_ib(cp, cp->va, ib->ndw, 0);
     free(cp);

@@ -83,7 +83,7 @@ static int copy_linear(struct sdma *s)
     if (rc == 0)
         rc = sp_cp_copy(cp, dst, src, nbytes);
     uint8_t *at = rc == 0 && flaw && flaw->a < nbytes
-                      ? sp_emu_at(&cp->x->tlb, sp_cp_canonical(dst + flaw->a), SP_VM_WRITE) : NULL;
+                      ? sp_emu_at(&cp->x->tlb, dst + flaw->a, SP_VM_WRITE) : NULL;
     if (at)
         *at ^= (uint8_t)(1U << flaw->b % 8);
     return rc;
@@ -115,7 +115,7 @@ static int write(struct sdma *s)
         n = ndw - done < WRITE_PIECE ? ndw - done : WRITE_PIECE;
         int rc = sp_emu_read(&cp->x->tlb, from + 4ull * done, piece, 4ull * n);
         if (rc == 0)
-            rc = sp_emu_write(&cp->x->tlb, sp_cp_canonical(dst) + 4ull * done, piece, 4ull * n);
+            rc = sp_emu_write(&cp->x->tlb, dst + 4ull * done, piece, 4ull * n);
         if (rc != 0)
             return rc;
     }
@@ -198,10 +198,10 @@ static int run(struct sdma *s, const struct sp_emu_ib *ib)
 {
     struct sp_cp *cp = &s->cp;
     int rc = sp_cp_tick(cp, 1);
-    cp->va = sp_cp_canonical(ib->va);
+    cp->va = sp_emu_canonical(ib->va);
     cp->next = cp->va;
     cp->end = cp->va + 4ull * ib->ndw;
-    if (rc == 0 && (ib->ndw == 0 || !sp_cp_is_address(ib->va) || ib->va % 4 != 0 ||
+    if (rc == 0 && (ib->ndw == 0 || !sp_emu_is_address(ib->va) || ib->va % 4 != 0 ||
                     (ib->va % SP_IB_START_DMA != 0 && !sp_cp_lenient(cp, SP_LENIENT_PADDING))))
         rc = sp_cp_fault(cp, SP_FAULT_IB, "%u dwords at %#llx: wants a multiple of %u bytes", ib->ndw,
                          (unsigned long long)ib->va, SP_IB_START_DMA);

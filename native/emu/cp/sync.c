@@ -122,7 +122,7 @@ static int check_wait(struct sp_cp *cp, uint64_t va)
     if (sp_get(p, PM4_WAIT_REG_MEM_CONTROL_OPERATION) != 0)
         return sp_cp_fault(cp, SP_FAULT_PACKET, "operation %u: only waiting (0) is modelled",
                            sp_get(p, PM4_WAIT_REG_MEM_CONTROL_OPERATION));
-    if (!sp_cp_is_address(va))
+    if (!sp_emu_is_address(va))
         return sp_cp_fault(cp, SP_FAULT_RESERVED, "%#llx is no 48-bit address", (unsigned long long)va);
     return no_engine_on_compute(cp, sp_get(p, PM4_WAIT_REG_MEM_CONTROL_ENGINE));
 }

@@ -7,7 +7,7 @@ enum { DMA_ADDRESS = 0, DMA_SRC_DATA = 2, DMA_DST_NOWHERE = 2, DMA_L2 = 3 };
 
 static int check_address(struct sp_cp *cp, uint64_t va)
 {
-    return sp_cp_is_address(va) ? 0
+    return sp_emu_is_address(va) ? 0
                                 : sp_cp_fault(cp, SP_FAULT_RESERVED, "%#llx is no 48-bit address", (unsigned long long)va);
 }
 
@@ -100,7 +100,7 @@ static int check_dma(struct sp_cp *cp)
     for (size_t i = 0; i < sizeof spaces / sizeof *spaces; i++)
         if (sp_get(p, spaces[i]) != 0)
             return unmodelled(cp, "register space or a fixed address in the command: bit", spaces[i] >> 8 & 0xff);
-    if (src != DMA_SRC_DATA && !sp_cp_is_address(sp_get64(p, PM4_DMA_DATA_SRC)))
+    if (src != DMA_SRC_DATA && !sp_emu_is_address(sp_get64(p, PM4_DMA_DATA_SRC)))
         return sp_cp_fault(cp, SP_FAULT_RESERVED, "the source %#llx is no 48-bit address",
                            (unsigned long long)sp_get64(p, PM4_DMA_DATA_SRC));
     return check_engine(cp, sp_get(p, PM4_DMA_DATA_CONTROL_ENGINE));
@@ -166,7 +166,7 @@ static int atomic_step(struct sp_cp *cp, uint32_t op, uint32_t nbytes, uint64_t 
             return rc;
         if (combine(op, nbytes, *old, src, compare, &value) != 0)
             return unmodelled(cp, "atomic", op);
-        uint8_t *at = sp_emu_at(&cp->x->tlb, sp_cp_canonical(va), SP_VM_READ | SP_VM_WRITE);
+        uint8_t *at = sp_emu_at(&cp->x->tlb, va, SP_VM_READ | SP_VM_WRITE);
         if (at == NULL)
             return -EFAULT;
         uint32_t old32 = (uint32_t)*old;

@@ -23,6 +23,8 @@ void kmd_note_fault(struct kmd_card *card, const struct sp_emu_fault *fault)
     snprintf(r->text, sizeof(r->text), "%s", fault->text);
     kmd_trace(card->machine, "fault card=%u kind=%u va=0x%llx pc=0x%llx: %s", card->index, r->kind,
               (unsigned long long)r->va, (unsigned long long)r->pc, r->text);
+    if (card->machine->options.on_fault)
+        card->machine->options.on_fault(card->index, r);
 }
 
 /* Of BOs that have a handle; enough of a large one to notice. */

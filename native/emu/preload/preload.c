@@ -2,11 +2,13 @@
  *
  *   SPARKLE_EMU=gfx1100[,gfx1036...]  the cards; unset: everything passes through
  *   SPARKLE_EMU_MODE=strict|lenient   lenient: foreign drivers' sloppiness is let pass (native/emu/README.md); default strict
+ *   SPARKLE_EMU_JOB_LIMIT_S=SECONDS   a job that runs longer ends like a hang; default 10
  *   SPARKLE_EMU_TRACE=FILE            what the cards were asked and did
  *   SPARKLE_EMU=record[:gfx1100...]   what the program asks is written down (record.c); without chips, of a real card
  *
  * What is asked for and cannot be served ends the program with exit code 2: to pass it through would let it reach a real
- * card. Faults are told on stderr when the program ends: a driver would show at most that its job was lost. */
+ * card. Each fault is told on stderr when it happens: a driver would show at most that its job was lost, and a program that
+ * aborts would show nothing. */
 #define _GNU_SOURCE 1
 #include "preload.h"
 #include "../../include/sp_amdgpu_drm.h"
@@ -25,6 +27,7 @@
 #include <unistd.h>
 
 enum { PCI_VENDOR_AMD = 0x1002, CHIP_NAME = 32 }; /* the PCI SIG's list of vendors */
+enum { LIMIT_MOST_S = 1000000000 };               /* as sparkle_drv.testing.emulator takes it */
 
 static struct sp_emu_machine *machine;
 static uint32_t cards;
@@ -37,9 +40,11 @@ __attribute__((format(printf, 1, 2))) static void say(const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
+    flockfile(stderr); /* jobs' threads say something, too */
     fputs("sparkle: ", stderr);
     vfprintf(stderr, format, arguments);
     fputc('\n', stderr);
+    funlockfile(stderr);
     va_end(arguments);
 }
 
@@ -89,11 +94,46 @@ static uint32_t leniency(const char *mode)
     return UINT32_MAX;
 }
 
+/* "2.5" as nanoseconds; 0 when it is something else. Not strtod, whose decimal point depends on the program's locale. */
+static uint64_t nanoseconds(const char *text)
+{
+    const uint64_t second = 1000000000;
+    uint64_t whole = 0, part = 0, unit = second;
+    if (!*text || !text[strspn(text, ".")])
+        return 0;
+    for (; *text >= '0' && *text <= '9' && whole <= LIMIT_MOST_S; text++)
+        whole = whole * 10 + (uint64_t)(*text - '0');
+    if (*text == '.')
+        for (text++; *text >= '0' && *text <= '9'; text++)
+            part += (uint64_t)(*text - '0') * (unit /= 10);
+    return *text || whole > LIMIT_MOST_S ? 0 : whole * second + part;
+}
+
+static uint64_t job_limit(const char *text)
+{
+    if (!text || !*text)
+        return 0;
+    uint64_t limit = nanoseconds(text);
+    if (!limit)
+        REFUSE("SPARKLE_EMU_JOB_LIMIT_S=%s: expected seconds above 0, at most %u", text, LIMIT_MOST_S);
+    return limit;
+}
+
+static void tell(uint32_t card, const struct sp_emu_fault_report *fault)
+{
+    say("card %u: a job faulted: %s (va %#llx, pc %#llx, group %u,%u,%u, wave %u, lane %u)", card, fault->text,
+        (unsigned long long)fault->va, (unsigned long long)fault->pc, fault->group[0], fault->group[1], fault->group[2],
+        fault->wave, fault->lane);
+}
+
 static int open_machine(const char *wanted)
 {
     static char names[SP_TREE_CARDS][CHIP_NAME];
     const char *chips[SP_TREE_CARDS];
-    struct sp_emu_options options = {.trace = trace ? 2 : 0, .lenient = leniency(getenv("SPARKLE_EMU_MODE"))};
+    struct sp_emu_options options = {.trace = trace ? 2 : 0,
+                                     .lenient = leniency(getenv("SPARKLE_EMU_MODE")),
+                                     .job_limit_ns = job_limit(getenv("SPARKLE_EMU_JOB_LIMIT_S")),
+                                     .on_fault = tell};
     struct sp_tree_card card[SP_TREE_CARDS];
     cards = cut(wanted, names);
     for (uint32_t i = 0; i < cards; i++)
@@ -218,13 +258,6 @@ SP_HOOK void sparkle_emu_seam(struct sp_emu_seam *out)
 __attribute__((destructor)) static void end(void)
 {
     inside = 1;
-    for (uint32_t card = 0; machine && card < cards; card++) {
-        struct sp_emu_fault_report fault;
-        if (!sp_emu_last_fault(machine, card, &fault) && fault.count)
-            say("card %u: %u faults, the last: %s (va %#llx, pc %#llx, group %u,%u,%u, wave %u, lane %u)", card,
-                fault.count, fault.text, (unsigned long long)fault.va, (unsigned long long)fault.pc, fault.group[0],
-                fault.group[1], fault.group[2], fault.wave, fault.lane);
-    }
     if (machine)
         write_trace();
     sp_tree_remove();

@@ -33,7 +33,7 @@ static uint64_t addresses(struct sp_wave *w, const struct sp_inst *i, uint32_t n
     uint64_t inside = 0;
     for (uint32_t l = 0; l < w->lanes; l++) {
         uint64_t n = (uint64_t)(index ? index[l] : 0) + (rsrc.adds_tid ? l : 0);
-        uint64_t o = (uint64_t)(offset ? offset[l] : 0) + (uint32_t)i->offset;
+        uint64_t o = (uint32_t)((offset ? offset[l] : 0) + (uint32_t)i->offset); /* wraps (addr_calc_buffer.h of rocjitsu) */
         bool ok;
         switch (rsrc.oob) {
         case 0: ok = n < rsrc.records && (rsrc.stride == 0 || o + nbytes <= rsrc.stride); break;
@@ -84,7 +84,7 @@ SP_INLINE int store(struct sp_wave *w, const struct sp_inst *i, uint32_t nbytes,
     uint32_t dwords = (nbytes + 3) / 4, piece = nbytes < 4 ? nbytes : 4;
     struct sp_reach reach = sp_reach_of(w, SP_VM_WRITE);
     const uint32_t *from[4];
-    for (uint32_t k = 0; k < dwords; k++) from[k] = (step == 4 ? sp_vgpr : sp_vgpr_copied)(w, i, SP_SRC_VGPR + ((i->src[1] + k) & 255));
+    for (uint32_t k = 0; k < dwords; k++) from[k] = sp_vgpr_copied(w, i, SP_SRC_VGPR + ((i->src[1] + k) & 255));
     if (SP_UNLIKELY(w->stop)) return (int)w->stop;
     for (uint64_t left = w->exec & inside; left; left &= left - 1) {
         uint32_t l = (uint32_t)__builtin_ctzll(left);

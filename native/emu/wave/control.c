@@ -146,12 +146,19 @@ static int read_hwreg(struct sp_wave *w, uint32_t id, uint32_t *value)
     }
 }
 
+/* The bit of flat_scratch_undefined that a hardware register has; 0: none. */
+static uint32_t scratch_half(uint32_t id)
+{
+    return id == HW_FLAT_SCR_LO ? 1 : id == HW_FLAT_SCR_HI ? 2 : 0;
+}
+
 HEAD(S_GETREG_B32)
 {
     uint32_t k = (uint32_t)i->offset, value = 0, bits = (k >> 11 & 31) + 1;
     if (read_hwreg(w, k & 63, &value)) return SP_WAVE_FAULT;
     value >>= k >> 6 & 31;
     sp_put_s32(w, i, i->dst, bits == 32 ? value : value & ((1u << bits) - 1));
+    if ((w->flat_scratch_undefined & scratch_half(k & 63)) && !w->stop && i->dst != SP_SRC_NULL) w->sgpr_ready[i->dst] = 0;
     return (int)w->stop;
 }
 
@@ -173,10 +180,16 @@ static int set_hwreg(struct sp_wave *w, uint32_t k, uint32_t field)
     return 0;
 }
 
+/* FLAT_SCRATCH may be undefined as long as nothing uses it: LLVM's prologue fills it from registers that a launch without
+ * scratch leaves as they were. What else can be set decides about results. */
 HEAD(S_SETREG_B32)
 {
-    uint32_t value = sp_s32(w, i, i->dst);
-    return w->stop ? (int)w->stop : set_hwreg(w, (uint32_t)i->offset, value);
+    uint32_t half = w->generation == 10 ? scratch_half((uint32_t)i->offset & 63) : 0;
+    bool defined = true;
+    uint32_t value = half ? sp_s32_or_undefined(w, i, i->dst, &defined) : sp_s32(w, i, i->dst);
+    if (w->stop) return (int)w->stop;
+    w->flat_scratch_undefined = (w->flat_scratch_undefined & ~half) | (defined ? 0 : half);
+    return set_hwreg(w, (uint32_t)i->offset, value);
 }
 
 HEAD(S_SETREG_IMM32_B32)

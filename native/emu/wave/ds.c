@@ -80,7 +80,7 @@ SP_INLINE int store(struct sp_wave *w, const struct sp_inst *i, uint32_t nbytes,
 {
     uint32_t dwords = (nbytes + 3) / 4, offset = (uint32_t)i->offset & 0xFFFF;
     const uint32_t *at = sp_vgpr(w, i, i->src[0]), *from[4];
-    for (uint32_t k = 0; k < dwords; k++) from[k] = sp_vgpr(w, i, SP_SRC_VGPR + ((i->src[1] + k) & 255));
+    for (uint32_t k = 0; k < dwords; k++) from[k] = sp_vgpr_copied(w, i, SP_SRC_VGPR + ((i->src[1] + k) & 255));
     if (SP_UNLIKELY(w->stop || is_gds(w, i))) return (int)w->stop;
     for (uint64_t left = w->exec; left; left &= left - 1) {
         uint32_t l = (uint32_t)__builtin_ctzll(left), data[4];
@@ -135,8 +135,8 @@ SP_INLINE int store2(struct sp_wave *w, const struct sp_inst *i, uint32_t nbytes
     uint32_t each = nbytes / 4, first = offset_of(i, 0, nbytes * stride), second = offset_of(i, 1, nbytes * stride);
     const uint32_t *at = sp_vgpr(w, i, i->src[0]), *from[2][2];
     for (uint32_t k = 0; k < each; k++) {
-        from[0][k] = sp_vgpr(w, i, SP_SRC_VGPR + ((i->src[1] + k) & 255));
-        from[1][k] = sp_vgpr(w, i, SP_SRC_VGPR + ((i->src[2] + k) & 255));
+        from[0][k] = sp_vgpr_copied(w, i, SP_SRC_VGPR + ((i->src[1] + k) & 255));
+        from[1][k] = sp_vgpr_copied(w, i, SP_SRC_VGPR + ((i->src[2] + k) & 255));
     }
     if (SP_UNLIKELY(w->stop || is_gds(w, i))) return (int)w->stop;
     for (uint64_t left = w->exec; left; left &= left - 1) {

@@ -35,6 +35,9 @@ static int scratch_bad(struct sp_wave *w, const struct sp_inst *i, uint32_t lane
 static int scratch(struct sp_wave *w, const struct sp_inst *i, uint32_t lane, uint64_t offset, uint8_t *data,
                    uint32_t nbytes, bool write)
 {
+    if (w->flat_scratch_undefined)
+        return sp_wave_fault(w, SP_FAULT_UNINITIALISED, "%s uses FLAT_SCRATCH, which was never written",
+                             sp_wave_op_name(i->op));
     if (offset + nbytes > w->scratch_bytes / w->lanes) return scratch_bad(w, i, lane, offset);
     for (uint32_t done = 0; done < nbytes;) {
         uint64_t at = offset + done;
@@ -114,7 +117,7 @@ SP_INLINE int store(struct sp_wave *w, const struct sp_inst *i, int segment, uin
     uint8_t *host;
     addresses(w, i, segment, va);
     for (uint32_t k = 0; k < dwords; k++)
-        from[k] = (segment == SEGMENT_SCRATCH ? sp_vgpr_copied : sp_vgpr)(w, i, SP_SRC_VGPR + ((i->src[1] + k) & 255));
+        from[k] = sp_vgpr_copied(w, i, SP_SRC_VGPR + ((i->src[1] + k) & 255));
     if (SP_UNLIKELY(w->stop)) return (int)w->stop;
     if (segment == SEGMENT_GLOBAL && nbytes == 4 && one_piece(w, &reach, va, 4, &host)) {
         memcpy(host, from[0], w->lanes * 4u);
@@ -159,7 +162,7 @@ HEAD(GLOBAL_LOAD_ADDTID_B32)
 HEAD(GLOBAL_STORE_ADDTID_B32)
 {
     uint64_t base = sp_s64(w, i, i->sbase) + (uint64_t)(int64_t)i->offset;
-    const uint32_t *data = sp_vgpr(w, i, i->src[1]);
+    const uint32_t *data = sp_vgpr_copied(w, i, i->src[1]);
     if (w->stop) return (int)w->stop;
     for (uint32_t l = 0; l < w->lanes; l++)
         if ((w->exec >> l & 1) && sp_emu_write(w->tlb, base + 4u * l, &data[l], 4)) return sp_wave_fault_at(w, l);

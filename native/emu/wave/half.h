@@ -41,22 +41,34 @@ static inline double sp_half_fma(double a, double b, double c)
     return sp_f64(bits);
 }
 
-/* src[k] as 16-bit values in 32-bit lanes; op_sel says which half of a register. */
-static inline const uint32_t *sp_src16(struct sp_wave *w, const struct sp_inst *i, unsigned k, uint32_t *t)
+static inline const uint32_t *sp_src16_as(struct sp_wave *w, const struct sp_inst *i, unsigned k, uint32_t *t,
+                                          enum sp_width width)
 {
     uint32_t shift = (i->op_sel >> k & 1) * 16u;
-    const uint32_t *from = sp_src_as(w, i, k, t, SP_B16);
+    const uint32_t *from = sp_src_as(w, i, k, t, width);
     SP_EACH_LANE(w, l) t[l] = from[l] >> shift & 0xFFFF;
     return t;
+}
+
+/* src[k] as 16-bit values in 32-bit lanes; op_sel says which half of a register. An inline 2.0 is a half for float
+ * instructions and the dword of a float for integer ones (LLVM, AMDGPUBaseInfo.cpp, getInlineEncodingV216). */
+static inline const uint32_t *sp_src16(struct sp_wave *w, const struct sp_inst *i, unsigned k, uint32_t *t)
+{
+    return sp_src16_as(w, i, k, t, SP_B32);
+}
+
+static inline const uint32_t *sp_src16_float(struct sp_wave *w, const struct sp_inst *i, unsigned k, uint32_t *t)
+{
+    return sp_src16_as(w, i, k, t, SP_B16);
 }
 
 /* src[k] as halves, made floats; modifiers and input denormals applied. */
 static inline const float *sp_srch(struct sp_wave *w, const struct sp_inst *i, unsigned k, uint32_t *t)
 {
     uint32_t keep = (i->abs >> k) & 1 ? 0x7FFF : 0xFFFF, flip = (i->neg >> k) & 1 ? 0x8000 : 0;
-    uint32_t tiny = w->mode & 0x80 ? 0 : 0x400;
+    uint32_t tiny = w->mode & SP_MODE_KEEP64_IN ? 0 : 0x400;
     float *f = (float *)t;
-    sp_src16(w, i, k, t);
+    sp_src16_float(w, i, k, t);
     SP_EACH_LANE(w, l) {
         uint32_t h = (t[l] & keep) ^ flip;
         f[l] = sp_half_to_float((h & 0x7FFF) < tiny ? h & 0x8000 : h);
@@ -82,10 +94,14 @@ static inline int sp_put16(struct sp_wave *w, const struct sp_inst *i, uint32_t 
 
 static inline uint32_t sp_half_result(const struct sp_wave *w, const struct sp_inst *i, double x)
 {
-    if (i->omod) x *= i->omod == 1 ? 2.0 : i->omod == 2 ? 4.0 : 0.5;
+    double scale = (double)sp_omod(w, i, SP_MODE_KEEP64_OUT);
+    if (scale != 1.0) { /* as sp_finish_f32: of the rounded and flushed result */
+        uint32_t h = sp_half_from_double(x, w->mode >> 2 & 3);
+        x = (h & 0x7C00) == 0 ? 0.0 : (double)sp_half_to_float(h) * scale;
+    }
     if (i->clamp) x = x != x ? (w->mode & SP_MODE_DX10_CLAMP ? 0 : x) : x > 1 ? 1 : x > 0 ? x : 0;
     uint32_t h = sp_half_from_double(x, w->mode >> 2 & 3);
-    return !(w->mode & 0x40) && (h & 0x7C00) == 0 ? h & 0x8000 : h;
+    return !(w->mode & SP_MODE_KEEP64_OUT) && (h & 0x7C00) == 0 ? h & 0x8000 : h;
 }
 
 static inline int sp_puth(struct sp_wave *w, const struct sp_inst *i, const double *r)

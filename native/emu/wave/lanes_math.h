@@ -86,53 +86,52 @@ static inline int sp_exponent64(double x) { return (int)(sp_u64(x) >> 52 & 2047)
 static inline bool sp_is_denorm32(double x) { return x != 0 && fabs(x) < 0x1p-126; }
 static inline bool sp_is_denorm64(double x) { return x != 0 && fabs(x) < 0x1p-1022; }
 
-/* V_DIV_SCALE: s0 is the operand to scale, s1 the denominator, s2 the numerator; *vcc says that V_DIV_FMAS must undo it.
- * Where both 1/s1 and the quotient are denormal, the manual's text scales the denominator up; but s1 is 2**126 or more
- * there, and would be infinite. Down is what V_DIV_FMAS undoes (it takes a small quotient times 2**-64). */
+/* V_FRACT: below 1 whatever is rounded; +0 of whole numbers, a negative NaN of either infinity (seen on gfx1201: fract.h
+ * of ROCm's rocjitsu). `most` is the greatest number below 1 of the format. */
+static inline double sp_fract(double a, double most)
+{
+    if (a != a) return sp_f64(sp_u64(a) | UINT64_C(1) << 51);
+    if (fabs(a) == INFINITY) return sp_f64(UINT64_C(0xFFF8000000000000));
+    double r = a - floor(a);
+    return r == 0 ? 0.0 : r < most ? r : most;
+}
+
+/* What V_DIV_SCALE does with an operand: it decides by the exponents as encoded, `ed` of the denominator and `en` of the
+ * numerator. Returns the power of two to multiply by; *vcc says that V_DIV_FMAS must undo it. The pseudocode of AMD's
+ * documents speaks of denormal quotients instead; cards do this (gfx1100 and gfx1201, by division.h of ROCm's rocjitsu). */
+struct sp_div_limits {
+    int apart;     /* exponents that differ by as much are far apart */
+    int power;     /* operands are scaled by 2**power */
+    int huge_from; /* exponent of denominators whose reciprocal is denormal */
+    int tiny_to;   /* exponent of numerators that lose digits */
+};
+static const struct sp_div_limits sp_div_limits32 = {96, 64, 253, 24}, sp_div_limits64 = {768, 128, 2045, 53};
+
+static inline int sp_div_power(const struct sp_div_limits *k, int ed, int en, bool is_denominator, uint32_t *vcc)
+{
+    int apart = en - ed;
+    *vcc = apart >= k->apart;
+    if (*vcc) return is_denominator ? k->power : 0;
+    if (ed == 0) return k->power;
+    *vcc = apart <= -k->apart;
+    if (ed >= k->huge_from) return *vcc && !is_denominator ? 0 : -k->power;
+    if (*vcc) return is_denominator ? 0 : k->power;
+    return en <= k->tiny_to ? k->power : 0;
+}
+
+/* s0 is the operand to scale, s1 the denominator, s2 the numerator. */
 static inline float sp_div_scale32(float s0, float s1, float s2, uint32_t *vcc)
 {
-    bool is_denominator = sp_u32(s0) == sp_u32(s1), is_numerator = sp_u32(s0) == sp_u32(s2);
-    double inverse = 1.0 / (double)s1, quotient = (double)s2 / (double)s1;
-    *vcc = 0;
-    if (s2 == 0 || s1 == 0) return sp_f32(0x7FC00000u);
-    if (sp_exponent32(s2) - sp_exponent32(s1) >= 96) {
-        *vcc = 1;
-        return is_denominator ? sp_ldexp32(s0, 64) : s0;
-    }
-    if (sp_is_denorm32((double)s1)) return sp_ldexp32(s0, 64);
-    if (sp_is_denorm32(inverse) && sp_is_denorm32(quotient)) {
-        *vcc = 1;
-        return is_denominator ? sp_ldexp32(s0, -64) : s0;
-    }
-    if (sp_is_denorm32(inverse)) return sp_ldexp32(s0, -64);
-    if (sp_is_denorm32(quotient)) {
-        *vcc = 1;
-        return is_numerator ? sp_ldexp32(s0, 64) : s0;
-    }
-    return sp_exponent32(s2) <= 23 ? sp_ldexp32(s0, 64) : s0;
+    bool is_denominator = sp_u32(s0) == sp_u32(s1);
+    int power = sp_div_power(&sp_div_limits32, sp_exponent32(s1), sp_exponent32(s2), is_denominator, vcc);
+    return s1 == 0 || s2 == 0 ? sp_f32(0xFFC00000u) : sp_ldexp32(s0, power);
 }
 
 static inline double sp_div_scale64(double s0, double s1, double s2, uint32_t *vcc)
 {
-    bool is_denominator = sp_u64(s0) == sp_u64(s1), is_numerator = sp_u64(s0) == sp_u64(s2);
-    double inverse = 1.0 / s1, quotient = s2 / s1;
-    *vcc = 0;
-    if (s2 == 0 || s1 == 0) return sp_f64(UINT64_C(0x7FF8000000000000));
-    if (sp_exponent64(s2) - sp_exponent64(s1) >= 768) {
-        *vcc = 1;
-        return is_denominator ? ldexp(s0, 128) : s0;
-    }
-    if (sp_is_denorm64(s1)) return ldexp(s0, 128);
-    if (sp_is_denorm64(inverse) && sp_is_denorm64(quotient)) {
-        *vcc = 1;
-        return is_denominator ? ldexp(s0, -128) : s0;
-    }
-    if (sp_is_denorm64(inverse)) return ldexp(s0, -128);
-    if (sp_is_denorm64(quotient)) {
-        *vcc = 1;
-        return is_numerator ? ldexp(s0, 128) : s0;
-    }
-    return sp_exponent64(s2) <= 53 ? ldexp(s0, 128) : s0;
+    bool is_denominator = sp_u64(s0) == sp_u64(s1);
+    int power = sp_div_power(&sp_div_limits64, sp_exponent64(s1), sp_exponent64(s2), is_denominator, vcc);
+    return s1 == 0 || s2 == 0 ? sp_f64(UINT64_C(0xFFF8000000000000)) : ldexp(s0, power);
 }
 
 /* V_DIV_FMAS with VCC set: a * b + c times what V_DIV_SCALE left out, judged by the size of c, rounded once. `sum` is

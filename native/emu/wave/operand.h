@@ -105,7 +105,7 @@ static inline uint64_t sp_s64_or_undefined(struct sp_wave *w, const struct sp_in
     return w->s[code] | (uint64_t)w->s[code + 1] << 32;
 }
 
-/* As sp_vgpr, for data that is only stored away: to scratch. */
+/* As sp_vgpr, for data that is only stored: it may be undefined. */
 static inline const uint32_t *sp_vgpr_copied(struct sp_wave *w, const struct sp_inst *i, uint32_t code)
 {
     uint64_t ready = w->vgpr_ready[code & 255] & w->exec;
@@ -164,8 +164,28 @@ static inline const uint32_t *sp_src(struct sp_wave *w, const struct sp_inst *i,
     return sp_src_as(w, i, k, t, SP_B32);
 }
 
-static inline bool sp_flush32_in(const struct sp_wave *w) { return !(w->mode & 0x20); }
-static inline bool sp_flush32_out(const struct sp_wave *w) { return !(w->mode & 0x10); }
+/* src[k] for a copy, which may be of undefined values: `*from` gets the lanes, returned is which of them are defined. What
+ * DPP or SDWA takes from other lanes or bytes must be defined. */
+static inline uint64_t sp_src_copied(struct sp_wave *w, const struct sp_inst *i, unsigned k, uint32_t *t,
+                                     const uint32_t **from)
+{
+    uint32_t code = i->src[k];
+    if (SP_UNLIKELY(i->lane_mode || (code >= SP_SGPRS && code < SP_SRC_VGPR))) {
+        *from = sp_src(w, i, k, t);
+        return w->full;
+    }
+    if (code >= SP_SRC_VGPR) {
+        *from = sp_vgpr_copied(w, i, code);
+        return w->vgpr_ready[code & 255];
+    }
+    bool defined = true;
+    sp_fill(w, t, sp_s32_or_undefined(w, i, code, &defined));
+    *from = t;
+    return defined ? w->full : 0;
+}
+
+static inline bool sp_flush32_in(const struct sp_wave *w) { return !(w->mode & SP_MODE_KEEP32_IN); }
+static inline bool sp_flush32_out(const struct sp_wave *w) { return !(w->mode & SP_MODE_KEEP32_OUT); }
 
 /* src[k] as floats: input denormals and modifiers applied. */
 static inline const float *sp_srcf(struct sp_wave *w, const struct sp_inst *i, unsigned k, uint32_t *t)
@@ -210,7 +230,7 @@ static inline const double *sp_srcd(struct sp_wave *w, const struct sp_inst *i, 
     sp_src64_as(w, i, k, t, SP_F64);
     uint64_t keep = (i->abs >> k) & 1 ? ~(UINT64_C(1) << 63) : ~UINT64_C(0);
     uint64_t flip = (i->neg >> k) & 1 ? UINT64_C(1) << 63 : 0;
-    uint64_t tiny = w->mode & 0x80 ? 0 : UINT64_C(1) << 52;
+    uint64_t tiny = w->mode & SP_MODE_KEEP64_IN ? 0 : UINT64_C(1) << 52;
     SP_EACH_LANE(w, l) {
         uint64_t bits = t[l];
         bits = (bits << 1 >> 1) < tiny ? bits & (UINT64_C(1) << 63) : bits;
@@ -254,14 +274,38 @@ static inline int sp_put(struct sp_wave *w, const struct sp_inst *i, uint32_t *r
     return (int)w->stop;
 }
 
+/* What OMOD multiplies by; 1 where the hardware ignores it: in IEEE mode, and where denormal results of the format are
+ * kept (`keep`, a bit of MODE). Mesa's ACO and LLVM's SIFoldOperands use it by these rules. */
+static inline float sp_omod(const struct sp_wave *w, const struct sp_inst *i, uint32_t keep)
+{
+    static const float FACTOR[] = {1.0f, 2.0f, 4.0f, 0.5f};
+    return FACTOR[w->mode & (SP_MODE_IEEE | keep) ? 0 : i->omod & 3];
+}
+
+/* The result of a copy, of which the lanes in `defined` are. */
+static inline int sp_put_copied(struct sp_wave *w, const struct sp_inst *i, uint32_t *r, uint64_t defined)
+{
+    int rc = sp_put(w, i, r);
+    if (SP_UNLIKELY(sp_write_mask(w, i) & ~defined)) w->vgpr_ready[i->dst & 255] &= ~(sp_write_mask(w, i) & ~defined);
+    return rc;
+}
+
+static inline void sp_flush_f32(const struct sp_wave *w, float *r)
+{
+    uint32_t *bits = (uint32_t *)r;
+    SP_EACH_LANE(w, l) bits[l] = (bits[l] & 0x7FFFFFFFu) < 0x00800000u ? bits[l] & 0x80000000u : bits[l];
+}
+
+/* OMOD makes +0 of each zero or denormal; a number that it halves to a denormal becomes a zero of its sign (seen on
+ * gfx1010 and gfx1030: output_modifier.h of ROCm's rocjitsu). */
 static inline void sp_finish_f32(const struct sp_wave *w, const struct sp_inst *i, float *r)
 {
-    float scale = i->omod == 1 ? 2.0f : i->omod == 2 ? 4.0f : i->omod == 3 ? 0.5f : 1.0f;
+    float scale = sp_omod(w, i, SP_MODE_KEEP32_OUT);
     bool zero_nan = w->mode & SP_MODE_DX10_CLAMP;
-    if (i->omod) SP_EACH_LANE(w, l) r[l] *= scale;
-    if (sp_flush32_out(w)) {
-        uint32_t *bits = (uint32_t *)r;
-        SP_EACH_LANE(w, l) bits[l] = (bits[l] & 0x7FFFFFFFu) < 0x00800000u ? bits[l] & 0x80000000u : bits[l];
+    if (sp_flush32_out(w)) sp_flush_f32(w, r);
+    if (scale != 1.0f) {
+        SP_EACH_LANE(w, l) r[l] = r[l] == 0 ? 0.0f : r[l] * scale;
+        sp_flush_f32(w, r);
     }
     if (i->clamp) SP_EACH_LANE(w, l) {
         float x = r[l];
@@ -288,14 +332,21 @@ static inline int sp_put64(struct sp_wave *w, const struct sp_inst *i, const uin
     return (int)w->stop;
 }
 
+static inline void sp_flush_f64(const struct sp_wave *w, uint64_t *bits)
+{
+    SP_EACH_LANE(w, l) bits[l] = (bits[l] << 1 >> 1) < UINT64_C(1) << 52 ? bits[l] >> 63 << 63 : bits[l];
+}
+
 static inline int sp_putd(struct sp_wave *w, const struct sp_inst *i, double *r)
 {
     uint64_t *bits = (uint64_t *)r;
-    double scale = i->omod == 1 ? 2.0 : i->omod == 2 ? 4.0 : i->omod == 3 ? 0.5 : 1.0;
+    double scale = (double)sp_omod(w, i, SP_MODE_KEEP64_OUT);
     bool zero_nan = w->mode & SP_MODE_DX10_CLAMP;
-    if (i->omod) SP_EACH_LANE(w, l) r[l] *= scale;
-    if (!(w->mode & 0x40))
-        SP_EACH_LANE(w, l) bits[l] = (bits[l] << 1 >> 1) < UINT64_C(1) << 52 ? bits[l] >> 63 << 63 : bits[l];
+    if (!(w->mode & SP_MODE_KEEP64_OUT)) sp_flush_f64(w, bits);
+    if (scale != 1.0) {
+        SP_EACH_LANE(w, l) r[l] = r[l] == 0 ? 0.0 : r[l] * scale;
+        sp_flush_f64(w, bits);
+    }
     if (i->clamp) SP_EACH_LANE(w, l) {
         double x = r[l];
         r[l] = x != x ? (zero_nan ? 0.0 : x) : x > 1.0 ? 1.0 : x > 0.0 ? x : 0.0;

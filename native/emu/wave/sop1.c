@@ -83,42 +83,14 @@ SOP1_64(DEFINE_SOP1_64)
     }
 SOP1_64_TO_32(DEFINE_SOP1_64_TO_32)
 
-HEAD(S_MOV_B32)
-{
-    uint32_t code = i->src[0];
-    bool ready = sp_copy_ready(w, i, code);
-    sp_put_s32(w, i, i->dst, ready ? sp_s32(w, i, code) : w->s[code]);
-    if (i->dst != SP_SRC_NULL) w->sgpr_ready[i->dst & 127] = ready;
-    return (int)w->stop;
-}
-
-HEAD(S_MOV_B64)
-{
-    uint32_t code = i->src[0];
-    bool low = sp_copy_ready(w, i, code), high = code >= SP_SGPRS - 1 || sp_copy_ready(w, i, code + 1);
-    bool ready = low && high;
-    sp_put_s64(w, i, i->dst, ready ? sp_s64(w, i, code) : w->s[code] | (uint64_t)w->s[code + 1] << 32);
-    if (ready || i->dst == SP_SRC_NULL) return (int)w->stop;
-    w->sgpr_ready[i->dst & 127] = low;
-    w->sgpr_ready[(i->dst + 1) & 127] = high;
-    return (int)w->stop;
-}
+HEAD(S_MOV_B32) { return sp_copy_s32(w, i, i->src[0]); }
+HEAD(S_MOV_B64) { return sp_copy_s64(w, i, i->src[0]); }
+HEAD(S_CMOV_B32) { return w->scc ? sp_copy_s32(w, i, i->src[0]) : 0; }
+HEAD(S_CMOV_B64) { return w->scc ? sp_copy_s64(w, i, i->src[0]) : 0; }
 
 HEAD(S_BITREPLICATE_B64_B32)
 {
     RESULT64(replicate(sp_s32(w, i, i->src[0])), w->scc)
-}
-
-HEAD(S_CMOV_B32)
-{
-    if (w->scc) sp_put_s32(w, i, i->dst, sp_s32(w, i, i->src[0]));
-    return (int)w->stop;
-}
-
-HEAD(S_CMOV_B64)
-{
-    if (w->scc) sp_put_s64(w, i, i->dst, sp_s64(w, i, i->src[0]));
-    return (int)w->stop;
 }
 
 #define BITSET(X)                                                                                                     \

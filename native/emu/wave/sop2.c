@@ -61,7 +61,6 @@ static void undefined_result(struct sp_wave *w, const struct sp_inst *i, uint32_
     X(S_MUL_I32, a *b, old)                                                                                           \
     X(S_MUL_HI_U32, (uint64_t)a *b >> 32, old)                                                                        \
     X(S_MUL_HI_I32, (int64_t)(int32_t)a *(int32_t)b >> 32, old)                                                       \
-    X(S_CSELECT_B32, old ? a : b, old)                                                                                \
     X(S_PACK_LL_B32_B16, (a & 0xFFFF) | b << 16, old)                                                                 \
     X(S_PACK_LH_B32_B16, (a & 0xFFFF) | (b & 0xFFFF0000), old)                                                        \
     X(S_PACK_HH_B32_B16, a >> 16 | (b & 0xFFFF0000), old)                                                             \
@@ -89,8 +88,7 @@ SOP2_32(DEFINE_SOP2_32)
     X(S_NOR_B64, ~(a | b), r)                                                                                         \
     X(S_XNOR_B64, ~(a ^ b), r)                                                                                        \
     X(S_AND_NOT1_B64, a & ~b, r)                                                                                      \
-    X(S_OR_NOT1_B64, a | ~b, r)                                                                                       \
-    X(S_CSELECT_B64, old ? a : b, old)
+    X(S_OR_NOT1_B64, a | ~b, r)
 #define DEFINE_SOP2_64(NAME, EXPR, SCC)                                                                               \
     HEAD(NAME)                                                                                                        \
     {                                                                                                                 \
@@ -103,6 +101,10 @@ SOP2_32(DEFINE_SOP2_32)
         return (int)w->stop;                                                                                          \
     }
 SOP2_64(DEFINE_SOP2_64)
+
+/* What is not chosen may be undefined. */
+HEAD(S_CSELECT_B32) { return sp_copy_s32(w, i, i->src[w->scc ? 0 : 1]); }
+HEAD(S_CSELECT_B64) { return sp_copy_s64(w, i, i->src[w->scc ? 0 : 1]); }
 
 #define SOP2_SHIFT64(X)                                                                                               \
     X(S_LSHL_B64, a << (b & 63), r)                                                                                   \
@@ -166,4 +168,4 @@ SOPC_64(DEFINE_SOPC_64)
 
 #define E SP_OP_ENTRY
 const struct sp_wave_op sp_wave_sop2[] = {
-    SOP2_32(E) SOP2_64(E) SOP2_SHIFT64(E) E(S_BFM_B64) SOPC_32(E) SOPC_64(E) SP_OP_END};
+    SOP2_32(E) SOP2_64(E) E(S_CSELECT_B32) E(S_CSELECT_B64) SOP2_SHIFT64(E) E(S_BFM_B64) SOPC_32(E) SOPC_64(E) SP_OP_END};

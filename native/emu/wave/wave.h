@@ -20,7 +20,8 @@ enum sp_wave_stop {
 };
 
 /* MODE register: the fields this emulator honours. */
-enum { SP_MODE_ROUND32 = 3, SP_MODE_ROUND64 = 12, SP_MODE_DENORM32 = 0x30, SP_MODE_DENORM64 = 0xC0,
+enum { SP_MODE_ROUND32 = 3, SP_MODE_ROUND64 = 12, SP_MODE_KEEP32_IN = 0x10, SP_MODE_KEEP32_OUT = 0x20,
+       SP_MODE_KEEP64_IN = 0x40, SP_MODE_KEEP64_OUT = 0x80, /* denormals are kept, not flushed; 64: halves, too */
        SP_MODE_DX10_CLAMP = 1 << 8, SP_MODE_IEEE = 1 << 9 };
 
 /* A load whose data has not been waited for: its registers are not ready until then. */
@@ -64,6 +65,7 @@ struct sp_wave {
     struct sp_group *group;
     struct sp_code *code;
     uint64_t flat_scratch;  /* this wave's scratch; gfx10: what s_setreg FLAT_SCR_LO/HI left */
+    uint32_t flat_scratch_undefined; /* bits 0 and 1: s_setreg put an undefined value into its half */
     uint64_t scratch_bytes; /* of this wave; 0: it has none */
     uint32_t vgpr_count;
     uint32_t vm_issued, lds_issued, pending_count;

@@ -219,6 +219,7 @@ class AcquireMem(Packet, opcode=0x58, gfx=G10UP):
         counter_sel=bits(14, 15, gfx=G11UP),
         ena2=bits(17, gfx=G11UP),
         count=bits(18, 23, gfx=G11UP),
+        me=bits(31),  # not in the prefetch parser: radeonsi (si_fence.c) sets it on compute, too
     )
     size_lo = U32(0xFFFFFFFF)  # 256 B units
     # gfx10 reads eight bits of it; the kernel writes 0xffffff on both

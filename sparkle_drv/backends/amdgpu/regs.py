@@ -158,7 +158,9 @@ COMPUTE_PGM_LO = _reg("COMPUTE_PGM_LO", 0xB830, Word(DATA=bits(0, 31)))
 COMPUTE_PGM_HI = _reg("COMPUTE_PGM_HI", 0xB834, Word(DATA=bits(0, 7)))
 _row("COMPUTE_DISPATCH_PKT_ADDR_LO COMPUTE_DISPATCH_PKT_ADDR_HI", 0xB838)
 _row("COMPUTE_DISPATCH_SCRATCH_BASE_LO", 0xB840, Word(DATA=bits(0, 31)), G10UP)
-_row("COMPUTE_DISPATCH_SCRATCH_BASE_HI", 0xB844, Word(DATA=bits(0, 7)), G10UP)
+# SIGN is ignored: RADV 22.3.6 writes a 64-bit address >> 40, so 0xffff80 (its
+# radv_emit_compute_scratch).
+_row("COMPUTE_DISPATCH_SCRATCH_BASE_HI", 0xB844, Word(DATA=bits(0, 7), SIGN=bits(8, 23)), G10UP)
 COMPUTE_PGM_RSRC1 = _reg(
     "COMPUTE_PGM_RSRC1",
     0xB848,

@@ -1,0 +1,39 @@
+"""Mesa's Clover runs OpenCL programs on the emulated GPU (tests/clover), in strict mode."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import preload
+import pytest
+
+CLOVER = Path(__file__).resolve().parents[1] / "clover"
+
+
+@pytest.mark.parametrize("chip", ["gfx1036", "gfx1100"])
+def test_opencl_programs_compute_right(tmp_path, monkeypatch, chip):
+    monkeypatch.syspath_prepend(str(CLOVER))
+    from clover_driver import Absent, clover
+
+    try:
+        ours = clover(tmp_path)
+    except Absent as absent:
+        pytest.skip(str(absent))
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("SPARKLE_EMU", "OCL_"))}
+    before = os.environ.get("LD_PRELOAD", "").split()  # a sanitizer's library must come first
+    ours["LD_PRELOAD"] = " ".join([*before, str(preload.library())])
+    done = subprocess.run(
+        (sys.executable, str(CLOVER / "run.py")),
+        cwd=tmp_path,
+        env=kept | ours | {"SPARKLE_EMU": chip, "TMPDIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    name, *said = done.stdout.splitlines()
+    assert f"({chip}," in name
+    assert [line for line in said if not line.endswith(": right")] == []
+    assert (done.returncode, done.stderr) == (0, "")
