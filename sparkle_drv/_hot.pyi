@@ -9,7 +9,6 @@ from sparkle_drv.core.kernel import Kernel
 from sparkle_drv.core.queue import Queue
 
 T = TypeVar("T")
-WAIT_S: int
 
 class StorageBase:
     device: Any
@@ -37,7 +36,7 @@ class DeviceBase:
 class FenceBase:
     queue: Queue
     value: int
-    def wait(self, timeout_s: float = 30) -> Fence: ...
+    def wait(self, timeout_s: float = ...) -> Fence: ...
 
 class QueueBase:
     _device: Device

@@ -157,7 +157,7 @@ int hot_map(PyObject *module);
 int hot_conv(PyObject *module);
 int hot_planned_convolutions(PyObject *module);
 int hot_fences(void);
-int hot_holding(PyObject *module);
+int hot_holding(void);
 extern PyMethodDef hot_fence_methods[];
 int hot_plan(PyObject *module);
 int hot_ops(PyObject *module);
@@ -174,8 +174,7 @@ PyObject *hot_fence_of(const struct hot_queue *q, int64_t value);
 /* What a launch uses that has not ended, NULL for nothing: it lives until the queue has reached `value`. Nothing comes between
  * in which an interrupt could be raised, and no exception is set. */
 void hot_hold(const struct hot_queue *q, int64_t value, PyObject *const *used, Py_ssize_t n);
-/* The same, and waits for it as operations do: 0, or -1 with an exception, by which `used` lives on. */
-enum { HOT_WAIT_S = 3600 };
+/* The same, then waits for `value`, for as long as Queue.timeout_s says: 0, or -1 with an exception. What is used outlives both. */
 int hot_wait_for(const struct hot_queue *q, int64_t value, PyObject *const *used, Py_ssize_t n);
 /* Launches, and waits for a moment: a value, and in `*rc` what the wait returned; 0 or less: it was refused. The caller keeps
  * the queue and what the record names. */

@@ -67,9 +67,13 @@ class Fence(FenceBase):
         """Has the timeline reached it? Never blocks; says nothing of failure, `wait` does."""
         return self.queue.reached >= self.value
 
-    def _wait_slowly(self, timeout_s: float = 30) -> Fence:
-        """`wait` of native/python/fence.c, for all that has not ended well already."""
+    def _wait_slowly(self, *given: float) -> Fence:
+        """`wait` of native/python/fence.c, for all that has not ended well already.
+
+        Without `given` the limit is the queue's.
+        """
         queue = self.queue
+        timeout_s = given[0] if given else queue.timeout_s
         left = timeout_ns(timeout_s)
         deadline = time.monotonic_ns() + left
         while True:
@@ -116,7 +120,7 @@ class Fence(FenceBase):
 
     @property
     def time_ns(self) -> int:
-        """Device time of this submission in ns, after waiting for it (30 s at most).
+        """Device time of this submission in ns. Waits for it first, as `wait()` does.
 
         Raises ValueError unless the queue was opened with timing=True and keeps the time (on cpu,
         of the newest 4096 submissions), and as `wait`.

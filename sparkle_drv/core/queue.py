@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from sparkle_drv.core.device import Device
 
 _NET_NS = 1_000_000_000  # how long a finalizer waits for work that nobody waited for
-_FULL_S = 30.0  # for how long a queue may be full
+TIMEOUT_S = 30.0  # the default of Queue.timeout_s
 
 
 def _address_of(backend: Any, name: str) -> int:
@@ -52,7 +52,7 @@ def _address_of(backend: Any, name: str) -> int:
 class Queue(QueueBase):
     """Made by `Device.queue`. Any thread may submit; values follow the order of submission.
 
-    `timing`: are device times kept? What submits to a closed queue, or one whose device is closed,
+    `timing`: are device times kept? Submitting to a closed queue, or to a queue of a closed device,
     raises DeviceLost.
     """
 
@@ -63,6 +63,7 @@ class Queue(QueueBase):
         "_finalizer",
         "_handle",
         "_launch",
+        "_timeout_s",
         "_waits",
         "timing",
     )
@@ -72,6 +73,7 @@ class Queue(QueueBase):
         self._device = device
         self._backend = backend
         self.timing = timing
+        self._timeout_s = TIMEOUT_S
         self._handle = backend.open_queue(timing)
         self._fence_type = Fence
         self._launch_at = _address_of(backend, "launch")
@@ -117,6 +119,21 @@ class Queue(QueueBase):
         self._device._check_open()
         if self.closed:
             raise DeviceLost(f"{self._device.uri}: the queue is closed")
+
+    @property
+    def timeout_s(self) -> float:
+        """How long a wait for work of this queue lasts when the wait itself names no limit: 30 s.
+
+        It applies to `Fence.wait()`, to every operation and copy that waits for its result, and to
+        a submission that waits for room in a full queue. Operations run on
+        `Device.default_queue`, so its `timeout_s` is their limit. May be set at any time. Raises
+        TypeError and ValueError as `Fence.wait`.
+        """
+        return self._timeout_s
+
+    @timeout_s.setter
+    def timeout_s(self, timeout_s: float) -> None:
+        self._timeout_s = timeout_ns(timeout_s) / 1e9
 
     @property
     def submitted(self) -> int:
@@ -236,7 +253,7 @@ class Queue(QueueBase):
 
         `taken` is called with the value as soon as there is one: Ctrl-C may end what comes after.
         """
-        deadline = time.monotonic() + _FULL_S
+        deadline = time.monotonic() + self._timeout_s
         while value == -errno.EAGAIN and time.monotonic() < deadline:
             time.sleep(
                 0.001
@@ -256,10 +273,10 @@ class Queue(QueueBase):
         """
         backend = self._backend
         more = getattr(backend, "hand_over", backend.wait)
-        deadline = time.monotonic() + _FULL_S
+        deadline = time.monotonic() + self._timeout_s
         while (rc := more(self._handle, value, SLICE_NS)) in (-errno.EAGAIN, -errno.ETIMEDOUT):
             if rc == -errno.EAGAIN:
-                deadline = time.monotonic() + _FULL_S
+                deadline = time.monotonic() + self._timeout_s
             elif time.monotonic() >= deadline:
                 break
 
