@@ -28,16 +28,15 @@ from sparkle_drv.core.explain import lost, refuse
 from sparkle_drv.core.fence import Fence, timeout_ns
 from sparkle_drv.core.host import HostPointer
 from sparkle_drv.core.kernel import Kernel, NeedsWrap
-from sparkle_drv.core.retire import SLICE_NS
+from sparkle_drv.core.retire import BRIEFLY_S, SLICE_NS
 from sparkle_drv.core.signature import Arg
 from sparkle_drv.core.storage import Storage
 from sparkle_drv.core.waited import Waited, note
-from sparkle_drv.errors import DeviceLost, FenceTimeout
+from sparkle_drv.errors import DeviceLost, FenceTimeout, leave
 
 if TYPE_CHECKING:
     from sparkle_drv.core.device import Device
 
-_NET_NS = 1_000_000_000  # how long a finalizer waits for work that nobody waited for
 TIMEOUT_S = 30.0  # the default of Queue.timeout_s
 
 
@@ -89,7 +88,8 @@ class Queue(QueueBase):
         self._pending = (*device._retired.pending, self._waits)
         self._keeping = device._retired.keeping(self._handle)
         device._retired.queues[id(self._handle)] = self._handle
-        self._finalizer = weakref.finalize(self, device._retired.forget, self._handle, _NET_NS)
+        brief = timeout_ns(BRIEFLY_S)
+        self._finalizer = weakref.finalize(self, device._retired.forget, self._handle, brief)
 
     def __repr__(self) -> str:
         return f"<Queue of {self._device.uri}{' closed' if self.closed else ''} at {self.reached}>"
@@ -97,8 +97,8 @@ class Queue(QueueBase):
     def __enter__(self) -> Queue:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    def __exit__(self, kind: object, error: BaseException | None, *_: object) -> None:
+        leave(self.close, error, BRIEFLY_S)
 
     @property
     def _polled(self) -> bool:
