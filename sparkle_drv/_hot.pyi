@@ -34,8 +34,11 @@ class DeviceBase:
     """What layers above keep as long as the device lives (@private)."""
 
 class FenceBase:
-    queue: Queue
-    value: int
+    def __init__(self, queue: Queue, value: int, /) -> None: ...
+    @property
+    def queue(self) -> Queue: ...
+    @property
+    def value(self) -> int: ...
     def wait(self, timeout_s: float = ...) -> Fence: ...
 
 class QueueBase:

@@ -113,6 +113,26 @@ PyDoc_STRVAR(wait_text, "wait($self, /, timeout_s=...)\n--\n\n"
                         "or an earlier one, or one it waited for, whose failure was not told yet. Raises DeviceLost. Raises\n"
                         "TypeError or ValueError unless `timeout_s` is a finite time of 0 s or more.");
 
+/* Fence(queue, value). */
+PyObject *hot_fence_make(PyTypeObject *type, PyObject *given, PyObject *named)
+{
+    PyObject *queue, *number;
+    if (named && PyDict_Size(named))
+        return PyErr_Format(PyExc_TypeError, "Fence: expected no keywords, got %zd", PyDict_Size(named)), NULL;
+    if (!PyArg_ParseTuple(given, "OO:Fence", &queue, &number))
+        return NULL;
+    const unsigned long long value = PyLong_AsUnsignedLongLong(number);
+    if (PyErr_Occurred())
+        return NULL;
+    struct hot_fence *const made = (void *)PyType_GenericAlloc(type, 0);
+    if (made) {
+        Py_INCREF(queue);
+        made->queue = queue;
+        made->value = value;
+    }
+    return (PyObject *)made;
+}
+
 PyMethodDef hot_fence_methods[] = {
     {"wait", (PyCFunction)(void (*)(void))wait, METH_FASTCALL | METH_KEYWORDS, wait_text},
     {NULL, NULL, 0, NULL},

@@ -46,6 +46,7 @@ struct hot_arg {
 /* WRITTEN: a read-only pointer is refused. MAY_WRITE: its storage has another version afterwards. The bits are of elements. */
 enum { HOT_WRITTEN = 1, HOT_OPTIONAL = 2, HOT_MAY_WRITE = 4, HOT_READONLY_BIT = 128, HOT_BORROWED_BIT = 256 };
 
+/* Never changes once it is made: threads share fences without a lock. */
 struct hot_fence {
     PyObject_HEAD
     PyObject *queue;
@@ -157,6 +158,7 @@ int hot_map(PyObject *module);
 int hot_conv(PyObject *module);
 int hot_planned_convolutions(PyObject *module);
 int hot_fences(void);
+PyObject *hot_fence_make(PyTypeObject *type, PyObject *given, PyObject *named);
 int hot_holding(void);
 extern PyMethodDef hot_fence_methods[];
 int hot_plan(PyObject *module);

@@ -6,16 +6,13 @@ import asyncio
 import errno
 import time
 from collections.abc import Generator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sparkle_drv._hot import FenceBase
 from sparkle_drv.core.explain import check_told
 from sparkle_drv.core.retire import SLICE_NS
 from sparkle_drv.core.waited import judge
 from sparkle_drv.errors import FenceTimeout, KernelFault
-
-if TYPE_CHECKING:
-    from sparkle_drv.core.queue import Queue
 
 _AWAIT_MOST_S = 0.005
 
@@ -32,19 +29,13 @@ def timeout_ns(timeout_s: Any) -> int:
 
 
 class Fence(FenceBase):
-    """What every submission returns: `value` on the timeline of `queue`. Cheap, and immutable for
-    whoever has one: a plan writes the next value into a fence that nobody has any more
-    (native/python/plan.c).
+    """What every submission returns: `value` on the timeline of `queue`. Cheap and immutable.
 
     Fences of one queue are ordered by value. `await fence` works in asyncio: it polls, every 5 ms
     at the longest, has no timeout of its own, and raises as `wait`.
     """
 
     __slots__ = ()
-
-    def __init__(self, queue: Queue, value: int) -> None:
-        self.queue = queue
-        self.value = value
 
     def __repr__(self) -> str:
         return f"<Fence {self.value} of {self.queue!r}>"

@@ -240,6 +240,40 @@ def asked(monkeypatch):
     return seen
 
 
+@pytest.fixture
+def own():
+    """A device that may keep kernels of operations: it is closed."""
+    with sp.open("cpu") as dev:
+        yield dev
+
+
+def test_nothing_changes_a_fence(own):
+    """Neither Python, nor a plan that has made it: a thread may look at it at any time."""
+    x = np.ones((4, 4), np.float32)
+    plan = sp.ops.gemm.plan(own, 4, 4, 4)
+    for fence in (own.default_queue.submit(sp.Commands()), plan(x, x, np.empty_like(x))):
+        assert not any(held is fence for held in gc.get_referents(plan))
+        for name in ("queue", "value"):
+            before = getattr(fence, name)
+            with pytest.raises(AttributeError):
+                setattr(fence, name, before)
+            with pytest.raises((AttributeError, TypeError)):
+                delattr(fence, name)
+        with pytest.raises(AttributeError):
+            fence.other = 1
+
+
+def test_what_makes_no_fence(cpu):
+    queue = cpu.default_queue
+    for wrong, kind in (((), TypeError), ((queue,), TypeError), ((queue, "1"), TypeError),
+                        ((queue, 1, 2), TypeError), ((queue, -1), OverflowError)):  # fmt: skip
+        with pytest.raises(kind):
+            sp.Fence(*wrong)
+    with pytest.raises(TypeError):
+        sp.Fence(queue=queue, value=1)
+    assert sp.Fence(queue, 2**64 - 1).value == 2**64 - 1
+
+
 @pytest.mark.parametrize("brief", [True, False])
 def test_a_fence_that_has_ended_is_waited_for_in_c(cpu, asked, brief):
     with cpu.kernel("saxpy_f32") as k, cpu.queue() as queue, cpu.empty(4, "f4") as x:
@@ -277,9 +311,8 @@ def test_a_wait_with_something_to_free_or_to_tell_is_pythons(cpu, asked, brief):
         queue._waits.append(sp.core.waited.Waited(fence.value, ()))
         fence.wait(3)
         assert (queue._waits, asked) == ([], [(), (3,)])
-        fence.queue = None
         with pytest.raises(AttributeError):
-            fence.wait()
+            sp.Fence(None, 1).wait()
 
 
 def test_what_waits_for_a_wait_may_be_anything_with_a_length(cpu, asked):
