@@ -222,6 +222,7 @@ class Backend(Protocol):
     def copy_peer(self, queue: Any, dst: int, src: int, nbytes: int, peer: Backend) -> int:
         """Copy from address `src` on `peer`, of this same backend, to `dst` here: value or -errno.
 
+        -EOPNOTSUPP: the devices have no way to one another, so core copies by way of the host.
         `queue` is of this device and knows nothing of the peer's: callers wait for its fences.
         """
 

@@ -448,7 +448,11 @@ class Queue(QueueBase):
     def copy_peer(self, dst: Buffer, src: Buffer) -> Fence:
         """Copy `src`, on another device of the same backend, to `dst` on this one.
 
-        Raises ValueError (sizes differ, `dst` is read-only, another backend, closed), TypeError.
+        Where those devices have no way to one another, the bytes go through host memory, and this
+        waits for the first half of the way, as long as `timeout_s` says.
+
+        Raises ValueError (sizes differ, `dst` is read-only, another backend, closed), TypeError;
+        while it waits, as `Fence.wait`.
         """
         self._check_open()
         if not isinstance(src, Buffer):
@@ -469,9 +473,14 @@ class Queue(QueueBase):
             submit = partial(self._backend.copy_peer, *where)
             taken = partial(peer._retired.also, self._backend, self._handle)
             try:
-                return self._fence(self._through(submit(), submit, taken), "copy_peer")
+                value = self._through(submit(), submit, taken)
+                if value != -errno.EOPNOTSUPP:
+                    return self._fence(value, "copy_peer")
             finally:
                 storage.written()
+            host = bytearray(src.nbytes)  # the read keeps it until it ends, also after a timeout
+            peer.default_queue.read(src, host).wait(self._timeout_s)
+            return self.write(target, host)
 
     def _transfer(
         self, submit: Callable[[], tuple[int, object]], call: str, *objects: object
