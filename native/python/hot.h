@@ -181,8 +181,11 @@ int hot_wait_for(const struct hot_queue *q, int64_t value, PyObject *const *used
 /* Launches, and waits for a moment: a value, and in `*rc` what the wait returned; 0 or less: it was refused. The caller keeps
  * the queue and what the record names. */
 int64_t hot_launch_and_wait(const struct hot_queue *q, const void *record, size_t nbytes, uint64_t epoch, int *rc);
-/* A number as struct.pack's `code` (f d i I q Q) has it, numpy's scalars too; 0: none that fits, perhaps with an exception. */
+/* A number as struct.pack's `code` (f d i I q Q) has it; 0: another object, or it does not fit. An exception may be set. Both
+ * take Python's and numpy's own numbers only. Converting another object runs the caller's code: core/plain.py does that once. */
 int hot_pack_scalar(uint32_t code, PyObject *given, char *at);
+/* The same number as an int, a new reference; NULL: left to Python. An exception may be set. */
+PyObject *hot_whole(PyObject *given);
 /* A type whose objects the collector looks into, as an attribute of the module. What is not there is NULL; `name` is with the
  * package. NULL with an exception. */
 struct hot_frame {

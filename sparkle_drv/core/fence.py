@@ -9,6 +9,7 @@ from collections.abc import Generator
 from typing import Any
 
 from sparkle_drv._hot import FenceBase
+from sparkle_drv.core import plain
 from sparkle_drv.core.explain import check_told
 from sparkle_drv.core.retire import SLICE_NS
 from sparkle_drv.core.waited import judge
@@ -19,13 +20,10 @@ _AWAIT_MOST_S = 0.005
 
 def timeout_ns(timeout_s: Any) -> int:
     """Seconds to ns; TypeError or ValueError unless it is a finite number >= 0."""
-    try:
-        ns = float(timeout_s) * 1e9
-    except (TypeError, ValueError):
-        raise TypeError(f"timeout_s: a number of seconds is wanted, got {timeout_s!r}") from None
-    if not 0 <= ns < 1e19:
+    seconds = plain.real("timeout_s", timeout_s, "a number of seconds")
+    if not 0 <= seconds < 1e10:
         raise ValueError(f"timeout_s: a finite time of 0 s or more is wanted, got {timeout_s!r}")
-    return int(ns)
+    return int(seconds * 1e9)
 
 
 class Fence(FenceBase):

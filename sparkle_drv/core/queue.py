@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from sparkle_drv._hot import Prepared, QueueBase
 from sparkle_drv.backends.base import BEGUN
-from sparkle_drv.core import interop
+from sparkle_drv.core import interop, plain
 from sparkle_drv.core.array import host_array
 from sparkle_drv.core.buffer import Buffer
 from sparkle_drv.core.commands import Commands
@@ -177,7 +177,8 @@ class Queue(QueueBase):
 
     def fence(self, value: int) -> Fence:
         """The fence of a value that `prepare`'s callable returned; ValueError for any other."""
-        if not 0 <= operator.index(value) <= self.submitted:
+        value = operator.index(value)
+        if not 0 <= value <= self.submitted:
             raise ValueError(
                 f"fence: value {value} was never submitted here; 0 to {self.submitted} were"
             )
@@ -195,6 +196,9 @@ class Queue(QueueBase):
         backends in Python, and everything out of the ordinary.
         """
         device = self._device
+        args, groups, group_size, shared = plain.launch(
+            device, kernel, args, groups, group_size, shared
+        )
         epoch = device._epoch  # before anything is looked at: see _advance
         try:
             if kernel._device is not device:
@@ -284,8 +288,6 @@ class Queue(QueueBase):
         self, kernel: Kernel, args: Any, groups: Any, group_size: Any, shared: int
     ) -> Fence:
         """Launch with numpy arrays (or DLPack exporters) as pointers."""
-        if len(args) != len(kernel.args):
-            refuse(self._device, kernel, args, groups, group_size, shared)
         wrapped = [
             self._wrapped(arg, given, kernel.name)
             for arg, given in zip(kernel.args, args, strict=True)
@@ -305,7 +307,10 @@ class Queue(QueueBase):
             if device.info.unified:
                 return HostPointer(device, host_array("array", given))
         except (TypeError, ValueError) as error:
-            raise type(error)(f"{kernel}: argument {arg.name} ({arg.type}): {error}") from None
+            if plain.is_callers(error):
+                raise
+            kind = TypeError if isinstance(error, TypeError) else ValueError
+            raise kind(f"{kernel}: argument {arg.name} ({arg.type}): {error}") from error
         raise TypeError(
             f"{kernel}: argument {arg.name} ({arg.type}): a Buffer or Array is wanted, got "
             f"{type(given).__name__}; {device.uri} cannot read host arrays, copy it with "
@@ -327,6 +332,9 @@ class Queue(QueueBase):
         as `launch`, then and now.
         """
         device, backend = self._device, self._backend
+        args, groups, group_size, shared = plain.launch(
+            device, kernel, args, groups, group_size, shared
+        )
         shape = (groups, group_size, shared)
         record = b""
         run = backend.run

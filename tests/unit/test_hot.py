@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import gc
-import struct
 import weakref
 
 import numpy as np
@@ -12,7 +11,7 @@ import pytest
 
 import sparkle_drv as sp
 from sparkle_drv import _hot
-from sparkle_drv.core import ndarray
+from sparkle_drv.core import ndarray, plain
 from sparkle_drv.core.extent import Extent
 from sparkle_drv.core.queue import Queue
 
@@ -71,18 +70,8 @@ def test_odd_scalars_are_left_to_python(seen, cpu, value):
     assert records == []
 
 
-class Number:
-    """What struct.pack takes for an integer and for a float, and nothing more."""
-
-    def __index__(self):
-        return 3
-
-    def __float__(self):
-        return 0.1
-
-
-@pytest.mark.parametrize("n", [True, np.uint32(7), np.int64(0), Number()])
-@pytest.mark.parametrize("a", [np.float32(0.1), np.float64(1e-46), np.uint8(2), False, Number()])
+@pytest.mark.parametrize("n", [True, np.uint32(7), np.int64(0)])
+@pytest.mark.parametrize("a", [np.float32(0.1), np.float64(1e-46), np.uint8(2), False])
 def test_scalars_are_read_as_struct_reads_them(seen, cpu, a, n):
     queue, records, _ = seen
     with cpu.kernel("saxpy_f32") as k, cpu.empty(4, "f4") as x:
@@ -155,9 +144,9 @@ def test_what_is_only_equal_to_a_shape_is_not_that_shape(seen, cpu, words):
             k.record(cpu, args, (3, 1, 1), size, 0)
         with pytest.raises(LookupError):
             queue.launch(k, *args, **words)
-        if type(words["groups"]) is not np.uint32:  # which is a whole number, looked at each time
-            with pytest.raises((TypeError, ValueError, struct.error)):
-                k.record(cpu, args, *shape.values())
+        if type(words["groups"]) is not np.uint32:  # which is a whole number
+            with pytest.raises(TypeError, match=next(iter({*words} - {"groups"}), "groups")):
+                plain.launch(cpu, k, args, *shape.values())
     assert records == []
 
 
