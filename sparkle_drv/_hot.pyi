@@ -9,7 +9,6 @@ from sparkle_drv.core.kernel import Kernel
 from sparkle_drv.core.queue import Queue
 
 T = TypeVar("T")
-WAIT_S: int
 
 class StorageBase:
     device: Any
@@ -35,9 +34,12 @@ class DeviceBase:
     """What layers above keep as long as the device lives (@private)."""
 
 class FenceBase:
-    queue: Queue
-    value: int
-    def wait(self, timeout_s: float = 30) -> Fence: ...
+    def __init__(self, queue: Queue, value: int, /) -> None: ...
+    @property
+    def queue(self) -> Queue: ...
+    @property
+    def value(self) -> int: ...
+    def wait(self, timeout_s: float = ...) -> Fence: ...
 
 class QueueBase:
     _device: Device

@@ -13,7 +13,8 @@ from sparkle_drv.core.device import Device
 from sparkle_drv.core.fence import timeout_ns
 from sparkle_drv.core.registry import devices as usable
 from sparkle_drv.core.registry import open_device
-from sparkle_drv.errors import DeviceNotFound, SparkleError
+from sparkle_drv.core.retire import BRIEFLY_S
+from sparkle_drv.errors import DeviceNotFound, SparkleError, leave
 from sparkle_drv.ops.words import shown
 from sparkle_drv.sched import again, arrays, calls, explain, recording
 from sparkle_drv.sched.arrays import ContextArray
@@ -59,8 +60,8 @@ class Context:
         self._executor.check_open()
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    def __exit__(self, kind: object, error: BaseException | None, *_: object) -> None:
+        leave(self.close, error, BRIEFLY_S)
 
     def _named(self, what: str, uri: Any, besides: str = "") -> Device:
         if not isinstance(uri, str):

@@ -1,4 +1,5 @@
-"""The exceptions, and `check`, the one place that turns a native return code into one of them.
+"""The exceptions; `check`, the one place that turns a native return code into one of them; and
+`leave`, which every `__exit__` uses so that closing hides no exception.
 
 A leaf: imports nothing of ours. User mistakes are plain TypeError or ValueError, raised before
 anything is submitted.
@@ -8,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Callable
 
 
 class SparkleError(Exception):
@@ -69,3 +71,25 @@ def check(rc: int, call: str, device: str = "") -> int:
     if code == errno.ENOMEM:
         raise OutOfDeviceMemory(f"{where}: out of memory")
     raise DriverCallError(code, f"{where}: {errno.errorcode.get(code, code)}: {os.strerror(code)}")
+
+
+def leave(close: Callable[..., object], error: BaseException | None, *interrupted: object) -> None:
+    """Close at the end of a `with` block that `error` ends; None: nothing was raised.
+
+    Without `error` this is `close()`, which may raise. With `error` the caller must see that one,
+    so a failure of `close` only becomes a note of it. An interrupt, such as Ctrl-C, calls
+    `close(*interrupted)` instead: a shorter wait, because somebody wants to leave.
+    """
+    if error is None or isinstance(error, GeneratorExit):  # a generator's end is no failure
+        close()
+        return
+    try:
+        close() if isinstance(error, (Exception, SystemExit)) else close(*interrupted)
+    except Exception as failure:
+        said = f"then closing failed: {type(failure).__name__}: {failure}"
+        if hasattr(error, "add_note"):  # from Python 3.11 on
+            error.add_note(said)
+        if not hasattr(error, "add_note") or isinstance(error, SystemExit):  # it shows no notes
+            import logging
+
+            logging.getLogger("sparkle_drv").warning("%r; %s", error, said)

@@ -106,11 +106,32 @@ static PyObject *wait(PyObject *self, PyObject *const *args, Py_ssize_t nargs, P
                    : PyObject_CallMethodObjArgs(self, slowly_word, NULL);
 }
 
-PyDoc_STRVAR(wait_text, "wait($self, /, timeout_s=30)\n--\n\n"
-                        "Block until it is reached; returns itself.\n\n"
-                        "Raises FenceTimeout with the submission decoded; KernelFault when that submission failed, or\n"
-                        "one before it or waited for by it of which nobody was told; DeviceLost; TypeError or\n"
-                        "ValueError for a timeout that is no finite time of 0 s or more.");
+PyDoc_STRVAR(wait_text, "wait($self, /, timeout_s=...)\n--\n\n"
+                        "Block until the fence is reached; returns the fence.\n\n"
+                        "Without `timeout_s` the limit is the queue's, Queue.timeout_s: 30 s unless it was set.\n"
+                        "Raises FenceTimeout with the submission decoded. Raises KernelFault when that submission failed,\n"
+                        "or an earlier one, or one it waited for, whose failure was not told yet. Raises DeviceLost. Raises\n"
+                        "TypeError or ValueError unless `timeout_s` is a finite time of 0 s or more.");
+
+/* Fence(queue, value). */
+PyObject *hot_fence_make(PyTypeObject *type, PyObject *given, PyObject *named)
+{
+    PyObject *queue, *number;
+    if (named && PyDict_Size(named))
+        return PyErr_Format(PyExc_TypeError, "Fence: expected no keywords, got %zd", PyDict_Size(named)), NULL;
+    if (!PyArg_ParseTuple(given, "OO:Fence", &queue, &number))
+        return NULL;
+    const unsigned long long value = PyLong_AsUnsignedLongLong(number);
+    if (PyErr_Occurred())
+        return NULL;
+    struct hot_fence *const made = (void *)PyType_GenericAlloc(type, 0);
+    if (made) {
+        Py_INCREF(queue);
+        made->queue = queue;
+        made->value = value;
+    }
+    return (PyObject *)made;
+}
 
 PyMethodDef hot_fence_methods[] = {
     {"wait", (PyCFunction)(void (*)(void))wait, METH_FASTCALL | METH_KEYWORDS, wait_text},

@@ -35,10 +35,10 @@ static PyObject *key_of(PyObject *const *args, Py_ssize_t nargs, const char *siz
     if ((unsigned char)sizes[nsizes - 1] >= nargs) /* they ascend */
         return NULL;
     if (nsizes == 1)
-        return PyNumber_Index(args[(unsigned char)sizes[0]]);
+        return hot_whole(args[(unsigned char)sizes[0]]);
     PyObject *const key = PyTuple_New(nsizes);
     for (Py_ssize_t i = 0; key && i < nsizes; i++) {
-        PyObject *const one = PyNumber_Index(args[(unsigned char)sizes[i]]);
+        PyObject *const one = hot_whole(args[(unsigned char)sizes[i]]);
         if (!one || PyTuple_SetItem(key, i, one)) {
             Py_DECREF(key);
             return NULL;

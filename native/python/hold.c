@@ -5,7 +5,7 @@
  * core/retire.py, by functions that are C themselves. */
 #include "hot.h"
 
-static PyObject *slowly_word, *seconds;
+static PyObject *slowly_word;
 
 /* An entry as RetireList.hold makes it; NULL with an exception. */
 static PyObject *entry(PyObject *backend, PyObject *handle, int64_t value, PyObject *const *used, Py_ssize_t n)
@@ -39,15 +39,14 @@ int hot_wait_for(const struct hot_queue *q, int64_t value, PyObject *const *used
 {
     hot_hold(q, value, used, n);
     PyObject *const fence = hot_fence_of(q, value);
-    PyObject *const waited = fence ? PyObject_CallMethodObjArgs(fence, slowly_word, seconds, NULL) : NULL;
+    PyObject *const waited = fence ? PyObject_CallMethodObjArgs(fence, slowly_word, NULL) : NULL;
     Py_XDECREF(waited);
     Py_XDECREF(fence);
     return waited ? 0 : -1;
 }
 
-int hot_holding(PyObject *module)
+int hot_holding(void)
 {
     slowly_word = PyUnicode_InternFromString("_wait_slowly");
-    seconds = PyFloat_FromDouble(HOT_WAIT_S);
-    return slowly_word && seconds ? PyModule_AddIntConstant(module, "WAIT_S", HOT_WAIT_S) : -1;
+    return slowly_word ? 0 : -1;
 }

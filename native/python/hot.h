@@ -46,6 +46,7 @@ struct hot_arg {
 /* WRITTEN: a read-only pointer is refused. MAY_WRITE: its storage has another version afterwards. The bits are of elements. */
 enum { HOT_WRITTEN = 1, HOT_OPTIONAL = 2, HOT_MAY_WRITE = 4, HOT_READONLY_BIT = 128, HOT_BORROWED_BIT = 256 };
 
+/* Never changes once it is made: threads share fences without a lock. */
 struct hot_fence {
     PyObject_HEAD
     PyObject *queue;
@@ -157,7 +158,8 @@ int hot_map(PyObject *module);
 int hot_conv(PyObject *module);
 int hot_planned_convolutions(PyObject *module);
 int hot_fences(void);
-int hot_holding(PyObject *module);
+PyObject *hot_fence_make(PyTypeObject *type, PyObject *given, PyObject *named);
+int hot_holding(void);
 extern PyMethodDef hot_fence_methods[];
 int hot_plan(PyObject *module);
 int hot_ops(PyObject *module);
@@ -174,14 +176,16 @@ PyObject *hot_fence_of(const struct hot_queue *q, int64_t value);
 /* What a launch uses that has not ended, NULL for nothing: it lives until the queue has reached `value`. Nothing comes between
  * in which an interrupt could be raised, and no exception is set. */
 void hot_hold(const struct hot_queue *q, int64_t value, PyObject *const *used, Py_ssize_t n);
-/* The same, and waits for it as operations do: 0, or -1 with an exception, by which `used` lives on. */
-enum { HOT_WAIT_S = 3600 };
+/* The same, then waits for `value`, for as long as Queue.timeout_s says: 0, or -1 with an exception. What is used outlives both. */
 int hot_wait_for(const struct hot_queue *q, int64_t value, PyObject *const *used, Py_ssize_t n);
 /* Launches, and waits for a moment: a value, and in `*rc` what the wait returned; 0 or less: it was refused. The caller keeps
  * the queue and what the record names. */
 int64_t hot_launch_and_wait(const struct hot_queue *q, const void *record, size_t nbytes, uint64_t epoch, int *rc);
-/* A number as struct.pack's `code` (f d i I q Q) has it, numpy's scalars too; 0: none that fits, perhaps with an exception. */
+/* A number as struct.pack's `code` (f d i I q Q) has it; 0: another object, or it does not fit. An exception may be set. Both
+ * take Python's and numpy's own numbers only. Converting another object runs the caller's code: core/plain.py does that once. */
 int hot_pack_scalar(uint32_t code, PyObject *given, char *at);
+/* The same number as an int, a new reference; NULL: left to Python. An exception may be set. */
+PyObject *hot_whole(PyObject *given);
 /* A type whose objects the collector looks into, as an attribute of the module. What is not there is NULL; `name` is with the
  * package. NULL with an exception. */
 struct hot_frame {

@@ -80,13 +80,44 @@ static int pack_integer(uint32_t code, PyObject *given, char *at)
     return code == 'q' || (code == 'I' ? value >= 0 && value <= UINT32_MAX : value >= INT32_MIN && value <= INT32_MAX);
 }
 
+/* A bool, or one of numpy's own numbers, whose conversion is C? A class made in Python may have an __index__ of its own. */
+static int is_builtin(PyObject *given)
+{
+    static PyTypeObject *number; /* numpy.number, for ever */
+    PyTypeObject *const type = Py_TYPE(given);
+    if (PyBool_Check(given))
+        return 1;
+    if (PyType_GetFlags(type) & Py_TPFLAGS_HEAPTYPE)
+        return 0;
+    if (!number) {
+        PyObject *const name = PyUnicode_InternFromString("numpy");
+        PyObject *const numpy = name ? PyImport_GetModule(name) : NULL; /* NULL: it was not imported */
+        PyObject *const found = numpy ? PyObject_GetAttrString(numpy, "number") : NULL;
+        Py_XDECREF(name);
+        Py_XDECREF(numpy);
+        if (!found || !PyType_Check(found)) {
+            Py_XDECREF(found);
+            return 0;
+        }
+        number = (PyTypeObject *)(void *)found;
+    }
+    return PyType_IsSubtype(type, number);
+}
+
+PyObject *hot_whole(PyObject *given)
+{
+    if (PyLong_CheckExact(given)) {
+        Py_INCREF(given);
+        return given;
+    }
+    return is_builtin(given) ? PyNumber_Index(given) : NULL;
+}
+
 int hot_pack_scalar(uint32_t code, PyObject *given, char *at)
 {
     if (code == 'f' || code == 'd')
-        return pack_float(code, given, at);
-    if (PyLong_CheckExact(given))
-        return pack_integer(code, given, at);
-    PyObject *const index = PyNumber_Index(given);
+        return (PyFloat_CheckExact(given) || PyLong_CheckExact(given) || is_builtin(given)) && pack_float(code, given, at);
+    PyObject *const index = hot_whole(given);
     const int well = index && pack_integer(code, index, at);
     Py_XDECREF(index);
     return well;

@@ -13,7 +13,7 @@ PyMODINIT_FUNC PyInit__hot(void);
 PyMODINIT_FUNC PyInit__hot(void)
 {
     PyObject *module = PyModule_Create(&definition);
-    if (module && (hot_fences() || hot_objects(module) || hot_arrays(module) || hot_holding(module) || hot_memory(module) || hot_launch(module) ||
+    if (module && (hot_fences() || hot_objects(module) || hot_arrays(module) || hot_holding() || hot_memory(module) || hot_launch(module) ||
                    hot_prepared(module) || hot_products(module) || hot_map(module) || hot_conv(module) ||
                    hot_planned_convolutions(module) || hot_plan(module) || hot_ops(module))) {
         Py_DECREF(module);

@@ -85,8 +85,8 @@ static PyMemberDef pointer_members[] = {
 };
 
 static PyMemberDef fence_members[] = {
-    {"queue", T_OBJECT, offsetof(struct hot_fence, queue), 0, NULL},
-    {"value", T_ULONGLONG, offsetof(struct hot_fence, value), 0, NULL},
+    {"queue", T_OBJECT, offsetof(struct hot_fence, queue), READONLY, NULL},
+    {"value", T_ULONGLONG, offsetof(struct hot_fence, value), READONLY, NULL},
     {NULL, 0, 0, 0, NULL},
 };
 
@@ -151,23 +151,24 @@ static PyMemberDef device_members[] = {
 };
 
 /* `how`: which of the functions above. */
-#define BASE(which, type_name, how, text, its_methods)                                                                 \
+#define BASE(which, type_name, how, text, its_methods, its_make)                                                       \
     static const struct hot_frame which##_frame = {                                                                    \
         .name = "sparkle_drv._hot." type_name,                                                                         \
         .doc = text,                                                                                                   \
         .size = sizeof(struct hot_##which),                                                                            \
         .is_base = 1,                                                                                                  \
+        .make = its_make,                                                                                              \
         .methods = its_methods,                                                                                        \
         .members = which##_members,                                                                                    \
         .traverse = traverse_##how,                                                                                    \
         .clear = clear_##how,                                                                                          \
         .dealloc = dealloc_##how,                                                                                      \
     }
-BASE(storage, "StorageBase", one, "What core.Storage begins with.", NULL);
-BASE(pointer, "PointerBase", one, "What core.Buffer and core.Array begin with.", NULL);
-BASE(fence, "FenceBase", one, "What core.Fence begins with.", hot_fence_methods);
-BASE(kernel, "KernelBase", kernel, "What core.Kernel begins with.", NULL);
-BASE(device, "DeviceBase", device, "What core.Device begins with.", NULL);
+BASE(storage, "StorageBase", one, "What core.Storage begins with.", NULL, NULL);
+BASE(pointer, "PointerBase", one, "What core.Buffer and core.Array begin with.", NULL, NULL);
+BASE(fence, "FenceBase", one, "What core.Fence begins with.", hot_fence_methods, hot_fence_make);
+BASE(kernel, "KernelBase", kernel, "What core.Kernel begins with.", NULL, NULL);
+BASE(device, "DeviceBase", device, "What core.Device begins with.", NULL, NULL);
 
 int hot_objects(PyObject *module)
 {

@@ -9,7 +9,6 @@ struct hot_plan {
     PyObject_HEAD
     hot_vectorcall *vectorcall;
     PyObject *short_way; /* a Products or a Planned; None or NULL: there is none */
-    PyObject *fence;     /* of the newest call; NULL: of none yet */
 };
 
 static PyObject *call_word;
@@ -29,35 +28,16 @@ static int64_t by_short_way(PyObject *short_way, PyObject *const *operands, Py_s
     return 0;
 }
 
-/* A fence of that value: the last one again, if nobody has it any more. */
-static PyObject *fence_of(struct hot_plan *p, PyObject *queue, int64_t value)
-{
-    struct hot_fence *const last = (void *)p->fence;
-    if (last && Py_REFCNT(p->fence) == 1 && last->queue == queue) {
-        last->value = (unsigned long long)value;
-        Py_INCREF(p->fence);
-        return p->fence;
-    }
-    PyObject *const made = hot_fence_of((const void *)queue, value), *const old = p->fence;
-    if (made) {
-        Py_INCREF(made);
-        p->fence = made;
-        Py_XDECREF(old);
-    }
-    return made;
-}
-
 /* A fence; NULL without an exception: left to Python. */
 static PyObject *shortly(PyObject *self, PyObject *const *operands, Py_ssize_t n)
 {
-    struct hot_plan *const p = (void *)self;
-    PyObject *const short_way = p->short_way;
+    PyObject *const short_way = ((const struct hot_plan *)(const void *)self)->short_way;
     if (!short_way)
         return NULL;
     PyObject *queue = NULL;
     Py_INCREF(short_way); /* another thread may set it anew meanwhile */
     const int64_t value = by_short_way(short_way, operands, n, &queue);
-    PyObject *const fence = value > 0 ? fence_of(p, queue, value) : NULL;
+    PyObject *const fence = value > 0 ? hot_fence_of((const void *)queue, value) : NULL;
     Py_DECREF(short_way);
     return fence;
 }
@@ -105,14 +85,12 @@ static int traverse(PyObject *self, visitproc visit, void *arg)
 {
     Py_VISIT(Py_TYPE(self));
     Py_VISIT(((struct hot_plan *)(void *)self)->short_way);
-    Py_VISIT(((struct hot_plan *)(void *)self)->fence);
     return 0;
 }
 
 static int clear(PyObject *self)
 {
     Py_CLEAR(((struct hot_plan *)(void *)self)->short_way);
-    Py_CLEAR(((struct hot_plan *)(void *)self)->fence);
     return 0;
 }
 

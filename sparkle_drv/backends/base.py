@@ -158,6 +158,9 @@ class Backend(Protocol):
     A `stream` is a handle, or as DLPack and the CUDA array interface have it 1, the default stream
     of the old kind, and 2, the default stream of the calling thread. The host never waits.
 
+    A backend class that honours `Settings.threads` has `takes_threads = True`. Without it core
+    refuses `threads=` of `open`.
+
     A device whose time is not the machine's, as that of a simulated one, has `clock() -> float`:
     seconds by which what it does is to be timed. A wait that ends lets them pass.
 
@@ -222,6 +225,7 @@ class Backend(Protocol):
     def copy_peer(self, queue: Any, dst: int, src: int, nbytes: int, peer: Backend) -> int:
         """Copy from address `src` on `peer`, of this same backend, to `dst` here: value or -errno.
 
+        -EOPNOTSUPP: the devices have no way to one another, so core copies by way of the host.
         `queue` is of this device and knows nothing of the peer's: callers wait for its fences.
         """
 

@@ -23,6 +23,14 @@ if TYPE_CHECKING:
     from sparkle_drv.core.device import Device
 
 
+class _Exported:
+    """An `__array_interface__` that was asked for once, and the object whose memory it tells of."""
+
+    def __init__(self, interface: Any, owner: object) -> None:
+        self.__array_interface__ = interface
+        self.owner = owner
+
+
 def host_array(what: str, given: Any) -> np.ndarray[Any, Any]:
     """A numpy view of a numpy array or of a CPU DLPack exporter; TypeError otherwise.
 
@@ -40,16 +48,17 @@ def host_array(what: str, given: Any) -> np.ndarray[Any, Any]:
     elif hasattr(given, "__dlpack__"):
         try:
             array = np.from_dlpack(given)
-        except Exception as error:  # an exporter's code may raise anything
+        except (AttributeError, BufferError, RuntimeError, TypeError, ValueError) as error:
             raise TypeError(
-                f"{what}: a host array is wanted, its DLPack export says: {error}"
-            ) from None
-    elif hasattr(given, "__array_interface__"):
-        array = np.asarray(given)
+                f"{what}: expected a host array, its DLPack export says: {error}"
+            ) from error
     else:
-        raise TypeError(
-            f"{what}: a numpy array or DLPack exporter is wanted, got {type(given).__name__}"
-        )
+        interface = getattr(given, "__array_interface__", None)
+        if interface is None:
+            raise TypeError(
+                f"{what}: a numpy array or DLPack exporter is wanted, got {type(given).__name__}"
+            )
+        array = np.asarray(_Exported(interface, given))
     if array.dtype.hasobject or array.dtype.itemsize == 0:
         raise TypeError(f"{what}: dtype {array.dtype} has no fixed bytes a device could use")
     return array

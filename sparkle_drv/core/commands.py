@@ -11,11 +11,11 @@ from __future__ import annotations
 import errno
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sparkle_drv._native import ffi
-from sparkle_drv.core import records
+from sparkle_drv.core import plain, records
 from sparkle_drv.core.buffer import Buffer
 from sparkle_drv.core.explain import refuse
 from sparkle_drv.core.fence import Fence
@@ -135,9 +135,8 @@ class Commands:
         pattern does not fit, `dst` is read-only or closed.
         """
         a = _buffer("dst", dst)
-        for name, given in (("pattern", pattern), ("pattern_nbytes", pattern_nbytes)):
-            if not hasattr(given, "__index__"):
-                raise TypeError(f"fill: {name}: a whole number is wanted, got {given!r}")
+        pattern = plain.whole("fill: pattern", pattern)
+        pattern_nbytes = plain.whole("fill: pattern_nbytes", pattern_nbytes)
         if pattern_nbytes not in (1, 2, 4) or a.nbytes % pattern_nbytes:
             raise ValueError(
                 f"fill: pattern_nbytes {pattern_nbytes} is not 1, 2 or 4, "
@@ -164,7 +163,9 @@ class Commands:
         """
         if not isinstance(kernel, Kernel):
             raise TypeError(f"kernel: a Kernel is wanted, got {type(kernel).__name__}")
-        command = Dispatch(kernel, args, groups, group_size, shared)
+        command = Dispatch(
+            kernel, *plain.launch(kernel.device, kernel, args, groups, group_size, shared)
+        )
         _record(kernel.device, command)
         _list(command)
         return self._append(command)
@@ -202,7 +203,8 @@ class Commands:
             raise ValueError(
                 f"patch: command {index} is a {type(old).__name__}, only a Dispatch has arguments"
             )
-        new = replace(old, args=args)
+        shape = (old.groups, old.group_size, old.shared)
+        new = Dispatch(old.kernel, *plain.launch(old.kernel.device, old.kernel, args, *shape))
         record = _record(old.kernel.device, new)
         _list(new)
         self.commands[index] = new

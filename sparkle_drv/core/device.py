@@ -19,11 +19,11 @@ from sparkle_drv.core.interop import adopt
 from sparkle_drv.core.kernel import Kernel, triple
 from sparkle_drv.core.pipeline import Pipeline
 from sparkle_drv.core.queue import Queue
-from sparkle_drv.core.retire import RetireList
+from sparkle_drv.core.retire import BRIEFLY_S, RetireList
 from sparkle_drv.core.signature import Arg, Signature, manifest_args, parse_args
 from sparkle_drv.core.storage import Storage
 from sparkle_drv.core.timestamp import Timestamp
-from sparkle_drv.errors import FORKED, DeviceLost, FenceTimeout, ImageError
+from sparkle_drv.errors import FORKED, DeviceLost, FenceTimeout, ImageError, leave
 from sparkle_drv.types import DeviceInfo, Memory, TilePlan
 
 _T = TypeVar("_T")
@@ -68,8 +68,8 @@ class Device(DeviceBase):
     def __enter__(self) -> Device:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    def __exit__(self, kind: object, error: BaseException | None, *_: object) -> None:
+        leave(self.close, error, BRIEFLY_S)
 
     def _advance(self) -> None:
         """Something is marked closed: work packed before must look again (sp_cpu.h, the epoch)."""

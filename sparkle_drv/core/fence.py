@@ -6,45 +6,34 @@ import asyncio
 import errno
 import time
 from collections.abc import Generator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sparkle_drv._hot import FenceBase
+from sparkle_drv.core import plain
 from sparkle_drv.core.explain import check_told
 from sparkle_drv.core.retire import SLICE_NS
 from sparkle_drv.core.waited import judge
 from sparkle_drv.errors import FenceTimeout, KernelFault
-
-if TYPE_CHECKING:
-    from sparkle_drv.core.queue import Queue
 
 _AWAIT_MOST_S = 0.005
 
 
 def timeout_ns(timeout_s: Any) -> int:
     """Seconds to ns; TypeError or ValueError unless it is a finite number >= 0."""
-    try:
-        ns = float(timeout_s) * 1e9
-    except (TypeError, ValueError):
-        raise TypeError(f"timeout_s: a number of seconds is wanted, got {timeout_s!r}") from None
-    if not 0 <= ns < 1e19:
+    seconds = plain.real("timeout_s", timeout_s, "a number of seconds")
+    if not 0 <= seconds < 1e10:
         raise ValueError(f"timeout_s: a finite time of 0 s or more is wanted, got {timeout_s!r}")
-    return int(ns)
+    return int(seconds * 1e9)
 
 
 class Fence(FenceBase):
-    """What every submission returns: `value` on the timeline of `queue`. Cheap, and immutable for
-    whoever has one: a plan writes the next value into a fence that nobody has any more
-    (native/python/plan.c).
+    """What every submission returns: `value` on the timeline of `queue`. Cheap and immutable.
 
     Fences of one queue are ordered by value. `await fence` works in asyncio: it polls, every 5 ms
     at the longest, has no timeout of its own, and raises as `wait`.
     """
 
     __slots__ = ()
-
-    def __init__(self, queue: Queue, value: int) -> None:
-        self.queue = queue
-        self.value = value
 
     def __repr__(self) -> str:
         return f"<Fence {self.value} of {self.queue!r}>"
@@ -67,9 +56,13 @@ class Fence(FenceBase):
         """Has the timeline reached it? Never blocks; says nothing of failure, `wait` does."""
         return self.queue.reached >= self.value
 
-    def _wait_slowly(self, timeout_s: float = 30) -> Fence:
-        """`wait` of native/python/fence.c, for all that has not ended well already."""
+    def _wait_slowly(self, *given: float) -> Fence:
+        """`wait` of native/python/fence.c, for all that has not ended well already.
+
+        Without `given` the limit is the queue's.
+        """
         queue = self.queue
+        timeout_s = given[0] if given else queue.timeout_s
         left = timeout_ns(timeout_s)
         deadline = time.monotonic_ns() + left
         while True:
@@ -116,7 +109,7 @@ class Fence(FenceBase):
 
     @property
     def time_ns(self) -> int:
-        """Device time of this submission in ns, after waiting for it (30 s at most).
+        """Device time of this submission in ns. Waits for it first, as `wait()` does.
 
         Raises ValueError unless the queue was opened with timing=True and keeps the time (on cpu,
         of the newest 4096 submissions), and as `wait`.

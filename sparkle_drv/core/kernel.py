@@ -152,10 +152,8 @@ class Kernel(KernelBase):
         self, args: Sequence[Any], groups: Any, group_size: Any, shared: Any
     ) -> tuple[dict[Any, bytes], Any]:
         """Where the head of such a launch is kept, and by what; as native/python/heads.c has it.
-        Nowhere, if these are not plain: 3.0 is equal to 3, and no number of groups.
+        The numbers are plain (plain.py).
         """
-        if not (_plain(groups) and _plain(group_size) and type(shared) is int):
-            return {}, None
         if group_size is not None or shared:
             return self._shapes, (groups, group_size, shared)
         if groups is not None or not self._sizes:
@@ -188,13 +186,6 @@ class Kernel(KernelBase):
             self._device = None
             self._owner._advance()
             self._finalizer()
-
-
-def _plain(shape: Any) -> bool:
-    """None, an int, or a tuple of them, not of classes of their own?"""
-    if type(shape) is tuple:
-        return all(type(n) is int for n in shape)
-    return shape is None or type(shape) is int
 
 
 def triple(what: str, value: Any) -> tuple[int, int, int]:

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 from sparkle_drv.core.commands import Commands
 from sparkle_drv.core.fence import Fence, timeout_ns
 from sparkle_drv.core.queue import Queue
-from sparkle_drv.errors import FenceTimeout, SparkleError
+from sparkle_drv.core.retire import BRIEFLY_S
+from sparkle_drv.errors import FenceTimeout, SparkleError, leave
 
 if TYPE_CHECKING:
     from sparkle_drv.core.device import Device
@@ -113,12 +114,8 @@ class Pipeline:
     def __enter__(self) -> Pipeline:
         return self
 
-    def __exit__(self, kind: object, *_: object) -> None:
-        try:
-            self.close()
-        except SparkleError:
-            if kind is None:  # else the error of the body is the one to tell
-                raise
+    def __exit__(self, kind: object, error: BaseException | None, *_: object) -> None:
+        leave(self.close, error, BRIEFLY_S)
 
     @property
     def queue(self) -> Queue:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from sparkle_drv._hot import Prepared, QueueBase
 from sparkle_drv.backends.base import BEGUN
-from sparkle_drv.core import interop
+from sparkle_drv.core import interop, plain
 from sparkle_drv.core.array import host_array
 from sparkle_drv.core.buffer import Buffer
 from sparkle_drv.core.commands import Commands
@@ -28,17 +28,16 @@ from sparkle_drv.core.explain import lost, refuse
 from sparkle_drv.core.fence import Fence, timeout_ns
 from sparkle_drv.core.host import HostPointer
 from sparkle_drv.core.kernel import Kernel, NeedsWrap
-from sparkle_drv.core.retire import SLICE_NS
+from sparkle_drv.core.retire import BRIEFLY_S, SLICE_NS
 from sparkle_drv.core.signature import Arg
 from sparkle_drv.core.storage import Storage
 from sparkle_drv.core.waited import Waited, note
-from sparkle_drv.errors import DeviceLost, FenceTimeout
+from sparkle_drv.errors import DeviceLost, FenceTimeout, leave
 
 if TYPE_CHECKING:
     from sparkle_drv.core.device import Device
 
-_NET_NS = 1_000_000_000  # how long a finalizer waits for work that nobody waited for
-_FULL_S = 30.0  # for how long a queue may be full
+TIMEOUT_S = 30.0  # the default of Queue.timeout_s
 
 
 def _address_of(backend: Any, name: str) -> int:
@@ -52,7 +51,7 @@ def _address_of(backend: Any, name: str) -> int:
 class Queue(QueueBase):
     """Made by `Device.queue`. Any thread may submit; values follow the order of submission.
 
-    `timing`: are device times kept? What submits to a closed queue, or one whose device is closed,
+    `timing`: are device times kept? Submitting to a closed queue, or to a queue of a closed device,
     raises DeviceLost.
     """
 
@@ -63,6 +62,7 @@ class Queue(QueueBase):
         "_finalizer",
         "_handle",
         "_launch",
+        "_timeout_s",
         "_waits",
         "timing",
     )
@@ -72,6 +72,7 @@ class Queue(QueueBase):
         self._device = device
         self._backend = backend
         self.timing = timing
+        self._timeout_s = TIMEOUT_S
         self._handle = backend.open_queue(timing)
         self._fence_type = Fence
         self._launch_at = _address_of(backend, "launch")
@@ -87,7 +88,8 @@ class Queue(QueueBase):
         self._pending = (*device._retired.pending, self._waits)
         self._keeping = device._retired.keeping(self._handle)
         device._retired.queues[id(self._handle)] = self._handle
-        self._finalizer = weakref.finalize(self, device._retired.forget, self._handle, _NET_NS)
+        brief = timeout_ns(BRIEFLY_S)
+        self._finalizer = weakref.finalize(self, device._retired.forget, self._handle, brief)
 
     def __repr__(self) -> str:
         return f"<Queue of {self._device.uri}{' closed' if self.closed else ''} at {self.reached}>"
@@ -95,8 +97,8 @@ class Queue(QueueBase):
     def __enter__(self) -> Queue:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    def __exit__(self, kind: object, error: BaseException | None, *_: object) -> None:
+        leave(self.close, error, BRIEFLY_S)
 
     @property
     def _polled(self) -> bool:
@@ -117,6 +119,21 @@ class Queue(QueueBase):
         self._device._check_open()
         if self.closed:
             raise DeviceLost(f"{self._device.uri}: the queue is closed")
+
+    @property
+    def timeout_s(self) -> float:
+        """How long a wait for work of this queue lasts when the wait itself names no limit: 30 s.
+
+        It applies to `Fence.wait()`, to every operation and copy that waits for its result, and to
+        a submission that waits for room in a full queue. Operations run on
+        `Device.default_queue`, so its `timeout_s` is their limit. May be set at any time. Raises
+        TypeError and ValueError as `Fence.wait`.
+        """
+        return self._timeout_s
+
+    @timeout_s.setter
+    def timeout_s(self, timeout_s: float) -> None:
+        self._timeout_s = timeout_ns(timeout_s) / 1e9
 
     @property
     def submitted(self) -> int:
@@ -160,7 +177,8 @@ class Queue(QueueBase):
 
     def fence(self, value: int) -> Fence:
         """The fence of a value that `prepare`'s callable returned; ValueError for any other."""
-        if not 0 <= operator.index(value) <= self.submitted:
+        value = operator.index(value)
+        if not 0 <= value <= self.submitted:
             raise ValueError(
                 f"fence: value {value} was never submitted here; 0 to {self.submitted} were"
             )
@@ -178,6 +196,9 @@ class Queue(QueueBase):
         backends in Python, and everything out of the ordinary.
         """
         device = self._device
+        args, groups, group_size, shared = plain.launch(
+            device, kernel, args, groups, group_size, shared
+        )
         epoch = device._epoch  # before anything is looked at: see _advance
         try:
             if kernel._device is not device:
@@ -236,7 +257,7 @@ class Queue(QueueBase):
 
         `taken` is called with the value as soon as there is one: Ctrl-C may end what comes after.
         """
-        deadline = time.monotonic() + _FULL_S
+        deadline = time.monotonic() + self._timeout_s
         while value == -errno.EAGAIN and time.monotonic() < deadline:
             time.sleep(
                 0.001
@@ -256,10 +277,10 @@ class Queue(QueueBase):
         """
         backend = self._backend
         more = getattr(backend, "hand_over", backend.wait)
-        deadline = time.monotonic() + _FULL_S
+        deadline = time.monotonic() + self._timeout_s
         while (rc := more(self._handle, value, SLICE_NS)) in (-errno.EAGAIN, -errno.ETIMEDOUT):
             if rc == -errno.EAGAIN:
-                deadline = time.monotonic() + _FULL_S
+                deadline = time.monotonic() + self._timeout_s
             elif time.monotonic() >= deadline:
                 break
 
@@ -267,8 +288,6 @@ class Queue(QueueBase):
         self, kernel: Kernel, args: Any, groups: Any, group_size: Any, shared: int
     ) -> Fence:
         """Launch with numpy arrays (or DLPack exporters) as pointers."""
-        if len(args) != len(kernel.args):
-            refuse(self._device, kernel, args, groups, group_size, shared)
         wrapped = [
             self._wrapped(arg, given, kernel.name)
             for arg, given in zip(kernel.args, args, strict=True)
@@ -288,7 +307,10 @@ class Queue(QueueBase):
             if device.info.unified:
                 return HostPointer(device, host_array("array", given))
         except (TypeError, ValueError) as error:
-            raise type(error)(f"{kernel}: argument {arg.name} ({arg.type}): {error}") from None
+            if plain.is_callers(error):
+                raise
+            kind = TypeError if isinstance(error, TypeError) else ValueError
+            raise kind(f"{kernel}: argument {arg.name} ({arg.type}): {error}") from error
         raise TypeError(
             f"{kernel}: argument {arg.name} ({arg.type}): a Buffer or Array is wanted, got "
             f"{type(given).__name__}; {device.uri} cannot read host arrays, copy it with "
@@ -310,6 +332,9 @@ class Queue(QueueBase):
         as `launch`, then and now.
         """
         device, backend = self._device, self._backend
+        args, groups, group_size, shared = plain.launch(
+            device, kernel, args, groups, group_size, shared
+        )
         shape = (groups, group_size, shared)
         record = b""
         run = backend.run
@@ -431,7 +456,11 @@ class Queue(QueueBase):
     def copy_peer(self, dst: Buffer, src: Buffer) -> Fence:
         """Copy `src`, on another device of the same backend, to `dst` on this one.
 
-        Raises ValueError (sizes differ, `dst` is read-only, another backend, closed), TypeError.
+        Where those devices have no way to one another, the bytes go through host memory, and this
+        waits for the first half of the way, as long as `timeout_s` says.
+
+        Raises ValueError (sizes differ, `dst` is read-only, another backend, closed), TypeError;
+        while it waits, as `Fence.wait`.
         """
         self._check_open()
         if not isinstance(src, Buffer):
@@ -452,9 +481,14 @@ class Queue(QueueBase):
             submit = partial(self._backend.copy_peer, *where)
             taken = partial(peer._retired.also, self._backend, self._handle)
             try:
-                return self._fence(self._through(submit(), submit, taken), "copy_peer")
+                value = self._through(submit(), submit, taken)
+                if value != -errno.EOPNOTSUPP:
+                    return self._fence(value, "copy_peer")
             finally:
                 storage.written()
+            host = bytearray(src.nbytes)  # the read keeps it until it ends, also after a timeout
+            peer.default_queue.read(src, host).wait(self._timeout_s)
+            return self.write(target, host)
 
     def _transfer(
         self, submit: Callable[[], tuple[int, object]], call: str, *objects: object

@@ -83,18 +83,20 @@ def parse(uri: str) -> tuple[str, str]:
 def open_device(uri: str, *, threads: int | None = None, deterministic: bool = False) -> Device:
     """Open the device of a URI: "cpu", "cuda:0"; `devices` and `discover` list them.
 
-    `threads` (1 to 1024, the caller's among them) is for the cpu device: None leaves it to
-    SPARKLE_THREADS, and without that to the affinity mask and the cgroups' quota. The same input
-    gives the same bits for the same number of threads; with `deterministic` for any.
+    `threads` (1 to 1024, the caller's among them) is for the cpu device and for plug-ins that take
+    it. None leaves the number to SPARKLE_THREADS, and without that to the affinity mask and the
+    cgroups' quota. The same input gives the same bits for the same number of threads; with
+    `deterministic` for any.
 
-    Raises DeviceNotFound with what was tried, ValueError for what is no URI, for `threads` out of
-    range or on a device that has none, and for a SPARKLE_... variable that makes no sense,
-    TypeError for what is of another type.
+    Raises DeviceNotFound with what was tried; ValueError for a text that is no URI, for `threads`
+    out of range or on a device that does not take it, and for a SPARKLE_... variable that makes no
+    sense; TypeError for an argument of another type.
     """
     scheme, rest = parse(uri)
     full = f"{scheme}:{rest}" if rest else scheme
-    known = settings.with_options(settings.read(), scheme, threads, deterministic)
-    backend = _backend(scheme).open(full, known)
+    known, kind = settings.read(), _backend(scheme)
+    known = settings.with_options(known, full, kind, threads, deterministic)
+    backend = kind.open(full, known)
     return Device(backend.info.uri, backend, known.home, deterministic)
 
 

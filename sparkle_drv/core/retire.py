@@ -20,6 +20,7 @@ from typing import Any
 from sparkle_drv.backends.base import Backend
 
 SLICE_NS = 100_000_000  # a C wait lasts at most this long, so that Ctrl-C is noticed
+BRIEFLY_S = 1.0  # how long a finalizer, or leaving after Ctrl-C, waits for work
 _NEVER = 1 << 64  # no timeline is that long
 _UNSETTLED = _NEVER + 1  # what is to be reached has yet to be asked
 _Point = tuple[Backend, Any, int]  # a queue of that backend, and the value it must reach

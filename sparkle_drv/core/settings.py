@@ -15,8 +15,6 @@ ISAS = ("ref", "neon", "avx2", "avx512")
 MOST_THREADS = 1024
 """As native/cpu/device.c."""
 MOST_MIB = 1 << 40
-THREADLESS = ("egl", "cuda", "amdgpu")
-"""Backends whose devices have no threads of ours."""
 
 
 def read() -> Settings:
@@ -52,10 +50,13 @@ def switch(name: str, given: Any) -> None:
         raise TypeError(f"{name}: True or False is wanted, got {given!r}")
 
 
-def with_options(known: Settings, scheme: str, threads: Any, deterministic: Any) -> Settings:
-    """The settings of a device of `scheme`, after what the caller of `open` asked for.
+def with_options(
+    known: Settings, uri: str, backend: Any, threads: Any, deterministic: Any
+) -> Settings:
+    """The settings of a device of this backend class, after what the caller of `open` asked for.
 
-    Raises TypeError and ValueError, naming the argument.
+    Raises TypeError and ValueError, naming the argument; also for an option that the backend does
+    not say it takes.
     """
     switch("deterministic", deterministic)
     known = replace(known, deterministic=deterministic)
@@ -66,6 +67,6 @@ def with_options(known: Settings, scheme: str, threads: Any, deterministic: Any)
     count = operator.index(threads)
     if not 1 <= count <= MOST_THREADS:
         raise ValueError(f"threads: 1 to {MOST_THREADS} is wanted, got {count}")
-    if scheme in THREADLESS:
-        raise ValueError(f"threads: {scheme} devices have none; only the cpu device does")
+    if getattr(backend, "takes_threads", False) is not True:
+        raise ValueError(f"threads: expected none for {uri}, which does not take it, got {count}")
     return replace(known, threads=count)

@@ -121,6 +121,7 @@ class Signature:
         self.args = tuple(args)
         self.npointers = sum(a.is_pointer for a in args)
         self.may_be_written = tuple(i for i, a in enumerate(args) if a.may_be_written)
+        self.scalars = tuple((i, a.type) for i, a in enumerate(args) if not a.is_pointer)
         self.integers = {a.name: i for i, a in enumerate(args) if a.type in ("u32", "u64")}
         layout, self.offsets, self.args_nbytes = self._layout()
         self.args_struct = struct.Struct("=" + layout)

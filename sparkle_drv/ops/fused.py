@@ -78,7 +78,7 @@ def run(
         run(stage, code, cells, shape, plain, inputs)
         if plain is not y:
             if stage.fence is not None:
-                stage.fence.wait(staging.WAIT_S)
+                stage.fence.wait()
             y[...] = plain
         return
     launch(stage, code, cells, place, y, inputs, code.result)

@@ -15,7 +15,6 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from sparkle_drv import _hot
 from sparkle_drv.core.array import Array
 from sparkle_drv.core.commands import Commands
 from sparkle_drv.core.device import Device
@@ -31,9 +30,6 @@ from .words import short
 Host = npt.NDArray[Any]
 Operand: TypeAlias = Host | Array
 
-# A result that takes longer than this is not coming. Long, because a naive product of large
-# matrices takes minutes.
-WAIT_S: float = _hot.WAIT_S
 _MOST_WORK: Any = 100_000  # candidates of numpy.shares_memory
 
 
@@ -247,7 +243,7 @@ class Stage:
             made.layout = made.layout or target.layout
             return made
         if self.fence is not None:
-            self.fence.wait(WAIT_S)
+            self.fence.wait()
         if target.direct:
             return self.returned
         result = made.numpy() if isinstance(made, Array) else made

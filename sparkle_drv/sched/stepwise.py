@@ -108,11 +108,11 @@ def _fetched(made: Array, out: Any) -> np.ndarray[Any, Any]:
 def drained(device: Device) -> None:
     """Wait for what its queue has now."""
     queue = device.default_queue
-    queue.fence(queue.submitted).wait(staging.WAIT_S)
+    queue.fence(queue.submitted).wait()
 
 
 def waited(made: Array) -> Array:
     """The array, when what fills it has ended."""
     if made.fence is not None:
-        made.fence.wait(staging.WAIT_S)
+        made.fence.wait()
     return made

@@ -17,7 +17,6 @@ import numpy as np
 from sparkle_drv.core.array import Array
 from sparkle_drv.core.device import Device
 from sparkle_drv.errors import DeviceLost, SparkleError
-from sparkle_drv.ops import staging
 
 from . import probe, progress
 from .profile import BACK, INTO, between
@@ -123,10 +122,10 @@ def by_peer(executor: LocalExecutor, source: Array, made: Array) -> bool:
     if here.info.backend != there.info.backend or pair in executor.over_host:
         return False
     if source.fence is not None:
-        source.fence.wait(staging.WAIT_S)
+        source.fence.wait()
     try:
         target, given = (x.buffer.view(0, x.nbytes) for x in (made, source))
-        there.default_queue.copy_peer(target, given).wait(staging.WAIT_S)
+        there.default_queue.copy_peer(target, given).wait()
     except (SparkleError, OSError) as error:
         log.warning("%s to %s: by way of the host from now on: %s", *pair, error)
         executor.over_host.add(pair)

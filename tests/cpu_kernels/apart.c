@@ -8,6 +8,22 @@
 #include <stdatomic.h>
 #include <time.h>
 
+/* sp_apart once more, with somebody who sets another mask as soon as it has set its own. */
+static cpu_set_t somebodys;
+static int set_and_interrupted(pid_t tid, size_t nbytes, const cpu_set_t *mask)
+{
+    static int calls;
+    const int rc = sched_setaffinity(tid, nbytes, mask);
+    return rc || calls++ ? rc : sched_setaffinity(tid, sizeof somebodys, &somebodys);
+}
+#define sp_apart apart_interrupted
+#define sp_apart_self self_of_apart_interrupted
+#define sched_setaffinity set_and_interrupted
+#include "../../native/cpu/apart.c"
+#undef sp_apart
+#undef sp_apart_self
+#undef sched_setaffinity
+
 enum { MOST_S = 20 };
 
 struct busy {
@@ -71,6 +87,11 @@ void check_apart(void)
         fail("still there");
     if (sched_getaffinity(tid, sizeof after, &after) || !CPU_EQUAL(&all, &after))
         fail("another mask than before");
+    somebodys = one;
+    sched_setaffinity(tid, sizeof all, &all);
+    apart_interrupted(tid, (int)cpu);
+    if (sched_getaffinity(tid, sizeof after, &after) || !CPU_EQUAL(&one, &after))
+        fail("the mask that somebody set meanwhile is lost");
     atomic_store(&busy.stop, 1);
     pthread_join(busy.thread, NULL);
 }

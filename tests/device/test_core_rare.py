@@ -163,7 +163,7 @@ def test_extents_beyond_64_bits_and_without_sense(cpu):
 def test_what_a_wait_may_meet(rc, kind):
     queue = SimpleNamespace(
         _backend=SimpleNamespace(wait=lambda *_: rc), _handle=None,
-        _device=SimpleNamespace(uri="gpu:0", _backend=SimpleNamespace()), reached=0,
+        _device=SimpleNamespace(uri="gpu:0", _backend=SimpleNamespace()), reached=0, timeout_s=1,
     )  # fmt: skip
     with pytest.raises(kind, match="gpu:0"):
         fence.Fence(queue, 1).wait()

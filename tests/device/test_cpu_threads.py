@@ -70,9 +70,10 @@ def test_threads_of_another_type(threads):
         sp.open("cpu", threads=threads)
 
 
-@pytest.mark.parametrize("uri", ["egl:0", "cuda:0", "amdgpu:0", "nvidia:0"])
-def test_devices_without_threads_say_so(uri):
-    with pytest.raises(ValueError, match=r"threads: .* devices have none"):
+@pytest.mark.parametrize("uri", ["egl:0", "cuda:0", "amdgpu:0", "nvidia:0", "emu:gfx1036"])
+def test_devices_that_take_no_threads_say_so(uri):
+    name = uri.replace("nvidia", "cuda")
+    with pytest.raises(ValueError, match=f"threads: expected none for {name}, .* got 2"):
         sp.open(uri, threads=2)
 
 

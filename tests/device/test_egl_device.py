@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import sparkle_drv as sp
+from sparkle_drv.testing.checks.base import Busy
 
 ADD = b"""\
 layout(local_size_x = 64) in;
@@ -205,3 +206,26 @@ def test_spirv_is_opt_in_and_runs(egl):
         egl.kernel(image=image, entry="other", args="u32", allow_spirv=True)
     with pytest.raises(sp.ImageError, match="truncated"):
         egl.kernel(image=image[:-4], entry="main", args="u32", allow_spirv=True)
+
+
+def test_a_copy_to_another_device_waits_as_long_as_its_queue_says(egl):
+    """After a timeout the first half of the way still runs: its memory lives until it has ended."""
+    data = np.arange(100_000, dtype=np.uint32)
+    with (
+        sp.open("egl:0") as other,
+        Busy(other) as busy,
+        other.buffer(data.nbytes) as src,
+        egl.buffer(data.nbytes) as dst,
+        egl.queue() as queue,
+    ):
+        src.write(data)
+        queue.timeout_s = 0.01
+        other.default_queue.submit(busy.commands(1))
+        with pytest.raises(sp.FenceTimeout, match=r"within 0\.01 s"):
+            queue.copy_peer(dst, src)
+        assert other.live_counts()["retired"] == 1
+        other.wait_idle()
+        assert other.live_counts()["retired"] == 0
+        queue.timeout_s = 30
+        queue.copy_peer(dst, src).wait()
+        np.testing.assert_array_equal(dst.read(np.uint32, data.size), data)

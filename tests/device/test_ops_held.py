@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 import sparkle_drv as sp
-from sparkle_drv import _hot, ops
-from sparkle_drv.ops import convcall, products, recycled, staging
+from sparkle_drv import ops
+from sparkle_drv.ops import products, recycled
 
 N = 300  # results of N x N and more are of blocks
 
@@ -183,23 +183,28 @@ def test_a_launch_keeps_what_it_borrows(stuck, monkeypatch, name, known):
     assert alive(seen) == 0
 
 
-@pytest.mark.parametrize("name", CALLS)
-def test_they_wait_for_as_long_as_all_operations(stuck, monkeypatch, name):
-    dev, (call, *shapes) = stuck.dev, CALLS[name]
+WAITING = {
+    **CALLS,
+    "naive gemm": (lambda dev, x, w: ops.gemm(dev, x, w, algo="naive"), (N, 4), (4, N)),
+    "reduce": (lambda dev, x: ops.reduce(dev, x, "sum"), (N, N)),
+    "layout": (lambda dev, x: ops.layout(dev, x, "NHWC"), (1, 3, 100, 100)),
+    "map of rows": (lambda dev, x: ops.map(dev, "2*x", x=x, out=f32(N, 2 * N)[:, ::2]), (N, N)),
+    "numpy": (lambda dev, x: dev.array(x).numpy(), (N, N)),
+}
+
+
+@pytest.mark.parametrize("name", WAITING)
+def test_they_wait_for_as_long_as_their_queue_says(stuck, name):
+    dev, (call, *shapes) = stuck.dev, WAITING[name]
     given = [f32(*shape) for shape in shapes]
     want = call(dev, *given)
-    asked, slow = [], sp.Fence._wait_slowly
-
-    def note(self, timeout_s=30):
-        asked.append(timeout_s)
-        stuck.flag[0] = 1
-        return slow(self, timeout_s)
-
+    stuck.queue.timeout_s = 0.01
     stuck.begin()
-    monkeypatch.setattr(sp.Fence, "_wait_slowly", note)
+    with pytest.raises(sp.FenceTimeout, match=r"within 0\.01 s"):
+        call(dev, *given)
+    stuck.queue.timeout_s = 30
+    assert stuck.free() == 0
     np.testing.assert_array_equal(call(dev, *given), want)
-    assert asked == [staging.WAIT_S]
-    assert dev.live_counts()["retired"] == 0
 
 
 @pytest.mark.parametrize("name", CALLS)
@@ -225,7 +230,7 @@ def test_a_queue_that_cannot_say_how_to_keep_things_keeps_them_for_ever(stuck, m
     given = [f32(*shape) for shape in shapes]
     want = call(stuck.dev, *given)
 
-    def freeing(self, timeout_s):
+    def freeing(self):
         stuck.free()
         return self
 
@@ -260,8 +265,3 @@ def test_a_result_that_cannot_be_is_told_as_of_any_device():
         ops.gemm(dev, f32(3, 1), f32(1, 3))
         with pytest.raises(sp.OutOfDeviceMemory):
             ops.gemm(dev, f32(10**6, 1), f32(1, 10**6))
-
-
-def test_how_long_operations_wait_is_said_once():
-    assert staging.WAIT_S == _hot.WAIT_S
-    assert products.KEY != convcall.KEY

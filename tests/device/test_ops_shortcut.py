@@ -300,27 +300,6 @@ def test_plans_are_of_their_class(dev):
     assert y.shape == (1, 4, 4, 3)
 
 
-def test_a_fence_is_taken_again_only_when_nobody_has_it(dev):
-    a, b, out = operands(dev)
-    plan = ops.gemm.plan(dev, 5, 7, 9)
-    held = [plan(a, b, out) for _ in range(5)]
-    assert len({id(fence) for fence in held}) == 5
-    values = [fence.value for fence in held]
-    assert values == list(range(values[0], values[0] + 5))
-    seen = id(held.pop())
-    for _ in range(3):  # the last one is nobody's by now
-        fence = plan(a, b, out)
-        assert id(fence) == seen
-        assert fence.value == dev.default_queue.submitted
-        assert fence == dev.default_queue.fence(fence.value)
-        del fence
-    assert [fence.value for fence in held] == values[:-1]
-    fence = plan(a, b, out)
-    fence.queue = None  # whoever breaks his own fence has broken that one alone
-    del fence
-    assert plan(a, b, out).wait().queue is dev.default_queue
-
-
 def test_fences_of_one_plan_in_many_threads(dev):
     a, b, _ = operands(dev)
     plan, wrong = ops.gemm.plan(dev, 5, 7, 9), []

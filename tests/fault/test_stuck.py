@@ -63,6 +63,23 @@ def test_the_timeout_shows_the_command_that_runs(stuck):
     assert fence.time_ns > 0
 
 
+def test_a_queue_says_how_long_a_wait_without_a_limit_lasts(stuck):
+    queue = stuck.queue
+    assert queue.timeout_s == 30
+    for wrong, kind in (("soon", TypeError), (None, TypeError), (-1, ValueError)):
+        with pytest.raises(kind, match="timeout_s"):
+            queue.timeout_s = wrong
+    queue.timeout_s = np.float32(0.5) / 16
+    fence = submit(stuck)
+    for wait in (fence.wait, lambda: fence.time_ns):
+        with pytest.raises(sp.FenceTimeout, match=r"within 0\.03125 s"):
+            wait()
+    with pytest.raises(sp.FenceTimeout, match=r"within 0\.01 s"):
+        fence.wait(0.01)
+    stuck.free()
+    fence.wait()
+
+
 def test_groups_done_are_counted(stuck):
     fence = stuck.queue.launch(stuck.kernel, stuck.buffer, groups=5)
     with pytest.raises(sp.FenceTimeout, match="of 5 groups done"):

@@ -135,6 +135,34 @@ class TwinBackend(BACKEND):
         return BACKEND(settings)
 
 
+@pytest.mark.parametrize("takes", [None, False, True])
+def test_a_plug_in_gets_only_the_options_that_it_takes(takes):
+    """And it is not opened with any other."""
+    opened = []
+
+    class Plain:
+        @staticmethod
+        def open(uri, settings):
+            opened.append(settings.threads)
+            return BACKEND(settings)
+
+    if takes is not None:
+        Plain.takes_threads = takes
+    registry.register("plain", lambda: Plain)
+    try:
+        with sp.open("plain:0"):
+            assert len(opened) == 1
+        if takes:
+            with sp.open("plain:0", threads=2) as dev:
+                assert (opened[1:], dev.info.compute_units) == ([2], 2)
+        else:
+            with pytest.raises(ValueError, match=r"threads: expected none for plain:0, .* got 2"):
+                sp.open("plain:0", threads=2)
+            assert len(opened) == 1
+    finally:
+        registry.unregister("plain")
+
+
 @pytest.fixture
 def plugin(tmp_path, monkeypatch):
     """A folder on sys.path with an installed distribution that has entry points."""

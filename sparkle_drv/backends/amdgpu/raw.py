@@ -15,6 +15,7 @@ import time
 from typing import Any
 
 from sparkle_drv._native import ffi, lib
+from sparkle_drv.errors import leave
 
 RETRY_S = 10.0  # for how long an ioctl that is to be made again is
 
@@ -72,8 +73,8 @@ class Node:
     def __enter__(self) -> Node:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    def __exit__(self, kind: object, error: BaseException | None, *_: object) -> None:
+        leave(self.close, error)
 
     def ioctl(self, name: str, arg: Any, *, timeout_s: float = RETRY_S) -> Any:
         """DRM_IOCTL_`name`; returns `arg`. EINTR and EAGAIN are retried, for `timeout_s` at most.

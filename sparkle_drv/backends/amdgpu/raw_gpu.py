@@ -8,6 +8,8 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
+from sparkle_drv.errors import leave
+
 from .raw import Node, ffi, lib, pointer
 
 __all__ = ["DOMAINS", "IP", "NOP", "OPERATIONS", "PAGE", "RIGHTS", "Buffer", "Gpu", "Job", "Late"]
@@ -234,5 +236,5 @@ class Gpu:
     def __enter__(self) -> Gpu:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    def __exit__(self, kind: object, error: BaseException | None, *_: object) -> None:
+        leave(self.close, error)

@@ -81,6 +81,7 @@ class CpuBackend:
     `launch`, `run`, `submit`, `submitted`, `reached`, `wait` are the native functions themselves.
     """
 
+    takes_threads = True
     brief = True
     """A look at a queue waits for nobody: see backends/base.py."""
     # The queue half of the protocol is the same in every backend in native code.

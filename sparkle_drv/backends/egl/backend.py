@@ -21,7 +21,6 @@ from sparkle_drv.errors import DeviceNotFound, ImageError, OutOfDeviceMemory, ch
 from sparkle_drv.types import DeviceInfo, Found, Memory, Resources
 
 _CLOSE_NS = 10_000_000_000
-_PEER_NS = 30_000_000_000
 _LETTERS = {"f32": "f", "f64": "d", "i32": "i", "u32": "u", "i64": "I", "u64": "U"}
 _log = logging.getLogger("sparkle_drv.egl")
 
@@ -184,18 +183,8 @@ class EglBackend:
         return lib.sp_egl_download(queue, address, target, out.nbytes), target
 
     def copy_peer(self, queue: Any, dst: int, src: int, nbytes: int, peer: Backend) -> int:
-        """Within one device a copy; to another by way of the host, before this returns."""
-        if peer is self:
-            return self._native.copy(queue, dst, src, nbytes)
-        between = memoryview(bytearray(nbytes))
-        other = peer.open_queue(False)
-        try:
-            value, kept = peer.download(other, src, between)
-            rc = value if value < 0 else peer.wait(other, value, _PEER_NS)
-            del kept
-        finally:
-            peer.close_queue(other, _PEER_NS)
-        return self.upload(queue, dst, between)[0] if rc == 0 else rc
+        """Within one device only: two GL contexts share no memory here."""
+        return self._native.copy(queue, dst, src, nbytes) if peer is self else -errno.EOPNOTSUPP
 
     # Kernels
 

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from sparkle_drv.core.array import Array
-from sparkle_drv.ops import staging
 
 from .. import validate
 from ..validate import Check
@@ -24,7 +23,7 @@ def copies(task: Task, reads: Mapping[str, Any]) -> dict[str, Host]:
     found = {}
     for name, x in reads.items():
         if isinstance(x, Array) and x.fence is not None:
-            x.fence.wait(staging.WAIT_S)
+            x.fence.wait()
         found[name] = np.array(x.numpy() if isinstance(x, Array) else x)
     return found
 
@@ -36,7 +35,7 @@ def wrong(task: Task, made: Array, given: Mapping[str, Host], chance: np.random.
         return ""
     check, operands = found
     if made.fence is not None:
-        made.fence.wait(staging.WAIT_S)
+        made.fence.wait()
     return check(made.numpy(), operands, chance)
 
 

@@ -20,7 +20,6 @@ from sparkle_drv.core.array import Array
 from sparkle_drv.core.buffer import Buffer
 from sparkle_drv.core.device import Device
 from sparkle_drv.errors import DeviceLost, KernelFault, OutOfDeviceMemory
-from sparkle_drv.ops import staging
 
 from .. import ways
 from ..arrays import ContextArray
@@ -303,7 +302,7 @@ class GraphRun:
 def _host(array: Array) -> Host:
     """What it holds when all that was launched has run, without keeping it."""
     if array.fence is not None:
-        array.fence.wait(staging.WAIT_S)
+        array.fence.wait()
     return array.numpy()
 
 

@@ -11,7 +11,6 @@ import numpy as np
 from sparkle_drv import ops
 from sparkle_drv.core.array import Array
 from sparkle_drv.core.device import Device
-from sparkle_drv.ops import staging
 from sparkle_drv.telemetry.trace import Span
 
 from ..local import LocalExecutor, WrongResult
@@ -106,7 +105,7 @@ class Watch:
         begin_ns, begin = time.perf_counter_ns(), clock()
         made = call()
         if made.fence is not None:
-            made.fence.wait(staging.WAIT_S)
+            made.fence.wait()
         seconds = clock() - begin
         # What is to be on the host is fetched when somebody wants it.
         out_s = None if plan.work.out_place else 0.0
