@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from sparkle_drv.core.device import Device
 
 _NET_NS = 1_000_000_000  # how long a finalizer waits for work that nobody waited for
-_FULL_S = 30.0  # for how long a queue may be full
+_FULL_S = 30.0  # how long a submission waits for room in a full queue; Fence.wait's default
 
 
 def _address_of(backend: Any, name: str) -> int:
@@ -232,15 +232,16 @@ class Queue(QueueBase):
     def _through(
         self, value: int, submit: Callable[[], int], taken: Callable[[int], None] | None = None
     ) -> int:
-        """What `submit` returned, once the queue has had room for all of it.
+        """What `submit` returned, once the queue has had room for all of it. FenceTimeout when it
+        has had none for _FULL_S: then nothing was submitted.
 
         `taken` is called with the value as soon as there is one: Ctrl-C may end what comes after.
         """
         deadline = time.monotonic() + _FULL_S
-        while value == -errno.EAGAIN and time.monotonic() < deadline:
-            time.sleep(
-                0.001
-            )  # that another queue has yet to send what this waits for is said at once
+        while value == -errno.EAGAIN:
+            if time.monotonic() >= deadline:
+                raise self._full()
+            self._wait_for_room()
             value = submit()
         begun = value <= -BEGUN
         value = -BEGUN - value if begun else value
@@ -249,6 +250,20 @@ class Queue(QueueBase):
         if begun:
             self._hand_over(value)
         return value
+
+    def _wait_for_room(self) -> None:
+        room = getattr(self._backend, "room", None)
+        if room is not None:
+            room(self._handle, SLICE_NS)
+        else:  # its submit has waited, or has said at once that another queue must send first
+            time.sleep(0.001)
+
+    def _full(self) -> FenceTimeout:
+        return FenceTimeout(
+            f"{self._device.uri}: the queue is full, {self.submitted - self.reached} submissions "
+            f"are in flight and made no room within {_FULL_S} s: nothing was submitted",
+            self.describe(),
+        )
 
     def _hand_over(self, value: int) -> None:
         """The rest of what has been begun. How it ended is for who waits for its fence; so is that
@@ -468,7 +483,7 @@ class Queue(QueueBase):
             return value
 
         def taken(value: int) -> None:
-            if self.reached < value:
+            if (kept is not None or objects) and self.reached < value:
                 self._device._retired.hold(self._handle, value, kept, *objects)
 
         value = self._through(again(), again, taken)
