@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -56,9 +56,14 @@ class LocalExecutor:
         devices: Sequence[Device],
         clock: Callable[[], float],
         profile: Profile | None = None,
+        aside: Mapping[str, str] | None = None,
     ) -> None:
         self.profile = profile
         self.devices = {device.uri: device for device in devices}
+        self.aside = dict(aside or {})
+        """By URI, devices that take part only where they are named, and why (named.py)."""
+        self.usual = tuple(uri for uri in self.devices if uri not in self.aside)
+        """The others."""
         self.costs = Costs()
         self.clock = clock
         self.last: Kept | KeptGraph | None = None
