@@ -18,9 +18,10 @@ from typing import Any
 from sparkle_drv.core.array import Array
 from sparkle_drv.core.device import Device
 from sparkle_drv.errors import DeviceLost, KernelFault, OutOfDeviceMemory
+from sparkle_drv.telemetry import progress
 from sparkle_drv.telemetry.trace import Trace
 
-from . import decide, probe, progress, stepwise, traced, ways
+from . import decide, probe, stepwise, traced, ways
 from .arrays import ContextArray, check_own
 from .conversion import Conversion
 from .costs import Costs, Node
@@ -111,7 +112,7 @@ class LocalExecutor:
 
     def _probe(self, kind: Class, uri: str) -> None:
         device = self.devices[uri]
-        with progress.shown(f"sparkle_drv: measuring {kind.name} on {uri}"):
+        with progress.told(f"measuring {kind.name} on {uri}"):
             points = probe.speeds(device, kind, self.clock_of(device))
         if points:
             self.learn(uri, {kind.name: points})

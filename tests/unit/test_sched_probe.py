@@ -1,12 +1,10 @@
-"""Probes: how long they may go on, and that a terminal is told."""
+"""Probes: how long they may go on."""
 
-import io
-import sys
 import types
 
 import pytest
 
-from sparkle_drv.sched import probe, progress
+from sparkle_drv.sched import probe
 from sparkle_drv.sched.operations import Class
 
 
@@ -80,21 +78,3 @@ def test_what_is_probed_by_a_virtual_clock_does_not_depend_on_ours(monkeypatch):
         assert len({size for size, _ in points}) == probe.VIRTUAL_SIZES
         assert len(runs) == probe.VIRTUAL_SIZES * (1 + probe.EACH)  # no warming up: once dropped
         assert all(t == pytest.approx(1e-4 * seconds * s / 1e3, rel=1e-3) for s, t in points[6:])
-
-
-def test_a_terminal_is_told_and_nothing_else_is(monkeypatch, capsys):
-    class Terminal(io.StringIO):
-        def isatty(self):
-            return True
-
-    terminal = Terminal()
-    monkeypatch.setattr(sys, "stderr", terminal)
-    with progress.shown("measuring x"):
-        assert terminal.getvalue() == f"{progress.ANEW}measuring x"
-    assert terminal.getvalue().endswith(f"x{progress.ANEW}")
-    for other in (None, io.StringIO()):
-        monkeypatch.setattr(sys, "stderr", other)
-        with progress.shown("measuring x"):
-            pass
-        assert other is None or other.getvalue() == ""
-    assert capsys.readouterr() == ("", "")
