@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import numbers
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from sparkle_drv.core import settings
@@ -23,6 +23,7 @@ from sparkle_drv.sched.graph.plan import GraphPlan
 from sparkle_drv.sched.graph.record import TaskGraph
 from sparkle_drv.sched.inspector import Inspector
 from sparkle_drv.sched.local import LocalExecutor, default_clock
+from sparkle_drv.sched.named import only_named
 from sparkle_drv.sched.profile import Profile
 from sparkle_drv.sched.work import Plan
 from sparkle_drv.telemetry.trace import Trace
@@ -33,7 +34,8 @@ class Context:
 
     `devices` is the tuple of them, `device` the first. Operations take what those of
     `sparkle_drv.ops` take, ContextArrays too: numpy in, numpy out; a ContextArray in, one out,
-    asynchronous. `devices=` of an operation is a list of URIs of this Context to choose among.
+    asynchronous. `devices=` of an operation is a list of URIs of this Context to choose among;
+    without it all are, but for those that `init` says take part only where they are named.
     They raise what those of `sparkle_drv.ops` raise, ValueError when no device can do it (what is
     needed and what there is) or the devices are wrong, and what the last device raised when all
     have failed. What is told about a call afterwards: `last_plan`, `explain_last_plan`. Once it is
@@ -41,15 +43,19 @@ class Context:
     """
 
     def __init__(
-        self, devices: Sequence[Device], profile: bool = True, validate: float = 0.0
+        self,
+        devices: Sequence[Device],
+        profile: bool = True,
+        validate: float = 0.0,
+        aside: Mapping[str, str] | None = None,
     ) -> None:
         self.devices = tuple(devices)
         self.device = self.devices[0]
         kept = Profile(self.device.home) if profile else None
-        self._executor = LocalExecutor(self.devices, default_clock(), kept)
+        self._executor = LocalExecutor(self.devices, default_clock(), kept, aside)
         if validate:
             self._executor.inspector = Inspector(validate)
-        self._uris = tuple(self._executor.devices)
+        self._uris = self._executor.usual
         self._gemm_again = again.gemm(self._executor, self._uris)
         self._traces: list[Trace] = []
 
@@ -68,7 +74,8 @@ class Context:
             raise TypeError(f"{what}: a URI as text is wanted, got {uri!r}")
         found = self._executor.devices.get(uri)
         if found is None:
-            raise ValueError(f"{what}: {uri!r} is not one of {', '.join(self._uris)}{besides}")
+            there = ", ".join(self._executor.devices)
+            raise ValueError(f"{what}: {uri!r} is not one of {there}{besides}")
         return found
 
     def _among(self, devices: Sequence[str] | None) -> tuple[str, ...]:
@@ -187,8 +194,10 @@ class Context:
         recording.save(self._traces, path)
 
     def explain_devices(self) -> str:
-        """The devices in words: what they are, what was measured of them, what they share."""
-        return explain.devices(self.devices, self._executor.costs)
+        """The devices in words: what they are, what was measured of them, what they share, and why
+        one takes part only where it is named.
+        """
+        return explain.devices(self.devices, self._executor.costs, self._executor.aside)
 
     def close(self, timeout_s: float = 30) -> None:
         """Close every device; idempotent.
@@ -215,6 +224,11 @@ def init(
     deterministic: bool = False,
 ) -> Context:
     """Open devices as one Context: "all" that are usable, the best first, or a list of URIs.
+
+    A device of "all" that is software, and computes on the cores of another one (OpenGL by Mesa's
+    llvmpipe), takes part only where somebody names it: in a list of URIs here, or by `devices=` of
+    a call or graph. `device=` of an array puts that array there, and no more. `explain_devices`
+    says which devices these are.
 
     What was measured of them is read from SPARKLE_HOME/profile.json and kept there; profile=False:
     neither. What is not known is measured when the first call needs it. `deterministic` is that of
@@ -253,4 +267,5 @@ def init(
             with contextlib.suppress(SparkleError):  # the first error is the one to tell
                 Context(opened).close()
         raise
-    return Context(opened, profile, float(validate))
+    aside = only_named([device.info for device in opened]) if devices == "all" else None
+    return Context(opened, profile, float(validate), aside)

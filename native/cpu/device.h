@@ -33,11 +33,12 @@ struct sp_cpu_kernel {
     struct sp_extents extents; /* of sig */
 };
 
-/* One submission on its way: the records follow. */
+/* One submission on its way: the records follow, and behind them what an upload copies. */
 struct sp_job {
     struct sp_job *next;
     uint64_t value;
-    size_t nbytes;
+    size_t nbytes;     /* of the records */
+    size_t all_nbytes; /* of the job */
     _Alignas(16) unsigned char records[];
 };
 
@@ -46,6 +47,7 @@ struct sp_cpu_queue {
     struct sp_cpu *dev;
     struct sp_timeline timeline;
     struct sp_job *head, *tail, *current; /* lock */
+    uint64_t held_nbytes;                 /* lock: of all jobs that have not ended */
     int worker_started;                   /* lock */
 
     pthread_t worker;

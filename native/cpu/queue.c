@@ -11,6 +11,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* A queue is full, and submissions wait for room, once it holds so much. JOBS: as many as a timing queue keeps times of
+ * (core/ledger.c); with 256 to 16384 a producer that is always ahead was equally fast. NBYTES: of records and of what uploads
+ * copy, two frames of 32 MiB. A job may go beyond it, so that one of any size is taken. */
+enum { MOST_JOBS = 4096, MOST_NBYTES = 64 << 20 };
+
 static void note(struct sp_cpu_queue *q, uint64_t value, uint64_t start_ns, int rc)
 {
     if (!q->common.ledger.times && rc == 0)
@@ -73,6 +78,7 @@ static void *worker(void *arg)
         int rc = sp_cpu_replay(job->records, job->nbytes, &q->running);
         pthread_mutex_lock(q->common.lock);
         q->current = NULL;
+        q->held_nbytes -= job->all_nbytes;
         pthread_mutex_unlock(q->common.lock);
         hold_waited(job->records, job->nbytes, 0);
         uint64_t value = job->value;
@@ -98,24 +104,43 @@ static int start_worker(struct sp_cpu_queue *q)
     return -rc;
 }
 
-/* With the lock held: a job at the end of the queue. */
-static int64_t append(struct sp_cpu_queue *q, const void *records, size_t nbytes)
+/* With the lock held. */
+static int is_full(struct sp_cpu_queue *q)
 {
-    struct sp_job *job = malloc(sizeof *job + nbytes);
+    return q->held_nbytes >= MOST_NBYTES || sp_queue_submitted(&q->common) - sp_timeline_reached(&q->timeline) >= MOST_JOBS;
+}
+
+/* Of these records; `data`, if any, is copied behind them, and the first record, a copy, reads it there. NULL: no memory. */
+static struct sp_job *make_job(const void *records, size_t nbytes, const void *data, size_t data_nbytes)
+{
+    size_t all;
+    if (__builtin_add_overflow(sizeof(struct sp_job) + nbytes, data_nbytes, &all))
+        return NULL;
+    struct sp_job *job = malloc(all);
     if (!job)
-        return -ENOMEM;
-    if (!q->worker_started) {
-        int rc = start_worker(q);
-        if (rc) {
-            free(job);
-            return rc;
-        }
-    }
+        return NULL;
     job->next = NULL;
     job->nbytes = nbytes;
+    job->all_nbytes = all;
     if (nbytes)
         memcpy(job->records, records, nbytes);
-    hold_waited(job->records, nbytes, 1);
+    if (data_nbytes) {
+        memcpy(job->records + nbytes, data, data_nbytes);
+        ((struct sp_cmd_copy *)(void *)job->records)->src = (uint64_t)(uintptr_t)(job->records + nbytes);
+    }
+    return job;
+}
+
+/* With the lock held: a job at the end of the queue. It is freed where that fails. */
+static int64_t append(struct sp_cpu_queue *q, struct sp_job *job)
+{
+    int rc = !job ? -ENOMEM : is_full(q) ? -EAGAIN : q->worker_started ? 0 : start_worker(q);
+    if (rc) {
+        free(job);
+        return rc;
+    }
+    hold_waited(job->records, job->nbytes, 1);
+    q->held_nbytes += job->all_nbytes;
     job->value = sp_queue_take_value(&q->common);
     if (q->tail)
         q->tail->next = job;
@@ -146,7 +171,7 @@ static int64_t run_inline(struct sp_cpu_queue *q, const void *record, uint64_t v
 static int64_t launch(struct sp_cpu_queue *q, const void *record, size_t nbytes, int may_run_inline)
 {
     if (!may_run_inline || sp_timeline_reached(&q->timeline) != atomic_load(&q->common.submitted))
-        return sp_queue_leave(&q->common, append(q, record, nbytes));
+        return sp_queue_leave(&q->common, append(q, make_job(record, nbytes, NULL, 0)));
     uint64_t value = sp_queue_take_value(&q->common);
     atomic_store_explicit(&q->inline_nbytes, nbytes, memory_order_relaxed);
     atomic_store_explicit(&q->inline_record, record, memory_order_release);
@@ -169,7 +194,38 @@ int64_t sp_cpu_submit(struct sp_cpu_queue *q, const void *records, size_t nbytes
     if (rc)
         return rc;
     rc = sp_cpu_check(q->dev, records, nbytes);
-    return sp_queue_leave(&q->common, rc ? rc : append(q, records, nbytes));
+    return sp_queue_leave(&q->common, rc ? rc : append(q, make_job(records, nbytes, NULL, 0)));
+}
+
+int64_t sp_cpu_upload(struct sp_cpu_queue *q, uint64_t address, const void *data, uint64_t nbytes)
+{
+    struct sp_cmd_copy copy = {.kind = SP_CMD_COPY, .nbytes = sizeof copy, .dst = address, .count = nbytes};
+    int64_t rc = sp_queue_enter(&q->common, SP_ANY_EPOCH);
+    if (rc)
+        return rc;
+    const uint64_t submitted = sp_queue_submitted(&q->common);
+    const int idle = sp_timeline_reached(&q->timeline) == submitted;
+    rc = sp_queue_leave(&q->common, is_full(q) ? -EAGAIN : 0);
+    if (rc)
+        return rc;
+    if (idle) { /* nothing before it on this queue: it happens now */
+        if (nbytes)
+            memmove((void *)(uintptr_t)address, data, nbytes); /* `data` may be a part of the same buffer */
+        return (int64_t)submitted;
+    }
+    struct sp_job *job = make_job(&copy, sizeof copy, data, nbytes); /* before the lock: it may take long */
+    rc = sp_queue_enter(&q->common, SP_ANY_EPOCH);
+    if (rc) {
+        free(job);
+        return rc;
+    }
+    return sp_queue_leave(&q->common, append(q, job));
+}
+
+int sp_cpu_room(struct sp_cpu_queue *q, uint64_t timeout_ns)
+{
+    uint64_t reached = sp_timeline_reached(&q->timeline), ahead = sp_queue_submitted(&q->common) - reached;
+    return sp_timeline_wait(&q->timeline, reached + (ahead + 1) / 2, timeout_ns, 0);
 }
 
 int sp_cpu_prepare(struct sp_cpu_queue *q, const void *record, size_t nbytes, uint64_t epoch, struct sp_prepared **out)

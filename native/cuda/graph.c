@@ -38,6 +38,8 @@ static uint32_t count_nodes(const unsigned char *records, size_t nbytes)
             return 0;
         if (head->kind == SP_CMD_COPY && sp_cuda_overlaps((const void *)head))
             return 0;
+        if (head->kind == SP_CMD_FILL && sp_cuda_fill_ahead((const void *)head))
+            return 0;
         count += !is_empty(head);
         at += head->nbytes;
     }

@@ -51,15 +51,44 @@ static int copy(struct sp_cuda_queue *q, struct sp_cuda_flight *f, const struct 
     return result ? result : sp_cuMemcpyHtoDAsync_v2(c->dst, f->staging, c->count, q->stream);
 }
 
+static int fill_elements(struct sp_cuda_queue *q, uint64_t dst, uint32_t pattern, uint32_t width, uint64_t count)
+{
+    if (width == 1)
+        return sp_cuMemsetD8Async(dst, (unsigned char)pattern, count, q->stream);
+    if (width == 2)
+        return sp_cuMemsetD16Async(dst, (unsigned short)pattern, count, q->stream);
+    return sp_cuMemsetD32Async(dst, pattern, count, q->stream);
+}
+
+static int fill_bytes(struct sp_cuda_queue *q, uint64_t dst, uint32_t pattern, uint32_t begin, uint32_t end)
+{
+    int result = CU_OK;
+    for (uint32_t i = begin; result == CU_OK && i < end; i++)
+        result = fill_elements(q, dst + i, pattern >> 8 * i, 1, 1);
+    return result;
+}
+
+uint32_t sp_cuda_fill_ahead(const struct sp_cmd_fill *f)
+{
+    return (uint32_t)-f->dst & (f->pattern_nbytes - 1);
+}
+
+/* Off alignment: bytes up to the first aligned element, elements of the rotated pattern, and the bytes that remain. */
 static int fill(struct sp_cuda_queue *q, const struct sp_cmd_fill *f)
 {
+    const uint32_t width = f->pattern_nbytes, ahead = sp_cuda_fill_ahead(f);
     if (f->count == 0)
         return CU_OK;
-    if (f->pattern_nbytes == 1)
-        return sp_cuMemsetD8Async(f->dst, (unsigned char)f->pattern, f->count, q->stream);
-    if (f->pattern_nbytes == 2)
-        return sp_cuMemsetD16Async(f->dst, (unsigned short)f->pattern, f->count / 2, q->stream);
-    return sp_cuMemsetD32Async(f->dst, f->pattern, f->count / 4, q->stream);
+    if (ahead == 0)
+        return fill_elements(q, f->dst, f->pattern, width, f->count / width);
+    const uint64_t last = f->count - width, whole = last / width;
+    int result = fill_bytes(q, f->dst, f->pattern, 0, ahead);
+    if (result == CU_OK && whole) {
+        const uint32_t pattern = width == 2 ? f->pattern & 0xffff : f->pattern;
+        const uint32_t turned = pattern >> 8 * ahead | pattern << 8 * (width - ahead);
+        result = fill_elements(q, f->dst + ahead, turned, width, whole);
+    }
+    return result ? result : fill_bytes(q, f->dst + last, f->pattern, ahead, width);
 }
 
 /* The device's lock keeps the other queue from taking its streams down; its own would be a second queue's lock. */

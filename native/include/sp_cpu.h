@@ -109,6 +109,12 @@ int sp_cpu_prepare(struct sp_cpu_queue *q, const void *record, size_t nbytes, ui
 int64_t sp_cpu_run(struct sp_prepared *p);
 /* An array of records, replayed in order by the queue's worker. The records are copied. */
 int64_t sp_cpu_submit(struct sp_cpu_queue *q, const void *records, size_t nbytes, uint64_t epoch);
+/* Copies host memory to `address`, in the caller when the queue is idle: the value at which it is done. The bytes may change as
+ * soon as this returns. */
+int64_t sp_cpu_upload(struct sp_cpu_queue *q, uint64_t address, const void *data, uint64_t nbytes);
+/* All four return -EAGAIN, and submit nothing, while the queue holds as much as it may. This waits until half of that has ended:
+ * 0 or -ETIMEDOUT. */
+int sp_cpu_room(struct sp_cpu_queue *q, uint64_t timeout_ns);
 
 uint64_t sp_cpu_submitted(struct sp_cpu_queue *q);
 /* The same, when no launch is between its look at the epoch and its value. */

@@ -17,11 +17,16 @@ ANY_EPOCH = 2**64 - 1
 """In place of an epoch, for copies between memory that core keeps pinned meanwhile."""
 
 BEGUN = 4096
-"""What submits may return -BEGUN - value: the submission has that value, but is so long that not
-all of it is with the device; whoever waits for the value hands over the rest. -EAGAIN: the queue
-was full for 0.1 s, nothing was submitted. In both cases core goes on, between looks at Ctrl-C: a
-backend that knows the former has hand_over(queue, value, timeout_ns), which hands over the rest
-without waiting for its end (0: done, -EAGAIN: some, -ETIMEDOUT: nothing), else core waits."""
+"""Submits may return two more things.
+
+-BEGUN - value: the submission has that value, but is so long that not all of it is with the device.
+Core hands over the rest between looks at Ctrl-C. A backend may have hand_over(queue, value,
+timeout_ns) for that, which does not wait for its end (0: done, -EAGAIN: some, -ETIMEDOUT: nothing);
+else core waits for the value, which hands over the rest, too.
+
+-EAGAIN: the queue is full and nothing was submitted. Core asks again between looks at Ctrl-C, for
+30 s. A backend waits for room for 0.1 s before it returns that, or it returns at once and has
+room(queue, timeout_ns), which waits (0, or -ETIMEDOUT)."""
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ from sparkle_drv.core.signature import Arg, Signature, manifest_args, parse_args
 from sparkle_drv.core.storage import Storage
 from sparkle_drv.core.timestamp import Timestamp
 from sparkle_drv.errors import FORKED, DeviceLost, FenceTimeout, ImageError, leave
+from sparkle_drv.telemetry import progress
 from sparkle_drv.types import DeviceInfo, Memory, TilePlan
 
 _T = TypeVar("_T")
@@ -293,7 +294,8 @@ class Device(DeviceBase):
         self, spec: KernelSpec, signature: Signature, asked: Any, usual: Any, dims: int
     ) -> Kernel:
         size = triple("group_size", usual if asked is None else asked)
-        loaded = self._backend.load(spec)
+        with progress.told(f"compiling {spec.name} for {self.uri}"):
+            loaded = self._backend.load(spec)
         if asked is not None and loaded.group_size not in (None, size):
             self._backend.unload(loaded.handle)
             raise ValueError(

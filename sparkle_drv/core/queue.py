@@ -253,15 +253,16 @@ class Queue(QueueBase):
     def _through(
         self, value: int, submit: Callable[[], int], taken: Callable[[int], None] | None = None
     ) -> int:
-        """What `submit` returned, once the queue has had room for all of it.
+        """What `submit` returned, once the queue has had room for all of it. FenceTimeout when it
+        has had none for `timeout_s`: then nothing was submitted.
 
         `taken` is called with the value as soon as there is one: Ctrl-C may end what comes after.
         """
         deadline = time.monotonic() + self._timeout_s
-        while value == -errno.EAGAIN and time.monotonic() < deadline:
-            time.sleep(
-                0.001
-            )  # that another queue has yet to send what this waits for is said at once
+        while value == -errno.EAGAIN:
+            if time.monotonic() >= deadline:
+                raise self._full()
+            self._wait_for_room()
             value = submit()
         begun = value <= -BEGUN
         value = -BEGUN - value if begun else value
@@ -270,6 +271,20 @@ class Queue(QueueBase):
         if begun:
             self._hand_over(value)
         return value
+
+    def _wait_for_room(self) -> None:
+        room = getattr(self._backend, "room", None)
+        if room is not None:
+            room(self._handle, SLICE_NS)
+        else:  # its submit has waited, or has said at once that another queue must send first
+            time.sleep(0.001)
+
+    def _full(self) -> FenceTimeout:
+        return FenceTimeout(
+            f"{self._device.uri}: the queue is full, {self.submitted - self.reached} submissions "
+            f"are in flight and made no room within {self._timeout_s:g} s: nothing was submitted",
+            self.describe(),
+        )
 
     def _hand_over(self, value: int) -> None:
         """The rest of what has been begun. How it ended is for who waits for its fence; so is that
@@ -502,7 +517,7 @@ class Queue(QueueBase):
             return value
 
         def taken(value: int) -> None:
-            if self.reached < value:
+            if (kept is not None or objects) and self.reached < value:
                 self._device._retired.hold(self._handle, value, kept, *objects)
 
         value = self._through(again(), again, taken)

@@ -12,7 +12,8 @@
 
     operations.py, calls.py   what can be placed; refused.py: what cannot be; conversion.py: a
                  change of layout before it; arrays.py: arrays that live anywhere
-    local.py     the runner; probe.py, profile.py: what it measures and keeps; progress.py: tells
+    local.py     the runner; probe.py, profile.py: what it measures and keeps
+    named.py     which devices take part only where somebody names them
     ways.py      the ways between devices, measured and gone
     sampled.py   a plan that is kept: which calls are measured, when it is decided anew
     again.py     the short way of a call that was made before

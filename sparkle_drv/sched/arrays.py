@@ -253,8 +253,10 @@ def empty(
 def empty_anywhere(
     executor: LocalExecutor, shape: Any, dtype: Any, layout: str | None
 ) -> ContextArray:
-    """`empty` on the first device that is not lost and has room. Raises as it does."""
-    there = executor.devices.values()
+    """`empty` on the first device that is not lost, has room and need not be named. Raises as it
+    does.
+    """
+    there = [executor.devices[uri] for uri in executor.usual]
     full: list[OutOfDeviceMemory] = []
     for dev in [d for d in there if not executor.costs.nodes[d.uri].lost] or there:
         try:

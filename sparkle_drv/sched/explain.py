@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from sparkle_drv.core.device import Device
 
@@ -69,8 +69,10 @@ def _cost(cost: Cost) -> str:
     return f"{seconds(cost.total_s)} ({shown})"
 
 
-def devices(given: Sequence[Device], costs: Costs) -> str:
-    """A paragraph a device: what it is, and what was measured of it."""
+def devices(given: Sequence[Device], costs: Costs, aside: Mapping[str, str]) -> str:
+    """A paragraph a device: what it is, and what was measured of it; `aside` says why one takes
+    part only where it is named.
+    """
     lines = []
     for device in given:
         info, node = device.info, costs.nodes[device.uri]
@@ -80,6 +82,8 @@ def devices(given: Sequence[Device], costs: Costs) -> str:
         memory = "unified with the host" if info.unified else "its own memory"
         lines.append(f"    {info.memory_nbytes / 2**30:.1f} GiB, {memory}{_shared(device, given)}")
         lines.append(f"    {_measured(device.uri, costs)}; {_peers(device, given)}")
+        if device.uri in aside:
+            lines.append(f"    not used: {aside[device.uri]}")
         if node.lost:
             lines.append(f"    lost: {node.lost}")
         lines += _unmeasured(device.uri, costs)

@@ -11,16 +11,17 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from sparkle_drv.core.array import Array
 from sparkle_drv.core.device import Device
 from sparkle_drv.errors import DeviceLost, KernelFault, OutOfDeviceMemory
+from sparkle_drv.telemetry import progress
 from sparkle_drv.telemetry.trace import Trace
 
-from . import decide, probe, progress, stepwise, traced, ways
+from . import decide, probe, stepwise, traced, ways
 from .arrays import ContextArray, check_own
 from .conversion import Conversion
 from .costs import Costs, Node
@@ -56,9 +57,14 @@ class LocalExecutor:
         devices: Sequence[Device],
         clock: Callable[[], float],
         profile: Profile | None = None,
+        aside: Mapping[str, str] | None = None,
     ) -> None:
         self.profile = profile
         self.devices = {device.uri: device for device in devices}
+        self.aside = dict(aside or {})
+        """By URI, devices that take part only where they are named, and why (named.py)."""
+        self.usual = tuple(uri for uri in self.devices if uri not in self.aside)
+        """The others."""
         self.costs = Costs()
         self.clock = clock
         self.last: Kept | KeptGraph | None = None
@@ -106,7 +112,7 @@ class LocalExecutor:
 
     def _probe(self, kind: Class, uri: str) -> None:
         device = self.devices[uri]
-        with progress.shown(f"sparkle_drv: measuring {kind.name} on {uri}"):
+        with progress.told(f"measuring {kind.name} on {uri}"):
             points = probe.speeds(device, kind, self.clock_of(device))
         if points:
             self.learn(uri, {kind.name: points})

@@ -17,8 +17,9 @@ import numpy as np
 from sparkle_drv.core.array import Array
 from sparkle_drv.core.device import Device
 from sparkle_drv.errors import DeviceLost, SparkleError
+from sparkle_drv.telemetry import progress
 
-from . import probe, progress
+from . import probe
 from .profile import BACK, INTO, between
 from .work import HOST
 
@@ -42,7 +43,7 @@ def know_host(executor: LocalExecutor, uri: str) -> bool:
         return True
 
     def measure() -> None:
-        with progress.shown(f"sparkle_drv: measuring transfers of {uri}"):
+        with progress.told(f"measuring transfers of {uri}"):
             into, back = probe.links(device, executor.clock_of(device))
         executor.learn(uri, {INTO: into, BACK: back})
 
@@ -71,7 +72,7 @@ def _measure(executor: LocalExecutor, source: Device, to: Device) -> None:
             by_host(x.numpy(), made)
 
     clock = executor.clock_of(to if to.clock is not None else source)
-    with progress.shown(f"sparkle_drv: measuring transfers from {source.uri} to {to.uri}"):
+    with progress.told(f"measuring transfers from {source.uri} to {to.uri}"):
         points = probe.way(source, to, move, clock)
     executor.learn(to.uri, {between(source.info): points})
 

@@ -268,6 +268,9 @@ class SimBackend:
 
         return self._job(queue, parts, act)
 
+    def room(self, queue: _Queue, timeout_ns: int) -> int:
+        return self._inner.room(queue.inner, timeout_ns)
+
     def upload(self, queue: _Queue, address: int, data: memoryview) -> tuple[int, object]:
         return self._transfer(queue, data.nbytes, lambda: self._inner.upload(
             queue.inner, address, data))  # fmt: skip

@@ -17,7 +17,6 @@ from sparkle_drv._native import ffi, lib
 import sparkle_drv as sp
 from sparkle_drv.backends.amdgpu import info
 from sparkle_drv.backends.base import BEGUN
-from sparkle_drv.core import queue
 from sparkle_drv.core.device import Device
 from sparkle_drv.testing import emu
 from sparkle_drv.testing.emulator import Machine
@@ -136,12 +135,12 @@ def test_a_full_queue_is_told_in_time(monkeypatch):
 
 
 def test_a_queue_that_stays_full_is_an_error(monkeypatch):
-    monkeypatch.setattr(queue, "_FULL_S", 0.25)
     with opened(monkeypatch) as (machine, dev), arrays(dev, 40 * GROUP) as a:
+        a.q.timeout_s = 0.25
         machine.hold_jobs()
         assert native(a) < -BEGUN
         try:
-            with pytest.raises(sp.DriverCallError, match="EAGAIN"):
+            with pytest.raises(sp.FenceTimeout, match="full.*nothing was submitted"):
                 go(a)
         finally:
             machine.hold_jobs(0, False)
@@ -237,8 +236,8 @@ def test_a_long_launch_returns_once_all_of_it_is_sent(monkeypatch):
 
 
 def test_a_long_launch_that_gets_no_further_is_left_to_its_fence(monkeypatch):
-    monkeypatch.setattr(queue, "_FULL_S", 0.25)
     with opened(monkeypatch) as (machine, dev), arrays(dev, 40 * GROUP) as a:
+        a.q.timeout_s = 0.25
         machine.hold_jobs()
         fence = go(a)
         with pytest.raises(sp.FenceTimeout):

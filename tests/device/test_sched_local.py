@@ -524,7 +524,7 @@ def test_the_explanation_names_everybody_and_the_times(executor):
     gemm(executor, *matrices())
     assert "egl:0: cannot: it is lost: reset" in explain.plan(executor.last)
     executor.costs.links["cpu", "egl:0"] = executor.costs.links[HOST, "egl:0"]
-    devices = explain.devices(list(executor.devices.values()), executor.costs)
+    devices = explain.devices(list(executor.devices.values()), executor.costs, {})
     for words in ("software gpu", "unified with the host", "shares cpu with egl:0", "no peers",
                   "shares cpu with cpu", "from the host", "measured: ", "GFLOPS, ", "s a call; ",
                   "lost: reset", "from cpu", "to egl:0"):  # fmt: skip

@@ -1,12 +1,10 @@
-"""Probes: how long they may go on, and that a terminal is told."""
+"""Probes: how long they may go on."""
 
-import io
-import sys
 import types
 
 import pytest
 
-from sparkle_drv.sched import probe, progress
+from sparkle_drv.sched import probe
 from sparkle_drv.sched.operations import Class
 
 
@@ -70,7 +68,7 @@ def test_what_the_first_run_takes_to_load_code_costs_no_sizes(monkeypatch):
         return {size for size, _ in probe.speeds(None, Class("x", one), ours.perf_counter)}
 
     for first in (0.3, 0.6, 2.0):
-        assert loads(monkeypatch, first, 1e-4) == {1.0, 8.0, 64.0, 512.0}
+        assert loads(monkeypatch, first, 1e-5) == {1.0, 8.0, 64.0, 512.0}
         assert len(loads(monkeypatch, first, 0.012)) == 2  # a dear second one is measured once
 
 
@@ -80,21 +78,3 @@ def test_what_is_probed_by_a_virtual_clock_does_not_depend_on_ours(monkeypatch):
         assert len({size for size, _ in points}) == probe.VIRTUAL_SIZES
         assert len(runs) == probe.VIRTUAL_SIZES * (1 + probe.EACH)  # no warming up: once dropped
         assert all(t == pytest.approx(1e-4 * seconds * s / 1e3, rel=1e-3) for s, t in points[6:])
-
-
-def test_a_terminal_is_told_and_nothing_else_is(monkeypatch, capsys):
-    class Terminal(io.StringIO):
-        def isatty(self):
-            return True
-
-    terminal = Terminal()
-    monkeypatch.setattr(sys, "stderr", terminal)
-    with progress.shown("measuring x"):
-        assert terminal.getvalue() == f"{progress.ANEW}measuring x"
-    assert terminal.getvalue().endswith(f"x{progress.ANEW}")
-    for other in (None, io.StringIO()):
-        monkeypatch.setattr(sys, "stderr", other)
-        with progress.shown("measuring x"):
-            pass
-        assert other is None or other.getvalue() == ""
-    assert capsys.readouterr() == ("", "")

@@ -177,13 +177,12 @@ class CpuBackend:
         return self._owned(pointer, nbytes, own)
 
     def upload(self, queue: Any, address: int, data: memoryview) -> tuple[int, object]:
-        target = ffi.cast("char *", address)
-        if lib.sp_cpu_reached(queue) == lib.sp_cpu_submitted(queue):
-            ffi.memmove(target, data, data.nbytes)
-            return lib.sp_cpu_submitted(queue), None
-        staged = self.alloc(data.nbytes, Memory.HOST)
-        ffi.memmove(staged.handle.pointer, data, data.nbytes)
-        return self._native.copy(queue, address, staged.address, data.nbytes), staged
+        return lib.sp_cpu_upload(queue, address, ffi.from_buffer(data), data.nbytes), None
+
+    def room(self, queue: Any, timeout_ns: int) -> int:
+        """Wait for room in a queue that returned -EAGAIN; see core/queue.py."""
+        rc: int = lib.sp_cpu_room(queue, timeout_ns)
+        return rc
 
     def download(self, queue: Any, address: int, out: memoryview) -> tuple[int, object]:
         if not out.nbytes:

@@ -1,0 +1,80 @@
+"""What takes long is told: a line on the terminal while it goes on, and a record in the log.
+
+Called around what may take long without the user's doing: measuring a device, compiling a kernel.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from typing import TextIO
+
+log = logging.getLogger("sparkle_drv")
+
+LONG_S = 0.5
+"""People notice a wait from about here on, and want to know what it is for."""
+
+_here = threading.local()  # `inside`: is this thread in a block already?
+
+
+@contextlib.contextmanager
+def told(what: str) -> Iterator[None]:
+    """Tell of the block if it takes longer than LONG_S: on stderr as soon as it does, where that is
+    a terminal, and in the log (INFO) once it has ended. A block inside another one is part of that.
+    """
+    if getattr(_here, "inside", False):
+        yield
+        return
+    terminal = _terminal()
+    line = _Line(terminal, what) if terminal is not None else None
+    begin = time.perf_counter()
+    _here.inside = True
+    try:
+        yield
+    finally:
+        _here.inside = False
+        seconds = time.perf_counter() - begin
+        if line is not None:
+            line.end(long=seconds > LONG_S)
+        if seconds > LONG_S:
+            log.info("%s took %.1f s", what, seconds)
+
+
+def _terminal() -> TextIO | None:
+    with contextlib.suppress(AttributeError, ValueError):  # stderr is None, or closed
+        return sys.stderr if sys.stderr.isatty() else None
+    return None
+
+
+class _Line:
+    """Printed once: by a timer, or at the end where code that keeps the GIL has held that up."""
+
+    def __init__(self, terminal: TextIO, what: str) -> None:
+        self._terminal = terminal
+        self._text = f"sparkle_drv: {what} ...\n"
+        self._lock = threading.Lock()
+        self._due = True
+        self._timer = threading.Timer(LONG_S, self._print)
+        self._timer.daemon = True
+        with contextlib.suppress(RuntimeError):  # no more threads: then it is told at the end
+            self._timer.start()
+
+    def _print(self) -> None:
+        with self._lock:
+            if not self._due:
+                return
+            self._due = False
+            with contextlib.suppress(OSError, ValueError):  # the terminal has gone
+                self._terminal.write(self._text)
+                self._terminal.flush()
+
+    def end(self, long: bool) -> None:
+        self._timer.cancel()
+        if long:
+            self._print()
+        with self._lock:
+            self._due = False
