@@ -2,15 +2,15 @@
 # Proves the two commands on a fresh machine: a bare system (debootstrap minbase) that has only make
 # and python3, a clone of HEAD in it, `make bench` and `make test` run in a chroot. As root.
 #
-# FRESH=FOLDER keeps the system there and uses it again; without, it is removed at the end, however
-# this script ends. TARGETS names other targets than "bench test". AS=user runs them as a user without
-# root, who first installs nothing: root then installs the packages of the line that set-up printed.
+# FRESH=FOLDER makes the system there, or uses it again, and keeps it. Without FRESH it is removed,
+# however this script ends. TARGETS names other targets than "bench test". AS=user runs them as a user
+# without root: root installs the packages of the line that set-up printed for that user, no others.
 #
-# exit codes: 0 all well; 75 no such system can be made here, the last line says why; else that of make
+# exit codes: 0 all passed; 75 no such system can be made here, and stderr says why; else that of make
 #
-# No mirror or index is named here: suite, mirror, keys, proxies, certificates and pip's settings are
-# those of the machine that this script runs on, carried in. All mounts belong to a mount namespace,
-# and all processes to a PID namespace: both go when this script ends, even if it is killed.
+# No mirror or index is named here. Suite, mirror, keys, proxies, certificates and pip's settings are
+# carried in from the machine. All mounts belong to a mount namespace and all processes to a PID
+# namespace: both end with this script, even if it is killed.
 set -eu
 cd "$(dirname "$0")/.."
 targets=${TARGETS:-bench test}
@@ -137,7 +137,7 @@ mount_all() {
 # --- Inside the system.
 
 # Of the environment only what concerns downloads, and what the two commands are told.
-settings=$(env | grep -E '^(CI|BENCH_ARGS|SPARKLE_REQUIRE|PIP_[A-Z_]*|SSL_CERT[A-Z_]*|REQUESTS_CA[A-Z_]*|CURL_CA[A-Z_]*|[A-Za-z_]*(proxy|PROXY))=' |
+settings=$(env | grep -E '^(CI|BENCH_ARGS|PYTEST_ADDOPTS|SPARKLE_REQUIRE|PIP_[A-Z_]*|SSL_CERT[A-Z_]*|REQUESTS_CA[A-Z_]*|CURL_CA[A-Z_]*|[A-Za-z_]*(proxy|PROXY))=' |
     cut -d= -f1)
 enter() { # USER COMMAND...
     user=$1
@@ -164,9 +164,9 @@ install_the_line() {
 }
 
 inside() {
-    as=${AS:-root}
-    home=/root
-    [ "$as" = root ] || home=/home/$as
+    as=root home=/root
+    # Nothing else that AS may say: some environments name an assembler by it.
+    [ "${AS:-}" != user ] || as=user home=/home/user
     make_system
     mount_all
     grep -q "^$as:" "$system/etc/passwd" || enter root useradd --create-home "$as"

@@ -196,8 +196,8 @@ def test_a_bare_system_may_unshare_and_share_memory(bare):
 def test_as_a_user_the_packages_of_one_line_are_installed(bare, line):
     build = f"@test -e /etc/asked.user || echo 'install with: sudo apt-get install {line}'"
     bare.makefile(f"build:\n\t{build if line else '@true'}\n{MAKEFILE}\t@grep first /etc/asked\n")
-    code, said = bare.fresh(AS="somebody")
-    assert "bench in bare as somebody" in said, said
+    code, said = bare.fresh(AS="user")
+    assert "bench in bare as user" in said, said
     if line:
         assert code == 0, said
         assert "test-fresh: as root: apt-get install first tool" in said
@@ -209,7 +209,7 @@ def test_as_a_user_the_packages_of_one_line_are_installed(bare, line):
 def test_as_a_user_a_second_line_is_a_failure(bare):
     line = "@echo 'setup: missing here; install with: sudo apt-get install x'"
     bare.makefile(f"build preload:\n\t{line}\nbench test:\n")
-    code, said = bare.fresh(AS="somebody")
+    code, said = bare.fresh(AS="user")
     assert (code, said[-1]) == (1, "test-fresh: the first line was not complete")
 
 
