@@ -79,12 +79,15 @@ finish() {
 
 # --- Inside the namespaces: the system.
 
-from_apt() { apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' "Codename: $suite" "Component: main" | head -n 1; }
+from_apt() { # FORMAT FILTER: what apt knows of this release
+    apt-get indextargets --format "$1" 'Created-By: Packages' "Codename: $suite" "$2"
+}
+main_mirror() { from_apt '$(REPO_URI)' 'Component: main' | head -n 1; }
 
 make_system() {
     suite=$(. /etc/os-release && echo "${VERSION_CODENAME:-}")
-    mirror=$(from_apt)
-    [ -n "$mirror" ] || { apt-get -qq update >/dev/null 2>&1 || true; mirror=$(from_apt); }
+    mirror=$(main_mirror)
+    [ -n "$mirror" ] || { apt-get -qq update >/dev/null 2>&1 || true; mirror=$(main_mirror); }
     [ -n "$mirror" ] || cannot "apt knows no mirror of this system's release"
     # On itself: the root of the chroot is a mount then, without which unshare(1) is refused in it.
     mount --bind "$system" "$system" || cannot "mount is refused"
@@ -109,7 +112,9 @@ carry_settings() {
     copy /etc/apt/apt.conf.d /etc/apt/auth.conf.d /etc/apt/trusted.gpg.d /usr/share/keyrings /etc/resolv.conf /etc/hosts
     copy /etc/ssl/certs /usr/local/share/ca-certificates /etc/pip.conf /etc/xdg/pip
     rm -f "$system"/etc/apt/apt.conf.d/*docker* # these forbid apt to keep its lists
-    printf 'deb %s %s main\n' "$mirror" "$suite" >"$system/etc/apt/sources.list"
+    # Ubuntu has some of the packages in another component than main.
+    components=$(from_apt '$(COMPONENT)' "Repo-URI: $mirror" | sort -u | tr '\n' ' ')
+    printf 'deb %s %s %s\n' "$mirror" "$suite" "$components" >"$system/etc/apt/sources.list"
     for config in "${XDG_CONFIG_HOME:-$HOME/.config}/pip/pip.conf" "$HOME/.pip/pip.conf"; do
         [ ! -e "$config" ] || { mkdir -p "$system$home/.config/pip" && cp -L "$config" "$system$home/.config/pip/"; }
     done
