@@ -20,6 +20,8 @@ import tempfile  # noqa: E402
 from collections.abc import Callable, Sequence  # noqa: E402
 from pathlib import Path  # noqa: E402
 
+from _bench import env  # noqa: E402
+
 ROOT = Path(__file__).resolve().parent.parent
 KIT = ROOT / "build" / "gpu-kit"
 MOST_MIB = 60
@@ -86,8 +88,7 @@ def main(argv: Sequence[str], kit: Path = KIT) -> int:
             print(f"gpu_kit.py: {what}: {error}", file=sys.stderr)
             if needed:
                 return 1
-    changed = "+" * bool(call("git", "status", "--porcelain"))
-    (kit / "commit").write_text(call("git", "rev-parse", "HEAD") + changed + "\n")
+    (kit / "commit").write_text((env.commit() or "unknown") + "\n")
     mib = sum(file.stat().st_size for file in kit.rglob("*") if file.is_file()) / (1 << 20)
     shown = kit.relative_to(ROOT) if kit.is_relative_to(ROOT) else kit
     print(f"{shown}: {mib:.1f} MiB of at most {MOST_MIB}")

@@ -1,8 +1,8 @@
 """Makes a checkout runnable: system packages (as root), the virtual environment, the build.
 
-Called by make with whatever python3 the machine has; no other tool uses it and no wheel carries it.
-Every step looks first whether there is anything to do, so running it again costs a second and
-changes nothing. It holds a lock for its whole run: two makes at once take turns.
+make calls it with the machine's python3. No other tool uses it and no wheel carries it. Every step
+first checks whether there is anything to do, so a second run takes a second and changes nothing. It
+holds a lock for its whole run: two makes at once take turns.
 """
 
 import argparse
@@ -13,15 +13,14 @@ import platform
 import shutil
 import subprocess
 import sys
-import sysconfig
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-VENV = ROOT / ".venv"
-STAMP = VENV / "sparkle-stamp"
+import _packages
+from _packages import PYTHON, ROOT, STAMP
+
+VENV = STAMP.parent
+TRIED = ROOT / "build" / "packages-tried"  # what apt-get has been asked for in this checkout
 EXTRAS = "test,tools"
-# Resolved: the same answer when somebody runs make inside .venv, which must not delete itself.
-PYTHON = Path(sys.executable).resolve()
+INSTALL = ("-y", "--no-install-recommends", "install")
 
 
 def say(text: str) -> None:
@@ -33,103 +32,52 @@ def run(*command: str) -> None:
     subprocess.run(command, cwd=ROOT, stdin=subprocess.DEVNULL, check=True)
 
 
-def missing_packages() -> "list[str]":
-    """Debian's names of what this machine lacks, judged by what each is for, not by dpkg."""
-    python = "python{}.{}".format(*sys.version_info)
-    compiler = os.environ.get("CC", "gcc").split()[0]
-    ensurepip = [str(PYTHON), "-c", "import ensurepip, venv"]
-    present = {
-        "gcc": shutil.which(compiler) is not None,
-        "libc6-dev": Path("/usr/include/stdio.h").exists(),
-        f"{python}-dev": Path(sysconfig.get_path("include"), "Python.h").exists(),
-        f"{python}-venv": STAMP.exists()
-        or subprocess.run(ensurepip, capture_output=True, check=False).returncode == 0,
-    }
-    return [name for name, found in present.items() if not found]
-
-
-def ensure_system() -> None:
-    """Installs what is missing when it may, else says in one line what to install and goes on."""
-    missing = missing_packages()
-    if missing:
-        install_packages(missing)
-
-
-def install_packages(missing: "list[str]") -> None:
+def ensure_packages(tests: bool) -> None:
+    """Installs as root what this command lacks; for anyone else, one line names what both lack."""
+    needed = _packages.missing("build", "bench", *(["test"] if tests else []))
     if os.geteuid() != 0 or shutil.which("apt-get") is None:
-        say(f"missing here; install with: sudo apt-get install {' '.join(missing)}")
+        if needed:
+            names = [package.name for package in _packages.missing("build", "bench", "test")]
+            say(f"missing here; install with: sudo apt-get install {' '.join(names)}")
         return
-    say(f"apt-get install {' '.join(missing)}")
-    quiet = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-    install = ("-y", "--no-install-recommends", "install", *missing)
-    for step in (("update",), install):
-        done = subprocess.run(
-            ("apt-get", "-q", *step),
-            env=quiet,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            check=False,
-        )
-        if done.returncode:
-            say(f"{done.stdout}\napt-get failed; going on without {' '.join(missing)}")
-            return
-
-
-def has_gl() -> bool:
-    """Can a context be made? Only the egl backend itself can tell; a library alone is no driver."""
-    look = "import sparkle_drv; sparkle_drv.open('egl:0').close()"
-    python = VENV / "bin" / "python"
-    try:
-        done = subprocess.run([python, "-c", look], cwd=ROOT, capture_output=True, timeout=120)
-    except (OSError, subprocess.TimeoutExpired):
-        return False
-    return done.returncode == 0
-
-
-def install_once(what: str, packages: "list[str]") -> None:
-    """Installs packages that are nice to have; when that fails, not again for this .venv."""
-    tried = VENV / f"sparkle-{what}"
-    if not packages or tried.exists():
+    tried = TRIED.read_text().split() if TRIED.exists() else []
+    # Without the packages of the build nothing works: these are tried again each time.
+    wanted = [p for p in needed if p.use == "build" or p.name not in tried]
+    if not wanted:
         return
-    install_packages(packages)
-    if os.geteuid() == 0 and VENV.is_dir():
-        tried.touch()
+    install([package.name for package in wanted])
+    TRIED.parent.mkdir(exist_ok=True)
+    TRIED.write_text(" ".join(sorted({*tried, *(package.name for package in wanted)})) + "\n")
 
 
-def ensure_gl() -> None:
-    """Mesa's software OpenGL where no device gives a context."""
-    if not has_gl():
-        install_once("gl", ["libegl1", "libgl1-mesa-dri"])
+def install(names: "list[str]") -> None:
+    """All at once. If apt cannot have one of them, it installs none: then all others at once."""
+    say(f"apt-get install {' '.join(names)}")
+    apt_get("update")
+    words = apt_get(*INSTALL, *names)
+    if not words:
+        return
+    # A simulation needs no network: without one, the packages are asked for once, not each.
+    refused = [name for name in names if apt_get("--simulate", "install", name)]
+    say(f"{words}\napt-get failed; going on without {' '.join(refused or names)}")
+    if 0 < len(refused) < len(names):
+        words = apt_get(*INSTALL, *(name for name in names if name not in refused))
+        if words:
+            say(f"{words}\napt-get failed for the others too")
 
 
-def ensure_judges() -> None:
-    """What judges the emulated AMD GPU in the tests: the kernel's own declarations, stock Mesa."""
-    present = {
-        "libdrm-dev": Path("/usr/include/libdrm/amdgpu_drm.h").exists(),
-        "libvulkan-dev": Path("/usr/include/vulkan/vulkan.h").exists(),
-        "mesa-opencl-icd": any(Path("/usr/lib").glob("*/libMesaOpenCL.so.1")),
-        "mesa-vulkan-drivers": any(Path("/usr/share/vulkan/icd.d").glob("radeon_icd*.json")),
-        "vulkan-tools": shutil.which("vulkaninfo") is not None,
-    }
-    install_once("judges", [name for name, found in present.items() if not found])
-
-
-def ensure_opencl() -> None:
-    """OpenCL on the CPU, for the tests of examples/plugin_opencl, which skip without."""
-    if not any(Path("/etc/OpenCL/vendors").glob("pocl*.icd")):
-        install_once("opencl", ["pocl-opencl-icd"])
-
-
-def ensure_aarch64() -> None:
-    """What builds and runs the kernels for another machine in the tests (tests/cpu_kernels)."""
-    present = {
-        "gcc-aarch64-linux-gnu": shutil.which("aarch64-linux-gnu-gcc") is not None,
-        "libc6-dev-arm64-cross": Path("/usr/aarch64-linux-gnu/include/stdio.h").exists(),
-        "qemu-user": shutil.which("qemu-aarch64") is not None,
-    }
-    install_once("aarch64", [name for name, found in present.items() if not found])
+def apt_get(*words: str) -> str:
+    """What apt-get said if it failed, else nothing."""
+    done = subprocess.run(
+        ("apt-get", "-q", *words),
+        env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    return done.stdout.strip() or f"status {done.returncode}" if done.returncode else ""
 
 
 def wanted_stamp() -> "list[str]":
@@ -172,14 +120,9 @@ def set_up(tests: bool = False) -> None:
         except BlockingIOError:
             say("waiting for another make in this checkout")
             fcntl.flock(lock, fcntl.LOCK_EX)
-        ensure_system()
+        ensure_packages(tests)
         ensure_venv()
         build()
-        ensure_gl()
-        if tests:
-            ensure_judges()
-            ensure_aarch64()
-            ensure_opencl()
 
 
 def main() -> int:

@@ -6,11 +6,11 @@ The same program runs natively under the sanitizers in `make asan`.
 from __future__ import annotations
 
 import importlib.util
-import shutil
 import subprocess
 from pathlib import Path
 from types import ModuleType
 
+import packages
 import pytest
 
 HERE = Path(__file__).resolve().parent
@@ -30,18 +30,9 @@ def _builder() -> ModuleType:
 
 @pytest.fixture(scope="module")
 def builder():
-    """build.py, where the packages for aarch64 are (tools/setup_env.py --tests installs them)."""
-    module = _builder()
-    libc = Path("/usr/aarch64-linux-gnu/include/stdio.h")
-    present = {
-        "gcc-aarch64-linux-gnu": shutil.which(module.AARCH64) is not None,
-        "libc6-dev-arm64-cross": libc.exists(),
-        "qemu-user": shutil.which(QEMU) is not None,
-    }
-    missing = [name for name, found in present.items() if not found]
-    if missing:
-        pytest.skip(f"not installed: {' '.join(missing)}")
-    return module
+    """build.py, where a compiler and an emulator for aarch64 are."""
+    packages.needed("gcc-aarch64-linux-gnu", "libc6-dev-arm64-cross", "qemu-user")
+    return _builder()
 
 
 def run(program: Path, *args: object) -> subprocess.CompletedProcess[str]:

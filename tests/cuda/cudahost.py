@@ -1,5 +1,5 @@
 """The manifest's CUDA kernels compiled as C++ and run on the host: what a GPU would compute, by
-their own source. Needs only g++; cuda_host.h has the few words of CUDA that they use.
+their own source. It needs only g++: cuda_host.h has the few words of CUDA that they use.
 
 Every array ends where its memory does and has only the rights that its argument claims.
 """
@@ -13,6 +13,7 @@ import subprocess
 from pathlib import Path
 
 import numpy as np
+import packages
 
 from sparkle_drv import assets
 from sparkle_drv.core.extent import Extent
@@ -56,6 +57,7 @@ class Memory:
 
 def compiled(source: Path, kernels, out: Path) -> ctypes.CDLL:
     """A .cu file with a launcher for each of its kernels. AssertionError has g++'s words."""
+    packages.needed("g++")
     text = [f'#include "{HERE / "cuda_host.h"}"', f'#include "{source}"']
     unit = out.with_suffix(".cpp")
     unit.write_text("\n".join([*text, *(f"ENTRY({name})" for name in kernels), ""]))

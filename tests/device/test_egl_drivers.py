@@ -13,6 +13,7 @@ import subprocess
 import sys
 import textwrap
 
+import packages
 import pytest
 
 
@@ -264,6 +265,7 @@ def test_an_error_of_the_driver_is_a_fault_with_its_words(front):
 
 def test_beside_moderngl_in_one_process(egl):
     pytest.importorskip("moderngl")
+    packages.needed("libgl1")
     said = python("""
     import moderngl, numpy as np
     import sparkle_drv as sp
@@ -292,6 +294,7 @@ def test_beside_moderngl_in_one_process(egl):
 
 def test_beside_moderngl_while_another_thread_launches(egl):
     pytest.importorskip("moderngl")
+    packages.needed("libgl1")
     said = python("""
     import threading, moderngl, numpy as np
     import sparkle_drv as sp

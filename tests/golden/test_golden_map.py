@@ -38,7 +38,7 @@ def test_words(golden):
 
 def test_llvm_still_says_so(golden):
     if not shutil.which("llvm-mc-19"):
-        pytest.skip("llvm-mc-19 is not installed")
+        pytest.skip("not installed: llvm-19")
     gen, text, words = golden
     assert make_map.by_llvm(text, gen) == words
 
@@ -48,7 +48,7 @@ def test_every_operation_is_what_llvm_makes_of_it(gen):
     """On arrays and on constants, from whichever side: llvm-mc knows, too, which operands are
     possible together (two scalars an instruction, say)."""
     if not shutil.which("llvm-mc-19"):
-        pytest.skip("llvm-mc-19 is not installed")
+        pytest.skip("not installed: llvm-19")
     binary = ["{}+{}", "{}-{}", "{}*{}", "{}/{}", "pow({}, {})", "min({}, {})", "max({}, {})"]
     binary += [f"({{}} {sign} {{}})" for sign in expr.COMPARISONS]
     unary = [f"{op}({{}})" for op, n in expr.ARITY.items() if n == 1]

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import packages
 import pytest
 
 SCRIPT = Path(__file__).resolve().parents[2] / "benchmarks/egl_launch.py"
@@ -35,6 +36,7 @@ def script():
 
 def test_a_small_run(egl, tmp_path):
     pytest.importorskip("moderngl")
+    packages.needed("libgl1")
     out = tmp_path / "o.json"
     done = run("--rounds", "3", "--launches", "100", "--sets", "2", "--json", str(out))
     assert (done.returncode, done.stderr) == (0, "")

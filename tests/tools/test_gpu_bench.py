@@ -206,7 +206,9 @@ def test_kit_without_what_is_nice_to_have(tmp_path, kit, capsys):
         raise OSError("no apt here")
 
     kit.setattr(gpu_kit, "loader", fails)
+    kit.setenv("PATH", "")  # no git either
     assert gpu_kit.main([], tmp_path / "kit") == 0
+    assert (tmp_path / "kit" / "commit").read_text() == "unknown\n"
     assert "the GL loader: no apt here" in capsys.readouterr().err
     kit.setattr(gpu_kit, "package", fails)
     assert gpu_kit.main([], tmp_path / "kit") == 1

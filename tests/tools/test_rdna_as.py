@@ -98,7 +98,7 @@ def test_check_without_llvm_mc(rdna_as, tmp_path, capsys, monkeypatch):
     assert "no llvm-mc here that knows gfx1100" in capsys.readouterr().err
 
 
-@pytest.mark.skipif(not shutil.which("llvm-mc-19"), reason="llvm-mc-19 is not installed")
+@pytest.mark.skipif(not shutil.which("llvm-mc-19"), reason="not installed: llvm-19")
 def test_check_against_llvm_mc(rdna_as, tmp_path, capfd):
     text = PROGRAM.replace("    s_endpgm", "    s_waitcnt vmcnt(0) & lgkmcnt(0)\n    s_endpgm")
     (tmp_path / "a.s").write_text(text)

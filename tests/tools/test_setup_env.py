@@ -9,9 +9,32 @@ import sys
 from pathlib import Path
 from types import SimpleNamespace
 
+import _packages
 import pytest
 
 SCRIPT = Path(__file__).resolve().parents[2] / "tools" / "setup_env.py"
+
+EGL = """
+#include <stdint.h>
+typedef void *handle;
+static int good, bad;
+static uint32_t devices(int most, handle *found, int *count)
+{
+    found[0] = &good;
+    *count = most > 0;
+    return 1;
+}
+handle eglGetProcAddress(const char *name) { return *name ? (handle)devices : 0; }
+handle eglGetPlatformDisplay(uint32_t platform, handle native, handle list)
+{
+    (void)platform, (void)native, (void)list, (void)bad;
+    %s
+}
+uint32_t eglInitialize(handle display, int *major, int *minor)
+{
+    return display == &good && !major && !minor;
+}
+"""
 
 
 class Steps(list):
@@ -44,12 +67,23 @@ def setup(tmp_path, monkeypatch):
     monkeypatch.setattr(module, "ROOT", tmp_path)
     monkeypatch.setattr(module, "VENV", tmp_path / ".venv")
     monkeypatch.setattr(module, "STAMP", tmp_path / ".venv" / "sparkle-stamp")
+    monkeypatch.setattr(module, "TRIED", tmp_path / "build" / "packages-tried")
     module.steps = Steps()
     monkeypatch.setattr(module, "run", module.steps)
-    monkeypatch.setattr(module, "missing_packages", list)
-    monkeypatch.setattr(module, "has_gl", lambda: True)
+    monkeypatch.setattr(_packages, "PACKAGES", ())
     monkeypatch.setattr(sys, "argv", ["setup_env.py"])
     return module
+
+
+@pytest.fixture
+def lacks(monkeypatch):
+    """lacks(gcc="build"): a table of packages, none of which is here."""
+
+    def table(**uses: str) -> None:
+        rows = tuple(_packages.Package(name, use, lambda: False) for name, use in uses.items())
+        monkeypatch.setattr(_packages, "PACKAGES", rows)
+
+    return table
 
 
 FULL = ["venv", "pip", "build", "compile", "editable", "build", "compile"]
@@ -101,82 +135,127 @@ def test_a_half_made_venv_is_made_anew(setup, capsys, step):
     assert not (setup.VENV / "half").exists()
 
 
-def test_without_root_one_line_says_what_to_install_and_it_goes_on(setup, monkeypatch, capsys):
-    monkeypatch.setattr(setup, "missing_packages", lambda: ["gcc", "libc6-dev"])
+@pytest.mark.parametrize("words", [[], ["--tests"]])
+def test_without_root_one_line_names_what_both_commands_lack(
+    setup, lacks, monkeypatch, capsys, words
+):
+    lacks(gcc="build", libegl1="bench", qemu="test")
+    monkeypatch.setattr(setup.os, "geteuid", lambda: 1000)
+    monkeypatch.setattr(sys, "argv", ["setup_env.py", *words])
+    assert setup.main() == 0
+    said = [line for line in capsys.readouterr().out.splitlines() if "apt-get" in line]
+    assert said == ["setup: missing here; install with: sudo apt-get install gcc libegl1 qemu"]
+    assert setup.steps.kinds() == FULL
+
+
+def test_what_only_tests_lack_is_named_by_make_test_alone(setup, lacks, monkeypatch, capsys):
+    lacks(qemu="test")
     monkeypatch.setattr(setup.os, "geteuid", lambda: 1000)
     assert setup.main() == 0
-    assert capsys.readouterr().out.splitlines()[0].endswith("sudo apt-get install gcc libc6-dev")
-    assert setup.steps.kinds() == FULL
+    assert "apt-get" not in capsys.readouterr().out
+    monkeypatch.setattr(sys, "argv", ["setup_env.py", "--tests"])
+    assert setup.main() == 0
+    assert "sudo apt-get install qemu\n" in capsys.readouterr().out
 
 
-def as_root_with_apt(setup, monkeypatch, tmp_path, status: int) -> Path:
-    """Root on a machine whose apt-get writes down what it was asked, and ends so."""
+@pytest.fixture
+def apt(setup, monkeypatch, tmp_path):
+    """We are root; apt-get writes down what it is asked, and fails when that names `broken`."""
     log = tmp_path / "apt.log"
-    apt = tmp_path / "bin" / "apt-get"
-    apt.parent.mkdir()
-    apt.write_text(
-        f'#!/bin/sh\necho "$DEBIAN_FRONTEND $@" >>{log}\necho "E: words"\nexit {status}\n'
+    script = tmp_path / "bin" / "apt-get"
+    script.parent.mkdir()
+    script.write_text(
+        f'#!/bin/sh\necho "$DEBIAN_FRONTEND $@" >>{log}\n'
+        'echo "E: words"\ncase "$*" in *broken*) exit 100; esac\n'
     )
-    apt.chmod(0o755)
-    monkeypatch.setenv("PATH", str(apt.parent), prepend=":")
+    script.chmod(0o755)
+    monkeypatch.setenv("PATH", str(script.parent), prepend=":")
     monkeypatch.setattr(setup.os, "geteuid", lambda: 0)
-    return log
+
+    def asked() -> list[str]:
+        """The commands since the last call, without what is the same in all."""
+        lines = log.read_text().splitlines() if log.exists() else []
+        log.unlink(missing_ok=True)
+        same = "noninteractive -q "
+        assert all(line.startswith(same) for line in lines)
+        return [line.removeprefix(same) for line in lines]
+
+    return asked
 
 
-def test_root_installs_what_is_missing_and_asks_nothing(setup, monkeypatch, tmp_path, capsys):
-    monkeypatch.setattr(setup, "missing_packages", lambda: ["gcc"])
-    log = as_root_with_apt(setup, monkeypatch, tmp_path, 0)
+INSTALL = "-y --no-install-recommends install"
+
+
+def test_root_installs_what_the_command_lacks_at_once(setup, lacks, apt, monkeypatch, capsys):
+    lacks(gcc="build", libegl1="bench", qemu="test")
     assert setup.main() == 0
-    update, install = log.read_text().splitlines()
-    assert update == "noninteractive -q update"
-    assert install == "noninteractive -q -y --no-install-recommends install gcc"
+    assert apt() == ["update", f"{INSTALL} gcc libegl1"]
     assert "E: words" not in capsys.readouterr().out
-
-
-def test_when_apt_fails_it_shows_why_and_goes_on(setup, monkeypatch, tmp_path, capsys):
-    monkeypatch.setattr(setup, "missing_packages", lambda: ["gcc"])
-    as_root_with_apt(setup, monkeypatch, tmp_path, 100)
+    monkeypatch.setattr(sys, "argv", ["setup_env.py", "--tests"])
     assert setup.main() == 0
-    assert "E: words" in capsys.readouterr().out
+    assert apt() == ["update", f"{INSTALL} gcc qemu"]
+
+
+def test_a_package_that_cannot_be_had_costs_no_other_and_is_tried_once(setup, lacks, apt, capsys):
+    lacks(libegl1="bench", broken="bench", qemu="bench")
+    assert setup.main() == 0
+    assert apt() == [
+        "update",
+        f"{INSTALL} libegl1 broken qemu",
+        *(f"--simulate install {name}" for name in ("libegl1", "broken", "qemu")),
+        f"{INSTALL} libegl1 qemu",
+    ]
+    said = capsys.readouterr().out
+    assert said.count("E: words") == 1
+    assert "going on without broken\n" in said
     assert setup.steps.kinds() == FULL
-
-
-def test_mesa_is_installed_once_where_no_context_can_be_made(setup, monkeypatch, tmp_path):
-    monkeypatch.setattr(setup, "has_gl", lambda: False)
-    log = as_root_with_apt(setup, monkeypatch, tmp_path, 0)
     assert setup.main() == 0
-    assert log.read_text().splitlines()[1].endswith("install libegl1 libgl1-mesa-dri")
-    log.unlink()
+    assert apt() == []
+
+
+def test_what_the_build_lacks_is_tried_each_time(setup, lacks, apt):
+    lacks(broken="build")
+    for _ in range(2):
+        assert setup.main() == 0
+        assert apt() == ["update", f"{INSTALL} broken", "--simulate install broken"]
+
+
+def test_nothing_missing_means_no_apt(setup, apt):
     assert setup.main() == 0
-    assert not log.exists()
+    assert apt() == []
 
 
-def test_whether_there_is_a_context_is_asked_of_the_built_package(setup, monkeypatch, tmp_path):
-    monkeypatch.undo()
-    for status, there in ((0, True), (1, False)):
-        python = tmp_path / ".venv" / "bin" / "python"
-        python.parent.mkdir(parents=True, exist_ok=True)
-        python.write_text(f'#!/bin/sh\ncase "$2" in *egl:0*) exit {status};; esac\nexit 9\n')
-        python.chmod(0o755)
-        monkeypatch.setattr(setup, "VENV", tmp_path / ".venv")
-        monkeypatch.setattr(setup, "ROOT", tmp_path)
-        assert setup.has_gl() is there
-    monkeypatch.setattr(setup, "VENV", tmp_path / "nowhere")
-    assert not setup.has_gl()
+@pytest.mark.parametrize(
+    ("drivers", "status"),
+    [
+        ("return 0;", 1),
+        ("return platform == 0x31dd ? &good : 0;", 0),
+        ("return native == &good ? &good : 0;", 0),
+        ("return &bad;", 1),
+    ],
+)
+def test_gl_is_there_when_a_display_initialises(userlib, tmp_path, drivers, status):
+    """A libEGL of ours: surfaceless or device 0 may serve, or neither, or one that fails."""
+    (tmp_path / "libEGL.so.1").symlink_to(userlib.library(EGL % drivers))
+    look = [sys.executable, SCRIPT.with_name("_egl_look.py")]
+    found = subprocess.run(look, env={"LD_LIBRARY_PATH": str(tmp_path)}, timeout=60, check=False)
+    assert found.returncode == status
 
 
-def test_nothing_missing_means_no_apt(setup, monkeypatch, tmp_path):
-    log = as_root_with_apt(setup, monkeypatch, tmp_path, 0)
-    assert setup.main() == 0
-    assert not log.exists()
-
-
-def test_what_is_missing_is_named_as_debian_names_it(setup, monkeypatch):
-    monkeypatch.undo()
-    monkeypatch.setenv("CC", "no-such-compiler -m64")
-    monkeypatch.setattr(setup.sysconfig, "get_path", lambda name: "/no/such/folder")
+def test_what_is_missing_is_named_as_debian_names_it(monkeypatch):
+    monkeypatch.setattr(_packages.shutil, "which", lambda name: None)
+    monkeypatch.setattr(_packages.glob, "glob", lambda pattern: [])
     python = f"python3.{sys.version_info.minor}"
-    assert {"gcc", f"{python}-dev"} <= set(setup.missing_packages())
+    names = [package.name for package in _packages.missing("build", "bench", "test")]
+    assert names[:3] == ["gcc", "libc6-dev", f"{python}-dev"]
+    assert {"g++", "libdrm-dev", "qemu-user", "pocl-opencl-icd"} <= set(names)
+    assert "g++" not in [package.name for package in _packages.missing("build", "bench")]
+
+
+def test_the_compiler_is_the_one_that_cc_names(monkeypatch):
+    for cc, there in (("no-such-compiler -m64", False), ("sh -c", True), ("", True)):
+        monkeypatch.setenv("CC", cc)
+        assert _packages.has_compiler() is there
 
 
 def test_an_old_python_is_refused(setup, monkeypatch, capsys):
@@ -190,11 +269,13 @@ def test_two_at_once_take_turns(setup, tmp_path):
     """A second set-up says that it waits, and goes on when the lock is free."""
     code = f"""
 import importlib.util, pathlib, sys
+sys.path.insert(0, {str(SCRIPT.parent)!r})
 spec = importlib.util.spec_from_file_location("setup_env", {str(SCRIPT)!r})
 module = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(module)
 module.ROOT = pathlib.Path({str(tmp_path)!r})
-module.ensure_system = module.ensure_venv = module.ensure_gl = lambda: None
+module.ensure_packages = lambda tests: None
+module.ensure_venv = lambda: None
 module.build = lambda: print("built", flush=True)
 module.set_up()
 """
@@ -205,38 +286,3 @@ module.set_up()
         fcntl.flock(lock, fcntl.LOCK_UN)
         assert child.communicate(timeout=60)[0] == "built\n"
     assert child.returncode == 0
-
-
-def test_what_only_tests_need_is_asked_for_by_make_test_alone(setup, monkeypatch):
-    asked = []
-    monkeypatch.setattr(setup, "ensure_judges", lambda: asked.append("judges"))
-    monkeypatch.setattr(setup, "ensure_aarch64", lambda: asked.append("aarch64"))
-    monkeypatch.setattr(setup, "ensure_opencl", lambda: asked.append("opencl"))
-    assert setup.main() == 0
-    assert asked == []
-    monkeypatch.setattr(sys, "argv", ["setup_env.py", "--tests"])
-    assert setup.main() == 0
-    assert asked == ["judges", "aarch64", "opencl"]
-
-
-def test_what_cannot_be_installed_is_tried_once(setup, monkeypatch):
-    tried = []
-    monkeypatch.setattr(setup, "install_packages", tried.append)
-    monkeypatch.setattr(setup.os, "geteuid", lambda: 0)
-    setup.VENV.mkdir()
-    setup.install_once("gl", [])
-    setup.install_once("gl", ["libegl1"])
-    setup.install_once("gl", ["libegl1"])
-    assert tried == [["libegl1"]]
-
-
-def test_packages_for_aarch64_are_named_as_debian_names_them(setup, monkeypatch):
-    asked = []
-    monkeypatch.setattr(setup, "install_once", lambda what, packages: asked.append(packages))
-    monkeypatch.setattr(setup.shutil, "which", lambda name: None)
-    setup.ensure_aarch64()
-    monkeypatch.setattr(setup.shutil, "which", lambda name: f"/usr/bin/{name}")
-    setup.ensure_aarch64()
-    libc = "libc6-dev-arm64-cross"
-    assert [name for name in asked[0] if name != libc] == ["gcc-aarch64-linux-gnu", "qemu-user"]
-    assert [name for name in asked[1] if name != libc] == []

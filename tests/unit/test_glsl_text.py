@@ -106,7 +106,7 @@ def test_software_gets_registers_and_hardware_shared_memory():
         assert "barrier" in glsl.generate(name, None, HARDWARE).source
 
 
-@pytest.mark.skipif(not shutil.which("glslangValidator"), reason="glslangValidator is not there")
+@pytest.mark.skipif(not shutil.which("glslangValidator"), reason="not installed: glslang-tools")
 @pytest.mark.parametrize("info", [SOFTWARE, HARDWARE, ES], ids=["software", "hardware", "es"])
 def test_khronos_validator_takes_every_shader(info, tmp_path):
     texts = dict.fromkeys(shader.source for _, _, shader in shaders(info))

@@ -1,0 +1,42 @@
+"""Exits with 0 when EGL initialises one display of those that the egl backend tries.
+
+_packages.py runs it as a child, since a driver may crash. The system's Python runs it: nothing is
+built yet. It makes no context: where only Mesa is, a display that initialises has one.
+Names and values are those of EGL 1.5, EGL_EXT_platform_device and EGL_MESA_platform_surfaceless.
+"""
+
+import ctypes
+import sys
+
+SURFACELESS_MESA, DEVICE_EXT, MOST = 0x31DD, 0x313F, 16
+
+
+def main() -> int:
+    try:
+        egl = ctypes.CDLL("libEGL.so.1")
+        address, display_of, initialize = (
+            getattr(egl, f"egl{name}")
+            for name in ("GetProcAddress", "GetPlatformDisplay", "Initialize")
+        )
+    except (OSError, AttributeError):
+        return 1
+    address.restype = display_of.restype = ctypes.c_void_p
+    display_of.argtypes = (ctypes.c_uint, ctypes.c_void_p, ctypes.c_void_p)
+    initialize.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
+
+    natives: "list[tuple[int, int | None]]" = [(SURFACELESS_MESA, None)]
+    devices, count = (ctypes.c_void_p * MOST)(), ctypes.c_int()
+    query = address(b"eglQueryDevicesEXT")
+    if query:
+        ask = ctypes.CFUNCTYPE(ctypes.c_uint, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
+        if ask(query)(MOST, devices, ctypes.addressof(count)):
+            natives += [(DEVICE_EXT, device) for device in devices[: count.value]]
+    for platform, native in natives:
+        display = display_of(platform, native, None)
+        if display and initialize(display, None, None):
+            return 0
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
