@@ -93,7 +93,7 @@ def test_memory_is_bounded_and_the_order_kept(flag, userlib):
         grown = resident_nbytes() - before
         free[0] = 1
         producer.join()
-        queue.fence(queue.submitted).wait()
+        queue.fence(queue.submitted).wait(30)
         assert done
         assert waiting < MOST
         assert grown < 64 << 20
@@ -132,10 +132,10 @@ def test_a_queue_that_stays_full_is_a_timeout(flag):
             assert "spin" in caught.value.submission
         assert queue.submitted == submitted < MOST
         free[0] = 1
-        queue.fence(submitted).wait()
+        queue.fence(submitted).wait(30)
         for way in ways.values():
             way()
-        queue.fence(queue.submitted).wait()
+        queue.fence(queue.submitted).wait(30)
 
 
 def test_bytes_on_their_way_are_bounded(flag):
@@ -150,7 +150,7 @@ def test_bytes_on_their_way_are_bounded(flag):
         assert queue.submitted > 2
         assert resident_nbytes() - before < 128 << 20
         free[0] = 1
-        queue.fence(queue.submitted).wait()
+        queue.fence(queue.submitted).wait(30)
 
 
 def test_a_queue_that_waits_for_another_one(flag):
@@ -165,8 +165,8 @@ def test_a_queue_that_waits_for_another_one(flag):
         assert "wait" in caught.value.submission
         first.submit(sp.Commands().fill(buffer, 1))
         free[0] = 1
-        second.submit(sp.Commands().fill(buffer, 2)).wait()
-        first.fence(first.submitted).wait()
+        second.submit(sp.Commands().fill(buffer, 2)).wait(30)
+        first.fence(first.submitted).wait(30)
 
 
 CHILD = """
