@@ -122,19 +122,17 @@ def is_signed(gen: int, form: str, field: str) -> bool:
     return field == "simm16" or (field == "offset" and form in ("SMEM", "FLAT"))
 
 
-def operand_lines(gen: int, row: isa_rows.Row) -> tuple[list[str], int]:
-    """(initialisers of struct sp_isa_field, bits of operand fields left unused)."""
+def operand_lines(gen: int, row: isa_rows.Row) -> list[str]:
+    """Initialisers of struct sp_isa_field."""
     second = row.format == "VOPDY"
     form = FORMATS[gen][
         {"SCRATCH": "FLAT", "GLOBAL": "FLAT", "VOPDY": "VOPD"}.get(row.format, row.format)
     ]
-    lines, used = [], set()
+    lines = []
     for index, operand in enumerate(row.operands):
         name = operand.field
         ndw = 255 if operand.type == "mask" else operand.ndw
         if name in FIXED:
-            hidden = name == "exec" and row.is_promoted
-            used |= {"vdst"} if hidden else set()
             slot = slot_of(row, operand, index)
             lines.append(f"{{SP_SLOT_{slot}, SP_KIND_FIXED, {FIXED[name]}, 0, 0, 0, {ndw}}}")
             continue
@@ -143,7 +141,6 @@ def operand_lines(gen: int, row: isa_rows.Row) -> tuple[list[str], int]:
         if second:
             name = {"vdst": "vdsty", "src0": "src0y", "vsrc1": "vsrc1y"}[name]
         field = field_of(form, name)
-        used.add(field.name)
         slot = slot_of(row, operand._replace(field=name), index)
         kind = "SIGNED" if is_signed(gen, row.format, name) else kind_of(name)
         short = gen >= 11 and row.format in isa_formats.VOP3_BASE
@@ -152,13 +149,7 @@ def operand_lines(gen: int, row: isa_rows.Row) -> tuple[list[str], int]:
         if operand.type == "msgrtn":  # a number in SSRC0, no operand code
             slot, kind = "OFFSET", "RAW"
         lines.append(f"{{SP_SLOT_{slot}, SP_KIND_{kind}, {place(field)}, {ndw}}}")
-    unused = 0
-    mine = {"VOPD": {"vsrc1"}, "VOPDY": {"vsrc1y"}}.get(row.format, OPERANDS)
-    if "name" not in row.flags:
-        for field in form.fields.values():
-            if field.name in mine - used:
-                unused |= field.put((1 << field.nbits) - 1)
-    return lines, unused
+    return lines
 
 
 def row_flags(row: isa_rows.Row) -> str:
@@ -212,7 +203,7 @@ class Tables:
     def __init__(self, gen: int, rows: list[isa_rows.Row]) -> None:
         self.gen = gen
         self.text: list[str] = []
-        self.shapes: dict[tuple[tuple[str, ...], int], str] = {}
+        self.shapes: dict[tuple[str, ...], str] = {}
         self.by_format: dict[str, dict[int, isa_rows.Row]] = {}
         for row in rows:
             table = {"VOP3B": "VOP3", "SCRATCH": "FLAT", "GLOBAL": "FLAT"}.get(
@@ -230,8 +221,8 @@ class Tables:
             raise ValueError(f"{row.name} and {other.name} are both {row.format} {row.opcode:#x}")
 
     def shape(self, row: isa_rows.Row) -> str:
-        lines, unused = operand_lines(self.gen, row)
-        key = (tuple(lines), unused)
+        lines = operand_lines(self.gen, row)
+        key = tuple(lines)
         if key not in self.shapes:
             name = f"shape_{len(self.shapes)}"
             self.shapes[key] = name
@@ -239,8 +230,7 @@ class Tables:
                 self.text += _array("sp_isa_field", f"{name}_fields", lines)
             fields = f"{name}_fields" if lines else "NULL"
             self.text += [
-                f"static const struct sp_isa_shape {name} = "
-                f"{{{fields}, {unused:#x}, {len(lines)}}};",
+                f"static const struct sp_isa_shape {name} = {{{fields}, {len(lines)}}};",
                 "",
             ]
         return self.shapes[key]

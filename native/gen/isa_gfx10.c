@@ -9,40 +9,40 @@ static const struct sp_isa_field shape_0_fields[] = {
     {SP_SLOT_SRC0, SP_KIND_SCALAR, 0, 8, 0, 0, 1},
 };
 
-static const struct sp_isa_shape shape_0 = {shape_0_fields, 0x0, 2};
+static const struct sp_isa_shape shape_0 = {shape_0_fields, 2};
 
 static const struct sp_isa_field shape_1_fields[] = {
     {SP_SLOT_DST, SP_KIND_SCALAR, 16, 7, 0, 0, 2},
     {SP_SLOT_SRC0, SP_KIND_SCALAR, 0, 8, 0, 0, 2},
 };
 
-static const struct sp_isa_shape shape_1 = {shape_1_fields, 0x0, 2};
+static const struct sp_isa_shape shape_1 = {shape_1_fields, 2};
 
 static const struct sp_isa_field shape_2_fields[] = {
     {SP_SLOT_DST, SP_KIND_SCALAR, 16, 7, 0, 0, 1},
     {SP_SLOT_SRC0, SP_KIND_SCALAR, 0, 8, 0, 0, 2},
 };
 
-static const struct sp_isa_shape shape_2 = {shape_2_fields, 0x0, 2};
+static const struct sp_isa_shape shape_2 = {shape_2_fields, 2};
 
 static const struct sp_isa_field shape_3_fields[] = {
     {SP_SLOT_DST, SP_KIND_SCALAR, 16, 7, 0, 0, 2},
     {SP_SLOT_SRC0, SP_KIND_SCALAR, 0, 8, 0, 0, 1},
 };
 
-static const struct sp_isa_shape shape_3 = {shape_3_fields, 0x0, 2};
+static const struct sp_isa_shape shape_3 = {shape_3_fields, 2};
 
 static const struct sp_isa_field shape_4_fields[] = {
     {SP_SLOT_DST, SP_KIND_SCALAR, 16, 7, 0, 0, 2},
 };
 
-static const struct sp_isa_shape shape_4 = {shape_4_fields, 0xff, 1};
+static const struct sp_isa_shape shape_4 = {shape_4_fields, 1};
 
 static const struct sp_isa_field shape_5_fields[] = {
     {SP_SLOT_SRC0, SP_KIND_SCALAR, 0, 8, 0, 0, 2},
 };
 
-static const struct sp_isa_shape shape_5 = {shape_5_fields, 0x7f0000, 1};
+static const struct sp_isa_shape shape_5 = {shape_5_fields, 1};
 
 static const struct sp_isa_row rows_sop1[] = {
     [0x3] = {SP_OP_S_MOV_B32, SP_FORMAT_SOP1, 0, &shape_0},
@@ -117,21 +117,21 @@ static const struct sp_isa_field shape_6_fields[] = {
     {SP_SLOT_SRC1, SP_KIND_SCALAR, 8, 8, 0, 0, 1},
 };
 
-static const struct sp_isa_shape shape_6 = {shape_6_fields, 0x0, 2};
+static const struct sp_isa_shape shape_6 = {shape_6_fields, 2};
 
 static const struct sp_isa_field shape_7_fields[] = {
     {SP_SLOT_SRC0, SP_KIND_SCALAR, 0, 8, 0, 0, 2},
     {SP_SLOT_SRC1, SP_KIND_SCALAR, 8, 8, 0, 0, 1},
 };
 
-static const struct sp_isa_shape shape_7 = {shape_7_fields, 0x0, 2};
+static const struct sp_isa_shape shape_7 = {shape_7_fields, 2};
 
 static const struct sp_isa_field shape_8_fields[] = {
     {SP_SLOT_SRC0, SP_KIND_SCALAR, 0, 8, 0, 0, 2},
     {SP_SLOT_SRC1, SP_KIND_SCALAR, 8, 8, 0, 0, 2},
 };
 
-static const struct sp_isa_shape shape_8 = {shape_8_fields, 0x0, 2};
+static const struct sp_isa_shape shape_8 = {shape_8_fields, 2};
 
 static const struct sp_isa_row rows_sopc[] = {
     [0x0] = {SP_OP_S_CMP_EQ_I32, SP_FORMAT_SOPC, 0, &shape_6},
@@ -158,9 +158,9 @@ static const struct sp_isa_field shape_9_fields[] = {
     {SP_SLOT_OFFSET, SP_KIND_SIGNED, 0, 16, 0, 0, 0},
 };
 
-static const struct sp_isa_shape shape_9 = {shape_9_fields, 0x0, 1};
+static const struct sp_isa_shape shape_9 = {shape_9_fields, 1};
 
-static const struct sp_isa_shape shape_10 = {NULL, 0x0, 0};
+static const struct sp_isa_shape shape_10 = {NULL, 0};
 
 static const struct sp_isa_row rows_sopp[] = {
     [0x0] = {SP_OP_S_NOP, SP_FORMAT_SOPP, 0, &shape_9},
@@ -207,31 +207,25 @@ static const struct sp_isa_field shape_11_fields[] = {
     {SP_SLOT_OFFSET, SP_KIND_SIGNED, 0, 16, 0, 0, 0},
 };
 
-static const struct sp_isa_shape shape_11 = {shape_11_fields, 0x0, 2};
+static const struct sp_isa_shape shape_11 = {shape_11_fields, 2};
 
 static const struct sp_isa_field shape_12_fields[] = {
-    {SP_SLOT_OFFSET, SP_KIND_SIGNED, 0, 16, 0, 0, 0},
-};
-
-static const struct sp_isa_shape shape_12 = {shape_12_fields, 0x7f0000, 1};
-
-static const struct sp_isa_field shape_13_fields[] = {
     {SP_SLOT_OFFSET, SP_KIND_SIGNED, 0, 16, 0, 0, 0},
     {SP_SLOT_DST, SP_KIND_SCALAR, 16, 7, 0, 0, 1},
 };
 
-static const struct sp_isa_shape shape_13 = {shape_13_fields, 0x0, 2};
+static const struct sp_isa_shape shape_12 = {shape_12_fields, 2};
 
-static const struct sp_isa_field shape_14_fields[] = {
+static const struct sp_isa_field shape_13_fields[] = {
     {SP_SLOT_DST, SP_KIND_SCALAR, 16, 7, 0, 0, 2},
     {SP_SLOT_OFFSET, SP_KIND_SIGNED, 0, 16, 0, 0, 0},
 };
 
-static const struct sp_isa_shape shape_14 = {shape_14_fields, 0x0, 2};
+static const struct sp_isa_shape shape_13 = {shape_13_fields, 2};
 
 static const struct sp_isa_row rows_sopk[] = {
     [0x0] = {SP_OP_S_MOVK_I32, SP_FORMAT_SOPK, 0, &shape_11},
-    [0x1] = {SP_OP_S_VERSION, SP_FORMAT_SOPK, 0, &shape_12},
+    [0x1] = {SP_OP_S_VERSION, SP_FORMAT_SOPK, 0, &shape_9},
     [0x2] = {SP_OP_S_CMOVK_I32, SP_FORMAT_SOPK, 0, &shape_11},
     [0x3] = {SP_OP_S_CMPK_EQ_I32, SP_FORMAT_SOPK, 0, &shape_11},
     [0x4] = {SP_OP_S_CMPK_LG_I32, SP_FORMAT_SOPK, 0, &shape_11},
@@ -248,9 +242,9 @@ static const struct sp_isa_row rows_sopk[] = {
     [0xf] = {SP_OP_S_ADDK_I32, SP_FORMAT_SOPK, 0, &shape_11},
     [0x10] = {SP_OP_S_MULK_I32, SP_FORMAT_SOPK, 0, &shape_11},
     [0x12] = {SP_OP_S_GETREG_B32, SP_FORMAT_SOPK, 0, &shape_11},
-    [0x13] = {SP_OP_S_SETREG_B32, SP_FORMAT_SOPK, 0, &shape_13},
-    [0x15] = {SP_OP_S_SETREG_IMM32_B32, SP_FORMAT_SOPK, SP_ISA_LITERAL, &shape_12},
-    [0x16] = {SP_OP_S_CALL_B64, SP_FORMAT_SOPK, 0, &shape_14},
+    [0x13] = {SP_OP_S_SETREG_B32, SP_FORMAT_SOPK, 0, &shape_12},
+    [0x15] = {SP_OP_S_SETREG_IMM32_B32, SP_FORMAT_SOPK, SP_ISA_LITERAL, &shape_9},
+    [0x16] = {SP_OP_S_CALL_B64, SP_FORMAT_SOPK, 0, &shape_13},
     [0x17] = {SP_OP_S_WAITCNT_VSCNT, SP_FORMAT_SOPK, 0, &shape_11},
     [0x18] = {SP_OP_S_WAITCNT_VMCNT, SP_FORMAT_SOPK, 0, &shape_11},
     [0x19] = {SP_OP_S_WAITCNT_EXPCNT, SP_FORMAT_SOPK, 0, &shape_11},
@@ -259,472 +253,470 @@ static const struct sp_isa_row rows_sopk[] = {
     [0x1c] = {SP_OP_S_SUBVECTOR_LOOP_END, SP_FORMAT_SOPK, 0, &shape_11},
 };
 
-static const struct sp_isa_field shape_15_fields[] = {
+static const struct sp_isa_field shape_14_fields[] = {
     {SP_SLOT_DST, SP_KIND_SCALAR, 16, 7, 0, 0, 1},
     {SP_SLOT_SRC0, SP_KIND_SCALAR, 0, 8, 0, 0, 1},
     {SP_SLOT_SRC1, SP_KIND_SCALAR, 8, 8, 0, 0, 1},
 };
 
-static const struct sp_isa_shape shape_15 = {shape_15_fields, 0x0, 3};
+static const struct sp_isa_shape shape_14 = {shape_14_fields, 3};
 
-static const struct sp_isa_field shape_16_fields[] = {
+static const struct sp_isa_field shape_15_fields[] = {
     {SP_SLOT_DST, SP_KIND_SCALAR, 16, 7, 0, 0, 2},
     {SP_SLOT_SRC0, SP_KIND_SCALAR, 0, 8, 0, 0, 2},
     {SP_SLOT_SRC1, SP_KIND_SCALAR, 8, 8, 0, 0, 2},
 };
 
-static const struct sp_isa_shape shape_16 = {shape_16_fields, 0x0, 3};
+static const struct sp_isa_shape shape_15 = {shape_15_fields, 3};
 
-static const struct sp_isa_field shape_17_fields[] = {
+static const struct sp_isa_field shape_16_fields[] = {
     {SP_SLOT_DST, SP_KIND_SCALAR, 16, 7, 0, 0, 2},
     {SP_SLOT_SRC0, SP_KIND_SCALAR, 0, 8, 0, 0, 2},
     {SP_SLOT_SRC1, SP_KIND_SCALAR, 8, 8, 0, 0, 1},
 };
 
-static const struct sp_isa_shape shape_17 = {shape_17_fields, 0x0, 3};
+static const struct sp_isa_shape shape_16 = {shape_16_fields, 3};
 
-static const struct sp_isa_field shape_18_fields[] = {
+static const struct sp_isa_field shape_17_fields[] = {
     {SP_SLOT_DST, SP_KIND_SCALAR, 16, 7, 0, 0, 2},
     {SP_SLOT_SRC0, SP_KIND_SCALAR, 0, 8, 0, 0, 1},
     {SP_SLOT_SRC1, SP_KIND_SCALAR, 8, 8, 0, 0, 1},
 };
 
-static const struct sp_isa_shape shape_18 = {shape_18_fields, 0x0, 3};
+static const struct sp_isa_shape shape_17 = {shape_17_fields, 3};
 
 static const struct sp_isa_row rows_sop2[] = {
-    [0x0] = {SP_OP_S_ADD_U32, SP_FORMAT_SOP2, 0, &shape_15},
-    [0x1] = {SP_OP_S_SUB_U32, SP_FORMAT_SOP2, 0, &shape_15},
-    [0x2] = {SP_OP_S_ADD_I32, SP_FORMAT_SOP2, 0, &shape_15},
-    [0x3] = {SP_OP_S_SUB_I32, SP_FORMAT_SOP2, 0, &shape_15},
-    [0x4] = {SP_OP_S_ADDC_U32, SP_FORMAT_SOP2, 0, &shape_15},
-    [0x5] = {SP_OP_S_SUBB_U32, SP_FORMAT_SOP2, 0, &shape_15},
-    [0x6] = {SP_OP_S_MIN_I32, SP_FORMAT_SOP2, 0, &shape_15},
-    [0x7] = {SP_OP_S_MIN_U32, SP_FORMAT_SOP2, 0, &shape_15},
-    [0x8] = {SP_OP_S_MAX_I32, SP_FORMAT_SOP2, 0, &shape_15},
-    [0x9] = {SP_OP_S_MAX_U32, SP_FORMAT_SOP2, 0, &shape_15},
-    [0xa] = {SP_OP_S_CSELECT_B32, SP_FORMAT_SOP2, 0, &shape_15},
-    [0xb] = {SP_OP_S_CSELECT_B64, SP_FORMAT_SOP2, 0, &shape_16},
-    [0xe] = {SP_OP_S_AND_B32, SP_FORMAT_SOP2, 0, &shape_15},
-    [0xf] = {SP_OP_S_AND_B64, SP_FORMAT_SOP2, 0, &shape_16},
-    [0x10] = {SP_OP_S_OR_B32, SP_FORMAT_SOP2, 0, &shape_15},
-    [0x11] = {SP_OP_S_OR_B64, SP_FORMAT_SOP2, 0, &shape_16},
-    [0x12] = {SP_OP_S_XOR_B32, SP_FORMAT_SOP2, 0, &shape_15},
-    [0x13] = {SP_OP_S_XOR_B64, SP_FORMAT_SOP2, 0, &shape_16},
-    [0x14] = {SP_OP_S_AND_NOT1_B32, SP_FORMAT_SOP2, 0, &shape_15},
-    [0x15] = {SP_OP_S_AND_NOT1_B64, SP_FORMAT_SOP2, 0, &shape_16},
-    [0x16] = {SP_OP_S_OR_NOT1_B32, SP_FORMAT_SOP2, 0, &shape_15},
-    [0x17] = {SP_OP_S_OR_NOT1_B64, SP_FORMAT_SOP2, 0, &shape_16},
-    [0x18] = {SP_OP_S_NAND_B32, SP_FORMAT_SOP2, 0, &shape_15},
-    [0x19] = {SP_OP_S_NAND_B64, SP_FORMAT_SOP2, 0, &shape_16},
-    [0x1a] = {SP_OP_S_NOR_B32, SP_FORMAT_SOP2, 0, &shape_15},
-    [0x1b] = {SP_OP_S_NOR_B64, SP_FORMAT_SOP2, 0, &shape_16},
-    [0x1c] = {SP_OP_S_XNOR_B32, SP_FORMAT_SOP2, 0, &shape_15},
-    [0x1d] = {SP_OP_S_XNOR_B64, SP_FORMAT_SOP2, 0, &shape_16},
-    [0x1e] = {SP_OP_S_LSHL_B32, SP_FORMAT_SOP2, 0, &shape_15},
-    [0x1f] = {SP_OP_S_LSHL_B64, SP_FORMAT_SOP2, 0, &shape_17},
-    [0x20] = {SP_OP_S_LSHR_B32, SP_FORMAT_SOP2, 0, &shape_15},
-    [0x21] = {SP_OP_S_LSHR_B64, SP_FORMAT_SOP2, 0, &shape_17},
-    [0x22] = {SP_OP_S_ASHR_I32, SP_FORMAT_SOP2, 0, &shape_15},
-    [0x23] = {SP_OP_S_ASHR_I64, SP_FORMAT_SOP2, 0, &shape_17},
-    [0x24] = {SP_OP_S_BFM_B32, SP_FORMAT_SOP2, 0, &shape_15},
-    [0x25] = {SP_OP_S_BFM_B64, SP_FORMAT_SOP2, 0, &shape_18},
-    [0x26] = {SP_OP_S_MUL_I32, SP_FORMAT_SOP2, 0, &shape_15},
-    [0x27] = {SP_OP_S_BFE_U32, SP_FORMAT_SOP2, 0, &shape_15},
-    [0x28] = {SP_OP_S_BFE_I32, SP_FORMAT_SOP2, 0, &shape_15},
-    [0x29] = {SP_OP_S_BFE_U64, SP_FORMAT_SOP2, 0, &shape_17},
-    [0x2a] = {SP_OP_S_BFE_I64, SP_FORMAT_SOP2, 0, &shape_17},
-    [0x2c] = {SP_OP_S_ABSDIFF_I32, SP_FORMAT_SOP2, 0, &shape_15},
-    [0x2e] = {SP_OP_S_LSHL1_ADD_U32, SP_FORMAT_SOP2, 0, &shape_15},
-    [0x2f] = {SP_OP_S_LSHL2_ADD_U32, SP_FORMAT_SOP2, 0, &shape_15},
-    [0x30] = {SP_OP_S_LSHL3_ADD_U32, SP_FORMAT_SOP2, 0, &shape_15},
-    [0x31] = {SP_OP_S_LSHL4_ADD_U32, SP_FORMAT_SOP2, 0, &shape_15},
-    [0x32] = {SP_OP_S_PACK_LL_B32_B16, SP_FORMAT_SOP2, 0, &shape_15},
-    [0x33] = {SP_OP_S_PACK_LH_B32_B16, SP_FORMAT_SOP2, 0, &shape_15},
-    [0x34] = {SP_OP_S_PACK_HH_B32_B16, SP_FORMAT_SOP2, 0, &shape_15},
-    [0x35] = {SP_OP_S_MUL_HI_U32, SP_FORMAT_SOP2, 0, &shape_15},
-    [0x36] = {SP_OP_S_MUL_HI_I32, SP_FORMAT_SOP2, 0, &shape_15},
+    [0x0] = {SP_OP_S_ADD_U32, SP_FORMAT_SOP2, 0, &shape_14},
+    [0x1] = {SP_OP_S_SUB_U32, SP_FORMAT_SOP2, 0, &shape_14},
+    [0x2] = {SP_OP_S_ADD_I32, SP_FORMAT_SOP2, 0, &shape_14},
+    [0x3] = {SP_OP_S_SUB_I32, SP_FORMAT_SOP2, 0, &shape_14},
+    [0x4] = {SP_OP_S_ADDC_U32, SP_FORMAT_SOP2, 0, &shape_14},
+    [0x5] = {SP_OP_S_SUBB_U32, SP_FORMAT_SOP2, 0, &shape_14},
+    [0x6] = {SP_OP_S_MIN_I32, SP_FORMAT_SOP2, 0, &shape_14},
+    [0x7] = {SP_OP_S_MIN_U32, SP_FORMAT_SOP2, 0, &shape_14},
+    [0x8] = {SP_OP_S_MAX_I32, SP_FORMAT_SOP2, 0, &shape_14},
+    [0x9] = {SP_OP_S_MAX_U32, SP_FORMAT_SOP2, 0, &shape_14},
+    [0xa] = {SP_OP_S_CSELECT_B32, SP_FORMAT_SOP2, 0, &shape_14},
+    [0xb] = {SP_OP_S_CSELECT_B64, SP_FORMAT_SOP2, 0, &shape_15},
+    [0xe] = {SP_OP_S_AND_B32, SP_FORMAT_SOP2, 0, &shape_14},
+    [0xf] = {SP_OP_S_AND_B64, SP_FORMAT_SOP2, 0, &shape_15},
+    [0x10] = {SP_OP_S_OR_B32, SP_FORMAT_SOP2, 0, &shape_14},
+    [0x11] = {SP_OP_S_OR_B64, SP_FORMAT_SOP2, 0, &shape_15},
+    [0x12] = {SP_OP_S_XOR_B32, SP_FORMAT_SOP2, 0, &shape_14},
+    [0x13] = {SP_OP_S_XOR_B64, SP_FORMAT_SOP2, 0, &shape_15},
+    [0x14] = {SP_OP_S_AND_NOT1_B32, SP_FORMAT_SOP2, 0, &shape_14},
+    [0x15] = {SP_OP_S_AND_NOT1_B64, SP_FORMAT_SOP2, 0, &shape_15},
+    [0x16] = {SP_OP_S_OR_NOT1_B32, SP_FORMAT_SOP2, 0, &shape_14},
+    [0x17] = {SP_OP_S_OR_NOT1_B64, SP_FORMAT_SOP2, 0, &shape_15},
+    [0x18] = {SP_OP_S_NAND_B32, SP_FORMAT_SOP2, 0, &shape_14},
+    [0x19] = {SP_OP_S_NAND_B64, SP_FORMAT_SOP2, 0, &shape_15},
+    [0x1a] = {SP_OP_S_NOR_B32, SP_FORMAT_SOP2, 0, &shape_14},
+    [0x1b] = {SP_OP_S_NOR_B64, SP_FORMAT_SOP2, 0, &shape_15},
+    [0x1c] = {SP_OP_S_XNOR_B32, SP_FORMAT_SOP2, 0, &shape_14},
+    [0x1d] = {SP_OP_S_XNOR_B64, SP_FORMAT_SOP2, 0, &shape_15},
+    [0x1e] = {SP_OP_S_LSHL_B32, SP_FORMAT_SOP2, 0, &shape_14},
+    [0x1f] = {SP_OP_S_LSHL_B64, SP_FORMAT_SOP2, 0, &shape_16},
+    [0x20] = {SP_OP_S_LSHR_B32, SP_FORMAT_SOP2, 0, &shape_14},
+    [0x21] = {SP_OP_S_LSHR_B64, SP_FORMAT_SOP2, 0, &shape_16},
+    [0x22] = {SP_OP_S_ASHR_I32, SP_FORMAT_SOP2, 0, &shape_14},
+    [0x23] = {SP_OP_S_ASHR_I64, SP_FORMAT_SOP2, 0, &shape_16},
+    [0x24] = {SP_OP_S_BFM_B32, SP_FORMAT_SOP2, 0, &shape_14},
+    [0x25] = {SP_OP_S_BFM_B64, SP_FORMAT_SOP2, 0, &shape_17},
+    [0x26] = {SP_OP_S_MUL_I32, SP_FORMAT_SOP2, 0, &shape_14},
+    [0x27] = {SP_OP_S_BFE_U32, SP_FORMAT_SOP2, 0, &shape_14},
+    [0x28] = {SP_OP_S_BFE_I32, SP_FORMAT_SOP2, 0, &shape_14},
+    [0x29] = {SP_OP_S_BFE_U64, SP_FORMAT_SOP2, 0, &shape_16},
+    [0x2a] = {SP_OP_S_BFE_I64, SP_FORMAT_SOP2, 0, &shape_16},
+    [0x2c] = {SP_OP_S_ABSDIFF_I32, SP_FORMAT_SOP2, 0, &shape_14},
+    [0x2e] = {SP_OP_S_LSHL1_ADD_U32, SP_FORMAT_SOP2, 0, &shape_14},
+    [0x2f] = {SP_OP_S_LSHL2_ADD_U32, SP_FORMAT_SOP2, 0, &shape_14},
+    [0x30] = {SP_OP_S_LSHL3_ADD_U32, SP_FORMAT_SOP2, 0, &shape_14},
+    [0x31] = {SP_OP_S_LSHL4_ADD_U32, SP_FORMAT_SOP2, 0, &shape_14},
+    [0x32] = {SP_OP_S_PACK_LL_B32_B16, SP_FORMAT_SOP2, 0, &shape_14},
+    [0x33] = {SP_OP_S_PACK_LH_B32_B16, SP_FORMAT_SOP2, 0, &shape_14},
+    [0x34] = {SP_OP_S_PACK_HH_B32_B16, SP_FORMAT_SOP2, 0, &shape_14},
+    [0x35] = {SP_OP_S_MUL_HI_U32, SP_FORMAT_SOP2, 0, &shape_14},
+    [0x36] = {SP_OP_S_MUL_HI_I32, SP_FORMAT_SOP2, 0, &shape_14},
 };
 
-static const struct sp_isa_shape shape_19 = {NULL, 0x1fe01ff, 0};
-
-static const struct sp_isa_field shape_20_fields[] = {
+static const struct sp_isa_field shape_18_fields[] = {
     {SP_SLOT_DST, SP_KIND_VGPR, 17, 8, 0, 0, 1},
     {SP_SLOT_SRC0, SP_KIND_SRC, 0, 9, 0, 0, 1},
 };
 
-static const struct sp_isa_shape shape_20 = {shape_20_fields, 0x0, 2};
+static const struct sp_isa_shape shape_18 = {shape_18_fields, 2};
 
-static const struct sp_isa_field shape_21_fields[] = {
+static const struct sp_isa_field shape_19_fields[] = {
     {SP_SLOT_DST, SP_KIND_SCALAR, 17, 8, 0, 0, 1},
     {SP_SLOT_SRC0, SP_KIND_SRC, 0, 9, 0, 0, 1},
 };
 
-static const struct sp_isa_shape shape_21 = {shape_21_fields, 0x0, 2};
+static const struct sp_isa_shape shape_19 = {shape_19_fields, 2};
 
-static const struct sp_isa_field shape_22_fields[] = {
+static const struct sp_isa_field shape_20_fields[] = {
     {SP_SLOT_DST, SP_KIND_VGPR, 17, 8, 0, 0, 1},
     {SP_SLOT_SRC0, SP_KIND_SRC, 0, 9, 0, 0, 2},
 };
 
-static const struct sp_isa_shape shape_22 = {shape_22_fields, 0x0, 2};
+static const struct sp_isa_shape shape_20 = {shape_20_fields, 2};
 
-static const struct sp_isa_field shape_23_fields[] = {
+static const struct sp_isa_field shape_21_fields[] = {
     {SP_SLOT_DST, SP_KIND_VGPR, 17, 8, 0, 0, 2},
     {SP_SLOT_SRC0, SP_KIND_SRC, 0, 9, 0, 0, 1},
 };
 
-static const struct sp_isa_shape shape_23 = {shape_23_fields, 0x0, 2};
+static const struct sp_isa_shape shape_21 = {shape_21_fields, 2};
 
-static const struct sp_isa_field shape_24_fields[] = {
+static const struct sp_isa_field shape_22_fields[] = {
     {SP_SLOT_DST, SP_KIND_VGPR, 17, 8, 0, 0, 2},
     {SP_SLOT_SRC0, SP_KIND_SRC, 0, 9, 0, 0, 2},
 };
 
-static const struct sp_isa_shape shape_24 = {shape_24_fields, 0x0, 2};
+static const struct sp_isa_shape shape_22 = {shape_22_fields, 2};
 
 static const struct sp_isa_row rows_vop1[] = {
-    [0x0] = {SP_OP_V_NOP, SP_FORMAT_VOP1, 0, &shape_19},
-    [0x1] = {SP_OP_V_MOV_B32, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_20},
-    [0x2] = {SP_OP_V_READFIRSTLANE_B32, SP_FORMAT_VOP1, 0, &shape_21},
-    [0x3] = {SP_OP_V_CVT_I32_F64, SP_FORMAT_VOP1, 0, &shape_22},
-    [0x4] = {SP_OP_V_CVT_F64_I32, SP_FORMAT_VOP1, 0, &shape_23},
-    [0x5] = {SP_OP_V_CVT_F32_I32, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_20},
-    [0x6] = {SP_OP_V_CVT_F32_U32, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_20},
-    [0x7] = {SP_OP_V_CVT_U32_F32, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_20},
-    [0x8] = {SP_OP_V_CVT_I32_F32, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_20},
-    [0xa] = {SP_OP_V_CVT_F16_F32, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_20},
-    [0xb] = {SP_OP_V_CVT_F32_F16, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_20},
-    [0xc] = {SP_OP_V_CVT_NEAREST_I32_F32, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_20},
-    [0xd] = {SP_OP_V_CVT_FLOOR_I32_F32, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_20},
-    [0xe] = {SP_OP_V_CVT_OFF_F32_I4, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_20},
-    [0xf] = {SP_OP_V_CVT_F32_F64, SP_FORMAT_VOP1, 0, &shape_22},
-    [0x10] = {SP_OP_V_CVT_F64_F32, SP_FORMAT_VOP1, 0, &shape_23},
-    [0x11] = {SP_OP_V_CVT_F32_UBYTE0, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_20},
-    [0x12] = {SP_OP_V_CVT_F32_UBYTE1, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_20},
-    [0x13] = {SP_OP_V_CVT_F32_UBYTE2, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_20},
-    [0x14] = {SP_OP_V_CVT_F32_UBYTE3, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_20},
-    [0x15] = {SP_OP_V_CVT_U32_F64, SP_FORMAT_VOP1, 0, &shape_22},
-    [0x16] = {SP_OP_V_CVT_F64_U32, SP_FORMAT_VOP1, 0, &shape_23},
-    [0x17] = {SP_OP_V_TRUNC_F64, SP_FORMAT_VOP1, 0, &shape_24},
-    [0x18] = {SP_OP_V_CEIL_F64, SP_FORMAT_VOP1, 0, &shape_24},
-    [0x19] = {SP_OP_V_RNDNE_F64, SP_FORMAT_VOP1, 0, &shape_24},
-    [0x1a] = {SP_OP_V_FLOOR_F64, SP_FORMAT_VOP1, 0, &shape_24},
-    [0x1b] = {SP_OP_V_PIPEFLUSH, SP_FORMAT_VOP1, 0, &shape_19},
-    [0x20] = {SP_OP_V_FRACT_F32, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_20},
-    [0x21] = {SP_OP_V_TRUNC_F32, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_20},
-    [0x22] = {SP_OP_V_CEIL_F32, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_20},
-    [0x23] = {SP_OP_V_RNDNE_F32, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_20},
-    [0x24] = {SP_OP_V_FLOOR_F32, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_20},
-    [0x25] = {SP_OP_V_EXP_F32, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_20},
-    [0x27] = {SP_OP_V_LOG_F32, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_20},
-    [0x2a] = {SP_OP_V_RCP_F32, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_20},
-    [0x2b] = {SP_OP_V_RCP_IFLAG_F32, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_20},
-    [0x2e] = {SP_OP_V_RSQ_F32, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_20},
-    [0x2f] = {SP_OP_V_RCP_F64, SP_FORMAT_VOP1, 0, &shape_24},
-    [0x31] = {SP_OP_V_RSQ_F64, SP_FORMAT_VOP1, 0, &shape_24},
-    [0x33] = {SP_OP_V_SQRT_F32, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_20},
-    [0x34] = {SP_OP_V_SQRT_F64, SP_FORMAT_VOP1, 0, &shape_24},
-    [0x35] = {SP_OP_V_SIN_F32, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_20},
-    [0x36] = {SP_OP_V_COS_F32, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_20},
-    [0x37] = {SP_OP_V_NOT_B32, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_20},
-    [0x38] = {SP_OP_V_BFREV_B32, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_20},
-    [0x39] = {SP_OP_V_CLZ_I32_U32, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_20},
-    [0x3a] = {SP_OP_V_CTZ_I32_B32, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_20},
-    [0x3b] = {SP_OP_V_CLS_I32, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_20},
-    [0x3c] = {SP_OP_V_FREXP_EXP_I32_F64, SP_FORMAT_VOP1, 0, &shape_22},
-    [0x3d] = {SP_OP_V_FREXP_MANT_F64, SP_FORMAT_VOP1, 0, &shape_24},
-    [0x3e] = {SP_OP_V_FRACT_F64, SP_FORMAT_VOP1, 0, &shape_24},
-    [0x3f] = {SP_OP_V_FREXP_EXP_I32_F32, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_20},
-    [0x40] = {SP_OP_V_FREXP_MANT_F32, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_20},
-    [0x41] = {SP_OP_V_CLREXCP, SP_FORMAT_VOP1, 0, &shape_19},
-    [0x42] = {SP_OP_V_MOVRELD_B32, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_20},
-    [0x43] = {SP_OP_V_MOVRELS_B32, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_20},
-    [0x44] = {SP_OP_V_MOVRELSD_B32, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_20},
-    [0x48] = {SP_OP_V_MOVRELSD_2_B32, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_20},
-    [0x50] = {SP_OP_V_CVT_F16_U16, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_20},
-    [0x51] = {SP_OP_V_CVT_F16_I16, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_20},
-    [0x52] = {SP_OP_V_CVT_U16_F16, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_20},
-    [0x53] = {SP_OP_V_CVT_I16_F16, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_20},
-    [0x54] = {SP_OP_V_RCP_F16, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_20},
-    [0x55] = {SP_OP_V_SQRT_F16, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_20},
-    [0x56] = {SP_OP_V_RSQ_F16, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_20},
-    [0x57] = {SP_OP_V_LOG_F16, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_20},
-    [0x58] = {SP_OP_V_EXP_F16, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_20},
-    [0x59] = {SP_OP_V_FREXP_MANT_F16, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_20},
-    [0x5a] = {SP_OP_V_FREXP_EXP_I16_F16, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_20},
-    [0x5b] = {SP_OP_V_FLOOR_F16, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_20},
-    [0x5c] = {SP_OP_V_CEIL_F16, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_20},
-    [0x5d] = {SP_OP_V_TRUNC_F16, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_20},
-    [0x5e] = {SP_OP_V_RNDNE_F16, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_20},
-    [0x5f] = {SP_OP_V_FRACT_F16, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_20},
-    [0x60] = {SP_OP_V_SIN_F16, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_20},
-    [0x61] = {SP_OP_V_COS_F16, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_20},
-    [0x62] = {SP_OP_V_SAT_PK_U8_I16, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_20},
-    [0x63] = {SP_OP_V_CVT_NORM_I16_F16, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_20},
-    [0x64] = {SP_OP_V_CVT_NORM_U16_F16, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_20},
-    [0x65] = {SP_OP_V_SWAP_B32, SP_FORMAT_VOP1, 0, &shape_20},
-    [0x68] = {SP_OP_V_SWAPREL_B32, SP_FORMAT_VOP1, 0, &shape_20},
+    [0x0] = {SP_OP_V_NOP, SP_FORMAT_VOP1, 0, &shape_10},
+    [0x1] = {SP_OP_V_MOV_B32, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_18},
+    [0x2] = {SP_OP_V_READFIRSTLANE_B32, SP_FORMAT_VOP1, 0, &shape_19},
+    [0x3] = {SP_OP_V_CVT_I32_F64, SP_FORMAT_VOP1, 0, &shape_20},
+    [0x4] = {SP_OP_V_CVT_F64_I32, SP_FORMAT_VOP1, 0, &shape_21},
+    [0x5] = {SP_OP_V_CVT_F32_I32, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_18},
+    [0x6] = {SP_OP_V_CVT_F32_U32, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_18},
+    [0x7] = {SP_OP_V_CVT_U32_F32, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_18},
+    [0x8] = {SP_OP_V_CVT_I32_F32, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_18},
+    [0xa] = {SP_OP_V_CVT_F16_F32, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_18},
+    [0xb] = {SP_OP_V_CVT_F32_F16, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_18},
+    [0xc] = {SP_OP_V_CVT_NEAREST_I32_F32, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_18},
+    [0xd] = {SP_OP_V_CVT_FLOOR_I32_F32, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_18},
+    [0xe] = {SP_OP_V_CVT_OFF_F32_I4, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_18},
+    [0xf] = {SP_OP_V_CVT_F32_F64, SP_FORMAT_VOP1, 0, &shape_20},
+    [0x10] = {SP_OP_V_CVT_F64_F32, SP_FORMAT_VOP1, 0, &shape_21},
+    [0x11] = {SP_OP_V_CVT_F32_UBYTE0, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_18},
+    [0x12] = {SP_OP_V_CVT_F32_UBYTE1, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_18},
+    [0x13] = {SP_OP_V_CVT_F32_UBYTE2, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_18},
+    [0x14] = {SP_OP_V_CVT_F32_UBYTE3, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_18},
+    [0x15] = {SP_OP_V_CVT_U32_F64, SP_FORMAT_VOP1, 0, &shape_20},
+    [0x16] = {SP_OP_V_CVT_F64_U32, SP_FORMAT_VOP1, 0, &shape_21},
+    [0x17] = {SP_OP_V_TRUNC_F64, SP_FORMAT_VOP1, 0, &shape_22},
+    [0x18] = {SP_OP_V_CEIL_F64, SP_FORMAT_VOP1, 0, &shape_22},
+    [0x19] = {SP_OP_V_RNDNE_F64, SP_FORMAT_VOP1, 0, &shape_22},
+    [0x1a] = {SP_OP_V_FLOOR_F64, SP_FORMAT_VOP1, 0, &shape_22},
+    [0x1b] = {SP_OP_V_PIPEFLUSH, SP_FORMAT_VOP1, 0, &shape_10},
+    [0x20] = {SP_OP_V_FRACT_F32, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_18},
+    [0x21] = {SP_OP_V_TRUNC_F32, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_18},
+    [0x22] = {SP_OP_V_CEIL_F32, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_18},
+    [0x23] = {SP_OP_V_RNDNE_F32, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_18},
+    [0x24] = {SP_OP_V_FLOOR_F32, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_18},
+    [0x25] = {SP_OP_V_EXP_F32, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_18},
+    [0x27] = {SP_OP_V_LOG_F32, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_18},
+    [0x2a] = {SP_OP_V_RCP_F32, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_18},
+    [0x2b] = {SP_OP_V_RCP_IFLAG_F32, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_18},
+    [0x2e] = {SP_OP_V_RSQ_F32, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_18},
+    [0x2f] = {SP_OP_V_RCP_F64, SP_FORMAT_VOP1, 0, &shape_22},
+    [0x31] = {SP_OP_V_RSQ_F64, SP_FORMAT_VOP1, 0, &shape_22},
+    [0x33] = {SP_OP_V_SQRT_F32, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_18},
+    [0x34] = {SP_OP_V_SQRT_F64, SP_FORMAT_VOP1, 0, &shape_22},
+    [0x35] = {SP_OP_V_SIN_F32, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_18},
+    [0x36] = {SP_OP_V_COS_F32, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_18},
+    [0x37] = {SP_OP_V_NOT_B32, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_18},
+    [0x38] = {SP_OP_V_BFREV_B32, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_18},
+    [0x39] = {SP_OP_V_CLZ_I32_U32, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_18},
+    [0x3a] = {SP_OP_V_CTZ_I32_B32, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_18},
+    [0x3b] = {SP_OP_V_CLS_I32, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_18},
+    [0x3c] = {SP_OP_V_FREXP_EXP_I32_F64, SP_FORMAT_VOP1, 0, &shape_20},
+    [0x3d] = {SP_OP_V_FREXP_MANT_F64, SP_FORMAT_VOP1, 0, &shape_22},
+    [0x3e] = {SP_OP_V_FRACT_F64, SP_FORMAT_VOP1, 0, &shape_22},
+    [0x3f] = {SP_OP_V_FREXP_EXP_I32_F32, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_18},
+    [0x40] = {SP_OP_V_FREXP_MANT_F32, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_18},
+    [0x41] = {SP_OP_V_CLREXCP, SP_FORMAT_VOP1, 0, &shape_10},
+    [0x42] = {SP_OP_V_MOVRELD_B32, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_18},
+    [0x43] = {SP_OP_V_MOVRELS_B32, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_18},
+    [0x44] = {SP_OP_V_MOVRELSD_B32, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_18},
+    [0x48] = {SP_OP_V_MOVRELSD_2_B32, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_18},
+    [0x50] = {SP_OP_V_CVT_F16_U16, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_18},
+    [0x51] = {SP_OP_V_CVT_F16_I16, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_18},
+    [0x52] = {SP_OP_V_CVT_U16_F16, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_18},
+    [0x53] = {SP_OP_V_CVT_I16_F16, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_18},
+    [0x54] = {SP_OP_V_RCP_F16, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_18},
+    [0x55] = {SP_OP_V_SQRT_F16, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_18},
+    [0x56] = {SP_OP_V_RSQ_F16, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_18},
+    [0x57] = {SP_OP_V_LOG_F16, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_18},
+    [0x58] = {SP_OP_V_EXP_F16, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_18},
+    [0x59] = {SP_OP_V_FREXP_MANT_F16, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_18},
+    [0x5a] = {SP_OP_V_FREXP_EXP_I16_F16, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_18},
+    [0x5b] = {SP_OP_V_FLOOR_F16, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_18},
+    [0x5c] = {SP_OP_V_CEIL_F16, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_18},
+    [0x5d] = {SP_OP_V_TRUNC_F16, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_18},
+    [0x5e] = {SP_OP_V_RNDNE_F16, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_18},
+    [0x5f] = {SP_OP_V_FRACT_F16, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_18},
+    [0x60] = {SP_OP_V_SIN_F16, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_18},
+    [0x61] = {SP_OP_V_COS_F16, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_18},
+    [0x62] = {SP_OP_V_SAT_PK_U8_I16, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_18},
+    [0x63] = {SP_OP_V_CVT_NORM_I16_F16, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_18},
+    [0x64] = {SP_OP_V_CVT_NORM_U16_F16, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_18},
+    [0x65] = {SP_OP_V_SWAP_B32, SP_FORMAT_VOP1, 0, &shape_18},
+    [0x68] = {SP_OP_V_SWAPREL_B32, SP_FORMAT_VOP1, 0, &shape_18},
 };
 
-static const struct sp_isa_field shape_25_fields[] = {
+static const struct sp_isa_field shape_23_fields[] = {
     {SP_SLOT_DST, SP_KIND_FIXED, 106, 0, 0, 0, 255},
     {SP_SLOT_SRC0, SP_KIND_SRC, 0, 9, 0, 0, 1},
     {SP_SLOT_SRC1, SP_KIND_VGPR, 9, 8, 0, 0, 1},
 };
 
-static const struct sp_isa_shape shape_25 = {shape_25_fields, 0x0, 3};
+static const struct sp_isa_shape shape_23 = {shape_23_fields, 3};
 
-static const struct sp_isa_field shape_26_fields[] = {
+static const struct sp_isa_field shape_24_fields[] = {
     {SP_SLOT_DST, SP_KIND_FIXED, 126, 0, 0, 0, 255},
     {SP_SLOT_SRC0, SP_KIND_SRC, 0, 9, 0, 0, 1},
     {SP_SLOT_SRC1, SP_KIND_VGPR, 9, 8, 0, 0, 1},
 };
 
-static const struct sp_isa_shape shape_26 = {shape_26_fields, 0x0, 3};
+static const struct sp_isa_shape shape_24 = {shape_24_fields, 3};
+
+static const struct sp_isa_field shape_25_fields[] = {
+    {SP_SLOT_DST, SP_KIND_FIXED, 106, 0, 0, 0, 255},
+    {SP_SLOT_SRC0, SP_KIND_SRC, 0, 9, 0, 0, 2},
+    {SP_SLOT_SRC1, SP_KIND_VGPR, 9, 8, 0, 0, 2},
+};
+
+static const struct sp_isa_shape shape_25 = {shape_25_fields, 3};
+
+static const struct sp_isa_field shape_26_fields[] = {
+    {SP_SLOT_DST, SP_KIND_FIXED, 126, 0, 0, 0, 255},
+    {SP_SLOT_SRC0, SP_KIND_SRC, 0, 9, 0, 0, 2},
+    {SP_SLOT_SRC1, SP_KIND_VGPR, 9, 8, 0, 0, 2},
+};
+
+static const struct sp_isa_shape shape_26 = {shape_26_fields, 3};
 
 static const struct sp_isa_field shape_27_fields[] = {
     {SP_SLOT_DST, SP_KIND_FIXED, 106, 0, 0, 0, 255},
     {SP_SLOT_SRC0, SP_KIND_SRC, 0, 9, 0, 0, 2},
-    {SP_SLOT_SRC1, SP_KIND_VGPR, 9, 8, 0, 0, 2},
+    {SP_SLOT_SRC1, SP_KIND_VGPR, 9, 8, 0, 0, 1},
 };
 
-static const struct sp_isa_shape shape_27 = {shape_27_fields, 0x0, 3};
+static const struct sp_isa_shape shape_27 = {shape_27_fields, 3};
 
 static const struct sp_isa_field shape_28_fields[] = {
     {SP_SLOT_DST, SP_KIND_FIXED, 126, 0, 0, 0, 255},
     {SP_SLOT_SRC0, SP_KIND_SRC, 0, 9, 0, 0, 2},
-    {SP_SLOT_SRC1, SP_KIND_VGPR, 9, 8, 0, 0, 2},
-};
-
-static const struct sp_isa_shape shape_28 = {shape_28_fields, 0x0, 3};
-
-static const struct sp_isa_field shape_29_fields[] = {
-    {SP_SLOT_DST, SP_KIND_FIXED, 106, 0, 0, 0, 255},
-    {SP_SLOT_SRC0, SP_KIND_SRC, 0, 9, 0, 0, 2},
     {SP_SLOT_SRC1, SP_KIND_VGPR, 9, 8, 0, 0, 1},
 };
 
-static const struct sp_isa_shape shape_29 = {shape_29_fields, 0x0, 3};
-
-static const struct sp_isa_field shape_30_fields[] = {
-    {SP_SLOT_DST, SP_KIND_FIXED, 126, 0, 0, 0, 255},
-    {SP_SLOT_SRC0, SP_KIND_SRC, 0, 9, 0, 0, 2},
-    {SP_SLOT_SRC1, SP_KIND_VGPR, 9, 8, 0, 0, 1},
-};
-
-static const struct sp_isa_shape shape_30 = {shape_30_fields, 0x0, 3};
+static const struct sp_isa_shape shape_28 = {shape_28_fields, 3};
 
 static const struct sp_isa_row rows_vopc[] = {
-    [0x0] = {SP_OP_V_CMP_F_F32, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_25},
-    [0x1] = {SP_OP_V_CMP_LT_F32, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_25},
-    [0x2] = {SP_OP_V_CMP_EQ_F32, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_25},
-    [0x3] = {SP_OP_V_CMP_LE_F32, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_25},
-    [0x4] = {SP_OP_V_CMP_GT_F32, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_25},
-    [0x5] = {SP_OP_V_CMP_LG_F32, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_25},
-    [0x6] = {SP_OP_V_CMP_GE_F32, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_25},
-    [0x7] = {SP_OP_V_CMP_O_F32, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_25},
-    [0x8] = {SP_OP_V_CMP_U_F32, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_25},
-    [0x9] = {SP_OP_V_CMP_NGE_F32, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_25},
-    [0xa] = {SP_OP_V_CMP_NLG_F32, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_25},
-    [0xb] = {SP_OP_V_CMP_NGT_F32, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_25},
-    [0xc] = {SP_OP_V_CMP_NLE_F32, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_25},
-    [0xd] = {SP_OP_V_CMP_NEQ_F32, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_25},
-    [0xe] = {SP_OP_V_CMP_NLT_F32, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_25},
-    [0xf] = {SP_OP_V_CMP_T_F32, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_25},
-    [0x10] = {SP_OP_V_CMPX_F_F32, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_26},
-    [0x11] = {SP_OP_V_CMPX_LT_F32, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_26},
-    [0x12] = {SP_OP_V_CMPX_EQ_F32, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_26},
-    [0x13] = {SP_OP_V_CMPX_LE_F32, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_26},
-    [0x14] = {SP_OP_V_CMPX_GT_F32, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_26},
-    [0x15] = {SP_OP_V_CMPX_LG_F32, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_26},
-    [0x16] = {SP_OP_V_CMPX_GE_F32, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_26},
-    [0x17] = {SP_OP_V_CMPX_O_F32, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_26},
-    [0x18] = {SP_OP_V_CMPX_U_F32, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_26},
-    [0x19] = {SP_OP_V_CMPX_NGE_F32, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_26},
-    [0x1a] = {SP_OP_V_CMPX_NLG_F32, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_26},
-    [0x1b] = {SP_OP_V_CMPX_NGT_F32, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_26},
-    [0x1c] = {SP_OP_V_CMPX_NLE_F32, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_26},
-    [0x1d] = {SP_OP_V_CMPX_NEQ_F32, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_26},
-    [0x1e] = {SP_OP_V_CMPX_NLT_F32, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_26},
-    [0x1f] = {SP_OP_V_CMPX_T_F32, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_26},
-    [0x20] = {SP_OP_V_CMP_F_F64, SP_FORMAT_VOPC, 0, &shape_27},
-    [0x21] = {SP_OP_V_CMP_LT_F64, SP_FORMAT_VOPC, 0, &shape_27},
-    [0x22] = {SP_OP_V_CMP_EQ_F64, SP_FORMAT_VOPC, 0, &shape_27},
-    [0x23] = {SP_OP_V_CMP_LE_F64, SP_FORMAT_VOPC, 0, &shape_27},
-    [0x24] = {SP_OP_V_CMP_GT_F64, SP_FORMAT_VOPC, 0, &shape_27},
-    [0x25] = {SP_OP_V_CMP_LG_F64, SP_FORMAT_VOPC, 0, &shape_27},
-    [0x26] = {SP_OP_V_CMP_GE_F64, SP_FORMAT_VOPC, 0, &shape_27},
-    [0x27] = {SP_OP_V_CMP_O_F64, SP_FORMAT_VOPC, 0, &shape_27},
-    [0x28] = {SP_OP_V_CMP_U_F64, SP_FORMAT_VOPC, 0, &shape_27},
-    [0x29] = {SP_OP_V_CMP_NGE_F64, SP_FORMAT_VOPC, 0, &shape_27},
-    [0x2a] = {SP_OP_V_CMP_NLG_F64, SP_FORMAT_VOPC, 0, &shape_27},
-    [0x2b] = {SP_OP_V_CMP_NGT_F64, SP_FORMAT_VOPC, 0, &shape_27},
-    [0x2c] = {SP_OP_V_CMP_NLE_F64, SP_FORMAT_VOPC, 0, &shape_27},
-    [0x2d] = {SP_OP_V_CMP_NEQ_F64, SP_FORMAT_VOPC, 0, &shape_27},
-    [0x2e] = {SP_OP_V_CMP_NLT_F64, SP_FORMAT_VOPC, 0, &shape_27},
-    [0x2f] = {SP_OP_V_CMP_T_F64, SP_FORMAT_VOPC, 0, &shape_27},
-    [0x30] = {SP_OP_V_CMPX_F_F64, SP_FORMAT_VOPC, 0, &shape_28},
-    [0x31] = {SP_OP_V_CMPX_LT_F64, SP_FORMAT_VOPC, 0, &shape_28},
-    [0x32] = {SP_OP_V_CMPX_EQ_F64, SP_FORMAT_VOPC, 0, &shape_28},
-    [0x33] = {SP_OP_V_CMPX_LE_F64, SP_FORMAT_VOPC, 0, &shape_28},
-    [0x34] = {SP_OP_V_CMPX_GT_F64, SP_FORMAT_VOPC, 0, &shape_28},
-    [0x35] = {SP_OP_V_CMPX_LG_F64, SP_FORMAT_VOPC, 0, &shape_28},
-    [0x36] = {SP_OP_V_CMPX_GE_F64, SP_FORMAT_VOPC, 0, &shape_28},
-    [0x37] = {SP_OP_V_CMPX_O_F64, SP_FORMAT_VOPC, 0, &shape_28},
-    [0x38] = {SP_OP_V_CMPX_U_F64, SP_FORMAT_VOPC, 0, &shape_28},
-    [0x39] = {SP_OP_V_CMPX_NGE_F64, SP_FORMAT_VOPC, 0, &shape_28},
-    [0x3a] = {SP_OP_V_CMPX_NLG_F64, SP_FORMAT_VOPC, 0, &shape_28},
-    [0x3b] = {SP_OP_V_CMPX_NGT_F64, SP_FORMAT_VOPC, 0, &shape_28},
-    [0x3c] = {SP_OP_V_CMPX_NLE_F64, SP_FORMAT_VOPC, 0, &shape_28},
-    [0x3d] = {SP_OP_V_CMPX_NEQ_F64, SP_FORMAT_VOPC, 0, &shape_28},
-    [0x3e] = {SP_OP_V_CMPX_NLT_F64, SP_FORMAT_VOPC, 0, &shape_28},
-    [0x3f] = {SP_OP_V_CMPX_T_F64, SP_FORMAT_VOPC, 0, &shape_28},
-    [0x80] = {SP_OP_V_CMP_F_I32, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_25},
-    [0x81] = {SP_OP_V_CMP_LT_I32, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_25},
-    [0x82] = {SP_OP_V_CMP_EQ_I32, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_25},
-    [0x83] = {SP_OP_V_CMP_LE_I32, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_25},
-    [0x84] = {SP_OP_V_CMP_GT_I32, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_25},
-    [0x85] = {SP_OP_V_CMP_NE_I32, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_25},
-    [0x86] = {SP_OP_V_CMP_GE_I32, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_25},
-    [0x87] = {SP_OP_V_CMP_T_I32, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_25},
-    [0x88] = {SP_OP_V_CMP_CLASS_F32, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_25},
-    [0x89] = {SP_OP_V_CMP_LT_I16, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_25},
-    [0x8a] = {SP_OP_V_CMP_EQ_I16, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_25},
-    [0x8b] = {SP_OP_V_CMP_LE_I16, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_25},
-    [0x8c] = {SP_OP_V_CMP_GT_I16, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_25},
-    [0x8d] = {SP_OP_V_CMP_NE_I16, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_25},
-    [0x8e] = {SP_OP_V_CMP_GE_I16, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_25},
-    [0x8f] = {SP_OP_V_CMP_CLASS_F16, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_25},
-    [0x90] = {SP_OP_V_CMPX_F_I32, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_26},
-    [0x91] = {SP_OP_V_CMPX_LT_I32, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_26},
-    [0x92] = {SP_OP_V_CMPX_EQ_I32, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_26},
-    [0x93] = {SP_OP_V_CMPX_LE_I32, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_26},
-    [0x94] = {SP_OP_V_CMPX_GT_I32, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_26},
-    [0x95] = {SP_OP_V_CMPX_NE_I32, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_26},
-    [0x96] = {SP_OP_V_CMPX_GE_I32, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_26},
-    [0x97] = {SP_OP_V_CMPX_T_I32, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_26},
-    [0x98] = {SP_OP_V_CMPX_CLASS_F32, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_26},
-    [0x99] = {SP_OP_V_CMPX_LT_I16, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_26},
-    [0x9a] = {SP_OP_V_CMPX_EQ_I16, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_26},
-    [0x9b] = {SP_OP_V_CMPX_LE_I16, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_26},
-    [0x9c] = {SP_OP_V_CMPX_GT_I16, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_26},
-    [0x9d] = {SP_OP_V_CMPX_NE_I16, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_26},
-    [0x9e] = {SP_OP_V_CMPX_GE_I16, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_26},
-    [0x9f] = {SP_OP_V_CMPX_CLASS_F16, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_26},
-    [0xa0] = {SP_OP_V_CMP_F_I64, SP_FORMAT_VOPC, 0, &shape_27},
-    [0xa1] = {SP_OP_V_CMP_LT_I64, SP_FORMAT_VOPC, 0, &shape_27},
-    [0xa2] = {SP_OP_V_CMP_EQ_I64, SP_FORMAT_VOPC, 0, &shape_27},
-    [0xa3] = {SP_OP_V_CMP_LE_I64, SP_FORMAT_VOPC, 0, &shape_27},
-    [0xa4] = {SP_OP_V_CMP_GT_I64, SP_FORMAT_VOPC, 0, &shape_27},
-    [0xa5] = {SP_OP_V_CMP_NE_I64, SP_FORMAT_VOPC, 0, &shape_27},
-    [0xa6] = {SP_OP_V_CMP_GE_I64, SP_FORMAT_VOPC, 0, &shape_27},
-    [0xa7] = {SP_OP_V_CMP_T_I64, SP_FORMAT_VOPC, 0, &shape_27},
-    [0xa8] = {SP_OP_V_CMP_CLASS_F64, SP_FORMAT_VOPC, 0, &shape_29},
-    [0xa9] = {SP_OP_V_CMP_LT_U16, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_25},
-    [0xaa] = {SP_OP_V_CMP_EQ_U16, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_25},
-    [0xab] = {SP_OP_V_CMP_LE_U16, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_25},
-    [0xac] = {SP_OP_V_CMP_GT_U16, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_25},
-    [0xad] = {SP_OP_V_CMP_NE_U16, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_25},
-    [0xae] = {SP_OP_V_CMP_GE_U16, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_25},
-    [0xb0] = {SP_OP_V_CMPX_F_I64, SP_FORMAT_VOPC, 0, &shape_28},
-    [0xb1] = {SP_OP_V_CMPX_LT_I64, SP_FORMAT_VOPC, 0, &shape_28},
-    [0xb2] = {SP_OP_V_CMPX_EQ_I64, SP_FORMAT_VOPC, 0, &shape_28},
-    [0xb3] = {SP_OP_V_CMPX_LE_I64, SP_FORMAT_VOPC, 0, &shape_28},
-    [0xb4] = {SP_OP_V_CMPX_GT_I64, SP_FORMAT_VOPC, 0, &shape_28},
-    [0xb5] = {SP_OP_V_CMPX_NE_I64, SP_FORMAT_VOPC, 0, &shape_28},
-    [0xb6] = {SP_OP_V_CMPX_GE_I64, SP_FORMAT_VOPC, 0, &shape_28},
-    [0xb7] = {SP_OP_V_CMPX_T_I64, SP_FORMAT_VOPC, 0, &shape_28},
-    [0xb8] = {SP_OP_V_CMPX_CLASS_F64, SP_FORMAT_VOPC, 0, &shape_30},
-    [0xb9] = {SP_OP_V_CMPX_LT_U16, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_26},
-    [0xba] = {SP_OP_V_CMPX_EQ_U16, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_26},
-    [0xbb] = {SP_OP_V_CMPX_LE_U16, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_26},
-    [0xbc] = {SP_OP_V_CMPX_GT_U16, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_26},
-    [0xbd] = {SP_OP_V_CMPX_NE_U16, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_26},
-    [0xbe] = {SP_OP_V_CMPX_GE_U16, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_26},
-    [0xc0] = {SP_OP_V_CMP_F_U32, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_25},
-    [0xc1] = {SP_OP_V_CMP_LT_U32, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_25},
-    [0xc2] = {SP_OP_V_CMP_EQ_U32, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_25},
-    [0xc3] = {SP_OP_V_CMP_LE_U32, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_25},
-    [0xc4] = {SP_OP_V_CMP_GT_U32, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_25},
-    [0xc5] = {SP_OP_V_CMP_NE_U32, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_25},
-    [0xc6] = {SP_OP_V_CMP_GE_U32, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_25},
-    [0xc7] = {SP_OP_V_CMP_T_U32, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_25},
-    [0xc8] = {SP_OP_V_CMP_F_F16, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_25},
-    [0xc9] = {SP_OP_V_CMP_LT_F16, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_25},
-    [0xca] = {SP_OP_V_CMP_EQ_F16, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_25},
-    [0xcb] = {SP_OP_V_CMP_LE_F16, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_25},
-    [0xcc] = {SP_OP_V_CMP_GT_F16, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_25},
-    [0xcd] = {SP_OP_V_CMP_LG_F16, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_25},
-    [0xce] = {SP_OP_V_CMP_GE_F16, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_25},
-    [0xcf] = {SP_OP_V_CMP_O_F16, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_25},
-    [0xd0] = {SP_OP_V_CMPX_F_U32, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_26},
-    [0xd1] = {SP_OP_V_CMPX_LT_U32, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_26},
-    [0xd2] = {SP_OP_V_CMPX_EQ_U32, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_26},
-    [0xd3] = {SP_OP_V_CMPX_LE_U32, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_26},
-    [0xd4] = {SP_OP_V_CMPX_GT_U32, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_26},
-    [0xd5] = {SP_OP_V_CMPX_NE_U32, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_26},
-    [0xd6] = {SP_OP_V_CMPX_GE_U32, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_26},
-    [0xd7] = {SP_OP_V_CMPX_T_U32, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_26},
-    [0xd8] = {SP_OP_V_CMPX_F_F16, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_26},
-    [0xd9] = {SP_OP_V_CMPX_LT_F16, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_26},
-    [0xda] = {SP_OP_V_CMPX_EQ_F16, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_26},
-    [0xdb] = {SP_OP_V_CMPX_LE_F16, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_26},
-    [0xdc] = {SP_OP_V_CMPX_GT_F16, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_26},
-    [0xdd] = {SP_OP_V_CMPX_LG_F16, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_26},
-    [0xde] = {SP_OP_V_CMPX_GE_F16, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_26},
-    [0xdf] = {SP_OP_V_CMPX_O_F16, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_26},
-    [0xe0] = {SP_OP_V_CMP_F_U64, SP_FORMAT_VOPC, 0, &shape_27},
-    [0xe1] = {SP_OP_V_CMP_LT_U64, SP_FORMAT_VOPC, 0, &shape_27},
-    [0xe2] = {SP_OP_V_CMP_EQ_U64, SP_FORMAT_VOPC, 0, &shape_27},
-    [0xe3] = {SP_OP_V_CMP_LE_U64, SP_FORMAT_VOPC, 0, &shape_27},
-    [0xe4] = {SP_OP_V_CMP_GT_U64, SP_FORMAT_VOPC, 0, &shape_27},
-    [0xe5] = {SP_OP_V_CMP_NE_U64, SP_FORMAT_VOPC, 0, &shape_27},
-    [0xe6] = {SP_OP_V_CMP_GE_U64, SP_FORMAT_VOPC, 0, &shape_27},
-    [0xe7] = {SP_OP_V_CMP_T_U64, SP_FORMAT_VOPC, 0, &shape_27},
-    [0xe8] = {SP_OP_V_CMP_U_F16, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_25},
-    [0xe9] = {SP_OP_V_CMP_NGE_F16, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_25},
-    [0xea] = {SP_OP_V_CMP_NLG_F16, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_25},
-    [0xeb] = {SP_OP_V_CMP_NGT_F16, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_25},
-    [0xec] = {SP_OP_V_CMP_NLE_F16, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_25},
-    [0xed] = {SP_OP_V_CMP_NEQ_F16, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_25},
-    [0xee] = {SP_OP_V_CMP_NLT_F16, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_25},
-    [0xef] = {SP_OP_V_CMP_T_F16, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_25},
-    [0xf0] = {SP_OP_V_CMPX_F_U64, SP_FORMAT_VOPC, 0, &shape_28},
-    [0xf1] = {SP_OP_V_CMPX_LT_U64, SP_FORMAT_VOPC, 0, &shape_28},
-    [0xf2] = {SP_OP_V_CMPX_EQ_U64, SP_FORMAT_VOPC, 0, &shape_28},
-    [0xf3] = {SP_OP_V_CMPX_LE_U64, SP_FORMAT_VOPC, 0, &shape_28},
-    [0xf4] = {SP_OP_V_CMPX_GT_U64, SP_FORMAT_VOPC, 0, &shape_28},
-    [0xf5] = {SP_OP_V_CMPX_NE_U64, SP_FORMAT_VOPC, 0, &shape_28},
-    [0xf6] = {SP_OP_V_CMPX_GE_U64, SP_FORMAT_VOPC, 0, &shape_28},
-    [0xf7] = {SP_OP_V_CMPX_T_U64, SP_FORMAT_VOPC, 0, &shape_28},
-    [0xf8] = {SP_OP_V_CMPX_U_F16, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_26},
-    [0xf9] = {SP_OP_V_CMPX_NGE_F16, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_26},
-    [0xfa] = {SP_OP_V_CMPX_NLG_F16, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_26},
-    [0xfb] = {SP_OP_V_CMPX_NGT_F16, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_26},
-    [0xfc] = {SP_OP_V_CMPX_NLE_F16, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_26},
-    [0xfd] = {SP_OP_V_CMPX_NEQ_F16, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_26},
-    [0xfe] = {SP_OP_V_CMPX_NLT_F16, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_26},
-    [0xff] = {SP_OP_V_CMPX_T_F16, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_26},
+    [0x0] = {SP_OP_V_CMP_F_F32, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_23},
+    [0x1] = {SP_OP_V_CMP_LT_F32, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_23},
+    [0x2] = {SP_OP_V_CMP_EQ_F32, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_23},
+    [0x3] = {SP_OP_V_CMP_LE_F32, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_23},
+    [0x4] = {SP_OP_V_CMP_GT_F32, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_23},
+    [0x5] = {SP_OP_V_CMP_LG_F32, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_23},
+    [0x6] = {SP_OP_V_CMP_GE_F32, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_23},
+    [0x7] = {SP_OP_V_CMP_O_F32, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_23},
+    [0x8] = {SP_OP_V_CMP_U_F32, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_23},
+    [0x9] = {SP_OP_V_CMP_NGE_F32, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_23},
+    [0xa] = {SP_OP_V_CMP_NLG_F32, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_23},
+    [0xb] = {SP_OP_V_CMP_NGT_F32, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_23},
+    [0xc] = {SP_OP_V_CMP_NLE_F32, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_23},
+    [0xd] = {SP_OP_V_CMP_NEQ_F32, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_23},
+    [0xe] = {SP_OP_V_CMP_NLT_F32, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_23},
+    [0xf] = {SP_OP_V_CMP_T_F32, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_23},
+    [0x10] = {SP_OP_V_CMPX_F_F32, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_24},
+    [0x11] = {SP_OP_V_CMPX_LT_F32, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_24},
+    [0x12] = {SP_OP_V_CMPX_EQ_F32, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_24},
+    [0x13] = {SP_OP_V_CMPX_LE_F32, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_24},
+    [0x14] = {SP_OP_V_CMPX_GT_F32, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_24},
+    [0x15] = {SP_OP_V_CMPX_LG_F32, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_24},
+    [0x16] = {SP_OP_V_CMPX_GE_F32, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_24},
+    [0x17] = {SP_OP_V_CMPX_O_F32, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_24},
+    [0x18] = {SP_OP_V_CMPX_U_F32, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_24},
+    [0x19] = {SP_OP_V_CMPX_NGE_F32, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_24},
+    [0x1a] = {SP_OP_V_CMPX_NLG_F32, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_24},
+    [0x1b] = {SP_OP_V_CMPX_NGT_F32, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_24},
+    [0x1c] = {SP_OP_V_CMPX_NLE_F32, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_24},
+    [0x1d] = {SP_OP_V_CMPX_NEQ_F32, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_24},
+    [0x1e] = {SP_OP_V_CMPX_NLT_F32, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_24},
+    [0x1f] = {SP_OP_V_CMPX_T_F32, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_24},
+    [0x20] = {SP_OP_V_CMP_F_F64, SP_FORMAT_VOPC, 0, &shape_25},
+    [0x21] = {SP_OP_V_CMP_LT_F64, SP_FORMAT_VOPC, 0, &shape_25},
+    [0x22] = {SP_OP_V_CMP_EQ_F64, SP_FORMAT_VOPC, 0, &shape_25},
+    [0x23] = {SP_OP_V_CMP_LE_F64, SP_FORMAT_VOPC, 0, &shape_25},
+    [0x24] = {SP_OP_V_CMP_GT_F64, SP_FORMAT_VOPC, 0, &shape_25},
+    [0x25] = {SP_OP_V_CMP_LG_F64, SP_FORMAT_VOPC, 0, &shape_25},
+    [0x26] = {SP_OP_V_CMP_GE_F64, SP_FORMAT_VOPC, 0, &shape_25},
+    [0x27] = {SP_OP_V_CMP_O_F64, SP_FORMAT_VOPC, 0, &shape_25},
+    [0x28] = {SP_OP_V_CMP_U_F64, SP_FORMAT_VOPC, 0, &shape_25},
+    [0x29] = {SP_OP_V_CMP_NGE_F64, SP_FORMAT_VOPC, 0, &shape_25},
+    [0x2a] = {SP_OP_V_CMP_NLG_F64, SP_FORMAT_VOPC, 0, &shape_25},
+    [0x2b] = {SP_OP_V_CMP_NGT_F64, SP_FORMAT_VOPC, 0, &shape_25},
+    [0x2c] = {SP_OP_V_CMP_NLE_F64, SP_FORMAT_VOPC, 0, &shape_25},
+    [0x2d] = {SP_OP_V_CMP_NEQ_F64, SP_FORMAT_VOPC, 0, &shape_25},
+    [0x2e] = {SP_OP_V_CMP_NLT_F64, SP_FORMAT_VOPC, 0, &shape_25},
+    [0x2f] = {SP_OP_V_CMP_T_F64, SP_FORMAT_VOPC, 0, &shape_25},
+    [0x30] = {SP_OP_V_CMPX_F_F64, SP_FORMAT_VOPC, 0, &shape_26},
+    [0x31] = {SP_OP_V_CMPX_LT_F64, SP_FORMAT_VOPC, 0, &shape_26},
+    [0x32] = {SP_OP_V_CMPX_EQ_F64, SP_FORMAT_VOPC, 0, &shape_26},
+    [0x33] = {SP_OP_V_CMPX_LE_F64, SP_FORMAT_VOPC, 0, &shape_26},
+    [0x34] = {SP_OP_V_CMPX_GT_F64, SP_FORMAT_VOPC, 0, &shape_26},
+    [0x35] = {SP_OP_V_CMPX_LG_F64, SP_FORMAT_VOPC, 0, &shape_26},
+    [0x36] = {SP_OP_V_CMPX_GE_F64, SP_FORMAT_VOPC, 0, &shape_26},
+    [0x37] = {SP_OP_V_CMPX_O_F64, SP_FORMAT_VOPC, 0, &shape_26},
+    [0x38] = {SP_OP_V_CMPX_U_F64, SP_FORMAT_VOPC, 0, &shape_26},
+    [0x39] = {SP_OP_V_CMPX_NGE_F64, SP_FORMAT_VOPC, 0, &shape_26},
+    [0x3a] = {SP_OP_V_CMPX_NLG_F64, SP_FORMAT_VOPC, 0, &shape_26},
+    [0x3b] = {SP_OP_V_CMPX_NGT_F64, SP_FORMAT_VOPC, 0, &shape_26},
+    [0x3c] = {SP_OP_V_CMPX_NLE_F64, SP_FORMAT_VOPC, 0, &shape_26},
+    [0x3d] = {SP_OP_V_CMPX_NEQ_F64, SP_FORMAT_VOPC, 0, &shape_26},
+    [0x3e] = {SP_OP_V_CMPX_NLT_F64, SP_FORMAT_VOPC, 0, &shape_26},
+    [0x3f] = {SP_OP_V_CMPX_T_F64, SP_FORMAT_VOPC, 0, &shape_26},
+    [0x80] = {SP_OP_V_CMP_F_I32, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_23},
+    [0x81] = {SP_OP_V_CMP_LT_I32, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_23},
+    [0x82] = {SP_OP_V_CMP_EQ_I32, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_23},
+    [0x83] = {SP_OP_V_CMP_LE_I32, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_23},
+    [0x84] = {SP_OP_V_CMP_GT_I32, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_23},
+    [0x85] = {SP_OP_V_CMP_NE_I32, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_23},
+    [0x86] = {SP_OP_V_CMP_GE_I32, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_23},
+    [0x87] = {SP_OP_V_CMP_T_I32, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_23},
+    [0x88] = {SP_OP_V_CMP_CLASS_F32, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_23},
+    [0x89] = {SP_OP_V_CMP_LT_I16, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_23},
+    [0x8a] = {SP_OP_V_CMP_EQ_I16, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_23},
+    [0x8b] = {SP_OP_V_CMP_LE_I16, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_23},
+    [0x8c] = {SP_OP_V_CMP_GT_I16, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_23},
+    [0x8d] = {SP_OP_V_CMP_NE_I16, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_23},
+    [0x8e] = {SP_OP_V_CMP_GE_I16, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_23},
+    [0x8f] = {SP_OP_V_CMP_CLASS_F16, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_23},
+    [0x90] = {SP_OP_V_CMPX_F_I32, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_24},
+    [0x91] = {SP_OP_V_CMPX_LT_I32, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_24},
+    [0x92] = {SP_OP_V_CMPX_EQ_I32, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_24},
+    [0x93] = {SP_OP_V_CMPX_LE_I32, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_24},
+    [0x94] = {SP_OP_V_CMPX_GT_I32, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_24},
+    [0x95] = {SP_OP_V_CMPX_NE_I32, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_24},
+    [0x96] = {SP_OP_V_CMPX_GE_I32, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_24},
+    [0x97] = {SP_OP_V_CMPX_T_I32, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_24},
+    [0x98] = {SP_OP_V_CMPX_CLASS_F32, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_24},
+    [0x99] = {SP_OP_V_CMPX_LT_I16, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_24},
+    [0x9a] = {SP_OP_V_CMPX_EQ_I16, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_24},
+    [0x9b] = {SP_OP_V_CMPX_LE_I16, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_24},
+    [0x9c] = {SP_OP_V_CMPX_GT_I16, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_24},
+    [0x9d] = {SP_OP_V_CMPX_NE_I16, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_24},
+    [0x9e] = {SP_OP_V_CMPX_GE_I16, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_24},
+    [0x9f] = {SP_OP_V_CMPX_CLASS_F16, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_24},
+    [0xa0] = {SP_OP_V_CMP_F_I64, SP_FORMAT_VOPC, 0, &shape_25},
+    [0xa1] = {SP_OP_V_CMP_LT_I64, SP_FORMAT_VOPC, 0, &shape_25},
+    [0xa2] = {SP_OP_V_CMP_EQ_I64, SP_FORMAT_VOPC, 0, &shape_25},
+    [0xa3] = {SP_OP_V_CMP_LE_I64, SP_FORMAT_VOPC, 0, &shape_25},
+    [0xa4] = {SP_OP_V_CMP_GT_I64, SP_FORMAT_VOPC, 0, &shape_25},
+    [0xa5] = {SP_OP_V_CMP_NE_I64, SP_FORMAT_VOPC, 0, &shape_25},
+    [0xa6] = {SP_OP_V_CMP_GE_I64, SP_FORMAT_VOPC, 0, &shape_25},
+    [0xa7] = {SP_OP_V_CMP_T_I64, SP_FORMAT_VOPC, 0, &shape_25},
+    [0xa8] = {SP_OP_V_CMP_CLASS_F64, SP_FORMAT_VOPC, 0, &shape_27},
+    [0xa9] = {SP_OP_V_CMP_LT_U16, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_23},
+    [0xaa] = {SP_OP_V_CMP_EQ_U16, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_23},
+    [0xab] = {SP_OP_V_CMP_LE_U16, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_23},
+    [0xac] = {SP_OP_V_CMP_GT_U16, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_23},
+    [0xad] = {SP_OP_V_CMP_NE_U16, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_23},
+    [0xae] = {SP_OP_V_CMP_GE_U16, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_23},
+    [0xb0] = {SP_OP_V_CMPX_F_I64, SP_FORMAT_VOPC, 0, &shape_26},
+    [0xb1] = {SP_OP_V_CMPX_LT_I64, SP_FORMAT_VOPC, 0, &shape_26},
+    [0xb2] = {SP_OP_V_CMPX_EQ_I64, SP_FORMAT_VOPC, 0, &shape_26},
+    [0xb3] = {SP_OP_V_CMPX_LE_I64, SP_FORMAT_VOPC, 0, &shape_26},
+    [0xb4] = {SP_OP_V_CMPX_GT_I64, SP_FORMAT_VOPC, 0, &shape_26},
+    [0xb5] = {SP_OP_V_CMPX_NE_I64, SP_FORMAT_VOPC, 0, &shape_26},
+    [0xb6] = {SP_OP_V_CMPX_GE_I64, SP_FORMAT_VOPC, 0, &shape_26},
+    [0xb7] = {SP_OP_V_CMPX_T_I64, SP_FORMAT_VOPC, 0, &shape_26},
+    [0xb8] = {SP_OP_V_CMPX_CLASS_F64, SP_FORMAT_VOPC, 0, &shape_28},
+    [0xb9] = {SP_OP_V_CMPX_LT_U16, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_24},
+    [0xba] = {SP_OP_V_CMPX_EQ_U16, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_24},
+    [0xbb] = {SP_OP_V_CMPX_LE_U16, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_24},
+    [0xbc] = {SP_OP_V_CMPX_GT_U16, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_24},
+    [0xbd] = {SP_OP_V_CMPX_NE_U16, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_24},
+    [0xbe] = {SP_OP_V_CMPX_GE_U16, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_24},
+    [0xc0] = {SP_OP_V_CMP_F_U32, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_23},
+    [0xc1] = {SP_OP_V_CMP_LT_U32, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_23},
+    [0xc2] = {SP_OP_V_CMP_EQ_U32, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_23},
+    [0xc3] = {SP_OP_V_CMP_LE_U32, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_23},
+    [0xc4] = {SP_OP_V_CMP_GT_U32, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_23},
+    [0xc5] = {SP_OP_V_CMP_NE_U32, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_23},
+    [0xc6] = {SP_OP_V_CMP_GE_U32, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_23},
+    [0xc7] = {SP_OP_V_CMP_T_U32, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_23},
+    [0xc8] = {SP_OP_V_CMP_F_F16, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_23},
+    [0xc9] = {SP_OP_V_CMP_LT_F16, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_23},
+    [0xca] = {SP_OP_V_CMP_EQ_F16, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_23},
+    [0xcb] = {SP_OP_V_CMP_LE_F16, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_23},
+    [0xcc] = {SP_OP_V_CMP_GT_F16, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_23},
+    [0xcd] = {SP_OP_V_CMP_LG_F16, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_23},
+    [0xce] = {SP_OP_V_CMP_GE_F16, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_23},
+    [0xcf] = {SP_OP_V_CMP_O_F16, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_23},
+    [0xd0] = {SP_OP_V_CMPX_F_U32, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_24},
+    [0xd1] = {SP_OP_V_CMPX_LT_U32, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_24},
+    [0xd2] = {SP_OP_V_CMPX_EQ_U32, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_24},
+    [0xd3] = {SP_OP_V_CMPX_LE_U32, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_24},
+    [0xd4] = {SP_OP_V_CMPX_GT_U32, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_24},
+    [0xd5] = {SP_OP_V_CMPX_NE_U32, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_24},
+    [0xd6] = {SP_OP_V_CMPX_GE_U32, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_24},
+    [0xd7] = {SP_OP_V_CMPX_T_U32, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_24},
+    [0xd8] = {SP_OP_V_CMPX_F_F16, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_24},
+    [0xd9] = {SP_OP_V_CMPX_LT_F16, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_24},
+    [0xda] = {SP_OP_V_CMPX_EQ_F16, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_24},
+    [0xdb] = {SP_OP_V_CMPX_LE_F16, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_24},
+    [0xdc] = {SP_OP_V_CMPX_GT_F16, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_24},
+    [0xdd] = {SP_OP_V_CMPX_LG_F16, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_24},
+    [0xde] = {SP_OP_V_CMPX_GE_F16, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_24},
+    [0xdf] = {SP_OP_V_CMPX_O_F16, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_24},
+    [0xe0] = {SP_OP_V_CMP_F_U64, SP_FORMAT_VOPC, 0, &shape_25},
+    [0xe1] = {SP_OP_V_CMP_LT_U64, SP_FORMAT_VOPC, 0, &shape_25},
+    [0xe2] = {SP_OP_V_CMP_EQ_U64, SP_FORMAT_VOPC, 0, &shape_25},
+    [0xe3] = {SP_OP_V_CMP_LE_U64, SP_FORMAT_VOPC, 0, &shape_25},
+    [0xe4] = {SP_OP_V_CMP_GT_U64, SP_FORMAT_VOPC, 0, &shape_25},
+    [0xe5] = {SP_OP_V_CMP_NE_U64, SP_FORMAT_VOPC, 0, &shape_25},
+    [0xe6] = {SP_OP_V_CMP_GE_U64, SP_FORMAT_VOPC, 0, &shape_25},
+    [0xe7] = {SP_OP_V_CMP_T_U64, SP_FORMAT_VOPC, 0, &shape_25},
+    [0xe8] = {SP_OP_V_CMP_U_F16, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_23},
+    [0xe9] = {SP_OP_V_CMP_NGE_F16, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_23},
+    [0xea] = {SP_OP_V_CMP_NLG_F16, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_23},
+    [0xeb] = {SP_OP_V_CMP_NGT_F16, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_23},
+    [0xec] = {SP_OP_V_CMP_NLE_F16, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_23},
+    [0xed] = {SP_OP_V_CMP_NEQ_F16, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_23},
+    [0xee] = {SP_OP_V_CMP_NLT_F16, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_23},
+    [0xef] = {SP_OP_V_CMP_T_F16, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_23},
+    [0xf0] = {SP_OP_V_CMPX_F_U64, SP_FORMAT_VOPC, 0, &shape_26},
+    [0xf1] = {SP_OP_V_CMPX_LT_U64, SP_FORMAT_VOPC, 0, &shape_26},
+    [0xf2] = {SP_OP_V_CMPX_EQ_U64, SP_FORMAT_VOPC, 0, &shape_26},
+    [0xf3] = {SP_OP_V_CMPX_LE_U64, SP_FORMAT_VOPC, 0, &shape_26},
+    [0xf4] = {SP_OP_V_CMPX_GT_U64, SP_FORMAT_VOPC, 0, &shape_26},
+    [0xf5] = {SP_OP_V_CMPX_NE_U64, SP_FORMAT_VOPC, 0, &shape_26},
+    [0xf6] = {SP_OP_V_CMPX_GE_U64, SP_FORMAT_VOPC, 0, &shape_26},
+    [0xf7] = {SP_OP_V_CMPX_T_U64, SP_FORMAT_VOPC, 0, &shape_26},
+    [0xf8] = {SP_OP_V_CMPX_U_F16, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_24},
+    [0xf9] = {SP_OP_V_CMPX_NGE_F16, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_24},
+    [0xfa] = {SP_OP_V_CMPX_NLG_F16, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_24},
+    [0xfb] = {SP_OP_V_CMPX_NGT_F16, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_24},
+    [0xfc] = {SP_OP_V_CMPX_NLE_F16, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_24},
+    [0xfd] = {SP_OP_V_CMPX_NEQ_F16, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_24},
+    [0xfe] = {SP_OP_V_CMPX_NLT_F16, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_24},
+    [0xff] = {SP_OP_V_CMPX_T_F16, SP_FORMAT_VOPC, SP_ISA_SDWA, &shape_24},
 };
 
-static const struct sp_isa_field shape_31_fields[] = {
+static const struct sp_isa_field shape_29_fields[] = {
     {SP_SLOT_DST, SP_KIND_VGPR, 17, 8, 0, 0, 1},
     {SP_SLOT_SRC0, SP_KIND_SRC, 0, 9, 0, 0, 1},
     {SP_SLOT_SRC1, SP_KIND_VGPR, 9, 8, 0, 0, 1},
     {SP_SLOT_SRC2, SP_KIND_FIXED, 106, 0, 0, 0, 255},
 };
 
-static const struct sp_isa_shape shape_31 = {shape_31_fields, 0x0, 4};
+static const struct sp_isa_shape shape_29 = {shape_29_fields, 4};
 
-static const struct sp_isa_field shape_32_fields[] = {
+static const struct sp_isa_field shape_30_fields[] = {
     {SP_SLOT_DST, SP_KIND_VGPR, 17, 8, 0, 0, 1},
     {SP_SLOT_SRC0, SP_KIND_SRC, 0, 9, 0, 0, 1},
     {SP_SLOT_SRC1, SP_KIND_VGPR, 9, 8, 0, 0, 1},
 };
 
-static const struct sp_isa_shape shape_32 = {shape_32_fields, 0x0, 3};
+static const struct sp_isa_shape shape_30 = {shape_30_fields, 3};
 
-static const struct sp_isa_field shape_33_fields[] = {
+static const struct sp_isa_field shape_31_fields[] = {
     {SP_SLOT_DST, SP_KIND_VGPR, 17, 8, 0, 0, 1},
     {SP_SLOT_SDST, SP_KIND_FIXED, 106, 0, 0, 0, 255},
     {SP_SLOT_SRC0, SP_KIND_SRC, 0, 9, 0, 0, 1},
@@ -732,168 +724,168 @@ static const struct sp_isa_field shape_33_fields[] = {
     {SP_SLOT_SRC2, SP_KIND_FIXED, 106, 0, 0, 0, 255},
 };
 
-static const struct sp_isa_shape shape_33 = {shape_33_fields, 0x0, 5};
+static const struct sp_isa_shape shape_31 = {shape_31_fields, 5};
 
 static const struct sp_isa_row rows_vop2[] = {
-    [0x1] = {SP_OP_V_CNDMASK_B32, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_31},
-    [0x2] = {SP_OP_V_DOT2ACC_F32_F16, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8, &shape_32},
-    [0x3] = {SP_OP_V_ADD_F32, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_32},
-    [0x4] = {SP_OP_V_SUB_F32, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_32},
-    [0x5] = {SP_OP_V_SUBREV_F32, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_32},
-    [0x6] = {SP_OP_V_FMAC_DX9_ZERO_F32, SP_FORMAT_VOP2, 0, &shape_32},
-    [0x7] = {SP_OP_V_MUL_DX9_ZERO_F32, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_32},
-    [0x8] = {SP_OP_V_MUL_F32, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_32},
-    [0x9] = {SP_OP_V_MUL_I32_I24, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_32},
-    [0xa] = {SP_OP_V_MUL_HI_I32_I24, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_32},
-    [0xb] = {SP_OP_V_MUL_U32_U24, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_32},
-    [0xc] = {SP_OP_V_MUL_HI_U32_U24, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_32},
-    [0xd] = {SP_OP_V_DOT4C_I32_I8, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8, &shape_32},
-    [0xf] = {SP_OP_V_MIN_F32, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_32},
-    [0x10] = {SP_OP_V_MAX_F32, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_32},
-    [0x11] = {SP_OP_V_MIN_I32, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_32},
-    [0x12] = {SP_OP_V_MAX_I32, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_32},
-    [0x13] = {SP_OP_V_MIN_U32, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_32},
-    [0x14] = {SP_OP_V_MAX_U32, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_32},
-    [0x16] = {SP_OP_V_LSHRREV_B32, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_32},
-    [0x18] = {SP_OP_V_ASHRREV_I32, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_32},
-    [0x1a] = {SP_OP_V_LSHLREV_B32, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_32},
-    [0x1b] = {SP_OP_V_AND_B32, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_32},
-    [0x1c] = {SP_OP_V_OR_B32, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_32},
-    [0x1d] = {SP_OP_V_XOR_B32, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_32},
-    [0x1e] = {SP_OP_V_XNOR_B32, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_32},
-    [0x25] = {SP_OP_V_ADD_NC_U32, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_32},
-    [0x26] = {SP_OP_V_SUB_NC_U32, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_32},
-    [0x27] = {SP_OP_V_SUBREV_NC_U32, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_32},
-    [0x28] = {SP_OP_V_ADD_CO_CI_U32, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_33},
-    [0x29] = {SP_OP_V_SUB_CO_CI_U32, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_33},
-    [0x2a] = {SP_OP_V_SUBREV_CO_CI_U32, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_33},
-    [0x2b] = {SP_OP_V_FMAC_F32, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8, &shape_32},
-    [0x2c] = {SP_OP_V_FMAMK_F32, SP_FORMAT_VOP2, SP_ISA_LITERAL, &shape_32},
-    [0x2d] = {SP_OP_V_FMAAK_F32, SP_FORMAT_VOP2, SP_ISA_LITERAL, &shape_32},
-    [0x2f] = {SP_OP_V_CVT_PK_RTZ_F16_F32, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_32},
-    [0x32] = {SP_OP_V_ADD_F16, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_32},
-    [0x33] = {SP_OP_V_SUB_F16, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_32},
-    [0x34] = {SP_OP_V_SUBREV_F16, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_32},
-    [0x35] = {SP_OP_V_MUL_F16, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_32},
-    [0x36] = {SP_OP_V_FMAC_F16, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8, &shape_32},
-    [0x37] = {SP_OP_V_FMAMK_F16, SP_FORMAT_VOP2, SP_ISA_LITERAL, &shape_32},
-    [0x38] = {SP_OP_V_FMAAK_F16, SP_FORMAT_VOP2, SP_ISA_LITERAL, &shape_32},
-    [0x39] = {SP_OP_V_MAX_F16, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_32},
-    [0x3a] = {SP_OP_V_MIN_F16, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_32},
-    [0x3b] = {SP_OP_V_LDEXP_F16, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_32},
-    [0x3c] = {SP_OP_V_PK_FMAC_F16, SP_FORMAT_VOP2, 0, &shape_32},
+    [0x1] = {SP_OP_V_CNDMASK_B32, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_29},
+    [0x2] = {SP_OP_V_DOT2ACC_F32_F16, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8, &shape_30},
+    [0x3] = {SP_OP_V_ADD_F32, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_30},
+    [0x4] = {SP_OP_V_SUB_F32, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_30},
+    [0x5] = {SP_OP_V_SUBREV_F32, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_30},
+    [0x6] = {SP_OP_V_FMAC_DX9_ZERO_F32, SP_FORMAT_VOP2, 0, &shape_30},
+    [0x7] = {SP_OP_V_MUL_DX9_ZERO_F32, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_30},
+    [0x8] = {SP_OP_V_MUL_F32, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_30},
+    [0x9] = {SP_OP_V_MUL_I32_I24, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_30},
+    [0xa] = {SP_OP_V_MUL_HI_I32_I24, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_30},
+    [0xb] = {SP_OP_V_MUL_U32_U24, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_30},
+    [0xc] = {SP_OP_V_MUL_HI_U32_U24, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_30},
+    [0xd] = {SP_OP_V_DOT4C_I32_I8, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8, &shape_30},
+    [0xf] = {SP_OP_V_MIN_F32, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_30},
+    [0x10] = {SP_OP_V_MAX_F32, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_30},
+    [0x11] = {SP_OP_V_MIN_I32, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_30},
+    [0x12] = {SP_OP_V_MAX_I32, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_30},
+    [0x13] = {SP_OP_V_MIN_U32, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_30},
+    [0x14] = {SP_OP_V_MAX_U32, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_30},
+    [0x16] = {SP_OP_V_LSHRREV_B32, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_30},
+    [0x18] = {SP_OP_V_ASHRREV_I32, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_30},
+    [0x1a] = {SP_OP_V_LSHLREV_B32, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_30},
+    [0x1b] = {SP_OP_V_AND_B32, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_30},
+    [0x1c] = {SP_OP_V_OR_B32, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_30},
+    [0x1d] = {SP_OP_V_XOR_B32, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_30},
+    [0x1e] = {SP_OP_V_XNOR_B32, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_30},
+    [0x25] = {SP_OP_V_ADD_NC_U32, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_30},
+    [0x26] = {SP_OP_V_SUB_NC_U32, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_30},
+    [0x27] = {SP_OP_V_SUBREV_NC_U32, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_30},
+    [0x28] = {SP_OP_V_ADD_CO_CI_U32, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_31},
+    [0x29] = {SP_OP_V_SUB_CO_CI_U32, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_31},
+    [0x2a] = {SP_OP_V_SUBREV_CO_CI_U32, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_31},
+    [0x2b] = {SP_OP_V_FMAC_F32, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8, &shape_30},
+    [0x2c] = {SP_OP_V_FMAMK_F32, SP_FORMAT_VOP2, SP_ISA_LITERAL, &shape_30},
+    [0x2d] = {SP_OP_V_FMAAK_F32, SP_FORMAT_VOP2, SP_ISA_LITERAL, &shape_30},
+    [0x2f] = {SP_OP_V_CVT_PK_RTZ_F16_F32, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_30},
+    [0x32] = {SP_OP_V_ADD_F16, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_30},
+    [0x33] = {SP_OP_V_SUB_F16, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_30},
+    [0x34] = {SP_OP_V_SUBREV_F16, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_30},
+    [0x35] = {SP_OP_V_MUL_F16, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_30},
+    [0x36] = {SP_OP_V_FMAC_F16, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8, &shape_30},
+    [0x37] = {SP_OP_V_FMAMK_F16, SP_FORMAT_VOP2, SP_ISA_LITERAL, &shape_30},
+    [0x38] = {SP_OP_V_FMAAK_F16, SP_FORMAT_VOP2, SP_ISA_LITERAL, &shape_30},
+    [0x39] = {SP_OP_V_MAX_F16, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_30},
+    [0x3a] = {SP_OP_V_MIN_F16, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_30},
+    [0x3b] = {SP_OP_V_LDEXP_F16, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8 | SP_ISA_SDWA, &shape_30},
+    [0x3c] = {SP_OP_V_PK_FMAC_F16, SP_FORMAT_VOP2, 0, &shape_30},
 };
 
-static const struct sp_isa_field shape_34_fields[] = {
+static const struct sp_isa_field shape_32_fields[] = {
     {SP_SLOT_DST, SP_KIND_SCALAR, 0, 8, 0, 0, 255},
     {SP_SLOT_SRC0, SP_KIND_SRC, 32, 9, 0, 0, 1},
     {SP_SLOT_SRC1, SP_KIND_SRC, 41, 9, 0, 0, 1},
 };
 
-static const struct sp_isa_shape shape_34 = {shape_34_fields, 0x7fc000000000000, 3};
+static const struct sp_isa_shape shape_32 = {shape_32_fields, 3};
 
-static const struct sp_isa_field shape_35_fields[] = {
+static const struct sp_isa_field shape_33_fields[] = {
     {SP_SLOT_DST, SP_KIND_FIXED, 126, 0, 0, 0, 255},
     {SP_SLOT_SRC0, SP_KIND_SRC, 32, 9, 0, 0, 1},
     {SP_SLOT_SRC1, SP_KIND_SRC, 41, 9, 0, 0, 1},
 };
 
-static const struct sp_isa_shape shape_35 = {shape_35_fields, 0x7fc000000000000, 3};
+static const struct sp_isa_shape shape_33 = {shape_33_fields, 3};
+
+static const struct sp_isa_field shape_34_fields[] = {
+    {SP_SLOT_DST, SP_KIND_SCALAR, 0, 8, 0, 0, 255},
+    {SP_SLOT_SRC0, SP_KIND_SRC, 32, 9, 0, 0, 2},
+    {SP_SLOT_SRC1, SP_KIND_SRC, 41, 9, 0, 0, 2},
+};
+
+static const struct sp_isa_shape shape_34 = {shape_34_fields, 3};
+
+static const struct sp_isa_field shape_35_fields[] = {
+    {SP_SLOT_DST, SP_KIND_FIXED, 126, 0, 0, 0, 255},
+    {SP_SLOT_SRC0, SP_KIND_SRC, 32, 9, 0, 0, 2},
+    {SP_SLOT_SRC1, SP_KIND_SRC, 41, 9, 0, 0, 2},
+};
+
+static const struct sp_isa_shape shape_35 = {shape_35_fields, 3};
 
 static const struct sp_isa_field shape_36_fields[] = {
     {SP_SLOT_DST, SP_KIND_SCALAR, 0, 8, 0, 0, 255},
     {SP_SLOT_SRC0, SP_KIND_SRC, 32, 9, 0, 0, 2},
-    {SP_SLOT_SRC1, SP_KIND_SRC, 41, 9, 0, 0, 2},
+    {SP_SLOT_SRC1, SP_KIND_SRC, 41, 9, 0, 0, 1},
 };
 
-static const struct sp_isa_shape shape_36 = {shape_36_fields, 0x7fc000000000000, 3};
+static const struct sp_isa_shape shape_36 = {shape_36_fields, 3};
 
 static const struct sp_isa_field shape_37_fields[] = {
     {SP_SLOT_DST, SP_KIND_FIXED, 126, 0, 0, 0, 255},
     {SP_SLOT_SRC0, SP_KIND_SRC, 32, 9, 0, 0, 2},
-    {SP_SLOT_SRC1, SP_KIND_SRC, 41, 9, 0, 0, 2},
+    {SP_SLOT_SRC1, SP_KIND_SRC, 41, 9, 0, 0, 1},
 };
 
-static const struct sp_isa_shape shape_37 = {shape_37_fields, 0x7fc000000000000, 3};
+static const struct sp_isa_shape shape_37 = {shape_37_fields, 3};
 
 static const struct sp_isa_field shape_38_fields[] = {
-    {SP_SLOT_DST, SP_KIND_SCALAR, 0, 8, 0, 0, 255},
-    {SP_SLOT_SRC0, SP_KIND_SRC, 32, 9, 0, 0, 2},
-    {SP_SLOT_SRC1, SP_KIND_SRC, 41, 9, 0, 0, 1},
-};
-
-static const struct sp_isa_shape shape_38 = {shape_38_fields, 0x7fc000000000000, 3};
-
-static const struct sp_isa_field shape_39_fields[] = {
-    {SP_SLOT_DST, SP_KIND_FIXED, 126, 0, 0, 0, 255},
-    {SP_SLOT_SRC0, SP_KIND_SRC, 32, 9, 0, 0, 2},
-    {SP_SLOT_SRC1, SP_KIND_SRC, 41, 9, 0, 0, 1},
-};
-
-static const struct sp_isa_shape shape_39 = {shape_39_fields, 0x7fc000000000000, 3};
-
-static const struct sp_isa_field shape_40_fields[] = {
     {SP_SLOT_DST, SP_KIND_VGPR, 0, 8, 0, 0, 1},
     {SP_SLOT_SRC0, SP_KIND_SRC, 32, 9, 0, 0, 1},
     {SP_SLOT_SRC1, SP_KIND_SRC, 41, 9, 0, 0, 1},
     {SP_SLOT_SRC2, SP_KIND_SCALAR, 50, 9, 0, 0, 255},
 };
 
-static const struct sp_isa_shape shape_40 = {shape_40_fields, 0x0, 4};
+static const struct sp_isa_shape shape_38 = {shape_38_fields, 4};
+
+static const struct sp_isa_field shape_39_fields[] = {
+    {SP_SLOT_DST, SP_KIND_VGPR, 0, 8, 0, 0, 1},
+    {SP_SLOT_SRC0, SP_KIND_SRC, 32, 9, 0, 0, 1},
+    {SP_SLOT_SRC1, SP_KIND_SRC, 41, 9, 0, 0, 1},
+};
+
+static const struct sp_isa_shape shape_39 = {shape_39_fields, 3};
+
+static const struct sp_isa_field shape_40_fields[] = {
+    {SP_SLOT_DST, SP_KIND_VGPR, 0, 8, 0, 0, 1},
+    {SP_SLOT_SDST, SP_KIND_SCALAR, 8, 7, 0, 0, 255},
+    {SP_SLOT_SRC0, SP_KIND_SRC, 32, 9, 0, 0, 1},
+    {SP_SLOT_SRC1, SP_KIND_SRC, 41, 9, 0, 0, 1},
+    {SP_SLOT_SRC2, SP_KIND_SCALAR, 50, 9, 0, 0, 255},
+};
+
+static const struct sp_isa_shape shape_40 = {shape_40_fields, 5};
 
 static const struct sp_isa_field shape_41_fields[] = {
     {SP_SLOT_DST, SP_KIND_VGPR, 0, 8, 0, 0, 1},
     {SP_SLOT_SRC0, SP_KIND_SRC, 32, 9, 0, 0, 1},
     {SP_SLOT_SRC1, SP_KIND_SRC, 41, 9, 0, 0, 1},
-};
-
-static const struct sp_isa_shape shape_41 = {shape_41_fields, 0x7fc000000000000, 3};
-
-static const struct sp_isa_field shape_42_fields[] = {
-    {SP_SLOT_DST, SP_KIND_VGPR, 0, 8, 0, 0, 1},
-    {SP_SLOT_SDST, SP_KIND_SCALAR, 8, 7, 0, 0, 255},
-    {SP_SLOT_SRC0, SP_KIND_SRC, 32, 9, 0, 0, 1},
-    {SP_SLOT_SRC1, SP_KIND_SRC, 41, 9, 0, 0, 1},
-    {SP_SLOT_SRC2, SP_KIND_SCALAR, 50, 9, 0, 0, 255},
-};
-
-static const struct sp_isa_shape shape_42 = {shape_42_fields, 0x0, 5};
-
-static const struct sp_isa_field shape_43_fields[] = {
-    {SP_SLOT_DST, SP_KIND_VGPR, 0, 8, 0, 0, 1},
-    {SP_SLOT_SRC0, SP_KIND_SRC, 32, 9, 0, 0, 1},
-    {SP_SLOT_SRC1, SP_KIND_SRC, 41, 9, 0, 0, 1},
     {SP_SLOT_SRC2, SP_KIND_SRC, 50, 9, 0, 0, 1},
 };
 
-static const struct sp_isa_shape shape_43 = {shape_43_fields, 0x0, 4};
+static const struct sp_isa_shape shape_41 = {shape_41_fields, 4};
+
+static const struct sp_isa_field shape_42_fields[] = {
+    {SP_SLOT_DST, SP_KIND_VGPR, 0, 8, 0, 0, 2},
+    {SP_SLOT_SRC0, SP_KIND_SRC, 32, 9, 0, 0, 2},
+    {SP_SLOT_SRC1, SP_KIND_SRC, 41, 9, 0, 0, 2},
+    {SP_SLOT_SRC2, SP_KIND_SRC, 50, 9, 0, 0, 2},
+};
+
+static const struct sp_isa_shape shape_42 = {shape_42_fields, 4};
+
+static const struct sp_isa_field shape_43_fields[] = {
+    {SP_SLOT_DST, SP_KIND_VGPR, 0, 8, 0, 0, 2},
+    {SP_SLOT_SRC0, SP_KIND_SRC, 32, 9, 0, 0, 2},
+    {SP_SLOT_SRC1, SP_KIND_SRC, 41, 9, 0, 0, 2},
+};
+
+static const struct sp_isa_shape shape_43 = {shape_43_fields, 3};
 
 static const struct sp_isa_field shape_44_fields[] = {
     {SP_SLOT_DST, SP_KIND_VGPR, 0, 8, 0, 0, 2},
     {SP_SLOT_SRC0, SP_KIND_SRC, 32, 9, 0, 0, 2},
-    {SP_SLOT_SRC1, SP_KIND_SRC, 41, 9, 0, 0, 2},
-    {SP_SLOT_SRC2, SP_KIND_SRC, 50, 9, 0, 0, 2},
-};
-
-static const struct sp_isa_shape shape_44 = {shape_44_fields, 0x0, 4};
-
-static const struct sp_isa_field shape_45_fields[] = {
-    {SP_SLOT_DST, SP_KIND_VGPR, 0, 8, 0, 0, 2},
-    {SP_SLOT_SRC0, SP_KIND_SRC, 32, 9, 0, 0, 2},
-    {SP_SLOT_SRC1, SP_KIND_SRC, 41, 9, 0, 0, 2},
-};
-
-static const struct sp_isa_shape shape_45 = {shape_45_fields, 0x7fc000000000000, 3};
-
-static const struct sp_isa_field shape_46_fields[] = {
-    {SP_SLOT_DST, SP_KIND_VGPR, 0, 8, 0, 0, 2},
-    {SP_SLOT_SRC0, SP_KIND_SRC, 32, 9, 0, 0, 2},
     {SP_SLOT_SRC1, SP_KIND_SRC, 41, 9, 0, 0, 1},
 };
 
-static const struct sp_isa_shape shape_46 = {shape_46_fields, 0x7fc000000000000, 3};
+static const struct sp_isa_shape shape_44 = {shape_44_fields, 3};
 
-static const struct sp_isa_field shape_47_fields[] = {
+static const struct sp_isa_field shape_45_fields[] = {
     {SP_SLOT_DST, SP_KIND_VGPR, 0, 8, 0, 0, 1},
     {SP_SLOT_SDST, SP_KIND_SCALAR, 8, 7, 0, 0, 255},
     {SP_SLOT_SRC0, SP_KIND_SRC, 32, 9, 0, 0, 1},
@@ -901,9 +893,9 @@ static const struct sp_isa_field shape_47_fields[] = {
     {SP_SLOT_SRC2, SP_KIND_SRC, 50, 9, 0, 0, 1},
 };
 
-static const struct sp_isa_shape shape_47 = {shape_47_fields, 0x0, 5};
+static const struct sp_isa_shape shape_45 = {shape_45_fields, 5};
 
-static const struct sp_isa_field shape_48_fields[] = {
+static const struct sp_isa_field shape_46_fields[] = {
     {SP_SLOT_DST, SP_KIND_VGPR, 0, 8, 0, 0, 2},
     {SP_SLOT_SDST, SP_KIND_SCALAR, 8, 7, 0, 0, 255},
     {SP_SLOT_SRC0, SP_KIND_SRC, 32, 9, 0, 0, 2},
@@ -911,27 +903,27 @@ static const struct sp_isa_field shape_48_fields[] = {
     {SP_SLOT_SRC2, SP_KIND_SRC, 50, 9, 0, 0, 2},
 };
 
-static const struct sp_isa_shape shape_48 = {shape_48_fields, 0x0, 5};
+static const struct sp_isa_shape shape_46 = {shape_46_fields, 5};
 
-static const struct sp_isa_field shape_49_fields[] = {
+static const struct sp_isa_field shape_47_fields[] = {
     {SP_SLOT_DST, SP_KIND_VGPR, 0, 8, 0, 0, 2},
     {SP_SLOT_SRC0, SP_KIND_SRC, 32, 9, 0, 0, 2},
     {SP_SLOT_SRC1, SP_KIND_SRC, 41, 9, 0, 0, 1},
     {SP_SLOT_SRC2, SP_KIND_SRC, 50, 9, 0, 0, 2},
 };
 
-static const struct sp_isa_shape shape_49 = {shape_49_fields, 0x0, 4};
+static const struct sp_isa_shape shape_47 = {shape_47_fields, 4};
 
-static const struct sp_isa_field shape_50_fields[] = {
+static const struct sp_isa_field shape_48_fields[] = {
     {SP_SLOT_DST, SP_KIND_VGPR, 0, 8, 0, 0, 4},
     {SP_SLOT_SRC0, SP_KIND_SRC, 32, 9, 0, 0, 2},
     {SP_SLOT_SRC1, SP_KIND_SRC, 41, 9, 0, 0, 1},
     {SP_SLOT_SRC2, SP_KIND_SRC, 50, 9, 0, 0, 4},
 };
 
-static const struct sp_isa_shape shape_50 = {shape_50_fields, 0x0, 4};
+static const struct sp_isa_shape shape_48 = {shape_48_fields, 4};
 
-static const struct sp_isa_field shape_51_fields[] = {
+static const struct sp_isa_field shape_49_fields[] = {
     {SP_SLOT_DST, SP_KIND_VGPR, 0, 8, 0, 0, 2},
     {SP_SLOT_SDST, SP_KIND_SCALAR, 8, 7, 0, 0, 255},
     {SP_SLOT_SRC0, SP_KIND_SRC, 32, 9, 0, 0, 1},
@@ -939,506 +931,504 @@ static const struct sp_isa_field shape_51_fields[] = {
     {SP_SLOT_SRC2, SP_KIND_SRC, 50, 9, 0, 0, 2},
 };
 
-static const struct sp_isa_shape shape_51 = {shape_51_fields, 0x0, 5};
+static const struct sp_isa_shape shape_49 = {shape_49_fields, 5};
 
-static const struct sp_isa_shape shape_52 = {NULL, 0x7ffffff000000ff, 0};
+static const struct sp_isa_field shape_50_fields[] = {
+    {SP_SLOT_DST, SP_KIND_VGPR, 0, 8, 0, 0, 1},
+    {SP_SLOT_SRC0, SP_KIND_SRC, 32, 9, 0, 0, 1},
+};
+
+static const struct sp_isa_shape shape_50 = {shape_50_fields, 2};
+
+static const struct sp_isa_field shape_51_fields[] = {
+    {SP_SLOT_DST, SP_KIND_VGPR, 0, 8, 0, 0, 1},
+    {SP_SLOT_SRC0, SP_KIND_SRC, 32, 9, 0, 0, 2},
+};
+
+static const struct sp_isa_shape shape_51 = {shape_51_fields, 2};
+
+static const struct sp_isa_field shape_52_fields[] = {
+    {SP_SLOT_DST, SP_KIND_VGPR, 0, 8, 0, 0, 2},
+    {SP_SLOT_SRC0, SP_KIND_SRC, 32, 9, 0, 0, 1},
+};
+
+static const struct sp_isa_shape shape_52 = {shape_52_fields, 2};
 
 static const struct sp_isa_field shape_53_fields[] = {
-    {SP_SLOT_DST, SP_KIND_VGPR, 0, 8, 0, 0, 1},
-    {SP_SLOT_SRC0, SP_KIND_SRC, 32, 9, 0, 0, 1},
+    {SP_SLOT_DST, SP_KIND_VGPR, 0, 8, 0, 0, 2},
+    {SP_SLOT_SRC0, SP_KIND_SRC, 32, 9, 0, 0, 2},
 };
 
-static const struct sp_isa_shape shape_53 = {shape_53_fields, 0x7fffe0000000000, 2};
+static const struct sp_isa_shape shape_53 = {shape_53_fields, 2};
 
 static const struct sp_isa_field shape_54_fields[] = {
-    {SP_SLOT_DST, SP_KIND_VGPR, 0, 8, 0, 0, 1},
-    {SP_SLOT_SRC0, SP_KIND_SRC, 32, 9, 0, 0, 2},
-};
-
-static const struct sp_isa_shape shape_54 = {shape_54_fields, 0x7fffe0000000000, 2};
-
-static const struct sp_isa_field shape_55_fields[] = {
-    {SP_SLOT_DST, SP_KIND_VGPR, 0, 8, 0, 0, 2},
-    {SP_SLOT_SRC0, SP_KIND_SRC, 32, 9, 0, 0, 1},
-};
-
-static const struct sp_isa_shape shape_55 = {shape_55_fields, 0x7fffe0000000000, 2};
-
-static const struct sp_isa_field shape_56_fields[] = {
-    {SP_SLOT_DST, SP_KIND_VGPR, 0, 8, 0, 0, 2},
-    {SP_SLOT_SRC0, SP_KIND_SRC, 32, 9, 0, 0, 2},
-};
-
-static const struct sp_isa_shape shape_56 = {shape_56_fields, 0x7fffe0000000000, 2};
-
-static const struct sp_isa_field shape_57_fields[] = {
     {SP_SLOT_DST, SP_KIND_VGPR, 0, 8, 0, 0, 2},
     {SP_SLOT_SRC0, SP_KIND_SRC, 32, 9, 0, 0, 1},
     {SP_SLOT_SRC1, SP_KIND_SRC, 41, 9, 0, 0, 2},
 };
 
-static const struct sp_isa_shape shape_57 = {shape_57_fields, 0x7fc000000000000, 3};
+static const struct sp_isa_shape shape_54 = {shape_54_fields, 3};
 
-static const struct sp_isa_field shape_58_fields[] = {
+static const struct sp_isa_field shape_55_fields[] = {
     {SP_SLOT_DST, SP_KIND_VGPR, 0, 8, 0, 0, 1},
     {SP_SLOT_SDST, SP_KIND_SCALAR, 8, 7, 0, 0, 255},
     {SP_SLOT_SRC0, SP_KIND_SRC, 32, 9, 0, 0, 1},
     {SP_SLOT_SRC1, SP_KIND_SRC, 41, 9, 0, 0, 1},
 };
 
-static const struct sp_isa_shape shape_58 = {shape_58_fields, 0x7fc000000000000, 4};
+static const struct sp_isa_shape shape_55 = {shape_55_fields, 4};
 
-static const struct sp_isa_field shape_59_fields[] = {
+static const struct sp_isa_field shape_56_fields[] = {
     {SP_SLOT_DST, SP_KIND_SCALAR, 0, 8, 0, 0, 1},
     {SP_SLOT_SRC0, SP_KIND_SRC, 32, 9, 0, 0, 1},
     {SP_SLOT_SRC1, SP_KIND_SCALAR, 41, 9, 0, 0, 1},
 };
 
-static const struct sp_isa_shape shape_59 = {shape_59_fields, 0x7fc000000000000, 3};
+static const struct sp_isa_shape shape_56 = {shape_56_fields, 3};
 
-static const struct sp_isa_field shape_60_fields[] = {
+static const struct sp_isa_field shape_57_fields[] = {
     {SP_SLOT_DST, SP_KIND_VGPR, 0, 8, 0, 0, 1},
     {SP_SLOT_SRC0, SP_KIND_SCALAR, 32, 9, 0, 0, 1},
     {SP_SLOT_SRC1, SP_KIND_SCALAR, 41, 9, 0, 0, 1},
 };
 
-static const struct sp_isa_shape shape_60 = {shape_60_fields, 0x7fc000000000000, 3};
+static const struct sp_isa_shape shape_57 = {shape_57_fields, 3};
 
-static const struct sp_isa_field shape_61_fields[] = {
+static const struct sp_isa_field shape_58_fields[] = {
     {SP_SLOT_DST, SP_KIND_VGPR, 0, 8, 0, 0, 1},
     {SP_SLOT_SRC0, SP_KIND_SRC, 32, 9, 0, 0, 1},
     {SP_SLOT_SRC1, SP_KIND_SCALAR, 41, 9, 0, 0, 1},
     {SP_SLOT_SRC2, SP_KIND_SCALAR, 50, 9, 0, 0, 1},
 };
 
-static const struct sp_isa_shape shape_61 = {shape_61_fields, 0x0, 4};
+static const struct sp_isa_shape shape_58 = {shape_58_fields, 4};
 
 static const struct sp_isa_row rows_vop3[] = {
-    [0x0] = {SP_OP_V_CMP_F_F32, SP_FORMAT_VOP3, 0, &shape_34},
-    [0x1] = {SP_OP_V_CMP_LT_F32, SP_FORMAT_VOP3, 0, &shape_34},
-    [0x2] = {SP_OP_V_CMP_EQ_F32, SP_FORMAT_VOP3, 0, &shape_34},
-    [0x3] = {SP_OP_V_CMP_LE_F32, SP_FORMAT_VOP3, 0, &shape_34},
-    [0x4] = {SP_OP_V_CMP_GT_F32, SP_FORMAT_VOP3, 0, &shape_34},
-    [0x5] = {SP_OP_V_CMP_LG_F32, SP_FORMAT_VOP3, 0, &shape_34},
-    [0x6] = {SP_OP_V_CMP_GE_F32, SP_FORMAT_VOP3, 0, &shape_34},
-    [0x7] = {SP_OP_V_CMP_O_F32, SP_FORMAT_VOP3, 0, &shape_34},
-    [0x8] = {SP_OP_V_CMP_U_F32, SP_FORMAT_VOP3, 0, &shape_34},
-    [0x9] = {SP_OP_V_CMP_NGE_F32, SP_FORMAT_VOP3, 0, &shape_34},
-    [0xa] = {SP_OP_V_CMP_NLG_F32, SP_FORMAT_VOP3, 0, &shape_34},
-    [0xb] = {SP_OP_V_CMP_NGT_F32, SP_FORMAT_VOP3, 0, &shape_34},
-    [0xc] = {SP_OP_V_CMP_NLE_F32, SP_FORMAT_VOP3, 0, &shape_34},
-    [0xd] = {SP_OP_V_CMP_NEQ_F32, SP_FORMAT_VOP3, 0, &shape_34},
-    [0xe] = {SP_OP_V_CMP_NLT_F32, SP_FORMAT_VOP3, 0, &shape_34},
-    [0xf] = {SP_OP_V_CMP_T_F32, SP_FORMAT_VOP3, 0, &shape_34},
-    [0x10] = {SP_OP_V_CMPX_F_F32, SP_FORMAT_VOP3, 0, &shape_35},
-    [0x11] = {SP_OP_V_CMPX_LT_F32, SP_FORMAT_VOP3, 0, &shape_35},
-    [0x12] = {SP_OP_V_CMPX_EQ_F32, SP_FORMAT_VOP3, 0, &shape_35},
-    [0x13] = {SP_OP_V_CMPX_LE_F32, SP_FORMAT_VOP3, 0, &shape_35},
-    [0x14] = {SP_OP_V_CMPX_GT_F32, SP_FORMAT_VOP3, 0, &shape_35},
-    [0x15] = {SP_OP_V_CMPX_LG_F32, SP_FORMAT_VOP3, 0, &shape_35},
-    [0x16] = {SP_OP_V_CMPX_GE_F32, SP_FORMAT_VOP3, 0, &shape_35},
-    [0x17] = {SP_OP_V_CMPX_O_F32, SP_FORMAT_VOP3, 0, &shape_35},
-    [0x18] = {SP_OP_V_CMPX_U_F32, SP_FORMAT_VOP3, 0, &shape_35},
-    [0x19] = {SP_OP_V_CMPX_NGE_F32, SP_FORMAT_VOP3, 0, &shape_35},
-    [0x1a] = {SP_OP_V_CMPX_NLG_F32, SP_FORMAT_VOP3, 0, &shape_35},
-    [0x1b] = {SP_OP_V_CMPX_NGT_F32, SP_FORMAT_VOP3, 0, &shape_35},
-    [0x1c] = {SP_OP_V_CMPX_NLE_F32, SP_FORMAT_VOP3, 0, &shape_35},
-    [0x1d] = {SP_OP_V_CMPX_NEQ_F32, SP_FORMAT_VOP3, 0, &shape_35},
-    [0x1e] = {SP_OP_V_CMPX_NLT_F32, SP_FORMAT_VOP3, 0, &shape_35},
-    [0x1f] = {SP_OP_V_CMPX_T_F32, SP_FORMAT_VOP3, 0, &shape_35},
-    [0x20] = {SP_OP_V_CMP_F_F64, SP_FORMAT_VOP3, 0, &shape_36},
-    [0x21] = {SP_OP_V_CMP_LT_F64, SP_FORMAT_VOP3, 0, &shape_36},
-    [0x22] = {SP_OP_V_CMP_EQ_F64, SP_FORMAT_VOP3, 0, &shape_36},
-    [0x23] = {SP_OP_V_CMP_LE_F64, SP_FORMAT_VOP3, 0, &shape_36},
-    [0x24] = {SP_OP_V_CMP_GT_F64, SP_FORMAT_VOP3, 0, &shape_36},
-    [0x25] = {SP_OP_V_CMP_LG_F64, SP_FORMAT_VOP3, 0, &shape_36},
-    [0x26] = {SP_OP_V_CMP_GE_F64, SP_FORMAT_VOP3, 0, &shape_36},
-    [0x27] = {SP_OP_V_CMP_O_F64, SP_FORMAT_VOP3, 0, &shape_36},
-    [0x28] = {SP_OP_V_CMP_U_F64, SP_FORMAT_VOP3, 0, &shape_36},
-    [0x29] = {SP_OP_V_CMP_NGE_F64, SP_FORMAT_VOP3, 0, &shape_36},
-    [0x2a] = {SP_OP_V_CMP_NLG_F64, SP_FORMAT_VOP3, 0, &shape_36},
-    [0x2b] = {SP_OP_V_CMP_NGT_F64, SP_FORMAT_VOP3, 0, &shape_36},
-    [0x2c] = {SP_OP_V_CMP_NLE_F64, SP_FORMAT_VOP3, 0, &shape_36},
-    [0x2d] = {SP_OP_V_CMP_NEQ_F64, SP_FORMAT_VOP3, 0, &shape_36},
-    [0x2e] = {SP_OP_V_CMP_NLT_F64, SP_FORMAT_VOP3, 0, &shape_36},
-    [0x2f] = {SP_OP_V_CMP_T_F64, SP_FORMAT_VOP3, 0, &shape_36},
-    [0x30] = {SP_OP_V_CMPX_F_F64, SP_FORMAT_VOP3, 0, &shape_37},
-    [0x31] = {SP_OP_V_CMPX_LT_F64, SP_FORMAT_VOP3, 0, &shape_37},
-    [0x32] = {SP_OP_V_CMPX_EQ_F64, SP_FORMAT_VOP3, 0, &shape_37},
-    [0x33] = {SP_OP_V_CMPX_LE_F64, SP_FORMAT_VOP3, 0, &shape_37},
-    [0x34] = {SP_OP_V_CMPX_GT_F64, SP_FORMAT_VOP3, 0, &shape_37},
-    [0x35] = {SP_OP_V_CMPX_LG_F64, SP_FORMAT_VOP3, 0, &shape_37},
-    [0x36] = {SP_OP_V_CMPX_GE_F64, SP_FORMAT_VOP3, 0, &shape_37},
-    [0x37] = {SP_OP_V_CMPX_O_F64, SP_FORMAT_VOP3, 0, &shape_37},
-    [0x38] = {SP_OP_V_CMPX_U_F64, SP_FORMAT_VOP3, 0, &shape_37},
-    [0x39] = {SP_OP_V_CMPX_NGE_F64, SP_FORMAT_VOP3, 0, &shape_37},
-    [0x3a] = {SP_OP_V_CMPX_NLG_F64, SP_FORMAT_VOP3, 0, &shape_37},
-    [0x3b] = {SP_OP_V_CMPX_NGT_F64, SP_FORMAT_VOP3, 0, &shape_37},
-    [0x3c] = {SP_OP_V_CMPX_NLE_F64, SP_FORMAT_VOP3, 0, &shape_37},
-    [0x3d] = {SP_OP_V_CMPX_NEQ_F64, SP_FORMAT_VOP3, 0, &shape_37},
-    [0x3e] = {SP_OP_V_CMPX_NLT_F64, SP_FORMAT_VOP3, 0, &shape_37},
-    [0x3f] = {SP_OP_V_CMPX_T_F64, SP_FORMAT_VOP3, 0, &shape_37},
-    [0x80] = {SP_OP_V_CMP_F_I32, SP_FORMAT_VOP3, 0, &shape_34},
-    [0x81] = {SP_OP_V_CMP_LT_I32, SP_FORMAT_VOP3, 0, &shape_34},
-    [0x82] = {SP_OP_V_CMP_EQ_I32, SP_FORMAT_VOP3, 0, &shape_34},
-    [0x83] = {SP_OP_V_CMP_LE_I32, SP_FORMAT_VOP3, 0, &shape_34},
-    [0x84] = {SP_OP_V_CMP_GT_I32, SP_FORMAT_VOP3, 0, &shape_34},
-    [0x85] = {SP_OP_V_CMP_NE_I32, SP_FORMAT_VOP3, 0, &shape_34},
-    [0x86] = {SP_OP_V_CMP_GE_I32, SP_FORMAT_VOP3, 0, &shape_34},
-    [0x87] = {SP_OP_V_CMP_T_I32, SP_FORMAT_VOP3, 0, &shape_34},
-    [0x88] = {SP_OP_V_CMP_CLASS_F32, SP_FORMAT_VOP3, 0, &shape_34},
-    [0x89] = {SP_OP_V_CMP_LT_I16, SP_FORMAT_VOP3, 0, &shape_34},
-    [0x8a] = {SP_OP_V_CMP_EQ_I16, SP_FORMAT_VOP3, 0, &shape_34},
-    [0x8b] = {SP_OP_V_CMP_LE_I16, SP_FORMAT_VOP3, 0, &shape_34},
-    [0x8c] = {SP_OP_V_CMP_GT_I16, SP_FORMAT_VOP3, 0, &shape_34},
-    [0x8d] = {SP_OP_V_CMP_NE_I16, SP_FORMAT_VOP3, 0, &shape_34},
-    [0x8e] = {SP_OP_V_CMP_GE_I16, SP_FORMAT_VOP3, 0, &shape_34},
-    [0x8f] = {SP_OP_V_CMP_CLASS_F16, SP_FORMAT_VOP3, 0, &shape_34},
-    [0x90] = {SP_OP_V_CMPX_F_I32, SP_FORMAT_VOP3, 0, &shape_35},
-    [0x91] = {SP_OP_V_CMPX_LT_I32, SP_FORMAT_VOP3, 0, &shape_35},
-    [0x92] = {SP_OP_V_CMPX_EQ_I32, SP_FORMAT_VOP3, 0, &shape_35},
-    [0x93] = {SP_OP_V_CMPX_LE_I32, SP_FORMAT_VOP3, 0, &shape_35},
-    [0x94] = {SP_OP_V_CMPX_GT_I32, SP_FORMAT_VOP3, 0, &shape_35},
-    [0x95] = {SP_OP_V_CMPX_NE_I32, SP_FORMAT_VOP3, 0, &shape_35},
-    [0x96] = {SP_OP_V_CMPX_GE_I32, SP_FORMAT_VOP3, 0, &shape_35},
-    [0x97] = {SP_OP_V_CMPX_T_I32, SP_FORMAT_VOP3, 0, &shape_35},
-    [0x98] = {SP_OP_V_CMPX_CLASS_F32, SP_FORMAT_VOP3, 0, &shape_35},
-    [0x99] = {SP_OP_V_CMPX_LT_I16, SP_FORMAT_VOP3, 0, &shape_35},
-    [0x9a] = {SP_OP_V_CMPX_EQ_I16, SP_FORMAT_VOP3, 0, &shape_35},
-    [0x9b] = {SP_OP_V_CMPX_LE_I16, SP_FORMAT_VOP3, 0, &shape_35},
-    [0x9c] = {SP_OP_V_CMPX_GT_I16, SP_FORMAT_VOP3, 0, &shape_35},
-    [0x9d] = {SP_OP_V_CMPX_NE_I16, SP_FORMAT_VOP3, 0, &shape_35},
-    [0x9e] = {SP_OP_V_CMPX_GE_I16, SP_FORMAT_VOP3, 0, &shape_35},
-    [0x9f] = {SP_OP_V_CMPX_CLASS_F16, SP_FORMAT_VOP3, 0, &shape_35},
-    [0xa0] = {SP_OP_V_CMP_F_I64, SP_FORMAT_VOP3, 0, &shape_36},
-    [0xa1] = {SP_OP_V_CMP_LT_I64, SP_FORMAT_VOP3, 0, &shape_36},
-    [0xa2] = {SP_OP_V_CMP_EQ_I64, SP_FORMAT_VOP3, 0, &shape_36},
-    [0xa3] = {SP_OP_V_CMP_LE_I64, SP_FORMAT_VOP3, 0, &shape_36},
-    [0xa4] = {SP_OP_V_CMP_GT_I64, SP_FORMAT_VOP3, 0, &shape_36},
-    [0xa5] = {SP_OP_V_CMP_NE_I64, SP_FORMAT_VOP3, 0, &shape_36},
-    [0xa6] = {SP_OP_V_CMP_GE_I64, SP_FORMAT_VOP3, 0, &shape_36},
-    [0xa7] = {SP_OP_V_CMP_T_I64, SP_FORMAT_VOP3, 0, &shape_36},
-    [0xa8] = {SP_OP_V_CMP_CLASS_F64, SP_FORMAT_VOP3, 0, &shape_38},
-    [0xa9] = {SP_OP_V_CMP_LT_U16, SP_FORMAT_VOP3, 0, &shape_34},
-    [0xaa] = {SP_OP_V_CMP_EQ_U16, SP_FORMAT_VOP3, 0, &shape_34},
-    [0xab] = {SP_OP_V_CMP_LE_U16, SP_FORMAT_VOP3, 0, &shape_34},
-    [0xac] = {SP_OP_V_CMP_GT_U16, SP_FORMAT_VOP3, 0, &shape_34},
-    [0xad] = {SP_OP_V_CMP_NE_U16, SP_FORMAT_VOP3, 0, &shape_34},
-    [0xae] = {SP_OP_V_CMP_GE_U16, SP_FORMAT_VOP3, 0, &shape_34},
-    [0xb0] = {SP_OP_V_CMPX_F_I64, SP_FORMAT_VOP3, 0, &shape_37},
-    [0xb1] = {SP_OP_V_CMPX_LT_I64, SP_FORMAT_VOP3, 0, &shape_37},
-    [0xb2] = {SP_OP_V_CMPX_EQ_I64, SP_FORMAT_VOP3, 0, &shape_37},
-    [0xb3] = {SP_OP_V_CMPX_LE_I64, SP_FORMAT_VOP3, 0, &shape_37},
-    [0xb4] = {SP_OP_V_CMPX_GT_I64, SP_FORMAT_VOP3, 0, &shape_37},
-    [0xb5] = {SP_OP_V_CMPX_NE_I64, SP_FORMAT_VOP3, 0, &shape_37},
-    [0xb6] = {SP_OP_V_CMPX_GE_I64, SP_FORMAT_VOP3, 0, &shape_37},
-    [0xb7] = {SP_OP_V_CMPX_T_I64, SP_FORMAT_VOP3, 0, &shape_37},
-    [0xb8] = {SP_OP_V_CMPX_CLASS_F64, SP_FORMAT_VOP3, 0, &shape_39},
-    [0xb9] = {SP_OP_V_CMPX_LT_U16, SP_FORMAT_VOP3, 0, &shape_35},
-    [0xba] = {SP_OP_V_CMPX_EQ_U16, SP_FORMAT_VOP3, 0, &shape_35},
-    [0xbb] = {SP_OP_V_CMPX_LE_U16, SP_FORMAT_VOP3, 0, &shape_35},
-    [0xbc] = {SP_OP_V_CMPX_GT_U16, SP_FORMAT_VOP3, 0, &shape_35},
-    [0xbd] = {SP_OP_V_CMPX_NE_U16, SP_FORMAT_VOP3, 0, &shape_35},
-    [0xbe] = {SP_OP_V_CMPX_GE_U16, SP_FORMAT_VOP3, 0, &shape_35},
-    [0xc0] = {SP_OP_V_CMP_F_U32, SP_FORMAT_VOP3, 0, &shape_34},
-    [0xc1] = {SP_OP_V_CMP_LT_U32, SP_FORMAT_VOP3, 0, &shape_34},
-    [0xc2] = {SP_OP_V_CMP_EQ_U32, SP_FORMAT_VOP3, 0, &shape_34},
-    [0xc3] = {SP_OP_V_CMP_LE_U32, SP_FORMAT_VOP3, 0, &shape_34},
-    [0xc4] = {SP_OP_V_CMP_GT_U32, SP_FORMAT_VOP3, 0, &shape_34},
-    [0xc5] = {SP_OP_V_CMP_NE_U32, SP_FORMAT_VOP3, 0, &shape_34},
-    [0xc6] = {SP_OP_V_CMP_GE_U32, SP_FORMAT_VOP3, 0, &shape_34},
-    [0xc7] = {SP_OP_V_CMP_T_U32, SP_FORMAT_VOP3, 0, &shape_34},
-    [0xc8] = {SP_OP_V_CMP_F_F16, SP_FORMAT_VOP3, 0, &shape_34},
-    [0xc9] = {SP_OP_V_CMP_LT_F16, SP_FORMAT_VOP3, 0, &shape_34},
-    [0xca] = {SP_OP_V_CMP_EQ_F16, SP_FORMAT_VOP3, 0, &shape_34},
-    [0xcb] = {SP_OP_V_CMP_LE_F16, SP_FORMAT_VOP3, 0, &shape_34},
-    [0xcc] = {SP_OP_V_CMP_GT_F16, SP_FORMAT_VOP3, 0, &shape_34},
-    [0xcd] = {SP_OP_V_CMP_LG_F16, SP_FORMAT_VOP3, 0, &shape_34},
-    [0xce] = {SP_OP_V_CMP_GE_F16, SP_FORMAT_VOP3, 0, &shape_34},
-    [0xcf] = {SP_OP_V_CMP_O_F16, SP_FORMAT_VOP3, 0, &shape_34},
-    [0xd0] = {SP_OP_V_CMPX_F_U32, SP_FORMAT_VOP3, 0, &shape_35},
-    [0xd1] = {SP_OP_V_CMPX_LT_U32, SP_FORMAT_VOP3, 0, &shape_35},
-    [0xd2] = {SP_OP_V_CMPX_EQ_U32, SP_FORMAT_VOP3, 0, &shape_35},
-    [0xd3] = {SP_OP_V_CMPX_LE_U32, SP_FORMAT_VOP3, 0, &shape_35},
-    [0xd4] = {SP_OP_V_CMPX_GT_U32, SP_FORMAT_VOP3, 0, &shape_35},
-    [0xd5] = {SP_OP_V_CMPX_NE_U32, SP_FORMAT_VOP3, 0, &shape_35},
-    [0xd6] = {SP_OP_V_CMPX_GE_U32, SP_FORMAT_VOP3, 0, &shape_35},
-    [0xd7] = {SP_OP_V_CMPX_T_U32, SP_FORMAT_VOP3, 0, &shape_35},
-    [0xd8] = {SP_OP_V_CMPX_F_F16, SP_FORMAT_VOP3, 0, &shape_35},
-    [0xd9] = {SP_OP_V_CMPX_LT_F16, SP_FORMAT_VOP3, 0, &shape_35},
-    [0xda] = {SP_OP_V_CMPX_EQ_F16, SP_FORMAT_VOP3, 0, &shape_35},
-    [0xdb] = {SP_OP_V_CMPX_LE_F16, SP_FORMAT_VOP3, 0, &shape_35},
-    [0xdc] = {SP_OP_V_CMPX_GT_F16, SP_FORMAT_VOP3, 0, &shape_35},
-    [0xdd] = {SP_OP_V_CMPX_LG_F16, SP_FORMAT_VOP3, 0, &shape_35},
-    [0xde] = {SP_OP_V_CMPX_GE_F16, SP_FORMAT_VOP3, 0, &shape_35},
-    [0xdf] = {SP_OP_V_CMPX_O_F16, SP_FORMAT_VOP3, 0, &shape_35},
-    [0xe0] = {SP_OP_V_CMP_F_U64, SP_FORMAT_VOP3, 0, &shape_36},
-    [0xe1] = {SP_OP_V_CMP_LT_U64, SP_FORMAT_VOP3, 0, &shape_36},
-    [0xe2] = {SP_OP_V_CMP_EQ_U64, SP_FORMAT_VOP3, 0, &shape_36},
-    [0xe3] = {SP_OP_V_CMP_LE_U64, SP_FORMAT_VOP3, 0, &shape_36},
-    [0xe4] = {SP_OP_V_CMP_GT_U64, SP_FORMAT_VOP3, 0, &shape_36},
-    [0xe5] = {SP_OP_V_CMP_NE_U64, SP_FORMAT_VOP3, 0, &shape_36},
-    [0xe6] = {SP_OP_V_CMP_GE_U64, SP_FORMAT_VOP3, 0, &shape_36},
-    [0xe7] = {SP_OP_V_CMP_T_U64, SP_FORMAT_VOP3, 0, &shape_36},
-    [0xe8] = {SP_OP_V_CMP_U_F16, SP_FORMAT_VOP3, 0, &shape_34},
-    [0xe9] = {SP_OP_V_CMP_NGE_F16, SP_FORMAT_VOP3, 0, &shape_34},
-    [0xea] = {SP_OP_V_CMP_NLG_F16, SP_FORMAT_VOP3, 0, &shape_34},
-    [0xeb] = {SP_OP_V_CMP_NGT_F16, SP_FORMAT_VOP3, 0, &shape_34},
-    [0xec] = {SP_OP_V_CMP_NLE_F16, SP_FORMAT_VOP3, 0, &shape_34},
-    [0xed] = {SP_OP_V_CMP_NEQ_F16, SP_FORMAT_VOP3, 0, &shape_34},
-    [0xee] = {SP_OP_V_CMP_NLT_F16, SP_FORMAT_VOP3, 0, &shape_34},
-    [0xef] = {SP_OP_V_CMP_T_F16, SP_FORMAT_VOP3, 0, &shape_34},
-    [0xf0] = {SP_OP_V_CMPX_F_U64, SP_FORMAT_VOP3, 0, &shape_37},
-    [0xf1] = {SP_OP_V_CMPX_LT_U64, SP_FORMAT_VOP3, 0, &shape_37},
-    [0xf2] = {SP_OP_V_CMPX_EQ_U64, SP_FORMAT_VOP3, 0, &shape_37},
-    [0xf3] = {SP_OP_V_CMPX_LE_U64, SP_FORMAT_VOP3, 0, &shape_37},
-    [0xf4] = {SP_OP_V_CMPX_GT_U64, SP_FORMAT_VOP3, 0, &shape_37},
-    [0xf5] = {SP_OP_V_CMPX_NE_U64, SP_FORMAT_VOP3, 0, &shape_37},
-    [0xf6] = {SP_OP_V_CMPX_GE_U64, SP_FORMAT_VOP3, 0, &shape_37},
-    [0xf7] = {SP_OP_V_CMPX_T_U64, SP_FORMAT_VOP3, 0, &shape_37},
-    [0xf8] = {SP_OP_V_CMPX_U_F16, SP_FORMAT_VOP3, 0, &shape_35},
-    [0xf9] = {SP_OP_V_CMPX_NGE_F16, SP_FORMAT_VOP3, 0, &shape_35},
-    [0xfa] = {SP_OP_V_CMPX_NLG_F16, SP_FORMAT_VOP3, 0, &shape_35},
-    [0xfb] = {SP_OP_V_CMPX_NGT_F16, SP_FORMAT_VOP3, 0, &shape_35},
-    [0xfc] = {SP_OP_V_CMPX_NLE_F16, SP_FORMAT_VOP3, 0, &shape_35},
-    [0xfd] = {SP_OP_V_CMPX_NEQ_F16, SP_FORMAT_VOP3, 0, &shape_35},
-    [0xfe] = {SP_OP_V_CMPX_NLT_F16, SP_FORMAT_VOP3, 0, &shape_35},
-    [0xff] = {SP_OP_V_CMPX_T_F16, SP_FORMAT_VOP3, 0, &shape_35},
-    [0x101] = {SP_OP_V_CNDMASK_B32, SP_FORMAT_VOP3, 0, &shape_40},
-    [0x103] = {SP_OP_V_ADD_F32, SP_FORMAT_VOP3, 0, &shape_41},
-    [0x104] = {SP_OP_V_SUB_F32, SP_FORMAT_VOP3, 0, &shape_41},
-    [0x105] = {SP_OP_V_SUBREV_F32, SP_FORMAT_VOP3, 0, &shape_41},
-    [0x106] = {SP_OP_V_FMAC_DX9_ZERO_F32, SP_FORMAT_VOP3, 0, &shape_41},
-    [0x107] = {SP_OP_V_MUL_DX9_ZERO_F32, SP_FORMAT_VOP3, 0, &shape_41},
-    [0x108] = {SP_OP_V_MUL_F32, SP_FORMAT_VOP3, 0, &shape_41},
-    [0x109] = {SP_OP_V_MUL_I32_I24, SP_FORMAT_VOP3, 0, &shape_41},
-    [0x10a] = {SP_OP_V_MUL_HI_I32_I24, SP_FORMAT_VOP3, 0, &shape_41},
-    [0x10b] = {SP_OP_V_MUL_U32_U24, SP_FORMAT_VOP3, 0, &shape_41},
-    [0x10c] = {SP_OP_V_MUL_HI_U32_U24, SP_FORMAT_VOP3, 0, &shape_41},
-    [0x10f] = {SP_OP_V_MIN_F32, SP_FORMAT_VOP3, 0, &shape_41},
-    [0x110] = {SP_OP_V_MAX_F32, SP_FORMAT_VOP3, 0, &shape_41},
-    [0x111] = {SP_OP_V_MIN_I32, SP_FORMAT_VOP3, 0, &shape_41},
-    [0x112] = {SP_OP_V_MAX_I32, SP_FORMAT_VOP3, 0, &shape_41},
-    [0x113] = {SP_OP_V_MIN_U32, SP_FORMAT_VOP3, 0, &shape_41},
-    [0x114] = {SP_OP_V_MAX_U32, SP_FORMAT_VOP3, 0, &shape_41},
-    [0x116] = {SP_OP_V_LSHRREV_B32, SP_FORMAT_VOP3, 0, &shape_41},
-    [0x118] = {SP_OP_V_ASHRREV_I32, SP_FORMAT_VOP3, 0, &shape_41},
-    [0x11a] = {SP_OP_V_LSHLREV_B32, SP_FORMAT_VOP3, 0, &shape_41},
-    [0x11b] = {SP_OP_V_AND_B32, SP_FORMAT_VOP3, 0, &shape_41},
-    [0x11c] = {SP_OP_V_OR_B32, SP_FORMAT_VOP3, 0, &shape_41},
-    [0x11d] = {SP_OP_V_XOR_B32, SP_FORMAT_VOP3, 0, &shape_41},
-    [0x11e] = {SP_OP_V_XNOR_B32, SP_FORMAT_VOP3, 0, &shape_41},
-    [0x125] = {SP_OP_V_ADD_NC_U32, SP_FORMAT_VOP3, 0, &shape_41},
-    [0x126] = {SP_OP_V_SUB_NC_U32, SP_FORMAT_VOP3, 0, &shape_41},
-    [0x127] = {SP_OP_V_SUBREV_NC_U32, SP_FORMAT_VOP3, 0, &shape_41},
-    [0x128] = {SP_OP_V_ADD_CO_CI_U32, SP_FORMAT_VOP3B, 0, &shape_42},
-    [0x129] = {SP_OP_V_SUB_CO_CI_U32, SP_FORMAT_VOP3B, 0, &shape_42},
-    [0x12a] = {SP_OP_V_SUBREV_CO_CI_U32, SP_FORMAT_VOP3B, 0, &shape_42},
-    [0x12b] = {SP_OP_V_FMAC_F32, SP_FORMAT_VOP3, 0, &shape_41},
-    [0x12f] = {SP_OP_V_CVT_PK_RTZ_F16_F32, SP_FORMAT_VOP3, 0, &shape_41},
-    [0x132] = {SP_OP_V_ADD_F16, SP_FORMAT_VOP3, 0, &shape_41},
-    [0x133] = {SP_OP_V_SUB_F16, SP_FORMAT_VOP3, 0, &shape_41},
-    [0x134] = {SP_OP_V_SUBREV_F16, SP_FORMAT_VOP3, 0, &shape_41},
-    [0x135] = {SP_OP_V_MUL_F16, SP_FORMAT_VOP3, 0, &shape_41},
-    [0x136] = {SP_OP_V_FMAC_F16, SP_FORMAT_VOP3, 0, &shape_41},
-    [0x139] = {SP_OP_V_MAX_F16, SP_FORMAT_VOP3, 0, &shape_41},
-    [0x13a] = {SP_OP_V_MIN_F16, SP_FORMAT_VOP3, 0, &shape_41},
-    [0x13b] = {SP_OP_V_LDEXP_F16, SP_FORMAT_VOP3, 0, &shape_41},
-    [0x140] = {SP_OP_V_FMA_DX9_ZERO_F32, SP_FORMAT_VOP3, 0, &shape_43},
-    [0x142] = {SP_OP_V_MAD_I32_I24, SP_FORMAT_VOP3, 0, &shape_43},
-    [0x143] = {SP_OP_V_MAD_U32_U24, SP_FORMAT_VOP3, 0, &shape_43},
-    [0x144] = {SP_OP_V_CUBEID_F32, SP_FORMAT_VOP3, 0, &shape_43},
-    [0x145] = {SP_OP_V_CUBESC_F32, SP_FORMAT_VOP3, 0, &shape_43},
-    [0x146] = {SP_OP_V_CUBETC_F32, SP_FORMAT_VOP3, 0, &shape_43},
-    [0x147] = {SP_OP_V_CUBEMA_F32, SP_FORMAT_VOP3, 0, &shape_43},
-    [0x148] = {SP_OP_V_BFE_U32, SP_FORMAT_VOP3, 0, &shape_43},
-    [0x149] = {SP_OP_V_BFE_I32, SP_FORMAT_VOP3, 0, &shape_43},
-    [0x14a] = {SP_OP_V_BFI_B32, SP_FORMAT_VOP3, 0, &shape_43},
-    [0x14b] = {SP_OP_V_FMA_F32, SP_FORMAT_VOP3, 0, &shape_43},
-    [0x14c] = {SP_OP_V_FMA_F64, SP_FORMAT_VOP3, 0, &shape_44},
-    [0x14d] = {SP_OP_V_LERP_U8, SP_FORMAT_VOP3, 0, &shape_43},
-    [0x14e] = {SP_OP_V_ALIGNBIT_B32, SP_FORMAT_VOP3, 0, &shape_43},
-    [0x14f] = {SP_OP_V_ALIGNBYTE_B32, SP_FORMAT_VOP3, 0, &shape_43},
-    [0x150] = {SP_OP_V_MULLIT_F32, SP_FORMAT_VOP3, 0, &shape_43},
-    [0x151] = {SP_OP_V_MIN3_F32, SP_FORMAT_VOP3, 0, &shape_43},
-    [0x152] = {SP_OP_V_MIN3_I32, SP_FORMAT_VOP3, 0, &shape_43},
-    [0x153] = {SP_OP_V_MIN3_U32, SP_FORMAT_VOP3, 0, &shape_43},
-    [0x154] = {SP_OP_V_MAX3_F32, SP_FORMAT_VOP3, 0, &shape_43},
-    [0x155] = {SP_OP_V_MAX3_I32, SP_FORMAT_VOP3, 0, &shape_43},
-    [0x156] = {SP_OP_V_MAX3_U32, SP_FORMAT_VOP3, 0, &shape_43},
-    [0x157] = {SP_OP_V_MED3_F32, SP_FORMAT_VOP3, 0, &shape_43},
-    [0x158] = {SP_OP_V_MED3_I32, SP_FORMAT_VOP3, 0, &shape_43},
-    [0x159] = {SP_OP_V_MED3_U32, SP_FORMAT_VOP3, 0, &shape_43},
-    [0x15a] = {SP_OP_V_SAD_U8, SP_FORMAT_VOP3, 0, &shape_43},
-    [0x15b] = {SP_OP_V_SAD_HI_U8, SP_FORMAT_VOP3, 0, &shape_43},
-    [0x15c] = {SP_OP_V_SAD_U16, SP_FORMAT_VOP3, 0, &shape_43},
-    [0x15d] = {SP_OP_V_SAD_U32, SP_FORMAT_VOP3, 0, &shape_43},
-    [0x15e] = {SP_OP_V_CVT_PK_U8_F32, SP_FORMAT_VOP3, 0, &shape_43},
-    [0x15f] = {SP_OP_V_DIV_FIXUP_F32, SP_FORMAT_VOP3, 0, &shape_43},
-    [0x160] = {SP_OP_V_DIV_FIXUP_F64, SP_FORMAT_VOP3, 0, &shape_44},
-    [0x164] = {SP_OP_V_ADD_F64, SP_FORMAT_VOP3, 0, &shape_45},
-    [0x165] = {SP_OP_V_MUL_F64, SP_FORMAT_VOP3, 0, &shape_45},
-    [0x166] = {SP_OP_V_MIN_F64, SP_FORMAT_VOP3, 0, &shape_45},
-    [0x167] = {SP_OP_V_MAX_F64, SP_FORMAT_VOP3, 0, &shape_45},
-    [0x168] = {SP_OP_V_LDEXP_F64, SP_FORMAT_VOP3, 0, &shape_46},
-    [0x169] = {SP_OP_V_MUL_LO_U32, SP_FORMAT_VOP3, 0, &shape_41},
-    [0x16a] = {SP_OP_V_MUL_HI_U32, SP_FORMAT_VOP3, 0, &shape_41},
-    [0x16c] = {SP_OP_V_MUL_HI_I32, SP_FORMAT_VOP3, 0, &shape_41},
-    [0x16d] = {SP_OP_V_DIV_SCALE_F32, SP_FORMAT_VOP3B, 0, &shape_47},
-    [0x16e] = {SP_OP_V_DIV_SCALE_F64, SP_FORMAT_VOP3B, 0, &shape_48},
-    [0x16f] = {SP_OP_V_DIV_FMAS_F32, SP_FORMAT_VOP3, SP_ISA_VCC, &shape_43},
-    [0x170] = {SP_OP_V_DIV_FMAS_F64, SP_FORMAT_VOP3, SP_ISA_VCC, &shape_44},
-    [0x171] = {SP_OP_V_MSAD_U8, SP_FORMAT_VOP3, 0, &shape_43},
-    [0x172] = {SP_OP_V_QSAD_PK_U16_U8, SP_FORMAT_VOP3, 0, &shape_49},
-    [0x173] = {SP_OP_V_MQSAD_PK_U16_U8, SP_FORMAT_VOP3, 0, &shape_49},
-    [0x174] = {SP_OP_V_TRIG_PREOP_F64, SP_FORMAT_VOP3, 0, &shape_46},
-    [0x175] = {SP_OP_V_MQSAD_U32_U8, SP_FORMAT_VOP3, 0, &shape_50},
-    [0x176] = {SP_OP_V_MAD_U64_U32, SP_FORMAT_VOP3B, 0, &shape_51},
-    [0x177] = {SP_OP_V_MAD_I64_I32, SP_FORMAT_VOP3B, 0, &shape_51},
-    [0x178] = {SP_OP_V_XOR3_B32, SP_FORMAT_VOP3, 0, &shape_43},
-    [0x180] = {SP_OP_V_NOP, SP_FORMAT_VOP3, 0, &shape_52},
-    [0x181] = {SP_OP_V_MOV_B32, SP_FORMAT_VOP3, 0, &shape_53},
-    [0x183] = {SP_OP_V_CVT_I32_F64, SP_FORMAT_VOP3, 0, &shape_54},
-    [0x184] = {SP_OP_V_CVT_F64_I32, SP_FORMAT_VOP3, 0, &shape_55},
-    [0x185] = {SP_OP_V_CVT_F32_I32, SP_FORMAT_VOP3, 0, &shape_53},
-    [0x186] = {SP_OP_V_CVT_F32_U32, SP_FORMAT_VOP3, 0, &shape_53},
-    [0x187] = {SP_OP_V_CVT_U32_F32, SP_FORMAT_VOP3, 0, &shape_53},
-    [0x188] = {SP_OP_V_CVT_I32_F32, SP_FORMAT_VOP3, 0, &shape_53},
-    [0x18a] = {SP_OP_V_CVT_F16_F32, SP_FORMAT_VOP3, 0, &shape_53},
-    [0x18b] = {SP_OP_V_CVT_F32_F16, SP_FORMAT_VOP3, 0, &shape_53},
-    [0x18c] = {SP_OP_V_CVT_NEAREST_I32_F32, SP_FORMAT_VOP3, 0, &shape_53},
-    [0x18d] = {SP_OP_V_CVT_FLOOR_I32_F32, SP_FORMAT_VOP3, 0, &shape_53},
-    [0x18e] = {SP_OP_V_CVT_OFF_F32_I4, SP_FORMAT_VOP3, 0, &shape_53},
-    [0x18f] = {SP_OP_V_CVT_F32_F64, SP_FORMAT_VOP3, 0, &shape_54},
-    [0x190] = {SP_OP_V_CVT_F64_F32, SP_FORMAT_VOP3, 0, &shape_55},
-    [0x191] = {SP_OP_V_CVT_F32_UBYTE0, SP_FORMAT_VOP3, 0, &shape_53},
-    [0x192] = {SP_OP_V_CVT_F32_UBYTE1, SP_FORMAT_VOP3, 0, &shape_53},
-    [0x193] = {SP_OP_V_CVT_F32_UBYTE2, SP_FORMAT_VOP3, 0, &shape_53},
-    [0x194] = {SP_OP_V_CVT_F32_UBYTE3, SP_FORMAT_VOP3, 0, &shape_53},
-    [0x195] = {SP_OP_V_CVT_U32_F64, SP_FORMAT_VOP3, 0, &shape_54},
-    [0x196] = {SP_OP_V_CVT_F64_U32, SP_FORMAT_VOP3, 0, &shape_55},
-    [0x197] = {SP_OP_V_TRUNC_F64, SP_FORMAT_VOP3, 0, &shape_56},
-    [0x198] = {SP_OP_V_CEIL_F64, SP_FORMAT_VOP3, 0, &shape_56},
-    [0x199] = {SP_OP_V_RNDNE_F64, SP_FORMAT_VOP3, 0, &shape_56},
-    [0x19a] = {SP_OP_V_FLOOR_F64, SP_FORMAT_VOP3, 0, &shape_56},
-    [0x19b] = {SP_OP_V_PIPEFLUSH, SP_FORMAT_VOP3, 0, &shape_52},
-    [0x1a0] = {SP_OP_V_FRACT_F32, SP_FORMAT_VOP3, 0, &shape_53},
-    [0x1a1] = {SP_OP_V_TRUNC_F32, SP_FORMAT_VOP3, 0, &shape_53},
-    [0x1a2] = {SP_OP_V_CEIL_F32, SP_FORMAT_VOP3, 0, &shape_53},
-    [0x1a3] = {SP_OP_V_RNDNE_F32, SP_FORMAT_VOP3, 0, &shape_53},
-    [0x1a4] = {SP_OP_V_FLOOR_F32, SP_FORMAT_VOP3, 0, &shape_53},
-    [0x1a5] = {SP_OP_V_EXP_F32, SP_FORMAT_VOP3, 0, &shape_53},
-    [0x1a7] = {SP_OP_V_LOG_F32, SP_FORMAT_VOP3, 0, &shape_53},
-    [0x1aa] = {SP_OP_V_RCP_F32, SP_FORMAT_VOP3, 0, &shape_53},
-    [0x1ab] = {SP_OP_V_RCP_IFLAG_F32, SP_FORMAT_VOP3, 0, &shape_53},
-    [0x1ae] = {SP_OP_V_RSQ_F32, SP_FORMAT_VOP3, 0, &shape_53},
-    [0x1af] = {SP_OP_V_RCP_F64, SP_FORMAT_VOP3, 0, &shape_56},
-    [0x1b1] = {SP_OP_V_RSQ_F64, SP_FORMAT_VOP3, 0, &shape_56},
-    [0x1b3] = {SP_OP_V_SQRT_F32, SP_FORMAT_VOP3, 0, &shape_53},
-    [0x1b4] = {SP_OP_V_SQRT_F64, SP_FORMAT_VOP3, 0, &shape_56},
-    [0x1b5] = {SP_OP_V_SIN_F32, SP_FORMAT_VOP3, 0, &shape_53},
-    [0x1b6] = {SP_OP_V_COS_F32, SP_FORMAT_VOP3, 0, &shape_53},
-    [0x1b7] = {SP_OP_V_NOT_B32, SP_FORMAT_VOP3, 0, &shape_53},
-    [0x1b8] = {SP_OP_V_BFREV_B32, SP_FORMAT_VOP3, 0, &shape_53},
-    [0x1b9] = {SP_OP_V_CLZ_I32_U32, SP_FORMAT_VOP3, 0, &shape_53},
-    [0x1ba] = {SP_OP_V_CTZ_I32_B32, SP_FORMAT_VOP3, 0, &shape_53},
-    [0x1bb] = {SP_OP_V_CLS_I32, SP_FORMAT_VOP3, 0, &shape_53},
-    [0x1bc] = {SP_OP_V_FREXP_EXP_I32_F64, SP_FORMAT_VOP3, 0, &shape_54},
-    [0x1bd] = {SP_OP_V_FREXP_MANT_F64, SP_FORMAT_VOP3, 0, &shape_56},
-    [0x1be] = {SP_OP_V_FRACT_F64, SP_FORMAT_VOP3, 0, &shape_56},
-    [0x1bf] = {SP_OP_V_FREXP_EXP_I32_F32, SP_FORMAT_VOP3, 0, &shape_53},
-    [0x1c0] = {SP_OP_V_FREXP_MANT_F32, SP_FORMAT_VOP3, 0, &shape_53},
-    [0x1c1] = {SP_OP_V_CLREXCP, SP_FORMAT_VOP3, 0, &shape_52},
-    [0x1c2] = {SP_OP_V_MOVRELD_B32, SP_FORMAT_VOP3, 0, &shape_53},
-    [0x1c3] = {SP_OP_V_MOVRELS_B32, SP_FORMAT_VOP3, 0, &shape_53},
-    [0x1c4] = {SP_OP_V_MOVRELSD_B32, SP_FORMAT_VOP3, 0, &shape_53},
-    [0x1c8] = {SP_OP_V_MOVRELSD_2_B32, SP_FORMAT_VOP3, 0, &shape_53},
-    [0x1d0] = {SP_OP_V_CVT_F16_U16, SP_FORMAT_VOP3, 0, &shape_53},
-    [0x1d1] = {SP_OP_V_CVT_F16_I16, SP_FORMAT_VOP3, 0, &shape_53},
-    [0x1d2] = {SP_OP_V_CVT_U16_F16, SP_FORMAT_VOP3, 0, &shape_53},
-    [0x1d3] = {SP_OP_V_CVT_I16_F16, SP_FORMAT_VOP3, 0, &shape_53},
-    [0x1d4] = {SP_OP_V_RCP_F16, SP_FORMAT_VOP3, 0, &shape_53},
-    [0x1d5] = {SP_OP_V_SQRT_F16, SP_FORMAT_VOP3, 0, &shape_53},
-    [0x1d6] = {SP_OP_V_RSQ_F16, SP_FORMAT_VOP3, 0, &shape_53},
-    [0x1d7] = {SP_OP_V_LOG_F16, SP_FORMAT_VOP3, 0, &shape_53},
-    [0x1d8] = {SP_OP_V_EXP_F16, SP_FORMAT_VOP3, 0, &shape_53},
-    [0x1d9] = {SP_OP_V_FREXP_MANT_F16, SP_FORMAT_VOP3, 0, &shape_53},
-    [0x1da] = {SP_OP_V_FREXP_EXP_I16_F16, SP_FORMAT_VOP3, 0, &shape_53},
-    [0x1db] = {SP_OP_V_FLOOR_F16, SP_FORMAT_VOP3, 0, &shape_53},
-    [0x1dc] = {SP_OP_V_CEIL_F16, SP_FORMAT_VOP3, 0, &shape_53},
-    [0x1dd] = {SP_OP_V_TRUNC_F16, SP_FORMAT_VOP3, 0, &shape_53},
-    [0x1de] = {SP_OP_V_RNDNE_F16, SP_FORMAT_VOP3, 0, &shape_53},
-    [0x1df] = {SP_OP_V_FRACT_F16, SP_FORMAT_VOP3, 0, &shape_53},
-    [0x1e0] = {SP_OP_V_SIN_F16, SP_FORMAT_VOP3, 0, &shape_53},
-    [0x1e1] = {SP_OP_V_COS_F16, SP_FORMAT_VOP3, 0, &shape_53},
-    [0x1e2] = {SP_OP_V_SAT_PK_U8_I16, SP_FORMAT_VOP3, 0, &shape_53},
-    [0x1e3] = {SP_OP_V_CVT_NORM_I16_F16, SP_FORMAT_VOP3, 0, &shape_53},
-    [0x1e4] = {SP_OP_V_CVT_NORM_U16_F16, SP_FORMAT_VOP3, 0, &shape_53},
+    [0x0] = {SP_OP_V_CMP_F_F32, SP_FORMAT_VOP3, 0, &shape_32},
+    [0x1] = {SP_OP_V_CMP_LT_F32, SP_FORMAT_VOP3, 0, &shape_32},
+    [0x2] = {SP_OP_V_CMP_EQ_F32, SP_FORMAT_VOP3, 0, &shape_32},
+    [0x3] = {SP_OP_V_CMP_LE_F32, SP_FORMAT_VOP3, 0, &shape_32},
+    [0x4] = {SP_OP_V_CMP_GT_F32, SP_FORMAT_VOP3, 0, &shape_32},
+    [0x5] = {SP_OP_V_CMP_LG_F32, SP_FORMAT_VOP3, 0, &shape_32},
+    [0x6] = {SP_OP_V_CMP_GE_F32, SP_FORMAT_VOP3, 0, &shape_32},
+    [0x7] = {SP_OP_V_CMP_O_F32, SP_FORMAT_VOP3, 0, &shape_32},
+    [0x8] = {SP_OP_V_CMP_U_F32, SP_FORMAT_VOP3, 0, &shape_32},
+    [0x9] = {SP_OP_V_CMP_NGE_F32, SP_FORMAT_VOP3, 0, &shape_32},
+    [0xa] = {SP_OP_V_CMP_NLG_F32, SP_FORMAT_VOP3, 0, &shape_32},
+    [0xb] = {SP_OP_V_CMP_NGT_F32, SP_FORMAT_VOP3, 0, &shape_32},
+    [0xc] = {SP_OP_V_CMP_NLE_F32, SP_FORMAT_VOP3, 0, &shape_32},
+    [0xd] = {SP_OP_V_CMP_NEQ_F32, SP_FORMAT_VOP3, 0, &shape_32},
+    [0xe] = {SP_OP_V_CMP_NLT_F32, SP_FORMAT_VOP3, 0, &shape_32},
+    [0xf] = {SP_OP_V_CMP_T_F32, SP_FORMAT_VOP3, 0, &shape_32},
+    [0x10] = {SP_OP_V_CMPX_F_F32, SP_FORMAT_VOP3, 0, &shape_33},
+    [0x11] = {SP_OP_V_CMPX_LT_F32, SP_FORMAT_VOP3, 0, &shape_33},
+    [0x12] = {SP_OP_V_CMPX_EQ_F32, SP_FORMAT_VOP3, 0, &shape_33},
+    [0x13] = {SP_OP_V_CMPX_LE_F32, SP_FORMAT_VOP3, 0, &shape_33},
+    [0x14] = {SP_OP_V_CMPX_GT_F32, SP_FORMAT_VOP3, 0, &shape_33},
+    [0x15] = {SP_OP_V_CMPX_LG_F32, SP_FORMAT_VOP3, 0, &shape_33},
+    [0x16] = {SP_OP_V_CMPX_GE_F32, SP_FORMAT_VOP3, 0, &shape_33},
+    [0x17] = {SP_OP_V_CMPX_O_F32, SP_FORMAT_VOP3, 0, &shape_33},
+    [0x18] = {SP_OP_V_CMPX_U_F32, SP_FORMAT_VOP3, 0, &shape_33},
+    [0x19] = {SP_OP_V_CMPX_NGE_F32, SP_FORMAT_VOP3, 0, &shape_33},
+    [0x1a] = {SP_OP_V_CMPX_NLG_F32, SP_FORMAT_VOP3, 0, &shape_33},
+    [0x1b] = {SP_OP_V_CMPX_NGT_F32, SP_FORMAT_VOP3, 0, &shape_33},
+    [0x1c] = {SP_OP_V_CMPX_NLE_F32, SP_FORMAT_VOP3, 0, &shape_33},
+    [0x1d] = {SP_OP_V_CMPX_NEQ_F32, SP_FORMAT_VOP3, 0, &shape_33},
+    [0x1e] = {SP_OP_V_CMPX_NLT_F32, SP_FORMAT_VOP3, 0, &shape_33},
+    [0x1f] = {SP_OP_V_CMPX_T_F32, SP_FORMAT_VOP3, 0, &shape_33},
+    [0x20] = {SP_OP_V_CMP_F_F64, SP_FORMAT_VOP3, 0, &shape_34},
+    [0x21] = {SP_OP_V_CMP_LT_F64, SP_FORMAT_VOP3, 0, &shape_34},
+    [0x22] = {SP_OP_V_CMP_EQ_F64, SP_FORMAT_VOP3, 0, &shape_34},
+    [0x23] = {SP_OP_V_CMP_LE_F64, SP_FORMAT_VOP3, 0, &shape_34},
+    [0x24] = {SP_OP_V_CMP_GT_F64, SP_FORMAT_VOP3, 0, &shape_34},
+    [0x25] = {SP_OP_V_CMP_LG_F64, SP_FORMAT_VOP3, 0, &shape_34},
+    [0x26] = {SP_OP_V_CMP_GE_F64, SP_FORMAT_VOP3, 0, &shape_34},
+    [0x27] = {SP_OP_V_CMP_O_F64, SP_FORMAT_VOP3, 0, &shape_34},
+    [0x28] = {SP_OP_V_CMP_U_F64, SP_FORMAT_VOP3, 0, &shape_34},
+    [0x29] = {SP_OP_V_CMP_NGE_F64, SP_FORMAT_VOP3, 0, &shape_34},
+    [0x2a] = {SP_OP_V_CMP_NLG_F64, SP_FORMAT_VOP3, 0, &shape_34},
+    [0x2b] = {SP_OP_V_CMP_NGT_F64, SP_FORMAT_VOP3, 0, &shape_34},
+    [0x2c] = {SP_OP_V_CMP_NLE_F64, SP_FORMAT_VOP3, 0, &shape_34},
+    [0x2d] = {SP_OP_V_CMP_NEQ_F64, SP_FORMAT_VOP3, 0, &shape_34},
+    [0x2e] = {SP_OP_V_CMP_NLT_F64, SP_FORMAT_VOP3, 0, &shape_34},
+    [0x2f] = {SP_OP_V_CMP_T_F64, SP_FORMAT_VOP3, 0, &shape_34},
+    [0x30] = {SP_OP_V_CMPX_F_F64, SP_FORMAT_VOP3, 0, &shape_35},
+    [0x31] = {SP_OP_V_CMPX_LT_F64, SP_FORMAT_VOP3, 0, &shape_35},
+    [0x32] = {SP_OP_V_CMPX_EQ_F64, SP_FORMAT_VOP3, 0, &shape_35},
+    [0x33] = {SP_OP_V_CMPX_LE_F64, SP_FORMAT_VOP3, 0, &shape_35},
+    [0x34] = {SP_OP_V_CMPX_GT_F64, SP_FORMAT_VOP3, 0, &shape_35},
+    [0x35] = {SP_OP_V_CMPX_LG_F64, SP_FORMAT_VOP3, 0, &shape_35},
+    [0x36] = {SP_OP_V_CMPX_GE_F64, SP_FORMAT_VOP3, 0, &shape_35},
+    [0x37] = {SP_OP_V_CMPX_O_F64, SP_FORMAT_VOP3, 0, &shape_35},
+    [0x38] = {SP_OP_V_CMPX_U_F64, SP_FORMAT_VOP3, 0, &shape_35},
+    [0x39] = {SP_OP_V_CMPX_NGE_F64, SP_FORMAT_VOP3, 0, &shape_35},
+    [0x3a] = {SP_OP_V_CMPX_NLG_F64, SP_FORMAT_VOP3, 0, &shape_35},
+    [0x3b] = {SP_OP_V_CMPX_NGT_F64, SP_FORMAT_VOP3, 0, &shape_35},
+    [0x3c] = {SP_OP_V_CMPX_NLE_F64, SP_FORMAT_VOP3, 0, &shape_35},
+    [0x3d] = {SP_OP_V_CMPX_NEQ_F64, SP_FORMAT_VOP3, 0, &shape_35},
+    [0x3e] = {SP_OP_V_CMPX_NLT_F64, SP_FORMAT_VOP3, 0, &shape_35},
+    [0x3f] = {SP_OP_V_CMPX_T_F64, SP_FORMAT_VOP3, 0, &shape_35},
+    [0x80] = {SP_OP_V_CMP_F_I32, SP_FORMAT_VOP3, 0, &shape_32},
+    [0x81] = {SP_OP_V_CMP_LT_I32, SP_FORMAT_VOP3, 0, &shape_32},
+    [0x82] = {SP_OP_V_CMP_EQ_I32, SP_FORMAT_VOP3, 0, &shape_32},
+    [0x83] = {SP_OP_V_CMP_LE_I32, SP_FORMAT_VOP3, 0, &shape_32},
+    [0x84] = {SP_OP_V_CMP_GT_I32, SP_FORMAT_VOP3, 0, &shape_32},
+    [0x85] = {SP_OP_V_CMP_NE_I32, SP_FORMAT_VOP3, 0, &shape_32},
+    [0x86] = {SP_OP_V_CMP_GE_I32, SP_FORMAT_VOP3, 0, &shape_32},
+    [0x87] = {SP_OP_V_CMP_T_I32, SP_FORMAT_VOP3, 0, &shape_32},
+    [0x88] = {SP_OP_V_CMP_CLASS_F32, SP_FORMAT_VOP3, 0, &shape_32},
+    [0x89] = {SP_OP_V_CMP_LT_I16, SP_FORMAT_VOP3, 0, &shape_32},
+    [0x8a] = {SP_OP_V_CMP_EQ_I16, SP_FORMAT_VOP3, 0, &shape_32},
+    [0x8b] = {SP_OP_V_CMP_LE_I16, SP_FORMAT_VOP3, 0, &shape_32},
+    [0x8c] = {SP_OP_V_CMP_GT_I16, SP_FORMAT_VOP3, 0, &shape_32},
+    [0x8d] = {SP_OP_V_CMP_NE_I16, SP_FORMAT_VOP3, 0, &shape_32},
+    [0x8e] = {SP_OP_V_CMP_GE_I16, SP_FORMAT_VOP3, 0, &shape_32},
+    [0x8f] = {SP_OP_V_CMP_CLASS_F16, SP_FORMAT_VOP3, 0, &shape_32},
+    [0x90] = {SP_OP_V_CMPX_F_I32, SP_FORMAT_VOP3, 0, &shape_33},
+    [0x91] = {SP_OP_V_CMPX_LT_I32, SP_FORMAT_VOP3, 0, &shape_33},
+    [0x92] = {SP_OP_V_CMPX_EQ_I32, SP_FORMAT_VOP3, 0, &shape_33},
+    [0x93] = {SP_OP_V_CMPX_LE_I32, SP_FORMAT_VOP3, 0, &shape_33},
+    [0x94] = {SP_OP_V_CMPX_GT_I32, SP_FORMAT_VOP3, 0, &shape_33},
+    [0x95] = {SP_OP_V_CMPX_NE_I32, SP_FORMAT_VOP3, 0, &shape_33},
+    [0x96] = {SP_OP_V_CMPX_GE_I32, SP_FORMAT_VOP3, 0, &shape_33},
+    [0x97] = {SP_OP_V_CMPX_T_I32, SP_FORMAT_VOP3, 0, &shape_33},
+    [0x98] = {SP_OP_V_CMPX_CLASS_F32, SP_FORMAT_VOP3, 0, &shape_33},
+    [0x99] = {SP_OP_V_CMPX_LT_I16, SP_FORMAT_VOP3, 0, &shape_33},
+    [0x9a] = {SP_OP_V_CMPX_EQ_I16, SP_FORMAT_VOP3, 0, &shape_33},
+    [0x9b] = {SP_OP_V_CMPX_LE_I16, SP_FORMAT_VOP3, 0, &shape_33},
+    [0x9c] = {SP_OP_V_CMPX_GT_I16, SP_FORMAT_VOP3, 0, &shape_33},
+    [0x9d] = {SP_OP_V_CMPX_NE_I16, SP_FORMAT_VOP3, 0, &shape_33},
+    [0x9e] = {SP_OP_V_CMPX_GE_I16, SP_FORMAT_VOP3, 0, &shape_33},
+    [0x9f] = {SP_OP_V_CMPX_CLASS_F16, SP_FORMAT_VOP3, 0, &shape_33},
+    [0xa0] = {SP_OP_V_CMP_F_I64, SP_FORMAT_VOP3, 0, &shape_34},
+    [0xa1] = {SP_OP_V_CMP_LT_I64, SP_FORMAT_VOP3, 0, &shape_34},
+    [0xa2] = {SP_OP_V_CMP_EQ_I64, SP_FORMAT_VOP3, 0, &shape_34},
+    [0xa3] = {SP_OP_V_CMP_LE_I64, SP_FORMAT_VOP3, 0, &shape_34},
+    [0xa4] = {SP_OP_V_CMP_GT_I64, SP_FORMAT_VOP3, 0, &shape_34},
+    [0xa5] = {SP_OP_V_CMP_NE_I64, SP_FORMAT_VOP3, 0, &shape_34},
+    [0xa6] = {SP_OP_V_CMP_GE_I64, SP_FORMAT_VOP3, 0, &shape_34},
+    [0xa7] = {SP_OP_V_CMP_T_I64, SP_FORMAT_VOP3, 0, &shape_34},
+    [0xa8] = {SP_OP_V_CMP_CLASS_F64, SP_FORMAT_VOP3, 0, &shape_36},
+    [0xa9] = {SP_OP_V_CMP_LT_U16, SP_FORMAT_VOP3, 0, &shape_32},
+    [0xaa] = {SP_OP_V_CMP_EQ_U16, SP_FORMAT_VOP3, 0, &shape_32},
+    [0xab] = {SP_OP_V_CMP_LE_U16, SP_FORMAT_VOP3, 0, &shape_32},
+    [0xac] = {SP_OP_V_CMP_GT_U16, SP_FORMAT_VOP3, 0, &shape_32},
+    [0xad] = {SP_OP_V_CMP_NE_U16, SP_FORMAT_VOP3, 0, &shape_32},
+    [0xae] = {SP_OP_V_CMP_GE_U16, SP_FORMAT_VOP3, 0, &shape_32},
+    [0xb0] = {SP_OP_V_CMPX_F_I64, SP_FORMAT_VOP3, 0, &shape_35},
+    [0xb1] = {SP_OP_V_CMPX_LT_I64, SP_FORMAT_VOP3, 0, &shape_35},
+    [0xb2] = {SP_OP_V_CMPX_EQ_I64, SP_FORMAT_VOP3, 0, &shape_35},
+    [0xb3] = {SP_OP_V_CMPX_LE_I64, SP_FORMAT_VOP3, 0, &shape_35},
+    [0xb4] = {SP_OP_V_CMPX_GT_I64, SP_FORMAT_VOP3, 0, &shape_35},
+    [0xb5] = {SP_OP_V_CMPX_NE_I64, SP_FORMAT_VOP3, 0, &shape_35},
+    [0xb6] = {SP_OP_V_CMPX_GE_I64, SP_FORMAT_VOP3, 0, &shape_35},
+    [0xb7] = {SP_OP_V_CMPX_T_I64, SP_FORMAT_VOP3, 0, &shape_35},
+    [0xb8] = {SP_OP_V_CMPX_CLASS_F64, SP_FORMAT_VOP3, 0, &shape_37},
+    [0xb9] = {SP_OP_V_CMPX_LT_U16, SP_FORMAT_VOP3, 0, &shape_33},
+    [0xba] = {SP_OP_V_CMPX_EQ_U16, SP_FORMAT_VOP3, 0, &shape_33},
+    [0xbb] = {SP_OP_V_CMPX_LE_U16, SP_FORMAT_VOP3, 0, &shape_33},
+    [0xbc] = {SP_OP_V_CMPX_GT_U16, SP_FORMAT_VOP3, 0, &shape_33},
+    [0xbd] = {SP_OP_V_CMPX_NE_U16, SP_FORMAT_VOP3, 0, &shape_33},
+    [0xbe] = {SP_OP_V_CMPX_GE_U16, SP_FORMAT_VOP3, 0, &shape_33},
+    [0xc0] = {SP_OP_V_CMP_F_U32, SP_FORMAT_VOP3, 0, &shape_32},
+    [0xc1] = {SP_OP_V_CMP_LT_U32, SP_FORMAT_VOP3, 0, &shape_32},
+    [0xc2] = {SP_OP_V_CMP_EQ_U32, SP_FORMAT_VOP3, 0, &shape_32},
+    [0xc3] = {SP_OP_V_CMP_LE_U32, SP_FORMAT_VOP3, 0, &shape_32},
+    [0xc4] = {SP_OP_V_CMP_GT_U32, SP_FORMAT_VOP3, 0, &shape_32},
+    [0xc5] = {SP_OP_V_CMP_NE_U32, SP_FORMAT_VOP3, 0, &shape_32},
+    [0xc6] = {SP_OP_V_CMP_GE_U32, SP_FORMAT_VOP3, 0, &shape_32},
+    [0xc7] = {SP_OP_V_CMP_T_U32, SP_FORMAT_VOP3, 0, &shape_32},
+    [0xc8] = {SP_OP_V_CMP_F_F16, SP_FORMAT_VOP3, 0, &shape_32},
+    [0xc9] = {SP_OP_V_CMP_LT_F16, SP_FORMAT_VOP3, 0, &shape_32},
+    [0xca] = {SP_OP_V_CMP_EQ_F16, SP_FORMAT_VOP3, 0, &shape_32},
+    [0xcb] = {SP_OP_V_CMP_LE_F16, SP_FORMAT_VOP3, 0, &shape_32},
+    [0xcc] = {SP_OP_V_CMP_GT_F16, SP_FORMAT_VOP3, 0, &shape_32},
+    [0xcd] = {SP_OP_V_CMP_LG_F16, SP_FORMAT_VOP3, 0, &shape_32},
+    [0xce] = {SP_OP_V_CMP_GE_F16, SP_FORMAT_VOP3, 0, &shape_32},
+    [0xcf] = {SP_OP_V_CMP_O_F16, SP_FORMAT_VOP3, 0, &shape_32},
+    [0xd0] = {SP_OP_V_CMPX_F_U32, SP_FORMAT_VOP3, 0, &shape_33},
+    [0xd1] = {SP_OP_V_CMPX_LT_U32, SP_FORMAT_VOP3, 0, &shape_33},
+    [0xd2] = {SP_OP_V_CMPX_EQ_U32, SP_FORMAT_VOP3, 0, &shape_33},
+    [0xd3] = {SP_OP_V_CMPX_LE_U32, SP_FORMAT_VOP3, 0, &shape_33},
+    [0xd4] = {SP_OP_V_CMPX_GT_U32, SP_FORMAT_VOP3, 0, &shape_33},
+    [0xd5] = {SP_OP_V_CMPX_NE_U32, SP_FORMAT_VOP3, 0, &shape_33},
+    [0xd6] = {SP_OP_V_CMPX_GE_U32, SP_FORMAT_VOP3, 0, &shape_33},
+    [0xd7] = {SP_OP_V_CMPX_T_U32, SP_FORMAT_VOP3, 0, &shape_33},
+    [0xd8] = {SP_OP_V_CMPX_F_F16, SP_FORMAT_VOP3, 0, &shape_33},
+    [0xd9] = {SP_OP_V_CMPX_LT_F16, SP_FORMAT_VOP3, 0, &shape_33},
+    [0xda] = {SP_OP_V_CMPX_EQ_F16, SP_FORMAT_VOP3, 0, &shape_33},
+    [0xdb] = {SP_OP_V_CMPX_LE_F16, SP_FORMAT_VOP3, 0, &shape_33},
+    [0xdc] = {SP_OP_V_CMPX_GT_F16, SP_FORMAT_VOP3, 0, &shape_33},
+    [0xdd] = {SP_OP_V_CMPX_LG_F16, SP_FORMAT_VOP3, 0, &shape_33},
+    [0xde] = {SP_OP_V_CMPX_GE_F16, SP_FORMAT_VOP3, 0, &shape_33},
+    [0xdf] = {SP_OP_V_CMPX_O_F16, SP_FORMAT_VOP3, 0, &shape_33},
+    [0xe0] = {SP_OP_V_CMP_F_U64, SP_FORMAT_VOP3, 0, &shape_34},
+    [0xe1] = {SP_OP_V_CMP_LT_U64, SP_FORMAT_VOP3, 0, &shape_34},
+    [0xe2] = {SP_OP_V_CMP_EQ_U64, SP_FORMAT_VOP3, 0, &shape_34},
+    [0xe3] = {SP_OP_V_CMP_LE_U64, SP_FORMAT_VOP3, 0, &shape_34},
+    [0xe4] = {SP_OP_V_CMP_GT_U64, SP_FORMAT_VOP3, 0, &shape_34},
+    [0xe5] = {SP_OP_V_CMP_NE_U64, SP_FORMAT_VOP3, 0, &shape_34},
+    [0xe6] = {SP_OP_V_CMP_GE_U64, SP_FORMAT_VOP3, 0, &shape_34},
+    [0xe7] = {SP_OP_V_CMP_T_U64, SP_FORMAT_VOP3, 0, &shape_34},
+    [0xe8] = {SP_OP_V_CMP_U_F16, SP_FORMAT_VOP3, 0, &shape_32},
+    [0xe9] = {SP_OP_V_CMP_NGE_F16, SP_FORMAT_VOP3, 0, &shape_32},
+    [0xea] = {SP_OP_V_CMP_NLG_F16, SP_FORMAT_VOP3, 0, &shape_32},
+    [0xeb] = {SP_OP_V_CMP_NGT_F16, SP_FORMAT_VOP3, 0, &shape_32},
+    [0xec] = {SP_OP_V_CMP_NLE_F16, SP_FORMAT_VOP3, 0, &shape_32},
+    [0xed] = {SP_OP_V_CMP_NEQ_F16, SP_FORMAT_VOP3, 0, &shape_32},
+    [0xee] = {SP_OP_V_CMP_NLT_F16, SP_FORMAT_VOP3, 0, &shape_32},
+    [0xef] = {SP_OP_V_CMP_T_F16, SP_FORMAT_VOP3, 0, &shape_32},
+    [0xf0] = {SP_OP_V_CMPX_F_U64, SP_FORMAT_VOP3, 0, &shape_35},
+    [0xf1] = {SP_OP_V_CMPX_LT_U64, SP_FORMAT_VOP3, 0, &shape_35},
+    [0xf2] = {SP_OP_V_CMPX_EQ_U64, SP_FORMAT_VOP3, 0, &shape_35},
+    [0xf3] = {SP_OP_V_CMPX_LE_U64, SP_FORMAT_VOP3, 0, &shape_35},
+    [0xf4] = {SP_OP_V_CMPX_GT_U64, SP_FORMAT_VOP3, 0, &shape_35},
+    [0xf5] = {SP_OP_V_CMPX_NE_U64, SP_FORMAT_VOP3, 0, &shape_35},
+    [0xf6] = {SP_OP_V_CMPX_GE_U64, SP_FORMAT_VOP3, 0, &shape_35},
+    [0xf7] = {SP_OP_V_CMPX_T_U64, SP_FORMAT_VOP3, 0, &shape_35},
+    [0xf8] = {SP_OP_V_CMPX_U_F16, SP_FORMAT_VOP3, 0, &shape_33},
+    [0xf9] = {SP_OP_V_CMPX_NGE_F16, SP_FORMAT_VOP3, 0, &shape_33},
+    [0xfa] = {SP_OP_V_CMPX_NLG_F16, SP_FORMAT_VOP3, 0, &shape_33},
+    [0xfb] = {SP_OP_V_CMPX_NGT_F16, SP_FORMAT_VOP3, 0, &shape_33},
+    [0xfc] = {SP_OP_V_CMPX_NLE_F16, SP_FORMAT_VOP3, 0, &shape_33},
+    [0xfd] = {SP_OP_V_CMPX_NEQ_F16, SP_FORMAT_VOP3, 0, &shape_33},
+    [0xfe] = {SP_OP_V_CMPX_NLT_F16, SP_FORMAT_VOP3, 0, &shape_33},
+    [0xff] = {SP_OP_V_CMPX_T_F16, SP_FORMAT_VOP3, 0, &shape_33},
+    [0x101] = {SP_OP_V_CNDMASK_B32, SP_FORMAT_VOP3, 0, &shape_38},
+    [0x103] = {SP_OP_V_ADD_F32, SP_FORMAT_VOP3, 0, &shape_39},
+    [0x104] = {SP_OP_V_SUB_F32, SP_FORMAT_VOP3, 0, &shape_39},
+    [0x105] = {SP_OP_V_SUBREV_F32, SP_FORMAT_VOP3, 0, &shape_39},
+    [0x106] = {SP_OP_V_FMAC_DX9_ZERO_F32, SP_FORMAT_VOP3, 0, &shape_39},
+    [0x107] = {SP_OP_V_MUL_DX9_ZERO_F32, SP_FORMAT_VOP3, 0, &shape_39},
+    [0x108] = {SP_OP_V_MUL_F32, SP_FORMAT_VOP3, 0, &shape_39},
+    [0x109] = {SP_OP_V_MUL_I32_I24, SP_FORMAT_VOP3, 0, &shape_39},
+    [0x10a] = {SP_OP_V_MUL_HI_I32_I24, SP_FORMAT_VOP3, 0, &shape_39},
+    [0x10b] = {SP_OP_V_MUL_U32_U24, SP_FORMAT_VOP3, 0, &shape_39},
+    [0x10c] = {SP_OP_V_MUL_HI_U32_U24, SP_FORMAT_VOP3, 0, &shape_39},
+    [0x10f] = {SP_OP_V_MIN_F32, SP_FORMAT_VOP3, 0, &shape_39},
+    [0x110] = {SP_OP_V_MAX_F32, SP_FORMAT_VOP3, 0, &shape_39},
+    [0x111] = {SP_OP_V_MIN_I32, SP_FORMAT_VOP3, 0, &shape_39},
+    [0x112] = {SP_OP_V_MAX_I32, SP_FORMAT_VOP3, 0, &shape_39},
+    [0x113] = {SP_OP_V_MIN_U32, SP_FORMAT_VOP3, 0, &shape_39},
+    [0x114] = {SP_OP_V_MAX_U32, SP_FORMAT_VOP3, 0, &shape_39},
+    [0x116] = {SP_OP_V_LSHRREV_B32, SP_FORMAT_VOP3, 0, &shape_39},
+    [0x118] = {SP_OP_V_ASHRREV_I32, SP_FORMAT_VOP3, 0, &shape_39},
+    [0x11a] = {SP_OP_V_LSHLREV_B32, SP_FORMAT_VOP3, 0, &shape_39},
+    [0x11b] = {SP_OP_V_AND_B32, SP_FORMAT_VOP3, 0, &shape_39},
+    [0x11c] = {SP_OP_V_OR_B32, SP_FORMAT_VOP3, 0, &shape_39},
+    [0x11d] = {SP_OP_V_XOR_B32, SP_FORMAT_VOP3, 0, &shape_39},
+    [0x11e] = {SP_OP_V_XNOR_B32, SP_FORMAT_VOP3, 0, &shape_39},
+    [0x125] = {SP_OP_V_ADD_NC_U32, SP_FORMAT_VOP3, 0, &shape_39},
+    [0x126] = {SP_OP_V_SUB_NC_U32, SP_FORMAT_VOP3, 0, &shape_39},
+    [0x127] = {SP_OP_V_SUBREV_NC_U32, SP_FORMAT_VOP3, 0, &shape_39},
+    [0x128] = {SP_OP_V_ADD_CO_CI_U32, SP_FORMAT_VOP3B, 0, &shape_40},
+    [0x129] = {SP_OP_V_SUB_CO_CI_U32, SP_FORMAT_VOP3B, 0, &shape_40},
+    [0x12a] = {SP_OP_V_SUBREV_CO_CI_U32, SP_FORMAT_VOP3B, 0, &shape_40},
+    [0x12b] = {SP_OP_V_FMAC_F32, SP_FORMAT_VOP3, 0, &shape_39},
+    [0x12f] = {SP_OP_V_CVT_PK_RTZ_F16_F32, SP_FORMAT_VOP3, 0, &shape_39},
+    [0x132] = {SP_OP_V_ADD_F16, SP_FORMAT_VOP3, 0, &shape_39},
+    [0x133] = {SP_OP_V_SUB_F16, SP_FORMAT_VOP3, 0, &shape_39},
+    [0x134] = {SP_OP_V_SUBREV_F16, SP_FORMAT_VOP3, 0, &shape_39},
+    [0x135] = {SP_OP_V_MUL_F16, SP_FORMAT_VOP3, 0, &shape_39},
+    [0x136] = {SP_OP_V_FMAC_F16, SP_FORMAT_VOP3, 0, &shape_39},
+    [0x139] = {SP_OP_V_MAX_F16, SP_FORMAT_VOP3, 0, &shape_39},
+    [0x13a] = {SP_OP_V_MIN_F16, SP_FORMAT_VOP3, 0, &shape_39},
+    [0x13b] = {SP_OP_V_LDEXP_F16, SP_FORMAT_VOP3, 0, &shape_39},
+    [0x140] = {SP_OP_V_FMA_DX9_ZERO_F32, SP_FORMAT_VOP3, 0, &shape_41},
+    [0x142] = {SP_OP_V_MAD_I32_I24, SP_FORMAT_VOP3, 0, &shape_41},
+    [0x143] = {SP_OP_V_MAD_U32_U24, SP_FORMAT_VOP3, 0, &shape_41},
+    [0x144] = {SP_OP_V_CUBEID_F32, SP_FORMAT_VOP3, 0, &shape_41},
+    [0x145] = {SP_OP_V_CUBESC_F32, SP_FORMAT_VOP3, 0, &shape_41},
+    [0x146] = {SP_OP_V_CUBETC_F32, SP_FORMAT_VOP3, 0, &shape_41},
+    [0x147] = {SP_OP_V_CUBEMA_F32, SP_FORMAT_VOP3, 0, &shape_41},
+    [0x148] = {SP_OP_V_BFE_U32, SP_FORMAT_VOP3, 0, &shape_41},
+    [0x149] = {SP_OP_V_BFE_I32, SP_FORMAT_VOP3, 0, &shape_41},
+    [0x14a] = {SP_OP_V_BFI_B32, SP_FORMAT_VOP3, 0, &shape_41},
+    [0x14b] = {SP_OP_V_FMA_F32, SP_FORMAT_VOP3, 0, &shape_41},
+    [0x14c] = {SP_OP_V_FMA_F64, SP_FORMAT_VOP3, 0, &shape_42},
+    [0x14d] = {SP_OP_V_LERP_U8, SP_FORMAT_VOP3, 0, &shape_41},
+    [0x14e] = {SP_OP_V_ALIGNBIT_B32, SP_FORMAT_VOP3, 0, &shape_41},
+    [0x14f] = {SP_OP_V_ALIGNBYTE_B32, SP_FORMAT_VOP3, 0, &shape_41},
+    [0x150] = {SP_OP_V_MULLIT_F32, SP_FORMAT_VOP3, 0, &shape_41},
+    [0x151] = {SP_OP_V_MIN3_F32, SP_FORMAT_VOP3, 0, &shape_41},
+    [0x152] = {SP_OP_V_MIN3_I32, SP_FORMAT_VOP3, 0, &shape_41},
+    [0x153] = {SP_OP_V_MIN3_U32, SP_FORMAT_VOP3, 0, &shape_41},
+    [0x154] = {SP_OP_V_MAX3_F32, SP_FORMAT_VOP3, 0, &shape_41},
+    [0x155] = {SP_OP_V_MAX3_I32, SP_FORMAT_VOP3, 0, &shape_41},
+    [0x156] = {SP_OP_V_MAX3_U32, SP_FORMAT_VOP3, 0, &shape_41},
+    [0x157] = {SP_OP_V_MED3_F32, SP_FORMAT_VOP3, 0, &shape_41},
+    [0x158] = {SP_OP_V_MED3_I32, SP_FORMAT_VOP3, 0, &shape_41},
+    [0x159] = {SP_OP_V_MED3_U32, SP_FORMAT_VOP3, 0, &shape_41},
+    [0x15a] = {SP_OP_V_SAD_U8, SP_FORMAT_VOP3, 0, &shape_41},
+    [0x15b] = {SP_OP_V_SAD_HI_U8, SP_FORMAT_VOP3, 0, &shape_41},
+    [0x15c] = {SP_OP_V_SAD_U16, SP_FORMAT_VOP3, 0, &shape_41},
+    [0x15d] = {SP_OP_V_SAD_U32, SP_FORMAT_VOP3, 0, &shape_41},
+    [0x15e] = {SP_OP_V_CVT_PK_U8_F32, SP_FORMAT_VOP3, 0, &shape_41},
+    [0x15f] = {SP_OP_V_DIV_FIXUP_F32, SP_FORMAT_VOP3, 0, &shape_41},
+    [0x160] = {SP_OP_V_DIV_FIXUP_F64, SP_FORMAT_VOP3, 0, &shape_42},
+    [0x164] = {SP_OP_V_ADD_F64, SP_FORMAT_VOP3, 0, &shape_43},
+    [0x165] = {SP_OP_V_MUL_F64, SP_FORMAT_VOP3, 0, &shape_43},
+    [0x166] = {SP_OP_V_MIN_F64, SP_FORMAT_VOP3, 0, &shape_43},
+    [0x167] = {SP_OP_V_MAX_F64, SP_FORMAT_VOP3, 0, &shape_43},
+    [0x168] = {SP_OP_V_LDEXP_F64, SP_FORMAT_VOP3, 0, &shape_44},
+    [0x169] = {SP_OP_V_MUL_LO_U32, SP_FORMAT_VOP3, 0, &shape_39},
+    [0x16a] = {SP_OP_V_MUL_HI_U32, SP_FORMAT_VOP3, 0, &shape_39},
+    [0x16c] = {SP_OP_V_MUL_HI_I32, SP_FORMAT_VOP3, 0, &shape_39},
+    [0x16d] = {SP_OP_V_DIV_SCALE_F32, SP_FORMAT_VOP3B, 0, &shape_45},
+    [0x16e] = {SP_OP_V_DIV_SCALE_F64, SP_FORMAT_VOP3B, 0, &shape_46},
+    [0x16f] = {SP_OP_V_DIV_FMAS_F32, SP_FORMAT_VOP3, SP_ISA_VCC, &shape_41},
+    [0x170] = {SP_OP_V_DIV_FMAS_F64, SP_FORMAT_VOP3, SP_ISA_VCC, &shape_42},
+    [0x171] = {SP_OP_V_MSAD_U8, SP_FORMAT_VOP3, 0, &shape_41},
+    [0x172] = {SP_OP_V_QSAD_PK_U16_U8, SP_FORMAT_VOP3, 0, &shape_47},
+    [0x173] = {SP_OP_V_MQSAD_PK_U16_U8, SP_FORMAT_VOP3, 0, &shape_47},
+    [0x174] = {SP_OP_V_TRIG_PREOP_F64, SP_FORMAT_VOP3, 0, &shape_44},
+    [0x175] = {SP_OP_V_MQSAD_U32_U8, SP_FORMAT_VOP3, 0, &shape_48},
+    [0x176] = {SP_OP_V_MAD_U64_U32, SP_FORMAT_VOP3B, 0, &shape_49},
+    [0x177] = {SP_OP_V_MAD_I64_I32, SP_FORMAT_VOP3B, 0, &shape_49},
+    [0x178] = {SP_OP_V_XOR3_B32, SP_FORMAT_VOP3, 0, &shape_41},
+    [0x180] = {SP_OP_V_NOP, SP_FORMAT_VOP3, 0, &shape_10},
+    [0x181] = {SP_OP_V_MOV_B32, SP_FORMAT_VOP3, 0, &shape_50},
+    [0x183] = {SP_OP_V_CVT_I32_F64, SP_FORMAT_VOP3, 0, &shape_51},
+    [0x184] = {SP_OP_V_CVT_F64_I32, SP_FORMAT_VOP3, 0, &shape_52},
+    [0x185] = {SP_OP_V_CVT_F32_I32, SP_FORMAT_VOP3, 0, &shape_50},
+    [0x186] = {SP_OP_V_CVT_F32_U32, SP_FORMAT_VOP3, 0, &shape_50},
+    [0x187] = {SP_OP_V_CVT_U32_F32, SP_FORMAT_VOP3, 0, &shape_50},
+    [0x188] = {SP_OP_V_CVT_I32_F32, SP_FORMAT_VOP3, 0, &shape_50},
+    [0x18a] = {SP_OP_V_CVT_F16_F32, SP_FORMAT_VOP3, 0, &shape_50},
+    [0x18b] = {SP_OP_V_CVT_F32_F16, SP_FORMAT_VOP3, 0, &shape_50},
+    [0x18c] = {SP_OP_V_CVT_NEAREST_I32_F32, SP_FORMAT_VOP3, 0, &shape_50},
+    [0x18d] = {SP_OP_V_CVT_FLOOR_I32_F32, SP_FORMAT_VOP3, 0, &shape_50},
+    [0x18e] = {SP_OP_V_CVT_OFF_F32_I4, SP_FORMAT_VOP3, 0, &shape_50},
+    [0x18f] = {SP_OP_V_CVT_F32_F64, SP_FORMAT_VOP3, 0, &shape_51},
+    [0x190] = {SP_OP_V_CVT_F64_F32, SP_FORMAT_VOP3, 0, &shape_52},
+    [0x191] = {SP_OP_V_CVT_F32_UBYTE0, SP_FORMAT_VOP3, 0, &shape_50},
+    [0x192] = {SP_OP_V_CVT_F32_UBYTE1, SP_FORMAT_VOP3, 0, &shape_50},
+    [0x193] = {SP_OP_V_CVT_F32_UBYTE2, SP_FORMAT_VOP3, 0, &shape_50},
+    [0x194] = {SP_OP_V_CVT_F32_UBYTE3, SP_FORMAT_VOP3, 0, &shape_50},
+    [0x195] = {SP_OP_V_CVT_U32_F64, SP_FORMAT_VOP3, 0, &shape_51},
+    [0x196] = {SP_OP_V_CVT_F64_U32, SP_FORMAT_VOP3, 0, &shape_52},
+    [0x197] = {SP_OP_V_TRUNC_F64, SP_FORMAT_VOP3, 0, &shape_53},
+    [0x198] = {SP_OP_V_CEIL_F64, SP_FORMAT_VOP3, 0, &shape_53},
+    [0x199] = {SP_OP_V_RNDNE_F64, SP_FORMAT_VOP3, 0, &shape_53},
+    [0x19a] = {SP_OP_V_FLOOR_F64, SP_FORMAT_VOP3, 0, &shape_53},
+    [0x19b] = {SP_OP_V_PIPEFLUSH, SP_FORMAT_VOP3, 0, &shape_10},
+    [0x1a0] = {SP_OP_V_FRACT_F32, SP_FORMAT_VOP3, 0, &shape_50},
+    [0x1a1] = {SP_OP_V_TRUNC_F32, SP_FORMAT_VOP3, 0, &shape_50},
+    [0x1a2] = {SP_OP_V_CEIL_F32, SP_FORMAT_VOP3, 0, &shape_50},
+    [0x1a3] = {SP_OP_V_RNDNE_F32, SP_FORMAT_VOP3, 0, &shape_50},
+    [0x1a4] = {SP_OP_V_FLOOR_F32, SP_FORMAT_VOP3, 0, &shape_50},
+    [0x1a5] = {SP_OP_V_EXP_F32, SP_FORMAT_VOP3, 0, &shape_50},
+    [0x1a7] = {SP_OP_V_LOG_F32, SP_FORMAT_VOP3, 0, &shape_50},
+    [0x1aa] = {SP_OP_V_RCP_F32, SP_FORMAT_VOP3, 0, &shape_50},
+    [0x1ab] = {SP_OP_V_RCP_IFLAG_F32, SP_FORMAT_VOP3, 0, &shape_50},
+    [0x1ae] = {SP_OP_V_RSQ_F32, SP_FORMAT_VOP3, 0, &shape_50},
+    [0x1af] = {SP_OP_V_RCP_F64, SP_FORMAT_VOP3, 0, &shape_53},
+    [0x1b1] = {SP_OP_V_RSQ_F64, SP_FORMAT_VOP3, 0, &shape_53},
+    [0x1b3] = {SP_OP_V_SQRT_F32, SP_FORMAT_VOP3, 0, &shape_50},
+    [0x1b4] = {SP_OP_V_SQRT_F64, SP_FORMAT_VOP3, 0, &shape_53},
+    [0x1b5] = {SP_OP_V_SIN_F32, SP_FORMAT_VOP3, 0, &shape_50},
+    [0x1b6] = {SP_OP_V_COS_F32, SP_FORMAT_VOP3, 0, &shape_50},
+    [0x1b7] = {SP_OP_V_NOT_B32, SP_FORMAT_VOP3, 0, &shape_50},
+    [0x1b8] = {SP_OP_V_BFREV_B32, SP_FORMAT_VOP3, 0, &shape_50},
+    [0x1b9] = {SP_OP_V_CLZ_I32_U32, SP_FORMAT_VOP3, 0, &shape_50},
+    [0x1ba] = {SP_OP_V_CTZ_I32_B32, SP_FORMAT_VOP3, 0, &shape_50},
+    [0x1bb] = {SP_OP_V_CLS_I32, SP_FORMAT_VOP3, 0, &shape_50},
+    [0x1bc] = {SP_OP_V_FREXP_EXP_I32_F64, SP_FORMAT_VOP3, 0, &shape_51},
+    [0x1bd] = {SP_OP_V_FREXP_MANT_F64, SP_FORMAT_VOP3, 0, &shape_53},
+    [0x1be] = {SP_OP_V_FRACT_F64, SP_FORMAT_VOP3, 0, &shape_53},
+    [0x1bf] = {SP_OP_V_FREXP_EXP_I32_F32, SP_FORMAT_VOP3, 0, &shape_50},
+    [0x1c0] = {SP_OP_V_FREXP_MANT_F32, SP_FORMAT_VOP3, 0, &shape_50},
+    [0x1c1] = {SP_OP_V_CLREXCP, SP_FORMAT_VOP3, 0, &shape_10},
+    [0x1c2] = {SP_OP_V_MOVRELD_B32, SP_FORMAT_VOP3, 0, &shape_50},
+    [0x1c3] = {SP_OP_V_MOVRELS_B32, SP_FORMAT_VOP3, 0, &shape_50},
+    [0x1c4] = {SP_OP_V_MOVRELSD_B32, SP_FORMAT_VOP3, 0, &shape_50},
+    [0x1c8] = {SP_OP_V_MOVRELSD_2_B32, SP_FORMAT_VOP3, 0, &shape_50},
+    [0x1d0] = {SP_OP_V_CVT_F16_U16, SP_FORMAT_VOP3, 0, &shape_50},
+    [0x1d1] = {SP_OP_V_CVT_F16_I16, SP_FORMAT_VOP3, 0, &shape_50},
+    [0x1d2] = {SP_OP_V_CVT_U16_F16, SP_FORMAT_VOP3, 0, &shape_50},
+    [0x1d3] = {SP_OP_V_CVT_I16_F16, SP_FORMAT_VOP3, 0, &shape_50},
+    [0x1d4] = {SP_OP_V_RCP_F16, SP_FORMAT_VOP3, 0, &shape_50},
+    [0x1d5] = {SP_OP_V_SQRT_F16, SP_FORMAT_VOP3, 0, &shape_50},
+    [0x1d6] = {SP_OP_V_RSQ_F16, SP_FORMAT_VOP3, 0, &shape_50},
+    [0x1d7] = {SP_OP_V_LOG_F16, SP_FORMAT_VOP3, 0, &shape_50},
+    [0x1d8] = {SP_OP_V_EXP_F16, SP_FORMAT_VOP3, 0, &shape_50},
+    [0x1d9] = {SP_OP_V_FREXP_MANT_F16, SP_FORMAT_VOP3, 0, &shape_50},
+    [0x1da] = {SP_OP_V_FREXP_EXP_I16_F16, SP_FORMAT_VOP3, 0, &shape_50},
+    [0x1db] = {SP_OP_V_FLOOR_F16, SP_FORMAT_VOP3, 0, &shape_50},
+    [0x1dc] = {SP_OP_V_CEIL_F16, SP_FORMAT_VOP3, 0, &shape_50},
+    [0x1dd] = {SP_OP_V_TRUNC_F16, SP_FORMAT_VOP3, 0, &shape_50},
+    [0x1de] = {SP_OP_V_RNDNE_F16, SP_FORMAT_VOP3, 0, &shape_50},
+    [0x1df] = {SP_OP_V_FRACT_F16, SP_FORMAT_VOP3, 0, &shape_50},
+    [0x1e0] = {SP_OP_V_SIN_F16, SP_FORMAT_VOP3, 0, &shape_50},
+    [0x1e1] = {SP_OP_V_COS_F16, SP_FORMAT_VOP3, 0, &shape_50},
+    [0x1e2] = {SP_OP_V_SAT_PK_U8_I16, SP_FORMAT_VOP3, 0, &shape_50},
+    [0x1e3] = {SP_OP_V_CVT_NORM_I16_F16, SP_FORMAT_VOP3, 0, &shape_50},
+    [0x1e4] = {SP_OP_V_CVT_NORM_U16_F16, SP_FORMAT_VOP3, 0, &shape_50},
     [0x200] = {SP_OP_V_INTERP_P1_F32, SP_FORMAT_VOP3, SP_ISA_NAME, &shape_10},
     [0x201] = {SP_OP_V_INTERP_P2_F32, SP_FORMAT_VOP3, SP_ISA_NAME, &shape_10},
     [0x202] = {SP_OP_V_INTERP_MOV_F32, SP_FORMAT_VOP3, SP_ISA_NAME, &shape_10},
-    [0x2ff] = {SP_OP_V_LSHLREV_B64, SP_FORMAT_VOP3, SP_ISA_BUS1, &shape_57},
-    [0x300] = {SP_OP_V_LSHRREV_B64, SP_FORMAT_VOP3, SP_ISA_BUS1, &shape_57},
-    [0x301] = {SP_OP_V_ASHRREV_I64, SP_FORMAT_VOP3, SP_ISA_BUS1, &shape_57},
-    [0x303] = {SP_OP_V_ADD_NC_U16, SP_FORMAT_VOP3, 0, &shape_41},
-    [0x304] = {SP_OP_V_SUB_NC_U16, SP_FORMAT_VOP3, 0, &shape_41},
-    [0x305] = {SP_OP_V_MUL_LO_U16, SP_FORMAT_VOP3, 0, &shape_41},
-    [0x307] = {SP_OP_V_LSHRREV_B16, SP_FORMAT_VOP3, 0, &shape_41},
-    [0x308] = {SP_OP_V_ASHRREV_I16, SP_FORMAT_VOP3, 0, &shape_41},
-    [0x309] = {SP_OP_V_MAX_U16, SP_FORMAT_VOP3, 0, &shape_41},
-    [0x30a] = {SP_OP_V_MAX_I16, SP_FORMAT_VOP3, 0, &shape_41},
-    [0x30b] = {SP_OP_V_MIN_U16, SP_FORMAT_VOP3, 0, &shape_41},
-    [0x30c] = {SP_OP_V_MIN_I16, SP_FORMAT_VOP3, 0, &shape_41},
-    [0x30d] = {SP_OP_V_ADD_NC_I16, SP_FORMAT_VOP3, 0, &shape_41},
-    [0x30e] = {SP_OP_V_SUB_NC_I16, SP_FORMAT_VOP3, 0, &shape_41},
-    [0x30f] = {SP_OP_V_ADD_CO_U32, SP_FORMAT_VOP3B, 0, &shape_58},
-    [0x310] = {SP_OP_V_SUB_CO_U32, SP_FORMAT_VOP3B, 0, &shape_58},
-    [0x311] = {SP_OP_V_PACK_B32_F16, SP_FORMAT_VOP3, 0, &shape_41},
-    [0x312] = {SP_OP_V_CVT_PK_NORM_I16_F16, SP_FORMAT_VOP3, 0, &shape_41},
-    [0x313] = {SP_OP_V_CVT_PK_NORM_U16_F16, SP_FORMAT_VOP3, 0, &shape_41},
-    [0x314] = {SP_OP_V_LSHLREV_B16, SP_FORMAT_VOP3, 0, &shape_41},
-    [0x319] = {SP_OP_V_SUBREV_CO_U32, SP_FORMAT_VOP3B, 0, &shape_58},
-    [0x340] = {SP_OP_V_MAD_U16, SP_FORMAT_VOP3, 0, &shape_43},
+    [0x2ff] = {SP_OP_V_LSHLREV_B64, SP_FORMAT_VOP3, SP_ISA_BUS1, &shape_54},
+    [0x300] = {SP_OP_V_LSHRREV_B64, SP_FORMAT_VOP3, SP_ISA_BUS1, &shape_54},
+    [0x301] = {SP_OP_V_ASHRREV_I64, SP_FORMAT_VOP3, SP_ISA_BUS1, &shape_54},
+    [0x303] = {SP_OP_V_ADD_NC_U16, SP_FORMAT_VOP3, 0, &shape_39},
+    [0x304] = {SP_OP_V_SUB_NC_U16, SP_FORMAT_VOP3, 0, &shape_39},
+    [0x305] = {SP_OP_V_MUL_LO_U16, SP_FORMAT_VOP3, 0, &shape_39},
+    [0x307] = {SP_OP_V_LSHRREV_B16, SP_FORMAT_VOP3, 0, &shape_39},
+    [0x308] = {SP_OP_V_ASHRREV_I16, SP_FORMAT_VOP3, 0, &shape_39},
+    [0x309] = {SP_OP_V_MAX_U16, SP_FORMAT_VOP3, 0, &shape_39},
+    [0x30a] = {SP_OP_V_MAX_I16, SP_FORMAT_VOP3, 0, &shape_39},
+    [0x30b] = {SP_OP_V_MIN_U16, SP_FORMAT_VOP3, 0, &shape_39},
+    [0x30c] = {SP_OP_V_MIN_I16, SP_FORMAT_VOP3, 0, &shape_39},
+    [0x30d] = {SP_OP_V_ADD_NC_I16, SP_FORMAT_VOP3, 0, &shape_39},
+    [0x30e] = {SP_OP_V_SUB_NC_I16, SP_FORMAT_VOP3, 0, &shape_39},
+    [0x30f] = {SP_OP_V_ADD_CO_U32, SP_FORMAT_VOP3B, 0, &shape_55},
+    [0x310] = {SP_OP_V_SUB_CO_U32, SP_FORMAT_VOP3B, 0, &shape_55},
+    [0x311] = {SP_OP_V_PACK_B32_F16, SP_FORMAT_VOP3, 0, &shape_39},
+    [0x312] = {SP_OP_V_CVT_PK_NORM_I16_F16, SP_FORMAT_VOP3, 0, &shape_39},
+    [0x313] = {SP_OP_V_CVT_PK_NORM_U16_F16, SP_FORMAT_VOP3, 0, &shape_39},
+    [0x314] = {SP_OP_V_LSHLREV_B16, SP_FORMAT_VOP3, 0, &shape_39},
+    [0x319] = {SP_OP_V_SUBREV_CO_U32, SP_FORMAT_VOP3B, 0, &shape_55},
+    [0x340] = {SP_OP_V_MAD_U16, SP_FORMAT_VOP3, 0, &shape_41},
     [0x342] = {SP_OP_V_INTERP_P1LL_F16, SP_FORMAT_VOP3, SP_ISA_NAME, &shape_10},
     [0x343] = {SP_OP_V_INTERP_P1LV_F16, SP_FORMAT_VOP3, SP_ISA_NAME, &shape_10},
-    [0x344] = {SP_OP_V_PERM_B32, SP_FORMAT_VOP3, 0, &shape_43},
-    [0x345] = {SP_OP_V_XAD_U32, SP_FORMAT_VOP3, 0, &shape_43},
-    [0x346] = {SP_OP_V_LSHL_ADD_U32, SP_FORMAT_VOP3, 0, &shape_43},
-    [0x347] = {SP_OP_V_ADD_LSHL_U32, SP_FORMAT_VOP3, 0, &shape_43},
-    [0x34b] = {SP_OP_V_FMA_F16, SP_FORMAT_VOP3, 0, &shape_43},
-    [0x351] = {SP_OP_V_MIN3_F16, SP_FORMAT_VOP3, 0, &shape_43},
-    [0x352] = {SP_OP_V_MIN3_I16, SP_FORMAT_VOP3, 0, &shape_43},
-    [0x353] = {SP_OP_V_MIN3_U16, SP_FORMAT_VOP3, 0, &shape_43},
-    [0x354] = {SP_OP_V_MAX3_F16, SP_FORMAT_VOP3, 0, &shape_43},
-    [0x355] = {SP_OP_V_MAX3_I16, SP_FORMAT_VOP3, 0, &shape_43},
-    [0x356] = {SP_OP_V_MAX3_U16, SP_FORMAT_VOP3, 0, &shape_43},
-    [0x357] = {SP_OP_V_MED3_F16, SP_FORMAT_VOP3, 0, &shape_43},
-    [0x358] = {SP_OP_V_MED3_I16, SP_FORMAT_VOP3, 0, &shape_43},
-    [0x359] = {SP_OP_V_MED3_U16, SP_FORMAT_VOP3, 0, &shape_43},
+    [0x344] = {SP_OP_V_PERM_B32, SP_FORMAT_VOP3, 0, &shape_41},
+    [0x345] = {SP_OP_V_XAD_U32, SP_FORMAT_VOP3, 0, &shape_41},
+    [0x346] = {SP_OP_V_LSHL_ADD_U32, SP_FORMAT_VOP3, 0, &shape_41},
+    [0x347] = {SP_OP_V_ADD_LSHL_U32, SP_FORMAT_VOP3, 0, &shape_41},
+    [0x34b] = {SP_OP_V_FMA_F16, SP_FORMAT_VOP3, 0, &shape_41},
+    [0x351] = {SP_OP_V_MIN3_F16, SP_FORMAT_VOP3, 0, &shape_41},
+    [0x352] = {SP_OP_V_MIN3_I16, SP_FORMAT_VOP3, 0, &shape_41},
+    [0x353] = {SP_OP_V_MIN3_U16, SP_FORMAT_VOP3, 0, &shape_41},
+    [0x354] = {SP_OP_V_MAX3_F16, SP_FORMAT_VOP3, 0, &shape_41},
+    [0x355] = {SP_OP_V_MAX3_I16, SP_FORMAT_VOP3, 0, &shape_41},
+    [0x356] = {SP_OP_V_MAX3_U16, SP_FORMAT_VOP3, 0, &shape_41},
+    [0x357] = {SP_OP_V_MED3_F16, SP_FORMAT_VOP3, 0, &shape_41},
+    [0x358] = {SP_OP_V_MED3_I16, SP_FORMAT_VOP3, 0, &shape_41},
+    [0x359] = {SP_OP_V_MED3_U16, SP_FORMAT_VOP3, 0, &shape_41},
     [0x35a] = {SP_OP_V_INTERP_P2_F16, SP_FORMAT_VOP3, SP_ISA_NAME, &shape_10},
-    [0x35e] = {SP_OP_V_MAD_I16, SP_FORMAT_VOP3, 0, &shape_43},
-    [0x35f] = {SP_OP_V_DIV_FIXUP_F16, SP_FORMAT_VOP3, 0, &shape_43},
-    [0x360] = {SP_OP_V_READLANE_B32, SP_FORMAT_VOP3, 0, &shape_59},
-    [0x361] = {SP_OP_V_WRITELANE_B32, SP_FORMAT_VOP3, 0, &shape_60},
-    [0x362] = {SP_OP_V_LDEXP_F32, SP_FORMAT_VOP3, 0, &shape_41},
-    [0x363] = {SP_OP_V_BFM_B32, SP_FORMAT_VOP3, 0, &shape_41},
-    [0x364] = {SP_OP_V_BCNT_U32_B32, SP_FORMAT_VOP3, 0, &shape_41},
-    [0x365] = {SP_OP_V_MBCNT_LO_U32_B32, SP_FORMAT_VOP3, 0, &shape_41},
-    [0x366] = {SP_OP_V_MBCNT_HI_U32_B32, SP_FORMAT_VOP3, 0, &shape_41},
-    [0x368] = {SP_OP_V_CVT_PK_NORM_I16_F32, SP_FORMAT_VOP3, 0, &shape_41},
-    [0x369] = {SP_OP_V_CVT_PK_NORM_U16_F32, SP_FORMAT_VOP3, 0, &shape_41},
-    [0x36a] = {SP_OP_V_CVT_PK_U16_U32, SP_FORMAT_VOP3, 0, &shape_41},
-    [0x36b] = {SP_OP_V_CVT_PK_I16_I32, SP_FORMAT_VOP3, 0, &shape_41},
-    [0x36d] = {SP_OP_V_ADD3_U32, SP_FORMAT_VOP3, 0, &shape_43},
-    [0x36f] = {SP_OP_V_LSHL_OR_B32, SP_FORMAT_VOP3, 0, &shape_43},
-    [0x371] = {SP_OP_V_AND_OR_B32, SP_FORMAT_VOP3, 0, &shape_43},
-    [0x372] = {SP_OP_V_OR3_B32, SP_FORMAT_VOP3, 0, &shape_43},
-    [0x373] = {SP_OP_V_MAD_U32_U16, SP_FORMAT_VOP3, 0, &shape_43},
-    [0x375] = {SP_OP_V_MAD_I32_I16, SP_FORMAT_VOP3, 0, &shape_43},
-    [0x376] = {SP_OP_V_SUB_NC_I32, SP_FORMAT_VOP3, 0, &shape_41},
-    [0x377] = {SP_OP_V_PERMLANE16_B32, SP_FORMAT_VOP3, 0, &shape_61},
-    [0x378] = {SP_OP_V_PERMLANEX16_B32, SP_FORMAT_VOP3, 0, &shape_61},
-    [0x37f] = {SP_OP_V_ADD_NC_I32, SP_FORMAT_VOP3, 0, &shape_41},
+    [0x35e] = {SP_OP_V_MAD_I16, SP_FORMAT_VOP3, 0, &shape_41},
+    [0x35f] = {SP_OP_V_DIV_FIXUP_F16, SP_FORMAT_VOP3, 0, &shape_41},
+    [0x360] = {SP_OP_V_READLANE_B32, SP_FORMAT_VOP3, 0, &shape_56},
+    [0x361] = {SP_OP_V_WRITELANE_B32, SP_FORMAT_VOP3, 0, &shape_57},
+    [0x362] = {SP_OP_V_LDEXP_F32, SP_FORMAT_VOP3, 0, &shape_39},
+    [0x363] = {SP_OP_V_BFM_B32, SP_FORMAT_VOP3, 0, &shape_39},
+    [0x364] = {SP_OP_V_BCNT_U32_B32, SP_FORMAT_VOP3, 0, &shape_39},
+    [0x365] = {SP_OP_V_MBCNT_LO_U32_B32, SP_FORMAT_VOP3, 0, &shape_39},
+    [0x366] = {SP_OP_V_MBCNT_HI_U32_B32, SP_FORMAT_VOP3, 0, &shape_39},
+    [0x368] = {SP_OP_V_CVT_PK_NORM_I16_F32, SP_FORMAT_VOP3, 0, &shape_39},
+    [0x369] = {SP_OP_V_CVT_PK_NORM_U16_F32, SP_FORMAT_VOP3, 0, &shape_39},
+    [0x36a] = {SP_OP_V_CVT_PK_U16_U32, SP_FORMAT_VOP3, 0, &shape_39},
+    [0x36b] = {SP_OP_V_CVT_PK_I16_I32, SP_FORMAT_VOP3, 0, &shape_39},
+    [0x36d] = {SP_OP_V_ADD3_U32, SP_FORMAT_VOP3, 0, &shape_41},
+    [0x36f] = {SP_OP_V_LSHL_OR_B32, SP_FORMAT_VOP3, 0, &shape_41},
+    [0x371] = {SP_OP_V_AND_OR_B32, SP_FORMAT_VOP3, 0, &shape_41},
+    [0x372] = {SP_OP_V_OR3_B32, SP_FORMAT_VOP3, 0, &shape_41},
+    [0x373] = {SP_OP_V_MAD_U32_U16, SP_FORMAT_VOP3, 0, &shape_41},
+    [0x375] = {SP_OP_V_MAD_I32_I16, SP_FORMAT_VOP3, 0, &shape_41},
+    [0x376] = {SP_OP_V_SUB_NC_I32, SP_FORMAT_VOP3, 0, &shape_39},
+    [0x377] = {SP_OP_V_PERMLANE16_B32, SP_FORMAT_VOP3, 0, &shape_58},
+    [0x378] = {SP_OP_V_PERMLANEX16_B32, SP_FORMAT_VOP3, 0, &shape_58},
+    [0x37f] = {SP_OP_V_ADD_NC_I32, SP_FORMAT_VOP3, 0, &shape_39},
 };
 
 static const struct sp_isa_field modifiers_vop3[] = {
@@ -1456,35 +1446,35 @@ static const struct sp_isa_field modifiers_vop3b[] = {
 };
 
 static const struct sp_isa_row rows_vop3p[] = {
-    [0x0] = {SP_OP_V_PK_MAD_I16, SP_FORMAT_VOP3P, 0, &shape_43},
-    [0x1] = {SP_OP_V_PK_MUL_LO_U16, SP_FORMAT_VOP3P, 0, &shape_41},
-    [0x2] = {SP_OP_V_PK_ADD_I16, SP_FORMAT_VOP3P, 0, &shape_41},
-    [0x3] = {SP_OP_V_PK_SUB_I16, SP_FORMAT_VOP3P, 0, &shape_41},
-    [0x4] = {SP_OP_V_PK_LSHLREV_B16, SP_FORMAT_VOP3P, 0, &shape_41},
-    [0x5] = {SP_OP_V_PK_LSHRREV_B16, SP_FORMAT_VOP3P, 0, &shape_41},
-    [0x6] = {SP_OP_V_PK_ASHRREV_I16, SP_FORMAT_VOP3P, 0, &shape_41},
-    [0x7] = {SP_OP_V_PK_MAX_I16, SP_FORMAT_VOP3P, 0, &shape_41},
-    [0x8] = {SP_OP_V_PK_MIN_I16, SP_FORMAT_VOP3P, 0, &shape_41},
-    [0x9] = {SP_OP_V_PK_MAD_U16, SP_FORMAT_VOP3P, 0, &shape_43},
-    [0xa] = {SP_OP_V_PK_ADD_U16, SP_FORMAT_VOP3P, 0, &shape_41},
-    [0xb] = {SP_OP_V_PK_SUB_U16, SP_FORMAT_VOP3P, 0, &shape_41},
-    [0xc] = {SP_OP_V_PK_MAX_U16, SP_FORMAT_VOP3P, 0, &shape_41},
-    [0xd] = {SP_OP_V_PK_MIN_U16, SP_FORMAT_VOP3P, 0, &shape_41},
-    [0xe] = {SP_OP_V_PK_FMA_F16, SP_FORMAT_VOP3P, 0, &shape_43},
-    [0xf] = {SP_OP_V_PK_ADD_F16, SP_FORMAT_VOP3P, 0, &shape_41},
-    [0x10] = {SP_OP_V_PK_MUL_F16, SP_FORMAT_VOP3P, 0, &shape_41},
-    [0x11] = {SP_OP_V_PK_MIN_F16, SP_FORMAT_VOP3P, 0, &shape_41},
-    [0x12] = {SP_OP_V_PK_MAX_F16, SP_FORMAT_VOP3P, 0, &shape_41},
-    [0x13] = {SP_OP_V_DOT2_F32_F16, SP_FORMAT_VOP3P, 0, &shape_43},
-    [0x14] = {SP_OP_V_DOT2_I32_I16, SP_FORMAT_VOP3P, 0, &shape_43},
-    [0x15] = {SP_OP_V_DOT2_U32_U16, SP_FORMAT_VOP3P, 0, &shape_43},
-    [0x16] = {SP_OP_V_DOT4_I32_I8, SP_FORMAT_VOP3P, 0, &shape_43},
-    [0x17] = {SP_OP_V_DOT4_U32_U8, SP_FORMAT_VOP3P, 0, &shape_43},
-    [0x18] = {SP_OP_V_DOT8_I32_I4, SP_FORMAT_VOP3P, 0, &shape_43},
-    [0x19] = {SP_OP_V_DOT8_U32_U4, SP_FORMAT_VOP3P, 0, &shape_43},
-    [0x20] = {SP_OP_V_FMA_MIX_F32, SP_FORMAT_VOP3P, 0, &shape_43},
-    [0x21] = {SP_OP_V_FMA_MIXLO_F16, SP_FORMAT_VOP3P, 0, &shape_43},
-    [0x22] = {SP_OP_V_FMA_MIXHI_F16, SP_FORMAT_VOP3P, 0, &shape_43},
+    [0x0] = {SP_OP_V_PK_MAD_I16, SP_FORMAT_VOP3P, 0, &shape_41},
+    [0x1] = {SP_OP_V_PK_MUL_LO_U16, SP_FORMAT_VOP3P, 0, &shape_39},
+    [0x2] = {SP_OP_V_PK_ADD_I16, SP_FORMAT_VOP3P, 0, &shape_39},
+    [0x3] = {SP_OP_V_PK_SUB_I16, SP_FORMAT_VOP3P, 0, &shape_39},
+    [0x4] = {SP_OP_V_PK_LSHLREV_B16, SP_FORMAT_VOP3P, 0, &shape_39},
+    [0x5] = {SP_OP_V_PK_LSHRREV_B16, SP_FORMAT_VOP3P, 0, &shape_39},
+    [0x6] = {SP_OP_V_PK_ASHRREV_I16, SP_FORMAT_VOP3P, 0, &shape_39},
+    [0x7] = {SP_OP_V_PK_MAX_I16, SP_FORMAT_VOP3P, 0, &shape_39},
+    [0x8] = {SP_OP_V_PK_MIN_I16, SP_FORMAT_VOP3P, 0, &shape_39},
+    [0x9] = {SP_OP_V_PK_MAD_U16, SP_FORMAT_VOP3P, 0, &shape_41},
+    [0xa] = {SP_OP_V_PK_ADD_U16, SP_FORMAT_VOP3P, 0, &shape_39},
+    [0xb] = {SP_OP_V_PK_SUB_U16, SP_FORMAT_VOP3P, 0, &shape_39},
+    [0xc] = {SP_OP_V_PK_MAX_U16, SP_FORMAT_VOP3P, 0, &shape_39},
+    [0xd] = {SP_OP_V_PK_MIN_U16, SP_FORMAT_VOP3P, 0, &shape_39},
+    [0xe] = {SP_OP_V_PK_FMA_F16, SP_FORMAT_VOP3P, 0, &shape_41},
+    [0xf] = {SP_OP_V_PK_ADD_F16, SP_FORMAT_VOP3P, 0, &shape_39},
+    [0x10] = {SP_OP_V_PK_MUL_F16, SP_FORMAT_VOP3P, 0, &shape_39},
+    [0x11] = {SP_OP_V_PK_MIN_F16, SP_FORMAT_VOP3P, 0, &shape_39},
+    [0x12] = {SP_OP_V_PK_MAX_F16, SP_FORMAT_VOP3P, 0, &shape_39},
+    [0x13] = {SP_OP_V_DOT2_F32_F16, SP_FORMAT_VOP3P, 0, &shape_41},
+    [0x14] = {SP_OP_V_DOT2_I32_I16, SP_FORMAT_VOP3P, 0, &shape_41},
+    [0x15] = {SP_OP_V_DOT2_U32_U16, SP_FORMAT_VOP3P, 0, &shape_41},
+    [0x16] = {SP_OP_V_DOT4_I32_I8, SP_FORMAT_VOP3P, 0, &shape_41},
+    [0x17] = {SP_OP_V_DOT4_U32_U8, SP_FORMAT_VOP3P, 0, &shape_41},
+    [0x18] = {SP_OP_V_DOT8_I32_I4, SP_FORMAT_VOP3P, 0, &shape_41},
+    [0x19] = {SP_OP_V_DOT8_U32_U4, SP_FORMAT_VOP3P, 0, &shape_41},
+    [0x20] = {SP_OP_V_FMA_MIX_F32, SP_FORMAT_VOP3P, 0, &shape_41},
+    [0x21] = {SP_OP_V_FMA_MIXLO_F16, SP_FORMAT_VOP3P, 0, &shape_41},
+    [0x22] = {SP_OP_V_FMA_MIXHI_F16, SP_FORMAT_VOP3P, 0, &shape_41},
 };
 
 static const struct sp_isa_field modifiers_vop3p[] = {
@@ -1495,261 +1485,259 @@ static const struct sp_isa_field modifiers_vop3p[] = {
     {SP_SLOT_NEG, SP_KIND_RAW, 61, 3, 0, 0, 0},
 };
 
-static const struct sp_isa_field shape_62_fields[] = {
+static const struct sp_isa_field shape_59_fields[] = {
     {SP_SLOT_SRC0, SP_KIND_VGPR, 32, 8, 0, 0, 1},
     {SP_SLOT_SRC1, SP_KIND_VGPR, 40, 8, 0, 0, 1},
 };
 
-static const struct sp_isa_shape shape_62 = {shape_62_fields, 0xffff000000000000, 2};
+static const struct sp_isa_shape shape_59 = {shape_59_fields, 2};
+
+static const struct sp_isa_field shape_60_fields[] = {
+    {SP_SLOT_SRC0, SP_KIND_VGPR, 32, 8, 0, 0, 1},
+    {SP_SLOT_SRC1, SP_KIND_VGPR, 40, 8, 0, 0, 1},
+    {SP_SLOT_SRC2, SP_KIND_VGPR, 48, 8, 0, 0, 1},
+};
+
+static const struct sp_isa_shape shape_60 = {shape_60_fields, 3};
+
+static const struct sp_isa_field shape_61_fields[] = {
+    {SP_SLOT_DST, SP_KIND_VGPR, 56, 8, 0, 0, 1},
+    {SP_SLOT_SRC0, SP_KIND_VGPR, 32, 8, 0, 0, 1},
+    {SP_SLOT_SRC1, SP_KIND_VGPR, 40, 8, 0, 0, 1},
+};
+
+static const struct sp_isa_shape shape_61 = {shape_61_fields, 3};
+
+static const struct sp_isa_field shape_62_fields[] = {
+    {SP_SLOT_DST, SP_KIND_VGPR, 56, 8, 0, 0, 1},
+    {SP_SLOT_SRC0, SP_KIND_VGPR, 32, 8, 0, 0, 1},
+    {SP_SLOT_SRC1, SP_KIND_VGPR, 40, 8, 0, 0, 1},
+    {SP_SLOT_SRC2, SP_KIND_VGPR, 48, 8, 0, 0, 1},
+};
+
+static const struct sp_isa_shape shape_62 = {shape_62_fields, 4};
 
 static const struct sp_isa_field shape_63_fields[] = {
-    {SP_SLOT_SRC0, SP_KIND_VGPR, 32, 8, 0, 0, 1},
-    {SP_SLOT_SRC1, SP_KIND_VGPR, 40, 8, 0, 0, 1},
-    {SP_SLOT_SRC2, SP_KIND_VGPR, 48, 8, 0, 0, 1},
-};
-
-static const struct sp_isa_shape shape_63 = {shape_63_fields, 0xff00000000000000, 3};
-
-static const struct sp_isa_shape shape_64 = {NULL, 0xffffffff00000000, 0};
-
-static const struct sp_isa_field shape_65_fields[] = {
-    {SP_SLOT_DST, SP_KIND_VGPR, 56, 8, 0, 0, 1},
-    {SP_SLOT_SRC0, SP_KIND_VGPR, 32, 8, 0, 0, 1},
-    {SP_SLOT_SRC1, SP_KIND_VGPR, 40, 8, 0, 0, 1},
-};
-
-static const struct sp_isa_shape shape_65 = {shape_65_fields, 0xff000000000000, 3};
-
-static const struct sp_isa_field shape_66_fields[] = {
-    {SP_SLOT_DST, SP_KIND_VGPR, 56, 8, 0, 0, 1},
-    {SP_SLOT_SRC0, SP_KIND_VGPR, 32, 8, 0, 0, 1},
-    {SP_SLOT_SRC1, SP_KIND_VGPR, 40, 8, 0, 0, 1},
-    {SP_SLOT_SRC2, SP_KIND_VGPR, 48, 8, 0, 0, 1},
-};
-
-static const struct sp_isa_shape shape_66 = {shape_66_fields, 0x0, 4};
-
-static const struct sp_isa_field shape_67_fields[] = {
     {SP_SLOT_DST, SP_KIND_VGPR, 56, 8, 0, 0, 2},
     {SP_SLOT_SRC0, SP_KIND_VGPR, 32, 8, 0, 0, 1},
     {SP_SLOT_SRC1, SP_KIND_VGPR, 40, 8, 0, 0, 1},
     {SP_SLOT_SRC2, SP_KIND_VGPR, 48, 8, 0, 0, 1},
 };
 
-static const struct sp_isa_shape shape_67 = {shape_67_fields, 0x0, 4};
+static const struct sp_isa_shape shape_63 = {shape_63_fields, 4};
 
-static const struct sp_isa_field shape_68_fields[] = {
+static const struct sp_isa_field shape_64_fields[] = {
     {SP_SLOT_DST, SP_KIND_VGPR, 56, 8, 0, 0, 1},
     {SP_SLOT_SRC0, SP_KIND_VGPR, 32, 8, 0, 0, 1},
 };
 
-static const struct sp_isa_shape shape_68 = {shape_68_fields, 0xffff0000000000, 2};
+static const struct sp_isa_shape shape_64 = {shape_64_fields, 2};
+
+static const struct sp_isa_field shape_65_fields[] = {
+    {SP_SLOT_DST, SP_KIND_VGPR, 56, 8, 0, 0, 2},
+    {SP_SLOT_SRC0, SP_KIND_VGPR, 32, 8, 0, 0, 1},
+};
+
+static const struct sp_isa_shape shape_65 = {shape_65_fields, 2};
+
+static const struct sp_isa_field shape_66_fields[] = {
+    {SP_SLOT_DST, SP_KIND_VGPR, 56, 8, 0, 0, 1},
+};
+
+static const struct sp_isa_shape shape_66 = {shape_66_fields, 1};
+
+static const struct sp_isa_field shape_67_fields[] = {
+    {SP_SLOT_SRC0, SP_KIND_VGPR, 32, 8, 0, 0, 1},
+    {SP_SLOT_SRC1, SP_KIND_VGPR, 40, 8, 0, 0, 2},
+};
+
+static const struct sp_isa_shape shape_67 = {shape_67_fields, 2};
+
+static const struct sp_isa_field shape_68_fields[] = {
+    {SP_SLOT_SRC0, SP_KIND_VGPR, 32, 8, 0, 0, 1},
+    {SP_SLOT_SRC1, SP_KIND_VGPR, 40, 8, 0, 0, 2},
+    {SP_SLOT_SRC2, SP_KIND_VGPR, 48, 8, 0, 0, 2},
+};
+
+static const struct sp_isa_shape shape_68 = {shape_68_fields, 3};
 
 static const struct sp_isa_field shape_69_fields[] = {
     {SP_SLOT_DST, SP_KIND_VGPR, 56, 8, 0, 0, 2},
     {SP_SLOT_SRC0, SP_KIND_VGPR, 32, 8, 0, 0, 1},
+    {SP_SLOT_SRC1, SP_KIND_VGPR, 40, 8, 0, 0, 2},
 };
 
-static const struct sp_isa_shape shape_69 = {shape_69_fields, 0xffff0000000000, 2};
+static const struct sp_isa_shape shape_69 = {shape_69_fields, 3};
 
 static const struct sp_isa_field shape_70_fields[] = {
-    {SP_SLOT_DST, SP_KIND_VGPR, 56, 8, 0, 0, 1},
+    {SP_SLOT_DST, SP_KIND_VGPR, 56, 8, 0, 0, 2},
+    {SP_SLOT_SRC0, SP_KIND_VGPR, 32, 8, 0, 0, 1},
+    {SP_SLOT_SRC1, SP_KIND_VGPR, 40, 8, 0, 0, 2},
+    {SP_SLOT_SRC2, SP_KIND_VGPR, 48, 8, 0, 0, 2},
 };
 
-static const struct sp_isa_shape shape_70 = {shape_70_fields, 0xffffff00000000, 1};
+static const struct sp_isa_shape shape_70 = {shape_70_fields, 4};
 
 static const struct sp_isa_field shape_71_fields[] = {
+    {SP_SLOT_DST, SP_KIND_VGPR, 56, 8, 0, 0, 4},
     {SP_SLOT_SRC0, SP_KIND_VGPR, 32, 8, 0, 0, 1},
     {SP_SLOT_SRC1, SP_KIND_VGPR, 40, 8, 0, 0, 2},
+    {SP_SLOT_SRC2, SP_KIND_VGPR, 48, 8, 0, 0, 2},
 };
 
-static const struct sp_isa_shape shape_71 = {shape_71_fields, 0xffff000000000000, 2};
+static const struct sp_isa_shape shape_71 = {shape_71_fields, 4};
 
 static const struct sp_isa_field shape_72_fields[] = {
+    {SP_SLOT_DST, SP_KIND_VGPR, 56, 8, 0, 0, 4},
     {SP_SLOT_SRC0, SP_KIND_VGPR, 32, 8, 0, 0, 1},
-    {SP_SLOT_SRC1, SP_KIND_VGPR, 40, 8, 0, 0, 2},
-    {SP_SLOT_SRC2, SP_KIND_VGPR, 48, 8, 0, 0, 2},
 };
 
-static const struct sp_isa_shape shape_72 = {shape_72_fields, 0xff00000000000000, 3};
+static const struct sp_isa_shape shape_72 = {shape_72_fields, 2};
 
 static const struct sp_isa_field shape_73_fields[] = {
-    {SP_SLOT_DST, SP_KIND_VGPR, 56, 8, 0, 0, 2},
-    {SP_SLOT_SRC0, SP_KIND_VGPR, 32, 8, 0, 0, 1},
-    {SP_SLOT_SRC1, SP_KIND_VGPR, 40, 8, 0, 0, 2},
-};
-
-static const struct sp_isa_shape shape_73 = {shape_73_fields, 0xff000000000000, 3};
-
-static const struct sp_isa_field shape_74_fields[] = {
-    {SP_SLOT_DST, SP_KIND_VGPR, 56, 8, 0, 0, 2},
-    {SP_SLOT_SRC0, SP_KIND_VGPR, 32, 8, 0, 0, 1},
-    {SP_SLOT_SRC1, SP_KIND_VGPR, 40, 8, 0, 0, 2},
-    {SP_SLOT_SRC2, SP_KIND_VGPR, 48, 8, 0, 0, 2},
-};
-
-static const struct sp_isa_shape shape_74 = {shape_74_fields, 0x0, 4};
-
-static const struct sp_isa_field shape_75_fields[] = {
-    {SP_SLOT_DST, SP_KIND_VGPR, 56, 8, 0, 0, 4},
-    {SP_SLOT_SRC0, SP_KIND_VGPR, 32, 8, 0, 0, 1},
-    {SP_SLOT_SRC1, SP_KIND_VGPR, 40, 8, 0, 0, 2},
-    {SP_SLOT_SRC2, SP_KIND_VGPR, 48, 8, 0, 0, 2},
-};
-
-static const struct sp_isa_shape shape_75 = {shape_75_fields, 0x0, 4};
-
-static const struct sp_isa_field shape_76_fields[] = {
-    {SP_SLOT_DST, SP_KIND_VGPR, 56, 8, 0, 0, 4},
-    {SP_SLOT_SRC0, SP_KIND_VGPR, 32, 8, 0, 0, 1},
-};
-
-static const struct sp_isa_shape shape_76 = {shape_76_fields, 0xffff0000000000, 2};
-
-static const struct sp_isa_field shape_77_fields[] = {
     {SP_SLOT_SRC1, SP_KIND_VGPR, 40, 8, 0, 0, 1},
 };
 
-static const struct sp_isa_shape shape_77 = {shape_77_fields, 0xffff00ff00000000, 1};
+static const struct sp_isa_shape shape_73 = {shape_73_fields, 1};
 
-static const struct sp_isa_field shape_78_fields[] = {
+static const struct sp_isa_field shape_74_fields[] = {
     {SP_SLOT_SRC0, SP_KIND_VGPR, 32, 8, 0, 0, 1},
     {SP_SLOT_SRC1, SP_KIND_VGPR, 40, 8, 0, 0, 3},
 };
 
-static const struct sp_isa_shape shape_78 = {shape_78_fields, 0xffff000000000000, 2};
+static const struct sp_isa_shape shape_74 = {shape_74_fields, 2};
 
-static const struct sp_isa_field shape_79_fields[] = {
+static const struct sp_isa_field shape_75_fields[] = {
     {SP_SLOT_SRC0, SP_KIND_VGPR, 32, 8, 0, 0, 1},
     {SP_SLOT_SRC1, SP_KIND_VGPR, 40, 8, 0, 0, 4},
 };
 
-static const struct sp_isa_shape shape_79 = {shape_79_fields, 0xffff000000000000, 2};
+static const struct sp_isa_shape shape_75 = {shape_75_fields, 2};
 
-static const struct sp_isa_field shape_80_fields[] = {
+static const struct sp_isa_field shape_76_fields[] = {
     {SP_SLOT_DST, SP_KIND_VGPR, 56, 8, 0, 0, 3},
     {SP_SLOT_SRC0, SP_KIND_VGPR, 32, 8, 0, 0, 1},
 };
 
-static const struct sp_isa_shape shape_80 = {shape_80_fields, 0xffff0000000000, 2};
+static const struct sp_isa_shape shape_76 = {shape_76_fields, 2};
 
 static const struct sp_isa_row rows_ds[] = {
-    [0x0] = {SP_OP_DS_ADD_U32, SP_FORMAT_DS, 0, &shape_62},
-    [0x1] = {SP_OP_DS_SUB_U32, SP_FORMAT_DS, 0, &shape_62},
-    [0x2] = {SP_OP_DS_RSUB_U32, SP_FORMAT_DS, 0, &shape_62},
-    [0x3] = {SP_OP_DS_INC_U32, SP_FORMAT_DS, 0, &shape_62},
-    [0x4] = {SP_OP_DS_DEC_U32, SP_FORMAT_DS, 0, &shape_62},
-    [0x5] = {SP_OP_DS_MIN_I32, SP_FORMAT_DS, 0, &shape_62},
-    [0x6] = {SP_OP_DS_MAX_I32, SP_FORMAT_DS, 0, &shape_62},
-    [0x7] = {SP_OP_DS_MIN_U32, SP_FORMAT_DS, 0, &shape_62},
-    [0x8] = {SP_OP_DS_MAX_U32, SP_FORMAT_DS, 0, &shape_62},
-    [0x9] = {SP_OP_DS_AND_B32, SP_FORMAT_DS, 0, &shape_62},
-    [0xa] = {SP_OP_DS_OR_B32, SP_FORMAT_DS, 0, &shape_62},
-    [0xb] = {SP_OP_DS_XOR_B32, SP_FORMAT_DS, 0, &shape_62},
-    [0xc] = {SP_OP_DS_MSKOR_B32, SP_FORMAT_DS, 0, &shape_63},
-    [0xd] = {SP_OP_DS_STORE_B32, SP_FORMAT_DS, 0, &shape_62},
-    [0xe] = {SP_OP_DS_STORE_2ADDR_B32, SP_FORMAT_DS, SP_ISA_TWO_ADDR, &shape_63},
-    [0xf] = {SP_OP_DS_STORE_2ADDR_STRIDE64_B32, SP_FORMAT_DS, SP_ISA_TWO_ADDR, &shape_63},
-    [0x10] = {SP_OP_DS_CMPST_B32, SP_FORMAT_DS, 0, &shape_63},
-    [0x11] = {SP_OP_DS_CMPST_F32, SP_FORMAT_DS, 0, &shape_63},
-    [0x12] = {SP_OP_DS_MIN_F32, SP_FORMAT_DS, 0, &shape_62},
-    [0x13] = {SP_OP_DS_MAX_F32, SP_FORMAT_DS, 0, &shape_62},
-    [0x14] = {SP_OP_DS_NOP, SP_FORMAT_DS, 0, &shape_64},
-    [0x15] = {SP_OP_DS_ADD_F32, SP_FORMAT_DS, 0, &shape_62},
-    [0x1e] = {SP_OP_DS_STORE_B8, SP_FORMAT_DS, 0, &shape_62},
-    [0x1f] = {SP_OP_DS_STORE_B16, SP_FORMAT_DS, 0, &shape_62},
-    [0x20] = {SP_OP_DS_ADD_RTN_U32, SP_FORMAT_DS, 0, &shape_65},
-    [0x21] = {SP_OP_DS_SUB_RTN_U32, SP_FORMAT_DS, 0, &shape_65},
-    [0x22] = {SP_OP_DS_RSUB_RTN_U32, SP_FORMAT_DS, 0, &shape_65},
-    [0x23] = {SP_OP_DS_INC_RTN_U32, SP_FORMAT_DS, 0, &shape_65},
-    [0x24] = {SP_OP_DS_DEC_RTN_U32, SP_FORMAT_DS, 0, &shape_65},
-    [0x25] = {SP_OP_DS_MIN_RTN_I32, SP_FORMAT_DS, 0, &shape_65},
-    [0x26] = {SP_OP_DS_MAX_RTN_I32, SP_FORMAT_DS, 0, &shape_65},
-    [0x27] = {SP_OP_DS_MIN_RTN_U32, SP_FORMAT_DS, 0, &shape_65},
-    [0x28] = {SP_OP_DS_MAX_RTN_U32, SP_FORMAT_DS, 0, &shape_65},
-    [0x29] = {SP_OP_DS_AND_RTN_B32, SP_FORMAT_DS, 0, &shape_65},
-    [0x2a] = {SP_OP_DS_OR_RTN_B32, SP_FORMAT_DS, 0, &shape_65},
-    [0x2b] = {SP_OP_DS_XOR_RTN_B32, SP_FORMAT_DS, 0, &shape_65},
-    [0x2c] = {SP_OP_DS_MSKOR_RTN_B32, SP_FORMAT_DS, 0, &shape_66},
-    [0x2d] = {SP_OP_DS_STOREXCHG_RTN_B32, SP_FORMAT_DS, 0, &shape_65},
-    [0x2e] = {SP_OP_DS_STOREXCHG_2ADDR_RTN_B32, SP_FORMAT_DS, SP_ISA_TWO_ADDR, &shape_67},
-    [0x2f] = {SP_OP_DS_STOREXCHG_2ADDR_STRIDE64_RTN_B32, SP_FORMAT_DS, SP_ISA_TWO_ADDR, &shape_67},
-    [0x30] = {SP_OP_DS_CMPST_RTN_B32, SP_FORMAT_DS, 0, &shape_66},
-    [0x31] = {SP_OP_DS_CMPST_RTN_F32, SP_FORMAT_DS, 0, &shape_66},
-    [0x32] = {SP_OP_DS_MIN_RTN_F32, SP_FORMAT_DS, 0, &shape_65},
-    [0x33] = {SP_OP_DS_MAX_RTN_F32, SP_FORMAT_DS, 0, &shape_65},
-    [0x34] = {SP_OP_DS_WRAP_RTN_B32, SP_FORMAT_DS, 0, &shape_66},
-    [0x35] = {SP_OP_DS_SWIZZLE_B32, SP_FORMAT_DS, 0, &shape_68},
-    [0x36] = {SP_OP_DS_LOAD_B32, SP_FORMAT_DS, 0, &shape_68},
-    [0x37] = {SP_OP_DS_LOAD_2ADDR_B32, SP_FORMAT_DS, SP_ISA_TWO_ADDR, &shape_69},
-    [0x38] = {SP_OP_DS_LOAD_2ADDR_STRIDE64_B32, SP_FORMAT_DS, SP_ISA_TWO_ADDR, &shape_69},
-    [0x39] = {SP_OP_DS_LOAD_I8, SP_FORMAT_DS, 0, &shape_68},
-    [0x3a] = {SP_OP_DS_LOAD_U8, SP_FORMAT_DS, 0, &shape_68},
-    [0x3b] = {SP_OP_DS_LOAD_I16, SP_FORMAT_DS, 0, &shape_68},
-    [0x3c] = {SP_OP_DS_LOAD_U16, SP_FORMAT_DS, 0, &shape_68},
-    [0x3d] = {SP_OP_DS_CONSUME, SP_FORMAT_DS, 0, &shape_70},
-    [0x3e] = {SP_OP_DS_APPEND, SP_FORMAT_DS, 0, &shape_70},
-    [0x40] = {SP_OP_DS_ADD_U64, SP_FORMAT_DS, 0, &shape_71},
-    [0x41] = {SP_OP_DS_SUB_U64, SP_FORMAT_DS, 0, &shape_71},
-    [0x42] = {SP_OP_DS_RSUB_U64, SP_FORMAT_DS, 0, &shape_71},
-    [0x43] = {SP_OP_DS_INC_U64, SP_FORMAT_DS, 0, &shape_71},
-    [0x44] = {SP_OP_DS_DEC_U64, SP_FORMAT_DS, 0, &shape_71},
-    [0x45] = {SP_OP_DS_MIN_I64, SP_FORMAT_DS, 0, &shape_71},
-    [0x46] = {SP_OP_DS_MAX_I64, SP_FORMAT_DS, 0, &shape_71},
-    [0x47] = {SP_OP_DS_MIN_U64, SP_FORMAT_DS, 0, &shape_71},
-    [0x48] = {SP_OP_DS_MAX_U64, SP_FORMAT_DS, 0, &shape_71},
-    [0x49] = {SP_OP_DS_AND_B64, SP_FORMAT_DS, 0, &shape_71},
-    [0x4a] = {SP_OP_DS_OR_B64, SP_FORMAT_DS, 0, &shape_71},
-    [0x4b] = {SP_OP_DS_XOR_B64, SP_FORMAT_DS, 0, &shape_71},
-    [0x4c] = {SP_OP_DS_MSKOR_B64, SP_FORMAT_DS, 0, &shape_72},
-    [0x4d] = {SP_OP_DS_STORE_B64, SP_FORMAT_DS, 0, &shape_71},
-    [0x4e] = {SP_OP_DS_STORE_2ADDR_B64, SP_FORMAT_DS, SP_ISA_TWO_ADDR, &shape_72},
-    [0x4f] = {SP_OP_DS_STORE_2ADDR_STRIDE64_B64, SP_FORMAT_DS, SP_ISA_TWO_ADDR, &shape_72},
-    [0x50] = {SP_OP_DS_CMPST_B64, SP_FORMAT_DS, 0, &shape_72},
-    [0x51] = {SP_OP_DS_CMPST_F64, SP_FORMAT_DS, 0, &shape_72},
-    [0x52] = {SP_OP_DS_MIN_F64, SP_FORMAT_DS, 0, &shape_71},
-    [0x53] = {SP_OP_DS_MAX_F64, SP_FORMAT_DS, 0, &shape_71},
-    [0x55] = {SP_OP_DS_ADD_RTN_F32, SP_FORMAT_DS, 0, &shape_65},
-    [0x60] = {SP_OP_DS_ADD_RTN_U64, SP_FORMAT_DS, 0, &shape_73},
-    [0x61] = {SP_OP_DS_SUB_RTN_U64, SP_FORMAT_DS, 0, &shape_73},
-    [0x62] = {SP_OP_DS_RSUB_RTN_U64, SP_FORMAT_DS, 0, &shape_73},
-    [0x63] = {SP_OP_DS_INC_RTN_U64, SP_FORMAT_DS, 0, &shape_73},
-    [0x64] = {SP_OP_DS_DEC_RTN_U64, SP_FORMAT_DS, 0, &shape_73},
-    [0x65] = {SP_OP_DS_MIN_RTN_I64, SP_FORMAT_DS, 0, &shape_73},
-    [0x66] = {SP_OP_DS_MAX_RTN_I64, SP_FORMAT_DS, 0, &shape_73},
-    [0x67] = {SP_OP_DS_MIN_RTN_U64, SP_FORMAT_DS, 0, &shape_73},
-    [0x68] = {SP_OP_DS_MAX_RTN_U64, SP_FORMAT_DS, 0, &shape_73},
-    [0x69] = {SP_OP_DS_AND_RTN_B64, SP_FORMAT_DS, 0, &shape_73},
-    [0x6a] = {SP_OP_DS_OR_RTN_B64, SP_FORMAT_DS, 0, &shape_73},
-    [0x6b] = {SP_OP_DS_XOR_RTN_B64, SP_FORMAT_DS, 0, &shape_73},
-    [0x6c] = {SP_OP_DS_MSKOR_RTN_B64, SP_FORMAT_DS, 0, &shape_74},
-    [0x6d] = {SP_OP_DS_STOREXCHG_RTN_B64, SP_FORMAT_DS, 0, &shape_73},
-    [0x6e] = {SP_OP_DS_STOREXCHG_2ADDR_RTN_B64, SP_FORMAT_DS, SP_ISA_TWO_ADDR, &shape_75},
-    [0x6f] = {SP_OP_DS_STOREXCHG_2ADDR_STRIDE64_RTN_B64, SP_FORMAT_DS, SP_ISA_TWO_ADDR, &shape_75},
-    [0x70] = {SP_OP_DS_CMPST_RTN_B64, SP_FORMAT_DS, 0, &shape_74},
-    [0x71] = {SP_OP_DS_CMPST_RTN_F64, SP_FORMAT_DS, 0, &shape_74},
-    [0x72] = {SP_OP_DS_MIN_RTN_F64, SP_FORMAT_DS, 0, &shape_73},
-    [0x73] = {SP_OP_DS_MAX_RTN_F64, SP_FORMAT_DS, 0, &shape_73},
-    [0x76] = {SP_OP_DS_LOAD_B64, SP_FORMAT_DS, 0, &shape_69},
-    [0x77] = {SP_OP_DS_LOAD_2ADDR_B64, SP_FORMAT_DS, SP_ISA_TWO_ADDR, &shape_76},
-    [0x78] = {SP_OP_DS_LOAD_2ADDR_STRIDE64_B64, SP_FORMAT_DS, SP_ISA_TWO_ADDR, &shape_76},
-    [0x7e] = {SP_OP_DS_CONDXCHG32_RTN_B64, SP_FORMAT_DS, 0, &shape_73},
-    [0xa0] = {SP_OP_DS_STORE_B8_D16_HI, SP_FORMAT_DS, 0, &shape_62},
-    [0xa1] = {SP_OP_DS_STORE_B16_D16_HI, SP_FORMAT_DS, 0, &shape_62},
-    [0xa2] = {SP_OP_DS_LOAD_U8_D16, SP_FORMAT_DS, 0, &shape_68},
-    [0xa3] = {SP_OP_DS_LOAD_U8_D16_HI, SP_FORMAT_DS, 0, &shape_68},
-    [0xa4] = {SP_OP_DS_LOAD_I8_D16, SP_FORMAT_DS, 0, &shape_68},
-    [0xa5] = {SP_OP_DS_LOAD_I8_D16_HI, SP_FORMAT_DS, 0, &shape_68},
-    [0xa6] = {SP_OP_DS_LOAD_U16_D16, SP_FORMAT_DS, 0, &shape_68},
-    [0xa7] = {SP_OP_DS_LOAD_U16_D16_HI, SP_FORMAT_DS, 0, &shape_68},
-    [0xb0] = {SP_OP_DS_STORE_ADDTID_B32, SP_FORMAT_DS, 0, &shape_77},
-    [0xb1] = {SP_OP_DS_LOAD_ADDTID_B32, SP_FORMAT_DS, 0, &shape_70},
-    [0xb2] = {SP_OP_DS_PERMUTE_B32, SP_FORMAT_DS, 0, &shape_65},
-    [0xb3] = {SP_OP_DS_BPERMUTE_B32, SP_FORMAT_DS, 0, &shape_65},
-    [0xde] = {SP_OP_DS_STORE_B96, SP_FORMAT_DS, 0, &shape_78},
-    [0xdf] = {SP_OP_DS_STORE_B128, SP_FORMAT_DS, 0, &shape_79},
-    [0xfe] = {SP_OP_DS_LOAD_B96, SP_FORMAT_DS, 0, &shape_80},
-    [0xff] = {SP_OP_DS_LOAD_B128, SP_FORMAT_DS, 0, &shape_76},
+    [0x0] = {SP_OP_DS_ADD_U32, SP_FORMAT_DS, 0, &shape_59},
+    [0x1] = {SP_OP_DS_SUB_U32, SP_FORMAT_DS, 0, &shape_59},
+    [0x2] = {SP_OP_DS_RSUB_U32, SP_FORMAT_DS, 0, &shape_59},
+    [0x3] = {SP_OP_DS_INC_U32, SP_FORMAT_DS, 0, &shape_59},
+    [0x4] = {SP_OP_DS_DEC_U32, SP_FORMAT_DS, 0, &shape_59},
+    [0x5] = {SP_OP_DS_MIN_I32, SP_FORMAT_DS, 0, &shape_59},
+    [0x6] = {SP_OP_DS_MAX_I32, SP_FORMAT_DS, 0, &shape_59},
+    [0x7] = {SP_OP_DS_MIN_U32, SP_FORMAT_DS, 0, &shape_59},
+    [0x8] = {SP_OP_DS_MAX_U32, SP_FORMAT_DS, 0, &shape_59},
+    [0x9] = {SP_OP_DS_AND_B32, SP_FORMAT_DS, 0, &shape_59},
+    [0xa] = {SP_OP_DS_OR_B32, SP_FORMAT_DS, 0, &shape_59},
+    [0xb] = {SP_OP_DS_XOR_B32, SP_FORMAT_DS, 0, &shape_59},
+    [0xc] = {SP_OP_DS_MSKOR_B32, SP_FORMAT_DS, 0, &shape_60},
+    [0xd] = {SP_OP_DS_STORE_B32, SP_FORMAT_DS, 0, &shape_59},
+    [0xe] = {SP_OP_DS_STORE_2ADDR_B32, SP_FORMAT_DS, SP_ISA_TWO_ADDR, &shape_60},
+    [0xf] = {SP_OP_DS_STORE_2ADDR_STRIDE64_B32, SP_FORMAT_DS, SP_ISA_TWO_ADDR, &shape_60},
+    [0x10] = {SP_OP_DS_CMPST_B32, SP_FORMAT_DS, 0, &shape_60},
+    [0x11] = {SP_OP_DS_CMPST_F32, SP_FORMAT_DS, 0, &shape_60},
+    [0x12] = {SP_OP_DS_MIN_F32, SP_FORMAT_DS, 0, &shape_59},
+    [0x13] = {SP_OP_DS_MAX_F32, SP_FORMAT_DS, 0, &shape_59},
+    [0x14] = {SP_OP_DS_NOP, SP_FORMAT_DS, 0, &shape_10},
+    [0x15] = {SP_OP_DS_ADD_F32, SP_FORMAT_DS, 0, &shape_59},
+    [0x1e] = {SP_OP_DS_STORE_B8, SP_FORMAT_DS, 0, &shape_59},
+    [0x1f] = {SP_OP_DS_STORE_B16, SP_FORMAT_DS, 0, &shape_59},
+    [0x20] = {SP_OP_DS_ADD_RTN_U32, SP_FORMAT_DS, 0, &shape_61},
+    [0x21] = {SP_OP_DS_SUB_RTN_U32, SP_FORMAT_DS, 0, &shape_61},
+    [0x22] = {SP_OP_DS_RSUB_RTN_U32, SP_FORMAT_DS, 0, &shape_61},
+    [0x23] = {SP_OP_DS_INC_RTN_U32, SP_FORMAT_DS, 0, &shape_61},
+    [0x24] = {SP_OP_DS_DEC_RTN_U32, SP_FORMAT_DS, 0, &shape_61},
+    [0x25] = {SP_OP_DS_MIN_RTN_I32, SP_FORMAT_DS, 0, &shape_61},
+    [0x26] = {SP_OP_DS_MAX_RTN_I32, SP_FORMAT_DS, 0, &shape_61},
+    [0x27] = {SP_OP_DS_MIN_RTN_U32, SP_FORMAT_DS, 0, &shape_61},
+    [0x28] = {SP_OP_DS_MAX_RTN_U32, SP_FORMAT_DS, 0, &shape_61},
+    [0x29] = {SP_OP_DS_AND_RTN_B32, SP_FORMAT_DS, 0, &shape_61},
+    [0x2a] = {SP_OP_DS_OR_RTN_B32, SP_FORMAT_DS, 0, &shape_61},
+    [0x2b] = {SP_OP_DS_XOR_RTN_B32, SP_FORMAT_DS, 0, &shape_61},
+    [0x2c] = {SP_OP_DS_MSKOR_RTN_B32, SP_FORMAT_DS, 0, &shape_62},
+    [0x2d] = {SP_OP_DS_STOREXCHG_RTN_B32, SP_FORMAT_DS, 0, &shape_61},
+    [0x2e] = {SP_OP_DS_STOREXCHG_2ADDR_RTN_B32, SP_FORMAT_DS, SP_ISA_TWO_ADDR, &shape_63},
+    [0x2f] = {SP_OP_DS_STOREXCHG_2ADDR_STRIDE64_RTN_B32, SP_FORMAT_DS, SP_ISA_TWO_ADDR, &shape_63},
+    [0x30] = {SP_OP_DS_CMPST_RTN_B32, SP_FORMAT_DS, 0, &shape_62},
+    [0x31] = {SP_OP_DS_CMPST_RTN_F32, SP_FORMAT_DS, 0, &shape_62},
+    [0x32] = {SP_OP_DS_MIN_RTN_F32, SP_FORMAT_DS, 0, &shape_61},
+    [0x33] = {SP_OP_DS_MAX_RTN_F32, SP_FORMAT_DS, 0, &shape_61},
+    [0x34] = {SP_OP_DS_WRAP_RTN_B32, SP_FORMAT_DS, 0, &shape_62},
+    [0x35] = {SP_OP_DS_SWIZZLE_B32, SP_FORMAT_DS, 0, &shape_64},
+    [0x36] = {SP_OP_DS_LOAD_B32, SP_FORMAT_DS, 0, &shape_64},
+    [0x37] = {SP_OP_DS_LOAD_2ADDR_B32, SP_FORMAT_DS, SP_ISA_TWO_ADDR, &shape_65},
+    [0x38] = {SP_OP_DS_LOAD_2ADDR_STRIDE64_B32, SP_FORMAT_DS, SP_ISA_TWO_ADDR, &shape_65},
+    [0x39] = {SP_OP_DS_LOAD_I8, SP_FORMAT_DS, 0, &shape_64},
+    [0x3a] = {SP_OP_DS_LOAD_U8, SP_FORMAT_DS, 0, &shape_64},
+    [0x3b] = {SP_OP_DS_LOAD_I16, SP_FORMAT_DS, 0, &shape_64},
+    [0x3c] = {SP_OP_DS_LOAD_U16, SP_FORMAT_DS, 0, &shape_64},
+    [0x3d] = {SP_OP_DS_CONSUME, SP_FORMAT_DS, 0, &shape_66},
+    [0x3e] = {SP_OP_DS_APPEND, SP_FORMAT_DS, 0, &shape_66},
+    [0x40] = {SP_OP_DS_ADD_U64, SP_FORMAT_DS, 0, &shape_67},
+    [0x41] = {SP_OP_DS_SUB_U64, SP_FORMAT_DS, 0, &shape_67},
+    [0x42] = {SP_OP_DS_RSUB_U64, SP_FORMAT_DS, 0, &shape_67},
+    [0x43] = {SP_OP_DS_INC_U64, SP_FORMAT_DS, 0, &shape_67},
+    [0x44] = {SP_OP_DS_DEC_U64, SP_FORMAT_DS, 0, &shape_67},
+    [0x45] = {SP_OP_DS_MIN_I64, SP_FORMAT_DS, 0, &shape_67},
+    [0x46] = {SP_OP_DS_MAX_I64, SP_FORMAT_DS, 0, &shape_67},
+    [0x47] = {SP_OP_DS_MIN_U64, SP_FORMAT_DS, 0, &shape_67},
+    [0x48] = {SP_OP_DS_MAX_U64, SP_FORMAT_DS, 0, &shape_67},
+    [0x49] = {SP_OP_DS_AND_B64, SP_FORMAT_DS, 0, &shape_67},
+    [0x4a] = {SP_OP_DS_OR_B64, SP_FORMAT_DS, 0, &shape_67},
+    [0x4b] = {SP_OP_DS_XOR_B64, SP_FORMAT_DS, 0, &shape_67},
+    [0x4c] = {SP_OP_DS_MSKOR_B64, SP_FORMAT_DS, 0, &shape_68},
+    [0x4d] = {SP_OP_DS_STORE_B64, SP_FORMAT_DS, 0, &shape_67},
+    [0x4e] = {SP_OP_DS_STORE_2ADDR_B64, SP_FORMAT_DS, SP_ISA_TWO_ADDR, &shape_68},
+    [0x4f] = {SP_OP_DS_STORE_2ADDR_STRIDE64_B64, SP_FORMAT_DS, SP_ISA_TWO_ADDR, &shape_68},
+    [0x50] = {SP_OP_DS_CMPST_B64, SP_FORMAT_DS, 0, &shape_68},
+    [0x51] = {SP_OP_DS_CMPST_F64, SP_FORMAT_DS, 0, &shape_68},
+    [0x52] = {SP_OP_DS_MIN_F64, SP_FORMAT_DS, 0, &shape_67},
+    [0x53] = {SP_OP_DS_MAX_F64, SP_FORMAT_DS, 0, &shape_67},
+    [0x55] = {SP_OP_DS_ADD_RTN_F32, SP_FORMAT_DS, 0, &shape_61},
+    [0x60] = {SP_OP_DS_ADD_RTN_U64, SP_FORMAT_DS, 0, &shape_69},
+    [0x61] = {SP_OP_DS_SUB_RTN_U64, SP_FORMAT_DS, 0, &shape_69},
+    [0x62] = {SP_OP_DS_RSUB_RTN_U64, SP_FORMAT_DS, 0, &shape_69},
+    [0x63] = {SP_OP_DS_INC_RTN_U64, SP_FORMAT_DS, 0, &shape_69},
+    [0x64] = {SP_OP_DS_DEC_RTN_U64, SP_FORMAT_DS, 0, &shape_69},
+    [0x65] = {SP_OP_DS_MIN_RTN_I64, SP_FORMAT_DS, 0, &shape_69},
+    [0x66] = {SP_OP_DS_MAX_RTN_I64, SP_FORMAT_DS, 0, &shape_69},
+    [0x67] = {SP_OP_DS_MIN_RTN_U64, SP_FORMAT_DS, 0, &shape_69},
+    [0x68] = {SP_OP_DS_MAX_RTN_U64, SP_FORMAT_DS, 0, &shape_69},
+    [0x69] = {SP_OP_DS_AND_RTN_B64, SP_FORMAT_DS, 0, &shape_69},
+    [0x6a] = {SP_OP_DS_OR_RTN_B64, SP_FORMAT_DS, 0, &shape_69},
+    [0x6b] = {SP_OP_DS_XOR_RTN_B64, SP_FORMAT_DS, 0, &shape_69},
+    [0x6c] = {SP_OP_DS_MSKOR_RTN_B64, SP_FORMAT_DS, 0, &shape_70},
+    [0x6d] = {SP_OP_DS_STOREXCHG_RTN_B64, SP_FORMAT_DS, 0, &shape_69},
+    [0x6e] = {SP_OP_DS_STOREXCHG_2ADDR_RTN_B64, SP_FORMAT_DS, SP_ISA_TWO_ADDR, &shape_71},
+    [0x6f] = {SP_OP_DS_STOREXCHG_2ADDR_STRIDE64_RTN_B64, SP_FORMAT_DS, SP_ISA_TWO_ADDR, &shape_71},
+    [0x70] = {SP_OP_DS_CMPST_RTN_B64, SP_FORMAT_DS, 0, &shape_70},
+    [0x71] = {SP_OP_DS_CMPST_RTN_F64, SP_FORMAT_DS, 0, &shape_70},
+    [0x72] = {SP_OP_DS_MIN_RTN_F64, SP_FORMAT_DS, 0, &shape_69},
+    [0x73] = {SP_OP_DS_MAX_RTN_F64, SP_FORMAT_DS, 0, &shape_69},
+    [0x76] = {SP_OP_DS_LOAD_B64, SP_FORMAT_DS, 0, &shape_65},
+    [0x77] = {SP_OP_DS_LOAD_2ADDR_B64, SP_FORMAT_DS, SP_ISA_TWO_ADDR, &shape_72},
+    [0x78] = {SP_OP_DS_LOAD_2ADDR_STRIDE64_B64, SP_FORMAT_DS, SP_ISA_TWO_ADDR, &shape_72},
+    [0x7e] = {SP_OP_DS_CONDXCHG32_RTN_B64, SP_FORMAT_DS, 0, &shape_69},
+    [0xa0] = {SP_OP_DS_STORE_B8_D16_HI, SP_FORMAT_DS, 0, &shape_59},
+    [0xa1] = {SP_OP_DS_STORE_B16_D16_HI, SP_FORMAT_DS, 0, &shape_59},
+    [0xa2] = {SP_OP_DS_LOAD_U8_D16, SP_FORMAT_DS, 0, &shape_64},
+    [0xa3] = {SP_OP_DS_LOAD_U8_D16_HI, SP_FORMAT_DS, 0, &shape_64},
+    [0xa4] = {SP_OP_DS_LOAD_I8_D16, SP_FORMAT_DS, 0, &shape_64},
+    [0xa5] = {SP_OP_DS_LOAD_I8_D16_HI, SP_FORMAT_DS, 0, &shape_64},
+    [0xa6] = {SP_OP_DS_LOAD_U16_D16, SP_FORMAT_DS, 0, &shape_64},
+    [0xa7] = {SP_OP_DS_LOAD_U16_D16_HI, SP_FORMAT_DS, 0, &shape_64},
+    [0xb0] = {SP_OP_DS_STORE_ADDTID_B32, SP_FORMAT_DS, 0, &shape_73},
+    [0xb1] = {SP_OP_DS_LOAD_ADDTID_B32, SP_FORMAT_DS, 0, &shape_66},
+    [0xb2] = {SP_OP_DS_PERMUTE_B32, SP_FORMAT_DS, 0, &shape_61},
+    [0xb3] = {SP_OP_DS_BPERMUTE_B32, SP_FORMAT_DS, 0, &shape_61},
+    [0xde] = {SP_OP_DS_STORE_B96, SP_FORMAT_DS, 0, &shape_74},
+    [0xdf] = {SP_OP_DS_STORE_B128, SP_FORMAT_DS, 0, &shape_75},
+    [0xfe] = {SP_OP_DS_LOAD_B96, SP_FORMAT_DS, 0, &shape_76},
+    [0xff] = {SP_OP_DS_LOAD_B128, SP_FORMAT_DS, 0, &shape_72},
 };
 
 static const struct sp_isa_field modifiers_ds[] = {
@@ -1775,127 +1763,125 @@ static const struct sp_isa_field modifiers_dpp16[] = {
     {SP_SLOT_ROW_MASK, SP_KIND_RAW, 28, 4, 0, 0, 0},
 };
 
-static const struct sp_isa_field shape_81_fields[] = {
+static const struct sp_isa_field shape_77_fields[] = {
     {SP_SLOT_DST, SP_KIND_SCALAR, 6, 7, 0, 0, 1},
     {SP_SLOT_SBASE, SP_KIND_PAIR, 0, 6, 0, 0, 2},
     {SP_SLOT_SOFFSET, SP_KIND_SCALAR, 57, 7, 0, 0, 0},
 };
 
-static const struct sp_isa_shape shape_81 = {shape_81_fields, 0x0, 3};
+static const struct sp_isa_shape shape_77 = {shape_77_fields, 3};
 
-static const struct sp_isa_field shape_82_fields[] = {
+static const struct sp_isa_field shape_78_fields[] = {
     {SP_SLOT_DST, SP_KIND_SCALAR, 6, 7, 0, 0, 2},
     {SP_SLOT_SBASE, SP_KIND_PAIR, 0, 6, 0, 0, 2},
     {SP_SLOT_SOFFSET, SP_KIND_SCALAR, 57, 7, 0, 0, 0},
 };
 
-static const struct sp_isa_shape shape_82 = {shape_82_fields, 0x0, 3};
+static const struct sp_isa_shape shape_78 = {shape_78_fields, 3};
 
-static const struct sp_isa_field shape_83_fields[] = {
+static const struct sp_isa_field shape_79_fields[] = {
     {SP_SLOT_DST, SP_KIND_SCALAR, 6, 7, 0, 0, 4},
     {SP_SLOT_SBASE, SP_KIND_PAIR, 0, 6, 0, 0, 2},
     {SP_SLOT_SOFFSET, SP_KIND_SCALAR, 57, 7, 0, 0, 0},
 };
 
-static const struct sp_isa_shape shape_83 = {shape_83_fields, 0x0, 3};
+static const struct sp_isa_shape shape_79 = {shape_79_fields, 3};
 
-static const struct sp_isa_field shape_84_fields[] = {
+static const struct sp_isa_field shape_80_fields[] = {
     {SP_SLOT_DST, SP_KIND_SCALAR, 6, 7, 0, 0, 8},
     {SP_SLOT_SBASE, SP_KIND_PAIR, 0, 6, 0, 0, 2},
     {SP_SLOT_SOFFSET, SP_KIND_SCALAR, 57, 7, 0, 0, 0},
 };
 
-static const struct sp_isa_shape shape_84 = {shape_84_fields, 0x0, 3};
+static const struct sp_isa_shape shape_80 = {shape_80_fields, 3};
 
-static const struct sp_isa_field shape_85_fields[] = {
+static const struct sp_isa_field shape_81_fields[] = {
     {SP_SLOT_DST, SP_KIND_SCALAR, 6, 7, 0, 0, 16},
     {SP_SLOT_SBASE, SP_KIND_PAIR, 0, 6, 0, 0, 2},
     {SP_SLOT_SOFFSET, SP_KIND_SCALAR, 57, 7, 0, 0, 0},
 };
 
-static const struct sp_isa_shape shape_85 = {shape_85_fields, 0x0, 3};
+static const struct sp_isa_shape shape_81 = {shape_81_fields, 3};
 
-static const struct sp_isa_field shape_86_fields[] = {
+static const struct sp_isa_field shape_82_fields[] = {
     {SP_SLOT_DST, SP_KIND_SCALAR, 6, 7, 0, 0, 1},
     {SP_SLOT_SBASE, SP_KIND_PAIR, 0, 6, 0, 0, 4},
     {SP_SLOT_SOFFSET, SP_KIND_SCALAR, 57, 7, 0, 0, 0},
 };
 
-static const struct sp_isa_shape shape_86 = {shape_86_fields, 0x0, 3};
+static const struct sp_isa_shape shape_82 = {shape_82_fields, 3};
+
+static const struct sp_isa_field shape_83_fields[] = {
+    {SP_SLOT_DST, SP_KIND_SCALAR, 6, 7, 0, 0, 2},
+    {SP_SLOT_SBASE, SP_KIND_PAIR, 0, 6, 0, 0, 4},
+    {SP_SLOT_SOFFSET, SP_KIND_SCALAR, 57, 7, 0, 0, 0},
+};
+
+static const struct sp_isa_shape shape_83 = {shape_83_fields, 3};
+
+static const struct sp_isa_field shape_84_fields[] = {
+    {SP_SLOT_DST, SP_KIND_SCALAR, 6, 7, 0, 0, 4},
+    {SP_SLOT_SBASE, SP_KIND_PAIR, 0, 6, 0, 0, 4},
+    {SP_SLOT_SOFFSET, SP_KIND_SCALAR, 57, 7, 0, 0, 0},
+};
+
+static const struct sp_isa_shape shape_84 = {shape_84_fields, 3};
+
+static const struct sp_isa_field shape_85_fields[] = {
+    {SP_SLOT_DST, SP_KIND_SCALAR, 6, 7, 0, 0, 8},
+    {SP_SLOT_SBASE, SP_KIND_PAIR, 0, 6, 0, 0, 4},
+    {SP_SLOT_SOFFSET, SP_KIND_SCALAR, 57, 7, 0, 0, 0},
+};
+
+static const struct sp_isa_shape shape_85 = {shape_85_fields, 3};
+
+static const struct sp_isa_field shape_86_fields[] = {
+    {SP_SLOT_DST, SP_KIND_SCALAR, 6, 7, 0, 0, 16},
+    {SP_SLOT_SBASE, SP_KIND_PAIR, 0, 6, 0, 0, 4},
+    {SP_SLOT_SOFFSET, SP_KIND_SCALAR, 57, 7, 0, 0, 0},
+};
+
+static const struct sp_isa_shape shape_86 = {shape_86_fields, 3};
 
 static const struct sp_isa_field shape_87_fields[] = {
     {SP_SLOT_DST, SP_KIND_SCALAR, 6, 7, 0, 0, 2},
-    {SP_SLOT_SBASE, SP_KIND_PAIR, 0, 6, 0, 0, 4},
-    {SP_SLOT_SOFFSET, SP_KIND_SCALAR, 57, 7, 0, 0, 0},
 };
 
-static const struct sp_isa_shape shape_87 = {shape_87_fields, 0x0, 3};
+static const struct sp_isa_shape shape_87 = {shape_87_fields, 1};
 
 static const struct sp_isa_field shape_88_fields[] = {
-    {SP_SLOT_DST, SP_KIND_SCALAR, 6, 7, 0, 0, 4},
-    {SP_SLOT_SBASE, SP_KIND_PAIR, 0, 6, 0, 0, 4},
-    {SP_SLOT_SOFFSET, SP_KIND_SCALAR, 57, 7, 0, 0, 0},
-};
-
-static const struct sp_isa_shape shape_88 = {shape_88_fields, 0x0, 3};
-
-static const struct sp_isa_field shape_89_fields[] = {
-    {SP_SLOT_DST, SP_KIND_SCALAR, 6, 7, 0, 0, 8},
-    {SP_SLOT_SBASE, SP_KIND_PAIR, 0, 6, 0, 0, 4},
-    {SP_SLOT_SOFFSET, SP_KIND_SCALAR, 57, 7, 0, 0, 0},
-};
-
-static const struct sp_isa_shape shape_89 = {shape_89_fields, 0x0, 3};
-
-static const struct sp_isa_field shape_90_fields[] = {
-    {SP_SLOT_DST, SP_KIND_SCALAR, 6, 7, 0, 0, 16},
-    {SP_SLOT_SBASE, SP_KIND_PAIR, 0, 6, 0, 0, 4},
-    {SP_SLOT_SOFFSET, SP_KIND_SCALAR, 57, 7, 0, 0, 0},
-};
-
-static const struct sp_isa_shape shape_90 = {shape_90_fields, 0x0, 3};
-
-static const struct sp_isa_shape shape_91 = {NULL, 0x1fff, 0};
-
-static const struct sp_isa_field shape_92_fields[] = {
-    {SP_SLOT_DST, SP_KIND_SCALAR, 6, 7, 0, 0, 2},
-};
-
-static const struct sp_isa_shape shape_92 = {shape_92_fields, 0x3f, 1};
-
-static const struct sp_isa_field shape_93_fields[] = {
     {SP_SLOT_DST, SP_KIND_SCALAR, 6, 7, 0, 0, 0},
     {SP_SLOT_SBASE, SP_KIND_PAIR, 0, 6, 0, 0, 2},
     {SP_SLOT_SOFFSET, SP_KIND_SCALAR, 57, 7, 0, 0, 0},
 };
 
-static const struct sp_isa_shape shape_93 = {shape_93_fields, 0x0, 3};
+static const struct sp_isa_shape shape_88 = {shape_88_fields, 3};
 
-static const struct sp_isa_field shape_94_fields[] = {
+static const struct sp_isa_field shape_89_fields[] = {
     {SP_SLOT_DST, SP_KIND_SCALAR, 6, 7, 0, 0, 0},
     {SP_SLOT_SBASE, SP_KIND_PAIR, 0, 6, 0, 0, 4},
     {SP_SLOT_SOFFSET, SP_KIND_SCALAR, 57, 7, 0, 0, 0},
 };
 
-static const struct sp_isa_shape shape_94 = {shape_94_fields, 0x0, 3};
+static const struct sp_isa_shape shape_89 = {shape_89_fields, 3};
 
 static const struct sp_isa_row rows_smem[] = {
-    [0x0] = {SP_OP_S_LOAD_B32, SP_FORMAT_SMEM, 0, &shape_81},
-    [0x1] = {SP_OP_S_LOAD_B64, SP_FORMAT_SMEM, 0, &shape_82},
-    [0x2] = {SP_OP_S_LOAD_B128, SP_FORMAT_SMEM, 0, &shape_83},
-    [0x3] = {SP_OP_S_LOAD_B256, SP_FORMAT_SMEM, 0, &shape_84},
-    [0x4] = {SP_OP_S_LOAD_B512, SP_FORMAT_SMEM, 0, &shape_85},
-    [0x8] = {SP_OP_S_BUFFER_LOAD_B32, SP_FORMAT_SMEM, 0, &shape_86},
-    [0x9] = {SP_OP_S_BUFFER_LOAD_B64, SP_FORMAT_SMEM, 0, &shape_87},
-    [0xa] = {SP_OP_S_BUFFER_LOAD_B128, SP_FORMAT_SMEM, 0, &shape_88},
-    [0xb] = {SP_OP_S_BUFFER_LOAD_B256, SP_FORMAT_SMEM, 0, &shape_89},
-    [0xc] = {SP_OP_S_BUFFER_LOAD_B512, SP_FORMAT_SMEM, 0, &shape_90},
-    [0x1f] = {SP_OP_S_GL1_INV, SP_FORMAT_SMEM, 0, &shape_91},
-    [0x20] = {SP_OP_S_DCACHE_INV, SP_FORMAT_SMEM, 0, &shape_91},
-    [0x24] = {SP_OP_S_MEMTIME, SP_FORMAT_SMEM, 0, &shape_92},
-    [0x25] = {SP_OP_S_MEMREALTIME, SP_FORMAT_SMEM, 0, &shape_92},
-    [0x26] = {SP_OP_S_ATC_PROBE, SP_FORMAT_SMEM, 0, &shape_93},
-    [0x27] = {SP_OP_S_ATC_PROBE_BUFFER, SP_FORMAT_SMEM, 0, &shape_94},
+    [0x0] = {SP_OP_S_LOAD_B32, SP_FORMAT_SMEM, 0, &shape_77},
+    [0x1] = {SP_OP_S_LOAD_B64, SP_FORMAT_SMEM, 0, &shape_78},
+    [0x2] = {SP_OP_S_LOAD_B128, SP_FORMAT_SMEM, 0, &shape_79},
+    [0x3] = {SP_OP_S_LOAD_B256, SP_FORMAT_SMEM, 0, &shape_80},
+    [0x4] = {SP_OP_S_LOAD_B512, SP_FORMAT_SMEM, 0, &shape_81},
+    [0x8] = {SP_OP_S_BUFFER_LOAD_B32, SP_FORMAT_SMEM, 0, &shape_82},
+    [0x9] = {SP_OP_S_BUFFER_LOAD_B64, SP_FORMAT_SMEM, 0, &shape_83},
+    [0xa] = {SP_OP_S_BUFFER_LOAD_B128, SP_FORMAT_SMEM, 0, &shape_84},
+    [0xb] = {SP_OP_S_BUFFER_LOAD_B256, SP_FORMAT_SMEM, 0, &shape_85},
+    [0xc] = {SP_OP_S_BUFFER_LOAD_B512, SP_FORMAT_SMEM, 0, &shape_86},
+    [0x1f] = {SP_OP_S_GL1_INV, SP_FORMAT_SMEM, 0, &shape_10},
+    [0x20] = {SP_OP_S_DCACHE_INV, SP_FORMAT_SMEM, 0, &shape_10},
+    [0x24] = {SP_OP_S_MEMTIME, SP_FORMAT_SMEM, 0, &shape_87},
+    [0x25] = {SP_OP_S_MEMREALTIME, SP_FORMAT_SMEM, 0, &shape_87},
+    [0x26] = {SP_OP_S_ATC_PROBE, SP_FORMAT_SMEM, 0, &shape_88},
+    [0x27] = {SP_OP_S_ATC_PROBE_BUFFER, SP_FORMAT_SMEM, 0, &shape_89},
 };
 
 static const struct sp_isa_field modifiers_smem[] = {
@@ -1905,342 +1891,342 @@ static const struct sp_isa_field modifiers_smem[] = {
     {SP_SLOT_SOFFSET, SP_KIND_SCALAR, 57, 7, 0, 0, 0},
 };
 
-static const struct sp_isa_field shape_95_fields[] = {
+static const struct sp_isa_field shape_90_fields[] = {
     {SP_SLOT_DST, SP_KIND_VGPR, 56, 8, 0, 0, 1},
     {SP_SLOT_SRC0, SP_KIND_VGPR, 32, 8, 0, 0, 0},
 };
 
-static const struct sp_isa_shape shape_95 = {shape_95_fields, 0xff0000000000, 2};
+static const struct sp_isa_shape shape_90 = {shape_90_fields, 2};
+
+static const struct sp_isa_field shape_91_fields[] = {
+    {SP_SLOT_DST, SP_KIND_VGPR, 56, 8, 0, 0, 2},
+    {SP_SLOT_SRC0, SP_KIND_VGPR, 32, 8, 0, 0, 0},
+};
+
+static const struct sp_isa_shape shape_91 = {shape_91_fields, 2};
+
+static const struct sp_isa_field shape_92_fields[] = {
+    {SP_SLOT_DST, SP_KIND_VGPR, 56, 8, 0, 0, 4},
+    {SP_SLOT_SRC0, SP_KIND_VGPR, 32, 8, 0, 0, 0},
+};
+
+static const struct sp_isa_shape shape_92 = {shape_92_fields, 2};
+
+static const struct sp_isa_field shape_93_fields[] = {
+    {SP_SLOT_DST, SP_KIND_VGPR, 56, 8, 0, 0, 3},
+    {SP_SLOT_SRC0, SP_KIND_VGPR, 32, 8, 0, 0, 0},
+};
+
+static const struct sp_isa_shape shape_93 = {shape_93_fields, 2};
+
+static const struct sp_isa_field shape_94_fields[] = {
+    {SP_SLOT_SRC0, SP_KIND_VGPR, 32, 8, 0, 0, 0},
+    {SP_SLOT_SRC1, SP_KIND_VGPR, 40, 8, 0, 0, 1},
+};
+
+static const struct sp_isa_shape shape_94 = {shape_94_fields, 2};
+
+static const struct sp_isa_field shape_95_fields[] = {
+    {SP_SLOT_SRC0, SP_KIND_VGPR, 32, 8, 0, 0, 0},
+    {SP_SLOT_SRC1, SP_KIND_VGPR, 40, 8, 0, 0, 2},
+};
+
+static const struct sp_isa_shape shape_95 = {shape_95_fields, 2};
 
 static const struct sp_isa_field shape_96_fields[] = {
-    {SP_SLOT_DST, SP_KIND_VGPR, 56, 8, 0, 0, 2},
     {SP_SLOT_SRC0, SP_KIND_VGPR, 32, 8, 0, 0, 0},
+    {SP_SLOT_SRC1, SP_KIND_VGPR, 40, 8, 0, 0, 4},
 };
 
-static const struct sp_isa_shape shape_96 = {shape_96_fields, 0xff0000000000, 2};
+static const struct sp_isa_shape shape_96 = {shape_96_fields, 2};
 
 static const struct sp_isa_field shape_97_fields[] = {
-    {SP_SLOT_DST, SP_KIND_VGPR, 56, 8, 0, 0, 4},
     {SP_SLOT_SRC0, SP_KIND_VGPR, 32, 8, 0, 0, 0},
+    {SP_SLOT_SRC1, SP_KIND_VGPR, 40, 8, 0, 0, 3},
 };
 
-static const struct sp_isa_shape shape_97 = {shape_97_fields, 0xff0000000000, 2};
+static const struct sp_isa_shape shape_97 = {shape_97_fields, 2};
 
 static const struct sp_isa_field shape_98_fields[] = {
-    {SP_SLOT_DST, SP_KIND_VGPR, 56, 8, 0, 0, 3},
+    {SP_SLOT_DST, SP_KIND_VGPR, 56, 8, 0, 0, 1},
     {SP_SLOT_SRC0, SP_KIND_VGPR, 32, 8, 0, 0, 0},
+    {SP_SLOT_SRC1, SP_KIND_VGPR, 40, 8, 0, 0, 1},
 };
 
-static const struct sp_isa_shape shape_98 = {shape_98_fields, 0xff0000000000, 2};
+static const struct sp_isa_shape shape_98 = {shape_98_fields, 3};
 
 static const struct sp_isa_field shape_99_fields[] = {
+    {SP_SLOT_DST, SP_KIND_VGPR, 56, 8, 0, 0, 1},
     {SP_SLOT_SRC0, SP_KIND_VGPR, 32, 8, 0, 0, 0},
-    {SP_SLOT_SRC1, SP_KIND_VGPR, 40, 8, 0, 0, 1},
+    {SP_SLOT_SRC1, SP_KIND_VGPR, 40, 8, 0, 0, 2},
 };
 
-static const struct sp_isa_shape shape_99 = {shape_99_fields, 0xff00000000000000, 2};
+static const struct sp_isa_shape shape_99 = {shape_99_fields, 3};
 
 static const struct sp_isa_field shape_100_fields[] = {
+    {SP_SLOT_DST, SP_KIND_VGPR, 56, 8, 0, 0, 2},
     {SP_SLOT_SRC0, SP_KIND_VGPR, 32, 8, 0, 0, 0},
     {SP_SLOT_SRC1, SP_KIND_VGPR, 40, 8, 0, 0, 2},
 };
 
-static const struct sp_isa_shape shape_100 = {shape_100_fields, 0xff00000000000000, 2};
+static const struct sp_isa_shape shape_100 = {shape_100_fields, 3};
 
 static const struct sp_isa_field shape_101_fields[] = {
+    {SP_SLOT_DST, SP_KIND_VGPR, 56, 8, 0, 0, 2},
     {SP_SLOT_SRC0, SP_KIND_VGPR, 32, 8, 0, 0, 0},
     {SP_SLOT_SRC1, SP_KIND_VGPR, 40, 8, 0, 0, 4},
 };
 
-static const struct sp_isa_shape shape_101 = {shape_101_fields, 0xff00000000000000, 2};
+static const struct sp_isa_shape shape_101 = {shape_101_fields, 3};
 
 static const struct sp_isa_field shape_102_fields[] = {
+    {SP_SLOT_DST, SP_KIND_VGPR, 56, 8, 0, 0, 1},
     {SP_SLOT_SRC0, SP_KIND_VGPR, 32, 8, 0, 0, 0},
-    {SP_SLOT_SRC1, SP_KIND_VGPR, 40, 8, 0, 0, 3},
+    {SP_SLOT_SBASE, SP_KIND_SCALAR, 48, 7, 0, 0, 0},
 };
 
-static const struct sp_isa_shape shape_102 = {shape_102_fields, 0xff00000000000000, 2};
+static const struct sp_isa_shape shape_102 = {shape_102_fields, 3};
 
 static const struct sp_isa_field shape_103_fields[] = {
-    {SP_SLOT_DST, SP_KIND_VGPR, 56, 8, 0, 0, 1},
+    {SP_SLOT_DST, SP_KIND_VGPR, 56, 8, 0, 0, 2},
     {SP_SLOT_SRC0, SP_KIND_VGPR, 32, 8, 0, 0, 0},
-    {SP_SLOT_SRC1, SP_KIND_VGPR, 40, 8, 0, 0, 1},
+    {SP_SLOT_SBASE, SP_KIND_SCALAR, 48, 7, 0, 0, 0},
 };
 
-static const struct sp_isa_shape shape_103 = {shape_103_fields, 0x0, 3};
+static const struct sp_isa_shape shape_103 = {shape_103_fields, 3};
 
 static const struct sp_isa_field shape_104_fields[] = {
-    {SP_SLOT_DST, SP_KIND_VGPR, 56, 8, 0, 0, 1},
-    {SP_SLOT_SRC0, SP_KIND_VGPR, 32, 8, 0, 0, 0},
-    {SP_SLOT_SRC1, SP_KIND_VGPR, 40, 8, 0, 0, 2},
-};
-
-static const struct sp_isa_shape shape_104 = {shape_104_fields, 0x0, 3};
-
-static const struct sp_isa_field shape_105_fields[] = {
-    {SP_SLOT_DST, SP_KIND_VGPR, 56, 8, 0, 0, 2},
-    {SP_SLOT_SRC0, SP_KIND_VGPR, 32, 8, 0, 0, 0},
-    {SP_SLOT_SRC1, SP_KIND_VGPR, 40, 8, 0, 0, 2},
-};
-
-static const struct sp_isa_shape shape_105 = {shape_105_fields, 0x0, 3};
-
-static const struct sp_isa_field shape_106_fields[] = {
-    {SP_SLOT_DST, SP_KIND_VGPR, 56, 8, 0, 0, 2},
-    {SP_SLOT_SRC0, SP_KIND_VGPR, 32, 8, 0, 0, 0},
-    {SP_SLOT_SRC1, SP_KIND_VGPR, 40, 8, 0, 0, 4},
-};
-
-static const struct sp_isa_shape shape_106 = {shape_106_fields, 0x0, 3};
-
-static const struct sp_isa_field shape_107_fields[] = {
-    {SP_SLOT_DST, SP_KIND_VGPR, 56, 8, 0, 0, 1},
-    {SP_SLOT_SRC0, SP_KIND_VGPR, 32, 8, 0, 0, 0},
-    {SP_SLOT_SBASE, SP_KIND_SCALAR, 48, 7, 0, 0, 0},
-};
-
-static const struct sp_isa_shape shape_107 = {shape_107_fields, 0xff0000000000, 3};
-
-static const struct sp_isa_field shape_108_fields[] = {
-    {SP_SLOT_DST, SP_KIND_VGPR, 56, 8, 0, 0, 2},
-    {SP_SLOT_SRC0, SP_KIND_VGPR, 32, 8, 0, 0, 0},
-    {SP_SLOT_SBASE, SP_KIND_SCALAR, 48, 7, 0, 0, 0},
-};
-
-static const struct sp_isa_shape shape_108 = {shape_108_fields, 0xff0000000000, 3};
-
-static const struct sp_isa_field shape_109_fields[] = {
     {SP_SLOT_DST, SP_KIND_VGPR, 56, 8, 0, 0, 4},
     {SP_SLOT_SRC0, SP_KIND_VGPR, 32, 8, 0, 0, 0},
     {SP_SLOT_SBASE, SP_KIND_SCALAR, 48, 7, 0, 0, 0},
 };
 
-static const struct sp_isa_shape shape_109 = {shape_109_fields, 0xff0000000000, 3};
+static const struct sp_isa_shape shape_104 = {shape_104_fields, 3};
 
-static const struct sp_isa_field shape_110_fields[] = {
+static const struct sp_isa_field shape_105_fields[] = {
     {SP_SLOT_DST, SP_KIND_VGPR, 56, 8, 0, 0, 3},
     {SP_SLOT_SRC0, SP_KIND_VGPR, 32, 8, 0, 0, 0},
     {SP_SLOT_SBASE, SP_KIND_SCALAR, 48, 7, 0, 0, 0},
 };
 
-static const struct sp_isa_shape shape_110 = {shape_110_fields, 0xff0000000000, 3};
+static const struct sp_isa_shape shape_105 = {shape_105_fields, 3};
 
-static const struct sp_isa_field shape_111_fields[] = {
+static const struct sp_isa_field shape_106_fields[] = {
     {SP_SLOT_SRC0, SP_KIND_VGPR, 32, 8, 0, 0, 0},
     {SP_SLOT_SRC1, SP_KIND_VGPR, 40, 8, 0, 0, 1},
     {SP_SLOT_SBASE, SP_KIND_SCALAR, 48, 7, 0, 0, 0},
 };
 
-static const struct sp_isa_shape shape_111 = {shape_111_fields, 0xff00000000000000, 3};
+static const struct sp_isa_shape shape_106 = {shape_106_fields, 3};
 
-static const struct sp_isa_field shape_112_fields[] = {
+static const struct sp_isa_field shape_107_fields[] = {
     {SP_SLOT_SRC0, SP_KIND_VGPR, 32, 8, 0, 0, 0},
     {SP_SLOT_SRC1, SP_KIND_VGPR, 40, 8, 0, 0, 2},
     {SP_SLOT_SBASE, SP_KIND_SCALAR, 48, 7, 0, 0, 0},
 };
 
-static const struct sp_isa_shape shape_112 = {shape_112_fields, 0xff00000000000000, 3};
+static const struct sp_isa_shape shape_107 = {shape_107_fields, 3};
 
-static const struct sp_isa_field shape_113_fields[] = {
+static const struct sp_isa_field shape_108_fields[] = {
     {SP_SLOT_SRC0, SP_KIND_VGPR, 32, 8, 0, 0, 0},
     {SP_SLOT_SRC1, SP_KIND_VGPR, 40, 8, 0, 0, 4},
     {SP_SLOT_SBASE, SP_KIND_SCALAR, 48, 7, 0, 0, 0},
 };
 
-static const struct sp_isa_shape shape_113 = {shape_113_fields, 0xff00000000000000, 3};
+static const struct sp_isa_shape shape_108 = {shape_108_fields, 3};
 
-static const struct sp_isa_field shape_114_fields[] = {
+static const struct sp_isa_field shape_109_fields[] = {
     {SP_SLOT_SRC0, SP_KIND_VGPR, 32, 8, 0, 0, 0},
     {SP_SLOT_SRC1, SP_KIND_VGPR, 40, 8, 0, 0, 3},
     {SP_SLOT_SBASE, SP_KIND_SCALAR, 48, 7, 0, 0, 0},
 };
 
-static const struct sp_isa_shape shape_114 = {shape_114_fields, 0xff00000000000000, 3};
+static const struct sp_isa_shape shape_109 = {shape_109_fields, 3};
 
-static const struct sp_isa_field shape_115_fields[] = {
+static const struct sp_isa_field shape_110_fields[] = {
     {SP_SLOT_DST, SP_KIND_VGPR, 56, 8, 0, 0, 1},
     {SP_SLOT_SBASE, SP_KIND_SCALAR, 48, 7, 0, 0, 0},
 };
 
-static const struct sp_isa_shape shape_115 = {shape_115_fields, 0xffff00000000, 2};
+static const struct sp_isa_shape shape_110 = {shape_110_fields, 2};
 
-static const struct sp_isa_field shape_116_fields[] = {
+static const struct sp_isa_field shape_111_fields[] = {
     {SP_SLOT_SRC1, SP_KIND_VGPR, 40, 8, 0, 0, 1},
     {SP_SLOT_SBASE, SP_KIND_SCALAR, 48, 7, 0, 0, 0},
 };
 
-static const struct sp_isa_shape shape_116 = {shape_116_fields, 0xff0000ff00000000, 2};
+static const struct sp_isa_shape shape_111 = {shape_111_fields, 2};
 
-static const struct sp_isa_field shape_117_fields[] = {
+static const struct sp_isa_field shape_112_fields[] = {
     {SP_SLOT_DST, SP_KIND_VGPR, 56, 8, 0, 0, 1},
     {SP_SLOT_SRC0, SP_KIND_VGPR, 32, 8, 0, 0, 0},
     {SP_SLOT_SRC1, SP_KIND_VGPR, 40, 8, 0, 0, 1},
     {SP_SLOT_SBASE, SP_KIND_SCALAR, 48, 7, 0, 0, 0},
 };
 
-static const struct sp_isa_shape shape_117 = {shape_117_fields, 0x0, 4};
+static const struct sp_isa_shape shape_112 = {shape_112_fields, 4};
 
-static const struct sp_isa_field shape_118_fields[] = {
+static const struct sp_isa_field shape_113_fields[] = {
     {SP_SLOT_DST, SP_KIND_VGPR, 56, 8, 0, 0, 1},
     {SP_SLOT_SRC0, SP_KIND_VGPR, 32, 8, 0, 0, 0},
     {SP_SLOT_SRC1, SP_KIND_VGPR, 40, 8, 0, 0, 2},
     {SP_SLOT_SBASE, SP_KIND_SCALAR, 48, 7, 0, 0, 0},
 };
 
-static const struct sp_isa_shape shape_118 = {shape_118_fields, 0x0, 4};
+static const struct sp_isa_shape shape_113 = {shape_113_fields, 4};
 
-static const struct sp_isa_field shape_119_fields[] = {
+static const struct sp_isa_field shape_114_fields[] = {
     {SP_SLOT_DST, SP_KIND_VGPR, 56, 8, 0, 0, 2},
     {SP_SLOT_SRC0, SP_KIND_VGPR, 32, 8, 0, 0, 0},
     {SP_SLOT_SRC1, SP_KIND_VGPR, 40, 8, 0, 0, 2},
     {SP_SLOT_SBASE, SP_KIND_SCALAR, 48, 7, 0, 0, 0},
 };
 
-static const struct sp_isa_shape shape_119 = {shape_119_fields, 0x0, 4};
+static const struct sp_isa_shape shape_114 = {shape_114_fields, 4};
 
-static const struct sp_isa_field shape_120_fields[] = {
+static const struct sp_isa_field shape_115_fields[] = {
     {SP_SLOT_DST, SP_KIND_VGPR, 56, 8, 0, 0, 2},
     {SP_SLOT_SRC0, SP_KIND_VGPR, 32, 8, 0, 0, 0},
     {SP_SLOT_SRC1, SP_KIND_VGPR, 40, 8, 0, 0, 4},
     {SP_SLOT_SBASE, SP_KIND_SCALAR, 48, 7, 0, 0, 0},
 };
 
-static const struct sp_isa_shape shape_120 = {shape_120_fields, 0x0, 4};
+static const struct sp_isa_shape shape_115 = {shape_115_fields, 4};
 
 static const struct sp_isa_row rows_flat[] = {
-    [0x8] = {SP_OP_FLAT_LOAD_U8, SP_FORMAT_FLAT, 0, &shape_95},
-    [0x9] = {SP_OP_FLAT_LOAD_I8, SP_FORMAT_FLAT, 0, &shape_95},
-    [0xa] = {SP_OP_FLAT_LOAD_U16, SP_FORMAT_FLAT, 0, &shape_95},
-    [0xb] = {SP_OP_FLAT_LOAD_I16, SP_FORMAT_FLAT, 0, &shape_95},
-    [0xc] = {SP_OP_FLAT_LOAD_B32, SP_FORMAT_FLAT, 0, &shape_95},
-    [0xd] = {SP_OP_FLAT_LOAD_B64, SP_FORMAT_FLAT, 0, &shape_96},
-    [0xe] = {SP_OP_FLAT_LOAD_B128, SP_FORMAT_FLAT, 0, &shape_97},
-    [0xf] = {SP_OP_FLAT_LOAD_B96, SP_FORMAT_FLAT, 0, &shape_98},
-    [0x18] = {SP_OP_FLAT_STORE_B8, SP_FORMAT_FLAT, 0, &shape_99},
-    [0x19] = {SP_OP_FLAT_STORE_D16_HI_B8, SP_FORMAT_FLAT, 0, &shape_99},
-    [0x1a] = {SP_OP_FLAT_STORE_B16, SP_FORMAT_FLAT, 0, &shape_99},
-    [0x1b] = {SP_OP_FLAT_STORE_D16_HI_B16, SP_FORMAT_FLAT, 0, &shape_99},
-    [0x1c] = {SP_OP_FLAT_STORE_B32, SP_FORMAT_FLAT, 0, &shape_99},
-    [0x1d] = {SP_OP_FLAT_STORE_B64, SP_FORMAT_FLAT, 0, &shape_100},
-    [0x1e] = {SP_OP_FLAT_STORE_B128, SP_FORMAT_FLAT, 0, &shape_101},
-    [0x1f] = {SP_OP_FLAT_STORE_B96, SP_FORMAT_FLAT, 0, &shape_102},
-    [0x20] = {SP_OP_FLAT_LOAD_D16_U8, SP_FORMAT_FLAT, 0, &shape_95},
-    [0x21] = {SP_OP_FLAT_LOAD_D16_HI_U8, SP_FORMAT_FLAT, 0, &shape_95},
-    [0x22] = {SP_OP_FLAT_LOAD_D16_I8, SP_FORMAT_FLAT, 0, &shape_95},
-    [0x23] = {SP_OP_FLAT_LOAD_D16_HI_I8, SP_FORMAT_FLAT, 0, &shape_95},
-    [0x24] = {SP_OP_FLAT_LOAD_D16_B16, SP_FORMAT_FLAT, 0, &shape_95},
-    [0x25] = {SP_OP_FLAT_LOAD_D16_HI_B16, SP_FORMAT_FLAT, 0, &shape_95},
-    [0x30] = {SP_OP_FLAT_ATOMIC_SWAP_B32, SP_FORMAT_FLAT, 0, &shape_103},
-    [0x31] = {SP_OP_FLAT_ATOMIC_CMPSWAP_B32, SP_FORMAT_FLAT, 0, &shape_104},
-    [0x32] = {SP_OP_FLAT_ATOMIC_ADD_U32, SP_FORMAT_FLAT, 0, &shape_103},
-    [0x33] = {SP_OP_FLAT_ATOMIC_SUB_U32, SP_FORMAT_FLAT, 0, &shape_103},
-    [0x35] = {SP_OP_FLAT_ATOMIC_MIN_I32, SP_FORMAT_FLAT, 0, &shape_103},
-    [0x36] = {SP_OP_FLAT_ATOMIC_MIN_U32, SP_FORMAT_FLAT, 0, &shape_103},
-    [0x37] = {SP_OP_FLAT_ATOMIC_MAX_I32, SP_FORMAT_FLAT, 0, &shape_103},
-    [0x38] = {SP_OP_FLAT_ATOMIC_MAX_U32, SP_FORMAT_FLAT, 0, &shape_103},
-    [0x39] = {SP_OP_FLAT_ATOMIC_AND_B32, SP_FORMAT_FLAT, 0, &shape_103},
-    [0x3a] = {SP_OP_FLAT_ATOMIC_OR_B32, SP_FORMAT_FLAT, 0, &shape_103},
-    [0x3b] = {SP_OP_FLAT_ATOMIC_XOR_B32, SP_FORMAT_FLAT, 0, &shape_103},
-    [0x3c] = {SP_OP_FLAT_ATOMIC_INC_U32, SP_FORMAT_FLAT, 0, &shape_103},
-    [0x3d] = {SP_OP_FLAT_ATOMIC_DEC_U32, SP_FORMAT_FLAT, 0, &shape_103},
-    [0x3e] = {SP_OP_FLAT_ATOMIC_CMPSWAP_F32, SP_FORMAT_FLAT, 0, &shape_104},
-    [0x3f] = {SP_OP_FLAT_ATOMIC_MIN_F32, SP_FORMAT_FLAT, 0, &shape_103},
-    [0x40] = {SP_OP_FLAT_ATOMIC_MAX_F32, SP_FORMAT_FLAT, 0, &shape_103},
-    [0x50] = {SP_OP_FLAT_ATOMIC_SWAP_B64, SP_FORMAT_FLAT, 0, &shape_105},
-    [0x51] = {SP_OP_FLAT_ATOMIC_CMPSWAP_B64, SP_FORMAT_FLAT, 0, &shape_106},
-    [0x52] = {SP_OP_FLAT_ATOMIC_ADD_U64, SP_FORMAT_FLAT, 0, &shape_105},
-    [0x53] = {SP_OP_FLAT_ATOMIC_SUB_U64, SP_FORMAT_FLAT, 0, &shape_105},
-    [0x55] = {SP_OP_FLAT_ATOMIC_MIN_I64, SP_FORMAT_FLAT, 0, &shape_105},
-    [0x56] = {SP_OP_FLAT_ATOMIC_MIN_U64, SP_FORMAT_FLAT, 0, &shape_105},
-    [0x57] = {SP_OP_FLAT_ATOMIC_MAX_I64, SP_FORMAT_FLAT, 0, &shape_105},
-    [0x58] = {SP_OP_FLAT_ATOMIC_MAX_U64, SP_FORMAT_FLAT, 0, &shape_105},
-    [0x59] = {SP_OP_FLAT_ATOMIC_AND_B64, SP_FORMAT_FLAT, 0, &shape_105},
-    [0x5a] = {SP_OP_FLAT_ATOMIC_OR_B64, SP_FORMAT_FLAT, 0, &shape_105},
-    [0x5b] = {SP_OP_FLAT_ATOMIC_XOR_B64, SP_FORMAT_FLAT, 0, &shape_105},
-    [0x5c] = {SP_OP_FLAT_ATOMIC_INC_U64, SP_FORMAT_FLAT, 0, &shape_105},
-    [0x5d] = {SP_OP_FLAT_ATOMIC_DEC_U64, SP_FORMAT_FLAT, 0, &shape_105},
-    [0x5e] = {SP_OP_FLAT_ATOMIC_FCMPSWAP_X2, SP_FORMAT_FLAT, 0, &shape_106},
-    [0x5f] = {SP_OP_FLAT_ATOMIC_FMIN_X2, SP_FORMAT_FLAT, 0, &shape_105},
-    [0x60] = {SP_OP_FLAT_ATOMIC_FMAX_X2, SP_FORMAT_FLAT, 0, &shape_105},
-    [0x88] = {SP_OP_SCRATCH_LOAD_U8, SP_FORMAT_FLAT, 0, &shape_107},
-    [0x89] = {SP_OP_SCRATCH_LOAD_I8, SP_FORMAT_FLAT, 0, &shape_107},
-    [0x8a] = {SP_OP_SCRATCH_LOAD_U16, SP_FORMAT_FLAT, 0, &shape_107},
-    [0x8b] = {SP_OP_SCRATCH_LOAD_I16, SP_FORMAT_FLAT, 0, &shape_107},
-    [0x8c] = {SP_OP_SCRATCH_LOAD_B32, SP_FORMAT_FLAT, 0, &shape_107},
-    [0x8d] = {SP_OP_SCRATCH_LOAD_B64, SP_FORMAT_FLAT, 0, &shape_108},
-    [0x8e] = {SP_OP_SCRATCH_LOAD_B128, SP_FORMAT_FLAT, 0, &shape_109},
-    [0x8f] = {SP_OP_SCRATCH_LOAD_B96, SP_FORMAT_FLAT, 0, &shape_110},
-    [0x98] = {SP_OP_SCRATCH_STORE_B8, SP_FORMAT_FLAT, 0, &shape_111},
-    [0x99] = {SP_OP_SCRATCH_STORE_D16_HI_B8, SP_FORMAT_FLAT, 0, &shape_111},
-    [0x9a] = {SP_OP_SCRATCH_STORE_B16, SP_FORMAT_FLAT, 0, &shape_111},
-    [0x9b] = {SP_OP_SCRATCH_STORE_D16_HI_B16, SP_FORMAT_FLAT, 0, &shape_111},
-    [0x9c] = {SP_OP_SCRATCH_STORE_B32, SP_FORMAT_FLAT, 0, &shape_111},
-    [0x9d] = {SP_OP_SCRATCH_STORE_B64, SP_FORMAT_FLAT, 0, &shape_112},
-    [0x9e] = {SP_OP_SCRATCH_STORE_B128, SP_FORMAT_FLAT, 0, &shape_113},
-    [0x9f] = {SP_OP_SCRATCH_STORE_B96, SP_FORMAT_FLAT, 0, &shape_114},
-    [0xa0] = {SP_OP_SCRATCH_LOAD_D16_U8, SP_FORMAT_FLAT, 0, &shape_107},
-    [0xa1] = {SP_OP_SCRATCH_LOAD_D16_HI_U8, SP_FORMAT_FLAT, 0, &shape_107},
-    [0xa2] = {SP_OP_SCRATCH_LOAD_D16_I8, SP_FORMAT_FLAT, 0, &shape_107},
-    [0xa3] = {SP_OP_SCRATCH_LOAD_D16_HI_I8, SP_FORMAT_FLAT, 0, &shape_107},
-    [0xa4] = {SP_OP_SCRATCH_LOAD_D16_B16, SP_FORMAT_FLAT, 0, &shape_107},
-    [0xa5] = {SP_OP_SCRATCH_LOAD_D16_HI_B16, SP_FORMAT_FLAT, 0, &shape_107},
-    [0x108] = {SP_OP_GLOBAL_LOAD_U8, SP_FORMAT_FLAT, 0, &shape_107},
-    [0x109] = {SP_OP_GLOBAL_LOAD_I8, SP_FORMAT_FLAT, 0, &shape_107},
-    [0x10a] = {SP_OP_GLOBAL_LOAD_U16, SP_FORMAT_FLAT, 0, &shape_107},
-    [0x10b] = {SP_OP_GLOBAL_LOAD_I16, SP_FORMAT_FLAT, 0, &shape_107},
-    [0x10c] = {SP_OP_GLOBAL_LOAD_B32, SP_FORMAT_FLAT, 0, &shape_107},
-    [0x10d] = {SP_OP_GLOBAL_LOAD_B64, SP_FORMAT_FLAT, 0, &shape_108},
-    [0x10e] = {SP_OP_GLOBAL_LOAD_B128, SP_FORMAT_FLAT, 0, &shape_109},
-    [0x10f] = {SP_OP_GLOBAL_LOAD_B96, SP_FORMAT_FLAT, 0, &shape_110},
-    [0x116] = {SP_OP_GLOBAL_LOAD_ADDTID_B32, SP_FORMAT_FLAT, 0, &shape_115},
-    [0x117] = {SP_OP_GLOBAL_STORE_ADDTID_B32, SP_FORMAT_FLAT, 0, &shape_116},
-    [0x118] = {SP_OP_GLOBAL_STORE_B8, SP_FORMAT_FLAT, 0, &shape_111},
-    [0x119] = {SP_OP_GLOBAL_STORE_D16_HI_B8, SP_FORMAT_FLAT, 0, &shape_111},
-    [0x11a] = {SP_OP_GLOBAL_STORE_B16, SP_FORMAT_FLAT, 0, &shape_111},
-    [0x11b] = {SP_OP_GLOBAL_STORE_D16_HI_B16, SP_FORMAT_FLAT, 0, &shape_111},
-    [0x11c] = {SP_OP_GLOBAL_STORE_B32, SP_FORMAT_FLAT, 0, &shape_111},
-    [0x11d] = {SP_OP_GLOBAL_STORE_B64, SP_FORMAT_FLAT, 0, &shape_112},
-    [0x11e] = {SP_OP_GLOBAL_STORE_B128, SP_FORMAT_FLAT, 0, &shape_113},
-    [0x11f] = {SP_OP_GLOBAL_STORE_B96, SP_FORMAT_FLAT, 0, &shape_114},
-    [0x120] = {SP_OP_GLOBAL_LOAD_D16_U8, SP_FORMAT_FLAT, 0, &shape_107},
-    [0x121] = {SP_OP_GLOBAL_LOAD_D16_HI_U8, SP_FORMAT_FLAT, 0, &shape_107},
-    [0x122] = {SP_OP_GLOBAL_LOAD_D16_I8, SP_FORMAT_FLAT, 0, &shape_107},
-    [0x123] = {SP_OP_GLOBAL_LOAD_D16_HI_I8, SP_FORMAT_FLAT, 0, &shape_107},
-    [0x124] = {SP_OP_GLOBAL_LOAD_D16_B16, SP_FORMAT_FLAT, 0, &shape_107},
-    [0x125] = {SP_OP_GLOBAL_LOAD_D16_HI_B16, SP_FORMAT_FLAT, 0, &shape_107},
-    [0x130] = {SP_OP_GLOBAL_ATOMIC_SWAP_B32, SP_FORMAT_FLAT, 0, &shape_117},
-    [0x131] = {SP_OP_GLOBAL_ATOMIC_CMPSWAP_B32, SP_FORMAT_FLAT, 0, &shape_118},
-    [0x132] = {SP_OP_GLOBAL_ATOMIC_ADD_U32, SP_FORMAT_FLAT, 0, &shape_117},
-    [0x133] = {SP_OP_GLOBAL_ATOMIC_SUB_U32, SP_FORMAT_FLAT, 0, &shape_117},
-    [0x134] = {SP_OP_GLOBAL_ATOMIC_CSUB_U32, SP_FORMAT_FLAT, 0, &shape_117},
-    [0x135] = {SP_OP_GLOBAL_ATOMIC_MIN_I32, SP_FORMAT_FLAT, 0, &shape_117},
-    [0x136] = {SP_OP_GLOBAL_ATOMIC_MIN_U32, SP_FORMAT_FLAT, 0, &shape_117},
-    [0x137] = {SP_OP_GLOBAL_ATOMIC_MAX_I32, SP_FORMAT_FLAT, 0, &shape_117},
-    [0x138] = {SP_OP_GLOBAL_ATOMIC_MAX_U32, SP_FORMAT_FLAT, 0, &shape_117},
-    [0x139] = {SP_OP_GLOBAL_ATOMIC_AND_B32, SP_FORMAT_FLAT, 0, &shape_117},
-    [0x13a] = {SP_OP_GLOBAL_ATOMIC_OR_B32, SP_FORMAT_FLAT, 0, &shape_117},
-    [0x13b] = {SP_OP_GLOBAL_ATOMIC_XOR_B32, SP_FORMAT_FLAT, 0, &shape_117},
-    [0x13c] = {SP_OP_GLOBAL_ATOMIC_INC_U32, SP_FORMAT_FLAT, 0, &shape_117},
-    [0x13d] = {SP_OP_GLOBAL_ATOMIC_DEC_U32, SP_FORMAT_FLAT, 0, &shape_117},
-    [0x13e] = {SP_OP_GLOBAL_ATOMIC_CMPSWAP_F32, SP_FORMAT_FLAT, 0, &shape_118},
-    [0x13f] = {SP_OP_GLOBAL_ATOMIC_MIN_F32, SP_FORMAT_FLAT, 0, &shape_117},
-    [0x140] = {SP_OP_GLOBAL_ATOMIC_MAX_F32, SP_FORMAT_FLAT, 0, &shape_117},
-    [0x150] = {SP_OP_GLOBAL_ATOMIC_SWAP_B64, SP_FORMAT_FLAT, 0, &shape_119},
-    [0x151] = {SP_OP_GLOBAL_ATOMIC_CMPSWAP_B64, SP_FORMAT_FLAT, 0, &shape_120},
-    [0x152] = {SP_OP_GLOBAL_ATOMIC_ADD_U64, SP_FORMAT_FLAT, 0, &shape_119},
-    [0x153] = {SP_OP_GLOBAL_ATOMIC_SUB_U64, SP_FORMAT_FLAT, 0, &shape_119},
-    [0x155] = {SP_OP_GLOBAL_ATOMIC_MIN_I64, SP_FORMAT_FLAT, 0, &shape_119},
-    [0x156] = {SP_OP_GLOBAL_ATOMIC_MIN_U64, SP_FORMAT_FLAT, 0, &shape_119},
-    [0x157] = {SP_OP_GLOBAL_ATOMIC_MAX_I64, SP_FORMAT_FLAT, 0, &shape_119},
-    [0x158] = {SP_OP_GLOBAL_ATOMIC_MAX_U64, SP_FORMAT_FLAT, 0, &shape_119},
-    [0x159] = {SP_OP_GLOBAL_ATOMIC_AND_B64, SP_FORMAT_FLAT, 0, &shape_119},
-    [0x15a] = {SP_OP_GLOBAL_ATOMIC_OR_B64, SP_FORMAT_FLAT, 0, &shape_119},
-    [0x15b] = {SP_OP_GLOBAL_ATOMIC_XOR_B64, SP_FORMAT_FLAT, 0, &shape_119},
-    [0x15c] = {SP_OP_GLOBAL_ATOMIC_INC_U64, SP_FORMAT_FLAT, 0, &shape_119},
-    [0x15d] = {SP_OP_GLOBAL_ATOMIC_DEC_U64, SP_FORMAT_FLAT, 0, &shape_119},
-    [0x15e] = {SP_OP_GLOBAL_ATOMIC_FCMPSWAP_X2, SP_FORMAT_FLAT, 0, &shape_120},
-    [0x15f] = {SP_OP_GLOBAL_ATOMIC_FMIN_X2, SP_FORMAT_FLAT, 0, &shape_119},
-    [0x160] = {SP_OP_GLOBAL_ATOMIC_FMAX_X2, SP_FORMAT_FLAT, 0, &shape_119},
+    [0x8] = {SP_OP_FLAT_LOAD_U8, SP_FORMAT_FLAT, 0, &shape_90},
+    [0x9] = {SP_OP_FLAT_LOAD_I8, SP_FORMAT_FLAT, 0, &shape_90},
+    [0xa] = {SP_OP_FLAT_LOAD_U16, SP_FORMAT_FLAT, 0, &shape_90},
+    [0xb] = {SP_OP_FLAT_LOAD_I16, SP_FORMAT_FLAT, 0, &shape_90},
+    [0xc] = {SP_OP_FLAT_LOAD_B32, SP_FORMAT_FLAT, 0, &shape_90},
+    [0xd] = {SP_OP_FLAT_LOAD_B64, SP_FORMAT_FLAT, 0, &shape_91},
+    [0xe] = {SP_OP_FLAT_LOAD_B128, SP_FORMAT_FLAT, 0, &shape_92},
+    [0xf] = {SP_OP_FLAT_LOAD_B96, SP_FORMAT_FLAT, 0, &shape_93},
+    [0x18] = {SP_OP_FLAT_STORE_B8, SP_FORMAT_FLAT, 0, &shape_94},
+    [0x19] = {SP_OP_FLAT_STORE_D16_HI_B8, SP_FORMAT_FLAT, 0, &shape_94},
+    [0x1a] = {SP_OP_FLAT_STORE_B16, SP_FORMAT_FLAT, 0, &shape_94},
+    [0x1b] = {SP_OP_FLAT_STORE_D16_HI_B16, SP_FORMAT_FLAT, 0, &shape_94},
+    [0x1c] = {SP_OP_FLAT_STORE_B32, SP_FORMAT_FLAT, 0, &shape_94},
+    [0x1d] = {SP_OP_FLAT_STORE_B64, SP_FORMAT_FLAT, 0, &shape_95},
+    [0x1e] = {SP_OP_FLAT_STORE_B128, SP_FORMAT_FLAT, 0, &shape_96},
+    [0x1f] = {SP_OP_FLAT_STORE_B96, SP_FORMAT_FLAT, 0, &shape_97},
+    [0x20] = {SP_OP_FLAT_LOAD_D16_U8, SP_FORMAT_FLAT, 0, &shape_90},
+    [0x21] = {SP_OP_FLAT_LOAD_D16_HI_U8, SP_FORMAT_FLAT, 0, &shape_90},
+    [0x22] = {SP_OP_FLAT_LOAD_D16_I8, SP_FORMAT_FLAT, 0, &shape_90},
+    [0x23] = {SP_OP_FLAT_LOAD_D16_HI_I8, SP_FORMAT_FLAT, 0, &shape_90},
+    [0x24] = {SP_OP_FLAT_LOAD_D16_B16, SP_FORMAT_FLAT, 0, &shape_90},
+    [0x25] = {SP_OP_FLAT_LOAD_D16_HI_B16, SP_FORMAT_FLAT, 0, &shape_90},
+    [0x30] = {SP_OP_FLAT_ATOMIC_SWAP_B32, SP_FORMAT_FLAT, 0, &shape_98},
+    [0x31] = {SP_OP_FLAT_ATOMIC_CMPSWAP_B32, SP_FORMAT_FLAT, 0, &shape_99},
+    [0x32] = {SP_OP_FLAT_ATOMIC_ADD_U32, SP_FORMAT_FLAT, 0, &shape_98},
+    [0x33] = {SP_OP_FLAT_ATOMIC_SUB_U32, SP_FORMAT_FLAT, 0, &shape_98},
+    [0x35] = {SP_OP_FLAT_ATOMIC_MIN_I32, SP_FORMAT_FLAT, 0, &shape_98},
+    [0x36] = {SP_OP_FLAT_ATOMIC_MIN_U32, SP_FORMAT_FLAT, 0, &shape_98},
+    [0x37] = {SP_OP_FLAT_ATOMIC_MAX_I32, SP_FORMAT_FLAT, 0, &shape_98},
+    [0x38] = {SP_OP_FLAT_ATOMIC_MAX_U32, SP_FORMAT_FLAT, 0, &shape_98},
+    [0x39] = {SP_OP_FLAT_ATOMIC_AND_B32, SP_FORMAT_FLAT, 0, &shape_98},
+    [0x3a] = {SP_OP_FLAT_ATOMIC_OR_B32, SP_FORMAT_FLAT, 0, &shape_98},
+    [0x3b] = {SP_OP_FLAT_ATOMIC_XOR_B32, SP_FORMAT_FLAT, 0, &shape_98},
+    [0x3c] = {SP_OP_FLAT_ATOMIC_INC_U32, SP_FORMAT_FLAT, 0, &shape_98},
+    [0x3d] = {SP_OP_FLAT_ATOMIC_DEC_U32, SP_FORMAT_FLAT, 0, &shape_98},
+    [0x3e] = {SP_OP_FLAT_ATOMIC_CMPSWAP_F32, SP_FORMAT_FLAT, 0, &shape_99},
+    [0x3f] = {SP_OP_FLAT_ATOMIC_MIN_F32, SP_FORMAT_FLAT, 0, &shape_98},
+    [0x40] = {SP_OP_FLAT_ATOMIC_MAX_F32, SP_FORMAT_FLAT, 0, &shape_98},
+    [0x50] = {SP_OP_FLAT_ATOMIC_SWAP_B64, SP_FORMAT_FLAT, 0, &shape_100},
+    [0x51] = {SP_OP_FLAT_ATOMIC_CMPSWAP_B64, SP_FORMAT_FLAT, 0, &shape_101},
+    [0x52] = {SP_OP_FLAT_ATOMIC_ADD_U64, SP_FORMAT_FLAT, 0, &shape_100},
+    [0x53] = {SP_OP_FLAT_ATOMIC_SUB_U64, SP_FORMAT_FLAT, 0, &shape_100},
+    [0x55] = {SP_OP_FLAT_ATOMIC_MIN_I64, SP_FORMAT_FLAT, 0, &shape_100},
+    [0x56] = {SP_OP_FLAT_ATOMIC_MIN_U64, SP_FORMAT_FLAT, 0, &shape_100},
+    [0x57] = {SP_OP_FLAT_ATOMIC_MAX_I64, SP_FORMAT_FLAT, 0, &shape_100},
+    [0x58] = {SP_OP_FLAT_ATOMIC_MAX_U64, SP_FORMAT_FLAT, 0, &shape_100},
+    [0x59] = {SP_OP_FLAT_ATOMIC_AND_B64, SP_FORMAT_FLAT, 0, &shape_100},
+    [0x5a] = {SP_OP_FLAT_ATOMIC_OR_B64, SP_FORMAT_FLAT, 0, &shape_100},
+    [0x5b] = {SP_OP_FLAT_ATOMIC_XOR_B64, SP_FORMAT_FLAT, 0, &shape_100},
+    [0x5c] = {SP_OP_FLAT_ATOMIC_INC_U64, SP_FORMAT_FLAT, 0, &shape_100},
+    [0x5d] = {SP_OP_FLAT_ATOMIC_DEC_U64, SP_FORMAT_FLAT, 0, &shape_100},
+    [0x5e] = {SP_OP_FLAT_ATOMIC_FCMPSWAP_X2, SP_FORMAT_FLAT, 0, &shape_101},
+    [0x5f] = {SP_OP_FLAT_ATOMIC_FMIN_X2, SP_FORMAT_FLAT, 0, &shape_100},
+    [0x60] = {SP_OP_FLAT_ATOMIC_FMAX_X2, SP_FORMAT_FLAT, 0, &shape_100},
+    [0x88] = {SP_OP_SCRATCH_LOAD_U8, SP_FORMAT_FLAT, 0, &shape_102},
+    [0x89] = {SP_OP_SCRATCH_LOAD_I8, SP_FORMAT_FLAT, 0, &shape_102},
+    [0x8a] = {SP_OP_SCRATCH_LOAD_U16, SP_FORMAT_FLAT, 0, &shape_102},
+    [0x8b] = {SP_OP_SCRATCH_LOAD_I16, SP_FORMAT_FLAT, 0, &shape_102},
+    [0x8c] = {SP_OP_SCRATCH_LOAD_B32, SP_FORMAT_FLAT, 0, &shape_102},
+    [0x8d] = {SP_OP_SCRATCH_LOAD_B64, SP_FORMAT_FLAT, 0, &shape_103},
+    [0x8e] = {SP_OP_SCRATCH_LOAD_B128, SP_FORMAT_FLAT, 0, &shape_104},
+    [0x8f] = {SP_OP_SCRATCH_LOAD_B96, SP_FORMAT_FLAT, 0, &shape_105},
+    [0x98] = {SP_OP_SCRATCH_STORE_B8, SP_FORMAT_FLAT, 0, &shape_106},
+    [0x99] = {SP_OP_SCRATCH_STORE_D16_HI_B8, SP_FORMAT_FLAT, 0, &shape_106},
+    [0x9a] = {SP_OP_SCRATCH_STORE_B16, SP_FORMAT_FLAT, 0, &shape_106},
+    [0x9b] = {SP_OP_SCRATCH_STORE_D16_HI_B16, SP_FORMAT_FLAT, 0, &shape_106},
+    [0x9c] = {SP_OP_SCRATCH_STORE_B32, SP_FORMAT_FLAT, 0, &shape_106},
+    [0x9d] = {SP_OP_SCRATCH_STORE_B64, SP_FORMAT_FLAT, 0, &shape_107},
+    [0x9e] = {SP_OP_SCRATCH_STORE_B128, SP_FORMAT_FLAT, 0, &shape_108},
+    [0x9f] = {SP_OP_SCRATCH_STORE_B96, SP_FORMAT_FLAT, 0, &shape_109},
+    [0xa0] = {SP_OP_SCRATCH_LOAD_D16_U8, SP_FORMAT_FLAT, 0, &shape_102},
+    [0xa1] = {SP_OP_SCRATCH_LOAD_D16_HI_U8, SP_FORMAT_FLAT, 0, &shape_102},
+    [0xa2] = {SP_OP_SCRATCH_LOAD_D16_I8, SP_FORMAT_FLAT, 0, &shape_102},
+    [0xa3] = {SP_OP_SCRATCH_LOAD_D16_HI_I8, SP_FORMAT_FLAT, 0, &shape_102},
+    [0xa4] = {SP_OP_SCRATCH_LOAD_D16_B16, SP_FORMAT_FLAT, 0, &shape_102},
+    [0xa5] = {SP_OP_SCRATCH_LOAD_D16_HI_B16, SP_FORMAT_FLAT, 0, &shape_102},
+    [0x108] = {SP_OP_GLOBAL_LOAD_U8, SP_FORMAT_FLAT, 0, &shape_102},
+    [0x109] = {SP_OP_GLOBAL_LOAD_I8, SP_FORMAT_FLAT, 0, &shape_102},
+    [0x10a] = {SP_OP_GLOBAL_LOAD_U16, SP_FORMAT_FLAT, 0, &shape_102},
+    [0x10b] = {SP_OP_GLOBAL_LOAD_I16, SP_FORMAT_FLAT, 0, &shape_102},
+    [0x10c] = {SP_OP_GLOBAL_LOAD_B32, SP_FORMAT_FLAT, 0, &shape_102},
+    [0x10d] = {SP_OP_GLOBAL_LOAD_B64, SP_FORMAT_FLAT, 0, &shape_103},
+    [0x10e] = {SP_OP_GLOBAL_LOAD_B128, SP_FORMAT_FLAT, 0, &shape_104},
+    [0x10f] = {SP_OP_GLOBAL_LOAD_B96, SP_FORMAT_FLAT, 0, &shape_105},
+    [0x116] = {SP_OP_GLOBAL_LOAD_ADDTID_B32, SP_FORMAT_FLAT, 0, &shape_110},
+    [0x117] = {SP_OP_GLOBAL_STORE_ADDTID_B32, SP_FORMAT_FLAT, 0, &shape_111},
+    [0x118] = {SP_OP_GLOBAL_STORE_B8, SP_FORMAT_FLAT, 0, &shape_106},
+    [0x119] = {SP_OP_GLOBAL_STORE_D16_HI_B8, SP_FORMAT_FLAT, 0, &shape_106},
+    [0x11a] = {SP_OP_GLOBAL_STORE_B16, SP_FORMAT_FLAT, 0, &shape_106},
+    [0x11b] = {SP_OP_GLOBAL_STORE_D16_HI_B16, SP_FORMAT_FLAT, 0, &shape_106},
+    [0x11c] = {SP_OP_GLOBAL_STORE_B32, SP_FORMAT_FLAT, 0, &shape_106},
+    [0x11d] = {SP_OP_GLOBAL_STORE_B64, SP_FORMAT_FLAT, 0, &shape_107},
+    [0x11e] = {SP_OP_GLOBAL_STORE_B128, SP_FORMAT_FLAT, 0, &shape_108},
+    [0x11f] = {SP_OP_GLOBAL_STORE_B96, SP_FORMAT_FLAT, 0, &shape_109},
+    [0x120] = {SP_OP_GLOBAL_LOAD_D16_U8, SP_FORMAT_FLAT, 0, &shape_102},
+    [0x121] = {SP_OP_GLOBAL_LOAD_D16_HI_U8, SP_FORMAT_FLAT, 0, &shape_102},
+    [0x122] = {SP_OP_GLOBAL_LOAD_D16_I8, SP_FORMAT_FLAT, 0, &shape_102},
+    [0x123] = {SP_OP_GLOBAL_LOAD_D16_HI_I8, SP_FORMAT_FLAT, 0, &shape_102},
+    [0x124] = {SP_OP_GLOBAL_LOAD_D16_B16, SP_FORMAT_FLAT, 0, &shape_102},
+    [0x125] = {SP_OP_GLOBAL_LOAD_D16_HI_B16, SP_FORMAT_FLAT, 0, &shape_102},
+    [0x130] = {SP_OP_GLOBAL_ATOMIC_SWAP_B32, SP_FORMAT_FLAT, 0, &shape_112},
+    [0x131] = {SP_OP_GLOBAL_ATOMIC_CMPSWAP_B32, SP_FORMAT_FLAT, 0, &shape_113},
+    [0x132] = {SP_OP_GLOBAL_ATOMIC_ADD_U32, SP_FORMAT_FLAT, 0, &shape_112},
+    [0x133] = {SP_OP_GLOBAL_ATOMIC_SUB_U32, SP_FORMAT_FLAT, 0, &shape_112},
+    [0x134] = {SP_OP_GLOBAL_ATOMIC_CSUB_U32, SP_FORMAT_FLAT, 0, &shape_112},
+    [0x135] = {SP_OP_GLOBAL_ATOMIC_MIN_I32, SP_FORMAT_FLAT, 0, &shape_112},
+    [0x136] = {SP_OP_GLOBAL_ATOMIC_MIN_U32, SP_FORMAT_FLAT, 0, &shape_112},
+    [0x137] = {SP_OP_GLOBAL_ATOMIC_MAX_I32, SP_FORMAT_FLAT, 0, &shape_112},
+    [0x138] = {SP_OP_GLOBAL_ATOMIC_MAX_U32, SP_FORMAT_FLAT, 0, &shape_112},
+    [0x139] = {SP_OP_GLOBAL_ATOMIC_AND_B32, SP_FORMAT_FLAT, 0, &shape_112},
+    [0x13a] = {SP_OP_GLOBAL_ATOMIC_OR_B32, SP_FORMAT_FLAT, 0, &shape_112},
+    [0x13b] = {SP_OP_GLOBAL_ATOMIC_XOR_B32, SP_FORMAT_FLAT, 0, &shape_112},
+    [0x13c] = {SP_OP_GLOBAL_ATOMIC_INC_U32, SP_FORMAT_FLAT, 0, &shape_112},
+    [0x13d] = {SP_OP_GLOBAL_ATOMIC_DEC_U32, SP_FORMAT_FLAT, 0, &shape_112},
+    [0x13e] = {SP_OP_GLOBAL_ATOMIC_CMPSWAP_F32, SP_FORMAT_FLAT, 0, &shape_113},
+    [0x13f] = {SP_OP_GLOBAL_ATOMIC_MIN_F32, SP_FORMAT_FLAT, 0, &shape_112},
+    [0x140] = {SP_OP_GLOBAL_ATOMIC_MAX_F32, SP_FORMAT_FLAT, 0, &shape_112},
+    [0x150] = {SP_OP_GLOBAL_ATOMIC_SWAP_B64, SP_FORMAT_FLAT, 0, &shape_114},
+    [0x151] = {SP_OP_GLOBAL_ATOMIC_CMPSWAP_B64, SP_FORMAT_FLAT, 0, &shape_115},
+    [0x152] = {SP_OP_GLOBAL_ATOMIC_ADD_U64, SP_FORMAT_FLAT, 0, &shape_114},
+    [0x153] = {SP_OP_GLOBAL_ATOMIC_SUB_U64, SP_FORMAT_FLAT, 0, &shape_114},
+    [0x155] = {SP_OP_GLOBAL_ATOMIC_MIN_I64, SP_FORMAT_FLAT, 0, &shape_114},
+    [0x156] = {SP_OP_GLOBAL_ATOMIC_MIN_U64, SP_FORMAT_FLAT, 0, &shape_114},
+    [0x157] = {SP_OP_GLOBAL_ATOMIC_MAX_I64, SP_FORMAT_FLAT, 0, &shape_114},
+    [0x158] = {SP_OP_GLOBAL_ATOMIC_MAX_U64, SP_FORMAT_FLAT, 0, &shape_114},
+    [0x159] = {SP_OP_GLOBAL_ATOMIC_AND_B64, SP_FORMAT_FLAT, 0, &shape_114},
+    [0x15a] = {SP_OP_GLOBAL_ATOMIC_OR_B64, SP_FORMAT_FLAT, 0, &shape_114},
+    [0x15b] = {SP_OP_GLOBAL_ATOMIC_XOR_B64, SP_FORMAT_FLAT, 0, &shape_114},
+    [0x15c] = {SP_OP_GLOBAL_ATOMIC_INC_U64, SP_FORMAT_FLAT, 0, &shape_114},
+    [0x15d] = {SP_OP_GLOBAL_ATOMIC_DEC_U64, SP_FORMAT_FLAT, 0, &shape_114},
+    [0x15e] = {SP_OP_GLOBAL_ATOMIC_FCMPSWAP_X2, SP_FORMAT_FLAT, 0, &shape_115},
+    [0x15f] = {SP_OP_GLOBAL_ATOMIC_FMIN_X2, SP_FORMAT_FLAT, 0, &shape_114},
+    [0x160] = {SP_OP_GLOBAL_ATOMIC_FMAX_X2, SP_FORMAT_FLAT, 0, &shape_114},
 };
 
 static const struct sp_isa_field modifiers_flat[] = {
@@ -2252,183 +2238,181 @@ static const struct sp_isa_field modifiers_flat[] = {
     {SP_SLOT_SLC, SP_KIND_RAW, 17, 1, 0, 0, 0},
 };
 
-static const struct sp_isa_field shape_121_fields[] = {
+static const struct sp_isa_field shape_116_fields[] = {
     {SP_SLOT_DST, SP_KIND_VGPR, 40, 8, 0, 0, 1},
     {SP_SLOT_SRC0, SP_KIND_VGPR, 32, 8, 0, 0, 0},
     {SP_SLOT_SBASE, SP_KIND_QUAD, 48, 5, 0, 0, 4},
     {SP_SLOT_SOFFSET, SP_KIND_SCALAR, 56, 8, 0, 0, 0},
 };
 
-static const struct sp_isa_shape shape_121 = {shape_121_fields, 0x0, 4};
+static const struct sp_isa_shape shape_116 = {shape_116_fields, 4};
 
-static const struct sp_isa_field shape_122_fields[] = {
+static const struct sp_isa_field shape_117_fields[] = {
     {SP_SLOT_DST, SP_KIND_VGPR, 40, 8, 0, 0, 2},
     {SP_SLOT_SRC0, SP_KIND_VGPR, 32, 8, 0, 0, 0},
     {SP_SLOT_SBASE, SP_KIND_QUAD, 48, 5, 0, 0, 4},
     {SP_SLOT_SOFFSET, SP_KIND_SCALAR, 56, 8, 0, 0, 0},
 };
 
-static const struct sp_isa_shape shape_122 = {shape_122_fields, 0x0, 4};
+static const struct sp_isa_shape shape_117 = {shape_117_fields, 4};
 
-static const struct sp_isa_field shape_123_fields[] = {
+static const struct sp_isa_field shape_118_fields[] = {
     {SP_SLOT_DST, SP_KIND_VGPR, 40, 8, 0, 0, 3},
     {SP_SLOT_SRC0, SP_KIND_VGPR, 32, 8, 0, 0, 0},
     {SP_SLOT_SBASE, SP_KIND_QUAD, 48, 5, 0, 0, 4},
     {SP_SLOT_SOFFSET, SP_KIND_SCALAR, 56, 8, 0, 0, 0},
 };
 
-static const struct sp_isa_shape shape_123 = {shape_123_fields, 0x0, 4};
+static const struct sp_isa_shape shape_118 = {shape_118_fields, 4};
 
-static const struct sp_isa_field shape_124_fields[] = {
+static const struct sp_isa_field shape_119_fields[] = {
     {SP_SLOT_DST, SP_KIND_VGPR, 40, 8, 0, 0, 4},
     {SP_SLOT_SRC0, SP_KIND_VGPR, 32, 8, 0, 0, 0},
     {SP_SLOT_SBASE, SP_KIND_QUAD, 48, 5, 0, 0, 4},
     {SP_SLOT_SOFFSET, SP_KIND_SCALAR, 56, 8, 0, 0, 0},
 };
 
-static const struct sp_isa_shape shape_124 = {shape_124_fields, 0x0, 4};
+static const struct sp_isa_shape shape_119 = {shape_119_fields, 4};
 
-static const struct sp_isa_field shape_125_fields[] = {
+static const struct sp_isa_field shape_120_fields[] = {
     {SP_SLOT_SRC1, SP_KIND_VGPR, 40, 8, 0, 0, 1},
     {SP_SLOT_SRC0, SP_KIND_VGPR, 32, 8, 0, 0, 0},
     {SP_SLOT_SBASE, SP_KIND_QUAD, 48, 5, 0, 0, 4},
     {SP_SLOT_SOFFSET, SP_KIND_SCALAR, 56, 8, 0, 0, 0},
 };
 
-static const struct sp_isa_shape shape_125 = {shape_125_fields, 0x0, 4};
+static const struct sp_isa_shape shape_120 = {shape_120_fields, 4};
 
-static const struct sp_isa_field shape_126_fields[] = {
+static const struct sp_isa_field shape_121_fields[] = {
     {SP_SLOT_SRC1, SP_KIND_VGPR, 40, 8, 0, 0, 2},
     {SP_SLOT_SRC0, SP_KIND_VGPR, 32, 8, 0, 0, 0},
     {SP_SLOT_SBASE, SP_KIND_QUAD, 48, 5, 0, 0, 4},
     {SP_SLOT_SOFFSET, SP_KIND_SCALAR, 56, 8, 0, 0, 0},
 };
 
-static const struct sp_isa_shape shape_126 = {shape_126_fields, 0x0, 4};
+static const struct sp_isa_shape shape_121 = {shape_121_fields, 4};
 
-static const struct sp_isa_field shape_127_fields[] = {
+static const struct sp_isa_field shape_122_fields[] = {
     {SP_SLOT_SRC1, SP_KIND_VGPR, 40, 8, 0, 0, 3},
     {SP_SLOT_SRC0, SP_KIND_VGPR, 32, 8, 0, 0, 0},
     {SP_SLOT_SBASE, SP_KIND_QUAD, 48, 5, 0, 0, 4},
     {SP_SLOT_SOFFSET, SP_KIND_SCALAR, 56, 8, 0, 0, 0},
 };
 
-static const struct sp_isa_shape shape_127 = {shape_127_fields, 0x0, 4};
+static const struct sp_isa_shape shape_122 = {shape_122_fields, 4};
 
-static const struct sp_isa_field shape_128_fields[] = {
+static const struct sp_isa_field shape_123_fields[] = {
     {SP_SLOT_SRC1, SP_KIND_VGPR, 40, 8, 0, 0, 4},
     {SP_SLOT_SRC0, SP_KIND_VGPR, 32, 8, 0, 0, 0},
     {SP_SLOT_SBASE, SP_KIND_QUAD, 48, 5, 0, 0, 4},
     {SP_SLOT_SOFFSET, SP_KIND_SCALAR, 56, 8, 0, 0, 0},
 };
 
-static const struct sp_isa_shape shape_128 = {shape_128_fields, 0x0, 4};
+static const struct sp_isa_shape shape_123 = {shape_123_fields, 4};
 
-static const struct sp_isa_field shape_129_fields[] = {
+static const struct sp_isa_field shape_124_fields[] = {
     {SP_SLOT_DST_SRC1, SP_KIND_VGPR, 40, 8, 0, 0, 1},
     {SP_SLOT_SRC0, SP_KIND_VGPR, 32, 8, 0, 0, 0},
     {SP_SLOT_SBASE, SP_KIND_QUAD, 48, 5, 0, 0, 4},
     {SP_SLOT_SOFFSET, SP_KIND_SCALAR, 56, 8, 0, 0, 0},
 };
 
-static const struct sp_isa_shape shape_129 = {shape_129_fields, 0x0, 4};
+static const struct sp_isa_shape shape_124 = {shape_124_fields, 4};
 
-static const struct sp_isa_field shape_130_fields[] = {
+static const struct sp_isa_field shape_125_fields[] = {
     {SP_SLOT_DST_SRC1, SP_KIND_VGPR, 40, 8, 0, 0, 2},
     {SP_SLOT_SRC0, SP_KIND_VGPR, 32, 8, 0, 0, 0},
     {SP_SLOT_SBASE, SP_KIND_QUAD, 48, 5, 0, 0, 4},
     {SP_SLOT_SOFFSET, SP_KIND_SCALAR, 56, 8, 0, 0, 0},
 };
 
-static const struct sp_isa_shape shape_130 = {shape_130_fields, 0x0, 4};
+static const struct sp_isa_shape shape_125 = {shape_125_fields, 4};
 
-static const struct sp_isa_field shape_131_fields[] = {
+static const struct sp_isa_field shape_126_fields[] = {
     {SP_SLOT_DST_SRC1, SP_KIND_VGPR, 40, 8, 0, 0, 4},
     {SP_SLOT_SRC0, SP_KIND_VGPR, 32, 8, 0, 0, 0},
     {SP_SLOT_SBASE, SP_KIND_QUAD, 48, 5, 0, 0, 4},
     {SP_SLOT_SOFFSET, SP_KIND_SCALAR, 56, 8, 0, 0, 0},
 };
 
-static const struct sp_isa_shape shape_131 = {shape_131_fields, 0x0, 4};
-
-static const struct sp_isa_shape shape_132 = {NULL, 0x1fffff00000000, 0};
+static const struct sp_isa_shape shape_126 = {shape_126_fields, 4};
 
 static const struct sp_isa_row rows_mubuf[] = {
-    [0x0] = {SP_OP_BUFFER_LOAD_FORMAT_X, SP_FORMAT_MUBUF, 0, &shape_121},
-    [0x1] = {SP_OP_BUFFER_LOAD_FORMAT_XY, SP_FORMAT_MUBUF, 0, &shape_122},
-    [0x2] = {SP_OP_BUFFER_LOAD_FORMAT_XYZ, SP_FORMAT_MUBUF, 0, &shape_123},
-    [0x3] = {SP_OP_BUFFER_LOAD_FORMAT_XYZW, SP_FORMAT_MUBUF, 0, &shape_124},
-    [0x4] = {SP_OP_BUFFER_STORE_FORMAT_X, SP_FORMAT_MUBUF, 0, &shape_125},
-    [0x5] = {SP_OP_BUFFER_STORE_FORMAT_XY, SP_FORMAT_MUBUF, 0, &shape_126},
-    [0x6] = {SP_OP_BUFFER_STORE_FORMAT_XYZ, SP_FORMAT_MUBUF, 0, &shape_127},
-    [0x7] = {SP_OP_BUFFER_STORE_FORMAT_XYZW, SP_FORMAT_MUBUF, 0, &shape_128},
-    [0x8] = {SP_OP_BUFFER_LOAD_U8, SP_FORMAT_MUBUF, 0, &shape_121},
-    [0x9] = {SP_OP_BUFFER_LOAD_I8, SP_FORMAT_MUBUF, 0, &shape_121},
-    [0xa] = {SP_OP_BUFFER_LOAD_U16, SP_FORMAT_MUBUF, 0, &shape_121},
-    [0xb] = {SP_OP_BUFFER_LOAD_I16, SP_FORMAT_MUBUF, 0, &shape_121},
-    [0xc] = {SP_OP_BUFFER_LOAD_B32, SP_FORMAT_MUBUF, 0, &shape_121},
-    [0xd] = {SP_OP_BUFFER_LOAD_B64, SP_FORMAT_MUBUF, 0, &shape_122},
-    [0xe] = {SP_OP_BUFFER_LOAD_B128, SP_FORMAT_MUBUF, 0, &shape_124},
-    [0xf] = {SP_OP_BUFFER_LOAD_B96, SP_FORMAT_MUBUF, 0, &shape_123},
-    [0x18] = {SP_OP_BUFFER_STORE_B8, SP_FORMAT_MUBUF, 0, &shape_125},
-    [0x19] = {SP_OP_BUFFER_STORE_D16_HI_B8, SP_FORMAT_MUBUF, 0, &shape_125},
-    [0x1a] = {SP_OP_BUFFER_STORE_B16, SP_FORMAT_MUBUF, 0, &shape_125},
-    [0x1b] = {SP_OP_BUFFER_STORE_D16_HI_B16, SP_FORMAT_MUBUF, 0, &shape_125},
-    [0x1c] = {SP_OP_BUFFER_STORE_B32, SP_FORMAT_MUBUF, 0, &shape_125},
-    [0x1d] = {SP_OP_BUFFER_STORE_B64, SP_FORMAT_MUBUF, 0, &shape_126},
-    [0x1e] = {SP_OP_BUFFER_STORE_B128, SP_FORMAT_MUBUF, 0, &shape_128},
-    [0x1f] = {SP_OP_BUFFER_STORE_B96, SP_FORMAT_MUBUF, 0, &shape_127},
-    [0x20] = {SP_OP_BUFFER_LOAD_D16_U8, SP_FORMAT_MUBUF, 0, &shape_121},
-    [0x21] = {SP_OP_BUFFER_LOAD_D16_HI_U8, SP_FORMAT_MUBUF, 0, &shape_121},
-    [0x22] = {SP_OP_BUFFER_LOAD_D16_I8, SP_FORMAT_MUBUF, 0, &shape_121},
-    [0x23] = {SP_OP_BUFFER_LOAD_D16_HI_I8, SP_FORMAT_MUBUF, 0, &shape_121},
-    [0x24] = {SP_OP_BUFFER_LOAD_D16_B16, SP_FORMAT_MUBUF, 0, &shape_121},
-    [0x25] = {SP_OP_BUFFER_LOAD_D16_HI_B16, SP_FORMAT_MUBUF, 0, &shape_121},
-    [0x26] = {SP_OP_BUFFER_LOAD_D16_HI_FORMAT_X, SP_FORMAT_MUBUF, 0, &shape_121},
-    [0x27] = {SP_OP_BUFFER_STORE_D16_HI_FORMAT_X, SP_FORMAT_MUBUF, 0, &shape_125},
-    [0x30] = {SP_OP_BUFFER_ATOMIC_SWAP_B32, SP_FORMAT_MUBUF, 0, &shape_129},
-    [0x31] = {SP_OP_BUFFER_ATOMIC_CMPSWAP_B32, SP_FORMAT_MUBUF, 0, &shape_130},
-    [0x32] = {SP_OP_BUFFER_ATOMIC_ADD_U32, SP_FORMAT_MUBUF, 0, &shape_129},
-    [0x33] = {SP_OP_BUFFER_ATOMIC_SUB_U32, SP_FORMAT_MUBUF, 0, &shape_129},
-    [0x34] = {SP_OP_BUFFER_ATOMIC_CSUB_U32, SP_FORMAT_MUBUF, 0, &shape_129},
-    [0x35] = {SP_OP_BUFFER_ATOMIC_MIN_I32, SP_FORMAT_MUBUF, 0, &shape_129},
-    [0x36] = {SP_OP_BUFFER_ATOMIC_MIN_U32, SP_FORMAT_MUBUF, 0, &shape_129},
-    [0x37] = {SP_OP_BUFFER_ATOMIC_MAX_I32, SP_FORMAT_MUBUF, 0, &shape_129},
-    [0x38] = {SP_OP_BUFFER_ATOMIC_MAX_U32, SP_FORMAT_MUBUF, 0, &shape_129},
-    [0x39] = {SP_OP_BUFFER_ATOMIC_AND_B32, SP_FORMAT_MUBUF, 0, &shape_129},
-    [0x3a] = {SP_OP_BUFFER_ATOMIC_OR_B32, SP_FORMAT_MUBUF, 0, &shape_129},
-    [0x3b] = {SP_OP_BUFFER_ATOMIC_XOR_B32, SP_FORMAT_MUBUF, 0, &shape_129},
-    [0x3c] = {SP_OP_BUFFER_ATOMIC_INC_U32, SP_FORMAT_MUBUF, 0, &shape_129},
-    [0x3d] = {SP_OP_BUFFER_ATOMIC_DEC_U32, SP_FORMAT_MUBUF, 0, &shape_129},
-    [0x3e] = {SP_OP_BUFFER_ATOMIC_CMPSWAP_F32, SP_FORMAT_MUBUF, 0, &shape_130},
-    [0x3f] = {SP_OP_BUFFER_ATOMIC_MIN_F32, SP_FORMAT_MUBUF, 0, &shape_129},
-    [0x40] = {SP_OP_BUFFER_ATOMIC_MAX_F32, SP_FORMAT_MUBUF, 0, &shape_129},
-    [0x50] = {SP_OP_BUFFER_ATOMIC_SWAP_B64, SP_FORMAT_MUBUF, 0, &shape_130},
-    [0x51] = {SP_OP_BUFFER_ATOMIC_CMPSWAP_B64, SP_FORMAT_MUBUF, 0, &shape_131},
-    [0x52] = {SP_OP_BUFFER_ATOMIC_ADD_U64, SP_FORMAT_MUBUF, 0, &shape_130},
-    [0x53] = {SP_OP_BUFFER_ATOMIC_SUB_U64, SP_FORMAT_MUBUF, 0, &shape_130},
-    [0x55] = {SP_OP_BUFFER_ATOMIC_MIN_I64, SP_FORMAT_MUBUF, 0, &shape_130},
-    [0x56] = {SP_OP_BUFFER_ATOMIC_MIN_U64, SP_FORMAT_MUBUF, 0, &shape_130},
-    [0x57] = {SP_OP_BUFFER_ATOMIC_MAX_I64, SP_FORMAT_MUBUF, 0, &shape_130},
-    [0x58] = {SP_OP_BUFFER_ATOMIC_MAX_U64, SP_FORMAT_MUBUF, 0, &shape_130},
-    [0x59] = {SP_OP_BUFFER_ATOMIC_AND_B64, SP_FORMAT_MUBUF, 0, &shape_130},
-    [0x5a] = {SP_OP_BUFFER_ATOMIC_OR_B64, SP_FORMAT_MUBUF, 0, &shape_130},
-    [0x5b] = {SP_OP_BUFFER_ATOMIC_XOR_B64, SP_FORMAT_MUBUF, 0, &shape_130},
-    [0x5c] = {SP_OP_BUFFER_ATOMIC_INC_U64, SP_FORMAT_MUBUF, 0, &shape_130},
-    [0x5d] = {SP_OP_BUFFER_ATOMIC_DEC_U64, SP_FORMAT_MUBUF, 0, &shape_130},
-    [0x5e] = {SP_OP_BUFFER_ATOMIC_FCMPSWAP_X2, SP_FORMAT_MUBUF, 0, &shape_131},
-    [0x5f] = {SP_OP_BUFFER_ATOMIC_FMIN_X2, SP_FORMAT_MUBUF, 0, &shape_130},
-    [0x60] = {SP_OP_BUFFER_ATOMIC_FMAX_X2, SP_FORMAT_MUBUF, 0, &shape_130},
-    [0x71] = {SP_OP_BUFFER_GL0_INV, SP_FORMAT_MUBUF, 0, &shape_132},
-    [0x72] = {SP_OP_BUFFER_GL1_INV, SP_FORMAT_MUBUF, 0, &shape_132},
-    [0x80] = {SP_OP_BUFFER_LOAD_D16_FORMAT_X, SP_FORMAT_MUBUF, 0, &shape_121},
-    [0x81] = {SP_OP_BUFFER_LOAD_D16_FORMAT_XY, SP_FORMAT_MUBUF, 0, &shape_121},
-    [0x82] = {SP_OP_BUFFER_LOAD_D16_FORMAT_XYZ, SP_FORMAT_MUBUF, 0, &shape_122},
-    [0x83] = {SP_OP_BUFFER_LOAD_D16_FORMAT_XYZW, SP_FORMAT_MUBUF, 0, &shape_122},
-    [0x84] = {SP_OP_BUFFER_STORE_D16_FORMAT_X, SP_FORMAT_MUBUF, 0, &shape_125},
-    [0x85] = {SP_OP_BUFFER_STORE_D16_FORMAT_XY, SP_FORMAT_MUBUF, 0, &shape_125},
-    [0x86] = {SP_OP_BUFFER_STORE_D16_FORMAT_XYZ, SP_FORMAT_MUBUF, 0, &shape_126},
-    [0x87] = {SP_OP_BUFFER_STORE_D16_FORMAT_XYZW, SP_FORMAT_MUBUF, 0, &shape_126},
+    [0x0] = {SP_OP_BUFFER_LOAD_FORMAT_X, SP_FORMAT_MUBUF, 0, &shape_116},
+    [0x1] = {SP_OP_BUFFER_LOAD_FORMAT_XY, SP_FORMAT_MUBUF, 0, &shape_117},
+    [0x2] = {SP_OP_BUFFER_LOAD_FORMAT_XYZ, SP_FORMAT_MUBUF, 0, &shape_118},
+    [0x3] = {SP_OP_BUFFER_LOAD_FORMAT_XYZW, SP_FORMAT_MUBUF, 0, &shape_119},
+    [0x4] = {SP_OP_BUFFER_STORE_FORMAT_X, SP_FORMAT_MUBUF, 0, &shape_120},
+    [0x5] = {SP_OP_BUFFER_STORE_FORMAT_XY, SP_FORMAT_MUBUF, 0, &shape_121},
+    [0x6] = {SP_OP_BUFFER_STORE_FORMAT_XYZ, SP_FORMAT_MUBUF, 0, &shape_122},
+    [0x7] = {SP_OP_BUFFER_STORE_FORMAT_XYZW, SP_FORMAT_MUBUF, 0, &shape_123},
+    [0x8] = {SP_OP_BUFFER_LOAD_U8, SP_FORMAT_MUBUF, 0, &shape_116},
+    [0x9] = {SP_OP_BUFFER_LOAD_I8, SP_FORMAT_MUBUF, 0, &shape_116},
+    [0xa] = {SP_OP_BUFFER_LOAD_U16, SP_FORMAT_MUBUF, 0, &shape_116},
+    [0xb] = {SP_OP_BUFFER_LOAD_I16, SP_FORMAT_MUBUF, 0, &shape_116},
+    [0xc] = {SP_OP_BUFFER_LOAD_B32, SP_FORMAT_MUBUF, 0, &shape_116},
+    [0xd] = {SP_OP_BUFFER_LOAD_B64, SP_FORMAT_MUBUF, 0, &shape_117},
+    [0xe] = {SP_OP_BUFFER_LOAD_B128, SP_FORMAT_MUBUF, 0, &shape_119},
+    [0xf] = {SP_OP_BUFFER_LOAD_B96, SP_FORMAT_MUBUF, 0, &shape_118},
+    [0x18] = {SP_OP_BUFFER_STORE_B8, SP_FORMAT_MUBUF, 0, &shape_120},
+    [0x19] = {SP_OP_BUFFER_STORE_D16_HI_B8, SP_FORMAT_MUBUF, 0, &shape_120},
+    [0x1a] = {SP_OP_BUFFER_STORE_B16, SP_FORMAT_MUBUF, 0, &shape_120},
+    [0x1b] = {SP_OP_BUFFER_STORE_D16_HI_B16, SP_FORMAT_MUBUF, 0, &shape_120},
+    [0x1c] = {SP_OP_BUFFER_STORE_B32, SP_FORMAT_MUBUF, 0, &shape_120},
+    [0x1d] = {SP_OP_BUFFER_STORE_B64, SP_FORMAT_MUBUF, 0, &shape_121},
+    [0x1e] = {SP_OP_BUFFER_STORE_B128, SP_FORMAT_MUBUF, 0, &shape_123},
+    [0x1f] = {SP_OP_BUFFER_STORE_B96, SP_FORMAT_MUBUF, 0, &shape_122},
+    [0x20] = {SP_OP_BUFFER_LOAD_D16_U8, SP_FORMAT_MUBUF, 0, &shape_116},
+    [0x21] = {SP_OP_BUFFER_LOAD_D16_HI_U8, SP_FORMAT_MUBUF, 0, &shape_116},
+    [0x22] = {SP_OP_BUFFER_LOAD_D16_I8, SP_FORMAT_MUBUF, 0, &shape_116},
+    [0x23] = {SP_OP_BUFFER_LOAD_D16_HI_I8, SP_FORMAT_MUBUF, 0, &shape_116},
+    [0x24] = {SP_OP_BUFFER_LOAD_D16_B16, SP_FORMAT_MUBUF, 0, &shape_116},
+    [0x25] = {SP_OP_BUFFER_LOAD_D16_HI_B16, SP_FORMAT_MUBUF, 0, &shape_116},
+    [0x26] = {SP_OP_BUFFER_LOAD_D16_HI_FORMAT_X, SP_FORMAT_MUBUF, 0, &shape_116},
+    [0x27] = {SP_OP_BUFFER_STORE_D16_HI_FORMAT_X, SP_FORMAT_MUBUF, 0, &shape_120},
+    [0x30] = {SP_OP_BUFFER_ATOMIC_SWAP_B32, SP_FORMAT_MUBUF, 0, &shape_124},
+    [0x31] = {SP_OP_BUFFER_ATOMIC_CMPSWAP_B32, SP_FORMAT_MUBUF, 0, &shape_125},
+    [0x32] = {SP_OP_BUFFER_ATOMIC_ADD_U32, SP_FORMAT_MUBUF, 0, &shape_124},
+    [0x33] = {SP_OP_BUFFER_ATOMIC_SUB_U32, SP_FORMAT_MUBUF, 0, &shape_124},
+    [0x34] = {SP_OP_BUFFER_ATOMIC_CSUB_U32, SP_FORMAT_MUBUF, 0, &shape_124},
+    [0x35] = {SP_OP_BUFFER_ATOMIC_MIN_I32, SP_FORMAT_MUBUF, 0, &shape_124},
+    [0x36] = {SP_OP_BUFFER_ATOMIC_MIN_U32, SP_FORMAT_MUBUF, 0, &shape_124},
+    [0x37] = {SP_OP_BUFFER_ATOMIC_MAX_I32, SP_FORMAT_MUBUF, 0, &shape_124},
+    [0x38] = {SP_OP_BUFFER_ATOMIC_MAX_U32, SP_FORMAT_MUBUF, 0, &shape_124},
+    [0x39] = {SP_OP_BUFFER_ATOMIC_AND_B32, SP_FORMAT_MUBUF, 0, &shape_124},
+    [0x3a] = {SP_OP_BUFFER_ATOMIC_OR_B32, SP_FORMAT_MUBUF, 0, &shape_124},
+    [0x3b] = {SP_OP_BUFFER_ATOMIC_XOR_B32, SP_FORMAT_MUBUF, 0, &shape_124},
+    [0x3c] = {SP_OP_BUFFER_ATOMIC_INC_U32, SP_FORMAT_MUBUF, 0, &shape_124},
+    [0x3d] = {SP_OP_BUFFER_ATOMIC_DEC_U32, SP_FORMAT_MUBUF, 0, &shape_124},
+    [0x3e] = {SP_OP_BUFFER_ATOMIC_CMPSWAP_F32, SP_FORMAT_MUBUF, 0, &shape_125},
+    [0x3f] = {SP_OP_BUFFER_ATOMIC_MIN_F32, SP_FORMAT_MUBUF, 0, &shape_124},
+    [0x40] = {SP_OP_BUFFER_ATOMIC_MAX_F32, SP_FORMAT_MUBUF, 0, &shape_124},
+    [0x50] = {SP_OP_BUFFER_ATOMIC_SWAP_B64, SP_FORMAT_MUBUF, 0, &shape_125},
+    [0x51] = {SP_OP_BUFFER_ATOMIC_CMPSWAP_B64, SP_FORMAT_MUBUF, 0, &shape_126},
+    [0x52] = {SP_OP_BUFFER_ATOMIC_ADD_U64, SP_FORMAT_MUBUF, 0, &shape_125},
+    [0x53] = {SP_OP_BUFFER_ATOMIC_SUB_U64, SP_FORMAT_MUBUF, 0, &shape_125},
+    [0x55] = {SP_OP_BUFFER_ATOMIC_MIN_I64, SP_FORMAT_MUBUF, 0, &shape_125},
+    [0x56] = {SP_OP_BUFFER_ATOMIC_MIN_U64, SP_FORMAT_MUBUF, 0, &shape_125},
+    [0x57] = {SP_OP_BUFFER_ATOMIC_MAX_I64, SP_FORMAT_MUBUF, 0, &shape_125},
+    [0x58] = {SP_OP_BUFFER_ATOMIC_MAX_U64, SP_FORMAT_MUBUF, 0, &shape_125},
+    [0x59] = {SP_OP_BUFFER_ATOMIC_AND_B64, SP_FORMAT_MUBUF, 0, &shape_125},
+    [0x5a] = {SP_OP_BUFFER_ATOMIC_OR_B64, SP_FORMAT_MUBUF, 0, &shape_125},
+    [0x5b] = {SP_OP_BUFFER_ATOMIC_XOR_B64, SP_FORMAT_MUBUF, 0, &shape_125},
+    [0x5c] = {SP_OP_BUFFER_ATOMIC_INC_U64, SP_FORMAT_MUBUF, 0, &shape_125},
+    [0x5d] = {SP_OP_BUFFER_ATOMIC_DEC_U64, SP_FORMAT_MUBUF, 0, &shape_125},
+    [0x5e] = {SP_OP_BUFFER_ATOMIC_FCMPSWAP_X2, SP_FORMAT_MUBUF, 0, &shape_126},
+    [0x5f] = {SP_OP_BUFFER_ATOMIC_FMIN_X2, SP_FORMAT_MUBUF, 0, &shape_125},
+    [0x60] = {SP_OP_BUFFER_ATOMIC_FMAX_X2, SP_FORMAT_MUBUF, 0, &shape_125},
+    [0x71] = {SP_OP_BUFFER_GL0_INV, SP_FORMAT_MUBUF, 0, &shape_10},
+    [0x72] = {SP_OP_BUFFER_GL1_INV, SP_FORMAT_MUBUF, 0, &shape_10},
+    [0x80] = {SP_OP_BUFFER_LOAD_D16_FORMAT_X, SP_FORMAT_MUBUF, 0, &shape_116},
+    [0x81] = {SP_OP_BUFFER_LOAD_D16_FORMAT_XY, SP_FORMAT_MUBUF, 0, &shape_116},
+    [0x82] = {SP_OP_BUFFER_LOAD_D16_FORMAT_XYZ, SP_FORMAT_MUBUF, 0, &shape_117},
+    [0x83] = {SP_OP_BUFFER_LOAD_D16_FORMAT_XYZW, SP_FORMAT_MUBUF, 0, &shape_117},
+    [0x84] = {SP_OP_BUFFER_STORE_D16_FORMAT_X, SP_FORMAT_MUBUF, 0, &shape_120},
+    [0x85] = {SP_OP_BUFFER_STORE_D16_FORMAT_XY, SP_FORMAT_MUBUF, 0, &shape_120},
+    [0x86] = {SP_OP_BUFFER_STORE_D16_FORMAT_XYZ, SP_FORMAT_MUBUF, 0, &shape_121},
+    [0x87] = {SP_OP_BUFFER_STORE_D16_FORMAT_XYZW, SP_FORMAT_MUBUF, 0, &shape_121},
 };
 
 static const struct sp_isa_field modifiers_mubuf[] = {
@@ -2443,22 +2427,22 @@ static const struct sp_isa_field modifiers_mubuf[] = {
 };
 
 static const struct sp_isa_row rows_mtbuf[] = {
-    [0x0] = {SP_OP_TBUFFER_LOAD_FORMAT_X, SP_FORMAT_MTBUF, 0, &shape_121},
-    [0x1] = {SP_OP_TBUFFER_LOAD_FORMAT_XY, SP_FORMAT_MTBUF, 0, &shape_122},
-    [0x2] = {SP_OP_TBUFFER_LOAD_FORMAT_XYZ, SP_FORMAT_MTBUF, 0, &shape_123},
-    [0x3] = {SP_OP_TBUFFER_LOAD_FORMAT_XYZW, SP_FORMAT_MTBUF, 0, &shape_124},
-    [0x4] = {SP_OP_TBUFFER_STORE_FORMAT_X, SP_FORMAT_MTBUF, 0, &shape_125},
-    [0x5] = {SP_OP_TBUFFER_STORE_FORMAT_XY, SP_FORMAT_MTBUF, 0, &shape_126},
-    [0x6] = {SP_OP_TBUFFER_STORE_FORMAT_XYZ, SP_FORMAT_MTBUF, 0, &shape_127},
-    [0x7] = {SP_OP_TBUFFER_STORE_FORMAT_XYZW, SP_FORMAT_MTBUF, 0, &shape_128},
-    [0x8] = {SP_OP_TBUFFER_LOAD_D16_FORMAT_X, SP_FORMAT_MTBUF, 0, &shape_121},
-    [0x9] = {SP_OP_TBUFFER_LOAD_D16_FORMAT_XY, SP_FORMAT_MTBUF, 0, &shape_121},
-    [0xa] = {SP_OP_TBUFFER_LOAD_D16_FORMAT_XYZ, SP_FORMAT_MTBUF, 0, &shape_122},
-    [0xb] = {SP_OP_TBUFFER_LOAD_D16_FORMAT_XYZW, SP_FORMAT_MTBUF, 0, &shape_122},
-    [0xc] = {SP_OP_TBUFFER_STORE_D16_FORMAT_X, SP_FORMAT_MTBUF, 0, &shape_125},
-    [0xd] = {SP_OP_TBUFFER_STORE_D16_FORMAT_XY, SP_FORMAT_MTBUF, 0, &shape_125},
-    [0xe] = {SP_OP_TBUFFER_STORE_D16_FORMAT_XYZ, SP_FORMAT_MTBUF, 0, &shape_126},
-    [0xf] = {SP_OP_TBUFFER_STORE_D16_FORMAT_XYZW, SP_FORMAT_MTBUF, 0, &shape_126},
+    [0x0] = {SP_OP_TBUFFER_LOAD_FORMAT_X, SP_FORMAT_MTBUF, 0, &shape_116},
+    [0x1] = {SP_OP_TBUFFER_LOAD_FORMAT_XY, SP_FORMAT_MTBUF, 0, &shape_117},
+    [0x2] = {SP_OP_TBUFFER_LOAD_FORMAT_XYZ, SP_FORMAT_MTBUF, 0, &shape_118},
+    [0x3] = {SP_OP_TBUFFER_LOAD_FORMAT_XYZW, SP_FORMAT_MTBUF, 0, &shape_119},
+    [0x4] = {SP_OP_TBUFFER_STORE_FORMAT_X, SP_FORMAT_MTBUF, 0, &shape_120},
+    [0x5] = {SP_OP_TBUFFER_STORE_FORMAT_XY, SP_FORMAT_MTBUF, 0, &shape_121},
+    [0x6] = {SP_OP_TBUFFER_STORE_FORMAT_XYZ, SP_FORMAT_MTBUF, 0, &shape_122},
+    [0x7] = {SP_OP_TBUFFER_STORE_FORMAT_XYZW, SP_FORMAT_MTBUF, 0, &shape_123},
+    [0x8] = {SP_OP_TBUFFER_LOAD_D16_FORMAT_X, SP_FORMAT_MTBUF, 0, &shape_116},
+    [0x9] = {SP_OP_TBUFFER_LOAD_D16_FORMAT_XY, SP_FORMAT_MTBUF, 0, &shape_116},
+    [0xa] = {SP_OP_TBUFFER_LOAD_D16_FORMAT_XYZ, SP_FORMAT_MTBUF, 0, &shape_117},
+    [0xb] = {SP_OP_TBUFFER_LOAD_D16_FORMAT_XYZW, SP_FORMAT_MTBUF, 0, &shape_117},
+    [0xc] = {SP_OP_TBUFFER_STORE_D16_FORMAT_X, SP_FORMAT_MTBUF, 0, &shape_120},
+    [0xd] = {SP_OP_TBUFFER_STORE_D16_FORMAT_XY, SP_FORMAT_MTBUF, 0, &shape_120},
+    [0xe] = {SP_OP_TBUFFER_STORE_D16_FORMAT_XYZ, SP_FORMAT_MTBUF, 0, &shape_121},
+    [0xf] = {SP_OP_TBUFFER_STORE_D16_FORMAT_XYZW, SP_FORMAT_MTBUF, 0, &shape_121},
 };
 
 static const struct sp_isa_field modifiers_mtbuf[] = {

@@ -9,54 +9,54 @@ static const struct sp_isa_field shape_0_fields[] = {
     {SP_SLOT_SRC0, SP_KIND_SCALAR, 0, 8, 0, 0, 1},
 };
 
-static const struct sp_isa_shape shape_0 = {shape_0_fields, 0x0, 2};
+static const struct sp_isa_shape shape_0 = {shape_0_fields, 2};
 
 static const struct sp_isa_field shape_1_fields[] = {
     {SP_SLOT_DST, SP_KIND_SCALAR, 16, 7, 0, 0, 2},
     {SP_SLOT_SRC0, SP_KIND_SCALAR, 0, 8, 0, 0, 2},
 };
 
-static const struct sp_isa_shape shape_1 = {shape_1_fields, 0x0, 2};
+static const struct sp_isa_shape shape_1 = {shape_1_fields, 2};
 
 static const struct sp_isa_field shape_2_fields[] = {
     {SP_SLOT_DST, SP_KIND_SCALAR, 16, 7, 0, 0, 1},
     {SP_SLOT_SRC0, SP_KIND_SCALAR, 0, 8, 0, 0, 2},
 };
 
-static const struct sp_isa_shape shape_2 = {shape_2_fields, 0x0, 2};
+static const struct sp_isa_shape shape_2 = {shape_2_fields, 2};
 
 static const struct sp_isa_field shape_3_fields[] = {
     {SP_SLOT_DST, SP_KIND_SCALAR, 16, 7, 0, 0, 2},
     {SP_SLOT_SRC0, SP_KIND_SCALAR, 0, 8, 0, 0, 1},
 };
 
-static const struct sp_isa_shape shape_3 = {shape_3_fields, 0x0, 2};
+static const struct sp_isa_shape shape_3 = {shape_3_fields, 2};
 
 static const struct sp_isa_field shape_4_fields[] = {
     {SP_SLOT_DST, SP_KIND_SCALAR, 16, 7, 0, 0, 2},
 };
 
-static const struct sp_isa_shape shape_4 = {shape_4_fields, 0xff, 1};
+static const struct sp_isa_shape shape_4 = {shape_4_fields, 1};
 
 static const struct sp_isa_field shape_5_fields[] = {
     {SP_SLOT_SRC0, SP_KIND_SCALAR, 0, 8, 0, 0, 2},
 };
 
-static const struct sp_isa_shape shape_5 = {shape_5_fields, 0x7f0000, 1};
+static const struct sp_isa_shape shape_5 = {shape_5_fields, 1};
 
 static const struct sp_isa_field shape_6_fields[] = {
     {SP_SLOT_DST, SP_KIND_SCALAR, 16, 7, 0, 0, 1},
     {SP_SLOT_OFFSET, SP_KIND_RAW, 0, 8, 0, 0, 0},
 };
 
-static const struct sp_isa_shape shape_6 = {shape_6_fields, 0x0, 2};
+static const struct sp_isa_shape shape_6 = {shape_6_fields, 2};
 
 static const struct sp_isa_field shape_7_fields[] = {
     {SP_SLOT_DST, SP_KIND_SCALAR, 16, 7, 0, 0, 2},
     {SP_SLOT_OFFSET, SP_KIND_RAW, 0, 8, 0, 0, 0},
 };
 
-static const struct sp_isa_shape shape_7 = {shape_7_fields, 0x0, 2};
+static const struct sp_isa_shape shape_7 = {shape_7_fields, 2};
 
 static const struct sp_isa_row rows_sop1[] = {
     [0x0] = {SP_OP_S_MOV_B32, SP_FORMAT_SOP1, 0, &shape_0},
@@ -131,21 +131,21 @@ static const struct sp_isa_field shape_8_fields[] = {
     {SP_SLOT_SRC1, SP_KIND_SCALAR, 8, 8, 0, 0, 1},
 };
 
-static const struct sp_isa_shape shape_8 = {shape_8_fields, 0x0, 2};
+static const struct sp_isa_shape shape_8 = {shape_8_fields, 2};
 
 static const struct sp_isa_field shape_9_fields[] = {
     {SP_SLOT_SRC0, SP_KIND_SCALAR, 0, 8, 0, 0, 2},
     {SP_SLOT_SRC1, SP_KIND_SCALAR, 8, 8, 0, 0, 1},
 };
 
-static const struct sp_isa_shape shape_9 = {shape_9_fields, 0x0, 2};
+static const struct sp_isa_shape shape_9 = {shape_9_fields, 2};
 
 static const struct sp_isa_field shape_10_fields[] = {
     {SP_SLOT_SRC0, SP_KIND_SCALAR, 0, 8, 0, 0, 2},
     {SP_SLOT_SRC1, SP_KIND_SCALAR, 8, 8, 0, 0, 2},
 };
 
-static const struct sp_isa_shape shape_10 = {shape_10_fields, 0x0, 2};
+static const struct sp_isa_shape shape_10 = {shape_10_fields, 2};
 
 static const struct sp_isa_row rows_sopc[] = {
     [0x0] = {SP_OP_S_CMP_EQ_I32, SP_FORMAT_SOPC, 0, &shape_8},
@@ -172,9 +172,9 @@ static const struct sp_isa_field shape_11_fields[] = {
     {SP_SLOT_OFFSET, SP_KIND_SIGNED, 0, 16, 0, 0, 0},
 };
 
-static const struct sp_isa_shape shape_11 = {shape_11_fields, 0x0, 1};
+static const struct sp_isa_shape shape_11 = {shape_11_fields, 1};
 
-static const struct sp_isa_shape shape_12 = {NULL, 0x0, 0};
+static const struct sp_isa_shape shape_12 = {NULL, 0};
 
 static const struct sp_isa_row rows_sopp[] = {
     [0x0] = {SP_OP_S_NOP, SP_FORMAT_SOPP, 0, &shape_11},
@@ -222,31 +222,25 @@ static const struct sp_isa_field shape_13_fields[] = {
     {SP_SLOT_OFFSET, SP_KIND_SIGNED, 0, 16, 0, 0, 0},
 };
 
-static const struct sp_isa_shape shape_13 = {shape_13_fields, 0x0, 2};
+static const struct sp_isa_shape shape_13 = {shape_13_fields, 2};
 
 static const struct sp_isa_field shape_14_fields[] = {
-    {SP_SLOT_OFFSET, SP_KIND_SIGNED, 0, 16, 0, 0, 0},
-};
-
-static const struct sp_isa_shape shape_14 = {shape_14_fields, 0x7f0000, 1};
-
-static const struct sp_isa_field shape_15_fields[] = {
     {SP_SLOT_OFFSET, SP_KIND_SIGNED, 0, 16, 0, 0, 0},
     {SP_SLOT_DST, SP_KIND_SCALAR, 16, 7, 0, 0, 1},
 };
 
-static const struct sp_isa_shape shape_15 = {shape_15_fields, 0x0, 2};
+static const struct sp_isa_shape shape_14 = {shape_14_fields, 2};
 
-static const struct sp_isa_field shape_16_fields[] = {
+static const struct sp_isa_field shape_15_fields[] = {
     {SP_SLOT_DST, SP_KIND_SCALAR, 16, 7, 0, 0, 2},
     {SP_SLOT_OFFSET, SP_KIND_SIGNED, 0, 16, 0, 0, 0},
 };
 
-static const struct sp_isa_shape shape_16 = {shape_16_fields, 0x0, 2};
+static const struct sp_isa_shape shape_15 = {shape_15_fields, 2};
 
 static const struct sp_isa_row rows_sopk[] = {
     [0x0] = {SP_OP_S_MOVK_I32, SP_FORMAT_SOPK, 0, &shape_13},
-    [0x1] = {SP_OP_S_VERSION, SP_FORMAT_SOPK, 0, &shape_14},
+    [0x1] = {SP_OP_S_VERSION, SP_FORMAT_SOPK, 0, &shape_11},
     [0x2] = {SP_OP_S_CMOVK_I32, SP_FORMAT_SOPK, 0, &shape_13},
     [0x3] = {SP_OP_S_CMPK_EQ_I32, SP_FORMAT_SOPK, 0, &shape_13},
     [0x4] = {SP_OP_S_CMPK_LG_I32, SP_FORMAT_SOPK, 0, &shape_13},
@@ -263,9 +257,9 @@ static const struct sp_isa_row rows_sopk[] = {
     [0xf] = {SP_OP_S_ADDK_I32, SP_FORMAT_SOPK, 0, &shape_13},
     [0x10] = {SP_OP_S_MULK_I32, SP_FORMAT_SOPK, 0, &shape_13},
     [0x11] = {SP_OP_S_GETREG_B32, SP_FORMAT_SOPK, 0, &shape_13},
-    [0x12] = {SP_OP_S_SETREG_B32, SP_FORMAT_SOPK, 0, &shape_15},
-    [0x13] = {SP_OP_S_SETREG_IMM32_B32, SP_FORMAT_SOPK, SP_ISA_LITERAL, &shape_14},
-    [0x14] = {SP_OP_S_CALL_B64, SP_FORMAT_SOPK, 0, &shape_16},
+    [0x12] = {SP_OP_S_SETREG_B32, SP_FORMAT_SOPK, 0, &shape_14},
+    [0x13] = {SP_OP_S_SETREG_IMM32_B32, SP_FORMAT_SOPK, SP_ISA_LITERAL, &shape_11},
+    [0x14] = {SP_OP_S_CALL_B64, SP_FORMAT_SOPK, 0, &shape_15},
     [0x16] = {SP_OP_S_SUBVECTOR_LOOP_BEGIN, SP_FORMAT_SOPK, 0, &shape_13},
     [0x17] = {SP_OP_S_SUBVECTOR_LOOP_END, SP_FORMAT_SOPK, 0, &shape_13},
     [0x18] = {SP_OP_S_WAITCNT_VSCNT, SP_FORMAT_SOPK, 0, &shape_13},
@@ -274,514 +268,512 @@ static const struct sp_isa_row rows_sopk[] = {
     [0x1b] = {SP_OP_S_WAITCNT_LGKMCNT, SP_FORMAT_SOPK, 0, &shape_13},
 };
 
-static const struct sp_isa_field shape_17_fields[] = {
+static const struct sp_isa_field shape_16_fields[] = {
     {SP_SLOT_DST, SP_KIND_SCALAR, 16, 7, 0, 0, 1},
     {SP_SLOT_SRC0, SP_KIND_SCALAR, 0, 8, 0, 0, 1},
     {SP_SLOT_SRC1, SP_KIND_SCALAR, 8, 8, 0, 0, 1},
 };
 
-static const struct sp_isa_shape shape_17 = {shape_17_fields, 0x0, 3};
+static const struct sp_isa_shape shape_16 = {shape_16_fields, 3};
 
-static const struct sp_isa_field shape_18_fields[] = {
+static const struct sp_isa_field shape_17_fields[] = {
     {SP_SLOT_DST, SP_KIND_SCALAR, 16, 7, 0, 0, 2},
     {SP_SLOT_SRC0, SP_KIND_SCALAR, 0, 8, 0, 0, 2},
     {SP_SLOT_SRC1, SP_KIND_SCALAR, 8, 8, 0, 0, 1},
 };
 
-static const struct sp_isa_shape shape_18 = {shape_18_fields, 0x0, 3};
+static const struct sp_isa_shape shape_17 = {shape_17_fields, 3};
 
-static const struct sp_isa_field shape_19_fields[] = {
+static const struct sp_isa_field shape_18_fields[] = {
     {SP_SLOT_DST, SP_KIND_SCALAR, 16, 7, 0, 0, 2},
     {SP_SLOT_SRC0, SP_KIND_SCALAR, 0, 8, 0, 0, 2},
     {SP_SLOT_SRC1, SP_KIND_SCALAR, 8, 8, 0, 0, 2},
 };
 
-static const struct sp_isa_shape shape_19 = {shape_19_fields, 0x0, 3};
+static const struct sp_isa_shape shape_18 = {shape_18_fields, 3};
 
-static const struct sp_isa_field shape_20_fields[] = {
+static const struct sp_isa_field shape_19_fields[] = {
     {SP_SLOT_DST, SP_KIND_SCALAR, 16, 7, 0, 0, 2},
     {SP_SLOT_SRC0, SP_KIND_SCALAR, 0, 8, 0, 0, 1},
     {SP_SLOT_SRC1, SP_KIND_SCALAR, 8, 8, 0, 0, 1},
 };
 
-static const struct sp_isa_shape shape_20 = {shape_20_fields, 0x0, 3};
+static const struct sp_isa_shape shape_19 = {shape_19_fields, 3};
 
 static const struct sp_isa_row rows_sop2[] = {
-    [0x0] = {SP_OP_S_ADD_U32, SP_FORMAT_SOP2, 0, &shape_17},
-    [0x1] = {SP_OP_S_SUB_U32, SP_FORMAT_SOP2, 0, &shape_17},
-    [0x2] = {SP_OP_S_ADD_I32, SP_FORMAT_SOP2, 0, &shape_17},
-    [0x3] = {SP_OP_S_SUB_I32, SP_FORMAT_SOP2, 0, &shape_17},
-    [0x4] = {SP_OP_S_ADDC_U32, SP_FORMAT_SOP2, 0, &shape_17},
-    [0x5] = {SP_OP_S_SUBB_U32, SP_FORMAT_SOP2, 0, &shape_17},
-    [0x6] = {SP_OP_S_ABSDIFF_I32, SP_FORMAT_SOP2, 0, &shape_17},
-    [0x8] = {SP_OP_S_LSHL_B32, SP_FORMAT_SOP2, 0, &shape_17},
-    [0x9] = {SP_OP_S_LSHL_B64, SP_FORMAT_SOP2, 0, &shape_18},
-    [0xa] = {SP_OP_S_LSHR_B32, SP_FORMAT_SOP2, 0, &shape_17},
-    [0xb] = {SP_OP_S_LSHR_B64, SP_FORMAT_SOP2, 0, &shape_18},
-    [0xc] = {SP_OP_S_ASHR_I32, SP_FORMAT_SOP2, 0, &shape_17},
-    [0xd] = {SP_OP_S_ASHR_I64, SP_FORMAT_SOP2, 0, &shape_18},
-    [0xe] = {SP_OP_S_LSHL1_ADD_U32, SP_FORMAT_SOP2, 0, &shape_17},
-    [0xf] = {SP_OP_S_LSHL2_ADD_U32, SP_FORMAT_SOP2, 0, &shape_17},
-    [0x10] = {SP_OP_S_LSHL3_ADD_U32, SP_FORMAT_SOP2, 0, &shape_17},
-    [0x11] = {SP_OP_S_LSHL4_ADD_U32, SP_FORMAT_SOP2, 0, &shape_17},
-    [0x12] = {SP_OP_S_MIN_I32, SP_FORMAT_SOP2, 0, &shape_17},
-    [0x13] = {SP_OP_S_MIN_U32, SP_FORMAT_SOP2, 0, &shape_17},
-    [0x14] = {SP_OP_S_MAX_I32, SP_FORMAT_SOP2, 0, &shape_17},
-    [0x15] = {SP_OP_S_MAX_U32, SP_FORMAT_SOP2, 0, &shape_17},
-    [0x16] = {SP_OP_S_AND_B32, SP_FORMAT_SOP2, 0, &shape_17},
-    [0x17] = {SP_OP_S_AND_B64, SP_FORMAT_SOP2, 0, &shape_19},
-    [0x18] = {SP_OP_S_OR_B32, SP_FORMAT_SOP2, 0, &shape_17},
-    [0x19] = {SP_OP_S_OR_B64, SP_FORMAT_SOP2, 0, &shape_19},
-    [0x1a] = {SP_OP_S_XOR_B32, SP_FORMAT_SOP2, 0, &shape_17},
-    [0x1b] = {SP_OP_S_XOR_B64, SP_FORMAT_SOP2, 0, &shape_19},
-    [0x1c] = {SP_OP_S_NAND_B32, SP_FORMAT_SOP2, 0, &shape_17},
-    [0x1d] = {SP_OP_S_NAND_B64, SP_FORMAT_SOP2, 0, &shape_19},
-    [0x1e] = {SP_OP_S_NOR_B32, SP_FORMAT_SOP2, 0, &shape_17},
-    [0x1f] = {SP_OP_S_NOR_B64, SP_FORMAT_SOP2, 0, &shape_19},
-    [0x20] = {SP_OP_S_XNOR_B32, SP_FORMAT_SOP2, 0, &shape_17},
-    [0x21] = {SP_OP_S_XNOR_B64, SP_FORMAT_SOP2, 0, &shape_19},
-    [0x22] = {SP_OP_S_AND_NOT1_B32, SP_FORMAT_SOP2, 0, &shape_17},
-    [0x23] = {SP_OP_S_AND_NOT1_B64, SP_FORMAT_SOP2, 0, &shape_19},
-    [0x24] = {SP_OP_S_OR_NOT1_B32, SP_FORMAT_SOP2, 0, &shape_17},
-    [0x25] = {SP_OP_S_OR_NOT1_B64, SP_FORMAT_SOP2, 0, &shape_19},
-    [0x26] = {SP_OP_S_BFE_U32, SP_FORMAT_SOP2, 0, &shape_17},
-    [0x27] = {SP_OP_S_BFE_I32, SP_FORMAT_SOP2, 0, &shape_17},
-    [0x28] = {SP_OP_S_BFE_U64, SP_FORMAT_SOP2, 0, &shape_18},
-    [0x29] = {SP_OP_S_BFE_I64, SP_FORMAT_SOP2, 0, &shape_18},
-    [0x2a] = {SP_OP_S_BFM_B32, SP_FORMAT_SOP2, 0, &shape_17},
-    [0x2b] = {SP_OP_S_BFM_B64, SP_FORMAT_SOP2, 0, &shape_20},
-    [0x2c] = {SP_OP_S_MUL_I32, SP_FORMAT_SOP2, 0, &shape_17},
-    [0x2d] = {SP_OP_S_MUL_HI_U32, SP_FORMAT_SOP2, 0, &shape_17},
-    [0x2e] = {SP_OP_S_MUL_HI_I32, SP_FORMAT_SOP2, 0, &shape_17},
-    [0x30] = {SP_OP_S_CSELECT_B32, SP_FORMAT_SOP2, 0, &shape_17},
-    [0x31] = {SP_OP_S_CSELECT_B64, SP_FORMAT_SOP2, 0, &shape_19},
-    [0x32] = {SP_OP_S_PACK_LL_B32_B16, SP_FORMAT_SOP2, 0, &shape_17},
-    [0x33] = {SP_OP_S_PACK_LH_B32_B16, SP_FORMAT_SOP2, 0, &shape_17},
-    [0x34] = {SP_OP_S_PACK_HH_B32_B16, SP_FORMAT_SOP2, 0, &shape_17},
-    [0x35] = {SP_OP_S_PACK_HL_B32_B16, SP_FORMAT_SOP2, 0, &shape_17},
+    [0x0] = {SP_OP_S_ADD_U32, SP_FORMAT_SOP2, 0, &shape_16},
+    [0x1] = {SP_OP_S_SUB_U32, SP_FORMAT_SOP2, 0, &shape_16},
+    [0x2] = {SP_OP_S_ADD_I32, SP_FORMAT_SOP2, 0, &shape_16},
+    [0x3] = {SP_OP_S_SUB_I32, SP_FORMAT_SOP2, 0, &shape_16},
+    [0x4] = {SP_OP_S_ADDC_U32, SP_FORMAT_SOP2, 0, &shape_16},
+    [0x5] = {SP_OP_S_SUBB_U32, SP_FORMAT_SOP2, 0, &shape_16},
+    [0x6] = {SP_OP_S_ABSDIFF_I32, SP_FORMAT_SOP2, 0, &shape_16},
+    [0x8] = {SP_OP_S_LSHL_B32, SP_FORMAT_SOP2, 0, &shape_16},
+    [0x9] = {SP_OP_S_LSHL_B64, SP_FORMAT_SOP2, 0, &shape_17},
+    [0xa] = {SP_OP_S_LSHR_B32, SP_FORMAT_SOP2, 0, &shape_16},
+    [0xb] = {SP_OP_S_LSHR_B64, SP_FORMAT_SOP2, 0, &shape_17},
+    [0xc] = {SP_OP_S_ASHR_I32, SP_FORMAT_SOP2, 0, &shape_16},
+    [0xd] = {SP_OP_S_ASHR_I64, SP_FORMAT_SOP2, 0, &shape_17},
+    [0xe] = {SP_OP_S_LSHL1_ADD_U32, SP_FORMAT_SOP2, 0, &shape_16},
+    [0xf] = {SP_OP_S_LSHL2_ADD_U32, SP_FORMAT_SOP2, 0, &shape_16},
+    [0x10] = {SP_OP_S_LSHL3_ADD_U32, SP_FORMAT_SOP2, 0, &shape_16},
+    [0x11] = {SP_OP_S_LSHL4_ADD_U32, SP_FORMAT_SOP2, 0, &shape_16},
+    [0x12] = {SP_OP_S_MIN_I32, SP_FORMAT_SOP2, 0, &shape_16},
+    [0x13] = {SP_OP_S_MIN_U32, SP_FORMAT_SOP2, 0, &shape_16},
+    [0x14] = {SP_OP_S_MAX_I32, SP_FORMAT_SOP2, 0, &shape_16},
+    [0x15] = {SP_OP_S_MAX_U32, SP_FORMAT_SOP2, 0, &shape_16},
+    [0x16] = {SP_OP_S_AND_B32, SP_FORMAT_SOP2, 0, &shape_16},
+    [0x17] = {SP_OP_S_AND_B64, SP_FORMAT_SOP2, 0, &shape_18},
+    [0x18] = {SP_OP_S_OR_B32, SP_FORMAT_SOP2, 0, &shape_16},
+    [0x19] = {SP_OP_S_OR_B64, SP_FORMAT_SOP2, 0, &shape_18},
+    [0x1a] = {SP_OP_S_XOR_B32, SP_FORMAT_SOP2, 0, &shape_16},
+    [0x1b] = {SP_OP_S_XOR_B64, SP_FORMAT_SOP2, 0, &shape_18},
+    [0x1c] = {SP_OP_S_NAND_B32, SP_FORMAT_SOP2, 0, &shape_16},
+    [0x1d] = {SP_OP_S_NAND_B64, SP_FORMAT_SOP2, 0, &shape_18},
+    [0x1e] = {SP_OP_S_NOR_B32, SP_FORMAT_SOP2, 0, &shape_16},
+    [0x1f] = {SP_OP_S_NOR_B64, SP_FORMAT_SOP2, 0, &shape_18},
+    [0x20] = {SP_OP_S_XNOR_B32, SP_FORMAT_SOP2, 0, &shape_16},
+    [0x21] = {SP_OP_S_XNOR_B64, SP_FORMAT_SOP2, 0, &shape_18},
+    [0x22] = {SP_OP_S_AND_NOT1_B32, SP_FORMAT_SOP2, 0, &shape_16},
+    [0x23] = {SP_OP_S_AND_NOT1_B64, SP_FORMAT_SOP2, 0, &shape_18},
+    [0x24] = {SP_OP_S_OR_NOT1_B32, SP_FORMAT_SOP2, 0, &shape_16},
+    [0x25] = {SP_OP_S_OR_NOT1_B64, SP_FORMAT_SOP2, 0, &shape_18},
+    [0x26] = {SP_OP_S_BFE_U32, SP_FORMAT_SOP2, 0, &shape_16},
+    [0x27] = {SP_OP_S_BFE_I32, SP_FORMAT_SOP2, 0, &shape_16},
+    [0x28] = {SP_OP_S_BFE_U64, SP_FORMAT_SOP2, 0, &shape_17},
+    [0x29] = {SP_OP_S_BFE_I64, SP_FORMAT_SOP2, 0, &shape_17},
+    [0x2a] = {SP_OP_S_BFM_B32, SP_FORMAT_SOP2, 0, &shape_16},
+    [0x2b] = {SP_OP_S_BFM_B64, SP_FORMAT_SOP2, 0, &shape_19},
+    [0x2c] = {SP_OP_S_MUL_I32, SP_FORMAT_SOP2, 0, &shape_16},
+    [0x2d] = {SP_OP_S_MUL_HI_U32, SP_FORMAT_SOP2, 0, &shape_16},
+    [0x2e] = {SP_OP_S_MUL_HI_I32, SP_FORMAT_SOP2, 0, &shape_16},
+    [0x30] = {SP_OP_S_CSELECT_B32, SP_FORMAT_SOP2, 0, &shape_16},
+    [0x31] = {SP_OP_S_CSELECT_B64, SP_FORMAT_SOP2, 0, &shape_18},
+    [0x32] = {SP_OP_S_PACK_LL_B32_B16, SP_FORMAT_SOP2, 0, &shape_16},
+    [0x33] = {SP_OP_S_PACK_LH_B32_B16, SP_FORMAT_SOP2, 0, &shape_16},
+    [0x34] = {SP_OP_S_PACK_HH_B32_B16, SP_FORMAT_SOP2, 0, &shape_16},
+    [0x35] = {SP_OP_S_PACK_HL_B32_B16, SP_FORMAT_SOP2, 0, &shape_16},
 };
 
-static const struct sp_isa_shape shape_21 = {NULL, 0x1fe01ff, 0};
-
-static const struct sp_isa_field shape_22_fields[] = {
+static const struct sp_isa_field shape_20_fields[] = {
     {SP_SLOT_DST, SP_KIND_VGPR, 17, 8, 0, 0, 1},
     {SP_SLOT_SRC0, SP_KIND_SRC, 0, 9, 0, 0, 1},
 };
 
-static const struct sp_isa_shape shape_22 = {shape_22_fields, 0x0, 2};
+static const struct sp_isa_shape shape_20 = {shape_20_fields, 2};
 
-static const struct sp_isa_field shape_23_fields[] = {
+static const struct sp_isa_field shape_21_fields[] = {
     {SP_SLOT_DST, SP_KIND_SCALAR, 17, 8, 0, 0, 1},
     {SP_SLOT_SRC0, SP_KIND_SRC, 0, 9, 0, 0, 1},
 };
 
-static const struct sp_isa_shape shape_23 = {shape_23_fields, 0x0, 2};
+static const struct sp_isa_shape shape_21 = {shape_21_fields, 2};
+
+static const struct sp_isa_field shape_22_fields[] = {
+    {SP_SLOT_DST, SP_KIND_VGPR, 17, 8, 0, 0, 1},
+    {SP_SLOT_SRC0, SP_KIND_SRC, 0, 9, 0, 0, 2},
+};
+
+static const struct sp_isa_shape shape_22 = {shape_22_fields, 2};
+
+static const struct sp_isa_field shape_23_fields[] = {
+    {SP_SLOT_DST, SP_KIND_VGPR, 17, 8, 0, 0, 2},
+    {SP_SLOT_SRC0, SP_KIND_SRC, 0, 9, 0, 0, 1},
+};
+
+static const struct sp_isa_shape shape_23 = {shape_23_fields, 2};
 
 static const struct sp_isa_field shape_24_fields[] = {
-    {SP_SLOT_DST, SP_KIND_VGPR, 17, 8, 0, 0, 1},
-    {SP_SLOT_SRC0, SP_KIND_SRC, 0, 9, 0, 0, 2},
+    {SP_SLOT_DST, SP_KIND_VGPR_HALF, 17, 8, 0, 0, 1},
+    {SP_SLOT_SRC0, SP_KIND_SRC, 0, 9, 0, 0, 1},
 };
 
-static const struct sp_isa_shape shape_24 = {shape_24_fields, 0x0, 2};
+static const struct sp_isa_shape shape_24 = {shape_24_fields, 2};
 
 static const struct sp_isa_field shape_25_fields[] = {
-    {SP_SLOT_DST, SP_KIND_VGPR, 17, 8, 0, 0, 2},
-    {SP_SLOT_SRC0, SP_KIND_SRC, 0, 9, 0, 0, 1},
-};
-
-static const struct sp_isa_shape shape_25 = {shape_25_fields, 0x0, 2};
-
-static const struct sp_isa_field shape_26_fields[] = {
-    {SP_SLOT_DST, SP_KIND_VGPR_HALF, 17, 8, 0, 0, 1},
-    {SP_SLOT_SRC0, SP_KIND_SRC, 0, 9, 0, 0, 1},
-};
-
-static const struct sp_isa_shape shape_26 = {shape_26_fields, 0x0, 2};
-
-static const struct sp_isa_field shape_27_fields[] = {
     {SP_SLOT_DST, SP_KIND_VGPR, 17, 8, 0, 0, 1},
     {SP_SLOT_SRC0, SP_KIND_SRC_HALF, 0, 9, 0, 0, 1},
 };
 
-static const struct sp_isa_shape shape_27 = {shape_27_fields, 0x0, 2};
+static const struct sp_isa_shape shape_25 = {shape_25_fields, 2};
 
-static const struct sp_isa_field shape_28_fields[] = {
+static const struct sp_isa_field shape_26_fields[] = {
     {SP_SLOT_DST, SP_KIND_VGPR, 17, 8, 0, 0, 2},
     {SP_SLOT_SRC0, SP_KIND_SRC, 0, 9, 0, 0, 2},
 };
 
-static const struct sp_isa_shape shape_28 = {shape_28_fields, 0x0, 2};
+static const struct sp_isa_shape shape_26 = {shape_26_fields, 2};
 
-static const struct sp_isa_field shape_29_fields[] = {
+static const struct sp_isa_field shape_27_fields[] = {
     {SP_SLOT_DST, SP_KIND_VGPR_HALF, 17, 8, 0, 0, 1},
     {SP_SLOT_SRC0, SP_KIND_SRC_HALF, 0, 9, 0, 0, 1},
 };
 
-static const struct sp_isa_shape shape_29 = {shape_29_fields, 0x0, 2};
+static const struct sp_isa_shape shape_27 = {shape_27_fields, 2};
 
 static const struct sp_isa_row rows_vop1[] = {
-    [0x0] = {SP_OP_V_NOP, SP_FORMAT_VOP1, 0, &shape_21},
-    [0x1] = {SP_OP_V_MOV_B32, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8, &shape_22},
-    [0x2] = {SP_OP_V_READFIRSTLANE_B32, SP_FORMAT_VOP1, 0, &shape_23},
-    [0x3] = {SP_OP_V_CVT_I32_F64, SP_FORMAT_VOP1, 0, &shape_24},
-    [0x4] = {SP_OP_V_CVT_F64_I32, SP_FORMAT_VOP1, 0, &shape_25},
-    [0x5] = {SP_OP_V_CVT_F32_I32, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8, &shape_22},
-    [0x6] = {SP_OP_V_CVT_F32_U32, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8, &shape_22},
-    [0x7] = {SP_OP_V_CVT_U32_F32, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8, &shape_22},
-    [0x8] = {SP_OP_V_CVT_I32_F32, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8, &shape_22},
-    [0xa] = {SP_OP_V_CVT_F16_F32, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8, &shape_26},
-    [0xb] = {SP_OP_V_CVT_F32_F16, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8, &shape_27},
-    [0xc] = {SP_OP_V_CVT_NEAREST_I32_F32, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8, &shape_22},
-    [0xd] = {SP_OP_V_CVT_FLOOR_I32_F32, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8, &shape_22},
-    [0xe] = {SP_OP_V_CVT_OFF_F32_I4, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8, &shape_22},
-    [0xf] = {SP_OP_V_CVT_F32_F64, SP_FORMAT_VOP1, 0, &shape_24},
-    [0x10] = {SP_OP_V_CVT_F64_F32, SP_FORMAT_VOP1, 0, &shape_25},
-    [0x11] = {SP_OP_V_CVT_F32_UBYTE0, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8, &shape_22},
-    [0x12] = {SP_OP_V_CVT_F32_UBYTE1, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8, &shape_22},
-    [0x13] = {SP_OP_V_CVT_F32_UBYTE2, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8, &shape_22},
-    [0x14] = {SP_OP_V_CVT_F32_UBYTE3, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8, &shape_22},
-    [0x15] = {SP_OP_V_CVT_U32_F64, SP_FORMAT_VOP1, 0, &shape_24},
-    [0x16] = {SP_OP_V_CVT_F64_U32, SP_FORMAT_VOP1, 0, &shape_25},
-    [0x17] = {SP_OP_V_TRUNC_F64, SP_FORMAT_VOP1, 0, &shape_28},
-    [0x18] = {SP_OP_V_CEIL_F64, SP_FORMAT_VOP1, 0, &shape_28},
-    [0x19] = {SP_OP_V_RNDNE_F64, SP_FORMAT_VOP1, 0, &shape_28},
-    [0x1a] = {SP_OP_V_FLOOR_F64, SP_FORMAT_VOP1, 0, &shape_28},
-    [0x1b] = {SP_OP_V_PIPEFLUSH, SP_FORMAT_VOP1, 0, &shape_21},
-    [0x1c] = {SP_OP_V_MOV_B16, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8, &shape_29},
-    [0x20] = {SP_OP_V_FRACT_F32, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8, &shape_22},
-    [0x21] = {SP_OP_V_TRUNC_F32, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8, &shape_22},
-    [0x22] = {SP_OP_V_CEIL_F32, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8, &shape_22},
-    [0x23] = {SP_OP_V_RNDNE_F32, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8, &shape_22},
-    [0x24] = {SP_OP_V_FLOOR_F32, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8, &shape_22},
-    [0x25] = {SP_OP_V_EXP_F32, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8, &shape_22},
-    [0x27] = {SP_OP_V_LOG_F32, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8, &shape_22},
-    [0x2a] = {SP_OP_V_RCP_F32, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8, &shape_22},
-    [0x2b] = {SP_OP_V_RCP_IFLAG_F32, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8, &shape_22},
-    [0x2e] = {SP_OP_V_RSQ_F32, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8, &shape_22},
-    [0x2f] = {SP_OP_V_RCP_F64, SP_FORMAT_VOP1, 0, &shape_28},
-    [0x31] = {SP_OP_V_RSQ_F64, SP_FORMAT_VOP1, 0, &shape_28},
-    [0x33] = {SP_OP_V_SQRT_F32, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8, &shape_22},
-    [0x34] = {SP_OP_V_SQRT_F64, SP_FORMAT_VOP1, 0, &shape_28},
-    [0x35] = {SP_OP_V_SIN_F32, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8, &shape_22},
-    [0x36] = {SP_OP_V_COS_F32, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8, &shape_22},
-    [0x37] = {SP_OP_V_NOT_B32, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8, &shape_22},
-    [0x38] = {SP_OP_V_BFREV_B32, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8, &shape_22},
-    [0x39] = {SP_OP_V_CLZ_I32_U32, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8, &shape_22},
-    [0x3a] = {SP_OP_V_CTZ_I32_B32, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8, &shape_22},
-    [0x3b] = {SP_OP_V_CLS_I32, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8, &shape_22},
-    [0x3c] = {SP_OP_V_FREXP_EXP_I32_F64, SP_FORMAT_VOP1, 0, &shape_24},
-    [0x3d] = {SP_OP_V_FREXP_MANT_F64, SP_FORMAT_VOP1, 0, &shape_28},
-    [0x3e] = {SP_OP_V_FRACT_F64, SP_FORMAT_VOP1, 0, &shape_28},
-    [0x3f] = {SP_OP_V_FREXP_EXP_I32_F32, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8, &shape_22},
-    [0x40] = {SP_OP_V_FREXP_MANT_F32, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8, &shape_22},
-    [0x42] = {SP_OP_V_MOVRELD_B32, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8, &shape_22},
-    [0x43] = {SP_OP_V_MOVRELS_B32, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8, &shape_22},
-    [0x44] = {SP_OP_V_MOVRELSD_B32, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8, &shape_22},
-    [0x48] = {SP_OP_V_MOVRELSD_2_B32, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8, &shape_22},
-    [0x50] = {SP_OP_V_CVT_F16_U16, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8, &shape_29},
-    [0x51] = {SP_OP_V_CVT_F16_I16, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8, &shape_29},
-    [0x52] = {SP_OP_V_CVT_U16_F16, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8, &shape_29},
-    [0x53] = {SP_OP_V_CVT_I16_F16, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8, &shape_29},
-    [0x54] = {SP_OP_V_RCP_F16, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8, &shape_29},
-    [0x55] = {SP_OP_V_SQRT_F16, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8, &shape_29},
-    [0x56] = {SP_OP_V_RSQ_F16, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8, &shape_29},
-    [0x57] = {SP_OP_V_LOG_F16, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8, &shape_29},
-    [0x58] = {SP_OP_V_EXP_F16, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8, &shape_29},
-    [0x59] = {SP_OP_V_FREXP_MANT_F16, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8, &shape_29},
-    [0x5a] = {SP_OP_V_FREXP_EXP_I16_F16, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8, &shape_29},
-    [0x5b] = {SP_OP_V_FLOOR_F16, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8, &shape_29},
-    [0x5c] = {SP_OP_V_CEIL_F16, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8, &shape_29},
-    [0x5d] = {SP_OP_V_TRUNC_F16, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8, &shape_29},
-    [0x5e] = {SP_OP_V_RNDNE_F16, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8, &shape_29},
-    [0x5f] = {SP_OP_V_FRACT_F16, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8, &shape_29},
-    [0x60] = {SP_OP_V_SIN_F16, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8, &shape_29},
-    [0x61] = {SP_OP_V_COS_F16, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8, &shape_29},
-    [0x62] = {SP_OP_V_SAT_PK_U8_I16, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8, &shape_26},
-    [0x63] = {SP_OP_V_CVT_NORM_I16_F16, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8, &shape_29},
-    [0x64] = {SP_OP_V_CVT_NORM_U16_F16, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8, &shape_29},
-    [0x65] = {SP_OP_V_SWAP_B32, SP_FORMAT_VOP1, 0, &shape_22},
-    [0x67] = {SP_OP_V_PERMLANE64_B32, SP_FORMAT_VOP1, 0, &shape_22},
-    [0x68] = {SP_OP_V_SWAPREL_B32, SP_FORMAT_VOP1, 0, &shape_22},
-    [0x69] = {SP_OP_V_NOT_B16, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8, &shape_29},
-    [0x6a] = {SP_OP_V_CVT_I32_I16, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8, &shape_27},
-    [0x6b] = {SP_OP_V_CVT_U32_U16, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8, &shape_27},
+    [0x0] = {SP_OP_V_NOP, SP_FORMAT_VOP1, 0, &shape_12},
+    [0x1] = {SP_OP_V_MOV_B32, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8, &shape_20},
+    [0x2] = {SP_OP_V_READFIRSTLANE_B32, SP_FORMAT_VOP1, 0, &shape_21},
+    [0x3] = {SP_OP_V_CVT_I32_F64, SP_FORMAT_VOP1, 0, &shape_22},
+    [0x4] = {SP_OP_V_CVT_F64_I32, SP_FORMAT_VOP1, 0, &shape_23},
+    [0x5] = {SP_OP_V_CVT_F32_I32, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8, &shape_20},
+    [0x6] = {SP_OP_V_CVT_F32_U32, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8, &shape_20},
+    [0x7] = {SP_OP_V_CVT_U32_F32, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8, &shape_20},
+    [0x8] = {SP_OP_V_CVT_I32_F32, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8, &shape_20},
+    [0xa] = {SP_OP_V_CVT_F16_F32, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8, &shape_24},
+    [0xb] = {SP_OP_V_CVT_F32_F16, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8, &shape_25},
+    [0xc] = {SP_OP_V_CVT_NEAREST_I32_F32, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8, &shape_20},
+    [0xd] = {SP_OP_V_CVT_FLOOR_I32_F32, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8, &shape_20},
+    [0xe] = {SP_OP_V_CVT_OFF_F32_I4, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8, &shape_20},
+    [0xf] = {SP_OP_V_CVT_F32_F64, SP_FORMAT_VOP1, 0, &shape_22},
+    [0x10] = {SP_OP_V_CVT_F64_F32, SP_FORMAT_VOP1, 0, &shape_23},
+    [0x11] = {SP_OP_V_CVT_F32_UBYTE0, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8, &shape_20},
+    [0x12] = {SP_OP_V_CVT_F32_UBYTE1, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8, &shape_20},
+    [0x13] = {SP_OP_V_CVT_F32_UBYTE2, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8, &shape_20},
+    [0x14] = {SP_OP_V_CVT_F32_UBYTE3, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8, &shape_20},
+    [0x15] = {SP_OP_V_CVT_U32_F64, SP_FORMAT_VOP1, 0, &shape_22},
+    [0x16] = {SP_OP_V_CVT_F64_U32, SP_FORMAT_VOP1, 0, &shape_23},
+    [0x17] = {SP_OP_V_TRUNC_F64, SP_FORMAT_VOP1, 0, &shape_26},
+    [0x18] = {SP_OP_V_CEIL_F64, SP_FORMAT_VOP1, 0, &shape_26},
+    [0x19] = {SP_OP_V_RNDNE_F64, SP_FORMAT_VOP1, 0, &shape_26},
+    [0x1a] = {SP_OP_V_FLOOR_F64, SP_FORMAT_VOP1, 0, &shape_26},
+    [0x1b] = {SP_OP_V_PIPEFLUSH, SP_FORMAT_VOP1, 0, &shape_12},
+    [0x1c] = {SP_OP_V_MOV_B16, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8, &shape_27},
+    [0x20] = {SP_OP_V_FRACT_F32, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8, &shape_20},
+    [0x21] = {SP_OP_V_TRUNC_F32, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8, &shape_20},
+    [0x22] = {SP_OP_V_CEIL_F32, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8, &shape_20},
+    [0x23] = {SP_OP_V_RNDNE_F32, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8, &shape_20},
+    [0x24] = {SP_OP_V_FLOOR_F32, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8, &shape_20},
+    [0x25] = {SP_OP_V_EXP_F32, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8, &shape_20},
+    [0x27] = {SP_OP_V_LOG_F32, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8, &shape_20},
+    [0x2a] = {SP_OP_V_RCP_F32, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8, &shape_20},
+    [0x2b] = {SP_OP_V_RCP_IFLAG_F32, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8, &shape_20},
+    [0x2e] = {SP_OP_V_RSQ_F32, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8, &shape_20},
+    [0x2f] = {SP_OP_V_RCP_F64, SP_FORMAT_VOP1, 0, &shape_26},
+    [0x31] = {SP_OP_V_RSQ_F64, SP_FORMAT_VOP1, 0, &shape_26},
+    [0x33] = {SP_OP_V_SQRT_F32, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8, &shape_20},
+    [0x34] = {SP_OP_V_SQRT_F64, SP_FORMAT_VOP1, 0, &shape_26},
+    [0x35] = {SP_OP_V_SIN_F32, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8, &shape_20},
+    [0x36] = {SP_OP_V_COS_F32, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8, &shape_20},
+    [0x37] = {SP_OP_V_NOT_B32, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8, &shape_20},
+    [0x38] = {SP_OP_V_BFREV_B32, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8, &shape_20},
+    [0x39] = {SP_OP_V_CLZ_I32_U32, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8, &shape_20},
+    [0x3a] = {SP_OP_V_CTZ_I32_B32, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8, &shape_20},
+    [0x3b] = {SP_OP_V_CLS_I32, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8, &shape_20},
+    [0x3c] = {SP_OP_V_FREXP_EXP_I32_F64, SP_FORMAT_VOP1, 0, &shape_22},
+    [0x3d] = {SP_OP_V_FREXP_MANT_F64, SP_FORMAT_VOP1, 0, &shape_26},
+    [0x3e] = {SP_OP_V_FRACT_F64, SP_FORMAT_VOP1, 0, &shape_26},
+    [0x3f] = {SP_OP_V_FREXP_EXP_I32_F32, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8, &shape_20},
+    [0x40] = {SP_OP_V_FREXP_MANT_F32, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8, &shape_20},
+    [0x42] = {SP_OP_V_MOVRELD_B32, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8, &shape_20},
+    [0x43] = {SP_OP_V_MOVRELS_B32, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8, &shape_20},
+    [0x44] = {SP_OP_V_MOVRELSD_B32, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8, &shape_20},
+    [0x48] = {SP_OP_V_MOVRELSD_2_B32, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8, &shape_20},
+    [0x50] = {SP_OP_V_CVT_F16_U16, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8, &shape_27},
+    [0x51] = {SP_OP_V_CVT_F16_I16, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8, &shape_27},
+    [0x52] = {SP_OP_V_CVT_U16_F16, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8, &shape_27},
+    [0x53] = {SP_OP_V_CVT_I16_F16, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8, &shape_27},
+    [0x54] = {SP_OP_V_RCP_F16, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8, &shape_27},
+    [0x55] = {SP_OP_V_SQRT_F16, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8, &shape_27},
+    [0x56] = {SP_OP_V_RSQ_F16, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8, &shape_27},
+    [0x57] = {SP_OP_V_LOG_F16, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8, &shape_27},
+    [0x58] = {SP_OP_V_EXP_F16, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8, &shape_27},
+    [0x59] = {SP_OP_V_FREXP_MANT_F16, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8, &shape_27},
+    [0x5a] = {SP_OP_V_FREXP_EXP_I16_F16, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8, &shape_27},
+    [0x5b] = {SP_OP_V_FLOOR_F16, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8, &shape_27},
+    [0x5c] = {SP_OP_V_CEIL_F16, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8, &shape_27},
+    [0x5d] = {SP_OP_V_TRUNC_F16, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8, &shape_27},
+    [0x5e] = {SP_OP_V_RNDNE_F16, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8, &shape_27},
+    [0x5f] = {SP_OP_V_FRACT_F16, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8, &shape_27},
+    [0x60] = {SP_OP_V_SIN_F16, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8, &shape_27},
+    [0x61] = {SP_OP_V_COS_F16, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8, &shape_27},
+    [0x62] = {SP_OP_V_SAT_PK_U8_I16, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8, &shape_24},
+    [0x63] = {SP_OP_V_CVT_NORM_I16_F16, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8, &shape_27},
+    [0x64] = {SP_OP_V_CVT_NORM_U16_F16, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8, &shape_27},
+    [0x65] = {SP_OP_V_SWAP_B32, SP_FORMAT_VOP1, 0, &shape_20},
+    [0x67] = {SP_OP_V_PERMLANE64_B32, SP_FORMAT_VOP1, 0, &shape_20},
+    [0x68] = {SP_OP_V_SWAPREL_B32, SP_FORMAT_VOP1, 0, &shape_20},
+    [0x69] = {SP_OP_V_NOT_B16, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8, &shape_27},
+    [0x6a] = {SP_OP_V_CVT_I32_I16, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8, &shape_25},
+    [0x6b] = {SP_OP_V_CVT_U32_U16, SP_FORMAT_VOP1, SP_ISA_DPP | SP_ISA_DPP8, &shape_25},
 };
+
+static const struct sp_isa_field shape_28_fields[] = {
+    {SP_SLOT_DST, SP_KIND_FIXED, 106, 0, 0, 0, 255},
+    {SP_SLOT_SRC0, SP_KIND_SRC_HALF, 0, 9, 0, 0, 1},
+    {SP_SLOT_SRC1, SP_KIND_VGPR_HALF, 9, 8, 0, 0, 1},
+};
+
+static const struct sp_isa_shape shape_28 = {shape_28_fields, 3};
+
+static const struct sp_isa_field shape_29_fields[] = {
+    {SP_SLOT_DST, SP_KIND_FIXED, 106, 0, 0, 0, 255},
+    {SP_SLOT_SRC0, SP_KIND_SRC, 0, 9, 0, 0, 1},
+    {SP_SLOT_SRC1, SP_KIND_VGPR, 9, 8, 0, 0, 1},
+};
+
+static const struct sp_isa_shape shape_29 = {shape_29_fields, 3};
 
 static const struct sp_isa_field shape_30_fields[] = {
     {SP_SLOT_DST, SP_KIND_FIXED, 106, 0, 0, 0, 255},
-    {SP_SLOT_SRC0, SP_KIND_SRC_HALF, 0, 9, 0, 0, 1},
-    {SP_SLOT_SRC1, SP_KIND_VGPR_HALF, 9, 8, 0, 0, 1},
+    {SP_SLOT_SRC0, SP_KIND_SRC, 0, 9, 0, 0, 2},
+    {SP_SLOT_SRC1, SP_KIND_VGPR, 9, 8, 0, 0, 2},
 };
 
-static const struct sp_isa_shape shape_30 = {shape_30_fields, 0x0, 3};
+static const struct sp_isa_shape shape_30 = {shape_30_fields, 3};
 
 static const struct sp_isa_field shape_31_fields[] = {
     {SP_SLOT_DST, SP_KIND_FIXED, 106, 0, 0, 0, 255},
-    {SP_SLOT_SRC0, SP_KIND_SRC, 0, 9, 0, 0, 1},
+    {SP_SLOT_SRC0, SP_KIND_SRC, 0, 9, 0, 0, 2},
     {SP_SLOT_SRC1, SP_KIND_VGPR, 9, 8, 0, 0, 1},
 };
 
-static const struct sp_isa_shape shape_31 = {shape_31_fields, 0x0, 3};
+static const struct sp_isa_shape shape_31 = {shape_31_fields, 3};
 
 static const struct sp_isa_field shape_32_fields[] = {
-    {SP_SLOT_DST, SP_KIND_FIXED, 106, 0, 0, 0, 255},
-    {SP_SLOT_SRC0, SP_KIND_SRC, 0, 9, 0, 0, 2},
-    {SP_SLOT_SRC1, SP_KIND_VGPR, 9, 8, 0, 0, 2},
-};
-
-static const struct sp_isa_shape shape_32 = {shape_32_fields, 0x0, 3};
-
-static const struct sp_isa_field shape_33_fields[] = {
-    {SP_SLOT_DST, SP_KIND_FIXED, 106, 0, 0, 0, 255},
-    {SP_SLOT_SRC0, SP_KIND_SRC, 0, 9, 0, 0, 2},
-    {SP_SLOT_SRC1, SP_KIND_VGPR, 9, 8, 0, 0, 1},
-};
-
-static const struct sp_isa_shape shape_33 = {shape_33_fields, 0x0, 3};
-
-static const struct sp_isa_field shape_34_fields[] = {
     {SP_SLOT_DST, SP_KIND_FIXED, 126, 0, 0, 0, 255},
     {SP_SLOT_SRC0, SP_KIND_SRC_HALF, 0, 9, 0, 0, 1},
     {SP_SLOT_SRC1, SP_KIND_VGPR_HALF, 9, 8, 0, 0, 1},
 };
 
-static const struct sp_isa_shape shape_34 = {shape_34_fields, 0x0, 3};
+static const struct sp_isa_shape shape_32 = {shape_32_fields, 3};
 
-static const struct sp_isa_field shape_35_fields[] = {
+static const struct sp_isa_field shape_33_fields[] = {
     {SP_SLOT_DST, SP_KIND_FIXED, 126, 0, 0, 0, 255},
     {SP_SLOT_SRC0, SP_KIND_SRC, 0, 9, 0, 0, 1},
     {SP_SLOT_SRC1, SP_KIND_VGPR, 9, 8, 0, 0, 1},
 };
 
-static const struct sp_isa_shape shape_35 = {shape_35_fields, 0x0, 3};
+static const struct sp_isa_shape shape_33 = {shape_33_fields, 3};
 
-static const struct sp_isa_field shape_36_fields[] = {
+static const struct sp_isa_field shape_34_fields[] = {
     {SP_SLOT_DST, SP_KIND_FIXED, 126, 0, 0, 0, 255},
     {SP_SLOT_SRC0, SP_KIND_SRC, 0, 9, 0, 0, 2},
     {SP_SLOT_SRC1, SP_KIND_VGPR, 9, 8, 0, 0, 2},
 };
 
-static const struct sp_isa_shape shape_36 = {shape_36_fields, 0x0, 3};
+static const struct sp_isa_shape shape_34 = {shape_34_fields, 3};
 
-static const struct sp_isa_field shape_37_fields[] = {
+static const struct sp_isa_field shape_35_fields[] = {
     {SP_SLOT_DST, SP_KIND_FIXED, 126, 0, 0, 0, 255},
     {SP_SLOT_SRC0, SP_KIND_SRC, 0, 9, 0, 0, 2},
     {SP_SLOT_SRC1, SP_KIND_VGPR, 9, 8, 0, 0, 1},
 };
 
-static const struct sp_isa_shape shape_37 = {shape_37_fields, 0x0, 3};
+static const struct sp_isa_shape shape_35 = {shape_35_fields, 3};
 
 static const struct sp_isa_row rows_vopc[] = {
-    [0x0] = {SP_OP_V_CMP_F_F16, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_30},
-    [0x1] = {SP_OP_V_CMP_LT_F16, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_30},
-    [0x2] = {SP_OP_V_CMP_EQ_F16, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_30},
-    [0x3] = {SP_OP_V_CMP_LE_F16, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_30},
-    [0x4] = {SP_OP_V_CMP_GT_F16, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_30},
-    [0x5] = {SP_OP_V_CMP_LG_F16, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_30},
-    [0x6] = {SP_OP_V_CMP_GE_F16, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_30},
-    [0x7] = {SP_OP_V_CMP_O_F16, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_30},
-    [0x8] = {SP_OP_V_CMP_U_F16, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_30},
-    [0x9] = {SP_OP_V_CMP_NGE_F16, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_30},
-    [0xa] = {SP_OP_V_CMP_NLG_F16, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_30},
-    [0xb] = {SP_OP_V_CMP_NGT_F16, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_30},
-    [0xc] = {SP_OP_V_CMP_NLE_F16, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_30},
-    [0xd] = {SP_OP_V_CMP_NEQ_F16, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_30},
-    [0xe] = {SP_OP_V_CMP_NLT_F16, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_30},
-    [0xf] = {SP_OP_V_CMP_T_F16, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_30},
-    [0x10] = {SP_OP_V_CMP_F_F32, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_31},
-    [0x11] = {SP_OP_V_CMP_LT_F32, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_31},
-    [0x12] = {SP_OP_V_CMP_EQ_F32, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_31},
-    [0x13] = {SP_OP_V_CMP_LE_F32, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_31},
-    [0x14] = {SP_OP_V_CMP_GT_F32, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_31},
-    [0x15] = {SP_OP_V_CMP_LG_F32, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_31},
-    [0x16] = {SP_OP_V_CMP_GE_F32, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_31},
-    [0x17] = {SP_OP_V_CMP_O_F32, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_31},
-    [0x18] = {SP_OP_V_CMP_U_F32, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_31},
-    [0x19] = {SP_OP_V_CMP_NGE_F32, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_31},
-    [0x1a] = {SP_OP_V_CMP_NLG_F32, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_31},
-    [0x1b] = {SP_OP_V_CMP_NGT_F32, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_31},
-    [0x1c] = {SP_OP_V_CMP_NLE_F32, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_31},
-    [0x1d] = {SP_OP_V_CMP_NEQ_F32, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_31},
-    [0x1e] = {SP_OP_V_CMP_NLT_F32, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_31},
-    [0x1f] = {SP_OP_V_CMP_T_F32, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_31},
-    [0x20] = {SP_OP_V_CMP_F_F64, SP_FORMAT_VOPC, 0, &shape_32},
-    [0x21] = {SP_OP_V_CMP_LT_F64, SP_FORMAT_VOPC, 0, &shape_32},
-    [0x22] = {SP_OP_V_CMP_EQ_F64, SP_FORMAT_VOPC, 0, &shape_32},
-    [0x23] = {SP_OP_V_CMP_LE_F64, SP_FORMAT_VOPC, 0, &shape_32},
-    [0x24] = {SP_OP_V_CMP_GT_F64, SP_FORMAT_VOPC, 0, &shape_32},
-    [0x25] = {SP_OP_V_CMP_LG_F64, SP_FORMAT_VOPC, 0, &shape_32},
-    [0x26] = {SP_OP_V_CMP_GE_F64, SP_FORMAT_VOPC, 0, &shape_32},
-    [0x27] = {SP_OP_V_CMP_O_F64, SP_FORMAT_VOPC, 0, &shape_32},
-    [0x28] = {SP_OP_V_CMP_U_F64, SP_FORMAT_VOPC, 0, &shape_32},
-    [0x29] = {SP_OP_V_CMP_NGE_F64, SP_FORMAT_VOPC, 0, &shape_32},
-    [0x2a] = {SP_OP_V_CMP_NLG_F64, SP_FORMAT_VOPC, 0, &shape_32},
-    [0x2b] = {SP_OP_V_CMP_NGT_F64, SP_FORMAT_VOPC, 0, &shape_32},
-    [0x2c] = {SP_OP_V_CMP_NLE_F64, SP_FORMAT_VOPC, 0, &shape_32},
-    [0x2d] = {SP_OP_V_CMP_NEQ_F64, SP_FORMAT_VOPC, 0, &shape_32},
-    [0x2e] = {SP_OP_V_CMP_NLT_F64, SP_FORMAT_VOPC, 0, &shape_32},
-    [0x2f] = {SP_OP_V_CMP_T_F64, SP_FORMAT_VOPC, 0, &shape_32},
-    [0x31] = {SP_OP_V_CMP_LT_I16, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_30},
-    [0x32] = {SP_OP_V_CMP_EQ_I16, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_30},
-    [0x33] = {SP_OP_V_CMP_LE_I16, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_30},
-    [0x34] = {SP_OP_V_CMP_GT_I16, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_30},
-    [0x35] = {SP_OP_V_CMP_NE_I16, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_30},
-    [0x36] = {SP_OP_V_CMP_GE_I16, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_30},
-    [0x39] = {SP_OP_V_CMP_LT_U16, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_30},
-    [0x3a] = {SP_OP_V_CMP_EQ_U16, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_30},
-    [0x3b] = {SP_OP_V_CMP_LE_U16, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_30},
-    [0x3c] = {SP_OP_V_CMP_GT_U16, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_30},
-    [0x3d] = {SP_OP_V_CMP_NE_U16, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_30},
-    [0x3e] = {SP_OP_V_CMP_GE_U16, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_30},
-    [0x40] = {SP_OP_V_CMP_F_I32, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_31},
-    [0x41] = {SP_OP_V_CMP_LT_I32, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_31},
-    [0x42] = {SP_OP_V_CMP_EQ_I32, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_31},
-    [0x43] = {SP_OP_V_CMP_LE_I32, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_31},
-    [0x44] = {SP_OP_V_CMP_GT_I32, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_31},
-    [0x45] = {SP_OP_V_CMP_NE_I32, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_31},
-    [0x46] = {SP_OP_V_CMP_GE_I32, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_31},
-    [0x47] = {SP_OP_V_CMP_T_I32, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_31},
-    [0x48] = {SP_OP_V_CMP_F_U32, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_31},
-    [0x49] = {SP_OP_V_CMP_LT_U32, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_31},
-    [0x4a] = {SP_OP_V_CMP_EQ_U32, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_31},
-    [0x4b] = {SP_OP_V_CMP_LE_U32, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_31},
-    [0x4c] = {SP_OP_V_CMP_GT_U32, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_31},
-    [0x4d] = {SP_OP_V_CMP_NE_U32, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_31},
-    [0x4e] = {SP_OP_V_CMP_GE_U32, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_31},
-    [0x4f] = {SP_OP_V_CMP_T_U32, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_31},
-    [0x50] = {SP_OP_V_CMP_F_I64, SP_FORMAT_VOPC, 0, &shape_32},
-    [0x51] = {SP_OP_V_CMP_LT_I64, SP_FORMAT_VOPC, 0, &shape_32},
-    [0x52] = {SP_OP_V_CMP_EQ_I64, SP_FORMAT_VOPC, 0, &shape_32},
-    [0x53] = {SP_OP_V_CMP_LE_I64, SP_FORMAT_VOPC, 0, &shape_32},
-    [0x54] = {SP_OP_V_CMP_GT_I64, SP_FORMAT_VOPC, 0, &shape_32},
-    [0x55] = {SP_OP_V_CMP_NE_I64, SP_FORMAT_VOPC, 0, &shape_32},
-    [0x56] = {SP_OP_V_CMP_GE_I64, SP_FORMAT_VOPC, 0, &shape_32},
-    [0x57] = {SP_OP_V_CMP_T_I64, SP_FORMAT_VOPC, 0, &shape_32},
-    [0x58] = {SP_OP_V_CMP_F_U64, SP_FORMAT_VOPC, 0, &shape_32},
-    [0x59] = {SP_OP_V_CMP_LT_U64, SP_FORMAT_VOPC, 0, &shape_32},
-    [0x5a] = {SP_OP_V_CMP_EQ_U64, SP_FORMAT_VOPC, 0, &shape_32},
-    [0x5b] = {SP_OP_V_CMP_LE_U64, SP_FORMAT_VOPC, 0, &shape_32},
-    [0x5c] = {SP_OP_V_CMP_GT_U64, SP_FORMAT_VOPC, 0, &shape_32},
-    [0x5d] = {SP_OP_V_CMP_NE_U64, SP_FORMAT_VOPC, 0, &shape_32},
-    [0x5e] = {SP_OP_V_CMP_GE_U64, SP_FORMAT_VOPC, 0, &shape_32},
-    [0x5f] = {SP_OP_V_CMP_T_U64, SP_FORMAT_VOPC, 0, &shape_32},
-    [0x7d] = {SP_OP_V_CMP_CLASS_F16, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_30},
-    [0x7e] = {SP_OP_V_CMP_CLASS_F32, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_31},
-    [0x7f] = {SP_OP_V_CMP_CLASS_F64, SP_FORMAT_VOPC, 0, &shape_33},
-    [0x80] = {SP_OP_V_CMPX_F_F16, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_34},
-    [0x81] = {SP_OP_V_CMPX_LT_F16, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_34},
-    [0x82] = {SP_OP_V_CMPX_EQ_F16, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_34},
-    [0x83] = {SP_OP_V_CMPX_LE_F16, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_34},
-    [0x84] = {SP_OP_V_CMPX_GT_F16, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_34},
-    [0x85] = {SP_OP_V_CMPX_LG_F16, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_34},
-    [0x86] = {SP_OP_V_CMPX_GE_F16, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_34},
-    [0x87] = {SP_OP_V_CMPX_O_F16, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_34},
-    [0x88] = {SP_OP_V_CMPX_U_F16, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_34},
-    [0x89] = {SP_OP_V_CMPX_NGE_F16, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_34},
-    [0x8a] = {SP_OP_V_CMPX_NLG_F16, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_34},
-    [0x8b] = {SP_OP_V_CMPX_NGT_F16, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_34},
-    [0x8c] = {SP_OP_V_CMPX_NLE_F16, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_34},
-    [0x8d] = {SP_OP_V_CMPX_NEQ_F16, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_34},
-    [0x8e] = {SP_OP_V_CMPX_NLT_F16, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_34},
-    [0x8f] = {SP_OP_V_CMPX_T_F16, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_34},
-    [0x90] = {SP_OP_V_CMPX_F_F32, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_35},
-    [0x91] = {SP_OP_V_CMPX_LT_F32, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_35},
-    [0x92] = {SP_OP_V_CMPX_EQ_F32, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_35},
-    [0x93] = {SP_OP_V_CMPX_LE_F32, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_35},
-    [0x94] = {SP_OP_V_CMPX_GT_F32, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_35},
-    [0x95] = {SP_OP_V_CMPX_LG_F32, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_35},
-    [0x96] = {SP_OP_V_CMPX_GE_F32, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_35},
-    [0x97] = {SP_OP_V_CMPX_O_F32, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_35},
-    [0x98] = {SP_OP_V_CMPX_U_F32, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_35},
-    [0x99] = {SP_OP_V_CMPX_NGE_F32, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_35},
-    [0x9a] = {SP_OP_V_CMPX_NLG_F32, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_35},
-    [0x9b] = {SP_OP_V_CMPX_NGT_F32, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_35},
-    [0x9c] = {SP_OP_V_CMPX_NLE_F32, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_35},
-    [0x9d] = {SP_OP_V_CMPX_NEQ_F32, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_35},
-    [0x9e] = {SP_OP_V_CMPX_NLT_F32, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_35},
-    [0x9f] = {SP_OP_V_CMPX_T_F32, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_35},
-    [0xa0] = {SP_OP_V_CMPX_F_F64, SP_FORMAT_VOPC, 0, &shape_36},
-    [0xa1] = {SP_OP_V_CMPX_LT_F64, SP_FORMAT_VOPC, 0, &shape_36},
-    [0xa2] = {SP_OP_V_CMPX_EQ_F64, SP_FORMAT_VOPC, 0, &shape_36},
-    [0xa3] = {SP_OP_V_CMPX_LE_F64, SP_FORMAT_VOPC, 0, &shape_36},
-    [0xa4] = {SP_OP_V_CMPX_GT_F64, SP_FORMAT_VOPC, 0, &shape_36},
-    [0xa5] = {SP_OP_V_CMPX_LG_F64, SP_FORMAT_VOPC, 0, &shape_36},
-    [0xa6] = {SP_OP_V_CMPX_GE_F64, SP_FORMAT_VOPC, 0, &shape_36},
-    [0xa7] = {SP_OP_V_CMPX_O_F64, SP_FORMAT_VOPC, 0, &shape_36},
-    [0xa8] = {SP_OP_V_CMPX_U_F64, SP_FORMAT_VOPC, 0, &shape_36},
-    [0xa9] = {SP_OP_V_CMPX_NGE_F64, SP_FORMAT_VOPC, 0, &shape_36},
-    [0xaa] = {SP_OP_V_CMPX_NLG_F64, SP_FORMAT_VOPC, 0, &shape_36},
-    [0xab] = {SP_OP_V_CMPX_NGT_F64, SP_FORMAT_VOPC, 0, &shape_36},
-    [0xac] = {SP_OP_V_CMPX_NLE_F64, SP_FORMAT_VOPC, 0, &shape_36},
-    [0xad] = {SP_OP_V_CMPX_NEQ_F64, SP_FORMAT_VOPC, 0, &shape_36},
-    [0xae] = {SP_OP_V_CMPX_NLT_F64, SP_FORMAT_VOPC, 0, &shape_36},
-    [0xaf] = {SP_OP_V_CMPX_T_F64, SP_FORMAT_VOPC, 0, &shape_36},
-    [0xb1] = {SP_OP_V_CMPX_LT_I16, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_34},
-    [0xb2] = {SP_OP_V_CMPX_EQ_I16, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_34},
-    [0xb3] = {SP_OP_V_CMPX_LE_I16, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_34},
-    [0xb4] = {SP_OP_V_CMPX_GT_I16, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_34},
-    [0xb5] = {SP_OP_V_CMPX_NE_I16, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_34},
-    [0xb6] = {SP_OP_V_CMPX_GE_I16, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_34},
-    [0xb9] = {SP_OP_V_CMPX_LT_U16, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_34},
-    [0xba] = {SP_OP_V_CMPX_EQ_U16, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_34},
-    [0xbb] = {SP_OP_V_CMPX_LE_U16, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_34},
-    [0xbc] = {SP_OP_V_CMPX_GT_U16, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_34},
-    [0xbd] = {SP_OP_V_CMPX_NE_U16, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_34},
-    [0xbe] = {SP_OP_V_CMPX_GE_U16, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_34},
-    [0xc0] = {SP_OP_V_CMPX_F_I32, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_35},
-    [0xc1] = {SP_OP_V_CMPX_LT_I32, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_35},
-    [0xc2] = {SP_OP_V_CMPX_EQ_I32, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_35},
-    [0xc3] = {SP_OP_V_CMPX_LE_I32, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_35},
-    [0xc4] = {SP_OP_V_CMPX_GT_I32, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_35},
-    [0xc5] = {SP_OP_V_CMPX_NE_I32, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_35},
-    [0xc6] = {SP_OP_V_CMPX_GE_I32, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_35},
-    [0xc7] = {SP_OP_V_CMPX_T_I32, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_35},
-    [0xc8] = {SP_OP_V_CMPX_F_U32, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_35},
-    [0xc9] = {SP_OP_V_CMPX_LT_U32, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_35},
-    [0xca] = {SP_OP_V_CMPX_EQ_U32, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_35},
-    [0xcb] = {SP_OP_V_CMPX_LE_U32, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_35},
-    [0xcc] = {SP_OP_V_CMPX_GT_U32, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_35},
-    [0xcd] = {SP_OP_V_CMPX_NE_U32, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_35},
-    [0xce] = {SP_OP_V_CMPX_GE_U32, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_35},
-    [0xcf] = {SP_OP_V_CMPX_T_U32, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_35},
-    [0xd0] = {SP_OP_V_CMPX_F_I64, SP_FORMAT_VOPC, 0, &shape_36},
-    [0xd1] = {SP_OP_V_CMPX_LT_I64, SP_FORMAT_VOPC, 0, &shape_36},
-    [0xd2] = {SP_OP_V_CMPX_EQ_I64, SP_FORMAT_VOPC, 0, &shape_36},
-    [0xd3] = {SP_OP_V_CMPX_LE_I64, SP_FORMAT_VOPC, 0, &shape_36},
-    [0xd4] = {SP_OP_V_CMPX_GT_I64, SP_FORMAT_VOPC, 0, &shape_36},
-    [0xd5] = {SP_OP_V_CMPX_NE_I64, SP_FORMAT_VOPC, 0, &shape_36},
-    [0xd6] = {SP_OP_V_CMPX_GE_I64, SP_FORMAT_VOPC, 0, &shape_36},
-    [0xd7] = {SP_OP_V_CMPX_T_I64, SP_FORMAT_VOPC, 0, &shape_36},
-    [0xd8] = {SP_OP_V_CMPX_F_U64, SP_FORMAT_VOPC, 0, &shape_36},
-    [0xd9] = {SP_OP_V_CMPX_LT_U64, SP_FORMAT_VOPC, 0, &shape_36},
-    [0xda] = {SP_OP_V_CMPX_EQ_U64, SP_FORMAT_VOPC, 0, &shape_36},
-    [0xdb] = {SP_OP_V_CMPX_LE_U64, SP_FORMAT_VOPC, 0, &shape_36},
-    [0xdc] = {SP_OP_V_CMPX_GT_U64, SP_FORMAT_VOPC, 0, &shape_36},
-    [0xdd] = {SP_OP_V_CMPX_NE_U64, SP_FORMAT_VOPC, 0, &shape_36},
-    [0xde] = {SP_OP_V_CMPX_GE_U64, SP_FORMAT_VOPC, 0, &shape_36},
-    [0xdf] = {SP_OP_V_CMPX_T_U64, SP_FORMAT_VOPC, 0, &shape_36},
-    [0xfd] = {SP_OP_V_CMPX_CLASS_F16, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_34},
-    [0xfe] = {SP_OP_V_CMPX_CLASS_F32, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_35},
-    [0xff] = {SP_OP_V_CMPX_CLASS_F64, SP_FORMAT_VOPC, 0, &shape_37},
+    [0x0] = {SP_OP_V_CMP_F_F16, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_28},
+    [0x1] = {SP_OP_V_CMP_LT_F16, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_28},
+    [0x2] = {SP_OP_V_CMP_EQ_F16, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_28},
+    [0x3] = {SP_OP_V_CMP_LE_F16, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_28},
+    [0x4] = {SP_OP_V_CMP_GT_F16, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_28},
+    [0x5] = {SP_OP_V_CMP_LG_F16, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_28},
+    [0x6] = {SP_OP_V_CMP_GE_F16, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_28},
+    [0x7] = {SP_OP_V_CMP_O_F16, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_28},
+    [0x8] = {SP_OP_V_CMP_U_F16, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_28},
+    [0x9] = {SP_OP_V_CMP_NGE_F16, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_28},
+    [0xa] = {SP_OP_V_CMP_NLG_F16, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_28},
+    [0xb] = {SP_OP_V_CMP_NGT_F16, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_28},
+    [0xc] = {SP_OP_V_CMP_NLE_F16, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_28},
+    [0xd] = {SP_OP_V_CMP_NEQ_F16, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_28},
+    [0xe] = {SP_OP_V_CMP_NLT_F16, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_28},
+    [0xf] = {SP_OP_V_CMP_T_F16, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_28},
+    [0x10] = {SP_OP_V_CMP_F_F32, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_29},
+    [0x11] = {SP_OP_V_CMP_LT_F32, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_29},
+    [0x12] = {SP_OP_V_CMP_EQ_F32, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_29},
+    [0x13] = {SP_OP_V_CMP_LE_F32, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_29},
+    [0x14] = {SP_OP_V_CMP_GT_F32, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_29},
+    [0x15] = {SP_OP_V_CMP_LG_F32, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_29},
+    [0x16] = {SP_OP_V_CMP_GE_F32, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_29},
+    [0x17] = {SP_OP_V_CMP_O_F32, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_29},
+    [0x18] = {SP_OP_V_CMP_U_F32, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_29},
+    [0x19] = {SP_OP_V_CMP_NGE_F32, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_29},
+    [0x1a] = {SP_OP_V_CMP_NLG_F32, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_29},
+    [0x1b] = {SP_OP_V_CMP_NGT_F32, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_29},
+    [0x1c] = {SP_OP_V_CMP_NLE_F32, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_29},
+    [0x1d] = {SP_OP_V_CMP_NEQ_F32, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_29},
+    [0x1e] = {SP_OP_V_CMP_NLT_F32, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_29},
+    [0x1f] = {SP_OP_V_CMP_T_F32, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_29},
+    [0x20] = {SP_OP_V_CMP_F_F64, SP_FORMAT_VOPC, 0, &shape_30},
+    [0x21] = {SP_OP_V_CMP_LT_F64, SP_FORMAT_VOPC, 0, &shape_30},
+    [0x22] = {SP_OP_V_CMP_EQ_F64, SP_FORMAT_VOPC, 0, &shape_30},
+    [0x23] = {SP_OP_V_CMP_LE_F64, SP_FORMAT_VOPC, 0, &shape_30},
+    [0x24] = {SP_OP_V_CMP_GT_F64, SP_FORMAT_VOPC, 0, &shape_30},
+    [0x25] = {SP_OP_V_CMP_LG_F64, SP_FORMAT_VOPC, 0, &shape_30},
+    [0x26] = {SP_OP_V_CMP_GE_F64, SP_FORMAT_VOPC, 0, &shape_30},
+    [0x27] = {SP_OP_V_CMP_O_F64, SP_FORMAT_VOPC, 0, &shape_30},
+    [0x28] = {SP_OP_V_CMP_U_F64, SP_FORMAT_VOPC, 0, &shape_30},
+    [0x29] = {SP_OP_V_CMP_NGE_F64, SP_FORMAT_VOPC, 0, &shape_30},
+    [0x2a] = {SP_OP_V_CMP_NLG_F64, SP_FORMAT_VOPC, 0, &shape_30},
+    [0x2b] = {SP_OP_V_CMP_NGT_F64, SP_FORMAT_VOPC, 0, &shape_30},
+    [0x2c] = {SP_OP_V_CMP_NLE_F64, SP_FORMAT_VOPC, 0, &shape_30},
+    [0x2d] = {SP_OP_V_CMP_NEQ_F64, SP_FORMAT_VOPC, 0, &shape_30},
+    [0x2e] = {SP_OP_V_CMP_NLT_F64, SP_FORMAT_VOPC, 0, &shape_30},
+    [0x2f] = {SP_OP_V_CMP_T_F64, SP_FORMAT_VOPC, 0, &shape_30},
+    [0x31] = {SP_OP_V_CMP_LT_I16, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_28},
+    [0x32] = {SP_OP_V_CMP_EQ_I16, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_28},
+    [0x33] = {SP_OP_V_CMP_LE_I16, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_28},
+    [0x34] = {SP_OP_V_CMP_GT_I16, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_28},
+    [0x35] = {SP_OP_V_CMP_NE_I16, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_28},
+    [0x36] = {SP_OP_V_CMP_GE_I16, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_28},
+    [0x39] = {SP_OP_V_CMP_LT_U16, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_28},
+    [0x3a] = {SP_OP_V_CMP_EQ_U16, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_28},
+    [0x3b] = {SP_OP_V_CMP_LE_U16, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_28},
+    [0x3c] = {SP_OP_V_CMP_GT_U16, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_28},
+    [0x3d] = {SP_OP_V_CMP_NE_U16, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_28},
+    [0x3e] = {SP_OP_V_CMP_GE_U16, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_28},
+    [0x40] = {SP_OP_V_CMP_F_I32, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_29},
+    [0x41] = {SP_OP_V_CMP_LT_I32, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_29},
+    [0x42] = {SP_OP_V_CMP_EQ_I32, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_29},
+    [0x43] = {SP_OP_V_CMP_LE_I32, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_29},
+    [0x44] = {SP_OP_V_CMP_GT_I32, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_29},
+    [0x45] = {SP_OP_V_CMP_NE_I32, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_29},
+    [0x46] = {SP_OP_V_CMP_GE_I32, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_29},
+    [0x47] = {SP_OP_V_CMP_T_I32, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_29},
+    [0x48] = {SP_OP_V_CMP_F_U32, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_29},
+    [0x49] = {SP_OP_V_CMP_LT_U32, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_29},
+    [0x4a] = {SP_OP_V_CMP_EQ_U32, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_29},
+    [0x4b] = {SP_OP_V_CMP_LE_U32, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_29},
+    [0x4c] = {SP_OP_V_CMP_GT_U32, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_29},
+    [0x4d] = {SP_OP_V_CMP_NE_U32, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_29},
+    [0x4e] = {SP_OP_V_CMP_GE_U32, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_29},
+    [0x4f] = {SP_OP_V_CMP_T_U32, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_29},
+    [0x50] = {SP_OP_V_CMP_F_I64, SP_FORMAT_VOPC, 0, &shape_30},
+    [0x51] = {SP_OP_V_CMP_LT_I64, SP_FORMAT_VOPC, 0, &shape_30},
+    [0x52] = {SP_OP_V_CMP_EQ_I64, SP_FORMAT_VOPC, 0, &shape_30},
+    [0x53] = {SP_OP_V_CMP_LE_I64, SP_FORMAT_VOPC, 0, &shape_30},
+    [0x54] = {SP_OP_V_CMP_GT_I64, SP_FORMAT_VOPC, 0, &shape_30},
+    [0x55] = {SP_OP_V_CMP_NE_I64, SP_FORMAT_VOPC, 0, &shape_30},
+    [0x56] = {SP_OP_V_CMP_GE_I64, SP_FORMAT_VOPC, 0, &shape_30},
+    [0x57] = {SP_OP_V_CMP_T_I64, SP_FORMAT_VOPC, 0, &shape_30},
+    [0x58] = {SP_OP_V_CMP_F_U64, SP_FORMAT_VOPC, 0, &shape_30},
+    [0x59] = {SP_OP_V_CMP_LT_U64, SP_FORMAT_VOPC, 0, &shape_30},
+    [0x5a] = {SP_OP_V_CMP_EQ_U64, SP_FORMAT_VOPC, 0, &shape_30},
+    [0x5b] = {SP_OP_V_CMP_LE_U64, SP_FORMAT_VOPC, 0, &shape_30},
+    [0x5c] = {SP_OP_V_CMP_GT_U64, SP_FORMAT_VOPC, 0, &shape_30},
+    [0x5d] = {SP_OP_V_CMP_NE_U64, SP_FORMAT_VOPC, 0, &shape_30},
+    [0x5e] = {SP_OP_V_CMP_GE_U64, SP_FORMAT_VOPC, 0, &shape_30},
+    [0x5f] = {SP_OP_V_CMP_T_U64, SP_FORMAT_VOPC, 0, &shape_30},
+    [0x7d] = {SP_OP_V_CMP_CLASS_F16, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_28},
+    [0x7e] = {SP_OP_V_CMP_CLASS_F32, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_29},
+    [0x7f] = {SP_OP_V_CMP_CLASS_F64, SP_FORMAT_VOPC, 0, &shape_31},
+    [0x80] = {SP_OP_V_CMPX_F_F16, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_32},
+    [0x81] = {SP_OP_V_CMPX_LT_F16, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_32},
+    [0x82] = {SP_OP_V_CMPX_EQ_F16, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_32},
+    [0x83] = {SP_OP_V_CMPX_LE_F16, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_32},
+    [0x84] = {SP_OP_V_CMPX_GT_F16, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_32},
+    [0x85] = {SP_OP_V_CMPX_LG_F16, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_32},
+    [0x86] = {SP_OP_V_CMPX_GE_F16, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_32},
+    [0x87] = {SP_OP_V_CMPX_O_F16, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_32},
+    [0x88] = {SP_OP_V_CMPX_U_F16, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_32},
+    [0x89] = {SP_OP_V_CMPX_NGE_F16, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_32},
+    [0x8a] = {SP_OP_V_CMPX_NLG_F16, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_32},
+    [0x8b] = {SP_OP_V_CMPX_NGT_F16, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_32},
+    [0x8c] = {SP_OP_V_CMPX_NLE_F16, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_32},
+    [0x8d] = {SP_OP_V_CMPX_NEQ_F16, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_32},
+    [0x8e] = {SP_OP_V_CMPX_NLT_F16, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_32},
+    [0x8f] = {SP_OP_V_CMPX_T_F16, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_32},
+    [0x90] = {SP_OP_V_CMPX_F_F32, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_33},
+    [0x91] = {SP_OP_V_CMPX_LT_F32, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_33},
+    [0x92] = {SP_OP_V_CMPX_EQ_F32, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_33},
+    [0x93] = {SP_OP_V_CMPX_LE_F32, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_33},
+    [0x94] = {SP_OP_V_CMPX_GT_F32, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_33},
+    [0x95] = {SP_OP_V_CMPX_LG_F32, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_33},
+    [0x96] = {SP_OP_V_CMPX_GE_F32, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_33},
+    [0x97] = {SP_OP_V_CMPX_O_F32, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_33},
+    [0x98] = {SP_OP_V_CMPX_U_F32, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_33},
+    [0x99] = {SP_OP_V_CMPX_NGE_F32, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_33},
+    [0x9a] = {SP_OP_V_CMPX_NLG_F32, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_33},
+    [0x9b] = {SP_OP_V_CMPX_NGT_F32, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_33},
+    [0x9c] = {SP_OP_V_CMPX_NLE_F32, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_33},
+    [0x9d] = {SP_OP_V_CMPX_NEQ_F32, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_33},
+    [0x9e] = {SP_OP_V_CMPX_NLT_F32, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_33},
+    [0x9f] = {SP_OP_V_CMPX_T_F32, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_33},
+    [0xa0] = {SP_OP_V_CMPX_F_F64, SP_FORMAT_VOPC, 0, &shape_34},
+    [0xa1] = {SP_OP_V_CMPX_LT_F64, SP_FORMAT_VOPC, 0, &shape_34},
+    [0xa2] = {SP_OP_V_CMPX_EQ_F64, SP_FORMAT_VOPC, 0, &shape_34},
+    [0xa3] = {SP_OP_V_CMPX_LE_F64, SP_FORMAT_VOPC, 0, &shape_34},
+    [0xa4] = {SP_OP_V_CMPX_GT_F64, SP_FORMAT_VOPC, 0, &shape_34},
+    [0xa5] = {SP_OP_V_CMPX_LG_F64, SP_FORMAT_VOPC, 0, &shape_34},
+    [0xa6] = {SP_OP_V_CMPX_GE_F64, SP_FORMAT_VOPC, 0, &shape_34},
+    [0xa7] = {SP_OP_V_CMPX_O_F64, SP_FORMAT_VOPC, 0, &shape_34},
+    [0xa8] = {SP_OP_V_CMPX_U_F64, SP_FORMAT_VOPC, 0, &shape_34},
+    [0xa9] = {SP_OP_V_CMPX_NGE_F64, SP_FORMAT_VOPC, 0, &shape_34},
+    [0xaa] = {SP_OP_V_CMPX_NLG_F64, SP_FORMAT_VOPC, 0, &shape_34},
+    [0xab] = {SP_OP_V_CMPX_NGT_F64, SP_FORMAT_VOPC, 0, &shape_34},
+    [0xac] = {SP_OP_V_CMPX_NLE_F64, SP_FORMAT_VOPC, 0, &shape_34},
+    [0xad] = {SP_OP_V_CMPX_NEQ_F64, SP_FORMAT_VOPC, 0, &shape_34},
+    [0xae] = {SP_OP_V_CMPX_NLT_F64, SP_FORMAT_VOPC, 0, &shape_34},
+    [0xaf] = {SP_OP_V_CMPX_T_F64, SP_FORMAT_VOPC, 0, &shape_34},
+    [0xb1] = {SP_OP_V_CMPX_LT_I16, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_32},
+    [0xb2] = {SP_OP_V_CMPX_EQ_I16, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_32},
+    [0xb3] = {SP_OP_V_CMPX_LE_I16, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_32},
+    [0xb4] = {SP_OP_V_CMPX_GT_I16, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_32},
+    [0xb5] = {SP_OP_V_CMPX_NE_I16, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_32},
+    [0xb6] = {SP_OP_V_CMPX_GE_I16, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_32},
+    [0xb9] = {SP_OP_V_CMPX_LT_U16, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_32},
+    [0xba] = {SP_OP_V_CMPX_EQ_U16, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_32},
+    [0xbb] = {SP_OP_V_CMPX_LE_U16, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_32},
+    [0xbc] = {SP_OP_V_CMPX_GT_U16, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_32},
+    [0xbd] = {SP_OP_V_CMPX_NE_U16, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_32},
+    [0xbe] = {SP_OP_V_CMPX_GE_U16, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_32},
+    [0xc0] = {SP_OP_V_CMPX_F_I32, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_33},
+    [0xc1] = {SP_OP_V_CMPX_LT_I32, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_33},
+    [0xc2] = {SP_OP_V_CMPX_EQ_I32, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_33},
+    [0xc3] = {SP_OP_V_CMPX_LE_I32, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_33},
+    [0xc4] = {SP_OP_V_CMPX_GT_I32, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_33},
+    [0xc5] = {SP_OP_V_CMPX_NE_I32, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_33},
+    [0xc6] = {SP_OP_V_CMPX_GE_I32, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_33},
+    [0xc7] = {SP_OP_V_CMPX_T_I32, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_33},
+    [0xc8] = {SP_OP_V_CMPX_F_U32, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_33},
+    [0xc9] = {SP_OP_V_CMPX_LT_U32, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_33},
+    [0xca] = {SP_OP_V_CMPX_EQ_U32, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_33},
+    [0xcb] = {SP_OP_V_CMPX_LE_U32, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_33},
+    [0xcc] = {SP_OP_V_CMPX_GT_U32, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_33},
+    [0xcd] = {SP_OP_V_CMPX_NE_U32, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_33},
+    [0xce] = {SP_OP_V_CMPX_GE_U32, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_33},
+    [0xcf] = {SP_OP_V_CMPX_T_U32, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_33},
+    [0xd0] = {SP_OP_V_CMPX_F_I64, SP_FORMAT_VOPC, 0, &shape_34},
+    [0xd1] = {SP_OP_V_CMPX_LT_I64, SP_FORMAT_VOPC, 0, &shape_34},
+    [0xd2] = {SP_OP_V_CMPX_EQ_I64, SP_FORMAT_VOPC, 0, &shape_34},
+    [0xd3] = {SP_OP_V_CMPX_LE_I64, SP_FORMAT_VOPC, 0, &shape_34},
+    [0xd4] = {SP_OP_V_CMPX_GT_I64, SP_FORMAT_VOPC, 0, &shape_34},
+    [0xd5] = {SP_OP_V_CMPX_NE_I64, SP_FORMAT_VOPC, 0, &shape_34},
+    [0xd6] = {SP_OP_V_CMPX_GE_I64, SP_FORMAT_VOPC, 0, &shape_34},
+    [0xd7] = {SP_OP_V_CMPX_T_I64, SP_FORMAT_VOPC, 0, &shape_34},
+    [0xd8] = {SP_OP_V_CMPX_F_U64, SP_FORMAT_VOPC, 0, &shape_34},
+    [0xd9] = {SP_OP_V_CMPX_LT_U64, SP_FORMAT_VOPC, 0, &shape_34},
+    [0xda] = {SP_OP_V_CMPX_EQ_U64, SP_FORMAT_VOPC, 0, &shape_34},
+    [0xdb] = {SP_OP_V_CMPX_LE_U64, SP_FORMAT_VOPC, 0, &shape_34},
+    [0xdc] = {SP_OP_V_CMPX_GT_U64, SP_FORMAT_VOPC, 0, &shape_34},
+    [0xdd] = {SP_OP_V_CMPX_NE_U64, SP_FORMAT_VOPC, 0, &shape_34},
+    [0xde] = {SP_OP_V_CMPX_GE_U64, SP_FORMAT_VOPC, 0, &shape_34},
+    [0xdf] = {SP_OP_V_CMPX_T_U64, SP_FORMAT_VOPC, 0, &shape_34},
+    [0xfd] = {SP_OP_V_CMPX_CLASS_F16, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_32},
+    [0xfe] = {SP_OP_V_CMPX_CLASS_F32, SP_FORMAT_VOPC, SP_ISA_DPP | SP_ISA_DPP8, &shape_33},
+    [0xff] = {SP_OP_V_CMPX_CLASS_F64, SP_FORMAT_VOPC, 0, &shape_35},
 };
 
-static const struct sp_isa_field shape_38_fields[] = {
+static const struct sp_isa_field shape_36_fields[] = {
     {SP_SLOT_DST, SP_KIND_VGPR, 17, 8, 0, 0, 1},
     {SP_SLOT_SRC0, SP_KIND_SRC, 0, 9, 0, 0, 1},
     {SP_SLOT_SRC1, SP_KIND_VGPR, 9, 8, 0, 0, 1},
     {SP_SLOT_SRC2, SP_KIND_FIXED, 106, 0, 0, 0, 255},
 };
 
-static const struct sp_isa_shape shape_38 = {shape_38_fields, 0x0, 4};
+static const struct sp_isa_shape shape_36 = {shape_36_fields, 4};
 
-static const struct sp_isa_field shape_39_fields[] = {
+static const struct sp_isa_field shape_37_fields[] = {
     {SP_SLOT_DST, SP_KIND_VGPR, 17, 8, 0, 0, 1},
     {SP_SLOT_SRC0, SP_KIND_SRC, 0, 9, 0, 0, 1},
     {SP_SLOT_SRC1, SP_KIND_VGPR, 9, 8, 0, 0, 1},
 };
 
-static const struct sp_isa_shape shape_39 = {shape_39_fields, 0x0, 3};
+static const struct sp_isa_shape shape_37 = {shape_37_fields, 3};
 
-static const struct sp_isa_field shape_40_fields[] = {
+static const struct sp_isa_field shape_38_fields[] = {
     {SP_SLOT_DST, SP_KIND_VGPR, 17, 8, 0, 0, 1},
     {SP_SLOT_SDST, SP_KIND_FIXED, 106, 0, 0, 0, 255},
     {SP_SLOT_SRC0, SP_KIND_SRC, 0, 9, 0, 0, 1},
@@ -789,131 +781,131 @@ static const struct sp_isa_field shape_40_fields[] = {
     {SP_SLOT_SRC2, SP_KIND_FIXED, 106, 0, 0, 0, 255},
 };
 
-static const struct sp_isa_shape shape_40 = {shape_40_fields, 0x0, 5};
+static const struct sp_isa_shape shape_38 = {shape_38_fields, 5};
 
-static const struct sp_isa_field shape_41_fields[] = {
+static const struct sp_isa_field shape_39_fields[] = {
     {SP_SLOT_DST, SP_KIND_VGPR_HALF, 17, 8, 0, 0, 1},
     {SP_SLOT_SRC0, SP_KIND_SRC_HALF, 0, 9, 0, 0, 1},
     {SP_SLOT_SRC1, SP_KIND_VGPR_HALF, 9, 8, 0, 0, 1},
 };
 
-static const struct sp_isa_shape shape_41 = {shape_41_fields, 0x0, 3};
+static const struct sp_isa_shape shape_39 = {shape_39_fields, 3};
 
 static const struct sp_isa_row rows_vop2[] = {
-    [0x1] = {SP_OP_V_CNDMASK_B32, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8, &shape_38},
-    [0x2] = {SP_OP_V_DOT2ACC_F32_F16, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8, &shape_39},
-    [0x3] = {SP_OP_V_ADD_F32, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8, &shape_39},
-    [0x4] = {SP_OP_V_SUB_F32, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8, &shape_39},
-    [0x5] = {SP_OP_V_SUBREV_F32, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8, &shape_39},
-    [0x6] = {SP_OP_V_FMAC_DX9_ZERO_F32, SP_FORMAT_VOP2, 0, &shape_39},
-    [0x7] = {SP_OP_V_MUL_DX9_ZERO_F32, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8, &shape_39},
-    [0x8] = {SP_OP_V_MUL_F32, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8, &shape_39},
-    [0x9] = {SP_OP_V_MUL_I32_I24, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8, &shape_39},
-    [0xa] = {SP_OP_V_MUL_HI_I32_I24, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8, &shape_39},
-    [0xb] = {SP_OP_V_MUL_U32_U24, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8, &shape_39},
-    [0xc] = {SP_OP_V_MUL_HI_U32_U24, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8, &shape_39},
-    [0xf] = {SP_OP_V_MIN_F32, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8, &shape_39},
-    [0x10] = {SP_OP_V_MAX_F32, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8, &shape_39},
-    [0x11] = {SP_OP_V_MIN_I32, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8, &shape_39},
-    [0x12] = {SP_OP_V_MAX_I32, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8, &shape_39},
-    [0x13] = {SP_OP_V_MIN_U32, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8, &shape_39},
-    [0x14] = {SP_OP_V_MAX_U32, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8, &shape_39},
-    [0x18] = {SP_OP_V_LSHLREV_B32, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8, &shape_39},
-    [0x19] = {SP_OP_V_LSHRREV_B32, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8, &shape_39},
-    [0x1a] = {SP_OP_V_ASHRREV_I32, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8, &shape_39},
-    [0x1b] = {SP_OP_V_AND_B32, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8, &shape_39},
-    [0x1c] = {SP_OP_V_OR_B32, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8, &shape_39},
-    [0x1d] = {SP_OP_V_XOR_B32, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8, &shape_39},
-    [0x1e] = {SP_OP_V_XNOR_B32, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8, &shape_39},
-    [0x20] = {SP_OP_V_ADD_CO_CI_U32, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8, &shape_40},
-    [0x21] = {SP_OP_V_SUB_CO_CI_U32, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8, &shape_40},
-    [0x22] = {SP_OP_V_SUBREV_CO_CI_U32, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8, &shape_40},
-    [0x25] = {SP_OP_V_ADD_NC_U32, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8, &shape_39},
-    [0x26] = {SP_OP_V_SUB_NC_U32, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8, &shape_39},
-    [0x27] = {SP_OP_V_SUBREV_NC_U32, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8, &shape_39},
-    [0x2b] = {SP_OP_V_FMAC_F32, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8, &shape_39},
-    [0x2c] = {SP_OP_V_FMAMK_F32, SP_FORMAT_VOP2, SP_ISA_LITERAL, &shape_39},
-    [0x2d] = {SP_OP_V_FMAAK_F32, SP_FORMAT_VOP2, SP_ISA_LITERAL, &shape_39},
-    [0x2f] = {SP_OP_V_CVT_PK_RTZ_F16_F32, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8, &shape_39},
-    [0x32] = {SP_OP_V_ADD_F16, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8, &shape_41},
-    [0x33] = {SP_OP_V_SUB_F16, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8, &shape_41},
-    [0x34] = {SP_OP_V_SUBREV_F16, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8, &shape_41},
-    [0x35] = {SP_OP_V_MUL_F16, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8, &shape_41},
-    [0x36] = {SP_OP_V_FMAC_F16, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8, &shape_41},
-    [0x37] = {SP_OP_V_FMAMK_F16, SP_FORMAT_VOP2, SP_ISA_LITERAL, &shape_41},
-    [0x38] = {SP_OP_V_FMAAK_F16, SP_FORMAT_VOP2, SP_ISA_LITERAL, &shape_41},
-    [0x39] = {SP_OP_V_MAX_F16, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8, &shape_41},
-    [0x3a] = {SP_OP_V_MIN_F16, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8, &shape_41},
-    [0x3b] = {SP_OP_V_LDEXP_F16, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8, &shape_41},
-    [0x3c] = {SP_OP_V_PK_FMAC_F16, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8, &shape_39},
+    [0x1] = {SP_OP_V_CNDMASK_B32, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8, &shape_36},
+    [0x2] = {SP_OP_V_DOT2ACC_F32_F16, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8, &shape_37},
+    [0x3] = {SP_OP_V_ADD_F32, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8, &shape_37},
+    [0x4] = {SP_OP_V_SUB_F32, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8, &shape_37},
+    [0x5] = {SP_OP_V_SUBREV_F32, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8, &shape_37},
+    [0x6] = {SP_OP_V_FMAC_DX9_ZERO_F32, SP_FORMAT_VOP2, 0, &shape_37},
+    [0x7] = {SP_OP_V_MUL_DX9_ZERO_F32, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8, &shape_37},
+    [0x8] = {SP_OP_V_MUL_F32, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8, &shape_37},
+    [0x9] = {SP_OP_V_MUL_I32_I24, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8, &shape_37},
+    [0xa] = {SP_OP_V_MUL_HI_I32_I24, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8, &shape_37},
+    [0xb] = {SP_OP_V_MUL_U32_U24, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8, &shape_37},
+    [0xc] = {SP_OP_V_MUL_HI_U32_U24, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8, &shape_37},
+    [0xf] = {SP_OP_V_MIN_F32, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8, &shape_37},
+    [0x10] = {SP_OP_V_MAX_F32, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8, &shape_37},
+    [0x11] = {SP_OP_V_MIN_I32, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8, &shape_37},
+    [0x12] = {SP_OP_V_MAX_I32, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8, &shape_37},
+    [0x13] = {SP_OP_V_MIN_U32, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8, &shape_37},
+    [0x14] = {SP_OP_V_MAX_U32, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8, &shape_37},
+    [0x18] = {SP_OP_V_LSHLREV_B32, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8, &shape_37},
+    [0x19] = {SP_OP_V_LSHRREV_B32, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8, &shape_37},
+    [0x1a] = {SP_OP_V_ASHRREV_I32, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8, &shape_37},
+    [0x1b] = {SP_OP_V_AND_B32, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8, &shape_37},
+    [0x1c] = {SP_OP_V_OR_B32, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8, &shape_37},
+    [0x1d] = {SP_OP_V_XOR_B32, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8, &shape_37},
+    [0x1e] = {SP_OP_V_XNOR_B32, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8, &shape_37},
+    [0x20] = {SP_OP_V_ADD_CO_CI_U32, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8, &shape_38},
+    [0x21] = {SP_OP_V_SUB_CO_CI_U32, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8, &shape_38},
+    [0x22] = {SP_OP_V_SUBREV_CO_CI_U32, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8, &shape_38},
+    [0x25] = {SP_OP_V_ADD_NC_U32, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8, &shape_37},
+    [0x26] = {SP_OP_V_SUB_NC_U32, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8, &shape_37},
+    [0x27] = {SP_OP_V_SUBREV_NC_U32, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8, &shape_37},
+    [0x2b] = {SP_OP_V_FMAC_F32, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8, &shape_37},
+    [0x2c] = {SP_OP_V_FMAMK_F32, SP_FORMAT_VOP2, SP_ISA_LITERAL, &shape_37},
+    [0x2d] = {SP_OP_V_FMAAK_F32, SP_FORMAT_VOP2, SP_ISA_LITERAL, &shape_37},
+    [0x2f] = {SP_OP_V_CVT_PK_RTZ_F16_F32, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8, &shape_37},
+    [0x32] = {SP_OP_V_ADD_F16, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8, &shape_39},
+    [0x33] = {SP_OP_V_SUB_F16, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8, &shape_39},
+    [0x34] = {SP_OP_V_SUBREV_F16, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8, &shape_39},
+    [0x35] = {SP_OP_V_MUL_F16, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8, &shape_39},
+    [0x36] = {SP_OP_V_FMAC_F16, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8, &shape_39},
+    [0x37] = {SP_OP_V_FMAMK_F16, SP_FORMAT_VOP2, SP_ISA_LITERAL, &shape_39},
+    [0x38] = {SP_OP_V_FMAAK_F16, SP_FORMAT_VOP2, SP_ISA_LITERAL, &shape_39},
+    [0x39] = {SP_OP_V_MAX_F16, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8, &shape_39},
+    [0x3a] = {SP_OP_V_MIN_F16, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8, &shape_39},
+    [0x3b] = {SP_OP_V_LDEXP_F16, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8, &shape_39},
+    [0x3c] = {SP_OP_V_PK_FMAC_F16, SP_FORMAT_VOP2, SP_ISA_DPP | SP_ISA_DPP8, &shape_37},
 };
+
+static const struct sp_isa_field shape_40_fields[] = {
+    {SP_SLOT_DST, SP_KIND_SCALAR, 0, 8, 0, 0, 255},
+    {SP_SLOT_SRC0, SP_KIND_SRC, 32, 9, 0, 0, 1},
+    {SP_SLOT_SRC1, SP_KIND_SRC, 41, 9, 0, 0, 1},
+};
+
+static const struct sp_isa_shape shape_40 = {shape_40_fields, 3};
+
+static const struct sp_isa_field shape_41_fields[] = {
+    {SP_SLOT_DST, SP_KIND_SCALAR, 0, 8, 0, 0, 255},
+    {SP_SLOT_SRC0, SP_KIND_SRC, 32, 9, 0, 0, 2},
+    {SP_SLOT_SRC1, SP_KIND_SRC, 41, 9, 0, 0, 2},
+};
+
+static const struct sp_isa_shape shape_41 = {shape_41_fields, 3};
 
 static const struct sp_isa_field shape_42_fields[] = {
     {SP_SLOT_DST, SP_KIND_SCALAR, 0, 8, 0, 0, 255},
+    {SP_SLOT_SRC0, SP_KIND_SRC, 32, 9, 0, 0, 2},
+    {SP_SLOT_SRC1, SP_KIND_SRC, 41, 9, 0, 0, 1},
+};
+
+static const struct sp_isa_shape shape_42 = {shape_42_fields, 3};
+
+static const struct sp_isa_field shape_43_fields[] = {
+    {SP_SLOT_DST, SP_KIND_FIXED, 126, 0, 0, 0, 255},
     {SP_SLOT_SRC0, SP_KIND_SRC, 32, 9, 0, 0, 1},
     {SP_SLOT_SRC1, SP_KIND_SRC, 41, 9, 0, 0, 1},
 };
 
-static const struct sp_isa_shape shape_42 = {shape_42_fields, 0x7fc000000000000, 3};
+static const struct sp_isa_shape shape_43 = {shape_43_fields, 3};
 
-static const struct sp_isa_field shape_43_fields[] = {
-    {SP_SLOT_DST, SP_KIND_SCALAR, 0, 8, 0, 0, 255},
+static const struct sp_isa_field shape_44_fields[] = {
+    {SP_SLOT_DST, SP_KIND_FIXED, 126, 0, 0, 0, 255},
     {SP_SLOT_SRC0, SP_KIND_SRC, 32, 9, 0, 0, 2},
     {SP_SLOT_SRC1, SP_KIND_SRC, 41, 9, 0, 0, 2},
 };
 
-static const struct sp_isa_shape shape_43 = {shape_43_fields, 0x7fc000000000000, 3};
-
-static const struct sp_isa_field shape_44_fields[] = {
-    {SP_SLOT_DST, SP_KIND_SCALAR, 0, 8, 0, 0, 255},
-    {SP_SLOT_SRC0, SP_KIND_SRC, 32, 9, 0, 0, 2},
-    {SP_SLOT_SRC1, SP_KIND_SRC, 41, 9, 0, 0, 1},
-};
-
-static const struct sp_isa_shape shape_44 = {shape_44_fields, 0x7fc000000000000, 3};
+static const struct sp_isa_shape shape_44 = {shape_44_fields, 3};
 
 static const struct sp_isa_field shape_45_fields[] = {
     {SP_SLOT_DST, SP_KIND_FIXED, 126, 0, 0, 0, 255},
-    {SP_SLOT_SRC0, SP_KIND_SRC, 32, 9, 0, 0, 1},
+    {SP_SLOT_SRC0, SP_KIND_SRC, 32, 9, 0, 0, 2},
     {SP_SLOT_SRC1, SP_KIND_SRC, 41, 9, 0, 0, 1},
 };
 
-static const struct sp_isa_shape shape_45 = {shape_45_fields, 0x7fc000000000000, 3};
+static const struct sp_isa_shape shape_45 = {shape_45_fields, 3};
 
 static const struct sp_isa_field shape_46_fields[] = {
-    {SP_SLOT_DST, SP_KIND_FIXED, 126, 0, 0, 0, 255},
-    {SP_SLOT_SRC0, SP_KIND_SRC, 32, 9, 0, 0, 2},
-    {SP_SLOT_SRC1, SP_KIND_SRC, 41, 9, 0, 0, 2},
-};
-
-static const struct sp_isa_shape shape_46 = {shape_46_fields, 0x7fc000000000000, 3};
-
-static const struct sp_isa_field shape_47_fields[] = {
-    {SP_SLOT_DST, SP_KIND_FIXED, 126, 0, 0, 0, 255},
-    {SP_SLOT_SRC0, SP_KIND_SRC, 32, 9, 0, 0, 2},
-    {SP_SLOT_SRC1, SP_KIND_SRC, 41, 9, 0, 0, 1},
-};
-
-static const struct sp_isa_shape shape_47 = {shape_47_fields, 0x7fc000000000000, 3};
-
-static const struct sp_isa_field shape_48_fields[] = {
     {SP_SLOT_DST, SP_KIND_VGPR, 0, 8, 0, 0, 1},
     {SP_SLOT_SRC0, SP_KIND_SRC, 32, 9, 0, 0, 1},
     {SP_SLOT_SRC1, SP_KIND_SRC, 41, 9, 0, 0, 1},
     {SP_SLOT_SRC2, SP_KIND_SCALAR, 50, 9, 0, 0, 255},
 };
 
-static const struct sp_isa_shape shape_48 = {shape_48_fields, 0x0, 4};
+static const struct sp_isa_shape shape_46 = {shape_46_fields, 4};
 
-static const struct sp_isa_field shape_49_fields[] = {
+static const struct sp_isa_field shape_47_fields[] = {
     {SP_SLOT_DST, SP_KIND_VGPR, 0, 8, 0, 0, 1},
     {SP_SLOT_SRC0, SP_KIND_SRC, 32, 9, 0, 0, 1},
     {SP_SLOT_SRC1, SP_KIND_SRC, 41, 9, 0, 0, 1},
 };
 
-static const struct sp_isa_shape shape_49 = {shape_49_fields, 0x7fc000000000000, 3};
+static const struct sp_isa_shape shape_47 = {shape_47_fields, 3};
 
-static const struct sp_isa_field shape_50_fields[] = {
+static const struct sp_isa_field shape_48_fields[] = {
     {SP_SLOT_DST, SP_KIND_VGPR, 0, 8, 0, 0, 1},
     {SP_SLOT_SDST, SP_KIND_SCALAR, 8, 7, 0, 0, 255},
     {SP_SLOT_SRC0, SP_KIND_SRC, 32, 9, 0, 0, 1},
@@ -921,84 +913,82 @@ static const struct sp_isa_field shape_50_fields[] = {
     {SP_SLOT_SRC2, SP_KIND_SCALAR, 50, 9, 0, 0, 255},
 };
 
-static const struct sp_isa_shape shape_50 = {shape_50_fields, 0x0, 5};
+static const struct sp_isa_shape shape_48 = {shape_48_fields, 5};
 
-static const struct sp_isa_shape shape_51 = {NULL, 0x7ffffff000000ff, 0};
+static const struct sp_isa_field shape_49_fields[] = {
+    {SP_SLOT_DST, SP_KIND_VGPR, 0, 8, 0, 0, 1},
+    {SP_SLOT_SRC0, SP_KIND_SRC, 32, 9, 0, 0, 1},
+};
+
+static const struct sp_isa_shape shape_49 = {shape_49_fields, 2};
+
+static const struct sp_isa_field shape_50_fields[] = {
+    {SP_SLOT_DST, SP_KIND_VGPR, 0, 8, 0, 0, 1},
+    {SP_SLOT_SRC0, SP_KIND_SRC, 32, 9, 0, 0, 2},
+};
+
+static const struct sp_isa_shape shape_50 = {shape_50_fields, 2};
+
+static const struct sp_isa_field shape_51_fields[] = {
+    {SP_SLOT_DST, SP_KIND_VGPR, 0, 8, 0, 0, 2},
+    {SP_SLOT_SRC0, SP_KIND_SRC, 32, 9, 0, 0, 1},
+};
+
+static const struct sp_isa_shape shape_51 = {shape_51_fields, 2};
 
 static const struct sp_isa_field shape_52_fields[] = {
-    {SP_SLOT_DST, SP_KIND_VGPR, 0, 8, 0, 0, 1},
-    {SP_SLOT_SRC0, SP_KIND_SRC, 32, 9, 0, 0, 1},
+    {SP_SLOT_DST, SP_KIND_VGPR, 0, 8, 0, 0, 2},
+    {SP_SLOT_SRC0, SP_KIND_SRC, 32, 9, 0, 0, 2},
 };
 
-static const struct sp_isa_shape shape_52 = {shape_52_fields, 0x7fffe0000000000, 2};
+static const struct sp_isa_shape shape_52 = {shape_52_fields, 2};
 
 static const struct sp_isa_field shape_53_fields[] = {
-    {SP_SLOT_DST, SP_KIND_VGPR, 0, 8, 0, 0, 1},
-    {SP_SLOT_SRC0, SP_KIND_SRC, 32, 9, 0, 0, 2},
-};
-
-static const struct sp_isa_shape shape_53 = {shape_53_fields, 0x7fffe0000000000, 2};
-
-static const struct sp_isa_field shape_54_fields[] = {
-    {SP_SLOT_DST, SP_KIND_VGPR, 0, 8, 0, 0, 2},
-    {SP_SLOT_SRC0, SP_KIND_SRC, 32, 9, 0, 0, 1},
-};
-
-static const struct sp_isa_shape shape_54 = {shape_54_fields, 0x7fffe0000000000, 2};
-
-static const struct sp_isa_field shape_55_fields[] = {
-    {SP_SLOT_DST, SP_KIND_VGPR, 0, 8, 0, 0, 2},
-    {SP_SLOT_SRC0, SP_KIND_SRC, 32, 9, 0, 0, 2},
-};
-
-static const struct sp_isa_shape shape_55 = {shape_55_fields, 0x7fffe0000000000, 2};
-
-static const struct sp_isa_field shape_56_fields[] = {
     {SP_SLOT_DST, SP_KIND_VGPR, 0, 8, 0, 0, 1},
     {SP_SLOT_SRC0, SP_KIND_SRC, 32, 9, 0, 0, 1},
     {SP_SLOT_SRC1, SP_KIND_SRC, 41, 9, 0, 0, 1},
     {SP_SLOT_SRC2, SP_KIND_SRC, 50, 9, 0, 0, 1},
 };
 
-static const struct sp_isa_shape shape_56 = {shape_56_fields, 0x0, 4};
+static const struct sp_isa_shape shape_53 = {shape_53_fields, 4};
 
-static const struct sp_isa_field shape_57_fields[] = {
+static const struct sp_isa_field shape_54_fields[] = {
     {SP_SLOT_DST, SP_KIND_VGPR, 0, 8, 0, 0, 2},
     {SP_SLOT_SRC0, SP_KIND_SRC, 32, 9, 0, 0, 2},
     {SP_SLOT_SRC1, SP_KIND_SRC, 41, 9, 0, 0, 2},
     {SP_SLOT_SRC2, SP_KIND_SRC, 50, 9, 0, 0, 2},
 };
 
-static const struct sp_isa_shape shape_57 = {shape_57_fields, 0x0, 4};
+static const struct sp_isa_shape shape_54 = {shape_54_fields, 4};
 
-static const struct sp_isa_field shape_58_fields[] = {
+static const struct sp_isa_field shape_55_fields[] = {
     {SP_SLOT_DST, SP_KIND_VGPR, 0, 8, 0, 0, 2},
     {SP_SLOT_SRC0, SP_KIND_SRC, 32, 9, 0, 0, 2},
     {SP_SLOT_SRC1, SP_KIND_SRC, 41, 9, 0, 0, 1},
     {SP_SLOT_SRC2, SP_KIND_SRC, 50, 9, 0, 0, 2},
 };
 
-static const struct sp_isa_shape shape_58 = {shape_58_fields, 0x0, 4};
+static const struct sp_isa_shape shape_55 = {shape_55_fields, 4};
 
-static const struct sp_isa_field shape_59_fields[] = {
+static const struct sp_isa_field shape_56_fields[] = {
     {SP_SLOT_DST, SP_KIND_VGPR, 0, 8, 0, 0, 4},
     {SP_SLOT_SRC0, SP_KIND_SRC, 32, 9, 0, 0, 2},
     {SP_SLOT_SRC1, SP_KIND_SRC, 41, 9, 0, 0, 1},
     {SP_SLOT_SRC2, SP_KIND_SRC, 50, 9, 0, 0, 4},
 };
 
-static const struct sp_isa_shape shape_59 = {shape_59_fields, 0x0, 4};
+static const struct sp_isa_shape shape_56 = {shape_56_fields, 4};
 
-static const struct sp_isa_field shape_60_fields[] = {
+static const struct sp_isa_field shape_57_fields[] = {
     {SP_SLOT_DST, SP_KIND_VGPR, 0, 8, 0, 0, 1},
     {SP_SLOT_SRC0, SP_KIND_SRC, 32, 9, 0, 0, 1},
     {SP_SLOT_SRC1, SP_KIND_SCALAR, 41, 9, 0, 0, 1},
     {SP_SLOT_SRC2, SP_KIND_SCALAR, 50, 9, 0, 0, 1},
 };
 
-static const struct sp_isa_shape shape_60 = {shape_60_fields, 0x0, 4};
+static const struct sp_isa_shape shape_57 = {shape_57_fields, 4};
 
-static const struct sp_isa_field shape_61_fields[] = {
+static const struct sp_isa_field shape_58_fields[] = {
     {SP_SLOT_DST, SP_KIND_VGPR, 0, 8, 0, 0, 1},
     {SP_SLOT_SDST, SP_KIND_SCALAR, 8, 7, 0, 0, 255},
     {SP_SLOT_SRC0, SP_KIND_SRC, 32, 9, 0, 0, 1},
@@ -1006,9 +996,9 @@ static const struct sp_isa_field shape_61_fields[] = {
     {SP_SLOT_SRC2, SP_KIND_SRC, 50, 9, 0, 0, 1},
 };
 
-static const struct sp_isa_shape shape_61 = {shape_61_fields, 0x0, 5};
+static const struct sp_isa_shape shape_58 = {shape_58_fields, 5};
 
-static const struct sp_isa_field shape_62_fields[] = {
+static const struct sp_isa_field shape_59_fields[] = {
     {SP_SLOT_DST, SP_KIND_VGPR, 0, 8, 0, 0, 2},
     {SP_SLOT_SDST, SP_KIND_SCALAR, 8, 7, 0, 0, 255},
     {SP_SLOT_SRC0, SP_KIND_SRC, 32, 9, 0, 0, 2},
@@ -1016,9 +1006,9 @@ static const struct sp_isa_field shape_62_fields[] = {
     {SP_SLOT_SRC2, SP_KIND_SRC, 50, 9, 0, 0, 2},
 };
 
-static const struct sp_isa_shape shape_62 = {shape_62_fields, 0x0, 5};
+static const struct sp_isa_shape shape_59 = {shape_59_fields, 5};
 
-static const struct sp_isa_field shape_63_fields[] = {
+static const struct sp_isa_field shape_60_fields[] = {
     {SP_SLOT_DST, SP_KIND_VGPR, 0, 8, 0, 0, 2},
     {SP_SLOT_SDST, SP_KIND_SCALAR, 8, 7, 0, 0, 255},
     {SP_SLOT_SRC0, SP_KIND_SRC, 32, 9, 0, 0, 1},
@@ -1026,496 +1016,496 @@ static const struct sp_isa_field shape_63_fields[] = {
     {SP_SLOT_SRC2, SP_KIND_SRC, 50, 9, 0, 0, 2},
 };
 
-static const struct sp_isa_shape shape_63 = {shape_63_fields, 0x0, 5};
+static const struct sp_isa_shape shape_60 = {shape_60_fields, 5};
 
-static const struct sp_isa_field shape_64_fields[] = {
+static const struct sp_isa_field shape_61_fields[] = {
     {SP_SLOT_DST, SP_KIND_VGPR, 0, 8, 0, 0, 1},
     {SP_SLOT_SDST, SP_KIND_SCALAR, 8, 7, 0, 0, 255},
     {SP_SLOT_SRC0, SP_KIND_SRC, 32, 9, 0, 0, 1},
     {SP_SLOT_SRC1, SP_KIND_SRC, 41, 9, 0, 0, 1},
 };
 
-static const struct sp_isa_shape shape_64 = {shape_64_fields, 0x7fc000000000000, 4};
+static const struct sp_isa_shape shape_61 = {shape_61_fields, 4};
 
-static const struct sp_isa_field shape_65_fields[] = {
+static const struct sp_isa_field shape_62_fields[] = {
     {SP_SLOT_DST, SP_KIND_VGPR, 0, 8, 0, 0, 2},
     {SP_SLOT_SRC0, SP_KIND_SRC, 32, 9, 0, 0, 2},
     {SP_SLOT_SRC1, SP_KIND_SRC, 41, 9, 0, 0, 2},
 };
 
-static const struct sp_isa_shape shape_65 = {shape_65_fields, 0x7fc000000000000, 3};
+static const struct sp_isa_shape shape_62 = {shape_62_fields, 3};
 
-static const struct sp_isa_field shape_66_fields[] = {
+static const struct sp_isa_field shape_63_fields[] = {
     {SP_SLOT_DST, SP_KIND_VGPR, 0, 8, 0, 0, 2},
     {SP_SLOT_SRC0, SP_KIND_SRC, 32, 9, 0, 0, 2},
     {SP_SLOT_SRC1, SP_KIND_SRC, 41, 9, 0, 0, 1},
 };
 
-static const struct sp_isa_shape shape_66 = {shape_66_fields, 0x7fc000000000000, 3};
+static const struct sp_isa_shape shape_63 = {shape_63_fields, 3};
 
-static const struct sp_isa_field shape_67_fields[] = {
+static const struct sp_isa_field shape_64_fields[] = {
     {SP_SLOT_DST, SP_KIND_VGPR, 0, 8, 0, 0, 2},
     {SP_SLOT_SRC0, SP_KIND_SRC, 32, 9, 0, 0, 1},
     {SP_SLOT_SRC1, SP_KIND_SRC, 41, 9, 0, 0, 2},
 };
 
-static const struct sp_isa_shape shape_67 = {shape_67_fields, 0x7fc000000000000, 3};
+static const struct sp_isa_shape shape_64 = {shape_64_fields, 3};
 
-static const struct sp_isa_field shape_68_fields[] = {
+static const struct sp_isa_field shape_65_fields[] = {
     {SP_SLOT_DST, SP_KIND_SCALAR, 0, 8, 0, 0, 1},
     {SP_SLOT_SRC0, SP_KIND_SRC, 32, 9, 0, 0, 1},
     {SP_SLOT_SRC1, SP_KIND_SCALAR, 41, 9, 0, 0, 1},
 };
 
-static const struct sp_isa_shape shape_68 = {shape_68_fields, 0x7fc000000000000, 3};
+static const struct sp_isa_shape shape_65 = {shape_65_fields, 3};
 
-static const struct sp_isa_field shape_69_fields[] = {
+static const struct sp_isa_field shape_66_fields[] = {
     {SP_SLOT_DST, SP_KIND_VGPR, 0, 8, 0, 0, 1},
     {SP_SLOT_SRC0, SP_KIND_SCALAR, 32, 9, 0, 0, 1},
     {SP_SLOT_SRC1, SP_KIND_SCALAR, 41, 9, 0, 0, 1},
 };
 
-static const struct sp_isa_shape shape_69 = {shape_69_fields, 0x7fc000000000000, 3};
+static const struct sp_isa_shape shape_66 = {shape_66_fields, 3};
 
 static const struct sp_isa_row rows_vop3[] = {
-    [0x0] = {SP_OP_V_CMP_F_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_42},
-    [0x1] = {SP_OP_V_CMP_LT_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_42},
-    [0x2] = {SP_OP_V_CMP_EQ_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_42},
-    [0x3] = {SP_OP_V_CMP_LE_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_42},
-    [0x4] = {SP_OP_V_CMP_GT_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_42},
-    [0x5] = {SP_OP_V_CMP_LG_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_42},
-    [0x6] = {SP_OP_V_CMP_GE_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_42},
-    [0x7] = {SP_OP_V_CMP_O_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_42},
-    [0x8] = {SP_OP_V_CMP_U_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_42},
-    [0x9] = {SP_OP_V_CMP_NGE_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_42},
-    [0xa] = {SP_OP_V_CMP_NLG_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_42},
-    [0xb] = {SP_OP_V_CMP_NGT_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_42},
-    [0xc] = {SP_OP_V_CMP_NLE_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_42},
-    [0xd] = {SP_OP_V_CMP_NEQ_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_42},
-    [0xe] = {SP_OP_V_CMP_NLT_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_42},
-    [0xf] = {SP_OP_V_CMP_T_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_42},
-    [0x10] = {SP_OP_V_CMP_F_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_42},
-    [0x11] = {SP_OP_V_CMP_LT_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_42},
-    [0x12] = {SP_OP_V_CMP_EQ_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_42},
-    [0x13] = {SP_OP_V_CMP_LE_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_42},
-    [0x14] = {SP_OP_V_CMP_GT_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_42},
-    [0x15] = {SP_OP_V_CMP_LG_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_42},
-    [0x16] = {SP_OP_V_CMP_GE_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_42},
-    [0x17] = {SP_OP_V_CMP_O_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_42},
-    [0x18] = {SP_OP_V_CMP_U_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_42},
-    [0x19] = {SP_OP_V_CMP_NGE_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_42},
-    [0x1a] = {SP_OP_V_CMP_NLG_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_42},
-    [0x1b] = {SP_OP_V_CMP_NGT_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_42},
-    [0x1c] = {SP_OP_V_CMP_NLE_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_42},
-    [0x1d] = {SP_OP_V_CMP_NEQ_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_42},
-    [0x1e] = {SP_OP_V_CMP_NLT_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_42},
-    [0x1f] = {SP_OP_V_CMP_T_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_42},
-    [0x20] = {SP_OP_V_CMP_F_F64, SP_FORMAT_VOP3, 0, &shape_43},
-    [0x21] = {SP_OP_V_CMP_LT_F64, SP_FORMAT_VOP3, 0, &shape_43},
-    [0x22] = {SP_OP_V_CMP_EQ_F64, SP_FORMAT_VOP3, 0, &shape_43},
-    [0x23] = {SP_OP_V_CMP_LE_F64, SP_FORMAT_VOP3, 0, &shape_43},
-    [0x24] = {SP_OP_V_CMP_GT_F64, SP_FORMAT_VOP3, 0, &shape_43},
-    [0x25] = {SP_OP_V_CMP_LG_F64, SP_FORMAT_VOP3, 0, &shape_43},
-    [0x26] = {SP_OP_V_CMP_GE_F64, SP_FORMAT_VOP3, 0, &shape_43},
-    [0x27] = {SP_OP_V_CMP_O_F64, SP_FORMAT_VOP3, 0, &shape_43},
-    [0x28] = {SP_OP_V_CMP_U_F64, SP_FORMAT_VOP3, 0, &shape_43},
-    [0x29] = {SP_OP_V_CMP_NGE_F64, SP_FORMAT_VOP3, 0, &shape_43},
-    [0x2a] = {SP_OP_V_CMP_NLG_F64, SP_FORMAT_VOP3, 0, &shape_43},
-    [0x2b] = {SP_OP_V_CMP_NGT_F64, SP_FORMAT_VOP3, 0, &shape_43},
-    [0x2c] = {SP_OP_V_CMP_NLE_F64, SP_FORMAT_VOP3, 0, &shape_43},
-    [0x2d] = {SP_OP_V_CMP_NEQ_F64, SP_FORMAT_VOP3, 0, &shape_43},
-    [0x2e] = {SP_OP_V_CMP_NLT_F64, SP_FORMAT_VOP3, 0, &shape_43},
-    [0x2f] = {SP_OP_V_CMP_T_F64, SP_FORMAT_VOP3, 0, &shape_43},
-    [0x31] = {SP_OP_V_CMP_LT_I16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_42},
-    [0x32] = {SP_OP_V_CMP_EQ_I16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_42},
-    [0x33] = {SP_OP_V_CMP_LE_I16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_42},
-    [0x34] = {SP_OP_V_CMP_GT_I16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_42},
-    [0x35] = {SP_OP_V_CMP_NE_I16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_42},
-    [0x36] = {SP_OP_V_CMP_GE_I16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_42},
-    [0x39] = {SP_OP_V_CMP_LT_U16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_42},
-    [0x3a] = {SP_OP_V_CMP_EQ_U16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_42},
-    [0x3b] = {SP_OP_V_CMP_LE_U16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_42},
-    [0x3c] = {SP_OP_V_CMP_GT_U16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_42},
-    [0x3d] = {SP_OP_V_CMP_NE_U16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_42},
-    [0x3e] = {SP_OP_V_CMP_GE_U16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_42},
-    [0x40] = {SP_OP_V_CMP_F_I32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_42},
-    [0x41] = {SP_OP_V_CMP_LT_I32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_42},
-    [0x42] = {SP_OP_V_CMP_EQ_I32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_42},
-    [0x43] = {SP_OP_V_CMP_LE_I32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_42},
-    [0x44] = {SP_OP_V_CMP_GT_I32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_42},
-    [0x45] = {SP_OP_V_CMP_NE_I32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_42},
-    [0x46] = {SP_OP_V_CMP_GE_I32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_42},
-    [0x47] = {SP_OP_V_CMP_T_I32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_42},
-    [0x48] = {SP_OP_V_CMP_F_U32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_42},
-    [0x49] = {SP_OP_V_CMP_LT_U32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_42},
-    [0x4a] = {SP_OP_V_CMP_EQ_U32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_42},
-    [0x4b] = {SP_OP_V_CMP_LE_U32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_42},
-    [0x4c] = {SP_OP_V_CMP_GT_U32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_42},
-    [0x4d] = {SP_OP_V_CMP_NE_U32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_42},
-    [0x4e] = {SP_OP_V_CMP_GE_U32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_42},
-    [0x4f] = {SP_OP_V_CMP_T_U32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_42},
-    [0x50] = {SP_OP_V_CMP_F_I64, SP_FORMAT_VOP3, 0, &shape_43},
-    [0x51] = {SP_OP_V_CMP_LT_I64, SP_FORMAT_VOP3, 0, &shape_43},
-    [0x52] = {SP_OP_V_CMP_EQ_I64, SP_FORMAT_VOP3, 0, &shape_43},
-    [0x53] = {SP_OP_V_CMP_LE_I64, SP_FORMAT_VOP3, 0, &shape_43},
-    [0x54] = {SP_OP_V_CMP_GT_I64, SP_FORMAT_VOP3, 0, &shape_43},
-    [0x55] = {SP_OP_V_CMP_NE_I64, SP_FORMAT_VOP3, 0, &shape_43},
-    [0x56] = {SP_OP_V_CMP_GE_I64, SP_FORMAT_VOP3, 0, &shape_43},
-    [0x57] = {SP_OP_V_CMP_T_I64, SP_FORMAT_VOP3, 0, &shape_43},
-    [0x58] = {SP_OP_V_CMP_F_U64, SP_FORMAT_VOP3, 0, &shape_43},
-    [0x59] = {SP_OP_V_CMP_LT_U64, SP_FORMAT_VOP3, 0, &shape_43},
-    [0x5a] = {SP_OP_V_CMP_EQ_U64, SP_FORMAT_VOP3, 0, &shape_43},
-    [0x5b] = {SP_OP_V_CMP_LE_U64, SP_FORMAT_VOP3, 0, &shape_43},
-    [0x5c] = {SP_OP_V_CMP_GT_U64, SP_FORMAT_VOP3, 0, &shape_43},
-    [0x5d] = {SP_OP_V_CMP_NE_U64, SP_FORMAT_VOP3, 0, &shape_43},
-    [0x5e] = {SP_OP_V_CMP_GE_U64, SP_FORMAT_VOP3, 0, &shape_43},
-    [0x5f] = {SP_OP_V_CMP_T_U64, SP_FORMAT_VOP3, 0, &shape_43},
-    [0x7d] = {SP_OP_V_CMP_CLASS_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_42},
-    [0x7e] = {SP_OP_V_CMP_CLASS_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_42},
-    [0x7f] = {SP_OP_V_CMP_CLASS_F64, SP_FORMAT_VOP3, 0, &shape_44},
-    [0x80] = {SP_OP_V_CMPX_F_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_45},
-    [0x81] = {SP_OP_V_CMPX_LT_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_45},
-    [0x82] = {SP_OP_V_CMPX_EQ_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_45},
-    [0x83] = {SP_OP_V_CMPX_LE_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_45},
-    [0x84] = {SP_OP_V_CMPX_GT_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_45},
-    [0x85] = {SP_OP_V_CMPX_LG_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_45},
-    [0x86] = {SP_OP_V_CMPX_GE_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_45},
-    [0x87] = {SP_OP_V_CMPX_O_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_45},
-    [0x88] = {SP_OP_V_CMPX_U_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_45},
-    [0x89] = {SP_OP_V_CMPX_NGE_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_45},
-    [0x8a] = {SP_OP_V_CMPX_NLG_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_45},
-    [0x8b] = {SP_OP_V_CMPX_NGT_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_45},
-    [0x8c] = {SP_OP_V_CMPX_NLE_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_45},
-    [0x8d] = {SP_OP_V_CMPX_NEQ_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_45},
-    [0x8e] = {SP_OP_V_CMPX_NLT_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_45},
-    [0x8f] = {SP_OP_V_CMPX_T_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_45},
-    [0x90] = {SP_OP_V_CMPX_F_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_45},
-    [0x91] = {SP_OP_V_CMPX_LT_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_45},
-    [0x92] = {SP_OP_V_CMPX_EQ_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_45},
-    [0x93] = {SP_OP_V_CMPX_LE_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_45},
-    [0x94] = {SP_OP_V_CMPX_GT_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_45},
-    [0x95] = {SP_OP_V_CMPX_LG_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_45},
-    [0x96] = {SP_OP_V_CMPX_GE_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_45},
-    [0x97] = {SP_OP_V_CMPX_O_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_45},
-    [0x98] = {SP_OP_V_CMPX_U_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_45},
-    [0x99] = {SP_OP_V_CMPX_NGE_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_45},
-    [0x9a] = {SP_OP_V_CMPX_NLG_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_45},
-    [0x9b] = {SP_OP_V_CMPX_NGT_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_45},
-    [0x9c] = {SP_OP_V_CMPX_NLE_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_45},
-    [0x9d] = {SP_OP_V_CMPX_NEQ_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_45},
-    [0x9e] = {SP_OP_V_CMPX_NLT_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_45},
-    [0x9f] = {SP_OP_V_CMPX_T_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_45},
-    [0xa0] = {SP_OP_V_CMPX_F_F64, SP_FORMAT_VOP3, 0, &shape_46},
-    [0xa1] = {SP_OP_V_CMPX_LT_F64, SP_FORMAT_VOP3, 0, &shape_46},
-    [0xa2] = {SP_OP_V_CMPX_EQ_F64, SP_FORMAT_VOP3, 0, &shape_46},
-    [0xa3] = {SP_OP_V_CMPX_LE_F64, SP_FORMAT_VOP3, 0, &shape_46},
-    [0xa4] = {SP_OP_V_CMPX_GT_F64, SP_FORMAT_VOP3, 0, &shape_46},
-    [0xa5] = {SP_OP_V_CMPX_LG_F64, SP_FORMAT_VOP3, 0, &shape_46},
-    [0xa6] = {SP_OP_V_CMPX_GE_F64, SP_FORMAT_VOP3, 0, &shape_46},
-    [0xa7] = {SP_OP_V_CMPX_O_F64, SP_FORMAT_VOP3, 0, &shape_46},
-    [0xa8] = {SP_OP_V_CMPX_U_F64, SP_FORMAT_VOP3, 0, &shape_46},
-    [0xa9] = {SP_OP_V_CMPX_NGE_F64, SP_FORMAT_VOP3, 0, &shape_46},
-    [0xaa] = {SP_OP_V_CMPX_NLG_F64, SP_FORMAT_VOP3, 0, &shape_46},
-    [0xab] = {SP_OP_V_CMPX_NGT_F64, SP_FORMAT_VOP3, 0, &shape_46},
-    [0xac] = {SP_OP_V_CMPX_NLE_F64, SP_FORMAT_VOP3, 0, &shape_46},
-    [0xad] = {SP_OP_V_CMPX_NEQ_F64, SP_FORMAT_VOP3, 0, &shape_46},
-    [0xae] = {SP_OP_V_CMPX_NLT_F64, SP_FORMAT_VOP3, 0, &shape_46},
-    [0xaf] = {SP_OP_V_CMPX_T_F64, SP_FORMAT_VOP3, 0, &shape_46},
-    [0xb1] = {SP_OP_V_CMPX_LT_I16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_45},
-    [0xb2] = {SP_OP_V_CMPX_EQ_I16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_45},
-    [0xb3] = {SP_OP_V_CMPX_LE_I16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_45},
-    [0xb4] = {SP_OP_V_CMPX_GT_I16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_45},
-    [0xb5] = {SP_OP_V_CMPX_NE_I16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_45},
-    [0xb6] = {SP_OP_V_CMPX_GE_I16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_45},
-    [0xb9] = {SP_OP_V_CMPX_LT_U16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_45},
-    [0xba] = {SP_OP_V_CMPX_EQ_U16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_45},
-    [0xbb] = {SP_OP_V_CMPX_LE_U16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_45},
-    [0xbc] = {SP_OP_V_CMPX_GT_U16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_45},
-    [0xbd] = {SP_OP_V_CMPX_NE_U16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_45},
-    [0xbe] = {SP_OP_V_CMPX_GE_U16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_45},
-    [0xc0] = {SP_OP_V_CMPX_F_I32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_45},
-    [0xc1] = {SP_OP_V_CMPX_LT_I32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_45},
-    [0xc2] = {SP_OP_V_CMPX_EQ_I32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_45},
-    [0xc3] = {SP_OP_V_CMPX_LE_I32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_45},
-    [0xc4] = {SP_OP_V_CMPX_GT_I32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_45},
-    [0xc5] = {SP_OP_V_CMPX_NE_I32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_45},
-    [0xc6] = {SP_OP_V_CMPX_GE_I32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_45},
-    [0xc7] = {SP_OP_V_CMPX_T_I32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_45},
-    [0xc8] = {SP_OP_V_CMPX_F_U32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_45},
-    [0xc9] = {SP_OP_V_CMPX_LT_U32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_45},
-    [0xca] = {SP_OP_V_CMPX_EQ_U32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_45},
-    [0xcb] = {SP_OP_V_CMPX_LE_U32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_45},
-    [0xcc] = {SP_OP_V_CMPX_GT_U32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_45},
-    [0xcd] = {SP_OP_V_CMPX_NE_U32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_45},
-    [0xce] = {SP_OP_V_CMPX_GE_U32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_45},
-    [0xcf] = {SP_OP_V_CMPX_T_U32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_45},
-    [0xd0] = {SP_OP_V_CMPX_F_I64, SP_FORMAT_VOP3, 0, &shape_46},
-    [0xd1] = {SP_OP_V_CMPX_LT_I64, SP_FORMAT_VOP3, 0, &shape_46},
-    [0xd2] = {SP_OP_V_CMPX_EQ_I64, SP_FORMAT_VOP3, 0, &shape_46},
-    [0xd3] = {SP_OP_V_CMPX_LE_I64, SP_FORMAT_VOP3, 0, &shape_46},
-    [0xd4] = {SP_OP_V_CMPX_GT_I64, SP_FORMAT_VOP3, 0, &shape_46},
-    [0xd5] = {SP_OP_V_CMPX_NE_I64, SP_FORMAT_VOP3, 0, &shape_46},
-    [0xd6] = {SP_OP_V_CMPX_GE_I64, SP_FORMAT_VOP3, 0, &shape_46},
-    [0xd7] = {SP_OP_V_CMPX_T_I64, SP_FORMAT_VOP3, 0, &shape_46},
-    [0xd8] = {SP_OP_V_CMPX_F_U64, SP_FORMAT_VOP3, 0, &shape_46},
-    [0xd9] = {SP_OP_V_CMPX_LT_U64, SP_FORMAT_VOP3, 0, &shape_46},
-    [0xda] = {SP_OP_V_CMPX_EQ_U64, SP_FORMAT_VOP3, 0, &shape_46},
-    [0xdb] = {SP_OP_V_CMPX_LE_U64, SP_FORMAT_VOP3, 0, &shape_46},
-    [0xdc] = {SP_OP_V_CMPX_GT_U64, SP_FORMAT_VOP3, 0, &shape_46},
-    [0xdd] = {SP_OP_V_CMPX_NE_U64, SP_FORMAT_VOP3, 0, &shape_46},
-    [0xde] = {SP_OP_V_CMPX_GE_U64, SP_FORMAT_VOP3, 0, &shape_46},
-    [0xdf] = {SP_OP_V_CMPX_T_U64, SP_FORMAT_VOP3, 0, &shape_46},
-    [0xfd] = {SP_OP_V_CMPX_CLASS_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_45},
-    [0xfe] = {SP_OP_V_CMPX_CLASS_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_45},
-    [0xff] = {SP_OP_V_CMPX_CLASS_F64, SP_FORMAT_VOP3, 0, &shape_47},
-    [0x101] = {SP_OP_V_CNDMASK_B32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_48},
-    [0x103] = {SP_OP_V_ADD_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_49},
-    [0x104] = {SP_OP_V_SUB_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_49},
-    [0x105] = {SP_OP_V_SUBREV_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_49},
-    [0x106] = {SP_OP_V_FMAC_DX9_ZERO_F32, SP_FORMAT_VOP3, 0, &shape_49},
-    [0x107] = {SP_OP_V_MUL_DX9_ZERO_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_49},
-    [0x108] = {SP_OP_V_MUL_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_49},
-    [0x109] = {SP_OP_V_MUL_I32_I24, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_49},
-    [0x10a] = {SP_OP_V_MUL_HI_I32_I24, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_49},
-    [0x10b] = {SP_OP_V_MUL_U32_U24, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_49},
-    [0x10c] = {SP_OP_V_MUL_HI_U32_U24, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_49},
-    [0x10f] = {SP_OP_V_MIN_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_49},
-    [0x110] = {SP_OP_V_MAX_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_49},
-    [0x111] = {SP_OP_V_MIN_I32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_49},
-    [0x112] = {SP_OP_V_MAX_I32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_49},
-    [0x113] = {SP_OP_V_MIN_U32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_49},
-    [0x114] = {SP_OP_V_MAX_U32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_49},
-    [0x118] = {SP_OP_V_LSHLREV_B32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_49},
-    [0x119] = {SP_OP_V_LSHRREV_B32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_49},
-    [0x11a] = {SP_OP_V_ASHRREV_I32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_49},
-    [0x11b] = {SP_OP_V_AND_B32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_49},
-    [0x11c] = {SP_OP_V_OR_B32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_49},
-    [0x11d] = {SP_OP_V_XOR_B32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_49},
-    [0x11e] = {SP_OP_V_XNOR_B32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_49},
-    [0x120] = {SP_OP_V_ADD_CO_CI_U32, SP_FORMAT_VOP3B, SP_ISA_DPP | SP_ISA_DPP8, &shape_50},
-    [0x121] = {SP_OP_V_SUB_CO_CI_U32, SP_FORMAT_VOP3B, SP_ISA_DPP | SP_ISA_DPP8, &shape_50},
-    [0x122] = {SP_OP_V_SUBREV_CO_CI_U32, SP_FORMAT_VOP3B, SP_ISA_DPP | SP_ISA_DPP8, &shape_50},
-    [0x125] = {SP_OP_V_ADD_NC_U32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_49},
-    [0x126] = {SP_OP_V_SUB_NC_U32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_49},
-    [0x127] = {SP_OP_V_SUBREV_NC_U32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_49},
-    [0x12b] = {SP_OP_V_FMAC_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_49},
-    [0x12f] = {SP_OP_V_CVT_PK_RTZ_F16_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_49},
-    [0x132] = {SP_OP_V_ADD_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_49},
-    [0x133] = {SP_OP_V_SUB_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_49},
-    [0x134] = {SP_OP_V_SUBREV_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_49},
-    [0x135] = {SP_OP_V_MUL_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_49},
-    [0x136] = {SP_OP_V_FMAC_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_49},
-    [0x139] = {SP_OP_V_MAX_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_49},
-    [0x13a] = {SP_OP_V_MIN_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_49},
-    [0x13b] = {SP_OP_V_LDEXP_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_49},
-    [0x180] = {SP_OP_V_NOP, SP_FORMAT_VOP3, 0, &shape_51},
-    [0x181] = {SP_OP_V_MOV_B32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_52},
-    [0x183] = {SP_OP_V_CVT_I32_F64, SP_FORMAT_VOP3, 0, &shape_53},
-    [0x184] = {SP_OP_V_CVT_F64_I32, SP_FORMAT_VOP3, 0, &shape_54},
-    [0x185] = {SP_OP_V_CVT_F32_I32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_52},
-    [0x186] = {SP_OP_V_CVT_F32_U32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_52},
-    [0x187] = {SP_OP_V_CVT_U32_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_52},
-    [0x188] = {SP_OP_V_CVT_I32_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_52},
-    [0x18a] = {SP_OP_V_CVT_F16_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_52},
-    [0x18b] = {SP_OP_V_CVT_F32_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_52},
-    [0x18c] = {SP_OP_V_CVT_NEAREST_I32_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_52},
-    [0x18d] = {SP_OP_V_CVT_FLOOR_I32_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_52},
-    [0x18e] = {SP_OP_V_CVT_OFF_F32_I4, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_52},
-    [0x18f] = {SP_OP_V_CVT_F32_F64, SP_FORMAT_VOP3, 0, &shape_53},
-    [0x190] = {SP_OP_V_CVT_F64_F32, SP_FORMAT_VOP3, 0, &shape_54},
-    [0x191] = {SP_OP_V_CVT_F32_UBYTE0, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_52},
-    [0x192] = {SP_OP_V_CVT_F32_UBYTE1, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_52},
-    [0x193] = {SP_OP_V_CVT_F32_UBYTE2, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_52},
-    [0x194] = {SP_OP_V_CVT_F32_UBYTE3, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_52},
-    [0x195] = {SP_OP_V_CVT_U32_F64, SP_FORMAT_VOP3, 0, &shape_53},
-    [0x196] = {SP_OP_V_CVT_F64_U32, SP_FORMAT_VOP3, 0, &shape_54},
-    [0x197] = {SP_OP_V_TRUNC_F64, SP_FORMAT_VOP3, 0, &shape_55},
-    [0x198] = {SP_OP_V_CEIL_F64, SP_FORMAT_VOP3, 0, &shape_55},
-    [0x199] = {SP_OP_V_RNDNE_F64, SP_FORMAT_VOP3, 0, &shape_55},
-    [0x19a] = {SP_OP_V_FLOOR_F64, SP_FORMAT_VOP3, 0, &shape_55},
-    [0x19b] = {SP_OP_V_PIPEFLUSH, SP_FORMAT_VOP3, 0, &shape_51},
-    [0x19c] = {SP_OP_V_MOV_B16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_52},
-    [0x1a0] = {SP_OP_V_FRACT_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_52},
-    [0x1a1] = {SP_OP_V_TRUNC_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_52},
-    [0x1a2] = {SP_OP_V_CEIL_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_52},
-    [0x1a3] = {SP_OP_V_RNDNE_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_52},
-    [0x1a4] = {SP_OP_V_FLOOR_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_52},
-    [0x1a5] = {SP_OP_V_EXP_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_52},
-    [0x1a7] = {SP_OP_V_LOG_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_52},
-    [0x1aa] = {SP_OP_V_RCP_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_52},
-    [0x1ab] = {SP_OP_V_RCP_IFLAG_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_52},
-    [0x1ae] = {SP_OP_V_RSQ_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_52},
-    [0x1af] = {SP_OP_V_RCP_F64, SP_FORMAT_VOP3, 0, &shape_55},
-    [0x1b1] = {SP_OP_V_RSQ_F64, SP_FORMAT_VOP3, 0, &shape_55},
-    [0x1b3] = {SP_OP_V_SQRT_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_52},
-    [0x1b4] = {SP_OP_V_SQRT_F64, SP_FORMAT_VOP3, 0, &shape_55},
-    [0x1b5] = {SP_OP_V_SIN_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_52},
-    [0x1b6] = {SP_OP_V_COS_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_52},
-    [0x1b7] = {SP_OP_V_NOT_B32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_52},
-    [0x1b8] = {SP_OP_V_BFREV_B32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_52},
-    [0x1b9] = {SP_OP_V_CLZ_I32_U32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_52},
-    [0x1ba] = {SP_OP_V_CTZ_I32_B32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_52},
-    [0x1bb] = {SP_OP_V_CLS_I32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_52},
-    [0x1bc] = {SP_OP_V_FREXP_EXP_I32_F64, SP_FORMAT_VOP3, 0, &shape_53},
-    [0x1bd] = {SP_OP_V_FREXP_MANT_F64, SP_FORMAT_VOP3, 0, &shape_55},
-    [0x1be] = {SP_OP_V_FRACT_F64, SP_FORMAT_VOP3, 0, &shape_55},
-    [0x1bf] = {SP_OP_V_FREXP_EXP_I32_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_52},
-    [0x1c0] = {SP_OP_V_FREXP_MANT_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_52},
-    [0x1c2] = {SP_OP_V_MOVRELD_B32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_52},
-    [0x1c3] = {SP_OP_V_MOVRELS_B32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_52},
-    [0x1c4] = {SP_OP_V_MOVRELSD_B32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_52},
-    [0x1c8] = {SP_OP_V_MOVRELSD_2_B32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_52},
-    [0x1d0] = {SP_OP_V_CVT_F16_U16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_52},
-    [0x1d1] = {SP_OP_V_CVT_F16_I16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_52},
-    [0x1d2] = {SP_OP_V_CVT_U16_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_52},
-    [0x1d3] = {SP_OP_V_CVT_I16_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_52},
-    [0x1d4] = {SP_OP_V_RCP_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_52},
-    [0x1d5] = {SP_OP_V_SQRT_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_52},
-    [0x1d6] = {SP_OP_V_RSQ_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_52},
-    [0x1d7] = {SP_OP_V_LOG_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_52},
-    [0x1d8] = {SP_OP_V_EXP_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_52},
-    [0x1d9] = {SP_OP_V_FREXP_MANT_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_52},
-    [0x1da] = {SP_OP_V_FREXP_EXP_I16_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_52},
-    [0x1db] = {SP_OP_V_FLOOR_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_52},
-    [0x1dc] = {SP_OP_V_CEIL_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_52},
-    [0x1dd] = {SP_OP_V_TRUNC_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_52},
-    [0x1de] = {SP_OP_V_RNDNE_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_52},
-    [0x1df] = {SP_OP_V_FRACT_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_52},
-    [0x1e0] = {SP_OP_V_SIN_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_52},
-    [0x1e1] = {SP_OP_V_COS_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_52},
-    [0x1e2] = {SP_OP_V_SAT_PK_U8_I16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_52},
-    [0x1e3] = {SP_OP_V_CVT_NORM_I16_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_52},
-    [0x1e4] = {SP_OP_V_CVT_NORM_U16_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_52},
-    [0x1e9] = {SP_OP_V_NOT_B16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_52},
-    [0x1ea] = {SP_OP_V_CVT_I32_I16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_52},
-    [0x1eb] = {SP_OP_V_CVT_U32_U16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_52},
-    [0x209] = {SP_OP_V_FMA_DX9_ZERO_F32, SP_FORMAT_VOP3, 0, &shape_56},
-    [0x20a] = {SP_OP_V_MAD_I32_I24, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_56},
-    [0x20b] = {SP_OP_V_MAD_U32_U24, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_56},
-    [0x20c] = {SP_OP_V_CUBEID_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_56},
-    [0x20d] = {SP_OP_V_CUBESC_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_56},
-    [0x20e] = {SP_OP_V_CUBETC_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_56},
-    [0x20f] = {SP_OP_V_CUBEMA_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_56},
-    [0x210] = {SP_OP_V_BFE_U32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_56},
-    [0x211] = {SP_OP_V_BFE_I32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_56},
-    [0x212] = {SP_OP_V_BFI_B32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_56},
-    [0x213] = {SP_OP_V_FMA_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_56},
-    [0x214] = {SP_OP_V_FMA_F64, SP_FORMAT_VOP3, 0, &shape_57},
-    [0x215] = {SP_OP_V_LERP_U8, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_56},
-    [0x216] = {SP_OP_V_ALIGNBIT_B32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_56},
-    [0x217] = {SP_OP_V_ALIGNBYTE_B32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_56},
-    [0x218] = {SP_OP_V_MULLIT_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_56},
-    [0x219] = {SP_OP_V_MIN3_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_56},
-    [0x21a] = {SP_OP_V_MIN3_I32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_56},
-    [0x21b] = {SP_OP_V_MIN3_U32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_56},
-    [0x21c] = {SP_OP_V_MAX3_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_56},
-    [0x21d] = {SP_OP_V_MAX3_I32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_56},
-    [0x21e] = {SP_OP_V_MAX3_U32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_56},
-    [0x21f] = {SP_OP_V_MED3_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_56},
-    [0x220] = {SP_OP_V_MED3_I32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_56},
-    [0x221] = {SP_OP_V_MED3_U32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_56},
-    [0x222] = {SP_OP_V_SAD_U8, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_56},
-    [0x223] = {SP_OP_V_SAD_HI_U8, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_56},
-    [0x224] = {SP_OP_V_SAD_U16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_56},
-    [0x225] = {SP_OP_V_SAD_U32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_56},
-    [0x226] = {SP_OP_V_CVT_PK_U8_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_56},
-    [0x227] = {SP_OP_V_DIV_FIXUP_F32, SP_FORMAT_VOP3, 0, &shape_56},
-    [0x228] = {SP_OP_V_DIV_FIXUP_F64, SP_FORMAT_VOP3, 0, &shape_57},
-    [0x237] = {SP_OP_V_DIV_FMAS_F32, SP_FORMAT_VOP3, SP_ISA_VCC, &shape_56},
-    [0x238] = {SP_OP_V_DIV_FMAS_F64, SP_FORMAT_VOP3, SP_ISA_VCC, &shape_57},
-    [0x239] = {SP_OP_V_MSAD_U8, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_56},
-    [0x23a] = {SP_OP_V_QSAD_PK_U16_U8, SP_FORMAT_VOP3, 0, &shape_58},
-    [0x23b] = {SP_OP_V_MQSAD_PK_U16_U8, SP_FORMAT_VOP3, 0, &shape_58},
-    [0x23d] = {SP_OP_V_MQSAD_U32_U8, SP_FORMAT_VOP3, 0, &shape_59},
-    [0x240] = {SP_OP_V_XOR3_B32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_56},
-    [0x241] = {SP_OP_V_MAD_U16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_56},
-    [0x244] = {SP_OP_V_PERM_B32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_56},
-    [0x245] = {SP_OP_V_XAD_U32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_56},
-    [0x246] = {SP_OP_V_LSHL_ADD_U32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_56},
-    [0x247] = {SP_OP_V_ADD_LSHL_U32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_56},
-    [0x248] = {SP_OP_V_FMA_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_56},
-    [0x249] = {SP_OP_V_MIN3_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_56},
-    [0x24a] = {SP_OP_V_MIN3_I16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_56},
-    [0x24b] = {SP_OP_V_MIN3_U16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_56},
-    [0x24c] = {SP_OP_V_MAX3_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_56},
-    [0x24d] = {SP_OP_V_MAX3_I16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_56},
-    [0x24e] = {SP_OP_V_MAX3_U16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_56},
-    [0x24f] = {SP_OP_V_MED3_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_56},
-    [0x250] = {SP_OP_V_MED3_I16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_56},
-    [0x251] = {SP_OP_V_MED3_U16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_56},
-    [0x253] = {SP_OP_V_MAD_I16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_56},
-    [0x254] = {SP_OP_V_DIV_FIXUP_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_56},
-    [0x255] = {SP_OP_V_ADD3_U32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_56},
-    [0x256] = {SP_OP_V_LSHL_OR_B32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_56},
-    [0x257] = {SP_OP_V_AND_OR_B32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_56},
-    [0x258] = {SP_OP_V_OR3_B32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_56},
-    [0x259] = {SP_OP_V_MAD_U32_U16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_56},
-    [0x25a] = {SP_OP_V_MAD_I32_I16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_56},
-    [0x25b] = {SP_OP_V_PERMLANE16_B32, SP_FORMAT_VOP3, 0, &shape_60},
-    [0x25c] = {SP_OP_V_PERMLANEX16_B32, SP_FORMAT_VOP3, 0, &shape_60},
-    [0x25d] = {SP_OP_V_CNDMASK_B16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_48},
-    [0x25e] = {SP_OP_V_MAXMIN_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_56},
-    [0x25f] = {SP_OP_V_MINMAX_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_56},
-    [0x260] = {SP_OP_V_MAXMIN_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_56},
-    [0x261] = {SP_OP_V_MINMAX_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_56},
-    [0x262] = {SP_OP_V_MAXMIN_U32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_56},
-    [0x263] = {SP_OP_V_MINMAX_U32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_56},
-    [0x264] = {SP_OP_V_MAXMIN_I32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_56},
-    [0x265] = {SP_OP_V_MINMAX_I32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_56},
-    [0x266] = {SP_OP_V_DOT2_F16_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_56},
-    [0x267] = {SP_OP_V_DOT2_BF16_BF16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_56},
-    [0x2fc] = {SP_OP_V_DIV_SCALE_F32, SP_FORMAT_VOP3B, 0, &shape_61},
-    [0x2fd] = {SP_OP_V_DIV_SCALE_F64, SP_FORMAT_VOP3B, 0, &shape_62},
-    [0x2fe] = {SP_OP_V_MAD_U64_U32, SP_FORMAT_VOP3B, 0, &shape_63},
-    [0x2ff] = {SP_OP_V_MAD_I64_I32, SP_FORMAT_VOP3B, 0, &shape_63},
-    [0x300] = {SP_OP_V_ADD_CO_U32, SP_FORMAT_VOP3B, SP_ISA_DPP | SP_ISA_DPP8, &shape_64},
-    [0x301] = {SP_OP_V_SUB_CO_U32, SP_FORMAT_VOP3B, SP_ISA_DPP | SP_ISA_DPP8, &shape_64},
-    [0x302] = {SP_OP_V_SUBREV_CO_U32, SP_FORMAT_VOP3B, SP_ISA_DPP | SP_ISA_DPP8, &shape_64},
-    [0x303] = {SP_OP_V_ADD_NC_U16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_49},
-    [0x304] = {SP_OP_V_SUB_NC_U16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_49},
-    [0x305] = {SP_OP_V_MUL_LO_U16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_49},
-    [0x306] = {SP_OP_V_CVT_PK_I16_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_49},
-    [0x307] = {SP_OP_V_CVT_PK_U16_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_49},
-    [0x309] = {SP_OP_V_MAX_U16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_49},
-    [0x30a] = {SP_OP_V_MAX_I16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_49},
-    [0x30b] = {SP_OP_V_MIN_U16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_49},
-    [0x30c] = {SP_OP_V_MIN_I16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_49},
-    [0x30d] = {SP_OP_V_ADD_NC_I16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_49},
-    [0x30e] = {SP_OP_V_SUB_NC_I16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_49},
-    [0x311] = {SP_OP_V_PACK_B32_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_49},
-    [0x312] = {SP_OP_V_CVT_PK_NORM_I16_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_49},
-    [0x313] = {SP_OP_V_CVT_PK_NORM_U16_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_49},
-    [0x31c] = {SP_OP_V_LDEXP_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_49},
-    [0x31d] = {SP_OP_V_BFM_B32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_49},
-    [0x31e] = {SP_OP_V_BCNT_U32_B32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_49},
-    [0x31f] = {SP_OP_V_MBCNT_LO_U32_B32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_49},
-    [0x320] = {SP_OP_V_MBCNT_HI_U32_B32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_49},
-    [0x321] = {SP_OP_V_CVT_PK_NORM_I16_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_49},
-    [0x322] = {SP_OP_V_CVT_PK_NORM_U16_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_49},
-    [0x323] = {SP_OP_V_CVT_PK_U16_U32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_49},
-    [0x324] = {SP_OP_V_CVT_PK_I16_I32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_49},
-    [0x325] = {SP_OP_V_SUB_NC_I32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_49},
-    [0x326] = {SP_OP_V_ADD_NC_I32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_49},
-    [0x327] = {SP_OP_V_ADD_F64, SP_FORMAT_VOP3, 0, &shape_65},
-    [0x328] = {SP_OP_V_MUL_F64, SP_FORMAT_VOP3, 0, &shape_65},
-    [0x329] = {SP_OP_V_MIN_F64, SP_FORMAT_VOP3, 0, &shape_65},
-    [0x32a] = {SP_OP_V_MAX_F64, SP_FORMAT_VOP3, 0, &shape_65},
-    [0x32b] = {SP_OP_V_LDEXP_F64, SP_FORMAT_VOP3, 0, &shape_66},
-    [0x32c] = {SP_OP_V_MUL_LO_U32, SP_FORMAT_VOP3, 0, &shape_49},
-    [0x32d] = {SP_OP_V_MUL_HI_U32, SP_FORMAT_VOP3, 0, &shape_49},
-    [0x32e] = {SP_OP_V_MUL_HI_I32, SP_FORMAT_VOP3, 0, &shape_49},
-    [0x32f] = {SP_OP_V_TRIG_PREOP_F64, SP_FORMAT_VOP3, 0, &shape_66},
-    [0x338] = {SP_OP_V_LSHLREV_B16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_49},
-    [0x339] = {SP_OP_V_LSHRREV_B16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_49},
-    [0x33a] = {SP_OP_V_ASHRREV_I16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_49},
-    [0x33c] = {SP_OP_V_LSHLREV_B64, SP_FORMAT_VOP3, SP_ISA_BUS1, &shape_67},
-    [0x33d] = {SP_OP_V_LSHRREV_B64, SP_FORMAT_VOP3, SP_ISA_BUS1, &shape_67},
-    [0x33e] = {SP_OP_V_ASHRREV_I64, SP_FORMAT_VOP3, SP_ISA_BUS1, &shape_67},
-    [0x360] = {SP_OP_V_READLANE_B32, SP_FORMAT_VOP3, 0, &shape_68},
-    [0x361] = {SP_OP_V_WRITELANE_B32, SP_FORMAT_VOP3, 0, &shape_69},
-    [0x362] = {SP_OP_V_AND_B16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_49},
-    [0x363] = {SP_OP_V_OR_B16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_49},
-    [0x364] = {SP_OP_V_XOR_B16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_49},
+    [0x0] = {SP_OP_V_CMP_F_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_40},
+    [0x1] = {SP_OP_V_CMP_LT_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_40},
+    [0x2] = {SP_OP_V_CMP_EQ_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_40},
+    [0x3] = {SP_OP_V_CMP_LE_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_40},
+    [0x4] = {SP_OP_V_CMP_GT_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_40},
+    [0x5] = {SP_OP_V_CMP_LG_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_40},
+    [0x6] = {SP_OP_V_CMP_GE_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_40},
+    [0x7] = {SP_OP_V_CMP_O_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_40},
+    [0x8] = {SP_OP_V_CMP_U_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_40},
+    [0x9] = {SP_OP_V_CMP_NGE_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_40},
+    [0xa] = {SP_OP_V_CMP_NLG_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_40},
+    [0xb] = {SP_OP_V_CMP_NGT_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_40},
+    [0xc] = {SP_OP_V_CMP_NLE_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_40},
+    [0xd] = {SP_OP_V_CMP_NEQ_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_40},
+    [0xe] = {SP_OP_V_CMP_NLT_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_40},
+    [0xf] = {SP_OP_V_CMP_T_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_40},
+    [0x10] = {SP_OP_V_CMP_F_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_40},
+    [0x11] = {SP_OP_V_CMP_LT_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_40},
+    [0x12] = {SP_OP_V_CMP_EQ_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_40},
+    [0x13] = {SP_OP_V_CMP_LE_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_40},
+    [0x14] = {SP_OP_V_CMP_GT_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_40},
+    [0x15] = {SP_OP_V_CMP_LG_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_40},
+    [0x16] = {SP_OP_V_CMP_GE_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_40},
+    [0x17] = {SP_OP_V_CMP_O_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_40},
+    [0x18] = {SP_OP_V_CMP_U_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_40},
+    [0x19] = {SP_OP_V_CMP_NGE_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_40},
+    [0x1a] = {SP_OP_V_CMP_NLG_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_40},
+    [0x1b] = {SP_OP_V_CMP_NGT_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_40},
+    [0x1c] = {SP_OP_V_CMP_NLE_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_40},
+    [0x1d] = {SP_OP_V_CMP_NEQ_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_40},
+    [0x1e] = {SP_OP_V_CMP_NLT_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_40},
+    [0x1f] = {SP_OP_V_CMP_T_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_40},
+    [0x20] = {SP_OP_V_CMP_F_F64, SP_FORMAT_VOP3, 0, &shape_41},
+    [0x21] = {SP_OP_V_CMP_LT_F64, SP_FORMAT_VOP3, 0, &shape_41},
+    [0x22] = {SP_OP_V_CMP_EQ_F64, SP_FORMAT_VOP3, 0, &shape_41},
+    [0x23] = {SP_OP_V_CMP_LE_F64, SP_FORMAT_VOP3, 0, &shape_41},
+    [0x24] = {SP_OP_V_CMP_GT_F64, SP_FORMAT_VOP3, 0, &shape_41},
+    [0x25] = {SP_OP_V_CMP_LG_F64, SP_FORMAT_VOP3, 0, &shape_41},
+    [0x26] = {SP_OP_V_CMP_GE_F64, SP_FORMAT_VOP3, 0, &shape_41},
+    [0x27] = {SP_OP_V_CMP_O_F64, SP_FORMAT_VOP3, 0, &shape_41},
+    [0x28] = {SP_OP_V_CMP_U_F64, SP_FORMAT_VOP3, 0, &shape_41},
+    [0x29] = {SP_OP_V_CMP_NGE_F64, SP_FORMAT_VOP3, 0, &shape_41},
+    [0x2a] = {SP_OP_V_CMP_NLG_F64, SP_FORMAT_VOP3, 0, &shape_41},
+    [0x2b] = {SP_OP_V_CMP_NGT_F64, SP_FORMAT_VOP3, 0, &shape_41},
+    [0x2c] = {SP_OP_V_CMP_NLE_F64, SP_FORMAT_VOP3, 0, &shape_41},
+    [0x2d] = {SP_OP_V_CMP_NEQ_F64, SP_FORMAT_VOP3, 0, &shape_41},
+    [0x2e] = {SP_OP_V_CMP_NLT_F64, SP_FORMAT_VOP3, 0, &shape_41},
+    [0x2f] = {SP_OP_V_CMP_T_F64, SP_FORMAT_VOP3, 0, &shape_41},
+    [0x31] = {SP_OP_V_CMP_LT_I16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_40},
+    [0x32] = {SP_OP_V_CMP_EQ_I16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_40},
+    [0x33] = {SP_OP_V_CMP_LE_I16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_40},
+    [0x34] = {SP_OP_V_CMP_GT_I16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_40},
+    [0x35] = {SP_OP_V_CMP_NE_I16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_40},
+    [0x36] = {SP_OP_V_CMP_GE_I16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_40},
+    [0x39] = {SP_OP_V_CMP_LT_U16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_40},
+    [0x3a] = {SP_OP_V_CMP_EQ_U16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_40},
+    [0x3b] = {SP_OP_V_CMP_LE_U16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_40},
+    [0x3c] = {SP_OP_V_CMP_GT_U16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_40},
+    [0x3d] = {SP_OP_V_CMP_NE_U16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_40},
+    [0x3e] = {SP_OP_V_CMP_GE_U16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_40},
+    [0x40] = {SP_OP_V_CMP_F_I32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_40},
+    [0x41] = {SP_OP_V_CMP_LT_I32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_40},
+    [0x42] = {SP_OP_V_CMP_EQ_I32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_40},
+    [0x43] = {SP_OP_V_CMP_LE_I32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_40},
+    [0x44] = {SP_OP_V_CMP_GT_I32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_40},
+    [0x45] = {SP_OP_V_CMP_NE_I32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_40},
+    [0x46] = {SP_OP_V_CMP_GE_I32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_40},
+    [0x47] = {SP_OP_V_CMP_T_I32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_40},
+    [0x48] = {SP_OP_V_CMP_F_U32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_40},
+    [0x49] = {SP_OP_V_CMP_LT_U32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_40},
+    [0x4a] = {SP_OP_V_CMP_EQ_U32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_40},
+    [0x4b] = {SP_OP_V_CMP_LE_U32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_40},
+    [0x4c] = {SP_OP_V_CMP_GT_U32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_40},
+    [0x4d] = {SP_OP_V_CMP_NE_U32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_40},
+    [0x4e] = {SP_OP_V_CMP_GE_U32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_40},
+    [0x4f] = {SP_OP_V_CMP_T_U32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_40},
+    [0x50] = {SP_OP_V_CMP_F_I64, SP_FORMAT_VOP3, 0, &shape_41},
+    [0x51] = {SP_OP_V_CMP_LT_I64, SP_FORMAT_VOP3, 0, &shape_41},
+    [0x52] = {SP_OP_V_CMP_EQ_I64, SP_FORMAT_VOP3, 0, &shape_41},
+    [0x53] = {SP_OP_V_CMP_LE_I64, SP_FORMAT_VOP3, 0, &shape_41},
+    [0x54] = {SP_OP_V_CMP_GT_I64, SP_FORMAT_VOP3, 0, &shape_41},
+    [0x55] = {SP_OP_V_CMP_NE_I64, SP_FORMAT_VOP3, 0, &shape_41},
+    [0x56] = {SP_OP_V_CMP_GE_I64, SP_FORMAT_VOP3, 0, &shape_41},
+    [0x57] = {SP_OP_V_CMP_T_I64, SP_FORMAT_VOP3, 0, &shape_41},
+    [0x58] = {SP_OP_V_CMP_F_U64, SP_FORMAT_VOP3, 0, &shape_41},
+    [0x59] = {SP_OP_V_CMP_LT_U64, SP_FORMAT_VOP3, 0, &shape_41},
+    [0x5a] = {SP_OP_V_CMP_EQ_U64, SP_FORMAT_VOP3, 0, &shape_41},
+    [0x5b] = {SP_OP_V_CMP_LE_U64, SP_FORMAT_VOP3, 0, &shape_41},
+    [0x5c] = {SP_OP_V_CMP_GT_U64, SP_FORMAT_VOP3, 0, &shape_41},
+    [0x5d] = {SP_OP_V_CMP_NE_U64, SP_FORMAT_VOP3, 0, &shape_41},
+    [0x5e] = {SP_OP_V_CMP_GE_U64, SP_FORMAT_VOP3, 0, &shape_41},
+    [0x5f] = {SP_OP_V_CMP_T_U64, SP_FORMAT_VOP3, 0, &shape_41},
+    [0x7d] = {SP_OP_V_CMP_CLASS_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_40},
+    [0x7e] = {SP_OP_V_CMP_CLASS_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_40},
+    [0x7f] = {SP_OP_V_CMP_CLASS_F64, SP_FORMAT_VOP3, 0, &shape_42},
+    [0x80] = {SP_OP_V_CMPX_F_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_43},
+    [0x81] = {SP_OP_V_CMPX_LT_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_43},
+    [0x82] = {SP_OP_V_CMPX_EQ_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_43},
+    [0x83] = {SP_OP_V_CMPX_LE_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_43},
+    [0x84] = {SP_OP_V_CMPX_GT_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_43},
+    [0x85] = {SP_OP_V_CMPX_LG_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_43},
+    [0x86] = {SP_OP_V_CMPX_GE_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_43},
+    [0x87] = {SP_OP_V_CMPX_O_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_43},
+    [0x88] = {SP_OP_V_CMPX_U_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_43},
+    [0x89] = {SP_OP_V_CMPX_NGE_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_43},
+    [0x8a] = {SP_OP_V_CMPX_NLG_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_43},
+    [0x8b] = {SP_OP_V_CMPX_NGT_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_43},
+    [0x8c] = {SP_OP_V_CMPX_NLE_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_43},
+    [0x8d] = {SP_OP_V_CMPX_NEQ_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_43},
+    [0x8e] = {SP_OP_V_CMPX_NLT_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_43},
+    [0x8f] = {SP_OP_V_CMPX_T_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_43},
+    [0x90] = {SP_OP_V_CMPX_F_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_43},
+    [0x91] = {SP_OP_V_CMPX_LT_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_43},
+    [0x92] = {SP_OP_V_CMPX_EQ_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_43},
+    [0x93] = {SP_OP_V_CMPX_LE_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_43},
+    [0x94] = {SP_OP_V_CMPX_GT_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_43},
+    [0x95] = {SP_OP_V_CMPX_LG_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_43},
+    [0x96] = {SP_OP_V_CMPX_GE_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_43},
+    [0x97] = {SP_OP_V_CMPX_O_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_43},
+    [0x98] = {SP_OP_V_CMPX_U_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_43},
+    [0x99] = {SP_OP_V_CMPX_NGE_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_43},
+    [0x9a] = {SP_OP_V_CMPX_NLG_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_43},
+    [0x9b] = {SP_OP_V_CMPX_NGT_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_43},
+    [0x9c] = {SP_OP_V_CMPX_NLE_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_43},
+    [0x9d] = {SP_OP_V_CMPX_NEQ_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_43},
+    [0x9e] = {SP_OP_V_CMPX_NLT_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_43},
+    [0x9f] = {SP_OP_V_CMPX_T_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_43},
+    [0xa0] = {SP_OP_V_CMPX_F_F64, SP_FORMAT_VOP3, 0, &shape_44},
+    [0xa1] = {SP_OP_V_CMPX_LT_F64, SP_FORMAT_VOP3, 0, &shape_44},
+    [0xa2] = {SP_OP_V_CMPX_EQ_F64, SP_FORMAT_VOP3, 0, &shape_44},
+    [0xa3] = {SP_OP_V_CMPX_LE_F64, SP_FORMAT_VOP3, 0, &shape_44},
+    [0xa4] = {SP_OP_V_CMPX_GT_F64, SP_FORMAT_VOP3, 0, &shape_44},
+    [0xa5] = {SP_OP_V_CMPX_LG_F64, SP_FORMAT_VOP3, 0, &shape_44},
+    [0xa6] = {SP_OP_V_CMPX_GE_F64, SP_FORMAT_VOP3, 0, &shape_44},
+    [0xa7] = {SP_OP_V_CMPX_O_F64, SP_FORMAT_VOP3, 0, &shape_44},
+    [0xa8] = {SP_OP_V_CMPX_U_F64, SP_FORMAT_VOP3, 0, &shape_44},
+    [0xa9] = {SP_OP_V_CMPX_NGE_F64, SP_FORMAT_VOP3, 0, &shape_44},
+    [0xaa] = {SP_OP_V_CMPX_NLG_F64, SP_FORMAT_VOP3, 0, &shape_44},
+    [0xab] = {SP_OP_V_CMPX_NGT_F64, SP_FORMAT_VOP3, 0, &shape_44},
+    [0xac] = {SP_OP_V_CMPX_NLE_F64, SP_FORMAT_VOP3, 0, &shape_44},
+    [0xad] = {SP_OP_V_CMPX_NEQ_F64, SP_FORMAT_VOP3, 0, &shape_44},
+    [0xae] = {SP_OP_V_CMPX_NLT_F64, SP_FORMAT_VOP3, 0, &shape_44},
+    [0xaf] = {SP_OP_V_CMPX_T_F64, SP_FORMAT_VOP3, 0, &shape_44},
+    [0xb1] = {SP_OP_V_CMPX_LT_I16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_43},
+    [0xb2] = {SP_OP_V_CMPX_EQ_I16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_43},
+    [0xb3] = {SP_OP_V_CMPX_LE_I16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_43},
+    [0xb4] = {SP_OP_V_CMPX_GT_I16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_43},
+    [0xb5] = {SP_OP_V_CMPX_NE_I16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_43},
+    [0xb6] = {SP_OP_V_CMPX_GE_I16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_43},
+    [0xb9] = {SP_OP_V_CMPX_LT_U16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_43},
+    [0xba] = {SP_OP_V_CMPX_EQ_U16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_43},
+    [0xbb] = {SP_OP_V_CMPX_LE_U16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_43},
+    [0xbc] = {SP_OP_V_CMPX_GT_U16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_43},
+    [0xbd] = {SP_OP_V_CMPX_NE_U16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_43},
+    [0xbe] = {SP_OP_V_CMPX_GE_U16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_43},
+    [0xc0] = {SP_OP_V_CMPX_F_I32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_43},
+    [0xc1] = {SP_OP_V_CMPX_LT_I32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_43},
+    [0xc2] = {SP_OP_V_CMPX_EQ_I32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_43},
+    [0xc3] = {SP_OP_V_CMPX_LE_I32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_43},
+    [0xc4] = {SP_OP_V_CMPX_GT_I32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_43},
+    [0xc5] = {SP_OP_V_CMPX_NE_I32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_43},
+    [0xc6] = {SP_OP_V_CMPX_GE_I32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_43},
+    [0xc7] = {SP_OP_V_CMPX_T_I32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_43},
+    [0xc8] = {SP_OP_V_CMPX_F_U32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_43},
+    [0xc9] = {SP_OP_V_CMPX_LT_U32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_43},
+    [0xca] = {SP_OP_V_CMPX_EQ_U32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_43},
+    [0xcb] = {SP_OP_V_CMPX_LE_U32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_43},
+    [0xcc] = {SP_OP_V_CMPX_GT_U32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_43},
+    [0xcd] = {SP_OP_V_CMPX_NE_U32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_43},
+    [0xce] = {SP_OP_V_CMPX_GE_U32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_43},
+    [0xcf] = {SP_OP_V_CMPX_T_U32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_43},
+    [0xd0] = {SP_OP_V_CMPX_F_I64, SP_FORMAT_VOP3, 0, &shape_44},
+    [0xd1] = {SP_OP_V_CMPX_LT_I64, SP_FORMAT_VOP3, 0, &shape_44},
+    [0xd2] = {SP_OP_V_CMPX_EQ_I64, SP_FORMAT_VOP3, 0, &shape_44},
+    [0xd3] = {SP_OP_V_CMPX_LE_I64, SP_FORMAT_VOP3, 0, &shape_44},
+    [0xd4] = {SP_OP_V_CMPX_GT_I64, SP_FORMAT_VOP3, 0, &shape_44},
+    [0xd5] = {SP_OP_V_CMPX_NE_I64, SP_FORMAT_VOP3, 0, &shape_44},
+    [0xd6] = {SP_OP_V_CMPX_GE_I64, SP_FORMAT_VOP3, 0, &shape_44},
+    [0xd7] = {SP_OP_V_CMPX_T_I64, SP_FORMAT_VOP3, 0, &shape_44},
+    [0xd8] = {SP_OP_V_CMPX_F_U64, SP_FORMAT_VOP3, 0, &shape_44},
+    [0xd9] = {SP_OP_V_CMPX_LT_U64, SP_FORMAT_VOP3, 0, &shape_44},
+    [0xda] = {SP_OP_V_CMPX_EQ_U64, SP_FORMAT_VOP3, 0, &shape_44},
+    [0xdb] = {SP_OP_V_CMPX_LE_U64, SP_FORMAT_VOP3, 0, &shape_44},
+    [0xdc] = {SP_OP_V_CMPX_GT_U64, SP_FORMAT_VOP3, 0, &shape_44},
+    [0xdd] = {SP_OP_V_CMPX_NE_U64, SP_FORMAT_VOP3, 0, &shape_44},
+    [0xde] = {SP_OP_V_CMPX_GE_U64, SP_FORMAT_VOP3, 0, &shape_44},
+    [0xdf] = {SP_OP_V_CMPX_T_U64, SP_FORMAT_VOP3, 0, &shape_44},
+    [0xfd] = {SP_OP_V_CMPX_CLASS_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_43},
+    [0xfe] = {SP_OP_V_CMPX_CLASS_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_43},
+    [0xff] = {SP_OP_V_CMPX_CLASS_F64, SP_FORMAT_VOP3, 0, &shape_45},
+    [0x101] = {SP_OP_V_CNDMASK_B32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_46},
+    [0x103] = {SP_OP_V_ADD_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_47},
+    [0x104] = {SP_OP_V_SUB_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_47},
+    [0x105] = {SP_OP_V_SUBREV_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_47},
+    [0x106] = {SP_OP_V_FMAC_DX9_ZERO_F32, SP_FORMAT_VOP3, 0, &shape_47},
+    [0x107] = {SP_OP_V_MUL_DX9_ZERO_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_47},
+    [0x108] = {SP_OP_V_MUL_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_47},
+    [0x109] = {SP_OP_V_MUL_I32_I24, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_47},
+    [0x10a] = {SP_OP_V_MUL_HI_I32_I24, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_47},
+    [0x10b] = {SP_OP_V_MUL_U32_U24, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_47},
+    [0x10c] = {SP_OP_V_MUL_HI_U32_U24, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_47},
+    [0x10f] = {SP_OP_V_MIN_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_47},
+    [0x110] = {SP_OP_V_MAX_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_47},
+    [0x111] = {SP_OP_V_MIN_I32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_47},
+    [0x112] = {SP_OP_V_MAX_I32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_47},
+    [0x113] = {SP_OP_V_MIN_U32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_47},
+    [0x114] = {SP_OP_V_MAX_U32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_47},
+    [0x118] = {SP_OP_V_LSHLREV_B32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_47},
+    [0x119] = {SP_OP_V_LSHRREV_B32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_47},
+    [0x11a] = {SP_OP_V_ASHRREV_I32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_47},
+    [0x11b] = {SP_OP_V_AND_B32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_47},
+    [0x11c] = {SP_OP_V_OR_B32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_47},
+    [0x11d] = {SP_OP_V_XOR_B32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_47},
+    [0x11e] = {SP_OP_V_XNOR_B32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_47},
+    [0x120] = {SP_OP_V_ADD_CO_CI_U32, SP_FORMAT_VOP3B, SP_ISA_DPP | SP_ISA_DPP8, &shape_48},
+    [0x121] = {SP_OP_V_SUB_CO_CI_U32, SP_FORMAT_VOP3B, SP_ISA_DPP | SP_ISA_DPP8, &shape_48},
+    [0x122] = {SP_OP_V_SUBREV_CO_CI_U32, SP_FORMAT_VOP3B, SP_ISA_DPP | SP_ISA_DPP8, &shape_48},
+    [0x125] = {SP_OP_V_ADD_NC_U32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_47},
+    [0x126] = {SP_OP_V_SUB_NC_U32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_47},
+    [0x127] = {SP_OP_V_SUBREV_NC_U32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_47},
+    [0x12b] = {SP_OP_V_FMAC_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_47},
+    [0x12f] = {SP_OP_V_CVT_PK_RTZ_F16_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_47},
+    [0x132] = {SP_OP_V_ADD_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_47},
+    [0x133] = {SP_OP_V_SUB_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_47},
+    [0x134] = {SP_OP_V_SUBREV_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_47},
+    [0x135] = {SP_OP_V_MUL_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_47},
+    [0x136] = {SP_OP_V_FMAC_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_47},
+    [0x139] = {SP_OP_V_MAX_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_47},
+    [0x13a] = {SP_OP_V_MIN_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_47},
+    [0x13b] = {SP_OP_V_LDEXP_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_47},
+    [0x180] = {SP_OP_V_NOP, SP_FORMAT_VOP3, 0, &shape_12},
+    [0x181] = {SP_OP_V_MOV_B32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_49},
+    [0x183] = {SP_OP_V_CVT_I32_F64, SP_FORMAT_VOP3, 0, &shape_50},
+    [0x184] = {SP_OP_V_CVT_F64_I32, SP_FORMAT_VOP3, 0, &shape_51},
+    [0x185] = {SP_OP_V_CVT_F32_I32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_49},
+    [0x186] = {SP_OP_V_CVT_F32_U32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_49},
+    [0x187] = {SP_OP_V_CVT_U32_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_49},
+    [0x188] = {SP_OP_V_CVT_I32_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_49},
+    [0x18a] = {SP_OP_V_CVT_F16_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_49},
+    [0x18b] = {SP_OP_V_CVT_F32_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_49},
+    [0x18c] = {SP_OP_V_CVT_NEAREST_I32_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_49},
+    [0x18d] = {SP_OP_V_CVT_FLOOR_I32_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_49},
+    [0x18e] = {SP_OP_V_CVT_OFF_F32_I4, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_49},
+    [0x18f] = {SP_OP_V_CVT_F32_F64, SP_FORMAT_VOP3, 0, &shape_50},
+    [0x190] = {SP_OP_V_CVT_F64_F32, SP_FORMAT_VOP3, 0, &shape_51},
+    [0x191] = {SP_OP_V_CVT_F32_UBYTE0, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_49},
+    [0x192] = {SP_OP_V_CVT_F32_UBYTE1, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_49},
+    [0x193] = {SP_OP_V_CVT_F32_UBYTE2, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_49},
+    [0x194] = {SP_OP_V_CVT_F32_UBYTE3, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_49},
+    [0x195] = {SP_OP_V_CVT_U32_F64, SP_FORMAT_VOP3, 0, &shape_50},
+    [0x196] = {SP_OP_V_CVT_F64_U32, SP_FORMAT_VOP3, 0, &shape_51},
+    [0x197] = {SP_OP_V_TRUNC_F64, SP_FORMAT_VOP3, 0, &shape_52},
+    [0x198] = {SP_OP_V_CEIL_F64, SP_FORMAT_VOP3, 0, &shape_52},
+    [0x199] = {SP_OP_V_RNDNE_F64, SP_FORMAT_VOP3, 0, &shape_52},
+    [0x19a] = {SP_OP_V_FLOOR_F64, SP_FORMAT_VOP3, 0, &shape_52},
+    [0x19b] = {SP_OP_V_PIPEFLUSH, SP_FORMAT_VOP3, 0, &shape_12},
+    [0x19c] = {SP_OP_V_MOV_B16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_49},
+    [0x1a0] = {SP_OP_V_FRACT_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_49},
+    [0x1a1] = {SP_OP_V_TRUNC_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_49},
+    [0x1a2] = {SP_OP_V_CEIL_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_49},
+    [0x1a3] = {SP_OP_V_RNDNE_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_49},
+    [0x1a4] = {SP_OP_V_FLOOR_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_49},
+    [0x1a5] = {SP_OP_V_EXP_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_49},
+    [0x1a7] = {SP_OP_V_LOG_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_49},
+    [0x1aa] = {SP_OP_V_RCP_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_49},
+    [0x1ab] = {SP_OP_V_RCP_IFLAG_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_49},
+    [0x1ae] = {SP_OP_V_RSQ_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_49},
+    [0x1af] = {SP_OP_V_RCP_F64, SP_FORMAT_VOP3, 0, &shape_52},
+    [0x1b1] = {SP_OP_V_RSQ_F64, SP_FORMAT_VOP3, 0, &shape_52},
+    [0x1b3] = {SP_OP_V_SQRT_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_49},
+    [0x1b4] = {SP_OP_V_SQRT_F64, SP_FORMAT_VOP3, 0, &shape_52},
+    [0x1b5] = {SP_OP_V_SIN_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_49},
+    [0x1b6] = {SP_OP_V_COS_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_49},
+    [0x1b7] = {SP_OP_V_NOT_B32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_49},
+    [0x1b8] = {SP_OP_V_BFREV_B32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_49},
+    [0x1b9] = {SP_OP_V_CLZ_I32_U32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_49},
+    [0x1ba] = {SP_OP_V_CTZ_I32_B32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_49},
+    [0x1bb] = {SP_OP_V_CLS_I32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_49},
+    [0x1bc] = {SP_OP_V_FREXP_EXP_I32_F64, SP_FORMAT_VOP3, 0, &shape_50},
+    [0x1bd] = {SP_OP_V_FREXP_MANT_F64, SP_FORMAT_VOP3, 0, &shape_52},
+    [0x1be] = {SP_OP_V_FRACT_F64, SP_FORMAT_VOP3, 0, &shape_52},
+    [0x1bf] = {SP_OP_V_FREXP_EXP_I32_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_49},
+    [0x1c0] = {SP_OP_V_FREXP_MANT_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_49},
+    [0x1c2] = {SP_OP_V_MOVRELD_B32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_49},
+    [0x1c3] = {SP_OP_V_MOVRELS_B32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_49},
+    [0x1c4] = {SP_OP_V_MOVRELSD_B32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_49},
+    [0x1c8] = {SP_OP_V_MOVRELSD_2_B32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_49},
+    [0x1d0] = {SP_OP_V_CVT_F16_U16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_49},
+    [0x1d1] = {SP_OP_V_CVT_F16_I16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_49},
+    [0x1d2] = {SP_OP_V_CVT_U16_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_49},
+    [0x1d3] = {SP_OP_V_CVT_I16_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_49},
+    [0x1d4] = {SP_OP_V_RCP_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_49},
+    [0x1d5] = {SP_OP_V_SQRT_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_49},
+    [0x1d6] = {SP_OP_V_RSQ_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_49},
+    [0x1d7] = {SP_OP_V_LOG_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_49},
+    [0x1d8] = {SP_OP_V_EXP_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_49},
+    [0x1d9] = {SP_OP_V_FREXP_MANT_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_49},
+    [0x1da] = {SP_OP_V_FREXP_EXP_I16_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_49},
+    [0x1db] = {SP_OP_V_FLOOR_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_49},
+    [0x1dc] = {SP_OP_V_CEIL_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_49},
+    [0x1dd] = {SP_OP_V_TRUNC_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_49},
+    [0x1de] = {SP_OP_V_RNDNE_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_49},
+    [0x1df] = {SP_OP_V_FRACT_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_49},
+    [0x1e0] = {SP_OP_V_SIN_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_49},
+    [0x1e1] = {SP_OP_V_COS_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_49},
+    [0x1e2] = {SP_OP_V_SAT_PK_U8_I16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_49},
+    [0x1e3] = {SP_OP_V_CVT_NORM_I16_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_49},
+    [0x1e4] = {SP_OP_V_CVT_NORM_U16_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_49},
+    [0x1e9] = {SP_OP_V_NOT_B16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_49},
+    [0x1ea] = {SP_OP_V_CVT_I32_I16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_49},
+    [0x1eb] = {SP_OP_V_CVT_U32_U16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_49},
+    [0x209] = {SP_OP_V_FMA_DX9_ZERO_F32, SP_FORMAT_VOP3, 0, &shape_53},
+    [0x20a] = {SP_OP_V_MAD_I32_I24, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_53},
+    [0x20b] = {SP_OP_V_MAD_U32_U24, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_53},
+    [0x20c] = {SP_OP_V_CUBEID_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_53},
+    [0x20d] = {SP_OP_V_CUBESC_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_53},
+    [0x20e] = {SP_OP_V_CUBETC_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_53},
+    [0x20f] = {SP_OP_V_CUBEMA_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_53},
+    [0x210] = {SP_OP_V_BFE_U32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_53},
+    [0x211] = {SP_OP_V_BFE_I32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_53},
+    [0x212] = {SP_OP_V_BFI_B32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_53},
+    [0x213] = {SP_OP_V_FMA_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_53},
+    [0x214] = {SP_OP_V_FMA_F64, SP_FORMAT_VOP3, 0, &shape_54},
+    [0x215] = {SP_OP_V_LERP_U8, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_53},
+    [0x216] = {SP_OP_V_ALIGNBIT_B32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_53},
+    [0x217] = {SP_OP_V_ALIGNBYTE_B32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_53},
+    [0x218] = {SP_OP_V_MULLIT_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_53},
+    [0x219] = {SP_OP_V_MIN3_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_53},
+    [0x21a] = {SP_OP_V_MIN3_I32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_53},
+    [0x21b] = {SP_OP_V_MIN3_U32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_53},
+    [0x21c] = {SP_OP_V_MAX3_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_53},
+    [0x21d] = {SP_OP_V_MAX3_I32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_53},
+    [0x21e] = {SP_OP_V_MAX3_U32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_53},
+    [0x21f] = {SP_OP_V_MED3_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_53},
+    [0x220] = {SP_OP_V_MED3_I32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_53},
+    [0x221] = {SP_OP_V_MED3_U32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_53},
+    [0x222] = {SP_OP_V_SAD_U8, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_53},
+    [0x223] = {SP_OP_V_SAD_HI_U8, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_53},
+    [0x224] = {SP_OP_V_SAD_U16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_53},
+    [0x225] = {SP_OP_V_SAD_U32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_53},
+    [0x226] = {SP_OP_V_CVT_PK_U8_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_53},
+    [0x227] = {SP_OP_V_DIV_FIXUP_F32, SP_FORMAT_VOP3, 0, &shape_53},
+    [0x228] = {SP_OP_V_DIV_FIXUP_F64, SP_FORMAT_VOP3, 0, &shape_54},
+    [0x237] = {SP_OP_V_DIV_FMAS_F32, SP_FORMAT_VOP3, SP_ISA_VCC, &shape_53},
+    [0x238] = {SP_OP_V_DIV_FMAS_F64, SP_FORMAT_VOP3, SP_ISA_VCC, &shape_54},
+    [0x239] = {SP_OP_V_MSAD_U8, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_53},
+    [0x23a] = {SP_OP_V_QSAD_PK_U16_U8, SP_FORMAT_VOP3, 0, &shape_55},
+    [0x23b] = {SP_OP_V_MQSAD_PK_U16_U8, SP_FORMAT_VOP3, 0, &shape_55},
+    [0x23d] = {SP_OP_V_MQSAD_U32_U8, SP_FORMAT_VOP3, 0, &shape_56},
+    [0x240] = {SP_OP_V_XOR3_B32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_53},
+    [0x241] = {SP_OP_V_MAD_U16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_53},
+    [0x244] = {SP_OP_V_PERM_B32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_53},
+    [0x245] = {SP_OP_V_XAD_U32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_53},
+    [0x246] = {SP_OP_V_LSHL_ADD_U32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_53},
+    [0x247] = {SP_OP_V_ADD_LSHL_U32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_53},
+    [0x248] = {SP_OP_V_FMA_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_53},
+    [0x249] = {SP_OP_V_MIN3_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_53},
+    [0x24a] = {SP_OP_V_MIN3_I16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_53},
+    [0x24b] = {SP_OP_V_MIN3_U16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_53},
+    [0x24c] = {SP_OP_V_MAX3_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_53},
+    [0x24d] = {SP_OP_V_MAX3_I16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_53},
+    [0x24e] = {SP_OP_V_MAX3_U16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_53},
+    [0x24f] = {SP_OP_V_MED3_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_53},
+    [0x250] = {SP_OP_V_MED3_I16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_53},
+    [0x251] = {SP_OP_V_MED3_U16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_53},
+    [0x253] = {SP_OP_V_MAD_I16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_53},
+    [0x254] = {SP_OP_V_DIV_FIXUP_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_53},
+    [0x255] = {SP_OP_V_ADD3_U32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_53},
+    [0x256] = {SP_OP_V_LSHL_OR_B32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_53},
+    [0x257] = {SP_OP_V_AND_OR_B32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_53},
+    [0x258] = {SP_OP_V_OR3_B32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_53},
+    [0x259] = {SP_OP_V_MAD_U32_U16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_53},
+    [0x25a] = {SP_OP_V_MAD_I32_I16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_53},
+    [0x25b] = {SP_OP_V_PERMLANE16_B32, SP_FORMAT_VOP3, 0, &shape_57},
+    [0x25c] = {SP_OP_V_PERMLANEX16_B32, SP_FORMAT_VOP3, 0, &shape_57},
+    [0x25d] = {SP_OP_V_CNDMASK_B16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_46},
+    [0x25e] = {SP_OP_V_MAXMIN_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_53},
+    [0x25f] = {SP_OP_V_MINMAX_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_53},
+    [0x260] = {SP_OP_V_MAXMIN_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_53},
+    [0x261] = {SP_OP_V_MINMAX_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_53},
+    [0x262] = {SP_OP_V_MAXMIN_U32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_53},
+    [0x263] = {SP_OP_V_MINMAX_U32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_53},
+    [0x264] = {SP_OP_V_MAXMIN_I32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_53},
+    [0x265] = {SP_OP_V_MINMAX_I32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_53},
+    [0x266] = {SP_OP_V_DOT2_F16_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_53},
+    [0x267] = {SP_OP_V_DOT2_BF16_BF16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_53},
+    [0x2fc] = {SP_OP_V_DIV_SCALE_F32, SP_FORMAT_VOP3B, 0, &shape_58},
+    [0x2fd] = {SP_OP_V_DIV_SCALE_F64, SP_FORMAT_VOP3B, 0, &shape_59},
+    [0x2fe] = {SP_OP_V_MAD_U64_U32, SP_FORMAT_VOP3B, 0, &shape_60},
+    [0x2ff] = {SP_OP_V_MAD_I64_I32, SP_FORMAT_VOP3B, 0, &shape_60},
+    [0x300] = {SP_OP_V_ADD_CO_U32, SP_FORMAT_VOP3B, SP_ISA_DPP | SP_ISA_DPP8, &shape_61},
+    [0x301] = {SP_OP_V_SUB_CO_U32, SP_FORMAT_VOP3B, SP_ISA_DPP | SP_ISA_DPP8, &shape_61},
+    [0x302] = {SP_OP_V_SUBREV_CO_U32, SP_FORMAT_VOP3B, SP_ISA_DPP | SP_ISA_DPP8, &shape_61},
+    [0x303] = {SP_OP_V_ADD_NC_U16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_47},
+    [0x304] = {SP_OP_V_SUB_NC_U16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_47},
+    [0x305] = {SP_OP_V_MUL_LO_U16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_47},
+    [0x306] = {SP_OP_V_CVT_PK_I16_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_47},
+    [0x307] = {SP_OP_V_CVT_PK_U16_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_47},
+    [0x309] = {SP_OP_V_MAX_U16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_47},
+    [0x30a] = {SP_OP_V_MAX_I16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_47},
+    [0x30b] = {SP_OP_V_MIN_U16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_47},
+    [0x30c] = {SP_OP_V_MIN_I16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_47},
+    [0x30d] = {SP_OP_V_ADD_NC_I16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_47},
+    [0x30e] = {SP_OP_V_SUB_NC_I16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_47},
+    [0x311] = {SP_OP_V_PACK_B32_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_47},
+    [0x312] = {SP_OP_V_CVT_PK_NORM_I16_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_47},
+    [0x313] = {SP_OP_V_CVT_PK_NORM_U16_F16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_47},
+    [0x31c] = {SP_OP_V_LDEXP_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_47},
+    [0x31d] = {SP_OP_V_BFM_B32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_47},
+    [0x31e] = {SP_OP_V_BCNT_U32_B32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_47},
+    [0x31f] = {SP_OP_V_MBCNT_LO_U32_B32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_47},
+    [0x320] = {SP_OP_V_MBCNT_HI_U32_B32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_47},
+    [0x321] = {SP_OP_V_CVT_PK_NORM_I16_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_47},
+    [0x322] = {SP_OP_V_CVT_PK_NORM_U16_F32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_47},
+    [0x323] = {SP_OP_V_CVT_PK_U16_U32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_47},
+    [0x324] = {SP_OP_V_CVT_PK_I16_I32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_47},
+    [0x325] = {SP_OP_V_SUB_NC_I32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_47},
+    [0x326] = {SP_OP_V_ADD_NC_I32, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_47},
+    [0x327] = {SP_OP_V_ADD_F64, SP_FORMAT_VOP3, 0, &shape_62},
+    [0x328] = {SP_OP_V_MUL_F64, SP_FORMAT_VOP3, 0, &shape_62},
+    [0x329] = {SP_OP_V_MIN_F64, SP_FORMAT_VOP3, 0, &shape_62},
+    [0x32a] = {SP_OP_V_MAX_F64, SP_FORMAT_VOP3, 0, &shape_62},
+    [0x32b] = {SP_OP_V_LDEXP_F64, SP_FORMAT_VOP3, 0, &shape_63},
+    [0x32c] = {SP_OP_V_MUL_LO_U32, SP_FORMAT_VOP3, 0, &shape_47},
+    [0x32d] = {SP_OP_V_MUL_HI_U32, SP_FORMAT_VOP3, 0, &shape_47},
+    [0x32e] = {SP_OP_V_MUL_HI_I32, SP_FORMAT_VOP3, 0, &shape_47},
+    [0x32f] = {SP_OP_V_TRIG_PREOP_F64, SP_FORMAT_VOP3, 0, &shape_63},
+    [0x338] = {SP_OP_V_LSHLREV_B16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_47},
+    [0x339] = {SP_OP_V_LSHRREV_B16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_47},
+    [0x33a] = {SP_OP_V_ASHRREV_I16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_47},
+    [0x33c] = {SP_OP_V_LSHLREV_B64, SP_FORMAT_VOP3, SP_ISA_BUS1, &shape_64},
+    [0x33d] = {SP_OP_V_LSHRREV_B64, SP_FORMAT_VOP3, SP_ISA_BUS1, &shape_64},
+    [0x33e] = {SP_OP_V_ASHRREV_I64, SP_FORMAT_VOP3, SP_ISA_BUS1, &shape_64},
+    [0x360] = {SP_OP_V_READLANE_B32, SP_FORMAT_VOP3, 0, &shape_65},
+    [0x361] = {SP_OP_V_WRITELANE_B32, SP_FORMAT_VOP3, 0, &shape_66},
+    [0x362] = {SP_OP_V_AND_B16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_47},
+    [0x363] = {SP_OP_V_OR_B16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_47},
+    [0x364] = {SP_OP_V_XOR_B16, SP_FORMAT_VOP3, SP_ISA_DPP | SP_ISA_DPP8, &shape_47},
 };
 
 static const struct sp_isa_field modifiers_vop3[] = {
@@ -1532,68 +1522,68 @@ static const struct sp_isa_field modifiers_vop3b[] = {
     {SP_SLOT_NEG, SP_KIND_RAW, 61, 3, 0, 0, 0},
 };
 
-static const struct sp_isa_field shape_70_fields[] = {
+static const struct sp_isa_field shape_67_fields[] = {
     {SP_SLOT_DST, SP_KIND_VGPR, 0, 8, 0, 0, 8},
     {SP_SLOT_SRC0, SP_KIND_SRC, 32, 9, 0, 0, 8},
     {SP_SLOT_SRC1, SP_KIND_SRC, 41, 9, 0, 0, 8},
     {SP_SLOT_SRC2, SP_KIND_SRC, 50, 9, 0, 0, 8},
 };
 
-static const struct sp_isa_shape shape_70 = {shape_70_fields, 0x0, 4};
+static const struct sp_isa_shape shape_67 = {shape_67_fields, 4};
 
-static const struct sp_isa_field shape_71_fields[] = {
+static const struct sp_isa_field shape_68_fields[] = {
     {SP_SLOT_DST, SP_KIND_VGPR, 0, 8, 0, 0, 8},
     {SP_SLOT_SRC0, SP_KIND_SRC, 32, 9, 0, 0, 4},
     {SP_SLOT_SRC1, SP_KIND_SRC, 41, 9, 0, 0, 4},
     {SP_SLOT_SRC2, SP_KIND_SRC, 50, 9, 0, 0, 8},
 };
 
-static const struct sp_isa_shape shape_71 = {shape_71_fields, 0x0, 4};
+static const struct sp_isa_shape shape_68 = {shape_68_fields, 4};
 
-static const struct sp_isa_field shape_72_fields[] = {
+static const struct sp_isa_field shape_69_fields[] = {
     {SP_SLOT_DST, SP_KIND_VGPR, 0, 8, 0, 0, 8},
     {SP_SLOT_SRC0, SP_KIND_SRC, 32, 9, 0, 0, 2},
     {SP_SLOT_SRC1, SP_KIND_SRC, 41, 9, 0, 0, 2},
     {SP_SLOT_SRC2, SP_KIND_SRC, 50, 9, 0, 0, 8},
 };
 
-static const struct sp_isa_shape shape_72 = {shape_72_fields, 0x0, 4};
+static const struct sp_isa_shape shape_69 = {shape_69_fields, 4};
 
 static const struct sp_isa_row rows_vop3p[] = {
-    [0x0] = {SP_OP_V_PK_MAD_I16, SP_FORMAT_VOP3P, 0, &shape_56},
-    [0x1] = {SP_OP_V_PK_MUL_LO_U16, SP_FORMAT_VOP3P, 0, &shape_49},
-    [0x2] = {SP_OP_V_PK_ADD_I16, SP_FORMAT_VOP3P, 0, &shape_49},
-    [0x3] = {SP_OP_V_PK_SUB_I16, SP_FORMAT_VOP3P, 0, &shape_49},
-    [0x4] = {SP_OP_V_PK_LSHLREV_B16, SP_FORMAT_VOP3P, 0, &shape_49},
-    [0x5] = {SP_OP_V_PK_LSHRREV_B16, SP_FORMAT_VOP3P, 0, &shape_49},
-    [0x6] = {SP_OP_V_PK_ASHRREV_I16, SP_FORMAT_VOP3P, 0, &shape_49},
-    [0x7] = {SP_OP_V_PK_MAX_I16, SP_FORMAT_VOP3P, 0, &shape_49},
-    [0x8] = {SP_OP_V_PK_MIN_I16, SP_FORMAT_VOP3P, 0, &shape_49},
-    [0x9] = {SP_OP_V_PK_MAD_U16, SP_FORMAT_VOP3P, 0, &shape_56},
-    [0xa] = {SP_OP_V_PK_ADD_U16, SP_FORMAT_VOP3P, 0, &shape_49},
-    [0xb] = {SP_OP_V_PK_SUB_U16, SP_FORMAT_VOP3P, 0, &shape_49},
-    [0xc] = {SP_OP_V_PK_MAX_U16, SP_FORMAT_VOP3P, 0, &shape_49},
-    [0xd] = {SP_OP_V_PK_MIN_U16, SP_FORMAT_VOP3P, 0, &shape_49},
-    [0xe] = {SP_OP_V_PK_FMA_F16, SP_FORMAT_VOP3P, 0, &shape_56},
-    [0xf] = {SP_OP_V_PK_ADD_F16, SP_FORMAT_VOP3P, 0, &shape_49},
-    [0x10] = {SP_OP_V_PK_MUL_F16, SP_FORMAT_VOP3P, 0, &shape_49},
-    [0x11] = {SP_OP_V_PK_MIN_F16, SP_FORMAT_VOP3P, 0, &shape_49},
-    [0x12] = {SP_OP_V_PK_MAX_F16, SP_FORMAT_VOP3P, 0, &shape_49},
-    [0x13] = {SP_OP_V_DOT2_F32_F16, SP_FORMAT_VOP3P, SP_ISA_DPP | SP_ISA_DPP8, &shape_56},
-    [0x16] = {SP_OP_V_DOT4_I32_IU8, SP_FORMAT_VOP3P, 0, &shape_56},
-    [0x17] = {SP_OP_V_DOT4_U32_U8, SP_FORMAT_VOP3P, 0, &shape_56},
-    [0x18] = {SP_OP_V_DOT8_I32_IU4, SP_FORMAT_VOP3P, 0, &shape_56},
-    [0x19] = {SP_OP_V_DOT8_U32_U4, SP_FORMAT_VOP3P, 0, &shape_56},
-    [0x1a] = {SP_OP_V_DOT2_F32_BF16, SP_FORMAT_VOP3P, 0, &shape_56},
-    [0x20] = {SP_OP_V_FMA_MIX_F32, SP_FORMAT_VOP3P, SP_ISA_DPP | SP_ISA_DPP8, &shape_56},
-    [0x21] = {SP_OP_V_FMA_MIXLO_F16, SP_FORMAT_VOP3P, SP_ISA_DPP | SP_ISA_DPP8, &shape_56},
-    [0x22] = {SP_OP_V_FMA_MIXHI_F16, SP_FORMAT_VOP3P, SP_ISA_DPP | SP_ISA_DPP8, &shape_56},
-    [0x40] = {SP_OP_V_WMMA_F32_16X16X16_F16, SP_FORMAT_VOP3P, 0, &shape_70},
-    [0x41] = {SP_OP_V_WMMA_F32_16X16X16_BF16, SP_FORMAT_VOP3P, 0, &shape_70},
-    [0x42] = {SP_OP_V_WMMA_F16_16X16X16_F16, SP_FORMAT_VOP3P, 0, &shape_70},
-    [0x43] = {SP_OP_V_WMMA_BF16_16X16X16_BF16, SP_FORMAT_VOP3P, 0, &shape_70},
-    [0x44] = {SP_OP_V_WMMA_I32_16X16X16_IU8, SP_FORMAT_VOP3P, 0, &shape_71},
-    [0x45] = {SP_OP_V_WMMA_I32_16X16X16_IU4, SP_FORMAT_VOP3P, 0, &shape_72},
+    [0x0] = {SP_OP_V_PK_MAD_I16, SP_FORMAT_VOP3P, 0, &shape_53},
+    [0x1] = {SP_OP_V_PK_MUL_LO_U16, SP_FORMAT_VOP3P, 0, &shape_47},
+    [0x2] = {SP_OP_V_PK_ADD_I16, SP_FORMAT_VOP3P, 0, &shape_47},
+    [0x3] = {SP_OP_V_PK_SUB_I16, SP_FORMAT_VOP3P, 0, &shape_47},
+    [0x4] = {SP_OP_V_PK_LSHLREV_B16, SP_FORMAT_VOP3P, 0, &shape_47},
+    [0x5] = {SP_OP_V_PK_LSHRREV_B16, SP_FORMAT_VOP3P, 0, &shape_47},
+    [0x6] = {SP_OP_V_PK_ASHRREV_I16, SP_FORMAT_VOP3P, 0, &shape_47},
+    [0x7] = {SP_OP_V_PK_MAX_I16, SP_FORMAT_VOP3P, 0, &shape_47},
+    [0x8] = {SP_OP_V_PK_MIN_I16, SP_FORMAT_VOP3P, 0, &shape_47},
+    [0x9] = {SP_OP_V_PK_MAD_U16, SP_FORMAT_VOP3P, 0, &shape_53},
+    [0xa] = {SP_OP_V_PK_ADD_U16, SP_FORMAT_VOP3P, 0, &shape_47},
+    [0xb] = {SP_OP_V_PK_SUB_U16, SP_FORMAT_VOP3P, 0, &shape_47},
+    [0xc] = {SP_OP_V_PK_MAX_U16, SP_FORMAT_VOP3P, 0, &shape_47},
+    [0xd] = {SP_OP_V_PK_MIN_U16, SP_FORMAT_VOP3P, 0, &shape_47},
+    [0xe] = {SP_OP_V_PK_FMA_F16, SP_FORMAT_VOP3P, 0, &shape_53},
+    [0xf] = {SP_OP_V_PK_ADD_F16, SP_FORMAT_VOP3P, 0, &shape_47},
+    [0x10] = {SP_OP_V_PK_MUL_F16, SP_FORMAT_VOP3P, 0, &shape_47},
+    [0x11] = {SP_OP_V_PK_MIN_F16, SP_FORMAT_VOP3P, 0, &shape_47},
+    [0x12] = {SP_OP_V_PK_MAX_F16, SP_FORMAT_VOP3P, 0, &shape_47},
+    [0x13] = {SP_OP_V_DOT2_F32_F16, SP_FORMAT_VOP3P, SP_ISA_DPP | SP_ISA_DPP8, &shape_53},
+    [0x16] = {SP_OP_V_DOT4_I32_IU8, SP_FORMAT_VOP3P, 0, &shape_53},
+    [0x17] = {SP_OP_V_DOT4_U32_U8, SP_FORMAT_VOP3P, 0, &shape_53},
+    [0x18] = {SP_OP_V_DOT8_I32_IU4, SP_FORMAT_VOP3P, 0, &shape_53},
+    [0x19] = {SP_OP_V_DOT8_U32_U4, SP_FORMAT_VOP3P, 0, &shape_53},
+    [0x1a] = {SP_OP_V_DOT2_F32_BF16, SP_FORMAT_VOP3P, 0, &shape_53},
+    [0x20] = {SP_OP_V_FMA_MIX_F32, SP_FORMAT_VOP3P, SP_ISA_DPP | SP_ISA_DPP8, &shape_53},
+    [0x21] = {SP_OP_V_FMA_MIXLO_F16, SP_FORMAT_VOP3P, SP_ISA_DPP | SP_ISA_DPP8, &shape_53},
+    [0x22] = {SP_OP_V_FMA_MIXHI_F16, SP_FORMAT_VOP3P, SP_ISA_DPP | SP_ISA_DPP8, &shape_53},
+    [0x40] = {SP_OP_V_WMMA_F32_16X16X16_F16, SP_FORMAT_VOP3P, 0, &shape_67},
+    [0x41] = {SP_OP_V_WMMA_F32_16X16X16_BF16, SP_FORMAT_VOP3P, 0, &shape_67},
+    [0x42] = {SP_OP_V_WMMA_F16_16X16X16_F16, SP_FORMAT_VOP3P, 0, &shape_67},
+    [0x43] = {SP_OP_V_WMMA_BF16_16X16X16_BF16, SP_FORMAT_VOP3P, 0, &shape_67},
+    [0x44] = {SP_OP_V_WMMA_I32_16X16X16_IU8, SP_FORMAT_VOP3P, 0, &shape_68},
+    [0x45] = {SP_OP_V_WMMA_I32_16X16X16_IU4, SP_FORMAT_VOP3P, 0, &shape_69},
 };
 
 static const struct sp_isa_field modifiers_vop3p[] = {
@@ -1604,271 +1594,269 @@ static const struct sp_isa_field modifiers_vop3p[] = {
     {SP_SLOT_NEG, SP_KIND_RAW, 61, 3, 0, 0, 0},
 };
 
-static const struct sp_isa_field shape_73_fields[] = {
+static const struct sp_isa_field shape_70_fields[] = {
     {SP_SLOT_SRC0, SP_KIND_VGPR, 32, 8, 0, 0, 1},
     {SP_SLOT_SRC1, SP_KIND_VGPR, 40, 8, 0, 0, 1},
 };
 
-static const struct sp_isa_shape shape_73 = {shape_73_fields, 0xffff000000000000, 2};
+static const struct sp_isa_shape shape_70 = {shape_70_fields, 2};
+
+static const struct sp_isa_field shape_71_fields[] = {
+    {SP_SLOT_SRC0, SP_KIND_VGPR, 32, 8, 0, 0, 1},
+    {SP_SLOT_SRC1, SP_KIND_VGPR, 40, 8, 0, 0, 1},
+    {SP_SLOT_SRC2, SP_KIND_VGPR, 48, 8, 0, 0, 1},
+};
+
+static const struct sp_isa_shape shape_71 = {shape_71_fields, 3};
+
+static const struct sp_isa_field shape_72_fields[] = {
+    {SP_SLOT_DST, SP_KIND_VGPR, 56, 8, 0, 0, 1},
+    {SP_SLOT_SRC0, SP_KIND_VGPR, 32, 8, 0, 0, 1},
+    {SP_SLOT_SRC1, SP_KIND_VGPR, 40, 8, 0, 0, 1},
+};
+
+static const struct sp_isa_shape shape_72 = {shape_72_fields, 3};
+
+static const struct sp_isa_field shape_73_fields[] = {
+    {SP_SLOT_DST, SP_KIND_VGPR, 56, 8, 0, 0, 1},
+    {SP_SLOT_SRC0, SP_KIND_VGPR, 32, 8, 0, 0, 1},
+    {SP_SLOT_SRC1, SP_KIND_VGPR, 40, 8, 0, 0, 1},
+    {SP_SLOT_SRC2, SP_KIND_VGPR, 48, 8, 0, 0, 1},
+};
+
+static const struct sp_isa_shape shape_73 = {shape_73_fields, 4};
 
 static const struct sp_isa_field shape_74_fields[] = {
-    {SP_SLOT_SRC0, SP_KIND_VGPR, 32, 8, 0, 0, 1},
-    {SP_SLOT_SRC1, SP_KIND_VGPR, 40, 8, 0, 0, 1},
-    {SP_SLOT_SRC2, SP_KIND_VGPR, 48, 8, 0, 0, 1},
-};
-
-static const struct sp_isa_shape shape_74 = {shape_74_fields, 0xff00000000000000, 3};
-
-static const struct sp_isa_shape shape_75 = {NULL, 0xffffffff00000000, 0};
-
-static const struct sp_isa_field shape_76_fields[] = {
-    {SP_SLOT_DST, SP_KIND_VGPR, 56, 8, 0, 0, 1},
-    {SP_SLOT_SRC0, SP_KIND_VGPR, 32, 8, 0, 0, 1},
-    {SP_SLOT_SRC1, SP_KIND_VGPR, 40, 8, 0, 0, 1},
-};
-
-static const struct sp_isa_shape shape_76 = {shape_76_fields, 0xff000000000000, 3};
-
-static const struct sp_isa_field shape_77_fields[] = {
-    {SP_SLOT_DST, SP_KIND_VGPR, 56, 8, 0, 0, 1},
-    {SP_SLOT_SRC0, SP_KIND_VGPR, 32, 8, 0, 0, 1},
-    {SP_SLOT_SRC1, SP_KIND_VGPR, 40, 8, 0, 0, 1},
-    {SP_SLOT_SRC2, SP_KIND_VGPR, 48, 8, 0, 0, 1},
-};
-
-static const struct sp_isa_shape shape_77 = {shape_77_fields, 0x0, 4};
-
-static const struct sp_isa_field shape_78_fields[] = {
     {SP_SLOT_DST, SP_KIND_VGPR, 56, 8, 0, 0, 2},
     {SP_SLOT_SRC0, SP_KIND_VGPR, 32, 8, 0, 0, 1},
     {SP_SLOT_SRC1, SP_KIND_VGPR, 40, 8, 0, 0, 1},
     {SP_SLOT_SRC2, SP_KIND_VGPR, 48, 8, 0, 0, 1},
 };
 
-static const struct sp_isa_shape shape_78 = {shape_78_fields, 0x0, 4};
+static const struct sp_isa_shape shape_74 = {shape_74_fields, 4};
 
-static const struct sp_isa_field shape_79_fields[] = {
+static const struct sp_isa_field shape_75_fields[] = {
     {SP_SLOT_DST, SP_KIND_VGPR, 56, 8, 0, 0, 1},
     {SP_SLOT_SRC0, SP_KIND_VGPR, 32, 8, 0, 0, 1},
 };
 
-static const struct sp_isa_shape shape_79 = {shape_79_fields, 0xffff0000000000, 2};
+static const struct sp_isa_shape shape_75 = {shape_75_fields, 2};
+
+static const struct sp_isa_field shape_76_fields[] = {
+    {SP_SLOT_DST, SP_KIND_VGPR, 56, 8, 0, 0, 2},
+    {SP_SLOT_SRC0, SP_KIND_VGPR, 32, 8, 0, 0, 1},
+};
+
+static const struct sp_isa_shape shape_76 = {shape_76_fields, 2};
+
+static const struct sp_isa_field shape_77_fields[] = {
+    {SP_SLOT_DST, SP_KIND_VGPR, 56, 8, 0, 0, 1},
+};
+
+static const struct sp_isa_shape shape_77 = {shape_77_fields, 1};
+
+static const struct sp_isa_field shape_78_fields[] = {
+    {SP_SLOT_SRC0, SP_KIND_VGPR, 32, 8, 0, 0, 1},
+    {SP_SLOT_SRC1, SP_KIND_VGPR, 40, 8, 0, 0, 2},
+};
+
+static const struct sp_isa_shape shape_78 = {shape_78_fields, 2};
+
+static const struct sp_isa_field shape_79_fields[] = {
+    {SP_SLOT_SRC0, SP_KIND_VGPR, 32, 8, 0, 0, 1},
+    {SP_SLOT_SRC1, SP_KIND_VGPR, 40, 8, 0, 0, 2},
+    {SP_SLOT_SRC2, SP_KIND_VGPR, 48, 8, 0, 0, 2},
+};
+
+static const struct sp_isa_shape shape_79 = {shape_79_fields, 3};
 
 static const struct sp_isa_field shape_80_fields[] = {
     {SP_SLOT_DST, SP_KIND_VGPR, 56, 8, 0, 0, 2},
     {SP_SLOT_SRC0, SP_KIND_VGPR, 32, 8, 0, 0, 1},
+    {SP_SLOT_SRC1, SP_KIND_VGPR, 40, 8, 0, 0, 2},
 };
 
-static const struct sp_isa_shape shape_80 = {shape_80_fields, 0xffff0000000000, 2};
+static const struct sp_isa_shape shape_80 = {shape_80_fields, 3};
 
 static const struct sp_isa_field shape_81_fields[] = {
-    {SP_SLOT_DST, SP_KIND_VGPR, 56, 8, 0, 0, 1},
+    {SP_SLOT_DST, SP_KIND_VGPR, 56, 8, 0, 0, 2},
+    {SP_SLOT_SRC0, SP_KIND_VGPR, 32, 8, 0, 0, 1},
+    {SP_SLOT_SRC1, SP_KIND_VGPR, 40, 8, 0, 0, 2},
+    {SP_SLOT_SRC2, SP_KIND_VGPR, 48, 8, 0, 0, 2},
 };
 
-static const struct sp_isa_shape shape_81 = {shape_81_fields, 0xffffff00000000, 1};
+static const struct sp_isa_shape shape_81 = {shape_81_fields, 4};
 
 static const struct sp_isa_field shape_82_fields[] = {
+    {SP_SLOT_DST, SP_KIND_VGPR, 56, 8, 0, 0, 4},
     {SP_SLOT_SRC0, SP_KIND_VGPR, 32, 8, 0, 0, 1},
     {SP_SLOT_SRC1, SP_KIND_VGPR, 40, 8, 0, 0, 2},
+    {SP_SLOT_SRC2, SP_KIND_VGPR, 48, 8, 0, 0, 2},
 };
 
-static const struct sp_isa_shape shape_82 = {shape_82_fields, 0xffff000000000000, 2};
+static const struct sp_isa_shape shape_82 = {shape_82_fields, 4};
 
 static const struct sp_isa_field shape_83_fields[] = {
+    {SP_SLOT_DST, SP_KIND_VGPR, 56, 8, 0, 0, 4},
     {SP_SLOT_SRC0, SP_KIND_VGPR, 32, 8, 0, 0, 1},
-    {SP_SLOT_SRC1, SP_KIND_VGPR, 40, 8, 0, 0, 2},
-    {SP_SLOT_SRC2, SP_KIND_VGPR, 48, 8, 0, 0, 2},
 };
 
-static const struct sp_isa_shape shape_83 = {shape_83_fields, 0xff00000000000000, 3};
+static const struct sp_isa_shape shape_83 = {shape_83_fields, 2};
 
 static const struct sp_isa_field shape_84_fields[] = {
-    {SP_SLOT_DST, SP_KIND_VGPR, 56, 8, 0, 0, 2},
-    {SP_SLOT_SRC0, SP_KIND_VGPR, 32, 8, 0, 0, 1},
-    {SP_SLOT_SRC1, SP_KIND_VGPR, 40, 8, 0, 0, 2},
-};
-
-static const struct sp_isa_shape shape_84 = {shape_84_fields, 0xff000000000000, 3};
-
-static const struct sp_isa_field shape_85_fields[] = {
-    {SP_SLOT_DST, SP_KIND_VGPR, 56, 8, 0, 0, 2},
-    {SP_SLOT_SRC0, SP_KIND_VGPR, 32, 8, 0, 0, 1},
-    {SP_SLOT_SRC1, SP_KIND_VGPR, 40, 8, 0, 0, 2},
-    {SP_SLOT_SRC2, SP_KIND_VGPR, 48, 8, 0, 0, 2},
-};
-
-static const struct sp_isa_shape shape_85 = {shape_85_fields, 0x0, 4};
-
-static const struct sp_isa_field shape_86_fields[] = {
-    {SP_SLOT_DST, SP_KIND_VGPR, 56, 8, 0, 0, 4},
-    {SP_SLOT_SRC0, SP_KIND_VGPR, 32, 8, 0, 0, 1},
-    {SP_SLOT_SRC1, SP_KIND_VGPR, 40, 8, 0, 0, 2},
-    {SP_SLOT_SRC2, SP_KIND_VGPR, 48, 8, 0, 0, 2},
-};
-
-static const struct sp_isa_shape shape_86 = {shape_86_fields, 0x0, 4};
-
-static const struct sp_isa_field shape_87_fields[] = {
-    {SP_SLOT_DST, SP_KIND_VGPR, 56, 8, 0, 0, 4},
-    {SP_SLOT_SRC0, SP_KIND_VGPR, 32, 8, 0, 0, 1},
-};
-
-static const struct sp_isa_shape shape_87 = {shape_87_fields, 0xffff0000000000, 2};
-
-static const struct sp_isa_field shape_88_fields[] = {
     {SP_SLOT_DST, SP_KIND_VGPR, 56, 8, 0, 0, 1},
     {SP_SLOT_SRC0, SP_KIND_VGPR, 32, 8, 0, 0, 1},
     {SP_SLOT_SRC1, SP_KIND_VGPR, 40, 8, 0, 0, 1},
     {SP_SLOT_SRC2, SP_KIND_VGPR, 48, 8, 0, 0, 4},
 };
 
-static const struct sp_isa_shape shape_88 = {shape_88_fields, 0x0, 4};
+static const struct sp_isa_shape shape_84 = {shape_84_fields, 4};
 
-static const struct sp_isa_field shape_89_fields[] = {
+static const struct sp_isa_field shape_85_fields[] = {
     {SP_SLOT_SRC1, SP_KIND_VGPR, 40, 8, 0, 0, 1},
 };
 
-static const struct sp_isa_shape shape_89 = {shape_89_fields, 0xffff00ff00000000, 1};
+static const struct sp_isa_shape shape_85 = {shape_85_fields, 1};
 
-static const struct sp_isa_field shape_90_fields[] = {
+static const struct sp_isa_field shape_86_fields[] = {
     {SP_SLOT_SRC0, SP_KIND_VGPR, 32, 8, 0, 0, 1},
     {SP_SLOT_SRC1, SP_KIND_VGPR, 40, 8, 0, 0, 3},
 };
 
-static const struct sp_isa_shape shape_90 = {shape_90_fields, 0xffff000000000000, 2};
+static const struct sp_isa_shape shape_86 = {shape_86_fields, 2};
 
-static const struct sp_isa_field shape_91_fields[] = {
+static const struct sp_isa_field shape_87_fields[] = {
     {SP_SLOT_SRC0, SP_KIND_VGPR, 32, 8, 0, 0, 1},
     {SP_SLOT_SRC1, SP_KIND_VGPR, 40, 8, 0, 0, 4},
 };
 
-static const struct sp_isa_shape shape_91 = {shape_91_fields, 0xffff000000000000, 2};
+static const struct sp_isa_shape shape_87 = {shape_87_fields, 2};
 
-static const struct sp_isa_field shape_92_fields[] = {
+static const struct sp_isa_field shape_88_fields[] = {
     {SP_SLOT_DST, SP_KIND_VGPR, 56, 8, 0, 0, 3},
     {SP_SLOT_SRC0, SP_KIND_VGPR, 32, 8, 0, 0, 1},
 };
 
-static const struct sp_isa_shape shape_92 = {shape_92_fields, 0xffff0000000000, 2};
+static const struct sp_isa_shape shape_88 = {shape_88_fields, 2};
 
 static const struct sp_isa_row rows_ds[] = {
-    [0x0] = {SP_OP_DS_ADD_U32, SP_FORMAT_DS, 0, &shape_73},
-    [0x1] = {SP_OP_DS_SUB_U32, SP_FORMAT_DS, 0, &shape_73},
-    [0x2] = {SP_OP_DS_RSUB_U32, SP_FORMAT_DS, 0, &shape_73},
-    [0x3] = {SP_OP_DS_INC_U32, SP_FORMAT_DS, 0, &shape_73},
-    [0x4] = {SP_OP_DS_DEC_U32, SP_FORMAT_DS, 0, &shape_73},
-    [0x5] = {SP_OP_DS_MIN_I32, SP_FORMAT_DS, 0, &shape_73},
-    [0x6] = {SP_OP_DS_MAX_I32, SP_FORMAT_DS, 0, &shape_73},
-    [0x7] = {SP_OP_DS_MIN_U32, SP_FORMAT_DS, 0, &shape_73},
-    [0x8] = {SP_OP_DS_MAX_U32, SP_FORMAT_DS, 0, &shape_73},
-    [0x9] = {SP_OP_DS_AND_B32, SP_FORMAT_DS, 0, &shape_73},
-    [0xa] = {SP_OP_DS_OR_B32, SP_FORMAT_DS, 0, &shape_73},
-    [0xb] = {SP_OP_DS_XOR_B32, SP_FORMAT_DS, 0, &shape_73},
-    [0xc] = {SP_OP_DS_MSKOR_B32, SP_FORMAT_DS, 0, &shape_74},
-    [0xd] = {SP_OP_DS_STORE_B32, SP_FORMAT_DS, 0, &shape_73},
-    [0xe] = {SP_OP_DS_STORE_2ADDR_B32, SP_FORMAT_DS, SP_ISA_TWO_ADDR, &shape_74},
-    [0xf] = {SP_OP_DS_STORE_2ADDR_STRIDE64_B32, SP_FORMAT_DS, SP_ISA_TWO_ADDR, &shape_74},
-    [0x10] = {SP_OP_DS_CMPSTORE_B32, SP_FORMAT_DS, 0, &shape_74},
-    [0x11] = {SP_OP_DS_CMPSTORE_F32, SP_FORMAT_DS, 0, &shape_74},
-    [0x12] = {SP_OP_DS_MIN_F32, SP_FORMAT_DS, 0, &shape_73},
-    [0x13] = {SP_OP_DS_MAX_F32, SP_FORMAT_DS, 0, &shape_73},
-    [0x14] = {SP_OP_DS_NOP, SP_FORMAT_DS, 0, &shape_75},
-    [0x15] = {SP_OP_DS_ADD_F32, SP_FORMAT_DS, 0, &shape_73},
-    [0x1e] = {SP_OP_DS_STORE_B8, SP_FORMAT_DS, 0, &shape_73},
-    [0x1f] = {SP_OP_DS_STORE_B16, SP_FORMAT_DS, 0, &shape_73},
-    [0x20] = {SP_OP_DS_ADD_RTN_U32, SP_FORMAT_DS, 0, &shape_76},
-    [0x21] = {SP_OP_DS_SUB_RTN_U32, SP_FORMAT_DS, 0, &shape_76},
-    [0x22] = {SP_OP_DS_RSUB_RTN_U32, SP_FORMAT_DS, 0, &shape_76},
-    [0x23] = {SP_OP_DS_INC_RTN_U32, SP_FORMAT_DS, 0, &shape_76},
-    [0x24] = {SP_OP_DS_DEC_RTN_U32, SP_FORMAT_DS, 0, &shape_76},
-    [0x25] = {SP_OP_DS_MIN_RTN_I32, SP_FORMAT_DS, 0, &shape_76},
-    [0x26] = {SP_OP_DS_MAX_RTN_I32, SP_FORMAT_DS, 0, &shape_76},
-    [0x27] = {SP_OP_DS_MIN_RTN_U32, SP_FORMAT_DS, 0, &shape_76},
-    [0x28] = {SP_OP_DS_MAX_RTN_U32, SP_FORMAT_DS, 0, &shape_76},
-    [0x29] = {SP_OP_DS_AND_RTN_B32, SP_FORMAT_DS, 0, &shape_76},
-    [0x2a] = {SP_OP_DS_OR_RTN_B32, SP_FORMAT_DS, 0, &shape_76},
-    [0x2b] = {SP_OP_DS_XOR_RTN_B32, SP_FORMAT_DS, 0, &shape_76},
-    [0x2c] = {SP_OP_DS_MSKOR_RTN_B32, SP_FORMAT_DS, 0, &shape_77},
-    [0x2d] = {SP_OP_DS_STOREXCHG_RTN_B32, SP_FORMAT_DS, 0, &shape_76},
-    [0x2e] = {SP_OP_DS_STOREXCHG_2ADDR_RTN_B32, SP_FORMAT_DS, SP_ISA_TWO_ADDR, &shape_78},
-    [0x2f] = {SP_OP_DS_STOREXCHG_2ADDR_STRIDE64_RTN_B32, SP_FORMAT_DS, SP_ISA_TWO_ADDR, &shape_78},
-    [0x30] = {SP_OP_DS_CMPSTORE_RTN_B32, SP_FORMAT_DS, 0, &shape_77},
-    [0x31] = {SP_OP_DS_CMPSTORE_RTN_F32, SP_FORMAT_DS, 0, &shape_77},
-    [0x32] = {SP_OP_DS_MIN_RTN_F32, SP_FORMAT_DS, 0, &shape_76},
-    [0x33] = {SP_OP_DS_MAX_RTN_F32, SP_FORMAT_DS, 0, &shape_76},
-    [0x34] = {SP_OP_DS_WRAP_RTN_B32, SP_FORMAT_DS, 0, &shape_77},
-    [0x35] = {SP_OP_DS_SWIZZLE_B32, SP_FORMAT_DS, 0, &shape_79},
-    [0x36] = {SP_OP_DS_LOAD_B32, SP_FORMAT_DS, 0, &shape_79},
-    [0x37] = {SP_OP_DS_LOAD_2ADDR_B32, SP_FORMAT_DS, SP_ISA_TWO_ADDR, &shape_80},
-    [0x38] = {SP_OP_DS_LOAD_2ADDR_STRIDE64_B32, SP_FORMAT_DS, SP_ISA_TWO_ADDR, &shape_80},
-    [0x39] = {SP_OP_DS_LOAD_I8, SP_FORMAT_DS, 0, &shape_79},
-    [0x3a] = {SP_OP_DS_LOAD_U8, SP_FORMAT_DS, 0, &shape_79},
-    [0x3b] = {SP_OP_DS_LOAD_I16, SP_FORMAT_DS, 0, &shape_79},
-    [0x3c] = {SP_OP_DS_LOAD_U16, SP_FORMAT_DS, 0, &shape_79},
-    [0x3d] = {SP_OP_DS_CONSUME, SP_FORMAT_DS, 0, &shape_81},
-    [0x3e] = {SP_OP_DS_APPEND, SP_FORMAT_DS, 0, &shape_81},
-    [0x40] = {SP_OP_DS_ADD_U64, SP_FORMAT_DS, 0, &shape_82},
-    [0x41] = {SP_OP_DS_SUB_U64, SP_FORMAT_DS, 0, &shape_82},
-    [0x42] = {SP_OP_DS_RSUB_U64, SP_FORMAT_DS, 0, &shape_82},
-    [0x43] = {SP_OP_DS_INC_U64, SP_FORMAT_DS, 0, &shape_82},
-    [0x44] = {SP_OP_DS_DEC_U64, SP_FORMAT_DS, 0, &shape_82},
-    [0x45] = {SP_OP_DS_MIN_I64, SP_FORMAT_DS, 0, &shape_82},
-    [0x46] = {SP_OP_DS_MAX_I64, SP_FORMAT_DS, 0, &shape_82},
-    [0x47] = {SP_OP_DS_MIN_U64, SP_FORMAT_DS, 0, &shape_82},
-    [0x48] = {SP_OP_DS_MAX_U64, SP_FORMAT_DS, 0, &shape_82},
-    [0x49] = {SP_OP_DS_AND_B64, SP_FORMAT_DS, 0, &shape_82},
-    [0x4a] = {SP_OP_DS_OR_B64, SP_FORMAT_DS, 0, &shape_82},
-    [0x4b] = {SP_OP_DS_XOR_B64, SP_FORMAT_DS, 0, &shape_82},
-    [0x4c] = {SP_OP_DS_MSKOR_B64, SP_FORMAT_DS, 0, &shape_83},
-    [0x4d] = {SP_OP_DS_STORE_B64, SP_FORMAT_DS, 0, &shape_82},
-    [0x4e] = {SP_OP_DS_STORE_2ADDR_B64, SP_FORMAT_DS, SP_ISA_TWO_ADDR, &shape_83},
-    [0x4f] = {SP_OP_DS_STORE_2ADDR_STRIDE64_B64, SP_FORMAT_DS, SP_ISA_TWO_ADDR, &shape_83},
-    [0x50] = {SP_OP_DS_CMPSTORE_B64, SP_FORMAT_DS, 0, &shape_83},
-    [0x51] = {SP_OP_DS_CMPSTORE_F64, SP_FORMAT_DS, 0, &shape_83},
-    [0x52] = {SP_OP_DS_MIN_F64, SP_FORMAT_DS, 0, &shape_82},
-    [0x53] = {SP_OP_DS_MAX_F64, SP_FORMAT_DS, 0, &shape_82},
-    [0x60] = {SP_OP_DS_ADD_RTN_U64, SP_FORMAT_DS, 0, &shape_84},
-    [0x61] = {SP_OP_DS_SUB_RTN_U64, SP_FORMAT_DS, 0, &shape_84},
-    [0x62] = {SP_OP_DS_RSUB_RTN_U64, SP_FORMAT_DS, 0, &shape_84},
-    [0x63] = {SP_OP_DS_INC_RTN_U64, SP_FORMAT_DS, 0, &shape_84},
-    [0x64] = {SP_OP_DS_DEC_RTN_U64, SP_FORMAT_DS, 0, &shape_84},
-    [0x65] = {SP_OP_DS_MIN_RTN_I64, SP_FORMAT_DS, 0, &shape_84},
-    [0x66] = {SP_OP_DS_MAX_RTN_I64, SP_FORMAT_DS, 0, &shape_84},
-    [0x67] = {SP_OP_DS_MIN_RTN_U64, SP_FORMAT_DS, 0, &shape_84},
-    [0x68] = {SP_OP_DS_MAX_RTN_U64, SP_FORMAT_DS, 0, &shape_84},
-    [0x69] = {SP_OP_DS_AND_RTN_B64, SP_FORMAT_DS, 0, &shape_84},
-    [0x6a] = {SP_OP_DS_OR_RTN_B64, SP_FORMAT_DS, 0, &shape_84},
-    [0x6b] = {SP_OP_DS_XOR_RTN_B64, SP_FORMAT_DS, 0, &shape_84},
-    [0x6c] = {SP_OP_DS_MSKOR_RTN_B64, SP_FORMAT_DS, 0, &shape_85},
-    [0x6d] = {SP_OP_DS_STOREXCHG_RTN_B64, SP_FORMAT_DS, 0, &shape_84},
-    [0x6e] = {SP_OP_DS_STOREXCHG_2ADDR_RTN_B64, SP_FORMAT_DS, SP_ISA_TWO_ADDR, &shape_86},
-    [0x6f] = {SP_OP_DS_STOREXCHG_2ADDR_STRIDE64_RTN_B64, SP_FORMAT_DS, SP_ISA_TWO_ADDR, &shape_86},
-    [0x70] = {SP_OP_DS_CMPSTORE_RTN_B64, SP_FORMAT_DS, 0, &shape_85},
-    [0x71] = {SP_OP_DS_CMPSTORE_RTN_F64, SP_FORMAT_DS, 0, &shape_85},
-    [0x72] = {SP_OP_DS_MIN_RTN_F64, SP_FORMAT_DS, 0, &shape_84},
-    [0x73] = {SP_OP_DS_MAX_RTN_F64, SP_FORMAT_DS, 0, &shape_84},
-    [0x76] = {SP_OP_DS_LOAD_B64, SP_FORMAT_DS, 0, &shape_80},
-    [0x77] = {SP_OP_DS_LOAD_2ADDR_B64, SP_FORMAT_DS, SP_ISA_TWO_ADDR, &shape_87},
-    [0x78] = {SP_OP_DS_LOAD_2ADDR_STRIDE64_B64, SP_FORMAT_DS, SP_ISA_TWO_ADDR, &shape_87},
-    [0x79] = {SP_OP_DS_ADD_RTN_F32, SP_FORMAT_DS, 0, &shape_76},
-    [0x7e] = {SP_OP_DS_CONDXCHG32_RTN_B64, SP_FORMAT_DS, 0, &shape_84},
-    [0xa0] = {SP_OP_DS_STORE_B8_D16_HI, SP_FORMAT_DS, 0, &shape_73},
-    [0xa1] = {SP_OP_DS_STORE_B16_D16_HI, SP_FORMAT_DS, 0, &shape_73},
-    [0xa2] = {SP_OP_DS_LOAD_U8_D16, SP_FORMAT_DS, 0, &shape_79},
-    [0xa3] = {SP_OP_DS_LOAD_U8_D16_HI, SP_FORMAT_DS, 0, &shape_79},
-    [0xa4] = {SP_OP_DS_LOAD_I8_D16, SP_FORMAT_DS, 0, &shape_79},
-    [0xa5] = {SP_OP_DS_LOAD_I8_D16_HI, SP_FORMAT_DS, 0, &shape_79},
-    [0xa6] = {SP_OP_DS_LOAD_U16_D16, SP_FORMAT_DS, 0, &shape_79},
-    [0xa7] = {SP_OP_DS_LOAD_U16_D16_HI, SP_FORMAT_DS, 0, &shape_79},
-    [0xad] = {SP_OP_DS_BVH_STACK_RTN_B32, SP_FORMAT_DS, 0, &shape_88},
-    [0xb0] = {SP_OP_DS_STORE_ADDTID_B32, SP_FORMAT_DS, 0, &shape_89},
-    [0xb1] = {SP_OP_DS_LOAD_ADDTID_B32, SP_FORMAT_DS, 0, &shape_81},
-    [0xb2] = {SP_OP_DS_PERMUTE_B32, SP_FORMAT_DS, 0, &shape_76},
-    [0xb3] = {SP_OP_DS_BPERMUTE_B32, SP_FORMAT_DS, 0, &shape_76},
-    [0xde] = {SP_OP_DS_STORE_B96, SP_FORMAT_DS, 0, &shape_90},
-    [0xdf] = {SP_OP_DS_STORE_B128, SP_FORMAT_DS, 0, &shape_91},
-    [0xfe] = {SP_OP_DS_LOAD_B96, SP_FORMAT_DS, 0, &shape_92},
-    [0xff] = {SP_OP_DS_LOAD_B128, SP_FORMAT_DS, 0, &shape_87},
+    [0x0] = {SP_OP_DS_ADD_U32, SP_FORMAT_DS, 0, &shape_70},
+    [0x1] = {SP_OP_DS_SUB_U32, SP_FORMAT_DS, 0, &shape_70},
+    [0x2] = {SP_OP_DS_RSUB_U32, SP_FORMAT_DS, 0, &shape_70},
+    [0x3] = {SP_OP_DS_INC_U32, SP_FORMAT_DS, 0, &shape_70},
+    [0x4] = {SP_OP_DS_DEC_U32, SP_FORMAT_DS, 0, &shape_70},
+    [0x5] = {SP_OP_DS_MIN_I32, SP_FORMAT_DS, 0, &shape_70},
+    [0x6] = {SP_OP_DS_MAX_I32, SP_FORMAT_DS, 0, &shape_70},
+    [0x7] = {SP_OP_DS_MIN_U32, SP_FORMAT_DS, 0, &shape_70},
+    [0x8] = {SP_OP_DS_MAX_U32, SP_FORMAT_DS, 0, &shape_70},
+    [0x9] = {SP_OP_DS_AND_B32, SP_FORMAT_DS, 0, &shape_70},
+    [0xa] = {SP_OP_DS_OR_B32, SP_FORMAT_DS, 0, &shape_70},
+    [0xb] = {SP_OP_DS_XOR_B32, SP_FORMAT_DS, 0, &shape_70},
+    [0xc] = {SP_OP_DS_MSKOR_B32, SP_FORMAT_DS, 0, &shape_71},
+    [0xd] = {SP_OP_DS_STORE_B32, SP_FORMAT_DS, 0, &shape_70},
+    [0xe] = {SP_OP_DS_STORE_2ADDR_B32, SP_FORMAT_DS, SP_ISA_TWO_ADDR, &shape_71},
+    [0xf] = {SP_OP_DS_STORE_2ADDR_STRIDE64_B32, SP_FORMAT_DS, SP_ISA_TWO_ADDR, &shape_71},
+    [0x10] = {SP_OP_DS_CMPSTORE_B32, SP_FORMAT_DS, 0, &shape_71},
+    [0x11] = {SP_OP_DS_CMPSTORE_F32, SP_FORMAT_DS, 0, &shape_71},
+    [0x12] = {SP_OP_DS_MIN_F32, SP_FORMAT_DS, 0, &shape_70},
+    [0x13] = {SP_OP_DS_MAX_F32, SP_FORMAT_DS, 0, &shape_70},
+    [0x14] = {SP_OP_DS_NOP, SP_FORMAT_DS, 0, &shape_12},
+    [0x15] = {SP_OP_DS_ADD_F32, SP_FORMAT_DS, 0, &shape_70},
+    [0x1e] = {SP_OP_DS_STORE_B8, SP_FORMAT_DS, 0, &shape_70},
+    [0x1f] = {SP_OP_DS_STORE_B16, SP_FORMAT_DS, 0, &shape_70},
+    [0x20] = {SP_OP_DS_ADD_RTN_U32, SP_FORMAT_DS, 0, &shape_72},
+    [0x21] = {SP_OP_DS_SUB_RTN_U32, SP_FORMAT_DS, 0, &shape_72},
+    [0x22] = {SP_OP_DS_RSUB_RTN_U32, SP_FORMAT_DS, 0, &shape_72},
+    [0x23] = {SP_OP_DS_INC_RTN_U32, SP_FORMAT_DS, 0, &shape_72},
+    [0x24] = {SP_OP_DS_DEC_RTN_U32, SP_FORMAT_DS, 0, &shape_72},
+    [0x25] = {SP_OP_DS_MIN_RTN_I32, SP_FORMAT_DS, 0, &shape_72},
+    [0x26] = {SP_OP_DS_MAX_RTN_I32, SP_FORMAT_DS, 0, &shape_72},
+    [0x27] = {SP_OP_DS_MIN_RTN_U32, SP_FORMAT_DS, 0, &shape_72},
+    [0x28] = {SP_OP_DS_MAX_RTN_U32, SP_FORMAT_DS, 0, &shape_72},
+    [0x29] = {SP_OP_DS_AND_RTN_B32, SP_FORMAT_DS, 0, &shape_72},
+    [0x2a] = {SP_OP_DS_OR_RTN_B32, SP_FORMAT_DS, 0, &shape_72},
+    [0x2b] = {SP_OP_DS_XOR_RTN_B32, SP_FORMAT_DS, 0, &shape_72},
+    [0x2c] = {SP_OP_DS_MSKOR_RTN_B32, SP_FORMAT_DS, 0, &shape_73},
+    [0x2d] = {SP_OP_DS_STOREXCHG_RTN_B32, SP_FORMAT_DS, 0, &shape_72},
+    [0x2e] = {SP_OP_DS_STOREXCHG_2ADDR_RTN_B32, SP_FORMAT_DS, SP_ISA_TWO_ADDR, &shape_74},
+    [0x2f] = {SP_OP_DS_STOREXCHG_2ADDR_STRIDE64_RTN_B32, SP_FORMAT_DS, SP_ISA_TWO_ADDR, &shape_74},
+    [0x30] = {SP_OP_DS_CMPSTORE_RTN_B32, SP_FORMAT_DS, 0, &shape_73},
+    [0x31] = {SP_OP_DS_CMPSTORE_RTN_F32, SP_FORMAT_DS, 0, &shape_73},
+    [0x32] = {SP_OP_DS_MIN_RTN_F32, SP_FORMAT_DS, 0, &shape_72},
+    [0x33] = {SP_OP_DS_MAX_RTN_F32, SP_FORMAT_DS, 0, &shape_72},
+    [0x34] = {SP_OP_DS_WRAP_RTN_B32, SP_FORMAT_DS, 0, &shape_73},
+    [0x35] = {SP_OP_DS_SWIZZLE_B32, SP_FORMAT_DS, 0, &shape_75},
+    [0x36] = {SP_OP_DS_LOAD_B32, SP_FORMAT_DS, 0, &shape_75},
+    [0x37] = {SP_OP_DS_LOAD_2ADDR_B32, SP_FORMAT_DS, SP_ISA_TWO_ADDR, &shape_76},
+    [0x38] = {SP_OP_DS_LOAD_2ADDR_STRIDE64_B32, SP_FORMAT_DS, SP_ISA_TWO_ADDR, &shape_76},
+    [0x39] = {SP_OP_DS_LOAD_I8, SP_FORMAT_DS, 0, &shape_75},
+    [0x3a] = {SP_OP_DS_LOAD_U8, SP_FORMAT_DS, 0, &shape_75},
+    [0x3b] = {SP_OP_DS_LOAD_I16, SP_FORMAT_DS, 0, &shape_75},
+    [0x3c] = {SP_OP_DS_LOAD_U16, SP_FORMAT_DS, 0, &shape_75},
+    [0x3d] = {SP_OP_DS_CONSUME, SP_FORMAT_DS, 0, &shape_77},
+    [0x3e] = {SP_OP_DS_APPEND, SP_FORMAT_DS, 0, &shape_77},
+    [0x40] = {SP_OP_DS_ADD_U64, SP_FORMAT_DS, 0, &shape_78},
+    [0x41] = {SP_OP_DS_SUB_U64, SP_FORMAT_DS, 0, &shape_78},
+    [0x42] = {SP_OP_DS_RSUB_U64, SP_FORMAT_DS, 0, &shape_78},
+    [0x43] = {SP_OP_DS_INC_U64, SP_FORMAT_DS, 0, &shape_78},
+    [0x44] = {SP_OP_DS_DEC_U64, SP_FORMAT_DS, 0, &shape_78},
+    [0x45] = {SP_OP_DS_MIN_I64, SP_FORMAT_DS, 0, &shape_78},
+    [0x46] = {SP_OP_DS_MAX_I64, SP_FORMAT_DS, 0, &shape_78},
+    [0x47] = {SP_OP_DS_MIN_U64, SP_FORMAT_DS, 0, &shape_78},
+    [0x48] = {SP_OP_DS_MAX_U64, SP_FORMAT_DS, 0, &shape_78},
+    [0x49] = {SP_OP_DS_AND_B64, SP_FORMAT_DS, 0, &shape_78},
+    [0x4a] = {SP_OP_DS_OR_B64, SP_FORMAT_DS, 0, &shape_78},
+    [0x4b] = {SP_OP_DS_XOR_B64, SP_FORMAT_DS, 0, &shape_78},
+    [0x4c] = {SP_OP_DS_MSKOR_B64, SP_FORMAT_DS, 0, &shape_79},
+    [0x4d] = {SP_OP_DS_STORE_B64, SP_FORMAT_DS, 0, &shape_78},
+    [0x4e] = {SP_OP_DS_STORE_2ADDR_B64, SP_FORMAT_DS, SP_ISA_TWO_ADDR, &shape_79},
+    [0x4f] = {SP_OP_DS_STORE_2ADDR_STRIDE64_B64, SP_FORMAT_DS, SP_ISA_TWO_ADDR, &shape_79},
+    [0x50] = {SP_OP_DS_CMPSTORE_B64, SP_FORMAT_DS, 0, &shape_79},
+    [0x51] = {SP_OP_DS_CMPSTORE_F64, SP_FORMAT_DS, 0, &shape_79},
+    [0x52] = {SP_OP_DS_MIN_F64, SP_FORMAT_DS, 0, &shape_78},
+    [0x53] = {SP_OP_DS_MAX_F64, SP_FORMAT_DS, 0, &shape_78},
+    [0x60] = {SP_OP_DS_ADD_RTN_U64, SP_FORMAT_DS, 0, &shape_80},
+    [0x61] = {SP_OP_DS_SUB_RTN_U64, SP_FORMAT_DS, 0, &shape_80},
+    [0x62] = {SP_OP_DS_RSUB_RTN_U64, SP_FORMAT_DS, 0, &shape_80},
+    [0x63] = {SP_OP_DS_INC_RTN_U64, SP_FORMAT_DS, 0, &shape_80},
+    [0x64] = {SP_OP_DS_DEC_RTN_U64, SP_FORMAT_DS, 0, &shape_80},
+    [0x65] = {SP_OP_DS_MIN_RTN_I64, SP_FORMAT_DS, 0, &shape_80},
+    [0x66] = {SP_OP_DS_MAX_RTN_I64, SP_FORMAT_DS, 0, &shape_80},
+    [0x67] = {SP_OP_DS_MIN_RTN_U64, SP_FORMAT_DS, 0, &shape_80},
+    [0x68] = {SP_OP_DS_MAX_RTN_U64, SP_FORMAT_DS, 0, &shape_80},
+    [0x69] = {SP_OP_DS_AND_RTN_B64, SP_FORMAT_DS, 0, &shape_80},
+    [0x6a] = {SP_OP_DS_OR_RTN_B64, SP_FORMAT_DS, 0, &shape_80},
+    [0x6b] = {SP_OP_DS_XOR_RTN_B64, SP_FORMAT_DS, 0, &shape_80},
+    [0x6c] = {SP_OP_DS_MSKOR_RTN_B64, SP_FORMAT_DS, 0, &shape_81},
+    [0x6d] = {SP_OP_DS_STOREXCHG_RTN_B64, SP_FORMAT_DS, 0, &shape_80},
+    [0x6e] = {SP_OP_DS_STOREXCHG_2ADDR_RTN_B64, SP_FORMAT_DS, SP_ISA_TWO_ADDR, &shape_82},
+    [0x6f] = {SP_OP_DS_STOREXCHG_2ADDR_STRIDE64_RTN_B64, SP_FORMAT_DS, SP_ISA_TWO_ADDR, &shape_82},
+    [0x70] = {SP_OP_DS_CMPSTORE_RTN_B64, SP_FORMAT_DS, 0, &shape_81},
+    [0x71] = {SP_OP_DS_CMPSTORE_RTN_F64, SP_FORMAT_DS, 0, &shape_81},
+    [0x72] = {SP_OP_DS_MIN_RTN_F64, SP_FORMAT_DS, 0, &shape_80},
+    [0x73] = {SP_OP_DS_MAX_RTN_F64, SP_FORMAT_DS, 0, &shape_80},
+    [0x76] = {SP_OP_DS_LOAD_B64, SP_FORMAT_DS, 0, &shape_76},
+    [0x77] = {SP_OP_DS_LOAD_2ADDR_B64, SP_FORMAT_DS, SP_ISA_TWO_ADDR, &shape_83},
+    [0x78] = {SP_OP_DS_LOAD_2ADDR_STRIDE64_B64, SP_FORMAT_DS, SP_ISA_TWO_ADDR, &shape_83},
+    [0x79] = {SP_OP_DS_ADD_RTN_F32, SP_FORMAT_DS, 0, &shape_72},
+    [0x7e] = {SP_OP_DS_CONDXCHG32_RTN_B64, SP_FORMAT_DS, 0, &shape_80},
+    [0xa0] = {SP_OP_DS_STORE_B8_D16_HI, SP_FORMAT_DS, 0, &shape_70},
+    [0xa1] = {SP_OP_DS_STORE_B16_D16_HI, SP_FORMAT_DS, 0, &shape_70},
+    [0xa2] = {SP_OP_DS_LOAD_U8_D16, SP_FORMAT_DS, 0, &shape_75},
+    [0xa3] = {SP_OP_DS_LOAD_U8_D16_HI, SP_FORMAT_DS, 0, &shape_75},
+    [0xa4] = {SP_OP_DS_LOAD_I8_D16, SP_FORMAT_DS, 0, &shape_75},
+    [0xa5] = {SP_OP_DS_LOAD_I8_D16_HI, SP_FORMAT_DS, 0, &shape_75},
+    [0xa6] = {SP_OP_DS_LOAD_U16_D16, SP_FORMAT_DS, 0, &shape_75},
+    [0xa7] = {SP_OP_DS_LOAD_U16_D16_HI, SP_FORMAT_DS, 0, &shape_75},
+    [0xad] = {SP_OP_DS_BVH_STACK_RTN_B32, SP_FORMAT_DS, 0, &shape_84},
+    [0xb0] = {SP_OP_DS_STORE_ADDTID_B32, SP_FORMAT_DS, 0, &shape_85},
+    [0xb1] = {SP_OP_DS_LOAD_ADDTID_B32, SP_FORMAT_DS, 0, &shape_77},
+    [0xb2] = {SP_OP_DS_PERMUTE_B32, SP_FORMAT_DS, 0, &shape_72},
+    [0xb3] = {SP_OP_DS_BPERMUTE_B32, SP_FORMAT_DS, 0, &shape_72},
+    [0xde] = {SP_OP_DS_STORE_B96, SP_FORMAT_DS, 0, &shape_86},
+    [0xdf] = {SP_OP_DS_STORE_B128, SP_FORMAT_DS, 0, &shape_87},
+    [0xfe] = {SP_OP_DS_LOAD_B96, SP_FORMAT_DS, 0, &shape_88},
+    [0xff] = {SP_OP_DS_LOAD_B128, SP_FORMAT_DS, 0, &shape_83},
 };
 
 static const struct sp_isa_field modifiers_ds[] = {
@@ -1894,119 +1882,117 @@ static const struct sp_isa_field modifiers_dpp16[] = {
     {SP_SLOT_ROW_MASK, SP_KIND_RAW, 28, 4, 0, 0, 0},
 };
 
-static const struct sp_isa_field shape_93_fields[] = {
+static const struct sp_isa_field shape_89_fields[] = {
     {SP_SLOT_DST, SP_KIND_SCALAR, 6, 7, 0, 0, 1},
     {SP_SLOT_SBASE, SP_KIND_PAIR, 0, 6, 0, 0, 2},
     {SP_SLOT_SOFFSET, SP_KIND_SCALAR, 57, 7, 0, 0, 0},
 };
 
-static const struct sp_isa_shape shape_93 = {shape_93_fields, 0x0, 3};
+static const struct sp_isa_shape shape_89 = {shape_89_fields, 3};
+
+static const struct sp_isa_field shape_90_fields[] = {
+    {SP_SLOT_DST, SP_KIND_SCALAR, 6, 7, 0, 0, 2},
+    {SP_SLOT_SBASE, SP_KIND_PAIR, 0, 6, 0, 0, 2},
+    {SP_SLOT_SOFFSET, SP_KIND_SCALAR, 57, 7, 0, 0, 0},
+};
+
+static const struct sp_isa_shape shape_90 = {shape_90_fields, 3};
+
+static const struct sp_isa_field shape_91_fields[] = {
+    {SP_SLOT_DST, SP_KIND_SCALAR, 6, 7, 0, 0, 4},
+    {SP_SLOT_SBASE, SP_KIND_PAIR, 0, 6, 0, 0, 2},
+    {SP_SLOT_SOFFSET, SP_KIND_SCALAR, 57, 7, 0, 0, 0},
+};
+
+static const struct sp_isa_shape shape_91 = {shape_91_fields, 3};
+
+static const struct sp_isa_field shape_92_fields[] = {
+    {SP_SLOT_DST, SP_KIND_SCALAR, 6, 7, 0, 0, 8},
+    {SP_SLOT_SBASE, SP_KIND_PAIR, 0, 6, 0, 0, 2},
+    {SP_SLOT_SOFFSET, SP_KIND_SCALAR, 57, 7, 0, 0, 0},
+};
+
+static const struct sp_isa_shape shape_92 = {shape_92_fields, 3};
+
+static const struct sp_isa_field shape_93_fields[] = {
+    {SP_SLOT_DST, SP_KIND_SCALAR, 6, 7, 0, 0, 16},
+    {SP_SLOT_SBASE, SP_KIND_PAIR, 0, 6, 0, 0, 2},
+    {SP_SLOT_SOFFSET, SP_KIND_SCALAR, 57, 7, 0, 0, 0},
+};
+
+static const struct sp_isa_shape shape_93 = {shape_93_fields, 3};
 
 static const struct sp_isa_field shape_94_fields[] = {
-    {SP_SLOT_DST, SP_KIND_SCALAR, 6, 7, 0, 0, 2},
-    {SP_SLOT_SBASE, SP_KIND_PAIR, 0, 6, 0, 0, 2},
-    {SP_SLOT_SOFFSET, SP_KIND_SCALAR, 57, 7, 0, 0, 0},
-};
-
-static const struct sp_isa_shape shape_94 = {shape_94_fields, 0x0, 3};
-
-static const struct sp_isa_field shape_95_fields[] = {
-    {SP_SLOT_DST, SP_KIND_SCALAR, 6, 7, 0, 0, 4},
-    {SP_SLOT_SBASE, SP_KIND_PAIR, 0, 6, 0, 0, 2},
-    {SP_SLOT_SOFFSET, SP_KIND_SCALAR, 57, 7, 0, 0, 0},
-};
-
-static const struct sp_isa_shape shape_95 = {shape_95_fields, 0x0, 3};
-
-static const struct sp_isa_field shape_96_fields[] = {
-    {SP_SLOT_DST, SP_KIND_SCALAR, 6, 7, 0, 0, 8},
-    {SP_SLOT_SBASE, SP_KIND_PAIR, 0, 6, 0, 0, 2},
-    {SP_SLOT_SOFFSET, SP_KIND_SCALAR, 57, 7, 0, 0, 0},
-};
-
-static const struct sp_isa_shape shape_96 = {shape_96_fields, 0x0, 3};
-
-static const struct sp_isa_field shape_97_fields[] = {
-    {SP_SLOT_DST, SP_KIND_SCALAR, 6, 7, 0, 0, 16},
-    {SP_SLOT_SBASE, SP_KIND_PAIR, 0, 6, 0, 0, 2},
-    {SP_SLOT_SOFFSET, SP_KIND_SCALAR, 57, 7, 0, 0, 0},
-};
-
-static const struct sp_isa_shape shape_97 = {shape_97_fields, 0x0, 3};
-
-static const struct sp_isa_field shape_98_fields[] = {
     {SP_SLOT_DST, SP_KIND_SCALAR, 6, 7, 0, 0, 1},
     {SP_SLOT_SBASE, SP_KIND_PAIR, 0, 6, 0, 0, 4},
     {SP_SLOT_SOFFSET, SP_KIND_SCALAR, 57, 7, 0, 0, 0},
 };
 
-static const struct sp_isa_shape shape_98 = {shape_98_fields, 0x0, 3};
+static const struct sp_isa_shape shape_94 = {shape_94_fields, 3};
 
-static const struct sp_isa_field shape_99_fields[] = {
+static const struct sp_isa_field shape_95_fields[] = {
     {SP_SLOT_DST, SP_KIND_SCALAR, 6, 7, 0, 0, 2},
     {SP_SLOT_SBASE, SP_KIND_PAIR, 0, 6, 0, 0, 4},
     {SP_SLOT_SOFFSET, SP_KIND_SCALAR, 57, 7, 0, 0, 0},
 };
 
-static const struct sp_isa_shape shape_99 = {shape_99_fields, 0x0, 3};
+static const struct sp_isa_shape shape_95 = {shape_95_fields, 3};
 
-static const struct sp_isa_field shape_100_fields[] = {
+static const struct sp_isa_field shape_96_fields[] = {
     {SP_SLOT_DST, SP_KIND_SCALAR, 6, 7, 0, 0, 4},
     {SP_SLOT_SBASE, SP_KIND_PAIR, 0, 6, 0, 0, 4},
     {SP_SLOT_SOFFSET, SP_KIND_SCALAR, 57, 7, 0, 0, 0},
 };
 
-static const struct sp_isa_shape shape_100 = {shape_100_fields, 0x0, 3};
+static const struct sp_isa_shape shape_96 = {shape_96_fields, 3};
 
-static const struct sp_isa_field shape_101_fields[] = {
+static const struct sp_isa_field shape_97_fields[] = {
     {SP_SLOT_DST, SP_KIND_SCALAR, 6, 7, 0, 0, 8},
     {SP_SLOT_SBASE, SP_KIND_PAIR, 0, 6, 0, 0, 4},
     {SP_SLOT_SOFFSET, SP_KIND_SCALAR, 57, 7, 0, 0, 0},
 };
 
-static const struct sp_isa_shape shape_101 = {shape_101_fields, 0x0, 3};
+static const struct sp_isa_shape shape_97 = {shape_97_fields, 3};
 
-static const struct sp_isa_field shape_102_fields[] = {
+static const struct sp_isa_field shape_98_fields[] = {
     {SP_SLOT_DST, SP_KIND_SCALAR, 6, 7, 0, 0, 16},
     {SP_SLOT_SBASE, SP_KIND_PAIR, 0, 6, 0, 0, 4},
     {SP_SLOT_SOFFSET, SP_KIND_SCALAR, 57, 7, 0, 0, 0},
 };
 
-static const struct sp_isa_shape shape_102 = {shape_102_fields, 0x0, 3};
+static const struct sp_isa_shape shape_98 = {shape_98_fields, 3};
 
-static const struct sp_isa_shape shape_103 = {NULL, 0x1fff, 0};
-
-static const struct sp_isa_field shape_104_fields[] = {
+static const struct sp_isa_field shape_99_fields[] = {
     {SP_SLOT_DST, SP_KIND_SCALAR, 6, 7, 0, 0, 0},
     {SP_SLOT_SBASE, SP_KIND_PAIR, 0, 6, 0, 0, 2},
     {SP_SLOT_SOFFSET, SP_KIND_SCALAR, 57, 7, 0, 0, 0},
 };
 
-static const struct sp_isa_shape shape_104 = {shape_104_fields, 0x0, 3};
+static const struct sp_isa_shape shape_99 = {shape_99_fields, 3};
 
-static const struct sp_isa_field shape_105_fields[] = {
+static const struct sp_isa_field shape_100_fields[] = {
     {SP_SLOT_DST, SP_KIND_SCALAR, 6, 7, 0, 0, 0},
     {SP_SLOT_SBASE, SP_KIND_PAIR, 0, 6, 0, 0, 4},
     {SP_SLOT_SOFFSET, SP_KIND_SCALAR, 57, 7, 0, 0, 0},
 };
 
-static const struct sp_isa_shape shape_105 = {shape_105_fields, 0x0, 3};
+static const struct sp_isa_shape shape_100 = {shape_100_fields, 3};
 
 static const struct sp_isa_row rows_smem[] = {
-    [0x0] = {SP_OP_S_LOAD_B32, SP_FORMAT_SMEM, 0, &shape_93},
-    [0x1] = {SP_OP_S_LOAD_B64, SP_FORMAT_SMEM, 0, &shape_94},
-    [0x2] = {SP_OP_S_LOAD_B128, SP_FORMAT_SMEM, 0, &shape_95},
-    [0x3] = {SP_OP_S_LOAD_B256, SP_FORMAT_SMEM, 0, &shape_96},
-    [0x4] = {SP_OP_S_LOAD_B512, SP_FORMAT_SMEM, 0, &shape_97},
-    [0x8] = {SP_OP_S_BUFFER_LOAD_B32, SP_FORMAT_SMEM, 0, &shape_98},
-    [0x9] = {SP_OP_S_BUFFER_LOAD_B64, SP_FORMAT_SMEM, 0, &shape_99},
-    [0xa] = {SP_OP_S_BUFFER_LOAD_B128, SP_FORMAT_SMEM, 0, &shape_100},
-    [0xb] = {SP_OP_S_BUFFER_LOAD_B256, SP_FORMAT_SMEM, 0, &shape_101},
-    [0xc] = {SP_OP_S_BUFFER_LOAD_B512, SP_FORMAT_SMEM, 0, &shape_102},
-    [0x20] = {SP_OP_S_GL1_INV, SP_FORMAT_SMEM, 0, &shape_103},
-    [0x21] = {SP_OP_S_DCACHE_INV, SP_FORMAT_SMEM, 0, &shape_103},
-    [0x22] = {SP_OP_S_ATC_PROBE, SP_FORMAT_SMEM, 0, &shape_104},
-    [0x23] = {SP_OP_S_ATC_PROBE_BUFFER, SP_FORMAT_SMEM, 0, &shape_105},
+    [0x0] = {SP_OP_S_LOAD_B32, SP_FORMAT_SMEM, 0, &shape_89},
+    [0x1] = {SP_OP_S_LOAD_B64, SP_FORMAT_SMEM, 0, &shape_90},
+    [0x2] = {SP_OP_S_LOAD_B128, SP_FORMAT_SMEM, 0, &shape_91},
+    [0x3] = {SP_OP_S_LOAD_B256, SP_FORMAT_SMEM, 0, &shape_92},
+    [0x4] = {SP_OP_S_LOAD_B512, SP_FORMAT_SMEM, 0, &shape_93},
+    [0x8] = {SP_OP_S_BUFFER_LOAD_B32, SP_FORMAT_SMEM, 0, &shape_94},
+    [0x9] = {SP_OP_S_BUFFER_LOAD_B64, SP_FORMAT_SMEM, 0, &shape_95},
+    [0xa] = {SP_OP_S_BUFFER_LOAD_B128, SP_FORMAT_SMEM, 0, &shape_96},
+    [0xb] = {SP_OP_S_BUFFER_LOAD_B256, SP_FORMAT_SMEM, 0, &shape_97},
+    [0xc] = {SP_OP_S_BUFFER_LOAD_B512, SP_FORMAT_SMEM, 0, &shape_98},
+    [0x20] = {SP_OP_S_GL1_INV, SP_FORMAT_SMEM, 0, &shape_12},
+    [0x21] = {SP_OP_S_DCACHE_INV, SP_FORMAT_SMEM, 0, &shape_12},
+    [0x22] = {SP_OP_S_ATC_PROBE, SP_FORMAT_SMEM, 0, &shape_99},
+    [0x23] = {SP_OP_S_ATC_PROBE_BUFFER, SP_FORMAT_SMEM, 0, &shape_100},
 };
 
 static const struct sp_isa_field modifiers_smem[] = {
@@ -2016,338 +2002,338 @@ static const struct sp_isa_field modifiers_smem[] = {
     {SP_SLOT_SOFFSET, SP_KIND_SCALAR, 57, 7, 0, 0, 0},
 };
 
-static const struct sp_isa_field shape_106_fields[] = {
+static const struct sp_isa_field shape_101_fields[] = {
     {SP_SLOT_DST, SP_KIND_VGPR, 56, 8, 0, 0, 1},
     {SP_SLOT_SRC0, SP_KIND_VGPR, 32, 8, 0, 0, 0},
 };
 
-static const struct sp_isa_shape shape_106 = {shape_106_fields, 0xff0000000000, 2};
+static const struct sp_isa_shape shape_101 = {shape_101_fields, 2};
+
+static const struct sp_isa_field shape_102_fields[] = {
+    {SP_SLOT_DST, SP_KIND_VGPR, 56, 8, 0, 0, 2},
+    {SP_SLOT_SRC0, SP_KIND_VGPR, 32, 8, 0, 0, 0},
+};
+
+static const struct sp_isa_shape shape_102 = {shape_102_fields, 2};
+
+static const struct sp_isa_field shape_103_fields[] = {
+    {SP_SLOT_DST, SP_KIND_VGPR, 56, 8, 0, 0, 3},
+    {SP_SLOT_SRC0, SP_KIND_VGPR, 32, 8, 0, 0, 0},
+};
+
+static const struct sp_isa_shape shape_103 = {shape_103_fields, 2};
+
+static const struct sp_isa_field shape_104_fields[] = {
+    {SP_SLOT_DST, SP_KIND_VGPR, 56, 8, 0, 0, 4},
+    {SP_SLOT_SRC0, SP_KIND_VGPR, 32, 8, 0, 0, 0},
+};
+
+static const struct sp_isa_shape shape_104 = {shape_104_fields, 2};
+
+static const struct sp_isa_field shape_105_fields[] = {
+    {SP_SLOT_SRC0, SP_KIND_VGPR, 32, 8, 0, 0, 0},
+    {SP_SLOT_SRC1, SP_KIND_VGPR, 40, 8, 0, 0, 1},
+};
+
+static const struct sp_isa_shape shape_105 = {shape_105_fields, 2};
+
+static const struct sp_isa_field shape_106_fields[] = {
+    {SP_SLOT_SRC0, SP_KIND_VGPR, 32, 8, 0, 0, 0},
+    {SP_SLOT_SRC1, SP_KIND_VGPR, 40, 8, 0, 0, 2},
+};
+
+static const struct sp_isa_shape shape_106 = {shape_106_fields, 2};
 
 static const struct sp_isa_field shape_107_fields[] = {
-    {SP_SLOT_DST, SP_KIND_VGPR, 56, 8, 0, 0, 2},
     {SP_SLOT_SRC0, SP_KIND_VGPR, 32, 8, 0, 0, 0},
+    {SP_SLOT_SRC1, SP_KIND_VGPR, 40, 8, 0, 0, 3},
 };
 
-static const struct sp_isa_shape shape_107 = {shape_107_fields, 0xff0000000000, 2};
+static const struct sp_isa_shape shape_107 = {shape_107_fields, 2};
 
 static const struct sp_isa_field shape_108_fields[] = {
-    {SP_SLOT_DST, SP_KIND_VGPR, 56, 8, 0, 0, 3},
     {SP_SLOT_SRC0, SP_KIND_VGPR, 32, 8, 0, 0, 0},
+    {SP_SLOT_SRC1, SP_KIND_VGPR, 40, 8, 0, 0, 4},
 };
 
-static const struct sp_isa_shape shape_108 = {shape_108_fields, 0xff0000000000, 2};
+static const struct sp_isa_shape shape_108 = {shape_108_fields, 2};
 
 static const struct sp_isa_field shape_109_fields[] = {
-    {SP_SLOT_DST, SP_KIND_VGPR, 56, 8, 0, 0, 4},
+    {SP_SLOT_DST, SP_KIND_VGPR, 56, 8, 0, 0, 1},
     {SP_SLOT_SRC0, SP_KIND_VGPR, 32, 8, 0, 0, 0},
+    {SP_SLOT_SRC1, SP_KIND_VGPR, 40, 8, 0, 0, 1},
 };
 
-static const struct sp_isa_shape shape_109 = {shape_109_fields, 0xff0000000000, 2};
+static const struct sp_isa_shape shape_109 = {shape_109_fields, 3};
 
 static const struct sp_isa_field shape_110_fields[] = {
+    {SP_SLOT_DST, SP_KIND_VGPR, 56, 8, 0, 0, 1},
     {SP_SLOT_SRC0, SP_KIND_VGPR, 32, 8, 0, 0, 0},
-    {SP_SLOT_SRC1, SP_KIND_VGPR, 40, 8, 0, 0, 1},
+    {SP_SLOT_SRC1, SP_KIND_VGPR, 40, 8, 0, 0, 2},
 };
 
-static const struct sp_isa_shape shape_110 = {shape_110_fields, 0xff00000000000000, 2};
+static const struct sp_isa_shape shape_110 = {shape_110_fields, 3};
 
 static const struct sp_isa_field shape_111_fields[] = {
+    {SP_SLOT_DST, SP_KIND_VGPR, 56, 8, 0, 0, 2},
     {SP_SLOT_SRC0, SP_KIND_VGPR, 32, 8, 0, 0, 0},
     {SP_SLOT_SRC1, SP_KIND_VGPR, 40, 8, 0, 0, 2},
 };
 
-static const struct sp_isa_shape shape_111 = {shape_111_fields, 0xff00000000000000, 2};
+static const struct sp_isa_shape shape_111 = {shape_111_fields, 3};
 
 static const struct sp_isa_field shape_112_fields[] = {
+    {SP_SLOT_DST, SP_KIND_VGPR, 56, 8, 0, 0, 2},
     {SP_SLOT_SRC0, SP_KIND_VGPR, 32, 8, 0, 0, 0},
-    {SP_SLOT_SRC1, SP_KIND_VGPR, 40, 8, 0, 0, 3},
+    {SP_SLOT_SRC1, SP_KIND_VGPR, 40, 8, 0, 0, 4},
 };
 
-static const struct sp_isa_shape shape_112 = {shape_112_fields, 0xff00000000000000, 2};
+static const struct sp_isa_shape shape_112 = {shape_112_fields, 3};
 
 static const struct sp_isa_field shape_113_fields[] = {
+    {SP_SLOT_DST, SP_KIND_VGPR, 56, 8, 0, 0, 1},
     {SP_SLOT_SRC0, SP_KIND_VGPR, 32, 8, 0, 0, 0},
-    {SP_SLOT_SRC1, SP_KIND_VGPR, 40, 8, 0, 0, 4},
+    {SP_SLOT_SBASE, SP_KIND_SCALAR, 48, 7, 0, 0, 0},
 };
 
-static const struct sp_isa_shape shape_113 = {shape_113_fields, 0xff00000000000000, 2};
+static const struct sp_isa_shape shape_113 = {shape_113_fields, 3};
 
 static const struct sp_isa_field shape_114_fields[] = {
-    {SP_SLOT_DST, SP_KIND_VGPR, 56, 8, 0, 0, 1},
+    {SP_SLOT_DST, SP_KIND_VGPR, 56, 8, 0, 0, 2},
     {SP_SLOT_SRC0, SP_KIND_VGPR, 32, 8, 0, 0, 0},
-    {SP_SLOT_SRC1, SP_KIND_VGPR, 40, 8, 0, 0, 1},
+    {SP_SLOT_SBASE, SP_KIND_SCALAR, 48, 7, 0, 0, 0},
 };
 
-static const struct sp_isa_shape shape_114 = {shape_114_fields, 0x0, 3};
+static const struct sp_isa_shape shape_114 = {shape_114_fields, 3};
 
 static const struct sp_isa_field shape_115_fields[] = {
-    {SP_SLOT_DST, SP_KIND_VGPR, 56, 8, 0, 0, 1},
-    {SP_SLOT_SRC0, SP_KIND_VGPR, 32, 8, 0, 0, 0},
-    {SP_SLOT_SRC1, SP_KIND_VGPR, 40, 8, 0, 0, 2},
-};
-
-static const struct sp_isa_shape shape_115 = {shape_115_fields, 0x0, 3};
-
-static const struct sp_isa_field shape_116_fields[] = {
-    {SP_SLOT_DST, SP_KIND_VGPR, 56, 8, 0, 0, 2},
-    {SP_SLOT_SRC0, SP_KIND_VGPR, 32, 8, 0, 0, 0},
-    {SP_SLOT_SRC1, SP_KIND_VGPR, 40, 8, 0, 0, 2},
-};
-
-static const struct sp_isa_shape shape_116 = {shape_116_fields, 0x0, 3};
-
-static const struct sp_isa_field shape_117_fields[] = {
-    {SP_SLOT_DST, SP_KIND_VGPR, 56, 8, 0, 0, 2},
-    {SP_SLOT_SRC0, SP_KIND_VGPR, 32, 8, 0, 0, 0},
-    {SP_SLOT_SRC1, SP_KIND_VGPR, 40, 8, 0, 0, 4},
-};
-
-static const struct sp_isa_shape shape_117 = {shape_117_fields, 0x0, 3};
-
-static const struct sp_isa_field shape_118_fields[] = {
-    {SP_SLOT_DST, SP_KIND_VGPR, 56, 8, 0, 0, 1},
-    {SP_SLOT_SRC0, SP_KIND_VGPR, 32, 8, 0, 0, 0},
-    {SP_SLOT_SBASE, SP_KIND_SCALAR, 48, 7, 0, 0, 0},
-};
-
-static const struct sp_isa_shape shape_118 = {shape_118_fields, 0xff0000000000, 3};
-
-static const struct sp_isa_field shape_119_fields[] = {
-    {SP_SLOT_DST, SP_KIND_VGPR, 56, 8, 0, 0, 2},
-    {SP_SLOT_SRC0, SP_KIND_VGPR, 32, 8, 0, 0, 0},
-    {SP_SLOT_SBASE, SP_KIND_SCALAR, 48, 7, 0, 0, 0},
-};
-
-static const struct sp_isa_shape shape_119 = {shape_119_fields, 0xff0000000000, 3};
-
-static const struct sp_isa_field shape_120_fields[] = {
     {SP_SLOT_DST, SP_KIND_VGPR, 56, 8, 0, 0, 3},
     {SP_SLOT_SRC0, SP_KIND_VGPR, 32, 8, 0, 0, 0},
     {SP_SLOT_SBASE, SP_KIND_SCALAR, 48, 7, 0, 0, 0},
 };
 
-static const struct sp_isa_shape shape_120 = {shape_120_fields, 0xff0000000000, 3};
+static const struct sp_isa_shape shape_115 = {shape_115_fields, 3};
 
-static const struct sp_isa_field shape_121_fields[] = {
+static const struct sp_isa_field shape_116_fields[] = {
     {SP_SLOT_DST, SP_KIND_VGPR, 56, 8, 0, 0, 4},
     {SP_SLOT_SRC0, SP_KIND_VGPR, 32, 8, 0, 0, 0},
     {SP_SLOT_SBASE, SP_KIND_SCALAR, 48, 7, 0, 0, 0},
 };
 
-static const struct sp_isa_shape shape_121 = {shape_121_fields, 0xff0000000000, 3};
+static const struct sp_isa_shape shape_116 = {shape_116_fields, 3};
 
-static const struct sp_isa_field shape_122_fields[] = {
+static const struct sp_isa_field shape_117_fields[] = {
     {SP_SLOT_SRC0, SP_KIND_VGPR, 32, 8, 0, 0, 0},
     {SP_SLOT_SRC1, SP_KIND_VGPR, 40, 8, 0, 0, 1},
     {SP_SLOT_SBASE, SP_KIND_SCALAR, 48, 7, 0, 0, 0},
 };
 
-static const struct sp_isa_shape shape_122 = {shape_122_fields, 0xff00000000000000, 3};
+static const struct sp_isa_shape shape_117 = {shape_117_fields, 3};
 
-static const struct sp_isa_field shape_123_fields[] = {
+static const struct sp_isa_field shape_118_fields[] = {
     {SP_SLOT_SRC0, SP_KIND_VGPR, 32, 8, 0, 0, 0},
     {SP_SLOT_SRC1, SP_KIND_VGPR, 40, 8, 0, 0, 2},
     {SP_SLOT_SBASE, SP_KIND_SCALAR, 48, 7, 0, 0, 0},
 };
 
-static const struct sp_isa_shape shape_123 = {shape_123_fields, 0xff00000000000000, 3};
+static const struct sp_isa_shape shape_118 = {shape_118_fields, 3};
 
-static const struct sp_isa_field shape_124_fields[] = {
+static const struct sp_isa_field shape_119_fields[] = {
     {SP_SLOT_SRC0, SP_KIND_VGPR, 32, 8, 0, 0, 0},
     {SP_SLOT_SRC1, SP_KIND_VGPR, 40, 8, 0, 0, 3},
     {SP_SLOT_SBASE, SP_KIND_SCALAR, 48, 7, 0, 0, 0},
 };
 
-static const struct sp_isa_shape shape_124 = {shape_124_fields, 0xff00000000000000, 3};
+static const struct sp_isa_shape shape_119 = {shape_119_fields, 3};
+
+static const struct sp_isa_field shape_120_fields[] = {
+    {SP_SLOT_SRC0, SP_KIND_VGPR, 32, 8, 0, 0, 0},
+    {SP_SLOT_SRC1, SP_KIND_VGPR, 40, 8, 0, 0, 4},
+    {SP_SLOT_SBASE, SP_KIND_SCALAR, 48, 7, 0, 0, 0},
+};
+
+static const struct sp_isa_shape shape_120 = {shape_120_fields, 3};
+
+static const struct sp_isa_field shape_121_fields[] = {
+    {SP_SLOT_DST, SP_KIND_VGPR, 56, 8, 0, 0, 1},
+    {SP_SLOT_SBASE, SP_KIND_SCALAR, 48, 7, 0, 0, 0},
+};
+
+static const struct sp_isa_shape shape_121 = {shape_121_fields, 2};
+
+static const struct sp_isa_field shape_122_fields[] = {
+    {SP_SLOT_SRC1, SP_KIND_VGPR, 40, 8, 0, 0, 1},
+    {SP_SLOT_SBASE, SP_KIND_SCALAR, 48, 7, 0, 0, 0},
+};
+
+static const struct sp_isa_shape shape_122 = {shape_122_fields, 2};
+
+static const struct sp_isa_field shape_123_fields[] = {
+    {SP_SLOT_DST, SP_KIND_VGPR, 56, 8, 0, 0, 1},
+    {SP_SLOT_SRC0, SP_KIND_VGPR, 32, 8, 0, 0, 0},
+    {SP_SLOT_SRC1, SP_KIND_VGPR, 40, 8, 0, 0, 1},
+    {SP_SLOT_SBASE, SP_KIND_SCALAR, 48, 7, 0, 0, 0},
+};
+
+static const struct sp_isa_shape shape_123 = {shape_123_fields, 4};
+
+static const struct sp_isa_field shape_124_fields[] = {
+    {SP_SLOT_DST, SP_KIND_VGPR, 56, 8, 0, 0, 1},
+    {SP_SLOT_SRC0, SP_KIND_VGPR, 32, 8, 0, 0, 0},
+    {SP_SLOT_SRC1, SP_KIND_VGPR, 40, 8, 0, 0, 2},
+    {SP_SLOT_SBASE, SP_KIND_SCALAR, 48, 7, 0, 0, 0},
+};
+
+static const struct sp_isa_shape shape_124 = {shape_124_fields, 4};
 
 static const struct sp_isa_field shape_125_fields[] = {
+    {SP_SLOT_DST, SP_KIND_VGPR, 56, 8, 0, 0, 2},
     {SP_SLOT_SRC0, SP_KIND_VGPR, 32, 8, 0, 0, 0},
-    {SP_SLOT_SRC1, SP_KIND_VGPR, 40, 8, 0, 0, 4},
+    {SP_SLOT_SRC1, SP_KIND_VGPR, 40, 8, 0, 0, 2},
     {SP_SLOT_SBASE, SP_KIND_SCALAR, 48, 7, 0, 0, 0},
 };
 
-static const struct sp_isa_shape shape_125 = {shape_125_fields, 0xff00000000000000, 3};
+static const struct sp_isa_shape shape_125 = {shape_125_fields, 4};
 
 static const struct sp_isa_field shape_126_fields[] = {
-    {SP_SLOT_DST, SP_KIND_VGPR, 56, 8, 0, 0, 1},
-    {SP_SLOT_SBASE, SP_KIND_SCALAR, 48, 7, 0, 0, 0},
-};
-
-static const struct sp_isa_shape shape_126 = {shape_126_fields, 0xffff00000000, 2};
-
-static const struct sp_isa_field shape_127_fields[] = {
-    {SP_SLOT_SRC1, SP_KIND_VGPR, 40, 8, 0, 0, 1},
-    {SP_SLOT_SBASE, SP_KIND_SCALAR, 48, 7, 0, 0, 0},
-};
-
-static const struct sp_isa_shape shape_127 = {shape_127_fields, 0xff0000ff00000000, 2};
-
-static const struct sp_isa_field shape_128_fields[] = {
-    {SP_SLOT_DST, SP_KIND_VGPR, 56, 8, 0, 0, 1},
-    {SP_SLOT_SRC0, SP_KIND_VGPR, 32, 8, 0, 0, 0},
-    {SP_SLOT_SRC1, SP_KIND_VGPR, 40, 8, 0, 0, 1},
-    {SP_SLOT_SBASE, SP_KIND_SCALAR, 48, 7, 0, 0, 0},
-};
-
-static const struct sp_isa_shape shape_128 = {shape_128_fields, 0x0, 4};
-
-static const struct sp_isa_field shape_129_fields[] = {
-    {SP_SLOT_DST, SP_KIND_VGPR, 56, 8, 0, 0, 1},
-    {SP_SLOT_SRC0, SP_KIND_VGPR, 32, 8, 0, 0, 0},
-    {SP_SLOT_SRC1, SP_KIND_VGPR, 40, 8, 0, 0, 2},
-    {SP_SLOT_SBASE, SP_KIND_SCALAR, 48, 7, 0, 0, 0},
-};
-
-static const struct sp_isa_shape shape_129 = {shape_129_fields, 0x0, 4};
-
-static const struct sp_isa_field shape_130_fields[] = {
-    {SP_SLOT_DST, SP_KIND_VGPR, 56, 8, 0, 0, 2},
-    {SP_SLOT_SRC0, SP_KIND_VGPR, 32, 8, 0, 0, 0},
-    {SP_SLOT_SRC1, SP_KIND_VGPR, 40, 8, 0, 0, 2},
-    {SP_SLOT_SBASE, SP_KIND_SCALAR, 48, 7, 0, 0, 0},
-};
-
-static const struct sp_isa_shape shape_130 = {shape_130_fields, 0x0, 4};
-
-static const struct sp_isa_field shape_131_fields[] = {
     {SP_SLOT_DST, SP_KIND_VGPR, 56, 8, 0, 0, 2},
     {SP_SLOT_SRC0, SP_KIND_VGPR, 32, 8, 0, 0, 0},
     {SP_SLOT_SRC1, SP_KIND_VGPR, 40, 8, 0, 0, 4},
     {SP_SLOT_SBASE, SP_KIND_SCALAR, 48, 7, 0, 0, 0},
 };
 
-static const struct sp_isa_shape shape_131 = {shape_131_fields, 0x0, 4};
+static const struct sp_isa_shape shape_126 = {shape_126_fields, 4};
 
 static const struct sp_isa_row rows_flat[] = {
-    [0x10] = {SP_OP_FLAT_LOAD_U8, SP_FORMAT_FLAT, 0, &shape_106},
-    [0x11] = {SP_OP_FLAT_LOAD_I8, SP_FORMAT_FLAT, 0, &shape_106},
-    [0x12] = {SP_OP_FLAT_LOAD_U16, SP_FORMAT_FLAT, 0, &shape_106},
-    [0x13] = {SP_OP_FLAT_LOAD_I16, SP_FORMAT_FLAT, 0, &shape_106},
-    [0x14] = {SP_OP_FLAT_LOAD_B32, SP_FORMAT_FLAT, 0, &shape_106},
-    [0x15] = {SP_OP_FLAT_LOAD_B64, SP_FORMAT_FLAT, 0, &shape_107},
-    [0x16] = {SP_OP_FLAT_LOAD_B96, SP_FORMAT_FLAT, 0, &shape_108},
-    [0x17] = {SP_OP_FLAT_LOAD_B128, SP_FORMAT_FLAT, 0, &shape_109},
-    [0x18] = {SP_OP_FLAT_STORE_B8, SP_FORMAT_FLAT, 0, &shape_110},
-    [0x19] = {SP_OP_FLAT_STORE_B16, SP_FORMAT_FLAT, 0, &shape_110},
-    [0x1a] = {SP_OP_FLAT_STORE_B32, SP_FORMAT_FLAT, 0, &shape_110},
-    [0x1b] = {SP_OP_FLAT_STORE_B64, SP_FORMAT_FLAT, 0, &shape_111},
-    [0x1c] = {SP_OP_FLAT_STORE_B96, SP_FORMAT_FLAT, 0, &shape_112},
-    [0x1d] = {SP_OP_FLAT_STORE_B128, SP_FORMAT_FLAT, 0, &shape_113},
-    [0x1e] = {SP_OP_FLAT_LOAD_D16_U8, SP_FORMAT_FLAT, 0, &shape_106},
-    [0x1f] = {SP_OP_FLAT_LOAD_D16_I8, SP_FORMAT_FLAT, 0, &shape_106},
-    [0x20] = {SP_OP_FLAT_LOAD_D16_B16, SP_FORMAT_FLAT, 0, &shape_106},
-    [0x21] = {SP_OP_FLAT_LOAD_D16_HI_U8, SP_FORMAT_FLAT, 0, &shape_106},
-    [0x22] = {SP_OP_FLAT_LOAD_D16_HI_I8, SP_FORMAT_FLAT, 0, &shape_106},
-    [0x23] = {SP_OP_FLAT_LOAD_D16_HI_B16, SP_FORMAT_FLAT, 0, &shape_106},
-    [0x24] = {SP_OP_FLAT_STORE_D16_HI_B8, SP_FORMAT_FLAT, 0, &shape_110},
-    [0x25] = {SP_OP_FLAT_STORE_D16_HI_B16, SP_FORMAT_FLAT, 0, &shape_110},
-    [0x33] = {SP_OP_FLAT_ATOMIC_SWAP_B32, SP_FORMAT_FLAT, 0, &shape_114},
-    [0x34] = {SP_OP_FLAT_ATOMIC_CMPSWAP_B32, SP_FORMAT_FLAT, 0, &shape_115},
-    [0x35] = {SP_OP_FLAT_ATOMIC_ADD_U32, SP_FORMAT_FLAT, 0, &shape_114},
-    [0x36] = {SP_OP_FLAT_ATOMIC_SUB_U32, SP_FORMAT_FLAT, 0, &shape_114},
-    [0x38] = {SP_OP_FLAT_ATOMIC_MIN_I32, SP_FORMAT_FLAT, 0, &shape_114},
-    [0x39] = {SP_OP_FLAT_ATOMIC_MIN_U32, SP_FORMAT_FLAT, 0, &shape_114},
-    [0x3a] = {SP_OP_FLAT_ATOMIC_MAX_I32, SP_FORMAT_FLAT, 0, &shape_114},
-    [0x3b] = {SP_OP_FLAT_ATOMIC_MAX_U32, SP_FORMAT_FLAT, 0, &shape_114},
-    [0x3c] = {SP_OP_FLAT_ATOMIC_AND_B32, SP_FORMAT_FLAT, 0, &shape_114},
-    [0x3d] = {SP_OP_FLAT_ATOMIC_OR_B32, SP_FORMAT_FLAT, 0, &shape_114},
-    [0x3e] = {SP_OP_FLAT_ATOMIC_XOR_B32, SP_FORMAT_FLAT, 0, &shape_114},
-    [0x3f] = {SP_OP_FLAT_ATOMIC_INC_U32, SP_FORMAT_FLAT, 0, &shape_114},
-    [0x40] = {SP_OP_FLAT_ATOMIC_DEC_U32, SP_FORMAT_FLAT, 0, &shape_114},
-    [0x41] = {SP_OP_FLAT_ATOMIC_SWAP_B64, SP_FORMAT_FLAT, 0, &shape_116},
-    [0x42] = {SP_OP_FLAT_ATOMIC_CMPSWAP_B64, SP_FORMAT_FLAT, 0, &shape_117},
-    [0x43] = {SP_OP_FLAT_ATOMIC_ADD_U64, SP_FORMAT_FLAT, 0, &shape_116},
-    [0x44] = {SP_OP_FLAT_ATOMIC_SUB_U64, SP_FORMAT_FLAT, 0, &shape_116},
-    [0x45] = {SP_OP_FLAT_ATOMIC_MIN_I64, SP_FORMAT_FLAT, 0, &shape_116},
-    [0x46] = {SP_OP_FLAT_ATOMIC_MIN_U64, SP_FORMAT_FLAT, 0, &shape_116},
-    [0x47] = {SP_OP_FLAT_ATOMIC_MAX_I64, SP_FORMAT_FLAT, 0, &shape_116},
-    [0x48] = {SP_OP_FLAT_ATOMIC_MAX_U64, SP_FORMAT_FLAT, 0, &shape_116},
-    [0x49] = {SP_OP_FLAT_ATOMIC_AND_B64, SP_FORMAT_FLAT, 0, &shape_116},
-    [0x4a] = {SP_OP_FLAT_ATOMIC_OR_B64, SP_FORMAT_FLAT, 0, &shape_116},
-    [0x4b] = {SP_OP_FLAT_ATOMIC_XOR_B64, SP_FORMAT_FLAT, 0, &shape_116},
-    [0x4c] = {SP_OP_FLAT_ATOMIC_INC_U64, SP_FORMAT_FLAT, 0, &shape_116},
-    [0x4d] = {SP_OP_FLAT_ATOMIC_DEC_U64, SP_FORMAT_FLAT, 0, &shape_116},
-    [0x50] = {SP_OP_FLAT_ATOMIC_CMPSWAP_F32, SP_FORMAT_FLAT, 0, &shape_115},
-    [0x51] = {SP_OP_FLAT_ATOMIC_MIN_F32, SP_FORMAT_FLAT, 0, &shape_114},
-    [0x52] = {SP_OP_FLAT_ATOMIC_MAX_F32, SP_FORMAT_FLAT, 0, &shape_114},
-    [0x56] = {SP_OP_FLAT_ATOMIC_ADD_F32, SP_FORMAT_FLAT, 0, &shape_114},
-    [0x90] = {SP_OP_SCRATCH_LOAD_U8, SP_FORMAT_FLAT, 0, &shape_118},
-    [0x91] = {SP_OP_SCRATCH_LOAD_I8, SP_FORMAT_FLAT, 0, &shape_118},
-    [0x92] = {SP_OP_SCRATCH_LOAD_U16, SP_FORMAT_FLAT, 0, &shape_118},
-    [0x93] = {SP_OP_SCRATCH_LOAD_I16, SP_FORMAT_FLAT, 0, &shape_118},
-    [0x94] = {SP_OP_SCRATCH_LOAD_B32, SP_FORMAT_FLAT, 0, &shape_118},
-    [0x95] = {SP_OP_SCRATCH_LOAD_B64, SP_FORMAT_FLAT, 0, &shape_119},
-    [0x96] = {SP_OP_SCRATCH_LOAD_B96, SP_FORMAT_FLAT, 0, &shape_120},
-    [0x97] = {SP_OP_SCRATCH_LOAD_B128, SP_FORMAT_FLAT, 0, &shape_121},
-    [0x98] = {SP_OP_SCRATCH_STORE_B8, SP_FORMAT_FLAT, 0, &shape_122},
-    [0x99] = {SP_OP_SCRATCH_STORE_B16, SP_FORMAT_FLAT, 0, &shape_122},
-    [0x9a] = {SP_OP_SCRATCH_STORE_B32, SP_FORMAT_FLAT, 0, &shape_122},
-    [0x9b] = {SP_OP_SCRATCH_STORE_B64, SP_FORMAT_FLAT, 0, &shape_123},
-    [0x9c] = {SP_OP_SCRATCH_STORE_B96, SP_FORMAT_FLAT, 0, &shape_124},
-    [0x9d] = {SP_OP_SCRATCH_STORE_B128, SP_FORMAT_FLAT, 0, &shape_125},
-    [0x9e] = {SP_OP_SCRATCH_LOAD_D16_U8, SP_FORMAT_FLAT, 0, &shape_118},
-    [0x9f] = {SP_OP_SCRATCH_LOAD_D16_I8, SP_FORMAT_FLAT, 0, &shape_118},
-    [0xa0] = {SP_OP_SCRATCH_LOAD_D16_B16, SP_FORMAT_FLAT, 0, &shape_118},
-    [0xa1] = {SP_OP_SCRATCH_LOAD_D16_HI_U8, SP_FORMAT_FLAT, 0, &shape_118},
-    [0xa2] = {SP_OP_SCRATCH_LOAD_D16_HI_I8, SP_FORMAT_FLAT, 0, &shape_118},
-    [0xa3] = {SP_OP_SCRATCH_LOAD_D16_HI_B16, SP_FORMAT_FLAT, 0, &shape_118},
-    [0xa4] = {SP_OP_SCRATCH_STORE_D16_HI_B8, SP_FORMAT_FLAT, 0, &shape_122},
-    [0xa5] = {SP_OP_SCRATCH_STORE_D16_HI_B16, SP_FORMAT_FLAT, 0, &shape_122},
-    [0x110] = {SP_OP_GLOBAL_LOAD_U8, SP_FORMAT_FLAT, 0, &shape_118},
-    [0x111] = {SP_OP_GLOBAL_LOAD_I8, SP_FORMAT_FLAT, 0, &shape_118},
-    [0x112] = {SP_OP_GLOBAL_LOAD_U16, SP_FORMAT_FLAT, 0, &shape_118},
-    [0x113] = {SP_OP_GLOBAL_LOAD_I16, SP_FORMAT_FLAT, 0, &shape_118},
-    [0x114] = {SP_OP_GLOBAL_LOAD_B32, SP_FORMAT_FLAT, 0, &shape_118},
-    [0x115] = {SP_OP_GLOBAL_LOAD_B64, SP_FORMAT_FLAT, 0, &shape_119},
-    [0x116] = {SP_OP_GLOBAL_LOAD_B96, SP_FORMAT_FLAT, 0, &shape_120},
-    [0x117] = {SP_OP_GLOBAL_LOAD_B128, SP_FORMAT_FLAT, 0, &shape_121},
-    [0x118] = {SP_OP_GLOBAL_STORE_B8, SP_FORMAT_FLAT, 0, &shape_122},
-    [0x119] = {SP_OP_GLOBAL_STORE_B16, SP_FORMAT_FLAT, 0, &shape_122},
-    [0x11a] = {SP_OP_GLOBAL_STORE_B32, SP_FORMAT_FLAT, 0, &shape_122},
-    [0x11b] = {SP_OP_GLOBAL_STORE_B64, SP_FORMAT_FLAT, 0, &shape_123},
-    [0x11c] = {SP_OP_GLOBAL_STORE_B96, SP_FORMAT_FLAT, 0, &shape_124},
-    [0x11d] = {SP_OP_GLOBAL_STORE_B128, SP_FORMAT_FLAT, 0, &shape_125},
-    [0x11e] = {SP_OP_GLOBAL_LOAD_D16_U8, SP_FORMAT_FLAT, 0, &shape_118},
-    [0x11f] = {SP_OP_GLOBAL_LOAD_D16_I8, SP_FORMAT_FLAT, 0, &shape_118},
-    [0x120] = {SP_OP_GLOBAL_LOAD_D16_B16, SP_FORMAT_FLAT, 0, &shape_118},
-    [0x121] = {SP_OP_GLOBAL_LOAD_D16_HI_U8, SP_FORMAT_FLAT, 0, &shape_118},
-    [0x122] = {SP_OP_GLOBAL_LOAD_D16_HI_I8, SP_FORMAT_FLAT, 0, &shape_118},
-    [0x123] = {SP_OP_GLOBAL_LOAD_D16_HI_B16, SP_FORMAT_FLAT, 0, &shape_118},
-    [0x124] = {SP_OP_GLOBAL_STORE_D16_HI_B8, SP_FORMAT_FLAT, 0, &shape_122},
-    [0x125] = {SP_OP_GLOBAL_STORE_D16_HI_B16, SP_FORMAT_FLAT, 0, &shape_122},
-    [0x128] = {SP_OP_GLOBAL_LOAD_ADDTID_B32, SP_FORMAT_FLAT, 0, &shape_126},
-    [0x129] = {SP_OP_GLOBAL_STORE_ADDTID_B32, SP_FORMAT_FLAT, 0, &shape_127},
-    [0x133] = {SP_OP_GLOBAL_ATOMIC_SWAP_B32, SP_FORMAT_FLAT, 0, &shape_128},
-    [0x134] = {SP_OP_GLOBAL_ATOMIC_CMPSWAP_B32, SP_FORMAT_FLAT, 0, &shape_129},
-    [0x135] = {SP_OP_GLOBAL_ATOMIC_ADD_U32, SP_FORMAT_FLAT, 0, &shape_128},
-    [0x136] = {SP_OP_GLOBAL_ATOMIC_SUB_U32, SP_FORMAT_FLAT, 0, &shape_128},
-    [0x137] = {SP_OP_GLOBAL_ATOMIC_CSUB_U32, SP_FORMAT_FLAT, 0, &shape_128},
-    [0x138] = {SP_OP_GLOBAL_ATOMIC_MIN_I32, SP_FORMAT_FLAT, 0, &shape_128},
-    [0x139] = {SP_OP_GLOBAL_ATOMIC_MIN_U32, SP_FORMAT_FLAT, 0, &shape_128},
-    [0x13a] = {SP_OP_GLOBAL_ATOMIC_MAX_I32, SP_FORMAT_FLAT, 0, &shape_128},
-    [0x13b] = {SP_OP_GLOBAL_ATOMIC_MAX_U32, SP_FORMAT_FLAT, 0, &shape_128},
-    [0x13c] = {SP_OP_GLOBAL_ATOMIC_AND_B32, SP_FORMAT_FLAT, 0, &shape_128},
-    [0x13d] = {SP_OP_GLOBAL_ATOMIC_OR_B32, SP_FORMAT_FLAT, 0, &shape_128},
-    [0x13e] = {SP_OP_GLOBAL_ATOMIC_XOR_B32, SP_FORMAT_FLAT, 0, &shape_128},
-    [0x13f] = {SP_OP_GLOBAL_ATOMIC_INC_U32, SP_FORMAT_FLAT, 0, &shape_128},
-    [0x140] = {SP_OP_GLOBAL_ATOMIC_DEC_U32, SP_FORMAT_FLAT, 0, &shape_128},
-    [0x141] = {SP_OP_GLOBAL_ATOMIC_SWAP_B64, SP_FORMAT_FLAT, 0, &shape_130},
-    [0x142] = {SP_OP_GLOBAL_ATOMIC_CMPSWAP_B64, SP_FORMAT_FLAT, 0, &shape_131},
-    [0x143] = {SP_OP_GLOBAL_ATOMIC_ADD_U64, SP_FORMAT_FLAT, 0, &shape_130},
-    [0x144] = {SP_OP_GLOBAL_ATOMIC_SUB_U64, SP_FORMAT_FLAT, 0, &shape_130},
-    [0x145] = {SP_OP_GLOBAL_ATOMIC_MIN_I64, SP_FORMAT_FLAT, 0, &shape_130},
-    [0x146] = {SP_OP_GLOBAL_ATOMIC_MIN_U64, SP_FORMAT_FLAT, 0, &shape_130},
-    [0x147] = {SP_OP_GLOBAL_ATOMIC_MAX_I64, SP_FORMAT_FLAT, 0, &shape_130},
-    [0x148] = {SP_OP_GLOBAL_ATOMIC_MAX_U64, SP_FORMAT_FLAT, 0, &shape_130},
-    [0x149] = {SP_OP_GLOBAL_ATOMIC_AND_B64, SP_FORMAT_FLAT, 0, &shape_130},
-    [0x14a] = {SP_OP_GLOBAL_ATOMIC_OR_B64, SP_FORMAT_FLAT, 0, &shape_130},
-    [0x14b] = {SP_OP_GLOBAL_ATOMIC_XOR_B64, SP_FORMAT_FLAT, 0, &shape_130},
-    [0x14c] = {SP_OP_GLOBAL_ATOMIC_INC_U64, SP_FORMAT_FLAT, 0, &shape_130},
-    [0x14d] = {SP_OP_GLOBAL_ATOMIC_DEC_U64, SP_FORMAT_FLAT, 0, &shape_130},
-    [0x150] = {SP_OP_GLOBAL_ATOMIC_CMPSWAP_F32, SP_FORMAT_FLAT, 0, &shape_129},
-    [0x151] = {SP_OP_GLOBAL_ATOMIC_MIN_F32, SP_FORMAT_FLAT, 0, &shape_128},
-    [0x152] = {SP_OP_GLOBAL_ATOMIC_MAX_F32, SP_FORMAT_FLAT, 0, &shape_128},
-    [0x156] = {SP_OP_GLOBAL_ATOMIC_ADD_F32, SP_FORMAT_FLAT, 0, &shape_128},
+    [0x10] = {SP_OP_FLAT_LOAD_U8, SP_FORMAT_FLAT, 0, &shape_101},
+    [0x11] = {SP_OP_FLAT_LOAD_I8, SP_FORMAT_FLAT, 0, &shape_101},
+    [0x12] = {SP_OP_FLAT_LOAD_U16, SP_FORMAT_FLAT, 0, &shape_101},
+    [0x13] = {SP_OP_FLAT_LOAD_I16, SP_FORMAT_FLAT, 0, &shape_101},
+    [0x14] = {SP_OP_FLAT_LOAD_B32, SP_FORMAT_FLAT, 0, &shape_101},
+    [0x15] = {SP_OP_FLAT_LOAD_B64, SP_FORMAT_FLAT, 0, &shape_102},
+    [0x16] = {SP_OP_FLAT_LOAD_B96, SP_FORMAT_FLAT, 0, &shape_103},
+    [0x17] = {SP_OP_FLAT_LOAD_B128, SP_FORMAT_FLAT, 0, &shape_104},
+    [0x18] = {SP_OP_FLAT_STORE_B8, SP_FORMAT_FLAT, 0, &shape_105},
+    [0x19] = {SP_OP_FLAT_STORE_B16, SP_FORMAT_FLAT, 0, &shape_105},
+    [0x1a] = {SP_OP_FLAT_STORE_B32, SP_FORMAT_FLAT, 0, &shape_105},
+    [0x1b] = {SP_OP_FLAT_STORE_B64, SP_FORMAT_FLAT, 0, &shape_106},
+    [0x1c] = {SP_OP_FLAT_STORE_B96, SP_FORMAT_FLAT, 0, &shape_107},
+    [0x1d] = {SP_OP_FLAT_STORE_B128, SP_FORMAT_FLAT, 0, &shape_108},
+    [0x1e] = {SP_OP_FLAT_LOAD_D16_U8, SP_FORMAT_FLAT, 0, &shape_101},
+    [0x1f] = {SP_OP_FLAT_LOAD_D16_I8, SP_FORMAT_FLAT, 0, &shape_101},
+    [0x20] = {SP_OP_FLAT_LOAD_D16_B16, SP_FORMAT_FLAT, 0, &shape_101},
+    [0x21] = {SP_OP_FLAT_LOAD_D16_HI_U8, SP_FORMAT_FLAT, 0, &shape_101},
+    [0x22] = {SP_OP_FLAT_LOAD_D16_HI_I8, SP_FORMAT_FLAT, 0, &shape_101},
+    [0x23] = {SP_OP_FLAT_LOAD_D16_HI_B16, SP_FORMAT_FLAT, 0, &shape_101},
+    [0x24] = {SP_OP_FLAT_STORE_D16_HI_B8, SP_FORMAT_FLAT, 0, &shape_105},
+    [0x25] = {SP_OP_FLAT_STORE_D16_HI_B16, SP_FORMAT_FLAT, 0, &shape_105},
+    [0x33] = {SP_OP_FLAT_ATOMIC_SWAP_B32, SP_FORMAT_FLAT, 0, &shape_109},
+    [0x34] = {SP_OP_FLAT_ATOMIC_CMPSWAP_B32, SP_FORMAT_FLAT, 0, &shape_110},
+    [0x35] = {SP_OP_FLAT_ATOMIC_ADD_U32, SP_FORMAT_FLAT, 0, &shape_109},
+    [0x36] = {SP_OP_FLAT_ATOMIC_SUB_U32, SP_FORMAT_FLAT, 0, &shape_109},
+    [0x38] = {SP_OP_FLAT_ATOMIC_MIN_I32, SP_FORMAT_FLAT, 0, &shape_109},
+    [0x39] = {SP_OP_FLAT_ATOMIC_MIN_U32, SP_FORMAT_FLAT, 0, &shape_109},
+    [0x3a] = {SP_OP_FLAT_ATOMIC_MAX_I32, SP_FORMAT_FLAT, 0, &shape_109},
+    [0x3b] = {SP_OP_FLAT_ATOMIC_MAX_U32, SP_FORMAT_FLAT, 0, &shape_109},
+    [0x3c] = {SP_OP_FLAT_ATOMIC_AND_B32, SP_FORMAT_FLAT, 0, &shape_109},
+    [0x3d] = {SP_OP_FLAT_ATOMIC_OR_B32, SP_FORMAT_FLAT, 0, &shape_109},
+    [0x3e] = {SP_OP_FLAT_ATOMIC_XOR_B32, SP_FORMAT_FLAT, 0, &shape_109},
+    [0x3f] = {SP_OP_FLAT_ATOMIC_INC_U32, SP_FORMAT_FLAT, 0, &shape_109},
+    [0x40] = {SP_OP_FLAT_ATOMIC_DEC_U32, SP_FORMAT_FLAT, 0, &shape_109},
+    [0x41] = {SP_OP_FLAT_ATOMIC_SWAP_B64, SP_FORMAT_FLAT, 0, &shape_111},
+    [0x42] = {SP_OP_FLAT_ATOMIC_CMPSWAP_B64, SP_FORMAT_FLAT, 0, &shape_112},
+    [0x43] = {SP_OP_FLAT_ATOMIC_ADD_U64, SP_FORMAT_FLAT, 0, &shape_111},
+    [0x44] = {SP_OP_FLAT_ATOMIC_SUB_U64, SP_FORMAT_FLAT, 0, &shape_111},
+    [0x45] = {SP_OP_FLAT_ATOMIC_MIN_I64, SP_FORMAT_FLAT, 0, &shape_111},
+    [0x46] = {SP_OP_FLAT_ATOMIC_MIN_U64, SP_FORMAT_FLAT, 0, &shape_111},
+    [0x47] = {SP_OP_FLAT_ATOMIC_MAX_I64, SP_FORMAT_FLAT, 0, &shape_111},
+    [0x48] = {SP_OP_FLAT_ATOMIC_MAX_U64, SP_FORMAT_FLAT, 0, &shape_111},
+    [0x49] = {SP_OP_FLAT_ATOMIC_AND_B64, SP_FORMAT_FLAT, 0, &shape_111},
+    [0x4a] = {SP_OP_FLAT_ATOMIC_OR_B64, SP_FORMAT_FLAT, 0, &shape_111},
+    [0x4b] = {SP_OP_FLAT_ATOMIC_XOR_B64, SP_FORMAT_FLAT, 0, &shape_111},
+    [0x4c] = {SP_OP_FLAT_ATOMIC_INC_U64, SP_FORMAT_FLAT, 0, &shape_111},
+    [0x4d] = {SP_OP_FLAT_ATOMIC_DEC_U64, SP_FORMAT_FLAT, 0, &shape_111},
+    [0x50] = {SP_OP_FLAT_ATOMIC_CMPSWAP_F32, SP_FORMAT_FLAT, 0, &shape_110},
+    [0x51] = {SP_OP_FLAT_ATOMIC_MIN_F32, SP_FORMAT_FLAT, 0, &shape_109},
+    [0x52] = {SP_OP_FLAT_ATOMIC_MAX_F32, SP_FORMAT_FLAT, 0, &shape_109},
+    [0x56] = {SP_OP_FLAT_ATOMIC_ADD_F32, SP_FORMAT_FLAT, 0, &shape_109},
+    [0x90] = {SP_OP_SCRATCH_LOAD_U8, SP_FORMAT_FLAT, 0, &shape_113},
+    [0x91] = {SP_OP_SCRATCH_LOAD_I8, SP_FORMAT_FLAT, 0, &shape_113},
+    [0x92] = {SP_OP_SCRATCH_LOAD_U16, SP_FORMAT_FLAT, 0, &shape_113},
+    [0x93] = {SP_OP_SCRATCH_LOAD_I16, SP_FORMAT_FLAT, 0, &shape_113},
+    [0x94] = {SP_OP_SCRATCH_LOAD_B32, SP_FORMAT_FLAT, 0, &shape_113},
+    [0x95] = {SP_OP_SCRATCH_LOAD_B64, SP_FORMAT_FLAT, 0, &shape_114},
+    [0x96] = {SP_OP_SCRATCH_LOAD_B96, SP_FORMAT_FLAT, 0, &shape_115},
+    [0x97] = {SP_OP_SCRATCH_LOAD_B128, SP_FORMAT_FLAT, 0, &shape_116},
+    [0x98] = {SP_OP_SCRATCH_STORE_B8, SP_FORMAT_FLAT, 0, &shape_117},
+    [0x99] = {SP_OP_SCRATCH_STORE_B16, SP_FORMAT_FLAT, 0, &shape_117},
+    [0x9a] = {SP_OP_SCRATCH_STORE_B32, SP_FORMAT_FLAT, 0, &shape_117},
+    [0x9b] = {SP_OP_SCRATCH_STORE_B64, SP_FORMAT_FLAT, 0, &shape_118},
+    [0x9c] = {SP_OP_SCRATCH_STORE_B96, SP_FORMAT_FLAT, 0, &shape_119},
+    [0x9d] = {SP_OP_SCRATCH_STORE_B128, SP_FORMAT_FLAT, 0, &shape_120},
+    [0x9e] = {SP_OP_SCRATCH_LOAD_D16_U8, SP_FORMAT_FLAT, 0, &shape_113},
+    [0x9f] = {SP_OP_SCRATCH_LOAD_D16_I8, SP_FORMAT_FLAT, 0, &shape_113},
+    [0xa0] = {SP_OP_SCRATCH_LOAD_D16_B16, SP_FORMAT_FLAT, 0, &shape_113},
+    [0xa1] = {SP_OP_SCRATCH_LOAD_D16_HI_U8, SP_FORMAT_FLAT, 0, &shape_113},
+    [0xa2] = {SP_OP_SCRATCH_LOAD_D16_HI_I8, SP_FORMAT_FLAT, 0, &shape_113},
+    [0xa3] = {SP_OP_SCRATCH_LOAD_D16_HI_B16, SP_FORMAT_FLAT, 0, &shape_113},
+    [0xa4] = {SP_OP_SCRATCH_STORE_D16_HI_B8, SP_FORMAT_FLAT, 0, &shape_117},
+    [0xa5] = {SP_OP_SCRATCH_STORE_D16_HI_B16, SP_FORMAT_FLAT, 0, &shape_117},
+    [0x110] = {SP_OP_GLOBAL_LOAD_U8, SP_FORMAT_FLAT, 0, &shape_113},
+    [0x111] = {SP_OP_GLOBAL_LOAD_I8, SP_FORMAT_FLAT, 0, &shape_113},
+    [0x112] = {SP_OP_GLOBAL_LOAD_U16, SP_FORMAT_FLAT, 0, &shape_113},
+    [0x113] = {SP_OP_GLOBAL_LOAD_I16, SP_FORMAT_FLAT, 0, &shape_113},
+    [0x114] = {SP_OP_GLOBAL_LOAD_B32, SP_FORMAT_FLAT, 0, &shape_113},
+    [0x115] = {SP_OP_GLOBAL_LOAD_B64, SP_FORMAT_FLAT, 0, &shape_114},
+    [0x116] = {SP_OP_GLOBAL_LOAD_B96, SP_FORMAT_FLAT, 0, &shape_115},
+    [0x117] = {SP_OP_GLOBAL_LOAD_B128, SP_FORMAT_FLAT, 0, &shape_116},
+    [0x118] = {SP_OP_GLOBAL_STORE_B8, SP_FORMAT_FLAT, 0, &shape_117},
+    [0x119] = {SP_OP_GLOBAL_STORE_B16, SP_FORMAT_FLAT, 0, &shape_117},
+    [0x11a] = {SP_OP_GLOBAL_STORE_B32, SP_FORMAT_FLAT, 0, &shape_117},
+    [0x11b] = {SP_OP_GLOBAL_STORE_B64, SP_FORMAT_FLAT, 0, &shape_118},
+    [0x11c] = {SP_OP_GLOBAL_STORE_B96, SP_FORMAT_FLAT, 0, &shape_119},
+    [0x11d] = {SP_OP_GLOBAL_STORE_B128, SP_FORMAT_FLAT, 0, &shape_120},
+    [0x11e] = {SP_OP_GLOBAL_LOAD_D16_U8, SP_FORMAT_FLAT, 0, &shape_113},
+    [0x11f] = {SP_OP_GLOBAL_LOAD_D16_I8, SP_FORMAT_FLAT, 0, &shape_113},
+    [0x120] = {SP_OP_GLOBAL_LOAD_D16_B16, SP_FORMAT_FLAT, 0, &shape_113},
+    [0x121] = {SP_OP_GLOBAL_LOAD_D16_HI_U8, SP_FORMAT_FLAT, 0, &shape_113},
+    [0x122] = {SP_OP_GLOBAL_LOAD_D16_HI_I8, SP_FORMAT_FLAT, 0, &shape_113},
+    [0x123] = {SP_OP_GLOBAL_LOAD_D16_HI_B16, SP_FORMAT_FLAT, 0, &shape_113},
+    [0x124] = {SP_OP_GLOBAL_STORE_D16_HI_B8, SP_FORMAT_FLAT, 0, &shape_117},
+    [0x125] = {SP_OP_GLOBAL_STORE_D16_HI_B16, SP_FORMAT_FLAT, 0, &shape_117},
+    [0x128] = {SP_OP_GLOBAL_LOAD_ADDTID_B32, SP_FORMAT_FLAT, 0, &shape_121},
+    [0x129] = {SP_OP_GLOBAL_STORE_ADDTID_B32, SP_FORMAT_FLAT, 0, &shape_122},
+    [0x133] = {SP_OP_GLOBAL_ATOMIC_SWAP_B32, SP_FORMAT_FLAT, 0, &shape_123},
+    [0x134] = {SP_OP_GLOBAL_ATOMIC_CMPSWAP_B32, SP_FORMAT_FLAT, 0, &shape_124},
+    [0x135] = {SP_OP_GLOBAL_ATOMIC_ADD_U32, SP_FORMAT_FLAT, 0, &shape_123},
+    [0x136] = {SP_OP_GLOBAL_ATOMIC_SUB_U32, SP_FORMAT_FLAT, 0, &shape_123},
+    [0x137] = {SP_OP_GLOBAL_ATOMIC_CSUB_U32, SP_FORMAT_FLAT, 0, &shape_123},
+    [0x138] = {SP_OP_GLOBAL_ATOMIC_MIN_I32, SP_FORMAT_FLAT, 0, &shape_123},
+    [0x139] = {SP_OP_GLOBAL_ATOMIC_MIN_U32, SP_FORMAT_FLAT, 0, &shape_123},
+    [0x13a] = {SP_OP_GLOBAL_ATOMIC_MAX_I32, SP_FORMAT_FLAT, 0, &shape_123},
+    [0x13b] = {SP_OP_GLOBAL_ATOMIC_MAX_U32, SP_FORMAT_FLAT, 0, &shape_123},
+    [0x13c] = {SP_OP_GLOBAL_ATOMIC_AND_B32, SP_FORMAT_FLAT, 0, &shape_123},
+    [0x13d] = {SP_OP_GLOBAL_ATOMIC_OR_B32, SP_FORMAT_FLAT, 0, &shape_123},
+    [0x13e] = {SP_OP_GLOBAL_ATOMIC_XOR_B32, SP_FORMAT_FLAT, 0, &shape_123},
+    [0x13f] = {SP_OP_GLOBAL_ATOMIC_INC_U32, SP_FORMAT_FLAT, 0, &shape_123},
+    [0x140] = {SP_OP_GLOBAL_ATOMIC_DEC_U32, SP_FORMAT_FLAT, 0, &shape_123},
+    [0x141] = {SP_OP_GLOBAL_ATOMIC_SWAP_B64, SP_FORMAT_FLAT, 0, &shape_125},
+    [0x142] = {SP_OP_GLOBAL_ATOMIC_CMPSWAP_B64, SP_FORMAT_FLAT, 0, &shape_126},
+    [0x143] = {SP_OP_GLOBAL_ATOMIC_ADD_U64, SP_FORMAT_FLAT, 0, &shape_125},
+    [0x144] = {SP_OP_GLOBAL_ATOMIC_SUB_U64, SP_FORMAT_FLAT, 0, &shape_125},
+    [0x145] = {SP_OP_GLOBAL_ATOMIC_MIN_I64, SP_FORMAT_FLAT, 0, &shape_125},
+    [0x146] = {SP_OP_GLOBAL_ATOMIC_MIN_U64, SP_FORMAT_FLAT, 0, &shape_125},
+    [0x147] = {SP_OP_GLOBAL_ATOMIC_MAX_I64, SP_FORMAT_FLAT, 0, &shape_125},
+    [0x148] = {SP_OP_GLOBAL_ATOMIC_MAX_U64, SP_FORMAT_FLAT, 0, &shape_125},
+    [0x149] = {SP_OP_GLOBAL_ATOMIC_AND_B64, SP_FORMAT_FLAT, 0, &shape_125},
+    [0x14a] = {SP_OP_GLOBAL_ATOMIC_OR_B64, SP_FORMAT_FLAT, 0, &shape_125},
+    [0x14b] = {SP_OP_GLOBAL_ATOMIC_XOR_B64, SP_FORMAT_FLAT, 0, &shape_125},
+    [0x14c] = {SP_OP_GLOBAL_ATOMIC_INC_U64, SP_FORMAT_FLAT, 0, &shape_125},
+    [0x14d] = {SP_OP_GLOBAL_ATOMIC_DEC_U64, SP_FORMAT_FLAT, 0, &shape_125},
+    [0x150] = {SP_OP_GLOBAL_ATOMIC_CMPSWAP_F32, SP_FORMAT_FLAT, 0, &shape_124},
+    [0x151] = {SP_OP_GLOBAL_ATOMIC_MIN_F32, SP_FORMAT_FLAT, 0, &shape_123},
+    [0x152] = {SP_OP_GLOBAL_ATOMIC_MAX_F32, SP_FORMAT_FLAT, 0, &shape_123},
+    [0x156] = {SP_OP_GLOBAL_ATOMIC_ADD_F32, SP_FORMAT_FLAT, 0, &shape_123},
 };
 
 static const struct sp_isa_field modifiers_flat[] = {
@@ -2359,195 +2345,193 @@ static const struct sp_isa_field modifiers_flat[] = {
     {SP_SLOT_SVE, SP_KIND_RAW, 55, 1, 0, 0, 0},
 };
 
-static const struct sp_isa_field shape_132_fields[] = {
+static const struct sp_isa_field shape_127_fields[] = {
     {SP_SLOT_DST, SP_KIND_VGPR, 40, 8, 0, 0, 1},
     {SP_SLOT_SRC0, SP_KIND_VGPR, 32, 8, 0, 0, 0},
     {SP_SLOT_SBASE, SP_KIND_QUAD, 48, 5, 0, 0, 4},
     {SP_SLOT_SOFFSET, SP_KIND_SCALAR, 56, 8, 0, 0, 0},
 };
 
-static const struct sp_isa_shape shape_132 = {shape_132_fields, 0x0, 4};
+static const struct sp_isa_shape shape_127 = {shape_127_fields, 4};
 
-static const struct sp_isa_field shape_133_fields[] = {
+static const struct sp_isa_field shape_128_fields[] = {
     {SP_SLOT_DST, SP_KIND_VGPR, 40, 8, 0, 0, 2},
     {SP_SLOT_SRC0, SP_KIND_VGPR, 32, 8, 0, 0, 0},
     {SP_SLOT_SBASE, SP_KIND_QUAD, 48, 5, 0, 0, 4},
     {SP_SLOT_SOFFSET, SP_KIND_SCALAR, 56, 8, 0, 0, 0},
 };
 
-static const struct sp_isa_shape shape_133 = {shape_133_fields, 0x0, 4};
+static const struct sp_isa_shape shape_128 = {shape_128_fields, 4};
 
-static const struct sp_isa_field shape_134_fields[] = {
+static const struct sp_isa_field shape_129_fields[] = {
     {SP_SLOT_DST, SP_KIND_VGPR, 40, 8, 0, 0, 3},
     {SP_SLOT_SRC0, SP_KIND_VGPR, 32, 8, 0, 0, 0},
     {SP_SLOT_SBASE, SP_KIND_QUAD, 48, 5, 0, 0, 4},
     {SP_SLOT_SOFFSET, SP_KIND_SCALAR, 56, 8, 0, 0, 0},
 };
 
-static const struct sp_isa_shape shape_134 = {shape_134_fields, 0x0, 4};
+static const struct sp_isa_shape shape_129 = {shape_129_fields, 4};
 
-static const struct sp_isa_field shape_135_fields[] = {
+static const struct sp_isa_field shape_130_fields[] = {
     {SP_SLOT_DST, SP_KIND_VGPR, 40, 8, 0, 0, 4},
     {SP_SLOT_SRC0, SP_KIND_VGPR, 32, 8, 0, 0, 0},
     {SP_SLOT_SBASE, SP_KIND_QUAD, 48, 5, 0, 0, 4},
     {SP_SLOT_SOFFSET, SP_KIND_SCALAR, 56, 8, 0, 0, 0},
 };
 
-static const struct sp_isa_shape shape_135 = {shape_135_fields, 0x0, 4};
+static const struct sp_isa_shape shape_130 = {shape_130_fields, 4};
 
-static const struct sp_isa_field shape_136_fields[] = {
+static const struct sp_isa_field shape_131_fields[] = {
     {SP_SLOT_SRC1, SP_KIND_VGPR, 40, 8, 0, 0, 1},
     {SP_SLOT_SRC0, SP_KIND_VGPR, 32, 8, 0, 0, 0},
     {SP_SLOT_SBASE, SP_KIND_QUAD, 48, 5, 0, 0, 4},
     {SP_SLOT_SOFFSET, SP_KIND_SCALAR, 56, 8, 0, 0, 0},
 };
 
-static const struct sp_isa_shape shape_136 = {shape_136_fields, 0x0, 4};
+static const struct sp_isa_shape shape_131 = {shape_131_fields, 4};
 
-static const struct sp_isa_field shape_137_fields[] = {
+static const struct sp_isa_field shape_132_fields[] = {
     {SP_SLOT_SRC1, SP_KIND_VGPR, 40, 8, 0, 0, 2},
     {SP_SLOT_SRC0, SP_KIND_VGPR, 32, 8, 0, 0, 0},
     {SP_SLOT_SBASE, SP_KIND_QUAD, 48, 5, 0, 0, 4},
     {SP_SLOT_SOFFSET, SP_KIND_SCALAR, 56, 8, 0, 0, 0},
 };
 
-static const struct sp_isa_shape shape_137 = {shape_137_fields, 0x0, 4};
+static const struct sp_isa_shape shape_132 = {shape_132_fields, 4};
 
-static const struct sp_isa_field shape_138_fields[] = {
+static const struct sp_isa_field shape_133_fields[] = {
     {SP_SLOT_SRC1, SP_KIND_VGPR, 40, 8, 0, 0, 3},
     {SP_SLOT_SRC0, SP_KIND_VGPR, 32, 8, 0, 0, 0},
     {SP_SLOT_SBASE, SP_KIND_QUAD, 48, 5, 0, 0, 4},
     {SP_SLOT_SOFFSET, SP_KIND_SCALAR, 56, 8, 0, 0, 0},
 };
 
-static const struct sp_isa_shape shape_138 = {shape_138_fields, 0x0, 4};
+static const struct sp_isa_shape shape_133 = {shape_133_fields, 4};
 
-static const struct sp_isa_field shape_139_fields[] = {
+static const struct sp_isa_field shape_134_fields[] = {
     {SP_SLOT_SRC1, SP_KIND_VGPR, 40, 8, 0, 0, 4},
     {SP_SLOT_SRC0, SP_KIND_VGPR, 32, 8, 0, 0, 0},
     {SP_SLOT_SBASE, SP_KIND_QUAD, 48, 5, 0, 0, 4},
     {SP_SLOT_SOFFSET, SP_KIND_SCALAR, 56, 8, 0, 0, 0},
 };
 
-static const struct sp_isa_shape shape_139 = {shape_139_fields, 0x0, 4};
+static const struct sp_isa_shape shape_134 = {shape_134_fields, 4};
 
-static const struct sp_isa_shape shape_140 = {NULL, 0x1fffff00000000, 0};
-
-static const struct sp_isa_field shape_141_fields[] = {
+static const struct sp_isa_field shape_135_fields[] = {
     {SP_SLOT_SRC0, SP_KIND_VGPR, 32, 8, 0, 0, 0},
     {SP_SLOT_SBASE, SP_KIND_QUAD, 48, 5, 0, 0, 4},
     {SP_SLOT_SOFFSET, SP_KIND_SCALAR, 56, 8, 0, 0, 0},
 };
 
-static const struct sp_isa_shape shape_141 = {shape_141_fields, 0xff0000000000, 3};
+static const struct sp_isa_shape shape_135 = {shape_135_fields, 3};
 
-static const struct sp_isa_field shape_142_fields[] = {
+static const struct sp_isa_field shape_136_fields[] = {
     {SP_SLOT_DST_SRC1, SP_KIND_VGPR, 40, 8, 0, 0, 1},
     {SP_SLOT_SRC0, SP_KIND_VGPR, 32, 8, 0, 0, 0},
     {SP_SLOT_SBASE, SP_KIND_QUAD, 48, 5, 0, 0, 4},
     {SP_SLOT_SOFFSET, SP_KIND_SCALAR, 56, 8, 0, 0, 0},
 };
 
-static const struct sp_isa_shape shape_142 = {shape_142_fields, 0x0, 4};
+static const struct sp_isa_shape shape_136 = {shape_136_fields, 4};
 
-static const struct sp_isa_field shape_143_fields[] = {
+static const struct sp_isa_field shape_137_fields[] = {
     {SP_SLOT_DST_SRC1, SP_KIND_VGPR, 40, 8, 0, 0, 2},
     {SP_SLOT_SRC0, SP_KIND_VGPR, 32, 8, 0, 0, 0},
     {SP_SLOT_SBASE, SP_KIND_QUAD, 48, 5, 0, 0, 4},
     {SP_SLOT_SOFFSET, SP_KIND_SCALAR, 56, 8, 0, 0, 0},
 };
 
-static const struct sp_isa_shape shape_143 = {shape_143_fields, 0x0, 4};
+static const struct sp_isa_shape shape_137 = {shape_137_fields, 4};
 
-static const struct sp_isa_field shape_144_fields[] = {
+static const struct sp_isa_field shape_138_fields[] = {
     {SP_SLOT_DST_SRC1, SP_KIND_VGPR, 40, 8, 0, 0, 4},
     {SP_SLOT_SRC0, SP_KIND_VGPR, 32, 8, 0, 0, 0},
     {SP_SLOT_SBASE, SP_KIND_QUAD, 48, 5, 0, 0, 4},
     {SP_SLOT_SOFFSET, SP_KIND_SCALAR, 56, 8, 0, 0, 0},
 };
 
-static const struct sp_isa_shape shape_144 = {shape_144_fields, 0x0, 4};
+static const struct sp_isa_shape shape_138 = {shape_138_fields, 4};
 
 static const struct sp_isa_row rows_mubuf[] = {
-    [0x0] = {SP_OP_BUFFER_LOAD_FORMAT_X, SP_FORMAT_MUBUF, 0, &shape_132},
-    [0x1] = {SP_OP_BUFFER_LOAD_FORMAT_XY, SP_FORMAT_MUBUF, 0, &shape_133},
-    [0x2] = {SP_OP_BUFFER_LOAD_FORMAT_XYZ, SP_FORMAT_MUBUF, 0, &shape_134},
-    [0x3] = {SP_OP_BUFFER_LOAD_FORMAT_XYZW, SP_FORMAT_MUBUF, 0, &shape_135},
-    [0x4] = {SP_OP_BUFFER_STORE_FORMAT_X, SP_FORMAT_MUBUF, 0, &shape_136},
-    [0x5] = {SP_OP_BUFFER_STORE_FORMAT_XY, SP_FORMAT_MUBUF, 0, &shape_137},
-    [0x6] = {SP_OP_BUFFER_STORE_FORMAT_XYZ, SP_FORMAT_MUBUF, 0, &shape_138},
-    [0x7] = {SP_OP_BUFFER_STORE_FORMAT_XYZW, SP_FORMAT_MUBUF, 0, &shape_139},
-    [0x8] = {SP_OP_BUFFER_LOAD_D16_FORMAT_X, SP_FORMAT_MUBUF, 0, &shape_132},
-    [0x9] = {SP_OP_BUFFER_LOAD_D16_FORMAT_XY, SP_FORMAT_MUBUF, 0, &shape_132},
-    [0xa] = {SP_OP_BUFFER_LOAD_D16_FORMAT_XYZ, SP_FORMAT_MUBUF, 0, &shape_133},
-    [0xb] = {SP_OP_BUFFER_LOAD_D16_FORMAT_XYZW, SP_FORMAT_MUBUF, 0, &shape_133},
-    [0xc] = {SP_OP_BUFFER_STORE_D16_FORMAT_X, SP_FORMAT_MUBUF, 0, &shape_136},
-    [0xd] = {SP_OP_BUFFER_STORE_D16_FORMAT_XY, SP_FORMAT_MUBUF, 0, &shape_136},
-    [0xe] = {SP_OP_BUFFER_STORE_D16_FORMAT_XYZ, SP_FORMAT_MUBUF, 0, &shape_137},
-    [0xf] = {SP_OP_BUFFER_STORE_D16_FORMAT_XYZW, SP_FORMAT_MUBUF, 0, &shape_137},
-    [0x10] = {SP_OP_BUFFER_LOAD_U8, SP_FORMAT_MUBUF, 0, &shape_132},
-    [0x11] = {SP_OP_BUFFER_LOAD_I8, SP_FORMAT_MUBUF, 0, &shape_132},
-    [0x12] = {SP_OP_BUFFER_LOAD_U16, SP_FORMAT_MUBUF, 0, &shape_132},
-    [0x13] = {SP_OP_BUFFER_LOAD_I16, SP_FORMAT_MUBUF, 0, &shape_132},
-    [0x14] = {SP_OP_BUFFER_LOAD_B32, SP_FORMAT_MUBUF, 0, &shape_132},
-    [0x15] = {SP_OP_BUFFER_LOAD_B64, SP_FORMAT_MUBUF, 0, &shape_133},
-    [0x16] = {SP_OP_BUFFER_LOAD_B96, SP_FORMAT_MUBUF, 0, &shape_134},
-    [0x17] = {SP_OP_BUFFER_LOAD_B128, SP_FORMAT_MUBUF, 0, &shape_135},
-    [0x18] = {SP_OP_BUFFER_STORE_B8, SP_FORMAT_MUBUF, 0, &shape_136},
-    [0x19] = {SP_OP_BUFFER_STORE_B16, SP_FORMAT_MUBUF, 0, &shape_136},
-    [0x1a] = {SP_OP_BUFFER_STORE_B32, SP_FORMAT_MUBUF, 0, &shape_136},
-    [0x1b] = {SP_OP_BUFFER_STORE_B64, SP_FORMAT_MUBUF, 0, &shape_137},
-    [0x1c] = {SP_OP_BUFFER_STORE_B96, SP_FORMAT_MUBUF, 0, &shape_138},
-    [0x1d] = {SP_OP_BUFFER_STORE_B128, SP_FORMAT_MUBUF, 0, &shape_139},
-    [0x1e] = {SP_OP_BUFFER_LOAD_D16_U8, SP_FORMAT_MUBUF, 0, &shape_132},
-    [0x1f] = {SP_OP_BUFFER_LOAD_D16_I8, SP_FORMAT_MUBUF, 0, &shape_132},
-    [0x20] = {SP_OP_BUFFER_LOAD_D16_B16, SP_FORMAT_MUBUF, 0, &shape_132},
-    [0x21] = {SP_OP_BUFFER_LOAD_D16_HI_U8, SP_FORMAT_MUBUF, 0, &shape_132},
-    [0x22] = {SP_OP_BUFFER_LOAD_D16_HI_I8, SP_FORMAT_MUBUF, 0, &shape_132},
-    [0x23] = {SP_OP_BUFFER_LOAD_D16_HI_B16, SP_FORMAT_MUBUF, 0, &shape_132},
-    [0x24] = {SP_OP_BUFFER_STORE_D16_HI_B8, SP_FORMAT_MUBUF, 0, &shape_136},
-    [0x25] = {SP_OP_BUFFER_STORE_D16_HI_B16, SP_FORMAT_MUBUF, 0, &shape_136},
-    [0x26] = {SP_OP_BUFFER_LOAD_D16_HI_FORMAT_X, SP_FORMAT_MUBUF, 0, &shape_132},
-    [0x27] = {SP_OP_BUFFER_STORE_D16_HI_FORMAT_X, SP_FORMAT_MUBUF, 0, &shape_136},
-    [0x2b] = {SP_OP_BUFFER_GL0_INV, SP_FORMAT_MUBUF, 0, &shape_140},
-    [0x2c] = {SP_OP_BUFFER_GL1_INV, SP_FORMAT_MUBUF, 0, &shape_140},
-    [0x2d] = {SP_OP_BUFFER_LOAD_LDS_U8, SP_FORMAT_MUBUF, 0, &shape_141},
-    [0x2e] = {SP_OP_BUFFER_LOAD_LDS_I8, SP_FORMAT_MUBUF, 0, &shape_141},
-    [0x2f] = {SP_OP_BUFFER_LOAD_LDS_U16, SP_FORMAT_MUBUF, 0, &shape_141},
-    [0x30] = {SP_OP_BUFFER_LOAD_LDS_I16, SP_FORMAT_MUBUF, 0, &shape_141},
-    [0x31] = {SP_OP_BUFFER_LOAD_LDS_B32, SP_FORMAT_MUBUF, 0, &shape_141},
-    [0x32] = {SP_OP_BUFFER_LOAD_LDS_FORMAT_X, SP_FORMAT_MUBUF, 0, &shape_141},
-    [0x33] = {SP_OP_BUFFER_ATOMIC_SWAP_B32, SP_FORMAT_MUBUF, 0, &shape_142},
-    [0x34] = {SP_OP_BUFFER_ATOMIC_CMPSWAP_B32, SP_FORMAT_MUBUF, 0, &shape_143},
-    [0x35] = {SP_OP_BUFFER_ATOMIC_ADD_U32, SP_FORMAT_MUBUF, 0, &shape_142},
-    [0x36] = {SP_OP_BUFFER_ATOMIC_SUB_U32, SP_FORMAT_MUBUF, 0, &shape_142},
-    [0x37] = {SP_OP_BUFFER_ATOMIC_CSUB_U32, SP_FORMAT_MUBUF, 0, &shape_142},
-    [0x38] = {SP_OP_BUFFER_ATOMIC_MIN_I32, SP_FORMAT_MUBUF, 0, &shape_142},
-    [0x39] = {SP_OP_BUFFER_ATOMIC_MIN_U32, SP_FORMAT_MUBUF, 0, &shape_142},
-    [0x3a] = {SP_OP_BUFFER_ATOMIC_MAX_I32, SP_FORMAT_MUBUF, 0, &shape_142},
-    [0x3b] = {SP_OP_BUFFER_ATOMIC_MAX_U32, SP_FORMAT_MUBUF, 0, &shape_142},
-    [0x3c] = {SP_OP_BUFFER_ATOMIC_AND_B32, SP_FORMAT_MUBUF, 0, &shape_142},
-    [0x3d] = {SP_OP_BUFFER_ATOMIC_OR_B32, SP_FORMAT_MUBUF, 0, &shape_142},
-    [0x3e] = {SP_OP_BUFFER_ATOMIC_XOR_B32, SP_FORMAT_MUBUF, 0, &shape_142},
-    [0x3f] = {SP_OP_BUFFER_ATOMIC_INC_U32, SP_FORMAT_MUBUF, 0, &shape_142},
-    [0x40] = {SP_OP_BUFFER_ATOMIC_DEC_U32, SP_FORMAT_MUBUF, 0, &shape_142},
-    [0x41] = {SP_OP_BUFFER_ATOMIC_SWAP_B64, SP_FORMAT_MUBUF, 0, &shape_143},
-    [0x42] = {SP_OP_BUFFER_ATOMIC_CMPSWAP_B64, SP_FORMAT_MUBUF, 0, &shape_144},
-    [0x43] = {SP_OP_BUFFER_ATOMIC_ADD_U64, SP_FORMAT_MUBUF, 0, &shape_143},
-    [0x44] = {SP_OP_BUFFER_ATOMIC_SUB_U64, SP_FORMAT_MUBUF, 0, &shape_143},
-    [0x45] = {SP_OP_BUFFER_ATOMIC_MIN_I64, SP_FORMAT_MUBUF, 0, &shape_143},
-    [0x46] = {SP_OP_BUFFER_ATOMIC_MIN_U64, SP_FORMAT_MUBUF, 0, &shape_143},
-    [0x47] = {SP_OP_BUFFER_ATOMIC_MAX_I64, SP_FORMAT_MUBUF, 0, &shape_143},
-    [0x48] = {SP_OP_BUFFER_ATOMIC_MAX_U64, SP_FORMAT_MUBUF, 0, &shape_143},
-    [0x49] = {SP_OP_BUFFER_ATOMIC_AND_B64, SP_FORMAT_MUBUF, 0, &shape_143},
-    [0x4a] = {SP_OP_BUFFER_ATOMIC_OR_B64, SP_FORMAT_MUBUF, 0, &shape_143},
-    [0x4b] = {SP_OP_BUFFER_ATOMIC_XOR_B64, SP_FORMAT_MUBUF, 0, &shape_143},
-    [0x4c] = {SP_OP_BUFFER_ATOMIC_INC_U64, SP_FORMAT_MUBUF, 0, &shape_143},
-    [0x4d] = {SP_OP_BUFFER_ATOMIC_DEC_U64, SP_FORMAT_MUBUF, 0, &shape_143},
-    [0x50] = {SP_OP_BUFFER_ATOMIC_CMPSWAP_F32, SP_FORMAT_MUBUF, 0, &shape_143},
-    [0x51] = {SP_OP_BUFFER_ATOMIC_MIN_F32, SP_FORMAT_MUBUF, 0, &shape_142},
-    [0x52] = {SP_OP_BUFFER_ATOMIC_MAX_F32, SP_FORMAT_MUBUF, 0, &shape_142},
-    [0x56] = {SP_OP_BUFFER_ATOMIC_ADD_F32, SP_FORMAT_MUBUF, 0, &shape_142},
+    [0x0] = {SP_OP_BUFFER_LOAD_FORMAT_X, SP_FORMAT_MUBUF, 0, &shape_127},
+    [0x1] = {SP_OP_BUFFER_LOAD_FORMAT_XY, SP_FORMAT_MUBUF, 0, &shape_128},
+    [0x2] = {SP_OP_BUFFER_LOAD_FORMAT_XYZ, SP_FORMAT_MUBUF, 0, &shape_129},
+    [0x3] = {SP_OP_BUFFER_LOAD_FORMAT_XYZW, SP_FORMAT_MUBUF, 0, &shape_130},
+    [0x4] = {SP_OP_BUFFER_STORE_FORMAT_X, SP_FORMAT_MUBUF, 0, &shape_131},
+    [0x5] = {SP_OP_BUFFER_STORE_FORMAT_XY, SP_FORMAT_MUBUF, 0, &shape_132},
+    [0x6] = {SP_OP_BUFFER_STORE_FORMAT_XYZ, SP_FORMAT_MUBUF, 0, &shape_133},
+    [0x7] = {SP_OP_BUFFER_STORE_FORMAT_XYZW, SP_FORMAT_MUBUF, 0, &shape_134},
+    [0x8] = {SP_OP_BUFFER_LOAD_D16_FORMAT_X, SP_FORMAT_MUBUF, 0, &shape_127},
+    [0x9] = {SP_OP_BUFFER_LOAD_D16_FORMAT_XY, SP_FORMAT_MUBUF, 0, &shape_127},
+    [0xa] = {SP_OP_BUFFER_LOAD_D16_FORMAT_XYZ, SP_FORMAT_MUBUF, 0, &shape_128},
+    [0xb] = {SP_OP_BUFFER_LOAD_D16_FORMAT_XYZW, SP_FORMAT_MUBUF, 0, &shape_128},
+    [0xc] = {SP_OP_BUFFER_STORE_D16_FORMAT_X, SP_FORMAT_MUBUF, 0, &shape_131},
+    [0xd] = {SP_OP_BUFFER_STORE_D16_FORMAT_XY, SP_FORMAT_MUBUF, 0, &shape_131},
+    [0xe] = {SP_OP_BUFFER_STORE_D16_FORMAT_XYZ, SP_FORMAT_MUBUF, 0, &shape_132},
+    [0xf] = {SP_OP_BUFFER_STORE_D16_FORMAT_XYZW, SP_FORMAT_MUBUF, 0, &shape_132},
+    [0x10] = {SP_OP_BUFFER_LOAD_U8, SP_FORMAT_MUBUF, 0, &shape_127},
+    [0x11] = {SP_OP_BUFFER_LOAD_I8, SP_FORMAT_MUBUF, 0, &shape_127},
+    [0x12] = {SP_OP_BUFFER_LOAD_U16, SP_FORMAT_MUBUF, 0, &shape_127},
+    [0x13] = {SP_OP_BUFFER_LOAD_I16, SP_FORMAT_MUBUF, 0, &shape_127},
+    [0x14] = {SP_OP_BUFFER_LOAD_B32, SP_FORMAT_MUBUF, 0, &shape_127},
+    [0x15] = {SP_OP_BUFFER_LOAD_B64, SP_FORMAT_MUBUF, 0, &shape_128},
+    [0x16] = {SP_OP_BUFFER_LOAD_B96, SP_FORMAT_MUBUF, 0, &shape_129},
+    [0x17] = {SP_OP_BUFFER_LOAD_B128, SP_FORMAT_MUBUF, 0, &shape_130},
+    [0x18] = {SP_OP_BUFFER_STORE_B8, SP_FORMAT_MUBUF, 0, &shape_131},
+    [0x19] = {SP_OP_BUFFER_STORE_B16, SP_FORMAT_MUBUF, 0, &shape_131},
+    [0x1a] = {SP_OP_BUFFER_STORE_B32, SP_FORMAT_MUBUF, 0, &shape_131},
+    [0x1b] = {SP_OP_BUFFER_STORE_B64, SP_FORMAT_MUBUF, 0, &shape_132},
+    [0x1c] = {SP_OP_BUFFER_STORE_B96, SP_FORMAT_MUBUF, 0, &shape_133},
+    [0x1d] = {SP_OP_BUFFER_STORE_B128, SP_FORMAT_MUBUF, 0, &shape_134},
+    [0x1e] = {SP_OP_BUFFER_LOAD_D16_U8, SP_FORMAT_MUBUF, 0, &shape_127},
+    [0x1f] = {SP_OP_BUFFER_LOAD_D16_I8, SP_FORMAT_MUBUF, 0, &shape_127},
+    [0x20] = {SP_OP_BUFFER_LOAD_D16_B16, SP_FORMAT_MUBUF, 0, &shape_127},
+    [0x21] = {SP_OP_BUFFER_LOAD_D16_HI_U8, SP_FORMAT_MUBUF, 0, &shape_127},
+    [0x22] = {SP_OP_BUFFER_LOAD_D16_HI_I8, SP_FORMAT_MUBUF, 0, &shape_127},
+    [0x23] = {SP_OP_BUFFER_LOAD_D16_HI_B16, SP_FORMAT_MUBUF, 0, &shape_127},
+    [0x24] = {SP_OP_BUFFER_STORE_D16_HI_B8, SP_FORMAT_MUBUF, 0, &shape_131},
+    [0x25] = {SP_OP_BUFFER_STORE_D16_HI_B16, SP_FORMAT_MUBUF, 0, &shape_131},
+    [0x26] = {SP_OP_BUFFER_LOAD_D16_HI_FORMAT_X, SP_FORMAT_MUBUF, 0, &shape_127},
+    [0x27] = {SP_OP_BUFFER_STORE_D16_HI_FORMAT_X, SP_FORMAT_MUBUF, 0, &shape_131},
+    [0x2b] = {SP_OP_BUFFER_GL0_INV, SP_FORMAT_MUBUF, 0, &shape_12},
+    [0x2c] = {SP_OP_BUFFER_GL1_INV, SP_FORMAT_MUBUF, 0, &shape_12},
+    [0x2d] = {SP_OP_BUFFER_LOAD_LDS_U8, SP_FORMAT_MUBUF, 0, &shape_135},
+    [0x2e] = {SP_OP_BUFFER_LOAD_LDS_I8, SP_FORMAT_MUBUF, 0, &shape_135},
+    [0x2f] = {SP_OP_BUFFER_LOAD_LDS_U16, SP_FORMAT_MUBUF, 0, &shape_135},
+    [0x30] = {SP_OP_BUFFER_LOAD_LDS_I16, SP_FORMAT_MUBUF, 0, &shape_135},
+    [0x31] = {SP_OP_BUFFER_LOAD_LDS_B32, SP_FORMAT_MUBUF, 0, &shape_135},
+    [0x32] = {SP_OP_BUFFER_LOAD_LDS_FORMAT_X, SP_FORMAT_MUBUF, 0, &shape_135},
+    [0x33] = {SP_OP_BUFFER_ATOMIC_SWAP_B32, SP_FORMAT_MUBUF, 0, &shape_136},
+    [0x34] = {SP_OP_BUFFER_ATOMIC_CMPSWAP_B32, SP_FORMAT_MUBUF, 0, &shape_137},
+    [0x35] = {SP_OP_BUFFER_ATOMIC_ADD_U32, SP_FORMAT_MUBUF, 0, &shape_136},
+    [0x36] = {SP_OP_BUFFER_ATOMIC_SUB_U32, SP_FORMAT_MUBUF, 0, &shape_136},
+    [0x37] = {SP_OP_BUFFER_ATOMIC_CSUB_U32, SP_FORMAT_MUBUF, 0, &shape_136},
+    [0x38] = {SP_OP_BUFFER_ATOMIC_MIN_I32, SP_FORMAT_MUBUF, 0, &shape_136},
+    [0x39] = {SP_OP_BUFFER_ATOMIC_MIN_U32, SP_FORMAT_MUBUF, 0, &shape_136},
+    [0x3a] = {SP_OP_BUFFER_ATOMIC_MAX_I32, SP_FORMAT_MUBUF, 0, &shape_136},
+    [0x3b] = {SP_OP_BUFFER_ATOMIC_MAX_U32, SP_FORMAT_MUBUF, 0, &shape_136},
+    [0x3c] = {SP_OP_BUFFER_ATOMIC_AND_B32, SP_FORMAT_MUBUF, 0, &shape_136},
+    [0x3d] = {SP_OP_BUFFER_ATOMIC_OR_B32, SP_FORMAT_MUBUF, 0, &shape_136},
+    [0x3e] = {SP_OP_BUFFER_ATOMIC_XOR_B32, SP_FORMAT_MUBUF, 0, &shape_136},
+    [0x3f] = {SP_OP_BUFFER_ATOMIC_INC_U32, SP_FORMAT_MUBUF, 0, &shape_136},
+    [0x40] = {SP_OP_BUFFER_ATOMIC_DEC_U32, SP_FORMAT_MUBUF, 0, &shape_136},
+    [0x41] = {SP_OP_BUFFER_ATOMIC_SWAP_B64, SP_FORMAT_MUBUF, 0, &shape_137},
+    [0x42] = {SP_OP_BUFFER_ATOMIC_CMPSWAP_B64, SP_FORMAT_MUBUF, 0, &shape_138},
+    [0x43] = {SP_OP_BUFFER_ATOMIC_ADD_U64, SP_FORMAT_MUBUF, 0, &shape_137},
+    [0x44] = {SP_OP_BUFFER_ATOMIC_SUB_U64, SP_FORMAT_MUBUF, 0, &shape_137},
+    [0x45] = {SP_OP_BUFFER_ATOMIC_MIN_I64, SP_FORMAT_MUBUF, 0, &shape_137},
+    [0x46] = {SP_OP_BUFFER_ATOMIC_MIN_U64, SP_FORMAT_MUBUF, 0, &shape_137},
+    [0x47] = {SP_OP_BUFFER_ATOMIC_MAX_I64, SP_FORMAT_MUBUF, 0, &shape_137},
+    [0x48] = {SP_OP_BUFFER_ATOMIC_MAX_U64, SP_FORMAT_MUBUF, 0, &shape_137},
+    [0x49] = {SP_OP_BUFFER_ATOMIC_AND_B64, SP_FORMAT_MUBUF, 0, &shape_137},
+    [0x4a] = {SP_OP_BUFFER_ATOMIC_OR_B64, SP_FORMAT_MUBUF, 0, &shape_137},
+    [0x4b] = {SP_OP_BUFFER_ATOMIC_XOR_B64, SP_FORMAT_MUBUF, 0, &shape_137},
+    [0x4c] = {SP_OP_BUFFER_ATOMIC_INC_U64, SP_FORMAT_MUBUF, 0, &shape_137},
+    [0x4d] = {SP_OP_BUFFER_ATOMIC_DEC_U64, SP_FORMAT_MUBUF, 0, &shape_137},
+    [0x50] = {SP_OP_BUFFER_ATOMIC_CMPSWAP_F32, SP_FORMAT_MUBUF, 0, &shape_137},
+    [0x51] = {SP_OP_BUFFER_ATOMIC_MIN_F32, SP_FORMAT_MUBUF, 0, &shape_136},
+    [0x52] = {SP_OP_BUFFER_ATOMIC_MAX_F32, SP_FORMAT_MUBUF, 0, &shape_136},
+    [0x56] = {SP_OP_BUFFER_ATOMIC_ADD_F32, SP_FORMAT_MUBUF, 0, &shape_136},
 };
 
 static const struct sp_isa_field modifiers_mubuf[] = {
@@ -2561,22 +2545,22 @@ static const struct sp_isa_field modifiers_mubuf[] = {
 };
 
 static const struct sp_isa_row rows_mtbuf[] = {
-    [0x0] = {SP_OP_TBUFFER_LOAD_FORMAT_X, SP_FORMAT_MTBUF, 0, &shape_132},
-    [0x1] = {SP_OP_TBUFFER_LOAD_FORMAT_XY, SP_FORMAT_MTBUF, 0, &shape_133},
-    [0x2] = {SP_OP_TBUFFER_LOAD_FORMAT_XYZ, SP_FORMAT_MTBUF, 0, &shape_134},
-    [0x3] = {SP_OP_TBUFFER_LOAD_FORMAT_XYZW, SP_FORMAT_MTBUF, 0, &shape_135},
-    [0x4] = {SP_OP_TBUFFER_STORE_FORMAT_X, SP_FORMAT_MTBUF, 0, &shape_136},
-    [0x5] = {SP_OP_TBUFFER_STORE_FORMAT_XY, SP_FORMAT_MTBUF, 0, &shape_137},
-    [0x6] = {SP_OP_TBUFFER_STORE_FORMAT_XYZ, SP_FORMAT_MTBUF, 0, &shape_138},
-    [0x7] = {SP_OP_TBUFFER_STORE_FORMAT_XYZW, SP_FORMAT_MTBUF, 0, &shape_139},
-    [0x8] = {SP_OP_TBUFFER_LOAD_D16_FORMAT_X, SP_FORMAT_MTBUF, 0, &shape_132},
-    [0x9] = {SP_OP_TBUFFER_LOAD_D16_FORMAT_XY, SP_FORMAT_MTBUF, 0, &shape_132},
-    [0xa] = {SP_OP_TBUFFER_LOAD_D16_FORMAT_XYZ, SP_FORMAT_MTBUF, 0, &shape_133},
-    [0xb] = {SP_OP_TBUFFER_LOAD_D16_FORMAT_XYZW, SP_FORMAT_MTBUF, 0, &shape_133},
-    [0xc] = {SP_OP_TBUFFER_STORE_D16_FORMAT_X, SP_FORMAT_MTBUF, 0, &shape_136},
-    [0xd] = {SP_OP_TBUFFER_STORE_D16_FORMAT_XY, SP_FORMAT_MTBUF, 0, &shape_136},
-    [0xe] = {SP_OP_TBUFFER_STORE_D16_FORMAT_XYZ, SP_FORMAT_MTBUF, 0, &shape_137},
-    [0xf] = {SP_OP_TBUFFER_STORE_D16_FORMAT_XYZW, SP_FORMAT_MTBUF, 0, &shape_137},
+    [0x0] = {SP_OP_TBUFFER_LOAD_FORMAT_X, SP_FORMAT_MTBUF, 0, &shape_127},
+    [0x1] = {SP_OP_TBUFFER_LOAD_FORMAT_XY, SP_FORMAT_MTBUF, 0, &shape_128},
+    [0x2] = {SP_OP_TBUFFER_LOAD_FORMAT_XYZ, SP_FORMAT_MTBUF, 0, &shape_129},
+    [0x3] = {SP_OP_TBUFFER_LOAD_FORMAT_XYZW, SP_FORMAT_MTBUF, 0, &shape_130},
+    [0x4] = {SP_OP_TBUFFER_STORE_FORMAT_X, SP_FORMAT_MTBUF, 0, &shape_131},
+    [0x5] = {SP_OP_TBUFFER_STORE_FORMAT_XY, SP_FORMAT_MTBUF, 0, &shape_132},
+    [0x6] = {SP_OP_TBUFFER_STORE_FORMAT_XYZ, SP_FORMAT_MTBUF, 0, &shape_133},
+    [0x7] = {SP_OP_TBUFFER_STORE_FORMAT_XYZW, SP_FORMAT_MTBUF, 0, &shape_134},
+    [0x8] = {SP_OP_TBUFFER_LOAD_D16_FORMAT_X, SP_FORMAT_MTBUF, 0, &shape_127},
+    [0x9] = {SP_OP_TBUFFER_LOAD_D16_FORMAT_XY, SP_FORMAT_MTBUF, 0, &shape_127},
+    [0xa] = {SP_OP_TBUFFER_LOAD_D16_FORMAT_XYZ, SP_FORMAT_MTBUF, 0, &shape_128},
+    [0xb] = {SP_OP_TBUFFER_LOAD_D16_FORMAT_XYZW, SP_FORMAT_MTBUF, 0, &shape_128},
+    [0xc] = {SP_OP_TBUFFER_STORE_D16_FORMAT_X, SP_FORMAT_MTBUF, 0, &shape_131},
+    [0xd] = {SP_OP_TBUFFER_STORE_D16_FORMAT_XY, SP_FORMAT_MTBUF, 0, &shape_131},
+    [0xe] = {SP_OP_TBUFFER_STORE_D16_FORMAT_XYZ, SP_FORMAT_MTBUF, 0, &shape_132},
+    [0xf] = {SP_OP_TBUFFER_STORE_D16_FORMAT_XYZW, SP_FORMAT_MTBUF, 0, &shape_132},
 };
 
 static const struct sp_isa_field modifiers_mtbuf[] = {
@@ -2679,15 +2663,15 @@ static const struct sp_isa_row rows_exp[] = {
     [0x0] = {SP_OP_EXP, SP_FORMAT_EXP, SP_ISA_NAME, &shape_12},
 };
 
-static const struct sp_isa_field shape_145_fields[] = {
+static const struct sp_isa_field shape_139_fields[] = {
     {SP_SLOT_DST, SP_KIND_VGPR, 0, 8, 0, 0, 1},
 };
 
-static const struct sp_isa_shape shape_145 = {shape_145_fields, 0x0, 1};
+static const struct sp_isa_shape shape_139 = {shape_139_fields, 1};
 
 static const struct sp_isa_row rows_ldsdir[] = {
-    [0x0] = {SP_OP_LDS_PARAM_LOAD, SP_FORMAT_LDSDIR, 0, &shape_145},
-    [0x1] = {SP_OP_LDS_DIRECT_LOAD, SP_FORMAT_LDSDIR, 0, &shape_145},
+    [0x0] = {SP_OP_LDS_PARAM_LOAD, SP_FORMAT_LDSDIR, 0, &shape_139},
+    [0x1] = {SP_OP_LDS_DIRECT_LOAD, SP_FORMAT_LDSDIR, 0, &shape_139},
 };
 
 static const struct sp_isa_field modifiers_ldsdir[] = {
@@ -2697,12 +2681,12 @@ static const struct sp_isa_field modifiers_ldsdir[] = {
 };
 
 static const struct sp_isa_row rows_vinterp[] = {
-    [0x0] = {SP_OP_V_INTERP_P10_F32, SP_FORMAT_VINTERP, 0, &shape_56},
-    [0x1] = {SP_OP_V_INTERP_P2_F32, SP_FORMAT_VINTERP, 0, &shape_56},
-    [0x2] = {SP_OP_V_INTERP_P10_F16_F32, SP_FORMAT_VINTERP, 0, &shape_56},
-    [0x3] = {SP_OP_V_INTERP_P2_F16_F32, SP_FORMAT_VINTERP, 0, &shape_56},
-    [0x4] = {SP_OP_V_INTERP_P10_RTZ_F16_F32, SP_FORMAT_VINTERP, 0, &shape_56},
-    [0x5] = {SP_OP_V_INTERP_P2_RTZ_F16_F32, SP_FORMAT_VINTERP, 0, &shape_56},
+    [0x0] = {SP_OP_V_INTERP_P10_F32, SP_FORMAT_VINTERP, 0, &shape_53},
+    [0x1] = {SP_OP_V_INTERP_P2_F32, SP_FORMAT_VINTERP, 0, &shape_53},
+    [0x2] = {SP_OP_V_INTERP_P10_F16_F32, SP_FORMAT_VINTERP, 0, &shape_53},
+    [0x3] = {SP_OP_V_INTERP_P2_F16_F32, SP_FORMAT_VINTERP, 0, &shape_53},
+    [0x4] = {SP_OP_V_INTERP_P10_RTZ_F16_F32, SP_FORMAT_VINTERP, 0, &shape_53},
+    [0x5] = {SP_OP_V_INTERP_P2_RTZ_F16_F32, SP_FORMAT_VINTERP, 0, &shape_53},
 };
 
 static const struct sp_isa_field modifiers_vinterp[] = {
@@ -2712,69 +2696,69 @@ static const struct sp_isa_field modifiers_vinterp[] = {
     {SP_SLOT_NEG, SP_KIND_RAW, 61, 3, 0, 0, 0},
 };
 
-static const struct sp_isa_field shape_146_fields[] = {
+static const struct sp_isa_field shape_140_fields[] = {
     {SP_SLOT_DST, SP_KIND_VGPR, 56, 8, 0, 0, 1},
     {SP_SLOT_SRC0, SP_KIND_SRC, 0, 9, 0, 0, 1},
     {SP_SLOT_SRC1, SP_KIND_VGPR, 9, 8, 0, 0, 1},
 };
 
-static const struct sp_isa_shape shape_146 = {shape_146_fields, 0x0, 3};
+static const struct sp_isa_shape shape_140 = {shape_140_fields, 3};
 
-static const struct sp_isa_field shape_147_fields[] = {
+static const struct sp_isa_field shape_141_fields[] = {
     {SP_SLOT_DST, SP_KIND_VGPR, 56, 8, 0, 0, 1},
     {SP_SLOT_SRC0, SP_KIND_SRC, 0, 9, 0, 0, 1},
 };
 
-static const struct sp_isa_shape shape_147 = {shape_147_fields, 0x1fe00, 2};
+static const struct sp_isa_shape shape_141 = {shape_141_fields, 2};
 
 static const struct sp_isa_row rows_vopd[] = {
-    [0x0] = {SP_OP_V_FMAC_F32, SP_FORMAT_VOPD, 0, &shape_146},
-    [0x1] = {SP_OP_V_FMAAK_F32, SP_FORMAT_VOPD, SP_ISA_LITERAL, &shape_146},
-    [0x2] = {SP_OP_V_FMAMK_F32, SP_FORMAT_VOPD, SP_ISA_LITERAL, &shape_146},
-    [0x3] = {SP_OP_V_MUL_F32, SP_FORMAT_VOPD, 0, &shape_146},
-    [0x4] = {SP_OP_V_ADD_F32, SP_FORMAT_VOPD, 0, &shape_146},
-    [0x5] = {SP_OP_V_SUB_F32, SP_FORMAT_VOPD, 0, &shape_146},
-    [0x6] = {SP_OP_V_SUBREV_F32, SP_FORMAT_VOPD, 0, &shape_146},
-    [0x7] = {SP_OP_V_MUL_DX9_ZERO_F32, SP_FORMAT_VOPD, 0, &shape_146},
-    [0x8] = {SP_OP_V_MOV_B32, SP_FORMAT_VOPD, 0, &shape_147},
-    [0x9] = {SP_OP_V_CNDMASK_B32, SP_FORMAT_VOPD, SP_ISA_VCC, &shape_146},
-    [0xa] = {SP_OP_V_MAX_F32, SP_FORMAT_VOPD, 0, &shape_146},
-    [0xb] = {SP_OP_V_MIN_F32, SP_FORMAT_VOPD, 0, &shape_146},
-    [0xc] = {SP_OP_V_DOT2ACC_F32_F16, SP_FORMAT_VOPD, 0, &shape_146},
+    [0x0] = {SP_OP_V_FMAC_F32, SP_FORMAT_VOPD, 0, &shape_140},
+    [0x1] = {SP_OP_V_FMAAK_F32, SP_FORMAT_VOPD, SP_ISA_LITERAL, &shape_140},
+    [0x2] = {SP_OP_V_FMAMK_F32, SP_FORMAT_VOPD, SP_ISA_LITERAL, &shape_140},
+    [0x3] = {SP_OP_V_MUL_F32, SP_FORMAT_VOPD, 0, &shape_140},
+    [0x4] = {SP_OP_V_ADD_F32, SP_FORMAT_VOPD, 0, &shape_140},
+    [0x5] = {SP_OP_V_SUB_F32, SP_FORMAT_VOPD, 0, &shape_140},
+    [0x6] = {SP_OP_V_SUBREV_F32, SP_FORMAT_VOPD, 0, &shape_140},
+    [0x7] = {SP_OP_V_MUL_DX9_ZERO_F32, SP_FORMAT_VOPD, 0, &shape_140},
+    [0x8] = {SP_OP_V_MOV_B32, SP_FORMAT_VOPD, 0, &shape_141},
+    [0x9] = {SP_OP_V_CNDMASK_B32, SP_FORMAT_VOPD, SP_ISA_VCC, &shape_140},
+    [0xa] = {SP_OP_V_MAX_F32, SP_FORMAT_VOPD, 0, &shape_140},
+    [0xb] = {SP_OP_V_MIN_F32, SP_FORMAT_VOPD, 0, &shape_140},
+    [0xc] = {SP_OP_V_DOT2ACC_F32_F16, SP_FORMAT_VOPD, 0, &shape_140},
 };
 
-static const struct sp_isa_field shape_148_fields[] = {
+static const struct sp_isa_field shape_142_fields[] = {
     {SP_SLOT_DSTY, SP_KIND_RAW, 49, 7, 0, 0, 1},
     {SP_SLOT_SRCY0, SP_KIND_SRC, 32, 9, 0, 0, 1},
     {SP_SLOT_SRCY1, SP_KIND_VGPR, 41, 8, 0, 0, 1},
 };
 
-static const struct sp_isa_shape shape_148 = {shape_148_fields, 0x0, 3};
+static const struct sp_isa_shape shape_142 = {shape_142_fields, 3};
 
-static const struct sp_isa_field shape_149_fields[] = {
+static const struct sp_isa_field shape_143_fields[] = {
     {SP_SLOT_DSTY, SP_KIND_RAW, 49, 7, 0, 0, 1},
     {SP_SLOT_SRCY0, SP_KIND_SRC, 32, 9, 0, 0, 1},
 };
 
-static const struct sp_isa_shape shape_149 = {shape_149_fields, 0x1fe0000000000, 2};
+static const struct sp_isa_shape shape_143 = {shape_143_fields, 2};
 
 static const struct sp_isa_row rows_vopdy[] = {
-    [0x0] = {SP_OP_V_FMAC_F32, SP_FORMAT_VOPD, 0, &shape_148},
-    [0x1] = {SP_OP_V_FMAAK_F32, SP_FORMAT_VOPD, SP_ISA_LITERAL, &shape_148},
-    [0x2] = {SP_OP_V_FMAMK_F32, SP_FORMAT_VOPD, SP_ISA_LITERAL, &shape_148},
-    [0x3] = {SP_OP_V_MUL_F32, SP_FORMAT_VOPD, 0, &shape_148},
-    [0x4] = {SP_OP_V_ADD_F32, SP_FORMAT_VOPD, 0, &shape_148},
-    [0x5] = {SP_OP_V_SUB_F32, SP_FORMAT_VOPD, 0, &shape_148},
-    [0x6] = {SP_OP_V_SUBREV_F32, SP_FORMAT_VOPD, 0, &shape_148},
-    [0x7] = {SP_OP_V_MUL_DX9_ZERO_F32, SP_FORMAT_VOPD, 0, &shape_148},
-    [0x8] = {SP_OP_V_MOV_B32, SP_FORMAT_VOPD, 0, &shape_149},
-    [0x9] = {SP_OP_V_CNDMASK_B32, SP_FORMAT_VOPD, SP_ISA_VCC, &shape_148},
-    [0xa] = {SP_OP_V_MAX_F32, SP_FORMAT_VOPD, 0, &shape_148},
-    [0xb] = {SP_OP_V_MIN_F32, SP_FORMAT_VOPD, 0, &shape_148},
-    [0xc] = {SP_OP_V_DOT2ACC_F32_F16, SP_FORMAT_VOPD, 0, &shape_148},
-    [0x10] = {SP_OP_V_ADD_NC_U32, SP_FORMAT_VOPD, 0, &shape_148},
-    [0x11] = {SP_OP_V_LSHLREV_B32, SP_FORMAT_VOPD, 0, &shape_148},
-    [0x12] = {SP_OP_V_AND_B32, SP_FORMAT_VOPD, 0, &shape_148},
+    [0x0] = {SP_OP_V_FMAC_F32, SP_FORMAT_VOPD, 0, &shape_142},
+    [0x1] = {SP_OP_V_FMAAK_F32, SP_FORMAT_VOPD, SP_ISA_LITERAL, &shape_142},
+    [0x2] = {SP_OP_V_FMAMK_F32, SP_FORMAT_VOPD, SP_ISA_LITERAL, &shape_142},
+    [0x3] = {SP_OP_V_MUL_F32, SP_FORMAT_VOPD, 0, &shape_142},
+    [0x4] = {SP_OP_V_ADD_F32, SP_FORMAT_VOPD, 0, &shape_142},
+    [0x5] = {SP_OP_V_SUB_F32, SP_FORMAT_VOPD, 0, &shape_142},
+    [0x6] = {SP_OP_V_SUBREV_F32, SP_FORMAT_VOPD, 0, &shape_142},
+    [0x7] = {SP_OP_V_MUL_DX9_ZERO_F32, SP_FORMAT_VOPD, 0, &shape_142},
+    [0x8] = {SP_OP_V_MOV_B32, SP_FORMAT_VOPD, 0, &shape_143},
+    [0x9] = {SP_OP_V_CNDMASK_B32, SP_FORMAT_VOPD, SP_ISA_VCC, &shape_142},
+    [0xa] = {SP_OP_V_MAX_F32, SP_FORMAT_VOPD, 0, &shape_142},
+    [0xb] = {SP_OP_V_MIN_F32, SP_FORMAT_VOPD, 0, &shape_142},
+    [0xc] = {SP_OP_V_DOT2ACC_F32_F16, SP_FORMAT_VOPD, 0, &shape_142},
+    [0x10] = {SP_OP_V_ADD_NC_U32, SP_FORMAT_VOPD, 0, &shape_142},
+    [0x11] = {SP_OP_V_LSHLREV_B32, SP_FORMAT_VOPD, 0, &shape_142},
+    [0x12] = {SP_OP_V_AND_B32, SP_FORMAT_VOPD, 0, &shape_142},
 };
 
 static const struct sp_isa_format formats[] = {

@@ -16,8 +16,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from wavekit import run_lanes
+from wavekit import asm, run_lanes
 
+L = np.arange(32, dtype=np.uint32)
 KEEP, FLUSH = 0xF0, 0x00  # MODE: denormals of all formats are kept, or flushed on both sides
 NAN = 0xFFC00000
 
@@ -337,3 +338,21 @@ def test_a_value_of_silicon(warm, name):
 @pytest.mark.parametrize("name", RDNA3_ROWS)
 def test_a_value_of_rdna3_alone(gpu, name):
     check(gpu, "gfx1100", RDNA3_ROWS[name])
+
+
+# A field that the instruction has no operand for, by name: text, dword and place of the field.
+UNUSED = {
+    "DATA of a load": ("global_load_dword v10, v20, s[0:1]\ns_waitcnt vmcnt(0)", 1, 3 << 8),
+    "VDST of an atomic": ("ds_write_b32 v20, v1\nds_add_u32 v20, v2", 3, 2 << 24),
+    "SRC2 of a sum": ("v_add_f32_e64 v10, v1, -v1", 1, 7 << 18),
+}
+
+
+@pytest.mark.parametrize("what", UNUSED)
+def test_fields_without_an_operand_are_ignored(warm, what):
+    """Source: tinygrad test_global.py, test_ds.py, test_vopd.py: an RDNA3 card runs such words."""
+    chip, gpu = warm
+    text, at, field = UNUSED[what]
+    words = asm(chip, text)
+    words[at] |= field
+    run_lanes(gpu, chip, "\n".join(f".long {word:#x}" for word in words), [L, L], lds=512)

@@ -385,13 +385,12 @@ int sp_isa_decode(const struct sp_isa *isa, const uint32_t *words, uint32_t coun
     put_all(isa, format->modifiers, format->count, bits, out);
     put_all(isa, row->shape->fields, row->shape->count, bits, out);
     out->two_addr = (row->flags & SP_ISA_TWO_ADDR) != 0;
-    odd = bits & (format->reserved | row->shape->unused);
+    odd = bits & format->reserved;
     if (out->format == SP_FORMAT_VOPD) {
         uint32_t opy = get(&format->opcode2, bits);
         y = decode_y(isa, bits, opy, out);
         if (!y)
             return unknown(isa, "VOPD Y", opy, why, why_nbytes);
-        odd |= bits & y->shape->unused;
     }
     finish_memory(isa, out);
     count_address(bits, format, out);

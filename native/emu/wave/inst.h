@@ -51,7 +51,7 @@ enum { SP_LANE_PLAIN = 0, SP_LANE_DPP16 = 1, SP_LANE_DPP8 = 2, SP_LANE_SDWA = 3 
 
 /* Decodes at `words`, of which `count` are readable. Returns 0; -EILSEQ with `why` (at most `why_nbytes`) naming format and
  * opcode of an instruction that does not exist, -ENODATA when it is longer than `count`. `reserved` receives 1 when a
- * reserved bit was set, or the field of an operand that the instruction does not have. */
+ * reserved bit was set; fields of operands that the instruction does not have are ignored, as cards ignore them. */
 int sp_inst_decode_gfx10(const uint32_t *words, uint32_t count, struct sp_inst *out, uint32_t *reserved, char *why,
                          uint32_t why_nbytes);
 int sp_inst_decode_gfx11(const uint32_t *words, uint32_t count, struct sp_inst *out, uint32_t *reserved, char *why,

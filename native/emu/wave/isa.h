@@ -35,7 +35,6 @@ struct sp_isa_field {
 /* Which operands a row has: rows with the same ones share it. */
 struct sp_isa_shape {
     const struct sp_isa_field *fields;
-    uint64_t unused; /* bits of operand fields that the row has no operand for */
     uint8_t count;
 };
 enum sp_isa_flag {
