@@ -148,6 +148,7 @@ void sp_cuda_unref(struct sp_cuda *dev)
     if (sp_cuda_usable(dev))
         strike(dev);
     if (sp_cuda_usable(dev) && dev->context) {
+        sp_cuda_relax();
         drop_contents(dev);
         sp_cuDevicePrimaryCtxRelease_v2(dev->handle);
         sp_cuda_released(dev);
@@ -176,7 +177,7 @@ static int drop_anchor(struct sp_cuda *dev)
     int rc = SP_CU_RC(cuEventCreate, &dev->anchor, 0), result = CU_NOT_READY;
     if (rc == 0)
         rc = SP_CU_RC(cuEventRecord, dev->anchor, dev->memory_stream);
-    while (rc == 0 && (result = sp_cuEventQuery(dev->anchor)) == CU_NOT_READY && sp_clock_ns() < until)
+    while (rc == 0 && sp_cuda_not_ready(result = sp_cuEventQuery(dev->anchor)) && sp_clock_ns() < until)
         sp_cpu_relax();
     dev->anchor_ns = sp_clock_ns();
     return rc ? rc : sp_cu_rc("cuEventQuery", result);
@@ -242,6 +243,7 @@ int sp_cuda_open(const char *paths, int32_t ordinal, struct sp_cuda **out)
     int rc = sp_cuda_start(paths);
     if (rc)
         return rc;
+    sp_cuda_relax();
     rc = try_open(ordinal, out);
     if (rc == -ENODEV)
         rc = open_anew(ordinal, out);

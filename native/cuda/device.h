@@ -153,7 +153,7 @@ struct sp_cuda_queue {
     _Atomic uint64_t good; /* values above it were lost with the device; UINT64_MAX while it is not */
     uint64_t marked;       /* the newest value that a flight covers */
     uint64_t asked;        /* the newest value when the stream last said that it was busy, with no flight in it; or 0 */
-    uint32_t unanswered;   /* questions in a row to which the driver gave an error */
+    uint64_t refused_ns;   /* since when the driver has answered every question with an error; 0: it has not */
     int timing;
     struct sp_cuda_flight *head, *tail;
     void *up, *down; /* streams for transfers, made when first needed */
