@@ -79,6 +79,8 @@ static int facts(int32_t ordinal, int *device, struct sp_cuda_info *info)
         info->features |= SP_CUDA_PARAMS;
     if (attribute(*device, CU_INTEGRATED))
         info->features |= SP_CUDA_INTEGRATED;
+    if (sp_cuda_emulated())
+        info->features |= SP_CUDA_EMULATED;
     return 0;
 }
 

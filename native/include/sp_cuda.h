@@ -20,7 +20,8 @@ enum sp_cuda_feature {
     SP_CUDA_GRAPHS = 2,
     SP_CUDA_PARAMS = 4,     /* it tells the sizes of a kernel's arguments */
     SP_CUDA_INTEGRATED = 8, /* it has no memory of its own */
-    SP_CUDA_IPC = 16        /* other processes can be given its memory */
+    SP_CUDA_IPC = 16,       /* other processes can be given its memory */
+    SP_CUDA_EMULATED = 32   /* the driver library says that there is no GPU behind it */
 };
 
 struct sp_cuda_info {
