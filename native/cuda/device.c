@@ -130,7 +130,7 @@ static void strike(const struct sp_cuda *dev)
 }
 
 /* Streams, events, modules and memory of a context end with its reset: a driver may crash over their handles. */
-static int reset(int32_t ordinal, int device)
+static void reset(int32_t ordinal, int device)
 {
     pthread_mutex_lock(&opened_lock);
     for (struct sp_cuda *dev = opened; dev; dev = dev->next)
@@ -138,9 +138,8 @@ static int reset(int32_t ordinal, int device)
             sp_cuda_lose(dev, "the context was reset when the device was opened again");
             atomic_store(&dev->reset, 1);
         }
-    int rc = SP_CU_RC(cuDevicePrimaryCtxReset_v2, device);
+    sp_cuDevicePrimaryCtxReset_v2(device); /* the answer may be the error that the reset has just ended */
     pthread_mutex_unlock(&opened_lock);
-    return rc;
 }
 
 void sp_cuda_unref(struct sp_cuda *dev)
@@ -231,9 +230,8 @@ static int open_anew(int32_t ordinal, struct sp_cuda **out)
     sp_cuda_why(before, sizeof before - 1);
     sp_cuda_current = NULL;
     int rc = SP_CU_RC(cuDeviceGet, &device, ordinal);
-    if (rc == 0)
-        rc = reset(ordinal, device);
-    if (rc == 0)
+    if (rc == 0) {
+        reset(ordinal, device);
         rc = try_open(ordinal, out);
     if (rc)
         sp_cu_say("%s; this process cannot use the device any more: start a new one", before);

@@ -65,14 +65,16 @@ dev.close()
 )
 
 
-def test_an_illegal_address_loses_the_device_and_names_the_kernel():
+@pytest.mark.parametrize("sticky", ["context", "reset"])
+def test_an_illegal_address_loses_the_device_and_names_the_kernel(sticky):
+    """Whether or not the reset that ends the error returns it: the device opens again."""
     said = run(STICKY.format(launch="launch(k, y, x, 1.0, 256, groups=1)") + """
 with sp.open("cuda:0") as dev:
     k, x = dev.kernel("saxpy_f32"), dev.array(np.ones(256, np.float32))
     y = dev.empty(256, np.float32)
     works(dev, k, x, y)
     assert (np.asarray(y) == 1).all()
-""")  # fmt: skip
+""", f"sticky {sticky}")  # fmt: skip
     assert "CUDA_ERROR_ILLEGAL_ADDRESS" in said
     assert "while this ran: saxpy_f32" in said
 
