@@ -156,6 +156,7 @@ void sp_cuda_unref(struct sp_cuda *dev)
         sp_cuda_leave();
     }
     pthread_mutex_destroy(&dev->lock);
+    pthread_mutex_destroy(&dev->modules_lock);
     pthread_mutex_destroy(&dev->why_lock);
     free(dev);
     atomic_fetch_sub(&sp_live()->devices, 1);
@@ -204,6 +205,7 @@ static int try_open(int32_t ordinal, struct sp_cuda **out)
     if (!dev)
         return -ENOMEM;
     pthread_mutex_init(&dev->lock, NULL);
+    pthread_mutex_init(&dev->modules_lock, NULL);
     pthread_mutex_init(&dev->why_lock, NULL);
     dev->fork_generation = sp_fork_generation();
     atomic_store(&dev->refs, 1);
@@ -233,6 +235,7 @@ static int open_anew(int32_t ordinal, struct sp_cuda **out)
     if (rc == 0) {
         reset(ordinal, device);
         rc = try_open(ordinal, out);
+    }
     if (rc)
         sp_cu_say("%s; this process cannot use the device any more: start a new one", before);
     return rc;

@@ -38,7 +38,7 @@ enum {
     CU_TENSOR_MEMORY_LEAK = 721,
     CU_NOT_SUPPORTED = 801,
     CU_MPS_CLIENT_TERMINATED = 810,
-    CU_CAPTURE_UNSUPPORTED = 900, /* from here to CAPTURED_EVENT: a capture prohibits the call */
+    CU_STREAM_CAPTURE_UNSUPPORTED = 900, /* from here to CAPTURED_EVENT: a capture prohibits the call */
     CU_CAPTURED_EVENT = 907,
     CU_EXTERNAL_DEVICE = 911
 };
@@ -125,7 +125,7 @@ static inline void sp_cuda_leave(void)
 /* The answer to a query: the work has not ended, or a capture keeps the driver from telling. */
 static inline int sp_cuda_not_ready(int result)
 {
-    return result == CU_NOT_READY || (result >= CU_CAPTURE_UNSUPPORTED && result <= CU_CAPTURED_EVENT);
+    return result == CU_NOT_READY || (result >= CU_STREAM_CAPTURE_UNSUPPORTED && result <= CU_CAPTURED_EVENT);
 }
 /* Such an answer may mean no more than that another context is current than we think, or one that was destroyed. */
 static inline int sp_cuda_elsewhere(int result)
