@@ -93,6 +93,21 @@ with sp.open("cpu") as cpu: cpu.buffer(4).close()
     assert "start a new one" in said
 
 
+def test_the_memory_of_the_host_is_not_limited_by_that_of_the_gpu():
+    said = run(OPEN + """
+from sparkle_drv.backends import machine
+for memory in sp.Memory.HOST, sp.Memory.SHARED:
+    dev.buffer(80 << 20, memory).close()
+    before = tell("calls cuMemHostAlloc"), tell("calls cuMemHostRegister_v2")
+    with pytest.raises(sp.OutOfDeviceMemory) as caught:
+        dev.buffer(machine.memory_nbytes() + 1, memory)
+    print(caught.value)
+    assert before == (tell("calls cuMemHostAlloc"), tell("calls cuMemHostRegister_v2"))
+with pytest.raises(sp.OutOfDeviceMemory, match="the device has"): dev.buffer(80 << 20)
+""", "memory 64M")  # fmt: skip
+    assert said.count("bytes asked for, the host has ") == 2
+
+
 def test_memory_that_does_not_fit_leaves_the_device_usable():
     said = run(OPEN + """
 kept = [dev.buffer(300 << 20) for _ in range(3)]
