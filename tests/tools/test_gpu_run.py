@@ -160,6 +160,8 @@ def alone(kit: Path, out: Path, **statuses: int) -> subprocess.Popen[bytes]:
     code = ALONE.format(steps=steps_of(kit.parent / "step.py", **statuses))
     env = {**os.environ, "PYTHONPATH": str(ROOT / "benchmarks"), "OUT": str(out)}
     env["GPU_KIT"] = str(kit)
+    env["TMPDIR"] = str(kit.parent / "tmp")
+    (kit.parent / "tmp").mkdir(exist_ok=True)
     return subprocess.Popen([sys.executable, "-c", code], env=env, stdout=subprocess.DEVNULL)
 
 
@@ -175,6 +177,7 @@ def test_a_run_that_is_killed_at_any_moment_leaves_what_was_done(kit):
             assert ended <= now, "a step that had ended is lost"
             ended = now
     assert alone(kit, out, first=0, second=0, third=0).wait(60) == 0
+    assert not list(kit.parent.glob("tmp/*")), "nor does a temporary folder stay"
     assert set(whole(out)) == {"first", "second", "third"}
     assert all(json.loads((out / f"{name}.json").read_text())["finished"] for name in ended)
     assert not list(out.glob(".*")), "what a kill left there is swept away"
