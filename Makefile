@@ -120,7 +120,7 @@ fake-cuda: ## build/fake/libcuda.so.1: a CUDA driver without a GPU, for tests (S
 cuda-sweep: fake-cuda build ## every call of the CUDA driver fails, in every manner: some minutes
 	@SPARKLE_LIBCUDA=build/fake/libcuda.so.1 PYTHONPATH=tests $(PY) tests/fault/cuda_sweep.py 2>build/cuda-sweep.log
 
-gpu-kit: build ## build/gpu-kit: what benchmarks/gpu_run.sh takes to a machine with a GPU, 60 MiB at most
+gpu-kit: build ## build/gpu-kit: what benchmarks/gpu_run.sh takes to a machine with a GPU, 53 MiB at most
 	@$(PY) tools/gpu_kit.py
 
 test-radv: preload ## unmodified RADV on the emulated GPU; the last line is `N of 32 right, M skipped`

@@ -11,7 +11,9 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Sequence
-from pathlib import Path
+from typing import Any
+
+import _kept
 
 
 def main(argv: Sequence[str]) -> int:
@@ -39,17 +41,26 @@ def main(argv: Sequence[str]) -> int:
         if args.gpu and (info.software or info.emulated):
             print("gpu_conformance.py: that is no GPU", file=sys.stderr)
             return 3
-        results = suite.run(device, [kind for kind in args.covers.split(",") if kind])
-    for result in results:
-        print(result)
-    counts = Counter(result.status for result in results)
-    print(f"{args.uri}: {', '.join(f'{n} {status}' for status, n in counts.items())}")
-    if args.json:
-        told = {
-            "uri": args.uri, "device": info.name, "driver": info.driver, "counts": counts,
-            "results": [dataclasses.asdict(result) for result in results],
+        counts: Counter[str] = Counter()
+        told: dict[str, Any] = {
+            "uri": args.uri, "device": info.name, "driver": info.driver,
+            "emulated": info.emulated, "finished": False, "counts": counts, "results": [],
         }  # fmt: skip
-        Path(args.json).write_text(json.dumps(told, indent=1) + "\n")
+
+        def keep(result: suite.Result) -> None:
+            print(result, flush=True)
+            counts[result.status] += 1
+            told["results"].append(dataclasses.asdict(result))
+            save()
+
+        def save() -> None:
+            if args.json:
+                _kept.write(args.json, json.dumps(told, indent=1) + "\n")
+
+        suite.run(device, [kind for kind in args.covers.split(",") if kind], each=keep)
+    told["finished"] = True
+    save()
+    print(f"{args.uri}: {', '.join(f'{n} {status}' for status, n in counts.items())}")
     return 1 if counts[suite.FAILED] else 0
 
 

@@ -29,6 +29,7 @@ from collections.abc import Callable, Sequence
 from statistics import median
 from typing import Any
 
+import _kept
 import numpy as np
 from _peers.table import commit
 
@@ -234,8 +235,9 @@ def overhead(dev: sp.Device) -> Row:
     }  # fmt: skip
 
 
-def measure(dev: sp.Device, quick: bool) -> list[Row]:
-    """All rows; one that is wrong or cannot be made has an "error" in place of figures."""
+def measure(dev: sp.Device, quick: bool, keep: Callable[[list[Row]], None]) -> list[Row]:
+    """All rows; one that is wrong or cannot be made has an "error" in place of figures. `keep` is
+    called with those that are there after each part."""
     n = 1 << 12 if quick else 1 << 26
     sizes = {"f32": [64], "f64": [64]} if quick else {"f32": [1024, 4096, 8192], "f64": [4096]}
     images = [(1, 4, 8, 16, 3)] if quick else [(32, 64, 56, 64, 3), (32, 256, 14, 256, 3)]
@@ -253,6 +255,7 @@ def measure(dev: sp.Device, quick: bool) -> list[Row]:
             rows += make()
         except (Wrong, sp.SparkleError, ValueError) as error:
             rows.append({"name": name, "error": f"{type(error).__name__}: {error}"})
+        keep(rows)
     return rows
 
 
@@ -299,14 +302,21 @@ def main(argv: Sequence[str]) -> int:
     with dev:
         result: dict[str, Any] = {
             "device": dev.info.name, "driver": dev.info.driver, "quick": args.quick,
-            "fake": "Fake" in dev.info.name, "commit": commit(),
+            "fake": dev.info.emulated, "commit": commit(),
             "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+            "finished": False,
         }  # fmt: skip
-        result["rows"] = measure(dev, args.quick)
-    if args.json:
-        Path(args.json).write_text(json.dumps(result, indent=1) + "\n")
-    if args.md:
-        Path(args.md).write_text(markdown(result))
+
+        def keep(rows: list[Row]) -> None:
+            result["rows"] = rows
+            if args.json:
+                _kept.write(args.json, json.dumps(result, indent=1) + "\n")
+            if args.md:
+                _kept.write(args.md, markdown(result))
+
+        rows = measure(dev, args.quick, keep)
+    result["finished"] = True
+    keep(rows)
     print(markdown(result))
     return 1 if any("error" in row for row in result["rows"]) else 0
 

@@ -33,10 +33,11 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from statistics import median
 from typing import Any
 
+import _kept
 from _peers import NAMES, images
 from _peers.table import facts, markdown
 
@@ -45,6 +46,8 @@ from sparkle_drv import assets
 HERE = Path(__file__).resolve().parent
 SCHEMA = 1
 CHILD_S = 40.0  # most that one repetition of one peer may take
+TRIES = 2  # failures in a row after which a peer is absent: the first may be a cold disk's
+Runs = dict[str, list[dict[str, Any]]]  # what each peer told, a repetition after another
 LIBRARY = "libcuda.so.1"
 
 
@@ -92,7 +95,8 @@ class Runner:
             (folder / f"empty{count}.ptx").write_bytes(images.empty(count).rstrip(b"\0"))
 
     def once(self, name: str) -> dict[str, Any]:
-        """What the peer printed; {"absent": why} when it is not there or did not get through."""
+        """What the peer printed; {"absent": why} when it is not there, {"failed": why} when it did
+        not get through."""
         tag = f"{name}_{secrets.token_hex(4)}"
         born = str(time.clock_gettime_ns(time.CLOCK_MONOTONIC))
         if name == "c":
@@ -108,7 +112,7 @@ class Runner:
     def _told(self, command: list[str]) -> dict[str, Any]:
         child = subprocess.Popen(
             command, env=self.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-            cwd=self.folder, start_new_session=True,
+            cwd=self.folder, start_new_session=True, preexec_fn=_kept.end_with_parent,
         )  # fmt: skip
         try:
             out, errors = child.communicate(timeout=CHILD_S)
@@ -116,23 +120,36 @@ class Runner:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(child.pid, signal.SIGKILL)
             child.communicate()
-            return {"absent": f"not done after {CHILD_S:g} s"}
+            return {"failed": f"not done after {CHILD_S:g} s"}
         try:
             told: dict[str, Any] = json.loads(out.strip().splitlines()[-1])
         except (IndexError, ValueError):
             said = errors.strip().splitlines()[-1:] or ["nothing"]
-            return {"absent": f"ended with status {child.returncode}, saying {said[0][:300]}"}
+            return {"failed": f"ended with status {child.returncode}, saying {said[0][:300]}"}
         return told
 
 
+def given_up(runs: Sequence[dict[str, Any]]) -> bool:
+    """Is a peer with these runs not asked again?"""
+    return bool(runs) and (
+        "absent" in runs[-1] or (len(runs) >= TRIES and all("failed" in r for r in runs[-TRIES:]))
+    )
+
+
 def run(
-    runner: Runner, names: Sequence[str], repetitions: int, budget_s: float
-) -> dict[str, list[dict[str, Any]]]:
-    """What each peer told, a repetition after another; who is absent is asked once.
+    runner: Runner,
+    names: Sequence[str],
+    repetitions: int,
+    budget_s: float,
+    told: Runs | None = None,
+    keep: Callable[[Runs], None] = lambda told: None,
+) -> Runs:
+    """What each peer told, a repetition after another, `told` by an earlier call included.
 
     A repetition that would end after `budget_s`, as long as the longest before, is not begun.
+    `keep` is called after each run of a peer.
     """
-    told: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
+    told = {name: list((told or {}).get(name, ())) for name in names}
     begun, longest = time.monotonic(), 0.0
     for repetition in range(repetitions):
         start = time.monotonic()
@@ -141,24 +158,27 @@ def run(
             break
         at = repetition % len(names)
         for name in [*names[at:], *names[:at]]:
-            if told[name] and "absent" in told[name][-1]:
+            if len(told[name]) > repetition or given_up(told[name]):
                 continue
             if time.monotonic() - begun > budget_s:
                 return told  # at most CHILD_S late
-            told[name].append(runner.once(name))
-            what = told[name][-1].get("absent", "measured")
+            one = runner.once(name)
+            told[name].append(one)
+            keep(told)
+            what = one.get("absent") or one.get("failed") or "measured"
             print(f"{repetition + 1}/{repetitions} {name}: {what}", file=sys.stderr, flush=True)
         longest = max(longest, time.monotonic() - start)
     return told
 
 
-def summary(told: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
+def summary(told: Runs) -> dict[str, Any]:
     """For each peer its version, the median of each figure and all samples; or why it is absent."""
     peers: dict[str, Any] = {}
     for name, runs in told.items():
-        good = [one for one in runs if "absent" not in one]
+        good = [one for one in runs if "values" in one]
         if not good:
-            peers[name] = {"absent": runs[-1]["absent"] if runs else "the time was over before"}
+            last = runs[-1] if runs else {"absent": "the time was over before"}
+            peers[name] = {"absent": last.get("absent") or last["failed"]}
             continue
         figures: dict[str, list[float]] = {}
         for one in good:
@@ -174,6 +194,17 @@ def summary(told: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
     return peers
 
 
+def earlier(path: str, known: dict[str, Any], quick: bool) -> Runs:
+    """The runs in a file of an earlier call on the same device, driver and commit; else {}."""
+    try:
+        result = json.loads(Path(path).read_text())
+        same = all(result[key] == known[key] for key in ("device", "driver", "label", "commit"))
+        runs: Runs = result["runs"] if same and result["quick"] == quick else {}
+    except (OSError, ValueError, KeyError):
+        return {}
+    return runs
+
+
 def parser() -> argparse.ArgumentParser:
     top = argparse.ArgumentParser(
         prog="gpu_peers.py",
@@ -186,7 +217,8 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument("--libcuda", default="", help="a driver library in place of the system's")
     top.add_argument("--baseline", default="", help="the compiled _peers/baseline.c; else gcc")
     top.add_argument("--quick", action="store_true", help="few rounds and small copies: no figures")
-    top.add_argument("--json", help="write everything there")
+    top.add_argument("--json", help="write everything there, after each run of a peer")
+    top.add_argument("--resume", action="store_true", help="go on with the runs in --json")
     top.add_argument("--md", help="write the table there")
     top.add_argument("--no-hop", action="store_true", help="stay with this Python")
     return top
@@ -211,14 +243,21 @@ def main(argv: Sequence[str]) -> int:
             print(f"gpu_peers.py: {error}", file=sys.stderr)
             return 1
         runner = Runner(Path(folder), libcuda, compiled, args.quick)
-        peers = summary(run(runner, names, args.repetitions, args.budget_s))
-    result = {"schema": SCHEMA, "quick": args.quick, **known, "peers": peers}
-    table = markdown(result)
-    if args.json:
-        Path(args.json).write_text(json.dumps(result, indent=1) + "\n")
-    if args.md:
-        Path(args.md).write_text(table)
-    print(table)
+        result: dict[str, Any] = {"schema": SCHEMA, "quick": args.quick, **known, "finished": False}
+
+        def keep(told: Runs) -> None:
+            result["peers"], result["runs"] = summary(told), told
+            if args.json:
+                _kept.write(args.json, json.dumps(result, indent=1) + "\n")
+            if args.md:
+                _kept.write(args.md, markdown(result))
+
+        before = earlier(args.json, known, args.quick) if args.resume and args.json else {}
+        told = run(runner, names, args.repetitions, args.budget_s, before, keep)
+        result["finished"] = True
+        keep(told)
+    peers = result["peers"]
+    print(markdown(result))
     wanted = [name for name in ("c", "sparkle") if name in names]
     return 1 if any("absent" in peers[name] for name in wanted) else 0
 

@@ -1,9 +1,9 @@
-"""Collects what benchmarks/gpu_run.sh needs on a machine with a GPU and without a network.
+"""Collects what benchmarks/gpu_run.py needs on a machine with a GPU and without a network.
 
-build/gpu-kit: the package with its built extension (site/), wheels of what it depends on and of
-cuda.bindings as a peer, the GL loader's libraries from Debian, the C baseline as a program. The
-wheels are for the Python that runs this and for later machines like this one; gpu_run.sh uses of
-them what is missing there.
+build/gpu-kit: the package with its built extensions (site/), which fit every Python from 3.10 on;
+wheels of what it depends on for each of PYTHONS, those of numpy in one archive (_packed.py); the GL
+loader's libraries from Debian; the C baseline as a program. gpu_run.py uses of the wheels what is
+missing there. Peers are those that the machine has.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from _hop import hop
 hop()
 
 import argparse  # noqa: E402
+import platform  # noqa: E402
 import shutil  # noqa: E402
 import subprocess  # noqa: E402
 import sys  # noqa: E402
@@ -21,12 +22,15 @@ from collections.abc import Callable, Sequence  # noqa: E402
 from pathlib import Path  # noqa: E402
 
 from _bench import env  # noqa: E402
+from _packed import pack  # noqa: E402
 
 ROOT = Path(__file__).resolve().parent.parent
 KIT = ROOT / "build" / "gpu-kit"
-MOST_MIB = 60
+MOST_MIB = 53  # with the checkout's tracked files, 11 MiB, it stays within 64
 NEEDED = ("cffi", "msgpack", "numpy", "pyelftools")
-PEERS = ("cuda-bindings==13.0.3",)  # what benchmarks/cuda_launch.py was last compared with
+PYTHONS = ("3.10", "3.11", "3.12", "3.13", "3.14")
+# glibc 2.28 and later, which Debian 10 and RHEL 8 have; pip wants every older tag by name.
+GLIBCS = ("_2_28", "_2_27", "_2_24", "_2_17", "2014", "_2_12", "2010", "_2_5", "1")
 # libglvnd: what finds the vendor's OpenGL. The vendor's libraries come with the GPU's driver.
 LOADER = ("libegl1", "libglvnd0", "libopengl0")
 
@@ -44,10 +48,25 @@ def package(kit: Path) -> None:
     call(*setup, "build_py", "--build-lib", site, "build_ext", "--build-lib", site)
 
 
-def wheels(kit: Path, names: Sequence[str]) -> None:
-    """Built wheels of these packages and of what they need."""
-    pip = (sys.executable, "-m", "pip", "download", "--quiet", "--only-binary=:all:")
-    call(*pip, "--dest", str(kit / "wheels"), *names)
+def wheels(kit: Path, pythons: Sequence[str] = PYTHONS) -> None:
+    """Built wheels of NEEDED and of what they need, for each Python."""
+    numpies: dict[str, Path] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for python in pythons:
+            to, got = kit / "wheels" / python, Path(folder) / python
+            to.mkdir(parents=True)
+            call(
+                sys.executable, "-m", "pip", "download", "--quiet", "--only-binary=:all:",
+                "--python-version", python, "--implementation", "cp",
+                *(f"--platform=manylinux{glibc}_{platform.machine()}" for glibc in GLIBCS),
+                "--dest", str(got), *NEEDED,
+            )  # fmt: skip
+            for wheel in got.glob("*.whl"):
+                if wheel.name.startswith("numpy-"):
+                    numpies[python] = wheel
+                else:
+                    shutil.move(wheel, to)
+        pack(numpies, kit / "numpy.tar.xz")
 
 
 def loader(kit: Path) -> None:
@@ -76,9 +95,8 @@ def main(argv: Sequence[str], kit: Path = KIT) -> int:
     kit.mkdir(parents=True)
     steps: tuple[tuple[bool, str, Callable[[], None]], ...] = (
         (True, "the package", lambda: package(kit)),
-        (True, "wheels", lambda: wheels(kit, NEEDED)),
+        (True, "wheels", lambda: wheels(kit)),
         (True, "the C baseline", lambda: baseline(kit)),
-        (False, "wheels of peers", lambda: wheels(kit, PEERS)),
         (False, "the GL loader", lambda: loader(kit)),
     )
     for needed, what, step in steps:

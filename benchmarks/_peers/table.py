@@ -40,9 +40,8 @@ def facts(libcuda: str = "") -> dict[str, Any]:
     if info is None:
         why = "; ".join(found.reason for found in tried) or "there is no cuda backend"
         raise LookupError(f"no CUDA device: {why}")
-    fake = bool(libcuda)
     return {
-        "label": "fake" if fake else "measured",
+        "label": "fake" if info.emulated else "measured",
         "device": info.name,
         "driver": info.driver,
         "kernel_driver": _kernel_driver(),

@@ -79,6 +79,8 @@ static int facts(int32_t ordinal, int *device, struct sp_cuda_info *info)
         info->features |= SP_CUDA_PARAMS;
     if (attribute(*device, CU_INTEGRATED))
         info->features |= SP_CUDA_INTEGRATED;
+    if (sp_cuda_emulated())
+        info->features |= SP_CUDA_EMULATED;
     return 0;
 }
 
@@ -128,7 +130,7 @@ static void strike(const struct sp_cuda *dev)
 }
 
 /* Streams, events, modules and memory of a context end with its reset: a driver may crash over their handles. */
-static int reset(int32_t ordinal, int device)
+static void reset(int32_t ordinal, int device)
 {
     pthread_mutex_lock(&opened_lock);
     for (struct sp_cuda *dev = opened; dev; dev = dev->next)
@@ -136,9 +138,8 @@ static int reset(int32_t ordinal, int device)
             sp_cuda_lose(dev, "the context was reset when the device was opened again");
             atomic_store(&dev->reset, 1);
         }
-    int rc = SP_CU_RC(cuDevicePrimaryCtxReset_v2, device);
+    sp_cuDevicePrimaryCtxReset_v2(device); /* the answer may be the error that the reset has just ended */
     pthread_mutex_unlock(&opened_lock);
-    return rc;
 }
 
 void sp_cuda_unref(struct sp_cuda *dev)
@@ -148,12 +149,14 @@ void sp_cuda_unref(struct sp_cuda *dev)
     if (sp_cuda_usable(dev))
         strike(dev);
     if (sp_cuda_usable(dev) && dev->context) {
+        sp_cuda_relax();
         drop_contents(dev);
         sp_cuDevicePrimaryCtxRelease_v2(dev->handle);
         sp_cuda_released(dev);
         sp_cuda_leave();
     }
     pthread_mutex_destroy(&dev->lock);
+    pthread_mutex_destroy(&dev->modules_lock);
     pthread_mutex_destroy(&dev->why_lock);
     free(dev);
     atomic_fetch_sub(&sp_live()->devices, 1);
@@ -176,7 +179,7 @@ static int drop_anchor(struct sp_cuda *dev)
     int rc = SP_CU_RC(cuEventCreate, &dev->anchor, 0), result = CU_NOT_READY;
     if (rc == 0)
         rc = SP_CU_RC(cuEventRecord, dev->anchor, dev->memory_stream);
-    while (rc == 0 && (result = sp_cuEventQuery(dev->anchor)) == CU_NOT_READY && sp_clock_ns() < until)
+    while (rc == 0 && sp_cuda_not_ready(result = sp_cuEventQuery(dev->anchor)) && sp_clock_ns() < until)
         sp_cpu_relax();
     dev->anchor_ns = sp_clock_ns();
     return rc ? rc : sp_cu_rc("cuEventQuery", result);
@@ -202,6 +205,7 @@ static int try_open(int32_t ordinal, struct sp_cuda **out)
     if (!dev)
         return -ENOMEM;
     pthread_mutex_init(&dev->lock, NULL);
+    pthread_mutex_init(&dev->modules_lock, NULL);
     pthread_mutex_init(&dev->why_lock, NULL);
     dev->fork_generation = sp_fork_generation();
     atomic_store(&dev->refs, 1);
@@ -228,10 +232,10 @@ static int open_anew(int32_t ordinal, struct sp_cuda **out)
     sp_cuda_why(before, sizeof before - 1);
     sp_cuda_current = NULL;
     int rc = SP_CU_RC(cuDeviceGet, &device, ordinal);
-    if (rc == 0)
-        rc = reset(ordinal, device);
-    if (rc == 0)
+    if (rc == 0) {
+        reset(ordinal, device);
         rc = try_open(ordinal, out);
+    }
     if (rc)
         sp_cu_say("%s; this process cannot use the device any more: start a new one", before);
     return rc;
@@ -242,6 +246,7 @@ int sp_cuda_open(const char *paths, int32_t ordinal, struct sp_cuda **out)
     int rc = sp_cuda_start(paths);
     if (rc)
         return rc;
+    sp_cuda_relax();
     rc = try_open(ordinal, out);
     if (rc == -ENODEV)
         rc = open_anew(ordinal, out);

@@ -66,6 +66,9 @@ struct sp_cuda {
     pthread_mutex_t why_lock; /* the innermost */
     char why_lost[400];
 
+    pthread_mutex_t modules_lock; /* no other is taken under it; held while the driver compiles */
+    struct sp_cuda_module *modules;
+
     pthread_mutex_t lock; /* guards what follows */
     void *memory_stream, *memory_event;
     void *pool; /* the driver's stream-ordered one; NULL: there is none */
@@ -80,7 +83,8 @@ struct sp_cuda {
 struct sp_cuda_kernel {
     uint32_t magic;
     struct sp_cuda *dev;
-    void *function, *module;
+    void *function;
+    struct sp_cuda_module *module;
     struct sp_cuda_shape shape;
     uint32_t most_shared; /* that a launch may add */
     uint64_t serial;      /* no other kernel of this process has it */
@@ -153,7 +157,7 @@ struct sp_cuda_queue {
     _Atomic uint64_t good; /* values above it were lost with the device; UINT64_MAX while it is not */
     uint64_t marked;       /* the newest value that a flight covers */
     uint64_t asked;        /* the newest value when the stream last said that it was busy, with no flight in it; or 0 */
-    uint32_t unanswered;   /* questions in a row to which the driver gave an error */
+    uint64_t refused_ns;   /* since when the driver has answered every question with an error; 0: it has not */
     int timing;
     struct sp_cuda_flight *head, *tail;
     void *up, *down; /* streams for transfers, made when first needed */
@@ -188,6 +192,15 @@ int sp_cuda_rc(struct sp_cuda *dev, const char *call, int result);
 #define SP_CUDA_RC(dev, name, ...) sp_cuda_rc(dev, #name, sp_##name(__VA_ARGS__))
 /* -ENODEV, and for sp_cuda_why the words of how the device was lost; 0 while it is not. */
 int sp_cuda_gone(struct sp_cuda *dev);
+
+/* module.c: the module of an image, loaded unless another kernel of the device has it. The context is current; `why` receives
+ * the driver's words and the compiler's log. */
+struct sp_cuda_module;
+int sp_cuda_module_take(struct sp_cuda *dev, const void *image, size_t nbytes, char *why, size_t why_nbytes,
+                        struct sp_cuda_module **out);
+void *sp_cuda_module_handle(const struct sp_cuda_module *m);
+/* One kernel less. The last one unloads the module. */
+void sp_cuda_module_give(struct sp_cuda *dev, struct sp_cuda_module *m);
 
 /* pinned.c: page-locked memory, a power of two from 4 KiB on. */
 int sp_cuda_pinned_take(struct sp_cuda *dev, uint64_t nbytes, void **host, uint64_t *got);

@@ -123,6 +123,7 @@ void sp_cuda_settle_others(struct sp_cuda_queue *q, const void *records, size_t 
             sp_cuda_settle(other);
         pthread_mutex_unlock(other->q.lock);
     }
+    sp_cuda_leave();
 }
 
 int64_t sp_cuda_download(struct sp_cuda_queue *q, uint64_t address, void *data, uint64_t nbytes)

@@ -14,6 +14,7 @@ static int has_key; /* a process has 1024 keys at most, PTHREAD_KEYS_MAX */
 static pthread_once_t words_once = PTHREAD_ONCE_INIT;
 _Thread_local void *sp_cuda_current __attribute__((tls_model("initial-exec")));
 _Thread_local void *sp_cuda_theirs __attribute__((tls_model("initial-exec")));
+_Thread_local int sp_cuda_their_mode __attribute__((tls_model("initial-exec"))) = -1;
 
 static pthread_mutex_t start_lock = PTHREAD_MUTEX_INITIALIZER;
 static int started, started_rc;
@@ -197,14 +198,26 @@ int sp_cuda_enter(struct sp_cuda *dev)
             sp_cuda_theirs = now;
     }
     sp_cuda_current = dev->context;
+    sp_cuda_relax();
     return 0;
+}
+
+void sp_cuda_relax(void)
+{
+    int mode = CU_CAPTURE_RELAXED;
+    if (sp_cuda_their_mode < 0 && sp_cuThreadExchangeStreamCaptureMode(&mode) == CU_OK)
+        sp_cuda_their_mode = mode;
 }
 
 void sp_cuda_restore(void)
 {
     void *theirs = sp_cuda_theirs;
+    int mode = sp_cuda_their_mode;
     sp_cuda_theirs = NULL;
-    if (sp_cuCtxSetCurrent(theirs) == CU_OK)
+    sp_cuda_their_mode = -1;
+    if (mode >= 0)
+        sp_cuThreadExchangeStreamCaptureMode(&mode);
+    if (theirs && sp_cuCtxSetCurrent(theirs) == CU_OK)
         sp_cuda_current = theirs;
 }
 

@@ -38,6 +38,8 @@ enum {
     CU_TENSOR_MEMORY_LEAK = 721,
     CU_NOT_SUPPORTED = 801,
     CU_MPS_CLIENT_TERMINATED = 810,
+    CU_STREAM_CAPTURE_UNSUPPORTED = 900, /* from here to CAPTURED_EVENT: a capture prohibits the call */
+    CU_CAPTURED_EVENT = 907,
     CU_EXTERNAL_DEVICE = 911
 };
 
@@ -70,6 +72,7 @@ enum {
 enum {
     CU_STREAM_NON_BLOCKING = 1,
     CU_EVENT_DISABLE_TIMING = 2,
+    CU_CAPTURE_RELAXED = 2, /* CUstreamCaptureMode */
     CU_HOST_PORTABLE = 1,  /* of cuMemHostAlloc and cuMemHostRegister alike */
     CU_HOST_DEVICEMAP = 2,
     CU_HOST_READ_ONLY = 8, /* of cuMemHostRegister */
@@ -102,15 +105,27 @@ int sp_cu_is_sticky(int result);
 extern _Thread_local void *sp_cuda_current __attribute__((tls_model("initial-exec")));
 /* Another's context that was current when ours was made so; NULL: there was none. */
 extern _Thread_local void *sp_cuda_theirs __attribute__((tls_model("initial-exec")));
-/* Asks the driver and makes the device's context current: before every call that goes by the current context. */
+/* This thread's capture mode before sp_cuda_relax; -1: the mode is not changed. */
+extern _Thread_local int sp_cuda_their_mode __attribute__((tls_model("initial-exec")));
+/* While another thread captures a stream in global mode, torch's default, a query or an allocation in this thread fails and
+ * invalidates that capture. In relaxed mode it does not (cuThreadExchangeStreamCaptureMode in the driver API reference).
+ * Launches, copies and records on our own streams are safe in every mode. */
+void sp_cuda_relax(void);
+/* Asks the driver, makes the device's context current and relaxes the thread: before every call that goes by the current
+ * context, but for those that are safe. */
 int sp_cuda_enter(struct sp_cuda *dev);
 void sp_cuda_restore(void);
-/* At the end of every function that Python calls: another's context is current again. Where none was, ours stays, as with
- * the runtime API, and the next call finds it. */
+/* At the end of every function that Python calls: the thread's own capture mode is back, and another's context is current
+ * again. If no context was current, ours stays, as with the runtime API, and the next call finds it. */
 static inline void sp_cuda_leave(void)
 {
-    if (__builtin_expect(sp_cuda_theirs != NULL, 0))
+    if (__builtin_expect(sp_cuda_theirs != NULL || sp_cuda_their_mode >= 0, 0))
         sp_cuda_restore();
+}
+/* The answer to a query: the work has not ended, or a capture keeps the driver from telling. */
+static inline int sp_cuda_not_ready(int result)
+{
+    return result == CU_NOT_READY || (result >= CU_STREAM_CAPTURE_UNSUPPORTED && result <= CU_CAPTURED_EVENT);
 }
 /* Such an answer may mean no more than that another context is current than we think, or one that was destroyed. */
 static inline int sp_cuda_elsewhere(int result)

@@ -48,9 +48,9 @@ static int wait_zeroed(struct sp_cuda *dev)
 {
     uint64_t until = sp_clock_ns() + MOST_NS;
     int result;
-    while ((result = sp_cuStreamQuery(dev->memory_stream)) == CU_NOT_READY && sp_clock_ns() < until)
+    while (sp_cuda_not_ready(result = sp_cuStreamQuery(dev->memory_stream)) && sp_clock_ns() < until)
         sp_cpu_relax();
-    return result == CU_NOT_READY ? -ETIMEDOUT : sp_cuda_rc(dev, "cuStreamQuery", result);
+    return sp_cuda_not_ready(result) ? -ETIMEDOUT : sp_cuda_rc(dev, "cuStreamQuery", result);
 }
 
 static int write_file(const struct passport *p)

@@ -1,4 +1,4 @@
-/* Kernels: an image loaded, its entry found, its arguments compared with what the caller says they are. */
+/* Kernels: an entry of a module found, its arguments compared with what the caller says they are. */
 #include "device.h"
 
 #include <errno.h>
@@ -6,39 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LOG_NBYTES = 8192 };
-
 static uint32_t attribute(void *function, int which)
 {
     int value = 0;
     return sp_cuFuncGetAttribute(&value, which, function) == CU_OK && value > 0 ? (uint32_t)value : 0;
-}
-
-static void words(char *out, size_t nbytes, const char *log)
-{
-    char said[1024] = "";
-    sp_cuda_why(said, sizeof said - 1);
-    snprintf(out, nbytes, "%s%s%s", said, *log ? "\n" : "", log);
-}
-
-static int load(struct sp_cuda_kernel *k, const void *image, char *why, size_t why_nbytes)
-{
-    char *log = calloc(1, LOG_NBYTES);
-    if (!log)
-        return -ENOMEM;
-    int options[] = {CU_JIT_ERROR_LOG, CU_JIT_ERROR_LOG_NBYTES};
-    void *values[] = {log, (void *)(uintptr_t)LOG_NBYTES}; /* sizes travel as pointers here */
-    int result = sp_cuModuleLoadDataEx(&k->module, image, 2, options, values);
-    int rc = sp_cuda_rc(k->dev, "cuModuleLoadDataEx", result);
-    log[LOG_NBYTES - 1] = '\0';
-    if (rc)
-        words(why, why_nbytes, log);
-    free(log);
-    if (rc == -EINVAL) /* some drivers say that of what is no image at all */
-        rc = -ENOEXEC;
-    if (rc)
-        k->module = NULL;
-    return rc;
 }
 
 /* What the driver knows of the entry's arguments must be what the signature says. */
@@ -73,7 +44,7 @@ static int compare(const struct sp_cuda_kernel *k, char *why, size_t why_nbytes)
 
 static int look(struct sp_cuda_kernel *k, const char *entry, char *why, size_t why_nbytes)
 {
-    int rc = SP_CUDA_RC(k->dev, cuModuleGetFunction, &k->function, k->module, entry);
+    int rc = SP_CUDA_RC(k->dev, cuModuleGetFunction, &k->function, sp_cuda_module_handle(k->module), entry);
     if (rc == 0)
         rc = compare(k, why, why_nbytes);
     if (rc)
@@ -96,7 +67,7 @@ static int look(struct sp_cuda_kernel *k, const char *entry, char *why, size_t w
     return 0;
 }
 
-int sp_cuda_load_image(struct sp_cuda *dev, const void *image, const char *entry, const char *name,
+int sp_cuda_load_image(struct sp_cuda *dev, const void *image, size_t nbytes, const char *entry, const char *name,
                        const struct sp_signature *sig, char *why, size_t why_nbytes, struct sp_cuda_kernel **out)
 {
     why[0] = '\0';
@@ -117,7 +88,7 @@ int sp_cuda_load_image(struct sp_cuda *dev, const void *image, const char *entry
     snprintf(k->name, sizeof k->name, "%s", name);
     sp_cuda_ref(dev);
     atomic_fetch_add(&sp_live()->kernels, 1);
-    rc = load(k, image, why, why_nbytes);
+    rc = sp_cuda_module_take(dev, image, nbytes, why, why_nbytes, &k->module);
     if (rc == 0)
         rc = look(k, entry, why, why_nbytes);
     if (rc)
@@ -134,8 +105,8 @@ void sp_cuda_unload(struct sp_cuda_kernel *k)
         return;
     struct sp_cuda *dev = k->dev;
     k->magic = 0;
-    if (sp_cuda_usable(dev) && k->module && sp_cuda_enter(dev) == 0)
-        sp_cuModuleUnload(k->module);
+    if (sp_cuda_usable(dev) && k->module)
+        sp_cuda_module_give(dev, k->module);
     free(k);
     atomic_fetch_sub(&sp_live()->kernels, 1);
     sp_cuda_leave();

@@ -73,7 +73,7 @@ void sp_cuda_empty_pool(struct sp_cuda *dev)
 {
     static const uint64_t MOST_NS = UINT64_C(5000000000);
     uint64_t until = sp_clock_ns() + MOST_NS;
-    while (sp_cuStreamQuery(dev->memory_stream) == CU_NOT_READY && sp_clock_ns() < until)
+    while (sp_cuda_not_ready(sp_cuStreamQuery(dev->memory_stream)) && sp_clock_ns() < until)
         sp_cpu_relax();
     sp_cuMemPoolTrimTo(dev->pool, 0);
 }

@@ -145,22 +145,30 @@ void sp_cuda_mark_asked(struct sp_cuda_queue *q)
 /* Another library may have made another context current in this thread: asked once more, it is ours. */
 static int ask(struct sp_cuda_queue *q, int (*question)(void *), void *of)
 {
-    int result = sp_cuda_near(q->dev) ? CU_NOT_READY : question(of);
+    int result = CU_NOT_READY;
+    if (sp_cuda_near(q->dev) == 0) {
+        sp_cuda_relax();
+        result = question(of);
+    }
     if (sp_cuda_elsewhere(result) && sp_cuda_enter(q->dev) == 0)
         result = question(of);
     return result;
 }
 
-/* Whether the answer was an error. One may pass; a driver that says nothing else will never say that the work has ended. */
+/* Whether the answer was an error. An error may pass. A driver that gives nothing else for a second will never say that the
+ * work has ended. The second is our choice: two questions of a wait are at most half a millisecond apart. */
 static int refused(struct sp_cuda_queue *q, const char *call, int result)
 {
-    enum { UNANSWERED = 100 };
+    static const uint64_t MOST_NS = UINT64_C(1000000000);
     char why[120];
-    if (result == CU_NOT_READY || !sp_cuda_failed(q, call, result)) {
-        q->unanswered = 0;
+    if (sp_cuda_not_ready(result) || !sp_cuda_failed(q, call, result)) {
+        q->refused_ns = 0;
         return 0;
     }
-    if (++q->unanswered < UNANSWERED || atomic_load(&q->dev->lost))
+    uint64_t now = sp_clock_ns();
+    if (!q->refused_ns)
+        q->refused_ns = now;
+    if (now - q->refused_ns < MOST_NS || atomic_load(&q->dev->lost))
         return 1;
     snprintf(why, sizeof why, "%s gives error %d, again and again: how far the work is cannot be known", call, result);
     sp_cuda_lose(q->dev, why);
@@ -196,7 +204,8 @@ void sp_cuda_progress(struct sp_cuda_queue *q)
     q->asked = result == CU_OK ? 0 : submitted;
 }
 
-uint64_t sp_cuda_reached(struct sp_cuda_queue *q)
+/* The caller leaves. */
+static uint64_t look(struct sp_cuda_queue *q)
 {
     uint64_t reached = atomic_load(&q->reached);
     if (reached == sp_queue_submitted(&q->q) || !sp_queue_usable(&q->q))
@@ -204,9 +213,15 @@ uint64_t sp_cuda_reached(struct sp_cuda_queue *q)
     if (pthread_mutex_trylock(q->q.lock))
         return reached; /* who holds it submits, or asks as we would */
     sp_cuda_progress(q);
-    sp_cuda_leave();
     pthread_mutex_unlock(q->q.lock);
     return atomic_load(&q->reached);
+}
+
+uint64_t sp_cuda_reached(struct sp_cuda_queue *q)
+{
+    uint64_t reached = look(q);
+    sp_cuda_leave();
+    return reached;
 }
 
 static void nap(uint64_t ns)
@@ -221,7 +236,7 @@ static int wait_until(struct sp_cuda_queue *q, uint64_t value, uint64_t timeout_
 {
     enum { YIELD_NS = 100000, LEAST_NAP_NS = 10000, MOST_NAP_NS = 500000 };
     uint64_t start = sp_clock_ns(), spin_ns = sp_spin_ns();
-    while (sp_cuda_reached(q) < value) {
+    while (look(q) < value) {
         uint64_t waited = sp_clock_ns() - start;
         if (waited >= timeout_ns)
             return -ETIMEDOUT;
@@ -244,6 +259,7 @@ int sp_cuda_wait(struct sp_cuda_queue *q, uint64_t value, uint64_t timeout_ns)
     int rc = sp_queue_may_wait(&q->q, value);
     if (rc == 0 && sp_cuda_reached_so_far(q) < value)
         rc = wait_until(q, value, timeout_ns);
+    sp_cuda_leave();
     if (rc)
         return rc;
     return value > atomic_load(&q->good) ? -ENODEV : sp_queue_outcome(&q->q, value);

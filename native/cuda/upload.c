@@ -23,12 +23,12 @@ static int wait_oldest(struct upload *u)
     uint64_t until = sp_clock_ns() + PATIENCE_NS;
     int result = CU_NOT_READY;
     void *event = u->f->slots->event;
-    while (event && (result = sp_cuEventQuery(event)) == CU_NOT_READY && sp_clock_ns() < until)
+    while (event && sp_cuda_not_ready(result = sp_cuEventQuery(event)) && sp_clock_ns() < until)
         sched_yield();
     if (result == CU_OK)
         return 1;
     u->again = 0;
-    return result != CU_NOT_READY && sp_cuda_failed(u->q, "cuEventQuery", result) == -ENODEV ? -ENODEV : 0;
+    return !sp_cuda_not_ready(result) && sp_cuda_failed(u->q, "cuEventQuery", result) == -ENODEV ? -ENODEV : 0;
 }
 
 static int free_slot(struct upload *u, uint64_t nbytes, struct sp_cuda_slot **slot)

@@ -68,6 +68,11 @@ int sp_cuda_load(const char *paths, struct sp_text *report, char *path, size_t p
     return sp_dl_load(&library, paths, report, path, path_nbytes);
 }
 
+int sp_cuda_emulated(void)
+{
+    return library.handle != NULL && dlsym(library.handle, "sparkle_emulated") != NULL;
+}
+
 int sp_cu_missing(const char *name)
 {
     for (size_t i = 0; i < library.nsymbols; i++)

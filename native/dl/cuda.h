@@ -73,6 +73,9 @@ int sp_cu_missing(const char *name);
 
 /* Loads the library unless that has happened; arguments and results as of sp_dl_load. */
 int sp_cuda_load(const char *paths, struct sp_text *report, char *path, size_t path_nbytes);
+/* Does the library that was loaded export `sparkle_emulated`? So a driver without a GPU behind it tells that its times mean
+ * nothing. */
+int sp_cuda_emulated(void);
 /* Of the function that this thread last missed: its name, and the CUDA version (12040: 12.4) whose driver brings it. */
 const char *sp_cu_missed(int *version);
 #endif

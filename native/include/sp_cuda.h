@@ -20,7 +20,8 @@ enum sp_cuda_feature {
     SP_CUDA_GRAPHS = 2,
     SP_CUDA_PARAMS = 4,     /* it tells the sizes of a kernel's arguments */
     SP_CUDA_INTEGRATED = 8, /* it has no memory of its own */
-    SP_CUDA_IPC = 16        /* other processes can be given its memory */
+    SP_CUDA_IPC = 16,       /* other processes can be given its memory */
+    SP_CUDA_EMULATED = 32   /* the driver library says that there is no GPU behind it */
 };
 
 struct sp_cuda_info {
@@ -90,10 +91,11 @@ struct sp_cuda_shape {
     uint32_t binary_version; /* 90: compiled for compute capability 9.0 */
 };
 
-/* `image` is PTX as text that ends in a zero byte, a cubin or a fatbin. -ENOEXEC: the driver does not take it, `why`
+/* `image` is PTX as text, a cubin or a fatbin: `nbytes` bytes and a zero byte behind them. Kernels of the same bytes share what
+ * the driver made of them. -ENOEXEC: the driver does not take it, `why`
  * receives its words and the compiler's log; -ENOENT: no such entry; -EINVAL: the entry's arguments are not those of
  * `sig`, `why` says which. */
-int sp_cuda_load_image(struct sp_cuda *dev, const void *image, const char *entry, const char *name,
+int sp_cuda_load_image(struct sp_cuda *dev, const void *image, size_t nbytes, const char *entry, const char *name,
                        const struct sp_signature *sig, char *why, size_t why_nbytes, struct sp_cuda_kernel **out);
 void sp_cuda_unload(struct sp_cuda_kernel *k);
 void sp_cuda_kernel_shape(const struct sp_cuda_kernel *k, struct sp_cuda_shape *out);

@@ -21,7 +21,7 @@ from __future__ import annotations
 import gc
 import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import sparkle_drv as sp
@@ -90,19 +90,27 @@ def _more(device: sp.Device, before: dict[str, int]) -> dict[str, int]:
 
 
 def run(
-    device: str | sp.Device, covers: Sequence[str] = (), seed: int | None = None
+    device: str | sp.Device,
+    covers: Sequence[str] = (),
+    seed: int | None = None,
+    each: Callable[[Result], object] = lambda result: None,
 ) -> list[Result]:
     """Every check on a device, given by URI (opened and closed here) or open.
 
     A failed check does not stop the rest. `seed` repeats the random numbers of an earlier run.
+    `each` is called with every result as soon as it is there.
     DeviceNotFound when there is no such device.
     """
     if isinstance(device, str):
         with sp.open(device) as opened:
-            return run(opened, covers, seed)
+            return run(opened, covers, seed, each)
     base.fix_seed(seed)
     try:
-        return [_run(check, device) for check in checks(covers)]
+        results = []
+        for check in checks(covers):
+            results.append(_run(check, device))
+            each(results[-1])
+        return results
     finally:
         base.fix_seed(None)
 

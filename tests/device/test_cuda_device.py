@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 
+import fakecuda
 import numpy as np
 import pytest
 from fakecuda import ROOT, SAXPY
@@ -28,6 +29,7 @@ def test_it_says_what_it_is(cuda):
     info = cuda.info
     assert (info.backend, info.kind, info.unified, info.vendor) == ("cuda", "gpu", False, "NVIDIA")
     assert info.isa.startswith("sm_")
+    assert info.emulated == (info.name == fakecuda.NAME)
     assert info.max_group_size >= 1024
     assert cuda._backend.sensors()["memory_free_mib"] > 0
 

@@ -85,6 +85,35 @@ def test_arguments_that_the_cubin_knows_otherwise(cuda, entry, args, words):
         cuda.kernel(image=CUBINS / "user.sm_90.cubin", entry=entry, args=args)
 
 
+def test_kernels_of_one_image_share_its_module():
+    run(f"""
+from concurrent.futures import ThreadPoolExecutor
+dev = sp.open("cuda:0")
+tell("delay cuModuleLoadDataEx 20000")
+own = SAXPY.encode()
+def load(i): return dev.kernel(image=own, entry="saxpy_f32", args="{ARGS}")
+with ThreadPoolExecutor(4) as pool: kernels = list(pool.map(load, range(8)))
+assert (tell("calls cuModuleLoadDataEx"), tell("live modules")) == (1, 1)
+other = dev.kernel(image=own + b" ", entry="saxpy_f32", args="{ARGS}")
+assert (tell("calls cuModuleLoadDataEx"), tell("live modules")) == (2, 2)
+with pytest.raises(sp.ImageError): dev.kernel(image=own, entry="none", args="")
+with pytest.raises(sp.ImageError): dev.kernel(image=own, entry="saxpy_f32", args="f32*")
+tell("fail cuModuleLoadDataEx 218")
+with pytest.raises(sp.ImageError): dev.kernel(image=own + b"  ", entry="saxpy_f32", args="{ARGS}")
+assert tell("live modules") == 2
+x, y = dev.array(np.ones(256, np.float32)), dev.array(np.zeros(256, np.float32))
+for k in kernels:
+    dev.default_queue.launch(k, y, x, 1.0, 256, groups=1, group_size=256).wait()
+    k.close()
+assert (y.numpy() == 8).all()
+assert tell("live modules") == 1
+other.close()
+assert tell("live modules") == 0
+load(0).close()
+assert tell("calls cuModuleLoadDataEx") == 4
+""")
+
+
 def test_a_cubin_of_another_architecture_names_both(cuda):
     with pytest.raises(sp.ImageError, match="CUDA_ERROR_NO_BINARY_FOR_GPU") as caught:
         cuda.kernel(image=CUBINS / "user.sm_80.cubin", entry="saxpy_f32", args=ARGS)

@@ -123,6 +123,7 @@ FK_API CUresult cuStreamGetId(CUstream stream, unsigned long long *id);
 FK_API CUresult cuStreamBeginCapture_v2(CUstream stream, int mode);
 FK_API CUresult cuStreamEndCapture(CUstream stream, CUgraph *graph);
 FK_API CUresult cuStreamIsCapturing(CUstream stream, int *status);
+FK_API CUresult cuThreadExchangeStreamCaptureMode(int *mode);
 
 /* Stream memory operations */
 FK_API CUresult cuStreamWriteValue32_v2(CUstream stream, CUdeviceptr address, uint32_t value, unsigned flags);
@@ -189,4 +190,5 @@ FK_API CUresult cuGraphKernelNodeSetParams_v2(CUgraphNode node, const CUDA_KERNE
 
 /* The fixture's own: README.md. */
 FK_API int64_t fake_cuda_control(const char *command);
+FK_API int sparkle_emulated(void); /* what native/dl/cuda.c looks for */
 #endif

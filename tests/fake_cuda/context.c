@@ -9,7 +9,7 @@ _Thread_local struct fk_context *fk_current __attribute__((tls_model("initial-ex
 static _Thread_local struct fk_context *stack[DEPTH]; /* below the current one */
 static _Thread_local int depth;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static _Atomic int process_sticky; /* a real GPU's: fk_settings.sticky_process */
+static _Atomic int process_sticky; /* FK_STICKY_PROCESS */
 
 int fk_unusable(const struct fk_context *ctx)
 {
@@ -22,7 +22,7 @@ void fk_context_fail(struct fk_context *ctx, int result)
 {
     int none = 0;
     atomic_compare_exchange_strong(&ctx->sticky, &none, result);
-    if (fk_settings.sticky_process)
+    if (fk_settings.sticky == FK_STICKY_PROCESS)
         atomic_store(&process_sticky, result);
 }
 
@@ -30,7 +30,7 @@ void fk_context_fail(struct fk_context *ctx, int result)
 static int make(struct fk_device *device, unsigned flags, bool primary, struct fk_context **out)
 {
     struct fk_context *const ctx = calloc(1, sizeof *ctx);
-    if (fk_settings.sticky_process && atomic_load(&process_sticky))
+    if (atomic_load(&process_sticky))
         return free(ctx), atomic_load(&process_sticky);
     if (!ctx || !(ctx->handle = fk_handle_new(FK_CONTEXT, ctx)))
         return free(ctx), CUDA_ERROR_OUT_OF_MEMORY;
@@ -98,6 +98,8 @@ static int give_up(CUdevice device, bool all)
     if (!all && dev->retained == 0)
         rc = CUDA_ERROR_INVALID_CONTEXT;
     else if ((all || --dev->retained == 0) && dev->primary) {
+        if (all && fk_settings.sticky != FK_STICKY_CONTEXT)
+            rc = atomic_load(&dev->primary->sticky);
         destroy(dev->primary);
         dev->primary = NULL;
     }

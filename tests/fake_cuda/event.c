@@ -106,6 +106,8 @@ static int record(struct fk_context *ctx, CUevent event, CUstream stream)
     int rc = fk_stream_of(ctx, stream, &s);
     if (!e || rc != 0 || e->ctx != ctx)
         return CUDA_ERROR_INVALID_HANDLE;
+    if (s->capture && !fk_capture_valid(s->capture))
+        return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
     pthread_mutex_lock(&e->lock);
     e->capture = s->capture;
     struct fk_op *const op = s->capture ? NULL : fk_begin(s, fk_run_record, FK_NO_ENGINE, &rc);
@@ -151,7 +153,7 @@ CUresult cuEventQuery(CUevent event)
         return CUDA_ERROR_INVALID_HANDLE;
     struct fk_stream *const s = ticket_of(e, &value);
     if (e->capture)
-        return CUDA_ERROR_CAPTURED_EVENT;
+        return fk_capture_spoil(e->capture), CUDA_ERROR_CAPTURED_EVENT;
     if (s && !fk_reached(s, value)) {
         if (atomic_load(&e->ctx->sticky) == 0) {
             fk_kick(s);
@@ -186,6 +188,8 @@ CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags)
     if (flags > 1)
         return CUDA_ERROR_INVALID_VALUE;
     if (e->capture) {
+        if (!fk_capture_going_on(e->capture))
+            return CUDA_ERROR_CAPTURED_EVENT;
         s->capture = e->capture; /* it joins, if it was not in it */
         return 0;
     }

@@ -45,7 +45,9 @@ struct fk_call {
 extern struct fk_call fk_calls[FK_CALLS];
 extern _Atomic int fk_trouble; /* not 0: what every call returns, cuInit aside: not initialised, or forked */
 extern _Atomic bool fk_forked;
+extern _Atomic int fk_captures; /* that go on */
 int fk_armed(struct fk_call *call);
+int fk_capture_allows(enum fk_call_id id); /* 0, or CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED */
 struct fk_call *fk_call_named(const char *name);
 int fk_control_line(const char *command, int64_t *value);
 
@@ -55,7 +57,10 @@ static inline int fk_enter(enum fk_call_id id, bool needs_init)
     atomic_fetch_add_explicit(&call->count, 1, memory_order_relaxed);
     if (needs_init && FK_UNLIKELY(atomic_load_explicit(&fk_trouble, memory_order_relaxed)))
         return fk_trouble;
-    return FK_UNLIKELY(atomic_load_explicit(&call->armed, memory_order_relaxed)) ? fk_armed(call) : 0;
+    const int rc = FK_UNLIKELY(atomic_load_explicit(&call->armed, memory_order_relaxed)) ? fk_armed(call) : 0;
+    if (FK_UNLIKELY(atomic_load_explicit(&fk_captures, memory_order_relaxed)) && rc == 0)
+        return fk_capture_allows(id);
+    return rc;
 }
 #define FK_ENTER(name)                                                                                                 \
     do {                                                                                                               \
@@ -113,6 +118,8 @@ struct fk_device {
     uint64_t used;        /* bytes, pools' reserves included; under the heap's lock */
     _Atomic int64_t busy_until[FK_ENGINES]; /* ns */
 };
+/* Where a sticky error ends: with its context; the same, but the reset that ends it returns it; not within this process. */
+enum fk_sticky { FK_STICKY_CONTEXT, FK_STICKY_RESET, FK_STICKY_PROCESS };
 /* Set by fake_cuda_control before cuInit. */
 struct fk_settings {
     int devices;
@@ -120,7 +127,7 @@ struct fk_settings {
     int major, minor;
     int driver;
     int peer;           /* can devices reach each other? */
-    int sticky_process; /* does a sticky error outlive its context, as on a real GPU? */
+    enum fk_sticky sticky;
     char name[96];
 };
 extern struct fk_settings fk_settings;
@@ -315,10 +322,21 @@ int fk_kernel_fault(struct fk_stream *stream, const char *entry); /* CUresult; h
 struct fk_event;
 void fk_events_drop_context(struct fk_context *ctx);
 void fk_event_release(struct fk_event *event);
-struct fk_capture;
+struct fk_graph;
 struct fk_plan;
 void fk_graph_op_drop(struct fk_op *op);
+struct fk_graph *fk_graph_new(void);
+void fk_graph_free(struct fk_graph *g);
+int fk_graph_append(struct fk_graph *g, const struct fk_op *op); /* a copy of it: 0 or CUresult */
+CUgraph fk_graph_handle(const struct fk_graph *g);
+
+/* ---- capture.c ---- */
+struct fk_capture;
 int fk_capture_op(struct fk_stream *stream, struct fk_op *op);
+bool fk_capture_valid(const struct fk_capture *capture);
+void fk_capture_spoil(struct fk_capture *capture); /* invalid from now on; nothing if it has ended */
+void fk_capture_abandon(struct fk_stream *stream); /* the stream goes */
+bool fk_capture_going_on(const struct fk_capture *capture);
 
 /* ---- images and kernels ---- */
 enum { FK_MAX_PARAMS = 64 };

@@ -1,4 +1,4 @@
-/* "Graph Management" and capture ("Stream Management"). Nodes run one after another in the order in which they were
+/* "Graph Management". Nodes run one after another in the order in which they were
  * added: a node can only depend on what is there already, so that order is always right. A graph exec is a plan of ops;
  * a launch queues one op that holds the plan, and a change makes a new plan when the old one is still queued. */
 #include "fake.h"
@@ -9,13 +9,13 @@
 enum { KERNEL = 0, MEMCPY = 1, MEMSET = 2, HOST = 3, EMPTY = 5 }; /* CUgraphNodeType */
 struct node {
     CUgraphNode handle;
-    struct graph *graph;
+    struct fk_graph *graph;
     struct node *next;
     size_t index;
     int type;
     struct fk_op op;
 };
-struct graph {
+struct fk_graph {
     CUgraph handle;
     struct node *first, **last;
     size_t count;
@@ -29,10 +29,6 @@ struct exec {
     CUgraphExec handle;
     struct fk_context *ctx;
     struct fk_plan *plan;
-};
-struct fk_capture {
-    struct graph *graph;
-    struct fk_stream *origin;
 };
 
 static void plan_release(struct fk_plan *plan)
@@ -75,16 +71,16 @@ int fk_op_clone(const struct fk_op *op, struct fk_op *out)
 
 /* ---- graphs ---- */
 
-static struct graph *new_graph(void)
+struct fk_graph *fk_graph_new(void)
 {
-    struct graph *const g = calloc(1, sizeof *g);
+    struct fk_graph *const g = calloc(1, sizeof *g);
     if (!g || !(g->handle = fk_handle_new(FK_GRAPH, g)))
         return free(g), NULL;
     g->last = &g->first;
     return g;
 }
 
-static int append(struct graph *g, int type, const struct fk_op *op, CUgraphNode *out)
+static int append(struct fk_graph *g, int type, const struct fk_op *op, CUgraphNode *out)
 {
     struct node *const n = calloc(1, sizeof *n);
     if (!n || !(n->handle = fk_handle_new(FK_NODE, n)))
@@ -100,7 +96,7 @@ static int append(struct graph *g, int type, const struct fk_op *op, CUgraphNode
     return 0;
 }
 
-static void free_graph(struct graph *g)
+void fk_graph_free(struct fk_graph *g)
 {
     for (struct node *n = g->first, *next; n; n = next) {
         next = n->next;
@@ -118,7 +114,7 @@ CUresult cuGraphCreate(CUgraph *graph, unsigned flags)
     (void)ctx;
     if (!graph || flags != 0)
         return CUDA_ERROR_INVALID_VALUE;
-    struct graph *const g = new_graph();
+    struct fk_graph *const g = fk_graph_new();
     if (!g)
         return CUDA_ERROR_OUT_OF_MEMORY;
     *graph = g->handle;
@@ -128,10 +124,10 @@ CUresult cuGraphCreate(CUgraph *graph, unsigned flags)
 CUresult cuGraphDestroy(CUgraph graph)
 {
     FK_ENTER(cuGraphDestroy);
-    struct graph *const g = fk_object(graph, FK_GRAPH);
+    struct fk_graph *const g = fk_object(graph, FK_GRAPH);
     if (!g)
         return CUDA_ERROR_INVALID_VALUE;
-    free_graph(g);
+    fk_graph_free(g);
     return 0;
 }
 
@@ -139,7 +135,7 @@ CUresult cuGraphGetNodes(CUgraph graph, CUgraphNode *nodes, size_t *count)
 {
     size_t i = 0;
     FK_ENTER(cuGraphGetNodes);
-    const struct graph *const g = fk_object(graph, FK_GRAPH);
+    const struct fk_graph *const g = fk_object(graph, FK_GRAPH);
     if (!g || !count)
         return CUDA_ERROR_INVALID_VALUE;
     if (nodes)
@@ -160,9 +156,9 @@ CUresult cuGraphNodeGetType(CUgraphNode node, int *type)
 }
 
 /* The graph, when it and every dependency are good. */
-static struct graph *checked(CUgraph graph, const CUgraphNode *dependencies, size_t count)
+static struct fk_graph *checked(CUgraph graph, const CUgraphNode *dependencies, size_t count)
 {
-    struct graph *const g = fk_object(graph, FK_GRAPH);
+    struct fk_graph *const g = fk_object(graph, FK_GRAPH);
     if (!g || (count && !dependencies))
         return NULL;
     for (size_t i = 0; i < count; i++) {
@@ -189,7 +185,7 @@ CUresult cuGraphAddKernelNode_v2(CUgraphNode *node, CUgraph graph, const CUgraph
 {
     struct fk_op op;
     FK_ENTER_CONTEXT(cuGraphAddKernelNode_v2);
-    struct graph *const g = checked(graph, dependencies, count);
+    struct fk_graph *const g = checked(graph, dependencies, count);
     if (!g || !node)
         return CUDA_ERROR_INVALID_VALUE;
     const int rc = kernel_op(ctx, params, &op);
@@ -201,7 +197,7 @@ CUresult cuGraphAddEmptyNode(CUgraphNode *node, CUgraph graph, const CUgraphNode
     const struct fk_op op = {.run = fk_run_nothing};
     FK_ENTER_CONTEXT(cuGraphAddEmptyNode);
     (void)ctx;
-    struct graph *const g = checked(graph, dependencies, count);
+    struct fk_graph *const g = checked(graph, dependencies, count);
     return g && node ? append(g, EMPTY, &op, node) : CUDA_ERROR_INVALID_VALUE;
 }
 
@@ -210,7 +206,7 @@ CUresult cuGraphAddHostNode(CUgraphNode *node, CUgraph graph, const CUgraphNode 
 {
     FK_ENTER_CONTEXT(cuGraphAddHostNode);
     (void)ctx;
-    struct graph *const g = checked(graph, dependencies, count);
+    struct fk_graph *const g = checked(graph, dependencies, count);
     if (!g || !node || !params || !params->fn)
         return CUDA_ERROR_INVALID_VALUE;
     const struct fk_op op = {.run = fk_run_host, .host = {params->fn, NULL, params->userData, NULL}};
@@ -228,7 +224,7 @@ CUresult cuGraphAddMemcpyNode(CUgraphNode *node, CUgraph graph, const CUgraphNod
 {
     FK_ENTER_CONTEXT(cuGraphAddMemcpyNode);
     (void)ctx;
-    struct graph *const g = checked(graph, dependencies, count);
+    struct fk_graph *const g = checked(graph, dependencies, count);
     if (!g || !node || !p || !fk_object(context, FK_CONTEXT) || p->WidthInBytes == 0)
         return CUDA_ERROR_INVALID_VALUE;
     if (p->Height > 1 || p->Depth > 1 || p->srcY || p->srcZ || p->dstY || p->dstZ)
@@ -247,7 +243,7 @@ CUresult cuGraphAddMemsetNode(CUgraphNode *node, CUgraph graph, const CUgraphNod
                               const CUDA_MEMSET_NODE_PARAMS *p, CUcontext context)
 {
     FK_ENTER_CONTEXT(cuGraphAddMemsetNode);
-    struct graph *const g = checked(graph, dependencies, count);
+    struct fk_graph *const g = checked(graph, dependencies, count);
     if (!g || !node || !p || !fk_object(context, FK_CONTEXT))
         return CUDA_ERROR_INVALID_VALUE;
     if ((p->elementSize != 1 && p->elementSize != 2 && p->elementSize != 4) || p->width == 0 || p->height == 0)
@@ -277,7 +273,7 @@ static struct fk_plan *plan_of(size_t count, const struct fk_op *from, const str
 
 static int instantiate(struct fk_context *ctx, CUgraphExec *exec, CUgraph graph)
 {
-    const struct graph *const g = fk_object(graph, FK_GRAPH);
+    const struct fk_graph *const g = fk_object(graph, FK_GRAPH);
     if (!exec || !g)
         return CUDA_ERROR_INVALID_VALUE;
     struct exec *const e = calloc(1, sizeof *e);
@@ -383,7 +379,7 @@ CUresult cuGraphKernelNodeSetParams_v2(CUgraphNode node, const CUDA_KERNEL_NODE_
     return 0;
 }
 
-/* ---- capture ---- */
+/* ---- for capture.c ---- */
 
 static int type_of(const struct fk_op *op)
 {
@@ -391,69 +387,14 @@ static int type_of(const struct fk_op *op)
            : op->run == fk_run_host ? HOST : EMPTY;
 }
 
-int fk_capture_op(struct fk_stream *stream, struct fk_op *op)
+int fk_graph_append(struct fk_graph *g, const struct fk_op *op)
 {
     struct fk_op copy;
     const int rc = fk_op_clone(op, &copy);
-    return rc ? rc : append(stream->capture->graph, type_of(op), &copy, NULL);
+    return rc ? rc : append(g, type_of(op), &copy, NULL);
 }
 
-CUresult cuStreamBeginCapture_v2(CUstream stream, int mode)
+CUgraph fk_graph_handle(const struct fk_graph *g)
 {
-    struct fk_stream *s;
-    FK_ENTER_CONTEXT(cuStreamBeginCapture_v2);
-    const int rc = fk_stream_of(ctx, stream, &s);
-    if (rc != 0)
-        return rc;
-    if (mode < 0 || mode > 2)
-        return CUDA_ERROR_INVALID_VALUE;
-    if (s->legacy)
-        return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-    if (s->capture)
-        return CUDA_ERROR_ILLEGAL_STATE;
-    struct fk_capture *const capture = calloc(1, sizeof *capture);
-    if (!capture || !(capture->graph = new_graph()))
-        return free(capture), CUDA_ERROR_OUT_OF_MEMORY;
-    capture->origin = s;
-    s->capture = capture;
-    return 0;
-}
-
-/* Streams that joined by an event leave the capture with the one that began it. */
-CUresult cuStreamEndCapture(CUstream stream, CUgraph *graph)
-{
-    struct fk_stream *s;
-    FK_ENTER_CONTEXT(cuStreamEndCapture);
-    const int rc = fk_stream_of(ctx, stream, &s);
-    if (rc != 0)
-        return rc;
-    if (!graph)
-        return CUDA_ERROR_INVALID_VALUE;
-    struct fk_capture *const capture = s->capture;
-    if (!capture)
-        return CUDA_ERROR_ILLEGAL_STATE;
-    if (capture->origin != s)
-        return CUDA_ERROR_STREAM_CAPTURE_UNMATCHED;
-    *graph = capture->graph->handle;
-    s->capture = NULL;
-    pthread_mutex_lock(&ctx->lock);
-    for (struct fk_stream *other = ctx->streams; other; other = other->sibling)
-        if (other->capture == capture)
-            other->capture = NULL;
-    pthread_mutex_unlock(&ctx->lock);
-    free(capture);
-    return 0;
-}
-
-CUresult cuStreamIsCapturing(CUstream stream, int *status)
-{
-    struct fk_stream *s;
-    FK_ENTER_CONTEXT(cuStreamIsCapturing);
-    const int rc = fk_stream_of(ctx, stream, &s);
-    if (rc != 0)
-        return rc;
-    if (!status)
-        return CUDA_ERROR_INVALID_VALUE;
-    *status = s->capture != NULL; /* CU_STREAM_CAPTURE_STATUS_ACTIVE */
-    return 0;
+    return g->handle;
 }

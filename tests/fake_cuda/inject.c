@@ -172,7 +172,8 @@ static int64_t setting(const struct words *w)
     } else if (strcmp(name, "peer") == 0)
         fk_settings.peer = strcmp(value, "off") != 0;
     else if (strcmp(name, "sticky") == 0)
-        fk_settings.sticky_process = strcmp(value, "process") == 0;
+        fk_settings.sticky = strcmp(value, "process") == 0 ? FK_STICKY_PROCESS
+                             : strcmp(value, "reset") == 0 ? FK_STICKY_RESET : FK_STICKY_CONTEXT;
     else if (strcmp(name, "name") == 0)
         snprintf(fk_settings.name, sizeof fk_settings.name, "%s", value);
     else
@@ -246,6 +247,11 @@ static int64_t obey(const struct words *w)
     else
         return setting(w);
     return 0;
+}
+
+int sparkle_emulated(void)
+{
+    return 1;
 }
 
 int64_t fake_cuda_control(const char *command)

@@ -225,6 +225,11 @@ struct fk_op *fk_begin(struct fk_stream *s, fk_run *run, enum fk_engine engine, 
 {
     while (FK_UNLIKELY(atomic_flag_test_and_set_explicit(&s->lock, memory_order_acquire)))
         sched_yield();
+    if (FK_UNLIKELY(s->capture != NULL) && !fk_capture_valid(s->capture)) {
+        atomic_flag_clear_explicit(&s->lock, memory_order_release);
+        *rc = CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+        return NULL;
+    }
     if (!s->capture && !(s->flags & CU_STREAM_NON_BLOCKING))
         implicit_order(s);
     struct fk_op *const op = room(s);
@@ -347,6 +352,8 @@ int fk_stream_make(struct fk_context *ctx, unsigned flags, int priority, struct 
 void fk_stream_retire(struct fk_stream *s)
 {
     struct fk_context *const ctx = s->ctx;
+    if (s->capture)
+        fk_capture_abandon(s);
     pthread_mutex_lock(&ctx->lock);
     for (struct fk_stream **at = &ctx->streams; *at; at = &(*at)->sibling)
         if (*at == s) {

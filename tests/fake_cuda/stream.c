@@ -79,7 +79,7 @@ CUresult cuStreamQuery(CUstream stream)
     if (rc != 0)
         return rc;
     if (s->capture)
-        return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+        return fk_capture_spoil(s->capture), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     if (atomic_load(&s->ctx->sticky))
         return atomic_load(&s->ctx->sticky);
     if (fk_reached(s, atomic_load(&s->head)))
@@ -96,7 +96,7 @@ CUresult cuStreamSynchronize(CUstream stream)
     if (rc != 0)
         return rc;
     if (s->capture)
-        return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+        return fk_capture_spoil(s->capture), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     rc = fk_stream_wait(s);
     fk_pool_sync(s->ctx->device);
     return rc;

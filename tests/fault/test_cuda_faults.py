@@ -65,14 +65,16 @@ dev.close()
 )
 
 
-def test_an_illegal_address_loses_the_device_and_names_the_kernel():
+@pytest.mark.parametrize("sticky", ["context", "reset"])
+def test_an_illegal_address_loses_the_device_and_names_the_kernel(sticky):
+    """Whether or not the reset that ends the error returns it: the device opens again."""
     said = run(STICKY.format(launch="launch(k, y, x, 1.0, 256, groups=1)") + """
 with sp.open("cuda:0") as dev:
     k, x = dev.kernel("saxpy_f32"), dev.array(np.ones(256, np.float32))
     y = dev.empty(256, np.float32)
     works(dev, k, x, y)
     assert (np.asarray(y) == 1).all()
-""")  # fmt: skip
+""", f"sticky {sticky}")  # fmt: skip
     assert "CUDA_ERROR_ILLEGAL_ADDRESS" in said
     assert "while this ran: saxpy_f32" in said
 
@@ -89,6 +91,21 @@ print(caught.value)
 with sp.open("cpu") as cpu: cpu.buffer(4).close()
 """, "sticky process")  # fmt: skip
     assert "start a new one" in said
+
+
+def test_the_memory_of_the_host_is_not_limited_by_that_of_the_gpu():
+    said = run(OPEN + """
+from sparkle_drv.backends import machine
+for memory in sp.Memory.HOST, sp.Memory.SHARED:
+    dev.buffer(80 << 20, memory).close()
+    before = tell("calls cuMemHostAlloc"), tell("calls cuMemHostRegister_v2")
+    with pytest.raises(sp.OutOfDeviceMemory) as caught:
+        dev.buffer(machine.memory_nbytes() + 1, memory)
+    print(caught.value)
+    assert before == (tell("calls cuMemHostAlloc"), tell("calls cuMemHostRegister_v2"))
+with pytest.raises(sp.OutOfDeviceMemory, match="the device has"): dev.buffer(80 << 20)
+""", "memory 64M")  # fmt: skip
+    assert said.count("bytes asked for, the host has ") == 2
 
 
 def test_memory_that_does_not_fit_leaves_the_device_usable():

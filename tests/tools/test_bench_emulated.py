@@ -7,6 +7,7 @@ import csv
 import json
 from dataclasses import replace
 
+import fakecuda
 import pytest
 from _bench import catalog, emulated, engine
 from _bench.bound import Bound
@@ -47,6 +48,17 @@ def test_a_row_has_host_time_and_counts_and_nothing_of_the_device(chip, mode):
     made = row.as_json()
     assert made["device_ns"] is None
     assert (made["ioctls_per_submit"], made["ib_dwords_per_dispatch"]) == (1, IB_DWORDS[chip.uri])
+
+
+def test_a_row_of_a_driver_without_a_gpu_is_an_emulated_devices(cuda):
+    """Unless a real GPU is there: tests/fake_cuda says of itself that it is none."""
+    if cuda.info.name != fakecuda.NAME:
+        pytest.skip("needs the fake driver: cuda:0 is a real GPU")
+    row = engine.run(job_of(cuda, "saxpy_f32", n=100), cuda, "hot", BRIEF, None)
+    assert row.verified, row.reason
+    assert row.subject.emulated
+    assert row.measured.primary == "host"
+    assert (row.device, row.gbytes_per_s, row.roof_percent, row.submission) == (None,) * 4
 
 
 def test_time_inside_the_emulated_kernel_does_not_count(chip, monkeypatch):

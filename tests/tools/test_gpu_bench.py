@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -57,14 +56,15 @@ def test_peers_wants_names_that_there_are(capsys):
 
 
 class Scripted:
-    """A runner whose peers say what they are told to say."""
+    """A runner whose peers say what they are told to say, those of a list one after the other."""
 
     def __init__(self, **says):
         self.says, self.asked = says, []
 
     def once(self, name):
         self.asked.append(name)
-        return self.says[name]
+        says = self.says[name]
+        return says.pop(0) if isinstance(says, list) else says
 
 
 def test_peers_are_interleaved_and_who_is_absent_is_asked_once():
@@ -74,6 +74,50 @@ def test_peers_are_interleaved_and_who_is_absent_is_asked_once():
     assert "".join(runner.asked) == "abcbaab"
     assert found["a"]["samples"] == {"launch_4_ns": [5.0] * 3}
     assert found["c"] == {"absent": "not here"}
+
+
+TOLD = {"version": "1", "values": {"launch_4_ns": 5.0}, "errors": {}}
+LATE = {"failed": "not done after 40 s"}
+
+
+def test_a_peer_whose_first_run_fails_is_asked_once_more():
+    """The first import of torch from a cold disk may take longer than a run may."""
+    runner = Scripted(a=[LATE, TOLD, TOLD], b=LATE, c=[TOLD, LATE, TOLD])
+    found = gpu_peers.summary(gpu_peers.run(runner, ["a", "b", "c"], 3, 60))
+    assert "".join(sorted(runner.asked)) == "aaabbccc"
+    assert (found["a"]["repetitions"], found["c"]["repetitions"]) == (2, 2)
+    assert found["b"] == {"absent": LATE["failed"]}
+
+
+def test_peers_are_kept_after_every_run_and_gone_on_with():
+    kept = []
+
+    def keep(told):
+        kept.append(json.loads(json.dumps(told)))
+        if len(kept) == 4:
+            raise KeyboardInterrupt
+
+    runner = Scripted(a=TOLD, b=TOLD, c={"absent": "not here"})
+    with pytest.raises(KeyboardInterrupt):
+        gpu_peers.run(runner, ["a", "b", "c"], 3, 60, keep=keep)
+    assert [sum(map(len, told.values())) for told in kept] == [1, 2, 3, 4]
+    runner.asked.clear()
+    told = gpu_peers.run(runner, ["a", "b", "c"], 3, 60, kept[-1])
+    assert "".join(sorted(runner.asked)) == "aab"
+    assert {name: len(runs) for name, runs in told.items()} == {"a": 3, "b": 3, "c": 1}
+
+
+def test_runs_of_another_machine_are_not_gone_on_with(tmp_path):
+    file = tmp_path / "peers.json"
+    known = {"device": "D", "driver": "1", "label": "measured", "commit": "abc"}
+    file.write_text(json.dumps({**known, "quick": False, "runs": {"a": [TOLD]}}))
+    assert gpu_peers.earlier(str(file), known, False) == {"a": [TOLD]}
+    assert gpu_peers.earlier(str(file), known, True) == {}
+    for key in known:
+        assert gpu_peers.earlier(str(file), {**known, key: "other"}, False) == {}
+    file.write_text("{")
+    assert gpu_peers.earlier(str(file), known, False) == {}
+    assert gpu_peers.earlier(str(tmp_path / "none"), known, False) == {}
 
 
 def test_peers_stop_when_the_time_is_over(monkeypatch):
@@ -94,17 +138,17 @@ def test_a_figure_that_takes_long_gets_no_more_rounds(monkeypatch):
     assert sum(calls) == 2
 
 
-def test_a_peer_that_dies_or_says_nothing_is_absent(tmp_path):
+def test_a_peer_that_dies_or_says_nothing_has_failed(tmp_path):
     runner = gpu_peers.Runner(tmp_path, "", None, quick=True)
-    assert runner._told(["false"])["absent"] == "ended with status 1, saying nothing"
-    assert "saying oh" in runner._told(["sh", "-c", "echo oh >&2"])["absent"]
+    assert runner._told(["false"])["failed"] == "ended with status 1, saying nothing"
+    assert "saying oh" in runner._told(["sh", "-c", "echo oh >&2"])["failed"]
     assert runner.once("c") == {"absent": "no C compiler, and no program given"}
 
 
 def test_a_peer_that_does_not_end_is_stopped(tmp_path, monkeypatch):
     monkeypatch.setattr(gpu_peers, "CHILD_S", 0.2)
     runner = gpu_peers.Runner(tmp_path, "", None, quick=True)
-    assert "not done after" in runner._told(["sleep", "100"])["absent"]
+    assert "not done after" in runner._told(["sleep", "100"])["failed"]
 
 
 def test_table():
@@ -151,6 +195,7 @@ def test_kernels_over_the_fake(tmp_path):
     assert names == ["copy by the driver", "copy_f32", "saxpy_f32", "gemm_f32", "gemm_f64",
                      "conv2d_f32", "overlap", "overhead"]  # fmt: skip
     assert result["fake"]
+    assert result["finished"]
     assert "A fake driver: no GPU took part." in done.stdout
 
 
@@ -198,7 +243,7 @@ def test_kit(tmp_path, kit, capsys):
     assert {"package", "wheels", "loader", "baseline", "commit"} == {
         path.name for path in (tmp_path / "kit").iterdir()
     }
-    assert "of at most 60" in capsys.readouterr().out
+    assert "of at most 53" in capsys.readouterr().out
 
 
 def test_kit_without_what_is_nice_to_have(tmp_path, kit, capsys):
@@ -217,43 +262,3 @@ def test_kit_without_what_is_nice_to_have(tmp_path, kit, capsys):
 def test_kit_that_is_too_large(tmp_path, kit):
     kit.setattr(gpu_kit, "MOST_MIB", 0)
     assert gpu_kit.main([], tmp_path / "kit") == 1
-
-
-RUN = ROOT / "benchmarks" / "gpu_run.sh"
-
-
-def test_run_is_a_script():
-    assert subprocess.run(["bash", "-n", str(RUN)]).returncode == 0
-    limits = [int(w) for line in RUN.read_text().splitlines() if line.startswith("step ")
-              for w in line.split()[2:3]]  # fmt: skip
-    assert len(limits) == 4
-    assert sum(limits) + 30 <= 9 * 60
-
-
-def test_run_without_a_kit(tmp_path):
-    env = {**os.environ, "OUT": str(tmp_path), "GPU_KIT": str(tmp_path / "none")}
-    done = subprocess.run([str(RUN)], env=env, capture_output=True, text=True)
-    assert (done.returncode, "run make gpu-kit first" in done.stderr) == (2, True)
-
-
-@pytest.mark.slow
-def test_run_over_the_fake(tmp_path):
-    kit = tmp_path / "kit"
-    (kit / "site").mkdir(parents=True)
-    (kit / "wheels").mkdir()
-    (kit / "commit").write_text("abc\n")
-    (kit / "site" / "sparkle_drv").symlink_to(ROOT / "sparkle_drv")
-    source = ROOT / "benchmarks" / "_peers" / "baseline.c"
-    compiler = shutil.which("gcc") or "cc"
-    subprocess.run([compiler, "-o", str(kit / "baseline"), str(source), "-ldl"], check=True)
-    env = {**os.environ, "OUT": str(tmp_path / "out"), "GPU_KIT": str(kit)}
-    env |= {"PYTHON": sys.executable, "PYTHONPATH": ""}
-    command = [str(RUN), "--fake", fakecuda.library()]
-    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=110)
-    assert done.returncode == 0, done.stdout
-    out = tmp_path / "out"
-    summary = (out / "summary.txt").read_text().splitlines()
-    assert [line.split(":")[0] for line in summary] == [
-        "conformance-cuda", "conformance-egl", "kernels", "peers",
-    ]  # fmt: skip
-    assert json.loads((out / "peers.json").read_text())["commit"] == "abc"

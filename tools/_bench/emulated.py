@@ -76,16 +76,20 @@ class Submitting:
         self._goes.clear()
 
 
-def take(bound: Bound, rule: StopRule) -> tuple[Measured, Submission]:
-    """Samples until the rule says why it is enough: host times alone."""
+def take(bound: Bound, rule: StopRule) -> tuple[Measured, Submission | None]:
+    """Samples until the rule says why it is enough: host times alone. No Submission where the
+    backend does not count dispatches."""
     backend: Any = bound.device._backend
     sampler = Submitting(bound)
     before = backend.counters()
     measured = timing.take(sampler, rule)
     after = backend.counters()
     sampler.close()
+    measured = replace(measured, device_ns=())
+    if "dispatches" not in before:
+        return measured, None
     dispatches = after["dispatches"] - before["dispatches"]
     submission = Submission(
         sampler.ioctls / sampler.launches, (after["ib_ndw"] - before["ib_ndw"]) / dispatches
     )
-    return replace(measured, device_ns=()), submission
+    return measured, submission

@@ -74,9 +74,9 @@ def show(rows: Sequence[Row], sweep: bool = False) -> None:
         columns, lines = sweeptable.widened(COLUMNS, rows, lines)
         kept = sweeptable.RESOURCES
     table.show(columns, lines, droppable=droppable, kept=kept)
-    if any(r.measured and r.measured.primary == "host" and not r.submission for r in rows):
+    if any(r.measured and r.measured.primary == "host" and not r.subject.emulated for r in rows):
         print(f"({LEGEND})")
-    if any(row.submission for row in rows):
+    if any(row.measured and row.subject.emulated for row in rows):
         print(f"({EMULATED_LEGEND})")
     compared = overhead_lines(rows)
     if compared:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from sparkle_drv._native import ffi, lib
+from sparkle_drv.backends import machine
 from sparkle_drv.backends.base import Allocation, Backend, KernelSpec, Loaded, Settings
 from sparkle_drv.backends.cuda import driver, image, refusal
 from sparkle_drv.backends.cuda.memory import KINDS, MemoryHandle
@@ -32,6 +33,7 @@ class CudaBackend:
         self._raw = driver.opened(settings.libcuda, ordinal, uri)
         lib.sp_cuda_facts(self._raw, self._limits)
         self.info = driver.info_of(self._limits, uri)
+        self._host_nbytes = machine.memory_nbytes()
         self._native = native = Native("cuda", self._raw, uri)
         self.launch, self.run, self.submit = native.launch, native.run, native.submit
         self.submitted, self.settled = native.submitted, native.settled
@@ -88,10 +90,12 @@ class CudaBackend:
         return self._memory(nbytes, lib.SP_CUDA_ALONE)
 
     def _memory(self, nbytes: int, kind: int) -> Allocation:
-        if nbytes > self.info.memory_nbytes:
+        on_host = kind in (lib.SP_CUDA_HOST, lib.SP_CUDA_SHARED)
+        most = self._host_nbytes if on_host else self.info.memory_nbytes
+        if nbytes > most:
             raise OutOfDeviceMemory(
                 f"{self.info.uri}: {nbytes} bytes asked for, "
-                f"the device has {self.info.memory_nbytes}"
+                f"the {'host' if on_host else 'device'} has {most}"
             )
         out = ffi.new("struct sp_cuda_memory **")
         rc = lib.sp_cuda_alloc(self._raw, nbytes, kind, out)

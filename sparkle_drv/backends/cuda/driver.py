@@ -91,6 +91,7 @@ def info_of(raw: Any, uri: str) -> DeviceInfo:
         vendor="NVIDIA",
         driver=f"CUDA {major}.{minor // 10}",
         memory_nbytes=raw.memory_nbytes,
+        emulated=bool(raw.features & lib.SP_CUDA_EMULATED),
         compute_units=raw.units,
         max_group_size=raw.max_threads,
         max_groups=tuple(raw.max_groups),

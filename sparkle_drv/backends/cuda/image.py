@@ -134,7 +134,15 @@ def load(spec: KernelSpec, info: DeviceInfo, device: Any) -> Loaded:
     out, why = ffi.new("struct sp_cuda_kernel **"), ffi.new("char[]", 16384)
     image = ffi.new("char[]", blob)  # with a zero byte behind it
     rc = lib.sp_cuda_load_image(
-        device, image, spec.entry.encode(), spec.name.encode(), spec.native, why, len(why), out
+        device,
+        image,
+        len(blob),
+        spec.entry.encode(),
+        spec.name.encode(),
+        spec.native,
+        why,
+        len(why),
+        out,
     )
     if rc == -errno.ENOEXEC:
         mine = f"{_target_of(blob)}on {info.name}, {info.isa}, {info.driver}"

@@ -1,0 +1,146 @@
+"""What the steps of gpu_run.py run in: our package out of the kit, what it needs from the machine
+or out of the kit, and the vendor's OpenGL where the loader finds it. Standard library alone.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import platform
+import subprocess
+import sys
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
+from _packed import unpack
+
+# Package of a wheel, and the module that shows that it is there.
+NEEDED = {
+    "cffi": "_cffi_backend",
+    "pycparser": "pycparser",
+    "msgpack": "msgpack",
+    "pyelftools": "elftools",
+    "numpy": "numpy",
+}
+TRY_S = 120  # a cold disk reads numpy
+VENDORS = ("/usr/share/glvnd/egl_vendor.d", "/etc/glvnd/egl_vendor.d")  # libglvnd's default folders
+EGL_VENDOR = "libEGL_nvidia.so.0"
+TOLD = ("SPARKLE_", "CUDA_", "LD_LIBRARY_PATH", "PYTHON", "__EGL")  # of the environment
+
+
+class Unfit(Exception):
+    """The kit cannot work with this Python, in words."""
+
+
+def _unpack(kit: Path, names: Sequence[str], site: Path) -> None:
+    python = f"{sys.version_info[0]}.{sys.version_info[1]}"
+    for name in names:
+        if name == "numpy":
+            try:
+                unpack(kit / "numpy.tar.xz", python, site)
+            except KeyError:
+                raise Unfit(f"the kit has no numpy for Python {python}") from None
+            except ImportError as error:  # a Python that was built without lzma
+                raise Unfit(
+                    f"Python {python} has no numpy and cannot unpack one: {error}"
+                ) from None
+        for wheel in (kit / "wheels" / python).glob(f"{name}-*.whl"):
+            zipfile.ZipFile(wheel).extractall(site)
+
+
+def _missed(env: dict[str, str], work: Path) -> str:
+    """What is wrong with the imports of a Python in this environment; "" when all is well."""
+    code = f"import {', '.join(NEEDED.values())}, sparkle_drv._native, sparkle_drv._hot"
+    command = [sys.executable, "-c", code]
+    try:
+        done = subprocess.run(  # -c takes modules of the current folder first, a checkout's too
+            command, env=env, cwd=work, capture_output=True, text=True, timeout=TRY_S
+        )
+    except subprocess.TimeoutExpired:
+        return f"no import within {TRY_S} s"
+    return done.stderr.strip().splitlines()[-1] if done.returncode else ""
+
+
+def environment(kit: Path, work: Path, fake: Path | None) -> dict[str, str]:
+    """That of the steps. What the machine has is used, unless that does not work."""
+    if "t" in getattr(sys, "abiflags", ""):
+        raise Unfit("the package's extensions do not fit a free-threaded Python")
+    site = work / "site"
+    site.mkdir()
+    env = {key: value for key, value in os.environ.items() if key != "PYTHONHOME"}
+    paths = [str(kit / "site"), str(site), env.get("PYTHONPATH", "")]
+    env["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
+    env |= {
+        "PYTHONDONTWRITEBYTECODE": "1", "SPARKLE_HOME": str(work / "home"),
+        "CUDA_CACHE_PATH": str(work / "cache"),
+        "SPARKLE_COMMIT": (kit / "commit").read_text().strip(),
+    }  # fmt: skip
+    if fake:
+        env["SPARKLE_LIBCUDA"] = str(fake)
+    _unpack(kit, [p for p, m in NEEDED.items() if importlib.util.find_spec(m) is None], site)
+    if _missed(env, work):  # too old, or broken
+        _unpack(kit, list(NEEDED), site)
+    if why := _missed(env, work):
+        raise Unfit(f"the kit does not work with Python {platform.python_version()}: {why}")
+    return env | _opengl(kit, work, env, bool(fake))
+
+
+def _opengl(kit: Path, work: Path, env: dict[str, str], fake: bool) -> dict[str, str]:
+    """The GL loader where there is none; the vendor's entry in it, which containers may lack."""
+    more: dict[str, str] = {}
+    folders = [env.get("LD_LIBRARY_PATH", "")]
+    if not _found("libEGL.so.1", env):
+        folders.insert(0, str(kit / "gl" / "usr" / "lib" / f"{platform.machine()}-linux-gnu"))
+    if not fake and not any(list(Path(folder).glob("*nvidia*")) for folder in VENDORS):
+        vendor = _found(EGL_VENDOR, env)
+        if not vendor and (driver := _found("libcuda.so.1", env)):
+            beside = Path(driver).parent / EGL_VENDOR
+            if beside.is_file():  # outside the loader's path, and so are the libraries it needs
+                vendor = str(beside)
+                folders.insert(0, str(beside.parent))
+        if vendor:
+            icd = {"file_format_version": "1.0.0", "ICD": {"library_path": vendor}}
+            (work / "10_nvidia.json").write_text(json.dumps(icd))
+            more["__EGL_VENDOR_LIBRARY_FILENAMES"] = str(work / "10_nvidia.json")
+    more["LD_LIBRARY_PATH"] = os.pathsep.join(filter(None, folders))
+    return more
+
+
+_PATH = """
+import ctypes, sys
+ctypes.CDLL(sys.argv[1])
+for line in open("/proc/self/maps"):
+    path = line.rstrip("\\n").split(None, 5)[5:]
+    if path and path[0].rpartition("/")[2].startswith(sys.argv[1].partition(".so")[0] + ".so"):
+        print(path[0])
+        break
+"""
+
+
+def _found(library: str, env: dict[str, str]) -> str:
+    """The file that the dynamic loader takes for this name; "" when it finds none."""
+    done = subprocess.run(
+        [sys.executable, "-c", _PATH, library], env=env, capture_output=True, text=True,
+        timeout=TRY_S,
+    )  # fmt: skip
+    return done.stdout.strip() if done.returncode == 0 else ""
+
+
+def describe(logs: Path, env: dict[str, str], fake: bool) -> None:
+    """What is known of the machine, beside the logs."""
+    told = {
+        "python": sys.version, "executable": sys.executable, "platform": platform.platform(),
+        "cores": os.cpu_count(), "fake": fake,
+        "environment": {k: v for k, v in env.items() if k.startswith(TOLD)},
+    }  # fmt: skip
+    (logs / "machine.json").write_text(json.dumps(told, indent=1) + "\n")
+    if fake:
+        return
+    try:
+        done = subprocess.run(["nvidia-smi", "-q"], capture_output=True, timeout=60)
+        (logs / "nvidia-smi.txt").write_bytes(done.stdout + done.stderr)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        (logs / "nvidia-smi.txt").write_text(f"{error}\n")

@@ -1,0 +1,37 @@
+"""What is left when a benchmark is killed: files that are whole at every moment, and no children.
+
+The benchmarks of gpu_run.py write their results so, after each part.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+from pathlib import Path
+
+_PR_SET_PDEATHSIG = 1  # linux/prctl.h
+_libc = ctypes.CDLL(None)
+
+
+def write(path: str | Path, content: str | bytes) -> None:
+    """The new content takes the old one's place at once. A device or a pipe is written to."""
+    path = Path(path)
+    data = content.encode() if isinstance(content, str) else content
+    if path.exists() and not path.is_file():
+        path.write_bytes(data)
+        return
+    fresh = path.with_name(f".{path.name}.{os.getpid()}.new")
+    fresh.write_bytes(data)
+    fresh.replace(path)
+
+
+def sweep(folder: Path) -> None:
+    """Removes what a killed `write` left there."""
+    for left in folder.glob(".*.new"):
+        left.unlink()
+
+
+def end_with_parent() -> None:
+    """For preexec_fn: the kernel kills this process when its parent ends, however that happens."""
+    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

@@ -1,0 +1,305 @@
+"""Everything that wants a real GPU, on a machine with Python, a driver and nothing else.
+
+The conformance suite on cuda:0 and on the vendor's OpenGL, what kernels reach, and what calls cost
+beside the peers that are installed. Needs the kit of `make gpu-kit`; uses no network, no compiler
+and none of our packages. benchmarks/gpu_run.sh starts it.
+
+A call begins a step only if the step's limit fits into what is left of --call-s, so peers get a
+call of their own. Call it again with the same OUT, or with --resume and the archive of the first
+call: it goes on where that ended. OUT receives at most eight files; the logs are in the archive.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import _gpu_site
+import _kept
+
+ARCHIVE = "gpu-run.tar.gz"
+SUMMARY = "summary.json"
+TOP = Path(__file__).resolve().parents[1]
+
+
+@dataclass(frozen=True)
+class Step:
+    """A script of this folder. Words of `{out}`, `{logs}`, `{kit}`, `{fake}` are replaced."""
+
+    name: str
+    limit_s: int  # on a GPU: nine minutes at most
+    fake_limit_s: int
+    words: str
+    more: str  # on a GPU
+    fake_more: str
+
+
+# The first four minutes say whether it works, the last eight how fast it is. The limits are guesses
+# until a GPU has been seen: over the fake driver all four take half a minute.
+STEPS = (
+    Step(
+        "conformance-cuda", 150, 110,
+        "gpu_conformance.py cuda:0 --json {out}/conformance-cuda.json",
+        "--gpu", "--covers memory",
+    ),
+    Step(
+        "conformance-egl", 120, 90,
+        "gpu_conformance.py egl:0 --json {out}/conformance-egl.json",
+        "--gpu", "--covers memory",
+    ),
+    Step(
+        "kernels", 150, 90,
+        "gpu_kernels.py --no-hop -d cuda:0 --json {out}/kernels.json --md {logs}/kernels.md",
+        "", "--quick",
+    ),
+    Step(
+        "peers", 500, 150,
+        "gpu_peers.py --no-hop --resume --baseline {kit}/baseline --json {out}/peers.json"
+        " --md {logs}/peers.md",
+        "--budget-s 430", "--budget-s 100 --libcuda {fake} --quick --repetitions 1",
+    ),
+)  # fmt: skip
+FOLDER = "sparkle-gpu-run-"  # and the process: temporary
+GRACE_S = 5  # from SIGTERM to SIGKILL
+
+
+class Stopped(Exception):
+    """SIGTERM or Ctrl-C: what is done is packed, then the call ends."""
+
+
+class Results:
+    """OUT: the steps that have ended, their files, and all of it in one archive."""
+
+    def __init__(self, out: Path, logs: Path, key: dict[str, str]) -> None:
+        self.out, self.logs, self.key = out, logs, key
+        self.steps: dict[str, dict[str, Any]] = {}
+        _kept.sweep(out)
+
+    def take_up(self, archive: Path | None) -> None:
+        """Goes on with what an earlier call left: in OUT, or in this archive of it."""
+        with contextlib.suppress(OSError, ValueError, KeyError):
+            self._take_up((self.out / SUMMARY).read_text())
+            archive = archive or self.out / ARCHIVE  # for the logs
+        if archive is None:
+            return
+        try:
+            with tarfile.open(archive) as packed:
+                self._unpack(packed)
+        except (OSError, tarfile.TarError, ValueError, KeyError) as error:
+            print(f"gpu_run.py: not gone on with {archive}: {error}", flush=True)
+
+    def _take_up(self, summary: str) -> None:
+        told = json.loads(summary)
+        if told["key"] == self.key:
+            self.steps |= told["steps"]
+        else:
+            print(f"gpu_run.py: an earlier run was another one, {told['key']}: all steps anew")
+            for old in self.out.glob("*.json"):
+                old.unlink()
+
+    def _unpack(self, packed: tarfile.TarFile) -> None:
+        files: dict[str, bytes] = {}
+        for member in packed:
+            content = packed.extractfile(member) if member.isfile() else None
+            if content:
+                files[member.name] = content.read()
+        told = json.loads(files[SUMMARY])
+        if told["key"] != self.key:
+            print(f"gpu_run.py: the archive is of another run, {told['key']}: all steps anew")
+            return
+        self.steps = told["steps"] | self.steps
+        for name, data in files.items():
+            folder = self.logs if name.startswith("logs/") else self.out
+            place = folder / Path(name).name
+            if not place.exists():
+                _kept.write(place, data)
+
+    def ended(self, step: Step, status: int, seconds: float) -> None:
+        self.steps[step.name] = {
+            "status": status, "seconds": round(seconds, 1), "limit_s": step.limit_s,
+            "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        }  # fmt: skip
+        self.save()
+
+    def save(self) -> None:
+        """The summary, and everything in the archive."""
+        left = [step.name for step in STEPS if step.name not in self.steps]
+        told = {"key": self.key, "steps": self.steps, "left": left}
+        lines = [
+            f"{name}: status {one['status']}, {one['seconds']:.0f} s"
+            for name, one in self.steps.items()
+        ]
+        lines += [f"{name}: left for the next call" for name in left]
+        _kept.write(self.out / SUMMARY, json.dumps(told, indent=1) + "\n")
+        _kept.write(self.out / "summary.txt", "\n".join(lines) + "\n")
+        self.pack()
+
+    def pack(self) -> None:
+        buffer = io.BytesIO()
+        with tarfile.open(fileobj=buffer, mode="w:gz") as packed:
+            for file in sorted(self.out.glob("[!.]*")):
+                if file.name != ARCHIVE and file.is_file():
+                    packed.add(file, file.name)
+            for file in sorted(self.logs.iterdir()):
+                packed.add(file, f"logs/{file.name}")
+        _kept.write(self.out / ARCHIVE, buffer.getvalue())
+
+
+def run_step(command: Sequence[str], env: dict[str, str], limit_s: float, log: Path) -> int:
+    """The exit status; 124 when it took longer than its limit."""
+    with log.open("ab") as told:
+        child = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=told, stderr=told, env=env,
+            preexec_fn=_kept.end_with_parent,
+        )  # fmt: skip
+        try:
+            return child.wait(limit_s)
+        except subprocess.TimeoutExpired:
+            return 124
+        finally:  # Stopped, too
+            if child.poll() is None:
+                child.terminate()
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    child.wait(GRACE_S)
+                child.kill()
+                child.wait()
+
+
+def run(results: Results, args: argparse.Namespace, env: dict[str, str]) -> None:
+    """The steps named, else those that have not ended."""
+    begun = time.monotonic()
+    values = {"out": results.out, "logs": results.logs, "kit": args.kit, "fake": args.fake}
+    for step in STEPS:
+        if step.name not in args.steps if args.steps else step.name in results.steps:
+            continue
+        left_s = args.call_s - (time.monotonic() - begun)
+        limit_s = step.fake_limit_s if args.fake else step.limit_s
+        if limit_s > left_s:
+            print(f"{step.name}: left for the next call", flush=True)
+            continue
+        more = step.fake_more if args.fake else step.more
+        words = [word.format(**values) for word in f"{step.words} {more}".split()]
+        words[0] = str(TOP / "benchmarks" / words[0])
+        log = results.logs / f"{step.name}.log"
+        start = time.monotonic()
+        status = run_step([sys.executable, *words], env, limit_s, log)
+        results.ended(step, status, time.monotonic() - start)
+        print(f"{step.name}: status {status}, {time.monotonic() - start:.0f} s", flush=True)
+        if status:
+            print("\n".join(log.read_text(errors="replace").splitlines()[-3:]), flush=True)
+
+
+def parser() -> argparse.ArgumentParser:
+    top = argparse.ArgumentParser(
+        prog="gpu_run.py",
+        description=(__doc__ or "").splitlines()[0],
+        epilog="exit codes: 0 all steps well, 1 a step failed, 2 it cannot begin, 3 steps are left "
+        "for another call, 143 it was stopped. Limits: "
+        + ", ".join(f"{step.name} {step.limit_s} s" for step in STEPS),
+    )
+    top.add_argument(
+        "steps", nargs="*", help="run these, ended or not; default: those that have not ended"
+    )
+    top.add_argument("--fake", type=Path, metavar="LIB", help="a dry run over this driver library")
+    top.add_argument("--out", type=Path, help="a folder for results; default: $OUT")
+    top.add_argument("--kit", type=Path, help="default: $GPU_KIT, else build/gpu-kit")
+    top.add_argument("--resume", type=Path, metavar=ARCHIVE, help="of an earlier call")
+    top.add_argument("--call-s", type=float, default=560, help="that one call may take: 560")
+    return top
+
+
+def settled(argv: Sequence[str]) -> argparse.Namespace:
+    """The arguments with absolute paths. SystemExit: it cannot begin."""
+    args = parser().parse_args(argv)
+    known = [step.name for step in STEPS]
+    if strange := [name for name in args.steps if name not in known]:
+        sys.exit(_refused(f"expected steps of {', '.join(known)}, got {', '.join(strange)}"))
+    args.out = args.out or Path(os.environ.get("OUT") or sys.exit(_refused("OUT is not set")))
+    args.kit = (args.kit or Path(os.environ.get("GPU_KIT") or TOP / "build" / "gpu-kit")).resolve()
+    if not (args.kit / "site" / "sparkle_drv").is_dir():
+        sys.exit(_refused(f"no {args.kit}: run make gpu-kit first"))
+    args.fake = args.fake and args.fake.resolve()
+    if args.fake and not args.fake.is_file():
+        sys.exit(_refused(f"expected a driver library, got {args.fake}"))
+    try:
+        args.out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        sys.exit(_refused(f"OUT: {error}"))
+    args.out = args.out.resolve()
+    return args
+
+
+def _refused(why: str) -> int:
+    print(f"gpu_run.py: {why}", file=sys.stderr)
+    return 2
+
+
+def sweep() -> None:
+    """Removes what killed calls left: 60 MiB each, where numpy came out of the kit."""
+    for left in Path(tempfile.gettempdir()).glob(f"{FOLDER}*"):
+        number = left.name.removeprefix(FOLDER).partition("-")[0]
+        if not Path("/proc", number).exists():
+            shutil.rmtree(left, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def stoppable() -> Iterator[None]:
+    numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+    def stop(number: int, frame: object) -> None:
+        for each in numbers:
+            signal.signal(each, signal.SIG_IGN)
+        raise Stopped(signal.Signals(number).name)
+
+    before = [signal.signal(number, stop) for number in numbers]
+    try:
+        yield
+    finally:
+        for number, handler in zip(numbers, before, strict=True):
+            signal.signal(number, handler)
+
+
+def main(argv: Sequence[str]) -> int:
+    args = settled(argv)
+    commit = (args.kit / "commit").read_text().strip()
+    version = ".".join(map(str, sys.version_info[:3]))
+    key = {"commit": commit, "python": version, "driver": str(args.fake or "the system's")}
+    sweep()
+    with tempfile.TemporaryDirectory(prefix=f"{FOLDER}{os.getpid()}-") as folder, stoppable():
+        work = Path(folder)
+        (work / "logs").mkdir()
+        results = Results(args.out, work / "logs", key)
+        try:
+            results.take_up(args.resume)
+            env = _gpu_site.environment(args.kit, work, args.fake)
+            _gpu_site.describe(work / "logs", env, bool(args.fake))
+            results.save()
+            run(results, args, env)
+        except _gpu_site.Unfit as error:
+            return _refused(str(error))
+        except Stopped as stopped:
+            results.save()
+            print(f"gpu_run.py: {stopped}: call it again to go on", file=sys.stderr)
+            return 143
+        print(f"{len(results.steps)} of {len(STEPS)} steps have ended; {args.out / ARCHIVE}")
+        if any(one["status"] for one in results.steps.values()):
+            return 1
+        return 0 if all(step.name in results.steps for step in STEPS) else 3
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
