@@ -29,6 +29,7 @@ from collections.abc import Callable, Sequence
 from statistics import median
 from typing import Any
 
+import _output
 import numpy as np
 from _peers.table import commit
 
@@ -282,7 +283,7 @@ def _shown(value: Any) -> str:
 def main(argv: Sequence[str]) -> int:
     top = argparse.ArgumentParser(
         prog="gpu_kernels.py",
-        description=(__doc__ or "").splitlines()[0],
+        description=(__doc__ or "").partition("\n")[0],
         epilog="exit codes: 0 well, 1 a row is wrong or failed, 3 no such device",
     )
     top.add_argument("-d", "--device", default="cuda:0", metavar="URI")
@@ -303,13 +304,12 @@ def main(argv: Sequence[str]) -> int:
             "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         }  # fmt: skip
         result["rows"] = measure(dev, args.quick)
-    if args.json:
-        Path(args.json).write_text(json.dumps(result, indent=1) + "\n")
-    if args.md:
-        Path(args.md).write_text(markdown(result))
-    print(markdown(result))
-    return 1 if any("error" in row for row in result["rows"]) else 0
+    table = markdown(result)
+    print(table)
+    texts = ((args.json, json.dumps(result, indent=1) + "\n"), (args.md, table))
+    saved = [_output.save("gpu_kernels.py", path, text) for path, text in texts if path]
+    return 1 if not all(saved) or any("error" in row for row in result["rows"]) else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(_output.guarded("gpu_kernels.py", lambda: main(sys.argv[1:])))

@@ -37,6 +37,7 @@ from collections.abc import Sequence
 from statistics import median
 from typing import Any
 
+import _output
 from _peers import NAMES, images
 from _peers.table import facts, markdown
 
@@ -177,7 +178,7 @@ def summary(told: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
 def parser() -> argparse.ArgumentParser:
     top = argparse.ArgumentParser(
         prog="gpu_peers.py",
-        description=(__doc__ or "").splitlines()[0],
+        description=(__doc__ or "").partition("\n")[0],
         epilog="exit codes: 0 well, 1 this package or the baseline was not measured, 3 no device",
     )
     top.add_argument("--peers", default=",".join(NAMES), help=f"of {','.join(NAMES)}; default: all")
@@ -214,14 +215,12 @@ def main(argv: Sequence[str]) -> int:
         peers = summary(run(runner, names, args.repetitions, args.budget_s))
     result = {"schema": SCHEMA, "quick": args.quick, **known, "peers": peers}
     table = markdown(result)
-    if args.json:
-        Path(args.json).write_text(json.dumps(result, indent=1) + "\n")
-    if args.md:
-        Path(args.md).write_text(table)
     print(table)
+    texts = ((args.json, json.dumps(result, indent=1) + "\n"), (args.md, table))
+    saved = [_output.save("gpu_peers.py", path, text) for path, text in texts if path]
     wanted = [name for name in ("c", "sparkle") if name in names]
-    return 1 if any("absent" in peers[name] for name in wanted) else 0
+    return 1 if not all(saved) or any("absent" in peers[name] for name in wanted) else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(_output.guarded("gpu_peers.py", lambda: main(sys.argv[1:])))

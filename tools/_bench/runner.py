@@ -1,8 +1,8 @@
 """Commands run, kernel and peak: make the jobs, measure them one by one, write what is done after
 every row.
 
-Whatever happens (a failed row, Ctrl-C, an unwritable home), the files asked for are whole and hold
-the rows so far.
+Whatever happens (a failed row, Ctrl-C, an unwritable home or file), the table has the rows so far,
+and so have the files, each of them whole.
 """
 
 from __future__ import annotations
@@ -79,7 +79,10 @@ class Session:
             self.report.interrupted = True
         except Stuck as stuck:
             self.report.rows.append(stuck.row)
-        self.outputs.save(self.report)
+        except Exception:  # a lost device, for one: main tells it, and the rows before it are good
+            if self.report.rows:
+                self.finish()
+            raise
         return self.finish()
 
     def _planned(
@@ -108,7 +111,7 @@ class Session:
                     if roof is not None and (row.roof_percent or 0) > 100:
                         roof = self._doubt(device, row, one, roof)
                     self.report.rows.append(row)
-                self.outputs.save(self.report, last=False)
+                self.outputs.so_far(self.report)
         if roof is not None:
             self.told(device.info, roof)
 
@@ -143,13 +146,16 @@ class Session:
             row.notes.append(ABOVE + _suspicion(row, job, device.info))
         return higher
 
-    def finish(self) -> int:
-        """Table on stdout, failures on stderr; 1 when a row failed."""
+    def finish(self, more: Callable[[], None] = lambda: None) -> int:
+        """Table on stdout and `more` below it, failures on stderr, and then the files; 1 when a row
+        failed or a file could not be written.
+        """
         rows = self.report.rows
         if rows:
             print(heading(self.report))
             rowtable.show(rows, self.sweep)
             versus.show(rows)
+        more()
         broken = [row for row in rows if "what" in row.error]
         for row in broken:
             label = row.extra.get("label", "")
@@ -161,7 +167,8 @@ class Session:
                 print(f"UNVERIFIED {row.subject.kernel}: no --ref{say}", file=sys.stderr)
         if self.report.interrupted:
             print(f"interrupted: {len(rows)} rows are complete", file=sys.stderr)
-        return FAILED if broken or self.report.interrupted else OK
+        saved = self.outputs.save(self.report)
+        return FAILED if broken or self.report.interrupted or not saved else OK
 
 
 def _suspicion(row: Row, job: Job, info: sp.DeviceInfo) -> str:
@@ -246,12 +253,11 @@ def run_launch(session: Session) -> int:
                 session.report.rows += launchcost.measure(
                     device, manifest(device), session.settings
                 )
-                session.outputs.save(session.report, last=False)
+                session.outputs.so_far(session.report)
     except KeyboardInterrupt:
         session.report.interrupted = True
     except Stuck as stuck:
         session.report.rows.append(stuck.row)
-    session.outputs.save(session.report)
     return session.finish()
 
 
@@ -265,7 +271,7 @@ def run_peak(session: Session) -> int:
                 roof, rows = peak.measure(device, manifest(device), session.settings, progress.step)
                 session.report.rows += rows
                 session.told(device.info, roof)
-                session.outputs.save(session.report, last=False)
+                session.outputs.so_far(session.report)
                 if all(row.verified for row in rows):
                     key = tuned.identity(device.info, str(session.report.env.get("sparkle_drv")))
                     session.cache.put(key, roof)
@@ -282,8 +288,9 @@ def run_peak(session: Session) -> int:
     except Stuck as stuck:
         session.report.rows.append(stuck.row)
         lines = []
-    session.outputs.save(session.report)
-    code = session.finish()
-    print()
-    table.show(("device", "roof", "value"), lines)
-    return code
+
+    def show() -> None:
+        print()
+        table.show(("device", "roof", "value"), lines)
+
+    return session.finish(show)

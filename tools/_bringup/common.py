@@ -10,6 +10,9 @@ import os
 from pathlib import Path
 from typing import Any
 
+import _output
+
+PROG = "bringup.py"
 OK, FAILED, USAGE, NO_DEVICE = 0, 1, 2, 3
 EXIT_CODES = (
     "exit codes: 0 no rung failed, 1 a rung failed (also when there is no such device to open: the "
@@ -60,9 +63,9 @@ def size(text: str) -> int:
 
 
 def check_writable(name: str | None) -> None:
-    """OSError where a file that is to be written in the end cannot be: better told before a climb
-    than after it. Nothing is opened (it may be a pipe)."""
-    if not name or name == "-":
+    """OSError for a recording that cannot be written: it is why there is a climb. Nothing is opened
+    (it may be a pipe)."""
+    if not name:
         return
     path = Path(name)
     if path.is_dir():
@@ -73,9 +76,10 @@ def check_writable(name: str | None) -> None:
         raise OSError(code, os.strerror(code), name)
 
 
-def write_json(name: str, document: dict[str, Any]) -> None:
+def write_json(name: str, document: dict[str, Any]) -> bool:
+    """False when it could not be written, which stderr then says."""
     text = json.dumps(document, indent=1, default=str) + "\n"
     if name == "-":
         print(text, end="")
-    else:
-        Path(name).write_text(text)
+        return True
+    return _output.save(PROG, name, text)
