@@ -8,16 +8,21 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
+import os
 import sys
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
+
+import _output
+
 
 def main(argv: Sequence[str]) -> int:
     top = argparse.ArgumentParser(
         prog="gpu_conformance.py",
-        description=(__doc__ or "").splitlines()[0],
+        description=(__doc__ or "").partition("\n")[0],
         epilog="exit codes: 0 all passed, 1 a check failed, 3 no such device, or not the GPU's",
     )
     top.add_argument("uri")
@@ -49,9 +54,14 @@ def main(argv: Sequence[str]) -> int:
             "uri": args.uri, "device": info.name, "driver": info.driver, "counts": counts,
             "results": [dataclasses.asdict(result) for result in results],
         }  # fmt: skip
-        Path(args.json).write_text(json.dumps(told, indent=1) + "\n")
+        text = json.dumps(told, indent=1) + "\n"
+        saved = _output.save("gpu_conformance.py", args.json, text)
+        return 1 if counts[suite.FAILED] or not saved else 0
     return 1 if counts[suite.FAILED] else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    if not __debug__:  # the checks are assert statements, which -O leaves out
+        os.environ.pop("PYTHONOPTIMIZE", None)
+        os.execv(sys.executable, [sys.executable, *sys.argv])
+    sys.exit(_output.guarded("gpu_conformance.py", lambda: main(sys.argv[1:])))
