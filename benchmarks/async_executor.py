@@ -141,7 +141,7 @@ def main() -> int:
             options.error(f"--fake: {FAKE} is not there; make fake-cuda builds it")
         os.environ.update(SPARKLE_LIBCUDA=str(FAKE), FAKE_CUDA=args.fake_times)
     try:
-        Outputs(args.json, prog="async_executor.py").check()
+        Outputs(args.json).check()
         uris = args.device or (["cuda:0"] if args.fake else [info.uri for info in sp.devices()])
         measured = [one_device(uri, args) for uri in uris]
     except UsageError as error:

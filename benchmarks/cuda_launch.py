@@ -194,7 +194,7 @@ def main() -> int:
         library = os.environ["SPARKLE_LIBCUDA"] = str(FAKE)
         ctypes.CDLL(library)  # by this name cuda.bindings finds it, too
     try:
-        Outputs(args.json, prog="cuda_launch.py").check()
+        Outputs(args.json).check()
         with tempfile.TemporaryDirectory() as folder:
             sp.open("cuda:0").close()
             rows, version = all_rows(library, Path(folder))

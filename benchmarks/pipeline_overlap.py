@@ -149,7 +149,7 @@ def main() -> int:
     if max(args.depths) >= args.steps:
         options.error(f"--steps {args.steps}: more than slots ({max(args.depths)}) are wanted")
     try:
-        Outputs(args.json, prog="pipeline_overlap.py").check()
+        Outputs(args.json).check()
         with sp.open(args.device) as dev:
             work = Work(dev, args.size, args.seed)
             host_s, device_s = work.balance(args.balance)

@@ -36,18 +36,6 @@ def written(prog: str, path: str | os.PathLike[str], write: Callable[[], object]
     return True
 
 
-def warn(prog: str, path: str | os.PathLike[str]) -> None:
-    """A line on stderr when a file certainly cannot be written now. A long run gives time to make
-    its folder, or to stop it.
-    """
-    place = os.path.realpath(path)
-    why = "it is a folder" if os.path.isdir(place) else ""
-    if not os.path.exists(place) and not os.path.isdir(os.path.dirname(place)):
-        why = "its folder does not exist"
-    if why:
-        print(f"{prog}: {os.fspath(path)} cannot be written now: {why}", file=sys.stderr)
-
-
 def complain(prog: str, path: str | os.PathLike[str], error: Exception) -> None:
     """The line on stderr about a file."""
     print(f"{prog}: could not write {os.fspath(path)}: {reason(error)}", file=sys.stderr)
@@ -134,17 +122,18 @@ def guarded(prog: str, work: Callable[[], int]) -> int:
         os.close(held)
     out, err = _Stream(before[0]), _Stream(before[1])
     sys.stdout, sys.stderr = out, err
+    leaving = None
     try:
         try:
             code = work()
         except SystemExit as leave:  # argparse: --help, or wrong usage
-            code = leave.code if isinstance(leave.code, int) else FAILED if leave.code else 0
-            if isinstance(leave.code, str):
-                print(leave.code, file=err)
+            leaving, code = leave, FAILED
         out.flush()
         if out.error is not None:
             print(f"{prog}: could not write standard output: {reason(out.error)}", file=err)
             code = code or FAILED
+        elif leaving is not None:
+            raise leaving
         err.flush()
         return code
     finally:

@@ -53,7 +53,7 @@ def guarded(args: argparse.Namespace, prog: str, run: Callable[[argparse.Namespa
     """`run`'s exit code; SIGTERM interrupts it as Ctrl-C does; wrong usage is one line."""
     signal.signal(signal.SIGTERM, _interrupt)
     try:
-        Outputs(json=args.json, md=args.md, prog=prog).check()
+        Outputs(json=args.json, md=args.md).check()
         return run(args)
     except UsageError as error:
         print(f"{prog}: {error}", file=sys.stderr)

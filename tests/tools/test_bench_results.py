@@ -10,10 +10,10 @@ import re
 import stat
 import subprocess
 import sys
-import threading
 
 import pytest
 from _bench import results, rowtable, table, writers
+from _bench.beside import Share
 from _bench.problems import UsageError
 from _bench.progress import Progress
 from _bench.results import Measured, Report, Row, Subject
@@ -21,6 +21,7 @@ from _bench.results import Measured, Report, Row, Subject
 from sparkle_drv import kept
 
 SUBJECT = Subject("saxpy_f32", "cpu", "Some | CPU", False, {"n": 16}, "hot")
+HALF = Share("copy", "saxpy_f32", [5.0] * 6, [9.0, 10.0, 10.0, 10.0, 10.0, 12.5])
 SAMPLES = [float(t) for t in range(1000, 1040)]
 HOST = [float(t) for t in range(1500, 1540)]
 
@@ -58,16 +59,14 @@ def test_links_in_a_circle_are_refused(tmp_path):
 
 
 def test_a_pipe_gets_the_last_text_and_stays(tmp_path):
-    path, got = tmp_path / "pipe", []
+    path = tmp_path / "pipe"
     os.mkfifo(path)
-    reader = threading.Thread(target=lambda: got.append(path.read_text()), daemon=True)
-    reader.start()
-    outputs = writers.Outputs(path)
-    outputs.check()
-    outputs.so_far(Report({}))
-    outputs.save(Report({}, [timed()]))
-    reader.join(30)
-    assert len(json.loads(got[0])["results"]) == 1
+    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as reader:
+        outputs = writers.Outputs(path)
+        outputs.check()
+        outputs.so_far(Report({}))
+        assert outputs.save(Report({}, [timed()]))
+        assert len(json.loads(reader.read())["results"]) == 1
     assert stat.S_ISFIFO(path.stat().st_mode)
 
 
@@ -110,7 +109,7 @@ def test_stdout_by_its_name(tmp_path, into):
 
 
 def test_schema_of_a_timed_row():
-    row = timed(gflops=2.0, gbytes_per_s=3.0, roof_percent=50.0, roof="copy").as_json()
+    row = timed(gflops=2.0, gbytes_per_s=3.0, share=HALF).as_json()
     for key in ["kernel", "device", "device_name", "emulated", "axes", "mode", "verified", "error"]:
         assert key in row
     assert row["time_ns"] == {
@@ -198,9 +197,15 @@ def test_a_replaced_file_gets_no_permission_that_it_had_not(tmp_path):
     assert (path.read_text(), stat.S_IMODE(path.stat().st_mode)) == ("new", 0o600)
 
 
-def test_outputs_that_are_one_file_are_refused(tmp_path):
-    with pytest.raises(UsageError, match="different files"):
-        writers.Outputs(tmp_path / "o", tmp_path / "o").check()
+def test_outputs_are_checked_before_work(tmp_path):
+    same = tmp_path / "o"
+    for outputs, said in (
+        (writers.Outputs(same, same), "different files"),
+        (writers.Outputs(tmp_path / "no" / "o.json"), "its folder does not exist"),
+        (writers.Outputs(tmp_path), "it is a folder"),
+    ):
+        with pytest.raises(UsageError, match=said):
+            outputs.check()
 
 
 @pytest.mark.parametrize(
@@ -263,7 +268,7 @@ def test_a_narrow_terminal_loses_the_less_important_columns(monkeypatch):
         out = Terminal()
         monkeypatch.setattr(sys, "stdout", out)
         monkeypatch.setenv("COLUMNS", str(width))
-        rowtable.show([timed(gflops=2.0, gbytes_per_s=3.0, roof_percent=50.0, roof="copy")])
+        rowtable.show([timed(gflops=2.0, gbytes_per_s=3.0, share=HALF)])
         drawn = re.sub("\x1b\\[[0-9;]*m", "", out.getvalue())
         assert max(map(len, drawn.splitlines())) <= width
         for word in ("saxpy_f32", "hot", "1.020 us", "1.520 us", "50% copy", "verified"):

@@ -62,7 +62,7 @@ def test_it_starts_itself_again_with_one_thread(tmp_path):
         (("--depths", "2,x"), 2, "--depths"),
         (("--steps", "4"), 2, "more than slots"),
         (("-d", "cpu", *TINY, "--at-most", "1e-9"), 1, "of the serial time at best"),
-        (("-d", "cpu", *TINY, "--json", "/no/such/folder/o"), 1, "could not write"),
+        (("-d", "cpu", *TINY, "--json", "/no/such/folder/o"), 2, "cannot write"),
     ],
 )
 def test_exit_codes(words, code, said):

@@ -10,8 +10,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import _output
-
 from . import figures, roofline, sweepcurves
 from .results import Report, Row
 
@@ -21,11 +19,7 @@ FAR = 6  # quartile distances above the median: longer times would squeeze the o
 
 
 def draw(report: Report, folder: Path) -> bool:
-    """Draws all that is apt into a folder, made if it is not there. False when a drawing could not
-    be written, which stderr then says.
-    """
-    if not _output.written("bench.py", folder, lambda: folder.mkdir(exist_ok=True)):
-        return False
+    """Draws all that is apt. False when a drawing could not be written, which stderr then says."""
     made: list[bool] = []
     rows = [row for row in report.rows if row.verified and row.measured]
     for device in dict.fromkeys(row.subject.device for row in rows):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 import io
+import os
 import re
 import textwrap
 from collections.abc import Mapping, Sequence
@@ -41,6 +42,20 @@ COLOURS = (
     *("#0f8088", "#555555", "#5b6abf", "#7a3b12"),
 )
 MARKERS = "osD^vPX*<>"
+
+
+def check(folder: Path) -> None:
+    """Makes the folder. Raises UsageError now when it, or a file in it, cannot be made, or when
+    there is no matplotlib.
+    """
+    matplotlib()
+    try:
+        folder.mkdir(exist_ok=True)
+        probe = folder / f".{os.getpid()}.new"
+        probe.write_text("")
+        probe.unlink()
+    except OSError as error:
+        raise UsageError(f"--svg {folder}: {error.strerror}") from error
 
 
 def matplotlib() -> Any:

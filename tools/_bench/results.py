@@ -12,12 +12,15 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import stats
 from .axes import Value
 from .overhead import Overhead
 from .problems import UsageError
+
+if TYPE_CHECKING:
+    from .beside import Share
 
 SCHEMA = 1
 MODES = ("hot", "cold", "latency", "pipeline")
@@ -79,8 +82,7 @@ class Row:
     submission: Submission | None = None
     gflops: float | None = None
     gbytes_per_s: float | None = None
-    roof_percent: float | None = None
-    roof: str | None = None
+    share: Share | None = None
     reason: str | None = None
     notes: list[str] = field(default_factory=list)
     extra: dict[str, Any] = field(default_factory=dict)
@@ -89,6 +91,15 @@ class Row:
     def failed(cls, subject: Subject, error: Mapping[str, Any], reason: str) -> Row:
         """A row whose check failed: it has no time, whatever was measured."""
         return cls(subject, False, error, reason=reason)
+
+    @property
+    def roof(self) -> str | None:
+        """The roof that the row comes closest to."""
+        return self.share.kind if self.share else None
+
+    @property
+    def roof_percent(self) -> float | None:
+        return 100 * self.share.ratio.median if self.share else None
 
     @property
     def time(self) -> stats.Summary | None:
@@ -138,6 +149,8 @@ class Row:
             row["host_ns"] = stats.rounded(stats.summarize(m.host_ns))
             device = self.device
             row["device_ns"] = stats.rounded(device) if device else None
+        if self.share is not None:
+            row["roof_beside"] = self.share.as_json()
         if self.overhead is not None:
             row["overhead"] = self.overhead.as_json()
         if self.submission is not None:

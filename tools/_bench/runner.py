@@ -7,16 +7,14 @@ and so have the files, each of them whole.
 
 from __future__ import annotations
 
-import os
 import secrets
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from sparkle_drv.ops import tuned
-
 from . import (
+    beside,
     catalog,
     compare,
     devices,
@@ -25,6 +23,7 @@ from . import (
     env,
     launchcost,
     peak,
+    roofs,
     room,
     rowtable,
     table,
@@ -34,8 +33,8 @@ from .engine import Settings, Stuck
 from .jobs import Job
 from .problems import FAILED, OK
 from .progress import Progress
-from .results import Report, Row
-from .roofs import Roof, RoofCache
+from .results import Report
+from .roofs import Roof
 from .workloads import DEFAULT, DEFAULT_AXES
 from .writers import Outputs
 
@@ -43,7 +42,6 @@ if TYPE_CHECKING:
     import sparkle_drv as sp
 
 Task = tuple[Job, str]
-ABOVE = "above 100 % of the roof: accounting or cache error"
 
 
 def fresh_seed() -> int:
@@ -58,8 +56,6 @@ class Session:
     settings: Settings
     outputs: Outputs
     report: Report = field(default_factory=lambda: Report(env.describe()))
-    cache: RoofCache = field(default_factory=RoofCache)
-    doubted: set[str] = field(default_factory=set)
     threshold: float = compare.THRESHOLD  # of a job against its rivals
     sweep: bool = False  # the table of the kernel command: rowtable.show
 
@@ -67,14 +63,12 @@ class Session:
         self.outputs.check()
         self.report.extra["seed"] = self.settings.seed
 
-    def measure(
-        self, tasks_of: Callable[[sp.Device], Sequence[Task]], with_roof: bool = True
-    ) -> int:
+    def measure(self, tasks_of: Callable[[sp.Device], Sequence[Task]]) -> int:
         """Runs the tasks of every device, prints the table, returns the exit code."""
         try:
             for uri, tasks in self._planned(tasks_of):
                 with devices.opened(uri) as device:
-                    self._one_device(device, tasks, with_roof)
+                    self._one_device(device, tasks)
         except KeyboardInterrupt:
             self.report.interrupted = True
         except Stuck as stuck:
@@ -100,20 +94,21 @@ class Session:
                 planned.append((uri, tasks))
         return planned
 
-    def _one_device(self, device: sp.Device, tasks: Sequence[Task], with_roof: bool) -> None:
-        roof: Roof | None = None
-        with Progress(len(tasks) + with_roof) as progress:
-            if with_roof and not device.info.emulated:
-                roof = self.roof(device, progress.step)
+    def _one_device(self, device: sp.Device, tasks: Sequence[Task]) -> None:
+        with (
+            beside.gauges(device, manifest(device), self.settings) as gauges,
+            Progress(len(tasks)) as progress,
+        ):
             for job, mode in tasks:
                 progress.step(f"{device.info.uri} {job.kernel} {job.label} {mode}")
-                for row, one in versus.rows(job, device, mode, self.settings, roof, self.threshold):
-                    if roof is not None and (row.roof_percent or 0) > 100:
-                        roof = self._doubt(device, row, one, roof)
-                    self.report.rows.append(row)
+                found = versus.rows(job, device, mode, self.settings, gauges, self.threshold)
+                self.report.rows += [row for row, _ in found]
+                if gauges is not None:
+                    self.told(device.info, gauges.best)
                 self.outputs.so_far(self.report)
-        if roof is not None:
-            self.told(device.info, roof)
+            if gauges is not None and self.outputs.svg:
+                gauges.complete()
+                self.told(device.info, gauges.best)
 
     def told(self, info: sp.DeviceInfo, roof: Roof) -> None:
         """Puts a device's roof into the document."""
@@ -121,30 +116,6 @@ class Session:
             "gflops": dict(roof.gflops),
             "gbytes_per_s": dict(roof.gbytes_per_s),
         }
-
-    def roof(self, device: sp.Device, say: Callable[[str], None], again: bool = False) -> Roof:
-        """The device's roof from the cache, else measured now (and cached)."""
-        key = tuned.identity(device.info, str(self.report.env.get("sparkle_drv")))
-        known = self.cache.get(key)
-        if known and not again:
-            return known
-        settings = Settings(
-            self.settings.seed, precision=0.01, timeout_s=min(1.0, self.settings.timeout_s)
-        )
-        roof, _ = peak.measure(device, manifest(device), settings, say)
-        roof = roof.raised_to(known) if known else roof
-        self.cache.put(key, roof)
-        return roof
-
-    def _doubt(self, device: sp.Device, row: Row, job: Job, roof: Roof) -> Roof:
-        """A row above its roof: measure the roof once more, it may date from a busy moment."""
-        again = device.info.uri not in self.doubted
-        self.doubted.add(device.info.uri)
-        higher = self.roof(device, lambda what: None, again=True) if again else roof
-        engine.rate(row, job, row.extra["flops"], higher)
-        if (row.roof_percent or 0) > 100:
-            row.notes.append(ABOVE + _suspicion(row, job, device.info))
-        return higher
 
     def finish(self, more: Callable[[], None] = lambda: None) -> int:
         """Table on stdout and `more` below it, failures on stderr, and then the files; 1 when a row
@@ -169,20 +140,6 @@ class Session:
             print(f"interrupted: {len(rows)} rows are complete", file=sys.stderr)
         saved = self.outputs.save(self.report)
         return FAILED if broken or self.report.interrupted or not saved else OK
-
-
-def _suspicion(row: Row, job: Job, info: sp.DeviceInfo) -> str:
-    """What may be behind a row above its roof, as far as one can see."""
-    causes = []
-    cache = max((level.nbytes for level in info.caches), default=0)
-    if row.roof != "flops" and job.footprint < 2 * cache:
-        causes.append("the operands fit in a cache")
-    if str(row.extra.get("plan", {}).get("algo", "")).startswith("winograd"):
-        causes.append("winograd multiplies less than is counted")
-    load, cpus = os.getloadavg()[0], len(os.sched_getaffinity(0))
-    if load > cpus:
-        causes.append(f"the roof was measured on a busy machine: load {load:.1f} on {cpus} cpus")
-    return f" ({'; '.join(causes)})" if causes else ""
 
 
 def heading(report: Report) -> str:
@@ -262,19 +219,16 @@ def run_launch(session: Session) -> int:
 
 
 def run_peak(session: Session) -> int:
-    """Measures the roofs of every device anew and keeps them."""
+    """Measures the roofs of every device."""
 
     def visit() -> Iterator[tuple[str, str, str]]:
         for uri in session.uris:
-            with devices.opened(uri) as device, Progress(len(peak.KERNELS)) as progress:
+            with devices.opened(uri) as device, Progress(len(roofs.KERNELS)) as progress:
                 emulated.refuse(device.info, "peak")
                 roof, rows = peak.measure(device, manifest(device), session.settings, progress.step)
                 session.report.rows += rows
                 session.told(device.info, roof)
                 session.outputs.so_far(session.report)
-                if all(row.verified for row in rows):
-                    key = tuned.identity(device.info, str(session.report.env.get("sparkle_drv")))
-                    session.cache.put(key, roof)
                 for kind, value in roof.gflops.items():
                     yield uri, f"flops {kind}", f"{value:.1f} GFLOPS"
                 for kind, value in roof.gbytes_per_s.items():

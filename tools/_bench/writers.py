@@ -42,6 +42,8 @@ CSV_COLUMNS = [
     "gflops",
     "gbytes_per_s",
     "roof_percent",
+    "roof_low_percent",
+    "roof_high_percent",
     "roof",
     "max_rel_rms",
     "tolerance",
@@ -62,19 +64,22 @@ class Outputs:
     csv: Path | None = None
     md: Path | None = None
     svg: Path | None = None
-    prog: str = "bench.py"
 
     def check(self) -> None:
-        """Raises UsageError before any work when two outputs are one file, or when drawings are
-        wanted and cannot be made. Tells on stderr what cannot be written now.
+        """Raises UsageError before any work when a folder is missing or in a file's place, when two
+        outputs are one file, or when drawings cannot be made. Makes the folder of the drawings.
         """
         paths = [path for path in (self.json, self.csv, self.md) if path is not None]
         if len({os.path.realpath(path) for path in paths}) < len(paths):
             raise UsageError("--json, --csv and --md must be different files")
         for path in paths:
-            _output.warn(self.prog, path)
+            place = os.path.realpath(path)
+            if os.path.isdir(place):
+                raise UsageError(f"cannot write {path}: it is a folder")
+            if not os.path.exists(place) and not os.path.isdir(os.path.dirname(place)):
+                raise UsageError(f"cannot write {path}: its folder does not exist")
         if self.svg is not None:
-            figures.matplotlib()
+            figures.check(self.svg)
 
     def so_far(self, report: Report) -> None:
         """Brings the files up to date in the middle of a run: what ends it suddenly leaves them
@@ -90,7 +95,7 @@ class Outputs:
         """Writes every file asked for. False when one could not be written, which stderr then
         says; the others are.
         """
-        saved = [_output.save(self.prog, path, text(report)) for path, text in self._texts()]
+        saved = [_output.save("bench.py", path, text(report)) for path, text in self._texts()]
         if self.svg is not None:
             saved.append(drawings.draw(report, self.svg))
         return all(saved)
@@ -138,6 +143,9 @@ def _csv_row(row: Row) -> Mapping[str, object]:
             "batch": row.measured.batch,
         }
         cells |= {"host_ns": host.median}
+    if row.share is not None:
+        ratio = row.share.ratio
+        cells |= {"roof_low_percent": 100 * ratio.low, "roof_high_percent": 100 * ratio.high}
     if row.submission is not None:
         cells |= {
             "ioctls_per_submit": row.submission.ioctls,

@@ -86,10 +86,8 @@ def run(args: argparse.Namespace) -> int:
     if args.list:
         _list(rungs, out)
         return common.OK
-    common.check_writable(args.record)
-    for name in (args.json, args.bundle):
-        if name and name != "-":
-            _output.warn(common.PROG, name)
+    for name in (args.json, args.bundle, args.record):
+        common.check_writable(name)
     print(f"{args.device}: {len(rungs)} rungs", file=out, flush=True)
     facts: dict[str, object] = {}
 

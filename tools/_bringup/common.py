@@ -63,9 +63,9 @@ def size(text: str) -> int:
 
 
 def check_writable(name: str | None) -> None:
-    """OSError for a recording that cannot be written: it is why there is a climb. Nothing is opened
-    (it may be a pipe)."""
-    if not name:
+    """OSError where a file that is to be written in the end cannot be: better told before a climb
+    than after it. Nothing is opened (it may be a pipe)."""
+    if not name or name == "-":
         return
     path = Path(name)
     if path.is_dir():
