@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("sparkle_drv.bench")
 BLOCK_S = 0.02  # Linux gives a busy core's threads slices of 3 ms to 4 ms: five of them at least
-LONGEST_S = 1.0  # of the turns of a row; ten of 4 kernels
+LONGEST_S = 1.0  # of the turns of a row: ten of 4 kernels on an idle machine
+MOST_TIMEOUTS = 2  # on a machine so busy that an interval's least turns take longer: of the row's
 SMALL = 1009  # elements, or rounds of FMAs: a prime, at which a kernel is verified
 
 
@@ -71,6 +72,11 @@ class Share:
     def ratio(self) -> stats.Summary:
         return stats.summarize([a / b for a, b in zip(self.row, self.roof, strict=True)])
 
+    @property
+    def is_known(self) -> bool:
+        """Are there turns enough for an interval?"""
+        return len(self.row) >= stats.FEWEST_FOR_INTERVAL
+
     def as_json(self) -> dict[str, Any]:
         """What a results file has beside the row's roof_percent."""
         ratio = self.ratio
@@ -79,8 +85,8 @@ class Share:
             "unit": "GFLOPS" if self.kind == "flops" else "GB/s",
             "row": float(np.median(self.row)),
             "roof": float(np.median(self.roof)),
-            "ci_low_percent": 100 * ratio.low,
-            "ci_high_percent": 100 * ratio.high,
+            "ci_low_percent": 100 * ratio.low if self.is_known else None,
+            "ci_high_percent": 100 * ratio.high if self.is_known else None,
             "turns": [[a, b] for a, b in zip(self.row, self.roof, strict=True)],
         }
 
@@ -256,9 +262,8 @@ def turns(
         spent = clock() - start
         ratios = [[b / a for a, b in zip(row, other, strict=True)] for other in times.values()]
         widest = max(stats.summarize(r).half_width for r in ratios)
-        if spent >= rule.timeout_s or (
-            len(row) >= rule.least and (widest <= rule.precision or spent >= limit_s)
-        ):
+        enough = widest <= rule.precision or spent >= limit_s
+        if spent >= MOST_TIMEOUTS * rule.timeout_s or (len(row) >= rule.least and enough):
             return row, times
 
 

@@ -14,7 +14,6 @@ from . import sweeptable, table
 from .axes import label
 from .overhead import QUANTITIES, SYNC, WAYS, Overhead, Ratio
 from .results import Row
-from .stats import FEWEST_FOR_INTERVAL
 
 COLUMNS = (
     *("kernel", "device", "axes", "mode", "device time", "host time", "+-", "GFLOPS", "GB/s"),
@@ -128,7 +127,7 @@ def _share(row: Row) -> str:
         return "-"
     ratio = row.share.ratio
     words = f"{_percent(ratio.median)}% {row.share.kind}"
-    if ratio.n < FEWEST_FOR_INTERVAL:
+    if not row.share.is_known:
         return words
     return f"{words} ({_percent(ratio.low)}..{_percent(ratio.high)})"
 

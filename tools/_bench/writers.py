@@ -143,7 +143,7 @@ def _csv_row(row: Row) -> Mapping[str, object]:
             "batch": row.measured.batch,
         }
         cells |= {"host_ns": host.median}
-    if row.share is not None:
+    if row.share is not None and row.share.is_known:
         ratio = row.share.ratio
         cells |= {"roof_low_percent": 100 * ratio.low, "roof_high_percent": 100 * ratio.high}
     if row.submission is not None:
