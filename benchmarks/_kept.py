@@ -15,20 +15,23 @@ _libc = ctypes.CDLL(None)
 
 
 def write(path: str | Path, content: str | bytes) -> None:
-    """The new content takes the old one's place at once. A device or a pipe is written to."""
+    """The new content takes the old one's place at once. A device or a pipe is written to.
+
+    kept.put of the package does more, but gpu_run.py runs before there is a package.
+    """
     path = Path(path)
     data = content.encode() if isinstance(content, str) else content
     if path.exists() and not path.is_file():
         path.write_bytes(data)
         return
-    fresh = path.with_name(f".{path.name}.{os.getpid()}.new")
+    fresh = path.with_name(f".new-{os.getpid()}-{path.name}")
     fresh.write_bytes(data)
     fresh.replace(path)
 
 
 def sweep(folder: Path) -> None:
-    """Removes what a killed `write` left there."""
-    for left in folder.glob(".*.new"):
+    """Removes what a killed `write` left there, or kept.replace of the package."""
+    for left in folder.glob(".new-*"):
         left.unlink()
 
 

@@ -30,6 +30,7 @@ import subprocess  # noqa: E402
 import time  # noqa: E402
 from typing import Any  # noqa: E402
 
+import _output  # noqa: E402
 import numpy as np  # noqa: E402
 from _bench import env, stats  # noqa: E402
 from _bench.problems import FAILED, NO_DEVICE, OK  # noqa: E402
@@ -263,9 +264,10 @@ def main() -> int:
     show(rows)
     if args.json:
         out = {"env": env.describe(), "seed": args.seed, "rows": rows, "samples": found}
-        args.json.write_text(json.dumps(out, indent=1))
+        if not _output.save("amdgpu_submit.py", args.json, json.dumps(out, indent=1)):
+            return FAILED
     return OK
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(_output.guarded("amdgpu_submit.py", main))

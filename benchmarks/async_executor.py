@@ -22,6 +22,7 @@ import json  # noqa: E402
 import os  # noqa: E402
 from typing import Any  # noqa: E402
 
+import _output  # noqa: E402
 import numpy as np  # noqa: E402
 from _bench import env, results, stats, table  # noqa: E402
 from _bench.problems import FAILED, NO_DEVICE, OK, UsageError  # noqa: E402
@@ -154,7 +155,9 @@ def main() -> int:
     if args.json:
         document = {"env": env.describe(), "n": args.n, "frames": args.frames, "fake": args.fake}
         document |= {"fake_times": args.fake_times, "devices": measured}
-        results.write_atomically(args.json, json.dumps(results.finite(document)) + "\n")
+        text = json.dumps(results.finite(document)) + "\n"
+        if not _output.save("async_executor.py", args.json, text):
+            return FAILED
     worst = max(one["ways"][-1]["ratio"] for one in measured)
     if args.at_most is not None and worst > args.at_most:
         print(f"async_executor.py: {worst:.3f} of the synchronous overhead", file=sys.stderr)
@@ -163,4 +166,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(_output.guarded("async_executor.py", main))

@@ -29,6 +29,7 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import _output
 from _bench import env, results
 from _bench.problems import OK, UsageError
 from _cpu_peers import NAMES, cases, crew, environment, measure, report, roofs, study
@@ -53,7 +54,7 @@ def placed(text: str) -> dict[int, list[int]]:
 def parser() -> argparse.ArgumentParser:
     top = argparse.ArgumentParser(
         prog="cpu_peers.py",
-        description=(__doc__ or "").splitlines()[0],
+        description=(__doc__ or "").partition("\n")[0],
         epilog="exit codes: 0 well, 1 a result of ours was wrong or missing, or the run was "
         "interrupted, 2 usage, 3 with --check: a line does not hold",
     )
@@ -121,9 +122,9 @@ def _peers(
 def _write(told: dict[str, Any], args: argparse.Namespace, name: str) -> int:
     """Files, the text, and the exit code."""
     whole = study.is_whole(args, parser(), ("peers", "quick")) and not told["interrupted"]
-    study.keep(args, told, report.markdown(told), name if whole else "")
+    kept = study.keep(args, "cpu_peers.py", told, report.markdown(told), name if whole else "")
     shows = [x for some in told["shows"].values() for x in some]
-    well = not told["interrupted"] and report.measured(told["rows"])
+    well = kept and not told["interrupted"] and report.measured(told["rows"])
     return study.exit_code(args, well, shows)
 
 
@@ -155,4 +156,4 @@ def _say(row: Mapping[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(_output.guarded("cpu_peers.py", lambda: main(sys.argv[1:])))

@@ -28,6 +28,7 @@ import tempfile  # noqa: E402
 import time  # noqa: E402
 from collections.abc import Callable  # noqa: E402
 
+import _output  # noqa: E402
 import numpy as np  # noqa: E402
 from _bench import env, results, stats, table  # noqa: E402
 from _bench.problems import FAILED, NO_DEVICE, OK, UsageError  # noqa: E402
@@ -214,9 +215,10 @@ def main() -> int:
     written = show(taken, args.seed)
     if args.json:
         document = {"env": about, "fake": args.fake, "bindings": version, "rows": written}
-        results.write_atomically(args.json, json.dumps(results.finite(document)) + "\n")
+        text = json.dumps(results.finite(document)) + "\n"
+        return OK if _output.save("cuda_launch.py", args.json, text) else FAILED
     return OK
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(_output.guarded("cuda_launch.py", main))

@@ -36,6 +36,7 @@ if __name__ == "__main__" and os.environ.get("LP_NUM_THREADS") != "0":
     os.environ["LP_NUM_THREADS"] = "0"
     os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
 
+import _output  # noqa: E402
 import numpy as np  # noqa: E402
 from _bench import env, stats  # noqa: E402
 from _bench.problems import FAILED, NO_DEVICE, OK  # noqa: E402
@@ -276,7 +277,7 @@ def show(found: list[dict[str, Any]]) -> None:
 
 def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(
-        description=__doc__.split("\n\n")[0],
+        description=(__doc__ or "").partition("\n")[0],
         epilog="exit codes: 0 measured, 1 a result was wrong, 2 usage, 3 no device or no moderngl",
     )
     made.add_argument("-d", "--device", default="egl:0", help="default egl:0")
@@ -312,13 +313,14 @@ def main() -> int:
         return FAILED
     found = rows(cases)
     show(found)
+    dev.close()
     if args.json:
         samples = {c.name: {"caller_ns": c.caller_ns, "whole_ns": c.whole_ns} for c in cases}
         out = {"env": env.describe(), "seed": args.seed, "rows": found, "samples": samples}
-        args.json.write_text(json.dumps(out, indent=1))
-    dev.close()
+        if not _output.save("egl_launch.py", args.json, json.dumps(out, indent=1)):
+            return FAILED
     return OK
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(_output.guarded("egl_launch.py", main))

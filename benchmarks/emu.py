@@ -105,7 +105,7 @@ def measure(chip: str, threads: int, repeat: int) -> list[dict[str, object]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--json", action="store_true", help="print a JSON list")
     parser.add_argument("--chip", choices=["gfx1036", "gfx1100"], action="append")
     parser.add_argument("--repeat", type=int, default=5)

@@ -8,18 +8,22 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
+import os
 import sys
 from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
-import _kept
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
+
+import _output
 
 
 def main(argv: Sequence[str]) -> int:
     top = argparse.ArgumentParser(
         prog="gpu_conformance.py",
-        description=(__doc__ or "").splitlines()[0],
+        description=(__doc__ or "").partition("\n")[0],
         epilog="exit codes: 0 all passed, 1 a check failed, 3 no such device, or not the GPU's",
     )
     top.add_argument("uri")
@@ -51,18 +55,21 @@ def main(argv: Sequence[str]) -> int:
             print(result, flush=True)
             counts[result.status] += 1
             told["results"].append(dataclasses.asdict(result))
-            save()
-
-        def save() -> None:
             if args.json:
-                _kept.write(args.json, json.dumps(told, indent=1) + "\n")
+                _output.so_far(args.json, json.dumps(told, indent=1) + "\n")
 
         suite.run(device, [kind for kind in args.covers.split(",") if kind], each=keep)
     told["finished"] = True
-    save()
     print(f"{args.uri}: {', '.join(f'{n} {status}' for status, n in counts.items())}")
+    if args.json:
+        text = json.dumps(told, indent=1) + "\n"
+        saved = _output.save("gpu_conformance.py", args.json, text)
+        return 1 if counts[suite.FAILED] or not saved else 0
     return 1 if counts[suite.FAILED] else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    if not __debug__:  # the checks are assert statements, which -O leaves out
+        os.environ.pop("PYTHONOPTIMIZE", None)
+        os.execv(sys.executable, [sys.executable, *sys.argv])
+    sys.exit(_output.guarded("gpu_conformance.py", lambda: main(sys.argv[1:])))

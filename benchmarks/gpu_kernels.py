@@ -29,7 +29,7 @@ from collections.abc import Callable, Sequence
 from statistics import median
 from typing import Any
 
-import _kept
+import _output
 import numpy as np
 from _peers.table import commit
 
@@ -285,7 +285,7 @@ def _shown(value: Any) -> str:
 def main(argv: Sequence[str]) -> int:
     top = argparse.ArgumentParser(
         prog="gpu_kernels.py",
-        description=(__doc__ or "").splitlines()[0],
+        description=(__doc__ or "").partition("\n")[0],
         epilog="exit codes: 0 well, 1 a row is wrong or failed, 3 no such device",
     )
     top.add_argument("-d", "--device", default="cuda:0", metavar="URI")
@@ -307,19 +307,21 @@ def main(argv: Sequence[str]) -> int:
             "finished": False,
         }  # fmt: skip
 
-        def keep(rows: list[Row]) -> None:
+        def texts(rows: list[Row]) -> list[tuple[str, str]]:
             result["rows"] = rows
-            if args.json:
-                _kept.write(args.json, json.dumps(result, indent=1) + "\n")
-            if args.md:
-                _kept.write(args.md, markdown(result))
+            both = ((args.json, json.dumps(result, indent=1) + "\n"), (args.md, markdown(result)))
+            return [(path, text) for path, text in both if path]
+
+        def keep(rows: list[Row]) -> None:
+            for path, text in texts(rows):
+                _output.so_far(path, text)
 
         rows = measure(dev, args.quick, keep)
     result["finished"] = True
-    keep(rows)
-    print(markdown(result))
-    return 1 if any("error" in row for row in result["rows"]) else 0
+    print(markdown({**result, "rows": rows}))
+    saved = [_output.save("gpu_kernels.py", path, text) for path, text in texts(rows)]
+    return 1 if not all(saved) or any("error" in row for row in rows) else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(_output.guarded("gpu_kernels.py", lambda: main(sys.argv[1:])))

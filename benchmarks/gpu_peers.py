@@ -38,6 +38,7 @@ from statistics import median
 from typing import Any
 
 import _kept
+import _output
 from _peers import NAMES, images
 from _peers.table import facts, markdown
 
@@ -208,7 +209,7 @@ def earlier(path: str, known: dict[str, Any], quick: bool) -> Runs:
 def parser() -> argparse.ArgumentParser:
     top = argparse.ArgumentParser(
         prog="gpu_peers.py",
-        description=(__doc__ or "").splitlines()[0],
+        description=(__doc__ or "").partition("\n")[0],
         epilog="exit codes: 0 well, 1 this package or the baseline was not measured, 3 no device",
     )
     top.add_argument("--peers", default=",".join(NAMES), help=f"of {','.join(NAMES)}; default: all")
@@ -245,22 +246,25 @@ def main(argv: Sequence[str]) -> int:
         runner = Runner(Path(folder), libcuda, compiled, args.quick)
         result: dict[str, Any] = {"schema": SCHEMA, "quick": args.quick, **known, "finished": False}
 
-        def keep(told: Runs) -> None:
+        def texts(told: Runs) -> list[tuple[str, str]]:
             result["peers"], result["runs"] = summary(told), told
-            if args.json:
-                _kept.write(args.json, json.dumps(result, indent=1) + "\n")
-            if args.md:
-                _kept.write(args.md, markdown(result))
+            both = ((args.json, json.dumps(result, indent=1) + "\n"), (args.md, markdown(result)))
+            return [(path, text) for path, text in both if path]
+
+        def keep(told: Runs) -> None:
+            for path, text in texts(told):
+                _output.so_far(path, text)
 
         before = earlier(args.json, known, args.quick) if args.resume and args.json else {}
         told = run(runner, names, args.repetitions, args.budget_s, before, keep)
-        result["finished"] = True
-        keep(told)
+    result["finished"] = True
+    files = texts(told)
     peers = result["peers"]
     print(markdown(result))
+    saved = [_output.save("gpu_peers.py", path, text) for path, text in files]
     wanted = [name for name in ("c", "sparkle") if name in names]
-    return 1 if any("absent" in peers[name] for name in wanted) else 0
+    return 1 if not all(saved) or any("absent" in peers[name] for name in wanted) else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(_output.guarded("gpu_peers.py", lambda: main(sys.argv[1:])))

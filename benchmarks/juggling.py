@@ -35,6 +35,9 @@ from functools import partial
 from pathlib import Path
 from statistics import mean, median
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
+
+import _output
 import numpy as np
 from _real import real
 
@@ -160,9 +163,10 @@ def main(argv: list[str] | None = None) -> int:
             style = "" if isinstance(value, str) else ".3f" if "log" in name else ".2%"
             print(f"    {name}: {value:{style}}")
     if given.json:
-        given.json.write_text(json.dumps(parts, indent=1) + "\n")
+        text = json.dumps(parts, indent=1) + "\n"
+        return 0 if _output.save("juggling.py", given.json, text) else 1
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(_output.guarded("juggling.py", main))

@@ -28,6 +28,7 @@ if __name__ == "__main__" and any(os.environ.get(name) != "1" for name in ONE_TH
     os.environ.update(dict.fromkeys(ONE_THREAD, "1"))
     os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
 
+import _output  # noqa: E402
 import numpy as np  # noqa: E402
 from _bench import env, results, stats, table  # noqa: E402
 from _bench.problems import FAILED, NO_DEVICE, OK, UsageError  # noqa: E402
@@ -189,7 +190,9 @@ def report(
         document = {"env": where, "device": args.device, "device_name": name, "size": args.size}
         document |= {"steps": args.steps, "host_s": host_s, "device_s": device_s, "loops": rows}
         document["set_aside"] = summary(aside, args.seed) if aside else []
-        results.write_atomically(args.json, json.dumps(results.finite(document)) + "\n")
+        text = json.dumps(results.finite(document)) + "\n"
+        if not _output.save("pipeline_overlap.py", args.json, text):
+            return FAILED
     best = min(row["ratio"] for row in rows[1:])
     if args.at_most is not None and best > args.at_most:
         print(f"pipeline_overlap.py: {best:.3f} of the serial time at best", file=sys.stderr)
@@ -198,4 +201,4 @@ def report(
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(_output.guarded("pipeline_overlap.py", main))

@@ -34,6 +34,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
+
+import _output
 import numpy as np
 
 import sparkle_drv as sp
@@ -110,7 +113,8 @@ def report(args: argparse.Namespace, team: Path | None) -> int:
     if args.json:
         percentiles = [f"p{p}" for p in PERCENTILES]
         table = {name: dict(zip(percentiles, row, strict=True)) for name, row in rows.items()}
-        Path(args.json).write_text(json.dumps({"unit": "us", "rows": table}, indent=1) + "\n")
+        text = json.dumps({"unit": "us", "rows": table}, indent=1) + "\n"
+        return 0 if _output.save("pool_stalls.py", args.json, text) else 1
     return 0
 
 
@@ -188,4 +192,4 @@ def percentiles(
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(_output.guarded("pool_stalls.py", main))

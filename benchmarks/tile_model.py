@@ -27,6 +27,7 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
+import _output
 from _bench import env, results
 from _bench.problems import UsageError
 from _cpu_peers import station, study
@@ -47,7 +48,7 @@ def sets() -> list[str]:
 def parser() -> argparse.ArgumentParser:
     top = argparse.ArgumentParser(
         prog="tile_model.py",
-        description=(__doc__ or "").splitlines()[0],
+        description=(__doc__ or "").partition("\n")[0],
         epilog="exit codes: 0 well, 1 a plan was wrong or the run was interrupted, 2 usage, 3 with "
         "--check: a line does not hold",
     )
@@ -65,9 +66,10 @@ def _main(args: argparse.Namespace) -> int:
     told = results.finite(_measured(args, _todo(args)))
     whole = study.is_whole(args, parser(), ("isa", "b")) and not told["interrupted"]
     whole &= args.budget_s >= BUDGET_S  # with less, searches are cut short
-    study.keep(args, told, report.markdown(told), "tile_model" if whole else "")
+    name = "tile_model" if whole else ""
+    kept = study.keep(args, "tile_model.py", told, report.markdown(told), name)
     well = not told["interrupted"] and not any(report.is_failed(row) for row in told["rows"])
-    return study.exit_code(args, well, told["shows"])
+    return study.exit_code(args, well and kept, told["shows"])
 
 
 def _todo(args: argparse.Namespace) -> list[measure.Task]:
@@ -99,4 +101,4 @@ def _measured(args: argparse.Namespace, todo: Sequence[measure.Task]) -> dict[st
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(_output.guarded("tile_model.py", lambda: main(sys.argv[1:])))

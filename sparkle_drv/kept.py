@@ -15,6 +15,7 @@ import logging
 import os
 import secrets
 import stat
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -26,21 +27,21 @@ LOCK_TIMEOUT_S = 10.0
 
 def replace(path: Path, content: bytes, mode: int = 0o600) -> None:
     """Write beside the place and rename; `mode` less the umask. The folder must be there. Raises
-    OSError.
+    OSError, and then nothing has changed.
     """
     name = path.with_name(f".new-{os.getpid()}-{secrets.token_hex(6)}")
     try:
         fd = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+        try:
+            with os.fdopen(fd, "wb") as file:
+                file.write(content)
+            os.replace(name, path)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(name)
+            raise
     except OSError as error:
-        error.filename = str(path)  # of which somebody knows
-        raise
-    try:
-        with os.fdopen(fd, "wb") as file:
-            file.write(content)
-        os.replace(name, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(name)
+        error.filename, error.filename2 = str(path), None  # the name that the caller knows
         raise
 
 
@@ -56,19 +57,63 @@ def _opened(path: Path, flags: int) -> int:
 
 
 def put(path: Path, content: bytes) -> bool:
-    """Write where a person asks for it: a regular file, or what is not there yet, is replaced
-    whole, with the umask's mode; a symbolic link is followed; anything else (a pipe, a device) is
-    written through. Was it the former? Raises OSError: a pipe that nobody reads, too.
+    """Write a file that a person asked for. True: a regular file was made or replaced.
+
+    A regular file is replaced whole. The new file has no permission that the old one had not; where
+    there was none, the umask decides. A symbolic link is followed. A pipe or a device is written
+    directly. So is a file that is this process's stdout or stderr: to replace it would lose what
+    was printed. Raises OSError, also for a file without write permission and for a pipe without a
+    reader.
     """
+    if is_stream(path):
+        _write_directly(path, content)
+        return False
     place = Path(os.path.realpath(path))
-    if not place.exists() or place.is_file():
-        replace(place, content, 0o666)
-        return True
-    fd = os.open(place, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # else it waits for a reader
-    os.set_blocking(fd, True)
+    if place.is_symlink():  # realpath leaves a link in place only where links form a circle
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
+    mode = 0o666
+    with contextlib.suppress(FileNotFoundError):
+        mode = stat.S_IMODE(os.stat(place).st_mode)
+        if not os.access(place, os.W_OK):  # renaming would not ask
+            raise OSError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+    replace(place, content, mode)
+    return True
+
+
+def is_stream(path: Path) -> bool:
+    """Is it no regular file, or what stdout or stderr goes to? Such a target takes a text once: it
+    can neither be replaced nor begun anew. Raises OSError, but not for a file that is not there.
+    """
+    try:
+        found = os.stat(path)
+    except FileNotFoundError:
+        return False
+    return not stat.S_ISREG(found.st_mode) or _standard(found) is not None
+
+
+def _standard(found: os.stat_result) -> int | None:
+    """The descriptor, of stdout and stderr, that is this file."""
+    for descriptor in (1, 2):
+        with contextlib.suppress(OSError):  # it is closed
+            if os.path.samestat(found, os.fstat(descriptor)):
+                return descriptor
+    return None
+
+
+def _write_directly(path: Path, content: bytes) -> None:
+    descriptor = _standard(os.stat(path))
+    if descriptor is None:
+        # Without O_NONBLOCK, opening a pipe would wait for a reader.
+        fd = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+        os.set_blocking(fd, True)
+    else:
+        # Opening a file anew would overwrite what was printed to it before.
+        for stream in (sys.stdout, sys.stderr):
+            if stream is not None:
+                stream.flush()
+        fd = os.dup(descriptor)
     with os.fdopen(fd, "wb") as file:
         file.write(content)
-    return False
 
 
 @contextlib.contextmanager

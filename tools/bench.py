@@ -12,10 +12,10 @@ hop()
 
 import argparse  # noqa: E402
 import logging  # noqa: E402
-import os  # noqa: E402
 import sys  # noqa: E402
 from collections.abc import Sequence  # noqa: E402
 
+import _output  # noqa: E402
 from _bench import (  # noqa: E402
     cli,
     cli_compare,
@@ -53,7 +53,7 @@ COMMANDS = (
 def parser() -> argparse.ArgumentParser:
     """The command line; every subcommand sets `command` to the function that runs it."""
     top = argparse.ArgumentParser(
-        prog="bench.py", description=__doc__.splitlines()[0], epilog=cli.EXIT_CODES
+        prog="bench.py", description=(__doc__ or "").partition("\n")[0], epilog=cli.EXIT_CODES
     )
     top.add_argument(
         "--log",
@@ -72,6 +72,10 @@ def main(argv: Sequence[str]) -> int:
     """Runs one command; what is wrong with it is one line on stderr and an exit code, never a
     traceback.
     """
+    return _output.guarded("bench.py", lambda: _main(argv))
+
+
+def _main(argv: Sequence[str]) -> int:
     top = parser()
     args = top.parse_args(argv or ["run"])
     logging.basicConfig(level=args.log.upper(), format="%(levelname)s %(name)s: %(message)s")
@@ -81,11 +85,6 @@ def main(argv: Sequence[str]) -> int:
     try:
         code: int = args.command(args)
         return code
-    except BrokenPipeError:
-        # Whoever read us has gone (`| head`): nothing more to say, also not when the interpreter
-        # flushes at its end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return FAILED
     except (UsageError, SparkleError, OSError, ValueError, TypeError, ImportError) as error:
         print(f"bench.py: {_line(error)}", file=sys.stderr)
         return USAGE if isinstance(error, UsageError) else FAILED

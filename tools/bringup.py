@@ -11,10 +11,10 @@ from _hop import hop
 hop()
 
 import argparse  # noqa: E402
-import os  # noqa: E402
 import sys  # noqa: E402
 from collections.abc import Sequence  # noqa: E402
 
+import _output  # noqa: E402
 from _bringup import cli_info, cli_ladder, cli_mem, common  # noqa: E402
 from _bringup.common import FAILED, NO_DEVICE, USAGE, UsageError  # noqa: E402
 from _bringup.families import NoSuchDevice  # noqa: E402
@@ -30,7 +30,7 @@ NAMES = ("ladder", "mem", "info")
 def parser() -> argparse.ArgumentParser:
     """The command line; every subcommand sets `command` to the function that runs it."""
     top = argparse.ArgumentParser(
-        prog="bringup.py", description=(__doc__ or "").splitlines()[0], epilog=common.EXIT_CODES
+        prog="bringup.py", description=(__doc__ or "").partition("\n")[0], epilog=common.EXIT_CODES
     )
     sub = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for add in COMMANDS:
@@ -41,19 +41,15 @@ def parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str]) -> int:
     """Runs one command; what is wrong with it is one line on stderr and an exit code, never a
     traceback."""
-    if sys.stdout is None:  # closed by who started us
-        sys.stdout = open(os.devnull, "w")  # noqa: SIM115
+    return _output.guarded("bringup.py", lambda: _main(argv))
+
+
+def _main(argv: Sequence[str]) -> int:
     plain = bool(argv) and (argv[0] in NAMES or argv[0] in ("-h", "--help"))
     args = parser().parse_args(argv if plain else ["ladder", *argv])
     try:
         code: int = args.command(args)
-        sys.stdout.flush()
         return code
-    except BrokenPipeError:
-        # Whoever read us has gone (`| head`): nothing more to say, also not when the interpreter
-        # flushes at its end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return FAILED
     except UsageError as error:
         print(f"bringup.py: {error}", file=sys.stderr)
         return USAGE

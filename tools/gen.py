@@ -44,7 +44,7 @@ def stale() -> dict[Path, str]:
 def main(argv: Sequence[str]) -> int:
     top = argparse.ArgumentParser(
         prog="gen.py",
-        description=(__doc__ or "").splitlines()[0],
+        description=(__doc__ or "").partition("\n")[0],
         epilog="exit codes: 0 well, 1 stale files (--check) or an error in a table",
     )
     top.add_argument("--check", action="store_true", help="write nothing, name what is stale")

@@ -87,7 +87,7 @@ def baseline(kit: Path) -> None:
 def main(argv: Sequence[str], kit: Path = KIT) -> int:
     top = argparse.ArgumentParser(
         prog="gpu_kit.py",
-        description=(__doc__ or "").splitlines()[0],
+        description=(__doc__ or "").partition("\n")[0],
         epilog=f"exit codes: 0 well, 1 something needed is missing, or over {MOST_MIB} MiB",
     )
     top.parse_args(argv)

@@ -11,10 +11,10 @@ from _hop import hop
 hop()
 
 import argparse  # noqa: E402
-import os  # noqa: E402
 import sys  # noqa: E402
 from collections.abc import Sequence  # noqa: E402
 
+import _output  # noqa: E402
 from _pm4 import cli_decode, cli_diff, cli_lint, cli_reg, common  # noqa: E402
 from _pm4.common import FAILED, USAGE, InputError, UsageError  # noqa: E402
 
@@ -31,7 +31,7 @@ COMMANDS = (
 def parser() -> argparse.ArgumentParser:
     """The command line; every subcommand sets `command` to the function that runs it."""
     top = argparse.ArgumentParser(
-        prog="pm4.py", description=__doc__.splitlines()[0], epilog=common.EXIT_CODES
+        prog="pm4.py", description=(__doc__ or "").partition("\n")[0], epilog=common.EXIT_CODES
     )
     sub = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for add in COMMANDS:
@@ -41,16 +41,14 @@ def parser() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str]) -> int:
     """Runs one command; what is wrong is one line on stderr and an exit code, never a traceback."""
+    return _output.guarded("pm4.py", lambda: _main(argv))
+
+
+def _main(argv: Sequence[str]) -> int:
     args = parser().parse_args(argv)
     try:
         code: int = args.command(args)
-        sys.stdout.flush()
         return code
-    except BrokenPipeError:
-        # Whoever read us has gone (`| head`): nothing more to say, also not when the interpreter
-        # flushes at its end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return FAILED
     except UsageError as error:
         print(f"pm4.py: {error}", file=sys.stderr)
         return USAGE

@@ -20,6 +20,8 @@ import sys  # noqa: E402
 from collections.abc import Sequence  # noqa: E402
 from pathlib import Path  # noqa: E402
 
+import _output  # noqa: E402
+
 from sparkle_drv.lowlevel import emit, isa  # noqa: E402
 
 OK, FAILED = 0, 1
@@ -29,7 +31,7 @@ CPUS = {"gfx10": "gfx1036", "gfx11": "gfx1100"}
 
 def parser() -> argparse.ArgumentParser:
     top = argparse.ArgumentParser(
-        prog="rdna_as.py", description=(__doc__ or "").splitlines()[0], epilog=EXIT_CODES
+        prog="rdna_as.py", description=(__doc__ or "").partition("\n")[0], epilog=EXIT_CODES
     )
     sub = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for name, command, what in (
@@ -75,13 +77,14 @@ def read(name: str) -> bytes:
     return sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
 
 
-def write(name: str | None, data: bytes) -> None:
-    if name is None:
-        sys.stdout.flush()
-        sys.stdout.buffer.write(data)
-        sys.stdout.buffer.flush()
-    else:
-        Path(name).write_bytes(data)
+def write(name: str | None, data: bytes) -> int:
+    """1 when it could not be written, which stderr then says."""
+    if name is not None:
+        return OK if _output.save("rdna_as.py", name, data) else FAILED
+    sys.stdout.flush()
+    sys.stdout.buffer.write(data)
+    sys.stdout.buffer.flush()
+    return OK
 
 
 def text_section(data: bytes) -> bytes:
@@ -147,16 +150,16 @@ def assemble_command(args: argparse.Namespace) -> int:
         data = "".join(f"{word:08x}\n" for word in words).encode()
     else:
         data = b"".join(word.to_bytes(4, "little") for word in words)
-    write(args.output, data)
-    return compare(text, words, args.gfx) if args.check else OK
+    code = write(args.output, data)
+    return code or (compare(text, words, args.gfx) if args.check else OK)
 
 
 def disassemble_command(args: argparse.Namespace) -> int:
     words = to_words(read(args.file), args.hex)
     text = isa.disassemble(words, args.gfx, wave=args.wave)
-    write(args.output, text.encode())
-    if not args.check:
-        return OK
+    code = write(args.output, text.encode())
+    if code or not args.check:
+        return code
     # llvm-mc's default is wave32: masks are compared as such.
     return compare(isa.disassemble(words, args.gfx), words, args.gfx)
 
@@ -176,13 +179,18 @@ def expression_command(args: argparse.Namespace) -> int:
         f"// {args.file}: {made.code.vgprs} VGPRs, {made.elements} elements a group of "
         f"{made.group_size[0]} threads\n"
     )
-    write(args.output, (head + made.text).encode())
-    if not args.check:
-        return OK
+    code = write(args.output, (head + made.text).encode())
+    if code or not args.check:
+        return code
     return compare(made.text, isa.assemble(made.text, args.gfx), args.gfx)
 
 
 def main(argv: Sequence[str]) -> int:
+    """Runs one command; what is wrong is one line on stderr and an exit code."""
+    return _output.guarded("rdna_as.py", lambda: _main(argv))
+
+
+def _main(argv: Sequence[str]) -> int:
     args = parser().parse_args(argv)
     try:
         code: int = args.command(args)

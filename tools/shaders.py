@@ -139,7 +139,7 @@ def report(images: Mapping[str, Any], root: Path = SHADERS) -> Iterator[str]:
 def main(argv: Sequence[str], root: Path = SHADERS) -> int:
     top = argparse.ArgumentParser(
         prog="shaders.py",
-        description=(__doc__ or "").splitlines()[0],
+        description=(__doc__ or "").partition("\n")[0],
         epilog="exit codes: 0 well, 1 stale blobs (--check), no compiler, or one that failed",
     )
     top.add_argument("--check", action="store_true", help="build nothing, name what is stale")

@@ -18,6 +18,7 @@ import sys  # noqa: E402
 from collections.abc import Iterator, Sequence  # noqa: E402
 from typing import TYPE_CHECKING, Any  # noqa: E402
 
+import _output  # noqa: E402
 from _sparkle import explain, replay, trace  # noqa: E402
 from _sparkle.common import (  # noqa: E402
     EXIT_CODES,
@@ -39,7 +40,7 @@ CPU_VARIABLES = ("SPARKLE_CPU_ISA", "SPARKLE_THREADS")  # sparkle_drv/core/setti
 
 def parser() -> argparse.ArgumentParser:
     top = argparse.ArgumentParser(
-        prog="sparkle.py", description=__doc__.splitlines()[0], epilog=EXIT_CODES
+        prog="sparkle.py", description=(__doc__ or "").partition("\n")[0], epilog=EXIT_CODES
     )
     sub = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
     info = sub.add_parser("info", help="the usable devices, best first", epilog=EXIT_CODES)
@@ -183,14 +184,14 @@ def _try(uri: str) -> str:
 
 def main(argv: Sequence[str]) -> int:
     """Runs one command; what stops it is one line on stderr, never a traceback."""
+    return _output.guarded("sparkle.py", lambda: _main(argv))
+
+
+def _main(argv: Sequence[str]) -> int:
     args = parser().parse_args(argv)
     try:
         code: int = args.command(args)
         return code
-    except BrokenPipeError:
-        # Whoever read us has gone (`| head`): nothing more to say, also not when the interpreter
-        # flushes at its end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except NoSuchDevice as error:
         print(f"sparkle.py: {error}", file=sys.stderr)
         return NO_DEVICE

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import re
 import signal
 import sys
@@ -10,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from _bench import results
+import _output
 from _bench.problems import FAILED, OK, REGRESSION, USAGE, UsageError
 from _bench.writers import Outputs
 
@@ -70,18 +71,22 @@ def is_whole(
     return all(getattr(args, name) == parser.get_default(name) for name in ("only", *also))
 
 
-def keep(args: argparse.Namespace, told: Mapping[str, Any], text: str, name: str) -> None:
-    """Prints the text and writes the files asked for; `name`, if any, names them under results/."""
+def keep(
+    args: argparse.Namespace, prog: str, told: Mapping[str, Any], text: str, name: str
+) -> bool:
+    """Prints the text and writes the files asked for; `name`, if any, names them under results/.
+    False when one could not be written, which stderr then says.
+    """
+    print(text)
     folder = RESULTS / report.machine(told["env"])
     if name:
-        folder.mkdir(parents=True, exist_ok=True)
-    for path, content in (
+        with contextlib.suppress(OSError):  # writing says what is wrong with it
+            folder.mkdir(parents=True, exist_ok=True)
+    texts = (
         (args.json or (folder / f"{name}.json" if name else None), report.rows_a_line(told)),
         (args.md or (folder / f"{name}.md" if name else None), text),
-    ):
-        if path is not None:
-            results.write_atomically(path, content)
-    print(text)
+    )
+    return all([_output.save(prog, path, content) for path, content in texts if path is not None])
 
 
 def exit_code(args: argparse.Namespace, well: bool, shows: Sequence[Mapping[str, Any]]) -> int:

@@ -74,6 +74,7 @@ def checks(covers: Sequence[str] = ()) -> list[Check]:
 def judge(check: Check, device: sp.Device) -> None:
     """One check on an open device: raises what it raises, NotProvided among it, and AssertionError
     when it leaves the device busy or objects alive."""
+    _check_asserts()
     device.default_queue  # noqa: B018  # opened at first use, and then it stays
     before = device.live_counts()
     check.function(device)
@@ -83,6 +84,12 @@ def judge(check: Check, device: sp.Device) -> None:
         gc.collect()  # a traceback of an expected error may hold something in a cycle
         more = _more(device, before)
     assert not more, f"objects are left alive: {more}"
+
+
+def _check_asserts() -> None:
+    """Under `python -O` every check would pass: the interpreter leaves assert statements out."""
+    if not __debug__:
+        raise RuntimeError("conformance suite: expected Python without -O, got one without asserts")
 
 
 def _more(device: sp.Device, before: dict[str, int]) -> dict[str, int]:
@@ -101,6 +108,7 @@ def run(
     `each` is called with every result as soon as it is there.
     DeviceNotFound when there is no such device.
     """
+    _check_asserts()
     if isinstance(device, str):
         with sp.open(device) as opened:
             return run(opened, covers, seed, each)

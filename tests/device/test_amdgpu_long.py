@@ -140,7 +140,7 @@ def test_a_queue_that_stays_full_is_an_error(monkeypatch):
         machine.hold_jobs()
         assert native(a) < -BEGUN
         try:
-            with pytest.raises(sp.FenceTimeout, match="full.*nothing was submitted"):
+            with pytest.raises(sp.FenceTimeout, match=r"full.*nothing was submitted"):
                 go(a)
         finally:
             machine.hold_jobs(0, False)

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-
-import sparkle_drv as sp
 
 TOOLS = Path(__file__).resolve().parents[2] / "tools"
 sys.path.insert(0, str(TOOLS))
@@ -80,30 +77,11 @@ def library(tmp_path_factory):
 
 @pytest.fixture
 def home(tmp_path, monkeypatch):
-    """A SPARKLE_HOME of its own in which this machine's cpu already has (invented) roofs."""
-
-    from sparkle_drv.ops import tuned
-
+    """A SPARKLE_HOME of its own."""
     folder = tmp_path / "home"
     folder.mkdir()
     monkeypatch.setenv("SPARKLE_HOME", str(folder))
-    with sp.open("cpu") as device:
-        key = tuned.identity(device.info, sp.__version__)
-    roof = {"gflops": {"f32": 1e5, "f64": 1e5}, "gbytes_per_s": {"copy": 1e5, "read": 1e5}}
-    (folder / "peak.json").write_text(json.dumps({"schema": 1, "devices": {key: roof}}))
     return folder
-
-
-@pytest.fixture
-def egl_roofs(home):
-    """The same for egl:0: measuring them takes half a minute there."""
-    from _bench import roofs
-
-    from sparkle_drv.ops import tuned
-
-    with sp.open("egl:0") as device:
-        key = tuned.identity(device.info, sp.__version__)
-    roofs.RoofCache(home / "peak.json").put(key, roofs.Roof({"f32": 1e5}, {"copy": 1e5}))
 
 
 @pytest.fixture

@@ -51,17 +51,6 @@ def suite():
     print(json.dumps([asdict(result) for result in judge.run(URI)]))
 
 
-def roof():
-    """Roofs for the bench, higher than any that it could measure."""
-    sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
-    from _bench.roofs import Roof, RoofCache
-
-    from sparkle_drv.ops.tuned import identity
-
-    (info,) = (i for i in sp.devices() if i.uri == URI)
-    RoofCache().put(identity(info, sp.__version__), Roof({"f32": 1e6}, {"copy": 1e4, "read": 1e4}))
-
-
 def everywhere():
     """Discovery, a Context of several devices, operations on the device, arrays that move."""
     info = next(i for i in sp.devices() if i.uri == URI)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import csv
 import io
 import json
@@ -11,15 +10,18 @@ import re
 import stat
 import subprocess
 import sys
-import threading
 
 import pytest
 from _bench import results, rowtable, table, writers
+from _bench.beside import Share
 from _bench.problems import UsageError
 from _bench.progress import Progress
 from _bench.results import Measured, Report, Row, Subject
 
+from sparkle_drv import kept
+
 SUBJECT = Subject("saxpy_f32", "cpu", "Some | CPU", False, {"n": 16}, "hot")
+HALF = Share("copy", "saxpy_f32", [5.0] * 6, [9.0, 10.0, 10.0, 10.0, 10.0, 12.5])
 SAMPLES = [float(t) for t in range(1000, 1040)]
 HOST = [float(t) for t in range(1500, 1540)]
 
@@ -41,7 +43,7 @@ def test_a_link_is_followed_and_stays(tmp_path):
     link.symlink_to(real)
     dangling.symlink_to(tmp_path / "far" / "new")
     for path, target in ((link, real), (dangling, tmp_path / "far" / "new")):
-        results.write_atomically(path, "text")
+        kept.put(path, b"text")
         assert path.is_symlink()
         assert target.read_text() == "text"
     assert sorted(p.name for p in (tmp_path / "far").iterdir()) == ["new", "real"]
@@ -50,24 +52,21 @@ def test_a_link_is_followed_and_stays(tmp_path):
 def test_links_in_a_circle_are_refused(tmp_path):
     path = tmp_path / "circle"
     path.symlink_to(path)
-    with contextlib.suppress(UsageError):
-        writers.Outputs(path).check()
-    with pytest.raises(UsageError, match=r"cannot write .*circle"):
-        results.write_atomically(path, "text")
+    writers.Outputs(path).check()
+    with pytest.raises(OSError, match="symbolic links"):
+        kept.put(path, b"text")
     assert path.is_symlink()
 
 
 def test_a_pipe_gets_the_last_text_and_stays(tmp_path):
-    path, got = tmp_path / "pipe", []
+    path = tmp_path / "pipe"
     os.mkfifo(path)
-    reader = threading.Thread(target=lambda: got.append(path.read_text()), daemon=True)
-    reader.start()
-    outputs = writers.Outputs(path)
-    outputs.check()
-    outputs.save(Report({}), last=False)
-    outputs.save(Report({}, [timed()]))
-    reader.join(30)
-    assert len(json.loads(got[0])["results"]) == 1
+    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as reader:
+        outputs = writers.Outputs(path)
+        outputs.check()
+        outputs.so_far(Report({}))
+        assert outputs.save(Report({}, [timed()]))
+        assert len(json.loads(reader.read())["results"]) == 1
     assert stat.S_ISFIFO(path.stat().st_mode)
 
 
@@ -79,8 +78,8 @@ def test_devices_are_never_replaced(tmp_path):
         path.open("w").close()
     except PermissionError:
         pytest.skip("making a device needs root")
-    with pytest.raises(UsageError, match="No space left"):
-        results.write_atomically(path, "text")
+    with pytest.raises(OSError, match="No space left"):
+        kept.put(path, b"text")
     assert stat.S_ISCHR(path.stat().st_mode)
     assert [p.name for p in tmp_path.iterdir()] == ["full"]
 
@@ -91,9 +90,9 @@ def test_stdout_by_its_name(tmp_path, into):
     (tmp_path / "stdout").symlink_to("/proc/self/fd/1")
     code = (
         f"import sys; sys.path[:0] = {sys.path!r}; from pathlib import Path\n"
-        "from _bench import results\n"
+        "from sparkle_drv import kept\n"
         f"path = Path({str(tmp_path / 'stdout')!r})\n"
-        "print('before'); results.write_atomically(path, 'text\\n')\n"
+        "print('before'); kept.put(path, b'text\\n')\n"
         "print('after')"
     )
     with open(tmp_path / "out", "w") as file:
@@ -110,7 +109,7 @@ def test_stdout_by_its_name(tmp_path, into):
 
 
 def test_schema_of_a_timed_row():
-    row = timed(gflops=2.0, gbytes_per_s=3.0, roof_percent=50.0, roof="copy").as_json()
+    row = timed(gflops=2.0, gbytes_per_s=3.0, share=HALF).as_json()
     for key in ["kernel", "device", "device_name", "emulated", "axes", "mode", "verified", "error"]:
         assert key in row
     assert row["time_ns"] == {
@@ -190,14 +189,12 @@ def test_files_are_strict_and_agree(tmp_path):
     assert sorted(p.name for p in tmp_path.iterdir()) == ["o.csv", "o.json", "o.md"]
 
 
-def test_an_old_file_stays_whole_when_writing_fails(tmp_path, monkeypatch):
-    path = tmp_path / "o.json"
+def test_a_replaced_file_gets_no_permission_that_it_had_not(tmp_path):
+    path = tmp_path / "o"
     path.write_text("old")
-    with pytest.raises(UnicodeEncodeError):
-        results.write_atomically(path, "\ud800")
-    assert path.read_text() == "old"
-    with pytest.raises(UsageError, match="cannot write"):
-        results.write_atomically(tmp_path / "no" / "o.json", "x")
+    path.chmod(0o600)
+    kept.put(path, b"new")
+    assert (path.read_text(), stat.S_IMODE(path.stat().st_mode)) == ("new", 0o600)
 
 
 def test_outputs_are_checked_before_work(tmp_path):
@@ -271,7 +268,7 @@ def test_a_narrow_terminal_loses_the_less_important_columns(monkeypatch):
         out = Terminal()
         monkeypatch.setattr(sys, "stdout", out)
         monkeypatch.setenv("COLUMNS", str(width))
-        rowtable.show([timed(gflops=2.0, gbytes_per_s=3.0, roof_percent=50.0, roof="copy")])
+        rowtable.show([timed(gflops=2.0, gbytes_per_s=3.0, share=HALF)])
         drawn = re.sub("\x1b\\[[0-9;]*m", "", out.getvalue())
         assert max(map(len, drawn.splitlines())) <= width
         for word in ("saxpy_f32", "hot", "1.020 us", "1.520 us", "50% copy", "verified"):

@@ -28,7 +28,7 @@ ARGS = ("--arg", "out:f32[N]", "--arg", "in:f32[N]", "--quick", "--timeout", "0.
 
 
 @pytest.fixture
-def scale(tmp_path, egl_roofs):
+def scale(tmp_path):
     (tmp_path / "scale.comp").write_text(SCALE)
     (tmp_path / "ref.py").write_text("def f(x):\n    return 3 * x\n")
     return f"{tmp_path / 'scale.comp'}:main"
@@ -110,7 +110,7 @@ def test_the_log_has_the_lines_of_the_file(bench, scale, capsys):
     assert "13 | y[at] = float(FACTOR) * x[at];" in err
 
 
-def test_without_a_group_size_a_source_has_its_own(bench, egl_roofs, tmp_path):
+def test_without_a_group_size_a_source_has_its_own(bench, tmp_path):
     fixed = SCALE.replace("SPARKLE_GROUP_SIZE_X", "32").replace("SPARKLE_GROUP_SIZE_Y", "2")
     (tmp_path / "fixed.comp").write_text(fixed)
     words = ("-d", "egl:0", "-D", "N=100", "-D", "FACTOR=3", "--groups", "N/64", "--unverified")

@@ -99,7 +99,7 @@ def test_modes_and_sweeps(bench, library, ref, tmp_path):
     assert all("versus" in row for row in rows[1::2])
 
 
-def test_bad_words(bench, egl_roofs, library, tmp_path, capsys):
+def test_bad_words(bench, library, tmp_path, capsys):
     good, glsl = f"{library}:good", tmp_path / "k.comp"
     glsl.write_text(GLSL)
     first = ("-D", "N=64", "--groups", "1", *SAXPY, "--timeout", "0.02", "--unverified")

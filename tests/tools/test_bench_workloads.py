@@ -9,10 +9,9 @@ import pytest
 from _bench import catalog, listing, workloads
 from _bench.jobs import Operand, Scalar
 from _bench.problems import UsageError
-from _bench.roofs import Roof, RoofCache
+from _bench.roofs import Roof
 
 from sparkle_drv import assets
-from sparkle_drv.ops import tuned
 from sparkle_drv.types import CacheLevel, DeviceInfo
 
 MANIFEST = assets.manifest()["kernels"]
@@ -128,41 +127,6 @@ def test_list_names_every_kernel():
     saxpy = next(entry for entry in entries if entry["kernel"] == "saxpy_f32")
     assert saxpy["axes"] == {"n": ["auto"]}
     assert saxpy["args"] == ["f32* y", "f32* x", "f32 a", "u32 n"]
-
-
-def test_roof_cache(tmp_path, caplog):
-    path = tmp_path / "home" / "peak.json"
-    roof = Roof({"f32": 100.0}, {"copy": 10.0})
-    RoofCache(path).put("a", roof)
-    RoofCache(path).put("b", Roof({"f64": 1.0}, {"read": 2.0}))
-    assert RoofCache(path).get("a") == roof
-    assert RoofCache(path).get("b") == Roof({"f64": 1.0}, {"read": 2.0})
-    assert RoofCache(path).get("c") is None
-    for wrong in ("{", "[]", '{"schema": 9}', '{"schema": 1, "devices": {"a": {"gflops": 3}}}'):
-        path.write_text(wrong)
-        assert RoofCache(path).get("a") is None
-    RoofCache(path).put("a", roof)  # what cannot be read is replaced
-    assert RoofCache(path).get("a") == roof
-
-
-def test_roof_cache_without_a_writable_home(tmp_path, caplog):
-    (tmp_path / "file").write_text("")
-    cache = RoofCache(tmp_path / "file" / "peak.json")
-    with caplog.at_level("DEBUG", "sparkle_drv.bench"):
-        cache.put("a", Roof({}, {"copy": 1.0}))
-        cache.put("a", Roof({}, {"copy": 2.0}))
-    assert cache.get("a") == Roof({}, {"copy": 2.0})
-    assert len(caplog.records) == 1
-
-
-def test_roof_belongs_to_device_driver_isa_threads_and_version():
-    keys = {
-        tuned.identity(INFO, "1"),
-        tuned.identity(INFO, "2"),
-        *(tuned.identity(replace(INFO, **{k: "other"}), "1") for k in ("name", "driver", "isa")),
-        tuned.identity(replace(INFO, compute_units=9), "1"),
-    }
-    assert len(keys) == 6
 
 
 def test_raised_roof_is_the_higher_of_each():

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import dataclasses
 import importlib
 import io
 import json
@@ -68,21 +67,9 @@ def bench() -> Iterator[ModuleType]:
 
 
 @pytest.fixture(scope="module")
-def home(tmp_path_factory, bench):
-    """SPARKLE_HOME with roofs that no row exceeds: measuring them takes longer than all of this."""
-    folder = tmp_path_factory.mktemp("home")
-    from _bench import env, roofs  # beside bench.py, and so importable now
-
-    from sparkle_drv.ops import tuned
-
-    roof = roofs.Roof({"f32": 1e9, "f64": 1e9}, {"copy": 1e9, "read": 1e9})
-    version = env.describe()["sparkle_drv"]
-    for info in sp.devices():
-        for isa in {*info.features, info.isa}:
-            key = tuned.identity(dataclasses.replace(info, isa=isa), version)
-            roofs.RoofCache(folder / "peak.json").put(key, roof)
-            assert roofs.RoofCache(folder / "peak.json").get(key) == roof
-    return folder
+def home(tmp_path_factory):
+    """SPARKLE_HOME of what the documents run."""
+    return tmp_path_factory.mktemp("home")
 
 
 class Reader:

@@ -14,6 +14,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import _output
+
 from . import compare, devices, engine, env, results
 from .compare import Pairing
 from .problems import FAILED, OK, REGRESSION, UsageError
@@ -48,13 +50,16 @@ def thinned(document: dict[str, Any]) -> dict[str, Any]:
     return {**document, "env": env, "results": rows}
 
 
-def write(path: Path, document: dict[str, Any]) -> None:
-    """Writes a baseline, a row a line so that changes can be read. Raises UsageError."""
+def write(path: Path, document: dict[str, Any]) -> bool:
+    """Writes a baseline, a row a line so that changes can be read. False when it could not be
+    written, which stderr then says.
+    """
     kept = results.finite(thinned(document))
     rest = {key: value for key, value in kept.items() if key != "results"}
     rows = [json.dumps(row, allow_nan=False) for row in kept["results"]]
     head = json.dumps(rest, indent=1, allow_nan=False)[:-2]
-    results.write_atomically(path, head + ',\n "results": [\n' + ",\n".join(rows) + "\n]}\n")
+    text = head + ',\n "results": [\n' + ",\n".join(rows) + "\n]}\n"
+    return _output.save("bench.py", path, text)
 
 
 def gate(
@@ -76,8 +81,10 @@ def gate(
             rows = [row for row in measured["results"] if row["device"] == device.info.uri]
             new = {**measured, "results": rows}
             if not path.exists():
-                write(path, new)
-                print(f"no baseline for {device.info.name}: {path} written")
+                if write(path, new):
+                    print(f"no baseline for {device.info.name}: {path} written")
+                else:
+                    worst = FAILED
                 continue
             tasks = tasks_of(device)
             pairs = _confirmed(results.load(path), new, device, session, tasks, threshold)

@@ -143,6 +143,11 @@ def make(
     length = scalars.get("n", 1) if group_size and group_size != (1, 1, 1) else 1
     shown: dict[str, Value] = {a.name: a.neutral for a in row.axes if a.neutral is not None}
     plan = plans.plan(kernel, scalars, info)
+    executed = plans.executed(scalars, plan)
+    notes = [row.note] if row.note else []
+    if plan and executed:
+        share = f"{executed / flops:.0%} of the problem's flops"
+        notes.append(f"% of roof counts the products of {plan.algo}, {share}")
     return Job(
         kernel,
         point,
@@ -153,12 +158,13 @@ def make(
         groups=(-(-int(length) // size),) if grid else None,
         group_size=group_size,
         flops=flops,
+        executed=executed,
         nbytes=nbytes,
         flop_type="f64" if kernel.endswith("f64") else "f32" if kernel.endswith("f32") else None,
         flops_output=row.flops_output,
         oracle=None if row.invariant else partial(_oracle, kernel, args),
         invariant=row.invariant,
-        notes=(row.note,) if row.note else (),
+        notes=tuple(notes),
         extra={"plan": asdict(plan)} if plan else {},
     )
 

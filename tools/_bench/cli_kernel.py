@@ -98,8 +98,7 @@ def kernel_command(args: argparse.Namespace) -> int:
         for point in userkernel.sweep(args.defines, args.group_size)
     ]
     tasks = [(job, mode) for job in jobs for mode in chosen]
-    timed = bool(args.ref or args.unverified)
     made = cli.session(args, args.unverified)
     made.threshold = args.threshold or compare.THRESHOLD
     made.sweep = True
-    return made.measure(lambda info: tasks, with_roof=timed)
+    return made.measure(lambda info: tasks)

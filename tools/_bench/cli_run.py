@@ -12,7 +12,7 @@ def add(sub: cli.Subcommands) -> None:
         sub,
         "run",
         run_command,
-        "manifest kernels: verified, timed, compared with this device's roof",
+        "manifest kernels: verified, timed, and their share of the roof beside each",
     )
     run.add_argument(
         "names",
@@ -27,9 +27,7 @@ def add(sub: cli.Subcommands) -> None:
 
 
 def add_peak(sub: cli.Subcommands) -> None:
-    peak = cli.command(
-        sub, "peak", peak_command, "measure this device's roofs (flops, copy) and keep them"
-    )
+    peak = cli.command(sub, "peak", peak_command, "measure this device's roofs: flops, copy, read")
     cli.add_measuring(peak)
     cli.add_drawing(peak)
 

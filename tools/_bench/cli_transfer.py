@@ -41,21 +41,23 @@ def transfer_command(args: argparse.Namespace) -> int:
                 for point in possible:
                     progress.step(f"{uri} {axes.label(point)}")
                     session.report.rows.append(transfer.run(device, point, session.settings))
-                    session.outputs.save(session.report, last=False)
+                    session.outputs.so_far(session.report)
     except KeyboardInterrupt:
         session.report.interrupted = True
     except Stuck as stuck:
         session.report.rows.append(stuck.row)
+    return session.finish(lambda: show(_fits(session)))
+
+
+def _fits(session: Session) -> list[dict[str, Any]]:
+    """Those of all rows, which also stand in the document."""
     try:
         fits = fitted(session.report.rows, session.settings.seed)
     except UsageError as error:  # the rows are good without scipy too
         print(f"# {error}")
         fits = []
     session.report.extra["fits"] = fits
-    session.outputs.save(session.report)
-    code = session.finish()
-    show(fits)
-    return code
+    return fits
 
 
 def _points(specs: Sequence[str]) -> list[Point]:

@@ -6,9 +6,12 @@ import argparse
 import json
 import sys
 
+import _output
+
 from sparkle_drv.errors import SparkleError
 
-from . import cli, devices, results, runner, table, tune, tune_report, writers
+from . import cli, devices, runner, table, tune, tune_report, writers
+from .problems import FAILED
 
 BUDGET_S, QUICK_S = 60.0, 12.0
 
@@ -59,7 +62,9 @@ def tune_command(args: argparse.Namespace) -> int:
         print(f"bench.py: the run ends here: {error}", file=sys.stderr)
     print(f"# seed {seed}; {budget:g} s a shape")
     table.show(tune_report.COLUMNS, [tune_report.cells(row) for row in visit.rows])
+    code = tune_report.exit_code(visit.rows, visit.interrupted)
     if args.json:
         document = tune_report.document(visit.rows, seed, visit.interrupted)
-        results.write_atomically(args.json, json.dumps(document, indent=1) + "\n")
-    return tune_report.exit_code(visit.rows, visit.interrupted)
+        if not _output.save("bench.py", args.json, json.dumps(document, indent=1) + "\n"):
+            return FAILED
+    return code

@@ -18,9 +18,9 @@ UNITS = ((1e9, "s"), (1e6, "ms"), (1e3, "us"), (1.0, "ns"))
 FAR = 6  # quartile distances above the median: longer times would squeeze the others into one bar
 
 
-def draw(report: Report, folder: Path) -> list[Path]:
-    """All that is apt, in the order in which it was measured. Raises UsageError."""
-    made: list[Path] = []
+def draw(report: Report, folder: Path) -> bool:
+    """Draws all that is apt. False when a drawing could not be written, which stderr then says."""
+    made: list[bool] = []
     rows = [row for row in report.rows if row.verified and row.measured]
     for device in dict.fromkeys(row.subject.device for row in rows):
         own = [row for row in rows if row.subject.device == device]
@@ -34,7 +34,7 @@ def draw(report: Report, folder: Path) -> list[Path]:
             made += sweepcurves.transfers(folder, device, own, fits, footer)
         else:
             made += sweepcurves.draw(folder, device, own, footer)
-    return made
+    return all(made)
 
 
 def _footer(env: Mapping[str, Any], row: Row) -> str:
@@ -46,7 +46,7 @@ def _footer(env: Mapping[str, Any], row: Row) -> str:
     return f"{name} ({s.device}); {version}; {env.get('date', 'no date')}; {command}"
 
 
-def _distributions(folder: Path, device: str, rows: Sequence[Row], footer: str) -> list[Path]:
+def _distributions(folder: Path, device: str, rows: Sequence[Row], footer: str) -> list[bool]:
     """A small histogram for every row."""
     made = []
     for sheet_at in range(0, len(rows), MOST_ON_A_SHEET):
@@ -68,8 +68,8 @@ def _distributions(folder: Path, device: str, rows: Sequence[Row], footer: str) 
 
 def _distribution(axes: Any, row: Row) -> None:
     time, measured = row.time, row.measured
-    assert time is not None
-    assert measured is not None
+    if time is None or measured is None:
+        raise ValueError("a row without times cannot be drawn")
     scale, unit = next((s, u) for s, u in UNITS if time.median >= s or s == 1.0)
     ordered = sorted(value / scale for value in measured.samples)
     quarter = len(ordered) // 4

@@ -9,12 +9,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from . import emulated, pipelined, quiet, stats, timing, verify
+from . import beside, emulated, pipelined, quiet, stats, timing, verify
+from .beside import Gauges, Share
 from .bound import Bound
 from .jobs import Job
 from .overhead import Overhead
 from .results import Measured, Row, Subject
-from .roofs import Roof
 from .stoprule import StopRule
 
 if TYPE_CHECKING:
@@ -54,16 +54,19 @@ class Stuck(Exception):
         self.row = row
 
 
-def run(job: Job, device: sp.Device, mode: str, settings: Settings, roof: Roof | None) -> Row:
+def run(job: Job, device: sp.Device, mode: str, settings: Settings, gauges: Gauges | None) -> Row:
     """Measures a job. What goes wrong on the device becomes a failed row, not an exception;
     KeyboardInterrupt and mistakes in the job (UsageError, ImageError) pass through. Raises Stuck
     when a launch does not end.
     """
     subject = subject_of(job, device.info, mode)
     row = attempt(
-        subject, told(job, settings), settings, lambda: _run(job, device, mode, settings, subject)
+        subject,
+        told(job, settings),
+        settings,
+        lambda: _run(job, device, mode, settings, subject, gauges),
     )
-    return finish(row, job, device.info, settings, roof)
+    return finish(row, job, device.info, settings)
 
 
 def told(job: Job, settings: Settings) -> dict[str, Any]:
@@ -97,12 +100,12 @@ def attempt(
         return Row.failed(subject, {"what": what}, what)
 
 
-def finish(row: Row, job: Job, info: sp.DeviceInfo, settings: Settings, roof: Roof | None) -> Row:
+def finish(row: Row, job: Job, info: sp.DeviceInfo, settings: Settings) -> Row:
     """The row with what the job says of itself, and its rates."""
     row.extra |= told(job, settings)
     row.notes += job.notes
     if row.measured and not info.emulated:
-        rate(row, job, row.extra.pop("flops", job.flops), roof)
+        rate(row, job, row.extra.pop("flops", job.flops))
     return row
 
 
@@ -117,7 +120,14 @@ def sets(job: Job, mode: str, info: sp.DeviceInfo, sharers: int = 1) -> int:
     return timing.PIPELINE_DEPTH if mode == "pipeline" else 1
 
 
-def _run(job: Job, device: sp.Device, mode: str, settings: Settings, subject: Subject) -> Row:
+def _run(
+    job: Job,
+    device: sp.Device,
+    mode: str,
+    settings: Settings,
+    subject: Subject,
+    gauges: Gauges | None,
+) -> Row:
     nsets = sets(job, mode, device.info)
     with Bound(job, device, settings.seed, nsets, settings.launch_timeout_s) as bound:
         if row := refused(bound, subject, settings):
@@ -130,10 +140,10 @@ def _run(job: Job, device: sp.Device, mode: str, settings: Settings, subject: Su
                 row.submission = submission
             return row
         quiet.rested()  # the oracle was numpy's
-        measured, overhead = _take(bound, mode, settings)
+        measured, overhead, share = _take(bound, mode, settings, gauges)
         row = judged(bound, subject, measured, mode, nsets)
         if row.measured is not None:
-            row.overhead = overhead
+            row.overhead, row.share = overhead, share
         return row
 
 
@@ -166,17 +176,38 @@ def judged(bound: Bound, subject: Subject, measured: Measured, mode: str, nsets:
     return row
 
 
-def _take(bound: Bound, mode: str, settings: Settings) -> tuple[Measured, Overhead | None]:
+def _take(
+    bound: Bound, mode: str, settings: Settings, gauges: Gauges | None
+) -> tuple[Measured, Overhead | None, Share | None]:
     # Closed, but not after a failure: it would wait for what is stuck, and `bound` closes anyway.
+    overhead = None
+    sampler: timing.Sampler
     if mode == "pipeline":
         ways = pipelined.ThreeWays(bound)
-        taken = pipelined.take(ways, lambda: settings.rule)
-        ways.close()
-        return taken
-    sampler = timing.steady(bound, mode)
-    measured = timing.take(sampler, settings.rule)
+        sampler = pipelined.Pipelined(ways)
+        measured, overhead = pipelined.take(ways, lambda: settings.rule)
+    else:
+        sampler = timing.steady(bound, mode)
+        measured = timing.take(sampler, settings.rule)
+    share = beside_roof(bound, sampler, measured, gauges)
     sampler.close()
-    return measured, None
+    return measured, overhead, share
+
+
+def beside_roof(
+    bound: Bound, sampler: timing.Sampler, measured: Measured, gauges: Gauges | None
+) -> Share | None:
+    """The row's share of the roof that it comes closest to, None without gauges for it."""
+    if gauges is None:
+        return None
+    sample_ns = measured.batch * min(measured.samples)  # as a gauge's: without what others took
+    found = beside.shares(bound, sampler, sample_ns, gauges)
+    return found[0] if found else None
+
+
+def last_level(info: sp.DeviceInfo) -> int:
+    """Bytes of the largest cache."""
+    return max((cache.nbytes for cache in info.caches), default=0)
 
 
 def _notes(measured: Measured, job: Job, mode: str, nsets: int, info: sp.DeviceInfo) -> list[str]:
@@ -184,29 +215,17 @@ def _notes(measured: Measured, job: Job, mode: str, nsets: int, info: sp.DeviceI
     moved = stats.drift(measured.samples)
     if abs(moved) > DRIFT_NOTED:
         notes.append(f"drifted {moved:+.0%} while measured")
-    cache = max((c.nbytes for c in info.caches), default=0)
+    cache = last_level(info)
     if mode == "cold" and not info.emulated and nsets * job.footprint < timing.BEYOND_CACHE * cache:
         notes.append(f"{nsets} sets do not exceed the cache: not fully cold")
     return notes
 
 
-def rate(row: Row, job: Job, flops: float, roof: Roof | None) -> None:
-    """Fills in GFLOPS, GB/s and the share of the roof from the row's own median."""
+def rate(row: Row, job: Job, flops: float) -> None:
+    """Fills in GFLOPS and GB/s from the row's own median."""
     time = row.time
     if time is None or time.median <= 0:
         return
     row.gflops = flops / time.median if flops else None
     row.gbytes_per_s = job.nbytes / time.median if job.nbytes else None
     row.extra |= {"flops": flops, "nbytes": job.nbytes}
-    if roof is None:
-        return
-    shares: dict[str, Any] = {}
-    peak = roof.gflops.get(job.flop_type or "")
-    if peak and flops:
-        shares["flops"] = flops / peak
-    stream = "read" if job.mostly_reads else "copy"
-    if roof.gbytes_per_s.get(stream) and job.nbytes:
-        shares[stream] = job.nbytes / roof.gbytes_per_s[stream]
-    if shares:
-        row.roof = max(shares, key=lambda name: float(shares[name]))
-        row.roof_percent = 100 * shares[row.roof] / time.median

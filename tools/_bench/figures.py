@@ -16,7 +16,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from . import results
+import _output
+
 from .problems import UsageError
 
 Point = tuple[float, float, float, float]
@@ -109,8 +110,8 @@ class Sheet:
                 frameon=False,
             )
 
-    def save(self, folder: Path, name: str, footer: str) -> Path:
-        """folder/name.svg. Raises UsageError when it cannot be written."""
+    def save(self, folder: Path, name: str, footer: str) -> bool:
+        """folder/name.svg. False when it could not be written, which stderr then says."""
         lines = textwrap.wrap(footer, FOOTER_LETTERS)
         if len(lines) > FOOTER_LINES:
             lines = [*lines[: FOOTER_LINES - 1], lines[FOOTER_LINES - 1][:-4] + " ..."]
@@ -118,8 +119,7 @@ class Sheet:
         with matplotlib().rc_context(STYLE):
             self.figure.text(0.01, 0.01, "\n".join(lines), fontsize=7, color="#555555", va="bottom")
             self.figure.savefig(out, format="svg", metadata={"Date": None})
-        results.write_atomically(path, out.getvalue().decode())
-        return path
+        return _output.save("bench.py", path, out.getvalue())
 
 
 def curves(
@@ -133,10 +133,10 @@ def curves(
     footer: str,
     words: Sequence[str] = (),
     log: tuple[bool, bool] = (True, True),
-) -> Path:
+) -> bool:
     """name.svg: one curve with error bars for each entry of `found`, `x` and `y` being what stands
     at the axes. With `words` the x of points are indices into them. `log` says for each axis
-    whether it is logarithmic. Raises UsageError.
+    whether it is logarithmic. False as `Sheet.save`.
     """
     sheet = Sheet(title)
     (axes,) = sheet.axes

@@ -78,9 +78,10 @@ class Job:
 
     flops and nbytes are per launch and in the problem's own terms (what must be computed and
     moved, not what a kernel happens to do); flops_output names an output whose first element holds
-    the flops instead. flop_type says which flops roof counts ("f32", "f64"); None: only the copy
-    roof does. `rivals` are measured in turns with the job, over the inputs that `inputs_of` names
-    (versus.py).
+    the flops instead. `executed`: the flops of an algorithm that multiplies less, for the share of
+    the roof alone (0: there is none). flop_type says which flops roof counts ("f32", "f64"); None:
+    only that of memory does. `rivals` are measured in turns with the job, over the inputs that
+    `inputs_of` names (versus.py).
     """
 
     kernel: str
@@ -92,6 +93,7 @@ class Job:
     groups: tuple[int, ...] | None = None
     group_size: tuple[int, ...] | None = None
     flops: float = 0.0
+    executed: float = 0.0
     nbytes: float = 0.0
     flop_type: str | None = None
     flops_output: str | None = None

@@ -5,29 +5,21 @@ All go through the engine, so that they are verified like anything else. A roof 
 sustained, not a median: one that a neighbour has pressed down would let rows exceed it. "copy" is
 the best of the kernels that read and write: where stores first fetch what they overwrite, a plain
 copy moves more than it counts and a saxpy does not. "read" is the best of all, for kernels that do
-little but read. Called by the peak command, and by run when the cache has nothing for a device.
+little but read. Called by the peak command; run has the same kernels beside each row (beside.py).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from . import catalog, engine, stats
+from . import catalog, engine, roofs, stats
 from .engine import Settings
 from .results import Row
 from .roofs import Roof
 
 if TYPE_CHECKING:
     import sparkle_drv as sp
-
-KERNELS: Mapping[str, tuple[str, ...]] = {
-    "peak_fma_f32": ("f32",),
-    "peak_fma_f64": ("f64",),
-    "copy_f32": ("copy", "read"),
-    "saxpy_f32": ("copy", "read"),
-    "reduce_max_f32": ("read",),
-}
 
 
 def measure(
@@ -40,7 +32,7 @@ def measure(
     that fails its check, gives none.
     """
     roof, rows = Roof(), []
-    for kernel, kinds in KERNELS.items():
+    for kernel, kinds in roofs.KERNELS.items():
         if kernel not in manifest:
             continue
         say(f"{device.info.uri}: {kernel}")

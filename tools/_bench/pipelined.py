@@ -94,6 +94,21 @@ class ThreeWays:
         self.pipe.close(self._timeout_s)
 
 
+class Pipelined:
+    """The pipeline's samples alone, as a `timing.Sampler`."""
+
+    primary = "host"
+
+    def __init__(self, ways: ThreeWays) -> None:
+        self._ways, self.batch = ways, ways.batch
+
+    def sample(self) -> Sample:
+        return self._ways.sample("pipelined")
+
+    def close(self) -> None:
+        self._ways.close()
+
+
 def batch_for(launch_ns: float) -> int:
     """Launches of a sample: 1 ms of them, or four rounds of the ring, so that filling and emptying
     it weigh little; two rounds where four would take more than 0.1 s. Every placement as often as

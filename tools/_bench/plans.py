@@ -8,10 +8,9 @@ Called by catalog.py and tune.py.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
-
-from . import roofs
 
 if TYPE_CHECKING:
     import sparkle_drv as sp
@@ -32,7 +31,8 @@ def plan(kernel: str, scalars: Scalars, info: sp.DeviceInfo) -> sp.TilePlan | No
     named = shape(kernel, scalars)
     if not named:
         return None
-    entry = tuned.Tuned(str(roofs.home())).entries(info).get((kernel, named))
+    home = os.environ.get("SPARKLE_HOME") or os.path.expanduser("~/.sparkle")
+    entry = tuned.Tuned(home).entries(info).get((kernel, named))
     if entry is not None:
         return entry.plan
     return None if kernel.startswith("reduce_") else model(kernel, scalars, info)
@@ -50,6 +50,16 @@ def model(kernel: str, scalars: Scalars, info: sp.DeviceInfo) -> sp.TilePlan | N
     if kernel.startswith("reduce_") and info.kind == "gpu":
         return tiles.reduce(info)
     return None
+
+
+def executed(scalars: Scalars, plan: sp.TilePlan | None) -> float:
+    """Flops of the products of Winograd's algorithm, where the plan is one; else 0."""
+    from sparkle_drv.ops import tiles_winograd
+
+    edge = tiles_winograd.EDGES.get(plan.algo) if plan else None
+    if edge is None:
+        return 0.0
+    return tiles_winograd.flops(_geometry({n: int(v) for n, v in scalars.items()}), edge)
 
 
 def shape(kernel: str, scalars: Scalars) -> str:

@@ -7,22 +7,20 @@ never renamed.
 
 from __future__ import annotations
 
-import contextlib
-import errno
 import json
 import math
-import os
-import stat
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import stats
 from .axes import Value
 from .overhead import Overhead
 from .problems import UsageError
+
+if TYPE_CHECKING:
+    from .beside import Share
 
 SCHEMA = 1
 MODES = ("hot", "cold", "latency", "pipeline")
@@ -84,8 +82,7 @@ class Row:
     submission: Submission | None = None
     gflops: float | None = None
     gbytes_per_s: float | None = None
-    roof_percent: float | None = None
-    roof: str | None = None
+    share: Share | None = None
     reason: str | None = None
     notes: list[str] = field(default_factory=list)
     extra: dict[str, Any] = field(default_factory=dict)
@@ -94,6 +91,15 @@ class Row:
     def failed(cls, subject: Subject, error: Mapping[str, Any], reason: str) -> Row:
         """A row whose check failed: it has no time, whatever was measured."""
         return cls(subject, False, error, reason=reason)
+
+    @property
+    def roof(self) -> str | None:
+        """The roof that the row comes closest to."""
+        return self.share.kind if self.share else None
+
+    @property
+    def roof_percent(self) -> float | None:
+        return 100 * self.share.ratio.median if self.share else None
 
     @property
     def time(self) -> stats.Summary | None:
@@ -143,6 +149,8 @@ class Row:
             row["host_ns"] = stats.rounded(stats.summarize(m.host_ns))
             device = self.device
             row["device_ns"] = stats.rounded(device) if device else None
+        if self.share is not None:
+            row["roof_beside"] = self.share.as_json()
         if self.overhead is not None:
             row["overhead"] = self.overhead.as_json()
         if self.submission is not None:
@@ -181,68 +189,6 @@ def finite(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [finite(item) for item in value]
     return value
-
-
-def write_atomically(path: Path, text: str) -> None:
-    """Writes beside the target and renames: a reader, or Ctrl-C, never meets half a file. Raises
-    UsageError.
-
-    Only a regular file, or nothing, is ever replaced: of a symbolic link the file it leads to, and
-    into devices, pipes and what stdout or stderr already is, the text is written.
-    """
-    try:
-        if is_stream(path):
-            _write_into(path, text)
-        else:
-            _replace(Path(os.path.realpath(path)), text)
-    except OSError as error:
-        raise UsageError(f"cannot write {path}: {error.strerror}") from error
-
-
-def is_stream(path: Path) -> bool:
-    """Is it there and no regular file, or what stdout or stderr already goes to? Such a target
-    takes a text once; it can neither be replaced nor begun anew. Raises OSError.
-    """
-    try:
-        found = os.stat(path)
-    except FileNotFoundError:
-        return False
-    return not stat.S_ISREG(found.st_mode) or _descriptor(found) is not None
-
-
-def _descriptor(found: os.stat_result) -> int | None:
-    """Which of stdout and stderr it is."""
-    for descriptor in (1, 2):
-        with contextlib.suppress(OSError):  # closed
-            if os.path.samestat(found, os.fstat(descriptor)):
-                return descriptor
-    return None
-
-
-def _write_into(path: Path, text: str) -> None:
-    descriptor = _descriptor(os.stat(path))
-    if descriptor is None:
-        path.write_text(text)
-        return
-    # Through the descriptor: opening the file behind it anew would cut off what was said before.
-    for stream in (sys.stdout, sys.stderr):
-        stream.flush()
-    with os.fdopen(os.dup(descriptor), "w") as file:
-        file.write(text)
-
-
-def _replace(target: Path, text: str) -> None:
-    """`target` has no link left in it, unless links lead in a circle."""
-    if target.is_symlink():
-        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
-    beside = target.with_name(f".{target.name}.{os.getpid()}.new")
-    try:
-        beside.write_text(text)
-        beside.replace(target)
-    except OSError:
-        with contextlib.suppress(OSError):
-            beside.unlink()
-        raise
 
 
 def load(path: Path) -> dict[str, Any]:

@@ -20,7 +20,7 @@ AROUND = 4.0  # how far the axes go on beyond the points and ridges
 
 def draw(
     folder: Path, device: str, rows: Sequence[Row], roofs: Mapping[str, Any], footer: str
-) -> list[Path]:
+) -> list[bool]:
     """roofline-DEVICE.svg; nothing when there is no roof of either kind, or no point."""
     points = [(x, float(row.gflops or 0), row) for row in rows if (x := intensity(row))]
     flops, streams = roofs["gflops"], roofs["gbytes_per_s"]

@@ -1,24 +1,20 @@
-"""The roofs of a device: flops and memory bandwidth measured on it by our own kernels, and their
-cache.
+"""What a device can do at best, by kind of roof, and the kernels that say so: plain data.
 
-The cache is SPARKLE_HOME/peak.json (default ~/.sparkle), one entry per device, driver, instruction
-set, number of threads and package version (tuned.identity), so that a roof is never that of
-something else. Called by the peak and run commands.
+peak.py and beside.py measure it.
 """
 
 from __future__ import annotations
 
-import contextlib
-import logging
-import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass, field
 
-from sparkle_drv.kept import DeviceFile
-
-log = logging.getLogger("sparkle_drv.bench")
+KERNELS: Mapping[str, tuple[str, ...]] = {
+    "peak_fma_f32": ("f32",),
+    "peak_fma_f64": ("f64",),
+    "copy_f32": ("copy", "read"),
+    "saxpy_f32": ("copy", "read"),
+    "reduce_max_f32": ("read",),
+}
 
 
 @dataclass(frozen=True)
@@ -39,47 +35,3 @@ class Roof:
 
 def _higher(a: Mapping[str, float], b: Mapping[str, float]) -> dict[str, float]:
     return {key: max(a.get(key, 0.0), b.get(key, 0.0)) for key in {**a, **b}}
-
-
-def home() -> Path:
-    """SPARKLE_HOME, else ~/.sparkle."""
-    return Path(os.environ.get("SPARKLE_HOME") or os.path.expanduser("~/.sparkle"))
-
-
-class RoofCache:
-    """The file and what is known beside it: an unwritable home costs a measurement per process,
-    nothing else.
-    """
-
-    def __init__(self, path: Path | None = None) -> None:
-        self.path = path or home() / "peak.json"
-        self._file = DeviceFile(self.path, log)
-        self._known: dict[str, Roof] = {}
-        self._said = False
-
-    def get(self, key: str) -> Roof | None:
-        """The roof kept for a device, from memory or file; an unreadable or malformed file counts
-        as empty.
-        """
-        if key not in self._known:
-            entry = self._file.read().get(key)
-            if isinstance(entry, dict):
-                with contextlib.suppress(AttributeError, KeyError, TypeError, ValueError):
-                    self._known[key] = Roof(
-                        _numbers(entry["gflops"]), _numbers(entry["gbytes_per_s"])
-                    )
-        return self._known.get(key)
-
-    def put(self, key: str, roof: Roof) -> None:
-        """Keeps a roof, in the file too when it can be written."""
-        self._known[key] = roof
-        try:
-            self._file.update(key, lambda _: asdict(roof))
-        except OSError as error:
-            if not self._said:
-                log.debug("roofs are kept in memory only: %s", error)
-            self._said = True
-
-
-def _numbers(entry: Mapping[str, Any]) -> dict[str, float]:
-    return {str(name): float(value) for name, value in entry.items()}

@@ -38,7 +38,6 @@ def cells(row: Row) -> list[str]:
     time.
     """
     subject, time, measured = row.subject, row.time, row.measured
-    roof = f"{row.roof_percent:.0f}% {row.roof}" if row.roof_percent is not None else "-"
     return [
         subject.kernel,
         subject.device + (" (emulated)" if subject.emulated else ""),
@@ -51,7 +50,7 @@ def cells(row: Row) -> list[str]:
         _number(row.gbytes_per_s),
         _number(row.submission.ioctls if row.submission else None),
         _number(row.submission.ib_dwords if row.submission else None),
-        roof,
+        _share(row),
         _check(row),
         f"{_scientific(row.error.get('max_rel_rms'))} / {_tolerance(row)}",
         f"{time.n} x {measured.batch}" if time and measured else "-",
@@ -120,6 +119,21 @@ def _ratio(ratio: Ratio | None) -> str:
 
 def _label(row: Row) -> str:
     return str(row.extra.get("label", label(row.subject.axes)))
+
+
+def _share(row: Row) -> str:
+    """ "93% copy (90..96)": the interval where there are turns enough for one."""
+    if row.share is None:
+        return "-"
+    ratio = row.share.ratio
+    words = f"{_percent(ratio.median)}% {row.share.kind}"
+    if not row.share.is_known:
+        return words
+    return f"{words} ({_percent(ratio.low)}..{_percent(ratio.high)})"
+
+
+def _percent(ratio: float) -> str:
+    return f"{100 * ratio:.0f}" if ratio >= 0.01 else f"{100 * ratio:.1g}"
 
 
 def _check(row: Row) -> str:

@@ -1,22 +1,20 @@
 """Commands run, kernel and peak: make the jobs, measure them one by one, write what is done after
 every row.
 
-Whatever happens (a failed row, Ctrl-C, an unwritable home), the files asked for are whole and hold
-the rows so far.
+Whatever happens (a failed row, Ctrl-C, an unwritable home or file), the table has the rows so far,
+and so have the files, each of them whole.
 """
 
 from __future__ import annotations
 
-import os
 import secrets
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from sparkle_drv.ops import tuned
-
 from . import (
+    beside,
     catalog,
     compare,
     devices,
@@ -25,6 +23,7 @@ from . import (
     env,
     launchcost,
     peak,
+    roofs,
     room,
     rowtable,
     table,
@@ -34,8 +33,8 @@ from .engine import Settings, Stuck
 from .jobs import Job
 from .problems import FAILED, OK
 from .progress import Progress
-from .results import Report, Row
-from .roofs import Roof, RoofCache
+from .results import Report
+from .roofs import Roof
 from .workloads import DEFAULT, DEFAULT_AXES
 from .writers import Outputs
 
@@ -43,7 +42,6 @@ if TYPE_CHECKING:
     import sparkle_drv as sp
 
 Task = tuple[Job, str]
-ABOVE = "above 100 % of the roof: accounting or cache error"
 
 
 def fresh_seed() -> int:
@@ -58,8 +56,6 @@ class Session:
     settings: Settings
     outputs: Outputs
     report: Report = field(default_factory=lambda: Report(env.describe()))
-    cache: RoofCache = field(default_factory=RoofCache)
-    doubted: set[str] = field(default_factory=set)
     threshold: float = compare.THRESHOLD  # of a job against its rivals
     sweep: bool = False  # the table of the kernel command: rowtable.show
 
@@ -67,19 +63,20 @@ class Session:
         self.outputs.check()
         self.report.extra["seed"] = self.settings.seed
 
-    def measure(
-        self, tasks_of: Callable[[sp.Device], Sequence[Task]], with_roof: bool = True
-    ) -> int:
+    def measure(self, tasks_of: Callable[[sp.Device], Sequence[Task]]) -> int:
         """Runs the tasks of every device, prints the table, returns the exit code."""
         try:
             for uri, tasks in self._planned(tasks_of):
                 with devices.opened(uri) as device:
-                    self._one_device(device, tasks, with_roof)
+                    self._one_device(device, tasks)
         except KeyboardInterrupt:
             self.report.interrupted = True
         except Stuck as stuck:
             self.report.rows.append(stuck.row)
-        self.outputs.save(self.report)
+        except Exception:  # a lost device, for one: main tells it, and the rows before it are good
+            if self.report.rows:
+                self.finish()
+            raise
         return self.finish()
 
     def _planned(
@@ -97,20 +94,21 @@ class Session:
                 planned.append((uri, tasks))
         return planned
 
-    def _one_device(self, device: sp.Device, tasks: Sequence[Task], with_roof: bool) -> None:
-        roof: Roof | None = None
-        with Progress(len(tasks) + with_roof) as progress:
-            if with_roof and not device.info.emulated:
-                roof = self.roof(device, progress.step)
+    def _one_device(self, device: sp.Device, tasks: Sequence[Task]) -> None:
+        with (
+            beside.gauges(device, manifest(device), self.settings) as gauges,
+            Progress(len(tasks)) as progress,
+        ):
             for job, mode in tasks:
                 progress.step(f"{device.info.uri} {job.kernel} {job.label} {mode}")
-                for row, one in versus.rows(job, device, mode, self.settings, roof, self.threshold):
-                    if roof is not None and (row.roof_percent or 0) > 100:
-                        roof = self._doubt(device, row, one, roof)
-                    self.report.rows.append(row)
-                self.outputs.save(self.report, last=False)
-        if roof is not None:
-            self.told(device.info, roof)
+                found = versus.rows(job, device, mode, self.settings, gauges, self.threshold)
+                self.report.rows += [row for row, _ in found]
+                if gauges is not None:
+                    self.told(device.info, gauges.best)
+                self.outputs.so_far(self.report)
+            if gauges is not None and self.outputs.svg:
+                gauges.complete()
+                self.told(device.info, gauges.best)
 
     def told(self, info: sp.DeviceInfo, roof: Roof) -> None:
         """Puts a device's roof into the document."""
@@ -119,37 +117,16 @@ class Session:
             "gbytes_per_s": dict(roof.gbytes_per_s),
         }
 
-    def roof(self, device: sp.Device, say: Callable[[str], None], again: bool = False) -> Roof:
-        """The device's roof from the cache, else measured now (and cached)."""
-        key = tuned.identity(device.info, str(self.report.env.get("sparkle_drv")))
-        known = self.cache.get(key)
-        if known and not again:
-            return known
-        settings = Settings(
-            self.settings.seed, precision=0.01, timeout_s=min(1.0, self.settings.timeout_s)
-        )
-        roof, _ = peak.measure(device, manifest(device), settings, say)
-        roof = roof.raised_to(known) if known else roof
-        self.cache.put(key, roof)
-        return roof
-
-    def _doubt(self, device: sp.Device, row: Row, job: Job, roof: Roof) -> Roof:
-        """A row above its roof: measure the roof once more, it may date from a busy moment."""
-        again = device.info.uri not in self.doubted
-        self.doubted.add(device.info.uri)
-        higher = self.roof(device, lambda what: None, again=True) if again else roof
-        engine.rate(row, job, row.extra["flops"], higher)
-        if (row.roof_percent or 0) > 100:
-            row.notes.append(ABOVE + _suspicion(row, job, device.info))
-        return higher
-
-    def finish(self) -> int:
-        """Table on stdout, failures on stderr; 1 when a row failed."""
+    def finish(self, more: Callable[[], None] = lambda: None) -> int:
+        """Table on stdout and `more` below it, failures on stderr, and then the files; 1 when a row
+        failed or a file could not be written.
+        """
         rows = self.report.rows
         if rows:
             print(heading(self.report))
             rowtable.show(rows, self.sweep)
             versus.show(rows)
+        more()
         broken = [row for row in rows if "what" in row.error]
         for row in broken:
             label = row.extra.get("label", "")
@@ -161,21 +138,8 @@ class Session:
                 print(f"UNVERIFIED {row.subject.kernel}: no --ref{say}", file=sys.stderr)
         if self.report.interrupted:
             print(f"interrupted: {len(rows)} rows are complete", file=sys.stderr)
-        return FAILED if broken or self.report.interrupted else OK
-
-
-def _suspicion(row: Row, job: Job, info: sp.DeviceInfo) -> str:
-    """What may be behind a row above its roof, as far as one can see."""
-    causes = []
-    cache = max((level.nbytes for level in info.caches), default=0)
-    if row.roof != "flops" and job.footprint < 2 * cache:
-        causes.append("the operands fit in a cache")
-    if str(row.extra.get("plan", {}).get("algo", "")).startswith("winograd"):
-        causes.append("winograd multiplies less than is counted")
-    load, cpus = os.getloadavg()[0], len(os.sched_getaffinity(0))
-    if load > cpus:
-        causes.append(f"the roof was measured on a busy machine: load {load:.1f} on {cpus} cpus")
-    return f" ({'; '.join(causes)})" if causes else ""
+        saved = self.outputs.save(self.report)
+        return FAILED if broken or self.report.interrupted or not saved else OK
 
 
 def heading(report: Report) -> str:
@@ -246,29 +210,25 @@ def run_launch(session: Session) -> int:
                 session.report.rows += launchcost.measure(
                     device, manifest(device), session.settings
                 )
-                session.outputs.save(session.report, last=False)
+                session.outputs.so_far(session.report)
     except KeyboardInterrupt:
         session.report.interrupted = True
     except Stuck as stuck:
         session.report.rows.append(stuck.row)
-    session.outputs.save(session.report)
     return session.finish()
 
 
 def run_peak(session: Session) -> int:
-    """Measures the roofs of every device anew and keeps them."""
+    """Measures the roofs of every device."""
 
     def visit() -> Iterator[tuple[str, str, str]]:
         for uri in session.uris:
-            with devices.opened(uri) as device, Progress(len(peak.KERNELS)) as progress:
+            with devices.opened(uri) as device, Progress(len(roofs.KERNELS)) as progress:
                 emulated.refuse(device.info, "peak")
                 roof, rows = peak.measure(device, manifest(device), session.settings, progress.step)
                 session.report.rows += rows
                 session.told(device.info, roof)
-                session.outputs.save(session.report, last=False)
-                if all(row.verified for row in rows):
-                    key = tuned.identity(device.info, str(session.report.env.get("sparkle_drv")))
-                    session.cache.put(key, roof)
+                session.outputs.so_far(session.report)
                 for kind, value in roof.gflops.items():
                     yield uri, f"flops {kind}", f"{value:.1f} GFLOPS"
                 for kind, value in roof.gbytes_per_s.items():
@@ -282,8 +242,9 @@ def run_peak(session: Session) -> int:
     except Stuck as stuck:
         session.report.rows.append(stuck.row)
         lines = []
-    session.outputs.save(session.report)
-    code = session.finish()
-    print()
-    table.show(("device", "roof", "value"), lines)
-    return code
+
+    def show() -> None:
+        print()
+        table.show(("device", "roof", "value"), lines)
+
+    return session.finish(show)

@@ -16,7 +16,7 @@ from .results import Row
 LOG_FROM = 4  # an axis whose largest value is so many times its smallest is logarithmic
 
 
-def draw(folder: Path, device: str, rows: Sequence[Row], footer: str) -> list[Path]:
+def draw(folder: Path, device: str, rows: Sequence[Row], footer: str) -> list[bool]:
     """sweep-DEVICE-MODE-AXIS-KERNEL.svg for every axis on which rows of one kind differ."""
     groups: dict[tuple[str, tuple[str, ...]], list[Row]] = {}
     for row in rows:
@@ -76,7 +76,8 @@ def metric(rows: Sequence[Row]) -> tuple[str, Any]:
 def _rate(row: Row, value: float) -> tuple[float, float, float]:
     """A rate and its interval, which is the other way round than that of the time."""
     time = row.time
-    assert time is not None
+    if time is None:
+        raise ValueError("a row without times cannot be drawn")
     return value, value * time.median / time.high, value * time.median / max(time.low, 1e-9)
 
 
@@ -88,7 +89,7 @@ def _sweep(
     name: str,
     values: Sequence[Value],
     footer: str,
-) -> Path:
+) -> bool:
     words = [short(value) for value in values] if isinstance(values[0], str) else []
     xs = [point[0] for points in found.values() for point in points]
     ys = [point[1] for points in found.values() for point in points]
@@ -110,7 +111,7 @@ def _sweep(
 
 def transfers(
     folder: Path, device: str, rows: Sequence[Row], fits: Sequence[Mapping[str, Any]], footer: str
-) -> list[Path]:
+) -> list[bool]:
     """transfer-DEVICE.svg: time over size for every way, a field for each kind of memory; dashed,
     the fits.
     """

@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from . import compare, engine, table, timing, verify
+from .beside import Gauges
 from .bound import Bound, timing_queue
 from .engine import Settings
 from .jobs import Job
 from .problems import UsageError
 from .results import Measured, Row, Subject
-from .roofs import Roof
 from .timing import Sampler
 
 if TYPE_CHECKING:
@@ -69,14 +69,14 @@ def rows(
     device: sp.Device,
     mode: str,
     settings: Settings,
-    roof: Roof | None,
+    gauges: Gauges | None,
     threshold: float = compare.THRESHOLD,
 ) -> list[tuple[Row, Job]]:
     """The rows of a job and its rivals, in order; of a job without any, its one row. Raises as
     `engine.run`, and UsageError for a rival that does not load with the job's arguments.
     """
     if not job.rivals:
-        return [(engine.run(job, device, mode, settings, roof), job)]
+        return [(engine.run(job, device, mode, settings, gauges), job)]
     jobs = (job, *job.rivals)
     entrants = [Entrant(one, engine.subject_of(one, device.info, mode)) for one in jobs]
     with ExitStack() as stack:
@@ -90,11 +90,11 @@ def rows(
         _agree(entrants)
         _take(entrants, mode, settings)
         for e in entrants:
-            _judge(e, mode, settings)
+            _judge(e, mode, settings, gauges)
         _agree(entrants)
     found = [e.row for e in entrants if e.row is not None]
     for row, one in zip(found, jobs, strict=True):
-        engine.finish(row, one, device.info, settings, roof)
+        engine.finish(row, one, device.info, settings)
     _compare(found, threshold)
     return list(zip(found, jobs, strict=True))
 
@@ -187,19 +187,23 @@ def _sample(sampler: Sampler, again: bool) -> timing.Sample:
 
 
 def _fits_cache(e: Entrant) -> bool:
-    caches = e.bound.device.info.caches if e.bound else ()
-    return e.job.footprint <= max((cache.nbytes for cache in caches), default=0)
+    return e.bound is not None and e.job.footprint <= engine.last_level(e.bound.device.info)
 
 
-def _judge(e: Entrant, mode: str, settings: Settings) -> None:
+def _judge(e: Entrant, mode: str, settings: Settings, gauges: Gauges | None) -> None:
     """The check after timing."""
     if e.bound is None or e.row is not None or e.sampler is None:
         return
     nsets = len(e.bound.placements)
     measured = e.measured(e.sampler)
+    share = e.attempt(settings, partial(engine.beside_roof, e.bound, e.sampler, measured, gauges))
     e.sampler.close()
+    if e.row is not None:
+        return
     work = partial(engine.judged, e.bound, e.subject, measured, mode, nsets)
     e.row = e.attempt(settings, work) or e.row
+    if e.row is not None and e.row.measured is not None:
+        e.row.share = share
 
 
 def _compare(found: Sequence[Row], threshold: float) -> None:

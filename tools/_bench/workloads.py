@@ -65,7 +65,8 @@ def _elementwise(kernel: str, types: str, words: int, **more: Any) -> Workload:
 
 def _int(point: Point, axis: str) -> int:
     value = point[axis]
-    assert isinstance(value, int)
+    if not isinstance(value, int):
+        raise UsageError(f"{axis}: expected a whole number, got {value!r}")
     return value
 
 

@@ -4,13 +4,18 @@ every row), and the drawings of --svg at the end.
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+import _output
+
+from sparkle_drv import kept
 
 from . import drawings, figures, overhead, results, rowtable
 from .axes import label
@@ -37,6 +42,8 @@ CSV_COLUMNS = [
     "gflops",
     "gbytes_per_s",
     "roof_percent",
+    "roof_low_percent",
+    "roof_high_percent",
     "roof",
     "max_rel_rms",
     "tolerance",
@@ -59,36 +66,43 @@ class Outputs:
     svg: Path | None = None
 
     def check(self) -> None:
-        """Raises UsageError now, rather than after an hour, when a folder is missing or two
-        outputs are one file. Makes the folder of the drawings.
+        """Raises UsageError before any work when a folder is missing or in a file's place, when two
+        outputs are one file, or when drawings cannot be made. Makes the folder of the drawings.
         """
         paths = [path for path in (self.json, self.csv, self.md) if path is not None]
         if len({os.path.realpath(path) for path in paths}) < len(paths):
             raise UsageError("--json, --csv and --md must be different files")
         for path in paths:
-            if path.is_dir():
+            place = os.path.realpath(path)
+            if os.path.isdir(place):
                 raise UsageError(f"cannot write {path}: it is a folder")
-            if not path.exists() and not Path(os.path.realpath(path)).parent.is_dir():
+            if not os.path.exists(place) and not os.path.isdir(os.path.dirname(place)):
                 raise UsageError(f"cannot write {path}: its folder does not exist")
         if self.svg is not None:
             figures.check(self.svg)
 
-    def save(self, report: Report, last: bool = True) -> None:
-        """Writes every file asked for; devices and pipes only with the `last` of a run. Raises
-        UsageError when one cannot be written.
+    def so_far(self, report: Report) -> None:
+        """Brings the files up to date in the middle of a run: what ends it suddenly leaves them
+        whole. Not devices and pipes, which take a text once. What cannot be written is told at the
+        end of the run, when it is tried again.
         """
-        for path, text in ((self.json, as_json), (self.csv, as_csv), (self.md, as_markdown)):
-            if path is not None and (last or not _takes_one_text(path)):
-                results.write_atomically(path, text(report))
-        if self.svg is not None and last:
-            drawings.draw(report, self.svg)
+        for path, text in self._texts():
+            with contextlib.suppress(OSError, ValueError):
+                if not kept.is_stream(path):
+                    kept.put(path, text(report).encode("utf-8", "backslashreplace"))
 
+    def save(self, report: Report) -> bool:
+        """Writes every file asked for. False when one could not be written, which stderr then
+        says; the others are.
+        """
+        saved = [_output.save("bench.py", path, text(report)) for path, text in self._texts()]
+        if self.svg is not None:
+            saved.append(drawings.draw(report, self.svg))
+        return all(saved)
 
-def _takes_one_text(path: Path) -> bool:
-    try:
-        return results.is_stream(path)
-    except OSError:  # writing says what is wrong with it
-        return False
+    def _texts(self) -> list[tuple[Path, Callable[[Report], str]]]:
+        every = ((self.json, as_json), (self.csv, as_csv), (self.md, as_markdown))
+        return [(path, text) for path, text in every if path is not None]
 
 
 def as_json(report: Report) -> str:
@@ -129,6 +143,9 @@ def _csv_row(row: Row) -> Mapping[str, object]:
             "batch": row.measured.batch,
         }
         cells |= {"host_ns": host.median}
+    if row.share is not None and row.share.is_known:
+        ratio = row.share.ratio
+        cells |= {"roof_low_percent": 100 * ratio.low, "roof_high_percent": 100 * ratio.high}
     if row.submission is not None:
         cells |= {
             "ioctls_per_submit": row.submission.ioctls,

@@ -7,7 +7,6 @@ import json
 import re
 import subprocess
 import tarfile
-from pathlib import Path
 from typing import Any
 
 from . import about
@@ -24,8 +23,8 @@ machine.json  kernel release, package and Python versions, the command
 """
 
 
-def write(name: str, uri: str, document: dict[str, Any]) -> None:
-    """The .tar.gz; OSError where it cannot be written."""
+def pack(uri: str, document: dict[str, Any]) -> bytes:
+    """The .tar.gz."""
     files = {
         "README.txt": README.format(verified=document["verified"]),
         "report.json": json.dumps(document, indent=1, default=str),
@@ -36,12 +35,14 @@ def write(name: str, uri: str, document: dict[str, Any]) -> None:
     for rung in document["rungs"]:
         for part, text in rung["facts"].get("dump", {}).items():
             files[f"dumps/{rung['name']}.{part}.txt"] = text
-    with tarfile.open(Path(name), "w:gz") as tar:
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:gz") as tar:
         for path, text in files.items():
             data = text.encode()
             entry = tarfile.TarInfo(f"bringup/{path}")
             entry.size = len(data)
             tar.addfile(entry, io.BytesIO(data))
+    return packed.getvalue()
 
 
 def kernel_log() -> str:

@@ -16,8 +16,7 @@ def run(args: argparse.Namespace) -> int:
     document = {
         "schema": report.SCHEMA, "device": args.device, "info": told, "machine": report.machine()
     }  # fmt: skip
-    if args.json:
-        common.write_json(args.json, document)
     if args.json != "-":
         print("\n".join(about.lines({args.device: told, "machine": document["machine"]})))
-    return common.OK
+    saved = not args.json or common.write_json(args.json, document)
+    return common.OK if saved else common.FAILED

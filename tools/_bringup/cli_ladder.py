@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
+
+import _output
 
 from . import bundle, child, common, families, recording, report
 from .rung import FAIL, Result, Rung
@@ -99,27 +101,16 @@ def run(args: argparse.Namespace) -> int:
     print(report.summary(results), file=out)
     if document["verified"]:
         print(f"amdgpu: {document['verified']}", file=out)
-    failed = [f"{args.device}: {facts['trouble']}"] if "trouble" in facts else []
-    if args.json:
-        failed += _written(args.json, lambda: common.write_json(args.json, document))
+    if trouble := facts.get("trouble"):
+        print(f"{common.PROG}: {args.device}: {trouble}", file=sys.stderr)
+    saved = not args.json or common.write_json(args.json, document)
     if args.bundle:
-        failed += _written(args.bundle, lambda: bundle.write(args.bundle, args.device, document))
-        if not failed:
+        packed = _output.save(common.PROG, args.bundle, bundle.pack(args.device, document))
+        if packed and not trouble:
             print(f"{args.bundle}: one file to send", file=out)
-    for line in failed:
-        print(f"bringup.py: {line}", file=sys.stderr)
-    return common.FAILED if failed or "interrupted" in facts else _code(results)
-
-
-def _written(name: str, write: Callable[[], None]) -> list[str]:
-    """Nothing, or why the file is not written: one that cannot be must not cost the other."""
-    try:
-        write()
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        return [f"{name}: {error.strerror or error}"]
-    return []
+        saved &= packed
+    failed = not saved or trouble or "interrupted" in facts
+    return common.FAILED if failed else _code(results)
 
 
 def _record(args: argparse.Namespace, child: int) -> Any:

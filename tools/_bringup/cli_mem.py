@@ -47,12 +47,12 @@ def run(args: argparse.Namespace) -> int:
                 print("".join(f"        {one['text']}\n" for one in bad), end="")
     finally:
         bench.close()
-    if args.json:
-        common.write_json(args.json, {
-            "schema": report.SCHEMA, "device": args.device, "heaps": tested,
-            "patterns": list(patterns.PATTERNS), "machine": report.machine(),
-        })  # fmt: skip
-    return common.FAILED if any(one["errors"] for one in tested) else common.OK
+    saved = not args.json or common.write_json(args.json, {
+        "schema": report.SCHEMA, "device": args.device, "heaps": tested,
+        "patterns": list(patterns.PATTERNS), "machine": report.machine(),
+    })  # fmt: skip
+    failed = not saved or any(one["errors"] for one in tested)
+    return common.FAILED if failed else common.OK
 
 
 def heap(bench: Any, name: str, args: argparse.Namespace) -> dict[str, Any]:

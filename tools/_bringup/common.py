@@ -10,6 +10,9 @@ import os
 from pathlib import Path
 from typing import Any
 
+import _output
+
+PROG = "bringup.py"
 OK, FAILED, USAGE, NO_DEVICE = 0, 1, 2, 3
 EXIT_CODES = (
     "exit codes: 0 no rung failed, 1 a rung failed (also when there is no such device to open: the "
@@ -73,9 +76,10 @@ def check_writable(name: str | None) -> None:
         raise OSError(code, os.strerror(code), name)
 
 
-def write_json(name: str, document: dict[str, Any]) -> None:
+def write_json(name: str, document: dict[str, Any]) -> bool:
+    """False when it could not be written, which stderr then says."""
     text = json.dumps(document, indent=1, default=str) + "\n"
     if name == "-":
         print(text, end="")
-    else:
-        Path(name).write_text(text)
+        return True
+    return _output.save(PROG, name, text)

@@ -7,11 +7,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import _output
+
 from sparkle_drv import lowlevel
 from sparkle_drv.lowlevel import Ib, Step
 
 from . import common
-from .common import OK, InputError, UsageError
+from .common import FAILED, OK, InputError, UsageError
 
 
 def add_decode(sub: common.Subcommands) -> None:
@@ -129,8 +131,8 @@ def encode(args: argparse.Namespace) -> int:
         except ValueError as error:
             raise InputError(str(error)) from None
     if args.output:
-        args.output.write_bytes(data)
-    elif args.to == "bin":
+        return OK if _output.save("pm4.py", args.output, data) else FAILED
+    if args.to == "bin":
         sys.stdout.flush()
         sys.stdout.buffer.write(data)
         sys.stdout.buffer.flush()

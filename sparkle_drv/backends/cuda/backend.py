@@ -155,7 +155,8 @@ class CudaBackend:
         return lib.sp_cuda_download(queue, address, target, out.nbytes), target
 
     def copy_peer(self, queue: Any, dst: int, src: int, nbytes: int, peer: Backend) -> int:
-        assert isinstance(peer, CudaBackend)
+        if not isinstance(peer, CudaBackend):
+            raise TypeError(f"peer: expected a device of cuda, got one of {peer.info.backend}")
         if peer is self:
             return self._native.copy(queue, dst, src, nbytes)
         value: int = lib.sp_cuda_copy_peer(queue, dst, peer._raw, src, nbytes)
