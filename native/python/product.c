@@ -6,6 +6,7 @@
  */
 #include "matrix.h"
 
+#include "../cpu/args.h"
 #include "../include/sp_cmd.h"
 
 #include <limits.h>
@@ -15,14 +16,20 @@
 /* From this many multiplications on, other Python threads may run meanwhile. */
 static const double WORTH_LETTING_GO = 64e3;
 
-/* The arguments of gemm_f32 and gemm_f64 (cpu/args.h), and the bytes covered by each pointer. */
+/* The arguments of gemm_f32, and the bytes covered by each pointer. One record serves both types: one macro declares the
+ * arguments of both, and they differ in what their pointers point to. */
 struct gemm_record {
     struct sp_cmd_dispatch head;
-    uint64_t c, a, b, bias;
-    uint32_t m, n, k, rsa, csa, rsb, csb, rsc, act, zero;
+    struct sp_args_gemm_f32 args;
     uint64_t covered[4];
 };
-_Static_assert(sizeof(struct gemm_record) == sizeof(struct sp_cmd_dispatch) + 4 * 8 + 10 * 4 + 4 * 8, "a record has no holes");
+enum { ARGS_END = offsetof(struct sp_args_gemm_f32, act) + sizeof(uint32_t) };
+_Static_assert(sizeof(struct gemm_record) == sizeof(struct sp_cmd_dispatch) + sizeof(struct sp_args_gemm_f32) + 4 * 8 &&
+                   ARGS_END + sizeof(uint32_t) == sizeof(struct sp_args_gemm_f32),
+               "the only hole of a record is behind act");
+_Static_assert(sizeof(struct sp_args_gemm_f64) == sizeof(struct sp_args_gemm_f32) &&
+                   offsetof(struct sp_args_gemm_f64, act) == offsetof(struct sp_args_gemm_f32, act),
+               "both types have the same arguments");
 
 /* Added to a type (hot_matrix): how operands lie in memory, which their plan depends on; ops/products.py has the same. */
 enum { A_TURNED = 2, B_TURNED = 4, ANY_LAYOUT = 8, LAST_TYPE = 15 };
@@ -154,20 +161,20 @@ __attribute__((hot)) static int64_t launch(struct hot_products *p, PyObject *con
         return 0;
     struct gemm_record r; /* every field: zeroing all first costs as much as writing it */
     r.head = e->head;
-    r.c = (uint64_t)(uintptr_t)out.data;
-    r.a = (uint64_t)(uintptr_t)a.data;
-    r.b = (uint64_t)(uintptr_t)b.data;
-    r.bias = (uint64_t)(uintptr_t)bias;
-    r.m = e->m;
-    r.n = e->n;
-    r.k = e->k;
-    r.rsa = (uint32_t)a.rs;
-    r.csa = (uint32_t)a.cs;
-    r.rsb = (uint32_t)b.rs;
-    r.csb = (uint32_t)b.cs;
-    r.rsc = (uint32_t)out.rs;
-    r.act = act < 0 ? e->act : (uint32_t)act;
-    r.zero = 0;
+    r.args.c = (float *)(uintptr_t)out.data;
+    r.args.a = (const float *)(uintptr_t)a.data;
+    r.args.b = (const float *)(uintptr_t)b.data;
+    r.args.bias = (const float *)(uintptr_t)bias;
+    r.args.m = e->m;
+    r.args.n = e->n;
+    r.args.k = e->k;
+    r.args.rsa = (uint32_t)a.rs;
+    r.args.csa = (uint32_t)a.cs;
+    r.args.rsb = (uint32_t)b.rs;
+    r.args.csb = (uint32_t)b.cs;
+    r.args.rsc = (uint32_t)out.rs;
+    r.args.act = act < 0 ? e->act : (uint32_t)act;
+    memset((char *)&r.args + ARGS_END, 0, sizeof(uint32_t));
     r.covered[0] = out.nbytes;
     r.covered[1] = a.nbytes;
     r.covered[2] = b.nbytes;
@@ -178,10 +185,10 @@ __attribute__((hot)) static int64_t launch(struct hot_products *p, PyObject *con
         if (blob == Py_None || !hot_memory_is_of(packed, q->device) ||
             hot_meet(out.data, out.nbytes, (const void *)(uintptr_t)packed->address, packed->nbytes))
             return 0; /* closed, or gone; or a plan's own, which `out` would be written over */
-        r.b = packed->address;
+        r.args.b = (const float *)(uintptr_t)packed->address;
         r.covered[2] = packed->nbytes;
-        r.rsb = e->n;
-        r.csb = 1;
+        r.args.rsb = e->n;
+        r.args.csb = 1;
         Py_INCREF(blob);
     }
     PyObject *const kernel = e->kernel; /* another thread may change the table meanwhile */
@@ -252,7 +259,7 @@ static PyObject *put(PyObject *self, PyObject *given)
         return NULL;
     }
     memcpy(&made.head, head, sizeof made.head);
-    if (made.head.nbytes != sizeof(struct gemm_record))
+    if (made.head.nbytes != sizeof(struct gemm_record) || made.head.args_nbytes != sizeof(struct sp_args_gemm_f32))
         return PyErr_Format(PyExc_ValueError, "put: records of %u bytes", made.head.nbytes), NULL;
     made.kernel = kernel;
     made.blob = packed ? blob : NULL;
