@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
-from . import streams
+from . import launches, streams
 from .base import Named, Operands, Peer, Way
-from .cases import EXPRESSIONS, SCALAR, Case, Conv, Gemm, Map
+from .cases import EXPRESSIONS, SCALAR, Case, Conv, Gemm, Launch, Map
 
 EARLY = 2
 """The first call packs constants. In versions without them the second packs read-only arrays."""
@@ -31,7 +31,9 @@ class Sparkle(Peer):
         self.dev = sparkle_drv.open("cpu")  # SPARKLE_THREADS says how many
         return f"{sparkle_drv.__version__} ({self.dev.info.isa})"
 
-    def ways(self, case: Case, operands: Operands) -> Iterable[Named]:
+    def ways(self, case: Case | Launch, operands: Operands) -> Iterable[Named]:
+        if isinstance(case, Launch):
+            return launches.ways(case, self.dev)
         of = case.of
         if isinstance(of, Gemm):
             return self._gemm(of, operands)
