@@ -12,7 +12,6 @@ T = TypeVar("T")
 
 class StorageBase:
     device: Any
-    version: int
 
 class PointerBase:
     _storage: Any

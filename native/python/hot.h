@@ -7,11 +7,10 @@
 #include <structmember.h>
 #include <stdint.h>
 
-/* Of one allocation: `device` is None once it is closed; `version` counts the writes that were submitted. */
+/* Of one allocation: `device` is None once it is closed. */
 struct hot_storage {
     PyObject_HEAD
     PyObject *device;
-    unsigned long long version;
 };
 
 /* What stands in a pointer's place; core/elements.py says what the bits are. */
@@ -51,8 +50,8 @@ struct hot_arg {
     uint32_t bits; /* of the elements that a pointer takes */
     uint32_t flags;
 };
-/* WRITTEN: a read-only pointer is refused. MAY_WRITE: its storage has another version afterwards. The bits are of elements. */
-enum { HOT_WRITTEN = 1, HOT_OPTIONAL = 2, HOT_MAY_WRITE = 4, HOT_READONLY_BIT = 128, HOT_BORROWED_BIT = 256 };
+/* WRITTEN: a read-only pointer is refused. The bits are of elements. */
+enum { HOT_WRITTEN = 1, HOT_OPTIONAL = 2, HOT_READONLY_BIT = 128, HOT_BORROWED_BIT = 256 };
 
 /* Never changes once it is made: threads share fences without a lock. */
 struct hot_fence {

@@ -62,7 +62,6 @@ _Static_assert(offsetof(struct hot_pointer, storage) == offsetof(struct hot_stor
 
 static PyMemberDef storage_members[] = {
     {"device", T_OBJECT, offsetof(struct hot_storage, device), 0, NULL},
-    {"version", T_ULONGLONG, offsetof(struct hot_storage, version), 0, NULL},
     {NULL, 0, 0, 0, NULL},
 };
 
