@@ -12,7 +12,6 @@ T = TypeVar("T")
 
 class StorageBase:
     device: Any
-    version: int
 
 class PointerBase:
     _storage: Any
@@ -32,6 +31,12 @@ class DeviceBase:
     _epoch: int
     kept: dict[object, Any]
     """What layers above keep as long as the device lives (@private)."""
+
+class ConstantBase:
+    _products: Products | None
+    _convolutions: Convolutions | None
+    _rows: int
+    _columns: int
 
 class FenceBase:
     def __init__(self, queue: Queue, value: int, /) -> None: ...
@@ -64,7 +69,7 @@ class QueueBase:
 
 class Products:
     queue: Queue
-    def __init__(self, queue: Queue, weights: dict[int, Any], count: int, /) -> None: ...
+    def __init__(self, queue: Queue, count: int, /) -> None: ...
     def call(self, a: Any, b: Any, out: Any, bias: Any, act: int, /) -> bool: ...
     def put(
         self,
@@ -75,15 +80,13 @@ class Products:
         act: int,
         kernel: Kernel,
         head: bytes,
-        wants_weights: bool,
         blob: Any = None,
-        owner: Any = None,
         /,
     ) -> None: ...
 
 class Convolutions:
     queue: Queue
-    def __init__(self, queue: Queue, weights: dict[int, Any], empty: Any, sets: int, /) -> None: ...
+    def __init__(self, queue: Queue, empty: Any, sets: int, /) -> None: ...
     def call(self, *args: Any) -> Any: ...
     def put(
         self,
@@ -93,9 +96,7 @@ class Convolutions:
         out_shape: tuple[int, ...],
         kernel: Kernel,
         head: bytes,
-        packs: bool,
         blob: Any,
-        owner: Any,
         /,
     ) -> bool: ...
 

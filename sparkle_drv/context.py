@@ -18,6 +18,7 @@ from sparkle_drv.errors import DeviceNotFound, SparkleError, leave
 from sparkle_drv.ops.words import shown
 from sparkle_drv.sched import again, arrays, calls, explain, recording
 from sparkle_drv.sched.arrays import ContextArray
+from sparkle_drv.sched.constants import ContextConstant
 from sparkle_drv.sched.graph import explain as explain_graph
 from sparkle_drv.sched.graph.plan import GraphPlan
 from sparkle_drv.sched.graph.record import TaskGraph
@@ -106,6 +107,16 @@ class Context:
             return arrays.empty_anywhere(self._executor, shape, dtype, layout)
         named = self._named("device", device, ", nor 'auto'")
         return arrays.empty(self._executor, named, shape, dtype, layout)
+
+    def constant(self, w: Any) -> ContextConstant:
+        """A private copy of `w`, made now, for weights that never change.
+
+        `w` is a numpy array of any strides, an Array, a ContextArray or a constant. Each device
+        copies and packs it once, when a call or a graph first reads it there. An array instead is
+        read in each call. Raises TypeError (no array).
+        """
+        self._executor.check_open()
+        return ContextConstant(self._executor, w)
 
     def gemm(
         self, a: Any, b: Any, out: Any = None, *, devices: Sequence[str] | None = None,

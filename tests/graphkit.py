@@ -11,6 +11,7 @@ import numpy as np
 from sparkle_drv.ops import ref
 from sparkle_drv.ops.ref_ops import ELEMENTWISE
 from sparkle_drv.sched import probe
+from sparkle_drv.sched.constants import ContextConstant
 from sparkle_drv.sched.graph.fold import folded
 from sparkle_drv.sched.graph.record import TaskGraph
 from sparkle_drv.sched.local import LocalExecutor, default_clock
@@ -78,10 +79,10 @@ def grown(graph: TaskGraph, seed: int, count: int, given=lambda host: host) -> l
     """`count` operations of random kinds; `given` makes operands of host arrays. All the nodes."""
     draw, chance = random.Random(seed), np.random.default_rng(seed)
 
-    def operand(*shape, settled=False):
+    def operand(*shape, constant=False):
         host = values(chance, *shape)
-        host.flags.writeable = not settled
-        return Pair(given(host), host.astype(np.float64))
+        held = ContextConstant(graph._executor, host) if constant else given(host)
+        return Pair(held, host.astype(np.float64))
 
     pools = {
         "matrix": [operand(SIDE, SIDE) for _ in range(3)],
@@ -105,7 +106,7 @@ def grown(graph: TaskGraph, seed: int, count: int, given=lambda host: host) -> l
             pair = Pair(made, function(x.want, y.want, c.want, s))
         elif kind == "product" and image:
             w, bias = (
-                operand(CHANNELS, CHANNELS, 3, 3, settled=draw.random() < 0.5),
+                operand(CHANNELS, CHANNELS, 3, 3, constant=draw.random() < 0.5),
                 operand(CHANNELS),
             )
             node = graph.conv2d(x.node, w.node, bias.node, padding=1)

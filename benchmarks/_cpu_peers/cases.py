@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
+from typing import Any
 
 CUBES = (8, 16, 32, 64, 128, 256, 512, 1024, 2048)
 # m, n, k: batches of a classifier, attention heads, and each extent small in turn.
@@ -191,6 +192,25 @@ def all_cases() -> Mapping[str, Case]:
     if len(named) != len(found):
         raise AssertionError("two cases of one name")
     return MappingProxyType(named)
+
+
+@dataclass(frozen=True)
+class Launch:
+    """A row of benchmarks/against.py alone: what a call costs whose kernel does next to nothing.
+    Other libraries have nothing to compare with it."""
+
+    name: str
+
+
+LAUNCHES = {
+    name: Launch(name)
+    for name in ("launch one", "launch prepared", "launch list of 1", "launch list of 8")
+}
+
+
+def find(name: str) -> Any:
+    """The Case or Launch of this name. Raises KeyError."""
+    return LAUNCHES[name] if name in LAUNCHES else all_cases()[name]
 
 
 def select(pattern: str) -> list[Case]:

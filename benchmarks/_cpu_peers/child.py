@@ -23,7 +23,7 @@ from typing import Any
 from _peers.base import module
 
 from .base import Peer, Way
-from .cases import all_cases
+from .cases import find
 
 
 def told(error: BaseException) -> str:
@@ -46,7 +46,7 @@ class Worker:
         # load() gives a view of a buffer; who packs weights once wants one that owns its data.
         operands = {path.stem: numpy.load(path).copy() for path in sorted(where.glob("?.npy"))}
         found: dict[str, Any] = {}
-        for at, (name, make) in enumerate(self.peer.ways(all_cases()[case], operands)):
+        for at, (name, make) in enumerate(self.peer.ways(find(case), operands)):
             try:
                 way = make()
                 for _ in range(way.early):

@@ -1,4 +1,4 @@
-"""This package on the cpu device: plain numpy arrays, weights read-only."""
+"""This package on the cpu device: plain numpy arrays, and constants as weights."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
-from . import streams
+from . import launches, streams
 from .base import Named, Operands, Peer, Way
-from .cases import EXPRESSIONS, SCALAR, Case, Conv, Gemm, Map
+from .cases import EXPRESSIONS, SCALAR, Case, Conv, Gemm, Launch, Map
 
 EARLY = 2
-"""Weights are packed in the second call that sees them."""
+"""The first call packs constants. In versions without them the second packs read-only arrays."""
 
 
 class Sparkle(Peer):
@@ -31,13 +31,24 @@ class Sparkle(Peer):
         self.dev = sparkle_drv.open("cpu")  # SPARKLE_THREADS says how many
         return f"{sparkle_drv.__version__} ({self.dev.info.isa})"
 
-    def ways(self, case: Case, operands: Operands) -> Iterable[Named]:
+    def ways(self, case: Case | Launch, operands: Operands) -> Iterable[Named]:
+        if isinstance(case, Launch):
+            return launches.ways(case, self.dev)
         of = case.of
         if isinstance(of, Gemm):
             return self._gemm(of, operands)
         if isinstance(of, Conv):
             return self._conv(of, operands)
         return self._map(case, of, operands)
+
+    def _kept(self, weights: Any) -> Any:
+        """Weights that the package may keep packed: a constant, or a read-only array in versions
+        that have none (benchmarks/against.py compares with them).
+        """
+        if hasattr(self.ops, "constant"):
+            return self.ops.constant(self.dev, weights)
+        weights.flags.writeable = False
+        return weights
 
     def _poisoned(self, shape: tuple[int, ...], dtype: Any) -> Any:
         return self.np.full(shape, self.np.nan, dtype)
@@ -53,11 +64,11 @@ class Sparkle(Peer):
 
     def _gemm(self, of: Gemm, operands: Operands) -> Iterable[Named]:
         a, b = operands["a"], operands["b"]
-        b.flags.writeable = False
 
         def checked() -> Way:
             c = self._poisoned((of.m, of.n), a.dtype)
-            names = {"gemm": self.ops.gemm, "dev": self.dev, "a": a, "b": b, "c": c}
+            kept = self._kept(b)
+            names = {"gemm": self.ops.gemm, "dev": self.dev, "a": a, "b": kept, "c": c}
             return self._way("gemm(dev, a, b, c)", names, c)
 
         plan = self.ops.gemm.plan
@@ -88,8 +99,7 @@ class Sparkle(Peer):
         return [*ways, ("bind", bind)] if max(of.m, of.n, of.k) <= 128 else ways
 
     def _conv(self, of: Conv, operands: Operands) -> Iterable[Named]:
-        x, w = operands["x"], operands["w"]
-        w.flags.writeable = False
+        x, w = operands["x"], self._kept(operands["w"])
         shape = (of.n, of.oc, of.out, of.out)
         options = f"stride={of.stride}, padding={of.padding}, groups={of.groups}"
 

@@ -1,9 +1,10 @@
 /* The call of a convolution of numpy arrays that was made before, without a line of Python between the check of its
  * operands and its launch.
  *
- * Python (ops/convcall.py) puts what it decided for shapes and parameters into a table; `call` looks at the arrays, finds
- * that, packs one record and launches it. Whatever is not as usual it leaves alone (None): Python then begins again from
- * the arguments, does it or finds the words for what is wrong. Nothing has been submitted by then. */
+ * Python (ops/convcall.py) puts what it decided for shapes and parameters into a table. `call` looks at the arrays, finds
+ * the decision, packs one record and launches it. Each device has a table; so has each constant (ops/constant.py), whose
+ * entries hold its packed elements. A call that is not as usual returns None, with nothing submitted: Python then begins
+ * again from the arguments, does it or raises the error. */
 #include "conv_table.h"
 #include "op.h"
 
@@ -35,7 +36,7 @@ static PyObject *target(const struct hot_convolutions *p, const struct conv_entr
         return NULL;
     const struct hot_ndarray *const y = hot_plain_array(made, dtype);
     if (y && y->ndim == NDIM && !memcmp(y->shape, e->shapes.out, sizeof e->shapes.out) && y->flags & HOT_WRITEABLE &&
-        !overlap(y, (const void *)args[X]) && !overlap(y, (const void *)args[W]) &&
+        !overlap(y, (const void *)args[X]) && (e->blob || !overlap(y, (const void *)args[W])) &&
         !overlap(y, args[BIAS] == Py_None ? NULL : (const void *)args[BIAS]))
         return made;
     Py_DECREF(made);
@@ -45,7 +46,7 @@ static PyObject *target(const struct hot_convolutions *p, const struct conv_entr
 /* 0: closed, or gone. `*packed` is a new reference to the packed weights, or NULL. */
 static int fill(const struct conv_entry *e, PyObject *const *args, const PyObject *device, PyObject *y, struct conv_record *r, PyObject **packed)
 {
-    const struct hot_ndarray *const x = (const void *)args[X], *const w = (const void *)args[W];
+    const struct hot_ndarray *const x = (const void *)args[X];
     const struct hot_ndarray *const bias = args[BIAS] == Py_None ? NULL : (const void *)args[BIAS];
     const struct hot_ndarray *const out = (const void *)y;
     if (!hot_kernel_is_of(e->kernel, device))
@@ -54,37 +55,53 @@ static int fill(const struct conv_entry *e, PyObject *const *args, const PyObjec
     r->head = e->head;
     r->args.y = (void *)out->data;
     r->args.x = (const void *)x->data;
-    r->args.w = (const void *)w->data;
     r->args.bias = bias ? (const void *)bias->data : NULL;
     memcpy((char *)&r->args + offsetof(struct sp_args_conv2d_f32, n), &e->scalars, sizeof e->scalars);
     r->covered[0] = nbytes_of(out);
     r->covered[1] = nbytes_of(x);
-    r->covered[2] = nbytes_of(w);
     r->covered[3] = bias ? nbytes_of(bias) : 0;
-    if (!e->blob)
+    if (!e->blob) {
+        const struct hot_ndarray *const w = (const void *)args[W];
+        r->args.w = (const void *)w->data;
+        r->covered[2] = nbytes_of(w);
         return 1;
-    PyObject *const blob = PyWeakref_GetObject(e->blob);
-    const struct hot_pointer *const at = (const void *)blob;
-    if (!blob || blob == Py_None || !hot_memory_is_of(at, device))
+    }
+    const struct hot_pointer *const at = (const void *)e->blob;
+    if (!hot_memory_is_of(at, device))
         return 0;
     r->args.w = (const void *)(uintptr_t)at->address;
     r->covered[2] = at->nbytes;
-    Py_INCREF(blob);
-    *packed = blob;
+    Py_INCREF(e->blob);
+    *packed = e->blob;
     return 1;
 }
 
-/* Are x, w and bias as usual? That they go together is what an entry says. */
-static int usual(PyObject *const *args)
+/* The table of a constant; NULL: it has none for this queue. */
+static const struct hot_convolutions *table_of(const struct hot_constant *constant, PyObject *queue)
+{
+    PyObject *const table = constant->convolutions;
+    if (!table || Py_TYPE(table) != convolutions_type)
+        return NULL;
+    const struct hot_convolutions *const p = (const void *)table;
+    return p->queue == queue ? p : NULL;
+}
+
+/* The decision for these operands, which go together; NULL: they are not as usual, or Python has to decide. */
+static const struct conv_entry *find(const struct hot_convolutions *p, PyObject *const *args)
 {
     const PyObject *const dtype = hot_float_dtypes[0];
-    const struct hot_ndarray *const x = hot_plain_array(args[X], dtype), *const w = hot_plain_array(args[W], dtype);
-    if (!x || !w || x->ndim != NDIM || w->ndim != NDIM)
-        return 0;
-    if (args[BIAS] == Py_None)
-        return 1;
+    const struct hot_ndarray *const x = hot_plain_array(args[X], dtype);
+    const struct hot_constant *const constant = hot_constant_of(args[W]);
+    const struct hot_ndarray *const w = constant ? NULL : hot_plain_array(args[W], dtype);
+    if (constant)
+        p = table_of(constant, p->queue);
+    if (!p || !x || x->ndim != NDIM || (!constant && (!w || w->ndim != NDIM)))
+        return NULL;
+    const struct conv_entry *const e = conv_find(p, x->shape, w ? w->shape : NULL, args + FIRST_PARAMETER);
+    if (!e || args[BIAS] == Py_None)
+        return e;
     const struct hot_ndarray *const bias = hot_plain_array(args[BIAS], dtype);
-    return bias && bias->ndim == 1 && bias->shape[0] == w->shape[0];
+    return bias && bias->ndim == 1 && bias->shape[0] == e->shapes.w[0] ? e : NULL;
 }
 
 /* call(x, w, bias, out, stride, padding, dilation, groups, activation, layout, algo): the result; None: nothing was done. */
@@ -93,10 +110,10 @@ static PyObject *call(PyObject *self, PyObject *const *args, Py_ssize_t nargs)
     const struct hot_convolutions *const p = (const void *)self;
     const struct hot_queue *const q = (const void *)p->queue;
     PyObject *y = NULL, *packed = NULL;
-    if (nargs != ARGUMENTS || !q || !q->launch || !q->wait || !q->device || !usual(args))
+    if (nargs != ARGUMENTS || !q || !q->launch || !q->wait || !q->device)
         Py_RETURN_NONE;
     uint64_t epoch;
-    const struct conv_entry *const e = hot_epoch(q->device, &epoch) ? conv_find(p, args) : NULL;
+    const struct conv_entry *const e = hot_epoch(q->device, &epoch) ? find(p, args) : NULL;
     struct conv_record r;
     if (!e)
         goto otherwise;
@@ -150,14 +167,12 @@ static int traverse(PyObject *self, visitproc visit, void *arg)
     struct hot_convolutions *const p = (void *)self;
     Py_VISIT(Py_TYPE(self));
     Py_VISIT(p->queue);
-    Py_VISIT(p->weights);
     Py_VISIT(p->empty);
     for (size_t i = 0; i < WAYS * p->nsets; i++) {
         Py_VISIT(p->entries[i].kernel);
         Py_VISIT(p->entries[i].parameters);
         Py_VISIT(p->entries[i].out_shape);
         Py_VISIT(p->entries[i].blob);
-        Py_VISIT(p->entries[i].owner);
     }
     return 0;
 }
@@ -168,7 +183,6 @@ static int clear(PyObject *self)
     Py_CLEAR(p->queue); /* without which nothing else is looked at */
     for (size_t i = 0; i < WAYS * p->nsets; i++)
         conv_clear(&p->entries[i]);
-    Py_CLEAR(p->weights);
     Py_CLEAR(p->empty);
     return 0;
 }
@@ -180,14 +194,14 @@ static void dealloc(PyObject *self)
     PyMem_Free(entries);
 }
 
-/* Convolutions(queue, weights, empty, sets). */
+/* Convolutions(queue, empty, sets). */
 static PyObject *make(PyTypeObject *type, PyObject *given, PyObject *named)
 {
-    PyObject *queue, *weights, *empty;
+    PyObject *queue, *empty;
     unsigned int nsets;
     if (named && PyDict_Size(named))
         return PyErr_Format(PyExc_TypeError, "Convolutions: no keywords are taken"), NULL;
-    if (!PyArg_ParseTuple(given, "O!O!OI", hot_queue_type, &queue, &PyDict_Type, &weights, &empty, &nsets))
+    if (!PyArg_ParseTuple(given, "O!OI", hot_queue_type, &queue, &empty, &nsets))
         return NULL;
     if (nsets < 1 || nsets > MOST_SETS || (nsets & (nsets - 1)))
         return PyErr_Format(PyExc_ValueError, "Convolutions: a power of two is wanted, got %u", nsets), NULL;
@@ -201,10 +215,8 @@ static PyObject *make(PyTypeObject *type, PyObject *given, PyObject *named)
     p->entries = entries;
     p->nsets = nsets;
     p->queue = queue;
-    p->weights = weights;
     p->empty = empty;
     Py_INCREF(queue);
-    Py_INCREF(weights);
     Py_INCREF(empty);
     return self;
 }

@@ -1,5 +1,5 @@
-/* The table of what was decided: places by shapes and by the array of weights, where that matters. Parameters are compared
- * by value, so that Python has neither to build a key nor to hash one. */
+/* The table of decisions: places by shapes. Parameters are compared by value, so that Python has neither to build a key nor
+ * to hash one. */
 #include "conv_table.h"
 
 #include <string.h>
@@ -44,45 +44,30 @@ static int same_parameters(const struct conv_entry *e, PyObject *const *given)
     return 1;
 }
 
-/* The places where an entry for these shapes and this owner may be. */
-static struct conv_entry *places(const struct hot_convolutions *p, const Py_ssize_t *x, const Py_ssize_t *w, const void *owner)
+/* The places where an entry for these shapes may be. */
+static struct conv_entry *places(const struct hot_convolutions *p, const Py_ssize_t *x, const Py_ssize_t *w)
 {
-    uint64_t mixed = (uint64_t)(uintptr_t)owner * 0x27d4eb2f165667c5u;
+    uint64_t mixed = 0;
     for (int i = 0; i < NDIM; i++) {
         mixed = (mixed ^ mixed >> 31 ^ (uint64_t)x[i]) * 0x9e3779b97f4a7c15u;
-        mixed = (mixed ^ mixed >> 29 ^ (uint64_t)w[i]) * 0xc2b2ae3d27d4eb4fu;
+        mixed = (mixed ^ mixed >> 29 ^ (uint64_t)(w ? w[i] : 0)) * 0xc2b2ae3d27d4eb4fu;
     }
     return &p->entries[WAYS * (mixed >> 32 & (p->nsets - 1))];
 }
 
-static int is_for(const struct conv_entry *e, const Py_ssize_t *x, const Py_ssize_t *w, PyObject *owner, PyObject *const *parameters)
+static int is_for(const struct conv_entry *e, const Py_ssize_t *x, const Py_ssize_t *w, PyObject *const *parameters)
 {
-    return e->kernel && (e->owner != NULL) == (owner != NULL) && !memcmp(e->shapes.x, x, sizeof e->shapes.x) &&
-           !memcmp(e->shapes.w, w, sizeof e->shapes.w) && (!owner || PyWeakref_GetObject(e->owner) == owner) &&
-           same_parameters(e, parameters);
+    return e->kernel && (e->blob == NULL) == (w != NULL) && !memcmp(e->shapes.x, x, sizeof e->shapes.x) &&
+           (!w || !memcmp(e->shapes.w, w, sizeof e->shapes.w)) && same_parameters(e, parameters);
 }
 
-static struct conv_entry *find_for(const struct hot_convolutions *p, const Py_ssize_t *x, const Py_ssize_t *w, PyObject *owner,
-                              PyObject *const *parameters)
+struct conv_entry *conv_find(const struct hot_convolutions *p, const Py_ssize_t *x, const Py_ssize_t *w, PyObject *const *parameters)
 {
-    struct conv_entry *const set = places(p, x, w, owner);
+    struct conv_entry *const set = places(p, x, w);
     for (int i = 0; i < WAYS; i++)
-        if (is_for(&set[i], x, w, owner, parameters))
+        if (is_for(&set[i], x, w, parameters))
             return &set[i];
     return NULL;
-}
-
-const struct conv_entry *conv_find(const struct hot_convolutions *p, PyObject *const *args)
-{
-    const struct hot_ndarray *const x = (const void *)args[X], *const w = (const void *)args[W];
-    PyObject *const *const parameters = args + FIRST_PARAMETER;
-    const struct conv_entry *e = find_for(p, x->shape, w->shape, NULL, parameters);
-    if (!e || !e->packs)
-        return e;
-    if (!(w->flags & HOT_OWNDATA) || w->flags & HOT_WRITEABLE) /* Python packs it no more, and must know that */
-        return hot_in_dict(p->weights, args[W]) ? NULL : e;
-    e = find_for(p, x->shape, w->shape, args[W], parameters);
-    return e && e->data == w->data && e->sample == hot_sample(w->data, hot_count(w), 2) ? e : NULL;
 }
 
 void conv_clear(struct conv_entry *e)
@@ -93,41 +78,38 @@ void conv_clear(struct conv_entry *e)
     Py_XDECREF(old.parameters);
     Py_XDECREF(old.out_shape);
     Py_XDECREF(old.blob);
-    Py_XDECREF(old.owner);
 }
 
 /* Where a new entry goes: over the one that it replaces, else to a free place, else to the next. */
-static struct conv_entry *place(struct hot_convolutions *p, const struct conv_shapes *s, PyObject *owner, PyObject *const *parameters)
+static struct conv_entry *place(struct hot_convolutions *p, const Py_ssize_t *x, const Py_ssize_t *w, PyObject *const *parameters)
 {
-    struct conv_entry *const known = find_for(p, s->x, s->w, owner, parameters);
+    struct conv_entry *const known = conv_find(p, x, w, parameters);
     if (known)
         return known;
-    struct conv_entry *const set = places(p, s->x, s->w, owner);
+    struct conv_entry *const set = places(p, x, w);
     for (int i = 0; i < WAYS; i++)
-        if (!set[i].kernel || (set[i].owner && PyWeakref_GetObject(set[i].owner) == Py_None))
+        if (!set[i].kernel)
             return &set[i];
     return &set[p->next++ % WAYS];
 }
 
-/* put(x, w and out's shapes as 12 i64, scalars as 18 u32, parameters, out's shape, kernel, head, packs, blob, owner): the last
- * two are weak references or None. False: there are parameters that are not plain. */
+/* put(x, w and out's shapes as 12 i64, scalars as 18 u32, parameters, out's shape, kernel, head, blob): the blob is None in a
+ * device's table. False: there are parameters that are not plain. */
 PyObject *conv_put(PyObject *self, PyObject *given)
 {
     struct hot_convolutions *const p = (void *)self;
     const char *shapes, *scalars, *head;
     Py_ssize_t shapes_nbytes, scalars_nbytes, head_nbytes;
-    PyObject *parameters, *out_shape, *kernel, *blob, *reference, *each[PARAMETERS];
-    int packs;
-    if (!PyArg_ParseTuple(given, "y#y#O!O!O!y#pOO", &shapes, &shapes_nbytes, &scalars, &scalars_nbytes, &PyTuple_Type, &parameters,
-                          &PyTuple_Type, &out_shape, hot_kernel_type, &kernel, &head, &head_nbytes, &packs, &blob, &reference))
+    PyObject *parameters, *out_shape, *kernel, *blob, *each[PARAMETERS];
+    if (!PyArg_ParseTuple(given, "y#y#O!O!O!y#O", &shapes, &shapes_nbytes, &scalars, &scalars_nbytes, &PyTuple_Type, &parameters,
+                          &PyTuple_Type, &out_shape, hot_kernel_type, &kernel, &head, &head_nbytes, &blob))
         return NULL;
-    struct conv_entry made = {.packs = packs};
+    struct conv_entry made = {0};
     if (shapes_nbytes != sizeof made.shapes || scalars_nbytes != sizeof made.scalars || head_nbytes != sizeof made.head ||
         PyTuple_Size(parameters) != PARAMETERS || PyTuple_Size(out_shape) != NDIM)
         return PyErr_Format(PyExc_ValueError, "put: shapes, scalars, parameters or a head of another size"), NULL;
-    if ((blob == Py_None) != (reference == Py_None) ||
-        (blob != Py_None && !(PyWeakref_Check(blob) && PyWeakref_Check(reference))))
-        return PyErr_Format(PyExc_ValueError, "put: two weak references are wanted, or none"), NULL;
+    if (blob != Py_None && !hot_is_pointer(blob))
+        return PyErr_Format(PyExc_ValueError, "put: expected memory of the device or None as the blob"), NULL;
     memcpy(&made.shapes, shapes, sizeof made.shapes);
     memcpy(&made.scalars, scalars, sizeof made.scalars);
     memcpy(&made.head, head, sizeof made.head);
@@ -138,19 +120,7 @@ PyObject *conv_put(PyObject *self, PyObject *given)
         if (!plain(each[i], 2))
             Py_RETURN_FALSE;
     }
-    PyObject *const owner = reference == Py_None ? NULL : PyWeakref_GetObject(reference);
-    PyObject *const packed = blob == Py_None ? NULL : PyWeakref_GetObject(blob);
-    if (owner) {
-        const struct hot_ndarray *const w = hot_plain_array(owner, hot_float_dtypes[0]);
-        if (!w)
-            Py_RETURN_FALSE;
-        if (!hot_is_pointer(packed))
-            return PyErr_Format(PyExc_ValueError, "put: packed weights are wanted"), NULL;
-        made.data = w->data;
-        made.sample = hot_sample(w->data, hot_count(w), 2);
-        made.blob = blob;
-        made.owner = reference;
-    }
+    made.blob = blob == Py_None ? NULL : blob;
     made.kernel = kernel;
     made.parameters = parameters;
     made.out_shape = out_shape;
@@ -158,8 +128,7 @@ PyObject *conv_put(PyObject *self, PyObject *given)
     Py_INCREF(parameters);
     Py_INCREF(out_shape);
     Py_XINCREF(made.blob);
-    Py_XINCREF(made.owner);
-    struct conv_entry *const e = place(p, &made.shapes, owner, each);
+    struct conv_entry *const e = place(p, made.shapes.x, made.blob ? NULL : made.shapes.w, each);
     struct conv_entry old = *e;
     *e = made;
     conv_clear(&old);

@@ -32,27 +32,22 @@ struct conv_entry {
     PyObject *kernel;     /* NULL: a free place */
     PyObject *parameters; /* a tuple of what `plain` takes */
     PyObject *out_shape;
-    /* Weak references, or NULL: the packed weights, a core.Array, and the constant array whose they are. */
-    PyObject *blob, *owner;
-    const void *data; /* that array's */
-    uint64_t sample;  /* of what it held: it may have been writeable in between */
+    PyObject *blob;      /* a core.Array in the place of w, packed or row-major; NULL: w is an operand of the call */
     struct conv_shapes shapes;
     struct sp_cmd_dispatch head;
     struct conv_scalars scalars;
-    int packs; /* a constant array has an entry of its own, or Python makes one */
 };
 
 struct hot_convolutions {
     PyObject_HEAD
-    PyObject *queue;   /* core.Queue */
-    PyObject *weights; /* dict: id of an array -> what Python keeps of it; what is in there is forgotten by Python alone */
-    PyObject *empty;   /* numpy.empty */
+    PyObject *queue; /* core.Queue */
+    PyObject *empty; /* numpy.empty */
     struct conv_entry *entries;
     size_t nsets, next;
 };
 
-/* What was decided for the operands of a call that are arrays as usual; NULL: Python has to decide. */
-const struct conv_entry *conv_find(const struct hot_convolutions *p, PyObject *const *args);
+/* The decision for these shapes; NULL: Python has to decide. `w` is NULL in a constant's table, which has weights of one shape. */
+struct conv_entry *conv_find(const struct hot_convolutions *p, const Py_ssize_t *x, const Py_ssize_t *w, PyObject *const *parameters);
 PyObject *conv_put(PyObject *self, PyObject *given);
 void conv_clear(struct conv_entry *e);
 #endif

@@ -26,7 +26,16 @@ static long number_of(PyObject *activation, PyObject *numbers)
 static PyObject *new_result(PyObject *a, PyObject *b, PyObject *empty)
 {
     struct hot_matrix left, right;
-    if (!hot_look(a, &left) || !hot_look(b, &right) || left.type != right.type || left.columns != right.rows)
+    const struct hot_constant *const constant = hot_constant_of(b);
+    if (!hot_look(a, &left))
+        return NULL;
+    if (constant) { /* of another type it has no entry for this call */
+        right.rows = constant->rows;
+        right.columns = constant->columns;
+    } else if (!hot_look(b, &right) || left.type != right.type) {
+        return NULL;
+    }
+    if (left.columns != right.rows || right.columns < 1 || right.columns > UINT32_MAX)
         return NULL;
     const size_t row = (left.type ? 8 : 4) * right.columns; /* neither has more than 32 bits */
     if (left.rows > PTRDIFF_MAX / row)

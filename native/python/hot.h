@@ -7,11 +7,10 @@
 #include <structmember.h>
 #include <stdint.h>
 
-/* Of one allocation: `device` is None once it is closed; `version` counts the writes that were submitted. */
+/* Of one allocation: `device` is None once it is closed. */
 struct hot_storage {
     PyObject_HEAD
     PyObject *device;
-    unsigned long long version;
 };
 
 /* What stands in a pointer's place; core/elements.py says what the bits are. */
@@ -37,14 +36,22 @@ struct hot_device {
     PyObject *kept; /* a dict: what layers above keep with it */
 };
 
+/* A private copy of an array that nobody can change (ops/constant.py). Each table belongs to this constant, and its entries
+ * hold the packed elements; it is no table, None or NULL, before the first call and after a close. */
+struct hot_constant {
+    PyObject_HEAD
+    PyObject *products, *convolutions;
+    unsigned long long rows, columns; /* 0: it is no matrix */
+};
+
 struct hot_arg {
     uint32_t code; /* 'P' or struct's code of a scalar */
     uint32_t offset;
     uint32_t bits; /* of the elements that a pointer takes */
     uint32_t flags;
 };
-/* WRITTEN: a read-only pointer is refused. MAY_WRITE: its storage has another version afterwards. The bits are of elements. */
-enum { HOT_WRITTEN = 1, HOT_OPTIONAL = 2, HOT_MAY_WRITE = 4, HOT_READONLY_BIT = 128, HOT_BORROWED_BIT = 256 };
+/* WRITTEN: a read-only pointer is refused. The bits are of elements. */
+enum { HOT_WRITTEN = 1, HOT_OPTIONAL = 2, HOT_READONLY_BIT = 128, HOT_BORROWED_BIT = 256 };
 
 /* Never changes once it is made: threads share fences without a lock. */
 struct hot_fence {
@@ -91,7 +98,7 @@ int64_t hot_product_now(PyObject *products, PyObject *const *args, int act);
 int64_t hot_planned(PyObject *planned, PyObject *const *args, PyObject **queue);
 
 extern PyTypeObject *hot_storage_type, *hot_pointer_type, *hot_kernel_type, *hot_fence_type, *hot_queue_type,
-    *hot_device_type;
+    *hot_device_type, *hot_constant_type;
 
 /* A type's subclass that was seen last: most often the only one there is. Kept for ever; with the GIL. */
 struct hot_seen {
@@ -110,7 +117,7 @@ static inline int hot_subtype(PyTypeObject *type, PyTypeObject *base, struct hot
     return 1;
 }
 /* Is it one? */
-extern struct hot_seen hot_storages, hot_pointers, hot_kernels, hot_devices, hot_queues;
+extern struct hot_seen hot_storages, hot_pointers, hot_kernels, hot_devices, hot_queues, hot_constants;
 static inline int hot_is_storage(PyObject *o)
 {
     return hot_subtype(Py_TYPE(o), hot_storage_type, &hot_storages);
@@ -210,6 +217,4 @@ static inline void hot_dealloc(PyObject *self, inquiry clear)
     ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
     Py_DECREF(type);
 }
-/* Is the object's id a key of the dict? Also 1 when that cannot be found out; never with an exception. */
-int hot_in_dict(PyObject *dict, PyObject *object);
 #endif

@@ -12,12 +12,9 @@
 
 enum { MOST_NBYTES = sizeof(struct sp_cmd_dispatch) + 16 * SP_MAX_ARGS, MOMENT_NS = 50000000 };
 
-/* What a launch is made of: its record, and the memory that it may write. */
 struct hot_launch {
     _Alignas(16) char record[MOST_NBYTES];
     size_t nbytes;
-    PyObject *written[SP_MAX_ARGS]; /* storages, held */
-    Py_ssize_t nwritten;
     unsigned seen; /* bits of its pointers' elements */
 };
 
@@ -27,8 +24,7 @@ static PyObject *words[3]; /* groups, group_size, shared */
 static PyObject *nothing, *python_word, *slowly_word;
 
 /* The bits of its elements; 0: not a usual one. */
-static unsigned pack_pointer(const struct hot_arg *arg, PyObject *given, PyObject *device, char *at, char *covered,
-                             struct hot_launch *l)
+static unsigned pack_pointer(const struct hot_arg *arg, PyObject *given, PyObject *device, char *at, char *covered)
 {
     unsigned long long none[2] = {0, 0};
     if (given == Py_None && arg->flags & HOT_OPTIONAL) {
@@ -45,10 +41,6 @@ static unsigned pack_pointer(const struct hot_arg *arg, PyObject *given, PyObjec
         return 0;
     memcpy(at, &p->address, 8);
     memcpy(covered, &p->nbytes, 8);
-    if (arg->flags & HOT_MAY_WRITE) {
-        Py_INCREF(p->storage);
-        l->written[l->nwritten++] = p->storage;
-    }
     return (unsigned)p->elements;
 }
 
@@ -149,7 +141,7 @@ static int pack(const struct hot_queue *q, const struct hot_kernel *k, PyObject 
                 return 0;
             continue;
         }
-        const unsigned bits = pack_pointer(&arg, args[i], q->device, values + arg.offset, covered, l);
+        const unsigned bits = pack_pointer(&arg, args[i], q->device, values + arg.offset, covered);
         if (!bits)
             return 0;
         seen |= bits;
@@ -158,15 +150,6 @@ static int pack(const struct hot_queue *q, const struct hot_kernel *k, PyObject 
     l->seen = seen;
     l->nbytes = d.nbytes;
     return 1;
-}
-
-/* After a launch, so that who looks at a version and then reads the memory has the later contents at worst. */
-static void note_writes(struct hot_launch *l, unsigned submitted)
-{
-    for (Py_ssize_t i = 0; i < l->nwritten; i++) {
-        ((struct hot_storage *)(void *)l->written[i])->version += submitted;
-        Py_DECREF(l->written[i]);
-    }
 }
 
 /* The values of launch's keywords, in the order of `words`. 0: there are others, or they are spelt as nobody spells them. */
@@ -229,14 +212,12 @@ __attribute__((hot)) static PyObject *launch(PyObject *self, PyObject *const *ar
     struct hot_launch l;
     PyObject *shape[3] = {Py_None, Py_None, nothing};
     uint64_t epoch = 0; /* read before anything is looked at */
-    l.nwritten = 0;
     if (!q->launch || nargs < 1 || !hot_is_kernel(args[0]) || !read_keywords(args + nargs, names, shape) ||
         !makes_fences(q->fence) || !hot_epoch(q->device, &epoch))
         return by_python(self, args, nargs, names);
     const struct hot_kernel *k = (const void *)args[0];
     PyObject *const head = k->device == q->device && k->plan ? hot_head(k, args + 1, nargs - 1, shape[0], shape[1], shape[2]) : NULL;
     if (!head || !pack(q, k, head, args + 1, nargs - 1, &l)) {
-        note_writes(&l, 0);
         PyErr_Clear(); /* Python comes upon it again, and says it better */
         return by_python(self, args, nargs, names);
     }
@@ -246,7 +227,6 @@ __attribute__((hot)) static PyObject *launch(PyObject *self, PyObject *const *ar
     Py_END_ALLOW_THREADS
     if (l.seen & HOT_BORROWED_BIT)
         keep(q, value, args + 1, nargs - 1);
-    note_writes(&l, 1);
     if (value > 0)
         return hot_fence_of(q, value);
     PyObject *rest = hot_tuple_of(args + 1, nargs - 1), *made = NULL;

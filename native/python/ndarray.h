@@ -16,7 +16,7 @@ struct hot_ndarray {
     PyObject *base, *dtype;
     int flags;
 };
-enum { HOT_ROW_MAJOR = 1, HOT_OWNDATA = 4, HOT_ALIGNED = 0x100, HOT_WRITEABLE = 0x400 };
+enum { HOT_ROW_MAJOR = 1, HOT_ALIGNED = 0x100, HOT_WRITEABLE = 0x400 };
 
 extern PyTypeObject *hot_ndarray_type; /* numpy.ndarray; NULL: not known, or not laid out like this */
 extern PyObject *hot_float_dtypes[2]; /* numpy's objects for float32 and float64 in native byte order */
@@ -29,6 +29,14 @@ static inline const struct hot_ndarray *hot_plain_array(PyObject *given, const P
         return NULL;
     const int wanted = HOT_ROW_MAJOR | HOT_ALIGNED;
     return (a->flags & wanted) == wanted ? a : NULL;
+}
+
+/* The constant that `given` is; NULL: it is none. Arrays come first: a walk over their bases would cost more than a comparison. */
+static inline const struct hot_constant *hot_constant_of(PyObject *given)
+{
+    if (Py_TYPE(given) == hot_ndarray_type || !hot_subtype(Py_TYPE(given), hot_constant_type, &hot_constants))
+        return NULL;
+    return (const void *)given;
 }
 
 /* How many elements it has. */
@@ -48,24 +56,6 @@ static inline int hot_same_shape(const struct hot_ndarray *a, const struct hot_n
         if (a->shape[d] != b->shape[d])
             return 0;
     return 1;
-}
-
-/* Some of `count` elements of 1 << shift bytes, mixed: one that differs tells that they changed. Every step-th and the last,
- * as _sample in ops/weights.py has it: what is seen to have changed here has to be seen there, too. */
-enum { HOT_SAMPLES = 32 };
-static inline uint64_t hot_sample(const char *data, size_t count, int shift)
-{
-    const size_t step = count > HOT_SAMPLES ? count / HOT_SAMPLES : 1;
-    uint64_t mixed = 0, place = 0x9e3779b97f4a7c15u;
-    for (size_t i = 0, last = !count; !last; i += step, place += 0x9e3779b97f4a7c15u) {
-        last = i + 1 >= count;
-        const char *const at = data + ((last ? count - 1 : i) << shift);
-        uint64_t element = 0;
-        memcpy(&element, at, (size_t)1 << shift);
-        element = (element ^ place) * 0xbf58476d1ce4e5b9u;
-        mixed += (element ^ element >> 29) * 0x94d049bb133111ebu;
-    }
-    return mixed;
 }
 
 /* Do two pieces of memory share a byte? Of NULL and no bytes: no. */

@@ -4,8 +4,8 @@
 #include <stddef.h>
 #include <string.h>
 
-PyTypeObject *hot_storage_type, *hot_pointer_type, *hot_kernel_type, *hot_fence_type, *hot_device_type;
-struct hot_seen hot_storages, hot_pointers, hot_kernels, hot_devices;
+PyTypeObject *hot_storage_type, *hot_pointer_type, *hot_kernel_type, *hot_fence_type, *hot_device_type, *hot_constant_type;
+struct hot_seen hot_storages, hot_pointers, hot_kernels, hot_devices, hot_constants;
 
 PyTypeObject *hot_collected(PyObject *module, const struct hot_frame *frame)
 {
@@ -37,16 +37,6 @@ PyTypeObject *hot_collected(PyObject *module, const struct hot_frame *frame)
     return kept ? (PyTypeObject *)type : NULL;
 }
 
-int hot_in_dict(PyObject *dict, PyObject *object)
-{
-    PyObject *const id = PyLong_FromVoidPtr(object);
-    const int found = id ? PyDict_Contains(dict, id) : -1;
-    Py_XDECREF(id);
-    if (found < 0)
-        PyErr_Clear();
-    return found != 0;
-}
-
 /* Objects with one reference in the first field. */
 static int traverse_one(PyObject *self, visitproc visit, void *arg)
 {
@@ -72,7 +62,6 @@ _Static_assert(offsetof(struct hot_pointer, storage) == offsetof(struct hot_stor
 
 static PyMemberDef storage_members[] = {
     {"device", T_OBJECT, offsetof(struct hot_storage, device), 0, NULL},
-    {"version", T_ULONGLONG, offsetof(struct hot_storage, version), 0, NULL},
     {NULL, 0, 0, 0, NULL},
 };
 
@@ -150,6 +139,34 @@ static PyMemberDef device_members[] = {
     {NULL, 0, 0, 0, NULL},
 };
 
+static int traverse_constant(PyObject *self, visitproc visit, void *arg)
+{
+    Py_VISIT(Py_TYPE(self));
+    Py_VISIT(((struct hot_constant *)(void *)self)->products);
+    Py_VISIT(((struct hot_constant *)(void *)self)->convolutions);
+    return 0;
+}
+
+static int clear_constant(PyObject *self)
+{
+    Py_CLEAR(((struct hot_constant *)(void *)self)->products);
+    Py_CLEAR(((struct hot_constant *)(void *)self)->convolutions);
+    return 0;
+}
+
+static void dealloc_constant(PyObject *self)
+{
+    hot_dealloc(self, clear_constant);
+}
+
+static PyMemberDef constant_members[] = {
+    {"_products", T_OBJECT, offsetof(struct hot_constant, products), 0, NULL},
+    {"_convolutions", T_OBJECT, offsetof(struct hot_constant, convolutions), 0, NULL},
+    {"_rows", T_ULONGLONG, offsetof(struct hot_constant, rows), 0, NULL},
+    {"_columns", T_ULONGLONG, offsetof(struct hot_constant, columns), 0, NULL},
+    {NULL, 0, 0, 0, NULL},
+};
+
 /* `how`: which of the functions above. */
 #define BASE(which, type_name, how, text, its_methods, its_make)                                                       \
     static const struct hot_frame which##_frame = {                                                                    \
@@ -169,6 +186,7 @@ BASE(pointer, "PointerBase", one, "What core.Buffer and core.Array begin with.",
 BASE(fence, "FenceBase", one, "What core.Fence begins with.", hot_fence_methods, hot_fence_make);
 BASE(kernel, "KernelBase", kernel, "What core.Kernel begins with.", NULL, NULL);
 BASE(device, "DeviceBase", device, "What core.Device begins with.", NULL, NULL);
+BASE(constant, "ConstantBase", constant, "What ops.Constant begins with.", NULL, NULL);
 
 int hot_objects(PyObject *module)
 {
@@ -177,5 +195,7 @@ int hot_objects(PyObject *module)
     hot_fence_type = hot_collected(module, &fence_frame);
     hot_kernel_type = hot_collected(module, &kernel_frame);
     hot_device_type = hot_collected(module, &device_frame);
-    return hot_storage_type && hot_pointer_type && hot_fence_type && hot_kernel_type && hot_device_type ? 0 : -1;
+    hot_constant_type = hot_collected(module, &constant_frame);
+    return hot_storage_type && hot_pointer_type && hot_fence_type && hot_kernel_type && hot_device_type && hot_constant_type ? 0
+                                                                                                                          : -1;
 }

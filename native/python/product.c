@@ -1,11 +1,13 @@
 /* A matrix product of numpy arrays without a line of Python between the check of its operands and its launch.
  *
- * Python (ops/products.py) chooses kernels and puts them into a table by their sizes; `call` looks at the three arrays,
- * finds the kernel, packs one record and launches it. Whatever is not as usual it leaves alone (False, None): Python then
- * begins again from the arguments and finds the words for what is wrong.
+ * Python (ops/products.py) chooses kernels and puts them into a table by their sizes. `call` looks at the three arrays,
+ * finds the kernel, packs one record and launches it. Each device has a table; so has each constant (ops/constant.py), whose
+ * entries hold its packed elements. A call that is not as usual returns False: Python then begins again from the
+ * arguments, does it or raises the error.
  */
 #include "matrix.h"
 
+#include "../cpu/args.h"
 #include "../include/sp_cmd.h"
 
 #include <limits.h>
@@ -15,45 +17,43 @@
 /* From this many multiplications on, other Python threads may run meanwhile. */
 static const double WORTH_LETTING_GO = 64e3;
 
-/* The arguments of gemm_f32 and gemm_f64 (cpu/args.h), and the bytes covered by each pointer. */
+/* The arguments of gemm_f32, and the bytes covered by each pointer. One record serves both types: one macro declares the
+ * arguments of both, and they differ in what their pointers point to. */
 struct gemm_record {
     struct sp_cmd_dispatch head;
-    uint64_t c, a, b, bias;
-    uint32_t m, n, k, rsa, csa, rsb, csb, rsc, act, zero;
+    struct sp_args_gemm_f32 args;
     uint64_t covered[4];
 };
-_Static_assert(sizeof(struct gemm_record) == sizeof(struct sp_cmd_dispatch) + 4 * 8 + 10 * 4 + 4 * 8, "a record has no holes");
+enum { ARGS_END = offsetof(struct sp_args_gemm_f32, act) + sizeof(uint32_t) };
+_Static_assert(sizeof(struct gemm_record) == sizeof(struct sp_cmd_dispatch) + sizeof(struct sp_args_gemm_f32) + 4 * 8 &&
+                   ARGS_END + sizeof(uint32_t) == sizeof(struct sp_args_gemm_f32),
+               "the only hole of a record is behind act");
+_Static_assert(sizeof(struct sp_args_gemm_f64) == sizeof(struct sp_args_gemm_f32) &&
+                   offsetof(struct sp_args_gemm_f64, act) == offsetof(struct sp_args_gemm_f32, act),
+               "both types have the same arguments");
 
 /* Added to a type (hot_matrix): how operands lie in memory, which their plan depends on; ops/products.py has the same. */
 enum { A_TURNED = 2, B_TURNED = 4, ANY_LAYOUT = 8, LAST_TYPE = 15 };
 
 struct entry {
     PyObject *kernel; /* NULL: a free place */
-    /* Weak references, or NULL: the packed weights, a core.Array, which whoever made this entry keeps, and the array whose
-     * weights they are. */
-    PyObject *blob, *owner;
-    const void *data; /* that array's */
-    uint64_t sample;  /* of what it held: it may have been writeable in between */
-    size_t rs, cs;    /* and its strides, which can be set in place */
+    PyObject *blob;   /* a core.Array in the place of b, packed or row-major; NULL: b is an operand of the call */
     struct sp_cmd_dispatch head;
     uint32_t m, n, k, type, act;
-    int wants_weights; /* an array that is not writeable has an entry of its own, or Python makes one */
 };
 
 struct hot_products {
     PyObject_HEAD
-    PyObject *queue;   /* core.Queue; NULL: nothing else is looked at */
-    PyObject *weights; /* dict: id of an array -> what Python keeps of it (ops/weights.py), which Python alone forgets */
+    PyObject *queue; /* core.Queue; NULL: nothing else is looked at */
     struct entry *entries;
     size_t count; /* a power of two */
 };
 
 PyTypeObject *hot_products_type;
 
-static struct entry *place(const struct hot_products *p, size_t m, size_t n, size_t k, int type, const void *owner)
+static struct entry *place(const struct hot_products *p, size_t m, size_t n, size_t k, int type)
 {
-    uint64_t mixed = m * 0x9e3779b97f4a7c15u ^ n * 0xc2b2ae3d27d4eb4fu ^ k * 0x165667b19e3779f9u ^
-                     (uint64_t)(uintptr_t)owner * 0x27d4eb2f165667c5u ^ (uint64_t)type << 60;
+    uint64_t mixed = m * 0x9e3779b97f4a7c15u ^ n * 0xc2b2ae3d27d4eb4fu ^ k * 0x165667b19e3779f9u ^ (uint64_t)type << 60;
     mixed = (mixed ^ mixed >> 29) * 0xbf58476d1ce4e5b9u;
     return &p->entries[mixed >> 32 & (p->count - 1)];
 }
@@ -66,39 +66,32 @@ static int same(const struct entry *e, size_t m, size_t n, size_t k, int type)
 
 static void clear_entry(struct entry *e)
 {
-    PyObject *const kernel = e->kernel, *const blob = e->blob, *const owner = e->owner;
+    PyObject *const kernel = e->kernel, *const blob = e->blob;
     memset(e, 0, sizeof *e);
     Py_XDECREF(kernel);
     Py_XDECREF(blob);
-    Py_XDECREF(owner);
 }
 
-static uint64_t sample_of(const struct hot_matrix *b)
-{
-    return hot_sample(b->data, b->rows * b->columns, b->type ? 3 : 2);
-}
-
-/* The entry for these operands; NULL: Python has to make one, or something is closed. `b` is None for a plan's own. */
-static const struct entry *find(const struct hot_products *p, const struct hot_matrix *a, const struct hot_matrix *out, PyObject *b,
-                                const struct hot_matrix *b_seen)
+/* The entry for these operands; NULL: Python has to make one, or something is closed. `held`: the entry has the right operand. */
+static const struct entry *find(const struct hot_products *p, const struct hot_matrix *a, const struct hot_matrix *out,
+                                const struct hot_matrix *b, int held)
 {
     const size_t m = a->rows, n = out->columns, k = a->columns;
-    const int type = a->type | (a->cs != 1 ? A_TURNED : 0) | (b_seen->cs > 1 ? B_TURNED : 0);
-    const struct entry *e = place(p, m, n, k, type, NULL);
-    if (!same(e, m, n, k, type) || (b == Py_None) != (e->blob != NULL))
+    const int type = a->type | (a->cs != 1 ? A_TURNED : 0) | (b->cs > 1 ? B_TURNED : 0);
+    const struct entry *const e = place(p, m, n, k, type);
+    if (!same(e, m, n, k, type) || held != (e->blob != NULL))
         return NULL;
-    if (e->wants_weights && b != Py_None) {
-        if (!(b_seen->flags & HOT_OWNDATA) || b_seen->flags & HOT_WRITEABLE) {
-            if (hot_in_dict(p->weights, b)) /* it was constant and is not any more: Python has to know */
-                return NULL;
-        } else {
-            e = place(p, m, n, k, type, b);
-            if (!same(e, m, n, k, type) || !e->owner || PyWeakref_GetObject(e->owner) != b || e->data != b_seen->data ||
-                e->rs != b_seen->rs || e->cs != b_seen->cs || e->sample != sample_of(b_seen))
-                return NULL;
-        }
-    }
     return hot_kernel_is_of(e->kernel, ((const struct hot_queue *)(const void *)p->queue)->device) ? e : NULL;
+}
+
+/* The table of a constant; NULL: it has none for this queue. */
+static const struct hot_products *table_of(const struct hot_constant *constant, PyObject *queue)
+{
+    PyObject *const table = constant->products;
+    if (!table || Py_TYPE(table) != hot_products_type)
+        return NULL;
+    const struct hot_products *const p = (const void *)table;
+    return p->queue == queue ? p : NULL;
 }
 
 /* The address of a bias of `n` elements, NULL of None. 0: not as usual, or `out` is written over it. */
@@ -128,60 +121,64 @@ static int64_t unfinished(const struct hot_queue *q, int64_t value, PyObject *co
 }
 
 /* args: a, b, out, bias. A timeline value, by then reached; 0: left to Python; -1: an exception. `act` < 0: that of the table.
- * `planned`: what would have to wait for its turn is left to Python, too, and nothing is waited for. hot: gcc takes what follows
- * the refusals for rare, and copies there by slow short instructions. */
-__attribute__((hot)) static int64_t launch(struct hot_products *p, PyObject *const *args, int act, int planned)
+ * `planned`: a launch that would have to wait for its turn is left to Python, too, and so is a constant: a plan has its own
+ * kernel. It waits for nothing. hot: gcc takes the code behind the refusals for rare, and copies there by slow short
+ * instructions. */
+__attribute__((hot)) static int64_t launch(const struct hot_products *p, PyObject *const *args, int act, int planned)
 {
     struct hot_matrix a, b, out;
     const char *bias;
     size_t bias_nbytes;
-    const int weights = args[1] == Py_None;
+    const struct hot_constant *const constant = planned ? NULL : hot_constant_of(args[1]);
+    const int held = constant || args[1] == Py_None;
     const struct hot_queue *const q = (const void *)p->queue;
     if (!q || !q->brief || !q->launch || !q->reached || !q->submitted || !q->wait)
         return 0;
+    if (constant && !(p = table_of(constant, p->queue)))
+        return 0;
     if (!hot_look(args[0], &a) || !hot_look(args[2], &out) || a.type != out.type || a.rows != out.rows)
         return 0;
-    if (weights) /* only then: zeroing it costs as much as looking at it */
+    if (held) /* only then: zeroing it costs as much as looking at it */
         b = (struct hot_matrix){0};
     else if (!hot_look(args[1], &b) || b.type != a.type || b.rows != a.columns || b.columns != out.columns)
         return 0;
     if (!(out.flags & HOT_WRITEABLE) || out.cs != 1 || out.rs < out.columns || hot_matrices_overlap(&out, &a) ||
-        (!weights && hot_matrices_overlap(&out, &b)) || !look_at_bias(args[3], &out, &bias, &bias_nbytes))
+        (!held && hot_matrices_overlap(&out, &b)) || !look_at_bias(args[3], &out, &bias, &bias_nbytes))
         return 0;
     uint64_t epoch; /* read before anything is looked at */
-    const struct entry *const e = hot_epoch(q->device, &epoch) ? find(p, &a, &out, args[1], &b) : NULL;
+    const struct entry *const e = hot_epoch(q->device, &epoch) ? find(p, &a, &out, &b, held) : NULL;
     if (!e || (planned && q->reached(q->handle) != q->submitted(q->handle)))
         return 0;
     struct gemm_record r; /* every field: zeroing all first costs as much as writing it */
     r.head = e->head;
-    r.c = (uint64_t)(uintptr_t)out.data;
-    r.a = (uint64_t)(uintptr_t)a.data;
-    r.b = (uint64_t)(uintptr_t)b.data;
-    r.bias = (uint64_t)(uintptr_t)bias;
-    r.m = e->m;
-    r.n = e->n;
-    r.k = e->k;
-    r.rsa = (uint32_t)a.rs;
-    r.csa = (uint32_t)a.cs;
-    r.rsb = (uint32_t)b.rs;
-    r.csb = (uint32_t)b.cs;
-    r.rsc = (uint32_t)out.rs;
-    r.act = act < 0 ? e->act : (uint32_t)act;
-    r.zero = 0;
+    r.args.c = (float *)(uintptr_t)out.data;
+    r.args.a = (const float *)(uintptr_t)a.data;
+    r.args.b = (const float *)(uintptr_t)b.data;
+    r.args.bias = (const float *)(uintptr_t)bias;
+    r.args.m = e->m;
+    r.args.n = e->n;
+    r.args.k = e->k;
+    r.args.rsa = (uint32_t)a.rs;
+    r.args.csa = (uint32_t)a.cs;
+    r.args.rsb = (uint32_t)b.rs;
+    r.args.csb = (uint32_t)b.cs;
+    r.args.rsc = (uint32_t)out.rs;
+    r.args.act = act < 0 ? e->act : (uint32_t)act;
+    memset((char *)&r.args + ARGS_END, 0, sizeof(uint32_t));
     r.covered[0] = out.nbytes;
     r.covered[1] = a.nbytes;
     r.covered[2] = b.nbytes;
     r.covered[3] = bias_nbytes;
-    PyObject *const blob = e->blob ? PyWeakref_GetObject(e->blob) : NULL; /* borrowed until it is ours, below */
+    PyObject *const blob = e->blob;
     if (blob) {
         const struct hot_pointer *const packed = (const void *)blob;
-        if (blob == Py_None || !hot_memory_is_of(packed, q->device) ||
+        if (!hot_memory_is_of(packed, q->device) ||
             hot_meet(out.data, out.nbytes, (const void *)(uintptr_t)packed->address, packed->nbytes))
-            return 0; /* closed, or gone; or a plan's own, which `out` would be written over */
-        r.b = packed->address;
+            return 0; /* closed, or `out` is this memory: Python names the error */
+        r.args.b = (const float *)(uintptr_t)packed->address;
         r.covered[2] = packed->nbytes;
-        r.rsb = e->n;
-        r.csb = 1;
+        r.args.rsb = e->n;
+        r.args.csb = 1;
         Py_INCREF(blob);
     }
     PyObject *const kernel = e->kernel; /* another thread may change the table meanwhile */
@@ -227,44 +224,28 @@ int64_t hot_product(PyObject *products, PyObject *const *args, PyObject **queue)
     return launch((void *)products, args, -1, 1);
 }
 
-/* put(type, m, n, k, act, kernel, head, wants_weights, blob=None, owner=None): the last two are weak references. */
+/* put(type, m, n, k, act, kernel, head, blob=None). */
 static PyObject *put(PyObject *self, PyObject *given)
 {
     struct hot_products *const p = (void *)self;
     unsigned int m, n, k, type, act;
-    int wants;
-    PyObject *kernel, *blob = Py_None, *reference = Py_None;
+    PyObject *kernel, *blob = Py_None;
     const char *head;
     Py_ssize_t head_nbytes;
-    if (!PyArg_ParseTuple(given, "IIIIIO!y#p|OO", &type, &m, &n, &k, &act, hot_kernel_type, &kernel, &head, &head_nbytes, &wants, &blob,
-                          &reference))
+    if (!PyArg_ParseTuple(given, "IIIIIO!y#|O", &type, &m, &n, &k, &act, hot_kernel_type, &kernel, &head, &head_nbytes, &blob))
         return NULL;
-    struct entry made = {.m = m, .n = n, .k = k, .type = type, .act = act, .wants_weights = wants};
-    if ((blob != Py_None && !PyWeakref_Check(blob)) || (reference != Py_None && !PyWeakref_Check(reference)))
-        return PyErr_Format(PyExc_ValueError, "put: weak references are wanted"), NULL;
-    PyObject *const owner = reference == Py_None ? NULL : PyWeakref_GetObject(reference);
-    PyObject *const packed = blob == Py_None ? NULL : PyWeakref_GetObject(blob);
-    struct hot_matrix seen = {0};
-    if (type > LAST_TYPE || head_nbytes != sizeof made.head || (packed && !hot_is_pointer(packed)) ||
-        (owner && !hot_look(owner, &seen)) || PyErr_Occurred()) {
-        if (!PyErr_Occurred())
-            PyErr_SetString(PyExc_ValueError, "put: a type, a head or an owner that cannot be");
-        return NULL;
-    }
+    struct entry made = {.m = m, .n = n, .k = k, .type = type, .act = act};
+    if (type > LAST_TYPE || head_nbytes != sizeof made.head || (blob != Py_None && !hot_is_pointer(blob)))
+        return PyErr_Format(PyExc_ValueError, "put: expected a type up to %d, a head and memory of the device", LAST_TYPE), NULL;
     memcpy(&made.head, head, sizeof made.head);
-    if (made.head.nbytes != sizeof(struct gemm_record))
-        return PyErr_Format(PyExc_ValueError, "put: records of %u bytes", made.head.nbytes), NULL;
+    if (made.head.nbytes != sizeof(struct gemm_record) || made.head.args_nbytes != sizeof(struct sp_args_gemm_f32))
+        return PyErr_Format(PyExc_ValueError, "put: expected records of %zu bytes, got %u", sizeof(struct gemm_record), made.head.nbytes),
+               NULL;
     made.kernel = kernel;
-    made.blob = packed ? blob : NULL;
-    made.owner = owner ? reference : NULL;
-    made.data = owner ? seen.data : NULL;
-    made.sample = owner ? sample_of(&seen) : 0;
-    made.rs = owner ? seen.rs : 0;
-    made.cs = owner ? seen.cs : 0;
+    made.blob = blob == Py_None ? NULL : blob;
     Py_INCREF(kernel);
     Py_XINCREF(made.blob);
-    Py_XINCREF(made.owner);
-    struct entry *const e = place(p, m, n, k, (int)type, owner);
+    struct entry *const e = place(p, m, n, k, (int)type);
     struct entry old = *e;
     *e = made;
     clear_entry(&old);
@@ -276,11 +257,9 @@ static int traverse(PyObject *self, visitproc visit, void *arg)
     struct hot_products *const p = (void *)self;
     Py_VISIT(Py_TYPE(self));
     Py_VISIT(p->queue);
-    Py_VISIT(p->weights);
     for (size_t i = 0; i < p->count; i++) {
         Py_VISIT(p->entries[i].kernel);
         Py_VISIT(p->entries[i].blob);
-        Py_VISIT(p->entries[i].owner);
     }
     return 0;
 }
@@ -291,7 +270,6 @@ static int clear(PyObject *self)
     Py_CLEAR(p->queue);
     for (size_t i = 0; i < p->count; i++)
         clear_entry(&p->entries[i]);
-    Py_CLEAR(p->weights);
     return 0;
 }
 
@@ -302,14 +280,14 @@ static void dealloc(PyObject *self)
     PyMem_Free(entries);
 }
 
-/* Products(queue, weights, count): how many places. */
+/* Products(queue, count): how many places. */
 static PyObject *make(PyTypeObject *type, PyObject *given, PyObject *named)
 {
-    PyObject *queue, *weights;
+    PyObject *queue;
     unsigned int count;
     if (named && PyDict_Size(named))
         return PyErr_Format(PyExc_TypeError, "Products: no keywords are taken"), NULL;
-    if (!PyArg_ParseTuple(given, "O!O!I", hot_queue_type, &queue, &PyDict_Type, &weights, &count))
+    if (!PyArg_ParseTuple(given, "O!I", hot_queue_type, &queue, &count))
         return NULL;
     if (count < 1 || count > 4096 || (count & (count - 1)))
         return PyErr_Format(PyExc_ValueError, "Products: a power of two is wanted, got %u", count), NULL;
@@ -323,16 +301,14 @@ static PyObject *make(PyTypeObject *type, PyObject *given, PyObject *named)
     p->entries = entries;
     p->count = count;
     p->queue = queue;
-    p->weights = weights;
     Py_INCREF(queue);
-    Py_INCREF(weights);
     return self;
 }
 
 static PyMethodDef methods[] = {
     {"call", (PyCFunction)(void (*)(void))call, METH_FASTCALL,
      "call(a, b, out, bias, act): out = act(a @ b + bias), done when it returns; False: nothing was done."},
-    {"put", put, METH_VARARGS, "put(type, m, n, k, act, kernel, head, wants_weights, blob, owner): a kernel for these sizes."},
+    {"put", put, METH_VARARGS, "put(type, m, n, k, act, kernel, head, blob=None): a kernel for these sizes."},
     {NULL, NULL, 0, NULL},
 };
 

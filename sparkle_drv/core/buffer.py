@@ -146,7 +146,6 @@ class Buffer(PointerBase):
     def _host_view(self) -> memoryview:
         storage = self._open()
         with storage.pinned():
-            storage.exposed = storage.exposed or not self._readonly
             whole = memoryview(storage.owner._backend.map(storage.handle, storage.nbytes)).cast("B")
         part = whole[self.offset : self.offset + self.nbytes]
         return part.toreadonly() if self._readonly else part
@@ -189,7 +188,6 @@ class Buffer(PointerBase):
         """
         storage = self._open()
         with storage.pinned():
-            storage.exposed = True
             return storage.owner._backend.export(storage.handle)
 
     def close(self) -> None:

@@ -125,7 +125,6 @@ class Commands:
             )
         if a.readonly:
             raise ValueError("copy: dst is read-only")
-        a._open().listed = True
         return self._append(Copy(a, b))
 
     def fill(self, dst: Any, pattern: int, pattern_nbytes: int = 4) -> Commands:
@@ -146,7 +145,6 @@ class Commands:
             raise ValueError(f"fill: pattern {pattern:#x} does not fit into {pattern_nbytes} bytes")
         if a.readonly:
             raise ValueError("fill: dst is read-only")
-        a._open().listed = True
         return self._append(Fill(a, pattern, pattern_nbytes))
 
     def dispatch(
@@ -167,7 +165,6 @@ class Commands:
             kernel, *plain.launch(kernel.device, kernel, args, groups, group_size, shared)
         )
         _record(kernel.device, command)
-        _list(command)
         return self._append(command)
 
     def barrier(self) -> Commands:
@@ -185,7 +182,7 @@ class Commands:
         """Store the device clock in `timestamp` (of `Device.timestamp`) at this point."""
         if not isinstance(timestamp, Timestamp):
             raise TypeError(f"timestamp: a Timestamp is wanted, got {type(timestamp).__name__}")
-        timestamp.buffer._open().listed = True
+        timestamp.buffer._open()
         return self._append(Stamp(timestamp))
 
     def patch(self, index: int, *args: Any) -> Commands:
@@ -206,7 +203,6 @@ class Commands:
         shape = (old.groups, old.group_size, old.shared)
         new = Dispatch(old.kernel, *plain.launch(old.kernel.device, old.kernel, args, *shape))
         record = _record(old.kernel.device, new)
-        _list(new)
         self.commands[index] = new
         if self._device is not None:
             at = self._offsets[index]
@@ -240,14 +236,6 @@ def _buffer(what: str, given: Any) -> Buffer:
         raise TypeError(f"{what}: a Buffer or Array is wanted, got {type(given).__name__}")
     buffer._open()
     return buffer
-
-
-def _list(command: Dispatch) -> None:
-    """Each submission may write these: Storage.state."""
-    for i in command.kernel.signature.may_be_written:
-        storage = getattr(command.args[i], "_storage", None)
-        if storage is not None:  # a Buffer's or an Array's: dispatch takes nothing else
-            storage.listed = True
 
 
 def _address(device: Device, what: str, buffer: Buffer) -> int:

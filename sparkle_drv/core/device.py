@@ -58,7 +58,6 @@ class Device(DeviceBase):
         self._queues: weakref.WeakSet[Queue] = weakref.WeakSet()
         self._kernels: weakref.WeakValueDictionary[int, Kernel] = weakref.WeakValueDictionary()
         self._signatures: dict[tuple[Arg, ...], Signature] = {}
-        self._lists: object = None  # another one after each command list, see Storage.state
         self._default_queue: Queue | None = None
         self.kept = {}
         self._finalizer = weakref.finalize(self, _end, self._retired)

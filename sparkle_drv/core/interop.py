@@ -185,7 +185,6 @@ def export(array: Array, stream: Any, dl_device: Any, copy: Any) -> Any:
     with contextlib.ExitStack() as stack:
         storage = array.buffer._open()
         stack.enter_context(storage.pinned())
-        storage.exposed = True
         kept = contextlib.ExitStack()
         made = dlpack.capsule(array.buffer.address, place, array.dtype, array.shape, kept.close)
         kept.push(stack.pop_all())
@@ -212,7 +211,7 @@ def interface(array: Array) -> dict[str, Any]:
             busy = True
             if other is not queue:
                 queue.wait_stream(other.stream)
-    array.buffer._open().exposed = True
+    array.buffer._open()
     return {
         "shape": array.shape,
         "typestr": array.dtype.str,

@@ -12,7 +12,7 @@ import operator
 import sys
 import time
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +30,6 @@ from sparkle_drv.core.host import HostPointer
 from sparkle_drv.core.kernel import Kernel, NeedsWrap
 from sparkle_drv.core.retire import BRIEFLY_S, SLICE_NS
 from sparkle_drv.core.signature import Arg
-from sparkle_drv.core.storage import Storage
 from sparkle_drv.core.waited import Waited, note
 from sparkle_drv.errors import DeviceLost, FenceTimeout, leave
 
@@ -209,7 +208,6 @@ class Queue(QueueBase):
         value = self._launch_borrowing(args, record, epoch)
         if value <= 0:
             return self._launch_slowly(kernel, args, groups, group_size, shared, value)
-        _note_writes(kernel, args)
         return Fence(self, value)
 
     _launch_by_python.__qualname__ = "Queue.launch"  # which a wrong call is told of
@@ -236,7 +234,6 @@ class Queue(QueueBase):
             if value in (0, -errno.ESTALE):
                 value = submit()
             value = self._through(value, submit)
-            _note_writes(kernel, args)
             if value > 0:
                 return Fence(self, value)
             if value != -errno.ESTALE:
@@ -369,8 +366,6 @@ class Queue(QueueBase):
                 prepared = backend.prepare(self._handle, record, epoch)
             if isinstance(prepared, int):
                 refuse(device, kernel, args, *shape, prepared, record)
-            for storage in _written(kernel, args):
-                storage.exposed = True  # nobody looks at the arguments of a prepared launch again
             made.take(prepared, backend.queue_pointer(prepared) if run_at else 0)
 
         def again(made: Prepared, value: int) -> int:
@@ -404,7 +399,6 @@ class Queue(QueueBase):
             to, again = commands._bound
             if to is self._handle:
                 value = again()
-                self._device._lists = object()
                 if value > 0 and not commands._waits:
                     return Fence(self, value)
                 return self._submit_slowly(commands, value, again)
@@ -425,7 +419,6 @@ class Queue(QueueBase):
                 _, again = commands._bind(self._handle, device, self._bind)
                 value = again()
             value = self._through(value, again, taken)
-            device._lists = object()
             if value != -errno.ESTALE:
                 break
             device._renew()
@@ -444,13 +437,9 @@ class Queue(QueueBase):
         target = _target("buffer", buffer, data.nbytes, self._device)
         if target.readonly:
             raise ValueError("write: the buffer is read-only")
-        storage = target._open()
-        with storage.pinned():
+        with target._open().pinned():
             submit = partial(self._backend.upload, self._handle, target.address, data)
-            try:
-                return self._transfer(submit, "write")
-            finally:
-                storage.written()
+            return self._transfer(submit, "write")
 
     def read(self, buffer: Buffer, out: Any) -> Fence:
         """Copy the start of `buffer`, a Buffer or Array, into `out` (writable, C order).
@@ -490,17 +479,13 @@ class Queue(QueueBase):
             raise ValueError(
                 f"copy_peer: {peer.uri} and {self._device.uri} are of different backends"
             )
-        storage = target._open()
-        with storage.pinned(), src._open().pinned():
+        with target._open().pinned(), src._open().pinned():
             where = (self._handle, target.address, src.address, src.nbytes, peer._backend)
             submit = partial(self._backend.copy_peer, *where)
             taken = partial(peer._retired.also, self._backend, self._handle)
-            try:
-                value = self._through(submit(), submit, taken)
-                if value != -errno.EOPNOTSUPP:
-                    return self._fence(value, "copy_peer")
-            finally:
-                storage.written()
+            value = self._through(submit(), submit, taken)
+            if value != -errno.EOPNOTSUPP:
+                return self._fence(value, "copy_peer")
             host = bytearray(src.nbytes)  # the read keeps it until it ends, also after a timeout
             peer.default_queue.read(src, host).wait(self._timeout_s)
             return self.write(target, host)
@@ -554,19 +539,6 @@ class Queue(QueueBase):
             )
         self._finalizer.detach()
         self._device._retired.drain()
-
-
-def _written(kernel: Kernel, args: Sequence[Any]) -> Iterator[Storage]:
-    """The memory that a launch with these arguments may change, of ours."""
-    for i in kernel.signature.may_be_written:
-        storage = getattr(args[i], "_storage", None)
-        if isinstance(storage, Storage):
-            yield storage
-
-
-def _note_writes(kernel: Kernel, args: Sequence[Any]) -> None:
-    for storage in _written(kernel, args):
-        storage.written()
 
 
 def _bytes(what: str, array: Any) -> memoryview:

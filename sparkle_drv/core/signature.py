@@ -64,11 +64,6 @@ class Arg:
         return self.is_pointer and bool(self.extent) and "w" in self.access
 
     @property
-    def may_be_written(self) -> bool:
-        """Has what it points to other contents after a launch, for all that is known?"""
-        return self.is_pointer and "w" in self.access
-
-    @property
     def nbytes(self) -> int:
         return 8 if self.is_pointer else SCALARS[self.type][1]
 
@@ -120,7 +115,6 @@ class Signature:
             raise ValueError(f"args: {len(args)} arguments; at most {lib.SP_MAX_ARGS} are possible")
         self.args = tuple(args)
         self.npointers = sum(a.is_pointer for a in args)
-        self.may_be_written = tuple(i for i, a in enumerate(args) if a.may_be_written)
         self.scalars = tuple((i, a.type) for i, a in enumerate(args) if not a.is_pointer)
         self.integers = {a.name: i for i, a in enumerate(args) if a.type in ("u32", "u64")}
         layout, self.offsets, self.args_nbytes = self._layout()
@@ -138,7 +132,7 @@ class Signature:
                 ord("P" if a.is_pointer else SCALARS[a.type][0]),
                 offset,
                 a.elements,
-                a.is_written + 2 * a.optional + 4 * a.may_be_written,
+                a.is_written + 2 * a.optional,
             )
             for a, offset in zip(args, self.offsets, strict=True)
         )

@@ -14,22 +14,14 @@ if TYPE_CHECKING:
 
 
 class Storage(StorageBase):
-    """`device` is None once it is closed: the one test that a launch makes of each pointer.
-
-    `version` counts the launches, writes and copies that may have changed the memory; C counts most
-    launches (native/python/launch.c). `exposed` says that others may change it unseen: it was
-    mapped for writing, exported or wrapped, or a prepared launch writes it. `listed`: command lists
-    write it. `state` makes one value of them.
-    """
+    """`device` is None once it is closed: the one test that a launch makes of each pointer."""
 
     __slots__ = (
         "__weakref__",
         "_finalizer",
         "_pins",
         "address",
-        "exposed",
         "handle",
-        "listed",
         "memory",
         "nbytes",
         "owner",
@@ -45,23 +37,8 @@ class Storage(StorageBase):
         self.nbytes = nbytes
         self.memory = memory
         self._pins = 0
-        self.exposed = memory in (Memory.HOST, Memory.SHARED)
-        self.listed = False
         retired, backend = device._retired, device._backend
         self._finalizer = weakref.finalize(self, retired.retire, _Free(backend, handle))
-
-    @property
-    def state(self) -> object:
-        """Equal values: nothing was written in between. None: that cannot be known.
-
-        Read it before the memory: whoever writes counts after having submitted.
-        """
-        return None if self.exposed else (self.version, self.owner._lists if self.listed else None)
-
-    def written(self) -> None:
-        """Something that changes the memory has been submitted."""
-        with _lock:
-            self.version += 1
 
     def close(self) -> None:
         """Idempotent; what is in flight keeps the memory until it has ended."""

@@ -1,7 +1,8 @@
 """Operations: checked arguments, a tile plan, a kernel of the manifest.
 
 numpy arrays in: synchronous, numpy arrays out. core.Array in: asynchronous on dev.default_queue, an
-Array out with `.fence` set. `ref` holds the float64 references, `tiles` the tile plans, `recycled`
+Array out with `.fence` set. Every call reads its operands anew; weights that never change are best
+made a `constant`. `ref` holds the float64 references, `tiles` the tile plans, `recycled`
 the memory of results. `gemm` and `conv2d` are objects, so that they can have a `plan`:
 `sparkle_drv.ops.gemm.Gemm.__call__` and `sparkle_drv.ops.conv2d.Conv2d.__call__` are their calls.
 Imported by `sparkle_drv` only when
@@ -9,6 +10,7 @@ somebody first says `sparkle_drv.ops`, because this layer needs numpy.
 """
 
 from . import functions, recycled, ref, tiles
+from .constant import Constant, constant
 from .conv2d import conv2d
 from .fold import lazy
 from .gemm import gemm
@@ -17,5 +19,5 @@ from .map import map
 from .reduce import reduce
 from .trace import traced
 
-__all__ = ["conv2d", "functions", "gemm", "layout", "lazy"]
+__all__ = ["Constant", "constant", "conv2d", "functions", "gemm", "layout", "lazy"]
 __all__ += ["map", "recycled", "reduce", "ref", "tiles", "traced"]

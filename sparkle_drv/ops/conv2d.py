@@ -9,17 +9,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from sparkle_drv._hot import PlanBase
 from sparkle_drv.core.array import Array
-from sparkle_drv.core.buffer import Buffer
 from sparkle_drv.core.device import Device
 from sparkle_drv.core.fence import Fence
 from sparkle_drv.core.kernel import Kernel
 from sparkle_drv.types import TilePlan
 
 from . import check, convcall, planned, plans, shortcut, staging, tiles_winograd, weights
+from .constant import Constant, arrays, constant, readable
 from .geometry import Geometry, geometry
 from .words import shown
 
@@ -53,6 +51,10 @@ class Conv2d:
     dev.default_queue, an Array out whose `.fence` and `.layout` are set. `out` may overlap an
     input.
 
+    Arrays are read in each call, whether they are writeable or not. w may be a Constant
+    (`ops.constant`): the cpu device packs it once for each shape of x, where an algorithm wants
+    packed weights. Any other w is packed in each call.
+
     Raises TypeError (not arrays, not float32) and ValueError (shapes, an output without a pixel).
     """
 
@@ -75,29 +77,28 @@ class Conv2d:
         """What the class says. @public"""
         parameters = (stride, padding, dilation, groups, activation, layout, algo)
         staging.device(dev)
-        x, w = staging.operand("x", x), staging.operand("w", w)
-        weights.look_again(dev, w)
-        bias = None if bias is None else staging.operand("bias", bias)
+        held = w.of("w", dev) if isinstance(w, Constant) else None
+        given = readable(dev, {"x": x, "w": w if held is None else None, "bias": bias}, out)
+        x = staging.operand("x", given["x"])
+        w = staging.operand("w", w) if held is None else held
+        bias = None if bias is None else staging.operand("bias", given["bias"])
         shape = outline(x, w, bias, stride, padding, dilation, groups, layout)
         _check_algo(dev, shape, algo)
         act = check.activation(activation)
 
-        stage = staging.Stage(dev, {"x": x, "w": w, "bias": bias}, out)
+        stage = staging.Stage(dev, {"x": x, "w": w if held is None else None, "bias": bias}, out)
         y = stage.target(shape.out_shape, x.dtype, layout=layout)
         if shape.n and shape.oc:  # of nothing there is nothing to plan
             function, tile = plans.conv2d(dev, shape, algo)
-            blob = _kept(dev, w, shape, tile)
-            taken = function
-            if blob is not None:
-                taken = staging.kernel(dev, "conv2d_f32", _packing(tile))
-            given = stage.pointer(w) if blob is None else blob.buffer
-            pointers = stage.pointer(x), given, stage.pointer(bias)
-            stage.launch(taken, y.pointer, *pointers, *shape.arguments(), act)
+            blob = None
+            if held is not None:
+                function, tile, blob = _packed(dev, held, shape, function, tile)
+            taken = stage.pointer(w) if blob is None else blob
+            pointers = stage.pointer(x), taken, stage.pointer(bias)
+            stage.launch(function, y.pointer, *pointers, *shape.arguments(), act)
             if not stage.on_device:
-                decided = convcall.Decided(shape, act, parameters, _packs(dev, shape, tile))
-                convcall.remember(stage, decided, function)
-                if blob is not None and w.flags.c_contiguous:  # else the short way is not its way
-                    convcall.remember(stage, decided, taken, blob)
+                decided = convcall.Decided(shape, act, parameters)
+                convcall.remember(dev, x, w, decided, function, blob)
         return stage.finish(y)
 
     def plan(
@@ -117,29 +118,29 @@ class Conv2d:
     ) -> Conv2dPlan:
         """Everything decided once for images of `x_shape` and these weights: see Conv2dPlan.
 
-        The weights are copied to the device now, and packed where the kernel wants that: what
-        becomes of `w` afterwards does not matter.
+        w and bias are copied to the device now, and w is packed where the kernel wants that: later
+        changes of them do not matter. A Constant is not copied, and must stay open.
         """
         staging.device(dev)
-        w = staging.operand("w", w)
+        w = w.of("w", dev) if isinstance(w, Constant) else staging.operand("w", w)
         extents = _extents(x_shape)
         shape = geometry(extents, w.shape, stride, padding, dilation, groups, layout)
         if not (shape.n and shape.oc):
             raise ValueError(
                 f"x_shape: a plan for no output at all, got {extents} with w {w.shape}"
             )
-        bias = None if bias is None else staging.operand("bias", bias)
+        if not (bias is None or isinstance(bias, Constant)):
+            bias = staging.operand("bias", bias)
         _weights(w, bias, shape)
-        held_w: Array | Buffer = dev.array(w)
-        held_bias = None if bias is None else dev.array(bias)
         _check_algo(dev, shape, algo)
-        function, tile = plans.conv2d(dev, shape, algo)
-        if _packs(dev, shape, tile):
-            tile = _packing(tile)
-            held_w = _blob(dev, held_w, shape, tile).buffer
-            function = staging.kernel(dev, "conv2d_f32", tile)
         act = check.activation(activation)
-        return _Plan(dev, function, tile, shape, (held_w, held_bias, act))
+        function, tile = plans.conv2d(dev, shape, algo)
+        own = w if isinstance(w, Constant) else constant(dev, w)
+        function, tile, held_w = _packed(dev, own, shape, function, tile)
+        if bias is not None:
+            own = bias if isinstance(bias, Constant) else constant(dev, bias)
+            bias = own.array("bias", dev)
+        return _Plan(dev, function, tile, shape, (held_w, bias, act))
 
 
 class Conv2dPlan(PlanBase):
@@ -174,7 +175,7 @@ class Conv2dPlan(PlanBase):
 
     def _call(self, x: Any, out: Any) -> Fence:
         """What the short way (native/python/plan.c) leaves alone."""
-        given = out, x, self.w, self.bias
+        given = out, *arrays(self.queue.device, x=x), self.w, self.bias
         return planned.launch(self.queue, self.kernel, given, self._tail)
 
     _call.__qualname__ = "Conv2dPlan.__call__"  # as errors of its arguments name it
@@ -184,7 +185,7 @@ class Conv2dPlan(PlanBase):
 
         `queue.fence(value)` is its fence.
         """
-        given = out, x, self.w, self.bias
+        given = out, *arrays(self.queue.device, x=x), self.w, self.bias
         return planned.prepare(self.queue, self.kernel, given, self._tail)
 
 
@@ -244,31 +245,20 @@ def _packs(dev: Device, shape: Geometry, tile: TilePlan | None) -> bool:
     return not shape.groups == shape.c == shape.oc  # depthwise loops take them as they are
 
 
-def _key(w: staging.Operand, shape: Geometry, tile: TilePlan | None) -> tuple[Any, ...]:
-    """What packed weights depend on, in a form that is compared fast. (numpy lets strides be set in
-    place.)"""
-    return f"conv2d {shape} {tile}", getattr(w, "strides", None)
+def _packed(
+    dev: Device, w: Constant, shape: Geometry, function: Kernel, tile: TilePlan | None
+) -> tuple[Kernel, TilePlan | None, Array]:
+    """The kernel, its plan and its weights: packed, if it wants them so, else as they are."""
+    if tile is None or not _packs(dev, shape, tile):
+        return function, tile, w.array("w", dev)
+    packing = replace(tile, pack=True)
 
+    def pack(array: Array) -> Array:
+        kernel = staging.kernel(dev, "pack_conv2d_f32", packing)
+        return weights.blob(dev, kernel, array, *shape.arguments())
 
-def _packing(tile: TilePlan | None) -> TilePlan:
-    assert tile is not None
-    return replace(tile, pack=True)
-
-
-def _kept(dev: Device, w: staging.Operand, shape: Geometry, tile: TilePlan | None) -> Array | None:
-    """The packed weights that are kept for `w`, if it is one whose changes are seen."""
-    if not _packs(dev, shape, tile):
-        return None
-    return weights.packed(
-        dev, w, _key(w, shape, tile), lambda: _blob(dev, w, shape, _packing(tile))
-    )
-
-
-def _blob(dev: Device, w: staging.Operand | Buffer, shape: Geometry, tile: TilePlan) -> Array:
-    """`w` packed for `tile`, by a kernel of the same plan."""
-    pack = staging.kernel(dev, "pack_conv2d_f32", tile)
-    source = staging.plain(dev, w) if isinstance(w, np.ndarray) else w
-    return weights.blob(dev, pack, source, *shape.arguments())
+    function = staging.kernel(dev, "conv2d_f32", packing)
+    return function, packing, w.packed((shape, packing), pack)
 
 
 conv2d = shortcut.operation("conv2d", Conv2d, convcall.KEY)

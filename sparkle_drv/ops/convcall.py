@@ -1,29 +1,30 @@
 """The short way of a convolution of numpy arrays on the cpu device: native/python/conv.c.
 
-A table of what was decided (kernel, geometry, packed weights) by shapes and parameters is kept with
-each device; C looks at the arrays of a call. Everything here is optional: where it is not taken,
-conv2d.py does the same in Python. Called by conv2d.py.
+A table of decisions (kernel, geometry) by shapes and parameters is kept with each device, and one
+with each constant, which has its packed weights, too. C looks at the arrays of a call. Everything
+here is optional: where it is not taken, conv2d.py does the same in Python. Called by conv2d.py.
 """
 
 from __future__ import annotations
 
 import struct
-import weakref
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from sparkle_drv import _hot
-from sparkle_drv.core.array import Array
 from sparkle_drv.core.device import Device
 from sparkle_drv.core.kernel import Kernel
 
-from . import products, recycled, staging, weights
+from . import products, recycled
+from .constant import Constant
 from .geometry import Geometry
 
-KEY = weights.SHORT_WAYS[1]
+KEY = "ops conv2d calls"
 """Where `dev.kept` has the table's `call`."""
 SETS = 128  # of four places each
+SETS_OF_ONE = 4
+"""In a constant's table: convolutions differ in x and in parameters only."""
 
 
 def table(dev: Device, sets: int = SETS) -> _hot.Convolutions | None:
@@ -31,7 +32,7 @@ def table(dev: Device, sets: int = SETS) -> _hot.Convolutions | None:
     if not products.there(dev):
         return None
     recycled.begin()
-    return _hot.Convolutions(dev.default_queue, weights.kept(dev), np.empty, sets)
+    return _hot.Convolutions(dev.default_queue, np.empty, sets)
 
 
 def planned(
@@ -55,19 +56,14 @@ class Decided(NamedTuple):
     act: int
     parameters: tuple[Any, ...]
     """Of the call, from its stride on."""
-    packs: bool
-    """Weights that are constant may be packed: each array of them needs an entry of its own."""
 
 
-def remember(
-    stage: staging.Stage, decided: Decided, kernel: Kernel, blob: Array | None = None
-) -> None:
+def remember(dev: Device, x: Any, w: Any, decided: Decided, kernel: Kernel, blob: Any) -> None:
     """The next call with these shapes and parameters takes the short way.
 
-    `blob`: the packed weights, for an entry of the array that they are of. Without one, the entry
-    is for all weights of this shape, those excepted that wait for theirs (`packs`).
+    If `w` is a Constant, its own table has the entry, and `kernel` reads it as `blob`; else that is
+    None.
     """
-    dev, x, w = stage.dev, stage.inputs["x"], stage.inputs["w"]
     call = dev.kept.get(KEY)
     found = None if call is None else call.__self__
     if found is None or found.queue is not dev.default_queue:
@@ -75,14 +71,16 @@ def remember(
         if found is None:
             return
         dev.kept[KEY] = found.call
+    if isinstance(w, Constant):
+        own = w._convolutions
+        if own is None or own.queue is not dev.default_queue:
+            own = w._convolutions = _hot.Convolutions(dev.default_queue, np.empty, SETS_OF_ONE)
+        found = own
     shapes = struct.pack("=12q", *x.shape, *w.shape, *decided.shape.out_shape)
     scalars = _scalars(decided.shape, decided.act)
     plain = tuple(_tuples(value) for value in decided.parameters)
-    references = (None, None) if blob is None else (weakref.ref(blob), weakref.ref(w))
     head = products.head_of(kernel)
-    found.put(
-        shapes, scalars, plain, decided.shape.out_shape, kernel, head, decided.packs, *references
-    )
+    found.put(shapes, scalars, plain, decided.shape.out_shape, kernel, head, blob)
 
 
 def _tuples(value: Any) -> Any:

@@ -16,6 +16,7 @@ from sparkle_drv.core.array import Array
 from sparkle_drv.core.device import Device
 
 from . import check, fused, space, staging
+from .constant import readable
 from .graph import Graph
 from .map import bind, check_inputs, common_shape, graph_of, map, on_cpu, sorted_out
 from .scalars import with_truths
@@ -54,7 +55,7 @@ def fold(
 
     TypeError: no arrays, types; ValueError: shapes.
     """
-    arrays, scalars = sorted_out(given.values)
+    arrays, scalars = sorted_out(readable(dev, given.values))
     for name, x in arrays.items():
         check.dtype("reduce", name, x.dtype, _WANTED)
     if not arrays:

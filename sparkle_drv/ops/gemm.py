@@ -1,9 +1,9 @@
 """gemm: c = activation(a @ b + bias) in f32 or f64.
 
 Checks arguments, asks plans.py for a plan and launches gemm_f32 or gemm_f64. Operand strides go to
-the kernel as they are, so a transposed matrix costs no copy. On the cpu device a large b that stays
-as it is is packed once (weights.py), and a product of numpy arrays that was asked for before takes
-a short way (products.py).
+the kernel as they are, so a transposed matrix costs no copy. On the cpu device a large Constant is
+packed once (constant.py), and a product of numpy arrays that was asked for before takes a short way
+(products.py).
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from sparkle_drv.core.kernel import Kernel
 from sparkle_drv.types import TilePlan
 
 from . import check, planned, plans, products, shortcut, staging, tiles, weights
+from .constant import Constant, arrays, constant, readable
 
 ALGOS = ("auto", "naive", "blocked")
 """What `algo` may be."""
@@ -34,10 +35,10 @@ class Gemm:
     input. activation: None, "relu", "tanh" or "sigmoid". algo: "auto", "naive" (the oracle) or
     "blocked".
 
-    On the cpu device, a large b is packed once, and kept packed as long as it lives and is not
-    written, if it is an Array or a numpy array that owns its data and is not writeable; see
-    weights.py for what is noticed. Any other b is packed in each call, but for a few rows of a,
-    which read it where it is if its rows or, as in `x @ W.T`, its columns lie along memory.
+    Arrays are read in each call, whether they are writeable or not. b may be a Constant
+    (`ops.constant`): if it is large, the cpu device packs it in its first call only. Any other
+    large b is packed in each call. A few rows of a read b in place instead, if its rows or, as in
+    `x @ W.T`, its columns lie along memory.
 
     Raises TypeError (not arrays, mixed or other dtypes) and ValueError (shapes, a read-only `out`).
     """
@@ -56,17 +57,21 @@ class Gemm:
         """What the class says. @public"""
         act = check.activation(activation)
         staging.device(dev)
-        a, b = staging.operand("a", a), staging.operand("b", b)
-        weights.look_again(dev, b)
-        bias = None if bias is None else staging.operand("bias", bias)
+        held = b.of("b", dev) if isinstance(b, Constant) else None
+        given = readable(dev, {"a": a, "b": b if held is None else None, "bias": bias}, out)
+        a = staging.operand("a", given["a"])
+        b = staging.operand("b", b) if held is None else held
+        bias = None if bias is None else staging.operand("bias", given["bias"])
         tag, m, n, k = outline(a, b, bias)
-        stage = staging.Stage(dev, {"a": a, "b": b, "bias": bias}, out)
-        rows = stage.in_rows(a), stage.in_rows(b)
-        function, tile = _function(dev, m, n, k, tag, algo, weights.stays(b), *rows)
+        stays = held is not None
+        stage = staging.Stage(dev, {"a": a, "b": None if stays else b, "bias": bias}, out)
+        rows = stage.in_rows(a), stays or stage.in_rows(b)
+        function, tile = _function(dev, m, n, k, tag, algo, stays, *rows)
         c = stage.target((m, n), a.dtype, rows=True)
         if m and n:
-            blob = _kept(dev, b, m, function, tile, rows[1]) if k else None
-            if blob is not None:
+            blob = None
+            if held is not None and k:
+                function, blob = _packed(dev, held, m, function, tile)
                 (pa, *sa), (pb, *sb) = stage.matrix(a), (blob, n, 1)
             elif k:
                 (pa, *sa), (pb, *sb) = stage.matrix(a), stage.matrix(b)
@@ -75,14 +80,9 @@ class Gemm:
                 zeros = stage.pointer(np.zeros(max(m, n), a.dtype))
                 (pa, *sa), (pb, *sb) = (zeros, 1, 1), (zeros, 1, 1)
             bias = stage.pointer(bias)
-            taken = function if blob is None else plans.packed(dev, function, tile)
-            stage.launch(taken, c.pointer, pa, pb, bias, m, n, k, *sa, *sb, c.row, act)
+            stage.launch(function, c.pointer, pa, pb, bias, m, n, k, *sa, *sb, c.row, act)
             if algo == "auto" and not stage.on_device:
-                usual, _ = _function(dev, m, n, k, tag, algo, False, *rows)
-                packs = _packs(dev, m, n, k, tag, tile)
-                products.remember(dev, tag, (m, n, k), rows, usual, packs)
-                if blob is not None:
-                    products.remember(dev, tag, (m, n, k), rows, taken, True, blob, b)
+                products.remember(dev, tag, (m, n, k), rows, function, held, blob)
         return stage.finish(c)
 
     def plan(
@@ -99,25 +99,22 @@ class Gemm:
     ) -> GemmPlan:
         """Everything decided once, for products of this shape (1 or more each): see GemmPlan.
 
-        b: a snapshot of the right operand [k, n], taken now; calls then have None in its place. On
-        the cpu device it is packed, once and for all calls.
+        b: the right operand [k, n] of all calls, which then have None in its place. An array is
+        copied now: later changes of it do not matter. A Constant is not copied, and must stay open.
+        On the cpu device it is packed, once and for all calls.
         """
         staging.device(dev)
         tag = check.dtype("gemm", "dtype", dtype, _WANTED)
         m, n, k = check.whole("m", m, 1), check.whole("n", n, 1), check.whole("k", k, 1)
         function, tile = _function(dev, m, n, k, tag, algo, b is not None)
-        weights_of_b = None
+        act, held = check.activation(activation), None
         if b is not None:
-            b = staging.operand("b", b)
+            b = b if isinstance(b, Constant) else staging.operand("b", b)
             check.same_dtype("b", b.dtype, "dtype", np.dtype(dtype))
             check.shape("b", tuple(b.shape), (k, n), "for this plan")
-            weights_of_b = staging.Stage(dev, {"b": b}).copy(b)
-            if isinstance(weights_of_b, np.ndarray):
-                weights_of_b = dev.array(weights_of_b)
-            if _packs(dev, m, n, k, tag, tile):
-                weights_of_b = _blob(dev, weights_of_b, function, tile)
-                function = plans.packed(dev, function, tile)
-        return _Plan(dev, function, tile, (m, n, k), check.activation(activation), weights_of_b)
+            own = b.of("b", dev) if isinstance(b, Constant) else constant(dev, b)
+            function, held = _packed(dev, own, m, function, tile)
+        return _Plan(dev, function, tile, (m, n, k), act, held)
 
 
 class GemmPlan(PlanBase):
@@ -154,22 +151,23 @@ class GemmPlan(PlanBase):
 
     def _call(self, a: Any, b: Any, out: Any, bias: Any = None) -> Fence:
         """What the short way (native/python/plan.c) leaves alone."""
-        given = out, a, self._right(b), bias
+        given = self._given(a, b, out, bias)
         return planned.launch(self.queue, self.kernel, given, self._tail)
 
     _call.__qualname__ = "GemmPlan.__call__"  # as errors of its arguments name it
 
-    def _right(self, b: Any) -> Any:
+    def _given(self, a: Any, b: Any, out: Any, bias: Any) -> tuple[Any, ...]:
         if self.weights is not None and b is not None:
             raise TypeError("b: None is wanted, this plan was made with one")
-        return self.weights if b is None else b
+        b = self.weights if b is None else b
+        return out, *arrays(self.queue.device, a=a, b=b, bias=bias)
 
     def bind(self, a: Any, b: Any, out: Any, bias: Any = None) -> Any:
         """A prepared launch for these Arrays or Buffers: called, it returns a timeline value.
 
         `queue.fence(value)` is its fence.
         """
-        given = out, a, self._right(b), bias
+        given = self._given(a, b, out, bias)
         return planned.prepare(self.queue, self.kernel, given, self._tail)
 
 
@@ -199,36 +197,21 @@ def _function(
     return plans.gemm(dev, m, n, k, tag, algo, stays, *rows)
 
 
-def _packs(dev: Device, m: int, n: int, k: int, tag: str, tile: TilePlan | None) -> bool:
-    return tile is not None and tiles.packs_b(dev.info, m, n, k, 4 if tag == "f32" else 8, tile)
-
-
-def _kept(
-    dev: Device, b: Any, m: int, function: Kernel, tile: TilePlan | None, rows: bool
-) -> Array | None:
-    """b as a blob, if it is worth one and its owner can have it kept. `rows`: see tiles.gemm."""
+def _packed(
+    dev: Device, b: Constant, m: int, function: Kernel, tile: TilePlan | None
+) -> tuple[Kernel, Array]:
+    """The kernel and its right operand: packed, if that is worth it, else row-major."""
     k, n = b.shape
     if tile is None or not tiles.packs_b(dev.info, m, n, k, b.dtype.itemsize, tile):
-        return None
-    dots = not rows and m * b.dtype.itemsize <= tiles.DOT_NBYTES
-    if dots and dev.deterministic:
-        return None  # they add up in another order than products with a packed b
-    key = (function.name, n, k, _slices(tile), b.dtype, getattr(b, "strides", None))
-    return weights.packed(dev, b, key, lambda: _blob(dev, b, function, tile), dots)
+        return function, b.array("b", dev)
+    kc = tile.levels[0][2] if tile.levels else 0  # all that a blob depends on
 
+    def pack(array: Array) -> Array:
+        plan = TilePlan(algo="blocked", levels=((0, 0, kc), (0, 0, 0)))
+        kernel = staging.kernel(dev, f"pack_{function.name}", plan)
+        return weights.blob(dev, kernel, array, n, k, n, 1)
 
-def _blob(dev: Device, b: Any, function: Kernel, tile: TilePlan | None) -> Array:
-    stage = staging.Stage(dev, {"b": b})
-    pointer, row, column = stage.matrix(b)
-    plan = TilePlan(algo="blocked", levels=((0, 0, _slices(tile)), (0, 0, 0)))
-    pack = staging.kernel(dev, f"pack_{function.name}", plan)
-    k, n = b.shape
-    return weights.blob(dev, pack, pointer, n, k, row, column)
-
-
-def _slices(tile: TilePlan | None) -> int:
-    """kc: the one thing of a plan that a blob depends on."""
-    return tile.levels[0][2] if tile is not None and tile.levels else 0
+    return plans.packed(dev, function, tile), b.packed(kc, pack)
 
 
 gemm = shortcut.operation("gemm", Gemm, products.KEY)

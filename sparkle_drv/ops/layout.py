@@ -14,6 +14,7 @@ from typing import Any
 from sparkle_drv.core.device import Device
 
 from . import check, staging
+from .constant import readable
 from .words import shown
 
 MAX_BLOCK = 64
@@ -79,7 +80,7 @@ def layout(
     ValueError.
     """
     staging.device(dev)
-    a = staging.operand("a", a)
+    a = staging.operand("a", readable(dev, {"a": a}, out)["a"])
     change = outline(a, target, source, channels)
 
     stage = staging.Stage(dev, {"a": a}, out)

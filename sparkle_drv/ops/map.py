@@ -20,6 +20,7 @@ from sparkle_drv.core.kernel import Kernel
 from sparkle_drv.types import TilePlan
 
 from . import check, fused, lower, mapcall, program, promote, space, staging, tiles
+from .constant import readable
 from .graph import Graph, of_text
 from .scalars import scalars as uniform_of
 from .scalars import with_truths
@@ -68,7 +69,7 @@ def map(
             return known
     graph = graph_of(expression)
     values = bind(graph, args, names)
-    arrays, scalars = sorted_out(values)
+    arrays, scalars = sorted_out(readable(dev, values, out))
     if not arrays:
         return _fill(dev, graph, scalars, out)
     graph = with_truths(graph, frozenset(scalars))

@@ -1,14 +1,11 @@
 """The short way of a matrix product of numpy arrays on the cpu device: native/python/product.c.
 
 That needs to read numpy's arrays as C structs (core/ndarray.py). A table of kernels by size is kept
-with each device. Everything here is optional: where it is not taken, gemm.py does the same in
-Python.
+with each device, and one with each constant. Everything here is optional: where it is not taken,
+gemm.py does the same in Python.
 """
 
 from __future__ import annotations
-
-import weakref
-from typing import Any
 
 from sparkle_drv import _hot
 from sparkle_drv.core import ndarray
@@ -16,11 +13,14 @@ from sparkle_drv.core.array import Array
 from sparkle_drv.core.device import Device
 from sparkle_drv.core.kernel import Kernel
 
-from . import recycled, weights
+from . import recycled
+from .constant import Constant
 
-KEY = weights.SHORT_WAYS[0]
+KEY = "ops products"
 """Where `dev.kept` has the table's `call`."""
 PLACES = 256
+PLACES_OF_ONE = 32
+"""In a constant's table: products differ in their number of rows only."""
 TYPES = {"f32": 0, "f64": 1}
 A_TURNED, B_TURNED, ANY_LAYOUT = 2, 4, 8
 """Added to a type: rows of an operand do not lie along memory; it does not matter."""
@@ -36,24 +36,17 @@ def table(dev: Device, places: int = PLACES) -> _hot.Products | None:
     if not there(dev):
         return None
     recycled.begin()
-    return _hot.Products(dev.default_queue, weights.kept(dev), places)
+    return _hot.Products(dev.default_queue, places)
 
 
 def remember(
-    dev: Device,
-    tag: str,
-    shape: tuple[int, int, int],
-    rows: tuple[bool, bool],
-    kernel: Kernel,
-    wants_weights: bool,
-    blob: Array | None = None,
-    owner: Any = None,
-) -> None:
+    dev: Device, tag: str, shape: tuple[int, int, int], rows: tuple[bool, bool], kernel: Kernel,
+    held: Constant | None = None, blob: Array | None = None,
+) -> None:  # fmt: skip
     """The next product of numpy arrays of this shape (m, n, k) takes the short way, if `rows` of a
     and of b lie along memory as those of this one.
 
-    `wants_weights`: b may be packed, so that one which is not writeable needs an entry of its own,
-    with its `blob` and itself as the `owner`; until then it comes to Python.
+    `held`: b, if it is a Constant, whose table then has the entry; `kernel` reads it as `blob`.
     """
     call = dev.kept.get(KEY)
     found = None if call is None else call.__self__
@@ -62,9 +55,13 @@ def remember(
         if found is None:
             return
         dev.kept[KEY] = found.call
-    head = head_of(kernel)
     kind = TYPES[tag] + A_TURNED * (not rows[0]) + B_TURNED * (not rows[1])
-    found.put(kind, *shape, 0, kernel, head, wants_weights, _weak(blob), _weak(owner))
+    if held is not None:
+        own = held._products
+        if own is None or own.queue is not dev.default_queue:
+            own = held._products = _hot.Products(dev.default_queue, PLACES_OF_ONE)
+        found = own
+    found.put(kind, *shape, 0, kernel, head_of(kernel), blob)
 
 
 def planned(
@@ -75,12 +72,8 @@ def planned(
     if made is None:
         return None
     tag = kernel.name.rpartition("_")[2]
-    made.put(TYPES[tag] + ANY_LAYOUT, *shape, act, kernel, head_of(kernel), False, _weak(blob))
+    made.put(TYPES[tag] + ANY_LAYOUT, *shape, act, kernel, head_of(kernel), blob)
     return made
-
-
-def _weak(kept: Any) -> weakref.ref[Any] | None:
-    return None if kept is None else weakref.ref(kept)
 
 
 def head_of(kernel: Kernel) -> bytes:

@@ -7,10 +7,10 @@ everything that shares its memory are gone (native/python/blocks.c): `limit` say
 `release` lets it go. Smaller ones are plain `numpy.empty`.
 
 numpy is told where that data comes from (NEP 49, native/python/result.c). The other way would be
-views of blocks, which are free when nobody but us holds them. But a view does not own its data: it
-cannot be resized, as constant weights it would not be packed (ops/weights.py), and to count
-references is a guess that threads and other interpreters make wrong. As it is, a result is an
-array as any other, `base` is None, and the block comes back when numpy frees it, not earlier.
+views of blocks, which are free when nobody but us holds them. But a view does not own its data, so
+that it cannot be resized, and to count references is a guess that threads and other interpreters
+make wrong. As it is, a result is an array as any other, `base` is None, and the block comes back
+when numpy frees it, not earlier.
 
 Where numpy is none that is known here, or the program has set a memory handler of its own, results
 come from where other arrays do. Called by staging.py and the short ways.

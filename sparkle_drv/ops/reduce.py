@@ -16,6 +16,7 @@ from sparkle_drv.core.array import Array
 from sparkle_drv.core.device import Device
 
 from . import check, plans, program, staging, tiles
+from .constant import readable
 from .fold import Lazy, fold
 from .map import run as run_map
 from .words import listed, shown
@@ -59,7 +60,7 @@ def reduce(
         a, names = given.map(dev), {}
     if names:
         raise TypeError(f"{listed(names)}: names are for expressions, and a is an array")
-    a = staging.operand("a", a)
+    a = staging.operand("a", readable(dev, {"a": a})["a"])
     axes, kept, dtype = outline(a, op, axis, keepdims)
     tag = check.DTYPES[np.dtype(a.dtype)]
     if op == "mean":

@@ -41,6 +41,11 @@ def device(given: Any) -> Device:
     return given
 
 
+def of_context(given: Any) -> bool:
+    """Is it an array of a Context? That is above this layer."""
+    return hasattr(given, "places") and hasattr(given, "on")
+
+
 def operand(name: str, given: Any) -> Operand:
     """A numpy array or an Array; of a subclass of numpy's what numpy itself knows of it.
 
@@ -53,7 +58,7 @@ def operand(name: str, given: Any) -> Operand:
     if isinstance(given, Array):
         return given
     kind = type(given).__name__
-    if hasattr(given, "places") and hasattr(given, "on"):  # a Context's, which is above this layer
+    if of_context(given):
         kind = f"a {kind}: operations of its Context take it, and x.on(uri) is its Array"
     raise TypeError(f"{short(name)}: a numpy array or an Array is wanted, got {kind}")
 

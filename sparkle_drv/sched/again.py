@@ -17,21 +17,31 @@ from numpy import ndarray
 from sparkle_drv import ops
 
 from . import calls
+from .constants import ContextConstant
 from .local import FAILURES, LocalExecutor
 
 
 def gemm(executor: LocalExecutor, uris: calls.Uris) -> Callable[[Any, Any, Any], Any]:
-    """A product of two numpy arrays, into `out` (numpy, or None), without options: its result, or
-    None when it must go the long way (calls.gemm).
+    """A product of two numpy arrays, the right one perhaps a ContextConstant, into `out` (numpy, or
+    None), without options: its result, or None when it must go the long way (calls.gemm).
     """
     get, product = executor.plans.get, ops.gemm
     if executor.inspector is not None:
         return lambda a, b, out: None
 
     def again(a: Any, b: Any, out: Any) -> Any:
-        if a.__class__ is not ndarray or b.__class__ is not ndarray:
+        if a.__class__ is not ndarray:
             return None
-        kept = get((a.shape, b.shape, a.dtype, uris))
+        given, held = b, b.__class__ is ContextConstant
+        if held:
+            kept = get((a.shape, b.shape, a.dtype, None, b.places, None, None, uris))
+            if kept is None or b.closed or not b.of(executor):
+                return None
+            b = b.on(kept.device.uri)
+        elif b.__class__ is ndarray:
+            kept = get((a.shape, b.shape, a.dtype, uris))
+        else:
+            return None
         if kept is None or (out is not None and out.__class__ is not ndarray):
             return None
         try:
@@ -50,6 +60,6 @@ def gemm(executor: LocalExecutor, uris: calls.Uris) -> Callable[[Any, Any, Any],
             others = tuple(u for u in uris if u != uri)
             if not others:
                 raise
-            return calls.gemm(executor, others, a, b, out, {})
+            return calls.gemm(executor, others, a, given, out, {})
 
     return again

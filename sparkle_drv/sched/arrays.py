@@ -19,6 +19,7 @@ from sparkle_drv.errors import OutOfDeviceMemory
 from sparkle_drv.ops import check
 from sparkle_drv.ops.layout import check_shape
 
+from .constants import ContextConstant
 from .noted import BACK, INTO, MEMORY, call, part
 
 if TYPE_CHECKING:
@@ -28,16 +29,18 @@ _MOST_SEED = 2**128 - 1
 
 
 def check_own(executor: LocalExecutor, given: Iterable[Any]) -> None:
-    """ValueError when a ContextArray among `given` is closed, or another Context's."""
+    """ValueError when an array or a constant of a Context among `given` is closed, or another
+    Context's.
+    """
     for x in given:
-        if not isinstance(x, ContextArray):
+        if not isinstance(x, (ContextArray, ContextConstant)):
             continue
+        kind = type(x).__name__
         if x.closed:
-            raise ValueError("an open ContextArray is wanted, this one is closed")
-        if x._executor is not executor:
+            raise ValueError(f"an open {kind} is wanted, this one is closed")
+        if not x.of(executor):
             raise ValueError(
-                f"a ContextArray of this Context is wanted, {x!r} is another's: hand it in as "
-                "x.numpy()"
+                f"a {kind} of this Context is wanted, {x!r} is another's: hand it in as x.numpy()"
             )
 
 

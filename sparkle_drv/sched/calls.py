@@ -20,12 +20,14 @@ import numpy as np
 from sparkle_drv import ops
 from sparkle_drv.core.array import Array
 from sparkle_drv.ops import geometry
+from sparkle_drv.ops.constant import Constant
 from sparkle_drv.ops.layout import outline as changed
 from sparkle_drv.ops.map import bind, common_shape, graph_of
 from sparkle_drv.ops.staging import NotThere
 
 from . import operations, refused, validate, ways
 from .arrays import ContextArray, check_own
+from .constants import ContextConstant, placed
 from .conversion import Conversion
 from .graph import outline
 from .local import FAILURES, LocalExecutor
@@ -35,7 +37,8 @@ log = logging.getLogger("sparkle_drv.sched")
 
 Uris = tuple[str, ...]
 """The devices that a call may go to."""
-_ARRAYS = (np.ndarray, Array, ContextArray)
+_WITH_LAYOUT = (Array, ContextArray, Constant, ContextConstant)
+_ARRAYS = (np.ndarray, Array, ContextArray, Constant, ContextConstant)
 
 
 @call
@@ -50,6 +53,9 @@ def gemm(
         kind, size = operations.gemm_class(m, n, k, a.dtype)
         return kind, size, m * n * a.dtype.itemsize
 
+    bias = options.pop("bias", None)
+
+    @placed(a, b, bias)
     def run(dev: Any, given: Sequence[Any], target: Any) -> Any:
         return ops.gemm(dev, given[0], given[1], target, bias=given[2], **options)
 
@@ -58,7 +64,6 @@ def gemm(
         wrong = len(a.shape) != 2 or len(b.shape) != 2 or a.shape[1] != b.shape[0]
     except (AttributeError, IndexError):
         wrong = True
-    bias = options.pop("bias", None)
     if _bound(a, b, bias, out) or options.keys() - {"activation", "algo"}:
         wrong = True
     if wrong or 0 in (*a.shape, *b.shape) or operations.tag_of(a.dtype) not in ("f32", "f64"):
@@ -75,7 +80,7 @@ def conv2d(
     in another one than what is said is changed first, where the work is done.
     """
     bias = options.pop("bias", None)
-    own = x.layout if isinstance(x, (Array, ContextArray)) else None
+    own = x.layout if isinstance(x, _WITH_LAYOUT) else None
     options.setdefault("layout", own if own in geometry.LAYOUTS else "NCHW")
     how: dict[str, Any] = {name: options.get(name, usual) for name, usual in geometry.FORM.items()}
     unknown = options.keys() - {*how, "activation", "algo"}
@@ -83,6 +88,7 @@ def conv2d(
     if own not in (None, options["layout"]) and hasattr(w, "shape"):
         convert, x_shape = _conversion(x, w, how["groups"], how["layout"])
 
+    @placed(x, w, bias)
     def run(dev: Any, given: Sequence[Any], target: Any) -> Any:
         image = given[0]
         if convert is not None and image.layout == own:  # nobody has done it: there is no plan
@@ -158,10 +164,13 @@ def map(
         for name, x in given.items():
             if isinstance(x, ContextArray) and not x.shape:
                 given[name], place = x.numpy()[()], place or x.places[0]
+            elif isinstance(x, ContextConstant) and not x.shape:
+                given[name] = x.numpy()[()]
     else:
         arrays = {name: x for name, x in given.items() if isinstance(x, _ARRAYS)}
     numbers = {name: x for name, x in given.items() if name not in arrays}
 
+    @placed(*arrays.values())
     def run(dev: Any, there: Sequence[Any], target: Any) -> Any:
         now = {**given, **dict(zip(arrays, there, strict=True))}
         return ops.map(dev, expression, *now.values(), out=target)
@@ -202,8 +211,10 @@ def reduce(
 ) -> Any:
     """`ops.reduce` where it takes least time."""
 
-    arrays = {name: x for name, x in names.items() if isinstance(x, ContextArray)}
+    kinds = ContextArray, ContextConstant
+    arrays = {name: x for name, x in names.items() if isinstance(x, kinds)}
 
+    @placed(a, *arrays.values())
     def run(dev: Any, there: Sequence[Any], _: Any) -> Any:
         now = {**names, **dict(zip(arrays, there[1:], strict=True))}
         return ops.reduce(dev, there[0], op, axis, keepdims=keepdims, **now)
@@ -240,6 +251,7 @@ def layout(
     """`ops.layout` where `a` is, else where it takes least time."""
     out = options.pop("out", None)
 
+    @placed(a)
     def run(dev: Any, there: Sequence[Any], to: Any) -> Any:
         return ops.layout(dev, there[0], target, out=to, **options)
 
@@ -263,10 +275,11 @@ def layout(
 
 
 def _bound(*given: Any) -> bool:
-    """Is there one that is neither numpy's nor a ContextArray? A core.Array is on one device, and a
-    lazy expression is not there yet: such calls are not placed.
+    """Is there one that is neither numpy's nor of a Context? A core.Array or Constant is on one
+    device, and a lazy expression is not there yet: such calls are not placed.
     """
-    return any(x is not None and not isinstance(x, (np.ndarray, ContextArray)) for x in given)
+    free = np.ndarray, ContextArray, ContextConstant
+    return any(x is not None and not isinstance(x, free) for x in given)
 
 
 def _plain(executor: LocalExecutor, uris: Uris, operands: Sequence[Any], out: Any, run: Any) -> Any:
@@ -274,7 +287,8 @@ def _plain(executor: LocalExecutor, uris: Uris, operands: Sequence[Any], out: An
     on the next one when that fails, or has no kernel for it.
     """
     check_own(executor, (*operands, out))
-    held = [x.device.uri for x in (*operands, out) if isinstance(x, Array) and not x.closed]
+    there = [x for x in (*operands, out) if isinstance(x, (Array, Constant))]
+    held = [x.device.uri for x in there if not x.closed]
     bound = [uri for uri in held if uri in executor.devices][:1]
     nodes = executor.costs.nodes
     left = bound or [uri for uri in uris if not nodes[uri].lost] or [uris[0]]

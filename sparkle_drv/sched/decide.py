@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from . import ways
 from .arrays import ContextArray
 from .choose import choose, slack_s, too_large
+from .constants import ContextConstant
 from .conversion import Conversion
 from .operations import Class
 from .sampled import EARLY, SETTLED, Kept
@@ -141,6 +142,8 @@ def _decided(
 
 
 def _places(x: Any) -> frozenset[str]:
+    if isinstance(x, ContextConstant):
+        return frozenset((HOST, *x.places))
     return frozenset(x.places if isinstance(x, ContextArray) else (HOST,))
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from .arrays import ContextArray
+from .constants import ContextConstant
 from .validate import Check
 
 SEED = 0x5EED
@@ -34,8 +35,8 @@ class Inspector:
 
 def apart(x: Any, out: Any) -> Any:
     """An operand, or a copy of it on the host when writing `out` would change it."""
-    if x is None:
-        return None
+    if x is None or isinstance(x, ContextConstant):
+        return x
     if isinstance(x, ContextArray) or isinstance(out, ContextArray):
         return np.array(x.numpy()) if x is out and isinstance(x, ContextArray) else x
     return x.copy() if np.may_share_memory(x, out) else x

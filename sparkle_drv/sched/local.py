@@ -23,6 +23,7 @@ from sparkle_drv.telemetry.trace import Trace
 
 from . import decide, probe, stepwise, traced, ways
 from .arrays import ContextArray, check_own
+from .constants import ContextConstant
 from .conversion import Conversion
 from .costs import Costs, Node
 from .graph.plan import KeptGraph
@@ -173,8 +174,9 @@ class LocalExecutor:
         trace = self.trace  # this call's, whatever another thread begins or ends meanwhile
         if trace is not None:
             traced.checked(trace)
-        moves = out.__class__ is ContextArray or any(x.__class__ is ContextArray for x in operands)
-        if moves:  # plans differ by where arrays are
+        kinds = {x.__class__ for x in (*operands, out)}
+        moves = ContextArray in kinds
+        if moves or ContextConstant in kinds:  # plans differ by where they are
             check_own(self, (*operands, out))
             key = (*key, *(getattr(x, "places", None) for x in (*operands, out)))
         inspected = self.inspector is not None and self.inspector.due()

@@ -15,6 +15,7 @@ from sparkle_drv.ops.graph import Graph
 from sparkle_drv.ops.map import settled, sorted_out
 
 from .arrays import ContextArray
+from .constants import ContextConstant
 from .graph import outline
 from .graph.data import Value
 from .graph.outline import Made
@@ -61,7 +62,7 @@ def layout(a: Any, shape: tuple[int, ...], target: str, out: Any) -> None:
 
 def _arrays(**given: Any) -> None:
     for name, x in given.items():
-        if x is not None and not isinstance(x, ContextArray):
+        if x is not None and not isinstance(x, (ContextArray, ContextConstant)):
             staging.operand(name, x)
 
 
@@ -82,7 +83,7 @@ def _value(x: Any) -> Value:
 
 
 def _like(x: Any) -> Any:
-    """What stands for a ContextArray where `ops` looks at shape and dtype."""
-    if not isinstance(x, ContextArray):
+    """What stands for what a Context made where `ops` looks at shape and dtype."""
+    if not isinstance(x, (ContextArray, ContextConstant)):
         return x
     return np.broadcast_to(np.zeros((), x.dtype), x.shape)

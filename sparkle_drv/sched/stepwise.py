@@ -17,6 +17,7 @@ from sparkle_drv.core.device import Device
 from sparkle_drv.ops import staging
 
 from .arrays import ContextArray
+from .constants import ContextConstant
 from .work import Measured
 
 if TYPE_CHECKING:
@@ -90,14 +91,18 @@ def _brought(steps: Steps, x: Any) -> Any:
         if device.uri in x.places:
             return x.on(device.uri)
         return steps.step(IN, lambda: waited(x.on(device.uri)), x.nbytes)
+    if isinstance(x, ContextConstant):
+        if device.uri in x.places:
+            return x.on(device.uri)
+        return steps.step(IN, lambda: x.on(device.uri), x.nbytes)
     if x is None or device.info.unified:  # of a numpy array `ops` may have kept what it makes
         return x
     return steps.step(IN, lambda: device.array(x), x.nbytes)
 
 
-def _fetched(made: Array, out: Any) -> np.ndarray[Any, Any]:
-    """The result on the host."""
-    host = made.numpy()
+def _fetched(made: Any, out: Any) -> np.ndarray[Any, Any]:
+    """The result on the host; an operation of constants alone has brought it there already."""
+    host: np.ndarray[Any, Any] = made.numpy() if isinstance(made, Array) else made
     if out is None:
         return host
     staging.check_out(out, made.shape, made.dtype, None)  # an assignment would broadcast
@@ -111,8 +116,8 @@ def drained(device: Device) -> None:
     queue.fence(queue.submitted).wait()
 
 
-def waited(made: Array) -> Array:
-    """The array, when what fills it has ended."""
-    if made.fence is not None:
+def waited(made: Any) -> Any:
+    """The array, when the launch that fills it has ended; numpy's as it is."""
+    if isinstance(made, Array) and made.fence is not None:
         made.fence.wait()
     return made

@@ -14,7 +14,6 @@ from sparkle_drv.backends.egl import backend as egl
 from sparkle_drv.core import commands
 from sparkle_drv.core.buffer import Buffer
 from sparkle_drv.core.kernel import Kernel
-from sparkle_drv.ops import weights
 
 TURN_S = 0.2  # for a thread that may have to wait for this one
 
@@ -38,23 +37,6 @@ class Fleeting:
 def test_a_buffer_that_is_closed_meanwhile_is_open_or_closed(cpu, look, looks):
     with contextlib.suppress(ValueError):  # that it is closed, and no other error
         look(Buffer(Fleeting(cpu, looks), 0, 8))
-
-
-def test_an_array_that_is_closed_meanwhile_is_open_or_closed(cpu):
-    with cpu.array(np.zeros(4, np.float32)) as a:
-
-        class Closing:
-            looks = 1
-
-            @property
-            def _storage(self):
-                self.looks -= 1
-                return a._storage if self.looks >= 0 else None
-
-        stands = sp.Array.__new__(sp.Array)
-        stands.buffer = Closing()
-        assert weights._state(stands) == a._storage.state
-        assert weights._state(stands) is None
 
 
 @pytest.mark.parametrize("use", [Buffer._host_view, Buffer.export])

@@ -257,30 +257,6 @@ def test_more_shapes_than_places(dev):
                 assert (out == 3).all()
 
 
-def test_weights_are_forgotten_when_their_place_in_the_table_is_lost(dev):
-    rng = np.random.default_rng(0)
-    a, b, other = (rng.standard_normal(s, np.float32) for s in ((8, 512), (512, 512), (512, 512)))
-    b.flags.writeable = False
-    out = np.empty((8, 512), np.float32)
-    for _ in range(3):
-        gemm(dev, a, b, out)
-    assert dev.kept["ops weights"]
-    del dev.kept[products.KEY]
-    gemm(dev, a, other, out)
-    want = out.copy()
-    b.flags.writeable = True
-    b[...] = other
-    assert (
-        dev.kept[products.KEY](a, b, out, None, 0) is False
-    )  # Python has to forget what it packed
-    gemm(dev, a, b, out)
-    assert dev.kept[products.KEY](a, b, out, None, 0) is True
-    b.flags.writeable = False
-    for _ in range(3):
-        gemm(dev, a, b, out)
-        np.testing.assert_allclose(out, want, rtol=1e-3, atol=1e-3)
-
-
 def test_threads(dev):
     wrong = []
 
@@ -307,17 +283,16 @@ def test_puts_that_cannot_be(dev):
     k = dev.kernel("gemm_f32")
     head = products.head_of(k)
     for args in [
-        (16, 1, 1, 1, 0, k, head, False),
-        (0, 1, 1, 1, 0, k, head[:-1], False),
-        (0, 1, 1, 1, 0, k, products.head_of(dev.kernel("conv2d_f32")), False),
-        (0, 1, 1, 1, 0, k, head, False, weakref.ref(dev)),
-        (0, 1, 1, 1, 0, k, head, False, 5),
-        (0, 1, 1, 1, 0, k, head, False, None, weakref.ref(dev)),
+        (16, 1, 1, 1, 0, k, head),
+        (0, 1, 1, 1, 0, k, head[:-1]),
+        (0, 1, 1, 1, 0, k, products.head_of(dev.kernel("conv2d_f32"))),
+        (0, 1, 1, 1, 0, k, head, weakref.ref(dev)),
+        (0, 1, 1, 1, 0, k, head, 5),
     ]:
         with pytest.raises(ValueError, match="put: "):
             table.put(*args)
     with pytest.raises(TypeError):
-        table.put(0, 1, 1, 1, 0, None, head, False)
+        table.put(0, 1, 1, 1, 0, None, head)
     for count in (0, 3, 1 << 20):
         with pytest.raises(ValueError, match="power of two"):
             products.table(dev, count)

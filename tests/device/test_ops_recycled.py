@@ -237,23 +237,6 @@ def test_resized_results(dev):
     assert recycled.kept() > 0
 
 
-def test_constant_results_are_packed_as_weights(dev):
-    """A result owns its data, so that what is made of it once may be kept (ops/weights.py)."""
-    b = ops.map(dev, "0*x + 2", x=np.zeros((512, 512), np.float32))
-    b.flags.writeable = False
-    a = np.ones((64, 512), np.float32)
-    for _ in range(3):
-        assert (ops.gemm(dev, a, b) == 1024).all()
-    assert id(b) in dev.kept["ops weights"]
-    place = at(b)
-    del b
-    b = ops.map(dev, "0*x + 3", x=np.zeros((512, 512), np.float32))  # other contents, same place
-    assert at(b) == place
-    b.flags.writeable = False
-    for _ in range(3):
-        assert (ops.gemm(dev, a, b) == 1536).all()
-
-
 def test_the_best_fit_is_given():
     """The smallest that is large enough, and none that is larger by more than a quarter."""
     sizes = [MIB, MIB + MIB // 8, 2 * MIB]

@@ -8,8 +8,9 @@ import pytest
 from graphkit import F32, check, grown, matrices
 from graphkit import recorder as graph
 
-from sparkle_drv.ops import ref
+from sparkle_drv.ops import constant, ref
 from sparkle_drv.sched import arrays, journal, recording
+from sparkle_drv.sched.constants import ContextConstant
 from sparkle_drv.sched.costs import Reliability
 from sparkle_drv.sched.graph import explain as explain_graph
 from sparkle_drv.sched.graph import run as run_graph
@@ -132,14 +133,14 @@ def test_runs_may_follow_one_another_before_their_results_are_read(made, uris):
 
 
 @pytest.mark.parametrize("uri", BOTH)
-@pytest.mark.parametrize("settled", [True, False])
-def test_a_fused_convolution_moves_less_and_gives_the_same_numbers(made, uri, settled):
+@pytest.mark.parametrize("constant", [True, False])
+def test_a_fused_convolution_moves_less_and_gives_the_same_numbers(made, uri, constant):
     executor = made((uri,))
     chance = np.random.default_rng(7)
     x, w = graphkit.values(chance, 2, 16, 24, 24), graphkit.values(chance, 16, 16, 3, 3)
     b, s = graphkit.values(chance, 16, 1, 1), np.abs(graphkit.values(chance, 16, 1, 1)) + F32(0.1)
-    for constant in (w, b, s):
-        constant.flags.writeable = not settled
+    if constant:
+        w, b, s = (ContextConstant(executor, x) for x in (w, b, s))
     moved, results = [], []
     for fuse in (False, True):
         with graph(executor, fuse) as g:
@@ -216,7 +217,7 @@ def test_what_is_filled_is_no_output_unless_it_is_named(made):
     np.testing.assert_allclose(y.numpy(), a @ b, rtol=1e-5)
 
 
-@pytest.mark.parametrize("weights", ["node", "context", "array", "numpy", "settled"])
+@pytest.mark.parametrize("weights", ["node", "context", "array", "numpy", "constant", "of device"])
 @pytest.mark.parametrize("bias", [False, True])
 @pytest.mark.parametrize("text", ["y + 1", "y * 2", "v - y", "relu(y) * 2", "relu(y * v + 2)"])
 def test_what_a_product_takes_of_a_map_with_weights_of_every_kind(made, weights, bias, text):
@@ -226,18 +227,22 @@ def test_what_a_product_takes_of_a_map_with_weights_of_every_kind(made, weights,
     chance = np.random.default_rng(3)
     a, w = graphkit.values(chance, 5, 6), graphkit.values(chance, 6, 6)
     v, b = np.abs(graphkit.values(chance, 6)) + F32(0.1), graphkit.values(chance, 6)
-    v.flags.writeable = w.flags.writeable = weights != "settled"
     device = executor.devices["cpu"]
     given = w
     if weights == "context":
         given = arrays.empty(executor, device, w.shape, F32, None).fill(w)
     elif weights == "array":
         given = device.array(w)
+    elif weights == "of device":
+        given = constant(device, w)
+    elif weights == "constant":
+        given = ContextConstant(executor, w)
+    held = ContextConstant(executor, v) if weights == "constant" else v
     with graph(executor) as g:
         if weights == "node":
             given = g.gemm(w, np.eye(6, dtype=F32))
         y = g.gemm(a, given, bias=b if bias else None)
-        g.map(text, y=y, **({"v": v} if "v" in text else {}))
+        g.map(text, y=y, **({"v": held} if "v" in text else {}))
     product = a.astype(np.float64) @ w + (b if bias else 0)
     names = {"relu": lambda z: np.maximum(z, 0), "y": product, "v": v}
     for _ in range(3):
@@ -251,10 +256,9 @@ def test_operands_of_every_kind(made, uris):
     a, b, c = matrices()
     x = arrays.empty(executor, last, a.shape, F32, None).fill(a)
     y = executor.devices[uris[0]].array(b)
-    settled = c.copy()
-    settled.flags.writeable = False
+    fixed = ContextConstant(executor, c)
     with graph(executor) as g:
-        z = g.gemm(g.gemm(x, y), settled)
+        z = g.gemm(g.gemm(x, y), fixed)
         g.map("z + t*r", z=z, t=c.T, r=c[0])
     for factor in (1, 3):
         x.fill(a * factor)

@@ -103,7 +103,7 @@ def test_arrays_of_every_kind_and_in_any_place(made, decided):
     want = g.run({x: a})
     count = len(decided)
     fixed = b + 0
-    fixed.flags.writeable = False  # one that would be copied once if it were no input
+    fixed.flags.writeable = False
     for host in (fixed, a[::-1], np.asfortranarray(a)):
         np.testing.assert_allclose(g.run({x: host}), host @ b * 0.5, rtol=1e-5, atol=1e-6)
     assert len(decided) == count

@@ -60,10 +60,8 @@ def together(*works: Callable[[random.Random], None], seconds: float = 100) -> N
         raise errors[0]
 
 
-def some(seed: int, *shape: int, dtype: Any = F32, constant: bool = False) -> Any:
-    made = np.random.default_rng(seed).standard_normal(shape).astype(dtype)
-    made.flags.writeable = not constant
-    return made
+def some(seed: int, *shape: int, dtype: Any = F32) -> Any:
+    return np.random.default_rng(seed).standard_normal(shape).astype(dtype)
 
 
 def agree(found: Any, wanted: Any) -> None:
@@ -71,29 +69,29 @@ def agree(found: Any, wanted: Any) -> None:
 
 
 def test_products_with_weights_that_all_share(dev):
-    """Packed copies of constant weights are made, found, replaced and forgotten by all."""
-    shared = [some(s, s, s, dtype=t, constant=True) for s in SIDES for t in (F32, "d")]
-    lent = [some(i, 64, 48) for i in range(3)]  # now constant, now not: their copies are forgotten
+    """Packed copies are made and found by all; some constants are one thread's own."""
+    shared = [some(s, s, s, dtype=t) for s in SIDES for t in (F32, "d")]
+    constants = [ops.constant(dev, b) for b in shared]
 
     def work(chance):
         for step in range(STEPS):
+            i = chance.randrange(len(shared))
+            b, held = shared[i], constants[i]
             if step % 4 == 3:
-                b = chance.choice(lent)
-                b.flags.writeable = chance.random() < 0.5
-            else:
-                b = chance.choice(shared)
+                held = chance.choice((b, ops.constant(dev, b)))
             m, bias = chance.choice((1, 3, 17, 256)), some(step, b.shape[1], dtype=b.dtype)
             a = some(step, m, b.shape[0], dtype=b.dtype)
             out = np.empty((m, b.shape[1]), b.dtype) if chance.random() < 0.5 else None
             given = bias if chance.random() < 0.5 else None
-            agree(ops.gemm(dev, a, b, out, bias=given), a @ b + (0 if given is None else given))
+            agree(ops.gemm(dev, a, held, out, bias=given), a @ b + (0 if given is None else given))
 
     together(work)
 
 
 def test_convolutions_with_weights_that_all_share(dev):
     shapes = [(4, 3, 3, 3), (16, 8, 1, 1), (8, 8, 3, 3), (32, 32, 3, 3)]
-    shared = [(some(i, *shape, constant=True), shape[2] // 2) for i, shape in enumerate(shapes)]
+    shared = [(some(i, *shape), shape[2] // 2) for i, shape in enumerate(shapes)]
+    constants = [ops.constant(dev, w) for w, _ in shared]
     images = [some(9, n, shape[1], 34, 37) for shape in shapes for n in (1, 2)]
     wanted = [
         ref.conv2d(x, shared[i // 2][0], padding=((shared[i // 2][1],) * 2,) * 2)
@@ -103,7 +101,7 @@ def test_convolutions_with_weights_that_all_share(dev):
     def work(chance):
         for _ in range(STEPS):
             i = chance.randrange(len(images))
-            w, padding = shared[i // 2]
+            w, padding = constants[i // 2], shared[i // 2][1]
             agree(ops.conv2d(dev, images[i], w, padding=padding), wanted[i])
 
     together(work)

@@ -8,6 +8,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "benchmarks"), str(ROOT / "tools")]
 
+import against  # noqa: E402
 import cpu_peers  # noqa: E402
 import tile_model  # noqa: E402
 from _cpu_peers import (  # noqa: E402
@@ -26,8 +27,8 @@ from _cpu_peers import (  # noqa: E402
 )
 
 __all__ = [
-    "ALL", "NAMES", "ROOF", "ROOT", "SMALL", "base", "cases", "child", "cpu_peers", "environment",
-    "figures", "measure", "reference", "report", "roofs", "shows", "station",
+    "ALL", "NAMES", "ROOF", "ROOT", "SMALL", "against", "base", "cases", "child", "cpu_peers",
+    "environment", "figures", "measure", "reference", "report", "roofs", "shows", "station",
     "tile_model",
 ]  # fmt: skip
 

@@ -25,20 +25,21 @@ class Value:
     dtype: np.dtype[Any]
     layout: str | None = None
     kind: str = "made"
-    """"made" by a task, or from outside: "numpy", "settled" (a numpy array that owns its data and
-    is not writeable: it stays as it is, see ops/weights.py), "context" (a ContextArray), or the URI
-    of the device that a core.Array is on. "input": any of them but "settled", each run says.
+    """"made" by a task, or from outside: "numpy", "constant" (a ContextConstant), "context" (a
+    ContextArray), or the URI of the device that a core.Array or a Constant is on. "input": each run
+    tells which of them; a ContextConstant then counts as "context", since the next run may have
+    another.
     """
 
     @property
     def host(self) -> bool:
-        """Is it a numpy array?"""
-        return self.kind in ("numpy", "settled")
+        """Has the host its elements before the graph runs?"""
+        return self.kind in ("numpy", "constant")
 
     @property
-    def settled(self) -> bool:
-        """Is it one that does not change?"""
-        return self.kind == "settled"
+    def constant(self) -> bool:
+        """Can it not change?"""
+        return self.kind == "constant"
 
     @property
     def nbytes(self) -> int:

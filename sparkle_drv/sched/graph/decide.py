@@ -8,11 +8,13 @@ from functools import partial
 from typing import Any
 
 from sparkle_drv.core.array import Array
+from sparkle_drv.ops.constant import Constant
 from sparkle_drv.ops.conv2d import WINOGRAD
 
 from .. import ways
 from ..arrays import ContextArray
 from ..choose import Impossible
+from ..constants import ContextConstant
 from ..costs import Costs
 from ..dag import Schedule
 from ..journal import Journal
@@ -22,10 +24,10 @@ from . import place as graph_place
 from .classes import class_of
 from .data import Task, Value
 from .plan import DeviceMemory, GraphPlan, KeptGraph, Move, TaskPlan
-from .steps import Do, Key, Steps, steps
+from .steps import Do, Steps, steps
 from .traffic import traffic
 
-_BOUND = (Array, ContextArray)
+_BOUND = (Array, Constant, ContextArray)
 
 
 @dataclass
@@ -59,15 +61,12 @@ def decide(
     outputs: frozenset[int],
     given: Mapping[int, Any],
     outs: Mapping[int, Any],
-    there: set[Key],
 ) -> Decided:
-    """The best of `choices`, which do the same, ties by their order; `there`: copies of
-    operands that are kept. Raises Impossible.
-    """
+    """The best of `choices`, which do the same, ties by their order. Raises Impossible."""
     found: list[tuple[Decided, Noted]] = []
     why: Impossible | None = None
     # All that is measured comes first: a replay places by what was known in the end.
-    all_works = [_works(executor, uris, tasks, outputs, given, outs, there) for tasks in choices]
+    all_works = [_works(executor, uris, tasks, outputs, given, outs) for tasks in choices]
     for tasks, works in zip(choices, all_works, strict=True):
         try:
             found.append(_one_way(executor, uris, tasks, works, outputs))
@@ -98,14 +97,13 @@ def _works(
     outputs: frozenset[int],
     given: Mapping[int, Any],
     outs: Mapping[int, Any],
-    there: set[Key],
 ) -> list[Work]:
     """What the tasks amount to; their classes are known afterwards."""
     works = []
     for task in tasks:
         kind, size = class_of(task)
         executor.know(kind, uris)
-        operands = tuple(_operand(v, given, there) for v in task.arrays if v.kind != "made")
+        operands = tuple(_operand(v, given) for v in task.arrays if v.kind != "made")
         place = _out_place(task.out, outputs, given, outs)
         works.append(Work(kind.name, size, operands, task.out.nbytes, place))
     places = {place for work in works for x in work.operands for place in x.places}
@@ -147,12 +145,13 @@ def _on_cpu(executor: LocalExecutor, uri: str) -> bool:
     return executor.devices[uri].info.backend == "cpu"
 
 
-def _operand(value: Value, given: Mapping[int, Any], there: set[Key]) -> Operand:
+def _operand(value: Value, given: Mapping[int, Any]) -> Operand:
     x = given[value.number]
     if isinstance(x, ContextArray):
         return Operand(value.nbytes, frozenset(x.places))
-    home = HOST if value.host else value.kind
-    return Operand(value.nbytes, frozenset({home, *(u for n, u in there if n == value.number)}))
+    if isinstance(x, ContextConstant):
+        return Operand(value.nbytes, frozenset((HOST, *x.places)))
+    return Operand(value.nbytes, frozenset({HOST if value.host else value.kind}))
 
 
 def _out_place(
@@ -203,7 +202,7 @@ def _with_steps(
         stays[do.uri] += sum(v.nbytes for v in task.arrays if v not in task.brought)
     for uri in stays:
         stay = {v for do in order if do.uri == uri for v in tasks[do.task].brought}
-        stay = {v for v in stay if v.kind in ("settled", "context", uri)}
+        stay = {v for v in stay if v.kind in ("constant", "context", uri)}
         stays[uri] += sum(v.nbytes for v in stay)
     memory = {
         uri: DeviceMemory(made.memory[uri].peak_nbytes, made.memory[uri].naive_nbytes, stays[uri])

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from sparkle_drv.ops.graph import Graph
 from sparkle_drv.ops.ref_ops import ELEMENTWISE
 
+from ..constants import ContextConstant
 from .data import Task
 
 Host = npt.NDArray[Any]
@@ -27,7 +28,7 @@ def folded(task: Task, given: Mapping[int, Any]) -> dict[str, Host] | None:
     """
     fold = task.fold
     assert fold is not None
-    names = {name: given[value.number] for name, value in fold.reads.items()}
+    names = {name: _host(given[value.number]) for name, value in fold.reads.items()}
     channels = task.out.shape[task.channels]
     found: dict[str, Host] = {}
     with np.errstate(all="ignore"):
@@ -36,13 +37,13 @@ def folded(task: Task, given: Mapping[int, Any]) -> dict[str, Host] | None:
         if fold.positive and not (scale is None or bool(np.all(scale > 0))):
             return None
         if scale is not None:
-            weights = given[task.reads[task.weights].number]
+            weights = _host(given[task.reads[task.weights].number])
             along = scale.reshape(-1, 1, 1, 1) if task.op == "conv2d" else scale
             made = (weights * along).astype(weights.dtype)
             if not _normal(made, weights):
                 return None
             found[task.weights] = made
-        bias = given[task.reads["bias"].number] if "bias" in task.reads else None
+        bias = _host(given[task.reads["bias"].number]) if "bias" in task.reads else None
         if bias is None and shift is None:
             return found
         total = np.zeros(channels) if bias is None else bias * (1.0 if scale is None else scale)
@@ -50,6 +51,11 @@ def folded(task: Task, given: Mapping[int, Any]) -> dict[str, Host] | None:
         found["bias"] = rounded = total.astype(task.out.dtype)
     # A bias that is no number stays one; one that only its type cannot hold is not taken.
     return None if np.any(np.isfinite(total) & ~np.isfinite(rounded)) else found
+
+
+def _host(given: Any) -> Host:
+    """The elements of a numpy array or a ContextConstant."""
+    return given.host() if isinstance(given, ContextConstant) else given
 
 
 def _each(graph: Graph | None, names: Mapping[str, Host], channels: int) -> Host | None:

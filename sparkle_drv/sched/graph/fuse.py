@@ -161,7 +161,7 @@ def _pays(task: Task, whole: bool) -> bool:
     """
     assert task.fold is not None
     weights = task.reads[task.weights]
-    cheap = weights.settled or SCALING * weights.nbytes <= task.out.nbytes
+    cheap = weights.constant or SCALING * weights.nbytes <= task.out.nbytes
     return task.fold.scale is None or (whole and cheap)
 
 

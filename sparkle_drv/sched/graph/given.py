@@ -11,22 +11,25 @@ import numpy as np
 
 from sparkle_drv.core.array import Array
 from sparkle_drv.ops import check, staging
+from sparkle_drv.ops.constant import Constant
 
 from ..arrays import ContextArray
+from ..constants import ContextConstant
 from ..local import LocalExecutor
 from .data import Value
 
 
 def kind_of(executor: LocalExecutor, name: str, given: Any) -> str:
     """`Value.kind` of what comes from outside."""
-    if isinstance(given, ContextArray):
+    if isinstance(given, (ContextArray, ContextConstant)):
         if not given.of(executor):
-            raise ValueError(f"{name}: it is a ContextArray of another Context")
-    elif isinstance(staging.operand(name, given), np.ndarray):
-        flags = given.flags
-        return "settled" if flags.owndata and not flags.writeable else "numpy"
+            raise ValueError(f"{name}: it is a {type(given).__name__} of another Context")
+    elif not isinstance(given, Constant) and isinstance(staging.operand(name, given), np.ndarray):
+        return "numpy"
     if given.closed:
         raise ValueError(f"{name}: an open array is wanted, this one is closed")
+    if isinstance(given, ContextConstant):
+        return "constant"
     if isinstance(given, ContextArray):
         return "context"
     uri = given.device.uri
@@ -47,13 +50,15 @@ def input_kind(executor: LocalExecutor, value: Value, given: Any, outs: Iterable
         raise ValueError(f"{name}: layout {value.layout} was said, got an array in {layout}")
     if any(overlap(given, out) for out in outs):
         raise ValueError(f"{name}: it is the out of an operation of this graph, too: a cycle")
-    return "numpy" if kind == "settled" else kind
+    return "context" if kind == "constant" else kind
 
 
 def check_out(
     executor: LocalExecutor, value: Value, out: Any, given: Iterable[Any], outs: Iterable[Any]
 ) -> None:
     """Can `out` become this result? `given`, `outs`: what is there already. Raises as `ops`."""
+    if isinstance(out, (Constant, ContextConstant)):
+        raise TypeError(f"out: expected an array, got a {type(out).__name__}")
     kind_of(executor, "out", out)
     if isinstance(out, ContextArray):
         check.same_dtype("out", out.dtype, "the result", value.dtype)

@@ -14,10 +14,12 @@ from typing import Any, NoReturn
 import numpy as np
 
 from sparkle_drv.core.array import Array
+from sparkle_drv.ops.constant import Constant
 from sparkle_drv.ops.fold import Lazy
 from sparkle_drv.ops.map import bind, graph_of
 
 from ..arrays import ContextArray
+from ..constants import ContextConstant
 from ..local import LocalExecutor
 from ..noted import call
 from . import outline
@@ -314,7 +316,7 @@ class TaskGraph:
         return {name: self._operand(name, x) for name, x in there.items()}
 
     def _bound(self, values: dict[str, Any]) -> dict[str, Any]:
-        kinds = (np.ndarray, Array, ContextArray, Node)
+        kinds = (np.ndarray, Array, Constant, ContextArray, ContextConstant, Node)
         return {
             name: self._operand(name, x) if isinstance(x, kinds) else x
             for name, x in values.items()

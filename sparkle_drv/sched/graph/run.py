@@ -1,10 +1,10 @@
 """Runs a recorded graph: fuses, places, moves and runs it, and again. What acts, beside local.py.
 
-The plan is kept between runs, as are the memory of intermediate results and copies of operands that
-do not change; it is made anew when operands are in other places, when weights no longer take what
-was folded into them, when a device fails, and when devices have become faster or slower. Tasks of
-one device are launched one after another on its queue without a wait; a result that another device
-reads is waited for and brought there.
+The plan is kept between runs, as is the memory of intermediate results. It is made anew when
+operands are in other places, when weights no longer take what was folded into them, when a device
+fails, and when devices have become faster or slower. Tasks of one device are launched one after
+another on its queue without a wait; a result that another device reads is waited for and brought
+there.
 """
 
 from __future__ import annotations
@@ -20,9 +20,11 @@ from sparkle_drv.core.array import Array
 from sparkle_drv.core.buffer import Buffer
 from sparkle_drv.core.device import Device
 from sparkle_drv.errors import DeviceLost, KernelFault, OutOfDeviceMemory
+from sparkle_drv.ops.constant import Constant
 
 from .. import ways
 from ..arrays import ContextArray
+from ..constants import ContextConstant
 from ..journal import Journal
 from ..local import LocalExecutor
 from . import task as run_task
@@ -37,7 +39,8 @@ LOOK = 64
 """Once in so many runs it is looked at whether the costs that decided have changed."""
 MOST_PLANS = 16
 """Plans that a graph keeps, for operands in other places each; beyond that all are forgotten."""
-Folded = dict[str, Host]
+Folded = dict[str, Any]
+"""By name, numpy arrays; of constants, ContextConstants."""
 
 
 @dataclass
@@ -46,8 +49,8 @@ class _Asked:
 
     task: Task
     found: Folded | None
-    settled: bool
-    """Will the answer be the same for ever?"""
+    constant: bool
+    """Are all operands constants, so that the answer stays the same?"""
 
 
 class GraphRun:
@@ -73,7 +76,7 @@ class GraphRun:
         """By devices and places of operands; and the journal where the decision stands."""
         self._now: Decided | None = None  # the one that memory is reserved for
         self._arenas: dict[str, Buffer] = {}
-        self._held: dict[tuple[int, str], Array] = {}  # where arenas and kept operands have values
+        self._held: dict[tuple[int, str], Array] = {}  # where arenas have values
         self._at = ""  # the device that is being asked for something
 
     def run(self) -> dict[int, ContextArray]:
@@ -130,7 +133,7 @@ class GraphRun:
             return
         changed = not self._choices
         for asked in self._asked.values():
-            if not asked.settled:
+            if not asked.constant:
                 before, asked.found = asked.found, folded(asked.task, self.given)
                 changed = changed or (before is None) != (asked.found is None)
         if changed:
@@ -154,20 +157,23 @@ class GraphRun:
         assert task.fold is not None
         changed = (value for name, value in task.reads.items() if name in task.folded)
         read = [*task.fold.reads.values(), *changed]
-        found = folded(task, self.given)
-        self._asked[id(task.fold)] = _Asked(task, found, all(v.settled for v in read))
+        found: Folded | None = folded(task, self.given)
+        constant = all(v.constant for v in read)
+        if constant and found is not None:
+            found = {name: ContextConstant(self.executor, x) for name, x in found.items()}
+        self._asked[id(task.fold)] = _Asked(task, found, constant)
         return found is not None
 
     def _plan(self, uris: tuple[str, ...]) -> Decided:
         """What is done, with memory reserved for it."""
-        key = uris, tuple(x.places for x in self.given.values() if isinstance(x, ContextArray))
+        moved = ContextArray, ContextConstant
+        key = uris, tuple(x.places for x in self.given.values() if isinstance(x, moved))
         known = self._plans.get(key)
         if known is None or self._outdated(*known, uris):
             journal = self.executor.journal
-            there = {key for key in self._held if key[0] in self.given}
             with self.executor.deciding:
                 made = decide(
-                    self.executor, uris, self._choices, self.outputs, self.given, self.outs, there
+                    self.executor, uris, self._choices, self.outputs, self.given, self.outs
                 )
             known = made, journal
             if not made.kept.plan.explores:  # else the one that was there is taken again, if any
@@ -207,7 +213,7 @@ class GraphRun:
         kept.runs += 1
         executor.last = kept
         watch = run_task.Watch(executor, kept)
-        now: dict[tuple[int, str], Array] = {}
+        now: dict[tuple[int, str], Any] = {}
         results: dict[int, ContextArray] = {}
         done = 0
         for step in decided.steps.steps:
@@ -224,24 +230,20 @@ class GraphRun:
                 results[task.out.number] = self._delivered(task.out, step.uri, made)
         return results
 
-    def _brought(self, step: Bring, now: Mapping[tuple[int, str], Array]) -> Array:
+    def _brought(self, step: Bring, now: Mapping[tuple[int, str], Any]) -> Any:
+        """An Array of the device, or a Constant."""
         value, uri = step.value, step.uri
         device = self.executor.devices[uri]
         if step.source:
             self._at = step.source
             return self._from(now[value.number, step.source], self._held[value.number, uri])
         x = self.given[value.number]
-        if value.kind == "context":
-            found: Array = x.on(uri)
-            return found
+        if value.kind in ("context", "constant"):
+            return x.on(uri)
         if value.kind == uri:
-            there: Array = x
-            return there
-        if value.settled:
-            kept = self._held.get((value.number, uri))
-            if kept is None:
-                kept = self._held[value.number, uri] = device.array(x, value.layout)
-            return kept
+            return x
+        if isinstance(x, Constant):
+            x = x.array("operand", x.device)
         if isinstance(x, Array):
             self._at = value.kind
             return self._from(x, self._held[value.number, uri])
@@ -257,7 +259,7 @@ class GraphRun:
         return target
 
     def _done(
-        self, task: Task, step: Do, now: Mapping[tuple[int, str], Array], watch: run_task.Watch,
+        self, task: Task, step: Do, now: Mapping[tuple[int, str], Any], watch: run_task.Watch,
         at: int,
     ) -> Array:  # fmt: skip
         device = self.executor.devices[step.uri]
@@ -269,6 +271,9 @@ class GraphRun:
             found = self._asked[id(task.fold)].found
             assert found is not None
             reads.update(found)
+        reads = {
+            n: x.on(step.uri) if isinstance(x, ContextConstant) else x for n, x in reads.items()
+        }
         target = self._target(task, device)
         launch = partial(run_task.run, device, task, reads, target)
         timed = partial(watch.timed, at, step.uri, launch)

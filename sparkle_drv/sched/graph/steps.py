@@ -112,7 +112,7 @@ def _with_memory(
 
 def _elsewhere(step: Bring) -> bool:
     """A core.Array of another device?"""
-    return step.value.kind not in ("numpy", "settled", "context", step.uri)
+    return step.value.kind not in ("numpy", "constant", "context", step.uri)
 
 
 def _over(

@@ -11,6 +11,7 @@ import numpy as np
 from sparkle_drv import ops
 from sparkle_drv.core.array import Array
 from sparkle_drv.core.device import Device
+from sparkle_drv.ops.constant import Constant
 from sparkle_drv.telemetry.trace import Span
 
 from ..local import LocalExecutor, WrongResult
@@ -52,6 +53,8 @@ def run(device: Device, task: Task, reads: Mapping[str, Any], out: Array | None)
 
 def _row(bias: Any) -> Any:
     """A bias as a row, whatever axis it was along."""
+    if isinstance(bias, Constant):
+        bias = bias.array("bias", bias.device)
     return bias if bias is None or bias.ndim == 1 else bias.reshape(-1)
 
 

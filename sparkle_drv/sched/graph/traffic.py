@@ -3,7 +3,7 @@
 Each array that a task reads counts once, what it makes once. What `ops` does beside that is counted
 too: off the cpu device a map copies operands that are broadcast, and a reduction of an expression
 writes the map and reads it again; a change of layout from or to NHWC and a blocked one goes
-through NCHW; a fold (fold.py) reads and writes the weights, unless they are settled, in each run.
+through NCHW; a fold (fold.py) reads and writes the weights in each run, unless they are constant.
 Room for an algorithm's own use (im2col, packed weights) is not counted.
 """
 
@@ -35,7 +35,7 @@ def traffic(task: Task, on_cpu: bool) -> Traffic:
     writes = task.out.nbytes
     if task.fold is not None:
         weights = task.reads[task.weights]
-        if task.fold.scale is not None and not weights.settled:
+        if task.fold.scale is not None and not weights.constant:
             reads += weights.nbytes
             writes += weights.nbytes
         reads += sum(v.nbytes for v in task.fold.reads.values() if v not in arrays)

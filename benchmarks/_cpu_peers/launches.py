@@ -1,0 +1,49 @@
+"""What a launch costs its caller: a kernel that does nothing, or next to nothing, to its end.
+
+Rows of benchmarks/against.py. Only names that every version of the package has are used. Called by
+sparkle.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+from typing import Any
+
+from .base import Named, Way
+from .cases import Launch
+
+EACH = 64
+"""Elements that the kernel writes: too few to take time."""
+
+
+def ways(row: Launch, dev: Any) -> Iterable[Named]:
+    """The one way of a row."""
+    return [("checked", partial(_way, row.name, dev))]
+
+
+def _way(name: str, dev: Any) -> Way:
+    import sparkle_drv
+
+    kernel, queue = dev.kernel("fill_f32"), dev.default_queue
+    made = dev.buffer(4 * EACH)
+    names: dict[str, Any] = {"q": queue, "k": kernel, "y": made, "n": EACH}
+
+    def result() -> None:
+        if (made.read("f4", EACH) != 1).any():
+            raise ValueError(f"{name}: the kernel has not written what it should")
+
+    def poison() -> None:
+        made.write(made.read("f4", EACH) * 0)
+
+    if name == "launch one":
+        statement = "q.launch(k, y, 1.0, n, groups=(1,)).wait()"
+    elif name == "launch prepared":
+        names["go"] = queue.prepare(kernel, made, 1.0, EACH, groups=(1,))
+        statement = "q.fence(go()).wait()"
+    else:
+        names["c"] = sparkle_drv.Commands()
+        for _ in range(int(name.rpartition(" ")[2])):
+            names["c"].dispatch(kernel, made, 1.0, EACH, groups=(1,))
+        statement = "q.submit(c).wait()"
+    return Way(statement, names, result, poison=poison)

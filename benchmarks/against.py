@@ -1,0 +1,232 @@
+"""Is this checkout slower than an earlier commit? Both are measured in turn, row by row.
+
+REV is built apart, under build/against/<commit>, from what git has of it. Two processes, one for
+each build, are pinned to the same CPUs and take turns, a sample each in an order that is drawn anew
+every round; each result is compared with float64 before it is timed. So what disturbs the machine
+disturbs both. A ratio is a median of this checkout over one of REV, with a bootstrap interval of
+95 %: above 1 this checkout is slower.
+
+    python benchmarks/against.py HEAD~1                     # rows of cpu_peers.py, and launches
+    python benchmarks/against.py main 'gemm f32' '^launch'  # rows whose names match
+    python benchmarks/against.py v1 --check 1.03            # exit 3 if a row is slower for certain
+
+Weights are `ops.constant` in a build that has it, and read-only arrays in one that has not.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
+from _hop import hop
+
+if "sparkle_drv" not in sys.modules:  # imported by a test: there is nowhere to go
+    hop()
+
+import argparse
+import contextlib
+import os
+import re
+import subprocess
+import tarfile
+import tempfile
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from _bench import stats
+from _bench.problems import FAILED, OK, REGRESSION, USAGE, UsageError
+from _cpu_peers import OURS, cases, environment, figures, measure, reference
+from _cpu_peers.station import Lost, Station
+
+ROOT = Path(__file__).resolve().parents[1]
+BUILDS = ROOT / "build" / "against"
+BUILD_S = 900.0
+"""Most that a build may take: some 70 s on two cores."""
+BEFORE = "before"
+
+
+def commit(rev: str) -> str:
+    """The whole name of a commit. Raises UsageError."""
+    command = ["git", "rev-parse", "--verify", "--quiet", f"{rev}^{{commit}}"]
+    found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    if found.returncode:
+        raise UsageError(f"REV: expected a commit of this repository, got {rev!r}")
+    return found.stdout.strip()
+
+
+def built(sha: str) -> Path:
+    """The folder of a commit with its extensions, built there once. Raises UsageError."""
+    where = BUILDS / sha
+    stamp = where / "built"
+    if stamp.exists():
+        return where
+    where.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryFile() as packed:
+        subprocess.run(["git", "archive", sha], cwd=ROOT, stdout=packed, check=True)
+        packed.seek(0)
+        with tarfile.open(fileobj=packed) as archive:
+            archive.extractall(where, filter="data")
+    print(f"# building {sha[:12]} in {where}", file=sys.stderr, flush=True)
+    command = [sys.executable, "setup.py", "--quiet", "build_ext", "--inplace"]
+    done = subprocess.run(
+        command, cwd=where, capture_output=True, text=True, check=False, timeout=BUILD_S
+    )
+    if done.returncode:
+        raise UsageError(f"REV: {sha[:12]} does not build here:\n{done.stderr[-2000:]}")
+    stamp.touch()
+    return where
+
+
+class Build:
+    """A Station by the name of its build: both run the same peer, ours."""
+
+    def __init__(
+        self, name: str, package: Path, threads: int, cpus: Sequence[int], folder: Path
+    ) -> None:
+        self.name = name
+        own = folder / name
+        (own / "home").mkdir(parents=True)
+        paths = [ROOT / "benchmarks", package]
+        env = environment.cleaned(os.environ, threads, own / "home", paths)
+        _check_package(package, env, own)
+        self._station = Station(OURS, threads, cpus, env, own)
+
+    def ask(self, do: str, **request: Any) -> dict[str, Any]:
+        """As Station.ask."""
+        return self._station.ask(do, **request)
+
+    def close(self) -> None:
+        """End the process."""
+        self._station.close()
+
+
+def _check_package(package: Path, env: dict[str, str], cwd: Path) -> None:
+    """Is it this build that a child imports, and not an installed one?"""
+    command = [sys.executable, "-c", "import sparkle_drv; print(sparkle_drv.__file__)"]
+    found = subprocess.run(
+        command, env=env, cwd=cwd, capture_output=True, text=True, check=True, timeout=60
+    )
+    there = Path(found.stdout.strip()).parents[1]
+    if there.resolve() != package.resolve():
+        raise UsageError(f"expected the package of {package}, a child imports that of {there}")
+
+
+def chosen(patterns: Sequence[str]) -> list[cases.Case | cases.Launch]:
+    """The rows whose names match one of the patterns; without patterns all. Raises UsageError."""
+    every: list[cases.Case | cases.Launch] = [*cases.all_cases().values(), *cases.LAUNCHES.values()]
+    try:
+        wanted = [re.compile(pattern) for pattern in patterns]
+    except re.error as error:
+        raise UsageError(f"NAME: expected a regular expression, got {error.pattern!r}") from None
+    found = [c for c in every if not wanted or any(w.search(c.name) for w in wanted)]
+    if not found:
+        raise UsageError(f"NAME: no row matches {', '.join(patterns)}")
+    return found
+
+
+def compared(
+    of: Any, builds: Sequence[Build], settings: measure.Settings, folder: Path
+) -> dict[str, Any]:
+    """A row: the ways of this checkout, each with its time and its ratio, or why there is none."""
+    given: dict[str, Any] = {}
+    want = np.empty(0)
+    if isinstance(of, cases.Case):
+        given = reference.operands(of, settings.seed)
+        want = reference.expected(of, given)
+    reference.write(given, folder)
+    ways = measure.case(of, builds, settings, folder, want)
+    for file in folder.glob("?.npy"):
+        file.unlink()
+    samples = figures.timed({"ways": ways})
+    row: dict[str, Any] = {"case": of.name, "ways": {}}
+    for key, entry in ways.items():
+        build, _, way = key.partition(" ")
+        if build != OURS:
+            continue
+        then = f"{BEFORE} {way}"
+        if key in samples and then in samples:
+            low, high = stats.ratio_interval(samples[then], samples[key])
+            now_ns, then_ns = float(np.median(samples[key])), float(np.median(samples[then]))
+            row["ways"][way] = {
+                "now_ns": now_ns, "then_ns": then_ns, "ratio": now_ns / then_ns,
+                "low": low, "high": high,
+            }  # fmt: skip
+        else:
+            there = ways.get(then, {"verdict": "there is no such way"})
+            row["ways"][way] = {"why": f"now {_said(entry)}; before {_said(there)}"}
+    return row
+
+
+def _said(entry: dict[str, Any]) -> str:
+    return " ".join(filter(None, (entry["verdict"], entry.get("why", ""))))
+
+
+def told(row: dict[str, Any]) -> Iterator[str]:
+    """The lines of a row."""
+    for way, found in row["ways"].items():
+        name = f"{row['case']:38} {way:8}"
+        if "why" in found:
+            yield f"{name} {found['why']}"
+            continue
+        yield (
+            f"{name} {found['then_ns'] / 1e3:12.2f} us {found['now_ns'] / 1e3:12.2f} us"
+            f"  {found['ratio']:6.3f}  {found['low']:6.3f} to {found['high']:6.3f}"
+        )
+
+
+def parser() -> argparse.ArgumentParser:
+    """What may be said."""
+    top = argparse.ArgumentParser(
+        prog="against.py", description=(__doc__ or "").splitlines()[0],
+        epilog="exit codes: 0 well, 1 a row has no ratio, 2 usage, 3 with --check: a row is slower",
+    )  # fmt: skip
+    top.add_argument("rev", metavar="REV", help="the commit to compare with")
+    top.add_argument("names", metavar="NAME", nargs="*", help="regular expressions; default: all")
+    top.add_argument("--threads", type=int, default=1, help="default: %(default)s")
+    top.add_argument("--seconds", type=float, default=2.0, help="of a row; default: %(default)g")
+    top.add_argument("--rounds", type=int, default=30, help="at most, of a row")
+    top.add_argument("--check", type=float, metavar="RATIO", help="exit 3 above it for certain")
+    return top
+
+
+def run(args: argparse.Namespace) -> int:
+    """Measures and prints; the exit code."""
+    allowed = sorted(os.sched_getaffinity(0))
+    if not 1 <= args.threads <= len(allowed):
+        raise UsageError(f"--threads: expected 1 to {len(allowed)}, got {args.threads}")
+    wanted, package = chosen(args.names), built(commit(args.rev))
+    fewest = max(2, min(measure.FEWEST, args.rounds))
+    settings = measure.Settings(args.seconds, fewest, max(fewest, args.rounds))
+    lost, slower = 0, []
+    with contextlib.ExitStack() as stack:
+        name = stack.enter_context(tempfile.TemporaryDirectory(prefix="sparkle-against-"))
+        builds = []
+        for build, where in ((OURS, ROOT), (BEFORE, package)):
+            made = Build(build, where, args.threads, allowed[-args.threads :], Path(name))
+            stack.callback(made.close)
+            builds.append(made)
+        print(f"# {'row':36} way             before          now   ratio")
+        for case in wanted:
+            row = compared(case, builds, settings, Path(name))
+            print(*told(row), sep="\n", flush=True)
+            ratios = [found for found in row["ways"].values() if "ratio" in found]
+            lost += not ratios
+            slower += [case.name for r in ratios if args.check and r["low"] > args.check]
+    for slow in dict.fromkeys(slower):
+        print(f"# slower: {slow}")
+    return REGRESSION if slower else FAILED if lost else OK
+
+
+def main(argv: Sequence[str]) -> int:
+    """The exit code."""
+    try:
+        return run(parser().parse_args(argv))
+    except (UsageError, Lost) as error:
+        print(f"against.py: {error}", file=sys.stderr)
+        return USAGE
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,144 @@
+"""ContextConstant: a private copy of an array for all devices of a Context.
+
+The host has a copy, and each device makes one of that when a call first reads it there
+(ops/constant.py). Called by context.py, and by whatever brings operands to a device.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+
+from sparkle_drv.core.shaped import Shaped
+from sparkle_drv.ops import staging
+from sparkle_drv.ops.constant import Constant
+
+if TYPE_CHECKING:
+    from .local import LocalExecutor
+
+
+class ContextConstant(Shaped):
+    """`Context.constant` makes them. `shape`, `dtype`, `layout`, `nbytes` are those of the source.
+
+    Operations and graphs of its Context take it as they take a numpy array. `places` says which
+    devices have a copy by now. It gives out copies only: `numpy()` and `__array__`. Several threads
+    may use it at once. After `close`, which is idempotent, whatever reads it raises ValueError.
+    """
+
+    __slots__ = (
+        "__weakref__", "_executor", "_host", "_lock", "_there", "closed", "dtype", "layout",
+        "nbytes", "shape",
+    )  # fmt: skip
+
+    def __init__(self, executor: LocalExecutor, w: Any) -> None:
+        self.layout = getattr(w, "layout", None)
+        if isinstance(w, (Constant, ContextConstant)) or staging.of_context(w):
+            w = w.__array__()
+        self._host = np.array(staging.operand("w", w), order="C", copy=True)
+        self._host.flags.writeable = False
+        self.shape, self.dtype, self.nbytes = self._host.shape, self._host.dtype, self._host.nbytes
+        self._executor = executor
+        self._there: dict[str, Constant] = {}
+        self._lock = threading.RLock()  # re-entrant: a signal's handler may close it
+        self.closed = False
+
+    def __repr__(self) -> str:
+        where = "closed" if self.closed else f"on {', '.join(('host', *self._there))}"
+        return f"<ContextConstant {self.dtype}{list(self.shape)} {where}>"
+
+    def __enter__(self) -> ContextConstant:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __reduce_ex__(self, _: object) -> NoReturn:
+        raise TypeError("a ContextConstant is not copied or pickled: take its numpy()")
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """URIs of the devices that have a copy."""
+        return tuple(self._there)
+
+    def of(self, executor: LocalExecutor) -> bool:
+        """Is it a constant of this executor's Context?"""
+        return self._executor is executor
+
+    def on(self, device: str) -> Constant:
+        """The Constant on a device of this Context, made now if it is not there.
+
+        Raises ValueError (closed, no such device), TypeError (no text), and what the device does.
+        """
+        self._open()
+        found = self._there.get(device) if isinstance(device, str) else None
+        if found is None:
+            with self._lock:
+                found = self._made(device)
+        return found
+
+    def _made(self, uri: Any) -> Constant:
+        self._open()  # another thread may have closed it meanwhile
+        if not isinstance(uri, str):
+            raise TypeError(f"device: expected a URI as text, got {uri!r}")
+        device = self._executor.devices.get(uri)
+        if device is None:
+            uris = ", ".join(self._executor.devices)
+            raise ValueError(f"device: expected one of {uris}, got {uri!r}")
+        found = self._there.get(uri)
+        if found is None:
+            made = Constant(device.array(self._host, self.layout))
+            found = made
+            self._there = {**self._there, uri: made}
+        return found
+
+    def host(self) -> np.ndarray[Any, Any]:
+        """The elements themselves, read-only, for reading only. Raises ValueError (@private)."""
+        self._open()
+        return self._host
+
+    def numpy(self) -> np.ndarray[Any, Any]:
+        """A copy of the elements. Raises ValueError (closed)."""
+        made: np.ndarray[Any, Any] = self.host().copy()
+        return made
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        if copy is False:
+            raise ValueError("a ContextConstant gives out copies only, got copy=False")
+        made: np.ndarray[Any, Any] = self.host().astype(self.dtype if dtype is None else dtype)
+        return made
+
+    def _open(self) -> None:
+        if self.closed:
+            raise ValueError("expected an open ContextConstant, got a closed one")
+
+    def close(self) -> None:
+        """Free all copies; idempotent."""
+        with self._lock:
+            self.closed = True
+            there, self._there = self._there, {}
+            for copy in there.values():
+                copy.close()
+            self._host = np.empty(0, self.dtype)
+
+
+Run = Callable[[Any, Sequence[Any], Any], Any]
+"""(device, operands, out) -> what ops returned."""
+
+
+def placed(*operands: Any) -> Callable[[Run], Run]:
+    """Decorates a Run of these operands: each ContextConstant becomes a constant of the device."""
+
+    def decorated(run: Run) -> Run:
+        if not any(isinstance(x, ContextConstant) for x in operands):
+            return run
+
+        def on_device(dev: Any, given: Sequence[Any], target: Any) -> Any:
+            there = [x.on(dev.uri) if isinstance(x, ContextConstant) else x for x in given]
+            return run(dev, there, target)
+
+        return on_device
+
+    return decorated

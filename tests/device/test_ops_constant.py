@@ -1,0 +1,313 @@
+"""Constants: private copies, packed once for each plan, taken wherever arrays are."""
+
+import copy
+import gc
+import importlib
+import pickle
+import threading
+
+import numpy as np
+import pytest
+
+import sparkle_drv as sp
+from sparkle_drv.ops import conv2d, gemm, ref
+from sparkle_drv.ops.conv2d import Conv2d
+from sparkle_drv.ops.gemm import Gemm
+
+constant = sp.ops.constant
+MOST = importlib.import_module("sparkle_drv.ops.constant").MOST
+
+
+@pytest.fixture
+def dev():
+    with sp.open("cpu") as device:
+        yield device
+
+
+@pytest.fixture(params=["cpu", "egl:0", "emu:gfx1100"])
+def each_dev(request, opened):
+    return opened(request.param)
+
+
+@pytest.fixture
+def ctx():
+    with sp.init(["cpu"], profile=False) as context:
+        yield context
+
+
+def normal(seed, *shape, dtype=np.float32):
+    return np.random.default_rng(seed).standard_normal(shape).astype(dtype)
+
+
+def agree(found, wanted):
+    np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=1e-3)
+
+
+def test_it_is_a_copy_of_any_source(each_dev, ctx):
+    device = each_dev
+    w = normal(1, 30, 40)
+    held = device.array(w)
+    spread = np.repeat(w, 2, 1)[:, ::2]
+    moved = ctx.array(w.shape, w.dtype).fill(w)
+    other = constant(ctx.device, w)
+    for given in (w, w.T.copy().T, spread, w[::-1][::-1], held, moved, other, w.view(Sub)):
+        with constant(device, given) as made:
+            assert (made.shape, made.dtype, made.nbytes) == (w.shape, w.dtype, w.nbytes)
+            assert (made.ndim, made.size, len(made)) == (2, 1200, 30)
+            np.testing.assert_array_equal(made.numpy(), w)
+            np.testing.assert_array_equal(np.asarray(made), w)
+            agree(gemm(device, w.T.copy(), made), w.T @ w)
+    held.close()
+
+
+class Sub(np.ndarray):
+    pass
+
+
+def test_nothing_that_it_gives_can_change_it(dev):
+    w = normal(1, 300, 300)
+    made, wanted = constant(dev, w), w.copy()
+    w[:] = 0
+    given = made.numpy(), np.asarray(made), np.array(made)
+    for x in given:
+        x[:] = 0
+    np.testing.assert_array_equal(made.numpy(), wanted)
+    for name in ("buffer", "address", "map", "__dlpack__", "__array_interface__", "view", "write"):
+        assert not hasattr(made, name), name
+    with pytest.raises(TypeError):
+        memoryview(made)
+    with pytest.raises(ValueError, match="copies only"):
+        made.__array__(copy=False)
+    for steal in (copy.copy, copy.deepcopy, pickle.dumps):
+        with pytest.raises(TypeError, match="take its numpy"):
+            steal(made)
+    agree(gemm(dev, wanted, made), wanted @ wanted)
+
+
+def test_the_second_call_goes_without_python(dev, monkeypatch):
+    """And a constant's table has room for several shapes of the other operand."""
+    b, w = normal(1, 300, 200), normal(2, 16, 16, 3, 3)
+    for held_b in (constant(dev, b), constant(dev, b.astype("f8"))):
+        held_w = constant(dev, w)
+        left = [normal(m, m, 300).astype(held_b.dtype) for m in (1, 8, 33)]
+        images = [normal(h, 2, 16, h, h) for h in (6, 9)]
+        for a in left:
+            gemm(dev, a, held_b)
+        for x in images:
+            conv2d(dev, x, held_w, padding=1)
+        with monkeypatch.context() as patch:
+            for kind in (Gemm, Conv2d):
+                patch.setattr(kind, "__call__", None)
+            for a in left:
+                out = np.empty((len(a), 200), a.dtype)
+                assert gemm(dev, a, held_b, out) is out
+                agree(out, a @ b)
+                agree(gemm(dev, a, held_b, activation="relu"), np.maximum(a @ b, 0))
+            for x in images:
+                wanted = ref.conv2d(x, w, padding=((1, 1), (1, 1)))
+                agree(conv2d(dev, x, held_w, padding=1), wanted)
+
+
+def test_in_every_place_of_an_operation(each_dev):
+    device = each_dev
+    a, b, bias = normal(1, 20, 30), normal(2, 30, 40), normal(3, 40)
+    x, w, each = normal(4, 1, 6, 7, 7), normal(5, 8, 6, 3, 3), normal(6, 8)
+    A, B, D, X, W, E = (constant(device, given) for given in (a, b, bias, x, w, each))
+    image = ref.conv2d(x, w, each)
+    for left, right, row in ((A, b, None), (a, B, bias), (A, B, D), (a, b, D)):
+        wanted = a @ b + (0 if row is None else bias)
+        found = gemm(device, left, right, bias=row)
+        assert type(found) is np.ndarray
+        agree(found, wanted)
+    for pixels, filters, row in ((X, w, each), (x, W, each), (X, W, E)):
+        found = conv2d(device, pixels, filters, row)
+        assert type(found) is np.ndarray
+        agree(found, image)
+    with device.array(a) as held, gemm(device, held, B, bias=D) as made:
+        assert isinstance(made, sp.Array)
+        agree(made.numpy(), a @ b + bias)
+    with device.array(b) as held, gemm(device, A, held) as made:
+        agree(made.numpy(), a @ b)
+    with device.array(x) as held, conv2d(device, held, W, E) as made:
+        agree(made.numpy(), image)
+    agree(sp.ops.map(device, "relu(a*x + y)", a=2.0, x=A, y=normal(7, 20, 30)),
+          np.maximum(2 * a + normal(7, 20, 30), 0))  # fmt: skip
+    with device.array(a) as held, sp.ops.map(device, "x - y", held, A) as made:
+        assert not made.numpy().any()
+    agree(sp.ops.reduce(device, A, axis=1), a.sum(1))
+    agree(sp.ops.reduce(device, "x*y", x=A, y=a), (a * a).sum())
+    agree(sp.ops.layout(device, X, "NHWC"), x.transpose(0, 2, 3, 1))
+    for held in (A, B, D, X, W, E):
+        held.close()
+
+
+def test_plans(each_dev):
+    device = each_dev
+    a, b, x, w, each = (
+        normal(1, 20, 300), normal(2, 300, 260), normal(3, 1, 16, 9, 9), normal(4, 24, 16, 3, 3),
+        normal(5, 24),
+    )  # fmt: skip
+    B, W, E = (constant(device, given) for given in (b, w, each))
+    image = ref.conv2d(x, w, each)
+    held = device.array(a), device.empty((20, 260), np.float32)
+    for plan, right in (
+        (gemm.plan(device, 20, 260, 300, b=B), None),
+        (gemm.plan(device, 20, 260, 300), B),
+    ):
+        plan(held[0], right, held[1]).wait()
+        agree(held[1].numpy(), a @ b)
+        go = plan.bind(held[0], right, held[1])
+        go()
+        agree(held[1].numpy(), a @ b)
+    plan = conv2d.plan(device, x.shape, W, E)
+    pixels, made = device.array(x), device.empty(plan.out_shape, np.float32)
+    plan(pixels, made).wait()
+    agree(made.numpy(), image)
+    for given in (B, W, E):
+        given.close()
+    with pytest.raises(ValueError, match="closed"):
+        plan(pixels, made)
+    for given in (*held, pixels, made):
+        given.close()
+
+
+@pytest.mark.parametrize("kind", ["numpy", "Array"])
+def test_plans_copy_arrays(dev, kind):
+    """Later changes of weights and of a bias do not reach a plan."""
+    b, w, each, x, a = (
+        normal(1, 300, 260), normal(2, 24, 16, 3, 3), normal(3, 24), normal(4, 1, 16, 9, 9),
+        normal(5, 20, 300),
+    )  # fmt: skip
+    product, image = a @ b, ref.conv2d(x, w, each)
+    if kind == "Array":
+        b, w, each = dev.array(b), dev.array(w), dev.array(each)
+    plans = gemm.plan(dev, 20, 260, 300, b=b), conv2d.plan(dev, x.shape, w, each)
+    for given in (b, w, each):
+        np.asarray(given)[...] = 0
+    out, y = np.empty((20, 260), np.float32), np.empty(plans[1].out_shape, np.float32)
+    plans[0](a, None, out).wait()
+    plans[1](x, y).wait()
+    agree(out, product)
+    agree(y, image)
+
+
+def test_a_bias_and_numbers_are_read_in_each_call(dev):
+    a, b, x, w = normal(1, 8, 8), normal(2, 8, 8), normal(3, 1, 4, 6, 6), normal(4, 8, 4, 1, 1)
+    bias, number = normal(5, 8), np.float32(1.5).reshape(())
+    plan, out = gemm.plan(dev, 8, 8, 8), np.empty((8, 8), np.float32)
+    for step in range(4):
+        bias.flags.writeable = True
+        bias[step] = 100
+        bias.flags.writeable = False
+        number = np.array(step, np.float32)
+        for _ in range(2):
+            agree(gemm(dev, a, b, bias=bias), a @ b + bias)
+            agree(conv2d(dev, x, w, bias), ref.conv2d(x, w, bias))
+            plan(a, b, out, bias).wait()
+            agree(out, a @ b + bias)
+            agree(sp.ops.map(dev, "x*s + y", x=a, s=number, y=bias), a * step + bias)
+
+
+def test_a_closed_one_is_refused_everywhere(dev, ctx):
+    a, b = normal(1, 20, 300), normal(2, 300, 260)
+    held = constant(dev, b)
+    gemm(dev, a, held)
+    held.close()
+    held.close()
+    assert held.closed
+    assert "closed" in repr(held)
+    for use in (
+        lambda: gemm(dev, a, held),
+        lambda: gemm(dev, held, a),
+        lambda: gemm.plan(dev, 20, 260, 300, b=held),
+        lambda: gemm.plan(dev, 20, 260, 300)(a, held, np.empty((20, 260), np.float32)),
+        lambda: conv2d(dev, a[None, None], held),
+        lambda: sp.ops.map(dev, "x", x=held),
+        lambda: sp.ops.reduce(dev, held),
+        lambda: constant(dev, held),
+        held.numpy,
+        lambda: ctx.gemm(a, held),
+    ):
+        with pytest.raises(ValueError, match="closed"):
+            use()
+
+
+def test_wrong_arguments_are_refused(dev, each_dev):
+    w = normal(1, 8, 8)
+    for wrong in ([1.0], None, 3, np.ma.array(w), np.array([object()])):
+        with pytest.raises(TypeError):
+            constant(dev, wrong)
+    with pytest.raises(TypeError, match="dev"):
+        constant(None, w)
+    with constant(dev, w) as held:
+        with pytest.raises(TypeError, match="out"):
+            gemm(dev, w, w, held)
+        with pytest.raises(ValueError, match="expected a Constant of"):
+            gemm(each_dev, w, held)
+        with pytest.raises(TypeError, match="b: "):
+            gemm(dev, w.astype("f8"), held)
+        with pytest.raises(ValueError, match="b: shape"):
+            gemm(dev, w[:, :7], held)
+    gone = dev.array(w)
+    gone.close()
+    with pytest.raises(ValueError, match="open Array"):
+        constant(dev, gone)
+
+
+def test_a_closed_device(dev):
+    held = constant(dev, normal(1, 8, 8))
+    gemm(dev, np.ones((8, 8), np.float32), held)
+    dev.close()
+    with pytest.raises((sp.errors.DeviceLost, ValueError)):
+        gemm(dev, np.ones((8, 8), np.float32), held)
+    held.close()
+
+
+def test_a_new_default_queue(dev):
+    a, b = normal(1, 20, 300), normal(2, 300, 260)
+    held = constant(dev, b)
+    for _ in range(2):
+        for _ in range(2):
+            agree(gemm(dev, a, held), a @ b)
+        dev.default_queue.close()
+
+
+def test_its_memory_ends_with_it(dev):
+    a = normal(1, 20, 300)
+    gemm(dev, a, constant(dev, normal(2, 300, 260)))
+    gc.collect()
+    before = dev.live_counts()["buffers"]
+    held = constant(dev, normal(2, 300, 260))
+    for _ in range(2):
+        gemm(dev, a, held)
+    assert dev.live_counts()["buffers"] > before
+    held.close()
+    assert dev.live_counts()["buffers"] == before
+
+
+def test_images_of_many_sizes_keep_a_few_packed_copies(dev):
+    held, w = constant(dev, normal(1, 8, 8, 3, 3)), normal(1, 8, 8, 3, 3)
+    for side in range(4, 4 + 3 * MOST):
+        x = normal(side, 1, 8, side, side)
+        agree(conv2d(dev, x, held), ref.conv2d(x, w))
+        assert len(held._blobs) <= MOST
+
+
+def test_several_threads_pack_it_once(dev):
+    a, b = normal(1, 64, 400), normal(2, 400, 400)
+    held, wrong, wanted = constant(dev, b), [], normal(1, 64, 400) @ b
+    at_once = threading.Barrier(4)
+
+    def work():
+        at_once.wait(10)
+        for _ in range(20):
+            if not np.allclose(gemm(dev, a, held), wanted, atol=1e-3):
+                wrong.append(1)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert not wrong
+    assert len(held._blobs) == 1
