@@ -102,7 +102,10 @@ class Gauges:
     settings: Settings
     best: Roof = field(default_factory=Roof)
     _made: dict[str, Gauge | None] = field(default_factory=dict)
-    _stack: ExitStack = field(default_factory=ExitStack)
+    stack: ExitStack = field(default_factory=ExitStack)
+
+    def __post_init__(self) -> None:
+        self.stack.callback(self._made.clear)
 
     def of(self, kind: str) -> list[Gauge]:
         """The kernels of a roof: "f32", "f64", "copy" or "read". Those that the device lacks, has
@@ -135,9 +138,9 @@ class Gauges:
                 return None
         if size == "iters":
             with self._bound(kernel, at) as bound:
-                scale = timing.SAMPLE_NS / timing.estimate(bound)
+                scale = timing.SAMPLE_NS / max(timing.estimate(bound), 1.0)
             at = {**at, size: max(SMALL, int(int(at[size]) * scale))}
-        bound = self._stack.enter_context(self._bound(kernel, at))
+        bound = self.stack.enter_context(self._bound(kernel, at))
         self._fill(bound)
         lasts_ns = timing.estimate(bound)  # launches it, too, after which it has told its flops
         work = bound.flops() if bound.job.flops_output else bound.job.nbytes
@@ -155,10 +158,6 @@ class Gauges:
             operand = guarded.operand
             values = fills.signed(rng, (1 << 14,), operand.dtype, 0)
             guarded.view.write(np.resize(values, operand.shape))
-
-    def close(self) -> None:
-        self._made.clear()
-        self._stack.close()
 
     def complete(self) -> None:
         """Measures those roofs, for a drawing of all, that no row has met."""
@@ -190,21 +189,12 @@ def gauges(
     device: sp.Device, manifest: Mapping[str, Any], settings: Settings
 ) -> Iterator[Gauges | None]:
     """The gauges of a device while it is open; None where times mean nothing."""
-    import sparkle_drv as sp
-
     if device.info.emulated:
         yield None
         return
     made = Gauges(device, manifest, settings)
-    try:
+    with made.stack:  # it hands a failure to each Bound, which then waits for nothing that is stuck
         yield made
-    except sp.FenceTimeout:
-        raise  # what never ends holds its memory: closing would wait for it
-    except BaseException:
-        made.close()
-        raise
-    else:
-        made.close()
 
 
 def shares(bound: Bound, sampler: Sampler, sample_ns: float, known: Gauges) -> list[Share]:
