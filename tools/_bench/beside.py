@@ -104,6 +104,9 @@ class Gauges:
     _made: dict[str, Gauge | None] = field(default_factory=dict)
     stack: ExitStack = field(default_factory=ExitStack)
 
+    def __post_init__(self) -> None:
+        self.stack.callback(self._made.clear)
+
     def of(self, kind: str) -> list[Gauge]:
         """The kernels of a roof: "f32", "f64", "copy" or "read". Those that the device lacks, has
         no memory for or computes wrongly are left out.
