@@ -133,8 +133,10 @@ def test_a_replay_knows_which_probes_failed(opened, tmp_path):
 
 
 def test_a_clock_that_stands_still_is_no_measure():
+    dev = types.SimpleNamespace(info=types.SimpleNamespace(unified=False))
+
     def one(dev, i):
         return (lambda: types.SimpleNamespace(fence=None)), 8.0**i
 
     with pytest.raises(probe.NoTimes, match=r"no time that was measured can be one: 0\.0 s"):
-        probe.speeds(None, Class("x", one), lambda: 1.0)
+        probe.speeds(dev, Class("x", one), lambda: 1.0)

@@ -8,6 +8,10 @@ from sparkle_drv.sched import probe
 from sparkle_drv.sched.operations import Class
 
 
+def device(unified=False):
+    return types.SimpleNamespace(info=types.SimpleNamespace(unified=unified))
+
+
 class Time:
     """A clock that stands still unless told."""
 
@@ -36,7 +40,7 @@ def probed(monkeypatch, seconds, made=0.0, virtual=1.0):
         return run, 1e3 * 8**i
 
     clock = ours.perf_counter if virtual == 1 else lambda: virtual * ours.now
-    points = probe.speeds(None, Class("x", one), clock)
+    points = probe.speeds(device(), Class("x", one), clock)
     return points, ours.now, runs
 
 
@@ -65,11 +69,31 @@ def test_what_the_first_run_takes_to_load_code_costs_no_sizes(monkeypatch):
 
             return run, 8.0**i
 
-        return {size for size, _ in probe.speeds(None, Class("x", one), ours.perf_counter)}
+        return {size for size, _ in probe.speeds(device(), Class("x", one), ours.perf_counter)}
 
     for first in (0.3, 0.6, 2.0):
         assert loads(monkeypatch, first, 1e-5) == {1.0, 8.0, 64.0, 512.0}
         assert len(loads(monkeypatch, first, 0.012)) == 2  # a dear second one is measured once
+
+
+def test_where_operands_take_long_to_make_there_are_fewer_sizes(monkeypatch):
+    """On a device that shares the host's memory; on others it may be that they compile."""
+    ours = Time()
+    monkeypatch.setattr(probe, "time", ours)
+
+    def one(dev, i):
+        ours.now += 0.01 * 4**i
+
+        def run():
+            ours.now += 1e-6 * 8**i
+
+        return run, 8.0**i
+
+    def sizes(unified):
+        found = probe.speeds(device(unified), Class("x", one), ours.perf_counter)
+        return {size for size, _ in found}
+
+    assert len(sizes(unified=False)) > len(sizes(unified=True)) == 2
 
 
 def test_what_is_probed_by_a_virtual_clock_does_not_depend_on_ours(monkeypatch):
