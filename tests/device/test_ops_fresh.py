@@ -16,7 +16,7 @@ import pytest
 import sparkle_drv as sp
 from sparkle_drv import ops
 
-DRAWS = int(os.environ.get("SPARKLE_FRESH_DRAWS", "2"))
+DRAWS = int(os.environ.get("SPARKLE_FRESH_DRAWS", "1"))
 CALLS = 3
 """Before the change: caches that fill in the second call are full by then."""
 FAR = 100.0
