@@ -95,6 +95,8 @@ def _shape(what: str, given: Any) -> Any:
     be."""
     if given is None or type(given) is int:
         return given
+    if type(given) is tuple and all(type(n) is int for n in given):
+        return given  # itself: a dict finds a key that is the same object faster than an equal one
     wanted = "a whole number or up to three"
     if hasattr(type(given), "__index__"):
         return whole(what, given, wanted)
