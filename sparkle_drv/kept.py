@@ -41,8 +41,7 @@ def replace(path: Path, content: bytes, mode: int = 0o600) -> None:
                 os.unlink(name)
             raise
     except OSError as error:
-        error.filename, error.filename2 = str(path), None  # the name that the caller knows
-        raise
+        raise OSError(error.errno, error.strerror, str(path)) from error  # the caller's name for it
 
 
 def _opened(path: Path, flags: int) -> int:

@@ -12,8 +12,10 @@ import pytest
 import sparkle_drv
 import sparkle_drv as sp
 from sparkle_drv.core.storage import Storage
+from sparkle_drv.ops.constant import Constant
 from sparkle_drv.sched import arrays
 from sparkle_drv.sched.arrays import ContextArray
+from sparkle_drv.sched.constants import ContextConstant
 from sparkle_drv.sched.graph.record import TaskGraph
 from sparkle_drv.sched.local import LocalExecutor, default_clock
 
@@ -33,6 +35,10 @@ MAKE = {
     LocalExecutor: lambda dev: LocalExecutor([dev], default_clock()),
     ContextArray: lambda dev: arrays.empty(
         LocalExecutor([dev], default_clock()), dev, 10, np.float32, None
+    ),
+    Constant: lambda dev: sp.ops.constant(dev, np.ones((3, 4), np.float32)),
+    ContextConstant: lambda dev: ContextConstant(
+        LocalExecutor([dev], default_clock()), np.ones((3, 4), np.float32)
     ),
     TaskGraph: lambda dev: recorded(TaskGraph(LocalExecutor([dev], default_clock()), (dev.uri,))),
 }

@@ -120,7 +120,7 @@ def test_no_permission(root, monkeypatch):
 def test_a_bundle_has_it_all(tmp_path):
     result = failed("store", lambda m: m.hang_next_job())
     document = report.document("emu:gfx1036", [result], {"kms_minor": 58})
-    bundle.write(str(tmp_path / "b.tar.gz"), "emu:gfx1036", document)
+    (tmp_path / "b.tar.gz").write_bytes(bundle.pack("emu:gfx1036", document))
     with tarfile.open(tmp_path / "b.tar.gz") as tar:
         names = set(tar.getnames())
         told = {n: tar.extractfile(n).read().decode() for n in names}

@@ -264,7 +264,7 @@ def test_dispatch_with_scratch():
     text = lowlevel.text([lowlevel.Ib(tuple(ib), 11)])
     assert "COMPUTE_TMPRING_SIZE={WAVES=0x20 WAVESIZE=0x21}" in text
     assert "COMPUTE_DISPATCH_SCRATCH_BASE_LO=0x1000000" in text
-    assert "COMPUTE_DISPATCH_SCRATCH_BASE_HI=0x80" in text
+    assert "COMPUTE_DISPATCH_SCRATCH_BASE_HI={DATA=0x80}" in text
     with pytest.raises(ValueError, match="scratch"):
         dispatch.encode(
             code, gfx=11, code_va=0, kernarg_va=0, groups=(1, 1, 1), group_size=(64, 1, 1)
