@@ -204,7 +204,7 @@ def test_a_child_is_told_that_nothing_here_is_its_own():
 def test_times_that_are_none(timeout_s, error):
     with sp.init(["cpu"], profile=False) as made, sp.open("cpu") as dev:
         for thing in (made, dev):
-            with pytest.raises(error, match="timeout_s: expected a "):
+            with pytest.raises(error, match="timeout_s: "):
                 thing.close(timeout_s)
         assert made.array(1, np.float32).numpy() == 0
 
