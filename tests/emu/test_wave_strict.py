@@ -170,6 +170,14 @@ def test_what_was_not_chosen_may_be_undefined(warm, line):
     assert set(seven) == {7}
 
 
+@pytest.mark.parametrize("line", ["s_mov_b64 s[10:11], null", "s_or_b64 s[10:11], 0, null"])
+def test_a_pair_from_null_is_defined_though_m0_is_not(warm, line):
+    chip, gpu = warm
+    words = assemble(line, chip) + assemble("v_add_nc_u32 v10, s11, v1", chip)
+    same, *_ = run_lanes(gpu, chip, "\n".join(f".long {word:#x}" for word in words), [A])
+    np.testing.assert_array_equal(same, A)
+
+
 STORES = {
     "two of four elements": "global_store_dwordx4 v20, v[7:10], s[2:3] offset:1024",
     "by buffer": """

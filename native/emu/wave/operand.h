@@ -91,9 +91,10 @@ static inline uint32_t sp_s32_or_undefined(struct sp_wave *w, const struct sp_in
     return w->s[code];
 }
 
+/* NULL is 0 and always defined; a pair that begins with it does not go on with M0, its neighbour. */
 static inline bool sp_undefined(const struct sp_wave *w, uint32_t code, uint32_t count)
 {
-    return code + count <= SP_SGPRS && !(w->sgpr_ready[code] && w->sgpr_ready[code + count - 1]);
+    return code != SP_SRC_NULL && code + count <= SP_SGPRS && !(w->sgpr_ready[code] && w->sgpr_ready[code + count - 1]);
 }
 
 static inline uint64_t sp_s64_or_undefined(struct sp_wave *w, const struct sp_inst *i, uint32_t code, bool *defined)
