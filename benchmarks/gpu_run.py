@@ -253,7 +253,7 @@ def run(results: Results, args: argparse.Namespace, env: dict[str, str]) -> None
 def parser() -> argparse.ArgumentParser:
     top = argparse.ArgumentParser(
         prog=PROG,
-        description=(__doc__ or "").splitlines()[0],
+        description=(__doc__ or "").partition("\n")[0],
         epilog="exit codes: 0 all steps well, 1 a step failed, 2 it cannot begin, 3 steps are left "
         "for another call, 143 it was stopped. Limits: "
         + ", ".join(f"{step.name} {step.limit_s} s" for step in STEPS),
