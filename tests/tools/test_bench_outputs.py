@@ -231,6 +231,24 @@ def test_a_device_that_is_lost_keeps_the_rows_before_it(bench, tmp_path, capsys,
     assert len(json.loads((tmp_path / "o.json").read_text())["results"]) == 1
 
 
+TWO = {  # tools that write two files of their own, beside bench.py and cpu_peers.py
+    "gpu_kernels.py": ("--json", "--md"),
+    "gpu_peers.py": ("--json", "--md"),
+    "../tools/bringup.py": ("--json", "--bundle", "ladder", "-d", "cpu", "--only", "open"),
+}
+
+
+@pytest.mark.parametrize("tool", TWO)
+def test_two_outputs_in_one_file_are_refused(tmp_path, tool):
+    """The later would replace the earlier, at the end of a run of minutes."""
+    first, second, *words = TWO[tool]
+    (tmp_path / "link").symlink_to("o")
+    command = [sys.executable, str(ROOT / "benchmarks" / tool), *words, first, "o", second, "link"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2
+    assert "must be different files" in done.stderr
+
+
 TOOLS = {
     "bench.py": ("list",),
     "bringup.py": ("ladder", "--list", "-d", "cpu"),
