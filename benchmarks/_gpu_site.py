@@ -35,7 +35,24 @@ class Unfit(Exception):
     """The kit cannot work with this Python, in words."""
 
 
+def commit(kit: Path) -> str:
+    """That of the kit's package."""
+    try:
+        return (kit / "commit").read_text().strip()
+    except (OSError, ValueError) as error:
+        raise Unfit(f"the kit is damaged: {error}") from error
+
+
 def _unpack(kit: Path, names: Sequence[str], site: Path) -> None:
+    try:
+        _unpacked(kit, names, site)
+    except Unfit:
+        raise
+    except Exception as error:  # lzma.LZMAError has no name in a Python without lzma
+        raise Unfit(f"the kit is damaged: {type(error).__name__}: {error}") from error
+
+
+def _unpacked(kit: Path, names: Sequence[str], site: Path) -> None:
     python = f"{sys.version_info[0]}.{sys.version_info[1]}"
     for name in names:
         if name == "numpy":
@@ -61,7 +78,10 @@ def _missed(env: dict[str, str], work: Path) -> str:
         )
     except subprocess.TimeoutExpired:
         return f"no import within {TRY_S} s"
-    return done.stderr.strip().splitlines()[-1] if done.returncode else ""
+    if not done.returncode:
+        return ""
+    # A damaged library may end the process by a signal, which says nothing.
+    return (done.stderr.strip() or f"status {done.returncode}").splitlines()[-1]
 
 
 def environment(kit: Path, work: Path, fake: Path | None) -> dict[str, str]:
@@ -76,7 +96,7 @@ def environment(kit: Path, work: Path, fake: Path | None) -> dict[str, str]:
     env |= {
         "PYTHONDONTWRITEBYTECODE": "1", "SPARKLE_HOME": str(work / "home"),
         "CUDA_CACHE_PATH": str(work / "cache"),
-        "SPARKLE_COMMIT": (kit / "commit").read_text().strip(),
+        "SPARKLE_COMMIT": commit(kit),
     }  # fmt: skip
     if fake:
         env["SPARKLE_LIBCUDA"] = str(fake)

@@ -5,6 +5,7 @@ The benchmarks of gpu_run.py write their results so, after each part.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import signal
@@ -25,14 +26,19 @@ def write(path: str | Path, content: str | bytes) -> None:
         path.write_bytes(data)
         return
     fresh = path.with_name(f".new-{os.getpid()}-{path.name}")
-    fresh.write_bytes(data)
-    fresh.replace(path)
+    try:
+        fresh.write_bytes(data)
+        fresh.replace(path)
+    except BaseException:
+        fresh.unlink(missing_ok=True)
+        raise
 
 
 def sweep(folder: Path) -> None:
     """Removes what a killed `write` left there, or kept.replace of the package."""
     for left in folder.glob(".new-*"):
-        left.unlink()
+        with contextlib.suppress(OSError):
+            left.unlink()
 
 
 def end_with_parent() -> None:

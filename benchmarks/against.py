@@ -34,6 +34,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import _output
 import numpy as np
 from _bench import stats
 from _bench.problems import FAILED, OK, REGRESSION, USAGE, UsageError
@@ -179,7 +180,7 @@ def told(row: dict[str, Any]) -> Iterator[str]:
 def parser() -> argparse.ArgumentParser:
     """What may be said."""
     top = argparse.ArgumentParser(
-        prog="against.py", description=(__doc__ or "").splitlines()[0],
+        prog="against.py", description=(__doc__ or "").partition("\n")[0],
         epilog="exit codes: 0 well, 1 a row has no ratio, 2 usage, 3 with --check: a row is slower",
     )  # fmt: skip
     top.add_argument("rev", metavar="REV", help="the commit to compare with")
@@ -229,4 +230,4 @@ def main(argv: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(_output.guarded("against.py", lambda: main(sys.argv[1:])))

@@ -12,9 +12,12 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
+import sys
 import time
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
+import _output
 import numpy as np
 
 from sparkle_drv.testing.emulated_kernels import Kernels
@@ -104,13 +107,15 @@ def measure(chip: str, threads: int, repeat: int) -> list[dict[str, object]]:
     return rows
 
 
-def main() -> None:
+def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--json", action="store_true", help="print a JSON list")
     parser.add_argument("--chip", choices=["gfx1036", "gfx1100"], action="append")
     parser.add_argument("--repeat", type=int, default=5)
     parser.add_argument("--threads", type=int, default=1, help="host threads of one dispatch")
     args = parser.parse_args()
+    if args.repeat < 1:
+        parser.error(f"--repeat: expected 1 or more, got {args.repeat}")
     rows = [
         row
         for chip in args.chip or ["gfx1036", "gfx1100"]
@@ -118,7 +123,7 @@ def main() -> None:
     ]
     if args.json:
         print(json.dumps(rows, indent=2))
-        return
+        return 0
     for row in rows:
         print(
             f"{row['chip']:8} {row['kernel']:6} best {row['best_s']:.4f} s, "
@@ -126,7 +131,8 @@ def main() -> None:
             f"{row['mlane_ops_per_s']:.0f} M lane-ops/s; {row['cpu_s']:.4f} s of CPU, "
             f"{row['mlane_ops_per_cpu_s']:.0f} M a CPU second (goal {row['goal']})"
         )
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(_output.guarded("emu.py", main))

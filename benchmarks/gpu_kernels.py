@@ -294,6 +294,9 @@ def main(argv: Sequence[str]) -> int:
     top.add_argument("--md", help="write the table there")
     top.add_argument("--no-hop", action="store_true", help="stay with this Python")
     args = top.parse_args(argv)
+    if _output.overlap(args.json, args.md):
+        print("gpu_kernels.py: --json and --md must be different files", file=sys.stderr)
+        return 2
     try:
         dev = sp.open(args.device)
     except sp.DeviceNotFound as error:

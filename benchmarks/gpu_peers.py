@@ -227,6 +227,9 @@ def parser() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str]) -> int:
     args = parser().parse_args(argv)
+    if _output.overlap(args.json, args.md):
+        print("gpu_peers.py: --json and --md must be different files", file=sys.stderr)
+        return 2
     names = args.peers.split(",")
     if strange := [name for name in names if name not in NAMES]:
         print(f"gpu_peers.py: no such peer: {', '.join(strange)}", file=sys.stderr)

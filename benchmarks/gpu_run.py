@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import errno
+import fcntl
 import io
 import json
 import os
@@ -23,16 +25,20 @@ import sys
 import tarfile
 import tempfile
 import time
+import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import _gpu_site
+import _gpu_site  # makes tools/ importable
 import _kept
+import _output
 
+PROG = "gpu_run.py"
 ARCHIVE = "gpu-run.tar.gz"
-SUMMARY = "summary.json"
+EARLIER = "gpu-run-earlier.tar.gz"
+SUMMARY, LINES = "summary.json", "summary.txt"
 TOP = Path(__file__).resolve().parents[1]
 
 
@@ -77,8 +83,8 @@ FOLDER = "sparkle-gpu-run-"  # and the process: temporary
 GRACE_S = 5  # from SIGTERM to SIGKILL
 
 
-class Stopped(Exception):
-    """SIGTERM or Ctrl-C: what is done is packed, then the call ends."""
+class Stopped(BaseException):
+    """SIGTERM or Ctrl-C: what is done is packed, then the call ends. It is no error to handle."""
 
 
 class Results:
@@ -87,29 +93,39 @@ class Results:
     def __init__(self, out: Path, logs: Path, key: dict[str, str]) -> None:
         self.out, self.logs, self.key = out, logs, key
         self.steps: dict[str, dict[str, Any]] = {}
+        self.whole = True  # until something cannot be written
         _kept.sweep(out)
+
+    def files(self) -> list[Path]:
+        """What the steps and this program write. OUT may hold what is not theirs."""
+        return [self.out / name for name in (*(f"{s.name}.json" for s in STEPS), SUMMARY, LINES)]
 
     def take_up(self, archive: Path | None) -> None:
         """Goes on with what an earlier call left: in OUT, or in this archive of it."""
-        with contextlib.suppress(OSError, ValueError, KeyError):
-            self._take_up((self.out / SUMMARY).read_text())
-            archive = archive or self.out / ARCHIVE  # for the logs
+        with contextlib.suppress(OSError, ValueError):
+            if self._take_up((self.out / SUMMARY).read_text()):
+                archive = archive or self.out / ARCHIVE  # for the logs
         if archive is None:
             return
         try:
             with tarfile.open(archive) as packed:
                 self._unpack(packed)
-        except (OSError, tarfile.TarError, ValueError, KeyError) as error:
-            print(f"gpu_run.py: not gone on with {archive}: {error}", flush=True)
+        except (OSError, tarfile.TarError, EOFError, zlib.error, ValueError, KeyError) as error:
+            print(f"{PROG}: not gone on with {archive}: {error}", flush=True)
 
-    def _take_up(self, summary: str) -> None:
-        told = json.loads(summary)
-        if told["key"] == self.key:
-            self.steps |= told["steps"]
-        else:
-            print(f"gpu_run.py: an earlier run was another one, {told['key']}: all steps anew")
-            for old in self.out.glob("*.json"):
-                old.unlink()
+    def _take_up(self, summary: str) -> bool:
+        """False: it is of another run, whose archive is then kept beside the new one."""
+        key, steps = read_summary(summary)
+        if key == self.key:
+            self.steps |= steps
+            return True
+        print(f"{PROG}: an earlier run was another one, {key}: all steps anew")
+        with contextlib.suppress(FileNotFoundError):
+            (self.out / ARCHIVE).replace(self.out / EARLIER)
+            print(f"{PROG}: its archive is {EARLIER} now")
+        for old in self.files():
+            old.unlink(missing_ok=True)
+        return False
 
     def _unpack(self, packed: tarfile.TarFile) -> None:
         files: dict[str, bytes] = {}
@@ -117,11 +133,11 @@ class Results:
             content = packed.extractfile(member) if member.isfile() else None
             if content:
                 files[member.name] = content.read()
-        told = json.loads(files[SUMMARY])
-        if told["key"] != self.key:
-            print(f"gpu_run.py: the archive is of another run, {told['key']}: all steps anew")
+        key, steps = read_summary(files[SUMMARY])
+        if key != self.key:
+            print(f"{PROG}: the archive is of another run, {key}: all steps anew")
             return
-        self.steps = told["steps"] | self.steps
+        self.steps = steps | self.steps
         for name, data in files.items():
             folder = self.logs if name.startswith("logs/") else self.out
             place = folder / Path(name).name
@@ -133,7 +149,11 @@ class Results:
             "status": status, "seconds": round(seconds, 1), "limit_s": step.limit_s,
             "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         }  # fmt: skip
-        self.save()
+        try:
+            self.save()
+        except OSError as error:  # the steps to come may find room again
+            self.whole = False
+            _output.complain(PROG, self.out, error)
 
     def save(self) -> None:
         """The summary, and everything in the archive."""
@@ -145,18 +165,45 @@ class Results:
         ]
         lines += [f"{name}: left for the next call" for name in left]
         _kept.write(self.out / SUMMARY, json.dumps(told, indent=1) + "\n")
-        _kept.write(self.out / "summary.txt", "\n".join(lines) + "\n")
+        _kept.write(self.out / LINES, "\n".join(lines) + "\n")
         self.pack()
 
     def pack(self) -> None:
         buffer = io.BytesIO()
         with tarfile.open(fileobj=buffer, mode="w:gz") as packed:
-            for file in sorted(self.out.glob("[!.]*")):
-                if file.name != ARCHIVE and file.is_file():
+            for file in self.files():
+                if file.is_file():
                     packed.add(file, file.name)
             for file in sorted(self.logs.iterdir()):
                 packed.add(file, f"logs/{file.name}")
         _kept.write(self.out / ARCHIVE, buffer.getvalue())
+
+
+def read_summary(text: str | bytes) -> tuple[object, dict[str, dict[str, Any]]]:
+    """The key and the steps. ValueError: `save` has not written this."""
+    try:
+        told = json.loads(text)
+        for one in told["steps"].values():
+            float(one["status"]), float(one["seconds"])
+        return told["key"], told["steps"]
+    except (AttributeError, KeyError, TypeError) as error:
+        raise ValueError(f"expected a summary of {PROG}, got {str(text)[:60]!r}") from error
+
+
+@contextlib.contextmanager
+def alone(out: Path) -> Iterator[None]:
+    """OSError: another call is at work in this folder. A killed call's lock ends with it."""
+    folder = os.open(out, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        try:
+            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise OSError(errno.EBUSY, "another call is at work there", str(out)) from None
+        except OSError:
+            pass  # a file system without locks
+        yield
+    finally:
+        os.close(folder)
 
 
 def run_step(command: Sequence[str], env: dict[str, str], limit_s: float, log: Path) -> int:
@@ -205,8 +252,8 @@ def run(results: Results, args: argparse.Namespace, env: dict[str, str]) -> None
 
 def parser() -> argparse.ArgumentParser:
     top = argparse.ArgumentParser(
-        prog="gpu_run.py",
-        description=(__doc__ or "").splitlines()[0],
+        prog=PROG,
+        description=(__doc__ or "").partition("\n")[0],
         epilog="exit codes: 0 all steps well, 1 a step failed, 2 it cannot begin, 3 steps are left "
         "for another call, 143 it was stopped. Limits: "
         + ", ".join(f"{step.name} {step.limit_s} s" for step in STEPS),
@@ -244,7 +291,7 @@ def settled(argv: Sequence[str]) -> argparse.Namespace:
 
 
 def _refused(why: str) -> int:
-    print(f"gpu_run.py: {why}", file=sys.stderr)
+    print(f"{PROG}: {why}", file=sys.stderr)
     return 2
 
 
@@ -274,31 +321,46 @@ def stoppable() -> Iterator[None]:
 
 
 def main(argv: Sequence[str]) -> int:
+    """The exit code. A reader of standard output that leaves ends no step."""
+    return _output.guarded(PROG, lambda: _main(argv))
+
+
+def _main(argv: Sequence[str]) -> int:
     args = settled(argv)
-    commit = (args.kit / "commit").read_text().strip()
+    sweep()
+    try:
+        with (
+            tempfile.TemporaryDirectory(prefix=f"{FOLDER}{os.getpid()}-") as folder,
+            alone(args.out),
+            stoppable(),
+        ):
+            return _steps(args, Path(folder))
+    except _gpu_site.Unfit as error:
+        return _refused(str(error))
+    except OSError as error:
+        return _refused(f"{error.filename or args.out}: {_output.reason(error)}")
+
+
+def _steps(args: argparse.Namespace, work: Path) -> int:
+    commit = _gpu_site.commit(args.kit)
     version = ".".join(map(str, sys.version_info[:3]))
     key = {"commit": commit, "python": version, "driver": str(args.fake or "the system's")}
-    sweep()
-    with tempfile.TemporaryDirectory(prefix=f"{FOLDER}{os.getpid()}-") as folder, stoppable():
-        work = Path(folder)
-        (work / "logs").mkdir()
-        results = Results(args.out, work / "logs", key)
-        try:
-            results.take_up(args.resume)
-            env = _gpu_site.environment(args.kit, work, args.fake)
-            _gpu_site.describe(work / "logs", env, bool(args.fake))
-            results.save()
-            run(results, args, env)
-        except _gpu_site.Unfit as error:
-            return _refused(str(error))
-        except Stopped as stopped:
-            results.save()
-            print(f"gpu_run.py: {stopped}: call it again to go on", file=sys.stderr)
-            return 143
-        print(f"{len(results.steps)} of {len(STEPS)} steps have ended; {args.out / ARCHIVE}")
-        if any(one["status"] for one in results.steps.values()):
-            return 1
-        return 0 if all(step.name in results.steps for step in STEPS) else 3
+    (work / "logs").mkdir()
+    results = Results(args.out, work / "logs", key)
+    try:
+        results.take_up(args.resume)
+        env = _gpu_site.environment(args.kit, work, args.fake)
+        _gpu_site.describe(work / "logs", env, bool(args.fake))
+        results.save()
+        run(results, args, env)
+    except Stopped as stopped:
+        results.save()
+        print(f"{PROG}: {stopped}: call it again to go on", file=sys.stderr)
+        return 143
+    print(f"{len(results.steps)} of {len(STEPS)} steps have ended; {args.out / ARCHIVE}")
+    if not results.whole or any(one["status"] for one in results.steps.values()):
+        return 1
+    return 0 if all(step.name in results.steps for step in STEPS) else 3
 
 
 if __name__ == "__main__":

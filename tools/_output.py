@@ -24,6 +24,16 @@ def save(prog: str, path: str | os.PathLike[str], content: str | bytes) -> bool:
     return written(prog, path, lambda: kept.put(Path(path), _encoded(content)))
 
 
+def overlap(*paths: str | os.PathLike[str] | None) -> bool:
+    """Do two of these name one file, so that the later would replace the earlier? Not a device or a
+    pipe, which takes both.
+    """
+    files = [
+        os.path.realpath(p) for p in paths if p and (os.path.isfile(p) or not os.path.exists(p))
+    ]
+    return len(set(files)) < len(files)
+
+
 def so_far(path: str | os.PathLike[str], content: str | bytes) -> None:
     """Write what a long run has until now, so that a killed run leaves it. A pipe or a device takes
     a text once, so it gets the last one only. `save` writes that, and tells what fails.

@@ -17,6 +17,7 @@ from collections.abc import Sequence  # noqa: E402
 from pathlib import Path  # noqa: E402
 
 import _gen  # noqa: E402
+import _output  # noqa: E402
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -59,4 +60,4 @@ def main(argv: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(_output.guarded("gen.py", lambda: main(sys.argv[1:])))

@@ -23,6 +23,7 @@ from concurrent.futures import ThreadPoolExecutor  # noqa: E402
 from pathlib import Path  # noqa: E402
 from typing import Any  # noqa: E402
 
+import _output  # noqa: E402
 from _shaders import Failed, cuda, rdna  # noqa: E402
 
 SHADERS = Path(__file__).resolve().parent.parent / "shaders"
@@ -175,4 +176,4 @@ def main(argv: Sequence[str], root: Path = SHADERS) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(_output.guarded("shaders.py", lambda: main(sys.argv[1:])))

@@ -231,12 +231,34 @@ def test_a_device_that_is_lost_keeps_the_rows_before_it(bench, tmp_path, capsys,
     assert len(json.loads((tmp_path / "o.json").read_text())["results"]) == 1
 
 
+TWO = {  # tools that write two files of their own, beside bench.py and cpu_peers.py
+    "gpu_kernels.py": ("--json", "--md"),
+    "gpu_peers.py": ("--json", "--md"),
+    "../tools/bringup.py": ("--json", "--bundle", "ladder", "-d", "cpu", "--only", "open"),
+}
+
+
+@pytest.mark.parametrize("tool", TWO)
+def test_two_outputs_in_one_file_are_refused(tmp_path, tool):
+    """The later would replace the earlier, at the end of a run of minutes."""
+    first, second, *words = TWO[tool]
+    (tmp_path / "link").symlink_to("o")
+    command = [sys.executable, str(ROOT / "benchmarks" / tool), *words, first, "o", second, "link"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2
+    assert "must be different files" in done.stderr
+
+
 TOOLS = {
     "bench.py": ("list",),
     "bringup.py": ("ladder", "--list", "-d", "cpu"),
     "pm4.py": ("reg", "COMPUTE_PGM_LO"),
     "rdna_as.py": ("expression", "x*x"),
     "sparkle.py": ("explain", "--help"),
+    "gen.py": ("--help",),
+    "shaders.py": ("--help",),
+    "../benchmarks/emu.py": ("--help",),
+    "../benchmarks/against.py": ("--help",),
 }
 
 
@@ -253,7 +275,7 @@ def complaint(tool, words, stdout, **more):
 def test_a_full_standard_output(tool):
     with open("/dev/full", "wb") as full:
         said = complaint(tool, TOOLS[tool], full)
-    assert said == f"{tool}: could not write standard output: No space left on device\n"
+    assert said == f"{Path(tool).name}: could not write standard output: No space left on device\n"
 
 
 def test_a_reader_that_has_left():

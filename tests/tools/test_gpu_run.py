@@ -156,13 +156,124 @@ def test_another_commit_starts_anew_and_a_damaged_archive_is_told(call, kit):
     assert (status, "not gone on with" in said) == (0, True)
 
 
-def alone(kit: Path, out: Path, **statuses: int) -> subprocess.Popen[bytes]:
+def test_results_of_another_run_and_other_files_stay(call, kit):
+    """OUT is used again with another commit: what the first has measured is not thrown away."""
+    steps, out = steps_of(kit.parent / "step.py", only=0), kit.parent / "out"
+    out.mkdir()
+    (out / "own.json").write_text("mine")
+    assert call(steps)[0] == 0
+    first = contents(out / gpu_run.ARCHIVE)
+    (kit / "commit").write_text("def\n")
+    assert call(steps)[0] == 0
+    assert contents(out / gpu_run.EARLIER) == first
+    assert (out / "own.json").read_text() == "mine"
+    assert "own.json" not in contents(out / gpu_run.ARCHIVE)
+
+
+@pytest.mark.parametrize(
+    "summary",
+    ["[]", "null", "{", '{"key": 1, "steps": []}', '{"key": 1, "steps": {"only": {"status": 0}}}'],
+)
+def test_a_damaged_summary_is_as_none(call, kit, summary):
+    out = kit.parent / "out"
+    out.mkdir()
+    (out / gpu_run.SUMMARY).write_text(summary)
+    assert call(steps_of(kit.parent / "step.py", only=0))[0] == 0
+    assert set(whole(out)) == {"only"}
+
+
+def test_a_truncated_archive_is_told(call, kit):
+    steps, archive = steps_of(kit.parent / "step.py", only=0), kit.parent / "out" / gpu_run.ARCHIVE
+    assert call(steps)[0] == 0
+    taken = kit.parent / "taken"
+    taken.write_bytes(archive.read_bytes()[:-60])
+    shutil.rmtree(archive.parent)
+    status, said = call(steps, "--resume", taken)
+    assert (status, "not gone on with" in said) == (0, True)
+
+
+def test_two_calls_on_one_folder(call, kit, capsys):
+    out = kit.parent / "out"
+    out.mkdir()
+    steps = steps_of(kit.parent / "step.py", only=0)
+    with gpu_run.alone(out):
+        assert gpu_run.main(["--kit", str(kit), "--out", str(out)]) == 2
+    assert "another call is at work there" in capsys.readouterr().err
+    assert list(out.iterdir()) == []
+    assert call(steps)[0] == 0
+
+
+def test_a_folder_that_cannot_be_written(call, kit, capsys, monkeypatch):
+    assert gpu_run.main(["--kit", str(kit), "--out", "/proc/self/fd"]) == 2
+    err = capsys.readouterr().err
+    assert err.startswith("gpu_run.py: /proc/")
+    assert err.endswith(": No such file or directory\n")
+    assert len(err.splitlines()) == 1
+    save, left = gpu_run.Results.save, [OSError(28, "No space left on device")]
+
+    def once_full(self):
+        if self.steps and left:
+            raise left.pop()
+        save(self)
+
+    monkeypatch.setattr(gpu_run.Results, "save", once_full)
+    assert call(steps_of(kit.parent / "step.py", first=0, second=0))[0] == 1
+    assert set(whole(kit.parent / "out")) == {"first", "second"}, "the steps to come are run"
+
+
+def test_a_reader_that_leaves_ends_no_step(kit):
+    reader, writer = os.pipe()
+    os.close(reader)
+    out = kit.parent / "out"
+    run = alone(kit, out, stdout=writer, stderr=subprocess.PIPE, first=0, second=0)
+    os.close(writer)
+    err = run.communicate(timeout=60)[1]
+    assert err == b"gpu_run.py: could not write standard output: Broken pipe\n"
+    assert run.returncode == 1
+    assert set(whole(out)) == {"first", "second"}
+
+
+def _truncate(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+@pytest.mark.parametrize("file", ["numpy.tar.xz", "wheels/{python}/cffi-1.whl"])
+@pytest.mark.parametrize("happens", [_truncate, lambda path: path.write_text("x")])
+def test_a_damaged_kit_is_told(tmp_path, file, happens):
+    python = f"{sys.version_info[0]}.{sys.version_info[1]}"
+    made = wheel(tmp_path / "made.whl", a="0123456789" * 100)
+    (tmp_path / "wheels" / python).mkdir(parents=True)
+    shutil.copy(made, tmp_path / "wheels" / python / "cffi-1.whl")
+    _packed.pack({python: made}, tmp_path / "numpy.tar.xz")
+    _gpu_site._unpack(tmp_path, ["cffi", "numpy"], tmp_path / "well")
+    happens(tmp_path / file.format(python=python))
+    with pytest.raises(_gpu_site.Unfit, match="the kit is damaged: "):
+        _gpu_site._unpack(tmp_path, ["cffi", "numpy"], tmp_path / "site")
+
+
+def test_a_kit_that_lacks_what_is_no_wheel(tmp_path):
+    with pytest.raises(_gpu_site.Unfit, match=r"damaged: .*/commit"):
+        _gpu_site.commit(tmp_path)
+    with pytest.raises(_gpu_site.Unfit, match=r"damaged: .*numpy\.tar\.xz"):
+        _gpu_site._unpack(tmp_path, ["numpy"], tmp_path)
+
+
+def test_a_library_that_ends_the_python_that_tries_it(tmp_path, monkeypatch):
+    (tmp_path / "cffi_of_a_bad_disk.py").write_text("import os; os.kill(os.getpid(), 7)")
+    monkeypatch.setattr(_gpu_site, "NEEDED", {"cffi": "cffi_of_a_bad_disk"})
+    assert _gpu_site._missed(dict(os.environ), tmp_path) == "status -7"
+
+
+def alone(
+    kit: Path, out: Path, stdout: int = subprocess.DEVNULL, stderr: int | None = None,
+    **statuses: int,
+) -> subprocess.Popen[bytes]:  # fmt: skip
     code = ALONE.format(steps=steps_of(kit.parent / "step.py", **statuses))
     env = {**os.environ, "PYTHONPATH": str(ROOT / "benchmarks"), "OUT": str(out)}
     env["GPU_KIT"] = str(kit)
     env["TMPDIR"] = str(kit.parent / "tmp")
     (kit.parent / "tmp").mkdir(exist_ok=True)
-    return subprocess.Popen([sys.executable, "-c", code], env=env, stdout=subprocess.DEVNULL)
+    return subprocess.Popen([sys.executable, "-c", code], env=env, stdout=stdout, stderr=stderr)
 
 
 def test_a_run_that_is_killed_at_any_moment_leaves_what_was_done(kit):

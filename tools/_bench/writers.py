@@ -70,7 +70,7 @@ class Outputs:
         outputs are one file, or when drawings cannot be made. Makes the folder of the drawings.
         """
         paths = [path for path in (self.json, self.csv, self.md) if path is not None]
-        if len({os.path.realpath(path) for path in paths}) < len(paths):
+        if _output.overlap(*paths):
             raise UsageError("--json, --csv and --md must be different files")
         for path in paths:
             place = os.path.realpath(path)

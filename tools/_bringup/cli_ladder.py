@@ -86,7 +86,10 @@ def run(args: argparse.Namespace) -> int:
     if args.list:
         _list(rungs, out)
         return common.OK
-    for name in (args.json, args.bundle, args.record):
+    written = (args.json, args.bundle, args.record)
+    if _output.overlap(*written):
+        raise common.UsageError("--json, --bundle and --record must be different files")
+    for name in written:
         common.check_writable(name)
     print(f"{args.device}: {len(rungs)} rungs", file=out, flush=True)
     facts: dict[str, object] = {}
