@@ -109,6 +109,20 @@ def test_a_run_reads_what_arrays_hold_then(made, uris):
     np.testing.assert_array_equal(y.numpy(), np.asarray(second))
 
 
+@pytest.mark.parametrize("fuse", [False, True])
+def test_an_operand_lasts_until_a_map_that_would_not_bring_it_has_read_it(made, fuse):
+    x, w, v = matrices(4)
+    b = np.arange(1, 5, dtype=F32)
+    with graph(made(CPU), fuse) as g:
+        product = g.gemm(x, w, bias=b)  # brings b, the map only broadcasts it
+        for _ in range(3):
+            product = g.gemm(product, v)
+        y = g.map("tanh(p)*b", p=product, b=b)
+    for _ in range(2):
+        g.run()
+        np.testing.assert_allclose(y.numpy(), np.tanh((x @ w + b) @ v @ v @ v) * b, 1e-4)
+
+
 @pytest.mark.parametrize("uris", [CPU, ("egl:0",), BOTH], ids="+".join)
 def test_runs_may_follow_one_another_before_their_results_are_read(made, uris):
     """Operands change as soon as run returns, and memory is used again by the next run."""

@@ -84,7 +84,7 @@ def _with_memory(
                 begin[step.value.number, step.uri] = at
         else:
             task = tasks[step.task]
-            for value in task.brought:
+            for value in task.reads.values():  # what it would not bring, too: it may be there
                 end[value.number, step.uri] = at
             if task.out.number not in outputs and task.op != "reduce":
                 begin[task.out.number, step.uri] = at
