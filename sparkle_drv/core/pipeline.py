@@ -192,8 +192,8 @@ class Pipeline:
                     continue
                 if fence.done:
                     place.told = fence
-                if failure is None or isinstance(error, FenceTimeout):
-                    failure = error
+                if not isinstance(failure, FenceTimeout):  # the first: no time was left for others
+                    failure = error if isinstance(error, FenceTimeout) else failure or error
         if failure is not None:
             raise failure
 

@@ -68,7 +68,8 @@ class ContextConstant(Shaped):
         return self._executor is executor
 
     def on(self, device: str) -> Constant:
-        """The Constant on a device of this Context, made now if it is not there.
+        """The Constant on a device of this Context, made now if it is not there. It is not for the
+        caller to close: later calls here would find it closed.
 
         Raises ValueError (closed, no such device), TypeError (no text), and what the device does.
         """

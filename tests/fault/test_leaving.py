@@ -57,6 +57,13 @@ def test_without_one_leaving_tells_that_something_still_runs(stuck, name):
         pass
 
 
+def test_a_drain_tells_of_the_submission_that_it_waited_for(stuck):
+    pipeline = stuck["pipeline"]
+    pipeline.submit(pipeline.acquire(), sp.Commands())  # no time is left for this one
+    with pytest.raises(sp.FenceTimeout, match="value 1 was not reached"):
+        pipeline.drain(0.05)
+
+
 def test_a_generator_that_ends_tells_that_something_still_runs(stuck):
     def through():
         with stuck["queue"]:
