@@ -99,7 +99,7 @@ def test_a_run_reads_what_arrays_hold_then(made, uris):
     kept = np.array(first)
     for _ in range(3):
         a *= 0.5
-        b += 0.25  # weights, which ops keeps packed while they stay as they are
+        b += 0.25  # weights
         c[0] = 0
         second = g.run()
         np.testing.assert_allclose(second, (a @ b) ** 2 + 1, rtol=1e-4, atol=1e-4)
