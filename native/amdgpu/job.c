@@ -180,15 +180,22 @@ int sp_job_send(struct sp_job *job, uint64_t point)
         add(&r, AMDGPU_CHUNK_ID_SYNCOBJ_TIMELINE_SIGNAL, &signal, sizeof signal);
     if (job->nwaits)
         add(&r, AMDGPU_CHUNK_ID_SYNCOBJ_TIMELINE_WAIT, job->waits, job->nwaits * sizeof *job->waits);
-    int64_t listed = sp_amdgpu_listed(dev, &q->list, &q->most_list);
-    if (listed < 0)
-        return (int)listed;
-    list.bo_number = (uint32_t)listed;
-    list.bo_info_ptr = (uint64_t)(uintptr_t)q->list;
-    if (listed)
-        add(&r, AMDGPU_CHUNK_ID_BO_HANDLES, &list, sizeof list);
+    /* Another thread may free a listed memory between the look at the list and the ioctl, which is -ENOENT then. */
+    enum { MOST_LOOKS = 100 };
+    const uint32_t before = r.count;
     uint64_t seq;
-    int rc = cs(q, &r, &seq);
+    int rc = -ENOENT;
+    for (int i = 0; rc == -ENOENT && i < MOST_LOOKS; i++) {
+        int64_t listed = sp_amdgpu_listed(dev, &q->list, &q->most_list);
+        if (listed < 0)
+            return (int)listed;
+        list.bo_number = (uint32_t)listed;
+        list.bo_info_ptr = (uint64_t)(uintptr_t)q->list;
+        r.count = before;
+        if (listed)
+            add(&r, AMDGPU_CHUNK_ID_BO_HANDLES, &list, sizeof list);
+        rc = cs(q, &r, &seq);
+    }
     if (rc)
         return rc;
     if (!job->copies_only)

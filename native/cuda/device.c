@@ -231,6 +231,7 @@ static int open_anew(int32_t ordinal, struct sp_cuda **out)
     char before[600] = "";
     sp_cuda_why(before, sizeof before - 1);
     sp_cuda_current = NULL;
+    sp_cuda_relax(); /* what failed has left */
     int rc = SP_CU_RC(cuDeviceGet, &device, ordinal);
     if (rc == 0) {
         reset(ordinal, device);

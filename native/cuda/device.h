@@ -66,7 +66,7 @@ struct sp_cuda {
     pthread_mutex_t why_lock; /* the innermost */
     char why_lost[400];
 
-    pthread_mutex_t modules_lock; /* no other is taken under it; held while the driver compiles */
+    pthread_mutex_t modules_lock; /* only why_lock is taken under it; held while the driver compiles */
     struct sp_cuda_module *modules;
 
     pthread_mutex_t lock; /* guards what follows */

@@ -25,8 +25,8 @@ timeout_ns) for that, which does not wait for its end (0: done, -EAGAIN: some, -
 else core waits for the value, which hands over the rest, too.
 
 -EAGAIN: the queue is full and nothing was submitted. Core asks again between looks at Ctrl-C, for
-30 s. A backend waits for room for 0.1 s before it returns that, or it returns at once and has
-room(queue, timeout_ns), which waits (0, or -ETIMEDOUT)."""
+as long as Queue.timeout_s says. A backend waits for room for 0.1 s before it returns that, or it
+returns at once and has room(queue, timeout_ns), which waits (0, or -ETIMEDOUT)."""
 
 
 @dataclass(frozen=True)

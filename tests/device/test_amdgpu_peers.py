@@ -3,6 +3,7 @@ while a queued copy may touch it, and no longer."""
 
 from __future__ import annotations
 
+import threading
 import time
 from contextlib import contextmanager
 
@@ -135,3 +136,25 @@ def test_a_copy_that_fails_half_way_keeps_nothing(card, on, at):
             assert alive(machine, here) == before, kept
             here.default_queue.copy_peer(out.buffer, source.buffer).wait(10)
         assert (np.asarray(out) == DATA).all()
+
+
+def test_memory_that_another_thread_frees_does_not_refuse_a_job():
+    """Each job lists all shared memory of its device, also what it does not touch."""
+    done = []
+
+    def come_and_go(dev):
+        while not done:
+            dev.buffer(4096, sp.Memory.SHARED).close()
+
+    with two() as (_, here, _, out):
+        threads = [threading.Thread(target=come_and_go, args=(here,)) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        try:
+            with here.queue() as queue:
+                for _ in range(2000):
+                    queue.submit(sp.Commands().fill(out.buffer.view(0, 64), 1)).wait(20)
+        finally:
+            done.append(True)
+            for thread in threads:
+                thread.join()

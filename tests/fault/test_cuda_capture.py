@@ -118,3 +118,20 @@ tell("fail cuEventQuery 999 times=400")
 q.submit(sp.Commands().fill(x, 1)).wait()
 """
     )
+
+
+def test_opening_a_lost_device_again_leaves_captures_on_others_alone():
+    run(
+        CAPTURE
+        + """
+theirs = made("cuDevicePrimaryCtxRetain", 1)
+tell("fault 719")
+with pytest.raises(sp.DeviceLost): works()
+for capture in Capture(), Elsewhere():
+    capture.begin()
+    with sp.open("cuda:0"): pass
+    capture.end()
+    assert capture.result == 0, capture.result
+assert exchanged(GLOBAL) == GLOBAL
+"""
+    )

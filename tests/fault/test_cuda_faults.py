@@ -409,3 +409,23 @@ with sp.open("cuda:0") as new:
     assert (y.numpy() == 1).all()
 """)  # fmt: skip
     assert said.count("another library in this process has reset the device's context") >= 3
+
+
+def test_a_device_that_closes_during_a_call_of_another_thread_lives_until_its_end():
+    run("""
+import gc, threading, time
+dev = sp.open("cuda:0")
+tell("reset")
+tell("delay cuCtxGetCurrent 300000")
+def use():
+    try: dev.buffer(64).close()
+    except sp.SparkleError: pass
+thread = threading.Thread(target=use)
+thread.start()
+while not tell("calls cuCtxGetCurrent"): time.sleep(0.001)
+dev.close()
+assert tell("live contexts") == 1
+thread.join(20)
+gc.collect()
+assert tell("live contexts") == 0
+""")

@@ -156,16 +156,17 @@ def test_bytes_on_their_way_are_bounded(flag):
 def test_a_queue_that_waits_for_another_one(flag):
     """The producer of both is one thread: its wait ends, and both go on."""
     dev, free, gate = flag
-    with dev.queue() as first, dev.queue() as second, dev.buffer(4) as buffer:
+    with dev.queue() as first, dev.queue() as second, dev.buffer(8) as buffer:
         first.timeout_s = second.timeout_s = 0.01
+        part = buffer.view(0, 4)
         fence = gate(first)
         second.submit(sp.Commands().wait(fence))
         with pytest.raises(sp.FenceTimeout) as caught:
-            flood(lambda: second.submit(sp.Commands().fill(buffer, 1)))
+            flood(lambda: second.submit(sp.Commands().fill(part, 1)))
         assert "wait" in caught.value.submission
-        first.submit(sp.Commands().fill(buffer, 1))
+        first.submit(sp.Commands().fill(buffer.view(4, 4), 1))
         free[0] = 1
-        second.submit(sp.Commands().fill(buffer, 2)).wait(30)
+        second.submit(sp.Commands().fill(part, 2)).wait(30)
         first.fence(first.submitted).wait(30)
 
 

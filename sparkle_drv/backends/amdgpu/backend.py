@@ -297,7 +297,5 @@ class AmdgpuBackend:
 
     def close(self) -> None:
         """Idempotent; the node itself is closed when the last queue and memory have gone."""
-        self._native.device = None
-        raw, self._raw = self._raw, None
-        if raw is not None:
-            ffi.release(raw)
+        # Not ffi.release: a call that another thread is in keeps the device until it returns.
+        self._native.device = self._raw = None

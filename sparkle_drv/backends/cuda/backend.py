@@ -233,7 +233,5 @@ class CudaBackend:
 
     def close(self) -> None:
         """Idempotent; the context is released when the last queue and memory have gone."""
-        self._native.device = None
-        raw, self._raw = self._raw, None
-        if raw is not None:
-            ffi.release(raw)
+        # Not ffi.release: a call that another thread is in keeps the device until it returns.
+        self._native.device = self._raw = None
