@@ -48,6 +48,10 @@ def _unpack(kit: Path, names: Sequence[str], site: Path) -> None:
         _unpacked(kit, names, site)
     except Unfit:
         raise
+    except FileNotFoundError as error:
+        raise Unfit(f"the kit is damaged: {error}") from error
+    except OSError as error:  # no room, most likely
+        raise Unfit(f"the kit cannot be unpacked in {site}: {error}") from error
     except Exception as error:  # lzma.LZMAError has no name in a Python without lzma
         raise Unfit(f"the kit is damaged: {type(error).__name__}: {error}") from error
 

@@ -327,8 +327,8 @@ def main(argv: Sequence[str]) -> int:
 
 def _main(argv: Sequence[str]) -> int:
     args = settled(argv)
-    sweep()
     try:
+        sweep()
         with (
             tempfile.TemporaryDirectory(prefix=f"{FOLDER}{os.getpid()}-") as folder,
             alone(args.out),

@@ -258,6 +258,14 @@ def test_a_kit_that_lacks_what_is_no_wheel(tmp_path):
         _gpu_site._unpack(tmp_path, ["numpy"], tmp_path)
 
 
+def test_no_room_to_unpack_is_not_the_kits_fault(tmp_path):
+    wheels = tmp_path / "wheels" / f"{sys.version_info[0]}.{sys.version_info[1]}"
+    wheels.mkdir(parents=True)
+    site = wheel(wheels / "cffi-1.whl", a="x")  # a file, in which nothing can be unpacked
+    with pytest.raises(_gpu_site.Unfit, match=f"cannot be unpacked in {site}: "):
+        _gpu_site._unpack(tmp_path, ["cffi"], site)
+
+
 def test_a_library_that_ends_the_python_that_tries_it(tmp_path, monkeypatch):
     (tmp_path / "cffi_of_a_bad_disk.py").write_text("import os; os.kill(os.getpid(), 7)")
     monkeypatch.setattr(_gpu_site, "NEEDED", {"cffi": "cffi_of_a_bad_disk"})
