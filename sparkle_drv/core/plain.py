@@ -8,6 +8,7 @@ is no number becomes an error that names the argument. Called by queue.py, comma
 
 from __future__ import annotations
 
+import numbers
 import operator
 from collections.abc import Callable
 from itertools import islice
@@ -63,8 +64,11 @@ def real(where: str, given: Any, wanted: str = "a number") -> float:
     if isinstance(given, float):
         return float.__float__(given)
     kind = type(given)
-    if isinstance(given, str) or not (hasattr(kind, "__float__") or hasattr(kind, "__index__")):
-        raise TypeError(f"{where}: expected {wanted}, got {told(given)}")  # float() reads text
+    converts = hasattr(kind, "__float__") or hasattr(kind, "__index__")
+    # float() reads text, and drops the imaginary part of numpy's complex numbers.
+    is_complex = isinstance(given, numbers.Complex) and not isinstance(given, numbers.Real)
+    if isinstance(given, str) or is_complex or not converts:
+        raise TypeError(f"{where}: expected {wanted}, got {told(given)}")
     return float.__float__(_converted(float, where, given, wanted))
 
 

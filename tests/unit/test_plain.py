@@ -151,6 +151,7 @@ class Whole(int):
         ("a", np.str_("2"), TypeError, "argument a .f32.: expected a number, got str_"),
         ("a", b"2", TypeError, "argument a .*, got bytes"),
         ("a", 2j, TypeError, "argument a .*, got complex"),
+        ("a", np.complex64(2 + 1j), TypeError, "argument a .*, got complex64"),
         ("a", np.ones(2), TypeError, "argument a .*, got ndarray"),
         ("a", 10**400, ValueError, "argument a .* does not fit"),
         ("a", np.float64(1e300), ValueError, "argument a .* does not fit, a smaller number does"),
