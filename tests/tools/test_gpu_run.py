@@ -203,6 +203,23 @@ def test_two_calls_on_one_folder(call, kit, capsys):
     assert call(steps)[0] == 0
 
 
+def test_a_lock_that_a_killed_call_leaves_to_its_step_is_waited_for(call, kit):
+    """Between fork and exec a child has the lock, too."""
+    out = kit.parent / "out"
+    out.mkdir()
+    with gpu_run.alone(out):
+        child = subprocess.Popen(["sleep", "0.3"], pass_fds=[_lock_of(out)])
+    assert call(steps_of(kit.parent / "step.py", only=0))[0] == 0
+    assert child.wait(60) == 0
+
+
+def _lock_of(out: Path) -> int:
+    """This process's descriptor of the folder."""
+    return next(
+        int(fd.name) for fd in Path("/proc/self/fd").iterdir() if fd.resolve() == out.resolve()
+    )
+
+
 def test_a_folder_that_cannot_be_written(call, kit, capsys, monkeypatch):
     assert gpu_run.main(["--kit", str(kit), "--out", "/proc/self/fd"]) == 2
     err = capsys.readouterr().err
