@@ -28,6 +28,7 @@ import time
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -219,7 +220,7 @@ def run_step(command: Sequence[str], env: dict[str, str], limit_s: float, log: P
     with log.open("ab") as told:
         child = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=told, stderr=told, env=env,
-            preexec_fn=_kept.end_with_parent,
+            preexec_fn=partial(_kept.end_with_parent, os.getpid()),
         )  # fmt: skip
         try:
             return child.wait(limit_s)

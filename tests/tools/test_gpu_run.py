@@ -337,7 +337,8 @@ def test_a_killed_runs_step_goes_with_it(kit):
     done = subprocess.run(
         [sys.executable, "-c", """
 import os, signal, subprocess, sys, _kept
-child = subprocess.Popen(["sleep", "60"], preexec_fn=_kept.end_with_parent)
+from functools import partial
+child = subprocess.Popen(["sleep", "60"], preexec_fn=partial(_kept.end_with_parent, os.getpid()))
 print(child.pid, flush=True)
 os.kill(os.getpid(), signal.SIGKILL)
 """],
@@ -348,6 +349,15 @@ os.kill(os.getpid(), signal.SIGKILL)
     while Path(f"/proc/{int(done.stdout)}/exe").exists():
         assert time.monotonic() < until
         time.sleep(0.01)
+
+
+def test_a_step_whose_parent_has_ended_already_does_not_begin():
+    """Killed between fork and the call that ties the step to its parent."""
+    done = subprocess.run(
+        [sys.executable, "-c", "import os, _kept; _kept.end_with_parent(os.getpid())"],
+        env={**os.environ, "PYTHONPATH": str(ROOT / "benchmarks")}, timeout=60,
+    )  # fmt: skip
+    assert done.returncode == 1
 
 
 def test_a_device_is_written_to_and_a_file_replaced(tmp_path):
