@@ -15,6 +15,7 @@ its figures say what the binding costs, no more; large copies (without --quick) 
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
@@ -113,7 +114,8 @@ class Runner:
     def _told(self, command: list[str]) -> dict[str, Any]:
         child = subprocess.Popen(
             command, env=self.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-            cwd=self.folder, start_new_session=True, preexec_fn=_kept.end_with_parent,
+            cwd=self.folder, start_new_session=True,
+            preexec_fn=partial(_kept.end_with_parent, os.getpid()),
         )  # fmt: skip
         try:
             out, errors = child.communicate(timeout=CHILD_S)

@@ -28,6 +28,7 @@ import time
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -81,6 +82,7 @@ STEPS = (
 )  # fmt: skip
 FOLDER = "sparkle-gpu-run-"  # and the process: temporary
 GRACE_S = 5  # from SIGTERM to SIGKILL
+LOCK_S = 2.0  # a killed step ends in milliseconds
 
 
 class Stopped(BaseException):
@@ -192,15 +194,22 @@ def read_summary(text: str | bytes) -> tuple[object, dict[str, dict[str, Any]]]:
 
 @contextlib.contextmanager
 def alone(out: Path) -> Iterator[None]:
-    """OSError: another call is at work in this folder. A killed call's lock ends with it."""
+    """OSError: another call is at work in this folder. A killed call's lock ends with it, and with
+    the step that it was just starting: so a lock is waited for.
+    """
     folder = os.open(out, os.O_RDONLY | os.O_DIRECTORY)
+    until = time.monotonic() + LOCK_S
     try:
-        try:
-            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise OSError(errno.EBUSY, "another call is at work there", str(out)) from None
-        except OSError:
-            pass  # a file system without locks
+        while True:
+            try:
+                fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > until:
+                    raise OSError(errno.EBUSY, "another call is at work there", str(out)) from None
+                time.sleep(0.02)
+            except OSError:  # a file system without locks
+                break
         yield
     finally:
         os.close(folder)
@@ -211,7 +220,7 @@ def run_step(command: Sequence[str], env: dict[str, str], limit_s: float, log: P
     with log.open("ab") as told:
         child = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=told, stderr=told, env=env,
-            preexec_fn=_kept.end_with_parent,
+            preexec_fn=partial(_kept.end_with_parent, os.getpid()),
         )  # fmt: skip
         try:
             return child.wait(limit_s)

@@ -203,6 +203,23 @@ def test_two_calls_on_one_folder(call, kit, capsys):
     assert call(steps)[0] == 0
 
 
+def test_a_lock_that_a_killed_call_leaves_to_its_step_is_waited_for(call, kit):
+    """Between fork and exec a child has the lock, too."""
+    out = kit.parent / "out"
+    out.mkdir()
+    with gpu_run.alone(out):
+        child = subprocess.Popen(["sleep", "0.3"], pass_fds=[_lock_of(out)])
+    assert call(steps_of(kit.parent / "step.py", only=0))[0] == 0
+    assert child.wait(60) == 0
+
+
+def _lock_of(out: Path) -> int:
+    """This process's descriptor of the folder."""
+    return next(
+        int(fd.name) for fd in Path("/proc/self/fd").iterdir() if fd.resolve() == out.resolve()
+    )
+
+
 def test_a_folder_that_cannot_be_written(call, kit, capsys, monkeypatch):
     assert gpu_run.main(["--kit", str(kit), "--out", "/proc/self/fd"]) == 2
     err = capsys.readouterr().err
@@ -320,7 +337,8 @@ def test_a_killed_runs_step_goes_with_it(kit):
     done = subprocess.run(
         [sys.executable, "-c", """
 import os, signal, subprocess, sys, _kept
-child = subprocess.Popen(["sleep", "60"], preexec_fn=_kept.end_with_parent)
+from functools import partial
+child = subprocess.Popen(["sleep", "60"], preexec_fn=partial(_kept.end_with_parent, os.getpid()))
 print(child.pid, flush=True)
 os.kill(os.getpid(), signal.SIGKILL)
 """],
@@ -331,6 +349,15 @@ os.kill(os.getpid(), signal.SIGKILL)
     while Path(f"/proc/{int(done.stdout)}/exe").exists():
         assert time.monotonic() < until
         time.sleep(0.01)
+
+
+def test_a_step_whose_parent_has_ended_already_does_not_begin():
+    """Killed between fork and the call that ties the step to its parent."""
+    done = subprocess.run(
+        [sys.executable, "-c", "import os, _kept; _kept.end_with_parent(os.getpid())"],
+        env={**os.environ, "PYTHONPATH": str(ROOT / "benchmarks")}, timeout=60,
+    )  # fmt: skip
+    assert done.returncode == 1
 
 
 def test_a_device_is_written_to_and_a_file_replaced(tmp_path):
