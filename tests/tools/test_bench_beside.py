@@ -81,12 +81,33 @@ def test_turns_end():
     assert share_on(endless).ratio.n == 1
 
 
-def test_blocks_are_longer_than_a_time_slice_however_short_a_launch():
+def test_turns_are_longer_than_a_time_slice_however_short_a_launch():
     host = Host()
     row, roof = Kernel(host, 1e-6, batch=200), Kernel(host, 2e-3)
     rule = StopRule(0.01, 5.0, stats.FEWEST_FOR_INTERVAL)
     mine, _ = beside.turns(row, {"roof": roof}, rule, host.clock)
-    assert host.now >= 2 * len(mine) * beside.BLOCK_S
+    assert host.now >= 2 * len(mine) * beside.TURN_S
+
+
+class Greedy(Kernel):
+    """It uses up its share of the cores: after 20 ms at a stretch it runs at half of its rate."""
+
+    began = ended = 0.0
+
+    def sample(self):
+        if self.host.now != self.ended:
+            self.began = self.host.now
+        lasts_s = self.lasts_s * (2 if self.host.now - self.began > 0.02 else 1)
+        self.host.now += lasts_s
+        self.ended = self.host.now
+        return lasts_s * 1e9, lasts_s * 1e9
+
+
+def test_a_roof_that_uses_up_its_share_of_the_cores_is_not_halved():
+    host = Host()
+    rule = StopRule(0.01, 5.0, stats.FEWEST_FOR_INTERVAL)
+    _, others = beside.turns(Kernel(host, 1e-3), {"roof": Greedy(host, 4e-3)}, rule, host.clock)
+    assert others["roof"] == pytest.approx([4e6] * len(others["roof"]))
 
 
 @pytest.fixture

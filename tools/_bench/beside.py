@@ -2,9 +2,9 @@
 row's own kernel right after its samples.
 
 A share of a roof that was measured at another time says as much about the host as about the kernel:
-on shared cores it reached 240 %. Here both sides of a ratio pass through the same moments. A turn
-is a block of samples of each kernel. Every block lasts longer than a scheduler's time slice, so
-that short launches do not slip between two slices where long ones cannot. Called by engine.py and
+on shared cores it reached 240 %. Here both sides of a ratio pass through the same moments. Their
+samples alternate in a turn, so that a scheduler's time slices meet all of them alike. (In blocks of
+20 ms the second block of a kernel ran at half of its rate on busy cores.) Called by engine.py and
 versus.py; roofs.py names the kernels.
 """
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from .engine import Settings
 
 log = logging.getLogger("sparkle_drv.bench")
-BLOCK_S = 0.02  # Linux gives a busy core's threads slices of 3 ms to 4 ms: five of them at least
+TURN_S = 0.02  # for each kernel. Linux gives a busy core's threads slices of 3 ms to 4 ms: five
 LONGEST_S = 1.0  # of the turns of a row: ten of 4 kernels on an idle machine
 MOST_TIMEOUTS = 2  # on a machine so busy that an interval's least turns take longer: of the row's
 SMALL = 1009  # elements, or rounds of FMAs: a prime, at which a kernel is verified
@@ -238,17 +238,15 @@ def turns(
     rule: StopRule,
     clock: Callable[[], float] = time.monotonic,
 ) -> tuple[list[float], dict[str, list[float]]]:
-    """Times of a launch in ns, of the row and of each other kernel: a block of each in turn, the
-    first one changing, until the ratios are as precise as `rule` wants or its time is over.
+    """Times of a launch in ns, of the row and of each other kernel, turn by turn, until the ratios
+    are as precise as `rule` wants or its time is over.
     """
     row: list[float] = []
     times: dict[str, list[float]] = {name: [] for name in others}
     everybody = [(sampler, row), *((others[name], times[name]) for name in others)]
     limit_s, start = min(rule.timeout_s, LONGEST_S), clock()
     while True:
-        first = len(row) % len(everybody)
-        for one, taken in everybody[first:] + everybody[:first]:
-            taken.append(_block(one, warm=one is sampler, clock=clock))
+        _turn(everybody, clock)
         spent = clock() - start
         ratios = [[b / a for a, b in zip(row, other, strict=True)] for other in times.values()]
         widest = max(stats.summarize(r).half_width for r in ratios)
@@ -257,14 +255,19 @@ def turns(
             return row, times
 
 
-def _block(sampler: Sampler, warm: bool, clock: Callable[[], float]) -> float:
-    """Mean time of a launch over a block; `warm`: after a sample that does not count, which brings
-    back to the caches what another kernel drove out.
+def _turn(everybody: list[tuple[Sampler, list[float]]], clock: Callable[[], float]) -> None:
+    """Appends each kernel's mean time of a launch over samples that alternate with the others'. The
+    kernel that begins changes, so that none always follows the same one.
     """
-    which = 0 if sampler.primary == "device" else 1
-    if warm and sampler.batch == 1:
-        sampler.sample()
-    start, taken = clock(), [sampler.sample()[which]]
-    while clock() - start < BLOCK_S:
-        taken.append(sampler.sample()[which])
-    return sum(taken) / len(taken)
+    samples: list[list[float]] = [[] for _ in everybody]
+    limit, start, first = TURN_S * len(everybody), clock(), 0
+    while not samples[0] or clock() - start < limit:
+        for at in range(len(everybody)):
+            which = (first + at) % len(everybody)
+            sampler = everybody[which][0]
+            if which == 0 and sampler.batch == 1:
+                sampler.sample()  # does not count: the others drove its operands out of the caches
+            samples[which].append(sampler.sample()[0 if sampler.primary == "device" else 1])
+        first += 1
+    for (_, taken), times in zip(everybody, samples, strict=True):
+        taken.append(sum(times) / len(times))
