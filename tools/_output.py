@@ -133,8 +133,9 @@ class _Bytes:
 
 
 def guarded(prog: str, work: Callable[[], int]) -> int:
-    """`work`'s exit code, but at least 1 when standard output did not take everything: then a line
-    on stderr says so. `work` never sees an error of standard output or stderr.
+    """`work`'s exit code, but at least 1 when standard output did not take everything. A line on
+    stderr says so, unless its reader has left, as `| head` does. `work` never sees an error of
+    standard output or stderr.
     """
     before = sys.stdout, sys.stderr
     if None in before:  # no file that is opened from now on may become descriptor 1 or 2
@@ -151,7 +152,8 @@ def guarded(prog: str, work: Callable[[], int]) -> int:
             leaving, code = leave, FAILED
         out.flush()
         if out.error is not None:
-            print(f"{prog}: could not write standard output: {reason(out.error)}", file=err)
+            if not isinstance(out.error, BrokenPipeError):  # a reader that left wants no more words
+                print(f"{prog}: could not write standard output: {reason(out.error)}", file=err)
             code = code or FAILED
         elif leaving is not None:
             raise leaving

@@ -245,7 +245,7 @@ def test_a_reader_that_leaves_ends_no_step(kit):
     run = alone(kit, out, stdout=writer, stderr=subprocess.PIPE, first=0, second=0)
     os.close(writer)
     err = run.communicate(timeout=60)[1]
-    assert err == b"gpu_run.py: could not write standard output: Broken pipe\n"
+    assert err == b""
     assert run.returncode == 1
     assert set(whole(out)) == {"first", "second"}
 
