@@ -464,8 +464,8 @@ def test_probes_measure(opened):
     dev = opened("egl:0")
     made = LocalExecutor([dev], default_clock())
     gemm(made, *matrices(), uris=("egl:0",))
-    speed = made.costs.speeds["gemm_f32", "egl:0"]
-    assert speed.at(2e6) > speed.at(2e3) / 2 > 0
+    line = made.costs.speeds["gemm_f32", "egl:0"].line  # of the probes, not of the call
+    assert line.at(2e6) > line.at(2e3) > 0
     assert made.costs.links[HOST, "egl:0"].at(1 << 20) > 0
 
 
