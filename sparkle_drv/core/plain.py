@@ -2,8 +2,8 @@
 
 An object may stand for a number by `__index__` or `__float__`, which are the caller's code: they
 may have effects, raise, or be ended by Ctrl-C. So they run once, before anything else looks at the
-argument, and what they raise propagates unchanged. Only what Python or numpy says of an object that
-is no number becomes an error that names the argument. Called by queue.py, commands.py and fence.py.
+argument, and what they raise propagates unchanged. If Python or numpy refuses the object, the
+error names the argument. Called by queue.py, commands.py and fence.py.
 """
 
 from __future__ import annotations

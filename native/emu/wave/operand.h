@@ -283,7 +283,7 @@ static inline float sp_omod(const struct sp_wave *w, const struct sp_inst *i, ui
     return FACTOR[w->mode & (SP_MODE_IEEE | keep) ? 0 : i->omod & 3];
 }
 
-/* The result of a copy, of which the lanes in `defined` are. */
+/* The result of a copy. Only the lanes in `defined` have a defined value. */
 static inline int sp_put_copied(struct sp_wave *w, const struct sp_inst *i, uint32_t *r, uint64_t defined)
 {
     int rc = sp_put(w, i, r);
