@@ -5,22 +5,32 @@ Names only. Nothing here is stable between versions. The functions work on indir
 `lint` and `diff` judge; docs/pm4.md has examples.
 """
 
-from .backends.amdgpu import (
+from sparkle_drv.amd.code import codeobject, dispatch, elf
+from sparkle_drv.amd.ib.diff import Change, Difference, diff
+from sparkle_drv.amd.ib.dwords import from_bytes, to_bytes, to_hex
+from sparkle_drv.amd.ib.lex import TextError
+from sparkle_drv.amd.ib.lint import Finding, lint
+from sparkle_drv.amd.ib.lookup import NoSuchRegister, lookup, read_value
+from sparkle_drv.amd.ib.model import IPS, Ib, read_gfx
+from sparkle_drv.amd.ib.parse import parse
+from sparkle_drv.amd.ib.print import field_value, register_value, statement, text
+from sparkle_drv.amd.ib.read import FORMS, read_ibs
+from sparkle_drv.amd.ib.rule import RULES, SEVERITIES, Kernel, Rule
+from sparkle_drv.amd.ib.run import Step, TooLong, call, find, run
+from sparkle_drv.amd.ib.state import written
+from sparkle_drv.amd.isa import assembly as isa
+from sparkle_drv.amd.isa import formats as isa_formats
+from sparkle_drv.amd.isa import rows as isa_rows
+from sparkle_drv.amd.kmd import gpu as raw_gpu
+from sparkle_drv.amd.kmd import nodes, raw
+from sparkle_drv.amd.record.read import RecordingError, read_recording
+from sparkle_drv.amd.record.recorder import Recorder, around, recorded
+from sparkle_drv.amd.record.replay import Outcome, on_card, replay
+from sparkle_drv.amd.tables import (
     bits,
     chips,
-    codeobject,
     descriptors,
-    dispatch,
-    elf,
-    emit,
-    info,
-    isa,
-    isa_formats,
-    isa_rows,
-    nodes,
     pm4,
-    raw,
-    raw_gpu,
     regs,
     sdma,
     setreg,
@@ -28,22 +38,9 @@ from .backends.amdgpu import (
     type3,
     values,
 )
-from .backends.amdgpu.ib_diff import Change, Difference, diff
-from .backends.amdgpu.ib_dwords import from_bytes, to_bytes, to_hex
-from .backends.amdgpu.ib_lex import TextError
-from .backends.amdgpu.ib_lint import Finding, lint
-from .backends.amdgpu.ib_model import IPS, Ib, read_gfx
-from .backends.amdgpu.ib_parse import parse
-from .backends.amdgpu.ib_print import field_value, register_value, statement, text
-from .backends.amdgpu.ib_read import FORMS, read_ibs
-from .backends.amdgpu.ib_rule import RULES, SEVERITIES, Kernel, Rule
-from .backends.amdgpu.ib_run import Step, TooLong, call, find, run
-from .backends.amdgpu.ib_state import written
-from .backends.amdgpu.pm4 import stream as decode_stream
-from .backends.amdgpu.recording import Recorder, around, recorded
-from .backends.amdgpu.recording_read import RecordingError, read_recording
-from .backends.amdgpu.regs_lookup import NoSuchRegister, lookup, read_value
-from .backends.amdgpu.replay import Outcome, on_card, replay
+from sparkle_drv.amd.tables.pm4 import stream as decode_stream
+from sparkle_drv.backends.amdgpu import emit, info
+
 from .backends.cuda import driver as cuda_driver
 
 __all__ = [

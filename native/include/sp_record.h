@@ -1,5 +1,5 @@
 /* Writing down what a program asks of an AMD GPU's kernel driver: a `struct sp_kmd_ops` around another one. Used by the preload
- * library for foreign programs and by sparkle_drv.backends.amdgpu.recording for our own; the file's form is described in
+ * library for foreign programs and by sparkle_drv.amd.record.recorder for our own; the file's form is described in
  * docs/recording.md. */
 #ifndef SP_RECORD_H
 #define SP_RECORD_H

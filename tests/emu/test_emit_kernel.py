@@ -12,9 +12,9 @@ from mapbounds import expression, value_and_bound
 from mapkit import algo, emitted, reference, run
 from rdnakit import CHIPS, card  # noqa: F401
 
+from sparkle_drv.amd.isa.assembly import assemble, disassemble
 from sparkle_drv.backends.amdgpu import emit, emit_kernel, emit_program
 from sparkle_drv.backends.amdgpu.emit_code import WAIT_TRANS, Code, TooManyRegisters
-from sparkle_drv.backends.amdgpu.isa import assemble, disassemble
 from sparkle_drv.ops import expr
 
 SIZES = [1, 3, 31, 32, 33, *range(63, 66), *range(127, 130), 511, 512, 513, 1024, 4093]

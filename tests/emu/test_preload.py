@@ -15,8 +15,8 @@ SEE = ("ls", "/dev/dri")
 PROGRAM = """
 import os
 import time
-from sparkle_drv.backends.amdgpu.raw import IoctlError, Node, linux, open_path
-from sparkle_drv.backends.amdgpu.raw_gpu import Gpu
+from sparkle_drv.amd.kmd.raw import IoctlError, Node, linux, open_path
+from sparkle_drv.amd.kmd.gpu import Gpu
 gpu = Gpu(Node(linux(), open_path("/dev/dri/renderD128")))
 job = gpu.submit("compute", {dwords})
 {then}

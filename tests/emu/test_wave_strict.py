@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from wavekit import GFX, asm, float_mode, run_lanes
 
-from sparkle_drv.backends.amdgpu.isa import assemble
+from sparkle_drv.amd.isa.assembly import assemble
 from sparkle_drv.testing import emulated_dispatch
 from sparkle_drv.testing.emulator import Gpu, Machine
 

@@ -5,9 +5,9 @@ Written against native/emu/wave/inst.h by hand: the generator that fills the C t
 
 from __future__ import annotations
 
-from sparkle_drv.backends.amdgpu.isa_print import isa_imm_signed as signed
-from sparkle_drv.backends.amdgpu.isa_print import source_index
-from sparkle_drv.backends.amdgpu.isa_table import SEGMENT, VOP12C, Inst, Table
+from sparkle_drv.amd.isa.print import isa_imm_signed as signed
+from sparkle_drv.amd.isa.print import source_index
+from sparkle_drv.amd.isa.table import SEGMENT, VOP12C, Inst, Table
 
 MASK, VGPR, VCC, EXEC = 255, 256, 106, 126
 PLAIN = (

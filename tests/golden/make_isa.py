@@ -165,8 +165,8 @@ def second(rng, isa, name, row, values):
 
 def questions(rng, isa, row):
     """Random instructions of a row, as hex bytes for llvm-mc -disassemble."""
-    from sparkle_drv.backends.amdgpu.isa_codec import SOURCES, encode
-    from sparkle_drv.backends.amdgpu.isa_table import Inst
+    from sparkle_drv.amd.isa.codec import SOURCES, encode
+    from sparkle_drv.amd.isa.table import Inst
 
     ways = [""] * ASKED + [
         name for flag, name in VARIANTS.items() if flag in row.flags for _ in "12"
@@ -196,8 +196,8 @@ def questions(rng, isa, row):
 
 def vopd(rng, isa, row):
     """Pairs with each Y row: registers of four banks, as the hardware wants them."""
-    from sparkle_drv.backends.amdgpu.isa_codec import encode
-    from sparkle_drv.backends.amdgpu.isa_table import Inst
+    from sparkle_drv.amd.isa.codec import encode
+    from sparkle_drv.amd.isa.table import Inst
 
     asked = []
     for y in (one for one in isa.rows if one.format == "VOPD" and "y" in one.flags):
@@ -247,8 +247,8 @@ def settle(gen, asked):
 
 
 def vectors(gen: int) -> list[str]:
-    from sparkle_drv.backends.amdgpu.isa_codec import decode
-    from sparkle_drv.backends.amdgpu.isa_table import table
+    from sparkle_drv.amd.isa.codec import decode
+    from sparkle_drv.amd.isa.table import table
 
     rng = random.Random(1100 + gen)
     isa = table(gen)

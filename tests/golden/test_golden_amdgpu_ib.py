@@ -10,7 +10,9 @@ from sparkle_drv._native import ffi, lib
 
 import sparkle_drv as sp
 import sparkle_drv.testing  # makes emu: known
-from sparkle_drv.backends.amdgpu import codeobject, targets, template
+from sparkle_drv.amd.code import codeobject
+from sparkle_drv.amd.tables import targets
+from sparkle_drv.backends.amdgpu import template
 
 ALL = 0xFFFFFFFF
 ACQUIRE = [0xC0065800, 0, ALL, 0x00FFFFFF, 0, 0, 0xA, 0xC3F1]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 from sparkle_drv._native import ffi
 
-from sparkle_drv.backends.amdgpu import chips
+from sparkle_drv.amd.tables import chips
 
 # IP version of GC -> gfx_target_version: Linux kfd_device.c, kgd2kfd_probe.
 KFD = {

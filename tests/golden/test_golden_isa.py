@@ -13,11 +13,11 @@ import pytest
 from isa_members import members
 from sparkle_drv._emu import ffi, lib
 
-from sparkle_drv.backends.amdgpu import isa_table
-from sparkle_drv.backends.amdgpu.isa import assemble, disassemble
-from sparkle_drv.backends.amdgpu.isa_codec import DecodeError, decode, encode
-from sparkle_drv.backends.amdgpu.isa_formats import FORMATS, Field
-from sparkle_drv.backends.amdgpu.isa_print import instruction_text
+from sparkle_drv.amd.isa import table as isa_table
+from sparkle_drv.amd.isa.assembly import assemble, disassemble
+from sparkle_drv.amd.isa.codec import DecodeError, decode, encode
+from sparkle_drv.amd.isa.formats import FORMATS, Field
+from sparkle_drv.amd.isa.print import instruction_text
 
 HERE = Path(__file__).resolve().parent
 CPUS = {10: "gfx1036", 11: "gfx1100"}

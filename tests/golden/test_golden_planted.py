@@ -14,7 +14,7 @@ from types import SimpleNamespace
 import checks
 import pytest
 
-from sparkle_drv.backends import amdgpu
+from sparkle_drv.amd import tables
 
 MODULES = ("bits", "descriptors", "pm4", "regs", "sdma", "type3")
 # what is wrong: file, text, its wrong form
@@ -49,7 +49,7 @@ PLANTED = {
 def plant(folder, name, changes):
     """Copies the tables as package `name`, with (file, text, old, new) put into them."""
     shutil.copytree(
-        next(iter(amdgpu.__path__)), folder / name, ignore=shutil.ignore_patterns("__pycache__")
+        next(iter(tables.__path__)), folder / name, ignore=shutil.ignore_patterns("__pycache__")
     )
     for file, text, old, new in changes:
         path = folder / name / file
@@ -65,9 +65,9 @@ def load(name):
 
 
 def check_all(name):
-    tables = load(name)
+    copy = load(name)
     for check in checks.ALL:
-        check(tables)
+        check(copy)
 
 
 @pytest.fixture

@@ -245,7 +245,7 @@ def test_what_a_trace_says_besides_is_left_out():
     ],
 )
 def test_forms_are_told_apart(data, form):
-    from sparkle_drv.backends.amdgpu.ib_read import form_of
+    from sparkle_drv.amd.ib.read import form_of
 
     assert form_of(data) == form
 

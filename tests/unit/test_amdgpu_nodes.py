@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from sparkle_drv.backends.amdgpu import nodes
+from sparkle_drv.amd.kmd import nodes
 from sparkle_drv.backends.amdgpu.backend import AmdgpuBackend
 from sparkle_drv.core import settings
 from sparkle_drv.errors import DeviceNotFound

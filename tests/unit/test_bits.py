@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparkle_drv.backends.amdgpu.bits import Addr, Place, Tail, Word, bits
+from sparkle_drv.amd.tables.bits import Addr, Place, Tail, Word, bits
 from sparkle_drv.lowlevel import bits as kit
 from sparkle_drv.lowlevel import pm4, type3
 

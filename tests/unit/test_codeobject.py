@@ -134,7 +134,7 @@ def test_user_data_with_scratch_on_gfx10():
 
 
 def test_wave64_has_another_stride():
-    from sparkle_drv.backends.amdgpu.usersgprs import scratch_resource
+    from sparkle_drv.amd.code.usersgprs import scratch_resource
 
     assert scratch_resource(0, 64, 10)[3] == 0x21E14FAC
 

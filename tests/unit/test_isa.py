@@ -6,16 +6,11 @@ import re
 
 import pytest
 
-from sparkle_drv.backends.amdgpu import isa_imm, isa_table
-from sparkle_drv.backends.amdgpu.isa import (
-    AsmError,
-    DecodeError,
-    assemble,
-    disassemble,
-    instructions,
-)
-from sparkle_drv.backends.amdgpu.isa_formats import FORMATS, parse_format
-from sparkle_drv.backends.amdgpu.isa_rows import parse_row, parse_table
+from sparkle_drv.amd.isa import imm as isa_imm
+from sparkle_drv.amd.isa import table as isa_table
+from sparkle_drv.amd.isa.assembly import AsmError, DecodeError, assemble, disassemble, instructions
+from sparkle_drv.amd.isa.formats import FORMATS, parse_format
+from sparkle_drv.amd.isa.rows import parse_row, parse_table
 
 
 def test_labels_both_ways():

@@ -14,13 +14,16 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 
 # Top to bottom. A module may import its own layer and those below it.
-ORDER = ["api", "context", "cluster", "sched", "mesh", "ops", "core", "backends", "_native", "leaf"]
+ORDER = [
+    *("api", "context", "cluster", "sched", "mesh", "ops", "core", "codegen", "backends"),
+    *("amd", "_native", "leaf"),
+]
 LEAVES = {"types", "errors", "telemetry", "assets", "kept", "version"}
 # What tools, examples and benchmarks may use of the package.
 PUBLIC = {"api", "ops", "leaf", "lowlevel", "plugin", "testing"}
 # Names for others alone: what they may use, and nothing of ours uses them.
 ASIDE = {
-    "lowlevel": ("lowlevel", "backends", "_native", "leaf"),
+    "lowlevel": ("lowlevel", "codegen", "backends", "amd", "_native", "leaf"),
     "plugin": ("plugin", "core", "backends", "_native", "leaf"),
 }
 

@@ -1,6 +1,6 @@
 """The ISA: native/emu/rdna2.isa, rdna3.isa become the emulator's decoder, the assembler's tables.
 
-Bit positions come from sparkle_drv/backends/amdgpu/isa_formats.py, how a row reads from isa_rows.py
+Bit positions come from sparkle_drv/amd/isa/formats.py, how a row reads from isa/rows.py
 beside it. The C text itself is made in tools/_isa_c.py.
 """
 
@@ -46,5 +46,5 @@ def outputs() -> dict[Path, str]:
     made[ROOT / "native/gen/isa_names.c"] = names(ops, list(SOURCES.values()))
     for gen, rows in tables_by_gen.items():
         made[ROOT / f"native/gen/isa_gfx{gen}.c"] = tables(gen, rows, SOURCES[gen])
-        made[ROOT / f"sparkle_drv/backends/amdgpu/isa_gfx{gen}.py"] = python_table(gen)
+        made[ROOT / f"sparkle_drv/amd/isa/gfx{gen}.py"] = python_table(gen)
     return made

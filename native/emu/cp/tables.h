@@ -1,4 +1,4 @@
-/* The declared packets and registers, as generated from sparkle_drv/backends/amdgpu, and looking them up. */
+/* The declared packets and registers, as generated from sparkle_drv/amd/tables, and looking them up. */
 #ifndef SP_EMU_CP_TABLES_H
 #define SP_EMU_CP_TABLES_H
 #include <stdint.h>

@@ -312,7 +312,7 @@ static int is_scalar(uint32_t code)
     return code < SP_SRC_VGPR && code != SP_SRC_NULL && !constant;
 }
 
-/* Counts what a vector instruction reads over the constant bus, as sparkle_drv/backends/amdgpu/isa_bus.py says. */
+/* Counts what a vector instruction reads over the constant bus, as sparkle_drv/amd/isa/bus.py says. */
 static void count_bus(const struct sp_isa_row *row, const struct sp_isa_row *y, struct sp_inst *out)
 {
     unsigned flags = row->flags | (y ? y->flags : 0u), count = 0;

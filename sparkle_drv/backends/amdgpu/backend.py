@@ -14,7 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from sparkle_drv._native import ffi, lib
-from sparkle_drv.backends.amdgpu import info, nodes, recording, refusal, unended
+from sparkle_drv.amd.kmd import nodes
+from sparkle_drv.amd.record import recorder as recording
+from sparkle_drv.backends.amdgpu import info, refusal, unended
 from sparkle_drv.backends.amdgpu.loader import KernelHandle, load
 from sparkle_drv.backends.amdgpu.memory import KINDS, MemoryHandle
 from sparkle_drv.backends.base import BEGUN, Allocation, Backend, KernelSpec, Loaded, Settings

@@ -18,12 +18,14 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from sparkle_drv import assets
+from sparkle_drv.amd.code import kernarg, usersgprs
+from sparkle_drv.amd.code.codeobject import CodeObject
+from sparkle_drv.amd.code.image import PAGE, Image
+from sparkle_drv.amd.code.metadata import ArgNote, KernelNote
+from sparkle_drv.amd.tables import regs
 
-from . import emit_assemble, emit_kernel, emit_program, kernarg, regs, usersgprs
-from .codeobject import CodeObject
+from . import emit_assemble, emit_kernel, emit_program
 from .emit_kernel import DoesNotFit as DoesNotFit
-from .image import PAGE, Image
-from .metadata import ArgNote, KernelNote
 
 DTYPES = {"map_f32": "f32", "map_i32": "i32"}
 _VGPR_GRANULE = 8  # of a wave of 32

@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from .isa_codec import encode
-from .isa_forms import parse_instruction
-from .isa_table import Inst, Table, table
+from sparkle_drv.amd.isa.codec import encode
+from sparkle_drv.amd.isa.forms import parse_instruction
+from sparkle_drv.amd.isa.table import Inst, Table, table
 
 _VGPR = re.compile(r"(?<=[ ,|-])v(?:(\d+)|\[(\d+):(\d+)\])")
 _FIELDS = ("vdst", "vsrc1", "src0", "src1", "src2", "addr", "data")

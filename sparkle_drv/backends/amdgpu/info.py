@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from sparkle_drv._native import ffi, lib
-from sparkle_drv.backends.amdgpu import chips, targets, template
+from sparkle_drv.amd.tables import chips, targets
+from sparkle_drv.backends.amdgpu import template
 from sparkle_drv.errors import DeviceNotFound
 from sparkle_drv.types import CacheLevel, DeviceInfo
 

@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from sparkle_drv._native import ffi, lib
-from sparkle_drv.backends.amdgpu import builtin, codeobject, emit, targets, template
-from sparkle_drv.backends.amdgpu.codeobject import CodeObject
+from sparkle_drv.amd.code import codeobject
+from sparkle_drv.amd.code.codeobject import CodeObject
+from sparkle_drv.amd.tables import targets
+from sparkle_drv.backends.amdgpu import builtin, emit, template
 from sparkle_drv.backends.amdgpu.emit_kernel import DoesNotFit
 from sparkle_drv.backends.amdgpu.info import Chip
 from sparkle_drv.backends.amdgpu.memory import MemoryHandle

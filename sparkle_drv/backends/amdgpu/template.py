@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from sparkle_drv._native import ffi, lib
-
-from . import dispatch, pm4, regs
-from .codeobject import CodeObject
-from .kernarg import FILLED
+from sparkle_drv.amd.code import dispatch
+from sparkle_drv.amd.code.codeobject import CodeObject
+from sparkle_drv.amd.code.kernarg import FILLED
+from sparkle_drv.amd.tables import pm4, regs
 
 SHADER_CACHES = 0x380  # GLK, GLV and GL1 invalidated; L2 is one for the device
 # ME firmware feature from which CS_PARTIAL_FLUSH is reliable on a compute queue (PAL).

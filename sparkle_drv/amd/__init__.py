@@ -1,0 +1,6 @@
+"""What is known of AMD's command streams, machine code and kernel interface, without a device.
+
+Tables of packets and registers, the assembler, code objects, streams as text, recordings. The
+backend, codegen/rdna, tools/ and the tests use them. Nothing here decides what runs; only kmd/ and
+record/ touch a render node.
+"""

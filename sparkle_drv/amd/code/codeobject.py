@@ -1,0 +1,298 @@
+"""amdhsa code objects (.hsaco): read, checked, and turned into what a dispatch needs.
+
+    code = load(blob, "scale", mach=targets.accepted("gfx1100"), args=("f32*", "f32*", "u32"))
+    bo = <memory of code.image.nbytes, GPU address va, a multiple of code.image.align,
+          readable and executable, writable too if code.image.writable>
+    bo[:] = code.image.place(va)                    # relocated for va
+    code.check_launch(group_size, shared)           # ValueError in words
+    kernarg = code.kernarg.pack(args, groups, group_size, shared=shared, static_lds=code.lds_nbytes)
+
+    PGM_LO/HI       (va + code.entry) >> 8          (sign-extended addresses: mask to 48 bits)
+    RSRC1, RSRC3    code.rsrc1, code.rsrc3          verbatim
+    RSRC2           code.rsrc2_for(shared)          the descriptor's with LDS_SIZE put in
+    TMPRING_SIZE    WAVESIZE = code.scratch_wavesize; how many WAVES is the driver's decision
+    NUM_THREAD      group_size                      of code.required_group_size if that is not None
+    USER_DATA_0..   code.user_sgprs.values(kernarg=..., scratch=..., scratch_lane_nbytes=
+                    code.scratch_nbytes, wave=code.wave, gfx=...)
+    initiator       code.initiator                  SHADER_EN | FORCE_START_AT_000 (| CS_W32_EN)
+
+`dispatch.py` writes just that as an IB. Scratch memory, when code.scratch_nbytes is not 0: WAVES
+times code.scratch_wave_nbytes bytes (on gfx11 per shader engine); its address goes to
+`user_sgprs.values` on gfx10.3, to COMPUTE_DISPATCH_SCRATCH_BASE on gfx11. Nothing here allocates or
+submits.
+
+The kernarg segment may be reused once the dispatch has ended, and must be aligned to
+code.kernarg.align. `code.image` is that of the whole file: kernels of one file may share an upload.
+
+Everything wrong with a file is one ImageError, naming the file as `name` does, what is wrong, what
+was found and what is wanted. elf.py reads the file, image.py lays it out, metadata.py reads the
+note, kernarg.py and usersgprs.py the two ways in which arguments arrive.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sparkle_drv.amd.tables import regs, targets
+from sparkle_drv.amd.tables.descriptors import KernelDescriptor
+from sparkle_drv.errors import ImageError
+from sparkle_drv.types import Resources
+
+from . import image as images
+from . import kernarg as kernargs
+from . import metadata, usersgprs
+from .elf import Elf
+from .image import Image
+from .kernarg import Kernarg
+from .usersgprs import UserSgprs
+
+DESCRIPTOR_NBYTES = 64
+LDS_MOST, LDS_GRANULE = 65536, 512  # LDS_SIZE counts 512 bytes on gfx9 to gfx12
+# Fields that belong to the kernel driver or the debugger: LLVM's guide says "must be 0" of them,
+# and exceptions have no handler here.
+_ZERO1 = ("PRIORITY", "PRIV", "DEBUG", "BULKY")
+_ZERO2 = ("TRAP_PRESENT", "EXCP_EN_MSB", "EXCP_EN", "LDS_SIZE")
+# (bytes in a unit of TMPRING_SIZE.WAVESIZE, most units) by level.
+_WAVESIZE = {10: (1024, 0x1FFF), 11: (256, 0x7FFF)}
+INITIATOR = {"COMPUTE_SHADER_EN": 1, "FORCE_START_AT_000": 1}
+
+
+@dataclass(frozen=True)
+class CodeObject:
+    """One kernel of a code object, ready to be uploaded and dispatched. Immutable."""
+
+    entry_name: str
+    target: str
+    """What it was compiled for: "gfx1100" or "gfx11-generic"."""
+    version: int
+    """Of the code object: 4, 5 or 6."""
+    image: Image
+    entry: int
+    """Where the code begins, in bytes from the start of the image; a multiple of 256."""
+    wave: int
+    """Threads of a wave: 32 or 64."""
+    rsrc1: int
+    rsrc2: int
+    """As in the descriptor: LDS_SIZE is 0. See `rsrc2_for`."""
+    rsrc3: int
+    lds_nbytes: int
+    """Local memory that a workgroup takes whatever `shared` adds."""
+    scratch_nbytes: int
+    """Scratch memory of one lane; 0: none."""
+    scratch_wave_nbytes: int
+    """Scratch memory of one wave, rounded up to the hardware's unit."""
+    scratch_wavesize: int
+    """The same in units of TMPRING_SIZE.WAVESIZE."""
+    kernarg: Kernarg
+    user_sgprs: UserSgprs
+    max_group_size: int
+    """Most threads of a workgroup, 1 to 1024."""
+    required_group_size: tuple[int, int, int] | None
+    """The one size that it was compiled for, if it was."""
+    vgprs: int
+    sgprs: int
+    spills: int
+    """Registers that are kept in memory, scalar and vector ones together."""
+
+    def rsrc2_for(self, shared: int = 0) -> int:
+        """COMPUTE_PGM_RSRC2 for `shared` bytes of dynamic local memory."""
+        units = -(-self._lds(shared) // LDS_GRANULE)
+        return self.rsrc2 | regs.COMPUTE_PGM_RSRC2.encode(LDS_SIZE=units)
+
+    @property
+    def initiator(self) -> int:
+        """The last dword of DISPATCH_DIRECT."""
+        return regs.COMPUTE_DISPATCH_INITIATOR.encode(**INITIATOR, CS_W32_EN=int(self.wave == 32))
+
+    @property
+    def resources(self) -> Resources:
+        """For `Loaded`: scratch memory stands in for registers, and is counted as spilled."""
+        return Resources(
+            self.max_group_size, self.vgprs, self.lds_nbytes, self.scratch_nbytes, self.target
+        )
+
+    def check_launch(self, group_size: Sequence[int], shared: int = 0) -> None:
+        """ValueError for a group that the kernel was not compiled for, or too much local memory."""
+        size = tuple(group_size)
+        if self.required_group_size and size != self.required_group_size:
+            wanted = self.required_group_size
+            raise ValueError(f"group_size: {self.entry_name} takes {wanted} only, got {size}")
+        x, y, z = size
+        if min(size) < 1 or x * y * z > self.max_group_size:
+            raise ValueError(
+                f"group_size: {size} has {x * y * z} threads, {self.entry_name} takes 1 to "
+                f"{self.max_group_size}"
+            )
+        if shared < 0 or self._lds(shared) > LDS_MOST:
+            raise ValueError(
+                f"shared: {shared} bytes and the kernel's own {self.lds_nbytes} are more than "
+                f"{LDS_MOST}"
+            )
+
+    def _lds(self, shared: int) -> int:
+        start = self.lds_nbytes
+        if self.kernarg.dynamic_lds:
+            start = -(-start // self.kernarg.dynamic_lds[1]) * self.kernarg.dynamic_lds[1]
+        return start + shared
+
+
+def load(
+    blob: bytes,
+    entry: str,
+    *,
+    mach: Collection[str],
+    args: Sequence[str] | None = None,
+    name: str = "",
+) -> CodeObject:
+    """The kernel `entry` of a code object.
+
+    `mach`: the targets whose code the device runs (`targets.accepted`). `args`: the signature's
+    types in order, "f32*" or "u32"; None: taken as they are. `name`: for messages. Raises
+    ImageError, whatever the bytes.
+    """
+    if isinstance(mach, str):
+        raise TypeError(f"mach: a collection of targets is wanted, as ({mach!r},), not a str")
+    try:
+        return _load(blob, entry, mach, args)
+    except ImageError as error:
+        raise ImageError(f"{name or f'image of {len(blob)} bytes'}: {error}") from None
+
+
+def kernels(blob: bytes) -> tuple[str, ...]:
+    """The names of the kernels in a code object, sorted. Raises ImageError."""
+    return tuple(sorted(metadata.read(Elf(blob))[1].kernels))
+
+
+def _load(blob: bytes, entry: str, mach: Collection[str], args: Sequence[str] | None) -> CodeObject:
+    elf = Elf(blob)
+    version, said = metadata.read(elf)
+    target = targets.mach_name(elf.flags)
+    if target not in mach:
+        raise ImageError(f"made for {target}; this device runs {' or '.join(mach)}")
+    if said.target != target:
+        raise ImageError(f"metadata says it is for {said.target!r}, the ELF header {target}")
+    note = said.kernel(entry)
+    image = images.lay_out(elf)
+    at, descriptor = _descriptor(elf, note.symbol)
+    gfx = targets.gfx_level(target)
+    if gfx not in _WAVESIZE:
+        raise ImageError(f"{target}: kernels of gfx10.3 and gfx11 are supported")
+    _agree(descriptor, note)
+    _check_words(descriptor, note, gfx)
+    code = at + _signed(descriptor["kernel_code_entry_byte_offset"])
+    if code % 256 or not images.executable(elf, code):
+        raise ImageError(
+            f"kernel descriptor: its code at {code:#x} is not 256-byte aligned in a segment of code"
+        )
+    words = regs.COMPUTE_PGM_RSRC2.decode(descriptor["compute_pgm_rsrc2"], gfx)
+    wave_nbytes, wavesize = _scratch(note, gfx)
+    if note.lds_nbytes > LDS_MOST:
+        raise ImageError(f"{note.lds_nbytes} bytes of local memory; {LDS_MOST} are the most")
+    return CodeObject(
+        entry_name=entry,
+        target=target,
+        version=version,
+        image=image,
+        entry=image.offset(code),
+        wave=note.wave,
+        rsrc1=descriptor["compute_pgm_rsrc1"],
+        rsrc2=descriptor["compute_pgm_rsrc2"],
+        rsrc3=descriptor["compute_pgm_rsrc3"],
+        lds_nbytes=note.lds_nbytes,
+        scratch_nbytes=note.scratch_nbytes,
+        scratch_wave_nbytes=wave_nbytes,
+        scratch_wavesize=wavesize,
+        kernarg=kernargs.lay_out(note, args, said.printf),
+        user_sgprs=usersgprs.lay_out(descriptor["properties"], words["USER_SGPR"]),
+        max_group_size=note.max_group_size,
+        required_group_size=note.required_group_size,
+        vgprs=note.vgprs,
+        sgprs=note.sgprs,
+        spills=note.sgpr_spills + note.vgpr_spills,
+    )
+
+
+def _signed(value: int) -> int:
+    return value - (1 << 64) if value >> 63 else value
+
+
+def _descriptor(elf: Elf, symbol: str) -> tuple[int, dict[str, Any]]:
+    """(virtual address, fields) of the kernel descriptor."""
+    found = elf.find(symbol)
+    if found is None:
+        raise ImageError(f"no symbol {symbol!r}: the kernel's descriptor is missing")
+    if found.type != 1 or found.size != DESCRIPTOR_NBYTES or found.value % 64:
+        raise ImageError(
+            f"{symbol!r} is no kernel descriptor: type {found.type}, {found.size} bytes at "
+            f"{found.value:#x}; an object of {DESCRIPTOR_NBYTES}, 64-byte aligned, is wanted"
+        )
+    raw = elf.bytes_at(found.value, DESCRIPTOR_NBYTES, "the kernel descriptor")
+    dwords = [int.from_bytes(raw[i : i + 4], "little") for i in range(0, len(raw), 4)]
+    try:
+        return found.value, KernelDescriptor.decode(dwords)
+    except ValueError as error:
+        raise ImageError(str(error)) from None
+
+
+def _agree(descriptor: dict[str, Any], note: metadata.KernelNote) -> None:
+    """ImageError where descriptor and metadata say different things of the same kernel."""
+    properties = descriptor["properties"]
+    wave = 32 if properties["enable_wavefront_size32"] else 64
+    private = descriptor["private_segment_fixed_size"]
+    for what, given, noted in (
+        ("group_segment_fixed_size", descriptor["group_segment_fixed_size"], note.lds_nbytes),
+        ("private_segment_fixed_size", private, note.scratch_nbytes),
+        ("kernarg_size", descriptor["kernarg_size"], note.kernarg_nbytes),
+        ("wavefront size", wave, note.wave),
+    ):
+        if given != noted:
+            raise ImageError(f"kernel descriptor: {what} is {given}, the metadata says {noted}")
+    if properties["uses_dynamic_stack"] or note.dynamic_stack:
+        raise ImageError(
+            "it uses a dynamic stack (recursion or calls by pointer): how much scratch memory it "
+            "needs is not in the code object, so none can be given safely"
+        )
+    if properties["kernarg_preload_length"]:
+        raise ImageError("kernel descriptor: kernarg preload is a gfx90a and gfx94x feature")
+
+
+def _check_words(descriptor: dict[str, Any], note: metadata.KernelNote, gfx: int) -> None:
+    """ImageError for register words that a user's kernel cannot have."""
+    try:
+        rsrc1 = regs.COMPUTE_PGM_RSRC1.decode(descriptor["compute_pgm_rsrc1"], gfx)
+        rsrc2 = regs.COMPUTE_PGM_RSRC2.decode(descriptor["compute_pgm_rsrc2"], gfx)
+        regs.COMPUTE_PGM_RSRC3.decode(descriptor["compute_pgm_rsrc3"], gfx)
+    except ValueError as error:
+        raise ImageError(f"kernel descriptor: {error}") from None
+    for word, fields, names in (("RSRC1", rsrc1, _ZERO1), ("RSRC2", rsrc2, _ZERO2)):
+        for field in names:
+            if fields[field]:
+                raise ImageError(
+                    f"kernel descriptor: {word}.{field} is {fields[field]}; a kernel leaves it 0"
+                )
+    if rsrc2["TIDIG_COMP_CNT"] > 2:
+        raise ImageError("kernel descriptor: RSRC2.TIDIG_COMP_CNT is 3; 0 to 2 are possible")
+    if note.scratch_nbytes and not rsrc2["SCRATCH_EN"]:
+        raise ImageError(
+            f"kernel descriptor: {note.scratch_nbytes} bytes of scratch, but RSRC2.SCRATCH_EN is 0"
+        )
+    granule = 8 if note.wave == 32 else 4
+    if note.vgprs > (rsrc1["VGPRS"] + 1) * granule:
+        raise ImageError(
+            f"kernel descriptor: RSRC1.VGPRS gives {(rsrc1['VGPRS'] + 1) * granule} VGPRs, "
+            f"the metadata says {note.vgprs}"
+        )
+
+
+def _scratch(note: metadata.KernelNote, gfx: int) -> tuple[int, int]:
+    """(bytes, units of WAVESIZE) of a wave's scratch memory."""
+    unit, most = _WAVESIZE[gfx]
+    units = -(-note.scratch_nbytes * note.wave // unit)
+    if units > most:
+        raise ImageError(
+            f"{note.scratch_nbytes} bytes of scratch memory a lane; a wave of {note.wave} can have "
+            f"{most * unit} bytes"
+        )
+    return units * unit, units

@@ -1,0 +1,159 @@
+"""Captures of what a driver submitted, as the emulator's trace writes them, back to dwords.
+
+    IB ip=1 depth=0 va=ffff800100069000 ndw=256
+      SET_SH_REG         COMPUTE_START_X = 0x00000000
+      DISPATCH_DIRECT    hdr=c0031502 00000010 00000001 00000001 00000045
+
+A capture lists packets in the order of execution, one register a line, and no padding. Registers
+that follow each other become one packet here, pairs of offset and value too; what the header of a
+SET packet had besides is not known. An IB that was called lists what its caller did afterwards too:
+that is given back by the size of the IB. Lines of another indentation say other things, and are
+left out.
+
+A recording (docs/recording.md) is of the same form. What its IBs hold stands in lines of dwords,
+whole and with padding:
+
+      DWORDS hdr=c0004600 00000407 ffff1000
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from sparkle_drv.amd.tables import pm4, regs
+from sparkle_drv.amd.tables.bits import U32_MAX
+from sparkle_drv.amd.tables.setreg import SetPairs, SetPairsPacked, SetRegisters
+
+from .lex import TextError
+from .model import MAX_DWORDS, Ib, read_gfx, read_ip
+from .shape import by_name, close
+
+T = TypeVar("T")
+HEAD = re.compile(r"IB ip=(\d+) depth=(\d+) va=([0-9a-f]{1,16}) ndw=(\d{1,7})\s*$")
+PACKET = re.compile(r"\s+(\w+)\s+hdr=([0-9a-f ]+)$")
+ENTRY = re.compile(r"  \S")  # what stands deeper is about the packet above it
+WRITE = re.compile(r"\s+(SET_\w+)\s+(\w[\w+]*) = 0x([0-9a-f]{1,8})\s*$")
+RUN_MAX = 0x3FFF  # dwords, well below what the header's count holds
+VERBATIM = "DWORDS"  # instead of a packet's name
+_CHIP = re.compile(r"gfx\d{3,4}\b")
+
+
+def looks_like_one(text: str) -> bool:
+    return any(HEAD.match(line) for line in text.split("\n"))
+
+
+@dataclass
+class _Listing:
+    """One IB of a capture while it is read."""
+
+    ip: str
+    depth: int
+    va: int
+    ndw: int
+    dwords: list[int] = field(default_factory=list)
+    verbatim: bool = False
+    run: tuple[str, int, int] | None = None  # packet, the next offset, where the packet begins
+
+    def write(self, name: str, cls: type[SetRegisters], offset: int, value: int, gfx: int) -> None:
+        """One register; it joins the packet before it when it follows."""
+        if self.run and self.run[:2] == (name, offset) and len(self.dwords) - self.run[2] < RUN_MAX:
+            start = self.run[2]
+            self.dwords.append(value)
+            self.dwords[start] += 1 << 16  # the header's count
+        else:
+            start = len(self.dwords)
+            reg = {"offset": offset, "index": 3 if name.endswith("_INDEX") else 0}
+            self.dwords += cls.encode(gfx=gfx, reg=reg, values=[value])
+        self.run = (name, offset + 1, start)
+
+
+def from_capture(text: str, gfx: int | None = None) -> list[Ib]:
+    """The IBs of a capture, for the gfx that its first comment names unless one is given."""
+    listings: list[_Listing] = []
+    for number, line in enumerate(text.split("\n"), 1):
+        if line.startswith("#"):
+            if gfx is None and (chip := _CHIP.search(line)):
+                gfx = _located(number, read_gfx, chip[0])
+        elif head := HEAD.match(line):
+            if gfx is None:
+                raise TextError(number, 1, "no comment names the gfx of this capture (--gfx)")
+            ip = _located(number, read_ip, head[1])
+            listings.append(_Listing(ip, int(head[2]), int(head[3], 16), int(head[4])))
+        elif line.startswith("IB "):
+            raise TextError(number, 1, "an IB line is IB ip=N depth=N va=HEX ndw=N")
+        elif ENTRY.match(line):
+            if not listings or gfx is None:
+                raise TextError(number, 1, "a packet before the first IB")
+            _packet(listings[-1], line, number, gfx)
+    if gfx is None:
+        return []
+    made = [_ib(listing, gfx) for listing in listings]
+    _give_back(listings, made)
+    return made
+
+
+def _located(line: int, read: Callable[[str], T], text: str) -> T:
+    try:
+        return read(text)
+    except ValueError as error:
+        raise TextError(line, 1, str(error)) from None
+
+
+def _packet(listing: _Listing, line: str, number: int, gfx: int) -> None:
+    if found := WRITE.match(line):
+        _write(listing, found, number, gfx)
+    elif found := PACKET.match(line):
+        listing.run = None
+        listing.verbatim |= found[1] == VERBATIM
+        for word in re.finditer(r"\S+", found[2]):
+            value = int(word[0], 16)
+            if value > U32_MAX:
+                raise TextError(number, found.start(2) + word.start() + 1, f"{word[0]} is no dword")
+            listing.dwords.append(value)
+    else:
+        column = len(line) - len(line.lstrip()) + 1
+        raise TextError(number, column, "neither NAME hdr=DWORDS nor SET_... REGISTER = 0xVALUE")
+    if len(listing.dwords) > MAX_DWORDS:
+        raise TextError(number, 1, f"an IB has {MAX_DWORDS} dwords at most")
+
+
+def _write(listing: _Listing, found: re.Match[str], number: int, gfx: int) -> None:
+    cls = by_name(gfx, listing.ip).get(found[1])
+    if cls is not None and issubclass(cls, (SetPairs, SetPairsPacked)):
+        cls = pm4.SETTERS[cls.SPACE]
+    if cls is None or not issubclass(cls, SetRegisters):
+        raise TextError(
+            number, found.start(1) + 1, f"{found[1]} writes no registers on gfx{gfx} {listing.ip}"
+        )
+    space, _, offset = found[2].partition("+")
+    try:
+        named = not (offset and space == cls.SPACE)
+        at = regs.find(found[2]).offset(gfx) if named else int(offset, 16)
+        listing.write(cls.NAME, cls, at, int(found[3], 16), gfx)
+    except KeyError:
+        reason = f"no register {found[2]}{close(found[2], list(regs.REGISTERS))}"
+        raise TextError(number, found.start(2) + 1, reason) from None
+    except ValueError as error:
+        raise TextError(number, found.start(2) + 1, str(error)) from None
+
+
+def _ib(listing: _Listing, gfx: int) -> Ib:
+    return Ib(tuple(listing.dwords), gfx, listing.ip, listing.va, complete=listing.verbatim)
+
+
+def _give_back(listings: list[_Listing], made: list[Ib]) -> None:
+    """What a called IB lists beyond its size goes to the IB that called it."""
+    for i in range(len(made) - 1, 0, -1):
+        ends = [p.at + len(p.dwords) for p in made[i].packets()]
+        fits = max((end for end in ends if end <= listings[i].ndw), default=0)
+        callers = [c for c in range(i) if listings[c].depth < listings[i].depth]
+        if listings[i].verbatim or not callers or fits == len(made[i].dwords):
+            continue
+        caller = made[callers[-1]]
+        beyond, listings[i].dwords = made[i].dwords[fits:], list(made[i].dwords[:fits])
+        made[i] = _ib(listings[i], made[i].gfx)
+        listings[callers[-1]].dwords = [*caller.dwords, *beyond]
+        made[callers[-1]] = _ib(listings[callers[-1]], caller.gfx)

@@ -1,0 +1,219 @@
+"""Two inputs compared by meaning: what each dispatch finds in the registers, and which packets run.
+
+Both are played through in the order of execution. Padding, how register writes are packed and in
+which order they come make no difference; a register counts when a dispatch finds it, and at the
+end. Packets are matched by what they are, then those of one name in their order. On compute queues
+the shader type in a header means nothing, and is not looked at.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from fnmatch import fnmatchcase
+from typing import Any
+
+from sparkle_drv.amd.tables.bits import U32_MAX, Word
+
+from .model import Ib
+from .print import field_value, number
+from .run import Step, run
+from .shape import NOP, layout_of
+from .state import Event, State, Write, is_dispatch, play
+
+# Above this many packets that differ, matching could take minutes: they are paired off by name.
+MATCHED = 500
+
+
+@dataclass(frozen=True)
+class Change:
+    """A register or a field that differs: `old` and `new` as text, "not written" where there is
+    none; `parts` are a register's fields that differ, (name, old, new)."""
+
+    name: str
+    old: str
+    new: str
+    parts: tuple[tuple[str, str, str], ...] = ()
+
+    def __str__(self) -> str:
+        parts = ", ".join(f"{name} {old} -> {new}" for name, old, new in self.parts)
+        return f"{self.name}: {self.old} -> {self.new}" + (f"  ({parts})" if parts else "")
+
+
+@dataclass(frozen=True)
+class Difference:
+    """kind: "only in A", "only in B", "packet" (its fields), "dispatch" (registers at it), "end"
+    (registers at the end). The steps are where; None at the end, or in the other input."""
+
+    kind: str
+    what: str
+    a: Step | None
+    b: Step | None
+    changes: tuple[Change, ...] = ()
+
+
+def diff(a: Sequence[Ib], b: Sequence[Ib], ignore: Sequence[str] = ()) -> list[Difference]:
+    """What differs, in the order of execution; [] when the two mean the same. `ignore`: patterns as
+    of a shell, of registers ("COMPUTE_PGM_*") and fields ("DMA_DATA.src"). TooLong (ValueError)."""
+
+    def kept(name: str) -> bool:
+        return not any(fnmatchcase(name, pattern) for pattern in ignore)
+
+    state_a: State = {}
+    state_b: State = {}
+    events_a = [e for e in play(run(a), state_a) if _counts(e.step)]
+    events_b = [e for e in play(run(b), state_b) if _counts(e.step)]
+    found: list[Difference] = []
+    for one, other in _paired(events_a, events_b, kept):
+        found += _compare(one, other, kept)
+    if end := _registers(state_a, state_b, kept):
+        found.append(Difference("end", "registers at the end", None, None, tuple(end)))
+    return found
+
+
+def _counts(step: Step) -> bool:
+    return step.name != NOP and not step.called
+
+
+Kept = Callable[[str], bool]
+Pair = tuple[Event | None, Event | None]
+
+
+def fields_of(step: Step, kept: Kept) -> dict[str, str]:
+    """ "control.dst_sel" -> text, for the fields of a packet that are to be looked at; fields of a
+    word that are 0 are left out."""
+    packet = step.packet
+    if packet.cls is None:
+        return {f"[{i}]": f"{dword:#010x}" for i, dword in enumerate(packet.dwords)}
+    found: dict[str, str] = {}
+    for name, element in packet.cls.ELEMENTS.items():
+        value: Any = packet.fields.get(name, {} if name == "header" else None)
+        if isinstance(element, Word):
+            layout = layout_of(packet.cls, name, element, step.ib.gfx)
+            for key, form in layout.items():  # what a level does not have is as good as 0
+                if value.get(key) and not (key == "shader_type" and step.ib.ip == "compute"):
+                    found[f"{name}.{key}"] = field_value(form, value[key])
+        elif isinstance(value, list):
+            found.update((f"{name}[{i}]", number(dword)) for i, dword in enumerate(value))
+        else:
+            found[name] = number(value)
+    return {name: text for name, text in found.items() if kept(f"{step.name}.{name}")}
+
+
+def _paired(a: list[Event], b: list[Event], kept: Kept) -> Iterator[Pair]:
+    """Events of both side by side; None where one has no counterpart."""
+    keys_a, keys_b = ([(e.step.name, *fields_of(e.step, kept).items()) for e in x] for x in (a, b))
+    start = 0
+    while start < min(len(a), len(b)) and keys_a[start] == keys_b[start]:
+        yield a[start], b[start]
+        start += 1
+    end = 0
+    while end < min(len(a), len(b)) - start and keys_a[-1 - end] == keys_b[-1 - end]:
+        end += 1
+    middle_a, middle_b = a[start : len(a) - end], b[start : len(b) - end]
+    if max(len(middle_a), len(middle_b)) > MATCHED:
+        yield from _by_name(middle_a, middle_b)
+    else:
+        matcher = SequenceMatcher(
+            None, keys_a[start : len(a) - end], keys_b[start : len(b) - end], autojunk=False
+        )
+        for tag, i, i_end, j, j_end in matcher.get_opcodes():
+            if tag == "equal":
+                yield from zip(middle_a[i:i_end], middle_b[j:j_end], strict=True)
+            else:
+                yield from _by_name(middle_a[i:i_end], middle_b[j:j_end])
+    yield from zip(a[len(a) - end :], b[len(b) - end :], strict=True)
+
+
+def _by_name(a: Sequence[Event], b: Sequence[Event]) -> Iterator[Pair]:
+    """Events that differ: the next of the same name is the counterpart."""
+    places: dict[str, list[int]] = {}
+    for j, other in enumerate(b):
+        places.setdefault(other.step.name, []).append(j)
+    at = 0
+    for one in a:
+        same = places.get(one.step.name, [])
+        next_one = bisect_left(same, at)
+        if next_one == len(same):
+            yield one, None
+            continue
+        found = same[next_one]
+        yield from ((None, b[j]) for j in range(at, found))
+        yield one, b[found]
+        at = found + 1
+    yield from ((None, b[j]) for j in range(at, len(b)))
+
+
+def _compare(one: Event | None, other: Event | None, kept: Kept) -> Iterator[Difference]:
+    if one is None or other is None:
+        only = one or other
+        assert only is not None
+        what = f"{only.step.name} {_summary(only.step, kept)}".strip()
+        kind = "only in A" if one else "only in B"
+        yield Difference(kind, what, one.step if one else None, other.step if other else None)
+        return
+    name = one.step.name
+    a, b = fields_of(one.step, kept), fields_of(other.step, kept)
+    if changes := list(_changed(a, b)):
+        yield Difference("packet", name, one.step, other.step, tuple(changes))
+    if is_dispatch(one.step) and (registers := _registers(one.state, other.state, kept)):
+        what = f"registers at {name}"
+        yield Difference("dispatch", what, one.step, other.step, tuple(registers))
+
+
+def _summary(step: Step, kept: Kept) -> str:
+    """Its fields that are not 0, cut short."""
+    shown = [f"{k}={v}" for k, v in fields_of(step, kept).items() if v not in ("0", "0x00000000")]
+    text = " ".join(shown[:12])
+    return text + (" ..." if len(shown) > 12 else "")
+
+
+def _changed(a: Mapping[str, str], b: Mapping[str, str]) -> Iterator[Change]:
+    for name in [*a, *(name for name in b if name not in a)]:
+        if a.get(name) != b.get(name):
+            none = "0" if "." in name else "not there"
+            yield Change(name, a.get(name, none), b.get(name, none))
+
+
+def _registers(a: State, b: State, kept: Kept) -> list[Change]:
+    """Registers that differ, in the order in which they were first written."""
+    found = []
+    for name in [*a, *(name for name in b if name not in a)]:
+        one, other = a.get(name), b.get(name)
+        if _said(one) == _said(other) or not kept(name):
+            continue
+        parts = _parts(one, other) if one and other else ()
+        kept_parts = tuple(p for p in parts if kept(f"{name}.{p[0]}"))
+        if parts and not kept_parts:
+            continue
+        found.append(Change(name, _text(one), _text(other), kept_parts))
+    return found
+
+
+def _said(write: Write | None) -> tuple[int, int] | None:
+    return (write.value, write.index) if write else None
+
+
+def _text(write: Write | None) -> str:
+    return str(write) if write else "not written"
+
+
+def _parts(one: Write, other: Write) -> tuple[tuple[str, str, str], ...]:
+    """Fields of a register that differ; none where it is one number, or bits have no name."""
+    if one.register is None or other.register is None:
+        return ()
+    a, b = one.register.for_gfx(one.gfx), other.register.for_gfx(other.gfx)
+    covered = one.register.word.allowed(one.gfx) | other.register.word.allowed(other.gfx)
+    if (one.value | other.value) & U32_MAX & ~covered or len({**a, **b}) == 1:
+        return ()
+    if one.index != other.index:
+        return ()
+    found = []
+    for name in {**a, **b}:
+        old = number(a[name].get(one.value)) if name in a else "0"
+        new = number(b[name].get(other.value)) if name in b else "0"
+        if old != new:
+            found.append((name, old, new))
+    return tuple(found)

@@ -1,0 +1,85 @@
+"""IBs as hexadecimal dwords and as bytes: both ways, nothing interpreted.
+
+Hex: dwords of one to eight digits, 0x or not, spaces or commas between them, '#' comments, and IB
+statements as in the text form where there are several IBs or an address. Bytes: little endian.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Iterable, Iterator
+
+from .lex import TextError, statements
+from .model import MAX_DWORDS, Ib
+from .parse import header
+from .print import DWORDS_A_LINE
+from .print import header as ib_statement
+from .shape import IB
+
+_WORD = re.compile(r"[^\s,]+")
+_DWORD = re.compile(r"(0[xX])?[0-9a-fA-F]{1,8}")
+
+
+def from_bytes(data: bytes, gfx: int, ip: str = "compute", va: int | None = None) -> Ib:
+    """Whole dwords of `data`; one to three bytes behind them are kept as `extra`."""
+    count = len(data) // 4
+    if count > MAX_DWORDS:
+        raise ValueError(f"{count} dwords are more than the {MAX_DWORDS} of an IB")
+    dwords = struct.unpack_from(f"<{count}I", data)
+    return Ib(dwords, gfx, ip, va, extra=data[4 * count :])
+
+
+def to_bytes(ib: Ib) -> bytes:
+    return struct.pack(f"<{len(ib.dwords)}I", *ib.dwords) + ib.extra
+
+
+def from_hex(text: str, gfx: int | None, ip: str = "compute", va: int | None = None) -> list[Ib]:
+    """The IBs of a hex listing. TextError for what is no dword."""
+    ibs: list[Ib] = []
+    about: dict[str, object] = {"va": va}
+    dwords: list[int] = []
+    opened = False
+
+    def close() -> None:
+        if not opened and not dwords:
+            return
+        values = {"gfx": gfx, "ip": ip, **about}
+        if values["gfx"] is None:
+            raise TextError(1, 1, "nothing says which gfx these dwords are for")
+        ibs.append(Ib(tuple(dwords), **values))  # type: ignore[arg-type]
+
+    for number, line in enumerate(text.split("\n"), 1):
+        line = line.partition("#")[0]
+        if re.match(rf"{IB}(\s|$)", line):
+            close()
+            [[_, *rest]] = statements("\n" * (number - 1) + line)
+            about, dwords, opened = header(rest), [], True
+            continue
+        dwords += _dwords(line, number)
+        if len(dwords) > MAX_DWORDS:
+            raise TextError(number, 1, f"an IB has {MAX_DWORDS} dwords at most")
+    close()
+    return ibs
+
+
+def _dwords(line: str, number: int) -> Iterator[int]:
+    for word in _WORD.finditer(line):
+        if not _DWORD.fullmatch(word[0]):
+            raise TextError(
+                number, word.start() + 1, f"{word[0][:40]!r} is no dword: 0..0xffffffff in hex"
+            )
+        yield int(word[0], 16)
+
+
+def to_hex(ibs: Iterable[Ib]) -> str:
+    """A listing that `from_hex` reads. ValueError when bytes are left over: hex has no place for
+    them."""
+    lines = []
+    for number, ib in enumerate(ibs):
+        if ib.extra:
+            raise ValueError(f"IB {number} ends in {len(ib.extra)} bytes, no dword: use bin")
+        lines.append(ib_statement(ib))
+        for i in range(0, len(ib.dwords), DWORDS_A_LINE):
+            lines.append(" ".join(f"{d:08x}" for d in ib.dwords[i : i + DWORDS_A_LINE]))
+    return "\n".join(lines) + "\n"

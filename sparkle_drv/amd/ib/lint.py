@@ -1,0 +1,56 @@
+"""Lint: every rule of ib_rules_* over a job; findings in the order of execution."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from . import rules_dispatch as ib_rules_dispatch
+from . import rules_job as ib_rules_job
+from . import rules_packet as ib_rules_packet
+from .model import Ib
+from .rule import NOTE, RULES, Job, Kernel, Rule
+
+RULE_MODULES = (ib_rules_packet, ib_rules_dispatch, ib_rules_job)  # importing them fills RULES
+
+
+@dataclass(frozen=True)
+class Finding:
+    rule: Rule
+    message: str
+    ib: int
+    dword: int
+    packet: str
+    where: str
+
+    @property
+    def fails(self) -> bool:
+        return self.rule.severity != NOTE
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.rule.severity}: {self.message} [{self.rule.id}]"
+
+
+def lint(
+    ibs: Sequence[Ib], disable: Iterable[str] = (), kernel: Kernel | None = None
+) -> list[Finding]:
+    """Findings in the order of their place. ValueError for a rule that there is not; TooLong."""
+    off = set(disable)
+    if unknown := off - RULES.keys():
+        raise ValueError(f"no rule {', '.join(sorted(unknown))}; rules: {', '.join(RULES)}")
+    job = Job(ibs, kernel or Kernel())
+    order = {id(step): i for i, step in enumerate(job.steps)}
+    found: list[tuple[int, Finding]] = []
+    for one in RULES.values():
+        if one.id in off:
+            continue
+        for place, message in one.check(job):
+            if isinstance(place, int):
+                ib, at = job.ibs[place], len(job.ibs[place].dwords)
+                va = f" ({ib.va:#x})" if ib.va is not None else ""
+                where = f"IB {place}{va} dword {at}"
+                found.append((len(order), Finding(one, message, place, at, "", where)))
+            else:
+                finding = Finding(one, message, place.number, place.at, place.name, place.where)
+                found.append((order[id(place)], finding))
+    return [finding for _, finding in sorted(found, key=lambda pair: pair[0])]

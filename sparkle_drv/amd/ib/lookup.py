@@ -1,0 +1,75 @@
+"""Registers looked up as people name them: by name or part of it, or by any of their offsets."""
+
+from __future__ import annotations
+
+import re
+from difflib import get_close_matches
+
+from sparkle_drv.amd.tables import regs
+from sparkle_drv.amd.tables.bits import GFX
+
+from .lex import items, tokens
+from .parse import register as parsed
+
+# Kernel headers count dwords from segment 0 of the graphics block: AMDGPU_FACTS 3.1.
+GC_SEGMENT0 = 0x1260
+_SPACE = re.compile(r"(SH|CONTEXT|UCONFIG)\+(0x[0-9a-f]+|\d+)", re.IGNORECASE)
+_NUMBER = re.compile(r"0x[0-9a-f]+|\d+", re.IGNORECASE)
+
+
+class NoSuchRegister(LookupError):
+    """No table has it; `close` are names that come near."""
+
+    def __init__(self, wanted: str, close: list[str]):
+        more = f"; did you mean {', '.join(close)}?" if close else ""
+        super().__init__(f"no register {wanted[:60]}{more}")
+        self.close = close
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+def lookup(wanted: str, gfx: int | None = None) -> list[regs.Register]:
+    """The registers that `wanted` stands for: a name, without COMPUTE_ if one likes, in any case; a
+    byte address; a dword address; "SH+0x212"; an offset in SH; the kernel headers' offset. Several
+    where levels differ and no `gfx` says which. NoSuchRegister."""
+    levels = GFX if gfx is None else (gfx,)
+    if _NUMBER.fullmatch(wanted) or _SPACE.fullmatch(wanted):
+        places = _places(wanted)
+        found = {
+            r.name: r for space, off in places for g in levels if (r := regs.at(space, off, g))
+        }
+        if not found:
+            raise NoSuchRegister(wanted, [])
+        return list(found.values())
+    name = wanted.upper()
+    names = {**{n: n for n in regs.REGISTERS}, **regs.ALIASES}
+    for candidate in (name, f"COMPUTE_{name}", f"COMPUTE_PGM_{name}"):
+        if candidate in names:
+            return [regs.REGISTERS[names[candidate]]]
+    short = {n.removeprefix("COMPUTE_").removeprefix("PGM_"): n for n in names}
+    near = get_close_matches(name[:64], [*names, *short], 4, 0.6)
+    near += sorted(n for n in names if name in n)[:4] if len(name) > 2 else []
+    raise NoSuchRegister(wanted, list(dict.fromkeys(short.get(n, n) for n in near)))
+
+
+def _places(wanted: str) -> list[tuple[str, int]]:
+    """(space, dword offset) that a number may mean; the ranges do not overlap."""
+    if found := _SPACE.fullmatch(wanted):
+        return [(found[1].upper(), int(found[2], 0))]
+    number = int(wanted, 16 if wanted[:2].lower() == "0x" else 10)
+    for space, (low, end) in regs.SPACES.items():
+        if low <= number < end and number % 4 == 0:
+            return [(space, (number - low) // 4)]
+        for dword in (number, number + GC_SEGMENT0):
+            if low // 4 <= dword < end // 4:
+                return [(space, dword - low // 4)]
+    return [("SH", number)]
+
+
+def read_value(text: str, register: regs.Register, gfx: int) -> int:
+    """A register's value from "0x8c" or "{USER_SGPR=6 TGID_X_EN=1}". ValueError."""
+    found = list(items(list(tokens(f"{register.name}={text}", 1))))
+    if len(found) != 1:
+        raise ValueError(f"{text!r}: one number, or fields in brackets, are wanted")
+    return parsed(register.space, found[0], gfx)[1]

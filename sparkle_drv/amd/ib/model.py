@@ -1,0 +1,55 @@
+"""An indirect buffer (IB) as the tools handle it: its dwords, whose they are, and its packets.
+
+The forms that it can be read from and written in are in print.py and parse.py, dwords.py and
+capture.py; what it does is in run.py. Nothing here knows a packet.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from sparkle_drv.amd.tables import packet, pm4, sdma
+from sparkle_drv.amd.tables.bits import level
+
+IPS = ("gfx", "compute", "sdma")  # in the order of the kernel's HW_IP types
+MAX_DWORDS = 0xFFFFF  # what the size field of INDIRECT_BUFFER holds
+
+
+@dataclass(frozen=True)
+class Ib:
+    """`gfx` is a level (10 is gfx10.3). `extra` are bytes behind the last whole dword. An IB that
+    is not `complete` comes from a capture, which leaves padding out."""
+
+    dwords: tuple[int, ...]
+    gfx: int
+    ip: str = "compute"
+    va: int | None = None
+    extra: bytes = b""
+    complete: bool = True
+
+    def packets(self, start: int = 0, end: int | None = None) -> Iterator[packet.Decoded]:
+        """Its packets in turn, from dword `start` on; what no table declares has cls=None."""
+        dwords = self.dwords[start:end]
+        if self.ip == "sdma":
+            return sdma.stream(dwords, self.gfx)
+        return pm4.stream(dwords, self.gfx, self.ip)
+
+
+def read_gfx(text: str) -> int:
+    """The level of "10.3", "11", "gfx1036" or "gfx1100". ValueError for what has no tables."""
+    name = text.lower().removeprefix("gfx")
+    if re.fullmatch(r"\d+\.\d+|\d\d?", name):
+        return level(float(name))
+    if re.fullmatch(r"9[0-9a-f]{2}|1[0-2][0-9a-f]{2}", name):
+        return level(int(name[:-2]))
+    raise ValueError(f"gfx={text!r} is none of 9, 10.3, 11, 12, gfx1036, gfx1100")
+
+
+def read_ip(text: str) -> str:
+    """A name of IPS, from itself or from the kernel's number for it."""
+    names = {**{name: name for name in IPS}, **{str(i): name for i, name in enumerate(IPS)}}
+    if text not in names:
+        raise ValueError(f"ip={text!r} is none of {', '.join(IPS)}")
+    return names[text]

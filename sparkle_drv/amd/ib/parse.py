@@ -1,0 +1,291 @@
+"""Text to dwords: what `print.text` made, or a person wrote. Every complaint is a TextError."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sparkle_drv.amd.tables import regs
+from sparkle_drv.amd.tables.bits import U32_MAX, Addr, Element, Field, Record, Tail, Word
+from sparkle_drv.amd.tables.setreg import PACKED, SetPairs, SetPairsPacked, SetRegisters
+
+from .lex import Item, TextError, Token, items, statements
+from .model import IPS, MAX_DWORDS, Ib, read_gfx, read_ip
+from .shape import BYTES, IB, NOP, RAW, WRITERS, by_name, close, implied, layout_of, required
+
+TOTAL_MAX = 1 << 22  # NOP*N is short to write
+OFFSET_MAX = 0xFFFF  # of a run's first register, and of two in a dword; pairs have a dword for one
+NO_GFX = "nothing says which gfx this is for: begin with IB gfx=11, or with --gfx"
+
+
+def parse(text: str, gfx: int | None = None, ip: str = "compute") -> list[Ib]:
+    """The IBs of a text; `gfx` and `ip` hold where no IB statement says otherwise. TextError."""
+    return _Reader(gfx, ip).read(text)
+
+
+class _Reader:
+    """Gathers IBs, statement after statement."""
+
+    def __init__(self, gfx: int | None, ip: str):
+        self.about: dict[str, Any] = {"gfx": gfx, "ip": ip}
+        self.start = dict(self.about)
+        self.ibs: list[Ib] = []
+        self.dwords: list[int] = []
+        self.extra = b""
+        self.opened, self.total = False, 0
+
+    def read(self, text: str) -> list[Ib]:
+        for head, *rest in statements(text):
+            if head.text == IB:
+                self.close_ib()
+                if self.total > TOTAL_MAX:
+                    raise head.error(f"a text has {TOTAL_MAX} dwords at most")
+                self.about, self.opened = {**self.start, **header(rest)}, True
+                continue
+            if self.extra:
+                raise head.error(f"nothing can follow {BYTES} in an IB")
+            self.packet(head, rest)
+            if len(self.dwords) > MAX_DWORDS:
+                raise head.error(f"an IB has {MAX_DWORDS} dwords at most")
+        self.close_ib()
+        return self.ibs
+
+    def close_ib(self) -> None:
+        if not self.opened and not self.dwords and not self.extra:
+            return
+        if self.about["gfx"] is None:
+            raise TextError(1, 1, NO_GFX)
+        self.ibs.append(Ib(tuple(self.dwords), extra=self.extra, **self.about))
+        self.total += len(self.dwords)
+        self.dwords, self.extra = [], b""
+
+    def packet(self, head: Token, rest: list[Token]) -> None:
+        if head.text == RAW:
+            self.dwords += [ranged(token, U32_MAX, RAW) for token in rest]
+        elif head.text == BYTES:
+            self.extra = bytes(ranged(token, 0xFF, BYTES) for token in rest)
+            if len(self.extra) > 3:
+                raise head.error(f"{BYTES}: four bytes are a dword, and belong to {RAW}")
+        else:
+            if self.about["gfx"] is None:
+                raise head.error(NO_GFX)
+            self.dwords += encode(head, rest, self.about["gfx"], self.about["ip"])
+
+
+def header(rest: list[Token]) -> dict[str, Any]:
+    """What an IB statement says: gfx ip va padding; depth and ndw are there to be read only."""
+    found: dict[str, Any] = {}
+    for item in items(rest):
+        key, value = item.key, _single(item)
+        try:
+            if key.text == "gfx":
+                found["gfx"] = read_gfx(value.text)
+            elif key.text == "ip":
+                found["ip"] = read_ip(value.text)
+            elif key.text == "va":
+                found["va"] = ranged(value, (1 << 64) - 1, "va")
+            elif key.text == "padding" and value.text == "unknown":
+                found["complete"] = False
+            elif key.text not in ("depth", "ndw"):
+                raise key.error(f"IB has no {key.text[:40]}, only gfx, ip, va and padding")
+        except TextError:
+            raise
+        except ValueError as error:
+            raise value.error(str(error)) from None
+    return found
+
+
+def encode(head: Token, rest: list[Token], gfx: int, ip: str) -> list[int]:
+    """The dwords of one statement."""
+    name, star, times = head.text.partition("*")
+    packets = by_name(gfx, ip)
+    if name not in packets:
+        elsewhere = [i for i in IPS if name in by_name(gfx, i)]
+        more = f"; {' and '.join(elsewhere)} queues have it" if elsewhere else ""
+        raise head.error(
+            f"gfx{gfx} {ip} queues have no packet {name[:40]!r}{more or close(name, list(packets))}"
+        )
+    repeat = 1
+    if star:
+        repeat = ranged(Token(times, head.line, head.column + len(name) + 1), MAX_DWORDS, "repeats")
+        if name != NOP or rest:
+            raise head.error(f"only a bare {NOP} can be repeated")
+    cls = packets[name]
+    given = list(items(rest))
+    own = [item for item in given if item.key.text in cls.ELEMENTS]
+    others = [item for item in given if item.key.text not in cls.ELEMENTS]
+    if others and not issubclass(cls, WRITERS):
+        key = others[0].key
+        names = [n for n in cls.ELEMENTS if n != "header"]
+        raise key.error(
+            f"{name} has no {key.text[:40]}{close(key.text, names)}; it has {', '.join(names)}"
+        )
+    values = elements(cls, head, own, gfx)
+    try:
+        if issubclass(cls, WRITERS):
+            values.update(registers(cls, head, others, gfx, values.get("reg", {})))
+        return cls.encode(gfx=gfx, **values) * repeat  # type: ignore[attr-defined, no-any-return]
+    except TextError:
+        raise
+    except ValueError as error:
+        raise head.error(str(error)) from None
+
+
+def elements(cls: type[Record], head: Token, own: Sequence[Item], gfx: int) -> dict[str, Any]:
+    """Values for `encode` by element; a TextError for one that is wrong, twice there or missing."""
+    values: dict[str, Any] = {}
+    for item in own:
+        name = item.key.text
+        element = cls.ELEMENTS[name]
+        if name in implied(cls) and name != "reg":
+            raise item.key.error(f"{cls.NAME}.{name} is what its registers say: name those")
+        where = f"{cls.NAME}.{name}"
+        if isinstance(element, Tail):
+            dwords = [ranged(token, U32_MAX, where) for token in _plain(item)]
+            values[name] = values.get(name, []) + dwords
+        elif name in values:
+            raise item.key.error(f"{where} is there twice")
+        else:
+            values[name] = _value(item, element, layout_of(cls, name, element, gfx)
+                                  if isinstance(element, Word) else {}, gfx, where)  # fmt: skip
+    for name, element in cls.ELEMENTS.items():
+        if name not in values and name not in implied(cls) and required(name, element, gfx):
+            raise head.error(f"{cls.NAME} lacks {name}: {_wanted(element, gfx)}")
+    return values
+
+
+def _wanted(element: Element, gfx: int) -> str:
+    if isinstance(element, Tail):
+        return f"{element.least}..{element.most} dwords"
+    if isinstance(element, Word):
+        return "{" + " ".join(f"{k}={_range(f)}" for k, f in element.layout(gfx).items()) + "}"
+    return f"0..{(1 << 32 * element.ndw) - 1:#x}"
+
+
+def _value(item: Item, element: Element, layout: dict[str, Field], gfx: int, where: str) -> Any:
+    if isinstance(element, Word):
+        if item.fields is not None:
+            return word_fields(item.fields, layout, where)
+        if where.endswith(".header"):
+            raise item.key.error(f"{where} wants fields in brackets: {', '.join(layout)}")
+        token = _single(item)
+        value = ranged(token, U32_MAX, where)
+        if odd := value & ~element.allowed(gfx):
+            raise token.error(f"{where}={value:#x}: gfx{gfx} declares no bits {odd:#x} of it")
+        return value
+    token = _single(item)
+    assert not isinstance(element, Tail)
+    value = ranged(token, (1 << 32 * element.ndw) - 1, where)
+    if isinstance(element, Addr):
+        try:
+            element.check(value, where)
+        except ValueError as error:
+            raise token.error(str(error)) from None
+    return value
+
+
+def word_fields(
+    pairs: Sequence[tuple[Token, Token]], layout: dict[str, Field], where: str
+) -> dict[str, int]:
+    """Values of a word's fields, each of which fits."""
+    values: dict[str, int] = {}
+    for name, token in pairs:
+        field = layout.get(name.text)
+        if field is None:
+            more = close(name.text, list(layout)) or f"; it has {', '.join(layout) or 'none'}"
+            raise name.error(f"{where} has no field {name.text[:40]}{more}")
+        if name.text in values:
+            raise name.error(f"{where}.{name.text} is there twice")
+        known = field.values.__members__ if field.values else {}
+        value = int(known[token.text]) if token.text in known else token.number()
+        if not 0 <= value - field.bias < 1 << field.width:
+            raise token.error(
+                f"{where}.{name.text}={token.text} does not fit {field}: {_range(field)}"
+            )
+        values[name.text] = value
+    return values
+
+
+def registers(
+    cls: type[Record], head: Token, given: Sequence[Item], gfx: int, reg: Any
+) -> dict[str, Any]:
+    """The elements that a SET packet's registers stand for."""
+    if not given:
+        raise head.error(f"{cls.NAME} names no register")
+    space = cls.SPACE  # type: ignore[attr-defined]
+    found = [(item, *register(space, item, gfx)) for item in given]
+    limited = found[:1] if issubclass(cls, SetRegisters) else found
+    if not issubclass(cls, SetPairs):
+        for item, offset, _ in limited:
+            if offset > OFFSET_MAX:
+                raise item.key.error(f"{item.key.text} does not fit: offsets 0..{OFFSET_MAX:#x}")
+    if issubclass(cls, SetRegisters):
+        first = found[0][1]
+        for i, (item, offset, _) in enumerate(found):
+            if offset != first + i:
+                raise item.key.error(f"{item.key.text} does not follow the register before it")
+        if not isinstance(reg, dict):
+            raise head.error(f"{cls.NAME}.reg wants fields in brackets")
+        return {"reg": {**reg, "offset": first}, "values": [value for _, _, value in found]}
+    if issubclass(cls, SetPairs):
+        return {"pairs": [n for _, offset, value in found for n in (offset, value)]}
+    assert issubclass(cls, SetPairsPacked)
+    if len(found) % 2:
+        raise head.error(f"{cls.NAME} wants an even number of registers, not {len(found)}")
+    triples: list[int] = []
+    for (_, o0, v0), (_, o1, v1) in zip(found[::2], found[1::2], strict=True):
+        triples += [*PACKED.encode({"offset0": o0, "offset1": o1}, gfx, cls.NAME), v0, v1]
+    return {"count": len(found), "triples": triples}
+
+
+def register(space: str, item: Item, gfx: int) -> tuple[int, int]:
+    """(offset, value) of `NAME=value`, `NAME={FIELD=1}` or `SH+0x20c=value`."""
+    key = item.key
+    if key.text.startswith(f"{space}+"):
+        number = Token(key.text[len(space) + 1 :], key.line, key.column + len(space) + 1)
+        offset, word = ranged(number, U32_MAX, f"offset in {space}"), regs.ALL
+    else:
+        found = named(key, gfx)
+        if found.space != space:
+            raise key.error(f"{found.name} is a register of {found.space}, not of {space}")
+        offset, word = found.offset(gfx), found.word
+    if item.fields is not None:
+        fields = word_fields(item.fields, word.layout(gfx), key.text)
+        return offset, word.encode(fields, gfx, key.text)[0]
+    return offset, ranged(_single(item), U32_MAX, key.text)
+
+
+def named(key: Token, gfx: int) -> regs.Register:
+    try:
+        found = regs.find(key.text)
+        found.address(gfx)
+    except KeyError:
+        names = [*regs.REGISTERS, *regs.ALIASES]
+        raise key.error(f"no register {key.text[:60]}{close(key.text, names)}") from None
+    except ValueError as error:
+        raise key.error(str(error)) from None
+    return found
+
+
+def ranged(token: Token, most: int, where: str) -> int:
+    value = token.number()
+    if not 0 <= value <= most:
+        raise token.error(f"{where}={token.text} does not fit: 0..{most:#x}")
+    return value
+
+
+def _range(field: Field) -> str:
+    return f"{field.bias}..{(1 << field.width) - 1 + field.bias:#x}"
+
+
+def _plain(item: Item) -> list[Token]:
+    if item.fields is not None:
+        raise item.key.error(f"{item.key.text} has no fields: numbers are wanted")
+    return item.values
+
+
+def _single(item: Item) -> Token:
+    values = _plain(item)
+    if len(values) != 1:
+        raise values[1].error(f"{item.key.text} has one value, not {len(values)}")
+    return values[0]

@@ -1,0 +1,67 @@
+"""Any of the input forms to IBs: text, hex, bytes, a capture; `auto` tells them apart.
+
+Bytes that are no printable text are binary. A text is a capture when it has a capture's IB line,
+hex when its first word outside comments and IB statements is a dword, else the text form.
+"""
+
+from __future__ import annotations
+
+import re
+
+from .capture import from_capture, looks_like_one
+from .dwords import from_bytes, from_hex
+from .lex import TextError
+from .model import Ib
+from .parse import parse
+
+FORMS = ("auto", "text", "hex", "bin", "capture")
+_HEX = re.compile(r"(0[xX][0-9a-fA-F]+|[0-9a-fA-F]{8})[\s,]*")
+_DATA = re.compile(rb"[^\t\n\r\x20-\x7e\x80-\xff]")
+
+
+def form_of(data: bytes) -> str:
+    """Which of FORMS `data` most likely is."""
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        return "bin"
+    if _DATA.search(data):
+        return "bin"
+    if looks_like_one(text):
+        return "capture"
+    for line in text.split("\n"):
+        words = line.partition("#")[0].replace(",", " ").split()
+        if words and words[0] != "IB":
+            return "hex" if _HEX.fullmatch(words[0]) else "text"
+    return "text"
+
+
+def read_ibs(
+    data: bytes | str,
+    gfx: int | None = None,
+    ip: str = "compute",
+    va: int | None = None,
+    form: str = "auto",
+) -> list[Ib]:
+    """The IBs of an input. `gfx`, `ip` and `va` hold where it does not say itself; with `va` it is
+    where the first IB lies. ValueError: no gfx, or nothing in it; TextError: not of its form."""
+    raw = data.encode() if isinstance(data, str) else data
+    form = form_of(raw) if form == "auto" else form
+    if form == "bin":
+        if gfx is None:
+            raise ValueError("bytes do not say which gfx they are for: gfx is wanted")
+        return [from_bytes(raw, gfx, ip, va)]
+    try:
+        text = raw.decode()
+    except UnicodeDecodeError as error:
+        line = raw[: error.start].count(b"\n") + 1
+        column = error.start - (raw.rfind(b"\n", 0, error.start) + 1) + 1
+        raise TextError(line, column, "not UTF-8: these are bytes (form bin)") from None
+    text = text.replace("\r\n", "\n")
+    if form == "hex":
+        return from_hex(text, gfx, ip, va)
+    if form == "capture":
+        return from_capture(text, gfx)
+    if form == "text":
+        return parse(text, gfx, ip)
+    raise ValueError(f"form={form!r} is none of {', '.join(FORMS)}")

@@ -1,0 +1,83 @@
+"""What a lint rule is, and the job that it looks at. The rules are in ib_rules_*.
+
+The IBs of an input are taken for one job, in their order, for that is how a driver submits a
+preamble and what follows it. Sources are sections of AMDGPU_FACTS, the fact sheet that the tables
+were made from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from .model import Ib
+from .run import Step, run, submitted
+from .state import Event, State, is_dispatch, play
+
+ERROR, WARNING, NOTE = "error", "warning", "note"
+SEVERITIES = (ERROR, WARNING, NOTE)  # a note alone is no failure
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """What the program that an IB launches needs, of its descriptor; None is not known."""
+
+    lds_bytes: int | None = None
+    rsrc1: int | None = None
+    rsrc2: int | None = None
+    rsrc3: int | None = None
+
+
+@dataclass(frozen=True)
+class Job:
+    """What rules look at: every step in the order of execution, and the events among them."""
+
+    ibs: Sequence[Ib]
+    kernel: Kernel = field(default_factory=Kernel)
+
+    @cached_property
+    def steps(self) -> list[Step]:
+        return list(run(self.ibs))
+
+    @cached_property
+    def events(self) -> list[Event]:
+        state: State = {}
+        return list(play(self.steps, state))
+
+    @property
+    def dispatches(self) -> Iterator[Event]:
+        return (event for event in self.events if is_dispatch(event.step))
+
+    @cached_property
+    def submitted(self) -> list[int]:
+        return submitted(self.ibs)
+
+
+Said = tuple[Step | int, str]  # where (an int: the IB's end), what
+Check = Callable[[Job], Iterator[Said]]
+
+
+@dataclass(frozen=True)
+class Rule:
+    id: str
+    severity: str
+    source: str
+    explanation: str
+    check: Check
+
+
+RULES: dict[str, Rule] = {}
+
+
+def rule(name: str, severity: str, source: str) -> Callable[[Check], Check]:
+    """Enters a check under its id; its docstring is the explanation that people read."""
+
+    def enter(check: Check) -> Check:
+        if name in RULES:
+            raise ValueError(f"rule {name} is there twice")
+        text = " ".join((check.__doc__ or "python -OO leaves explanations out").split())
+        RULES[name] = Rule(name, severity, f"AMDGPU_FACTS {source}", text, check)
+        return check
+
+    return enter

@@ -1,0 +1,119 @@
+"""Lint rules that look at a whole job: caches before, idle at the end, padding."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sparkle_drv.amd.tables.bits import canonical
+
+from .rule import NOTE, WARNING, Job, Said, rule
+from .rules_packet import CS_PARTIAL_FLUSH
+from .run import Step
+from .state import is_dispatch
+
+INVALIDATES = ("gli_inv", "glk_inv", "glv_inv", "gl1_inv")
+PWS = -1  # in place of an address: the pixel wait sync's counter
+PAD = 8  # dwords: 32 bytes on GFX and COMPUTE (INFO), and what the kernel pads SDMA to
+
+
+def acquires(step: Step) -> bool:
+    """Does it invalidate the caches near the shader cores?"""
+    if step.name == "ACQUIRE_MEM_GFX9":
+        return bool(step.packet.fields["coher_cntl"])
+    return step.name == "ACQUIRE_MEM" and any(step.packet.fields["gcr"].get(k) for k in INVALIDATES)
+
+
+class _Pending:
+    """Which dispatch may still be running, packet after packet."""
+
+    def __init__(self) -> None:
+        self.dispatch: Step | None = None
+        self.released: int | None = None  # where a RELEASE_MEM behind it writes
+
+    def see(self, step: Step) -> None:
+        if is_dispatch(step):
+            self.dispatch, self.released = step, None
+        elif step.name == "EVENT_WRITE":
+            if step.packet.fields["event"]["type"] == CS_PARTIAL_FLUSH:
+                self.dispatch = None
+        elif step.name.startswith("RELEASE_MEM"):
+            self.released = canonical(step.packet.fields["addr"])
+            if step.packet.fields["event"].get("pws_enable"):
+                self.released = PWS  # waited for by an ACQUIRE_MEM with pws_ena
+        elif step.name == "ACQUIRE_MEM" and step.packet.fields["poll"].get("pws_ena"):
+            self.dispatch = None if self.released == PWS else self.dispatch
+        elif step.name.startswith("WAIT_REG_MEM"):
+            there = canonical(step.packet.fields["addr"])
+            self.dispatch = None if there == self.released else self.dispatch
+
+
+@rule("acquire-missing", WARNING, "6.1, 6.2")
+def acquire_missing(job: Job) -> Iterator[Said]:
+    """Nothing invalidates the caches at the end of a job: the next one begins with ACQUIRE_MEM, or
+    is submitted with EMIT_MEM_SYNC (then disable this rule)."""
+    acquired = False
+    for step in job.steps:
+        acquired = acquired or acquires(step)
+        if is_dispatch(step) and not acquired:
+            yield step, "no ACQUIRE_MEM that invalidates caches before the first dispatch"
+            return
+
+
+@rule("acquire-code", NOTE, "6.2")
+def acquire_code(job: Job) -> Iterator[Said]:
+    """A program that was just uploaded needs GLI_INV, the instruction caches', before it runs."""
+    seen: list[Step] = []
+    for step in job.steps:
+        if step.name == "ACQUIRE_MEM":
+            seen.append(step)
+        if is_dispatch(step):
+            if seen and not any(s.packet.fields["gcr"]["gli_inv"] for s in seen):
+                yield seen[0], "no ACQUIRE_MEM before the first dispatch has gcr.gli_inv"
+            return
+
+
+@rule("overlap", NOTE, "6.2")
+def overlap(job: Job) -> Iterator[Said]:
+    """Two dispatches without a wait and an ACQUIRE_MEM between them run at the same time: right
+    only when the second does not read what the first writes."""
+    pending, acquired = _Pending(), True
+    for step in job.steps:
+        if is_dispatch(step):
+            if pending.dispatch is not None:
+                yield step, f"may run together with the dispatch at {pending.dispatch.where}"
+            elif not acquired:
+                yield step, "no ACQUIRE_MEM since the dispatch before it"
+            acquired = False
+        elif acquires(step):
+            acquired = True
+        pending.see(step)
+
+
+@rule("not-idle", WARNING, "1.8, 3.6")
+def not_idle(job: Job) -> Iterator[Said]:
+    """The command processor does not wait for the waves of a job before it starts the next: a job
+    ends with CS_PARTIAL_FLUSH, or with RELEASE_MEM and a WAIT_REG_MEM on what it writes."""
+    pending = _Pending()
+    for step in job.steps:
+        pending.see(step)
+    if pending.dispatch is not None:
+        why = "RELEASE_MEM is not waited for" if pending.released is not None else "nothing waits"
+        yield pending.dispatch, f"may still run at the end of the job: {why}"
+
+
+@rule("padding", WARNING, "3.3, 7")
+def padding(job: Job) -> Iterator[Said]:
+    """Submitted IBs are padded with NOP to 8 dwords (32 bytes)."""
+    for number in job.submitted:
+        ib = job.ibs[number]
+        if ib.complete and (ib.extra or len(ib.dwords) % PAD):
+            size = 4 * len(ib.dwords) + len(ib.extra)
+            yield number, f"{size} bytes are no multiple of {4 * PAD}"
+
+
+@rule("empty", WARNING, "1.8")
+def empty(job: Job) -> Iterator[Said]:
+    """An IB without a dword."""
+    for number, ib in enumerate(job.ibs):
+        if not ib.dwords and ib.complete:
+            yield number, "the IB is empty"

@@ -1,0 +1,143 @@
+"""IBs in the order in which the command processor works through them: INDIRECT_BUFFER followed.
+
+A target is looked for in the IBs at hand by address. What is not there, calls itself or lies too
+deep is not followed, and the step says so. Predication is not looked at: all is taken to run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from sparkle_drv.amd.tables.bits import canonical
+from sparkle_drv.amd.tables.packet import Decoded
+
+from .model import Ib
+
+MAX_DEPTH = 8
+MAX_REPEATS = 1 << 15  # packets that may run again, beyond four times all that there are
+
+
+class TooLong(ValueError):
+    """More packets than anybody wants to look at: IBs that call each other many times over."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One packet. `number` is its IB's in the input and `at` its dword there; `called` is true of a
+    call that the next steps follow, `problem` says why one is not followed."""
+
+    packet: Decoded
+    ib: Ib
+    number: int
+    at: int
+    depth: int
+    called: bool = False
+    problem: str = ""
+
+    @property
+    def name(self) -> str:
+        return self.packet.cls.NAME if self.packet.cls else "RAW"
+
+    @property
+    def where(self) -> str:
+        """ "IB 0 (0xffff800100069000) dword 12"."""
+        va = f" ({self.ib.va:#x})" if self.ib.va is not None else ""
+        return f"IB {self.number}{va} dword {self.at}"
+
+
+@dataclass(frozen=True)
+class Call:
+    """What INDIRECT_BUFFER, or SDMA's INDIRECT, calls."""
+
+    va: int
+    ndw: int
+    chain: bool  # a jump: nothing comes back
+
+
+def call(packet: Decoded) -> Call | None:
+    """The call that a packet is, or None."""
+    fields = packet.fields
+    if packet.cls is None:
+        return None
+    if packet.cls.NAME == "INDIRECT_BUFFER":
+        control = fields["control"]
+        return Call(fields["addr"], control["ndw"], bool(control["chain"]))
+    if packet.cls.NAME == "INDIRECT":
+        return Call(fields["base"], fields["size"]["ndw"], False)
+    return None
+
+
+def find(ibs: Sequence[Ib], va: int) -> tuple[int, int] | None:
+    """(number of the IB, dword) at an address."""
+    for number, ib in enumerate(ibs):
+        if ib.va is not None:
+            offset = canonical(va) - canonical(ib.va)
+            if 0 <= offset < 4 * max(len(ib.dwords), 1) and offset % 4 == 0:
+                return number, offset // 4
+    return None
+
+
+def submitted(ibs: Sequence[Ib]) -> list[int]:
+    """Numbers of the IBs that no other one calls; all if that leaves none."""
+    inner: set[int] = set()
+    for number, ib in enumerate(ibs):
+        for packet in ib.packets():
+            target = call(packet)
+            found = find(ibs, target.va) if target else None
+            if found and found[1] == 0 and found[0] != number:
+                inner.add(found[0])
+    return [n for n in range(len(ibs)) if n not in inner] or list(range(len(ibs)))
+
+
+def run(ibs: Sequence[Ib]) -> Iterator[Step]:
+    """Every packet in the order of execution, IB after IB. TooLong when calls multiply them."""
+    most = MAX_REPEATS + 4 * sum(len(ib.dwords) for ib in ibs)
+    for count, step in enumerate(_all(ibs)):
+        if count >= most:
+            raise TooLong(f"more than {most} packets: do the IBs call each other?")
+        yield step
+
+
+def _all(ibs: Sequence[Ib]) -> Iterator[Step]:
+    for number in submitted(ibs):
+        yield from _walk(ibs, number, 0, len(ibs[number].dwords), ())
+
+
+def _walk(
+    ibs: Sequence[Ib], number: int, start: int, end: int, callers: tuple[tuple[int, int], ...]
+) -> Iterator[Step]:
+    """The packets of a piece of an IB; a chained one goes on in place of the rest."""
+    seen = {*callers, (number, start)}
+    while True:
+        ib, jump = ibs[number], None
+        for packet in ib.packets(start, end):
+            target = call(packet)
+            at = start + packet.at
+            if target is None:
+                yield Step(packet, ib, number, at, len(callers))
+                continue
+            found = find(ibs, target.va)
+            problem = _problem(found, seen, len(callers))
+            yield Step(packet, ib, number, at, len(callers), not problem, problem)
+            if problem or found is None:
+                continue
+            if target.chain:
+                jump = (found, target.ndw)
+                break
+            yield from _walk(ibs, *found, found[1] + target.ndw, (*callers, (number, start)))
+        if jump is None:
+            return
+        (number, start), ndw = jump
+        end = start + ndw
+        seen.add((number, start))
+
+
+def _problem(found: tuple[int, int] | None, seen: set[tuple[int, int]], depth: int) -> str:
+    if found is None:
+        return "its target is not in the input"
+    if found in seen:
+        return "it calls what it is called from"
+    if depth + 1 >= MAX_DEPTH:
+        return f"more than {MAX_DEPTH} deep"
+    return ""

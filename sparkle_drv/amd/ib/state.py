@@ -1,0 +1,81 @@
+"""What registers hold when a dispatch comes: the packets that write them, played through."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from sparkle_drv.amd.tables import regs
+from sparkle_drv.amd.tables.setreg import register_name
+
+from .print import register_value, writes
+from .run import Step
+
+DISPATCHES = ("DISPATCH_DIRECT", "DISPATCH_INDIRECT", "DISPATCH_INDIRECT_GFX")
+
+
+@dataclass(frozen=True)
+class Write:
+    """A register and what goes into it. `index` is the SET packet's: 3 has the kernel's CU mask
+    applied."""
+
+    space: str
+    offset: int
+    value: int
+    gfx: int
+    index: int = 0
+
+    @property
+    def register(self) -> regs.Register | None:
+        return regs.at(self.space, self.offset, self.gfx)
+
+    @property
+    def name(self) -> str:
+        return register_name(self.space, self.offset, self.gfx)
+
+    def get(self, field_name: str) -> int:
+        """A field of the value, 0 where the level has none of that name."""
+        register = self.register
+        form = register.word.layout(self.gfx).get(field_name) if register else None
+        return form.get(self.value) if form else 0
+
+    def __str__(self) -> str:
+        index = f" (index {self.index})" if self.index else ""
+        fields = register_value(self.register, self.value, self.gfx)
+        more = f" {fields}" if fields[0] == "{" else ""
+        return f"{self.value:#x}{more}{index}"
+
+
+def written(step: Step) -> list[Write]:
+    """The registers that a packet writes, in order; none for most packets."""
+    found = writes(step.packet)
+    if not found:
+        return []
+    space = getattr(step.packet.cls, "SPACE", "")
+    index = step.packet.fields.get("reg", {}).get("index", 0)
+    return [Write(space, offset, value, step.ib.gfx, index) for offset, value in found]
+
+
+State = dict[str, Write]
+
+
+@dataclass(frozen=True)
+class Event:
+    """A step that is more than a register write; with a dispatch the registers it finds."""
+
+    step: Step
+    state: State = field(default_factory=dict)
+
+
+def is_dispatch(step: Step) -> bool:
+    return step.name in DISPATCHES
+
+
+def play(steps: Iterable[Step], state: State) -> Iterator[Event]:
+    """Every step that writes no register; `state` is filled meanwhile, and complete at the end."""
+    for step in steps:
+        found = written(step)
+        if found:
+            state.update((write.name, write) for write in found)
+        else:
+            yield Event(step, dict(state) if is_dispatch(step) else {})

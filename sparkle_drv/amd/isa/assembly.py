@@ -1,0 +1,127 @@
+"""Assembler and disassembler for RDNA2 (gfx10.3) and RDNA3 (gfx11), in llvm-mc's syntax.
+
+Small and exact rather than complete: text that llvm-mc prints comes back as the same bytes, and
+what it does not know is an error with line and column. No expressions, no macros; directives are
+`.long` and those that only describe (`.text`, `.globl`, `.p2align`, `.type`, `.size`).
+
+    words = assemble("s_mov_b32 s0, 1\\ns_endpgm", "gfx1100")     # a list of dwords
+    text = disassemble(words, "gfx1100")
+
+The tables are native/emu/rdna2.isa and rdna3.isa, as tools/gen.py puts them into gfx10.py and
+gfx11.py; where fields are is in formats.py.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from .codec import DecodeError, decode, encode
+from .forms import parse_instruction
+from .imm import number
+from .print import instruction_text
+from .scan import AsmError, strip_comment, take_labels
+from .table import Inst, Table, generation, table
+
+__all__ = ["AsmError", "DecodeError", "assemble", "disassemble", "generation", "instructions"]
+
+_SILENT = {".text", ".globl", ".global", ".p2align", ".type", ".size", ".amdgcn_target"}
+
+
+class _Item(NamedTuple):
+    """What a line makes: an instruction's text, or data."""
+
+    line: int
+    text: str
+    start: int
+    address: int  # in dwords
+    ndw: int
+    data: tuple[int, ...]  # of an instruction that names no label: its dwords already
+
+
+def _directive(text: str, start: int) -> tuple[int, ...]:
+    word, _, rest = text[start:].strip().partition(" ")
+    if word == ".long":
+        try:
+            return tuple(number(part.strip()) & 0xFFFFFFFF for part in rest.split(","))
+        except ValueError as error:
+            raise AsmError(str(error), start + 1) from None
+    if word in _SILENT:
+        return ()
+    raise AsmError(f"no such directive: {word}", start + 1)
+
+
+def _first_pass(isa: Table, text: str) -> tuple[list[_Item], dict[str, int]]:
+    items: list[_Item] = []
+    labels: dict[str, int] = {}
+    address = 0
+    for number_, whole in enumerate(text.splitlines(), 1):
+        line = strip_comment(whole)
+        names, start = take_labels(line)
+        try:
+            for name in names:
+                if name in labels:
+                    raise AsmError(f"label {name} is there twice", 1)
+                labels[name] = address
+            if not line[start:].strip():
+                continue
+            if line[start:].strip().startswith("."):
+                data = _directive(line, start)
+                items.append(_Item(number_, line, start, address, len(data), data))
+            else:
+                inst = parse_instruction(isa, line, start)
+                words = tuple(encode(isa, inst))
+                jumps = any(operand.type == "target" for operand in inst.row.operands)
+                data = () if jumps else words
+                items.append(_Item(number_, line, start, address, len(words), data))
+        except AsmError as error:
+            raise error.at_line(number_) from None
+        address += items[-1].ndw
+    return items, labels
+
+
+def assemble(text: str, gfx: str | int) -> list[int]:
+    """The dwords of a program; AsmError (a ValueError) names line, column and what is wrong there.
+
+    gfx: "gfx1036", "gfx1100" or just 10, 11; ValueError for a chip that is not known. Names of the
+    other generation (global_load_dword, global_load_b32) are taken too where they mean the same.
+    """
+    isa = table(generation(gfx))
+    items, labels = _first_pass(isa, text)
+    words: list[int] = []
+    for item in items:
+        if item.data or not item.ndw:
+            words += item.data
+            continue
+        away = {name: place - item.address - 1 for name, place in labels.items()}
+        try:
+            words += encode(isa, parse_instruction(isa, item.text, item.start, away))
+        except AsmError as error:
+            raise error.at_line(item.line) from None
+    return words
+
+
+def instructions(words: Sequence[int], gfx: str | int) -> Iterator[tuple[int, Inst, int]]:
+    """(offset in dwords, instruction, its dwords), in order; DecodeError with the offset."""
+    isa = table(generation(gfx))
+    at = 0
+    while at < len(words):
+        try:
+            inst, ndw = decode(isa, words[at : at + 4])
+        except DecodeError as error:
+            raise DecodeError(f"at {4 * at:#x}: {error}") from None
+        yield at, inst, ndw
+        at += ndw
+
+
+def disassemble(words: Sequence[int], gfx: str | int, *, wave: int = 32) -> str:
+    """One line an instruction, as llvm-mc prints it; DecodeError names format and opcode.
+
+    wave: 32 or 64, the lanes of the wave, on which the width of lane masks depends.
+    """
+    if wave not in (32, 64):
+        raise ValueError(f"wave is {wave}, wanted 32 or 64")
+    isa = table(generation(gfx))
+    lines = [instruction_text(isa, inst, wave) for _, inst, _ in instructions(words, gfx)]
+    return "\n".join(lines) + ("\n" if re.search(r"\S", "".join(lines)) else "")

@@ -1,0 +1,58 @@
+"""The constant bus: how many different scalars a vector instruction may read.
+
+SGPRs, VCC, M0, EXEC and the like, whether they are named or implied, and the literal: two, or one
+for shifts of 64 bits. The same register counts once, NULL and inline constants not at all; both
+halves of a VOPD count together. As llvm-mc 19 has it for gfx10.3 and gfx11 (LLVM's
+AMDGPUAsmParser.cpp, validateConstantBusLimitations), except that registers of one number are one
+here: s0 and s[0:1], VCC_LO and a VCC that is implied.
+"""
+
+from __future__ import annotations
+
+from .operand import LITERAL, NAMED, VGPR, scalar_text
+from .table import VOP3S, VOP12C, Inst, Table
+
+MOST = 2
+_VCC = 106
+_CONSTANTS = range(128, 209), range(240, 249)  # inline: they take no bus
+
+
+def _sources(inst: Inst) -> list[int]:
+    """Operand codes of what is read, of both halves."""
+    second, found = inst.second_fields, []
+    fields = [one.field for one in inst.row.operands]
+    for name in fields:
+        plain = name[1:] if name.startswith("ssrc") and name not in inst.fields else name
+        if plain not in ("src0", "src1", "src2") or plain not in inst.fields:
+            continue
+        if plain == "src0" and inst.second:
+            found.append(second["src0"] + VGPR * (not second.get("s0", 0)))
+        else:
+            found.append(inst.fields[plain])
+    if second.get("s1", 0):  # SDWA: what is VSRC1 otherwise
+        found.append(inst.fields["vsrc1"])
+    if fields[-1:] == ["vcc"]:  # the first of them is written
+        found.append(_VCC)
+    if inst.y is not None:
+        found.append(inst.fields["src0y"])
+    rows = [inst.row] + ([inst.y] if inst.y is not None else [])
+    return found + [_VCC for row in rows if "vcc" in row.flags]
+
+
+def scalars(isa: Table, inst: Inst) -> list[str]:
+    """The different scalars that a vector instruction reads, as text; [] for other instructions."""
+    if inst.row.format not in (*VOP12C, *VOP3S, "VOPD"):
+        return []
+    found: dict[int, str] = {}
+    for code in _sources(inst):
+        constant = code == isa.null or any(code in span for span in _CONSTANTS)
+        if code < LITERAL and not constant:
+            found[code] = NAMED.get(code) or scalar_text(isa, code)
+    if inst.literal is not None:
+        found[LITERAL] = "a literal"
+    return list(found.values())
+
+
+def most(inst: Inst) -> int:
+    """How many there may be."""
+    return 1 if "bus1" in inst.row.flags else MOST

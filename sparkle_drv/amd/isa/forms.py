@@ -1,0 +1,112 @@
+"""A line of assembly to one instruction: tries the forms that its name can have."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from . import bus, mods
+from .parse import RAW_KINDS, Parser
+from .rows import Row
+from .scan import AsmError, Line, base_name, scan
+from .table import VOP3S, VOP12C, Inst, Table
+
+
+def _fits_form(row: Row, suffix: str, second: str) -> bool:
+    short = row.format in VOP12C
+    if suffix in ("_e32", "_sdwa"):
+        return short
+    if suffix == "_dpp":
+        return short and bool(second)
+    if suffix == "_e64":
+        return row.format in VOP3S and not second
+    if suffix == "_e64_dpp":
+        return row.format in VOP3S and bool(second)
+    return True
+
+
+def _takes_second(row: Row, second: str) -> bool:
+    flag = {"DPP16": "dpp", "DPP8": "dpp8", "SDWA": "sdwa"}.get(second)
+    return flag is None or flag in row.flags
+
+
+def _rows(isa: Table, line: Line) -> tuple[list[Row], str]:
+    """(rows that the mnemonic can mean, the second word that the text asks for)."""
+    mnemonic = line.mnemonic.lower()
+    name, suffix = (mnemonic, "") if mnemonic in isa.by_name else base_name(mnemonic)
+    if name not in isa.by_name:
+        name = isa.aliases.get(name, name)
+    if name not in isa.by_name:
+        raise AsmError(f"gfx{isa.gen} has no instruction {line.mnemonic!r}", line.column)
+    second = mods.second_word(line.names, suffix)
+    if suffix in ("_dpp", "_e64_dpp") and not second:
+        second = "DPP16"
+    rows = [row for row in isa.by_name[name] if _fits_form(row, suffix, second)]
+    if not rows:
+        raise AsmError(f"{name} has no {suffix} form on gfx{isa.gen}", line.column)
+    if any("name" in row.flags for row in rows):
+        raise AsmError(f"{name} is known by name only, it cannot be assembled", line.column)
+    usable = [row for row in rows if _takes_second(row, second)]
+    if not usable:
+        raise AsmError(f"{name} takes no {second} on gfx{isa.gen}", line.column)
+    return usable, second
+
+
+def _is_raw(isa: Table, text: str, start: int, end: int) -> bool:
+    found = re.compile(r"\s*(\w+)").match(text[:end], start)
+    rows = isa.by_name.get(found[1].lower(), []) if found else []
+    return any(operand.type in RAW_KINDS for row in rows for operand in row.operands)
+
+
+def _check_bus(isa: Table, inst: Inst, column: int) -> None:
+    read, most = bus.scalars(isa, inst), bus.most(inst)
+    if len(read) > most:
+        what = f"{inst.row.name} reads {len(read)} scalars ({', '.join(read)})"
+        raise AsmError(f"{what}, at most {most} are possible", column)
+
+
+def parse_one(
+    isa: Table, text: str, start: int, end: int, labels: Mapping[str, int] | None
+) -> Inst:
+    line = scan(text, start, end, _is_raw(isa, text, start, end))
+    rows, second = _rows(isa, line)
+    errors = []
+    for row in rows:
+        try:
+            inst = Parser(isa, row, second, labels).parse(line)
+            _check_bus(isa, inst, line.column)
+            return inst
+        except AsmError as error:
+            errors.append(error)
+    raise max(reversed(errors), key=lambda error: error.column)  # whichever got furthest
+
+
+def parse_instruction(
+    isa: Table, text: str, start: int, labels: Mapping[str, int] | None = None
+) -> Inst:
+    """The instruction from text[start:] on. `labels`: distance in dwords by name; None while the
+    first pass counts."""
+    middle = text.find("::", start)
+    if middle < 0:
+        return parse_one(isa, text, start, len(text), labels)
+    x = parse_one(isa, text, start, middle, labels)
+    y = parse_one(isa, text, middle + 2, len(text), labels)
+    pair = _pair(x, y, start, middle + 2)
+    _check_bus(isa, pair, start + 1)
+    return pair
+
+
+def _pair(x: Inst, y: Inst, x_at: int, y_at: int) -> Inst:
+    for half, flag, at in ((x, "x", x_at), (y, "y", y_at)):
+        if half.row.format != "VOPD" or flag not in half.row.flags:
+            place = "first" if flag == "x" else "second"
+            raise AsmError(f"{half.row.name} cannot be the {place} of two", at + 1)
+    if (x.fields["vdst"] ^ y.fields["vdst"]) & 1 == 0:
+        raise AsmError("of the two vdst one must be even, one odd", y_at + 1)
+    if x.literal is not None and y.literal not in (None, x.literal):
+        raise AsmError(f"a second literal, {y.literal:#x}: the pair has one", y_at + 1)
+    fields = dict(x.fields)
+    fields |= {"vdsty": y.fields["vdst"], "src0y": y.fields["src0"]}
+    fields["vsrc1y"] = y.fields.get("vsrc1", 0)
+    literal = x.literal if x.literal is not None else y.literal
+    return Inst(x.row, fields, literal=literal, y=y.row)

@@ -1,0 +1,113 @@
+"""Rows of the ISA tables: how a line of native/emu/rdna2.isa and rdna3.isa is read.
+
+    v_add_f32   VOP2   0x3   vdst:f32 src0:f32 vsrc1:f32   +e64 +dpp   = other_name   # D = S0 + S1
+
+Name as the generation's manual spells it, format, opcode, operands in the assembler's order
+(FIELD:TYPE, `?` after the field: only with GLC), `+` what the instruction can do besides, `=` the
+name of the same instruction in RDNA3, by which both generations share one enumerator.
+A field's name with an `s` before it (svdst, ssrc1) holds a scalar where its format usually has a
+VGPR; `vcc` and `exec` are operands that no field names. TYPE: letter and bits of one element
+(b untyped, f, i, u; f16x2 two packed halves; h16 a half register by name, .l or .h; c16 a half
+whose constants are written with 32 bits), `mask` a lane mask of the wave's size, or how an
+immediate is written (target, hwreg, sendmsg, waitcnt ...). Of the flags, `vcc` says that VCC is
+read without being an operand, `bus1` that at most one scalar can be (bus.py).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from .formats import VOP3_BASE
+
+FLAGS = {"e64", "dpp", "dpp8", "sdwa", "e64dpp", "x", "y", "name", "vcc", "bus1"}
+_TYPE = re.compile(r"([bfiuhc])(\d+)(x2)?$")
+
+
+class Operand(NamedTuple):
+    field: str
+    type: str = ""
+    optional: bool = False
+
+    @property
+    def nbits(self) -> int:
+        """Of the register(s) that hold it; 0: not a register, or of the wave's size."""
+        found = _TYPE.match(self.type)
+        return int(found[2]) * (2 if found[3] else 1) if found else 0
+
+    @property
+    def ndw(self) -> int:
+        return (self.nbits + 31) // 32
+
+
+class Row(NamedTuple):
+    name: str
+    format: str
+    opcode: int
+    operands: tuple[Operand, ...]
+    flags: frozenset[str]
+    same_as: str  # the shared enumerator's name
+    note: str = ""
+
+    @property
+    def is_promoted(self) -> bool:
+        """A VOP1, VOP2 or VOPC in its 64-bit form."""
+        return "promoted" in self.flags
+
+
+def _operand(word: str) -> Operand:
+    field, _, kind = word.partition(":")
+    return Operand(field.rstrip("?"), kind, field.endswith("?"))
+
+
+def parse_row(line: str) -> Row:
+    """One line without its line end; ValueError says what is wrong with it."""
+    facts, _, note = line.partition("#")
+    facts, _, same_as = facts.partition("=")
+    words = facts.split()
+    if len(words) < 3:
+        raise ValueError(f"a row is NAME FORMAT OPCODE ..., not {line!r}")
+    name, form, opcode = words[:3]
+    flags = frozenset(word[1:] for word in words[3:] if word.startswith("+"))
+    if flags - FLAGS:
+        raise ValueError(f"{name}: no such flag: {sorted(flags - FLAGS)}")
+    operands = tuple(_operand(word) for word in words[3:] if not word.startswith("+"))
+    return Row(name, form, int(opcode, 0), operands, flags, same_as.strip() or name, note.strip())
+
+
+def parse_table(text: str) -> list[Row]:
+    """The rows of a table, without those that `promoted` makes; ValueError with the line."""
+    rows = []
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.partition("#")[0].strip():
+            try:
+                rows.append(parse_row(line))
+            except ValueError as error:
+                raise ValueError(f"line {number}: {error}") from error
+    return rows
+
+
+def promoted(row: Row) -> Row:
+    """The VOP3 (VOP3B when it has a carry out) form of a VOP1, VOP2 or VOPC that has one."""
+    operands = []
+    form = "VOP3"
+    for i, operand in enumerate(row.operands):
+        field, kind, _ = operand
+        if field == "vcc" and row.format == "VOPC":
+            field = "svdst"
+        elif field == "vcc" and i == 1:
+            field, form = "sdst", "VOP3B"
+        elif field == "vcc":
+            field = "ssrc2"
+        elif field == "vsrc1":
+            field = "src1"
+        operands.append(Operand(field, kind))
+    flags = {"promoted"} | ({"dpp", "dpp8"} if "e64dpp" in row.flags else set())
+    opcode = VOP3_BASE[row.format] + row.opcode
+    return row._replace(
+        format=form, opcode=opcode, operands=tuple(operands), flags=frozenset(flags)
+    )
+
+
+def with_promoted(rows: list[Row]) -> list[Row]:
+    return rows + [promoted(row) for row in rows if "e64" in row.flags]

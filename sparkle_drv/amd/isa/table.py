@@ -1,0 +1,90 @@
+"""The instructions of one generation, to look up by name or by code; one instruction as fields.
+
+`Inst` lies between text and dwords: codec.py turns it into dwords and back, print.py and
+parse.py into text and back.
+"""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass, field
+from functools import cache
+
+from .formats import FORMATS, Format
+from .rows import Row, parse_table, with_promoted
+
+# Formats whose rows stand in another one's opcode space.
+LAYOUT = {"SCRATCH": "FLAT", "GLOBAL": "FLAT"}
+SEGMENT = {"FLAT": 0, "SCRATCH": 1, "GLOBAL": 2}
+VOP12C = ("VOP1", "VOP2", "VOPC")
+VOP3S = ("VOP3", "VOP3B", "VOP3P")
+
+
+def generation(gfx: str | int) -> int:
+    """10 or 11 from "gfx1036", "gfx1100", "gfx10", 10 ...; ValueError for another chip."""
+    text = str(gfx).removeprefix("gfx")
+    if text in ("10", "11") or (len(text) == 4 and text[:3] in ("103", "110")):
+        return int(text[:2])
+    raise ValueError(
+        f"gfx is {gfx!r}: known are gfx1030..gfx1036 (RDNA2) and gfx1100..1103 (RDNA3)"
+    )
+
+
+@dataclass
+class Inst:
+    """One instruction: its row, the raw value of each field, what follows it."""
+
+    row: Row
+    fields: dict[str, int] = field(default_factory=dict)
+    second: str = ""  # DPP16, DPP8, SDWA or SDWAB: the format of the dword SRC0 asks for
+    second_fields: dict[str, int] = field(default_factory=dict)
+    literal: int | None = None
+    y: Row | None = None  # VOPD: the other half
+    reserved: int = 0  # bits that no field has
+
+
+class Table:
+    """One generation's rows."""
+
+    def __init__(self, gen: int) -> None:
+        self.gen = gen
+        text: str = importlib.import_module(f".gfx{gen}", __package__).TABLE
+        self.rows = with_promoted(parse_table(text))
+        self.formats: dict[str, Format] = FORMATS[gen]
+        self.by_name: dict[str, list[Row]] = {}
+        self.by_code: dict[tuple[str, int], Row] = {}
+        for row in self.rows:
+            self.by_name.setdefault(row.name, []).append(row)
+            if row.format == "VOPD":
+                for half in row.flags & {"x", "y"}:
+                    self.by_code["VOPD" + half, row.opcode] = row
+            else:
+                self.by_code["VOP3" if row.format == "VOP3B" else row.format, row.opcode] = row
+        self.null, self.m0 = (125, 124) if gen == 10 else (124, 125)
+
+    def layout(self, row: Row) -> Format:
+        return self.formats[LAYOUT.get(row.format, row.format)]
+
+    def field_name(self, row: Row, operand: str) -> str:
+        """The format's field that an operand is in: svdst is VDST, where VDST names a scalar."""
+        fields = self.layout(row).fields
+        return operand if operand in fields else operand[1:]
+
+    @property
+    def aliases(self) -> dict[str, str]:
+        """Names that the other generation uses for this one's instructions."""
+        return _aliases(self.gen)
+
+
+@cache
+def table(gen: int) -> Table:
+    return Table(gen)
+
+
+@cache
+def _aliases(gen: int) -> dict[str, str]:
+    pairs = [(row.name, row.same_as) for row in table(10).rows if row.same_as != row.name]
+    known = table(gen).by_name
+    if gen == 10:
+        pairs = [(new, old) for old, new in pairs]
+    return {theirs: ours for theirs, ours in pairs if theirs not in known and ours in known}

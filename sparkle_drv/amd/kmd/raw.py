@@ -1,0 +1,170 @@
+"""One open render node, ioctl by ioctl: for bring-up, where each call is to be seen.
+
+    with Node(ops, fd) as node:
+        info = node.info("DEV_INFO", "struct drm_amdgpu_info_device")
+
+The calls go through the seam (`struct sp_kmd_ops`), to a card or to the emulated one. A call that
+fails is an IoctlError that says which and with what. gpu.py submits work.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import time
+from typing import Any
+
+from sparkle_drv._native import ffi, lib
+from sparkle_drv.errors import leave
+
+RETRY_S = 10.0  # for how long an ioctl that is to be made again is
+
+__all__ = ["IoctlError", "Node", "ffi", "lib", "linux", "open_path", "pointer"]
+
+
+class IoctlError(OSError):
+    """An ioctl (or mmap) of the node failed: `call` is its name, `errno` what it gave."""
+
+    def __init__(self, code: int, call: str, detail: str = "") -> None:
+        name = errno.errorcode.get(code, str(code))
+        said = f"{call}{' ' + detail if detail else ''}: {name} ({os.strerror(code)})"
+        super().__init__(code, said)
+        self.call = call
+
+    def __str__(self) -> str:
+        return str(self.strerror)
+
+
+def check(rc: int, call: str, detail: str = "") -> int:
+    """A result that is not negative, or IoctlError."""
+    if rc < 0:
+        raise IoctlError(-rc, call, detail)
+    return rc
+
+
+def pointer(data: Any) -> int:
+    """The address of cffi data, as ioctls take it."""
+    return int(ffi.cast("uintptr_t", data))
+
+
+def linux() -> Any:
+    """The seam's real side."""
+    return lib.sp_kmd_linux()
+
+
+def open_path(path: str | os.PathLike[str]) -> int:
+    """open() of a render node: the descriptor, the caller's. IoctlError of the call "open"."""
+    return check(lib.sp_amdgpu_open_node(os.fsencode(path)), "open", os.fspath(path))
+
+
+class Node:
+    """A render node's descriptor, which becomes this object's, and an address space of its own."""
+
+    def __init__(self, ops: Any, fd: int) -> None:
+        self.ops, self.fd = ops, fd
+        self.last = ""  # the ioctl that was made last
+
+    def close(self) -> None:
+        """Closes the descriptor. A mapping that is left keeps the node open."""
+        fd, self.fd = self.fd, -1
+        if fd >= 0:
+            check(self.ops.close(self.ops.self, fd), "close")
+
+    def __enter__(self) -> Node:
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, *_: object) -> None:
+        leave(self.close, error)
+
+    def ioctl(self, name: str, arg: Any, *, timeout_s: float = RETRY_S) -> Any:
+        """DRM_IOCTL_`name`; returns `arg`. EINTR and EAGAIN are retried, for `timeout_s` at most.
+        Raises IoctlError."""
+        request = getattr(lib, f"DRM_IOCTL_{name}")
+        deadline = time.monotonic_ns() + int(timeout_s * 1e9)
+        self.last = name
+        rc = lib.sp_kmd_ioctl(self.ops, self.fd, request, arg, deadline)
+        if rc < 0:
+            raise IoctlError(-rc, name, _told(arg))
+        return arg
+
+    def call(self, name: str, ctype: str, **fields: object) -> Any:
+        """As `ioctl`, with a struct made of the fields; for a union those of its `in`."""
+        arg = ffi.new(f"{ctype} *")
+        target = getattr(arg, "in") if ctype.startswith("union") else arg
+        for field, value in fields.items():
+            setattr(target, field, value)
+        return self.ioctl(name, arg)
+
+    def info(self, query: str, ctype: str, **fields: object) -> Any:
+        """INFO: the answer as a new `ctype`, zeros where an old kernel says less. Fields of the
+        union are given as kind__field. A failure is named AMDGPU_INFO_`query`."""
+        out = ffi.new(f"{ctype} *") if "[" not in ctype else ffi.new(ctype)
+        arg = ffi.new("struct drm_amdgpu_info *")
+        arg.return_pointer = pointer(out)
+        arg.return_size = ffi.sizeof(ctype)
+        arg.query = getattr(lib, f"AMDGPU_INFO_{query}")
+        for name, value in fields.items():
+            kind, _, field = name.partition("__")
+            setattr(getattr(arg, kind), field, value)
+        try:
+            self.ioctl("AMDGPU_INFO", arg)
+        except IoctlError as error:
+            raise IoctlError(error.errno or 0, f"AMDGPU_INFO_{query}", _told(arg)) from None
+        return out if "[" in ctype else out[0]
+
+    def version(self) -> tuple[str, int, int, int, str]:
+        """VERSION: the driver's name, major, minor, patch level, description."""
+        name, date, description = (ffi.new("char[]", 128) for _ in range(3))
+        arg = ffi.new("struct drm_version *")
+        arg.name, arg.date, arg.desc = name, date, description
+        arg.name_len = arg.date_len = arg.desc_len = 127
+        self.ioctl("VERSION", arg)
+        words = [bytes(ffi.string(text)).decode(errors="replace") for text in (name, description)]
+        return words[0], arg.version_major, arg.version_minor, arg.version_patchlevel, words[1]
+
+    def cap(self, name: str) -> int:
+        """GET_CAP of DRM_CAP_`name`."""
+        capability = getattr(lib, f"DRM_CAP_{name}")
+        return int(self.call("GET_CAP", "struct drm_get_cap", capability=capability).value)
+
+    def mmap(self, nbytes: int, offset: int) -> Any:
+        """A shared, writable mapping as cffi buffer; it ends with `munmap`."""
+        address = self.ops.mmap(self.ops.self, nbytes, 3, 1, self.fd, offset)
+        if address < 0:
+            raise IoctlError(int(-address), "mmap", f"of {nbytes} bytes")
+        return ffi.buffer(ffi.cast("void *", address), nbytes)
+
+    def munmap(self, view: Any) -> None:
+        """Ends a mapping."""
+        check(self.ops.munmap(self.ops.self, ffi.from_buffer(view), len(view)), "munmap")
+
+
+# Addresses of ours, and lengths: they tell nobody anything.
+_QUIET = (
+    "chunks",
+    "handles",
+    "points",
+    "fences",
+    "name_len",
+    "date_len",
+    "desc_len",
+    "return_pointer",
+)
+
+
+def _told(arg: Any) -> str:
+    """The plain fields that were given, for messages: "op=1 flags=0x4"."""
+    kind = ffi.typeof(arg).item
+    target = getattr(arg, "in", arg)
+    fields = (ffi.typeof(target) if kind.kind == "union" else kind).fields or ()
+    words = []
+    for name, field in fields:
+        value = getattr(target, name, None)
+        if (
+            field.type.kind == "primitive"
+            and isinstance(value, int)
+            and value
+            and name not in _QUIET
+        ):
+            words.append(f"{name}={value:#x}" if abs(value) > 9 else f"{name}={value}")
+    return " ".join(words)

@@ -1,0 +1,156 @@
+"""One node of a replay: what the recording's names stand for now, and what its BOs should hold."""
+
+from __future__ import annotations
+
+import errno
+import functools
+from typing import Any
+
+from sparkle_drv._native import ffi, lib
+from sparkle_drv.amd.tables.bits import canonical
+from sparkle_drv.amd.tables.values import CopySel, DataSel
+
+from .read import Write
+
+PAGE = 4096
+READ_WRITE, SHARED = 3, 1  # PROT_READ | PROT_WRITE, MAP_SHARED of mmap(2)
+
+
+class Bo:
+    """`held` is what the recording says that it holds; `view` is None where nothing does."""
+
+    def __init__(self, handle: int, nbytes: int, view: Any = None) -> None:
+        self.handle, self.nbytes, self.view = handle, nbytes, view
+        self.own = view  # memory of a userptr, which lives as long as this
+        self.unheld = not nbytes  # nothing is known of its memory
+        self.written = False  # whole, once
+
+    @functools.cached_property
+    def held(self) -> bytearray:
+        """Made when first wanted: the large ones are not recorded."""
+        return bytearray(self.nbytes)
+
+
+class Node:
+    """`names` translates the recording's handles, by kind; `bos` are found by the recording's."""
+
+    def __init__(self, ops: Any, fd: int) -> None:
+        self.ops, self.fd = ops, fd
+        self.names: dict[str, dict[int, int]] = {
+            kind: {0: 0} for kind in ("bo", "ctx", "syncobj", "list")
+        }
+        self.bos: dict[int, Bo] = {}
+        self.maps: list[tuple[int, int, int, int]] = []  # va, bytes, BO, offset; the last holds
+
+    def ioctl(self, request: int, argument: Any, deadline_ns: int) -> int:
+        return int(lib.sp_kmd_ioctl(self.ops, self.fd, request, argument, deadline_ns))
+
+    def view(self, bo: Bo) -> Any:
+        """The BO's memory; None where the CPU cannot reach it."""
+        if bo.view is None:
+            args = ffi.new("union drm_amdgpu_gem_mmap *")
+            getattr(args, "in").handle = bo.handle
+            if self.ioctl(lib.DRM_IOCTL_AMDGPU_GEM_MMAP, args, 0) < 0:
+                return None
+            offset = args.out.addr_ptr
+            at = self.ops.mmap(self.ops.self, bo.nbytes, READ_WRITE, SHARED, self.fd, offset)
+            if -PAGE < at < 0:
+                return None
+            bo.view = ffi.buffer(ffi.cast("void *", at), bo.nbytes)
+        return bo.view
+
+    def drop(self, number: int) -> None:
+        """The recording's BO was closed."""
+        bo = self.bos.pop(number, None)
+        self.names["bo"].pop(number, None)
+        self.maps = [one for one in self.maps if one[2] != number]
+        if bo is not None and bo.view is not None and bo.own is None:
+            self.ops.munmap(self.ops.self, ffi.from_buffer(bo.view), bo.nbytes)
+
+    def close(self) -> None:
+        for number in list(self.bos):
+            self.drop(number)
+        if self.fd >= 0:
+            self.ops.close(self.ops.self, self.fd)
+            self.fd = -1
+
+    # Memory
+
+    def hold(self, write: Write) -> None:
+        """From now on that BO should hold that."""
+        bo = self.bos[write.bo]
+        end = write.at + len(write.data)
+        if end > bo.nbytes:
+            raise ValueError(f"BO {write.bo} has {bo.nbytes} bytes, not {end}")
+        bo.held[write.at : end] = write.data
+        if write.who == "cpu" and bo.written and (view := self.view(bo)) is not None:
+            view[write.at : end] = write.data
+
+    def fill(self) -> None:
+        """BOs that no job has seen yet get what they should hold."""
+        for bo in self.bos.values():
+            if bo.unheld or bo.written:
+                continue
+            if (view := self.view(bo)) is not None:
+                view[:] = bytes(bo.held)
+                bo.written = True
+
+    def place(self, va: int) -> tuple[int, int] | None:
+        """(BO, offset) of a GPU address."""
+        for begin, nbytes, number, offset in reversed(self.maps):
+            if begin <= canonical(va) < begin + nbytes:
+                return number, offset + canonical(va) - begin
+        return None
+
+    def learn_va(self, args: Any) -> None:
+        """What GEM_VA mapped or took away."""
+        va = canonical(args.va_address)
+        if args.operation == lib.AMDGPU_VA_OP_UNMAP:
+            self.maps = [one for one in self.maps if one[0] != va]
+        elif args.operation != lib.AMDGPU_VA_OP_CLEAR:
+            self.maps.append((va, args.map_size, args.handle, args.offset_in_bo))
+
+    def excuse(self, va: int) -> None:
+        """Eight bytes that hold a time: whatever is there is right."""
+        found = self.place(va)
+        bo = self.bos.get(found[0]) if found else None
+        if found and bo and bo.written and (view := self.view(bo)) is not None:
+            at = found[1]
+            bo.held[at : at + 8] = view[at : at + 8]
+
+    def differs(self) -> str:
+        """The first byte that is not as held, in words; "" when there is none."""
+        for number, bo in self.bos.items():
+            view = self.view(bo) if bo.written else None
+            if view is None or view[:] == bo.held:
+                continue
+            now = view[:]
+            at = next(i for i, (a, b) in enumerate(zip(now, bo.held, strict=True)) if a != b)
+            at -= at % 4
+            was = bo.held[at : at + 16].hex(" ", 4)
+            there = now[at : at + 16].hex(" ", 4)
+            return f"BO {number} byte {at:#x}: {was} was recorded, {there} is there"
+        return ""
+
+
+def times(ibs: Any) -> list[int]:
+    """Addresses of 8 bytes to which packets write the time."""
+    found = []
+    for ib in ibs:
+        for packet in ib.packets():
+            name, fields = packet.cls.NAME if packet.cls else "", packet.fields
+            if name == "RELEASE_MEM" and fields["select"]["data"] in (
+                DataSel.GPU_CLOCK,
+                DataSel.SYSTEM_CLOCK,
+            ):
+                found.append(fields["addr"])
+            elif name == "COPY_DATA" and fields["control"]["src_sel"] == CopySel.GPU_CLOCK:
+                found.append(fields["dst"])
+            elif name == "TIMESTAMP":
+                found.append(fields["addr"])
+    return found
+
+
+def errno_name(rc: int) -> str:
+    """ "0", "-22 (EINVAL)"."""
+    return str(rc) if rc >= 0 else f"{rc} ({errno.errorcode.get(-rc, '?')})"

@@ -1,0 +1,160 @@
+"""A recording (docs/recording.md) as events, in the order of its lines."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from sparkle_drv.amd.ib.capture import VERBATIM
+from sparkle_drv.amd.ib.model import Ib, read_gfx, read_ip
+
+_NODE = re.compile(r"node (\d+) amdgpu (\S+) (.*)$")
+_CHIP = re.compile(r"# node (\d+) is a (gfx\w+)$")
+_CALL = re.compile(r"ioctl (\d+) node=(\d+) request=([0-9a-f]+) (\w+) rc=(-?\d+)$")
+_WRITE = re.compile(r"(cpu|gpu) node=(\d+) bo=(\d+) at=([0-9a-f]+) ([0-9a-f]*)$")
+_UNHELD = re.compile(r"unheld node=(\d+) bo=(\d+)$")
+_IB = re.compile(r"IB ip=(\d+) depth=(\d+) va=([0-9a-f]+) ndw=(\d+)$")
+_DWORDS = re.compile(rf"  {VERBATIM} hdr=([0-9a-f ]+)$")
+_SPAN = re.compile(r" at ([0-9a-f]+) (in|out) ([0-9a-f]*)( cut)?$")
+
+
+class RecordingError(ValueError):
+    """Not a recording, or a damaged one; says where."""
+
+
+@dataclass(frozen=True)
+class Node:
+    """A render node was seen for the first time. `chip` is "gfx1100"."""
+
+    number: int
+    chip: str
+    memory: bool
+    facts: str
+
+
+@dataclass(frozen=True)
+class Close:
+    """The last descriptor of a node was closed."""
+
+    node: int
+
+
+@dataclass(frozen=True)
+class Unheld:
+    """A BO whose memory is not written down: too large, imported, or out of the CPU's reach."""
+
+    node: int
+    bo: int
+
+
+@dataclass(frozen=True)
+class Write:
+    """Memory of a BO that the CPU (`who` "cpu") or a job ("gpu") changed."""
+
+    who: str
+    node: int
+    bo: int
+    at: int
+    data: bytes
+
+
+@dataclass
+class Call:
+    """An ioctl: its argument before and after, and the memory that it points to by address. Of a
+    CS, `ibs` are those that it names and those that they call."""
+
+    number: int
+    node: int
+    request: int
+    name: str
+    rc: int
+    line: int
+    before: bytes = b""
+    after: bytes = b""
+    given: dict[int, bytes] = field(default_factory=dict)
+    got: dict[int, bytes] = field(default_factory=dict)
+    ibs: list[Ib] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        return f"ioctl {self.number} {self.name} (line {self.line})"
+
+
+Event = Node | Close | Unheld | Write | Call
+
+
+class _Reader:
+    def __init__(self) -> None:
+        self.chips: dict[int, str] = {}
+        self.nodes: dict[int, str] = {}
+        self.heads: list[tuple[str, int, list[int]]] = []  # IBs of the CS to come: ip, va, dwords
+        self.call: Call | None = None
+
+    def line(self, text: str, number: int) -> Iterator[Event]:
+        if text.startswith(" ") and not text.startswith("  "):
+            self._detail(text)
+        elif found := _DWORDS.match(text):
+            self.heads[-1][2].extend(int(word, 16) for word in found[1].split())
+        else:
+            yield from self.flush()
+            yield from self._event(text, number)
+
+    def flush(self) -> Iterator[Event]:
+        """The call whose lines have ended."""
+        if self.call:
+            call, self.call = self.call, None
+            yield call
+
+    def _detail(self, text: str) -> None:
+        if self.call is None:
+            raise ValueError("it belongs to no ioctl")
+        if found := _SPAN.match(text):
+            place = self.call.given if found[2] == "in" else self.call.got
+            place[int(found[1], 16)] = bytes.fromhex(found[3])
+        elif text.startswith(" in "):
+            self.call.before = self.call.after = bytes.fromhex(text[4:])
+        elif text.startswith(" out "):
+            self.call.after = bytes.fromhex(text[5:])
+        else:
+            raise ValueError("' in', ' out' and ' at' are known")
+
+    def _event(self, text: str, number: int) -> Iterator[Event]:
+        if found := _CALL.match(text):
+            node = int(found[2])
+            self.call = Call(
+                int(found[1]), node, int(found[3], 16), found[4], int(found[5]), number
+            )
+            if found[4] == "AMDGPU_CS":
+                gfx = read_gfx(self.chips[node])
+                self.call.ibs = [Ib(tuple(d), gfx, ip, va) for ip, va, d in self.heads]
+                self.heads = []
+        elif found := _WRITE.match(text):
+            at, data = int(found[4], 16), bytes.fromhex(found[5])
+            yield Write(found[1], int(found[2]), int(found[3]), at, data)
+        elif found := _UNHELD.match(text):
+            yield Unheld(int(found[1]), int(found[2]))
+        elif found := _IB.match(text):
+            self.heads.append((read_ip(found[1]), int(found[3], 16), []))
+        elif found := _CHIP.match(text):
+            self.chips[int(found[1])] = found[2]
+        elif found := _NODE.match(text):
+            node = int(found[1])
+            yield Node(node, self.chips[node], "memory=1" in found[3], f"{found[2]} {found[3]}")
+        elif text.startswith("close node="):
+            yield Close(int(text.removeprefix("close node=")))
+        elif not text.startswith(("#", "process ")):
+            raise ValueError(f"no line of a recording begins {text[:20]!r}")
+
+
+def read_recording(text: str) -> Iterator[Event]:
+    """The events of a recording. A last line without its end, of a program that crashed, is left
+    out. RecordingError with the line for anything else that is wrong."""
+    if not text.startswith("# sparkle recording 1"):
+        raise RecordingError("1: a recording begins '# sparkle recording 1'")
+    reader, number = _Reader(), 0
+    for number, line in enumerate(text.split("\n")[:-1], 1):
+        try:
+            yield from reader.line(line, number)
+        except (ValueError, KeyError, IndexError) as error:
+            raise RecordingError(f"{number}: {error}") from None
+    yield from reader.flush()

@@ -1,0 +1,407 @@
+"""A recording again: its ioctls and jobs on a node, emulated or real, compared as they go.
+
+Handles, descriptors, addresses of host memory and times are the replay's own; GPU addresses are the
+recorded ones. After each job the memory of all BOs must be as recorded, but for what packets of the
+job write of clocks. The first difference ends it.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from sparkle_drv._native import ffi, lib
+from sparkle_drv.amd.kmd import nodes
+from sparkle_drv.errors import DeviceNotFound
+
+from . import args as replay_args
+from . import read as recording_read
+from .args import Place, u32, u64
+from .node import Bo, Node, errno_name, times
+from .read import Call, Close, RecordingError, Unheld, Write, read_recording
+
+NOBODY = 0xFFFFFFF0  # a handle that names nothing, for calls that were refused
+MOST = 1 << 28  # bytes behind a pointer; no call has nearly as many
+OpenNode = Callable[[recording_read.Node], tuple[Any, int]]
+
+
+@dataclass
+class Outcome:
+    """`difference` is "" when the replay did what was recorded; `skipped` counts, by reason, what
+    could not be done again."""
+
+    calls: int = 0
+    jobs: int = 0
+    nodes: int = 0
+    difference: str = ""
+    skipped: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def same(self) -> bool:
+        return not self.difference
+
+
+class Different(Exception):
+    """Where the replay leaves the recording."""
+
+
+class _Skip(Exception):
+    """This call cannot be made again; why."""
+
+
+@dataclass
+class _Made:
+    """An argument ready for the call: bytes, the memory behind it, and places that may differ."""
+
+    raw: Any
+    memory: dict[int, Any] = field(default_factory=dict)
+    own: list[tuple[int, int]] = field(default_factory=list)
+    kept: list[Any] = field(default_factory=list)
+    user: Any = None
+
+
+def replay(recording: str, open_node: OpenNode, *, job_limit_s: float = 10.0) -> Outcome:
+    """Makes the calls of a recording's text again, in its order, by one thread. `open_node` gives
+    the calls and a descriptor for a node of the recording. RecordingError: it is none, or its lines
+    do not fit one another."""
+    again = _Replay(open_node, int(job_limit_s * 1e9))
+    try:
+        for event in read_recording(recording):
+            try:
+                again.event(event)
+            except RecordingError:
+                raise
+            except (LookupError, ValueError, ArithmeticError, MemoryError) as error:
+                raise RecordingError(
+                    f"{_where(event)}: what it says does not fit what came before: {error!r}"
+                ) from error
+        again.judge()
+    except Different as error:
+        again.outcome.difference = str(error)
+    finally:
+        again.close()
+    return again.outcome
+
+
+def _where(event: recording_read.Event) -> str:
+    return str(event) if isinstance(event, Call) else f"a line of {type(event).__name__}"
+
+
+class _Replay:
+    def __init__(self, open_node: OpenNode, limit_ns: int) -> None:
+        self.open_node, self.limit_ns = open_node, limit_ns
+        self.outcome = Outcome()
+        self.nodes: dict[int, Node] = {}
+        self.memory: set[int] = set()  # nodes whose memory was recorded
+        self.fds: dict[int, int] = {}
+        self.job: tuple[Call, Node] | None = None  # its writes are being read
+
+    def close(self) -> None:
+        for node in self.nodes.values():
+            node.close()
+        for fd in self.fds.values():
+            os.close(fd)
+
+    def event(self, event: recording_read.Event) -> None:
+        if isinstance(event, Write):
+            if event.who == "cpu":
+                self.judge()
+            self.nodes[event.node].hold(event)
+            return
+        self.judge()
+        if isinstance(event, Unheld):
+            self.nodes[event.node].bos[event.bo].unheld = True
+        elif isinstance(event, recording_read.Node):
+            if event.number in self.nodes:
+                raise ValueError(f"node {event.number} is there already")
+            ops, fd = self.open_node(event)
+            self.nodes[event.number] = Node(ops, fd)
+            self.outcome.nodes += 1
+            if event.memory:
+                self.memory.add(event.number)
+        elif isinstance(event, Close):
+            self.nodes[event.node].close()
+        else:
+            self._call(event, self.nodes[event.node])
+
+    def judge(self) -> None:
+        """Compares memory once all that the last job wrote has been read."""
+        if self.job is None:
+            return
+        (call, node), self.job = self.job, None
+        for va in times(call.ibs):
+            node.excuse(va)
+        if difference := node.differs():
+            raise Different(f"{call}: after this job {difference}")
+
+    # One call
+
+    def _call(self, call: Call, node: Node) -> None:
+        is_job = call.name == "AMDGPU_CS"
+        try:
+            call = _filled_up(call)
+            if call.node not in self.memory:
+                if is_job:
+                    raise _Skip("a job, whose memory was not recorded")
+                if call.name in replay_args.OF_JOBS:
+                    raise _Skip("it may be about such a job")
+            made = self._argument(call, node)
+        except _Skip as reason:
+            self.outcome.skipped[f"{call.name}: {reason}"] += 1
+            return
+        if is_job:
+            node.fill()
+        if call.name == "GEM_CLOSE" and call.rc >= 0:
+            node.drop(u32(call.before, 0))
+        deadline = time.monotonic_ns() + self.limit_ns
+        rc = node.ioctl(call.request, made.raw, deadline)
+        self.outcome.calls += 1
+        self._compare(call, made, rc)
+        if rc >= 0:
+            self._learn(call, node, made)
+        if is_job and rc >= 0:
+            self.outcome.jobs += 1
+            self._end(call, node, made)
+            self.job = (call, node)
+
+    def _compare(self, call: Call, made: _Made, rc: int) -> None:
+        if call.name in replay_args.TIMEOUTS and call.rc < 0:
+            return  # how long things take is not the same
+        if rc != call.rc:
+            was, now = errno_name(call.rc), errno_name(rc)
+            raise Different(f"{call}: {was} was recorded, {now} is returned")
+        if rc < 0:
+            return
+        there, own = bytes(ffi.buffer(made.raw)), list(made.own)
+        own += [(p.offset, 4) for p in replay_args.made(call)]
+        masked = _masked(call, own)
+        if call.name in ("AMDGPU_GEM_MMAP", "SYNCOBJ_WAIT", "SYNCOBJ_TIMELINE_WAIT"):
+            masked.update(range(len(there)))  # where it lies, and which of them came first
+        for i, (a, b) in enumerate(zip(call.after, there, strict=True)):
+            if a != b and i not in masked:
+                raise Different(
+                    f"{call}: byte {i} of its argument: {a:#04x} was recorded, {b:#04x} is there"
+                )
+        query = call.name == "AMDGPU_INFO" and u32(call.before, 12)
+        if call.name == "SYNCOBJ_QUERY" or query in replay_args.UNSTEADY:
+            return
+        for address, data in call.got.items():
+            answer = bytes(ffi.buffer(made.memory[address]))[: len(data)]
+            if answer != data:
+                i = next(i for i, (a, b) in enumerate(zip(data, answer, strict=True)) if a != b)
+                what = f" (query {query:#x})" if call.name == "AMDGPU_INFO" else ""
+                raise Different(
+                    f"{call}{what}: byte {i} of its answer: {data[i]:#04x} was recorded, "
+                    f"{answer[i]:#04x} is there"
+                )
+
+    def _end(self, call: Call, node: Node, made: _Made) -> None:
+        """Waits for the job; Different when it does not end, or badly."""
+        entity = next(
+            (data for data in self._chunks(call) if data[0] == lib.AMDGPU_CHUNK_ID_IB), None
+        )
+        wait = ffi.new("union drm_amdgpu_wait_cs *")
+        given = getattr(wait, "in")
+        given.handle = u64(bytes(ffi.buffer(made.raw)), 0)
+        given.timeout = time.monotonic_ns() + self.limit_ns
+        given.ctx_id = node.names["ctx"][u32(call.before, 0)]
+        if entity:
+            _whole(entity[1], "struct drm_amdgpu_cs_chunk_ib")
+            ib = ffi.from_buffer("struct drm_amdgpu_cs_chunk_ib *", entity[1])
+            given.ip_type, given.ip_instance, given.ring = ib.ip_type, ib.ip_instance, ib.ring
+        rc = node.ioctl(lib.DRM_IOCTL_AMDGPU_WAIT_CS, wait, given.timeout)
+        if rc < 0 or wait.out.status:
+            why = f"ends with {errno_name(rc)}" if rc < 0 else "does not end"
+            raise Different(f"{call}: its job {why}")
+
+    def _learn(self, call: Call, node: Node, made: _Made) -> None:
+        now = bytes(ffi.buffer(made.raw))
+        for place in replay_args.made(call):
+            old, new = u32(call.after, place.offset), u32(now, place.offset)
+            if place.kind == "fd":
+                if old in self.fds:
+                    os.close(self.fds[old])
+                self.fds[old] = new
+            else:
+                node.names[place.kind][old] = new
+                if place.kind == "bo" and old not in node.bos:
+                    node.bos[old] = Bo(new, _nbytes(call), made.user)
+        if call.name == "AMDGPU_GEM_VA":
+            node.learn_va(ffi.from_buffer("struct drm_amdgpu_gem_va *", call.before))
+
+    # Arguments
+
+    def _argument(self, call: Call, node: Node) -> _Made:
+        raw = ffi.new("char[]", len(call.before))
+        made, view = _Made(raw), ffi.buffer(raw)
+        view[:] = call.before
+        for place in replay_args.given(call):
+            self._name(view, 0, place, call, node)
+            made.own.append((place.offset, 4))
+        for array in replay_args.ARRAYS.get(call.name, []):
+            n = u32(call.before, array.number)
+            address = u64(call.before, array.pointer)
+            self._pointer(made, array.pointer, self._copy(call, made, address, n * array.nbytes))
+            for i in range(n if array.places else 0):
+                for place in array.places:
+                    self._name(
+                        ffi.buffer(made.memory[address]), i * array.nbytes, place, call, node
+                    )
+        if call.name in replay_args.TIMEOUTS:
+            at = replay_args.TIMEOUTS[call.name]
+            made.own.append((at, 8))
+            # Recorded times are of another machine's clock. What failed need not be waited for.
+            until = time.monotonic_ns() + self.limit_ns if call.rc >= 0 else 0
+            view[at : at + 8] = until.to_bytes(8, "little")
+        special = getattr(self, f"_{call.name.lower()}", None)
+        if special:
+            special(call, node, made)
+        return made
+
+    def _name(self, view: Any, base: int, place: Place, call: Call, node: Node) -> None:
+        at = base + place.offset
+        old = u32(view[at : at + 4], 0)
+        names = self.fds if place.kind == "fd" else node.names[place.kind]
+        if old not in names and call.rc >= 0:
+            raise _Skip(f"a {place.kind} that the recording does not make")
+        view[at : at + 4] = names.get(old, NOBODY).to_bytes(4, "little")
+
+    def _copy(self, call: Call, made: _Made, address: int, nbytes: int) -> Any:
+        """Memory of our own in place of the program's, with what it held; NULL stays NULL."""
+        if not address:
+            return ffi.NULL
+        if nbytes > MOST:
+            raise ValueError(f"{nbytes} bytes behind a pointer")
+        memory = ffi.new("char[]", max(nbytes, 1))
+        data = call.given.get(address, b"")[:nbytes]
+        ffi.buffer(memory)[: len(data)] = data
+        made.memory[address] = memory
+        made.kept.append(memory)  # two pointers may be the same
+        return memory
+
+    def _pointer(self, made: _Made, at: int, memory: Any) -> None:
+        pointer = int(ffi.cast("uintptr_t", memory))
+        ffi.buffer(made.raw)[at : at + 8] = pointer.to_bytes(8, "little")
+        made.own.append((at, 8))
+
+    def _version(self, call: Call, node: Node, made: _Made) -> None:
+        for name in ("name", "date", "desc"):
+            at = ffi.offsetof("struct drm_version", name)
+            n = u64(call.before, ffi.offsetof("struct drm_version", f"{name}_len"))
+            self._pointer(made, at, self._copy(call, made, u64(call.before, at), n))
+
+    def _amdgpu_info(self, call: Call, node: Node, made: _Made) -> None:
+        self._pointer(made, 0, self._copy(call, made, u64(call.before, 0), u32(call.before, 8)))
+
+    def _amdgpu_gem_op(self, call: Call, node: Node, made: _Made) -> None:
+        if u32(call.before, 4) == lib.AMDGPU_GEM_OP_GET_GEM_CREATE_INFO:
+            nbytes = ffi.sizeof("struct drm_amdgpu_gem_create_in")
+            self._pointer(made, 8, self._copy(call, made, u64(call.before, 8), nbytes))
+
+    def _amdgpu_gem_userptr(self, call: Call, node: Node, made: _Made) -> None:
+        nbytes = _nbytes(call)
+        if call.rc < 0 or not nbytes:
+            raise _Skip("the host's memory was not as it should be")
+        made.user = mmap.mmap(-1, nbytes)  # whole pages, as the call wants them
+        self._pointer(made, 0, ffi.from_buffer(made.user))
+
+    def _amdgpu_bo_list(self, call: Call, node: Node, made: _Made) -> None:
+        listed = ffi.from_buffer("struct drm_amdgpu_bo_list_in *", call.before)
+        at = ffi.offsetof("struct drm_amdgpu_bo_list_in", "bo_info_ptr")
+        self._pointer(made, at, self._entries(call, node, made, listed))
+
+    def _entries(self, call: Call, node: Node, made: _Made, listed: Any) -> Any:
+        nbytes = listed.bo_info_size
+        entries = self._copy(call, made, listed.bo_info_ptr, listed.bo_number * nbytes)
+        for i in range(listed.bo_number):
+            self._name(ffi.buffer(entries), i * nbytes, Place("bo", 0), call, node)
+        return entries
+
+    def _amdgpu_sched(self, call: Call, node: Node, made: _Made) -> None:
+        raise _Skip("it is for a display server")
+
+    def _chunks(self, call: Call) -> list[tuple[int, bytes]]:
+        """(id, contents) of a CS's chunks, as recorded."""
+        args = ffi.from_buffer("union drm_amdgpu_cs *", call.before)
+        given = getattr(args, "in")
+        found, pointers = [], call.given.get(given.chunks, b"")
+        for i in range(given.num_chunks):
+            chunk = call.given[u64(pointers, i * 8)]
+            found.append((u32(chunk, 0), call.given.get(u64(chunk, 8), b"")[: 4 * u32(chunk, 4)]))
+        return found
+
+    def _amdgpu_cs(self, call: Call, node: Node, made: _Made) -> None:
+        chunks = self._chunks(call)
+        table = ffi.new("struct drm_amdgpu_cs_chunk[]", max(len(chunks), 1))
+        pointers = ffi.new("uint64_t[]", max(len(chunks), 1))
+        for i, (kind, data) in enumerate(chunks):
+            contents = ffi.new("char[]", data or b"\0")
+            view = ffi.buffer(contents)
+            nbytes, places = replay_args.CHUNKS.get(kind, (0, ()))
+            for base in range(0, len(data) if nbytes else 0, nbytes or 1):
+                for place in places:
+                    self._name(view, base, place, call, node)
+            if kind == lib.AMDGPU_CHUNK_ID_BO_HANDLES:
+                _whole(data, "struct drm_amdgpu_bo_list_in")
+                listed = ffi.cast("struct drm_amdgpu_bo_list_in *", contents)
+                entries = self._entries(call, node, made, listed)
+                listed.bo_info_ptr = int(ffi.cast("uintptr_t", entries))
+            made.kept.append(contents)
+            table[i].chunk_id, table[i].length_dw = kind, len(data) // 4
+            table[i].chunk_data = int(ffi.cast("uintptr_t", contents))
+            pointers[i] = int(ffi.cast("uintptr_t", table + i))
+        made.kept += [table, pointers]
+        self._pointer(made, ffi.offsetof("struct drm_amdgpu_cs_in", "chunks"), pointers)
+
+
+def _filled_up(call: Call) -> Call:
+    """The call with an argument as long as the one that we know: where a program built for an older
+    kernel gives fewer bytes, the kernel goes by the request's size and takes the rest as zeros
+    (drm_ioctl). ValueError: the request is another's, or of another length."""
+    known = getattr(lib, f"DRM_IOCTL_{call.name}", None)
+    if known is None:
+        raise _Skip("it is not known")
+    # Type and number; the kernel takes as many bytes as the request says (asm-generic/ioctl.h).
+    if (known ^ call.request) & 0xFFFF or len(call.before) != call.request >> 16 & 0x3FFF:
+        raise ValueError(f"request {call.request:x} with {len(call.before)} bytes")
+    missing = bytes(max(0, (known >> 16 & 0x3FFF) - len(call.before)))
+    return replace(call, before=call.before + missing, after=call.after + missing)
+
+
+def _whole(data: bytes, ctype: str) -> None:
+    if len(data) < ffi.sizeof(ctype):
+        raise ValueError(f"{len(data)} bytes of a {ctype}")
+
+
+def _masked(call: Call, own: list[tuple[int, int]]) -> set[int]:
+    """Bytes that need not be as recorded: our own names, unless the kernel wrote over them."""
+    made = {p.offset for p in replay_args.made(call)}
+    found: set[int] = set()
+    for at, nbytes in own:
+        span = slice(at, at + nbytes)
+        if at in made or call.before[span] == call.after[span]:
+            found.update(range(at, at + nbytes))
+    return found
+
+
+def _nbytes(call: Call) -> int:
+    """The size of the BO that a call made; 0 where its argument does not say."""
+    if call.name == "AMDGPU_GEM_CREATE":
+        return u64(call.before, 0)
+    return u64(call.before, 8) if call.name == "AMDGPU_GEM_USERPTR" else 0
+
+
+def on_card(uri: str) -> OpenNode:
+    """For `replay`: the N-th render node of this machine that amdgpu may drive, "amdgpu:N"."""
+    which = uri.partition(":")[2] or "0"
+    if not which.isdigit():
+        raise DeviceNotFound(f"{uri}: 'amdgpu:0', 'amdgpu:1', ... are wanted")
+    cards = [node for node in nodes.listed() if nodes.maybe_ours(node)]
+    if int(which) >= len(cards):
+        raise DeviceNotFound(f"{uri}: {len(cards)} render nodes may be amdgpu's here")
+    return lambda _: (lib.sp_kmd_linux(), nodes.open_node(cards[int(which)]))

@@ -1,0 +1,370 @@
+"""PM4 packets, declared: what the command processor of gfx9 to gfx12 reads from an IB.
+
+`ReleaseMem.encode(...)` gives dwords with the header computed; `Packet.decode(dwords)` gives them
+back, `stream` those of a whole IB; the text form is in amd/ib. Field positions:
+P *_f32_mec_pm4_packets.h, M registers/pkt3.json and common/sid.h, K nvd.h, which agree where they
+overlap. M is Mesa, P is PAL, K is the kernel. Registers inside SET packets are named by regs.py.
+
+    >>> [hex(d) for d in DispatchDirect.encode(dim_x=2, dim_y=1, dim_z=1)][:2]
+    ['0xc0031500', '0x2']
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from . import packet, regs
+from .bits import G9, G10, G10UP, G11UP, U32, U64, Addr, Place, Tail, Word, bits, level
+from .setreg import SetPairs, SetPairsPacked, SetRegisters, register_name
+from .type3 import Packet
+from .values import GCR, CachePolicy, CopySel, DataSel, Event, Function, IntSel, Seq
+
+# --- packets, by opcode ---------------------------------------------------------------------------
+
+
+class Nop(Packet, opcode=0x10):
+    """Without a payload: the one-dword filler 0xffff1000."""
+
+    payload = Tail(least=0, most=0x3FFF)
+
+
+class SetBase(Packet, opcode=0x11, queues=("gfx",)):
+    base = Word(index=bits(0, 3))  # 1: what DISPATCH_INDIRECT counts from
+    addr = Addr(align=8)
+
+
+class ClearState(Packet, opcode=0x12, queues=("gfx",)):
+    cmd = Word(cmd=bits(0, 3))
+
+
+class DispatchDirect(Packet, opcode=0x15):
+    dim_x, dim_y, dim_z = U32(), U32(), U32()
+    initiator = regs.DISPATCH_INITIATOR
+
+
+class DispatchIndirect(Packet, opcode=0x16, queues=("compute",)):
+    addr = Addr(align=4)  # three u32 workgroup counts
+    initiator = regs.DISPATCH_INITIATOR
+
+
+class DispatchIndirectGfx(Packet, opcode=0x16, queues=("gfx",), name="DISPATCH_INDIRECT_GFX"):
+    offset = U32()  # bytes from SET_BASE index 1
+    initiator = regs.DISPATCH_INITIATOR
+
+
+class AtomicMem(Packet, opcode=0x1E):
+    # op is a TC_OP: [4:0] operation, bit 5 64 bits wide, bit 6 without return
+    control = Word(op=bits(0, 6), command=bits(8, 11), policy=bits(25, 26, CachePolicy))
+    addr = Addr(align=4)
+    source = U64()
+    compare = U64()
+    loop = Word(interval=bits(0, 12))
+
+
+class CondExec(Packet, opcode=0x22):
+    addr = Addr(align=4)
+    control = Word(command=bits(28, 31))
+    execute = Word(count=bits(0, 13))
+
+
+class PredExec(Packet, opcode=0x23):
+    execute = Word(count=bits(0, 13), device_select=bits(24, 31))
+
+
+_CC = Word(
+    global_config=bits(0),
+    per_context_state=bits(1),
+    global_uconfig=bits(15),
+    gfx_sh_regs=bits(16),
+    cs_sh_regs=bits(24),
+    ce_ram=bits(28),
+    update_enables=bits(31),
+)
+
+
+class ContextControl(Packet, opcode=0x28, queues=("gfx",)):
+    load, shadow = _CC, _CC
+
+
+class WriteData(Packet, opcode=0x37):
+    control = Word(
+        dst_sel=bits(8, 11, CopySel),
+        addr_incr=bits(16),  # 1: every dword to one address
+        wr_confirm=bits(20),
+        policy=bits(25, 26, CachePolicy),
+        engine=bits(30, 31),
+    )
+    addr = U64()  # bytes; a register's dword address where dst_sel says so
+    values = Tail()
+
+
+class WaitRegMem(Packet, opcode=0x3C):
+    control = Word(
+        function=bits(0, 2, Function),
+        mem_space=bits(4, 5),  # 1: memory
+        operation=bits(6, 7),
+        engine=bits(8),
+    )
+    addr = U64()
+    reference = U32()
+    mask = U32(0xFFFFFFFF)
+    poll = Word(4, interval=bits(0, 15))
+
+
+class IndirectBuffer(Packet, opcode=0x3F):
+    addr = Addr(align=4)
+    control = Word(
+        ndw=bits(0, 19), chain=bits(20), valid=bits(23), vmid=bits(24, 27), policy=bits(28, 29)
+    )
+
+
+class CopyData(Packet, opcode=0x40):
+    control = Word(
+        src_sel=bits(0, 3, CopySel),
+        dst_sel=bits(8, 11, CopySel),
+        src_policy=bits(13, 14, CachePolicy),
+        count_sel=bits(16),  # 1: 64 bits
+        wr_confirm=bits(20),
+        dst_policy=bits(25, 26, CachePolicy),
+        engine=bits(30, 31),
+    )
+    src = U64()
+    dst = U64()
+
+
+class PfpSyncMe(Packet, opcode=0x42, queues=("gfx",)):
+    dummy = U32()
+
+
+class EventWrite(Packet, opcode=0x46):
+    event = Word(type=bits(0, 5, Event), index=bits(8, 11))
+    address = Tail(least=0, most=2, step=2)  # events that write, or PIXEL_PIPE_STAT_CONTROL's mask
+
+
+class ReleaseMemGfx9(Packet, opcode=0x49, gfx=G9):
+    event = Word(
+        type=bits(0, 5, Event),
+        index=bits(8, 11),
+        tc_wb_action=bits(15),
+        tcl1_action=bits(16),
+        tc_action=bits(17),
+        tc_nc_action=bits(19),
+        tc_md_action=bits(21),
+        policy=bits(25, 26, CachePolicy),
+    )
+    select = Word(dst=bits(16, 17), intr=bits(24, 26, IntSel), data=bits(29, 31, DataSel))
+    addr = Addr(align=4)
+    value = U64()
+    ctxid = U32()
+
+
+class ReleaseMem(Packet, opcode=0x49, gfx=G10UP):
+    event = Word(
+        type=bits(0, 5, Event),
+        index=bits(8, 11),  # 5: end of pipe, 6: CS/PS done
+        glm_wb=bits(12, gfx=(10, 11)),
+        glm_inv=bits(13, gfx=(10, 11)),
+        glv_inv=bits(14),
+        gl1_inv=bits(15),
+        gl2_us=bits(16),
+        gl2_range=bits(17, 18),
+        gl2_discard=bits(19),
+        gl2_inv=bits(20),
+        gl2_wb=bits(21),
+        seq=bits(22, 23, Seq),
+        glk_wb=bits(24, gfx=G11UP),
+        policy=bits(25, 26, CachePolicy),
+        execute=bits(28),
+        glk_inv=bits(30, gfx=G11UP),
+        pws_enable=bits(31, gfx=G11UP),
+    )
+    select = Word(dst=bits(16, 17), intr=bits(24, 26, IntSel), data=bits(29, 31, DataSel))
+    addr = Addr(align=4)
+    value = U64()
+    ctxid = U32()
+
+
+class DmaData(Packet, opcode=0x50):
+    control = Word(
+        engine=bits(0),
+        src_policy=bits(13, 14, CachePolicy),
+        dst_sel=bits(20, 21),  # 0 address, 2 nowhere (a prefetch into L2), 3 L2
+        dst_policy=bits(25, 26, CachePolicy),
+        src_sel=bits(29, 30),  # 0 address, 2 data, 3 L2
+        cp_sync=bits(31),
+    )
+    src = U64()  # an address, or data in the low dword
+    dst = Addr(align=1)
+    command = Word(
+        byte_count=bits(0, 25),
+        sas=bits(26),
+        das=bits(27),
+        saic=bits(28),
+        daic=bits(29),
+        raw_wait=bits(30),
+        dis_wc=bits(31),
+    )
+
+
+class AcquireMemGfx9(Packet, opcode=0x58, gfx=G9):
+    coher_cntl = U32()
+    size = U64(0xFF_FFFFFFFF)
+    base = U64()
+    poll = Word(0xA, interval=bits(0, 15))
+
+
+class AcquireMem(Packet, opcode=0x58, gfx=G10UP):
+    pws = Word(  # gfx11's pixel wait sync, GFX queue only
+        stage_sel=bits(11, 13, gfx=G11UP),
+        counter_sel=bits(14, 15, gfx=G11UP),
+        ena2=bits(17, gfx=G11UP),
+        count=bits(18, 23, gfx=G11UP),
+        me=bits(31),  # not in the prefetch parser: radeonsi (si_fence.c) sets it on compute, too
+    )
+    size_lo = U32(0xFFFFFFFF)  # 256 B units
+    # gfx10 reads eight bits of it; the kernel writes 0xffffff on both
+    size_hi = Word(0xFFFFFF, value=(bits(0, 23, gfx=G10), bits(0, 24, gfx=G11UP)))
+    base_lo = U32()
+    base_hi = Word(value=bits(0, 23))
+    poll = Word(0xA, interval=bits(0, 15), pws_ena=bits(31, gfx=G11UP))
+    gcr = GCR
+
+
+class LoadShRegIndex(Packet, opcode=0x63):
+    addr = Addr(align=4)
+    reg = Word(offset=bits(0, 15), data_format=bits(31))
+    count = Word(registers=bits(0, 13))
+
+
+# --- packets that write registers -----------------------------------------------------------------
+
+
+class SetContextReg(SetRegisters, opcode=0x69, queues=("gfx",)):
+    SPACE = "CONTEXT"
+
+
+class SetShReg(SetRegisters, opcode=0x76):
+    SPACE = "SH"
+
+
+class SetUconfigReg(SetRegisters, opcode=0x79):
+    SPACE = "UCONFIG"
+
+
+class SetUconfigRegIndex(SetRegisters, opcode=0x7A):
+    SPACE = "UCONFIG"
+
+
+class FrameControl(Packet, opcode=0x90):
+    control = Word(tmz=bits(0), command=bits(28, 31))
+
+
+class WaitRegMem64(Packet, opcode=0x93):
+    control = WaitRegMem.control
+    addr = U64()
+    reference = U64()
+    mask = U64(0xFFFFFFFF_FFFFFFFF)
+    poll = Word(4, interval=bits(0, 15))
+
+
+class HdpFlush(Packet, opcode=0x95):
+    dummy = U32()
+
+
+class InvalidateTlbs(Packet, opcode=0x98):
+    control = U32()
+
+
+class SetShRegIndex(SetRegisters, opcode=0x9B):
+    """index 3 applies the kernel's CU mask."""
+
+    SPACE = "SH"
+
+
+class Timestamp(Packet, opcode=0xB2, gfx=G11UP):
+    body = Tail()
+
+
+class SetContextRegPairs(SetPairs, opcode=0xB8, gfx=G11UP, queues=("gfx",)):
+    SPACE = "CONTEXT"
+
+
+class SetShRegPairs(SetPairs, opcode=0xBA, gfx=G11UP):
+    SPACE = "SH"
+
+
+class SetContextRegPairsPacked(SetPairsPacked, opcode=0xB9, gfx=G11UP, queues=("gfx",)):
+    SPACE = "CONTEXT"
+
+
+class SetShRegPairsPacked(SetPairsPacked, opcode=0xBB, gfx=G11UP):
+    SPACE = "SH"
+
+
+class SetShRegPairsPackedN(SetPairsPacked, opcode=0xBD, gfx=G11UP):
+    """At most 14 registers."""
+
+    SPACE = "SH"
+
+
+class SetQPreemptionMode(Packet, opcode=0xF0):
+    mode = U32()
+
+
+# --- registers by name, and whole streams ---------------------------------------------------------
+
+
+SETTERS: dict[str, type[Packet]] = {
+    "SH": SetShReg, "UCONFIG": SetUconfigReg, "CONTEXT": SetContextReg
+}  # fmt: skip
+
+
+def set_registers(
+    values: Mapping[str, int], *, gfx: float = 11, header: Mapping[str, int] | None = None
+) -> list[int]:
+    """SET packets for registers by name, neighbours that follow each other in one packet."""
+    runs: list[tuple[str, int, list[int]]] = []
+    for name, value in values.items():
+        register = regs.find(name)
+        if not register.user:
+            raise ValueError(f"{name} is not a user's to write")
+        register.decode(value, gfx)  # the level's fields and no more
+        space, offset = register.space, register.offset(gfx)
+        if runs and runs[-1][0] == space and runs[-1][1] + len(runs[-1][2]) == offset:
+            runs[-1][2].append(value)
+        else:
+            runs.append((space, offset, [value]))
+    return [
+        dword
+        for space, offset, run in runs
+        for dword in SETTERS[space].encode(
+            gfx=gfx, header=header, reg={"offset": offset}, values=run
+        )
+    ]
+
+
+def register_places(
+    dwords: Sequence[int], gfx: float = 11, queue: str = "compute"
+) -> dict[str, Place]:
+    """Where an IB has the values of the registers it programs, by name; of SET_*_REG packets the
+    last one that writes a register counts."""
+    found: dict[str, Place] = {}
+    for one in stream(dwords, gfx, queue):
+        if one.cls is not None and issubclass(one.cls, SetRegisters):
+            first = one.cls.where("values[0]").after(one.at)
+            for i in range(len(one.fields["values"])):
+                offset = one.fields["reg"]["offset"] + i
+                found[register_name(one.cls.SPACE, offset, level(gfx))] = first.after(i)
+    return found
+
+
+def pad(dwords: list[int], ndw: int = 8, gfx: float = 11) -> list[int]:
+    """The IB filled up with one-dword NOPs to a multiple of `ndw` dwords."""
+    return dwords + Nop.encode(gfx=gfx) * (-len(dwords) % ndw)
+
+
+def stream(
+    dwords: Sequence[int], gfx: float = 11, queue: str = "compute"
+) -> Iterator[packet.Decoded]:
+    """Every packet of an IB in turn; what no table declares comes with cls=None and the reason."""
+    return packet.walk(dwords, lambda at: Packet.decode(dwords, gfx, queue, at))
