@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sparkle_drv.amd.tables.bits import U32, U64, Record, Word, bits, level
+from .bits import U32, U64, Record, Word, bits, level
 
 
 class Structure(Record):
