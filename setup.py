@@ -35,7 +35,7 @@ FOR_SIZE = "native/emu/"
 GENERATORS = ("gen.py", "_gen", "_isa_c.py")  # they write into native/
 SET_UP = ("setup_env.py", "_packages.py", "_egl_look.py")
 NOT_INSTALLED = (
-    *("__pycache__", "*.pyc", "*.sh", *SET_UP, "loc.py", "bringup_archive.py", *GENERATORS),
+    *("__pycache__", "*.pyc", "*.sh", *SET_UP, "loc.py", "_loc", "bringup_archive.py", *GENERATORS),
     # blobs go along, their sources need a compiler
     *("*.cl", "*.cu", "*.h", "shaders.py", "_shaders"),
 )

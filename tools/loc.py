@@ -1,45 +1,90 @@
-"""Prints lines per layer and names the hand-written files that have grown too long (`make loc`)."""
+"""Prints lines per layer and files that have grown too long (`make loc`), or all rooms (--rooms).
+
+Exit code of --rooms: 1 when a room holds too much, has no sentence, lies in a circle or looks up.
+"""
 
 from __future__ import annotations
 
 import argparse
 import statistics
+import sys
 from collections import defaultdict
 from pathlib import Path
 
+from _loc import layers, tree
+from _loc.rooms import MOST, Room, circles, read
+
 ROOT = Path(__file__).resolve().parent.parent
-LAYERS = ("sparkle_drv", "native", "tools", "tests", "benchmarks", "examples", "shaders")
-ENDINGS = {".py", ".c", ".h", ".inc", ".def", ".isa", ".sh", ".comp", ".cu"}
 TOO_LONG = 400
 
 
 def count(root: Path) -> dict[str, dict[str, int]]:
-    """Lines of each file, by layer: a top folder, or a folder inside sparkle_drv/ or native/."""
-    layers: dict[str, dict[str, int]] = defaultdict(dict)
-    for top in LAYERS:
-        for path in sorted((root / top).rglob("*")):
-            parts = path.relative_to(root).parts
-            if path.suffix not in ENDINGS or "gen" in parts or not path.is_file():
-                continue
-            deep = 2 if top in ("sparkle_drv", "native") and len(parts) > 2 else 1
-            with path.open(encoding="utf-8") as lines:
-                layers["/".join(parts[:deep])]["/".join(parts)] = sum(1 for _ in lines)
-    return layers
+    """Lines of each hand-written file, by top folder, or by folder in sparkle_drv/ and native/."""
+    found: dict[str, dict[str, int]] = defaultdict(dict)
+    for path in tree.sources(root):
+        text = tree.read(root, path)
+        parts = path.split("/")
+        deep = 2 if parts[0] in ("sparkle_drv", "native") and len(parts) > 2 else 1
+        if tree.written_by_hand(text):
+            found["/".join(parts[:deep])][path] = len(text.splitlines())
+    return found
 
 
-def report(layers: dict[str, dict[str, int]]) -> str:
+def report(lines: dict[str, dict[str, int]]) -> str:
+    """A row for each layer, then the files that are too long."""
     rows = [f"{'layer':<28}{'files':>6}{'lines':>8}{'median':>8}  longest"]
-    for layer, files in sorted(layers.items()):
-        longest = max(files, key=lambda name: files[name])
+    for name, files in sorted(lines.items()):
+        longest = max(files, key=lambda path: files[path])
         middle = round(statistics.median(files.values()))
-        head = f"{layer:<28}{len(files):>6}{sum(files.values()):>8}{middle:>8}"
+        head = f"{name:<28}{len(files):>6}{sum(files.values()):>8}{middle:>8}"
         rows.append(f"{head}  {files[longest]} {longest}")
-    for files in layers.values():
-        rows += [f"over {TOO_LONG}: {n} {name}" for name, n in files.items() if n > TOO_LONG]
+    for files in lines.values():
+        rows += [f"over {TOO_LONG}: {n} {path}" for path, n in files.items() if n > TOO_LONG]
     return "\n".join(rows)
 
 
-if __name__ == "__main__":
+def told(rooms: dict[str, Room]) -> str:
+    """Each room: how many sources, its sentence, the rooms that it imports and is imported by."""
+    rows = []
+    for room in rooms.values():
+        into = sorted(other.name for other in rooms.values() if room.name in other.out)
+        rows.append(f"{len(room.files):>3}  {room.name}\n     {room.sentence or 'NO SENTENCE'}")
+        rows += [f"     -> {name}" for name in sorted(room.out)]
+        if into:
+            rows.append(f"     <- {' '.join(into)}")
+    return "\n".join(rows)
+
+
+def complaints(rooms: dict[str, Room]) -> list[str]:
+    """What is wrong with the rooms, a line each."""
+    many = [f"{r.name}: {len(r.files)} sources, at most {MOST}" for r in rooms.values()]
+    found = [line for line, r in zip(many, rooms.values(), strict=True) if len(r.files) > MOST]
+    found += [f"{r.name}: no sentence" for r in rooms.values() if not r.sentence]
+    for group in circles({r.name: r.out for r in rooms.values()}):
+        found.append(f"a circle: {', '.join(group)}")
+        inside = (arrow for name in group for target, given in rooms[name].out.items()
+                  for arrow in given[:3] if target in group)  # fmt: skip
+        found += [f"    {arrow}" for arrow in inside]
+    return found + layers.violations(rooms)
+
+
+def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--root", type=Path, default=ROOT, help="the checkout to count")
-    print(report(count(parser.parse_args().root)))
+    parser.add_argument("--root", type=Path, default=ROOT, help="the checkout to look at")
+    parser.add_argument("--rooms", action="store_true", help="folders, their sentences and arrows")
+    args = parser.parse_args()
+    if not args.rooms:
+        print(report(count(args.root)))
+        return 0
+    rooms = read(args.root)
+    wrong = complaints(rooms)
+    print(told(rooms))
+    most = max(len(room.files) for room in rooms.values())
+    files = sum(len(room.files) for room in rooms.values())
+    print(f"{len(rooms)} rooms, {files} sources, at most {most} in one; {len(wrong)} complaints")
+    print(*wrong, sep="\n", end="\n" if wrong else "")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

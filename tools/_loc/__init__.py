@@ -1,0 +1,5 @@
+"""Where every line lives: folders as rooms, what they hold, and the arrows between them.
+
+tools/loc.py prints it and tests/package/test_layers.py judges it. Reads files only: Python is
+parsed, C includes are resolved, nothing is imported or compiled.
+"""

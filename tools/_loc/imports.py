@@ -1,0 +1,74 @@
+"""What a source file imports or includes, as paths of other source files of the checkout.
+
+An import counts wherever it stands: in a function and under TYPE_CHECKING too. Of Python, the
+extension modules count as the C folders that they are built from.
+"""
+
+from __future__ import annotations
+
+import ast
+import posixpath
+import re
+from collections.abc import Iterator, Mapping
+
+# Folders whose modules are imported by a name that begins below them.
+PATHS = ("tools/", "benchmarks/", "examples/plugin_opencl/")
+EXTENSIONS = {
+    "sparkle_drv._hot": "native/hot/module.c",
+    "sparkle_drv._native": "native/include/sp_base.h",
+    "sparkle_drv._emu": "native/emu/version.c",
+}
+_INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.M)
+_SEARCHED = ("native", "native/include")  # as -I in native/build_ffi.py
+
+
+def module_name(path: str) -> str:
+    """The dotted name under which a Python file is imported; tests' helpers have no folder."""
+    stem = re.sub(r"(/__init__)?\.pyi?$", "", path)
+    for start in PATHS:
+        if stem.startswith(start):
+            return stem[len(start) :].replace("/", ".")
+    return stem.rpartition("/")[2] if stem.startswith("tests/") else stem.replace("/", ".")
+
+
+def modules(paths: list[str]) -> dict[str, str]:
+    """Dotted name -> path, of all Python files; a stub stands for its extension module."""
+    names = {module_name(path): path for path in paths if path.endswith(".py")}
+    return {**names, **EXTENSIONS}
+
+
+def of_python(path: str, text: str, known: Mapping[str, str]) -> Iterator[tuple[int, str]]:
+    """(line, imported file) of each import that names a module of ours."""
+    name = module_name(path)
+    here = name.split(".")
+    if not path.endswith("__init__.py"):
+        here = here[:-1]
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Import):
+            named = [_first_known(alias.name, known) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = here[: len(here) - node.level + 1] if node.level else []
+            origin = ".".join([*base, *([node.module] if node.module else [])])
+            whole = [f"{origin}.{alias.name}" for alias in node.names]
+            package = origin if origin in known else ""
+            named = [name if name in known else package for name in whole]
+        else:
+            continue
+        yield from ((node.lineno, known[name]) for name in named if name)
+
+
+def _first_known(name: str, known: Mapping[str, str]) -> str:
+    """`import a.b.c` names the longest of a.b.c, a.b and a that there is; "": none is ours."""
+    while name and name not in known:
+        name = name.rpartition(".")[0]
+    return name
+
+
+def of_c(path: str, text: str, paths: frozenset[str]) -> Iterator[tuple[int, str]]:
+    """(line, included file) of each include of ours, found as the compiler finds it."""
+    for match in _INCLUDE.finditer(text):
+        for folder in (posixpath.dirname(path), *_SEARCHED):
+            found = posixpath.normpath(f"{folder}/{match[1]}")
+            if found in paths:
+                yield text.count("\n", 0, match.start(1)) + 1, found
+                break

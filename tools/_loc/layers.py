@@ -1,0 +1,115 @@
+"""Which room may import which: the picture of DESIGN section 2, as data.
+
+Rooms in a lower layer know nothing of a higher one. Rooms inside one layer may import one another,
+without a circle; the folders of a layer in APART may not, since they are alternatives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from _loc.rooms import Arrow, Room
+
+# Top to bottom. A room belongs to the longest name that it begins with.
+LAYERS = (
+    "tests",
+    "benchmarks",
+    "examples",
+    "tools",
+    "sparkle_drv/testing",
+    "sparkle_drv/plugin",
+    "sparkle_drv/lowlevel.py",
+    "sparkle_drv",
+    "sparkle_drv/context.py",
+    "sparkle_drv/cluster",
+    "sparkle_drv/sched",
+    "sparkle_drv/mesh",
+    "sparkle_drv/ops",
+    "sparkle_drv/core",
+    "sparkle_drv/codegen",
+    "sparkle_drv/backends",
+    "sparkle_drv/amd",
+    "native/emu",
+    "native/hot",
+    "native/amdgpu",
+    "native/cuda",
+    "native/egl",
+    "native/cpu",
+    "native/dl",
+    "native/kmd",
+    "native/core",
+    "native/gen",
+    "native/include",
+    "shaders",
+    "sparkle_drv/telemetry",
+    "sparkle_drv/kept.py",
+    "sparkle_drv/assets.py",
+    "sparkle_drv/types.py",
+    "sparkle_drv/errors.py",
+    "sparkle_drv/version.py",
+)
+# What the users of the package may import of it. Tests may import anything.
+USERS = ("benchmarks", "examples", "tools")
+PUBLIC = (
+    *("sparkle_drv", "sparkle_drv/ops", "sparkle_drv/lowlevel.py", "sparkle_drv/plugin"),
+    *("sparkle_drv/testing", "sparkle_drv/telemetry", "sparkle_drv/kept.py"),
+    *("sparkle_drv/assets.py", "sparkle_drv/types.py", "sparkle_drv/errors.py"),
+    "sparkle_drv/version.py",
+)
+# Layers whose rooms are alternatives: none knows another; what they share lies in the folder above.
+APART = ("sparkle_drv/backends/", "native/amdgpu", "native/cuda", "native/egl", "native/cpu")
+# Names for others alone: nothing below imports these, the public names do not either.
+ASIDE = ("sparkle_drv/testing", "sparkle_drv/plugin", "sparkle_drv/lowlevel.py")
+LEAVES = LAYERS[LAYERS.index("sparkle_drv/telemetry") :]
+
+
+def layer(room: str) -> str:
+    """The layer of a room; "": a stranger, which no layer names."""
+    fits = (name for name in LAYERS if room == name or room.startswith(f"{name}/"))
+    found = max(fits, key=len, default="")
+    return "" if found == "sparkle_drv" and room != found else found
+
+
+def wrong(source: str, target: str) -> str:
+    """Why room `source` may not import room `target`; "": it may."""
+    above, below = layer(source), layer(target)
+    if not above or not below:
+        return f"{source if not above else target} is in no layer"
+    if LAYERS.index(above) > LAYERS.index(below):
+        return "an arrow up"
+    if above in USERS and below.startswith("sparkle_drv") and below not in PUBLIC:
+        return f"{below} is not public"
+    if above in LEAVES:
+        return "a leaf imports nothing of ours"
+    if above.startswith("sparkle_drv") and above not in ASIDE and below in ASIDE:
+        return f"{below} is for others alone"
+    return "" if _together(source, target) else "alternatives know nothing of one another"
+
+
+def _together(source: str, target: str) -> bool:
+    """Are two rooms not two alternatives of one kind?"""
+    mine, theirs = (_alternative(room) for room in (source, target))
+    return not mine or not theirs or mine == theirs
+
+
+def _alternative(room: str) -> str:
+    """The backend that a room belongs to, among those that are alternatives."""
+    kind = next((name for name in APART if f"{room}/".startswith(name)), "")
+    if kind.endswith("/"):
+        inside = room.removeprefix(kind).partition("/")[0] if room.startswith(kind) else ""
+        return f"{kind}{inside}" if inside else ""
+    return kind
+
+
+def violations(rooms: Mapping[str, Room]) -> list[str]:
+    """One line for each import that the picture does not allow."""
+    found: list[str] = []
+    for room in rooms.values():
+        for target, given in room.out.items():
+            if why := wrong(room.name, target):
+                found += [f"{arrow}: {why}" for arrow in _shown(given)]
+    return found
+
+
+def _shown(given: list[Arrow]) -> list[Arrow]:
+    return sorted(given, key=lambda arrow: (arrow.source, arrow.line))

@@ -1,0 +1,138 @@
+"""Rooms: each folder with its sources, its sentence, and the arrows to other rooms.
+
+A module directly in sparkle_drv/ is a room of its own, since those modules are layers of their own:
+`types.py` lies below everything, `context.py` above the scheduler.
+"""
+
+from __future__ import annotations
+
+import ast
+import posixpath
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from _loc import imports, tree
+
+MOST = 25  # hand-written sources in one folder
+PACKAGE = "sparkle_drv"
+
+
+@dataclass(frozen=True)
+class Arrow:
+    """One import: `source`:`line` imports or includes `target`."""
+
+    source: str
+    line: int
+    target: str
+
+    def __str__(self) -> str:
+        return f"{self.source}:{self.line} -> {self.target}"
+
+
+@dataclass
+class Room:
+    """A folder, or a module directly in the package."""
+
+    name: str
+    files: list[str] = field(default_factory=list)
+    """Hand-written sources directly in it."""
+    sentence: str = ""
+    """What lives there."""
+    out: dict[str, list[Arrow]] = field(default_factory=dict)
+    """Rooms that its files import, with the imports."""
+
+
+def room_of(path: str) -> str:
+    """The room that a file lives in."""
+    folder, _, name = path.rpartition("/")
+    whole = folder == PACKAGE and not name.startswith("__")
+    return path if whole else folder
+
+
+def arrows(texts: Mapping[str, str]) -> list[Arrow]:
+    """Every import and include among `texts` (path -> text) that leads to one of them."""
+    known, paths = imports.modules(list(texts)), frozenset(texts)
+    found = []
+    for path, text in texts.items():
+        if path.endswith((".py", ".pyi")):
+            reached: Iterable[tuple[int, str]] = imports.of_python(path, text, known)
+        else:
+            reached = imports.of_c(path, text, paths)
+        found += [Arrow(path, line, target) for line, target in reached if target != path]
+    return found
+
+
+def rooms(texts: Mapping[str, str], sentences: Mapping[str, str]) -> dict[str, Room]:
+    """All rooms by name."""
+    made: dict[str, Room] = {}
+
+    def room(path: str) -> Room:
+        name = room_of(path)
+        return made.setdefault(name, Room(name, sentence=sentences.get(name, "")))
+
+    for path, text in texts.items():
+        if tree.written_by_hand(text):
+            room(path).files.append(path)
+    for arrow in arrows(texts):
+        here, there = room(arrow.source), room_of(arrow.target)
+        if here.name != there:
+            here.out.setdefault(there, []).append(arrow)
+    return dict(sorted(made.items()))
+
+
+def circles(out: Mapping[str, Iterable[str]]) -> list[list[str]]:
+    """Groups of two or more nodes that reach one another: strongly connected, by Tarjan."""
+    number: dict[str, int] = {}
+    lowest: dict[str, int] = {}
+    stack: list[str] = []
+    found: list[list[str]] = []
+
+    def visit(node: str) -> None:
+        number[node] = lowest[node] = len(number)
+        stack.append(node)
+        for target in out.get(node, ()):
+            if target not in number:
+                visit(target)
+            if target in stack:
+                lowest[node] = min(lowest[node], lowest[target])
+        if lowest[node] == number[node]:
+            group = stack[stack.index(node) :]
+            del stack[stack.index(node) :]
+            if len(group) > 1:
+                found.append(sorted(group))
+
+    for node in out:
+        if node not in number:
+            visit(node)
+    return sorted(found)
+
+
+def read(root: Path) -> dict[str, Room]:
+    """The rooms of a checkout."""
+    texts = {path: tree.read(root, path) for path in tree.sources(root)}
+    folders = {posixpath.dirname(path) for path in texts}
+    sentences = {folder: _said(root / folder) for folder in folders}
+    own = {path: text for path, text in texts.items() if room_of(path) == path}
+    return rooms(texts, {**sentences, **{path: _docstring(text) for path, text in own.items()}})
+
+
+def _said(folder: Path) -> str:
+    """The first sentence of a folder's __init__.py or README.md; "": it has neither."""
+    package, readme = folder / "__init__.py", folder / "README.md"
+    if readme.is_file():
+        lines = readme.read_text(encoding="utf-8").splitlines()
+        body = [line for line in lines if not line.startswith("#")]
+        return _sentence("\n".join(body))
+    return _docstring(package.read_text(encoding="utf-8")) if package.is_file() else ""
+
+
+def _docstring(text: str) -> str:
+    return _sentence(ast.get_docstring(ast.parse(text)) or "")
+
+
+def _sentence(text: str) -> str:
+    """The first sentence of the first paragraph."""
+    paragraph = " ".join(text.strip().partition("\n\n")[0].split())
+    whole = paragraph.partition(". ")[0].removesuffix(".")
+    return f"{whole}." if whole else ""
