@@ -139,6 +139,9 @@ class TilePlan:
     pack: bool = False
     """On cpu: are the weights (`b` of gemm, `w` of conv2d) a blob that a pack_* kernel made for
     this plan, not the matrix itself? A kernel refuses a blob that was made for anything else."""
+    program: tuple[int, ...] = ()
+    """Of map_f32 and map_i32: the words of a program (native/include/sp_map.h). The kernel is then
+    made for that program alone. Empty: the kernel reads a program at each launch."""
     predicted_s: float = field(default=0.0, compare=False)
     """Seconds that a roofline gives it; plans that differ in this alone are equal."""
     source: str = field(default="model", compare=False)

@@ -172,7 +172,7 @@ def expression_command(args: argparse.Namespace) -> int:
     chip = CPUS.get(args.gfx, args.gfx)
     gen = isa.generation(chip)
     try:
-        made = emit.kernel(f"map_{args.dtype}", emit.algo(words), gen=gen, chip=chip)
+        made = emit.kernel(f"map_{args.dtype}", tuple(words), gen=gen, chip=chip)
     except emit.DoesNotFit as error:
         raise ValueError(f"it is interpreted: {error}") from None
     head = (

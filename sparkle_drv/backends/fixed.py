@@ -27,6 +27,11 @@ def check_plan(spec: KernelSpec, backend: str) -> None:
             f"plan: algo {algo!r} is not there for {spec.name} on {backend}; known: "
             f"{', '.join(known)}"
         )
+    if plan.program:
+        raise ValueError(
+            f"plan: program is for kernels that are made when they are loaded, {spec.name} on "
+            f"{backend} reads its program at each launch"
+        )
     if plan.pack:
         raise ValueError(f"plan: pack is for the cpu, {spec.name} on {backend} takes plain weights")
     if plan.threads:

@@ -272,6 +272,8 @@ class Device(DeviceBase):
                 f"only for {', '.join(entry['backends'])}"
             )
         signature = self._signature(manifest_args(entry["args"]))
+        if plan is not None and plan.program:
+            _check_program(name, plan.program, signature)
         types = tuple(arg.type for arg in signature.args)
         spec = KernelSpec(name, name, signature.native, manifest=variant, plan=plan, args=types)
         usual = tuple(entry.get("group_size", (1, 1, 1)))
@@ -416,6 +418,15 @@ class Device(DeviceBase):
                 raise FenceTimeout(f"{self.uri}: a queue did not end within {timeout_s} s")
         self._retired.drain()
         self._finalizer()
+
+
+def _check_program(name: str, program: Any, signature: Signature) -> None:
+    """That a plan's program is words, for a kernel that takes a program."""
+    if not any(arg.name == "program" for arg in signature.args):
+        raise ValueError(f"plan: program is for kernels that take one, not {name}")
+    words = isinstance(program, tuple) and all(type(word) is int for word in program)
+    if not words or not all(0 <= word < 1 << 32 for word in program):
+        raise ValueError(f"plan: program: expected a tuple of u32 words, got {program!r}")
 
 
 def _image(given: Any) -> tuple[str, bytes]:

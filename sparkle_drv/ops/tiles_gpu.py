@@ -229,7 +229,7 @@ def map(info: DeviceInfo, program: tuple[int, ...], n: int) -> TilePlan | None:
     written here, code, unless it is over so little that making it (0.1 s) is never earned back."""
     if n < WORTH_COMPILING or not info.isa.startswith(("glsl", "essl", "gfx")):
         return None
-    return TilePlan(algo="program:" + ",".join(f"{word:x}" for word in program))
+    return TilePlan(program=program)
 
 
 Levels = tuple[tuple[int, int, int], tuple[int, int, int]]

@@ -201,7 +201,7 @@ def map_args(text, dtype, values, n):
 
 
 def written_out(args):
-    return TilePlan(algo="program:" + ",".join(f"{word:x}" for word in args[9].tolist()))
+    return TilePlan(program=tuple(args[9].tolist()))
 
 
 @pytest.mark.parametrize(("dtype", "text"), CASES)

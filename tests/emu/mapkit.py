@@ -14,15 +14,15 @@ from sparkle_drv.core.signature import Signature, manifest_args
 from sparkle_drv.ops import program, ref
 
 
-def algo(text, kind="f32", scalars=()):
-    """(program, what a plan says of it)."""
+def words(text, kind="f32", scalars=()):
+    """(program, its words as a plan has them)."""
     made = program.compile_map(text, frozenset(scalars), kind)
-    return made, emit.algo(made.words.tolist())
+    return made, tuple(made.words.tolist())
 
 
 def emitted(text, chip, kind="f32", scalars=()):
     """(program, kernel) of an expression."""
-    made, said = algo(text, kind, scalars)
+    made, said = words(text, kind, scalars)
     return made, emit.kernel(f"map_{kind}", said, gen=LEVEL[chip], chip=chip)
 
 

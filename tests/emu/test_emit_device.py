@@ -6,7 +6,7 @@ import importlib
 
 import numpy as np
 import pytest
-from mapkit import algo, ulps
+from mapkit import ulps, words
 from rdnakit import CHIPS
 
 from sparkle_drv.ops import map, ref, tiles_gpu
@@ -78,9 +78,11 @@ def test_what_does_not_fit_is_interpreted_and_says_so(on_card, monkeypatch):
 def test_a_plan_that_is_no_program_is_refused(on_card):
     dev, _ = on_card
     with pytest.raises(ValueError, match="is no program for map_i32"):
-        dev.kernel("map_i32", plan=TilePlan(algo=algo("exp(x)")[1]))
-    with pytest.raises(ValueError, match="is no list of words"):
-        dev.kernel("map_f32", plan=TilePlan(algo="program:1,zz"))
+        dev.kernel("map_i32", plan=TilePlan(program=words("exp(x)")[1]))
+    with pytest.raises(ValueError, match="plan: program: expected a tuple of u32 words"):
+        dev.kernel("map_f32", plan=TilePlan(program=(1, 1 << 32)))
+    with pytest.raises(ValueError, match="program is for kernels that take one, not gemm"):
+        dev.kernel("gemm_f32", plan=TilePlan(program=(1,)))
 
 
 def test_special_values_through_the_whole_way(on_card, monkeypatch):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from mapbounds import expression, value_and_bound
-from mapkit import algo, emitted, reference, run
+from mapkit import emitted, reference, run, words
 from rdnakit import CHIPS, card  # noqa: F401
 
 from sparkle_drv.amd.isa.assembly import assemble, disassemble
@@ -65,12 +65,12 @@ def test_eight_inputs_and_as_many_constants_as_there_are(card):  # noqa: F811
 
 
 def test_what_is_computed_twice_is_computed_once():
-    graph = emit_program.parse(algo("sin(x*y) + sin(x*y) * x")[1], "f32")
+    graph = emit_program.parse(words("sin(x*y) + sin(x*y) * x")[1], "f32")
     assert [node.op for node in graph.nodes] == ["input", "input", "mul", "sin", "mul", "add"]
     assert graph.inputs == (0, 1)
-    graph = emit_program.parse(algo("where(x < y, x, 0)")[1], "f32")
+    graph = emit_program.parse(words("where(x < y, x, 0)")[1], "f32")
     assert [node.op for node in graph.nodes] == ["input", "input", "const", "where_lt"]
-    assert emit_program.parse(algo("a*2 + x", scalars="a")[1], "f32").constants == 2
+    assert emit_program.parse(words("a*2 + x", scalars="a")[1], "f32").constants == 2
 
 
 @pytest.mark.parametrize("chip", CHIPS)
@@ -137,21 +137,22 @@ def test_the_text_is_the_code(chip):
 
 
 @pytest.mark.parametrize(
-    ("algo", "match"),
+    ("program", "match"),
     [
-        ("program:", "'' is no list of words"),
-        ("program:xyz", "'xyz' is no list of words"),
-        ("program:1,1", "it leaves 2 values"),
-        ("program:3", "add finds 0 operands"),
-        ("program:1,7f", "0x7f is no operation"),
-        ("program:801", "input 8 of 8"),
+        ((), "it leaves 0 values"),
+        ((1, 1), "it leaves 2 values"),
+        ((3,), "add finds 0 operands"),
+        ((1, 0x7F), "0x7f is no operation"),
+        ((0x801,), "input 8 of 8"),
     ],
 )
-def test_no_program(algo, match):
+def test_no_program(program, match):
     with pytest.raises(ValueError, match=match):
-        emit.kernel("map_f32", algo, gen=11, chip="gfx1100")
-    with pytest.raises(ValueError, match="no operation"):
-        emit.kernel("map_i32", "program:1,a", gen=11, chip="gfx1100")
+        emit.kernel("map_f32", program, gen=11, chip="gfx1100")
+    with pytest.raises(
+        ValueError, match=r"'1,a' is no program for map_i32 .*: 0xa is no operation"
+    ):
+        emit.kernel("map_i32", (1, 0xA), gen=11, chip="gfx1100")
 
 
 def test_transcendental_results_are_waited_for_on_gfx11():

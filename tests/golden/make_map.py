@@ -26,7 +26,7 @@ EXPRESSION, SCALARS = "sigmoid(a*x) - y/3", frozenset("a")
 def kernel(gen: int) -> emit.Emitted:
     """The kernel of EXPRESSION."""
     words = program.compile_map(EXPRESSION, SCALARS, "f32").words.tolist()
-    return emit.kernel("map_f32", emit.algo(words), gen=gen, chip=CPUS[gen])
+    return emit.kernel("map_f32", tuple(words), gen=gen, chip=CPUS[gen])
 
 
 def by_llvm(text: str, gen: int) -> list[int]:

@@ -63,7 +63,7 @@ def test_every_operation_is_what_llvm_makes_of_it(gen):
                 except TypeError:  # i32 has not all of them
                     continue
                 chip = make_map.CPUS[gen]
-                made = emit.kernel(f"map_{kind}", emit.algo(words), gen=gen, chip=chip)
+                made = emit.kernel(f"map_{kind}", tuple(words), gen=gen, chip=chip)
                 kernels.append(made.text)
     # As one text: each kernel's labels are its own.
     text = "".join(LABEL.sub(rf"\g<0>_{i}", kernel) for i, kernel in enumerate(kernels))

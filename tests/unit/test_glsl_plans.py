@@ -63,7 +63,7 @@ def test_the_grid_of_a_reduction_is_what_its_shader_counts_on(outer, n, inner):
 
 
 def test_map_written_out_has_no_loop():
-    text = glsl.generate("map_f32", TilePlan(algo="program:1,101,3,9"), SOFTWARE).source
+    text = glsl.generate("map_f32", TilePlan(program=(1, 0x101, 3, 9)), SOFTWARE).source
     assert "sp_relu(v2)" in text
     assert "for (" not in text
 
@@ -81,10 +81,10 @@ def test_map_written_out_has_no_loop():
         ("gemm_f32", TilePlan(levels=((-8, 64, 8), (8, 8, 1))), "at least 1"),
         ("conv2d_f32", TilePlan(algo="blocked"), "algo 'blocked'"),
         ("saxpy_f32", TilePlan(levels=((2048, 1, 1),)), "2048 threads"),
-        ("map_f32", TilePlan(algo="program:3"), "no program"),
-        ("map_f32", TilePlan(algo="program:1,1"), "no program"),
-        ("map_f32", TilePlan(algo="program:x"), "no program"),
-        ("map_i32", TilePlan(algo="program:1,a"), "no program"),
+        ("map_f32", TilePlan(program=(3,)), "no program"),
+        ("map_f32", TilePlan(program=(1, 1)), "no program"),
+        ("map_i32", TilePlan(program=(1, 0xA)), "'1,a' is no program for map_i32"),
+        ("map_f32", TilePlan(algo="program:1"), "algo 'program:1' is not there for map"),
     ],
 )
 def test_a_plan_that_cannot_be_had_says_which_field(name, plan, said):

@@ -23,7 +23,7 @@ PLANS = {
     "": [None, TilePlan(vector=4), TilePlan(vector=1)],
     "gemm": [TilePlan(algo=a, vector=v) for a in ("naive", "blocked", "shared") for v in (1, 4)],
     "conv2d": [TilePlan(algo=a, vector=v) for a in ("naive", "direct", "im2col") for v in (1, 4)],
-    "map": [TilePlan(algo="program:1,2,3,9")],
+    "map": [TilePlan(program=(1, 2, 3, 9))],
 }
 TYPES = {"f32": "float", "f64": "double", "i32": "int", "u32": "uint"}
 

@@ -1,7 +1,7 @@
 """A map expression as a kernel of its own, without a compiler: from a plan's program to a code
 object in memory, which `loader.py` takes as it takes one from a file.
 
-    made = emit.kernel("map_f32", plan.algo, gen=11, chip="gfx1100")
+    made = emit.kernel("map_f32", plan.program, gen=11, chip="gfx1100")
     made.code               # a codeobject.CodeObject
     print(made.text)        # its assembly
 
@@ -46,30 +46,19 @@ class Emitted:
     group_size: tuple[int, int, int]
 
 
-def algo(words: Sequence[int]) -> str:
-    """What a plan's `algo` says for a program of these words."""
-    return emit_program.PREFIX + ",".join(f"{word:x}" for word in words)
+def kernel(name: str, program: tuple[int, ...], *, gen: int, chip: str) -> Emitted:
+    """The kernel of a plan's program.
 
-
-def is_program(algo: str) -> bool:
-    """Does a plan's `algo` carry a program?"""
-    return algo.startswith(emit_program.PREFIX)
-
-
-def kernel(name: str, algo: str, *, gen: int, chip: str) -> Emitted:
-    """The kernel of the program in a plan's `algo`.
-
-    Raises ValueError for one that is none, DoesNotFit where the interpreter has to do
-    it.
+    Raises ValueError for one that is none, DoesNotFit where the interpreter has to do it.
     """
     if name not in DTYPES:
         raise DoesNotFit(f"{name} is not written out, only {' and '.join(DTYPES)}")
-    return _kernel(name, algo, gen, chip)
+    return _kernel(name, program, gen, chip)
 
 
 @lru_cache(maxsize=128)
-def _kernel(name: str, algo: str, gen: int, chip: str) -> Emitted:
-    graph = emit_program.parse(algo, DTYPES[name])
+def _kernel(name: str, program: tuple[int, ...], gen: int, chip: str) -> Emitted:
+    graph = emit_program.parse(program, DTYPES[name])
     note, offsets = _arguments(name)
     made = emit_kernel.write(graph, DTYPES[name], gen, offsets)
     words = emit_assemble.assemble(made.text, gen)

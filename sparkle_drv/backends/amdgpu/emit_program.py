@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-PREFIX = "program:"
 COMPARISONS = ("lt", "le", "gt", "ge", "eq", "ne")
 ARITY = {
     **dict.fromkeys(("add", "sub", "mul", "div", "min", "max", "pow", *COMPARISONS), 2),
@@ -62,19 +61,15 @@ def _names() -> dict[int, str]:
     return {getattr(lib, f"SP_MAP_{op.upper()}"): op for op in (*ARITY, "input", "const")}
 
 
-def parse(algo: str, dtype: str) -> Graph:
-    """The graph of a plan's `algo`, "program:" and the words in hexadecimal, joined by commas.
+def parse(words: Sequence[int], dtype: str) -> Graph:
+    """The graph of a program.
 
     Raises ValueError for words that are no program of `dtype` ("f32" or "i32").
     """
-    listed = algo.removeprefix(PREFIX)
-    try:
-        words = [int(word, 16) for word in listed.split(",")]
-    except ValueError:
-        raise ValueError(f"plan: {listed!r} is no list of words in hexadecimal") from None
     try:
         return _graph(words, dtype)
     except ValueError as error:
+        listed = ",".join(f"{word:x}" for word in words)
         raise ValueError(
             f"plan: {listed!r} is no program for map_{dtype} (sp_map.h): {error}"
         ) from None

@@ -60,11 +60,11 @@ def _place(code: CodeObject, take: Callable[[int, int], MemoryHandle], uri: str)
 
 def _written_out(spec: KernelSpec, chip: Chip) -> tuple[emit.Emitted | None, str]:
     """The kernel made for a plan's program; None, and why, where it is left to the interpreter."""
-    if spec.manifest is None or spec.plan is None or not emit.is_program(spec.plan.algo):
+    if spec.manifest is None or spec.plan is None or not spec.plan.program:
         check_plan(spec, "amdgpu")
         return None, ""
     try:
-        return emit.kernel(spec.name, spec.plan.algo, gen=chip.gfx, chip=chip.isa), ""
+        return emit.kernel(spec.name, spec.plan.program, gen=chip.gfx, chip=chip.isa), ""
     except DoesNotFit as error:
         return None, f"interprets its program: {error}"
 

@@ -297,6 +297,8 @@ def _plan(plan: TilePlan, flags: int) -> Any:
         raise ValueError(
             f"plan: algo {plan.algo!r} is not there on cpu; known: {', '.join(_ALGOS)}"
         )
+    if plan.program:
+        raise ValueError("plan: program is for GPUs; map on cpu reads its program at each launch")
     (mc, nc, kc), (mr, nr, _) = (*plan.levels, (0, 0, 0), (0, 0, 0))[:2]
     fields = dict(mc=mc, nc=nc, kc=kc, mr=mr, nr=nr, threads=plan.threads, pack=plan.pack)
     return ffi.new("struct sp_tile_plan *", {"algo": _ALGOS[plan.algo], "flags": flags, **fields})

@@ -1,9 +1,8 @@
 """map_f32 and map_i32: y[i] = a postfix program (native/include/sp_map.h) over x0[i] .. x7[i].
 
 As the kernel's arguments have it, the program is data, and the shader interprets it: the top of the
-stack in a register, the rest in an array. A plan with algo = "program:" and the program's words in
-hexadecimal, joined by commas, gives a shader with that program written out instead: many times
-faster, and right for launches with that very program only.
+stack in a register, the rest in an array. A plan with a program gives a shader with that program
+written out instead: many times faster, and right for launches with that very program only.
 
 The host checks programs; here a wrong one gives wrong numbers, no access outside the arrays.
 """
@@ -17,7 +16,6 @@ from .kit import ELEMENTS, Kit, Shader, linear
 from .tile import group_threads
 
 NAMES = ("map_f32", "map_i32")
-_PROGRAM = "program:"
 
 # What each step does to a (left operand) and b (right or only operand); of three, c comes first.
 _BINARY = {
@@ -43,12 +41,9 @@ def generate(name: str, plan: TilePlan, info: DeviceInfo) -> Shader:
     dtype = name.removeprefix("map_")
     size = group_threads(plan, info, default=256)
     kit = Kit(name, info, (size, 1, 1))
-    if plan.algo.startswith(_PROGRAM):
-        body = _written_out(kit, dtype, plan.algo.removeprefix(_PROGRAM))
-    elif plan.algo in ("auto", "naive"):
-        body = _interpreter(kit, dtype)
-    else:
+    if plan.algo not in ("auto", "naive"):
         raise ValueError(f"plan: algo {plan.algo!r} is not there for map on egl; known: auto")
+    body = _written_out(kit, dtype, plan.program) if plan.program else _interpreter(kit, dtype)
     return kit.finish(f"{linear(size)}\nif (i >= n)\n    return;\n{body}", (f"n/{size}",))
 
 
@@ -102,16 +97,13 @@ y[i] = top;"""
     return lines.replace("{inputs}", deeper).replace("{cases}", spaced)
 
 
-def _written_out(kit: Kit, dtype: str, words: str) -> str:
+def _written_out(kit: Kit, dtype: str, program: tuple[int, ...]) -> str:
     number = ELEMENTS[dtype]
     steps = _steps(dtype)
     lines: list[str] = []
     stack: list[str] = []
+    words = ",".join(f"{word:x}" for word in program)
     wrong = ValueError(f"plan: {words!r} is no program for map_{dtype} (sp_map.h)")
-    try:
-        program = [int(word, 16) for word in words.split(",")]
-    except ValueError:
-        raise wrong from None
     for at, word in enumerate(program):
         op, slot = word & 0xFF, word >> 8
         if op == lib.SP_MAP_INPUT and slot < lib.SP_MAP_INPUTS:
