@@ -66,6 +66,9 @@ class DeviceInfo:
     """Most bytes that `shared=` of a launch may ask for, per workgroup; 0: none."""
     isa: str = ""
     """The instruction set that kernels use: "ref", "neon", "avx2", "avx512", a GPU's name."""
+    language: str = ""
+    """What kernels are made in for it at run time: "glsl", "rdna" (AMD's machine code); "": all
+    are built beforehand, or its backend makes them."""
     caches: tuple[CacheLevel, ...] = ()
     """Caches for data, level 1 first; empty where unknown."""
     shares: tuple[str, ...] = ()

@@ -50,6 +50,18 @@ class Settings:
 
 
 @dataclass(frozen=True)
+class Generated:
+    """A kernel of the manifest that was made for one plan and one device (codegen)."""
+
+    code: Any
+    """By DeviceInfo.language: "glsl" text, or for "rdna" a CodeObject in memory."""
+    groups: tuple[str, ...]
+    """For `Loaded.groups`."""
+    group_size: tuple[int, int, int]
+    """For `Loaded.group_size`: the code works with this size alone."""
+
+
+@dataclass(frozen=True)
 class KernelSpec:
     """What to load: a kernel of the manifest, or a user's image."""
 
@@ -67,6 +79,8 @@ class KernelSpec:
     """The image itself, if there is no path."""
     plan: TilePlan | None = None
     """Shapes a manifest kernel; None: its own choice."""
+    made: Generated | None = None
+    """What to load in place of the manifest's image: `plan` is in it."""
     allow_spirv: bool = False
     """May the image be SPIR-V?"""
     args: tuple[str, ...] = ()

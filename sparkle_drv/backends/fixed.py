@@ -27,7 +27,7 @@ def check_plan(spec: KernelSpec, backend: str) -> None:
             f"plan: algo {algo!r} is not there for {spec.name} on {backend}; known: "
             f"{', '.join(known)}"
         )
-    if plan.program:
+    if plan.program and spec.made is None:
         raise ValueError(
             f"plan: program is for kernels that are made when they are loaded, {spec.name} on "
             f"{backend} reads its program at each launch"

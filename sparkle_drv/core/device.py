@@ -7,6 +7,7 @@ import os
 import threading
 import weakref
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from sparkle_drv import assets
@@ -272,8 +273,6 @@ class Device(DeviceBase):
                 f"only for {', '.join(entry['backends'])}"
             )
         signature = self._signature(manifest_args(entry["args"]))
-        if plan is not None and plan.program:
-            _check_program(name, plan.program, signature)
         types = tuple(arg.type for arg in signature.args)
         spec = KernelSpec(name, name, signature.native, manifest=variant, plan=plan, args=types)
         usual = tuple(entry.get("group_size", (1, 1, 1)))
@@ -288,6 +287,10 @@ class Device(DeviceBase):
         own = getattr(self._backend, "kernels", None)
         if own is not None:
             return own.get(name)
+        if self.info.language:
+            from sparkle_drv.codegen import kernels  # no other device pays for its import
+
+            return kernels.variant(name, self.info)
         entry = assets.entry(name)
         return entry["backends"].get(self.info.backend) if entry else None
 
@@ -296,7 +299,10 @@ class Device(DeviceBase):
     ) -> Kernel:
         size = triple("group_size", usual if asked is None else asked)
         with progress.told(f"compiling {spec.name} for {self.uri}"):
+            spec, note = self._made(spec)
             loaded = self._backend.load(spec)
+        if note:
+            loaded = replace(loaded, resources=replace(loaded.resources, note=note))
         if asked is not None and loaded.group_size not in (None, size):
             self._backend.unload(loaded.handle)
             raise ValueError(
@@ -306,6 +312,16 @@ class Device(DeviceBase):
         with self._lock:
             self._kernels[kernel._pointer] = kernel
         return kernel
+
+    def _made(self, spec: KernelSpec) -> tuple[KernelSpec, str]:
+        """`spec` with the code that is made for it, and why its plan's program is not in that."""
+        if spec.manifest is None or not self.info.language:
+            return spec, ""
+        from sparkle_drv.codegen import kernels
+
+        made, note = kernels.make(spec.name, spec.plan, self.info)
+        plan = replace(spec.plan, program=()) if spec.plan and note else spec.plan
+        return replace(spec, plan=plan, made=made), note
 
     def _signature(self, args: tuple[Arg, ...]) -> Signature:
         if args not in self._signatures:
@@ -418,15 +434,6 @@ class Device(DeviceBase):
                 raise FenceTimeout(f"{self.uri}: a queue did not end within {timeout_s} s")
         self._retired.drain()
         self._finalizer()
-
-
-def _check_program(name: str, program: Any, signature: Signature) -> None:
-    """That a plan's program is words, for a kernel that takes a program."""
-    if not any(arg.name == "program" for arg in signature.args):
-        raise ValueError(f"plan: program is for kernels that take one, not {name}")
-    words = isinstance(program, tuple) and all(type(word) is int for word in program)
-    if not words or not all(0 <= word < 1 << 32 for word in program):
-        raise ValueError(f"plan: program: expected a tuple of u32 words, got {program!r}")
 
 
 def _image(given: Any) -> tuple[str, bytes]:

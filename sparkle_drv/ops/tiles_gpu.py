@@ -227,7 +227,7 @@ def reduce_parts(info: DeviceInfo, n: int) -> int:
 def map(info: DeviceInfo, program: tuple[int, ...], n: int) -> TilePlan | None:
     """Where kernels are text, an expression becomes text too, and where their machine code is
     written here, code, unless it is over so little that making it (0.1 s) is never earned back."""
-    if n < WORTH_COMPILING or not info.isa.startswith(("glsl", "essl", "gfx")):
+    if n < WORTH_COMPILING or not info.language:
         return None
     return TilePlan(program=program)
 

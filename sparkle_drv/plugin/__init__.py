@@ -1,14 +1,15 @@
 """What a backend outside this package builds on: names only; docs/plugins.md says how.
 
-The protocol and its data (`Backend`, `Settings`, `KernelSpec`, `Loaded`, `Allocation`, `Progress`);
-and for backends written in Python the half of the protocol that is alike for all of them: `decode`
-makes data of command records, `Kernels` checks dispatches, `Queues` keeps timelines.
+The protocol and its data (`Backend`, `Settings`, `KernelSpec`, `Generated`, `Loaded`, `Allocation`,
+`Progress`); and for backends written in Python the half of the protocol that is alike for all of
+them: `decode` makes data of command records, `Kernels` checks dispatches, `Queues` keeps timelines.
 """
 
 from sparkle_drv.backends.base import (
     ANY_EPOCH,
     Allocation,
     Backend,
+    Generated,
     KernelSpec,
     Loaded,
     Progress,
@@ -39,6 +40,7 @@ __all__ = [
     "Entry",
     "Failed",
     "Fill",
+    "Generated",
     "KernelSpec",
     "Kernels",
     "Loaded",

@@ -13,7 +13,8 @@ from sparkle_drv.types import DeviceInfo, TilePlan
 def device(software, shared=32768, group=1024, units=1):
     return DeviceInfo(
         "egl:0", "egl", "a gpu", "gpu", software=software, compute_units=units,
-        max_group_size=group, max_shared_nbytes=shared, isa="glsl 430", features=("f64",),
+        max_group_size=group, max_shared_nbytes=shared, isa="glsl 430", language="glsl",
+        features=("f64",),
     )  # fmt: skip
 
 
@@ -102,7 +103,7 @@ def test_expressions_become_code_where_kernels_are_made_here_and_it_is_worth_it(
     assert tiles.map(DeviceInfo("cuda:0", "cuda", "", "gpu", isa="sm_90"), program, 1 << 30) is None
     assert tiles.map(DeviceInfo("cpu", "cpu", "", "cpu", isa="avx2"), program, 1 << 30) is None
     for isa in ("gfx1036", "gfx1100"):
-        amd = DeviceInfo("amdgpu:0", "amdgpu", "", "gpu", isa=isa)
+        amd = DeviceInfo("amdgpu:0", "amdgpu", "", "gpu", isa=isa, language="rdna")
         assert tiles.map(amd, program, enough) == plan
         assert tiles.map(amd, program, enough - 1) is None
 

@@ -92,6 +92,7 @@ def device_info(facts: Any, known: Chip, uri: str, name: str, emulated: bool) ->
         max_groups=(2**31 - 1, 2**31 - 1, 2**31 - 1),
         max_shared_nbytes=LDS_NBYTES,
         isa=known.isa,
+        language="rdna",
         caches=_caches(d),
         shares=("cpu",) if emulated else ("ram",) if apu else (),
         features=tuple(n for n, is_so in (("apu", apu), ("f64", True), ("i64", True)) if is_so),

@@ -10,8 +10,7 @@ from sparkle_drv._native import ffi, lib
 from sparkle_drv.amd.code import codeobject
 from sparkle_drv.amd.code.codeobject import CodeObject
 from sparkle_drv.amd.tables import targets
-from sparkle_drv.backends.amdgpu import builtin, emit, template
-from sparkle_drv.backends.amdgpu.emit_kernel import DoesNotFit
+from sparkle_drv.backends.amdgpu import builtin, template
 from sparkle_drv.backends.amdgpu.info import Chip
 from sparkle_drv.backends.amdgpu.memory import MemoryHandle
 from sparkle_drv.backends.base import KernelSpec, Loaded
@@ -58,17 +57,6 @@ def _place(code: CodeObject, take: Callable[[int, int], MemoryHandle], uri: str)
     return memory, at + skip
 
 
-def _written_out(spec: KernelSpec, chip: Chip) -> tuple[emit.Emitted | None, str]:
-    """The kernel made for a plan's program; None, and why, where it is left to the interpreter."""
-    if spec.manifest is None or spec.plan is None or not spec.plan.program:
-        check_plan(spec, "amdgpu")
-        return None, ""
-    try:
-        return emit.kernel(spec.name, spec.plan.program, gen=chip.gfx, chip=chip.isa), ""
-    except DoesNotFit as error:
-        return None, f"interprets its program: {error}"
-
-
 def load(
     spec: KernelSpec,
     chip: Chip,
@@ -77,10 +65,10 @@ def load(
     device: Any,
 ) -> Loaded:
     """A kernel of the manifest, of a map's expression or of a user's code object; ImageError,
-    ValueError for a plan whose program is none, or that asks for another form."""
-    made, note = _written_out(spec, chip)
-    if made:
-        code = made.code
+    ValueError for a plan that asks for another form."""
+    check_plan(spec, "amdgpu")
+    if spec.made:
+        code = spec.made.code
     else:
         blob, what = _blob(spec, chip.isa)
         code = codeobject.load(
@@ -98,8 +86,8 @@ def load(
     handle = KernelHandle(out[0])
     groups: tuple[str, ...] = ()
     size = code.required_group_size
-    if made:
-        groups = (f"n/{made.elements}",)
+    if spec.made:
+        groups, size = spec.made.groups, spec.made.group_size
     elif spec.manifest is not None:
         groups = tuple(spec.manifest.get("groups", ()))
         if spec.manifest["form"] == "routine" or size:
@@ -110,6 +98,5 @@ def load(
         shared_nbytes=code.lds_nbytes,
         spill_nbytes=code.scratch_nbytes,
         isa=code.target,
-        note=note,
     )
     return Loaded(handle, kernel_pointer(handle.kernel), "grid", resources, groups, size)

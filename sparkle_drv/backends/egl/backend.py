@@ -188,29 +188,10 @@ class EglBackend:
 
     # Kernels
 
-    @property
-    def kernels(self) -> dict[str, Any]:
-        """The manifest's kernels that this device can have: some have no doubles."""
-        from sparkle_drv import assets
-        from sparkle_drv.backends.egl import glsl
-
-        entries = assets.manifest()["kernels"].items()
-        return {
-            name: entry["backends"]["egl"]
-            for name, entry in entries
-            if "egl" in entry["backends"] and glsl.provides(name, self.info)
-        }
-
     def load(self, spec: KernelSpec) -> Loaded:
-        groups: tuple[str, ...] = ()
-        if spec.manifest is not None:
-            from sparkle_drv.backends.egl import glsl
-
-            shader = glsl.generate(spec.name, spec.plan, self.info)
-            groups = shader.groups
-            kernel = self._compiled(spec, shader.source, spec.name)
-        else:
-            kernel = self._image(spec)
+        made = spec.made
+        kernel = self._compiled(spec, made.code, spec.name) if made else self._image(spec)
+        groups = made.groups if made else ()
         shape = ffi.new("struct sp_egl_shape *")
         lib.sp_egl_kernel_shape(kernel, shape)
         x, y, z = shape.group_size

@@ -108,6 +108,7 @@ def info_of(dev: Any, uri: str) -> tuple[DeviceInfo, Any]:
         max_groups=tuple(raw.max_groups),
         max_shared_nbytes=raw.max_shared_nbytes,
         isa="essl 310" if es else "glsl 430",
+        language="glsl",
         caches=machine.caches() if software else (),
         shares=("cpu",) if software else (),
         features=tuple(name for name, bit in _FEATURES.items() if raw.flags & bit),

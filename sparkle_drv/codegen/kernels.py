@@ -1,0 +1,70 @@
+"""Makes kernels of the manifest in the language that a device takes, DeviceInfo.language.
+
+"glsl": every kernel is text. "rdna": a map kernel with a program is machine code, all others are
+the images that the manifest names. Other languages do not exist. Called by core/device.py.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sparkle_drv import assets
+from sparkle_drv.backends.base import Generated
+from sparkle_drv.types import DeviceInfo, TilePlan
+
+
+def variant(name: str, info: DeviceInfo) -> Any:
+    """What the manifest says of a kernel for this device; None: the device cannot have it.
+
+    A backend that the manifest does not name gets the kernels of its language.
+    """
+    entry = assets.entry(name)
+    if entry is None:
+        return None
+    if info.language == "glsl":
+        from sparkle_drv.backends.egl import glsl
+
+        if not glsl.provides(name, info):
+            return None
+    backends = entry["backends"]
+    of_language = (has for has in backends.values() if info.language in has["variants"])
+    return backends.get(info.backend) or next(of_language, None)
+
+
+def make(name: str, plan: TilePlan | None, info: DeviceInfo) -> tuple[Generated | None, str]:
+    """The kernel for this plan, or None: the device loads the image that the manifest names; and
+    why that image interprets the plan's program, or "".
+
+    Raises ValueError for a plan that is not possible, ImageError where the device lacks doubles.
+    """
+    if plan is not None and plan.program:
+        _check_program(name, plan.program)
+    if info.language == "glsl":
+        from sparkle_drv.backends.egl import glsl
+
+        shader = glsl.generate(name, plan, info)
+        return Generated(shader.source, shader.groups, shader.group_size), ""
+    if info.language == "rdna" and plan is not None and plan.program:
+        return _rdna(name, plan.program, info)
+    return None, ""
+
+
+def _rdna(name: str, program: tuple[int, ...], info: DeviceInfo) -> tuple[Generated | None, str]:
+    from sparkle_drv.amd.tables import targets
+    from sparkle_drv.backends.amdgpu import emit
+
+    try:
+        made = emit.kernel(name, program, gen=targets.gfx_level(info.isa), chip=info.isa)
+    except emit.DoesNotFit as error:
+        return None, f"interprets its program: {error}"
+    return Generated(made.code, (f"n/{made.elements}",), made.group_size), ""
+
+
+def _check_program(name: str, program: Any) -> None:
+    """That a plan's program is words, for a kernel that takes a program."""
+    entry = assets.entry(name)
+    if entry is None or all(arg["name"] != "program" for arg in entry["args"]):
+        raise ValueError(f"plan: program is for kernels that take one, not {name}")
+    words = isinstance(program, tuple) and all(type(word) is int for word in program)
+    if not words or not all(0 <= word < 1 << 32 for word in program):
+        raise ValueError(f"plan: program: expected a tuple of u32 words, got {program!r}")
