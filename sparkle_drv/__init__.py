@@ -10,6 +10,7 @@ Names only; everything else is imported at first use.
       sched/                              speeds learnt from runs, plans, the runner, placement
       ops/                                gemm conv2d map reduce layout: tile plan + dispatch
       core/                               Device Buffer Array Kernel Commands Queue Fence Pipeline
+      codegen/{glsl,rdna}                 kernels made at run time; backends get the result
       backends/{cpu,egl,cuda,amdgpu}      the Backend protocol (backends/base.py), no policy
       _native (cffi, C from native/)      command replay, CPU kernels, dlopen'ed drivers
     leaves (import nothing of ours): types.py errors.py assets.py kept.py version.py

@@ -39,7 +39,8 @@ from sparkle_drv.amd.tables import (
     values,
 )
 from sparkle_drv.amd.tables.pm4 import stream as decode_stream
-from sparkle_drv.backends.amdgpu import emit, info
+from sparkle_drv.backends.amdgpu import info
+from sparkle_drv.codegen.rdna import emit
 
 from .backends.cuda import driver as cuda_driver
 

@@ -1,8 +1,8 @@
 """Assembles and disassembles RDNA2 (gfx1036) and RDNA3 (gfx1100) code; lists maps' kernels.
 
-Only the command line is here: the assembler, in llvm-mc's syntax, is isa.py in
-sparkle_drv/backends/amdgpu, what writes kernels emit.py. Code goes in and out as raw little-endian
-dwords, or as hex words; an ELF file (.hsaco) is read for its .text.
+Only the command line is here. The assembler, in llvm-mc's syntax, is in sparkle_drv/amd/isa, what
+writes kernels in sparkle_drv/codegen/rdna. Code goes in and out as raw little-endian dwords, or as
+hex words; an ELF file (.hsaco) is read for its .text.
 """
 
 from __future__ import annotations

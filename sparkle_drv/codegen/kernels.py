@@ -22,7 +22,7 @@ def variant(name: str, info: DeviceInfo) -> Any:
     if entry is None:
         return None
     if info.language == "glsl":
-        from sparkle_drv.backends.egl import glsl
+        from . import glsl
 
         if not glsl.provides(name, info):
             return None
@@ -40,7 +40,7 @@ def make(name: str, plan: TilePlan | None, info: DeviceInfo) -> tuple[Generated 
     if plan is not None and plan.program:
         _check_program(name, plan.program)
     if info.language == "glsl":
-        from sparkle_drv.backends.egl import glsl
+        from . import glsl
 
         shader = glsl.generate(name, plan, info)
         return Generated(shader.source, shader.groups, shader.group_size), ""
@@ -51,7 +51,8 @@ def make(name: str, plan: TilePlan | None, info: DeviceInfo) -> tuple[Generated 
 
 def _rdna(name: str, program: tuple[int, ...], info: DeviceInfo) -> tuple[Generated | None, str]:
     from sparkle_drv.amd.tables import targets
-    from sparkle_drv.backends.amdgpu import emit
+
+    from .rdna import emit
 
     try:
         made = emit.kernel(name, program, gen=targets.gfx_level(info.isa), chip=info.isa)

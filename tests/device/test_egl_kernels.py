@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from sparkle_drv import TilePlan, assets
-from sparkle_drv.backends.egl import glsl
+from sparkle_drv.codegen import glsl
 from sparkle_drv.ops import program, ref
 
 TYPES = {"f32": np.float32, "f64": np.float64, "i32": np.int32, "u32": np.uint32}

@@ -9,7 +9,7 @@ import numpy as np
 from codekit import LEVEL, Operand, Program, packed
 from rdnakit import KERNELS
 
-from sparkle_drv.backends.amdgpu import emit, emit_wide
+from sparkle_drv.codegen.rdna import emit, wide
 from sparkle_drv.core.signature import Signature, manifest_args
 from sparkle_drv.ops import program, ref
 
@@ -77,7 +77,7 @@ def ulps(got, want):
 
 
 _PI_BITS = 1200
-_HALF_PI = Fraction(emit_wide.pi_times_two_to(_PI_BITS), 1 << _PI_BITS + 1)
+_HALF_PI = Fraction(wide.pi_times_two_to(_PI_BITS), 1 << _PI_BITS + 1)
 
 
 def sine_or_cosine(x, op):

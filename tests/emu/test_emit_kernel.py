@@ -13,8 +13,8 @@ from mapkit import emitted, reference, run, words
 from rdnakit import CHIPS, card  # noqa: F401
 
 from sparkle_drv.amd.isa.assembly import assemble, disassemble
-from sparkle_drv.backends.amdgpu import emit, emit_kernel, emit_program
-from sparkle_drv.backends.amdgpu.emit_code import WAIT_TRANS, Code, TooManyRegisters
+from sparkle_drv.codegen.rdna import emit, frame, graph
+from sparkle_drv.codegen.rdna.instructions import WAIT_TRANS, Code, TooManyRegisters
 from sparkle_drv.ops import expr
 
 SIZES = [1, 3, 31, 32, 33, *range(63, 66), *range(127, 130), 511, 512, 513, 1024, 4093]
@@ -55,7 +55,7 @@ def test_programs_of_one_step(card):  # noqa: F811
 def test_eight_inputs_and_as_many_constants_as_there_are(card):  # noqa: F811
     names = "abcdefgh"
     arrays = {name: floats(517, i) for i, name in enumerate(names)}
-    count = emit_kernel.MOST_CONSTANTS
+    count = frame.MOST_CONSTANTS
     text = " + ".join(f"{names[i % 8]}*{i}.5" for i in range(count))
     want = reference(text, **arrays)
     np.testing.assert_allclose(run(card, text, **arrays), want, 1e-4, 1e-3)
@@ -65,12 +65,12 @@ def test_eight_inputs_and_as_many_constants_as_there_are(card):  # noqa: F811
 
 
 def test_what_is_computed_twice_is_computed_once():
-    graph = emit_program.parse(words("sin(x*y) + sin(x*y) * x")[1], "f32")
-    assert [node.op for node in graph.nodes] == ["input", "input", "mul", "sin", "mul", "add"]
-    assert graph.inputs == (0, 1)
-    graph = emit_program.parse(words("where(x < y, x, 0)")[1], "f32")
-    assert [node.op for node in graph.nodes] == ["input", "input", "const", "where_lt"]
-    assert emit_program.parse(words("a*2 + x", scalars="a")[1], "f32").constants == 2
+    found = graph.parse(words("sin(x*y) + sin(x*y) * x")[1], "f32")
+    assert [node.op for node in found.nodes] == ["input", "input", "mul", "sin", "mul", "add"]
+    assert found.inputs == (0, 1)
+    found = graph.parse(words("where(x < y, x, 0)")[1], "f32")
+    assert [node.op for node in found.nodes] == ["input", "input", "const", "where_lt"]
+    assert graph.parse(words("a*2 + x", scalars="a")[1], "f32").constants == 2
 
 
 @pytest.mark.parametrize("chip", CHIPS)
@@ -82,11 +82,11 @@ def test_pressure_takes_elements_from_a_thread_and_then_the_kernel(chip):
         return emitted(text, chip)[1]
 
     assert [nested(depth).elements for depth in (4, 24, 30)] == [512, 256, 256]
-    with pytest.raises(emit_kernel.DoesNotFit, match="61 constants; 60 SGPRs are there for them"):
+    with pytest.raises(frame.DoesNotFit, match="61 constants; 60 SGPRs are there for them"):
         emitted(" * ".join(f"(x + {i}.5)" for i in range(61)), chip)
-    with pytest.raises(emit_kernel.DoesNotFit, match="more than 8000 instructions, at one element"):
+    with pytest.raises(frame.DoesNotFit, match="more than 8000 instructions, at one element"):
         emitted(" + ".join(f"sin(x*{i} + sin(x - {i}))" for i in range(50)), chip)
-    with pytest.raises(emit_kernel.DoesNotFit, match="map_f64 is not written out, only map_f32"):
+    with pytest.raises(frame.DoesNotFit, match="map_f64 is not written out, only map_f32"):
         emitted("x + 1", chip, "f64")
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from elftools.elf.elffile import ELFFile
 
 from sparkle_drv.amd.isa.assembly import instructions
-from sparkle_drv.backends.amdgpu import emit
+from sparkle_drv.codegen.rdna import emit
 from sparkle_drv.ops import program
 
 HERE = Path(__file__).resolve().parent

@@ -9,7 +9,8 @@ import shutil
 import make_map
 import pytest
 
-from sparkle_drv.backends.amdgpu import emit, emit_assemble
+from sparkle_drv.codegen.rdna import emit
+from sparkle_drv.codegen.rdna.assemble import assemble
 from sparkle_drv.ops import expr, program
 
 LABEL = re.compile(r"\b(end|operate|partial_(load|store)|near_\d+)\b")
@@ -67,4 +68,4 @@ def test_every_operation_is_what_llvm_makes_of_it(gen):
                 kernels.append(made.text)
     # As one text: each kernel's labels are its own.
     text = "".join(LABEL.sub(rf"\g<0>_{i}", kernel) for i, kernel in enumerate(kernels))
-    assert emit_assemble.assemble(text, gen) == make_map.by_llvm(text, gen)
+    assert assemble(text, gen) == make_map.by_llvm(text, gen)

@@ -5,7 +5,7 @@ import pytest
 from test_glsl_text import ES, HARDWARE, KERNELS, SOFTWARE
 
 from sparkle_drv import TilePlan
-from sparkle_drv.backends.egl import glsl
+from sparkle_drv.codegen import glsl
 from sparkle_drv.core.extent import Extent
 
 

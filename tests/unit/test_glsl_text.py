@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from sparkle_drv import DeviceInfo, TilePlan, assets
-from sparkle_drv.backends.egl import glsl
+from sparkle_drv.codegen import glsl
 
 KERNELS = assets.manifest()["kernels"]
 SOFTWARE = DeviceInfo(

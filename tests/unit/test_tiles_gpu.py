@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from sparkle_drv.backends.egl import glsl
+from sparkle_drv.codegen import glsl
 from sparkle_drv.ops import tiles, tiles_conv2d, tiles_gpu
 from sparkle_drv.ops.geometry import geometry
 from sparkle_drv.types import DeviceInfo, TilePlan

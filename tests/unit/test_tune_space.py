@@ -11,7 +11,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
 
 from _bench import tune_space
 
-from sparkle_drv.backends.egl import glsl
+from sparkle_drv.codegen import glsl
 from sparkle_drv.ops import tiles, tiles_conv2d
 from sparkle_drv.ops.geometry import geometry
 from sparkle_drv.types import CacheLevel, DeviceInfo, TilePlan

@@ -1,10 +1,10 @@
-"""Numbers and polynomials as instructions take them: what emit_ops.py and emit_wide.py share."""
+"""Numbers and polynomials as instructions take them: what operations.py and wide.py share."""
 
 from __future__ import annotations
 
 import struct
 
-from .emit_code import Code, Reg, Value
+from .instructions import Code, Reg, Value
 
 SIGN, MAGNITUDE = "0x80000000", "0x7fffffff"
 INFINITY, LEAST_NORMAL, NAN = "0x7f800000", "0x800000", "0x7fc00000"

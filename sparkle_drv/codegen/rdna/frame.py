@@ -8,14 +8,14 @@ there is one; the operations between are the same lines for both.
 
     SGPRs                                             VGPRs
     s0..s15    as the wave starts; f64 constants      v0        byte offset in the group
-    s16..s33   addresses: y, x0 .. x7                 others    by emit_code.Code.allocate
+    s16..s33   addresses: y, x0 .. x7                 others    by instructions.Code.allocate
     s34        elements; in the last group its own
     s35        1 for a full group, else 0
     s36..s37   address of the constants
     s38..s39   byte offset of the group
     s40..s43   lanes that have a k-th element (last group)
     s44..s103  constants
-    s104       emit_code.MASK
+    s104       instructions.MASK
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from . import emit_ops
-from .emit_code import Code, Reg, TooManyRegisters, Value
-from .emit_program import Graph, Node
+from . import operations
+from .graph import Graph, Node
+from .instructions import Code, Reg, TooManyRegisters, Value
 
 GROUP = 128
 VECTORS = (4, 2, 1)
@@ -81,7 +81,7 @@ class _Kernel:
         self, graph: Graph, dtype: str, gen: int, offsets: Mapping[str, int], vector: int
     ) -> None:
         self.graph, self.gen, self.offsets, self.vector = graph, gen, offsets, vector
-        self.ops = emit_ops.F32 if dtype == "f32" else emit_ops.I32
+        self.ops = operations.F32 if dtype == "f32" else operations.I32
         self.inputs = graph.inputs
         self.log_bytes = (GROUP * vector * 4).bit_length() - 1
         self.log_elements = self.log_bytes - 2

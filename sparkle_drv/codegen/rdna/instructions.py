@@ -12,14 +12,14 @@ again from the line that last reads it, which may write its own result there (an
 all its operands before it writes). Consecutive registers (`block`), as wide loads and f64 want
 them, are taken together and freed one by one.
 
-VGPRs alone are handled so. SGPRs are few and known: emit_kernel.py says what is where. Text goes
+VGPRs alone are handled so. SGPRs are few and known: frame.py says what is where. Text goes
 through isa.assemble, so that whoever reads a listing reads what was assembled.
 
 Hazards: gfx10.3 and gfx11 interlock everything that this code does but one thing, on gfx11: the
 result of a transcendental instruction read by one of the next few VALU instructions (LLVM's
 GCNHazardRecognizer, fixVALUTransUseHazard: 5 VALU or 1 other transcendental in between). There an
 s_waitcnt_depctr is put. Lines that a branch may skip count as executed: before the one branch that
-operations have (emit_wide.py) there are more VALU instructions than that anyway.
+operations have (wide.py) there are more VALU instructions than that anyway.
 """
 
 from __future__ import annotations

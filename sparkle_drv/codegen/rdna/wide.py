@@ -10,8 +10,8 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from .emit_code import MASK, Abs, Block, Code, Minus, Reg, Value
-from .emit_number import INFINITY, MAGNITUDE, NAN, SIGN, in_vgpr, lit, polynomial
+from .instructions import MASK, Abs, Block, Code, Minus, Reg, Value
+from .number import INFINITY, MAGNITUDE, NAN, SIGN, in_vgpr, lit, polynomial
 
 _HALF_PI = (1.5707963267948966, 6.123233995736766e-17)
 _FAR = 2.0**30

@@ -12,10 +12,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from . import emit_wide
-from .emit_code import Abs, Code, Minus, Reg, Value
-from .emit_number import INFINITY, LEAST_NORMAL, MAGNITUDE, SIGN, in_vgpr, lit, polynomial, split
-from .emit_program import COMPARISONS
+from . import wide
+from .graph import COMPARISONS
+from .instructions import Abs, Code, Minus, Reg, Value
+from .number import INFINITY, LEAST_NORMAL, MAGNITUDE, SIGN, in_vgpr, lit, polynomial, split
 
 _LOG2E = split(math.log2(math.e))
 _LN2 = split(math.log(2.0))
@@ -187,9 +187,9 @@ def _two(name: str) -> Callable[[Code, Value, Value], Reg]:
 
 F32: dict[str, Emitter] = {
     "add": _two("v_add_f32"), "sub": _two("v_sub_f32"), "mul": _two("v_mul_f32"), "div": _divide,
-    "min": _minimum, "max": _maximum, "pow": emit_wide.power, "relu": _relu, "exp": _exp,
-    "log": _log, "sqrt": _sqrt, "tanh": _tanh, "sigmoid": _sigmoid, "sin": emit_wide.sine,
-    "cos": emit_wide.cosine, "square": _square,
+    "min": _minimum, "max": _maximum, "pow": wide.power, "relu": _relu, "exp": _exp,
+    "log": _log, "sqrt": _sqrt, "tanh": _tanh, "sigmoid": _sigmoid, "sin": wide.sine,
+    "cos": wide.cosine, "square": _square,
     "neg": lambda k, x: k.op("v_xor_b32", SIGN, x),
     "abs": lambda k, x: k.op("v_and_b32", MAGNITUDE, x),
     "floor": lambda k, x: k.op("v_floor_f32", x),

@@ -14,7 +14,7 @@ What a host must do to run one (the egl backend does):
 DeviceInfo tells what to write: kind and software choose defaults, max_group_size and
 max_shared_nbytes are limits, "f64" among the features means doubles, isa "essl 310" OpenGL ES 3.1
 (no second view of a block then, because there may be as few as four). GLSL only, no GL: nothing
-here calls a driver.
+here calls a driver. codegen/kernels.py calls `provides` and `generate`.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 """A map expression as a kernel of its own, without a compiler: from a plan's program to a code
-object in memory, which `loader.py` takes as it takes one from a file.
+object in memory, which the amdgpu backend takes as it takes one from a file.
 
     made = emit.kernel("map_f32", plan.program, gen=11, chip="gfx1100")
     made.code               # a codeobject.CodeObject
     print(made.text)        # its assembly
 
-emit_program.py reads the program; emit_ops.py and emit_wide.py say what operations are in
-instructions; emit_code.py gives them registers; emit_kernel.py puts loads and stores around them;
-emit_assemble.py makes words of the text. Here they get the register words and the arguments that a
+graph.py reads the program; operations.py and wide.py say what operations are in instructions;
+instructions.py gives them registers; frame.py puts loads and stores around them; assemble.py makes
+words of the text. Here they get the register words and the arguments that a
 compiler would have put into a code object's descriptor and metadata.
 """
 
@@ -24,8 +24,9 @@ from sparkle_drv.amd.code.image import PAGE, Image
 from sparkle_drv.amd.code.metadata import ArgNote, KernelNote
 from sparkle_drv.amd.tables import regs
 
-from . import emit_assemble, emit_kernel, emit_program
-from .emit_kernel import DoesNotFit as DoesNotFit
+from . import frame, graph
+from .assemble import assemble
+from .frame import DoesNotFit as DoesNotFit
 
 DTYPES = {"map_f32": "f32", "map_i32": "i32"}
 _VGPR_GRANULE = 8  # of a wave of 32
@@ -58,11 +59,10 @@ def kernel(name: str, program: tuple[int, ...], *, gen: int, chip: str) -> Emitt
 
 @lru_cache(maxsize=128)
 def _kernel(name: str, program: tuple[int, ...], gen: int, chip: str) -> Emitted:
-    graph = emit_program.parse(program, DTYPES[name])
     note, offsets = _arguments(name)
-    made = emit_kernel.write(graph, DTYPES[name], gen, offsets)
-    words = emit_assemble.assemble(made.text, gen)
-    group_size = (emit_kernel.GROUP, 1, 1)
+    made = frame.write(graph.parse(program, DTYPES[name]), DTYPES[name], gen, offsets)
+    words = assemble(made.text, gen)
+    group_size = (frame.GROUP, 1, 1)
     code = CodeObject(
         entry_name=name,
         target=chip,
@@ -87,13 +87,13 @@ def _kernel(name: str, program: tuple[int, ...], gen: int, chip: str) -> Emitted
         scratch_wavesize=0,
         kernarg=kernarg.lay_out(note, None, False),
         user_sgprs=usersgprs.UserSgprs({"kernarg_segment_ptr": 0}, 2),
-        max_group_size=emit_kernel.GROUP,
+        max_group_size=frame.GROUP,
         required_group_size=group_size,
         vgprs=made.vgprs,
         sgprs=106,
         spills=0,
     )
-    return Emitted(code, made.text, emit_kernel.GROUP * made.vector, group_size)
+    return Emitted(code, made.text, frame.GROUP * made.vector, group_size)
 
 
 def _arguments(name: str) -> tuple[KernelNote, dict[str, int]]:
@@ -110,7 +110,7 @@ def _arguments(name: str) -> tuple[KernelNote, dict[str, int]]:
     note = KernelNote(
         name=name, symbol="", kernarg_nbytes=at + -at % 8, kernarg_align=8, lds_nbytes=0,
         scratch_nbytes=0, wave=32, sgprs=0, vgprs=0, sgpr_spills=0, vgpr_spills=0,
-        max_group_size=emit_kernel.GROUP, required_group_size=None, dynamic_stack=False,
+        max_group_size=frame.GROUP, required_group_size=None, dynamic_stack=False,
         args=tuple(args),
     )  # fmt: skip
     return note, offsets
