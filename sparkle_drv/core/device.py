@@ -282,6 +282,10 @@ class Device(DeviceBase):
         """Can this device load the manifest's kernel `name`?"""
         return self._variant(name) is not None
 
+    def is_peer(self, other: Device) -> bool:
+        """Does `Queue.copy_peer` take memory of `other` here? Both are of one backend then."""
+        return self.info.backend == other.info.backend
+
     def _variant(self, name: str) -> Any:
         """What the backend's `load` wants to know of a manifest kernel; None: not there."""
         own = getattr(self._backend, "kernels", None)

@@ -475,7 +475,7 @@ class Queue(QueueBase):
             raise ValueError(
                 f"copy_peer: dst ({target.nbytes} bytes) cannot take src ({src.nbytes} bytes)"
             )
-        if peer.info.backend != self._device.info.backend:
+        if not self._device.is_peer(peer):
             raise ValueError(
                 f"copy_peer: {peer.uri} and {self._device.uri} are of different backends"
             )

@@ -25,7 +25,8 @@ ALGOS = ("auto", "naive", "direct", "im2col", "winograd", "winograd2", "winograd
 """What `algo` may be."""
 WINOGRAD = tuple(tiles_winograd.EDGES)
 PACKED = ("direct", *WINOGRAD)
-"""Those that want the weights in an order of their own on the cpu."""
+"""Those that want the weights in an order of their own where the device packs them."""
+_PACK = "pack_conv2d_f32"
 
 
 class Conv2d:
@@ -235,26 +236,26 @@ def check_algo(shape: Geometry, algo: Any) -> None:
 
 def _check_algo(dev: Device, shape: Geometry, algo: str) -> None:
     check_algo(shape, algo)
-    if algo in WINOGRAD and dev.info.backend != "cpu":
+    if algo in WINOGRAD and not packs(dev):
         raise ValueError(f"algo: {algo!r} is there on the cpu only, got {dev.uri}")
 
 
-def _packs(dev: Device, shape: Geometry, tile: TilePlan | None) -> bool:
-    if tile is None or dev.info.backend != "cpu" or tile.algo not in PACKED:
-        return False
-    return not shape.groups == shape.c == shape.oc  # depthwise loops take them as they are
+def packs(dev: Device) -> bool:
+    """Does this device pack weights for the algorithms of PACKED? Only then it has WINOGRAD."""
+    return dev.provides(_PACK)
 
 
 def _packed(
     dev: Device, w: Constant, shape: Geometry, function: Kernel, tile: TilePlan | None
 ) -> tuple[Kernel, TilePlan | None, Array]:
     """The kernel, its plan and its weights: packed, if it wants them so, else as they are."""
-    if tile is None or not _packs(dev, shape, tile):
+    depthwise = shape.groups == shape.c == shape.oc  # its loops take weights as they are
+    if tile is None or tile.algo not in PACKED or depthwise or not packs(dev):
         return function, tile, w.array("w", dev)
     packing = replace(tile, pack=True)
 
     def pack(array: Array) -> Array:
-        kernel = staging.kernel(dev, "pack_conv2d_f32", packing)
+        kernel = staging.kernel(dev, _PACK, packing)
         return weights.blob(dev, kernel, array, *shape.arguments())
 
     function = staging.kernel(dev, "conv2d_f32", packing)

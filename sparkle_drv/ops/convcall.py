@@ -1,4 +1,4 @@
-"""The short way of a convolution of numpy arrays on the cpu device: native/python/conv.c.
+"""The short way of a convolution of numpy arrays: native/python/conv.c.
 
 A table of decisions (kernel, geometry) by shapes and parameters is kept with each device, and one
 with each constant, which has its packed weights, too. C looks at the arrays of a call. Everything
@@ -27,10 +27,8 @@ SETS_OF_ONE = 4
 """In a constant's table: convolutions differ in x and in parameters only."""
 
 
-def table(dev: Device, sets: int = SETS) -> _hot.Convolutions | None:
-    """A new table for the device's default queue; None: there is no short way on this device."""
-    if not products.there(dev):
-        return None
+def table(dev: Device, sets: int = SETS) -> _hot.Convolutions:
+    """A new table for the device's default queue."""
     recycled.begin()
     return _hot.Convolutions(dev.default_queue, np.empty, sets)
 
@@ -39,7 +37,7 @@ def planned(
     dev: Device, kernel: Kernel, shape: Geometry, act: int, w: Any, bias: Any
 ) -> _hot.Planned | None:
     """The short way of one plan, with its weights on the device; None: there is none."""
-    if not products.there(dev):
+    if not products.there(kernel):
         return None
     head = products.head_of(kernel)
     return _hot.Planned(dev.default_queue, kernel, head, _scalars(shape, act), w, bias)
@@ -64,12 +62,12 @@ def remember(dev: Device, x: Any, w: Any, decided: Decided, kernel: Kernel, blob
     If `w` is a Constant, its own table has the entry, and `kernel` reads it as `blob`; else that is
     None.
     """
+    if not products.there(kernel):
+        return
     call = dev.kept.get(KEY)
     found = None if call is None else call.__self__
     if found is None or found.queue is not dev.default_queue:
         found = table(dev)
-        if found is None:
-            return
         dev.kept[KEY] = found.call
     if isinstance(w, Constant):
         own = w._convolutions

@@ -18,7 +18,7 @@ from sparkle_drv.core.device import Device
 from . import check, fused, space, staging
 from .constant import readable
 from .graph import Graph
-from .map import bind, check_inputs, common_shape, graph_of, map, on_cpu, sorted_out
+from .map import bind, check_inputs, common_shape, fuses, graph_of, map, sorted_out
 from .scalars import with_truths
 
 Runs = tuple[int, int, int]
@@ -62,7 +62,7 @@ def fold(
         raise TypeError("reduce: at least one array is wanted in the expression")
     shape = common_shape(arrays)
     axes = axes_of(len(shape))
-    if not on_cpu(dev) or not math.prod(shape):
+    if not fuses(dev) or not math.prod(shape):
         return None
     kinds = {name: check.DTYPES[np.dtype(x.dtype)] for name, x in arrays.items()}
     graph = with_truths(given.graph, frozenset(scalars))

@@ -143,7 +143,7 @@ class GemmPlan(PlanBase):
         m, n, k = shape
         self.weights = weights_of_b
         """The snapshot of b, packed or not; None without one (@private)."""
-        self._short_way = products.planned(dev, shape, kernel, act, weights_of_b)
+        self._short_way = products.planned(shape, kernel, act, weights_of_b)
         self.kernel = kernel
         self.tile = tile
         self.queue = dev.default_queue
@@ -202,13 +202,18 @@ def _packed(
 ) -> tuple[Kernel, Array]:
     """The kernel and its right operand: packed, if that is worth it, else row-major."""
     k, n = b.shape
-    if tile is None or not tiles.packs_b(dev.info, m, n, k, b.dtype.itemsize, tile):
+    pack_kernel = f"pack_{function.name}"
+    if (
+        tile is None
+        or not tiles.packs_b(dev.info, m, n, k, b.dtype.itemsize, tile)
+        or not dev.provides(pack_kernel)
+    ):
         return function, b.array("b", dev)
     kc = tile.levels[0][2] if tile.levels else 0  # all that a blob depends on
 
     def pack(array: Array) -> Array:
         plan = TilePlan(algo="blocked", levels=((0, 0, kc), (0, 0, 0)))
-        kernel = staging.kernel(dev, f"pack_{function.name}", plan)
+        kernel = staging.kernel(dev, pack_kernel, plan)
         return weights.blob(dev, kernel, array, n, k, n, 1)
 
     return plans.packed(dev, function, tile), b.packed(kc, pack)

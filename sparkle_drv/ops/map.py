@@ -75,7 +75,7 @@ def map(
     graph = with_truths(graph, frozenset(scalars))
     shape, kinds, layout = outline("map", arrays)
     stage = staging.Stage(dev, arrays, out)
-    if on_cpu(dev):
+    if fuses(dev):
         code, made = _fused(stage, graph, arrays, kinds, scalars, shape, layout)
         if lasting:
             mapcall.keep(stage, expression, args, names, graph, code, values)
@@ -83,9 +83,9 @@ def map(
     return _portable(stage, graph, arrays, kinds, scalars, shape, layout)
 
 
-def on_cpu(dev: Device) -> bool:
-    """Does this device have the kernel fused_map?"""
-    return dev.info.backend == "cpu"
+def fuses(dev: Device) -> bool:
+    """Does this device map in one pass over any strides and types, as the kernel fused_map does?"""
+    return dev.provides("fused_map")
 
 
 def graph_of(expression: Any) -> Graph:

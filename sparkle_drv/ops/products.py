@@ -1,4 +1,4 @@
-"""The short way of a matrix product of numpy arrays on the cpu device: native/python/product.c.
+"""The short way of a matrix product of numpy arrays: native/python/product.c.
 
 That needs to read numpy's arrays as C structs (core/ndarray.py). A table of kernels by size is kept
 with each device, and one with each constant. Everything here is optional: where it is not taken,
@@ -26,15 +26,17 @@ A_TURNED, B_TURNED, ANY_LAYOUT = 2, 4, 8
 """Added to a type: rows of an operand do not lie along memory; it does not matter."""
 
 
-def there(dev: Device) -> bool:
-    """Can C pack what these kernels take, as native/cpu/args.h has it, and launch it by itself?"""
-    return dev.info.backend == "cpu" and ndarray.known() and dev.default_queue._polled
+def there(kernel: Kernel) -> bool:
+    """Can C hand this kernel numpy's memory, and launch it by itself? Its device then takes host
+    pointers, the kernel its arguments alone (native/cpu/args.h), the queue native calls."""
+    dev = kernel.device
+    if kernel.form != "routine" or not dev.info.unified or not ndarray.known():
+        return False
+    return dev.default_queue._polled
 
 
-def table(dev: Device, places: int = PLACES) -> _hot.Products | None:
-    """A new table for the device's default queue; None: there is no short way on this device."""
-    if not there(dev):
-        return None
+def table(dev: Device, places: int = PLACES) -> _hot.Products:
+    """A new table for the device's default queue."""
     recycled.begin()
     return _hot.Products(dev.default_queue, places)
 
@@ -48,12 +50,12 @@ def remember(
 
     `held`: b, if it is a Constant, whose table then has the entry; `kernel` reads it as `blob`.
     """
+    if not there(kernel):
+        return
     call = dev.kept.get(KEY)
     found = None if call is None else call.__self__
     if found is None or found.queue is not dev.default_queue:
         found = table(dev)
-        if found is None:
-            return
         dev.kept[KEY] = found.call
     kind = TYPES[tag] + A_TURNED * (not rows[0]) + B_TURNED * (not rows[1])
     if held is not None:
@@ -65,12 +67,12 @@ def remember(
 
 
 def planned(
-    dev: Device, shape: tuple[int, int, int], kernel: Kernel, act: int, blob: Array | None
+    shape: tuple[int, int, int], kernel: Kernel, act: int, blob: Array | None
 ) -> _hot.Products | None:
     """A table for one plan; None: there is no short way."""
-    made = table(dev, 1)
-    if made is None:
+    if not there(kernel):
         return None
+    made = table(kernel.device, 1)
     tag = kernel.name.rpartition("_")[2]
     made.put(TYPES[tag] + ANY_LAYOUT, *shape, act, kernel, head_of(kernel), blob)
     return made

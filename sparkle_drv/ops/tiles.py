@@ -262,9 +262,7 @@ def _for_few_rows(
 
 def packs_b(info: DeviceInfo, m: int, n: int, k: int, itemsize: int, plan: TilePlan) -> bool:
     """Is b worth a packed copy that stays? Not where the kernel reads it in place (gemm_args.c)."""
-    if info.backend != "cpu" or plan.algo != "blocked":
-        return False
-    return _worth_packing(core_of(info), m, n * k * itemsize)
+    return plan.algo == "blocked" and _worth_packing(core_of(info), m, n * k * itemsize)
 
 
 def _worth_packing(core: Core, m: int, nbytes: int) -> bool:

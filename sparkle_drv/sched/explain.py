@@ -150,8 +150,7 @@ def _shared(device: Device, given: Sequence[Device]) -> str:
 
 def _peers(device: Device, given: Sequence[Device]) -> str:
     """Whose memory gets here by the driver (Queue.copy_peer), and not through the host's hands."""
-    backend = device.info.backend
-    same = [d.uri for d in given if d is not device and d.info.backend == backend]
+    same = [d.uri for d in given if d is not device and device.is_peer(d)]
     memory = ", exports its memory" if "ipc" in device.info.features else ""
     return (f"peers: {', '.join(same)}" if same else "no peers") + memory
 

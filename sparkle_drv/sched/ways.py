@@ -120,7 +120,7 @@ def by_peer(executor: LocalExecutor, source: Array, made: Array) -> bool:
     """
     here, there = source.device, made.device
     pair = here.uri, there.uri
-    if here.info.backend != there.info.backend or pair in executor.over_host:
+    if not there.is_peer(here) or pair in executor.over_host:
         return False
     if source.fence is not None:
         source.fence.wait()

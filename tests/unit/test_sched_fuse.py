@@ -36,7 +36,7 @@ def fused(g, *nodes, plainly=False):
 
 
 def nbytes(tasks):
-    return sum(traffic(task, on_cpu=True).nbytes for task in tasks)
+    return sum(traffic(task, fuses=True).nbytes for task in tasks)
 
 
 def same(g, tasks, *nodes, tolerance=1e-5):
@@ -248,7 +248,7 @@ def test_maps_go_into_the_reduction_that_reads_them(g):
     assert task.op == "reduce"
     assert written(task.expression) == "abs(x0 * x1)"
     same(g, tasks)
-    assert traffic(task, on_cpu=False).nbytes == traffic(task, on_cpu=True).nbytes + 2 * x.nbytes
+    assert traffic(task, fuses=False).nbytes == traffic(task, fuses=True).nbytes + 2 * x.nbytes
 
 
 @pytest.mark.parametrize("value", [1e38, 1e-38, float("inf")])

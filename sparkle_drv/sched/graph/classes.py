@@ -46,7 +46,7 @@ def class_of(task: Task) -> tuple[Class, float]:
     if task.expression is None:
         a = task.reads["a"]
         return reduce_class(task.options["op"], a.dtype), float(a.nbytes)
-    return _expression(task), float(traffic(task, on_cpu=True).nbytes)
+    return _expression(task), float(traffic(task, fuses=True).nbytes)
 
 
 def _expression(task: Task) -> Class:

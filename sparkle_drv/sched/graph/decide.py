@@ -9,7 +9,8 @@ from typing import Any
 
 from sparkle_drv.core.array import Array
 from sparkle_drv.ops.constant import Constant
-from sparkle_drv.ops.conv2d import WINOGRAD
+from sparkle_drv.ops.conv2d import WINOGRAD, packs
+from sparkle_drv.ops.map import fuses
 
 from .. import ways
 from ..arrays import ContextArray
@@ -124,7 +125,7 @@ def _one_way(
         (i, uri): f"algo {task.options['algo']!r} is there on the cpu only"
         for i, task in enumerate(tasks)
         for uri in uris
-        if task.options.get("algo") in WINOGRAD and not _on_cpu(executor, uri)
+        if task.options.get("algo") in WINOGRAD and not packs(executor.devices[uri])
     }
     placed = graph_place.placed(executor.costs, works, reads, uris, refused)
     lacking = []
@@ -139,10 +140,6 @@ def _one_way(
             return made, noted
         lacking.append(short)
     raise Impossible(f"graph: it does not fit: {'; or '.join(dict.fromkeys(lacking))}")
-
-
-def _on_cpu(executor: LocalExecutor, uri: str) -> bool:
-    return executor.devices[uri].info.backend == "cpu"
 
 
 def _operand(value: Value, given: Mapping[int, Any]) -> Operand:
@@ -187,7 +184,7 @@ def _with_steps(
             do.uri,
             slot.start,
             slot.end,
-            traffic(tasks[slot.task], _on_cpu(executor, do.uri)),
+            traffic(tasks[slot.task], fuses(executor.devices[do.uri])),
             graph_place.candidates(
                 placed, slot.task, do.uri, explores and usual[slot.task] != slot.device
             ),

@@ -28,8 +28,8 @@ class Traffic:
         return self.reads_nbytes + self.writes_nbytes
 
 
-def traffic(task: Task, on_cpu: bool) -> Traffic:
-    """Of one task, on the cpu device or on another."""
+def traffic(task: Task, fuses: bool) -> Traffic:
+    """Of one task; `fuses`: its device maps in one pass (ops/map.py)."""
     arrays = dict.fromkeys(task.reads.values())
     reads = sum(value.nbytes for value in arrays)
     writes = task.out.nbytes
@@ -42,7 +42,7 @@ def traffic(task: Task, on_cpu: bool) -> Traffic:
     if task.op == "layout" and "NCHW" not in (task.options["source"], task.options["target"]):
         whole = min(task.reads["a"].nbytes, task.out.nbytes)  # the way leads through NCHW
         reads, writes = reads + whole, writes + whole
-    if task.expression is not None and not on_cpu:
+    if task.expression is not None and not fuses:
         shape = task.common
         whole = math.prod(shape)
         for value in arrays:
