@@ -42,8 +42,9 @@ def make(name: str, plan: TilePlan | None, info: DeviceInfo) -> tuple[Generated 
     if info.language == "glsl":
         from . import glsl
 
-        shader = glsl.generate(name, plan, info)
-        return Generated(shader.source, shader.groups, shader.group_size), ""
+        if name in glsl.NAMES:  # else the device's backend brings it
+            shader = glsl.generate(name, plan, info)
+            return Generated(shader.source, shader.groups, shader.group_size), ""
     if info.language == "rdna" and plan is not None and plan.program:
         return _rdna(name, plan.program, info)
     return None, ""
