@@ -1,12 +1,13 @@
-"""native/python: base classes of core's objects, and the launch over them."""
+"""native/python: base classes of core's objects, and the launch over them.
+
+It lies below core and names none of its classes: what is a Queue or a Fence there is a base class
+here, and core/queue.py and core/fence.py say more.
+"""
 
 from collections.abc import Callable, Sized
 from typing import Any, TypeVar
 
-from sparkle_drv.core.device import Device
-from sparkle_drv.core.fence import Fence
-from sparkle_drv.core.kernel import Kernel
-from sparkle_drv.core.queue import Queue
+from typing_extensions import Self
 
 T = TypeVar("T")
 
@@ -39,15 +40,15 @@ class ConstantBase:
     _columns: int
 
 class FenceBase:
-    def __init__(self, queue: Queue, value: int, /) -> None: ...
+    def __init__(self, queue: QueueBase, value: int, /) -> None: ...
     @property
-    def queue(self) -> Queue: ...
+    def queue(self) -> Any: ...
     @property
     def value(self) -> int: ...
-    def wait(self, timeout_s: float = ...) -> Fence: ...
+    def wait(self, timeout_s: float = ...) -> Self: ...
 
 class QueueBase:
-    _device: Device
+    _device: Any
     _fence_type: type
     _launch_at: int
     _handle_at: int
@@ -59,17 +60,17 @@ class QueueBase:
     _brief: bool
     def launch(
         self,
-        kernel: Kernel,
+        kernel: Any,
         /,
         *args: Any,
         groups: Any = None,
         group_size: Any = None,
         shared: int = 0,
-    ) -> Fence: ...
+    ) -> Any: ...
 
 class Products:
-    queue: Queue
-    def __init__(self, queue: Queue, count: int, /) -> None: ...
+    queue: Any
+    def __init__(self, queue: QueueBase, count: int, /) -> None: ...
     def call(self, a: Any, b: Any, out: Any, bias: Any, act: int, /) -> bool: ...
     def put(
         self,
@@ -78,15 +79,15 @@ class Products:
         n: int,
         k: int,
         act: int,
-        kernel: Kernel,
+        kernel: KernelBase,
         head: bytes,
         blob: Any = None,
         /,
     ) -> None: ...
 
 class Convolutions:
-    queue: Queue
-    def __init__(self, queue: Queue, empty: Any, sets: int, /) -> None: ...
+    queue: Any
+    def __init__(self, queue: QueueBase, empty: Any, sets: int, /) -> None: ...
     def call(self, *args: Any) -> Any: ...
     def put(
         self,
@@ -94,7 +95,7 @@ class Convolutions:
         scalars: bytes,
         parameters: tuple[Any, ...],
         out_shape: tuple[int, ...],
-        kernel: Kernel,
+        kernel: KernelBase,
         head: bytes,
         blob: Any,
         /,
@@ -102,19 +103,26 @@ class Convolutions:
 
 class Planned:
     def __init__(
-        self, queue: Queue, kernel: Kernel, head: bytes, scalars: bytes, w: Any, bias: Any, /
+        self,
+        queue: QueueBase,
+        kernel: KernelBase,
+        head: bytes,
+        scalars: bytes,
+        w: Any,
+        bias: Any,
+        /,
     ) -> None: ...
 
 class PlanBase:
     _short_way: Products | Planned | None
-    def __call__(self, *operands: Any, **named: Any) -> Fence: ...
+    def __call__(self, *operands: Any, **named: Any) -> Any: ...
 
 def direct(kind: type[T], /) -> type[T]: ...
 def op(
     name: str,
     kind: type[T],
     key: str,
-    device: type[Device],
+    device: type[DeviceBase],
     more: tuple[object, object],
     signature: tuple[tuple[str, ...], int, dict[str, Any]],
     /,

@@ -174,8 +174,9 @@ class Context:
     @property
     def last_plan(self) -> Plan | GraphPlan | None:
         """What was decided for the last call (sched/work.py), or run of a graph
-        (sched/graph/plan.py), and what the last measured run of that took: data; None before the
-        first, or without a choice.
+        (sched/graph/plan.py), and what its last measured run took: data.
+
+        None before the first, or without a choice.
         """
         last = self._executor.last
         return None if last is None else last.so_far
@@ -198,9 +199,10 @@ class Context:
 
     def save_trace(self, path: str | os.PathLike[str]) -> None:
         """All traces so far as trace-event JSON, for Perfetto or chrome://tracing, and beside it,
-        as PATH.journal, what was told and decided (sched/journal.py). A file that is there is
-        replaced whole, a link followed; what is no file (/dev/stdout, a pipe) is written to, and
-        has no journal. Raises OSError, TypeError.
+        as PATH.journal, what was told and decided (sched/journal.py).
+
+        A file that is there is replaced whole, a link followed; what is no file (/dev/stdout, a
+        pipe) is written to, and has no journal. Raises OSError, TypeError.
         """
         recording.save(self._traces, path)
 
@@ -245,9 +247,9 @@ def init(
     neither. What is not known is measured when the first call needs it. `deterministic` is that of
     `open`: bits that do not depend on the number of threads.
 
-    `validate`, 0 to 1, is the share of results that are looked at (sched/validate.py) before the
-    call returns. A device that gave a wrong one is trusted less, the log is warned, and the call is
-    done on another device; without one it raises KernelFault.
+    `validate`, 0 to 1, is the share of results that are looked at before the call returns
+    (sched/validate.py). A device that gave a wrong one is trusted less, the log is warned,
+    and the call is done on another device; without one it raises KernelFault.
 
     Raises DeviceNotFound when there is none, ValueError for an empty list and for a device that is
     there twice, by whatever names, TypeError for text other than "all" and a `profile` that is no

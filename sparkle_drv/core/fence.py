@@ -6,7 +6,7 @@ import asyncio
 import errno
 import time
 from collections.abc import Generator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sparkle_drv._hot import FenceBase
 from sparkle_drv.core import plain
@@ -14,6 +14,9 @@ from sparkle_drv.core.explain import check_told
 from sparkle_drv.core.retire import SLICE_NS
 from sparkle_drv.core.waited import judge
 from sparkle_drv.errors import FenceTimeout, KernelFault
+
+if TYPE_CHECKING:
+    from sparkle_drv.core.queue import Queue
 
 _AWAIT_MOST_S = 0.005
 
@@ -34,6 +37,11 @@ class Fence(FenceBase):
     """
 
     __slots__ = ()
+
+    if TYPE_CHECKING:  # FenceBase has it, and knows no Queue
+
+        @property
+        def queue(self) -> Queue: ...
 
     def __repr__(self) -> str:
         return f"<Fence {self.value} of {self.queue!r}>"

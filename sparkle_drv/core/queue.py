@@ -66,6 +66,19 @@ class Queue(QueueBase):
         "timing",
     )
 
+    if TYPE_CHECKING:  # QueueBase has these, and knows no Device, Kernel or Fence
+        _device: Device
+
+        def launch(
+            self,
+            kernel: Kernel,
+            /,
+            *args: Any,
+            groups: Any = None,
+            group_size: Any = None,
+            shared: int = 0,
+        ) -> Fence: ...
+
     def __init__(self, device: Device, timing: bool) -> None:
         backend = device._backend
         self._device = device

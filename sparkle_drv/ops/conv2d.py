@@ -7,7 +7,7 @@ a call with numpy arrays that was made before takes a short way (convcall.py).
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sparkle_drv._hot import PlanBase
 from sparkle_drv.core.array import Array
@@ -156,6 +156,10 @@ class Conv2dPlan(PlanBase):
     """
 
     __slots__ = ("_tail", "bias", "kernel", "out_shape", "queue", "tile", "w")
+
+    if TYPE_CHECKING:  # PlanBase has it, and knows no Fence
+
+        def __call__(self, *operands: Any, **named: Any) -> Fence: ...
 
     def __init__(
         self,

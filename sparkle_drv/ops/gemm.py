@@ -8,7 +8,7 @@ packed once (constant.py), and a product of numpy arrays that was asked for befo
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -130,6 +130,10 @@ class GemmPlan(PlanBase):
     """
 
     __slots__ = ("_tail", "kernel", "queue", "tile", "weights")
+
+    if TYPE_CHECKING:  # PlanBase has it, and knows no Fence
+
+        def __call__(self, *operands: Any, **named: Any) -> Fence: ...
 
     def __init__(
         self,

@@ -44,6 +44,20 @@ def check_own(executor: LocalExecutor, given: Iterable[Any]) -> None:
             )
 
 
+def apart(x: Any, out: Any) -> Any:
+    """An operand, or a copy of it on the host when writing `out` would change it."""
+    if x is None or isinstance(x, ContextConstant):
+        return x
+    if isinstance(x, ContextArray) or isinstance(out, ContextArray):
+        return np.array(x.numpy()) if x is out and isinstance(x, ContextArray) else x
+    return x.copy() if np.may_share_memory(x, out) else x
+
+
+def on_host(x: Any) -> np.ndarray[Any, Any]:
+    """The elements of an operand or a result. Waits for them."""
+    return x.numpy() if isinstance(x, ContextArray) else np.asarray(x)
+
+
 class ContextArray(Shaped):
     """`Context.array` makes them. `shape`, `dtype`, `layout`, `nbytes` as of a core.Array.
 

@@ -22,12 +22,12 @@ from sparkle_drv.telemetry import progress
 from sparkle_drv.telemetry.trace import Trace
 
 from . import decide, probe, stepwise, traced, ways
-from .arrays import ContextArray, check_own
+from .arrays import ContextArray, apart, check_own, on_host
 from .constants import ContextConstant
 from .conversion import Conversion
 from .costs import Costs, Node
 from .graph.plan import KeptGraph
-from .inspector import Inspector, apart
+from .inspector import Inspector
 from .journal import Journal, tell
 from .line import Point
 from .load import Load
@@ -265,7 +265,8 @@ class LocalExecutor:
     ) -> None:
         assert self.inspector is not None
         begin_ns = time.perf_counter_ns()
-        wrong = self.inspector.look(check, operands, result)
+        given = [None if x is None else on_host(x) for x in operands]
+        wrong = self.inspector.look(check, given, on_host(result))
         if trace is not None:
             traced.looked(trace, kept, begin_ns, wrong)
         if wrong:
