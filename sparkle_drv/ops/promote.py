@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from .elementwise import ELEMENTWISE
 from .expr import COMPARISONS
 from .graph import Graph, Node
-from .ref_ops import ELEMENTWISE
 from .words import short, shown
 
 WEAK = ("int", "float")

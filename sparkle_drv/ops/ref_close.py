@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from .ref_ops import Array
+from .elementwise import Array
 
 # Units of eps for operations that round a fixed number of times; 0: they move values and must be
 # exact. saxpy, axpby: two products and a sum, whose parts may be a few times the result. exp, tanh:

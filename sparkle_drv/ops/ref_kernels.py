@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from . import program
-from .ref_ops import ELEMENTWISE, Array, activate, apply, correlate, f64, gemm, layout, reduce
+from .elementwise import ELEMENTWISE, Array, apply
+from .ref_ops import activate, correlate, f64, gemm, layout, reduce
 
 ACTIVATIONS = (None, "relu", "tanh", "sigmoid")  # in the order of enum sp_activation
 

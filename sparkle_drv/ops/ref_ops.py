@@ -6,15 +6,12 @@ from it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from . import expr
-
-Array = npt.NDArray[Any]
+from .elementwise import ELEMENTWISE, Array, apply
 
 
 def activate(x: Array, activation: str | None) -> Array:
@@ -132,49 +129,6 @@ def layout(a: Array, source: str, target: str, channels: int | None = None) -> A
     padded = np.zeros((n, blocks * block, h, w), a.dtype)
     padded[:, :c] = a
     return np.ascontiguousarray(padded.reshape(n, blocks, block, h, w).transpose(0, 1, 3, 4, 2))
-
-
-def _sigmoid(x: Array) -> Array:
-    small = np.exp(-np.abs(x))  # never overflows
-    return np.asarray(np.where(x >= 0, 1 / (1 + small), small / (1 + small)))
-
-
-ELEMENTWISE: dict[str, Callable[..., Array]] = {
-    "add": np.add,
-    "sub": np.subtract,
-    "mul": np.multiply,
-    "div": np.divide,
-    "pow": np.power,
-    "min": np.minimum,  # a NaN on either side wins, in numpy and in sp_map.h
-    "max": np.maximum,
-    "neg": np.negative,
-    "abs": np.abs,
-    "relu": lambda x: np.maximum(x, x.dtype.type(0)),
-    "exp": np.exp,
-    "log": np.log,
-    "sqrt": np.sqrt,
-    "tanh": np.tanh,
-    "sigmoid": _sigmoid,
-    "sin": np.sin,
-    "cos": np.cos,
-    "floor": np.floor,
-    "square": np.square,
-    "lt": np.less,
-    "le": np.less_equal,
-    "gt": np.greater,
-    "ge": np.greater_equal,
-    "eq": np.equal,
-    "ne": np.not_equal,
-    "where": lambda c, a, b: np.asarray(np.where(np.asarray(c) != 0, a, b)),
-}
-
-
-def apply(op: str, stack: list[Array]) -> None:
-    arity = expr.ARITY[op]
-    operands = stack[-arity:]
-    del stack[-arity:]
-    with np.errstate(all="ignore"):
-        stack.append(np.asarray(ELEMENTWISE[op](*operands)))
 
 
 def f64(a: Any) -> Array:

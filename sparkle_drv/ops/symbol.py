@@ -12,9 +12,9 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from .elementwise import ELEMENTWISE
 from .expr import ARITY, COMPARISONS
 from .graph import OF_TRUTHS, Builder
-from .ref_ops import ELEMENTWISE
 from .words import short
 
 _BY_NUMPY = {

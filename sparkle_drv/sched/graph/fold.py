@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from sparkle_drv.ops.elementwise import ELEMENTWISE
 from sparkle_drv.ops.graph import Graph
-from sparkle_drv.ops.ref_ops import ELEMENTWISE
 
 from ..constants import ContextConstant
 from .data import Task
