@@ -16,7 +16,7 @@ from sparkle_drv import _hot
 from sparkle_drv.core.device import Device
 from sparkle_drv.core.kernel import Kernel
 
-from . import products, recycled
+from . import recycled, shortcut
 from .constant import Constant
 from .geometry import Geometry
 
@@ -37,9 +37,9 @@ def planned(
     dev: Device, kernel: Kernel, shape: Geometry, act: int, w: Any, bias: Any
 ) -> _hot.Planned | None:
     """The short way of one plan, with its weights on the device; None: there is none."""
-    if not products.there(kernel):
+    if not shortcut.there(kernel):
         return None
-    head = products.head_of(kernel)
+    head = shortcut.head_of(kernel)
     return _hot.Planned(dev.default_queue, kernel, head, _scalars(shape, act), w, bias)
 
 
@@ -62,7 +62,7 @@ def remember(dev: Device, x: Any, w: Any, decided: Decided, kernel: Kernel, blob
     If `w` is a Constant, its own table has the entry, and `kernel` reads it as `blob`; else that is
     None.
     """
-    if not products.there(kernel):
+    if not shortcut.there(kernel):
         return
     call = dev.kept.get(KEY)
     found = None if call is None else call.__self__
@@ -77,7 +77,7 @@ def remember(dev: Device, x: Any, w: Any, decided: Decided, kernel: Kernel, blob
     shapes = struct.pack("=12q", *x.shape, *w.shape, *decided.shape.out_shape)
     scalars = _scalars(decided.shape, decided.act)
     plain = tuple(_tuples(value) for value in decided.parameters)
-    head = products.head_of(kernel)
+    head = shortcut.head_of(kernel)
     found.put(shapes, scalars, plain, decided.shape.out_shape, kernel, head, blob)
 
 

@@ -1,19 +1,17 @@
 """The short way of a matrix product of numpy arrays: native/python/product.c.
 
-That needs to read numpy's arrays as C structs (core/ndarray.py). A table of kernels by size is kept
-with each device, and one with each constant. Everything here is optional: where it is not taken,
-gemm.py does the same in Python.
+A table of kernels by size is kept with each device, and one with each constant. Everything here is
+optional: where it is not taken, gemm does the same in Python.
 """
 
 from __future__ import annotations
 
 from sparkle_drv import _hot
-from sparkle_drv.core import ndarray
 from sparkle_drv.core.array import Array
 from sparkle_drv.core.device import Device
 from sparkle_drv.core.kernel import Kernel
 
-from . import recycled
+from . import recycled, shortcut
 from .constant import Constant
 
 KEY = "ops products"
@@ -24,15 +22,6 @@ PLACES_OF_ONE = 32
 TYPES = {"f32": 0, "f64": 1}
 A_TURNED, B_TURNED, ANY_LAYOUT = 2, 4, 8
 """Added to a type: rows of an operand do not lie along memory; it does not matter."""
-
-
-def there(kernel: Kernel) -> bool:
-    """Can C hand this kernel numpy's memory, and launch it by itself? Its device then takes host
-    pointers, the kernel its arguments alone (native/cpu/args.h), the queue native calls."""
-    dev = kernel.device
-    if kernel.form != "routine" or not dev.info.unified or not ndarray.known():
-        return False
-    return dev.default_queue._polled
 
 
 def table(dev: Device, places: int = PLACES) -> _hot.Products:
@@ -50,7 +39,7 @@ def remember(
 
     `held`: b, if it is a Constant, whose table then has the entry; `kernel` reads it as `blob`.
     """
-    if not there(kernel):
+    if not shortcut.there(kernel):
         return
     call = dev.kept.get(KEY)
     found = None if call is None else call.__self__
@@ -63,22 +52,16 @@ def remember(
         if own is None or own.queue is not dev.default_queue:
             own = held._products = _hot.Products(dev.default_queue, PLACES_OF_ONE)
         found = own
-    found.put(kind, *shape, 0, kernel, head_of(kernel), blob)
+    found.put(kind, *shape, 0, kernel, shortcut.head_of(kernel), blob)
 
 
 def planned(
     shape: tuple[int, int, int], kernel: Kernel, act: int, blob: Array | None
 ) -> _hot.Products | None:
     """A table for one plan; None: there is no short way."""
-    if not there(kernel):
+    if not shortcut.there(kernel):
         return None
     made = table(kernel.device, 1)
     tag = kernel.name.rpartition("_")[2]
-    made.put(TYPES[tag] + ANY_LAYOUT, *shape, act, kernel, head_of(kernel), blob)
+    made.put(TYPES[tag] + ANY_LAYOUT, *shape, act, kernel, shortcut.head_of(kernel), blob)
     return made
-
-
-def head_of(kernel: Kernel) -> bytes:
-    """The head of a record that launches a routine."""
-    head = kernel._heads.get(None)
-    return kernel._head((), None, None, 0) if head is None else head

@@ -14,7 +14,9 @@ from typing import TypeVar
 import numpy as np
 
 from sparkle_drv import _hot
+from sparkle_drv.core import ndarray
 from sparkle_drv.core.device import Device
+from sparkle_drv.core.kernel import Kernel
 
 from . import check
 
@@ -40,3 +42,20 @@ def operation(name: str, kind: type[T], key: str) -> T:
 
 plans = _hot.direct
 """The subclass of a class of plans."""
+
+
+def there(kernel: Kernel) -> bool:
+    """Can C hand this kernel numpy's memory, and launch it by itself? Its device then takes host
+    pointers, the kernel its arguments alone (native/cpu/args.h), the queue native calls. C reads
+    numpy's arrays as structs (core/ndarray.py).
+    """
+    dev = kernel.device
+    if kernel.form != "routine" or not dev.info.unified or not ndarray.known():
+        return False
+    return dev.default_queue._polled
+
+
+def head_of(kernel: Kernel) -> bytes:
+    """The head of a record that launches a routine."""
+    head = kernel._heads.get(None)
+    return kernel._head((), None, None, 0) if head is None else head

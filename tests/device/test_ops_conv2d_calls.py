@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import sparkle_drv as sp
-from sparkle_drv.ops import constant, conv2d, convcall, ref
+from sparkle_drv.ops import constant, conv2d, convcall, ref, shortcut
 
 DEFAULTS = {
     "stride": 1,
@@ -302,8 +302,8 @@ def test_threads(dev):
 def test_puts_that_cannot_be(dev):
     table = convcall.table(dev, 4)
     kernel = dev.kernel("conv2d_f32")
-    head = convcall.products.head_of(kernel)
-    other = convcall.products.head_of(dev.kernel("gemm_f32"))
+    head = shortcut.head_of(kernel)
+    other = shortcut.head_of(dev.kernel("gemm_f32"))
     shapes, scalars = struct.pack("=12q", *[1] * 12), struct.pack("=18I", *[1] * 18)
     plain, out = tuple(DEFAULTS.values()), (1, 1, 1, 1)
     good = (shapes, scalars, plain, out, kernel, head, None)

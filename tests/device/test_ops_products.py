@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import sparkle_drv as sp
-from sparkle_drv.ops import gemm, products, ref, staging
+from sparkle_drv.ops import gemm, products, ref, shortcut, staging
 
 
 @pytest.fixture
@@ -281,11 +281,11 @@ def test_threads(dev):
 def test_puts_that_cannot_be(dev):
     table = products.table(dev, 4)
     k = dev.kernel("gemm_f32")
-    head = products.head_of(k)
+    head = shortcut.head_of(k)
     for args in [
         (16, 1, 1, 1, 0, k, head),
         (0, 1, 1, 1, 0, k, head[:-1]),
-        (0, 1, 1, 1, 0, k, products.head_of(dev.kernel("conv2d_f32"))),
+        (0, 1, 1, 1, 0, k, shortcut.head_of(dev.kernel("conv2d_f32"))),
         (0, 1, 1, 1, 0, k, head, weakref.ref(dev)),
         (0, 1, 1, 1, 0, k, head, 5),
     ]:
