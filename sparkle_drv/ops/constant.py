@@ -2,7 +2,7 @@
 
 An operation reads a plain array in each call, because nothing tells whether it has changed since
 the last one. A Constant cannot change: nobody else has its memory. So the cpu device packs it once
-for each plan, and the packed elements live here. Called by gemm.py, conv2d.py and the users of
+for each plan, and the packed elements live here. Called by gemm, conv2d and the users of
 `sparkle_drv.ops`; sched/constants.py makes one for each device of a Context.
 """
 

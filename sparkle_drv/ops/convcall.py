@@ -2,7 +2,7 @@
 
 A table of decisions (kernel, geometry) by shapes and parameters is kept with each device, and one
 with each constant, which has its packed weights, too. C looks at the arrays of a call. Everything
-here is optional: where it is not taken, conv2d.py does the same in Python. Called by conv2d.py.
+here is optional: where it is not taken, conv2d does the same in Python. Called by conv2d.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 A tokenizer and a Pratt parser that emits postfix as it goes, so that a chain of any length needs no
 tree and no recursion; only nesting recurses, and nesting is limited. Nothing here is ever evaluated
 by Python. What a step means on a device is `program.py`'s and `typed.py`'s business, what it means
-in float64 is `ref.py`'s. Called by those and by `graph.py`.
+in float64 is ref's. Called by those and by `graph.py`.
 
     whole   = sum (("<" | "<=" | ">" | ">=" | "==" | "!=") sum)?       # no chains
     sum     = product (("+" | "-") product)*

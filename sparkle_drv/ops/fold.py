@@ -1,7 +1,7 @@
 """Reductions of maps: `sum(x*y)` in one pass, without the product ever being stored.
 
 A Lazy is an expression or a traced function with its values. On the cpu, fused_map folds it as it
-is computed; elsewhere it is a map, then a reduction. Called by reduce.py.
+is computed; elsewhere it is a map, then a reduction. Called by reduce.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def fold(
     code, values = fused.program(graph, kinds, scalars)
     check_inputs(graph, code.inputs)
     if op == "mean" and code.result == "i32":
-        return None  # reduce.py says what is wrong
+        return None  # reduce says what is wrong
     stage = staging.Stage(dev, arrays)
     inputs = fused.placed(stage, [arrays[name] for name in code.inputs])
     strides = [space.broadcast(x, shape) for x in inputs]

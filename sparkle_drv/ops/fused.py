@@ -1,7 +1,7 @@
 """Maps on the cpu device: any types, shapes and strides in one pass of the kernel fused_map.
 
 `Call` is one map or fold: it has the bound values, knows the result's type and shape, and
-launches. Staging, as for every operation, is staging.py's. Called by map.py and reduce.py.
+launches. Staging, as for every operation, is staging.py's. Called by map and reduce.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The geometry of a convolution: strides, padding and sizes from what a caller may write.
 
-Pure: shapes in, a Geometry or a ValueError out. Called by `conv2d.py` (calls and plans alike).
+Pure: shapes in, a Geometry or a ValueError out. Called by conv2d (calls and plans alike).
 """
 
 from __future__ import annotations

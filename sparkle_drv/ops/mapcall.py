@@ -2,8 +2,8 @@
 
 A call is known by its expression, its names and how many values come by position. native/python/
 map.c then looks whether arrays and numbers have the types that the first call had, and whether the
-arrays are plain and of one shape; if not, it does nothing and map.py goes its whole way. Called by
-map.py.
+arrays are plain and of one shape; if not, it does nothing and map goes its whole way. Called by
+map.
 """
 
 from __future__ import annotations

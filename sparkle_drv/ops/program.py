@@ -2,7 +2,7 @@
 
 Decides which input or constant slot each name gets, and refuses what the kernel cannot do: a type
 without that operation, more inputs or more stack than there is. Pure: no device, no arrays. Called
-by `map.py`; `ref.py` reads programs back with `decode`.
+by map; ref reads programs back with `decode`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """How close is close enough, and where a result first is not.
 
-The one place with tolerances and their reasons. Public through `ref.py`; called by the tests and by
+The one place with tolerances and their reasons. Public through ref; called by the tests and by
 `tools/bench.py`.
 """
 

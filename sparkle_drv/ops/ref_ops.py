@@ -1,6 +1,6 @@
 """The operations in float64 numpy: plain sums, no tiles, no im2col, nothing shared with the C code.
 
-Slow and meant to be read. Public through `ref.py`; `ref_kernels.py` builds the manifest's oracles
+Slow and meant to be read. Public through ref; `ref_kernels.py` builds the manifest's oracles
 from it.
 """
 

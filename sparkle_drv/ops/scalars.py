@@ -1,5 +1,5 @@
 """Which nodes of a graph have one value for all elements: those are computed on the host, once a
-call. Pure; called by `fused.py` and `map.py`.
+call. Pure; called by `fused.py` and map.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A class that is written in Python is called through a tuple of its arguments and a dict of their
 names, and that costs as much as a small product. Objects of the subclasses made here, which have
-the same name and mean the same, are called without. Called by gemm.py and conv2d.py.
+the same name and mean the same, are called without. Called by gemm and conv2d.
 """
 
 from __future__ import annotations

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
-
 import isas
 import numpy as np
 import pytest
 
 import sparkle_drv as sp
+from sparkle_drv.ops.conv2d import ALGOS as CONV_ALGOS
 
-CONV_ALGOS = importlib.import_module("sparkle_drv.ops.conv2d").ALGOS
 PLAIN = tuple(algo for algo in CONV_ALGOS if "winograd" not in algo)
 BOTH = (np.float32, np.float64)
 

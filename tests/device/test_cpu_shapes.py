@@ -14,7 +14,6 @@ repeats one case, with the error of every algorithm.
 
 from __future__ import annotations
 
-import importlib
 import itertools
 import sys
 from functools import cache
@@ -26,6 +25,8 @@ import numpy as np
 import pytest
 
 import sparkle_drv as sp
+from sparkle_drv.ops.conv2d import ALGOS as CONV_ALGOS
+from sparkle_drv.ops.gemm import ALGOS as GEMM_ALGOS
 
 SEED, CASES = 20, 500
 DIRECT, LOOSE = 1.5e-5, 1e-4
@@ -36,8 +37,6 @@ ACTIVATIONS = {
     "tanh": np.tanh,
     "sigmoid": lambda v: 1 / (1 + np.exp(-v)),
 }
-GEMM_ALGOS = importlib.import_module("sparkle_drv.ops.gemm").ALGOS
-CONV_ALGOS = importlib.import_module("sparkle_drv.ops.conv2d").ALGOS
 WINOGRAD = {"winograd": 2, "winograd2": 2, "winograd6": 1}  # the largest stride
 # Around the micro-tiles (4 to 14 rows, 8 to 48 columns) and the vectors (4, 8, 16).
 ROWS = (1, 1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 13, 14, 15, 16, 17, 27, 28, 29, 31, 33, 57)

@@ -2,7 +2,6 @@
 
 import copy
 import gc
-import importlib
 import pickle
 import threading
 
@@ -11,11 +10,11 @@ import pytest
 
 import sparkle_drv as sp
 from sparkle_drv.ops import conv2d, gemm, ref
+from sparkle_drv.ops.constant import MOST
 from sparkle_drv.ops.conv2d import Conv2d
 from sparkle_drv.ops.gemm import Gemm
 
 constant = sp.ops.constant
-MOST = importlib.import_module("sparkle_drv.ops.constant").MOST
 
 
 @pytest.fixture

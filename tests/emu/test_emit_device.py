@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
+import sys
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ from sparkle_drv.testing import emu
 from sparkle_drv.testing.emulator import Machine
 from sparkle_drv.types import TilePlan
 
-map_module = importlib.import_module("sparkle_drv.ops.map")
+map_module = sys.modules[map.__module__]
 ENOUGH = tiles_gpu.WORTH_COMPILING
 
 
