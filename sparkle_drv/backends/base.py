@@ -44,7 +44,7 @@ class Settings:
     libcuda: str = ""
     """SPARKLE_LIBCUDA, a path: tried before the usual places of NVIDIA's driver library."""
     recycle_mib: int | None = None
-    """SPARKLE_RECYCLE_MIB; None: not said. Of the whole process: ops/recycled.py takes it."""
+    """SPARKLE_RECYCLE_MIB; None: not said. Of the whole process: recycled.py reads it."""
     deterministic: bool = False
     """`deterministic=`: no bit of a result may depend on how many threads compute it."""
 

@@ -36,8 +36,7 @@ def packer(
 ) -> Callable[[Any, bytes, Sequence[Any]], bytes]:
     """A function (device, head, args) -> a record: its head, packed arguments, covered bytes.
 
-    Position by position; `elements` has the bits that a pointer takes (core/elements.py), 0 for a
-    scalar.
+    Position by position; `elements` has the bits (elements.py) that a pointer takes, or 0.
     """
     names = [f"a{i}" for i in range(len(elements))]
     tests, values, covered = [], [], []

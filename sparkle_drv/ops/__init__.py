@@ -3,10 +3,10 @@
 numpy arrays in: synchronous, numpy arrays out. core.Array in: asynchronous on dev.default_queue, an
 Array out with `.fence` set. Every call reads its operands anew; weights that never change are best
 made a `constant`. `ref` holds the float64 references, `tiles` the tile plans, `recycled`
-the memory of results. `gemm` and `conv2d` are objects, so that they can have a `plan`:
-`sparkle_drv.ops.gemm.Gemm.__call__` and `sparkle_drv.ops.conv2d.Conv2d.__call__` are their calls.
-Imported by `sparkle_drv` only when
-somebody first says `sparkle_drv.ops`, because this layer needs numpy.
+the memory of results. `gemm` and `conv2d` are objects, so that they can have a `plan`. Their calls:
+`sparkle_drv.ops.gemm.Gemm.__call__`
+`sparkle_drv.ops.conv2d.Conv2d.__call__`
+Imported by `sparkle_drv` only when somebody first says `sparkle_drv.ops`: this layer needs numpy.
 """
 
 from . import functions, recycled, ref, tiles

@@ -1,7 +1,7 @@
 """An oracle for every kernel of shaders/manifest.json, called with the arguments of the launch.
 
-Only translates flat memory, strides and sizes into the operations of `ref_ops.py`. Public through
-ref.
+Only translates flat memory, strides and sizes into the operations of `ref_ops.py`. Public as
+`ref.kernel`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The operations in float64 numpy: plain sums, no tiles, no im2col, nothing shared with the C code.
 
-Slow and meant to be read. Public through ref; `ref_kernels.py` builds the manifest's oracles
-from it.
+Slow and meant to be read. Public through ref. `ref_kernels.py` builds the oracles of the manifest's
+kernels from it.
 """
 
 from __future__ import annotations
