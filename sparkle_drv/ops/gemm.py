@@ -19,7 +19,7 @@ from sparkle_drv.core.fence import Fence
 from sparkle_drv.core.kernel import Kernel
 from sparkle_drv.types import TilePlan
 
-from . import check, planned, plans, products, shortcut, staging, tiles, weights
+from . import blocking, check, planned, plans, products, shortcut, staging, weights
 from .constant import Constant, arrays, constant, readable
 
 ALGOS = ("auto", "naive", "blocked")
@@ -209,7 +209,7 @@ def _packed(
     pack_kernel = f"pack_{function.name}"
     if (
         tile is None
-        or not tiles.packs_b(dev.info, m, n, k, b.dtype.itemsize, tile)
+        or not blocking.packs_b(dev.info, m, n, k, b.dtype.itemsize, tile)
         or not dev.provides(pack_kernel)
     ):
         return function, b.array("b", dev)

@@ -19,7 +19,7 @@ from sparkle_drv.core.device import Device
 from sparkle_drv.core.kernel import Kernel
 from sparkle_drv.types import TilePlan
 
-from . import check, fused, lower, mapcall, program, promote, space, staging, tiles
+from . import check, fused, lower, mapcall, program, promote, space, staging, tiles_gpu
 from .constant import readable
 from .graph import Graph, of_text
 from .scalars import scalars as uniform_of
@@ -303,7 +303,7 @@ def run(
 
 def _kernel(dev: Device, code: program.Program | program.Portable, tag: str, n: int) -> Kernel:
     """The kernel that interprets programs, or, where the tile model says so, one made for this."""
-    plan = tiles.map(dev.info, tuple(code.words.tolist()), n)
+    plan = tiles_gpu.map(dev.info, tuple(code.words.tolist()), n)
     if plan is None:
         return staging.kernel(dev, f"map_{tag}")
     there: dict[tuple[str, TilePlan], Kernel] = dev.kept.setdefault("ops expressions", {})

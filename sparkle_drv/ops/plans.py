@@ -1,5 +1,5 @@
 """Which plan an operation runs by: what `bench.py tune` found for this device and shape (tuned.py),
-else what the model says (tiles.py, tiles_conv2d.py); and the kernel loaded for it.
+else what the model says (blocking.py, tiles_conv2d.py); and the kernel loaded for it.
 
 Decided once per device and shape and kept with the device: a call costs one look-up. An algorithm
 asked for by name is never overruled. A device that was opened with `deterministic=True` runs by
@@ -20,7 +20,7 @@ from sparkle_drv.core.kernel import Kernel
 from sparkle_drv.errors import ImageError
 from sparkle_drv.types import TilePlan
 
-from . import staging, tiles, tiles_conv2d, tuned
+from . import blocking, staging, tiles_conv2d, tuned
 from .geometry import Geometry
 
 log = logging.getLogger("sparkle_drv.ops")
@@ -36,8 +36,8 @@ def gemm(
     stays: bool = False, a_rows: bool = True, b_rows: bool = True,
 ) -> Chosen:  # fmt: skip
     """gemm_f32 or gemm_f64 (`tag`) for these sizes, and its plan. stays, a_rows, b_rows: see
-    tiles.gemm; on a deterministic device every b is taken for one that stays, so that bits do not
-    depend on it."""
+    blocking.gemm. On a deterministic device every b counts as one that stays: bits do not depend on
+    it."""
     stays = stays or dev.deterministic
     key = ("gemm", m, n, k, tag, algo, stays, a_rows, b_rows)
     found = _kept(dev).get(key)
@@ -49,7 +49,7 @@ def gemm(
         key,
         f"gemm_{tag}",
         tuned.gemm_shape(m, n, k) if algo == "auto" else "",
-        lambda: _model(dev, tiles.gemm, m, n, k, itemsize, algo, stays, a_rows, b_rows),
+        lambda: _model(dev, blocking.gemm, m, n, k, itemsize, algo, stays, a_rows, b_rows),
     )
 
 

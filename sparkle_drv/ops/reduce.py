@@ -15,7 +15,7 @@ import numpy as np
 from sparkle_drv.core.array import Array
 from sparkle_drv.core.device import Device
 
-from . import check, plans, program, staging, tiles
+from . import check, plans, program, staging, tiles_gpu
 from .constant import readable
 from .fold import Lazy, fold
 from .map import run as run_map
@@ -118,7 +118,7 @@ def outline(
 def _in_parts(stage: staging.Stage, x: Array, n: int, name: str) -> tuple[Array, int]:
     """A long row as its parts' results and how many there are, else as it is. (Not for int32: its
     sums are int64, which no kernel adds.)"""
-    parts = tiles.reduce_parts(stage.dev.info, n)
+    parts = tiles_gpu.reduce_parts(stage.dev.info, n)
     if parts == 1:
         return x, n
     each, size = n // parts // 4 * 4, x.dtype.itemsize

@@ -1,6 +1,6 @@
 """The tile model of a convolution: which algorithm, and how it is blocked, from a memory hierarchy.
 
-Pure functions over plain data, as tiles.py, whose model of cores, caches and roofs it rests on.
+Pure functions over plain data, on the figures of cores.py and caches.py.
 Called by `plans.py`; `bench.py tune` searches around it.
 
 On a cpu "direct" is one of two micro-tiles of as many accumulators, which `levels` tells apart:
@@ -16,8 +16,10 @@ from functools import lru_cache
 
 from sparkle_drv.types import DeviceInfo, TilePlan
 
-from . import tiles, tiles_gpu, tiles_winograd
+from . import tiles_gpu, tiles_winograd
+from .blocking import blocks
 from .caches import Caches, own
+from .cores import CALL_S, CORES, Core, core_of, flops_per_s, micro_tile, roofline_s, threads_for
 from .geometry import Geometry
 
 # Costs in FMAs of a vector (Zen 4, avx512): of what a tile does beside its FMAs.
@@ -66,13 +68,13 @@ def conv2d(info: DeviceInfo, shape: Geometry, algo: str = "auto") -> TilePlan:
     """
     if info.kind == "gpu":
         return tiles_gpu.conv2d(info, shape, algo)
-    core = tiles.core_of(info)
-    if algo == "auto" and core is not tiles.CORES["ref"]:
+    core = core_of(info)
+    if algo == "auto" and core is not CORES["ref"]:
         algo, fmas = tiles_winograd.best(_micro(core), info.caches, shape)
         worth = WORTH if shape.stride == (1, 1) else WORTH_STRIDE2
         if min(pixels_fmas(core, shape), strips_fmas(core, shape)) <= worth * fmas:
             algo = "direct"
-    tile = tiles.blocks(core, info.caches, 4)
+    tile = blocks(core, info.caches, 4)
     edge = tiles_winograd.EDGES.get(algo)
     levels = direct_levels(core, info.caches, shape) if algo == "direct" else tile.levels
     if edge:
@@ -81,7 +83,7 @@ def conv2d(info: DeviceInfo, shape: Geometry, algo: str = "auto") -> TilePlan:
     work = 2.0 * outputs * shape.terms
     least = tiles_winograd.flops(shape, edge) if edge else work
     alone = _alone_s(info, core, shape, algo, work)
-    threads = tiles.threads_for(info, alone)
+    threads = threads_for(info, alone)
     nbytes = 4.0 * (shape.n * shape.c * shape.h * shape.w + shape.oc * shape.terms + outputs)
     return TilePlan(
         algo=algo,
@@ -91,14 +93,14 @@ def conv2d(info: DeviceInfo, shape: Geometry, algo: str = "auto") -> TilePlan:
         layout_in=shape.layout,
         layout_out=shape.layout,
         predicted_s=max(
-            tiles.roofline_s(info, least, nbytes, 4, threads),
-            tiles.CALL_S + alone / (threads or info.compute_units),
+            roofline_s(info, least, nbytes, 4, threads),
+            CALL_S + alone / (threads or info.compute_units),
         ),
     )
 
 
 def direct_levels(
-    core: tiles.Core, caches: Caches, shape: Geometry
+    core: Core, caches: Caches, shape: Geometry
 ) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
     """((mc, nc, kc), (mr, nr, 1)) of the direct form that costs less.
 
@@ -106,7 +108,7 @@ def direct_levels(
     half of L2. nc: pixels of a window, whose input rows take three quarters of L1, or of panels
     (_panels_nbytes). kc: terms.
     """
-    broadcast, _, vector = tiles.micro_tile(core, 4)
+    broadcast, _, vector = micro_tile(core, 4)
     strips = strips_fmas(core, shape) < pixels_fmas(core, shape)
     mr, nr = (broadcast, 2 * vector) if strips else (2 * vector, broadcast)
     l1, l2 = own(caches, 1), own(caches, 2)
@@ -121,17 +123,17 @@ def direct_levels(
     return (mc, nc, TERMS), (mr, nr, 1)
 
 
-def pixels_fmas(core: tiles.Core, shape: Geometry) -> float:
+def pixels_fmas(core: Core, shape: Geometry) -> float:
     """Vector FMAs, and what costs as much, with vectors of output channels."""
     lanes = core.vector_nbytes // 4
     vectors = shape.groups * _pieces(shape.oc // shape.groups, lanes)
     pixels = shape.n * shape.size[0] * shape.size[1]
     load = PIXELS if core.vector_nbytes >= 64 else PIXELS_SHORT
-    each = shape.terms * (1 + load / tiles.micro_tile(core, 4)[0])
+    each = shape.terms * (1 + load / micro_tile(core, 4)[0])
     return pixels * vectors * (each + (TURN if shape.layout == "NCHW" else STORE))
 
 
-def strips_fmas(core: tiles.Core, shape: Geometry) -> float:
+def strips_fmas(core: Core, shape: Geometry) -> float:
     """The same with vectors of pixels; infinite for NHWC, where these are not neighbours."""
     if shape.layout == "NHWC":
         return float("inf")
@@ -146,20 +148,20 @@ def strips_fmas(core: tiles.Core, shape: Geometry) -> float:
         copies = 0 if _flat(shape) else shape.c * shape.kernel[0] * phases
         sums = shape.oc * (shape.terms * chains + STORE)
         return rows * _pieces(columns, lanes) * (sums + copies * COPY)
-    chains += PANELS / tiles.micro_tile(core, 4)[0]
+    chains += PANELS / micro_tile(core, 4)[0]
     packing = shape.groups * shape.terms * _copies(core, shape)
     sums = shape.oc * (shape.terms * chains + STORE)
     return shape.n * _vectors(shape.size[0] * shape.size[1], lanes) * (sums + packing)
 
 
-def _copies(core: tiles.Core, shape: Geometry) -> float:
+def _copies(core: Core, shape: Geometry) -> float:
     """What a vector of pixels costs on its way to a panel."""
     if shape.kernel != (1, 1):
         return 2 * COPY
     if core.vector_nbytes < 64:
         return COPY
     channels = shape.oc // shape.groups
-    few = _pieces(channels, tiles.micro_tile(core, 4)[0]) <= IN_PLACE_TILES
+    few = _pieces(channels, micro_tile(core, 4)[0]) <= IN_PLACE_TILES
     near = 4 * channels * shape.terms <= IN_PLACE_WEIGHTS
     return 0.0 if few and near and _flat(shape) else COPY_FAR
 
@@ -189,9 +191,9 @@ def _panels_nbytes(shape: Geometry, l2: int) -> int:
     return min(MOST_PANELS, 4 * l2) if far else l2 // (4 if shape.kernel == (1, 1) else 1)
 
 
-def _alone_s(info: DeviceInfo, core: tiles.Core, shape: Geometry, algo: str, work: float) -> float:
+def _alone_s(info: DeviceInfo, core: Core, shape: Geometry, algo: str, work: float) -> float:
     """One core's time, in seconds."""
-    if algo == "naive" or core is tiles.CORES["ref"]:
+    if algo == "naive" or core is CORES["ref"]:
         return work / SCALAR_FLOPS
     edge = tiles_winograd.EDGES.get(algo)
     if algo == "direct" or edge:
@@ -200,14 +202,14 @@ def _alone_s(info: DeviceInfo, core: tiles.Core, shape: Geometry, algo: str, wor
             if edge
             else min(pixels_fmas(core, shape), strips_fmas(core, shape))
         )
-        return fmas * 2 * (core.vector_nbytes // 4) / tiles.flops_per_s(info, 4, 1)
+        return fmas * 2 * (core.vector_nbytes // 4) / flops_per_s(info, 4, 1)
     columns = shape.n * shape.groups * shape.terms * shape.size[0] * shape.size[1]
-    return columns * GATHER_S + work / (tiles.flops_per_s(info, 4, 1) / 2)
+    return columns * GATHER_S + work / (flops_per_s(info, 4, 1) / 2)
 
 
-def _micro(core: tiles.Core) -> tuple[int, int]:
+def _micro(core: Core) -> tuple[int, int]:
     """Rows of a micro-tile, and lanes of a vector."""
-    rows, _, lanes = tiles.micro_tile(core, 4)
+    rows, _, lanes = micro_tile(core, 4)
     return rows, lanes
 
 

@@ -1,8 +1,9 @@
 """The tile model's branch for devices that run groups of threads: which of a few tiles, and whether
 operands go through shared memory.
 
-Like `tiles.py`, pure functions without a clock. A device compiles a shader for every plan, so there
-are few tiles to choose from. Called by `tiles.py` for devices of kind "gpu".
+Pure functions without a clock. A device compiles a shader for every plan, so there are few tiles to
+choose from. Called by `blocking.py` and `tiles_conv2d.py` for devices of kind "gpu", and by map and
+reduce.
 
 Two kinds of device:
 * software (llvmpipe): threads are lanes of a CPU's vector, every load walks them one by one, and
@@ -218,15 +219,23 @@ def reduce(info: DeviceInfo) -> TilePlan:
 
 
 def reduce_parts(info: DeviceInfo, n: int) -> int:
-    """One group does a row: a long one is cut, so that every unit has some, into multiples of four
-    for vector loads."""
+    """In how many parts a device should reduce one row of n elements; 1: as a whole.
+
+    One group of a gpu does a row: a long one is cut, so that every unit has some, into multiples of
+    four for vector loads.
+    """
+    if info.kind != "gpu":
+        return 1
     parts = 4 * info.compute_units if info.software or info.compute_units > 1 else _PARTS
     return parts if n >= WORTH_PARTS * parts else 1
 
 
 def map(info: DeviceInfo, program: tuple[int, ...], n: int) -> TilePlan | None:
-    """Where kernels are text, an expression becomes text too, and where their machine code is
-    written here, code, unless it is over so little that making it (0.1 s) is never earned back."""
+    """The plan of an expression over n elements, its program as words; None: interpret it.
+
+    Where kernels are text, an expression becomes text too, and where their machine code is written
+    here, code, unless it is over so little that making it (0.1 s) is never earned back.
+    """
     if n < WORTH_COMPILING or not info.language:
         return None
     return TilePlan(program=program)

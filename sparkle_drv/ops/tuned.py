@@ -4,7 +4,7 @@ open device.
 An entry belongs to one device, driver, instruction set, number of threads and package version, one
 kernel and one shape; what was measured on anything else is never used. The file is one of kept.py;
 an entry that makes no sense counts as absent. Nothing here chooses: plans.py does, and falls back
-to the model (tiles.py).
+to the model (tiles).
 """
 
 from __future__ import annotations
