@@ -1,9 +1,9 @@
 """What a backend outside this package builds on: names only; docs/plugins.md says how.
 
 The protocol and its data (`Backend`, `Settings`, `KernelSpec`, `Loaded`, `Allocation`, `Progress`);
-what a backend may be able to do beside it (`abilities`);
-and for backends written in Python the half of the protocol that is alike for all of them: `decode`
-makes data of command records, `Kernels` checks dispatches, `Queues` keeps timelines.
+what a backend may do beside it (`abilities`); and for backends written in Python the half of the
+protocol that is alike for all of them: `decode` makes data of command records, `Kernels` checks
+dispatches, `Queues` keeps timelines.
 """
 
 from sparkle_drv.backends import abilities
