@@ -80,7 +80,7 @@ def loader(kit: Path) -> None:
 
 def baseline(kit: Path) -> None:
     """benchmarks/_peers/baseline.c as a program."""
-    source = ROOT / "benchmarks" / "_peers" / "baseline.c"
+    source = ROOT / "benchmarks/_peers/baseline.c"
     call("gcc", "-std=c11", "-O2", "-o", str(kit / "baseline"), str(source), "-ldl")
 
 

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
 WAYS = ("write", "read", "copy", "fill", "map_write", "map_read")
 MEMORIES = ("device", "host")
-LARGEST = 64 << 20
 AXES = (
     Axis("way", WAYS, words=WAYS),
     Axis("memory", MEMORIES, words=MEMORIES),
