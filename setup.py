@@ -36,7 +36,8 @@ GENERATORS = ("gen.py", "_gen", "_isa_c.py")  # they write into native/
 SET_UP = ("setup_env.py", "_packages.py", "_egl_look.py")
 ARCHIVES = ("bringup_archive.py", "gpu_kit.py", "_packed.py")  # they build and pack the package
 NOT_INSTALLED = (
-    *("__pycache__", "*.pyc", "*.sh", *SET_UP, *ARCHIVES, "loc.py", "_loc", *GENERATORS),
+    *("__pycache__", "*.pyc", "*.sh", "README.md", *SET_UP, *ARCHIVES, *GENERATORS),
+    *("loc.py", "_loc"),
     # blobs go along, their sources need a compiler
     *("*.cl", "*.cu", "*.h", "shaders.py", "_shaders"),
 )
