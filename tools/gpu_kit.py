@@ -2,8 +2,8 @@
 
 build/gpu-kit: the package with its built extensions (site/), which fit every Python from 3.10 on;
 wheels of what it depends on for each of PYTHONS; the GL loader's libraries from Debian; the C
-baseline as a program. numpy's wheels are in one archive (_packed.py). gpu_run.py uses wheels that
-the machine lacks. Peers are those that the machine has.
+baseline as a program. numpy's wheels are in one archive (_packed.py). gpu_run.py uses the
+wheels that the machine lacks. Peers are those that the machine has.
 """
 
 from __future__ import annotations
