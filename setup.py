@@ -34,8 +34,10 @@ FOR_SIZE = "native/emu/"
 # Of shaders/ and tools/, what only a checkout needs.
 GENERATORS = ("gen.py", "_gen", "_isa_c.py")  # they write into native/
 SET_UP = ("setup_env.py", "_packages.py", "_egl_look.py")
+ARCHIVES = ("bringup_archive.py", "gpu_kit.py", "_packed.py")  # they build and pack the package
 NOT_INSTALLED = (
-    *("__pycache__", "*.pyc", "*.sh", *SET_UP, "loc.py", "_loc", "bringup_archive.py", *GENERATORS),
+    *("__pycache__", "*.pyc", "*.sh", "README.md", *SET_UP, *ARCHIVES, *GENERATORS),
+    *("loc.py", "_loc"),
     # blobs go along, their sources need a compiler
     *("*.cl", "*.cu", "*.h", "shaders.py", "_shaders"),
 )

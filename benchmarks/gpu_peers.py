@@ -46,6 +46,7 @@ from _peers.table import facts, markdown
 from sparkle_drv import assets
 
 HERE = Path(__file__).resolve().parent
+BASELINE = HERE.parent / "benchmarks/_peers/baseline.c"
 SCHEMA = 1
 CHILD_S = 40.0  # most that one repetition of one peer may take
 TRIES = 2  # failures in a row after which a peer is absent: the first may be a cold disk's
@@ -65,7 +66,7 @@ def baseline(folder: Path, given: str) -> Path | None:
     if not compiler:
         return None
     out = folder / "baseline"
-    command = [compiler, "-std=c11", "-O2", "-o", str(out), str(HERE / "_peers/baseline.c"), "-ldl"]
+    command = [compiler, "-std=c11", "-O2", "-o", str(out), str(BASELINE), "-ldl"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     if done.returncode:
         raise Failed(f"the C baseline does not compile: {done.stderr}")
@@ -218,7 +219,7 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument("--repetitions", type=int, default=5, help="fresh processes; default: 5")
     top.add_argument("--budget-s", type=float, default=1800, help="for all repetitions")
     top.add_argument("--libcuda", default="", help="a driver library in place of the system's")
-    top.add_argument("--baseline", default="", help="the compiled _peers/baseline.c; else gcc")
+    top.add_argument("--baseline", default="", help="the compiled C baseline; else gcc")
     top.add_argument("--quick", action="store_true", help="few rounds and small copies: no figures")
     top.add_argument("--json", help="write everything there, after each run of a peer")
     top.add_argument("--resume", action="store_true", help="go on with the runs in --json")

@@ -41,7 +41,7 @@ import numpy as np
 
 import sparkle_drv as sp
 
-HERE = Path(__file__).resolve().parent
+TEAM = Path(__file__).resolve().parents[1] / "benchmarks/_stalls/team.c"
 PERCENTILES = (50, 90, 99, 99.9, 100)
 REGION_NS = 100_000
 SURROUNDINGS = {  # name -> OMP_WAIT_POLICY
@@ -82,7 +82,7 @@ def compiled(folder: Path) -> Path | None:
     library = folder / "libteam.so"
     command = ["gcc", "-O2", "-fopenmp", "-shared", "-fPIC", "-o", str(library)]
     try:
-        done = subprocess.run([*command, str(HERE / "_stalls/team.c")], check=False)
+        done = subprocess.run([*command, str(TEAM)], check=False)
     except FileNotFoundError:
         return None
     return library if done.returncode == 0 else None

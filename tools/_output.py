@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-FAILED = 1
+from _bench.problems import FAILED
 
 
 def save(prog: str, path: str | os.PathLike[str], content: str | bytes) -> bool:

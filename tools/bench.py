@@ -1,7 +1,7 @@
 """Benchmarks that verify before they time: run kernel peak launch transfer tune compare list env.
 
-Only the frame of the command line is here: every subcommand is a module _bench/cli_*.py, and the
-engine the rest of tools/_bench. `bench.py` alone is `bench.py run`.
+Only the frame of the command line is here. Every subcommand is a module _bench/cli_*.py; the
+engine is the rest of tools/_bench. `bench.py` alone is `bench.py run`.
 """
 
 from __future__ import annotations

@@ -15,9 +15,8 @@ import sys  # noqa: E402
 from collections.abc import Sequence  # noqa: E402
 
 import _output  # noqa: E402
+from _bench.problems import FAILED, NO_DEVICE, USAGE, NoSuchDevice, UsageError  # noqa: E402
 from _bringup import cli_info, cli_ladder, cli_mem, common  # noqa: E402
-from _bringup.common import FAILED, NO_DEVICE, USAGE, UsageError  # noqa: E402
-from _bringup.families import NoSuchDevice  # noqa: E402
 from _bringup.rung import Wrong  # noqa: E402
 
 from sparkle_drv.errors import DeviceNotFound, SparkleError  # noqa: E402

@@ -25,7 +25,7 @@ hop()
 ROOT = Path(__file__).resolve().parents[1]
 WHEELS = ROOT / "build" / "wheels"
 LIBRARY = ROOT / "build" / "preload" / "libsparkle_amdgpu.so"
-MAIN = ROOT / "tools" / "_bringup" / "archive_main.py"
+MAIN = ROOT / "tools/_bringup/archive_main.py"
 # numpy 2.2 is the last for 3.10, and has no wheel for 3.14.
 PINS = ("cffi==2.0.0", "msgpack==1.1.2", "pycparser==2.23", "pyelftools==0.32")
 NUMPY = {"3.14": "numpy==2.3.5"}

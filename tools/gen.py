@@ -10,26 +10,25 @@ from _hop import hop
 hop()
 
 import argparse  # noqa: E402
-import importlib  # noqa: E402
-import pkgutil  # noqa: E402
 import sys  # noqa: E402
 from collections.abc import Sequence  # noqa: E402
 from pathlib import Path  # noqa: E402
 
-import _gen  # noqa: E402
 import _output  # noqa: E402
+from _gen import isa, packets  # noqa: E402
 
 ROOT = Path(__file__).resolve().parent.parent
+PARTS = (isa, packets)
 
 
 def outputs() -> dict[Path, str]:
-    """Every generated file's text by its path, from all modules of tools/_gen."""
+    """Every generated file's text by its path, of each part."""
     made: dict[Path, str] = {}
-    for module in pkgutil.iter_modules(_gen.__path__):
-        part: dict[Path, str] = importlib.import_module(f"_gen.{module.name}").outputs()
-        if twice := made.keys() & part.keys():
-            raise ValueError(f"{module.name} generates what another does: {sorted(twice)}")
-        made |= part
+    for part in PARTS:
+        texts = part.outputs()
+        if twice := made.keys() & texts.keys():
+            raise ValueError(f"{part.__name__} generates what another does: {sorted(twice)}")
+        made |= texts
     return made
 
 

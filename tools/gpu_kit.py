@@ -1,9 +1,9 @@
 """Collects what benchmarks/gpu_run.py needs on a machine with a GPU and without a network.
 
 build/gpu-kit: the package with its built extensions (site/), which fit every Python from 3.10 on;
-wheels of what it depends on for each of PYTHONS, those of numpy in one archive (_packed.py); the GL
-loader's libraries from Debian; the C baseline as a program. gpu_run.py uses of the wheels what is
-missing there. Peers are those that the machine has.
+wheels of what it depends on for each of PYTHONS; the GL loader's libraries from Debian; the C
+baseline as a program. numpy's wheels are in one archive (_packed.py). gpu_run.py uses the
+wheels that the machine lacks. Peers are those that the machine has.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def loader(kit: Path) -> None:
 
 def baseline(kit: Path) -> None:
     """benchmarks/_peers/baseline.c as a program."""
-    source = ROOT / "benchmarks" / "_peers" / "baseline.c"
+    source = ROOT / "benchmarks/_peers/baseline.c"
     call("gcc", "-std=c11", "-O2", "-o", str(kit / "baseline"), str(source), "-ldl")
 
 

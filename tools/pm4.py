@@ -15,8 +15,9 @@ import sys  # noqa: E402
 from collections.abc import Sequence  # noqa: E402
 
 import _output  # noqa: E402
+from _bench.problems import FAILED, USAGE, UsageError  # noqa: E402
 from _pm4 import cli_decode, cli_diff, cli_lint, cli_reg, common  # noqa: E402
-from _pm4.common import FAILED, USAGE, InputError, UsageError  # noqa: E402
+from _pm4.common import InputError  # noqa: E402
 
 # In the order of --help; a new subcommand is one line here.
 COMMANDS = (

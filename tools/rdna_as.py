@@ -21,10 +21,10 @@ from collections.abc import Sequence  # noqa: E402
 from pathlib import Path  # noqa: E402
 
 import _output  # noqa: E402
+from _bench.problems import FAILED, OK  # noqa: E402
 
 from sparkle_drv.lowlevel import emit, isa  # noqa: E402
 
-OK, FAILED = 0, 1
 EXIT_CODES = "exit codes: 0 well, 1 an error in the input or a difference from llvm-mc, 2 usage"
 CPUS = {"gfx10": "gfx1036", "gfx11": "gfx1100"}
 

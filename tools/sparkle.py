@@ -19,16 +19,9 @@ from collections.abc import Iterator, Sequence  # noqa: E402
 from typing import TYPE_CHECKING, Any  # noqa: E402
 
 import _output  # noqa: E402
+from _bench.problems import FAILED, NO_DEVICE, OK, USAGE, NoSuchDevice, UsageError  # noqa: E402
 from _sparkle import explain, replay, trace  # noqa: E402
-from _sparkle.common import (  # noqa: E402
-    EXIT_CODES,
-    FAILED,
-    NO_DEVICE,
-    OK,
-    USAGE,
-    NoSuchDevice,
-    Usage,
-)
+from _sparkle.common import EXIT_CODES  # noqa: E402
 
 if TYPE_CHECKING:
     import sparkle_drv as sp
@@ -195,7 +188,7 @@ def _main(argv: Sequence[str]) -> int:
     except NoSuchDevice as error:
         print(f"sparkle.py: {error}", file=sys.stderr)
         return NO_DEVICE
-    except Usage as error:
+    except UsageError as error:
         print(f"sparkle.py: {error}", file=sys.stderr)
         return USAGE
     except ImportError as error:

@@ -17,10 +17,9 @@ import os
 import sys
 import timeit
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
-
-from _peers.base import module
 
 from .base import Peer, Way
 from .cases import find
@@ -40,7 +39,7 @@ class Worker:
 
     def prepare(self, case: str, folder: str) -> dict[str, Any]:
         """{way: {"statement"[, "file": a result to compare]} or {"error": why there is none}}."""
-        numpy = module("numpy")
+        numpy = import_module("numpy")
         self.timers.clear()
         where = Path(folder)
         # load() gives a view of a buffer; who packs weights once wants one that owns its data.
@@ -83,7 +82,7 @@ class Worker:
 def serve(name: str, threads: int, ask: Callable[[], str], say: Callable[[str], None]) -> None:
     """Answers until there is nothing more to read."""
     try:
-        peer = module(f"_cpu_peers.{name}").PEER()
+        peer = import_module(f".{name}", __package__).PEER()
         say(json.dumps({"version": peer.start(threads)}))
     except (ImportError, OSError) as error:  # not installed, or a library of it does not load
         say(json.dumps({"absent": told(error)}))

@@ -6,10 +6,9 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
-
-from _peers.base import module
 
 from .base import Named, Operands, Peer, Way
 from .cases import Case, Conv
@@ -17,7 +16,7 @@ from .cases import Case, Conv
 
 class Ncnn(Peer):
     def start(self, threads: int) -> str:
-        self.np, self.ncnn = module("numpy"), module("ncnn")
+        self.np, self.ncnn = import_module("numpy"), import_module("ncnn")
         self.threads = threads
         return str(self.ncnn.__version__)
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-
-from _peers.base import module
+from importlib import import_module
 
 from .base import Named, Operands, Peer, Way
 from .cases import EXPRESSIONS, SCALAR, Case, Map
@@ -14,7 +13,7 @@ class Numexpr(Peer):
     """`evaluate` looks the expression up in a cache, `re_evaluate` takes the last one."""
 
     def start(self, threads: int) -> str:
-        self.np, self.numexpr = module("numpy"), module("numexpr")
+        self.np, self.numexpr = import_module("numpy"), import_module("numexpr")
         self.numexpr.set_num_threads(threads)
         return str(self.numexpr.__version__)
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-
-from _peers.base import module
+from importlib import import_module
 
 from .base import Named, Operands, Peer, Way
 from .cases import SCALAR, Case, Conv, Gemm
@@ -20,7 +19,7 @@ STATEMENTS = {
 
 class Numpy(Peer):
     def start(self, threads: int) -> str:
-        self.np = module("numpy")
+        self.np = import_module("numpy")
         return str(self.np.__version__)
 
     def ways(self, case: Case, operands: Operands) -> Iterable[Named]:

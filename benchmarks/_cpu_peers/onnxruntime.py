@@ -5,9 +5,8 @@ and output bound before. A product has one more way, with both matrices as input
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from importlib import import_module
 from typing import Any
-
-from _peers.base import module
 
 from .base import Named, Operands, Peer, Way
 from .cases import Case, Conv, Gemm
@@ -17,8 +16,8 @@ OPSET, IR = 17, 8  # old enough for every release of this decade
 
 class OnnxRuntime(Peer):
     def start(self, threads: int) -> str:
-        self.np, self.onnx = module("numpy"), module("onnx")
-        self.ort = module("onnxruntime")
+        self.np, self.onnx = import_module("numpy"), import_module("onnx")
+        self.ort = import_module("onnxruntime")
         self.options = self.ort.SessionOptions()
         self.options.intra_op_num_threads = threads
         self.options.inter_op_num_threads = 1

@@ -5,9 +5,8 @@ bfloat16), latency mode, input and output in the request's own tensors.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from importlib import import_module
 from typing import Any
-
-from _peers.base import module
 
 from .base import Named, Operands, Peer, Way
 from .cases import SCALAR, Case, Conv, Gemm, Map
@@ -15,8 +14,8 @@ from .cases import SCALAR, Case, Conv, Gemm, Map
 
 class OpenVino(Peer):
     def start(self, threads: int) -> str:
-        self.np, self.ov = module("numpy"), module("openvino")
-        self.ops = module("openvino.opset13")
+        self.np, self.ov = import_module("numpy"), import_module("openvino")
+        self.ops = import_module("openvino.opset13")
         self.core = self.ov.Core()
         self.config = {
             "INFERENCE_PRECISION_HINT": "f32", "PERFORMANCE_HINT": "LATENCY", "NUM_STREAMS": "1",

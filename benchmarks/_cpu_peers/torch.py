@@ -5,9 +5,8 @@ frozen compiled model has them (`packed`) and with images in oneDNN's own layout
 from __future__ import annotations
 
 from collections.abc import Iterable
+from importlib import import_module
 from typing import Any
-
-from _peers.base import module
 
 from .base import Named, Operands, Peer, Way
 from .cases import SCALAR, Case, Conv, Gemm, Map
@@ -22,7 +21,7 @@ STATEMENTS = {
 
 class Torch(Peer):
     def start(self, threads: int) -> str:
-        self.torch = module("torch")
+        self.torch = import_module("torch")
         self.torch.set_num_threads(threads)
         self.torch.set_num_interop_threads(1)
         # For the whole life of this process: no gradients are recorded.
@@ -95,7 +94,7 @@ class Torch(Peer):
                 of.c, of.oc, of.k, of.stride, of.padding, groups=of.groups, bias=False
             )
             layer.weight = torch.nn.Parameter(w, requires_grad=False)
-            layer = module("torch.utils.mkldnn").to_mkldnn(layer.eval())
+            layer = import_module("torch.utils.mkldnn").to_mkldnn(layer.eval())
             return self._kept("layer(x)", {"layer": layer, "x": x.to_mkldnn()})
 
         return [

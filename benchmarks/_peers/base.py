@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -68,8 +67,3 @@ class Peer:
     def load(self, image: bytes, entry: str) -> Call:
         """Loads PTX and lets go of it, each call."""
         raise NotImplementedError
-
-
-def module(name: str) -> Any:
-    """An installed module that this project does not require; ImportError."""
-    return importlib.import_module(name)

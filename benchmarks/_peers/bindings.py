@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Any
 
-from _peers.base import Call, Peer, module
+from _peers.base import Call, Peer
 
 _C = {"f32": ctypes.c_float, "u32": ctypes.c_uint32}
 
 
 class Bindings(Peer):
     def start(self) -> str:
-        self.cu = module("cuda.bindings.driver")
-        return str(module("cuda.bindings").__version__)
+        self.cu = import_module("cuda.bindings.driver")
+        return str(import_module("cuda.bindings").__version__)
 
     def _of(self, answer: Any) -> Any:
         code, *rest = answer

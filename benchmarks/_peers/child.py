@@ -11,12 +11,13 @@ import sys
 import time
 from collections.abc import Callable
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 from _peers import images
-from _peers.base import Call, Peer, module
+from _peers.base import Call, Peer
 
 GRAPHS = (1, 10, 100, 1000)
 SIZES = (*(4096 << 3 * i for i in range(6)), 1 << 30)  # 4 KiB to 128 MiB, 1 GiB
@@ -161,7 +162,7 @@ def _copies_of(peer: Peer, found: Figures, nbytes: int, to: Any, of: Any, quick:
 def main(argv: list[str]) -> int:
     name, born, jit, tag, *rest = argv
     try:
-        peer = module(f"_peers.{name}").PEER()
+        peer = import_module(f".{name}", __package__).PEER()
         image = Path(jit).read_bytes() + b"\0"
         told = measure(peer, int(born), image, tag, "--quick" in rest)
     except ImportError as error:

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Any
 
-from _peers.base import Call, Peer, module
+from _peers.base import Call, Peer
 
 
 class Core(Peer):
     def start(self) -> str:
-        package = module("cuda.core")
+        package = import_module("cuda.core")
         try:
-            self.core = module("cuda.core.experimental")
+            self.core = import_module("cuda.core.experimental")
         except ImportError:
             self.core = package
-        self.numpy = module("numpy")
+        self.numpy = import_module("numpy")
         return str(package.__version__)
 
     def init(self) -> None:

@@ -5,15 +5,16 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Any
 
-from _peers.base import Call, Peer, module
+from _peers.base import Call, Peer
 
 
 class Cupy(Peer):
     def start(self) -> str:
-        self.cp = module("cupy")
-        self.numpy = module("numpy")
+        self.cp = import_module("cupy")
+        self.numpy = import_module("numpy")
         return str(self.cp.__version__)
 
     def init(self) -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Any
 
-from _peers.base import Call, Peer, module
+from _peers.base import Call, Peer
 
 
 def _kernels() -> dict[int, Any]:
@@ -23,11 +24,11 @@ def _kernels() -> dict[int, Any]:
 
 class Numba(Peer):
     def start(self) -> str:
-        self.cuda = module("numba.cuda")
-        self.numpy = module("numpy")
+        self.cuda = import_module("numba.cuda")
+        self.numpy = import_module("numpy")
         if not self.cuda.is_available():
             raise ImportError("numba.cuda finds no device")
-        return str(getattr(self.cuda, "__version__", module("numba").__version__))
+        return str(getattr(self.cuda, "__version__", import_module("numba").__version__))
 
     def init(self) -> None:
         self.cuda.select_device(0)

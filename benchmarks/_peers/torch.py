@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Any
 
-from _peers.base import Call, Peer, module
+from _peers.base import Call, Peer
 
 
 class Torch(Peer):
     def start(self) -> str:
-        self.torch = module("torch")
+        self.torch = import_module("torch")
         if not self.torch.cuda.is_available():
             raise ImportError("torch has no CUDA here")
         return str(self.torch.__version__)

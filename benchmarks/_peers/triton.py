@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Any
 
-from _peers.base import Call, Peer, module
+from _peers.base import Call, Peer
 
 
 def args4(a: Any, b: Any, c: Any, d: Any) -> None:
@@ -14,8 +15,8 @@ def args4(a: Any, b: Any, c: Any, d: Any) -> None:
 
 class Triton(Peer):
     def start(self) -> str:
-        self.triton = module("triton")
-        self.torch = module("torch")
+        self.triton = import_module("triton")
+        self.torch = import_module("torch")
         if not self.torch.cuda.is_available():
             raise ImportError("torch has no CUDA here")
         return str(self.triton.__version__)

@@ -8,9 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from _bench import beside, catalog, engine, roofs, rowtable, runner, stats, verify
-from _bench.beside import Share
 from _bench.bound import Bound
-from _bench.results import load
+from _bench.results import Share, load
 from _bench.stoprule import StopRule
 
 import sparkle_drv as sp

@@ -227,7 +227,7 @@ def test_env(bench, capsys, monkeypatch):
 
 
 def test_env_outside_of_a_checkout(monkeypatch, tmp_path):
-    monkeypatch.setattr(env, "__file__", str(tmp_path / "a" / "b" / "env.py"))
+    monkeypatch.setattr(env, "_ROOT", tmp_path)
     assert env.commit() is None
 
 

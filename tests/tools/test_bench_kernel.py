@@ -278,8 +278,9 @@ def test_a_kernel_that_never_ends(tmp_path, home, library, groups, is_rival):
     made, out = tmp_path / "k.so", tmp_path / "o.json"
     subprocess.run(["cc", "-shared", "-fPIC", "-o", made, tmp_path / "k.c"], check=True)
     lines = (
-        f"import sys; sys.path.insert(0, {str(TOOLS)!r}); from _bench import engine",
-        "engine.LEAST_LAUNCH_S = 0.5; import bench; sys.exit(bench.main(sys.argv[1:]))",
+        f"import sys; sys.path.insert(0, {str(TOOLS)!r})",
+        "import _bench.engine as engine; engine.LEAST_LAUNCH_S = 0.5",
+        "import bench; sys.exit(bench.main(sys.argv[1:]))",
     )
     images = [f"{library}:nothing", "--vs", f"{made}:endless"] if is_rival else [f"{made}:endless"]
     words = ("kernel", *images, "--arg", "out:f32[4]", "--groups", str(groups))

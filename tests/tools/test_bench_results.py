@@ -13,10 +13,9 @@ import sys
 
 import pytest
 from _bench import results, rowtable, table, writers
-from _bench.beside import Share
 from _bench.problems import UsageError
 from _bench.progress import Progress
-from _bench.results import Measured, Report, Row, Subject
+from _bench.results import Measured, Report, Row, Share, Subject
 
 from sparkle_drv import kept
 

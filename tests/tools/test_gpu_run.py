@@ -23,9 +23,9 @@ sys.path[:0] = [str(ROOT / "benchmarks"), str(ROOT / "tools")]
 
 import _gpu_site  # noqa: E402
 import _kept  # noqa: E402
-import _packed  # noqa: E402
 import gpu_kit  # noqa: E402
 import gpu_run  # noqa: E402
+from _packed import pack, unpack  # noqa: E402
 
 RUN = ROOT / "benchmarks" / "gpu_run.sh"
 STEP = """
@@ -261,7 +261,7 @@ def test_a_damaged_kit_is_told(tmp_path, file, happens):
     made = wheel(tmp_path / "made.whl", a="0123456789" * 100)
     (tmp_path / "wheels" / python).mkdir(parents=True)
     shutil.copy(made, tmp_path / "wheels" / python / "cffi-1.whl")
-    _packed.pack({python: made}, tmp_path / "numpy.tar.xz")
+    pack({python: made}, tmp_path / "numpy.tar.xz")
     _gpu_site._unpack(tmp_path, ["cffi", "numpy"], tmp_path / "well")
     happens(tmp_path / file.format(python=python))
     with pytest.raises(_gpu_site.Unfit, match="the kit is damaged: "):
@@ -384,16 +384,16 @@ def test_wheels_of_several_pythons_in_one_archive(tmp_path):
         "3.10": wheel(tmp_path / "a.whl", a=same, b=same, own="ten"),
         "3.14": wheel(tmp_path / "b.whl", a=same, own="fourteen", empty=""),
     }
-    _packed.pack(wheels, tmp_path / "packed.tar.xz")
+    pack(wheels, tmp_path / "packed.tar.xz")
     with tarfile.open(tmp_path / "packed.tar.xz") as packed:
         assert len(packed.getnames()) == 1 + 4, "every content once"
     for python, path in wheels.items():
-        _packed.unpack(tmp_path / "packed.tar.xz", python, tmp_path / python)
+        unpack(tmp_path / "packed.tar.xz", python, tmp_path / python)
         with zipfile.ZipFile(path) as zipped:
             names = [name for name in zipped.namelist() if not name.endswith("/")]
             assert all((tmp_path / python / n).read_bytes() == zipped.read(n) for n in names)
     with pytest.raises(KeyError):
-        _packed.unpack(tmp_path / "packed.tar.xz", "3.9", tmp_path)
+        unpack(tmp_path / "packed.tar.xz", "3.9", tmp_path)
 
 
 def test_the_kit_has_wheels_for_every_python(tmp_path, monkeypatch):
@@ -414,7 +414,7 @@ def test_the_kit_has_wheels_for_every_python(tmp_path, monkeypatch):
     for python in asked:
         there = {path.name for path in (tmp_path / "wheels" / python).iterdir()}
         assert there == {f"cffi-1-{python}.whl", f"pycparser-1-{python}.whl"}
-        _packed.unpack(tmp_path / "numpy.tar.xz", python, tmp_path / python)
+        unpack(tmp_path / "numpy.tar.xz", python, tmp_path / python)
         assert (tmp_path / python / "numpy" / "a").read_text() == python
 
 
@@ -518,7 +518,7 @@ def test_run_over_the_fake(tmp_path):
     (kit / "wheels").mkdir()
     (kit / "commit").write_text("abc\n")
     (kit / "site" / "sparkle_drv").symlink_to(ROOT / "sparkle_drv")
-    source = ROOT / "benchmarks" / "_peers" / "baseline.c"
+    source = ROOT / "benchmarks/_peers/baseline.c"
     compiler = shutil.which("gcc") or "cc"
     subprocess.run([compiler, "-o", str(kit / "baseline"), str(source), "-ldl"], check=True)
     env = {**os.environ, "OUT": str(tmp_path / "out"), "GPU_KIT": str(kit)}

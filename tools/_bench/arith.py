@@ -4,8 +4,8 @@ never `eval`.
     N/256   2*m*n*k   max(1, N - 1)   4M   0x100   span(m, rs, n, cs)
 
 K, M and G behind a number are 2**10, 2**20 and 2**30. Between integers `/` rounds up, as in the
-extents of shaders/manifest.json (what a number of groups needs), `//` rounds down. Called by axes,
-workloads, userkernel.
+extents of shaders/manifest.json (what a number of groups needs), `//` rounds down.
+Called by axes.py, workloads.py, userkernel.py.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ hold.
     -a n=1M,4M      -a m=256..1024*2      -a k=1..9+4      -a layout=NCHW,NHWC
 
 `a..b` doubles (as `*2`) unless `*factor` or `+step` says otherwise; both ends are included when
-they are met. Pure; called by workloads (manifest kernels) and userkernel (-D).
+they are met. Pure; called by workloads.py (manifest kernels) and userkernel.py (-D).
 """
 
 from __future__ import annotations

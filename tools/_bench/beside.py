@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -22,6 +22,7 @@ import numpy as np
 from . import catalog, fills, roofs, stats, timing
 from .axes import Point
 from .bound import Bound
+from .results import Share
 from .roofs import Roof
 from .stoprule import StopRule
 from .timing import Sampler
@@ -55,40 +56,6 @@ class Gauge:
         if batch <= 1:
             return timing.OneByOne(self.bound, "device")
         return timing.Batched(self.bound, batch)
-
-
-@dataclass(frozen=True)
-class Share:
-    """A row's rate over the roof's, turn by turn. Rates are flops or bytes per ns, which are GFLOPS
-    or GB/s.
-    """
-
-    kind: str
-    kernel: str
-    row: Sequence[float]
-    roof: Sequence[float]
-
-    @property
-    def ratio(self) -> stats.Summary:
-        return stats.summarize([a / b for a, b in zip(self.row, self.roof, strict=True)])
-
-    @property
-    def is_known(self) -> bool:
-        """Are there turns enough for an interval?"""
-        return len(self.row) >= stats.FEWEST_FOR_INTERVAL
-
-    def as_json(self) -> dict[str, Any]:
-        """What a results file has beside the row's roof_percent."""
-        ratio = self.ratio
-        return {
-            "kernel": self.kernel,
-            "unit": "GFLOPS" if self.kind == "flops" else "GB/s",
-            "row": float(np.median(self.row)),
-            "roof": float(np.median(self.roof)),
-            "ci_low_percent": 100 * ratio.low if self.is_known else None,
-            "ci_high_percent": 100 * ratio.high if self.is_known else None,
-            "turns": [[a, b] for a, b in zip(self.row, self.roof, strict=True)],
-        }
 
 
 @dataclass

@@ -10,11 +10,11 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from . import beside, emulated, pipelined, quiet, stats, timing, verify
-from .beside import Gauges, Share
+from .beside import Gauges
 from .bound import Bound
 from .jobs import Job
 from .overhead import Overhead
-from .results import Measured, Row, Subject
+from .results import Measured, Row, Share, Subject
 from .stoprule import StopRule
 
 if TYPE_CHECKING:

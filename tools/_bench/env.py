@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+_ROOT = Path(__file__).resolve().parents[2]  # the checkout, where this file is in one
 _CPU = Path("/sys/devices/system/cpu")
 # What steers other numeric libraries (numpy's own among them): part of the conditions.
 _PEER_PREFIXES = ("OPENBLAS_", "MKL_", "OMP_", "NVPL_", "GOTO_")
@@ -62,18 +63,17 @@ def caches() -> list[str]:
 
 def commit() -> str | None:
     """The checkout's commit, with "+" when tracked files differ from it; None outside of one."""
-    here = Path(__file__).resolve().parents[2]
-    if not (here / ".git").exists():
+    if not (_ROOT / ".git").exists():
         return None
     try:
         head = subprocess.run(
-            ["git", "-C", str(here), "rev-parse", "--short=12", "HEAD"],
+            ["git", "-C", str(_ROOT), "rev-parse", "--short=12", "HEAD"],
             capture_output=True,
             text=True,
             timeout=10,
         )
         changed = subprocess.run(
-            ["git", "-C", str(here), "status", "--porcelain", "-uno"],
+            ["git", "-C", str(_ROOT), "status", "--porcelain", "-uno"],
             capture_output=True,
             text=True,
             timeout=10,

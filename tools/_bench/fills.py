@@ -4,7 +4,7 @@ look right.
 A fill is a function (rng, shape, dtype, phase) -> array. `phase` is 0 for the check before timing
 and 1 for the one after it: a fill may put what matters elsewhere. Magnitudes stay within [0.5,
 1.5) so that accumulating kernels (y = a*x + y, launched a million times) reach neither infinity
-nor denormals. Called by workloads and userkernel.
+nor denormals. Called by workloads.py and userkernel.py.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""The two complaints that end a command early, and the exit codes of the tool (bench.py's --help
-states them).
+"""The exceptions that end a command early, and the exit codes that they become.
+
+Every tool takes them from here; each states in its --help what its codes mean.
 """
 
 OK, FAILED, USAGE, NO_DEVICE, REGRESSION = 0, 1, 2, 3, 3

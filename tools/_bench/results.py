@@ -12,15 +12,14 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
 
 from . import stats
 from .axes import Value
 from .overhead import Overhead
 from .problems import UsageError
-
-if TYPE_CHECKING:
-    from .beside import Share
 
 SCHEMA = 1
 MODES = ("hot", "cold", "latency", "pipeline")
@@ -68,6 +67,40 @@ class Submission:
 
     ioctls: float
     ib_dwords: float
+
+
+@dataclass(frozen=True)
+class Share:
+    """A row's rate over the roof's, turn by turn. Rates are flops or bytes per ns, which are GFLOPS
+    or GB/s.
+    """
+
+    kind: str
+    kernel: str
+    row: Sequence[float]
+    roof: Sequence[float]
+
+    @property
+    def ratio(self) -> stats.Summary:
+        return stats.summarize([a / b for a, b in zip(self.row, self.roof, strict=True)])
+
+    @property
+    def is_known(self) -> bool:
+        """Are there turns enough for an interval?"""
+        return len(self.row) >= stats.FEWEST_FOR_INTERVAL
+
+    def as_json(self) -> dict[str, Any]:
+        """What a results file has beside the row's roof_percent."""
+        ratio = self.ratio
+        return {
+            "kernel": self.kernel,
+            "unit": "GFLOPS" if self.kind == "flops" else "GB/s",
+            "row": float(np.median(self.row)),
+            "roof": float(np.median(self.roof)),
+            "ci_low_percent": 100 * ratio.low if self.is_known else None,
+            "ci_high_percent": 100 * ratio.high if self.is_known else None,
+            "turns": [[a, b] for a, b in zip(self.row, self.roof, strict=True)],
+        }
 
 
 @dataclass

@@ -57,7 +57,7 @@ class Session:
     outputs: Outputs
     report: Report = field(default_factory=lambda: Report(env.describe()))
     threshold: float = compare.THRESHOLD  # of a job against its rivals
-    sweep: bool = False  # the table of the kernel command: rowtable.show
+    sweep: bool = False  # the table of the kernel command
 
     def __post_init__(self) -> None:
         self.outputs.check()

@@ -1,8 +1,7 @@
 """Statistics of samples: median, its interval from order statistics, the difference of two sets.
 numpy only.
 
-No distribution is assumed: times have long tails. Pure; called by stoprule, timing, results,
-compare, launch.
+No distribution is assumed: times have long tails. Pure. Called wherever samples become a figure.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Six ways: by queue from the host (write) and to it (read), within the device (co
 the processor through mapped memory (map_write, map_read; mapping counts). The bytes come from
 memory, not from a cache: transfers go through more than twice the last-level one in turn. Every row
 is checked before and after with fresh random bytes, compared one by one, over a target that held
-their complement; what lies around the target must stay. Called by cli_transfer.
+their complement; what lies around the target must stay. Called by cli_transfer.py.
 """
 
 from __future__ import annotations
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
 WAYS = ("write", "read", "copy", "fill", "map_write", "map_read")
 MEMORIES = ("device", "host")
-LARGEST = 64 << 20
 AXES = (
     Axis("way", WAYS, words=WAYS),
     Axis("memory", MEMORIES, words=MEMORIES),

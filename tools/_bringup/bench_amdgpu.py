@@ -17,25 +17,12 @@ from . import dump
 from .causes import Cause
 from .causes_job import ANY, JOBS, WORK
 from .causes_node import INFO_RUNGS, MEMORY, NODE
-from .hw import Buffer, Gpu, Job
+from .hw import Buffer, Gpu, Job, state_words
 from .rung import Rung, Skip, Unmet, Wrong
 
 CAUSES = (*NODE, *INFO_RUNGS, *MEMORY, *JOBS, *WORK, *ANY)
 JOB_S = 5.0  # for a job that has microseconds of work
 RINGS = ("compute", "gfx", "dma")
-STATES = {
-    raw.lib.AMDGPU_CTX_QUERY2_FLAGS_RESET: "RESET",
-    raw.lib.AMDGPU_CTX_QUERY2_FLAGS_VRAMLOST: "VRAMLOST",
-    raw.lib.AMDGPU_CTX_QUERY2_FLAGS_GUILTY: "GUILTY",
-    raw.lib.AMDGPU_CTX_QUERY2_FLAGS_RAS_CE: "RAS_CE",
-    raw.lib.AMDGPU_CTX_QUERY2_FLAGS_RAS_UE: "RAS_UE",
-    raw.lib.AMDGPU_CTX_QUERY2_FLAGS_RESET_IN_PROGRESS: "RESET_IN_PROGRESS",
-}
-
-
-def state_words(flags: int) -> str:
-    """QUERY_STATE2's flags by name."""
-    return "|".join(name for bit, name in STATES.items() if flags & bit) or "0"
 
 
 class Bench:
@@ -114,11 +101,6 @@ class Bench:
         if not mask:
             raise Skip(f"no {ip} ring: HW_IP_INFO's available_rings is 0")
         return mask.bit_count()
-
-    @property
-    def kms(self) -> int:
-        """The minor version of KMS 3."""
-        return int(self.facts.get("kms_minor", 0))
 
     # Work
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 
+from _bench.problems import FAILED, OK
+
 from . import about, common, report
 
 
@@ -19,4 +21,4 @@ def run(args: argparse.Namespace) -> int:
     if args.json != "-":
         print("\n".join(about.lines({args.device: told, "machine": document["machine"]})))
     saved = not args.json or common.write_json(args.json, document)
-    return common.OK if saved else common.FAILED
+    return OK if saved else FAILED

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import _output
+from _bench.problems import FAILED, OK, UsageError
 
 from . import bundle, child, common, families, recording, report
 from .rung import FAIL, Result, Rung
@@ -55,12 +56,12 @@ def chosen(family: families.Family, args: argparse.Namespace) -> list[Rung]:
 
     def known(name: str) -> str:
         if name not in names:
-            raise common.UsageError(f"{family.name} has no rung {name!r}; --list names them")
+            raise UsageError(f"{family.name} has no rung {name!r}; --list names them")
         return name
 
     if args.only is not None:
         if args.first or args.last:
-            raise common.UsageError("--only goes without --from and --to")
+            raise UsageError("--only goes without --from and --to")
         wanted = [known(name.strip()) for name in args.only.split(",")]
         return [rung for rung in rungs if rung.name in wanted]
     start = names.index(known(args.first)) if args.first else 0
@@ -74,21 +75,21 @@ def run(args: argparse.Namespace) -> int:
         return _replay(args.replay, args.device)
     family = families.of(args.device)
     if args.record_memory and args.record is None:
-        raise common.UsageError("--record-memory wants --record FILE")
+        raise UsageError("--record-memory wants --record FILE")
     if args.record and family.name == "api":
-        raise common.UsageError(f"--record: {args.device} is driven by no ioctls of ours")
+        raise UsageError(f"--record: {args.device} is driven by no ioctls of ours")
     rungs = chosen(family, args)
     if any(rung.hangs for rung in rungs) and not args.allow_hang and not args.list:
-        raise common.UsageError("rungs that hang the GPU on purpose want --allow-hang")
+        raise UsageError("rungs that hang the GPU on purpose want --allow-hang")
     if not rungs:
-        raise common.UsageError(f"no rung from {args.first} to {args.last}")
+        raise UsageError(f"no rung from {args.first} to {args.last}")
     out = sys.stderr if args.json == "-" else sys.stdout
     if args.list:
         _list(rungs, out)
-        return common.OK
+        return OK
     written = (args.json, args.bundle, args.record)
     if _output.overlap(*written):
-        raise common.UsageError("--json, --bundle and --record must be different files")
+        raise UsageError("--json, --bundle and --record must be different files")
     for name in written:
         common.check_writable(name)
     print(f"{args.device}: {len(rungs)} rungs", file=out, flush=True)
@@ -113,7 +114,7 @@ def run(args: argparse.Namespace) -> int:
             print(f"{args.bundle}: one file to send", file=out)
         saved &= packed
     failed = not saved or trouble or "interrupted" in facts
-    return common.FAILED if failed else _code(results)
+    return FAILED if failed else _code(results)
 
 
 def _record(args: argparse.Namespace, child: int) -> Any:
@@ -125,14 +126,14 @@ def _replay(path: str, uri: str) -> int:
     try:
         outcome = recording.replay(path, uri)
     except recording.NotReplayed as error:
-        raise common.UsageError(str(error)) from None
+        raise UsageError(str(error)) from None
     for line in recording.report(outcome):
         print(line)
-    return common.FAILED if outcome.difference else common.OK
+    return FAILED if outcome.difference else OK
 
 
 def _code(results: Sequence[Result]) -> int:
-    return common.FAILED if any(one.status == FAIL for one in results) else common.OK
+    return FAILED if any(one.status == FAIL for one in results) else OK
 
 
 def _list(rungs: Sequence[Rung], out: object) -> None:

@@ -6,6 +6,8 @@ import argparse
 import time
 from typing import Any
 
+from _bench.problems import FAILED, OK, UsageError
+
 from . import common, families, patterns, report
 from .hw import Gpu
 from .rung import Wrong
@@ -27,13 +29,13 @@ def add(sub: common.Subcommands) -> None:
 def run(args: argparse.Namespace) -> int:
     family = families.of(args.device)
     if family.name == "api":
-        raise common.UsageError(f"{args.device}: `ladder --only memory,mapped` tests its memory")
+        raise UsageError(f"{args.device}: `ladder --only memory,mapped` tests its memory")
     heaps = [name.strip() for name in args.heap.split(",")]
     for name in heaps:
         if name not in HEAPS:
-            raise common.UsageError(f"no heap {name!r}; there are {', '.join(HEAPS)}")
+            raise UsageError(f"no heap {name!r}; there are {', '.join(HEAPS)}")
     if args.passes < 1 or args.seed < 0:
-        raise common.UsageError("--passes is 1 or more, --seed 0 or more")
+        raise UsageError("--passes is 1 or more, --seed 0 or more")
     bench = family.bench(args.device)
     tested: list[dict[str, Any]] = []
     try:
@@ -52,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
         "patterns": list(patterns.PATTERNS), "machine": report.machine(),
     })  # fmt: skip
     failed = not saved or any(one["errors"] for one in tested)
-    return common.FAILED if failed else common.OK
+    return FAILED if failed else OK
 
 
 def heap(bench: Any, name: str, args: argparse.Namespace) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What the subcommands share: exit codes and options."""
+"""What the subcommands share: options, and what the exit codes mean."""
 
 from __future__ import annotations
 
@@ -13,16 +13,11 @@ from typing import Any
 import _output
 
 PROG = "bringup.py"
-OK, FAILED, USAGE, NO_DEVICE = 0, 1, 2, 3
 EXIT_CODES = (
     "exit codes: 0 no rung failed, 1 a rung failed (also when there is no such device to open: the "
     "first rung says why), 2 usage, 3 the name is no device's"
 )
 Subcommands = Any  # argparse names no public type for what add_subparsers returns
-
-
-class UsageError(Exception):
-    """What the caller typed cannot be used: one line on stderr, exit 2."""
 
 
 def command(sub: Subcommands, name: str, function: Any, text: str) -> argparse.ArgumentParser:

@@ -13,7 +13,7 @@ from typing import Any
 from sparkle_drv import lowlevel
 from sparkle_drv.lowlevel import raw
 
-from .hw import Gpu
+from .hw import Gpu, state_words
 
 SYSFS = (
     "vendor", "device", "revision", "subsystem_device", "current_link_speed", "current_link_width",
@@ -76,8 +76,6 @@ def fences(gpu: Gpu) -> str:
 
 def states(gpus: list[Gpu], facts: dict[str, Any]) -> str:
     """QUERY_STATE2 of each context."""
-    from .bench_amdgpu import state_words
-
     flags = 0
     lines = []
     for gpu in gpus:

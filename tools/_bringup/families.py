@@ -11,6 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from _bench.problems import NoSuchDevice
+
 from . import (
     bench_amdgpu,
     bench_api,
@@ -52,10 +54,6 @@ class Family:
     rungs: tuple[Rung, ...]
     bench: Callable[[str], Any]
     text: str
-
-
-class NoSuchDevice(Exception):
-    """A URI of no family."""
 
 
 def _emulated(uri: str) -> bench_amdgpu.Bench:

@@ -12,8 +12,8 @@ from typing import Any
 from sparkle_drv.lowlevel import raw
 
 from . import kernels
-from .bench_amdgpu import Bench, state_words
-from .hw import Gpu, Job
+from .bench_amdgpu import Bench
+from .hw import Gpu, Job, state_words
 from .rung import Rung, Wrong
 from .rungs_packets import expect, store
 

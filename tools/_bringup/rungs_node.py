@@ -11,7 +11,8 @@ from typing import Any
 from sparkle_drv.lowlevel import raw
 from sparkle_drv.lowlevel import raw_gpu as gpus
 
-from .bench_amdgpu import RINGS, Bench, state_words
+from .bench_amdgpu import RINGS, Bench
+from .hw import state_words
 from .rung import Rung, Skip, Wrong
 
 KMS_LEAST = 32  # timeline syncobjs

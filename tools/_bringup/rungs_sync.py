@@ -14,7 +14,7 @@ from .bench_amdgpu import Bench
 from .hw import IP, Gpu, Job, ffi, lib, pointer
 from .rung import Rung, Wrong
 from .rungs_node import refused
-from .rungs_packets import await_word, expect, store
+from .rungs_packets import await_word, copy, expect, store
 
 FOR_SUBMIT = lib.DRM_SYNCOBJ_WAIT_FLAGS_WAIT_FOR_SUBMIT
 
@@ -209,8 +209,6 @@ def order(b: Bench) -> str:
 
 
 def copy_word(b: Bench, buffer: Any, src: int, dst: int) -> list[int]:
-    from .rungs_packets import copy
-
     return copy(b, 1, buffer.va + 4 * src, buffer.va + 4 * dst)
 
 

@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import _output
+from _bench.problems import FAILED, OK, UsageError
 
 from sparkle_drv import lowlevel
 from sparkle_drv.lowlevel import Ib, Step
 
 from . import common
-from .common import FAILED, OK, InputError, UsageError
+from .common import InputError
 
 
 def add_decode(sub: common.Subcommands) -> None:

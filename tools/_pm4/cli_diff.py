@@ -5,11 +5,12 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from _bench.problems import FAILED, OK, UsageError
+
 from sparkle_drv import lowlevel
 from sparkle_drv.lowlevel import Change, Difference, Step
 
 from . import common
-from .common import FAILED, OK, UsageError
 
 
 def add(sub: common.Subcommands) -> None:

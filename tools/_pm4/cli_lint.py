@@ -5,11 +5,13 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from _bench.problems import FAILED, OK, UsageError
+
 from sparkle_drv import lowlevel
 from sparkle_drv.lowlevel import Kernel
 
 from . import common
-from .common import FAILED, OK, InputError, UsageError
+from .common import InputError
 
 DESCRIPTOR_BYTES = 64
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 
+from _bench.problems import FAILED, OK
+
 from sparkle_drv import lowlevel
 from sparkle_drv.lowlevel import NoSuchRegister, TextError, regs
 
 from . import common
-from .common import FAILED, OK, InputError
+from .common import InputError
 
 LEVELS = {9: "gfx9", 10: "gfx10.3", 11: "gfx11", 12: "gfx12"}
 

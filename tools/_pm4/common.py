@@ -1,4 +1,4 @@
-"""What the subcommands share: exit codes, input files and their options."""
+"""What the subcommands share: input files and their options."""
 
 from __future__ import annotations
 
@@ -9,19 +9,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from _bench.problems import UsageError
+
 from sparkle_drv import lowlevel
 from sparkle_drv.lowlevel import Ib, TextError
 
-OK, FAILED, USAGE = 0, 1, 2
 EXIT_CODES = "exit codes: 0 well, 1 wrong input, findings or differences, 2 usage"
 MOST = 1 << 24  # bytes of a device such as /dev/stdin
 INPUT = "FILE, FILE@ADDRESS for bytes that lie there, or - for stdin"
 Command = Callable[[argparse.Namespace], int]
 Subcommands = Any  # argparse names no public type for what add_subparsers returns
-
-
-class UsageError(Exception):
-    """What the caller typed cannot be used: one line on stderr, exit 2."""
 
 
 class InputError(Exception):

@@ -1,4 +1,4 @@
-"""What the commands share: exit codes, sizes as people read them, devices by name."""
+"""What the commands share: what exit codes mean, sizes as people read them, devices by name."""
 
 from __future__ import annotations
 
@@ -7,21 +7,12 @@ import importlib
 import re
 from typing import Any
 
-OK, FAILED, USAGE, NO_DEVICE = 0, 1, 2, 3
 EXIT_CODES = (
     "exit codes: 0 well, 1 a device does not work, or a file is not as it should be, 2 usage, "
     "3 no usable device"
 )
 _TEST_SCHEMES = ("emu:", "sim:")  # registered by sparkle_drv.testing, which nothing else imports
 Subcommands = Any
-
-
-class NoSuchDevice(Exception):
-    """A device that is named is not there."""
-
-
-class Usage(Exception):
-    """What was typed makes no sense with what there is."""
 
 
 def shape(text: str) -> tuple[int, ...]:

@@ -9,7 +9,9 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from .common import OK, NoSuchDevice, Subcommands, devices, of, shape
+from _bench.problems import OK, NoSuchDevice
+
+from .common import Subcommands, devices, of, shape
 
 DTYPES = {"f32": "float32", "f64": "float64", "i32": "int32"}
 RUNS, MOST_RUNS = 3, 32

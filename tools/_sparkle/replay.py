@@ -10,7 +10,9 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from .common import FAILED, OK, Subcommands, Usage, seconds
+from _bench.problems import FAILED, OK, UsageError
+
+from .common import Subcommands, seconds
 
 MOST = 10
 """Decisions that are printed one by one."""
@@ -60,7 +62,7 @@ def replay(args: argparse.Namespace) -> int:
     try:
         found = sp.replay(args.file, without=args.without, rate=dict(args.rate))
     except sp.DeviceNotFound as error:
-        raise Usage(f"--without, --rate: {error}") from error
+        raise UsageError(f"--without, --rate: {error}") from error
     asked = bool(args.without or args.rate)
     if args.json:
         print(json.dumps([dataclasses.asdict(one) for one in found], indent=1))

@@ -9,7 +9,9 @@ from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
 
-from .common import FAILED, OK, Subcommands, printable, seconds
+from _bench.problems import FAILED, OK
+
+from .common import Subcommands, printable, seconds
 
 TRANSFERS = ("h2d", "d2h")
 MOST = 20
