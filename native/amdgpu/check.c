@@ -68,7 +68,7 @@ int sp_amdgpu_check(const struct sp_amdgpu *dev, const void *records, size_t nby
         } else if (head->kind == SP_CMD_WAIT) {
             const struct sp_cmd_wait *w = (const void *)head;
             const struct sp_amdgpu_queue *other = (const void *)(uintptr_t)w->queue;
-            rc = other && other->dev == dev && w->value <= sp_queue_submitted(&other->common) ? 0 : -EINVAL;
+            rc = other && other->dev == dev && w->value <= sp_queue_newest(&other->common) ? 0 : -EINVAL;
         } else if (head->kind == SP_CMD_TIMESTAMP) {
             rc = check_stamp(dev, (const void *)head);
         }

@@ -10,7 +10,7 @@ static const char GONE[] = "the card was removed, or its driver unbound";
 
 int sp_amdgpu_ioctl(struct sp_amdgpu *dev, uint32_t request, void *arg)
 {
-    if (dev->fork_generation != sp_fork_generation())
+    if (!sp_device_usable(&dev->common))
         return -ECHILD;
     if (dev->fd < 0)
         return -ENODEV;
@@ -26,14 +26,14 @@ int sp_amdgpu_ioctl(struct sp_amdgpu *dev, uint32_t request, void *arg)
 void sp_amdgpu_lose(struct sp_amdgpu *dev, const char *why)
 {
     int was = 0;
-    if (atomic_compare_exchange_strong(&dev->lost, &was, 1))
+    if (atomic_compare_exchange_strong(&dev->common.lost, &was, 1))
         snprintf(dev->why_lost, sizeof dev->why_lost, "%s", why);
 }
 
 int sp_amdgpu_intact(struct sp_amdgpu *dev)
 {
     uint32_t times;
-    int rc = atomic_load(&dev->lost) ? -ENODEV
+    int rc = atomic_load(&dev->common.lost) ? -ENODEV
                                      : sp_amdgpu_info(dev, AMDGPU_INFO_VRAM_LOST_COUNTER, 0, &times, sizeof times);
     if (rc == -ENODEV)
         sp_amdgpu_lose(dev, GONE);
@@ -47,14 +47,14 @@ int sp_amdgpu_intact(struct sp_amdgpu *dev)
 
 int sp_amdgpu_lost(struct sp_amdgpu *dev, char *why, size_t nbytes)
 {
-    int lost = atomic_load(&dev->lost);
+    int lost = atomic_load(&dev->common.lost);
     snprintf(why, nbytes, "%s", lost ? dev->why_lost : "");
     return lost;
 }
 
 int sp_amdgpu_info(struct sp_amdgpu *dev, uint32_t query, uint32_t type, void *out, uint32_t nbytes)
 {
-    if (dev->fork_generation != sp_fork_generation())
+    if (!sp_device_usable(&dev->common))
         return -ECHILD;
     if (dev->fd < 0)
         return -ENODEV;
@@ -122,7 +122,7 @@ int sp_amdgpu_open(const struct sp_kmd_ops *ops, int fd, const struct sp_amdgpu_
     dev->ops = ops;
     dev->fd = fd;
     dev->setup = *setup;
-    dev->fork_generation = sp_fork_generation();
+    dev->common.fork_generation = sp_fork_generation();
     atomic_store(&dev->refs, 1);
     atomic_store(&dev->users, 1);
     pthread_mutex_init(&dev->lock, NULL);
@@ -169,7 +169,7 @@ void sp_amdgpu_unuse(struct sp_amdgpu *dev)
 
 void sp_amdgpu_close(struct sp_amdgpu *dev)
 {
-    if (!dev || dev->fork_generation != sp_fork_generation())
+    if (!dev || !sp_device_usable(&dev->common))
         return;
     pthread_mutex_lock(&dev->lock);
     dev->closing = 1;
@@ -177,16 +177,6 @@ void sp_amdgpu_close(struct sp_amdgpu *dev)
     sp_amdgpu_pool_empty(dev);
     sp_amdgpu_unuse(dev);
     sp_amdgpu_unref(dev);
-}
-
-uint64_t sp_amdgpu_epoch(struct sp_amdgpu *dev)
-{
-    return atomic_load(&dev->epoch);
-}
-
-uint64_t sp_amdgpu_advance(struct sp_amdgpu *dev)
-{
-    return atomic_fetch_add(&dev->epoch, 1) + 1;
 }
 
 void sp_amdgpu_counts(struct sp_amdgpu *dev, struct sp_amdgpu_counts *out)

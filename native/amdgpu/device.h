@@ -51,16 +51,14 @@ struct sp_fault_text {
 };
 
 struct sp_amdgpu {
+    struct sp_device common;
     const struct sp_kmd_ops *ops;
     int fd;
-    uint32_t fork_generation;
     uint32_t always_valid; /* the kernel knows that flag */
     uint32_t vram_lost; /* times that VRAM had been lost when it was opened */
     struct sp_amdgpu_setup setup;
     _Atomic uint32_t refs;  /* of this struct: owner, queues, kernels, memory */
     _Atomic uint32_t users; /* of the descriptor: owner, queues that are not closed, memory */
-    _Atomic uint64_t epoch;
-    _Atomic int lost;
     _Atomic size_t nlisted; /* of `memories`; changed with them */
     _Atomic uint64_t kernel_turn; /* grows when a kernel goes, or its jobs are to become shorter */
     _Atomic uint64_t ioctls, jobs, dma_jobs, submissions, ib_ndw, dispatches, displaced;

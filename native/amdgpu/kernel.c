@@ -66,7 +66,7 @@ int sp_amdgpu_template_of(const struct sp_amdgpu_kernel *k, struct sp_amdgpu_tem
 
 void sp_amdgpu_unload(struct sp_amdgpu_kernel *k)
 {
-    if (!k || k->dev->fork_generation != sp_fork_generation())
+    if (!k || !sp_device_usable(&k->dev->common))
         return;
     struct sp_amdgpu *dev = k->dev;
     k->magic = 0;

@@ -197,9 +197,9 @@ int sp_amdgpu_alloc(struct sp_amdgpu *dev, uint64_t nbytes, uint32_t kind, struc
         return -EINVAL;
     if (nbytes > MOST)
         return -ENOMEM;
-    if (dev->fork_generation != sp_fork_generation())
+    if (!sp_device_usable(&dev->common))
         return -ECHILD;
-    if (atomic_load(&dev->lost))
+    if (atomic_load(&dev->common.lost))
         return -ENODEV;
     nbytes = pages(nbytes ? nbytes : 1);
     if ((kind == SP_AMDGPU_DEVICE || kind == SP_AMDGPU_HOST) && (*out = from_pool(dev, nbytes, kind)))
@@ -318,7 +318,7 @@ static void dispose(struct sp_amdgpu *dev, struct sp_amdgpu_memory *m)
 
 void sp_amdgpu_free(struct sp_amdgpu_memory *m)
 {
-    if (!m || m->dev->fork_generation != sp_fork_generation() || atomic_fetch_sub(&m->refs, 1) != 1)
+    if (!m || !sp_device_usable(&m->dev->common) || atomic_fetch_sub(&m->refs, 1) != 1)
         return;
     struct sp_amdgpu *dev = m->dev;
     atomic_fetch_sub(&sp_live()->allocations, 1);
@@ -327,7 +327,7 @@ void sp_amdgpu_free(struct sp_amdgpu_memory *m)
     unlist(dev, m);
     int displaced = m->kind == SP_AMDGPU_DEVICE && m->domain != AMDGPU_GEM_DOMAIN_VRAM;
     int keep = !m->host && m->bo->mapping && m->kind <= SP_AMDGPU_HOST && !displaced && m->nbytes <= POOLED_NBYTES &&
-               dev->npool < SP_POOLED && !dev->closing && !atomic_load(&dev->lost);
+               dev->npool < SP_POOLED && !dev->closing && !atomic_load(&dev->common.lost);
     if (keep)
         dev->pool[dev->npool++] = m;
     pthread_mutex_unlock(&dev->lock);

@@ -182,13 +182,13 @@ void sp_amdgpu_retire(struct sp_amdgpu_queue *q)
 int sp_amdgpu_recover(struct sp_amdgpu_queue *q, int rc)
 {
     uint64_t until = sp_clock_ns() + ENDED_NS, flags = 0;
-    if (q->tail && q->tail->rc == 0 && !atomic_load(&q->dev->lost))
+    if (q->tail && q->tail->rc == 0 && !atomic_load(&q->dev->common.lost))
         sp_amdgpu_sleep(q, q->tail->value, until); /* its jobs may still be on the way out */
     sp_amdgpu_retire(q);
-    int renewed = atomic_load(&q->dev->lost) ? -ENODEV : sp_amdgpu_queue_renew(q, &flags);
+    int renewed = atomic_load(&q->dev->common.lost) ? -ENODEV : sp_amdgpu_queue_renew(q, &flags);
     if (renewed == 0 && flags & AMDGPU_CTX_QUERY2_FLAGS_VRAMLOST)
         sp_amdgpu_lose(q->dev, "a reset of the GPU has lost what was in its memory; close the device and open it again");
-    int lost = atomic_load(&q->dev->lost) || renewed;
+    int lost = atomic_load(&q->dev->common.lost) || renewed;
     int others = lost ? -ENODEV : -ECANCELED, oldest = rc != -ENODEV ? rc : others;
     if (q->sending && q->sending->begun && !q->sending->rc)
         q->sending->rc = failure(q, q->sending, q->head ? others : oldest);
@@ -205,7 +205,7 @@ void sp_amdgpu_inspect(struct sp_amdgpu_queue *q)
     if (!q->head)
         return;
     const struct sp_engine *e = q->head->engine;
-    int rc = atomic_load(&q->dev->lost) ? -ENODEV : wait_job(q, e, e->jobs_done + 1, 0);
+    int rc = atomic_load(&q->dev->common.lost) ? -ENODEV : wait_job(q, e, e->jobs_done + 1, 0);
     if (rc == 0)
         sp_amdgpu_retire(q);
     else if (rc != -ETIMEDOUT)

@@ -29,12 +29,6 @@ int64_t sp_amdgpu_submit(struct sp_amdgpu_queue *q, const void *records, size_t 
     return take(q, records, nbytes, epoch, sp_amdgpu_check);
 }
 
-int sp_amdgpu_prepare(struct sp_amdgpu_queue *q, const void *record, size_t nbytes, uint64_t epoch,
-                      struct sp_prepared **out)
-{
-    return sp_prepare(&q->common, record, nbytes, epoch, out);
-}
-
 int64_t sp_amdgpu_run(struct sp_prepared *p)
 {
     struct sp_amdgpu_queue *q = (struct sp_amdgpu_queue *)p->q;
@@ -87,8 +81,7 @@ int sp_amdgpu_queue_open(struct sp_amdgpu *dev, uint32_t flags, struct sp_amdgpu
     if (!q)
         return -ENOMEM;
     q->dev = dev;
-    q->common = (struct sp_queue){
-        .ops = &ops, .epoch = &dev->epoch, .lost = &dev->lost, .fork_generation = dev->fork_generation};
+    q->common = (struct sp_queue){.ops = &ops, .device = &dev->common};
     int rc = sp_queue_init(&q->common, flags);
     if (rc) {
         free(q);
@@ -109,7 +102,7 @@ int sp_amdgpu_queue_close(struct sp_amdgpu_queue *q, uint64_t timeout_ns)
     int rc = sp_queue_shut(&q->common);
     if (rc)
         return rc;
-    if (sp_amdgpu_wait(q, sp_queue_submitted(&q->common), timeout_ns) == -ETIMEDOUT)
+    if (sp_amdgpu_wait(q, sp_queue_newest(&q->common), timeout_ns) == -ETIMEDOUT)
         return -ETIMEDOUT;
     pthread_mutex_lock(q->common.lock);
     if (!q->common.closed) {
@@ -119,25 +112,4 @@ int sp_amdgpu_queue_close(struct sp_amdgpu_queue *q, uint64_t timeout_ns)
     q->common.closed = 1;
     pthread_mutex_unlock(q->common.lock);
     return 0;
-}
-
-void sp_amdgpu_queue_release(struct sp_amdgpu_queue *q)
-{
-    if (q)
-        sp_queue_release(&q->common);
-}
-
-uint64_t sp_amdgpu_submitted(struct sp_amdgpu_queue *q)
-{
-    return sp_queue_submitted(&q->common);
-}
-
-uint64_t sp_amdgpu_settled(struct sp_amdgpu_queue *q)
-{
-    return sp_queue_settled(&q->common);
-}
-
-int sp_amdgpu_times(struct sp_amdgpu_queue *q, uint64_t value, uint64_t *start_ns, uint64_t *end_ns)
-{
-    return sp_queue_times(&q->common, value, start_ns, end_ns);
 }

@@ -11,7 +11,7 @@ uint64_t sp_amdgpu_reached(struct sp_amdgpu_queue *q)
 {
     uint64_t reached = atomic_load(&q->reached);
     volatile uint64_t *page = atomic_load(&q->page);
-    if (reached == sp_queue_submitted(&q->common) || !page || !sp_queue_usable(&q->common))
+    if (reached == sp_queue_newest(&q->common) || !page || !sp_queue_usable(&q->common))
         return reached;
     int moved = 0;
     for (int i = 0; i < SP_ENGINES; i++)

@@ -60,7 +60,7 @@ int64_t sp_recorded_again(struct sp_amdgpu_queue *q, const void *records, size_t
     struct sp_flight *f = sp_flight_begin(q, r, NULL, nbytes);
     if (!f)
         return 0;
-    f->value = sp_queue_submitted(&q->common) + 1;
+    f->value = sp_queue_newest(&q->common) + 1;
     f->engine = e;
     r->used = f->value;
     struct sp_job job = {.q = q, .flight = f, .ndw = r->ndw, .ndispatches = r->ndispatches};
@@ -104,7 +104,7 @@ struct sp_recorded *sp_recorded_begin(struct sp_amdgpu_queue *q, const void *rec
     r->nbytes = nbytes;
     r->key = key_of(records, nbytes);
     r->turn = atomic_load_explicit(&q->dev->kernel_turn, memory_order_acquire);
-    r->used = sp_queue_submitted(&q->common) + 1;
+    r->used = sp_queue_newest(&q->common) + 1;
     return r;
 }
 

@@ -154,7 +154,7 @@ static int prepare_flight(struct sp_amdgpu_queue *q, struct sp_flight *f, const 
 
 int64_t sp_amdgpu_enqueue(struct sp_amdgpu_queue *q, const void *records, size_t nbytes, const struct sp_transfer *transfer)
 {
-    uint64_t value = sp_queue_submitted(&q->common) + 1;
+    uint64_t value = sp_queue_newest(&q->common) + 1;
     struct needs needs = look(records, nbytes);
     struct sp_engine *e = engine_for(q, &needs);
     int rc = sp_amdgpu_push(q, SP_PUSH_NS);

@@ -17,7 +17,7 @@ static int64_t enter(struct sp_amdgpu_queue *q)
 /* The newest value, for what the CPU has done at once; a new one when that submission failed: this did not. */
 static int64_t newest(struct sp_amdgpu_queue *q)
 {
-    uint64_t value = sp_queue_submitted(&q->common);
+    uint64_t value = sp_queue_newest(&q->common);
     if (atomic_load(&q->common.ledger.nfaults) && !q->head && sp_ledger_fault(&q->common.ledger, value)) {
         value = sp_queue_take_value(&q->common);
         atomic_store(&q->reached, value);

@@ -4,8 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-int sp_prepare(struct sp_queue *q, const void *record, size_t nbytes, uint64_t epoch, struct sp_prepared **out)
+int sp_prepare(void *queue, const void *record, size_t nbytes, uint64_t epoch, struct sp_prepared **out)
 {
+    struct sp_queue *q = queue;
     if (!sp_queue_usable(q))
         return -ECHILD;
     struct sp_prepared *p = malloc(sizeof *p + nbytes);

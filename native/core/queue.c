@@ -1,13 +1,23 @@
 /* What backends' queues share, apart from what a launch passes through (queue.h). */
 #include "queue.h"
 
+uint64_t sp_device_epoch(const void *device)
+{
+    return atomic_load(&((const struct sp_device *)device)->epoch);
+}
+
+uint64_t sp_device_advance(void *device)
+{
+    return atomic_fetch_add(&((struct sp_device *)device)->epoch, 1) + 1;
+}
+
 int sp_queue_init(struct sp_queue *q, uint32_t flags)
 {
     if (!sp_queue_usable(q))
         return -ECHILD;
     if (flags & ~(uint32_t)SP_QUEUE_TIMING)
         return -EINVAL;
-    if (q->lost && atomic_load(q->lost))
+    if (atomic_load(&q->device->lost))
         return -ENODEV;
     if (sp_ledger_init(&q->ledger, (flags & SP_QUEUE_TIMING) != 0))
         return -ENOMEM;
@@ -26,19 +36,25 @@ void sp_queue_fini(struct sp_queue *q)
     atomic_fetch_sub(&sp_live()->queues, 1);
 }
 
-uint64_t sp_queue_settled(struct sp_queue *q)
+uint64_t sp_queue_submitted(const void *queue)
 {
+    return sp_queue_newest(queue);
+}
+
+uint64_t sp_queue_settled(void *queue)
+{
+    struct sp_queue *q = queue;
     if (!sp_queue_usable(q))
-        return sp_queue_submitted(q);
+        return sp_queue_newest(q);
     pthread_mutex_lock(q->lock);
-    return (uint64_t)sp_queue_leave(q, (int64_t)sp_queue_submitted(q));
+    return (uint64_t)sp_queue_leave(q, (int64_t)sp_queue_newest(q));
 }
 
 int sp_queue_may_wait(const struct sp_queue *q, uint64_t value)
 {
     if (!sp_queue_usable(q))
         return -ECHILD;
-    return value > sp_queue_submitted(q) ? -EINVAL : 0;
+    return value > sp_queue_newest(q) ? -EINVAL : 0;
 }
 
 int sp_queue_outcome(struct sp_queue *q, uint64_t value)
@@ -46,7 +62,7 @@ int sp_queue_outcome(struct sp_queue *q, uint64_t value)
     if (!atomic_load(&q->ledger.nfaults))
         return 0;
     pthread_mutex_lock(q->lock);
-    return (int)sp_queue_leave(q, sp_ledger_tell(&q->ledger, value, sp_queue_submitted(q)));
+    return (int)sp_queue_leave(q, sp_ledger_tell(&q->ledger, value, sp_queue_newest(q)));
 }
 
 int sp_queue_failure(void *queue, uint64_t value)
@@ -67,8 +83,9 @@ void sp_queue_note(struct sp_queue *q, uint64_t value, uint64_t start_ns, uint64
     pthread_mutex_unlock(q->lock);
 }
 
-int sp_queue_times(struct sp_queue *q, uint64_t value, uint64_t *start_ns, uint64_t *end_ns)
+int sp_queue_times(void *queue, uint64_t value, uint64_t *start_ns, uint64_t *end_ns)
 {
+    struct sp_queue *q = queue;
     if (!sp_queue_usable(q))
         return -ECHILD;
     pthread_mutex_lock(q->lock);
@@ -85,8 +102,9 @@ int sp_queue_shut(struct sp_queue *q)
     return 0;
 }
 
-void sp_queue_release(struct sp_queue *q)
+void sp_queue_release(void *queue)
 {
-    if (sp_queue_usable(q))
+    struct sp_queue *q = queue;
+    if (q && sp_queue_usable(q))
         q->ops->unref(q);
 }

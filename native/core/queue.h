@@ -7,6 +7,7 @@
 #define SP_CORE_QUEUE_H
 #include "../include/sp_queue.h"
 #include "base.h"
+#include "device.h"
 #include "ledger.h"
 
 #include <errno.h>
@@ -26,31 +27,29 @@ struct sp_queue_ops {
 
 struct sp_queue {
     pthread_mutex_t *lock;
-    const _Atomic uint64_t *epoch; /* of the device */
-    const _Atomic int *lost;       /* of the device; NULL: it cannot be */
-    uint32_t fork_generation;      /* of the device */
-    _Atomic int closing;           /* takes no more work; written with the lock */
-    _Atomic uint64_t submitted;    /* the newest value; written with the lock */
-    pthread_mutex_t own;           /* the lock, unless it is the device's */
-    _Atomic uint32_t refs;         /* the handle, prepared launches, and whoever else the backend has */
-    int closed;                    /* lock: the backend has taken down what a closed queue does without */
+    const struct sp_device *device;
+    _Atomic int closing;        /* takes no more work; written with the lock */
+    _Atomic uint64_t submitted; /* the newest value; written with the lock */
+    pthread_mutex_t own;        /* the lock, unless it is the device's */
+    _Atomic uint32_t refs;      /* the handle, prepared launches, and whoever else the backend has */
+    int closed;                 /* lock: the backend has taken down what a closed queue does without */
     const struct sp_queue_ops *ops;
     struct sp_ledger ledger; /* lock */
 };
 
-/* `q` is zeroed but for ops, epoch, lost, fork_generation, and lock if it is not to have its own; it gets one reference.
- * 0; -ECHILD another process's device, -EINVAL unknown flags, -ENODEV the device is lost, -ENOMEM. */
+/* `q` is zeroed but for ops, device, and lock if it is not to have its own; it gets one reference. 0; -ECHILD another
+ * process's device, -EINVAL unknown flags, -ENODEV the device is lost, -ENOMEM. */
 int sp_queue_init(struct sp_queue *q, uint32_t flags);
 /* When the last reference has gone, before the memory is freed. */
 void sp_queue_fini(struct sp_queue *q);
 
-/* Does it belong to this process, and not to one that this was forked from? */
 static inline int sp_queue_usable(const struct sp_queue *q)
 {
-    return q->fork_generation == sp_fork_generation();
+    return sp_device_usable(q->device);
 }
 
-static inline uint64_t sp_queue_submitted(const struct sp_queue *q)
+/* sp_queue_submitted, inline. */
+static inline uint64_t sp_queue_newest(const struct sp_queue *q)
 {
     return atomic_load(&q->submitted);
 }
@@ -66,9 +65,9 @@ static inline int sp_queue_enter(struct sp_queue *q, uint64_t epoch)
     int rc = 0;
     if (atomic_load_explicit(&q->closing, memory_order_relaxed))
         rc = -ESHUTDOWN;
-    else if (q->lost && atomic_load_explicit(q->lost, memory_order_relaxed))
+    else if (atomic_load_explicit(&q->device->lost, memory_order_relaxed))
         rc = -ENODEV;
-    else if (epoch != SP_ANY_EPOCH && atomic_load(q->epoch) != epoch)
+    else if (epoch != SP_ANY_EPOCH && atomic_load(&q->device->epoch) != epoch)
         rc = -ESTALE;
     if (rc)
         pthread_mutex_unlock(q->lock);
@@ -90,20 +89,14 @@ static inline uint64_t sp_queue_take_value(struct sp_queue *q)
     return value;
 }
 
-/* The newest value, when no launch is between its look at the epoch and its value. */
-uint64_t sp_queue_settled(struct sp_queue *q);
 /* May `value` be waited for? 0; -ECHILD; -EINVAL: it was never given out. */
 int sp_queue_may_wait(const struct sp_queue *q, uint64_t value);
 /* The error with which a value that has been reached ended, else 0. */
 int sp_queue_outcome(struct sp_queue *q, uint64_t value);
 /* A value ended; for those who do not hold the lock. */
 void sp_queue_note(struct sp_queue *q, uint64_t value, uint64_t start_ns, uint64_t end_ns, int rc);
-/* 0; -ENOENT: not kept (any more), or not a timing queue; -ECHILD. */
-int sp_queue_times(struct sp_queue *q, uint64_t value, uint64_t *start_ns, uint64_t *end_ns);
 /* Takes no more work from now on. 0 or -ECHILD. */
 int sp_queue_shut(struct sp_queue *q);
-/* The handle goes; in a forked child nothing happens. */
-void sp_queue_release(struct sp_queue *q);
 
 struct sp_prepared {
     struct sp_queue *q;
@@ -113,6 +106,4 @@ struct sp_prepared {
     uint32_t guess; /* the backend's: where it found it the last time; with the lock */
     _Alignas(16) unsigned char record[];
 };
-/* Enters, checks by ops->check and copies. 0, what entering or the check says, or -ENOMEM. */
-int sp_prepare(struct sp_queue *q, const void *record, size_t nbytes, uint64_t epoch, struct sp_prepared **out);
 #endif

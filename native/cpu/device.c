@@ -40,7 +40,7 @@ int sp_cpu_open(uint32_t isa, uint32_t threads, struct sp_cpu **out)
     }
     dev->isa = isa;
     atomic_store(&dev->refs, 1);
-    dev->fork_generation = sp_fork_generation();
+    dev->common.fork_generation = sp_fork_generation();
     atomic_fetch_add(&sp_live()->devices, 1);
     *out = dev;
     return 0;
@@ -89,18 +89,8 @@ void sp_cpu_unref(struct sp_cpu *dev)
 
 void sp_cpu_close(struct sp_cpu *dev)
 {
-    if (dev && dev->fork_generation == sp_fork_generation())
+    if (dev && sp_device_usable(&dev->common))
         sp_cpu_unref(dev);
-}
-
-uint64_t sp_cpu_epoch(struct sp_cpu *dev)
-{
-    return atomic_load(&dev->epoch);
-}
-
-uint64_t sp_cpu_advance(struct sp_cpu *dev)
-{
-    return atomic_fetch_add(&dev->epoch, 1) + 1;
 }
 
 uint32_t sp_cpu_threads(const struct sp_cpu *dev)

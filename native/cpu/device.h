@@ -12,10 +12,9 @@
 #include <stdatomic.h>
 
 struct sp_cpu {
+    struct sp_device common; /* never lost */
     uint32_t isa;
-    uint32_t fork_generation;
     _Atomic uint32_t refs; /* the owner and every queue: whoever lets go last ends the pool */
-    _Atomic uint64_t epoch;
     struct sp_pool pool;
 };
 

@@ -107,7 +107,7 @@ static int start_worker(struct sp_cpu_queue *q)
 /* With the lock held. */
 static int is_full(struct sp_cpu_queue *q)
 {
-    return q->held_nbytes >= MOST_NBYTES || sp_queue_submitted(&q->common) - sp_timeline_reached(&q->timeline) >= MOST_JOBS;
+    return q->held_nbytes >= MOST_NBYTES || sp_queue_newest(&q->common) - sp_timeline_reached(&q->timeline) >= MOST_JOBS;
 }
 
 /* Of these records; `data`, if any, is copied behind them, and the first record, a copy, reads it there. NULL: no memory. */
@@ -203,7 +203,7 @@ int64_t sp_cpu_upload(struct sp_cpu_queue *q, uint64_t address, const void *data
     int64_t rc = sp_queue_enter(&q->common, SP_ANY_EPOCH);
     if (rc)
         return rc;
-    const uint64_t submitted = sp_queue_submitted(&q->common);
+    const uint64_t submitted = sp_queue_newest(&q->common);
     const int idle = sp_timeline_reached(&q->timeline) == submitted;
     rc = sp_queue_leave(&q->common, is_full(q) ? -EAGAIN : 0);
     if (rc)
@@ -224,13 +224,8 @@ int64_t sp_cpu_upload(struct sp_cpu_queue *q, uint64_t address, const void *data
 
 int sp_cpu_room(struct sp_cpu_queue *q, uint64_t timeout_ns)
 {
-    uint64_t reached = sp_timeline_reached(&q->timeline), ahead = sp_queue_submitted(&q->common) - reached;
+    uint64_t reached = sp_timeline_reached(&q->timeline), ahead = sp_queue_newest(&q->common) - reached;
     return sp_timeline_wait(&q->timeline, reached + (ahead + 1) / 2, timeout_ns, 0);
-}
-
-int sp_cpu_prepare(struct sp_cpu_queue *q, const void *record, size_t nbytes, uint64_t epoch, struct sp_prepared **out)
-{
-    return sp_prepare(&q->common, record, nbytes, epoch, out);
 }
 
 int64_t sp_cpu_run(struct sp_prepared *p)
@@ -261,7 +256,7 @@ int sp_cpu_queue_open(struct sp_cpu *dev, uint32_t flags, struct sp_cpu_queue **
     struct sp_cpu_queue *q = calloc(1, sizeof *q);
     if (!q)
         return -ENOMEM;
-    q->common = (struct sp_queue){.ops = &ops, .epoch = &dev->epoch, .fork_generation = dev->fork_generation};
+    q->common = (struct sp_queue){.ops = &ops, .device = &dev->common};
     int rc = sp_queue_init(&q->common, flags);
     if (rc) {
         free(q);
@@ -277,7 +272,7 @@ int sp_cpu_queue_close(struct sp_cpu_queue *q, uint64_t timeout_ns)
 {
     int rc = sp_queue_shut(&q->common);
     if (rc == 0)
-        rc = sp_timeline_wait(&q->timeline, sp_queue_submitted(&q->common), timeout_ns, 0);
+        rc = sp_timeline_wait(&q->timeline, sp_queue_newest(&q->common), timeout_ns, 0);
     if (rc)
         return rc;
     pthread_mutex_lock(q->common.lock);
@@ -292,22 +287,6 @@ int sp_cpu_queue_close(struct sp_cpu_queue *q, uint64_t timeout_ns)
     return 0;
 }
 
-void sp_cpu_queue_release(struct sp_cpu_queue *q)
-{
-    if (q)
-        sp_queue_release(&q->common);
-}
-
-uint64_t sp_cpu_submitted(struct sp_cpu_queue *q)
-{
-    return sp_queue_submitted(&q->common);
-}
-
-uint64_t sp_cpu_settled(struct sp_cpu_queue *q)
-{
-    return sp_queue_settled(&q->common);
-}
-
 uint64_t sp_cpu_reached(struct sp_cpu_queue *q)
 {
     return sp_timeline_reached(&q->timeline);
@@ -319,11 +298,6 @@ int sp_cpu_wait(struct sp_cpu_queue *q, uint64_t value, uint64_t timeout_ns)
     if (rc == 0 && sp_timeline_reached(&q->timeline) < value)
         rc = sp_timeline_wait(&q->timeline, value, timeout_ns, timeout_ns ? sp_spin_ns() : 0);
     return rc ? rc : sp_queue_outcome(&q->common, value);
-}
-
-int sp_cpu_times(struct sp_cpu_queue *q, uint64_t value, uint64_t *start_ns, uint64_t *end_ns)
-{
-    return sp_queue_times(&q->common, value, start_ns, end_ns);
 }
 
 static int64_t copy_out(const void *records, size_t nbytes, void *out, size_t capacity)

@@ -54,7 +54,7 @@ int sp_cpu_check(const struct sp_cpu *dev, const void *records, size_t nbytes)
         else if (head->kind == SP_CMD_WAIT) {
             const struct sp_cmd_wait *w = (const void *)head;
             const struct sp_cpu_queue *other = (const void *)(uintptr_t)w->queue;
-            rc = other && other->dev == dev && w->value <= sp_queue_submitted(&other->common) ? 0 : -EINVAL;
+            rc = other && other->dev == dev && w->value <= sp_queue_newest(&other->common) ? 0 : -EINVAL;
         }
         at += head->nbytes;
     }

@@ -39,7 +39,7 @@ static int check_one(const struct sp_cuda *dev, const struct sp_cmd *head)
     if (head->kind == SP_CMD_WAIT) {
         const struct sp_cmd_wait *w = record;
         const struct sp_cuda_queue *other = (const void *)(uintptr_t)w->queue;
-        return other && other->dev == dev && w->value <= sp_queue_submitted(&other->q) ? 0 : -EINVAL;
+        return other && other->dev == dev && w->value <= sp_queue_newest(&other->q) ? 0 : -EINVAL;
     }
     if (head->kind == SP_CMD_TIMESTAMP) { /* the host writes it, when the event has ended */
         const struct sp_cmd_timestamp *t = record;

@@ -207,7 +207,7 @@ static int try_open(int32_t ordinal, struct sp_cuda **out)
     pthread_mutex_init(&dev->lock, NULL);
     pthread_mutex_init(&dev->modules_lock, NULL);
     pthread_mutex_init(&dev->why_lock, NULL);
-    dev->fork_generation = sp_fork_generation();
+    dev->common.fork_generation = sp_fork_generation();
     atomic_store(&dev->refs, 1);
     atomic_store(&dev->graph_nodes, GRAPH_NODES);
     atomic_fetch_add(&sp_live()->devices, 1);
@@ -264,9 +264,9 @@ void sp_cuda_close(struct sp_cuda *dev)
 void sp_cuda_lose(struct sp_cuda *dev, const char *words)
 {
     pthread_mutex_lock(&dev->why_lock);
-    if (!atomic_load(&dev->lost))
+    if (!atomic_load(&dev->common.lost))
         snprintf(dev->why_lost, sizeof dev->why_lost, "%s", words);
-    atomic_store(&dev->lost, 1);
+    atomic_store(&dev->common.lost, 1);
     pthread_mutex_unlock(&dev->why_lock);
 }
 
@@ -292,7 +292,7 @@ int sp_cuda_rc(struct sp_cuda *dev, const char *call, int result)
 
 int sp_cuda_gone(struct sp_cuda *dev)
 {
-    if (!atomic_load(&dev->lost))
+    if (!atomic_load(&dev->common.lost))
         return 0;
     pthread_mutex_lock(&dev->why_lock);
     sp_cu_say("%s", dev->why_lost);
@@ -330,16 +330,6 @@ int sp_cuda_free_nbytes(struct sp_cuda *dev, uint64_t *nbytes)
     sp_cuda_leave();
     *nbytes = unused;
     return rc;
-}
-
-uint64_t sp_cuda_epoch(struct sp_cuda *dev)
-{
-    return atomic_load(&dev->epoch);
-}
-
-uint64_t sp_cuda_advance(struct sp_cuda *dev)
-{
-    return atomic_fetch_add(&dev->epoch, 1) + 1;
 }
 
 void sp_cuda_counts(const struct sp_cuda *dev, struct sp_cuda_counts *out)

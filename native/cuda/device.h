@@ -49,13 +49,11 @@ struct sp_cuda_pinned {
 };
 
 struct sp_cuda {
+    struct sp_device common;
     struct sp_cuda_info info;
     int handle; /* CUdevice */
     void *context;
-    uint32_t fork_generation;
     _Atomic uint32_t refs; /* the owner, queues, kernels, memory */
-    _Atomic uint64_t epoch;
-    _Atomic int lost;
     _Atomic int reset; /* its context was: nothing that belonged to it may be named to the driver any more */
     struct sp_cuda *next; /* in the list of those that are open */
     _Atomic uint32_t graph_nodes;
@@ -179,7 +177,7 @@ static inline uint64_t sp_cuda_reached_so_far(const struct sp_cuda_queue *q)
 /* device.c */
 static inline int sp_cuda_usable(const struct sp_cuda *dev)
 {
-    return dev->fork_generation == sp_fork_generation();
+    return sp_device_usable(&dev->common);
 }
 void sp_cuda_ref(struct sp_cuda *dev);
 void sp_cuda_unref(struct sp_cuda *dev);
@@ -328,7 +326,7 @@ static inline int sp_cuda_queue_enter(struct sp_cuda_queue *q, uint64_t epoch)
             sp_cuda_mark_asked(q);
         if (q->open)
             sp_cuda_settle(q);
-        if (atomic_load(&q->dev->lost))
+        if (atomic_load(&q->dev->common.lost))
             rc = (int)sp_cuda_queue_leave(q, -ENODEV);
     }
     return rc;

@@ -60,7 +60,7 @@ static int send_for_some(struct sp_cuda_queue *q, struct sp_cuda_flight *f, uint
 /* Nothing more is sent for: the end of what was, or the failure that its fence will tell. */
 static void shut(struct sp_cuda_queue *q, struct sp_cuda_flight *f, void *stream, int rc)
 {
-    if (rc == -ENODEV && atomic_load(&q->dev->lost)) /* the flight has gone, too */
+    if (rc == -ENODEV && atomic_load(&q->dev->common.lost)) /* the flight has gone, too */
         return;
     sp_cuda_not_open(q);
     f->rest_nbytes = 0;
@@ -68,7 +68,7 @@ static void shut(struct sp_cuda_queue *q, struct sp_cuda_flight *f, void *stream
         rc = sp_cuda_failed(q, "cuEventRecord", sp_cuEventRecord(f->end, stream));
     else if (rc != -ENODEV && sp_cuda_failed(q, "cuEventRecord", sp_cuEventRecord(f->end, q->stream)) == -ENODEV)
         rc = -ENODEV;
-    if (rc == 0 || atomic_load(&q->dev->lost)) /* lost just now: as above */
+    if (rc == 0 || atomic_load(&q->dev->common.lost)) /* lost just now: as above */
         return;
     sp_cuda_keep_words(q, f->value);
     f->rc = rc;
@@ -92,7 +92,7 @@ int sp_cuda_land(struct sp_cuda_queue *q, struct sp_cuda_flight *f)
             rc = send_for(q, f, sp_cuda_slot_turn(f), 0, &last);
         if (rc || !f->rest_nbytes)
             shut(q, f, q->stream, rc);
-        if (atomic_load(&q->dev->lost))
+        if (atomic_load(&q->dev->common.lost))
             return 0;
     }
     return 1;
@@ -134,7 +134,7 @@ int64_t sp_cuda_download(struct sp_cuda_queue *q, uint64_t address, void *data, 
     if (rc)
         return rc;
     if (nbytes == 0)
-        return sp_cuda_queue_leave(q, (int64_t)sp_queue_submitted(&q->q));
+        return sp_cuda_queue_leave(q, (int64_t)sp_queue_newest(&q->q));
     rc = sp_cuda_transfer_begin(q, (uint64_t)(uintptr_t)data, address, nbytes, &f);
     if (rc == 0) {
         f->rest_nbytes = nbytes;

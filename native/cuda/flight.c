@@ -53,7 +53,7 @@ int64_t sp_cuda_flight_end(struct sp_cuda_queue *q, struct sp_cuda_flight *f, vo
 {
     if (rc == 0 || (rc != -ENODEV && f->ncalls)) {
         if (rc) /* the rest of it failed: who waits for its value is told so */
-            sp_cuda_keep_words(q, sp_queue_submitted(&q->q) + 1);
+            sp_cuda_keep_words(q, sp_queue_newest(&q->q) + 1);
         f->rc = rc;
         rc = sp_cuda_failed(q, "cuEventRecord", sp_cuEventRecord(f->end, stream));
     }

@@ -221,7 +221,7 @@ int sp_cuda_run_graph(struct sp_cuda_queue *q, struct sp_cuda_flight *f, int *rc
     int ready = g->exec ? update(q, g, f) : build(q, g, f);
     if (ready != 0) { /* call by call it may well work */
         drop(g);
-        *rc = atomic_load(&dev->lost) ? -ENODEV : 0;
+        *rc = atomic_load(&dev->common.lost) ? -ENODEV : 0;
         return *rc != 0;
     }
     memcpy(g->records, f->records, f->nbytes);

@@ -40,7 +40,7 @@ void sp_cuda_pinned_give(struct sp_cuda *dev, void *host, uint64_t got)
         return;
     struct sp_cuda_pinned *kept = host;
     pthread_mutex_lock(&dev->lock);
-    int keep = dev->pinned_nbytes + got <= KEPT_NBYTES && !atomic_load(&dev->lost);
+    int keep = dev->pinned_nbytes + got <= KEPT_NBYTES && !atomic_load(&dev->common.lost);
     if (keep) {
         kept->next = dev->pinned[shift_of(got)];
         dev->pinned[shift_of(got)] = kept;

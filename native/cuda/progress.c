@@ -56,7 +56,7 @@ static void fail_all(struct sp_cuda_queue *q)
         sp_cuda_flight_abandon(q, f); /* the driver may still write there */
     }
     q->tail = NULL;
-    atomic_store(&q->reached, sp_queue_submitted(&q->q));
+    atomic_store(&q->reached, sp_queue_newest(&q->q));
 }
 
 static size_t add_names(const void *records, size_t nbytes, char *out, size_t used, size_t capacity)
@@ -79,7 +79,7 @@ static size_t add_names(const void *records, size_t nbytes, char *out, size_t us
 static void suspects(struct sp_cuda_queue *q, char *out, size_t capacity)
 {
     size_t used = 0;
-    uint64_t reached = atomic_load(&q->reached), submitted = sp_queue_submitted(&q->q);
+    uint64_t reached = atomic_load(&q->reached), submitted = sp_queue_newest(&q->q);
     const struct sp_cuda_flight *f = q->head;
     out[0] = '\0';
     if (submitted - reached > SP_CUDA_RECENT)
@@ -121,7 +121,7 @@ void sp_cuda_mark(struct sp_cuda_queue *q)
     if (!f)
         return;
     f->mark = 1;
-    f->value = sp_queue_submitted(&q->q);
+    f->value = sp_queue_newest(&q->q);
     if (sp_cuda_event_take(q, q->timing, &f->end) || sp_cuEventRecord(f->end, q->stream)) {
         sp_cuda_flight_drop(q, f); /* the stream itself can be asked, too */
         return;
@@ -137,7 +137,7 @@ void sp_cuda_mark(struct sp_cuda_queue *q)
 
 void sp_cuda_mark_asked(struct sp_cuda_queue *q)
 {
-    if (q->asked == sp_queue_submitted(&q->q) && sp_cuda_near(q->dev) == 0)
+    if (q->asked == sp_queue_newest(&q->q) && sp_cuda_near(q->dev) == 0)
         sp_cuda_mark(q);
     q->asked = 0;
 }
@@ -168,7 +168,7 @@ static int refused(struct sp_cuda_queue *q, const char *call, int result)
     uint64_t now = sp_clock_ns();
     if (!q->refused_ns)
         q->refused_ns = now;
-    if (now - q->refused_ns < MOST_NS || atomic_load(&q->dev->lost))
+    if (now - q->refused_ns < MOST_NS || atomic_load(&q->dev->common.lost))
         return 1;
     snprintf(why, sizeof why, "%s gives error %d, again and again: how far the work is cannot be known", call, result);
     sp_cuda_lose(q->dev, why);
@@ -184,7 +184,7 @@ int sp_cuda_ended(struct sp_cuda_queue *q, void *event)
 
 void sp_cuda_progress(struct sp_cuda_queue *q)
 {
-    if (atomic_load(&q->dev->lost)) {
+    if (atomic_load(&q->dev->common.lost)) {
         fail_all(q);
         return;
     }
@@ -193,7 +193,7 @@ void sp_cuda_progress(struct sp_cuda_queue *q)
             return;
         complete(q, q->head);
     }
-    uint64_t submitted = sp_queue_submitted(&q->q);
+    uint64_t submitted = sp_queue_newest(&q->q);
     if (atomic_load(&q->reached) == submitted)
         return;
     int result = ask(q, sp_cuStreamQuery, q->stream);
@@ -208,7 +208,7 @@ void sp_cuda_progress(struct sp_cuda_queue *q)
 static uint64_t look(struct sp_cuda_queue *q)
 {
     uint64_t reached = atomic_load(&q->reached);
-    if (reached == sp_queue_submitted(&q->q) || !sp_queue_usable(&q->q))
+    if (reached == sp_queue_newest(&q->q) || !sp_queue_usable(&q->q))
         return reached;
     if (pthread_mutex_trylock(q->q.lock))
         return reached; /* who holds it submits, or asks as we would */

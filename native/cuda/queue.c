@@ -69,11 +69,6 @@ int64_t sp_cuda_launch(struct sp_cuda_queue *q, const void *record, size_t nbyte
     return sp_cuda_queue_leave(q, rc);
 }
 
-int sp_cuda_prepare(struct sp_cuda_queue *q, const void *record, size_t nbytes, uint64_t epoch, struct sp_prepared **out)
-{
-    return sp_prepare(&q->q, record, nbytes, epoch, out);
-}
-
 int64_t sp_cuda_run(struct sp_prepared *p)
 {
     struct sp_cuda_queue *q = (struct sp_cuda_queue *)(void *)p->q;
@@ -161,11 +156,9 @@ int sp_cuda_queue_open(struct sp_cuda *dev, uint32_t flags, struct sp_cuda_queue
 {
     struct sp_cuda_queue *q = sp_cuda_usable(dev) && sp_cuda_gone(dev) ? NULL : calloc(1, sizeof *q);
     if (!q)
-        return atomic_load(&dev->lost) ? -ENODEV : -ENOMEM;
+        return atomic_load(&dev->common.lost) ? -ENODEV : -ENOMEM;
     q->q.ops = &ops;
-    q->q.epoch = &dev->epoch;
-    q->q.lost = &dev->lost;
-    q->q.fork_generation = dev->fork_generation;
+    q->q.device = &dev->common;
     int rc = sp_queue_init(&q->q, flags);
     if (rc) {
         free(q);
@@ -193,7 +186,7 @@ int sp_cuda_queue_close(struct sp_cuda_queue *q, uint64_t timeout_ns)
     int rc = sp_queue_shut(&q->q);
     if (rc)
         return rc;
-    if (sp_cuda_wait(q, sp_queue_submitted(&q->q), timeout_ns) == -ETIMEDOUT)
+    if (sp_cuda_wait(q, sp_queue_newest(&q->q), timeout_ns) == -ETIMEDOUT)
         return -ETIMEDOUT;
     pthread_mutex_lock(q->q.lock);
     if (!q->q.closed)
@@ -202,28 +195,7 @@ int sp_cuda_queue_close(struct sp_cuda_queue *q, uint64_t timeout_ns)
     return 0;
 }
 
-void sp_cuda_queue_release(struct sp_cuda_queue *q)
-{
-    if (q)
-        sp_queue_release(&q->q);
-}
-
 void *sp_cuda_stream(const struct sp_cuda_queue *q)
 {
     return q->stream;
-}
-
-uint64_t sp_cuda_submitted(struct sp_cuda_queue *q)
-{
-    return sp_queue_submitted(&q->q);
-}
-
-uint64_t sp_cuda_settled(struct sp_cuda_queue *q)
-{
-    return sp_queue_settled(&q->q);
-}
-
-int sp_cuda_times(struct sp_cuda_queue *q, uint64_t value, uint64_t *start_ns, uint64_t *end_ns)
-{
-    return sp_queue_times(&q->q, value, start_ns, end_ns);
 }

@@ -64,7 +64,7 @@ int sp_cuda_slot_mark(struct sp_cuda_queue *q, struct sp_cuda_slot *slot, void *
     int rc = slot->event ? 0 : sp_cuda_event_take(q, 0, &slot->event);
     if (rc == 0)
         rc = sp_cuda_failed(q, "cuEventRecord", sp_cuEventRecord(slot->event, stream));
-    if (rc == -ENODEV && atomic_load(&q->dev->lost)) /* the slot may have gone, with its flight */
+    if (rc == -ENODEV && atomic_load(&q->dev->common.lost)) /* the slot may have gone, with its flight */
         return rc;
     if (rc) { /* it would tell the end of what it was behind before, or nothing */
         sp_cuda_event_give(q, 0, slot->event);

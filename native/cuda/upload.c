@@ -93,12 +93,12 @@ int64_t sp_cuda_upload(struct sp_cuda_queue *q, uint64_t address, const void *da
     if (rc)
         return rc;
     if (nbytes == 0)
-        return sp_cuda_queue_leave(q, (int64_t)sp_queue_submitted(&q->q));
+        return sp_cuda_queue_leave(q, (int64_t)sp_queue_newest(&q->q));
     if (u.again)
         sp_cuda_progress(q);
-    if (atomic_load(&q->dev->lost))
+    if (atomic_load(&q->dev->common.lost))
         return sp_cuda_queue_leave(q, -ENODEV);
-    u.direct = sp_cuda_reached_so_far(q) == sp_queue_submitted(&q->q); /* nothing to keep out of the way of */
+    u.direct = sp_cuda_reached_so_far(q) == sp_queue_newest(&q->q); /* nothing to keep out of the way of */
     rc = sp_cuda_transfer_begin(q, address, (uint64_t)(uintptr_t)data, nbytes, &u.f);
     if (rc == 0)
         rc = send_all(&u, address, data, nbytes);

@@ -179,9 +179,9 @@ static struct sp_egl_buffer *take(struct sp_egl *dev, uint32_t c, uint32_t memor
 
 int sp_egl_alloc(struct sp_egl *dev, uint64_t nbytes, uint32_t memory, uint64_t *address)
 {
-    if (dev->fork_generation != sp_fork_generation())
+    if (!sp_device_usable(&dev->common))
         return -ECHILD;
-    if (atomic_load(&dev->lost))
+    if (atomic_load(&dev->common.lost))
         return -ENODEV;
     if (nbytes >= OFFSETS || memory > SP_EGL_SHARED)
         return memory > SP_EGL_SHARED ? -EINVAL : -ENOMEM;
@@ -254,7 +254,7 @@ void sp_egl_free(struct sp_egl *dev, uint64_t address)
 {
     uint64_t offset;
     int rc;
-    if (dev->fork_generation != sp_fork_generation())
+    if (!sp_device_usable(&dev->common))
         return;
     struct sp_egl_buffer *b = sp_egl_find(dev, address, 0, &offset, &rc);
     if (!b)

@@ -90,7 +90,7 @@ static int check_one(const struct sp_egl *dev, const struct sp_cmd *head)
     case SP_CMD_WAIT: {
         const struct sp_cmd_wait *w = record;
         const struct sp_egl_queue *other = (const void *)(uintptr_t)w->queue;
-        return other && other->dev == dev && w->value <= sp_queue_submitted(&other->common) ? 0 : -EINVAL;
+        return other && other->dev == dev && w->value <= sp_queue_newest(&other->common) ? 0 : -EINVAL;
     }
     default:
         return 0;

@@ -287,7 +287,7 @@ void sp_egl_context_drop(struct sp_egl *dev)
 
 int sp_egl_context_lost(struct sp_egl *dev)
 {
-    if (atomic_load_explicit(&dev->lost, memory_order_relaxed))
+    if (atomic_load_explicit(&dev->common.lost, memory_order_relaxed))
         return 1;
     if (!sp_egl_is(dev, SP_EGL_RESET))
         return 0;
@@ -299,6 +299,6 @@ int sp_egl_context_lost(struct sp_egl *dev)
     if (status == GL_NO_ERROR)
         return 0;
     sp_egl_say(dev, "error: the context is lost (reset status 0x%x)", (unsigned)status);
-    atomic_store(&dev->lost, 1);
+    atomic_store(&dev->common.lost, 1);
     return 1;
 }

@@ -43,7 +43,7 @@ static struct sp_egl *prepare(int32_t index)
     pthread_mutex_init(&dev->log_lock, NULL);
     dev->index = index;
     atomic_store(&dev->refs, 1);
-    dev->fork_generation = sp_fork_generation();
+    dev->common.fork_generation = sp_fork_generation();
     dev->buffers = calloc(SP_EGL_MAX_BUFFERS, sizeof *dev->buffers); /* 8 MiB of zero pages, used as far as needed */
     dev->head = calloc(1, sizeof *dev->head);
     dev->oldest = dev->tail = dev->last_run = dev->head;
@@ -128,7 +128,7 @@ int sp_egl_end(struct sp_egl *dev, uint64_t timeout_ns)
 
 int sp_egl_close(struct sp_egl *dev, uint64_t timeout_ns)
 {
-    if (dev->fork_generation != sp_fork_generation())
+    if (!sp_device_usable(&dev->common))
         return -ECHILD;
     pthread_mutex_lock(&dev->lock);
     dev->closing = 1;

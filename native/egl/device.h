@@ -142,19 +142,17 @@ struct sp_egl_binding {
 };
 
 struct sp_egl {
+    struct sp_device common;
     struct sp_egl_info info;
     int32_t index;
-    uint32_t fork_generation;
     _Atomic uint32_t refs; /* the handle, the owner, queues, kernels */
     _Atomic uint32_t state; /* futex: enum sp_egl_state */
     _Atomic uint32_t stop;
-    _Atomic int lost;
     pthread_t owner; /* joined by who ends it, detached when that takes too long */
     int start_rc;
     char start_why[1024];
 
     char apart_callers[SP_EGL_APART];
-    _Atomic uint64_t epoch;
     pthread_mutex_t lock;
     int queues;
     int closing; /* the handle is closed: the last queue takes the context with it */

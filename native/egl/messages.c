@@ -30,7 +30,7 @@ void sp_egl_say(struct sp_egl *dev, const char *format, ...)
 
 size_t sp_egl_messages(struct sp_egl *dev, char *out, size_t capacity)
 {
-    if (dev->fork_generation != sp_fork_generation())
+    if (!sp_device_usable(&dev->common))
         return 0;
     pthread_mutex_lock(&dev->log_lock);
     size_t nbytes = dev->log_used < capacity ? dev->log_used : capacity;

@@ -127,7 +127,7 @@ static void fault(struct sp_egl *dev, struct sp_egl_job *job, const char *text)
 /* Has the fence been passed? A lost context has passed them all. */
 static int passed(struct sp_egl *dev, void *sync, uint64_t timeout_ns)
 {
-    if (!sync || atomic_load_explicit(&dev->lost, memory_order_relaxed))
+    if (!sync || atomic_load_explicit(&dev->common.lost, memory_order_relaxed))
         return 1;
     uint32_t state = sp_glClientWaitSync(sync, GL_SYNC_FLUSH_COMMANDS_BIT, timeout_ns);
     if (state == GL_ALREADY_SIGNALED || state == GL_CONDITION_SATISFIED)
@@ -217,7 +217,7 @@ static void close_batch(struct sp_egl *dev)
     if (complaint && dev->last_run->rc == 0) /* a driver that does not call back: one of the batch, the last answers */
         fault(dev, dev->last_run, complaint);
     struct sp_egl_batch *batch = &dev->batches[(dev->first_batch + dev->nbatches++) % SP_EGL_BATCHES];
-    batch->sync = atomic_load(&dev->lost) ? NULL : sp_glFenceSync(GL_SYNC_GPU_COMMANDS_COMPLETE, 0);
+    batch->sync = atomic_load(&dev->common.lost) ? NULL : sp_glFenceSync(GL_SYNC_GPU_COMMANDS_COMPLETE, 0);
     batch->last = dev->last_run;
     batch->stamps = dev->stamps;
     dev->stamps = NULL;
@@ -286,7 +286,7 @@ static uint32_t run_jobs(struct sp_egl *dev)
             dev->batch_start_ns = now;
         else if (now - dev->batch_start_ns > BATCH_NS || job->apart || dev->last_run->apart)
             break;
-        if (atomic_load_explicit(&dev->lost, memory_order_relaxed))
+        if (atomic_load_explicit(&dev->common.lost, memory_order_relaxed))
             job->rc = -ENODEV;
         else
             sp_egl_run_job(dev, job, now);

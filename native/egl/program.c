@@ -282,9 +282,9 @@ int sp_egl_load(struct sp_egl *dev, uint32_t image, const void *source, size_t n
                 const char *entry, const struct sp_signature *sig, const char *scalars, char *why, size_t why_nbytes,
                 struct sp_egl_kernel **out)
 {
-    if (dev->fork_generation != sp_fork_generation())
+    if (!sp_device_usable(&dev->common))
         return -ECHILD;
-    if (atomic_load(&dev->lost))
+    if (atomic_load(&dev->common.lost))
         return -ENODEV;
     if (sig->nargs > SP_MAX_ARGS || nbytes > INT32_MAX || why_nbytes == 0)
         return -EINVAL;
@@ -326,7 +326,7 @@ int sp_egl_load(struct sp_egl *dev, uint32_t image, const void *source, size_t n
 
 void sp_egl_unload(struct sp_egl_kernel *k)
 {
-    if (!k || k->dev->fork_generation != sp_fork_generation())
+    if (!k || !sp_device_usable(&k->dev->common))
         return;
     k->magic = 0;
     atomic_fetch_sub(&sp_live()->kernels, 1);

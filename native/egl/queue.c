@@ -8,7 +8,7 @@
 /* Caller locks, and lets go of the device afterwards when this says that the queue is gone. */
 int sp_egl_queue_gone(struct sp_egl_queue *q)
 {
-    if (atomic_load(&q->common.refs) || sp_timeline_reached(&q->timeline) != sp_queue_submitted(&q->common))
+    if (atomic_load(&q->common.refs) || sp_timeline_reached(&q->timeline) != sp_queue_newest(&q->common))
         return 0;
     sp_queue_fini(&q->common);
     free(q);
@@ -63,24 +63,9 @@ int64_t sp_egl_submit(struct sp_egl_queue *q, const void *records, size_t nbytes
     return enqueue(q, records, nbytes, epoch, sp_egl_check, NULL, 0);
 }
 
-int sp_egl_prepare(struct sp_egl_queue *q, const void *record, size_t nbytes, uint64_t epoch, struct sp_prepared **out)
-{
-    return sp_prepare(&q->common, record, nbytes, epoch, out);
-}
-
 int64_t sp_egl_run(struct sp_prepared *p)
 {
     return enqueue((struct sp_egl_queue *)p->q, p->record, p->nbytes, p->epoch, NULL, NULL, 0);
-}
-
-uint64_t sp_egl_epoch(struct sp_egl *dev)
-{
-    return atomic_load(&dev->epoch);
-}
-
-uint64_t sp_egl_advance(struct sp_egl *dev)
-{
-    return atomic_fetch_add(&dev->epoch, 1) + 1;
 }
 
 int64_t sp_egl_upload(struct sp_egl_queue *q, uint64_t address, const void *data, uint64_t nbytes)
@@ -92,8 +77,8 @@ int64_t sp_egl_upload(struct sp_egl_queue *q, uint64_t address, const void *data
     struct sp_egl_buffer *b = sp_egl_find(q->dev, address, nbytes, &offset, &rc);
     if (!b)
         return rc;
-    uint64_t submitted = sp_queue_submitted(&q->common);
-    if (b->mapping && !atomic_load(&q->common.closing) && !atomic_load(&q->dev->lost) && sp_timeline_reached(&q->timeline) == submitted) {
+    uint64_t submitted = sp_queue_newest(&q->common);
+    if (b->mapping && !atomic_load(&q->common.closing) && !atomic_load(&q->dev->common.lost) && sp_timeline_reached(&q->timeline) == submitted) {
         memcpy((char *)b->mapping + offset, data, nbytes); /* nothing before it on this queue: it happens now */
         return (int64_t)submitted;
     }
@@ -138,8 +123,7 @@ int sp_egl_queue_open(struct sp_egl *dev, uint32_t flags, struct sp_egl_queue **
     if (!q)
         return -ENOMEM;
     q->dev = dev;
-    q->common = (struct sp_queue){.ops = &ops, .lock = &dev->lock, .epoch = &dev->epoch, .lost = &dev->lost,
-                                  .fork_generation = dev->fork_generation};
+    q->common = (struct sp_queue){.ops = &ops, .lock = &dev->lock, .device = &dev->common};
     int rc = sp_queue_init(&q->common, flags);
     if (rc) {
         free(q);
@@ -157,7 +141,7 @@ int sp_egl_queue_close(struct sp_egl_queue *q, uint64_t timeout_ns)
 {
     int rc = sp_queue_shut(&q->common);
     if (rc == 0)
-        rc = sp_timeline_wait(&q->timeline, sp_queue_submitted(&q->common), timeout_ns, 0);
+        rc = sp_timeline_wait(&q->timeline, sp_queue_newest(&q->common), timeout_ns, 0);
     if (rc)
         return rc;
     pthread_mutex_lock(&q->dev->lock);
@@ -167,22 +151,6 @@ int sp_egl_queue_close(struct sp_egl_queue *q, uint64_t timeout_ns)
     if (last)
         sp_egl_end(q->dev, timeout_ns);
     return 0;
-}
-
-void sp_egl_queue_release(struct sp_egl_queue *q)
-{
-    if (q)
-        sp_queue_release(&q->common);
-}
-
-uint64_t sp_egl_submitted(struct sp_egl_queue *q)
-{
-    return sp_queue_submitted(&q->common);
-}
-
-uint64_t sp_egl_settled(struct sp_egl_queue *q)
-{
-    return sp_queue_settled(&q->common);
 }
 
 uint64_t sp_egl_reached(struct sp_egl_queue *q)
@@ -202,11 +170,6 @@ int sp_egl_wait(struct sp_egl_queue *q, uint64_t value, uint64_t timeout_ns)
         atomic_fetch_sub(&q->dev->waiters, 1);
     }
     return rc ? rc : sp_queue_outcome(&q->common, value);
-}
-
-int sp_egl_times(struct sp_egl_queue *q, uint64_t value, uint64_t *start_ns, uint64_t *end_ns)
-{
-    return sp_queue_times(&q->common, value, start_ns, end_ns);
 }
 
 size_t sp_egl_fault(struct sp_egl_queue *q, uint64_t value, char *out, size_t capacity)

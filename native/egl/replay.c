@@ -174,7 +174,7 @@ static void dispatch(struct sp_egl *dev, const struct sp_cmd_dispatch *d)
                 uint32_t x = least(most[0], n[0] - at[0]);
                 uint32_t y = least(most[1], n[1] - at[1]);
                 uint32_t z = least(most[2], n[2] - at[2]);
-                if (atomic_load_explicit(&dev->lost, memory_order_relaxed))
+                if (atomic_load_explicit(&dev->common.lost, memory_order_relaxed))
                     return;
                 set_offset(k, at);
                 sp_glDispatchCompute(x, y, z);

@@ -23,7 +23,7 @@ int sp_egl_share(struct sp_egl *dev, uint64_t address, int fd)
 {
     uint64_t offset;
     int rc;
-    if (dev->fork_generation != sp_fork_generation())
+    if (!sp_device_usable(&dev->common))
         return -ECHILD;
     struct sp_egl_buffer *b = sp_egl_find(dev, address, 0, &offset, &rc);
     if (!b || b->memory != SP_EGL_SHARED || atomic_load(&b->shadow))
@@ -63,7 +63,7 @@ int sp_egl_map(struct sp_egl *dev, uint64_t address, void **out)
 {
     uint64_t offset;
     int rc;
-    if (dev->fork_generation != sp_fork_generation())
+    if (!sp_device_usable(&dev->common))
         return -ECHILD;
     struct sp_egl_buffer *b = sp_egl_find(dev, address, 0, &offset, &rc);
     if (!b)

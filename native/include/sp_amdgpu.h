@@ -172,20 +172,15 @@ int sp_amdgpu_template_of(const struct sp_amdgpu_kernel *k, struct sp_amdgpu_tem
 /* -EOPNOTSUPP: SP_QUEUE_TIMING without a clock. */
 int sp_amdgpu_queue_open(struct sp_amdgpu *dev, uint32_t flags, struct sp_amdgpu_queue **out);
 int sp_amdgpu_queue_close(struct sp_amdgpu_queue *q, uint64_t timeout_ns);
-void sp_amdgpu_queue_release(struct sp_amdgpu_queue *q);
 
 /* -EINVAL a shape or record that makes no sense, -E2BIG more local memory than there is, -EOPNOTSUPP a timestamp without a
  * clock; sp_signature_check's. */
 int sp_amdgpu_check(const struct sp_amdgpu *dev, const void *records, size_t nbytes);
-uint64_t sp_amdgpu_epoch(struct sp_amdgpu *dev);
-uint64_t sp_amdgpu_advance(struct sp_amdgpu *dev);
 /* No submission waits for long: after 0.1 s without room for another job, launch, run, submit and the transfers return
  * -EAGAIN if nothing of it is on its way (to be tried again), and -SP_AMDGPU_BEGUN - value if some of it is. Nothing else
  * gets into the queue then before it is through; whoever waits for a value sends more of it, and so does hand_over. */
 enum sp_amdgpu_begun { SP_AMDGPU_BEGUN = 4096 }; /* beyond all errors */
 int64_t sp_amdgpu_launch(struct sp_amdgpu_queue *q, const void *record, size_t nbytes, uint64_t epoch);
-int sp_amdgpu_prepare(struct sp_amdgpu_queue *q, const void *record, size_t nbytes, uint64_t epoch,
-                      struct sp_prepared **out);
 int64_t sp_amdgpu_run(struct sp_prepared *p);
 int64_t sp_amdgpu_submit(struct sp_amdgpu_queue *q, const void *records, size_t nbytes, uint64_t epoch);
 /* Host memory in (copied before the call returns) and out (`data` must live until the value is reached). */
@@ -196,8 +191,6 @@ int64_t sp_amdgpu_copy_held(struct sp_amdgpu_queue *q, uint64_t dst, uint64_t sr
 /* The IB that `records` become if submitted next: its dwords, or -errno. For tests of what fits into one job. */
 int64_t sp_amdgpu_encode(struct sp_amdgpu_queue *q, const void *records, size_t nbytes, uint32_t *out, size_t capacity);
 
-uint64_t sp_amdgpu_submitted(struct sp_amdgpu_queue *q);
-uint64_t sp_amdgpu_settled(struct sp_amdgpu_queue *q);
 uint64_t sp_amdgpu_reached(struct sp_amdgpu_queue *q);
 /* 0 reached, -ETIMEDOUT, or how that submission ended: -EIO a fault (sp_amdgpu_fault has the words), -ECANCELED
  * another's fault, -ENODEV the device is lost. */
@@ -206,7 +199,6 @@ int sp_amdgpu_wait(struct sp_amdgpu_queue *q, uint64_t value, uint64_t timeout_n
  * failed, of which nobody is told by this), -EAGAIN more of it was sent in that time, -ETIMEDOUT none was; as wait, -EINVAL
  * and -ECHILD. */
 int sp_amdgpu_hand_over(struct sp_amdgpu_queue *q, uint64_t value, uint64_t timeout_ns);
-int sp_amdgpu_times(struct sp_amdgpu_queue *q, uint64_t value, uint64_t *start_ns, uint64_t *end_ns);
 size_t sp_amdgpu_fault(struct sp_amdgpu_queue *q, uint64_t value, char *out, size_t capacity);
 int64_t sp_amdgpu_peek(struct sp_amdgpu_queue *q, uint64_t value, void *records, size_t capacity,
                        struct sp_progress *out);

@@ -1,4 +1,5 @@
-/* The cpu device: a thread pool, queues with a worker thread each, a table of kernels per instruction set. */
+/* The cpu device: a thread pool, queues with a worker thread each, a table of kernels per instruction set. What is the same
+ * for the queues of every backend is in sp_queue.h. */
 #ifndef SP_CPU_H
 #define SP_CPU_H
 #include "sp_cmd.h"
@@ -92,20 +93,13 @@ int sp_cpu_queue_open(struct sp_cpu *dev, uint32_t flags, struct sp_cpu_queue **
 /* Waits for what was submitted, then ends the worker. -ETIMEDOUT: something still runs; the queue takes no more work,
  * and may be closed again later. The handle stays valid until it is released. */
 int sp_cpu_queue_close(struct sp_cpu_queue *q, uint64_t timeout_ns);
-void sp_cpu_queue_release(struct sp_cpu_queue *q);
 
 /* Would these records be taken? 0 or the error that launch or submit would return. */
 int sp_cpu_check(const struct sp_cpu *dev, const void *records, size_t nbytes);
 
-/* The epoch: sp_queue.h. */
-uint64_t sp_cpu_epoch(struct sp_cpu *dev);
-uint64_t sp_cpu_advance(struct sp_cpu *dev);
-
 /* One dispatch record. Returns the timeline value (> 0) or -errno; a built-in kernel that is a routine, or has one group,
  * runs in the caller when the queue is idle. */
 int64_t sp_cpu_launch(struct sp_cpu_queue *q, const void *record, size_t nbytes, uint64_t epoch);
-int sp_cpu_prepare(struct sp_cpu_queue *q, const void *record, size_t nbytes, uint64_t epoch,
-                   struct sp_prepared **out);
 int64_t sp_cpu_run(struct sp_prepared *p);
 /* An array of records, replayed in order by the queue's worker. The records are copied. */
 int64_t sp_cpu_submit(struct sp_cpu_queue *q, const void *records, size_t nbytes, uint64_t epoch);
@@ -116,14 +110,9 @@ int64_t sp_cpu_upload(struct sp_cpu_queue *q, uint64_t address, const void *data
  * 0 or -ETIMEDOUT. */
 int sp_cpu_room(struct sp_cpu_queue *q, uint64_t timeout_ns);
 
-uint64_t sp_cpu_submitted(struct sp_cpu_queue *q);
-/* The same, when no launch is between its look at the epoch and its value. */
-uint64_t sp_cpu_settled(struct sp_cpu_queue *q);
 uint64_t sp_cpu_reached(struct sp_cpu_queue *q);
 /* 0 reached, -ETIMEDOUT, or the error with which that submission ended. */
 int sp_cpu_wait(struct sp_cpu_queue *q, uint64_t value, uint64_t timeout_ns);
-/* Start and end of a submission on a timing queue; -ENOENT when it is not kept (any more). */
-int sp_cpu_times(struct sp_cpu_queue *q, uint64_t value, uint64_t *start_ns, uint64_t *end_ns);
 
 /* A copy of a submission that has not ended. Returns the bytes of records (may exceed `capacity`), -ENOENT if ended. */
 int64_t sp_cpu_peek(struct sp_cpu_queue *q, uint64_t value, void *records, size_t capacity, struct sp_progress *out);

@@ -102,7 +102,6 @@ void sp_cuda_kernel_shape(const struct sp_cuda_kernel *k, struct sp_cuda_shape *
 
 int sp_cuda_queue_open(struct sp_cuda *dev, uint32_t flags, struct sp_cuda_queue **out);
 int sp_cuda_queue_close(struct sp_cuda_queue *q, uint64_t timeout_ns);
-void sp_cuda_queue_release(struct sp_cuda_queue *q);
 /* The CUstream, for others who use CUDA in this process. */
 void *sp_cuda_stream(const struct sp_cuda_queue *q);
 
@@ -114,11 +113,8 @@ int sp_cuda_order_stream(struct sp_cuda_queue *q, uint64_t stream);
 int sp_cuda_owns(struct sp_cuda *dev, uint64_t address);
 
 int sp_cuda_check(const struct sp_cuda *dev, const void *records, size_t nbytes);
-uint64_t sp_cuda_epoch(struct sp_cuda *dev);
-uint64_t sp_cuda_advance(struct sp_cuda *dev);
 
 int64_t sp_cuda_launch(struct sp_cuda_queue *q, const void *record, size_t nbytes, uint64_t epoch);
-int sp_cuda_prepare(struct sp_cuda_queue *q, const void *record, size_t nbytes, uint64_t epoch, struct sp_prepared **out);
 int64_t sp_cuda_run(struct sp_prepared *p);
 int64_t sp_cuda_submit(struct sp_cuda_queue *q, const void *records, size_t nbytes, uint64_t epoch);
 /* The data is staged before this returns. */
@@ -128,11 +124,8 @@ int64_t sp_cuda_download(struct sp_cuda_queue *q, uint64_t address, void *data, 
 /* From `src` of `peer` to `dst` of the queue's device. */
 int64_t sp_cuda_copy_peer(struct sp_cuda_queue *q, uint64_t dst, struct sp_cuda *peer, uint64_t src, uint64_t nbytes);
 
-uint64_t sp_cuda_submitted(struct sp_cuda_queue *q);
-uint64_t sp_cuda_settled(struct sp_cuda_queue *q);
 uint64_t sp_cuda_reached(struct sp_cuda_queue *q);
 int sp_cuda_wait(struct sp_cuda_queue *q, uint64_t value, uint64_t timeout_ns);
-int sp_cuda_times(struct sp_cuda_queue *q, uint64_t value, uint64_t *start_ns, uint64_t *end_ns);
 /* Words about a submission that failed; "" when there are none. Returns their bytes. */
 size_t sp_cuda_fault(struct sp_cuda_queue *q, uint64_t value, char *out, size_t capacity);
 int64_t sp_cuda_peek(struct sp_cuda_queue *q, uint64_t value, void *records, size_t capacity, struct sp_progress *out);

@@ -97,29 +97,21 @@ int sp_egl_queue_open(struct sp_egl *dev, uint32_t flags, struct sp_egl_queue **
 /* Waits for what was submitted. -ETIMEDOUT: something still runs; the queue takes no more work, and may be closed again
  * later. The handle stays valid until it is released. */
 int sp_egl_queue_close(struct sp_egl_queue *q, uint64_t timeout_ns);
-void sp_egl_queue_release(struct sp_egl_queue *q);
 
 /* Would these records be taken? 0 or the error that launch or submit would return: -EINVAL a shape or a record that
  * makes no sense, -EFAULT an address that is no live buffer, -ERANGE one too short, -EADDRNOTAVAIL an offset the device
  * cannot bind, -E2BIG more than one pointer can reach or more groups than there can be. */
 int sp_egl_check(const struct sp_egl *dev, const void *records, size_t nbytes);
 int64_t sp_egl_launch(struct sp_egl_queue *q, const void *record, size_t nbytes, uint64_t epoch);
-int sp_egl_prepare(struct sp_egl_queue *q, const void *record, size_t nbytes, uint64_t epoch,
-                   struct sp_prepared **out);
 int64_t sp_egl_run(struct sp_prepared *p);
 int64_t sp_egl_submit(struct sp_egl_queue *q, const void *records, size_t nbytes, uint64_t epoch);
 /* Host memory in (copied before the call returns) and out (`data` must live until the value is reached). */
 int64_t sp_egl_upload(struct sp_egl_queue *q, uint64_t address, const void *data, uint64_t nbytes);
 int64_t sp_egl_download(struct sp_egl_queue *q, uint64_t address, void *data, uint64_t nbytes);
 
-uint64_t sp_egl_submitted(struct sp_egl_queue *q);
-uint64_t sp_egl_epoch(struct sp_egl *dev);
-uint64_t sp_egl_advance(struct sp_egl *dev);
-uint64_t sp_egl_settled(struct sp_egl_queue *q);
 uint64_t sp_egl_reached(struct sp_egl_queue *q);
 /* 0 reached, -ETIMEDOUT, or the error with which that submission ended (-EIO: sp_egl_fault has the words). */
 int sp_egl_wait(struct sp_egl_queue *q, uint64_t value, uint64_t timeout_ns);
-int sp_egl_times(struct sp_egl_queue *q, uint64_t value, uint64_t *start_ns, uint64_t *end_ns);
 size_t sp_egl_fault(struct sp_egl_queue *q, uint64_t value, char *out, size_t capacity);
 
 /* As sp_cpu_peek. */

@@ -11,8 +11,27 @@
 
 enum sp_queue_flags { SP_QUEUE_TIMING = 1 };
 
+/* `device` and `queue` are those of any backend: a struct sp_cpu and a struct sp_cpu_queue, for example. */
+uint64_t sp_device_epoch(const void *device);
+/* One more: the epoch from now on. */
+uint64_t sp_device_advance(void *device);
+
+/* The newest value; never blocks. */
+uint64_t sp_queue_submitted(const void *queue);
+/* The same, when no launch is between its look at the epoch and its value. */
+uint64_t sp_queue_settled(void *queue);
+/* Start and end of a submission on a timing queue. 0; -ENOENT: not kept (any more), or not a timing queue; -ECHILD. */
+int sp_queue_times(void *queue, uint64_t value, uint64_t *start_ns, uint64_t *end_ns);
+/* What the wait for `value`, which has been reached, would say of how it ended; with that nobody counts as told of it. 0 or
+ * -errno; -ECHILD. */
+int sp_queue_failure(void *queue, uint64_t value);
+/* The handle goes; in a forked child nothing happens. */
+void sp_queue_release(void *queue);
+
 /* A checked copy of a dispatch record that can be launched again without checks; keeps its queue alive. */
 struct sp_prepared;
+/* 0, the error that a launch of the record would return, or -ENOMEM. */
+int sp_prepare(void *queue, const void *record, size_t nbytes, uint64_t epoch, struct sp_prepared **out);
 void sp_unprepare(struct sp_prepared *p);
 
 /* A backend's submit (sp_cpu_submit, ...) with its arguments: for callers to whom each argument costs as much as the call. */
@@ -24,7 +43,4 @@ struct sp_submission {
     uint64_t epoch;
 };
 int64_t sp_resubmit(const struct sp_submission *s);
-/* What the wait for `value`, which has been reached, on the queue of any backend would say of how it ended; with that nobody
- * counts as told of it. 0 or -errno; -ECHILD. */
-int sp_queue_failure(void *queue, uint64_t value);
 #endif

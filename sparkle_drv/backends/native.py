@@ -1,8 +1,9 @@
 """What backends in native code share: queues, prepared launches, epochs, progress.
 
-The C functions are called sp_<family>_queue_open and so on and are declared alike; sp_cpu.h says
-what they do. A backend keeps one `Native`, with the device in it, as `_native`, and has its methods
-by `Lent`; nothing of memory, images or kernels is in here.
+The C functions of sp_queue.h take the devices and queues of every family. The others are called
+sp_<family>_queue_open and so on and are declared alike; sp_cpu.h says what they do. A backend keeps
+one `Native`, with the device in it, as `_native`, and has its methods by `Lent`; nothing of memory,
+images or kernels is in here.
 """
 
 from __future__ import annotations
@@ -29,31 +30,22 @@ class Native:
         self.launch, self.launch_at = self._c("launch"), self._at("launch")
         self.run, self.run_at = self._c("run"), self._at("run")
         self.submit = self._c("submit")
-        self.submitted, self.submitted_at = self._c("submitted"), self._at("submitted")
-        self.settled = self._c("settled")
+        self.submitted, self.submitted_at = lib.sp_queue_submitted, _address("sp_queue_submitted")
+        self.settled, self.failure = lib.sp_queue_settled, lib.sp_queue_failure
         self.reached, self.reached_at = self._c("reached"), self._at("reached")
         self.wait, self.wait_at = self._c("wait"), self._at("wait")
-        self.failure = lib.sp_queue_failure
 
     def _c(self, name: str) -> Any:
         return getattr(lib, f"sp_{self._family}_{name}")
 
     def _at(self, name: str) -> int:
-        """The address of that function, for native/python."""
-        return int(ffi.cast("uintptr_t", ffi.addressof(lib, f"sp_{self._family}_{name}")))
-
-    def _out(self, kind: str) -> Any:
-        return ffi.new(f"struct sp_{self._family}_{kind} **")
-
-    def owned(self, pointer: Any, end: str) -> Any:
-        """A cffi object over `pointer` that calls sp_<family>_<end> when it goes."""
-        return ffi.gc(pointer, self._c(end))
+        return _address(f"sp_{self._family}_{name}")
 
     def open_queue(self, timing: bool) -> Any:
-        out = self._out("queue")
+        out = ffi.new(f"struct sp_{self._family}_queue **")
         flags = lib.SP_QUEUE_TIMING if timing else 0
         check(self._c("queue_open")(self.device, flags, out), "open a queue", self._uri)
-        return self.owned(out[0], "queue_release")
+        return ffi.gc(out[0], lib.sp_queue_release)
 
     def close_queue(self, queue: Any, timeout_ns: int) -> int:
         rc: int = self._c("queue_close")(queue, timeout_ns)
@@ -67,16 +59,16 @@ class Native:
         return rc
 
     def epoch(self) -> int:
-        now: int = self._c("epoch")(self.device)
+        now: int = lib.sp_device_epoch(self.device)
         return now
 
     def advance(self) -> int:
-        now: int = self._c("advance")(self.device)
+        now: int = lib.sp_device_advance(self.device)
         return now
 
     def prepare(self, queue: Any, record: bytes, epoch: int) -> Any:
         out = ffi.new("struct sp_prepared **")
-        rc = self._c("prepare")(queue, record, len(record), epoch, out)
+        rc = lib.sp_prepare(queue, record, len(record), epoch, out)
         return ffi.gc(out[0], lib.sp_unprepare) if rc == 0 else rc
 
     def bind(self, queue: Any, records: Any, nbytes: int, epoch: int) -> Any:
@@ -98,7 +90,7 @@ class Native:
 
     def times(self, queue: Any, value: int) -> tuple[int, int] | None:
         start, end = ffi.new("uint64_t *"), ffi.new("uint64_t *")
-        rc = self._c("times")(queue, value, start, end)
+        rc = lib.sp_queue_times(queue, value, start, end)
         return (start[0], end[0]) if rc == 0 else None
 
     def describe(self, queue: Any, value: int) -> Progress | None:
@@ -127,6 +119,11 @@ class Native:
         live = ffi.new("struct sp_live *")
         lib.sp_live_counts(live)
         return {name: getattr(live, name) for name, _ in ffi.typeof("struct sp_live").fields}
+
+
+def _address(name: str) -> int:
+    """Where a function is, for native/python."""
+    return int(ffi.cast("uintptr_t", ffi.addressof(lib, name)))
 
 
 class Lent:

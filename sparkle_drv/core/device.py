@@ -73,7 +73,7 @@ class Device(DeviceBase):
         leave(self.close, error, BRIEFLY_S)
 
     def _advance(self) -> None:
-        """Something is marked closed: work packed before must look again (sp_cpu.h, the epoch)."""
+        """Something is marked closed: work packed before must look again (sp_queue.h, the epoch)."""
         if self._finalizer.alive:
             self._epoch = self._backend.advance()
 

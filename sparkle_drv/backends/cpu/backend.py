@@ -186,11 +186,11 @@ class CpuBackend:
 
     def download(self, queue: Any, address: int, out: memoryview) -> tuple[int, object]:
         if not out.nbytes:
-            return lib.sp_cpu_submitted(queue), None
+            return lib.sp_queue_submitted(queue), None
         target = ffi.from_buffer(out, require_writable=True)
-        if lib.sp_cpu_reached(queue) == lib.sp_cpu_submitted(queue):
+        if lib.sp_cpu_reached(queue) == lib.sp_queue_submitted(queue):
             ffi.memmove(target, ffi.cast("char *", address), out.nbytes)
-            return lib.sp_cpu_submitted(queue), None
+            return lib.sp_queue_submitted(queue), None
         return self._native.copy(
             queue, int(ffi.cast("uintptr_t", target)), address, out.nbytes
         ), target

@@ -74,7 +74,7 @@ class CudaBackend:
         flags = lib.SP_QUEUE_TIMING if timing else 0
         rc = lib.sp_cuda_queue_open(self._raw, flags, out)
         driver.checked(rc, "open a queue", self.info.uri)
-        return self._native.owned(out[0], "queue_release")
+        return ffi.gc(out[0], lib.sp_queue_release)
 
     # Memory
 

@@ -265,7 +265,7 @@ class EglBackend:
             log = ffi.string(why).decode(errors="replace").strip()
             raise ImageError(f"{what}: {explained(log, text)}")
         check(rc, f"load {what}", self.info.uri)
-        return self._native.owned(out[0], "unload")
+        return ffi.gc(out[0], lib.sp_egl_unload)
 
     def unload(self, handle: _Kernel) -> None:
         handle.drop()
