@@ -20,13 +20,12 @@ BEGUN = 4096
 """Submits may return two more things.
 
 -BEGUN - value: the submission has that value, but is so long that not all of it is with the device.
-Core hands over the rest between looks at Ctrl-C. A backend may have hand_over(queue, value,
-timeout_ns) for that, which does not wait for its end (0: done, -EAGAIN: some, -ETIMEDOUT: nothing);
-else core waits for the value, which hands over the rest, too.
+Core hands over the rest between looks at Ctrl-C, by the backend's `hand_over` (abilities.py); else
+core waits for the value, which hands over the rest, too.
 
 -EAGAIN: the queue is full and nothing was submitted. Core asks again between looks at Ctrl-C, for
 as long as Queue.timeout_s says. A backend waits for room for 0.1 s before it returns that, or it
-returns at once and has room(queue, timeout_ns), which waits (0, or -ETIMEDOUT)."""
+returns at once and has `room` (abilities.py), which waits."""
 
 
 @dataclass(frozen=True)
@@ -146,46 +145,7 @@ class Backend(Protocol):
     come back it is -errno: nothing is raised, core does that (errors.check). `/` marks methods that
     may be native functions; they are called by position.
 
-    Four more methods are optional, for devices that can say more than an errno: `refusal(record,
-    rc) -> str`, why `check` did not take a dispatch, `fault(queue, value) -> str`, how a submission
-    failed, `lost() -> str`, why the device is gone, and `said() -> str`, how the last call of this
-    thread failed that returned -errno; "" where they know nothing.
-
-    A device that can give its own memory to other processes has `alloc_exportable(nbytes) ->
-    Allocation`, as `alloc` of Memory.DEVICE, which `export` then takes; NotImplementedError.
-
-    One more is for speed: `bind(queue, records, nbytes, epoch)` returns a callable that does what
-    `submit` with these arguments does, as often as it is called, for less; it keeps `queue` and
-    `records` alive, whose bytes may be others each time. Whoever derives from such a backend and
-    changes `submit` sets `bind = None`. And `brief = True` says that `launch`, `reached`,
-    `submitted` and a `wait` without a timeout wait for nobody who could want the GIL: they are
-    called with it, `launch` where there is little to do.
-
-    A backend whose memory other libraries of the process use in place, and whose queues are streams
-    that they know, has five members more, all or none (core/interop.py):
-
-    * `dlpack`, (device type, device id) as in DLPack's DLDevice: (2, 0) is the first CUDA device;
-    * `owns(address) -> bool`: is this memory of the device, by whomever it was allocated?
-    * `adopt(address, nbytes, owner) -> Allocation`: such memory, in place; `owner` is kept alive
-      until `free`. ValueError when it is not memory of this device;
-    * `share_stream(queue) -> int`: the handle, above 2, of the stream that the queue's work is in;
-    * `wait_stream(queue, stream) -> int`: what is submitted to the queue from now on runs after
-      what `stream` has been given; 0 or -errno;
-    * `order_stream(queue, stream) -> int`: what `stream` is given from now on runs after what was
-      submitted to the queue; 0 or -errno.
-
-    A `stream` is a handle, or as DLPack and the CUDA array interface have it 1, the default stream
-    of the old kind, and 2, the default stream of the calling thread. The host never waits.
-
-    A backend class that honours `Settings.threads` has `takes_threads = True`. Without it core
-    refuses `threads=` of `open`.
-
-    A device whose time is not the machine's, as that of a simulated one, has `clock() -> float`:
-    seconds by which what it does is to be timed. A wait that ends lets them pass.
-
-    A backend that brings manifest kernels of its own, as a plug-in does, has one attribute more:
-    `kernels`, a mapping from manifest names to what its `load` wants as `spec.manifest`. Without
-    it, the entries of shaders/manifest.json under the name `info.backend` count.
+    What a backend may have beside these members, one ability each, is in abilities.py.
     """
 
     info: DeviceInfo
@@ -219,7 +179,7 @@ class Backend(Protocol):
 
     def export(self, handle: Any) -> int:
         """A new file descriptor, the caller's to close; ValueError unless Memory.SHARED, or from
-        `alloc_exportable`."""
+        `alloc_exportable` (abilities.py)."""
 
     def import_(self, fd: int, nbytes: int) -> Allocation:
         """The first `nbytes` (above 0) bytes of an exported descriptor, which stays the caller's.
@@ -321,8 +281,7 @@ class Backend(Protocol):
 
         Returns 0, -ETIMEDOUT, or the -errno with which that submission ended. Leaves the GIL to
         others meanwhile; core asks for 0.1 s at a time, so that Ctrl-C is noticed. That counts as
-        having told of a failure; a backend may have failure(queue, value), which says the same of a
-        value that has been reached and does not.
+        having told of a failure; `failure` (abilities.py) does not.
         """
 
     def times(self, queue: Any, value: int) -> tuple[int, int] | None:

@@ -8,13 +8,17 @@ images or kernels is in here.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
-from typing import Any
+from types import MethodType
+from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, cast
 
 from sparkle_drv._native import ffi, lib
 from sparkle_drv.backends.base import ANY_EPOCH, Progress
 from sparkle_drv.errors import check
 
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
 _FEW, _MANY = 4096, 1 << 26  # bytes of records that `describe` asks for
 
 
@@ -31,7 +35,7 @@ class Native:
         self.run, self.run_at = self._c("run"), self._at("run")
         self.submit = self._c("submit")
         self.submitted, self.submitted_at = lib.sp_queue_submitted, _address("sp_queue_submitted")
-        self.settled, self.failure = lib.sp_queue_settled, lib.sp_queue_failure
+        self.settled = lib.sp_queue_settled
         self.reached, self.reached_at = self._c("reached"), self._at("reached")
         self.wait, self.wait_at = self._c("wait"), self._at("wait")
 
@@ -88,6 +92,10 @@ class Native:
         value: int = self.submit(queue, record, size, ANY_EPOCH)
         return value
 
+    def failure(self, queue: Any, value: int) -> int:
+        rc: int = lib.sp_queue_failure(queue, value)
+        return rc
+
     def times(self, queue: Any, value: int) -> tuple[int, int] | None:
         start, end = ffi.new("uint64_t *"), ffi.new("uint64_t *")
         rc = lib.sp_queue_times(queue, value, start, end)
@@ -126,14 +134,15 @@ def _address(name: str) -> int:
     return int(ffi.cast("uintptr_t", ffi.addressof(lib, name)))
 
 
-class Lent:
-    """In the body of a backend's class: the method of that name is the one of its `_native`."""
+class Lent(Generic[_P, _R]):
+    """In the body of a backend's class: this method of its `_native`."""
 
-    def __set_name__(self, owner: type, name: str) -> None:
-        self._name = name
+    def __init__(self, method: Callable[Concatenate[Native, _P], _R]) -> None:
+        self._method = method
 
-    def __get__(self, backend: Any, owner: type) -> Any:
-        return self if backend is None else getattr(backend._native, self._name)
+    def __get__(self, backend: Any, owner: type) -> Callable[_P, _R]:
+        of: Any = self._method if backend is None else MethodType(self._method, backend._native)
+        return cast(Callable[_P, _R], of)
 
 
 def kernel_pointer(kernel: Any) -> int:

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from sparkle_drv import assets
 from sparkle_drv._hot import DeviceBase
+from sparkle_drv.backends.abilities import Abilities
 from sparkle_drv.backends.base import Allocation, Backend, KernelSpec
 from sparkle_drv.core.array import Array, host_array
 from sparkle_drv.core.buffer import Buffer
@@ -47,7 +48,9 @@ class Device(DeviceBase):
         self.deterministic = deterministic
         """Was it opened with `deterministic=True`?"""
         self.closed = False
-        self.clock: Callable[[], float] | None = getattr(backend, "clock", None)
+        self._abilities = able = Abilities(backend)
+        timed = able.keeps_time
+        self.clock: Callable[[], float] | None = None if timed is None else timed.clock
         """Seconds of the clock by which its work is to be timed, if its time is not the machine's
         (@private)."""
         self._backend = backend
@@ -73,7 +76,7 @@ class Device(DeviceBase):
         leave(self.close, error, BRIEFLY_S)
 
     def _advance(self) -> None:
-        """Something is marked closed: work packed before must look again (sp_queue.h, the epoch)."""
+        """Something is marked closed: work packed before must look again (sp_queue.h, epoch)."""
         if self._finalizer.alive:
             self._epoch = self._backend.advance()
 
@@ -143,13 +146,12 @@ class Device(DeviceBase):
     def _alloc_exportable(self, nbytes: int, memory: Memory) -> Allocation:
         if memory is not Memory.DEVICE:
             raise ValueError(f"exportable: memory is {memory}; DEVICE or SHARED is wanted")
-        alloc = getattr(self._backend, "alloc_exportable", None)
-        if alloc is None:
+        exports = self._abilities.exports
+        if exports is None:
             raise NotImplementedError(
                 f"{self.uri}: its own memory cannot be exported; Memory.SHARED can"
             )
-        allocation: Allocation = alloc(nbytes)
-        return allocation
+        return exports.alloc_exportable(nbytes)
 
     def import_buffer(self, fd: int, nbytes: int) -> Buffer:
         """The first `nbytes` bytes of what `Buffer.export` shared, in this process or another.
@@ -288,9 +290,9 @@ class Device(DeviceBase):
 
     def _variant(self, name: str) -> Any:
         """What the backend's `load` wants to know of a manifest kernel; None: not there."""
-        own = getattr(self._backend, "kernels", None)
+        own = self._abilities.brings_kernels
         if own is not None:
-            return own.get(name)
+            return own.kernels.get(name)
         if self.info.language:
             from sparkle_drv.codegen import kernels  # no other device pays for its import
 

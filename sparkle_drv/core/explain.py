@@ -66,19 +66,18 @@ def refuse(
 
 def check_told(device: Device, rc: int, call: str) -> None:
     """As errors.check, with what the backend knows of how the device was lost, or of the call."""
-    lost = getattr(device._backend, "lost", None) if rc == -errno.ENODEV else None
-    words = lost() if lost is not None else ""
+    loss, error = device._abilities.tells_loss, device._abilities.tells_error
+    words = loss.lost() if loss is not None and rc == -errno.ENODEV else ""
     if words:
         raise DeviceLost(f"{device.uri}: {call}: {words}")
-    said = getattr(device._backend, "said", None)
-    if said is not None and rc not in _OURS and (words := said()):
+    if error is not None and rc not in _OURS and (words := error.said()):
         call = f"{call}: {words}"
     check(rc, call, device.uri)
 
 
 def _of_the_device(device: Device, kernel: Kernel, record: bytes, rc: int) -> None:
-    refusal = getattr(device._backend, "refusal", None)  # not every backend has more to say
-    words = refusal(record, rc) if refusal is not None and record else ""
+    told = device._abilities.tells_refusal
+    words = told.refusal(record, rc) if told is not None and record else ""
     if words:
         raise ValueError(f"{kernel.name}: {words} ({device.uri})")
 

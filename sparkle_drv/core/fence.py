@@ -100,8 +100,8 @@ class Fence(FenceBase):
                 return error
         queue = self.queue
         name = errno.errorcode.get(-rc, str(-rc))
-        fault = getattr(queue._backend, "fault", None)  # not every backend has more to say
-        words = fault(queue._handle, self.value) if fault is not None else ""
+        told = queue._device._abilities.tells_fault
+        words = told.fault(queue._handle, self.value) if told is not None else ""
         return KernelFault(
             f"{queue._device.uri}: submission {self.value} failed with {name}"
             + (f": {words}" if words else "")

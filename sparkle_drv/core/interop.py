@@ -1,5 +1,5 @@
 """Memory shared with other libraries of the process, without copies: host arrays, and on devices
-that have it (backends/base.py, `dlpack`) DLPack and the CUDA array interface, both ways.
+that have it (backends/abilities.py, SharesStreams) DLPack and the CUDA array interface, both ways.
 
 Whoever takes memory names a stream, and whoever gives it orders the work that it has in flight
 before that stream; the host waits for nothing. What is shared is ordered at that moment only: work
@@ -17,6 +17,7 @@ from sparkle_drv.core.host import HostMemory
 from sparkle_drv.errors import check
 
 if TYPE_CHECKING:
+    from sparkle_drv.backends.abilities import SharesStreams
     from sparkle_drv.core.array import Array
     from sparkle_drv.core.buffer import Buffer
     from sparkle_drv.core.device import Device
@@ -48,8 +49,8 @@ def wrap(device: Device, array: Any) -> Buffer:
 
 def place_of(device: Device) -> tuple[int, int] | None:
     """The device's (type, id) in DLPack's terms; None where nothing but host memory is shared."""
-    place: tuple[int, int] | None = getattr(device._backend, "dlpack", None)
-    return place
+    shares = device._abilities.shares_streams
+    return shares.dlpack if shares is not None else None
 
 
 class Borrowed:
@@ -140,8 +141,7 @@ def _by_interface(queue: Queue, given: Any) -> Borrowed:
             raise ValueError(f"{nbytes} bytes at {address:#x}")
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise TypeError(f"its __cuda_array_interface__ cannot be used: {error!r}") from None
-    backend: Any = queue._backend
-    if nbytes and not backend.owns(address):  # the interface does not say whose it is
+    if nbytes and not _shares(queue.device).owns(address):  # the interface does not say whose it is
         raise ValueError(f"{address:#x} is no memory of {queue.device.uri}")
     if stream is not None:
         queue.wait_stream(stream)
@@ -160,8 +160,8 @@ def adopt(device: Device, array: Any) -> tuple[Any, Borrowed] | None:
     for other in device._snapshot(device._queues):
         if other is not queue and not other.closed:
             other.wait_stream(queue.stream)
-    backend: Any = device._backend
-    return backend.adopt(found._address, found.nbytes, found.owner), found
+    shares = _shares(device)
+    return shares.adopt(found._address, found.nbytes, found.owner), found
 
 
 def export(array: Array, stream: Any, dl_device: Any, copy: Any) -> Any:
@@ -245,17 +245,26 @@ def checked(stream: Any) -> int:
 
 def stream_of(queue: Queue) -> int:
     """`Queue.stream`."""
-    return int(_backend(queue).share_stream(queue._handle))
-
-
-def join(queue: Queue, call: str, stream: Any) -> None:
-    """`Queue.wait_stream` and `Queue.order_stream`."""
-    backend, handle = _backend(queue), checked(stream)
-    check(getattr(backend, call)(queue._handle, handle), call, queue.device.uri)
-
-
-def _backend(queue: Queue) -> Any:
     queue._check_open()
-    if place_of(queue.device) is None:
-        raise ValueError(f"{queue.device.uri}: its queues are no streams that others could use")
-    return queue._backend
+    return int(_shares(queue.device).share_stream(queue._handle))
+
+
+def wait_stream(queue: Queue, stream: Any) -> None:
+    """`Queue.wait_stream`."""
+    queue._check_open()
+    shares, handle = _shares(queue.device), checked(stream)
+    check(shares.wait_stream(queue._handle, handle), "wait_stream", queue.device.uri)
+
+
+def order_stream(queue: Queue, stream: Any) -> None:
+    """`Queue.order_stream`."""
+    queue._check_open()
+    shares, handle = _shares(queue.device), checked(stream)
+    check(shares.order_stream(queue._handle, handle), "order_stream", queue.device.uri)
+
+
+def _shares(device: Device) -> SharesStreams:
+    shares = device._abilities.shares_streams
+    if shares is None:
+        raise ValueError(f"{device.uri}: its queues are no streams that others could use")
+    return shares

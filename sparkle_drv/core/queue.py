@@ -39,14 +39,6 @@ if TYPE_CHECKING:
 TIMEOUT_S = 30.0  # the default of Queue.timeout_s
 
 
-def _address_of(backend: Any, name: str) -> int:
-    """Where the native function behind this method is; 0: it is Python's, or stands before one."""
-    native = getattr(backend, "_native", None)
-    if native is None or getattr(backend, name) is not getattr(native, name):
-        return 0
-    return int(getattr(native, f"{name}_at"))
-
-
 class Queue(QueueBase):
     """Made by `Device.queue`. Any thread may submit; values follow the order of submission.
 
@@ -61,6 +53,7 @@ class Queue(QueueBase):
         "_finalizer",
         "_handle",
         "_launch",
+        "_run_at",
         "_timeout_s",
         "_waits",
         "timing",
@@ -87,15 +80,19 @@ class Queue(QueueBase):
         self._timeout_s = TIMEOUT_S
         self._handle = backend.open_queue(timing)
         self._fence_type = Fence
-        self._launch_at = _address_of(backend, "launch")
+        able = device._abilities
+        # Where the native function behind a method is; 0: it is Python's, or stands before one.
+        at = None if able.is_native is None else able.is_native._native
+        self._launch_at = at.launch_at if at and backend.launch is at.launch else 0
         self._handle_at = backend.queue_pointer(self._handle) if self._launch_at else 0
-        self._reached_at = _address_of(backend, "reached")
-        self._submitted_at = _address_of(backend, "submitted")
-        self._wait_at = _address_of(backend, "wait")
-        self._brief = getattr(backend, "brief", False) is True
+        self._reached_at = at.reached_at if at and backend.reached is at.reached else 0
+        self._submitted_at = at.submitted_at if at and backend.submitted is at.submitted else 0
+        self._wait_at = at.wait_at if at and backend.wait is at.wait else 0
+        self._run_at = at.run_at if at and backend.run is at.run else 0
+        self._brief = able.is_brief
         self._launch = backend.launch
-        submit: Any = backend.submit
-        self._bind = getattr(backend, "bind", None) or partial(partial, submit)
+        submit = partial(partial, backend.submit)
+        self._bind = submit if able.binds is None else able.binds.bind
         self._waits: list[Waited] = []
         self._pending = (*device._retired.pending, self._waits)
         self._keeping = device._retired.keeping(self._handle)
@@ -171,21 +168,21 @@ class Queue(QueueBase):
         `stream` is a handle, 1 (the default stream of the old kind) or 2 (that of this thread). The
         host does not wait. Raises ValueError (as `stream`, or not such a number), TypeError.
         """
-        interop.join(self, "wait_stream", stream)
+        interop.wait_stream(self, stream)
 
     def order_stream(self, stream: int) -> None:
         """What a foreign `stream` is given from now on runs after what was submitted here.
 
         Otherwise as `wait_stream`.
         """
-        interop.join(self, "order_stream", stream)
+        interop.order_stream(self, stream)
 
     def _failed(self, value: int) -> bool:
         """Did a value that has been reached fail? Nobody is told of it by this, if it can be."""
-        failure = getattr(self._backend, "failure", None)  # else the question counts as telling
-        return bool(
-            failure(self._handle, value) if failure else self._backend.wait(self._handle, value, 0)
-        )
+        tells = self._device._abilities.tells_failure
+        if tells is not None:
+            return tells.failure(self._handle, value) != 0
+        return self._backend.wait(self._handle, value, 0) != 0  # the question counts as telling
 
     def fence(self, value: int) -> Fence:
         """The fence of a value that `prepare`'s callable returned; ValueError for any other."""
@@ -283,9 +280,9 @@ class Queue(QueueBase):
         return value
 
     def _wait_for_room(self) -> None:
-        room = getattr(self._backend, "room", None)
-        if room is not None:
-            room(self._handle, SLICE_NS)
+        makes = self._device._abilities.makes_room
+        if makes is not None:
+            makes.room(self._handle, SLICE_NS)
         else:  # its submit has waited, or has said at once that another queue must send first
             time.sleep(0.001)
 
@@ -300,8 +297,8 @@ class Queue(QueueBase):
         """The rest of what has been begun. How it ended is for who waits for its fence; so is that
         the device takes no more of it for long: with that wait, the rest of it goes on, too.
         """
-        backend = self._backend
-        more = getattr(backend, "hand_over", backend.wait)
+        hands = self._device._abilities.hands_over
+        more = hands.hand_over if hands is not None else self._backend.wait
         deadline = time.monotonic() + self._timeout_s
         while (rc := more(self._handle, value, SLICE_NS)) in (-errno.EAGAIN, -errno.ETIMEDOUT):
             if rc == -errno.EAGAIN:
@@ -379,7 +376,7 @@ class Queue(QueueBase):
                 prepared = backend.prepare(self._handle, record, epoch)
             if isinstance(prepared, int):
                 refuse(device, kernel, args, *shape, prepared, record)
-            made.take(prepared, backend.queue_pointer(prepared) if run_at else 0)
+            made.take(prepared, backend.queue_pointer(prepared) if self._run_at else 0)
 
         def again(made: Prepared, value: int) -> int:
             value = self._through(value, lambda: run(made.kept))
@@ -392,9 +389,9 @@ class Queue(QueueBase):
 
         made = Prepared()
         made.again = again
-        made.run = run_at = _address_of(backend, "run")
+        made.run = self._run_at
         renew(made)
-        if run_at:
+        if self._run_at:
             return made.go
 
         def go() -> int:

@@ -9,6 +9,7 @@ import os
 from dataclasses import replace
 from typing import Any
 
+from sparkle_drv.backends.abilities import takes_threads
 from sparkle_drv.backends.base import Settings
 
 ISAS = ("ref", "neon", "avx2", "avx512")
@@ -67,6 +68,6 @@ def with_options(
     count = operator.index(threads)
     if not 1 <= count <= MOST_THREADS:
         raise ValueError(f"threads: 1 to {MOST_THREADS} is wanted, got {count}")
-    if getattr(backend, "takes_threads", False) is not True:
+    if not takes_threads(backend):
         raise ValueError(f"threads: expected none for {uri}, which does not take it, got {count}")
     return replace(known, threads=count)

@@ -1,10 +1,12 @@
 """What a backend outside this package builds on: names only; docs/plugins.md says how.
 
 The protocol and its data (`Backend`, `Settings`, `KernelSpec`, `Generated`, `Loaded`, `Allocation`,
-`Progress`); and for backends written in Python the half of the protocol that is alike for all of
-them: `decode` makes data of command records, `Kernels` checks dispatches, `Queues` keeps timelines.
+`Progress`); what a backend may do beside it (`abilities`); and for backends written in Python the
+half of the protocol that is alike for all of them: `decode` makes data of command records,
+`Kernels` checks dispatches, `Queues` keeps timelines.
 """
 
+from sparkle_drv.backends import abilities
 from sparkle_drv.backends.base import (
     ANY_EPOCH,
     Allocation,
@@ -51,6 +53,7 @@ __all__ = [
     "Timestamp",
     "Wait",
     "Work",
+    "abilities",
     "decode",
     "records",
 ]

@@ -20,12 +20,13 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakValueDictionary
 
 from sparkle_drv import assets
 from sparkle_drv._native import ffi
-from sparkle_drv.backends.base import ANY_EPOCH, Allocation, KernelSpec, Loaded, Settings
+from sparkle_drv.backends import abilities
+from sparkle_drv.backends.base import ANY_EPOCH, Allocation, Backend, KernelSpec, Loaded, Settings
 from sparkle_drv.backends.cpu.backend import CpuBackend
 from sparkle_drv.core import records
 from sparkle_drv.core.device import Device
@@ -431,3 +432,21 @@ def _refuse(code: int, call: str) -> None:
         raise OutOfDeviceMemory(f"{call}: out of memory")
     if code not in (errno.EINTR, errno.EAGAIN):  # those are tried again
         check(-code, call)
+
+
+if TYPE_CHECKING:
+
+    class _Claims(
+        Backend,
+        abilities.BringsKernels,
+        abilities.KeepsTime,
+        abilities.MakesRoom,
+        abilities.TakesThreads,
+        abilities.TellsFailure,
+        abilities.TellsFault,
+        abilities.TellsLoss,
+        Protocol,
+    ):
+        """What mypy holds this backend to."""
+
+    _claims: type[_Claims] = SimBackend

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import sparkle_drv as sp
+from sparkle_drv.backends.abilities import Abilities
 from sparkle_drv.backends.cpu import BACKEND
 from sparkle_drv.core import explain, fence, registry
 from sparkle_drv.core.timestamp import Timestamp
@@ -163,7 +164,7 @@ def test_extents_beyond_64_bits_and_without_sense(cpu):
 def test_what_a_wait_may_meet(rc, kind):
     queue = SimpleNamespace(
         _backend=SimpleNamespace(wait=lambda *_: rc), _handle=None,
-        _device=SimpleNamespace(uri="gpu:0", _backend=SimpleNamespace()), reached=0, timeout_s=1,
+        _device=SimpleNamespace(uri="gpu:0", _abilities=Abilities(None)), reached=0, timeout_s=1,
     )  # fmt: skip
     with pytest.raises(kind, match="gpu:0"):
         fence.Fence(queue, 1).wait()

@@ -70,6 +70,7 @@ def allowed(source: str, target: str) -> bool:
         mine, theirs = source.split(".")[2:3], target.split(".")[2:3]
         return mine == theirs or theirs in (
             [],
+            ["abilities"],
             ["base"],
             ["cgroup"],
             ["fixed"],

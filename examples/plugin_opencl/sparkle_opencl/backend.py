@@ -10,13 +10,14 @@ import ctypes
 import threading
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import pyopencl as cl
 
 import sparkle_drv as sp
 from sparkle_drv import plugin
+from sparkle_drv.plugin import abilities
 from sparkle_opencl import devices, memory
 from sparkle_opencl.programs import Programs
 from sparkle_opencl.trouble import translated
@@ -247,3 +248,20 @@ def _refuses(entry: plugin.Entry, dispatch: plugin.Dispatch) -> str:
 def _leak(kept: object) -> None:
     """One reference that nobody gives back: OpenCL must not be called in a forked child."""
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(kept))
+
+
+if TYPE_CHECKING:
+
+    class _Claims(
+        plugin.Backend,
+        abilities.BringsKernels,
+        abilities.TellsError,
+        abilities.TellsFailure,
+        abilities.TellsFault,
+        abilities.TellsLoss,
+        abilities.TellsRefusal,
+        Protocol,
+    ):
+        """What mypy holds this backend to."""
+
+    _claims: type[_Claims] = OpenCLBackend

@@ -11,11 +11,12 @@ import os
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from sparkle_drv._native import ffi, lib
 from sparkle_drv.amd.kmd import nodes
 from sparkle_drv.amd.record import recorder as recording
+from sparkle_drv.backends import abilities
 from sparkle_drv.backends.amdgpu import info, refusal, unended
 from sparkle_drv.backends.amdgpu.loader import KernelHandle, load
 from sparkle_drv.backends.amdgpu.memory import KINDS, MemoryHandle
@@ -50,9 +51,16 @@ _SENSORS = {
 class AmdgpuBackend:
     """One open render node."""
 
-    close_queue, queue_pointer, check = Lent(), Lent(), Lent()
-    epoch, advance, times, prepare, bind = Lent(), Lent(), Lent(), Lent(), Lent()
-    describe, failure = Lent(), Lent()
+    close_queue = Lent(Native.close_queue)
+    queue_pointer = Lent(Native.queue_pointer)
+    check = Lent(Native.check)
+    epoch = Lent(Native.epoch)
+    advance = Lent(Native.advance)
+    times = Lent(Native.times)
+    prepare = Lent(Native.prepare)
+    bind = Lent(Native.bind)
+    describe = Lent(Native.describe)
+    failure = Lent(Native.failure)
 
     def __init__(
         self, ops: Any, fd: int, uri: str, *, name: str = "", emulated: bool = False
@@ -301,3 +309,21 @@ class AmdgpuBackend:
         """Idempotent; the node itself is closed when the last queue and memory have gone."""
         # Not ffi.release: a call that another thread is in keeps the device until it returns.
         self._native.device = self._raw = None
+
+
+if TYPE_CHECKING:
+
+    class _Claims(
+        Backend,
+        abilities.Binds,
+        abilities.IsNative,
+        abilities.HandsOver,
+        abilities.TellsFailure,
+        abilities.TellsFault,
+        abilities.TellsLoss,
+        abilities.TellsRefusal,
+        Protocol,
+    ):
+        """What mypy holds this backend to."""
+
+    _claims: type[_Claims] = AmdgpuBackend

@@ -9,10 +9,10 @@ import errno
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from sparkle_drv._native import ffi, lib
-from sparkle_drv.backends import machine
+from sparkle_drv.backends import abilities, machine
 from sparkle_drv.backends.base import Allocation, Backend, KernelSpec, Loaded, Settings
 from sparkle_drv.backends.cpu import image
 from sparkle_drv.backends.native import Lent, Native, kernel_pointer
@@ -83,12 +83,21 @@ class CpuBackend:
 
     takes_threads = True
     brief = True
-    """A look at a queue waits for nobody: see backends/base.py."""
+    """A look at a queue waits for nobody: see backends/abilities.py."""
     # The queue half of the protocol is the same in every backend in native code.
-    open_queue, close_queue, queue_pointer, check = Lent(), Lent(), Lent(), Lent()
-    epoch, advance, times, prepare, bind = Lent(), Lent(), Lent(), Lent(), Lent()
-    describe, timestamp, live_counts = Lent(), Lent(), Lent()
-    failure = Lent()
+    open_queue = Lent(Native.open_queue)
+    close_queue = Lent(Native.close_queue)
+    queue_pointer = Lent(Native.queue_pointer)
+    check = Lent(Native.check)
+    epoch = Lent(Native.epoch)
+    advance = Lent(Native.advance)
+    times = Lent(Native.times)
+    prepare = Lent(Native.prepare)
+    bind = Lent(Native.bind)
+    describe = Lent(Native.describe)
+    timestamp = Lent(Native.timestamp)
+    live_counts = Lent(Native.live_counts)
+    failure = Lent(Native.failure)
 
     def __init__(self, settings: Settings, root: Path = Path("/")) -> None:
         isa = _wanted_isa(settings.cpu_isa)
@@ -302,3 +311,20 @@ def _plan(plan: TilePlan, flags: int) -> Any:
     (mc, nc, kc), (mr, nr, _) = (*plan.levels, (0, 0, 0), (0, 0, 0))[:2]
     fields = dict(mc=mc, nc=nc, kc=kc, mr=mr, nr=nr, threads=plan.threads, pack=plan.pack)
     return ffi.new("struct sp_tile_plan *", {"algo": _ALGOS[plan.algo], "flags": flags, **fields})
+
+
+if TYPE_CHECKING:
+
+    class _Claims(
+        Backend,
+        abilities.Binds,
+        abilities.IsBrief,
+        abilities.IsNative,
+        abilities.MakesRoom,
+        abilities.TakesThreads,
+        abilities.TellsFailure,
+        Protocol,
+    ):
+        """What mypy holds this backend to."""
+
+    _claims: type[_Claims] = CpuBackend

@@ -5,10 +5,10 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from sparkle_drv._native import ffi, lib
-from sparkle_drv.backends import machine
+from sparkle_drv.backends import abilities, machine
 from sparkle_drv.backends.base import Allocation, Backend, KernelSpec, Loaded, Settings
 from sparkle_drv.backends.cuda import driver, image, refusal
 from sparkle_drv.backends.cuda.memory import KINDS, MemoryHandle
@@ -23,10 +23,18 @@ class CudaBackend:
     """One GPU by its primary context."""
 
     # The queue half of the protocol is the same in every backend in native code.
-    close_queue, queue_pointer, check = Lent(), Lent(), Lent()
-    epoch, advance, times, prepare, bind = Lent(), Lent(), Lent(), Lent(), Lent()
-    describe, timestamp, live_counts = Lent(), Lent(), Lent()
-    failure = Lent()
+    close_queue = Lent(Native.close_queue)
+    queue_pointer = Lent(Native.queue_pointer)
+    check = Lent(Native.check)
+    epoch = Lent(Native.epoch)
+    advance = Lent(Native.advance)
+    times = Lent(Native.times)
+    prepare = Lent(Native.prepare)
+    bind = Lent(Native.bind)
+    describe = Lent(Native.describe)
+    timestamp = Lent(Native.timestamp)
+    live_counts = Lent(Native.live_counts)
+    failure = Lent(Native.failure)
 
     def __init__(self, ordinal: int, uri: str, settings: Settings) -> None:
         self._limits = ffi.new("struct sp_cuda_info *")
@@ -235,3 +243,23 @@ class CudaBackend:
         """Idempotent; the context is released when the last queue and memory have gone."""
         # Not ffi.release: a call that another thread is in keeps the device until it returns.
         self._native.device = self._raw = None
+
+
+if TYPE_CHECKING:
+
+    class _Claims(
+        Backend,
+        abilities.Binds,
+        abilities.Exports,
+        abilities.IsNative,
+        abilities.SharesStreams,
+        abilities.TellsError,
+        abilities.TellsFailure,
+        abilities.TellsFault,
+        abilities.TellsLoss,
+        abilities.TellsRefusal,
+        Protocol,
+    ):
+        """What mypy holds this backend to."""
+
+    _claims: type[_Claims] = CudaBackend

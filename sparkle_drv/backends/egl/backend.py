@@ -9,9 +9,10 @@ import logging
 import os
 import threading
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from sparkle_drv._native import ffi, lib
+from sparkle_drv.backends import abilities
 from sparkle_drv.backends.base import Allocation, Backend, KernelSpec, Loaded, Settings
 from sparkle_drv.backends.egl import nodes, refusal, spirv
 from sparkle_drv.backends.egl.cache import ProgramCache
@@ -31,10 +32,19 @@ class EglBackend:
     info: DeviceInfo
 
     # The queue half of the protocol is the same in every backend in native code.
-    open_queue, close_queue, queue_pointer, check = Lent(), Lent(), Lent(), Lent()
-    epoch, advance, times, prepare, bind = Lent(), Lent(), Lent(), Lent(), Lent()
-    describe, timestamp, live_counts = Lent(), Lent(), Lent()
-    failure = Lent()
+    open_queue = Lent(Native.open_queue)
+    close_queue = Lent(Native.close_queue)
+    queue_pointer = Lent(Native.queue_pointer)
+    check = Lent(Native.check)
+    epoch = Lent(Native.epoch)
+    advance = Lent(Native.advance)
+    times = Lent(Native.times)
+    prepare = Lent(Native.prepare)
+    bind = Lent(Native.bind)
+    describe = Lent(Native.describe)
+    timestamp = Lent(Native.timestamp)
+    live_counts = Lent(Native.live_counts)
+    failure = Lent(Native.failure)
 
     def __init__(self, dev: Any, uri: str, settings: Settings) -> None:
         self._native = native = Native("egl", dev, uri)
@@ -313,3 +323,19 @@ class _Kernel:
 
     def drop(self) -> None:
         self.kernel = None
+
+
+if TYPE_CHECKING:
+
+    class _Claims(
+        Backend,
+        abilities.Binds,
+        abilities.IsNative,
+        abilities.TellsFailure,
+        abilities.TellsFault,
+        abilities.TellsRefusal,
+        Protocol,
+    ):
+        """What mypy holds this backend to."""
+
+    _claims: type[_Claims] = EglBackend
