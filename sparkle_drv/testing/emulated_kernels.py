@@ -7,13 +7,12 @@ is the HSA platform specification's.
 
 from __future__ import annotations
 
-import io
 import struct
 from collections.abc import Sequence
 from pathlib import Path
 
-from elftools.elf.elffile import ELFFile
-from elftools.elf.sections import SymbolTableSection
+from sparkle_drv.amd.code import image
+from sparkle_drv.amd.code.elf import Elf
 
 from .emulated_dispatch import launch
 from .emulated_gpu import Buffer, Gpu
@@ -33,18 +32,14 @@ class Kernels:
 
     def __init__(self, gpu: Gpu, chip: str, path: str | Path) -> None:
         self.gpu, self.chip, self.gfx = gpu, chip, GFX[chip]
-        elf = ELFFile(io.BytesIO(Path(path).read_bytes()))
-        symbols = elf.get_section_by_name(".dynsym")
-        if not isinstance(symbols, SymbolTableSection):
-            raise ValueError(f"{path} has no dynamic symbols: no kernels to be launched")
-        loads = [segment for segment in elf.iter_segments() if segment["p_type"] == "PT_LOAD"]
-        size = max(segment["p_vaddr"] + segment["p_memsz"] for segment in loads)
-        self.image = gpu.buffer(size, rights="rx")
-        for segment in loads:
-            at, bits = segment["p_vaddr"], segment.data()
-            self.image.map[at : at + len(bits)] = bits
+        elf = Elf(Path(path).read_bytes())
+        laid = image.lay_out(elf)
+        self.image = gpu.buffer(laid.nbytes, rights="rx")
+        self.image.map[:] = laid.place(self.image.va)
+        strings = elf.strings()
+        names = {strings[s.name :].partition(b"\0")[0].decode(): s.value for s in elf.symbols()}
         self.descriptors = {
-            s.name[:-3]: s["st_value"] for s in symbols.iter_symbols() if s.name.endswith(".kd")
+            name[:-3]: laid.offset(at) for name, at in names.items() if name.endswith(".kd")
         }
 
     def close(self) -> None:
