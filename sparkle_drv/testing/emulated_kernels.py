@@ -13,9 +13,9 @@ from pathlib import Path
 
 from sparkle_drv.amd.code import image
 from sparkle_drv.amd.code.elf import Elf
+from sparkle_drv.amd.kmd.gpu import Buffer, Gpu
 
 from .emulated_dispatch import launch
-from .emulated_gpu import Buffer, Gpu
 
 __all__ = ["Kernels"]
 

@@ -6,10 +6,11 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from .._emu import ffi
+from ..amd.kmd.gpu import one_of
 
 __all__ = [
     "FAULT_KINDS",
@@ -17,7 +18,6 @@ __all__ = [
     "LENIENT",
     "RECOVERY",
     "chip_names",
-    "one_of",
     "options",
     "words",
 ]
@@ -45,15 +45,6 @@ MOST = {
     "gtt_nbytes": 2**62 - 1,
     "trace": 2,
 }
-
-
-def one_of(argument: str, value: object, known: Collection[str]) -> str:
-    """`value`, when it is one of the known words."""
-    if not isinstance(value, str):
-        raise TypeError(f"{argument} must be a string, not {type(value).__name__}")
-    if value not in known:
-        raise ValueError(f"{argument} must be one of {', '.join(known)}, not {value!r}")
-    return value
 
 
 def _whole(argument: str, value: object, most: int) -> int:

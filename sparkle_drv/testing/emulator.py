@@ -7,10 +7,10 @@
         seq = gpu.submit("compute", [0xC0033700, 0x00100500, out.lo, out.hi, 42], bos=[out])
         gpu.wait(seq)
 
-`Machine` owns the emulated kernel, `Node` is one open render node with an ioctl call that raises
-OSError, `Gpu` (emulated_gpu.py) the least that a test of packets or shaders needs. No driver: the
-`amdgpu` backend reaches the same machine through `Machine.ops`. What the emulator models:
-native/emu/README.md.
+`Machine` owns the emulated kernel. `Node` is one open render node with an ioctl call that raises
+OSError. `Gpu` (emulated_gpu.py, on amd/kmd/gpu.py) is the least that a test of packets or shaders
+needs. No driver: the `amdgpu` backend reaches the same machine through `Machine.ops`. What the
+emulator models: native/emu/README.md.
 """
 
 from __future__ import annotations
@@ -23,9 +23,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from .._emu import ffi, lib
-from ..lowlevel import raw
+from ..amd.kmd import raw
+from ..amd.kmd.gpu import one_of
 from .emulated_gpu import IP, NOP, Buffer, Gpu, Job
-from .emulated_options import FAULT_KINDS, FLAWS, RECOVERY, chip_names, one_of, options
+from .emulated_options import FAULT_KINDS, FLAWS, RECOVERY, chip_names, options
 
 __all__ = ["IP", "NOP", "Buffer", "Fault", "Gpu", "Job", "Machine", "Node", "Seam", "seam"]
 

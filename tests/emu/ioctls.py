@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from sparkle_drv.testing.emulator import ffi, lib
+from sparkle_drv.testing.emulator import IP, ffi, lib
 
 PAGE = 4096
 FOREVER = 2**64 - 1
@@ -95,13 +95,13 @@ def await_word(buffer, value, offset=0):
 
 
 def wait_cs(gpu, job, timeout=0):
-    """WAIT_CS: its status, 0 done, 1 timed out."""
+    """WAIT_CS: its status, 0 done, 1 timed out. `job.ip` may be a number that has no name."""
     args = gpu.node.call(
         "AMDGPU_WAIT_CS",
         "union drm_amdgpu_wait_cs",
         handle=job.seq,
         timeout=timeout,
-        ip_type=job.ip,
+        ip_type=IP.get(job.ip, job.ip),
         ring=job.ring,
         ctx_id=gpu.ctx,
     )
@@ -110,7 +110,7 @@ def wait_cs(gpu, job, timeout=0):
 
 def fence_of(gpu, job):
     """struct drm_amdgpu_fence as initialiser."""
-    return (gpu.ctx, job.ip, 0, job.ring, job.seq)
+    return (gpu.ctx, IP[job.ip], 0, job.ring, job.seq)
 
 
 class Syncobj:

@@ -78,7 +78,7 @@ def test_a_capture_runs_and_is_traced_as_it_was(open_rig, path):
         expected += [f"IB ip={IP[ip]} depth={depth} va={va:x} ndw={ndw}", *lines]
     # Each IB is a job of its own here; the first is the preamble.
     for number, va in enumerate(va for va, depth, *_ in ibs if not depth):
-        ib = Buffer(gpu, pages[1].handle, 256 * 4, va)
+        ib = Buffer(gpu.node, pages[1].handle, 256 * 4, va)
         flags = PREAMBLE if number == 0 else 0
         gpu.wait(gpu.submit_ib(ip, ib, 256, bos=pages, flags=flags))
     assert [line for line in rig.machine.trace if re.match(r"IB |  \w", line)] == expected

@@ -9,7 +9,7 @@ import threading
 import pytest
 from ioctls import Syncobj, address, await_word, refused, soon, store, wait_cs
 
-from sparkle_drv.testing.emulator import NOP, Gpu, Job, Machine, ffi
+from sparkle_drv.testing.emulator import IP, NOP, Gpu, Job, Machine, ffi
 
 IB, FENCE, DEPENDENCIES, IN, OUT, BOS, SCHEDULED, WAIT, SIGNAL = range(1, 10)
 
@@ -39,7 +39,7 @@ def test_sequence_numbers_count_in_each_entity(gpu, ib):
     assert [gpu.cs([ib_chunk(ib)]) for _ in range(3)] == [1, 2, 3]
     assert gpu.cs([ib_chunk(ib, ring=1)]) == 1
     assert gpu.cs([ib_chunk(ib, ip_type=0)]) == 1
-    for ip, ring, seq in ((1, 0, 3), (1, 1, 1), (0, 0, 1)):
+    for ip, ring, seq in (("compute", 0, 3), ("compute", 1, 1), ("gfx", 0, 1)):
         gpu.wait(Job(ip, ring, seq))
 
 
@@ -64,7 +64,7 @@ def test_bad_ibs(gpu, ib, fields):
 def test_an_ib_of_no_whole_dwords(machine, gpu, ib, nbytes):
     """The kernel drops the rest; a driver that counts so has a mistake, and is told of it."""
     with pytest.raises(OSError, match=f"{ib.va:#x} has {nbytes} bytes"):
-        gpu.wait(Job(1, 0, gpu.cs([ib_chunk(ib, ib_bytes=nbytes)])))
+        gpu.wait(Job("compute", 0, gpu.cs([ib_chunk(ib, ib_bytes=nbytes)])))
     assert machine.fault().kind == "ib"
 
 
@@ -111,19 +111,19 @@ def test_bad_pointers(gpu):
         gpu.node.call("AMDGPU_CS", ctype, ctx_id=gpu.ctx, num_chunks=2**31, chunks=8)
 
 
-@pytest.mark.parametrize(("ip", "most"), [(0, 192), (1, 125), (2, 49)])
+@pytest.mark.parametrize(("ip", "most"), [("gfx", 192), ("compute", 125), ("dma", 49)])
 def test_the_most_ibs_of_a_job(gpu, ib, ip, most):
-    ib.write([0 if ip == 2 else NOP] * 8)
-    gpu.wait(Job(ip, 0, gpu.cs([ib_chunk(ib, ip_type=ip)] * most)))
+    ib.write([0 if ip == "dma" else NOP] * 8)
+    gpu.wait(Job(ip, 0, gpu.cs([ib_chunk(ib, ip_type=IP[ip])] * most)))
     with refused(errno.EINVAL):
-        gpu.cs([ib_chunk(ib, ip_type=ip)] * (most + 1))
+        gpu.cs([ib_chunk(ib, ip_type=IP[ip])] * (most + 1))
 
 
 def test_ibs_run_in_order(gpu, out):
     first, second = gpu.buffer(4096, flags=0x40), gpu.buffer(4096, flags=0x40)
     first.write([*store(out, 1), *[NOP] * 3])
     second.write([*store(out, 2), *[NOP] * 3])
-    gpu.wait(Job(1, 0, gpu.cs([ib_chunk(first), ib_chunk(second)])))
+    gpu.wait(Job("compute", 0, gpu.cs([ib_chunk(first), ib_chunk(second)])))
     assert out.words() == [2]
     first.close()
     second.close()
@@ -146,7 +146,7 @@ def user_fence(buffer, offset=0):
 
 def test_the_user_fence_gets_the_sequence_number(gpu, ib, out):
     for seq in (1, 2):
-        gpu.wait(Job(1, 0, gpu.cs([ib_chunk(ib), user_fence(out, 4088)])))
+        gpu.wait(Job("compute", 0, gpu.cs([ib_chunk(ib), user_fence(out, 4088)])))
         assert out.words(1022, 2) == [seq, 0]
 
 
@@ -163,7 +163,7 @@ def test_bad_user_fences(gpu, ib, out):
 
 
 def dependency(gpu, job, kind=DEPENDENCIES):
-    dep = ffi.new("struct drm_amdgpu_cs_chunk_dep *", [job.ip, 0, job.ring, gpu.ctx, job.seq])
+    dep = ffi.new("struct drm_amdgpu_cs_chunk_dep *", [IP[job.ip], 0, job.ring, gpu.ctx, job.seq])
     return (kind, dep)
 
 
@@ -186,7 +186,7 @@ def test_entities_run_beside_each_other(gpu, out):
 
 
 def test_bad_dependencies(gpu, ib):
-    job = Job(1, 0, gpu.cs([ib_chunk(ib)]))
+    job = Job("compute", 0, gpu.cs([ib_chunk(ib)]))
     gpu.wait(job)
     with refused(errno.EINVAL):
         gpu.cs([ib_chunk(ib), dependency(gpu, job._replace(seq=2))])
@@ -210,8 +210,8 @@ def test_the_33rd_job_waits_for_the_first(machine, gpu, ib):
     machine.hold_jobs(hold=False)
     thread.join()
     assert done == [33]
-    gpu.wait(Job(1, 0, 33))
-    assert wait_cs(gpu, Job(1, 0, 1)) == 0  # no longer tracked: done
+    gpu.wait(Job("compute", 0, 33))
+    assert wait_cs(gpu, Job("compute", 0, 1)) == 0  # no longer tracked: done
 
 
 def test_syncobjs_in_and_out(gpu, out):
@@ -303,7 +303,7 @@ def test_only_one_chunk_says_whom_to_tell(gpu, ib):
 
 
 def test_an_empty_ib_is_done_at_once(gpu, ib):
-    gpu.wait(Job(1, 0, gpu.cs([ib_chunk(ib, ndw=0)])))
+    gpu.wait(Job("compute", 0, gpu.cs([ib_chunk(ib, ndw=0)])))
 
 
 def test_implicit_sync_is_only_for_others(machine, gpu):

@@ -92,7 +92,7 @@ def submit_with_list(gpu, ib, ndw, handle):
 
 
 def run(gpu, ib, ndw, handle):
-    gpu.wait(Job(1, 0, submit_with_list(gpu, ib, ndw, handle)))
+    gpu.wait(Job("compute", 0, submit_with_list(gpu, ib, ndw, handle)))
 
 
 @pytest.fixture

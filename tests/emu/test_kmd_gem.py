@@ -228,7 +228,7 @@ def test_a_readonly_userptr_cannot_be_written(machine, gpu, page):
 
 def as_buffer(gpu, handle, nbytes=PAGE):
     """A userptr, mapped, as a Buffer that closes itself."""
-    buffer = Buffer(gpu, handle, nbytes, gpu.node.take_va(nbytes + PAGE))
+    buffer = Buffer(gpu.node, handle, nbytes, gpu.node.take_va(nbytes + PAGE))
     gpu.va("MAP", buffer, va=buffer.va, nbytes=nbytes)
     return buffer
 

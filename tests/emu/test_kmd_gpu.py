@@ -125,7 +125,7 @@ def test_bad_arguments_of_a_context_are_named(machine, gpu):
     before = machine.live_counts()
     with pytest.raises(ValueError, match=r"^domain must be one of cpu, gtt, vram, not 'vrma'"):
         gpu.buffer(4096, domain="vrma")
-    with pytest.raises(ValueError, match=r"^rights must be letters of 'rwx', not 'rq'"):
+    with pytest.raises(ValueError, match=r"^rights must be letters of 'rwxu', not 'rq'"):
         gpu.buffer(4096, rights="rq")
     for ip in ("sdma", "", "GFX"):
         with pytest.raises(ValueError, match=f"^ip must be one of gfx, compute, dma, not '{ip}'"):

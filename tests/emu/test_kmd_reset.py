@@ -179,7 +179,7 @@ def test_an_unplugged_card_is_enodev_for_all(machine, gpu, out):
         machine.open()
     for thing in (gpu, out):  # what is left of them goes with the node
         thing.ctx = thing.handle = 0
-    for _, ib in gpu._owned.ibs:
+    for _, ib in gpu._kept.ibs:
         ib.handle = 0
 
 

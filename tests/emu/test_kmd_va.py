@@ -174,7 +174,7 @@ def test_an_unmapped_page_is_named(machine, gpu):
 def test_prt_reads_zeros_and_swallows_writes(gpu):
     """A range without memory; no BO, no listing."""
     va(gpu.node, "MAP", at=BASE, flags=0x10)
-    nowhere = Buffer(gpu, 0, PAGE, BASE)
+    nowhere = Buffer(gpu.node, 0, PAGE, BASE)
     ib = store(nowhere, 5)
     ib += [0xC0053C00, 0x13, BASE, 0, 0, 0xFFFFFFFF, 4]  # waits until it reads 0
     gpu.wait(gpu.submit("compute", ib))

@@ -21,7 +21,7 @@ from sparkle_drv._native import ffi, lib
 import sparkle_drv as sp
 from sparkle_drv import lowlevel
 from sparkle_drv.lowlevel import RecordingError, read_recording, recorded
-from sparkle_drv.testing.emulator import Buffer, Gpu, Machine
+from sparkle_drv.testing.emulator import IP, Buffer, Gpu, Machine
 
 ENDLESS = 60
 
@@ -473,7 +473,7 @@ def everything(node):
     node.call("PRIME_FD_TO_HANDLE", "struct drm_prime_handle", fd=shared.fd)
     os.close(shared.fd)
     fence = ffi.new("struct drm_amdgpu_fence[]", 1)
-    fence[0].ctx_id, fence[0].ip_type, fence[0].seq_no = gpu.ctx, job.ip, job.seq
+    fence[0].ctx_id, fence[0].ip_type, fence[0].seq_no = gpu.ctx, IP[job.ip], job.seq
     node.call("AMDGPU_WAIT_FENCES", "union drm_amdgpu_wait_fences",
               fences=int(ffi.cast("uintptr_t", fence)), fence_count=1, wait_all=1)  # fmt: skip
     turned = ffi.new("union drm_amdgpu_fence_to_handle *")
@@ -490,7 +490,7 @@ def everything(node):
     room = mmap.mmap(-1, 4096)
     user = node.call("AMDGPU_GEM_USERPTR", "struct drm_amdgpu_gem_userptr", size=4096, flags=13,
                      addr=int(ffi.cast("uintptr_t", ffi.from_buffer(room))))  # fmt: skip
-    page = Buffer(gpu, user.handle, 4096, node.take_va(4096))
+    page = Buffer(gpu.node, user.handle, 4096, node.take_va(4096))
     room[:4] = (7).to_bytes(4, "little")
     map_at(node, page, lib.AMDGPU_VA_OP_MAP, page.va)
     # COPY_DATA from memory to memory; what it copies is the program's own page.
@@ -518,7 +518,7 @@ def test_every_kind_of_name_is_translated(tmp_path, monkeypatch, memory):
 
         def open_node(_):
             node = machine.open()
-            Gpu(node)._owned.ctx = 0  # stays
+            Gpu(node)._kept.ctx = 0  # stays
             for _ in range(3):
                 create(machine.ops, node.fd, 4096)
                 node.call("SYNCOBJ_CREATE", "struct drm_syncobj_create")

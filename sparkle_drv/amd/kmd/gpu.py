@@ -5,7 +5,7 @@ submission of dwords, waiting with a limit. On `Node.ioctl` alone: no driver, no
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from sparkle_drv.errors import leave
@@ -15,7 +15,7 @@ from .raw import Node, ffi, lib, pointer
 __all__ = ["DOMAINS", "IP", "NOP", "OPERATIONS", "PAGE", "RIGHTS", "Buffer", "Gpu", "Job", "Late"]
 
 PAGE = 4096
-DOMAINS = {"gtt": lib.AMDGPU_GEM_DOMAIN_GTT, "vram": lib.AMDGPU_GEM_DOMAIN_VRAM}
+DOMAINS = {n: getattr(lib, f"AMDGPU_GEM_DOMAIN_{n.upper()}") for n in ("cpu", "gtt", "vram")}
 OPERATIONS = {n: getattr(lib, f"AMDGPU_VA_OP_{n}") for n in ("MAP", "UNMAP", "CLEAR", "REPLACE")}
 IP = {n: getattr(lib, f"AMDGPU_HW_IP_{n.upper()}") for n in ("gfx", "compute", "dma")}
 RIGHTS = {
@@ -28,6 +28,25 @@ RIGHTS = {
 }
 NOP = 0xFFFF1000  # PM4, one dword
 PAD = {"gfx": (8, NOP), "compute": (8, NOP), "dma": (16, 0)}  # of IBs, as Mesa does
+
+
+def one_of(argument: str, value: object, known: Collection[str]) -> str:
+    """`value`, when it is one of the known words; TypeError, ValueError."""
+    if not isinstance(value, str):
+        raise TypeError(f"{argument} must be a string, not {type(value).__name__}")
+    if value not in known:
+        raise ValueError(f"{argument} must be one of {', '.join(known)}, not {value!r}")
+    return value
+
+
+def _rights(rights: str) -> int:
+    if not isinstance(rights, str):
+        raise TypeError(
+            f"rights must be letters of {''.join(RIGHTS)!r}, not {type(rights).__name__}"
+        )
+    if set(rights) - set(RIGHTS):
+        raise ValueError(f"rights must be letters of {''.join(RIGHTS)!r}, not {rights!r}")
+    return sum(RIGHTS[right] for right in set(rights))
 
 
 class Late(TimeoutError):
@@ -55,6 +74,16 @@ class Buffer:
     def __init__(self, node: Node, handle: int, nbytes: int, va: int = 0) -> None:
         self.node, self.handle, self.nbytes, self.va = node, handle, nbytes, va
         self._map: Any = None
+
+    @property
+    def lo(self) -> int:
+        """Bits 0-31 of `va`."""
+        return self.va & 0xFFFFFFFF
+
+    @property
+    def hi(self) -> int:
+        """Bits 32-63 of `va`."""
+        return self.va >> 32
 
     @property
     def map(self) -> memoryview:
@@ -86,6 +115,13 @@ class Buffer:
             self.node.call("GEM_CLOSE", "struct drm_gem_close", handle=handle)
 
 
+def free_context(node: Node, ctx: int) -> None:
+    """FREE_CTX; 0: there is none."""
+    if ctx:
+        op = lib.AMDGPU_CTX_OP_FREE_CTX
+        node.call("AMDGPU_CTX", "union drm_amdgpu_ctx", op=op, ctx_id=ctx)
+
+
 class Gpu:
     """One context on a node. `va` is the first address to give out."""
 
@@ -105,10 +141,13 @@ class Gpu:
             "AMDGPU_GEM_CREATE",
             "union drm_amdgpu_gem_create",
             bo_size=nbytes,
-            domains=DOMAINS[domain],
+            domains=DOMAINS[one_of("domain", domain, DOMAINS)],
             domain_flags=flags,
         )
-        buffer = Buffer(self.node, made.out.handle, nbytes)
+        return self._own(Buffer(self.node, made.out.handle, nbytes))
+
+    def _own(self, buffer: Buffer) -> Buffer:
+        """From now on `close` frees it."""
         self._owned.append(buffer)
         return buffer
 
@@ -119,19 +158,19 @@ class Gpu:
         return va
 
     def buffer(
-        self, nbytes: int, *, domain: str = "gtt", flags: int = 0, rights: str = "rwx"
-    ) -> Buffer:
-        """Memory of at least `nbytes`, zeros, mapped with `rights`."""
+        self, nbytes: int, *, domain: str = "gtt", flags: int = 0, rights: str = "rwx",
+        va: int | None = None,
+    ) -> Buffer:  # fmt: skip
+        """Memory of at least `nbytes`, zeros, mapped with `rights`, at `va` if given."""
+        _rights(rights)  # before there is a buffer
         buffer = self.create(nbytes, domain, flags)
-        buffer.va = self.take_va(buffer.nbytes)
+        buffer.va = self.take_va(buffer.nbytes) if va is None else va
         self.va("MAP", buffer, buffer.va, buffer.nbytes, rights=rights)
         return buffer
 
     def adopt(self, handle: int, nbytes: int, *, rights: str = "rw") -> Buffer:
         """A handle made elsewhere (PRIME, userptr) becomes a buffer with an address."""
-        buffer = Buffer(self.node, handle, nbytes)
-        self._owned.append(buffer)
-        buffer.va = self.take_va(nbytes)
+        buffer = self._own(Buffer(self.node, handle, nbytes, self.take_va(nbytes)))
         self.va("MAP", buffer, buffer.va, nbytes, rights=rights)
         return buffer
 
@@ -144,8 +183,8 @@ class Gpu:
             "AMDGPU_GEM_VA",
             "struct drm_amdgpu_gem_va",
             handle=buffer.handle if buffer else 0,
-            operation=OPERATIONS[op],
-            flags=sum(RIGHTS[right] for right in rights),
+            operation=OPERATIONS[one_of("op", op, OPERATIONS)],
+            flags=_rights(rights),
             va_address=va,
             offset_in_bo=offset,
             map_size=nbytes,
@@ -153,14 +192,32 @@ class Gpu:
 
     def submit(
         self, ip: str, dwords: Sequence[int], *, bos: Iterable[Buffer] = (), ring: int = 0,
-        chunks: Iterable[tuple[int, Any]] = (),
+        flags: int = 0, pad: bool = True, chunks: Iterable[tuple[int, Any]] = (),
     ) -> Job:  # fmt: skip
         """The dwords in an IB of their own, padded, with the buffers that they use. `chunks`: more
         of (chunk id, cffi struct or array)."""
-        unit, filler = PAD[ip]
-        words = [*dwords, *[filler] * (-len(dwords) % unit)] or [filler] * unit
-        ib = self.buffer(len(words) * 4, rights="rx")
+        unit, filler = PAD[one_of("ip", ip, IP)]
+        words = list(dwords)
+        if pad:
+            words = words + [filler] * (-len(words) % unit) or [filler] * unit
+        ib = self.buffer(max(len(words), 1) * 4, rights="rx")
         ib.write(words)
+        try:
+            job = self.submit_ib(ip, ib, len(words), bos=bos, ring=ring, flags=flags, chunks=chunks)
+        except BaseException:
+            ib.close()
+            raise
+        self._sent(job, words, ib)
+        return job
+
+    def _sent(self, job: Job, words: list[int], ib: Buffer) -> None:
+        self.jobs = [*self.jobs[-7:], (job, words, ib.va)]
+
+    def submit_ib(
+        self, ip: str, ib: Buffer, ndw: int, *, bos: Iterable[Buffer] = (), ring: int = 0,
+        flags: int = 0, chunks: Iterable[tuple[int, Any]] = (),
+    ) -> Job:  # fmt: skip
+        """Submits what is in a buffer already."""
         listed = [ib, *bos]
         entries = ffi.new("struct drm_amdgpu_bo_list_entry[]", [(bo.handle, 0) for bo in listed])
         bo_list = ffi.new("struct drm_amdgpu_bo_list_in *")
@@ -169,17 +226,14 @@ class Gpu:
         bo_list.bo_info_size = ffi.sizeof("struct drm_amdgpu_bo_list_entry")
         bo_list.bo_info_ptr = pointer(entries)
         chunk = ffi.new("struct drm_amdgpu_cs_chunk_ib *")
-        chunk.va_start, chunk.ib_bytes = ib.va, len(words) * 4
-        chunk.ip_type, chunk.ring = IP[ip], ring
-        if ip == "dma":  # no packet of a user's IB flushes caches
-            chunk.flags = lib.AMDGPU_IB_FLAG_EMIT_MEM_SYNC
+        chunk.va_start, chunk.ib_bytes = ib.va, ndw * 4
+        chunk.ip_type, chunk.ring = IP[one_of("ip", ip, IP)], ring
+        # No packet of a user's IB on the ring for copies flushes caches.
+        chunk.flags = flags | (lib.AMDGPU_IB_FLAG_EMIT_MEM_SYNC if ip == "dma" else 0)
         given = [(lib.AMDGPU_CHUNK_ID_IB, chunk), (lib.AMDGPU_CHUNK_ID_BO_HANDLES, bo_list)]
-        seq = self.cs([*given, *chunks])
-        job = Job(ip, ring, seq)
-        self.jobs = [*self.jobs[-7:], (job, words, ib.va)]
-        return job
+        return Job(ip, ring, self.cs([*given, *chunks]))
 
-    def cs(self, chunks: Iterable[tuple[int, Any]]) -> int:
+    def cs(self, chunks: Iterable[tuple[int, Any]], *, bo_list: int = 0) -> int:
         """CS with (chunk id, cffi struct pointer or array) each; the sequence number."""
         given = list(chunks)
         array = ffi.new("struct drm_amdgpu_cs_chunk[]", max(len(given), 1))
@@ -194,6 +248,7 @@ class Gpu:
             "AMDGPU_CS",
             "union drm_amdgpu_cs",
             ctx_id=self.ctx,
+            bo_list_handle=bo_list,
             num_chunks=len(given),
             chunks=pointer(pointers),
         )
@@ -228,10 +283,8 @@ class Gpu:
         owned, self._owned = self._owned, []
         for buffer in reversed(owned):
             buffer.close()
-        if self.ctx:
-            ctx, self.ctx = self.ctx, 0
-            op = lib.AMDGPU_CTX_OP_FREE_CTX
-            self.node.call("AMDGPU_CTX", "union drm_amdgpu_ctx", op=op, ctx_id=ctx)
+        ctx, self.ctx = self.ctx, 0
+        free_context(self.node, ctx)
 
     def __enter__(self) -> Gpu:
         return self
