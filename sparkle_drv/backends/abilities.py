@@ -128,8 +128,10 @@ class KeepsTime(Protocol):
 
 
 class BringsKernels(Protocol):
-    """It brings manifest kernels of its own, as a plug-in does. Without this the entries of
-    shaders/manifest.json under the name `info.backend` count.
+    """It brings manifest kernels of its own, as a plug-in does.
+
+    Without this the kernels of codegen count if it has a `DeviceInfo.language`, else the entries of
+    shaders/manifest.json under the name `info.backend`.
     """
 
     @property
