@@ -45,7 +45,8 @@ def build(folder: Path) -> Path:
     compiler = shlex.split(os.environ.get("CC", "gcc"))
     flags_text = f"{FLAGS} {os.environ.get('CFLAGS', '')}"
     flags = shlex.split(flags_text)
-    headers = [*HERE.glob("*.h"), *HERE.glob("*.def"), *HERE.glob("*.inc")]
+    headers = [path for ending in ("h", "def") for path in HERE.rglob(f"*.{ending}")]
+    sources = sorted(path for path in HERE.rglob("*.c") if path.parent.name != "cost")
 
     def compiled(source: Path) -> Path:
         target = objects_to / f"{source.stem}.o"
@@ -55,7 +56,7 @@ def build(folder: Path) -> Path:
         return target
 
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-        objects = list(pool.map(compiled, sorted(HERE.glob("*.c"))))
+        objects = list(pool.map(compiled, sources))
     library = folder / "libcuda.so.1"
     link = LINK if "-fsanitize" not in flags_text else LINK.replace(",-z,defs", "")
     command = [*compiler, *shlex.split(f"{link} {os.environ.get('LDFLAGS', '')}")]
