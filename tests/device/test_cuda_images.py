@@ -10,7 +10,7 @@ from where import ROOT
 
 import sparkle_drv as sp
 
-CUBINS = ROOT / "tests" / "cuda"
+CUBINS = ROOT / "tests/cuda"
 ARGS = "f32* y, f32* x, f32 a, u32 n"
 
 

@@ -15,7 +15,7 @@ from where import ROOT
 from sparkle_drv.lowlevel import pm4, regs
 from sparkle_drv.testing.emulator import IP, Buffer
 
-CAPTURES = sorted((ROOT / "tests" / "golden" / "captures").glob("*.txt"))
+CAPTURES = sorted((ROOT / "tests/golden/captures").glob("*.txt"))
 PREAMBLE = 2
 
 

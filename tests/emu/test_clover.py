@@ -10,7 +10,7 @@ import preload
 import pytest
 from where import ROOT
 
-CLOVER = ROOT / "tests" / "clover"
+CLOVER = ROOT / "tests/clover"
 
 
 @pytest.mark.parametrize("chip", ["gfx1036", "gfx1100"])

@@ -12,7 +12,7 @@ import preload
 import pytest
 from where import ROOT
 
-RADV = ROOT / "tests" / "radv"
+RADV = ROOT / "tests/radv"
 
 
 def load(name: str, path: Path):

@@ -17,8 +17,8 @@ import sparkle_drv as sp
 from sparkle_drv import lowlevel
 from sparkle_drv.lowlevel import read_recording, recorded
 
-RADV = ROOT / "tests" / "radv"
-CAPTURES = ROOT / "tests" / "golden" / "captures"
+RADV = ROOT / "tests/radv"
+CAPTURES = ROOT / "tests/golden/captures"
 ASK = """
 import fcntl, os, sys
 fds = [os.open("/dev/dri/renderD128", os.O_RDWR)]

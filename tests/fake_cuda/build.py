@@ -49,7 +49,7 @@ def build(folder: Path) -> Path:
     sources = sorted(path for path in HERE.rglob("*.c") if path.parent.name != "cost")
 
     def compiled(source: Path) -> Path:
-        target = objects_to / f"{source.stem}.o"
+        target = objects_to / f"{source.parent.name}_{source.stem}.o"
         command = [*compiler, *flags, "-c", str(source)]
         if not is_fresh(target, command, [source, *headers]):
             run(command, target)
