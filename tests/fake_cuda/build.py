@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
 FLAGS = "-std=gnu11 -O2 -Wall -Wextra -Wshadow -Wconversion -Werror -fPIC -fvisibility=hidden"
 FLAGS += " -fno-strict-aliasing -pthread"
 LINK = "-shared -pthread -Wl,-soname,libcuda.so.1,-z,relro,-z,now,-z,defs"
@@ -44,7 +45,7 @@ def build(folder: Path) -> Path:
     objects_to.mkdir(parents=True, exist_ok=True)
     compiler = shlex.split(os.environ.get("CC", "gcc"))
     flags_text = f"{FLAGS} {os.environ.get('CFLAGS', '')}"
-    flags = shlex.split(flags_text)
+    flags = [*shlex.split(flags_text), "-I", str(ROOT / "native")]
     headers = [path for ending in ("h", "def") for path in HERE.rglob(f"*.{ending}")]
     sources = sorted(path for path in HERE.rglob("*.c") if path.parent.name != "cost")
 
@@ -69,7 +70,7 @@ def build(folder: Path) -> Path:
 def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--to", type=Path, default=HERE.parent.parent / "build" / "fake")
+    parser.add_argument("--to", type=Path, default=ROOT / "build/fake")
     try:
         build(parser.parse_args().to)
     except subprocess.CalledProcessError as error:
