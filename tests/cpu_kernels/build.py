@@ -26,7 +26,8 @@ FLAGS = "-std=gnu11 -Wall -Wextra -Wshadow -Wconversion -Werror -fno-strict-alia
 SANITIZE = "-fsanitize=address,undefined"
 RACES = "-fsanitize=thread"
 AARCH64 = "aarch64-linux-gnu-gcc"
-AVX512 = "*avx512.c"
+# How the name of the file ends that compiles the kernels of AVX-512.
+AVX512 = "avx512.c"
 KINDS = {
     "host": ("gcc", "-O2", ""),
     "asan": ("gcc", f"{SANITIZE} -fno-omit-frame-pointer -g -O1", SANITIZE),
@@ -53,7 +54,7 @@ def lowered(source: Path, folder: Path) -> Path:
     text, changed = re.subn(r'(pragma GCC target\(")avx512[^"]*', r"\1avx2,fma", source.read_text())
     assert changed == 1, f"{source.name} names its target in another way"
     text = f'#include "{HERE / "lowered.h"}"\n{text}'
-    copy = folder / "lowered" / source.name
+    copy = folder / "cpu" / source.name
     copy.parent.mkdir(exist_ok=True)
     if not copy.exists() or copy.read_text() != text:
         copy.write_text(text)
@@ -72,14 +73,15 @@ def build(
     folder.mkdir(parents=True, exist_ok=True)
 
     def compiled(source: Path) -> Path:
-        ours, beside = source.parent == HERE, source.parent
-        place = Path(name) if ours else beside.relative_to(ROOT / "native")
-        if kind == "lowered" and source.match(AVX512):
+        ours = source.parent == HERE
+        beside = source.parent  # its neighbours have bare names
+        room = name if ours else "_".join(beside.relative_to(ROOT / "native").parts)
+        if kind == "lowered" and source.name.endswith(AVX512):
             source = lowered(source, folder)
-        target = folder / f"{'_'.join(place.parts)}_{source.stem}.o"
+        target = folder / f"{room}_{source.stem}.o"
         dep = target.with_suffix(".d")
         command = [compiler, *shlex.split(f"{FLAGS} {flags}"), *(defines if ours else ())]
-        command += ["-I", str(beside), "-I", str(ROOT / "native"), "-MMD", "-MF", str(dep)]
+        command += ["-I", str(ROOT / "native"), "-iquote", str(beside), "-MMD", "-MF", str(dep)]
         command += ["-c", str(source), "-o", str(target)]
         if not is_fresh(target, command, dep):
             subprocess.run(command, check=True, capture_output=True, text=True)
@@ -88,11 +90,11 @@ def build(
 
     sources = sorted(HERE.glob("*.c"))
     there: list[Path] = []
-    native = [path for part in PARTS for path in sorted((ROOT / part).rglob("*.c"))]
-    if objects:
-        there += (objects / path.relative_to(ROOT).with_suffix(".o") for path in native)
-    else:
-        sources += native
+    for part in PARTS:
+        if objects:
+            there += sorted((objects / part).rglob("*.o"))
+        else:
+            sources += sorted((ROOT / part).rglob("*.c"))
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         there += pool.map(compiled, sources)
     program = folder / name

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-ROOT = HERE.parents[1]
+NATIVE = HERE.parents[1] / "native"
 FLAGS = "-std=gnu11 -O2 -Wall -Wextra -Wshadow -Wconversion -Werror -fPIC -fvisibility=hidden"
 FLAGS += " -fno-strict-aliasing -pthread"
 LINK = "-shared -pthread -Wl,-soname,libcuda.so.1,-z,relro,-z,now,-z,defs"
@@ -45,13 +45,13 @@ def build(folder: Path) -> Path:
     objects_to.mkdir(parents=True, exist_ok=True)
     compiler = shlex.split(os.environ.get("CC", "gcc"))
     flags_text = f"{FLAGS} {os.environ.get('CFLAGS', '')}"
-    flags = [*shlex.split(flags_text), "-I", str(ROOT / "native")]
+    flags = shlex.split(flags_text)
     headers = [path for ending in ("h", "def") for path in HERE.rglob(f"*.{ending}")]
     sources = sorted(path for path in HERE.rglob("*.c") if path.parent.name != "cost")
 
     def compiled(source: Path) -> Path:
-        target = objects_to / f"{source.parent.name}_{source.stem}.o"
-        command = [*compiler, *flags, "-c", str(source)]
+        target = objects_to / f"{source.stem}.o"
+        command = [*compiler, *flags, f"-I{NATIVE}", "-c", str(source)]
         if not is_fresh(target, command, [source, *headers]):
             run(command, target)
         return target
@@ -70,7 +70,7 @@ def build(folder: Path) -> Path:
 def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--to", type=Path, default=ROOT / "build/fake")
+    parser.add_argument("--to", type=Path, default=HERE.parent.parent / "build" / "fake")
     try:
         build(parser.parse_args().to)
     except subprocess.CalledProcessError as error:
