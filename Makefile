@@ -69,6 +69,8 @@ docs: build ## build/docs: the api reference, made from the docstrings
 # Without the tests that look at the package's files, here a copy, rather than run its C code, and
 # those of the process's size: AddressSanitizer keeps what was freed. PYTHONSAFEPATH: the children
 # of tests take this build too, not the checkout's in the folder they are started in (Python 3.11).
+ASAN_WITHOUT := tests/lifetime/test_leaks.py tests/unit/test_binary.py tests/unit/test_docs.py \
+  tests/unit/test_drm_structs.py tests/unit/test_exports.py tests/unit/test_settings.py
 asan: build ## all quick tests of the C code, the preload library too, under ASan and UBSan
 	@rm -rf build/asan/sparkle_drv
 	@CFLAGS="$(SANITIZE) -g -O1 -fno-omit-frame-pointer" LDFLAGS="$(SANITIZE)" $(PY) setup.py --quiet \
@@ -80,7 +82,7 @@ asan: build ## all quick tests of the C code, the preload library too, under ASa
 	  PYTHONPATH=$(CURDIR)/build/asan SPARKLE_PRELOAD=build/asan/preload/libsparkle_amdgpu.so \
 	  SPARKLE_FAKE_CUDA=build/asan/fake/libcuda.so.1 PYTHONSAFEPATH=1 \
 	  .venv/bin/pytest -q -m "not slow" $(addprefix tests/,unit device emu fake_cuda fault golden lifetime) \
-	  $(patsubst %,--ignore tests/%.py,lifetime/test_leaks $(addprefix unit/test_,binary docs drm_structs exports settings))
+	  $(addprefix --ignore ,$(ASAN_WITHOUT))
 	@$(PY) tests/cpu_kernels/build.py asan build/asan/obj
 	@for isa in ref avx2 avx512; do \
 	  UBSAN_OPTIONS=halt_on_error=1 build/cpu_kernels/asan/cpu_kernels $$isa 500 || test $$? = 77 || exit 1; done
@@ -88,9 +90,11 @@ asan: build ## all quick tests of the C code, the preload library too, under ASa
 # What the interpreter and numpy do is seen as far as they call the C library, which is enough: the GIL's mutex, memcpy. Not so
 # of OpenBLAS's threads, who hand work to one another without it.
 # setarch: older runtimes find no room for their shadow where addresses are too random.
-TSAN_TESTS := $(addprefix tests/,$(addprefix fault/test_,stress.py stress_ops.py races.py) \
-  $(addprefix device/test_,cpu_threads.py ops_held.py ops_plans.py ops_plans_apart.py ops_overlap.py sched_threads.py \
-  cuda_device.py cuda_transfers.py) unit/test_hot.py lifetime/test_lifetime.py)
+TSAN_TESTS := tests/fault/test_stress.py tests/fault/test_stress_ops.py tests/fault/test_races.py \
+  tests/device/test_cpu_threads.py tests/device/test_ops_held.py tests/device/test_ops_plans.py \
+  tests/device/test_ops_plans_apart.py tests/device/test_ops_overlap.py tests/device/test_sched_threads.py \
+  tests/device/test_cuda_device.py tests/device/test_cuda_transfers.py tests/unit/test_hot.py \
+  tests/lifetime/test_lifetime.py
 TSAN_OPTIONS := history_size=4 report_signal_unsafe=0 allocator_may_return_null=1 die_after_fork=0 \
   suppressions=$(CURDIR)/tests/races.supp log_path=$(CURDIR)/build/tsan/report
 tsan: build ## the tests of threads under ThreadSanitizer, which finds data races: some minutes

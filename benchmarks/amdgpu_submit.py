@@ -37,7 +37,7 @@ from _bench.problems import FAILED, NO_DEVICE, OK  # noqa: E402
 from cffi import FFI  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests" / "radv")]
+sys.path.insert(0, str(ROOT / "tests/radv"))
 radv: Any = importlib.import_module("run")
 
 CHIPS = ("gfx1036", "gfx1100")

@@ -1,5 +1,5 @@
 """The `device` fixture: each test that asks for it runs once for every device, or for those that
-`--device=URI` (may be repeated) names.
+`--device=URI` (may be repeated) names. A module's mark `devices` says which those are (uris.py).
 
 A device is opened once per session, lent to one test after another, and must come back clean: idle,
 and with no more objects alive than before.
@@ -19,18 +19,13 @@ from contextlib import contextmanager
 
 import fakecuda
 import pytest
+import uris
 from hypothesis import HealthCheck, settings
 from userlib import Compiler
 from watchdog import Watchdog
 
 import sparkle_drv as sp
 import sparkle_drv.testing  # makes emu: and sim: known
-
-# Devices that are always there and always run; real GPUs carry pytest.mark.hw.
-# The tools run as processes of their own, which do not import sparkle_drv.testing, and they time.
-URIS_OF_TOOLS = ["cpu", "egl:0"]
-URIS = [*URIS_OF_TOOLS, "emu:gfx1036", "emu:gfx1100", "cuda:0"]
-URIS_OF_SUITE = [*URIS, "cuda:1", "sim:gpu0"]
 
 # SPARKLE_REQUIRE=egl[,...]: a device that is not there fails its tests instead of skipping them.
 REQUIRED = os.environ.get("SPARKLE_REQUIRE", "").split(",")
@@ -80,11 +75,10 @@ def pytest_addoption(parser):
 
 def pytest_generate_tests(metafunc):
     if "device" in metafunc.fixturenames:
-        usual = URIS_OF_TOOLS if metafunc.definition.path.parent.name == "tools" else URIS
-        if metafunc.definition.path.name == "test_conformance.py":
-            usual = URIS_OF_SUITE
-        uris = metafunc.config.getoption("--device") or usual
-        metafunc.parametrize("device", uris, indirect=True)
+        own = metafunc.definition.get_closest_marker("devices")
+        usual = own.args if own else uris.USUAL
+        named = metafunc.config.getoption("--device")
+        metafunc.parametrize("device", named or usual, indirect=True)
 
 
 @contextmanager

@@ -13,15 +13,14 @@ import functools
 import os
 import subprocess
 import sys
-from pathlib import Path
+
+from where import ROOT, kits
 
 import sparkle_drv as sp
 from sparkle_drv.backends.cuda import BACKEND as CudaBackend
 from sparkle_drv.core import settings
 from sparkle_drv.types import Found
 
-HERE = Path(__file__).resolve().parent
-ROOT = HERE.parent
 URIS = ("cuda:0", "cuda:1")
 NAME = "Fake H200"
 
@@ -31,7 +30,7 @@ def library() -> str:
     """SPARKLE_FAKE_CUDA, as `make asan` names it, else build/fake/libcuda.so.1, made if stale."""
     if named := os.environ.get("SPARKLE_FAKE_CUDA"):
         return str(ROOT / named)
-    build = [sys.executable, str(HERE / "fake_cuda/build.py")]
+    build = [sys.executable, str(ROOT / "tests/fake_cuda/build.py")]
     done = subprocess.run(build, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
     return str(ROOT / "build/fake/libcuda.so.1")
@@ -88,7 +87,7 @@ def run(code: str, *settings: str, **environment: str) -> str:
     """
     env = os.environ | {"SPARKLE_LIBCUDA": library(), "FAKE_CUDA": ";".join(settings)} | environment
     # The checkout last: `make asan` has another build of the package on the path.
-    env["PYTHONPATH"] = os.pathsep.join([str(HERE), env.get("PYTHONPATH", ""), str(ROOT)])
+    env["PYTHONPATH"] = kits(ROOT)
     done = subprocess.run(
         [sys.executable, "-c", HEAD + code], env=env, capture_output=True, text=True, timeout=60,
         check=False,

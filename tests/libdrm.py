@@ -11,8 +11,9 @@ from pathlib import Path
 import debian
 import packages
 import pytest
+from where import ROOT
 
-BACKPORTS = Path(__file__).resolve().parents[1] / "build" / "libdrm" / "backports"
+BACKPORTS = ROOT / "build" / "libdrm" / "backports"
 INSTALLED = Path("/usr/include/libdrm")
 PACKAGE = "libdrm-dev"
 

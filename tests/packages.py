@@ -5,13 +5,7 @@ tools/_packages.py says how the presence of each package is judged. `make test` 
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import pytest
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
-
 from _packages import PACKAGES
 
 

@@ -9,8 +9,8 @@ import os
 from pathlib import Path
 
 import pytest
+from where import ROOT
 
-ROOT = Path(__file__).resolve().parents[1]
 LIBRARY = ROOT / os.environ.get("SPARKLE_PRELOAD", "build/preload/libsparkle_amdgpu.so")
 SOURCES = (
     *("native/emu/**/*.[ch]", "native/gen/isa_*.c", "native/include/sp_emu*.h"),

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from sparkle_drv._native import ffi
+from where import CODE_OBJECTS
 
 import sparkle_drv as sp
 from sparkle_drv.backends.amdgpu.backend import AmdgpuBackend
@@ -19,7 +20,6 @@ from sparkle_drv.lowlevel import elf
 from sparkle_drv.testing import emu, emulator
 from sparkle_drv.testing.emulator import Machine
 
-OBJECTS = Path(__file__).parents[1] / "unit" / "codeobjects"
 VERSION = emulator.lib.DRM_IOCTL_VERSION
 SIMPLE = "f32* f32* i32"
 KERNARG_AT, LDS_AT = 8, 0  # in a descriptor, AMDGPU_FACTS 5.2
@@ -39,7 +39,7 @@ def card(request):
 
 
 def blob(dev):
-    return bytearray((OBJECTS / f"features.v5.{dev.info.isa}.hsaco").read_bytes())
+    return bytearray((CODE_OBJECTS / f"features.v5.{dev.info.isa}.hsaco").read_bytes())
 
 
 def put(data, entry, at, value):
@@ -100,7 +100,7 @@ def test_an_elf_of_another_machine(card):
 
 
 def test_a_code_object_for_another_chip(card):
-    data = (OBJECTS / "features.v5.gfx90a.hsaco").read_bytes()
+    data = (CODE_OBJECTS / "features.v5.gfx90a.hsaco").read_bytes()
     refused(card, data, f"made for gfx90a; this device runs {card.info.isa}")
 
 

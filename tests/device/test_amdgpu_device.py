@@ -6,11 +6,11 @@ import errno
 import os
 import time
 from contextlib import contextmanager
-from pathlib import Path
 
 import numpy as np
 import pytest
 from sparkle_drv._native import lib
+from where import CODE_OBJECTS
 
 import sparkle_drv as sp
 from sparkle_drv.backends.amdgpu import info
@@ -19,7 +19,6 @@ from sparkle_drv.testing import emu
 from sparkle_drv.testing.emulator import Machine
 
 CHIPS = ["gfx1036", "gfx1100"]
-OBJECTS = Path(__file__).parents[1] / "unit" / "codeobjects"
 CS, TIMELINE_WAIT = 0x44, 0xCA
 
 
@@ -40,7 +39,7 @@ def card(request):
 
 def feature(dev, entry, args, **more):
     """A kernel of tests/unit/codeobjects."""
-    path = OBJECTS / f"features.v5.{dev.info.isa}.hsaco"
+    path = CODE_OBJECTS / f"features.v5.{dev.info.isa}.hsaco"
     return dev.kernel(image=path, entry=entry, args=args, **more)
 
 

@@ -6,10 +6,10 @@ from __future__ import annotations
 
 import threading
 from contextlib import contextmanager
-from pathlib import Path
 
 import numpy as np
 import pytest
+from where import CODE_OBJECTS
 
 import sparkle_drv as sp
 from sparkle_drv.backends.amdgpu import info
@@ -18,7 +18,6 @@ from sparkle_drv.testing import emu
 from sparkle_drv.testing.emulator import Machine
 
 CHIPS = ["gfx1036", "gfx1100"]
-OBJECTS = Path(__file__).parents[1] / "unit" / "codeobjects"
 N, GROUP = 64, 256
 
 
@@ -140,7 +139,7 @@ def test_a_reset_between(recovery):
 
 def test_a_kernel_with_scratch_in_between(dev, adds):
     y, c = adds
-    path = OBJECTS / f"features.v5.{dev.info.isa}.hsaco"
+    path = CODE_OBJECTS / f"features.v5.{dev.info.isa}.hsaco"
     out, lanes = dev.empty(192, np.uint32), np.tile(np.arange(64), 3)
     k = dev.kernel(image=path, entry="stack", args="u32* i32", group_size=64)
     scratch = sp.Commands().dispatch(k, out, 7, groups=3)

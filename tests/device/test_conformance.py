@@ -2,8 +2,11 @@
 sparkle_drv/testing/suite.py and the files beside it."""
 
 import pytest
+from uris import OF_SUITE
 
 from sparkle_drv.testing import suite
+
+pytestmark = pytest.mark.devices(*OF_SUITE)
 
 
 @pytest.mark.parametrize("check", suite.checks(), ids=str)

@@ -9,8 +9,9 @@ import os
 import fakecuda
 import numpy as np
 import pytest
-from fakecuda import ROOT, SAXPY
+from fakecuda import SAXPY
 from sparkle_drv._native import lib
+from where import ROOT
 
 import sparkle_drv as sp
 

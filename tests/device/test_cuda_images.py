@@ -3,15 +3,14 @@ fake driver reads what a driver must of them, and knows kernels by their names."
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from fakecuda import SAXPY, run
+from where import ROOT
 
 import sparkle_drv as sp
 
-CUBINS = Path(__file__).resolve().parents[1] / "cuda"
+CUBINS = ROOT / "tests/cuda"
 ARGS = "f32* y, f32* x, f32 a, u32 n"
 
 

@@ -7,15 +7,15 @@ have been one packet there. Where a program or data lay, the captured addresses 
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 from dispatches import ENDPGM
+from where import ROOT
 
 from sparkle_drv.lowlevel import pm4, regs
 from sparkle_drv.testing.emulator import IP, Buffer
 
-CAPTURES = sorted((Path(__file__).parents[1] / "golden" / "captures").glob("*.txt"))
+CAPTURES = sorted((ROOT / "tests/golden/captures").glob("*.txt"))
 PREAMBLE = 2
 
 

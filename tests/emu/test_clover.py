@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import preload
 import pytest
+from where import ROOT
 
-CLOVER = Path(__file__).resolve().parents[1] / "clover"
+CLOVER = ROOT / "tests/clover"
 
 
 @pytest.mark.parametrize("chip", ["gfx1036", "gfx1100"])

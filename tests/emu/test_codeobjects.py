@@ -5,16 +5,15 @@ driver provides. The objects are those of tests/unit/codeobjects.
 from __future__ import annotations
 
 import struct
-from pathlib import Path
 
 import numpy as np
 import pytest
 from codekit import Operand, Program
+from where import CODE_OBJECTS
 
 from sparkle_drv.lowlevel import codeobject, targets
 from sparkle_drv.testing.emulator import Gpu, Machine
 
-FOLDER = Path(__file__).parents[1] / "unit" / "codeobjects"
 BUILDS = [
     (4, "gfx1036", "gfx1036"), (5, "gfx1036", "gfx1036"), (5, "gfx1100", "gfx1100"),
     (6, "gfx1036", "gfx10-3-generic"), (6, "gfx1100", "gfx11-generic"),
@@ -24,7 +23,7 @@ BUILDS = [
 @pytest.fixture(scope="module", params=BUILDS, ids=lambda b: f"v{b[0]}-{b[1]}-{b[2]}")
 def card(request):
     version, chip, target = request.param
-    blob = (FOLDER / f"features.v{version}.{target}.hsaco").read_bytes()
+    blob = (CODE_OBJECTS / f"features.v{version}.{target}.hsaco").read_bytes()
     with Machine([chip]) as machine, machine.open() as node, Gpu(node) as gpu:
         yield chip, gpu, blob
 

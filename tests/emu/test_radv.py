@@ -10,8 +10,9 @@ from pathlib import Path
 
 import preload
 import pytest
+from where import ROOT
 
-RADV = Path(__file__).resolve().parents[1] / "radv"
+RADV = ROOT / "tests/radv"
 
 
 def load(name: str, path: Path):

@@ -16,7 +16,9 @@ import time
 from pathlib import Path
 
 import pytest
+from census import census, none_left
 from sparkle_drv._native import ffi, lib
+from where import kits
 
 import sparkle_drv as sp
 from sparkle_drv import lowlevel
@@ -24,11 +26,6 @@ from sparkle_drv.lowlevel import RecordingError, read_recording, recorded
 from sparkle_drv.testing.emulator import IP, Buffer, Gpu, Machine
 
 ENDLESS = 60
-
-
-@pytest.fixture(autouse=True)
-def tools(monkeypatch):
-    monkeypatch.syspath_prepend(str(Path(__file__).resolve().parents[2] / "tools"))
 
 
 def launches(uri, values=(1.5, 2.5)):
@@ -171,8 +168,6 @@ def test_a_wait_that_failed_is_not_waited_for(own):
 
 
 def test_nothing_is_left_of_a_replay(own):
-    from census import census, none_left  # children of other tests find this file alone
-
     with Machine([own[0]]) as machine:
 
         def open_node(_):
@@ -564,7 +559,8 @@ os._exit(0 if not {crash} else os.kill(os.getpid(), 9))
 def test_forked_children_write_files_of_their_own_and_crashes_lose_nothing(tmp_path, crash):
     path = tmp_path / "a.rec"
     script = FORKS.format(folder=str(Path(__file__).parent), path=str(path), crash=crash)
-    done = subprocess.run((sys.executable, "-W", "ignore", "-c", script), timeout=ENDLESS)
+    env = {**os.environ, "PYTHONPATH": kits()}
+    done = subprocess.run((sys.executable, "-W", "ignore", "-c", script), env=env, timeout=ENDLESS)
     assert done.returncode == (-9 if crash else 0)
     (child,) = tmp_path.glob("a.rec.*")
     assert f"process {child.suffix[1:]} parent=" in child.read_text()

@@ -8,18 +8,17 @@ import re
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import preload
 import pytest
+from where import ROOT
 
 import sparkle_drv as sp
 from sparkle_drv import lowlevel
 from sparkle_drv.lowlevel import read_recording, recorded
 
-ROOT = Path(__file__).resolve().parents[2]
-RADV = ROOT / "tests" / "radv"
-CAPTURES = ROOT / "tests" / "golden" / "captures"
+RADV = ROOT / "tests/radv"
+CAPTURES = ROOT / "tests/golden/captures"
 ASK = """
 import fcntl, os, sys
 fds = [os.open("/dev/dri/renderD128", os.O_RDWR)]
@@ -215,8 +214,7 @@ def test_radv_compares_with_ours_as_its_golden_capture_does(radv, tmp_path):
     assert differences(golden, theirs) == set()
 
 
-def test_radvs_run_is_replayed_without_radv(radv, monkeypatch):
-    monkeypatch.syspath_prepend(str(ROOT / "tools"))
+def test_radvs_run_is_replayed_without_radv(radv):
     from _bringup.recording import replay
 
     outcome = replay(radv[1], f"emu:{radv[0]}")

@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
+NATIVE = HERE.parents[1] / "native"
 FLAGS = "-std=gnu11 -O2 -Wall -Wextra -Wshadow -Wconversion -Werror -fPIC -fvisibility=hidden"
 FLAGS += " -fno-strict-aliasing -pthread"
 LINK = "-shared -pthread -Wl,-soname,libcuda.so.1,-z,relro,-z,now,-z,defs"
@@ -45,17 +46,18 @@ def build(folder: Path) -> Path:
     compiler = shlex.split(os.environ.get("CC", "gcc"))
     flags_text = f"{FLAGS} {os.environ.get('CFLAGS', '')}"
     flags = shlex.split(flags_text)
-    headers = [*HERE.glob("*.h"), *HERE.glob("*.def"), *HERE.glob("*.inc")]
+    headers = [path for ending in ("h", "def") for path in HERE.rglob(f"*.{ending}")]
+    sources = sorted(path for path in HERE.rglob("*.c") if path.parent.name != "cost")
 
     def compiled(source: Path) -> Path:
         target = objects_to / f"{source.stem}.o"
-        command = [*compiler, *flags, "-c", str(source)]
+        command = [*compiler, *flags, f"-I{NATIVE}", "-c", str(source)]
         if not is_fresh(target, command, [source, *headers]):
             run(command, target)
         return target
 
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-        objects = list(pool.map(compiled, sorted(HERE.glob("*.c"))))
+        objects = list(pool.map(compiled, sources))
     library = folder / "libcuda.so.1"
     link = LINK if "-fsanitize" not in flags_text else LINK.replace(",-z,defs", "")
     command = [*compiler, *shlex.split(f"{link} {os.environ.get('LDFLAGS', '')}")]

@@ -20,7 +20,8 @@ from collections.abc import Callable
 from contextlib import suppress
 
 import numpy as np
-from fakecuda import ROOT, Control
+from fakecuda import Control
+from where import ROOT
 
 import sparkle_drv as sp
 

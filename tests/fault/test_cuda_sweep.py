@@ -9,7 +9,8 @@ import sys
 
 import cuda_sweep
 import pytest
-from fakecuda import HERE, ROOT, library
+from fakecuda import library
+from where import ROOT, kits
 
 CALLS = (
     ("cuEventRecord", "cuStreamQuery", "cuEventQuery"),
@@ -18,8 +19,7 @@ CALLS = (
 
 
 def swept(*arguments: str) -> subprocess.CompletedProcess[str]:
-    env = os.environ | {"SPARKLE_LIBCUDA": library()}
-    env["PYTHONPATH"] = os.pathsep.join([str(HERE), env.get("PYTHONPATH", ""), str(ROOT)])
+    env = os.environ | {"SPARKLE_LIBCUDA": library(), "PYTHONPATH": kits(ROOT)}
     return subprocess.run(
         [sys.executable, cuda_sweep.__file__, *arguments],
         env=env, capture_output=True, text=True, timeout=100, check=False,

@@ -3,10 +3,9 @@ is expected here. Packets 1 to 8 and 9 to 17 stand as they do there; registers t
 group between them; the end is 18, or what stands for it on firmware that gets 18 wrong.
 """
 
-from pathlib import Path
-
 import pytest
 from sparkle_drv._native import ffi, lib
+from where import CODE_OBJECTS
 
 import sparkle_drv as sp
 import sparkle_drv.testing  # makes emu: known
@@ -47,11 +46,10 @@ SUBSTITUTE = [
     0xC0064900, 0x06603514, 0x23000000, PAGE_LO, PAGE_HI, NUMBER, 0, 0,
     0xC0053C00, 0x13, PAGE_LO, PAGE_HI, NUMBER, ALL, 4,
 ]  # fmt: skip
-OBJECTS = Path(__file__).resolve().parents[1] / "unit" / "codeobjects"
 
 
 def image(uri):
-    return OBJECTS / f"features.v5.{uri[4:]}.hsaco"
+    return CODE_OBJECTS / f"features.v5.{uri[4:]}.hsaco"
 
 
 def simple(dev):

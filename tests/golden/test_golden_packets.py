@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import checks
 import facts_packets
 import facts_registers
 import pytest
+from where import ROOT
 
 from sparkle_drv import lowlevel
 
-GEN = Path(__file__).resolve().parents[2] / "native" / "gen"
+GEN = ROOT / "native" / "gen"
 
 
 @pytest.mark.parametrize("check", checks.ALL, ids=lambda check: check.__name__)

@@ -1,15 +1,10 @@
-"""For tests of tools/: the folder on sys.path, as when a tool runs, and what bench tests share."""
+"""What tests of the bench share: kernels that are right or wrong, a home of its own, the tool."""
 
 from __future__ import annotations
 
 import subprocess
-import sys
-from pathlib import Path
 
 import pytest
-
-TOOLS = Path(__file__).resolve().parents[2] / "tools"
-sys.path.insert(0, str(TOOLS))
 
 # What a saxpy may get wrong. Entry after entry, the way real kernels do.
 KERNELS = """

@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
-ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "benchmarks"), str(ROOT / "tools")]
-
-import against  # noqa: E402
-import cpu_peers  # noqa: E402
-import tile_model  # noqa: E402
-from _cpu_peers import (  # noqa: E402
+import against
+import cpu_peers
+import tile_model
+from _cpu_peers import (
     NAMES,
     base,
     cases,
@@ -25,6 +19,7 @@ from _cpu_peers import (  # noqa: E402
     shows,
     station,
 )
+from where import ROOT
 
 __all__ = [
     "ALL", "NAMES", "ROOF", "ROOT", "SMALL", "against", "base", "cases", "child", "cpu_peers",

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import random
 import sys
-from pathlib import Path
 
 import fuzzrun
+from where import ROOT
 
 from sparkle_drv import lowlevel
 from sparkle_drv.lowlevel import Ib, TextError
 
-CAPTURES = sorted((Path(__file__).parents[1] / "golden" / "captures").glob("*.txt"))
+CAPTURES = sorted((ROOT / "tests/golden/captures").glob("*.txt"))
 LEVELS = (9, 10, 11, 12)
 ALPHABET = "0123456789abcdefx={},.#+-* \n\tABCDEFGHIJKLMNOPQRSTUVWXYZ_\"'\\\u00e9\u0663\0"
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from where import ROOT
 
 from sparkle_drv import lowlevel
 from sparkle_drv.lowlevel import Ib, pm4
 
-CAPTURES = sorted((Path(__file__).parents[1] / "golden" / "captures").glob("*.txt"))
+CAPTURES = sorted((ROOT / "tests/golden/captures").glob("*.txt"))
 VA = 0x1000
 FLUSH = {"type": 7, "index": 4}
 REGISTERS = {

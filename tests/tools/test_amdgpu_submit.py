@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import importlib.util
 import sys
-from pathlib import Path
 
 import preload
 import pytest
+from where import ROOT
 
-FILE = Path(__file__).resolve().parents[2] / "benchmarks" / "amdgpu_submit.py"
+FILE = ROOT / "benchmarks" / "amdgpu_submit.py"
 COUNT = 130
 
 

@@ -6,12 +6,15 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from pathlib import Path
 
 import fakecuda
 import pytest
+from uris import OF_TOOLS
+from where import ROOT
 
-SCRIPT = Path(__file__).resolve().parents[2] / "benchmarks" / "async_executor.py"
+pytestmark = pytest.mark.devices(*OF_TOOLS)
+
+SCRIPT = ROOT / "benchmarks" / "async_executor.py"
 TINY = ("--n", "300", "--frames", "7", "--rounds", "6")
 
 

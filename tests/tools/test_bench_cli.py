@@ -8,14 +8,14 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 from _bench import env, results, runner
+from where import ROOT
 
 import sparkle_drv as sp
 
-TOOLS = Path(__file__).resolve().parents[2] / "tools"
+TOOLS = ROOT / "tools"
 TINY = ("--quick", "--timeout", "0.05")
 
 

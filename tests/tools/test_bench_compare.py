@@ -10,6 +10,9 @@ import numpy as np
 import pytest
 from _bench import baseline, compare, env, results
 from _bench.problems import NotComparable
+from uris import OF_TOOLS
+
+pytestmark = pytest.mark.devices(*OF_TOOLS)
 
 
 def row(samples, kernel="saxpy_f32", mode="hot", verified=True, name="CPU A", axes=None):

@@ -12,9 +12,12 @@ from _bench.bound import Bound
 from _bench.engine import Settings
 from _bench.jobs import Job, Operand
 from _bench.roofs import Roof
+from uris import OF_TOOLS
 
 import sparkle_drv as sp
 from sparkle_drv import assets
+
+pytestmark = pytest.mark.devices(*OF_TOOLS)
 
 MANIFEST = assets.manifest()["kernels"]
 BRIEF = Settings(seed=11, precision=0.5, timeout_s=0.02, least=3)

@@ -7,13 +7,13 @@ import os
 import subprocess
 import sys
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 from _bench import userkernel
 from _bench.jobs import Operand, Scalar
 from _bench.problems import UsageError
+from where import ROOT
 
 REF = """
 import numpy as np
@@ -265,7 +265,7 @@ void endless(const void *v, const uint32_t g[3], const uint32_t s[3])
     while (on) { }
 }
 """
-TOOLS = Path(__file__).resolve().parents[2] / "tools"
+TOOLS = ROOT / "tools"
 
 
 @pytest.mark.parametrize(("groups", "is_rival"), [(1, False), (2, False), (2, True)])

@@ -17,8 +17,8 @@ from pathlib import Path
 
 import pytest
 from _bench import runner
+from where import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 TINY = ("run", "saxpy_f32", "-a", "n=64", "--quick", "--timeout", "0.02")
 
 

@@ -13,9 +13,12 @@ from _bench.engine import Settings
 from _bench.overhead import WAYS, Overhead, Way
 from _bench.results import Measured, Report, Row, Subject
 from _bench.stoprule import StopRule
+from uris import OF_TOOLS
 
 import sparkle_drv as sp
 from sparkle_drv import assets
+
+pytestmark = pytest.mark.devices(*OF_TOOLS)
 
 BRIEF = Settings(seed=11, precision=0.5, timeout_s=0.05, least=3)
 

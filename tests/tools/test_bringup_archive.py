@@ -15,7 +15,6 @@ from pathlib import Path
 import debian
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
 TAG = "cp{}{}".format(*sys.version_info)
 MAIN = "import sys, os\nprint('ran', sys.argv[1:], os.environ['PYTHONPATH'].split(':')[0])\n"
 

@@ -11,10 +11,11 @@ from pathlib import Path
 import pytest
 from _bringup import patterns
 from _bringup.card import Emulated
+from where import ROOT
 
 from sparkle_drv.lowlevel import nodes
 
-TOOL = Path(__file__).resolve().parents[2] / "tools" / "bringup.py"
+TOOL = ROOT / "tools" / "bringup.py"
 RESULT = {"name", "status", "time_s", "ioctl", "errno", "causes", "next"}
 
 

@@ -6,13 +6,12 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import fakecuda
 import pytest
 from _bringup import families, rungs_cuda
+from where import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 OWN = [rung.name for rung in rungs_cuda.RUNGS]
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 from _bringup import bench_amdgpu, families
 from bringupkit import CHIPS, bench, climbed
+from where import ROOT
 
 
 @pytest.mark.parametrize("chip", CHIPS)
@@ -67,7 +67,7 @@ def test_names_of_nothing(uri):
         families.of(uri)
 
 
-DOC = (Path(__file__).resolve().parents[2] / "docs" / "bringup.md").read_text()
+DOC = (ROOT / "docs" / "bringup.md").read_text()
 
 
 def test_the_document_has_every_rung_and_no_other():

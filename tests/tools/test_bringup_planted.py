@@ -1,19 +1,14 @@
 """Broken cards, one defect or two: the ladder names each at the rung where it is, by its cause."""
 
 import random
-import sys
-from pathlib import Path
 
 import pytest
-
-from sparkle_drv.testing.planted import PLANTED, machine
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
-
 from _bringup import bench_amdgpu, families
 from _bringup.card import Emulated
 from _bringup.climb import climb
 from _bringup.rung import FAIL
+
+from sparkle_drv.testing.planted import PLANTED, machine
 
 CHIPS = ["gfx1100", "gfx1036"]
 RUNGS = families.AMDGPU

@@ -6,11 +6,11 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import fakecuda
+from where import ROOT
 
-SCRIPT = Path(__file__).resolve().parents[2] / "benchmarks" / "cuda_launch.py"
+SCRIPT = ROOT / "benchmarks" / "cuda_launch.py"
 
 
 def run(*words, **environment):

@@ -1,4 +1,4 @@
-"""tests/debian.py with an apt-get of our own: what it unpacks, and that each failure is Absent."""
+"""The kit debian.py with an apt-get of our own: what it unpacks, and each failure as Absent."""
 
 from __future__ import annotations
 

@@ -5,13 +5,13 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import packages
 import pytest
+from where import ROOT
 
-SCRIPT = Path(__file__).resolve().parents[2] / "benchmarks/egl_launch.py"
+SCRIPT = ROOT / "benchmarks/egl_launch.py"
 
 
 def run(*words):

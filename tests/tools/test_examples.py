@@ -6,11 +6,13 @@ import os
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
+from uris import OF_TOOLS
+from where import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
+pytestmark = pytest.mark.devices(*OF_TOOLS)
+
 FOLDER = ROOT / "examples"
 SCRIPTS = sorted(path.name for path in FOLDER.glob("*.py"))
 

@@ -14,8 +14,8 @@ import time
 from pathlib import Path
 
 import pytest
+from where import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 CLOSING = "======= 3 passed, 1 failed in 0.1s ======="
 MARK = "@if test -e /etc/bare; then echo $@ in bare as $$(id -un); else echo $@ in place; fi"
 MAKEFILE = f"bench preload:\n\t{MARK}\ntest:\n\t{MARK}\n"

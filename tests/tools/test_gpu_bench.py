@@ -6,20 +6,16 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import fakecuda
+import gpu_conformance
+import gpu_kernels
+import gpu_kit
+import gpu_peers
 import numpy as np
 import pytest
-
-ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "benchmarks"), str(ROOT / "tools")]
-
-import gpu_conformance  # noqa: E402
-import gpu_kernels  # noqa: E402
-import gpu_kit  # noqa: E402
-import gpu_peers  # noqa: E402
-from _peers import child, images, table  # noqa: E402
+from _peers import child, images, table
+from where import ROOT
 
 FEW = ("launch_0_ns", "launch_4_ns", "launch_16_ns", "launch_sync_ns", "prepared_4_ns", "start_s",
        "rss_mib", "h2d_pageable_4096_ns", "d2h_pinned_32768_ns", "d2d_4096_ns", "alloc_free_ns",

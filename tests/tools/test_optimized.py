@@ -5,11 +5,10 @@ from __future__ import annotations
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
+from where import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 # Scripts that a person starts, each with a small run where one takes a second or two.
 SCRIPTS = {
     "tools/bench.py": ("run", "noop", "--quick", "--timeout", "0.02"),

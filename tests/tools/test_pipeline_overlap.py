@@ -8,11 +8,14 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
+from uris import OF_TOOLS
+from where import ROOT
 
-SCRIPT = Path(__file__).resolve().parents[2] / "benchmarks" / "pipeline_overlap.py"
+pytestmark = pytest.mark.devices(*OF_TOOLS)
+
+SCRIPT = ROOT / "benchmarks" / "pipeline_overlap.py"
 TINY = ("--size", "24", "--steps", "7", "--rounds", "6", "--timeout", "1")
 
 
@@ -74,7 +77,6 @@ def test_exit_codes(words, code, said):
 
 def test_a_wrong_result_ends_it(monkeypatch):
     """The judge that every frame goes through before anything is timed."""
-    monkeypatch.syspath_prepend(str(SCRIPT.parent))
     import _steps
 
     import sparkle_drv as sp
@@ -102,7 +104,6 @@ def test_a_wrong_result_ends_it(monkeypatch):
     ],
 )
 def test_rounds_without_a_core_are_set_aside(monkeypatch, starved, counted, aside):
-    monkeypatch.syspath_prepend(str(SCRIPT.parent))
     import _loops
 
     runs = []

@@ -15,8 +15,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from where import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "examples" / "plugin_opencl"
 CHILD = Path(__file__).with_name("opencl_child.py")
 REQUIRED = "opencl" in os.environ.get("SPARKLE_REQUIRE", "").split(",")

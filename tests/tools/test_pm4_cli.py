@@ -7,14 +7,14 @@ import json
 import struct
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from pm4_ibs import CAPTURES, call, flush, ib, job
+from where import ROOT
 
 from sparkle_drv import lowlevel
 
-TOOL = Path(__file__).resolve().parents[2] / "tools" / "pm4.py"
+TOOL = ROOT / "tools" / "pm4.py"
 COMPUTE = next(str(path) for path in CAPTURES if path.stem.endswith("1036_compute"))
 GFX = next(str(path) for path in CAPTURES if path.stem.endswith("1036_gfx"))
 

@@ -6,11 +6,11 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
+from where import ROOT
 
-SCRIPT = Path(__file__).resolve().parents[2] / "benchmarks" / "pool_stalls.py"
+SCRIPT = ROOT / "benchmarks" / "pool_stalls.py"
 
 
 def run(*args: object, **env: str) -> subprocess.CompletedProcess[str]:

@@ -5,15 +5,15 @@ from __future__ import annotations
 
 import re
 from fnmatch import fnmatchcase
-from pathlib import Path
 
 import pytest
 from pm4_ibs import CAPTURES
 from sparkle_drv._native import ffi, lib
+from where import ROOT
 
 from sparkle_drv import lowlevel
 
-DOC = Path(__file__).resolve().parents[2] / "docs" / "registers.md"
+DOC = ROOT / "docs" / "registers.md"
 CHIPS = {"gfx1036": 10, "gfx1100": 11}
 SAME = "-"
 

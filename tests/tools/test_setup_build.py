@@ -13,8 +13,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from where import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 HEADER = (
     "#ifndef A\n#define A\n#include <stdint.h>\nint32_t sp_a(void);\nint32_t sp_b(void);\n#endif\n"
 )

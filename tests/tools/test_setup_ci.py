@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import subprocess
-from pathlib import Path
 
 import pytest
-
-ROOT = Path(__file__).resolve().parents[2]
+from where import ROOT
 
 
 def test_every_make_target_is_declared_and_helped():

@@ -11,8 +11,9 @@ from types import SimpleNamespace
 
 import _packages
 import pytest
+from where import ROOT
 
-SCRIPT = Path(__file__).resolve().parents[2] / "tools" / "setup_env.py"
+SCRIPT = ROOT / "tools" / "setup_env.py"
 
 EGL = """
 #include <stdint.h>

@@ -9,8 +9,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from where import ROOT
 
-HOP = Path(__file__).resolve().parents[2] / "tools" / "_hop.py"
+HOP = ROOT / "tools" / "_hop.py"
 TOOL = "from _hop import hop; hop()\nimport sys; print('ran', sys.argv[1:])\n"
 
 

@@ -1,14 +1,9 @@
 """benchmarks/egl_shaders.py at small sizes: it verifies both shaders before it times any."""
 
 import json
-import sys
-from pathlib import Path
-
-import pytest
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
 
 import egl_shaders
+import pytest
 
 
 @pytest.fixture(autouse=True)

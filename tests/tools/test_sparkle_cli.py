@@ -6,14 +6,14 @@ import dataclasses
 import json
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
+from where import ROOT
 
 import sparkle_drv as sp
 from sparkle_drv.types import Found
 
-TOOLS = Path(__file__).resolve().parents[2] / "tools"
+TOOLS = ROOT / "tools"
 
 
 @pytest.fixture

@@ -13,23 +13,23 @@ import sys
 import time
 from collections import Counter
 from functools import cache
-from pathlib import Path
 
 import fuzzrun
 import objectkit
+from where import CODE_OBJECTS, ROOT
 
 import sparkle_drv as sp
 from sparkle_drv.lowlevel import codeobject, targets
 
 SIGNATURES = (None, ("f32*", "f32*", "i32"), ("i32*", "i32"), ("f32*",))
 SLOW_S = 1.0
-SAVED = Path(__file__).resolve().parents[2] / "build" / "fuzz.hsaco"
+SAVED = ROOT / "build" / "fuzz.hsaco"
 
 
 @cache
 def bases() -> tuple[tuple[bytes, ...], tuple[str, ...]]:
     """What is damaged: every build of features.cl; and the names of its kernels."""
-    found = tuple(path.read_bytes() for path in sorted(objectkit.FOLDER.glob("*.hsaco")))
+    found = tuple(path.read_bytes() for path in sorted(CODE_OBJECTS.glob("*.hsaco")))
     return found, tuple(codeobject.kernels(found[0]))
 
 

@@ -6,20 +6,19 @@ import random
 import struct
 from collections.abc import Callable
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import msgpack
+from where import CODE_OBJECTS
 
 from sparkle_drv.lowlevel import codeobject, elf
 
-FOLDER = Path(__file__).parent / "codeobjects"
 PHOFF, PHDR = 64, 56  # of a linker's output: program headers follow the header
 
 
 @cache
 def blob(version: int = 5, target: str = "gfx1100") -> bytes:
-    return (FOLDER / f"features.v{version}.{target}.hsaco").read_bytes()
+    return (CODE_OBJECTS / f"features.v{version}.{target}.hsaco").read_bytes()
 
 
 def load(data: bytes, entry: str = "simple", target: str = "gfx1100", args: Any = None):

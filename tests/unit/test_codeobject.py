@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-from pathlib import Path
 
 import pytest
 from objectkit import (
@@ -14,6 +13,7 @@ from objectkit import (
     load,
     patched,
 )  # fmt: skip
+from where import ROOT
 
 from sparkle_drv import lowlevel
 from sparkle_drv.lowlevel import codeobject, dispatch, elf, targets
@@ -63,7 +63,7 @@ def test_all_versions_and_targets(version, target):
 
 
 def test_waves_of_64():
-    path = Path(__file__).parents[1] / "emu" / "kernels" / "lanes64.gfx1100.hsaco"
+    path = ROOT / "tests/emu/kernels/lanes64.gfx1100.hsaco"
     code = load(path.read_bytes(), "collatz")
     assert (code.wave, code.initiator) == (64, 0x5)
     assert load(blob(), "simple").initiator == 0x8005

@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from where import ROOT
 
 PROBE = """
 import json, sys
@@ -51,7 +52,7 @@ int cuGetErrorName(int e, const char **s)
 #endif
 """
 
-DEF = Path(__file__).resolve().parents[2] / "native/dl/cuda.def"
+DEF = ROOT / "native/dl/cuda.def"
 # Every other function that a driver must have.
 CUDA += "".join(
     f"int {name}(void) {{ return 801; }}\n"

@@ -28,7 +28,6 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from xml.etree import ElementTree
@@ -37,6 +36,7 @@ import docblocks
 import pdoc
 import pytest
 from docblocks import Block
+from where import ROOT
 
 import sparkle_drv as sp
 from sparkle_drv import assets, errors
@@ -47,7 +47,6 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib  # comes with pytest there
 
-ROOT = Path(__file__).resolve().parents[2]
 RUN = [
     "README.md",
     "native/README.md",
@@ -59,11 +58,9 @@ MEASURES = re.compile(r"python tools/bench\.py (run|kernel) ")
 
 
 @pytest.fixture(scope="module")
-def bench() -> Iterator[ModuleType]:
+def bench() -> ModuleType:
     """tools/bench.py as a module: its parser is the truth about options."""
-    sys.path.insert(0, str(ROOT / "tools"))
-    yield importlib.import_module("bench")
-    sys.path.remove(str(ROOT / "tools"))
+    return importlib.import_module("bench")
 
 
 @pytest.fixture(scope="module")
@@ -156,7 +153,6 @@ class Reader:
 
     def _check_clang(self, words: list[str]) -> None:
         """The options are those that our own kernels are built with; the source is there."""
-        sys.path.insert(0, str(ROOT / "tools"))
         from _shaders import rdna
 
         *flags, dash_o, out, source = words
@@ -233,14 +229,6 @@ def test_links_lead_somewhere(name):
 
 
 PATH = re.compile(r"(?:\.?[\w-]+/)+(?:[\w-]+\.\w+)?|[\w-]+\.(?:py|c|h|inc|def|md|toml|json)")
-FOLDERS = (
-    "",
-    "sparkle_drv",
-    "sparkle_drv/core",
-    "sparkle_drv/backends/cpu",
-    "native",
-    "native/cpu",
-)
 MADE = re.compile(
     r"\.venv/|build/|dist/|peak\.json|tuned\.json"
 )  # there only once something made it
@@ -257,7 +245,8 @@ def test_named_files_exist(name):
         if PATH.fullmatch(span)
         and span not in invented
         and not MADE.match(span)
-        and not any((ROOT / folder / span).exists() for folder in FOLDERS)
+        and not (ROOT / span).exists()
+        and not any(any((ROOT / top).rglob(span)) for top in ("sparkle_drv", "native"))
     ]
     assert missing == []
 

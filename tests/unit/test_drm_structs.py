@@ -13,8 +13,9 @@ from pathlib import Path
 import libdrm
 import pytest
 from cffi import FFI
+from where import ROOT
 
-INCLUDE = Path(__file__).resolve().parents[2] / "native" / "include"
+INCLUDE = ROOT / "native" / "include"
 OURS = ("sp_base.h", "sp_drm.h", "sp_amdgpu_drm.h")
 VERSIONS = ["system", "backports"]
 # Not in libdrm 2.4.123 either, which is KMS 3.57 or so.

@@ -2,13 +2,8 @@
 noise does not choose, wrong plans are never sampled, everything is closed."""
 
 import random
-import sys
-from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
-
 from _bench.tune_search import Search
 
 

@@ -1,14 +1,9 @@
 """The space that `bench.py tune` searches: legal plans only, neighbours of each other, and all ways
 to compute within reach."""
 
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
-
 from _bench import tune_space
 
 from sparkle_drv.codegen import glsl

@@ -19,8 +19,8 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from where import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 LARGEST = 2 << 20
 
 GEMM = """
