@@ -2,7 +2,7 @@
  * them (map_block.c), what calls it (map_run.c, map_fold.c), and the table of loops of an instruction set (map.inc). */
 #ifndef SP_CPU_MAP_H
 #define SP_CPU_MAP_H
-#include "../include/sp_map.h"
+#include "include/sp_map.h"
 #include "kernel.h"
 
 #include <stddef.h>

@@ -4,11 +4,11 @@
  * queue follow the order of its stream. */
 #ifndef SP_CUDA_DEVICE_H
 #define SP_CUDA_DEVICE_H
-#include "../core/base.h"
-#include "../core/queue.h"
-#include "../core/timeline.h"
-#include "../include/sp_cuda.h"
-#include "../include/sp_extents.h"
+#include "core/base.h"
+#include "core/queue.h"
+#include "core/timeline.h"
+#include "include/sp_cuda.h"
+#include "include/sp_extents.h"
 #include "driver.h"
 
 #include <pthread.h>

@@ -1,7 +1,7 @@
 /* The driver's numbers that are used here, and how its answers become ours. */
 #ifndef SP_CUDA_DRIVER_H
 #define SP_CUDA_DRIVER_H
-#include "../dl/cuda.h"
+#include "dl/cuda.h"
 
 /* CUresult */
 enum {

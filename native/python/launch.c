@@ -4,7 +4,7 @@
  * begins again from the arguments: nothing has been submitted by then. */
 #include "hot.h"
 
-#include "../include/sp_cmd.h"
+#include "include/sp_cmd.h"
 
 #include <math.h>
 #include <stddef.h>

@@ -3,9 +3,9 @@
  * `out` that overlaps) is left to ops/map.py, which begins again from the arguments: nothing has been submitted by then. */
 #include "ndarray.h"
 
-#include "../cpu/args.h"
-#include "../include/sp_cmd.h"
-#include "../include/sp_map.h"
+#include "cpu/args.h"
+#include "include/sp_cmd.h"
+#include "include/sp_map.h"
 
 #include <stddef.h>
 #include <string.h>

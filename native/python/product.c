@@ -7,8 +7,8 @@
  */
 #include "matrix.h"
 
-#include "../cpu/args.h"
-#include "../include/sp_cmd.h"
+#include "cpu/args.h"
+#include "include/sp_cmd.h"
 
 #include <limits.h>
 #include <stddef.h>

@@ -26,7 +26,8 @@ FLAGS = "-std=gnu11 -Wall -Wextra -Wshadow -Wconversion -Werror -fno-strict-alia
 SANITIZE = "-fsanitize=address,undefined"
 RACES = "-fsanitize=thread"
 AARCH64 = "aarch64-linux-gnu-gcc"
-AVX512 = "isa_avx512.c"
+# How the name of the file ends that compiles the kernels of AVX-512.
+AVX512 = "avx512.c"
 KINDS = {
     "host": ("gcc", "-O2", ""),
     "asan": ("gcc", f"{SANITIZE} -fno-omit-frame-pointer -g -O1", SANITIZE),
@@ -73,12 +74,14 @@ def build(
 
     def compiled(source: Path) -> Path:
         ours = source.parent == HERE
-        if kind == "lowered" and source.name == AVX512:
+        beside = source.parent  # its neighbours have bare names
+        room = name if ours else "_".join(beside.relative_to(ROOT / "native").parts)
+        if kind == "lowered" and source.name.endswith(AVX512):
             source = lowered(source, folder)
-        target = folder / f"{name if ours else source.parent.name}_{source.stem}.o"
+        target = folder / f"{room}_{source.stem}.o"
         dep = target.with_suffix(".d")
         command = [compiler, *shlex.split(f"{FLAGS} {flags}"), *(defines if ours else ())]
-        command += ["-I", str(ROOT / "native/cpu"), "-MMD", "-MF", str(dep)]
+        command += ["-I", str(ROOT / "native"), "-iquote", str(beside), "-MMD", "-MF", str(dep)]
         command += ["-c", str(source), "-o", str(target)]
         if not is_fresh(target, command, dep):
             subprocess.run(command, check=True, capture_output=True, text=True)
@@ -89,9 +92,9 @@ def build(
     there: list[Path] = []
     for part in PARTS:
         if objects:
-            there += sorted((objects / part).glob("*.o"))
+            there += sorted((objects / part).rglob("*.o"))
         else:
-            sources += sorted((ROOT / part).glob("*.c"))
+            sources += sorted((ROOT / part).rglob("*.c"))
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         there += pool.map(compiled, sources)
     program = folder / name

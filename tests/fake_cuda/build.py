@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
+NATIVE = HERE.parents[1] / "native"
 FLAGS = "-std=gnu11 -O2 -Wall -Wextra -Wshadow -Wconversion -Werror -fPIC -fvisibility=hidden"
 FLAGS += " -fno-strict-aliasing -pthread"
 LINK = "-shared -pthread -Wl,-soname,libcuda.so.1,-z,relro,-z,now,-z,defs"
@@ -49,7 +50,7 @@ def build(folder: Path) -> Path:
 
     def compiled(source: Path) -> Path:
         target = objects_to / f"{source.stem}.o"
-        command = [*compiler, *flags, "-c", str(source)]
+        command = [*compiler, *flags, f"-I{NATIVE}", "-c", str(source)]
         if not is_fresh(target, command, [source, *headers]):
             run(command, target)
         return target

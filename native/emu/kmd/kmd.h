@@ -2,9 +2,9 @@
  * it says otherwise; only the execution of a job happens outside it, on a snapshot of the address space. */
 #ifndef SP_EMU_KMD_H
 #define SP_EMU_KMD_H
-#include "../../include/sp_amdgpu_drm.h"
-#include "../../include/sp_emu.h"
-#include "../cp/cp.h"
+#include "include/sp_amdgpu_drm.h"
+#include "include/sp_emu.h"
+#include "emu/cp/cp.h"
 
 #include <errno.h>
 #include <pthread.h>

@@ -1,6 +1,6 @@
 /* Which function executes which instruction: the families' lists put into one array by enum sp_op, lane loops taken from
  * the best set that this host has. */
-#include "../../include/sp_emu_wave.h"
+#include "include/sp_emu_wave.h"
 #include "wave.h"
 #include <pthread.h>
 

@@ -2,8 +2,8 @@
  * waves, in run.c. Nothing here knows of dispatch registers or packets. */
 #ifndef SP_EMU_WAVE_H
 #define SP_EMU_WAVE_H
-#include "../../gen/isa_ops.h"
-#include "../exec.h"
+#include "gen/isa_ops.h"
+#include "emu/exec.h"
 #include "inst.h"
 #include <errno.h>
 #include <stdbool.h>
