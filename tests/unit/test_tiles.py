@@ -145,7 +145,8 @@ def test_few_rows_read_a_b_from_memory_a_few_of_its_rows_at_a_time(isa):
 
 def native(file, name):
     """A constant of native/cpu, `1 << 2` as 4."""
-    text = (Path(__file__).parents[2] / "native" / "cpu" / file).read_text()
+    (path,) = (Path(__file__).parents[2] / "native" / "cpu").rglob(file)
+    text = path.read_text()
     value, shift = re.search(rf"\b{name} = (\d+)(?: << (\d+))?", text).groups()
     return int(value) << int(shift or 0)
 
