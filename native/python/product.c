@@ -5,6 +5,9 @@
  * entries hold its packed elements. A call that is not as usual returns False: Python then begins again from the
  * arguments, does it or raises the error.
  */
+#include "product.h"
+#include "constant.h"
+#include "hold.h"
 #include "matrix.h"
 
 #include "cpu/args.h"

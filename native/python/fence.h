@@ -1,0 +1,11 @@
+/* Fences: made by launches, waited for without a line of Python. */
+#ifndef SP_PYTHON_FENCE_H
+#define SP_PYTHON_FENCE_H
+#include "objects.h"
+
+extern PyTypeObject *hot_fence_type;
+/* A fence of this value. */
+PyObject *hot_fence_of(const struct hot_queue *q, int64_t value);
+/* Makes the type: 0, or -1 with an exception. */
+int hot_fences(PyObject *module);
+#endif
