@@ -10,18 +10,6 @@ enum { MOST_S = 10000000 }; /* a longer timeout is for Python to judge */
 PyTypeObject *hot_fence_type;
 static PyObject *slowly_word, *timeout_word;
 
-PyObject *hot_fence_of(const struct hot_queue *q, int64_t value)
-{
-    PyObject *made = PyType_GenericAlloc((PyTypeObject *)q->fence, 0);
-    if (made) {
-        struct hot_fence *f = (void *)made;
-        f->queue = (PyObject *)(uintptr_t)q;
-        Py_INCREF(f->queue);
-        f->value = (unsigned long long)value;
-    }
-    return made;
-}
-
 /* Is it a timeout of which Python would not complain? */
 static int plain_timeout(PyObject *given)
 {
