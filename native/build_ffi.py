@@ -3,7 +3,8 @@
 setup.py names them in `cffi_modules`; nothing imports this file at run time. The compiler and cffi
 read one text: the headers in native/include, of which cdef gets all lines that do not start with
 '#'. Files join by being there: `sp_emu*.h`, native/emu/**/*.c and native/gen/isa_*.c belong to
-`emu`, every other header and source to `native`.
+`emu`, every other header and source to `native`. An include names its file from native/, or by its
+bare name in the same folder.
 """
 
 import os
@@ -42,9 +43,9 @@ def _builder(module, headers, sources, base=None, base_headers=()):
         ffi.cdef("\n".join("" if line.startswith("#") else line for line in lines))
     ffi.set_source(
         module,
-        "".join(f'#include "{header.name}"\n' for header in [*base_headers, *headers]),
+        "".join(f'#include "include/{header.name}"\n' for header in [*base_headers, *headers]),
         sources=[str(source) for source in sources],
-        include_dirs=[str(INCLUDE)],
+        include_dirs=[str(HERE)],
         libraries=["m", "dl"],
     )
     return ffi

@@ -1,11 +1,11 @@
 /* The amdgpu device's own objects; nothing outside native/amdgpu sees inside them. Locks: a queue's, then the device's. */
 #ifndef SP_AMDGPU_DEVICE_H
 #define SP_AMDGPU_DEVICE_H
-#include "../core/base.h"
-#include "../core/queue.h"
-#include "../core/timeline.h"
-#include "../include/sp_amdgpu.h"
-#include "../include/sp_extents.h"
+#include "core/base.h"
+#include "core/queue.h"
+#include "core/timeline.h"
+#include "include/sp_amdgpu.h"
+#include "include/sp_extents.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

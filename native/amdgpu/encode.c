@@ -1,8 +1,8 @@
 /* From command records to packets. Records run in order: between two, what the first did is waited for and seen. */
 #include "device.h"
 
-#include "../gen/pm4_packets.h"
-#include "../gen/regs.h"
+#include "gen/pm4_packets.h"
+#include "gen/regs.h"
 
 #include <errno.h>
 #include <string.h>

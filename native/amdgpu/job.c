@@ -2,7 +2,7 @@
  * round again when its job is done: as many jobs as slots are in flight at most. */
 #include "device.h"
 
-#include "../gen/pm4_packets.h"
+#include "gen/pm4_packets.h"
 
 #include <errno.h>
 #include <string.h>

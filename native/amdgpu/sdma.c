@@ -2,7 +2,7 @@
  * NOP), and so does the end of an IB. */
 #include "device.h"
 
-#include "../gen/sdma_packets.h"
+#include "gen/sdma_packets.h"
 
 enum { IB_ALIGN_NDW = 16 /* as Mesa pads them */, FILL_DWORDS = 2 };
 

@@ -1,5 +1,5 @@
 /* GPU addresses: which are taken. Free ranges in an array, sorted; first fit; neighbours are joined when given back. */
-#include "../include/sp_amdgpu.h"
+#include "include/sp_amdgpu.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* Internal side of sp_base.h: the counters that native objects keep up to date. */
 #ifndef SP_CORE_BASE_H
 #define SP_CORE_BASE_H
-#include "../include/sp_base.h"
+#include "include/sp_base.h"
 
 #include <stdatomic.h>
 

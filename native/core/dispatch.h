@@ -1,8 +1,8 @@
 /* What every backend asks of a record that dispatches, before it looks at its own kernel and grid. */
 #ifndef SP_CORE_DISPATCH_H
 #define SP_CORE_DISPATCH_H
-#include "../include/sp_cmd.h"
-#include "../include/sp_extents.h"
+#include "include/sp_cmd.h"
+#include "include/sp_extents.h"
 
 #include <stddef.h>
 

@@ -1,5 +1,5 @@
 /* Extents of the usual forms, in 32-bit arguments and constants: "n", "n*c*h*w", "m*(k/groups)", "span(m, rs, k, cs)". */
-#include "../include/sp_extents.h"
+#include "include/sp_extents.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* Where the submission that runs stands: written by the one thread that runs it, read by whoever describes it. */
 #ifndef SP_CORE_PROGRESS_H
 #define SP_CORE_PROGRESS_H
-#include "../include/sp_cmd.h"
+#include "include/sp_cmd.h"
 
 #include <stdatomic.h>
 

@@ -5,7 +5,7 @@
  * a device share. */
 #ifndef SP_CORE_QUEUE_H
 #define SP_CORE_QUEUE_H
-#include "../include/sp_queue.h"
+#include "include/sp_queue.h"
 #include "base.h"
 #include "device.h"
 #include "ledger.h"

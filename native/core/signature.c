@@ -1,7 +1,7 @@
 /* Checks a packed argument block against its signature: the last gate before a kernel dereferences anything.
  *
  * Runs on every checked launch, so it touches nothing but the signature, the block and a small stack. */
-#include "../include/sp_cmd.h"
+#include "include/sp_cmd.h"
 
 #include <errno.h>
 #include <string.h>

@@ -8,7 +8,7 @@
 #define _GNU_SOURCE
 #include "timeline.h"
 
-#include "../include/sp_base.h"
+#include "include/sp_base.h"
 
 #include <fcntl.h>
 #include <sched.h>

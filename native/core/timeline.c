@@ -1,7 +1,7 @@
 /* Timelines on futexes. */
 #include "timeline.h"
 
-#include "../include/sp_base.h"
+#include "include/sp_base.h"
 
 #include <errno.h>
 #include <linux/futex.h>

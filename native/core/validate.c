@@ -1,5 +1,5 @@
 /* Well-formedness of an array of command records, checked once when it is submitted. */
-#include "../include/sp_cmd.h"
+#include "include/sp_cmd.h"
 
 #include <errno.h>
 #include <string.h>

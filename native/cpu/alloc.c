@@ -2,8 +2,8 @@
  *
  * A 64-byte header in front of the data remembers what to give back, so a free needs the pointer only (cffi's gc). */
 #define _GNU_SOURCE
-#include "../core/base.h"
-#include "../include/sp_cpu.h"
+#include "core/base.h"
+#include "include/sp_cpu.h"
 
 #include <errno.h>
 #include <stdlib.h>

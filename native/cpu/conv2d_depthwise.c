@@ -1,6 +1,6 @@
 /* Depthwise convolution: one channel a group, in and out. Cuts the work and hands out tasks; the loops are in
  * conv2d_depthwise_nine.inc, conv2d_depthwise_nchw.inc and conv2d_depthwise.inc. */
-#include "conv2d.h"
+#include "conv2d_depthwise.h"
 
 #include <errno.h>
 

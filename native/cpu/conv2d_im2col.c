@@ -1,8 +1,8 @@
 /* im2col without the column matrix: conv is a matrix product whose panels of pixels are packed straight from the image
- * (conv2d_im2col.inc), so it runs on the loop nest of gemm.c.
+ * (conv2d_im2col.inc), so it runs on the loop nest of gemm_nest.c.
  *   NCHW: y[oc][pixel] = w[oc][(c, ky, kx)] * columns[(c, ky, kx)][pixel], a product for each image and group;
  *   NHWC: y[pixel][oc] = columns[pixel][(c, ky, kx)] * w'[(c, ky, kx)][oc]. */
-#include "conv2d.h"
+#include "conv2d_algorithms.h"
 
 #include <errno.h>
 

@@ -2,7 +2,7 @@
  * task. */
 #define SP_USE_LIBM 1
 #include "act.h"
-#include "conv2d.h"
+#include "conv2d_algorithms.h"
 
 #include <errno.h>
 

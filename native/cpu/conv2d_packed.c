@@ -1,7 +1,8 @@
 /* Weights of conv2d_f32, packed for one algorithm and instruction set: what pack_conv2d_f32 makes and conv2d_f32 takes
  * when its plan says `pack`. The payload is 64 bytes, the first of which says whether a weight is infinite or NaN, and
  * the weights; those of algorithms that want them as they are, are just copied. */
-#include "conv2d.h"
+#include "conv2d_algorithms.h"
+#include "conv2d_direct.h"
 #include "packed.h"
 #include "winograd.h"
 

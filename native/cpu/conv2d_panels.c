@@ -1,6 +1,6 @@
 /* Direct convolution of NCHW images by panels: cuts the work and hands out tasks. The loops are in conv2d_panels.inc, the
  * micro-kernel and the packed weights are those of strips (conv2d_strips.c). */
-#include "conv2d.h"
+#include "conv2d_direct.h"
 
 #include <errno.h>
 

@@ -3,7 +3,7 @@
  *
  * A task takes a few blocks of output channels, as many as stay in L2, and goes through its pixels once for each such
  * set; there is no blocking of the image, because a tile's window is read straight from where it is. */
-#include "conv2d.h"
+#include "conv2d_direct.h"
 
 #include <errno.h>
 #include <string.h>

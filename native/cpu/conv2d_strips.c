@@ -3,7 +3,7 @@
  *
  * A piece of an output row is computed for all output channels of a task while the input rows that it needs are in L1:
  * where they are, or copied to a window. */
-#include "conv2d.h"
+#include "conv2d_direct.h"
 
 #include <errno.h>
 

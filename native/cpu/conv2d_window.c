@@ -1,5 +1,5 @@
 /* The windows of strips and depthwise convolution: how output rows are cut into pieces whose input rows fit L1. */
-#include "conv2d.h"
+#include "conv2d_shape.h"
 
 enum {
     WINDOW_NBYTES = 24 << 10,

@@ -1,11 +1,11 @@
 /* The cpu device's own objects; nothing outside native/cpu sees inside them. */
 #ifndef SP_CPU_DEVICE_H
 #define SP_CPU_DEVICE_H
-#include "../core/base.h"
-#include "../core/progress.h"
-#include "../core/queue.h"
-#include "../core/timeline.h"
-#include "../include/sp_extents.h"
+#include "core/base.h"
+#include "core/progress.h"
+#include "core/queue.h"
+#include "core/timeline.h"
+#include "include/sp_extents.h"
 #include "pool.h"
 
 #include <pthread.h>

@@ -6,9 +6,6 @@
 
 #include <errno.h>
 
-/* Of the innermost cache, to see which rows would push each other out of it. 4 KiB a way and 8 ways are what x86 has at
- * least; on Arm a way is larger. */
-enum { WAY_NBYTES = 4096, WAYS = 8, LINE_NBYTES = 64 };
 /* Elements of b in a blob: no size computed from so many overflows. Strides of 0 would allow more. */
 static const double MOST_PACKED = 1e16;
 /* Up to this size a read where it is costs less than packing it, measured on Zen 4: up to 700 x 700 floats (its rows come
@@ -17,14 +14,6 @@ enum { SMALL_A_NBYTES = 2 << 20 };
 
 /* Rows that do push each other out are read this many at a time: the ways, less those that b and c take. */
 enum { ROWS_NOT_APART = 6 };
-
-int sp_gemm_rows_apart(size_t stride_nbytes, size_t rows)
-{
-    size_t step = stride_nbytes & -stride_nbytes; /* rows meet in every set that is a multiple of this */
-    if (step == 0 || step > WAY_NBYTES)
-        step = WAY_NBYTES;
-    return step < LINE_NBYTES || WAY_NBYTES / step * WAYS >= rows + 2;
-}
 
 /* Is a better read where it is? Packing costs a pass over it, which only panels of b that use it again repay. */
 static int reads_a_in_place(const struct sp_gemm_job *job, size_t rsa, size_t csa)

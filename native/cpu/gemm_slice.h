@@ -1,4 +1,4 @@
-/* One slice of k of a block of c: the inner loops of a matrix product. gemm.c cuts products into slices. */
+/* One slice of k of a block of c: the inner loops of a matrix product. gemm_nest.c cuts products into slices. */
 #ifndef SP_CPU_GEMM_SLICE_H
 #define SP_CPU_GEMM_SLICE_H
 #include "gemm.h"

@@ -1,5 +1,5 @@
 /* Products so small that everything is in a near cache and one core does them before a second would have begun: the
- * micro-kernel straight on the operands. gemm.c would come to the same tiles, hence, if the plan says kc, to the same bits, but
+ * micro-kernel straight on the operands. gemm_nest.c would come to the same tiles, hence, if the plan says kc, to the same bits, but
  * it takes 80 ns to see that nothing has to be packed, cut or fetched ahead, which is more than such a product itself takes. */
 #include "args.h"
 #include "gemm.h"

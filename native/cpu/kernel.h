@@ -1,7 +1,7 @@
 /* What a CPU kernel is written against: its form, the pool that runs its tasks, scratch memory. */
 #ifndef SP_CPU_KERNEL_H
 #define SP_CPU_KERNEL_H
-#include "../include/sp_cpu.h"
+#include "include/sp_cpu.h"
 
 struct sp_pool;
 

@@ -1,8 +1,8 @@
 /* What the files of the maps share: instructions ready to run (map_code.c makes them), the engine that runs a block of
- * them (map_block.c), what calls it (map_run.c, map_fold.c), and the table of loops of an instruction set (map.inc). */
+ * them (map_block.c), what calls it (map_run.c, map_fold.c), and the table of loops of an instruction set (map_kernels.inc). */
 #ifndef SP_CPU_MAP_H
 #define SP_CPU_MAP_H
-#include "../include/sp_map.h"
+#include "include/sp_map.h"
 #include "kernel.h"
 
 #include <stddef.h>

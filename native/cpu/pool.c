@@ -8,7 +8,7 @@
 #define _GNU_SOURCE
 #include "pool.h"
 
-#include "../core/timeline.h"
+#include "core/timeline.h"
 #include "apart.h"
 #include "place.h"
 

@@ -1,6 +1,6 @@
 /* Replays command records on the cpu: the check before they are queued, and the run. */
 #include "device.h"
-#include "../core/dispatch.h"
+#include "core/dispatch.h"
 
 #include <errno.h>
 #include <string.h>

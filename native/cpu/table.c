@@ -1,7 +1,6 @@
 /* The table of built-in kernels, in the order of shaders/manifest.json: name, form, size of its arguments, a
  * function per instruction set. A kernel without a function for an instruction set is served by the next lower one. */
 #include "args.h"
-#include "gemm.h"
 #include "kernel.h"
 
 /* Which instruction sets this build has. */
@@ -145,10 +144,3 @@ const struct sp_cpu_row sp_cpu_rows[] = {
     ALL(pack_conv2d_f32, SP_FORM_ROUTINE),
 };
 const uint32_t sp_cpu_nrows = sizeof sp_cpu_rows / sizeof sp_cpu_rows[0];
-
-const struct sp_gemm_kernel *const sp_gemm_kernels[4] = {
-    [SP_ISA_REF] = sp_gemm_ref,
-    [SP_ISA_NEON] = ON_ARM(sp_gemm_neon),
-    [SP_ISA_AVX2] = ON_X86(sp_gemm_avx2),
-    [SP_ISA_AVX512] = ON_X86(sp_gemm_avx512),
-};

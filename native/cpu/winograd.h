@@ -16,7 +16,7 @@
  * three steps that an instruction set brings (winograd.inc). */
 #ifndef SP_CPU_WINOGRAD_H
 #define SP_CPU_WINOGRAD_H
-#include "conv2d.h"
+#include "conv2d_shape.h"
 
 enum { SP_WINO_MAX_WEIGHTS = 8, SP_WINO_PARTS = 4 };
 

@@ -1,6 +1,6 @@
 /* What is looked at before a record is taken. */
 #include "device.h"
-#include "../core/dispatch.h"
+#include "core/dispatch.h"
 
 #include <errno.h>
 

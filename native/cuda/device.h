@@ -4,11 +4,11 @@
  * queue follow the order of its stream. */
 #ifndef SP_CUDA_DEVICE_H
 #define SP_CUDA_DEVICE_H
-#include "../core/base.h"
-#include "../core/queue.h"
-#include "../core/timeline.h"
-#include "../include/sp_cuda.h"
-#include "../include/sp_extents.h"
+#include "core/base.h"
+#include "core/queue.h"
+#include "core/timeline.h"
+#include "include/sp_cuda.h"
+#include "include/sp_extents.h"
 #include "driver.h"
 
 #include <pthread.h>
@@ -181,7 +181,7 @@ static inline int sp_cuda_usable(const struct sp_cuda *dev)
 }
 void sp_cuda_ref(struct sp_cuda *dev);
 void sp_cuda_unref(struct sp_cuda *dev);
-/* The device is gone: `why` in words. Once. */
+/* lost.c. The device is gone: `why` in words. Once. */
 void sp_cuda_lose(struct sp_cuda *dev, const char *why);
 /* Its context is no more, nor what belonged to it: another library did that. */
 void sp_cuda_reset_by_others(struct sp_cuda *dev);
@@ -190,6 +190,13 @@ int sp_cuda_rc(struct sp_cuda *dev, const char *call, int result);
 #define SP_CUDA_RC(dev, name, ...) sp_cuda_rc(dev, #name, sp_##name(__VA_ARGS__))
 /* -ENODEV, and for sp_cuda_why the words of how the device was lost; 0 while it is not. */
 int sp_cuda_gone(struct sp_cuda *dev);
+
+/* context.c */
+/* Asks the driver, makes the device's context current and relaxes the thread: before every call that goes by the current
+ * context, but for those that are safe. */
+int sp_cuda_enter(struct sp_cuda *dev);
+/* The primary context was released: if that was its end, it is not left current in this thread. */
+void sp_cuda_released(const struct sp_cuda *dev);
 
 /* module.c: the module of an image, loaded unless another kernel of the device has it. The context is current; `why` receives
  * the driver's words and the compiler's log. */

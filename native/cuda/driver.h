@@ -1,7 +1,7 @@
 /* The driver's numbers that are used here, and how its answers become ours. */
 #ifndef SP_CUDA_DRIVER_H
 #define SP_CUDA_DRIVER_H
-#include "../dl/cuda.h"
+#include "dl/cuda.h"
 
 /* CUresult */
 enum {
@@ -87,8 +87,6 @@ enum {
     CU_MEMORY_UNIFIED = 4 /* CUmemorytype: the driver looks at the address */
 };
 
-struct sp_cuda;
-
 /* Loads and initialises the driver, once a process; errors as of sp_cuda_describe. */
 int sp_cuda_start(const char *paths);
 
@@ -111,9 +109,6 @@ extern _Thread_local int sp_cuda_their_mode __attribute__((tls_model("initial-ex
  * invalidates that capture. In relaxed mode it does not (cuThreadExchangeStreamCaptureMode in the driver API reference).
  * Launches, copies and records on our own streams are safe in every mode. */
 void sp_cuda_relax(void);
-/* Asks the driver, makes the device's context current and relaxes the thread: before every call that goes by the current
- * context, but for those that are safe. */
-int sp_cuda_enter(struct sp_cuda *dev);
 void sp_cuda_restore(void);
 /* At the end of every function that Python calls: the thread's own capture mode is back, and another's context is current
  * again. If no context was current, ours stays, as with the runtime API, and the next call finds it. */
@@ -132,6 +127,4 @@ static inline int sp_cuda_elsewhere(int result)
 {
     return result == CU_INVALID_CONTEXT || result == CU_INVALID_HANDLE || result == CU_CONTEXT_IS_DESTROYED;
 }
-/* The primary context was released: if that was its end, it is not left current in this thread. */
-void sp_cuda_released(const struct sp_cuda *dev);
 #endif

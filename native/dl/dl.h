@@ -9,7 +9,7 @@
  * No vendor header is needed: handles are opaque and names carry their version. */
 #ifndef SP_DL_LOADER_H
 #define SP_DL_LOADER_H
-#include "../include/sp_dl.h"
+#include "include/sp_dl.h"
 #include <pthread.h>
 
 enum sp_dl_need {

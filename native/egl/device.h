@@ -5,14 +5,14 @@
  * cache lines of their own (`apart`): each line that goes back and forth costs a launch 40 ns or more. */
 #ifndef SP_EGL_DEVICE_H
 #define SP_EGL_DEVICE_H
-#include "../core/base.h"
-#include "../core/progress.h"
-#include "../core/queue.h"
-#include "../core/timeline.h"
-#include "../dl/egl.h"
-#include "../dl/gl.h"
-#include "../include/sp_egl.h"
-#include "../include/sp_extents.h"
+#include "core/base.h"
+#include "core/progress.h"
+#include "core/queue.h"
+#include "core/timeline.h"
+#include "dl/egl.h"
+#include "dl/gl.h"
+#include "include/sp_egl.h"
+#include "include/sp_extents.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

@@ -2,7 +2,7 @@
  * and to sparkle_drv.testing.emulator. */
 #ifndef SP_EMU_FAULT_H
 #define SP_EMU_FAULT_H
-#include "../include/sp_emu.h"
+#include "include/sp_emu.h"
 
 struct sp_emu_fault {
     uint32_t kind;   /* enum sp_emu_fault_kind */

@@ -1,4 +1,4 @@
-#include "../include/sp_emu.h"
+#include "include/sp_emu.h"
 
 uint32_t sp_emu_version(void)
 {

@@ -1,6 +1,6 @@
 /* The retry loop above the seam. EINTR comes back at once; EAGAIN means that the kernel wants to be asked later, so each
  * further one sleeps a little longer, up to 1 ms. */
-#include "../include/sp_kmd.h"
+#include "include/sp_kmd.h"
 
 #include <errno.h>
 #include <time.h>

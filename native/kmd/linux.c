@@ -1,5 +1,5 @@
 /* The seam's real side: the calls as they are, results as -errno. */
-#include "../include/sp_kmd.h"
+#include "include/sp_kmd.h"
 
 #include <errno.h>
 #include <sys/ioctl.h>

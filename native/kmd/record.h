@@ -2,8 +2,8 @@
  * under it, so that lines stand in the order in which the kernel saw them. */
 #ifndef SP_KMD_RECORD_H
 #define SP_KMD_RECORD_H
-#include "../include/sp_amdgpu_drm.h"
-#include "../include/sp_record.h"
+#include "include/sp_amdgpu_drm.h"
+#include "include/sp_record.h"
 
 #include <sys/types.h>
 

@@ -1,7 +1,7 @@
 /* IBs as they stand in GPU memory before a submission, and those that they call: the capture form of docs/pm4.md. */
 #include "record.h"
 
-#include "../gen/pm4_packets.h"
+#include "gen/pm4_packets.h"
 
 #include <stdlib.h>
 #include <string.h>

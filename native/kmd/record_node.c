@@ -2,7 +2,7 @@
 #define _GNU_SOURCE 1
 #include "record.h"
 
-#include "../include/sp_amdgpu_target.h"
+#include "include/sp_amdgpu_target.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* The one table of chips: what the kernel says of a chip, and the name that compilers have for it. The IP version's revision
  * is not the stepping in that name. */
-#include "../include/sp_amdgpu_target.h"
+#include "include/sp_amdgpu_target.h"
 
 #include <stddef.h>
 

@@ -1,5 +1,5 @@
 /* A call that C leaves alone, made anew by Python's method. */
-#include "hot.h"
+#include "again.h"
 
 static PyObject *tuple_of(PyObject *first, PyObject *const *items, Py_ssize_t n)
 {

@@ -5,8 +5,13 @@
  * the decision, packs one record and launches it. Each device has a table; so has each constant (ops/constant.py), whose
  * entries hold its packed elements. A call that is not as usual returns None, with nothing submitted: Python then begins
  * again from the arguments, does it or raises the error. */
+#include "calls.h"
+#include "constant.h"
 #include "conv_table.h"
+#include "hold.h"
+#include "launch.h"
 #include "op.h"
+#include "result.h"
 
 #include <string.h>
 

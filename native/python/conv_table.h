@@ -3,8 +3,8 @@
 #define SP_PYTHON_CONV_TABLE_H
 #include "ndarray.h"
 
-#include "../cpu/args.h"
-#include "../include/sp_cmd.h"
+#include "cpu/args.h"
+#include "include/sp_cmd.h"
 
 #include <stddef.h>
 

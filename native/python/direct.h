@@ -1,7 +1,7 @@
 /* Callables: of CPython's vectorcall protocol what the headers of 3.10's stable ABI leave out, and subclasses made with it. */
 #ifndef SP_PYTHON_DIRECT_H
 #define SP_PYTHON_DIRECT_H
-#include "hot.h"
+#include "objects.h"
 
 /* vectorcallfunc, Py_TPFLAGS_HAVE_VECTORCALL and PyVectorcall_NARGS: cpython/object.h, object.h and cpython/abstract.h of 3.10
  * and 3.11, where the flag is _Py_TPFLAGS_HAVE_VECTORCALL as well; part of the stable ABI from 3.12 on. */

@@ -1,10 +1,13 @@
 /* Fence.wait for what has ended well already, without a line of Python: most launches of the cpu device have when they return.
  * Whatever else (it still runs, it failed, something waits to be freed, a timeout that is no plain number) is left to
  * core/fence.py, which begins again. */
-#include "hot.h"
+#include "fence.h"
+
+#include <stddef.h>
 
 enum { MOST_S = 10000000 }; /* a longer timeout is for Python to judge */
 
+PyTypeObject *hot_fence_type;
 static PyObject *slowly_word, *timeout_word;
 
 /* Is it a timeout of which Python would not complain? */
@@ -114,7 +117,7 @@ PyDoc_STRVAR(wait_text, "wait($self, /, timeout_s=...)\n--\n\n"
                         "TypeError or ValueError unless `timeout_s` is a finite time of 0 s or more.");
 
 /* Fence(queue, value). */
-PyObject *hot_fence_make(PyTypeObject *type, PyObject *given, PyObject *named)
+static PyObject *make(PyTypeObject *type, PyObject *given, PyObject *named)
 {
     PyObject *queue, *number;
     if (named && PyDict_Size(named))
@@ -133,14 +136,35 @@ PyObject *hot_fence_make(PyTypeObject *type, PyObject *given, PyObject *named)
     return (PyObject *)made;
 }
 
-PyMethodDef hot_fence_methods[] = {
+static PyMethodDef fence_methods[] = {
     {"wait", (PyCFunction)(void (*)(void))wait, METH_FASTCALL | METH_KEYWORDS, wait_text},
     {NULL, NULL, 0, NULL},
 };
 
-int hot_fences(void)
+static PyMemberDef fence_members[] = {
+    {"queue", T_OBJECT, offsetof(struct hot_fence, queue), READONLY, NULL},
+    {"value", T_ULONGLONG, offsetof(struct hot_fence, value), READONLY, NULL},
+    {NULL, 0, 0, 0, NULL},
+};
+
+static const struct hot_frame fence_frame = {
+    .name = "sparkle_drv._hot.FenceBase",
+    .doc = "What core.Fence begins with.",
+    .size = sizeof(struct hot_fence),
+    .is_base = 1,
+    .make = make,
+    .methods = fence_methods,
+    .members = fence_members,
+    .traverse = hot_traverse_one,
+    .clear = hot_clear_one,
+    .dealloc = hot_dealloc_one,
+};
+_Static_assert(offsetof(struct hot_fence, queue) == offsetof(struct hot_storage, device), "the first field is the reference");
+
+int hot_fences(PyObject *module)
 {
     slowly_word = PyUnicode_InternFromString("_wait_slowly");
     timeout_word = PyUnicode_InternFromString("timeout_s");
-    return slowly_word && timeout_word ? 0 : -1;
+    hot_fence_type = hot_collected(module, &fence_frame);
+    return slowly_word && timeout_word && hot_fence_type ? 0 : -1;
 }

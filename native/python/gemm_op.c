@@ -1,6 +1,9 @@
 /* A call of gemm by the table of product.c: what its arguments mean, and where the result goes. */
+#include "constant.h"
 #include "matrix.h"
 #include "op.h"
+#include "product.h"
+#include "result.h"
 
 #include <limits.h>
 

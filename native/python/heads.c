@@ -1,5 +1,6 @@
 /* Which head a launch's record has: the shapes that a kernel was launched in are in its dicts. */
-#include "hot.h"
+#include "heads.h"
+#include "scalar.h"
 
 /* None, an int, or a tuple of up to three, not of classes of their own: 3.0 is equal to 3, and no number of groups. */
 static int is_plain(PyObject *shape)

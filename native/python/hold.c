@@ -3,7 +3,8 @@
  * A wait for a launch can end before the launch does: by Ctrl-C, or when it takes too long. Python raises an interrupt between any
  * two of its instructions, so that to hold things comes before the first of them. Here that is to append to the deque of
  * core/retire.py, by functions that are C themselves. */
-#include "hot.h"
+#include "hold.h"
+#include "fence.h"
 
 static PyObject *slowly_word;
 

@@ -2,11 +2,15 @@
  *
  * Whatever is not as usual (a shape not seen before, host arrays, anything wrong) is left to the Python of core/queue.py, which
  * begins again from the arguments: nothing has been submitted by then. */
-#include "hot.h"
+#include "launch.h"
+#include "again.h"
+#include "fence.h"
+#include "heads.h"
+#include "hold.h"
+#include "scalar.h"
 
-#include "../include/sp_cmd.h"
+#include "include/sp_cmd.h"
 
-#include <math.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -18,8 +22,6 @@ struct hot_launch {
     unsigned seen; /* bits of its pointers' elements */
 };
 
-PyTypeObject *hot_queue_type;
-struct hot_seen hot_queues;
 static PyObject *words[3]; /* groups, group_size, shared */
 static PyObject *nothing, *python_word, *slowly_word;
 
@@ -42,83 +44,6 @@ static unsigned pack_pointer(const struct hot_arg *arg, PyObject *given, PyObjec
     memcpy(at, &p->address, 8);
     memcpy(covered, &p->nbytes, 8);
     return (unsigned)p->elements;
-}
-
-static int pack_float(uint32_t code, PyObject *given, char *at)
-{
-    double value = PyFloat_AsDouble(given);
-    if (value == -1.0 && PyErr_Occurred())
-        return 0;
-    if (code == 'd') {
-        memcpy(at, &value, 8);
-        return 1;
-    }
-    float narrow = (float)value;
-    memcpy(at, &narrow, 4);
-    return !isinf(narrow) || isinf(value);
-}
-
-static int pack_integer(uint32_t code, PyObject *given, char *at)
-{
-    if (code == 'Q') {
-        unsigned long long value = PyLong_AsUnsignedLongLong(given);
-        memcpy(at, &value, 8);
-        return !(value == (unsigned long long)-1 && PyErr_Occurred());
-    }
-    long long value = PyLong_AsLongLong(given);
-    if (value == -1 && PyErr_Occurred())
-        return 0;
-    memcpy(at, &value, code == 'q' ? 8 : 4); /* the low half comes first on every machine that there is a wheel for */
-    return code == 'q' || (code == 'I' ? value >= 0 && value <= UINT32_MAX : value >= INT32_MIN && value <= INT32_MAX);
-}
-
-/* A bool, or one of numpy's own numbers, whose conversion is C? A class made in Python may have an __index__ of its own.
- * Apart and cold: inlined into the launch, it made q.launch of four arguments 10 ns slower (benchmarks/against.py). */
-__attribute__((noinline, cold)) static int is_builtin(PyObject *given)
-{
-    static PyTypeObject *kinds[2]; /* numpy.integer and numpy.floating, for ever; a complex number is no scalar of a kernel */
-    static const char *const names[2] = {"integer", "floating"};
-    PyTypeObject *const type = Py_TYPE(given);
-    if (PyBool_Check(given))
-        return 1;
-    if (PyType_GetFlags(type) & Py_TPFLAGS_HEAPTYPE)
-        return 0;
-    for (int i = 0; i < 2; i++) {
-        if (!kinds[i]) {
-            PyObject *const name = PyUnicode_InternFromString("numpy");
-            PyObject *const numpy = name ? PyImport_GetModule(name) : NULL; /* NULL: it was not imported */
-            PyObject *const found = numpy ? PyObject_GetAttrString(numpy, names[i]) : NULL;
-            Py_XDECREF(name);
-            Py_XDECREF(numpy);
-            if (!found || !PyType_Check(found)) {
-                Py_XDECREF(found);
-                return 0;
-            }
-            kinds[i] = (PyTypeObject *)(void *)found;
-        }
-        if (PyType_IsSubtype(type, kinds[i]))
-            return 1;
-    }
-    return 0;
-}
-
-PyObject *hot_whole(PyObject *given)
-{
-    if (PyLong_CheckExact(given)) {
-        Py_INCREF(given);
-        return given;
-    }
-    return is_builtin(given) ? PyNumber_Index(given) : NULL;
-}
-
-int hot_pack_scalar(uint32_t code, PyObject *given, char *at)
-{
-    if (code == 'f' || code == 'd')
-        return (PyFloat_CheckExact(given) || PyLong_CheckExact(given) || is_builtin(given)) && pack_float(code, given, at);
-    PyObject *const index = hot_whole(given);
-    const int well = index && pack_integer(code, index, at);
-    Py_XDECREF(index);
-    return well;
 }
 
 /* 0: not a usual launch. An exception may be set. */
@@ -178,18 +103,6 @@ static int makes_fences(PyObject *type)
     if (type && type == (PyObject *)(void *)seen.type)
         return 1;
     return type && PyType_Check(type) && hot_subtype((PyTypeObject *)(void *)type, hot_fence_type, &seen);
-}
-
-PyObject *hot_fence_of(const struct hot_queue *q, int64_t value)
-{
-    PyObject *made = PyType_GenericAlloc((PyTypeObject *)q->fence, 0);
-    if (made) {
-        struct hot_fence *f = (void *)made;
-        f->queue = (PyObject *)(uintptr_t)q;
-        Py_INCREF(f->queue);
-        f->value = (unsigned long long)value;
-    }
-    return made;
 }
 
 /* All of it again, by the Python method. */

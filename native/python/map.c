@@ -1,11 +1,15 @@
 /* The call of a map that was called before: plain numpy arrays of one shape and numbers go from Python's arguments to the
  * kernel without a line of Python between. What is not as the plan has it (other types, strides, shapes that differ, an
  * `out` that overlaps) is left to ops/map.py, which begins again from the arguments: nothing has been submitted by then. */
-#include "ndarray.h"
+#include "calls.h"
+#include "hold.h"
+#include "launch.h"
+#include "result.h"
+#include "scalar.h"
 
-#include "../cpu/args.h"
-#include "../include/sp_cmd.h"
-#include "../include/sp_map.h"
+#include "cpu/args.h"
+#include "include/sp_cmd.h"
+#include "include/sp_map.h"
 
 #include <stddef.h>
 #include <string.h>

@@ -1,5 +1,12 @@
 /* sparkle_drv._hot: the part of a launch that Python's own objects are looked at for, over the stable ABI of 3.10. */
-#include "hot.h"
+#include "calls.h"
+#include "constant.h"
+#include "fence.h"
+#include "hold.h"
+#include "launch.h"
+#include "planned.h"
+#include "product.h"
+#include "result.h"
 
 static struct PyModuleDef definition = {
     .m_base = PyModuleDef_HEAD_INIT,
@@ -13,8 +20,8 @@ PyMODINIT_FUNC PyInit__hot(void);
 PyMODINIT_FUNC PyInit__hot(void)
 {
     PyObject *module = PyModule_Create(&definition);
-    if (module && (hot_fences() || hot_objects(module) || hot_arrays(module) || hot_holding() || hot_memory(module) || hot_launch(module) ||
-                   hot_prepared(module) || hot_products(module) || hot_map(module) || hot_conv(module) ||
+    if (module && (hot_objects(module) || hot_fences(module) || hot_arrays(module) || hot_holding() || hot_memory(module) || hot_launch(module) ||
+                   hot_prepared(module) || hot_constant(module) || hot_products(module) || hot_map(module) || hot_conv(module) ||
                    hot_planned_convolutions(module) || hot_plan(module) || hot_ops(module))) {
         Py_DECREF(module);
         return NULL;

@@ -6,7 +6,7 @@
  * array says of itself (core/ndarray.py), and without it nobody looks. */
 #ifndef SP_PYTHON_NDARRAY_H
 #define SP_PYTHON_NDARRAY_H
-#include "hot.h"
+#include "objects.h"
 
 struct hot_ndarray {
     PyObject_HEAD
@@ -29,14 +29,6 @@ static inline const struct hot_ndarray *hot_plain_array(PyObject *given, const P
         return NULL;
     const int wanted = HOT_ROW_MAJOR | HOT_ALIGNED;
     return (a->flags & wanted) == wanted ? a : NULL;
-}
-
-/* The constant that `given` is; NULL: it is none. Arrays come first: a walk over their bases would cost more than a comparison. */
-static inline const struct hot_constant *hot_constant_of(PyObject *given)
-{
-    if (Py_TYPE(given) == hot_ndarray_type || !hot_subtype(Py_TYPE(given), hot_constant_type, &hot_constants))
-        return NULL;
-    return (const void *)given;
 }
 
 /* How many elements it has. */
@@ -64,8 +56,6 @@ static inline int hot_meet(const void *x, size_t x_nbytes, const void *y, size_t
     return (uintptr_t)x < (uintptr_t)y + y_nbytes && (uintptr_t)y < (uintptr_t)x + x_nbytes;
 }
 
-/* empty(shape, dtype), which takes `nbytes`, for a result: from HOT_RECYCLED_FROM on in memory that is used again (result.c). A
- * new reference; NULL with an exception. From there on the C library maps what it gives (mallopt(3), M_MMAP_THRESHOLD). */
-enum { HOT_RECYCLED_FROM = 128 << 10 };
-PyObject *hot_result(PyObject *empty, PyObject *shape, PyObject *dtype, size_t nbytes);
+/* Makes what core/ndarray.py calls: 0, or -1 with an exception. */
+int hot_arrays(PyObject *module);
 #endif

@@ -1,11 +1,11 @@
-/* Base classes: fields at fixed places; fence.c has what one of them does. */
-#include "hot.h"
+/* Base classes: fields at fixed places. */
+#include "objects.h"
 
 #include <stddef.h>
 #include <string.h>
 
-PyTypeObject *hot_storage_type, *hot_pointer_type, *hot_kernel_type, *hot_fence_type, *hot_device_type, *hot_constant_type;
-struct hot_seen hot_storages, hot_pointers, hot_kernels, hot_devices, hot_constants;
+PyTypeObject *hot_storage_type, *hot_pointer_type, *hot_kernel_type, *hot_queue_type, *hot_device_type;
+struct hot_seen hot_storages, hot_pointers, hot_kernels, hot_queues, hot_devices;
 
 PyTypeObject *hot_collected(PyObject *module, const struct hot_frame *frame)
 {
@@ -38,26 +38,25 @@ PyTypeObject *hot_collected(PyObject *module, const struct hot_frame *frame)
 }
 
 /* Objects with one reference in the first field. */
-static int traverse_one(PyObject *self, visitproc visit, void *arg)
+int hot_traverse_one(PyObject *self, visitproc visit, void *arg)
 {
     Py_VISIT(Py_TYPE(self));
     Py_VISIT(((struct hot_storage *)(void *)self)->device);
     return 0;
 }
 
-static int clear_one(PyObject *self)
+int hot_clear_one(PyObject *self)
 {
     Py_CLEAR(((struct hot_storage *)(void *)self)->device);
     return 0;
 }
 
-static void dealloc_one(PyObject *self)
+void hot_dealloc_one(PyObject *self)
 {
-    hot_dealloc(self, clear_one);
+    hot_dealloc(self, hot_clear_one);
 }
 
-_Static_assert(offsetof(struct hot_pointer, storage) == offsetof(struct hot_storage, device) &&
-                   offsetof(struct hot_fence, queue) == offsetof(struct hot_storage, device),
+_Static_assert(offsetof(struct hot_pointer, storage) == offsetof(struct hot_storage, device),
                "the first field is the reference");
 
 static PyMemberDef storage_members[] = {
@@ -73,22 +72,16 @@ static PyMemberDef pointer_members[] = {
     {NULL, 0, 0, 0, NULL},
 };
 
-static PyMemberDef fence_members[] = {
-    {"queue", T_OBJECT, offsetof(struct hot_fence, queue), READONLY, NULL},
-    {"value", T_ULONGLONG, offsetof(struct hot_fence, value), READONLY, NULL},
-    {NULL, 0, 0, 0, NULL},
-};
-
-static int traverse_kernel(PyObject *self, visitproc visit, void *arg)
+static int hot_traverse_kernel(PyObject *self, visitproc visit, void *arg)
 {
     struct hot_kernel *k = (void *)self;
     Py_VISIT(k->heads);
     Py_VISIT(k->shapes);
     Py_VISIT(k->grids);
-    return traverse_one(self, visit, arg);
+    return hot_traverse_one(self, visit, arg);
 }
 
-static int clear_kernel(PyObject *self)
+static int hot_clear_kernel(PyObject *self)
 {
     struct hot_kernel *k = (void *)self;
     Py_CLEAR(k->heads);
@@ -96,12 +89,12 @@ static int clear_kernel(PyObject *self)
     Py_CLEAR(k->grids);
     Py_CLEAR(k->sizes);
     Py_CLEAR(k->plan);
-    return clear_one(self);
+    return hot_clear_one(self);
 }
 
-static void dealloc_kernel(PyObject *self)
+static void hot_dealloc_kernel(PyObject *self)
 {
-    hot_dealloc(self, clear_kernel);
+    hot_dealloc(self, hot_clear_kernel);
 }
 
 static PyMemberDef kernel_members[] = {
@@ -115,22 +108,22 @@ static PyMemberDef kernel_members[] = {
 };
 
 /* What else its subclass holds is the subclass's to visit. */
-static int traverse_device(PyObject *self, visitproc visit, void *arg)
+static int hot_traverse_device(PyObject *self, visitproc visit, void *arg)
 {
     Py_VISIT(Py_TYPE(self));
     Py_VISIT(((struct hot_device *)(void *)self)->kept);
     return 0;
 }
 
-static int clear_device(PyObject *self)
+static int hot_clear_device(PyObject *self)
 {
     Py_CLEAR(((struct hot_device *)(void *)self)->kept);
     return 0;
 }
 
-static void dealloc_device(PyObject *self)
+static void hot_dealloc_device(PyObject *self)
 {
-    hot_dealloc(self, clear_device);
+    hot_dealloc(self, hot_clear_device);
 }
 
 static PyMemberDef device_members[] = {
@@ -139,63 +132,28 @@ static PyMemberDef device_members[] = {
     {NULL, 0, 0, 0, NULL},
 };
 
-static int traverse_constant(PyObject *self, visitproc visit, void *arg)
-{
-    Py_VISIT(Py_TYPE(self));
-    Py_VISIT(((struct hot_constant *)(void *)self)->products);
-    Py_VISIT(((struct hot_constant *)(void *)self)->convolutions);
-    return 0;
-}
-
-static int clear_constant(PyObject *self)
-{
-    Py_CLEAR(((struct hot_constant *)(void *)self)->products);
-    Py_CLEAR(((struct hot_constant *)(void *)self)->convolutions);
-    return 0;
-}
-
-static void dealloc_constant(PyObject *self)
-{
-    hot_dealloc(self, clear_constant);
-}
-
-static PyMemberDef constant_members[] = {
-    {"_products", T_OBJECT, offsetof(struct hot_constant, products), 0, NULL},
-    {"_convolutions", T_OBJECT, offsetof(struct hot_constant, convolutions), 0, NULL},
-    {"_rows", T_ULONGLONG, offsetof(struct hot_constant, rows), 0, NULL},
-    {"_columns", T_ULONGLONG, offsetof(struct hot_constant, columns), 0, NULL},
-    {NULL, 0, 0, 0, NULL},
-};
-
 /* `how`: which of the functions above. */
-#define BASE(which, type_name, how, text, its_methods, its_make)                                                       \
+#define BASE(which, type_name, how, text)                                                                              \
     static const struct hot_frame which##_frame = {                                                                    \
         .name = "sparkle_drv._hot." type_name,                                                                         \
         .doc = text,                                                                                                   \
         .size = sizeof(struct hot_##which),                                                                            \
         .is_base = 1,                                                                                                  \
-        .make = its_make,                                                                                              \
-        .methods = its_methods,                                                                                        \
         .members = which##_members,                                                                                    \
-        .traverse = traverse_##how,                                                                                    \
-        .clear = clear_##how,                                                                                          \
-        .dealloc = dealloc_##how,                                                                                      \
+        .traverse = hot_traverse_##how,                                                                                \
+        .clear = hot_clear_##how,                                                                                      \
+        .dealloc = hot_dealloc_##how,                                                                                  \
     }
-BASE(storage, "StorageBase", one, "What core.Storage begins with.", NULL, NULL);
-BASE(pointer, "PointerBase", one, "What core.Buffer and core.Array begin with.", NULL, NULL);
-BASE(fence, "FenceBase", one, "What core.Fence begins with.", hot_fence_methods, hot_fence_make);
-BASE(kernel, "KernelBase", kernel, "What core.Kernel begins with.", NULL, NULL);
-BASE(device, "DeviceBase", device, "What core.Device begins with.", NULL, NULL);
-BASE(constant, "ConstantBase", constant, "What ops.Constant begins with.", NULL, NULL);
+BASE(storage, "StorageBase", one, "What core.Storage begins with.");
+BASE(pointer, "PointerBase", one, "What core.Buffer and core.Array begin with.");
+BASE(kernel, "KernelBase", kernel, "What core.Kernel begins with.");
+BASE(device, "DeviceBase", device, "What core.Device begins with.");
 
 int hot_objects(PyObject *module)
 {
     hot_storage_type = hot_collected(module, &storage_frame);
     hot_pointer_type = hot_collected(module, &pointer_frame);
-    hot_fence_type = hot_collected(module, &fence_frame);
     hot_kernel_type = hot_collected(module, &kernel_frame);
     hot_device_type = hot_collected(module, &device_frame);
-    hot_constant_type = hot_collected(module, &constant_frame);
-    return hot_storage_type && hot_pointer_type && hot_fence_type && hot_kernel_type && hot_device_type && hot_constant_type ? 0
-                                                                                                                          : -1;
+    return hot_storage_type && hot_pointer_type && hot_kernel_type && hot_device_type ? 0 : -1;
 }

@@ -5,6 +5,8 @@
  * what may be given by position and what else is meant. A call of its object that names its arguments as usual, on exactly a
  * `Device` that has a table, is tried here; every other, and what a table leaves alone, is a call of Gemm.__call__, which begins
  * again from the arguments. */
+#include "again.h"
+#include "calls.h"
 #include "direct.h"
 #include "op.h"
 

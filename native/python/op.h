@@ -1,7 +1,7 @@
 /* What op.c hands to the tables of product.c and conv.c. */
 #ifndef SP_PYTHON_OP_H
 #define SP_PYTHON_OP_H
-#include "hot.h"
+#include "objects.h"
 
 enum { HOT_OP_VALUES = 11 };
 

@@ -1,5 +1,10 @@
 /* What plans begin with: `plan(...) -> Fence` by the short way that ops/ has given it, else by its method `_call`. */
+#include "again.h"
+#include "calls.h"
 #include "direct.h"
+#include "fence.h"
+#include "planned.h"
+#include "product.h"
 
 #include <stddef.h>
 

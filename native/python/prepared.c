@@ -1,5 +1,5 @@
 /* Prepared launches: what `Queue.prepare` returns is the bound method `go` of one. */
-#include "hot.h"
+#include "launch.h"
 
 #include <stddef.h>
 

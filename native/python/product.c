@@ -5,10 +5,13 @@
  * entries hold its packed elements. A call that is not as usual returns False: Python then begins again from the
  * arguments, does it or raises the error.
  */
+#include "product.h"
+#include "constant.h"
+#include "hold.h"
 #include "matrix.h"
 
-#include "../cpu/args.h"
-#include "../include/sp_cmd.h"
+#include "cpu/args.h"
+#include "include/sp_cmd.h"
 
 #include <limits.h>
 #include <stddef.h>

@@ -5,8 +5,8 @@
  * numpy's functions are found in its table, by the places that are part of its ABI; there are no headers of numpy here. The
  * handler is set for the making of one array alone: whatever else a program makes is none of ours, and where it has set a
  * handler of its own, that one is used. */
+#include "result.h"
 #include "blocks.h"
-#include "ndarray.h"
 
 #include <string.h>
 

@@ -27,7 +27,7 @@ SCALARS = {
     "i64": ("q", 8),
     "u64": ("Q", 8),
 }
-PLAN = struct.Struct("=4I")  # struct hot_arg (native/python/hot.h)
+PLAN = struct.Struct("=4I")  # struct hot_arg (native/python/objects.h)
 ELEMENTS = {
     **{k: n for k, (_, n) in SCALARS.items()},
     "u8": 1,

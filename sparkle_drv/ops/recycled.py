@@ -3,8 +3,8 @@
 A large array whose memory goes back to the system costs more than it seems: the next one is zeroed
 and mapped anew, page by page, which can take longer than what is computed. So numpy arrays that
 operations make, from LEAST bytes on, are of blocks that are kept for a while when the array and
-everything that shares its memory are gone (native/python/blocks.c): `limit` says how much is kept,
-`release` lets it go. Smaller ones are plain `numpy.empty`.
+everything that shares its memory are gone (native/python/blocks.c). `limit` says how much is
+kept, `release` lets it go. Smaller ones are plain `numpy.empty`.
 
 numpy is told where that data comes from (NEP 49, native/python/result.c). The other way would be
 views of blocks, which are free when nobody but us holds them. But a view does not own its data, so

@@ -3,7 +3,7 @@
  * (That single ones are right is checked from Python, against numpy.) */
 #include "check.h"
 
-#include "../../native/include/sp_map.h"
+#include "include/sp_map.h"
 
 #include <math.h>
 #include <string.h>

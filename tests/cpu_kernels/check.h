@@ -4,10 +4,10 @@
  * ends where its memory ends and begins at any multiple of its element, so that AddressSanitizer sees a read past it. */
 #ifndef SP_CHECK_H
 #define SP_CHECK_H
-#include "../../native/cpu/args.h"
-#include "../../native/cpu/kernel.h"
-#include "../../native/cpu/packed.h"
-#include "../../native/cpu/pool.h"
+#include "cpu/args.h"
+#include "cpu/kernel.h"
+#include "cpu/packed.h"
+#include "cpu/pool.h"
 
 #include <stddef.h>
 #include <stdint.h>

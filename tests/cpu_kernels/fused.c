@@ -2,7 +2,7 @@
  * nothing beside it. (That the ordinary ones are right is checked from Python, against numpy.) */
 #include "check.h"
 
-#include "../../native/include/sp_map.h"
+#include "include/sp_map.h"
 
 #include <string.h>
 

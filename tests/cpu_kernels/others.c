@@ -1,7 +1,7 @@
 /* Maps, element-wise kernels, reductions and layouts against loops. */
 #include "check.h"
 
-#include "../../native/include/sp_map.h"
+#include "include/sp_map.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,5 +1,6 @@
-"""gemm, conv2d and plans are called without a line of Python (native/python/op.c, plan.c), and yet
-as any Python object: what C leaves alone is what the Python class says, word for word.
+"""gemm, conv2d and plans are called without a line of Python (native/python/op.c, plan.c).
+
+And yet as any Python object: what C leaves alone is what the Python class says, word for word.
 """
 
 from __future__ import annotations

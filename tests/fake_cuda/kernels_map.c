@@ -2,7 +2,7 @@
  * that makes no sense is what it would be on a GPU that checks nothing: here a failed launch. Any grid will do. */
 #include "kernels.h"
 
-#include "../../native/include/sp_map.h"
+#include "include/sp_map.h"
 
 #include <math.h>
 

@@ -24,7 +24,7 @@ FILES = {
     "native/include/sp_a.h": HEADER,
     "native/include/sp_emu.h": '#include "sp_a.h"\nint32_t sp_e(void);\n',
     "native/a.c": '#include "include/sp_a.h"\nint32_t sp_a(void) { return 1; }\n',
-    "native/sub/b.c": '#include "../include/sp_a.h"\n#include "b.h"\n'
+    "native/sub/b.c": '#include "include/sp_a.h"\n#include "b.h"\n'
     "int32_t sp_b(void) { return B; }\n",
     "native/sub/b.h": "#define B 2\n",
     "native/emu/e.c": "#include <stdint.h>\nint32_t sp_e(void) { return 3; }\n",

@@ -1,4 +1,4 @@
-"""The ISA: native/emu/rdna2.isa, rdna3.isa become the emulator's decoder, the assembler's tables.
+"""From native/emu/rdna2.isa and rdna3.isa to the emulator's decoder and the assembler's tables.
 
 Bit positions come from sparkle_drv/amd/isa/formats.py, how a row reads from isa/rows.py
 beside it. The C text itself is made in tools/_isa_c.py.

@@ -1,7 +1,7 @@
 /* Command processor and SDMA engine: they walk an IB and do what its packets say. */
 #ifndef SP_EMU_CP_H
 #define SP_EMU_CP_H
-#include "../exec.h"
+#include "emu/exec.h"
 
 enum { SP_IP_GFX = 0, SP_IP_COMPUTE = 1, SP_IP_DMA = 2 };
 /* What an IB is held to, and INFO HW_IP_INFO tells: where it starts and how long it is, in bytes. */

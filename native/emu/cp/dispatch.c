@@ -1,8 +1,8 @@
 /* DISPATCH packets: what they take from which registers, and whether this job has programmed them. What the registers
  * mean is launch.c's. */
 #include "launch.h"
-#include "../../gen/pm4_packets.h"
-#include "../../gen/regs.h"
+#include "gen/pm4_packets.h"
+#include "gen/regs.h"
 #include <errno.h>
 #include <stdio.h>
 

@@ -1,5 +1,5 @@
 #include "engine.h"
-#include "../../gen/pm4_packets.h"
+#include "gen/pm4_packets.h"
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,8 +1,8 @@
 /* From a dispatch's registers to struct sp_emu_dispatch, with the checks that silicon makes by hanging. Sources: AMD's
  * register database; LLVM's AMDGPU usage document, compute_pgm_rsrc1 and 2. */
 #include "launch.h"
-#include "../../gen/pm4_packets.h"
-#include "../../gen/regs.h"
+#include "gen/pm4_packets.h"
+#include "gen/regs.h"
 
 enum { GROUP_THREADS_MAX = 1024, LDS_GRANULE = 512, LDS_MAX = 65536, USER_SGPR_MAX = 16, TIDIG_MAX = 2, VGPRS_MAX = 256 };
 enum { MODE_FP_BITS = 8 }; /* FLOAT_MODE is MODE[7:0], DX10_CLAMP and IEEE follow it */

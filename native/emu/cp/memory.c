@@ -1,6 +1,6 @@
 /* Memory as the engines use it: atomic words, copies page by page, waiting for a value. */
 #include "engine.h"
-#include "../../gen/pm4_packets.h"
+#include "gen/pm4_packets.h"
 #include <errno.h>
 
 enum { TICK_BYTES = 1 << 20 };

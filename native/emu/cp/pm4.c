@@ -1,6 +1,6 @@
 /* Walks an IB of a GFX or COMPUTE queue: headers, lengths, declared bits, nesting; one handler for each packet. */
 #include "engine.h"
-#include "../../gen/pm4_packets.h"
+#include "gen/pm4_packets.h"
 #include <errno.h>
 #include <stdlib.h>
 

@@ -1,7 +1,7 @@
 /* Register files of a queue: what may be written, what was, and what a stranger left there. */
 #include "engine.h"
-#include "../../gen/pm4_packets.h"
-#include "../../gen/regs.h"
+#include "gen/pm4_packets.h"
+#include "gen/regs.h"
 #include <errno.h>
 
 enum { SH_COUNT = 0x400, CONTEXT_COUNT = 0x400, UCONFIG_COUNT = 0x4000, TRIPLE = 3 };

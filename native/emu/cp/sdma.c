@@ -1,8 +1,8 @@
 /* Walks an IB of a DMA queue. Copies of one IB are not ordered among themselves on silicon: one that needs another's result,
  * or overwrites what another reads, without a NOP, FENCE or other packet between them is a fault here. */
 #include "engine.h"
-#include "../../gen/pm4_packets.h"
-#include "../../gen/sdma_packets.h"
+#include "gen/pm4_packets.h"
+#include "gen/sdma_packets.h"
 #include <errno.h>
 #include <stdlib.h>
 

@@ -1,7 +1,7 @@
 /* Packets about order: cache actions, events, fences, waiting. Waves have run to their end before the next packet
  * is read, so what remains of these packets is their meaning for memory, and their rules. */
 #include "engine.h"
-#include "../../gen/pm4_packets.h"
+#include "gen/pm4_packets.h"
 #include <errno.h>
 
 enum { INDEX_OTHER = 0, INDEX_STAT_CONTROL = 1, INDEX_PARTIAL_FLUSH = 4, INDEX_END_OF_PIPE = 5, INDEX_DONE = 6 };

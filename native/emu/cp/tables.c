@@ -1,9 +1,9 @@
 #include "tables.h"
 #include <stddef.h>
 
-#include "../../gen/pm4_tables.inc"
-#include "../../gen/regs_tables.inc"
-#include "../../gen/sdma_tables.inc"
+#include "gen/pm4_tables.inc"
+#include "gen/regs_tables.inc"
+#include "gen/sdma_tables.inc"
 
 enum { FIRST_LEVEL = 9, LEVELS = 4 };
 #define COUNT(array) (sizeof(array) / sizeof *(array))

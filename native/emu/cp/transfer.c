@@ -1,6 +1,6 @@
 /* Packets that move data: WRITE_DATA, COPY_DATA, DMA_DATA, ATOMIC_MEM. */
 #include "engine.h"
-#include "../../gen/pm4_packets.h"
+#include "gen/pm4_packets.h"
 #include <errno.h>
 
 enum { DMA_ADDRESS = 0, DMA_SRC_DATA = 2, DMA_DST_NOWHERE = 2, DMA_L2 = 3 };

@@ -1,5 +1,5 @@
 /* BO lists: made by BO_LIST, or given inline with a submission. */
-#include "kmd.h"
+#include "memory.h"
 #include "handlers.h"
 
 #include <string.h>

@@ -2,7 +2,7 @@
  * firmware versions, GB_ADDR_CONFIG, CU counts, address ranges), public rocminfo dumps (gfx1036: 2 CUs, caches, clocks), the
  * kernel's sources (IP versions, address space). Clocks, caches and render backends of gfx1100 are the board's published
  * figures; nothing here was read off a card. */
-#include "kmd.h"
+#include "state.h"
 
 #include <string.h>
 

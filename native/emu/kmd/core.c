@@ -1,6 +1,6 @@
 /* VERSION, GET_CAP, VM. */
-#include "kmd.h"
 #include "handlers.h"
+#include "state.h"
 
 #include <string.h>
 

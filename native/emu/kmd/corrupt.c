@@ -1,6 +1,6 @@
 /* An injected wrong result: of the dwords that a job has changed, one is changed again behind its back. What it may write is
  * copied before it runs and compared after. */
-#include "kmd.h"
+#include "faults.h"
 
 #include <string.h>
 

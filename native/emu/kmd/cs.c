@@ -1,7 +1,9 @@
 /* CS: reads the chunks of a submission into a job. Nothing has happened before everything was found right. */
-#include "kmd.h"
 #include "cs.h"
 #include "handlers.h"
+#include "jobs.h"
+#include "memory.h"
+#include "sync.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* A submission while it is read: cs.c and its chunks about synchronisation, cs_sync.c. */
 #ifndef SP_EMU_KMD_CS_H
 #define SP_EMU_KMD_CS_H
-#include "kmd.h"
+#include "state.h"
 
 struct kmd_promise { /* a syncobj that shall get the job's fence */
     struct kmd_syncobj *syncobj;

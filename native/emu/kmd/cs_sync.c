@@ -1,5 +1,8 @@
 /* The chunks of a submission that say what to wait for and whom to tell. */
 #include "cs.h"
+#include "jobs.h"
+#include "memory.h"
+#include "sync.h"
 
 int kmd_cs_depend(struct kmd_cs *cs, struct kmd_fence *fence)
 {

@@ -1,6 +1,7 @@
 /* Contexts and their entities: a queue for GFX, four for COMPUTE, two for DMA (as many as the chip has rings). */
-#include "kmd.h"
+#include "jobs.h"
 #include "handlers.h"
+#include "sync.h"
 
 #include <string.h>
 

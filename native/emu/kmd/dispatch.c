@@ -1,6 +1,8 @@
 /* From a request word to its handler, as the kernel's drm_ioctl does it: by number alone; the caller's struct may be shorter
  * or longer than ours. */
-#include "kmd.h"
+#include "dispatch.h"
+#include "faults.h"
+#include "files.h"
 #include "handlers.h"
 
 #include <string.h>

@@ -5,7 +5,9 @@
  * Nobody tells us of a plain close(). A render node and a dma-buf therefore carry an OFD lock, which the kernel releases
  * with the last duplicate; a socket says POLLHUP at our end. kmd_sweep looks. */
 #define _GNU_SOURCE /* memfd_create, OFD locks, fallocate */
-#include "kmd.h"
+#include "files.h"
+#include "memory.h"
+#include "sync.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -203,13 +205,6 @@ int kmd_token_sync_file(struct kmd_machine *machine, struct kmd_fence *fence)
         kmd_tell_sync_files(machine);
     }
     return fd;
-}
-
-void kmd_tell_sync_files(struct kmd_machine *machine)
-{
-    for (struct kmd_token *token = machine->tokens; token; token = token->next)
-        if (token->kind == KMD_SYNC_FILE && !token->told && token->fence && token->fence->signalled)
-            token->told = send(token->ours, "", 1, MSG_NOSIGNAL) >= 0;
 }
 
 static void free_token(struct kmd_machine *machine, struct kmd_token *token)

@@ -1,5 +1,7 @@
 /* Fences: signalled once, for ever, with an error or without. A joined fence signals after others. */
-#include "kmd.h"
+#include "sync.h"
+
+#include <sys/socket.h>
 
 struct kmd_fence *kmd_fence_new(struct kmd_machine *machine)
 {
@@ -67,6 +69,13 @@ static void settle(struct kmd_fence *fence, int error)
         free(dependent);
         kmd_fence_put(fence);
     }
+}
+
+void kmd_tell_sync_files(struct kmd_machine *machine)
+{
+    for (struct kmd_token *token = machine->tokens; token; token = token->next)
+        if (token->kind == KMD_SYNC_FILE && !token->told && token->fence && token->fence->signalled)
+            token->told = send(token->ours, "", 1, MSG_NOSIGNAL) >= 0;
 }
 
 void kmd_fence_signal(struct kmd_fence *fence, int error)

@@ -1,5 +1,8 @@
 /* One open of a render node: its handles, its contexts, its address space. */
-#include "kmd.h"
+#include "files.h"
+#include "jobs.h"
+#include "memory.h"
+#include "sync.h"
 
 int kmd_file_open(struct kmd_card *card, struct kmd_file **out)
 {

@@ -1,5 +1,5 @@
 /* GEM_CREATE, MMAP, CLOSE, METADATA, WAIT_IDLE, OP. */
-#include "kmd.h"
+#include "memory.h"
 #include "handlers.h"
 
 #include <string.h>

@@ -2,7 +2,7 @@
  * caller's struct and ours, zeros behind what the caller gave. Called with the machine locked. */
 #ifndef SP_EMU_KMD_HANDLERS_H
 #define SP_EMU_KMD_HANDLERS_H
-#include "kmd.h"
+#include "state.h"
 
 #define SP_IOCTL(request, type, handler) int kmd_do_##handler(struct kmd_file *file, void *data);
 #define SP_IOCTL_DENIED(nr, name)

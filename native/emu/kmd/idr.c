@@ -1,6 +1,6 @@
 /* Handles: small integers from 1, the lowest free one first, as the kernel gives them out. So a stale handle soon names
  * something else, as it would there. */
-#include "kmd.h"
+#include "state.h"
 
 #include <string.h>
 

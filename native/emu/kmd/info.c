@@ -1,6 +1,8 @@
 /* INFO: each query fills an answer, of which the caller gets as much as it has room for. */
-#include "kmd.h"
 #include "handlers.h"
+#include "state.h"
+
+#include "emu/cp/cp.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* What tests do to a machine behind its user's back. */
-#include "kmd.h"
+#include "faults.h"
 
 #include <string.h>
 

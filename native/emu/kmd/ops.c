@@ -1,7 +1,10 @@
 /* The calls of `struct sp_kmd_ops` on a machine. What holds them may outlive it: a device that was not closed asks them after
  * the machine has gone, and is told -ENODEV. */
 #define _GNU_SOURCE
-#include "kmd.h"
+#include "ops.h"
+#include "dispatch.h"
+#include "files.h"
+#include "memory.h"
 #include "seam.h"
 
 #include <stdlib.h>

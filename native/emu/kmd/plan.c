@@ -1,5 +1,5 @@
 /* Injections that were planned: each counts the ioctls or jobs that are its own, and happens when its moment comes. */
-#include "kmd.h"
+#include "faults.h"
 
 struct kmd_plan {
     struct kmd_plan *next;

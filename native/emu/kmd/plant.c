@@ -1,11 +1,7 @@
 /* Flaws that are planted in a card: memory that does not keep what it is given. All others are where they work. */
-#define _GNU_SOURCE /* MAP_FIXED over a mapping of the memfd */
-#include "kmd.h"
+#include "faults.h"
 
-#include <sys/mman.h>
 #include <time.h>
-
-enum { MOST_PAGES = 1 << 14 }; /* of a BO that are looked at */
 
 int sp_emu_plant(struct sp_emu_machine *handle, uint32_t index, uint32_t flaw, uint64_t a, uint64_t b)
 {
@@ -20,25 +16,6 @@ int sp_emu_plant(struct sp_emu_machine *handle, uint32_t index, uint32_t flaw, u
     int rc = flaw == SP_FLAW_BIT ? kmd_stuck_start(card) : 0;
     kmd_leave(machine);
     return rc;
-}
-
-bool kmd_is_silent(const struct kmd_card *card)
-{
-    return sp_emu_flaw(&card->chip.core, SP_FLAW_INTERRUPT) != NULL;
-}
-
-/* Pages whose number has the line's bit show those without it. */
-void kmd_alias(const struct kmd_bo *bo, uint8_t *at, uint64_t offset, uint64_t nbytes)
-{
-    const struct sp_emu_flaw_of *flaw = sp_emu_flaw(&bo->card->chip.core, SP_FLAW_LINE);
-    if (!flaw || bo->domain != flaw->a || bo->userptr)
-        return;
-    for (uint64_t done = 0, pages = 0; done < nbytes && pages < MOST_PAGES; done += KMD_PAGE, pages++) {
-        uint64_t place = offset - bo->offset + done;
-        if (place >> flaw->b & 1)
-            mmap(at + done, KMD_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, bo->card->machine->memfd,
-                 (off_t)(bo->offset + (place & ~(UINT64_C(1) << flaw->b))));
-    }
 }
 
 static void force(struct kmd_card *card)

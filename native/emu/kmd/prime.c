@@ -1,7 +1,8 @@
 /* PRIME: BOs as dma-bufs. The importer on the same card gets the same object; on another card of the machine it shares the
  * pages, and the BO moves to GTT and stays there, as without peer-to-peer. */
-#include "kmd.h"
+#include "files.h"
 #include "handlers.h"
+#include "memory.h"
 
 #include <fcntl.h>
 

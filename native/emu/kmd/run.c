@@ -1,5 +1,6 @@
 /* One job on one ring: its IBs, one after another, by the command processor or the SDMA engine. */
-#include "kmd.h"
+#include "jobs.h"
+#include "faults.h"
 
 #include <string.h>
 #include <time.h>

@@ -1,6 +1,6 @@
 #ifndef SP_KMD_SEAM_H
 #define SP_KMD_SEAM_H
-#include "../../include/sp_emu.h"
+#include "include/sp_emu.h"
 
 /* Around an ioctl's work, at the outermost place of a thread where the emulator has it: when it began, 0 within another. */
 uint64_t sp_seam_enter(void);

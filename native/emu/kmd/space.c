@@ -1,6 +1,6 @@
 /* Address spaces. A job looks at the space as it was when the job was submitted: the real kernel, too, lets an unmap wait for
  * the jobs before it. So a space that a job holds is copied before it is changed, and nobody needs a lock to read one. */
-#include "kmd.h"
+#include "memory.h"
 
 #include <string.h>
 

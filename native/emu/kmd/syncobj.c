@@ -1,6 +1,6 @@
 /* Syncobjs: a box for a fence, or a timeline of them. A point of a timeline has signalled when its fence has and all points
  * before it have. */
-#include "kmd.h"
+#include "sync.h"
 #include "handlers.h"
 
 #include <string.h>

@@ -1,6 +1,7 @@
 /* Syncobjs as descriptors: the object itself, or its present fence as a sync_file. */
-#include "kmd.h"
+#include "files.h"
 #include "handlers.h"
+#include "sync.h"
 
 int kmd_do_syncobj_handle_to_fd(struct kmd_file *file, void *data)
 {

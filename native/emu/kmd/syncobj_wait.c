@@ -1,6 +1,6 @@
 /* SYNCOBJ_WAIT and SYNCOBJ_TIMELINE_WAIT. */
-#include "kmd.h"
 #include "handlers.h"
+#include "sync.h"
 
 struct wait {
     struct kmd_syncobj **syncobj; /* each with a reference */

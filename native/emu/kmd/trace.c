@@ -1,6 +1,6 @@
 /* The log: a ring of lines that whoever asked for it takes out one by one. It has its own lock, since jobs write into it
  * while they run. */
-#include "kmd.h"
+#include "state.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* copy_from_user and copy_to_user: the kernel copies for us, so a bad pointer is -EFAULT and not a signal. */
-#include "kmd.h"
+#include "state.h"
 
 #include <string.h>
 #include <sys/syscall.h>

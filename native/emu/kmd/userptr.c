@@ -1,5 +1,5 @@
 /* GEM_USERPTR: the caller's own pages as a BO. */
-#include "kmd.h"
+#include "memory.h"
 #include "handlers.h"
 
 #include <stdio.h>

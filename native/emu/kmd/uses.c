@@ -1,5 +1,6 @@
 /* Which unfinished jobs use a BO or an address space. */
-#include "kmd.h"
+#include "memory.h"
+#include "sync.h"
 
 void kmd_uses_prune(struct kmd_uses *uses)
 {

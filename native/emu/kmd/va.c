@@ -1,5 +1,5 @@
 /* GEM_VA: map, unmap, clear, replace. The update is done when the ioctl returns; DELAY_UPDATE changes nothing here. */
-#include "kmd.h"
+#include "memory.h"
 #include "handlers.h"
 
 static const uint64_t HOLE_END = UINT64_C(0xffff800000000000), CANONICAL = UINT64_C(0x0000ffffffffffff);

@@ -1,6 +1,8 @@
 /* WAIT_CS, WAIT_FENCES, FENCE_TO_HANDLE. */
-#include "kmd.h"
+#include "files.h"
 #include "handlers.h"
+#include "jobs.h"
+#include "sync.h"
 
 #include <string.h>
 

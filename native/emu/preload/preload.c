@@ -11,10 +11,10 @@
  * aborts would show nothing. */
 #define _GNU_SOURCE 1
 #include "preload.h"
-#include "../../include/sp_amdgpu_drm.h"
-#include "../../include/sp_emu.h"
-#include "../exec.h"
-#include "../kmd/seam.h"
+#include "include/sp_amdgpu_drm.h"
+#include "include/sp_emu.h"
+#include "emu/exec.h"
+#include "emu/kmd/seam.h"
 #include "tree.h"
 #include <errno.h>
 #include <fcntl.h>

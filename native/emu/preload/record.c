@@ -7,7 +7,7 @@
  *   SPARKLE_RECORD_MEMORY=1      what CPU and jobs write, too, which a replay needs: every job is waited for */
 #define _GNU_SOURCE 1
 #include "preload.h"
-#include "../../include/sp_record.h"
+#include "include/sp_record.h"
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

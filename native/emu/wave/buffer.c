@@ -1,6 +1,7 @@
 /* MUBUF: untyped buffers. Addresses as the buffer descriptor says ("Memory Buffer Instructions", RDNA2 and RDNA3 ISA
  * documents): linear or swizzled, range-checked by OOB_SELECT; out of range loads give 0, stores are dropped. RADV reads
  * its arrays so, and clang its scratch on gfx10. Formatted access and TFE are not modelled. */
+#include "families.h"
 #include "memory.h"
 
 #define HEAD(NAME) static int NAME(struct sp_wave *w, const struct sp_inst *i)

@@ -1,6 +1,7 @@
 /* Decoded instructions: a page of code becomes an array of slots, filled as they are reached. One cache a thread and
  * dispatch, so code that the CPU or an earlier dispatch changed is decoded anew. */
-#include "wave.h"
+#include "code.h"
+#include "table.h"
 #include <stdlib.h>
 
 enum { BUCKETS = 64, MOST_WORDS = 5 };

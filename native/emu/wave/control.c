@@ -1,4 +1,5 @@
 /* Program flow, waits, messages, hardware registers: SOPP and the SOPK instructions of that kind. */
+#include "families.h"
 #include "operand.h"
 #include <time.h>
 

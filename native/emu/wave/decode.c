@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "../../gen/isa_ops.h"
+#include "gen/isa_ops.h"
 
 enum { SRC0_DPP8 = 233, SRC0_DPP8_FI = 234, SRC0_SDWA = 249, SRC0_DPP16 = 250, SRC_VCC = 106 };
 

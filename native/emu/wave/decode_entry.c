@@ -1,10 +1,10 @@
 /* What sp_emu_isa.h declares: the decoder for callers from Python. */
-#include "../../include/sp_emu_isa.h"
+#include "include/sp_emu_isa.h"
 
 #include <errno.h>
 #include <stddef.h>
 
-#include "../../gen/isa_ops.h"
+#include "gen/isa_ops.h"
 #include "inst.h"
 
 static void widen(const struct sp_inst *in, struct sp_emu_inst *out)

@@ -4,7 +4,9 @@
  * What is handed over was checked by native/emu/cp/launch.c, which knows the registers. A thread runs one group at a time,
  * its waves in turn, a slice each: deterministic for one thread. Source: LLVM's AMDGPU usage document, initial register
  * contents. */
-#include "wave.h"
+#include "dispatch.h"
+#include "code.h"
+#include "run.h"
 #include <pthread.h>
 #include <stdlib.h>
 #include <time.h>

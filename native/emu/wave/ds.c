@@ -1,4 +1,5 @@
 /* LDS: loads, stores, atomics, and the lane permutations that go through its crossbar. Returns in order (lgkmcnt). */
+#include "families.h"
 #include "memory.h"
 
 #define HEAD(NAME) static int NAME(struct sp_wave *w, const struct sp_inst *i)

@@ -1,5 +1,6 @@
 /* FLAT, GLOBAL and SCRATCH. A FLAT address is in LDS or in scratch when its upper half is that of an aperture. Scratch
  * is interleaved by dwords: dword d of all lanes of a wave is contiguous ("Scratch" in the RDNA3 ISA document). */
+#include "families.h"
 #include "memory.h"
 
 #define HEAD(NAME) static int NAME(struct sp_wave *w, const struct sp_inst *i)

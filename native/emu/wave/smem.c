@@ -1,4 +1,5 @@
 /* Scalar memory: loads through the constant cache, 4-byte aligned, into SGPRs; returns in any order. */
+#include "families.h"
 #include "operand.h"
 #include <time.h>
 

@@ -1,5 +1,6 @@
 /* Scalar ALU, one source or a constant: SOP1 and SOPK, with those that move the program counter. One function an
  * instruction, named as RDNA3's ISA document names it. */
+#include "families.h"
 #include "salu.h"
 
 /* --- one source --- */

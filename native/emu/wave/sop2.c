@@ -1,4 +1,5 @@
 /* Scalar ALU, two sources: SOP2 and SOPC. One function an instruction, named as RDNA3's ISA document names it. */
+#include "families.h"
 #include "salu.h"
 
 static uint32_t sub_overflows(uint32_t a, uint32_t b, uint32_t r) { return ((a ^ b) & (a ^ r)) >> 31; }

@@ -1,7 +1,8 @@
 /* Which function executes which instruction: the families' lists put into one array by enum sp_op, lane loops taken from
  * the best set that this host has. */
-#include "../../include/sp_emu_wave.h"
-#include "wave.h"
+#include "table.h"
+#include "families.h"
+#include "include/sp_emu_wave.h"
 #include <pthread.h>
 
 static sp_wave_fn functions[SP_OP_NUM];

@@ -1,5 +1,5 @@
 /* VOPD: two vector instructions at once (RDNA3, wave32). Both read before either writes. */
-#include "operand.h"
+#include "table.h"
 #include <stddef.h>
 
 /* The decoder names the halves by the instructions that they are; each half becomes one of its own. */

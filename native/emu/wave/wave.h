@@ -1,9 +1,9 @@
-/* One wave and its group: the state that instructions read and change. What an operand is, is in operand.h; who runs
- * waves, in run.c. Nothing here knows of dispatch registers or packets. */
+/* One wave and its group: the state that instructions read and change. What an operand is, is in operand.h.
+ * Nothing here knows of dispatch registers, packets or the functions of instructions. */
 #ifndef SP_EMU_WAVE_H
 #define SP_EMU_WAVE_H
-#include "../../gen/isa_ops.h"
-#include "../exec.h"
+#include "gen/isa_ops.h"
+#include "emu/exec.h"
 #include "inst.h"
 #include <errno.h>
 #include <stdbool.h>
@@ -98,43 +98,8 @@ bool sp_wave_is_pending(const struct sp_wave *w, uint32_t reg);
 void sp_wave_not_ready(struct sp_wave *w, const struct sp_inst *i, uint32_t reg);
 void sp_wave_overtaken(struct sp_wave *w, const struct sp_inst *i, uint32_t reg);
 
-/* code.c: decoded instructions of one thread and one dispatch. */
-struct sp_slot {
-    sp_wave_fn fn; /* NULL: not yet decoded */
-    uint32_t vector;
-    struct sp_inst inst, second; /* second: VOPD's other half */
-    sp_wave_fn half[2];          /* VOPD's */
-};
-struct sp_code_page {
-    uint64_t va;
-    struct sp_code_page *chain;
-    struct sp_slot slot[SP_VM_PAGE / 4];
-};
-struct sp_code *sp_code_new(uint32_t generation);
-void sp_code_free(struct sp_code *code);
-struct sp_code_page *sp_code_page(struct sp_code *code, uint64_t va);
-/* Decodes the slot at w->pc. */
-int sp_code_fill(struct sp_wave *w, struct sp_slot *slot);
-
-/* vopd.c: makes one slot of two instructions; -1 when one of them is lacking. */
-int sp_vopd_split(struct sp_slot *slot);
-int sp_wave_vopd(struct sp_wave *w, const struct sp_inst *i);
-
-/* table.c */
-sp_wave_fn sp_wave_function(uint32_t op);
 static inline const char *sp_wave_op_name(uint32_t op) { return op < SP_OP_NUM ? sp_op_names[op] : "?"; }
-bool sp_wave_op_is_vector(uint32_t op);
 
-/* run.c: until it stops, or `budget` instructions are done (SP_WAVE_GO). */
-int sp_wave_run(struct sp_wave *w, uint64_t budget);
 /* Applies MODE's rounding to the host. */
 void sp_wave_rounding(uint32_t mode_bits);
-
-/* The families. Lane loops are compiled once per instruction set of the host. */
-extern const struct sp_wave_op sp_wave_sop1[], sp_wave_sop2[], sp_wave_control[], sp_wave_smem[], sp_wave_flat[],
-    sp_wave_buffer[], sp_wave_ds[];
-extern const struct sp_wave_op *const sp_wave_lanes_base[];
-#if defined(__x86_64__)
-extern const struct sp_wave_op *const sp_wave_lanes_v3[];
-#endif
 #endif

@@ -1,6 +1,6 @@
 /* The objects that a launch looks at, as C structs: Python's classes of core/ derive from them. */
-#ifndef SP_PYTHON_HOT_H
-#define SP_PYTHON_HOT_H
+#ifndef SP_PYTHON_OBJECTS_H
+#define SP_PYTHON_OBJECTS_H
 #define PY_SSIZE_T_CLEAN
 #define Py_LIMITED_API 0x030a0000
 #include <Python.h>
@@ -34,14 +34,6 @@ struct hot_device {
     PyObject_HEAD
     unsigned long long epoch;
     PyObject *kept; /* a dict: what layers above keep with it */
-};
-
-/* A private copy of an array that nobody can change (ops/constant.py). Each table belongs to this constant, and its entries
- * hold the packed elements; it is no table, None or NULL, before the first call and after a close. */
-struct hot_constant {
-    PyObject_HEAD
-    PyObject *products, *convolutions;
-    unsigned long long rows, columns; /* 0: it is no matrix */
 };
 
 struct hot_arg {
@@ -89,16 +81,8 @@ struct hot_queue {
     lenfunc length[HOT_PENDING];
 };
 
-/* Launches on an idle queue what a plan holds: a timeline value; 0: left to Python. Should others have been before us, the
- * operands are held until it is reached. `*queue` is borrowed. product.c takes (a, b or None, out, bias or None), planned.c
- * (x, out). hot_product_now: with this activation, after what the queue has to do, and waits for it; -1: an exception. */
-extern PyTypeObject *hot_products_type, *hot_planned_type;
-int64_t hot_product(PyObject *products, PyObject *const *args, PyObject **queue);
-int64_t hot_product_now(PyObject *products, PyObject *const *args, int act);
-int64_t hot_planned(PyObject *planned, PyObject *const *args, PyObject **queue);
-
-extern PyTypeObject *hot_storage_type, *hot_pointer_type, *hot_kernel_type, *hot_fence_type, *hot_queue_type,
-    *hot_device_type, *hot_constant_type;
+/* launch.c makes the type of queues, which has its method; objects.c the others. */
+extern PyTypeObject *hot_storage_type, *hot_pointer_type, *hot_kernel_type, *hot_queue_type, *hot_device_type;
 
 /* A type's subclass that was seen last: most often the only one there is. Kept for ever; with the GIL. */
 struct hot_seen {
@@ -117,7 +101,7 @@ static inline int hot_subtype(PyTypeObject *type, PyTypeObject *base, struct hot
     return 1;
 }
 /* Is it one? */
-extern struct hot_seen hot_storages, hot_pointers, hot_kernels, hot_devices, hot_queues, hot_constants;
+extern struct hot_seen hot_storages, hot_pointers, hot_kernels, hot_devices, hot_queues;
 static inline int hot_is_storage(PyObject *o)
 {
     return hot_subtype(Py_TYPE(o), hot_storage_type, &hot_storages);
@@ -153,46 +137,6 @@ static inline int hot_epoch(PyObject *device, uint64_t *epoch)
     return 1;
 }
 
-/* Makes the types of objects.c, ndarray.c, result.c, launch.c, prepared.c, product.c, map.c, conv.c, planned.c, plan.c, op.c:
- * 0, or -1 with an exception. */
-int hot_objects(PyObject *module);
-int hot_arrays(PyObject *module);
-int hot_memory(PyObject *module);
-int hot_launch(PyObject *module);
-int hot_prepared(PyObject *module);
-int hot_products(PyObject *module);
-int hot_map(PyObject *module);
-int hot_conv(PyObject *module);
-int hot_planned_convolutions(PyObject *module);
-int hot_fences(void);
-PyObject *hot_fence_make(PyTypeObject *type, PyObject *given, PyObject *named);
-int hot_holding(void);
-extern PyMethodDef hot_fence_methods[];
-int hot_plan(PyObject *module);
-int hot_ops(PyObject *module);
-/* The head of a launch's record, bytes, borrowed; NULL: not known yet, or not a usual launch. An exception may be set. */
-PyObject *hot_head(const struct hot_kernel *k, PyObject *const *args, Py_ssize_t nargs, PyObject *groups, PyObject *group_size,
-                   PyObject *shared);
-/* owner.name([first,] *args, **names), with arguments as METH_FASTCALL | METH_KEYWORDS has them, `first` NULL: without it; or as
- * a tuple and a dict or NULL. */
-PyObject *hot_call_again(PyObject *owner, PyObject *name, PyObject *first, PyObject *const *args, Py_ssize_t nargs, PyObject *names);
-PyObject *hot_call_tuple(PyObject *owner, PyObject *name, PyObject *first, PyObject *given, PyObject *named);
-PyObject *hot_tuple_of(PyObject *const *items, Py_ssize_t n);
-/* A fence of this value. */
-PyObject *hot_fence_of(const struct hot_queue *q, int64_t value);
-/* What a launch uses that has not ended, NULL for nothing: it lives until the queue has reached `value`. Nothing comes between
- * in which an interrupt could be raised, and no exception is set. */
-void hot_hold(const struct hot_queue *q, int64_t value, PyObject *const *used, Py_ssize_t n);
-/* The same, then waits for `value`, for as long as Queue.timeout_s says: 0, or -1 with an exception. What is used outlives both. */
-int hot_wait_for(const struct hot_queue *q, int64_t value, PyObject *const *used, Py_ssize_t n);
-/* Launches, and waits for a moment: a value, and in `*rc` what the wait returned; 0 or less: it was refused. The caller keeps
- * the queue and what the record names. */
-int64_t hot_launch_and_wait(const struct hot_queue *q, const void *record, size_t nbytes, uint64_t epoch, int *rc);
-/* A number as struct.pack's `code` (f d i I q Q) has it; 0: another object, or it does not fit. An exception may be set. Both
- * take Python's and numpy's own numbers only. Converting another object runs the caller's code: core/plain.py does that once. */
-int hot_pack_scalar(uint32_t code, PyObject *given, char *at);
-/* The same number as an int, a new reference; NULL: left to Python. An exception may be set. */
-PyObject *hot_whole(PyObject *given);
 /* A type whose objects the collector looks into, as an attribute of the module. What is not there is NULL; `name` is with the
  * package. NULL with an exception. */
 struct hot_frame {
@@ -217,4 +161,11 @@ static inline void hot_dealloc(PyObject *self, inquiry clear)
     ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
     Py_DECREF(type);
 }
+/* The same for an object whose one reference is its first field, as that of struct hot_storage. */
+int hot_traverse_one(PyObject *self, visitproc visit, void *arg);
+int hot_clear_one(PyObject *self);
+void hot_dealloc_one(PyObject *self);
+
+/* Makes the types of objects.c: 0, or -1 with an exception. */
+int hot_objects(PyObject *module);
 #endif

@@ -1,7 +1,6 @@
-/* Reading a job's address space; kmd/space.c makes it. A TLB entry lives as long as its job, which holds the space and, through
+/* Reading a job's address space; space.c makes it. A TLB entry lives as long as its job, which holds the space and, through
  * it, every BO. */
-#include "vm.h"
-#include "kmd/kmd.h"
+#include "memory.h"
 
 static const uint8_t zeros[SP_VM_PAGE]; /* what a PRT page reads as */
 static uint8_t discarded[SP_VM_PAGE];   /* where writes to one go, everybody's; never read */

@@ -1,10 +1,11 @@
-/* The emulated kernel's objects, and what its files offer each other. Everything here is guarded by `machine->lock` unless
- * it says otherwise; only the execution of a job happens outside it, on a snapshot of the address space. */
-#ifndef SP_EMU_KMD_H
-#define SP_EMU_KMD_H
-#include "../../include/sp_amdgpu_drm.h"
-#include "../../include/sp_emu.h"
-#include "../cp/cp.h"
+/* The emulated kernel's objects, as every room of it sees them, and what all of them use: numbers, the caller's memory, the
+ * lock, the trace. Everything here is guarded by `machine->lock` unless it says otherwise; only the execution of a job happens
+ * outside it, on a snapshot of the address space. */
+#ifndef SP_EMU_KMD_STATE_H
+#define SP_EMU_KMD_STATE_H
+#include "include/sp_amdgpu_drm.h"
+#include "include/sp_emu.h"
+#include "emu/exec.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -161,11 +162,6 @@ struct kmd_ring { /* hardware ring: a thread, started with its first job */
     uint32_t turn;
 };
 
-struct kmd_ring_state { /* of a ring's thread, outside the lock */
-    struct sp_emu_hwq hwq;
-    struct sp_emu_exec exec;
-};
-
 struct kmd_chip {
     struct sp_emu_chip core;
     uint64_t vram_nbytes, visible_nbytes, gtt_nbytes;
@@ -175,7 +171,6 @@ struct kmd_chip {
     uint32_t gb_addr_config;
     struct drm_amdgpu_info_device info;
 };
-const struct kmd_chip *kmd_chip(const char *name);
 
 struct kmd_card {
     struct kmd_machine *machine;
@@ -249,11 +244,24 @@ struct kmd_machine {
     struct kmd_card card[KMD_MAX_CARDS];
 };
 
-/* ops.c */
-struct kmd_ops *kmd_ops_new(struct kmd_machine *machine);
-/* From now on its calls find no machine; says whether some that did are still inside. */
-bool kmd_ops_end(struct kmd_ops *ops);
-const struct sp_kmd_ops *kmd_ops_table(const struct kmd_ops *ops);
+/* chips.c */
+const struct kmd_chip *kmd_chip(const char *name);
+/* The i-th ring of a card, NULL behind the last. */
+static inline struct kmd_ring *kmd_ring_at(struct kmd_card *card, uint32_t i)
+{
+    uint32_t compute = card->chip.compute_rings, dma = card->chip.dma_rings;
+    if (i == 0)
+        return &card->gfx;
+    if (i - 1 < compute)
+        return &card->compute[i - 1];
+    return i - 1 - compute < dma ? &card->dma[i - 1 - compute] : NULL;
+}
+
+/* Its card tells nobody that a job ended. */
+static inline bool kmd_is_silent(const struct kmd_card *card)
+{
+    return sp_emu_flaw(&card->chip.core, SP_FLAW_INTERRUPT) != NULL;
+}
 
 /* idr.c */
 int kmd_idr_add(struct kmd_idr *idr, void *object, uint32_t *id);
@@ -270,7 +278,9 @@ int kmd_probe_user(uint64_t from, uint64_t nbytes);
 /* A new copy of count * size bytes; NULL and -EFAULT, -ENOMEM or -EINVAL (more than 16 MiB) in *error. NULL and 0 for none. */
 void *kmd_copy_array(uint64_t from, uint64_t count, size_t size, int *error);
 
-/* machine.c */
+/* guard.c */
+/* Counts forks from now on, once for all machines. */
+void kmd_watch_forks(void);
 uint64_t kmd_now(void);
 uint32_t kmd_generation(void);
 uint64_t kmd_random(struct kmd_machine *machine, uint64_t below);
@@ -283,122 +293,9 @@ int kmd_wait_change(struct kmd_machine *machine, const struct kmd_card *card, ui
 /* Deadlines as the kernel takes them: signed, negative for ever. */
 uint64_t kmd_deadline(uint64_t timeout);
 
-/* fd.c */
-struct kmd_file *kmd_file_of(struct kmd_machine *machine, int fd);
-struct kmd_token *kmd_token_of(struct kmd_machine *machine, int fd);
-int kmd_token_dmabuf(struct kmd_machine *machine, struct kmd_bo *bo, uint32_t flags);
-int kmd_token_syncobj(struct kmd_machine *machine, struct kmd_syncobj *syncobj);
-int kmd_token_sync_file(struct kmd_machine *machine, struct kmd_fence *fence);
-void kmd_tell_sync_files(struct kmd_machine *machine);
-/* Releases what nobody holds open any more. */
-void kmd_sweep(struct kmd_machine *machine);
-void kmd_drop_tokens(struct kmd_machine *machine);
-
-/* file.c */
-int kmd_file_open(struct kmd_card *card, struct kmd_file **out);
-void kmd_file_close(struct kmd_machine *machine, struct kmd_file *file);
-void kmd_file_put(struct kmd_file *file);
-
-/* dispatch.c */
-int kmd_ioctl(void *self, int fd, uint32_t request, void *arg);
-
-/* bo.c, gem.c */
-int kmd_bo_new(struct kmd_card *card, uint64_t nbytes, uint32_t domains, uint64_t flags, struct kmd_bo **out);
-int kmd_bo_new_user(struct kmd_card *card, uint64_t address, uint64_t nbytes, bool readonly, struct kmd_bo **out);
-void kmd_bo_get(struct kmd_bo *bo);
-void kmd_bo_put(struct kmd_bo *bo);
-void kmd_bo_move_to_gtt(struct kmd_bo *bo);
-/* uses.c: notes a job's use; 0 or -ENOMEM. */
-int kmd_uses_add(struct kmd_uses *uses, struct kmd_fence *fence, uint64_t owner);
-void kmd_uses_prune(struct kmd_uses *uses); /* forgets what has signalled */
-void kmd_uses_clear(struct kmd_uses *uses);
-/* userptr.c: 0, or -EFAULT when the user's pages are no longer there, or may not be written as the BO's may */
-int kmd_userptr_check(const struct kmd_bo *bo);
-
-/* vm.c (of the emulator), space.c */
-struct sp_emu_vm *kmd_vm_new(struct kmd_machine *machine);
-void kmd_vm_put(struct sp_emu_vm *vm);
-/* The file's address space, made its own if a job shares it; NULL: no memory. */
-struct sp_emu_vm *kmd_vm_writable(struct kmd_file *file);
-uint32_t kmd_vm_find(const struct sp_emu_vm *vm, uint64_t page);
-int kmd_vm_insert(struct sp_emu_vm *vm, const struct kmd_mapping *mapping);
-int kmd_vm_clear(struct sp_emu_vm *vm, uint64_t first, uint64_t end);
-void kmd_vm_remove(struct sp_emu_vm *vm, uint32_t index);
-
-/* fence.c */
-struct kmd_fence *kmd_fence_new(struct kmd_machine *machine);
-struct kmd_fence *kmd_fence_get(struct kmd_fence *fence);
-void kmd_fence_put(struct kmd_fence *fence);
-void kmd_fence_signal(struct kmd_fence *fence, int error);
-/* A fence that signals after all of them, with the first error; NULL: no memory. NULL entries count as signalled. */
-struct kmd_fence *kmd_fence_join(struct kmd_machine *machine, struct kmd_fence *const *fences, uint32_t count);
-
-/* syncobj.c */
-void kmd_syncobj_put(struct kmd_syncobj *syncobj);
-struct kmd_syncobj *kmd_syncobj_find(struct kmd_file *file, uint32_t handle);
-int kmd_syncobj_new(struct kmd_machine *machine, struct kmd_syncobj **out);
-int kmd_syncobj_set(struct kmd_syncobj *syncobj, struct kmd_fence *fence);
-int kmd_syncobj_add(struct kmd_syncobj *syncobj, uint64_t value, struct kmd_fence *fence);
-/* A reference to the fence of that point (0: of everything), or NULL when nobody has promised it yet. */
-struct kmd_fence *kmd_syncobj_fence(struct kmd_syncobj *syncobj, uint64_t point);
-/* By handle; with flags WAIT_FOR_SUBMIT it waits for a fence to come. 0, -ENOENT, -EINVAL, -ETIME. */
-int kmd_syncobj_take(struct kmd_file *file, uint32_t handle, uint64_t point, uint32_t flags, struct kmd_fence **out);
-
-/* ctx.c */
-void kmd_ctx_put(struct kmd_ctx *ctx);
-/* 0 or -EINVAL */
-int kmd_ctx_entity(struct kmd_ctx *ctx, uint32_t ip, uint32_t instance, uint32_t ring, struct kmd_entity **out);
-/* A reference to the fence of `seq` (~0: the latest); NULL: long done. -EINVAL for the future. */
-int kmd_entity_fence(struct kmd_entity *entity, uint64_t seq, struct kmd_fence **out);
-int kmd_fence_of(struct kmd_file *file, const struct drm_amdgpu_fence *which, struct kmd_fence **out);
-
-/* bo_list.c */
-int kmd_bo_list_read(struct kmd_file *file, const struct drm_amdgpu_bo_list_in *in, struct kmd_bo_list **out);
-void kmd_bo_list_put(struct kmd_bo_list *list);
-
-/* job.c */
-int kmd_job_push(struct kmd_job *job);
-void kmd_job_free(struct kmd_job *job);
-/* Takes it off its entity, signals its fence, frees it. */
-void kmd_job_finish(struct kmd_job *job, int error);
-/* The i-th ring of a card, NULL behind the last. */
-struct kmd_ring *kmd_ring_at(struct kmd_card *card, uint32_t i);
-void kmd_card_start(struct kmd_card *card);
-void kmd_card_stop(struct kmd_machine *machine, struct kmd_card *card);
-
-/* run.c: unlocks while the job runs; the job's error, with why in state->exec.fault */
-int kmd_job_run(struct kmd_ring *ring, struct kmd_ring_state *state, struct kmd_job *job);
-
-/* plan.c: 0 or -ENOMEM */
-int kmd_plan_add(struct kmd_card *card, const struct sp_emu_planned *planned);
-/* What is planned for this ioctl (its -errno, or 0 to let it be made) and for this job */
-int kmd_plan_ioctl(struct kmd_card *card, uint32_t nr);
-void kmd_plan_job(struct kmd_card *card, struct kmd_job *job);
-void kmd_plan_corrupt_next(struct kmd_card *card, const struct kmd_job *job);
-void kmd_plan_drop(struct kmd_card *card);
-
-/* corrupt.c: what a job may write, before it runs; NULL: no memory, or nothing. */
-struct kmd_before *kmd_before_job(const struct kmd_job *job);
-/* Xors a dword that has changed since; frees `before`. False: nothing has changed. */
-bool kmd_corrupt(struct kmd_before *before, uint32_t mask, uint64_t seed);
-
-/* plant.c: flaws of memory. A mapping of [offset, offset + nbytes) of the memfd at `at` shows what an address line does. */
-void kmd_alias(const struct kmd_bo *bo, uint8_t *at, uint64_t offset, uint64_t nbytes);
-int kmd_stuck_start(struct kmd_card *card);
-void kmd_stuck_stop(struct kmd_card *card); /* with `closing` set, without the lock */
-bool kmd_is_silent(const struct kmd_card *card); /* SP_FLAW_INTERRUPT */
-
-/* reset.c */
-/* After a job failed with `error`: tells the context, resets what is to be reset, finishes the job. */
-void kmd_recover(struct kmd_ring *ring, struct kmd_job *job, int error);
-void kmd_note_fault(struct kmd_card *card, const struct sp_emu_fault *fault);
-void kmd_reset(struct kmd_card *card, bool vram_lost);
-void kmd_unplug(struct kmd_card *card);
-
 /* trace.c: has a lock of its own */
 struct kmd_trace *kmd_trace_new(void);
 void kmd_trace_free(struct kmd_trace *trace);
 void kmd_trace(struct kmd_machine *machine, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void kmd_trace_line(void *machine, const char *line);
-const char *kmd_ioctl_name(uint32_t nr);
 #endif

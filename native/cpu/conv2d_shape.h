@@ -1,6 +1,7 @@
-/* conv2d_f32: its geometry, checked and widened once, and what each instruction set brings (conv2d.inc). */
-#ifndef SP_CPU_CONV2D_H
-#define SP_CPU_CONV2D_H
+/* conv2d_f32: its geometry, checked and widened once, and what each instruction set brings (conv2d_kernels.inc). Every
+ * algorithm includes this; it knows none of them. */
+#ifndef SP_CPU_CONV2D_SHAPE_H
+#define SP_CPU_CONV2D_SHAPE_H
 #include "args.h"
 #include "gemm.h"
 #include "whole.h"
@@ -182,23 +183,8 @@ int sp_conv_widen(const struct sp_args_conv2d_f32 *a, struct sp_conv *v);
 void sp_conv_flatten(struct sp_conv *v);
 enum sp_conv_form sp_conv_form(const struct sp_conv *v, const struct sp_tile_plan *plan, enum sp_isa isa);
 
-/* The weights as `form` wants them: those of a blob, or packed now, in the caller's scratch slot B. 0 or -errno. */
-int sp_conv_weights(const struct sp_conv *v, enum sp_conv_form form, const struct sp_tile_plan *plan,
-                    struct sp_pool *pool, enum sp_isa isa, uint32_t threads, struct sp_conv_weights *out);
-
-/* Each algorithm on geometry that conv2d.c has checked, on `threads` threads: 0 or -errno. */
-int sp_conv_im2col(const struct sp_conv *v, const struct sp_tile_plan *plan, struct sp_pool *pool, enum sp_isa isa,
-                   uint32_t threads);
-/* One channel a group, weights as they are. */
-int sp_conv_depthwise(const struct sp_conv *v, struct sp_pool *pool, enum sp_isa isa, uint32_t threads);
-int sp_conv_pixels(const struct sp_conv *v, const struct sp_conv_weights *packed, const struct sp_tile_plan *plan,
-                   struct sp_pool *pool, enum sp_isa isa, uint32_t threads);
-/* Bytes of the window that strips need for each thread; INT64_MAX: they do not take this. */
+/* The windows. Bytes that strips need for each thread; INT64_MAX: they do not take this. */
 int64_t sp_conv_strips_window(const struct sp_conv *v, enum sp_isa isa);
-/* The same by panels; whether it is better so. */
-int sp_conv_panels(const struct sp_conv *v, const struct sp_conv_weights *packed, const struct sp_tile_plan *plan,
-                   struct sp_pool *pool, enum sp_isa isa, uint32_t threads);
-int sp_conv_panels_take(const struct sp_conv *v, const struct sp_tile_plan *plan, enum sp_isa isa);
 /* Input rows that so many output rows need. */
 int64_t sp_conv_depthwise_rows(const struct sp_conv *v, int64_t outputs);
 int64_t sp_conv_depthwise_window(const struct sp_conv *v, enum sp_isa isa);
@@ -208,13 +194,4 @@ int64_t sp_conv_pieces(const struct sp_conv *v, const struct sp_conv_piece *piec
 const int64_t *sp_conv_taps(const struct sp_conv *v, const struct sp_conv_piece *piece);
 /* Do channels lie so that few of them fit L1 at a time? */
 int sp_conv_is_aliased(const struct sp_conv *v);
-/* Its packed weights: how many floats; made, and whether one of them is wild or -errno. */
-int64_t sp_conv_pixels_floats(const struct sp_conv *v, enum sp_isa isa);
-int sp_conv_strips_pack(const struct sp_conv *v, float *to, struct sp_pool *pool, enum sp_isa isa, uint32_t threads);
-int sp_conv_strips(const struct sp_conv *v, const struct sp_conv_weights *packed, const struct sp_tile_plan *plan,
-                   struct sp_pool *pool, enum sp_isa isa, uint32_t threads);
-int sp_conv_pixels_pack(const struct sp_conv *v, float *to, struct sp_pool *pool, enum sp_isa isa, uint32_t threads);
-
-/* The oracle: seven loops, double accumulators. */
-int sp_conv_naive(const struct sp_conv *conv, const struct sp_tile_plan *plan, struct sp_pool *pool);
 #endif

@@ -11,6 +11,28 @@
 #include <errno.h>
 
 enum { FEW_ROWS = 4, FEW_ROWS_KC = 8 };
+/* Of the innermost cache, to see which rows would push each other out of it. 4 KiB a way and 8 ways are what x86 has at
+ * least; on Arm a way is larger. */
+enum { WAY_NBYTES = 4096, WAYS = 8, LINE_NBYTES = 64 };
+
+const struct sp_gemm_kernel *const sp_gemm_kernels[4] = {
+    [SP_ISA_REF] = sp_gemm_ref,
+#if defined(__aarch64__)
+    [SP_ISA_NEON] = sp_gemm_neon,
+#endif
+#if defined(__x86_64__)
+    [SP_ISA_AVX2] = sp_gemm_avx2,
+    [SP_ISA_AVX512] = sp_gemm_avx512,
+#endif
+};
+
+int sp_gemm_rows_apart(size_t stride_nbytes, size_t rows)
+{
+    size_t step = stride_nbytes & -stride_nbytes; /* rows meet in every set that is a multiple of this */
+    if (step == 0 || step > WAY_NBYTES)
+        step = WAY_NBYTES;
+    return step < LINE_NBYTES || WAY_NBYTES / step * WAYS >= rows + 2;
+}
 
 void sp_gemm_choose(struct sp_gemm_job *job, const struct sp_tile_plan *plan)
 {

@@ -1,0 +1,21 @@
+/* A flawed address line: pages of a BO that show what others hold. */
+#define _GNU_SOURCE /* MAP_FIXED over a mapping of the memfd */
+#include "memory.h"
+
+#include <sys/mman.h>
+
+enum { MOST_PAGES = 1 << 14 }; /* of a BO that are looked at */
+
+/* Pages whose number has the line's bit show those without it. */
+void kmd_alias(const struct kmd_bo *bo, uint8_t *at, uint64_t offset, uint64_t nbytes)
+{
+    const struct sp_emu_flaw_of *flaw = sp_emu_flaw(&bo->card->chip.core, SP_FLAW_LINE);
+    if (!flaw || bo->domain != flaw->a || bo->userptr)
+        return;
+    for (uint64_t done = 0, pages = 0; done < nbytes && pages < MOST_PAGES; done += KMD_PAGE, pages++) {
+        uint64_t place = offset - bo->offset + done;
+        if (place >> flaw->b & 1)
+            mmap(at + done, KMD_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, bo->card->machine->memfd,
+                 (off_t)(bo->offset + (place & ~(UINT64_C(1) << flaw->b))));
+    }
+}

@@ -1,0 +1,35 @@
+/* What every instruction may need of its wave: faults that say where, and the rounding of the host. */
+#include "wave.h"
+#include <fenv.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+int sp_wave_fault(struct sp_wave *w, uint32_t kind, const char *format, ...)
+{
+    char text[sizeof w->fault->text];
+    va_list list;
+    w->stop = SP_WAVE_FAULT;
+    if (w->fault->kind != SP_FAULT_NONE) return SP_WAVE_FAULT;
+    va_start(list, format);
+    vsnprintf(text, sizeof text, format, list);
+    va_end(list);
+    sp_emu_fault_set(w->fault, kind, -EFAULT, "%s", text);
+    return sp_wave_fault_at(w, w->fault->lane);
+}
+
+int sp_wave_fault_at(struct sp_wave *w, uint32_t lane)
+{
+    w->fault->pc = w->pc;
+    w->fault->wave = w->id;
+    w->fault->lane = lane;
+    memcpy(w->fault->group, w->group->id, sizeof w->fault->group);
+    w->stop = SP_WAVE_FAULT;
+    return SP_WAVE_FAULT;
+}
+
+/* FLOAT_MODE: 0 nearest even, 1 +inf, 2 -inf, 3 zero. */
+void sp_wave_rounding(uint32_t bits)
+{
+    static const int HOST[] = {FE_TONEAREST, FE_UPWARD, FE_DOWNWARD, FE_TOWARDZERO};
+    fesetround(HOST[bits & 3]);
+}

@@ -1,0 +1,11 @@
+/* Calls that C leaves to Python. */
+#ifndef SP_PYTHON_AGAIN_H
+#define SP_PYTHON_AGAIN_H
+#include "objects.h"
+
+/* owner.name([first,] *args, **names), with arguments as METH_FASTCALL | METH_KEYWORDS has them, `first` NULL: without it; or as
+ * a tuple and a dict or NULL. */
+PyObject *hot_call_again(PyObject *owner, PyObject *name, PyObject *first, PyObject *const *args, Py_ssize_t nargs, PyObject *names);
+PyObject *hot_call_tuple(PyObject *owner, PyObject *name, PyObject *first, PyObject *given, PyObject *named);
+PyObject *hot_tuple_of(PyObject *const *items, Py_ssize_t n);
+#endif
