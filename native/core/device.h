@@ -2,7 +2,7 @@
  * each launch (queue.h). */
 #ifndef SP_CORE_DEVICE_H
 #define SP_CORE_DEVICE_H
-#include "../include/sp_base.h"
+#include "include/sp_base.h"
 
 #include <stdatomic.h>
 
