@@ -185,8 +185,8 @@ class BuildPy(build_py):
 
 HOT = Extension(
     "sparkle_drv._hot",
-    sorted(str(source) for source in Path("native/python").rglob("*.c")),
-    depends=sorted(str(header) for header in Path("native/python").rglob("*.h")),
+    sorted(str(source) for source in Path("native/hot").rglob("*.c")),
+    depends=sorted(str(header) for header in Path("native/hot").rglob("*.h")),
     include_dirs=["native"],
     py_limited_api=True,
 )

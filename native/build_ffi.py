@@ -2,9 +2,9 @@
 
 setup.py names them in `cffi_modules`; nothing imports this file at run time. The compiler and cffi
 read one text: the headers in native/include, of which cdef gets all lines that do not start with
-'#'. Files join by being there: `sp_emu*.h`, native/emu/**/*.c and native/gen/isa_*.c belong to
-`emu`, every other header and source to `native`. An include names its file from native/, or by its
-bare name in the same folder.
+'#'. Files join by being there: `sp_emu*.h` and native/emu/**/*.c belong to `emu`, every other
+header and source to `native`. An include names its file from native/, or by its bare name in the
+same folder.
 """
 
 import os
@@ -53,13 +53,11 @@ def _builder(module, headers, sources, base=None, base_headers=()):
 
 _headers = sorted(INCLUDE.glob("sp_*.h"))
 # The preload library (setup.py) is linked from the same objects; no extension has its part.
-# native/python is an extension without cffi, which setup.py names.
-_ELSEWHERE = (HERE / "emu" / "preload", HERE / "python")
+# native/hot is an extension without cffi, which setup.py names.
+_ELSEWHERE = (HERE / "emu" / "preload", HERE / "hot")
 _sources = sorted(c for c in HERE.rglob("*.c") if not set(_ELSEWHERE) & set(c.parents))
 _emu_headers = [header for header in _headers if header.name.startswith("sp_emu")]
-_emu_sources = [
-    source for source in _sources if HERE / "emu" in source.parents or source.match("gen/isa_*.c")
-]
+_emu_sources = [source for source in _sources if HERE / "emu" in source.parents]
 _native_headers = [header for header in _headers if header not in _emu_headers]
 _native_sources = [source for source in _sources if source not in _emu_sources]
 

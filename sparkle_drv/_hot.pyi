@@ -1,4 +1,4 @@
-"""native/python: base classes of core's objects, and the launch over them.
+"""native/hot: base classes of core's objects, and the launch over them.
 
 It lies below core and names none of its classes: what is a Queue or a Fence there is a base class
 here, and core/queue.py and core/fence.py say more.

@@ -13,7 +13,7 @@ from where import ROOT
 
 LIBRARY = ROOT / os.environ.get("SPARKLE_PRELOAD", "build/preload/libsparkle_amdgpu.so")
 SOURCES = (
-    *("native/emu/**/*.[ch]", "native/gen/isa_*.c", "native/include/sp_emu*.h"),
+    *("native/emu/**/*.[ch]", "native/emu/**/*.inc", "native/include/sp_emu*.h"),
     *("native/kmd/record*.[ch]", "native/kmd/ioctl.c", "native/include/sp_record.h"),
 )
 

@@ -32,7 +32,7 @@ struct sp_tile_plan {
     uint32_t mr;
     uint32_t nr;
     uint32_t threads;
-    uint32_t pack; /* the weights are a blob of cpu/packed.h */
+    uint32_t pack; /* the weights are a blob of cpu/gemm/packed.h */
     uint32_t flags; /* enum sp_plan_flags */
 };
 

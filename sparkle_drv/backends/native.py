@@ -130,7 +130,7 @@ class Native:
 
 
 def _address(name: str) -> int:
-    """Where a function is, for native/python."""
+    """Where a function is, for native/hot."""
     return int(ffi.cast("uintptr_t", ffi.addressof(lib, name)))
 
 

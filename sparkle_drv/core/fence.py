@@ -65,7 +65,7 @@ class Fence(FenceBase):
         return self.queue.reached >= self.value
 
     def _wait_slowly(self, *given: float) -> Fence:
-        """`wait` of native/python/fence.c, for all that has not ended well already.
+        """`wait` of native/hot/launch/fence.c, for all that has not ended well already.
 
         Without `given` the limit is the queue's.
         """

@@ -151,7 +151,7 @@ class Kernel(KernelBase):
     def _where(
         self, args: Sequence[Any], groups: Any, group_size: Any, shared: Any
     ) -> tuple[dict[Any, bytes], Any]:
-        """Where a launch's head is kept, and by what; as native/python/heads.c has it.
+        """Where a launch's head is kept, and by what; as native/hot/launch/heads.c has it.
         The numbers are plain (plain.py).
         """
         if group_size is not None or shared:

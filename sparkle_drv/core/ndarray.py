@@ -1,4 +1,4 @@
-"""May C read numpy's arrays by their layout (native/python/ndarray.h)? Found out once a process.
+"""May C read numpy's arrays by their layout (native/hot/numpy/ndarray.h)? Found out once a process.
 
 What numpy says of a few arrays is compared with the fields as C sees them; any difference, and no
 array is ever looked at that way: calls are slower then, and otherwise the same.

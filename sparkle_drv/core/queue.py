@@ -201,7 +201,7 @@ class Queue(QueueBase):
         group_size: Any = None,
         shared: int = 0,
     ) -> Fence:
-        """`launch` of native/python/launch.c, for what that leaves alone: new shapes,
+        """`launch` of native/hot/launch/launch.c, for what that leaves alone: new shapes,
         backends in Python, and everything out of the ordinary.
         """
         device = self._device

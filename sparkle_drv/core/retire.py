@@ -73,7 +73,7 @@ class RetireList:
             self.drain()
 
     def keeping(self, queue: Any) -> tuple[Callable[[_Entry], None], Backend, Any]:
-        """What native/python/hold.c does `hold` with, where no interrupt may come between."""
+        """What native/hot/launch/hold.c does `hold` with, where no interrupt may come between."""
         return self._entries.append, self.backend, queue
 
     def also(self, backend: Backend, queue: Any, value: int) -> None:
@@ -86,7 +86,7 @@ class RetireList:
 
     @property
     def pending(self) -> tuple[Sized, ...]:
-        """What `drain` looks at, always the same objects: native/python/fence.c does
+        """What `drain` looks at, always the same objects: native/hot/launch/fence.c does
         not call it while all are empty."""
         return self._entries, self._forgotten, _unfinished
 

@@ -14,7 +14,7 @@ from sparkle_drv.backends.base import Settings
 
 ISAS = ("ref", "neon", "avx2", "avx512")
 MOST_THREADS = 1024
-"""As native/cpu/device.c."""
+"""As native/cpu/runtime/device.c."""
 MOST_MIB = 1 << 40
 
 

@@ -27,7 +27,7 @@ SCALARS = {
     "i64": ("q", 8),
     "u64": ("Q", 8),
 }
-PLAN = struct.Struct("=4I")  # struct hot_arg (native/python/objects.h)
+PLAN = struct.Struct("=4I")  # struct hot_arg (native/hot/launch/objects.h)
 ELEMENTS = {
     **{k: n for k, (_, n) in SCALARS.items()},
     "u8": 1,
@@ -106,7 +106,7 @@ class Signature:
 
     A dispatch record is DISPATCH_HEAD (core/records.py), the arguments in natural C alignment
     padded to 8, then the bytes covered by each pointer; `pack(device, head, args)` makes it
-    of its head. `plan` says the same to native/python/launch.c,
+    of its head. `plan` says the same to native/hot/launch/launch.c,
     `native` to the check of native code.
     """
 

@@ -34,7 +34,7 @@ DOT_NBYTES = 128
 """Of an element of each row of a: up to so many, a b whose columns lie along memory is read in
 place, by dot products (gemv.c)."""
 ALONG_NBYTES = 256 << 10
-"""Of a few rows of b, which are read along them while c stays in L2: gemm_slice.c's."""
+"""Of a few rows of b, which are read along them while c stays in L2: gemm/slice.c's."""
 
 
 @dataclass(frozen=True)
@@ -155,7 +155,7 @@ def gemm(
 
 def _narrow(info: DeviceInfo, tile: Blocks, itemsize: int) -> Blocks:
     """`tile`, but for a b of a panel or two."""
-    # Each row of a is read once and in place (gemm_args.c): from one end to the other, and c once.
+    # Each row of a is read once and in place (gemm/args.c): from one end to the other, and c once.
     # All that is used again is b, whose panel has half of L2.
     half = own(info.caches, 2) // 2
     return replace(tile, kc=max(tile.kc, _multiple(half / (tile.nr * itemsize))))
@@ -180,7 +180,7 @@ def _for_few_rows(
 
 
 def packs_b(info: DeviceInfo, m: int, n: int, k: int, itemsize: int, plan: TilePlan) -> bool:
-    """Is b worth a packed copy that stays? Not where the kernel reads it in place (gemm_args.c)."""
+    """Is b worth a packed copy that stays? Not where the kernel reads it in place (gemm/args.c)."""
     return plan.algo == "blocked" and _worth_packing(core_of(info), m, n * k * itemsize)
 
 

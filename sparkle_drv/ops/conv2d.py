@@ -179,7 +179,7 @@ class Conv2dPlan(PlanBase):
         self._short_way = convcall.planned(dev, kernel, shape, act, w, bias)
 
     def _call(self, x: Any, out: Any) -> Fence:
-        """What the short way (native/python/plan.c) leaves alone."""
+        """What the short way (native/hot/calls/plan.c) leaves alone."""
         given = out, *arrays(self.queue.device, x=x), self.w, self.bias
         return planned.launch(self.queue, self.kernel, given, self._tail)
 

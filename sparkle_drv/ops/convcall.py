@@ -1,4 +1,4 @@
-"""The short way of a convolution of numpy arrays: native/python/conv.c.
+"""The short way of a convolution of numpy arrays: native/hot/calls/conv.c.
 
 A table of decisions (kernel, geometry) by shapes and parameters is kept with each device, and one
 with each constant, which has its packed weights, too. C looks at the arrays of a call. Everything

@@ -154,7 +154,7 @@ class GemmPlan(PlanBase):
         self._tail = (m, n, k, k, 1, n, 1, n, act)
 
     def _call(self, a: Any, b: Any, out: Any, bias: Any = None) -> Fence:
-        """What the short way (native/python/plan.c) leaves alone."""
+        """What the short way (native/hot/calls/plan.c) leaves alone."""
         given = self._given(a, b, out, bias)
         return planned.launch(self.queue, self.kernel, given, self._tail)
 

@@ -1,7 +1,7 @@
 """Maps that were called before: `find` runs one without the checks that it has passed already.
 
 A call is known by its expression, its names and how many values come by position. The C code in
-native/python/map.c then looks whether arrays and numbers have the types that the first call had,
+native/hot/calls/map.c then looks whether arrays and numbers have the types that the first call had,
 and whether the arrays are plain and of one shape; if not, it does nothing and map goes its whole
 way. Called by map.
 """

@@ -1,4 +1,4 @@
-"""The call of a plan, where the short way (native/python/plan.c) leaves it alone.
+"""The call of a plan, where the short way (native/hot/calls/plan.c) leaves it alone.
 
 A plan reads its operands while it writes its result, and has no temporary: whatever shares memory
 with the result is refused. Called by gemm and conv2d.

@@ -3,10 +3,10 @@
 A large array whose memory goes back to the system costs more than it seems: the next one is zeroed
 and mapped anew, page by page, which can take longer than what is computed. So numpy arrays that
 operations make, from LEAST bytes on, are of blocks that are kept for a while when the array and
-everything that shares its memory are gone (native/python/blocks.c). `limit` says how much is
+everything that shares its memory are gone (native/hot/numpy/blocks.c). `limit` says how much is
 kept, `release` lets it go. Smaller ones are plain `numpy.empty`.
 
-numpy is told where that data comes from (NEP 49, native/python/result.c). The other way would be
+numpy is told where that data comes from (NEP 49, native/hot/numpy/result.c). The other way would be
 views of blocks, which are free when nobody but us holds them. But a view does not own its data, so
 that it cannot be resized, and to count references is a guess that threads and other interpreters
 make wrong. As it is, a result is an array as any other, `base` is None, and the block comes back
@@ -31,7 +31,7 @@ from sparkle_drv.backends import machine
 from sparkle_drv.core import settings
 
 LEAST = 128 << 10
-"""Bytes of the smallest result that is made this way: HOT_RECYCLED_FROM of native/python."""
+"""Bytes of the smallest result that is made this way: HOT_RECYCLED_FROM of native/hot."""
 _MOST = 1 << 30
 _SHARE = 16
 

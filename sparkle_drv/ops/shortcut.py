@@ -1,4 +1,4 @@
-"""Operations and plans whose calls C tries first: native/python/op.c, plan.c.
+"""Operations and plans whose calls C tries first: native/hot/calls/op.c, plan.c.
 
 A class that is written in Python is called through a tuple of its arguments and a dict of their
 names, and that costs as much as a small product. Objects of the subclasses made here, which have
@@ -46,7 +46,7 @@ plans = _hot.direct
 
 def there(kernel: Kernel) -> bool:
     """Can C hand this kernel numpy's memory, and launch it by itself? Its device then takes host
-    pointers, the kernel its arguments alone (native/cpu/args.h), the queue native calls. C reads
+    pointers, the kernel its arguments alone (native/core/args.h), the queue native calls. C reads
     numpy's arrays as structs (core/ndarray.py).
     """
     dev = kernel.device

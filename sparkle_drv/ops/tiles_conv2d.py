@@ -41,11 +41,11 @@ LATENCY = 4.0
 FEW_PIXELS, FEW_PIXELS_COST = 4, 1.2
 """Up to so many left of a plane, panels take no whole vector for them; what one then costs."""
 IN_PLACE_TILES, IN_PLACE_WEIGHTS = 20, 512 << 10
-"""Up to so many tiles of output channels, x may serve in place of panels (conv2d_panels.c), unless
+"""Up to so many tiles of output channels, x may serve in place of panels (direct/panels.c), unless
 weights of more bytes, which come from L3, want large ones."""
 FEW_CHANNELS = 16
 """Up to so many of a group, strips are read from a window of rows, else from panels
-(conv2d_panels.c)."""
+(direct/panels.c)."""
 MOST_PANELS = 2 << 20
 """Bytes of panels at a time."""
 

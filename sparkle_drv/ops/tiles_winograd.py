@@ -4,7 +4,7 @@ F(m x m, 3x3) makes m x m outputs with (m + 2)^2 multiplications a channel inste
 Lavin, S. Gray: Fast Algorithms for Convolutional Neural Networks, CVPR 2016); what it saves there
 it pays in part for transforms, for outputs past an image's edge, and for weights that are 4 times
 (F(4x4)), 1.8 times (F(2x2)) or 7.1 times (F(6x6)) as many. With stride 2, for which there is no
-F(6x6), it is (2 m + 1)^2 of them for as many outputs; see native/cpu/winograd.h.
+F(6x6), it is (2 m + 1)^2 of them for as many outputs; see native/cpu/conv/winograd/winograd.h.
 Pure functions over plain data. Called by `tiles_conv2d.py`, and by conv2d for what fits.
 """
 

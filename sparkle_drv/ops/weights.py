@@ -1,5 +1,5 @@
 """Packed weights: an operand of gemm or conv2d in the order in which a kernel of the cpu device
-reads it (native/cpu/packed.h). A `pack_*` kernel makes it for exactly one plan. A Constant
+reads it (native/cpu/gemm/packed.h). A `pack_*` kernel makes it for exactly one plan. A Constant
 (constant.py) keeps it. Called by gemm and conv2d.
 """
 

@@ -34,7 +34,7 @@ LENIENT = words("sp_emu_lenient", "SP_LENIENT_")
 FLAWS = {k: v for k, v in words("sp_emu_flaw", "SP_FLAW_").items() if k != "sp_flaws"}
 FAULT_KINDS = tuple(words("sp_emu_fault_kind", "SP_FAULT_"))
 
-THREADS_MOST = 64  # of native/emu/wave/dispatch.c
+THREADS_MOST = 64  # of native/emu/run/dispatch.c
 # The whole-number options, and the largest of each; 0 is the default of all.
 MOST = {
     "threads": THREADS_MOST,

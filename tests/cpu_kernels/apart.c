@@ -1,6 +1,6 @@
 /* A thread that stays on its core until sp_apart takes it to another. */
 #define _GNU_SOURCE
-#include "cpu/apart.h"
+#include "cpu/runtime/apart.h"
 #include "check.h"
 
 #include <pthread.h>
@@ -19,7 +19,7 @@ static int set_and_interrupted(pid_t tid, size_t nbytes, const cpu_set_t *mask)
 #define sp_apart apart_interrupted
 #define sp_apart_self self_of_apart_interrupted
 #define sched_setaffinity set_and_interrupted
-#include "cpu/apart.c"
+#include "cpu/runtime/apart.c"
 #undef sp_apart
 #undef sp_apart_self
 #undef sched_setaffinity

@@ -1,4 +1,4 @@
-/* Programs of fused_map that go through several instructions at a time (native/cpu/map_chain.c): what they leave is what
+/* Programs of fused_map that go through several instructions at a time (native/cpu/map/chain.c): what they leave is what
  * their instructions leave one after the other, each in a run of its own, to the bit; NaNs are as good as each other.
  * (That single ones are right is checked from Python, against numpy.) */
 #include "check.h"

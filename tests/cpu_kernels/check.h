@@ -4,10 +4,10 @@
  * ends where its memory ends and begins at any multiple of its element, so that AddressSanitizer sees a read past it. */
 #ifndef SP_CHECK_H
 #define SP_CHECK_H
-#include "cpu/args.h"
-#include "cpu/kernel.h"
-#include "cpu/packed.h"
-#include "cpu/pool.h"
+#include "core/args.h"
+#include "cpu/runtime/kernel.h"
+#include "cpu/gemm/packed.h"
+#include "cpu/runtime/pool.h"
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,4 +1,4 @@
-/* AVX-512's masked loads and stores, and its stream, in C: for a build of isa_avx512.c that has AVX2 alone
+/* AVX-512's masked loads and stores, and its stream, in C: for a build of isa/avx512.c that has AVX2 alone
  * (build.py). Their meaning is the Intel Intrinsics Guide's: lanes whose bit is 0 are neither read nor written. */
 #if defined(__x86_64__)
 #include <immintrin.h>

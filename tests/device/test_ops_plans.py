@@ -1,4 +1,4 @@
-"""Plans take the short way (native/python/plan.c) where they can, and Python's otherwise."""
+"""Plans take the short way (native/hot/calls/plan.c) where they can, and Python's otherwise."""
 
 import threading
 

@@ -1,4 +1,4 @@
-"""gemm, conv2d and plans are called without a line of Python (native/python/op.c, plan.c).
+"""gemm, conv2d and plans are called without a line of Python (native/hot/calls/op.c, plan.c).
 
 And yet as any Python object: what C leaves alone is what the Python class says, word for word.
 """

@@ -33,7 +33,7 @@ IN_TURN = (
 
 FLOOD = 100_000
 MOST = 5000
-"""More submissions than native/cpu/queue.c lets wait."""
+"""More submissions than native/cpu/runtime/queue.c lets wait."""
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 """What struct sp_inst must hold for an instruction, from the Python disassembler's fields.
 
-Written against native/emu/wave/inst.h by hand: the generator that fills the C tables is not asked.
+Written against native/emu/isa/inst.h by hand: the generator that fills the C tables is not asked.
 """
 
 from __future__ import annotations

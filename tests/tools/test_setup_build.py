@@ -30,10 +30,10 @@ FILES = {
     "native/emu/e.c": "#include <stdint.h>\nint32_t sp_e(void) { return 3; }\n",
     "native/emu/preload/p.c": "int sp_e(void);\n"
     '__attribute__((visibility("default"))) int sp_p(void) { return sp_e() + 1; }\n',
-    "native/python/h.c": '#include <Python.h>\n#include "h.h"\n'
+    "native/hot/h.c": '#include <Python.h>\n#include "h.h"\n'
     'static PyModuleDef hot = {PyModuleDef_HEAD_INIT, .m_name = "_hot", .m_size = H};\n'
     "PyMODINIT_FUNC PyInit__hot(void) { return PyModule_Create(&hot); }\n",
-    "native/python/h.h": "#define H 0\n",
+    "native/hot/h.h": "#define H 0\n",
     "sparkle_drv/__init__.py": "",
 }
 
@@ -88,7 +88,7 @@ def test_only_what_changed_is_compiled(project):
     (project.root / "native/sub/b.h").write_text("#define B 5\n")  # seen by one file alone
     assert project.build() == {"b.c", "_native.abi3.so"}
     assert project.call("sp_b") == "5"
-    (project.root / "native/python/h.h").write_text("#define H 8\n")
+    (project.root / "native/hot/h.h").write_text("#define H 8\n")
     assert project.build() == HOT
     assert project.run("-c", "import sparkle_drv._hot").returncode == 0
 

@@ -333,7 +333,7 @@ PLANTED = {
     "no such option of a long run": "```console\n$ python tools/bench.py peak --fast\n```",
     "no such wheel": "```console\n$ pip install other\n```",
     "C that is nowhere": "```c\nint x;\n```",
-    "a wrong quotation": "```c\n/* native/cpu/args.h */\nstruct sp_args_nothing {\n```",
+    "a wrong quotation": "```c\n/* native/core/args.h */\nstruct sp_args_nothing {\n```",
     "a kernel that is otherwise": '```json\n{"saxpy_f32": {"doc": "y = x"}}\n```',
     "another group": "```toml\n[project.entry-points.other]\na = 'b:C'\n```",
     "other columns": "```console\n$ echo kernel a\n```\n```text measured\nkernel b\n```",

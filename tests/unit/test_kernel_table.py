@@ -1,4 +1,4 @@
-"""shaders/manifest.json and the table of cpu kernels (native/cpu/table.c) say the same."""
+"""shaders/manifest.json and the table of cpu kernels (native/cpu/isa/table.c) say the same."""
 
 import ctypes
 import platform

@@ -156,8 +156,8 @@ def test_a_few_rows_of_b_are_no_more_than_what_is_read_along_them(caches):
     info = machine(caches=caches, units=1)
     (_, nc, kc), _ = tiles.gemm(info, 2, 8192, 4096).levels
     assert kc == tiles.CORES["avx512"].far_rows
-    assert nc * kc * 4 == native("gemm_slice.c", "ALONG_NBYTES") == tiles.ALONG_NBYTES
-    assert kc <= native("gemm_slice.c", "ALONG_TERMS")
+    assert nc * kc * 4 == native("gemm/slice.c", "ALONG_NBYTES") == tiles.ALONG_NBYTES
+    assert kc <= native("gemm/slice.c", "ALONG_TERMS")
 
 
 def test_rows_that_are_done_by_dot_products():

@@ -1,4 +1,4 @@
-"""From native/emu/rdna2.isa and rdna3.isa to the emulator's decoder and the assembler's tables.
+"""From native/emu/isa/rdna2.isa and rdna3.isa to the emulator's decoder and the assembler's tables.
 
 Bit positions come from sparkle_drv/amd/isa/formats.py, how a row reads from isa/rows.py
 beside it. The C text itself is made in tools/_isa_c.py.
@@ -13,7 +13,7 @@ from _isa_c import header, names, tables
 from sparkle_drv.lowlevel import isa_rows
 
 ROOT = Path(__file__).resolve().parents[2]
-SOURCES = {10: "native/emu/rdna2.isa", 11: "native/emu/rdna3.isa"}
+SOURCES = {10: "native/emu/isa/rdna2.isa", 11: "native/emu/isa/rdna3.isa"}
 
 
 def read() -> dict[int, list[isa_rows.Row]]:
@@ -42,9 +42,9 @@ def python_table(gen: int) -> str:
 def outputs() -> dict[Path, str]:
     tables_by_gen = read()
     ops = sorted({row.same_as for rows in tables_by_gen.values() for row in rows})
-    made = {ROOT / "native/gen/isa_ops.h": header(ops, list(SOURCES.values()))}
-    made[ROOT / "native/gen/isa_names.c"] = names(ops, list(SOURCES.values()))
+    made = {ROOT / "native/emu/gen/isa_ops.h": header(ops, list(SOURCES.values()))}
+    made[ROOT / "native/emu/gen/isa_names.c"] = names(ops, list(SOURCES.values()))
     for gen, rows in tables_by_gen.items():
-        made[ROOT / f"native/gen/isa_gfx{gen}.c"] = tables(gen, rows, SOURCES[gen])
+        made[ROOT / f"native/emu/gen/isa_gfx{gen}.c"] = tables(gen, rows, SOURCES[gen])
         made[ROOT / f"sparkle_drv/amd/isa/gfx{gen}.py"] = python_table(gen)
     return made

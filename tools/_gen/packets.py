@@ -45,7 +45,7 @@ def _text(source: str, lines: Iterable[str]) -> str:
 
 def _header(name: str, source: str, lines: Iterable[str]) -> str:
     guard = "SP_GEN_" + name.replace(".", "_").upper()
-    body = [f"#ifndef {guard}", f"#define {guard}", '#include "amdgpu/place.h"', "", *lines]
+    body = [f"#ifndef {guard}", f"#define {guard}", '#include "core/place.h"', "", *lines]
     return _text(source, [*body, "#endif"])
 
 

@@ -3,7 +3,7 @@
 #define SP_EMU_CP_LAUNCH_H
 #include "engine.h"
 
-#include "emu/wave/dispatch.h"
+#include "emu/run/dispatch.h"
 
 struct sp_cp_launch {
     uint32_t groups[3]; /* of the DISPATCH packet: end values where start is not 0 */

@@ -1,6 +1,6 @@
 /* VERSION, GET_CAP, VM. */
-#include "handlers.h"
-#include "state.h"
+#include "emu/kmd/state/handlers.h"
+#include "emu/kmd/state/state.h"
 
 #include <string.h>
 

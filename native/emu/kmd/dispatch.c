@@ -1,9 +1,9 @@
 /* From a request word to its handler, as the kernel's drm_ioctl does it: by number alone; the caller's struct may be shorter
  * or longer than ours. */
 #include "dispatch.h"
-#include "faults.h"
-#include "files.h"
-#include "handlers.h"
+#include "emu/kmd/faults/faults.h"
+#include "emu/kmd/files/files.h"
+#include "emu/kmd/state/handlers.h"
 
 #include <string.h>
 
@@ -19,7 +19,7 @@ struct handler {
 #define SP_IOCTL(request, type, function) [NR(request)] = {kmd_do_##function, #request, DRM_IOCTL_##request, sizeof(type), false},
 #define SP_IOCTL_DENIED(nr, name) [nr] = {NULL, #name, 0, 0, true},
 static const struct handler handlers[256] = {
-#include "ioctls.def"
+#include "emu/kmd/state/ioctls.def"
 };
 #undef SP_IOCTL
 #undef SP_IOCTL_DENIED
@@ -27,7 +27,7 @@ static const struct handler handlers[256] = {
 #define SP_IOCTL(request, type, function) \
     _Static_assert(sizeof(type) == (((unsigned)DRM_IOCTL_##request >> 16) & 0x3fff), #request);
 #define SP_IOCTL_DENIED(nr, name)
-#include "ioctls.def"
+#include "emu/kmd/state/ioctls.def"
 #undef SP_IOCTL
 #undef SP_IOCTL_DENIED
 

@@ -1,7 +1,7 @@
 /* One ioctl. */
 #ifndef SP_EMU_KMD_DISPATCH_H
 #define SP_EMU_KMD_DISPATCH_H
-#include "state.h"
+#include "emu/kmd/state/state.h"
 
 int kmd_ioctl(void *self, int fd, uint32_t request, void *arg);
 const char *kmd_ioctl_name(uint32_t nr);

@@ -1,6 +1,6 @@
 /* INFO: each query fills an answer, of which the caller gets as much as it has room for. */
-#include "handlers.h"
-#include "state.h"
+#include "emu/kmd/state/handlers.h"
+#include "emu/kmd/state/state.h"
 
 #include "emu/cp/cp.h"
 

@@ -1,8 +1,8 @@
 /* A machine: its cards and its memory, from its beginning to its end. */
 #define _GNU_SOURCE /* memfd_create, OFD locks, fallocate */
-#include "faults.h"
-#include "files.h"
-#include "jobs.h"
+#include "emu/kmd/faults/faults.h"
+#include "emu/kmd/files/files.h"
+#include "emu/kmd/jobs/jobs.h"
 #include "ops.h"
 
 #include <stdio.h>

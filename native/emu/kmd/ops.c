@@ -3,8 +3,8 @@
 #define _GNU_SOURCE
 #include "ops.h"
 #include "dispatch.h"
-#include "files.h"
-#include "memory.h"
+#include "emu/kmd/files/files.h"
+#include "emu/kmd/memory/memory.h"
 #include "seam.h"
 
 #include <stdlib.h>

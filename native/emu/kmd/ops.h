@@ -1,7 +1,7 @@
 /* The functions of struct sp_kmd_ops over a machine. */
 #ifndef SP_EMU_KMD_OPS_H
 #define SP_EMU_KMD_OPS_H
-#include "state.h"
+#include "emu/kmd/state/state.h"
 
 struct kmd_ops *kmd_ops_new(struct kmd_machine *machine);
 /* From now on its calls find no machine; says whether some that did are still inside. */

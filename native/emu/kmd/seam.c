@@ -1,7 +1,7 @@
 /* How long callers were inside the emulated kernel, which is no time of theirs. Spans of one thread may be nested: the preload
  * library's hook, which looks whose descriptor it is, is around the machine's. */
 #include "seam.h"
-#include "state.h"
+#include "emu/kmd/state/state.h"
 
 static uint64_t ioctls, submissions, inside_ns;
 /* Reached without a call of the loader, which nothing of ours is linked with. */

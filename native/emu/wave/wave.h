@@ -2,9 +2,9 @@
  * Nothing here knows of dispatch registers, packets or the functions of instructions. */
 #ifndef SP_EMU_WAVE_H
 #define SP_EMU_WAVE_H
-#include "gen/isa_ops.h"
+#include "emu/gen/isa_ops.h"
 #include "emu/exec.h"
-#include "inst.h"
+#include "emu/isa/inst.h"
 #include <errno.h>
 #include <stdbool.h>
 

@@ -7,7 +7,7 @@ what it does not know is an error with line and column. No expressions, no macro
     words = assemble("s_mov_b32 s0, 1\\ns_endpgm", "gfx1100")     # a list of dwords
     text = disassemble(words, "gfx1100")
 
-The tables are native/emu/rdna2.isa and rdna3.isa, as tools/gen.py puts them into gfx10.py and
+The tables are native/emu/isa/rdna2.isa and rdna3.isa, as tools/gen.py puts them into gfx10.py and
 gfx11.py; where fields are is in formats.py.
 """
 

@@ -1,7 +1,7 @@
 """The microcode formats of RDNA2 (gfx10.3) and RDNA3 (gfx11): where each field's bits are.
 
 The one description: the assembler and disassembler here and the emulator's decoder (by
-tools/_gen/isa.py) both follow it. What an opcode means is not here but in native/emu/rdna*.isa.
+tools/_gen/isa.py) both follow it. What an opcode means is not here but in native/emu/isa/rdna*.isa.
 Sources: "RDNA 2" and "RDNA3 Instruction Set Architecture" reference guides, chapter "Microcode
 Formats"; checked against llvm-mc 19 by tests/golden.
 """

@@ -1,4 +1,4 @@
-"""Rows of the ISA tables: how a line of native/emu/rdna2.isa and rdna3.isa is read.
+"""Rows of the ISA tables: how a line of native/emu/isa/rdna2.isa and rdna3.isa is read.
 
     v_add_f32   VOP2   0x3   vdst:f32 src0:f32 vsrc1:f32   +e64 +dpp   = other_name   # D = S0 + S1
 

@@ -21,7 +21,7 @@ from sparkle_drv.types import DeviceInfo, Found, Memory, Resources, TilePlan
 
 URI = "cpu"
 _MUCH = 1 << 28  # an allocation from here on is set against all others
-MAX_GROUP_SIZE = 65536  # as native/cpu/replay.c
+MAX_GROUP_SIZE = 65536  # as native/cpu/runtime/replay.c
 ISAS = {
     lib.SP_ISA_REF: "ref",
     lib.SP_ISA_NEON: "neon",

@@ -1,0 +1,142 @@
+/* Direct convolution of NCHW images by panels: cuts the work and hands out tasks. The loops are in panels.inc, the
+ * micro-kernel and the packed weights are those of strips (strips.c). */
+#include "direct.h"
+
+#include <errno.h>
+
+enum {
+    TERMS = 512,               /* of a sum before it is added to what there is: keeps rounding errors small */
+    PANELS_NBYTES = 128 << 10, /* of a stretch */
+    NEAR_NBYTES = 128 << 10,   /* of weights */
+    MOST_NBYTES = 4 << 20, /* of scratch memory */
+    MOST_TERMS = 1 << 16,
+    FEW_CHANNELS = 16, /* up to so many, a window of rows stays in L1 and does */
+    /* A panel that so few tiles of output channels are computed from costs more than it saves where x is one long row, and
+     * the steps of the micro-kernel take long enough for L2 (Zen 4: 14 x 2 vectors of 64 bytes do, 6 x 2 of 32 do not).
+     * Stretches are short then: nothing is copied, and the sums soon push what was asked for out of L2. */
+    FEWEST_TILES = 12, /* of fewer terms than SOME_TERMS, whose steps are soon over */
+    FEW_TILES = 20,
+    SOME_TERMS = 128,
+    IN_PLACE_LANES = 16,
+    IN_PLACE_PANELS = 2,
+    IN_PLACE_NBYTES = 128 << 10
+};
+
+struct work {
+    struct sp_conv v;
+    struct sp_conv_strips task;
+    const struct sp_conv_kernel *kernel;
+    int64_t parts, bands; /* of stretches, and of tiles: each of these packs its panels */
+    size_t scratch_nbytes;
+    int failed;
+};
+
+/* Pixels of a stretch, at most: what stays in L2 together. */
+static int64_t wanted(const struct work *work, const struct sp_tile_plan *plan)
+{
+    const struct sp_conv *const v = &work->v;
+    const int64_t nbytes = v->cg * v->taps * (int64_t)sizeof(float);
+    const int64_t pixels = sp_least(plan->nc ? plan->nc : PANELS_NBYTES / nbytes, MOST_NBYTES / 2 / nbytes);
+    const int64_t most = IN_PLACE_PANELS * 2 * work->kernel->lanes;
+    return work->task.in_place ? sp_least(pixels, sp_least(IN_PLACE_NBYTES / nbytes, most)) : pixels;
+}
+
+/* How a plane is cut, and what a thread needs to compute a piece of it. */
+static void cut(struct work *work, const struct sp_tile_plan *plan)
+{
+    struct sp_conv *const v = &work->v;
+    struct sp_conv_strips *const task = &work->task;
+    const int64_t lanes = work->kernel->lanes;
+    const int64_t wide = 2 * lanes;
+    const int64_t plane = v->oh * v->ow;
+    task->tiles = sp_pieces(v->ocg, 2 * work->kernel->run);
+    task->is_row = sp_conv_is_pixel_by_pixel(v) && v->h == 1; /* as sp_conv_flatten makes them */
+    task->in_place = task->is_row && lanes >= IN_PLACE_LANES && plane >= lanes &&
+                     task->tiles <= (v->cg < SOME_TERMS ? FEWEST_TILES : FEW_TILES) &&
+                     !sp_conv_is_aliased(v) && v->cg * wide * (int64_t)sizeof(float) <= IN_PLACE_NBYTES;
+    const int64_t pixels = wanted(work, plan);
+    const int64_t columns = sp_most(sp_least(pixels, SP_CONV_MOST_STRETCH) / wide, 1) * wide;
+    task->piece.columns = sp_pieces(sp_pieces(plane, sp_pieces(plane, columns)), wide) * wide; /* equal pieces */
+    task->pieces = sp_pieces(plane, task->piece.columns);
+    task->panel = (v->cg * v->taps + 1) * wide;
+    task->images = task->pieces == 1 && !task->in_place ? sp_most(sp_least(v->n, pixels / task->piece.columns), 1) : 1;
+    task->panels_floats = task->images * (task->piece.columns / wide) * task->panel;
+    const int64_t outputs = sp_least((task->piece.columns - 1) / v->ow + 2, v->oh);
+    const int64_t rows = sp_conv_depthwise_rows(v, outputs);
+    task->rows_of = sp_conv_cut(v, rows, v->ow, lanes);
+    work->scratch_nbytes = (size_t)(task->panels_floats + rows * task->rows_of.row + wide) * sizeof(float);
+}
+
+int sp_conv_panels_take(const struct sp_conv *conv, const struct sp_tile_plan *plan, enum sp_isa isa)
+{
+    struct work work = {.v = *conv, .kernel = sp_conv_kernels[isa]};
+    struct sp_conv *const v = &work.v;
+    sp_conv_flatten(v);
+    if (v->nhwc || v->cg <= FEW_CHANNELS || (v->kw - 1) * v->dw > INT32_MAX || v->kh * v->dh > INT32_MAX)
+        return 0;
+    if (v->cg * v->taps > MOST_TERMS)
+        return 0;
+    cut(&work, plan);
+    return work.task.rows_of.phases <= SP_CONV_MOST_PHASES && work.scratch_nbytes <= MOST_NBYTES;
+}
+
+static int64_t stretches(const struct sp_conv_strips *task)
+{
+    return sp_pieces(task->v->n, task->images) * task->pieces;
+}
+
+static void one_task(void *ctx, uint32_t index)
+{
+    struct work *const work = ctx;
+    const int64_t all = stretches(&work->task);
+    const int64_t part = index % work->parts;
+    const int64_t band = index / work->parts % work->bands;
+    const int64_t group = index / work->parts / work->bands;
+    const int64_t tiles = work->task.tiles;
+    float *const scratch = sp_scratch(SP_SCRATCH_A, work->scratch_nbytes);
+    if (scratch)
+        work->kernel->panels(&work->task, scratch, group, band * tiles / work->bands, (band + 1) * tiles / work->bands,
+                             part * all / work->parts, (part + 1) * all / work->parts);
+    else
+        __atomic_store_n(&work->failed, 1, __ATOMIC_RELAXED);
+}
+
+/* Where weights come from afar, few stretches are all there is: then tiles are shared out, too, as evenly as threads come. */
+static void share_out(struct work *work, int64_t threads)
+{
+    const int64_t all = stretches(&work->task);
+    const int64_t several = 4 * threads;
+    work->parts = threads > 1 ? sp_least(several, all) : 1;
+    work->bands = 1;
+    if (threads == 1 || work->parts * work->v.groups >= several)
+        return;
+    while (work->parts * work->v.groups * work->bands % threads && work->bands < sp_least(threads, work->task.tiles))
+        work->bands++;
+}
+
+int sp_conv_panels(const struct sp_conv *conv, const struct sp_conv_weights *packed, const struct sp_tile_plan *plan,
+                   struct sp_pool *pool, enum sp_isa isa, uint32_t threads)
+{
+    static const int64_t no_tap = 0;
+    struct work work = {.v = *conv, .kernel = sp_conv_kernels[isa]};
+    struct sp_conv *const v = &work.v;
+    struct sp_conv_strips *const task = &work.task;
+    sp_conv_flatten(v);
+    cut(&work, plan);
+    task->v = v;
+    task->no_tap = &no_tap;
+    task->weights = packed->w;
+    task->taps = sp_conv_taps(v, &task->rows_of);
+    if (!task->taps)
+        return -ENOMEM;
+    const int64_t terms = v->cg * v->taps;
+    task->rows = sp_pieces(terms, sp_pieces(terms, plan->kc ? plan->kc : TERMS));
+    const int64_t near = plan->mc ? plan->mc : NEAR_NBYTES / (int64_t)sizeof(float) / task->rows;
+    task->near_tiles = sp_most(near / (2 * work.kernel->run), 1);
+    share_out(&work, threads);
+    const int64_t tasks = v->groups * work.parts * work.bands;
+    if (tasks > UINT32_MAX)
+        return -EINVAL;
+    sp_pool_run(pool, one_task, &work, (uint32_t)tasks, threads);
+    return work.failed ? -ENOMEM : 0;
+}

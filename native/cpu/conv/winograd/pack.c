@@ -1,0 +1,116 @@
+/* The weights of a Winograd convolution: u = G w G^T, laid out as the micro-kernels read them, one panel of output
+ * channels after the other for each frequency. Plain C for all instruction sets: it runs once for weights that stay. */
+#include "winograd.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* Row i of G is (1, p, p^2) / prod_{j != i} (p_i - p_j) over the points of tile.inc and six.inc, the
+ * last, for infinity, (0, 0, 1). */
+static const double G2[4][3] = {{1, 0, 0}, {0.5, 0.5, 0.5}, {0.5, -0.5, 0.5}, {0, 0, 1}};
+#define A 0.70710678118654752440
+#define B 1.41421356237309504880
+static const double G4[6][3] = {{1, 0, 0},
+                                {-2.0 / 3, -2.0 / 3 * A, -1.0 / 3},
+                                {-2.0 / 3, 2.0 / 3 * A, -1.0 / 3},
+                                {1.0 / 6, B / 6, 1.0 / 3},
+                                {1.0 / 6, -B / 6, 1.0 / 3},
+                                {0, 0, 1}};
+#undef A
+#undef B
+static const double G6[8][3] = {{1, 0, 0},
+                                {32.0 / 45, 16.0 / 45, 8.0 / 45},
+                                {32.0 / 45, -16.0 / 45, 8.0 / 45},
+                                {-2.0 / 9, -2.0 / 9, -2.0 / 9},
+                                {-2.0 / 9, 2.0 / 9, -2.0 / 9},
+                                {1.0 / 90, 1.0 / 45, 2.0 / 45},
+                                {1.0 / 90, -1.0 / 45, 2.0 / 45},
+                                {0, 0, 1}};
+/* Stride 2: the same of two taps, the first and the last, and a row for the odd pixels, which meet the one between. */
+static const double G2_STRIDE2[4][3] = {{1, 0, 0}, {1, 0, 1}, {0, 0, 1}, {0, 1, 0}};
+static const double G4_STRIDE2[6][3] = {{-16.0 / 21, 0, -8.0 / 21},
+                                        {16.0 / 21, 0, -8.0 / 21},
+                                        {32.0 / 105, 0, 8.0 / 21},
+                                        {-32.0 / 105, 0, 8.0 / 21},
+                                        {0, 0, 1},
+                                        {0, 1, 0}};
+
+struct packing {
+    const struct sp_wino *wino;
+    const double (*g)[3];
+    int64_t lanes;
+    float *u;
+};
+
+/* Filters that are transformed together: a line of each of the matrices, which lie a power of two apart and would push each
+ * other out of a cache before a second visit. */
+enum { TOGETHER = 16 };
+
+/* sum_k x[k] * g[k], for each of the filters. */
+static void dot(const double (*x)[TOGETHER], const double *g, double *out)
+{
+    for (int l = 0; l < TOGETHER; l++)
+        out[l] = x[0][l] * g[0] + x[1][l] * g[1] + x[2][l] * g[2];
+}
+
+/* All matrices' elements of `count` filters of one channel, `step` floats apart from `w` on, to `to` and every `stride` floats. */
+static void transform(const struct packing *packing, const float *w, int64_t step, int64_t count, float *to, int64_t width,
+                      int64_t stride)
+{
+    const struct sp_wino *const wino = packing->wino;
+    double taps[3][3][TOGETHER] = {{{0}}}, half[SP_WINO_MAX_WEIGHTS][3][TOGETHER]; /* [column][row], [row][column] */
+    for (int64_t l = 0; l < count; l++)
+        for (int k = 0; k < 9; k++)
+            taps[k % 3][k / 3][l] = (double)w[l * step + k];
+    for (int64_t i = 0; i < wino->m + 2; i++)
+        for (int j = 0; j < 3; j++)
+            dot(taps[j], packing->g[i], half[i][j]);
+    for (int part = 0; part < wino->parts; part++)
+        for (int64_t i = 0; i < sp_wino_points_of(wino, part >> 1); i++)
+            for (int64_t j = 0; j < sp_wino_points_of(wino, part & 1); j++, to += stride) {
+                double made[TOGETHER];
+                float rounded[TOGETHER];
+                dot(half[part >> 1 ? wino->points : i], packing->g[part & 1 ? wino->points : j], made);
+                for (int l = 0; l < TOGETHER; l++)
+                    rounded[l] = (float)made[l];
+                memcpy(to, rounded, (size_t)width * sizeof *to);
+            }
+}
+
+static void one_panel(void *ctx, uint32_t index)
+{
+    const struct packing *const packing = ctx;
+    const struct sp_wino *const wino = packing->wino;
+    const struct sp_conv *const v = wino->conv;
+    const int64_t o0 = index * wino->panel;
+    const int64_t channels = sp_least(wino->panel, v->oc - o0);
+    const int64_t width = (channels + packing->lanes - 1) / packing->lanes * packing->lanes;
+    for (int64_t c = 0; c < v->c; c++)
+        for (int64_t o = 0; o < width; o += TOGETHER) /* of lanes a multiple: each begins with a channel that there is */
+            transform(packing, v->w + ((o0 + o) * v->c + c) * 9, v->c * 9, sp_least(TOGETHER, channels - o),
+                      packing->u + index * v->c * wino->panel + c * width + o, sp_least(TOGETHER, width - o),
+                      wino->panels * v->c * wino->panel);
+}
+
+int64_t sp_winograd_floats(const struct sp_conv *v, uint32_t tile, enum sp_isa isa)
+{
+    struct sp_wino wino;
+    if (sp_winograd_plan(v, tile, isa, &wino))
+        return 0;
+    return wino.matrices * wino.panels * v->c * wino.panel;
+}
+
+int sp_winograd_pack_f32(const struct sp_conv *v, uint32_t tile, struct sp_pool *pool, enum sp_isa isa, uint32_t threads,
+                         float *u)
+{
+    struct sp_wino wino;
+    const int error = sp_winograd_plan(v, tile, isa, &wino);
+    if (error)
+        return error;
+    if (wino.panels > UINT32_MAX)
+        return -EINVAL;
+    const double(*const g[2][3])[3] = {{G2, G4, G6}, {G2_STRIDE2, G4_STRIDE2}};
+    struct packing packing = {&wino, g[wino.stride - 1][tile / 2 - 1], sp_wino_kernels[isa]->lanes, u};
+    sp_pool_run(pool, one_panel, &packing, (uint32_t)wino.panels, threads);
+    return 0;
+}

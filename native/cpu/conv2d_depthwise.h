@@ -1,8 +1,0 @@
-/* Convolution with one channel a group. */
-#ifndef SP_CPU_CONV2D_DEPTHWISE_H
-#define SP_CPU_CONV2D_DEPTHWISE_H
-#include "conv2d_shape.h"
-
-/* On geometry that conv2d.c has checked, weights as they are, on `threads` threads: 0 or -errno. */
-int sp_conv_depthwise(const struct sp_conv *v, struct sp_pool *pool, enum sp_isa isa, uint32_t threads);
-#endif

@@ -1,0 +1,25 @@
+/* The two kernels that exist for what they cost: noop (a launch) and busy_u32 (a known time). */
+#include "core/args.h"
+#include "cpu/runtime/kernel.h"
+
+sp_grid_fn sp_noop_ref;
+sp_grid_fn sp_busy_u32_ref;
+
+void sp_noop_ref(const void *args, const uint32_t group[3], const uint32_t group_size[3])
+{
+    (void)args;
+    (void)group;
+    (void)group_size;
+}
+
+/* Each step needs the one before it: nothing to vectorise, nothing to skip. Every group does the whole chain. */
+void sp_busy_u32_ref(const void *args, const uint32_t group[3], const uint32_t group_size[3])
+{
+    const struct sp_args_busy_u32 *const v = args;
+    uint32_t x = 1;
+    (void)group;
+    (void)group_size;
+    for (uint32_t i = 0; i < v->iters; i++)
+        x = 1664525u * x + 1013904223u;
+    __atomic_store_n(v->y, x, __ATOMIC_RELAXED);
+}

@@ -1,0 +1,22 @@
+/* Activations of one element, for what gemm and conv2d fuse at their end. */
+#ifndef SP_CPU_ACT_H
+#define SP_CPU_ACT_H
+#include "cpu/runtime/kernel.h"
+#include "vmath.h"
+
+static inline float sp_act_f32(float x, uint32_t act)
+{
+    return act == SP_ACT_RELU ? sp_relu_f32(x)
+           : act == SP_ACT_TANH ? sp_tanh_f32(x)
+           : act == SP_ACT_SIGMOID ? sp_sigmoid_f32(x)
+                                   : x;
+}
+
+static inline double sp_act_f64(double x, uint32_t act)
+{
+    return act == SP_ACT_RELU ? sp_relu_f64(x)
+           : act == SP_ACT_TANH ? sp_tanh_f64(x)
+           : act == SP_ACT_SIGMOID ? sp_sigmoid_f64(x)
+                                   : x;
+}
+#endif

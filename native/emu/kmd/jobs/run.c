@@ -1,0 +1,96 @@
+/* One job on one ring: its IBs, one after another, by the command processor or the SDMA engine. */
+#include "jobs.h"
+#include "emu/kmd/faults/faults.h"
+
+#include <string.h>
+#include <time.h>
+
+static void begin(struct kmd_ring *ring, struct sp_emu_exec *x, const struct kmd_job *job)
+{
+    struct kmd_machine *machine = ring->card->machine;
+    memset(&x->fault, 0, sizeof(x->fault));
+    x->chip = &ring->card->chip.core;
+    sp_emu_tlb_reset(&x->tlb, &job->view, &x->fault);
+    x->lenient = machine->options.lenient;
+    x->threads = machine->options.threads;
+    x->deadline_ns = kmd_now() + machine->options.job_limit_ns;
+    x->cancel = &ring->cancel;
+    x->lane_ops = 0;
+    x->trace = machine->options.trace >= 2 ? kmd_trace_line : NULL;
+    x->trace_self = machine;
+}
+
+/* An injected hang: nothing but the deadline or a cancellation ends it. */
+static int hang(struct kmd_ring *ring, struct sp_emu_exec *x)
+{
+    struct kmd_machine *machine = ring->card->machine;
+    struct timespec until = {(time_t)(x->deadline_ns / 1000000000), (long)(x->deadline_ns % 1000000000)};
+    while (!ring->cancel && kmd_now() < x->deadline_ns)
+        pthread_cond_timedwait(&ring->card->work, &machine->lock, &until);
+    if (ring->cancel)
+        return -ECANCELED;
+    return sp_emu_fault_set(&x->fault, SP_FAULT_TIMEOUT, -ETIME, "an injected hang");
+}
+
+static int check_ragged(struct sp_emu_exec *x, const struct kmd_job *job)
+{
+    if (job->ragged_nbytes == 0 || x->lenient & SP_LENIENT_PADDING)
+        return 0;
+    x->fault.va = job->ragged_va;
+    return sp_emu_fault_set(&x->fault, SP_FAULT_IB, -EFAULT, "the IB at 0x%llx has %u bytes: not whole dwords",
+                            (unsigned long long)job->ragged_va, job->ragged_nbytes);
+}
+
+static int execute(struct kmd_ring *ring, struct kmd_ring_state *state, const struct kmd_job *job)
+{
+    struct sp_emu_exec *x = &state->exec;
+    const struct kmd_entity *entity = job->entity;
+    int rc = 0;
+    sp_emu_hwq_begin(&state->hwq, (entity->ctx->serial << 16) | (entity->ip << 8) | entity->index);
+    if (job->bad_read && !sp_emu_at(&x->tlb, job->bad_va, SP_VM_READ))
+        return -EFAULT;
+    rc = check_ragged(x, job);
+    for (uint32_t i = 0; i < job->ibs && rc == 0; i++) {
+        if (job->ib[i].ndw == 0)
+            continue;
+        rc = ring->ip == AMDGPU_HW_IP_DMA ? sp_emu_sdma_run(&state->hwq, &job->ib[i], x)
+                                          : sp_emu_cp_run(&state->hwq, &job->ib[i], x);
+    }
+    return rc;
+}
+
+/* What a slowed job takes beyond its own time, up to its limit; a cancellation ends it. */
+static int drag(struct kmd_ring *ring, const struct sp_emu_exec *x, const struct kmd_job *job, uint64_t took_ns)
+{
+    struct kmd_machine *machine = ring->card->machine;
+    uint64_t times = job->slow > 1 ? job->slow - 1 : 0;
+    uint64_t until = times && took_ns > UINT64_MAX / 4 / times ? UINT64_MAX / 2 : kmd_now() + took_ns * times;
+    uint64_t stop = until < x->deadline_ns ? until : x->deadline_ns;
+    struct timespec at = {(time_t)(stop / 1000000000), (long)(stop % 1000000000)};
+    while (times && !ring->cancel && kmd_now() < stop)
+        pthread_cond_timedwait(&ring->card->work, &machine->lock, &at);
+    return times && stop < until && !ring->cancel ? -ETIME : 0;
+}
+
+int kmd_job_run(struct kmd_ring *ring, struct kmd_ring_state *state, struct kmd_job *job)
+{
+    struct kmd_machine *machine = ring->card->machine;
+    struct sp_emu_exec *x = &state->exec;
+    begin(ring, x, job);
+    if (job->hang)
+        return hang(ring, x);
+    struct kmd_before *before = job->corrupt ? kmd_before_job(job) : NULL;
+    uint64_t start = kmd_now();
+    pthread_mutex_unlock(&machine->lock);
+    int rc = execute(ring, state, job);
+    pthread_mutex_lock(&machine->lock);
+    rc = rc ? rc : drag(ring, x, job, kmd_now() - start);
+    if (job->corrupt && kmd_corrupt(before, job->corrupt_mask, job->corrupt_seed))
+        ring->card->planned_done[SP_EMU_DO_CORRUPT]++;
+    else if (job->corrupt)
+        kmd_plan_corrupt_next(ring->card, job);
+    if (rc == -ETIME)
+        sp_emu_fault_set(&x->fault, SP_FAULT_TIMEOUT, rc, "the job ran longer than its limit of %llu ms",
+                         (unsigned long long)(machine->options.job_limit_ns / 1000000));
+    return rc;
+}

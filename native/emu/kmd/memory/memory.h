@@ -1,0 +1,34 @@
+/* BOs, address spaces and what a job may touch of them. */
+#ifndef SP_EMU_KMD_MEMORY_H
+#define SP_EMU_KMD_MEMORY_H
+#include "emu/kmd/state/state.h"
+
+/* bo.c, gem.c */
+int kmd_bo_new(struct kmd_card *card, uint64_t nbytes, uint32_t domains, uint64_t flags, struct kmd_bo **out);
+int kmd_bo_new_user(struct kmd_card *card, uint64_t address, uint64_t nbytes, bool readonly, struct kmd_bo **out);
+void kmd_bo_get(struct kmd_bo *bo);
+void kmd_bo_put(struct kmd_bo *bo);
+void kmd_bo_move_to_gtt(struct kmd_bo *bo);
+/* uses.c: notes a job's use; 0 or -ENOMEM. */
+int kmd_uses_add(struct kmd_uses *uses, struct kmd_fence *fence, uint64_t owner);
+void kmd_uses_prune(struct kmd_uses *uses); /* forgets what has signalled */
+void kmd_uses_clear(struct kmd_uses *uses);
+/* userptr.c: 0, or -EFAULT when the user's pages are no longer there, or may not be written as the BO's may */
+int kmd_userptr_check(const struct kmd_bo *bo);
+/* alias.c: what a mapping of [offset, offset + nbytes) of the memfd at `at` shows when an address line is flawed */
+void kmd_alias(const struct kmd_bo *bo, uint8_t *at, uint64_t offset, uint64_t nbytes);
+
+/* space.c */
+struct sp_emu_vm *kmd_vm_new(struct kmd_machine *machine);
+void kmd_vm_put(struct sp_emu_vm *vm);
+/* The file's address space, made its own if a job shares it; NULL: no memory. */
+struct sp_emu_vm *kmd_vm_writable(struct kmd_file *file);
+uint32_t kmd_vm_find(const struct sp_emu_vm *vm, uint64_t page);
+int kmd_vm_insert(struct sp_emu_vm *vm, const struct kmd_mapping *mapping);
+int kmd_vm_clear(struct sp_emu_vm *vm, uint64_t first, uint64_t end);
+void kmd_vm_remove(struct sp_emu_vm *vm, uint32_t index);
+
+/* bo_list.c */
+int kmd_bo_list_read(struct kmd_file *file, const struct drm_amdgpu_bo_list_in *in, struct kmd_bo_list **out);
+void kmd_bo_list_put(struct kmd_bo_list *list);
+#endif

@@ -1,0 +1,242 @@
+/* Program flow, waits, messages, hardware registers: SOPP and the SOPK instructions of that kind. */
+#include "families.h"
+#include "emu/wave/operand.h"
+#include <time.h>
+
+#define HEAD(NAME) static int NAME(struct sp_wave *w, const struct sp_inst *i)
+
+HEAD(S_ENDPGM)
+{
+    (void)w, (void)i;
+    return SP_WAVE_END;
+}
+
+/* No effect in a machine without timing or caches of its own. S_WAITCNT_DEPCTR and S_DELAY_ALU say when results of the
+ * ALU are there; here they always are. */
+#define NO_EFFECT(X)                                                                                                  \
+    X(S_NOP) X(S_SETPRIO) X(S_ICACHE_INV) X(S_CLAUSE) X(S_DELAY_ALU) X(S_WAITCNT_DEPCTR)                              \
+    X(S_SET_INST_PREFETCH_DISTANCE) X(S_TTRACEDATA) X(S_TTRACEDATA_IMM) X(S_INCPERFLEVEL) X(S_DECPERFLEVEL)           \
+    X(S_WAITCNT_VSCNT) X(S_WAITCNT_EXPCNT) X(S_VERSION) X(S_WAIT_EVENT) X(S_WAKEUP)
+#define DEFINE_NO_EFFECT(NAME)                                                                                        \
+    HEAD(NAME)                                                                                                        \
+    {                                                                                                                 \
+        (void)w, (void)i;                                                                                             \
+        return 0;                                                                                                     \
+    }
+NO_EFFECT(DEFINE_NO_EFFECT)
+
+#define BRANCHES(X)                                                                                                   \
+    X(S_BRANCH, true)                                                                                                 \
+    X(S_CBRANCH_SCC0, !w->scc)                                                                                        \
+    X(S_CBRANCH_SCC1, w->scc)                                                                                         \
+    X(S_CBRANCH_VCCZ, sp_mask(w, i, SP_VCC) == 0)                                                                     \
+    X(S_CBRANCH_VCCNZ, sp_mask(w, i, SP_VCC) != 0)                                                                    \
+    X(S_CBRANCH_EXECZ, w->exec == 0)                                                                                  \
+    X(S_CBRANCH_EXECNZ, w->exec != 0)
+#define DEFINE_BRANCH(NAME, IF)                                                                                       \
+    HEAD(NAME)                                                                                                        \
+    {                                                                                                                 \
+        if (IF) w->next += (uint64_t)((int64_t)(int16_t)i->offset * 4);                                               \
+        return (int)w->stop;                                                                                          \
+    }
+BRANCHES(DEFINE_BRANCH)
+
+HEAD(S_BARRIER)
+{
+    (void)i;
+    /* A group of one wave has nobody to wait for. */
+    return w->group->waves > 1 ? SP_WAVE_BARRIER : 0;
+}
+
+HEAD(S_SLEEP)
+{
+    (void)w, (void)i;
+    return SP_WAVE_YIELD;
+}
+
+HEAD(S_WAIT_IDLE)
+{
+    (void)i;
+    sp_wave_wait_vm(w, 0);
+    sp_wave_wait_lgkm(w, 0);
+    return 0;
+}
+
+HEAD(S_WAITCNT)
+{
+    uint32_t k = (uint32_t)i->offset & 0xFFFF;
+    bool new = w->generation == 11;
+    sp_wave_wait_vm(w, new ? k >> 10 & 63 : (k & 15) | (k >> 14 & 3) << 4);
+    sp_wave_wait_lgkm(w, new ? k >> 4 & 63 : k >> 8 & 63);
+    return 0;
+}
+
+/* SOPK forms: an SGPR (usually NULL) is added to the count. */
+HEAD(S_WAITCNT_VMCNT)
+{
+    sp_wave_wait_vm(w, (sp_s32(w, i, i->dst) + (uint32_t)i->offset) & 63);
+    return (int)w->stop;
+}
+
+HEAD(S_WAITCNT_LGKMCNT)
+{
+    sp_wave_wait_lgkm(w, (sp_s32(w, i, i->dst) + (uint32_t)i->offset) & 63);
+    return (int)w->stop;
+}
+
+HEAD(S_SENDMSG)
+{
+    uint32_t message = (uint32_t)i->offset & (w->generation == 11 ? 0xFF : 0xF);
+    /* DEALLOC_VGPRS: the wave has no more loads to come. Interrupts have nobody to go to. */
+    if (message == 3 && w->generation == 11) return 0;
+    return sp_wave_fault(w, SP_FAULT_RESERVED, "S_SENDMSG %u: a message that compute does not send", message);
+}
+
+HEAD(S_TRAP)
+{
+    return sp_wave_fault(w, SP_FAULT_TRAP, "S_TRAP %u", (uint32_t)i->offset & 0xFF);
+}
+
+HEAD(S_SETHALT)
+{
+    if (!(i->offset & 1)) return 0;
+    return sp_wave_fault(w, SP_FAULT_TRAP, "S_SETHALT");
+}
+
+HEAD(S_CODE_END)
+{
+    (void)i;
+    return sp_wave_fault(w, SP_FAULT_OPCODE, "S_CODE_END: the wave ran beyond its program");
+}
+
+/* --- MODE and hardware registers --- */
+static void set_mode(struct sp_wave *w, uint32_t mode)
+{
+    w->mode = mode;
+    sp_wave_rounding(mode & SP_MODE_ROUND32);
+}
+
+HEAD(S_ROUND_MODE)
+{
+    set_mode(w, (w->mode & ~15u) | ((uint32_t)i->offset & 15));
+    return 0;
+}
+
+HEAD(S_DENORM_MODE)
+{
+    set_mode(w, (w->mode & ~0xF0u) | ((uint32_t)i->offset & 15) << 4);
+    return 0;
+}
+
+enum { HW_MODE = 1, HW_STATUS = 2, HW_TRAPSTS = 3, HW_GPR_ALLOC = 5, HW_LDS_ALLOC = 6, HW_IB_STS = 7,
+       HW_SH_MEM_BASES = 15, HW_FLAT_SCR_LO = 20, HW_FLAT_SCR_HI = 21, HW_ID1 = 23, HW_ID2 = 24, HW_SHADER_CYCLES = 29 };
+
+static int read_hwreg(struct sp_wave *w, uint32_t id, uint32_t *value)
+{
+    switch (id) {
+    case HW_MODE: *value = w->mode; return 0;
+    case HW_STATUS: *value = w->scc | (uint32_t)(w->exec == 0) << 9; return 0;
+    case HW_TRAPSTS: case HW_IB_STS: case HW_ID1: case HW_ID2: *value = 0; return 0;
+    case HW_GPR_ALLOC: *value = (w->vgpr_count / 8 - 1) << 8; return 0;
+    case HW_LDS_ALLOC: *value = w->group->lds_bytes / 512 << 12; return 0;
+    case HW_SH_MEM_BASES: *value = 0x20001000; return 0;
+    case HW_FLAT_SCR_LO: *value = (uint32_t)w->flat_scratch; return 0;
+    case HW_FLAT_SCR_HI: *value = (uint32_t)(w->flat_scratch >> 32); return 0;
+    case HW_SHADER_CYCLES: *value = (uint32_t)w->instructions & 0xFFFFF; return 0;
+    default: return sp_wave_fault(w, SP_FAULT_OPERAND, "hardware register %u is not modelled", id);
+    }
+}
+
+/* The bit of flat_scratch_undefined that a hardware register has; 0: none. */
+static uint32_t scratch_half(uint32_t id)
+{
+    return id == HW_FLAT_SCR_LO ? 1 : id == HW_FLAT_SCR_HI ? 2 : 0;
+}
+
+HEAD(S_GETREG_B32)
+{
+    uint32_t k = (uint32_t)i->offset, value = 0, bits = (k >> 11 & 31) + 1;
+    if (read_hwreg(w, k & 63, &value)) return SP_WAVE_FAULT;
+    value >>= k >> 6 & 31;
+    sp_put_s32(w, i, i->dst, bits == 32 ? value : value & ((1u << bits) - 1));
+    if ((w->flat_scratch_undefined & scratch_half(k & 63)) && !w->stop && i->dst != SP_SRC_NULL) w->sgpr_ready[i->dst] = 0;
+    return (int)w->stop;
+}
+
+static int set_hwreg(struct sp_wave *w, uint32_t k, uint32_t field)
+{
+    uint32_t id = k & 63, shift = k >> 6 & 31, bits = (k >> 11 & 31) + 1, old = 0;
+    uint32_t mask = (bits == 32 ? ~0u : (1u << bits) - 1) << shift;
+    if (read_hwreg(w, id, &old)) return SP_WAVE_FAULT;
+    uint32_t value = (old & ~mask) | (field << shift & mask);
+    if (id == HW_MODE) {
+        set_mode(w, value);
+    } else if (w->generation == 10 && id == HW_FLAT_SCR_LO) {
+        w->flat_scratch = (w->flat_scratch & ~(uint64_t)UINT32_MAX) | value;
+    } else if (w->generation == 10 && id == HW_FLAT_SCR_HI) {
+        w->flat_scratch = (w->flat_scratch & UINT32_MAX) | (uint64_t)value << 32;
+    } else {
+        return sp_wave_fault(w, SP_FAULT_OPERAND, "hardware register %u cannot be written", id);
+    }
+    return 0;
+}
+
+/* FLAT_SCRATCH may be undefined as long as nothing uses it: LLVM's prologue fills it from registers that a launch without
+ * scratch leaves as they were. What else can be set decides about results. */
+HEAD(S_SETREG_B32)
+{
+    uint32_t half = w->generation == 10 ? scratch_half((uint32_t)i->offset & 63) : 0;
+    bool defined = true;
+    uint32_t value = half ? sp_s32_or_undefined(w, i, i->dst, &defined) : sp_s32(w, i, i->dst);
+    if (w->stop) return (int)w->stop;
+    w->flat_scratch_undefined = (w->flat_scratch_undefined & ~half) | (defined ? 0 : half);
+    return set_hwreg(w, (uint32_t)i->offset, value);
+}
+
+HEAD(S_SETREG_IMM32_B32)
+{
+    return set_hwreg(w, (uint32_t)i->offset, i->literal);
+}
+
+/* --- messages that answer --- */
+static uint64_t realtime(const struct sp_wave *w)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    uint64_t khz = w->x->chip->counter_khz;
+    return (uint64_t)t.tv_sec * 1000 * khz + (uint64_t)t.tv_nsec * khz / 1000000;
+}
+
+enum { MSG_RTN_GET_REALTIME = 0x83 };
+
+static int message(struct sp_wave *w, const struct sp_inst *i, uint64_t *value)
+{
+    if (i->offset != MSG_RTN_GET_REALTIME)
+        return sp_wave_fault(w, SP_FAULT_OPERAND, "S_SENDMSG_RTN 0x%x is not modelled", (uint32_t)i->offset);
+    *value = realtime(w);
+    return 0;
+}
+
+HEAD(S_SENDMSG_RTN_B64)
+{
+    uint64_t value = 0;
+    if (message(w, i, &value)) return SP_WAVE_FAULT;
+    sp_put_s64(w, i, i->dst, value);
+    if (!w->stop) sp_wave_load_begins(w, SP_PEND_SMEM, i->dst, 2);
+    return (int)w->stop;
+}
+
+HEAD(S_SENDMSG_RTN_B32)
+{
+    uint64_t value = 0;
+    if (message(w, i, &value)) return SP_WAVE_FAULT;
+    sp_put_s32(w, i, i->dst, (uint32_t)value);
+    if (!w->stop) sp_wave_load_begins(w, SP_PEND_SMEM, i->dst, 1);
+    return (int)w->stop;
+}
+
+#define E SP_OP_ENTRY
+const struct sp_wave_op sp_wave_control[] = {
+    NO_EFFECT(E) BRANCHES(E) E(S_ENDPGM) E(S_BARRIER) E(S_SLEEP) E(S_WAIT_IDLE) E(S_WAITCNT) E(S_WAITCNT_VMCNT)
+    E(S_WAITCNT_LGKMCNT) E(S_SENDMSG) E(S_TRAP) E(S_SETHALT) E(S_CODE_END) E(S_ROUND_MODE) E(S_DENORM_MODE)
+    E(S_GETREG_B32) E(S_SETREG_B32) E(S_SETREG_IMM32_B32) E(S_SENDMSG_RTN_B64) E(S_SENDMSG_RTN_B32) SP_OP_END};

@@ -1,0 +1,218 @@
+/* Arithmetic of single lanes, as the ISA documents define it; used inside lane loops. */
+#ifndef SP_EMU_WAVE_LANES_MATH_H
+#define SP_EMU_WAVE_LANES_MATH_H
+#include "emu/wave/operand.h"
+
+static inline bool sp_is_snan32(float x)
+{
+    uint32_t b = sp_u32(x) & 0x7FFFFFFFu;
+    return b > 0x7F800000u && b < 0x7FC00000u;
+}
+static inline bool sp_is_snan64(double x)
+{
+    uint64_t b = sp_u64(x) << 1 >> 1;
+    return b > UINT64_C(0x7FF0000000000000) && b < UINT64_C(0x7FF8000000000000);
+}
+
+/* Minimum and maximum: a number beats a NaN, -0 is less than +0; in IEEE mode a signalling NaN beats all, made quiet. */
+static inline float sp_min32(float a, float b, bool ieee)
+{
+    float r = a != a ? b : b != b ? a : a < b ? a : b < a ? b : sp_f32(sp_u32(a) | sp_u32(b));
+    if (ieee && (sp_is_snan32(a) || sp_is_snan32(b)))
+        r = sp_f32(sp_u32(sp_is_snan32(a) ? a : b) | 0x400000u);
+    return r;
+}
+static inline float sp_max32(float a, float b, bool ieee)
+{
+    float r = a != a ? b : b != b ? a : a > b ? a : b > a ? b : sp_f32(sp_u32(a) & sp_u32(b));
+    if (ieee && (sp_is_snan32(a) || sp_is_snan32(b)))
+        r = sp_f32(sp_u32(sp_is_snan32(a) ? a : b) | 0x400000u);
+    return r;
+}
+static inline double sp_min64(double a, double b, bool ieee)
+{
+    double r = a != a ? b : b != b ? a : a < b ? a : b < a ? b : sp_f64(sp_u64(a) | sp_u64(b));
+    if (ieee && (sp_is_snan64(a) || sp_is_snan64(b)))
+        r = sp_f64(sp_u64(sp_is_snan64(a) ? a : b) | UINT64_C(1) << 51);
+    return r;
+}
+static inline double sp_max64(double a, double b, bool ieee)
+{
+    double r = a != a ? b : b != b ? a : a > b ? a : b > a ? b : sp_f64(sp_u64(a) & sp_u64(b));
+    if (ieee && (sp_is_snan64(a) || sp_is_snan64(b)))
+        r = sp_f64(sp_u64(sp_is_snan64(a) ? a : b) | UINT64_C(1) << 51);
+    return r;
+}
+static inline float sp_med32(float a, float b, float c, bool ieee)
+{
+    if (a != a || b != b || c != c) return sp_min32(sp_min32(a, b, ieee), c, ieee);
+    float low = sp_min32(a, b, ieee), high = sp_max32(a, b, ieee);
+    return sp_max32(low, sp_min32(high, c, ieee), ieee);
+}
+
+/* Denormals never enter or leave the transcendental unit, whatever MODE says: LLVM scales around it for that reason. */
+static inline float sp_flush32(float x)
+{
+    return (sp_u32(x) & 0x7FFFFFFFu) < 0x00800000u ? sp_f32(sp_u32(x) & 0x80000000u) : x;
+}
+
+/* Conversions saturate; a NaN becomes 0. */
+static inline int32_t sp_to_i32(double x)
+{
+    return x != x ? 0 : x >= 2147483647.0 ? INT32_MAX : x <= -2147483648.0 ? INT32_MIN : (int32_t)x;
+}
+static inline uint32_t sp_to_u32(double x)
+{
+    return !(x > 0) ? 0u : x >= 4294967295.0 ? UINT32_MAX : (uint32_t)x;
+}
+static inline int32_t sp_to_i32f(float x)
+{
+    return x != x ? 0 : x >= 2147483648.0f ? INT32_MAX : x <= -2147483648.0f ? INT32_MIN : (int32_t)x;
+}
+static inline uint32_t sp_to_u32f(float x)
+{
+    return !(x > 0) ? 0u : x >= 4294967296.0f ? UINT32_MAX : (uint32_t)x;
+}
+
+/* x * 2^e with one rounding: exact in double, then narrowed. */
+static inline float sp_ldexp32(float x, int32_t e)
+{
+    e = e > 400 ? 400 : e < -400 ? -400 : e;
+    return (float)((double)x * sp_f64((uint64_t)(e + 1023) << 52));
+}
+
+static inline int sp_exponent32(float x) { return (int)(sp_u32(x) >> 23 & 255); }
+static inline int sp_exponent64(double x) { return (int)(sp_u64(x) >> 52 & 2047); }
+static inline bool sp_is_denorm32(double x) { return x != 0 && fabs(x) < 0x1p-126; }
+static inline bool sp_is_denorm64(double x) { return x != 0 && fabs(x) < 0x1p-1022; }
+
+/* V_FRACT: below 1 whatever is rounded; +0 of whole numbers, a negative NaN of either infinity (seen on gfx1201: fract.h
+ * of ROCm's rocjitsu). `most` is the greatest number below 1 of the format. */
+static inline double sp_fract(double a, double most)
+{
+    if (a != a) return sp_f64(sp_u64(a) | UINT64_C(1) << 51);
+    if (fabs(a) == INFINITY) return sp_f64(UINT64_C(0xFFF8000000000000));
+    double r = a - floor(a);
+    return r == 0 ? 0.0 : r < most ? r : most;
+}
+
+/* What V_DIV_SCALE does with an operand: it decides by the exponents as encoded, `ed` of the denominator and `en` of the
+ * numerator. Returns the power of two to multiply by; *vcc says that V_DIV_FMAS must undo it. The pseudocode of AMD's
+ * documents speaks of denormal quotients instead; cards do this (gfx1100 and gfx1201, by division.h of ROCm's rocjitsu). */
+struct sp_div_limits {
+    int apart;     /* exponents that differ by as much are far apart */
+    int power;     /* operands are scaled by 2**power */
+    int huge_from; /* exponent of denominators whose reciprocal is denormal */
+    int tiny_to;   /* exponent of numerators that lose digits */
+};
+static const struct sp_div_limits sp_div_limits32 = {96, 64, 253, 24}, sp_div_limits64 = {768, 128, 2045, 53};
+
+static inline int sp_div_power(const struct sp_div_limits *k, int ed, int en, bool is_denominator, uint32_t *vcc)
+{
+    int apart = en - ed;
+    *vcc = apart >= k->apart;
+    if (*vcc) return is_denominator ? k->power : 0;
+    if (ed == 0) return k->power;
+    *vcc = apart <= -k->apart;
+    if (ed >= k->huge_from) return *vcc && !is_denominator ? 0 : -k->power;
+    if (*vcc) return is_denominator ? 0 : k->power;
+    return en <= k->tiny_to ? k->power : 0;
+}
+
+/* s0 is the operand to scale, s1 the denominator, s2 the numerator. */
+static inline float sp_div_scale32(float s0, float s1, float s2, uint32_t *vcc)
+{
+    bool is_denominator = sp_u32(s0) == sp_u32(s1);
+    int power = sp_div_power(&sp_div_limits32, sp_exponent32(s1), sp_exponent32(s2), is_denominator, vcc);
+    return s1 == 0 || s2 == 0 ? sp_f32(0xFFC00000u) : sp_ldexp32(s0, power);
+}
+
+static inline double sp_div_scale64(double s0, double s1, double s2, uint32_t *vcc)
+{
+    bool is_denominator = sp_u64(s0) == sp_u64(s1);
+    int power = sp_div_power(&sp_div_limits64, sp_exponent64(s1), sp_exponent64(s2), is_denominator, vcc);
+    return s1 == 0 || s2 == 0 ? sp_f64(UINT64_C(0xFFF8000000000000)) : ldexp(s0, power);
+}
+
+/* V_DIV_FMAS with VCC set: a * b + c times what V_DIV_SCALE left out, judged by the size of c, rounded once. `sum` is
+ * a * b + c rounded, `lost` what that rounding took away; a denormal result is rounded again, and where that looks like
+ * a tie, `lost` says on which side it is. (A tie goes to an even number, so `lost` matters on the far side alone.) */
+static inline double sp_rounded_once(double result, double sum, double lost, double unit, double scale)
+{
+    double left = sum - result / scale; /* exact: both are multiples of sum's last bit */
+    if (fabs(left) != unit / scale / 2 || lost == 0 || (left > 0) != (lost > 0)) return result;
+    return result + (left > 0 ? unit : -unit);
+}
+
+static inline float sp_div_fmas32(float a, float b, float c)
+{
+    if (sp_exponent32(c) > 127) return fmaf(a, b, c) * 0x1p64f;
+    double product = (double)a * (double)b, sum = product + (double)c; /* the product is exact */
+    double back = sum - product, lost = (product - (sum - back)) + ((double)c - back);
+    float result = (float)(sum * 0x1p-64);
+    if (!sp_is_denorm32((double)result)) return fmaf(a, b, c) * 0x1p-64f;
+    return (float)sp_rounded_once((double)result, sum, lost, 0x1p-149, 0x1p-64);
+}
+
+static inline double sp_div_fmas64(double a, double b, double c)
+{
+    if (sp_exponent64(c) > 1023) return fma(a, b, c) * 0x1p128;
+    double product = a * b, sum = fma(a, b, c), result = sum * 0x1p-128;
+    if (!sp_is_denorm64(result)) return result;
+    /* c is near the sum and a * b far smaller: c - sum is exact. */
+    double lost = ((c - sum) + product) + fma(a, b, -product);
+    return sp_rounded_once(result, sum, lost, 0x1p-1074, 0x1p-128);
+}
+
+/* V_DIV_FIXUP: s0 the quotient, s1 the denominator, s2 the numerator. */
+static inline float sp_div_fixup32(float s0, float s1, float s2)
+{
+    uint32_t sign = (sp_u32(s1) ^ sp_u32(s2)) & 0x80000000u;
+    if (s2 != s2) return sp_f32(sp_u32(s2) | 0x400000u);
+    if (s1 != s1) return sp_f32(sp_u32(s1) | 0x400000u);
+    if (s1 == 0 && s2 == 0) return sp_f32(0xFFC00000u);
+    if (fabsf(s1) == INFINITY && fabsf(s2) == INFINITY) return sp_f32(0xFFC00000u);
+    if (s1 == 0 || fabsf(s2) == INFINITY) return sp_f32(sign | 0x7F800000u);
+    if (fabsf(s1) == INFINITY || s2 == 0) return sp_f32(sign);
+    if (sp_exponent32(s2) - sp_exponent32(s1) < -150) return sp_f32(sign);
+    if (s0 != s0) return sp_f32(sign | 0x7F800000u); /* the refinement met infinities: the quotient overflows */
+    return sp_f32(sign | (sp_u32(s0) & 0x7FFFFFFFu));
+}
+
+static inline double sp_div_fixup64(double s0, double s1, double s2)
+{
+    uint64_t sign = (sp_u64(s1) ^ sp_u64(s2)) & UINT64_C(1) << 63;
+    if (s2 != s2) return sp_f64(sp_u64(s2) | UINT64_C(1) << 51);
+    if (s1 != s1) return sp_f64(sp_u64(s1) | UINT64_C(1) << 51);
+    if (s1 == 0 && s2 == 0) return sp_f64(UINT64_C(0xFFF8000000000000));
+    if (fabs(s1) == INFINITY && fabs(s2) == INFINITY) return sp_f64(UINT64_C(0xFFF8000000000000));
+    if (s1 == 0 || fabs(s2) == INFINITY) return sp_f64(sign | UINT64_C(0x7FF0000000000000));
+    if (fabs(s1) == INFINITY || s2 == 0) return sp_f64(sign);
+    if (sp_exponent64(s2) - sp_exponent64(s1) < -1075) return sp_f64(sign);
+    if (s0 != s0) return sp_f64(sign | UINT64_C(0x7FF0000000000000));
+    return sp_f64(sign | (sp_u64(s0) << 1 >> 1));
+}
+
+static inline float sp_frexp_mant32(float x)
+{
+    int e;
+    return x - x != 0 ? x : frexpf(x, &e);
+}
+static inline int32_t sp_frexp_exp32(float x)
+{
+    int e = 0;
+    if (x - x == 0) frexpf(x, &e);
+    return e;
+}
+static inline double sp_frexp_mant64(double x)
+{
+    int e;
+    return x - x != 0 ? x : frexp(x, &e);
+}
+static inline int32_t sp_frexp_exp64(double x)
+{
+    int e = 0;
+    if (x - x == 0) frexp(x, &e);
+    return e;
+}
+#endif

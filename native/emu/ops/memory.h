@@ -1,0 +1,198 @@
+/* Vector memory: lanes' addresses to bytes, bytes to registers. flat.c, buffer.c and ds.c say where addresses come from. */
+#ifndef SP_EMU_WAVE_MEMORY_H
+#define SP_EMU_WAVE_MEMORY_H
+#include "emu/wave/operand.h"
+
+#define SP_INLINE static inline __attribute__((always_inline))
+
+/* The page of the last access: neighbouring lanes mostly share it. */
+struct sp_reach {
+    struct sp_wave *w;
+    uint64_t page; /* address of its first byte; 1: none */
+    uint8_t *host;
+    uint32_t access;
+};
+
+SP_INLINE struct sp_reach sp_reach_of(struct sp_wave *w, uint32_t access)
+{
+    return (struct sp_reach){w, 1, NULL, access};
+}
+
+/* Host address of `nbytes` at `va`, NULL when they cross pages (fault.kind stays 0) or fault. */
+SP_INLINE uint8_t *sp_reach_at(struct sp_reach *r, uint64_t va, uint32_t nbytes)
+{
+    uint64_t in = va % SP_VM_PAGE;
+    if (SP_LIKELY(va - in == r->page && in + nbytes <= SP_VM_PAGE)) return r->host + in;
+    if (in + nbytes > SP_VM_PAGE) return NULL;
+    uint8_t *host = sp_emu_at(r->w->tlb, va, r->access);
+    if (!host) return NULL;
+    r->page = va - in;
+    r->host = host - in;
+    return host;
+}
+
+SP_INLINE int sp_reach_read(struct sp_reach *r, uint64_t va, void *to, uint32_t nbytes)
+{
+    const uint8_t *host = sp_reach_at(r, va, nbytes);
+    if (SP_UNLIKELY(!host)) return sp_emu_read(r->w->tlb, va, to, nbytes);
+    memcpy(to, host, nbytes);
+    return 0;
+}
+
+SP_INLINE int sp_reach_write(struct sp_reach *r, uint64_t va, const void *from, uint32_t nbytes)
+{
+    uint8_t *host = sp_reach_at(r, va, nbytes);
+    if (SP_UNLIKELY(!host)) return sp_emu_write(r->w->tlb, va, from, nbytes);
+    memcpy(host, from, nbytes);
+    return 0;
+}
+
+/* How loaded bytes become a register. D16: half of it; HI: the upper one. */
+enum sp_load { SP_LOAD_U8, SP_LOAD_I8, SP_LOAD_U16, SP_LOAD_I16, SP_LOAD_DWORDS, SP_LOAD_D16_U8, SP_LOAD_D16_I8,
+               SP_LOAD_D16_B16, SP_LOAD_D16_HI_U8, SP_LOAD_D16_HI_I8, SP_LOAD_D16_HI_B16 };
+
+SP_INLINE uint32_t sp_loaded(enum sp_load kind, uint32_t bytes, uint32_t old)
+{
+    uint32_t low = old & 0xFFFF0000, high = old & 0xFFFF;
+    switch (kind) {
+    case SP_LOAD_U8: return bytes & 0xFF;
+    case SP_LOAD_I8: return (uint32_t)(int8_t)bytes;
+    case SP_LOAD_U16: return bytes & 0xFFFF;
+    case SP_LOAD_I16: return (uint32_t)(int16_t)bytes;
+    case SP_LOAD_D16_U8: return low | (bytes & 0xFF);
+    case SP_LOAD_D16_I8: return low | (uint16_t)(int8_t)bytes;
+    case SP_LOAD_D16_B16: return low | (bytes & 0xFFFF);
+    case SP_LOAD_D16_HI_U8: return high | (bytes & 0xFF) << 16;
+    case SP_LOAD_D16_HI_I8: return high | (uint32_t)(uint16_t)(int8_t)bytes << 16;
+    case SP_LOAD_D16_HI_B16: return high | bytes << 16;
+    default: return bytes;
+    }
+}
+
+/* Loaded registers: not checked against loads under way (both halves of one may be), and ready only after the wait. */
+SP_INLINE void sp_put_loaded(struct sp_wave *w, uint32_t code, const uint32_t *value)
+{
+    uint32_t r = code & 255;
+    w->vgpr_ready[r] |= w->exec;
+    for (uint32_t l = 0; l < w->lanes; l++)
+        if (w->exec >> l & 1) w->v[r][l] = value[l];
+}
+
+/* X(suffix, bytes, kind) of every family's loads and stores; stores of HI take the upper half of the data register. Those
+ * of half registers are spelled otherwise in DS. */
+#define SP_LOADS_WHOLE(X)                                                                                             \
+    X(U8, 1, SP_LOAD_U8)                                                                                              \
+    X(I8, 1, SP_LOAD_I8)                                                                                              \
+    X(U16, 2, SP_LOAD_U16)                                                                                            \
+    X(I16, 2, SP_LOAD_I16)                                                                                            \
+    X(B32, 4, SP_LOAD_DWORDS)                                                                                         \
+    X(B64, 8, SP_LOAD_DWORDS)                                                                                         \
+    X(B96, 12, SP_LOAD_DWORDS)                                                                                        \
+    X(B128, 16, SP_LOAD_DWORDS)
+#define SP_LOADS(X)                                                                                                   \
+    SP_LOADS_WHOLE(X)                                                                                                 \
+    X(D16_U8, 1, SP_LOAD_D16_U8)                                                                                      \
+    X(D16_I8, 1, SP_LOAD_D16_I8)                                                                                      \
+    X(D16_B16, 2, SP_LOAD_D16_B16)                                                                                    \
+    X(D16_HI_U8, 1, SP_LOAD_D16_HI_U8)                                                                                \
+    X(D16_HI_I8, 1, SP_LOAD_D16_HI_I8)                                                                                \
+    X(D16_HI_B16, 2, SP_LOAD_D16_HI_B16)
+#define SP_STORES_WHOLE(X)                                                                                            \
+    X(B8, 1, 0)                                                                                                       \
+    X(B16, 2, 0)                                                                                                      \
+    X(B32, 4, 0)                                                                                                      \
+    X(B64, 8, 0)                                                                                                      \
+    X(B96, 12, 0)                                                                                                     \
+    X(B128, 16, 0)
+#define SP_STORES(X)                                                                                                  \
+    SP_STORES_WHOLE(X)                                                                                                \
+    X(D16_HI_B8, 1, 16)                                                                                               \
+    X(D16_HI_B16, 2, 16)
+
+/* LDS of the group: 0, or the wave's stop. */
+int sp_lds_read(struct sp_wave *w, const struct sp_inst *i, uint32_t lane, uint32_t at, void *to, uint32_t nbytes);
+int sp_lds_write(struct sp_wave *w, const struct sp_inst *i, uint32_t lane, uint32_t at, const void *from, uint32_t nbytes);
+
+/* --- atomics.c --- */
+enum sp_atomic { SP_ATOMIC_SWAP, SP_ATOMIC_CMPSWAP, SP_ATOMIC_ADD, SP_ATOMIC_SUB, SP_ATOMIC_RSUB, SP_ATOMIC_CSUB,
+                 SP_ATOMIC_SMIN, SP_ATOMIC_UMIN, SP_ATOMIC_SMAX, SP_ATOMIC_UMAX, SP_ATOMIC_AND, SP_ATOMIC_OR,
+                 SP_ATOMIC_XOR, SP_ATOMIC_INC, SP_ATOMIC_DEC, SP_ATOMIC_FADD, SP_ATOMIC_FMIN, SP_ATOMIC_FMAX,
+                 SP_ATOMIC_FCMPSWAP, SP_ATOMIC_MSKOR, SP_ATOMIC_WRAP };
+
+/* `old` combined with `data`; `other` is the value compared with, or MSKOR's and WRAP's second. */
+uint64_t sp_atomic_result(enum sp_atomic op, uint32_t nbytes, uint64_t old, uint64_t data, uint64_t other);
+/* On naturally aligned host memory, atomically; returns what was there. */
+uint64_t sp_atomic_memory(enum sp_atomic op, uint32_t nbytes, uint8_t *host, uint64_t data, uint64_t other);
+
+/* What the lanes of an atomic give and get, in FLAT and in buffers: the data, behind it what it is compared with. */
+struct sp_atomic_lanes {
+    const uint32_t *from[4];
+    uint32_t each, dwords; /* of a value; of all that is given */
+    uint32_t old[2][SP_LANES];
+};
+
+SP_INLINE void sp_atomic_gather(struct sp_wave *w, const struct sp_inst *i, enum sp_atomic op, uint32_t nbytes,
+                                struct sp_atomic_lanes *a)
+{
+    a->each = nbytes / 4;
+    a->dwords = op == SP_ATOMIC_CMPSWAP || op == SP_ATOMIC_FCMPSWAP ? 2 * a->each : a->each;
+    for (uint32_t k = 0; k < a->dwords; k++) a->from[k] = sp_vgpr(w, i, SP_SRC_VGPR + ((i->src[1] + k) & 255));
+}
+
+SP_INLINE void sp_atomic_data(const struct sp_atomic_lanes *a, uint32_t lane, uint64_t data[2])
+{
+    data[0] = data[1] = 0;
+    for (uint32_t k = 0; k < a->dwords; k++) data[k / a->each] |= (uint64_t)a->from[k][lane] << 32 * (k % a->each);
+}
+
+SP_INLINE void sp_atomic_keep(struct sp_atomic_lanes *a, uint32_t lane, uint64_t old)
+{
+    a->old[0][lane] = (uint32_t)old;
+    a->old[1][lane] = (uint32_t)(old >> 32);
+}
+
+/* GLC asks for the old values. */
+SP_INLINE void sp_atomic_return(struct sp_wave *w, const struct sp_inst *i, const struct sp_atomic_lanes *a, uint32_t dst,
+                                enum sp_pending_kind kind)
+{
+    if (!i->glc) return;
+    for (uint32_t k = 0; k < a->each; k++) sp_put_loaded(w, dst + k, a->old[k]);
+    sp_wave_load_begins(w, kind, dst, a->each);
+}
+
+/* X(suffix, operation, bytes) of FLAT, GLOBAL and buffer atomics, as RDNA3 names them. */
+#define SP_ATOMICS(X)                                                                                                 \
+    X(SWAP_B32, SWAP, 4)                                                                                              \
+    X(CMPSWAP_B32, CMPSWAP, 4)                                                                                        \
+    X(ADD_U32, ADD, 4)                                                                                                \
+    X(SUB_U32, SUB, 4)                                                                                                \
+    X(MIN_I32, SMIN, 4)                                                                                               \
+    X(MIN_U32, UMIN, 4)                                                                                               \
+    X(MAX_I32, SMAX, 4)                                                                                               \
+    X(MAX_U32, UMAX, 4)                                                                                               \
+    X(AND_B32, AND, 4)                                                                                                \
+    X(OR_B32, OR, 4)                                                                                                  \
+    X(XOR_B32, XOR, 4)                                                                                                \
+    X(INC_U32, INC, 4)                                                                                                \
+    X(DEC_U32, DEC, 4)                                                                                                \
+    X(ADD_F32, FADD, 4)                                                                                               \
+    X(MIN_F32, FMIN, 4)                                                                                               \
+    X(MAX_F32, FMAX, 4)                                                                                               \
+    X(CMPSWAP_F32, FCMPSWAP, 4)                                                                                       \
+    X(SWAP_B64, SWAP, 8)                                                                                              \
+    X(CMPSWAP_B64, CMPSWAP, 8)                                                                                        \
+    X(ADD_U64, ADD, 8)                                                                                                \
+    X(SUB_U64, SUB, 8)                                                                                                \
+    X(MIN_I64, SMIN, 8)                                                                                               \
+    X(MIN_U64, UMIN, 8)                                                                                               \
+    X(MAX_I64, SMAX, 8)                                                                                               \
+    X(MAX_U64, UMAX, 8)                                                                                               \
+    X(AND_B64, AND, 8)                                                                                                \
+    X(OR_B64, OR, 8)                                                                                                  \
+    X(XOR_B64, XOR, 8)                                                                                                \
+    X(INC_U64, INC, 8)                                                                                                \
+    X(DEC_U64, DEC, 8)                                                                                                \
+    X(FMIN_X2, FMIN, 8)                                                                                               \
+    X(FMAX_X2, FMAX, 8)                                                                                               \
+    X(FCMPSWAP_X2, FCMPSWAP, 8)
+#endif

@@ -1,0 +1,79 @@
+/* Scalar memory: loads through the constant cache, 4-byte aligned, into SGPRs; returns in any order. */
+#include "families.h"
+#include "emu/wave/operand.h"
+#include <time.h>
+
+#define HEAD(NAME) static int NAME(struct sp_wave *w, const struct sp_inst *i)
+
+static uint64_t offset_of(struct sp_wave *w, const struct sp_inst *i)
+{
+    uint64_t offset = (uint64_t)(int64_t)i->offset;
+    return i->saddr_null ? offset : offset + sp_s32(w, i, i->soffset);
+}
+
+static int put(struct sp_wave *w, const struct sp_inst *i, const uint32_t *data, uint32_t count)
+{
+    for (uint32_t k = 0; k < count; k++) sp_put_s32(w, i, i->dst == SP_SRC_NULL ? SP_SRC_NULL : i->dst + k, data[k]);
+    if (!w->stop) sp_wave_load_begins(w, SP_PEND_SMEM, i->dst, count);
+    return (int)w->stop;
+}
+
+static int load(struct sp_wave *w, const struct sp_inst *i, uint32_t count)
+{
+    uint32_t data[16];
+    uint64_t va = (sp_s64(w, i, i->sbase) + offset_of(w, i)) & ~UINT64_C(3);
+    if (w->stop) return (int)w->stop;
+    if (sp_emu_read(w->tlb, va, data, 4u * count)) return sp_wave_fault_at(w, 0);
+    return put(w, i, data, count);
+}
+
+/* A buffer's words beyond NUM_RECORDS (bytes, or times STRIDE) read as 0. */
+static int load_buffer(struct sp_wave *w, const struct sp_inst *i, uint32_t count)
+{
+    uint32_t data[16] = {0};
+    uint64_t low = sp_s64(w, i, i->sbase), high = sp_s64(w, i, i->sbase + 2u);
+    uint64_t base = (uint64_t)((int64_t)(low << 16) >> 16), stride = low >> 48 & 0x3FFF;
+    uint64_t range = (high & UINT32_MAX) * (stride ? stride : 1), offset = offset_of(w, i) & ~UINT64_C(3);
+    if (w->stop) return (int)w->stop;
+    for (uint32_t k = 0; k < count; k++)
+        if (offset + 4u * k + 4 <= range && sp_emu_read(w->tlb, base + offset + 4u * k, &data[k], 4))
+            return sp_wave_fault_at(w, 0);
+    return put(w, i, data, count);
+}
+
+#define LOADS(X) X(B32, 1) X(B64, 2) X(B128, 4) X(B256, 8) X(B512, 16)
+#define DEFINE_LOAD(SUFFIX, COUNT)                                                                                    \
+    HEAD(S_LOAD_##SUFFIX) { return load(w, i, COUNT); }                                                               \
+    HEAD(S_BUFFER_LOAD_##SUFFIX) { return load_buffer(w, i, COUNT); }
+#define ENTRY_LOAD(SUFFIX, COUNT) SP_OP_ENTRY(S_LOAD_##SUFFIX) SP_OP_ENTRY(S_BUFFER_LOAD_##SUFFIX)
+LOADS(DEFINE_LOAD)
+
+/* The shader clock ticks with the constant one: there is no other. */
+static int clock_value(struct sp_wave *w, const struct sp_inst *i)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    uint64_t khz = w->x->chip->counter_khz;
+    uint64_t now = (uint64_t)t.tv_sec * 1000 * khz + (uint64_t)t.tv_nsec * khz / 1000000;
+    uint32_t data[2] = {(uint32_t)now, (uint32_t)(now >> 32)};
+    return put(w, i, data, 2);
+}
+
+HEAD(S_MEMTIME) { return clock_value(w, i); }
+HEAD(S_MEMREALTIME) { return clock_value(w, i); }
+
+HEAD(S_DCACHE_INV)
+{
+    (void)w, (void)i;
+    return 0;
+}
+
+HEAD(S_GL1_INV)
+{
+    (void)w, (void)i;
+    return 0;
+}
+
+#define E SP_OP_ENTRY
+const struct sp_wave_op sp_wave_smem[] = {LOADS(ENTRY_LOAD) E(S_MEMTIME) E(S_MEMREALTIME) E(S_DCACHE_INV) E(S_GL1_INV)
+                                              SP_OP_END};

@@ -1,0 +1,115 @@
+/* Decoded instructions: a page of code becomes an array of slots, filled as they are reached. One cache a thread and
+ * dispatch, so code that the CPU or an earlier dispatch changed is decoded anew. */
+#include "code.h"
+#include "emu/ops/table.h"
+#include <stdlib.h>
+
+enum { BUCKETS = 64, MOST_WORDS = 5 };
+
+struct sp_code {
+    uint32_t generation;
+    struct sp_code_page *bucket[BUCKETS];
+};
+
+struct sp_code *sp_code_new(uint32_t generation)
+{
+    struct sp_code *code = calloc(1, sizeof *code);
+    if (code) code->generation = generation;
+    return code;
+}
+
+void sp_code_free(struct sp_code *code)
+{
+    if (!code) return;
+    for (unsigned b = 0; b < BUCKETS; b++) {
+        struct sp_code_page *page = code->bucket[b];
+        while (page) {
+            struct sp_code_page *chain = page->chain;
+            free(page);
+            page = chain;
+        }
+    }
+    free(code);
+}
+
+struct sp_code_page *sp_code_page(struct sp_code *code, uint64_t va)
+{
+    struct sp_code_page **bucket = &code->bucket[va / SP_VM_PAGE % BUCKETS];
+    va &= ~(uint64_t)(SP_VM_PAGE - 1);
+    for (struct sp_code_page *page = *bucket; page; page = page->chain)
+        if (page->va == va) return page;
+    struct sp_code_page *page = calloc(1, sizeof *page);
+    if (!page) return NULL;
+    page->va = va;
+    page->chain = *bucket;
+    *bucket = page;
+    return page;
+}
+
+/* Words at `va`, as many as are mapped and no more than an instruction can have. */
+static uint32_t fetch(struct sp_wave *w, uint64_t va, uint32_t words[MOST_WORDS])
+{
+    uint32_t count = 0;
+    for (; count < MOST_WORDS; count++) {
+        uint64_t at = va + 4u * count;
+        /* The second page is touched only by an instruction that reaches into it. */
+        if (count && at % SP_VM_PAGE == 0) break;
+        const uint8_t *host = sp_emu_at(w->tlb, at, SP_VM_EXECUTE);
+        if (!host) return 0;
+        memcpy(&words[count], host, 4);
+    }
+    return count;
+}
+
+static int decode(struct sp_wave *w, const uint32_t *words, uint32_t count, struct sp_inst *inst, uint32_t *reserved,
+                  char *why, uint32_t why_nbytes)
+{
+    return w->generation == 11 ? sp_inst_decode_gfx11(words, count, inst, reserved, why, why_nbytes)
+                               : sp_inst_decode_gfx10(words, count, inst, reserved, why, why_nbytes);
+}
+
+/* VGPRs beyond the allocation: hardware silently uses v0. */
+static int check_registers(struct sp_wave *w, const struct sp_inst *inst)
+{
+    const uint16_t codes[] = {inst->dst, inst->src[0], inst->src[1], inst->src[2]};
+    const uint8_t counts[] = {inst->dst_ndw, inst->src_ndw[0], inst->src_ndw[1], inst->src_ndw[2]};
+    for (unsigned k = 0; k < 4; k++) {
+        uint32_t last = codes[k] - SP_SRC_VGPR + (counts[k] != SP_NDW_MASK ? counts[k] - 1u : 0);
+        if (counts[k] && codes[k] >= SP_SRC_VGPR && last >= w->vgpr_count)
+            return sp_wave_fault(w, SP_FAULT_OPERAND, "%s uses v%u, the wave has %u VGPRs", sp_wave_op_name(inst->op), last,
+                                 w->vgpr_count);
+    }
+    return 0;
+}
+
+int sp_code_fill(struct sp_wave *w, struct sp_slot *slot)
+{
+    uint32_t words[MOST_WORDS] = {0}, reserved = 0, count = fetch(w, w->pc, words);
+    char why[128] = "";
+    if (!count) return sp_wave_fault_at(w, 0);
+    int rc = decode(w, words, count, &slot->inst, &reserved, why, sizeof why);
+    if (rc == -ENODATA) {
+        for (; count < MOST_WORDS; count++) { /* into the next page */
+            const uint8_t *host = sp_emu_at(w->tlb, w->pc + 4u * count, SP_VM_EXECUTE);
+            if (!host) return sp_wave_fault_at(w, 0);
+            memcpy(&words[count], host, 4);
+        }
+        rc = decode(w, words, count, &slot->inst, &reserved, why, sizeof why);
+    }
+    if (rc) return sp_wave_fault(w, SP_FAULT_OPCODE, "%s (0x%08x)", why, words[0]);
+    if (reserved && !(w->x->lenient & SP_LENIENT_RESERVED))
+        return sp_wave_fault(w, SP_FAULT_RESERVED, "%s has reserved bits set (0x%08x 0x%08x)",
+                             sp_wave_op_name(slot->inst.op), words[0], words[1]);
+    if (check_registers(w, &slot->inst)) return SP_WAVE_FAULT;
+    if (slot->inst.bus > slot->inst.bus_most && !(w->x->lenient & SP_LENIENT_RESERVED))
+        return sp_wave_fault(w, SP_FAULT_OPERAND, "%s reads %u scalars, at most %u are possible",
+                             sp_wave_op_name(slot->inst.op), slot->inst.bus, slot->inst.bus_most);
+    bool two = slot->inst.format == SP_FORMAT_VOPD;
+    sp_wave_fn fn = two ? sp_wave_vopd : sp_wave_function(slot->inst.op);
+    if (!fn || (two && sp_vopd_split(slot)))
+        return sp_wave_fault(w, SP_FAULT_OPCODE, "the emulator lacks %s%s%s", sp_wave_op_name(slot->inst.op),
+                             two ? " :: " : "", two ? sp_wave_op_name(slot->inst.opy) : "");
+    slot->vector = (uint32_t)sp_wave_op_is_vector(slot->inst.op) << two;
+    slot->fn = fn;
+    return 0;
+}

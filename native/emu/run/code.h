@@ -1,0 +1,16 @@
+/* Decoded instructions of one thread and one dispatch. */
+#ifndef SP_EMU_WAVE_CODE_H
+#define SP_EMU_WAVE_CODE_H
+#include "emu/wave/slot.h"
+
+struct sp_code_page {
+    uint64_t va;
+    struct sp_code_page *chain;
+    struct sp_slot slot[SP_VM_PAGE / 4];
+};
+struct sp_code *sp_code_new(uint32_t generation);
+void sp_code_free(struct sp_code *code);
+struct sp_code_page *sp_code_page(struct sp_code *code, uint64_t va);
+/* Decodes the slot at w->pc. */
+int sp_code_fill(struct sp_wave *w, struct sp_slot *slot);
+#endif

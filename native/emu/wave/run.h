@@ -1,8 +1,0 @@
-/* The loop over a wave. */
-#ifndef SP_EMU_WAVE_RUN_H
-#define SP_EMU_WAVE_RUN_H
-#include "wave.h"
-
-/* Until it stops, or `budget` instructions are done (SP_WAVE_GO). */
-int sp_wave_run(struct sp_wave *w, uint64_t budget);
-#endif

@@ -1,0 +1,30 @@
+/* sparkle_drv._hot: the part of a launch that Python's own objects are looked at for, over the stable ABI of 3.10. */
+#include "hot/calls/calls.h"
+#include "hot/calls/constant.h"
+#include "hot/launch/fence.h"
+#include "hot/launch/hold.h"
+#include "hot/launch/launch.h"
+#include "hot/calls/planned.h"
+#include "hot/calls/product.h"
+#include "hot/numpy/result.h"
+
+static struct PyModuleDef definition = {
+    .m_base = PyModuleDef_HEAD_INIT,
+    .m_name = "sparkle_drv._hot",
+    .m_doc = "Base classes of core's objects, and the launch over them.",
+    .m_size = -1,
+};
+
+PyMODINIT_FUNC PyInit__hot(void);
+
+PyMODINIT_FUNC PyInit__hot(void)
+{
+    PyObject *module = PyModule_Create(&definition);
+    if (module && (hot_objects(module) || hot_fences(module) || hot_arrays(module) || hot_holding() || hot_memory(module) || hot_launch(module) ||
+                   hot_prepared(module) || hot_constant(module) || hot_products(module) || hot_map(module) || hot_conv(module) ||
+                   hot_planned_convolutions(module) || hot_plan(module) || hot_ops(module))) {
+        Py_DECREF(module);
+        return NULL;
+    }
+    return module;
+}
