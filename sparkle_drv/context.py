@@ -15,7 +15,7 @@ from sparkle_drv.core.registry import devices as usable
 from sparkle_drv.core.registry import open_device
 from sparkle_drv.core.retire import BRIEFLY_S
 from sparkle_drv.errors import DeviceNotFound, SparkleError, leave
-from sparkle_drv.ops.words import shown
+from sparkle_drv.ops.arguments.words import shown
 from sparkle_drv.sched import again, arrays, calls, explain, recording
 from sparkle_drv.sched.arrays import ContextArray
 from sparkle_drv.sched.constants import ContextConstant

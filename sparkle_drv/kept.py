@@ -2,7 +2,7 @@
 
 A file is written beside its place and moved there, so nobody meets half of one; who changes a JSON
 file reads, changes and moves under a lock. Which facts an entry holds is its owner's business
-(ops/tuned.py, the bench's roofs); programs of egl have files of their own.
+(ops/tiles/tuned.py, the bench's roofs); programs of egl have files of their own.
 """
 
 from __future__ import annotations

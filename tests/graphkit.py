@@ -9,7 +9,7 @@ import random
 import numpy as np
 
 from sparkle_drv.ops import ref
-from sparkle_drv.ops.elementwise import ELEMENTWISE
+from sparkle_drv.ops.expression.elementwise import ELEMENTWISE
 from sparkle_drv.sched import probe
 from sparkle_drv.sched.constants import ContextConstant
 from sparkle_drv.sched.graph.fold import folded

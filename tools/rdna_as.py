@@ -165,7 +165,7 @@ def disassemble_command(args: argparse.Namespace) -> int:
 
 
 def expression_command(args: argparse.Namespace) -> int:
-    from sparkle_drv.ops import program
+    from sparkle_drv.ops.expression import program
 
     scalars = frozenset(filter(None, args.scalars.split(",")))
     words = program.compile_map(args.file, scalars, args.dtype).words.tolist()

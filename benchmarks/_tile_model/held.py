@@ -15,7 +15,8 @@ from _cpu_peers.cases import Gemm
 from _cpu_peers.reference import DIRECT, FLOAT64
 
 import sparkle_drv as sp
-from sparkle_drv.ops import ref, weights
+from sparkle_drv.ops import ref
+from sparkle_drv.ops.memory import weights
 
 QUICK_S = 2e-3
 """Beyond this, what the check took says how long a launch lasts."""

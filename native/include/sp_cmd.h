@@ -1,7 +1,7 @@
 /* The command record: what q.launch writes one of, what Commands is an array of, what every backend replays.
  *
  * Records are contiguous, each 8-byte aligned and `nbytes` long. Python writes them with struct.Struct formats
- * (core/records.py); tests/unit compares those formats with offsetof() of these structs. */
+ * (core/abi/records.py); tests/unit compares those formats with offsetof() of these structs. */
 #ifndef SP_CMD_H
 #define SP_CMD_H
 #include "sp_base.h"
@@ -81,7 +81,7 @@ struct sp_progress {
 enum sp_limits { SP_MAX_ARGS = 48, SP_MAX_EXTENT_OPS = 512, SP_EXTENT_STACK = 16 };
 
 /* How many elements a pointer argument must cover is a small postfix program over the scalar arguments
- * ("n", "m*k", "span(m,rs,k,cs)"), written in the manifest and compiled by core/signature.py. */
+ * ("n", "m*k", "span(m,rs,k,cs)"), written in the manifest and compiled by core/abi/signature.py. */
 enum sp_extent_op {
     SP_EXTENT_ARG = 1,   /* operand: argument index (an integer scalar) */
     SP_EXTENT_CONST = 2, /* operand: the value */

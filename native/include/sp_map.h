@@ -1,9 +1,9 @@
 /* The languages of maps.
  *
  * Portable: the map_* kernels run a postfix program, one uint32_t a step, step = op | operand << 8. A program leaves
- * exactly one value. ops/program.py writes it, every backend runs it.
+ * exactly one value. ops/expression/program.py writes it, every backend runs it.
  *
- * Lowered: the cpu's fused_map runs instructions over registers, sp_map_insn below; ops/lower.py writes them. */
+ * Lowered: the cpu's fused_map runs instructions over registers, sp_map_insn below; ops/expression/lower.py writes them. */
 #ifndef SP_MAP_H
 #define SP_MAP_H
 #include "sp_base.h"

@@ -103,7 +103,7 @@ class Loaded:
     resources: Resources
     """What it takes."""
     groups: tuple[str, ...] = ()
-    """Workgroups in terms of its integer arguments (core/extent.py): ("n/64", "m/64")."""
+    """Workgroups in terms of its integer arguments (core/abi/extent.py): ("n/64", "m/64")."""
     group_size: tuple[int, int, int] | None = None
     """Threads of a workgroup along x, y, z; None: the manifest's or the user's."""
 

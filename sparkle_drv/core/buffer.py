@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from sparkle_drv._hot import PointerBase
-from sparkle_drv.core.elements import ANY, READONLY
+from sparkle_drv.core.abi.elements import ANY, READONLY
 from sparkle_drv.core.storage import Storage
 from sparkle_drv.errors import DeviceLost
 from sparkle_drv.types import Memory

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sparkle_drv._native import ffi
-from sparkle_drv.core import plain, records
+from sparkle_drv.core import plain
+from sparkle_drv.core.abi import records
 from sparkle_drv.core.buffer import Buffer
 from sparkle_drv.core.explain import refuse
 from sparkle_drv.core.fence import Fence

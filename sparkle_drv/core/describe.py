@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from sparkle_drv.backends.base import Progress
-from sparkle_drv.core import records
+from sparkle_drv.core.abi import records
 
 if TYPE_CHECKING:
     from sparkle_drv.core.device import Device

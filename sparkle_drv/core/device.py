@@ -14,6 +14,7 @@ from sparkle_drv import assets
 from sparkle_drv._hot import DeviceBase
 from sparkle_drv.backends.abilities import Abilities
 from sparkle_drv.backends.base import Allocation, Backend, KernelSpec
+from sparkle_drv.core.abi.signature import Arg, Signature, manifest_args, parse_args
 from sparkle_drv.core.array import Array, host_array
 from sparkle_drv.core.buffer import Buffer
 from sparkle_drv.core.fence import timeout_ns
@@ -22,7 +23,6 @@ from sparkle_drv.core.kernel import Kernel, triple
 from sparkle_drv.core.pipeline import Pipeline
 from sparkle_drv.core.queue import Queue
 from sparkle_drv.core.retire import BRIEFLY_S, RetireList
-from sparkle_drv.core.signature import Arg, Signature, manifest_args, parse_args
 from sparkle_drv.core.storage import Storage
 from sparkle_drv.core.timestamp import Timestamp
 from sparkle_drv.errors import FORKED, DeviceLost, FenceTimeout, ImageError, leave

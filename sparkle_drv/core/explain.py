@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from sparkle_drv._native import ffi, lib
+from sparkle_drv.core.abi.records import DISPATCH_HEAD
+from sparkle_drv.core.abi.signature import SCALARS, Arg
 from sparkle_drv.core.kernel import Kernel, triple
-from sparkle_drv.core.records import DISPATCH_HEAD
-from sparkle_drv.core.signature import SCALARS, Arg
 from sparkle_drv.errors import DeviceLost, check
 
 if TYPE_CHECKING:

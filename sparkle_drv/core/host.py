@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from sparkle_drv._hot import PointerBase, StorageBase
-from sparkle_drv.core.elements import ANY, BORROWED, READONLY, of_dtype
+from sparkle_drv.core.abi.elements import ANY, BORROWED, READONLY, of_dtype
 
 if TYPE_CHECKING:
     import numpy as np

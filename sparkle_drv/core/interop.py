@@ -12,7 +12,7 @@ import contextlib
 import math
 from typing import TYPE_CHECKING, Any
 
-from sparkle_drv.core.elements import BORROWED, READONLY, of_kind
+from sparkle_drv.core.abi.elements import BORROWED, READONLY, of_kind
 from sparkle_drv.core.host import HostMemory
 from sparkle_drv.errors import check
 

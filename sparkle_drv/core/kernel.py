@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from sparkle_drv._hot import KernelBase
 from sparkle_drv.backends.base import Loaded
-from sparkle_drv.core.extent import Extent
-from sparkle_drv.core.records import DISPATCH, DISPATCH_HEAD
-from sparkle_drv.core.signature import Arg, Signature
+from sparkle_drv.core.abi.extent import Extent
+from sparkle_drv.core.abi.records import DISPATCH, DISPATCH_HEAD
+from sparkle_drv.core.abi.signature import Arg, Signature
 from sparkle_drv.types import Resources
 
 if TYPE_CHECKING:

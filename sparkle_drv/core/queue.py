@@ -19,17 +19,17 @@ from typing import TYPE_CHECKING, Any
 from sparkle_drv._hot import Prepared, QueueBase
 from sparkle_drv.backends.base import BEGUN
 from sparkle_drv.core import interop, plain
+from sparkle_drv.core.abi.elements import BORROWED
+from sparkle_drv.core.abi.signature import Arg
 from sparkle_drv.core.array import host_array
 from sparkle_drv.core.buffer import Buffer
 from sparkle_drv.core.commands import Commands
 from sparkle_drv.core.describe import describe
-from sparkle_drv.core.elements import BORROWED
 from sparkle_drv.core.explain import lost, refuse
 from sparkle_drv.core.fence import Fence, timeout_ns
 from sparkle_drv.core.host import HostPointer
 from sparkle_drv.core.kernel import Kernel, NeedsWrap
 from sparkle_drv.core.retire import BRIEFLY_S, SLICE_NS
-from sparkle_drv.core.signature import Arg
 from sparkle_drv.core.waited import Waited, note
 from sparkle_drv.errors import DeviceLost, FenceTimeout, leave
 

@@ -1,5 +1,5 @@
 """The one function that reads the environment, called when a device is opened, and once by
-ops/recycled.py, never at import; and what the caller of `open` asks for beside it.
+ops/memory/recycled.py, never at import; and what the caller of `open` asks for beside it.
 """
 
 from __future__ import annotations

@@ -4,20 +4,21 @@ numpy arrays in: synchronous, numpy arrays out. core.Array in: asynchronous on d
 Array out with `.fence` set. Every call reads its operands anew; weights that never change are best
 made a `constant`. `ref` holds the float64 references, `tiles` the tile plans, `recycled`
 the memory of results. `gemm` and `conv2d` are objects, so that they can have a `plan`. Their calls:
-`sparkle_drv.ops.gemm.Gemm.__call__`
-`sparkle_drv.ops.conv2d.Conv2d.__call__`
+`sparkle_drv.ops.gemm.operation.Gemm.__call__`
+`sparkle_drv.ops.conv2d.operation.Conv2d.__call__`
 Imported by `sparkle_drv` only when somebody first says `sparkle_drv.ops`: this layer needs numpy.
 """
 
-from . import functions, recycled, ref, tiles
-from .constant import Constant, constant
-from .conv2d import conv2d
-from .fold import lazy
-from .gemm import gemm
-from .layout import layout
-from .map import map
-from .reduce import reduce
-from .trace import traced
+from . import functions, ref, tiles
+from .conv2d.operation import conv2d
+from .expression.trace import traced
+from .gemm.operation import gemm
+from .layout.operation import layout
+from .map.operation import map
+from .memory import recycled
+from .memory.constant import Constant, constant
+from .reduce.fold import lazy
+from .reduce.operation import reduce
 
 __all__ = ["Constant", "constant", "conv2d", "functions", "gemm", "layout", "lazy"]
 __all__ += ["map", "recycled", "reduce", "ref", "tiles", "traced"]

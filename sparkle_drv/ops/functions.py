@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .symbol import called
+from sparkle_drv.ops.expression.symbol import called
 
 
 def exp(x: Any) -> Any:

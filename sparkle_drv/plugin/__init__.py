@@ -17,7 +17,7 @@ from sparkle_drv.backends.base import (
     Progress,
     Settings,
 )
-from sparkle_drv.core import records
+from sparkle_drv.core.abi import records
 from sparkle_drv.plugin.commands import (
     Barrier,
     Command,

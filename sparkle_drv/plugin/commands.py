@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sparkle_drv.core import records
+from sparkle_drv.core.abi import records
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from typing import Any
 
 from sparkle_drv._native import ffi, lib
 from sparkle_drv.backends.base import KernelSpec
-from sparkle_drv.core.signature import SCALARS
+from sparkle_drv.core.abi.signature import SCALARS
 from sparkle_drv.plugin.commands import Dispatch, decode
 from sparkle_drv.types import DeviceInfo, Resources
 

@@ -24,7 +24,7 @@ from typing import Any, Protocol
 
 from sparkle_drv._native import ffi
 from sparkle_drv.backends.base import ANY_EPOCH, Progress
-from sparkle_drv.core import records
+from sparkle_drv.core.abi import records
 from sparkle_drv.plugin.commands import Command, Dispatch, Wait, decode
 from sparkle_drv.plugin.kernels import Kernels
 from sparkle_drv.plugin.ledger import Ledger

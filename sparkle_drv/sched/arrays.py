@@ -16,8 +16,8 @@ from sparkle_drv.core.device import Device
 from sparkle_drv.core.fence import Fence
 from sparkle_drv.core.shaped import Shaped
 from sparkle_drv.errors import OutOfDeviceMemory
-from sparkle_drv.ops import check
-from sparkle_drv.ops.layout import check_shape
+from sparkle_drv.ops.arguments import check
+from sparkle_drv.ops.layout.operation import check_shape
 
 from .constants import ContextConstant
 from .noted import BACK, INTO, MEMORY, call, part

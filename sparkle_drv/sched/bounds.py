@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sparkle_drv.ops import expr, ref
+from sparkle_drv.ops import ref
+from sparkle_drv.ops.expression import grammar
 
 Array = npt.NDArray[Any]
 Pair = tuple[Array, Array]
@@ -24,7 +25,7 @@ Pair = tuple[Array, Array]
 
 ROUND, FUNCTION = 2.0, 64.0
 """eps of one rounding, twice for those who divide by a reciprocal; and of a function as those of
-ops/ref_close.py ("map")."""
+ops/ref/close.py ("map")."""
 JUMPS = ("lt", "le", "gt", "ge", "eq", "ne")
 
 
@@ -37,14 +38,14 @@ def evaluate(text: str, values: Mapping[str, Any], dtype: Any) -> Pair:
     tiny = float(np.finfo(dtype).tiny)
     stack: list[Pair] = []
     with np.errstate(all="ignore"):
-        for step in expr.parse(text).steps:
+        for step in grammar.parse(text).steps:
             if step.op in ("name", "number"):
                 given = values[str(step.value)] if step.op == "name" else step.value
                 value = np.broadcast_to(np.asarray(given, np.float64), (length,))
                 exact = value == value.astype(dtype)
                 stack.append((value, np.where(exact | np.isnan(value), 0.0, eps * np.abs(value))))
                 continue
-            arity = expr.ARITY[step.op]
+            arity = grammar.ARITY[step.op]
             operands = stack[-arity:]
             del stack[-arity:]
             value = _at(step.op, [v for v, _ in operands])
@@ -69,7 +70,7 @@ def _at(op: str, values: list[Array]) -> Array:
 
 
 _SIGNS = {"add": "+", "sub": "-", "mul": "*", "div": "/",
-          **{op: sign for sign, op in expr.COMPARISONS.items()}}  # fmt: skip
+          **{op: sign for sign, op in grammar.COMPARISONS.items()}}  # fmt: skip
 
 
 def _bound(op: str, operands: list[Pair], value: Array, eps: float) -> Array:

@@ -19,11 +19,11 @@ import numpy as np
 
 from sparkle_drv import ops
 from sparkle_drv.core.array import Array
-from sparkle_drv.ops import geometry
-from sparkle_drv.ops.constant import Constant
-from sparkle_drv.ops.layout import outline as changed
-from sparkle_drv.ops.map import bind, common_shape, graph_of
-from sparkle_drv.ops.staging import NotThere
+from sparkle_drv.ops.layout.operation import outline as changed
+from sparkle_drv.ops.map.operation import bind, common_shape, graph_of
+from sparkle_drv.ops.memory.constant import Constant
+from sparkle_drv.ops.memory.staging import NotThere
+from sparkle_drv.ops.shapes import geometry
 
 from . import operations, refused, validate, ways
 from .arrays import ContextArray, check_own

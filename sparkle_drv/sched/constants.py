@@ -1,7 +1,7 @@
 """ContextConstant: a private copy of an array for all devices of a Context.
 
 The host has a copy, and each device makes one of that when a call first reads it there
-(ops/constant.py). Called by context.py, and by whatever brings operands to a device.
+(ops/memory/constant.py). Called by context.py, and by whatever brings operands to a device.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from sparkle_drv.core.shaped import Shaped
-from sparkle_drv.ops import staging
-from sparkle_drv.ops.constant import Constant
+from sparkle_drv.ops.memory import staging
+from sparkle_drv.ops.memory.constant import Constant
 
 if TYPE_CHECKING:
     from .local import LocalExecutor

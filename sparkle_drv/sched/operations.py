@@ -18,11 +18,11 @@ import numpy as np
 from sparkle_drv import ops
 from sparkle_drv.core.array import Array
 from sparkle_drv.core.device import Device
-from sparkle_drv.ops import space
-from sparkle_drv.ops.expr import outline
-from sparkle_drv.ops.geometry import Geometry
-from sparkle_drv.ops.layout import parse
-from sparkle_drv.ops.map import common_shape, graph_of
+from sparkle_drv.ops.expression.grammar import outline
+from sparkle_drv.ops.layout.operation import parse
+from sparkle_drv.ops.map.operation import common_shape, graph_of
+from sparkle_drv.ops.shapes import space
+from sparkle_drv.ops.shapes.geometry import Geometry
 
 ROW = 64
 """Elements of a row in the probes of expressions."""

@@ -1,7 +1,7 @@
 """What was measured of devices, kept between runs: SPARKLE_HOME/profile.json.
 
 An entry belongs to one device, driver, instruction set, number of threads and package version
-(ops/tuned.py, `identity`); what was measured on anything else is never used. It holds the raw
+(ops/tiles/tuned.py, `identity`); what was measured on anything else is never used. It holds the raw
 points, not what was made of them, so that a better fit needs no new measurement. The file is one of
 kept.py: replaced whole, changed under a lock, set aside with a warning when damaged.
 """
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from sparkle_drv.kept import LOCK_TIMEOUT_S, DeviceFile
-from sparkle_drv.ops.tuned import identity
+from sparkle_drv.ops.tiles.tuned import identity
 from sparkle_drv.types import DeviceInfo
 
 from .line import LEAST_SIZES, Point, sizes, usable

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from sparkle_drv.ops import staging
-from sparkle_drv.ops.geometry import FORM
-from sparkle_drv.ops.graph import Graph
-from sparkle_drv.ops.map import settled, sorted_out
+from sparkle_drv.ops.expression.graph import Graph
+from sparkle_drv.ops.map.operation import settled, sorted_out
+from sparkle_drv.ops.memory import staging
+from sparkle_drv.ops.shapes.geometry import FORM
 
 from .arrays import ContextArray
 from .constants import ContextConstant

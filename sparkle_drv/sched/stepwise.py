@@ -14,7 +14,7 @@ import numpy as np
 
 from sparkle_drv.core.array import Array
 from sparkle_drv.core.device import Device
-from sparkle_drv.ops import staging
+from sparkle_drv.ops.memory import staging
 
 from .arrays import ContextArray
 from .constants import ContextConstant

@@ -7,7 +7,7 @@ elements are computed anew, and of reductions of expressions some results. Other
 layouts, are done again, which costs what they cost.
 
 How far off is too far: a sum of k terms in a type of relative spacing eps is off by at most
-t = eps * (16 + 4 sqrt(k)) (ops/ref_close.py) of the sum of its terms' magnitudes. With random signs
+t = eps * (16 + 4 sqrt(k)) (ops/ref/close.py) of the sum of its terms' magnitudes. With random signs
 such errors add up as their root sum of squares, whose bound over a row of c is t times
 sum_l |a_il| * norm(b_l), by Minkowski's inequality; four times that is allowed.
 
@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sparkle_drv.ops import ref
-from sparkle_drv.ops.geometry import Geometry
+from sparkle_drv.ops.shapes.geometry import Geometry
 
 from . import bounds
 

@@ -28,7 +28,7 @@ from sparkle_drv._native import ffi
 from sparkle_drv.backends import abilities
 from sparkle_drv.backends.base import ANY_EPOCH, Allocation, Backend, KernelSpec, Loaded, Settings
 from sparkle_drv.backends.cpu.backend import CpuBackend
-from sparkle_drv.core import records
+from sparkle_drv.core.abi import records
 from sparkle_drv.core.device import Device
 from sparkle_drv.errors import DeviceNotFound, OutOfDeviceMemory, check
 from sparkle_drv.types import DeviceInfo, Found, Memory

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sparkle_drv import assets
-from sparkle_drv.core import records
-from sparkle_drv.core.extent import Extent
-from sparkle_drv.core.signature import ELEMENTS, SCALARS
+from sparkle_drv.core.abi import records
+from sparkle_drv.core.abi.extent import Extent
+from sparkle_drv.core.abi.signature import ELEMENTS, SCALARS
 
 from .simulated import SimMachine
 

@@ -16,8 +16,8 @@ import numpy as np
 import packages
 
 from sparkle_drv import assets
-from sparkle_drv.core.extent import Extent
-from sparkle_drv.core.signature import Signature, manifest_args
+from sparkle_drv.core.abi.extent import Extent
+from sparkle_drv.core.abi.signature import Signature, manifest_args
 from sparkle_drv.ops import ref
 from sparkle_drv.testing.checks.kernels import _values
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sparkle_drv.ops import staging
+from sparkle_drv.ops.memory import staging
 
 
 @pytest.fixture

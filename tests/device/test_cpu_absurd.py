@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import sparkle_drv as sp
-from sparkle_drv.ops.conv2d import ALGOS as CONV_ALGOS
+from sparkle_drv.ops.conv2d.operation import ALGOS as CONV_ALGOS
 
 PLAIN = tuple(algo for algo in CONV_ALGOS if "winograd" not in algo)
 BOTH = (np.float32, np.float64)

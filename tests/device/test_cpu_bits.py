@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import sparkle_drv as sp
-from sparkle_drv.ops import plans
+from sparkle_drv.ops.calls import plans
 
 THREADS = (1, 2, 3, 5, 8)
 

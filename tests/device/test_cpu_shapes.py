@@ -25,8 +25,8 @@ import numpy as np
 import pytest
 
 import sparkle_drv as sp
-from sparkle_drv.ops.conv2d import ALGOS as CONV_ALGOS
-from sparkle_drv.ops.gemm import ALGOS as GEMM_ALGOS
+from sparkle_drv.ops.conv2d.operation import ALGOS as CONV_ALGOS
+from sparkle_drv.ops.gemm.operation import ALGOS as GEMM_ALGOS
 
 SEED, CASES = 20, 500
 DIRECT, LOOSE = 1.5e-5, 1e-4

@@ -13,7 +13,8 @@ import pytest
 
 from sparkle_drv import TilePlan, assets
 from sparkle_drv.codegen import glsl
-from sparkle_drv.ops import program, ref
+from sparkle_drv.ops import ref
+from sparkle_drv.ops.expression import program
 
 TYPES = {"f32": np.float32, "f64": np.float64, "i32": np.int32, "u32": np.uint32}
 KERNELS = assets.manifest()["kernels"]

@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 
 from sparkle_drv import ops
-from sparkle_drv.ops import ref, tiles, tiles_gpu
+from sparkle_drv.ops import ref, tiles
+from sparkle_drv.ops.tiles import gpu as tiles_gpu
 
 SIZES = [1, 2, 3, 5, 8, 13, 16, 17, 31, 32, 47, 64, 67, 96, 101, 128]
 ACTIVATIONS = [None, None, "relu", "tanh", "sigmoid"]

@@ -207,7 +207,7 @@ def test_a_view_bounds_what_a_shader_reaches(egl):
 
 
 def test_pointers_that_are_no_buffers_of_ours_are_refused_in_native_code(egl):
-    from sparkle_drv.core import records
+    from sparkle_drv.core.abi import records
 
     with load(egl, SCALE) as k, egl.buffer(256) as y, egl.buffer(256) as x:
         good = k.record(egl, (y, x, 1.0, 64), 1, None, 0)

@@ -6,7 +6,9 @@ import pytest
 from sparkle_drv._native import lib
 
 import sparkle_drv as sp
-from sparkle_drv.ops import fused, graph, space
+from sparkle_drv.ops.expression import graph
+from sparkle_drv.ops.map import fused
+from sparkle_drv.ops.shapes import space
 
 
 @pytest.fixture(scope="module")

@@ -10,9 +10,9 @@ import pytest
 
 import sparkle_drv as sp
 from sparkle_drv.ops import conv2d, gemm, ref
-from sparkle_drv.ops.constant import MOST
-from sparkle_drv.ops.conv2d import Conv2d
-from sparkle_drv.ops.gemm import Gemm
+from sparkle_drv.ops.conv2d.operation import Conv2d
+from sparkle_drv.ops.gemm.operation import Gemm
+from sparkle_drv.ops.memory.constant import MOST
 
 constant = sp.ops.constant
 

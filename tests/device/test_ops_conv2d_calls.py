@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 
 import sparkle_drv as sp
-from sparkle_drv.ops import constant, conv2d, convcall, ref, shortcut
+from sparkle_drv.ops import constant, conv2d, ref
+from sparkle_drv.ops.calls import shortcut
+from sparkle_drv.ops.conv2d import fastpath as convcall
 
 DEFAULTS = {
     "stride": 1,

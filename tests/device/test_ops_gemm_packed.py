@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 
 import sparkle_drv as sp
-from sparkle_drv.ops import blocking, constant, gemm, ref, tiles, weights
+from sparkle_drv.ops import constant, gemm, ref, tiles
+from sparkle_drv.ops.memory import weights
+from sparkle_drv.ops.tiles import blocking
 from sparkle_drv.types import TilePlan
 
 ISAS = ["avx512", "avx2", "neon", "ref"]

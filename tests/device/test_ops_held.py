@@ -15,7 +15,8 @@ import pytest
 
 import sparkle_drv as sp
 from sparkle_drv import ops
-from sparkle_drv.ops import products, recycled
+from sparkle_drv.ops.gemm import fastpath
+from sparkle_drv.ops.memory import recycled
 
 N = 300  # results of N x N and more are of blocks
 
@@ -254,7 +255,7 @@ def test_a_queue_that_may_wait_for_the_gil_is_not_asked_with_it(slowly):
             del slowly[:]
             np.testing.assert_array_equal(call(dev, a, b), want)
             assert len(slowly) == (not brief)
-            assert dev.kept[products.KEY](a, b, out, None, 0) is brief
+            assert dev.kept[fastpath.KEY](a, b, out, None, 0) is brief
             plan(a, b, out).wait()
             np.testing.assert_array_equal(out, want)
             convolution(f32(1, 1, 4, 4), f32(1, 1, 4, 4)).wait()

@@ -10,15 +10,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sparkle_drv as sp
-from sparkle_drv.ops import expr, fused, map, program, ref
+from sparkle_drv.ops import map, ref
+from sparkle_drv.ops.expression import grammar, program
+from sparkle_drv.ops.map import fused
 
 # The package shows the function under the module's name.
 map_module = sys.modules[map.__module__]
-UNARY = sorted(name for name, n in expr.ARITY.items() if n == 1)
+UNARY = sorted(name for name, n in grammar.ARITY.items() if n == 1)
 BINARY = {"add": "x + y", "sub": "x - y", "mul": "x * y", "div": "x / y", "pow": "pow(x, y)",
           "min": "min(x, y)", "max": "max(x, y)"}  # fmt: skip
 CHOSEN = {"where": "where(x, y, 3)"} | {
-    op: f"where(x {sign} y, x, y)" for sign, op in expr.COMPARISONS.items()
+    op: f"where(x {sign} y, x, y)" for sign, op in grammar.COMPARISONS.items()
 }
 SPECIAL = [0.0, -0.0, 1.0, -1.0, np.nan, np.inf, -np.inf, 1e-30, -1e-30, 88.0, -88.0, 1e30, 0.5]
 ISAS = ["neon", "ref"] if platform.machine() == "aarch64" else ["avx512", "avx2", "ref"]
@@ -125,7 +127,7 @@ trees = st.recursive(
 @given(trees, st.lists(numbers, min_size=1, max_size=40), numbers)
 def test_random_expressions_against_float64(dev, text, x, a):
     bound = {"x": np.array(x), "y": np.array(x[::-1]), "a": a}
-    bound = {name: bound[name] for name in expr.parse(text).names}
+    bound = {name: bound[name] for name in grammar.parse(text).names}
     if not any(name in bound for name in "xy"):
         bound["x"], text = np.array(x), f"{text} + 0*x"
     want = ref.map(text, **bound)
@@ -160,7 +162,7 @@ def test_lengths(dev, n):
 @pytest.mark.parametrize("text", ["x", "2.5", "x + y + x*y - y/2 + square(x - y)"])
 def test_programs_of_one_step_and_of_many(dev, text):
     x, y = np.arange(600.0), np.arange(600.0)[::-1]
-    bound = {name: {"x": x, "y": y}[name] for name in expr.parse(text).names}
+    bound = {name: {"x": x, "y": y}[name] for name in grammar.parse(text).names}
     out = np.empty(600)
     assert map(dev, text, out=out, **bound) is out
     np.testing.assert_allclose(out, np.broadcast_to(ref.map(text, **bound), 600), rtol=1e-14)

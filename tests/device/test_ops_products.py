@@ -7,7 +7,10 @@ import numpy as np
 import pytest
 
 import sparkle_drv as sp
-from sparkle_drv.ops import gemm, products, ref, shortcut, staging
+from sparkle_drv.ops import gemm, ref
+from sparkle_drv.ops.calls import shortcut
+from sparkle_drv.ops.gemm import fastpath
+from sparkle_drv.ops.memory import staging
 
 
 @pytest.fixture
@@ -23,7 +26,7 @@ def ready(dev, m=5, n=7, k=9, dtype=np.float32):
     b = rng.standard_normal((k, n)).astype(dtype)
     out = np.empty((m, n), dtype)
     gemm(dev, a, b, out)
-    call = dev.kept[products.KEY]
+    call = dev.kept[fastpath.KEY]
     return a, b, out, lambda *args, bias=None, act=0: call(*args, bias, act)
 
 
@@ -243,7 +246,7 @@ def test_a_closed_queue_and_a_new_one(dev):
     for _ in range(3):
         out[:] = 0
         close(gemm(dev, a, b, out), a, b)
-    assert dev.kept[products.KEY](a, b, out, None, 0) is True
+    assert dev.kept[fastpath.KEY](a, b, out, None, 0) is True
 
 
 def test_more_shapes_than_places(dev):
@@ -279,7 +282,7 @@ def test_threads(dev):
 
 
 def test_puts_that_cannot_be(dev):
-    table = products.table(dev, 4)
+    table = fastpath.table(dev, 4)
     k = dev.kernel("gemm_f32")
     head = shortcut.head_of(k)
     for args in [
@@ -295,4 +298,4 @@ def test_puts_that_cannot_be(dev):
         table.put(0, 1, 1, 1, 0, None, head)
     for count in (0, 3, 1 << 20):
         with pytest.raises(ValueError, match="power of two"):
-            products.table(dev, count)
+            fastpath.table(dev, count)

@@ -14,7 +14,7 @@ import pytest
 
 import sparkle_drv as sp
 from sparkle_drv import _hot, ops
-from sparkle_drv.ops import recycled
+from sparkle_drv.ops.memory import recycled
 
 N = 300_000  # of float32: above the least, and no whole pages
 MIB = 1 << 20

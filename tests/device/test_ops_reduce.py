@@ -200,8 +200,8 @@ def test_bad_input(dev, a, op, axis, error, match):
 
 
 def test_sizes_beyond_u32_are_refused(dev, monkeypatch):
-    monkeypatch.setattr("sparkle_drv.ops.check.U32", 10)
-    monkeypatch.setattr("sparkle_drv.ops.check.size.__defaults__", (10,))
+    monkeypatch.setattr("sparkle_drv.ops.arguments.check.U32", 10)
+    monkeypatch.setattr("sparkle_drv.ops.arguments.check.size.__defaults__", (10,))
     with pytest.raises(ValueError, match="a: elements along the reduced axes: at most"):
         reduce(dev, np.ones(11, np.float32))
     assert reduce(dev, np.ones((10, 10), np.float32), "sum", 0).tolist() == [10] * 10

@@ -21,9 +21,10 @@ import pytest
 
 import sparkle_drv as sp
 from sparkle_drv import _hot, ops
-from sparkle_drv.ops import convcall, products
-from sparkle_drv.ops.conv2d import Conv2d, Conv2dPlan
-from sparkle_drv.ops.gemm import Gemm, GemmPlan
+from sparkle_drv.ops.conv2d import fastpath as convcall
+from sparkle_drv.ops.conv2d.operation import Conv2d, Conv2dPlan
+from sparkle_drv.ops.gemm import fastpath as products
+from sparkle_drv.ops.gemm.operation import Gemm, GemmPlan
 
 BOTH = [(ops.gemm, Gemm), (ops.conv2d, Conv2d)]
 

@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 import sparkle_drv as sp
-from sparkle_drv.ops import constant, conv2d, ref, weights
-from sparkle_drv.ops.geometry import geometry
+from sparkle_drv.ops import constant, conv2d, ref
+from sparkle_drv.ops.memory import weights
+from sparkle_drv.ops.shapes.geometry import geometry
 from sparkle_drv.types import TilePlan
 
 ISAS = ["neon", "ref"] if platform.machine() == "aarch64" else ["avx512", "avx2", "ref"]

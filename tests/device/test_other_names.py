@@ -15,7 +15,9 @@ from sparkle_drv.backends.egl.backend import EglBackend
 from sparkle_drv.core import settings
 from sparkle_drv.core.device import Device
 from sparkle_drv.errors import DeviceNotFound
-from sparkle_drv.ops import products, ref, tiles_gpu
+from sparkle_drv.ops import ref
+from sparkle_drv.ops.gemm import fastpath
+from sparkle_drv.ops.tiles import gpu as tiles_gpu
 
 
 def renamed(backend):
@@ -76,7 +78,7 @@ def test_products_take_the_short_way(cpu):
     for _ in range(2):
         np.testing.assert_allclose(ops.gemm(cpu, a, b), a @ b, 1e-5, 1e-5)
     out = np.empty((4, 4), np.float32)
-    assert cpu.kept[products.KEY](a, b, out, None, 0) is True
+    assert cpu.kept[fastpath.KEY](a, b, out, None, 0) is True
 
 
 def test_a_device_that_takes_glsl_gets_it(egl):

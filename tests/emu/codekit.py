@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from sparkle_drv.core.extent import Extent
-from sparkle_drv.core.signature import Signature
+from sparkle_drv.core.abi.extent import Extent
+from sparkle_drv.core.abi.signature import Signature
 from sparkle_drv.lowlevel import codeobject, dispatch
 from sparkle_drv.testing.emulator import Buffer, Gpu
 

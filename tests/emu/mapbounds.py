@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sparkle_drv.ops import expr
+from sparkle_drv.ops.expression import grammar as expr
 
 EPS, TINY, MOST = 2.0**-24, 2.0**-149, 2.0**126
 STEP = 4  # ulp that a step itself may be off

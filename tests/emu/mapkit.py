@@ -10,8 +10,9 @@ from codekit import LEVEL, Operand, Program, packed
 from rdnakit import KERNELS
 
 from sparkle_drv.codegen.rdna import emit, wide
-from sparkle_drv.core.signature import Signature, manifest_args
-from sparkle_drv.ops import program, ref
+from sparkle_drv.core.abi.signature import Signature, manifest_args
+from sparkle_drv.ops import ref
+from sparkle_drv.ops.expression import program
 
 
 def words(text, kind="f32", scalars=()):

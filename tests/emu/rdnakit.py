@@ -12,7 +12,7 @@ from codekit import Operand, Program, grid, packed
 
 from sparkle_drv import assets
 from sparkle_drv.backends.amdgpu import builtin
-from sparkle_drv.core.signature import Signature, manifest_args
+from sparkle_drv.core.abi.signature import Signature, manifest_args
 from sparkle_drv.lowlevel import codeobject, targets
 from sparkle_drv.ops import ref
 from sparkle_drv.testing.checks.kernels import _values

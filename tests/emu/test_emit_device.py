@@ -9,7 +9,8 @@ import pytest
 from mapkit import ulps, words
 from rdnakit import CHIPS
 
-from sparkle_drv.ops import map, ref, tiles_gpu
+from sparkle_drv.ops import map, ref
+from sparkle_drv.ops.tiles import gpu as tiles_gpu
 from sparkle_drv.testing import emu
 from sparkle_drv.testing.emulator import Machine
 from sparkle_drv.types import TilePlan

@@ -15,7 +15,7 @@ from rdnakit import CHIPS, card  # noqa: F401
 from sparkle_drv.amd.isa.assembly import assemble, disassemble
 from sparkle_drv.codegen.rdna import emit, frame, graph
 from sparkle_drv.codegen.rdna.instructions import WAIT_TRANS, Code, TooManyRegisters
-from sparkle_drv.ops import expr
+from sparkle_drv.ops.expression import grammar
 
 SIZES = [1, 3, 31, 32, 33, *range(63, 66), *range(127, 130), 511, 512, 513, 1024, 4093]
 
@@ -106,7 +106,7 @@ def test_random_expressions_against_float64(card):  # noqa: F811
         text = expression(rng, int(rng.integers(1, 7)))
         given = {name: floats(140, [seed, i]) * 2 for i, name in enumerate("abcdefgh")}
         given |= {"s": 0.75, "t": -2.0}
-        values = {name: given[name] for name in expr.parse(text).names}
+        values = {name: given[name] for name in grammar.parse(text).names}
         if not any(np.ndim(v) for v in values.values()):
             values["a"], text = given["a"], f"{text} + a"
         got = run(card, text, **values)

@@ -10,7 +10,7 @@ from mapkit import reference, run, sine_or_cosine, ulps
 from rdnakit import card  # noqa: F401
 
 from sparkle_drv.codegen.rdna import graph
-from sparkle_drv.ops import expr, program
+from sparkle_drv.ops.expression import grammar, program
 
 BINARY = {
     "add": "x + y", "sub": "x - y", "mul": "x * y", "div": "x / y", "pow": "pow(x, y)",
@@ -39,11 +39,11 @@ def numbers(seed):
 
 
 def test_both_languages_have_the_same_operations():
-    assert expr.ARITY == graph.ARITY
+    assert grammar.ARITY == graph.ARITY
     assert program.I32_OPS == graph.I32
 
 
-@pytest.mark.parametrize("op", sorted(set(expr.ARITY) - {"where"}))
+@pytest.mark.parametrize("op", sorted(set(grammar.ARITY) - {"where"}))
 def test_floats(card, op):  # noqa: F811
     x = numbers(3)
     values = {"x": x}
@@ -93,7 +93,7 @@ def test_choices(card, kind):  # noqa: F811
         "where(x < y, 3, x) + (x < y)", "where(a < 3, x, y)", "where(x > 0, x, a*x)",
     ):  # fmt: skip
         values = {"x": x, "y": y, "a": 3}
-        values = {name: values[name] for name in expr.parse(text).names}
+        values = {name: values[name] for name in grammar.parse(text).names}
         got, want = run(card, text, kind, **values), reference(text, **values)
         assert ulps(got, want).max() <= 0.5, text
 

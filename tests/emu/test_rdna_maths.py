@@ -9,7 +9,7 @@ import pytest
 from mapkit import sine_or_cosine
 from rdnakit import card, check, generator  # noqa: F401
 
-from sparkle_drv.ops import program
+from sparkle_drv.ops.expression import program
 from sparkle_drv.testing.checks.problems import Problem, _special
 
 TEXTS = {

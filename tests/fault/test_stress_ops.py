@@ -16,7 +16,8 @@ import pytest
 
 import sparkle_drv as sp
 from sparkle_drv import ops
-from sparkle_drv.ops import recycled, ref
+from sparkle_drv.ops import ref
+from sparkle_drv.ops.memory import recycled
 
 THREADS = 6
 STEPS = 60

@@ -16,7 +16,7 @@ from elftools.elf.elffile import ELFFile
 
 from sparkle_drv.amd.isa.assembly import instructions
 from sparkle_drv.codegen.rdna import emit
-from sparkle_drv.ops import program
+from sparkle_drv.ops.expression import program
 
 HERE = Path(__file__).resolve().parent
 CPUS = {10: "gfx1036", 11: "gfx1100"}

@@ -11,7 +11,7 @@ import pytest
 
 from sparkle_drv.codegen.rdna import emit
 from sparkle_drv.codegen.rdna.assemble import assemble
-from sparkle_drv.ops import expr, program
+from sparkle_drv.ops.expression import grammar, program
 
 LABEL = re.compile(r"\b(end|operate|partial_(load|store)|near_\d+)\b")
 
@@ -51,8 +51,8 @@ def test_every_operation_is_what_llvm_makes_of_it(gen):
     if not shutil.which("llvm-mc-19"):
         pytest.skip("not installed: llvm-19")
     binary = ["{}+{}", "{}-{}", "{}*{}", "{}/{}", "pow({}, {})", "min({}, {})", "max({}, {})"]
-    binary += [f"({{}} {sign} {{}})" for sign in expr.COMPARISONS]
-    unary = [f"{op}({{}})" for op, n in expr.ARITY.items() if n == 1]
+    binary += [f"({{}} {sign} {{}})" for sign in grammar.COMPARISONS]
+    unary = [f"{op}({{}})" for op, n in grammar.ARITY.items() if n == 1]
     choices = ["where({}, {}, {})", "where({} < 3, {}, {})", "where({} != {}, {}, 7)"]
     kernels: list[str] = []
     for kind in ("f32", "i32"):

@@ -12,7 +12,7 @@ import pytest
 import sparkle_drv
 import sparkle_drv as sp
 from sparkle_drv.core.storage import Storage
-from sparkle_drv.ops.constant import Constant
+from sparkle_drv.ops.memory.constant import Constant
 from sparkle_drv.sched import arrays
 from sparkle_drv.sched.arrays import ContextArray
 from sparkle_drv.sched.constants import ContextConstant

@@ -12,7 +12,7 @@ from _bench.problems import UsageError
 
 import sparkle_drv as sp
 from sparkle_drv import ops
-from sparkle_drv.ops import tuned
+from sparkle_drv.ops.tiles import tuned
 
 
 @pytest.fixture(autouse=True)

@@ -6,7 +6,7 @@ import pytest
 
 import sparkle_drv as sp
 from sparkle_drv.core import commands as module
-from sparkle_drv.core import records
+from sparkle_drv.core.abi import records
 
 
 @pytest.fixture

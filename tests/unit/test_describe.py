@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from sparkle_drv.backends.base import Progress
-from sparkle_drv.core import records
+from sparkle_drv.core.abi import records
 from sparkle_drv.core.describe import describe
 
 DEVICE = SimpleNamespace(_kernel_at=lambda pointer: None)

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from sparkle_drv.ops import expr, program, ref
+from sparkle_drv.ops import ref
+from sparkle_drv.ops.expression import grammar, program
 
 X = np.array([-2.5, -1.0, -0.25, 0.0, 0.5, 1.0, 3.0])
 VALUES = {"x": X, "y": X[::-1].copy(), "k_2": np.float64(1.25)}
@@ -27,7 +28,7 @@ def judged(text):
 
 
 def steps(text):
-    return [s.value if s.op in ("name", "number") else s.op for s in expr.parse(text).steps]
+    return [s.value if s.op in ("name", "number") else s.op for s in grammar.parse(text).steps]
 
 
 atoms = st.sampled_from(["x", "y", "k_2", "2", "0.5", "3.25", ".5", "1e-1", "7."])
@@ -39,7 +40,7 @@ def grown(inner):
         left, space, op, right = parts
         return f"{left}{space}{op}{space}{right}"
 
-    unary = sorted(name for name, n in expr.ARITY.items() if n == 1)
+    unary = sorted(name for name, n in grammar.ARITY.items() if n == 1)
     return st.one_of(
         # No parentheses here: what binds to what is the thing under test.
         st.tuples(inner, spaces, st.sampled_from(["+", "-", "*", "/", "**"]), inner).map(joined),
@@ -60,7 +61,7 @@ texts = st.recursive(atoms, grown, max_leaves=12)
 @given(texts)
 def test_it_means_what_it_means_in_python(text):
     want = judged(text)
-    got = ref.map(text, **{name: VALUES[name] for name in expr.parse(text).names})
+    got = ref.map(text, **{name: VALUES[name] for name in grammar.parse(text).names})
     np.testing.assert_allclose(got, want, rtol=1e-12, atol=1e-300, equal_nan=True)
 
 
@@ -83,7 +84,7 @@ def test_the_program_computes_what_the_expression_says(text, scalar):
 @given(st.text(alphabet="xy0189.e +-*/(),relumin\n\t$é", max_size=40))
 def test_anything_else_is_a_value_error_that_points_at_a_place(text):
     try:
-        expr.parse(text)
+        grammar.parse(text)
     except ValueError as error:
         _, quoted, caret = str(error).split("\n")
         assert caret.strip() == "^"
@@ -112,9 +113,9 @@ def test_postfix(text, postfix):
 
 
 def test_names_come_in_order_of_appearance_and_whole_numbers_stay_whole():
-    assert expr.parse("b*a + b*_c1").names == ("b", "a", "_c1")
+    assert grammar.parse("b*a + b*_c1").names == ("b", "a", "_c1")
     assert [type(v) for v in steps("1 + 1.0")[:2]] == [int, float]
-    assert expr.parse("x") is expr.parse("x")
+    assert grammar.parse("x") is grammar.parse("x")
 
 
 @pytest.mark.parametrize(
@@ -147,7 +148,7 @@ def test_names_come_in_order_of_appearance_and_whole_numbers_stay_whole():
 )
 def test_errors_quote_the_expression_and_point(text, at, what):
     with pytest.raises(ValueError, match=what) as caught:
-        expr.parse(text)
+        grammar.parse(text)
     _, quoted, caret = str(caught.value).split("\n")
     assert caret.index("^") - 4 == at
     assert quoted[4:] == text or len(text) > 72
@@ -156,7 +157,7 @@ def test_errors_quote_the_expression_and_point(text, at, what):
 def test_a_long_expression_is_quoted_around_the_place():
     text = "+".join(["x"] * 200) + "+ ? +" + "+".join(["y"] * 200)
     with pytest.raises(ValueError, match="no meaning") as caught:
-        expr.parse(text)
+        grammar.parse(text)
     _, quoted, caret = str(caught.value).split("\n")
     assert quoted[caret.index("^")] == "?"
     assert quoted.startswith("    ...")
@@ -169,17 +170,17 @@ def test_a_long_expression_is_quoted_around_the_place():
 )
 def test_nesting_is_limited_with_a_clear_error(text):
     with pytest.raises(ValueError, match="nested more than 128 deep"):
-        expr.parse(text)
+        grammar.parse(text)
 
 
 def test_length_is_not_nesting():
-    assert len(expr.parse("+".join(["x"] * 20_000)).steps) == 39_999
-    assert expr.parse("(" * 60 + "x" + ")" * 60).depth == 1
+    assert len(grammar.parse("+".join(["x"] * 20_000)).steps) == 39_999
+    assert grammar.parse("(" * 60 + "x" + ")" * 60).depth == 1
 
 
 def test_more_waiting_values_than_the_kernel_has_room_for():
     text = "x + (" * 33 + "x" + ")" * 33
-    assert expr.parse(text).depth == 34
+    assert grammar.parse(text).depth == 34
     with pytest.raises(ValueError, match="34 values waiting, and 32"):
         program.compile_map(text, frozenset(), "f32")
     assert program.compile_map("x + (" * 31 + "x" + ")" * 31, frozenset(), "f32").words.size == 63
@@ -201,7 +202,7 @@ def test_at_most_eight_arrays():
     assert len(program.compile_map("a+b+c+d+e+f+g+h+i", frozenset("c"), "f32").inputs) == 8
 
 
-@pytest.mark.parametrize("op", sorted(set(expr.ARITY) - program.I32_OPS))
+@pytest.mark.parametrize("op", sorted(set(grammar.ARITY) - program.I32_OPS))
 def test_i32_refuses_what_has_no_whole_answer(op):
     infix = {"div": "x / x", "pow": "x ** x"}
     with pytest.raises(TypeError, match=f"i32 has no {op}; it has abs add"):
@@ -225,7 +226,7 @@ def test_numbers_must_fit_f32():
 
 def test_opcodes_are_those_of_the_header():
     opcodes = program.limits().opcodes
-    assert len(set(opcodes.values())) == len(opcodes) == len(expr.ARITY) + 2
+    assert len(set(opcodes.values())) == len(opcodes) == len(grammar.ARITY) + 2
     assert program.decode(np.array([opcodes["input"] | 7 << 8], np.uint32)) == [("input", 7)]
 
 
@@ -241,4 +242,4 @@ def test_opcodes_are_those_of_the_header():
     ],
 )
 def test_an_outline_has_no_numbers_but_those_that_say_what_is_computed(text, outline):
-    assert expr.outline(text) == outline
+    assert grammar.outline(text) == outline

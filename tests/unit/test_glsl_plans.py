@@ -6,7 +6,7 @@ from test_glsl_text import ES, HARDWARE, KERNELS, SOFTWARE
 
 from sparkle_drv import TilePlan
 from sparkle_drv.codegen import glsl
-from sparkle_drv.core.extent import Extent
+from sparkle_drv.core.abi.extent import Extent
 
 
 def grid(name, shader, **values):

@@ -12,7 +12,7 @@ import pytest
 import sparkle_drv as sp
 from sparkle_drv import _hot
 from sparkle_drv.core import ndarray, plain
-from sparkle_drv.core.extent import Extent
+from sparkle_drv.core.abi.extent import Extent
 from sparkle_drv.core.queue import Queue
 
 LAUNCH = ctypes.CFUNCTYPE(

@@ -7,7 +7,7 @@ import pytest
 from sparkle_drv._native import ffi, lib
 
 from sparkle_drv import assets
-from sparkle_drv.ops import expr
+from sparkle_drv.ops.expression import grammar
 
 KERNELS = {**assets.manifest()["kernels"], **assets.manifest()["packing"]}
 ON_CPU = [name for name, kernel in KERNELS.items() if "cpu" in kernel["backends"]]
@@ -79,6 +79,6 @@ def test_variants_agree(name):
 
 
 def test_map_ops_are_what_the_kernels_were_compiled_with():
-    ops = {f"SP_MAP_{op.upper()}" for op in (*expr.ARITY, "input", "const")}
+    ops = {f"SP_MAP_{op.upper()}" for op in (*grammar.ARITY, "input", "const")}
     assert sorted(getattr(lib, name) for name in ops) == list(range(1, lib.SP_MAP_OPS))
     assert lib.SP_MAP_FMA == lib.SP_MAP_OPS  # the lowered language goes on from there

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparkle_drv.core.elements import READONLY
-from sparkle_drv.core.packing import packer
+from sparkle_drv.core.abi.elements import READONLY
+from sparkle_drv.core.abi.packing import packer
 
 DEVICE = object()
 

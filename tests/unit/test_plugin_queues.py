@@ -8,8 +8,8 @@ import time
 import pytest
 
 from sparkle_drv import plugin
-from sparkle_drv.core import records
-from sparkle_drv.core.signature import Signature, parse_args
+from sparkle_drv.core.abi import records
+from sparkle_drv.core.abi.signature import Signature, parse_args
 from sparkle_drv.types import DeviceInfo, Resources
 
 INFO = DeviceInfo(

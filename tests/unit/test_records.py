@@ -8,7 +8,7 @@ import pytest
 from sparkle_drv._native import ffi, lib
 
 import sparkle_drv as sp
-from sparkle_drv.core import records
+from sparkle_drv.core.abi import records
 
 SIGNATURES = {
     "struct sp_cmd": records.HEAD,

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from sparkle_drv import assets
-from sparkle_drv.ops import program, ref
+from sparkle_drv.ops import ref
+from sparkle_drv.ops.expression import program
 
 RNG = np.random.default_rng(20)
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from sparkle_drv.ops import ref
-from sparkle_drv.ops.geometry import geometry
+from sparkle_drv.ops.shapes.geometry import geometry
 from sparkle_drv.sched import bounds, validate
 
 F32, F64 = np.float32, np.float64

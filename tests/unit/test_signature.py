@@ -11,8 +11,15 @@ from hypothesis import strategies as st
 from sparkle_drv._native import ffi, lib
 
 from sparkle_drv import assets
-from sparkle_drv.core.extent import Extent
-from sparkle_drv.core.signature import ELEMENTS, SCALARS, Arg, Signature, manifest_args, parse_args
+from sparkle_drv.core.abi.extent import Extent
+from sparkle_drv.core.abi.signature import (
+    ELEMENTS,
+    SCALARS,
+    Arg,
+    Signature,
+    manifest_args,
+    parse_args,
+)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,8 @@ from sparkle_drv._native import ffi, lib
 
 import sparkle_drv as sp
 from sparkle_drv.backends.cpu import BACKEND
-from sparkle_drv.core import records, registry
+from sparkle_drv.core import registry
+from sparkle_drv.core.abi import records
 from sparkle_drv.testing import suite
 from sparkle_drv.testing.checks import base, problems, timeouts
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sparkle_drv.ops import tiles
-from sparkle_drv.ops.geometry import geometry
+from sparkle_drv.ops.shapes.geometry import geometry
 from sparkle_drv.types import CacheLevel, DeviceInfo, TilePlan
 
 KIB, MIB = 1 << 10, 1 << 20

@@ -2,9 +2,10 @@
 
 import pytest
 
-from sparkle_drv.ops import tiles, tiles_conv2d
-from sparkle_drv.ops.caches import FALLBACK
-from sparkle_drv.ops.geometry import geometry
+from sparkle_drv.ops import tiles
+from sparkle_drv.ops.shapes.geometry import geometry
+from sparkle_drv.ops.tiles import conv2d as tiles_conv2d
+from sparkle_drv.ops.tiles.caches import FALLBACK
 from sparkle_drv.types import CacheLevel, DeviceInfo
 
 KIB, MIB = 1 << 10, 1 << 20

@@ -5,8 +5,10 @@ import itertools
 import pytest
 
 from sparkle_drv.codegen import glsl
-from sparkle_drv.ops import tiles, tiles_conv2d, tiles_gpu
-from sparkle_drv.ops.geometry import geometry
+from sparkle_drv.ops import tiles
+from sparkle_drv.ops.shapes.geometry import geometry
+from sparkle_drv.ops.tiles import conv2d as tiles_conv2d
+from sparkle_drv.ops.tiles import gpu as tiles_gpu
 from sparkle_drv.types import DeviceInfo, TilePlan
 
 

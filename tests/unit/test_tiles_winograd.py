@@ -2,8 +2,9 @@
 
 import pytest
 
-from sparkle_drv.ops import tiles_conv2d, tiles_winograd
-from sparkle_drv.ops.geometry import geometry
+from sparkle_drv.ops.shapes.geometry import geometry
+from sparkle_drv.ops.tiles import conv2d as tiles_conv2d
+from sparkle_drv.ops.tiles import winograd as tiles_winograd
 from sparkle_drv.types import CacheLevel, DeviceInfo
 
 KIB, MIB = 1 << 10, 1 << 20

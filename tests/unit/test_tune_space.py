@@ -7,8 +7,9 @@ import pytest
 from _bench import tune_space
 
 from sparkle_drv.codegen import glsl
-from sparkle_drv.ops import tiles, tiles_conv2d
-from sparkle_drv.ops.geometry import geometry
+from sparkle_drv.ops import tiles
+from sparkle_drv.ops.shapes.geometry import geometry
+from sparkle_drv.ops.tiles import conv2d as tiles_conv2d
 from sparkle_drv.types import CacheLevel, DeviceInfo, TilePlan
 
 SOFTWARE = DeviceInfo(

@@ -11,9 +11,11 @@ import pytest
 
 import sparkle_drv as sp
 from sparkle_drv import kept, ops
-from sparkle_drv.ops import plans, tiles, tuned
-from sparkle_drv.ops.geometry import geometry
-from sparkle_drv.ops.tuned import Entry, Tuned
+from sparkle_drv.ops import tiles
+from sparkle_drv.ops.calls import plans
+from sparkle_drv.ops.shapes.geometry import geometry
+from sparkle_drv.ops.tiles import tuned
+from sparkle_drv.ops.tiles.tuned import Entry, Tuned
 from sparkle_drv.types import DeviceInfo, TilePlan
 
 INFO = DeviceInfo("egl:0", "egl", "a gpu", "gpu", driver="driver 1", compute_units=4)

@@ -1,8 +1,8 @@
 """The tile plan of a kernel at a size: the one that ops would take (tuned, else the model's), and
 the model's own.
 
-Plans of gemm and conv2d come from ops/tiles.py and
-ops/tiles_conv2d.py, or from SPARKLE_HOME/tuned.json by ops/tuned.py.
+Plans of gemm and conv2d come from ops/tiles and
+ops/tiles/conv2d.py, or from SPARKLE_HOME/tuned.json by ops/tiles/tuned.py.
 Called by catalog.py and tune.py.
 """
 
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import sparkle_drv as sp
-    from sparkle_drv.ops.geometry import Geometry
+    from sparkle_drv.ops.shapes.geometry import Geometry
 
 Scalars = Mapping[str, int | float]
 
@@ -26,7 +26,7 @@ def load(kernel: str, plan: sp.TilePlan | None, device: sp.Device) -> sp.Kernel:
 
 def plan(kernel: str, scalars: Scalars, info: sp.DeviceInfo) -> sp.TilePlan | None:
     """What ops would run it by; None for kernels that take no plan."""
-    from sparkle_drv.ops import tuned
+    from sparkle_drv.ops.tiles import tuned
 
     named = shape(kernel, scalars)
     if not named:
@@ -40,7 +40,8 @@ def plan(kernel: str, scalars: Scalars, info: sp.DeviceInfo) -> sp.TilePlan | No
 
 def model(kernel: str, scalars: Scalars, info: sp.DeviceInfo) -> sp.TilePlan | None:
     """The model's plan; None where there is nothing to choose."""
-    from sparkle_drv.ops import tiles, tiles_conv2d
+    from sparkle_drv.ops import tiles
+    from sparkle_drv.ops.tiles import conv2d as tiles_conv2d
 
     s = {name: int(value) for name, value in scalars.items()}
     if kernel.startswith("gemm_"):
@@ -54,7 +55,7 @@ def model(kernel: str, scalars: Scalars, info: sp.DeviceInfo) -> sp.TilePlan | N
 
 def executed(scalars: Scalars, plan: sp.TilePlan | None) -> float:
     """Flops of the products of Winograd's algorithm, where the plan is one; else 0."""
-    from sparkle_drv.ops import tiles_winograd
+    from sparkle_drv.ops.tiles import winograd as tiles_winograd
 
     edge = tiles_winograd.EDGES.get(plan.algo) if plan else None
     if edge is None:
@@ -64,7 +65,7 @@ def executed(scalars: Scalars, plan: sp.TilePlan | None) -> float:
 
 def shape(kernel: str, scalars: Scalars) -> str:
     """The shape as the cache of tuned plans names it; "" for kernels that take no plan."""
-    from sparkle_drv.ops import tuned
+    from sparkle_drv.ops.tiles import tuned
 
     s = {name: int(value) for name, value in scalars.items()}
     if kernel.startswith("gemm_"):
@@ -77,7 +78,7 @@ def shape(kernel: str, scalars: Scalars) -> str:
 
 
 def _geometry(s: Mapping[str, int]) -> Geometry:
-    from sparkle_drv.ops.geometry import Geometry
+    from sparkle_drv.ops.shapes.geometry import Geometry
 
     return Geometry(
         n=s["n"],

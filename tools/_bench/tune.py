@@ -3,7 +3,7 @@
 Every candidate passes the check of bound.py (fresh inputs, poisoned outputs, guard bands, the
 float64 oracle) before its first sample; one that is wrong is told loudly, never timed, and makes
 the command fail. The best is checked again with other inputs before it is kept in
-SPARKLE_HOME/tuned.json, where ops look (ops/tuned.py). Called by cli_tune.py.
+SPARKLE_HOME/tuned.json, where ops look (ops/tiles/tuned.py). Called by cli_tune.py.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ class Settings:
 def tune(job: Job, device: sp.Device, settings: Settings, say: Callable[[str], None]) -> Row:
     """Searches for one job and keeps what was found. KeyboardInterrupt and what the device raises
     when it is stuck or lost pass through."""
-    from sparkle_drv.ops import tuned
+    from sparkle_drv.ops.tiles import tuned
 
     info = device.info
     row = Row(job.kernel, info.uri, job.label, plans.shape(job.kernel, job.scalars))
@@ -196,7 +196,7 @@ def _neighbours(kernel: str, info: sp.DeviceInfo, plan: sp.TilePlan) -> list[sp.
 
 
 def _keep(device: sp.Device, kernel: str, shape: str, entry: Any) -> bool:
-    from sparkle_drv.ops import tuned
+    from sparkle_drv.ops.tiles import tuned
 
     try:
         tuned.Tuned(device.home).put(device.info, kernel, shape, entry)

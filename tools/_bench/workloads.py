@@ -131,7 +131,7 @@ _MAP = "relu(a*x + y)"
 
 def _map_program(kind: str) -> Callable[[Point], Mapping[str, Array]]:
     def program(p: Point) -> Mapping[str, Array]:
-        from sparkle_drv.ops.program import compile_map
+        from sparkle_drv.ops.expression.program import compile_map
 
         made = compile_map(_MAP, frozenset({"a"}), kind)
         consts = [3 if c == "a" else c for c in made.constants]

@@ -8,7 +8,7 @@
 
 enum { BYTES_A_NS = 40, SEVERAL_NS = 50000, PARTS_A_THREAD = 2, UNIT = 96 }; /* of the matrix and one core; rows of a part */
 /* From so many terms, and rows or columns, on, a few of the others are worth it: rows, up to so many bytes of them (Zen 4: of
- * twice as many, packing such a b in each call takes no longer; ops/blocking.py has the same). */
+ * twice as many, packing such a b in each call takes no longer; ops/tiles/blocking.py has the same). */
 enum { FEW_K = 64, FEW_OTHERS = 16, FEW_ROWS_NBYTES = 128 };
 
 struct vector_job {

@@ -1,9 +1,9 @@
-/* A constant of ops/constant.py as an operand. */
+/* A constant of ops/memory/constant.py as an operand. */
 #ifndef SP_PYTHON_CONSTANT_H
 #define SP_PYTHON_CONSTANT_H
 #include "hot/numpy/ndarray.h"
 
-/* A private copy of an array that nobody can change (ops/constant.py). Each table belongs to this constant, and its entries
+/* A private copy of an array that nobody can change (ops/memory/constant.py). Each table belongs to this constant, and its entries
  * hold the packed elements; it is no table, None or NULL, before the first call and after a close. */
 struct hot_constant {
     PyObject_HEAD

@@ -1,8 +1,8 @@
 /* The call of a convolution of numpy arrays that was made before, without a line of Python between the check of its
  * operands and its launch.
  *
- * Python (ops/convcall.py) puts what it decided for shapes and parameters into a table. `call` looks at the arrays, finds
- * the decision, packs one record and launches it. Each device has a table; so has each constant (ops/constant.py), whose
+ * Python (ops/conv2d/fastpath.py) puts what it decided for shapes and parameters into a table. `call` looks at the arrays, finds
+ * the decision, packs one record and launches it. Each device has a table; so has each constant (ops/memory/constant.py), whose
  * entries hold its packed elements. A call that is not as usual returns None, with nothing submitted: Python then begins
  * again from the arguments, does it or raises the error. */
 #include "calls.h"

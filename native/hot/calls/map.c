@@ -1,6 +1,6 @@
 /* The call of a map that was called before: plain numpy arrays of one shape and numbers go from Python's arguments to the
  * kernel without a line of Python between. What is not as the plan has it (other types, strides, shapes that differ, an
- * `out` that overlaps) is left to ops/map.py, which begins again from the arguments: nothing has been submitted by then. */
+ * `out` that overlaps) is left to ops/map/operation.py, which begins again from the arguments: nothing has been submitted by then. */
 #include "calls.h"
 #include "hot/launch/hold.h"
 #include "hot/launch/launch.h"
@@ -16,7 +16,7 @@
 
 enum { POINTERS = 12, MOST_VALUES = 64 };
 
-/* Where a value of the call goes; ops/mapcall.py packs these. */
+/* Where a value of the call goes; ops/map/fastpath.py packs these. */
 struct place {
     uint32_t is_scalar;
     uint32_t source; /* which positional argument, or, from `npositional` on, which name */

@@ -1,7 +1,7 @@
 /* A matrix product of numpy arrays without a line of Python between the check of its operands and its launch.
  *
- * Python (ops/products.py) chooses kernels and puts them into a table by their sizes. `call` looks at the three arrays,
- * finds the kernel, packs one record and launches it. Each device has a table; so has each constant (ops/constant.py), whose
+ * Python (ops/gemm/fastpath.py) chooses kernels and puts them into a table by their sizes. `call` looks at the three arrays,
+ * finds the kernel, packs one record and launches it. Each device has a table; so has each constant (ops/memory/constant.py), whose
  * entries hold its packed elements. A call that is not as usual returns False: Python then begins again from the
  * arguments, does it or raises the error.
  */
@@ -35,7 +35,7 @@ _Static_assert(sizeof(struct sp_args_gemm_f64) == sizeof(struct sp_args_gemm_f32
                    offsetof(struct sp_args_gemm_f64, act) == offsetof(struct sp_args_gemm_f32, act),
                "both types have the same arguments");
 
-/* Added to a type (hot_matrix): how operands lie in memory, which their plan depends on; ops/products.py has the same. */
+/* Added to a type (hot_matrix): how operands lie in memory, which their plan depends on; ops/gemm/fastpath.py has the same. */
 enum { A_TURNED = 2, B_TURNED = 4, ANY_LAYOUT = 8, LAST_TYPE = 15 };
 
 struct entry {

@@ -1,4 +1,4 @@
-/* A healthy launch without a line of Python: what core/packing.py's function does, then the backend's C function.
+/* A healthy launch without a line of Python: what core/abi/packing.py's function does, then the backend's C function.
  *
  * Whatever is not as usual (a shape not seen before, host arrays, anything wrong) is left to the Python of core/queue.py, which
  * begins again from the arguments: nothing has been submitted by then. */

@@ -13,7 +13,7 @@ struct hot_storage {
     PyObject *device;
 };
 
-/* What stands in a pointer's place; core/elements.py says what the bits are. */
+/* What stands in a pointer's place; core/abi/elements.py says what the bits are. */
 struct hot_pointer {
     PyObject_HEAD
     PyObject *storage;

@@ -1,6 +1,6 @@
 """What a plan leaves open: algorithm and tiles of gemm and conv2d by kind of device.
 
-Only the floor under ops/tiles.py, which plans with the sizes of the operation at hand: for kernels
+Only the floor under ops/tiles, which plans with the sizes of the operation at hand: for kernels
 loaded by name, without a plan. Called by gemm.py and conv2d.py.
 """
 

@@ -28,7 +28,7 @@ ELEMENTS = {
 @dataclass(frozen=True)
 class Shader:
     """Source text and its grid: `groups` are up to three sizes in terms of the kernel's integer
-    arguments (core/extent.py, where / rounds up), `group_size` is the text's local size."""
+    arguments (core/abi/extent.py, where / rounds up), `group_size` is the text's local size."""
 
     source: str
     groups: tuple[str, ...]

@@ -3,7 +3,7 @@
 A group's threads are `cols` neighbouring columns i (256 at most), times `rows` threads that share
 one column's elements, times `outs` outputs o where that leaves threads over. `rows` gives each
 thread 16 elements or more; rows meet in shared memory, halving. The same arithmetic, in
-the language of core/extent.py, gives the number of groups: change both or none.
+the language of core/abi/extent.py, gives the number of groups: change both or none.
 
 i32 sums are i64: pairs of words, low first. A NaN wins in max and min.
 """

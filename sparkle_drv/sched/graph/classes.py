@@ -13,7 +13,7 @@ from typing import Any
 from sparkle_drv import ops
 from sparkle_drv.core.array import Array
 from sparkle_drv.core.device import Device
-from sparkle_drv.ops.graph import Graph
+from sparkle_drv.ops.expression.graph import Graph
 
 from ..operations import (
     Class,

@@ -13,8 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from sparkle_drv.ops import check, fused, program
-from sparkle_drv.ops.graph import Builder, Graph
+from sparkle_drv.ops.arguments import check
+from sparkle_drv.ops.expression import program
+from sparkle_drv.ops.expression.graph import Builder, Graph
+from sparkle_drv.ops.map import fused
 
 from .data import Value
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from sparkle_drv.ops import space
-from sparkle_drv.ops.geometry import FORM, Geometry, geometry
-from sparkle_drv.ops.graph import Graph
+from sparkle_drv.ops.expression.graph import Graph
+from sparkle_drv.ops.shapes import space
+from sparkle_drv.ops.shapes.geometry import FORM, Geometry, geometry
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,9 @@ from functools import partial
 from typing import Any
 
 from sparkle_drv.core.array import Array
-from sparkle_drv.ops.constant import Constant
-from sparkle_drv.ops.conv2d import WINOGRAD, packs
-from sparkle_drv.ops.map import fuses
+from sparkle_drv.ops.conv2d.operation import WINOGRAD, packs
+from sparkle_drv.ops.map.operation import fuses
+from sparkle_drv.ops.memory.constant import Constant
 
 from .. import ways
 from ..arrays import ContextArray

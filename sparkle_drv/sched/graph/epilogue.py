@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from sparkle_drv.ops.graph import Builder, Graph, Node
+from sparkle_drv.ops.expression.graph import Builder, Graph, Node
 
 from .compose import Expr
 from .data import Fold, Task, Value

@@ -1,7 +1,7 @@
 """Weights and bias with a Fold put into them, on the host; or that they cannot take it.
 
 Computed in float64 and rounded once: each weight is off by half an ulp, which moves a sum of k
-terms by 0.3 eps * sqrt(k) of a term, against a tolerance of 4 eps * sqrt(k) (ops/ref_close.py).
+terms by 0.3 eps * sqrt(k) of a term, against a tolerance of 4 eps * sqrt(k) (ops/ref/close.py).
 Where a weight would leave the range of normal numbers that does not hold, and it is not done.
 """
 
@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sparkle_drv.ops.elementwise import ELEMENTWISE
-from sparkle_drv.ops.graph import Graph
+from sparkle_drv.ops.expression.elementwise import ELEMENTWISE
+from sparkle_drv.ops.expression.graph import Graph
 
 from ..constants import ContextConstant
 from .data import Task

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from sparkle_drv.ops.graph import Builder, Graph
+from sparkle_drv.ops.expression.graph import Builder, Graph
 
 from .compose import Expr, written
 from .data import Task, Value, needed, readers

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from sparkle_drv.core.array import Array
-from sparkle_drv.ops import check, staging
-from sparkle_drv.ops.constant import Constant
+from sparkle_drv.ops.arguments import check
+from sparkle_drv.ops.memory import staging
+from sparkle_drv.ops.memory.constant import Constant
 
 from ..arrays import ContextArray
 from ..constants import ContextConstant

@@ -10,18 +10,19 @@ from typing import Any
 import numpy as np
 
 from sparkle_drv.core.array import shape_of
-from sparkle_drv.ops import check, fused
-from sparkle_drv.ops.conv2d import check_algo
-from sparkle_drv.ops.conv2d import outline as conv2d_outline
-from sparkle_drv.ops.gemm import ALGOS
-from sparkle_drv.ops.gemm import outline as gemm_outline
-from sparkle_drv.ops.geometry import LAYOUTS
-from sparkle_drv.ops.graph import Graph
-from sparkle_drv.ops.layout import check_shape
-from sparkle_drv.ops.layout import outline as layout_outline
-from sparkle_drv.ops.map import check_inputs, sorted_out
-from sparkle_drv.ops.map import outline as map_outline
-from sparkle_drv.ops.reduce import outline as reduce_outline
+from sparkle_drv.ops.arguments import check
+from sparkle_drv.ops.conv2d.operation import check_algo
+from sparkle_drv.ops.conv2d.operation import outline as conv2d_outline
+from sparkle_drv.ops.expression.graph import Graph
+from sparkle_drv.ops.gemm.operation import ALGOS
+from sparkle_drv.ops.gemm.operation import outline as gemm_outline
+from sparkle_drv.ops.layout.operation import check_shape
+from sparkle_drv.ops.layout.operation import outline as layout_outline
+from sparkle_drv.ops.map import fused
+from sparkle_drv.ops.map.operation import check_inputs, sorted_out
+from sparkle_drv.ops.map.operation import outline as map_outline
+from sparkle_drv.ops.reduce.operation import outline as reduce_outline
+from sparkle_drv.ops.shapes.geometry import LAYOUTS
 
 from .data import Value
 

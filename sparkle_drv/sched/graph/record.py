@@ -14,9 +14,9 @@ from typing import Any, NoReturn
 import numpy as np
 
 from sparkle_drv.core.array import Array
-from sparkle_drv.ops.constant import Constant
-from sparkle_drv.ops.fold import Lazy
-from sparkle_drv.ops.map import bind, graph_of
+from sparkle_drv.ops.map.operation import bind, graph_of
+from sparkle_drv.ops.memory.constant import Constant
+from sparkle_drv.ops.reduce.fold import Lazy
 
 from ..arrays import ContextArray
 from ..constants import ContextConstant

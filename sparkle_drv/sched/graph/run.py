@@ -20,7 +20,7 @@ from sparkle_drv.core.array import Array
 from sparkle_drv.core.buffer import Buffer
 from sparkle_drv.core.device import Device
 from sparkle_drv.errors import DeviceLost, KernelFault, OutOfDeviceMemory
-from sparkle_drv.ops.constant import Constant
+from sparkle_drv.ops.memory.constant import Constant
 
 from .. import ways
 from ..arrays import ContextArray

@@ -11,7 +11,7 @@ import numpy as np
 from sparkle_drv import ops
 from sparkle_drv.core.array import Array
 from sparkle_drv.core.device import Device
-from sparkle_drv.ops.constant import Constant
+from sparkle_drv.ops.memory.constant import Constant
 from sparkle_drv.telemetry.trace import Span
 
 from ..local import LocalExecutor, WrongResult

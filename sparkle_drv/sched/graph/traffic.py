@@ -29,7 +29,7 @@ class Traffic:
 
 
 def traffic(task: Task, fuses: bool) -> Traffic:
-    """Of one task; `fuses`: its device maps in one pass (ops/map.py)."""
+    """Of one task; `fuses`: its device maps in one pass (ops/map/operation.py)."""
     arrays = dict.fromkeys(task.reads.values())
     reads = sum(value.nbytes for value in arrays)
     writes = task.out.nbytes

@@ -1,0 +1,4 @@
+"""Checks of arguments that all operations share, and how errors quote a value.
+
+Pure: no device, and no rule that concerns one operation only. All of ops and sched call it.
+"""

@@ -1,0 +1,273 @@
+"""conv2d: 2-D cross-correlation in f32, NCHW or NHWC, with bias and activation.
+
+Checks arguments (geometry.py), asks plans.py for a plan and launches conv2d_f32. On the cpu device
+a call with numpy arrays that was made before takes a short way (fastpath.py).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from sparkle_drv._hot import PlanBase
+from sparkle_drv.core.array import Array
+from sparkle_drv.core.device import Device
+from sparkle_drv.core.fence import Fence
+from sparkle_drv.core.kernel import Kernel
+from sparkle_drv.ops.arguments import check
+from sparkle_drv.ops.arguments.words import shown
+from sparkle_drv.ops.calls import planned, plans, shortcut
+from sparkle_drv.ops.memory import staging, weights
+from sparkle_drv.ops.memory.constant import Constant, arrays, constant, readable
+from sparkle_drv.ops.shapes.geometry import Geometry, geometry
+from sparkle_drv.ops.tiles import winograd as tiles_winograd
+from sparkle_drv.types import TilePlan
+
+from . import fastpath
+
+ALGOS = ("auto", "naive", "direct", "im2col", "winograd", "winograd2", "winograd6")
+"""What `algo` may be."""
+WINOGRAD = tuple(tiles_winograd.EDGES)
+PACKED = ("direct", *WINOGRAD)
+"""Those that want the weights in an order of their own where the device packs them."""
+_PACK = "pack_conv2d_f32"
+
+
+class Conv2d:
+    """activation(x * w + bias), the cross-correlation that networks call a convolution.
+
+    All float32: x [n, c, h, w], or [n, h, w, c] with layout="NHWC"; w [oc, c/groups, kh, kw] in
+    either case; bias [oc]; y [n, oc, oh, ow] or [n, oh, ow, oc].
+
+    stride, dilation: a number or (vertical, horizontal). padding: the same, or
+    ((top, bottom), (left, right)), "valid" (none) or "same": oh = ceil(h / stride), what is odd
+    goes to the bottom and right. activation: None, "relu", "tanh" or "sigmoid". algo: "auto",
+    "naive" (the oracle), "direct", "im2col", or, on the cpu for filters of 3 x 3 with stride 1 or 2
+    in both directions, dilation 1 and one group, "winograd" (output tiles of 4 x 4) or "winograd2"
+    (of 2 x 2), or with stride 1 "winograd6" (of 6 x 6).
+
+    "auto" takes Winograd's algorithms where they are faster. Their largest error is some 1e-5 of
+    the output's rms with stride 1, an order more than that of "direct", with "winograd6" up to
+    7e-5, and about that of "direct" with stride 2. What is not finite spreads: a NaN or an infinity
+    in x can make NaN of every output of a tile whose patch (what all outputs of the tile see) has
+    it, one in w of every output of its channel.
+
+    numpy arrays in: synchronous, a numpy array out. Any Array among them: asynchronous on
+    dev.default_queue, an Array out whose `.fence` and `.layout` are set. `out` may overlap an
+    input.
+
+    Arrays are read in each call, whether they are writeable or not. w may be a Constant
+    (`ops.constant`): the cpu device packs it once for each shape of x, where an algorithm wants
+    packed weights. Any other w is packed in each call.
+
+    Raises TypeError (not arrays, not float32) and ValueError (shapes, an output without a pixel).
+    """
+
+    def __call__(
+        self,
+        dev: Device,
+        x: Any,
+        w: Any,
+        bias: Any = None,
+        out: Any = None,
+        *,
+        stride: Any = 1,
+        padding: Any = 0,
+        dilation: Any = 1,
+        groups: int = 1,
+        activation: str | None = None,
+        layout: str = "NCHW",
+        algo: str = "auto",
+    ) -> Any:
+        """What the class says. @public"""
+        parameters = (stride, padding, dilation, groups, activation, layout, algo)
+        staging.device(dev)
+        held = w.of("w", dev) if isinstance(w, Constant) else None
+        given = readable(dev, {"x": x, "w": w if held is None else None, "bias": bias}, out)
+        x = staging.operand("x", given["x"])
+        w = staging.operand("w", w) if held is None else held
+        bias = None if bias is None else staging.operand("bias", given["bias"])
+        shape = outline(x, w, bias, stride, padding, dilation, groups, layout)
+        _check_algo(dev, shape, algo)
+        act = check.activation(activation)
+
+        stage = staging.Stage(dev, {"x": x, "w": w if held is None else None, "bias": bias}, out)
+        y = stage.target(shape.out_shape, x.dtype, layout=layout)
+        if shape.n and shape.oc:  # of nothing there is nothing to plan
+            function, tile = plans.conv2d(dev, shape, algo)
+            blob = None
+            if held is not None:
+                function, tile, blob = _packed(dev, held, shape, function, tile)
+            taken = stage.pointer(w) if blob is None else blob
+            pointers = stage.pointer(x), taken, stage.pointer(bias)
+            stage.launch(function, y.pointer, *pointers, *shape.arguments(), act)
+            if not stage.on_device:
+                decided = fastpath.Decided(shape, act, parameters)
+                fastpath.remember(dev, x, w, decided, function, blob)
+        return stage.finish(y)
+
+    def plan(
+        self,
+        dev: Device,
+        x_shape: Any,
+        w: Any,
+        bias: Any = None,
+        *,
+        stride: Any = 1,
+        padding: Any = 0,
+        dilation: Any = 1,
+        groups: int = 1,
+        activation: str | None = None,
+        layout: str = "NCHW",
+        algo: str = "auto",
+    ) -> Conv2dPlan:
+        """Everything decided once for images of `x_shape` and these weights: see Conv2dPlan.
+
+        w and bias are copied to the device now, and w is packed where the kernel wants that: later
+        changes of them do not matter. A Constant is not copied, and must stay open.
+        """
+        staging.device(dev)
+        w = w.of("w", dev) if isinstance(w, Constant) else staging.operand("w", w)
+        extents = _extents(x_shape)
+        shape = geometry(extents, w.shape, stride, padding, dilation, groups, layout)
+        if not (shape.n and shape.oc):
+            raise ValueError(
+                f"x_shape: a plan for no output at all, got {extents} with w {w.shape}"
+            )
+        if not (bias is None or isinstance(bias, Constant)):
+            bias = staging.operand("bias", bias)
+        _weights(w, bias, shape)
+        _check_algo(dev, shape, algo)
+        act = check.activation(activation)
+        function, tile = plans.conv2d(dev, shape, algo)
+        own = w if isinstance(w, Constant) else constant(dev, w)
+        function, tile, held_w = _packed(dev, own, shape, function, tile)
+        if bias is not None:
+            own = bias if isinstance(bias, Constant) else constant(dev, bias)
+            bias = own.array("bias", dev)
+        return _Plan(dev, function, tile, shape, (held_w, bias, act))
+
+
+class Conv2dPlan(PlanBase):
+    """`plan(x, out) -> Fence` without checks or lookups per call; `out` has shape `out_shape`.
+
+    Operands are row-major Arrays, Buffers or, on devices with unified memory, numpy arrays of
+    exactly the planned shape, float32. Asynchronous for all of them: wait for the fence before
+    reading `out`, which may not share memory with `x`, `w` or `bias` (ValueError). `bind` goes
+    further and prepares one launch. `w` and `bias` are the copies on the device, `kernel` is what
+    runs, `queue` where, `tile` the TilePlan that it was made for; `tile.source` says whether that
+    was tuned.
+    """
+
+    __slots__ = ("_tail", "bias", "kernel", "out_shape", "queue", "tile", "w")
+
+    if TYPE_CHECKING:  # PlanBase has it, and knows no Fence
+
+        def __call__(self, *operands: Any, **named: Any) -> Fence: ...
+
+    def __init__(
+        self,
+        dev: Device,
+        kernel: Kernel,
+        tile: TilePlan | None,
+        shape: Geometry,
+        held: tuple[Any, Any, int],
+    ) -> None:
+        w, bias, act = held
+        self.kernel = kernel
+        self.tile = tile
+        self.queue = dev.default_queue
+        self.w, self.bias = w, bias
+        self.out_shape = shape.out_shape
+        self._tail = (*shape.arguments(), act)
+        self._short_way = fastpath.planned(dev, kernel, shape, act, w, bias)
+
+    def _call(self, x: Any, out: Any) -> Fence:
+        """What the short way (native/hot/calls/plan.c) leaves alone."""
+        given = out, *arrays(self.queue.device, x=x), self.w, self.bias
+        return planned.launch(self.queue, self.kernel, given, self._tail)
+
+    _call.__qualname__ = "Conv2dPlan.__call__"  # as errors of its arguments name it
+
+    def bind(self, x: Any, out: Any) -> Any:
+        """A prepared launch for these Arrays or Buffers: called, it returns a timeline value.
+
+        `queue.fence(value)` is its fence.
+        """
+        given = out, *arrays(self.queue.device, x=x), self.w, self.bias
+        return planned.prepare(self.queue, self.kernel, given, self._tail)
+
+
+_Plan = shortcut.plans(Conv2dPlan)
+
+
+def _extents(given: Any) -> tuple[int, ...]:
+    try:
+        extents = tuple(given)
+    except TypeError:
+        raise TypeError(f"x_shape: four whole numbers are wanted, got {shown(given)}") from None
+    return tuple(check.whole("x_shape", extent, 0) for extent in extents)
+
+
+def outline(
+    x: Any, w: Any, bias: Any, stride: Any, padding: Any, dilation: Any, groups: Any, layout: Any
+) -> Geometry:
+    """The geometry of a convolution of what has these shapes and dtypes; raises as Conv2d."""
+    check.dtype("conv2d", "x", x.dtype, ("f32",))
+    known = getattr(x, "layout", None)
+    if known not in (None, layout):
+        raise ValueError(f"x: it is {known}, say layout={known!r}, got layout={shown(layout)}")
+    shape = geometry(x.shape, w.shape, stride, padding, dilation, groups, layout)
+    _weights(w, bias, shape)
+    return shape
+
+
+def _weights(w: Any, bias: Any, shape: Geometry) -> None:
+    """Checks w and bias."""
+    check.dtype("conv2d", "w", w.dtype, ("f32",))
+    if bias is not None:
+        check.dtype("conv2d", "bias", bias.dtype, ("f32",))
+        check.shape("bias", bias.shape, (shape.oc,), f"for the {shape.oc} output channels of w")
+
+
+def check_algo(shape: Geometry, algo: Any) -> None:
+    """ValueError for an algorithm that there is not, or not for this geometry."""
+    check.one_of("algo", algo, ALGOS)
+    edge = tiles_winograd.EDGES.get(algo)
+    if edge and not tiles_winograd.fits(shape, edge):
+        strides = "stride 1" if edge == 6 else "stride 1 or 2"
+        raise ValueError(
+            f"algo: {algo!r} wants filters of 3 x 3, {strides}, dilation 1 and one group, "
+            f"got {shape.kernel}, {shape.stride}, {shape.dilation} and {shape.groups}"
+        )
+
+
+def _check_algo(dev: Device, shape: Geometry, algo: str) -> None:
+    check_algo(shape, algo)
+    if algo in WINOGRAD and not packs(dev):
+        raise ValueError(f"algo: {algo!r} is there on the cpu only, got {dev.uri}")
+
+
+def packs(dev: Device) -> bool:
+    """Does this device pack weights for the algorithms of PACKED? Only then it has WINOGRAD."""
+    return dev.provides(_PACK)
+
+
+def _packed(
+    dev: Device, w: Constant, shape: Geometry, function: Kernel, tile: TilePlan | None
+) -> tuple[Kernel, TilePlan | None, Array]:
+    """The kernel, its plan and its weights: packed, if it wants them so, else as they are."""
+    depthwise = shape.groups == shape.c == shape.oc  # its loops take weights as they are
+    if tile is None or tile.algo not in PACKED or depthwise or not packs(dev):
+        return function, tile, w.array("w", dev)
+    packing = replace(tile, pack=True)
+
+    def pack(array: Array) -> Array:
+        kernel = staging.kernel(dev, _PACK, packing)
+        return weights.blob(dev, kernel, array, *shape.arguments())
+
+    function = staging.kernel(dev, "conv2d_f32", packing)
+    return function, packing, w.packed((shape, packing), pack)
+
+
+conv2d = shortcut.operation("conv2d", Conv2d, fastpath.KEY)

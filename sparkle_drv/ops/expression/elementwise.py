@@ -1,0 +1,61 @@
+"""What each step of an expression computes, as numpy does it: one function for each key of ARITY.
+
+The types are those of the operands. Scalars are computed by these on the host, traced functions
+apply them to numbers, and the float64 references are made of them. No device here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .grammar import ARITY
+
+Array = npt.NDArray[Any]
+
+
+def _sigmoid(x: Array) -> Array:
+    small = np.exp(-np.abs(x))  # never overflows
+    return np.asarray(np.where(x >= 0, 1 / (1 + small), small / (1 + small)))
+
+
+ELEMENTWISE: dict[str, Callable[..., Array]] = {
+    "add": np.add,
+    "sub": np.subtract,
+    "mul": np.multiply,
+    "div": np.divide,
+    "pow": np.power,
+    "min": np.minimum,  # a NaN on either side wins, in numpy and in sp_map.h
+    "max": np.maximum,
+    "neg": np.negative,
+    "abs": np.abs,
+    "relu": lambda x: np.maximum(x, x.dtype.type(0)),
+    "exp": np.exp,
+    "log": np.log,
+    "sqrt": np.sqrt,
+    "tanh": np.tanh,
+    "sigmoid": _sigmoid,
+    "sin": np.sin,
+    "cos": np.cos,
+    "floor": np.floor,
+    "square": np.square,
+    "lt": np.less,
+    "le": np.less_equal,
+    "gt": np.greater,
+    "ge": np.greater_equal,
+    "eq": np.equal,
+    "ne": np.not_equal,
+    "where": lambda c, a, b: np.asarray(np.where(np.asarray(c) != 0, a, b)),
+}
+
+
+def apply(op: str, stack: list[Array]) -> None:
+    """Replaces the operands of `op`, the last of `stack`, by its result."""
+    arity = ARITY[op]
+    operands = stack[-arity:]
+    del stack[-arity:]
+    with np.errstate(all="ignore"):
+        stack.append(np.asarray(ELEMENTWISE[op](*operands)))

@@ -1,0 +1,182 @@
+"""layout: images from one memory layout to another, float32.
+
+Layouts are "NCHW", "NHWC" and "NCHW8c" with any block of 1 to 64 for the 8, which is
+`[n, ceil(c/block), h, w, block]` with zeros after the last channel. Every way leads through NCHW,
+by one or two kernels.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from sparkle_drv.core.device import Device
+from sparkle_drv.ops.arguments import check
+from sparkle_drv.ops.arguments.words import shown
+from sparkle_drv.ops.memory import staging
+from sparkle_drv.ops.memory.constant import readable
+
+MAX_BLOCK = 64
+"""Most channels in a block."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A layout that `parse` knows; `block` is 0 for those that have none."""
+
+    name: str
+    block: int
+
+    @property
+    def axes(self) -> str:
+        """The axes in words, for messages."""
+        plain = {"NCHW": "(n, c, h, w)", "NHWC": "(n, h, w, c)"}
+        return plain.get(self.name, f"(n, blocks, h, w, {self.block})")
+
+    def shape(self, n: int, c: int, h: int, w: int) -> tuple[int, ...]:
+        """The shape of n images of c channels, h x w."""
+        if self.block:
+            return n, -(-c // self.block), h, w, self.block
+        return (n, h, w, c) if self.name == "NHWC" else (n, c, h, w)
+
+
+def parse(name: str, given: Any) -> Layout:
+    """ "NCHW", "NHWC", or "NCHW8c" for any block of 1 to 64; else TypeError, ValueError."""
+    if not isinstance(given, str):
+        raise TypeError(f'{name}: "NCHW", "NHWC" or "NCHW8c" is wanted, got {shown(given)}')
+    if given in ("NCHW", "NHWC"):
+        return Layout(given, 0)
+    match = re.fullmatch(r"NCHW([1-9][0-9]?)c", given)
+    if match is None or int(match[1]) > MAX_BLOCK:
+        raise ValueError(
+            f'{name}: "NCHW", "NHWC" or "NCHW<block>c" with a block of 1 to {MAX_BLOCK} is wanted, '
+            f"got {shown(given)}"
+        )
+    return Layout(given, int(match[1]))
+
+
+def check_shape(layout: Any, shape: tuple[int, ...]) -> None:
+    """TypeError, ValueError for what is no layout, or none that an array of this shape can have."""
+    known = parse("layout", layout)
+    check.dims("shape", shape, 5 if known.block else 4, known.axes)
+    if known.block and shape[4] != known.block:
+        raise ValueError(f"shape: {known.axes} is wanted for {layout}, got {shape}")
+
+
+def layout(
+    dev: Device, a: Any, target: str, *, source: str | None = None, channels: int | None = None,
+    out: Any = None,
+) -> Any:  # fmt: skip
+    """`a` (float32) in the layout `target`: "NCHW", "NHWC", or "NCHW8c" with any block of 1 to 64.
+
+    What `a` is in: its own `.layout` if it is an Array that has one, else `source`, else the
+    blocked layout that its fifth dimension tells, else NCHW (NHWC when that is the target's
+    opposite, that is for target "NCHW"). channels: how many of a blocked array's channels are real,
+    by default all of them; the rest is padding and is dropped.
+
+    numpy in: synchronous, a new numpy array. Array in: asynchronous, a new Array with `.layout`.
+    `out`: an array that is filled instead, and returned; it may overlap `a`. Raises TypeError and
+    ValueError.
+    """
+    staging.device(dev)
+    a = staging.operand("a", readable(dev, {"a": a}, out)["a"])
+    change = outline(a, target, source, channels)
+
+    stage = staging.Stage(dev, {"a": a}, out)
+    current: Any = stage.pointer(a)
+    made = staging.Target(current, 1)
+    left = len(change.steps)
+    for kernel, way, block in change.steps:
+        left -= 1
+        where = stage.temporary if left else stage.target
+        made = where(way.shape(*change.sizes), a.dtype, layout=way.name)
+        if 0 not in made.pointer.shape:
+            blocked = (block,) if block else ()
+            function = staging.kernel(dev, f"{kernel}_f32")
+            stage.launch(function, made.pointer, current, *change.sizes, *blocked)
+        current = made.pointer
+    return stage.finish(made) if change.steps else stage.copy(a, change.after.name)
+
+
+@dataclass(frozen=True)
+class Change:
+    """A change of layout: what is asked of `layout`, as it comes to be done."""
+
+    before: Layout
+    after: Layout
+    sizes: tuple[int, int, int, int]
+    """n, c, h, w."""
+    steps: tuple[tuple[str, Layout, int], ...]
+    """Kernels on the way, each with the layout it makes and its block; none: it is a copy."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """That of the result."""
+        return self.after.shape(*self.sizes)
+
+
+def outline(a: Any, target: Any, source: Any, channels: Any) -> Change:
+    """What the change of an array of this shape, dtype and, if it has one, layout comes to; raises
+    as `layout`.
+    """
+    check.dtype("layout", "a", a.dtype, ("f32",))
+    after = parse("target", target)
+    before = _source(a, after, source)
+    sizes = _sizes(a, before, channels)
+    same = before == after and channels is None
+    return Change(before, after, sizes, () if same else tuple(_steps(before, after)))
+
+
+def _source(a: Any, after: Layout, source: Any) -> Layout:
+    own = getattr(a, "layout", None)  # an Array's, or that of what stands for one
+    if source is not None and own not in (None, source):
+        raise ValueError(f"source: a is {own}, got {shown(source)}")
+    if own or source:
+        before = parse("source", source or own)
+    elif len(a.shape) == 5 and 1 <= a.shape[4] <= MAX_BLOCK:
+        before = Layout(f"NCHW{a.shape[4]}c", a.shape[4])
+    else:
+        before = Layout("NHWC" if after.name == "NCHW" else "NCHW", 0)
+    check.dims("a", a.shape, 5 if before.block else 4, before.axes)
+    if before.block and a.shape[4] != before.block:
+        raise ValueError(f"a: shape {before.axes} is wanted, got {a.shape}")
+    return before
+
+
+def _sizes(a: Any, before: Layout, channels: Any) -> tuple[int, int, int, int]:
+    """n, c, h, w."""
+    for extent in a.shape:
+        check.size("a", extent)
+    if not before.block:
+        if channels is not None:
+            raise ValueError(
+                f"channels: only a blocked layout has padding to drop, a is {before.name}"
+            )
+        n, c, h, w = a.shape if before.name == "NCHW" else (a.shape[i] for i in (0, 3, 1, 2))
+        return n, c, h, w
+    n, blocks, h, w, block = a.shape
+    most = check.size("a", blocks * block)
+    if channels is None:
+        return n, most, h, w
+    c = check.whole("channels", channels, 0)
+    if -(-c // block) != blocks:
+        raise ValueError(
+            f"channels: {max(0, most - block + 1)} to {most} are possible in {blocks} blocks of "
+            f"{block}, got {c}"
+        )
+    return n, c, h, w
+
+
+def _steps(before: Layout, after: Layout) -> list[tuple[str, Layout, int]]:
+    plain = Layout("NCHW", 0)
+    steps: list[tuple[str, Layout, int]] = []
+    if before.name == "NHWC":
+        steps.append(("nhwc_to_nchw", plain, 0))
+    elif before.block:
+        steps.append(("blocked_to_nchw", plain, before.block))
+    if after.name == "NHWC":
+        steps.append(("nchw_to_nhwc", after, 0))
+    elif after.block:
+        steps.append(("nchw_to_blocked", after, after.block))
+    return steps

@@ -1,0 +1,135 @@
+"""Maps on the cpu device: any types, shapes and strides in one pass of the kernel fused_map.
+
+`Call` is one map or fold: it has the bound values, knows the result's type and shape, and
+launches. Staging, as for every operation, is staging.py's. Called by map and reduce.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from sparkle_drv.core.array import Array
+from sparkle_drv.core.device import Device
+from sparkle_drv.core.host import HostSpan
+from sparkle_drv.ops.expression import lower, promote, scalars, typed
+from sparkle_drv.ops.expression.graph import Graph
+from sparkle_drv.ops.memory import staging
+from sparkle_drv.ops.shapes import space
+
+DTYPES: dict[str, np.dtype[Any]] = {
+    "f32": np.dtype(np.float32), "f64": np.dtype(np.float64),
+    "i32": np.dtype(np.int32), "i64": np.dtype(np.int64),
+}  # fmt: skip
+PROGRAMS = 256  # kept on a device
+
+
+@lru_cache(maxsize=1024)
+def lowered(
+    graph: Graph, names: frozenset[str], kinds: tuple[tuple[int, str], ...]
+) -> lower.Lowered:
+    """The program of `graph`, the names in `names` being scalars, for these kinds by node."""
+    split = scalars.scalars(graph, names)
+    return lower.lower(graph, *typed.typed(graph, split, dict(kinds)))
+
+
+def program(
+    graph: Graph, arrays: dict[str, str], values: dict[str, Any]
+) -> tuple[lower.Lowered, dict[int, Any]]:
+    """The program for arrays of these kinds and these scalars by name; the scalars by node."""
+    names = frozenset(values)
+    split = scalars.scalars(graph, names)
+    found = split.values(graph, values)
+    kinds = {i: promote.kind_of(found[i]) for i in split.needed}
+    for i, node in enumerate(graph.nodes):
+        if node.op == "name" and not split.uniform[i]:
+            kinds[i] = arrays[str(node.value)]
+    return lowered(graph, names, tuple(sorted(kinds.items()))), found
+
+
+def placed(stage: staging.Stage, inputs: list[Any]) -> list[Any]:
+    """`inputs` where the kernel can read them: host arrays as they are where memory is shared."""
+    direct = stage.unified and not stage.on_device
+    return [x if direct or isinstance(x, Array) else stage.moved(x) for x in inputs]
+
+
+def pointer(dev: Device, x: Any) -> tuple[Any, int, int]:
+    """(what stands for `x` in a launch, offset of its first element in bytes, bytes it reaches)."""
+    if isinstance(x, Array):
+        return x, 0, x.nbytes
+    below, nbytes = space.reach(x.shape, x.strides, x.itemsize)
+    return HostSpan(dev, x, below, nbytes), below, nbytes
+
+
+def run(
+    stage: staging.Stage, code: lower.Lowered, cells: Any, shape: tuple[int, ...], y: Any,
+    inputs: list[Any],
+) -> None:  # fmt: skip
+    """y = the program over `shape`, to which the inputs broadcast; y and inputs are placed."""
+    strides = [space.broadcast(x, shape) for x in (y, *inputs)]
+    place = space.Space(shape, strides)
+    place = place.ordered(space.order_of(strides[0])).joined()
+    if len(place.shape) > space.DIMS:  # too ragged for the kernel: as plain arrays
+        whole = [staging.plain(stage.dev, np.broadcast_to(_host(x), shape)) for x in inputs]
+        inputs = placed(stage, whole)
+        usual = isinstance(y, Array) or y.flags.c_contiguous
+        plain = y if usual else staging.host_empty(stage.dev, shape, y.dtype)
+        run(stage, code, cells, shape, plain, inputs)
+        if plain is not y:
+            if stage.fence is not None:
+                stage.fence.wait()
+            y[...] = plain
+        return
+    launch(stage, code, cells, place, y, inputs, code.result)
+
+
+def _host(x: Any) -> Any:
+    return x.numpy() if isinstance(x, Array) else x
+
+
+def launch(
+    stage: staging.Stage, code: lower.Lowered, cells: Any, place: space.Space,
+    y: Any, inputs: list[Any], kind: str, *, fold: str = "", cube: Any = (0, 0, 0),
+) -> None:  # fmt: skip
+    """One launch over `place`, which has the strides of y, then of the inputs.
+
+    y and inputs are placed, `kind` is the type of y. fold and cube: see space.geometry.
+    """
+    dev = stage.dev
+    given = [pointer(dev, x) for x in (y, *inputs)]
+    stream = not fold and sum(nbytes for _, _, nbytes in given) > last_cache(dev)
+    geometry = place.geometry(
+        (kind, *code.input_types), [offset for _, offset, _ in given],
+        fold=fold, cube=cube, stream=stream,
+    )  # fmt: skip
+    absent = space.INPUTS - len(inputs)
+    stage.launch(
+        staging.kernel(dev, "fused_map"),
+        *(p for p, _, _ in given), *[None] * absent,
+        words(stage, code), stage.constant(cells) if cells.size else None,
+        stage.constant(geometry),
+        *(nbytes for _, _, nbytes in given), *[0] * absent,
+        code.words.size, cells.size, geometry.size,
+    )  # fmt: skip
+
+
+def words(stage: staging.Stage, code: Any) -> Array:
+    """The words of a program on the device, copied there once; PROGRAMS of them are kept."""
+    there: dict[Any, Array] = stage.dev.kept.setdefault("ops programs", {})
+    found = there.get(code)
+    if found is None or found.closed:
+        if len(there) >= PROGRAMS:
+            there.clear()  # launches in flight keep what they use
+        found = there[code] = stage.moved(code.words)
+    return found
+
+
+def last_cache(dev: Device) -> int:
+    """Bytes of the largest cache; of 32 MiB where nothing is known."""
+    found: int = dev.kept.get("ops last cache", 0)
+    if not found:
+        found = max((c.nbytes for c in dev.info.caches), default=0) or 32 << 20
+        dev.kept["ops last cache"] = found
+    return found

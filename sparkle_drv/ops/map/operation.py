@@ -1,0 +1,327 @@
+"""map: one expression, or one traced function, over every element, in f32, f64 and i32.
+
+Binds names to arrays and scalars and settles types and shapes by numpy's rules. The cpu device then
+makes one pass over whatever strides and types there are (fused.py); other devices run a portable
+program of one type (program.py) over arrays of one shape.
+"""
+
+from __future__ import annotations
+
+import math
+import numbers
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from sparkle_drv.core.array import Array
+from sparkle_drv.core.device import Device
+from sparkle_drv.core.kernel import Kernel
+from sparkle_drv.ops.arguments import check
+from sparkle_drv.ops.arguments.words import listed, short, shown
+from sparkle_drv.ops.expression import lower, program, promote
+from sparkle_drv.ops.expression.graph import Graph, of_text
+from sparkle_drv.ops.expression.scalars import scalars as uniform_of
+from sparkle_drv.ops.expression.scalars import with_truths
+from sparkle_drv.ops.expression.trace import Traced, trace
+from sparkle_drv.ops.memory import staging
+from sparkle_drv.ops.memory.constant import readable
+from sparkle_drv.ops.shapes import space
+from sparkle_drv.ops.tiles import gpu as tiles_gpu
+from sparkle_drv.types import TilePlan
+
+from . import fastpath, fused
+
+_WANTED = ("f32", "f64", "i32")
+PIECE = 2**32 - 2**12  # elements of one launch: n is a u32
+
+
+def map(
+    dev: Device,
+    expression: str | Graph | Callable[..., Any],
+    /,
+    *args: Any,
+    out: Any = None,
+    **names: Any,
+) -> Any:
+    """`expression` for every element, as in map(dev, "relu(a*x + y)", a=2.0, x=x, y=y).
+
+    Values go to names by keyword, or by position in the order in which the names that are left
+    first appear. Each is an array (float32, float64 or int32, at most 8) or a number. There are
+    + - * / ** ( ) < <= > >= == !=, relu abs neg exp log sqrt tanh sigmoid sin cos floor square, min
+    max pow of two and where(condition, a, b). Whole numbers wrap around; NaN wins in relu, min and
+    max. Instead of text (65536 characters at most), a Python function of the arrays (ops.traced),
+    map(dev, lambda x, y: x * y, x, y), where comparisons may be joined by & | ^ ~ as well.
+
+    Shapes broadcast and types are promoted as in numpy: Python's numbers take the type of what they
+    meet, numpy's have their own; a result other than float32, float64 or int32 is a TypeError.
+
+    numpy arrays and numbers in: synchronous, a numpy array out. Any Array among them: asynchronous,
+    an Array out with `.fence`. `out` may be an input, or overlap one. On the cpu device no array is
+    copied, whatever its strides, and a product and a sum are rounded as one where the CPU can; on
+    others, arrays that are broadcast or converted are copied, and the expression has to have one
+    type throughout.
+
+    Raises ValueError (the expression, with a caret; shapes) and TypeError (names without a value,
+    values without a name, dtypes, a function that branches on values), AttributeError (one that
+    wants an attribute), OutOfDeviceMemory.
+    """
+    staging.device(dev)
+    lasting = isinstance(expression, (str, Traced, Graph))
+    if lasting:
+        known = fastpath.find(dev, expression, args, names, out)
+        if known is not fastpath.NOTHING:
+            return known
+    graph = graph_of(expression)
+    values = bind(graph, args, names)
+    arrays, scalars = sorted_out(readable(dev, values, out))
+    if not arrays:
+        return _fill(dev, graph, scalars, out)
+    graph = with_truths(graph, frozenset(scalars))
+    shape, kinds, layout = outline("map", arrays)
+    stage = staging.Stage(dev, arrays, out)
+    if fuses(dev):
+        code, made = _fused(stage, graph, arrays, kinds, scalars, shape, layout)
+        if lasting:
+            fastpath.keep(stage, expression, args, names, graph, code, values)
+        return made
+    return _portable(stage, graph, arrays, kinds, scalars, shape, layout)
+
+
+def fuses(dev: Device) -> bool:
+    """Does this device map in one pass over any strides and types, as the kernel fused_map does?"""
+    return dev.provides("fused_map")
+
+
+def graph_of(expression: Any) -> Graph:
+    """The graph of an expression or of a function."""
+    if isinstance(expression, str):
+        return of_text(expression)
+    if isinstance(expression, Traced):
+        return expression.graph
+    if isinstance(expression, Graph):
+        return expression
+    if callable(expression):
+        return trace(expression)
+    raise TypeError(f"expression: a str or a function is wanted, got {type(expression).__name__}")
+
+
+def bind(graph: Graph, args: tuple[Any, ...], names: dict[str, Any]) -> dict[str, Any]:
+    """Every name of `graph` with its value."""
+    wanted = graph.names
+    unknown = [name for name in names if name not in wanted]
+    if unknown:
+        raise TypeError(
+            f"{short(unknown[0])}: the expression has no such name; it has "
+            f"{listed(wanted) or 'none'}"
+        )
+    left = [name for name in wanted if name not in names]
+    if len(args) > len(left):
+        raise TypeError(
+            f"map: {len(args)} values by position are given, {len(left)} names are left for them"
+        )
+    if len(args) < len(left):
+        lost = left[len(args)]
+        node = next((n for n in graph.nodes if n.op == "name" and n.value == lost), None)
+        graph.fail(node, f"{short(lost)}: it stands in the expression and has no value", TypeError)
+    given = {**names, **dict(zip(left, args, strict=True))}
+    return {name: given[name] for name in wanted}
+
+
+def sorted_out(values: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """(arrays, scalars) by name; arrays without dimensions are scalars if there are others."""
+    arrays: dict[str, Any] = {}
+    scalars: dict[str, Any] = {}
+    for name, value in values.items():
+        if isinstance(value, (numbers.Number, np.bool_)):
+            if not isinstance(value, (numbers.Real, np.bool_)):
+                raise TypeError(f"{short(name)}: a real number is wanted, got {shown(value)}")
+            scalars[name] = value
+        else:
+            arrays[name] = staging.operand(name, value)
+    if any(x.shape for x in arrays.values()):
+        for name in [name for name, x in arrays.items() if not x.shape]:
+            x = arrays.pop(name)
+            check.dtype("map", name, x.dtype, _WANTED)
+            scalars[name] = (x.numpy() if isinstance(x, Array) else x)[()]
+    return arrays, scalars
+
+
+def outline(op: str, arrays: dict[str, Any]) -> tuple[tuple[int, ...], dict[str, str], str | None]:
+    """(shape, kinds by name, layout) of a map of what has these shapes, dtypes and layouts."""
+    for name, x in arrays.items():
+        check.dtype(op, name, x.dtype, _WANTED)
+    layouts = [x.layout for x in arrays.values() if getattr(x, "layout", None)]
+    if len(set(layouts)) > 1:
+        raise ValueError(f"{op}: arrays of one layout are wanted, got {' and '.join(layouts)}")
+    kinds = {name: check.DTYPES[np.dtype(x.dtype)] for name, x in arrays.items()}
+    return common_shape(arrays), kinds, layouts[0] if layouts else None
+
+
+def settled(
+    graph: Graph, arrays: dict[str, Any], scalars: dict[str, Any]
+) -> tuple[tuple[int, ...], np.dtype[Any], str | None, frozenset[str]]:
+    """(shape, dtype and layout of the result, the types that it is computed in) of a map of what
+    has these shapes, dtypes and layouts, and of these scalars. Raises as `map`.
+    """
+    shape, kinds, layout = outline("map", arrays)
+    graph = with_truths(graph, frozenset(scalars))
+    code, found = fused.program(graph, kinds, scalars)
+    check_inputs(graph, code.inputs)
+    code.constants(graph, found)
+    return shape, fused.DTYPES[code.result], layout, code.types
+
+
+def common_shape(arrays: dict[str, Any]) -> tuple[int, ...]:
+    """What the arrays' shapes broadcast to."""
+    shapes = [tuple(x.shape) for x in arrays.values()]
+    if len(set(shapes)) == 1:
+        return shapes[0]
+    try:
+        return space.common(shapes)
+    except ValueError:
+        given = listed(f"{short(n)} {shape}" for n, shape in zip(arrays, shapes, strict=True))
+        raise ValueError(f"map: shapes that broadcast are wanted, got {given}") from None
+
+
+def _fused(
+    stage: staging.Stage, graph: Graph, arrays: dict[str, Any], kinds: dict[str, str],
+    scalars: dict[str, Any], shape: tuple[int, ...], layout: str | None,
+) -> tuple[lower.Lowered, Any]:  # fmt: skip
+    code, found = fused.program(graph, kinds, scalars)
+    check_inputs(graph, code.inputs)
+    dtype = fused.DTYPES[code.result]
+    inputs = fused.placed(stage, [arrays[name] for name in code.inputs])
+    target = stage.target(
+        shape, dtype, inplace=True, layout=layout, strided=True, order=_memory_order(inputs, shape)
+    )
+    cells = code.constants(graph, found)
+    if math.prod(shape):
+        fused.run(stage, code, cells, shape, target.pointer, inputs)
+    return code, stage.finish(target)
+
+
+def check_inputs(graph: Graph, inputs: tuple[str, ...]) -> None:
+    """ValueError when there are more arrays than kernels take."""
+    most = program.limits().inputs
+    if len(inputs) > most:
+        node = next(n for n in graph.nodes if n.op == "name" and n.value == inputs[most])
+        what = f"it has {len(inputs)} arrays, and at most {most} are possible"
+        graph.fail(node, what)
+
+
+def _memory_order(inputs: list[Any], shape: tuple[int, ...]) -> list[int]:
+    """The order of dimensions that the full inputs share, as numpy's results take it; none where
+    that is row-major."""
+    full = [x for x in inputs if tuple(x.shape) == shape and isinstance(x, np.ndarray)]
+    if not full or any(x.flags.c_contiguous for x in full) or 0 in shape:
+        return []
+    orders = [space.order_of(x.strides) for x in full]
+    common = all(order == orders[0] for order in orders) and orders[0] != sorted(orders[0])
+    return orders[0] if common else []
+
+
+def _portable(
+    stage: staging.Stage, graph: Graph, arrays: dict[str, Any], kinds: dict[str, str],
+    scalars: dict[str, Any], shape: tuple[int, ...], layout: str | None,
+) -> Any:  # fmt: skip
+    code, found = fused.program(graph, kinds, scalars)
+    if len(code.types) > 1:
+        graph.fail(
+            None,
+            f"it computes in {' and '.join(sorted(code.types))}, and {stage.dev.uri} takes one "
+            "type throughout",
+            staging.NotThere,
+        )
+    (tag,) = code.types
+    staging.check_there(stage.dev, "map", "map", tag, _WANTED)
+    dtype = fused.DTYPES[tag]
+    check_inputs(graph, code.inputs)
+    split = uniform_of(graph, frozenset(scalars))
+    made = program.compile_graph(graph, split.uniform, tag)
+    constants = [constant(graph, i, found[i], tag) for i in made.constants]
+    for name in made.inputs:
+        x = arrays[name]
+        if tuple(x.shape) != shape or x.dtype != dtype:
+            host: Any = x.numpy() if isinstance(x, Array) else x
+            arrays[name] = np.broadcast_to(host.astype(dtype, copy=False), shape)
+    target = stage.target(shape, dtype, inplace=True, layout=layout)
+    run(
+        stage, made, tag, target.pointer, [stage.pointer(arrays[n]) for n in made.inputs], constants
+    )
+    return stage.finish(target)
+
+
+def constant(graph: Graph, i: int, value: Any, tag: str) -> int | float:
+    """The scalar at node i as its type holds it."""
+    node = graph.nodes[i]
+    if node.op != "number":
+        return promote.fitted(str(node.value) or node.op, value, tag)
+    try:
+        return promote.fitted(shown(value), value, tag)
+    except ValueError:
+        graph.fail(node, f"{shown(value)} does not fit {tag}")
+
+
+def _fill(dev: Device, graph: Graph, scalars: dict[str, Any], out: Any) -> Any:
+    """`out` full of an expression of numbers only."""
+    if out is None:
+        raise TypeError("map: at least one array is wanted, or out=")
+    given = staging.operand("out", out)
+    dtype = given.dtype
+    tag = check.dtype("map", "out", dtype, _WANTED)
+    staging.check_there(dev, "map", "map", tag, _WANTED)
+    split = uniform_of(graph, frozenset(scalars))
+    last = len(graph.nodes) - 1
+    value = split.values(graph, scalars)[last]
+    kind = promote.kind_of(value)
+    if kind not in (*promote.WEAK, tag):
+        raise TypeError(
+            f"out: {promote.dtype_name(kind)} is wanted because the result is, got {dtype}"
+        )
+    code = program.compile_graph(graph, split.uniform, tag)
+    stage = staging.Stage(dev, {}, out)
+    target = stage.target(tuple(given.shape), dtype)
+    run(stage, code, tag, target.pointer, [], [constant(graph, last, value, tag)])
+    return stage.finish(target)
+
+
+def run(
+    stage: staging.Stage, code: program.Program | program.Portable, tag: str, y: Any,
+    inputs: list[Any], constants: list[Any],
+) -> None:  # fmt: skip
+    """Launches `code`, in pieces when there are more elements than a u32 counts."""
+    total = math.prod(y.shape)
+    if not total:
+        return
+    kernel = _kernel(stage.dev, code, tag, total)
+    absent = [None] * (program.limits().inputs - len(inputs))
+    words = fused.words(stage, code)
+    consts = stage.constant(np.array(constants, y.dtype)) if constants else None
+    for start in range(0, total, PIECE):
+        n = min(PIECE, total - start)
+        pointers = [y, *inputs]
+        if n != total:
+            pointers = [_piece(x, start, n) for x in pointers]
+        stage.launch(kernel, *pointers, *absent, words, consts, code.words.size, len(constants), n)
+
+
+def _kernel(dev: Device, code: program.Program | program.Portable, tag: str, n: int) -> Kernel:
+    """The kernel that interprets programs, or, where the tile model says so, one made for this."""
+    plan = tiles_gpu.map(dev.info, tuple(code.words.tolist()), n)
+    if plan is None:
+        return staging.kernel(dev, f"map_{tag}")
+    there: dict[tuple[str, TilePlan], Kernel] = dev.kept.setdefault("ops expressions", {})
+    found = there.get((tag, plan))
+    if found is None or found.closed:
+        if len(there) >= fused.PROGRAMS:
+            there.clear()  # what is in flight is kept until its fence
+        found = there[tag, plan] = dev.kernel(f"map_{tag}", plan=plan)
+    return found
+
+
+def _piece(x: Any, start: int, n: int) -> Any:
+    if isinstance(x, Array):
+        size = x.dtype.itemsize
+        return x.buffer.view(start * size, n * size)
+    return x.reshape(-1)[start : start + n]

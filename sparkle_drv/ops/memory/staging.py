@@ -1,0 +1,392 @@
+"""How arrays get to a device and results back: the one helper that every operation uses.
+
+A Stage is one call of one operation. With numpy arrays only it is synchronous: host memory is
+passed as it is where host and device share memory, copied otherwise, and `finish` waits. With any
+core.Array among them it is asynchronous on the device's default queue, numpy arrays are copied
+over, and the result is an Array whose `.fence` is set.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from sparkle_drv.core.array import Array
+from sparkle_drv.core.commands import Commands
+from sparkle_drv.core.device import Device
+from sparkle_drv.core.fence import Fence
+from sparkle_drv.core.host import HostPointer
+from sparkle_drv.core.kernel import Kernel
+from sparkle_drv.errors import OutOfDeviceMemory
+from sparkle_drv.ops.arguments import check
+from sparkle_drv.ops.arguments.words import short
+from sparkle_drv.types import TilePlan
+
+from . import recycled
+
+Host = npt.NDArray[Any]
+Operand: TypeAlias = Host | Array
+
+_MOST_WORK: Any = 100_000  # candidates of numpy.shares_memory
+
+
+def device(given: Any) -> Device:
+    if not isinstance(given, Device):
+        raise TypeError(
+            f"dev: a Device (from sparkle_drv.open) is wanted, got {type(given).__name__}"
+        )
+    return given
+
+
+def of_context(given: Any) -> bool:
+    """Is it an array of a Context? That is above this layer."""
+    return hasattr(given, "places") and hasattr(given, "on")
+
+
+def operand(name: str, given: Any) -> Operand:
+    """A numpy array or an Array; of a subclass of numpy's what numpy itself knows of it.
+
+    TypeError for everything else, lists too: their dtype would be a guess.
+    """
+    if isinstance(given, np.ma.MaskedArray):
+        raise TypeError(f"{short(name)}: a masked array has no result here, fill it first")
+    if isinstance(given, np.ndarray):  # a subclass may say anything of its shape
+        return given if type(given) is np.ndarray else np.asarray(given)
+    if isinstance(given, Array):
+        return given
+    kind = type(given).__name__
+    if of_context(given):
+        kind = f"a {kind}: operations of its Context take it, and x.on(uri) is its Array"
+    raise TypeError(f"{short(name)}: a numpy array or an Array is wanted, got {kind}")
+
+
+def kernel(dev: Device, name: str, plan: TilePlan | None = None) -> Kernel:
+    """A manifest kernel, loaded once per device and plan."""
+    # With the device: a table here would keep devices alive, since kernels hold theirs.
+    loaded: dict[tuple[str, TilePlan | None], Kernel] = dev.kept.setdefault("ops kernels", {})
+    found = loaded.get((name, plan))
+    if found is None or found.closed:
+        found = loaded[name, plan] = dev.kernel(name, plan=plan)
+    return found
+
+
+class NotThere(TypeError):
+    """Of types that this device has no kernel for; another one may."""
+
+
+def check_there(dev: Device, op: str, stem: str, tag: str, among: Sequence[str]) -> None:
+    """NotThere when the device has not the kernel `stem`_`tag` that `op` needs; `among`: its types
+    on any device.
+    """
+    if not dev.provides(f"{stem}_{tag}"):
+        names = {tag: str(dtype) for dtype, tag in check.DTYPES.items()}
+        there = [names[t] for t in among if dev.provides(f"{stem}_{t}")]
+        raise NotThere(f"{op}: {dev.uri} has it of {' and '.join(there)}, not of {names[tag]}")
+
+
+def host_empty(dev: Device, shape: Sequence[int], dtype: Any, name: str = "the result") -> Host:
+    """A new host array for a result; OutOfDeviceMemory, ValueError: there is no room for it."""
+    nbytes = math.prod(shape) * np.dtype(dtype).itemsize
+    what = f"{name}: shape {tuple(shape)} of {np.dtype(dtype)} is {nbytes} bytes"
+    if nbytes >= 2**63:
+        raise ValueError(f"{what}, more than can be addressed")
+    most = dev.info.memory_nbytes
+    if most and nbytes > most:  # the system might promise it all the same
+        raise OutOfDeviceMemory(f"{dev.uri}: {what}, the device has {most}")
+    try:
+        return recycled.empty(shape, dtype, nbytes)
+    except MemoryError:
+        raise OutOfDeviceMemory(f"{dev.uri}: {what}, and there is no memory for it") from None
+
+
+class Stage:
+    """One call. `inputs` are checked operands, None for those left out; `out` likewise."""
+
+    def __init__(self, dev: Device, inputs: dict[str, Operand | None], out: Any = None) -> None:
+        self.dev = dev
+        self.queue = dev.default_queue
+        self.inputs = {name: x for name, x in inputs.items() if x is not None}
+        self.out = None if out is None else operand("out", out)
+        self.returned = out  # it may be of a subclass
+        self.fence: Fence | None = None
+        arrays = [
+            (n, x) for n, x in (*self.inputs.items(), ("out", self.out)) if isinstance(x, Array)
+        ]
+        self.on_device = bool(arrays)
+        self.unified = dev.info.unified
+        for name, x in arrays:
+            if x.closed:
+                raise ValueError(f"{short(name)}: an open Array is wanted, this one is closed")
+            if x.buffer.device is not dev:
+                raise ValueError(
+                    f"{short(name)}: an Array of {dev.uri} is wanted, got one of "
+                    f"{dev._another(x.buffer.device)}"
+                )
+            self._after(x)
+        if arrays:
+            check_out_kind(self.out, arrays[0][0])
+
+    def _after(self, x: Array) -> None:
+        """Work on another queue that x waits for comes before ours; ours is in order anyway."""
+        fence = x.fence
+        if fence is not None and fence.queue is not self.queue and not fence.done:
+            self.queue.submit(Commands().wait(fence))
+
+    def pointer(self, x: Operand | None) -> Any:
+        """What stands for `x`, row-major, among the arguments of a launch."""
+        if x is None or isinstance(x, Array):
+            return x
+        return self.moved(x) if self.on_device or not self.unified else plain(self.dev, x)
+
+    def moved(self, x: Host) -> Array:
+        """A copy on the device, made before anything that is launched from now on."""
+        made = self.dev.empty(x.shape, x.dtype)
+        if x.size and self.unified:
+            made.numpy()[...] = x  # nobody else knows this memory yet
+        elif x.size:
+            self.queue.write(made.buffer, plain(self.dev, x))
+        return made
+
+    def constant(self, x: Host) -> Any:
+        """What stands for an array of our own, which nobody changes, in a launch."""
+        return x if self.unified else self.moved(x)
+
+    def copy(self, x: Operand, layout: str | None = None) -> Any:
+        """`x` again, in `out` or in memory of its own."""
+        if self.out is not None:
+            check_out(self.out, tuple(x.shape), np.dtype(x.dtype), layout)
+        made: Any
+        if not isinstance(x, Array) and self.on_device:
+            made = self.moved(x)
+        elif not isinstance(x, Array):
+            made = host_empty(self.dev, x.shape, x.dtype)
+            made[...] = x
+        else:
+            made = self.dev.empty(x.shape, x.dtype, x.layout)
+            if x.nbytes:
+                commands = Commands().copy(made, x.buffer.view(0, x.nbytes))
+                made.fence = self.queue.submit(commands)
+        return made if self.out is None else self.finish(Target(made, 1, layout))
+
+    def matrix(self, x: Operand) -> tuple[Any, int, int]:
+        """(pointer, row, column stride in elements) of a 2-D operand, strided where it can be."""
+        if isinstance(x, np.ndarray) and self.unified and not self.on_device:
+            strides = element_strides(x)
+            if strides is not None:
+                return span(x, strides), *strides
+        return self.pointer(x), max(1, x.shape[1]), 1
+
+    def in_rows(self, x: Operand) -> bool:
+        """Is the column stride that `matrix` says 1?"""
+        if isinstance(x, np.ndarray) and self.unified and not self.on_device:
+            strides = element_strides(x)
+            return strides is None or strides[1] == 1
+        return True
+
+    def target(
+        self, shape: tuple[int, ...], dtype: Any, *, rows: bool = False, inplace: bool = False,
+        layout: str | None = None, strided: bool = False, order: Sequence[int] = (),
+    ) -> Target:  # fmt: skip
+        """Where the result goes: `out`, or a temporary that `finish` copies from.
+
+        rows: the kernel can be told a row stride. inplace: it reads element i of all inputs before
+        it writes element i, so that `out` may be one of them. strided: it can be told any strides.
+        order: of a new host array's dimensions in memory, outermost first; row-major without.
+        """
+        out, row = self.out, shape[-1] if shape else 1
+        if out is not None:
+            check_out(out, shape, np.dtype(dtype), layout)
+        if isinstance(out, Array):
+            if not self._overlaps(inplace):
+                return Target(out, row, layout)
+        elif out is not None and self.unified and not self._overlaps(inplace):
+            if out.flags.c_contiguous and out.flags.aligned:
+                return Target(out, row)
+            if strided and not self.on_device and not shares_itself(out):
+                return Target(out, row, direct=True)
+            strides = element_strides(out) if rows else None
+            if strides is not None and strides[1] == 1 and strides[0] >= shape[1]:
+                return Target(span(out, strides), strides[0], direct=True)
+        if order and self.unified and not self.on_device:
+            made = host_empty(self.dev, [shape[d] for d in order], dtype)
+            return Target(made.transpose(np.argsort(order)), row)
+        return self.temporary(shape, dtype, layout=layout)
+
+    def temporary(self, shape: tuple[int, ...], dtype: Any, *, layout: str | None = None) -> Target:
+        """Memory of its own for what one launch writes and another reads."""
+        row = shape[-1] if shape else 1
+        if self.unified and not self.on_device:
+            return Target(host_empty(self.dev, shape, dtype), row)
+        return Target(self.dev.empty(shape, dtype, layout), row, layout)
+
+    def _overlaps(self, inplace: bool) -> bool:
+        # Host arrays among Arrays are copied first. A temporary too many is only slow.
+        return any(
+            overlap(self.out, x) and not (inplace and _same_elements(self.out, x))
+            for x in self.inputs.values()
+        )
+
+    def launch(self, kernel: Kernel, *args: Any) -> None:
+        args = tuple(HostPointer(self.dev, a) if isinstance(a, np.ndarray) else a for a in args)
+        self.fence = self.queue.launch(kernel, *args)
+
+    def finish(self, target: Target) -> Any:
+        """The result as the caller wants it."""
+        made, out = target.pointer, self.out
+        if self.on_device:
+            if isinstance(out, Array) and made is not out:
+                if out.nbytes:
+                    # Views: the memory behind an array may be longer than the array.
+                    dst, src = (x.buffer.view(0, x.nbytes) for x in (out, made))
+                    self.fence = self.queue.submit(Commands().copy(dst, src))
+                made = out
+            if self.fence is not None:
+                made.fence = self.fence
+            made.layout = made.layout or target.layout
+            return made
+        if self.fence is not None:
+            self.fence.wait()
+        if target.direct:
+            return self.returned
+        result = made.numpy() if isinstance(made, Array) else made
+        if isinstance(out, np.ndarray):
+            if result is not out:
+                out[...] = result
+            return self.returned
+        return result
+
+
+class Target:
+    """The memory that a launch writes.
+
+    pointer: what stands for it in the launch. row: elements from row to row. direct: the pointer is
+    the caller's `out` in another guise.
+    """
+
+    __slots__ = ("direct", "layout", "pointer", "row")
+
+    def __init__(
+        self, pointer: Any, row: int, layout: str | None = None, *, direct: bool = False
+    ) -> None:
+        self.pointer, self.row, self.layout, self.direct = pointer, max(1, row), layout, direct
+
+
+def check_out_kind(out: Any, name: str) -> None:
+    """TypeError when `out` is numpy's: the operand `name` is an Array."""
+    if isinstance(out, np.ndarray):
+        raise TypeError(f"out: an Array is wanted because {short(name)} is one, got a numpy array")
+
+
+def check_out(out: Any, shape: tuple[int, ...], dtype: Any, layout: str | None) -> None:
+    check.same_dtype("out", np.dtype(out.dtype), "the result", dtype)
+    check.shape("out", tuple(out.shape), shape, "for this result")
+    if isinstance(out, np.ndarray):
+        if not out.flags.writeable:
+            raise ValueError("out: a writable array is wanted, got a read-only one")
+        if out.size and any(s == 0 and d > 1 for s, d in zip(out.strides, out.shape, strict=True)):
+            raise ValueError("out: it is a broadcast view whose elements share memory")
+    elif getattr(out, "readonly", False):  # a Context's arrays never are
+        raise ValueError("out: a writable Array is wanted, got a read-only one")
+    elif layout is not None and out.layout not in (None, layout):
+        raise ValueError(f"out: layout {layout} is wanted, got {out.layout}")
+
+
+def shares_itself(x: Host) -> bool:
+    """Do elements of `x` share memory? True, too, where that takes too long to find out.
+
+    Such a result is copied from a temporary, as numpy does: the last of those that share one stays.
+    """
+    if x.flags.c_contiguous or not x.size:
+        return False
+    extent, ordered = x.itemsize, True
+    for step, size in sorted((abs(s), d) for s, d in zip(x.strides, x.shape, strict=True) if d > 1):
+        ordered = ordered and step >= extent
+        extent += step * (size - 1)
+    if ordered:  # every axis steps over all that the axes within it reach
+        return False
+    for axis in range(x.ndim):
+        one, others = np.split(x, [1], axis)
+        try:
+            if others.size and np.shares_memory(one, others, max_work=_MOST_WORK):
+                return True
+        except RuntimeError:  # numpy's TooHardError
+            return True
+        x = one
+    return False
+
+
+def plain(dev: Device, x: Host) -> Host:
+    """Row-major and aligned; `x` itself when it is so already. OutOfDeviceMemory as host_empty."""
+    if x.flags.c_contiguous and x.flags.aligned:
+        return x
+    made = host_empty(dev, x.shape, x.dtype, "an operand, row-major")
+    made[...] = x
+    return made
+
+
+def overlap(x: Any, y: Operand) -> bool:
+    """Does memory that `x` reaches lie between the first and the last byte that `y` does?
+
+    Bounds only: exact sharing can take for ever to decide. A numpy array and an Array: no, such a
+    call copies the former.
+    """
+    if isinstance(x, np.ndarray) and isinstance(y, np.ndarray):
+        return np.may_share_memory(x, y)
+    return isinstance(x, Array) and isinstance(y, Array) and meets(x, (y,))
+
+
+def meets(x: Any, others: Sequence[Any]) -> bool:
+    """Does a pointer of a launch share a byte with one of `others`, pointers or None?
+
+    By address: a launch is told nothing else, so that on every device it says what is the same
+    memory, whoever allocated or wrapped it. Of what is closed or of another device, which a launch
+    refuses: no. AttributeError: one of them is no pointer.
+    """
+    start = x._address
+    end = start + x.nbytes
+    for y in others:
+        if y is not None and y._address < end and start < y._address + y.nbytes:
+            a, b = x._storage, y._storage
+            if a and b and a.device is b.device and x.nbytes and y.nbytes:
+                return True
+    return False
+
+
+def element_strides(x: Host) -> tuple[int, int] | None:
+    """Strides of a 2-D array in elements as a kernel takes them; None where it must be copied.
+
+    The stride of an axis of length 1 means nothing; it becomes what a row-major array has there.
+    """
+    rows, columns = x.shape
+    itemsize = x.itemsize
+    if not x.flags.aligned or x.strides[0] % itemsize or x.strides[1] % itemsize:
+        return None
+    column = x.strides[1] // itemsize if columns > 1 else 1
+    row = x.strides[0] // itemsize if rows > 1 else max(1, columns * column)
+    ok = 0 < row <= check.U32 and 0 < column <= check.U32
+    return (row, column) if ok else None
+
+
+def span(x: Host, strides: tuple[int, int]) -> Host:
+    """All memory from the first element of a 2-D array to its last, as one row-major array."""
+    if x.flags.c_contiguous or not x.size:
+        return x
+    length = (x.shape[0] - 1) * strides[0] + (x.shape[1] - 1) * strides[1] + 1
+    return np.lib.stride_tricks.as_strided(x, (length,), (x.itemsize,))
+
+
+def _same_elements(out: Any, x: Any) -> bool:
+    """Is each element of the one where the same element of the other is?"""
+    if out.nbytes != x.nbytes or out.dtype.itemsize != x.dtype.itemsize:
+        return False
+    if isinstance(out, Array):
+        return bool(out._address == x._address)
+    if out.ctypes.data != x.ctypes.data:
+        return False
+    if out.flags.c_contiguous and x.flags.c_contiguous:
+        return True
+    return bool(out.shape == x.shape and out.strides == x.strides)

@@ -1,0 +1,179 @@
+"""An oracle for every kernel of shaders/manifest.json, called with the arguments of the launch.
+
+Only translates flat memory, strides and sizes into the operations of `operations.py`. Public as
+`ref.kernel`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from sparkle_drv.ops.expression import program
+from sparkle_drv.ops.expression.elementwise import ELEMENTWISE, Array, apply
+
+from .operations import activate, correlate, f64, gemm, layout, reduce
+
+ACTIVATIONS = (None, "relu", "tanh", "sigmoid")  # in the order of enum sp_activation
+
+Oracle = Callable[..., "Array | None"]
+
+
+def kernel(name: str) -> Oracle:
+    """The oracle of a manifest kernel, called with the arguments of the launch in its order.
+
+    Pointers are numpy arrays of any shape (None for an optional one that is not there); an output
+    holds what it held before the launch. Returns what the output should hold after it: flat,
+    float64 for f32 and f64, else the exact integers; None where nothing is promised (noop,
+    peak_fma, and pack_*, whose blobs are between two kernels). KeyError: no such kernel.
+    """
+    base, _, suffix = name.rpartition("_")
+    if name in _WHOLE:
+        return _WHOLE[name]
+    if suffix not in ("f32", "f64", "i32") or base not in _KERNELS:
+        raise KeyError(f"ref.kernel: there is no oracle for {name!r}")
+    return _KERNELS[base]
+
+
+def _flat(x: Array) -> Array:
+    x = np.asarray(x).reshape(-1)
+    return f64(x) if x.dtype.kind == "f" else x
+
+
+def _elementwise(op: str) -> Oracle:
+    def oracle(y: Array, x: Array, n: int) -> Array:
+        with np.errstate(all="ignore"):
+            return np.asarray(ELEMENTWISE[op](_flat(x)[:n]))
+
+    return oracle
+
+
+def _fill(y: Array, a: float, n: int) -> Array:
+    """The value as the kernel receives it: already rounded to the element type."""
+    kind = np.asarray(y).dtype
+    return _flat(np.full(n, a, dtype=kind))
+
+
+def _scalar(y: Array, a: float) -> Any:
+    return np.asarray(a, dtype=np.asarray(y).dtype).astype(np.float64)
+
+
+def _axpby(y: Array, x: Array, a: float, b: float, n: int) -> Array:
+    return np.asarray(_scalar(y, a) * _flat(x)[:n] + _scalar(y, b) * _flat(y)[:n])
+
+
+def _busy(y: Array, iters: int) -> Array:
+    x = 1
+    for _ in range(iters):
+        x = (1664525 * x + 1013904223) & 0xFFFFFFFF
+    return np.array([x], dtype=np.uint32)
+
+
+def _map(y: Array, *rest: Any) -> Array:
+    *inputs, words, consts, nops, _nconsts, n = rest
+    stack: list[Array] = []
+    for op, slot in program.decode(np.asarray(words).reshape(-1)[:nops]):
+        if op == "input":
+            stack.append(_flat(inputs[slot])[:n])
+        elif op == "const":
+            stack.append(_flat(consts)[slot])
+        else:
+            apply(op, stack)
+    return np.array(np.broadcast_to(stack.pop(), (n,)))
+
+
+def _strided(a: Array, shape: tuple[int, int], strides: tuple[int, int]) -> Array:
+    flat = _flat(a)
+    index = np.arange(shape[0])[:, None] * strides[0] + np.arange(shape[1])[None, :] * strides[1]
+    return np.asarray(flat[index])
+
+
+def _gemm(
+    c: Array, a: Array, b: Array, bias: Array | None,
+    m: int, n: int, k: int, rsa: int, csa: int, rsb: int, csb: int, rsc: int, act: int,
+) -> Array:  # fmt: skip
+    want = gemm(
+        _strided(a, (m, k), (rsa, csa)),
+        _strided(b, (k, n), (rsb, csb)),
+        None if bias is None else _flat(bias)[:n],
+        ACTIVATIONS[act],
+    )
+    span = (m - 1) * rsc + n if m and n else 0
+    after = np.array(_flat(c)[:span])  # what lies between the rows stays as it is
+    after[(np.arange(m)[:, None] * rsc + np.arange(n)).reshape(-1)] = want.reshape(-1)
+    return after
+
+
+def _conv2d(
+    y: Array, x: Array, w: Array, bias: Array | None,
+    n: int, c: int, h: int, w_in: int, oc: int, kh: int, kw: int, oh: int, ow: int,
+    sh: int, sw: int, ph: int, pw: int, dh: int, dw: int, groups: int, nhwc: int, act: int,
+) -> Array:  # fmt: skip
+    image = _flat(x)[: n * c * h * w_in]
+    image = image.reshape((n, h, w_in, c) if nhwc else (n, c, h, w_in))
+    image = np.moveaxis(image, 3, 1) if nhwc else image
+    weights = _flat(w)[: oc * (c // groups) * kh * kw].reshape(oc, c // groups, kh, kw)
+    out = correlate(image, weights, (oh, ow), (sh, sw), (ph, pw), (dh, dw), groups)
+    if bias is not None:
+        out = out + _flat(bias)[:oc, None, None]
+    out = activate(out, ACTIVATIONS[act])
+    return np.asarray(np.moveaxis(out, 1, 3) if nhwc else out).reshape(-1)
+
+
+def _reduction(op: str) -> Oracle:
+    def oracle(y: Array, x: Array, outer: int, n: int, inner: int) -> Array:
+        cube = np.asarray(x).reshape(-1)[: outer * n * inner].reshape(outer, n, inner)
+        return reduce(cube, op, 1).reshape(-1)
+
+    return oracle
+
+
+def _relayout(source: str, target: str) -> Oracle:
+    def oracle(y: Array, x: Array, n: int, c: int, h: int, w: int, block: int = 0) -> Array:
+        shape = {
+            "NCHW": (n, c, h, w),
+            "NHWC": (n, h, w, c),
+            "blocked": (n, -(-c // block) if block else 0, h, w, block),
+        }
+        size = int(np.prod(shape[source]))
+        before, after = (f"NCHW{block}c" if s == "blocked" else s for s in (source, target))
+        image = np.asarray(x).reshape(-1)[:size].reshape(shape[source])
+        return _flat(layout(image, before, after, c))
+
+    return oracle
+
+
+_WHOLE: dict[str, Oracle] = {
+    "noop": lambda: None,
+    "busy_u32": _busy,
+    "peak_fma_f32": lambda flops, iters: None,
+    "peak_fma_f64": lambda flops, iters: None,
+}
+_KERNELS: dict[str, Oracle] = {
+    "copy": lambda y, x, n: _flat(x)[:n],
+    "fill": _fill,
+    "vecadd": lambda z, x, y, n: _flat(x)[:n] + _flat(y)[:n],
+    "saxpy": lambda y, x, a, n: _axpby(y, x, a, 1.0, n),
+    "axpby": _axpby,
+    **{op: _elementwise(op) for op in ("relu", "abs", "neg", "exp", "tanh")},
+    "map": _map,
+    "gemm": _gemm,
+    "conv2d": _conv2d,
+    **{f"reduce_{op}": _reduction(op) for op in ("sum", "max", "min")},
+    "nchw_to_nhwc": _relayout("NCHW", "NHWC"),
+    "nhwc_to_nchw": _relayout("NHWC", "NCHW"),
+    "nchw_to_blocked": _relayout("NCHW", "blocked"),
+    "blocked_to_nchw": _relayout("blocked", "NCHW"),
+}
+
+
+def arguments(signature: Sequence[Mapping[str, Any]], **values: Any) -> list[Any]:
+    """`values` in the order of a manifest signature, None for optional pointers left out.
+
+    KeyError when another is missing.
+    """
+    return [
+        values.get(arg["name"]) if arg.get("optional") else values[arg["name"]] for arg in signature
+    ]

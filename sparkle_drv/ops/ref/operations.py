@@ -1,0 +1,135 @@
+"""The operations in float64 numpy: plain sums, no tiles, no im2col, nothing shared with the C code.
+
+Slow and meant to be read. Public through ref. `kernels.py` builds the oracles of the manifest's
+kernels from it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from sparkle_drv.ops.expression import grammar
+from sparkle_drv.ops.expression.elementwise import ELEMENTWISE, Array, apply
+
+
+def activate(x: Array, activation: str | None) -> Array:
+    """`activation` ("relu", "tanh", "sigmoid" or None) of every element."""
+    return x if activation is None else ELEMENTWISE[activation](x)
+
+
+def gemm(a: Array, b: Array, bias: Array | None = None, activation: str | None = None) -> Array:
+    """act(a @ b + bias) for a [m, k], b [k, n], bias [n]; float64 [m, n]."""
+    c = f64(a) @ f64(b)
+    return activate(c if bias is None else c + f64(bias), activation)
+
+
+def conv2d(
+    x: Array,
+    w: Array,
+    bias: Array | None = None,
+    *,
+    stride: tuple[int, int] = (1, 1),
+    padding: tuple[tuple[int, int], tuple[int, int]] = ((0, 0), (0, 0)),
+    dilation: tuple[int, int] = (1, 1),
+    groups: int = 1,
+    activation: str | None = None,
+    layout: str = "NCHW",
+) -> Array:
+    """Cross-correlation of x [n, c, h, w] (or NHWC) with w [oc, c/groups, kh, kw] in float64.
+
+    The result has the layout of x; padding is ((top, bottom), (left, right)).
+    """
+    x = np.moveaxis(f64(x), 3, 1) if layout == "NHWC" else f64(x)
+    sizes = []
+    for axis in (0, 1):
+        reach = (w.shape[2 + axis] - 1) * dilation[axis] + 1
+        sizes.append((x.shape[2 + axis] + sum(padding[axis]) - reach) // stride[axis] + 1)
+    before = (padding[0][0], padding[1][0])
+    y = correlate(x, f64(w), (sizes[0], sizes[1]), stride, before, dilation, groups)
+    y = activate(y if bias is None else y + f64(bias)[:, None, None], activation)
+    return np.moveaxis(y, 1, 3) if layout == "NHWC" else y
+
+
+def correlate(
+    x: Array,
+    w: Array,
+    size: tuple[int, int],
+    stride: tuple[int, int],
+    before: tuple[int, int],
+    dilation: tuple[int, int],
+    groups: int,
+) -> Array:
+    """One tap of the filter at a time: shift the padded image, weigh its channels, add."""
+    (n, c, h, width), (oc, per_group, kh, kw) = x.shape, w.shape
+    last = [(size[i] - 1) * stride[i] + (w.shape[2 + i] - 1) * dilation[i] + 1 for i in (0, 1)]
+    padded = np.zeros((n, c, max(last[0], before[0] + h), max(last[1], before[1] + width)))
+    padded[:, :, before[0] : before[0] + h, before[1] : before[1] + width] = x
+    padded = padded.reshape(n, groups, per_group, *padded.shape[2:])
+    weights = w.reshape(groups, oc // groups, per_group, kh, kw)
+    y = np.zeros((n, groups, oc // groups, *size))
+    for i in range(kh):
+        for j in range(kw):
+            rows = _every(i * dilation[0], size[0], stride[0])
+            cols = _every(j * dilation[1], size[1], stride[1])
+            tap = weights[..., i, j]
+            for g in range(groups):
+                # tensordot is a matrix product; an einsum over all groups would be one slow loop.
+                part = np.tensordot(tap[g], padded[:, g, :, rows, cols], axes=(1, 1))
+                y[:, g] += np.moveaxis(part, 0, 1)
+    return y.reshape(n, oc, *size)
+
+
+def _every(start: int, count: int, step: int) -> slice:
+    return slice(start, start + (count - 1) * step + 1, step)
+
+
+def map(text: str, **values: Any) -> Array:
+    """`text` over arrays and scalars by name, in float64.
+
+    Arrays of integers: in their own type, wrapping around.
+    """
+    stack: list[Array] = []
+    whole = [np.asarray(v).dtype for v in values.values() if np.asarray(v).ndim]
+    kind = np.int32 if whole and all(t == np.int32 for t in whole) else np.float64
+    for step in grammar.parse(text).steps:
+        if step.op in ("name", "number"):
+            value = values[str(step.value)] if step.op == "name" else step.value
+            stack.append(np.asarray(value, dtype=kind))
+        else:
+            apply(step.op, stack)
+    return stack.pop()
+
+
+def reduce(a: Array, op: str = "sum", axis: Any = None, keepdims: bool = False) -> Array:
+    """sum, max, min or mean over `axis` in float64; of i32 in int64 (sum) or int32."""
+    wide = np.asarray(a) if np.asarray(a).dtype == np.int32 else f64(a)
+    with np.errstate(all="ignore"):
+        if op == "mean" and wide.size == 0:
+            return reduce(a, "sum", axis, keepdims) * np.nan
+        function: Any = getattr(np, op)
+        return np.asarray(function(wide, axis=axis, keepdims=keepdims))
+
+
+def layout(a: Array, source: str, target: str, channels: int | None = None) -> Array:
+    """`a` from one layout ("NCHW", "NHWC" or `NCHW<block>c`) to another; same dtype."""
+    if source == "NHWC":
+        a = np.moveaxis(a, 3, 1)
+    elif source != "NCHW":
+        n, cb, h, w, block = a.shape
+        a = a.transpose(0, 1, 4, 2, 3).reshape(n, cb * block, h, w)[:, :channels]
+    if target == "NHWC":
+        return np.ascontiguousarray(np.moveaxis(a, 1, 3))
+    if target == "NCHW":
+        return np.ascontiguousarray(a)
+    block = int(target[4:-1])
+    n, c, h, w = a.shape
+    blocks = -(-c // block)
+    padded = np.zeros((n, blocks * block, h, w), a.dtype)
+    padded[:, :c] = a
+    return np.ascontiguousarray(padded.reshape(n, blocks, block, h, w).transpose(0, 1, 3, 4, 2))
+
+
+def f64(a: Any) -> Array:
+    return np.asarray(a, dtype=np.float64)

@@ -1,0 +1,134 @@
+"""The geometry of a convolution: strides, padding and sizes from what a caller may write.
+
+Pure: shapes in, a Geometry or a ValueError out. Called by conv2d (calls and plans alike).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from sparkle_drv.ops.arguments import check
+from sparkle_drv.ops.arguments.words import shown
+
+LAYOUTS = ("NCHW", "NHWC")
+FORM = {"stride": 1, "padding": 0, "dilation": 1, "groups": 1, "layout": "NCHW"}
+"""What `geometry` takes beside shapes, and what it is when conv2d is told nothing."""
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """Sizes as conv2d_f32 takes them; pairs are (vertical, horizontal).
+
+    x is `n` images of `c` channels, `h` x `w`; `kernel` is that of the filters, `size` that of the
+    `oc` output channels, `pad` what stands above and to the left.
+    """
+
+    n: int
+    c: int
+    h: int
+    w: int
+    oc: int
+    kernel: tuple[int, int]
+    size: tuple[int, int]
+    stride: tuple[int, int]
+    pad: tuple[int, int]
+    dilation: tuple[int, int]
+    groups: int
+    layout: str
+
+    @property
+    def out_shape(self) -> tuple[int, int, int, int]:
+        """Shape of the output in its layout."""
+        oh, ow = self.size
+        return (self.n, oh, ow, self.oc) if self.layout == "NHWC" else (self.n, self.oc, oh, ow)
+
+    @property
+    def terms(self) -> int:
+        """Products that each output adds up."""
+        return self.c // self.groups * self.kernel[0] * self.kernel[1]
+
+    @property
+    def winograd(self) -> bool:
+        """Is it of the form that Winograd's algorithms take?"""
+        once = (*self.dilation, self.groups) == (1, 1, 1)
+        return self.kernel == (3, 3) and self.stride in ((1, 1), (2, 2)) and once
+
+    def arguments(self) -> tuple[int, ...]:
+        """The scalars of a launch, all but the activation."""
+        return (
+            self.n, self.c, self.h, self.w, self.oc, *self.kernel, *self.size, *self.stride,
+            *self.pad, *self.dilation, self.groups, int(self.layout == "NHWC"),
+        )  # fmt: skip
+
+
+def geometry(
+    x: tuple[int, ...],
+    w: tuple[int, ...],
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    groups: Any,
+    layout: Any,
+) -> Geometry:
+    """From the shapes of x and w and the arguments of conv2d; errors name the one that is wrong."""
+    check.one_of("layout", layout, LAYOUTS)
+    axes = "(n, h, w, c)" if layout == "NHWC" else "(n, c, h, w)"
+    check.dims("x", x, 4, axes)
+    check.dims("w", w, 4, "(oc, c/groups, kh, kw)")
+    n, c, h, width = (x[0], x[3], x[1], x[2]) if layout == "NHWC" else x
+    oc, per_group, *kernel = w
+    groups = check.whole("groups", groups, 1)
+    strides = check.pair("stride", stride, 1)
+    dilations = check.pair("dilation", dilation, 1)
+    for name, shape, of in (("x", x, (c, h, width)), ("w", w, tuple(kernel))):
+        if 0 in of:
+            raise ValueError(f"{name}: only the batch and oc may be empty, got shape {shape}")
+    for value in (*x, *w):
+        check.size("x or w", value, check.I32)
+    if c % groups or oc % groups:
+        raise ValueError(f"groups: {groups} does not divide both c = {c} and oc = {oc}")
+    if per_group != c // groups:
+        raise ValueError(
+            f"w: shape {(oc, c // groups, *kernel)} is wanted for {c} channels in {groups} "
+            f"group(s), got {w}"
+        )
+    reach = [(kernel[i] - 1) * dilations[i] + 1 for i in (0, 1)]
+    pads = _padding(padding, (h, width), reach, strides)
+    sizes = []
+    for i, (name, extent) in enumerate((("height", h), ("width", width))):
+        room = check.size("padding", extent + sum(pads[i]), check.I32)
+        if room < reach[i]:
+            raise ValueError(
+                f"x: the output would have no {name}: {extent} and {sum(pads[i])} of padding are "
+                f"less than the {reach[i]} that w spans with dilation {dilations[i]}"
+            )
+        sizes.append((room - reach[i]) // strides[i] + 1)
+    return Geometry(
+        n, c, h, width, oc, (kernel[0], kernel[1]), (sizes[0], sizes[1]), strides,
+        (pads[0][0], pads[1][0]), dilations, groups, layout,
+    )  # fmt: skip
+
+
+def _padding(
+    given: Any, extents: tuple[int, int], reach: list[int], stride: tuple[int, int]
+) -> tuple[tuple[int, int], tuple[int, int]]:
+    """((top, bottom), (left, right))."""
+    if isinstance(given, str):
+        check.one_of("padding", given, ("same", "valid"))
+        if given == "valid":
+            return (0, 0), (0, 0)
+        sides = []
+        for extent, span, step in zip(extents, reach, stride, strict=True):
+            # As many outputs as strides fit, ceil(extent / step); an odd rest goes to the far side.
+            total = max(0, (-(-extent // step) - 1) * step + span - extent)
+            sides.append((total // 2, total - total // 2))
+        return sides[0], sides[1]
+    if isinstance(given, (tuple, list)) and any(isinstance(p, (tuple, list)) for p in given):
+        if len(given) != 2 or not all(isinstance(p, (tuple, list)) for p in given):
+            raise ValueError(
+                f"padding: ((top, bottom), (left, right)) is wanted, got {shown(given)}"
+            )
+        return check.pair("padding", given[0], 0), check.pair("padding", given[1], 0)
+    vertical, horizontal = check.pair("padding", given, 0)
+    return (vertical, vertical), (horizontal, horizontal)

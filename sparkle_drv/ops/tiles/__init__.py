@@ -1,0 +1,38 @@
+"""Tile plans: which algorithm and blocks an operation should have, by a model of the device.
+
+Functions over DeviceInfo and sizes: no device, no kernel and no clock. `gemm`, `reduce` and `map`
+make plans, `packs_b` and `reduce_parts` decide beside them. The rest is what the model is made of.
+"""
+
+from .blocking import (
+    ALONG_NBYTES,
+    DOT_NBYTES,
+    FEW_ROWS,
+    MAX_PACKED,
+    OUTER_BYTES_PER_CYCLE,
+    Blocks,
+    blocks,
+    gemm,
+    packs_b,
+)
+from .cores import (
+    BYTES_PER_S,
+    CALL_S,
+    CLOCK_HZ,
+    CORES,
+    WORTH_A_THREAD_S,
+    Core,
+    core_of,
+    flops_per_s,
+    micro_tile,
+    roofline_s,
+    threads_for,
+)
+from .gpu import map, reduce, reduce_parts
+
+__all__ = [
+    "ALONG_NBYTES", "BYTES_PER_S", "CALL_S", "CLOCK_HZ", "CORES", "DOT_NBYTES", "FEW_ROWS",
+    "MAX_PACKED", "OUTER_BYTES_PER_CYCLE", "WORTH_A_THREAD_S", "Blocks", "Core", "blocks",
+    "core_of", "flops_per_s", "gemm", "map", "micro_tile", "packs_b", "reduce", "reduce_parts",
+    "roofline_s", "threads_for",
+]  # fmt: skip

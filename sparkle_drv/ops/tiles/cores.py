@@ -1,0 +1,93 @@
+"""What a CPU's cores compute with, and the roofline of what they do.
+
+Figures of instruction sets and nominal rates; the rates only rank plans. Called by blocking.py and
+conv2d.py.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sparkle_drv.types import DeviceInfo
+
+
+@dataclass(frozen=True)
+class Core:
+    """What one core of an instruction set computes with."""
+
+    vector_nbytes: int
+    """Bytes of a vector register."""
+    registers: int
+    """Vector registers that code can name."""
+    fma_latency: int
+    """Cycles from a fused multiply-add to its result."""
+    fma_per_cycle: int
+    """Vector FMAs that begin in one cycle."""
+    tile: tuple[int, int] | None = None
+    """Rows, and vectors of columns, of native/cpu's micro-tile where it is not `micro_tile`'s."""
+    small_b: int = 256 << 10
+    """Up to so many bytes, b is read where it is: `SP_SMALL_B` of native/cpu."""
+    far_rows: int = 0
+    """Of a b that comes from memory, so many rows are read at a time, along them; 0: down panels.
+
+    16 streams are what prefetchers follow (of 32, Zen 4 reads half as fast). Tiles of so few terms
+    are worth their calls where vectors are long.
+    """
+
+
+CORES = {
+    "avx512": Core(64, registers=32, fma_latency=4, fma_per_cycle=2, far_rows=16),
+    "avx2": Core(32, registers=16, fma_latency=4, fma_per_cycle=2, small_b=24 << 10),
+    "neon": Core(16, registers=32, fma_latency=4, fma_per_cycle=2, tile=(8, 3)),
+    "ref": Core(16, registers=16, fma_latency=4, fma_per_cycle=1, small_b=24 << 10),
+}
+"""By instruction set, from the vendors' optimisation guides (Zen 4 and 5, Golden Cove, Neoverse).
+
+"ref" is what a compiler makes of portable C for x86-64 or aarch64: 16-byte vectors.
+"""
+
+# Nominal figures for predicted_s until a profile has measured real ones.
+CLOCK_HZ = 3e9
+"""Nominal clock of a core."""
+BYTES_PER_S = 10e9
+"""Nominal, of one core from memory."""
+CALL_S = 1e-6
+"""Nominal seconds of a launch that does nothing."""
+
+WORTH_A_THREAD_S = 2e-6
+"""Seconds of work each below which a second thread costs more than it brings."""
+
+
+def core_of(info: DeviceInfo) -> Core:
+    """What the cores of a device compute with; those of "ref" for a set that is not known."""
+    return CORES.get(info.isa, CORES["ref"])
+
+
+def micro_tile(core: Core, itemsize: int) -> tuple[int, int, int]:
+    """(mr, nr, vector): the largest tile of accumulators that the registers hold.
+
+    Low et al. ask for `mr * nr >= vector * latency * fma_per_cycle`, the fewest accumulators that
+    hide the latency of an FMA. Here every register left beside two vectors of b and two of a (one
+    in use, one on its way) accumulates, which meets that bound and needs fewer loads per FMA.
+    """
+    vector = core.vector_nbytes // itemsize
+    rows, vectors = core.tile or ((core.registers - 4) // 2, 2)
+    return rows, vectors * vector, vector
+
+
+def flops_per_s(info: DeviceInfo, itemsize: int, threads: int = 0) -> float:
+    """Nominal peak of `threads` cores (0: all of them)."""
+    core = core_of(info)
+    each = CLOCK_HZ * core.fma_per_cycle * 2 * (core.vector_nbytes // itemsize)
+    return each * min(threads or info.compute_units, info.compute_units)
+
+
+def threads_for(info: DeviceInfo, work_s: float) -> int:
+    """How many threads `work_s` seconds of one core are worth: 1, or 0 for all of them."""
+    return 1 if info.compute_units == 1 or work_s < 2 * WORTH_A_THREAD_S else 0
+
+
+def roofline_s(info: DeviceInfo, flops: float, nbytes: float, itemsize: int, threads: int) -> float:
+    """Seconds for `flops` operations and `nbytes` moved, whichever takes longer, and the call."""
+    compute = flops / flops_per_s(info, itemsize, threads)
+    return CALL_S + max(compute, nbytes / (BYTES_PER_S * min(2, threads or info.compute_units)))

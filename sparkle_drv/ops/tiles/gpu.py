@@ -1,0 +1,262 @@
+"""The tile model's branch for devices that run groups of threads: which of a few tiles, and whether
+operands go through shared memory.
+
+Pure functions without a clock. A device compiles a shader for every plan, so there are few tiles to
+choose from. Called by `blocking.py` and `conv2d.py` for devices of kind "gpu", and by map and
+reduce.
+
+Two kinds of device:
+* software (llvmpipe): threads are lanes of a CPU's vector, every load walks them one by one, and
+  shared memory only copies. What counts is products a load: large tiles in registers (in memory,
+  in truth: the stack of a core holds them well).
+* hardware: operands are staged in shared memory, in the largest tile that fits and still gives the
+  device enough groups. Untested on a GPU so far: the choice is by counting.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sparkle_drv.ops.shapes.geometry import Geometry
+from sparkle_drv.types import DeviceInfo, TilePlan
+
+_LANES = 8  # threads that a software device runs as one vector
+_CALL_S = 25e-6
+_MOST_ROUNDS = 65_535  # after which llvmpipe leaves the loops of a shader
+# For sums of more terms than that, terms a round and few outputs a thread: both are written out,
+# and llvmpipe compiles 128 products in a second or two, 512 in 20 s.
+_LONG_STEP, _LONG_TILES = 16, ((1, 8),)
+
+
+@dataclass(frozen=True)
+class VectorCost:
+    """Nanoseconds of a vector of eight threads, each with tm x tn sums: for one term of all of
+    them, for a group, for a launch."""
+
+    row: float
+    """A load that eight rows share."""
+    column: float
+    """A load of one column, or a column's part of a wider load."""
+    product: float
+    """A multiplication and an addition."""
+    spread: float
+    """What a row takes beside its load to get to all threads."""
+    start: float = 0.0
+    """A term, whatever the tile."""
+    group: float = 0.0
+    """A group, whatever the tile."""
+    across: float = 0.0
+    """A group, for each column of a thread: where its outputs are."""
+    store: float = 0.0
+    """A group, for each sum."""
+    code: float = 0.0
+    """A launch, for each sum: a core meets its instructions for the first time."""
+
+    def term(self, tm: int, tn: int) -> float:
+        """One term of all sums, in ns."""
+        rows = -(-tm // _LANES) * self.row + tm * self.spread
+        return self.start + rows + tn * self.column + tm * tn * self.product
+
+    def launch(self, tm: int, tn: int, turns: int, terms: int) -> float:
+        """`turns` groups one after the other, in ns."""
+        group = self.group + tn * self.across + tm * tn * self.store
+        return tm * tn * self.code + turns * (group + terms * self.term(tm, tn))
+
+
+# Fitted on llvmpipe (Mesa 22.3, AVX2 code, two cores) to 171 times of 9 matrix products, 96 of 9
+# convolutions, 40 of 2 products whose rows are no whole vectors, 48 of 4 in f64, each interleaved
+# with the others of its shape. Within 8 to 13 % of a time, within 6 % of the best tile.
+GEMM = VectorCost(
+    row=51.0, column=9.9, product=0.77, spread=0.2, across=137.0, store=19.0, code=60.0
+)
+GEMM_SCALAR = VectorCost(row=19.0, column=14.5, product=0.4, spread=8.0, store=89.0, code=60.0)
+GEMM_F64 = VectorCost(
+    row=0.0, column=0.5, product=3.9, spread=0.5, start=74.0, group=770.0, code=41.0
+)
+CONV2D = VectorCost(
+    row=37.0, column=20.7, product=0.74, spread=9.5, group=300.0, across=93.0, store=25.0, code=18.0
+)
+
+SOFTWARE_TILES = (
+    *((1, 16), (4, 8), (4, 16), (8, 4), (8, 8), (8, 16), (12, 8), (12, 16)),
+    *((16, 8), (16, 12), (16, 16), (32, 8)),
+)
+SOFTWARE_CONV_TILES = (
+    *((1, 8), (1, 16), (4, 8), (8, 8), (8, 16), (16, 8), (16, 12), (16, 16), (24, 8), (32, 8)),
+)
+# Compiling takes longer than in proportion: 64 sums 0.6 s, 128 1.3 s, 256 3.7 s, 512 17 s and more,
+# once per machine. A tile must be worth it over so many launches.
+_COMPILE_S, _COMPILE_MORE_S, _LAUNCHES = 6e-3, 33e-6, 1_000_000
+
+
+def compile_s(sums: int) -> float:
+    """About how long a software device compiles a shader of so many sums a thread."""
+    return sums * _COMPILE_S + sums**2 * _COMPILE_MORE_S
+
+
+# (bm, bn, bk), (tm, tn, 1) for shared memory, largest first.
+HARDWARE_TILES = (
+    ((128, 128, 8), (8, 8, 1)),
+    ((64, 64, 16), (4, 4, 1)),
+    ((32, 32, 16), (4, 4, 1)),
+)
+_ENOUGH_THREADS = 32768  # that keep a GPU busy, where it does not tell its units
+_THREADS_A_UNIT = 512
+_PARTS = 64  # of a row to reduce, where a device does not tell its units
+WORTH_PARTS = 1 << 15
+"""Elements a part from which cutting a row pays for the second launch."""
+WORTH_COMPILING = 1 << 14
+"""Elements from which an expression gets a shader of its own."""
+_FLOPS, _BYTES = 2e12, 200e9  # nominal, for predicted_s until a profile has measured real ones
+
+
+def gemm(info: DeviceInfo, m: int, n: int, k: int, itemsize: int, algo: str) -> TilePlan:
+    """The plan of c[m, n] = a[m, k] @ b[k, n]; algo "auto" chooses. Raises ValueError for a `k` of
+    more terms than a software device adds up."""
+    if info.software:
+        bk = _terms_a_round(k, algo)
+        if algo == "naive":
+            return TilePlan(algo=algo)
+        cost = GEMM_F64 if itemsize == 8 else GEMM if n % 4 == 0 else GEMM_SCALAR
+        tiles = _LONG_TILES if bk == _LONG_STEP else SOFTWARE_TILES
+        return _registers("blocked", info, cost, tiles, (m, n, k), bk=bk)
+    if algo == "naive":
+        return TilePlan(algo=algo)
+    levels = _staged(info, m, n, itemsize)
+    nbytes = itemsize * (m * k * -(-n // levels[0][1]) + k * n * -(-m // levels[0][0]) + m * n)
+    seconds = _CALL_S + max(2.0 * m * n * k / _FLOPS, nbytes / _BYTES)
+    algo = "shared" if algo == "auto" else algo
+    return TilePlan(algo=algo, levels=levels, vector=4, predicted_s=seconds)
+
+
+def _terms_a_round(k: int, algo: str) -> int:
+    """So many that `k` terms and a thousand rounds of other loops stay within a shader's."""
+    rounds = _MOST_ROUNDS - 1024
+    most = rounds if algo == "naive" else rounds * _LONG_STEP
+    if k > most:
+        raise ValueError(
+            f"k: at most {most} terms are possible with algo {algo!r} on software OpenGL, "
+            f"whose loops end after {_MOST_ROUNDS} rounds; got {k}"
+        )
+    # The steps of four are vector loads, which strides may forbid: one term a round is possible.
+    return 4 if k <= rounds else _LONG_STEP
+
+
+def _check_terms(shape: Geometry, algo: str) -> None:
+    """Does each output's sum, with a thousand rounds of other loops, stay within a shader's?"""
+    rounds = _MOST_ROUNDS - 1024
+    kh, kw = shape.kernel
+    # llvmpipe counts the rounds of each nested loop, and one more for each time that it ends. The
+    # direct loop takes four terms a round when they are so many fours.
+    nested = rounds * kh * kw // (kh * kw + 2 * kh + 3)
+    long = rounds if shape.terms % 4 else 4 * rounds
+    most = {"naive": nested, "im2col": rounds}.get(algo, long)
+    if shape.terms > most:
+        raise ValueError(
+            f"w: at most {most} terms of a sum (c / groups * kh * kw) are possible with algo "
+            f"{algo!r} on software OpenGL, whose loops end after {_MOST_ROUNDS} rounds; got "
+            f"{shape.terms}"
+        )
+
+
+def conv2d(info: DeviceInfo, shape: Geometry, algo: str) -> TilePlan:
+    """The plan of a convolution, seen as channels x pixels x terms; algo "auto" chooses.
+
+    Raises ValueError for sums that are longer than a shader's loops may go round.
+    """
+    if info.software:
+        _check_terms(shape, algo)
+    if algo == "naive":
+        return TilePlan(algo=algo)
+    channels, pixels = shape.oc // shape.groups, shape.n * shape.size[0] * shape.size[1]
+    if info.software and algo != "im2col":
+        sizes = channels, pixels, shape.terms
+        tiles = SOFTWARE_CONV_TILES
+        # Weights four at a time keep four times as many numbers at hand: slower everywhere, but a
+        # quarter of the rounds, and llvmpipe leaves a shader's loops after 65535.
+        vector = 4 if shape.terms > _MOST_ROUNDS else 1
+        return _registers("direct", info, CONV2D, tiles, sizes, shape.groups, vector)
+    levels = _staged(info, channels, pixels, 4)
+    seconds = _CALL_S + 2.0 * shape.oc * pixels * shape.terms / _FLOPS
+    algo = "im2col" if algo == "auto" else algo
+    return TilePlan(algo=algo, levels=levels, vector=4, predicted_s=seconds)
+
+
+def _registers(
+    algo: str,
+    info: DeviceInfo,
+    cost: VectorCost,
+    tiles: tuple[tuple[int, int], ...],
+    sizes: tuple[int, int, int],
+    parts: int = 1,
+    vector: int = 4,
+    bk: int = 4,
+) -> TilePlan:
+    """The quickest of `tiles` for `parts` products of these sizes: one vector is one group, and
+    groups are shared out among the cores."""
+    m, n, k = sizes
+
+    def seconds(tile: tuple[int, int]) -> float:
+        tm, tn = tile
+        groups = parts * -(-m // tm) * -(-n // (tn * _LANES))
+        turns = -(-groups // max(1, info.compute_units))
+        return _CALL_S + cost.launch(tm, tn, turns, k) * 1e-9
+
+    def worth(tile: tuple[int, int]) -> float:
+        return seconds(tile) + compile_s(tile[0] * tile[1]) / _LAUNCHES
+
+    tm, tn = best = min(tiles, key=worth)
+    levels = ((tm, tn * _LANES, bk), (tm, tn, 1))
+    return TilePlan(algo=algo, levels=levels, vector=vector, predicted_s=seconds(best))
+
+
+def reduce(info: DeviceInfo) -> TilePlan:
+    """The plan of a reduction: one group does a whole column; on hardware, the larger it is, the
+    more loads are on their way."""
+    threads = min(256 if info.software else 1024, max(1, info.max_group_size))
+    return TilePlan(levels=((threads, 1, 1),), vector=4)
+
+
+def reduce_parts(info: DeviceInfo, n: int) -> int:
+    """In how many parts a device should reduce one row of n elements; 1: as a whole.
+
+    One group of a gpu does a row: a long one is cut, so that every unit has some, into multiples of
+    four for vector loads.
+    """
+    if info.kind != "gpu":
+        return 1
+    parts = 4 * info.compute_units if info.software or info.compute_units > 1 else _PARTS
+    return parts if n >= WORTH_PARTS * parts else 1
+
+
+def map(info: DeviceInfo, program: tuple[int, ...], n: int) -> TilePlan | None:
+    """The plan of an expression over n elements, its program as words; None: interpret it.
+
+    Where kernels are text, an expression becomes text too, and where their machine code is written
+    here, code, unless it is over so little that making it (0.1 s) is never earned back.
+    """
+    if n < WORTH_COMPILING or not info.language:
+        return None
+    return TilePlan(program=program)
+
+
+Levels = tuple[tuple[int, int, int], tuple[int, int, int]]
+
+
+def _staged(info: DeviceInfo, m: int, n: int, itemsize: int) -> Levels:
+    """The largest tile that the device can do and that still makes threads for all its units; else
+    the smallest it can do."""
+    wanted = info.compute_units * _THREADS_A_UNIT if info.compute_units > 1 else _ENOUGH_THREADS
+    possible = [levels for levels in HARDWARE_TILES if _fits(info, levels, itemsize)]
+    for (bm, bn, bk), (tm, tn, one) in possible:
+        threads = -(-m // bm) * -(-n // bn) * (bm // tm) * (bn // tn)
+        if threads >= wanted:
+            return (bm, bn, bk), (tm, tn, one)
+    return possible[-1] if possible else ((16, 16, 8), (4, 4, 1))
+
+
+def _fits(info: DeviceInfo, levels: Levels, itemsize: int) -> bool:
+    (bm, bn, bk), (tm, tn, _) = levels
+    return (bm + bn) * bk * itemsize <= info.max_shared_nbytes and (bm // tm) * (
+        bn // tn
+    ) <= info.max_group_size

@@ -1,0 +1,119 @@
+"""The cache of tuned tile plans: SPARKLE_HOME/tuned.json, written by `bench.py tune`, read once per
+open device.
+
+An entry belongs to one device, driver, instruction set, number of threads and package version, one
+kernel and one shape; what was measured on anything else is never used. The file is one of kept.py;
+an entry that makes no sense counts as absent. Nothing here chooses: plans.py does, and falls back
+to the model (tiles).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from sparkle_drv.kept import DeviceFile
+from sparkle_drv.ops.shapes.geometry import Geometry
+from sparkle_drv.types import DeviceInfo, TilePlan
+from sparkle_drv.version import VERSION
+
+log = logging.getLogger("sparkle_drv.ops")
+_FIELDS = ("algo", "levels", "vector", "threads", "layout_in", "layout_out")
+
+
+def identity(info: DeviceInfo, version: str = VERSION) -> str:
+    """What a plan, or a roof of the bench, was measured on, as the key of its file."""
+    facts = (info.backend, info.vendor, info.name, info.driver, info.isa, info.compute_units)
+    return "|".join(str(fact) for fact in (*facts, version))
+
+
+def gemm_shape(m: int, n: int, k: int) -> str:
+    """The shape of a matrix product as the file names it."""
+    return f"m={m} n={n} k={k}"
+
+
+def conv2d_shape(shape: Geometry) -> str:
+    """The shape of a convolution as the file names it: its scalars in the kernel's order."""
+    return f"{shape.layout} " + ",".join(str(v) for v in shape.arguments()[:-1])
+
+
+def reduce_shape(outer: int, n: int, inner: int) -> str:
+    """The shape of a reduction of the middle axis as the file names it."""
+    return f"outer={outer} n={n} inner={inner}"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A plan and how it was found: medians in seconds, of it and of the model's own choice."""
+
+    plan: TilePlan
+    best_s: float = 0.0
+    model_s: float = 0.0
+
+
+class Tuned:
+    """The file below one SPARKLE_HOME; "" is nowhere: nothing is found or kept."""
+
+    def __init__(self, home: str) -> None:
+        self.path = Path(home, "tuned.json") if home else None
+        self._file = DeviceFile(self.path, log) if self.path else None
+
+    def entries(self, info: DeviceInfo) -> dict[tuple[str, str], Entry]:
+        """(kernel, shape) -> what was found on this very device; {} where nothing can be read."""
+        found = {}
+        kernels = self._file.read().get(identity(info)) if self._file else None
+        for kernel, shapes in kernels.items() if isinstance(kernels, dict) else ():
+            for shape, entry in shapes.items() if isinstance(shapes, dict) else ():
+                with contextlib.suppress(KeyError, TypeError, ValueError):
+                    found[kernel, shape] = _entry(entry)
+        return found
+
+    def put(self, info: DeviceInfo, kernel: str, shape: str, entry: Entry) -> None:
+        """Keep an entry, in place of what stood there. Raises OSError when it cannot be written."""
+        if self._file is None:
+            return
+        written = {"best_s": entry.best_s, "model_s": entry.model_s, "plan": _plan(entry.plan)}
+
+        def change(known: Any) -> dict[str, Any]:
+            kernels = dict(known) if isinstance(known, dict) else {}
+            shapes = kernels.get(kernel)
+            kernels[kernel] = {**(shapes if isinstance(shapes, dict) else {}), shape: written}
+            return kernels
+
+        self._file.update(identity(info), change)
+
+
+def _plan(plan: TilePlan) -> dict[str, Any]:
+    fields = asdict(plan)
+    return {name: fields[name] for name in _FIELDS}
+
+
+def _entry(given: Mapping[str, Any]) -> Entry:
+    """Raises KeyError, TypeError or ValueError for what is no entry."""
+    fields = {name: given["plan"][name] for name in _FIELDS if name in given["plan"]}
+    fields["levels"] = tuple(_level(level) for level in fields.get("levels", ()))
+    plan = TilePlan(**fields)
+    texts = (plan.algo, plan.layout_in, plan.layout_out)
+    numbers = (plan.vector, plan.threads)
+    if not all(isinstance(text, str) for text in texts):
+        raise TypeError("a plan with other types")
+    if len(plan.levels) > 2 or not all(_is_size(number) for number in numbers):
+        raise ValueError("a plan with other sizes")
+    best = float(given["best_s"])
+    plan = replace(plan, source="tuned", predicted_s=best)
+    return Entry(plan, best, float(given["model_s"]))
+
+
+def _level(given: Any) -> tuple[int, int, int]:
+    m, n, k = given
+    if not all(_is_size(size) for size in (m, n, k)):
+        raise ValueError(f"levels: {given!r}")
+    return m, n, k
+
+
+def _is_size(given: Any) -> bool:
+    return type(given) is int and 0 <= given < 1 << 31
