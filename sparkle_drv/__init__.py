@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from sparkle_drv.errors import KernelFault as KernelFault
     from sparkle_drv.errors import OutOfDeviceMemory as OutOfDeviceMemory
     from sparkle_drv.errors import SparkleError as SparkleError
-    from sparkle_drv.sched.replaying import replay as replay
+    from sparkle_drv.sched.journal.replaying import replay as replay
     from sparkle_drv.types import CacheLevel as CacheLevel
     from sparkle_drv.types import DeviceInfo as DeviceInfo
     from sparkle_drv.types import Found as Found
@@ -62,7 +62,7 @@ _WHERE = {
     "ops": ("ops", ""),
     "Context": ("context", "Context"),
     "init": ("context", "init"),
-    "replay": ("sched.replaying", "replay"),
+    "replay": ("sched.journal.replaying", "replay"),
     "open": ("core.registry", "open_device"),
     "devices": ("core.registry", "devices"),
     "discover": ("core.registry", "discover"),

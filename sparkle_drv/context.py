@@ -16,17 +16,18 @@ from sparkle_drv.core.registry import open_device
 from sparkle_drv.core.retire import BRIEFLY_S
 from sparkle_drv.errors import DeviceNotFound, SparkleError, leave
 from sparkle_drv.ops.arguments.words import shown
-from sparkle_drv.sched import again, arrays, calls, explain, recording
-from sparkle_drv.sched.arrays import ContextArray
-from sparkle_drv.sched.constants import ContextConstant
-from sparkle_drv.sched.graph import explain as explain_graph
-from sparkle_drv.sched.graph.plan import GraphPlan
+from sparkle_drv.sched.check.inspector import Inspector
+from sparkle_drv.sched.decide.named import only_named
 from sparkle_drv.sched.graph.record import TaskGraph
-from sparkle_drv.sched.inspector import Inspector
-from sparkle_drv.sched.local import LocalExecutor, default_clock
-from sparkle_drv.sched.named import only_named
-from sparkle_drv.sched.profile import Profile
-from sparkle_drv.sched.work import Plan
+from sparkle_drv.sched.journal import explain
+from sparkle_drv.sched.journal import explain_graph as explain_graph
+from sparkle_drv.sched.model.graph_plan import GraphPlan
+from sparkle_drv.sched.model.profile import Profile
+from sparkle_drv.sched.model.work import Plan
+from sparkle_drv.sched.run import again, arrays, calls, recording
+from sparkle_drv.sched.run.arrays import ContextArray
+from sparkle_drv.sched.run.constants import ContextConstant
+from sparkle_drv.sched.run.local import LocalExecutor, default_clock
 from sparkle_drv.telemetry.trace import Trace
 
 
@@ -173,8 +174,8 @@ class Context:
 
     @property
     def last_plan(self) -> Plan | GraphPlan | None:
-        """What was decided for the last call (sched/work.py), or run of a graph
-        (sched/graph/plan.py), and what its last measured run took: data.
+        """What was decided for the last call (sched/model/work.py), or run of a graph
+        (sched/model/graph_plan.py), and what its last measured run took: data.
 
         None before the first, or without a choice.
         """
@@ -199,7 +200,7 @@ class Context:
 
     def save_trace(self, path: str | os.PathLike[str]) -> None:
         """All traces so far as trace-event JSON, for Perfetto or chrome://tracing, and beside it,
-        as PATH.journal, what was told and decided (sched/journal.py).
+        as PATH.journal, what was told and decided (sched/journal/journal.py).
 
         A file that is there is replaced whole, a link followed; what is no file (/dev/stdout, a
         pipe) is written to, and has no journal. Raises OSError, TypeError.
@@ -248,7 +249,7 @@ def init(
     `open`: bits that do not depend on the number of threads.
 
     `validate`, 0 to 1, is the share of results that are looked at before the call returns
-    (sched/validate.py). A device that gave a wrong one is trusted less, the log is warned,
+    (sched/check/validate.py). A device that gave a wrong one is trusted less, the log is warned,
     and the call is done on another device; without one it raises KernelFault.
 
     Raises DeviceNotFound when there is none, ValueError for an empty list and for a device that is

@@ -10,11 +10,11 @@ import numpy as np
 
 from sparkle_drv.ops import ref
 from sparkle_drv.ops.expression.elementwise import ELEMENTWISE
-from sparkle_drv.sched import probe
-from sparkle_drv.sched.constants import ContextConstant
-from sparkle_drv.sched.graph.fold import folded
+from sparkle_drv.sched.graph.fuse.fold import folded
 from sparkle_drv.sched.graph.record import TaskGraph
-from sparkle_drv.sched.local import LocalExecutor, default_clock
+from sparkle_drv.sched.run import probe
+from sparkle_drv.sched.run.constants import ContextConstant
+from sparkle_drv.sched.run.local import LocalExecutor, default_clock
 
 F32 = np.float32
 SIDE, BATCH, CHANNELS = 12, 2, 4

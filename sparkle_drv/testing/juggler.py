@@ -8,10 +8,10 @@ import random
 from dataclasses import dataclass
 from statistics import mean
 
-from sparkle_drv.sched.choose import choose
-from sparkle_drv.sched.costs import Costs, Node
-from sparkle_drv.sched.line import fit
-from sparkle_drv.sched.work import HOST, Operand, Work
+from sparkle_drv.sched.decide.choose import choose
+from sparkle_drv.sched.model.costs import Costs, Node
+from sparkle_drv.sched.model.line import fit
+from sparkle_drv.sched.model.work import HOST, Operand, Work
 
 from . import simulated as sim
 

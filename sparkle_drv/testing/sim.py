@@ -408,7 +408,7 @@ class _Held:
 
 
 def _info(uri: str, device: SimDevice, cpu: DeviceInfo) -> DeviceInfo:
-    # Other rates are another driver to what is kept of measurements (sched/profile.py).
+    # Other rates are another driver to what is kept of measurements (sched/model/profile.py).
     fixed = repr((device.rates, device.to_s, device.noise, device.drift, device.other))
     known = hashlib.sha256(fixed.encode()).hexdigest()[:8]
     unified = device.to_s == (0.0, 0.0)

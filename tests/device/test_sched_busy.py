@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
-from sparkle_drv.sched import arrays, calls, journal
-from sparkle_drv.sched.local import LocalExecutor, default_clock
-from sparkle_drv.sched.work import HOST
+from sparkle_drv.sched.journal import journal
+from sparkle_drv.sched.model.work import HOST
+from sparkle_drv.sched.run import arrays, calls
+from sparkle_drv.sched.run.local import LocalExecutor, default_clock
 
 F32 = np.float32
 FAST, SLOW = BOTH = ("egl:0", "cpu")

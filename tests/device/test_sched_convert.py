@@ -8,9 +8,10 @@ import pytest
 from graphkit import recorder as graph
 
 from sparkle_drv.ops import ref
-from sparkle_drv.sched import arrays, calls, explain, journal, recording
-from sparkle_drv.sched.graph import explain as explain_graph
-from sparkle_drv.sched.inspector import Inspector
+from sparkle_drv.sched.check.inspector import Inspector
+from sparkle_drv.sched.journal import explain, journal
+from sparkle_drv.sched.journal import explain_graph as explain_graph
+from sparkle_drv.sched.run import arrays, calls, recording
 from sparkle_drv.telemetry import chrome
 
 F32 = np.float32

@@ -9,13 +9,14 @@ from graphkit import F32, check, grown, matrices
 from graphkit import recorder as graph
 
 from sparkle_drv.ops import constant, ref
-from sparkle_drv.sched import arrays, journal, recording
-from sparkle_drv.sched.constants import ContextConstant
-from sparkle_drv.sched.costs import Reliability
-from sparkle_drv.sched.graph import explain as explain_graph
+from sparkle_drv.sched.check.inspector import Inspector
 from sparkle_drv.sched.graph import run as run_graph
-from sparkle_drv.sched.inspector import Inspector
-from sparkle_drv.sched.work import HOST
+from sparkle_drv.sched.journal import explain_graph as explain_graph
+from sparkle_drv.sched.journal import journal
+from sparkle_drv.sched.model.costs import Reliability
+from sparkle_drv.sched.model.work import HOST
+from sparkle_drv.sched.run import arrays, recording
+from sparkle_drv.sched.run.constants import ContextConstant
 from sparkle_drv.telemetry import chrome
 
 CPU, BOTH = ("cpu",), ("cpu", "egl:0")

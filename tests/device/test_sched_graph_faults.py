@@ -10,16 +10,17 @@ from graphkit import recorder as graph
 
 from sparkle_drv import ops
 from sparkle_drv.errors import DeviceLost, KernelFault, OutOfDeviceMemory
-from sparkle_drv.sched import arrays, journal, recording
-from sparkle_drv.sched.choose import STALE, Impossible
-from sparkle_drv.sched.costs import Costs
-from sparkle_drv.sched.graph import explain as explain_graph
+from sparkle_drv.sched.check.inspector import Inspector
+from sparkle_drv.sched.decide.choose import STALE, Impossible
 from sparkle_drv.sched.graph import run as run_graph
 from sparkle_drv.sched.graph import task as run_task
-from sparkle_drv.sched.graph.plan import KeptGraph
-from sparkle_drv.sched.inspector import Inspector
-from sparkle_drv.sched.local import WrongResult
-from sparkle_drv.sched.work import HOST
+from sparkle_drv.sched.journal import explain_graph as explain_graph
+from sparkle_drv.sched.journal import journal
+from sparkle_drv.sched.model.costs import Costs
+from sparkle_drv.sched.model.graph_plan import KeptGraph
+from sparkle_drv.sched.model.work import HOST
+from sparkle_drv.sched.run import arrays, recording
+from sparkle_drv.sched.run.local import WrongResult
 
 CPU, BOTH = ("cpu",), ("cpu", "egl:0")
 

@@ -8,9 +8,9 @@ import pytest
 from graphkit import F32, matrices, values
 from graphkit import recorder as graph
 
-from sparkle_drv.sched import arrays
-from sparkle_drv.sched.costs import Costs
 from sparkle_drv.sched.graph import run as graph_run
+from sparkle_drv.sched.model.costs import Costs
+from sparkle_drv.sched.run import arrays
 
 BOTH = ("cpu", "egl:0")
 

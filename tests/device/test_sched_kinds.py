@@ -7,7 +7,7 @@ import pytest
 
 import sparkle_drv as sp
 from sparkle_drv.errors import DeviceLost
-from sparkle_drv.sched.graph.classes import class_of
+from sparkle_drv.sched.graph.place.classes import class_of
 from sparkle_drv.testing import sim
 from sparkle_drv.testing.faults import Fault, Schedule
 from sparkle_drv.testing.simulated import Rate, SimDevice, SimMachine

@@ -11,23 +11,16 @@ import pytest
 from sparkle_drv import ops
 from sparkle_drv.core.array import Array
 from sparkle_drv.errors import DeviceLost, KernelFault, OutOfDeviceMemory
-from sparkle_drv.sched import (
-    again,
-    arrays,
-    calls,
-    explain,
-    probe,
-    profile,
-    recording,
-    sampled,
-    ways,
-)
-from sparkle_drv.sched.choose import Impossible
-from sparkle_drv.sched.costs import Node
-from sparkle_drv.sched.line import Line
-from sparkle_drv.sched.local import LocalExecutor, default_clock
-from sparkle_drv.sched.sampled import Kept
-from sparkle_drv.sched.work import HOST, Measured
+from sparkle_drv.sched.decide import sampled
+from sparkle_drv.sched.decide.choose import Impossible
+from sparkle_drv.sched.decide.sampled import Kept
+from sparkle_drv.sched.journal import explain
+from sparkle_drv.sched.model import profile
+from sparkle_drv.sched.model.costs import Node
+from sparkle_drv.sched.model.line import Line
+from sparkle_drv.sched.model.work import HOST, Measured
+from sparkle_drv.sched.run import again, arrays, calls, probe, recording, ways
+from sparkle_drv.sched.run.local import LocalExecutor, default_clock
 from sparkle_drv.telemetry import chrome
 
 F32 = np.float32

@@ -7,8 +7,9 @@ import pytest
 
 import sparkle_drv as sp
 from sparkle_drv import ops
-from sparkle_drv.sched import again, explain, journal
-from sparkle_drv.sched.work import Cost, Measured
+from sparkle_drv.sched.journal import explain, journal
+from sparkle_drv.sched.model.work import Cost, Measured
+from sparkle_drv.sched.run import again
 from sparkle_drv.testing import sim
 from sparkle_drv.testing.simulated import Rate, SimDevice, SimMachine
 

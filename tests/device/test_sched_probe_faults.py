@@ -10,9 +10,11 @@ import pytest
 
 import sparkle_drv as sp
 from sparkle_drv.errors import DriverCallError, ImageError
-from sparkle_drv.sched import costs, journal, probe
-from sparkle_drv.sched.choose import Impossible
-from sparkle_drv.sched.operations import Class
+from sparkle_drv.sched.decide.choose import Impossible
+from sparkle_drv.sched.journal import journal
+from sparkle_drv.sched.model import costs
+from sparkle_drv.sched.model.operations import Class
+from sparkle_drv.sched.run import probe
 from sparkle_drv.testing import sim
 from sparkle_drv.testing.faults import Fault, Schedule
 from sparkle_drv.testing.simulated import Rate, SimDevice, SimMachine

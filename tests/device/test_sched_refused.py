@@ -7,7 +7,7 @@ import pytest
 
 import sparkle_drv as sp
 from sparkle_drv import ops
-from sparkle_drv.sched import probe
+from sparkle_drv.sched.run import probe
 
 F32 = np.float32
 A = np.random.default_rng(4).random((6, 6), F32)

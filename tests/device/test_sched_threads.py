@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 import sparkle_drv as sp
-from sparkle_drv.sched import decide, journal, recording
+from sparkle_drv.sched.journal import journal
+from sparkle_drv.sched.run import plans as decide
+from sparkle_drv.sched.run import recording
 
 F32 = np.float32
 SIDES = (8, 12, 16, 24, 33, 40, 57, 64)

@@ -10,10 +10,11 @@ import pytest
 import sparkle_drv as sp
 from sparkle_drv import ops
 from sparkle_drv.errors import KernelFault
-from sparkle_drv.sched import again, arrays, calls, explain, journal, recording
-from sparkle_drv.sched.inspector import Inspector
-from sparkle_drv.sched.local import LocalExecutor, WrongResult, default_clock
-from sparkle_drv.sched.work import HOST
+from sparkle_drv.sched.check.inspector import Inspector
+from sparkle_drv.sched.journal import explain, journal
+from sparkle_drv.sched.model.work import HOST
+from sparkle_drv.sched.run import again, arrays, calls, recording
+from sparkle_drv.sched.run.local import LocalExecutor, WrongResult, default_clock
 from sparkle_drv.telemetry import chrome
 from sparkle_drv.testing import emu
 from sparkle_drv.testing.emulated_faults import apply, happened

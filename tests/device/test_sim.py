@@ -8,7 +8,7 @@ import pytest
 
 import sparkle_drv as sp
 from sparkle_drv import ops
-from sparkle_drv.sched.local import LocalExecutor, default_clock
+from sparkle_drv.sched.run.local import LocalExecutor, default_clock
 from sparkle_drv.testing import sim
 from sparkle_drv.testing.faults import Fault, Schedule
 from sparkle_drv.testing.simulated import Rate, SimDevice, SimMachine

@@ -13,11 +13,11 @@ import sparkle_drv
 import sparkle_drv as sp
 from sparkle_drv.core.storage import Storage
 from sparkle_drv.ops.memory.constant import Constant
-from sparkle_drv.sched import arrays
-from sparkle_drv.sched.arrays import ContextArray
-from sparkle_drv.sched.constants import ContextConstant
 from sparkle_drv.sched.graph.record import TaskGraph
-from sparkle_drv.sched.local import LocalExecutor, default_clock
+from sparkle_drv.sched.run import arrays
+from sparkle_drv.sched.run.arrays import ContextArray
+from sparkle_drv.sched.run.constants import ContextConstant
+from sparkle_drv.sched.run.local import LocalExecutor, default_clock
 
 ROUNDS = 40
 

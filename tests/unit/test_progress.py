@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import sparkle_drv as sp
-from sparkle_drv.sched import probe
+from sparkle_drv.sched.run import probe
 from sparkle_drv.telemetry import progress
 
 MARGIN_S = 30

@@ -2,10 +2,10 @@
 
 import pytest
 
-from sparkle_drv.sched.choose import STALE, Impossible, choose
-from sparkle_drv.sched.costs import Costs, Node
-from sparkle_drv.sched.line import Line
-from sparkle_drv.sched.work import HOST, Operand, Work
+from sparkle_drv.sched.decide.choose import STALE, Impossible, choose
+from sparkle_drv.sched.model.costs import Costs, Node
+from sparkle_drv.sched.model.line import Line
+from sparkle_drv.sched.model.work import HOST, Operand, Work
 
 OP = "gemm_f32"
 

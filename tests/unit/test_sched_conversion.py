@@ -1,10 +1,10 @@
 """Changes of layout before the work: their time is in what is compared, and the plan says so."""
 
-from sparkle_drv.sched import explain, journal
-from sparkle_drv.sched.choose import choose
-from sparkle_drv.sched.costs import Costs, Node
-from sparkle_drv.sched.local import Kept
-from sparkle_drv.sched.work import Operand, Work
+from sparkle_drv.sched.decide.choose import choose
+from sparkle_drv.sched.journal import explain, journal
+from sparkle_drv.sched.model.costs import Costs, Node
+from sparkle_drv.sched.model.work import Operand, Work
+from sparkle_drv.sched.run.local import Kept
 
 OP, CHANGE = "conv2d_f32:3x3", "layout_f32:NHWC:NCHW"
 NEAR, FAR = "cpu", "gpu:0"

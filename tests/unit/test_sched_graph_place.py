@@ -4,13 +4,13 @@ import random
 
 import pytest
 
-from sparkle_drv.sched.choose import STALE, Impossible
-from sparkle_drv.sched.costs import Costs, Node
-from sparkle_drv.sched.graph.place import candidates, changed, placed
-from sparkle_drv.sched.graph.plan import TaskPlan
-from sparkle_drv.sched.graph.traffic import Traffic
-from sparkle_drv.sched.journal import Journal, replay
-from sparkle_drv.sched.work import HOST, Operand, Work
+from sparkle_drv.sched.decide.choose import STALE, Impossible
+from sparkle_drv.sched.decide.place_graph import candidates, changed, placed
+from sparkle_drv.sched.journal.journal import Journal, replay
+from sparkle_drv.sched.model.costs import Costs, Node
+from sparkle_drv.sched.model.graph_plan import TaskPlan
+from sparkle_drv.sched.model.traffic import Traffic
+from sparkle_drv.sched.model.work import HOST, Operand, Work
 
 URIS = ("cpu", "egl:0", "gpu:0")
 

@@ -5,11 +5,11 @@ import random
 
 import pytest
 
-from sparkle_drv.sched import journal
-from sparkle_drv.sched.choose import choose
-from sparkle_drv.sched.costs import Costs, Node
-from sparkle_drv.sched.journal import Journal, replay, tell
-from sparkle_drv.sched.work import HOST, Operand, Work
+from sparkle_drv.sched.decide.choose import choose
+from sparkle_drv.sched.journal import journal
+from sparkle_drv.sched.journal.journal import Journal, replay, tell
+from sparkle_drv.sched.model.costs import Costs, Node
+from sparkle_drv.sched.model.work import HOST, Operand, Work
 
 OP = "gemm_f32"
 DEVICES = ("cpu", "gpu:0")

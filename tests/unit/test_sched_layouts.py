@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from graphkit import computed, values
 
-from sparkle_drv.sched.graph.fold import folded
-from sparkle_drv.sched.graph.fuse import fuse, plain, unused
-from sparkle_drv.sched.graph.layouts import cancelled, changed_nbytes, relaid
+from sparkle_drv.sched.graph.fuse.fold import folded
+from sparkle_drv.sched.graph.fuse.layouts import cancelled, changed_nbytes, relaid
+from sparkle_drv.sched.graph.fuse.merge import fuse, plain, unused
 from sparkle_drv.sched.graph.record import TaskGraph
-from sparkle_drv.sched.local import LocalExecutor, default_clock
+from sparkle_drv.sched.run.local import LocalExecutor, default_clock
 
 F32 = np.float32
 CHANCE = np.random.default_rng(9)

@@ -6,10 +6,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from sparkle_drv.sched.choose import choose, slack_s
-from sparkle_drv.sched.costs import Costs, Node
-from sparkle_drv.sched.load import Load
-from sparkle_drv.sched.work import Work
+from sparkle_drv.sched.decide.choose import choose, slack_s
+from sparkle_drv.sched.model.costs import Costs, Node
+from sparkle_drv.sched.model.load import Load
+from sparkle_drv.sched.model.work import Work
 
 DEVICES = ("cpu", "egl:0", "gpu:0")
 

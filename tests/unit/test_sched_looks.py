@@ -5,7 +5,7 @@ import pytest
 
 from sparkle_drv.ops import ref
 from sparkle_drv.ops.shapes.geometry import geometry
-from sparkle_drv.sched import bounds, validate
+from sparkle_drv.sched.check import bounds, validate
 
 F32, F64 = np.float32, np.float64
 CHANCE = np.random.default_rng(5)

@@ -9,8 +9,8 @@ from statistics import mean
 
 import pytest
 
-from sparkle_drv.sched import exact, improve, place
-from sparkle_drv.sched.dag import Problem, Schedule, bound, priced, timed
+from sparkle_drv.sched.decide import exact, improve, place
+from sparkle_drv.sched.decide.dag import Problem, Schedule, bound, priced, timed
 
 
 def graph(tasks, devices, seed, moving=0.3, shared=False):

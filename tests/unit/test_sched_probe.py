@@ -4,8 +4,8 @@ import types
 
 import pytest
 
-from sparkle_drv.sched import probe
-from sparkle_drv.sched.operations import Class
+from sparkle_drv.sched.model.operations import Class
+from sparkle_drv.sched.run import probe
 
 
 def device(unified=False):

@@ -6,7 +6,7 @@ import pytest
 import sparkle_drv as sp
 from sparkle_drv import ops
 from sparkle_drv.sched.graph.record import TaskGraph
-from sparkle_drv.sched.local import LocalExecutor, default_clock
+from sparkle_drv.sched.run.local import LocalExecutor, default_clock
 
 F32 = np.float32
 A = np.ones((4, 6), F32)

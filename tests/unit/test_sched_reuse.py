@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from sparkle_drv.sched.graph.reuse import ALIGN, Item, needed, pack
+from sparkle_drv.sched.graph.place.reuse import ALIGN, Item, needed, pack
 
 
 def overlapping(items, memory):

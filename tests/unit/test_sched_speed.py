@@ -7,8 +7,8 @@ import threading
 
 import pytest
 
-from sparkle_drv.sched.line import Line, fit
-from sparkle_drv.sched.speed import WINDOW, Speed
+from sparkle_drv.sched.model.line import Line, fit
+from sparkle_drv.sched.model.speed import WINDOW, Speed
 
 
 def measured(line, sizes, each, noise, seed=1):

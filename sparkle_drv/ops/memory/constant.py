@@ -3,7 +3,7 @@
 An operation reads a plain array in each call, because nothing tells whether it has changed since
 the last one. A Constant cannot change: nobody else has its memory. So the cpu device packs it once
 for each plan, and the packed elements live here. Called by gemm, conv2d and the users of
-`sparkle_drv.ops`; sched/constants.py makes one for each device of a Context.
+`sparkle_drv.ops`; sched/run/constants.py makes one for each device of a Context.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What every operation and every kernel of the manifest should have computed: float64 numpy.
 
 Independent of the C code on purpose, slow, and never part of a result. Called by the tests, by
-the scheduler where results are to be validated (sched/validate.py), by
+the scheduler where results are to be validated (sched/check/validate.py), by
 `tools/bench.py` (which shows no time before the answer agreed) and by users who check a device.
 
     want = ref.kernel("saxpy_f32")(y, x, a, n)  # the arguments of the launch -> its output after it

@@ -13,11 +13,10 @@ from sparkle_drv.core.array import Array
 from sparkle_drv.ops.arguments import check
 from sparkle_drv.ops.memory import staging
 from sparkle_drv.ops.memory.constant import Constant
-
-from ..arrays import ContextArray
-from ..constants import ContextConstant
-from ..local import LocalExecutor
-from .data import Value
+from sparkle_drv.sched.model.task import Value
+from sparkle_drv.sched.run.arrays import ContextArray
+from sparkle_drv.sched.run.constants import ContextConstant
+from sparkle_drv.sched.run.local import LocalExecutor
 
 
 def kind_of(executor: LocalExecutor, name: str, given: Any) -> str:

@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 
 from sparkle_drv.core.array import Array
-
-from .. import validate
-from ..validate import Check
-from .compose import as_text
-from .data import Task
+from sparkle_drv.sched.check import validate
+from sparkle_drv.sched.check.validate import Check
+from sparkle_drv.sched.graph.fuse.compose import as_text
+from sparkle_drv.sched.model.task import Task
 
 Host = np.ndarray[Any, Any]
 

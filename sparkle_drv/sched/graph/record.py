@@ -17,14 +17,14 @@ from sparkle_drv.core.array import Array
 from sparkle_drv.ops.map.operation import bind, graph_of
 from sparkle_drv.ops.memory.constant import Constant
 from sparkle_drv.ops.reduce.fold import Lazy
+from sparkle_drv.sched.graph.fuse.compose import written
+from sparkle_drv.sched.model import outline
+from sparkle_drv.sched.model.task import Task, Value, bound
+from sparkle_drv.sched.run.arrays import ContextArray
+from sparkle_drv.sched.run.constants import ContextConstant
+from sparkle_drv.sched.run.local import LocalExecutor
+from sparkle_drv.sched.run.noted import call
 
-from ..arrays import ContextArray
-from ..constants import ContextConstant
-from ..local import LocalExecutor
-from ..noted import call
-from . import outline
-from .compose import written
-from .data import Task, Value, bound
 from .given import check_out, input_kind, kind_of, overlap
 from .run import GraphRun
 

@@ -21,19 +21,19 @@ from sparkle_drv.core.buffer import Buffer
 from sparkle_drv.core.device import Device
 from sparkle_drv.errors import DeviceLost, KernelFault, OutOfDeviceMemory
 from sparkle_drv.ops.memory.constant import Constant
+from sparkle_drv.sched.graph.fuse.fold import Host, folded
+from sparkle_drv.sched.graph.fuse.layouts import cancelled, relaid
+from sparkle_drv.sched.graph.fuse.merge import fuse, plain, unused
+from sparkle_drv.sched.graph.place.plans import Decided, decide
+from sparkle_drv.sched.graph.place.steps import Bring, Do
+from sparkle_drv.sched.journal.journal import Journal
+from sparkle_drv.sched.model.task import Task, Value
+from sparkle_drv.sched.run import ways
+from sparkle_drv.sched.run.arrays import ContextArray
+from sparkle_drv.sched.run.constants import ContextConstant
+from sparkle_drv.sched.run.local import LocalExecutor
 
-from .. import ways
-from ..arrays import ContextArray
-from ..constants import ContextConstant
-from ..journal import Journal
-from ..local import LocalExecutor
 from . import task as run_task
-from .data import Task, Value
-from .decide import Decided, decide
-from .fold import Host, folded
-from .fuse import fuse, plain, unused
-from .layouts import cancelled, relaid
-from .steps import Bring, Do
 
 LOOK = 64
 """Once in so many runs it is looked at whether the costs that decided have changed."""

@@ -12,18 +12,18 @@ from sparkle_drv import ops
 from sparkle_drv.core.array import Array
 from sparkle_drv.core.device import Device
 from sparkle_drv.ops.memory.constant import Constant
+from sparkle_drv.sched.decide.sampled import FIRST, SAMPLE
+from sparkle_drv.sched.graph.place.steps import Bring
+from sparkle_drv.sched.model.graph_plan import KeptGraph
+from sparkle_drv.sched.model.task import Task
+from sparkle_drv.sched.model.work import Measured
+from sparkle_drv.sched.run.local import LocalExecutor, WrongResult
+from sparkle_drv.sched.run.noted import COMPUTE, INTO
+from sparkle_drv.sched.run.stepwise import drained
+from sparkle_drv.sched.run.traced import PLAN, VALIDATE
 from sparkle_drv.telemetry.trace import Span
 
-from ..local import LocalExecutor, WrongResult
-from ..noted import COMPUTE, INTO
-from ..sampled import FIRST, SAMPLE
-from ..stepwise import drained
-from ..traced import PLAN, VALIDATE
-from ..work import Measured
 from . import look as look_task
-from .data import Task
-from .plan import KeptGraph
-from .steps import Bring
 
 Call = Callable[[], Array]
 """Launches a task."""

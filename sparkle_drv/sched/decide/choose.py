@@ -1,0 +1,146 @@
+"""From costs and work to a plan. Pure: the same costs and work give the same plan.
+
+The best candidate is the one of the least predicted time, ties by the order of the devices. One
+that looks slower is taken now and then, when nothing has been learnt about it for long and trying
+it costs no more than what costs.EXPLORE has put by.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from sparkle_drv.sched.model.costs import Costs
+from sparkle_drv.sched.model.work import HOST, Candidate, Cost, Plan, Share, Work
+
+WHOLE = 1000
+"""What `Share.end` is for the whole of work that is not cut by rows."""
+STALE = 50
+"""Runs elsewhere after which a device is worth another look."""
+
+
+Able = tuple[float, int, str, Cost]
+"""(predicted seconds, order, URI, cost) of a device that can do the work."""
+
+
+class Impossible(ValueError):
+    """No device can do the work; the message says what is needed and what there is."""
+
+
+def choose(
+    costs: Costs, work: Work, devices: Sequence[str], barred: Mapping[str, str] | None = None
+) -> Plan:
+    """The plan of `work` on one of `devices`. Raises Impossible.
+
+    `barred` are devices that must not do it, and why not.
+    """
+    out = barred or {}
+    able: list[Able] = []
+    unable: list[Candidate] = []
+    for order, device in enumerate(devices):
+        reason = out.get(device) or cannot(costs, work, device)
+        if reason:
+            unable.append(Candidate(device, None, reason))
+            continue
+        cost = costs.of(work, device)
+        if not math.isfinite(cost.total_s):
+            unable.append(Candidate(device, None, stranded(costs, work, device)))
+            continue
+        able.append((cost.total_s, order, device, cost))
+    if not able:
+        given = "; ".join(f"{c.device}: {c.why}" for c in unable) or "no device was given"
+        raise Impossible(f"{work.op}: no device can do it: {given}")
+    able.sort(key=lambda entry: entry[:2])
+    best = able[0]
+    slow = [Look(work.op, e[2], partial(operator.sub, e[0], best[0]), e) for e in able[1:]]
+    look = explored(costs, slow)
+    chosen = best if look is None else look.what
+    rest = [entry for entry in able if entry is not chosen]
+    ranked = [Candidate(chosen[2], chosen[3])]
+    ranked += [Candidate(uri, cost, slower(cost, chosen[3])) for _, _, uri, cost in rest]
+    shares = (Share(chosen[2], 0, WHOLE),)
+    return Plan(work, shares, (*ranked, *unable), explores=chosen is not best)
+
+
+def slack_s(costs: Costs, plan: Plan) -> float:
+    """Seconds that the chosen device may be busy with other work before another one that does not
+    wait for it is predicted to be faster; infinite if there is none.
+    """
+    alike = costs.waits_for(plan.device)
+    others = (c.cost.total_s for c in plan.candidates if c.cost and c.device not in alike)
+    return max(0.0, min(others, default=math.inf) - plan.predicted_s)
+
+
+@dataclass(frozen=True)
+class Look:
+    """Some work of a class on a device that looks slower: what would be learnt by it."""
+
+    op: str
+    device: str
+    extra_s: Callable[[], float]
+    """Seconds that it is predicted to take beyond the best."""
+    what: Any
+    """What would be done."""
+
+
+def explored(costs: Costs, looks: Iterable[Look]) -> Look | None:
+    """The one that is due and affordable, the longest idle first; None: none."""
+    stale = [one for one in looks if costs.idle_runs(one.op, one.device) >= STALE]
+    due = [one for one in stale if one.extra_s() <= costs.spare_s]
+    return max(due, key=lambda one: costs.idle_runs(one.op, one.device), default=None)
+
+
+def cannot(costs: Costs, work: Work, device: str) -> str:
+    """Why a device cannot do the work; "": it can."""
+    node = costs.nodes.get(device)
+    if node is None:
+        return "nothing is known about it"
+    if node.lost:
+        return f"it is lost: {node.lost}"
+    large = too_large(work, node.memory_nbytes)
+    if large:
+        return large
+    for op in (work.op, *(x.convert for x in work.operands if x.convert)):
+        if (op, device) not in costs.speeds:
+            return costs.why_not(op, HOST, device=device) or f"it has no {op}"
+    return ""
+
+
+def too_large(work: Work, memory_nbytes: int) -> str:
+    """Why so much memory (0: not known) is not enough for the work; "": it is."""
+    operands = sum(x.nbytes + x.convert_nbytes for x in work.operands)
+    needed = work.out_nbytes + operands
+    if memory_nbytes and needed > memory_nbytes:
+        return f"{needed} bytes are needed, it has {memory_nbytes}"
+    return ""
+
+
+def stranded(costs: Costs, work: Work, device: str) -> str:
+    """Why there is no way for the operands of the work to a device, or from it to who asked."""
+    places = sorted({place for x in work.operands for place in x.places} - {device})
+    why = costs.why_not(HOST, *places, device=device)
+    for place in places:
+        why = why or costs.why_not(HOST, device=place)
+    return "there is no way for its operands to get there" + (f": {why}" if why else "")
+
+
+def slower(cost: Cost, best: Cost) -> str:
+    """Why a candidate was not chosen: what most of the difference is made of."""
+    if cost.total_s < best.total_s:
+        return "predicted to be faster; the chosen one is tried again after a long time"
+    parts = {
+        "compute": cost.compute_s - best.compute_s,
+        "operands in": cost.in_s - best.in_s,
+        "result out": cost.out_s - best.out_s,
+        "layout": cost.convert_s - best.convert_s,
+        "sync": cost.sync_s - best.sync_s,
+        "queue": cost.wait_s - best.wait_s,
+        "risk": cost.risk_s - best.risk_s,
+    }
+    name, part = max(parts.items(), key=lambda item: item[1])
+    times = cost.total_s / best.total_s if best.total_s > 0 else 1.0
+    return f"{times:.2f}x the time, most of it {name} (+{part * 1e6:.1f} us)"

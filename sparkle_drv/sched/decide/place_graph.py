@@ -1,0 +1,180 @@
+"""From costs and the tasks of a graph to a placement (place.py). Pure: the same gives the same."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from sparkle_drv.sched.model.costs import Costs
+from sparkle_drv.sched.model.graph_plan import TaskPlan
+from sparkle_drv.sched.model.speed import LEAST_CHANGE
+from sparkle_drv.sched.model.work import Candidate, Cost, Work
+
+from .choose import Impossible, Look, cannot, explored, slower, stranded
+from .dag import Problem, Schedule, timed
+from .place import place
+
+INFINITE = float("inf")
+NO_WAY_S = 1e12
+"""What a move counts that cannot be made: more than all else, and still a number."""
+
+
+@dataclass(frozen=True)
+class Placed:
+    """Schedules in the order in which they are to be taken, and what they were chosen from."""
+
+    problem: Problem
+    schedules: tuple[Schedule, ...]
+    """The best first; then each device alone, for when memory does not suffice."""
+    look: Schedule | None
+    """One that is to be taken once before the best, to learn about a device (choose.explored)."""
+    costs: tuple[Mapping[str, Cost], ...]
+    """By task and URI, of the devices that can do it."""
+    refused: tuple[Mapping[str, str], ...]
+    """By task and URI, why the others cannot."""
+
+    @property
+    def order(self) -> tuple[Schedule, ...]:
+        """In which they are to be taken."""
+        return self.schedules if self.look is None else (self.look, *self.schedules)
+
+
+def placed(
+    costs: Costs,
+    works: Sequence[Work],
+    reads: Sequence[Sequence[int]],
+    uris: Sequence[str],
+    refused: Mapping[tuple[int, str], str],
+) -> Placed:
+    """`works`, in an order in which each follows those it reads, on `uris`. A work's operands are
+    what comes from outside. `refused` says who cannot do a task for a reason of the task's own.
+    Raises Impossible.
+    """
+    able: list[dict[str, Cost]] = []
+    unable: list[dict[str, str]] = []
+    for i, work in enumerate(works):
+        why = {uri: refused.get((i, uri)) or cannot(costs, work, uri) for uri in uris}
+        able.append({uri: costs.of(work, uri) for uri in uris if not why[uri]})
+        unable.append({uri: reason for uri, reason in why.items() if reason})
+        for uri, cost in list(able[-1].items()):
+            if not math.isfinite(cost.total_s):
+                unable[-1][uri] = stranded(costs, work, uri)
+                del able[-1][uri]
+        if not able[-1]:
+            given = "; ".join(f"{uri}: {reason}" for uri, reason in unable[-1].items())
+            raise Impossible(f"{work.op}: no device can do it: {given or 'no device was given'}")
+    problem = Problem(
+        tuple(tuple(_alone(row.get(uri)) for uri in uris) for row in able),
+        tuple(tuple(dict.fromkeys(sources)) for sources in reads),
+        _moves(costs, works, reads, uris),
+        _lanes(costs, uris),
+    )
+    best = place(problem)
+    if best.seconds >= NO_WAY_S:
+        between = ", ".join(uris)
+        raise Impossible(
+            f"graph: no device can do all of it, and of {between} some have no way "
+            "to move arrays from one to another"
+        )
+    alone = [
+        timed(problem, range(len(works)), [d] * len(works), f"{uri} alone")
+        for d, uri in enumerate(uris)
+        if all(row[d] < INFINITE for row in problem.seconds)
+    ]
+    alone.sort(key=lambda schedule: schedule.seconds)
+    look = looking(costs, works, uris, problem, best)
+    return Placed(problem, (best, *alone), look, tuple(able), tuple(unable))
+
+
+def looking(
+    costs: Costs, works: Sequence[Work], uris: Sequence[str], problem: Problem, best: Schedule
+) -> Schedule | None:
+    """`best` with one task on another device, one that a look is due at: of each class of work the
+    task that would lose least by itself.
+    """
+    order, device = [slot.task for slot in best.slots], best.device_of()
+    least: dict[tuple[str, str], tuple[float, int, int]] = {}
+    for task, work in enumerate(works):
+        row = problem.seconds[task]
+        for d, uri in enumerate(uris):
+            key, lost = (work.op, uri), row[d] - row[device[task]]
+            if d != device[task] and lost < least.get(key, (INFINITE, 0, 0))[0]:
+                least[key] = lost, task, d
+
+    def moved(task: int, to: int) -> Schedule:
+        where = [to if t == task else device[t] for t in range(len(works))]
+        return timed(problem, order, where, f"a look at {uris[to]}")
+
+    def extra(task: int, to: int) -> float:
+        return max(0.0, moved(task, to).seconds - best.seconds)
+
+    looks = (
+        Look(op, uri, partial(extra, task, to), (task, to))
+        for (op, uri), (_, task, to) in least.items()
+    )
+    found = explored(costs, looks)
+    return None if found is None else moved(*found.what)
+
+
+def candidates(
+    placed: Placed, task: int, chosen: str, looks: bool = False
+) -> tuple[Candidate, ...]:
+    """Everybody for one task, the chosen one first; `looks`: it was chosen to learn about it."""
+    costs = placed.costs[task]
+    rest = sorted((uri for uri in costs if uri != chosen), key=lambda uri: costs[uri].total_s)
+    found = [Candidate(chosen, costs[chosen])]
+    for uri in rest:
+        if costs[uri].total_s < costs[chosen].total_s and not looks:
+            why = "faster for this task alone, not for the graph"
+        else:
+            why = slower(costs[uri], costs[chosen])
+        found.append(Candidate(uri, costs[uri], why))
+    return (*found, *(Candidate(u, None, why) for u, why in placed.refused[task].items()))
+
+
+def changed(costs: Costs, tasks: Iterable[TaskPlan]) -> bool:
+    """Does a device do one of these tasks now in another time than when it was placed, or not at
+    all?
+    """
+    for task in tasks:
+        for one in task.candidates:
+            if bool(one.cost) == bool(cannot(costs, task.work, one.device)):
+                return True
+            if one.cost is not None:
+                now = costs.of(task.work, one.device).compute_s
+                if abs(math.log(max(now, 1e-9) / max(one.cost.compute_s, 1e-9))) > LEAST_CHANGE:
+                    return True
+    return False
+
+
+def _alone(cost: Cost | None) -> float:
+    """Seconds on a device that has nothing else to do: the graph's own order says what waits."""
+    return INFINITE if cost is None else cost.total_s - cost.wait_s
+
+
+def _moves(
+    costs: Costs, works: Sequence[Work], reads: Sequence[Sequence[int]], uris: Sequence[str]
+) -> dict[tuple[int, int, int], float]:
+    found = {}
+    for task in sorted({source for sources in reads for source in sources}):
+        for a, source in enumerate(uris):
+            for b, to in enumerate(uris):
+                if a != b:
+                    nbytes = works[task].out_nbytes
+                    way = costs.transfer_s(nbytes, frozenset({source}), to)
+                    found[task, a, b] = min(way, NO_WAY_S)
+    return found
+
+
+def _lanes(costs: Costs, uris: Sequence[str]) -> tuple[int, ...]:
+    """Devices that share a resource are of one lane."""
+    lanes = list(range(len(uris)))
+    for a, first in enumerate(uris):
+        for b, second in enumerate(uris[:a]):
+            if set(costs.nodes[first].shares) & set(costs.nodes[second].shares):
+                old, new = lanes[a], lanes[b]
+                lanes = [new if lane == old else lane for lane in lanes]
+    numbers = {lane: i for i, lane in enumerate(dict.fromkeys(lanes))}
+    return tuple(numbers[lane] for lane in lanes)

@@ -1,0 +1,153 @@
+"""Expressions put into one another: the map of a map as one expression. Pure.
+
+Each node keeps the type that it had, since the inner expression's result has the dtype of the array
+it stands for. Names become x0, x1, ... in order of first use, Python's numbers part of the
+expression: equal ones are equal graphs, whatever they were written as.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sparkle_drv.ops.arguments import check
+from sparkle_drv.ops.expression import program
+from sparkle_drv.ops.expression.graph import Builder, Graph
+from sparkle_drv.ops.map import fused
+from sparkle_drv.sched.model.task import Value
+
+MOST_NODES = 256
+"""Of an expression that others were put into."""
+MOST_TEXT = 72
+"""Letters of an expression in words."""
+LONGEST = 4000
+"""Letters of any expression that is written as text."""
+_SIGNS = {
+    "add": ("+", 10), "sub": ("-", 10), "mul": ("*", 20), "div": ("/", 20), "pow": ("**", 40),
+    "lt": ("<", 5), "le": ("<=", 5), "gt": (">", 5), "ge": (">=", 5), "eq": ("==", 5),
+    "ne": ("!=", 5),
+}  # fmt: skip
+_UNARY = 30
+
+
+@dataclass(frozen=True)
+class Expr:
+    """An expression and what its names stand for."""
+
+    graph: Graph
+    reads: Mapping[str, Value]
+    numbers: Mapping[str, Any]
+
+    def joined(self, name: str, inner: Expr) -> Expr:
+        """With `inner` where the array called `name` stands."""
+        return _Made().result(self, {name: inner})
+
+    def plain(self) -> Expr:
+        """With names and numbers as the top of this file says."""
+        return _Made().result(self, {})
+
+    @property
+    def fits(self) -> bool:
+        """Can every device run it that can run its parts? Few enough arrays and waiting values."""
+        if len(self.graph.nodes) > MOST_NODES or len(self.reads) > program.limits().inputs:
+            return False
+        kinds = {name: check.DTYPES[value.dtype] for name, value in self.reads.items()}
+        try:
+            code, _ = fused.program(self.graph, kinds, dict(self.numbers))
+            if len(code.types) == 1:
+                uniform = tuple(
+                    n.op == "number" or (n.op == "name" and n.value in self.numbers)
+                    for n in self.graph.nodes
+                )
+                program.compile_graph(self.graph, uniform, next(iter(code.types)))
+        except (ValueError, TypeError):
+            return False
+        return True
+
+
+class _Made:
+    """An expression that is being put together."""
+
+    def __init__(self) -> None:
+        self.builder = Builder()
+        self.arrays: dict[int, str] = {}  # by the value's number
+        self.reads: dict[str, Value] = {}
+        self.numbers: dict[str, Any] = {}
+
+    def result(self, outer: Expr, inner: Mapping[str, Expr]) -> Expr:
+        root = self.copied(outer, inner)
+        names = (*self.reads, *self.numbers)
+        return Expr(self.builder.graph(root, names, "", "map"), self.reads, self.numbers)
+
+    def copied(self, given: Expr, inner: Mapping[str, Expr]) -> int:
+        """The number of the node that `given` ends with."""
+        new: list[int] = []
+        for node in given.graph.nodes:
+            if node.op != "name":
+                args = tuple(new[a] for a in node.args)
+                new.append(self.builder.add(node.op, args, node.value, node.at))
+            elif node.value in inner:
+                new.append(self.copied(inner[str(node.value)], {}))
+            elif node.value in given.reads:
+                new.append(self.array(given.reads[str(node.value)]))
+            else:
+                new.append(self.number(given.numbers[str(node.value)]))
+        return new[-1]
+
+    def array(self, value: Value) -> int:
+        name = self.arrays.setdefault(value.number, f"x{len(self.arrays)}")
+        self.reads[name] = value
+        return self.builder.add("name", (), name)
+
+    def number(self, value: Any) -> int:
+        if value.__class__ in (int, float):
+            return self.builder.add("number", (), value)
+        name = f"s{len(self.numbers)}"  # numpy's have a type of their own
+        self.numbers[name] = value
+        return self.builder.add("name", (), name)
+
+
+def written(graph: Graph) -> str:
+    """The expression as text, or how many operations it has where that is long."""
+    text = as_text(graph)
+    if text and len(text) <= MOST_TEXT:
+        return text
+    return f"{operations(graph)} operations on {', '.join(graph.names)}"
+
+
+def as_text(graph: Graph) -> str:
+    """The expression as `ops.map` takes it; "" where what it shares would make that very long."""
+    texts: list[tuple[str, int]] = []  # and how strongly it binds
+    for node in graph.nodes:
+        given = [texts[a] for a in node.args]
+        if node.op == "name":
+            made = str(node.value), 99
+        elif node.op == "number":
+            made = _number(node.value), 99 if not str(node.value).startswith("-") else _UNARY
+        elif node.op in _SIGNS:
+            sign, binds = _SIGNS[node.op]
+            (left, lb), (right, rb) = given
+            left = f"({left})" if lb < binds or (node.op == "pow" and lb == binds) else left
+            right = f"({right})" if rb <= binds else right
+            made = f"{left} {sign} {right}", binds
+        elif node.op == "neg":
+            text, binds = given[0]
+            made = (f"-({text})" if binds < _UNARY else f"-{text}"), _UNARY
+        else:
+            made = f"{node.op}({', '.join(text for text, _ in given)})", 99
+        if len(made[0]) > LONGEST:
+            return ""
+        texts.append(made)
+    return texts[-1][0]
+
+
+def _number(value: Any) -> str:
+    return str(value) if isinstance(value, int) else repr(float(np.float64(value)))
+
+
+def operations(graph: Graph) -> int:
+    """How many there are for each element."""
+    return sum(1 for node in graph.nodes if node.args)

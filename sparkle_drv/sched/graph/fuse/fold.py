@@ -1,0 +1,80 @@
+"""Weights and bias with a Fold put into them, on the host; or that they cannot take it.
+
+Computed in float64 and rounded once: each weight is off by half an ulp, which moves a sum of k
+terms by 0.3 eps * sqrt(k) of a term, against a tolerance of 4 eps * sqrt(k) (ops/ref/close.py).
+Where a weight would leave the range of normal numbers that does not hold, and it is not done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sparkle_drv.ops.expression.elementwise import ELEMENTWISE
+from sparkle_drv.ops.expression.graph import Graph
+from sparkle_drv.sched.model.task import Task
+from sparkle_drv.sched.run.constants import ContextConstant
+
+Host = npt.NDArray[Any]
+
+
+def folded(task: Task, given: Mapping[int, Any]) -> dict[str, Host] | None:
+    """What a product with a fold reads in the place of `task.folded`; None: they cannot take it.
+    `given` has the arrays by the numbers of their values.
+    """
+    fold = task.fold
+    assert fold is not None
+    names = {name: _host(given[value.number]) for name, value in fold.reads.items()}
+    channels = task.out.shape[task.channels]
+    found: dict[str, Host] = {}
+    with np.errstate(all="ignore"):
+        scale = _each(fold.scale, names, channels)
+        shift = _each(fold.shift, names, channels)
+        if fold.positive and not (scale is None or bool(np.all(scale > 0))):
+            return None
+        if scale is not None:
+            weights = _host(given[task.reads[task.weights].number])
+            along = scale.reshape(-1, 1, 1, 1) if task.op == "conv2d" else scale
+            made = (weights * along).astype(weights.dtype)
+            if not _normal(made, weights):
+                return None
+            found[task.weights] = made
+        bias = _host(given[task.reads["bias"].number]) if "bias" in task.reads else None
+        if bias is None and shift is None:
+            return found
+        total = np.zeros(channels) if bias is None else bias * (1.0 if scale is None else scale)
+        total = total if shift is None else total + shift
+        found["bias"] = rounded = total.astype(task.out.dtype)
+    # A bias that is no number stays one; one that only its type cannot hold is not taken.
+    return None if np.any(np.isfinite(total) & ~np.isfinite(rounded)) else found
+
+
+def _host(given: Any) -> Host:
+    """The elements of a numpy array or a ContextConstant."""
+    return given.host() if isinstance(given, ContextConstant) else given
+
+
+def _each(graph: Graph | None, names: Mapping[str, Host], channels: int) -> Host | None:
+    """An expression over channels in float64."""
+    if graph is None:
+        return None
+    found: list[Any] = []
+    for node in graph.nodes:
+        if node.op == "name":
+            found.append(names[str(node.value)].reshape(-1).astype(np.float64))
+        elif node.op == "number":
+            found.append(np.float64(node.value))
+        else:
+            found.append(ELEMENTWISE[node.op](*(np.asarray(found[a]) for a in node.args)))
+    return np.broadcast_to(np.asarray(found[-1], np.float64), (channels,))
+
+
+def _normal(made: Host, before: Host) -> bool:
+    """Is each weight still a normal number, or what it was before: 0 or no number?"""
+    least = np.finfo(made.dtype).tiny
+    normal = np.isfinite(made) & (np.abs(made) >= least)
+    same = (before == 0) | ~np.isfinite(before)
+    return bool(np.all(normal | same))

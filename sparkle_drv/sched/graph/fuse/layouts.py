@@ -1,0 +1,180 @@
+"""Changes of layout in a graph: which cancel, and where work can do without. Pure.
+
+A change of what the inverse change has made is left out (`cancelled`). Convolutions work in either
+layout, and maps do not care: where some that hang together are between changes of layout, or where
+what they make is smaller than what they read, they can be done in the other layout (`relaid`), with
+fewer bytes changed. What that is worth depends on the devices: place/plans.py compares both ways.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from sparkle_drv.sched.model.task import Task, Value, needed
+
+OTHER = {"NCHW": "NHWC", "NHWC": "NCHW"}
+"""The layouts that convolutions work in."""
+_TURN = {"NCHW": (0, 3, 1, 2), "NHWC": (0, 2, 3, 1)}
+"""To a layout, from the other one: which axis each of its axes was."""
+
+
+def cancelled(tasks: Sequence[Task], outputs: frozenset[int]) -> list[Task]:
+    """`tasks` without changes of layout that only take one back."""
+    made: dict[int, Task] = {}
+    same: dict[int, Value] = {}
+    left = []
+    for task in tasks:
+        task = _reading(task, same)
+        before = made.get(task.reads["a"].number) if task.op == "layout" else None
+        if before is not None and task.out.number not in outputs and _back(before, task):
+            same[task.out.number] = before.reads["a"]
+            continue
+        if task.op == "layout":
+            made[task.out.number] = task
+        left.append(task)
+    return needed(left, outputs)
+
+
+def _back(before: Task, task: Task) -> bool:
+    """Does `task` give what `before` was given, to the last byte?"""
+    x, first, second = before.reads["a"], before.options, task.options
+    ways = (first["source"], first["target"]) == (second["target"], second["source"])
+    padded = len(x.shape) == 5 and first["channels"] not in (None, x.shape[1] * x.shape[4])
+    return ways and x.shape == task.out.shape and not padded
+
+
+def _reading(task: Task, same: dict[int, Value]) -> Task:
+    reads = {name: same.get(value.number, value) for name, value in task.reads.items()}
+    return replace(task, reads=reads) if reads != task.reads else task
+
+
+def relaid(tasks: Sequence[Task], outputs: frozenset[int], free: int) -> list[Task] | None:
+    """`tasks` with fewer bytes that change their layout; None: there is no such way. Values get
+    numbers from `free` on.
+    """
+    now = list(tasks)
+    while True:
+        for part in _parts(now):
+            made = needed(_flipped(now, part, outputs, free), outputs)
+            if changed_nbytes(made) < changed_nbytes(now):
+                now = made
+                free = max(free, *(1 + task.out.number for task in made))
+                break
+        else:
+            return now if now != list(tasks) else None
+
+
+def changed_nbytes(tasks: Sequence[Task]) -> int:
+    """Bytes that changes of layout read and write."""
+    return sum(t.reads["a"].nbytes + t.out.nbytes for t in tasks if t.op == "layout")
+
+
+def _images(task: Task) -> dict[str, Value]:
+    """What the task reads in the layout that it works in, by name; {}: it works in one only."""
+    out = task.out
+    if task.op == "conv2d" and task.options["algo"] == "auto":
+        return {"x": task.reads["x"]}
+    if task.op != "map" or out.layout not in OTHER or len(out.shape) != 4:
+        return {}
+    whole = {name: value for name, value in task.reads.items() if value.shape == out.shape}
+    rest = [value for name, value in task.reads.items() if name not in whole]
+    plain = all(value.dtype == np.float32 for value in (*whole.values(), out))
+    return whole if plain and all(math.prod(value.shape) == 1 for value in rest) else {}
+
+
+def _parts(tasks: Sequence[Task]) -> Iterator[frozenset[int]]:
+    """Tasks of one layout that hang together by the images that they read and make."""
+    group: dict[int, set[int]] = {}
+    by_value: dict[int, int] = {}
+    for i, task in enumerate(tasks):
+        images = _images(task)
+        if not images:
+            continue
+        group[i] = {i}
+        for value in (*images.values(), task.out):
+            other = by_value.setdefault(value.number, i)
+            if tasks[other].out.layout == task.out.layout and group[other] is not group[i]:
+                group[other] |= group[i]
+                for member in group[i]:
+                    group[member] = group[other]
+    seen: set[int] = set()
+    for i, members in group.items():
+        if i not in seen:
+            seen |= members
+            yield frozenset(members)
+
+
+def _flipped(
+    tasks: Sequence[Task], part: frozenset[int], outputs: frozenset[int], free: int
+) -> list[Task]:
+    """`tasks`, those of `part` in the other layout; what comes and goes is changed where it must be
+    and not where a task did that before.
+    """
+    here = str(tasks[min(part)].out.layout)
+    there = OTHER[here]
+    makers = {task.out.number: task for task in tasks if _changes(task, there, here)}
+    leaving = _leaving(tasks, part, here)
+    inside = {tasks[i].out.number for i in part}
+    turned: dict[int, Value] = {}
+    made: list[Task] = []
+
+    def turn(value: Value) -> Value:
+        nonlocal free
+        free += 1
+        shape = tuple(value.shape[axis] for axis in _TURN[there])
+        return replace(value, number=free - 1, shape=shape, layout=there, kind="made")
+
+    for i, task in enumerate(tasks):
+        if any(task is one for one in leaving.values()):
+            continue
+        if i not in part:
+            made.append(task)
+            continue
+        words = task.made_of
+        for value in _images(task).values():
+            maker = makers.get(value.number)
+            if value.number in inside:
+                continue
+            if maker is not None:
+                turned[value.number] = maker.reads["a"]
+                words = (*maker.made_of, *words)
+            elif value.number not in turned:
+                turned[value.number] = turn(value)
+                made.append(_change(value, turned[value.number], here, there))
+        out, end = task.out, leaving.get(task.out.number)
+        turned[out.number] = turn(out) if end is None else end.out
+        words = words if end is None else (*words, *end.made_of)
+        reads = {**task.reads, **{n: turned[v.number] for n, v in _images(task).items()}}
+        options = {**task.options, **({"layout": there} if task.op == "conv2d" else {})}
+        made.append(
+            replace(task, reads=reads, out=turned[out.number], options=options, made_of=words)
+        )
+        made.append(_change(turned[out.number], out, there, here))
+    return made
+
+
+def _changes(task: Task, source: str, target: str) -> bool:
+    """Is it this change of layout?"""
+    return task.op == "layout" and (task.options["source"], task.options["target"]) == (
+        source,
+        target,
+    )
+
+
+def _leaving(tasks: Sequence[Task], part: frozenset[int], here: str) -> dict[int, Task]:
+    """By value that `part` makes, the first change to the other layout that reads it."""
+    inside = {tasks[i].out.number for i in part}
+    found: dict[int, Task] = {}
+    for task in tasks:
+        if _changes(task, here, OTHER[here]) and task.reads["a"].number in inside:
+            found.setdefault(task.reads["a"].number, task)
+    return found
+
+
+def _change(value: Value, out: Value, source: str, target: str) -> Task:
+    options = {"source": source, "target": target, "channels": None}
+    return Task("layout", {"a": value}, out, options, made_of=(f"{source} to {target}",))

@@ -1,0 +1,193 @@
+"""Which tasks of a graph become one, before they are placed. Pure.
+
+Maps are put into the only map that reads them, where they have its shape; then products take what
+they can of the only map that reads them (epilogue.py); then maps go into the only reduction that
+reads them. What is an output stays an array of its own. Fewer bytes move, and the numbers are the
+same within the tolerances of `ops`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from sparkle_drv.ops.expression.graph import Builder, Graph
+from sparkle_drv.sched.model.task import Task, Value, needed, readers
+
+from .compose import Expr, written
+from .epilogue import Epilogue, peel
+
+SCALING = 2
+"""How many times dearer a byte of weights that is scaled on the host is than one of a result."""
+Holds = Callable[[Task], bool]
+"""Can the weights of this product take its fold as they are now?"""
+
+
+def fuse(tasks: Sequence[Task], outputs: frozenset[int], holds: Holds, free: int = 0) -> list[Task]:
+    """`tasks`, which are in an order in which each follows what it reads, as fewer. New values get
+    numbers from `free` on, above those of `tasks`.
+    """
+    free = max(free, unused(tasks))
+    left = _maps_into(plain(tasks, outputs), outputs, "map")
+    left = _products(left, outputs, holds, free)
+    return _maps_into(left, outputs, "reduce")
+
+
+def unused(tasks: Sequence[Task]) -> int:
+    """The first number above those of all values."""
+    numbers = (value.number for task in tasks for value in (*task.arrays, task.out))
+    return max(numbers, default=0) + 1
+
+
+def plain(tasks: Sequence[Task], outputs: frozenset[int]) -> list[Task]:
+    """The tasks that `outputs` need, none fused; equal expressions are written alike."""
+    return needed([_plain(task) for task in tasks], outputs)
+
+
+def _plain(task: Task) -> Task:
+    if task.expression is None:
+        return task
+    made = Expr(task.expression, task.reads, task.numbers).plain()
+    return replace(task, expression=made.graph, reads=made.reads, numbers=made.numbers)
+
+
+def _alone(
+    tasks: Sequence[Task], outputs: frozenset[int], ops: Sequence[str]
+) -> dict[int, tuple[int, int]]:
+    """By value: (the task of one of `ops` that makes it, the only one that reads it)."""
+    reading = readers(tasks)
+    return {
+        task.out.number: (i, reading[task.out.number][0])
+        for i, task in enumerate(tasks)
+        if task.op in ops
+        and task.out.number not in outputs
+        and len(reading.get(task.out.number, ())) == 1
+    }
+
+
+def _maps_into(tasks: list[Task], outputs: frozenset[int], op: str) -> list[Task]:
+    """Maps become part of the maps, or reductions, that alone read them."""
+    tried: set[tuple[int, int]] = set()
+    while True:
+        made = None
+        for number, (i, reader) in _alone(tasks, outputs, ("map",)).items():
+            pair = number, tasks[reader].out.number
+            if tasks[reader].op == op and pair not in tried:
+                made = _joined(tasks[i], tasks[reader], number)
+                tried.add(pair)
+            if made is not None:
+                tasks = [*tasks[:i], *tasks[i + 1 : reader], made, *tasks[reader + 1 :]]
+                break
+        if made is None:
+            return tasks
+
+
+def _joined(inner: Task, outer: Task, number: int) -> Task | None:
+    assert inner.expression is not None
+    part = Expr(inner.expression, inner.reads, inner.numbers)
+    if outer.op == "map":
+        if inner.out.shape != outer.out.shape:
+            return None  # it would be computed again for each place that it is broadcast to
+        assert outer.expression is not None
+        name = next(n for n, value in outer.reads.items() if value.number == number)
+        made = Expr(outer.expression, outer.reads, outer.numbers).joined(name, part)
+    elif outer.expression is None:
+        made = part
+    else:
+        return None
+    if not made.fits:
+        return None
+    return replace(
+        outer, reads=made.reads, expression=made.graph, numbers=made.numbers,
+        made_of=(*inner.made_of, *outer.made_of),
+    )  # fmt: skip
+
+
+def _products(tasks: list[Task], outputs: frozenset[int], holds: Holds, free: int) -> list[Task]:
+    """Products take what they can of the maps that alone read them."""
+    done: set[int] = set()
+    while True:
+        found = next(
+            (
+                (i, reader)
+                for number, (i, reader) in _alone(tasks, outputs, ("gemm", "conv2d")).items()
+                if tasks[reader].op == "map" and number not in done
+            ),
+            None,
+        )
+        if found is None:
+            return tasks
+        i, reader = found
+        done.add(tasks[i].out.number)
+        made = _taken(tasks[i], tasks[reader], holds, free)
+        if made:
+            free += 1
+            done.update(task.out.number for task in made)
+            tasks = [*tasks[:i], *tasks[i + 1 : reader], *made, *tasks[reader + 1 :]]
+
+
+def _taken(product: Task, given: Task, holds: Holds, free: int) -> list[Task]:
+    """The product with an epilogue, and the map that is left, if any; []: nothing can be taken."""
+    assert given.expression is not None
+    if product.out.shape != given.out.shape or product.out.dtype != given.out.dtype:
+        return []
+    expr = Expr(given.expression, given.reads, given.numbers)
+    for found in peel(product, expr):
+        out = replace(product.out, number=free)
+        rest = _rest(expr, found.at, out)
+        task = _with(product, found, given.out if rest is None else out)
+        if task.fold is None or (_pays(task, rest is None) and holds(task)):
+            if rest is None:
+                return [replace(task, made_of=(*product.made_of, *given.made_of))]
+            done = written(_part(expr, found.at))
+            left = replace(
+                given, reads=rest.reads, expression=rest.graph, numbers=rest.numbers,
+            )  # fmt: skip
+            return [replace(task, made_of=(*product.made_of, done)), left]
+    return []
+
+
+def _with(product: Task, found: Epilogue, out: Value) -> Task:
+    reads = dict(product.reads)
+    if found.bias is not None:
+        reads["bias"] = found.bias
+    options = {**product.options, "activation": found.activation}
+    return replace(product, reads=reads, options=options, out=out, fold=found.fold)
+
+
+def _pays(task: Task, whole: bool) -> bool:
+    """Is it cheaper to scale the weights than the result? Not where a map is left that could do it.
+    Weights that stay as they are are scaled once; others in each run, on the host, in a few passes.
+    """
+    assert task.fold is not None
+    weights = task.reads[task.weights]
+    cheap = weights.constant or SCALING * weights.nbytes <= task.out.nbytes
+    return task.fold.scale is None or (whole and cheap)
+
+
+def _part(expr: Expr, at: int) -> Graph:
+    """The expression that ends with this node."""
+    builder = Builder()
+    for node in expr.graph.nodes:
+        builder.add(node.op, node.args, node.value)
+    return builder.graph(at, expr.graph.names, "", "map")
+
+
+def _rest(expr: Expr, at: int, value: Value) -> Expr | None:
+    """The expression with `value` in the place of one of its nodes; None: that is all of it."""
+    last = len(expr.graph.nodes) - 1
+    if at == last:
+        return None
+    builder, name = Builder(), "made by the product"
+    new = []
+    for i, node in enumerate(expr.graph.nodes):
+        if i == at:
+            new.append(builder.add("name", (), name))
+        else:
+            args = tuple(new[a] for a in node.args)
+            new.append(builder.add(node.op, args, node.value, node.at))
+    graph = builder.graph(new[last], (*expr.graph.names, name), "", "map")
+    used = {str(node.value) for node in graph.nodes if node.op == "name"}
+    reads = {n: v for n, v in expr.reads.items() if n in used}
+    numbers = {n: v for n, v in expr.numbers.items() if n in used}
+    return Expr(graph, {**reads, name: value}, numbers).plain()

@@ -1,0 +1,227 @@
+"""From tasks to a plan: asks for probes of what is not known, places, and sees that it fits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from sparkle_drv.core.array import Array
+from sparkle_drv.ops.conv2d.operation import WINOGRAD, packs
+from sparkle_drv.ops.map.operation import fuses
+from sparkle_drv.ops.memory.constant import Constant
+from sparkle_drv.sched.decide import place_graph
+from sparkle_drv.sched.decide.choose import Impossible
+from sparkle_drv.sched.decide.dag import Schedule
+from sparkle_drv.sched.journal.journal import Journal
+from sparkle_drv.sched.model.costs import Costs
+from sparkle_drv.sched.model.graph_plan import DeviceMemory, GraphPlan, KeptGraph, Move, TaskPlan
+from sparkle_drv.sched.model.task import Task, Value
+from sparkle_drv.sched.model.traffic import traffic
+from sparkle_drv.sched.model.work import HOST, Operand, Work
+from sparkle_drv.sched.run import ways
+from sparkle_drv.sched.run.arrays import ContextArray
+from sparkle_drv.sched.run.constants import ContextConstant
+from sparkle_drv.sched.run.local import LocalExecutor
+
+from .classes import class_of
+from .steps import Do, Steps, steps
+
+_BOUND = (Array, Constant, ContextArray)
+
+
+@dataclass
+class Decided:
+    """A plan, the tasks that it is for, and the steps that it comes to."""
+
+    kept: KeptGraph
+    tasks: Sequence[Task]
+    steps: Steps
+    works: Sequence[Work]
+    """By task."""
+    placed: place_graph.Placed
+
+    def outdated(self, costs: Costs, uris: Sequence[str]) -> bool:
+        """Have devices become faster or slower since, or is a look due at one that is not used?"""
+        if place_graph.changed(costs, self.kept.plan.tasks):
+            return True
+        best = self.placed.schedules[0]
+        problem = self.placed.problem
+        return place_graph.looking(costs, self.works, uris, problem, best) is not None
+
+
+Noted = Callable[[Journal], None]
+"""Writes down what was placed, and how."""
+
+
+def decide(
+    executor: LocalExecutor,
+    uris: tuple[str, ...],
+    choices: Sequence[Sequence[Task]],
+    outputs: frozenset[int],
+    given: Mapping[int, Any],
+    outs: Mapping[int, Any],
+) -> Decided:
+    """The best of `choices`, which do the same, ties by their order. Raises Impossible."""
+    found: list[tuple[Decided, Noted]] = []
+    why: Impossible | None = None
+    # All that is measured comes first: a replay places by what was known in the end.
+    all_works = [_works(executor, uris, tasks, outputs, given, outs) for tasks in choices]
+    for tasks, works in zip(choices, all_works, strict=True):
+        try:
+            found.append(_one_way(executor, uris, tasks, works, outputs))
+        except Impossible as error:
+            why = why or error
+    if not found:
+        assert why is not None
+        raise why
+    found.sort(key=lambda one: _best_s(one[0]))
+    made, noted = found[0]
+    for other, _ in found[1:]:
+        made.kept.plan = replace(made.kept.plan, otherwise_s=_best_s(other))
+    if executor.journal is not None:
+        noted(executor.journal)
+    if made.kept.plan.explores:
+        executor.tell("explored", made.kept.plan.extra_s)
+    return made
+
+
+def _best_s(one: Decided) -> float:
+    return one.kept.plan.predicted_s - one.kept.plan.extra_s
+
+
+def _works(
+    executor: LocalExecutor,
+    uris: tuple[str, ...],
+    tasks: Sequence[Task],
+    outputs: frozenset[int],
+    given: Mapping[int, Any],
+    outs: Mapping[int, Any],
+) -> list[Work]:
+    """What the tasks amount to; their classes are known afterwards."""
+    works = []
+    for task in tasks:
+        kind, size = class_of(task)
+        executor.know(kind, uris)
+        operands = tuple(_operand(v, given) for v in task.arrays if v.kind != "made")
+        place = _out_place(task.out, outputs, given, outs)
+        works.append(Work(kind.name, size, operands, task.out.nbytes, place))
+    places = {place for work in works for x in work.operands for place in x.places}
+    ways.know(executor, places.union(uris), uris)  # results go from one of `uris` to another
+    return works
+
+
+def _one_way(
+    executor: LocalExecutor,
+    uris: tuple[str, ...],
+    tasks: Sequence[Task],
+    works: Sequence[Work],
+    outputs: frozenset[int],
+) -> tuple[Decided, Noted]:
+    making = {task.out.number: i for i, task in enumerate(tasks)}
+    reads = [[making[v.number] for v in task.arrays if v.number in making] for task in tasks]
+    refused = {
+        (i, uri): f"algo {task.options['algo']!r} is there on the cpu only"
+        for i, task in enumerate(tasks)
+        for uri in uris
+        if task.options.get("algo") in WINOGRAD and not packs(executor.devices[uri])
+    }
+    placed = place_graph.placed(executor.costs, works, reads, uris, refused)
+    lacking = []
+    for index, schedule in enumerate(placed.order):
+        made = _with_steps(executor, uris, tasks, outputs, placed, works, schedule)
+        short = _short(executor, made)
+        if not short:
+            noted = partial(
+                Journal.placed, works=works, reads=reads, uris=uris, refused=refused, index=index,
+                schedule=schedule,
+            )  # fmt: skip
+            return made, noted
+        lacking.append(short)
+    raise Impossible(f"graph: it does not fit: {'; or '.join(dict.fromkeys(lacking))}")
+
+
+def _operand(value: Value, given: Mapping[int, Any]) -> Operand:
+    x = given[value.number]
+    if isinstance(x, ContextArray):
+        return Operand(value.nbytes, frozenset(x.places))
+    if isinstance(x, ContextConstant):
+        return Operand(value.nbytes, frozenset((HOST, *x.places)))
+    return Operand(value.nbytes, frozenset({HOST if value.host else value.kind}))
+
+
+def _out_place(
+    value: Value, outputs: frozenset[int], given: Mapping[int, Any], outs: Mapping[int, Any]
+) -> str:
+    """Where an output is wanted; "": anywhere. With numpy operands alone on the host, as for single
+    calls.
+    """
+    out = outs.get(value.number)
+    if value.number not in outputs or isinstance(out, _BOUND):
+        return ""
+    # By class: numpy's arrays have a `device`, too.
+    return "" if out is None and any(isinstance(x, _BOUND) for x in given.values()) else HOST
+
+
+def _with_steps(
+    executor: LocalExecutor,
+    uris: tuple[str, ...],
+    tasks: Sequence[Task],
+    outputs: frozenset[int],
+    placed: place_graph.Placed,
+    works: Sequence[Work],
+    schedule: Schedule,
+) -> Decided:
+    order = [Do(slot.task, uris[slot.device]) for slot in schedule.slots]
+    best = placed.schedules[0]
+    explores, usual = schedule is placed.look, best.device_of()
+    made = steps(tasks, order, outputs)
+    plans = tuple(
+        TaskPlan(
+            tasks[slot.task].made_of,
+            works[slot.task],
+            do.uri,
+            slot.start,
+            slot.end,
+            traffic(tasks[slot.task], fuses(executor.devices[do.uri])),
+            place_graph.candidates(
+                placed, slot.task, do.uri, explores and usual[slot.task] != slot.device
+            ),
+        )
+        for slot, do in zip(schedule.slots, order, strict=True)
+    )
+    stays = dict.fromkeys((do.uri for do in order), 0)
+    for do in order:
+        task = tasks[do.task]
+        if (task.out.number, do.uri) not in made.offsets:
+            stays[do.uri] += task.out.nbytes
+        stays[do.uri] += sum(v.nbytes for v in task.arrays if v not in task.brought)
+    for uri in stays:
+        stay = {v for do in order if do.uri == uri for v in tasks[do.task].brought}
+        stay = {v for v in stay if v.kind in ("constant", "context", uri)}
+        stays[uri] += sum(v.nbytes for v in stay)
+    memory = {
+        uri: DeviceMemory(made.memory[uri].peak_nbytes, made.memory[uri].naive_nbytes, stays[uri])
+        for uri in stays
+    }
+    alone = {s.by.removesuffix(" alone"): s.seconds for s in placed.schedules[1:]}
+    moves = tuple(Move(step.value.nbytes, step.source, step.uri) for step in made.moves)
+    extra_s = max(0.0, schedule.seconds - best.seconds) if explores else 0.0
+    plan = GraphPlan(
+        plans, schedule.by, schedule.seconds, alone, moves, memory,
+        explores=explores, extra_s=extra_s,
+    )  # fmt: skip
+    kept = KeptGraph(plan, runs=1 if explores else 0)  # its only run is one that is measured
+    return Decided(kept, tasks, made, works, placed)
+
+
+def _short(executor: LocalExecutor, made: Decided) -> str:
+    """Which device has too little memory, and by how much; "": none."""
+    found = []
+    for uri, memory in made.kept.plan.memory.items():
+        there = executor.costs.nodes[uri].memory_nbytes
+        needed = memory.peak_nbytes + memory.kept_nbytes
+        if there and needed > there:
+            found.append(f"{uri}: {needed} bytes are needed, it has {there}")
+    return ", ".join(found)

@@ -1,0 +1,132 @@
+"""The steps of a placed graph, in the order in which they are begun, and the memory they share.
+
+Pure. A step brings an array to a device or does a task there. Results that another device reads are
+brought there just before their reader: by then all that was to begin before it has begun, so that
+waiting for the result holds up nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from sparkle_drv.sched.model.task import Task, Value
+
+from .reuse import Item, Memory, pack
+
+Key = tuple[int, str]
+"""A value on a device: (number, URI)."""
+
+
+@dataclass(frozen=True)
+class Bring:
+    """`value` to `uri`, from `source`: a URI, or "" from outside."""
+
+    value: Value
+    uri: str
+    source: str
+
+
+@dataclass(frozen=True)
+class Do:
+    """One of the tasks, on `uri`."""
+
+    task: int
+    uri: str
+
+
+@dataclass(frozen=True)
+class Steps:
+    """All steps, and for each device the memory that they share."""
+
+    steps: tuple[Bring | Do, ...]
+    memory: Mapping[str, Memory]
+    offsets: Mapping[Key, int]
+    """Where in that memory a value lies; those that are not there have memory of their own."""
+    values: Mapping[int, Value]
+
+    @property
+    def moves(self) -> tuple[Bring, ...]:
+        """What goes from device to device."""
+        return tuple(s for s in self.steps if isinstance(s, Bring) and s.source)
+
+
+def steps(tasks: Sequence[Task], order: Sequence[Do], outputs: frozenset[int]) -> Steps:
+    """The steps that do `order`; outputs and results of reductions have memory of their own."""
+    made: list[Bring | Do] = []
+    home: dict[int, str] = {}
+    there: set[Key] = set()
+    for do in order:
+        for value in tasks[do.task].brought:
+            if (value.number, do.uri) not in there:
+                there.add((value.number, do.uri))
+                made.append(Bring(value, do.uri, home.get(value.number, "")))
+        made.append(do)
+        out = tasks[do.task].out
+        home[out.number] = do.uri
+        there.add((out.number, do.uri))
+    values = {v.number: v for task in tasks for v in (*task.arrays, task.out)}
+    return _with_memory(tasks, tuple(made), outputs, values)
+
+
+def _with_memory(
+    tasks: Sequence[Task],
+    made: tuple[Bring | Do, ...],
+    outputs: frozenset[int],
+    values: Mapping[int, Value],
+) -> Steps:
+    begin: dict[Key, int] = {}
+    end: dict[Key, int] = {}
+    for at, step in enumerate(made):
+        if isinstance(step, Bring):
+            if step.source:
+                end[step.value.number, step.source] = at
+            if step.source or step.value.kind == "numpy" or _elsewhere(step):
+                begin[step.value.number, step.uri] = at
+        else:
+            task = tasks[step.task]
+            for value in task.reads.values():  # what it would not bring, too: it may be there
+                end[value.number, step.uri] = at
+            if task.out.number not in outputs and task.op != "reduce":
+                begin[task.out.number, step.uri] = at
+    end = {key: max(end.get(key, at), at) for key, at in begin.items()}
+    memory: dict[str, Memory] = {}
+    offsets: dict[Key, int] = {}
+    for uri in dict.fromkeys(step.uri for step in made):
+        keys = [key for key in begin if key[1] == uri]
+        index = {key: i for i, key in enumerate(keys)}
+        items = []
+        for key in keys:
+            over = _over(tasks, made[begin[key]], begin, end)
+            items.append(
+                Item(
+                    values[key[0]].nbytes,
+                    begin[key],
+                    end[key],
+                    None if over is None else index[over],
+                )
+            )
+        memory[uri] = pack(items)
+        offsets.update(zip(keys, memory[uri].offsets, strict=True))
+    return Steps(made, memory, offsets, values)
+
+
+def _elsewhere(step: Bring) -> bool:
+    """A core.Array of another device?"""
+    return step.value.kind not in ("numpy", "constant", "context", step.uri)
+
+
+def _over(
+    tasks: Sequence[Task], step: Bring | Do, begin: Mapping[Key, int], end: Mapping[Key, int]
+) -> Key | None:
+    """An operand of a map that its result may be written over: read here for the last time."""
+    if isinstance(step, Bring) or tasks[step.task].op != "map":
+        return None
+    out = tasks[step.task].out
+    now = begin.get((out.number, step.uri))
+    for value in tasks[step.task].reads.values():
+        key = value.number, step.uri
+        alike = value.shape == out.shape and value.dtype == out.dtype and value.nbytes > 0
+        if alike and key in begin and end[key] == now:
+            return key
+    return None

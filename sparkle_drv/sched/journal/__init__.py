@@ -1,0 +1,5 @@
+"""What is told of decisions: the journal, its replay, and plans and devices in words.
+
+It decides nothing and runs nothing; traces of time are in telemetry and run. Called by run and
+graph, which write the journal, and by `sparkle_drv.context`.
+"""

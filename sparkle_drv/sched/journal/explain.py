@@ -1,0 +1,164 @@
+"""Plans and devices in words. Reads; decides nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from sparkle_drv.core.device import Device
+from sparkle_drv.sched.decide.sampled import Kept
+from sparkle_drv.sched.model.costs import Costs
+from sparkle_drv.sched.model.work import HOST, Candidate, Cost, Measured
+
+NOTHING = "nothing was planned yet"
+LOOKS = ", to learn about a device that was idle for long"
+_STEPS = (
+    ("compute", "compute_s"), ("in", "in_s"), ("out", "out_s"), ("convert", "convert_s"),
+)  # fmt: skip
+_PARTS = (*_STEPS, ("sync", "sync_s"), ("queue", "wait_s"), ("risk", "risk_s"))
+
+
+def plan(kept: Kept | None) -> str:
+    """A plan, a line a candidate, the chosen one first; and what its last measured run took."""
+    if kept is None:
+        return NOTHING
+    work = kept.plan.work
+    moved = sum(x.nbytes for x in work.operands)
+    lines = [
+        f"{work.op}, size {work.size:.4g}: {moved} bytes in, {work.out_nbytes} bytes out"
+        + (LOOKS if kept.plan.explores else "")
+    ]
+    lines += [
+        f"before it {x.nbytes} bytes go through {x.convert}" for x in work.operands if x.convert
+    ]
+    lines += [candidate(c, i == 0) for i, c in enumerate(kept.plan.candidates)]
+    cost = kept.plan.candidates[0].cost
+    if kept.measured is not None and cost is not None:
+        lines.append(measured(kept.measured, cost))
+    return "\n".join(lines)
+
+
+def measured(took: Measured, cost: Cost) -> str:
+    """A run beside what was predicted of it: of all that was measured, then of each part."""
+    parts = []
+    for name, field in _STEPS:
+        value = getattr(took, field)
+        found = "not measured" if value is None else seconds(value)
+        parts.append(f"{name} {found} / {seconds(getattr(cost, field))}")
+    told = [field for _, field in _STEPS if getattr(took, field) is not None]
+    predicted = sum(getattr(cost, field) for field in told or [field for _, field in _STEPS])
+    times = f", {took.total_s / predicted:.2f} times what was predicted" if predicted else ""
+    return (
+        f"measured {seconds(took.total_s)}{times}; measured / predicted: {', '.join(parts)}; "
+        "sync is part of compute"
+    )
+
+
+def candidate(one: Candidate, chosen: bool) -> str:
+    """A device that was considered, what it would cost and why it lost."""
+    mark = "->" if chosen else "  "
+    if one.cost is None:
+        return f"{mark} {one.device}: cannot: {one.why}"
+    why = f"; {one.why}" if one.why else ""
+    return f"{mark} {one.device}: {_cost(one.cost)}{why}"
+
+
+def _cost(cost: Cost) -> str:
+    parts = [(name, getattr(cost, field)) for name, field in _PARTS]
+    shown = ", ".join(f"{name} {seconds(value)}" for name, value in parts if value > 0)
+    return f"{seconds(cost.total_s)} ({shown})"
+
+
+def devices(given: Sequence[Device], costs: Costs, aside: Mapping[str, str]) -> str:
+    """A paragraph a device: what it is, and what was measured of it; `aside` says why one takes
+    part only where it is named.
+    """
+    lines = []
+    for device in given:
+        info, node = device.info, costs.nodes[device.uri]
+        kind = "emulated " * info.emulated + "software " * info.software + info.kind
+        units = f"{info.compute_units} units"
+        lines.append(f"{device.uri}: {info.name}, {kind}, {units}, {info.driver}")
+        memory = "unified with the host" if info.unified else "its own memory"
+        lines.append(f"    {info.memory_nbytes / 2**30:.1f} GiB, {memory}{_shared(device, given)}")
+        lines.append(f"    {_measured(device.uri, costs)}; {_peers(device, given)}")
+        if device.uri in aside:
+            lines.append(f"    not used: {aside[device.uri]}")
+        if node.lost:
+            lines.append(f"    lost: {node.lost}")
+        lines += _unmeasured(device.uri, costs)
+        for (source, to), line in sorted(costs.links.items()):
+            if device.uri in (source, to):
+                way = "from the host" if source == HOST else "to the host"
+                if HOST not in (source, to):
+                    way = f"from {source}" if to == device.uri else f"to {to}"
+                rate = f"{1e-9 / line.b:.3g} GB/s" if line.b else "no rate"
+                lines.append(f"    {way}: {seconds(line.a)} and {rate}")
+        for (op, uri), speed in sorted(costs.speeds.items()):
+            if uri == device.uri:
+                rate = f"{1e-9 / speed.line.b:.4g} {_unit(op)}" if speed.line.b else "no rate"
+                lines.append(
+                    f"    {op}: {seconds(speed.line.a)} and {rate}, scatter {speed.noise:.0%}, "
+                    f"{speed.runs} runs"
+                )
+    return "\n".join(lines)
+
+
+def _unmeasured(uri: str, costs: Costs) -> list[str]:
+    """What could not be measured of a device, and whether that is the last word."""
+    found = []
+    for (what, at), failed in sorted(costs.unmeasured.items()):
+        if at == uri:
+            name = f"from {what}" if what in costs.nodes else what
+            name = "from the host and to it" if what == HOST else name
+            again = "; tried again when next asked for" if costs.to_probe(what, uri) else ""
+            found.append(f"    {name}: {failed}{again}")
+    return found
+
+
+def _unit(op: str) -> str:
+    """Of what a class of work is counted in, a second: bytes or floating-point operations."""
+    return "GB/s" if op.startswith(("map", "reduce", "layout")) else "GFLOPS"
+
+
+def _measured(uri: str, costs: Costs) -> str:
+    """The best rates that the classes of work measured so far have shown, of each kind, and the
+    least time that a call of one takes, whatever its size.
+    """
+    best: dict[str, float] = {}
+    known = list(costs.speeds.items())  # another thread may measure one more meanwhile
+    lines = {op: speed.line for (op, at), speed in known if at == uri}
+    for op, line in lines.items():
+        if line.b:
+            unit = _unit(op)
+            best[unit] = max(best.get(unit, 0.0), 1e-9 / line.b)
+    if not lines:
+        return "nothing measured yet"
+    rates = [f"{rate:.4g} {unit}" for unit, rate in sorted(best.items())]
+    latency = f"{seconds(min(line.a for line in lines.values()))} a call"
+    return "measured: " + ", ".join([*rates, latency])
+
+
+def _shared(device: Device, given: Sequence[Device]) -> str:
+    """What it shares, and with which of the others: they slow each other down."""
+    words = []
+    for name in device.info.shares:
+        others = [d.uri for d in given if d is not device and name in d.info.shares]
+        words.append(f"{name} with {', '.join(others)}" if others else name)
+    return f", shares {'; '.join(words)}" if words else ""
+
+
+def _peers(device: Device, given: Sequence[Device]) -> str:
+    """Whose memory gets here by the driver (Queue.copy_peer), and not through the host's hands."""
+    same = [d.uri for d in given if d is not device and device.is_peer(d)]
+    memory = ", exports its memory" if "ipc" in device.info.features else ""
+    return (f"peers: {', '.join(same)}" if same else "no peers") + memory
+
+
+def seconds(value: float) -> str:
+    """Seconds as people read them: "12.3 us"."""
+    if not value:
+        return "0 s"
+    for unit, scale in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
+        if value >= scale:
+            return f"{value / scale:.3g} {unit}"
+    return f"{value * 1e9:.3g} ns"

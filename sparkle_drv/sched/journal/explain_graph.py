@@ -1,0 +1,49 @@
+"""The plan of a graph in words: tasks in the order in which they are begun, and what they move."""
+
+from __future__ import annotations
+
+from sparkle_drv.sched.decide.sampled import Kept
+from sparkle_drv.sched.model.graph_plan import GraphPlan, KeptGraph
+
+from . import explain
+from .explain import LOOKS, candidate, measured, seconds
+
+
+def plan(kept: Kept | KeptGraph | None) -> str:
+    """The plan of a call or of a graph."""
+    return graph(kept) if isinstance(kept, KeptGraph) else explain.plan(kept)
+
+
+def graph(kept: KeptGraph) -> str:
+    """A line a task with its candidates and what it took below, then times, bytes and memory."""
+    plan = kept.plan
+    lines = [
+        f"graph: {len(plan.tasks)} tasks on {', '.join(plan.devices)}, "
+        f"predicted {seconds(plan.predicted_s)} ({plan.by})" + (LOOKS if plan.explores else "")
+    ]
+    for at, task in enumerate(plan.tasks):
+        lines.append(
+            f"{' + '.join(task.made_of)} on {task.device}: {seconds(task.start_s)} to "
+            f"{seconds(task.end_s)}; reads {task.traffic.reads_nbytes} bytes, writes "
+            f"{task.traffic.writes_nbytes}"
+        )
+        lines += [f"    {candidate(c, i == 0)}" for i, c in enumerate(task.candidates)]
+        cost, took = task.candidates[0].cost, kept.measured.get(at)
+        if cost is not None and took is not None:
+            lines.append(f"    {measured(took, cost)}")
+    if plan.convert_s or plan.otherwise_s:
+        other = f", {seconds(plan.otherwise_s)} in all otherwise" if plan.otherwise_s else ""
+        lines.append(f"changes of layout take {seconds(plan.convert_s)}{other}")
+    lines += [f"{uri} alone: {seconds(s)}" for uri, s in plan.alone_s.items()]
+    return "\n".join([*lines, *_bytes(plan)])
+
+
+def _bytes(plan: GraphPlan) -> list[str]:
+    moved = sum(move.nbytes for move in plan.moves)
+    lines = [f"{plan.traffic_nbytes} bytes read and written, {moved} of them moved between devices"]
+    for uri, memory in plan.memory.items():
+        lines.append(
+            f"{uri}: {memory.peak_nbytes} bytes for what is between tasks, "
+            f"{memory.naive_nbytes} if none were used again; {memory.kept_nbytes} for what stays"
+        )
+    return lines

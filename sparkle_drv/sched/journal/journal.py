@@ -1,0 +1,190 @@
+"""The journal of a scheduler: what it knew at first, what it was told since, and what it decided;
+and its replay, which must decide the same. A JSON object a line, so that one can be cut off.
+
+Everything that `choose` sees is in `Costs`, and everything that changes `Costs` is an event here:
+the same events give the same plans, byte for byte.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
+from dataclasses import asdict, fields
+from typing import Any
+
+from sparkle_drv.sched.decide.choose import Impossible, choose
+from sparkle_drv.sched.decide.dag import Schedule
+from sparkle_drv.sched.decide.place_graph import placed
+from sparkle_drv.sched.model.costs import Costs, Node, Reliability, Unmeasured
+from sparkle_drv.sched.model.line import Line
+from sparkle_drv.sched.model.speed import WINDOW, Knot, Speed
+from sparkle_drv.sched.model.work import Operand, Plan, Work
+
+VERSION = 3
+_CALLS = frozenset(
+    {"ran", "failed", "explored", "probed", "probe_failed", "linked", "lost", "queued"}
+)
+"""Methods of Costs that change it."""
+
+
+class Journal:
+    """Lines of text, appended while a scheduler works. `lines` is all of them."""
+
+    def __init__(self, costs: Costs) -> None:
+        self.lines: list[str] = [_line({"journal": VERSION, "costs": _costs_out(costs)})]
+
+    def decided(
+        self,
+        work: Work,
+        devices: tuple[str, ...],
+        plan: Plan,
+        barred: Mapping[str, str] | None = None,
+    ) -> None:
+        """`choose(costs, work, devices, barred)` gave this plan."""
+        made = {"work": asdict(work), "devices": devices, "plan": _plan_out(plan)}
+        self._add("decided", {**made, "barred": barred} if barred else made)
+
+    def placed(
+        self,
+        works: Sequence[Work],
+        reads: Sequence[Sequence[int]],
+        uris: tuple[str, ...],
+        refused: Mapping[tuple[int, str], str],
+        index: int,
+        schedule: Schedule,
+    ) -> None:
+        """Of what place_graph.placed gave for these, number `index` of `order` was taken."""
+        made = {
+            "works": [asdict(work) for work in works],
+            "reads": reads,
+            "devices": uris,
+            "refused": [[task, uri, why] for (task, uri), why in refused.items()],
+            "index": index,
+            "schedule": asdict(schedule),
+        }
+        self._add("placed", made)
+
+    def told(self, call: str, *args: Any) -> None:
+        """This method of Costs was called, see `tell`."""
+        self._add("told", {"call": call, "args": args})
+
+    def _add(self, event: str, what: dict[str, Any]) -> None:
+        self.lines.append(_line({event: what}))
+
+
+def tell(costs: Costs, call: str, args: Iterable[Any]) -> None:
+    """What `Journal.told` notes, done. Raises ValueError for a call that there is not."""
+    if call not in _CALLS:
+        raise ValueError(f"journal: there is no {call!r}")
+    getattr(costs, call)(*args)
+
+
+def replay(
+    lines: Iterable[str],
+    change: Callable[[Costs], None] | None = None,
+    alter: Callable[[str, list[Any]], list[Any]] | None = None,
+) -> Iterator[tuple[str, str]]:
+    """(the plan that stands there, the plan that is decided now) for each decision, as JSON; of a
+    task graph it is the schedule, with the devices that its numbers are of.
+
+    What if? `change` is done to the costs at first, `alter(call, args)` gives the arguments that
+    are told in place of those that were. Raises ValueError for what is no journal.
+    """
+    costs: Costs | None = None
+    for number, text in enumerate(lines, 1):
+        try:
+            line = json.loads(text)
+            if costs is None or "journal" in line:
+                if line["journal"] != VERSION:
+                    raise ValueError(f"journal of version {line['journal']}, not {VERSION}")
+                costs = _costs_in(line["costs"])
+                if change is not None:
+                    change(costs)
+            elif "told" in line:
+                call, args = line["told"]["call"], line["told"]["args"]
+                tell(costs, call, args if alter is None else alter(call, args))
+            elif "placed" in line:
+                made = line["placed"]
+                stands = {"devices": made["devices"], **made["schedule"]}
+                yield _line(stands), _line(_placed(costs, made))
+            else:
+                made = line["decided"]
+                try:
+                    work, barred = _work_in(made["work"]), made.get("barred")
+                    plan = _plan_out(choose(costs, work, made["devices"], barred))
+                except Impossible as error:
+                    plan = {"impossible": str(error)}
+                yield _line(made["plan"]), _line(plan)
+        except (
+            LookupError, TypeError, AttributeError, RecursionError, json.JSONDecodeError
+        ) as error:  # fmt: skip
+            raise ValueError(f"journal, line {number}: {type(error).__name__}: {error}") from None
+
+
+def _placed(costs: Costs, made: dict[str, Any]) -> dict[str, Any]:
+    """The schedule that is taken now."""
+    works = [_work_in(work) for work in made["works"]]
+    refused = {(task, uri): why for task, uri, why in made["refused"]}
+    try:
+        found = placed(costs, works, made["reads"], made["devices"], refused).order
+    except Impossible as error:
+        return {"impossible": str(error)}
+    return {"devices": made["devices"], **asdict(found[min(made["index"], len(found) - 1)])}
+
+
+def _line(what: Any) -> str:
+    return json.dumps(what, sort_keys=True, default=_plain)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, (set, frozenset)):
+        return sorted(value)
+    if isinstance(value, deque):
+        return list(value)
+    raise TypeError(f"{type(value).__name__} in a journal")
+
+
+def _costs_out(costs: Costs) -> dict[str, Any]:
+    found = {f.name: copy(getattr(costs, f.name)) for f in fields(costs)}  # others may learn on
+    return {
+        **found,
+        "nodes": {uri: asdict(node) for uri, node in found["nodes"].items()},
+        "speeds": [[op, uri, asdict(speed)] for (op, uri), speed in found["speeds"].items()],
+        "links": [[source, to, asdict(line)] for (source, to), line in found["links"].items()],
+        "unmeasured": [[*key, one.times, one.why] for key, one in found["unmeasured"].items()],
+        "last": [[op, uri, run] for (op, uri), run in found["last"].items()],
+    }
+
+
+def _costs_in(given: dict[str, Any]) -> Costs:
+    costs = Costs(spare_s=given["spare_s"], runs=dict(given["runs"]))
+    for uri, node in given["nodes"].items():
+        reliability = Reliability(**node.pop("reliability"))
+        node.update(shares=tuple(node["shares"]), lacks=set(node["lacks"]))
+        costs.nodes[uri] = Node(**node, reliability=reliability)
+    for op, uri, speed in given["speeds"]:
+        speed["line"] = Line(**speed["line"])
+        speed["knots"] = {int(at): Knot(**knot) for at, knot in speed["knots"].items()}
+        speed["_recent"] = deque(speed["_recent"], WINDOW)
+        costs.speeds[op, uri] = Speed(**speed)
+    for source, to, line in given["links"]:
+        costs.links[source, to] = Line(**line)
+    for what, uri, times, why in given["unmeasured"]:
+        costs.unmeasured[what, uri] = Unmeasured(times, why)
+    for op, uri, run in given["last"]:
+        costs.last[op, uri] = run
+    return costs
+
+
+def _plan_out(plan: Plan) -> dict[str, Any]:
+    """What was decided; what became of it is nothing that could be decided again."""
+    found = asdict(plan)
+    del found["measured"]
+    return found
+
+
+def _work_in(given: dict[str, Any]) -> Work:
+    operands = tuple(Operand(**{**x, "places": frozenset(x["places"])}) for x in given["operands"])
+    return Work(**{**given, "operands": operands})

@@ -1,0 +1,128 @@
+"""A saved journal decided again: is each plan the same, and what would have been, if?"""
+
+from __future__ import annotations
+
+import json
+import math
+import numbers
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sparkle_drv.errors import DeviceNotFound
+from sparkle_drv.sched.model.costs import Costs
+
+from . import journal
+
+
+class NotInJournal(DeviceNotFound, ValueError):
+    """A device that a journal does not know."""
+
+
+@dataclass(frozen=True)
+class Decision:
+    """One decision: what stands in the journal, and what `replay` decided."""
+
+    op: str
+    """"graph" of the placing of a task graph."""
+    size: float
+    """Of the work: operations for products, bytes for the rest; of a graph, the number of tasks."""
+    device: str
+    """The URI that stands there; of a graph, those of all its tasks' devices, joined by "+"."""
+    predicted_s: float
+    """And the seconds that it was predicted to take."""
+    now_device: str
+    """What is decided now; "": no device can do it."""
+    now_predicted_s: float
+    same: bool
+    """Is the whole plan the same, byte for byte?"""
+    why: str = ""
+    """Why no device can do it."""
+
+
+def replay(
+    path: str | os.PathLike[str],
+    *,
+    without: Sequence[str] = (),
+    rate: Mapping[str, float] | None = None,
+) -> list[Decision]:
+    """Every decision in the journal that `Context.save_trace` left beside the trace at `path`, or
+    in the journal at `path` itself, decided again from what was known then.
+
+    Without more, each must come out the same. What if? `without` are URIs that are taken away,
+    `rate` has a factor, above 0, by which the device of a URI is faster at everything. What was
+    measured in the meantime counts as it was, divided by that factor: nothing is run.
+
+    Raises OSError (no such file), TypeError, ValueError (no journal, no factor, and, as
+    DeviceNotFound too, a URI that the journal does not know).
+    """
+    if isinstance(without, str) or not isinstance(without, Sequence):
+        raise TypeError(f"without: a list of URIs is wanted, got {without!r}")
+    if rate is not None and not isinstance(rate, Mapping):
+        raise TypeError(f"rate: factors by URI, a dict, are wanted, got {rate!r}")
+    factors = dict(rate or {})
+    for uri, factor in factors.items():
+        if isinstance(factor, bool) or not isinstance(factor, numbers.Real):
+            raise TypeError(f"rate: a factor above 0 is wanted for {uri}, got {factor!r}")
+        if not 0 < factor < math.inf:
+            raise ValueError(f"rate: a factor above 0 is wanted for {uri}, got {factor!r}")
+    lines = _lines(Path(path))
+
+    def change(costs: Costs) -> None:
+        for uri in (*without, *factors):
+            if uri not in costs.nodes:
+                raise NotInJournal(f"{uri}: the journal knows {', '.join(costs.nodes)}")
+        for uri in without:
+            costs.nodes[uri].lost = "it is left out"
+        for (_, uri), speed in costs.speeds.items():
+            speed.pace -= math.log(factors.get(uri, 1.0))
+
+    def alter(call: str, args: list[Any]) -> list[Any]:
+        if call == "ran" and args[1] in factors:
+            return [*args[:3], args[3] / factors[args[1]], *args[4:]]
+        if call == "probed" and args[1] in factors:
+            return [*args[:2], [(size, t / factors[args[1]]) for size, t in args[2]]]
+        return args
+
+    asked = without or factors
+    pairs = journal.replay(lines, change if asked else None, alter if factors else None)
+    return [_decision(number, *pair) for number, pair in enumerate(pairs, 1)]
+
+
+def _lines(path: Path) -> Iterable[str]:
+    beside = path.with_name(path.name + ".journal")
+    source = beside if beside.is_file() else path
+    try:
+        text = source.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise ValueError(f"{source}: it is no journal: it is not text") from None
+    if not text.startswith('{"costs"'):
+        raise ValueError(f"{source}: it is no journal, and there is no {beside.name} beside it")
+    return text.splitlines()
+
+
+def _decision(number: int, stands: str, now: str) -> Decision:
+    before, after = json.loads(stands), json.loads(now)
+    why = after.get("impossible", "")
+    device, seconds = ("", math.inf) if why else _chosen(after)
+    try:
+        slots = before.get("slots")
+        work: dict[str, Any] = (
+            before["work"] if slots is None else {"op": "graph", "size": len(slots)}
+        )
+        chosen, predicted_s = _chosen(before)
+        op, size = work["op"], work["size"]
+    except (LookupError, TypeError, AttributeError) as error:
+        what = f"{type(error).__name__}: {error}"
+        raise ValueError(f"journal, decision {number}: {what}") from None
+    return Decision(op, size, chosen, predicted_s, device, seconds, stands == now, why)
+
+
+def _chosen(plan: dict[str, Any]) -> tuple[str, float]:
+    if "slots" in plan:
+        uris = sorted({plan["devices"][slot["device"]] for slot in plan["slots"]})
+        return "+".join(uris), max((slot["end"] for slot in plan["slots"]), default=0.0)
+    cost = plan["candidates"][0]["cost"] or {}
+    return plan["shares"][0]["device"], sum(cost.values())

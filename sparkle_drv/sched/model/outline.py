@@ -1,0 +1,115 @@
+"""What an operation gives, by the shapes and dtypes of what it is given: the checks of `ops`, made
+when a graph is written down. Pure; raises what `ops` raises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from sparkle_drv.core.array import shape_of
+from sparkle_drv.ops.arguments import check
+from sparkle_drv.ops.conv2d.operation import check_algo
+from sparkle_drv.ops.conv2d.operation import outline as conv2d_outline
+from sparkle_drv.ops.expression.graph import Graph
+from sparkle_drv.ops.gemm.operation import ALGOS
+from sparkle_drv.ops.gemm.operation import outline as gemm_outline
+from sparkle_drv.ops.layout.operation import check_shape
+from sparkle_drv.ops.layout.operation import outline as layout_outline
+from sparkle_drv.ops.map import fused
+from sparkle_drv.ops.map.operation import check_inputs, sorted_out
+from sparkle_drv.ops.map.operation import outline as map_outline
+from sparkle_drv.ops.reduce.operation import outline as reduce_outline
+from sparkle_drv.ops.shapes.geometry import LAYOUTS
+
+from .task import Value
+
+Made = tuple[tuple[int, ...], "np.dtype[Any]", "str | None"]
+"""(shape, dtype, layout) of a result."""
+
+
+def input(shape: Any, dtype: Any, layout: Any) -> Made:
+    """Of an array from outside that is told later."""
+    extents = shape_of(shape)
+    check.dtype("a graph", "dtype", dtype, tuple(check.DTYPES.values()))
+    if layout is not None:
+        check_shape(layout, extents)
+    return extents, np.dtype(dtype), layout
+
+
+def gemm(a: Value, b: Value, bias: Value | None, activation: Any, algo: Any) -> Made:
+    """Of a product."""
+    _, m, n, _ = gemm_outline(a, b, bias)
+    check.one_of("algo", algo, ALGOS)
+    check.activation(activation)
+    return (m, n), a.dtype, None
+
+
+def conv2d(
+    x: Value, w: Value, bias: Value | None, options: Mapping[str, Any], activation: Any, algo: Any
+) -> Made:
+    """Of a convolution; `options` are stride, padding, dilation, groups and layout."""
+    shape = conv2d_outline(x, w, bias, **options)
+    check_algo(shape, algo)
+    check.activation(activation)
+    return shape.out_shape, x.dtype, shape.layout
+
+
+def map(
+    op: str, graph: Graph, values: Mapping[str, Any]
+) -> tuple[Made, dict[str, Value], dict[str, Any]]:
+    """Of an expression whose names are bound to Values and numbers, and which names are which."""
+    arrays, numbers = sorted_out(
+        {n: _like(v) if isinstance(v, Value) else v for n, v in values.items()}
+    )
+    reads = {name: values[name] for name in arrays}
+    small = {name: values[name] for name in numbers if isinstance(values[name], Value)}
+    if not reads:
+        raise TypeError(f"{op}: at least one array is wanted in the expression")
+    shape, kinds, layout = map_outline(op, reads)
+    code, found = fused.program(graph, kinds, numbers)
+    check_inputs(graph, code.inputs)
+    if not small:  # what arrays without dimensions hold is told by each run
+        code.constants(graph, found)
+    left = {name: number for name, number in numbers.items() if name not in small}
+    dtype: np.dtype[Any] = fused.DTYPES[code.result]
+    return (shape, dtype, layout), {**reads, **small}, left
+
+
+def reduce(a: Value, op: Any, axis: Any, keepdims: bool) -> Made:
+    """Of a reduction."""
+    _, shape, dtype = reduce_outline(a, op, axis, keepdims)
+    return shape, dtype, None
+
+
+def layout(a: Value, target: Any, source: Any, channels: Any) -> tuple[Made, str]:
+    """Of a change of layout, and what layout it is changed from."""
+    found = layout_outline(a, target, source, channels)
+    return (found.shape, a.dtype, found.after.name), found.before.name
+
+
+def worked_in(x: Value, given: Any) -> Any:
+    """The layout that a convolution of `x` works in; `given` is what was said of it."""
+    return given if given is not None else x.layout if x.layout in LAYOUTS else "NCHW"
+
+
+def as_worked_in(x: Value, w: Value, groups: Any, layout: Any) -> tuple[Value, int | None] | None:
+    """(`x` in this layout, its channels for the change), None: it is so. `w` are the filters that
+    say how many channels of a blocked image are real.
+    """
+    if x.layout in (None, layout):
+        return None
+    check.one_of("layout", layout, LAYOUTS)
+    check.dims("w", w.shape, 4, "(oc, c/groups, kh, kw)")
+    channels = None
+    if x.layout not in LAYOUTS:
+        channels = w.shape[1] * check.whole("groups", groups, 1)
+    shape = layout_outline(x, layout, None, channels).shape
+    return Value(-1, shape, x.dtype, layout), channels
+
+
+def _like(value: Value) -> Any:
+    """A numpy array of this shape and dtype, of one element's memory."""
+    return np.broadcast_to(np.zeros((), value.dtype), value.shape)

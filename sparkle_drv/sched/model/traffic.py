@@ -1,0 +1,55 @@
+"""Bytes that a task reads and writes where it is done: what fusing saves, counted. Pure.
+
+Each array that a task reads counts once, what it makes once. What `ops` does beside that is counted
+too: off the cpu device a map copies operands that are broadcast, and a reduction of an expression
+writes the map and reads it again; a change of layout from or to NHWC and a blocked one goes
+through NCHW; a fold (fold.py) reads and writes the weights in each run, unless they are constant.
+Room for an algorithm's own use (im2col, packed weights) is not counted.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from .task import Task
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """Bytes."""
+
+    reads_nbytes: int
+    writes_nbytes: int
+
+    @property
+    def nbytes(self) -> int:
+        """Both."""
+        return self.reads_nbytes + self.writes_nbytes
+
+
+def traffic(task: Task, fuses: bool) -> Traffic:
+    """Of one task; `fuses`: its device maps in one pass (ops/map/operation.py)."""
+    arrays = dict.fromkeys(task.reads.values())
+    reads = sum(value.nbytes for value in arrays)
+    writes = task.out.nbytes
+    if task.fold is not None:
+        weights = task.reads[task.weights]
+        if task.fold.scale is not None and not weights.constant:
+            reads += weights.nbytes
+            writes += weights.nbytes
+        reads += sum(v.nbytes for v in task.fold.reads.values() if v not in arrays)
+    if task.op == "layout" and "NCHW" not in (task.options["source"], task.options["target"]):
+        whole = min(task.reads["a"].nbytes, task.out.nbytes)  # the way leads through NCHW
+        reads, writes = reads + whole, writes + whole
+    if task.expression is not None and not fuses:
+        shape = task.common
+        whole = math.prod(shape)
+        for value in arrays:
+            if value.shape != shape:
+                reads += whole * value.dtype.itemsize
+                writes += whole * value.dtype.itemsize
+        if task.op == "reduce":
+            made = whole * max(value.dtype.itemsize for value in arrays)
+            reads, writes = reads + made, writes + made
+    return Traffic(reads, writes)

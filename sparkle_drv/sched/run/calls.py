@@ -1,0 +1,321 @@
+"""What Context's methods are: the operations of `ops`, placed by an executor.
+
+Each says what its call amounts to (operations.py) and how `ops` runs it. What `ops` would refuse
+is refused when a plan is made (refused.py), before anything is measured for it; a call that comes
+again is checked by `ops`. What is not placed (arrays that are bound to a device, functions, empty
+arrays) goes to the first device that is there, and so does a call whose shape cannot be told: the
+error of `ops` says why.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from sparkle_drv import ops
+from sparkle_drv.core.array import Array
+from sparkle_drv.ops.layout.operation import outline as changed
+from sparkle_drv.ops.map.operation import bind, common_shape, graph_of
+from sparkle_drv.ops.memory.constant import Constant
+from sparkle_drv.ops.memory.staging import NotThere
+from sparkle_drv.ops.shapes import geometry
+from sparkle_drv.sched.check import validate
+from sparkle_drv.sched.model import operations, outline
+from sparkle_drv.sched.model.conversion import Conversion
+
+from . import refused, ways
+from .arrays import ContextArray, check_own
+from .constants import ContextConstant, placed
+from .local import FAILURES, LocalExecutor
+from .noted import call
+
+log = logging.getLogger("sparkle_drv.sched")
+
+Uris = tuple[str, ...]
+"""The devices that a call may go to."""
+_WITH_LAYOUT = (Array, ContextArray, Constant, ContextConstant)
+_ARRAYS = (np.ndarray, Array, ContextArray, Constant, ContextConstant)
+
+
+@call
+def gemm(
+    executor: LocalExecutor, uris: Uris, a: Any, b: Any, out: Any, options: dict[str, Any]
+) -> Any:
+    """`ops.gemm` where it takes least time."""
+
+    def describe() -> tuple[operations.Class, float, int]:
+        refused.gemm(a, b, bias, out, options)
+        (m, k), n = a.shape, b.shape[1]
+        kind, size = operations.gemm_class(m, n, k, a.dtype)
+        return kind, size, m * n * a.dtype.itemsize
+
+    bias = options.pop("bias", None)
+
+    @placed(a, b, bias)
+    def run(dev: Any, given: Sequence[Any], target: Any) -> Any:
+        return ops.gemm(dev, given[0], given[1], target, bias=given[2], **options)
+
+    try:
+        key = a.shape, b.shape, a.dtype  # again.py looks it up
+        wrong = len(a.shape) != 2 or len(b.shape) != 2 or a.shape[1] != b.shape[0]
+    except (AttributeError, IndexError):
+        wrong = True
+    if _bound(a, b, bias, out) or options.keys() - {"activation", "algo"}:
+        wrong = True
+    if wrong or 0 in (*a.shape, *b.shape) or operations.tag_of(a.dtype) not in ("f32", "f64"):
+        return _plain(executor, uris, [a, b, bias], out, run)
+    check = partial(validate.gemm, activation=options.get("activation"))
+    return executor.run(key, describe, (a, b, bias), out, run, uris, check)
+
+
+@call
+def conv2d(
+    executor: LocalExecutor, uris: Uris, x: Any, w: Any, out: Any, options: dict[str, Any]
+) -> Any:
+    """`ops.conv2d` where it takes least time. Without a layout said it works in that of `x`; an `x`
+    in another one than what is said is changed first, where the work is done.
+    """
+    bias = options.pop("bias", None)
+    own = x.layout if isinstance(x, _WITH_LAYOUT) else None
+    options.setdefault("layout", own if own in geometry.LAYOUTS else "NCHW")
+    how: dict[str, Any] = {name: options.get(name, usual) for name, usual in geometry.FORM.items()}
+    unknown = options.keys() - {*how, "activation", "algo"}
+    convert, x_shape = None, getattr(x, "shape", ())
+    if own not in (None, options["layout"]) and hasattr(w, "shape"):
+        convert, x_shape = _conversion(x, w, how["groups"], how["layout"])
+
+    @placed(x, w, bias)
+    def run(dev: Any, given: Sequence[Any], target: Any) -> Any:
+        image = given[0]
+        if convert is not None and image.layout == own:  # nobody has done it: there is no plan
+            image = convert.run(dev, image)
+        return ops.conv2d(dev, image, given[1], given[2], target, **options)
+
+    try:
+        shape = geometry.geometry(x_shape, w.shape, **how)
+        wrong = bool(unknown) or _bound(x, w, bias, out)
+    except (AttributeError, TypeError, ValueError):
+        if convert is not None:
+            raise
+        wrong = True
+    if wrong:
+        return _plain(executor, uris, [x, w, bias], out, run)
+
+    def describe() -> tuple[operations.Class, float, int]:
+        refused.conv2d(x, w, bias, out, options)
+        kind, size = operations.conv2d_class(shape)
+        return kind, size, 4 * int(np.prod(shape.out_shape))
+
+    check: validate.Check = partial(
+        validate.conv2d, shape=shape, activation=options.get("activation")
+    )
+    key = "conv2d", shape, own if convert else None
+    if convert is not None:
+        check = partial(_as_converted, x.layout, options["layout"], shape.c, check)
+    return executor.run(key, describe, (x, w, bias), out, run, uris, check, convert)
+
+
+def _conversion(
+    x: Any, w: Any, groups: Any, layout: Any
+) -> tuple[Conversion | None, tuple[int, ...]]:
+    """The change of an image to `layout` for the filters `w`, and its shape then; None: it is so.
+    Raises TypeError, ValueError.
+    """
+    found = outline.as_worked_in(x, w, groups, layout)
+    if found is None:
+        return None, x.shape
+    image, channels = found
+
+    def run(dev: Any, there: Any) -> Any:
+        return ops.layout(dev, there, layout, channels=channels)
+
+    kind = operations.layout_class(x.layout, layout)
+    return Conversion(0, kind, image.nbytes, run), image.shape
+
+
+def _as_converted(
+    source: str, target: str, channels: int, check: validate.Check, got: Any,
+    given: Sequence[Any], chance: np.random.Generator,
+) -> str:  # fmt: skip
+    """A check of work before which the first operand's layout was changed."""
+    return check(got, (ops.ref.layout(given[0], source, target, channels), *given[1:]), chance)
+
+
+@call
+def map(
+    executor: LocalExecutor,
+    uris: Uris,
+    expression: Any,
+    values: Sequence[Any],
+    out: Any,
+    named: dict[str, Any],
+) -> Any:
+    """`ops.map` where it takes least time."""
+    graph = graph_of(expression)
+    given = bind(graph, tuple(values), named)
+    check_own(executor, (*given.values(), out))
+    arrays = {name: x for name, x in given.items() if isinstance(x, _ARRAYS) and x.shape}
+    place = ""
+    if arrays:  # those without dimensions are numbers beside them
+        for name, x in given.items():
+            if isinstance(x, ContextArray) and not x.shape:
+                given[name], place = x.numpy()[()], place or x.places[0]
+            elif isinstance(x, ContextConstant) and not x.shape:
+                given[name] = x.numpy()[()]
+    else:
+        arrays = {name: x for name, x in given.items() if isinstance(x, _ARRAYS)}
+    numbers = {name: x for name, x in given.items() if name not in arrays}
+
+    @placed(*arrays.values())
+    def run(dev: Any, there: Sequence[Any], target: Any) -> Any:
+        now = {**given, **dict(zip(arrays, there, strict=True))}
+        return ops.map(dev, expression, *now.values(), out=target)
+
+    operands = list(arrays.values())
+    shapes = tuple(x.shape for x in operands)
+    try:
+        count = math.prod(common_shape(arrays)) if arrays else 0
+    except ValueError:
+        count = 0
+    if not count or not isinstance(expression, str) or _bound(*operands, out):
+        made = _plain(executor, uris, operands, out, run)
+    else:
+
+        def describe() -> tuple[operations.Class, float, int]:
+            dtype, types = refused.map(graph, arrays, numbers, out)
+            kind, size = operations.map_class(expression, arrays, numbers, types, dtype)
+            return kind, size, count * dtype.itemsize
+
+        kinds = tuple(getattr(x, "dtype", x.__class__) for x in given.values())
+        key = ("map", expression, tuple(arrays), shapes, kinds)
+        check = partial(validate.map, expression=expression, names=tuple(arrays), numbers=numbers)
+        made = executor.run(key, describe, operands, out, run, uris, check)
+    if place and isinstance(made, np.ndarray) and out is None:  # a ContextArray in, one out
+        return ContextArray(executor, place, executor.devices[place].array(made))
+    return made
+
+
+@call
+def reduce(
+    executor: LocalExecutor,
+    uris: Uris,
+    a: Any,
+    op: Any,
+    axis: Any,
+    names: dict[str, Any],
+    keepdims: bool = False,
+) -> Any:
+    """`ops.reduce` where it takes least time."""
+
+    kinds = ContextArray, ContextConstant
+    arrays = {name: x for name, x in names.items() if isinstance(x, kinds)}
+
+    @placed(a, *arrays.values())
+    def run(dev: Any, there: Sequence[Any], _: Any) -> Any:
+        now = {**names, **dict(zip(arrays, there[1:], strict=True))}
+        return ops.reduce(dev, there[0], op, axis, keepdims=keepdims, **now)
+
+    try:
+        key = ("reduce", op, a.shape, a.dtype, axis if axis is None else str(axis), keepdims)
+        known = op in ("sum", "max", "min") or (op == "mean" and a.dtype.kind == "f")
+        usual = (
+            known
+            and isinstance(keepdims, bool)
+            and 0 not in a.shape
+            and not names
+            and not _bound(a)
+        )
+    except AttributeError:
+        usual = False
+    if not usual:
+        return _plain(executor, uris, [a, *arrays.values()], None, run)
+
+    def describe() -> tuple[operations.Class, float, int]:
+        refused.reduce(a, op, axis)
+        return operations.reduce_class(op, a.dtype), float(a.nbytes), a.dtype.itemsize
+
+    check = partial(validate.reduce, op=op, axis=axis)
+    # Sums are added up in the order of memory, which a copy on a device would not have.
+    whole = isinstance(a, np.ndarray) and not a.flags.c_contiguous
+    return executor.run(key, describe, [a], None, run, uris, check, whole=whole)
+
+
+@call
+def layout(
+    executor: LocalExecutor, uris: Uris, a: Any, target: Any, options: dict[str, Any]
+) -> Any:
+    """`ops.layout` where `a` is, else where it takes least time."""
+    out = options.pop("out", None)
+
+    @placed(a)
+    def run(dev: Any, there: Sequence[Any], to: Any) -> Any:
+        return ops.layout(dev, there[0], target, out=to, **options)
+
+    try:
+        change = changed(a, target, options.get("source"), options.get("channels"))
+        wrong = _bound(a, out) or 0 in a.shape or not change.steps
+    except (AttributeError, TypeError, ValueError):
+        wrong = True
+    if wrong or options.keys() - {"source", "channels"}:
+        return _plain(executor, uris, [a], out, run)
+    source = change.before.name
+
+    def describe() -> tuple[operations.Class, float, int]:
+        refused.layout(a, change.shape, target, out)
+        kind = operations.layout_class(source, target)
+        return kind, float(a.nbytes), 4 * math.prod(change.shape)
+
+    channels = change.sizes[1]
+    check = partial(validate.layout, source=source, target=target, channels=channels)
+    return executor.run(("layout", change), describe, [a], out, run, uris, check)
+
+
+def _bound(*given: Any) -> bool:
+    """Is there one that is neither numpy's nor of a Context? A core.Array or Constant is on one
+    device, and a lazy expression is not there yet: such calls are not placed.
+    """
+    free = np.ndarray, ContextArray, ContextConstant
+    return any(x is not None and not isinstance(x, free) for x in given)
+
+
+def _plain(executor: LocalExecutor, uris: Uris, operands: Sequence[Any], out: Any, run: Any) -> Any:
+    """Without a plan: where the first core.Array is, else on the first device that is not lost; and
+    on the next one when that fails, or has no kernel for it.
+    """
+    check_own(executor, (*operands, out))
+    there = [x for x in (*operands, out) if isinstance(x, (Array, Constant))]
+    held = [x.device.uri for x in there if not x.closed]
+    bound = [uri for uri in held if uri in executor.devices][:1]
+    nodes = executor.costs.nodes
+    left = bound or [uri for uri in uris if not nodes[uri].lost] or [uris[0]]
+    while True:
+        uri = left.pop(0)
+        try:
+            return _done(executor, uri, operands, out, run)
+        except NotThere:
+            if not left:
+                raise
+        except ways.CopyLost:  # not the fault of the device that was to do the work
+            raise
+        except FAILURES as error:
+            executor.failed(uri, error)
+            if not left:
+                raise
+            log.warning("%s: it is done elsewhere: %s", uri, error)
+
+
+def _done(executor: LocalExecutor, uri: str, operands: Sequence[Any], out: Any, run: Any) -> Any:
+    """The call on this device."""
+    there = [x.on(uri) if isinstance(x, ContextArray) else x for x in operands]
+    target = out.on(uri) if isinstance(out, ContextArray) else out
+    made = run(executor.devices[uri], there, target)
+    if isinstance(out, ContextArray):
+        out.wrote(uri)
+        return out
+    is_array = any(isinstance(x, ContextArray) for x in operands)
+    return ContextArray(executor, uri, made) if is_array else made

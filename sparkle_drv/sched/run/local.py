@@ -1,0 +1,321 @@
+"""LocalExecutor: the runner on one machine. The only part of the scheduler that acts: it opens
+nothing, but it probes devices, moves arrays, runs what `choose` decided, and tells `Costs` how long
+it took.
+
+What it measures of a sampled call: each step of it (stepwise.py), waited for; of numpy operands on
+a device that shares the host's memory there is but one.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from sparkle_drv.core.array import Array
+from sparkle_drv.core.device import Device
+from sparkle_drv.errors import DeviceLost, KernelFault, OutOfDeviceMemory
+from sparkle_drv.sched.check.inspector import Inspector
+from sparkle_drv.sched.check.validate import Check
+from sparkle_drv.sched.decide.sampled import Kept
+from sparkle_drv.sched.journal.journal import Journal, tell
+from sparkle_drv.sched.model.conversion import Conversion
+from sparkle_drv.sched.model.costs import Costs, Node
+from sparkle_drv.sched.model.graph_plan import KeptGraph
+from sparkle_drv.sched.model.line import Point
+from sparkle_drv.sched.model.load import Load
+from sparkle_drv.sched.model.operations import Class
+from sparkle_drv.sched.model.profile import LINK, Profile
+from sparkle_drv.sched.model.work import HOST, Measured
+from sparkle_drv.telemetry import progress
+from sparkle_drv.telemetry.trace import Trace
+
+from . import plans, probe, stepwise, traced, ways
+from .arrays import ContextArray, apart, check_own, on_host
+from .constants import ContextConstant
+
+log = logging.getLogger("sparkle_drv.sched")
+
+FAILURES = (DeviceLost, KernelFault, OutOfDeviceMemory)
+"""What a device may fail with that another one can do."""
+
+Run = Callable[[Device, Sequence[Any], Any], Any]
+"""(device, operands there, out there or None) -> what ops returned."""
+
+
+class WrongResult(KernelFault):
+    """A result was looked at (validate.py) and is wrong."""
+
+
+class LocalExecutor:
+    """Devices of this process, their costs, and the plans that were made."""
+
+    def __init__(
+        self,
+        devices: Sequence[Device],
+        clock: Callable[[], float],
+        profile: Profile | None = None,
+        aside: Mapping[str, str] | None = None,
+    ) -> None:
+        self.profile = profile
+        self.devices = {device.uri: device for device in devices}
+        self.aside = dict(aside or {})
+        """By URI, devices that take part only where they are named, and why (named.py)."""
+        self.usual = tuple(uri for uri in self.devices if uri not in self.aside)
+        """The others."""
+        self.costs = Costs()
+        self.clock = clock
+        self.last: Kept | KeptGraph | None = None
+        self.inspector: Inspector | None = None
+        self.journal: Journal | None = None
+        self.trace: Trace | None = None
+        self.plans: dict[object, Kept] = {}
+        """By the key of `run` and the devices allowed; again.py reads it too."""
+        self.over_host: set[tuple[str, str]] = set()
+        """Pairs of devices of one backend that cannot copy to one another."""
+        self.load = Load(devices)
+        self.deciding = threading.RLock()
+        """Held from what a decision is made of to the line in the journal that tells of it."""
+        self.closed = False
+        """Was its Context closed?"""
+        for device in devices:
+            info = device.info
+            self.costs.nodes[device.uri] = Node(
+                info.memory_nbytes, unified=info.unified, shares=info.shares
+            )
+            if profile is not None:
+                self.learn(device.uri, profile.points(info), keep=False)
+
+    def check_open(self) -> None:
+        """Raises DeviceLost once its Context is closed, and in a forked child."""
+        if self.closed:
+            raise DeviceLost(f"{', '.join(self.devices)}: the Context is closed")
+        next(iter(self.devices.values()))._check_process()
+
+    def close(self) -> None:
+        """Nothing is done here any more."""
+        self.closed = True
+        self.forget()
+
+    def know(self, kind: Class, uris: Sequence[str]) -> None:
+        """Probe what is not known yet: the way to each device, and a class of work there."""
+        self.check_open()
+        for uri in uris:
+            node = self.costs.nodes[uri]
+            if node.lost or kind.name in node.lacks:
+                continue
+            if not ways.know_host(self, uri) or (kind.name, uri) in self.costs.speeds:
+                continue
+            self.probed(kind.name, uri, partial(self._probe, kind, uri))
+
+    def _probe(self, kind: Class, uri: str) -> None:
+        device = self.devices[uri]
+        with progress.told(f"measuring {kind.name} on {uri}"):
+            points = probe.speeds(device, kind, self.clock_of(device))
+        if points:
+            self.learn(uri, {kind.name: points})
+        else:
+            self.costs.nodes[uri].lacks.add(kind.name)
+
+    def probed(self, what: str, uri: str, measure: Callable[[], None], own: bool = True) -> bool:
+        """Measure, unless that has failed too often; did it go well? What goes wrong concerns this
+        device alone, and is tried again when it is asked for next. `own`: it is this device's
+        fault, and not perhaps that of another.
+        """
+        if not self.costs.to_probe(what, uri):
+            return False
+        try:
+            measure()
+        except probe.FAILURES as error:
+            if own:
+                self.failed(uri, error)
+            self.tell("probe_failed", what, uri, str(error))
+            name = f"the way from {what}" if what in (HOST, *self.devices) else what
+            log.warning("%s: the probe of %s failed: %s", uri, name, error)
+            return False
+        return True
+
+    def learn(self, uri: str, measured: dict[str, list[Point]], keep: bool = True) -> None:
+        """Take in what was measured of a device, and keep it between runs."""
+        for name, points in measured.items():
+            if name.startswith(LINK):
+                for source, to in ways.named(self, uri, name):
+                    self.tell("linked", source, to, points)
+            else:
+                self.tell("probed", name, uri, points)
+        if keep and self.profile is not None:
+            self.profile.put(self.devices[uri].info, measured)
+
+    def forget(self) -> None:
+        """Forget all plans: what comes is decided anew."""
+        self.plans.clear()
+
+    def run(
+        self,
+        key: tuple[Any, ...],
+        describe: Callable[[], tuple[Class, float, int]],
+        operands: Sequence[Any],
+        out: Any,
+        run: Run,
+        uris: tuple[str, ...],
+        check: Check,
+        convert: Conversion | None = None,
+        whole: bool = False,
+    ) -> Any:
+        """Decide, run, learn. `key` names the shape of the call, without places; `describe` refuses
+        what `ops` would, and gives the class, the size and the bytes of the result; `check` looks
+        at it, where that is due; `convert` is of a ContextArray; `whole`: of numpy arrays that are
+        not to be brought to a device one by one, because the result would not be the same bits.
+        What a device loses, or gets wrong, is done elsewhere.
+        """
+        trace = self.trace  # this call's, whatever another thread begins or ends meanwhile
+        if trace is not None:
+            traced.checked(trace)
+        kinds = {x.__class__ for x in (*operands, out)}
+        moves = ContextArray in kinds
+        if moves or ContextConstant in kinds:  # plans differ by where they are
+            check_own(self, (*operands, out))
+            key = (*key, *(getattr(x, "places", None) for x in (*operands, out)))
+        inspected = self.inspector is not None and self.inspector.due()
+        if inspected and out is not None:
+            operands = [apart(x, out) for x in operands]  # as they were: to look, or to do it again
+        call = plans.Call(describe, operands, out, convert)
+        barred: dict[str, str] = {}
+        left = uris
+        while True:
+            begin_ns = time.perf_counter_ns() if trace is not None else 0
+            kept = self.plans.get((*key, left))
+            if kept is None or kept.due:
+                kept = plans.kept_plan(self, call, (*key, left), uris, barred, kept)
+            if moves and plans.is_busy(self, kept):
+                kept = plans.beside_others(self, call, (*key, left), uris, barred, kept)
+            measure = kept.begins()
+            self.last = kept
+            try:
+                if trace is not None or measure:
+                    result = self._stepped(
+                        kept, describe, operands, out, run, convert, whole, trace, begin_ns
+                    )
+                else:
+                    result = self._once(kept, operands, out, run, moves, convert)
+                if inspected:
+                    self._inspect(kept, check, operands, result, trace)
+                return result
+            except ways.CopyLost:  # not the fault of the device that was to do the work
+                self.forget()
+                raise
+            except FAILURES as error:
+                uri = kept.device.uri
+                self.failed(uri, error)
+                barred[uri] = f"it failed at this call: {error}"
+                left = tuple(u for u in left if u != uri)  # not twice for one call
+                if not left:
+                    raise
+                log.warning("%s: %s is done elsewhere: %s", uri, kept.plan.work.op, error)
+
+    def _once(
+        self, kept: Kept, operands: Sequence[Any], out: Any, run: Run, moves: bool,
+        convert: Conversion | None,
+    ) -> Any:  # fmt: skip
+        """What was decided, done, and not measured."""
+        device = kept.device
+        if not moves:
+            return run(device, operands, out)
+        uri = device.uri
+        there = [x.on(uri) if isinstance(x, ContextArray) else x for x in operands]
+        target = out.on(uri) if isinstance(out, ContextArray) else out
+        if convert is not None:
+            there[convert.at] = convert.run(device, there[convert.at])
+        made: Array = run(device, there, target)
+        self.load.gave(device, kept.compute_s)
+        if out is not None:
+            out.wrote(uri)
+            return out
+        return ContextArray(self, uri, made)
+
+    def _stepped(
+        self, kept: Kept, describe: Callable[[], object], operands: Sequence[Any], out: Any,
+        run: Run, convert: Conversion | None, whole: bool, trace: Trace | None, begin_ns: int,
+    ) -> Any:  # fmt: skip
+        """The same, and it is measured or stands in the trace, which is nothing to learn from."""
+        if kept.sync and trace is None:
+            return self.timed(kept, lambda: run(kept.device, operands, out))
+        if not kept.device.info.unified:
+            describe()  # for `ops` sees copies, if there can be any
+        if trace is not None:
+            return traced.run(self, trace, begin_ns, kept, operands, out, run, convert, whole)
+        clocked = stepwise.Steps(self, kept)
+        result, measured = stepwise.run(clocked, operands, out, run, convert, whole)
+        self._measured(kept, measured)
+        return result
+
+    def timed(self, kept: Kept, run: Callable[[], Any]) -> Any:
+        """A measured call of numpy arrays on a device that shares the host's memory."""
+        clock = self.clock_of(kept.device)
+        begin = clock()
+        result = run()
+        self._measured(kept, Measured.of(clock() - begin))
+        return result
+
+    def _inspect(
+        self, kept: Kept, check: Check, operands: Sequence[Any], result: Any, trace: Trace | None
+    ) -> None:
+        assert self.inspector is not None
+        begin_ns = time.perf_counter_ns()
+        given = [None if x is None else on_host(x) for x in operands]
+        wrong = self.inspector.look(check, given, on_host(result))
+        if trace is not None:
+            traced.looked(trace, kept, begin_ns, wrong)
+        if wrong:
+            raise WrongResult(f"{kept.device.uri}: {kept.plan.work.op} is wrong: {wrong}")
+
+    def _measured(self, kept: Kept, measured: Measured) -> None:
+        work, uri = kept.plan.work, kept.plan.device
+        for x in work.operands:
+            if x.convert:
+                self.tell("ran", x.convert, uri, float(x.nbytes), measured.convert_s)
+        seconds, count = kept.took(measured)
+        if not count:
+            return
+        self.tell("ran", work.op, uri, work.size, seconds, count)
+        kept.ran(self.costs.speeds[work.op, uri].at(work.size))
+
+    def clock_of(self, device: Device) -> Callable[[], float]:
+        """Seconds by which work on this device is timed: its own, or `clock` where it has none."""
+        return device.clock or self.clock
+
+    def moved(self, array: ContextArray, to: str) -> Array:
+        """A copy of `array` on another device, made before what is launched there from now on."""
+        device = self.devices.get(to)
+        if device is None:
+            raise ValueError(f"{to!r} is no device of this Context: {', '.join(self.devices)}")
+        made = device.empty(array.shape, array.dtype, array.layout)
+        if array.nbytes:
+            ways.bring(self, array, made)
+        return made
+
+    def failed(self, uri: str, error: Exception) -> None:
+        """The device did not do its work: it is trusted less, and everything is decided anew.
+
+        Raises as `check_open`: then it is not the device's doing.
+        """
+        self.check_open()
+        self.forget()
+        self.tell("failed", uri)
+        if isinstance(error, DeviceLost):
+            self.tell("lost", uri, str(error))
+
+    def tell(self, call: str, *args: Any) -> None:
+        """Change the costs, and note it in the journal if there is one."""
+        with self.deciding:
+            tell(self.costs, call, args)
+            if self.journal is not None:
+                self.journal.told(call, *args)
+
+
+def default_clock() -> Callable[[], float]:
+    """Seconds of a clock that never goes back."""
+    return time.perf_counter

@@ -1,0 +1,60 @@
+"""Traces and journals of an executor: turned on for a while, and written to files."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from sparkle_drv import kept
+from sparkle_drv.sched.journal.journal import Journal
+from sparkle_drv.telemetry import chrome
+from sparkle_drv.telemetry.trace import Trace
+
+from .local import LocalExecutor
+
+
+@contextlib.contextmanager
+def recorded(executor: LocalExecutor, name: str) -> Iterator[Trace]:
+    """A trace of what the executor does within, its journal as `trace.journal`."""
+    if not isinstance(name, str):
+        raise TypeError(f"name: text is wanted, got {name!r}")
+    executor.check_open()
+    trace = Trace(name, time.perf_counter_ns())
+    try:
+        with executor.deciding:  # the journal begins with what is known: nobody learns meanwhile
+            before = executor.trace
+            if before is not None:
+                raise ValueError(f"trace: {before.name!r} is being recorded, they do not nest")
+            executor.forget()  # so that what was decided before is decided within
+            executor.journal = journal = Journal(executor.costs)
+            trace.journal = journal.lines
+            trace.begin_ns = time.perf_counter_ns()
+            executor.trace = trace
+        yield trace
+    finally:
+        with executor.deciding:  # nor does a line that is told now get lost
+            if executor.trace is trace:
+                trace.end_ns = time.perf_counter_ns()
+                executor.trace = executor.journal = None
+        trace.settle()
+
+
+def save(traces: Sequence[Trace], path: str | os.PathLike[str]) -> None:
+    """All of them as one trace-event document, and their journals one after another beside it,
+    where that is a file.
+    """
+    name = os.fsdecode(path)
+    if not name:
+        raise FileNotFoundError(errno.ENOENT, "path: the name of a file is wanted", name)
+    target = Path(name)
+    about = {trace.name: {"covered": round(trace.covered(), 4)} for trace in traces}
+    document = json.dumps(chrome.document(traces, about), default=str)
+    if kept.put(target, document.encode() + b"\n"):
+        lines = [line for trace in traces for line in trace.journal]
+        beside = target.with_name(target.name + ".journal")
+        kept.put(beside, "".join(f"{x}\n" for x in lines).encode())

@@ -1,0 +1,89 @@
+"""Calls that `ops` would refuse, refused before anything is measured, moved or launched: the checks
+of `ops` themselves, on what arrays of a Context say of themselves. Raises what `ops` raises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from sparkle_drv.ops.expression.graph import Graph
+from sparkle_drv.ops.map.operation import settled, sorted_out
+from sparkle_drv.ops.memory import staging
+from sparkle_drv.ops.shapes.geometry import FORM
+from sparkle_drv.sched.model import outline
+from sparkle_drv.sched.model.outline import Made
+from sparkle_drv.sched.model.task import Value
+
+from .arrays import ContextArray
+from .constants import ContextConstant
+
+
+def gemm(a: Any, b: Any, bias: Any, out: Any, options: Mapping[str, Any]) -> None:
+    """A product that cannot be."""
+    _arrays(a=a, b=b, bias=bias)
+    activation, algo = options.get("activation"), options.get("algo", "auto")
+    _out(out, outline.gemm(a, b, bias, activation, algo), {"a": a, "b": b, "bias": bias})
+
+
+def conv2d(x: Any, w: Any, bias: Any, out: Any, options: Mapping[str, Any]) -> None:
+    """A convolution that cannot be."""
+    _arrays(x=x, w=w, bias=bias)
+    how: dict[str, Any] = {**FORM, **options}
+    activation, algo = how.pop("activation", None), how.pop("algo", "auto")
+    changed = outline.as_worked_in(_value(x), w, how["groups"], how["layout"])
+    image = x if changed is None else changed[0]
+    _out(out, outline.conv2d(image, w, bias, how, activation, algo), {"x": x, "w": w, "bias": bias})
+
+
+def map(
+    graph: Graph, arrays: Mapping[str, Any], numbers: Mapping[str, Any], out: Any
+) -> tuple[np.dtype[Any], frozenset[str]]:
+    """A map that cannot be; of one that can, the result's dtype and the types computed in."""
+    _, scalars = sorted_out({**numbers, **{name: _like(x) for name, x in arrays.items()}})
+    shape, dtype, layout, types = settled(graph, dict(arrays), scalars)
+    _out(out, (shape, dtype, layout), arrays)
+    return dtype, types
+
+
+def reduce(a: Any, op: Any, axis: Any) -> None:
+    """A reduction that cannot be."""
+    _arrays(a=a)
+    outline.reduce(a, op, axis, False)
+
+
+def layout(a: Any, shape: tuple[int, ...], target: str, out: Any) -> None:
+    """A change of layout, to this shape, that has no place to go to."""
+    _arrays(a=a)
+    _out(out, (shape, a.dtype, target), {"a": a})
+
+
+def _arrays(**given: Any) -> None:
+    for name, x in given.items():
+        if x is not None and not isinstance(x, (ContextArray, ContextConstant)):
+            staging.operand(name, x)
+
+
+def _out(out: Any, made: Made, operands: Mapping[str, Any]) -> None:
+    """Can the result be this `out`?"""
+    if out is None:
+        return
+    if not isinstance(out, ContextArray):
+        staging.operand("out", out)
+        for name, x in operands.items():
+            if isinstance(x, ContextArray):
+                staging.check_out_kind(out, name)
+    staging.check_out(out, *made)
+
+
+def _value(x: Any) -> Value:
+    return Value(-1, x.shape, x.dtype, getattr(x, "layout", None))
+
+
+def _like(x: Any) -> Any:
+    """What stands for what a Context made where `ops` looks at shape and dtype."""
+    if not isinstance(x, (ContextArray, ContextConstant)):
+        return x
+    return np.broadcast_to(np.zeros((), x.dtype), x.shape)

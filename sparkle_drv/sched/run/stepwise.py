@@ -1,0 +1,124 @@
+"""A call taken step by step: operands brought to the device, a layout changed, the operation, the
+result fetched, each to its end, so that each has a time. It gives what the call does in one go.
+
+So are calls done that are measured (local.py), unless they are of numpy arrays on a device that has
+no memory but the host's, and all calls while a trace is recorded (traced.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from sparkle_drv.core.array import Array
+from sparkle_drv.core.device import Device
+from sparkle_drv.ops.memory import staging
+from sparkle_drv.sched.model.work import Measured
+
+from .arrays import ContextArray
+from .constants import ContextConstant
+
+if TYPE_CHECKING:
+    from sparkle_drv.sched.decide.sampled import Kept
+    from sparkle_drv.sched.model.conversion import Conversion
+
+    from .local import LocalExecutor
+
+IN, CONVERT, COMPUTE, OUT = "in_s", "convert_s", "compute_s", "out_s"
+"""Of Measured: what a step's time counts as."""
+Made = TypeVar("Made")
+
+
+class Steps:
+    """The clock beside the steps of one call."""
+
+    def __init__(self, executor: LocalExecutor, kept: Kept) -> None:
+        self.executor, self.kept = executor, kept
+        self.clock = executor.clock_of(kept.device)
+        self.taken = {IN: 0.0, CONVERT: 0.0, COMPUTE: 0.0, OUT: 0.0}
+
+    def step(self, part: str, act: Callable[[], Made], nbytes: int = 0) -> Made:
+        """One of them, to its end; `nbytes` of what it is done to."""
+        begin = self.clock()
+        made = act()
+        self.taken[part] += self.clock() - begin
+        return made
+
+
+def run(
+    steps: Steps,
+    operands: Sequence[Any],
+    out: Any,
+    call: Callable[[Device, Sequence[Any], Any], Any],
+    convert: Conversion | None = None,
+    whole: bool = False,
+) -> tuple[Any, Measured]:
+    """The result, and what it took. `whole`: the operation and the ways are one step, of which only
+    the total is known.
+    """
+    executor, device = steps.executor, steps.kept.device
+    drained(device)  # what is there already is not this call's
+    arrays = any(isinstance(x, ContextArray) for x in (*operands, out))
+    if not arrays and (whole or device.info.unified):
+        made = steps.step(COMPUTE, lambda: call(device, operands, out))
+        total = steps.taken[COMPUTE]
+        return made, Measured.of(total) if device.info.unified else Measured(total)
+    there = [_brought(steps, x) for x in operands]
+    target = _brought(steps, out) if isinstance(out, ContextArray) else None
+    if convert is not None:
+        given = there[convert.at]
+        changed = steps.step(
+            CONVERT, lambda: waited(convert.run(device, given)), operands[convert.at].nbytes
+        )
+        there[convert.at] = changed
+    made = steps.step(COMPUTE, lambda: waited(call(device, there, target)))
+    result: Any
+    if not arrays:
+        result = steps.step(OUT, lambda: _fetched(made, out), made.nbytes)
+    elif out is not None:
+        out.wrote(device.uri)
+        result = out
+    else:
+        result = ContextArray(executor, device.uri, made)
+    return result, Measured.of(**steps.taken)
+
+
+def _brought(steps: Steps, x: Any) -> Any:
+    """An operand as the device can have it, moved there if it must be."""
+    device = steps.kept.device
+    if isinstance(x, ContextArray):
+        if device.uri in x.places:
+            return x.on(device.uri)
+        return steps.step(IN, lambda: waited(x.on(device.uri)), x.nbytes)
+    if isinstance(x, ContextConstant):
+        if device.uri in x.places:
+            return x.on(device.uri)
+        return steps.step(IN, lambda: x.on(device.uri), x.nbytes)
+    if x is None or device.info.unified:  # of a numpy array `ops` may have kept what it makes
+        return x
+    return steps.step(IN, lambda: device.array(x), x.nbytes)
+
+
+def _fetched(made: Any, out: Any) -> np.ndarray[Any, Any]:
+    """The result on the host; an operation of constants alone has brought it there already."""
+    host: np.ndarray[Any, Any] = made.numpy() if isinstance(made, Array) else made
+    if out is None:
+        return host
+    staging.check_out(out, made.shape, made.dtype, None)  # an assignment would broadcast
+    out[...] = host
+    return out  # type: ignore[no-any-return]
+
+
+def drained(device: Device) -> None:
+    """Wait for what its queue has now."""
+    queue = device.default_queue
+    queue.fence(queue.submitted).wait()
+
+
+def waited(made: Any) -> Any:
+    """The array, when the launch that fills it has ended; numpy's as it is."""
+    if isinstance(made, Array) and made.fence is not None:
+        made.fence.wait()
+    return made

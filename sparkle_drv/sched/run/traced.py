@@ -1,0 +1,98 @@
+"""A call of the executor while a trace is recorded: the same plan, taken step by step
+(stepwise.py), each with a span. Called by local.py.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from sparkle_drv.core.device import Device
+from sparkle_drv.telemetry.trace import Span, Trace
+
+from . import noted, stepwise
+from .noted import BACK, INTO, noting
+
+if TYPE_CHECKING:
+    from sparkle_drv.sched.decide.sampled import Kept
+    from sparkle_drv.sched.model.conversion import Conversion
+
+    from .local import LocalExecutor
+
+PLAN, VALIDATE = ("host", "plan"), ("host", "validate")
+"""The tracks of decisions, and of looking at results."""
+
+
+def run(
+    executor: LocalExecutor,
+    trace: Trace,
+    begin_ns: int,
+    kept: Kept,
+    operands: Sequence[Any],
+    out: Any,
+    call: Callable[[Device, Sequence[Any], Any], Any],
+    convert: Conversion | None = None,
+    whole: bool = False,
+) -> Any:
+    """As LocalExecutor.run once it has decided; `begin_ns` is when it began to."""
+    work = kept.plan.work
+    costs = {c.device: c.cost.total_s for c in kept.plan.candidates if c.cost}
+    now = time.perf_counter_ns()
+    decided = trace.span(
+        PLAN, work.op, begin_ns, now, device=kept.device.uri, predicted_s=costs, size=work.size
+    )
+    noting(trace, now)
+    spans = _Spans(executor, kept, trace, decided)
+    result, kept.measured = stepwise.run(spans, operands, out, call, convert, whole)
+    return result
+
+
+def checked(trace: Trace) -> None:
+    """The arguments of the call that is going on were looked at, and its shape."""
+    trace.noted.append((PLAN, "check", trace.call_ns, time.perf_counter_ns()))
+
+
+def looked(trace: Trace, kept: Kept, begin_ns: int, wrong: str) -> None:
+    """A result was looked at, beginning at `begin_ns`; `wrong`: what was found, "" nothing."""
+    end = time.perf_counter_ns()
+    trace.span(VALIDATE, kept.plan.work.op, begin_ns, end, device=kept.device.uri, wrong=wrong)
+
+
+class _Spans(stepwise.Steps):
+    """A span for each step, with arrows from what it waited for."""
+
+    def __init__(self, executor: LocalExecutor, kept: Kept, trace: Trace, decided: Span) -> None:
+        super().__init__(executor, kept)
+        self.trace, self.decided = trace, decided
+        self.came: list[Span] = []
+        """What the operation waits for."""
+
+    def step(self, part: str, act: Callable[[], stepwise.Made], nbytes: int = 0) -> stepwise.Made:
+        begin = time.perf_counter_ns()
+        made = super().step(part, act, nbytes)
+        end = time.perf_counter_ns()
+        self._span(part, begin, end, nbytes)
+        noting(self.trace, end)
+        return made
+
+    def _span(self, part: str, begin: int, end: int, nbytes: int) -> None:
+        trace, uri, plan = self.trace, self.kept.device.uri, self.kept.plan
+        if part == stepwise.IN:
+            self.came.append(trace.span((uri, INTO), "operand", begin, end, nbytes=nbytes))
+            return
+        if part == stepwise.OUT:
+            trace.span((uri, BACK), "result", begin, end, nbytes=nbytes)
+            return
+        cost = plan.candidates[0].cost
+        name, size, predicted = plan.work.op, plan.work.size, self.kept.compute_s
+        if part == stepwise.CONVERT:
+            name = next(x.convert for x in plan.work.operands if x.convert)
+            size, predicted = nbytes, cost.convert_s if cost else 0.0
+        span = trace.span((uri, noted.COMPUTE), name, begin, end, size=size, predicted_s=predicted)
+        for source in self.came:
+            trace.flow("operand", source, span)
+        if part == stepwise.CONVERT:
+            self.came = [span]
+        else:
+            trace.flow("decision", self.decided, span)
