@@ -32,9 +32,9 @@ STRIP = "-Wl,--strip-all"
 # Compiled for size, as cffi's wrappers are: 40 KB of the wheel, for 4 % of the emulator's speed.
 FOR_SIZE = "native/emu/"
 # Of shaders/ and tools/, what only a checkout needs.
-GENERATORS = ("gen.py", "_gen", "_isa_c.py")  # they write into native/
+GENERATORS = ("gen.py", "_gen")  # they write into native/
 SET_UP = ("setup_env.py", "_packages.py", "_egl_look.py")
-ARCHIVES = ("bringup_archive.py", "gpu_kit.py", "_packed.py")  # they build and pack the package
+ARCHIVES = ("bringup_archive.py", "gpu_kit.py", "_kit")  # they build and pack the package
 NOT_INSTALLED = (
     *("__pycache__", "*.pyc", "*.sh", "README.md", *SET_UP, *ARCHIVES, *GENERATORS),
     *("loc.py", "_loc"),

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
-from _packed import unpack
+from _kit.packed import unpack
 
 # Package of a wheel, and the module that shows that it is there.
 NEEDED = {

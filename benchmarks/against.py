@@ -33,10 +33,10 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import _output
 import numpy as np
-from _bench import stats
-from _bench.problems import FAILED, OK, REGRESSION, USAGE, UsageError
+from _bench.rows import stats
+from _console import output
+from _console.problems import FAILED, OK, REGRESSION, USAGE, UsageError
 from _cpu_peers import OURS, cases, environment, figures, measure, reference
 from _cpu_peers.station import Lost, Station
 
@@ -231,4 +231,4 @@ def main(argv: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(_output.guarded("against.py", lambda: main(sys.argv[1:])))
+    sys.exit(output.guarded("against.py", lambda: main(sys.argv[1:])))

@@ -30,10 +30,11 @@ import subprocess  # noqa: E402
 import time  # noqa: E402
 from typing import Any  # noqa: E402
 
-import _output  # noqa: E402
 import numpy as np  # noqa: E402
-from _bench import env, stats  # noqa: E402
-from _bench.problems import FAILED, NO_DEVICE, OK  # noqa: E402
+from _bench.machine import env  # noqa: E402
+from _bench.rows import stats  # noqa: E402
+from _console import output  # noqa: E402
+from _console.problems import FAILED, NO_DEVICE, OK  # noqa: E402
 from cffi import FFI  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -264,10 +265,10 @@ def main() -> int:
     show(rows)
     if args.json:
         out = {"env": env.describe(), "seed": args.seed, "rows": rows, "samples": found}
-        if not _output.save("amdgpu_submit.py", args.json, json.dumps(out, indent=1)):
+        if not output.save("amdgpu_submit.py", args.json, json.dumps(out, indent=1)):
             return FAILED
     return OK
 
 
 if __name__ == "__main__":
-    sys.exit(_output.guarded("amdgpu_submit.py", main))
+    sys.exit(output.guarded("amdgpu_submit.py", main))

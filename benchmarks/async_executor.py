@@ -22,12 +22,13 @@ import json  # noqa: E402
 import os  # noqa: E402
 from typing import Any  # noqa: E402
 
-import _output  # noqa: E402
 import numpy as np  # noqa: E402
-from _bench import env, results, stats, table  # noqa: E402
-from _bench.problems import FAILED, NO_DEVICE, OK, UsageError  # noqa: E402
-from _bench.writers import Outputs  # noqa: E402
-from _executor import WAYS, Work, measure  # noqa: E402
+from _bench.machine import env  # noqa: E402
+from _bench.report.writers import Outputs  # noqa: E402
+from _bench.rows import results, stats  # noqa: E402
+from _console import output, table  # noqa: E402
+from _console.problems import FAILED, NO_DEVICE, OK, UsageError  # noqa: E402
+from _overlap.executor import WAYS, Work, measure  # noqa: E402
 
 import sparkle_drv as sp  # noqa: E402
 
@@ -156,7 +157,7 @@ def main() -> int:
         document = {"env": env.describe(), "n": args.n, "frames": args.frames, "fake": args.fake}
         document |= {"fake_times": args.fake_times, "devices": measured}
         text = json.dumps(results.finite(document)) + "\n"
-        if not _output.save("async_executor.py", args.json, text):
+        if not output.save("async_executor.py", args.json, text):
             return FAILED
     worst = max(one["ways"][-1]["ratio"] for one in measured)
     if args.at_most is not None and worst > args.at_most:
@@ -166,4 +167,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(_output.guarded("async_executor.py", main))
+    sys.exit(output.guarded("async_executor.py", main))

@@ -29,9 +29,10 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import _output
-from _bench import env, results
-from _bench.problems import OK, UsageError
+from _bench.machine import env
+from _bench.rows import results
+from _console import output
+from _console.problems import OK, UsageError
 from _cpu_peers import NAMES, cases, crew, environment, measure, report, roofs, study
 
 BUDGET_S = 690.0
@@ -156,4 +157,4 @@ def _say(row: Mapping[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(_output.guarded("cpu_peers.py", lambda: main(sys.argv[1:])))
+    sys.exit(output.guarded("cpu_peers.py", lambda: main(sys.argv[1:])))

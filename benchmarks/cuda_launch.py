@@ -28,15 +28,16 @@ import tempfile  # noqa: E402
 import time  # noqa: E402
 from collections.abc import Callable  # noqa: E402
 
-import _output  # noqa: E402
 import numpy as np  # noqa: E402
-from _bench import env, results, stats, table  # noqa: E402
-from _bench.problems import FAILED, NO_DEVICE, OK, UsageError  # noqa: E402
-from _bench.writers import Outputs  # noqa: E402
-from _peers import images  # noqa: E402
-from _peers.base import Call, Peer  # noqa: E402
-from _peers.bindings import Bindings  # noqa: E402
-from _peers.sparkle import Sparkle  # noqa: E402
+from _bench.machine import env  # noqa: E402
+from _bench.report.writers import Outputs  # noqa: E402
+from _bench.rows import results, stats  # noqa: E402
+from _console import output, table  # noqa: E402
+from _console.problems import FAILED, NO_DEVICE, OK, UsageError  # noqa: E402
+from _gpu_peers import images  # noqa: E402
+from _gpu_peers.base import Call, Peer  # noqa: E402
+from _gpu_peers.bindings import Bindings  # noqa: E402
+from _gpu_peers.sparkle import Sparkle  # noqa: E402
 
 import sparkle_drv as sp  # noqa: E402
 
@@ -81,7 +82,7 @@ def baseline(library: str, folder: Path) -> Burst | None:
     if compiler is None:
         return None
     out = folder / "burst.so"
-    source = ROOT / "benchmarks/_peers/burst.c"
+    source = ROOT / "benchmarks/_gpu_peers/burst.c"
     subprocess.run([compiler, "-O2", "-shared", "-fPIC", "-o", out, source], check=True)
     cuda, made = ctypes.CDLL(library), ctypes.CDLL(str(out))
     made.burst.restype = ctypes.c_double
@@ -216,9 +217,9 @@ def main() -> int:
     if args.json:
         document = {"env": about, "fake": args.fake, "bindings": version, "rows": written}
         text = json.dumps(results.finite(document)) + "\n"
-        return OK if _output.save("cuda_launch.py", args.json, text) else FAILED
+        return OK if output.save("cuda_launch.py", args.json, text) else FAILED
     return OK
 
 
 if __name__ == "__main__":
-    sys.exit(_output.guarded("cuda_launch.py", main))
+    sys.exit(output.guarded("cuda_launch.py", main))

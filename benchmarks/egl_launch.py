@@ -36,10 +36,11 @@ if __name__ == "__main__" and os.environ.get("LP_NUM_THREADS") != "0":
     os.environ["LP_NUM_THREADS"] = "0"
     os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
 
-import _output  # noqa: E402
 import numpy as np  # noqa: E402
-from _bench import env, stats  # noqa: E402
-from _bench.problems import FAILED, NO_DEVICE, OK  # noqa: E402
+from _bench.machine import env  # noqa: E402
+from _bench.rows import stats  # noqa: E402
+from _console import output  # noqa: E402
+from _console.problems import FAILED, NO_DEVICE, OK  # noqa: E402
 
 import sparkle_drv as sp  # noqa: E402
 
@@ -317,10 +318,10 @@ def main() -> int:
     if args.json:
         samples = {c.name: {"caller_ns": c.caller_ns, "whole_ns": c.whole_ns} for c in cases}
         out = {"env": env.describe(), "seed": args.seed, "rows": found, "samples": samples}
-        if not _output.save("egl_launch.py", args.json, json.dumps(out, indent=1)):
+        if not output.save("egl_launch.py", args.json, json.dumps(out, indent=1)):
             return FAILED
     return OK
 
 
 if __name__ == "__main__":
-    sys.exit(_output.guarded("egl_launch.py", main))
+    sys.exit(output.guarded("egl_launch.py", main))

@@ -23,9 +23,9 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
 
-import _output
 import numpy as np
-from _bench import stats
+from _bench.rows import stats
+from _console import output
 
 import sparkle_drv as sp
 from sparkle_drv import ops
@@ -225,10 +225,10 @@ def main(argv: Sequence[str]) -> int:
         return 1
     if args.json:
         document = {"seed": args.seed, "results": [asdict(result) for result in results]}
-        if not _output.save("egl_shaders.py", args.json, json.dumps(document, indent=1) + "\n"):
+        if not output.save("egl_shaders.py", args.json, json.dumps(document, indent=1) + "\n"):
             return 1
     return 0 if all(result.low >= LEAST_RATIO for result in results) else 1
 
 
 if __name__ == "__main__":
-    sys.exit(_output.guarded("egl_shaders.py", lambda: main(sys.argv[1:])))
+    sys.exit(output.guarded("egl_shaders.py", lambda: main(sys.argv[1:])))

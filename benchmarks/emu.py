@@ -17,8 +17,8 @@ import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
-import _output
 import numpy as np
+from _console import output
 
 from sparkle_drv.testing.emulated_kernels import Kernels
 from sparkle_drv.testing.emulator import Gpu, Machine
@@ -135,4 +135,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(_output.guarded("emu.py", main))
+    sys.exit(output.guarded("emu.py", main))

@@ -17,7 +17,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
 
-import _output
+from _console import output
 
 
 def main(argv: Sequence[str]) -> int:
@@ -56,14 +56,14 @@ def main(argv: Sequence[str]) -> int:
             counts[result.status] += 1
             told["results"].append(dataclasses.asdict(result))
             if args.json:
-                _output.so_far(args.json, json.dumps(told, indent=1) + "\n")
+                output.so_far(args.json, json.dumps(told, indent=1) + "\n")
 
         suite.run(device, [kind for kind in args.covers.split(",") if kind], each=keep)
     told["finished"] = True
     print(f"{args.uri}: {', '.join(f'{n} {status}' for status, n in counts.items())}")
     if args.json:
         text = json.dumps(told, indent=1) + "\n"
-        saved = _output.save("gpu_conformance.py", args.json, text)
+        saved = output.save("gpu_conformance.py", args.json, text)
         return 1 if counts[suite.FAILED] or not saved else 0
     return 1 if counts[suite.FAILED] else 0
 
@@ -72,4 +72,4 @@ if __name__ == "__main__":
     if not __debug__:  # the checks are assert statements, which -O leaves out
         os.environ.pop("PYTHONOPTIMIZE", None)
         os.execv(sys.executable, [sys.executable, *sys.argv])
-    sys.exit(_output.guarded("gpu_conformance.py", lambda: main(sys.argv[1:])))
+    sys.exit(output.guarded("gpu_conformance.py", lambda: main(sys.argv[1:])))

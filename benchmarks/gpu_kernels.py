@@ -29,9 +29,9 @@ from collections.abc import Callable, Sequence
 from statistics import median
 from typing import Any
 
-import _output
 import numpy as np
-from _peers.table import commit
+from _console import output
+from _gpu_peers.table import commit
 
 import sparkle_drv as sp
 from sparkle_drv.ops import ref
@@ -294,7 +294,7 @@ def main(argv: Sequence[str]) -> int:
     top.add_argument("--md", help="write the table there")
     top.add_argument("--no-hop", action="store_true", help="stay with this Python")
     args = top.parse_args(argv)
-    if _output.overlap(args.json, args.md):
+    if output.overlap(args.json, args.md):
         print("gpu_kernels.py: --json and --md must be different files", file=sys.stderr)
         return 2
     try:
@@ -317,14 +317,14 @@ def main(argv: Sequence[str]) -> int:
 
         def keep(rows: list[Row]) -> None:
             for path, text in texts(rows):
-                _output.so_far(path, text)
+                output.so_far(path, text)
 
         rows = measure(dev, args.quick, keep)
     result["finished"] = True
     print(markdown({**result, "rows": rows}))
-    saved = [_output.save("gpu_kernels.py", path, text) for path, text in texts(rows)]
+    saved = [output.save("gpu_kernels.py", path, text) for path, text in texts(rows)]
     return 1 if not all(saved) or any("error" in row for row in rows) else 0
 
 
 if __name__ == "__main__":
-    sys.exit(_output.guarded("gpu_kernels.py", lambda: main(sys.argv[1:])))
+    sys.exit(output.guarded("gpu_kernels.py", lambda: main(sys.argv[1:])))

@@ -39,14 +39,14 @@ from statistics import median
 from typing import Any
 
 import _kept
-import _output
-from _peers import NAMES, images
-from _peers.table import facts, markdown
+from _console import output
+from _gpu_peers import NAMES, images
+from _gpu_peers.table import facts, markdown
 
 from sparkle_drv import assets
 
 HERE = Path(__file__).resolve().parent
-BASELINE = HERE.parent / "benchmarks/_peers/baseline.c"
+BASELINE = HERE.parent / "benchmarks/_gpu_peers/baseline.c"
 SCHEMA = 1
 CHILD_S = 40.0  # most that one repetition of one peer may take
 TRIES = 2  # failures in a row after which a peer is absent: the first may be a cold disk's
@@ -109,7 +109,7 @@ class Runner:
             command = [str(self.compiled), library, born, str(self.jit), tag, str(self.folder)]
         else:
             # As a module: a script's own folder comes first in sys.path, and has a torch.py.
-            command = [sys.executable, "-m", "_peers.child", name, born, str(self.jit), tag]
+            command = [sys.executable, "-m", "_gpu_peers.child", name, born, str(self.jit), tag]
         return self._told([*command, *self.quick])
 
     def _told(self, command: list[str]) -> dict[str, Any]:
@@ -230,7 +230,7 @@ def parser() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str]) -> int:
     args = parser().parse_args(argv)
-    if _output.overlap(args.json, args.md):
+    if output.overlap(args.json, args.md):
         print("gpu_peers.py: --json and --md must be different files", file=sys.stderr)
         return 2
     names = args.peers.split(",")
@@ -259,7 +259,7 @@ def main(argv: Sequence[str]) -> int:
 
         def keep(told: Runs) -> None:
             for path, text in texts(told):
-                _output.so_far(path, text)
+                output.so_far(path, text)
 
         before = earlier(args.json, known, args.quick) if args.resume and args.json else {}
         told = run(runner, names, args.repetitions, args.budget_s, before, keep)
@@ -267,10 +267,10 @@ def main(argv: Sequence[str]) -> int:
     files = texts(told)
     peers = result["peers"]
     print(markdown(result))
-    saved = [_output.save("gpu_peers.py", path, text) for path, text in files]
+    saved = [output.save("gpu_peers.py", path, text) for path, text in files]
     wanted = [name for name in ("c", "sparkle") if name in names]
     return 1 if not all(saved) or any("absent" in peers[name] for name in wanted) else 0
 
 
 if __name__ == "__main__":
-    sys.exit(_output.guarded("gpu_peers.py", lambda: main(sys.argv[1:])))
+    sys.exit(output.guarded("gpu_peers.py", lambda: main(sys.argv[1:])))

@@ -34,7 +34,7 @@ from typing import Any
 
 import _gpu_site  # makes tools/ importable
 import _kept
-import _output
+from _console import output
 
 PROG = "gpu_run.py"
 ARCHIVE = "gpu-run.tar.gz"
@@ -155,7 +155,7 @@ class Results:
             self.save()
         except OSError as error:  # the steps to come may find room again
             self.whole = False
-            _output.complain(PROG, self.out, error)
+            output.complain(PROG, self.out, error)
 
     def save(self) -> None:
         """The summary, and everything in the archive."""
@@ -331,7 +331,7 @@ def stoppable() -> Iterator[None]:
 
 def main(argv: Sequence[str]) -> int:
     """The exit code. A reader of standard output that leaves ends no step."""
-    return _output.guarded(PROG, lambda: _main(argv))
+    return output.guarded(PROG, lambda: _main(argv))
 
 
 def _main(argv: Sequence[str]) -> int:
@@ -347,7 +347,7 @@ def _main(argv: Sequence[str]) -> int:
     except _gpu_site.Unfit as error:
         return _refused(str(error))
     except OSError as error:
-        return _refused(f"{error.filename or args.out}: {_output.reason(error)}")
+        return _refused(f"{error.filename or args.out}: {output.reason(error)}")
 
 
 def _steps(args: argparse.Namespace, work: Path) -> int:

@@ -37,8 +37,8 @@ from statistics import mean, median
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
 
-import _output
 import numpy as np
+from _console import output
 from _real import real
 
 import sparkle_drv as sp
@@ -164,9 +164,9 @@ def main(argv: list[str] | None = None) -> int:
             print(f"    {name}: {value:{style}}")
     if given.json:
         text = json.dumps(parts, indent=1) + "\n"
-        return 0 if _output.save("juggling.py", given.json, text) else 1
+        return 0 if output.save("juggling.py", given.json, text) else 1
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(_output.guarded("juggling.py", main))
+    sys.exit(output.guarded("juggling.py", main))

@@ -28,13 +28,14 @@ if __name__ == "__main__" and any(os.environ.get(name) != "1" for name in ONE_TH
     os.environ.update(dict.fromkeys(ONE_THREAD, "1"))
     os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
 
-import _output  # noqa: E402
 import numpy as np  # noqa: E402
-from _bench import env, results, stats, table  # noqa: E402
-from _bench.problems import FAILED, NO_DEVICE, OK, UsageError  # noqa: E402
-from _bench.writers import Outputs  # noqa: E402
-from _loops import STARVED, Round, measure  # noqa: E402
-from _steps import Work  # noqa: E402
+from _bench.machine import env  # noqa: E402
+from _bench.report.writers import Outputs  # noqa: E402
+from _bench.rows import results, stats  # noqa: E402
+from _console import output, table  # noqa: E402
+from _console.problems import FAILED, NO_DEVICE, OK, UsageError  # noqa: E402
+from _overlap.loops import STARVED, Round, measure  # noqa: E402
+from _overlap.steps import Work  # noqa: E402
 
 import sparkle_drv as sp  # noqa: E402
 
@@ -191,7 +192,7 @@ def report(
         document |= {"steps": args.steps, "host_s": host_s, "device_s": device_s, "loops": rows}
         document["set_aside"] = summary(aside, args.seed) if aside else []
         text = json.dumps(results.finite(document)) + "\n"
-        if not _output.save("pipeline_overlap.py", args.json, text):
+        if not output.save("pipeline_overlap.py", args.json, text):
             return FAILED
     best = min(row["ratio"] for row in rows[1:])
     if args.at_most is not None and best > args.at_most:
@@ -201,4 +202,4 @@ def report(
 
 
 if __name__ == "__main__":
-    sys.exit(_output.guarded("pipeline_overlap.py", main))
+    sys.exit(output.guarded("pipeline_overlap.py", main))

@@ -14,7 +14,7 @@ A gemm of the cpu device on N threads (default: all), timed call by call in thes
     one thread    the gemm on one thread, after an OpenMP region
 
 and the OpenMP region (100 us of work), alone and with our gemm before it. The OpenMP program is
-benchmarks/_stalls/team.c, compiled with gcc -fopenmp; each surrounding runs in a process of its
+benchmarks/pool_stalls.c, compiled with gcc -fopenmp; each surrounding runs in a process of its
 own. A stall shows in the high percentiles: a scheduler's time slice is some 3 ms. The product is
 compared with numpy's before anything is timed. The table is for reading: nothing fails by time.
 """
@@ -36,12 +36,12 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
 
-import _output
 import numpy as np
+from _console import output
 
 import sparkle_drv as sp
 
-TEAM = Path(__file__).resolve().parents[1] / "benchmarks/_stalls/team.c"
+TEAM = Path(__file__).resolve().parents[1] / "benchmarks/pool_stalls.c"
 PERCENTILES = (50, 90, 99, 99.9, 100)
 REGION_NS = 100_000
 SURROUNDINGS = {  # name -> OMP_WAIT_POLICY
@@ -114,7 +114,7 @@ def report(args: argparse.Namespace, team: Path | None) -> int:
         percentiles = [f"p{p}" for p in PERCENTILES]
         table = {name: dict(zip(percentiles, row, strict=True)) for name, row in rows.items()}
         text = json.dumps({"unit": "us", "rows": table}, indent=1) + "\n"
-        return 0 if _output.save("pool_stalls.py", args.json, text) else 1
+        return 0 if output.save("pool_stalls.py", args.json, text) else 1
     return 0
 
 
@@ -192,4 +192,4 @@ def percentiles(
 
 
 if __name__ == "__main__":
-    sys.exit(_output.guarded("pool_stalls.py", main))
+    sys.exit(output.guarded("pool_stalls.py", main))

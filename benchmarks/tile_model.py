@@ -27,9 +27,10 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-import _output
-from _bench import env, results
-from _bench.problems import UsageError
+from _bench.machine import env
+from _bench.rows import results
+from _console import output
+from _console.problems import UsageError
 from _cpu_peers import station, study
 from _tile_model import measure, report
 
@@ -101,4 +102,4 @@ def _measured(args: argparse.Namespace, todo: Sequence[measure.Task]) -> dict[st
 
 
 if __name__ == "__main__":
-    sys.exit(_output.guarded("tile_model.py", lambda: main(sys.argv[1:])))
+    sys.exit(output.guarded("tile_model.py", lambda: main(sys.argv[1:])))

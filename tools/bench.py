@@ -1,6 +1,6 @@
 """Benchmarks that verify before they time: run kernel peak launch transfer tune compare list env.
 
-Only the frame of the command line is here. Every subcommand is a module _bench/cli_*.py; the
+Only the frame of the command line is here. Every subcommand is a module _bench/commands/*.py; the
 engine is the rest of tools/_bench. `bench.py` alone is `bench.py run`.
 """
 
@@ -15,45 +15,30 @@ import logging  # noqa: E402
 import sys  # noqa: E402
 from collections.abc import Sequence  # noqa: E402
 
-import _output  # noqa: E402
-from _bench import (  # noqa: E402
-    cli,
-    cli_compare,
-    cli_facts,
-    cli_kernel,
-    cli_run,
-    cli_transfer,
-    cli_tune,
-)
-from _bench.engine import Stuck  # noqa: E402
-from _bench.problems import (  # noqa: E402
-    FAILED,
-    NO_DEVICE,
-    USAGE,
-    NoSuchDevice,
-    NotComparable,
-    UsageError,
-)
+from _bench.commands import compare, facts, kernel, options, run, transfer, tune  # noqa: E402
+from _bench.measure.engine import Stuck  # noqa: E402
+from _console import output  # noqa: E402
+from _console.problems import FAILED, NO_DEVICE, USAGE, NoSuchDevice, NotComparable, UsageError  # noqa: E402
 
 from sparkle_drv.errors import SparkleError  # noqa: E402
 
 # In the order of --help; a new subcommand is one line here.
 COMMANDS = (
-    cli_run.add,
-    cli_kernel.add,
-    cli_run.add_peak,
-    cli_run.add_launch,
-    cli_transfer.add,
-    cli_tune.add,
-    cli_compare.add,
-    cli_facts.add,
+    run.add,
+    kernel.add,
+    run.add_peak,
+    run.add_launch,
+    transfer.add,
+    tune.add,
+    compare.add,
+    facts.add,
 )
 
 
 def parser() -> argparse.ArgumentParser:
     """The command line; every subcommand sets `command` to the function that runs it."""
     top = argparse.ArgumentParser(
-        prog="bench.py", description=(__doc__ or "").partition("\n")[0], epilog=cli.EXIT_CODES
+        prog="bench.py", description=(__doc__ or "").partition("\n")[0], epilog=options.EXIT_CODES
     )
     top.add_argument(
         "--log",
@@ -72,7 +57,7 @@ def main(argv: Sequence[str]) -> int:
     """Runs one command; what is wrong with it is one line on stderr and an exit code, never a
     traceback.
     """
-    return _output.guarded("bench.py", lambda: _main(argv))
+    return output.guarded("bench.py", lambda: _main(argv))
 
 
 def _main(argv: Sequence[str]) -> int:

@@ -1,6 +1,6 @@
 """Hardware bring-up: ladder mem info, from the node up to a matrix product.
 
-Only the frame of the command line is here; the subcommands are _bringup/cli_*.py. `bringup.py`
+Only the frame of the command line is here; the subcommands are _bringup/commands/*.py. `bringup.py`
 alone is `bringup.py ladder`. Also `python -m sparkle_drv bringup`. docs/bringup.md explains it.
 """
 
@@ -14,22 +14,22 @@ import argparse  # noqa: E402
 import sys  # noqa: E402
 from collections.abc import Sequence  # noqa: E402
 
-import _output  # noqa: E402
-from _bench.problems import FAILED, NO_DEVICE, USAGE, NoSuchDevice, UsageError  # noqa: E402
-from _bringup import cli_info, cli_ladder, cli_mem, common  # noqa: E402
-from _bringup.rung import Wrong  # noqa: E402
+from _bringup.commands import info, ladder, mem, options  # noqa: E402
+from _bringup.results.rung import Wrong  # noqa: E402
+from _console import output  # noqa: E402
+from _console.problems import FAILED, NO_DEVICE, USAGE, NoSuchDevice, UsageError  # noqa: E402
 
 from sparkle_drv.errors import DeviceNotFound, SparkleError  # noqa: E402
 
 # In the order of --help; a new subcommand is one line here.
-COMMANDS = (cli_ladder.add, cli_mem.add, cli_info.add)
+COMMANDS = (ladder.add, mem.add, info.add)
 NAMES = ("ladder", "mem", "info")
 
 
 def parser() -> argparse.ArgumentParser:
     """The command line; every subcommand sets `command` to the function that runs it."""
     top = argparse.ArgumentParser(
-        prog="bringup.py", description=(__doc__ or "").partition("\n")[0], epilog=common.EXIT_CODES
+        prog="bringup.py", description=(__doc__ or "").partition("\n")[0], epilog=options.EXIT_CODES
     )
     sub = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for add in COMMANDS:
@@ -40,7 +40,7 @@ def parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str]) -> int:
     """Runs one command; what is wrong with it is one line on stderr and an exit code, never a
     traceback."""
-    return _output.guarded("bringup.py", lambda: _main(argv))
+    return output.guarded("bringup.py", lambda: _main(argv))
 
 
 def _main(argv: Sequence[str]) -> int:

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """dist/bringup.pyz: the package and all that it needs, in one file for a machine with only Python.
 
-A zipapp of _bringup/archive_main.py, our abi3 wheel, the preload library, and the wheels of cffi,
+A zipapp of _kit/archive_main.py, our abi3 wheel, the preload library, and the wheels of cffi,
 msgpack, numpy and pyelftools for CPython 3.10 to 3.14 on x86_64 with glibc. Those are downloaded
 once, into build/wheels; nothing is when the archive runs.
 """
@@ -25,7 +25,7 @@ hop()
 ROOT = Path(__file__).resolve().parents[1]
 WHEELS = ROOT / "build" / "wheels"
 LIBRARY = ROOT / "build" / "preload" / "libsparkle_amdgpu.so"
-MAIN = ROOT / "tools/_bringup/archive_main.py"
+MAIN = ROOT / "tools/_kit/archive_main.py"
 # numpy 2.2 is the last for 3.10, and has no wheel for 3.14.
 PINS = ("cffi==2.0.0", "msgpack==1.1.2", "pycparser==2.23", "pyelftools==0.32")
 NUMPY = {"3.14": "numpy==2.3.5"}

@@ -14,7 +14,7 @@ import sys  # noqa: E402
 from collections.abc import Sequence  # noqa: E402
 from pathlib import Path  # noqa: E402
 
-import _output  # noqa: E402
+from _console import output  # noqa: E402
 from _gen import isa, packets  # noqa: E402
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -59,4 +59,4 @@ def main(argv: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(_output.guarded("gen.py", lambda: main(sys.argv[1:])))
+    sys.exit(output.guarded("gen.py", lambda: main(sys.argv[1:])))

@@ -2,7 +2,7 @@
 
 build/gpu-kit: the package with its built extensions (site/), which fit every Python from 3.10 on;
 wheels of what it depends on for each of PYTHONS; the GL loader's libraries from Debian; the C
-baseline as a program. numpy's wheels are in one archive (_packed.py). gpu_run.py uses the
+baseline as a program. numpy's wheels are in one archive (_kit/packed.py). gpu_run.py uses the
 wheels that the machine lacks. Peers are those that the machine has.
 """
 
@@ -21,8 +21,8 @@ import tempfile  # noqa: E402
 from collections.abc import Callable, Sequence  # noqa: E402
 from pathlib import Path  # noqa: E402
 
-from _bench import env  # noqa: E402
-from _packed import pack  # noqa: E402
+from _bench.machine import env  # noqa: E402
+from _kit.packed import pack  # noqa: E402
 
 ROOT = Path(__file__).resolve().parent.parent
 KIT = ROOT / "build" / "gpu-kit"
@@ -79,8 +79,8 @@ def loader(kit: Path) -> None:
 
 
 def baseline(kit: Path) -> None:
-    """benchmarks/_peers/baseline.c as a program."""
-    source = ROOT / "benchmarks/_peers/baseline.c"
+    """benchmarks/_gpu_peers/baseline.c as a program."""
+    source = ROOT / "benchmarks/_gpu_peers/baseline.c"
     call("gcc", "-std=c11", "-O2", "-o", str(kit / "baseline"), str(source), "-ldl")
 
 

@@ -1,6 +1,6 @@
 """Command streams of AMD GPUs: decode encode lint diff reg, of PM4 and SDMA indirect buffers.
 
-Only the frame of the command line is here; the subcommands are _pm4/cli_*.py, and what they know is
+Only the frame of the command line is here; the subcommands are _pm4/*.py, and what they know is
 sparkle_drv.lowlevel. Also `python -m sparkle_drv pm4`.
 """
 
@@ -14,18 +14,18 @@ import argparse  # noqa: E402
 import sys  # noqa: E402
 from collections.abc import Sequence  # noqa: E402
 
-import _output  # noqa: E402
-from _bench.problems import FAILED, USAGE, UsageError  # noqa: E402
-from _pm4 import cli_decode, cli_diff, cli_lint, cli_reg, common  # noqa: E402
+from _console import output  # noqa: E402
+from _console.problems import FAILED, USAGE, UsageError  # noqa: E402
+from _pm4 import common, decode, diff, lint, reg  # noqa: E402
 from _pm4.common import InputError  # noqa: E402
 
 # In the order of --help; a new subcommand is one line here.
 COMMANDS = (
-    cli_decode.add_decode,
-    cli_decode.add_encode,
-    cli_lint.add,
-    cli_diff.add,
-    cli_reg.add,
+    decode.add_decode,
+    decode.add_encode,
+    lint.add,
+    diff.add,
+    reg.add,
 )
 
 
@@ -42,7 +42,7 @@ def parser() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str]) -> int:
     """Runs one command; what is wrong is one line on stderr and an exit code, never a traceback."""
-    return _output.guarded("pm4.py", lambda: _main(argv))
+    return output.guarded("pm4.py", lambda: _main(argv))
 
 
 def _main(argv: Sequence[str]) -> int:

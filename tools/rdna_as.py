@@ -20,8 +20,8 @@ import sys  # noqa: E402
 from collections.abc import Sequence  # noqa: E402
 from pathlib import Path  # noqa: E402
 
-import _output  # noqa: E402
-from _bench.problems import FAILED, OK  # noqa: E402
+from _console import output  # noqa: E402
+from _console.problems import FAILED, OK  # noqa: E402
 
 from sparkle_drv.lowlevel import emit, isa  # noqa: E402
 
@@ -80,7 +80,7 @@ def read(name: str) -> bytes:
 def write(name: str | None, data: bytes) -> int:
     """1 when it could not be written, which stderr then says."""
     if name is not None:
-        return OK if _output.save("rdna_as.py", name, data) else FAILED
+        return OK if output.save("rdna_as.py", name, data) else FAILED
     sys.stdout.flush()
     sys.stdout.buffer.write(data)
     sys.stdout.buffer.flush()
@@ -187,7 +187,7 @@ def expression_command(args: argparse.Namespace) -> int:
 
 def main(argv: Sequence[str]) -> int:
     """Runs one command; what is wrong is one line on stderr and an exit code."""
-    return _output.guarded("rdna_as.py", lambda: _main(argv))
+    return output.guarded("rdna_as.py", lambda: _main(argv))
 
 
 def _main(argv: Sequence[str]) -> int:

@@ -23,7 +23,7 @@ from concurrent.futures import ThreadPoolExecutor  # noqa: E402
 from pathlib import Path  # noqa: E402
 from typing import Any  # noqa: E402
 
-import _output  # noqa: E402
+from _console import output  # noqa: E402
 from _shaders import Failed, cuda, rdna  # noqa: E402
 
 SHADERS = Path(__file__).resolve().parent.parent / "shaders"
@@ -176,4 +176,4 @@ def main(argv: Sequence[str], root: Path = SHADERS) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(_output.guarded("shaders.py", lambda: main(sys.argv[1:])))
+    sys.exit(output.guarded("shaders.py", lambda: main(sys.argv[1:])))

@@ -18,8 +18,8 @@ import sys  # noqa: E402
 from collections.abc import Iterator, Sequence  # noqa: E402
 from typing import TYPE_CHECKING, Any  # noqa: E402
 
-import _output  # noqa: E402
-from _bench.problems import FAILED, NO_DEVICE, OK, USAGE, NoSuchDevice, UsageError  # noqa: E402
+from _console import output  # noqa: E402
+from _console.problems import FAILED, NO_DEVICE, OK, USAGE, NoSuchDevice, UsageError  # noqa: E402
 from _sparkle import explain, replay, trace  # noqa: E402
 from _sparkle.common import EXIT_CODES  # noqa: E402
 
@@ -177,7 +177,7 @@ def _try(uri: str) -> str:
 
 def main(argv: Sequence[str]) -> int:
     """Runs one command; what stops it is one line on stderr, never a traceback."""
-    return _output.guarded("sparkle.py", lambda: _main(argv))
+    return output.guarded("sparkle.py", lambda: _main(argv))
 
 
 def _main(argv: Sequence[str]) -> int:

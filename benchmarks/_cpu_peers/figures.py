@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from _bench import stats
+from _bench.rows import stats
 
 from . import OURS
 

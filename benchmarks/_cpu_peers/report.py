@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from _bench import table
+from _console import table
 
 from . import OURS, figures, shows
 from .figures import Row

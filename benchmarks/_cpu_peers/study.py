@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import _output
-from _bench.problems import FAILED, OK, REGRESSION, USAGE, UsageError
-from _bench.writers import Outputs
+from _bench.report.writers import Outputs
+from _console import output
+from _console.problems import FAILED, OK, REGRESSION, USAGE, UsageError
 
 from . import cases, report
 
@@ -86,7 +86,7 @@ def keep(
         (args.json or (folder / f"{name}.json" if name else None), report.rows_a_line(told)),
         (args.md or (folder / f"{name}.md" if name else None), text),
     )
-    return all([_output.save(prog, path, content) for path, content in texts if path is not None])
+    return all([output.save(prog, path, content) for path, content in texts if path is not None])
 
 
 def exit_code(args: argparse.Namespace, well: bool, shows: Sequence[Mapping[str, Any]]) -> int:

@@ -2,5 +2,5 @@
 
 space.py says which plans there are, held.py runs one on operands that it keeps, measure.py searches
 row by row, report.py tells (space and report are pure). Not here: the model, which is the
-package's, and the search, which is tools/_bench/tune_search.py. Called by tile_model.py alone.
+package's, and the search, which is tools/_bench/tune/search.py. Called by tile_model.py alone.
 """

@@ -8,9 +8,10 @@ from types import TracebackType
 from typing import Any, cast
 
 import numpy as np
-from _bench import fills, timing, verify
-from _bench.bound import BAND_NBYTES, LAUNCH_TIMEOUT_S, Bound
-from _bench.tune import Arm
+from _bench.jobs import fills
+from _bench.measure import timing, verify
+from _bench.measure.bound import BAND_NBYTES, LAUNCH_TIMEOUT_S, Bound
+from _bench.tune.tune import Arm
 from _cpu_peers.cases import Gemm
 from _cpu_peers.reference import DIRECT, FLOAT64
 

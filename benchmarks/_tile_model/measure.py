@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from _bench.tune_search import Search
+from _bench.tune.search import Search
 from _cpu_peers.cases import Case, Gemm
 
 import sparkle_drv as sp

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from _bench import table
+from _console import table
 from _cpu_peers import report
 from _cpu_peers.shows import Line
 

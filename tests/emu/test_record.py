@@ -48,7 +48,7 @@ def own(request, tmp_path_factory):
 
 
 def again(path, uri):
-    from _bringup.recording import replay
+    from _bringup.ladder.recording import replay
 
     return replay(path, uri)
 
@@ -63,7 +63,7 @@ def planted(own, tmp_path, pattern, put):
 
 
 def test_a_replay_on_a_fresh_machine_is_the_same(own):
-    from _bringup.recording import report
+    from _bringup.ladder.recording import report
 
     outcome = again(own[1], f"emu:{own[0]}")
     assert (outcome.difference, outcome.nodes) == ("", 1)

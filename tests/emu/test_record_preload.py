@@ -215,7 +215,7 @@ def test_radv_compares_with_ours_as_its_golden_capture_does(radv, tmp_path):
 
 
 def test_radvs_run_is_replayed_without_radv(radv):
-    from _bringup.recording import replay
+    from _bringup.ladder.recording import replay
 
     outcome = replay(radv[1], f"emu:{radv[0]}")
     assert (outcome.difference, outcome.skipped) == ("", {})

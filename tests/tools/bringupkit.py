@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 
-from _bringup import climb, families
-from _bringup.bench_amdgpu import Bench
-from _bringup.card import Emulated
+from _bringup.benches.amdgpu import Bench
+from _bringup.benches.card import Emulated
+from _bringup.ladder import climb, families
 
 from sparkle_drv.testing.emulator import Machine
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 
 import pytest
-from _bench import arith
-from _bench.problems import UsageError
+from _bench.jobs import arith
+from _console.problems import UsageError
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from _bench.axes import Axis, assignments, label, points, short
-from _bench.problems import UsageError
+from _bench.jobs.axes import Axis, assignments, label, points, short
+from _console.problems import UsageError
 
 N = Axis("n", (16,))
 LAYOUT = Axis("layout", ("NCHW",), words=("NCHW", "NHWC"), neutral="NCHW")

@@ -7,10 +7,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from _bench import beside, catalog, engine, roofs, rowtable, runner, stats, verify
-from _bench.bound import Bound
-from _bench.results import Share, load
-from _bench.stoprule import StopRule
+from _bench.commands import runner
+from _bench.jobs import catalog, roofs
+from _bench.measure import beside, engine, verify
+from _bench.measure.bound import Bound
+from _bench.measure.stop_rule import StopRule
+from _bench.report import row_table
+from _bench.rows import stats
+from _bench.rows.results import Share, load
 
 import sparkle_drv as sp
 
@@ -238,12 +242,12 @@ def test_no_note_calls_the_host_an_error(bench, small, tmp_path, monkeypatch):
 
 def test_the_cell_of_a_share():
     row = engine.Row(engine.Subject("k", "cpu", "x", False, {}, "hot"), True, {})
-    at = rowtable.COLUMNS.index("% of roof")
+    at = row_table.COLUMNS.index("% of roof")
 
     def cell(mine, roof):
-        return rowtable.cells(replace(row, share=Share("copy", "copy_f32", mine, roof)))[at]
+        return row_table.cells(replace(row, share=Share("copy", "copy_f32", mine, roof)))[at]
 
-    assert rowtable.cells(row)[at] == "-"
+    assert row_table.cells(row)[at] == "-"
     assert cell([5.0] * 6, [10.0, 10.0, 10.0, 8.0, 10.0, 20.0]) == "50% copy (25..62)"
     assert cell([5.0], [10.0]) == "50% copy"
     assert cell([1.0] * 6, [1e4] * 6) == "0.01% copy (0.01..0.01)"

@@ -10,7 +10,9 @@ import sys
 import time
 
 import pytest
-from _bench import env, results, runner
+from _bench.commands import runner
+from _bench.machine import env
+from _bench.rows import results
 from where import ROOT
 
 import sparkle_drv as sp

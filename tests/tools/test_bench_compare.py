@@ -8,8 +8,10 @@ import sys
 
 import numpy as np
 import pytest
-from _bench import baseline, compare, env, results
-from _bench.problems import NotComparable
+from _bench.commands import baseline
+from _bench.machine import env
+from _bench.rows import compare, results
+from _console.problems import NotComparable
 from uris import OF_TOOLS
 
 pytestmark = pytest.mark.devices(*OF_TOOLS)

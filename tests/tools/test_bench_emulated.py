@@ -9,10 +9,11 @@ from dataclasses import replace
 
 import fakecuda
 import pytest
-from _bench import catalog, emulated, engine
-from _bench.bound import Bound
-from _bench.engine import Settings
-from _bench.problems import UsageError
+from _bench.jobs import catalog
+from _bench.measure import emulated, engine
+from _bench.measure.bound import Bound
+from _bench.measure.engine import Settings
+from _console.problems import UsageError
 
 from sparkle_drv import assets
 from sparkle_drv.testing.emulator import seam

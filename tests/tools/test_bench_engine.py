@@ -7,11 +7,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from _bench import catalog, engine, launchcost, peak, timing
-from _bench.bound import Bound
-from _bench.engine import Settings
-from _bench.jobs import Job, Operand
-from _bench.roofs import Roof
+from _bench.jobs import catalog
+from _bench.jobs.job import Job, Operand
+from _bench.jobs.roofs import Roof
+from _bench.measure import engine, launch_cost, peak, timing
+from _bench.measure.bound import Bound
+from _bench.measure.engine import Settings
 from uris import OF_TOOLS
 
 import sparkle_drv as sp
@@ -264,7 +265,7 @@ def test_peak_measures_and_verifies(device, monkeypatch):
 
 
 def test_launch_cost(device):
-    rows = launchcost.measure(device, MANIFEST, BRIEF)
+    rows = launch_cost.measure(device, MANIFEST, BRIEF)
     assert [row.subject.kernel for row in rows][:4] == [
         *("launch: prepared, 0 arguments", "launch: prepared, 4 arguments"),
         *("launch: launch, 0 arguments", "launch: launch, 4 arguments"),
@@ -281,5 +282,5 @@ def test_launch_cost_of_a_wrong_saxpy_is_not_shown(device, monkeypatch):
         return engine.Row.failed(subject, {"what": "wrong"}, "wrong")
 
     monkeypatch.setattr(engine, "run", refused)
-    (row,) = launchcost.measure(device, MANIFEST, BRIEF)
+    (row,) = launch_cost.measure(device, MANIFEST, BRIEF)
     assert without_time(row)

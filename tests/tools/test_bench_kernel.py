@@ -10,9 +10,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from _bench import userkernel
-from _bench.jobs import Operand, Scalar
-from _bench.problems import UsageError
+from _bench.jobs import user_kernel
+from _bench.jobs.job import Operand, Scalar
+from _console.problems import UsageError
 from where import ROOT
 
 REF = """
@@ -135,11 +135,11 @@ def test_input_from_a_file(bench, library, tmp_path):
 def spec(*args, groups="1", group_size="256"):
     from pathlib import Path
 
-    return userkernel.Spec(Path("k.so"), "k", args, groups, group_size)
+    return user_kernel.Spec(Path("k.so"), "k", args, groups, group_size)
 
 
 def test_arguments_become_operands_and_scalars():
-    job = userkernel.make(
+    job = user_kernel.make(
         spec(
             "out:f64[M,N]",
             "in:i32[2*N]",
@@ -193,20 +193,20 @@ def test_arguments_become_operands_and_scalars():
 )
 def test_arguments_that_cannot_be(arg, said):
     with pytest.raises(UsageError) as caught:
-        userkernel.make(spec(arg), {"N": 4})
+        user_kernel.make(spec(arg), {"N": 4})
     assert said in str(caught.value)
 
 
 @pytest.mark.parametrize("groups", ["0", "1,2,3,4", "N,", "-1", "1e999", "1e300"])
 def test_groups_that_cannot_be(groups):
     with pytest.raises(UsageError):
-        userkernel.make(spec("out:f32[N]", groups=groups), {"N": 4})
+        user_kernel.make(spec("out:f32[N]", groups=groups), {"N": 4})
 
 
 @pytest.mark.parametrize("cost", [{"flops": "-1"}, {"nbytes": "2-N"}])
 def test_costs_below_zero(cost):
     with pytest.raises(UsageError, match="is below 0"):
-        userkernel.make(replace(spec("out:f32[N]"), **cost), {"N": 4})
+        user_kernel.make(replace(spec("out:f32[N]"), **cost), {"N": 4})
 
 
 def test_arrays_in_files_that_cannot_be(tmp_path):
@@ -216,7 +216,7 @@ def test_arrays_in_files_that_cannot_be(tmp_path):
     np.save(tmp_path / "e.npy", np.zeros(0, np.float32))
     for name in ("text", "c", "o", "e"):
         with pytest.raises(UsageError, match="--arg @"):
-            userkernel.make(spec(f"@{tmp_path / name}.npy", "out:f32[1]"), {})
+            user_kernel.make(spec(f"@{tmp_path / name}.npy", "out:f32[1]"), {})
 
 
 def test_bad_words(bench, library, ref, capsys):
@@ -279,7 +279,7 @@ def test_a_kernel_that_never_ends(tmp_path, home, library, groups, is_rival):
     subprocess.run(["cc", "-shared", "-fPIC", "-o", made, tmp_path / "k.c"], check=True)
     lines = (
         f"import sys; sys.path.insert(0, {str(TOOLS)!r})",
-        "import _bench.engine as engine; engine.LEAST_LAUNCH_S = 0.5",
+        "import _bench.measure.engine as engine; engine.LEAST_LAUNCH_S = 0.5",
         "import bench; sys.exit(bench.main(sys.argv[1:]))",
     )
     images = [f"{library}:nothing", "--vs", f"{made}:endless"] if is_rival else [f"{made}:endless"]

@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from _bench import runner
+from _bench.commands import runner
 from where import ROOT
 
 TINY = ("run", "saxpy_f32", "-a", "n=64", "--quick", "--timeout", "0.02")

@@ -7,12 +7,16 @@ import io
 
 import numpy as np
 import pytest
-from _bench import catalog, engine, overhead, pipelined, rowtable, table, writers
-from _bench.bound import Bound
-from _bench.engine import Settings
-from _bench.overhead import WAYS, Overhead, Way
-from _bench.results import Measured, Report, Row, Subject
-from _bench.stoprule import StopRule
+from _bench.jobs import catalog
+from _bench.measure import engine, pipelined
+from _bench.measure.bound import Bound
+from _bench.measure.engine import Settings
+from _bench.measure.stop_rule import StopRule
+from _bench.report import row_table, writers
+from _bench.rows import overhead
+from _bench.rows.overhead import WAYS, Overhead, Way
+from _bench.rows.results import Measured, Report, Row, Subject
+from _console import table
 from uris import OF_TOOLS
 
 import sparkle_drv as sp
@@ -78,7 +82,7 @@ def test_other_modes_and_failed_rows_tell_nothing_of_it(device):
     assert "overhead" not in row.as_json()
     broken = Row.failed(row.subject, {"what": "wrong"}, "wrong")
     assert "overhead" not in broken.as_json()
-    assert rowtable.overhead_lines([row, broken]) == []
+    assert row_table.overhead_lines([row, broken]) == []
 
 
 def test_overhead_is_the_hosts_time_less_the_devices():
@@ -105,7 +109,7 @@ def row_of(told):
 
 
 def test_the_table_has_the_ways_side_by_side(capsys):
-    rowtable.show([row_of(even(400.0, 40.0, -5.0))])
+    row_table.show([row_of(even(400.0, 40.0, -5.0))])
     printed = capsys.readouterr().out
     first, second = printed.split("\n\n")
     assert "pipelined" not in first
@@ -115,7 +119,7 @@ def test_the_table_has_the_ways_side_by_side(capsys):
     assert "400.0 +- 0.0 ns" in lines[0]
     assert "-5.0 +- 0.0 ns" in lines[0]
     assert "0.10 (0.10 .. 0.10)" in lines[0]
-    assert lines[3] == f"({rowtable.OVERHEAD_LEGEND})"
+    assert lines[3] == f"({row_table.OVERHEAD_LEGEND})"
 
 
 def test_files_have_the_same_facts():

@@ -3,7 +3,7 @@
 import threading
 
 import pytest
-from _bench import quiet
+from _bench.machine import quiet
 
 
 @pytest.fixture

@@ -12,10 +12,12 @@ import subprocess
 import sys
 
 import pytest
-from _bench import results, rowtable, table, writers
-from _bench.problems import UsageError
-from _bench.progress import Progress
-from _bench.results import Measured, Report, Row, Share, Subject
+from _bench.report import row_table, writers
+from _bench.rows import results
+from _bench.rows.results import Measured, Report, Row, Share, Subject
+from _console import table
+from _console.problems import UsageError
+from _console.progress import Progress
 
 from sparkle_drv import kept
 
@@ -155,7 +157,7 @@ def test_a_failed_row_has_no_time_in_any_output(tmp_path):
         "roof_percent",
     ]:
         assert line[column] == ""
-    cells = dict(zip(rowtable.COLUMNS, rowtable.cells(report.rows[0]), strict=True))
+    cells = dict(zip(row_table.COLUMNS, row_table.cells(report.rows[0]), strict=True))
     assert {
         cells[c] for c in ("device time", "+-", "host time", "GFLOPS", "GB/s", "% of roof", "n")
     } == {"-"}
@@ -183,7 +185,7 @@ def test_files_are_strict_and_agree(tmp_path):
     text = outputs.md.read_text()
     rows = [line for line in text.splitlines() if line.startswith("|")]
     assert len(rows) == 4
-    assert {line.replace("\\|", "").count("|") for line in rows} == {len(rowtable.COLUMNS) + 1}
+    assert {line.replace("\\|", "").count("|") for line in rows} == {len(row_table.COLUMNS) + 1}
     assert "Interrupted" in text
     assert sorted(p.name for p in tmp_path.iterdir()) == ["o.csv", "o.json", "o.md"]
 
@@ -267,7 +269,7 @@ def test_a_narrow_terminal_loses_the_less_important_columns(monkeypatch):
         out = Terminal()
         monkeypatch.setattr(sys, "stdout", out)
         monkeypatch.setenv("COLUMNS", str(width))
-        rowtable.show([timed(gflops=2.0, gbytes_per_s=3.0, share=HALF)])
+        row_table.show([timed(gflops=2.0, gbytes_per_s=3.0, share=HALF)])
         drawn = re.sub("\x1b\\[[0-9;]*m", "", out.getvalue())
         assert max(map(len, drawn.splitlines())) <= width
         for word in ("saxpy_f32", "hot", "1.020 us", "1.520 us", "50% copy", "verified"):
@@ -276,5 +278,5 @@ def test_a_narrow_terminal_loses_the_less_important_columns(monkeypatch):
     monkeypatch.setenv("COLUMNS", "40")  # too narrow for that: plain, and the terminal wraps it
     out = Terminal()
     monkeypatch.setattr(sys, "stdout", out)
-    rowtable.show([timed()])
+    row_table.show([timed()])
     assert "saxpy_f32" in out.getvalue().splitlines()[2]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from _bench import stats
-from _bench.stoprule import StopRule
+from _bench.measure.stop_rule import StopRule
+from _bench.rows import stats
 
 
 @pytest.mark.parametrize("n", [6, 7, 10, 20, 51, 200, 1001, 3000])

@@ -7,9 +7,9 @@ import sys
 from xml.etree import ElementTree
 
 import pytest
-from _bench import drawings, figures
-from _bench.problems import UsageError
-from _bench.results import Measured, Report, Row, Subject
+from _bench.report import drawings, figures
+from _bench.rows.results import Measured, Report, Row, Subject
+from _console.problems import UsageError
 
 TINY = ("--quick", "--timeout", "0.02")
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 
 import pytest
-from _bench import images, sweeptable, userkernel
-from _bench.problems import UsageError
-from _bench.results import Measured, Row, Subject
+from _bench.jobs import images, user_kernel
+from _bench.report import sweep_table
+from _bench.rows.results import Measured, Row, Subject
+from _console.problems import UsageError
 
 SCALE = """#version 430
 // #extension GL_none : require
@@ -137,17 +138,17 @@ def test_without_a_group_size_a_source_has_its_own(bench, tmp_path):
 )
 def test_sweeps_that_cannot_be(defines, sizes, said):
     with pytest.raises(UsageError) as caught:
-        userkernel.sweep(defines, sizes)
+        user_kernel.sweep(defines, sizes)
     assert said in str(caught.value)
 
 
 def test_the_points_of_a_sweep():
-    found = userkernel.sweep(["N=4,8"], "N:8,1:2,2,2")
+    found = user_kernel.sweep(["N=4,8"], "N:8,1:2,2,2")
     assert [tuple(point.values()) for point in found] == [
         *((4, "4"), (4, "8"), (4, "2x2x2")),
         *((8, "8"), (8, "2x2x2")),  # N and 8,1 are the same there
     ]
-    assert userkernel.sweep(["N=4"], "16,16") == [{"N": 4}]
+    assert user_kernel.sweep(["N=4"], "16,16") == [{"N": 4}]
 
 
 def row(kernel, time, verified=True, rate=None, **axes):
@@ -157,9 +158,9 @@ def row(kernel, time, verified=True, rate=None, **axes):
 
 
 def test_the_best_row():
-    assert sweeptable.best([row("a", 3.0, n=1), row("a", 2.0, n=2), row("b", 1.0, n=1)]) == [1]
+    assert sweep_table.best([row("a", 3.0, n=1), row("a", 2.0, n=2), row("b", 1.0, n=1)]) == [1]
     rates = [row("a", 1.0, rate=1.0, n=1), row("a", 8.0, rate=4.0, n=8)]
-    assert sweeptable.best(rates) == [1]
-    assert sweeptable.best([row("a", 1.0, False), row("a", 2.0), row("a", 3.0)]) == [1]
-    assert sweeptable.best([]) == []
-    assert sweeptable.swept([row("a", 1.0, n=1, m=2), row("a", 1.0, n=2, m=2)]) == ["n"]
+    assert sweep_table.best(rates) == [1]
+    assert sweep_table.best([row("a", 1.0, False), row("a", 2.0), row("a", 3.0)]) == [1]
+    assert sweep_table.best([]) == []
+    assert sweep_table.swept([row("a", 1.0, n=1, m=2), row("a", 1.0, n=2, m=2)]) == ["n"]

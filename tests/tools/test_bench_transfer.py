@@ -7,8 +7,10 @@ import sys
 
 import numpy as np
 import pytest
-from _bench import affine, results, room, transfer
-from _bench.problems import UsageError
+from _bench.machine import headroom
+from _bench.measure import transfer
+from _bench.rows import affine, results
+from _console.problems import UsageError
 
 import sparkle_drv as sp
 
@@ -163,30 +165,30 @@ def test_nothing_is_negative():
 
 def test_memory_that_is_free(tmp_path):
     """The lesser of the system's word and the group's."""
-    assert room.available_nbytes(tmp_path) is None
+    assert headroom.available_nbytes(tmp_path) is None
     (tmp_path / "proc").mkdir()
     (tmp_path / "proc/meminfo").write_text("MemTotal: 9 kB\nMemAvailable:    2048 kB\n")
-    assert room.available_nbytes(tmp_path) == 2 << 20
+    assert headroom.available_nbytes(tmp_path) == 2 << 20
     group = tmp_path / "sys/fs/cgroup"
     group.mkdir(parents=True)
     for name, text in (("max", "1000000"), ("current", "900000"), ("stat", "inactive_file 50000")):
         (group / f"memory.{name}").write_text(text + "\n")
-    assert room.available_nbytes(tmp_path) == 150_000
+    assert headroom.available_nbytes(tmp_path) == 150_000
     (group / "memory.max").write_text("max\n")
-    assert room.available_nbytes(tmp_path) == 2 << 20
+    assert headroom.available_nbytes(tmp_path) == 2 << 20
 
 
 def test_what_the_memory_cannot_hold(monkeypatch):
     info = sp.types.DeviceInfo("gpu", "x", "x", "gpu", memory_nbytes=1000)
-    monkeypatch.setattr(room, "available_nbytes", lambda: 500)
-    room.check("this", 1000, 500, info)
+    monkeypatch.setattr(headroom, "available_nbytes", lambda: 500)
+    headroom.check("this", 1000, 500, info)
     with pytest.raises(UsageError, match=r"this takes .* of gpu"):
-        room.check("this", 1001, 0, info)
+        headroom.check("this", 1001, 0, info)
     with pytest.raises(UsageError, match="of the host's memory"):
-        room.check("this", 0, 501, info)
+        headroom.check("this", 0, 501, info)
     shared = sp.types.DeviceInfo("cpu", "x", "x", "cpu", memory_nbytes=1000, shares=("cpu",))
     with pytest.raises(UsageError, match="of the host's memory"):
-        room.check("this", 400, 101, shared)
+        headroom.check("this", 400, 101, shared)
 
 
 def test_runs_that_the_memory_cannot_hold(bench, library, capsys):

@@ -7,8 +7,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from _bench import bound, quiet, runner, tune, verify
-from _bench.problems import UsageError
+from _bench.commands import runner
+from _bench.machine import quiet
+from _bench.measure import bound, verify
+from _bench.tune import tune
+from _console.problems import UsageError
 
 import sparkle_drv as sp
 from sparkle_drv import ops

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from _bench import fills, verify
+from _bench.jobs import fills
+from _bench.measure import verify
 
 F32 = np.dtype(np.float32)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from _bench import versus
+from _bench.measure import versus
 
 SAXPY = ("--arg", "inout:f32[N]", "--arg", "in:f32[N]", "--arg", "f32=2.5", "--arg", "u32=N")
 QUICK = (*SAXPY, "-D", "N=1000", "--groups", "N/256", "--timeout", "0.05", "--quick")

@@ -6,10 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from _bench import catalog, listing, workloads
-from _bench.jobs import Operand, Scalar
-from _bench.problems import UsageError
-from _bench.roofs import Roof
+from _bench.commands import listing
+from _bench.jobs import catalog, workloads
+from _bench.jobs.job import Operand, Scalar
+from _bench.jobs.roofs import Roof
+from _console.problems import UsageError
 
 from sparkle_drv import assets
 from sparkle_drv.types import CacheLevel, DeviceInfo

@@ -43,7 +43,7 @@ def made(tmp_path, monkeypatch):
 
 @pytest.fixture
 def main(monkeypatch):
-    from _bringup import archive_main
+    from _kit import archive_main
 
     return archive_main
 

@@ -9,10 +9,13 @@ from fnmatch import fnmatchcase
 from types import MappingProxyType
 
 import pytest
-from _bringup import bench_amdgpu, causes, causes_api, families
-from _bringup.card import Emulated
-from _bringup.causes import Cause
-from _bringup.rung import ERRNO, Result
+from _bringup.benches import amdgpu as bench_amdgpu
+from _bringup.benches.card import Emulated
+from _bringup.causes import api as causes_api
+from _bringup.causes import matching as causes
+from _bringup.causes.matching import Cause
+from _bringup.ladder import families
+from _bringup.results.rung import ERRNO, Result
 from bringupkit import bench, climbed, planted
 
 from sparkle_drv.lowlevel import raw

@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from _bringup import patterns
-from _bringup.card import Emulated
+from _bringup.benches.card import Emulated
+from _bringup.rungs import patterns
 from where import ROOT
 
 from sparkle_drv.lowlevel import nodes

@@ -13,9 +13,9 @@ import time
 import weakref
 
 import pytest
-from _bringup import child, climb
-from _bringup.causes import Cause
-from _bringup.rung import Rung, Skip, Unmet, Wrong
+from _bringup.causes.matching import Cause
+from _bringup.ladder import child, climb
+from _bringup.results.rung import Rung, Skip, Unmet, Wrong
 
 
 class Bench:

@@ -9,7 +9,8 @@ import sys
 
 import fakecuda
 import pytest
-from _bringup import families, rungs_cuda
+from _bringup.ladder import families
+from _bringup.rungs import cuda as rungs_cuda
 from where import ROOT
 
 OWN = [rung.name for rung in rungs_cuda.RUNGS]

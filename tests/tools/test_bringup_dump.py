@@ -7,9 +7,11 @@ import json
 import tarfile
 
 import pytest
-from _bringup import bundle, dump, families, report
-from _bringup.bench_amdgpu import Bench
-from _bringup.card import Real
+from _bringup.benches import dump
+from _bringup.benches.amdgpu import Bench
+from _bringup.benches.card import Real
+from _bringup.ladder import bundle, families
+from _bringup.results import report
 from bringupkit import bench, climbed, planted
 
 from sparkle_drv import lowlevel
@@ -132,7 +134,7 @@ def test_a_bundle_has_it_all(tmp_path):
 
 
 def test_info_of_every_family():
-    from _bringup import about
+    from _bringup.ladder import about
 
     told = about.gather("emu:gfx1100")
     assert told["version"]["driver"] == "amdgpu"

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 
 import pytest
-from _bringup import bench_amdgpu, families
+from _bringup.benches import amdgpu as bench_amdgpu
+from _bringup.ladder import families
 from bringupkit import CHIPS, bench, climbed
 from where import ROOT
 
@@ -41,7 +42,7 @@ def test_a_ladder_is_in_order(family):
 
 @pytest.mark.parametrize("uri", ["cpu", "egl:0"])
 def test_over_the_public_api(uri):
-    from _bringup import climb
+    from _bringup.ladder import climb
 
     family = families.of(uri)
     made = family.bench(uri)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from _bringup import patterns
+from _bringup.rungs import patterns
 
 
 class Broken(np.ndarray):

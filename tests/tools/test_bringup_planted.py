@@ -3,10 +3,11 @@
 import random
 
 import pytest
-from _bringup import bench_amdgpu, families
-from _bringup.card import Emulated
-from _bringup.climb import climb
-from _bringup.rung import FAIL
+from _bringup.benches import amdgpu as bench_amdgpu
+from _bringup.benches.card import Emulated
+from _bringup.ladder import families
+from _bringup.ladder.climb import climb
+from _bringup.results.rung import FAIL
 
 from sparkle_drv.testing.planted import PLANTED, machine
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from _bringup import kernels
+from _bringup.rungs import kernels
 from bringupkit import CHIPS, bench, climbed
 
 from sparkle_drv.lowlevel import pm4, sdma

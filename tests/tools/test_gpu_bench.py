@@ -14,7 +14,7 @@ import gpu_kit
 import gpu_peers
 import numpy as np
 import pytest
-from _peers import child, images, table
+from _gpu_peers import child, images, table
 from where import ROOT
 
 FEW = ("launch_0_ns", "launch_4_ns", "launch_16_ns", "launch_sync_ns", "prepared_4_ns", "start_s",

@@ -25,7 +25,7 @@ import _gpu_site  # noqa: E402
 import _kept  # noqa: E402
 import gpu_kit  # noqa: E402
 import gpu_run  # noqa: E402
-from _packed import pack, unpack  # noqa: E402
+from _kit.packed import pack, unpack  # noqa: E402
 
 RUN = ROOT / "benchmarks" / "gpu_run.sh"
 STEP = """
@@ -518,7 +518,7 @@ def test_run_over_the_fake(tmp_path):
     (kit / "wheels").mkdir()
     (kit / "commit").write_text("abc\n")
     (kit / "site" / "sparkle_drv").symlink_to(ROOT / "sparkle_drv")
-    source = ROOT / "benchmarks/_peers/baseline.c"
+    source = ROOT / "benchmarks/_gpu_peers/baseline.c"
     compiler = shutil.which("gcc") or "cc"
     subprocess.run([compiler, "-o", str(kit / "baseline"), str(source), "-ldl"], check=True)
     env = {**os.environ, "OUT": str(tmp_path / "out"), "GPU_KIT": str(kit)}

@@ -77,12 +77,12 @@ def test_exit_codes(words, code, said):
 
 def test_a_wrong_result_ends_it(monkeypatch):
     """The judge that every frame goes through before anything is timed."""
-    import _steps
+    from _overlap import steps
 
     import sparkle_drv as sp
 
     with sp.open("cpu") as dev:
-        work = _steps.Work(dev, 16, seed=3)
+        work = steps.Work(dev, 16, seed=3)
         for step in (0, 9):
             work.fill(work.alone, step)
             work.queue.submit(work.alone.commands).wait()
@@ -104,18 +104,18 @@ def test_a_wrong_result_ends_it(monkeypatch):
     ],
 )
 def test_rounds_without_a_core_are_set_aside(monkeypatch, starved, counted, aside):
-    import _loops
+    from _overlap import loops
 
     runs = []
 
     def once(*_):
-        runs.append(_loops.Run(1.0, [1.5], 0.5, starved(len(runs))))
+        runs.append(loops.Run(1.0, [1.5], 0.5, starved(len(runs))))
         return runs[-1]
 
-    monkeypatch.setattr(_loops, "serial", once)
-    monkeypatch.setattr(_loops, "pipelined", once)
+    monkeypatch.setattr(loops, "serial", once)
+    monkeypatch.setattr(loops, "pipelined", once)
     clock = iter(range(100))
-    monkeypatch.setattr(_loops.time, "monotonic", lambda: next(clock))
-    rounds, others = _loops.measure(None, 5, rounds=2, depths=[2], timeout_s=4)
+    monkeypatch.setattr(loops.time, "monotonic", lambda: next(clock))
+    rounds, others = loops.measure(None, 5, rounds=2, depths=[2], timeout_s=4)
     assert (len(rounds), len(others)) == (counted, aside)
     assert all(set(taken) == {0, 2} for taken in [*rounds, *others])

@@ -244,8 +244,8 @@ def test_bad_rows_are_refused():
 
 
 def test_two_rows_of_one_code_stop_the_generator():
-    import _isa_c
+    from _gen import isa_c
 
     rows = [parse_row("s_a SOP1 0x1 sdst:b32"), parse_row("s_b SOP1 0x1 sdst:b64")]
     with pytest.raises(ValueError, match="s_b and s_a are both SOP1 0x1"):
-        _isa_c.Tables(11, rows)
+        isa_c.Tables(11, rows)

@@ -4,7 +4,7 @@ noise does not choose, wrong plans are never sampled, everything is closed."""
 import random
 
 import pytest
-from _bench.tune_search import Search
+from _bench.tune.search import Search
 
 
 class World:

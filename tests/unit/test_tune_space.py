@@ -4,7 +4,7 @@ to compute within reach."""
 from dataclasses import replace
 
 import pytest
-from _bench import tune_space
+from _bench.tune import space
 
 from sparkle_drv.codegen import glsl
 from sparkle_drv.ops import tiles
@@ -31,10 +31,10 @@ def model(kernel, info):
 
 def within(kernel, info, steps):
     """Every plan that `steps` steps from the seeds lead to."""
-    found = set(tune_space.seeds(kernel, model(kernel, info), info))
+    found = set(space.seeds(kernel, model(kernel, info), info))
     edge = set(found)
     for _ in range(steps):
-        edge = {n for plan in edge for n in tune_space.neighbours(kernel, plan, info)} - found
+        edge = {n for plan in edge for n in space.neighbours(kernel, plan, info)} - found
         found |= edge
     return found
 
@@ -63,13 +63,13 @@ def test_every_way_to_compute_is_in_reach(info):
 def test_software_devices_are_spared_what_takes_a_minute_to_compile():
     for plan in within("gemm_f32", SOFTWARE, 4):
         tm, tn, _ = plan.levels[1]
-        assert tm * tn <= tune_space.MOST_SUMS[True]
+        assert tm * tn <= space.MOST_SUMS[True]
 
 
 def test_neighbours_differ_in_one_part_or_have_as_many_outputs_in_another_form():
     start, forms = SQUARE, set()
-    for plan in tune_space.neighbours("gemm_f32", start, SOFTWARE):
-        was, now = (tune_space.shaped(p) for p in (start, plan))
+    for plan in space.neighbours("gemm_f32", start, SOFTWARE):
+        was, now = (space.shaped(p) for p in (start, plan))
         changed = [name for name, value in vars(was).items() if value != vars(now)[name]]
         assert len(changed) == 1 or changed == ["tm", "tn"]
         if len(changed) == 2:
@@ -94,12 +94,12 @@ def test_cpu_plans_are_whole_micro_tiles(kernel):
 def test_the_model_comes_first_and_no_plan_twice():
     for kernel in ("gemm_f32", "conv2d_f32"):
         for info in (SOFTWARE, HARDWARE, CPU):
-            seeds = tune_space.seeds(kernel, model(kernel, info), info)
+            seeds = space.seeds(kernel, model(kernel, info), info)
             assert seeds[0] == model(kernel, info)
             assert len(set(seeds)) == len(seeds)
 
 
 def test_a_plan_in_words():
-    assert tune_space.text(SQUARE) == "blocked 16x16 of 16x128x4 v4"
-    assert tune_space.text(replace(model("gemm_f32", CPU), threads=1)).startswith("blocked 6x16 ")
-    assert tune_space.text(tiles.reduce(SOFTWARE)) == "256x1x1 v4"
+    assert space.text(SQUARE) == "blocked 16x16 of 16x128x4 v4"
+    assert space.text(replace(model("gemm_f32", CPU), threads=1)).startswith("blocked 6x16 ")
+    assert space.text(tiles.reduce(SOFTWARE)) == "256x1x1 v4"

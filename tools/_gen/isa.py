@@ -1,15 +1,14 @@
 """From native/emu/isa/rdna2.isa and rdna3.isa to the emulator's decoder and the assembler's tables.
 
 Bit positions come from sparkle_drv/amd/isa/formats.py, how a row reads from isa/rows.py
-beside it. The C text itself is made in tools/_isa_c.py.
+beside it. The C text itself is made in tools/_gen/isa_c.py.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from _isa_c import header, names, tables
-
+from _gen.isa_c import header, names, tables
 from sparkle_drv.lowlevel import isa_rows
 
 ROOT = Path(__file__).resolve().parents[2]

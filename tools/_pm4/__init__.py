@@ -1,4 +1,5 @@
-"""What tools/pm4.py is made of: a module a subcommand, and what they share in common.py.
+"""The subcommands of pm4.py, a file each, and the inputs that they share (common.py).
 
-Everything said about packets comes from sparkle_drv.lowlevel; only files and printing are here.
+Each declares its options in `add(sub)` and names the function that runs it. Only files and printing
+are here: everything said about packets comes from sparkle_drv.lowlevel. Called by pm4.py alone.
 """

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from _bench.problems import UsageError
+from _console.problems import UsageError
 
 from sparkle_drv import lowlevel
 from sparkle_drv.lowlevel import Ib, TextError

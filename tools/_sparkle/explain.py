@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from _bench.problems import OK, NoSuchDevice
+from _console.problems import OK, NoSuchDevice
 
 from .common import Subcommands, devices, of, shape
 

@@ -10,7 +10,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from _bench.problems import FAILED, OK, UsageError
+from _console.problems import FAILED, OK, UsageError
 
 from .common import Subcommands, seconds
 

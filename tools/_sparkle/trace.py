@@ -9,7 +9,7 @@ from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
 
-from _bench.problems import FAILED, OK
+from _console.problems import FAILED, OK
 
 from .common import Subcommands, printable, seconds
 

@@ -1,0 +1,120 @@
+"""The loops that pipeline_overlap.py times: serial, and a ring of slots, over the same steps.
+
+A loop that had to wait for cores that others' work took says little about overlap: there was
+nothing to overlap on. Such rounds are set aside and counted.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import sparkle_drv as sp
+from _overlap.steps import Slot, Work
+
+TIMEOUT_S = 120.0
+STARVED = 0.25  # of a loop's time: from there on a round is not calm
+
+
+@dataclass
+class Run:
+    """One pass over all steps: seconds, what `consume` gave, and how full the ring was."""
+
+    seconds: float
+    losses: list[float]
+    device_s: float
+    queued_s: float  # that its threads were ready and had no core
+    in_flight: float = 0.0
+    waited: float = 0.0
+
+    @property
+    def starved(self) -> float:
+        """Time that its threads, taken together, were ready and had no core, as a share of its
+        own; two threads can come to 2.
+        """
+        return self.queued_s / self.seconds
+
+
+Round = dict[int, Run]  # by depth, 0 the serial loop
+
+
+def queued() -> float:
+    """Seconds that threads of this process have waited for a core, as the kernel counts them; 0
+    where it does not.
+    """
+    total = 0
+    for task in Path("/proc/self/task").glob("*/schedstat"):
+        with contextlib.suppress(OSError, IndexError):
+            total += int(task.read_text().split()[1])
+    return total / 1e9
+
+
+def serial(work: Work, steps: int, judge: bool = False) -> Run:
+    losses, fences, slot = [], [], work.alone
+    before, start = queued(), time.perf_counter()
+    for step in range(steps):
+        work.fill(slot, step)
+        fences.append(work.queue.submit(slot.commands).wait(TIMEOUT_S))
+        losses.append(work.consume(slot))
+        if judge:
+            work.judge(work.result(slot), step, "serial")
+    seconds, queued_s = time.perf_counter() - start, queued() - before
+    return Run(seconds, losses, _device_s(fences), queued_s)
+
+
+def pipelined(work: Work, steps: int, depth: int, judge: bool = False) -> Run:
+    losses, fences = [], []
+    in_flight = waited = 0
+
+    def finish(slot: Slot, step: int) -> None:
+        losses.append(work.consume(slot))
+        if judge:
+            work.judge(work.result(slot), step, f"depth {depth}")
+
+    with work.dev.pipeline(depth, lambda: Slot(work.dev, work), work.queue) as pipe:
+        before, start = queued(), time.perf_counter()
+        for step in range(steps):
+            busy = pipe.in_flight if step >= depth else 0
+            in_flight, waited = in_flight + busy, waited + (busy == depth)
+            slot = pipe.acquire(TIMEOUT_S)
+            if step >= depth:
+                finish(slot, step - depth)
+            work.fill(slot, step)
+            fences.append(pipe.submit(slot, slot.commands))
+        for step in range(steps - depth, steps):
+            finish(pipe.acquire(TIMEOUT_S), step)
+        seconds, queued_s = time.perf_counter() - start, queued() - before
+    full = max(1, steps - depth)
+    return Run(seconds, losses, _device_s(fences), queued_s, in_flight / full, waited / full)
+
+
+def _device_s(fences: list[sp.Fence]) -> float:
+    return sum(fence.time_ns for fence in fences) / 1e9
+
+
+def measure(
+    work: Work, steps: int, rounds: int, depths: list[int], timeout_s: float
+) -> tuple[list[Round], list[Round]]:
+    """(rounds that count, rounds set aside): verified first, then interleaved, the order turning,
+    until `rounds` calm ones are there or the time is over. Without any that is calm, all count.
+    """
+    order = [0, *depths]
+
+    def once(depth: int, judge: bool) -> Run:
+        return pipelined(work, steps, depth, judge) if depth else serial(work, steps, judge)
+
+    judged = [once(depth, judge=True) for depth in order]
+    calm: list[Round] = []
+    busy: list[Round] = []
+    begun = time.monotonic()
+    while len(calm) < rounds and (not calm + busy or time.monotonic() - begun < timeout_s):
+        at = len(calm + busy) % len(order)
+        taken: Round = {}
+        for depth in order[at:] + order[:at]:
+            taken[depth] = once(depth, judge=False)
+            if taken[depth].losses != judged[0].losses:
+                raise ValueError(f"depth {depth}: what was timed gave other results")
+        (calm if all(run.starved < STARVED for run in taken.values()) else busy).append(taken)
+    return (calm, busy) if calm else (busy, [])

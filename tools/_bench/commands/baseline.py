@@ -1,0 +1,122 @@
+"""`compare --baseline DIR`, what `make perf` runs: the quick set now against the one committed for
+this device.
+
+A device without a baseline gets one written. A row that looks SLOW is measured again, up to twice:
+medians of one machine drift between processes by more than their intervals say, and a regression
+is only one that stays.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from _console import output
+from _console.problems import FAILED, OK, REGRESSION, UsageError
+
+from _bench.machine import env
+from _bench.measure import devices, engine
+from _bench.rows import compare, results
+from _bench.rows.compare import Pairing
+
+from .runner import Session, Task
+
+if TYPE_CHECKING:
+    import sparkle_drv as sp
+
+KEPT_SAMPLES = 200
+SECOND_LOOKS = 2
+
+
+def slug(info: sp.DeviceInfo) -> str:
+    """A file name for a device: its name, of the cpu its model too, how many units it has, its
+    instruction set.
+    """
+    model = env.cpu_model() or "" if info.backend == "cpu" else ""
+    words = f"{info.backend} {info.name} {model} {info.compute_units} {info.isa}".lower()
+    return re.sub(r"[^a-z0-9]+", "-", words).strip("-")
+
+
+def thinned(document: dict[str, Any]) -> dict[str, Any]:
+    """A results document fit to commit: at most 200 evenly taken samples a row, and without the
+    command line, which may name folders of this machine.
+    """
+    rows = []
+    for row in document["results"]:
+        samples = row["samples_ns"]
+        step = max(1, -(-len(samples) // KEPT_SAMPLES))
+        rows.append({**row, "samples_ns": samples[::step]})
+    env = {key: value for key, value in document["env"].items() if key != "command"}
+    return {**document, "env": env, "results": rows}
+
+
+def write(path: Path, document: dict[str, Any]) -> bool:
+    """Writes a baseline, a row a line so that changes can be read. False when it could not be
+    written, which stderr then says.
+    """
+    kept = results.finite(thinned(document))
+    rest = {key: value for key, value in kept.items() if key != "results"}
+    rows = [json.dumps(row, allow_nan=False) for row in kept["results"]]
+    head = json.dumps(rest, indent=1, allow_nan=False)[:-2]
+    text = head + ',\n "results": [\n' + ",\n".join(rows) + "\n]}\n"
+    return output.save("bench.py", path, text)
+
+
+def gate(
+    folder: Path,
+    session: Session,
+    tasks_of: Callable[[sp.Device], Sequence[Task]],
+    threshold: float,
+) -> int:
+    """Exit code of `make perf`: 3 for a regression that stayed, 1 for a failed check, else 0."""
+    if not folder.is_dir():
+        raise UsageError(f"--baseline {folder}: no such folder")
+    if session.measure(tasks_of) != OK:
+        return FAILED
+    measured = session.report.as_json()
+    worst = OK
+    for uri in session.uris:
+        with devices.opened(uri) as device:
+            path = folder / f"{slug(device.info)}.json"
+            rows = [row for row in measured["results"] if row["device"] == device.info.uri]
+            new = {**measured, "results": rows}
+            if not path.exists():
+                if write(path, new):
+                    print(f"no baseline for {device.info.name}: {path} written")
+                else:
+                    worst = FAILED
+                continue
+            tasks = tasks_of(device)
+            pairs = _confirmed(results.load(path), new, device, session, tasks, threshold)
+        compare.show(pairs)
+        if any(pair.is_broken for pair in pairs):
+            worst = FAILED
+        elif worst == OK and any(pair.is_regression for pair in pairs):
+            worst = REGRESSION
+    return worst
+
+
+def _confirmed(
+    old: dict[str, Any],
+    new: dict[str, Any],
+    device: sp.Device,
+    session: Session,
+    tasks: Sequence[Task],
+    threshold: float,
+) -> list[Pairing]:
+    """The comparison, rows that looked SLOW measured again; `new` is brought up to date."""
+    pairs = compare.compare(old, new, threshold)
+    for _ in range(SECOND_LOOKS):
+        slow = {pair.name for pair in pairs if pair.is_regression}
+        if not slow:
+            break
+        for job, mode in tasks:
+            if engine.subject_of(job, device.info, mode).key in slow:
+                again = engine.run(job, device, mode, session.settings, None).as_json()
+                which = compare.key(again)
+                new["results"] = [again if compare.key(r) == which else r for r in new["results"]]
+        pairs = compare.compare(old, new, threshold)
+    return pairs

@@ -1,0 +1,133 @@
+"""Command transfer: which transfers, the table of their rows, and the fits below it."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from _console import table
+from _console.problems import UsageError
+from _console.progress import Progress
+
+from _bench.jobs import axes
+from _bench.jobs.axes import Point
+from _bench.machine import headroom
+from _bench.measure import devices, transfer
+from _bench.measure.engine import Stuck
+from _bench.rows import affine
+from _bench.rows.results import Row
+
+from . import options
+from .runner import Session
+
+if TYPE_CHECKING:
+    import sparkle_drv as sp
+
+TIMEOUT_S = 1.0
+QUICK = {"precision": 0.05, "timeout_s": 0.2, "least": 10}
+COLUMNS = ("way", "device", "memory", "alpha", "interval", "GB/s", "its interval", "worst", "sizes")
+
+
+def add(sub: options.Subcommands) -> None:
+    to = options.command(
+        sub, "transfer", transfer_command, "what moving bytes costs: latency, GB/s, a fit of both"
+    )
+    options.add_axes(to, "nbytes=4K..64M*4  memory=device,host  way=" + ",".join(transfer.WAYS))
+    options.add_measuring(to, timeout_s=TIMEOUT_S, quick_s=QUICK["timeout_s"])
+    options.add_drawing(to)
+
+
+def transfer_command(args: argparse.Namespace) -> int:
+    points = _points(args.axes)
+    args.timeout = args.timeout or (None if args.quick else TIMEOUT_S)
+    session = options.session(args, quick=QUICK)
+    try:
+        for uri, possible in _planned(session, points):
+            with devices.opened(uri) as device, Progress(len(possible)) as progress:
+                for point in possible:
+                    progress.step(f"{uri} {axes.label(point)}")
+                    session.report.rows.append(transfer.run(device, point, session.settings))
+                    session.outputs.so_far(session.report)
+    except KeyboardInterrupt:
+        session.report.interrupted = True
+    except Stuck as stuck:
+        session.report.rows.append(stuck.row)
+    return session.finish(lambda: show(_fits(session)))
+
+
+def _fits(session: Session) -> list[dict[str, Any]]:
+    """Those of all rows, which also stand in the document."""
+    try:
+        fits = fitted(session.report.rows, session.settings.seed)
+    except UsageError as error:  # the rows are good without scipy too
+        print(f"# {error}")
+        fits = []
+    session.report.extra["fits"] = fits
+    return fits
+
+
+def _points(specs: Sequence[str]) -> list[Point]:
+    """Every way in every kind of memory at every size. Raises UsageError for an unknown axis."""
+    given = axes.assignments(specs)
+    known = [axis.name for axis in transfer.AXES]
+    for name in given:
+        if name not in known:
+            raise UsageError(f"-a {name}: unknown axis; transfer knows {', '.join(known)}")
+    return axes.points(transfer.AXES, given)
+
+
+def _planned(session: Session, points: Sequence[Point]) -> list[tuple[str, list[Point]]]:
+    """Opens all devices once: what is wrong is said before any work."""
+    planned = []
+    for uri in session.uris:
+        with devices.opened(uri) as device:
+            planned.append((uri, _possible(device, points)))
+    return planned
+
+
+def _possible(device: sp.Device, points: Sequence[Point]) -> list[Point]:
+    """Those that the device can do; the others are named on stdout, once each."""
+    refused: dict[tuple[Any, Any], str | None] = {}
+    for point in points:
+        key = point["way"], point["memory"]
+        if key not in refused:
+            refused[key] = transfer.impossible(device, point)
+            if refused[key]:
+                print(f"# {device.info.uri}: no {key[0]} of {key[1]} memory: {refused[key]}")
+        nbytes = transfer.room_nbytes(point, device.info)
+        headroom.check(f"transfer {axes.label(point)}", *nbytes, device.info)
+    return [point for point in points if not refused[point["way"], point["memory"]]]
+
+
+def fitted(rows: Sequence[Row], seed: int) -> list[dict[str, Any]]:
+    """A fit for every device, way and kind of memory that has two sizes; of verified rows only."""
+    groups: dict[tuple[str, str, str], dict[int, Sequence[float]]] = {}
+    for row in rows:
+        if row.verified and row.measured and not row.subject.emulated:
+            where = row.subject.axes
+            key = row.subject.device, row.extra["way"], str(where["memory"])
+            groups.setdefault(key, {})[int(where["nbytes"])] = row.measured.samples
+    fits = []
+    for (device, way, memory), samples in groups.items():
+        found = affine.fit(samples, seed)
+        if found:
+            fits.append({"device": device, "way": way, "memory": memory, **found.as_json()})
+    return fits
+
+
+def show(fits: Sequence[dict[str, Any]]) -> None:
+    """The second table: what a transfer of n bytes takes, as alpha + n / (GB/s)."""
+    lines = []
+    for fit in fits:
+        low, high = (table.duration(ns) for ns in fit["alpha_interval"])
+        slow, fast = (f"{1 / beta:.3g}" if beta else "-" for beta in fit["beta_interval"][::-1])
+        rate = f"{fit['gbytes_per_s']:.3g}" if fit["gbytes_per_s"] else "-"
+        where = [fit["way"], fit["device"], fit["memory"], table.duration(fit["alpha_ns"])]
+        rest = [f"{low} .. {high}", rate, f"{slow} .. {fast}", f"{fit['worst']:.0%}"]
+        lines.append([*where, *rest, str(fit["sizes"])])
+    if lines:
+        print(
+            "\ntime = alpha + bytes / (GB/s); worst: the largest error of that at a size measured"
+        )
+        table.show(COLUMNS, lines)

@@ -1,0 +1,142 @@
+"""Axes: the named sizes of a problem, and the lists and ranges of them that `-a AXIS=SPEC` may
+hold.
+
+    -a n=1M,4M      -a m=256..1024*2      -a k=1..9+4      -a layout=NCHW,NHWC
+
+`a..b` doubles (as `*2`) unless `*factor` or `+step` says otherwise; both ends are included when
+they are met. Pure; called by workloads.py (manifest kernels) and user_kernel.py (-D).
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from _console.problems import UsageError
+
+from . import arith
+
+Value = int | str
+Point = dict[str, Value]
+
+MOST_VALUES = 256
+MOST_POINTS = 4096
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One axis: its name, the values it takes by default, and either a smallest value or the words
+    it allows.
+
+    A table leaves the axis out where it stands at `neutral`; files always have it.
+    """
+
+    name: str
+    default: tuple[Value, ...]
+    least: int = 1
+    words: tuple[str, ...] = ()
+    neutral: Value | None = None
+
+    def parse(self, spec: str) -> tuple[Value, ...]:
+        """The values of a spec such as "1M,4M" or "256..1024*2". Raises UsageError."""
+        values: list[Value] = []
+        for item in _split(spec):
+            values += self._words(item) if self.words else self._numbers(item)
+        if len(values) > MOST_VALUES:
+            raise UsageError(f"axis {self.name}: {len(values)} values, {MOST_VALUES} at most")
+        return tuple(dict.fromkeys(values))
+
+    def _words(self, item: str) -> list[Value]:
+        if item not in self.words:
+            raise UsageError(f"axis {self.name}: {item!r} is none of {', '.join(self.words)}")
+        return [item]
+
+    def _numbers(self, item: str) -> list[Value]:
+        values = span_of(item, self.name)
+        for value in values:
+            if value < self.least:
+                raise UsageError(f"axis {self.name}: {value} is below {self.least}")
+        return list(values)
+
+
+def _split(spec: str) -> list[str]:
+    """Splits at commas outside of brackets, so that max(1, 2) stays whole."""
+    items, depth, start = [], 0, 0
+    for at, char in enumerate(spec):
+        depth += (char == "(") - (char == ")")
+        if char == "," and depth == 0:
+            items.append(spec[start:at].strip())
+            start = at + 1
+    return [*items, spec[start:].strip()]
+
+
+def span_of(item: str, name: str) -> list[int]:
+    """One item of a spec: a number, or a range a..b, a..b*factor, a..b+step. Raises UsageError."""
+    low_text, dots, rest = item.partition("..")
+    low = arith.integer(low_text)
+    if not dots:
+        return [low]
+    cut = max(rest.rfind("*"), rest.rfind("+"))
+    high = arith.integer(rest[:cut] if cut > 0 else rest)
+    step = arith.integer(rest[cut + 1 :]) if cut > 0 else 2
+    grows = cut > 0 and rest[cut] == "+"
+    if high < low or step < (1 if grows else 2) or (not grows and low < 1):
+        raise UsageError(f"axis {name}: {item!r} is no rising range (a..b, a..b*factor, a..b+step)")
+    values = [low]
+    while len(values) <= MOST_VALUES:
+        following = values[-1] + step if grows else values[-1] * step
+        if following > high:
+            return values
+        values.append(following)
+    raise UsageError(f"axis {name}: {item!r} has more than {MOST_VALUES} values")
+
+
+def assignments(specs: Iterable[str], flag: str = "-a") -> dict[str, str]:
+    """{"n": "1M,4M"} from ["n=1M,4M"]. Raises UsageError for what is not NAME=SPEC, and for a name
+    given twice.
+    """
+    found: dict[str, str] = {}
+    for spec in specs:
+        name, equals, values = spec.partition("=")
+        name = name.strip()
+        if not equals or not name.isidentifier() or not values.strip():
+            raise UsageError(f"{flag} {spec!r}: NAME=VALUES is wanted, such as n=1M,4M")
+        if name in found:
+            raise UsageError(f"{flag} {name}: given twice")
+        found[name] = values
+    return found
+
+
+def points(axes: Sequence[Axis], given: Mapping[str, str]) -> list[Point]:
+    """Every combination of the axes' values, in order, `given` specs replacing defaults. Raises
+    UsageError.
+    """
+    columns = [
+        axis.parse(given[axis.name]) if axis.name in given else axis.default for axis in axes
+    ]
+    total = 1
+    for column in columns:
+        total *= len(column)
+    if total > MOST_POINTS:
+        raise UsageError(f"the axes make {total} combinations, {MOST_POINTS} at most")
+    return [
+        dict(zip((axis.name for axis in axes), values, strict=True))
+        for values in itertools.product(*columns)
+    ]
+
+
+def label(point: Mapping[str, Value], hidden: Mapping[str, Value] | None = None) -> str:
+    """The text "m=64 n=16M", without the axes that stand at the value in `hidden`."""
+    shown = {k: v for k, v in point.items() if hidden is None or hidden.get(k) != v}
+    return " ".join(f"{name}={short(value)}" for name, value in shown.items())
+
+
+def short(value: Value) -> str:
+    """16777216 as "16M"; numbers that are no multiple of 1024 as they are."""
+    if isinstance(value, str) or value < 1 << 14:
+        return str(value)
+    for suffix, unit in (("G", 1 << 30), ("M", 1 << 20), ("K", 1 << 10)):
+        if value % unit == 0:
+            return f"{value // unit}{suffix}"
+    return str(value)

@@ -1,0 +1,218 @@
+"""From what a person types to jobs: kernel names, axes specs, and the workload table's rows made
+concrete on a device.
+
+Called by the run and list commands. Pure but for reading the manifest: the device is only asked
+what it is.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from _console.problems import UsageError
+
+from . import arith, plans
+from .axes import Point, Value, assignments, label, points
+from .fills import Array
+from .job import TYPES, Absent, Arg, Job, Operand, Scalar, Values, rounded
+from .workloads import EMULATED_AXES, EMULATED_LENGTH, Scalars, Workload, table
+
+if TYPE_CHECKING:
+    import sparkle_drv as sp
+
+AUTO_BEYOND_CACHES = 4
+MOST_AUTO_NBYTES = 1 << 30
+
+
+def select(
+    names: Sequence[str], manifest: Mapping[str, Any], backend: str | None = None
+) -> list[str]:
+    """Kernel names that `names` mean: exact, without the dtype ("gemm"), or globs. Raises
+    UsageError for one that means nothing. `backend` leaves out what that backend does not have.
+    """
+    has = [
+        k
+        for k in manifest
+        if k in table() and (backend is None or backend in manifest[k]["backends"])
+    ]
+    chosen: dict[str, None] = {}
+    for name in names:
+        if not name.strip():
+            raise UsageError("a kernel's name is empty")
+        base = [k for k in has if k.rpartition("_")[0] == name]
+        found = [name] if name in has else base or fnmatch.filter(has, name)
+        if not found:
+            close = [k for k in has if name.lower() in k] or has
+            raise UsageError(f"no kernel is called {name!r}; there are {', '.join(close)}")
+        chosen |= dict.fromkeys(found)
+    return list(chosen)
+
+
+def given_axes(kernels: Iterable[str], specs: Sequence[str]) -> dict[str, dict[str, str]]:
+    """-a specs for each kernel. An axis that only some kernels have applies to those; one that
+    none has is a UsageError naming the known ones.
+    """
+    found = assignments(specs)
+    kernels = list(kernels)
+    known = {axis.name for kernel in kernels for axis in table()[kernel].axes}
+    for name in found:
+        if name not in known:
+            raise UsageError(
+                f"-a {name}: unknown axis; {', '.join(kernels)} know {', '.join(sorted(known))}"
+            )
+    return {k: {a.name: found[a.name] for a in table()[k].axes if a.name in found} for k in kernels}
+
+
+def expand(kernel: str, given: Mapping[str, str], info: sp.DeviceInfo) -> list[Point]:
+    """The points of a kernel's axes on a device, "auto" and "size" resolved. Raises UsageError."""
+    row = table()[kernel]
+    axes = row.axes
+    if info.emulated:
+        axes = tuple(replace(a, default=(EMULATED_AXES.get(a.name, *a.default[:1]),)) for a in axes)
+    if row.square and all(name in given for name in "mnk"):
+        axes = tuple(
+            replace(a, default=(1,)) if a.name == "size" and "size" not in given else a
+            for a in axes
+        )
+    found = []
+    for point in points(axes, given):
+        if row.square:
+            size = point.pop("size")
+            point = {k: size if v == "size" else v for k, v in point.items()}
+        if point.get("n") == "auto":
+            point["n"] = auto_length(kernel, point, info)
+        if point not in found:
+            found.append(point)
+    return found
+
+
+def auto_length(kernel: str, point: Point, info: sp.DeviceInfo) -> int:
+    """The smallest power of two (>= 1M elements) whose operands exceed the caches: a memory-bound
+    kernel measured within a cache says nothing about memory. What is emulated says nothing anyway.
+    """
+    if info.emulated:
+        return EMULATED_LENGTH
+    beyond = max((c.nbytes for c in info.caches), default=0) * AUTO_BEYOND_CACHES
+    n = 1 << 20
+    while cost(kernel, {**point, "n": 2 * n})[1] <= MOST_AUTO_NBYTES:
+        if cost(kernel, {**point, "n": n})[1] >= beyond:
+            break
+        n *= 2
+    return n
+
+
+def cost(kernel: str, point: Point) -> tuple[float, float]:
+    """(flops, bytes) of one launch at a point whose axes are all numbers or words of theirs."""
+    row = table()[kernel]
+    names = _names(row, point)
+    return float(arith.evaluate(row.flops, names)), float(arith.evaluate(row.nbytes, names))
+
+
+def _names(row: Workload, point: Point) -> dict[str, int | float]:
+    numbers = {k: v for k, v in point.items() if isinstance(v, int)}
+    return {**numbers, **row.scalars(point), "size": np.dtype(TYPES[row.type]).itemsize}
+
+
+def make(
+    kernel: str, point: Point, info: sp.DeviceInfo, manifest: Mapping[str, Any], seed: int
+) -> Job:
+    """The job of a manifest kernel at a point (from `expand`). Raises UsageError for axes that do
+    not fit together.
+    """
+    row = table()[kernel]
+    entry = manifest[kernel]
+    scalars = {**row.scalars(point), **_drawn(row, kernel, seed)}
+    constants = row.variant(point) if row.variant else {}
+    if "program" in constants:
+        scalars = {
+            **scalars,
+            "nops": constants["program"].size,
+            "nconsts": constants["consts"].size,
+        }
+    args = tuple(_arg(spec, row, point, scalars, constants) for spec in entry["args"])
+    flops, nbytes = cost(kernel, point)
+    grid = entry["backends"][info.backend]["form"] == "grid"
+    group_size = tuple(entry["group_size"]) if grid else None
+    size = group_size[0] if group_size else 1
+    length = scalars.get("n", 1) if group_size and group_size != (1, 1, 1) else 1
+    shown: dict[str, Value] = {a.name: a.neutral for a in row.axes if a.neutral is not None}
+    plan = plans.plan(kernel, scalars, info)
+    executed = plans.executed(scalars, plan)
+    notes = [row.note] if row.note else []
+    if plan and executed:
+        share = f"{executed / flops:.0%} of the problem's flops"
+        notes.append(f"% of roof counts the products of {plan.algo}, {share}")
+    return Job(
+        kernel,
+        point,
+        label(point, shown),
+        args,
+        partial(plans.load, kernel, plan),
+        tolerance(kernel, scalars, plan),
+        groups=(-(-int(length) // size),) if grid else None,
+        group_size=group_size,
+        flops=flops,
+        executed=executed,
+        nbytes=nbytes,
+        flop_type="f64" if kernel.endswith("f64") else "f32" if kernel.endswith("f32") else None,
+        flops_output=row.flops_output,
+        oracle=None if row.invariant else partial(_oracle, kernel, args),
+        invariant=row.invariant,
+        notes=tuple(notes),
+        extra={"plan": asdict(plan)} if plan else {},
+    )
+
+
+def _drawn(row: Workload, kernel: str, seed: int) -> Scalars:
+    """Value arguments that are no size: random, but the same for every launch of a row."""
+    rng = np.random.default_rng([seed, zlib.crc32(kernel.encode())])
+    drawn = {name: float(rng.uniform(low, high)) for name, (low, high) in row.drawn.items()}
+    if row.type.startswith(("i", "u")):
+        return {name: int(rng.integers(1 << 8, 1 << 20)) for name in drawn}
+    return {name: rounded(value, row.type) for name, value in drawn.items()}
+
+
+def _arg(
+    spec: Mapping[str, Any], row: Workload, point: Point, s: Scalars, constants: Mapping[str, Array]
+) -> Arg:
+    name, kind = spec["name"], spec["type"].rstrip("*")
+    if not spec["type"].endswith("*"):
+        return Scalar(name, kind, rounded(s[name], kind))
+    if name in constants:
+        values = constants[name]
+        return Operand(name, kind, "r", values.shape, lambda rng, shape, dtype, phase: values)
+    in_map = row.variant is not None and name in ("x0", "x1")
+    if spec.get("optional") and not in_map and name not in row.present(point):
+        return Absent(name)
+    count = arith.integer(spec["extent"], s)
+    shape = row.shape(s) if row.shape and spec["access"] == "r" else (count,)
+    return Operand(name, kind, spec["access"], shape, row.fills.get(name, row.fill))
+
+
+def tolerance(kernel: str, s: Scalars, plan: sp.TilePlan | None) -> float:
+    """What a result computed by this plan is held to: algorithms differ in how much they round."""
+    from sparkle_drv.ops import ref
+
+    row = table()[kernel]
+    if row.invariant or row.type not in ("f32", "f64"):
+        return 0.0
+    if row.tolerance:
+        return row.tolerance(s) * float(np.finfo(np.dtype(TYPES[row.type])).eps)
+    terms = arith.integer(row.inner, s) if row.inner else 1
+    if plan is not None and plan.algo.startswith("winograd"):
+        return float(ref.tolerance(plan.algo, TYPES[row.type], terms))
+    return float(ref.tolerance(kernel, k=terms))
+
+
+def _oracle(kernel: str, args: tuple[Arg, ...], values: Values) -> Mapping[str, Array]:
+    from sparkle_drv.ops import ref
+
+    want = ref.kernel(kernel)(*(values.get(arg.name) for arg in args))
+    outputs = [arg.name for arg in args if isinstance(arg, Operand) and arg.access != "r"]
+    return {} if want is None else {outputs[0]: want}

@@ -1,0 +1,107 @@
+"""The files that hold a user's kernels: FILE:ENTRY, and GLSL with -D names put into it as macros.
+
+What is in a file is the device's business, with one exception: a GLSL source is compiled when it is
+loaded, so that sizes can be constants in it. `#line` keeps the lines of the driver's log those of
+the user's file. Called by user_kernel.py.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from _console.problems import UsageError
+
+if TYPE_CHECKING:
+    import sparkle_drv as sp
+
+GROUP_MACRO = "SPARKLE_GROUP_SIZE_"
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_VERSION = re.compile(r"^[ \t]*#[ \t]*version\b.*\n?", re.M)
+# What may stand between #version and the macros: extensions, and lines with nothing.
+_EXTENSIONS = re.compile(r"(?:[ \t]*(?:#[ \t]*extension\b.*)?\n)*")
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.S)
+_PTX = re.compile(r"^\s*\.(version|target)\b", re.M)
+_U32 = 1 << 32
+
+
+def split_image(text: str) -> tuple[Path, str]:
+    """("saxpy.so", "saxpy") of "saxpy.so:saxpy". Raises UsageError."""
+    file, colon, entry = text.rpartition(":")
+    if not colon or not file or not entry:
+        raise UsageError(f"{text!r}: FILE:ENTRY is wanted, such as saxpy.so:saxpy")
+    if not Path(file).is_file():
+        raise UsageError(f"no such file: {file}")
+    return Path(file), entry
+
+
+def check_names(names: Sequence[str]) -> None:
+    """-D names become macros: C identifiers that GLSL has not reserved. Raises UsageError."""
+    for name in names:
+        if not _NAME.fullmatch(name):
+            raise UsageError(f"-D {name}: a C identifier (letters, digits, _) is wanted")
+        if name.lower().startswith("gl_") or "__" in name or name.startswith(GROUP_MACRO):
+            raise UsageError(
+                f"-D {name}: gl_, GL_, __ and {GROUP_MACRO} are reserved in names; take another"
+            )
+
+
+def glsl(path: Path) -> str | None:
+    """The text of a GLSL source; None for anything else (ELF, SPIR-V, PTX, what cannot be read:
+    the loader says what is wrong with that).
+    """
+    try:
+        text = path.read_bytes().decode()
+    except (OSError, UnicodeDecodeError):
+        return None
+    code = _blanked(text)
+    is_source = "\0" not in text and not _PTX.search(code) and re.search(r"\bvoid\s+main\b", code)
+    return text if is_source else None
+
+
+def with_macros(text: str, macros: Mapping[str, int]) -> str:
+    """GLSL with a #define for each macro behind its #version and #extension lines, and a #line.
+
+    Values that GLSL has no constant for (beyond 32 bits) are left out: a size may be meant for
+    --bytes alone.
+    """
+    lines = [f"#define {k} {_constant(v)}\n" for k, v in macros.items() if -(2**31) <= v < _U32]
+    if not lines:
+        return text
+    code = _blanked(text)
+    version = _VERSION.search(code)
+    at = version.end() if version else 0
+    between = _EXTENSIONS.match(code, at)
+    at = between.end() if between else at
+    head = text[:at]
+    if head and not head.endswith("\n"):
+        head += "\n"
+    return f"{head}{''.join(lines)}#line {head.count(chr(10)) + 1}\n{text[at:]}"
+
+
+def _blanked(text: str) -> str:
+    """The text with comments as blanks, every character at its place."""
+    return _COMMENT.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), text)
+
+
+def _constant(value: int) -> str:
+    return f"({value})" if value < 0 else f"{value}u" if value >= 1 << 31 else str(value)
+
+
+def load(
+    path: str, entry: str, types: str, macros: Mapping[str, int], device: sp.Device
+) -> sp.Kernel:
+    """The kernel on the device; errors name the file."""
+    import sparkle_drv as sp
+
+    text = glsl(Path(path)) if macros else None
+    if text is None:
+        return device.kernel(image=path, entry=entry, args=types)
+    source = with_macros(text, macros).encode()
+    try:
+        return device.kernel(image=source, entry=entry, args=types)
+    except sp.ImageError as error:
+        said = str(error).replace(f"image of {len(source)} bytes", path)
+        raise sp.ImageError(said) from error

@@ -1,0 +1,142 @@
+"""What the engine runs: one kernel with its operands, what it costs, and how it is judged. Plain
+data.
+
+workloads.py makes jobs of manifest kernels, user_kernel.py of users' own; bound.py puts a job on a
+device. Nothing here knows a device, so a job serves all of them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from _console.problems import UsageError
+
+from .axes import Point
+from .fills import Array, Fill
+
+if TYPE_CHECKING:
+    import sparkle_drv as sp
+
+TYPES: Mapping[str, str] = {
+    **{"f32": "float32", "f64": "float64", "i32": "int32", "u32": "uint32"},
+    **{"i64": "int64", "u64": "uint64", "u8": "uint8"},
+}
+
+
+@dataclass(frozen=True)
+class Operand:
+    """A pointer argument: `access` is r, w or rw; `fill` makes its content when it is read."""
+
+    name: str
+    type: str
+    access: str
+    shape: tuple[int, ...]
+    fill: Fill
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return np.dtype(TYPES[self.type])
+
+    @property
+    def nbytes(self) -> int:
+        return math.prod(self.shape) * self.dtype.itemsize
+
+
+@dataclass(frozen=True)
+class Scalar:
+    """A value argument, already rounded to its type."""
+
+    name: str
+    type: str
+    value: int | float
+
+
+@dataclass(frozen=True)
+class Absent:
+    """A pointer argument that may be left out, left out."""
+
+    name: str
+
+
+Arg = Operand | Scalar | Absent
+Values = Mapping[str, Any]
+Oracle = Callable[[Values], Mapping[str, Array]]
+"""(inputs and scalars by name) -> expected outputs by name, floats as float64."""
+Invariant = Callable[[Values, Mapping[str, Array]], str | None]
+"""(inputs and scalars, outputs) -> what is wrong, or None; for kernels whose outputs only they can
+know.
+"""
+
+
+@dataclass(frozen=True)
+class Job:
+    """One kernel at one point of its axes.
+
+    flops and nbytes are per launch and in the problem's own terms (what must be computed and
+    moved, not what a kernel happens to do); flops_output names an output whose first element holds
+    the flops instead. `executed`: the flops of an algorithm that multiplies less, for the share of
+    the roof alone (0: there is none). flop_type says which flops roof counts ("f32", "f64"); None:
+    only that of memory does. `rivals` are measured in turns with the job, over the inputs that
+    `inputs_of` names (versus.py).
+    """
+
+    kernel: str
+    axes: Point
+    label: str
+    args: tuple[Arg, ...]
+    load: Callable[[sp.Device], sp.Kernel]
+    tolerance: float
+    groups: tuple[int, ...] | None = None
+    group_size: tuple[int, ...] | None = None
+    flops: float = 0.0
+    executed: float = 0.0
+    nbytes: float = 0.0
+    flop_type: str | None = None
+    flops_output: str | None = None
+    oracle: Oracle | None = None
+    invariant: Invariant | None = None
+    notes: tuple[str, ...] = ()
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    rivals: tuple[Job, ...] = ()
+    inputs_of: str = ""
+
+    @property
+    def operands(self) -> tuple[Operand, ...]:
+        return tuple(arg for arg in self.args if isinstance(arg, Operand))
+
+    @property
+    def scalars(self) -> dict[str, int | float]:
+        return {arg.name: arg.value for arg in self.args if isinstance(arg, Scalar)}
+
+    @property
+    def is_judged(self) -> bool:
+        """Does anything say what its outputs must hold?"""
+        return bool(self.oracle or self.invariant)
+
+    @property
+    def mostly_reads(self) -> bool:
+        """Less than an eighth of what it touches is written."""
+        written = sum(operand.nbytes for operand in self.operands if "w" in operand.access)
+        return bool(self.footprint) and 8 * written < self.footprint
+
+    @property
+    def footprint(self) -> int:
+        """Bytes of all operands."""
+        return sum(operand.nbytes for operand in self.operands)
+
+
+def rounded(value: float, type_name: str) -> int | float:
+    """A scalar as the kernel will receive it. Raises UsageError when it does not fit."""
+    kind = np.dtype(TYPES[type_name])
+    if kind.kind == "f":
+        least, most = float(np.finfo(kind).min), float(np.finfo(kind).max)
+    else:
+        least, most = int(np.iinfo(kind).min), int(np.iinfo(kind).max)
+    if not least <= value <= most:
+        raise UsageError(f"{value} does not fit {type_name}")
+    number: int | float = kind.type(value).item()
+    return number

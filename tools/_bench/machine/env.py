@@ -1,0 +1,127 @@
+"""What a result was measured on: machine, caches, governor, versions, SPARKLE_*, commit. Read
+only, needs no device.
+"""
+
+from __future__ import annotations
+
+import datetime
+import importlib.metadata
+import os
+import platform
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+_ROOT = Path(__file__).resolve().parents[3]  # the checkout, where this file is in one
+_CPU = Path("/sys/devices/system/cpu")
+# What steers other numeric libraries (numpy's own among them): part of the conditions.
+_PEER_PREFIXES = ("OPENBLAS_", "MKL_", "OMP_", "NVPL_", "GOTO_")
+
+
+def _read(path: Path) -> str | None:
+    try:
+        return path.read_text().strip()
+    except OSError:
+        return None
+
+
+def cpu_name() -> str:
+    """The CPU's model name as /proc/cpuinfo has it, else the architecture."""
+    for line in (_read(Path("/proc/cpuinfo")) or "").splitlines():
+        key, _, value = line.partition(":")
+        if key.strip() == "model name":
+            return value.strip()
+    return platform.machine()
+
+
+def cpu_model() -> str | None:
+    """ "25-17", family and model, or "0x41-0xd40", implementer and part: virtual machines call CPUs
+    of different generations by one name. None where /proc/cpuinfo has neither.
+    """
+    fields: dict[str, str] = {}
+    for line in (_read(Path("/proc/cpuinfo")) or "").splitlines():
+        key, _, value = line.partition(":")
+        fields.setdefault(key.strip(), value.strip())
+    for keys in (("cpu family", "model"), ("CPU implementer", "CPU part")):
+        if all(key in fields for key in keys):
+            return "-".join(fields[key] for key in keys)
+    return None
+
+
+def caches() -> list[str]:
+    """["L1 data 32K", ...] of the first CPU."""
+    found = []
+    for index in sorted((_CPU / "cpu0/cache").glob("index*")):
+        level, kind, size = (_read(index / name) for name in ("level", "type", "size"))
+        if level and kind and size and kind != "Instruction":
+            found.append(
+                f"L{level} {kind.lower()} {size} shared by cpus {_read(index / 'shared_cpu_list')}"
+            )
+    return found
+
+
+def commit() -> str | None:
+    """The checkout's commit, with "+" when tracked files differ from it; None outside of one."""
+    if not (_ROOT / ".git").exists():
+        return None
+    try:
+        head = subprocess.run(
+            ["git", "-C", str(_ROOT), "rev-parse", "--short=12", "HEAD"],
+            capture_output=True,
+            text=True,
+            timeout=10,
+        )
+        changed = subprocess.run(
+            ["git", "-C", str(_ROOT), "status", "--porcelain", "-uno"],
+            capture_output=True,
+            text=True,
+            timeout=10,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    if head.returncode:
+        return None
+    return head.stdout.strip() + ("+" if changed.stdout.strip() else "")
+
+
+def version(distribution: str) -> str | None:
+    try:
+        return importlib.metadata.version(distribution)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def describe() -> dict[str, Any]:
+    """The `env` object of a results file."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    load = os.getloadavg()[0]
+    return {
+        "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+        "sparkle_drv": version("sparkle_drv") or _package_version(),
+        "commit": commit(),
+        "cpu": cpu_name(),
+        "cpu_model": cpu_model(),
+        "cpus": len(os.sched_getaffinity(0)),
+        "caches": caches(),
+        "memory_nbytes": memory,
+        "governor": _read(_CPU / "cpu0/cpufreq/scaling_governor"),
+        "load_1min": round(load, 2),
+        "kernel": platform.release(),
+        "python": platform.python_version(),
+        "numpy": version("numpy"),
+        "scipy": version("scipy"),
+        "sparkle_environment": _variables("SPARKLE_"),
+        "peer_environment": _variables(*_PEER_PREFIXES),
+        "command": sys.argv[1:],
+    }
+
+
+def _package_version() -> str | None:
+    import sparkle_drv
+
+    return getattr(sparkle_drv, "__version__", None)
+
+
+def _variables(*prefixes: str) -> dict[str, str]:
+    return {k: v for k, v in sorted(os.environ.items()) if k.startswith(prefixes)}

@@ -1,0 +1,68 @@
+"""Is there memory enough? Asked before any work: a system that runs out of it ends the process, and
+says nothing. Called by runner.py and transfer.py.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from _console.problems import UsageError
+
+from _bench.jobs.job import Job
+
+if TYPE_CHECKING:
+    import sparkle_drv as sp
+
+# What the host has of a job at once: the operands as written, the outputs as read, and what the
+# reference makes of both, which is in float64.
+HOST_COPIES = 3
+
+
+def check_job(job: Job, nsets: int, info: sp.DeviceInfo) -> None:
+    """Raises UsageError when a job with `nsets` sets of its operands exceeds device or host."""
+    sets = nsets * (1 + len(job.rivals))
+    host = HOST_COPIES * job.footprint
+    check(f"{job.kernel} {job.label}", sets * job.footprint, host, info)
+
+
+def check(what: str, device_nbytes: int, host_nbytes: int, info: sp.DeviceInfo) -> None:
+    """Raises UsageError when the device's part exceeds the device, or what is in the host's memory
+    exceeds what is free there.
+    """
+    if info.memory_nbytes and device_nbytes > info.memory_nbytes:
+        raise UsageError(
+            f"{what} takes {gib(device_nbytes)} of {info.uri}, which has {gib(info.memory_nbytes)}"
+        )
+    shared = "cpu" in info.shares
+    wanted, free = host_nbytes + shared * device_nbytes, available_nbytes()
+    if free is not None and wanted > free:
+        raise UsageError(f"{what} takes {gib(wanted)} of the host's memory, {gib(free)} are free")
+
+
+def available_nbytes(root: Path = Path("/")) -> int | None:
+    """Bytes that can be had without swapping: MemAvailable, less where a cgroup says so. None:
+    the system does not tell.
+    """
+    found = []
+    for line in _read(root / "proc/meminfo").splitlines():
+        if line.startswith("MemAvailable:"):
+            found.append(int(line.split()[1]) << 10)
+    group = root / "sys/fs/cgroup"
+    limit, used = _read(group / "memory.max"), _read(group / "memory.current")
+    if limit.isdigit() and used.isdigit():
+        stat = dict(line.split() for line in _read(group / "memory.stat").splitlines())
+        # Pages of files count as used, but give way.
+        found.append(int(limit) - int(used) + int(stat.get("inactive_file", 0)))
+    return max(min(found), 0) if found else None
+
+
+def gib(nbytes: int) -> str:
+    return f"{nbytes / (1 << 30):.3g} GiB" if nbytes < 1 << 40 else f"{nbytes / (1 << 40):.3g} TiB"
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text().strip()
+    except OSError:
+        return ""

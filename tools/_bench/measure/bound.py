@@ -1,0 +1,275 @@
+"""A job on a device: its buffers between guard bands, its kernel, its queue, and the check of its
+outputs.
+
+Every operand lives in the middle of a larger buffer whose ends hold a pattern. `check` writes
+fresh inputs, poisons the outputs, launches once and judges all that came back; timing.py launches
+the same prepared arguments. Called by engine.py.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from _bench.jobs import fills
+from _bench.jobs.fills import Array
+from _bench.jobs.job import Absent, Job, Operand, Scalar
+
+from . import verify
+from .verify import Verdict
+
+if TYPE_CHECKING:
+    import sparkle_drv as sp
+
+BAND_NBYTES = (
+    16384  # four pages: an index off by a row of thousands lands in it, and views stay page-aligned
+)
+LAUNCH_TIMEOUT_S = 120.0
+LEAVE_S = 1.0  # what closing waits for after a failure: a kernel that never ends ends here neither
+
+
+@dataclass(frozen=True)
+class Guarded:
+    """One operand's memory: `view` is what the kernel gets, `whole` has a band on both sides of
+    it.
+    """
+
+    operand: Operand
+    whole: sp.Buffer
+    view: sp.Buffer
+
+    def write_bands(self, pattern: Array) -> None:
+        self.whole.write(pattern, 0)
+        self.whole.write(pattern, BAND_NBYTES + self.operand.nbytes)
+
+    def check_bands(self, pattern: Array) -> list[Verdict]:
+        """Both bands against the pattern."""
+        ends = (("before", 0), ("behind", BAND_NBYTES + self.operand.nbytes))
+        return [
+            verify.band_intact(
+                self.operand.name, side, pattern, self.whole.read(np.uint8, (BAND_NBYTES,), offset)
+            )
+            for side, offset in ends
+        ]
+
+    def read(self) -> Array:
+        found: Array = self.view.read(self.operand.dtype, self.operand.shape)
+        return found
+
+
+class Placement:
+    """One set of a job's operands on the device and the arguments made of it; cold timing rotates
+    through several.
+    """
+
+    def __init__(self, job: Job, device: sp.Device, stack: ExitStack) -> None:
+        self.guarded: dict[str, Guarded] = {}
+        for operand in job.operands:
+            whole = stack.enter_context(device.buffer(operand.nbytes + 2 * BAND_NBYTES))
+            view = whole.view(BAND_NBYTES, operand.nbytes)
+            self.guarded[operand.name] = Guarded(operand, whole, view)
+        self.arguments = [self._argument(arg) for arg in job.args]
+
+    def _argument(self, arg: Operand | Scalar | Absent) -> Any:
+        if isinstance(arg, Operand):
+            return self.guarded[arg.name].view
+        return arg.value if isinstance(arg, Scalar) else None
+
+
+@contextmanager
+def timing_queue(device: sp.Device) -> Iterator[sp.Queue]:
+    """A queue that knows times; after a failure it is not waited for: what runs may never end."""
+    import sparkle_drv as sp
+
+    queue = device.queue(timing=True)
+    try:
+        yield queue
+    except BaseException:
+        with suppress(sp.SparkleError):
+            queue.close(LEAVE_S)
+        raise
+    queue.close()
+
+
+class Bound:
+    """A job loaded on a device, with `nsets` placements, on a timing queue of its own unless one is
+    given. A context manager: closing frees what it took. `outputs` are those of the last check.
+    """
+
+    def __init__(
+        self,
+        job: Job,
+        device: sp.Device,
+        seed: int,
+        nsets: int = 1,
+        launch_timeout_s: float = LAUNCH_TIMEOUT_S,
+        queue: sp.Queue | None = None,
+    ) -> None:
+        self.job, self.device, self.seed = job, device, seed
+        self.launch_timeout_s = launch_timeout_s
+        self.outputs: dict[str, Array] = {}
+        self.passed = verify.worst_of([])  # what the check before timing found
+        self.launch_options: dict[str, Any] = {"groups": job.groups} if job.groups else {}
+        if job.group_size:
+            self.launch_options["group_size"] = job.group_size
+        with ExitStack() as stack:
+            self.kernel = stack.enter_context(closing(job.load(device)))
+            if self.kernel.groups:  # made for one plan and this device, it knows its own grid
+                self.launch_options = {}
+            timing = not device.info.emulated  # whose clock means nothing: no packets for it
+            self.queue = queue or stack.enter_context(closing(device.queue(timing=timing)))
+            self.placements = [Placement(job, device, stack) for _ in range(nsets)]
+            self._pattern = self._rng(0xBA0D).integers(0, 256, BAND_NBYTES, dtype=np.uint8)
+            for placement in self.placements:
+                for guarded in placement.guarded.values():
+                    guarded.write_bands(self._pattern)
+            self._stack = stack.pop_all()
+
+    def __enter__(self) -> Bound:
+        return self
+
+    def __exit__(self, kind: object, *exc: object) -> None:
+        """After a failure whatever still runs is left alone, with its memory: the error of the
+        body is the one to tell, and soon.
+        """
+        import sparkle_drv as sp
+
+        if kind is not None:
+            try:
+                self.queue.close(LEAVE_S)
+            except sp.SparkleError:
+                self._stack.pop_all()
+                return
+        self._stack.close()
+
+    def _rng(self, stream: int) -> np.random.Generator:
+        """Randomness that depends on the seed, the row and the stream, so that any row can be
+        repeated alone.
+        """
+        name = self.job.inputs_of or self.job.kernel
+        row = zlib.crc32(f"{name} {sorted(self.job.axes.items())}".encode())
+        return np.random.default_rng([self.seed, row, stream])
+
+    def launch(self, placement: Placement) -> None:
+        """One launch, waited for."""
+        fence = self.queue.launch(self.kernel, *placement.arguments, **self.launch_options)
+        fence.wait(timeout_s=self.launch_timeout_s)
+
+    def fill(self, phase: int, placement: Placement, poison_stream: int = 0) -> dict[str, Array]:
+        """Writes fresh inputs and poison; returns what every operand holds before the launch."""
+        rng = self._rng(1 + phase)
+        poison_rng = self._rng(100 + 10 * phase + poison_stream)
+        before: dict[str, Array] = {}
+        for name, guarded in placement.guarded.items():
+            operand = guarded.operand
+            if "r" in operand.access:
+                values = np.ascontiguousarray(
+                    operand.fill(rng, operand.shape, operand.dtype, phase)
+                )
+            else:
+                values = fills.poison(operand.nbytes, operand.dtype, poison_rng).view(operand.dtype)
+                values = values.reshape(operand.shape)
+            guarded.view.write(values)
+            before[name] = values
+        return before
+
+    def fill_all(self) -> None:
+        """Random inputs in every placement, so that rotating through them times real work."""
+        for placement in self.placements:
+            self.fill(0, placement)
+
+    def check(self, phase: int) -> Verdict:
+        """Fresh inputs, one launch, everything compared. phase 0: before timing, 1: after it
+        (other inputs).
+        """
+        at = int(self._rng(7).integers(len(self.placements))) if phase else 0
+        placement = self.placements[at]
+        before = self.fill(phase, placement)
+        self.launch(placement)
+        intact = [
+            v
+            for p in self.placements
+            for g in p.guarded.values()
+            for v in g.check_bands(self._pattern)
+        ]
+        verdict = verify.worst_of([*intact, *self._inputs_unchanged(placement, before)])
+        return self._outputs(placement, before, phase) if verdict.ok else verdict
+
+    def _inputs_unchanged(
+        self, placement: Placement, before: dict[str, Array]
+    ) -> Iterator[Verdict]:
+        for name, guarded in placement.guarded.items():
+            if guarded.operand.access == "r":
+                yield verify.unchanged(name, before[name], guarded.read())
+
+    def _outputs(self, placement: Placement, before: dict[str, Array], phase: int) -> Verdict:
+        written = [g for g in placement.guarded.values() if g.operand.access != "r"]
+        outputs = self.outputs = {g.operand.name: g.read() for g in written}
+        values = {**before, **self.job.scalars}
+        if self.job.invariant:
+            complaint = self.job.invariant(values, outputs)
+            return verify.broken(complaint) if complaint else verify.passed(0.0, 0.0)
+        if self.job.oracle is None:
+            return self._repeatable(placement, outputs, phase)
+        wanted = self.job.oracle(values)
+        missing = [name for name in outputs if name not in wanted]
+        if missing:
+            return verify.broken(f"the oracle says nothing about {', '.join(missing)}")
+        return verify.worst_of(
+            [
+                verify.against(n, got, np.asarray(wanted[n]), self.job.tolerance)
+                for n, got in outputs.items()
+            ]
+        )
+
+    def _repeatable(self, placement: Placement, first: dict[str, Array], phase: int) -> Verdict:
+        """Without an oracle: the same inputs over other poison must give the very same bytes.
+
+        That finds outputs left unwritten, kernels that depend on what was there before, and races.
+        It does not find a wrong result: the row stays unverified.
+        """
+        self.fill(phase, placement, poison_stream=1)
+        for name, guarded in placement.guarded.items():
+            if guarded.operand.access == "w":
+                other = np.full(guarded.operand.nbytes, 0x5A, np.uint8).view(guarded.operand.dtype)
+                guarded.view.write(other.reshape(guarded.operand.shape))
+                still = (
+                    np.isnan(first[name]) if first[name].dtype.kind == "f" else np.zeros(1, bool)
+                )
+                if still.any():
+                    at = np.unravel_index(int(np.argmax(still)), first[name].shape)
+                    return verify.broken(
+                        "NaN in the output: not written, or computed",
+                        array=name,
+                        first_wrong_index=[int(i) for i in at],
+                        expected="a number",
+                        got="nan",
+                        wrong=int(np.count_nonzero(still)),
+                        of=int(still.size),
+                    )
+        self.launch(placement)
+        again = {name: placement.guarded[name].read() for name in first}
+        return verify.worst_of(
+            [
+                verify.against(
+                    name,
+                    again[name].reshape(-1).view(np.uint8),
+                    first[name].reshape(-1).view(np.uint8),
+                    0.0,
+                    "two runs over the same inputs differ (bytes; unwritten output or a race)",
+                )
+                for name in first
+            ]
+        )
+
+    def flops(self) -> float:
+        """Flops of one launch: the job's own count, or what the kernel wrote down."""
+        name = self.job.flops_output
+        if name is None:
+            return self.job.flops
+        return float(self.placements[0].guarded[name].read().reshape(-1)[0])

@@ -1,0 +1,67 @@
+"""From -d to open devices: "cpu,egl:0", "all", emulators when named. Called by every command that
+runs something.
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from _console.problems import NoSuchDevice, UsageError
+
+from .bound import LEAVE_S
+
+if TYPE_CHECKING:
+    import sparkle_drv as sp
+
+log = logging.getLogger("sparkle_drv.bench")
+_TEST_SCHEMES = ("emu:", "sim:")  # registered by sparkle_drv.testing, which nothing else imports
+
+
+def resolve(spec: str) -> list[str]:
+    """URIs of "cpu,egl:0" or "all" (every usable real device). Raises UsageError, NoSuchDevice."""
+    import sparkle_drv as sp
+
+    if spec.strip() == "all":
+        uris = [info.uri for info in sp.devices()]
+        if not uris:
+            raise NoSuchDevice("no usable device; `sparkle.py doctor` says what was tried")
+        return uris
+    uris = [uri.strip() for uri in spec.split(",")]
+    if not all(uris):
+        raise UsageError(
+            f"-d {spec!r}: device URIs separated by commas are wanted, such as cpu,egl:0"
+        )
+    return list(dict.fromkeys(uris))
+
+
+@contextmanager
+def opened(uri: str) -> Iterator[sp.Device]:
+    """The device, closed at the end. Raises NoSuchDevice with the reason."""
+    import sparkle_drv as sp
+
+    if uri.startswith(_TEST_SCHEMES):
+        importlib.import_module("sparkle_drv.testing")
+    try:
+        device = sp.open(uri)  # type: ignore[attr-defined, unused-ignore]
+    except (sp.DeviceNotFound, ValueError) as error:
+        raise NoSuchDevice(str(error)) from error
+    try:
+        yield device
+    except BaseException as error:
+        _leave(device, error)
+        raise
+    device.close()
+
+
+def _leave(device: sp.Device, error: BaseException) -> None:
+    """Closes after a failure, without waiting for what may never end: `error` is to be told."""
+    import sparkle_drv as sp
+
+    try:
+        device.close(LEAVE_S)
+    except sp.SparkleError as second:
+        log.info("%s stays open after %s: %s", device.uri, type(error).__name__, second)

@@ -1,0 +1,97 @@
+"""Rows of emulated devices. An emulator has no time of its own: what is measured is what a dispatch
+costs its caller outside the emulated kernel's ioctls, and what the submission asks of that kernel.
+
+A sample is one prepared launch, waited for when the clock has stopped. The emulated kernel says how
+long callers were inside of it (sparkle_drv.testing.emulator.seam). Called by engine.py and
+runner.py.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from _console.problems import UsageError
+
+from _bench.jobs.job import Job
+from _bench.rows.results import Measured, Submission
+
+from . import timing
+from .bound import Bound
+from .stop_rule import StopRule
+
+if TYPE_CHECKING:
+    import sparkle_drv as sp
+
+NO_TIME = float("nan")  # of the device
+
+
+def check_job(job: Job, mode: str, info: sp.DeviceInfo) -> None:
+    """Raises UsageError for what compares times of an emulated device."""
+    if mode == "pipeline" or job.rivals:
+        refuse(info, "mode pipeline" if mode == "pipeline" else "--vs")
+
+
+def refuse(info: sp.DeviceInfo, what: str) -> None:
+    """Raises UsageError when the device is emulated and `what` needs times of its own."""
+    if info.emulated:
+        raise UsageError(f"{what}: {info.uri} is emulated, its times mean nothing")
+
+
+@dataclass
+class Submitting:
+    """Launch by launch, through the placements in turn."""
+
+    bound: Bound
+    batch: int = 1
+    primary: str = "host"
+    ioctls: int = 0
+    launches: int = 0
+    _next: int = 0
+    _goes: list[Callable[[], int]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        bound = self.bound
+        self._goes = [
+            bound.queue.prepare(bound.kernel, *p.arguments, **bound.launch_options)
+            for p in bound.placements
+        ]
+
+    def sample(self) -> timing.Sample:
+        from sparkle_drv.testing.emulator import seam
+
+        go, queue = self._goes[self._next], self.bound.queue
+        self._next = (self._next + 1) % len(self._goes)
+        before = seam()
+        start = time.perf_counter_ns()
+        value = go()
+        host = time.perf_counter_ns() - start
+        inside = seam().since(before)
+        queue.fence(value).wait(timeout_s=self.bound.launch_timeout_s)
+        self.ioctls += inside.ioctls
+        self.launches += 1
+        return NO_TIME, float(host - inside.ns)
+
+    def close(self) -> None:
+        self._goes.clear()
+
+
+def take(bound: Bound, rule: StopRule) -> tuple[Measured, Submission | None]:
+    """Samples until the rule says why it is enough: host times alone. No Submission where the
+    backend does not count dispatches."""
+    backend: Any = bound.device._backend
+    sampler = Submitting(bound)
+    before = backend.counters()
+    measured = timing.take(sampler, rule)
+    after = backend.counters()
+    sampler.close()
+    measured = replace(measured, device_ns=())
+    if "dispatches" not in before:
+        return measured, None
+    dispatches = after["dispatches"] - before["dispatches"]
+    submission = Submission(
+        sampler.ioctls / sampler.launches, (after["ib_ndw"] - before["ib_ndw"]) / dispatches
+    )
+    return measured, submission

@@ -1,0 +1,234 @@
+"""One row: check, time, check again, and only then a number. The one path to a time for every
+command and device.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from _bench.jobs.job import Job
+from _bench.machine import quiet
+from _bench.rows import stats
+from _bench.rows.overhead import Overhead
+from _bench.rows.results import Measured, Row, Share, Subject
+
+from . import beside, emulated, pipelined, timing, verify
+from .beside import Gauges
+from .bound import Bound
+from .stop_rule import StopRule
+
+if TYPE_CHECKING:
+    import sparkle_drv as sp
+
+T = TypeVar("T")
+DRIFT_NOTED = 0.1
+LEAST_LAUNCH_S, LAUNCH_TIMEOUTS = 10.0, 10
+NO_ERROR = {"max_rel_rms": None, "tolerance": None}  # nothing was compared with an oracle
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to measure: the same for all rows of a run."""
+
+    seed: int
+    precision: float = 0.01
+    timeout_s: float = 5.0
+    least: int = 20
+    unverified: bool = False
+
+    @property
+    def launch_timeout_s(self) -> float:
+        """How long one launch may last before the device counts as stuck."""
+        return max(LEAST_LAUNCH_S, LAUNCH_TIMEOUTS * self.timeout_s)
+
+    @property
+    def rule(self) -> StopRule:
+        return StopRule(self.precision, self.timeout_s, self.least)
+
+
+class Stuck(Exception):
+    """A launch did not end in time: the device can take no more work. `row` says which."""
+
+    def __init__(self, row: Row) -> None:
+        super().__init__(row.reason)
+        self.row = row
+
+
+def run(job: Job, device: sp.Device, mode: str, settings: Settings, gauges: Gauges | None) -> Row:
+    """Measures a job. What goes wrong on the device becomes a failed row, not an exception;
+    KeyboardInterrupt and mistakes in the job (UsageError, ImageError) pass through. Raises Stuck
+    when a launch does not end.
+    """
+    subject = subject_of(job, device.info, mode)
+    row = attempt(
+        subject,
+        told(job, settings),
+        settings,
+        lambda: _run(job, device, mode, settings, subject, gauges),
+    )
+    return finish(row, job, device.info, settings)
+
+
+def told(job: Job, settings: Settings) -> dict[str, Any]:
+    """What a row says of its job and of the run."""
+    return {"seed": settings.seed, "label": job.label, **job.extra}
+
+
+def attempt(
+    subject: Subject, extra: Mapping[str, Any], settings: Settings, work: Callable[[], T]
+) -> T | Row:
+    """What `work` returns, or a failed row that says why it could not be done. Raises as `run`; the
+    row of a Stuck has `extra`.
+    """
+    import sparkle_drv as sp
+
+    try:
+        return work()
+    except sp.ImageError:
+        raise
+    except sp.FenceTimeout as error:
+        said = " ".join(str(error).split())
+        given = f"{settings.launch_timeout_s:g} s were given (--timeout raises that)"
+        what = f"never ended: {said}; {given}, the run ends here"
+        row = Row.failed(subject, {"what": what}, what)
+        row.extra |= extra
+        raise Stuck(row) from error
+    except (sp.SparkleError, MemoryError, OSError) as error:
+        what = f"{type(error).__name__}: {error}"
+        if isinstance(error, OSError) and error.errno == errno.EINTR:
+            raise KeyboardInterrupt from error
+        return Row.failed(subject, {"what": what}, what)
+
+
+def finish(row: Row, job: Job, info: sp.DeviceInfo, settings: Settings) -> Row:
+    """The row with what the job says of itself, and its rates."""
+    row.extra |= told(job, settings)
+    row.notes += job.notes
+    if row.measured and not info.emulated:
+        rate(row, job, row.extra.pop("flops", job.flops))
+    return row
+
+
+def subject_of(job: Job, info: sp.DeviceInfo, mode: str) -> Subject:
+    return Subject(job.kernel, info.uri, info.name, info.emulated, job.axes, mode)
+
+
+def sets(job: Job, mode: str, info: sp.DeviceInfo, sharers: int = 1) -> int:
+    """How many sets of its operands a mode takes."""
+    if mode == "cold":
+        return timing.cold_sets(job.footprint, info, sharers)
+    return timing.PIPELINE_DEPTH if mode == "pipeline" else 1
+
+
+def _run(
+    job: Job,
+    device: sp.Device,
+    mode: str,
+    settings: Settings,
+    subject: Subject,
+    gauges: Gauges | None,
+) -> Row:
+    nsets = sets(job, mode, device.info)
+    with Bound(job, device, settings.seed, nsets, settings.launch_timeout_s) as bound:
+        if row := refused(bound, subject, settings):
+            return row
+        bound.fill_all()
+        if device.info.emulated:
+            measured, submission = emulated.take(bound, settings.rule)
+            row = judged(bound, subject, measured, mode, nsets)
+            if row.measured is not None:
+                row.submission = submission
+            return row
+        quiet.rested()  # the oracle was numpy's
+        measured, overhead, share = _take(bound, mode, settings, gauges)
+        row = judged(bound, subject, measured, mode, nsets)
+        if row.measured is not None:
+            row.overhead, row.share = overhead, share
+        return row
+
+
+def refused(bound: Bound, subject: Subject, settings: Settings) -> Row | None:
+    """The check before timing: the row of what must not be timed, else None."""
+    verdict = bound.check(0)
+    if not verdict.ok:
+        return Row.failed(subject, verdict.error, f"before timing: {verdict.sentence}")
+    bound.passed = verdict
+    if bound.job.is_judged or settings.unverified:
+        return None
+    row = Row(subject, False, NO_ERROR, reason="no reference")
+    row.extra["resources"] = asdict(bound.kernel.resources)
+    return row
+
+
+def judged(bound: Bound, subject: Subject, measured: Measured, mode: str, nsets: int) -> Row:
+    """The check after timing: the row with its time, or without one."""
+    job = bound.job
+    after = bound.check(1)
+    if not after.ok:
+        return Row.failed(subject, after.error, f"after timing: {after.sentence}")
+    error = verify.worst_of([bound.passed, after]).error if job.oracle else NO_ERROR
+    reason = None if job.is_judged else "no reference"
+    row = Row(subject, job.is_judged, error, measured, reason=reason)
+    row.extra |= {"flops": bound.flops(), "resources": asdict(bound.kernel.resources)}
+    row.notes += _notes(measured, job, mode, nsets, bound.device.info)
+    if mode == "cold":
+        row.extra["cold_sets"] = nsets
+    return row
+
+
+def _take(
+    bound: Bound, mode: str, settings: Settings, gauges: Gauges | None
+) -> tuple[Measured, Overhead | None, Share | None]:
+    # Closed, but not after a failure: it would wait for what is stuck, and `bound` closes anyway.
+    overhead = None
+    sampler: timing.Sampler
+    if mode == "pipeline":
+        ways = pipelined.ThreeWays(bound)
+        sampler = pipelined.Pipelined(ways)
+        measured, overhead = pipelined.take(ways, lambda: settings.rule)
+    else:
+        sampler = timing.steady(bound, mode)
+        measured = timing.take(sampler, settings.rule)
+    share = beside_roof(bound, sampler, measured, gauges)
+    sampler.close()
+    return measured, overhead, share
+
+
+def beside_roof(
+    bound: Bound, sampler: timing.Sampler, measured: Measured, gauges: Gauges | None
+) -> Share | None:
+    """The row's share of the roof that it comes closest to, None without gauges for it."""
+    if gauges is None:
+        return None
+    sample_ns = measured.batch * min(measured.samples)  # as a gauge's: without what others took
+    found = beside.shares(bound, sampler, sample_ns, gauges)
+    return found[0] if found else None
+
+
+def last_level(info: sp.DeviceInfo) -> int:
+    """Bytes of the largest cache."""
+    return max((cache.nbytes for cache in info.caches), default=0)
+
+
+def _notes(measured: Measured, job: Job, mode: str, nsets: int, info: sp.DeviceInfo) -> list[str]:
+    notes = []
+    moved = stats.drift(measured.samples)
+    if abs(moved) > DRIFT_NOTED:
+        notes.append(f"drifted {moved:+.0%} while measured")
+    cache = last_level(info)
+    if mode == "cold" and not info.emulated and nsets * job.footprint < timing.BEYOND_CACHE * cache:
+        notes.append(f"{nsets} sets do not exceed the cache: not fully cold")
+    return notes
+
+
+def rate(row: Row, job: Job, flops: float) -> None:
+    """Fills in GFLOPS and GB/s from the row's own median."""
+    time = row.time
+    if time is None or time.median <= 0:
+        return
+    row.gflops = flops / time.median if flops else None
+    row.gbytes_per_s = job.nbytes / time.median if job.nbytes else None
+    row.extra |= {"flops": flops, "nbytes": job.nbytes}

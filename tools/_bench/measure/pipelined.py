@@ -1,0 +1,152 @@
+"""Mode pipeline: the same launches synchronously, in one list, and through a ring of slots.
+
+The three take turns within one run, on the same operands and the same queue. Each sample is
+`batch` launches from an idle queue to an idle queue, so that no way hides work in flight, and
+nothing is read of the device's clock until they have ended.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from _bench.rows.overhead import SYNC, WAYS, Overhead, Way
+from _bench.rows.results import Measured
+
+from .bound import Bound, Placement
+from .stop_rule import StopRule
+from .timing import PIPELINE_DEPTH, SAMPLE_NS, Sample, warm_up_s
+
+if TYPE_CHECKING:
+    import sparkle_drv as sp
+
+LONG_NS = 100_000_000
+MOST_BATCH = 1023  # queues keep the times of a few thousand submissions
+
+
+class Slot:
+    """One slot of the ring: a placement and the list that runs the job on it."""
+
+    def __init__(self, bound: Bound, placement: Placement) -> None:
+        import sparkle_drv as sp
+
+        self.commands = sp.Commands().dispatch(
+            bound.kernel, *placement.arguments, **bound.launch_options
+        )
+
+
+class ThreeWays:
+    """Takes samples of a bound job, (device ns, host ns) a launch, in each of the three ways."""
+
+    def __init__(self, bound: Bound) -> None:
+        placements = iter(bound.placements)
+        self._bound, self._timeout_s = bound, bound.launch_timeout_s
+        self.pipe: sp.Pipeline = bound.device.pipeline(
+            PIPELINE_DEPTH, lambda: Slot(bound, next(placements)), bound.queue
+        )
+        self.batch = PIPELINE_DEPTH
+        estimate = min(self._sync()[1] for _ in range(3))
+        self.batch = batch_for(estimate)
+        self._list = self._recorded()
+
+    def _recorded(self) -> sp.Commands:
+        """All launches of a sample in one list, the placements in the pipeline's order."""
+        import sparkle_drv as sp
+
+        bound, commands = self._bound, sp.Commands()
+        for at in range(self.batch):
+            placement = bound.placements[at % PIPELINE_DEPTH]
+            commands.dispatch(bound.kernel, *placement.arguments, **bound.launch_options)
+        return commands
+
+    def sample(self, way: str) -> Sample:
+        sampled: Sample = getattr(self, f"_{way}")()
+        return sampled
+
+    def _sync(self) -> Sample:
+        lists = [slot.commands for slot in self.pipe.slots] * (self.batch // PIPELINE_DEPTH)
+        submit, fences = self._bound.queue.submit, []
+        start = time.perf_counter_ns()
+        for commands in lists:
+            fences.append(submit(commands).wait(self._timeout_s))
+        return self._ended(start, fences)
+
+    def _batched(self) -> Sample:
+        start = time.perf_counter_ns()
+        fence = self._bound.queue.submit(self._list).wait(self._timeout_s * self.batch)
+        return self._ended(start, [fence])
+
+    def _pipelined(self) -> Sample:
+        pipe, fences = self.pipe, []
+        start = time.perf_counter_ns()
+        for _ in range(self.batch):
+            slot = pipe.acquire(self._timeout_s)
+            fences.append(pipe.submit(slot, slot.commands))
+        pipe.drain(self._timeout_s * PIPELINE_DEPTH)
+        return self._ended(start, fences)
+
+    def _ended(self, start: int, fences: list[sp.Fence]) -> Sample:
+        host = (time.perf_counter_ns() - start) / self.batch
+        return sum(fence.time_ns for fence in fences) / self.batch, host
+
+    def close(self) -> None:
+        self.pipe.close(self._timeout_s)
+
+
+class Pipelined:
+    """The pipeline's samples alone, as a `timing.Sampler`."""
+
+    primary = "host"
+
+    def __init__(self, ways: ThreeWays) -> None:
+        self._ways, self.batch = ways, ways.batch
+
+    def sample(self) -> Sample:
+        return self._ways.sample("pipelined")
+
+    def close(self) -> None:
+        self._ways.close()
+
+
+def batch_for(launch_ns: float) -> int:
+    """Launches of a sample: 1 ms of them, or four rounds of the ring, so that filling and emptying
+    it weigh little; two rounds where four would take more than 0.1 s. Every placement as often as
+    the others.
+    """
+    launch_ns = max(launch_ns, 1.0)
+    least = 4 if 4 * PIPELINE_DEPTH * launch_ns <= LONG_NS else 2
+    rounds = max(least, math.ceil(5 * SAMPLE_NS / launch_ns / PIPELINE_DEPTH))
+    return min(rounds, MOST_BATCH // PIPELINE_DEPTH) * PIPELINE_DEPTH
+
+
+def take(
+    ways: ThreeWays, rule: Callable[[], StopRule], clock: Callable[[], float] = time.monotonic
+) -> tuple[Measured, Overhead]:
+    """Samples the ways in turn, the order turning with each round, until a rule of each has said
+    why its host times are enough. The row's own samples are those of the pipeline.
+    """
+    rules = {way: rule() for way in WAYS}
+    start, rounds = clock(), 0
+    while rounds < 1 or clock() - start < warm_up_s(rules[SYNC]):
+        for way in WAYS:
+            ways.sample(way)
+        rounds += 1
+    taken: dict[str, tuple[list[float], list[float]]] = {way: ([], []) for way in WAYS}
+    stops: dict[str, str] = {}
+    start, rounds = clock(), 0
+    while len(stops) < len(WAYS):
+        first = rounds % len(WAYS)
+        for way in WAYS[first:] + WAYS[:first]:
+            for sample, kept in zip(ways.sample(way), taken[way], strict=True):
+                kept.append(sample)
+        rounds += 1
+        for way in WAYS:
+            stop = rules[way].ask(taken[way][1], clock() - start)
+            if stop is not None and way not in stops:
+                stops[way] = stop
+    device, host = taken["pipelined"]
+    stop = next((s for s in stops.values() if s != "precision"), "precision")
+    compared = Overhead({way: Way(host=h, device=d) for way, (d, h) in taken.items()}, ways.batch)
+    return Measured(device, host, "host", ways.batch, stop), compared

@@ -1,0 +1,39 @@
+"""When is there enough? A pure rule over the samples so far: no clock and no device in here;
+timing.py asks it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from _bench.rows import stats
+
+
+@dataclass
+class StopRule:
+    """Stops when the half-width of the median's 95 % interval is at most `precision` (relative),
+    else by `timeout_s`.
+
+    `ask` is cheap to call after every sample: it looks at the interval only when a tenth more
+    samples have come, so that sorting does not grow with the square of their number, and so that
+    the interval is not tested at every sample until it happens to be narrow.
+    """
+
+    precision: float = 0.01
+    timeout_s: float = 5.0
+    least: int = 20
+    most: int = 20_000
+    _next_look: int = field(default=0, repr=False)
+
+    def ask(self, samples: Sequence[float], elapsed_s: float) -> str | None:
+        """One of "precision", "timeout", "max_samples", or None to go on. At least one sample is
+        always taken."""
+        n = len(samples)
+        if n >= self.least and n >= self._next_look:
+            self._next_look = n + max(1, n // 10)
+            if stats.summarize(samples).half_width <= self.precision:
+                return "precision"
+        if n >= self.most:
+            return "max_samples"
+        return "timeout" if n and elapsed_s >= self.timeout_s else None

@@ -1,0 +1,192 @@
+"""Takes samples: what one sample is in each mode, and the loop that takes them until the stop rule
+has enough.
+
+    hot       the same buffers again and again; short kernels in batches of one submission
+    cold      buffers rotate through a set larger than twice the last-level cache
+    latency   one launch at a time, waited for: the host's clock is the row's time
+
+Mode pipeline is in pipelined.py.
+
+Times are ns per launch, device clock and host clock side by side. Called by engine.py; no
+verification here.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+from _bench.rows.results import Measured
+
+from .bound import Bound
+from .stop_rule import StopRule
+
+if TYPE_CHECKING:
+    import sparkle_drv as sp
+
+SAMPLE_NS = (
+    200_000  # a sample lasts at least so long: two clock readings of 50 ns are then 0.05 % of it
+)
+MOST_BATCH = 4096
+WARM_UP_S, WARM_UP_SHARE = 0.2, 0.04
+"""And at most that share of the time that a row may take. A host of virtual machines may wake two
+cores that were idle as two threads of one of its own, and takes a tenth of a second to part them:
+in 9 of 60 tries on Zen 4 two processes, each on a core of its own, began at half their speed."""
+BEYOND_CACHE = 2
+MOST_COLD_SHARE = 4  # rotating sets take at most a quarter of the device's memory
+MOST_COLD_SETS = (
+    512  # tiny operands: allocating thousands of sets would take longer than timing them
+)
+PIPELINE_DEPTH = 3
+
+Sample = tuple[float, float]
+
+
+class Sampler(Protocol):
+    """Takes one sample: (device ns, host ns) per launch; NaN where there is no such clock."""
+
+    batch: int
+    primary: str
+
+    def sample(self) -> Sample: ...
+
+    def close(self) -> None: ...
+
+
+def cold_sets(footprint: int, info: sp.DeviceInfo, sharers: int = 1) -> int:
+    """How many copies of the operands exceed twice the last-level cache when used in turn;
+    `sharers` jobs have the device's memory between them.
+    """
+    cache = max((c.nbytes for c in info.caches), default=64 << 20)
+    footprint = max(footprint, 1)
+    wanted = max(2, math.ceil(BEYOND_CACHE * cache / footprint) + 1)
+    room = (info.memory_nbytes or 1 << 32) // MOST_COLD_SHARE // sharers // footprint
+    return max(2, min(wanted, room, MOST_COLD_SETS))
+
+
+@dataclass
+class OneByOne:
+    """Launch, wait, launch, wait: mode latency, and the other modes for kernels long enough to
+    fill a sample.
+    """
+
+    bound: Bound
+    primary: str
+    batch: int = 1
+    _next: int = 0
+    _goes: list[Callable[[], int]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        queue, kernel = self.bound.queue, self.bound.kernel
+        self._goes = [
+            queue.prepare(kernel, *p.arguments, **self.bound.launch_options)
+            for p in self.bound.placements
+        ]
+
+    def sample(self) -> Sample:
+        go, queue = self._goes[self._next], self.bound.queue
+        self._next = (self._next + 1) % len(self._goes)
+        start = time.perf_counter_ns()
+        fence = queue.fence(go())
+        fence.wait(timeout_s=self.bound.launch_timeout_s)
+        host = time.perf_counter_ns() - start
+        return float(fence.time_ns), float(host)
+
+    def close(self) -> None:
+        self._goes.clear()
+
+
+@dataclass
+class Batched:
+    """`batch` dispatches in one submission; device and host time divided by their number."""
+
+    bound: Bound
+    batch: int
+    primary: str = "device"
+    _next: int = 0
+    _lists: list[sp.Commands] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        """Several lists where one cannot hold all placements: each goes on where the one before it
+        stopped.
+        """
+        import sparkle_drv as sp
+
+        places = self.bound.placements
+        nlists = math.ceil(len(places) / self.batch)
+        at = 0
+        for _ in range(nlists):
+            commands = sp.Commands()
+            for _ in range(self.batch):
+                commands.dispatch(
+                    self.bound.kernel, *places[at].arguments, **self.bound.launch_options
+                )
+                at = (at + 1) % len(places)
+            self._lists.append(commands)
+
+    def sample(self) -> Sample:
+        commands = self._lists[self._next]
+        self._next = (self._next + 1) % len(self._lists)
+        start = time.perf_counter_ns()
+        fence = self.bound.queue.submit(commands)
+        fence.wait(timeout_s=self.bound.launch_timeout_s)
+        host = time.perf_counter_ns() - start
+        return fence.time_ns / self.batch, host / self.batch
+
+    def close(self) -> None:
+        self._lists.clear()
+
+
+def steady(bound: Bound, mode: str, estimate_ns: float | None = None) -> Sampler:
+    """The sampler of modes hot, cold and latency, its batch chosen by what a launch takes (None:
+    estimated here).
+    """
+    single = OneByOne(bound, "host" if mode == "latency" else "device")
+    if mode == "latency":
+        return single
+    lasts = estimate(bound) if estimate_ns is None else estimate_ns
+    batch = min(MOST_BATCH, math.ceil(SAMPLE_NS / max(lasts, 1.0)))
+    if batch == 1:
+        return single
+    single.close()
+    return Batched(bound, batch)
+
+
+def estimate(bound: Bound) -> float:
+    """About how long a launch lasts, in ns of the device: the shortest of a few."""
+    single = OneByOne(bound, "device")
+    lasts = min(single.sample()[0] for _ in range(max(3, len(bound.placements))))
+    single.close()
+    return lasts
+
+
+def warm_up_s(rule: StopRule) -> float:
+    """How long a warm-up lasts."""
+    return min(WARM_UP_S, WARM_UP_SHARE * rule.timeout_s)
+
+
+def warm_up(sampler: Sampler, rule: StopRule, clock: Callable[[], float] = time.monotonic) -> None:
+    """Samples for nobody, twice at least."""
+    start = clock()
+    for done in range(1 << 20):
+        if done >= 2 and clock() - start >= warm_up_s(rule):
+            break
+        sampler.sample()
+
+
+def take(sampler: Sampler, rule: StopRule, clock: Callable[[], float] = time.monotonic) -> Measured:
+    """Warms up, then samples until the rule says why it is enough."""
+    warm_up(sampler, rule, clock)
+    device: list[float] = []
+    host: list[float] = []
+    primary = device if sampler.primary == "device" else host
+    start, stop = clock(), None
+    while stop is None:
+        device_ns, host_ns = sampler.sample()
+        device.append(device_ns)
+        host.append(host_ns)
+        stop = rule.ask(primary, clock() - start)
+    return Measured(device, host, sampler.primary, sampler.batch, stop)

@@ -1,0 +1,229 @@
+"""What moving bytes costs on a device: one transfer at a time, waited for, by the host's clock.
+
+Six ways: by queue from the host (write) and to it (read), within the device (copy, fill), and by
+the processor through mapped memory (map_write, map_read; mapping counts). The bytes come from
+memory, not from a cache: transfers go through more than twice the last-level one in turn. Every row
+is checked before and after with fresh random bytes, compared one by one, over a target that held
+their complement; what lies around the target must stay. Called by commands/transfer.py.
+"""
+
+from __future__ import annotations
+
+import time
+import zlib
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from _bench.jobs.axes import Axis, Point, label
+from _bench.jobs.fills import Array
+from _bench.rows.results import Measured, Row, Subject
+
+from . import engine, timing, verify
+from .bound import BAND_NBYTES, timing_queue
+from .engine import Settings
+from .verify import Verdict
+
+if TYPE_CHECKING:
+    import sparkle_drv as sp
+
+WAYS = ("write", "read", "copy", "fill", "map_write", "map_read")
+MEMORIES = ("device", "host")
+AXES = (
+    Axis("way", WAYS, words=WAYS),
+    Axis("memory", MEMORIES, words=MEMORIES),
+    Axis("nbytes", tuple(4096 << at for at in range(0, 15, 2))),
+)
+MODE = "latency"
+EXACT = {"max_rel_rms": 0.0, "tolerance": 0.0}
+ALIGNED = 256  # where a slot may begin
+MOST_SLOTS = 2048  # of the smallest sizes, which are all latency: more would take long to record
+
+
+class Transfer:
+    """One way at one size on a device: `once` does it in one slot and waits, `check` judges it, and
+    `sample` times it in slot after slot.
+
+    The slots lie side by side in one buffer, and in one array of the host's, which are larger than
+    the caches together; around the slots there is a band on both sides.
+    """
+
+    batch = 1
+    primary = "host"
+
+    def __init__(
+        self, device: sp.Device, point: Point, settings: Settings, stack: ExitStack
+    ) -> None:
+        import sparkle_drv as sp
+
+        self.way, self.nbytes = str(point["way"]), int(point["nbytes"])
+        self.settings = settings
+        self.queue = stack.enter_context(timing_queue(device))
+        memory, stride = sp.Memory(point["memory"]), -(-self.nbytes // ALIGNED) * ALIGNED
+        self.nslots, self.next = slots(self.nbytes, device.info), 0
+        at = [BAND_NBYTES + stride * slot for slot in range(self.nslots)]
+        total = 2 * BAND_NBYTES + stride * self.nslots
+
+        def made() -> tuple[sp.Buffer, list[sp.Buffer]]:
+            whole = stack.enter_context(device.buffer(total, memory))
+            whole.write(contents)
+            return whole, [whole.view(offset, self.nbytes) for offset in at]
+
+        tile = self.rng(0).integers(0, 256, 1 << 16, dtype=np.uint8)
+        contents = np.resize(tile, total)
+        self.whole, self.views = made()
+        self.hosts = [contents[offset : offset + self.nbytes] for offset in at]
+        self.sources = made()[1] if self.way == "copy" else []
+        self.lists: list[sp.Commands] = []
+        if self.way == "copy":
+            pairs = zip(self.views, self.sources, strict=True)
+            self.lists = [sp.Commands().copy(view, source) for view, source in pairs]
+        elif self.way == "fill":
+            self.lists = [sp.Commands().fill(view, 0xA5, 1) for view in self.views]
+        self.once: Callable[[int], sp.Fence | None] = getattr(self, f"_{self.way}")
+
+    def rng(self, stream: int) -> np.random.Generator:
+        row = zlib.crc32(f"{self.way} {self.nbytes}".encode())
+        return np.random.default_rng([self.settings.seed, row, stream])
+
+    # The ways; each is over when it returns.
+
+    def _write(self, at: int) -> None:
+        fence = self.queue.write(self.views[at], self.hosts[at])
+        fence.wait(self.settings.launch_timeout_s)
+
+    def _read(self, at: int) -> None:
+        fence = self.queue.read(self.views[at], self.hosts[at])
+        fence.wait(self.settings.launch_timeout_s)
+
+    def _submitted(self, at: int) -> sp.Fence:
+        fence = self.queue.submit(self.lists[at])
+        fence.wait(self.settings.launch_timeout_s)
+        return fence
+
+    _copy = _fill = _submitted
+
+    def _map_write(self, at: int) -> None:
+        with self.views[at].map() as mapped:
+            mapped[:] = self.hosts[at].data
+
+    def _map_read(self, at: int) -> None:
+        with self.views[at].map() as mapped:
+            self.hosts[at].data[:] = mapped
+
+    def sample(self) -> timing.Sample:
+        self.next = (self.next + 1) % self.nslots
+        start = time.perf_counter_ns()
+        fence = self.once(self.next)
+        host = time.perf_counter_ns() - start
+        return float(fence.time_ns) if fence else float("nan"), float(host)
+
+    def close(self) -> None:
+        """Nothing is left to end: every transfer was waited for."""
+
+    def measure(self) -> Measured:
+        """The device's times only where it has them: those of copy and fill."""
+        measured = timing.take(self, self.settings.rule)
+        return measured if self.lists else replace(measured, device_ns=[])
+
+    def check(self, phase: int) -> Verdict:
+        """Fresh bytes in a slot taken at random, once; every byte of the target and of what lies
+        on both sides of it is looked at.
+        """
+        at = int(self.rng(10 + phase).integers(self.nslots))
+        data = self._fresh(phase, at)
+        complement = ~data
+        view, host = self.views[at], self.hosts[at]
+        reads = self.way in ("read", "map_read")
+        view.write(data if reads else complement)
+        host[:] = complement if reads else data
+        if self.sources:
+            self.sources[at].write(data)
+        before = self._around(at)
+        self.once(at)
+        got = host if reads else self._there(view)
+        verdicts = [verify.against("target", got, data, 0.0, "wrong bytes")]
+        for side, was, now in zip(("before", "behind"), before, self._around(at), strict=True):
+            verdicts.append(verify.band_intact("target", side, was, now))
+        kept = [*([view] if reads else []), *([self.sources[at]] if self.sources else [])]
+        verdicts += [verify.unchanged("source", data, self._there(source)) for source in kept]
+        return verify.worst_of(verdicts)
+
+    def _fresh(self, phase: int, at: int) -> Array:
+        """Random bytes; for fill those of a random pattern, which its command list gets."""
+        import sparkle_drv as sp
+
+        rng = self.rng(1 + phase)
+        if self.way != "fill":
+            return rng.integers(0, 256, self.nbytes, dtype=np.uint8)
+        width = 4 if self.nbytes % 4 == 0 else 1
+        cell = rng.integers(0, 256, width, dtype=np.uint8)
+        pattern = int.from_bytes(cell.tobytes(), "little")
+        self.lists = [sp.Commands().fill(view, pattern, width) for view in self.views]
+        return np.resize(cell, self.nbytes)
+
+    def _around(self, at: int) -> list[Array]:
+        start = self.views[at].offset
+        ends = (start - BAND_NBYTES, start + self.nbytes)
+        return [self.whole.read(np.uint8, (BAND_NBYTES,), offset) for offset in ends]
+
+    def _there(self, view: sp.Buffer) -> Array:
+        found: Array = view.read(np.uint8, (self.nbytes,))
+        return found
+
+
+def slots(nbytes: int, info: sp.DeviceInfo) -> int:
+    """How many transfers in turn exceed twice the last-level cache."""
+    cache = max((c.nbytes for c in info.caches), default=32 << 20)
+    return min(MOST_SLOTS, -(-timing.BEYOND_CACHE * cache // nbytes) + 1)
+
+
+def room_nbytes(point: Point, info: sp.DeviceInfo) -> tuple[int, int]:
+    """(bytes of the device, bytes of the host) that a row has at once."""
+    n = int(point["nbytes"])
+    total = n * slots(n, info)
+    return (2 if point["way"] == "copy" else 1) * total, total + 3 * n
+
+
+def run(device: sp.Device, point: Point, settings: Settings) -> Row:
+    """The row of one transfer, checked, timed, and checked again. Raises Stuck."""
+    info = device.info
+    axes = {name: value for name, value in point.items() if name != "way"}
+    name = f"transfer: {point['way']}"
+    subject = Subject(name, info.uri, info.name, info.emulated, axes, MODE)
+    extra = {"seed": settings.seed, "label": label(axes), "way": point["way"]}
+    row = engine.attempt(subject, extra, settings, partial(_run, device, point, settings, subject))
+    row.extra |= extra
+    if row.time and row.time.median > 0 and not info.emulated:
+        row.gbytes_per_s = int(point["nbytes"]) / row.time.median
+    return row
+
+
+def _run(device: sp.Device, point: Point, settings: Settings, subject: Subject) -> Row:
+    with ExitStack() as stack:
+        transfer = Transfer(device, point, settings, stack)
+        before = transfer.check(0)
+        if not before.ok:
+            return Row.failed(subject, before.error, f"before timing: {before.sentence}")
+        measured = transfer.measure()
+        after = transfer.check(1)
+        if not after.ok:
+            return Row.failed(subject, after.error, f"after timing: {after.sentence}")
+        return Row(subject, True, EXACT, measured, extra={"slots": transfer.nslots})
+
+
+def impossible(device: sp.Device, point: Mapping[str, Any]) -> str | None:
+    """Why a device has no such memory, or cannot map it; None when it can be done."""
+    import sparkle_drv as sp
+
+    try:
+        with device.buffer(4096, sp.Memory(point["memory"])) as buffer, ExitStack() as stack:
+            if str(point["way"]).startswith("map"):
+                stack.enter_context(buffer.map())
+    except (ValueError, sp.SparkleError) as error:
+        return str(error)
+    return None

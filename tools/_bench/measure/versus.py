@@ -1,0 +1,244 @@
+"""Kernels against each other in one run: the same inputs, all checked, then samples in turns, in a
+random order each round, so that what the machine does meanwhile falls on all of them alike.
+
+Ratios are of the time of a rival to that of the job, judged as compare judges two files. Without
+an oracle the outputs are compared with the job's; what differs fails. Called by runner.py.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
+
+import numpy as np
+from _console import table
+from _console.problems import UsageError
+
+from _bench.jobs.job import Job
+from _bench.rows import compare
+from _bench.rows.results import Measured, Row, Subject
+
+from . import engine, timing, verify
+from .beside import Gauges
+from .bound import Bound, timing_queue
+from .engine import Settings
+from .timing import Sampler
+
+if TYPE_CHECKING:
+    import sparkle_drv as sp
+
+T = TypeVar("T")
+MOST_UNEQUAL = 100  # a kernel that much slower than another makes the common batch shorter
+COLUMNS = ("kernel", "against", "device", "axes", "mode", "ratio", "interval", "p", "verdict")
+
+
+@dataclass
+class Entrant:
+    """One of the kernels; `row` is set once nothing more is to be measured of it."""
+
+    job: Job
+    subject: Subject
+    bound: Bound | None = None
+    row: Row | None = None
+    sampler: Sampler | None = None
+    device_ns: list[float] = field(default_factory=list)
+    host_ns: list[float] = field(default_factory=list)
+    stop: str | None = None
+
+    @property
+    def is_broken(self) -> bool:
+        return self.row is not None and "what" in self.row.error
+
+    def attempt(self, settings: Settings, work: Callable[[], T]) -> T | None:
+        """What `work` returns; None, and a failed row, when the device refuses."""
+        extra = engine.told(self.job, settings)
+        done = engine.attempt(self.subject, extra, settings, work)
+        if isinstance(done, Row):
+            self.row = done
+            return None
+        return done
+
+    def measured(self, sampler: Sampler) -> Measured:
+        how = sampler.primary, sampler.batch, self.stop or ""
+        return Measured(self.device_ns, self.host_ns, *how)
+
+
+def rows(
+    job: Job,
+    device: sp.Device,
+    mode: str,
+    settings: Settings,
+    gauges: Gauges | None,
+    threshold: float = compare.THRESHOLD,
+) -> list[tuple[Row, Job]]:
+    """The rows of a job and its rivals, in order; of a job without any, its one row. Raises as
+    `engine.run`, and UsageError for a rival that does not load with the job's arguments.
+    """
+    if not job.rivals:
+        return [(engine.run(job, device, mode, settings, gauges), job)]
+    jobs = (job, *job.rivals)
+    entrants = [Entrant(one, engine.subject_of(one, device.info, mode)) for one in jobs]
+    with ExitStack() as stack:
+        _load(entrants, device, mode, settings, stack)
+        for e in entrants:
+            if bound := e.bound:
+                e.row = (
+                    e.attempt(settings, partial(engine.refused, bound, e.subject, settings))
+                    or e.row
+                )
+        _agree(entrants)
+        _take(entrants, mode, settings)
+        for e in entrants:
+            _judge(e, mode, settings, gauges)
+        _agree(entrants)
+    found = [e.row for e in entrants if e.row is not None]
+    for row, one in zip(found, jobs, strict=True):
+        engine.finish(row, one, device.info, settings)
+    _compare(found, threshold)
+    return list(zip(found, jobs, strict=True))
+
+
+def _load(
+    entrants: Sequence[Entrant], device: sp.Device, mode: str, settings: Settings, stack: ExitStack
+) -> None:
+    """All on one queue: the idle worker of a second one would be in the way."""
+    import sparkle_drv as sp
+
+    queue = stack.enter_context(timing_queue(device))
+    for e in entrants:
+        nsets = engine.sets(e.job, mode, device.info, len(entrants))
+        how = e.job, device, settings.seed, nsets, settings.launch_timeout_s, queue
+        try:
+            e.bound = e.attempt(settings, partial(Bound, *how))
+        except sp.ImageError as error:
+            if e is entrants[0]:
+                raise
+            raise UsageError(f"--vs {e.job.kernel}: {error}") from error
+        if e.bound:
+            stack.enter_context(e.bound)
+
+
+def _agree(entrants: Sequence[Entrant]) -> None:
+    """Without an oracle: the outputs of the last check must be those of the first kernel."""
+    first = entrants[0]
+    if first.job.is_judged or first.is_broken or not first.bound:
+        return
+    for e in entrants[1:]:
+        if e.is_broken or not e.bound:
+            continue
+        what = f"differs from {first.job.kernel}"
+        verdict = verify.worst_of(
+            [
+                verify.against(name, e.bound.outputs[name], want, e.job.tolerance, what)
+                for name, want in first.bound.outputs.items()
+            ]
+        )
+        if not verdict.ok:
+            e.row = Row.failed(e.subject, verdict.error, verdict.sentence)
+
+
+def _take(entrants: Sequence[Entrant], mode: str, settings: Settings) -> None:
+    """Rounds of one sample of each in random order, until all have enough."""
+    _prepare(entrants, mode, settings)
+    racing = [(e, e.sampler, settings.rule) for e in entrants if e.sampler]
+    for e, sampler, rule in racing:
+        e.attempt(settings, partial(timing.warm_up, sampler, rule))
+    for *_, rule in racing:
+        rule.timeout_s *= len(racing)
+    rng = np.random.default_rng(settings.seed)
+    start = time.monotonic()
+    while any(e.row is None and e.stop is None for e, *_ in racing):
+        for at in rng.permutation(len(racing)):
+            e, sampler, rule = racing[at]
+            again = mode == "hot" and _fits_cache(e)
+            taken = None if e.row else e.attempt(settings, partial(_sample, sampler, again))
+            if taken:
+                e.device_ns.append(taken[0])
+                e.host_ns.append(taken[1])
+                primary = e.device_ns if sampler.primary == "device" else e.host_ns
+                e.stop = e.stop or rule.ask(primary, time.monotonic() - start)
+
+
+def _prepare(entrants: Sequence[Entrant], mode: str, settings: Settings) -> None:
+    """Samplers of one batch for all: what a submission costs is shared by its launches, and must
+    not be shared by more of one kernel than of the other.
+    """
+    estimates = {}
+    for at, e in enumerate(entrants):
+        if e.bound and e.row is None:
+            e.bound.fill_all()
+            estimates[at] = e.attempt(settings, partial(timing.estimate, e.bound))
+    known = [lasts for lasts in estimates.values() if lasts]
+    common = max(min(known, default=0.0), max(known, default=0.0) / MOST_UNEQUAL)
+    for at in estimates:
+        e = entrants[at]
+        if e.bound and e.row is None:
+            e.sampler = e.attempt(settings, partial(timing.steady, e.bound, mode, common))
+
+
+def _sample(sampler: Sampler, again: bool) -> timing.Sample:
+    """One sample; `again`: the one before it brings back to the caches what another kernel drove
+    out, and is nobody's.
+    """
+    if again and sampler.batch == 1:
+        sampler.sample()
+    return sampler.sample()
+
+
+def _fits_cache(e: Entrant) -> bool:
+    return e.bound is not None and e.job.footprint <= engine.last_level(e.bound.device.info)
+
+
+def _judge(e: Entrant, mode: str, settings: Settings, gauges: Gauges | None) -> None:
+    """The check after timing."""
+    if e.bound is None or e.row is not None or e.sampler is None:
+        return
+    nsets = len(e.bound.placements)
+    measured = e.measured(e.sampler)
+    share = e.attempt(settings, partial(engine.beside_roof, e.bound, e.sampler, measured, gauges))
+    e.sampler.close()
+    if e.row is not None:
+        return
+    work = partial(engine.judged, e.bound, e.subject, measured, mode, nsets)
+    e.row = e.attempt(settings, work) or e.row
+    if e.row is not None and e.row.measured is not None:
+        e.row.share = share
+
+
+def _compare(found: Sequence[Row], threshold: float) -> None:
+    """Writes into every rival's row how it stands to the first."""
+    first = found[0]
+    for row in found[1:]:
+        if first.measured and row.measured:
+            verdict, shift, interval, p = compare.judge(
+                first.measured.samples, row.measured.samples, threshold
+            )
+            row.extra["versus"] = {
+                "against": first.subject.kernel,
+                "ratio": 1 + shift,
+                "ci_low": 1 + interval[0],
+                "ci_high": 1 + interval[1],
+                "p": p,
+                "threshold": threshold,
+                "verdict": verdict,
+            }
+
+
+def show(rows: Sequence[Row]) -> None:
+    """A second table, where there are rivals."""
+    lines = []
+    for row in rows:
+        s, v = row.subject, row.extra.get("versus")
+        if v:
+            axes = str(row.extra.get("label", ""))
+            interval = f"{v['ci_low']:.3f} .. {v['ci_high']:.3f}"
+            where = [s.kernel, v["against"], s.device, axes, s.mode]
+            lines.append([*where, f"{v['ratio']:.3f}", interval, f"{v['p']:.1e}", v["verdict"]])
+    if lines:
+        print()
+        table.show(COLUMNS, lines)
+        print("(ratio of times, below 1: the kernel takes less than the one it is against)")

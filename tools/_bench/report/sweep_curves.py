@@ -1,0 +1,143 @@
+"""Curves of a metric over a swept axis, and of transfers over their size with their fits. Called by
+drawings.py; tune and others call figures.curves themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from _bench.jobs.axes import Value, label, short
+from _bench.rows.results import Row
+
+from . import figures, sweep_table
+from .figures import Point
+
+LOG_FROM = 4  # an axis whose largest value is so many times its smallest is logarithmic
+
+
+def draw(folder: Path, device: str, rows: Sequence[Row], footer: str) -> list[bool]:
+    """sweep-DEVICE-MODE-AXIS-KERNEL.svg for every axis on which rows of one kind differ."""
+    groups: dict[tuple[str, tuple[str, ...]], list[Row]] = {}
+    for row in rows:
+        groups.setdefault((row.subject.mode, tuple(row.subject.axes)), []).append(row)
+    made = []
+    for (mode, names), group in groups.items():
+        for together in _columns(names, group):
+            values = list(dict.fromkeys(row.subject.axes[together[0]] for row in group))
+            found = dict(_series(group, together, values)) if len(values) > 1 else {}
+            if found:
+                name = "=".join(together)
+                file = figures.slug("sweep", device, mode, name, group[0].subject.kernel)
+                made.append(_sweep(folder, file, found, group, name, values, footer))
+    return made
+
+
+def _columns(names: Sequence[str], rows: Sequence[Row]) -> list[list[str]]:
+    """The axes; those that stand at the same value in every row (m, n, k of squares) as one."""
+    found: dict[tuple[Value, ...], list[str]] = {}
+    for name in names:
+        found.setdefault(tuple(row.subject.axes[name] for row in rows), []).append(name)
+    return list(found.values())
+
+
+def _series(
+    rows: Sequence[Row], together: Sequence[str], values: Sequence[Value]
+) -> Iterator[tuple[str, list[Point]]]:
+    """A curve for every kernel and every place on the other axes that has two points at least."""
+    curves: dict[str, list[Point]] = {}
+    _, measure = metric(rows)
+    words = any(isinstance(value, str) for value in values)
+    others = {*sweep_table.swept(rows)} - {*together}
+    for row in rows:
+        axes = row.subject.axes
+        rest = {key: value for key, value in axes.items() if key in others}
+        at = axes[together[0]]
+        x = float(values.index(at)) if words or isinstance(at, str) else float(at)
+        curves.setdefault(f"{row.subject.kernel} {label(rest)}".strip(), []).append(
+            (x, *measure(row))
+        )
+    for text, points in curves.items():
+        if len(points) > 1:
+            yield text, sorted(points)
+
+
+def metric(rows: Sequence[Row]) -> tuple[str, Any]:
+    """(what stands at the axis, row -> (value, low, high)): GFLOPS, GB/s or us, what all have."""
+    if all(row.gflops for row in rows):
+        return "GFLOPS", lambda row: _rate(row, row.gflops)
+    if all(row.gbytes_per_s for row in rows):
+        return "GB/s", lambda row: _rate(row, row.gbytes_per_s)
+    return "time in us", lambda row: (
+        row.time.median / 1e3, row.time.low / 1e3, row.time.high / 1e3
+    )  # fmt: skip
+
+
+def _rate(row: Row, value: float) -> tuple[float, float, float]:
+    """A rate and its interval, which is the other way round than that of the time."""
+    time = row.time
+    if time is None:
+        raise ValueError("a row without times cannot be drawn")
+    return value, value * time.median / time.high, value * time.median / max(time.low, 1e-9)
+
+
+def _sweep(
+    folder: Path,
+    file: str,
+    found: Mapping[str, Sequence[Point]],
+    rows: Sequence[Row],
+    name: str,
+    values: Sequence[Value],
+    footer: str,
+) -> bool:
+    words = [short(value) for value in values] if isinstance(values[0], str) else []
+    xs = [point[0] for points in found.values() for point in points]
+    ys = [point[1] for points in found.values() for point in points]
+    wide = min(xs) > 0 and max(xs) >= LOG_FROM * min(xs)
+    tall = max(ys) >= LOG_FROM * min(ys) > 0
+    subject = rows[0].subject
+    return figures.curves(
+        folder,
+        file,
+        found,
+        title=f"{subject.device}, {subject.mode}",
+        x=name,
+        y=metric(rows)[0],
+        footer=footer,
+        words=words,
+        log=(wide, tall),
+    )
+
+
+def transfers(
+    folder: Path, device: str, rows: Sequence[Row], fits: Sequence[Mapping[str, Any]], footer: str
+) -> list[bool]:
+    """transfer-DEVICE.svg: time over size for every way, a field for each kind of memory; dashed,
+    the fits.
+    """
+    memories = list(dict.fromkeys(str(row.subject.axes["memory"]) for row in rows))
+    size = (figures.WIDTH + 4 if len(memories) > 1 else figures.WIDTH, figures.HEIGHT)
+    sheet = figures.Sheet(f"Transfers, one at a time: {device}", 1, len(memories), size)
+    ways = list(dict.fromkeys(str(row.extra["way"]) for row in rows))
+    for axes, memory in zip(sheet.axes, memories, strict=True):
+        for at, way in enumerate(ways):
+            own = [r for r in rows if (r.extra["way"], r.subject.axes["memory"]) == (way, memory)]
+            points = [(int(r.subject.axes["nbytes"]), r.time.median / 1e3) for r in own if r.time]
+            if points:
+                style = figures.series(at)
+                axes.plot(*zip(*points, strict=True), ls="", ms=4, label=way, **style)
+                for fit in fits:
+                    if (fit["way"], fit["memory"]) == (way, memory):
+                        _fit(axes, fit, [x for x, _ in points], style["color"])
+        axes.set(xlabel="bytes", ylabel="time in us", title=f"{memory} memory")
+        axes.set_xscale("log", base=2)
+        axes.set_yscale("log")
+    sheet.legend_outside(sheet.axes[-1])
+    return [sheet.save(folder, figures.slug("transfer", device), footer)]
+
+
+def _fit(axes: Any, fit: Mapping[str, Any], xs: Sequence[int], colour: str) -> None:
+    steps = [min(xs) * (max(xs) / min(xs)) ** (at / 60) for at in range(61)]
+    times = [(fit["alpha_ns"] + fit["beta_ns_per_byte"] * x) / 1e3 for x in steps]
+    axes.plot(steps, times, color=colour, lw=0.9, ls="--")

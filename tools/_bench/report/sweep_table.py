@@ -1,0 +1,64 @@
+"""What the kernel command's table has beyond that of run: a column for each swept axis, what the
+driver tells of the kernel, and a mark on the best row. Called by row_table.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from _bench.jobs.axes import label, short
+from _bench.rows.results import Row
+
+RESOURCES = ("registers", "shared", "spills", "max group")
+_KEYS = ("registers", "shared_nbytes", "spill_nbytes", "max_group_size")
+BEST = "best"
+
+
+def swept(rows: Sequence[Row]) -> list[str]:
+    """The axes on which the rows do not all stand at one value."""
+    names = dict.fromkeys(name for row in rows for name in row.subject.axes)
+    return [name for name in names if len({row.subject.axes.get(name) for row in rows}) > 1]
+
+
+def merit(row: Row) -> float:
+    """What says which of two rows is better, more being so: GFLOPS, else GB/s, else launches a
+    second.
+    """
+    time = row.time
+    per_second = 1e9 / time.median if time and time.median > 0 else 0.0
+    return row.gflops or row.gbytes_per_s or per_second
+
+
+def best(rows: Sequence[Row]) -> list[int]:
+    """Which rows are the best of their kernel, device and mode; unverified ones never are, and one
+    alone is not.
+    """
+    found: dict[tuple[str, str, str], list[int]] = {}
+    for at, row in enumerate(rows):
+        s = row.subject
+        if row.verified and row.measured:
+            found.setdefault((s.kernel, s.device, s.mode), []).append(at)
+    return [max(among, key=lambda at: merit(rows[at])) for among in found.values() if among[1:]]
+
+
+def widened(
+    columns: Sequence[str], rows: Sequence[Row], lines: Sequence[Sequence[str]]
+) -> tuple[tuple[str, ...], list[list[str]]]:
+    """(columns, lines) with "axes" split up, and the other columns of this table behind."""
+    names, at, marked = swept(rows), columns.index("axes"), best(rows)
+    made = []
+    for i, (row, line) in enumerate(zip(rows, lines, strict=True)):
+        axes = row.subject.axes
+        rest = {name: value for name, value in axes.items() if name not in names}
+        cells = [short(axes[name]) if name in axes else "-" for name in names]
+        mark = BEST if i in marked else "-"
+        behind = [*line[at + 1 : -1], *_resources(row), line[-1]]
+        made.append([*line[:at], label(rest), *cells, mark, *behind])
+    shown = [f" {name}" if name in columns else name for name in names]  # an axis called "n"
+    head = (*columns[:at], "axes", *shown, BEST, *columns[at + 1 : -1], *RESOURCES, columns[-1])
+    return head, made
+
+
+def _resources(row: Row) -> list[str]:
+    told = row.extra.get("resources", {})
+    return ["-" if told.get(key) is None else str(told[key]) for key in _KEYS]

@@ -1,0 +1,90 @@
+"""T = alpha + beta * n: what a transfer costs whatever its size, and per byte. Pure.
+
+Times go over four powers of ten, so what is made small is the error relative to the time, and
+softly (soft L1): one size that a neighbour or a cache has pushed off the line does not carry the
+others with it. Intervals are those of a bootstrap over the samples. Called by transfer.py.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from _console.problems import UsageError
+
+from . import stats
+
+ROUNDS = 100
+FAR_OFF = 0.1  # relative errors beyond this count by their size, not by its square
+NOTHING = 1e-3
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Fit:
+    """`alpha_ns` and `beta_ns_per_byte` with their 95 % intervals; `worst` is the largest error at
+    a measured size, relative to the time measured there.
+    """
+
+    alpha_ns: float
+    alpha_interval: tuple[float, float]
+    beta_ns_per_byte: float
+    beta_interval: tuple[float, float]
+    worst: float
+    sizes: int
+
+    @property
+    def gbytes_per_s(self) -> float | None:
+        """What large transfers approach."""
+        return 1 / self.beta_ns_per_byte if self.beta_ns_per_byte > 0 else None
+
+    def as_json(self) -> dict[str, Any]:
+        return {**asdict(self), "gbytes_per_s": self.gbytes_per_s}
+
+
+def fit(samples: Mapping[int, Sequence[float]], seed: int = 0) -> Fit | None:
+    """The fit of samples in ns by size in bytes; None for fewer than two sizes. The same samples
+    give the same fit. Raises UsageError without scipy.
+    """
+    if len(samples) < 2:
+        return None
+    sizes = np.array(sorted(samples), dtype=np.float64)
+    every = [np.asarray(samples[int(n)], dtype=np.float64) for n in sizes]
+    medians = np.array([np.median(values) for values in every])
+    alpha, beta = line(sizes, medians)
+    rng = np.random.default_rng(seed)
+    again = np.column_stack([stats.resampled_medians(rng, values, ROUNDS) for values in every])
+    lines = np.array([line(sizes, times) for times in again])
+    low, high = np.quantile(lines, [0.025, 0.975], axis=0)
+    worst = float(np.max(np.abs((alpha + beta * sizes) / medians - 1)))
+    intervals = [(float(low[i]), float(high[i])) for i in (0, 1)]
+    return Fit(alpha, intervals[0], beta, intervals[1], worst, len(sizes))
+
+
+def line(sizes: Floats, times: Floats) -> tuple[float, float]:
+    """(alpha, beta), neither negative, of the softly least relative error."""
+    try:
+        optimize = importlib.import_module("scipy.optimize")
+    except ImportError:
+        raise UsageError("the fit needs scipy: pip install 'sparkle_drv[tools]'") from None
+    # Both unknowns near 1: alpha in units of the shortest time, beta in those of the steepest pair.
+    units = np.array([times.min(), times.max() / sizes.max()])
+    matrix = np.column_stack([units[0] / times, units[1] * sizes / times])
+
+    def errors(x: Floats) -> Floats:
+        return matrix @ x - 1
+
+    found = optimize.least_squares(
+        errors, [0.5, 0.5], jac=lambda x: matrix, bounds=(0, np.inf), loss="soft_l1",
+        f_scale=FAR_OFF,
+    )  # fmt: skip
+    alpha, beta = (float(value) for value in found.x * units)
+    # At the bound the solver stops just short of 0: what changes nothing at any size is 0.
+    return (
+        alpha if alpha > NOTHING * times.min() else 0.0,
+        beta if beta * sizes.max() > NOTHING * times.max() else 0.0,
+    )

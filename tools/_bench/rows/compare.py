@@ -1,0 +1,227 @@
+"""Two results files, row by row: is the new one faster, slower, the same, or can one not tell?
+
+A row's shift is median(new) / median(old) - 1 with a bootstrap interval; Mann-Whitney's U test
+says whether the samples differ at all. SLOW and FAST need both: p below 1 % and an interval wholly
+beyond the threshold. SAME is an interval wholly within it. Everything else is AMBIGUOUS. Called by
+the compare command and by baseline.py.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from _console import table
+from _console.problems import NotComparable, UsageError
+
+from . import stats
+
+SIGNIFICANT = 0.01
+THRESHOLD = 0.05
+_WHICH = ("old", "new")
+_ANOTHER = (
+    "times of different devices say nothing about a change (--force compares them all the same)"
+)
+
+
+@dataclass(frozen=True)
+class Pairing:
+    """One row of the comparison; without a shift (None) there was nothing to compare, and
+    `verdict` says why.
+    """
+
+    name: tuple[str, str, str, str]
+    verdict: str
+    old_ns: float | None = None
+    new_ns: float | None = None
+    shift: float | None = None
+    interval: tuple[float, float] | None = None
+    p: float | None = None
+    label: str = ""
+
+    @property
+    def is_regression(self) -> bool:
+        return self.verdict == "SLOW"
+
+    @property
+    def is_broken(self) -> bool:
+        return self.verdict == "BROKEN"
+
+    def cells(self) -> list[str]:
+        kernel, device, axes, mode = self.name
+        spread = f"{self.interval[0]:+.1%} .. {self.interval[1]:+.1%}" if self.interval else "-"
+        return [
+            kernel,
+            device,
+            self.label or " ".join(f"{k}={v}" for k, v in json.loads(axes).items()),
+            mode,
+            table.duration(self.old_ns),
+            table.duration(self.new_ns),
+            f"{self.shift:+.1%}" if self.shift is not None else "-",
+            spread,
+            f"{self.p:.1e}" if self.p is not None else "-",
+            self.verdict,
+        ]
+
+
+COLUMNS = (
+    "kernel",
+    "device",
+    "axes",
+    "mode",
+    "old",
+    "new",
+    "shift",
+    "95 % interval",
+    "p",
+    "verdict",
+)
+
+
+def mann_whitney(old: Sequence[float], new: Sequence[float]) -> float:
+    """Two-sided p of Mann-Whitney's U test. Raises UsageError without scipy."""
+    try:
+        scipy_stats = importlib.import_module("scipy.stats")
+    except ImportError as error:
+        raise UsageError("compare needs scipy: pip install 'sparkle_drv[tools]'") from error
+    return float(scipy_stats.mannwhitneyu(old, new, alternative="two-sided").pvalue)
+
+
+def judge(
+    old: Sequence[float], new: Sequence[float], threshold: float = THRESHOLD
+) -> tuple[str, float, tuple[float, float], float]:
+    """(verdict, shift, interval of the shift, p) of two sets of samples."""
+    shift = float(np.median(new) / np.median(old)) - 1
+    low, high = (ratio - 1 for ratio in stats.ratio_interval(old, new))
+    p = mann_whitney(old, new)
+    if p < SIGNIFICANT and low > threshold:
+        verdict = "SLOW"
+    elif p < SIGNIFICANT and high < -threshold:
+        verdict = "FAST"
+    elif -threshold <= low and high <= threshold:
+        verdict = "SAME"
+    else:
+        verdict = "AMBIGUOUS"
+    return verdict, shift, (low, high), p
+
+
+def key(row: Mapping[str, Any]) -> tuple[str, str, str, str]:
+    """By what rows of two files are matched."""
+    return row["kernel"], row["device"], json.dumps(row["axes"], sort_keys=True), row["mode"]
+
+
+def compare(
+    old: Mapping[str, Any],
+    new: Mapping[str, Any],
+    threshold: float = THRESHOLD,
+    force: bool = False,
+) -> list[Pairing]:
+    """Pairs the rows of two results documents. Raises NotComparable when their devices differ,
+    unless forced, and when they have no row in common.
+    """
+    before, after = ({key(row): row for row in document["results"]} for document in (old, new))
+    for which, rows in zip(_WHICH, (before, after), strict=True):
+        if not rows:
+            raise NotComparable(f"compare: there are no rows in the {which} file")
+    if not force:
+        _same_devices(before, after)
+        _same_cpu(old, new)
+    if not before.keys() & after.keys():
+        raise NotComparable(
+            "compare: no row (kernel, device, axes and mode) is in both files: "
+            f"{_sample(before)} in the old one, {_sample(after)} in the new one"
+        )
+    pairs = []
+    for name in [*before, *(name for name in after if name not in before)]:
+        pairs.append(_pair(name, before.get(name), after.get(name), threshold))
+    return pairs
+
+
+def _same_devices(
+    before: Mapping[Any, Mapping[str, Any]], after: Mapping[Any, Mapping[str, Any]]
+) -> None:
+    names = [_device_names(rows) for rows in (before, after)]
+    common = names[0].keys() & names[1].keys()
+    if not common:
+        sides = (
+            f"{', '.join(sorted(side))} in the {w} file"
+            for side, w in zip(names, _WHICH, strict=True)
+        )
+        raise NotComparable(f"compare: {' and '.join(sides)}: {_ANOTHER}")
+    for device in sorted(common):
+        if len(names[0][device] | names[1][device]) > 1:
+            was, now = (" or ".join(map(repr, sorted(side[device]))) for side in names)
+            raise NotComparable(
+                f"compare: {device} is {was} in the old file and {now} in the new one: {_ANOTHER}"
+            )
+
+
+def _device_names(rows: Mapping[Any, Mapping[str, Any]]) -> dict[str, set[str]]:
+    """URI -> the names that it has in the rows: one, unless files were put together."""
+    names: dict[str, set[str]] = {}
+    for row in rows.values():
+        names.setdefault(row["device"], set()).add(row["device_name"])
+    return names
+
+
+def _same_cpu(old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
+    """The host counts too: by its clock, and for what it does between launches."""
+    for name, prefix in (("cpu", ""), ("cpu_model", "model ")):
+        was, now = ((document.get("env") or {}).get(name) for document in (old, new))
+        if was and now and was != now:
+            raise NotComparable(
+                f"compare: measured on {prefix}{was!r} in the old file and on {prefix}{now!r} in "
+                f"the new one: {_ANOTHER}"
+            )
+
+
+def _sample(rows: Mapping[tuple[str, str, str, str], Any]) -> str:
+    kernel, device, _, mode = next(iter(rows))
+    return f"{len(rows)} such as {kernel} {device} {mode}"
+
+
+def _pair(
+    name: tuple[str, str, str, str],
+    old: Mapping[str, Any] | None,
+    new: Mapping[str, Any] | None,
+    threshold: float,
+) -> Pairing:
+    label = str((new or old or {}).get("label", ""))
+
+    def made(verdict: str) -> Pairing:
+        return Pairing(name, verdict, label=label)
+
+    if old is None or new is None:
+        return made("only in new" if old is None else "only in old")
+    a, b = old["samples_ns"], new["samples_ns"]
+    if old["verified"] and not new["verified"]:
+        return made("BROKEN")
+    if not a or not b:
+        return made("no time")
+    if old["verified"] != new["verified"] or not new["verified"]:
+        return made("unverified")
+    verdict, shift, interval, p = judge(a, b, threshold)
+    medians = float(np.median(a)), float(np.median(b))
+    return Pairing(name, verdict, *medians, shift, interval, p, label)
+
+
+def conditions(document: Mapping[str, Any]) -> str:
+    """When and where a document was measured, as far as it says."""
+    env = document.get("env") or {}
+    facts = {name: env.get(key) for name, key in (("commit", "commit"), ("load", "load_1min"))}
+    said = [f"{name} {value}" for name, value in facts.items() if value is not None]
+    return ", ".join([str(env.get("date", "no date")), *said])
+
+
+def show(pairs: Sequence[Pairing]) -> None:
+    """The table, and one line with how many rows came out how."""
+    table.show(COLUMNS, [pair.cells() for pair in pairs])
+    counts = {
+        v: sum(pair.verdict == v for pair in pairs)
+        for v in dict.fromkeys(pair.verdict for pair in pairs)
+    }
+    print(", ".join(f"{count} {verdict}" for verdict, count in counts.items()) or "no rows")

@@ -1,0 +1,98 @@
+"""What a launch costs beyond the device's own time, by the way it was submitted: numbers only.
+
+    sync       each launch submitted and waited for
+    batched    many dispatches in one command list, one submission, one wait
+    pipelined  a ring of slots kept full
+
+pipelined.py takes the samples; results.py, report/row_table.py and writers.py show them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from . import stats
+
+SYNC = "sync"
+WAYS = (SYNC, "batched", "pipelined")
+QUANTITIES = ("overhead", "host", "device")
+Ratio = tuple[float, float | None, float | None]  # and its 95 % interval, if there is one
+
+
+@dataclass(frozen=True)
+class Way:
+    """Samples of one way, ns a launch by both clocks; the i-th of each are of the same launches."""
+
+    host: Sequence[float]
+    device: Sequence[float]
+
+    @property
+    def overhead(self) -> Sequence[float]:
+        return [host - device for host, device in zip(self.host, self.device, strict=True)]
+
+    def samples(self, quantity: str) -> Sequence[float]:
+        found: Sequence[float] = getattr(self, quantity)
+        return found
+
+
+@dataclass(frozen=True)
+class Overhead:
+    """The three ways, sampled in turn on the same operands; `batch` launches a sample."""
+
+    ways: Mapping[str, Way]
+    batch: int
+
+    def summary(self, way: str, quantity: str) -> stats.Summary:
+        """Median and interval, in ns a launch."""
+        return stats.summarize(self.ways[way].samples(quantity))
+
+    def of_sync(self, way: str, quantity: str) -> Ratio | None:
+        """The median as a share of that of sync, without an interval from too few samples; None
+        for sync itself, and where sync's own is not surely more than nothing.
+        """
+        base, own = self.summary(SYNC, quantity), self.summary(way, quantity)
+        if way == SYNC or base.low <= 0:
+            return None
+        if own.n < stats.FEWEST_FOR_INTERVAL:
+            return own.median / base.median, None, None
+        sync, other = (self.ways[name].samples(quantity) for name in (SYNC, way))
+        low, high = stats.ratio_interval(sync, other)
+        return own.median / base.median, low, high
+
+    def as_json(self) -> dict[str, Any]:
+        """The value of a row's "overhead"."""
+        return {"batch": self.batch, **{way: self._way(way) for way in WAYS}}
+
+    def _way(self, way: str) -> dict[str, Any]:
+        made: dict[str, Any] = {}
+        for quantity in QUANTITIES:
+            made[f"{quantity}_ns"] = stats.rounded(self.summary(way, quantity))
+            ratio = self.of_sync(way, quantity)
+            names = ("ratio", "ci_low", "ci_high")
+            made[f"{quantity}_of_sync"] = (
+                None if ratio is None else dict(zip(names, ratio, strict=True))
+            )
+        for clock in ("host", "device"):
+            samples = self.ways[way].samples(clock)
+            made[f"{clock}_samples_ns"] = [round(sample, 2) for sample in samples]
+        return made
+
+    def flat(self) -> dict[str, float | None]:
+        """The columns that a CSV has of it; their names are CSV_COLUMNS."""
+        cells: dict[str, float | None] = {}
+        for way in WAYS:
+            for quantity in QUANTITIES:
+                s = self.summary(way, quantity)
+                name = f"{way}_{quantity}"
+                cells |= {f"{name}_ns": s.median}
+                cells |= {f"{name}_ci_low_ns": s.low, f"{name}_ci_high_ns": s.high}
+            if way != SYNC:
+                ratio = self.of_sync(way, "overhead") or (None, None, None)
+                ends = ("of_sync", "of_sync_ci_low", "of_sync_ci_high")
+                cells |= {f"{way}_{end}": r for end, r in zip(ends, ratio, strict=True)}
+        return cells
+
+
+CSV_COLUMNS = tuple(Overhead(dict.fromkeys(WAYS, Way([1.0], [0.5])), 1).flat())

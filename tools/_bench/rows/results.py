@@ -1,0 +1,265 @@
+"""What one benchmark row is, and the document of rows that every output format is written from.
+
+A row whose check failed carries no time: `Row.failed` is the only way to make one, and it takes
+none. The JSON form is a contract ("schema": 1, README of benchmarks/baseline); keys may be added,
+never renamed.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from _console.problems import UsageError
+
+from _bench.jobs.axes import Value
+
+from . import stats
+from .overhead import Overhead
+
+SCHEMA = 1
+MODES = ("hot", "cold", "latency", "pipeline")
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What a row is about: the four things by which `compare` matches rows, and the device's own
+    name.
+    """
+
+    kernel: str
+    device: str
+    device_name: str
+    emulated: bool
+    axes: Mapping[str, Value]
+    mode: str
+
+    @property
+    def key(self) -> tuple[str, str, str, str]:
+        return self.kernel, self.device, json.dumps(dict(self.axes), sort_keys=True), self.mode
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Samples in ns a launch, as taken: `primary` says which clock the row's time_ns is ("device"
+    or "host").
+    """
+
+    device_ns: Sequence[float]
+    host_ns: Sequence[float]
+    primary: str
+    batch: int
+    stop: str
+
+    @property
+    def samples(self) -> Sequence[float]:
+        return self.device_ns if self.primary == "device" else self.host_ns
+
+
+@dataclass(frozen=True)
+class Submission:
+    """What a submission of one dispatch asks of an emulated device, on average: calls of its kernel
+    driver, and dwords of the IB."""
+
+    ioctls: float
+    ib_dwords: float
+
+
+@dataclass(frozen=True)
+class Share:
+    """A row's rate over the roof's, turn by turn. Rates are flops or bytes per ns, which are GFLOPS
+    or GB/s.
+    """
+
+    kind: str
+    kernel: str
+    row: Sequence[float]
+    roof: Sequence[float]
+
+    @property
+    def ratio(self) -> stats.Summary:
+        return stats.summarize([a / b for a, b in zip(self.row, self.roof, strict=True)])
+
+    @property
+    def is_known(self) -> bool:
+        """Are there turns enough for an interval?"""
+        return len(self.row) >= stats.FEWEST_FOR_INTERVAL
+
+    def as_json(self) -> dict[str, Any]:
+        """What a results file has beside the row's roof_percent."""
+        ratio = self.ratio
+        return {
+            "kernel": self.kernel,
+            "unit": "GFLOPS" if self.kind == "flops" else "GB/s",
+            "row": float(np.median(self.row)),
+            "roof": float(np.median(self.roof)),
+            "ci_low_percent": 100 * ratio.low if self.is_known else None,
+            "ci_high_percent": 100 * ratio.high if self.is_known else None,
+            "turns": [[a, b] for a, b in zip(self.row, self.roof, strict=True)],
+        }
+
+
+@dataclass
+class Row:
+    """One row, as JSON will have it; make it by `timed`, `failed` or `unverified`."""
+
+    subject: Subject
+    verified: bool
+    error: Mapping[str, Any]
+    measured: Measured | None = None
+    overhead: Overhead | None = None
+    submission: Submission | None = None
+    gflops: float | None = None
+    gbytes_per_s: float | None = None
+    share: Share | None = None
+    reason: str | None = None
+    notes: list[str] = field(default_factory=list)
+    extra: dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def failed(cls, subject: Subject, error: Mapping[str, Any], reason: str) -> Row:
+        """A row whose check failed: it has no time, whatever was measured."""
+        return cls(subject, False, error, reason=reason)
+
+    @property
+    def roof(self) -> str | None:
+        """The roof that the row comes closest to."""
+        return self.share.kind if self.share else None
+
+    @property
+    def roof_percent(self) -> float | None:
+        return 100 * self.share.ratio.median if self.share else None
+
+    @property
+    def time(self) -> stats.Summary | None:
+        return stats.summarize(self.measured.samples) if self.measured else None
+
+    @property
+    def device(self) -> stats.Summary | None:
+        measured = self.measured
+        return stats.summarize(measured.device_ns) if measured and measured.device_ns else None
+
+    @property
+    def host(self) -> stats.Summary | None:
+        return stats.summarize(self.measured.host_ns) if self.measured else None
+
+    def as_json(self) -> dict[str, Any]:
+        """The row in the form of the schema."""
+        s, m = self.subject, self.measured
+        row: dict[str, Any] = {
+            "kernel": s.kernel,
+            "device": s.device,
+            "device_name": s.device_name,
+            "emulated": s.emulated,
+            "axes": dict(s.axes),
+            "mode": s.mode,
+            "verified": self.verified,
+            "error": dict(self.error),
+            "time_ns": None,
+            "samples_ns": [],
+            "host_ns": None,
+            "device_ns": None,
+            "gflops": self.gflops,
+            "gbytes_per_s": self.gbytes_per_s,
+            "roof_percent": self.roof_percent,
+            "roof": self.roof,
+            "reason": self.reason,
+            "notes": self.notes,
+            **self.extra,
+        }
+        if m is not None:
+            row["time_ns"] = {
+                **stats.rounded(stats.summarize(m.samples)),
+                "stop": m.stop,
+                "of": m.primary,
+                "batch": m.batch,
+            }
+            row["samples_ns"] = [round(value, 2) for value in m.samples]
+            row["host_ns"] = stats.rounded(stats.summarize(m.host_ns))
+            device = self.device
+            row["device_ns"] = stats.rounded(device) if device else None
+        if self.share is not None:
+            row["roof_beside"] = self.share.as_json()
+        if self.overhead is not None:
+            row["overhead"] = self.overhead.as_json()
+        if self.submission is not None:
+            row |= {
+                "ioctls_per_submit": self.submission.ioctls,
+                "ib_dwords_per_dispatch": self.submission.ib_dwords,
+            }
+        return row
+
+
+@dataclass
+class Report:
+    """The document: what was run where, and the rows so far."""
+
+    env: Mapping[str, Any]
+    rows: list[Row] = field(default_factory=list)
+    interrupted: bool = False
+    extra: dict[str, Any] = field(default_factory=dict)
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "schema": SCHEMA,
+            "env": dict(self.env),
+            "interrupted": self.interrupted,
+            **self.extra,
+            "results": [row.as_json() for row in self.rows],
+        }
+
+
+def finite(value: Any) -> Any:
+    """JSON has no NaN and no infinity: they become the words "nan", "inf", "-inf", at any depth."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, Mapping):
+        return {key: finite(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [finite(item) for item in value]
+    return value
+
+
+def load(path: Path) -> dict[str, Any]:
+    """A results file. Raises UsageError when it is missing, no JSON, of another schema, or has
+    malformed rows.
+    """
+    try:
+        document = json.loads(path.read_text())
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror}") from error
+    except ValueError as error:
+        raise UsageError(f"{path} is not JSON: {error}") from error
+    if not isinstance(document, dict) or not isinstance(document.get("results"), list):
+        raise UsageError(
+            f'{path} is no results file: {{"schema": {SCHEMA}, "results": [...]}} is wanted'
+        )
+    if document.get("schema") != SCHEMA:
+        raise UsageError(
+            f"{path} has schema {document.get('schema')!r}, this version reads {SCHEMA}"
+        )
+    for at, row in enumerate(document["results"]):
+        _check_row(row, f"{path}: results[{at}]")
+    return document
+
+
+def _check_row(row: Any, where: str) -> None:
+    wanted: dict[str, type | tuple[type, ...]] = {
+        "kernel": str,
+        "device": str,
+        "device_name": str,
+        "axes": dict,
+        "mode": str,
+        "verified": bool,
+        "samples_ns": list,
+    }
+    for key, kind in wanted.items():
+        if not isinstance(row, dict) or not isinstance(row.get(key), kind):
+            raise UsageError(f"{where} has no usable {key!r}")
+    if not all(isinstance(s, (int, float)) and s > 0 for s in row["samples_ns"]):
+        raise UsageError(f"{where}: samples_ns must be positive numbers")

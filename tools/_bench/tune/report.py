@@ -1,0 +1,92 @@
+"""What command tune tells: its table, its JSON, its exit code. Called by commands/tune.py."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from _console import table
+from _console.problems import FAILED, OK
+
+from _bench.machine import env, quiet
+
+from . import space
+from .search import Outcome
+
+
+@dataclass
+class Row:
+    """One kernel at one shape on one device."""
+
+    kernel: str
+    device: str
+    label: str
+    shape: str = ""
+    outcome: Outcome[Any] | None = None
+    wrong: tuple[str, ...] = ()
+    """What the check said of each plan that was wrong."""
+    refused: int = 0
+    failure: str = ""
+    """Why there is no outcome."""
+    kept: bool = False
+    others: float = 0.0
+    """Share of the host's cores that other processes took meanwhile."""
+
+
+COLUMNS = (
+    "kernel", "device", "axes", "model's plan", "predicted", "measured", "best found", "best",
+    "distance", "95 %", "tried", "note",
+)  # fmt: skip
+
+
+def cells(row: Row) -> tuple[str, ...]:
+    """A row of the table."""
+    found = row.outcome
+    if found is None:
+        blank = ("-",) * 8
+        return (row.kernel, row.device, row.label, *blank, row.failure)
+    same = found.best == found.model
+    ratio, low, high = found.ratio
+    notes = [] if found.complete else ["out of time"]
+    notes += [f"{len(row.wrong)} WRONG"] if row.wrong else []
+    notes += [] if row.kept else ["not kept"]
+    notes += [f"others took {row.others:.0%} of the cpus"] if row.others > quiet.NOTED else []
+    return (
+        row.kernel,
+        row.device,
+        row.label,
+        space.text(found.model),
+        table.duration(found.model.predicted_s * 1e9) if found.model.predicted_s else "-",
+        table.duration(found.model_s * 1e9),
+        "the same" if same else space.text(found.best),
+        table.duration(found.best_s * 1e9),
+        f"{100 * (ratio - 1):+.1f} %" if not same else "0 %",
+        f"{100 * (low - 1):+.1f} .. {100 * (high - 1):+.1f} %" if ratio != low else "-",
+        str(found.tried),
+        ", ".join(notes),
+    )
+
+
+def document(rows: Sequence[Row], seed: int, interrupted: bool) -> dict[str, Any]:
+    """What --json writes."""
+    results = []
+    for row in rows:
+        entry = asdict(row)
+        if row.outcome is not None:
+            # the model's own plan may win the last duel: nothing found is better then
+            entry["distance_percent"] = [100 * max(r - 1, 0.0) for r in row.outcome.ratio]
+        results.append(entry)
+    return {
+        "schema": 1,
+        "command": "tune",
+        "env": env.describe(),
+        "seed": seed,
+        "interrupted": interrupted,
+        "results": results,
+    }
+
+
+def exit_code(rows: Sequence[Row], interrupted: bool) -> int:
+    failed = any(row.wrong or (row.outcome is None and row.failure) for row in rows)
+    return FAILED if failed or interrupted else OK

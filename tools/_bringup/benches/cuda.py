@@ -1,0 +1,42 @@
+"""What the rungs of cuda work on: the driver library by the package's own native functions, then
+the device by the public API. SPARKLE_LIBCUDA is honoured as `sparkle_drv.open` honours it."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Any
+
+from _bringup.causes.cuda import CAUSES
+from sparkle_drv.lowlevel import cuda_driver as driver
+
+from . import api as bench_api
+
+# What the package's errors say: "cuCall: NAME ..." or "... says NAME to cuInit".
+_SAID = re.compile(r"\b(CUDA_ERROR_[A-Z_0-9]+)")
+_CALL = re.compile(r"\b(cu[A-Z]\w+)")
+
+
+class Bench(bench_api.Bench):
+    """One device by URI, cuda:N."""
+
+    def __init__(self, uri: str) -> None:
+        super().__init__(uri)
+        self.causes = CAUSES
+        self.ordinal = int(uri.partition(":")[2] or 0)
+        self.first = os.environ.get("SPARKLE_LIBCUDA", "")
+
+    def probe(self) -> tuple[int, Any]:
+        """(0 or -errno, struct sp_dl_cuda): what was tried, and what the library said to cuInit."""
+        return driver.asked(self.first)
+
+    def autopsy(self, error: BaseException) -> dict[str, Any]:
+        """The driver's call and its result, as the error's words have them."""
+        found = super().autopsy(error)
+        text = str(error)
+        result, call = _SAID.search(text), _CALL.search(text)
+        if result:
+            found["cuda_result"] = result[1]
+        if call:
+            found["cuda_call"] = call[1]
+        return found

@@ -1,0 +1,78 @@
+"""Likely causes of a failure, ranked: tables of data, one a family, and how they are matched.
+
+A cause matches a rung by name (with * and ?), the call and the errno; `when` looks at what is known
+besides (facts of the device and of the failure). The more it asked for, the higher it ranks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any
+
+from _bringup.results.rung import Result
+
+MOST = 5  # causes that are told
+LOG = "dmesg | grep -i -e amdgpu -e drm | tail -50"
+AGAIN = "python tools/bringup.py ladder -d {device} --only "
+INFO = "python tools/bringup.py info -d {device}"
+MEM = "python tools/bringup.py mem -d {device}"
+VRAM_USED = "cat /sys/class/drm/renderD*/device/mem_info_vram_used"
+Facts = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Cause:
+    """`source` is where the claim comes from: a key of docs/bringup.md, or a document."""
+
+    id: str
+    text: str
+    source: str
+    rungs: tuple[str, ...] = ("*",)
+    call: str = "*"
+    errno: str = "*"
+    when: Callable[[Facts], Any] | None = None
+    weight: int = 0
+    next: str = ""
+
+    def told(self) -> dict[str, str]:
+        return {"id": self.id, "text": self.text, "source": self.source}
+
+
+def advise(causes: Sequence[Cause], result: Result, facts: Facts) -> None:
+    """Puts the causes and the next command into a result. {device} and {rung} in a command are the
+    names at hand."""
+    found = ranked(causes, result, facts)
+    result.causes = [one.told() for one in found]
+    command = next((one.next for one in found if one.next), "")
+    for name, value in (("device", facts.get("device", "")), ("rung", result.name)):
+        command = command.replace(f"{{{name}}}", str(value))
+    result.next = command or None
+
+
+def score(cause: Cause, result: Result, facts: Facts) -> int | None:
+    """None when it does not match."""
+    if not any(fnmatchcase(result.name, pattern) for pattern in cause.rungs):
+        return None
+    points = cause.weight
+    for pattern, value in ((cause.call, result.ioctl), (cause.errno, result.errno)):
+        if pattern == "*":
+            continue
+        if not any(fnmatchcase(value or "", one) for one in pattern.split("|")):
+            return None
+        points += 2
+    if cause.rungs != ("*",):
+        points += 1 if any("*" in pattern for pattern in cause.rungs) else 2
+    if cause.when is not None:
+        if not cause.when({**facts, **result.facts}):
+            return None
+        points += 4
+    return points
+
+
+def ranked(causes: Sequence[Cause], result: Result, facts: Facts) -> list[Cause]:
+    """The causes that match, likeliest first; those of equal rank in the table's order."""
+    found = [(points, c) for c in causes if (points := score(c, result, facts)) is not None]
+    found.sort(key=lambda pair: -pair[0])
+    return [cause for _, cause in found[:MOST]]

@@ -1,0 +1,27 @@
+"""`bringup.py info`: what a device says of itself."""
+
+from __future__ import annotations
+
+import argparse
+
+from _console.problems import FAILED, OK
+
+from _bringup.ladder import about
+from _bringup.results import report
+
+from . import options
+
+
+def add(sub: options.Subcommands) -> None:
+    options.command(sub, "info", run, "everything that the node says of itself, decoded")
+
+
+def run(args: argparse.Namespace) -> int:
+    told = about.gather(args.device)
+    document = {
+        "schema": report.SCHEMA, "device": args.device, "info": told, "machine": report.machine()
+    }  # fmt: skip
+    if args.json != "-":
+        print("\n".join(about.lines({args.device: told, "machine": document["machine"]})))
+    saved = not args.json or options.write_json(args.json, document)
+    return OK if saved else FAILED

@@ -1,0 +1,146 @@
+"""`bringup.py ladder`: climbs a device's rungs, lowest first."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from _console import output
+from _console.problems import FAILED, OK, UsageError
+
+from _bringup.ladder import bundle, child, families, recording
+from _bringup.results import report
+from _bringup.results.rung import FAIL, Result, Rung
+
+from . import options
+
+TIMEOUT_S = 20.0
+
+
+def add(sub: options.Subcommands) -> None:
+    one = options.command(sub, "ladder", run, "climb the rungs of a device, lowest first")
+    one.add_argument("--from", dest="first", metavar="RUNG", help="begin with this rung")
+    one.add_argument("--to", dest="last", metavar="RUNG", help="end with this rung")
+    one.add_argument("--only", metavar="RUNG,...", help="these rungs alone, whatever they need")
+    one.add_argument("--list", action="store_true", help="name the rungs, and climb none")
+    one.add_argument(
+        "--timeout", type=options.seconds, default=TIMEOUT_S, metavar="S",
+        help=f"limit of one rung in seconds (default {TIMEOUT_S:g}; a few have more of their own)",
+    )  # fmt: skip
+    one.add_argument(
+        "--allow-hang", action="store_true",
+        help="the rungs too that hang the GPU on purpose: the kernel may reset it, and what other "
+        "programs have on it may be lost",
+    )  # fmt: skip
+    one.add_argument(
+        "--bundle", metavar="FILE", help="one .tar.gz with report, dumps, info and what ran it"
+    )
+    one.add_argument(
+        "--record", metavar="FILE",
+        help="write down every ioctl and IB of the climb, of an amdgpu device (docs/recording.md)",
+    )  # fmt: skip
+    one.add_argument(
+        "--record-memory", action="store_true",
+        help="with --record: also what changes in memory, which --replay needs to do jobs again; "
+        "each job is then waited for",
+    )  # fmt: skip
+    one.add_argument(
+        "--replay", metavar="FILE",
+        help="instead of a climb: do again what FILE has recorded, and say where it first differs",
+    )  # fmt: skip
+
+
+def chosen(family: families.Family, args: argparse.Namespace) -> list[Rung]:
+    """The rungs that were asked for; UsageError for a name that is none."""
+    rungs = list(family.rungs)
+    names = [rung.name for rung in rungs]
+
+    def known(name: str) -> str:
+        if name not in names:
+            raise UsageError(f"{family.name} has no rung {name!r}; --list names them")
+        return name
+
+    if args.only is not None:
+        if args.first or args.last:
+            raise UsageError("--only goes without --from and --to")
+        wanted = [known(name.strip()) for name in args.only.split(",")]
+        return [rung for rung in rungs if rung.name in wanted]
+    start = names.index(known(args.first)) if args.first else 0
+    end = names.index(known(args.last)) + 1 if args.last else len(rungs)
+    hangs = args.allow_hang
+    return [rung for rung in rungs[start:end] if hangs or not rung.hangs]
+
+
+def run(args: argparse.Namespace) -> int:
+    if args.replay is not None:
+        return _replay(args.replay, args.device)
+    family = families.of(args.device)
+    if args.record_memory and args.record is None:
+        raise UsageError("--record-memory wants --record FILE")
+    if args.record and family.name == "api":
+        raise UsageError(f"--record: {args.device} is driven by no ioctls of ours")
+    rungs = chosen(family, args)
+    if any(rung.hangs for rung in rungs) and not args.allow_hang and not args.list:
+        raise UsageError("rungs that hang the GPU on purpose want --allow-hang")
+    if not rungs:
+        raise UsageError(f"no rung from {args.first} to {args.last}")
+    out = sys.stderr if args.json == "-" else sys.stdout
+    if args.list:
+        _list(rungs, out)
+        return OK
+    written = (args.json, args.bundle, args.record)
+    if output.overlap(*written):
+        raise UsageError("--json, --bundle and --record must be different files")
+    for name in written:
+        options.check_writable(name)
+    print(f"{args.device}: {len(rungs)} rungs", file=out, flush=True)
+    facts: dict[str, object] = {}
+
+    lines = report.Lines(out)
+    results = child.run(
+        rungs, lambda: family.bench(args.device), timeout_s=args.timeout, tell=lines.tell,
+        facts=facts, record=lambda child: _record(args, child),
+    )  # fmt: skip
+    lines.flush()
+    document = report.document(args.device, results, facts)
+    print(report.summary(results), file=out)
+    if document["verified"]:
+        print(f"amdgpu: {document['verified']}", file=out)
+    if trouble := facts.get("trouble"):
+        print(f"{options.PROG}: {args.device}: {trouble}", file=sys.stderr)
+    saved = not args.json or options.write_json(args.json, document)
+    if args.bundle:
+        packed = output.save(options.PROG, args.bundle, bundle.pack(args.device, document))
+        if packed and not trouble:
+            print(f"{args.bundle}: one file to send", file=out)
+        saved &= packed
+    failed = not saved or trouble or "interrupted" in facts
+    return FAILED if failed else _code(results)
+
+
+def _record(args: argparse.Namespace, child: int) -> Any:
+    path = args.record and (args.record if child == 1 else f"{args.record}.{child}")
+    return recording.around_climb(path or "", args.record_memory)
+
+
+def _replay(path: str, uri: str) -> int:
+    try:
+        outcome = recording.replay(path, uri)
+    except recording.NotReplayed as error:
+        raise UsageError(str(error)) from None
+    for line in recording.report(outcome):
+        print(line)
+    return FAILED if outcome.difference else OK
+
+
+def _code(results: Sequence[Result]) -> int:
+    return FAILED if any(one.status == FAIL for one in results) else OK
+
+
+def _list(rungs: Sequence[Rung], out: object) -> None:
+    for rung in rungs:
+        more = f"  (needs {', '.join(rung.needs)})" if rung.needs else ""
+        mark = " [--allow-hang]" if rung.hangs else ""
+        print(f"{rung.name:16} {rung.text}{mark}{more}", file=out)  # type: ignore[call-overload]

@@ -1,0 +1,133 @@
+"""One climb of a ladder in this process: rung by rung, each in a thread with a limit.
+
+A call that never comes back costs the rung its limit and one thread, not the climb. What kills the
+process (SIGBUS of a mapping) is the business of child.py.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Protocol
+
+from _bringup.causes.matching import Cause, advise
+from _bringup.results.rung import BLOCKED, PASS, SKIP, Result, Rung, Skip, Unmet, failure, unmet
+
+AUTOPSY_S = 10.0
+
+
+class Bench(Protocol):
+    """What the rungs of a family work on."""
+
+    facts: dict[str, Any]
+    causes: Sequence[Cause]
+
+    def begin(self, rung: Rung) -> None: ...
+
+    def settle(self) -> None:
+        """After a rung that did well: gives back what it took; raises where the device suffered."""
+
+    def recover(self) -> None:
+        """After a failure: lets go of everything, so that the next rung finds a fresh device."""
+
+    def abandon(self) -> None:
+        """As `recover` where a call has not come back: forgets without a call."""
+
+    def autopsy(self, error: BaseException) -> dict[str, Any]: ...
+
+    def close(self) -> None: ...
+
+
+class Hung(TimeoutError):
+    """A rung is over its limit, within a call that does not come back."""
+
+
+def bounded(work: Callable[[], Any], limit_s: float) -> Any:
+    """What `work()` returns or raises; Hung when it does neither within the limit.
+
+    The error is in no cycle with its frames. These may hold views of views of memory, and a garbage
+    collection that takes such a cycle apart crashes CPython before 3.12.7 (gh-77894).
+    """
+    outcome: list[Any] = []
+
+    def run() -> None:
+        try:
+            outcome.append((True, work()))
+        except BaseException as error:  # handed over to who waits
+            outcome.append((False, error))
+
+    thread = threading.Thread(target=run, daemon=True, name="rung")
+    thread.start()
+    thread.join(limit_s)
+    if not outcome:
+        raise Hung(f"no answer for {limit_s:g} s: a call does not come back")
+    well, value = outcome.pop()
+    if well:
+        return value
+    try:
+        raise value
+    finally:  # its traceback has this frame: no cycle, see below
+        del value
+
+
+def climb(
+    rungs: Sequence[Rung], bench: Bench, *, timeout_s: float, before: Sequence[Result] = (),
+    begun: Callable[[Rung], None] | None = None,
+) -> Iterator[Result]:  # fmt: skip
+    """A result for each rung in turn; `before`: those of rungs that were climbed earlier."""
+    done = list(before)
+    for rung in rungs:
+        if begun is not None:
+            begun(rung)
+        missing = unmet(rung, done)
+        if missing:
+            result = Result(rung.name, BLOCKED, text=f"needs {', '.join(missing)}")
+        else:
+            result = _one(rung, bench, max(timeout_s, rung.limit_s))
+        done.append(result)
+        yield result
+
+
+def _one(rung: Rung, bench: Bench, limit_s: float) -> Result:
+    start = time.monotonic()
+
+    def work() -> str:
+        bench.begin(rung)
+        said = rung.run(bench)
+        bench.settle()
+        return said
+
+    try:
+        said = bounded(work, limit_s)
+    except Skip as reason:
+        result = Result(rung.name, SKIP, time.monotonic() - start, text=str(reason))
+        with contextlib.suppress(Exception):
+            bounded(bench.settle, AUTOPSY_S)
+        return result
+    except Unmet as reason:
+        return Result(rung.name, BLOCKED, time.monotonic() - start, text=str(reason))
+    except BaseException as error:
+        return _failed(rung, bench, error, time.monotonic() - start)
+    return Result(rung.name, PASS, time.monotonic() - start, text=said or "")
+
+
+def _failed(rung: Rung, bench: Bench, error: BaseException, time_s: float) -> Result:
+    result = failure(rung, error, time_s)
+    if isinstance(error, Hung):
+        result.facts["hung"] = True
+    try:
+        found = bounded(lambda: bench.autopsy(error), AUTOPSY_S)
+    except Exception as also:
+        found = {"dump": {"dump": f"could not be made: {also}"}}
+    result.facts |= found
+    if result.ioctl is None and found.get("last_call") and isinstance(error, Hung):
+        result.ioctl = found["last_call"]
+    advise(bench.causes, result, bench.facts)
+    if isinstance(error, Hung):
+        bench.abandon()
+    else:
+        with contextlib.suppress(Exception):
+            bounded(bench.recover, AUTOPSY_S)
+    return result

@@ -1,0 +1,83 @@
+"""Families of devices: which rungs a URI's ladder has, and the bench they work on.
+
+A family is a name, its rungs lowest first, and a function that makes a bench; a new one is an entry
+in FAMILIES. Rungs of the public API (rungs/api.py) are for all of them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from _console.problems import NoSuchDevice
+
+from _bringup.benches import amdgpu as bench_amdgpu
+from _bringup.benches import api as bench_api
+from _bringup.benches import cuda as bench_cuda
+from _bringup.benches.card import Emulated, Real
+from _bringup.results.rung import Rung
+from _bringup.rungs import api as rungs_api
+from _bringup.rungs import cuda as rungs_cuda
+from _bringup.rungs import hang as rungs_hang
+from _bringup.rungs import memory as rungs_memory
+from _bringup.rungs import node as rungs_node
+from _bringup.rungs import packets as rungs_packets
+from _bringup.rungs import shader as rungs_shader
+from _bringup.rungs import share as rungs_share
+from _bringup.rungs import sync as rungs_sync
+
+AMDGPU = (
+    *rungs_node.RUNGS,
+    *rungs_memory.RUNGS,
+    *rungs_packets.RUNGS,
+    rungs_memory.HIDDEN_RUNG,
+    *rungs_sync.RUNGS,
+    *rungs_shader.RUNGS,
+    *rungs_share.RUNGS,
+    *rungs_api.rungs("api-", ("store",)),
+    *rungs_hang.RUNGS,
+)
+
+CUDA = (*rungs_cuda.RUNGS, *rungs_api.rungs("api-", ("launch", "copies")))
+
+
+@dataclass(frozen=True)
+class Family:
+    """`bench(uri)` opens nothing yet: that is the first rung's."""
+
+    name: str
+    uris: str  # a regular expression
+    rungs: tuple[Rung, ...]
+    bench: Callable[[str], Any]
+    text: str
+
+
+def _emulated(uri: str) -> bench_amdgpu.Bench:
+    return bench_amdgpu.Bench(Emulated(uri.partition(":")[2].partition("#")[0] or "gfx1100"))
+
+
+FAMILIES = (
+    Family("amdgpu", r"(amdgpu|amd)(:\d+)?|/.+", AMDGPU,
+           lambda uri: bench_amdgpu.Bench(Real(re.sub(r"^amd(?=:|$)", "amdgpu", uri))),
+           "a render node, by number or path"),
+    Family("emu", r"emu(:gfx(1100|1036)(#\d)?)?", AMDGPU, _emulated,
+           "an emulated card of its own machine"),
+    Family("cuda", r"(cuda|nvidia)(:\d+)?", CUDA,
+           lambda uri: bench_cuda.Bench(re.sub(r"^nvidia(?=:|$)", "cuda", uri)),
+           "an NVIDIA GPU, by number"),
+    Family("api", r"\w+(:.*)?", rungs_api.rungs(), bench_api.Bench,
+           "any other device, over the public API: cpu, egl:0, ..."),
+)  # fmt: skip
+
+
+def of(uri: str) -> Family:
+    """The family of a URI; NoSuchDevice."""
+    for family in FAMILIES:
+        if re.fullmatch(family.uris, uri):
+            if family.name == "api" and re.match(r"(emu|amd|amdgpu)\b", uri):
+                break
+            return family
+    raise NoSuchDevice(f"{uri!r}: amdgpu[:N], a render node's path, cuda:0, emu:gfx1100, "
+                       "emu:gfx1036, cpu, egl:0 or one of `sparkle.py info` is wanted")  # fmt: skip

@@ -1,0 +1,207 @@
+"""cuda: from the driver library up to peers, each rung the least that the one above it needs.
+
+The library, cuInit and what the driver says come from native functions that make no context; from
+`context` on the package's device is used, a call of the driver or two at a time.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import sparkle_drv as sp
+from _bringup.benches.cuda import Bench
+from _bringup.results.rung import Rung, Skip, Wrong
+from sparkle_drv.lowlevel import cuda_driver as driver
+
+from .api import LIMIT_S, compare
+
+OLDEST = 11000  # dl/cuda.def: cuDevicePrimaryCtxRelease_v2 is required, the youngest such line
+PTX = b"""
+.version 6.4
+.target sm_60
+.address_size 64
+.visible .entry noop() { ret; }
+"""
+"""An empty kernel. ISA 6.4 is that of CUDA 10.1 (PTX ISA, release notes); `noop` is also a name
+that the tests' driver knows."""
+NODES = 16  # in the list that is to become a graph
+
+
+def library(b: Bench) -> str:
+    rc, out = b.probe()
+    tried = driver.text(out.report).splitlines()
+    b.facts["tried"] = tried
+    if rc:
+        raise Wrong(
+            "no library serves; tried " + "; ".join(tried),
+            tried=tried, no_library=True, lacks_symbol="has no symbol" in " ".join(tried),
+            named=bool(b.first),
+        )  # fmt: skip
+    b.facts["library"] = driver.text(out.library)
+    return f"{b.facts['library']}, of {len(tried)} tried: {'; '.join(tried)}"
+
+
+def init(b: Bench) -> str:
+    _, out = b.probe()
+    if out.init_result:
+        name = driver.text(out.init_name) or f"error {out.init_result}"
+        raise Wrong(f"cuInit says {name}", cuda_result=name, cuda_call="cuInit")
+    return "cuInit: CUDA_SUCCESS"
+
+
+def version(b: Bench) -> str:
+    _, out = b.probe()
+    number = int(out.driver_version)
+    b.facts["driver_version"] = number
+    words = f"CUDA {number // 1000}.{number % 1000 // 10}"
+    if number < OLDEST:
+        raise Wrong(f"the driver is for {words}; 11.0 is the oldest that will do", old=True)
+    return f"the driver is for {words}"
+
+
+def devices(b: Bench) -> str:
+    _, out = b.probe()
+    if b.ordinal >= out.device_count:
+        raise Wrong(
+            f"the driver knows {out.device_count} devices, {b.uri} is none of them", no_device=True
+        )
+    return "; ".join(driver.text(out.devices).splitlines())
+
+
+def attributes(b: Bench) -> str:
+    info = driver.described(b.first, b.ordinal, b.uri)
+    b.facts |= {"name": info.name, "isa": info.isa}
+    if not (info.max_group_size and info.compute_units and min(info.max_groups)):
+        raise Wrong(f"limits that cannot be: {info}", bad_info=True)
+    if info.memory_nbytes < 1 << 20:
+        raise Wrong(f"{info.name} has {info.memory_nbytes} bytes of memory", bad_info=True)
+    return (
+        f"{info.name}, {info.isa}, {info.compute_units} multiprocessors, "
+        f"{info.memory_nbytes >> 20} MiB, groups of {info.max_group_size}; "
+        f"{', '.join(info.features) or 'no optional features'}"
+    )
+
+
+def context(b: Bench) -> str:
+    dev = b.device_api()
+    return f"the primary context of {dev.uri} is retained"
+
+
+def alloc(b: Bench) -> str:
+    dev = b.device_api()
+    sizes = (1, 4096, 1 << 20, 16 << 20)
+    for nbytes in sizes:
+        with dev.buffer(nbytes) as made:
+            if not made.address:
+                raise Wrong(f"{nbytes} bytes at address 0", bad_info=True)
+    return "1 byte to 16 MiB, allocated and freed"
+
+
+def pinned(b: Bench) -> str:
+    with b.device_api().buffer(1 << 16, sp.Memory.HOST) as made, made.map() as view:
+        words = np.frombuffer(view, np.uint32)
+        try:
+            words[:] = np.arange(words.size, dtype=np.uint32)
+            compare("page-locked memory", words, np.arange(words.size, dtype=np.uint32))
+        finally:
+            del words
+    return "64 KiB of page-locked memory, written and read by the host"
+
+
+def stream(b: Bench) -> str:
+    with b.device_api().queue() as queue:
+        return f"a stream at {queue.stream:#x}, made and destroyed"
+
+
+def copies(b: Bench) -> str:
+    dev = b.device_api()
+    data = np.arange(70_001, dtype=np.uint32)
+    got = np.zeros_like(data)
+    with dev.queue() as queue, dev.buffer(data.nbytes) as one, dev.buffer(data.nbytes) as two:
+        queue.write(one, data)
+        queue.submit(sp.Commands().copy(two, one))
+        queue.read(two, got).wait(LIMIT_S)
+    compare("H2D, D2D, D2H", got, data)
+    return f"{data.nbytes} bytes to the device, on it, and back"
+
+
+def event(b: Bench) -> str:
+    dev = b.device_api()
+    with dev.queue(timing=True) as queue, dev.buffer(4096) as made:
+        fence = queue.submit(sp.Commands().fill(made, 0))
+        fence.wait(LIMIT_S)
+        taken = fence.time_ns
+    if not 0 < taken < LIMIT_S * 1e9:
+        raise Wrong(f"a fill of 4 KiB took {taken} ns by its events", bad_clock=True)
+    return f"two events around a fill, {taken / 1e3:.1f} us apart"
+
+
+def noop(b: Bench) -> Any:
+    return b.device_api().kernel(image=PTX, entry="noop", args="", group_size=1)
+
+
+def ptx(b: Bench) -> str:
+    with noop(b) as kernel:
+        found = kernel.resources
+        return f"PTX compiled for {found.isa}, {found.registers} registers"
+
+
+def launch(b: Bench) -> str:
+    with noop(b) as kernel, b.device_api().queue() as queue:
+        for _ in range(20):
+            queue.launch(kernel, groups=1).wait(LIMIT_S)
+    return "20 empty launches, each waited for"
+
+
+def graph(b: Bench) -> str:
+    dev = b.device_api()
+    if "graphs" not in dev.info.features:
+        raise Skip("this driver has no graphs that can be updated: before CUDA 12.0")
+    with noop(b) as kernel, dev.queue() as queue:
+        commands = sp.Commands()
+        for _ in range(NODES):
+            commands.dispatch(kernel, groups=1)
+        backend: Any = dev._backend
+        before = backend.counters()["graph_launches"]
+        for _ in range(4):
+            queue.submit(commands).wait(LIMIT_S)
+        count = backend.counters()["graph_launches"] - before
+    if count != 3:  # the first time it is replayed call by call
+        raise Wrong(f"of four submissions {count} were graphs, 3 are wanted", graphs=count)
+    return f"a list of {NODES} launches, submitted four times, three of them as a graph"
+
+
+def peer(b: Bench) -> str:
+    _, out = b.probe()
+    if out.device_count < 2:
+        raise Skip("there is one device")
+    other = f"cuda:{1 if b.ordinal == 0 else 0}"
+    data = np.arange(20_000, dtype=np.uint32)
+    got = np.zeros_like(data)
+    dev = b.device_api()
+    with sp.open(other) as far, far.array(data) as src, dev.buffer(data.nbytes) as dst:
+        dev.default_queue.copy_peer(dst, src.buffer).wait(LIMIT_S)
+        dev.default_queue.read(dst, got).wait(LIMIT_S)
+    compare(f"from {other}", got, data)
+    return f"{data.nbytes} bytes from {other}"
+
+
+RUNGS = (
+    Rung("library", "libcuda.so.1 is found, with all that is required in it", library),
+    Rung("init", "cuInit", init, ("library",)),
+    Rung("version", "cuDriverGetVersion: new enough", version, ("library",)),
+    Rung("devices", "cuDeviceGetCount: the device is one of them", devices, ("init",)),
+    Rung("attributes", "cuDeviceGetAttribute: numbers that make sense", attributes, ("devices",)),
+    Rung("context", "cuDevicePrimaryCtxRetain", context, ("attributes", "version")),
+    Rung("alloc", "device memory, allocated and freed", alloc, ("context",)),
+    Rung("pinned", "page-locked host memory", pinned, ("context",)),
+    Rung("stream", "cuStreamCreate", stream, ("context",)),
+    Rung("copies", "copies to the device, on it, and back", copies, ("alloc", "stream")),
+    Rung("event", "events with times", event, ("alloc", "stream")),
+    Rung("ptx", "cuModuleLoadDataEx compiles PTX", ptx, ("context",)),
+    Rung("launch", "cuLaunchKernel", launch, ("ptx", "stream")),
+    Rung("graph", "a list submitted again, as a CUDA graph", graph, ("launch",), LIMIT_S),
+    Rung("peer", "a copy from another device", peer, ("copies",), LIMIT_S),
+)

@@ -1,0 +1,127 @@
+"""amdgpu, with --allow-hang: what hangs or faults on purpose, and that the GPU comes back.
+
+The kernel's job limit ends what does not end by itself: 2 s in new kernels, 10 s and, for compute,
+60 s in old ones (AMDGPU_FACTS 8). Nothing here asks for a reset.
+"""
+
+from __future__ import annotations
+
+import errno
+from typing import Any
+
+from _bringup.benches.amdgpu import Bench
+from _bringup.benches.hw import Gpu, Job, state_words
+from _bringup.results.rung import Rung, Wrong
+from sparkle_drv.lowlevel import raw
+
+from . import kernels
+from .packets import expect, store
+
+LIMIT_S = 90.0
+ENDS = {errno.ETIME, errno.ECANCELED, errno.ENODATA}  # what a fence of a killed job carries
+
+
+def ended(b: Bench, gpu: Gpu, job: Job) -> str:
+    """How a job that cannot end well ended: an errno's name, or "" when it is said to be done."""
+    try:
+        gpu.wait(job, LIMIT_S - 10)
+    except raw.IoctlError as error:
+        if error.errno not in ENDS:
+            raise
+        return errno.errorcode[error.errno or 0]
+    return ""
+
+
+def recovered(b: Bench, gpu: Gpu) -> str:
+    """The old context's state, and that a new context computes."""
+    words = state_words(gpu.state())
+    fresh = b.gpu()
+    fresh.next_va = gpu.next_va + (1 << 30)
+    out = fresh.buffer(4096)
+    for ring in range(b.rings("compute")):
+        b.run(fresh, "compute", store(b, out, 0x600D + ring, ring), out, ring=ring, timeout_s=20)
+        expect(f"compute[{ring}] after the hang", out, [0x600D + ring], ring)
+    b.facts["last_state"] = words
+    return f"the context is {words}, a new one computes"
+
+
+def program(b: Bench, gpu: Gpu, words: list[int], user: list[int]) -> Job:
+    code = gpu.buffer(4096, rights="rx")
+    code.write(words)
+    ib = kernels.launch(b.gfx, b.engines, code.va, user, (1, 1, 1), (64, 1, 1))
+    return gpu.submit("compute", ib, bos=[code])
+
+
+def endless(b: Bench) -> str:
+    gpu = b.gpu()
+    job = program(b, gpu, kernels.assemble(kernels.ENDLESS, b.gfx), [])
+    how = ended(b, gpu, job)
+    if not how:
+        raise Wrong("an endless kernel is said to be done", early=True)
+    return f"ended with {how}; {recovered(b, gpu)}"
+
+
+def page_fault(b: Bench) -> str:
+    gpu = b.gpu()
+    gone = gpu.take_va(1 << 20)  # addresses without a page
+    job = program(b, gpu, kernels.assemble(kernels.STORE, b.gfx), [gone & 0xFFFFFFFF, gone >> 32])
+    how = ended(b, gpu, job)
+    told = fault(b)
+    if told is not None and told[0] and not gone <= told[0] < gone + (1 << 20):
+        raise Wrong(f"GPUVM_FAULT says {told[0]:#x}, the store went to {gone:#x}", bad_fault=True)
+    said = f"GPUVM_FAULT {told[0]:#x} status {told[1]:#x}" if told else "no GPUVM_FAULT query here"
+    # On silicon a fault alone does not fail the job: writes vanish and it goes on.
+    return f"ended {f'with {how}' if how else 'without an error'}; {said}; {recovered(b, gpu)}"
+
+
+def fault(b: Bench) -> tuple[int, int, int] | None:
+    """GPUVM_FAULT: address, status, hub; None where the kernel has no such query."""
+    try:
+        one = b.node.info("GPUVM_FAULT", "struct drm_amdgpu_info_gpuvm_fault")
+    except raw.IoctlError as error:
+        if error.errno != errno.EINVAL:
+            raise
+        return None
+    return int(one.addr), int(one.status), int(one.vmhub)
+
+
+def bad_packet(b: Bench) -> str:
+    gpu = b.gpu()
+    # Opcode 0xFF, which nothing declares, with one dword.
+    how = ended(b, gpu, gpu.submit("compute", [0xC000FF00, 0]))
+    return f"ended {f'with {how}' if how else 'without an error'}; {recovered(b, gpu)}"
+
+
+def bad_instruction(b: Bench) -> str:
+    gpu = b.gpu()
+    words = [kernels.BAD_WORD, *kernels.assemble("", b.gfx)]
+    how = ended(b, gpu, program(b, gpu, words, []))
+    return f"ended {f'with {how}' if how else 'without an error'}; {recovered(b, gpu)}"
+
+
+def after(b: Bench) -> str:
+    """The public API on the card that has been through all that."""
+    import numpy as np
+
+    import sparkle_drv as sp
+
+    with b.card.device() as dev:
+        x = np.arange(64, dtype=np.float32).reshape(8, 8)
+        got = sp.ops.gemm(dev, x, x)
+    if not np.array_equal(np.asarray(got), x @ x):
+        raise Wrong("a matrix product is wrong after the hangs", mismatch=True)
+    return "the card opens and computes"
+
+
+def _rung(name: str, text: str, run: Any, *needs: str) -> Rung:
+    return Rung(name, text, run, needs, LIMIT_S, hangs=True)
+
+
+RUNGS = (
+    _rung("hang-endless", "an endless kernel is ended, and the GPU comes back", endless, "store"),
+    _rung("hang-page-fault", "a store to no page, and the GPU comes back", page_fault, "store"),
+    _rung("hang-bad-packet", "a packet that is none, and the GPU comes back", bad_packet, "store"),
+    _rung("hang-bad-opcode", "an instruction that is none, and the GPU comes back",
+          bad_instruction, "store"),
+    _rung("after-hangs", "the card opens and computes as before", after, "store"),
+)  # fmt: skip

@@ -1,0 +1,106 @@
+"""amdgpu: the host's own memory, memory shared by PRIME, and many jobs at once."""
+
+from __future__ import annotations
+
+import mmap
+import os
+
+import numpy as np
+
+from _bringup.benches.amdgpu import Bench
+from _bringup.benches.hw import Gpu, ffi, lib, pointer
+from _bringup.results.rung import Rung, Skip, Wrong
+from sparkle_drv.lowlevel import sdma
+
+from . import kernels, patterns
+from .memory import bad_memory
+from .packets import expect, store
+
+REGISTER = lib.AMDGPU_GEM_USERPTR_REGISTER | lib.AMDGPU_GEM_USERPTR_VALIDATE
+STRESS_JOBS = 96
+
+
+def userptr(b: Bench) -> str:
+    gpu, nbytes = b.gpu(), 1 << 16
+    # Private: a shared mapping is a file's, which ANONONLY refuses.
+    own = mmap.mmap(-1, nbytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    view = np.frombuffer(own, np.uint32)
+    made = b.node.call(
+        "AMDGPU_GEM_USERPTR", "struct drm_amdgpu_gem_userptr",
+        addr=pointer(ffi.from_buffer(own)), size=nbytes,
+        flags=REGISTER | lib.AMDGPU_GEM_USERPTR_ANONONLY,
+    )  # fmt: skip
+    buffer = gpu.adopt(made.handle, nbytes)
+    view[8] = 0x1234
+    dwords = store(b, buffer, 0xBEEF, 5)
+    b.run(gpu, "compute", dwords, buffer)
+    got = [int(view[5]), int(view[8])]
+    if got != [0xBEEF, 0x1234]:
+        raise Wrong(f"the host sees {got[0]:#x} and {got[1]:#x} in its own memory", mismatch=True)
+    buffer.close()
+    del view
+    return "64 KiB of the host's own memory, written by the GPU"
+
+
+def prime(b: Bench) -> str:
+    if not b.facts.get("cap_prime", 3) & 3 == 3:
+        raise Skip("GET_CAP PRIME: no export or import")
+    gpu = b.gpu()
+    mine = gpu.buffer(8192)
+    flags = lib.DRM_CLOEXEC | lib.DRM_RDWR
+    fd = b.node.call(
+        "PRIME_HANDLE_TO_FD", "struct drm_prime_handle", handle=mine.handle, flags=flags
+    ).fd
+    try:
+        other = b.hold(b.card.open())
+        handle = other.call("PRIME_FD_TO_HANDLE", "struct drm_prime_handle", fd=fd).handle
+    finally:
+        os.close(fd)
+    peer: Gpu = b.hold(Gpu(other))
+    theirs = peer.adopt(handle, 8192)
+    mine.write([7, 8])
+    b.run(peer, "compute", store(b, theirs, 9, 2), theirs)
+    expect("by PRIME, on this side", mine, [7, 8, 9])
+    expect("by PRIME, on the other side", theirs, [7, 8, 9])
+    return "a BO exported, imported by another open of the node, written there, read here"
+
+
+def stress(b: Bench) -> str:
+    """Many jobs on all rings at once: each has a block of its own, results are compared at the
+    end."""
+    gpu, each = b.gpu(), 4096
+    rings, dma = b.rings("compute"), int(b.ip("dma").available_rings).bit_count()
+    src, out = gpu.buffer(each), gpu.buffer(STRESS_JOBS * each)
+    image = next(i for n, i in patterns.images(each // 4, 0, 7, ["random"]))
+    np.frombuffer(src.map, np.uint32)[:] = image
+    code = gpu.buffer(4096, rights="rx")
+    code.write(kernels.assemble(kernels.STORE, b.gfx))
+    last = {}
+    for i in range(STRESS_JOBS):
+        va = out.va + i * each
+        if dma and i % 3 == 0:
+            ring = i % dma
+            dwords = sdma.CopyLinear.encode(gfx=b.gfx, count={"bytes": each}, src=src.va, dst=va)
+            last["dma", ring] = gpu.submit("dma", dwords, bos=[src, out], ring=ring)
+        else:
+            ring = i % rings
+            user = [va & 0xFFFFFFFF, va >> 32]
+            dwords = kernels.launch(b.gfx, b.engines, code.va, user, (16, 1, 1), (64, 1, 1))
+            last["compute", ring] = gpu.submit("compute", dwords, bos=[code, out], ring=ring)
+    for job in last.values():
+        gpu.wait(job, b.job_s)
+    got = np.frombuffer(bytes(out.map), np.uint32).reshape(STRESS_JOBS, -1)
+    index = np.arange(each // 4, dtype=np.uint32) ^ np.uint32(0xCAFEBABE)
+    for i in range(STRESS_JOBS):
+        want = image if dma and i % 3 == 0 else index
+        bad = patterns.compare(f"job {i}", got[i], want, i * each)
+        if bad:
+            raise bad_memory("gtt", bad)
+    return f"{STRESS_JOBS} jobs on {rings} compute and {dma} dma entities at once"
+
+
+RUNGS = (
+    Rung("userptr", "GEM_USERPTR: the host's own memory", userptr, ("write-data",)),
+    Rung("prime-self", "PRIME export and import to the same card", prime, ("write-data", "caps")),
+    Rung("stress", "many jobs on all rings at once", stress, ("store",), limit_s=60),
+)

@@ -1,0 +1,142 @@
+"""Commands decode and encode: between dwords and text."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+from _console import output
+from _console.problems import FAILED, OK, UsageError
+
+from sparkle_drv import lowlevel
+from sparkle_drv.lowlevel import Ib, Step
+
+from . import common
+from .common import InputError
+
+
+def add_decode(sub: common.Subcommands) -> None:
+    made = common.command(
+        sub, "decode", decode, "IBs as text, packets and registers with their fields"
+    )
+    made.add_argument("files", nargs="+", metavar="FILE", help=common.INPUT)
+    common.add_inputs(made)
+    made.add_argument(
+        "--flat",
+        action="store_true",
+        help="in the order of execution, calls followed (not to be encoded again)",
+    )
+    made.add_argument("--json", action="store_true", help="as JSON, packet by packet")
+
+
+def add_encode(sub: common.Subcommands) -> None:
+    made = common.command(
+        sub, "encode", encode, "dwords of what decode printed or a person wrote (of any form)"
+    )
+    made.add_argument("files", nargs="+", metavar="FILE", help=common.INPUT)
+    common.add_inputs(made)
+    made.add_argument("--to", choices=("hex", "bin"), default="hex", help="default hex")
+    made.add_argument("--ib", type=int, metavar="N", help="only the Nth IB, from 0 on")
+    made.add_argument("-o", "--output", type=Path, metavar="FILE", help="default stdout")
+
+
+def decode(args: argparse.Namespace) -> int:
+    ibs = common.read_all(args, args.files)
+    if args.flat:
+        steps = list(lowlevel.run(ibs))
+        if args.json:
+            common.write_json({"packets": [packet(step) for step in steps]})
+            return OK
+        for step in steps:
+            for line in flat(step):
+                print(line)
+    elif args.json:
+        common.write_json({"ibs": [whole(ib, number) for number, ib in enumerate(ibs)]})
+    else:
+        print(lowlevel.text(ibs, notes(ibs)), end="")
+    return OK
+
+
+def notes(ibs: list[Ib]) -> dict[tuple[int, int], str]:
+    """Where each INDIRECT_BUFFER leads."""
+    found: dict[tuple[int, int], str] = {}
+    for number, ib in enumerate(ibs):
+        for one in ib.packets():
+            target = lowlevel.call(one)
+            if target is None:
+                continue
+            there = lowlevel.find(ibs, target.va)
+            if there is None:
+                found[number, one.at] = "its target is not in the input"
+            else:
+                at = f" dword {there[1]}" if there[1] else ""
+                found[number, one.at] = (
+                    f"{'goes on in' if target.chain else 'calls'} IB {there[0]}{at}"
+                )
+    return found
+
+
+def flat(step: Step) -> list[str]:
+    """A packet's lines behind its place, deeper when it was called."""
+    indent = f"{step.number}:{step.at:05x} " + "  " * step.depth
+    lines = list(lowlevel.statement(step.packet, step.ib.gfx, step.problem))
+    return [indent + lines[0], *(" " * len(indent) + line for line in lines[1:])]
+
+
+def packet(step: Step) -> dict[str, Any]:
+    """A step as JSON has it."""
+    one = step.packet
+    registers = [
+        {"name": write.name, "value": write.value, "text": str(write)}
+        for write in lowlevel.written(step)
+    ]
+    return {
+        "ib": step.number,
+        "at": step.at,
+        "depth": step.depth,
+        "name": step.name,
+        "dwords": list(one.dwords),
+        "fields": one.fields,
+        **({"registers": registers} if registers else {}),
+        **({"error": one.error} if one.error else {}),
+        **({"problem": step.problem} if step.problem else {}),
+    }
+
+
+def whole(ib: Ib, number: int) -> dict[str, Any]:
+    return {
+        "gfx": ib.gfx,
+        "ip": ib.ip,
+        "va": ib.va,
+        "ndw": len(ib.dwords),
+        "extra": list(ib.extra),
+        "packets": [packet(Step(one, ib, number, one.at, 0)) for one in ib.packets()],
+    }
+
+
+def encode(args: argparse.Namespace) -> int:
+    ibs = common.read_all(args, args.files)
+    if args.ib is not None:
+        if not 0 <= args.ib < len(ibs):
+            raise UsageError(f"--ib {args.ib}: there are {len(ibs)}, counted from 0")
+        ibs = [ibs[args.ib]]
+    if args.to == "bin":
+        if len(ibs) != 1:
+            raise UsageError(f"{len(ibs)} IBs: bytes hold one of them, --ib says which")
+        data = lowlevel.to_bytes(ibs[0])
+    else:
+        try:
+            data = lowlevel.to_hex(ibs).encode()
+        except ValueError as error:
+            raise InputError(str(error)) from None
+    if args.output:
+        return OK if output.save("pm4.py", args.output, data) else FAILED
+    if args.to == "bin":
+        sys.stdout.flush()
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+    else:
+        print(data.decode(), end="")
+    return OK
