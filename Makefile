@@ -69,8 +69,8 @@ docs: build ## build/docs: the api reference, made from the docstrings
 # Without the tests that look at the package's files, here a copy, rather than run its C code, and
 # those of the process's size: AddressSanitizer keeps what was freed. PYTHONSAFEPATH: the children
 # of tests take this build too, not the checkout's in the folder they are started in (Python 3.11).
-ASAN_WITHOUT := tests/lifetime/test_leaks.py tests/unit/test_binary.py tests/unit/test_docs.py \
-  tests/unit/test_drm_structs.py tests/unit/test_exports.py tests/unit/test_settings.py
+ASAN_WITHOUT := tests/lifetime/test_leaks.py tests/backends/amdgpu/test_drm_structs.py \
+  tests/core/test_settings.py tests/plugin/test_plugin_opencl.py
 asan: build ## all quick tests of the C code, the preload library too, under ASan and UBSan
 	@rm -rf build/asan/sparkle_drv
 	@CFLAGS="$(SANITIZE) -g -O1 -fno-omit-frame-pointer" LDFLAGS="$(SANITIZE)" $(PY) setup.py --quiet \
@@ -81,7 +81,7 @@ asan: build ## all quick tests of the C code, the preload library too, under ASa
 	  ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
 	  PYTHONPATH=$(CURDIR)/build/asan SPARKLE_PRELOAD=build/asan/preload/libsparkle_amdgpu.so \
 	  SPARKLE_FAKE_CUDA=build/asan/fake/libcuda.so.1 PYTHONSAFEPATH=1 \
-	  .venv/bin/pytest -q -m "not slow" $(addprefix tests/,unit device emu fake_cuda fault golden lifetime) \
+	  .venv/bin/pytest -q -m "not slow" $(addprefix tests/,amd backends codegen core emu fake_cuda fault golden lifetime ops plugin sched telemetry testing) \
 	  $(addprefix --ignore ,$(ASAN_WITHOUT))
 	@$(PY) tests/cpu_kernels/build.py asan build/asan/obj
 	@for isa in ref avx2 avx512; do \
@@ -91,9 +91,9 @@ asan: build ## all quick tests of the C code, the preload library too, under ASa
 # of OpenBLAS's threads, who hand work to one another without it.
 # setarch: older runtimes find no room for their shadow where addresses are too random.
 TSAN_TESTS := tests/fault/test_stress.py tests/fault/test_stress_ops.py tests/fault/test_races.py \
-  tests/device/test_cpu_threads.py tests/device/test_ops_held.py tests/device/test_ops_plans.py \
-  tests/device/test_ops_plans_apart.py tests/device/test_ops_overlap.py tests/device/test_sched_threads.py \
-  tests/device/test_cuda_device.py tests/device/test_cuda_transfers.py tests/unit/test_hot.py \
+  tests/backends/cpu/test_cpu_threads.py tests/ops/test_ops_held.py tests/ops/test_ops_plans.py \
+  tests/ops/test_ops_plans_apart.py tests/ops/test_ops_overlap.py tests/sched/run/test_sched_threads.py \
+  tests/backends/cuda/test_cuda_device.py tests/backends/cuda/test_cuda_transfers.py tests/core/test_hot.py \
   tests/lifetime/test_lifetime.py
 TSAN_OPTIONS := history_size=4 report_signal_unsafe=0 allocator_may_return_null=1 die_after_fork=0 \
   suppressions=$(CURDIR)/tests/races.supp log_path=$(CURDIR)/build/tsan/report
@@ -123,7 +123,7 @@ fake-cuda: ## build/fake/libcuda.so.1: a CUDA driver without a GPU, for tests (S
 	@$(PYTHON) tests/fake_cuda/build.py
 
 cuda-sweep: fake-cuda build ## every call of the CUDA driver fails, in every manner: some minutes
-	@SPARKLE_LIBCUDA=build/fake/libcuda.so.1 PYTHONPATH=tests $(PY) tests/fault/cuda_sweep.py 2>build/cuda-sweep.log
+	@SPARKLE_LIBCUDA=build/fake/libcuda.so.1 PYTHONPATH=tests/kits $(PY) tests/fault/cuda_sweep.py 2>build/cuda-sweep.log
 
 gpu-kit: build ## build/gpu-kit: what benchmarks/gpu_run.sh takes to a machine with a GPU, 53 MiB at most
 	@$(PY) tools/gpu_kit.py
@@ -140,7 +140,7 @@ shaders: build ## shaders/: what is stale, rdna by clang-19 and lld-19, cuda by 
 fuzz: fuzz-elf fuzz-pm4 ## both, a million inputs each, a watchdog for every one (FUZZ_ARGS="--count N --seed S")
 
 fuzz-elf: build ## a million damaged code objects: each loads or is an ImageError (FUZZ_ARGS=...)
-	@PYTHONPATH=tests $(PY) tests/unit/fuzz_codeobject.py $(FUZZ_ARGS)
+	@PYTHONPATH=tests/kits $(PY) tests/amd/fuzz_codeobject.py $(FUZZ_ARGS)
 
 golden-llvm: build ## tests/golden/isa_*.txt and map_*.txt anew, by llvm-mc-19
 	@$(PY) tests/golden/make_isa.py
@@ -150,7 +150,7 @@ loc: ## lines of each layer, and the files that are too long
 	@$(PYTHON) tools/loc.py
 
 fuzz-pm4: build ## a million mutated command streams and texts through tools/pm4.py's engine (FUZZ_ARGS=...)
-	@PYTHONPATH=tests $(PY) tests/tools/pm4_fuzz.py $(FUZZ_ARGS)
+	@PYTHONPATH=tests/kits $(PY) tests/tools/pm4/pm4_fuzz.py $(FUZZ_ARGS)
 
 fuzz-faults: build ## the conformance suite under 3000 seeded fault schedules (FUZZ_ARGS='FIRST COUNT')
 	@$(PY) tests/fault/fuzz_schedules.py $(FUZZ_ARGS)

@@ -15,7 +15,7 @@ Names only; everything else is imported at first use.
       _native (cffi, C from native/)      command replay, CPU kernels, dlopen'ed drivers
     leaves (import nothing of ours): types.py errors.py assets.py kept.py version.py
 
-Imports point down only; tests/unit/test_layers.py enforces it.
+Imports point down only; tests/package/test_layers.py enforces it.
 """
 
 TYPE_CHECKING = False  # as typing's, without importing typing: that alone would cost 7 ms

@@ -2,7 +2,7 @@
 
 A package is present when its purpose is met, however that came about: dpkg is not asked.
 setup_env.py installs what is missing, or prints one line that names it. A test that needs a package
-asks tests/packages.py, which reads this table and skips with the package's name.
+asks tests/kits/packages.py, which reads this table and skips with the package's name.
 """
 
 import ctypes

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Builds the code objects of emu.cl again, with the flags of tests/emu/kernels/build.sh; needs clang-19 and lld-19.
+# Builds the code objects of emu.cl again, with the flags of tests/emu/wave/kernels/build.sh; needs clang-19 and lld-19.
 set -e
 cd "$(dirname "$0")"
 for chip in gfx1036 gfx1100; do

@@ -1,5 +1,5 @@
 /* The amdgpu ioctls: our own declarations of the kernel's interface, under the kernel's names, as of KMS 3.64 (older kernels
- * take longer structs and fill in less). tests/unit/test_drm_structs.py compares them with libdrm's headers.
+ * take longer structs and fill in less). tests/backends/amdgpu/test_drm_structs.py compares them with libdrm's headers.
  *
  * More than 400 lines: it is one interface, a list of plain structs and constants. */
 #ifndef SP_AMDGPU_DRM_H

@@ -1,7 +1,7 @@
 /* The command record: what q.launch writes one of, what Commands is an array of, what every backend replays.
  *
  * Records are contiguous, each 8-byte aligned and `nbytes` long. Python writes them with struct.Struct formats
- * (core/abi/records.py); tests/unit compares those formats with offsetof() of these structs. */
+ * (core/abi/records.py); tests/core/test_records.py compares those formats with offsetof() of these structs. */
 #ifndef SP_CMD_H
 #define SP_CMD_H
 #include "sp_base.h"

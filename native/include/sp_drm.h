@@ -1,5 +1,5 @@
 /* The core DRM ioctls that driver or emulator need: our own declarations of the kernel's interface, under the kernel's
- * names. tests/unit/test_drm_structs.py compares every size, offset and constant with libdrm's headers. */
+ * names. tests/backends/amdgpu/test_drm_structs.py compares every size, offset and constant with libdrm's headers. */
 #ifndef SP_DRM_H
 #define SP_DRM_H
 #include "sp_base.h"

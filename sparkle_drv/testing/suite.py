@@ -13,7 +13,7 @@ or in pytest, one test for each check:
 
 It uses the public API alone, looks sizes and limits up in `device.info`, and kernels in the
 manifest: what a backend need not have and does not have is "not provided", never passed in silence.
-Called by tests/device/test_conformance.py and by authors of plug-ins.
+Called by tests/testing/test_conformance.py and by authors of plug-ins.
 """
 
 from __future__ import annotations

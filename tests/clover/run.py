@@ -1,6 +1,6 @@
 """Runs the programs of programs.py on the only OpenCL device there is; a line for each.
 
-Exit code 0: all are right. tests/emu/test_clover.py runs it behind the preload library.
+Exit code 0: all are right. tests/emu/drivers/test_clover.py runs it behind the preload library.
 """
 
 from __future__ import annotations

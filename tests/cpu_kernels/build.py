@@ -90,11 +90,11 @@ def build(
 
     sources = sorted(HERE.glob("*.c"))
     there: list[Path] = []
-    for part in PARTS:
-        if objects:
-            there += sorted((objects / part).rglob("*.o"))
-        else:
-            sources += sorted((ROOT / part).rglob("*.c"))
+    native = [path for part in PARTS for path in sorted((ROOT / part).rglob("*.c"))]
+    if objects:
+        there += (objects / path.relative_to(ROOT).with_suffix(".o") for path in native)
+    else:
+        sources += native
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         there += pool.map(compiled, sources)
     program = folder / name

@@ -1,6 +1,6 @@
 """The two RADVs that judge the emulated GPU: the system's own, and a newer one from backports.
 
-The newer one is unpacked into a folder of this checkout (../debian.py) and never installed.
+The newer one is unpacked into a folder of this checkout (../kits/debian.py) and never installed.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 /* exp, tanh, sigmoid and friends for one element, written so that a loop over them becomes vector code: no branches, no
  * calls, bits moved by memcpy. The f32 versions are polynomials (error bounds beside them, measured by
- * tests/device/test_kernels_cpu.py); f64 goes to libm. NaN, infinities and denormals come out as libm has them.
+ * tests/backends/cpu/test_kernels_cpu.py); f64 goes to libm. NaN, infinities and denormals come out as libm has them.
  *
  * Everything is static: each isa_*.c has its own copy, compiled for its instruction set. */
 #ifndef SP_CPU_VMATH_H

@@ -1,6 +1,6 @@
 /* vmath.h's exp, tanh and sigmoid of floats for a few vectors at once: each step for all of them before the next, since one
  * vector alone waits for itself, and what comes after it in a loop is too far away for the schedulers of CPUs; and with
- * fewer steps where an instruction does several. The results are vmath.h's to the bit (tests/device/test_map_maths.py). */
+ * fewer steps where an instruction does several. The results are vmath.h's to the bit (tests/ops/map/test_map_maths.py). */
 #ifndef SP_CPU_VMATH_EACH_H
 #define SP_CPU_VMATH_EACH_H
 #if defined(__x86_64__)

@@ -3,7 +3,7 @@
  *
  * log and the kernels of sine and cosine are fdlibm's approximations (their coefficients; published error bounds), exp and
  * pow are sums of series made for this file, tanh's near 0 is Cephes'. Errors beside them are measured by
- * tests/device/test_map_maths.py. */
+ * tests/ops/map/test_map_maths.py. */
 #ifndef SP_CPU_VMATH_WIDE_H
 #define SP_CPU_VMATH_WIDE_H
 #include <math.h>

@@ -3,7 +3,7 @@
 A grammar of + - * / (rounding up), parentheses and span(n1, s1, n2, s2), the elements from the
 first to the last of a strided matrix. Compiled to the postfix program of sp_cmd.h, which native
 code runs to check buffers; `value` runs it here, to compute a grid. The two are compared by
-tests/unit/test_signature.py.
+tests/core/test_signature.py.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Command records as bytes: the Python side of native/include/sp_cmd.h.
 
-Encode and decode stand side by side; tests/unit/test_records.py compares every format with
+Encode and decode stand side by side; tests/core/test_records.py compares every format with
 offsetof() of the C structs.
 """
 

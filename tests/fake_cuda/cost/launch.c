@@ -1,7 +1,7 @@
 /* What a launch costs its caller in the fake itself. From the root:
  *   gcc -O2 -o build/fake/launch tests/fake_cuda/cost/launch.c build/fake/libcuda.so.1 -Wl,-rpath,'$ORIGIN'
  * Bursts of 2000 fit into the ring; the best of 200 is the cost itself, the long run shows the stream's thread too. */
-#include "../api.h"
+#include "../include/api.h"
 
 #include <stdio.h>
 #include <time.h>
