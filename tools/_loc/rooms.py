@@ -135,4 +135,4 @@ def _sentence(text: str) -> str:
     """The first sentence of the first paragraph."""
     paragraph = " ".join(text.strip().partition("\n\n")[0].split())
     whole = paragraph.partition(". ")[0].removesuffix(".")
-    return f"{whole}." if whole else ""
+    return whole if whole.endswith(("?", "!")) else f"{whole}." if whole else ""

@@ -1,7 +1,7 @@
-"""The AMD backend: AMDGPU's kernel interface, PM4 and SDMA packets, and the shader ISA.
+"""The amdgpu device: an AMD GPU by DRM ioctls, through native/amdgpu.
 
-`BACKEND` is what the registry opens; it is imported when asked for, because the tables beside it
-generate native code and must not need any.
+Nodes, memory, loading, the packets that native code copies. What is known of AMD's streams without
+a device is in sparkle_drv/amd. `BACKEND` is what the registry opens, imported when asked for.
 """
 
 from __future__ import annotations
