@@ -14,6 +14,7 @@ from pathlib import Path
 from sparkle_drv.amd.code import image
 from sparkle_drv.amd.code.elf import Elf
 from sparkle_drv.amd.kmd.gpu import Buffer, Gpu
+from sparkle_drv.amd.tables.granules import lds_units
 
 from .emulated_dispatch import launch
 
@@ -24,7 +25,6 @@ DESCRIPTOR = struct.Struct(
     "<II8xq20xIIIH6x"
 )  # lds, private, entry, rsrc3, rsrc1, rsrc2, properties
 AQL_AT = 2048  # behind the arguments
-LDS_GRANULE = 512
 
 
 class Kernels:
@@ -77,7 +77,7 @@ class Kernels:
             self.gfx,
             code=self.image.va + at + entry,
             rsrc1=rsrc1,
-            rsrc2=rsrc2 | -(-lds // LDS_GRANULE) << 15,
+            rsrc2=rsrc2 | lds_units(lds) << 15,
             rsrc3=rsrc3,
             user=user_sgprs(properties, own[0], scratch, private, wave),
             groups=(groups, 1, 1),

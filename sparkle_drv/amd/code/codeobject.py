@@ -37,6 +37,7 @@ from typing import Any
 
 from sparkle_drv.amd.tables import regs, targets
 from sparkle_drv.amd.tables.descriptors import KernelDescriptor
+from sparkle_drv.amd.tables.granules import LDS_MOST, lds_units, vgpr_granule
 from sparkle_drv.errors import ImageError
 from sparkle_drv.types import Resources
 
@@ -49,7 +50,6 @@ from .kernarg import Kernarg
 from .usersgprs import UserSgprs
 
 DESCRIPTOR_NBYTES = 64
-LDS_MOST, LDS_GRANULE = 65536, 512  # LDS_SIZE counts 512 bytes on gfx9 to gfx12
 # Fields that belong to the kernel driver or the debugger: LLVM's guide says "must be 0" of them,
 # and exceptions have no handler here.
 _ZERO1 = ("PRIORITY", "PRIV", "DEBUG", "BULKY")
@@ -98,7 +98,7 @@ class CodeObject:
 
     def rsrc2_for(self, shared: int = 0) -> int:
         """COMPUTE_PGM_RSRC2 for `shared` bytes of dynamic local memory."""
-        units = -(-self._lds(shared) // LDS_GRANULE)
+        units = lds_units(self._lds(shared))
         return self.rsrc2 | regs.COMPUTE_PGM_RSRC2.encode(LDS_SIZE=units)
 
     @property
@@ -278,7 +278,7 @@ def _check_words(descriptor: dict[str, Any], note: metadata.KernelNote, gfx: int
         raise ImageError(
             f"kernel descriptor: {note.scratch_nbytes} bytes of scratch, but RSRC2.SCRATCH_EN is 0"
         )
-    granule = 8 if note.wave == 32 else 4
+    granule = vgpr_granule(note.wave)
     if note.vgprs > (rsrc1["VGPRS"] + 1) * granule:
         raise ImageError(
             f"kernel descriptor: RSRC1.VGPRS gives {(rsrc1['VGPRS'] + 1) * granule} VGPRs, "

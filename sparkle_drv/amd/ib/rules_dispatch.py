@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from sparkle_drv.amd.tables.granules import LDS_GRANULE, LDS_MOST, lds_units
+
 from .rule import ERROR, WARNING, Job, Said, rule
 from .state import Event
 
 GROUP_THREADS_MAX = 1024
-LDS_GRANULE, LDS_MAX = 512, 65536
 WAVE32_VGPRS_MAX = 31  # the field: 256 registers
 USER_SGPR_MAX = 16
 
@@ -100,10 +101,10 @@ def lds_size(job: Job) -> Iterator[Said]:
         if "COMPUTE_PGM_RSRC2" not in event.state:
             continue
         size = bits(event, "PGM_RSRC2", "LDS_SIZE")
-        if size * LDS_GRANULE > LDS_MAX:
-            yield event.step, f"LDS_SIZE={size} is {size * LDS_GRANULE} bytes of {LDS_MAX}"
+        if size * LDS_GRANULE > LDS_MOST:
+            yield event.step, f"LDS_SIZE={size} is {size * LDS_GRANULE} bytes of {LDS_MOST}"
         if job.kernel.lds_bytes is not None:
-            needs = -(-job.kernel.lds_bytes // LDS_GRANULE)
+            needs = lds_units(job.kernel.lds_bytes)
             if size != needs:
                 yield (
                     event.step,

@@ -23,13 +23,13 @@ from sparkle_drv.amd.code.codeobject import CodeObject
 from sparkle_drv.amd.code.image import PAGE, Image
 from sparkle_drv.amd.code.metadata import ArgNote, KernelNote
 from sparkle_drv.amd.tables import regs
+from sparkle_drv.amd.tables.granules import vgpr_granule
 
 from . import frame, graph
 from .assemble import assemble
 from .frame import DoesNotFit as DoesNotFit
 
 DTYPES = {"map_f32": "f32", "map_i32": "i32"}
-_VGPR_GRANULE = 8  # of a wave of 32
 _FLOAT_MODE = 0xF0  # round to nearest even; denormals in f32 and in f64
 _USER_SGPRS = {10: 2, 11: 15}  # gfx11.0 wants user and system SGPRs to be 16 together
 _CODE_END = 0xBF9F0000
@@ -72,7 +72,7 @@ def _kernel(name: str, program: tuple[int, ...], gen: int, chip: str) -> Emitted
         wave=32,
         rsrc1=regs.COMPUTE_PGM_RSRC1.encode(
             gfx=gen,
-            VGPRS=-(-made.vgprs // _VGPR_GRANULE) - 1,
+            VGPRS=-(-made.vgprs // vgpr_granule(32)) - 1,
             FLOAT_MODE=_FLOAT_MODE,
             DX10_CLAMP=1,
             IEEE=1,

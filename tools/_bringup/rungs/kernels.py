@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sparkle_drv.lowlevel import dispatch, isa, pm4, regs
+from sparkle_drv.lowlevel import dispatch, granules, isa, pm4, regs
 
 IDS = {
     10: "",
@@ -137,11 +137,19 @@ def launch(
     size: Sequence[int], *, wave: int = 32, lds_nbytes: int = 0, scratch: Scratch | None = None,
 ) -> list[int]:  # fmt: skip
     """Dwords of one dispatch, every register that it depends on, and the wait for its end."""
-    granule = 8 if wave == 32 else 4
-    rsrc2 = USER << 1 | 7 << 7 | 2 << 11 | -(-lds_nbytes // 512) << 15 | int(scratch is not None)
+    rsrc2 = (
+        USER << 1
+        | 7 << 7
+        | 2 << 11
+        | granules.lds_units(lds_nbytes) << 15
+        | int(scratch is not None)
+    )
     named = dispatch.common(gfx, engines) | dict.fromkeys(QUIET, 0)
     named |= {"COMPUTE_PGM_LO": code_va >> 8 & 0xFFFFFFFF, "COMPUTE_PGM_HI": code_va >> 40 & 0xFF}
-    named |= {"COMPUTE_PGM_RSRC1": RSRC1 | VGPRS // granule - 1, "COMPUTE_PGM_RSRC2": rsrc2}
+    named |= {
+        "COMPUTE_PGM_RSRC1": RSRC1 | VGPRS // granules.vgpr_granule(wave) - 1,
+        "COMPUTE_PGM_RSRC2": rsrc2,
+    }
     named |= {"COMPUTE_PGM_RSRC3": 0, "COMPUTE_RESOURCE_LIMITS": 0, "COMPUTE_TMPRING_SIZE": 0}
     if scratch is not None:
         unit = 256 if gfx == 11 else 1024
