@@ -43,15 +43,16 @@ def report(lines: dict[str, dict[str, int]]) -> str:
     return "\n".join(rows)
 
 
-def told(rooms: dict[str, Room]) -> str:
+def told(rooms: dict[str, Room], below: str = "") -> str:
     """Each room: how many sources, its sentence, the rooms that it imports and is imported by."""
     rows = []
     for room in rooms.values():
+        if not room.name.startswith(below):
+            continue
         into = sorted(other.name for other in rooms.values() if room.name in other.out)
         rows.append(f"{len(room.files):>3}  {room.name}\n     {room.sentence or 'NO SENTENCE'}")
-        rows += [f"     -> {name}" for name in sorted(room.out)]
-        if into:
-            rows.append(f"     <- {' '.join(into)}")
+        arrows = (("->", sorted(room.out)), ("<-", into))
+        rows += [f"     {way} {' '.join(names)}" for way, names in arrows if names]
     return "\n".join(rows)
 
 
@@ -71,14 +72,16 @@ def complaints(rooms: dict[str, Room]) -> list[str]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--root", type=Path, default=ROOT, help="the checkout to look at")
-    parser.add_argument("--rooms", action="store_true", help="folders, their sentences and arrows")
+    parser.add_argument(
+        "--rooms", nargs="?", const="", metavar="FOLDER", help="folders, sentences and arrows"
+    )
     args = parser.parse_args()
-    if not args.rooms:
+    if args.rooms is None:
         print(report(count(args.root)))
         return 0
     rooms = read(args.root)
     wrong = complaints(rooms)
-    print(told(rooms))
+    print(told(rooms, args.rooms))
     most = max(len(room.files) for room in rooms.values())
     files = sum(len(room.files) for room in rooms.values())
     print(f"{len(rooms)} rooms, {files} sources, at most {most} in one; {len(wrong)} complaints")
