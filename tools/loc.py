@@ -12,7 +12,7 @@ from collections import defaultdict
 from pathlib import Path
 
 from _loc import layers, tree
-from _loc.rooms import MOST, Room, circles, read
+from _loc.rooms import MOST, Room, circles, read, units
 
 ROOT = Path(__file__).resolve().parent.parent
 TOO_LONG = 400
@@ -66,6 +66,7 @@ def complaints(rooms: dict[str, Room]) -> list[str]:
         inside = (arrow for name in group for target, given in rooms[name].out.items()
                   for arrow in given[:3] if target in group)  # fmt: skip
         found += [f"    {arrow}" for arrow in inside]
+    found += [f"C files in a circle: {', '.join(group)}" for group in circles(units(rooms))]
     return found + layers.violations(rooms)
 
 

@@ -108,6 +108,17 @@ def test_a_circle_is_found_with_its_imports():
     assert any("sched/graph/record.py:2 -> sparkle_drv/sched/run/local.py" in line for line in said)
 
 
+def test_c_files_that_include_one_another_are_found():
+    texts = {
+        "native/egl/queue.h": "",
+        "native/egl/queue.c": '#include "queue.h"\n#include "egl/jobs.h"',
+        "native/egl/jobs.h": "",
+        "native/egl/jobs.c": '#include "jobs.h"\n#include "queue.h"',
+    }
+    said = loc.complaints(rooms.rooms(texts, {"native/egl": "Said."}))
+    assert said == ["C files in a circle: native/egl/jobs, native/egl/queue"]
+
+
 def test_a_room_that_holds_too_much_is_found():
     many = {f"native/core/file{at}.c": "" for at in range(rooms.MOST + 1)}
     said = loc.complaints(rooms.rooms(many, {"native/core": "Said."}))

@@ -41,6 +41,8 @@ class Room:
     """What lives there."""
     out: dict[str, list[Arrow]] = field(default_factory=dict)
     """Rooms that its files import, with the imports."""
+    inside: list[Arrow] = field(default_factory=list)
+    """Imports among its own files."""
 
 
 def room_of(path: str) -> str:
@@ -76,8 +78,7 @@ def rooms(texts: Mapping[str, str], sentences: Mapping[str, str]) -> dict[str, R
             room(path).files.append(path)
     for arrow in arrows(texts):
         here, there = room(arrow.source), room_of(arrow.target)
-        if here.name != there:
-            here.out.setdefault(there, []).append(arrow)
+        (here.out.setdefault(there, []) if here.name != there else here.inside).append(arrow)
     return dict(sorted(made.items()))
 
 
@@ -106,6 +107,17 @@ def circles(out: Mapping[str, Iterable[str]]) -> list[list[str]]:
         if node not in number:
             visit(node)
     return sorted(found)
+
+
+def units(rooms: Mapping[str, Room]) -> dict[str, set[str]]:
+    """C files that include one another; a unit is x.c with x.h and x.inc of one folder."""
+    found: dict[str, set[str]] = {}
+    for room in rooms.values():
+        for arrow in [*room.inside, *(a for given in room.out.values() for a in given)]:
+            source, target = (posixpath.splitext(path)[0] for path in (arrow.source, arrow.target))
+            if source != target and arrow.source.startswith("native/"):
+                found.setdefault(source, set()).add(target)
+    return found
 
 
 def read(root: Path) -> dict[str, Room]:
