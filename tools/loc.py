@@ -11,6 +11,7 @@ import sys
 from collections import defaultdict
 from pathlib import Path
 
+from _console import output
 from _loc import layers, tree
 from _loc.rooms import MOST, Room, circles, read, units
 
@@ -77,10 +78,14 @@ def main() -> int:
         "--rooms", nargs="?", const="", metavar="FOLDER", help="folders, sentences and arrows"
     )
     args = parser.parse_args()
+    if not tree.sources(args.root):
+        parser.error(f"--root: expected a checkout of sparkle_drv, got {args.root}")
     if args.rooms is None:
         print(report(count(args.root)))
         return 0
     rooms = read(args.root)
+    if not any(name.startswith(args.rooms) for name in rooms):
+        parser.error(f"--rooms: expected a folder such as native/hot, got {args.rooms}")
     wrong = complaints(rooms)
     print(told(rooms, args.rooms))
     most = max(len(room.files) for room in rooms.values())
@@ -91,4 +96,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(output.guarded("loc.py", main))

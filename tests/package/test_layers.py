@@ -46,6 +46,15 @@ def test_the_rooms_are_all_there(checkout):
     assert "native/include" in checkout["sparkle_drv/core"].out  # by way of _native
 
 
+@pytest.mark.parametrize("arguments", [("--rooms", "nonsense"), ("--root", "no/such/folder")])
+def test_what_is_no_folder_is_refused(arguments, monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["loc.py", *arguments])
+    with pytest.raises(SystemExit) as ended:
+        loc.main()
+    assert ended.value.code == 2
+    assert f"got {arguments[1]}" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("path", "text"),
     [
