@@ -4,8 +4,8 @@
 #include "hot/launch/fence.h"
 #include "hot/launch/hold.h"
 #include "hot/launch/launch.h"
-#include "hot/calls/planned.h"
-#include "hot/calls/product.h"
+#include "hot/calls/conv_plan.h"
+#include "hot/calls/gemm_table.h"
 #include "hot/numpy/result.h"
 
 static struct PyModuleDef definition = {

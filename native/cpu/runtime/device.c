@@ -1,7 +1,7 @@
 /* Opening and closing the cpu device; which instruction sets this machine runs. */
 #include "device.h"
 
-#include "place.h"
+#include "numa.h"
 
 #include <errno.h>
 #include <stdlib.h>

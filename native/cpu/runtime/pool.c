@@ -10,7 +10,7 @@
 
 #include "core/timeline.h"
 #include "apart.h"
-#include "place.h"
+#include "numa.h"
 
 #include <errno.h>
 #include <signal.h>

@@ -7,7 +7,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 
-struct sp_places; /* place.h: on which NUMA nodes the threads run; NULL: wherever the kernel puts them */
+struct sp_places; /* numa.h: on which NUMA nodes the threads run; NULL: wherever the kernel puts them */
 
 struct sp_worker {
     struct sp_pool *pool;

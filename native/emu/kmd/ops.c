@@ -5,7 +5,7 @@
 #include "dispatch.h"
 #include "emu/kmd/files/files.h"
 #include "emu/kmd/memory/memory.h"
-#include "seam.h"
+#include "seam_time.h"
 
 #include <stdlib.h>
 #include <sys/mman.h>

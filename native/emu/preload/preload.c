@@ -14,7 +14,7 @@
 #include "include/sp_amdgpu_drm.h"
 #include "include/sp_emu.h"
 #include "emu/exec.h"
-#include "emu/kmd/seam.h"
+#include "emu/kmd/seam_time.h"
 #include "tree.h"
 #include <errno.h>
 #include <fcntl.h>

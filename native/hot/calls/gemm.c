@@ -1,8 +1,8 @@
-/* A call of gemm by the table of product.c: what its arguments mean, and where the result goes. */
+/* A call of gemm by the table of decisions (gemm_table.c): what its arguments mean, and where the result goes. */
 #include "constant.h"
 #include "matrix.h"
 #include "op.h"
-#include "product.h"
+#include "gemm_table.h"
 #include "hot/numpy/result.h"
 
 #include <limits.h>

@@ -1,5 +1,5 @@
 /* gemm and conv2d as objects: a call with numpy arrays that was made before goes from here to the table of the device
- * (product.c, conv.c) without a line of Python.
+ * (gemm_table.c, conv.c) without a line of Python.
  *
  * `op("gemm", Gemm, key, Device, more, signature)` makes a subclass of the Python class of the operation, whose signature says
  * what may be given by position and what else is meant. A call of its object that names its arguments as usual, on exactly a
@@ -7,7 +7,7 @@
  * again from the arguments. */
 #include "hot/launch/again.h"
 #include "calls.h"
-#include "direct.h"
+#include "vectorcall.h"
 #include "op.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* What op.c hands to the tables of product.c and conv.c. */
+/* What op.c hands to the tables of gemm_table.c and conv.c. */
 #ifndef SP_PYTHON_OP_H
 #define SP_PYTHON_OP_H
 #include "hot/launch/objects.h"

@@ -1,10 +1,10 @@
 /* What plans begin with: `plan(...) -> Fence` by the short way that ops/ has given it, else by its method `_call`. */
 #include "hot/launch/again.h"
 #include "calls.h"
-#include "direct.h"
+#include "vectorcall.h"
 #include "hot/launch/fence.h"
-#include "planned.h"
-#include "product.h"
+#include "conv_plan.h"
+#include "gemm_table.h"
 
 #include <stddef.h>
 

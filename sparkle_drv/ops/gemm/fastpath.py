@@ -1,4 +1,4 @@
-"""The short way of a matrix product of numpy arrays: native/hot/calls/product.c.
+"""The short way of a matrix product of numpy arrays: native/hot/calls/gemm_table.c.
 
 A table of kernels by size is kept with each device, and one with each constant. Everything here is
 optional: where it is not taken, gemm does the same in Python.

@@ -5,7 +5,7 @@
  * entries hold its packed elements. A call that is not as usual returns False: Python then begins again from the
  * arguments, does it or raises the error.
  */
-#include "product.h"
+#include "gemm_table.h"
 #include "constant.h"
 #include "hot/launch/hold.h"
 #include "matrix.h"

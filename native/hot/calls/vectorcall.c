@@ -2,7 +2,7 @@
  *
  * A class written in Python cannot say that of itself: before 3.12 it does not even inherit it. So ops/ writes a class as
  * always and has the objects that it hands out made of a subclass, of the same name, from here. */
-#include "direct.h"
+#include "vectorcall.h"
 
 #include <string.h>
 

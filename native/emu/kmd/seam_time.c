@@ -1,6 +1,6 @@
 /* How long callers were inside the emulated kernel, which is no time of theirs. Spans of one thread may be nested: the preload
  * library's hook, which looks whose descriptor it is, is around the machine's. */
-#include "seam.h"
+#include "seam_time.h"
 #include "emu/kmd/state/state.h"
 
 static uint64_t ioctls, submissions, inside_ns;

@@ -1,6 +1,6 @@
 /* The call of a planned convolution: two numpy arrays, everything else packed when the plan was made (ops/conv2d/fastpath.py). What is
  * not as usual is left to Python, which begins again: nothing has been submitted by then. */
-#include "planned.h"
+#include "conv_plan.h"
 #include "conv_table.h"
 #include "hot/launch/hold.h"
 

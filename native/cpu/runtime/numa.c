@@ -1,6 +1,6 @@
 /* Threads on NUMA nodes: the lists, and sched_setaffinity(2) behind them. No libnuma. */
 #define _GNU_SOURCE
-#include "place.h"
+#include "numa.h"
 
 #include <errno.h>
 #include <sched.h>
