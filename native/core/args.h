@@ -2,8 +2,8 @@
  * what the packed arguments of a dispatch record look like. Kernels read them, table.c takes their sizes, nobody
  * else needs them. Pointers may be aligned to their element only. tests/backends/cpu/test_kernel_table.py compares the
  * sizes with the manifest. */
-#ifndef SP_CPU_ARGS_H
-#define SP_CPU_ARGS_H
+#ifndef SP_CORE_ARGS_H
+#define SP_CORE_ARGS_H
 #include <stdint.h>
 
 /* noop has no arguments and therefore no struct. */

@@ -1,7 +1,7 @@
 /* Where a field lies: what native/gen/{pm4_packets,sdma_packets,regs}.h give for each, and what reads and writes it.
  * No other C code shifts bits of packets or registers. */
-#ifndef SP_PLACE_H
-#define SP_PLACE_H
+#ifndef SP_CORE_PLACE_H
+#define SP_CORE_PLACE_H
 #include <stdint.h>
 
 /* Dword, lowest bit, width (64: that dword and the next), and what the stored value is less than the meant one by. */

@@ -1,6 +1,6 @@
 /* What conv2d.c chooses from, beside the rooms of pixels, strips, depthwise and Winograd. */
-#ifndef SP_CPU_CONV2D_ALGORITHMS_H
-#define SP_CPU_CONV2D_ALGORITHMS_H
+#ifndef SP_CPU_CONV_ALGORITHMS_H
+#define SP_CPU_CONV_ALGORITHMS_H
 #include "cpu/conv/shape/shape.h"
 
 /* The weights as `form` wants them: those of a blob, or packed now, in the caller's scratch slot B. 0 or -errno. */

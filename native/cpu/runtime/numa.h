@@ -1,6 +1,6 @@
 /* On which NUMA nodes the threads of a pool run. Python reads the nodes from sysfs (backends/machine.py). */
-#ifndef SP_CPU_PLACE_H
-#define SP_CPU_PLACE_H
+#ifndef SP_CPU_NUMA_H
+#define SP_CPU_NUMA_H
 #include "kernel.h"
 
 struct sp_places {

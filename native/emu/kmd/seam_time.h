@@ -1,5 +1,5 @@
-#ifndef SP_KMD_SEAM_H
-#define SP_KMD_SEAM_H
+#ifndef SP_EMU_KMD_SEAM_TIME_H
+#define SP_EMU_KMD_SEAM_TIME_H
 #include "include/sp_emu.h"
 
 /* Around an ioctl's work, at the outermost place of a thread where the emulator has it: when it began, 0 within another. */

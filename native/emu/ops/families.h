@@ -1,6 +1,6 @@
 /* The families of instructions: a list of functions for each. */
-#ifndef SP_EMU_WAVE_FAMILIES_H
-#define SP_EMU_WAVE_FAMILIES_H
+#ifndef SP_EMU_OPS_FAMILIES_H
+#define SP_EMU_OPS_FAMILIES_H
 #include "emu/wave/wave.h"
 
 /* Lane loops are compiled once per instruction set of the host. */

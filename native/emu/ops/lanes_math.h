@@ -1,6 +1,6 @@
 /* Arithmetic of single lanes, as the ISA documents define it; used inside lane loops. */
-#ifndef SP_EMU_WAVE_LANES_MATH_H
-#define SP_EMU_WAVE_LANES_MATH_H
+#ifndef SP_EMU_OPS_LANES_MATH_H
+#define SP_EMU_OPS_LANES_MATH_H
 #include "emu/wave/operand.h"
 
 static inline bool sp_is_snan32(float x)

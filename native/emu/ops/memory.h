@@ -1,6 +1,6 @@
 /* Vector memory: lanes' addresses to bytes, bytes to registers. flat.c, buffer.c and ds.c say where addresses come from. */
-#ifndef SP_EMU_WAVE_MEMORY_H
-#define SP_EMU_WAVE_MEMORY_H
+#ifndef SP_EMU_OPS_MEMORY_H
+#define SP_EMU_OPS_MEMORY_H
 #include "emu/wave/operand.h"
 
 #define SP_INLINE static inline __attribute__((always_inline))

@@ -1,7 +1,7 @@
 /* What the files of scalar instructions share: sop1.c and sop2.c. Each line of their lists gives result (r) and SCC, `old`
  * being SCC as it was. */
-#ifndef SP_EMU_WAVE_SALU_H
-#define SP_EMU_WAVE_SALU_H
+#ifndef SP_EMU_OPS_SALU_H
+#define SP_EMU_OPS_SALU_H
 #include "emu/wave/operand.h"
 
 #define RESULT32(value, scc_value)                                                                                    \

@@ -1,6 +1,6 @@
 /* Which function executes which instruction, and which instructions are two. */
-#ifndef SP_EMU_WAVE_TABLE_H
-#define SP_EMU_WAVE_TABLE_H
+#ifndef SP_EMU_OPS_TABLE_H
+#define SP_EMU_OPS_TABLE_H
 #include "emu/wave/slot.h"
 
 sp_wave_fn sp_wave_function(uint32_t op);

@@ -1,6 +1,6 @@
 /* Decoded instructions of one thread and one dispatch. */
-#ifndef SP_EMU_WAVE_CODE_H
-#define SP_EMU_WAVE_CODE_H
+#ifndef SP_EMU_RUN_CODE_H
+#define SP_EMU_RUN_CODE_H
 #include "emu/wave/slot.h"
 
 struct sp_code_page {

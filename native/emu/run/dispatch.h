@@ -1,6 +1,6 @@
 /* Dispatches: what the command processor hands to the waves. */
-#ifndef SP_EMU_WAVE_DISPATCH_H
-#define SP_EMU_WAVE_DISPATCH_H
+#ifndef SP_EMU_RUN_DISPATCH_H
+#define SP_EMU_RUN_DISPATCH_H
 #include "emu/exec.h"
 
 /* One compute dispatch, decoded and found launchable by the command processor; run by dispatch.c. */

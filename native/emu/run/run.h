@@ -1,6 +1,6 @@
 /* The loop over a wave. */
-#ifndef SP_EMU_WAVE_RUN_H
-#define SP_EMU_WAVE_RUN_H
+#ifndef SP_EMU_RUN_RUN_H
+#define SP_EMU_RUN_RUN_H
 #include "emu/wave/wave.h"
 
 /* Until it stops, or `budget` instructions are done (SP_WAVE_GO). */

@@ -1,6 +1,6 @@
 /* Make the types of these calls: 0, or -1 with an exception. */
-#ifndef SP_PYTHON_CALLS_H
-#define SP_PYTHON_CALLS_H
+#ifndef SP_HOT_CALLS_H
+#define SP_HOT_CALLS_H
 #include "hot/launch/objects.h"
 
 int hot_map(PyObject *module);

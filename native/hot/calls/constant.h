@@ -1,6 +1,6 @@
 /* A constant of ops/memory/constant.py as an operand. */
-#ifndef SP_PYTHON_CONSTANT_H
-#define SP_PYTHON_CONSTANT_H
+#ifndef SP_HOT_CONSTANT_H
+#define SP_HOT_CONSTANT_H
 #include "hot/numpy/ndarray.h"
 
 /* A private copy of an array that nobody can change (ops/memory/constant.py). Each table belongs to this constant, and its entries

@@ -1,6 +1,6 @@
 /* Planned convolutions of numpy arrays. */
-#ifndef SP_PYTHON_PLANNED_H
-#define SP_PYTHON_PLANNED_H
+#ifndef SP_HOT_CONV_PLAN_H
+#define SP_HOT_CONV_PLAN_H
 #include "hot/launch/objects.h"
 
 /* Launches on an idle queue what a plan holds: (x, out). A timeline value; 0: left to Python. Should others have been before us,

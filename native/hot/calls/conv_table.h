@@ -1,6 +1,6 @@
 /* What was decided for convolutions of numpy arrays, by shapes and parameters (conv_table.c), for conv.c to launch. */
-#ifndef SP_PYTHON_CONV_TABLE_H
-#define SP_PYTHON_CONV_TABLE_H
+#ifndef SP_HOT_CONV_TABLE_H
+#define SP_HOT_CONV_TABLE_H
 #include "hot/numpy/ndarray.h"
 
 #include "core/args.h"

@@ -1,6 +1,6 @@
 /* Matrix products of numpy arrays: what a plan and gemm launch. */
-#ifndef SP_PYTHON_PRODUCT_H
-#define SP_PYTHON_PRODUCT_H
+#ifndef SP_HOT_GEMM_TABLE_H
+#define SP_HOT_GEMM_TABLE_H
 #include "hot/launch/objects.h"
 
 /* Launches on an idle queue what a plan holds: (a, b or None, out, bias or None). A timeline value; 0: left to Python. Should

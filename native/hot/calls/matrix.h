@@ -1,6 +1,6 @@
 /* A numpy array as an operand of a product. */
-#ifndef SP_PYTHON_MATRIX_H
-#define SP_PYTHON_MATRIX_H
+#ifndef SP_HOT_MATRIX_H
+#define SP_HOT_MATRIX_H
 #include "hot/numpy/ndarray.h"
 
 struct hot_matrix {

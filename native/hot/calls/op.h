@@ -1,6 +1,6 @@
 /* What op.c hands to the tables of gemm_table.c and conv.c. */
-#ifndef SP_PYTHON_OP_H
-#define SP_PYTHON_OP_H
+#ifndef SP_HOT_OP_H
+#define SP_HOT_OP_H
 #include "hot/launch/objects.h"
 
 enum { HOT_OP_VALUES = 11 };

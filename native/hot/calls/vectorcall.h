@@ -1,6 +1,6 @@
 /* Callables: of CPython's vectorcall protocol what the headers of 3.10's stable ABI leave out, and subclasses made with it. */
-#ifndef SP_PYTHON_DIRECT_H
-#define SP_PYTHON_DIRECT_H
+#ifndef SP_HOT_VECTORCALL_H
+#define SP_HOT_VECTORCALL_H
 #include "hot/launch/objects.h"
 
 /* vectorcallfunc, Py_TPFLAGS_HAVE_VECTORCALL and PyVectorcall_NARGS: cpython/object.h, object.h and cpython/abstract.h of 3.10

@@ -1,6 +1,6 @@
 /* Calls that C leaves to Python. */
-#ifndef SP_PYTHON_AGAIN_H
-#define SP_PYTHON_AGAIN_H
+#ifndef SP_HOT_AGAIN_H
+#define SP_HOT_AGAIN_H
 #include "objects.h"
 
 /* owner.name([first,] *args, **names), with arguments as METH_FASTCALL | METH_KEYWORDS has them, `first` NULL: without it; or as

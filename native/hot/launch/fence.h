@@ -1,6 +1,6 @@
 /* Fences: made by launches, waited for without a line of Python. */
-#ifndef SP_PYTHON_FENCE_H
-#define SP_PYTHON_FENCE_H
+#ifndef SP_HOT_FENCE_H
+#define SP_HOT_FENCE_H
 #include "objects.h"
 
 extern PyTypeObject *hot_fence_type;

@@ -1,6 +1,6 @@
 /* Which head a record has. */
-#ifndef SP_PYTHON_HEADS_H
-#define SP_PYTHON_HEADS_H
+#ifndef SP_HOT_HEADS_H
+#define SP_HOT_HEADS_H
 #include "objects.h"
 
 /* The head of a launch's record, bytes, borrowed; NULL: not known yet, or not a usual launch. An exception may be set. */

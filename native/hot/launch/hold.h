@@ -1,6 +1,6 @@
 /* What a launch uses lives until it has run. */
-#ifndef SP_PYTHON_HOLD_H
-#define SP_PYTHON_HOLD_H
+#ifndef SP_HOT_HOLD_H
+#define SP_HOT_HOLD_H
 #include "objects.h"
 
 /* What a launch uses that has not ended, NULL for nothing: it lives until the queue has reached `value`. Nothing comes between

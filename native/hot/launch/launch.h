@@ -1,6 +1,6 @@
 /* Launches. */
-#ifndef SP_PYTHON_LAUNCH_H
-#define SP_PYTHON_LAUNCH_H
+#ifndef SP_HOT_LAUNCH_H
+#define SP_HOT_LAUNCH_H
 #include "objects.h"
 
 /* Launches, and waits for a moment: a value, and in `*rc` what the wait returned; 0 or less: it was refused. The caller keeps

@@ -1,6 +1,6 @@
 /* The objects that a launch looks at, as C structs: Python's classes of core/ derive from them. */
-#ifndef SP_PYTHON_OBJECTS_H
-#define SP_PYTHON_OBJECTS_H
+#ifndef SP_HOT_OBJECTS_H
+#define SP_HOT_OBJECTS_H
 #define PY_SSIZE_T_CLEAN
 #define Py_LIMITED_API 0x030a0000
 #include <Python.h>

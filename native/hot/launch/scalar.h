@@ -1,6 +1,6 @@
 /* Numbers as the arguments of kernels. */
-#ifndef SP_PYTHON_SCALAR_H
-#define SP_PYTHON_SCALAR_H
+#ifndef SP_HOT_SCALAR_H
+#define SP_HOT_SCALAR_H
 #include "objects.h"
 
 /* A number as an int, a new reference; NULL: left to Python. An exception may be set. This and the next take Python's and

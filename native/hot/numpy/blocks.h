@@ -1,6 +1,6 @@
 /* Large blocks of memory that are given out again: see blocks.c. Any thread may call, with the GIL or without. */
-#ifndef SP_PYTHON_BLOCKS_H
-#define SP_PYTHON_BLOCKS_H
+#ifndef SP_HOT_BLOCKS_H
+#define SP_HOT_BLOCKS_H
 #include <stddef.h>
 
 /* `nbytes` bytes of anything, on a page of their own; NULL: no memory. */

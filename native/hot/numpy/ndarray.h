@@ -4,8 +4,8 @@
  *
  * Nothing here is believed without a test: `hot_ndarray_type` is set by whoever has compared these fields with what an
  * array says of itself (core/ndarray.py), and without it nobody looks. */
-#ifndef SP_PYTHON_NDARRAY_H
-#define SP_PYTHON_NDARRAY_H
+#ifndef SP_HOT_NDARRAY_H
+#define SP_HOT_NDARRAY_H
 #include "hot/launch/objects.h"
 
 struct hot_ndarray {

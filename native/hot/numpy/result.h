@@ -1,6 +1,6 @@
 /* numpy arrays for results. */
-#ifndef SP_PYTHON_RESULT_H
-#define SP_PYTHON_RESULT_H
+#ifndef SP_HOT_RESULT_H
+#define SP_HOT_RESULT_H
 #include "ndarray.h"
 
 /* empty(shape, dtype), which takes `nbytes`, for a result: from HOT_RECYCLED_FROM on in memory that is used again (result.c). A

@@ -1,6 +1,6 @@
 /* Convolution with one channel a group. */
-#ifndef SP_CPU_CONV2D_DEPTHWISE_H
-#define SP_CPU_CONV2D_DEPTHWISE_H
+#ifndef SP_CPU_CONV_DEPTHWISE_H
+#define SP_CPU_CONV_DEPTHWISE_H
 #include "cpu/conv/shape/shape.h"
 
 /* On geometry that conv2d.c has checked, weights as they are, on `threads` threads: 0 or -errno. */

@@ -1,7 +1,7 @@
 /* Convolution that reads the image where it lies: by tiles of pixels, by strips, by panels. On geometry that conv2d.c has
  * checked, on `threads` threads: 0 or -errno. */
-#ifndef SP_CPU_CONV2D_DIRECT_H
-#define SP_CPU_CONV2D_DIRECT_H
+#ifndef SP_CPU_CONV_DIRECT_H
+#define SP_CPU_CONV_DIRECT_H
 #include "cpu/conv/shape/shape.h"
 
 int sp_conv_pixels(const struct sp_conv *v, const struct sp_conv_weights *packed, const struct sp_tile_plan *plan,

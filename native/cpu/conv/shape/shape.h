@@ -1,7 +1,7 @@
 /* conv2d_f32: its geometry, checked and widened once, and what each instruction set brings (conv/kernels.inc). Every
  * algorithm includes this; it knows none of them. */
-#ifndef SP_CPU_CONV2D_SHAPE_H
-#define SP_CPU_CONV2D_SHAPE_H
+#ifndef SP_CPU_CONV_SHAPE_H
+#define SP_CPU_CONV_SHAPE_H
 #include "core/args.h"
 #include "cpu/gemm/gemm.h"
 #include "cpu/vector/whole.h"

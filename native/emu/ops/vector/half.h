@@ -1,6 +1,6 @@
 /* IEEE half precision in plain C: exact both ways, rounding as FLOAT_MODE's two bits say. */
-#ifndef SP_EMU_WAVE_HALF_H
-#define SP_EMU_WAVE_HALF_H
+#ifndef SP_EMU_OPS_HALF_H
+#define SP_EMU_OPS_HALF_H
 #include "emu/wave/operand.h"
 
 static inline float sp_half_to_float(uint32_t h)
