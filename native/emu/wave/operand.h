@@ -1,5 +1,5 @@
 /* Operands: how a source becomes 64 lanes, how a result becomes a register. Included by every family of instructions;
- * the hot cases are inline, DPP and SDWA are in lanes.c. Sources are named by the 9-bit codes of inst.h. */
+ * the hot cases are inline, DPP and SDWA are in slow.c. Sources are named by the 9-bit codes of inst.h. */
 #ifndef SP_EMU_WAVE_OPERAND_H
 #define SP_EMU_WAVE_OPERAND_H
 #include "wave.h"

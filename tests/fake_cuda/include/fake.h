@@ -1,7 +1,7 @@
 /* What the files of the fake driver share: its objects, and how a call begins.
  *
  *   calls (device.c context.c ... graph.c)   check arguments, make a struct fk_op
- *   stream.c                                 rings of ops, a thread a stream, tickets, the ticker
+ *   ring.c                                   rings of ops, a thread a stream, tickets, the ticker
  *   ops: copy.c launch.c event.c ...         what the stream's thread does
  *   heap.c ptx.c ../kernels/                 memory, images, the kernels themselves
  */
