@@ -2,7 +2,7 @@
  *
  * The offset is the best of a few readings taken around glGetInteger64v, and taken again every second: clocks drift.
  * TIME_ELAPSED is not used: llvmpipe answers 1 ns for compute. */
-#include "device.h"
+#include "egl/device/device.h"
 #include "names.h"
 
 #include <stdlib.h>

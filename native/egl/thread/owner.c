@@ -3,8 +3,8 @@
  *
  * Jobs of all queues form one list, so what one queue waits for in another has been issued before it. */
 #define _GNU_SOURCE
-#include "device.h"
-#include "names.h"
+#include "egl/device/device.h"
+#include "egl/context/names.h"
 
 #include <errno.h>
 #include <sched.h>

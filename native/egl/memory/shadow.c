@@ -1,7 +1,7 @@
 /* Buffers that cannot stay mapped (no buffer storage, or device memory that a mapping would banish to the host), and
  * memory shared through a file: what a caller maps is a shadow in host memory, which the owner brings over before each
  * job that uses the buffer, and back after. */
-#include "device.h"
+#include "egl/device/device.h"
 
 #include <errno.h>
 #include <stdlib.h>

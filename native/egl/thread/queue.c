@@ -1,5 +1,5 @@
 /* Queues of the egl device: a timeline each, over the one list of jobs that the owner works off (jobs.c). */
-#include "device.h"
+#include "egl/device/device.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* What the driver says: KHR_debug messages into a log that Python fetches, errors into the fault of the job. */
-#include "device.h"
+#include "egl/device/device.h"
 #include "names.h"
 
 #include <errno.h>

@@ -1,8 +1,8 @@
 /* Buffers: addresses of our own, storage blocks that stay mapped, and a pool of them by size, since to make, map and
  * delete 16 MiB costs milliseconds.
  */
-#include "device.h"
-#include "names.h"
+#include "egl/device/device.h"
+#include "egl/context/names.h"
 
 #include <errno.h>
 #include <stdlib.h>

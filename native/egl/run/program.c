@@ -1,8 +1,8 @@
 /* Programs: compiled from GLSL or SPIR-V, or taken back from a stored binary, then held against the signature.
  *
  * The k-th pointer is binding k, the j-th scalar is location j; sp_group_offset and sp_null are found by name. */
-#include "device.h"
-#include "names.h"
+#include "egl/device/device.h"
+#include "egl/context/names.h"
 
 #include <errno.h>
 #include <stdio.h>

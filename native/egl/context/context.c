@@ -2,7 +2,7 @@
  *
  * The display is never terminated: it is shared with every other library of the process. A context is only available
  * when it was made; a device that is merely listed may have no driver. */
-#include "device.h"
+#include "egl/device/device.h"
 #include "names.h"
 
 #include <errno.h>

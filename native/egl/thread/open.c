@@ -1,5 +1,5 @@
 /* Opening and closing: the owner thread makes the context, and this waits until it has. */
-#include "device.h"
+#include "egl/device/device.h"
 
 #include <errno.h>
 #include <signal.h>

@@ -1,6 +1,6 @@
 /* Runs the records of a job on the current context. Everything here was checked before it was queued. */
-#include "device.h"
-#include "names.h"
+#include "egl/device/device.h"
+#include "egl/context/names.h"
 
 #include <errno.h>
 #include <stdio.h>

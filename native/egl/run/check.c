@@ -1,5 +1,5 @@
 /* What is looked at before a record is taken: after this nothing a caller wrote is trusted less than our own code. */
-#include "device.h"
+#include "egl/device/device.h"
 #include "core/dispatch.h"
 
 #include <errno.h>
