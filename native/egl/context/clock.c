@@ -2,7 +2,9 @@
  *
  * The offset is the best of a few readings taken around glGetInteger64v, and taken again every second: clocks drift.
  * TIME_ELAPSED is not used: llvmpipe answers 1 ns for compute. */
-#include "egl/device/device.h"
+#include "clock.h"
+#include "core/base.h"
+#include "dl/gl.h"
 #include "names.h"
 
 #include <stdlib.h>

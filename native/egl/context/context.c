@@ -2,7 +2,11 @@
  *
  * The display is never terminated: it is shared with every other library of the process. A context is only available
  * when it was made; a device that is merely listed may have no driver. */
-#include "egl/device/device.h"
+#include "context.h"
+#include "core/base.h"
+#include "dl/egl.h"
+#include "dl/gl.h"
+#include "messages.h"
 #include "names.h"
 
 #include <errno.h>
@@ -283,22 +287,4 @@ void sp_egl_context_drop(struct sp_egl *dev)
     sp_eglDestroyContext(dev->display, dev->context);
     sp_eglReleaseThread();
     dev->context = NULL;
-}
-
-int sp_egl_context_lost(struct sp_egl *dev)
-{
-    if (atomic_load_explicit(&dev->common.lost, memory_order_relaxed))
-        return 1;
-    if (!sp_egl_is(dev, SP_EGL_RESET))
-        return 0;
-    uint32_t status;
-    if (!sp_egl_is(dev, SP_EGL_ES))
-        status = sp_glGetGraphicsResetStatus();
-    else
-        status = sp_glGetGraphicsResetStatusEXT();
-    if (status == GL_NO_ERROR)
-        return 0;
-    sp_egl_say(dev, "error: the context is lost (reset status 0x%x)", (unsigned)status);
-    atomic_store(&dev->common.lost, 1);
-    return 1;
 }

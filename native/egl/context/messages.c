@@ -1,5 +1,8 @@
-/* What the driver says: KHR_debug messages into a log that Python fetches, errors into the fault of the job. */
-#include "egl/device/device.h"
+/* What the driver says: KHR_debug messages into a log that Python fetches, errors into the fault of the job, and whether
+ * the context is lost. */
+#include "messages.h"
+#include "core/base.h"
+#include "dl/gl.h"
 #include "names.h"
 
 #include <errno.h>
@@ -64,6 +67,24 @@ void sp_egl_messages_start(struct sp_egl *dev, int khr_suffix)
         return;
     sp_glEnable(GL_DEBUG_OUTPUT);
     sp_glEnable(GL_DEBUG_OUTPUT_SYNCHRONOUS);
+}
+
+int sp_egl_context_lost(struct sp_egl *dev)
+{
+    if (atomic_load_explicit(&dev->common.lost, memory_order_relaxed))
+        return 1;
+    if (!sp_egl_is(dev, SP_EGL_RESET))
+        return 0;
+    uint32_t status;
+    if (!sp_egl_is(dev, SP_EGL_ES))
+        status = sp_glGetGraphicsResetStatus();
+    else
+        status = sp_glGetGraphicsResetStatusEXT();
+    if (status == GL_NO_ERROR)
+        return 0;
+    sp_egl_say(dev, "error: the context is lost (reset status 0x%x)", (unsigned)status);
+    atomic_store(&dev->common.lost, 1);
+    return 1;
 }
 
 const char *sp_egl_complaint(struct sp_egl *dev, int ask)

@@ -3,12 +3,18 @@
  * From `oldest` up to `head` lie jobs that are over and done with, `head` itself is the last published one, so that the
  * list is never empty, and those on their way follow up to `tail`. The owner follows `next` without the lock; appending
  * and publishing take it. */
-#include "device.h"
+#include "jobs.h"
+#include "core/base.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
-enum { MOST_ENQUEUED = 16384, MOST_SPARE = 1024 /* jobs kept to be used again */, TRIES = 100 };
+enum {
+    JOB_NBYTES = 512, /* records that a recycled job has room for */
+    MOST_ENQUEUED = 16384,
+    MOST_SPARE = 1024, /* jobs kept to be used again */
+    TRIES = 100
+};
 static const uint64_t FLOOD_NS = 100000000; /* core looks for Ctrl-C, and comes again */
 
 int sp_egl_jobs_room(struct sp_egl *dev)
@@ -28,7 +34,16 @@ static void lock_soon(struct sp_egl *dev)
     pthread_mutex_lock(&dev->lock);
 }
 
-void sp_egl_publish(struct sp_egl *dev, struct sp_egl_job *last)
+int sp_egl_queue_gone(struct sp_egl_queue *q)
+{
+    if (atomic_load(&q->common.refs) || sp_timeline_reached(&q->timeline) != sp_queue_newest(&q->common))
+        return 0;
+    sp_queue_fini(&q->common);
+    free(q);
+    return 1;
+}
+
+uint64_t sp_egl_publish(struct sp_egl *dev, struct sp_egl_job *last)
 {
     uint64_t count = 0, gone = 0;
     struct sp_egl_job *job = dev->head, *next = atomic_load(&job->next);
@@ -50,8 +65,7 @@ void sp_egl_publish(struct sp_egl *dev, struct sp_egl_job *last)
         atomic_store_explicit(&dev->issued, NULL, memory_order_relaxed);
     pthread_mutex_unlock(&dev->lock);
     sp_timeline_signal(&dev->published, sp_timeline_reached(&dev->published) + count);
-    while (gone--)
-        sp_egl_let_go(dev); /* never the last: the owner runs, so the handle is there */
+    return gone;
 }
 
 /* Caller locks. The oldest job that is over and done with, off the list; NULL: none is. */
@@ -76,7 +90,7 @@ static void fetch_next_job(const struct sp_egl *dev)
 
 struct sp_egl_job *sp_egl_job_take(struct sp_egl *dev, size_t nbytes)
 {
-    size_t capacity = nbytes <= SP_EGL_JOB_NBYTES ? SP_EGL_JOB_NBYTES : nbytes;
+    size_t capacity = nbytes <= JOB_NBYTES ? JOB_NBYTES : nbytes;
     struct sp_egl_job *job = used_job(dev);
     if (job && dev->njobs > MOST_SPARE && dev->oldest != dev->head) { /* after a flood, back to few, step by step */
         free(job);

@@ -1,7 +1,10 @@
 /* Buffers that cannot stay mapped (no buffer storage, or device memory that a mapping would banish to the host), and
  * memory shared through a file: what a caller maps is a shadow in host memory, which the owner brings over before each
  * job that uses the buffer, and back after. */
-#include "egl/device/device.h"
+#include "shadow.h"
+#include "core/base.h"
+#include "egl/context/fence.h"
+#include "egl/device/request.h"
 
 #include <errno.h>
 #include <stdlib.h>

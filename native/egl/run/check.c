@@ -1,6 +1,9 @@
 /* What is looked at before a record is taken: after this nothing a caller wrote is trusted less than our own code. */
-#include "egl/device/device.h"
+#include "check.h"
 #include "core/dispatch.h"
+#include "egl/device/jobs.h"
+#include "egl/memory/buffer.h"
+#include "kernel.h"
 
 #include <errno.h>
 #include <string.h>

@@ -1,6 +1,13 @@
 /* Runs the records of a job on the current context. Everything here was checked before it was queued. */
-#include "egl/device/device.h"
+#include "replay.h"
+#include "core/base.h"
+#include "dl/gl.h"
+#include "egl/context/clock.h"
+#include "egl/context/fence.h"
 #include "egl/context/names.h"
+#include "egl/memory/buffer.h"
+#include "egl/memory/shadow.h"
+#include "kernel.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -8,11 +15,6 @@
 #include <string.h>
 
 enum { ZEROS_NBYTES = 4096 };
-
-static int is_ours(uint64_t address)
-{
-    return (address >> 62) & 1;
-}
 
 static void barrier(struct sp_egl *dev, uint32_t bits)
 {
@@ -203,9 +205,9 @@ static int copy(struct sp_egl *dev, const struct sp_cmd_copy *c)
     int rc;
     if (c->count == 0)
         return 0;
-    struct sp_egl_buffer *to = is_ours(c->dst) ? sp_egl_find(dev, c->dst, c->count, &dst, &rc) : NULL;
-    struct sp_egl_buffer *from = is_ours(c->src) ? sp_egl_find(dev, c->src, c->count, &src, &rc) : NULL;
-    if ((is_ours(c->dst) && !to) || (is_ours(c->src) && !from))
+    struct sp_egl_buffer *to = sp_egl_is_ours(c->dst) ? sp_egl_find(dev, c->dst, c->count, &dst, &rc) : NULL;
+    struct sp_egl_buffer *from = sp_egl_is_ours(c->src) ? sp_egl_find(dev, c->src, c->count, &src, &rc) : NULL;
+    if ((sp_egl_is_ours(c->dst) && !to) || (sp_egl_is_ours(c->src) && !from))
         return -EFAULT;
     barrier(dev, GL_BUFFER_UPDATE_BARRIER_BIT);
     if (to)

@@ -1,5 +1,10 @@
 /* Opening and closing: the owner thread makes the context, and this waits until it has. */
-#include "egl/device/device.h"
+#include "open.h"
+#include "core/base.h"
+#include "dl/egl.h"
+#include "egl/device/references.h"
+#include "egl/device/request.h"
+#include "owner.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -8,52 +13,6 @@
 #include <string.h>
 
 static const uint64_t START_NS = 60000000000u;
-
-static void release(struct sp_egl *dev)
-{
-    while (dev->oldest) {
-        struct sp_egl_job *next = atomic_load(&dev->oldest->next);
-        free(dev->oldest);
-        dev->oldest = next;
-    }
-    pthread_mutex_destroy(&dev->lock);
-    pthread_mutex_destroy(&dev->log_lock);
-    free(dev->idle_queries);
-    free(dev->buffers);
-    free(dev);
-}
-
-void sp_egl_hold(struct sp_egl *dev)
-{
-    atomic_fetch_add(&dev->refs, 1);
-}
-
-void sp_egl_let_go(struct sp_egl *dev)
-{
-    if (atomic_fetch_sub(&dev->refs, 1) == 1)
-        release(dev);
-}
-
-static struct sp_egl *prepare(int32_t index)
-{
-    struct sp_egl *dev = calloc(1, sizeof *dev);
-    if (!dev)
-        return NULL;
-    pthread_mutex_init(&dev->lock, NULL);
-    pthread_mutex_init(&dev->log_lock, NULL);
-    dev->index = index;
-    atomic_store(&dev->refs, 1);
-    dev->common.fork_generation = sp_fork_generation();
-    dev->buffers = calloc(SP_EGL_MAX_BUFFERS, sizeof *dev->buffers); /* 8 MiB of zero pages, used as far as needed */
-    dev->head = calloc(1, sizeof *dev->head);
-    dev->oldest = dev->tail = dev->last_run = dev->head;
-    dev->njobs = 1;
-    dev->barriers = 1;
-    if (dev->buffers && dev->head)
-        return dev;
-    release(dev);
-    return NULL;
-}
 
 static int start_owner(struct sp_egl *dev)
 {
@@ -77,7 +36,7 @@ int sp_egl_open(int32_t index, char *why, size_t why_nbytes, struct sp_egl **out
         snprintf(why, why_nbytes, "%s", report);
         return rc;
     }
-    struct sp_egl *dev = prepare(index);
+    struct sp_egl *dev = sp_egl_new(index);
     if (!dev)
         return -ENOMEM;
     rc = start_owner(dev);

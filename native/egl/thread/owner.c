@@ -3,8 +3,20 @@
  *
  * Jobs of all queues form one list, so what one queue waits for in another has been issued before it. */
 #define _GNU_SOURCE
-#include "egl/device/device.h"
+#include "owner.h"
+#include "core/base.h"
+#include "dl/gl.h"
+#include "egl/context/clock.h"
+#include "egl/context/context.h"
+#include "egl/context/fence.h"
+#include "egl/context/messages.h"
 #include "egl/context/names.h"
+#include "egl/device/jobs.h"
+#include "egl/device/references.h"
+#include "egl/device/request.h"
+#include "egl/memory/buffer.h"
+#include "egl/memory/pool.h"
+#include "egl/run/replay.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -18,99 +30,6 @@ static const uint64_t HOLD_NS = 10000;         /* how long an open batch waits f
 static const uint64_t POLL_NS = 100000;        /* how long a fence is waited for before the list is looked at again */
 static const uint64_t NAP_NS = 200000;         /* where spinning is not polite */
 static const uint64_t SLEEP_NS = 1000000000u;
-static const uint64_t RESET_CHECK_NS = 20000000;
-
-/* The first who finds it asleep wakes it: many may come while it gets up. */
-static void wake(struct sp_egl *dev)
-{
-    if (atomic_exchange(&dev->rests, SP_EGL_AWAKE) == SP_EGL_AWAKE)
-        return;
-    atomic_fetch_add(&dev->work, 1);
-    sp_futex_wake(&dev->work, 1);
-}
-
-void sp_egl_wake(struct sp_egl *dev)
-{
-    if (atomic_load(&dev->rests) != SP_EGL_AWAKE)
-        wake(dev);
-}
-
-void sp_egl_wake_sleeper(struct sp_egl *dev)
-{
-    if (atomic_load(&dev->rests) == SP_EGL_SLEEPS)
-        wake(dev);
-}
-
-/* What becomes of a request: the owner makes a waited one done, the caller who gives up makes it abandoned. */
-enum { WAITED = 0, DONE = 1, ABANDONED = 2 };
-
-static void let_go(struct sp_egl_request *r)
-{
-    if (atomic_fetch_sub(&r->holders, 1) == 1)
-        free(r);
-}
-
-int sp_egl_request_keep(struct sp_egl *dev, struct sp_egl_request *r, uint64_t timeout_ns)
-{
-    atomic_store(&r->holders, 2);
-    pthread_mutex_lock(&dev->lock);
-    if (atomic_load(&dev->state) != SP_EGL_RUNS) {
-        pthread_mutex_unlock(&dev->lock);
-        atomic_store(&r->holders, 1);
-        return -ENODEV;
-    }
-    if (dev->last_request)
-        dev->last_request->next = r;
-    else
-        dev->requests = r;
-    dev->last_request = r;
-    atomic_store(&dev->has_requests, 1);
-    pthread_mutex_unlock(&dev->lock);
-    sp_egl_wake(dev);
-    uint64_t deadline = sp_clock_ns() + timeout_ns;
-    while (atomic_load(&r->fate) == WAITED) {
-        uint64_t now = sp_clock_ns();
-        uint32_t waited = WAITED;
-        if (now < deadline)
-            sp_futex_wait(&r->fate, WAITED, deadline - now);
-        else if (atomic_compare_exchange_strong(&r->fate, &waited, ABANDONED))
-            return -ETIMEDOUT;
-    }
-    return r->rc;
-}
-
-void sp_egl_request_end(struct sp_egl_request *r)
-{
-    let_go(r);
-}
-
-int sp_egl_request(struct sp_egl *dev, struct sp_egl_request *r, uint64_t timeout_ns)
-{
-    int rc = sp_egl_request_keep(dev, r, timeout_ns);
-    let_go(r);
-    return rc;
-}
-
-static void run_requests(struct sp_egl *dev)
-{
-    while (atomic_load_explicit(&dev->has_requests, memory_order_acquire)) {
-        pthread_mutex_lock(&dev->lock);
-        struct sp_egl_request *r = dev->requests;
-        dev->requests = r->next;
-        if (!dev->requests) {
-            dev->last_request = NULL;
-            atomic_store(&dev->has_requests, 0);
-        }
-        pthread_mutex_unlock(&dev->lock);
-        uint32_t waited = WAITED;
-        r->rc = r->run(dev, r);
-        if (atomic_compare_exchange_strong(&r->fate, &waited, DONE))
-            sp_futex_wake(&r->fate, 1);
-        else if (r->drop)
-            r->drop(dev, r);
-        let_go(r);
-    }
-}
 
 static void fault(struct sp_egl *dev, struct sp_egl_job *job, const char *text)
 {
@@ -122,35 +41,6 @@ static void fault(struct sp_egl *dev, struct sp_egl_job *job, const char *text)
     t->value = job->value;
     snprintf(t->text, sizeof t->text, "%s", text);
     pthread_mutex_unlock(&dev->lock);
-}
-
-/* Has the fence been passed? A lost context has passed them all. */
-static int passed(struct sp_egl *dev, void *sync, uint64_t timeout_ns)
-{
-    if (!sync || atomic_load_explicit(&dev->common.lost, memory_order_relaxed))
-        return 1;
-    uint32_t state = sp_glClientWaitSync(sync, GL_SYNC_FLUSH_COMMANDS_BIT, timeout_ns);
-    if (state == GL_ALREADY_SIGNALED || state == GL_CONDITION_SATISFIED)
-        return 1;
-    uint64_t now = sp_clock_ns();
-    if (state == GL_WAIT_FAILED || now - dev->reset_checked_ns > RESET_CHECK_NS) {
-        dev->reset_checked_ns = now;
-        if (sp_egl_context_lost(dev))
-            return 1;
-    }
-    if (state != GL_WAIT_FAILED)
-        return 0;
-    sp_glFinish(); /* no use of a fence that cannot be waited for */
-    return 1;
-}
-
-void sp_egl_drain(struct sp_egl *dev)
-{
-    void *sync = sp_glFenceSync(GL_SYNC_GPU_COMMANDS_COMPLETE, 0);
-    while (!passed(dev, sync, POLL_NS))
-        ;
-    if (sync)
-        sp_glDeleteSync(sync);
 }
 
 static void write_stamps(struct sp_egl *dev, struct sp_egl_stamp *s)
@@ -183,7 +73,7 @@ static void read_times(struct sp_egl *dev, struct sp_egl_job *job)
 static int poll_oldest(struct sp_egl *dev, uint64_t timeout_ns)
 {
     struct sp_egl_batch *batch = &dev->batches[dev->first_batch];
-    if (!passed(dev, batch->sync, timeout_ns))
+    if (!sp_egl_passed(dev, batch->sync, timeout_ns))
         return 0;
     int lost = sp_egl_context_lost(dev);
     struct sp_egl_job *job = dev->head;
@@ -198,7 +88,8 @@ static int poll_oldest(struct sp_egl *dev, uint64_t timeout_ns)
         sp_glDeleteSync(batch->sync);
     dev->first_batch = (dev->first_batch + 1) % SP_EGL_BATCHES;
     dev->nbatches--;
-    sp_egl_publish(dev, batch->last);
+    for (uint64_t gone = sp_egl_publish(dev, batch->last); gone; gone--)
+        sp_egl_let_go(dev); /* never the last: the owner runs, so the handle is there */
     return 1;
 }
 
@@ -323,7 +214,7 @@ static void idle(struct sp_egl *dev)
 static void serve(struct sp_egl *dev)
 {
     for (;;) {
-        run_requests(dev);
+        sp_egl_requests_run(dev);
         uint32_t ran = run_jobs(dev);
         while (dev->nbatches && poll_oldest(dev, ran ? 0 : POLL_NS))
             ;

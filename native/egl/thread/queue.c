@@ -1,19 +1,15 @@
 /* Queues of the egl device: a timeline each, over the one list of jobs that the owner works off (jobs.c). */
-#include "egl/device/device.h"
+#include "core/base.h"
+#include "egl/device/jobs.h"
+#include "egl/device/references.h"
+#include "egl/device/request.h"
+#include "egl/memory/buffer.h"
+#include "egl/run/check.h"
+#include "open.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* Caller locks, and lets go of the device afterwards when this says that the queue is gone. */
-int sp_egl_queue_gone(struct sp_egl_queue *q)
-{
-    if (atomic_load(&q->common.refs) || sp_timeline_reached(&q->timeline) != sp_queue_newest(&q->common))
-        return 0;
-    sp_queue_fini(&q->common);
-    free(q);
-    return 1;
-}
 
 typedef int check_fn(const struct sp_egl *dev, const void *records, size_t nbytes);
 
