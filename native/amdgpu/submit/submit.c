@@ -1,6 +1,6 @@
 /* A submission: what it needs, its jobs, its place among those on their way. Nothing runs between the value that is given out
  * and the thread that submits. */
-#include "device.h"
+#include "amdgpu/device/device.h"
 
 #include <errno.h>
 

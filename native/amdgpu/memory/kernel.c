@@ -1,5 +1,5 @@
 /* Kernels: a template of one dispatch, and the code that it runs. */
-#include "device.h"
+#include "amdgpu/device/device.h"
 
 #include <errno.h>
 #include <stdlib.h>

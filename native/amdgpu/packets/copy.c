@@ -1,5 +1,5 @@
 /* Copies and fills: by DMA_DATA, through L2, where shaders see them; in jobs for the ring for copies by its own packets. */
-#include "device.h"
+#include "amdgpu/device/device.h"
 
 #include "gen/pm4_packets.h"
 

@@ -1,5 +1,5 @@
 /* Queues: opened, given work, closed. */
-#include "device.h"
+#include "amdgpu/device/device.h"
 
 #include <errno.h>
 #include <stdlib.h>

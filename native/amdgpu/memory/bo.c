@@ -1,5 +1,5 @@
 /* Buffer objects: made, mapped, shared by handle. */
-#include "device.h"
+#include "amdgpu/device/device.h"
 
 #include <errno.h>
 #include <stdlib.h>

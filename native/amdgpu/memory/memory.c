@@ -1,6 +1,6 @@
 /* Memory: a BO, the addresses where the GPU sees it, and what the CPU sees of it. Small memory that is freed is kept for
  * the next who asks. */
-#include "device.h"
+#include "amdgpu/device/device.h"
 
 #include <errno.h>
 #include <fcntl.h>

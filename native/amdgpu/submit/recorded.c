@@ -4,7 +4,7 @@
  * An IB is recognised by its records, not by who submits them: equal bytes of kernels that are still there make the same IB,
  * as long as nothing in it belongs to one submission alone. That is what has clocks, waits, scratch or memory between copies,
  * whatever the other engine does, and every IB whose ending carries a number. */
-#include "device.h"
+#include "amdgpu/device/device.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* From command records to packets. Records run in order: between two, what the first did is waited for and seen. */
-#include "device.h"
+#include "amdgpu/device/device.h"
 
 #include "gen/pm4_packets.h"
 #include "gen/regs.h"

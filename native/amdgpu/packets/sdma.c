@@ -1,6 +1,6 @@
 /* The few packets of the ring for copies. Copies of one IB may overtake each other; any other packet orders them (RADV puts a
  * NOP), and so does the end of an IB. */
-#include "device.h"
+#include "amdgpu/device/device.h"
 
 #include "gen/sdma_packets.h"
 

@@ -2,7 +2,7 @@
  *
  * The page alone tells success: a job that failed never writes it, but the job after one that was killed softly does. Only
  * who ran into the kernel's limit of time (2 s at least) is killed, so a job that took LONG_NS is asked about. */
-#include "device.h"
+#include "amdgpu/device/device.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* What a queue has of the kernel: a context, a timeline, a page for the fence, memory for IBs, clocks and scratch. */
-#include "device.h"
+#include "amdgpu/device/device.h"
 
 #include <errno.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* Host memory in and out, and copies between devices. */
-#include "device.h"
+#include "amdgpu/device/device.h"
 
 #include <errno.h>
 #include <string.h>

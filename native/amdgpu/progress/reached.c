@@ -1,5 +1,5 @@
 /* How far a queue is, for those who ask or wait: the polite side of progress.c. */
-#include "device.h"
+#include "amdgpu/device/device.h"
 
 #include <errno.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* Submissions on their way: begun, lined up, ended. */
-#include "device.h"
+#include "amdgpu/device/device.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* One job: an IB and the arguments of its dispatches in a slot of the queue's ring, submitted with one CS ioctl. A slot comes
  * round again when its job is done: as many jobs as slots are in flight at most. */
-#include "device.h"
+#include "amdgpu/device/device.h"
 
 #include "gen/pm4_packets.h"
 
