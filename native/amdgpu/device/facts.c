@@ -1,5 +1,6 @@
 /* What a render node says of itself. */
-#include "device.h"
+#include "facts.h"
+#include "core/base.h"
 
 #include <errno.h>
 #include <fcntl.h>

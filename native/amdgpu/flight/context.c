@@ -1,18 +1,11 @@
-/* What a queue has of the kernel: a context, a timeline, a page for the fence, memory for IBs, clocks and scratch. */
-#include "amdgpu/device/device.h"
+/* What a queue has of the kernel: a context, a timeline, a page for the fence, memory for IBs and clocks. */
+#include "context.h"
 
 #include <errno.h>
 #include <string.h>
 #include <time.h>
 
-/* Scratch for as many waves as the card can hold (Mesa: 32 a CU), within reason. */
-enum { WAVES_PER_CU = 32, TRIES = 100 };
-static const uint64_t MOST_SCRATCH = UINT64_C(256) << 20;
-
-void *sp_amdgpu_host(const struct sp_amdgpu_memory *m)
-{
-    return m->bo->mapping;
-}
+enum { TRIES = 100 };
 
 static int context(struct sp_amdgpu *dev, uint32_t op, uint32_t *id, uint64_t *flags)
 {
@@ -78,7 +71,6 @@ void sp_amdgpu_queue_unmake(struct sp_amdgpu_queue *q)
     q->ctx = q->syncobj = 0;
 }
 
-/* A new context in place of one that failed, whose jobs have ended; `flags` say how (QUERY_STATE2). */
 int sp_amdgpu_queue_renew(struct sp_amdgpu_queue *q, uint64_t *flags)
 {
     int rc = context(q->dev, AMDGPU_CTX_OP_QUERY_STATE2, &q->ctx, flags);
@@ -101,27 +93,4 @@ int sp_amdgpu_queue_renew(struct sp_amdgpu_queue *q, uint64_t *flags)
         e->base = e->jobs_done = e->jobs;
     }
     return rc;
-}
-
-int sp_amdgpu_queue_scratch(struct sp_amdgpu_queue *q, uint64_t wave_nbytes)
-{
-    const struct sp_amdgpu_setup *s = &q->dev->setup;
-    uint64_t engines = s->gfx >= 11 ? s->engines : 1; /* WAVES counts those of one engine from gfx11 on */
-    uint64_t waves = (uint64_t)WAVES_PER_CU * s->cus / engines;
-    uint64_t most = MOST_SCRATCH / (wave_nbytes * engines);
-    waves = waves < most ? waves : most ? most : 1;
-    if (q->scratch && q->scratch->nbytes >= waves * engines * wave_nbytes) {
-        q->scratch_waves = (uint32_t)waves;
-        return 0;
-    }
-    struct sp_amdgpu_memory *more;
-    int rc = sp_amdgpu_idle(q); /* nobody uses the old one */
-    if (rc == 0)
-        rc = sp_amdgpu_alloc(q->dev, waves * engines * wave_nbytes, SP_AMDGPU_DEVICE, &more);
-    if (rc)
-        return rc;
-    sp_amdgpu_free(q->scratch);
-    q->scratch = more;
-    q->scratch_waves = (uint32_t)waves;
-    return 0;
 }

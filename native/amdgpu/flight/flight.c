@@ -1,5 +1,6 @@
 /* Submissions on their way: begun, lined up, ended. */
-#include "amdgpu/device/device.h"
+#include "flight.h"
+#include "core/base.h"
 
 #include <stdlib.h>
 #include <string.h>

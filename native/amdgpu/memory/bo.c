@@ -1,5 +1,5 @@
 /* Buffer objects: made, mapped, shared by handle. */
-#include "amdgpu/device/device.h"
+#include "bo.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -27,13 +27,7 @@ int sp_bo_create(struct sp_amdgpu *dev, uint64_t nbytes, uint64_t domains, uint6
     memset(&args, 0, sizeof args);
     args.in = (struct drm_amdgpu_gem_create_in){
         .bo_size = nbytes, .alignment = SP_PAGE, .domains = domains, .domain_flags = flags};
-    const union drm_amdgpu_gem_create asked = args;
     int rc = sp_amdgpu_ioctl(dev, DRM_IOCTL_AMDGPU_GEM_CREATE, &args);
-    if (rc == -ENOMEM) { /* what is kept for the next who asks may be what is missing */
-        sp_amdgpu_pool_empty(dev);
-        args = asked;
-        rc = sp_amdgpu_ioctl(dev, DRM_IOCTL_AMDGPU_GEM_CREATE, &args);
-    }
     if (rc < 0)
         return rc;
     *out = new_bo(args.out.handle, nbytes);

@@ -1,5 +1,6 @@
 /* Kernels: a template of one dispatch, and the code that it runs. */
-#include "amdgpu/device/device.h"
+#include "kernel.h"
+#include "core/base.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,6 +1,7 @@
 /* Memory: a BO, the addresses where the GPU sees it, and what the CPU sees of it. Small memory that is freed is kept for
  * the next who asks. */
-#include "amdgpu/device/device.h"
+#include "memory.h"
+#include "core/base.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -217,6 +218,10 @@ int sp_amdgpu_alloc(struct sp_amdgpu *dev, uint64_t nbytes, uint32_t kind, struc
     if (!m.listed)
         flags |= AMDGPU_GEM_CREATE_VM_ALWAYS_VALID;
     int rc = sp_bo_create(dev, nbytes, m.domain, flags, &m.bo);
+    if (rc == -ENOMEM) { /* what is kept for the next who asks may be what is missing */
+        sp_amdgpu_pool_empty(dev);
+        rc = sp_bo_create(dev, nbytes, m.domain, flags, &m.bo);
+    }
     if (rc == 0 && m.domain == AMDGPU_GEM_DOMAIN_VRAM && placed(dev, m.bo) == AMDGPU_GEM_DOMAIN_GTT) {
         m.domain = AMDGPU_GEM_DOMAIN_GTT;
         m.cpu = 1;

@@ -1,7 +1,8 @@
 /* Copies and fills: by DMA_DATA, through L2, where shaders see them; in jobs for the ring for copies by its own packets. */
-#include "amdgpu/device/device.h"
-
+#include "copy.h"
 #include "gen/pm4_packets.h"
+#include "order.h"
+#include "sdma.h"
 
 #include <string.h>
 

@@ -1,7 +1,9 @@
 /* How long jobs become. The kernel driver ends jobs that take 2 s, on some versions; how many threads fit into a time is
  * known only from jobs that have run. So a kernel's grids are cut short at first, and then by what the GPU's clock says of
  * jobs that are nothing but a piece of such a grid: shorter at once, longer step by step. */
-#include "amdgpu/device/device.h"
+#include "length.h"
+#include "clock.h"
+#include "order.h"
 
 enum { GROWTH = 4 }; /* at most so many times as long as the last that was measured */
 

@@ -1,7 +1,6 @@
 /* The few packets of the ring for copies. Copies of one IB may overtake each other; any other packet orders them (RADV puts a
  * NOP), and so does the end of an IB. */
-#include "amdgpu/device/device.h"
-
+#include "sdma.h"
 #include "gen/sdma_packets.h"
 
 enum { IB_ALIGN_NDW = 16 /* as Mesa pads them */, FILL_DWORDS = 2 };

@@ -1,5 +1,9 @@
 /* Queues: opened, given work, closed. */
-#include "amdgpu/device/device.h"
+#include "amdgpu/flight/context.h"
+#include "amdgpu/flight/flight.h"
+#include "amdgpu/submit/check.h"
+#include "amdgpu/submit/recorded.h"
+#include "amdgpu/submit/submit.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -81,6 +85,7 @@ int sp_amdgpu_queue_open(struct sp_amdgpu *dev, uint32_t flags, struct sp_amdgpu
     if (!q)
         return -ENOMEM;
     q->dev = dev;
+    q->push = sp_amdgpu_push;
     q->common = (struct sp_queue){.ops = &ops, .device = &dev->common};
     int rc = sp_queue_init(&q->common, flags);
     if (rc) {

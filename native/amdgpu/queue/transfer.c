@@ -1,5 +1,6 @@
 /* Host memory in and out, and copies between devices. */
-#include "amdgpu/device/device.h"
+#include "amdgpu/progress/progress.h"
+#include "amdgpu/submit/submit.h"
 
 #include <errno.h>
 #include <string.h>

@@ -1,5 +1,6 @@
 /* What is looked at before a record is taken. */
-#include "amdgpu/device/device.h"
+#include "check.h"
+#include "amdgpu/flight/queue.h"
 #include "core/dispatch.h"
 
 #include <errno.h>

@@ -1,31 +1,16 @@
 /* One job: an IB and the arguments of its dispatches in a slot of the queue's ring, submitted with one CS ioctl. A slot comes
  * round again when its job is done: as many jobs as slots are in flight at most. */
-#include "amdgpu/device/device.h"
-
-#include "gen/pm4_packets.h"
+#include "job.h"
+#include "amdgpu/packets/order.h"
+#include "amdgpu/progress/progress.h"
+#include "core/base.h"
 
 #include <errno.h>
 #include <string.h>
 #include <time.h>
 
-/* What ends an IB: waiting for copies, two clocks, idle packets, padding. */
-enum { TAIL_NDW = 7 + 16 + SP_AMDGPU_PACKETS / 2 + 8, IB_ALIGN_NDW = 8, IDLE_AT = 64, CHUNKS = 5 };
+enum { CHUNKS = 5 };
 static const uint64_t NOMEM_NS = UINT64_C(1000000000), ROOM_NS = UINT64_C(20) * 1000000000;
-
-static void put_packets(struct sp_job *job, const struct sp_amdgpu_packets *p)
-{
-    uint32_t *to = sp_job_put(job, p->ndw);
-    memcpy(to, p->dwords, p->ndw * sizeof *to);
-    if (!p->va_at[0])
-        return;
-    job->q->idles++;
-    for (int i = 0; i < 2; i++) {
-        uint64_t va = job->q->fence->va + IDLE_AT;
-        to[p->va_at[i]] = (uint32_t)va;
-        to[p->va_at[i] + 1] = (uint32_t)(va >> 32);
-        to[p->value_at[i]] = job->q->idles;
-    }
-}
 
 /* Entities are not ordered among themselves: the first job of a submission that follows one of the other engine waits for
  * that. All jobs of the submission itself, and those that follow it, come after this one. */
@@ -36,82 +21,20 @@ static void wait_for_other_engine(struct sp_job *job)
         job->waits[job->nwaits++] = (struct drm_amdgpu_cs_chunk_syncobj){.handle = job->q->syncobj, .point = before->value};
 }
 
-int sp_job_begin(struct sp_job *job)
+int sp_job_begin(struct sp_job *job, uint64_t slot)
 {
     struct sp_amdgpu_queue *q = job->q;
     struct sp_engine *e = job->flight->engine;
     int rc = sp_amdgpu_room(q, e, ROOM_NS);
     if (rc)
         return rc;
-    uint64_t at = sp_recorded_slot(job) * SP_SLOT_NBYTES;
+    uint64_t at = slot * SP_SLOT_NBYTES;
     *job = (struct sp_job){.q = q, .flight = job->flight, .args_at = SP_SLOT_NBYTES, .va = e->ring->va + at};
     job->copies_only = e->ip == AMDGPU_HW_IP_DMA;
     job->ib = (uint32_t *)(void *)((char *)sp_amdgpu_host(e->ring) + at);
-    if (!job->copies_only)
-        put_packets(job, &q->dev->setup.begin);
+    sp_job_start(job);
     wait_for_other_engine(job);
     return 0;
-}
-
-int sp_job_fits(const struct sp_job *job, uint32_t ndw, uint64_t args_nbytes)
-{
-    return ((uint64_t)job->ndw + ndw + TAIL_NDW) * 4 + args_nbytes + 256 <= job->args_at;
-}
-
-uint32_t *sp_job_put(struct sp_job *job, uint32_t ndw)
-{
-    uint32_t *to = job->ib + job->ndw;
-    memset(to, 0, ndw * sizeof *to);
-    job->ndw += ndw;
-    return to;
-}
-
-void *sp_job_args(struct sp_job *job, uint64_t nbytes, uint64_t align, uint64_t *va)
-{
-    job->args_at = (job->args_at - nbytes) & ~(align - 1);
-    *va = job->va + job->args_at;
-    void *to = (char *)job->ib + job->args_at;
-    memset(to, 0, nbytes);
-    return to;
-}
-
-/* A copy of no bytes that waits for those before it, as RADV's captures have it. */
-static void wait_for_copies(struct sp_job *job)
-{
-    if (!job->copying)
-        return;
-    uint32_t *p = sp_job_put(job, PM4_DMA_DATA_NDW);
-    sp_put(p, PM4_HEADER_TYPE, 3);
-    sp_put(p, PM4_HEADER_OPCODE, PM4_DMA_DATA);
-    sp_put(p, PM4_HEADER_COUNT, PM4_DMA_DATA_NDW - 2);
-    sp_put(p, PM4_DMA_DATA_CONTROL_DST_SEL, 2);
-    sp_put(p, PM4_DMA_DATA_CONTROL_CP_SYNC, 1);
-    job->copying = 0;
-}
-
-void sp_job_order(struct sp_job *job)
-{
-    if (job->copies_only) {
-        sp_sdma_order(job);
-        return;
-    }
-    wait_for_copies(job);
-    if (job->dirty)
-        put_packets(job, &job->q->dev->setup.between);
-    job->dirty = 0;
-}
-
-static void end_ib(struct sp_job *job)
-{
-    if (job->copies_only) {
-        sp_sdma_end(job);
-    } else {
-        wait_for_copies(job);
-        put_packets(job, &job->q->dev->setup.idle);
-        while (job->ndw % IB_ALIGN_NDW)
-            *sp_job_put(job, 1) = job->q->dev->setup.pad;
-    }
-    atomic_thread_fence(memory_order_seq_cst); /* also empties write-combining buffers on x86 */
 }
 
 struct request {
@@ -208,39 +131,4 @@ int sp_job_send(struct sp_job *job, uint64_t point)
     atomic_fetch_add_explicit(&dev->ib_ndw, job->ndw, memory_order_relaxed);
     atomic_fetch_add_explicit(&dev->dispatches, job->ndispatches, memory_order_relaxed);
     return 0;
-}
-
-int sp_job_submit(struct sp_job *job, uint64_t point)
-{
-    sp_job_measure_end(job);
-    end_ib(job);
-    int rc = sp_job_send(job, point);
-    if (rc == 0 && point)
-        sp_recorded_keep(job);
-    job->flight->begun |= rc == 0;
-    return rc;
-}
-
-int64_t sp_amdgpu_encode(struct sp_amdgpu_queue *q, const void *records, size_t nbytes, uint32_t *out, size_t capacity)
-{
-    struct sp_engine *e = &q->engine[SP_ENGINE_COMPUTE];
-    struct sp_flight flight = {.engine = e};
-    struct sp_job job = {.q = q, .flight = &flight};
-    int64_t rc = !sp_queue_usable(&q->common) ? -ECHILD : sp_amdgpu_check(q->dev, records, nbytes);
-    if (rc)
-        return rc;
-    pthread_mutex_lock(q->common.lock);
-    uint64_t jobs = e->jobs;
-    rc = atomic_load(&q->common.closing) ? -ESHUTDOWN : sp_job_begin(&job);
-    if (rc == 0)
-        rc = sp_encode(&job, records, nbytes);
-    if (rc == SP_JOB_FULL || (rc == 0 && e->jobs != jobs))
-        rc = -E2BIG; /* more than one; copies among the first may have run */
-    if (rc == 0) {
-        end_ib(&job);
-        memcpy(out, job.ib, (job.ndw < capacity ? job.ndw : capacity) * sizeof *out);
-        rc = job.ndw;
-    }
-    pthread_mutex_unlock(q->common.lock);
-    return rc;
 }

@@ -4,7 +4,10 @@
  * An IB is recognised by its records, not by who submits them: equal bytes of kernels that are still there make the same IB,
  * as long as nothing in it belongs to one submission alone. That is what has clocks, waits, scratch or memory between copies,
  * whatever the other engine does, and every IB whose ending carries a number. */
-#include "amdgpu/device/device.h"
+#include "recorded.h"
+#include "amdgpu/flight/flight.h"
+#include "amdgpu/progress/progress.h"
+#include "job.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -108,10 +111,9 @@ struct sp_recorded *sp_recorded_begin(struct sp_amdgpu_queue *q, const void *rec
     return r;
 }
 
-uint64_t sp_recorded_slot(const struct sp_job *job)
+uint64_t sp_recorded_slot(const struct sp_amdgpu_queue *q, const struct sp_flight *f)
 {
-    const struct sp_flight *f = job->flight;
-    return f->recorded && !f->begun ? slot_of(job->q, f->recorded) : f->engine->jobs % SP_JOBS;
+    return f->recorded && !f->begun ? slot_of(q, f->recorded) : f->engine->jobs % SP_JOBS;
 }
 
 void sp_recorded_keep(const struct sp_job *job)

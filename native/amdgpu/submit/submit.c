@@ -1,8 +1,20 @@
 /* A submission: what it needs, its jobs, its place among those on their way. Nothing runs between the value that is given out
  * and the thread that submits. */
-#include "amdgpu/device/device.h"
+#include "submit.h"
+#include "amdgpu/flight/flight.h"
+#include "amdgpu/packets/clock.h"
+#include "amdgpu/packets/copy.h"
+#include "amdgpu/packets/length.h"
+#include "amdgpu/packets/order.h"
+#include "amdgpu/progress/progress.h"
+#include "core/base.h"
+#include "encode.h"
+#include "job.h"
+#include "recorded.h"
+#include "scratch.h"
 
 #include <errno.h>
+#include <string.h>
 
 /* A copy engine is asked from here on: below, going over to another ring and back costs more than it brings. */
 static const uint64_t SDMA_LEAST = 256 << 10;
@@ -74,13 +86,25 @@ static int take_ticks(struct sp_amdgpu_queue *q, struct sp_flight *f, uint32_t c
     return 0;
 }
 
+/* Ends the IB and submits it; point 0: more of this submission follows. */
+static int submit_job(struct sp_job *job, uint64_t point)
+{
+    sp_job_measure_end(job);
+    sp_job_end(job);
+    int rc = sp_job_send(job, point);
+    if (rc == 0 && point)
+        sp_recorded_keep(job);
+    job->flight->begun |= rc == 0;
+    return rc;
+}
+
 /* One more job of it: 0 when that was the last, SP_JOB_FULL, or -errno and nothing was submitted. */
 static int send_one(struct sp_amdgpu_queue *q, struct sp_flight *f)
 {
     struct sp_job job = {.q = q, .flight = f};
     struct sp_cursor before = f->cursor;
     int timed = q->common.ledger.times != NULL;
-    int rc = sp_job_begin(&job);
+    int rc = sp_job_begin(&job, sp_recorded_slot(q, f));
     if (rc)
         return rc;
     if (timed && !f->begun)
@@ -90,7 +114,7 @@ static int send_one(struct sp_amdgpu_queue *q, struct sp_flight *f)
         sp_job_order(&job);
         sp_encode_clock(&job, q->ticks->va + 8 * (uint64_t)((f->first_tick + 1) % SP_TICKS));
     }
-    rc = more < 0 ? more : sp_job_submit(&job, more ? 0 : f->value);
+    rc = more < 0 ? more : submit_job(&job, more ? 0 : f->value);
     if (rc) {
         f->cursor = before;
         return rc;
@@ -196,4 +220,28 @@ int64_t sp_amdgpu_enqueue(struct sp_amdgpu_queue *q, const void *records, size_t
         return -SP_AMDGPU_BEGUN - (int64_t)value;
     line_up(q, f, rc);
     return (int64_t)value;
+}
+
+int64_t sp_amdgpu_encode(struct sp_amdgpu_queue *q, const void *records, size_t nbytes, uint32_t *out, size_t capacity)
+{
+    struct sp_engine *e = &q->engine[SP_ENGINE_COMPUTE];
+    struct sp_flight flight = {.engine = e};
+    struct sp_job job = {.q = q, .flight = &flight};
+    int64_t rc = !sp_queue_usable(&q->common) ? -ECHILD : sp_amdgpu_check(q->dev, records, nbytes);
+    if (rc)
+        return rc;
+    pthread_mutex_lock(q->common.lock);
+    uint64_t jobs = e->jobs;
+    rc = atomic_load(&q->common.closing) ? -ESHUTDOWN : sp_job_begin(&job, jobs % SP_JOBS);
+    if (rc == 0)
+        rc = sp_encode(&job, records, nbytes);
+    if (rc == SP_JOB_FULL || (rc == 0 && e->jobs != jobs))
+        rc = -E2BIG; /* more than one; copies among the first may have run */
+    if (rc == 0) {
+        sp_job_end(&job);
+        memcpy(out, job.ib, (job.ndw < capacity ? job.ndw : capacity) * sizeof *out);
+        rc = job.ndw;
+    }
+    pthread_mutex_unlock(q->common.lock);
+    return rc;
 }
