@@ -3,7 +3,7 @@
  *
  * A graph is recognised by its records, not by who submits them: alike in all but the arguments of dispatches. What was
  * launched keeps the arguments that its nodes had then. */
-#include "device.h"
+#include "cuda/device/device.h"
 
 #include <errno.h>
 #include <stdlib.h>

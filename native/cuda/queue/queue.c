@@ -1,5 +1,5 @@
 /* Queues: a stream each. Values are given out under the queue's lock, in the thread that submits. */
-#include "device.h"
+#include "cuda/device/device.h"
 
 #include <errno.h>
 #include <stdlib.h>

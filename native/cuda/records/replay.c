@@ -1,5 +1,5 @@
 /* Command records as calls of the driver, in one stream and so in order. */
-#include "device.h"
+#include "cuda/device/device.h"
 
 #include <errno.h>
 #include <stdlib.h>

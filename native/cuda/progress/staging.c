@@ -2,7 +2,7 @@
  * it is the host copies one piece while the device moves another. What is not tiny crosses the bus on a stream of its own, to
  * or from scratch memory of the GPU, while the queue's stream works on what was submitted before; within the GPU it is then
  * copied in order. */
-#include "device.h"
+#include "cuda/device/device.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* Streams of others in this process: order without the host waiting. */
-#include "device.h"
+#include "cuda/device/device.h"
 
 #include <errno.h>
 

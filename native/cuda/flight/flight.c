@@ -1,5 +1,5 @@
 /* A flight: a submission with an event behind it. */
-#include "device.h"
+#include "cuda/device/device.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* Kernels: an entry of a module found, its arguments compared with what the caller says they are. */
-#include "device.h"
+#include "cuda/device/device.h"
 
 #include <errno.h>
 #include <stdio.h>

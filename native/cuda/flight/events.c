@@ -1,5 +1,5 @@
 /* Events: those of a queue are used again; what time one with times ended at, in ns of CLOCK_MONOTONIC. */
-#include "device.h"
+#include "cuda/device/device.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* Memory of the cuda device: the GPU's own, page-locked, shared by a mapped file, and other people's. */
 #define _GNU_SOURCE
-#include "device.h"
+#include "cuda/device/device.h"
 
 #include <errno.h>
 #include <fcntl.h>

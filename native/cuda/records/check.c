@@ -1,5 +1,5 @@
 /* What is looked at before a record is taken. */
-#include "device.h"
+#include "cuda/device/device.h"
 #include "core/dispatch.h"
 
 #include <errno.h>

@@ -4,7 +4,7 @@
  * The driver shares whole blocks, and small allocations may lie in one block together ("Interprocess Communication" of the
  * CUDA C++ Programming Guide): memory that is to be exported is allocated in blocks of its own. */
 #define _GNU_SOURCE
-#include "device.h"
+#include "cuda/device/device.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 /* How far a queue is: events are asked, oldest first; what follows the last event is asked of the stream. */
-#include "device.h"
+#include "cuda/device/device.h"
 
 #include <errno.h>
 #include <sched.h>

@@ -1,5 +1,5 @@
 /* Copies between GPUs. */
-#include "device.h"
+#include "cuda/device/device.h"
 
 #include <errno.h>
 

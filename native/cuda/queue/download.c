@@ -1,7 +1,7 @@
 /* Copies to the host. One of a few pieces is handed over at once. A larger one stays open: its first pieces are, and each one
  * that comes in makes room for the next, while whoever waits looks at the queue. What is submitted after it, or waits for it
  * on another queue, must come behind all of it: then all that is left is handed over, in as many slots as it takes. */
-#include "device.h"
+#include "cuda/device/device.h"
 
 #include <errno.h>
 #include <string.h>

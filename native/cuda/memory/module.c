@@ -1,6 +1,6 @@
 /* Images in the driver. The kernels of one image share its module: where the driver's compile cache is off, each load of PTX
  * compiles it anew. */
-#include "device.h"
+#include "cuda/device/device.h"
 
 #include <errno.h>
 #include <stdio.h>
