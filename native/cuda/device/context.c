@@ -1,5 +1,6 @@
 /* The device's context in this thread. */
-#include "device.h"
+#include "context.h"
+#include "lost.h"
 
 static int is_gone(int result)
 {

@@ -1,5 +1,5 @@
 /* How a device is lost, and the words for it. */
-#include "device.h"
+#include "lost.h"
 
 #include <errno.h>
 #include <stdio.h>

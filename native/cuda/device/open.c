@@ -1,5 +1,11 @@
 /* Opening and closing a cuda device: facts, the primary context, what all queues share. */
-#include "device.h"
+#include "open.h"
+#include "core/timeline.h"
+#include "context.h"
+#include "driver.h"
+#include "lost.h"
+#include "pinned.h"
+#include "pool.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,6 +1,8 @@
 /* Page-locked host memory, kept when it is given back: the driver takes a millisecond and more to lock pages, and waits
  * for the whole device before it unlocks some. */
-#include "device.h"
+#include "pinned.h"
+#include "context.h"
+#include "lost.h"
 
 #include <errno.h>
 

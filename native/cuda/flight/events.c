@@ -1,22 +1,11 @@
 /* Events: those of a queue are used again; what time one with times ended at, in ns of CLOCK_MONOTONIC. */
-#include "cuda/device/device.h"
+#include "events.h"
+#include "cuda/device/driver.h"
 
-#include <errno.h>
 #include <stdlib.h>
 
 /* cuEventElapsedTime gives a float of milliseconds: at 500 ms its steps are 30 ns. Later events get a new anchor. */
 static const float FAR_MS = 500;
-
-int sp_cuda_event_take(struct sp_cuda_queue *q, int timing, void **event)
-{
-    if (q->nidle[timing]) {
-        *event = q->idle[timing][--q->nidle[timing]];
-        return 0;
-    }
-    *event = NULL;
-    int rc = sp_cuda_enter(q->dev); /* an event is of the context that is current when it is made */
-    return rc ? rc : SP_CUDA_Q(q, cuEventCreate, event, timing ? 0 : CU_EVENT_DISABLE_TIMING);
-}
 
 void sp_cuda_event_give(struct sp_cuda_queue *q, int timing, void *event)
 {
@@ -44,19 +33,6 @@ void sp_cuda_events_drop(struct sp_cuda_queue *q)
         q->idle[timing] = NULL;
         q->most_idle[timing] = 0;
     }
-}
-
-int sp_cuda_chain(struct sp_cuda_queue *q, void *sooner, void *later)
-{
-    void *event;
-    int rc = sp_cuda_event_take(q, 0, &event);
-    if (rc)
-        return rc;
-    rc = SP_CUDA_Q(q, cuEventRecord, event, sooner);
-    if (rc == 0)
-        rc = SP_CUDA_Q(q, cuStreamWaitEvent, later, event, 0);
-    sp_cuda_event_give(q, 0, event); /* a wait that was handed over does not mind a later record */
-    return rc;
 }
 
 uint64_t sp_cuda_event_ns(struct sp_cuda *dev, void **event)

@@ -4,7 +4,10 @@
  * The driver shares whole blocks, and small allocations may lie in one block together ("Interprocess Communication" of the
  * CUDA C++ Programming Guide): memory that is to be exported is allocated in blocks of its own. */
 #define _GNU_SOURCE
-#include "cuda/device/device.h"
+#include "ipc.h"
+#include "core/timeline.h"
+#include "cuda/device/context.h"
+#include "cuda/device/lost.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -66,10 +69,9 @@ static int write_file(const struct passport *p)
     return rc;
 }
 
-int sp_cuda_ipc_export(struct sp_cuda_memory *m)
+int sp_cuda_ipc_export(struct sp_cuda *dev, uint64_t address, uint64_t nbytes)
 {
-    struct sp_cuda *dev = m->dev;
-    struct passport p = {.nbytes = m->nbytes, .pid = getpid()};
+    struct passport p = {.nbytes = nbytes, .pid = getpid()};
     pthread_once(&once, know_oneself);
     memcpy(p.magic, MAGIC, sizeof MAGIC);
     memcpy(p.process, this_process, sizeof p.process);
@@ -80,14 +82,14 @@ int sp_cuda_ipc_export(struct sp_cuda_memory *m)
     if (rc == 0)
         rc = wait_zeroed(dev);
     if (rc == 0)
-        rc = SP_CUDA_RC(dev, cuIpcGetMemHandle, &p.handle, m->address);
+        rc = SP_CUDA_RC(dev, cuIpcGetMemHandle, &p.handle, address);
     return rc ? rc : write_file(&p);
 }
 
-void sp_cuda_ipc_end(const struct sp_cuda_memory *m)
+void sp_cuda_ipc_end(int fd)
 {
     uint32_t closed = 1;
-    if (m->fd >= 0 && pwrite(m->fd, &closed, sizeof closed, offsetof(struct passport, closed)) < 0)
+    if (fd >= 0 && pwrite(fd, &closed, sizeof closed, offsetof(struct passport, closed)) < 0)
         return; /* then the driver refuses it, or does not */
 }
 

@@ -1,5 +1,9 @@
 /* Kernels: an entry of a module found, its arguments compared with what the caller says they are. */
-#include "cuda/device/device.h"
+#include "kernel.h"
+#include "cuda/device/context.h"
+#include "cuda/device/lost.h"
+#include "cuda/device/open.h"
+#include "module.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,6 +1,12 @@
 /* Memory of the cuda device: the GPU's own, page-locked, shared by a mapped file, and other people's. */
 #define _GNU_SOURCE
-#include "cuda/device/device.h"
+#include "memory.h"
+#include "cuda/device/context.h"
+#include "cuda/device/lost.h"
+#include "cuda/device/open.h"
+#include "cuda/device/pinned.h"
+#include "cuda/device/pool.h"
+#include "ipc.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -66,16 +72,6 @@ static int take(struct sp_cuda *dev, uint64_t nbytes, uint64_t *address)
 {
     return dev->pool ? SP_CUDA_RC(dev, cuMemAllocAsync, address, nbytes, dev->memory_stream)
                      : SP_CUDA_RC(dev, cuMemAlloc_v2, address, nbytes);
-}
-
-/* What was freed goes back to the driver; what the pool keeps may lie in pieces too small for what is wanted. */
-void sp_cuda_empty_pool(struct sp_cuda *dev)
-{
-    static const uint64_t MOST_NS = UINT64_C(5000000000);
-    uint64_t until = sp_clock_ns() + MOST_NS;
-    while (sp_cuda_not_ready(sp_cuStreamQuery(dev->memory_stream)) && sp_clock_ns() < until)
-        sp_cpu_relax();
-    sp_cuMemPoolTrimTo(dev->pool, 0);
 }
 
 static int alloc_device(struct sp_cuda *dev, struct sp_cuda_memory *m)
@@ -272,7 +268,7 @@ void *sp_cuda_host(const struct sp_cuda_memory *m)
 /* ALONE memory gets its file when it is first exported. */
 static int make_file(struct sp_cuda_memory *m)
 {
-    int fd = sp_cuda_ipc_export(m);
+    int fd = sp_cuda_ipc_export(m->dev, m->address, m->nbytes);
     sp_cuda_leave();
     if (fd < 0)
         return fd;
@@ -318,7 +314,7 @@ static void give_back(struct sp_cuda_memory *m)
     if (m->flags & SP_CUDA_ADOPTED)
         return;
     if (m->kind == SP_CUDA_ALONE)
-        sp_cuda_ipc_end(m);
+        sp_cuda_ipc_end(m->fd);
     if (m->kind == SP_CUDA_HOST && !(m->flags & SP_CUDA_REGISTERED)) {
         sp_cuda_pinned_give(dev, m->host, m->pinned_nbytes);
     } else if (sp_cuda_enter(dev) == 0) {

@@ -1,6 +1,8 @@
 /* Images in the driver. The kernels of one image share its module: where the driver's compile cache is off, each load of PTX
  * compiles it anew. */
-#include "cuda/device/device.h"
+#include "module.h"
+#include "cuda/device/context.h"
+#include "cuda/device/lost.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -2,62 +2,17 @@
  * it is the host copies one piece while the device moves another. What is not tiny crosses the bus on a stream of its own, to
  * or from scratch memory of the GPU, while the queue's stream works on what was submitted before; within the GPU it is then
  * copied in order. */
-#include "cuda/device/device.h"
+#include "staging.h"
+#include "cuda/flight/events.h"
+#include "cuda/flight/failure.h"
+#include "cuda/flight/flight.h"
+#include "cuda/flight/order.h"
+#include "cuda/flight/submission.h"
 
 #include <errno.h>
-#include <stdlib.h>
 
 /* Below this a copy over the bus (2 us at 32 GB/s) costs no more than the events that would get it out of the way. */
 static const uint64_t SMALL_NBYTES = 64 << 10;
-
-int sp_cuda_slot_add(struct sp_cuda_queue *q, struct sp_cuda_flight *f, uint64_t nbytes, struct sp_cuda_slot **out)
-{
-    struct sp_cuda_slot *slot = calloc(1, sizeof *slot);
-    if (!slot)
-        return -ENOMEM;
-    int rc = sp_cuda_pinned_take(q->dev, nbytes, &slot->host, &slot->capacity);
-    if (rc) {
-        free(slot);
-        return rc;
-    }
-    slot->nbytes = nbytes;
-    if (f->last)
-        f->last->next = slot;
-    else
-        f->slots = slot;
-    f->last = slot;
-    *out = slot;
-    return 0;
-}
-
-static struct sp_cuda_slot *unlink_oldest(struct sp_cuda_flight *f)
-{
-    struct sp_cuda_slot *slot = f->slots;
-    f->slots = slot->next;
-    if (!f->slots)
-        f->last = NULL;
-    slot->next = NULL;
-    return slot;
-}
-
-struct sp_cuda_slot *sp_cuda_slot_turn(struct sp_cuda_flight *f)
-{
-    struct sp_cuda_slot *slot = unlink_oldest(f);
-    if (f->last)
-        f->last->next = slot;
-    else
-        f->slots = slot;
-    f->last = slot;
-    return slot;
-}
-
-void sp_cuda_slot_drop(struct sp_cuda_queue *q, struct sp_cuda_flight *f)
-{
-    struct sp_cuda_slot *slot = unlink_oldest(f);
-    sp_cuda_event_give(q, 0, slot->event);
-    sp_cuda_pinned_give(q->dev, slot->host, slot->capacity);
-    free(slot);
-}
 
 int sp_cuda_slot_mark(struct sp_cuda_queue *q, struct sp_cuda_slot *slot, void *stream)
 {

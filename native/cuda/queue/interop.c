@@ -1,5 +1,8 @@
 /* Streams of others in this process: order without the host waiting. */
-#include "cuda/device/device.h"
+#include "cuda/device/context.h"
+#include "cuda/device/lost.h"
+#include "cuda/flight/order.h"
+#include "cuda/progress/enter.h"
 
 #include <errno.h>
 

@@ -1,5 +1,7 @@
 /* Copies between GPUs. */
-#include "cuda/device/device.h"
+#include "cuda/flight/failure.h"
+#include "cuda/progress/enter.h"
+#include "cuda/progress/staging.h"
 
 #include <errno.h>
 

@@ -1,5 +1,16 @@
 /* Queues: a stream each. Values are given out under the queue's lock, in the thread that submits. */
-#include "cuda/device/device.h"
+#include "cuda/device/context.h"
+#include "cuda/device/lost.h"
+#include "cuda/device/open.h"
+#include "cuda/flight/events.h"
+#include "cuda/flight/failure.h"
+#include "cuda/flight/flight.h"
+#include "cuda/flight/order.h"
+#include "cuda/flight/submission.h"
+#include "cuda/progress/enter.h"
+#include "cuda/records/check.h"
+#include "cuda/records/graph.h"
+#include "cuda/records/replay.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -129,7 +140,7 @@ static void take_down(struct sp_cuda_queue *q)
     q->q.closed = 1;
 }
 
-void sp_cuda_queue_unref(struct sp_queue *common)
+static void unref(struct sp_queue *common)
 {
     struct sp_cuda_queue *q = (struct sp_cuda_queue *)(void *)common;
     if (atomic_fetch_sub(&q->q.refs, 1) != 1)
@@ -150,7 +161,7 @@ void sp_cuda_queue_unref(struct sp_queue *common)
     sp_cuda_unref(dev);
 }
 
-static const struct sp_queue_ops ops = {.check = check, .unref = sp_cuda_queue_unref};
+static const struct sp_queue_ops ops = {.check = check, .unref = unref};
 
 int sp_cuda_queue_open(struct sp_cuda *dev, uint32_t flags, struct sp_cuda_queue **out)
 {
@@ -175,7 +186,7 @@ int sp_cuda_queue_open(struct sp_cuda *dev, uint32_t flags, struct sp_cuda_queue
         rc = SP_CUDA_RC(dev, cuStreamCreate, &q->stream, CU_STREAM_NON_BLOCKING);
     sp_cuda_leave();
     if (rc)
-        sp_cuda_queue_unref(&q->q);
+        unref(&q->q);
     else
         *out = q;
     return rc;

@@ -1,6 +1,11 @@
 /* Copies from the host. The data may change as soon as the call returns, so it waits until the last piece has been staged;
  * but only for the bus, never for long: where the pieces do not go, the rest is staged in as many slots as it takes. */
-#include "cuda/device/device.h"
+#include "cuda/flight/failure.h"
+#include "cuda/flight/order.h"
+#include "cuda/flight/slots.h"
+#include "cuda/progress/enter.h"
+#include "cuda/progress/progress.h"
+#include "cuda/progress/staging.h"
 
 #include <errno.h>
 #include <sched.h>

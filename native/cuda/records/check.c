@@ -1,6 +1,9 @@
 /* What is looked at before a record is taken. */
-#include "cuda/device/device.h"
+#include "check.h"
 #include "core/dispatch.h"
+#include "cuda/flight/queue.h"
+#include "cuda/memory/kernel.h"
+#include "cuda/memory/memory.h"
 
 #include <errno.h>
 

@@ -3,7 +3,10 @@
  *
  * A graph is recognised by its records, not by who submits them: alike in all but the arguments of dispatches. What was
  * launched keeps the arguments that its nodes had then. */
-#include "cuda/device/device.h"
+#include "graph.h"
+#include "cuda/flight/failure.h"
+#include "cuda/memory/kernel.h"
+#include "replay.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,25 +1,12 @@
 /* Command records as calls of the driver, in one stream and so in order. */
-#include "cuda/device/device.h"
+#include "replay.h"
+#include "cuda/device/pinned.h"
+#include "cuda/flight/failure.h"
+#include "cuda/flight/order.h"
+#include "cuda/memory/kernel.h"
 
 #include <errno.h>
 #include <stdlib.h>
-
-int sp_cuda_order_memory(struct sp_cuda_queue *q)
-{
-    struct sp_cuda *dev = q->dev;
-    if (__builtin_expect(atomic_load_explicit(&dev->memory_turn, memory_order_acquire) == q->memory_turn, 1))
-        return 0;
-    int rc = sp_cuda_enter(dev);
-    if (rc)
-        return rc;
-    pthread_mutex_lock(&dev->lock);
-    uint64_t turn = atomic_load(&dev->memory_turn);
-    rc = SP_CUDA_Q(q, cuStreamWaitEvent, q->stream, dev->memory_event, 0);
-    if (rc == 0)
-        q->memory_turn = turn;
-    pthread_mutex_unlock(&dev->lock);
-    return rc;
-}
 
 int sp_cuda_dispatch(struct sp_cuda_queue *q, const struct sp_cmd_dispatch *d)
 {
