@@ -60,7 +60,7 @@ struct sp_flight {
     _Alignas(16) unsigned char copy[]; /* of records that are not recorded */
 };
 
-/* Records whose IB is kept: recorded.c. */
+/* Records whose IB is kept: submit/recorded.c. */
 struct sp_recorded {
     uint64_t key;
     uint64_t turn;    /* kernel_turn as they were encoded */

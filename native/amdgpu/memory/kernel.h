@@ -13,6 +13,6 @@ struct sp_amdgpu_kernel {
     struct sp_amdgpu_template t;
     struct sp_signature sig;
     struct sp_extents extents; /* of sig */
-    _Atomic uint64_t job_threads; /* that fit into a job: length.c */
+    _Atomic uint64_t job_threads; /* that fit into a job: packets/length.c */
 };
 #endif

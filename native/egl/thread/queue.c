@@ -1,4 +1,4 @@
-/* Queues of the egl device: a timeline each, over the one list of jobs that the owner works off (jobs.c). */
+/* Queues of the egl device: a timeline each, over the one list of jobs (egl/device/jobs.c). */
 #include "core/base.h"
 #include "egl/device/jobs.h"
 #include "egl/device/references.h"
