@@ -1,4 +1,4 @@
-"""Why native code did not take a dispatch record, in words (native/amdgpu/check.c)."""
+"""Why native code did not take a dispatch record, in words (native/amdgpu/submit/check.c)."""
 
 from __future__ import annotations
 

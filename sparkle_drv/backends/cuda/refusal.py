@@ -1,4 +1,4 @@
-"""Why native/cuda/check.c did not take a dispatch record, in words."""
+"""Why native/cuda/records/check.c did not take a dispatch record, in words."""
 
 from __future__ import annotations
 

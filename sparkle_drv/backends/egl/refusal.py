@@ -1,4 +1,4 @@
-"""Why native/egl/check.c did not take a dispatch record, in words.
+"""Why native/egl/run/check.c did not take a dispatch record, in words.
 
 Runs only after core/explain.py has found nothing wrong with arguments and shape in general; what is
 left are the limits of this device and of this shader.

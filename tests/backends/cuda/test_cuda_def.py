@@ -55,7 +55,7 @@ def test_the_header_has_that_function_at_that_version(row):
 @pytest.mark.skipif(not HEADERS, reason="needs NVIDIA's cudaTypedefs.h")
 def test_results_and_attributes_have_nvidias_values():
     header = HEADERS[-1].with_name("cuda.h").read_text()
-    ours = (ROOT / "native/cuda/driver.h").read_text()
+    ours = (ROOT / "native/cuda/device/driver.h").read_text()
     errors = dict(re.findall(r"^\s+CUDA_ERROR_(\w+)\s*=\s*(\d+)", header, re.M))
     results = re.search(r"/\* CUresult \*/\nenum \{(.*?)\};", ours, re.S)[1]
     for name, value in re.findall(r"CU_(\w+) = (\d+)", results):

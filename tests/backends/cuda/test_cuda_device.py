@@ -223,7 +223,7 @@ def test_copies_between_gpus_and_within_one(pair):
 
 
 def test_times_stay_right_far_from_the_first(cuda):
-    """Events are reckoned from one that moves along (native/cuda/events.c)."""
+    """Events are reckoned from one that moves along (native/cuda/flight/events.c)."""
     stamp = cuda.timestamp()
     with cuda.queue(timing=True) as q:
         before = cuda._backend.timestamp()

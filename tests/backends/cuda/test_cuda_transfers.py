@@ -11,7 +11,7 @@ from fakecuda import run
 
 import sparkle_drv as sp
 
-PIECE = 4 << 20  # SP_CUDA_PIECE_NBYTES, native/cuda/device.h
+PIECE = 4 << 20  # SP_CUDA_PIECE_NBYTES, native/cuda/progress/staging.h
 LARGE = 5 * PIECE + 12345  # more than the three pieces that are handed over at once
 PINNED = 3  # SP_CUDA_SLOTS
 

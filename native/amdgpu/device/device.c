@@ -1,0 +1,98 @@
+/* The device: its ioctls, its clock, its references, and what it is when it is lost. */
+#include "device.h"
+#include "core/base.h"
+#include "facts.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char GONE[] = "the card was removed, or its driver unbound";
+
+int sp_amdgpu_ioctl(struct sp_amdgpu *dev, uint32_t request, void *arg)
+{
+    if (!sp_device_usable(&dev->common))
+        return -ECHILD;
+    if (dev->fd < 0)
+        return -ENODEV;
+    atomic_fetch_add_explicit(&dev->ioctls, 1, memory_order_relaxed);
+    int rc = dev->ops->ioctl(dev->ops->self, dev->fd, request, arg);
+    if (rc == -EINTR || rc == -EAGAIN) /* only who comes again needs to know the time */
+        rc = sp_kmd_ioctl(dev->ops, dev->fd, request, arg, sp_clock_ns() + SP_IOCTL_NS);
+    if (rc == -ENODEV)
+        sp_amdgpu_lose(dev, GONE);
+    return rc;
+}
+
+void sp_amdgpu_lose(struct sp_amdgpu *dev, const char *why)
+{
+    int was = 0;
+    if (atomic_compare_exchange_strong(&dev->common.lost, &was, 1))
+        snprintf(dev->why_lost, sizeof dev->why_lost, "%s", why);
+}
+
+int sp_amdgpu_intact(struct sp_amdgpu *dev)
+{
+    uint32_t times;
+    int rc = atomic_load(&dev->common.lost) ? -ENODEV
+                                     : sp_amdgpu_info(dev, AMDGPU_INFO_VRAM_LOST_COUNTER, 0, &times, sizeof times);
+    if (rc == -ENODEV)
+        sp_amdgpu_lose(dev, GONE);
+    if (rc < 0)
+        return rc;
+    if (times == dev->vram_lost)
+        return 0;
+    sp_amdgpu_lose(dev, "a reset of the GPU has lost what was in its memory; close the device and open it again");
+    return -ENODEV;
+}
+
+int sp_amdgpu_lost(struct sp_amdgpu *dev, char *why, size_t nbytes)
+{
+    int lost = atomic_load(&dev->common.lost);
+    snprintf(why, nbytes, "%s", lost ? dev->why_lost : "");
+    return lost;
+}
+
+int sp_amdgpu_info(struct sp_amdgpu *dev, uint32_t query, uint32_t type, void *out, uint32_t nbytes)
+{
+    if (!sp_device_usable(&dev->common))
+        return -ECHILD;
+    if (dev->fd < 0)
+        return -ENODEV;
+    return sp_amdgpu_info_raw(dev->ops, dev->fd, query, type, out, nbytes);
+}
+
+uint64_t sp_amdgpu_ns(const struct sp_amdgpu *dev, uint64_t ticks)
+{
+    return (uint64_t)((unsigned __int128)ticks * 1000000u / dev->setup.counter_khz) + (uint64_t)dev->clock_offset_ns;
+}
+
+void sp_amdgpu_ref(struct sp_amdgpu *dev)
+{
+    atomic_fetch_add(&dev->refs, 1);
+}
+
+void sp_amdgpu_unref(struct sp_amdgpu *dev)
+{
+    if (atomic_fetch_sub(&dev->refs, 1) != 1)
+        return;
+    sp_va_close(dev->va);
+    pthread_mutex_destroy(&dev->lock);
+    free(dev->memories);
+    free(dev);
+    atomic_fetch_sub(&sp_live()->devices, 1);
+}
+
+void sp_amdgpu_use(struct sp_amdgpu *dev)
+{
+    atomic_fetch_add(&dev->users, 1);
+}
+
+void sp_amdgpu_unuse(struct sp_amdgpu *dev)
+{
+    if (atomic_fetch_sub(&dev->users, 1) != 1)
+        return;
+    dev->ops->close(dev->ops->self, dev->fd);
+    dev->fd = -1;
+}

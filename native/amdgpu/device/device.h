@@ -1,0 +1,57 @@
+/* The amdgpu device's struct; nothing outside native/amdgpu sees inside it. Locks: a queue's, then the device's. */
+#ifndef SP_AMDGPU_DEVICE_H
+#define SP_AMDGPU_DEVICE_H
+#include "core/device.h"
+#include "include/sp_amdgpu.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+enum { SP_PAGE = 4096, SP_FAULT_TEXTS = 32, SP_FAULT_TEXT = 256, SP_POOLED = 32 };
+
+struct sp_bo;
+
+struct sp_fault_text {
+    const void *q;
+    uint64_t value;
+    char text[SP_FAULT_TEXT];
+};
+
+struct sp_amdgpu {
+    struct sp_device common;
+    const struct sp_kmd_ops *ops;
+    int fd;
+    uint32_t always_valid; /* the kernel knows that flag */
+    uint32_t vram_lost; /* times that VRAM had been lost when it was opened */
+    struct sp_amdgpu_setup setup;
+    _Atomic uint32_t refs;  /* of this struct: owner, queues, kernels, memory */
+    _Atomic uint32_t users; /* of the descriptor: owner, queues that are not closed, memory */
+    _Atomic size_t nlisted; /* of `memories`; changed with them */
+    _Atomic uint64_t kernel_turn; /* grows when a kernel goes, or its jobs are to become shorter */
+    _Atomic uint64_t ioctls, jobs, dma_jobs, submissions, ib_ndw, dispatches, displaced;
+    int64_t clock_offset_ns; /* CLOCK_MONOTONIC less the GPU clock */
+
+    pthread_mutex_t lock; /* guards what follows */
+    struct sp_va *va;
+    struct sp_bo *bos;
+    struct sp_amdgpu_memory **memories; /* sorted by base */
+    size_t nmemories, most_memories;
+    struct sp_amdgpu_memory *pool[SP_POOLED];
+    uint32_t npool;
+    int closing;
+    char why_lost[SP_FAULT_TEXT];
+    struct sp_fault_text faults[SP_FAULT_TEXTS];
+    uint32_t next_fault;
+};
+
+int sp_amdgpu_ioctl(struct sp_amdgpu *dev, uint32_t request, void *arg);
+void sp_amdgpu_ref(struct sp_amdgpu *dev);
+void sp_amdgpu_unref(struct sp_amdgpu *dev);
+void sp_amdgpu_use(struct sp_amdgpu *dev);
+void sp_amdgpu_unuse(struct sp_amdgpu *dev);
+void sp_amdgpu_lose(struct sp_amdgpu *dev, const char *why);
+/* What is in VRAM is what was put there: 0; -ENODEV when a reset has lost it since the device was opened, and then the device
+ * is lost, too; another -errno when the kernel does not say. A context knows of resets since it was made only. */
+int sp_amdgpu_intact(struct sp_amdgpu *dev);
+uint64_t sp_amdgpu_ns(const struct sp_amdgpu *dev, uint64_t ticks);
+#endif

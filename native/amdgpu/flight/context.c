@@ -1,0 +1,96 @@
+/* What a queue has of the kernel: a context, a timeline, a page for the fence, memory for IBs and clocks. */
+#include "context.h"
+
+#include <errno.h>
+#include <string.h>
+#include <time.h>
+
+enum { TRIES = 100 };
+
+static int context(struct sp_amdgpu *dev, uint32_t op, uint32_t *id, uint64_t *flags)
+{
+    union drm_amdgpu_ctx args;
+    memset(&args, 0, sizeof args);
+    args.in.op = op;
+    args.in.ctx_id = op == AMDGPU_CTX_OP_ALLOC_CTX ? 0 : *id;
+    int rc = sp_amdgpu_ioctl(dev, DRM_IOCTL_AMDGPU_CTX, &args);
+    if (rc < 0)
+        return rc;
+    if (op == AMDGPU_CTX_OP_ALLOC_CTX)
+        *id = args.out.alloc.ctx_id;
+    if (flags)
+        *flags = args.out.state.flags;
+    return 0;
+}
+
+static int mapped(struct sp_amdgpu *dev, uint64_t nbytes, uint32_t kind, struct sp_amdgpu_memory **out)
+{
+    void *host;
+    int rc = sp_amdgpu_alloc(dev, nbytes, kind, out);
+    return rc ? rc : sp_amdgpu_map(*out, &host);
+}
+
+int sp_amdgpu_queue_make(struct sp_amdgpu_queue *q)
+{
+    struct sp_amdgpu *dev = q->dev;
+    struct drm_syncobj_create sync = {.flags = 0};
+    int rc = context(dev, AMDGPU_CTX_OP_ALLOC_CTX, &q->ctx, NULL);
+    if (rc == 0)
+        rc = sp_amdgpu_intact(dev); /* as of now: of what happens later the context tells */
+    if (rc == 0 && (rc = sp_amdgpu_ioctl(dev, DRM_IOCTL_SYNCOBJ_CREATE, &sync)) >= 0) {
+        q->syncobj = sync.handle;
+        rc = mapped(dev, SP_PAGE, SP_AMDGPU_HOST, &q->fence); /* one page: what a FENCE chunk wants */
+    }
+    q->engine[SP_ENGINE_COMPUTE].ip = AMDGPU_HW_IP_COMPUTE;
+    q->engine[SP_ENGINE_DMA].ip = AMDGPU_HW_IP_DMA;
+    if (rc == 0)
+        rc = mapped(dev, (SP_JOBS + SP_RECORDED) * SP_SLOT_NBYTES, SP_AMDGPU_CODE, &q->engine[SP_ENGINE_COMPUTE].ring);
+    if (rc == 0 && dev->setup.dma)
+        rc = mapped(dev, SP_JOBS * SP_SLOT_NBYTES, SP_AMDGPU_CODE, &q->engine[SP_ENGINE_DMA].ring);
+    if (rc == 0)
+        rc = mapped(dev, (SP_TICKS + SP_MEASURED_TICKS) * 8, SP_AMDGPU_HOST, &q->ticks);
+    if (rc == 0)
+        atomic_store(&q->page, (volatile uint64_t *)sp_amdgpu_host(q->fence));
+    return rc;
+}
+
+void sp_amdgpu_queue_unmake(struct sp_amdgpu_queue *q)
+{
+    struct drm_syncobj_destroy sync = {.handle = q->syncobj};
+    atomic_store(&q->page, NULL);
+    if (q->ctx)
+        context(q->dev, AMDGPU_CTX_OP_FREE_CTX, &q->ctx, NULL);
+    if (q->syncobj)
+        sp_amdgpu_ioctl(q->dev, DRM_IOCTL_SYNCOBJ_DESTROY, &sync);
+    struct sp_amdgpu_memory **all[] = {&q->fence, &q->engine[SP_ENGINE_COMPUTE].ring, &q->engine[SP_ENGINE_DMA].ring,
+                                       &q->ticks, &q->scratch};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        sp_amdgpu_free(*all[i]);
+        *all[i] = NULL;
+    }
+    q->ctx = q->syncobj = 0;
+}
+
+int sp_amdgpu_queue_renew(struct sp_amdgpu_queue *q, uint64_t *flags)
+{
+    int rc = context(q->dev, AMDGPU_CTX_OP_QUERY_STATE2, &q->ctx, flags);
+    if (rc)
+        return rc;
+    context(q->dev, AMDGPU_CTX_OP_FREE_CTX, &q->ctx, NULL);
+    q->ctx = 0;
+    for (int tries = 0; tries < TRIES; tries++) { /* without one the queue is of no use any more */
+        rc = context(q->dev, AMDGPU_CTX_OP_ALLOC_CTX, &q->ctx, NULL);
+        if (rc != -ENOMEM)
+            break;
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    }
+    if (rc == 0)
+        rc = sp_amdgpu_intact(q->dev); /* since the question above */
+    for (int i = 0; i < SP_ENGINES; i++) {
+        struct sp_engine *e = &q->engine[i];
+        atomic_load(&q->page)[i] = 0; /* a context counts from 1 */
+        atomic_store(&q->seen[i], 0);
+        e->base = e->jobs_done = e->jobs;
+    }
+    return rc;
+}

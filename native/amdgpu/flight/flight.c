@@ -1,0 +1,52 @@
+/* Submissions on their way: begun, lined up, ended. */
+#include "flight.h"
+#include "core/base.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct sp_flight *sp_flight_begin(struct sp_amdgpu_queue *q, struct sp_recorded *recorded, const void *records, size_t nbytes)
+{
+    struct sp_flight *f = recorded ? q->spare : NULL;
+    if (f)
+        q->spare = f->next;
+    else
+        f = malloc(sizeof *f + (recorded ? 0 : nbytes));
+    if (!f)
+        return NULL;
+    *f = (struct sp_flight){.nbytes = nbytes, .recorded = recorded, .submitted_ns = sp_clock_coarse_ns()};
+    if (recorded) {
+        f->records = recorded->records;
+        recorded->flights++;
+    } else {
+        f->records = f->copy;
+        if (nbytes)
+            memcpy(f->copy, records, nbytes);
+    }
+    return f;
+}
+
+void sp_flight_line_up(struct sp_amdgpu_queue *q, struct sp_flight *f)
+{
+    f->job = f->engine->jobs;
+    if (q->tail)
+        q->tail->next = f;
+    else
+        q->head = f;
+    q->tail = f;
+    atomic_store_explicit(&q->sent, f->value, memory_order_release);
+}
+
+void sp_flight_end(struct sp_amdgpu_queue *q, struct sp_flight *f)
+{
+    for (int i = 0; i < 2; i++)
+        sp_amdgpu_free(f->transfer.kept[i]);
+    sp_amdgpu_free(f->bounce);
+    if (!f->recorded) {
+        free(f);
+        return;
+    }
+    f->recorded->flights--;
+    f->next = q->spare;
+    q->spare = f;
+}

@@ -1,0 +1,18 @@
+/* A kernel: a template of one dispatch, and the code that it runs. */
+#ifndef SP_AMDGPU_KERNEL_H
+#define SP_AMDGPU_KERNEL_H
+#include "memory.h"
+#include "include/sp_extents.h"
+
+enum { SP_KERNEL_MAGIC_AMD = 0x6b646d61 /* "amdk" */, SP_SLOT_NBYTES = 32768 /* for an IB and its arguments */ };
+
+struct sp_amdgpu_kernel {
+    uint32_t magic;
+    struct sp_amdgpu *dev;
+    struct sp_amdgpu_memory *code;
+    struct sp_amdgpu_template t;
+    struct sp_signature sig;
+    struct sp_extents extents; /* of sig */
+    _Atomic uint64_t job_threads; /* that fit into a job: packets/length.c */
+};
+#endif

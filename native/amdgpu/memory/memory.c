@@ -1,0 +1,355 @@
+/* Memory: a BO, the addresses where the GPU sees it, and what the CPU sees of it. Small memory that is freed is kept for
+ * the next who asks. */
+#include "memory.h"
+#include "core/base.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Between two memories a page stays free: who writes behind the end of one hits nothing. */
+enum { GUARD = SP_PAGE };
+static const uint64_t MOST = UINT64_C(1) << 46, POOLED_NBYTES = 1 << 20, FRAGMENT = 2 << 20;
+
+static uint64_t pages(uint64_t nbytes)
+{
+    return (nbytes + SP_PAGE - 1) & ~(uint64_t)(SP_PAGE - 1);
+}
+
+/* Caller locks: where in `memories` the first is that begins above `address`. */
+static size_t above(const struct sp_amdgpu *dev, uint64_t address)
+{
+    size_t low = 0, high = dev->nmemories;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (dev->memories[middle]->base <= address)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* Caller locks. */
+static int list(struct sp_amdgpu *dev, struct sp_amdgpu_memory *m)
+{
+    if (dev->nmemories == dev->most_memories) {
+        size_t most = dev->most_memories ? 2 * dev->most_memories : 64;
+        struct sp_amdgpu_memory **more = realloc(dev->memories, most * sizeof(*more));
+        if (!more)
+            return -ENOMEM;
+        dev->memories = more;
+        dev->most_memories = most;
+    }
+    size_t at = above(dev, m->base);
+    memmove(dev->memories + at + 1, dev->memories + at, (dev->nmemories - at) * sizeof(*dev->memories));
+    dev->memories[at] = m;
+    dev->nmemories++;
+    dev->nlisted += m->listed;
+    return 0;
+}
+
+/* Caller locks. */
+static void unlist(struct sp_amdgpu *dev, const struct sp_amdgpu_memory *m)
+{
+    size_t at = above(dev, m->base);
+    if (at == 0 || dev->memories[at - 1] != m)
+        return;
+    dev->nmemories--;
+    dev->nlisted -= m->listed;
+    memmove(dev->memories + at - 1, dev->memories + at, (dev->nmemories - at + 1) * sizeof(*dev->memories));
+}
+
+static void *host_of(const struct sp_amdgpu_memory *m)
+{
+    if (m->host)
+        return m->host;
+    return m->bo->mapping ? (char *)m->bo->mapping + (m->va - m->base) : NULL;
+}
+
+struct sp_amdgpu_memory *sp_amdgpu_find(struct sp_amdgpu *dev, uint64_t address, uint64_t nbytes, void **host)
+{
+    pthread_mutex_lock(&dev->lock);
+    size_t at = above(dev, address);
+    struct sp_amdgpu_memory *m = at ? dev->memories[at - 1] : NULL;
+    if (m && (address - m->base > m->nbytes || nbytes > m->nbytes - (address - m->base)))
+        m = NULL;
+    pthread_mutex_unlock(&dev->lock);
+    if (m && m->cpu && !m->host && !m->bo->mapping)
+        sp_bo_map(dev, m->bo);
+    char *base = m && m->cpu ? host_of(m) : NULL;
+    *host = base ? base + (int64_t)(address - m->va) : NULL;
+    return m;
+}
+
+int64_t sp_amdgpu_listed(struct sp_amdgpu *dev, struct drm_amdgpu_bo_list_entry **list_, size_t *most)
+{
+    int64_t n = 0;
+    if (!atomic_load(&dev->nlisted)) /* as usual; each memory looked at costs a submission a cache line */
+        return 0;
+    pthread_mutex_lock(&dev->lock);
+    if (*most < dev->nmemories) {
+        void *more = realloc(*list_, dev->most_memories * sizeof **list_);
+        if (more) {
+            *list_ = more;
+            *most = dev->most_memories;
+        }
+    }
+    for (size_t i = 0; n >= 0 && i < dev->nmemories; i++) {
+        if (!dev->memories[i]->listed)
+            continue;
+        if ((size_t)n == *most)
+            n = -ENOMEM;
+        else
+            (*list_)[n++] = (struct drm_amdgpu_bo_list_entry){.bo_handle = dev->memories[i]->bo->handle};
+    }
+    pthread_mutex_unlock(&dev->lock);
+    return n;
+}
+
+/* The GPU's view of a BO, and the memory's entry in the device. The BO is dropped when this fails. */
+static int place(struct sp_amdgpu *dev, struct sp_amdgpu_memory given, uint32_t rights, struct sp_amdgpu_memory **out)
+{
+    struct sp_amdgpu_memory *m = malloc(sizeof *m);
+    if (!m) {
+        sp_bo_drop(dev, given.bo);
+        return -ENOMEM;
+    }
+    *m = given;
+    m->dev = dev;
+    atomic_store(&m->refs, 1);
+    pthread_mutex_lock(&dev->lock);
+    int rc = sp_va_take(dev->va, m->nbytes + GUARD, m->nbytes >= FRAGMENT ? FRAGMENT : SP_PAGE, &m->base);
+    pthread_mutex_unlock(&dev->lock);
+    if (rc)
+        goto no_va;
+    m->va = m->base + (m->host ? (uintptr_t)m->host % SP_PAGE : 0);
+    rc = sp_bo_va(dev, m->bo, AMDGPU_VA_OP_MAP, m->base, m->nbytes, rights);
+    if (rc < 0)
+        goto not_mapped;
+    pthread_mutex_lock(&dev->lock);
+    rc = list(dev, m);
+    pthread_mutex_unlock(&dev->lock);
+    if (rc)
+        goto not_listed;
+    sp_amdgpu_ref(dev);
+    sp_amdgpu_use(dev);
+    atomic_fetch_add(&sp_live()->allocations, 1);
+    atomic_fetch_add(&sp_live()->allocated_nbytes, (int64_t)m->nbytes);
+    *out = m;
+    return 0;
+not_listed:
+    sp_bo_va(dev, m->bo, AMDGPU_VA_OP_UNMAP, m->base, m->nbytes, 0);
+not_mapped:
+    pthread_mutex_lock(&dev->lock);
+    sp_va_give(dev->va, m->base, m->nbytes + GUARD);
+    pthread_mutex_unlock(&dev->lock);
+no_va:
+    sp_bo_drop(dev, m->bo);
+    free(m);
+    return rc;
+}
+
+/* Kept memory of just this size; zeroed anew. */
+static struct sp_amdgpu_memory *from_pool(struct sp_amdgpu *dev, uint64_t nbytes, uint32_t kind)
+{
+    struct sp_amdgpu_memory *m = NULL;
+    pthread_mutex_lock(&dev->lock);
+    for (uint32_t i = dev->npool; i-- > 0 && !m;)
+        if (dev->pool[i]->nbytes == nbytes && dev->pool[i]->kind == kind) {
+            m = dev->pool[i];
+            dev->pool[i] = dev->pool[--dev->npool];
+        }
+    if (m && list(dev, m)) {
+        dev->pool[dev->npool++] = m;
+        m = NULL;
+    }
+    pthread_mutex_unlock(&dev->lock);
+    if (!m)
+        return NULL;
+    memset(m->bo->mapping, 0, m->bo->nbytes);
+    atomic_store(&m->refs, 1);
+    sp_amdgpu_ref(dev);
+    sp_amdgpu_use(dev);
+    atomic_fetch_add(&sp_live()->allocations, 1);
+    atomic_fetch_add(&sp_live()->allocated_nbytes, (int64_t)m->nbytes);
+    return m;
+}
+
+/* A BO that was to be in VRAM may be in GTT all the same: where there was no room, the kernel adds that domain to those of the
+ * BO and tries again (amdgpu_gem_create_ioctl), which GEM_OP tells. Unknown counts as done as asked. */
+static uint32_t placed(struct sp_amdgpu *dev, const struct sp_bo *bo)
+{
+    struct drm_amdgpu_gem_create_in info;
+    struct drm_amdgpu_gem_op args = {
+        .handle = bo->handle, .op = AMDGPU_GEM_OP_GET_GEM_CREATE_INFO, .value = (uint64_t)(uintptr_t)&info};
+    memset(&info, 0, sizeof info);
+    if (sp_amdgpu_ioctl(dev, DRM_IOCTL_AMDGPU_GEM_OP, &args) < 0 || !(info.domains & AMDGPU_GEM_DOMAIN_GTT))
+        return AMDGPU_GEM_DOMAIN_VRAM;
+    atomic_fetch_add_explicit(&dev->displaced, 1, memory_order_relaxed);
+    return AMDGPU_GEM_DOMAIN_GTT;
+}
+
+int sp_amdgpu_alloc(struct sp_amdgpu *dev, uint64_t nbytes, uint32_t kind, struct sp_amdgpu_memory **out)
+{
+    if (kind > SP_AMDGPU_CODE_AND_DATA)
+        return -EINVAL;
+    if (nbytes > MOST)
+        return -ENOMEM;
+    if (!sp_device_usable(&dev->common))
+        return -ECHILD;
+    if (atomic_load(&dev->common.lost))
+        return -ENODEV;
+    nbytes = pages(nbytes ? nbytes : 1);
+    if ((kind == SP_AMDGPU_DEVICE || kind == SP_AMDGPU_HOST) && (*out = from_pool(dev, nbytes, kind)))
+        return 0;
+    uint64_t flags = 0;
+    uint32_t rights = AMDGPU_VM_PAGE_READABLE | (kind >= SP_AMDGPU_CODE ? AMDGPU_VM_PAGE_EXECUTABLE : 0) |
+                      (kind != SP_AMDGPU_CODE ? AMDGPU_VM_PAGE_WRITEABLE : 0);
+    struct sp_amdgpu_memory m = {.kind = kind, .domain = AMDGPU_GEM_DOMAIN_GTT, .nbytes = nbytes, .cpu = 1};
+    if (kind == SP_AMDGPU_DEVICE) {
+        m.domain = AMDGPU_GEM_DOMAIN_VRAM;
+        m.cpu = dev->setup.visible_nbytes >= dev->setup.vram_nbytes;
+        flags = AMDGPU_GEM_CREATE_VRAM_CLEARED | (m.cpu ? AMDGPU_GEM_CREATE_CPU_ACCESS_REQUIRED : 0);
+    }
+    m.listed = kind == SP_AMDGPU_SHARED || !dev->always_valid;
+    if (!m.listed)
+        flags |= AMDGPU_GEM_CREATE_VM_ALWAYS_VALID;
+    int rc = sp_bo_create(dev, nbytes, m.domain, flags, &m.bo);
+    if (rc == -ENOMEM) { /* what is kept for the next who asks may be what is missing */
+        sp_amdgpu_pool_empty(dev);
+        rc = sp_bo_create(dev, nbytes, m.domain, flags, &m.bo);
+    }
+    if (rc == 0 && m.domain == AMDGPU_GEM_DOMAIN_VRAM && placed(dev, m.bo) == AMDGPU_GEM_DOMAIN_GTT) {
+        m.domain = AMDGPU_GEM_DOMAIN_GTT;
+        m.cpu = 1;
+    }
+    if (rc == 0 && kind == SP_AMDGPU_SHARED) { /* an import of it will have this handle, too */
+        pthread_mutex_lock(&dev->lock);
+        m.bo->next = dev->bos;
+        dev->bos = m.bo;
+        pthread_mutex_unlock(&dev->lock);
+    }
+    return rc ? rc : place(dev, m, rights, out);
+}
+
+int sp_amdgpu_wrap(struct sp_amdgpu *dev, void *pointer, uint64_t nbytes, int readonly, struct sp_amdgpu_memory **out)
+{
+    uint64_t first = (uintptr_t)pointer & ~(uint64_t)(SP_PAGE - 1);
+    uint64_t end = pages((uintptr_t)pointer + nbytes);
+    if (nbytes == 0 || nbytes > MOST)
+        return -EINVAL;
+    struct drm_amdgpu_gem_userptr args = {.addr = first, .size = end - first};
+    args.flags = AMDGPU_GEM_USERPTR_VALIDATE | AMDGPU_GEM_USERPTR_REGISTER;
+    if (readonly)
+        args.flags |= AMDGPU_GEM_USERPTR_READONLY;
+    int rc = sp_amdgpu_ioctl(dev, DRM_IOCTL_AMDGPU_GEM_USERPTR, &args);
+    if (rc < 0)
+        return rc;
+    struct sp_amdgpu_memory m = {.kind = SP_AMDGPU_HOST, .domain = AMDGPU_GEM_DOMAIN_GTT, .nbytes = end - first, .listed = 1, .cpu = 1, .host = pointer};
+    rc = sp_bo_adopt(dev, args.handle, end - first, &m.bo);
+    uint32_t rights = AMDGPU_VM_PAGE_READABLE | (readonly ? 0 : AMDGPU_VM_PAGE_WRITEABLE);
+    return rc ? rc : place(dev, m, rights, out);
+}
+
+int sp_amdgpu_import(struct sp_amdgpu *dev, int fd, uint64_t nbytes, struct sp_amdgpu_memory **out)
+{
+    struct drm_prime_handle args = {.fd = fd};
+    off_t size = lseek(fd, 0, SEEK_END); /* how a dma-buf tells its size */
+    if (size < 0 || (uint64_t)size < nbytes || nbytes == 0)
+        return size < 0 ? -errno : -EINVAL;
+    int rc = sp_amdgpu_ioctl(dev, DRM_IOCTL_PRIME_FD_TO_HANDLE, &args);
+    if (rc < 0)
+        return rc;
+    struct sp_amdgpu_memory m = {.kind = SP_AMDGPU_SHARED, .domain = AMDGPU_GEM_DOMAIN_GTT,
+                                 .nbytes = pages((uint64_t)size), .listed = 1, .cpu = 1};
+    rc = sp_bo_adopt(dev, args.handle, m.nbytes, &m.bo);
+    if (rc)
+        return rc;
+    if (m.bo->refs == 1 && m.bo->dmabuf < 0 && (m.bo->dmabuf = fcntl(fd, F_DUPFD_CLOEXEC, 0)) < 0) { /* it could not be mapped */
+        rc = -errno;
+        sp_bo_drop(dev, m.bo);
+        return rc;
+    }
+    return place(dev, m, AMDGPU_VM_PAGE_READABLE | AMDGPU_VM_PAGE_WRITEABLE, out);
+}
+
+int sp_amdgpu_export(struct sp_amdgpu_memory *m)
+{
+    if (m->kind != SP_AMDGPU_SHARED)
+        return -EPERM;
+    struct drm_prime_handle args = {.handle = m->bo->handle, .flags = DRM_CLOEXEC | DRM_RDWR};
+    int rc = sp_amdgpu_ioctl(m->dev, DRM_IOCTL_PRIME_HANDLE_TO_FD, &args);
+    return rc < 0 ? rc : args.fd;
+}
+
+uint64_t sp_amdgpu_address(const struct sp_amdgpu_memory *m)
+{
+    return m->va;
+}
+
+uint32_t sp_amdgpu_domain(const struct sp_amdgpu_memory *m)
+{
+    return m->domain;
+}
+
+int sp_amdgpu_map(struct sp_amdgpu_memory *m, void **out)
+{
+    if (!m->cpu)
+        return -EOPNOTSUPP;
+    int rc = m->host ? 0 : sp_bo_map(m->dev, m->bo);
+    if (rc == 0)
+        *out = host_of(m);
+    return rc;
+}
+
+void sp_amdgpu_hold(struct sp_amdgpu_memory *m)
+{
+    atomic_fetch_add(&m->refs, 1);
+}
+
+static void dispose(struct sp_amdgpu *dev, struct sp_amdgpu_memory *m)
+{
+    int rc = sp_bo_va(dev, m->bo, AMDGPU_VA_OP_UNMAP, m->base, m->nbytes, 0);
+    pthread_mutex_lock(&dev->lock);
+    if (rc >= 0) /* else something may still be there */
+        sp_va_give(dev->va, m->base, m->nbytes + GUARD);
+    pthread_mutex_unlock(&dev->lock);
+    sp_bo_drop(dev, m->bo);
+    free(m);
+}
+
+void sp_amdgpu_free(struct sp_amdgpu_memory *m)
+{
+    if (!m || !sp_device_usable(&m->dev->common) || atomic_fetch_sub(&m->refs, 1) != 1)
+        return;
+    struct sp_amdgpu *dev = m->dev;
+    atomic_fetch_sub(&sp_live()->allocations, 1);
+    atomic_fetch_sub(&sp_live()->allocated_nbytes, (int64_t)m->nbytes);
+    pthread_mutex_lock(&dev->lock);
+    unlist(dev, m);
+    int displaced = m->kind == SP_AMDGPU_DEVICE && m->domain != AMDGPU_GEM_DOMAIN_VRAM;
+    int keep = !m->host && m->bo->mapping && m->kind <= SP_AMDGPU_HOST && !displaced && m->nbytes <= POOLED_NBYTES &&
+               dev->npool < SP_POOLED && !dev->closing && !atomic_load(&dev->common.lost);
+    if (keep)
+        dev->pool[dev->npool++] = m;
+    pthread_mutex_unlock(&dev->lock);
+    if (!keep)
+        dispose(dev, m);
+    sp_amdgpu_unuse(dev);
+    sp_amdgpu_unref(dev);
+}
+
+void sp_amdgpu_pool_empty(struct sp_amdgpu *dev)
+{
+    pthread_mutex_lock(&dev->lock);
+    while (dev->npool) {
+        struct sp_amdgpu_memory *m = dev->pool[--dev->npool];
+        pthread_mutex_unlock(&dev->lock);
+        dispose(dev, m);
+        pthread_mutex_lock(&dev->lock);
+    }
+    pthread_mutex_unlock(&dev->lock);
+}

@@ -1,0 +1,31 @@
+/* Memory that the GPU sees. */
+#ifndef SP_AMDGPU_MEMORY_H
+#define SP_AMDGPU_MEMORY_H
+#include "bo.h"
+
+struct sp_amdgpu_memory {
+    struct sp_amdgpu *dev;
+    struct sp_bo *bo;
+    _Atomic uint32_t refs;
+    uint32_t kind;
+    uint32_t domain; /* AMDGPU_GEM_DOMAIN_VRAM or _GTT */
+    uint64_t va;     /* of the first byte that was asked for */
+    uint64_t base;   /* mapped from here on ... */
+    uint64_t nbytes; /* ... so many bytes */
+    uint32_t listed; /* every job must name it: it is not VM_ALWAYS_VALID */
+    uint32_t cpu;    /* the CPU can map it */
+    void *host;      /* of `va`, when wrapped */
+};
+
+/* Where the CPU sees memory that is mapped and was not wrapped. */
+static inline void *sp_amdgpu_host(const struct sp_amdgpu_memory *m)
+{
+    return m->bo->mapping;
+}
+
+/* The memory that has all these bytes, and the address of the first for the CPU (NULL: it cannot reach it) */
+struct sp_amdgpu_memory *sp_amdgpu_find(struct sp_amdgpu *dev, uint64_t address, uint64_t nbytes, void **host);
+/* Handles that every job must name, in `*list`, which grows: how many, or -ENOMEM. */
+int64_t sp_amdgpu_listed(struct sp_amdgpu *dev, struct drm_amdgpu_bo_list_entry **list, size_t *most);
+void sp_amdgpu_pool_empty(struct sp_amdgpu *dev);
+#endif

@@ -1,0 +1,120 @@
+/* Copies and fills: by DMA_DATA, through L2, where shaders see them; in jobs for the ring for copies by its own packets. */
+#include "copy.h"
+#include "gen/pm4_packets.h"
+#include "order.h"
+#include "sdma.h"
+
+#include <string.h>
+
+enum { DATA = 2, L2 = 3 };
+/* What one packet moves (DMA_DATA: 26 bits of bytes, a multiple of 64; SDMA: 4 MiB less 256 is right for copies and fills of
+ * every generation), and one job: far below a second on any card. */
+static const uint64_t PACKET_NBYTES = (1 << 26) - 64, SDMA_NBYTES = (4 << 20) - 256, JOB_NBYTES = UINT64_C(1) << 30;
+
+static uint64_t most(const struct sp_job *job)
+{
+    return job->copies_only ? SDMA_NBYTES : PACKET_NBYTES;
+}
+
+int sp_copy_overlaps(const struct sp_cmd_copy *c)
+{
+    return c->dst != c->src && c->dst < c->src + c->count && c->src < c->dst + c->count;
+}
+
+static int dma(struct sp_job *job, uint32_t src_sel, uint64_t src, uint64_t dst, uint64_t nbytes)
+{
+    if (!sp_job_fits(job, PM4_DMA_DATA_NDW, 0) || job->copied + nbytes > JOB_NBYTES)
+        return SP_JOB_FULL;
+    job->copied += nbytes;
+    job->dirty = 1;
+    if (job->copies_only) {
+        if (src_sel == DATA)
+            sp_sdma_fill(job, dst, (uint32_t)src, nbytes);
+        else
+            sp_sdma_copy(job, dst, src, nbytes);
+        return 0;
+    }
+    job->copying = 1;
+    uint32_t *p = sp_job_put(job, PM4_DMA_DATA_NDW);
+    sp_put(p, PM4_HEADER_TYPE, 3);
+    sp_put(p, PM4_HEADER_OPCODE, PM4_DMA_DATA);
+    sp_put(p, PM4_HEADER_COUNT, PM4_DMA_DATA_NDW - 2);
+    sp_put(p, PM4_DMA_DATA_CONTROL_SRC_SEL, src_sel);
+    sp_put(p, PM4_DMA_DATA_CONTROL_DST_SEL, L2);
+    sp_put64(p, PM4_DMA_DATA_SRC, src);
+    sp_put64(p, PM4_DMA_DATA_DST, dst);
+    sp_put(p, PM4_DMA_DATA_COMMAND_BYTE_COUNT, (uint32_t)nbytes);
+    sp_put(p, PM4_DMA_DATA_COMMAND_RAW_WAIT, src_sel == L2);
+    return 0;
+}
+
+/* What is left of it by the cursor, which stood at `first` when it was begun. */
+static int move(struct sp_job *job, uint64_t dst, uint64_t src, uint64_t nbytes, uint64_t first)
+{
+    uint64_t *moved = &job->flight->cursor.moved;
+    while (*moved - first < nbytes) {
+        uint64_t done = *moved - first, n = nbytes - done < most(job) ? nbytes - done : most(job);
+        int rc = dma(job, L2, src + done, dst + done, n);
+        if (rc)
+            return rc;
+        *moved += n;
+    }
+    return 0;
+}
+
+static int move_by_bounce(struct sp_job *job, uint64_t dst, uint64_t src, uint64_t nbytes)
+{
+    uint64_t between = job->flight->bounce->va;
+    int rc = job->flight->cursor.moved < nbytes ? move(job, between, src, nbytes, 0) : 0;
+    if (rc)
+        return rc;
+    if (job->flight->cursor.moved == nbytes)
+        sp_job_order(job);
+    return move(job, dst, between, nbytes, nbytes);
+}
+
+int sp_encode_copy(struct sp_job *job, uint64_t dst, uint64_t src, uint64_t nbytes)
+{
+    const struct sp_cmd_copy c = {.dst = dst, .src = src, .count = nbytes};
+    if (dst == src || nbytes == 0)
+        return 0;
+    int rc = sp_copy_overlaps(&c) ? move_by_bounce(job, dst, src, nbytes) : move(job, dst, src, nbytes, 0);
+    if (rc == 0)
+        job->flight->cursor.moved = 0;
+    return rc;
+}
+
+/* The packet fills whole dwords: the few bytes before and behind are copied from a pattern beside the IB (once more by a job
+ * that begins with the first of the dwords, which does no harm). */
+int sp_encode_fill(struct sp_job *job, const struct sp_cmd_fill *f)
+{
+    unsigned char bytes[8];
+    for (uint32_t i = 0; i < sizeof bytes; i++)
+        bytes[i] = (unsigned char)(f->pattern >> 8 * (i % f->pattern_nbytes));
+    uint64_t head = -f->dst % 4, left = f->count;
+    head = head < left ? head : left;
+    uint64_t tail = (left - head) % 4, middle = left - head - tail;
+    uint32_t rotated;
+    memcpy(&rotated, bytes + head % f->pattern_nbytes, sizeof rotated);
+    uint64_t *moved = &job->flight->cursor.moved;
+    if (*moved == 0 && (head || tail)) {
+        uint64_t va;
+        if (!sp_job_fits(job, 2 * PM4_DMA_DATA_NDW, 64))
+            return SP_JOB_FULL;
+        memcpy(sp_job_args(job, sizeof bytes, 64, &va), bytes, sizeof bytes);
+        int rc = head ? dma(job, L2, va, f->dst, head) : 0;
+        if (rc == 0 && tail)
+            rc = dma(job, L2, va + head % f->pattern_nbytes, f->dst + head + middle, tail);
+        if (rc)
+            return rc;
+    }
+    while (*moved < middle) {
+        uint64_t n = middle - *moved < most(job) ? middle - *moved : most(job);
+        int rc = dma(job, DATA, rotated, f->dst + head + *moved, n);
+        if (rc)
+            return rc;
+        *moved += n;
+    }
+    *moved = 0;
+    return 0;
+}

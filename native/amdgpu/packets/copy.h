@@ -1,0 +1,9 @@
+/* Copies and fills. They go on from the flight's cursor: 0 to the end, SP_JOB_FULL, or -errno. */
+#ifndef SP_AMDGPU_COPY_H
+#define SP_AMDGPU_COPY_H
+#include "ib.h"
+
+int sp_encode_copy(struct sp_job *job, uint64_t dst, uint64_t src, uint64_t nbytes);
+int sp_encode_fill(struct sp_job *job, const struct sp_cmd_fill *f);
+int sp_copy_overlaps(const struct sp_cmd_copy *c);
+#endif

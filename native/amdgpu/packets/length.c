@@ -1,0 +1,66 @@
+/* How long jobs become. The kernel driver ends jobs that take 2 s, on some versions; how many threads fit into a time is
+ * known only from jobs that have run. So a kernel's grids are cut short at first, and then by what the GPU's clock says of
+ * jobs that are nothing but a piece of such a grid: shorter at once, longer step by step. */
+#include "length.h"
+#include "clock.h"
+#include "order.h"
+
+enum { GROWTH = 4 }; /* at most so many times as long as the last that was measured */
+
+uint64_t sp_amdgpu_job_threads(const struct sp_amdgpu_kernel *k)
+{
+    return atomic_load_explicit(&k->job_threads, memory_order_relaxed);
+}
+
+uint64_t sp_job_limit(const struct sp_amdgpu *dev, const struct sp_amdgpu_kernel *k)
+{
+    return dev->setup.job_threads ? sp_amdgpu_job_threads(k) : UINT64_MAX;
+}
+
+/* Two clocks a slot, behind those of submissions. */
+static uint32_t tick_of(const struct sp_job *job)
+{
+    return SP_TICKS + 2 * (uint32_t)(job->flight->engine->jobs % SP_JOBS);
+}
+
+void sp_job_measure(struct sp_job *job, struct sp_amdgpu_kernel *k, uint64_t threads)
+{
+    const struct sp_amdgpu_setup *s = &job->q->dev->setup;
+    uint64_t limit = sp_job_limit(job->q->dev, k);
+    if (!s->job_threads || !s->job_ns || !s->counter_khz || (threads < s->measured_threads && threads < limit / 2))
+        return;
+    sp_encode_start(job, job->q->ticks->va + 8 * (uint64_t)tick_of(job));
+    job->measured = (struct sp_measured){k, threads};
+}
+
+void sp_job_measure_end(struct sp_job *job)
+{
+    if (job->measured.kernel) {
+        sp_job_order(job);
+        sp_encode_clock(job, job->q->ticks->va + 8 * (uint64_t)(tick_of(job) + 1));
+    }
+}
+
+static void learn(const struct sp_amdgpu *dev, const struct sp_measured *m, uint64_t ns)
+{
+    uint64_t limit = sp_amdgpu_job_threads(m->kernel);
+    unsigned __int128 fit = (unsigned __int128)m->threads * dev->setup.job_ns / (ns ? ns : 1);
+    uint64_t most = m->threads > UINT64_MAX / GROWTH ? UINT64_MAX : m->threads * GROWTH;
+    uint64_t threads = fit < most ? (uint64_t)fit : most;
+    if (threads < limit || m->threads >= limit / 2) /* a short one does not say that longer ones fit */
+        atomic_store_explicit(&m->kernel->job_threads, threads ? threads : 1, memory_order_relaxed);
+    if (threads < limit)
+        atomic_fetch_add(&m->kernel->dev->kernel_turn, 1);
+}
+
+void sp_amdgpu_learn(struct sp_amdgpu_queue *q, uint64_t done, uint64_t now_done)
+{
+    const volatile uint64_t *ticks = sp_amdgpu_host(q->ticks);
+    for (; done < now_done; done++) {
+        uint64_t slot = done % SP_JOBS, start = ticks[SP_TICKS + 2 * slot], end = ticks[SP_TICKS + 2 * slot + 1];
+        struct sp_measured *m = &q->measured[slot];
+        if (m->kernel && end > start)
+            learn(q->dev, m, sp_amdgpu_ns(q->dev, end) - sp_amdgpu_ns(q->dev, start));
+        m->kernel = NULL;
+    }
+}

@@ -1,0 +1,249 @@
+/* How far a queue is: the page that the kernel writes, what failed, what is done when a submission has ended.
+ *
+ * The page alone tells success: a job that failed never writes it, but the job after one that was killed softly does. Only
+ * who ran into the kernel's limit of time (2 s at least) is killed, so a job that took LONG_NS is asked about. */
+#include "progress.h"
+#include "amdgpu/flight/context.h"
+#include "amdgpu/flight/flight.h"
+#include "amdgpu/packets/length.h"
+#include "core/base.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+static const uint64_t LONG_NS = UINT64_C(200) * 1000000, ENDED_NS = UINT64_C(15) * 1000000000;
+
+/* WAIT_CS: 0 done, -ETIMEDOUT, or how it failed. That it could not be asked says nothing of the job: it is asked again. */
+static int wait_job(struct sp_amdgpu_queue *q, const struct sp_engine *e, uint64_t job, uint64_t deadline_ns)
+{
+    union drm_amdgpu_wait_cs args;
+    memset(&args, 0, sizeof args);
+    args.in = (struct drm_amdgpu_wait_cs_in){
+        .handle = job - e->base, .timeout = deadline_ns, .ip_type = e->ip, .ctx_id = q->ctx};
+    int rc = sp_amdgpu_ioctl(q->dev, DRM_IOCTL_AMDGPU_WAIT_CS, &args);
+    if (rc == -EINTR || rc == -EAGAIN || rc == -ENOMEM)
+        return -ETIMEDOUT;
+    return rc < 0 ? rc : args.out.status ? -ETIMEDOUT : 0;
+}
+
+int sp_amdgpu_sleep(struct sp_amdgpu_queue *q, uint64_t value, uint64_t deadline_ns)
+{
+    struct drm_syncobj_timeline_wait args = {.handles = (uint64_t)(uintptr_t)&q->syncobj,
+                                             .points = (uint64_t)(uintptr_t)&value,
+                                             .timeout_nsec = (int64_t)(deadline_ns < INT64_MAX ? deadline_ns : INT64_MAX),
+                                             .count_handles = 1};
+    int rc = sp_amdgpu_ioctl(q->dev, DRM_IOCTL_SYNCOBJ_TIMELINE_WAIT, &args);
+    return rc == -ETIME ? -ETIMEDOUT : rc < 0 ? rc : 0;
+}
+
+static uint64_t tick(const struct sp_amdgpu_queue *q, uint32_t at)
+{
+    const volatile uint64_t *ticks = sp_amdgpu_host(q->ticks);
+    return sp_amdgpu_ns(q->dev, ticks[at % SP_TICKS]);
+}
+
+/* Timestamps, from the GPU's clock to ns where they were asked for. */
+static void stamp(struct sp_amdgpu_queue *q, const struct sp_flight *f, uint32_t at)
+{
+    for (size_t i = 0; i < f->nbytes;) {
+        const struct sp_cmd *head = (const void *)(f->records + i);
+        if (head->kind == SP_CMD_TIMESTAMP) {
+            void *host;
+            uint64_t ns = tick(q, at++);
+            sp_amdgpu_find(q->dev, ((const struct sp_cmd_timestamp *)(const void *)head)->slot, 8, &host);
+            if (host)
+                memcpy(host, &ns, sizeof ns);
+        }
+        i += head->nbytes;
+    }
+}
+
+static void complete(struct sp_amdgpu_queue *q, int rc)
+{
+    struct sp_flight *f = q->head;
+    uint64_t start_ns = 0, end_ns = 0;
+    uint32_t first = f->first_tick;
+    if (rc == 0)
+        rc = f->rc;
+    if (q->common.ledger.times && rc == 0) {
+        start_ns = tick(q, first);
+        end_ns = tick(q, first + 1);
+        end_ns = end_ns < start_ns ? start_ns : end_ns;
+        first += 2;
+    }
+    if (rc == 0 && f->nticks)
+        stamp(q, f, first);
+    if (rc == 0 && f->transfer.out)
+        memcpy(f->transfer.out, sp_amdgpu_host(f->transfer.kept[0]), f->transfer.out_nbytes);
+    sp_ledger_note(&q->common.ledger, f->value, start_ns, end_ns, rc);
+    q->head = f->next;
+    if (!q->head)
+        q->tail = NULL;
+    q->ticks_used -= f->nticks;
+    atomic_store(&q->reached, f->value);
+    sp_flight_end(q, f);
+}
+
+static void names_of(const struct sp_flight *f, char *out, size_t nbytes)
+{
+    out[0] = 0;
+    for (size_t i = 0, n = 0; i < f->nbytes && n < nbytes;) {
+        const struct sp_cmd *head = (const void *)(f->records + i);
+        if (head->kind == SP_CMD_DISPATCH) {
+            const struct sp_amdgpu_kernel *k =
+                (const void *)(uintptr_t)((const struct sp_cmd_dispatch *)(const void *)head)->kernel;
+            if (!strstr(out, k->t.name)) {
+                int wrote = snprintf(out + n, nbytes - n, "%s%s", n ? ", " : "", k->t.name);
+                n += wrote > 0 ? (size_t)wrote : 0;
+            }
+        }
+        i += head->nbytes;
+    }
+    if (!out[0])
+        snprintf(out, nbytes, "a copy or fill");
+}
+
+/* The words about a submission that failed. */
+static void tell(struct sp_amdgpu_queue *q, const struct sp_flight *f, int rc)
+{
+    struct sp_amdgpu *dev = q->dev;
+    struct drm_amdgpu_info_gpuvm_fault fault;
+    char names[120], where[100] = "it hung, ran too long, or touched memory that is not there";
+    names_of(f, names, sizeof names);
+    if (sp_amdgpu_info(dev, AMDGPU_INFO_GPUVM_FAULT, 0, &fault, sizeof fault) >= 0 && fault.addr)
+        snprintf(where, sizeof where, "page fault at %#llx", (unsigned long long)fault.addr);
+    pthread_mutex_lock(&dev->lock);
+    struct sp_fault_text *t = &dev->faults[dev->next_fault++ % SP_FAULT_TEXTS];
+    t->q = q;
+    t->value = f->value;
+    snprintf(t->text, sizeof t->text, "%s: %s (the kernel driver says %s)", names, where,
+             rc == -ETIME ? "-ETIME" : rc == -ENODATA ? "-ENODATA" : "an error");
+    pthread_mutex_unlock(&dev->lock);
+}
+
+size_t sp_amdgpu_fault(struct sp_amdgpu_queue *q, uint64_t value, char *out, size_t capacity)
+{
+    const struct sp_fault_text *best = NULL; /* its own, else that of the newest before it */
+    size_t nbytes = 0;
+    pthread_mutex_lock(&q->dev->lock);
+    for (int i = 0; i < SP_FAULT_TEXTS; i++) {
+        const struct sp_fault_text *t = &q->dev->faults[i];
+        if (t->q == q && t->value <= value && (!best || t->value > best->value))
+            best = t;
+    }
+    if (best) {
+        nbytes = strlen(best->text) < capacity ? strlen(best->text) : capacity;
+        memcpy(out, best->text, nbytes);
+    }
+    pthread_mutex_unlock(&q->dev->lock);
+    return nbytes;
+}
+
+/* What the page says of each engine's jobs. */
+static void read_page(struct sp_amdgpu_queue *q)
+{
+    volatile uint64_t *page = atomic_load(&q->page);
+    for (int i = 0; page && i < SP_ENGINES; i++) {
+        struct sp_engine *e = &q->engine[i];
+        uint64_t seq = __atomic_load_n(page + i, __ATOMIC_ACQUIRE), done = e->base + seq;
+        atomic_store(&q->seen[i], seq);
+        if (done <= e->jobs_done || done > e->jobs)
+            continue;
+        if (i == SP_ENGINE_COMPUTE)
+            sp_amdgpu_learn(q, e->jobs_done, done);
+        e->jobs_done = done;
+    }
+}
+
+/* How a submission failed, with a word about it when it was its own fault. */
+static int failure(struct sp_amdgpu_queue *q, const struct sp_flight *f, int rc)
+{
+    if (rc != -ETIME && rc != -ENODATA)
+        return rc;
+    tell(q, f, rc);
+    return -EIO;
+}
+
+/* The oldest submission is over. */
+static void complete_failed(struct sp_amdgpu_queue *q, int rc)
+{
+    complete(q, failure(q, q->head, rc));
+}
+
+void sp_amdgpu_retire(struct sp_amdgpu_queue *q)
+{
+    read_page(q);
+    while (q->head && q->head->job <= q->head->engine->jobs_done) {
+        int rc = 0;
+        const struct sp_engine *e = q->head->engine;
+        if (q->head->job > e->base && sp_clock_coarse_ns() - q->head->submitted_ns > LONG_NS)
+            rc = wait_job(q, e, q->head->job, 0);
+        complete_failed(q, rc == -ENODATA ? rc : 0);
+    }
+}
+
+int sp_amdgpu_recover(struct sp_amdgpu_queue *q, int rc)
+{
+    uint64_t until = sp_clock_ns() + ENDED_NS, flags = 0;
+    if (q->tail && q->tail->rc == 0 && !atomic_load(&q->dev->common.lost))
+        sp_amdgpu_sleep(q, q->tail->value, until); /* its jobs may still be on the way out */
+    sp_amdgpu_retire(q);
+    int renewed = atomic_load(&q->dev->common.lost) ? -ENODEV : sp_amdgpu_queue_renew(q, &flags);
+    if (renewed == 0 && flags & AMDGPU_CTX_QUERY2_FLAGS_VRAMLOST)
+        sp_amdgpu_lose(q->dev, "a reset of the GPU has lost what was in its memory; close the device and open it again");
+    int lost = atomic_load(&q->dev->common.lost) || renewed;
+    int others = lost ? -ENODEV : -ECANCELED, oldest = rc != -ENODEV ? rc : others;
+    if (q->sending && q->sending->begun && !q->sending->rc)
+        q->sending->rc = failure(q, q->sending, q->head ? others : oldest);
+    for (; q->head; oldest = others)
+        complete_failed(q, oldest);
+    memset(q->measured, 0, sizeof q->measured); /* nothing keeps their kernels any more */
+    return lost ? -ENODEV : 0;
+}
+
+void sp_amdgpu_inspect(struct sp_amdgpu_queue *q)
+{
+    atomic_store(&q->looked_ns, sp_clock_ns());
+    sp_amdgpu_retire(q);
+    if (!q->head)
+        return;
+    const struct sp_engine *e = q->head->engine;
+    int rc = atomic_load(&q->dev->common.lost) ? -ENODEV : wait_job(q, e, e->jobs_done + 1, 0);
+    if (rc == 0)
+        sp_amdgpu_retire(q);
+    else if (rc != -ETIMEDOUT)
+        sp_amdgpu_recover(q, rc);
+}
+
+/* Until one more job is done. */
+static int wait_one(struct sp_amdgpu_queue *q, const struct sp_engine *e, uint64_t deadline_ns)
+{
+    int rc = wait_job(q, e, e->jobs_done + 1, deadline_ns);
+    if (rc == 0)
+        sp_amdgpu_retire(q);
+    return rc == 0 || rc == -ETIMEDOUT ? rc : sp_amdgpu_recover(q, rc);
+}
+
+int sp_amdgpu_room(struct sp_amdgpu_queue *q, const struct sp_engine *e, uint64_t timeout_ns)
+{
+    sp_amdgpu_retire(q);
+    if (e->jobs - e->jobs_done < SP_JOBS)
+        return 0;
+    int rc = 0;
+    uint64_t deadline = sp_clock_ns() + timeout_ns;
+    while (rc == 0 && e->jobs - e->jobs_done >= SP_JOBS)
+        rc = wait_one(q, e, deadline);
+    return rc == -ETIMEDOUT ? -EAGAIN : rc;
+}
+
+int sp_amdgpu_idle(struct sp_amdgpu_queue *q)
+{
+    sp_amdgpu_retire(q);
+    int rc = 0;
+    uint64_t deadline = sp_clock_ns() + SP_PUSH_NS;
+    for (struct sp_engine *e = q->engine; rc == 0 && e < q->engine + SP_ENGINES; e++)
+        while (rc == 0 && e->jobs_done < e->jobs)
+            rc = wait_one(q, e, deadline);
+    return rc == -ETIMEDOUT ? -EAGAIN : rc;
+}

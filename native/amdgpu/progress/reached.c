@@ -1,0 +1,29 @@
+/* How far a queue is, for those who ask: the polite side of progress.c. */
+#include "core/base.h"
+#include "progress.h"
+
+static const uint64_t LOOK_NS = 20 * 1000000;
+
+/* Eight bytes of each engine are read; only when they changed, or nothing was heard for a while, is there more to do. */
+uint64_t sp_amdgpu_reached(struct sp_amdgpu_queue *q)
+{
+    uint64_t reached = atomic_load(&q->reached);
+    volatile uint64_t *page = atomic_load(&q->page);
+    if (reached == sp_queue_newest(&q->common) || !page || !sp_queue_usable(&q->common))
+        return reached;
+    int moved = 0;
+    for (int i = 0; i < SP_ENGINES; i++)
+        moved |= __atomic_load_n(page + i, __ATOMIC_ACQUIRE) != atomic_load(&q->seen[i]);
+    if (!moved && sp_clock_ns() - atomic_load(&q->looked_ns) < LOOK_NS)
+        return reached;
+    if (pthread_mutex_trylock(q->common.lock))
+        return reached;
+    if (q->sending)
+        q->push(q, 0);
+    if (moved)
+        sp_amdgpu_retire(q);
+    else
+        sp_amdgpu_inspect(q);
+    pthread_mutex_unlock(q->common.lock);
+    return atomic_load(&q->reached);
+}

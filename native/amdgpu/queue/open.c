@@ -1,0 +1,102 @@
+/* Opening and closing a device. */
+#include "amdgpu/device/device.h"
+#include "amdgpu/memory/bo.h"
+#include "amdgpu/memory/memory.h"
+#include "core/base.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+/* The GPU clock beside ours: of a few tries, the one between whose ends the least time passed. */
+static void set_clock(struct sp_amdgpu *dev)
+{
+    uint64_t best = UINT64_MAX;
+    for (int i = 0; dev->setup.counter_khz && i < 5; i++) {
+        uint64_t ticks, before = sp_clock_ns();
+        if (sp_amdgpu_info(dev, AMDGPU_INFO_TIMESTAMP, 0, &ticks, sizeof ticks) < 0)
+            return;
+        uint64_t after = sp_clock_ns();
+        if (after - before < best) {
+            best = after - before;
+            /* The offset so far is in what sp_amdgpu_ns returns, and cancels out. */
+            dev->clock_offset_ns += (int64_t)(before + (after - before) / 2 - sp_amdgpu_ns(dev, ticks));
+        }
+    }
+}
+
+/* Does this kernel take the flag? A page with it is asked for, once. */
+static uint32_t takes_flag(struct sp_amdgpu *dev, uint64_t flag)
+{
+    struct sp_bo *bo;
+    int rc = sp_bo_create(dev, SP_PAGE, AMDGPU_GEM_DOMAIN_GTT, flag, &bo);
+    if (rc == -ENOMEM) /* which says nothing of the flag */
+        rc = sp_bo_create(dev, SP_PAGE, AMDGPU_GEM_DOMAIN_GTT, flag, &bo);
+    if (rc)
+        return 0;
+    sp_bo_drop(dev, bo);
+    return 1;
+}
+
+static int sane(const struct sp_amdgpu_setup *s)
+{
+    const struct sp_amdgpu_packets *all[] = {&s->begin, &s->between, &s->idle};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        const struct sp_amdgpu_packets *p = all[i];
+        if (p->ndw > SP_AMDGPU_PACKETS || p->va_at[0] + 1 >= SP_AMDGPU_PACKETS || p->va_at[1] + 1 >= SP_AMDGPU_PACKETS ||
+            p->value_at[0] >= SP_AMDGPU_PACKETS || p->value_at[1] >= SP_AMDGPU_PACKETS)
+            return 0;
+    }
+    return (s->gfx == 10 || s->gfx == 11) && s->engines && s->cus;
+}
+
+int sp_amdgpu_open(const struct sp_kmd_ops *ops, int fd, const struct sp_amdgpu_setup *setup, struct sp_amdgpu **out)
+{
+    struct sp_amdgpu *dev = sane(setup) ? calloc(1, sizeof *dev) : NULL;
+    int rc = dev ? sp_va_open(setup->va_begin, setup->va_end, setup->va_align, &dev->va)
+                 : sane(setup) ? -ENOMEM : -EINVAL;
+    if (rc) {
+        free(dev);
+        ops->close(ops->self, fd);
+        return rc;
+    }
+    dev->ops = ops;
+    dev->fd = fd;
+    dev->setup = *setup;
+    dev->common.fork_generation = sp_fork_generation();
+    atomic_store(&dev->refs, 1);
+    atomic_store(&dev->users, 1);
+    pthread_mutex_init(&dev->lock, NULL);
+    atomic_fetch_add(&sp_live()->devices, 1);
+    rc = sp_amdgpu_info(dev, AMDGPU_INFO_VRAM_LOST_COUNTER, 0, &dev->vram_lost, sizeof dev->vram_lost);
+    if (rc < 0) {
+        sp_amdgpu_close(dev);
+        return rc;
+    }
+    dev->always_valid = takes_flag(dev, AMDGPU_GEM_CREATE_VM_ALWAYS_VALID);
+    set_clock(dev);
+    *out = dev;
+    return 0;
+}
+
+void sp_amdgpu_close(struct sp_amdgpu *dev)
+{
+    if (!dev || !sp_device_usable(&dev->common))
+        return;
+    pthread_mutex_lock(&dev->lock);
+    dev->closing = 1;
+    pthread_mutex_unlock(&dev->lock);
+    sp_amdgpu_pool_empty(dev);
+    sp_amdgpu_unuse(dev);
+    sp_amdgpu_unref(dev);
+}
+
+void sp_amdgpu_counts(struct sp_amdgpu *dev, struct sp_amdgpu_counts *out)
+{
+    out->submissions = atomic_load(&dev->submissions);
+    out->jobs = atomic_load(&dev->jobs);
+    out->dma_jobs = atomic_load(&dev->dma_jobs);
+    out->ioctls = atomic_load(&dev->ioctls);
+    out->ib_ndw = atomic_load(&dev->ib_ndw);
+    out->dispatches = atomic_load(&dev->dispatches);
+    out->displaced = atomic_load(&dev->displaced);
+}

@@ -1,0 +1,120 @@
+/* Queues: opened, given work, closed. */
+#include "amdgpu/flight/context.h"
+#include "amdgpu/flight/flight.h"
+#include "amdgpu/submit/check.h"
+#include "amdgpu/submit/recorded.h"
+#include "amdgpu/submit/submit.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+/* Records are checked by `check`, unless they came before. */
+static int64_t take(struct sp_amdgpu_queue *q, const void *records, size_t nbytes, uint64_t epoch,
+                    int (*check)(const struct sp_amdgpu *, const void *, size_t))
+{
+    int64_t value = sp_queue_enter(&q->common, epoch);
+    if (value)
+        return value;
+    value = sp_recorded_again(q, records, nbytes, &q->guess);
+    if (value == 0)
+        value = check(q->dev, records, nbytes);
+    if (value == 0)
+        value = sp_amdgpu_enqueue(q, records, nbytes, NULL);
+    return sp_queue_leave(&q->common, value);
+}
+
+int64_t sp_amdgpu_launch(struct sp_amdgpu_queue *q, const void *record, size_t nbytes, uint64_t epoch)
+{
+    return take(q, record, nbytes, epoch, sp_amdgpu_check_dispatch);
+}
+
+int64_t sp_amdgpu_submit(struct sp_amdgpu_queue *q, const void *records, size_t nbytes, uint64_t epoch)
+{
+    return take(q, records, nbytes, epoch, sp_amdgpu_check);
+}
+
+int64_t sp_amdgpu_run(struct sp_prepared *p)
+{
+    struct sp_amdgpu_queue *q = (struct sp_amdgpu_queue *)p->q;
+    int64_t value = sp_queue_enter(p->q, p->epoch);
+    if (value)
+        return value;
+    value = sp_recorded_again(q, p->record, p->nbytes, &p->guess);
+    if (value == 0)
+        value = sp_amdgpu_enqueue(q, p->record, p->nbytes, NULL);
+    return sp_queue_leave(p->q, value);
+}
+
+static int check(const struct sp_queue *common, const void *record, size_t nbytes)
+{
+    return sp_amdgpu_check_dispatch(((const struct sp_amdgpu_queue *)common)->dev, record, nbytes);
+}
+
+static void unref(struct sp_queue *common)
+{
+    struct sp_amdgpu_queue *q = (struct sp_amdgpu_queue *)common;
+    if (atomic_fetch_sub(&common->refs, 1) != 1)
+        return;
+    struct sp_amdgpu *dev = q->dev;
+    if (q->sending) {
+        q->sending->next = q->head;
+        q->head = q->sending;
+    }
+    while (q->head) { /* never closed: the kernel keeps what runs alive by itself */
+        struct sp_flight *f = q->head;
+        q->head = f->next;
+        sp_flight_end(q, f);
+    }
+    sp_recorded_free(q);
+    if (!common->closed) {
+        sp_amdgpu_queue_unmake(q);
+        sp_amdgpu_unuse(dev);
+    }
+    sp_queue_fini(common);
+    free(q->list);
+    free(q);
+    sp_amdgpu_unref(dev);
+}
+
+int sp_amdgpu_queue_open(struct sp_amdgpu *dev, uint32_t flags, struct sp_amdgpu_queue **out)
+{
+    static const struct sp_queue_ops ops = {check, unref};
+    if (flags & SP_QUEUE_TIMING && !dev->setup.counter_khz)
+        return -EOPNOTSUPP;
+    struct sp_amdgpu_queue *q = calloc(1, sizeof *q);
+    if (!q)
+        return -ENOMEM;
+    q->dev = dev;
+    q->push = sp_amdgpu_push;
+    q->common = (struct sp_queue){.ops = &ops, .device = &dev->common};
+    int rc = sp_queue_init(&q->common, flags);
+    if (rc) {
+        free(q);
+        return rc;
+    }
+    sp_amdgpu_ref(dev);
+    sp_amdgpu_use(dev);
+    rc = sp_amdgpu_queue_make(q);
+    if (rc < 0)
+        unref(&q->common);
+    else
+        *out = q;
+    return rc < 0 ? rc : 0;
+}
+
+int sp_amdgpu_queue_close(struct sp_amdgpu_queue *q, uint64_t timeout_ns)
+{
+    int rc = sp_queue_shut(&q->common);
+    if (rc)
+        return rc;
+    if (sp_amdgpu_wait(q, sp_queue_newest(&q->common), timeout_ns) == -ETIMEDOUT)
+        return -ETIMEDOUT;
+    pthread_mutex_lock(q->common.lock);
+    if (!q->common.closed) {
+        sp_amdgpu_queue_unmake(q);
+        sp_amdgpu_unuse(q->dev);
+    }
+    q->common.closed = 1;
+    pthread_mutex_unlock(q->common.lock);
+    return 0;
+}

@@ -1,0 +1,101 @@
+/* Host memory in and out, and copies between devices. */
+#include "amdgpu/progress/progress.h"
+#include "amdgpu/submit/submit.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* What is ahead is in the list of those on their way, then: nothing has been sent in part only. */
+static int64_t enter(struct sp_amdgpu_queue *q)
+{
+    int rc = sp_queue_enter(&q->common, SP_ANY_EPOCH);
+    if (rc)
+        return rc;
+    rc = sp_amdgpu_push(q, SP_PUSH_NS);
+    return rc ? sp_queue_leave(&q->common, rc) : 0;
+}
+
+/* The newest value, for what the CPU has done at once; a new one when that submission failed: this did not. */
+static int64_t newest(struct sp_amdgpu_queue *q)
+{
+    uint64_t value = sp_queue_newest(&q->common);
+    if (atomic_load(&q->common.ledger.nfaults) && !q->head && sp_ledger_fault(&q->common.ledger, value)) {
+        value = sp_queue_take_value(&q->common);
+        atomic_store(&q->reached, value);
+    }
+    return (int64_t)value;
+}
+
+/* The CPU does it where it reaches the memory and nothing is ahead: now, or by way of GTT. */
+int64_t sp_amdgpu_upload(struct sp_amdgpu_queue *q, uint64_t address, const void *data, uint64_t nbytes)
+{
+    void *host;
+    struct sp_amdgpu_memory *staging = NULL;
+    int64_t rc = enter(q);
+    if (rc)
+        return rc;
+    if (!sp_amdgpu_find(q->dev, address, nbytes, &host))
+        return sp_queue_leave(&q->common, -EFAULT);
+    sp_amdgpu_retire(q);
+    if (nbytes == 0 || (host && !q->head)) {
+        memcpy(nbytes ? host : &host, nbytes ? data : &host, nbytes);
+        return sp_queue_leave(&q->common, newest(q));
+    }
+    rc = sp_amdgpu_alloc(q->dev, nbytes, SP_AMDGPU_HOST, &staging);
+    void *to;
+    if (rc == 0 && (rc = sp_amdgpu_map(staging, &to)) == 0) {
+        memcpy(to, data, nbytes);
+        struct sp_cmd_copy c = {.kind = SP_CMD_COPY, .nbytes = sizeof c, .dst = address, .src = staging->va, .count = nbytes};
+        rc = sp_amdgpu_enqueue(q, &c, sizeof c, &(struct sp_transfer){.kept = {staging}});
+    }
+    if (rc < 0 && rc > -SP_AMDGPU_BEGUN)
+        sp_amdgpu_free(staging);
+    return sp_queue_leave(&q->common, rc);
+}
+
+int64_t sp_amdgpu_download(struct sp_amdgpu_queue *q, uint64_t address, void *data, uint64_t nbytes)
+{
+    void *host, *unused;
+    struct sp_amdgpu_memory *staging = NULL;
+    int64_t rc = enter(q);
+    if (rc)
+        return rc;
+    const struct sp_amdgpu_memory *m = sp_amdgpu_find(q->dev, address, nbytes, &host);
+    if (!m)
+        return sp_queue_leave(&q->common, -EFAULT);
+    sp_amdgpu_retire(q);
+    int slow = q->dev->setup.on_board && m->domain == AMDGPU_GEM_DOMAIN_VRAM; /* for the CPU to read */
+    if (nbytes == 0 || (host && !slow && !q->head)) {
+        if (nbytes)
+            memcpy(data, host, nbytes);
+        rc = m->kind == SP_AMDGPU_DEVICE ? sp_amdgpu_intact(q->dev) : 0; /* no job that would tell */
+        return sp_queue_leave(&q->common, rc ? rc : newest(q));
+    }
+    rc = sp_amdgpu_alloc(q->dev, nbytes, SP_AMDGPU_HOST, &staging);
+    if (rc == 0 && (rc = sp_amdgpu_map(staging, &unused)) == 0) {
+        struct sp_cmd_copy c = {.kind = SP_CMD_COPY, .nbytes = sizeof c, .dst = staging->va, .src = address, .count = nbytes};
+        rc = sp_amdgpu_enqueue(q, &c, sizeof c, &(struct sp_transfer){{staging}, data, nbytes});
+    }
+    if (rc < 0 && rc > -SP_AMDGPU_BEGUN)
+        sp_amdgpu_free(staging);
+    return sp_queue_leave(&q->common, rc);
+}
+
+int64_t sp_amdgpu_copy_held(struct sp_amdgpu_queue *q, uint64_t dst, uint64_t src, uint64_t nbytes)
+{
+    void *unused;
+    struct sp_cmd_copy c = {.kind = SP_CMD_COPY, .nbytes = sizeof c, .dst = dst, .src = src, .count = nbytes};
+    int64_t rc = enter(q);
+    if (rc)
+        return rc;
+    struct sp_transfer t = {
+        .kept = {sp_amdgpu_find(q->dev, src, nbytes, &unused), sp_amdgpu_find(q->dev, dst, nbytes, &unused)}};
+    if (!t.kept[0] || !t.kept[1])
+        return sp_queue_leave(&q->common, -EFAULT);
+    for (int i = 0; i < 2; i++)
+        sp_amdgpu_hold(t.kept[i]);
+    rc = sp_amdgpu_enqueue(q, &c, sizeof c, &t);
+    for (int i = 0; i < 2 && rc < 0 && rc > -SP_AMDGPU_BEGUN; i++)
+        sp_amdgpu_free(t.kept[i]);
+    return sp_queue_leave(&q->common, rc);
+}

@@ -1,0 +1,247 @@
+/* A submission: what it needs, its jobs, its place among those on their way. Nothing runs between the value that is given out
+ * and the thread that submits. */
+#include "submit.h"
+#include "amdgpu/flight/flight.h"
+#include "amdgpu/packets/clock.h"
+#include "amdgpu/packets/copy.h"
+#include "amdgpu/packets/length.h"
+#include "amdgpu/packets/order.h"
+#include "amdgpu/progress/progress.h"
+#include "core/base.h"
+#include "encode.h"
+#include "job.h"
+#include "recorded.h"
+#include "scratch.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* A copy engine is asked from here on: below, going over to another ring and back costs more than it brings. */
+static const uint64_t SDMA_LEAST = 256 << 10;
+
+/* What records need before they can be encoded. */
+struct needs {
+    uint64_t bounce_nbytes;
+    uint64_t scratch_wave_nbytes;
+    uint64_t moved_nbytes;
+    uint32_t stamps;
+    int waits;
+    int runs;
+    int dispatches;
+};
+
+static struct needs look(const void *records, size_t nbytes)
+{
+    struct needs n = {.runs = 0};
+    const unsigned char *p = records;
+    for (size_t at = 0; at < nbytes;) {
+        const struct sp_cmd *head = (const void *)(p + at);
+        n.runs |= head->kind != SP_CMD_BARRIER;
+        n.stamps += head->kind == SP_CMD_TIMESTAMP;
+        n.waits |= head->kind == SP_CMD_WAIT;
+        if (head->kind == SP_CMD_DISPATCH) {
+            n.dispatches = 1;
+            const struct sp_amdgpu_kernel *k =
+                (const void *)(uintptr_t)((const struct sp_cmd_dispatch *)(const void *)head)->kernel;
+            if (k->t.scratch_wave_nbytes > n.scratch_wave_nbytes)
+                n.scratch_wave_nbytes = k->t.scratch_wave_nbytes;
+        } else if (head->kind == SP_CMD_COPY) {
+            const struct sp_cmd_copy *c = (const void *)head;
+            n.moved_nbytes += c->count;
+            if (sp_copy_overlaps(c) && c->count > n.bounce_nbytes)
+                n.bounce_nbytes = c->count;
+        } else if (head->kind == SP_CMD_FILL) {
+            n.moved_nbytes += ((const struct sp_cmd_fill *)(const void *)head)->count;
+        }
+        at += head->nbytes;
+    }
+    return n;
+}
+
+/* Much to move and nothing else goes to the ring for copies, beside which other queues compute. Timed submissions stay: when
+ * an SDMA TIMESTAMP is written, beside copies before it, is not established. */
+static struct sp_engine *engine_for(struct sp_amdgpu_queue *q, const struct needs *n)
+{
+    int dma = q->dev->setup.dma && n->moved_nbytes >= SDMA_LEAST && !n->dispatches && !n->stamps && !q->common.ledger.times;
+    return &q->engine[dma ? SP_ENGINE_DMA : SP_ENGINE_COMPUTE];
+}
+
+/* Would these records make the same IB again? */
+static int comes_alike(const struct sp_amdgpu_queue *q, const struct needs *n, const struct sp_engine *e)
+{
+    return e == &q->engine[SP_ENGINE_COMPUTE] && !n->waits && !n->stamps && !n->bounce_nbytes && !n->scratch_wave_nbytes;
+}
+
+static int take_ticks(struct sp_amdgpu_queue *q, struct sp_flight *f, uint32_t count)
+{
+    int rc = count > SP_TICKS ? -E2BIG : 0;
+    while (rc == 0 && q->ticks_used + count > SP_TICKS)
+        rc = sp_amdgpu_idle(q);
+    if (rc)
+        return rc;
+    f->first_tick = q->next_tick;
+    f->nticks = count;
+    q->next_tick = (q->next_tick + count) % SP_TICKS;
+    q->ticks_used += count;
+    return 0;
+}
+
+/* Ends the IB and submits it; point 0: more of this submission follows. */
+static int submit_job(struct sp_job *job, uint64_t point)
+{
+    sp_job_measure_end(job);
+    sp_job_end(job);
+    int rc = sp_job_send(job, point);
+    if (rc == 0 && point)
+        sp_recorded_keep(job);
+    job->flight->begun |= rc == 0;
+    return rc;
+}
+
+/* One more job of it: 0 when that was the last, SP_JOB_FULL, or -errno and nothing was submitted. */
+static int send_one(struct sp_amdgpu_queue *q, struct sp_flight *f)
+{
+    struct sp_job job = {.q = q, .flight = f};
+    struct sp_cursor before = f->cursor;
+    int timed = q->common.ledger.times != NULL;
+    int rc = sp_job_begin(&job, sp_recorded_slot(q, f));
+    if (rc)
+        return rc;
+    if (timed && !f->begun)
+        sp_encode_start(&job, q->ticks->va + 8 * (uint64_t)f->first_tick);
+    int more = sp_encode(&job, f->records, f->nbytes);
+    if (more == 0 && timed) {
+        sp_job_order(&job);
+        sp_encode_clock(&job, q->ticks->va + 8 * (uint64_t)((f->first_tick + 1) % SP_TICKS));
+    }
+    rc = more < 0 ? more : submit_job(&job, more ? 0 : f->value);
+    if (rc) {
+        f->cursor = before;
+        return rc;
+    }
+    return more;
+}
+
+static int send(struct sp_amdgpu_queue *q, struct sp_flight *f, uint64_t timeout_ns)
+{
+    uint64_t until = 0; /* most submissions are one job, for which there is room: no clock is asked */
+    int rc = SP_JOB_FULL;
+    while (rc == SP_JOB_FULL) {
+        uint64_t left = timeout_ns;
+        if (until) {
+            uint64_t now = sp_clock_ns();
+            left = now < until ? until - now : 0;
+        } else if (f->begun) {
+            until = sp_clock_ns() + timeout_ns;
+        }
+        rc = sp_amdgpu_room(q, f->engine, left);
+        if (rc == 0 && !f->rc)
+            rc = send_one(q, f);
+        if (f->rc)
+            rc = f->rc; /* its first jobs failed meanwhile (sp_amdgpu_recover) */
+    }
+    return rc;
+}
+
+/* Behind the others on their way; `rc`: the rest of it cannot be submitted. */
+static void line_up(struct sp_amdgpu_queue *q, struct sp_flight *f, int rc)
+{
+    if (rc) { /* who waits for its value must not wait for ever */
+        struct drm_syncobj_timeline_array signal = {
+            .handles = (uint64_t)(uintptr_t)&q->syncobj, .points = (uint64_t)(uintptr_t)&f->value, .count_handles = 1};
+        sp_amdgpu_ioctl(q->dev, DRM_IOCTL_SYNCOBJ_TIMELINE_SIGNAL, &signal);
+        f->rc = rc;
+    }
+    sp_flight_line_up(q, f);
+}
+
+int sp_amdgpu_push(struct sp_amdgpu_queue *q, uint64_t timeout_ns)
+{
+    struct sp_flight *f = q->sending;
+    int rc = f ? send(q, f, timeout_ns) : 0;
+    if (!f || rc == -EAGAIN)
+        return rc;
+    q->sending = NULL;
+    line_up(q, f, rc);
+    return 0;
+}
+
+static int prepare_flight(struct sp_amdgpu_queue *q, struct sp_flight *f, const struct needs *needs)
+{
+    int rc = take_ticks(q, f, needs->stamps + (q->common.ledger.times ? 2 : 0));
+    if (rc == 0 && needs->scratch_wave_nbytes)
+        rc = sp_amdgpu_queue_scratch(q, needs->scratch_wave_nbytes);
+    if (rc == 0 && needs->bounce_nbytes)
+        rc = sp_amdgpu_alloc(q->dev, needs->bounce_nbytes, SP_AMDGPU_DEVICE, &f->bounce);
+    return rc;
+}
+
+int64_t sp_amdgpu_enqueue(struct sp_amdgpu_queue *q, const void *records, size_t nbytes, const struct sp_transfer *transfer)
+{
+    uint64_t value = sp_queue_newest(&q->common) + 1;
+    struct needs needs = look(records, nbytes);
+    struct sp_engine *e = engine_for(q, &needs);
+    int rc = sp_amdgpu_push(q, SP_PUSH_NS);
+    if (rc)
+        return rc;
+    atomic_fetch_add_explicit(&q->dev->submissions, 1, memory_order_relaxed);
+    if (q->head)
+        sp_amdgpu_retire(q);
+    if (!needs.runs && !q->head && !q->common.ledger.times) { /* nothing to do, nothing to wait for */
+        sp_queue_take_value(&q->common);
+        atomic_store(&q->reached, value);
+        return (int64_t)value;
+    }
+    struct sp_recorded *recorded = comes_alike(q, &needs, e) && !transfer ? sp_recorded_begin(q, records, nbytes) : NULL;
+    struct sp_flight *f = sp_flight_begin(q, recorded, records, nbytes);
+    if (!f)
+        return -ENOMEM;
+    f->value = value;
+    f->engine = e;
+    if (transfer)
+        f->transfer = *transfer;
+    rc = prepare_flight(q, f, &needs);
+    f->cursor.tick = f->first_tick + (q->common.ledger.times ? 2 : 0);
+    q->sending = f;
+    if (rc == 0)
+        rc = send(q, f, SP_PUSH_NS);
+    if (rc != -EAGAIN || !f->begun)
+        q->sending = NULL;
+    if (rc && !f->begun) {
+        q->ticks_used -= f->nticks;
+        if (f->nticks) /* the newest: nobody took clocks behind it */
+            q->next_tick = f->first_tick;
+        f->transfer = (struct sp_transfer){.out = NULL}; /* the caller's again */
+        sp_flight_end(q, f);
+        return rc;
+    }
+    sp_queue_take_value(&q->common);
+    if (q->sending)
+        return -SP_AMDGPU_BEGUN - (int64_t)value;
+    line_up(q, f, rc);
+    return (int64_t)value;
+}
+
+int64_t sp_amdgpu_encode(struct sp_amdgpu_queue *q, const void *records, size_t nbytes, uint32_t *out, size_t capacity)
+{
+    struct sp_engine *e = &q->engine[SP_ENGINE_COMPUTE];
+    struct sp_flight flight = {.engine = e};
+    struct sp_job job = {.q = q, .flight = &flight};
+    int64_t rc = !sp_queue_usable(&q->common) ? -ECHILD : sp_amdgpu_check(q->dev, records, nbytes);
+    if (rc)
+        return rc;
+    pthread_mutex_lock(q->common.lock);
+    uint64_t jobs = e->jobs;
+    rc = atomic_load(&q->common.closing) ? -ESHUTDOWN : sp_job_begin(&job, jobs % SP_JOBS);
+    if (rc == 0)
+        rc = sp_encode(&job, records, nbytes);
+    if (rc == SP_JOB_FULL || (rc == 0 && e->jobs != jobs))
+        rc = -E2BIG; /* more than one; copies among the first may have run */
+    if (rc == 0) {
+        sp_job_end(&job);
+        memcpy(out, job.ib, (job.ndw < capacity ? job.ndw : capacity) * sizeof *out);
+        rc = job.ndw;
+    }
+    pthread_mutex_unlock(q->common.lock);
+    return rc;
+}

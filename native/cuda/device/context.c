@@ -1,0 +1,47 @@
+/* The device's context in this thread. */
+#include "context.h"
+#include "lost.h"
+
+static int is_gone(int result)
+{
+    return result == CU_INVALID_CONTEXT || result == CU_CONTEXT_IS_DESTROYED;
+}
+
+int sp_cuda_enter(struct sp_cuda *dev)
+{
+    void *now = NULL;
+    if (atomic_load(&dev->reset))
+        return sp_cuda_gone(dev);
+    int result = sp_cuCtxGetCurrent(&now);
+    if (is_gone(result)) /* what was current was destroyed: by another library its own, or ours */
+        now = NULL;
+    else if (result != CU_OK)
+        return sp_cu_rc("cuCtxGetCurrent", result);
+    if (now != dev->context || result != CU_OK) {
+        result = sp_cuCtxSetCurrent(dev->context);
+        if (is_gone(result)) { /* it was valid when the device was opened */
+            sp_cuda_reset_by_others(dev);
+            return sp_cuda_gone(dev);
+        }
+        if (result != CU_OK)
+            return sp_cu_rc("cuCtxSetCurrent", result);
+        if (now)
+            sp_cuda_theirs = now;
+    }
+    sp_cuda_current = dev->context;
+    sp_cuda_relax();
+    return 0;
+}
+
+void sp_cuda_released(const struct sp_cuda *dev)
+{
+    void *now = NULL;
+    unsigned flags;
+    int active = 0;
+    if (sp_cuda_current == dev->context) /* the driver may give the next context the same address */
+        sp_cuda_current = NULL;
+    if (sp_cuDevicePrimaryCtxGetState(dev->handle, &flags, &active) == CU_OK && active)
+        return; /* it lives on with others who retain it, and may be current by their will */
+    if (!sp_cuda_theirs && (sp_cuCtxGetCurrent(&now) != CU_OK || now == dev->context))
+        sp_cuCtxSetCurrent(NULL);
+}

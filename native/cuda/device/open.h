@@ -1,0 +1,8 @@
+/* References to a device; the last one closes it. */
+#ifndef SP_CUDA_OPEN_H
+#define SP_CUDA_OPEN_H
+#include "device.h"
+
+void sp_cuda_ref(struct sp_cuda *dev);
+void sp_cuda_unref(struct sp_cuda *dev);
+#endif

@@ -1,0 +1,7 @@
+/* The driver's stream-ordered pool. */
+#ifndef SP_CUDA_POOL_H
+#define SP_CUDA_POOL_H
+#include "device.h"
+
+void sp_cuda_empty_pool(struct sp_cuda *dev); /* what it keeps goes back to the driver */
+#endif

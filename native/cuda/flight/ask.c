@@ -1,0 +1,47 @@
+/* Questions to the driver: what has ended, and whether it still answers. */
+#include "ask.h"
+#include "cuda/device/context.h"
+#include "cuda/device/lost.h"
+#include "failure.h"
+
+#include <stdio.h>
+
+/* Another library may have made another context current in this thread: asked once more, it is ours. */
+int sp_cuda_ask(struct sp_cuda_queue *q, int (*question)(void *), void *of)
+{
+    int result = CU_NOT_READY;
+    if (sp_cuda_near(q->dev) == 0) {
+        sp_cuda_relax();
+        result = question(of);
+    }
+    if (sp_cuda_elsewhere(result) && sp_cuda_enter(q->dev) == 0)
+        result = question(of);
+    return result;
+}
+
+/* Whether the answer was an error. An error may pass. A driver that gives nothing else for a second will never say that the
+ * work has ended. The second is our choice: two questions of a wait are at most half a millisecond apart. */
+int sp_cuda_refused(struct sp_cuda_queue *q, const char *call, int result)
+{
+    static const uint64_t MOST_NS = UINT64_C(1000000000);
+    char why[120];
+    if (sp_cuda_not_ready(result) || !sp_cuda_failed(q, call, result)) {
+        q->refused_ns = 0;
+        return 0;
+    }
+    uint64_t now = sp_clock_ns();
+    if (!q->refused_ns)
+        q->refused_ns = now;
+    if (now - q->refused_ns < MOST_NS || atomic_load(&q->dev->common.lost))
+        return 1;
+    snprintf(why, sizeof why, "%s gives error %d, again and again: how far the work is cannot be known", call, result);
+    sp_cuda_lose(q->dev, why);
+    sp_cuda_fail_all(q);
+    return 1;
+}
+
+int sp_cuda_ended(struct sp_cuda_queue *q, void *event)
+{
+    int result = sp_cuda_ask(q, sp_cuEventQuery, event);
+    return !sp_cuda_refused(q, "cuEventQuery", result) && result == CU_OK;
+}

@@ -1,0 +1,32 @@
+/* Marks: an event behind what was launched so far. */
+#include "mark.h"
+#include "cuda/device/context.h"
+#include "flight.h"
+#include "order.h"
+
+void sp_cuda_mark(struct sp_cuda_queue *q)
+{
+    struct sp_cuda_flight *f = sp_cuda_flight_new(NULL, 0);
+    if (!f)
+        return;
+    f->mark = 1;
+    f->value = sp_queue_newest(&q->q);
+    if (sp_cuda_event_take(q, q->timing, &f->end) || sp_cuEventRecord(f->end, q->stream)) {
+        sp_cuda_flight_drop(q, f); /* the stream itself can be asked, too */
+        return;
+    }
+    f->submitted_ns = sp_clock_ns();
+    q->marked = f->value;
+    if (q->tail)
+        q->tail->next = f;
+    else
+        q->head = f;
+    q->tail = f;
+}
+
+void sp_cuda_mark_asked(struct sp_cuda_queue *q)
+{
+    if (q->asked == sp_queue_newest(&q->q) && sp_cuda_near(q->dev) == 0)
+        sp_cuda_mark(q);
+    q->asked = 0;
+}

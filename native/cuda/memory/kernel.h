@@ -1,0 +1,21 @@
+/* A kernel with its arguments. */
+#ifndef SP_CUDA_KERNEL_H
+#define SP_CUDA_KERNEL_H
+#include "cuda/device/device.h"
+#include "include/sp_extents.h"
+
+enum { SP_CUDA_KERNEL_MAGIC = 0x43637073 }; /* "spcC" */
+
+struct sp_cuda_kernel {
+    uint32_t magic;
+    struct sp_cuda *dev;
+    void *function;
+    struct sp_cuda_module *module;
+    struct sp_cuda_shape shape;
+    uint32_t most_shared; /* that a launch may add */
+    uint64_t serial;      /* no other kernel of this process has it */
+    struct sp_signature sig;
+    struct sp_extents extents; /* of sig */
+    char name[64];
+};
+#endif

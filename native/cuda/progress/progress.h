@@ -1,0 +1,7 @@
+/* How far a queue is. */
+#ifndef SP_CUDA_PROGRESS_H
+#define SP_CUDA_PROGRESS_H
+#include "cuda/flight/queue.h"
+
+void sp_cuda_progress(struct sp_cuda_queue *q); /* caller locks */
+#endif

@@ -1,0 +1,65 @@
+/* What uploads and downloads share. A transfer goes through page-locked memory in pieces, a slot each, so that however large
+ * it is the host copies one piece while the device moves another. What is not tiny crosses the bus on a stream of its own, to
+ * or from scratch memory of the GPU, while the queue's stream works on what was submitted before; within the GPU it is then
+ * copied in order. */
+#include "staging.h"
+#include "cuda/flight/events.h"
+#include "cuda/flight/failure.h"
+#include "cuda/flight/flight.h"
+#include "cuda/flight/order.h"
+#include "cuda/flight/submission.h"
+
+#include <errno.h>
+
+/* Below this a copy over the bus (2 us at 32 GB/s) costs no more than the events that would get it out of the way. */
+static const uint64_t SMALL_NBYTES = 64 << 10;
+
+int sp_cuda_slot_mark(struct sp_cuda_queue *q, struct sp_cuda_slot *slot, void *stream)
+{
+    int rc = slot->event ? 0 : sp_cuda_event_take(q, 0, &slot->event);
+    if (rc == 0)
+        rc = sp_cuda_failed(q, "cuEventRecord", sp_cuEventRecord(slot->event, stream));
+    if (rc == -ENODEV && atomic_load(&q->dev->common.lost)) /* the slot may have gone, with its flight */
+        return rc;
+    if (rc) { /* it would tell the end of what it was behind before, or nothing */
+        sp_cuda_event_give(q, 0, slot->event);
+        slot->event = NULL;
+    }
+    return rc;
+}
+
+static int side_stream(struct sp_cuda_queue *q, void **stream)
+{
+    void *made = NULL;
+    if (*stream)
+        return 0;
+    int rc = SP_CUDA_Q(q, cuStreamCreate, &made, CU_STREAM_NON_BLOCKING);
+    pthread_mutex_lock(&q->dev->lock);
+    *stream = made;
+    pthread_mutex_unlock(&q->dev->lock);
+    return rc;
+}
+
+int sp_cuda_between(struct sp_cuda_queue *q, uint64_t nbytes, void **stream, void *order, uint64_t *address)
+{
+    if (nbytes < SMALL_NBYTES || !q->dev->pool || side_stream(q, stream))
+        return 0;
+    return sp_cuMemAllocAsync(address, nbytes, order ? order : *stream) == CU_OK;
+}
+
+int sp_cuda_transfer_begin(struct sp_cuda_queue *q, uint64_t dst, uint64_t src, uint64_t nbytes, struct sp_cuda_flight **out)
+{
+    struct sp_cmd_copy c = {.kind = SP_CMD_COPY, .nbytes = sizeof c, .dst = dst, .src = src, .count = nbytes};
+    struct sp_cuda_flight *f = sp_cuda_flight_new(&c, sizeof c);
+    *out = f;
+    return f ? sp_cuda_flight_begin(q, f) : -ENOMEM;
+}
+
+int64_t sp_cuda_transfer_end(struct sp_cuda_queue *q, struct sp_cuda_flight *f, void *stream, int rc)
+{
+    if (!f)
+        return rc;
+    for (struct sp_cuda_slot *slot = rc ? f->slots : NULL; slot; slot = slot->next)
+        slot->out = NULL; /* nobody knows what came in */
+    return sp_cuda_flight_end(q, f, stream, rc);
+}

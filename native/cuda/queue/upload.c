@@ -1,0 +1,111 @@
+/* Copies from the host. The data may change as soon as the call returns, so it waits until the last piece has been staged;
+ * but only for the bus, never for long: where the pieces do not go, the rest is staged in as many slots as it takes. */
+#include "cuda/flight/failure.h"
+#include "cuda/flight/order.h"
+#include "cuda/flight/slots.h"
+#include "cuda/progress/enter.h"
+#include "cuda/progress/progress.h"
+#include "cuda/progress/staging.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <string.h>
+
+/* What a piece may take on the slowest bus that we know of (1.5 GB/s: 3 ms), and some more for others who use it. */
+static const uint64_t PATIENCE_NS = 20000000;
+
+struct upload {
+    struct sp_cuda_queue *q;
+    struct sp_cuda_flight *f;
+    uint32_t nslots;
+    int again;  /* slots may be used again, once their piece has gone */
+    int direct; /* by the queue's stream alone */
+};
+
+/* Has the oldest slot's piece gone? 1, 0: not in time, or it cannot be told; -ENODEV. */
+static int wait_oldest(struct upload *u)
+{
+    uint64_t until = sp_clock_ns() + PATIENCE_NS;
+    int result = CU_NOT_READY;
+    void *event = u->f->slots->event;
+    while (event && sp_cuda_not_ready(result = sp_cuEventQuery(event)) && sp_clock_ns() < until)
+        sched_yield();
+    if (result == CU_OK)
+        return 1;
+    u->again = 0;
+    return !sp_cuda_not_ready(result) && sp_cuda_failed(u->q, "cuEventQuery", result) == -ENODEV ? -ENODEV : 0;
+}
+
+static int free_slot(struct upload *u, uint64_t nbytes, struct sp_cuda_slot **slot)
+{
+    if (u->again && u->nslots >= SP_CUDA_SLOTS) {
+        int rc = wait_oldest(u);
+        if (rc > 0)
+            *slot = sp_cuda_slot_turn(u->f);
+        if (rc)
+            return rc > 0 ? 0 : rc;
+    }
+    u->nslots++;
+    return sp_cuda_slot_add(u->q, u->f, nbytes, slot);
+}
+
+/* `stream` becomes the one on which the piece crosses the bus. */
+static int send(struct upload *u, uint64_t dst, const void *host, uint64_t nbytes, void **stream)
+{
+    struct sp_cuda_queue *q = u->q;
+    uint64_t between;
+    if (u->direct || !sp_cuda_between(q, nbytes, &q->up, NULL, &between)) {
+        u->direct = 1;
+        *stream = q->stream;
+        return sp_cuda_failed(q, "cuMemcpyHtoDAsync", sp_cuMemcpyHtoDAsync_v2(dst, host, nbytes, q->stream));
+    }
+    *stream = q->up;
+    int rc = sp_cuda_failed(q, "cuMemcpyHtoDAsync", sp_cuMemcpyHtoDAsync_v2(between, host, nbytes, q->up));
+    if (rc == 0)
+        rc = sp_cuda_chain(q, q->up, q->stream);
+    if (rc == 0)
+        rc = sp_cuda_failed(q, "cuMemcpyAsync", sp_cuMemcpyAsync(dst, between, nbytes, q->stream));
+    sp_cuMemFreeAsync(between, rc ? q->up : q->stream); /* failed: the stream may not wait for the copy */
+    return rc;
+}
+
+static int send_all(struct upload *u, uint64_t dst, const char *data, uint64_t nbytes)
+{
+    uint64_t most = nbytes < SP_CUDA_PIECE_NBYTES ? nbytes : SP_CUDA_PIECE_NBYTES;
+    for (uint64_t at = 0; at < nbytes;) {
+        uint64_t piece = nbytes - at < most ? nbytes - at : most;
+        struct sp_cuda_slot *slot;
+        void *stream;
+        int rc = free_slot(u, most, &slot);
+        if (rc)
+            return rc;
+        memcpy(slot->host, data + at, piece);
+        u->f->ncalls++; /* whatever fails from here on, the driver may read the slot */
+        rc = send(u, dst + at, slot->host, piece, &stream);
+        if (rc)
+            return rc;
+        at += piece;
+        if (at < nbytes && u->again && sp_cuda_slot_mark(u->q, slot, stream) == -ENODEV)
+            return -ENODEV;
+    }
+    return 0;
+}
+
+int64_t sp_cuda_upload(struct sp_cuda_queue *q, uint64_t address, const void *data, uint64_t nbytes)
+{
+    struct upload u = {.q = q, .again = nbytes > (uint64_t)SP_CUDA_SLOTS * SP_CUDA_PIECE_NBYTES};
+    int rc = sp_cuda_queue_enter(q, SP_ANY_EPOCH);
+    if (rc)
+        return rc;
+    if (nbytes == 0)
+        return sp_cuda_queue_leave(q, (int64_t)sp_queue_newest(&q->q));
+    if (u.again)
+        sp_cuda_progress(q);
+    if (atomic_load(&q->dev->common.lost))
+        return sp_cuda_queue_leave(q, -ENODEV);
+    u.direct = sp_cuda_reached_so_far(q) == sp_queue_newest(&q->q); /* nothing to keep out of the way of */
+    rc = sp_cuda_transfer_begin(q, address, (uint64_t)(uintptr_t)data, nbytes, &u.f);
+    if (rc == 0)
+        rc = send_all(&u, address, data, nbytes);
+    return sp_cuda_queue_leave(q, sp_cuda_transfer_end(q, u.f, q->stream, rc));
+}

@@ -1,0 +1,8 @@
+/* A context: how it is made and dropped. The owner alone calls these. */
+#ifndef SP_EGL_CONTEXT_H
+#define SP_EGL_CONTEXT_H
+#include "egl/device/device.h"
+
+int sp_egl_context_make(struct sp_egl *dev, char *why, size_t why_nbytes);
+void sp_egl_context_drop(struct sp_egl *dev);
+#endif

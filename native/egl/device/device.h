@@ -1,0 +1,141 @@
+/* The egl device's struct; nothing outside native/egl sees inside it.
+ *
+ * Who touches what: `lock` guards the list of jobs, the requests, the pool and the queues' ledgers. GL, and every field
+ * marked "owner", belong to the owner thread alone. What the owner writes and what callers write while they launch lie on
+ * cache lines of their own (`apart`): each line that goes back and forth costs a launch 40 ns or more. */
+#ifndef SP_EGL_DEVICE_H
+#define SP_EGL_DEVICE_H
+#include "core/progress.h"
+#include "core/device.h"
+#include "core/timeline.h"
+#include "include/sp_egl.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+enum {
+    SP_EGL_MAX_BUFFERS = 1 << 20,
+    SP_EGL_BINDINGS = 96,
+    SP_EGL_BATCHES = 16,     /* fences in flight */
+    SP_EGL_CLASSES = 160,    /* sizes of pooled buffers */
+    SP_EGL_FAULT_TEXTS = 16,
+    SP_EGL_APART = 64 /* bytes of a cache line */
+};
+
+enum sp_egl_state {
+    SP_EGL_STARTING = 0,
+    SP_EGL_RUNS = 1,
+    SP_EGL_FAILED = 2,
+    SP_EGL_ENDING = 3, /* takes no more requests */
+    SP_EGL_GONE = 4    /* and has no context any more */
+};
+
+/* Does the owner sleep? A caller who only launches need not wake one that naps: it comes back within 0.2 ms. */
+enum sp_egl_rest { SP_EGL_AWAKE = 0, SP_EGL_NAPS = 1, SP_EGL_SLEEPS = 2 };
+
+struct sp_egl_buffer;
+struct sp_egl_job;
+struct sp_egl_queue;
+struct sp_egl_request;
+
+struct sp_egl_stamp {
+    struct sp_egl_stamp *next;
+    uint32_t query;
+    uint64_t slot;
+};
+
+/* Jobs between two fences: those after the previous batch's `last` up to this one's. */
+struct sp_egl_batch {
+    void *sync;
+    struct sp_egl_job *last;
+    struct sp_egl_stamp *stamps;
+};
+
+struct sp_egl_fault_text {
+    const struct sp_egl_queue *q;
+    uint64_t value;
+    char text[400];
+};
+
+struct sp_egl_binding {
+    uint32_t name;
+    uint64_t offset;
+    uint64_t nbytes;
+};
+
+struct sp_egl {
+    struct sp_device common;
+    struct sp_egl_info info;
+    int32_t index;
+    _Atomic uint32_t refs; /* the handle, the owner, queues, kernels */
+    _Atomic uint32_t state; /* futex: enum sp_egl_state */
+    _Atomic uint32_t stop;
+    pthread_t owner; /* joined by who ends it, detached when that takes too long */
+    int start_rc;
+    char start_why[1024];
+
+    char apart_callers[SP_EGL_APART];
+    pthread_mutex_t lock;
+    int queues;
+    int closing; /* the handle is closed: the last queue takes the context with it */
+    struct sp_egl_job *oldest, *tail;
+    uint64_t njobs; /* in the list */
+    _Atomic int caller_core; /* on which the last launch or wait was */
+    _Atomic uint64_t enqueued;
+    struct sp_egl_request *requests, *last_request;
+
+    char apart_owner[SP_EGL_APART];
+    struct sp_egl_job *head;      /* lock; the owner alone changes it */
+    struct sp_timeline published; /* counts jobs: who floods the device waits for it */
+    _Atomic uint32_t rests;       /* enum sp_egl_rest */
+    _Atomic int owner_core;       /* on which it last took jobs */
+
+    char apart_seldom[SP_EGL_APART]; /* what the owner looks at again and again */
+    _Atomic uint32_t has_requests;
+    _Atomic uint32_t waiters; /* callers who wait for a value: no batch is held open for more */
+    _Atomic uint32_t work;    /* futex on which the owner sleeps */
+
+    char apart_lists[SP_EGL_APART];
+    struct sp_egl_buffer *pool[SP_EGL_CLASSES][3];
+    uint64_t pooled_nbytes;
+    _Atomic(struct sp_egl_buffer *) *buffers;
+    uint32_t nbuffers;
+    struct sp_egl_buffer *unused; /* without GL storage */
+    struct sp_egl_fault_text fault_texts[SP_EGL_FAULT_TEXTS];
+    uint32_t nfault_texts;
+
+    pthread_mutex_t log_lock;
+    char log[8192];
+    size_t log_used;
+
+    /* owner */
+    void *display, *context;
+    struct sp_egl_job *last_run;
+    _Atomic(struct sp_egl_job *) issued; /* the job that `running` tells of; read with the lock */
+    struct sp_running running;
+    uint64_t runs;
+    char error[400]; /* the driver's words about the job that runs */
+    struct sp_egl_batch batches[SP_EGL_BATCHES];
+    uint32_t first_batch, nbatches, batch_jobs;
+    uint64_t batch_start_ns;
+    struct sp_egl_stamp *stamps;
+    uint32_t program;
+    uint32_t dirty; /* barriers owed to what a dispatch wrote */
+    uint64_t barriers; /* how many there were between dispatches, and one */
+    struct sp_egl_binding bound[SP_EGL_BINDINGS];
+    uint32_t zeros;
+    uint32_t *idle_queries;
+    uint32_t nqueries, queries_capacity;
+    int64_t clock_offset_ns; /* CLOCK_MONOTONIC - device clock */
+    uint64_t clock_read_ns;
+    struct sp_egl_buffer *touched[SP_EGL_BINDINGS];
+    uint32_t ntouched;
+    uint64_t reset_checked_ns;
+};
+
+static inline int sp_egl_is(const struct sp_egl *dev, uint32_t flag)
+{
+    return (dev->info.flags & flag) != 0;
+}
+
+#endif

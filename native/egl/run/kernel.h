@@ -1,0 +1,36 @@
+/* A program with its arguments. */
+#ifndef SP_EGL_KERNEL_H
+#define SP_EGL_KERNEL_H
+#include "egl/device/device.h"
+#include "include/sp_extents.h"
+
+enum { SP_EGL_KERNEL_MAGIC = 0x47637073 }; /* "spcG" */
+
+struct sp_egl_scalar {
+    uint32_t offset;
+    uint32_t nbytes;
+    uint32_t type; /* GL type of the uniform; 0: the shader does not use it */
+    int32_t location;
+    uint64_t value; /* owner: what it was last set to */
+};
+
+struct sp_egl_kernel {
+    uint32_t magic;
+    struct sp_egl *dev;
+    struct sp_signature sig;
+    struct sp_extents extents; /* of sig */
+    uint32_t program;
+    uint32_t blocks;
+    uint32_t group_size[3];
+    int32_t at_offset; /* location of sp_group_offset, -1: there is none */
+    int32_t at_null;   /* of sp_null */
+    uint32_t nscalars;
+    uint32_t pointer_at[SP_MAX_ARGS]; /* offset of the k-th pointer in the arguments */
+    uint8_t used[SP_MAX_ARGS];        /* the shader has a block at binding k */
+    char apart[SP_EGL_APART];
+    struct sp_egl_scalar scalars[SP_MAX_ARGS];
+    uint32_t is_set;  /* owner: the uniforms hold `value` */
+    uint32_t null;    /* owner: the value of sp_null */
+    uint32_t offset[3]; /* owner: the value of sp_group_offset */
+};
+#endif
