@@ -1,4 +1,4 @@
-"""The C side of packets and registers, from sparkle_drv/backends/amdgpu/{pm4,sdma,regs}.py.
+"""The C side of packets and registers, from sparkle_drv/amd/tables/{pm4,sdma,regs}.py.
 
 Headers (`native/gen/*.h`): opcodes, lengths, values, and a place for each field. Tables
 (`native/gen/*.inc`): for each level the packets with their lengths and declared bits, and the
