@@ -5,6 +5,7 @@ them; the backend, ib/ and code/ encode and decode by them. No table knows a str
 
     bits.py           Field, Word, U64, Record: encode, decode, overlap checks
     regs.py           registers: addresses and fields, COMPUTE_PGM_RSRC1 to 3 among them
+    granules.py       register granules of RSRC1 (VGPRs), LDS granule of RSRC2
     packet.py         what PM4 and SDMA share: levels of hardware, walking a stream
     type3.py          the header of PM4 packets, their base class
     pm4.py            PM4 packets: DISPATCH_DIRECT, RELEASE_MEM, ACQUIRE_MEM, ...
