@@ -3,19 +3,23 @@
 Names only; everything else is imported at first use.
 
     tools/ benchmarks/ examples/ tests/   users of the public API
-    sparkle_drv/__init__.py               names only
-      testing/                            the suite that judges a backend, through the public API
+    sparkle_drv/__init__.py               names only (__main__.py: python -m sparkle_drv TOOL)
+      testing/                            conformance suite, emulated and simulated devices
       plugin/                             what backends outside this package build on
+      lowlevel.py                         re-exports what amd/ knows, for tools and bring-up
       context.py                          Context: what init() returns
-      sched/                              speeds learnt from runs, plans, the runner, placement
+      sched/                              model decide journal check run graph: which device, when
       ops/                                gemm conv2d map reduce layout: tile plan + dispatch
       core/                               Device Buffer Array Kernel Commands Queue Fence Pipeline
       codegen/{glsl,rdna}                 kernels made at run time; backends get the result
       backends/{cpu,egl,cuda,amdgpu}      the Backend protocol (backends/base.py), no policy
-      _native (cffi, C from native/)      command replay, CPU kernels, dlopen'ed drivers
-    leaves (import nothing of ours): types.py errors.py assets.py kept.py version.py
+      amd/                                AMD's packets, instructions, code objects, recordings
+      _hot (C from native/hot)            the launch path, and calls of ops that come again
+      _native (cffi, C from native/)      command replay, CPU kernels, dlopen'ed drivers, ioctls
+    leaves (import nothing above them): telemetry/ kept.py assets.py types.py errors.py version.py
 
-Imports point down only; tests/package/test_layers.py enforces it.
+Imports point down only, without a circle: tests/package/test_layers.py enforces that, and
+tools/_loc/layers.py holds the order. `python3 tools/loc.py --rooms` prints each folder's arrows.
 """
 
 TYPE_CHECKING = False  # as typing's, without importing typing: that alone would cost 7 ms

@@ -17,14 +17,14 @@ from sparkle_drv.core.retire import BRIEFLY_S
 from sparkle_drv.errors import DeviceNotFound, SparkleError, leave
 from sparkle_drv.ops.arguments.words import shown
 from sparkle_drv.sched.check.inspector import Inspector
-from sparkle_drv.sched.decide.named import only_named
+from sparkle_drv.sched.decide.opt_in import only_named
 from sparkle_drv.sched.graph.record import TaskGraph
 from sparkle_drv.sched.journal import explain
 from sparkle_drv.sched.journal import explain_graph as explain_graph
 from sparkle_drv.sched.model.graph_plan import GraphPlan
 from sparkle_drv.sched.model.profile import Profile
 from sparkle_drv.sched.model.work import Plan
-from sparkle_drv.sched.run import again, arrays, calls, recording
+from sparkle_drv.sched.run import arrays, calls, repeated_gemm, trace_files
 from sparkle_drv.sched.run.arrays import ContextArray
 from sparkle_drv.sched.run.constants import ContextConstant
 from sparkle_drv.sched.run.local import LocalExecutor, default_clock
@@ -58,7 +58,7 @@ class Context:
         if validate:
             self._executor.inspector = Inspector(validate)
         self._uris = self._executor.usual
-        self._gemm_again = again.gemm(self._executor, self._uris)
+        self._gemm_again = repeated_gemm.gemm(self._executor, self._uris)
         self._traces: list[Trace] = []
 
     def __repr__(self) -> str:
@@ -194,7 +194,7 @@ class Context:
         queue of each device. Calls are waited for, so that their ends are known: a trace shows what
         takes time, not how far calls overlap. `save_trace` writes it. They do not nest: ValueError.
         """
-        with recording.recorded(self._executor, name) as trace:
+        with trace_files.recorded(self._executor, name) as trace:
             self._traces.append(trace)
             yield trace
 
@@ -205,7 +205,7 @@ class Context:
         A file that is there is replaced whole, a link followed; what is no file (/dev/stdout, a
         pipe) is written to, and has no journal. Raises OSError, TypeError.
         """
-        recording.save(self._traces, path)
+        trace_files.save(self._traces, path)
 
     def explain_devices(self) -> str:
         """The devices in words: what they are, what was measured of them, what they share, and why

@@ -3,6 +3,16 @@ interface (base.py). Each lives in a process of its own for each number of threa
 station.py) and works when it is told to; one that is not installed is absent, with the reason.
 The run itself is here too: cases, verification, turns, ratios and the report. Called by
 cpu_peers.py; against.py and tile_model.py take its cases and its statistics.
+
+    sparkle.py, numpy.py, torch.py, onnxruntime.py, openvino.py, ncnn.py, numexpr.py    the peers
+    launches.py, streams.py          more rows: launches that do nothing; copies of memory
+    cases.py, reference.py           shapes and expressions; operands and the float64 reference
+    crew.py, station.py, child.py    the run over all processes; one process from both sides
+    environment.py                   variables that steer numeric libraries, taken out
+    measure.py                       one case: verify all ways, then time them in turns
+    figures.py, goals.py             medians and ratios; the ratios that the package promises
+    report.py, roofs.py              JSON and Markdown; the machine's roofs, by bench.py
+    study.py                         options and endings that the scripts share
 """
 
 OURS = "sparkle"

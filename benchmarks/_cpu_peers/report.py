@@ -9,7 +9,7 @@ from typing import Any
 
 from _console import table
 
-from . import OURS, figures, shows
+from . import OURS, figures, goals
 from .figures import Row
 
 SCHEMA = 1
@@ -23,7 +23,7 @@ def document(rows: Sequence[Row], roofs: Mapping[str, Mapping[str, float]]) -> d
     made = {
         str(t): [
             line.as_json()
-            for line in shows.lines([r for r in rows if r["threads"] == t], roofs.get(str(t), {}))
+            for line in goals.lines([r for r in rows if r["threads"] == t], roofs.get(str(t), {}))
         ]
         for t in threads
     }
@@ -59,7 +59,7 @@ def cells(row: Row) -> tuple[str, ...]:
         error,
         best.of if best else "-",
         table.duration(figures.median(row, best.of)) if best else "-",
-        shows.text(best) if best else "-",
+        goals.text(best) if best else "-",
         "; ".join(others),
     )
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from _console import table
 from _cpu_peers import report
-from _cpu_peers.shows import Line
+from _cpu_peers.goals import Line
 
 from sparkle_drv.types import TilePlan
 

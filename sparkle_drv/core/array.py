@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from sparkle_drv._hot import PointerBase
 from sparkle_drv.core.abi.elements import READONLY, of_dtype
+from sparkle_drv.core.array_shape import Shaped
 from sparkle_drv.core.buffer import Buffer
 from sparkle_drv.core.fence import Fence
-from sparkle_drv.core.shaped import Shaped
 
 if TYPE_CHECKING:
     import numpy as np

@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sparkle_drv._native import ffi
-from sparkle_drv.core import plain
+from sparkle_drv.core import plain_numbers
 from sparkle_drv.core.abi import records
 from sparkle_drv.core.buffer import Buffer
-from sparkle_drv.core.explain import refuse
 from sparkle_drv.core.fence import Fence
 from sparkle_drv.core.kernel import Kernel
+from sparkle_drv.core.launch_errors import refuse
 from sparkle_drv.core.timestamp import Timestamp
 
 if TYPE_CHECKING:
@@ -135,8 +135,8 @@ class Commands:
         pattern does not fit, `dst` is read-only or closed.
         """
         a = _buffer("dst", dst)
-        pattern = plain.whole("fill: pattern", pattern)
-        pattern_nbytes = plain.whole("fill: pattern_nbytes", pattern_nbytes)
+        pattern = plain_numbers.whole("fill: pattern", pattern)
+        pattern_nbytes = plain_numbers.whole("fill: pattern_nbytes", pattern_nbytes)
         if pattern_nbytes not in (1, 2, 4) or a.nbytes % pattern_nbytes:
             raise ValueError(
                 f"fill: pattern_nbytes {pattern_nbytes} is not 1, 2 or 4, "
@@ -163,7 +163,7 @@ class Commands:
         if not isinstance(kernel, Kernel):
             raise TypeError(f"kernel: a Kernel is wanted, got {type(kernel).__name__}")
         command = Dispatch(
-            kernel, *plain.launch(kernel.device, kernel, args, groups, group_size, shared)
+            kernel, *plain_numbers.launch(kernel.device, kernel, args, groups, group_size, shared)
         )
         _record(kernel.device, command)
         return self._append(command)
@@ -202,7 +202,8 @@ class Commands:
                 f"patch: command {index} is a {type(old).__name__}, only a Dispatch has arguments"
             )
         shape = (old.groups, old.group_size, old.shared)
-        new = Dispatch(old.kernel, *plain.launch(old.kernel.device, old.kernel, args, *shape))
+        device = old.kernel.device
+        new = Dispatch(old.kernel, *plain_numbers.launch(device, old.kernel, args, *shape))
         record = _record(old.kernel.device, new)
         self.commands[index] = new
         if self._device is not None:

@@ -9,10 +9,10 @@ from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
 from sparkle_drv._hot import FenceBase
-from sparkle_drv.core import plain
-from sparkle_drv.core.explain import check_told
+from sparkle_drv.core import plain_numbers
+from sparkle_drv.core.cross_queue_waits import judge
+from sparkle_drv.core.launch_errors import check_told
 from sparkle_drv.core.retire import SLICE_NS
-from sparkle_drv.core.waited import judge
 from sparkle_drv.errors import FenceTimeout, KernelFault
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ _AWAIT_MOST_S = 0.005
 
 def timeout_ns(timeout_s: Any) -> int:
     """Seconds to ns; TypeError or ValueError unless it is a finite number >= 0."""
-    seconds = plain.real("timeout_s", timeout_s, "a number of seconds")
+    seconds = plain_numbers.real("timeout_s", timeout_s, "a number of seconds")
     if not 0 <= seconds < 1e10:
         raise ValueError(f"timeout_s: a finite time of 0 s or more is wanted, got {timeout_s!r}")
     return int(seconds * 1e9)

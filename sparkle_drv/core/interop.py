@@ -13,7 +13,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from sparkle_drv.core.abi.elements import BORROWED, READONLY, of_kind
-from sparkle_drv.core.host import HostMemory
+from sparkle_drv.core.host_pointer import HostMemory
 from sparkle_drv.errors import check
 
 if TYPE_CHECKING:
@@ -108,10 +108,10 @@ def borrowed(queue: Queue, given: Any) -> Borrowed | None:
 
 
 def _by_dlpack(queue: Queue, given: Any, place: tuple[int, int]) -> Borrowed:
-    from sparkle_drv.core import dlpack  # not before it is needed: ctypes takes its time
+    from sparkle_drv.core import dlpack_capsule  # not before it is needed: ctypes takes its time
 
     try:
-        taken = dlpack.take(given.__dlpack__(stream=queue.stream))
+        taken = dlpack_capsule.take(given.__dlpack__(stream=queue.stream))
     except Exception as error:  # an exporter's code may raise anything
         raise TypeError(f"its DLPack export says: {error}") from None
     if taken.device != place:
@@ -169,7 +169,7 @@ def export(array: Array, stream: Any, dl_device: Any, copy: Any) -> Any:
 
     Its memory is kept until the consumer lets go, also when the array is closed before.
     """
-    from sparkle_drv.core import dlpack
+    from sparkle_drv.core import dlpack_capsule
 
     device, place = array.device, place_of(array.device)
     if place is None:
@@ -186,7 +186,8 @@ def export(array: Array, stream: Any, dl_device: Any, copy: Any) -> Any:
         storage = array.buffer._open()
         stack.enter_context(storage.pinned())
         kept = contextlib.ExitStack()
-        made = dlpack.capsule(array.buffer.address, place, array.dtype, array.shape, kept.close)
+        address = array.buffer.address
+        made = dlpack_capsule.capsule(address, place, array.dtype, array.shape, kept.close)
         kept.push(stack.pop_all())
     return made
 

@@ -1,7 +1,7 @@
 """Kernel: a loaded kernel, what it takes, and the packing of one dispatch record.
 
 `record` is the hot path of every launch: no check that a healthy launch would pass twice. When it
-fails, or when native code refuses the record, core/explain.py finds out what was wrong and says it.
+fails, or when native code refuses the record, core/launch_errors.py finds and says what was wrong.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ class Kernel(KernelBase):
         self, args: Sequence[Any], groups: Any, group_size: Any, shared: Any
     ) -> tuple[dict[Any, bytes], Any]:
         """Where a launch's head is kept, and by what; as native/hot/launch/heads.c has it.
-        The numbers are plain (plain.py).
+        The numbers are plain (plain_numbers.py).
         """
         if group_size is not None or shared:
             return self._shapes, (groups, group_size, shared)

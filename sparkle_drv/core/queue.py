@@ -2,7 +2,7 @@
 
 The lock that orders submissions is in native code; nothing here needs another. `launch` and
 `prepare` are the hot paths: they do what a healthy launch needs and leave the search for reasons to
-core/explain.py.
+core/launch_errors.py.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from typing import TYPE_CHECKING, Any
 
 from sparkle_drv._hot import Prepared, QueueBase
 from sparkle_drv.backends.base import BEGUN
-from sparkle_drv.core import interop, plain
+from sparkle_drv.core import interop, plain_numbers
 from sparkle_drv.core.abi.elements import BORROWED
 from sparkle_drv.core.abi.signature import Arg
 from sparkle_drv.core.array import host_array
 from sparkle_drv.core.buffer import Buffer
 from sparkle_drv.core.commands import Commands
+from sparkle_drv.core.cross_queue_waits import Waited, note
 from sparkle_drv.core.describe import describe
-from sparkle_drv.core.explain import lost, refuse
 from sparkle_drv.core.fence import Fence, timeout_ns
-from sparkle_drv.core.host import HostPointer
+from sparkle_drv.core.host_pointer import HostPointer
 from sparkle_drv.core.kernel import Kernel, NeedsWrap
+from sparkle_drv.core.launch_errors import lost, refuse
 from sparkle_drv.core.retire import BRIEFLY_S, SLICE_NS
-from sparkle_drv.core.waited import Waited, note
 from sparkle_drv.errors import DeviceLost, FenceTimeout, leave
 
 if TYPE_CHECKING:
@@ -205,7 +205,7 @@ class Queue(QueueBase):
         backends in Python, and everything out of the ordinary.
         """
         device = self._device
-        args, groups, group_size, shared = plain.launch(
+        args, groups, group_size, shared = plain_numbers.launch(
             device, kernel, args, groups, group_size, shared
         )
         epoch = device._epoch  # before anything is looked at: see _advance
@@ -329,7 +329,7 @@ class Queue(QueueBase):
             if device.info.unified:
                 return HostPointer(device, host_array("array", given))
         except (TypeError, ValueError) as error:
-            if plain.is_callers(error):
+            if plain_numbers.is_callers(error):
                 raise
             kind = TypeError if isinstance(error, TypeError) else ValueError
             raise kind(f"{kernel}: argument {arg.name} ({arg.type}): {error}") from error
@@ -354,7 +354,7 @@ class Queue(QueueBase):
         as `launch`, then and now.
         """
         device, backend = self._device, self._backend
-        args, groups, group_size, shared = plain.launch(
+        args, groups, group_size, shared = plain_numbers.launch(
             device, kernel, args, groups, group_size, shared
         )
         shape = (groups, group_size, shared)

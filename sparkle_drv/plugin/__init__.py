@@ -4,6 +4,11 @@ The protocol and its data (`Backend`, `Settings`, `KernelSpec`, `Generated`, `Lo
 `Progress`); what a backend may do beside it (`abilities`); and for backends written in Python the
 half of the protocol that is alike for all of them: `decode` makes data of command records,
 `Kernels` checks dispatches, `Queues` keeps timelines.
+
+    commands.py    decode: command records as data
+    kernels.py     Kernels: loaded kernels by number, the check of a dispatch
+    queues.py      Queues: timelines, epochs, waits, failures
+    ledger.py      which submissions failed, who was told, their times
 """
 
 from sparkle_drv.backends import abilities

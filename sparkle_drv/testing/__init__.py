@@ -2,6 +2,20 @@
 emulated cards (emu.py) and simulated devices (sim.py), and what goes wrong with them (faults.py).
 
 May import anything of the package; nothing but tools and tests imports it.
+
+    suite.py, checks/                             the conformance suite, and its checks
+    faults.py                                     plans of faults: what goes wrong, and when
+    fault_suite.py                                the suite on an emulated card with such a plan
+    emu.py                                        the URI emu: the amdgpu backend on emulated cards
+    emulator.py, emulated_options.py              Machine: emulated cards; its options, checked
+    emulated_gpu.py                               Gpu of amd/kmd, freed by itself, for tests
+    emulated_dispatch.py, emulated_kernels.py     a dispatch as an IB; HSA kernels on a card
+    emulated_faults.py                            puts a plan of faults on an emulated card
+    planted.py                                    cards with one defect, for the bring-up ladder
+    sim.py                                        the URI sim: the cpu's results in virtual time
+    simulated.py, sim_time.py, sim_faults.py      rates and clock of such a machine; time; faults
+    juggler.py                                    regret: how far the scheduler is from the best
+    calls.py                                      a submission's addresses, for programs in C
 """
 
 from __future__ import annotations

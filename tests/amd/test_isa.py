@@ -6,8 +6,7 @@ import re
 
 import pytest
 
-from sparkle_drv.amd.isa import imm as isa_imm
-from sparkle_drv.amd.isa import table as isa_table
+from sparkle_drv.amd.isa import imm, table
 from sparkle_drv.amd.isa.assembly import AsmError, DecodeError, assemble, disassemble, instructions
 from sparkle_drv.amd.isa.formats import FORMATS, parse_format
 from sparkle_drv.amd.isa.rows import parse_row, parse_table
@@ -178,8 +177,8 @@ def test_a_chip_that_is_not_known():
     for gfx in ("gfx906", "gfx12", 9, "gfx11000", ""):
         with pytest.raises(ValueError, match="known are gfx1030"):
             assemble("s_nop 0", gfx)
-    assert isa_table.generation("gfx1036") == isa_table.generation("gfx1030") == 10
-    assert isa_table.generation("gfx1103") == isa_table.generation(11) == 11
+    assert table.generation("gfx1036") == table.generation("gfx1030") == 10
+    assert table.generation("gfx1103") == table.generation(11) == 11
 
 
 def test_decode_errors_say_where():
@@ -196,22 +195,22 @@ def test_decode_errors_say_where():
 @pytest.mark.parametrize("gen", [10, 11])
 def test_immediates_there_and_back(gen):
     for value in range(0, 0x10000, 17):
-        assert isa_imm.parse_swizzle(isa_imm.print_swizzle(value)) == value
+        assert imm.parse_swizzle(imm.print_swizzle(value)) == value
     for value in range(0, 0x10000, 13):
-        assert isa_imm.parse_hwreg(gen, isa_imm.print_hwreg(gen, value)) == value
+        assert imm.parse_hwreg(gen, imm.print_hwreg(gen, value)) == value
         if value < (0x380 if gen == 10 else 256):
-            assert isa_imm.parse_message(gen, isa_imm.print_message(gen, value)) == value
+            assert imm.parse_message(gen, imm.print_message(gen, value)) == value
     for value in range(0, 0x800, 3):
-        assert isa_imm.parse_delay(isa_imm.print_delay(value)) == value
+        assert imm.parse_delay(imm.print_delay(value)) == value
     full = {10: 0xFF7F, 11: 0xFFF7}[gen]
     for value in range(0, 0x10000, 17):
         if value & ~full == 0:
-            assert isa_imm.parse_waitcnt(gen, isa_imm.print_waitcnt(gen, value)) == value
+            assert imm.parse_waitcnt(gen, imm.print_waitcnt(gen, value)) == value
 
 
 def test_no_two_rows_share_a_code():
     for gen in FORMATS:
-        isa = isa_table.table(gen)
+        isa = table.table(gen)
         codes = [("VOP3" if r.format == "VOP3B" else r.format, r.opcode) for r in isa.rows]
         assert len(codes) == len(set(codes))
 

@@ -12,18 +12,18 @@ from _cpu_peers import (
     child,
     environment,
     figures,
+    goals,
     measure,
     reference,
     report,
     roofs,
-    shows,
     station,
 )
 from where import ROOT
 
 __all__ = [
     "ALL", "NAMES", "ROOF", "ROOT", "SMALL", "against", "base", "cases", "child", "cpu_peers",
-    "environment", "figures", "measure", "reference", "report", "roofs", "shows", "station",
+    "environment", "figures", "goals", "measure", "reference", "report", "roofs", "station",
     "tile_model",
 ]  # fmt: skip
 

@@ -17,8 +17,8 @@ from peerskit import (
     cases,
     cpu_peers,
     environment,
+    goals,
     roofs,
-    shows,
     station,
 )
 
@@ -112,8 +112,8 @@ def test_a_convolution_of_ours_in_both_layouts(tmp_path):
 def test_without_ours_or_with_a_line_that_does_not_hold_it_fails(tmp_path, monkeypatch):
     words = ("--quick", "--only", "gemm f32 8x8x8", "--json", str(tmp_path / "x.json"))
     assert run(*words, "--peers", "numpy") == 1
-    never = shows.Line("never", ">= 1x", "0x", False)
-    monkeypatch.setattr(shows, "lines", lambda rows, roofs: [never])
+    never = goals.Line("never", ">= 1x", "0x", False)
+    monkeypatch.setattr(goals, "lines", lambda rows, roofs: [never])
     assert run(*words, "--peers", "sparkle") == 0
     assert run(*words, "--peers", "sparkle", "--check") == 3
 

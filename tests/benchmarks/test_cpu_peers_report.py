@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from peerskit import ALL, ROOF, figures, report, shows
+from peerskit import ALL, ROOF, figures, goals, report
 
 
 def row(name, threads=1, **ways):
@@ -67,7 +67,7 @@ def test_the_lines_hold_or_not_or_have_nothing_to_judge_by():
             sparkle_saxpy=120e6 / 34, numexpr_evaluate=1e7,
         ),
     ]  # fmt: skip
-    found = {line.what: line for line in shows.lines(rows, ROOF)}
+    found = {line.what: line for line in goals.lines(rows, ROOF)}
     holds = {what: line.holds for what, line in found.items()}
     assert holds["3x3 stride 1, C >= 64: best of torch, geometric mean"] is True
     assert holds["3x3 stride 1, C >= 64: ncnn, geometric mean"] is False
@@ -91,12 +91,12 @@ def test_the_lines_hold_or_not_or_have_nothing_to_judge_by():
     )
     faster = row("map four 10M", sparkle_checked=160e6 / 30, sparkle_copy=80e6 / 36)
     unknown = row("map four 10M", sparkle_checked=160e6 / 30, numexpr_evaluate=1e7)
-    judged = [shows.lines([one], ROOF)[-3] for one in (faster, unknown)]
+    judged = [goals.lines([one], ROOF)[-3] for one in (faster, unknown)]
     assert [(line.what, line.holds) for line in judged] == [(copied.what, x) for x in (False, None)]
     assert holds["map of 4 operations, 10 M floats: numexpr"] is True
     assert holds["errors against float64 over rms, every case"] is True
     wrong = [row(STEM, sparkle_checked="wrong", torch_NCHW=100)]
-    line = shows.lines(wrong, ROOF)[-1]
+    line = goals.lines(wrong, ROOF)[-1]
     assert (line.holds, line.figure) == (False, f"{STEM} checked: wrong".replace(
         " checked", " sparkle checked"))  # fmt: skip
 

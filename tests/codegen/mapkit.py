@@ -9,7 +9,7 @@ import numpy as np
 from codekit import LEVEL, Operand, Program, packed
 from rdnakit import KERNELS
 
-from sparkle_drv.codegen.rdna import emit, wide
+from sparkle_drv.codegen.rdna import emit, sin_cos_pow
 from sparkle_drv.core.abi.signature import Signature, manifest_args
 from sparkle_drv.ops import ref
 from sparkle_drv.ops.expression import program
@@ -78,7 +78,7 @@ def ulps(got, want):
 
 
 _PI_BITS = 1200
-_HALF_PI = Fraction(wide.pi_times_two_to(_PI_BITS), 1 << _PI_BITS + 1)
+_HALF_PI = Fraction(sin_cos_pow.pi_times_two_to(_PI_BITS), 1 << _PI_BITS + 1)
 
 
 def sine_or_cosine(x, op):

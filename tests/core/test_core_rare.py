@@ -13,7 +13,7 @@ import pytest
 import sparkle_drv as sp
 from sparkle_drv.backends.abilities import Abilities
 from sparkle_drv.backends.cpu import BACKEND
-from sparkle_drv.core import explain, fence, registry
+from sparkle_drv.core import fence, launch_errors, registry
 from sparkle_drv.core.timestamp import Timestamp
 
 
@@ -131,16 +131,16 @@ def test_a_healthy_launch_that_is_refused_all_the_same(cpu, rc, kind, says):
     with cpu.kernel("fill_f32") as k, cpu.buffer(40) as y:
         record = k.record(cpu, (y, 1.0, 10), 1, None, 0)
         with pytest.raises(kind, match=says):
-            explain.refuse(cpu, k, (y, 1.0, 10), 1, None, 0, rc, record)
+            launch_errors.refuse(cpu, k, (y, 1.0, 10), 1, None, 0, rc, record)
         with pytest.raises(KeyError, match="why"):
-            explain.refuse(cpu, k, (y, 1.0, 10), 1, None, 0, cause=KeyError("why"))
+            launch_errors.refuse(cpu, k, (y, 1.0, 10), 1, None, 0, cause=KeyError("why"))
 
 
 def test_a_submission_lost_for_no_reason(cpu):
     with pytest.raises(sp.DeviceLost, match="submit returned 0"):
-        explain.lost(cpu, 0, "submit")
+        launch_errors.lost(cpu, 0, "submit")
     with pytest.raises(sp.OutOfDeviceMemory, match="submit"):
-        explain.lost(cpu, -errno.ENOMEM, "submit")
+        launch_errors.lost(cpu, -errno.ENOMEM, "submit")
 
 
 def test_extents_beyond_64_bits_and_without_sense(cpu):

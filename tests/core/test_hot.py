@@ -11,7 +11,7 @@ import pytest
 
 import sparkle_drv as sp
 from sparkle_drv import _hot
-from sparkle_drv.core import ndarray, plain
+from sparkle_drv.core import numpy_layout, plain_numbers
 from sparkle_drv.core.abi.extent import Extent
 from sparkle_drv.core.queue import Queue
 
@@ -146,7 +146,7 @@ def test_what_is_only_equal_to_a_shape_is_not_that_shape(seen, cpu, words):
             queue.launch(k, *args, **words)
         if type(words["groups"]) is not np.uint32:  # which is a whole number
             with pytest.raises(TypeError, match=next(iter({*words} - {"groups"}), "groups")):
-                plain.launch(cpu, k, args, *shape.values())
+                plain_numbers.launch(cpu, k, args, *shape.values())
     assert records == []
 
 
@@ -297,7 +297,7 @@ def test_a_wait_with_something_to_free_or_to_tell_is_pythons(cpu, asked, brief):
         cpu._retired._entries.append((lambda: freed.append(1), []))
         fence.wait()
         assert (freed, asked) == ([1], [()])
-        queue._waits.append(sp.core.waited.Waited(fence.value, ()))
+        queue._waits.append(sp.core.cross_queue_waits.Waited(fence.value, ()))
         fence.wait(3)
         assert (queue._waits, asked) == ([], [(), (3,)])
         with pytest.raises(AttributeError):
@@ -390,16 +390,16 @@ def test_nothing_is_kept(cpu):
 
 
 def test_c_sees_of_arrays_what_numpy_says():
-    assert ndarray.known()
+    assert numpy_layout.known()
     constant = np.ones((1, 5))
     constant.flags.writeable = False
     base = np.zeros((9, 8), np.float32)
     for x in (base, base[2:, ::2], base.T, base[::-1, None], base[:0], constant, np.array(1, "i2")):
-        assert ndarray.agrees(x)
+        assert numpy_layout.agrees(x)
         seen = _hot.array_fields(x)
         assert seen[:3] == (x.ctypes.data, x.shape, x.strides)
-        assert bool(seen[4] & ndarray.WRITEABLE) is x.flags.writeable
-        assert bool(seen[4] & ndarray.OWNDATA) is x.flags.owndata
+        assert bool(seen[4] & numpy_layout.WRITEABLE) is x.flags.writeable
+        assert bool(seen[4] & numpy_layout.OWNDATA) is x.flags.owndata
     with pytest.raises(TypeError, match="a class is wanted"):
         _hot.know_arrays(5, None, None)
 
@@ -411,8 +411,8 @@ def test_a_numpy_of_another_layout_is_not_looked_at(monkeypatch):
     for i, wrong in enumerate((1, (3,), (8,), np.dtype("i1"), 0)):
         fields = lambda x, i=i, w=wrong: (*true(x)[:i], w, *true(x)[i + 1 :])  # noqa: E731
         monkeypatch.setattr(_hot, "array_fields", fields)
-        assert not ndarray.known.__wrapped__()
+        assert not numpy_layout.known.__wrapped__()
     monkeypatch.setattr(_hot, "array_fields", true)
     assert not told
-    assert ndarray.known.__wrapped__()
+    assert numpy_layout.known.__wrapped__()
     assert len(told) == 1

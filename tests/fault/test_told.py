@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import sparkle_drv as sp
-from sparkle_drv.core.waited import MANY
+from sparkle_drv.core.cross_queue_waits import MANY
 from sparkle_drv.testing import emu
 from sparkle_drv.testing.emulator import Machine
 

@@ -13,7 +13,7 @@ import pytest
 from isa_members import members
 from sparkle_drv._emu import ffi, lib
 
-from sparkle_drv.amd.isa import table as isa_table
+from sparkle_drv.amd.isa import table
 from sparkle_drv.amd.isa.assembly import assemble, disassemble
 from sparkle_drv.amd.isa.codec import DecodeError, decode, encode
 from sparkle_drv.amd.isa.formats import FORMATS, Field
@@ -95,11 +95,11 @@ def test_one_program_of_many_vectors(gen, golden):
 
 
 def test_bytes_become_the_text(gen, golden):
-    assert list(wrong_texts(isa_table.table(gen), golden)) == []
+    assert list(wrong_texts(table.table(gen), golden)) == []
 
 
 def test_the_c_decoder_agrees(gen, golden):
-    isa = isa_table.table(gen)
+    isa = table.table(gen)
     for text, words in golden:
         inst, ndw = decode(isa, words)
         rc, why, found = c_decode(gen, words)
@@ -110,7 +110,7 @@ def test_the_c_decoder_agrees(gen, golden):
 
 
 def test_every_row_has_a_vector(gen, golden):
-    isa = isa_table.table(gen)
+    isa = table.table(gen)
     insts = [decode(isa, words)[0] for _, words in golden]
     seen = {row for inst in insts for row in (inst.row, inst.y)}
     missing = {
@@ -135,7 +135,7 @@ def test_every_row_has_a_vector(gen, golden):
     ],
 )
 def test_a_wrong_row_is_found(gen, name, form, wrong):
-    isa = isa_table.Table(gen)
+    isa = table.Table(gen)
     row = next(row for row in isa.by_name[name] if row.format == form)
     operands = list(row.operands)
     for i, operand in enumerate(operands):
@@ -162,7 +162,7 @@ def test_a_wrong_row_is_found(gen, name, form, wrong):
     ],
 )
 def test_a_wrong_field_position_is_found(gen, form, field, parts):
-    isa = isa_table.Table(gen)
+    isa = table.Table(gen)
     fields = dict(FORMATS[gen][form].fields)
     fields[field] = Field(field, parts)
     isa.formats = dict(isa.formats) | {form: FORMATS[gen][form]._replace(fields=fields)}
@@ -171,7 +171,7 @@ def test_a_wrong_field_position_is_found(gen, form, field, parts):
 
 def test_the_tables_judge_the_c_decoder_too(gen, golden):
     """The comparison sees one wrong member: it is not blind to any that a vector sets."""
-    isa = isa_table.table(gen)
+    isa = table.table(gen)
     text, words = next(pair for pair in golden if pair[0].startswith("v_fma_f32 "))
     inst, ndw = decode(isa, words)
     found = names_for_numbers(c_decode(gen, words)[2])
@@ -202,7 +202,7 @@ def refusal(isa, words):
 
 
 def test_unknown_opcodes_are_errors_that_name_them(gen):
-    isa = isa_table.table(gen)
+    isa = table.table(gen)
     unknown = 0
     for form, opcode, words in opcodes(gen):
         inst, says = refusal(isa, words)
@@ -230,9 +230,9 @@ def registers(row):
 
 def test_instructions_with_one_number_have_the_same_operands():
     """`=` in rdna2.isa joins what the generations name differently: never two of other operands."""
-    new = {(row.name, row.format): row for row in isa_table.table(11).rows}
+    new = {(row.name, row.format): row for row in table.table(11).rows}
     joined = 0
-    for row in isa_table.table(10).rows:
+    for row in table.table(10).rows:
         other = new.get((row.same_as, row.format))
         if other is None or "name" in row.flags | other.flags:
             continue
@@ -245,12 +245,12 @@ def test_instructions_with_one_number_have_the_same_operands():
 def test_renamed_instructions_are_those_that_llvm_mc_renames():
     lines = (HERE / "isa_names.txt").read_text().splitlines()[1:]
     names = dict(line.split() for line in lines)
-    rows = [row for row in isa_table.table(10).rows if "name" not in row.flags]
+    rows = [row for row in table.table(10).rows if "name" not in row.flags]
     assert {row.name: row.same_as for row in rows if row.same_as != row.name} == names
 
 
 def test_cut_short(gen):
-    isa = isa_table.table(gen)
+    isa = table.table(gen)
     words = assemble("v_fma_f32 v1, v2, 0x12345678, v3\nv_mov_b32 v1, 0x12345678", gen)
     for part in ([], words[:1], words[:2], words[3:4]):
         with pytest.raises(DecodeError):
@@ -259,7 +259,7 @@ def test_cut_short(gen):
 
 
 def test_reserved_bits_are_seen(gen):
-    isa = isa_table.table(gen)
+    isa = table.table(gen)
     words = assemble("ds_add_u32 v1, v2", gen)
     inst, _ = decode(isa, [words[0] | 1 << 16, words[1]])
     assert inst.reserved == 1 << 16
@@ -288,7 +288,7 @@ def test_reserved_bits_are_seen(gen):
     ],
 )
 def test_halves_of_registers(text, words, op_sel):
-    isa = isa_table.table(11)
+    isa = table.table(11)
     assert assemble(text, 11) == words
     assert disassemble(words, 11) == text + "\n"
     rc, _, found = c_decode(11, words)

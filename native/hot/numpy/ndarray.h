@@ -3,7 +3,7 @@
  * an array for its address by attributes costs as much as a small operation.
  *
  * Nothing here is believed without a test: `hot_ndarray_type` is set by whoever has compared these fields with what an
- * array says of itself (core/ndarray.py), and without it nobody looks. */
+ * array says of itself (core/numpy_layout.py), and without it nobody looks. */
 #ifndef SP_HOT_NDARRAY_H
 #define SP_HOT_NDARRAY_H
 #include "hot/launch/objects.h"
@@ -56,6 +56,6 @@ static inline int hot_meet(const void *x, size_t x_nbytes, const void *y, size_t
     return (uintptr_t)x < (uintptr_t)y + y_nbytes && (uintptr_t)y < (uintptr_t)x + x_nbytes;
 }
 
-/* Makes what core/ndarray.py calls: 0, or -1 with an exception. */
+/* Makes what core/numpy_layout.py calls: 0, or -1 with an exception. */
 int hot_arrays(PyObject *module);
 #endif

@@ -2,4 +2,18 @@
 
 tools/pm4.py, bring-up and record/ use it through sparkle_drv.lowlevel. The packets are declared in
 tables/; the backend does not need this folder to run.
+
+    model.py                 Ib: dwords, address, generation and queue
+    read.py                  tells text, hex, bytes and captures apart, and reads them
+    lex.py, parse.py         the text form: its grammar; from text to dwords
+    print.py                 from dwords to the text form
+    shape.py                 what text may leave out: names and defaults for both directions
+    dwords.py                hex and raw bytes, both ways
+    capture.py               the emulator's traces of drivers, back to dwords
+    run.py                   order of execution: follows INDIRECT_BUFFER
+    state.py                 what registers hold at each dispatch
+    diff.py                  compares two inputs by what dispatches find
+    lookup.py                finds registers by name, part of it, or offset
+    lint.py, rule.py         runs the lint rules; what a rule and a job are
+    rules_packet.py, rules_dispatch.py, rules_job.py    the rules, by how much each looks at
 """

@@ -2,4 +2,17 @@
 
 `assembly.py` has the calls. gfx10.py and gfx11.py are generated from native/emu/isa/rdna*.isa.
 codegen/rdna, tools/rdna_as.py and the tests use it. It knows no code object and no packet.
+
+    assembly.py            assemble, disassemble: labels, directives, whole texts
+    scan.py                cuts a line into mnemonic, operands and modifiers
+    forms.py, parse.py     tries the encodings of a mnemonic; the operands of one encoding
+    mods.py                modifiers: DPP, SDWA, op_sel, omod, offsets, cache bits
+    operand.py             registers and constants by operand code
+    imm.py, names.py       immediates with a syntax of their own (waitcnt, hwreg); their names
+    print.py               an instruction as text
+    codec.py               an instruction as dwords, both ways
+    bus.py                 the limit of the constant bus
+    formats.py             microcode formats: where each field's bits are
+    rows.py, table.py      reads a row of the tables; finds instructions by name or code
+    gfx10.py, gfx11.py     the tables, generated
 """

@@ -20,14 +20,14 @@ from sparkle_drv.amd.kmd import nodes
 from sparkle_drv.errors import DeviceNotFound
 
 from . import args as replay_args
-from . import read as recording_read
+from . import read
 from .args import Place, u32, u64
 from .node import Bo, Node, errno_name, times
 from .read import Call, Close, RecordingError, Unheld, Write, read_recording
 
 NOBODY = 0xFFFFFFF0  # a handle that names nothing, for calls that were refused
 MOST = 1 << 28  # bytes behind a pointer; no call has nearly as many
-OpenNode = Callable[[recording_read.Node], tuple[Any, int]]
+OpenNode = Callable[[read.Node], tuple[Any, int]]
 
 
 @dataclass
@@ -88,7 +88,7 @@ def replay(recording: str, open_node: OpenNode, *, job_limit_s: float = 10.0) ->
     return again.outcome
 
 
-def _where(event: recording_read.Event) -> str:
+def _where(event: read.Event) -> str:
     return str(event) if isinstance(event, Call) else f"a line of {type(event).__name__}"
 
 
@@ -107,7 +107,7 @@ class _Replay:
         for fd in self.fds.values():
             os.close(fd)
 
-    def event(self, event: recording_read.Event) -> None:
+    def event(self, event: read.Event) -> None:
         if isinstance(event, Write):
             if event.who == "cpu":
                 self.judge()
@@ -116,7 +116,7 @@ class _Replay:
         self.judge()
         if isinstance(event, Unheld):
             self.nodes[event.node].bos[event.bo].unheld = True
-        elif isinstance(event, recording_read.Node):
+        elif isinstance(event, read.Node):
             if event.number in self.nodes:
                 raise ValueError(f"node {event.number} is there already")
             ops, fd = self.open_node(event)

@@ -2,6 +2,15 @@
 
 Nodes, memory, loading, the packets that native code copies. What is known of AMD's streams without
 a device is in sparkle_drv/amd. `BACKEND` is what the registry opens, imported when asked for.
+
+    backend.py           AmdgpuBackend: the protocol of base.py over native/amdgpu
+    info.py              what a node says of itself: DeviceInfo, chip, caches, limits
+    loader.py            loads a kernel: code object, upload, template of its dispatch
+    builtin.py           which code object of shaders/ a manifest's kernel has
+    template.py          the packets of IBs and dispatches, with the places that change
+    memory.py            handles of memory, host views
+    launch_refusal.py    words for a launch that native code refused
+    unended.py           queues of copies between cards, kept until their work ends
 """
 
 from __future__ import annotations

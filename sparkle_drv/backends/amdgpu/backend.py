@@ -17,7 +17,7 @@ from sparkle_drv._native import ffi, lib
 from sparkle_drv.amd.kmd import nodes
 from sparkle_drv.amd.record import recorder as recording
 from sparkle_drv.backends import abilities
-from sparkle_drv.backends.amdgpu import info, refusal, unended
+from sparkle_drv.backends.amdgpu import info, launch_refusal, unended
 from sparkle_drv.backends.amdgpu.loader import KernelHandle, load
 from sparkle_drv.backends.amdgpu.memory import KINDS, MemoryHandle
 from sparkle_drv.backends.base import BEGUN, Allocation, Backend, KernelSpec, Loaded, Settings
@@ -273,7 +273,7 @@ class AmdgpuBackend:
 
     def refusal(self, record: bytes, rc: int) -> str:
         """What of a dispatch record this kernel cannot do, in words; "" when it is none of that."""
-        return refusal.words(record, rc)
+        return launch_refusal.words(record, rc)
 
     def fault(self, queue: Any, value: int) -> str:
         """Which kernel failed, and what the kernel driver said of it."""

@@ -1,6 +1,9 @@
 """The cpu device: C kernels, a thread pool, queues with a worker each.
 
 `BACKEND` is what the registry opens.
+
+backend.py is CpuBackend, the protocol of base.py over native/cpu. image.py checks a user's shared
+library before it is mapped.
 """
 
 from sparkle_drv.backends.base import Backend

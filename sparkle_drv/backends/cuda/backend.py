@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from sparkle_drv._native import ffi, lib
 from sparkle_drv.backends import abilities, machine
 from sparkle_drv.backends.base import Allocation, Backend, KernelSpec, Loaded, Settings
-from sparkle_drv.backends.cuda import driver, image, refusal
+from sparkle_drv.backends.cuda import driver, image, launch_refusal
 from sparkle_drv.backends.cuda.memory import KINDS, MemoryHandle
 from sparkle_drv.backends.native import Lent, Native
 from sparkle_drv.errors import DeviceNotFound, OutOfDeviceMemory
@@ -211,7 +211,7 @@ class CudaBackend:
 
     def refusal(self, record: bytes, rc: int) -> str:
         """What of a dispatch record this kernel cannot do, in words; "" when it is none of that."""
-        return refusal.words(self._limits, record, rc)
+        return launch_refusal.words(self._limits, record, rc)
 
     def said(self) -> str:
         """What the driver said of this thread's last call, when that failed."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from sparkle_drv._native import ffi, lib
 from sparkle_drv.backends import abilities
 from sparkle_drv.backends.base import Allocation, Backend, KernelSpec, Loaded, Settings
-from sparkle_drv.backends.egl import nodes, refusal, spirv
+from sparkle_drv.backends.egl import launch_refusal, nodes, spirv
 from sparkle_drv.backends.egl.cache import ProgramCache
 from sparkle_drv.backends.egl.source import explained, with_version
 from sparkle_drv.backends.native import Lent, Native, kernel_pointer
@@ -284,7 +284,7 @@ class EglBackend:
 
     def refusal(self, record: bytes, rc: int) -> str:
         """What of a dispatch record this device cannot do, in words; "" when it is none of that."""
-        return refusal.words(self._raw, record, rc)
+        return launch_refusal.words(self._raw, record, rc)
 
     def fault(self, queue: Any, value: int) -> str:
         """What the driver said when submission `value` failed."""

@@ -15,6 +15,17 @@ DeviceInfo tells what to write: kind and software choose defaults, max_group_siz
 max_shared_nbytes are limits, "f64" among the features means doubles, isa "essl 310" OpenGL ES 3.1
 (no second view of a block then, because there may be as few as four). GLSL only, no GL: nothing
 here calls a driver. codegen/kernels.py calls `provides` and `generate`.
+
+    kit.py                                      a shader's frame: bindings, uniforms, arguments
+    gemm.py, gemm_shared.py                     products: naive and blocked; in shared memory
+    conv2d.py, conv2d_shared.py, conv2d_text.py convolutions: direct; im2col; what they share
+    map.py, elementwise.py, reduce.py           expressions; fixed elementwise kernels; reductions
+    layout.py, misc.py                          changes of layout; noop, busy and peak
+    defaults.py                                 algorithm and tiles where a plan says none
+    tile.py                                     checks a TilePlan against the device's limits
+    registers.py                                the tile of sums in a thread's registers
+    lanes.py                                    operands shared by eight lanes (shader_ballot)
+    vmath.py                                    accurate exp, tanh, log, sin, pow for f32 and f64
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ object in memory, which the amdgpu backend takes as it takes one from a file.
     made.code               # a codeobject.CodeObject
     print(made.text)        # its assembly
 
-graph.py reads the program; operations.py and wide.py say what operations are in instructions;
+graph.py reads the program; operations.py and sin_cos_pow.py turn operations into instructions;
 instructions.py gives them registers; frame.py puts loads and stores around them; assemble.py makes
 words of the text. Here they get the register words and the arguments that a
 compiler would have put into a code object's descriptor and metadata.

@@ -19,7 +19,7 @@ Hazards: gfx10.3 and gfx11 interlock everything that this code does but one thin
 result of a transcendental instruction read by one of the next few VALU instructions (LLVM's
 GCNHazardRecognizer, fixVALUTransUseHazard: 5 VALU or 1 other transcendental in between). There an
 s_waitcnt_depctr is put. Lines that a branch may skip count as executed: before the one branch that
-operations have (wide.py) there are more VALU instructions than that anyway.
+operations have (sin_cos_pow.py) there are more VALU instructions than that anyway.
 """
 
 from __future__ import annotations

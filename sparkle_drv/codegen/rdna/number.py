@@ -1,4 +1,4 @@
-"""Numbers and polynomials as instructions take them: what operations.py and wide.py share."""
+"""Numbers and polynomials as instructions take them, for operations.py and sin_cos_pow.py."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from . import wide
+from . import sin_cos_pow
 from .graph import COMPARISONS
 from .instructions import Abs, Code, Minus, Reg, Value
 from .number import INFINITY, LEAST_NORMAL, MAGNITUDE, SIGN, in_vgpr, lit, polynomial, split
@@ -187,9 +187,9 @@ def _two(name: str) -> Callable[[Code, Value, Value], Reg]:
 
 F32: dict[str, Emitter] = {
     "add": _two("v_add_f32"), "sub": _two("v_sub_f32"), "mul": _two("v_mul_f32"), "div": _divide,
-    "min": _minimum, "max": _maximum, "pow": wide.power, "relu": _relu, "exp": _exp,
-    "log": _log, "sqrt": _sqrt, "tanh": _tanh, "sigmoid": _sigmoid, "sin": wide.sine,
-    "cos": wide.cosine, "square": _square,
+    "min": _minimum, "max": _maximum, "pow": sin_cos_pow.power, "relu": _relu, "exp": _exp,
+    "log": _log, "sqrt": _sqrt, "tanh": _tanh, "sigmoid": _sigmoid, "sin": sin_cos_pow.sine,
+    "cos": sin_cos_pow.cosine, "square": _square,
     "neg": lambda k, x: k.op("v_xor_b32", SIGN, x),
     "abs": lambda k, x: k.op("v_and_b32", MAGNITUDE, x),
     "floor": lambda k, x: k.op("v_floor_f32", x),

@@ -15,8 +15,8 @@ into it. For saxpy_f32 (y, x, a, n) it is
         return struct_pack(head, a0._address, a1._address, a2, a3, a0.nbytes, a1.nbytes)
 
 An array of just the wanted elements passes at the first comparison, which costs a tenth of an `&`.
-Anything out of the ordinary ends in an exception; core/explain.py then finds the reason. Scalars
-are plain numbers by then (core/plain.py): struct would hide what a `__float__` raises.
+Anything out of the ordinary ends in an exception; core/launch_errors.py finds the reason. Scalars
+are plain numbers by then (core/plain_numbers.py): struct would hide what a `__float__` raises.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from typing import TypeVar
 import numpy as np
 
 from sparkle_drv import _hot
-from sparkle_drv.core import ndarray
+from sparkle_drv.core import numpy_layout
 from sparkle_drv.core.device import Device
 from sparkle_drv.core.kernel import Kernel
 from sparkle_drv.ops.arguments import check
@@ -46,10 +46,10 @@ plans = _hot.direct
 def there(kernel: Kernel) -> bool:
     """Can C hand this kernel numpy's memory, and launch it by itself? Its device then takes host
     pointers, the kernel its arguments alone (native/core/args.h), the queue native calls. C reads
-    numpy's arrays as structs (core/ndarray.py).
+    numpy's arrays as structs (core/numpy_layout.py).
     """
     dev = kernel.device
-    if kernel.form != "routine" or not dev.info.unified or not ndarray.known():
+    if kernel.form != "routine" or not dev.info.unified or not numpy_layout.known():
         return False
     return dev.default_queue._polled
 

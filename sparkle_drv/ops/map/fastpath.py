@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from sparkle_drv._hot import MapCall, map_call
-from sparkle_drv.core import ndarray
+from sparkle_drv.core import numpy_layout
 from sparkle_drv.core.device import Device
 from sparkle_drv.ops.expression import lower
 from sparkle_drv.ops.expression.graph import Graph
@@ -54,7 +54,7 @@ def keep(
 ) -> None:  # fmt: skip
     """Remembers a call that has just been made with numpy arrays, if it is a plain one."""
     dev = stage.dev
-    if stage.on_device or not stage.unified or not ndarray.known() or len(code.filled) > 48:
+    if stage.on_device or not stage.unified or not numpy_layout.known() or len(code.filled) > 48:
         return
     if any(graph.nodes[node].op != "name" for _, node, _ in code.filled):
         return  # a scalar that is computed from others

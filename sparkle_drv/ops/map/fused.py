@@ -13,7 +13,7 @@ import numpy as np
 
 from sparkle_drv.core.array import Array
 from sparkle_drv.core.device import Device
-from sparkle_drv.core.host import HostSpan
+from sparkle_drv.core.host_pointer import HostSpan
 from sparkle_drv.ops.expression import lower, promote, scalars, typed
 from sparkle_drv.ops.expression.graph import Graph
 from sparkle_drv.ops.memory import staging

@@ -16,8 +16,8 @@ import numpy as np
 
 from sparkle_drv._hot import ConstantBase
 from sparkle_drv.core.array import Array
+from sparkle_drv.core.array_shape import Shaped
 from sparkle_drv.core.device import Device
-from sparkle_drv.core.shaped import Shaped
 from sparkle_drv.ops.arguments.words import short
 
 from . import staging

@@ -19,7 +19,7 @@ from sparkle_drv.core.array import Array
 from sparkle_drv.core.commands import Commands
 from sparkle_drv.core.device import Device
 from sparkle_drv.core.fence import Fence
-from sparkle_drv.core.host import HostPointer
+from sparkle_drv.core.host_pointer import HostPointer
 from sparkle_drv.core.kernel import Kernel
 from sparkle_drv.errors import OutOfDeviceMemory
 from sparkle_drv.ops.arguments import check

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from sparkle_drv.core.array import Array
 from sparkle_drv.core.device import Device
-from sparkle_drv.core.host import HostPointer
+from sparkle_drv.core.host_pointer import HostPointer
 from sparkle_drv.core.kernel import Kernel
 
 HEADER = np.dtype(

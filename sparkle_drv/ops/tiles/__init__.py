@@ -2,6 +2,14 @@
 
 Functions over DeviceInfo and sizes: no device, no kernel and no clock. `gemm`, `reduce` and `map`
 make plans, `packs_b` and `reduce_parts` decide beside them. The rest is what the model is made of.
+
+    blocking.py    products: loop blocking, packing, pieces for threads
+    conv2d.py      convolutions: direct, im2col or Winograd, and their blocks
+    winograd.py    what Winograd convolutions cost, and their groups of tiles
+    gpu.py         products, convolutions, reductions and maps on devices with groups of threads
+    cores.py       vector units and rates of CPU cores; the roofline
+    caches.py      the cache that one core has of each level
+    tuned.py       plans that `bench.py tune` found, SPARKLE_HOME/tuned.json
 """
 
 from .blocking import (

@@ -1,4 +1,4 @@
-"""From costs and the tasks of a graph to a placement (place.py). Pure: the same gives the same."""
+"""From costs and the tasks of a graph to a placement, by schedule.py. Pure: no clock, no device."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sparkle_drv.sched.model.work import Candidate, Cost, Work
 
 from .choose import Impossible, Look, cannot, explored, slower, stranded
 from .dag import Problem, Schedule, timed
-from .place import place
+from .schedule import place
 
 INFINITE = float("inf")
 NO_WAY_S = 1e12

@@ -21,11 +21,11 @@ from sparkle_drv.sched.graph.fuse.compose import written
 from sparkle_drv.sched.model import outline
 from sparkle_drv.sched.model.task import Task, Value, bound
 from sparkle_drv.sched.run.arrays import ContextArray
+from sparkle_drv.sched.run.call_spans import call
 from sparkle_drv.sched.run.constants import ContextConstant
 from sparkle_drv.sched.run.local import LocalExecutor
-from sparkle_drv.sched.run.noted import call
 
-from .given import check_out, input_kind, kind_of, overlap
+from .inputs import check_out, input_kind, kind_of, overlap
 from .run import GraphRun
 
 OPERATIONS = ("gemm", "conv2d", "map", "reduce", "layout")

@@ -17,13 +17,13 @@ from sparkle_drv.sched.graph.place.steps import Bring
 from sparkle_drv.sched.model.graph_plan import KeptGraph
 from sparkle_drv.sched.model.task import Task
 from sparkle_drv.sched.model.work import Measured
+from sparkle_drv.sched.run.call_spans import COMPUTE, INTO
 from sparkle_drv.sched.run.local import LocalExecutor, WrongResult
-from sparkle_drv.sched.run.noted import COMPUTE, INTO
 from sparkle_drv.sched.run.stepwise import drained
 from sparkle_drv.sched.run.traced import PLAN, VALIDATE
 from sparkle_drv.telemetry.trace import Span
 
-from . import look as look_task
+from . import task_check
 
 Call = Callable[[], Array]
 """Launches a task."""
@@ -84,10 +84,10 @@ class Watch:
         inspector = self.executor.inspector
         if inspector is None or not inspector.due():
             return call()
-        given = look_task.copies(task, reads)
+        given = task_check.copies(task, reads)
         made = call()
         begin_ns = time.perf_counter_ns()
-        wrong = look_task.wrong(task, made, given, inspector.chance)
+        wrong = task_check.wrong(task, made, given, inspector.chance)
         name = " + ".join(task.made_of)
         if self.trace is not None:
             now = time.perf_counter_ns()

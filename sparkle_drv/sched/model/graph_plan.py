@@ -58,7 +58,7 @@ class GraphPlan:
 
     tasks: tuple[TaskPlan, ...]
     by: str
-    """The method that found this placement (decide/place.py)."""
+    """The method that found this placement (decide/schedule.py)."""
     predicted_s: float
     """From the first start to the last end."""
     alone_s: Mapping[str, float]

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from sparkle_drv.core.array import Array, shape_of
+from sparkle_drv.core.array_shape import Shaped
 from sparkle_drv.core.device import Device
 from sparkle_drv.core.fence import Fence
-from sparkle_drv.core.shaped import Shaped
 from sparkle_drv.errors import OutOfDeviceMemory
 from sparkle_drv.ops.arguments import check
 from sparkle_drv.ops.layout.operation import check_shape
 
+from .call_spans import BACK, INTO, MEMORY, call, part
 from .constants import ContextConstant
-from .noted import BACK, INTO, MEMORY, call, part
 
 if TYPE_CHECKING:
     from .local import LocalExecutor

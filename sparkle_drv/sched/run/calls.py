@@ -1,10 +1,10 @@
 """What Context's methods are: the operations of `ops`, placed by an executor.
 
 Each says what its call amounts to (operations.py) and how `ops` runs it. What `ops` would refuse
-is refused when a plan is made (refused.py), before anything is measured for it; a call that comes
-again is checked by `ops`. What is not placed (arrays that are bound to a device, functions, empty
-arrays) goes to the first device that is there, and so does a call whose shape cannot be told: the
-error of `ops` says why.
+is refused when a plan is made (argument_checks.py), before anything is measured for it; a call
+that comes again is checked by `ops`. What is not placed (arrays that are bound to a device,
+functions, empty arrays) goes to the first device that is there, and so does a call whose shape
+cannot be told: the error of `ops` says why.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from sparkle_drv.sched.check import validate
 from sparkle_drv.sched.model import operations, outline
 from sparkle_drv.sched.model.conversion import Conversion
 
-from . import refused, ways
+from . import argument_checks, ways
 from .arrays import ContextArray, check_own
+from .call_spans import call
 from .constants import ContextConstant, placed
 from .local import FAILURES, LocalExecutor
-from .noted import call
 
 log = logging.getLogger("sparkle_drv.sched")
 
@@ -49,7 +49,7 @@ def gemm(
     """`ops.gemm` where it takes least time."""
 
     def describe() -> tuple[operations.Class, float, int]:
-        refused.gemm(a, b, bias, out, options)
+        argument_checks.gemm(a, b, bias, out, options)
         (m, k), n = a.shape, b.shape[1]
         kind, size = operations.gemm_class(m, n, k, a.dtype)
         return kind, size, m * n * a.dtype.itemsize
@@ -61,7 +61,7 @@ def gemm(
         return ops.gemm(dev, given[0], given[1], target, bias=given[2], **options)
 
     try:
-        key = a.shape, b.shape, a.dtype  # again.py looks it up
+        key = a.shape, b.shape, a.dtype  # repeated_gemm.py looks it up
         wrong = len(a.shape) != 2 or len(b.shape) != 2 or a.shape[1] != b.shape[0]
     except (AttributeError, IndexError):
         wrong = True
@@ -107,7 +107,7 @@ def conv2d(
         return _plain(executor, uris, [x, w, bias], out, run)
 
     def describe() -> tuple[operations.Class, float, int]:
-        refused.conv2d(x, w, bias, out, options)
+        argument_checks.conv2d(x, w, bias, out, options)
         kind, size = operations.conv2d_class(shape)
         return kind, size, 4 * int(np.prod(shape.out_shape))
 
@@ -187,7 +187,7 @@ def map(
     else:
 
         def describe() -> tuple[operations.Class, float, int]:
-            dtype, types = refused.map(graph, arrays, numbers, out)
+            dtype, types = argument_checks.map(graph, arrays, numbers, out)
             kind, size = operations.map_class(expression, arrays, numbers, types, dtype)
             return kind, size, count * dtype.itemsize
 
@@ -236,7 +236,7 @@ def reduce(
         return _plain(executor, uris, [a, *arrays.values()], None, run)
 
     def describe() -> tuple[operations.Class, float, int]:
-        refused.reduce(a, op, axis)
+        argument_checks.reduce(a, op, axis)
         return operations.reduce_class(op, a.dtype), float(a.nbytes), a.dtype.itemsize
 
     check = partial(validate.reduce, op=op, axis=axis)
@@ -266,7 +266,7 @@ def layout(
     source = change.before.name
 
     def describe() -> tuple[operations.Class, float, int]:
-        refused.layout(a, change.shape, target, out)
+        argument_checks.layout(a, change.shape, target, out)
         kind = operations.layout_class(source, target)
         return kind, float(a.nbytes), 4 * math.prod(change.shape)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from sparkle_drv.core.shaped import Shaped
+from sparkle_drv.core.array_shape import Shaped
 from sparkle_drv.ops.memory import staging
 from sparkle_drv.ops.memory.constant import Constant
 

@@ -33,7 +33,7 @@ from sparkle_drv.sched.model.work import HOST, Measured
 from sparkle_drv.telemetry import progress
 from sparkle_drv.telemetry.trace import Trace
 
-from . import plans, probe, stepwise, traced, ways
+from . import call_plan, probe, stepwise, traced, ways
 from .arrays import ContextArray, apart, check_own, on_host
 from .constants import ContextConstant
 
@@ -63,7 +63,7 @@ class LocalExecutor:
         self.profile = profile
         self.devices = {device.uri: device for device in devices}
         self.aside = dict(aside or {})
-        """By URI, devices that take part only where they are named, and why (named.py)."""
+        """By URI, devices that take part only where they are named, and why (decide/opt_in.py)."""
         self.usual = tuple(uri for uri in self.devices if uri not in self.aside)
         """The others."""
         self.costs = Costs()
@@ -73,7 +73,7 @@ class LocalExecutor:
         self.journal: Journal | None = None
         self.trace: Trace | None = None
         self.plans: dict[object, Kept] = {}
-        """By the key of `run` and the devices allowed; again.py reads it too."""
+        """By the key of `run` and the devices allowed; repeated_gemm.py reads it too."""
         self.over_host: set[tuple[str, str]] = set()
         """Pairs of devices of one backend that cannot copy to one another."""
         self.load = Load(devices)
@@ -182,16 +182,16 @@ class LocalExecutor:
         inspected = self.inspector is not None and self.inspector.due()
         if inspected and out is not None:
             operands = [apart(x, out) for x in operands]  # as they were: to look, or to do it again
-        call = plans.Call(describe, operands, out, convert)
+        call = call_plan.Call(describe, operands, out, convert)
         barred: dict[str, str] = {}
         left = uris
         while True:
             begin_ns = time.perf_counter_ns() if trace is not None else 0
             kept = self.plans.get((*key, left))
             if kept is None or kept.due:
-                kept = plans.kept_plan(self, call, (*key, left), uris, barred, kept)
-            if moves and plans.is_busy(self, kept):
-                kept = plans.beside_others(self, call, (*key, left), uris, barred, kept)
+                kept = call_plan.kept_plan(self, call, (*key, left), uris, barred, kept)
+            if moves and call_plan.is_busy(self, kept):
+                kept = call_plan.beside_others(self, call, (*key, left), uris, barred, kept)
             measure = kept.begins()
             self.last = kept
             try:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from sparkle_drv.core.device import Device
 from sparkle_drv.telemetry.trace import Span, Trace
 
-from . import noted, stepwise
-from .noted import BACK, INTO, noting
+from . import call_spans, stepwise
+from .call_spans import BACK, INTO, noting
 
 if TYPE_CHECKING:
     from sparkle_drv.sched.decide.sampled import Kept
@@ -89,7 +89,8 @@ class _Spans(stepwise.Steps):
         if part == stepwise.CONVERT:
             name = next(x.convert for x in plan.work.operands if x.convert)
             size, predicted = nbytes, cost.convert_s if cost else 0.0
-        span = trace.span((uri, noted.COMPUTE), name, begin, end, size=size, predicted_s=predicted)
+        track = uri, call_spans.COMPUTE
+        span = trace.span(track, name, begin, end, size=size, predicted_s=predicted)
         for source in self.came:
             trace.flow("operand", source, span)
         if part == stepwise.CONVERT:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import sparkle_drv as sp
-from sparkle_drv.sched.decide.named import only_named
+from sparkle_drv.sched.decide.opt_in import only_named
 from sparkle_drv.types import DeviceInfo
 
 WHY = "it shares the CPU's cores; name it to use it"

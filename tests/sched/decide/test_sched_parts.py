@@ -9,7 +9,7 @@ import sparkle_drv as sp
 from sparkle_drv import ops
 from sparkle_drv.sched.journal import explain, journal
 from sparkle_drv.sched.model.work import Cost, Measured
-from sparkle_drv.sched.run import again
+from sparkle_drv.sched.run import repeated_gemm
 from sparkle_drv.testing import sim
 from sparkle_drv.testing.simulated import Rate, SimDevice, SimMachine
 
@@ -246,7 +246,7 @@ def test_what_was_measured_is_no_part_of_what_was_decided(ctx):
 def test_the_short_way_leaves_steps_to_the_long_one(ctx):
     executor, (a, b) = ctx._executor, matrices()
     for uris, left in (((FAR,), True), (("sim:near",), False)):
-        short = again.gemm(executor, uris)
+        short = repeated_gemm.gemm(executor, uris)
         while executor.last is None or not executor.last.spare:
             ctx.gemm(a, b, devices=list(uris))
         kept = executor.last

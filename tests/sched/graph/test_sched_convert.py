@@ -11,7 +11,7 @@ from sparkle_drv.ops import ref
 from sparkle_drv.sched.check.inspector import Inspector
 from sparkle_drv.sched.journal import explain, journal
 from sparkle_drv.sched.journal import explain_graph as explain_graph
-from sparkle_drv.sched.run import arrays, calls, recording
+from sparkle_drv.sched.run import arrays, calls, trace_files
 from sparkle_drv.telemetry import chrome
 
 F32 = np.float32
@@ -101,7 +101,7 @@ def test_the_time_of_the_change_decides(executor):
 
 def test_a_trace_shows_it_and_the_journal_replays(executor):
     x = image(executor, "NHWC")
-    with recording.recorded(executor, "t") as trace:
+    with trace_files.recorded(executor, "t") as trace:
         got = conv2d(executor, x, layout="NCHW")
     np.testing.assert_allclose(got, WANT, rtol=1e-5, atol=1e-5)
     assert chrome.problems(chrome.document([trace])) == []
@@ -240,7 +240,7 @@ def test_convolutions_in_graphs_change_what_they_are_given(executor, uris, fuse)
 
 
 def test_a_traced_graph_replays(executor):
-    with recording.recorded(executor, "t") as trace:
+    with trace_files.recorded(executor, "t") as trace:
         between(executor, ref.layout(IMAGE, "NCHW", "NHWC"))
     assert chrome.problems(chrome.document([trace])) == []
     again = list(journal.replay(trace.journal))

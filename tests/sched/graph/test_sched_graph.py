@@ -15,7 +15,7 @@ from sparkle_drv.sched.journal import explain_graph as explain_graph
 from sparkle_drv.sched.journal import journal
 from sparkle_drv.sched.model.costs import Reliability
 from sparkle_drv.sched.model.work import HOST
-from sparkle_drv.sched.run import arrays, recording
+from sparkle_drv.sched.run import arrays, trace_files
 from sparkle_drv.sched.run.constants import ContextConstant
 from sparkle_drv.telemetry import chrome
 
@@ -392,7 +392,7 @@ def test_a_trace_has_every_task_and_the_journal_replays(made):
     with graph(executor) as g:
         pairs = grown(g, 1, 12)
     g.run()  # decided before: the journal has it nevertheless
-    with recording.recorded(executor, "t") as trace:
+    with trace_files.recorded(executor, "t") as trace:
         for _ in range(3):
             g.run()
     check([p for p in pairs if p.node._value.number in g._run.results])

@@ -19,7 +19,7 @@ from sparkle_drv.sched.journal import journal
 from sparkle_drv.sched.model.costs import Costs
 from sparkle_drv.sched.model.graph_plan import KeptGraph
 from sparkle_drv.sched.model.work import HOST
-from sparkle_drv.sched.run import arrays, recording
+from sparkle_drv.sched.run import arrays, trace_files
 from sparkle_drv.sched.run.local import WrongResult
 
 CPU, BOTH = ("cpu",), ("cpu", "egl:0")
@@ -235,7 +235,7 @@ def test_a_device_that_is_not_used_is_tried_again(made, monkeypatch):
     with graph(executor) as g:
         g.gemm(g.gemm(a, b), b)
     used = []
-    with recording.recorded(executor, "t") as trace:
+    with trace_files.recorded(executor, "t") as trace:
         for _ in range(10 * STALE):
             g.run()
             used.append(executor.last.plan)

@@ -9,7 +9,8 @@ from statistics import mean
 
 import pytest
 
-from sparkle_drv.sched.decide import exact, improve, place
+from sparkle_drv.sched.decide import exact, improve
+from sparkle_drv.sched.decide import schedule as place
 from sparkle_drv.sched.decide.dag import Problem, Schedule, bound, priced, timed
 
 

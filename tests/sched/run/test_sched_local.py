@@ -19,7 +19,7 @@ from sparkle_drv.sched.model import profile
 from sparkle_drv.sched.model.costs import Node
 from sparkle_drv.sched.model.line import Line
 from sparkle_drv.sched.model.work import HOST, Measured
-from sparkle_drv.sched.run import again, arrays, calls, probe, recording, ways
+from sparkle_drv.sched.run import arrays, calls, probe, repeated_gemm, trace_files, ways
 from sparkle_drv.sched.run.local import LocalExecutor, default_clock
 from sparkle_drv.telemetry import chrome
 
@@ -229,8 +229,8 @@ def test_a_plan_is_decided_anew_when_it_no_longer_says_what_is_predicted():
 
 
 def rested(executor, *operands):
-    """`again.gemm` once the plan of such a product has calls to spare."""
-    short = again.gemm(executor, BOTH)
+    """`repeated_gemm.gemm` once the plan of such a product has calls to spare."""
+    short = repeated_gemm.gemm(executor, BOTH)
     assert short(*operands, None) is None
     while not gemm(executor, *operands).any() or not executor.last.spare:
         pass
@@ -258,7 +258,7 @@ def test_the_short_way_gives_the_same_and_is_left_when_something_is_due(executor
     assert executor.costs.runs["gemm_f32"] > runs
     assert kept.due
     assert short(a, b, out) is None
-    with recording.recorded(executor, "t"):
+    with trace_files.recorded(executor, "t"):
         kept.spare = 9
         assert short(a, b, out) is None
 
@@ -273,7 +273,7 @@ def test_a_device_that_fails_on_the_short_way_is_left_too(executor, monkeypatch)
         return real(dev, *args, **options)
 
     monkeypatch.setattr(calls.ops, "gemm", failing)
-    short = again.gemm(executor, BOTH)
+    short = repeated_gemm.gemm(executor, BOTH)
     monkeypatch.setattr(calls.ops, "gemm", real)
     rested(executor, a, b)
     monkeypatch.setattr(calls.ops, "gemm", failing)
@@ -376,7 +376,7 @@ def test_an_operand_that_is_lost_is_not_the_fault_of_who_wanted_it(executor, mon
 @pytest.mark.parametrize("uri", BOTH)
 def test_a_trace_changes_neither_results_nor_errors(executor, uri):
     a, b = matrices()
-    with recording.recorded(executor, "t") as trace:
+    with trace_files.recorded(executor, "t") as trace:
         prefer(executor, uri)
         np.testing.assert_allclose(gemm(executor, a, b), a @ b, rtol=1e-4, atol=1e-5)
         out = np.empty_like(a)
@@ -398,7 +398,7 @@ def test_a_trace_changes_neither_results_nor_errors(executor, uri):
 
 def test_every_call_is_a_span_that_holds_what_it_consists_of(executor):
     a, b = matrices()
-    with recording.recorded(executor, "t") as trace:
+    with trace_files.recorded(executor, "t") as trace:
         x = arrays.empty(executor, executor.devices["cpu"], a.shape, F32, None).fill(a)
         gemm(executor, gemm(executor, x, b), b).numpy()
         gemm(executor, a, b)

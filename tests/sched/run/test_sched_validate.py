@@ -13,7 +13,7 @@ from sparkle_drv.errors import KernelFault
 from sparkle_drv.sched.check.inspector import Inspector
 from sparkle_drv.sched.journal import explain, journal
 from sparkle_drv.sched.model.work import HOST
-from sparkle_drv.sched.run import again, arrays, calls, recording
+from sparkle_drv.sched.run import arrays, calls, repeated_gemm, trace_files
 from sparkle_drv.sched.run.local import LocalExecutor, WrongResult, default_clock
 from sparkle_drv.telemetry import chrome
 from sparkle_drv.testing import emu
@@ -104,7 +104,7 @@ def test_a_share_of_the_results_is_looked_at(opened):
     looks = []
     executor.inspector.look = lambda *_: looks.append(1) or ""
     a = np.ones((4, 4), F32)
-    assert again.gemm(executor, ("cpu",))(a, a, None) is None
+    assert repeated_gemm.gemm(executor, ("cpu",))(a, a, None) is None
     for _ in range(200):
         calls.gemm(executor, ("cpu",), a, a, None, {})
     assert 30 < len(looks) < 70
@@ -127,7 +127,7 @@ def test_operands_are_kept_when_the_result_goes_over_them(wrong_cpu):
 
 def test_looks_and_what_they_led_to_are_in_trace_and_journal(wrong_cpu):
     a, b = np.random.default_rng(3).standard_normal((2, 8, 8)).astype(F32)
-    with recording.recorded(wrong_cpu, "t") as trace:
+    with trace_files.recorded(wrong_cpu, "t") as trace:
         got = calls.gemm(wrong_cpu, ("egl:0", "cpu"), a, b, None, {})
     np.testing.assert_allclose(got, a @ b, rtol=1e-4, atol=1e-5)
     looks = [span for span in trace.spans if span.track == ("host", "validate")]

@@ -1,6 +1,12 @@
 """The subcommands of bench.py: each declares its options and names the function that runs it.
 
-options.py has what several share; runner.py makes rows one by one and writes after each; listing.py
-and baseline.py serve one command each. Not here: how a row is measured (measure/) or shown
-(report/). Called by bench.py; scripts in benchmarks/ call no command.
+Not here: how a row is measured (measure/) or shown (report/). Called by bench.py; scripts in
+benchmarks/ call no command.
+
+    run.py, kernel.py        run, peak and launch; kernel: a user's own kernel
+    runner.py                makes their jobs, measures one by one, writes after each row
+    transfer.py, tune.py     copies and their fits; the search for better tile plans
+    compare.py, baseline.py  two results files; `make perf` and the committed baselines
+    facts.py, listing.py     list and env; the table of kernels that list prints
+    options.py               options that several share, exit codes
 """

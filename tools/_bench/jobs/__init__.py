@@ -1,6 +1,15 @@
 """What is to be run: kernels with operands, costs and oracles, and the axes that give their sizes.
 
-job.py is the type; workloads.py makes jobs of the manifest's kernels, user_kernel.py of a user's
-own; arith.py and axes.py read what the user typed; fills.py makes inputs. Plain data: no device is
-opened and no time is taken. Called by measure/, tune/ and commands/.
+Plain data: no device is opened and no time is taken. Called by measure/, tune/ and commands/.
+
+    job.py               Job: a kernel, its operands, costs and oracle
+    workloads.py         every kernel of the manifest: axes, inputs, costs, tolerances
+    catalog.py           from names and axes that were typed to jobs on a device
+    user_kernel.py       a user's kernel: FILE:ENTRY, --arg, sizes
+    user_reference.py    --ref FILE.py:function
+    images.py            reads a user's kernel file; -D macros of GLSL
+    arith.py, axes.py    arithmetic over axis names; lists and ranges of sizes
+    fills.py             random inputs that a wrong kernel cannot pass
+    plans.py             the tile plan that ops would take, and the model's
+    roofs.py             the kinds of roof, and the kernels that measure each
 """

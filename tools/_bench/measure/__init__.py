@@ -1,7 +1,15 @@
 """From a job to a row: put it on a device, check it, time it, check it again.
 
-engine.py is the one path to a time; bound.py holds a job's buffers, verify.py judges outputs,
-timing.py samples, stop_rule.py says when there are enough. Also here: modes and kinds of
-measurement of their own (pipelined, emulated, transfer, launch_cost, peak, versus). Not here: files
-and options. Called by commands/ and tune/.
+engine.py is the one path to a time of a row. Not here: files and options. Called by commands/
+and tune/.
+
+    engine.py                      one row: check, time, check again
+    bound.py, verify.py            buffers between guard bands; judges outputs
+    timing.py, stop_rule.py        samples hot, cold and latency; when there are enough
+    pipelined.py                   synchronous, batched and pipelined launches in turns
+    beside.py, peak.py             roofs measured in turns with a row; roofs by themselves
+    versus.py                      kernels against each other
+    launch_cost.py, transfer.py    ns of a launch; ns of moving bytes
+    emulated.py                    emulated devices: no time, but counts of ioctls
+    devices.py                     opens what -d names
 """

@@ -1,6 +1,9 @@
 """Climbing a ladder: which rungs a URI has, one climb, the child that runs it, what is kept.
 
-families.py chooses rungs and bench; climb.py runs rung after rung with a limit; child.py survives a
-crash; recording.py, about.py and bundle.py write down what happened on which device. Not here: the
-rungs. Called by commands/.
+Not here: the rungs. Called by commands/.
+
+    families.py             which rungs and which bench a URI has
+    climb.py, child.py      rung after rung, each with a limit; in a process that may crash
+    recording.py            --record and --replay of a climb's ioctls
+    about.py, bundle.py     what a device says of itself; the one file to send
 """

@@ -1,7 +1,16 @@
 """The rungs: each file tests one thing that a driver or a device must do, lowest first.
 
-node, memory, packets, sync, shader, share and hang are amdgpu's; cuda.py is the CUDA driver's;
-api.py climbs the public API on any device. kernels.py assembles programs, patterns.py tests memory
-by the CPU. Not here: what a failure means (causes/). Called by ladder/families.py and the mem
-command.
+Not here: what a failure means (causes/). Called by ladder/families.py and the mem command.
+
+    node.py        amdgpu: the node, driver version, chip, rings, firmware, heaps, contexts
+    memory.py      amdgpu: buffers, patterns in every heap, GPU addresses
+    packets.py     amdgpu: PM4 and SDMA: NOP, write, copy, wait, timestamps
+    sync.py        amdgpu: fences, syncobjs, order between queues and contexts
+    shader.py      amdgpu: waves: stores, ids, LDS, scratch, wave64, atomics
+    share.py       amdgpu: host memory (userptr), PRIME, many jobs at once
+    hang.py        amdgpu, --allow-hang: endless jobs, page faults, bad packets, recovery
+    cuda.py        cuda: the library, contexts, streams, copies, PTX, launches, graphs, peers
+    api.py         any device, by the public API: from open to gemm and reduce
+    kernels.py     no rung: the shaders of shader.py, and the IB that launches one
+    patterns.py    no rung: memory tests by the CPU (walking ones, moving inversions)
 """

@@ -2,4 +2,9 @@
 
 The choice itself is decide/place_graph.py; measuring what is not known yet is asked of run.
 Nothing here launches a task. Called by graph/run.py.
+
+    classes.py    the class of work and the size of each task
+    plans.py      asks for probes, places, checks that memory suffices
+    steps.py      the order of copies and tasks
+    reuse.py      which intermediate results share memory, by lifetime
 """

@@ -1,7 +1,7 @@
 """Why native/egl/run/check.c did not take a dispatch record, in words.
 
-Runs only after core/explain.py has found nothing wrong with arguments and shape in general; what is
-left are the limits of this device and of this shader.
+Runs only after core/launch_errors.py has found nothing wrong with arguments and shape in general.
+What is left are the limits of this device and of this shader.
 """
 
 from __future__ import annotations

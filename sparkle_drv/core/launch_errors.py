@@ -1,6 +1,6 @@
 """Why a launch was refused, argument by argument.
 
-Runs only after the fast path has failed, and always raises. Numbers are plain by then: plain.py.
+Runs only after the fast path has failed, and always raises. plain_numbers.py has converted numbers.
 """
 
 from __future__ import annotations

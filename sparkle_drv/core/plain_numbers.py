@@ -14,8 +14,8 @@ from collections.abc import Callable
 from itertools import islice
 from typing import Any
 
-from sparkle_drv.core.explain import refuse, told
 from sparkle_drv.core.kernel import Kernel
+from sparkle_drv.core.launch_errors import refuse, told
 
 _OURS = __name__.partition(".")[0]
 _FLOATS = ("f32", "f64")
