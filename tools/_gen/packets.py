@@ -1,4 +1,4 @@
-"""The C side of packets and registers, from sparkle_drv/backends/amdgpu/{pm4,sdma,regs}.py.
+"""The C side of packets and registers, from sparkle_drv/amd/tables/{pm4,sdma,regs}.py.
 
 Headers (`native/gen/*.h`): opcodes, lengths, values, and a place for each field. Tables
 (`native/gen/*.inc`): for each level the packets with their lengths and declared bits, and the
@@ -15,7 +15,7 @@ from sparkle_drv.lowlevel import bits, regs, sdma, setreg, type3, values
 
 ROOT = Path(__file__).resolve().parents[2]
 GEN = ROOT / "native" / "gen"
-SOURCE = "sparkle_drv/backends/amdgpu"
+SOURCE = "sparkle_drv/amd/tables"
 VALUES = (
     values.Event,
     values.DataSel,
