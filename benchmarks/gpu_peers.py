@@ -1,9 +1,9 @@
 """What calling an NVIDIA GPU costs from Python, against C and against the other ways to do it.
 
-One run: every peer that is installed (benchmarks/_peers) in a fresh process, one after another, the
-order turning, five times over; the table has the median of the five. Measured are import, opening
-the device and a first kernel, launches of 0, 4 and 16 arguments, launch and wait, graphs, copies,
-allocation and compiling PTX.
+One run: every peer that is installed (benchmarks/_gpu_peers) in a fresh process, one after another,
+the order turning, five times over; the table has the median of the five. Measured are import,
+opening the device and a first kernel, launches of 0, 4 and 16 arguments, launch and wait, graphs,
+copies, allocation and compiling PTX.
 
     python benchmarks/gpu_peers.py --json peers.json --md peers.md
     python benchmarks/gpu_peers.py --libcuda build/fake/libcuda.so.1 --quick    # labelled fake

@@ -1,5 +1,5 @@
 /* GPU virtual memory as a job sees it: 4 KiB pages with rights, each belonging to a BO. Page tables are kept by the
- * emulated kernel (vm.c); command processor, SDMA and waves come here through a view and a TLB of their own thread.
+ * emulated kernel (kmd/memory/space.c); command processor, SDMA and waves come here through a view and a TLB of their own thread.
  *
  * Addresses have 48 bits. Bits 63:48 may all be 0 or all be copies of bit 47: hardware extends bit 47 by itself. The
  * kernel programs it as if there were no hole between the halves (Linux amdgpu_gmc.h, AMDGPU_GMC_HOLE_MASK), and Mesa's

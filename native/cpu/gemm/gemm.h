@@ -1,5 +1,5 @@
 /* Matrix products the BLIS way: one loop nest (nest.c) around a micro-kernel per instruction set and type (ukr.inc,
- * isa_*.c). gemm_* and the im2col convolution (conv2d.c) are two ways to feed it: they differ in how panels are
+ * native/cpu/isa). gemm_* and the im2col convolution (conv2d.c) are two ways to feed it: they differ in how panels are
  * packed. */
 #ifndef SP_CPU_GEMM_H
 #define SP_CPU_GEMM_H

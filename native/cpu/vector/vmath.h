@@ -2,7 +2,7 @@
  * calls, bits moved by memcpy. The f32 versions are polynomials (error bounds beside them, measured by
  * tests/backends/cpu/test_kernels_cpu.py); f64 goes to libm. NaN, infinities and denormals come out as libm has them.
  *
- * Everything is static: each isa_*.c has its own copy, compiled for its instruction set. */
+ * Everything is static: each file of native/cpu/isa has its own copy, compiled for its instruction set. */
 #ifndef SP_CPU_VMATH_H
 #define SP_CPU_VMATH_H
 #include <math.h>

@@ -1,17 +1,15 @@
-"""Lint: every rule of ib_rules_* over a job; findings in the order of execution."""
+"""Lint: every rule of rules_*.py over a job; findings in the order of execution."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from . import rules_dispatch as ib_rules_dispatch
-from . import rules_job as ib_rules_job
-from . import rules_packet as ib_rules_packet
+from . import rules_dispatch, rules_job, rules_packet
 from .model import Ib
 from .rule import NOTE, RULES, Job, Kernel, Rule
 
-RULE_MODULES = (ib_rules_packet, ib_rules_dispatch, ib_rules_job)  # importing them fills RULES
+RULE_MODULES = (rules_packet, rules_dispatch, rules_job)  # importing them fills RULES
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What a lint rule is, and the job that it looks at. The rules are in ib_rules_*.
+"""What a lint rule is, and the job that it looks at. The rules are in rules_*.py.
 
 The IBs of an input are taken for one job, in their order, for that is how a driver submits a
 preamble and what follows it. Sources are sections of AMDGPU_FACTS, the fact sheet that the tables

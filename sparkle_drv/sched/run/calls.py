@@ -1,10 +1,10 @@
 """What Context's methods are: the operations of `ops`, placed by an executor.
 
-Each says what its call amounts to (operations.py) and how `ops` runs it. What `ops` would refuse
-is refused when a plan is made (refused.py), before anything is measured for it; a call that comes
-again is checked by `ops`. What is not placed (arrays that are bound to a device, functions, empty
-arrays) goes to the first device that is there, and so does a call whose shape cannot be told: the
-error of `ops` says why.
+Each says what its call amounts to (model/operations.py) and how `ops` runs it. What `ops` would
+refuse is refused when a plan is made (refused.py), before anything is measured for it; a call that
+comes again is checked by `ops`. What is not placed (arrays that are bound to a device, functions,
+empty arrays) goes to the first device that is there, and so does a call whose shape cannot be told:
+the error of `ops` says why.
 """
 
 from __future__ import annotations

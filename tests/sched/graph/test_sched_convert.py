@@ -9,8 +9,7 @@ from graphkit import recorder as graph
 
 from sparkle_drv.ops import ref
 from sparkle_drv.sched.check.inspector import Inspector
-from sparkle_drv.sched.journal import explain, journal
-from sparkle_drv.sched.journal import explain_graph as explain_graph
+from sparkle_drv.sched.journal import explain, explain_graph, journal
 from sparkle_drv.sched.run import arrays, calls, recording
 from sparkle_drv.telemetry import chrome
 

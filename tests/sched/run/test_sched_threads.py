@@ -10,8 +10,7 @@ import pytest
 
 import sparkle_drv as sp
 from sparkle_drv.sched.journal import journal
-from sparkle_drv.sched.run import plans as decide
-from sparkle_drv.sched.run import recording
+from sparkle_drv.sched.run import plans, recording
 
 F32 = np.float32
 SIDES = (8, 12, 16, 24, 33, 40, 57, 64)
@@ -77,7 +76,7 @@ def test_what_is_told_while_a_trace_begins_stands_in_it(monkeypatch):
 def test_a_trace_that_begins_in_the_middle_of_a_call_holds_what_comes_after(monkeypatch):
     """In another thread, that is."""
     a = np.ones((8, 8), F32)
-    real, begun = decide.kept_plan, contextlib.ExitStack()
+    real, begun = plans.kept_plan, contextlib.ExitStack()
     traces = []
 
     def kept_plan(*args):
@@ -85,7 +84,7 @@ def test_a_trace_that_begins_in_the_middle_of_a_call_holds_what_comes_after(monk
             traces.append(begun.enter_context(ctx.trace("in the middle")))
         return real(*args)
 
-    monkeypatch.setattr(decide, "kept_plan", kept_plan)
+    monkeypatch.setattr(plans, "kept_plan", kept_plan)
     with sp.init(["cpu"], profile=False) as ctx, begun:
         ctx.gemm(a, a)
         ctx.gemm(a, a)
