@@ -3,7 +3,7 @@ a command buffer recorded once, both on the same emulated GPU.
 
 A vecadd of 1000 floats on a compute queue, on every side verified before and after. A submission is
 timed from call to return; what its ioctls took inside the emulated kernel is measured there, the
-same way for all (native/emu/kmd/seam_time.c), and subtracted. Each submission is waited for before the
+same way for all (emu/kmd/seam_time.c), and subtracted. Each submission is waited for before the
 next. A repetition is a fresh process for each side, in an order drawn anew, and one number of
 each: the median of its submissions. RADV's is tests/radv/vk_compute.c, a program in C; ours is
 timed in C as `queue.submit(commands)` calls it, and in Python: `go()`, which `queue.prepare` made,

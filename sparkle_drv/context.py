@@ -19,8 +19,7 @@ from sparkle_drv.ops.arguments.words import shown
 from sparkle_drv.sched.check.inspector import Inspector
 from sparkle_drv.sched.decide.opt_in import only_named
 from sparkle_drv.sched.graph.record import TaskGraph
-from sparkle_drv.sched.journal import explain
-from sparkle_drv.sched.journal import explain_graph as explain_graph
+from sparkle_drv.sched.journal import explain, explain_graph
 from sparkle_drv.sched.model.graph_plan import GraphPlan
 from sparkle_drv.sched.model.profile import Profile
 from sparkle_drv.sched.model.work import Plan

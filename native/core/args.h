@@ -1,6 +1,6 @@
 /* The argument structs of the built-in kernels, in the order of shaders/manifest.json with natural C alignment:
- * what the packed arguments of a dispatch record look like. Kernels read them, table.c takes their sizes, nobody
- * else needs them. Pointers may be aligned to their element only. tests/backends/cpu/test_kernel_table.py compares the
+ * what the packed arguments of a dispatch record look like. Kernels read them, native/cpu/isa/table.c takes their sizes,
+ * nobody else needs them. Pointers may be aligned to their element only. tests/backends/cpu/test_kernel_table.py compares the
  * sizes with the manifest. */
 #ifndef SP_CORE_ARGS_H
 #define SP_CORE_ARGS_H

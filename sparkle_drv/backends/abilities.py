@@ -128,7 +128,8 @@ class KeepsTime(Protocol):
 
 
 class BringsKernels(Protocol):
-    """It brings manifest kernels of its own, as a plug-in does.
+    """It brings manifest kernels of its own, as a plug-in does. Of those that codegen knows its
+    `load` still gets `spec.made`, if it has a `DeviceInfo.language`.
 
     Without this the kernels of codegen count if it has a `DeviceInfo.language`, else the entries of
     shaders/manifest.json under the name `info.backend`.
@@ -210,13 +211,17 @@ class Abilities:
         self.tells_failure = ability(backend, TellsFailure)
         self.exports = ability(backend, Exports)
         self.binds = ability(backend, Binds)
-        self.shares_streams = ability(backend, SharesStreams)
         self.keeps_time = ability(backend, KeepsTime)
         self.hands_over = ability(backend, HandsOver)
         self.makes_room = ability(backend, MakesRoom)
         self.is_native = ability(backend, IsNative)
         brief = ability(backend, IsBrief)
         self.is_brief = brief is not None and brief.brief is True
+
+    @cached_property
+    def shares_streams(self) -> SharesStreams | None:
+        """Asked when memory or streams are shared first: `dlpack` may have to ask a driver."""
+        return ability(self._backend, SharesStreams)
 
     @cached_property
     def brings_kernels(self) -> BringsKernels | None:

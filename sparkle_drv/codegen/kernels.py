@@ -6,11 +6,15 @@ the images that the manifest names. Other languages do not exist. Called by core
 
 from __future__ import annotations
 
+import reprlib
 from typing import Any
 
 from sparkle_drv import assets
 from sparkle_drv.backends.base import Generated
 from sparkle_drv.types import DeviceInfo, TilePlan
+
+_FIRST = {"glsl": "egl", "rdna": "amdgpu"}
+"""Under which backend's name the manifest lists the kernels of a language."""
 
 
 def variant(name: str, info: DeviceInfo) -> Any:
@@ -27,8 +31,7 @@ def variant(name: str, info: DeviceInfo) -> Any:
         if not glsl.provides(name, info):
             return None
     backends = entry["backends"]
-    of_language = (has for has in backends.values() if info.language in has["variants"])
-    return backends.get(info.backend) or next(of_language, None)
+    return backends.get(info.backend) or backends.get(_FIRST.get(info.language))
 
 
 def make(name: str, plan: TilePlan | None, info: DeviceInfo) -> tuple[Generated | None, str]:
@@ -62,11 +65,11 @@ def _rdna(name: str, program: tuple[int, ...], info: DeviceInfo) -> tuple[Genera
     return Generated(made.code, (f"n/{made.elements}",), made.group_size), ""
 
 
-def _check_program(name: str, program: Any) -> None:
+def _check_program(name: str, program: tuple[Any, ...]) -> None:
     """That a plan's program is words, for a kernel that takes a program."""
     entry = assets.entry(name)
     if entry is None or all(arg["name"] != "program" for arg in entry["args"]):
         raise ValueError(f"plan: program is for kernels that take one, not {name}")
-    words = isinstance(program, tuple) and all(type(word) is int for word in program)
-    if not words or not all(0 <= word < 1 << 32 for word in program):
-        raise ValueError(f"plan: program: expected a tuple of u32 words, got {program!r}")
+    if not all(type(word) is int and 0 <= word < 1 << 32 for word in program):
+        wrong = reprlib.repr(program)
+        raise ValueError(f"plan: program: expected a tuple of u32 words, got {wrong}")

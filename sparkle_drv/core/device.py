@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 import os
+import reprlib
 import threading
 import weakref
 from collections.abc import Callable, Iterable
@@ -262,6 +263,9 @@ class Device(DeviceBase):
             raise TypeError(f"kernel: a name is wanted, got {name!r}")
         if plan is not None and not isinstance(plan, TilePlan):
             raise TypeError(f"plan: a TilePlan is wanted, got {type(plan).__name__}")
+        if plan is not None and not isinstance(plan.program, tuple):
+            wrong = reprlib.repr(plan.program)
+            raise ValueError(f"plan: program: expected a tuple of u32 words, got {wrong}")
         entry = assets.entry(name)
         if entry is None:
             kernels = assets.manifest()["kernels"]

@@ -125,3 +125,16 @@ def test_our_backends_have_what_they_claim():
     assert ability(egl.BACKEND, abilities.TellsFault) is egl.BACKEND
     assert ability(cuda.BACKEND, abilities.SharesStreams) is cuda.BACKEND
     assert ability(SimBackend, abilities.Binds) is None
+
+
+def test_streams_are_asked_for_when_they_are_shared():
+    """A driver that cannot say its place on DLPack's list stops no device from being opened."""
+
+    class Late:
+        @property
+        def dlpack(self):
+            raise OSError("asked too early")
+
+    able = Abilities(Late())
+    with pytest.raises(OSError, match="asked too early"):
+        _ = able.shares_streams

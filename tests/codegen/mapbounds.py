@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sparkle_drv.ops.expression import grammar as expr
+from sparkle_drv.ops.expression import grammar
 
 EPS, TINY, MOST = 2.0**-24, 2.0**-149, 2.0**126
 STEP = 4  # ulp that a step itself may be off
@@ -28,7 +28,7 @@ def expression(rng, depth):
         return f"-({left})" if op == "neg" else f"{op}({left})"
     right = expression(rng, rng.integers(0, depth))
     if op == "where":
-        return f"where(({left}) {rng.choice([*expr.COMPARISONS])} ({right}), {right}, {left})"
+        return f"where(({left}) {rng.choice([*grammar.COMPARISONS])} ({right}), {right}, {left})"
     return f"{op}({left}, {right})" if op.isalpha() else f"(({left}) {op} ({right}))"
 
 
@@ -38,13 +38,13 @@ def value_and_bound(text, values):
     n = max(np.size(v) for v in values.values())
     judged = np.ones(n, bool)
     with np.errstate(all="ignore"):
-        for step in expr.parse(text).steps:
+        for step in grammar.parse(text).steps:
             if step.op in ("name", "number"):
                 given = values[step.value] if step.op == "name" else step.value
                 value = np.broadcast_to(np.float64(np.float32(given)), n)
                 stack.append((value, np.zeros(n)))
                 continue
-            count = expr.ARITY[step.op]
+            count = grammar.ARITY[step.op]
             operands = stack[-count:]
             del stack[-count:]
             value, error, smooth = STEPS[step.op](*operands)

@@ -1,5 +1,5 @@
 """Memory shared with other libraries on a device whose queues are streams: a cpu device that says
-so and notes every call about streams, and an exporter and a reader of our own (dlpack.py)."""
+so and notes every call about streams, and an exporter and a reader of our own (kits/dlpack.py)."""
 
 import ctypes
 import errno

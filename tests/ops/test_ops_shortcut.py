@@ -21,9 +21,9 @@ import pytest
 
 import sparkle_drv as sp
 from sparkle_drv import _hot, ops
-from sparkle_drv.ops.conv2d import fastpath as convcall
+from sparkle_drv.ops.conv2d import fastpath as conv_calls
 from sparkle_drv.ops.conv2d.operation import Conv2d, Conv2dPlan
-from sparkle_drv.ops.gemm import fastpath as products
+from sparkle_drv.ops.gemm import fastpath as gemm_calls
 from sparkle_drv.ops.gemm.operation import Gemm, GemmPlan
 
 BOTH = [(ops.gemm, Gemm), (ops.conv2d, Conv2d)]
@@ -213,15 +213,15 @@ def test_subclasses_in_python(dev, slowly):
 def test_what_is_no_table_is_left_to_python(dev, slowly, monkeypatch):
     a, b, out = operands(dev)
     x, w, want = images(dev)
-    call, other = dev.kept[products.KEY], dev.kept[convcall.KEY]
-    monkeypatch.setattr(products, "remember", lambda *given: None)
-    monkeypatch.setattr(convcall, "remember", lambda *given: None)
+    call, other = dev.kept[gemm_calls.KEY], dev.kept[conv_calls.KEY]
+    monkeypatch.setattr(gemm_calls, "remember", lambda *given: None)
+    monkeypatch.setattr(conv_calls, "remember", lambda *given: None)
     del slowly[:]
     for odd in (5, [].append, print, None, call.__self__):
-        dev.kept[products.KEY] = dev.kept[convcall.KEY] = odd
+        dev.kept[gemm_calls.KEY] = dev.kept[conv_calls.KEY] = odd
         np.testing.assert_allclose(ops.gemm(dev, a, b, out), a @ b, rtol=1e-5, atol=1e-5)
         np.testing.assert_array_equal(ops.conv2d(dev, x, w), want)
-    dev.kept[products.KEY], dev.kept[convcall.KEY] = other, call
+    dev.kept[gemm_calls.KEY], dev.kept[conv_calls.KEY] = other, call
     np.testing.assert_allclose(ops.gemm(dev, a, b, out), a @ b, rtol=1e-5, atol=1e-5)
     np.testing.assert_array_equal(ops.conv2d(dev, x, w), want)
     dev.kept = None

@@ -100,3 +100,39 @@ def test_a_device_without_an_ability_is_told_so(egl):
     x, w = floats(1, 8, 12, 12), floats(8, 8, 3, 3)
     with pytest.raises(ValueError, match="'winograd' is there on the cpu only, got other:0"):
         ops.conv2d(egl, x, w, algo="winograd")
+
+
+def spoken(language, **more):
+    """The cpu under another name, as a device that takes this language."""
+    backend = CpuBackend.open("cpu", settings.read())
+    backend.info = replace(backend.info, language=language, **more)
+    return renamed(backend)
+
+
+def test_a_device_that_takes_rdna_gets_the_images_of_amd_gpus():
+    with spoken("rdna", isa="gfx1100") as dev:
+        assert dev.provides("gemm_f32")
+        assert dev._variant("gemm_f32") == assets.entry("gemm_f32")["backends"]["amdgpu"]
+        assert not dev.provides("fused_map")
+
+
+@pytest.mark.parametrize("language", ["ref", "sm_80", "avx512", "spirv", "GLSL"])
+def test_nobody_speaks_an_instruction_set(language):
+    with spoken(language) as dev:
+        assert not dev.provides("gemm_f32")
+        with pytest.raises(ValueError, match="gemm_f32 is not there for other, only for cpu"):
+            dev.kernel("gemm_f32")
+
+
+@pytest.mark.parametrize("program", [[1, 2], np.ones(2, np.uint32), None, 5, "ab", range(10**6)])
+def test_a_program_is_a_tuple_on_every_device(cpu, program):
+    with pytest.raises(ValueError, match="plan: program: expected a tuple of u32 words") as told:
+        cpu.kernel("map_f32", plan=TilePlan(program=program))
+    assert len(str(told.value)) < 150
+
+
+@pytest.mark.parametrize("word", [-1, 1 << 32, 1.0, True, np.uint32(1), "1"])
+def test_words_are_checked_where_kernels_are_made(word):
+    with spoken("glsl") as dev, pytest.raises(ValueError, match="a tuple of u32 words") as told:
+        dev.kernel("map_f32", plan=TilePlan(program=(1,) * 10**6 + (word,)))
+    assert len(str(told.value)) < 150

@@ -31,7 +31,7 @@ void *sp_scratch(uint32_t slot, size_t nbytes);
 
 enum sp_activation { SP_ACT_NONE = 0, SP_ACT_RELU = 1, SP_ACT_TANH = 2, SP_ACT_SIGMOID = 3 };
 
-/* One row of the kernel table (table.c): a function per instruction set, NULL where the next lower one serves. */
+/* One row of the kernel table (isa/table.c): a function per instruction set, NULL where the next lower one serves. */
 struct sp_cpu_row {
     const char *name;
     uint32_t form;

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from sparkle_drv._native import ffi, lib
 from sparkle_drv.amd.kmd import nodes
-from sparkle_drv.amd.record import recorder as recording
+from sparkle_drv.amd.record import recorder
 from sparkle_drv.backends import abilities
 from sparkle_drv.backends.amdgpu import info, launch_refusal, unended
 from sparkle_drv.backends.amdgpu.loader import KernelHandle, load
@@ -66,7 +66,7 @@ class AmdgpuBackend:
         self, ops: Any, fd: int, uri: str, *, name: str = "", emulated: bool = False
     ) -> None:
         """`fd` is a render node's and becomes the device's own. Raises DeviceNotFound."""
-        ops = recording.around(ops)
+        ops = recorder.around(ops)
         try:
             facts = info.ask(ops, fd, uri)
             self._chip = info.chip(facts, uri)

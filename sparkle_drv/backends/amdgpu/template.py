@@ -1,7 +1,7 @@
 """The packets that native code copies: what every IB of a device begins and ends with, and one
 dispatch of a kernel with the places of what changes from launch to launch.
 
-Made once, at `open` and `load`, from the declarations of pm4.py and regs.py; native/amdgpu knows
+Made once, at `open` and `load`, from the declarations of amd/tables; native/amdgpu knows
 positions only. AMDGPU_FACTS 4.4 has the order of packets, tests/golden compares.
 """
 

@@ -1,7 +1,7 @@
 """conv2d: 2-D cross-correlation in f32, NCHW or NHWC, with bias and activation.
 
-Checks arguments (geometry.py), asks plans.py for a plan and launches conv2d_f32. On the cpu device
-a call with numpy arrays that was made before takes a short way (fastpath.py).
+Checks arguments (geometry.py), asks calls/plans.py for a plan and launches conv2d_f32. On the cpu
+device a call with numpy arrays that was made before takes a short way (fastpath.py).
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """gemm: c = activation(a @ b + bias) in f32 or f64.
 
-Checks arguments, asks plans.py for a plan and launches gemm_f32 or gemm_f64. Operand strides go to
-the kernel as they are, so a transposed matrix costs no copy. On the cpu device a large Constant is
-packed once (constant.py), and a product of numpy arrays that was asked for before takes a short way
-(fastpath.py).
+Checks arguments, asks calls/plans.py for a plan and launches gemm_f32 or gemm_f64. Operand strides
+go to the kernel as they are, so a transposed matrix costs no copy. On the cpu device a large
+Constant is packed once (constant.py), and a product of numpy arrays that was asked for before takes
+a short way (fastpath.py).
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ Pure functions over plain data (DeviceInfo and sizes), no device, no clock. Bloc
     High-Performance BLIS, ACM TOMS 43(2), 2016
 
 with differences that are noted where they are made. `predicted_s` is a roofline: good for ranking,
-not for promising. conv2d.py has convolutions. Called by `plans.py`; the scheduler and
+not for promising. conv2d.py has convolutions. Called by `calls/plans.py`; the scheduler and
 `bench.py tune` search around it.
 """
 

@@ -1,7 +1,7 @@
 """The tile model of a convolution: which algorithm, and how it is blocked, from a memory hierarchy.
 
 Pure functions over plain data, on the figures of cores.py and caches.py.
-Called by `plans.py`; `bench.py tune` searches around it.
+Called by `calls/plans.py`; `bench.py tune` searches around it.
 
 On a cpu "direct" is one of two micro-tiles of as many accumulators, which `levels` tells apart:
 pixels that are broadcast against vectors of output channels (mr = two vectors of channels, nr =

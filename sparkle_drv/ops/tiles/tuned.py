@@ -3,8 +3,8 @@ open device.
 
 An entry belongs to one device, driver, instruction set, number of threads and package version, one
 kernel and one shape; what was measured on anything else is never used. The file is one of kept.py;
-an entry that makes no sense counts as absent. Nothing here chooses: plans.py does, and falls back
-to the model (tiles).
+an entry that makes no sense counts as absent. Nothing here chooses: calls/plans.py does, and falls
+back to the model (tiles).
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 Each array that a task reads counts once, what it makes once. What `ops` does beside that is counted
 too: off the cpu device a map copies operands that are broadcast, and a reduction of an expression
 writes the map and reads it again; a change of layout from or to NHWC and a blocked one goes
-through NCHW; a fold (fold.py) reads and writes the weights in each run, unless they are constant.
-Room for an algorithm's own use (im2col, packed weights) is not counted.
+through NCHW; a fold (graph/fuse/fold.py) reads and writes the weights in each run, unless they are
+constant. Room for an algorithm's own use (im2col, packed weights) is not counted.
 """
 
 from __future__ import annotations

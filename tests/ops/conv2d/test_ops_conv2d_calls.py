@@ -12,7 +12,7 @@ import pytest
 import sparkle_drv as sp
 from sparkle_drv.ops import constant, conv2d, ref
 from sparkle_drv.ops.calls import shortcut
-from sparkle_drv.ops.conv2d import fastpath as convcall
+from sparkle_drv.ops.conv2d import fastpath
 
 DEFAULTS = {
     "stride": 1,
@@ -43,17 +43,17 @@ def readonly(x):
 
 def shortly(dev, x, w, bias=None, out=None, **options):
     """What the table does with this call; None: nothing."""
-    return dev.kept[convcall.KEY](x, w, bias, out, *(DEFAULTS | options).values())
+    return dev.kept[fastpath.KEY](x, w, bias, out, *(DEFAULTS | options).values())
 
 
 def slowly(monkeypatch, dev, *args, **options):
     """The same call without a table."""
     with monkeypatch.context() as patch:
-        patch.setattr(convcall, "remember", lambda *_: None)
-        kept = dev.kept.pop(convcall.KEY, None)
+        patch.setattr(fastpath, "remember", lambda *_: None)
+        kept = dev.kept.pop(fastpath.KEY, None)
         made = conv2d(dev, *args, **options)
         if kept is not None:
-            dev.kept[convcall.KEY] = kept
+            dev.kept[fastpath.KEY] = kept
         return made
 
 
@@ -156,7 +156,7 @@ def test_what_is_not_as_usual_is_left_alone(dev):
         {"stride": 2}, {"dilation": 2}, {"groups": None},
     ):  # fmt: skip
         assert shortly(dev, x, w, bias, out, **{"padding": 1} | options) is None, options
-    assert dev.kept[convcall.KEY](x, w, bias, out) is None
+    assert dev.kept[fastpath.KEY](x, w, bias, out) is None
 
 
 def test_errors_are_the_same_when_a_call_is_known(dev):
@@ -231,7 +231,7 @@ def test_many_weights_of_one_shape(dev):
 
 
 def test_more_calls_than_places(dev):
-    dev.kept[convcall.KEY] = convcall.table(dev, 1).call
+    dev.kept[fastpath.KEY] = fastpath.table(dev, 1).call
     for _ in range(2):
         for h, c, stride in itertools.product(range(3, 7), (1, 2), (1, 2)):
             x, w = np.full((1, c, h, h), 2, np.float32), np.full((3, c, 1, 1), 0.5, np.float32)
@@ -302,7 +302,7 @@ def test_threads(dev):
 
 
 def test_puts_that_cannot_be(dev):
-    table = convcall.table(dev, 4)
+    table = fastpath.table(dev, 4)
     kernel = dev.kernel("conv2d_f32")
     head = shortcut.head_of(kernel)
     other = shortcut.head_of(dev.kernel("gemm_f32"))
@@ -322,4 +322,4 @@ def test_puts_that_cannot_be(dev):
         table.put(*good[:4], None, *good[5:])
     for count in (0, 3, 1 << 20):
         with pytest.raises(ValueError, match="power of two"):
-            convcall.table(dev, count)
+            fastpath.table(dev, count)

@@ -11,8 +11,7 @@ from graphkit import recorder as graph
 from sparkle_drv.ops import constant, ref
 from sparkle_drv.sched.check.inspector import Inspector
 from sparkle_drv.sched.graph import run as run_graph
-from sparkle_drv.sched.journal import explain_graph as explain_graph
-from sparkle_drv.sched.journal import journal
+from sparkle_drv.sched.journal import explain_graph, journal
 from sparkle_drv.sched.model.costs import Reliability
 from sparkle_drv.sched.model.work import HOST
 from sparkle_drv.sched.run import arrays, trace_files

@@ -14,8 +14,7 @@ from sparkle_drv.sched.check.inspector import Inspector
 from sparkle_drv.sched.decide.choose import STALE, Impossible
 from sparkle_drv.sched.graph import run as run_graph
 from sparkle_drv.sched.graph import task as run_task
-from sparkle_drv.sched.journal import explain_graph as explain_graph
-from sparkle_drv.sched.journal import journal
+from sparkle_drv.sched.journal import explain_graph, journal
 from sparkle_drv.sched.model.costs import Costs
 from sparkle_drv.sched.model.graph_plan import KeptGraph
 from sparkle_drv.sched.model.work import HOST

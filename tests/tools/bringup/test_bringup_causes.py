@@ -12,7 +12,7 @@ import pytest
 from _bringup.benches import amdgpu as bench_amdgpu
 from _bringup.benches.card import Emulated
 from _bringup.causes import api as causes_api
-from _bringup.causes import matching as causes
+from _bringup.causes import matching
 from _bringup.causes.matching import Cause
 from _bringup.ladder import families
 from _bringup.results.rung import ERRNO, Result
@@ -51,7 +51,7 @@ def test_the_tables_name_what_there_is(table, names):
 def test_any_failure_has_a_cause_and_a_next_command():
     for name in NAMES:
         result = Result(name, "FAIL")
-        causes.advise(bench_amdgpu.CAUSES, result, {})
+        matching.advise(bench_amdgpu.CAUSES, result, {})
         assert result.causes, name
         assert result.next, name
 
@@ -65,7 +65,7 @@ def test_what_asks_for_more_ranks_higher():
         Cause("other", "a", "s", ("y",)),
     )
     result = Result("x", "FAIL", ioctl="B", errno="EIO", facts={"two": 1})
-    ranked = causes.ranked(table, result, {"one": 1})
+    ranked = matching.ranked(table, result, {"one": 1})
     assert [cause.id for cause in ranked] == ["facts", "call", "rung", "any"]
 
 

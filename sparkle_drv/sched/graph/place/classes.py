@@ -1,8 +1,8 @@
 """The class of work that a task of a graph is, for the cost model, and its size.
 
-Products and reductions of arrays are what they are alone (operations.py). Expressions are known by
-how much they compute for each element, not each by itself: a graph has many, and each class costs
-probes.
+Products and reductions of arrays are what they are alone (model/operations.py). Expressions are
+known by how much they compute for each element, not each by itself: a graph has many, and each
+class costs probes.
 """
 
 from __future__ import annotations

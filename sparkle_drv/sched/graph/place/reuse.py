@@ -3,7 +3,7 @@
 An item is wanted from the step that writes it to the last that reads it. Steps of one device run in
 the order of this list, on one queue, so that memory whose last reader was submitted can be written
 by what is submitted next, without a wait; what leaves a device is read before the next step is
-submitted (run.py). Places are given in the order of execution (linear scan: M. Poletto,
+submitted (graph/run.py). Places are given in the order of execution (linear scan: M. Poletto,
 V. Sarkar, ACM TOPLAS 21(5), 1999), the largest first (Y. Pisarchyk, J. Lee: Efficient Memory
 Management for Deep Neural Net Inference, 2020) and the longest-lived first; the least of the three
 is taken.
