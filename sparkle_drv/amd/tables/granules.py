@@ -1,6 +1,6 @@
 """Units in which RSRC1 and RSRC2 count registers and LDS: the VGPR granule, the LDS granule.
 
-The emulator (native/emu/cp/launch.c) and native/amdgpu/encode.c have numbers of their own.
+The emulator (native/emu/cp/launch.c) and native/amdgpu/submit/encode.c have numbers of their own.
 """
 
 from __future__ import annotations
