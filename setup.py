@@ -29,8 +29,12 @@ C_FLAGS = (
 )
 LINK_FLAGS = "-shared -pthread -Wl,-O1,--as-needed,-z,relro,-z,now"
 STRIP = "-Wl,--strip-all"
-# Compiled for size, as cffi's wrappers are: 40 KB of the wheel, for 4 % of the emulator's speed.
-FOR_SIZE = "native/emu/"
+# Compiled for size, as cffi's wrappers are: the emulator (40 KB of the wheel, 4 % of its speed),
+# and what runs when a device is opened and never again.
+FOR_SIZE = (
+    *("native/emu/", "native/dl/", "native/kmd/", "native/egl/context/", "native/egl/device/"),
+    *("native/amdgpu/device/", "native/cuda/device/"),
+)
 # Of shaders/ and tools/, what only a checkout needs.
 GENERATORS = ("gen.py", "_gen")  # they write into native/
 SET_UP = ("setup_env.py", "_packages.py", "_egl_look.py")

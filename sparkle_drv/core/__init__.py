@@ -18,7 +18,7 @@ handles.
     plain_numbers.py        converts a caller's numbers (__index__, __float__) once
     launch_errors.py        why a launch was refused, argument by argument
     describe.py             a submission in words, for FenceTimeout and Queue.describe
-    interop.py              exports and imports memory: DLPack, CUDA array interface, streams
+    interop.py              exports and imports memory that is not the host's: DLPack, streams
     dlpack_capsule.py       the structs of dlpack.h, and the capsules of devices' memory
     host_pointer.py         a numpy array as the argument of one launch, on unified memory
     numpy_layout.py         may C read numpy's array struct? compared once a process

@@ -6,6 +6,11 @@ made a `constant`. `ref` holds the float64 references, `tiles` the tile plans, `
 the memory of results. `gemm` and `conv2d` are objects, so that they can have a `plan`. Their calls:
 `sparkle_drv.ops.gemm.operation.Gemm.__call__`
 `sparkle_drv.ops.conv2d.operation.Conv2d.__call__`
+
+gemm/, conv2d/, map/, reduce/ and layout/ have one operation each. Below are calls/ (choice of a
+plan), tiles/ (plans), memory/ (staging, constants), expression/ (the language of maps), shapes/,
+arguments/ (checks) and ref/. functions.py has the functions of traced maps.
+
 Imported by `sparkle_drv` only when somebody first says `sparkle_drv.ops`: this layer needs numpy.
 """
 

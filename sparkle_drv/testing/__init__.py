@@ -10,7 +10,7 @@ May import anything of the package; nothing but tools and tests imports it.
     emulator.py, emulated_options.py              Machine: emulated cards; its options, checked
     emulated_gpu.py                               Gpu of amd/kmd, freed by itself, for tests
     emulated_dispatch.py, emulated_kernels.py     a dispatch as an IB; HSA kernels on a card
-    emulated_faults.py                            puts a plan of faults on an emulated card
+    emulated_faults.py                            makes a card's n-th ioctl fail, by such a plan
     planted.py                                    cards with one defect, for the bring-up ladder
     sim.py                                        the URI sim: the cpu's results in virtual time
     simulated.py, sim_time.py, sim_faults.py      rates and clock of such a machine; time; faults

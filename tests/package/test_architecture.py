@@ -17,6 +17,7 @@ import pytest
 from where import ROOT
 
 BUILD = ROOT / "build/strict"
+pytestmark = pytest.mark.timeout(600)  # the build, where `make lint` has not made it
 CHILD = Path(__file__).parent / "trace_calls.py"
 MORE = 100  # calls
 SOURCES = (".c", ".inc")  # functions in headers are details of those that include them

@@ -2,8 +2,8 @@
 
 `BACKEND` is what the registry opens.
 
-backend.py is CpuBackend, the protocol of base.py over native/cpu. image.py checks a user's shared
-library before it is mapped.
+backend.py is CpuBackend, the protocol of base.py over native/cpu. It chooses the instruction set:
+the best, or SPARKLE_CPU_ISA. image.py checks a user's shared library before it is mapped.
 """
 
 from sparkle_drv.backends.base import Backend

@@ -3,7 +3,7 @@
 Parses what a kernel takes and packs arguments and commands as native/include/sp_cmd.h has them.
 Knows no Device, Queue or Buffer. core and plug-ins call it.
 
-    signature.py    parses the types of arguments, plans their packing
+    signature.py    types of arguments, their sizes and struct letters; plans their packing
     packing.py      generates the packing function of one signature
     extent.py       the sizes that pointers must reach, as expressions over arguments
     elements.py     which array dtypes fit which pointer, as bits

@@ -9,6 +9,6 @@ same plan, so the journal can decide again. Called by run, graph and the journal
     place_graph.py    from costs and tasks to the placement of a graph
     dag.py            the scheduling problem, a schedule, and its length
     schedule.py       the best of HEFT and other list schedules; exact up to EXACT_TASKS = 8
-    exact.py          branch and bound over all schedules, for at most EXACT_TASKS tasks
+    exact.py          branch and bound over all schedules, which schedule.py asks for small graphs
     improve.py        local search: moves single tasks while that shortens the schedule
 """
