@@ -7,7 +7,7 @@ a device is in sparkle_drv/amd. `BACKEND` is what the registry opens, imported w
     info.py              what a node says of itself: DeviceInfo, chip, caches, limits
     loader.py            loads a kernel: code object, upload, template of its dispatch
     builtin.py           which code object of shaders/ a manifest's kernel has
-    template.py          the packets of IBs and dispatches, with the places that change
+    template.py          packets: begin and end of an IB, a dispatch, and what changes in it
     memory.py            handles of memory, host views
     launch_refusal.py    words for a launch that native code refused
     unended.py           queues of copies between cards, kept until their work ends
