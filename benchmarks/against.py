@@ -224,7 +224,7 @@ def run(args: argparse.Namespace) -> int:
 def main(argv: Sequence[str]) -> int:
     """The exit code."""
     try:
-        return run(parser().parse_args(argv))
+        return run(parser().parse_intermixed_args(argv))
     except (UsageError, Lost) as error:
         print(f"against.py: {error}", file=sys.stderr)
         return USAGE
