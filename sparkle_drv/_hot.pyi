@@ -34,10 +34,7 @@ class DeviceBase:
     """What layers above keep as long as the device lives (@private)."""
 
 class ConstantBase:
-    _products: Products | None
-    _convolutions: Convolutions | None
-    _rows: int
-    _columns: int
+    _calls: Table | None
 
 class FenceBase:
     def __init__(self, queue: QueueBase, value: int, /) -> None: ...
@@ -68,65 +65,25 @@ class QueueBase:
         shared: int = 0,
     ) -> Any: ...
 
-class Products:
-    queue: Any
-    def __init__(self, queue: QueueBase, count: int, /) -> None: ...
-    def call(self, a: Any, b: Any, out: Any, bias: Any, act: int, /) -> bool: ...
-    def put(
+class CallableBase:
+    def _begin(
         self,
-        kind: int,
-        m: int,
-        n: int,
-        k: int,
-        act: int,
-        kernel: KernelBase,
-        head: bytes,
-        blob: Any = None,
+        function: Callable[..., Any],
+        table: Table | None,
+        meaning: tuple[tuple[str, ...], int, dict[str, Any]],
         /,
     ) -> None: ...
-
-class Convolutions:
-    queue: Any
-    def __init__(self, queue: QueueBase, empty: Any, sets: int, /) -> None: ...
-    def call(self, *args: Any) -> Any: ...
-    def put(
-        self,
-        shapes: bytes,
-        scalars: bytes,
-        parameters: tuple[Any, ...],
-        out_shape: tuple[int, ...],
-        kernel: KernelBase,
-        head: bytes,
-        blob: Any,
-        /,
-    ) -> bool: ...
-
-class Planned:
-    def __init__(
-        self,
-        queue: QueueBase,
-        kernel: KernelBase,
-        head: bytes,
-        scalars: bytes,
-        w: Any,
-        bias: Any,
-        /,
-    ) -> None: ...
-
-class PlanBase:
-    _short_way: Products | Planned | None
-    def __call__(self, *operands: Any, **named: Any) -> Any: ...
+    def __call__(self, *args: Any, **named: Any) -> Any: ...
 
 def direct(kind: type[T], /) -> type[T]: ...
-def op(
-    name: str,
-    kind: type[T],
-    key: str,
-    device: type[DeviceBase],
-    more: tuple[object, object],
-    signature: tuple[tuple[str, ...], int, dict[str, Any]],
-    /,
-) -> type[T]: ...
+
+class Row:
+    def __init__(self, values: tuple[Any, ...], fixed: tuple[Any, ...], /) -> None: ...
+
+class Table:
+    def __init__(self, sets: int, /) -> None: ...
+    def again(self, site: object, device: DeviceBase, /, *values: Any) -> Any: ...
+    def put(self, row: Row, /) -> None: ...
 
 class Prepared:
     again: Callable[[Prepared, int], int]
@@ -138,10 +95,6 @@ class Prepared:
     def go(self) -> int: ...
     def take(self, kept: object, prepared: int, /) -> None: ...
 
-class MapCall:
-    def run(self, args: tuple[Any, ...], names: dict[str, Any], out: Any) -> Any: ...
-
-def map_call(plan: bytes, kept: tuple[Any, ...]) -> MapCall: ...
 def result(empty: Callable[..., Any], shape: Any, dtype: Any, nbytes: int, /) -> Any: ...
 def know_memory(table: Any, /) -> bool: ...
 def limit_blocks(nbytes: int, /) -> None: ...

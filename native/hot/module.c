@@ -1,11 +1,8 @@
 /* sparkle_drv._hot: the part of a launch that Python's own objects are looked at for, over the stable ABI of 3.10. */
 #include "hot/calls/calls.h"
-#include "hot/calls/constant.h"
 #include "hot/launch/fence.h"
 #include "hot/launch/hold.h"
 #include "hot/launch/launch.h"
-#include "hot/calls/conv_plan.h"
-#include "hot/calls/gemm_table.h"
 #include "hot/numpy/result.h"
 
 static struct PyModuleDef definition = {
@@ -21,8 +18,7 @@ PyMODINIT_FUNC PyInit__hot(void)
 {
     PyObject *module = PyModule_Create(&definition);
     if (module && (hot_objects(module) || hot_fences(module) || hot_arrays(module) || hot_holding() || hot_memory(module) || hot_launch(module) ||
-                   hot_prepared(module) || hot_constant(module) || hot_products(module) || hot_map(module) || hot_conv(module) ||
-                   hot_planned_convolutions(module) || hot_plan(module) || hot_ops(module))) {
+                   hot_prepared(module) || hot_rows(module) || hot_tables(module) || hot_callables(module))) {
         Py_DECREF(module);
         return NULL;
     }

@@ -20,8 +20,8 @@ PyObject *hot_tuple_of(PyObject *const *items, Py_ssize_t n)
 
 PyObject *hot_call_again(PyObject *owner, PyObject *name, PyObject *first, PyObject *const *args, Py_ssize_t nargs, PyObject *names)
 {
-    PyObject *const method = PyObject_GetAttr(owner, name), *const given = tuple_of(first, args, nargs);
-    PyObject *const named = PyDict_New();
+    PyObject *const method = name ? PyObject_GetAttr(owner, name) : (Py_INCREF(owner), owner);
+    PyObject *const given = tuple_of(first, args, nargs), *const named = PyDict_New();
     const Py_ssize_t nnames = names ? PyTuple_Size(names) : 0;
     int well = method && given && named;
     for (Py_ssize_t i = 0; well && i < nnames; i++)
@@ -30,16 +30,5 @@ PyObject *hot_call_again(PyObject *owner, PyObject *name, PyObject *first, PyObj
     Py_XDECREF(method);
     Py_XDECREF(given);
     Py_XDECREF(named);
-    return made;
-}
-
-PyObject *hot_call_tuple(PyObject *owner, PyObject *name, PyObject *first, PyObject *given, PyObject *named)
-{
-    PyObject *const method = PyObject_GetAttr(owner, name), *const before = tuple_of(first, NULL, 0);
-    PyObject *const all = before ? PySequence_Concat(before, given) : NULL;
-    PyObject *const made = method && all ? PyObject_Call(method, all, named) : NULL;
-    Py_XDECREF(method);
-    Py_XDECREF(before);
-    Py_XDECREF(all);
     return made;
 }

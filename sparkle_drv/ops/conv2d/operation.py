@@ -9,21 +9,19 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from sparkle_drv._hot import PlanBase
+from sparkle_drv._hot import CallableBase, Table, direct
 from sparkle_drv.core.array import Array
 from sparkle_drv.core.device import Device
 from sparkle_drv.core.fence import Fence
 from sparkle_drv.core.kernel import Kernel
 from sparkle_drv.ops.arguments import check
 from sparkle_drv.ops.arguments.words import shown
-from sparkle_drv.ops.calls import planned, plans, shortcut
+from sparkle_drv.ops.calls import planned, plans, table
 from sparkle_drv.ops.memory import staging, weights
 from sparkle_drv.ops.memory.constant import Constant, arrays, constant, readable
 from sparkle_drv.ops.shapes.geometry import Geometry, geometry
 from sparkle_drv.ops.tiles import winograd as tiles_winograd
 from sparkle_drv.types import TilePlan
-
-from . import fastpath
 
 ALGOS = ("auto", "naive", "direct", "im2col", "winograd", "winograd2", "winograd6")
 """What `algo` may be."""
@@ -33,7 +31,7 @@ PACKED = ("direct", *WINOGRAD)
 _PACK = "pack_conv2d_f32"
 
 
-class Conv2d:
+class Conv2d(CallableBase):
     """activation(x * w + bias), the cross-correlation that networks call a convolution.
 
     All float32: x [n, c, h, w], or [n, h, w, c] with layout="NHWC"; w [oc, c/groups, kh, kw] in
@@ -80,7 +78,9 @@ class Conv2d:
         algo: str = "auto",
     ) -> Any:
         """What the class says. @public"""
-        parameters = (stride, padding, dilation, groups, activation, layout, algo)
+        values = (
+            x, w, bias, out, stride, padding, dilation, groups, activation, layout, algo,
+        )  # fmt: skip
         staging.device(dev)
         held = w.of("w", dev) if isinstance(w, Constant) else None
         given = readable(dev, {"x": x, "w": w if held is None else None, "bias": bias}, out)
@@ -101,10 +101,12 @@ class Conv2d:
             taken = stage.pointer(w) if blob is None else blob
             pointers = stage.pointer(x), taken, stage.pointer(bias)
             stage.launch(function, y.pointer, *pointers, *shape.arguments(), act)
-            if not stage.on_device:
-                decided = fastpath.Decided(shape, act, parameters)
-                fastpath.remember(dev, x, w, decided, function, blob)
-        return stage.finish(y)
+        made = stage.finish(y)
+        table.remember(stage, table.Call(Conv2d.__call__, values, (3, 0, 1, 2), out=3), made)
+        return made
+
+    def __reduce__(self) -> str:
+        return "conv2d"
 
     def plan(
         self,
@@ -148,7 +150,7 @@ class Conv2d:
         return _Plan(dev, function, tile, shape, (held_w, bias, act))
 
 
-class Conv2dPlan(PlanBase):
+class Conv2dPlan(CallableBase):
     """`plan(x, out) -> Fence` without checks or lookups per call; `out` has shape `out_shape`.
 
     Operands are row-major Arrays, Buffers or, on devices with unified memory, numpy arrays of
@@ -159,9 +161,9 @@ class Conv2dPlan(PlanBase):
     was tuned.
     """
 
-    __slots__ = ("_tail", "bias", "kernel", "out_shape", "queue", "tile", "w")
+    __slots__ = ("_rows", "_tail", "bias", "kernel", "out_shape", "queue", "tile", "w")
 
-    if TYPE_CHECKING:  # PlanBase has it, and knows no Fence
+    if TYPE_CHECKING:  # CallableBase has it, and knows no Fence
 
         def __call__(self, *operands: Any, **named: Any) -> Fence: ...
 
@@ -180,12 +182,14 @@ class Conv2dPlan(PlanBase):
         self.w, self.bias = w, bias
         self.out_shape = shape.out_shape
         self._tail = (*shape.arguments(), act)
-        self._short_way = fastpath.planned(dev, kernel, shape, act, w, bias)
+        self._rows = Table(1)
+        self._begin(Conv2dPlan._call, self._rows, _OF_PLAN)
 
     def _call(self, x: Any, out: Any) -> Fence:
-        """What the short way (native/hot/calls/plan.c) leaves alone."""
+        """What the call table leaves alone."""
         given = out, *arrays(self.queue.device, x=x), self.w, self.bias
-        return planned.launch(self.queue, self.kernel, given, self._tail)
+        call = table.Call(Conv2dPlan._call, (x, out), (1, 0), out=1)
+        return planned.launch(self.queue, self.kernel, given, self._tail, self._rows, call)
 
     _call.__qualname__ = "Conv2dPlan.__call__"  # as errors of its arguments name it
 
@@ -198,7 +202,8 @@ class Conv2dPlan(PlanBase):
         return planned.prepare(self.queue, self.kernel, given, self._tail)
 
 
-_Plan = shortcut.plans(Conv2dPlan)
+_Plan = direct(Conv2dPlan)
+_OF_PLAN = table.meaning(Conv2dPlan._call, 1)
 
 
 def _extents(given: Any) -> tuple[int, ...]:
@@ -270,4 +275,4 @@ def _packed(
     return function, packing, w.packed((shape, packing), pack)
 
 
-conv2d = shortcut.operation("conv2d", Conv2d, fastpath.KEY)
+conv2d = table.operation(Conv2d)

@@ -12,26 +12,24 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sparkle_drv._hot import PlanBase
+from sparkle_drv._hot import CallableBase, Table, direct
 from sparkle_drv.core.array import Array
 from sparkle_drv.core.device import Device
 from sparkle_drv.core.fence import Fence
 from sparkle_drv.core.kernel import Kernel
 from sparkle_drv.ops.arguments import check
-from sparkle_drv.ops.calls import planned, plans, shortcut
+from sparkle_drv.ops.calls import planned, plans, table
 from sparkle_drv.ops.memory import staging, weights
 from sparkle_drv.ops.memory.constant import Constant, arrays, constant, readable
 from sparkle_drv.ops.tiles import blocking
 from sparkle_drv.types import TilePlan
-
-from . import fastpath
 
 ALGOS = ("auto", "naive", "blocked")
 """What `algo` may be."""
 _WANTED = ("f32", "f64")
 
 
-class Gemm:
+class Gemm(CallableBase):
     """activation(a @ b + bias): a [m, k], b [k, n], bias [n], all float32 or all float64; c [m, n].
 
     numpy arrays in: synchronous, a numpy array out. Any Array among them: asynchronous on
@@ -59,6 +57,7 @@ class Gemm:
         algo: str = "auto",
     ) -> Any:
         """What the class says. @public"""
+        values = a, b, out, bias, activation, algo
         act = check.activation(activation)
         staging.device(dev)
         held = b.of("b", dev) if isinstance(b, Constant) else None
@@ -85,9 +84,14 @@ class Gemm:
                 (pa, *sa), (pb, *sb) = (zeros, 1, 1), (zeros, 1, 1)
             bias = stage.pointer(bias)
             stage.launch(function, c.pointer, pa, pb, bias, m, n, k, *sa, *sb, c.row, act)
-            if algo == "auto" and not stage.on_device:
-                fastpath.remember(dev, tag, (m, n, k), rows, function, held, blob)
-        return stage.finish(c)
+        made = stage.finish(c)
+        brief = table.is_brief(m, n, k)
+        call = table.Call(Gemm.__call__, values, (2, 0, 1, 3), out=2, brief=brief)
+        table.remember(stage, call, made)
+        return made
+
+    def __reduce__(self) -> str:
+        return "gemm"
 
     def plan(
         self,
@@ -121,7 +125,7 @@ class Gemm:
         return _Plan(dev, function, tile, (m, n, k), act, held)
 
 
-class GemmPlan(PlanBase):
+class GemmPlan(CallableBase):
     """`plan(a, b, out, bias=None) -> Fence`: a gemm without checks or lookups per call.
 
     Operands are row-major Arrays, Buffers or, on devices with unified memory, numpy arrays of
@@ -133,9 +137,9 @@ class GemmPlan(PlanBase):
     TilePlan that it was made for; `tile.source` says whether that was tuned.
     """
 
-    __slots__ = ("_tail", "kernel", "queue", "tile", "weights")
+    __slots__ = ("_brief", "_rows", "_tail", "kernel", "queue", "tile", "weights")
 
-    if TYPE_CHECKING:  # PlanBase has it, and knows no Fence
+    if TYPE_CHECKING:  # CallableBase has it, and knows no Fence
 
         def __call__(self, *operands: Any, **named: Any) -> Fence: ...
 
@@ -151,16 +155,20 @@ class GemmPlan(PlanBase):
         m, n, k = shape
         self.weights = weights_of_b
         """The snapshot of b, packed or not; None without one (@private)."""
-        self._short_way = fastpath.planned(shape, kernel, act, weights_of_b)
+        self._rows, self._brief = Table(1), table.is_brief(m, n, k)
+        self._begin(GemmPlan._call, self._rows, _OF_PLAN)
         self.kernel = kernel
         self.tile = tile
         self.queue = dev.default_queue
         self._tail = (m, n, k, k, 1, n, 1, n, act)
 
     def _call(self, a: Any, b: Any, out: Any, bias: Any = None) -> Fence:
-        """What the short way (native/hot/calls/plan.c) leaves alone."""
+        """What the call table leaves alone."""
         given = self._given(a, b, out, bias)
-        return planned.launch(self.queue, self.kernel, given, self._tail)
+        call = table.Call(
+            GemmPlan._call, (a, b, out, bias), (2, 0, 1, 3), out=2, brief=self._brief
+        )
+        return planned.launch(self.queue, self.kernel, given, self._tail, self._rows, call)
 
     _call.__qualname__ = "GemmPlan.__call__"  # as errors of its arguments name it
 
@@ -179,7 +187,8 @@ class GemmPlan(PlanBase):
         return planned.prepare(self.queue, self.kernel, given, self._tail)
 
 
-_Plan = shortcut.plans(GemmPlan)
+_Plan = direct(GemmPlan)
+_OF_PLAN = table.meaning(GemmPlan._call, 1)
 
 
 def outline(a: Any, b: Any, bias: Any) -> tuple[str, int, int, int]:
@@ -227,4 +236,4 @@ def _packed(
     return plans.packed(dev, function, tile), b.packed(kc, pack)
 
 
-gemm = shortcut.operation("gemm", Gemm, fastpath.KEY)
+gemm = table.operation(Gemm)

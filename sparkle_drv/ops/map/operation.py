@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import numbers
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -19,6 +20,7 @@ from sparkle_drv.core.device import Device
 from sparkle_drv.core.kernel import Kernel
 from sparkle_drv.ops.arguments import check
 from sparkle_drv.ops.arguments.words import listed, short, shown
+from sparkle_drv.ops.calls import table
 from sparkle_drv.ops.expression import lower, program, promote
 from sparkle_drv.ops.expression.graph import Graph, of_text
 from sparkle_drv.ops.expression.scalars import scalars as uniform_of
@@ -30,9 +32,10 @@ from sparkle_drv.ops.shapes import space
 from sparkle_drv.ops.tiles import gpu as tiles_gpu
 from sparkle_drv.types import TilePlan
 
-from . import fastpath, fused
+from . import fused
 
 _WANTED = ("f32", "f64", "i32")
+_CODES = {"f32": "f", "f64": "d", "i32": "i", "i64": "q"}  # of native/hot/launch/scalar.c
 PIECE = 2**32 - 2**12  # elements of one launch: n is a u32
 
 
@@ -68,10 +71,11 @@ def map(
     """
     staging.device(dev)
     lasting = isinstance(expression, (str, Traced, Graph))
-    if lasting:
-        known = fastpath.find(dev, expression, args, names, out)
-        if known is not fastpath.NOTHING:
-            return known
+    site = sys.intern(expression) if type(expression) is str else expression
+    given = tuple(names), *args, *names.values(), out
+    known = table.again(dev, site, *given) if lasting else None
+    if known is not None:
+        return known
     graph = graph_of(expression)
     values = bind(graph, args, names)
     arrays, scalars = sorted_out(readable(dev, values, out))
@@ -82,10 +86,32 @@ def map(
     stage = staging.Stage(dev, arrays, out)
     if fuses(dev):
         code, made = _fused(stage, graph, arrays, kinds, scalars, shape, layout)
-        if lasting:
-            fastpath.keep(stage, expression, args, names, graph, code, values)
+        call = _call(site, given, graph, code, names) if lasting else None
+        if call is not None:
+            table.remember(stage, call, made)
         return made
     return _portable(stage, graph, arrays, kinds, scalars, shape, layout)
+
+
+def _call(
+    site: object, given: tuple[Any, ...], graph: Graph, code: lower.Lowered, names: dict[str, Any]
+) -> table.Call | None:
+    """The call as the table knows it; None: a number is computed from others before the launch."""
+    left = [name for name in graph.names if name not in names]
+    place = {name: 1 + i for i, name in enumerate([*left, *names])}
+    filled = [(cell, graph.nodes[node], kind) for cell, node, kind in code.filled]
+    used = {*code.inputs, *(str(node.value) for _, node, _ in filled)}
+    if any(node.op != "name" for _, node, _ in filled) or len(used) != len(graph.names):
+        return None
+    numbers = [(place[str(node.value)], _CODES[kind], 8 * cell) for cell, node, kind in filled]
+    if any(isinstance(given[at], np.ndarray) for at, _, _ in numbers):
+        return None
+    inputs = [place[name] for name in code.inputs]
+    absent = [None] * (space.INPUTS - len(inputs))
+    out = len(given) - 1
+    sources = out, *inputs, *absent, None, table.BLOCK if numbers else None
+    block = code.cells.tobytes()
+    return table.Call(site, given, sources, out=out, inplace=True, block=block, numbers=numbers)
 
 
 def fuses(dev: Device) -> bool:

@@ -41,7 +41,6 @@ class Constant(ConstantBase, Shaped):
         """`array` is this constant's own: no other reference may be left (@private)."""
         self.shape, self.dtype, self.layout = array.shape, array.dtype, array.layout
         self.nbytes = array.nbytes
-        self._rows, self._columns = array.shape if array.ndim == 2 else (0, 0)
         self._array = array
         self._blobs: dict[Hashable, Array] = {}
         self._lock = threading.RLock()  # re-entrant: a signal's handler may close it
@@ -112,7 +111,7 @@ class Constant(ConstantBase, Shaped):
             return found
 
     def _forget(self) -> None:
-        self._products = self._convolutions = None
+        self._calls = None
         self._blobs = {}
 
 

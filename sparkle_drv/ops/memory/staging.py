@@ -113,6 +113,7 @@ class Stage:
         self.out = None if out is None else operand("out", out)
         self.returned = out  # it may be of a subclass
         self.fence: Fence | None = None
+        self.launched: list[tuple[Kernel, tuple[Any, ...]]] = []
         arrays = [
             (n, x) for n, x in (*self.inputs.items(), ("out", self.out)) if isinstance(x, Array)
         ]
@@ -233,6 +234,7 @@ class Stage:
     def launch(self, kernel: Kernel, *args: Any) -> None:
         args = tuple(HostPointer(self.dev, a) if isinstance(a, np.ndarray) else a for a in args)
         self.fence = self.queue.launch(kernel, *args)
+        self.launched.append((kernel, args))
 
     def finish(self, target: Target) -> Any:
         """The result as the caller wants it."""

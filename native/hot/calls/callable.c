@@ -1,0 +1,252 @@
+/* Operations and plans as objects that try the call table before a line of Python runs.
+ *
+ * A class written in Python is called through a tuple of its arguments and a dict of their names. That costs as much as a small
+ * product, so `direct` makes a subclass whose objects CPython calls by its vectorcall protocol. What the table leaves alone is a
+ * call of the Python function, which begins again from the arguments. */
+#include "calls.h"
+#include "hot/launch/again.h"
+#include "row.h"
+#include "table.h"
+
+#include <string.h>
+
+/* vectorcallfunc, Py_TPFLAGS_HAVE_VECTORCALL and PyVectorcall_NARGS: cpython/object.h, object.h and cpython/abstract.h of 3.10
+ * and 3.11, where the flag is _Py_TPFLAGS_HAVE_VECTORCALL as well; part of the stable ABI from 3.12 on. */
+typedef PyObject *vectorcall_function(PyObject *self, PyObject *const *args, size_t nargsf, PyObject *names);
+static const unsigned long HAVE_VECTORCALL = 1UL << 11;
+static const size_t OFFSET_BIT = (size_t)1 << (8 * sizeof(size_t) - 1);
+
+struct hot_callable {
+    PyObject_HEAD
+    PyObject *function; /* Python's way, called with the object first; the site of the calls in the table */
+    PyObject *table;    /* a plan's; NULL: that of the device, which is the first argument */
+    PyObject *meaning;  /* a tuple, which owns what follows */
+    vectorcall_function *vectorcall;
+    size_t nvalues, npositional;
+    PyObject *names[HOT_MOST_VALUES], *defaults[HOT_MOST_VALUES]; /* NULL: it has to be given */
+};
+
+static PyTypeObject *base_type;
+static PyObject *table_word;
+
+/* Which parameter has this name; nvalues: none, or it is spelt as nobody spells it. */
+static size_t which(const struct hot_callable *c, const PyObject *name)
+{
+    size_t i = 0;
+    while (i < c->nvalues && c->names[i] != name)
+        i++;
+    return i;
+}
+
+/* The values of a call. 0: not as usual. */
+static int sort_out(const struct hot_callable *c, PyObject *const *args, size_t nargs, PyObject *names, PyObject **values)
+{
+    if (nargs > c->npositional)
+        return 0;
+    memcpy(values, args, nargs * sizeof *values);
+    for (size_t i = nargs; i < c->nvalues; i++)
+        values[i] = NULL;
+    const Py_ssize_t nnames = names ? PyTuple_Size(names) : 0;
+    for (Py_ssize_t i = 0; i < nnames; i++) {
+        const size_t at = which(c, PyTuple_GetItem(names, i));
+        if (at == c->nvalues || values[at])
+            return 0;
+        values[at] = args[nargs + (size_t)i];
+    }
+    for (size_t i = 0; i < c->nvalues; i++)
+        if (!values[i] && !(values[i] = c->defaults[i]))
+            return 0;
+    return 1;
+}
+
+/* The result of a call that the table knows; NULL: nothing was done, or with an exception. */
+static PyObject *shortly(const struct hot_callable *c, PyObject *const *args, size_t nargs, PyObject *names)
+{
+    PyObject *values[HOT_MOST_VALUES], *table = c->table;
+    const size_t first = table == NULL; /* the device */
+    if (nargs < first || !sort_out(c, args + first, nargs - first, names, values))
+        return NULL;
+    PyObject *device = NULL;
+    if (first) {
+        uint64_t epoch;
+        device = args[0];
+        PyObject *const kept = hot_epoch(device, &epoch) ? ((const struct hot_device *)(const void *)device)->kept : NULL;
+        table = kept && PyDict_CheckExact(kept) ? PyDict_GetItemWithError(kept, table_word) : NULL;
+    }
+    Py_XINCREF(table); /* another thread may make another meanwhile */
+    PyObject *const made = table ? hot_table_call(table, c->function, device, values, c->nvalues, first == 1) : NULL;
+    Py_XDECREF(table);
+    return made;
+}
+
+static PyObject *call_vector(PyObject *self, PyObject *const *args, size_t nargsf, PyObject *names)
+{
+    const struct hot_callable *const c = (const void *)self;
+    const size_t nargs = nargsf & ~OFFSET_BIT;
+    if (!c->function)
+        return PyErr_Format(PyExc_TypeError, "%R: it is not begun", (PyObject *)Py_TYPE(self)), NULL;
+    PyObject *const made = shortly(c, args, nargs, names);
+    if (made || PyErr_Occurred())
+        return made;
+    return hot_call_again(c->function, NULL, self, args, (Py_ssize_t)nargs, names);
+}
+
+/* Where CPython knows nothing of vectorcall: subclasses in Python before 3.12, and `object.__call__`. */
+static PyObject *call_by_tuple(PyObject *self, PyObject *given, PyObject *named)
+{
+    const struct hot_callable *const c = (const void *)self;
+    PyObject *const first = c->function ? PyTuple_Pack(1, self) : NULL, *const all = first ? PySequence_Concat(first, given) : NULL;
+    PyObject *const made = all ? PyObject_Call(c->function, all, named) : NULL;
+    Py_XDECREF(first);
+    Py_XDECREF(all);
+    if (!c->function)
+        PyErr_Format(PyExc_TypeError, "%R: it is not begun", (PyObject *)Py_TYPE(self));
+    return made;
+}
+
+/* _begin(function, table, (names, npositional, defaults)): `defaults` is a dict; table None: that of the device. Once. */
+static PyObject *begin(PyObject *self, PyObject *given)
+{
+    struct hot_callable *const c = (void *)self;
+    PyObject *function, *table, *meaning, *names, *defaults;
+    Py_ssize_t npositional;
+    if (!PyArg_ParseTuple(given, "OOO!:_begin", &function, &table, &PyTuple_Type, &meaning) ||
+        !PyArg_ParseTuple(meaning, "O!nO!", &PyTuple_Type, &names, &npositional, &PyDict_Type, &defaults))
+        return NULL;
+    const Py_ssize_t n = PyTuple_Size(names);
+    if (c->function || n > HOT_MOST_VALUES || npositional < 0 || npositional > n || (table != Py_None && Py_TYPE(table) != hot_table_type))
+        return PyErr_Format(PyExc_ValueError, "_begin: expected up to %d names, a Table or None, once", HOT_MOST_VALUES), NULL;
+    for (Py_ssize_t i = 0; i < n; i++) {
+        c->names[i] = PyTuple_GetItem(names, i);
+        c->defaults[i] = PyDict_GetItemWithError(defaults, c->names[i]);
+    }
+    c->nvalues = (size_t)n;
+    c->npositional = (size_t)npositional;
+    c->meaning = meaning;
+    c->table = table == Py_None ? NULL : table;
+    c->function = function;
+    Py_INCREF(meaning);
+    Py_XINCREF(c->table);
+    Py_INCREF(function);
+    Py_RETURN_NONE;
+}
+
+static PyObject *make(PyTypeObject *type, PyObject *args, PyObject *named)
+{
+    (void)args;
+    (void)named;
+    struct hot_callable *const c = (void *)PyType_GenericAlloc(type, 0);
+    if (c)
+        c->vectorcall = call_vector;
+    return (PyObject *)c;
+}
+
+static int traverse(PyObject *self, visitproc visit, void *arg)
+{
+    const struct hot_callable *const c = (const void *)self;
+    Py_VISIT(Py_TYPE(self));
+    Py_VISIT(c->function);
+    Py_VISIT(c->table);
+    Py_VISIT(c->meaning);
+    return 0;
+}
+
+static int clear(PyObject *self)
+{
+    struct hot_callable *const c = (void *)self;
+    Py_CLEAR(c->function); /* first: nothing else is looked at then */
+    Py_CLEAR(c->table);
+    Py_CLEAR(c->meaning);
+    return 0;
+}
+
+static void dealloc(PyObject *self)
+{
+    hot_dealloc(self, clear);
+}
+
+static PyObject *text(PyObject *base, const char *name)
+{
+    PyObject *const found = PyObject_GetAttrString(base, name);
+    PyObject *const made = found ? PyUnicode_AsUTF8String(found) : NULL;
+    Py_XDECREF(found);
+    return made;
+}
+
+/* "module.name", which the type keeps a pointer to in 3.10: never freed. */
+static char *full_name(PyObject *base)
+{
+    PyObject *const module = text(base, "__module__"), *const name = text(base, "__qualname__");
+    const char *const before = module ? PyBytes_AsString(module) : NULL, *const after = name ? PyBytes_AsString(name) : NULL;
+    char *const made = before && after ? PyMem_Malloc(strlen(before) + strlen(after) + 2) : NULL;
+    if (made) {
+        strcpy(made, before);
+        strcat(made, ".");
+        strcat(made, after);
+    }
+    Py_XDECREF(module);
+    Py_XDECREF(name);
+    if (!made && !PyErr_Occurred())
+        PyErr_NoMemory();
+    return made;
+}
+
+/* direct(class): a subclass whose objects are called faster, and are otherwise the same. */
+static PyObject *direct(PyObject *module, PyObject *base)
+{
+    PyMemberDef members[] = {
+        {"__vectorcalloffset__", T_PYSSIZET, offsetof(struct hot_callable, vectorcall), READONLY, NULL},
+        {NULL, 0, 0, 0, NULL},
+    };
+    PyType_Slot slots[] = {
+        {Py_tp_call, call_by_tuple}, /* a type with the flag has to have one of its own */
+        {Py_tp_members, members},
+        {0, NULL},
+    };
+    (void)module;
+    if (!PyType_Check(base) || !PyType_IsSubtype((PyTypeObject *)base, base_type))
+        return PyErr_Format(PyExc_TypeError, "direct: expected a class of Callables, got %R", base), NULL;
+    PyType_Spec spec = {
+        .name = full_name(base),
+        .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | HAVE_VECTORCALL,
+        .slots = slots,
+    };
+    PyObject *const bases = spec.name ? PyTuple_Pack(1, base) : NULL;
+    PyObject *const type = bases ? PyType_FromSpecWithBases(&spec, bases) : NULL;
+    PyObject *const doc = type ? PyObject_GetAttrString(base, "__doc__") : NULL;
+    const int well = doc && PyObject_SetAttrString(type, "__doc__", doc) == 0;
+    Py_XDECREF(bases);
+    Py_XDECREF(doc);
+    if (well)
+        return type;
+    Py_XDECREF(type);
+    return NULL;
+}
+
+static PyMethodDef methods[] = {
+    {"_begin", begin, METH_VARARGS, "_begin(function, table, (names, npositional, defaults)): once."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyMethodDef functions[] = {
+    {"direct", direct, METH_O, "direct(class): a subclass of callables that are called faster."},
+    {NULL, NULL, 0, NULL},
+};
+
+int hot_callables(PyObject *module)
+{
+    static const struct hot_frame frame = {
+        .name = "sparkle_drv._hot.CallableBase",
+        .doc = "What operations and plans begin with.",
+        .size = sizeof(struct hot_callable),
+        .is_base = 1,
+        .make = make,
+        .methods = methods,
+        .traverse = traverse,
+        .clear = clear,
+        .dealloc = dealloc,
+    };
+    table_word = PyUnicode_InternFromString("ops calls");
+    base_type = hot_collected(module, &frame);
+    return table_word && base_type ? PyModule_AddFunctions(module, functions) : -1;
+}

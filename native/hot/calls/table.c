@@ -1,0 +1,187 @@
+/* The call table: finds the row of a call that was made before. */
+#include "table.h"
+#include "calls.h"
+#include "row.h"
+
+#include <string.h>
+
+enum { WAYS = 4, MOST_SETS = 4096 };
+
+struct hot_table {
+    PyObject_HEAD
+    struct hot_row **rows; /* of WAYS each, NULL: a free place */
+    size_t nsets;          /* a power of two */
+    unsigned next;
+};
+
+PyTypeObject *hot_table_type, *hot_constant_type;
+struct hot_seen hot_constants;
+
+/* ---- finding ---- */
+
+static struct hot_row **set_of(const struct hot_table *t, uint64_t hash)
+{
+    return &t->rows[WAYS * (hash & (t->nsets - 1))];
+}
+
+static int is_for(const struct hot_row *row, const struct hot_key *key, PyObject *const *values)
+{
+    if (row->nwords != key->nwords || memcmp(row->words, key->words, key->nwords * sizeof *key->words))
+        return 0;
+    for (unsigned long long left = row->compared; left; left &= left - 1) {
+        const int i = __builtin_ctzll(left);
+        if (!hot_means(PyTuple_GetItem(row->meant, i), values[i]))
+            return 0;
+    }
+    return 1;
+}
+
+PyObject *hot_table_call(PyObject *table, PyObject *site, PyObject *device, PyObject *const *values, size_t nvalues, int waits)
+{
+    struct hot_key key;
+    PyObject *constant;
+    if (!hot_key_of(&key, site, values, nvalues, &constant))
+        return NULL;
+    if (constant)
+        table = ((const struct hot_constant *)(const void *)constant)->calls;
+    if (!table || Py_TYPE(table) != hot_table_type)
+        return NULL;
+    const struct hot_table *const t = (const void *)table;
+    struct hot_row *const *const set = set_of(t, key.hash);
+    for (int i = 0; i < WAYS; i++) {
+        struct hot_row *const row = set[i];
+        if (!row || !is_for(row, &key, values))
+            continue;
+        Py_INCREF(row); /* another thread may put another in its place meanwhile */
+        PyObject *const made = hot_row_run(row, device, values, nvalues, waits);
+        Py_DECREF(row);
+        return made;
+    }
+    return NULL;
+}
+
+/* again(site, device, *values): what the row of such a call makes; None: nothing was done. */
+static PyObject *again(PyObject *self, PyObject *const *args, Py_ssize_t nargs)
+{
+    PyObject *const made = nargs >= 2 ? hot_table_call(self, args[0], args[1], args + 2, (size_t)nargs - 2, 1) : NULL;
+    if (made || PyErr_Occurred())
+        return made;
+    Py_RETURN_NONE;
+}
+
+/* ---- filling ---- */
+
+/* Is it the place of a call that is found by the same? */
+static int is_place_of(const struct hot_row *old, const struct hot_row *row)
+{
+    return old->nwords == row->nwords && !memcmp(old->words, row->words, row->nwords * sizeof *row->words) &&
+           old->compared == row->compared && PyObject_RichCompareBool(old->meant, row->meant, Py_EQ) == 1;
+}
+
+/* put(row): over the row that it replaces, else in a free place, else in the next. */
+static PyObject *put(PyObject *self, PyObject *given)
+{
+    struct hot_table *const t = (void *)self;
+    if (Py_TYPE(given) != hot_row_type)
+        return PyErr_Format(PyExc_TypeError, "put: expected a Row, got %R", (PyObject *)Py_TYPE(given)), NULL;
+    struct hot_row *const row = (void *)given;
+    struct hot_row **const set = set_of(t, row->hash), **place = NULL;
+    for (int i = 0; i < WAYS && !place; i++)
+        if (set[i] && is_place_of(set[i], row))
+            place = &set[i];
+    for (int i = 0; i < WAYS && !place; i++)
+        if (!set[i])
+            place = &set[i];
+    if (!place)
+        place = &set[t->next++ % WAYS];
+    struct hot_row *const old = *place;
+    Py_INCREF(given);
+    *place = row;
+    Py_XDECREF(old); /* last: with it much may go */
+    Py_RETURN_NONE;
+}
+
+/* ---- the types ---- */
+
+static int traverse(PyObject *self, visitproc visit, void *arg)
+{
+    const struct hot_table *const t = (void *)self;
+    Py_VISIT(Py_TYPE(self));
+    for (size_t i = 0; i < WAYS * t->nsets; i++)
+        Py_VISIT(t->rows[i]);
+    return 0;
+}
+
+static int clear(PyObject *self)
+{
+    struct hot_table *const t = (void *)self;
+    for (size_t i = 0; i < WAYS * t->nsets; i++)
+        Py_CLEAR(t->rows[i]);
+    return 0;
+}
+
+static void dealloc(PyObject *self)
+{
+    struct hot_row **const rows = ((struct hot_table *)(void *)self)->rows;
+    hot_dealloc(self, clear);
+    PyMem_Free(rows);
+}
+
+/* Table(sets): of WAYS rows each. */
+static PyObject *make(PyTypeObject *type, PyObject *given, PyObject *named)
+{
+    unsigned int nsets;
+    if (named && PyDict_Size(named))
+        return PyErr_Format(PyExc_TypeError, "Table: expected no keywords, got %zd", PyDict_Size(named)), NULL;
+    if (!PyArg_ParseTuple(given, "I", &nsets))
+        return NULL;
+    if (nsets < 1 || nsets > MOST_SETS || (nsets & (nsets - 1)))
+        return PyErr_Format(PyExc_ValueError, "Table: expected a power of two up to %d, got %u", MOST_SETS, nsets), NULL;
+    struct hot_row **const rows = PyMem_Calloc((size_t)WAYS * nsets, sizeof *rows);
+    struct hot_table *const made = rows ? (void *)PyType_GenericAlloc(type, 0) : NULL;
+    if (!made) {
+        PyMem_Free(rows);
+        return rows ? NULL : PyErr_NoMemory();
+    }
+    made->rows = rows;
+    made->nsets = nsets;
+    return (PyObject *)made;
+}
+
+static PyMethodDef methods[] = {
+    {"again", (PyCFunction)(void (*)(void))again, METH_FASTCALL, "again(site, device, *values): the result, or None: nothing was done."},
+    {"put", put, METH_O, "put(row): the next call by this key takes it."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyMemberDef constant_members[] = {
+    {"_calls", T_OBJECT, offsetof(struct hot_constant, calls), 0, NULL},
+    {NULL, 0, 0, 0, NULL},
+};
+
+int hot_tables(PyObject *module)
+{
+    static const struct hot_frame frame = {
+        .name = "sparkle_drv._hot.Table",
+        .doc = "Rows of calls that were made before.",
+        .size = sizeof(struct hot_table),
+        .make = make,
+        .methods = methods,
+        .traverse = traverse,
+        .clear = clear,
+        .dealloc = dealloc,
+    };
+    static const struct hot_frame constant_frame = {
+        .name = "sparkle_drv._hot.ConstantBase",
+        .doc = "What ops.Constant begins with.",
+        .size = sizeof(struct hot_constant),
+        .is_base = 1,
+        .members = constant_members,
+        .traverse = hot_traverse_one,
+        .clear = hot_clear_one,
+        .dealloc = hot_dealloc_one,
+    };
+    hot_table_type = hot_collected(module, &frame);
+    hot_constant_type = hot_collected(module, &constant_frame);
+    return hot_table_type && hot_constant_type ? 0 : -1;
+}
