@@ -115,7 +115,7 @@ static PyObject *call(PyObject *self, PyObject *const *args, Py_ssize_t nargs)
     const struct hot_convolutions *const p = (const void *)self;
     const struct hot_queue *const q = (const void *)p->queue;
     PyObject *y = NULL, *packed = NULL;
-    if (nargs != ARGUMENTS || !q || !q->launch || !q->wait || !q->device)
+    if (nargs != ARGUMENTS || !q || !q->handle || !q->device)
         Py_RETURN_NONE;
     uint64_t epoch;
     const struct conv_entry *const e = hot_epoch(q->device, &epoch) ? find(p, args) : NULL;

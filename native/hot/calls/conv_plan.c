@@ -60,19 +60,20 @@ int64_t hot_planned(PyObject *planned, PyObject *const *args, PyObject **queue)
     if (!p->queue || !p->kernel || !p->w || !p->bias)
         return 0;
     const struct hot_queue *const q = (const void *)p->queue;
-    if (!q->brief || !q->launch || !q->reached || !q->submitted)
+    if (!q->handle || !q->handle->functions->brief)
         return 0;
+    const struct sp_functions *const call = q->handle->functions;
     uint64_t epoch; /* read before anything is found open */
     struct conv_record r;
-    if (!hot_epoch(q->device, &epoch) || !pack(p, args, q->device, &r) || q->reached(q->handle) != q->submitted(q->handle)) {
+    if (!hot_epoch(q->device, &epoch) || !pack(p, args, q->device, &r) || call->reached(q->handle) != call->submitted(q->handle)) {
         PyErr_Clear();
         return 0;
     }
     int64_t value;
     Py_BEGIN_ALLOW_THREADS
-    value = q->launch(q->handle, &r, sizeof r, epoch);
+    value = call->launch(q->handle, &r, sizeof r, epoch);
     Py_END_ALLOW_THREADS
-    if (value > 0 && q->reached(q->handle) < (uint64_t)value) /* another thread has come before */
+    if (value > 0 && call->reached(q->handle) < (uint64_t)value) /* another thread has come before */
         hot_hold(q, value, args, 2);
     return value > 0 ? value : 0;
 }

@@ -135,8 +135,9 @@ __attribute__((hot)) static int64_t launch(const struct hot_products *p, PyObjec
     const struct hot_constant *const constant = planned ? NULL : hot_constant_of(args[1]);
     const int held = constant || args[1] == Py_None;
     const struct hot_queue *const q = (const void *)p->queue;
-    if (!q || !q->brief || !q->launch || !q->reached || !q->submitted || !q->wait)
+    if (!q || !q->handle || !q->handle->functions->brief)
         return 0;
+    const struct sp_functions *const call = q->handle->functions;
     if (constant && !(p = table_of(constant, p->queue)))
         return 0;
     if (!hot_look(args[0], &a) || !hot_look(args[2], &out) || a.type != out.type || a.rows != out.rows)
@@ -150,7 +151,7 @@ __attribute__((hot)) static int64_t launch(const struct hot_products *p, PyObjec
         return 0;
     uint64_t epoch; /* read before anything is looked at */
     const struct entry *const e = hot_epoch(q->device, &epoch) ? find(p, &a, &out, &b, held) : NULL;
-    if (!e || (planned && q->reached(q->handle) != q->submitted(q->handle)))
+    if (!e || (planned && call->reached(q->handle) != call->submitted(q->handle)))
         return 0;
     struct gemm_record r; /* every field: zeroing all first costs as much as writing it */
     r.head = e->head;
@@ -188,15 +189,15 @@ __attribute__((hot)) static int64_t launch(const struct hot_products *p, PyObjec
     Py_INCREF(kernel);
     int64_t value;
     if ((double)e->m * e->n * e->k < WORTH_LETTING_GO) {
-        value = q->launch(q->handle, &r, sizeof r, epoch);
+        value = call->launch(q->handle, &r, sizeof r, epoch);
     } else {
         Py_BEGIN_ALLOW_THREADS
-        value = q->launch(q->handle, &r, sizeof r, epoch);
+        value = call->launch(q->handle, &r, sizeof r, epoch);
         Py_END_ALLOW_THREADS
     }
     if (value <= 0)
         value = 0; /* refused: Python comes upon it again */
-    else if (planned ? q->reached(q->handle) < (uint64_t)value : q->wait(q->handle, (uint64_t)value, 0) != 0)
+    else if (planned ? call->reached(q->handle) < (uint64_t)value : call->wait(q->handle, (uint64_t)value, 0) != 0)
         value = unfinished(q, value, args, blob, planned);
     Py_DECREF(kernel);
     Py_XDECREF(blob);

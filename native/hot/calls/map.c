@@ -281,8 +281,7 @@ static PyObject *make(PyObject *module, PyObject *given)
            PyTuple_Size(PyTuple_GetItem(objects, NAMES)) == (Py_ssize_t)read.nnames &&
            PyTuple_Size(PyTuple_GetItem(objects, TAKES)) == (Py_ssize_t)read.nplaces &&
            PyBytes_Size(PyTuple_GetItem(objects, CELLS)) == 8 * (Py_ssize_t)read.ncells;
-    well = well && ((const struct hot_queue *)(const void *)PyTuple_GetItem(objects, QUEUE))->launch &&
-           ((const struct hot_queue *)(const void *)PyTuple_GetItem(objects, QUEUE))->wait;
+    well = well && ((const struct hot_queue *)(const void *)PyTuple_GetItem(objects, QUEUE))->handle;
     if (!well)
         return PyErr_Format(PyExc_ValueError, "map_call: that plan makes no sense"), NULL;
     struct map_call *const made = (void *)PyType_GenericAlloc(map_call_type, 0);

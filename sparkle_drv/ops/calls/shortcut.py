@@ -51,7 +51,7 @@ def there(kernel: Kernel) -> bool:
     dev = kernel.device
     if kernel.form != "routine" or not dev.info.unified or not numpy_layout.known():
         return False
-    return dev.default_queue._polled
+    return dev.default_queue._handle_at != 0
 
 
 def head_of(kernel: Kernel) -> bytes:
