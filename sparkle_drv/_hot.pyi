@@ -47,14 +47,9 @@ class FenceBase:
 class QueueBase:
     _device: Any
     _fence_type: type
-    _launch_at: int
     _handle_at: int
     _pending: tuple[Sized, ...]
-    _reached_at: int
-    _submitted_at: int
-    _wait_at: int
     _keeping: object
-    _brief: bool
     def launch(
         self,
         kernel: Any,

@@ -12,11 +12,11 @@ int sp_prepare(void *queue, const void *record, size_t nbytes, uint64_t epoch, s
     struct sp_prepared *p = malloc(sizeof *p + nbytes);
     if (!p)
         return -ENOMEM;
-    *p = (struct sp_prepared){.q = q, .nbytes = nbytes, .epoch = epoch};
+    *p = (struct sp_prepared){.functions = q->functions, .q = q, .nbytes = nbytes, .epoch = epoch};
     memcpy(p->record, record, nbytes);
     int rc = sp_queue_enter(q, epoch);
     if (rc == 0) {
-        rc = p->hint = q->ops->check(q, record, nbytes);
+        rc = p->hint = q->functions->check(q, record, nbytes);
         if (rc >= 0)
             atomic_fetch_add(&q->refs, 1);
         sp_queue_leave(q, 0);
@@ -38,5 +38,6 @@ void sp_unprepare(struct sp_prepared *p)
 
 int64_t sp_resubmit(const struct sp_submission *s)
 {
-    return s->submit(s->queue, s->records, s->nbytes, s->epoch);
+    const struct sp_handle *q = s->queue;
+    return q->functions->submit(s->queue, s->records, s->nbytes, s->epoch);
 }

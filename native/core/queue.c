@@ -106,5 +106,5 @@ void sp_queue_release(void *queue)
 {
     struct sp_queue *q = queue;
     if (q && sp_queue_usable(q))
-        q->ops->unref(q);
+        q->functions->unref(q);
 }

@@ -15,17 +15,8 @@
 #include <stdatomic.h>
 #include <stddef.h>
 
-struct sp_queue;
-
-struct sp_queue_ops {
-    /* Would this dispatch record be taken? The error of a launch, or what a prepared one remembers as its hint, >= 0.
-     * Called with the lock. */
-    int (*check)(const struct sp_queue *q, const void *record, size_t nbytes);
-    /* One holder less; the last one frees the queue. Called without the lock. */
-    void (*unref)(struct sp_queue *q);
-};
-
 struct sp_queue {
+    const struct sp_functions *functions; /* first: see struct sp_handle */
     pthread_mutex_t *lock;
     const struct sp_device *device;
     _Atomic int closing;        /* takes no more work; written with the lock */
@@ -33,11 +24,10 @@ struct sp_queue {
     pthread_mutex_t own;        /* the lock, unless it is the device's */
     _Atomic uint32_t refs;      /* the handle, prepared launches, and whoever else the backend has */
     int closed;                 /* lock: the backend has taken down what a closed queue does without */
-    const struct sp_queue_ops *ops;
     struct sp_ledger ledger; /* lock */
 };
 
-/* `q` is zeroed but for ops, device, and lock if it is not to have its own; it gets one reference. 0; -ECHILD another
+/* `q` is zeroed but for functions, device, and lock if it is not to have its own; it gets one reference. 0; -ECHILD another
  * process's device, -EINVAL unknown flags, -ENODEV the device is lost, -ENOMEM. */
 int sp_queue_init(struct sp_queue *q, uint32_t flags);
 /* When the last reference has gone, before the memory is freed. */
@@ -99,10 +89,11 @@ void sp_queue_note(struct sp_queue *q, uint64_t value, uint64_t start_ns, uint64
 int sp_queue_shut(struct sp_queue *q);
 
 struct sp_prepared {
+    const struct sp_functions *functions; /* first: see struct sp_handle */
     struct sp_queue *q;
     size_t nbytes;
     uint64_t epoch;
-    int hint; /* what ops->check returned */
+    int hint; /* what functions->check returned */
     uint32_t guess; /* the backend's: where it found it the last time; with the lock */
     _Alignas(16) unsigned char record[];
 };

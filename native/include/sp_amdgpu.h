@@ -180,9 +180,9 @@ int sp_amdgpu_check(const struct sp_amdgpu *dev, const void *records, size_t nby
  * -EAGAIN if nothing of it is on its way (to be tried again), and -SP_AMDGPU_BEGUN - value if some of it is. Nothing else
  * gets into the queue then before it is through; whoever waits for a value sends more of it, and so does hand_over. */
 enum sp_amdgpu_begun { SP_AMDGPU_BEGUN = 4096 }; /* beyond all errors */
-int64_t sp_amdgpu_launch(struct sp_amdgpu_queue *q, const void *record, size_t nbytes, uint64_t epoch);
+int64_t sp_amdgpu_launch(void *queue, const void *record, size_t nbytes, uint64_t epoch);
 int64_t sp_amdgpu_run(struct sp_prepared *p);
-int64_t sp_amdgpu_submit(struct sp_amdgpu_queue *q, const void *records, size_t nbytes, uint64_t epoch);
+int64_t sp_amdgpu_submit(void *queue, const void *records, size_t nbytes, uint64_t epoch);
 /* Host memory in (copied before the call returns) and out (`data` must live until the value is reached). */
 int64_t sp_amdgpu_upload(struct sp_amdgpu_queue *q, uint64_t address, const void *data, uint64_t nbytes);
 int64_t sp_amdgpu_download(struct sp_amdgpu_queue *q, uint64_t address, void *data, uint64_t nbytes);
@@ -191,10 +191,10 @@ int64_t sp_amdgpu_copy_held(struct sp_amdgpu_queue *q, uint64_t dst, uint64_t sr
 /* The IB that `records` become if submitted next: its dwords, or -errno. For tests of what fits into one job. */
 int64_t sp_amdgpu_encode(struct sp_amdgpu_queue *q, const void *records, size_t nbytes, uint32_t *out, size_t capacity);
 
-uint64_t sp_amdgpu_reached(struct sp_amdgpu_queue *q);
+uint64_t sp_amdgpu_reached(void *queue);
 /* 0 reached, -ETIMEDOUT, or how that submission ended: -EIO a fault (sp_amdgpu_fault has the words), -ECANCELED
  * another's fault, -ENODEV the device is lost. */
-int sp_amdgpu_wait(struct sp_amdgpu_queue *q, uint64_t value, uint64_t timeout_ns);
+int sp_amdgpu_wait(void *queue, uint64_t value, uint64_t timeout_ns);
 /* Sends the rest of a submission that has been begun, without waiting for its end: 0 nothing of it is left (it may have
  * failed, of which nobody is told by this), -EAGAIN more of it was sent in that time, -ETIMEDOUT none was; as wait, -EINVAL
  * and -ECHILD. */

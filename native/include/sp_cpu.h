@@ -99,10 +99,10 @@ int sp_cpu_check(const struct sp_cpu *dev, const void *records, size_t nbytes);
 
 /* One dispatch record. Returns the timeline value (> 0) or -errno; a built-in kernel that is a routine, or has one group,
  * runs in the caller when the queue is idle. */
-int64_t sp_cpu_launch(struct sp_cpu_queue *q, const void *record, size_t nbytes, uint64_t epoch);
+int64_t sp_cpu_launch(void *queue, const void *record, size_t nbytes, uint64_t epoch);
 int64_t sp_cpu_run(struct sp_prepared *p);
 /* An array of records, replayed in order by the queue's worker. The records are copied. */
-int64_t sp_cpu_submit(struct sp_cpu_queue *q, const void *records, size_t nbytes, uint64_t epoch);
+int64_t sp_cpu_submit(void *queue, const void *records, size_t nbytes, uint64_t epoch);
 /* Copies host memory to `address`, in the caller when the queue is idle: the value at which it is done. The bytes may change as
  * soon as this returns. */
 int64_t sp_cpu_upload(struct sp_cpu_queue *q, uint64_t address, const void *data, uint64_t nbytes);
@@ -110,9 +110,9 @@ int64_t sp_cpu_upload(struct sp_cpu_queue *q, uint64_t address, const void *data
  * 0 or -ETIMEDOUT. */
 int sp_cpu_room(struct sp_cpu_queue *q, uint64_t timeout_ns);
 
-uint64_t sp_cpu_reached(struct sp_cpu_queue *q);
+uint64_t sp_cpu_reached(void *queue);
 /* 0 reached, -ETIMEDOUT, or the error with which that submission ended. */
-int sp_cpu_wait(struct sp_cpu_queue *q, uint64_t value, uint64_t timeout_ns);
+int sp_cpu_wait(void *queue, uint64_t value, uint64_t timeout_ns);
 
 /* A copy of a submission that has not ended. Returns the bytes of records (may exceed `capacity`), -ENOENT if ended. */
 int64_t sp_cpu_peek(struct sp_cpu_queue *q, uint64_t value, void *records, size_t capacity, struct sp_progress *out);

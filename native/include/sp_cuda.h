@@ -114,9 +114,9 @@ int sp_cuda_owns(struct sp_cuda *dev, uint64_t address);
 
 int sp_cuda_check(const struct sp_cuda *dev, const void *records, size_t nbytes);
 
-int64_t sp_cuda_launch(struct sp_cuda_queue *q, const void *record, size_t nbytes, uint64_t epoch);
+int64_t sp_cuda_launch(void *queue, const void *record, size_t nbytes, uint64_t epoch);
 int64_t sp_cuda_run(struct sp_prepared *p);
-int64_t sp_cuda_submit(struct sp_cuda_queue *q, const void *records, size_t nbytes, uint64_t epoch);
+int64_t sp_cuda_submit(void *queue, const void *records, size_t nbytes, uint64_t epoch);
 /* The data is staged before this returns. */
 int64_t sp_cuda_upload(struct sp_cuda_queue *q, uint64_t address, const void *data, uint64_t nbytes);
 /* The bytes are in `data` when the value is reached. */
@@ -124,8 +124,8 @@ int64_t sp_cuda_download(struct sp_cuda_queue *q, uint64_t address, void *data, 
 /* From `src` of `peer` to `dst` of the queue's device. */
 int64_t sp_cuda_copy_peer(struct sp_cuda_queue *q, uint64_t dst, struct sp_cuda *peer, uint64_t src, uint64_t nbytes);
 
-uint64_t sp_cuda_reached(struct sp_cuda_queue *q);
-int sp_cuda_wait(struct sp_cuda_queue *q, uint64_t value, uint64_t timeout_ns);
+uint64_t sp_cuda_reached(void *queue);
+int sp_cuda_wait(void *queue, uint64_t value, uint64_t timeout_ns);
 /* Words about a submission that failed; "" when there are none. Returns their bytes. */
 size_t sp_cuda_fault(struct sp_cuda_queue *q, uint64_t value, char *out, size_t capacity);
 int64_t sp_cuda_peek(struct sp_cuda_queue *q, uint64_t value, void *records, size_t capacity, struct sp_progress *out);

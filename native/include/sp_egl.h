@@ -102,16 +102,16 @@ int sp_egl_queue_close(struct sp_egl_queue *q, uint64_t timeout_ns);
  * makes no sense, -EFAULT an address that is no live buffer, -ERANGE one too short, -EADDRNOTAVAIL an offset the device
  * cannot bind, -E2BIG more than one pointer can reach or more groups than there can be. */
 int sp_egl_check(const struct sp_egl *dev, const void *records, size_t nbytes);
-int64_t sp_egl_launch(struct sp_egl_queue *q, const void *record, size_t nbytes, uint64_t epoch);
+int64_t sp_egl_launch(void *queue, const void *record, size_t nbytes, uint64_t epoch);
 int64_t sp_egl_run(struct sp_prepared *p);
-int64_t sp_egl_submit(struct sp_egl_queue *q, const void *records, size_t nbytes, uint64_t epoch);
+int64_t sp_egl_submit(void *queue, const void *records, size_t nbytes, uint64_t epoch);
 /* Host memory in (copied before the call returns) and out (`data` must live until the value is reached). */
 int64_t sp_egl_upload(struct sp_egl_queue *q, uint64_t address, const void *data, uint64_t nbytes);
 int64_t sp_egl_download(struct sp_egl_queue *q, uint64_t address, void *data, uint64_t nbytes);
 
-uint64_t sp_egl_reached(struct sp_egl_queue *q);
+uint64_t sp_egl_reached(void *queue);
 /* 0 reached, -ETIMEDOUT, or the error with which that submission ended (-EIO: sp_egl_fault has the words). */
-int sp_egl_wait(struct sp_egl_queue *q, uint64_t value, uint64_t timeout_ns);
+int sp_egl_wait(void *queue, uint64_t value, uint64_t timeout_ns);
 size_t sp_egl_fault(struct sp_egl_queue *q, uint64_t value, char *out, size_t capacity);
 
 /* As sp_cpu_peek. */

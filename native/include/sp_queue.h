@@ -11,6 +11,29 @@
 
 enum sp_queue_flags { SP_QUEUE_TIMING = 1 };
 
+/* A backend's functions. Each queue begins with a pointer to them, and so does each prepared launch: whoever has one of the two
+ * in C calls what belongs to it. Python has the functions under their own names, sp_cpu_launch for example. */
+struct sp_prepared;
+struct sp_functions {
+    int64_t (*launch)(void *queue, const void *record, size_t nbytes, uint64_t epoch);
+    int64_t (*submit)(void *queue, const void *records, size_t nbytes, uint64_t epoch);
+    int64_t (*run)(struct sp_prepared *p);
+    uint64_t (*submitted)(const void *queue);
+    uint64_t (*reached)(void *queue);
+    int (*wait)(void *queue, uint64_t value, uint64_t timeout_ns);
+    /* Would this dispatch record be taken? The error of a launch, or what a prepared one remembers as its hint, >= 0.
+     * Called with the queue's lock. */
+    int (*check)(const void *queue, const void *record, size_t nbytes);
+    /* One holder less; the last one frees the queue. Called without the lock. */
+    void (*unref)(void *queue);
+    /* `submitted`, `reached` and a `wait` of no time wait for nobody who could want Python's lock: they are called with it. To
+     * give it up and take it again costs 30 ns, a third of a prepared launch. A driver has locks of its own. */
+    int brief;
+};
+struct sp_handle {
+    const struct sp_functions *functions;
+};
+
 /* `device` and `queue` are those of any backend: a struct sp_cpu and a struct sp_cpu_queue, for example. */
 uint64_t sp_device_epoch(const void *device);
 /* One more: the epoch from now on. */
@@ -29,14 +52,12 @@ int sp_queue_failure(void *queue, uint64_t value);
 void sp_queue_release(void *queue);
 
 /* A checked copy of a dispatch record that can be launched again without checks; keeps its queue alive. */
-struct sp_prepared;
 /* 0, the error that a launch of the record would return, or -ENOMEM. */
 int sp_prepare(void *queue, const void *record, size_t nbytes, uint64_t epoch, struct sp_prepared **out);
 void sp_unprepare(struct sp_prepared *p);
 
-/* A backend's submit (sp_cpu_submit, ...) with its arguments: for callers to whom each argument costs as much as the call. */
+/* The arguments of a backend's submit: for callers to whom each argument costs as much as the call. */
 struct sp_submission {
-    int64_t (*submit)(void *queue, const void *records, size_t nbytes, uint64_t epoch);
     void *queue;
     const void *records;
     size_t nbytes;

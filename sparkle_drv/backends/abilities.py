@@ -72,15 +72,6 @@ class Binds(Protocol):
         """
 
 
-class IsBrief(Protocol):
-    """Its `launch`, `reached`, `submitted` and `wait` without a timeout may be called with the GIL:
-    they wait for nobody who could want it. `launch` is, where there is little to do.
-    """
-
-    brief: bool
-    """True; False: it has not this ability."""
-
-
 class SharesStreams(Protocol):
     """Other libraries of the process use its memory in place and know its queues as streams.
 
@@ -154,31 +145,15 @@ class MakesRoom(Protocol):
         """Wait until the queue takes submissions again: 0 or -ETIMEDOUT."""
 
 
-class Calls(Protocol):
-    """Functions of native code as Python calls them, and the address of each."""
-
-    launch: Callable[..., int]
-    launch_at: int
-    run: Callable[..., int]
-    run_at: int
-    submitted: Callable[..., int]
-    submitted_at: int
-    reached: Callable[..., int]
-    reached_at: int
-    wait: Callable[..., int]
-    wait_at: int
+CALLED_BY_C = ("launch", "run", "submitted", "reached", "wait")
 
 
 class IsNative(Protocol):
-    """Its methods are functions of native code, which C may call without Python.
-
-    A method that is not the function in `_native` any more, since a class that derives from the
-    backend has changed it, is called through Python.
-    """
+    """C reaches its functions through the handle of a queue: struct sp_functions of sp_queue.h."""
 
     @property
-    def _native(self) -> Calls:
-        """The functions."""
+    def _native(self) -> object:
+        """Has those of CALLED_BY_C as Python calls them."""
 
 
 _Kind = TypeVar("_Kind")
@@ -215,8 +190,15 @@ class Abilities:
         self.hands_over = ability(backend, HandsOver)
         self.makes_room = ability(backend, MakesRoom)
         self.is_native = ability(backend, IsNative)
-        brief = ability(backend, IsBrief)
-        self.is_brief = brief is not None and brief.brief is True
+
+    def lets_c_call(self) -> bool:
+        """May C call its functions by itself? Not where a class that derives from the backend has
+        changed one, or somebody has set another: then all of them are called through Python.
+        """
+        at, backend = self.is_native, self._backend
+        return at is not None and all(
+            getattr(backend, name) is getattr(at._native, name) for name in CALLED_BY_C
+        )
 
     @cached_property
     def shares_streams(self) -> SharesStreams | None:

@@ -31,19 +31,12 @@ class Native:
         self.device = device
         self._family = family
         self._uri = uri
-        self.launch, self.launch_at = self._c("launch"), self._at("launch")
-        self.run, self.run_at = self._c("run"), self._at("run")
-        self.submit = self._c("submit")
-        self.submitted, self.submitted_at = lib.sp_queue_submitted, _address("sp_queue_submitted")
-        self.settled = lib.sp_queue_settled
-        self.reached, self.reached_at = self._c("reached"), self._at("reached")
-        self.wait, self.wait_at = self._c("wait"), self._at("wait")
+        self.launch, self.run, self.submit = self._c("launch"), self._c("run"), self._c("submit")
+        self.submitted, self.settled = lib.sp_queue_submitted, lib.sp_queue_settled
+        self.reached, self.wait = self._c("reached"), self._c("wait")
 
     def _c(self, name: str) -> Any:
         return getattr(lib, f"sp_{self._family}_{name}")
-
-    def _at(self, name: str) -> int:
-        return _address(f"sp_{self._family}_{name}")
 
     def open_queue(self, timing: bool) -> Any:
         out = ffi.new(f"struct sp_{self._family}_queue **")
@@ -76,11 +69,7 @@ class Native:
         return ffi.gc(out[0], lib.sp_unprepare) if rc == 0 else rc
 
     def bind(self, queue: Any, records: Any, nbytes: int, epoch: int) -> Any:
-        function = ffi.addressof(lib, f"sp_{self._family}_submit")
-        bound = ffi.new("struct sp_submission *")
-        bound.submit = ffi.cast("int64_t (*)(void *, const void *, size_t, uint64_t)", function)
-        bound.queue, bound.records = queue, records
-        bound.nbytes, bound.epoch = nbytes, epoch
+        bound = ffi.new("struct sp_submission *", (queue, records, nbytes, epoch))
         call = partial(lib.sp_resubmit, bound)
         call.kept = queue, records  # type: ignore[attr-defined]
         return call
@@ -127,11 +116,6 @@ class Native:
         live = ffi.new("struct sp_live *")
         lib.sp_live_counts(live)
         return {name: getattr(live, name) for name, _ in ffi.typeof("struct sp_live").fields}
-
-
-def _address(name: str) -> int:
-    """Where a function is, for native/hot."""
-    return int(ffi.cast("uintptr_t", ffi.addressof(lib, name)))
 
 
 class Lent(Generic[_P, _R]):

@@ -53,7 +53,6 @@ class Queue(QueueBase):
         "_finalizer",
         "_handle",
         "_launch",
-        "_run_at",
         "_timeout_s",
         "_waits",
         "timing",
@@ -81,15 +80,7 @@ class Queue(QueueBase):
         self._handle = backend.open_queue(timing)
         self._fence_type = Fence
         able = device._abilities
-        # Where the native function behind a method is; 0: it is Python's, or stands before one.
-        at = None if able.is_native is None else able.is_native._native
-        self._launch_at = at.launch_at if at and backend.launch is at.launch else 0
-        self._handle_at = backend.queue_pointer(self._handle) if self._launch_at else 0
-        self._reached_at = at.reached_at if at and backend.reached is at.reached else 0
-        self._submitted_at = at.submitted_at if at and backend.submitted is at.submitted else 0
-        self._wait_at = at.wait_at if at and backend.wait is at.wait else 0
-        self._run_at = at.run_at if at and backend.run is at.run else 0
-        self._brief = able.is_brief
+        self._handle_at = backend.queue_pointer(self._handle) if able.lets_c_call() else 0
         self._launch = backend.launch
         submit = partial(partial, backend.submit)
         self._bind = submit if able.binds is None else able.binds.bind
@@ -108,11 +99,6 @@ class Queue(QueueBase):
 
     def __exit__(self, kind: object, error: BaseException | None, *_: object) -> None:
         leave(self.close, error, BRIEFLY_S)
-
-    @property
-    def _polled(self) -> bool:
-        """Can C look how far it is and wait for it, without Python?"""
-        return all((self._launch_at, self._reached_at, self._submitted_at, self._wait_at))
 
     @property
     def device(self) -> Device:
@@ -376,7 +362,7 @@ class Queue(QueueBase):
                 prepared = backend.prepare(self._handle, record, epoch)
             if isinstance(prepared, int):
                 refuse(device, kernel, args, *shape, prepared, record)
-            made.take(prepared, backend.queue_pointer(prepared) if self._run_at else 0)
+            made.take(prepared, backend.queue_pointer(prepared) if self._handle_at else 0)
 
         def again(made: Prepared, value: int) -> int:
             value = self._through(value, lambda: run(made.kept))
@@ -389,9 +375,8 @@ class Queue(QueueBase):
 
         made = Prepared()
         made.again = again
-        made.run = self._run_at
         renew(made)
-        if self._run_at:
+        if self._handle_at:
             return made.go
 
         def go() -> int:

@@ -15,7 +15,7 @@ PACKAGE = Path(sparkle_drv.__file__).parent
 KINDS = {
     name: kind
     for name, kind in vars(abilities).items()
-    if isinstance(kind, type) and Protocol in kind.__bases__ and kind is not abilities.Calls
+    if isinstance(kind, type) and Protocol in kind.__bases__
 }
 MEMBERS = {member for kind in KINDS.values() for member in abilities.members(kind)}
 
@@ -40,8 +40,8 @@ def test_every_member_is_one_of_one_ability():
     told = [member for kind in KINDS.values() for member in abilities.members(kind)]
     assert sorted(told) == sorted(set(told))
     assert set(told) == {
-        "refusal", "fault", "lost", "said", "failure", "alloc_exportable", "bind", "brief",
-        "dlpack", "owns", "adopt", "share_stream", "wait_stream", "order_stream", "takes_threads",
+        "refusal", "fault", "lost", "said", "failure", "alloc_exportable", "bind", "dlpack",
+        "owns", "adopt", "share_stream", "wait_stream", "order_stream", "takes_threads",
         "clock", "kernels", "hand_over", "room", "_native",
     }  # fmt: skip
 
@@ -58,7 +58,7 @@ def test_such_a_look_would_be_found(text):
     assert [line for line, _ in by_name(ast.parse(text))] == [1]
 
 
-@pytest.mark.parametrize("name", sorted(set(KINDS) - {"TakesThreads", "IsBrief"}))
+@pytest.mark.parametrize("name", sorted(set(KINDS) - {"TakesThreads"}))
 def test_plain_members_are_an_ability(name):
     """Without inheritance; one that is None counts as absent, as one that is not there."""
     members = abilities.members(KINDS[name])
@@ -85,17 +85,12 @@ def test_members_may_be_delegated():
     assert Abilities(made).tells_loss is None
 
 
-@pytest.mark.parametrize(("value", "brief"), [(True, True), (False, False), (1, False)])
-def test_a_switch_must_be_true(value, brief):
+@pytest.mark.parametrize(("value", "taken"), [(True, True), (False, False), (1, False)])
+def test_a_switch_must_be_true(value, taken):
     class Switched:
         takes_threads = value
 
-        def __init__(self):
-            self.brief = value
-
-    assert Abilities(Switched()).is_brief is brief
-    assert abilities.takes_threads(Switched) is brief
-    assert Abilities(object()).is_brief is False
+    assert abilities.takes_threads(Switched) is taken
     assert abilities.takes_threads(object) is False
 
 

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import weakref
 
+import functions
 import numpy as np
 import pytest
+from sparkle_drv._native import ffi
 
 import sparkle_drv as sp
 from sparkle_drv import _hot
+from sparkle_drv.backends.abilities import CALLED_BY_C
 from sparkle_drv.core import numpy_layout, plain_numbers
 from sparkle_drv.core.abi.extent import Extent
 from sparkle_drv.core.queue import Queue
-
-LAUNCH = ctypes.CFUNCTYPE(
-    ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_uint64
-)
-RUN = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)
 
 
 @pytest.fixture
@@ -27,18 +24,17 @@ def seen(cpu, monkeypatch):
     records = []
 
     def take(_handle, record, nbytes, _epoch):
-        records.append(ctypes.string_at(record, nbytes))
+        records.append(ffi.buffer(record, nbytes)[:])
         return len(records)
 
-    kept = LAUNCH(take)
     queue = cpu.default_queue
-    monkeypatch.setattr(queue, "_launch_at", ctypes.cast(kept, ctypes.c_void_p).value)
 
     def by_python(self, *args, **named):
         raise LookupError("left to Python")
 
     monkeypatch.setattr(Queue, "_launch_by_python", by_python)
-    return queue, records, kept
+    with functions.changed(queue, launch=take):
+        yield queue, records
 
 
 @pytest.mark.parametrize(
@@ -46,7 +42,7 @@ def seen(cpu, monkeypatch):
     [(2.5, 4), (3, 0), (float("inf"), 2**32 - 1), (-0.0, 1), (1e-46, 7), (float("-inf"), 9)],
 )
 def test_a_record_is_that_of_python(seen, cpu, a, n):
-    queue, records, _ = seen
+    queue, records = seen
     with cpu.kernel("saxpy_f32") as k, cpu.empty(4, "f4") as x, cpu.empty(4, "f4") as y:
         wanted = k.record(cpu, (y, x, a, n), 3, None, 0)
         fence = queue.launch(k, y, x, a, n, groups=3)
@@ -59,7 +55,7 @@ def test_a_record_is_that_of_python(seen, cpu, a, n):
     ["f32 1e39", "u32 -1", "u32 4294967296", "u32 2.0", "f32 x"],
 )
 def test_odd_scalars_are_left_to_python(seen, cpu, value):
-    queue, records, _ = seen
+    queue, records = seen
     kind, _, text = value.partition(" ")
     given = text if text == "x" else (float if "e" in text or "." in text else int)(text)
     with cpu.kernel("saxpy_f32") as k, cpu.empty(4, "f4") as x:
@@ -73,7 +69,7 @@ def test_odd_scalars_are_left_to_python(seen, cpu, value):
 @pytest.mark.parametrize("n", [True, np.uint32(7), np.int64(0)])
 @pytest.mark.parametrize("a", [np.float32(0.1), np.float64(1e-46), np.uint8(2), False])
 def test_scalars_are_read_as_struct_reads_them(seen, cpu, a, n):
-    queue, records, _ = seen
+    queue, records = seen
     with cpu.kernel("saxpy_f32") as k, cpu.empty(4, "f4") as x:
         wanted = k.record(cpu, (x, x, a, n), 1, None, 0)
         queue.launch(k, x, x, a, n, groups=1)
@@ -90,7 +86,7 @@ def test_scalars_are_read_as_struct_reads_them(seen, cpu, a, n):
     ],
 )
 def test_a_shape_that_was_seen_is_known_by_its_keywords(seen, cpu, words):
-    queue, records, _ = seen
+    queue, records = seen
     shape = {"groups": None, "group_size": None, "shared": 0} | words
     with cpu.kernel("saxpy_f32") as k, cpu.empty(4, "f4") as x:
         wanted = k.record(cpu, (x, x, 1.0, 1), *shape.values())
@@ -103,7 +99,7 @@ def test_a_shape_that_was_seen_is_known_by_its_keywords(seen, cpu, words):
 @pytest.mark.parametrize("extents", [("n/256",), ("n", "outer*n", "inner"), ("n/4", "inner")])
 def test_a_grid_that_follows_from_arguments(seen, cpu, extents):
     """The one argument, or those that say it, are the key; others' values are not."""
-    queue, records, _ = seen
+    queue, records = seen
     with cpu.kernel("reduce_sum_f32") as k, cpu.empty(4096, "f4") as x:
         k._extents = [Extent(text, k.signature.integers) for text in extents]
         k._sizes = bytes(sorted({i for e in k._extents for i in e.arguments}))
@@ -135,7 +131,7 @@ def test_a_grid_that_follows_from_arguments(seen, cpu, extents):
     ],
 )
 def test_what_is_only_equal_to_a_shape_is_not_that_shape(seen, cpu, words):
-    queue, records, _ = seen
+    queue, records = seen
     shape = {"groups": None, "group_size": None, "shared": 0} | words
     with cpu.kernel("saxpy_f32") as k, cpu.empty(4, "f4") as x:
         args = (x, x, 1.0, 1)
@@ -151,7 +147,7 @@ def test_what_is_only_equal_to_a_shape_is_not_that_shape(seen, cpu, words):
 
 
 def test_odd_pointers_are_left_to_python(seen, cpu):
-    queue, records, _ = seen
+    queue, records = seen
     with cpu.kernel("saxpy_f32") as k, cpu.empty(4, "f4") as x, cpu.empty(4, "i4") as i:
         closed = cpu.empty(4, "f4")
         k.record(cpu, (x, x, 1.0, 1), 1, None, 0)
@@ -167,7 +163,7 @@ def test_odd_pointers_are_left_to_python(seen, cpu):
 
 
 def test_other_shapes_are_left_to_python(seen, cpu):
-    queue, records, _ = seen
+    queue, records = seen
     with cpu.kernel("saxpy_f32") as k, cpu.empty(4, "f4") as x:
         args = (x, x, 1.0, 1)
         for words in ({"groups": [1]}, {"groups": 77}, {"groups": 1, "shared": 8}, {"group": 1}):
@@ -186,13 +182,33 @@ def test_prepared():
     with pytest.raises(RuntimeError, match="nothing is prepared"):
         made.go()
     answers = [7, -5]
-    run = RUN(lambda at: answers.pop(0) if at == 64 else 0)
-    made.run = ctypes.cast(run, ctypes.c_void_p).value
-    made.take(run, 64)
-    assert (made.kept, made.prepared) == (run, 64)
+    handle = ffi.new("struct sp_handle *")
+    handle.functions, kept = functions.made(run=lambda at: answers.pop(0) if at == handle else 0)
+    address = int(ffi.cast("uintptr_t", handle))
+    made.take(kept, address)
+    assert (made.kept, made.prepared) == (kept, address)
     made.again = lambda given, value: (given is made, value)
     assert made.go() == 7
     assert made.go() == (True, -5)
+
+
+@pytest.mark.parametrize("name", CALLED_BY_C)
+def test_c_leaves_a_backend_with_a_method_of_somebody_elses_to_python(name):
+    with sp.open("cpu") as dev:
+        backend, seen = dev._backend, []
+        real = getattr(backend, name)
+
+        def stand_before(*given):
+            seen.append(name)
+            return real(*given)
+
+        setattr(backend, name, stand_before)
+        with dev.kernel("saxpy_f32") as k, dev.queue() as queue, dev.empty(4, "f4") as x:
+            queue.launch(k, x, x, 1.0, 1, groups=1)
+            queue.launch(k, x, x, 1.0, 1, groups=1).wait()
+            queue.fence(queue.prepare(k, x, x, 1.0, 1, groups=1)()).wait()
+            assert queue.reached == 3
+        assert name in seen
 
 
 def test_what_is_prepared_anew_takes_the_place_of_the_old_in_one_step(cpu, monkeypatch):
@@ -266,10 +282,9 @@ def test_what_makes_no_fence(cpu):
 @pytest.mark.parametrize("brief", [True, False])
 def test_a_fence_that_has_ended_is_waited_for_in_c(cpu, asked, brief):
     with cpu.kernel("saxpy_f32") as k, cpu.queue() as queue, cpu.empty(4, "f4") as x:
-        assert queue._brief is True
-        queue._brief = brief
         fence = queue.launch(k, x, x, 1.0, 1, groups=1)  # a grid of one group: run by the caller
-        assert fence.wait() is fence.wait(0) is fence.wait(timeout_s=2.5) is fence
+        with functions.changed(queue, brief=brief):
+            assert fence.wait() is fence.wait(0) is fence.wait(timeout_s=2.5) is fence
         assert fence.done
     assert asked == []
     with pytest.raises(TypeError, match="timeout_s and nothing else"):
@@ -290,8 +305,12 @@ def test_odd_timeouts_are_pythons_even_of_what_has_ended(cpu, asked, timeout):
 
 @pytest.mark.parametrize("brief", [True, False])
 def test_a_wait_with_something_to_free_or_to_tell_is_pythons(cpu, asked, brief):
-    with cpu.kernel("saxpy_f32") as k, cpu.queue() as queue, cpu.empty(4, "f4") as x:
-        queue._brief = brief
+    with (
+        cpu.kernel("saxpy_f32") as k,
+        cpu.queue() as queue,
+        functions.changed(queue, brief=brief),
+        cpu.empty(4, "f4") as x,
+    ):
         freed = []
         fence = queue.launch(k, x, x, 1.0, 1, groups=1)
         cpu._retired._entries.append((lambda: freed.append(1), []))
@@ -360,8 +379,12 @@ def test_what_goes_when_others_wait_may_set_others_again(cpu, asked):
 @pytest.mark.parametrize("brief", [True, False])
 def test_a_failure_is_told_by_the_wait_of_what_came_after(cpu, asked, brief):
     bad = sp.TilePlan(algo="naive", pack=True)  # no packed operand: the kernel refuses it
-    with cpu.kernel("gemm_f32", plan=bad) as k, cpu.queue() as queue, cpu.empty((1, 1), "f4") as x:
-        queue._brief = brief
+    with (
+        cpu.kernel("gemm_f32", plan=bad) as k,
+        cpu.queue() as queue,
+        functions.changed(queue, brief=brief),
+        cpu.empty((1, 1), "f4") as x,
+    ):
         work = sp.Commands().dispatch(k, x, x, x, None, 1, 1, 1, 1, 1, 1, 1, 1, 0)
         with pytest.raises(sp.KernelFault):
             queue.submit(work).wait()

@@ -5,8 +5,9 @@
 static const uint64_t LOOK_NS = 20 * 1000000;
 
 /* Eight bytes of each engine are read; only when they changed, or nothing was heard for a while, is there more to do. */
-uint64_t sp_amdgpu_reached(struct sp_amdgpu_queue *q)
+uint64_t sp_amdgpu_reached(void *queue)
 {
+    struct sp_amdgpu_queue *const q = queue;
     uint64_t reached = atomic_load(&q->reached);
     volatile uint64_t *page = atomic_load(&q->page);
     if (reached == sp_queue_newest(&q->common) || !page || !sp_queue_usable(&q->common))

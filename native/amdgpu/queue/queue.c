@@ -23,14 +23,14 @@ static int64_t take(struct sp_amdgpu_queue *q, const void *records, size_t nbyte
     return sp_queue_leave(&q->common, value);
 }
 
-int64_t sp_amdgpu_launch(struct sp_amdgpu_queue *q, const void *record, size_t nbytes, uint64_t epoch)
+int64_t sp_amdgpu_launch(void *queue, const void *record, size_t nbytes, uint64_t epoch)
 {
-    return take(q, record, nbytes, epoch, sp_amdgpu_check_dispatch);
+    return take(queue, record, nbytes, epoch, sp_amdgpu_check_dispatch);
 }
 
-int64_t sp_amdgpu_submit(struct sp_amdgpu_queue *q, const void *records, size_t nbytes, uint64_t epoch)
+int64_t sp_amdgpu_submit(void *queue, const void *records, size_t nbytes, uint64_t epoch)
 {
-    return take(q, records, nbytes, epoch, sp_amdgpu_check);
+    return take(queue, records, nbytes, epoch, sp_amdgpu_check);
 }
 
 int64_t sp_amdgpu_run(struct sp_prepared *p)
@@ -45,15 +45,16 @@ int64_t sp_amdgpu_run(struct sp_prepared *p)
     return sp_queue_leave(p->q, value);
 }
 
-static int check(const struct sp_queue *common, const void *record, size_t nbytes)
+static int check(const void *queue, const void *record, size_t nbytes)
 {
-    return sp_amdgpu_check_dispatch(((const struct sp_amdgpu_queue *)common)->dev, record, nbytes);
+    const struct sp_amdgpu_queue *const q = queue;
+    return sp_amdgpu_check_dispatch(q->dev, record, nbytes);
 }
 
-static void unref(struct sp_queue *common)
+static void unref(void *queue)
 {
-    struct sp_amdgpu_queue *q = (struct sp_amdgpu_queue *)common;
-    if (atomic_fetch_sub(&common->refs, 1) != 1)
+    struct sp_amdgpu_queue *const q = queue;
+    if (atomic_fetch_sub(&q->common.refs, 1) != 1)
         return;
     struct sp_amdgpu *dev = q->dev;
     if (q->sending) {
@@ -66,19 +67,29 @@ static void unref(struct sp_queue *common)
         sp_flight_end(q, f);
     }
     sp_recorded_free(q);
-    if (!common->closed) {
+    if (!q->common.closed) {
         sp_amdgpu_queue_unmake(q);
         sp_amdgpu_unuse(dev);
     }
-    sp_queue_fini(common);
+    sp_queue_fini(&q->common);
     free(q->list);
     free(q);
     sp_amdgpu_unref(dev);
 }
 
+static const struct sp_functions functions = {
+    .launch = sp_amdgpu_launch,
+    .submit = sp_amdgpu_submit,
+    .run = sp_amdgpu_run,
+    .submitted = sp_queue_submitted,
+    .reached = sp_amdgpu_reached,
+    .wait = sp_amdgpu_wait,
+    .check = check,
+    .unref = unref,
+};
+
 int sp_amdgpu_queue_open(struct sp_amdgpu *dev, uint32_t flags, struct sp_amdgpu_queue **out)
 {
-    static const struct sp_queue_ops ops = {check, unref};
     if (flags & SP_QUEUE_TIMING && !dev->setup.counter_khz)
         return -EOPNOTSUPP;
     struct sp_amdgpu_queue *q = calloc(1, sizeof *q);
@@ -86,7 +97,7 @@ int sp_amdgpu_queue_open(struct sp_amdgpu *dev, uint32_t flags, struct sp_amdgpu
         return -ENOMEM;
     q->dev = dev;
     q->push = sp_amdgpu_push;
-    q->common = (struct sp_queue){.ops = &ops, .device = &dev->common};
+    q->common = (struct sp_queue){.functions = &functions, .device = &dev->common};
     int rc = sp_queue_init(&q->common, flags);
     if (rc) {
         free(q);
@@ -96,7 +107,7 @@ int sp_amdgpu_queue_open(struct sp_amdgpu *dev, uint32_t flags, struct sp_amdgpu
     sp_amdgpu_use(dev);
     rc = sp_amdgpu_queue_make(q);
     if (rc < 0)
-        unref(&q->common);
+        unref(q);
     else
         *out = q;
     return rc < 0 ? rc : 0;

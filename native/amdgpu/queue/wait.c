@@ -9,8 +9,9 @@
 
 static const uint64_t SLICE_NS = 100 * 1000000;
 
-int sp_amdgpu_wait(struct sp_amdgpu_queue *q, uint64_t value, uint64_t timeout_ns)
+int sp_amdgpu_wait(void *queue, uint64_t value, uint64_t timeout_ns)
 {
+    struct sp_amdgpu_queue *const q = queue;
     int rc = sp_queue_may_wait(&q->common, value);
     if (rc)
         return rc;

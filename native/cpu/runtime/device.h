@@ -69,5 +69,5 @@ int sp_cpu_replay(const void *records, size_t nbytes, struct sp_running *running
 void sp_cpu_unref(struct sp_cpu *dev);
 
 /* queue.c */
-void sp_cpu_queue_unref(struct sp_queue *common);
+void sp_cpu_queue_unref(void *queue);
 #endif

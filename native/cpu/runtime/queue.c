@@ -35,7 +35,7 @@ static void hold_waited(const void *records, size_t nbytes, int take)
             if (take)
                 atomic_fetch_add(&other->common.refs, 1);
             else
-                sp_cpu_queue_unref(&other->common);
+                sp_cpu_queue_unref(other);
         }
         at += head->nbytes;
     }
@@ -86,7 +86,7 @@ static void *worker(void *arg)
         note(q, value, start_ns, rc);
         sp_timeline_signal(&q->timeline, value);
     }
-    sp_cpu_queue_unref(&q->common);
+    sp_cpu_queue_unref(q);
     return NULL;
 }
 
@@ -179,8 +179,9 @@ static int64_t launch(struct sp_cpu_queue *q, const void *record, size_t nbytes,
     return run_inline(q, record, value);
 }
 
-int64_t sp_cpu_launch(struct sp_cpu_queue *q, const void *record, size_t nbytes, uint64_t epoch)
+int64_t sp_cpu_launch(void *queue, const void *record, size_t nbytes, uint64_t epoch)
 {
+    struct sp_cpu_queue *const q = queue;
     int rc = sp_queue_enter(&q->common, epoch);
     if (rc)
         return rc;
@@ -188,8 +189,9 @@ int64_t sp_cpu_launch(struct sp_cpu_queue *q, const void *record, size_t nbytes,
     return rc ? sp_queue_leave(&q->common, rc) : launch(q, record, nbytes, sp_cpu_runs_inline(record));
 }
 
-int64_t sp_cpu_submit(struct sp_cpu_queue *q, const void *records, size_t nbytes, uint64_t epoch)
+int64_t sp_cpu_submit(void *queue, const void *records, size_t nbytes, uint64_t epoch)
 {
+    struct sp_cpu_queue *const q = queue;
     int rc = sp_queue_enter(&q->common, epoch);
     if (rc)
         return rc;
@@ -234,29 +236,42 @@ int64_t sp_cpu_run(struct sp_prepared *p)
     return rc ? rc : launch((struct sp_cpu_queue *)p->q, p->record, p->nbytes, p->hint);
 }
 
-static int check(const struct sp_queue *common, const void *record, size_t nbytes)
+static int check(const void *queue, const void *record, size_t nbytes)
 {
-    int rc = sp_cpu_check_dispatch(((const struct sp_cpu_queue *)common)->dev, record, nbytes);
+    const struct sp_cpu_queue *const q = queue;
+    int rc = sp_cpu_check_dispatch(q->dev, record, nbytes);
     return rc ? rc : sp_cpu_runs_inline(record);
 }
 
-void sp_cpu_queue_unref(struct sp_queue *common)
+void sp_cpu_queue_unref(void *queue)
 {
-    struct sp_cpu *dev = ((struct sp_cpu_queue *)common)->dev;
-    if (atomic_fetch_sub(&common->refs, 1) != 1)
+    struct sp_cpu_queue *const q = queue;
+    struct sp_cpu *dev = q->dev;
+    if (atomic_fetch_sub(&q->common.refs, 1) != 1)
         return;
-    sp_queue_fini(common);
-    free(common);
+    sp_queue_fini(&q->common);
+    free(q);
     sp_cpu_unref(dev);
 }
 
+static const struct sp_functions functions = {
+    .launch = sp_cpu_launch,
+    .submit = sp_cpu_submit,
+    .run = sp_cpu_run,
+    .submitted = sp_queue_submitted,
+    .reached = sp_cpu_reached,
+    .wait = sp_cpu_wait,
+    .check = check,
+    .unref = sp_cpu_queue_unref,
+    .brief = 1,
+};
+
 int sp_cpu_queue_open(struct sp_cpu *dev, uint32_t flags, struct sp_cpu_queue **out)
 {
-    static const struct sp_queue_ops ops = {check, sp_cpu_queue_unref};
     struct sp_cpu_queue *q = calloc(1, sizeof *q);
     if (!q)
         return -ENOMEM;
-    q->common = (struct sp_queue){.ops = &ops, .device = &dev->common};
+    q->common = (struct sp_queue){.functions = &functions, .device = &dev->common};
     int rc = sp_queue_init(&q->common, flags);
     if (rc) {
         free(q);
@@ -287,13 +302,15 @@ int sp_cpu_queue_close(struct sp_cpu_queue *q, uint64_t timeout_ns)
     return 0;
 }
 
-uint64_t sp_cpu_reached(struct sp_cpu_queue *q)
+uint64_t sp_cpu_reached(void *queue)
 {
+    struct sp_cpu_queue *const q = queue;
     return sp_timeline_reached(&q->timeline);
 }
 
-int sp_cpu_wait(struct sp_cpu_queue *q, uint64_t value, uint64_t timeout_ns)
+int sp_cpu_wait(void *queue, uint64_t value, uint64_t timeout_ns)
 {
+    struct sp_cpu_queue *const q = queue;
     int rc = sp_queue_may_wait(&q->common, value);
     if (rc == 0 && sp_timeline_reached(&q->timeline) < value)
         rc = sp_timeline_wait(&q->timeline, value, timeout_ns, timeout_ns ? sp_spin_ns() : 0);

@@ -86,8 +86,9 @@ static uint64_t look(struct sp_cuda_queue *q)
     return atomic_load(&q->reached);
 }
 
-uint64_t sp_cuda_reached(struct sp_cuda_queue *q)
+uint64_t sp_cuda_reached(void *queue)
 {
+    struct sp_cuda_queue *const q = queue;
     uint64_t reached = look(q);
     sp_cuda_leave();
     return reached;
@@ -123,8 +124,9 @@ static int wait_until(struct sp_cuda_queue *q, uint64_t value, uint64_t timeout_
     return 0;
 }
 
-int sp_cuda_wait(struct sp_cuda_queue *q, uint64_t value, uint64_t timeout_ns)
+int sp_cuda_wait(void *queue, uint64_t value, uint64_t timeout_ns)
 {
+    struct sp_cuda_queue *const q = queue;
     int rc = sp_queue_may_wait(&q->q, value);
     if (rc == 0 && sp_cuda_reached_so_far(q) < value)
         rc = wait_until(q, value, timeout_ns);

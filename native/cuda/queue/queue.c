@@ -67,8 +67,9 @@ static int64_t enqueue(struct sp_cuda_queue *q, const void *records, size_t nbyt
     return sp_cuda_flight_end(q, f, q->stream, rc);
 }
 
-int64_t sp_cuda_launch(struct sp_cuda_queue *q, const void *record, size_t nbytes, uint64_t epoch)
+int64_t sp_cuda_launch(void *queue, const void *record, size_t nbytes, uint64_t epoch)
 {
+    struct sp_cuda_queue *const q = queue;
     int64_t rc = sp_cuda_queue_enter(q, epoch);
     if (rc)
         return rc;
@@ -89,8 +90,9 @@ int64_t sp_cuda_run(struct sp_prepared *p)
     return sp_cuda_queue_leave(q, q->timing ? enqueue(q, p->record, p->nbytes) : launch(q, p->record, p->nbytes));
 }
 
-int64_t sp_cuda_submit(struct sp_cuda_queue *q, const void *records, size_t nbytes, uint64_t epoch)
+int64_t sp_cuda_submit(void *queue, const void *records, size_t nbytes, uint64_t epoch)
 {
+    struct sp_cuda_queue *const q = queue;
     if (__builtin_expect(atomic_load_explicit(&q->dev->open_downloads, memory_order_relaxed) != 0, 0))
         sp_cuda_settle_others(q, records, nbytes);
     int64_t rc = sp_cuda_queue_enter(q, epoch);
@@ -102,9 +104,9 @@ int64_t sp_cuda_submit(struct sp_cuda_queue *q, const void *records, size_t nbyt
     return sp_cuda_queue_leave(q, rc ? rc : enqueue(q, records, nbytes));
 }
 
-static int check(const struct sp_queue *common, const void *record, size_t nbytes)
+static int check(const void *queue, const void *record, size_t nbytes)
 {
-    const struct sp_cuda_queue *q = (const struct sp_cuda_queue *)(const void *)common;
+    const struct sp_cuda_queue *const q = queue;
     int rc = sp_cuda_check_dispatch(q->dev, record, nbytes);
     if (rc)
         sp_cu_say_nothing();
@@ -140,9 +142,9 @@ static void take_down(struct sp_cuda_queue *q)
     q->q.closed = 1;
 }
 
-static void unref(struct sp_queue *common)
+static void unref(void *queue)
 {
-    struct sp_cuda_queue *q = (struct sp_cuda_queue *)(void *)common;
+    struct sp_cuda_queue *const q = queue;
     if (atomic_fetch_sub(&q->q.refs, 1) != 1)
         return;
     struct sp_cuda *dev = q->dev;
@@ -161,14 +163,23 @@ static void unref(struct sp_queue *common)
     sp_cuda_unref(dev);
 }
 
-static const struct sp_queue_ops ops = {.check = check, .unref = unref};
+static const struct sp_functions functions = {
+    .launch = sp_cuda_launch,
+    .submit = sp_cuda_submit,
+    .run = sp_cuda_run,
+    .submitted = sp_queue_submitted,
+    .reached = sp_cuda_reached,
+    .wait = sp_cuda_wait,
+    .check = check,
+    .unref = unref,
+};
 
 int sp_cuda_queue_open(struct sp_cuda *dev, uint32_t flags, struct sp_cuda_queue **out)
 {
     struct sp_cuda_queue *q = sp_cuda_usable(dev) && sp_cuda_gone(dev) ? NULL : calloc(1, sizeof *q);
     if (!q)
         return atomic_load(&dev->common.lost) ? -ENODEV : -ENOMEM;
-    q->q.ops = &ops;
+    q->q.functions = &functions;
     q->q.device = &dev->common;
     int rc = sp_queue_init(&q->q, flags);
     if (rc) {
@@ -186,7 +197,7 @@ int sp_cuda_queue_open(struct sp_cuda *dev, uint32_t flags, struct sp_cuda_queue
         rc = SP_CUDA_RC(dev, cuStreamCreate, &q->stream, CU_STREAM_NON_BLOCKING);
     sp_cuda_leave();
     if (rc)
-        unref(&q->q);
+        unref(q);
     else
         *out = q;
     return rc;

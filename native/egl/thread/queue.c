@@ -49,14 +49,14 @@ static int64_t enqueue(struct sp_egl_queue *q, const void *records, size_t nbyte
     return (int64_t)value;
 }
 
-int64_t sp_egl_launch(struct sp_egl_queue *q, const void *record, size_t nbytes, uint64_t epoch)
+int64_t sp_egl_launch(void *queue, const void *record, size_t nbytes, uint64_t epoch)
 {
-    return enqueue(q, record, nbytes, epoch, sp_egl_check_dispatch, NULL, 0);
+    return enqueue(queue, record, nbytes, epoch, sp_egl_check_dispatch, NULL, 0);
 }
 
-int64_t sp_egl_submit(struct sp_egl_queue *q, const void *records, size_t nbytes, uint64_t epoch)
+int64_t sp_egl_submit(void *queue, const void *records, size_t nbytes, uint64_t epoch)
 {
-    return enqueue(q, records, nbytes, epoch, sp_egl_check, NULL, 0);
+    return enqueue(queue, records, nbytes, epoch, sp_egl_check, NULL, 0);
 }
 
 int64_t sp_egl_run(struct sp_prepared *p)
@@ -95,31 +95,42 @@ int64_t sp_egl_download(struct sp_egl_queue *q, uint64_t address, void *data, ui
     return enqueue(q, &c, sizeof c, SP_ANY_EPOCH, NULL, NULL, 0);
 }
 
-static int check(const struct sp_queue *common, const void *record, size_t nbytes)
+static int check(const void *queue, const void *record, size_t nbytes)
 {
-    return sp_egl_check_dispatch(((const struct sp_egl_queue *)common)->dev, record, nbytes);
+    const struct sp_egl_queue *const q = queue;
+    return sp_egl_check_dispatch(q->dev, record, nbytes);
 }
 
-static void unref(struct sp_queue *common)
+static void unref(void *queue)
 {
-    struct sp_egl_queue *q = (struct sp_egl_queue *)common;
+    struct sp_egl_queue *const q = queue;
     struct sp_egl *dev = q->dev;
     pthread_mutex_lock(&dev->lock);
-    atomic_fetch_sub(&common->refs, 1);
+    atomic_fetch_sub(&q->common.refs, 1);
     int gone = sp_egl_queue_gone(q);
     pthread_mutex_unlock(&dev->lock);
     if (gone)
         sp_egl_let_go(dev);
 }
 
+static const struct sp_functions functions = {
+    .launch = sp_egl_launch,
+    .submit = sp_egl_submit,
+    .run = sp_egl_run,
+    .submitted = sp_queue_submitted,
+    .reached = sp_egl_reached,
+    .wait = sp_egl_wait,
+    .check = check,
+    .unref = unref,
+};
+
 int sp_egl_queue_open(struct sp_egl *dev, uint32_t flags, struct sp_egl_queue **out)
 {
-    static const struct sp_queue_ops ops = {check, unref};
     struct sp_egl_queue *q = calloc(1, sizeof *q);
     if (!q)
         return -ENOMEM;
     q->dev = dev;
-    q->common = (struct sp_queue){.ops = &ops, .lock = &dev->lock, .device = &dev->common};
+    q->common = (struct sp_queue){.functions = &functions, .lock = &dev->lock, .device = &dev->common};
     int rc = sp_queue_init(&q->common, flags);
     if (rc) {
         free(q);
@@ -149,13 +160,15 @@ int sp_egl_queue_close(struct sp_egl_queue *q, uint64_t timeout_ns)
     return 0;
 }
 
-uint64_t sp_egl_reached(struct sp_egl_queue *q)
+uint64_t sp_egl_reached(void *queue)
 {
+    struct sp_egl_queue *const q = queue;
     return sp_timeline_reached(&q->timeline);
 }
 
-int sp_egl_wait(struct sp_egl_queue *q, uint64_t value, uint64_t timeout_ns)
+int sp_egl_wait(void *queue, uint64_t value, uint64_t timeout_ns)
 {
+    struct sp_egl_queue *const q = queue;
     int rc = sp_queue_may_wait(&q->common, value);
     if (rc == 0 && sp_timeline_reached(&q->timeline) < value) {
         atomic_store_explicit(&q->dev->caller_core, sp_core_now(), memory_order_relaxed);

@@ -117,20 +117,22 @@ static int hold(const struct hot_row *row, const struct call *c, PyObject *const
 /* A timeline value; 0 or less: refused. `*unfinished`: it has not ended well yet. */
 static int64_t launch(const struct hot_row *row, const struct call *c, uint64_t epoch, int waits, int *unfinished)
 {
-    const struct hot_queue *const q = row->queue;
+    struct sp_handle *const queue = row->queue->handle;
+    const struct sp_functions *const call = queue->functions;
+    const int brief = row->brief && call->brief; /* to give up the GIL costs a tenth of such a call */
     const size_t nbytes = (size_t)row->record_nbytes;
     int64_t value;
-    if (waits && !(row->brief && q->brief))
-        return hot_launch_and_wait(q, c->record, nbytes, epoch, unfinished);
-    if (row->brief && q->brief) { /* to give up the GIL costs a tenth of such a call */
-        value = q->launch(q->handle, c->record, nbytes, epoch);
+    if (waits && !brief)
+        return hot_launch_and_wait(row->queue, c->record, nbytes, epoch, unfinished);
+    if (brief) {
+        value = call->launch(queue, c->record, nbytes, epoch);
     } else {
         Py_BEGIN_ALLOW_THREADS
-        value = q->launch(q->handle, c->record, nbytes, epoch);
+        value = call->launch(queue, c->record, nbytes, epoch);
         Py_END_ALLOW_THREADS
     }
     if (value > 0)
-        *unfinished = waits ? q->wait(q->handle, (uint64_t)value, 0) != 0 : q->reached(q->handle) < (uint64_t)value;
+        *unfinished = waits ? call->wait(queue, (uint64_t)value, 0) != 0 : call->reached(queue) < (uint64_t)value;
     return value;
 }
 
@@ -162,8 +164,7 @@ static int is_sound(const struct hot_row *row, size_t nvalues)
 {
     const uint64_t last = (uint64_t)row->record_nbytes - 8;
     int sound = row->record_nbytes >= (Py_ssize_t)sizeof(struct sp_cmd_dispatch) && row->record_nbytes <= MOST_NBYTES &&
-                row->out < (int)nvalues && (size_t)PyTuple_Size(row->meant) == nvalues && row->queue->launch && row->queue->wait &&
-                row->queue->reached;
+                row->out < (int)nvalues && (size_t)PyTuple_Size(row->meant) == nvalues && row->queue->handle;
     for (size_t i = 0; sound && i < row->npatches; i++) {
         const struct hot_patch *const p = &row->patches[i];
         sound = p->address_at <= last && p->covered_at <= last && p->source >= HOT_FIXED && p->source < (int32_t)nvalues &&

@@ -72,19 +72,18 @@ static int ended_well(const struct hot_fence *f)
     if (!queue || !hot_is_queue(queue))
         return 0;
     struct hot_queue *const q = (void *)queue;
-    hot_value_function *const reached = q->reached;
-    hot_wait_function *const wait = q->wait;
-    void *const handle = q->handle;
+    struct sp_handle *const handle = q->handle;
     const uint64_t value = f->value;
-    if (!reached || !wait || !handle)
+    if (!handle)
         return 0;
+    const struct sp_functions *const call = handle->functions;
     int well;
     Py_INCREF(queue); /* what is pending may be Python's, which can take it from the fence */
-    if (q->brief) {
-        well = wait(handle, value, 0) == 0;
+    if (call->brief) {
+        well = call->wait(handle, value, 0) == 0;
     } else {
         Py_BEGIN_ALLOW_THREADS /* a driver may hold a lock while it calls somebody's Python */
-        well = reached(handle) >= value && wait(handle, value, 0) == 0;
+        well = call->reached(handle) >= value && call->wait(handle, value, 0) == 0;
         Py_END_ALLOW_THREADS
     }
     well = well && !pending(q);

@@ -115,9 +115,9 @@ static PyObject *by_python(PyObject *self, PyObject *const *args, Py_ssize_t nar
 __attribute__((noinline)) static void keep(const struct hot_queue *q, int64_t value, PyObject *const *args, Py_ssize_t nargs)
 {
     int ended = value <= 0;
-    if (!ended && q->reached) {
+    if (!ended) {
         Py_BEGIN_ALLOW_THREADS
-        ended = q->reached(q->handle) >= (uint64_t)value;
+        ended = q->handle->functions->reached(q->handle) >= (uint64_t)value;
         Py_END_ALLOW_THREADS
     }
     if (!ended)
@@ -131,7 +131,7 @@ __attribute__((hot)) static PyObject *launch(PyObject *self, PyObject *const *ar
     struct hot_launch l;
     PyObject *shape[3] = {Py_None, Py_None, nothing};
     uint64_t epoch = 0; /* read before anything is looked at */
-    if (!q->launch || nargs < 1 || !hot_is_kernel(args[0]) || !read_keywords(args + nargs, names, shape) ||
+    if (!q->handle || nargs < 1 || !hot_is_kernel(args[0]) || !read_keywords(args + nargs, names, shape) ||
         !makes_fences(q->fence) || !hot_epoch(q->device, &epoch))
         return by_python(self, args, nargs, names);
     const struct hot_kernel *k = (const void *)args[0];
@@ -142,7 +142,7 @@ __attribute__((hot)) static PyObject *launch(PyObject *self, PyObject *const *ar
     }
     int64_t value;
     Py_BEGIN_ALLOW_THREADS
-    value = q->launch(q->handle, l.record, l.nbytes, epoch);
+    value = q->handle->functions->launch(q->handle, l.record, l.nbytes, epoch);
     Py_END_ALLOW_THREADS
     if (l.seen & HOT_BORROWED_BIT)
         keep(q, value, args + 1, nargs - 1);
@@ -161,9 +161,9 @@ int64_t hot_launch_and_wait(const struct hot_queue *q, const void *record, size_
 {
     int64_t value;
     Py_BEGIN_ALLOW_THREADS
-    value = q->launch(q->handle, record, nbytes, epoch);
+    value = q->handle->functions->launch(q->handle, record, nbytes, epoch);
     if (value > 0)
-        *rc = q->wait(q->handle, (uint64_t)value, MOMENT_NS);
+        *rc = q->handle->functions->wait(q->handle, (uint64_t)value, MOMENT_NS);
     Py_END_ALLOW_THREADS
     return value;
 }
@@ -214,14 +214,9 @@ static PyMethodDef queue_methods[] = {
 static PyMemberDef queue_members[] = {
     {"_device", T_OBJECT, offsetof(struct hot_queue, device), 0, NULL},
     {"_fence_type", T_OBJECT, offsetof(struct hot_queue, fence), 0, NULL},
-    {"_launch_at", T_ULONGLONG, offsetof(struct hot_queue, launch), 0, NULL},
     {"_handle_at", T_ULONGLONG, offsetof(struct hot_queue, handle), 0, NULL},
     {"_pending", T_OBJECT, offsetof(struct hot_queue, pending), 0, NULL},
     {"_keeping", T_OBJECT, offsetof(struct hot_queue, keeping), 0, NULL},
-    {"_reached_at", T_ULONGLONG, offsetof(struct hot_queue, reached), 0, NULL},
-    {"_submitted_at", T_ULONGLONG, offsetof(struct hot_queue, submitted), 0, NULL},
-    {"_wait_at", T_ULONGLONG, offsetof(struct hot_queue, wait), 0, NULL},
-    {"_brief", T_BOOL, offsetof(struct hot_queue, brief), 0, NULL},
     {NULL, 0, 0, 0, NULL},
 };
 

@@ -7,6 +7,8 @@
 #include <structmember.h>
 #include <stdint.h>
 
+#include "include/sp_queue.h"
+
 /* Of one allocation: `device` is None once it is closed. */
 struct hot_storage {
     PyObject_HEAD
@@ -52,29 +54,17 @@ struct hot_fence {
     unsigned long long value;
 };
 
-/* A backend's functions. Python writes their addresses as numbers. They are called without the GIL: to give it up and take it
- * again costs 30 ns, a third of a prepared launch, but no count of our own says that a driver will not wait. It does so for room
- * in a ring into which others launch too, and for locks of its own: of a thread that compiles, or of one that calls a host
- * function, maybe one in Python that waits for the GIL. Only those of a queue that is `brief` are called with it. */
-typedef int64_t hot_launch_function(void *queue, const void *record, size_t nbytes, uint64_t epoch);
-typedef int64_t hot_run_function(void *prepared);
-typedef int hot_wait_function(void *queue, uint64_t value, uint64_t timeout_ns);
-typedef uint64_t hot_value_function(void *queue);
-_Static_assert(sizeof(void *) == sizeof(unsigned long long) && sizeof(hot_run_function *) == sizeof(unsigned long long),
-               "T_ULONGLONG, a member of Python's, holds an address");
+_Static_assert(sizeof(void *) == sizeof(unsigned long long), "T_ULONGLONG, a member of Python's, holds an address");
 
+/* The backend's functions are called through `handle`, and without the GIL unless they are brief: sp_queue.h. */
 enum { HOT_PENDING = 6 };
 
 struct hot_queue {
     PyObject_HEAD
     PyObject *device, *fence; /* core.Device; core.Fence, the class */
     PyObject *pending;        /* a tuple of containers: one that is not empty has something for a wait to do */
-    void *handle;
-    hot_launch_function *launch; /* NULL, as all that follow: a backend in Python */
-    hot_value_function *reached, *submitted;
-    hot_wait_function *wait;
+    struct sp_handle *handle; /* NULL: a backend in Python, or one whose methods Python has changed */
     PyObject *keeping; /* (append, backend, handle): with what hold.c holds objects; core/retire.py */
-    char brief;        /* backends/base.py says what that is */
     PyObject *looked; /* what fence.c has seen as `pending`; the rest is of that, and borrowed */
     Py_ssize_t npending;
     PyObject *container[HOT_PENDING];

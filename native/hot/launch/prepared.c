@@ -6,8 +6,7 @@
 struct hot_prepared {
     PyObject_HEAD
     PyObject *kept, *again; /* whose `prepared` is; called with this object and what was no value */
-    hot_run_function *run;
-    void *prepared; /* changes with `kept`, in one step: another thread is in `go` */
+    struct sp_handle *prepared; /* changes with `kept`, in one step: another thread is in `go` */
 };
 
 /* METH_FASTCALL: CPython calls that with less ado than METH_NOARGS. */
@@ -17,15 +16,14 @@ static PyObject *go(PyObject *self, PyObject *const *args, Py_ssize_t nargs)
     (void)args;
     if (nargs)
         return PyErr_Format(PyExc_TypeError, "go: no arguments are taken, %zd were given", nargs), NULL;
-    hot_run_function *call = p->run;
-    void *prepared = p->prepared;
+    struct sp_handle *const prepared = p->prepared;
     PyObject *kept = p->kept; /* another thread may prepare anew meanwhile */
     int64_t value;
-    if (!call || !prepared || !p->again)
+    if (!prepared || !p->again)
         return PyErr_Format(PyExc_RuntimeError, "go: nothing is prepared"), NULL;
     Py_XINCREF(kept);
     Py_BEGIN_ALLOW_THREADS
-    value = call(prepared);
+    value = prepared->functions->run((struct sp_prepared *)(void *)prepared);
     Py_END_ALLOW_THREADS
     Py_XDECREF(kept);
     return value > 0 ? PyLong_FromLongLong(value) : PyObject_CallFunction(p->again, "OL", self, (long long)value);
@@ -41,7 +39,7 @@ static PyObject *take(PyObject *self, PyObject *given)
         return NULL;
     Py_INCREF(kept);
     p->kept = kept;
-    p->prepared = (void *)(uintptr_t)prepared;
+    p->prepared = (struct sp_handle *)(uintptr_t)prepared;
     Py_XDECREF(old); /* last: with it what was prepared goes */
     Py_RETURN_NONE;
 }
@@ -77,7 +75,6 @@ static PyMethodDef methods[] = {
 static PyMemberDef members[] = {
     {"kept", T_OBJECT, offsetof(struct hot_prepared, kept), READONLY, NULL},
     {"again", T_OBJECT, offsetof(struct hot_prepared, again), 0, NULL},
-    {"run", T_ULONGLONG, offsetof(struct hot_prepared, run), 0, NULL},
     {"prepared", T_ULONGLONG, offsetof(struct hot_prepared, prepared), READONLY, NULL},
     {NULL, 0, 0, 0, NULL},
 };

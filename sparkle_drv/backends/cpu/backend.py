@@ -82,8 +82,6 @@ class CpuBackend:
     """
 
     takes_threads = True
-    brief = True
-    """A look at a queue waits for nobody: see backends/abilities.py."""
     # The queue half of the protocol is the same in every backend in native code.
     open_queue = Lent(Native.open_queue)
     close_queue = Lent(Native.close_queue)
@@ -318,7 +316,6 @@ if TYPE_CHECKING:
     class _Claims(
         Backend,
         abilities.Binds,
-        abilities.IsBrief,
         abilities.IsNative,
         abilities.MakesRoom,
         abilities.TakesThreads,

@@ -43,7 +43,9 @@ def is_brief(m: int, n: int, k: int) -> bool:
     return m * n * k < _BRIEF
 
 
-def meaning(function: Callable[..., Any], skipped: int) -> tuple[tuple[str, ...], int, dict[str, Any]]:
+def meaning(
+    function: Callable[..., Any], skipped: int
+) -> tuple[tuple[str, ...], int, dict[str, Any]]:
     """Names of the parameters, how many may be given by position, and the defaults."""
     values = list(inspect.signature(function).parameters.values())[skipped:]
     return (
@@ -81,7 +83,7 @@ class Call:
     """
 
     site: object
-    values: Sequence[Any]
+    values: tuple[Any, ...]
     sources: Sequence[int | None]
     out: int = RESULT
     inplace: bool = False
@@ -152,7 +154,7 @@ class Call:
                     return None
             elif given is not None and isinstance(pointer, HostPointer):
                 return None
-            if given is None and source != BLOCK or isinstance(given, Constant):
+            if (given is None and source != BLOCK) or isinstance(given, Constant):
                 source = _FIXED
                 kept.append(pointer)
             arg = signature.args[i]
@@ -163,9 +165,9 @@ class Call:
             patches += _PATCH.pack(source, flags, where, covered, offset)
         return patches, tuple(kept)
 
-    def _in_place(self, source: int) -> bool:
+    def _in_place(self, source: int | None) -> bool:
         """May the result lie exactly where this value does?"""
-        if not self.inplace or source < 0 or source == self.out or self.out == RESULT:
+        if not self.inplace or source is None or source < 0 or source == self.out:
             return False
         x, y = self.values[source], self.values[self.out]
         same = y is not None and (x.shape, x.strides) == (y.shape, y.strides)
@@ -199,7 +201,7 @@ def planned(table: _hot.Table, call: Call, kernel: Kernel, args: Sequence[Any]) 
 
 def _there(dev: Device) -> bool:
     """Does C know numpy's arrays and this device's queues, and may kernels read host memory?"""
-    return dev.info.unified and numpy_layout.known() and dev.default_queue._polled
+    return dev.info.unified and numpy_layout.known() and bool(dev.default_queue._handle_at)
 
 
 def _tuples(value: Any) -> Any:

@@ -165,9 +165,7 @@ class GemmPlan(CallableBase):
     def _call(self, a: Any, b: Any, out: Any, bias: Any = None) -> Fence:
         """What the call table leaves alone."""
         given = self._given(a, b, out, bias)
-        call = table.Call(
-            GemmPlan._call, (a, b, out, bias), (2, 0, 1, 3), out=2, brief=self._brief
-        )
+        call = table.Call(GemmPlan._call, (a, b, out, bias), (2, 0, 1, 3), out=2, brief=self._brief)
         return planned.launch(self.queue, self.kernel, given, self._tail, self._rows, call)
 
     _call.__qualname__ = "GemmPlan.__call__"  # as errors of its arguments name it
