@@ -30,6 +30,7 @@ class KernelBase:
 
 class DeviceBase:
     _epoch: int
+    _calls: Table | None
     kept: dict[object, Any]
     """What layers above keep as long as the device lives (@private)."""
 

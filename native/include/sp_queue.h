@@ -16,6 +16,8 @@ enum sp_queue_flags { SP_QUEUE_TIMING = 1 };
 struct sp_prepared;
 struct sp_functions {
     int64_t (*launch)(void *queue, const void *record, size_t nbytes, uint64_t epoch);
+    /* As launch, for a dispatch record that differs in addresses alone from one that `check` has taken; NULL: by launch. */
+    int64_t (*again)(void *queue, const void *record, size_t nbytes, uint64_t epoch);
     int64_t (*submit)(void *queue, const void *records, size_t nbytes, uint64_t epoch);
     int64_t (*run)(struct sp_prepared *p);
     uint64_t (*submitted)(const void *queue);

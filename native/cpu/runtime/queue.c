@@ -230,6 +230,13 @@ int sp_cpu_room(struct sp_cpu_queue *q, uint64_t timeout_ns)
     return sp_timeline_wait(&q->timeline, reached + (ahead + 1) / 2, timeout_ns, 0);
 }
 
+static int64_t again(void *queue, const void *record, size_t nbytes, uint64_t epoch)
+{
+    struct sp_cpu_queue *const q = queue;
+    int rc = sp_queue_enter(&q->common, epoch);
+    return rc ? rc : launch(q, record, nbytes, sp_cpu_runs_inline(record));
+}
+
 int64_t sp_cpu_run(struct sp_prepared *p)
 {
     int rc = sp_queue_enter(p->q, p->epoch);
@@ -256,6 +263,7 @@ void sp_cpu_queue_unref(void *queue)
 
 static const struct sp_functions functions = {
     .launch = sp_cpu_launch,
+    .again = again,
     .submit = sp_cpu_submit,
     .run = sp_cpu_run,
     .submitted = sp_queue_submitted,

@@ -27,7 +27,6 @@ struct hot_callable {
 };
 
 static PyTypeObject *base_type;
-static PyObject *table_word;
 
 /* Which parameter has this name; nvalues: none, or it is spelt as nobody spells it. */
 static size_t which(const struct hot_callable *c, const PyObject *name)
@@ -43,9 +42,8 @@ static int sort_out(const struct hot_callable *c, PyObject *const *args, size_t 
 {
     if (nargs > c->npositional)
         return 0;
-    memcpy(values, args, nargs * sizeof *values);
-    for (size_t i = nargs; i < c->nvalues; i++)
-        values[i] = NULL;
+    for (size_t i = 0; i < c->nvalues; i++)
+        values[i] = i < nargs ? args[i] : NULL;
     const Py_ssize_t nnames = names ? PyTuple_Size(names) : 0;
     for (Py_ssize_t i = 0; i < nnames; i++) {
         const size_t at = which(c, PyTuple_GetItem(names, i));
@@ -70,11 +68,12 @@ static PyObject *shortly(const struct hot_callable *c, PyObject *const *args, si
     if (first) {
         uint64_t epoch;
         device = args[0];
-        PyObject *const kept = hot_epoch(device, &epoch) ? ((const struct hot_device *)(const void *)device)->kept : NULL;
-        table = kept && PyDict_CheckExact(kept) ? PyDict_GetItemWithError(kept, table_word) : NULL;
+        if (!hot_epoch(device, &epoch))
+            return NULL;
+        table = ((const struct hot_device *)(const void *)device)->calls;
     }
     Py_XINCREF(table); /* another thread may make another meanwhile */
-    PyObject *const made = table ? hot_table_call(table, c->function, device, values, c->nvalues, first == 1) : NULL;
+    PyObject *const made = hot_table_call(table, c->function, device, values, c->nvalues, first == 1);
     Py_XDECREF(table);
     return made;
 }
@@ -246,7 +245,6 @@ int hot_callables(PyObject *module)
         .clear = clear,
         .dealloc = dealloc,
     };
-    table_word = PyUnicode_InternFromString("ops calls");
     base_type = hot_collected(module, &frame);
-    return table_word && base_type ? PyModule_AddFunctions(module, functions) : -1;
+    return base_type ? PyModule_AddFunctions(module, functions) : -1;
 }

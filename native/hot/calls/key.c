@@ -3,51 +3,95 @@
 #include "table.h"
 
 static const uint64_t MIX = 0x9e3779b97f4a7c15u, STEP = 0xc2b2ae3d27d4eb4eu;
+enum { SEEN = HOT_ROW_MAJOR | HOT_ALIGNED | HOT_WRITEABLE };
 
-/* The words of an array from `at` on: where they end; 0: there are too many. */
-static size_t describe(const struct hot_ndarray *a, uint64_t *words, size_t at)
+/* Is it certainly no pointer and no constant? To look through its bases costs more than all the rest. */
+static inline int is_usual(PyObject *value)
 {
-    enum { SEEN = HOT_ROW_MAJOR | HOT_ALIGNED | HOT_WRITEABLE };
-    const size_t n = (size_t)a->ndim;
-    if (at + 2 + 2 * n > HOT_MOST_WORDS)
-        return 0;
-    words[at++] = (uint64_t)(uintptr_t)a->dtype;
-    words[at++] = (uint64_t)(a->flags & SEEN) | (uint64_t)n << 32;
-    for (size_t i = 0; i < n; i++)
-        words[at++] = (uint64_t)a->shape[i];
-    for (size_t i = 0; i < n && !(a->flags & HOT_ROW_MAJOR); i++)
-        words[at++] = (uint64_t)a->strides[i];
-    return at;
+    return value == Py_None || PyUnicode_CheckExact(value) || PyLong_CheckExact(value);
 }
 
-int hot_key_of(struct hot_key *key, PyObject *site, PyObject *const *values, size_t nvalues, PyObject **constant)
+/* A list may stand for a tuple. */
+static inline uint64_t type_of(PyObject *value)
 {
-    uint64_t *const words = key->words, hash = 0, factor = MIX;
-    size_t n = 0;
+    PyTypeObject *const type = Py_TYPE(value);
+    return (uint64_t)(uintptr_t)(type == &PyList_Type ? &PyTuple_Type : type);
+}
+
+static inline uint64_t form_of(const struct hot_ndarray *a)
+{
+    return (uint64_t)(a->flags & SEEN) | (uint64_t)a->ndim << 32;
+}
+
+int hot_hash_of(PyObject *site, PyObject *const *values, size_t nvalues, uint64_t *hash, PyObject **constant)
+{
+    uint64_t sum = (uint64_t)(uintptr_t)site, factor = MIX;
     *constant = NULL;
-    if (!hot_ndarray_type || nvalues > HOT_MOST_VALUES)
-        return 0;
-    words[n++] = (uint64_t)(uintptr_t)site;
-    for (size_t i = 0; i < nvalues; i++) {
-        PyTypeObject *const type = Py_TYPE(values[i]);
-        if (type == hot_ndarray_type) {
-            if (!(n = describe((const void *)values[i], words, n)))
-                return 0;
-            continue;
-        }
-        if (hot_is_constant(values[i])) {
+    for (size_t i = 0; i < nvalues; i++, factor += STEP) {
+        const struct hot_ndarray *const a = (const void *)values[i];
+        if (Py_TYPE(values[i]) == hot_ndarray_type) {
+            for (int d = 0; d < a->ndim; d++, factor += STEP) /* products that do not wait for one another */
+                sum += (uint64_t)a->shape[d] * factor;
+        } else if (!is_usual(values[i]) && hot_is_constant(values[i])) {
             if (*constant)
                 return 0;
             *constant = values[i];
         }
-        if (n == HOT_MOST_WORDS)
-            return 0;
-        words[n++] = (uint64_t)(uintptr_t)(type == &PyList_Type ? &PyTuple_Type : type);
     }
-    for (size_t i = 0; i < n; i++, factor += STEP) /* products that do not wait for one another */
-        hash += words[i] * factor;
-    key->nwords = n;
-    key->hash = hash ^ hash >> 32;
+    *hash = sum ^ sum >> 32;
+    return 1;
+}
+
+size_t hot_words_of(PyObject *const *values, size_t nvalues, uint64_t *words)
+{
+    size_t n = 0;
+    if (!hot_ndarray_type || nvalues > HOT_MOST_VALUES)
+        return 0;
+    for (size_t i = 0; i < nvalues; i++) {
+        const struct hot_ndarray *const a = (const void *)values[i];
+        const struct hot_pointer *const p = (const void *)values[i];
+        const int is_array = Py_TYPE(values[i]) == hot_ndarray_type;
+        if (n + 3 + 2 * (is_array ? (size_t)a->ndim : 0) > HOT_MOST_WORDS)
+            return 0;
+        words[n++] = type_of(values[i]);
+        if (is_array) {
+            words[n++] = (uint64_t)(uintptr_t)a->dtype;
+            words[n++] = form_of(a);
+            for (int d = 0; d < a->ndim; d++)
+                words[n++] = (uint64_t)a->shape[d];
+            for (int d = 0; d < a->ndim && !(a->flags & HOT_ROW_MAJOR); d++)
+                words[n++] = (uint64_t)a->strides[d];
+        } else if (!is_usual(values[i]) && hot_is_pointer(values[i])) {
+            words[n++] = p->elements;
+            words[n++] = p->nbytes;
+        }
+    }
+    return n;
+}
+
+int hot_has_words(PyObject *const *values, size_t nvalues, const uint64_t *w)
+{
+    for (size_t i = 0; i < nvalues; i++) {
+        const struct hot_ndarray *const a = (const void *)values[i];
+        const struct hot_pointer *const p = (const void *)values[i];
+        if (*w++ != type_of(values[i]))
+            return 0;
+        if (Py_TYPE(values[i]) == hot_ndarray_type) {
+            if (w[0] != (uint64_t)(uintptr_t)a->dtype || w[1] != form_of(a))
+                return 0;
+            w += 2;
+            for (int d = 0; d < a->ndim; d++)
+                if (*w++ != (uint64_t)a->shape[d])
+                    return 0;
+            for (int d = 0; d < a->ndim && !(a->flags & HOT_ROW_MAJOR); d++)
+                if (*w++ != (uint64_t)a->strides[d])
+                    return 0;
+        } else if (!is_usual(values[i]) && hot_is_pointer(values[i])) {
+            if (w[0] != p->elements || w[1] != p->nbytes)
+                return 0;
+            w += 2;
+        }
+    }
     return 1;
 }
 

@@ -15,13 +15,13 @@
 
 #include <string.h>
 
-enum { MOST_NBYTES = sizeof(struct sp_cmd_dispatch) + 16 * SP_MAX_ARGS };
+enum { MOST_NBYTES = sizeof(struct sp_cmd_dispatch) + 16 * SP_MAX_ARGS, MOMENT_NS = 50000000 };
 
 PyTypeObject *hot_row_type;
 
 /* One call on its way. */
 struct call {
-    _Alignas(16) char record[MOST_NBYTES];
+    _Alignas(16) char record[MOST_NBYTES + HOT_CHUNK];
     PyObject *result, *block; /* new references, or NULL */
 };
 
@@ -76,12 +76,18 @@ static PyObject *block_of(const struct hot_row *row, PyObject *const *values)
     return made;
 }
 
-static const char *memory_of(const struct call *c, PyObject *const *values, int32_t source)
+/* Where the memory of a pointer argument is. 0: closed. */
+static int memory_of(const struct hot_row *row, const struct call *c, PyObject *const *values, const struct hot_patch *p, uint64_t *at)
 {
-    if (source == HOT_BLOCK)
-        return PyBytes_AsString(c->block);
-    PyObject *const array = source == HOT_RESULT ? c->result : values[source];
-    return ((const struct hot_ndarray *)(const void *)array)->data;
+    if (p->flags & HOT_POINTER) {
+        const struct hot_pointer *const pointer = (const void *)values[p->source];
+        *at = pointer->address;
+        return hot_memory_is_of(pointer, row->queue->device);
+    }
+    PyObject *const array = p->source >= 0 ? values[p->source] : c->result;
+    const char *const data = p->source == HOT_BLOCK ? PyBytes_AsString(c->block) : ((const struct hot_ndarray *)(const void *)array)->data;
+    *at = (uint64_t)(uintptr_t)data;
+    return 1;
 }
 
 /* Everything but the launch. 0: left to Python, perhaps with an exception. */
@@ -91,12 +97,16 @@ static int fill(const struct hot_row *row, PyObject *const *values, struct call 
     c->result = given ? (Py_INCREF(given), given) : hot_result(row->empty, row->shape, row->dtype, (size_t)row->result_nbytes);
     if (!c->result || (row->nnumbers && !(c->block = block_of(row, values))))
         return 0;
-    memcpy(c->record, row->record, (size_t)row->record_nbytes);
+    for (Py_ssize_t i = 0; i < row->record_nbytes; i += HOT_CHUNK) /* a call of memcpy costs as much as all of it */
+        memcpy(c->record + i, row->record + i, HOT_CHUNK);
     for (size_t i = 0; i < row->npatches; i++) {
         const struct hot_patch *const p = &row->patches[i];
         if (p->source == HOT_FIXED)
             continue;
-        const uint64_t address = (uint64_t)(uintptr_t)memory_of(c, values, p->source) + (uint64_t)p->offset;
+        uint64_t address;
+        if (!memory_of(row, c, values, p, &address))
+            return 0;
+        address += (uint64_t)p->offset;
         memcpy(c->record + p->address_at, &address, sizeof address);
     }
     return !given || !overlaps(row, c->record);
@@ -119,20 +129,16 @@ static int64_t launch(const struct hot_row *row, const struct call *c, uint64_t 
 {
     struct sp_handle *const queue = row->queue->handle;
     const struct sp_functions *const call = queue->functions;
+    int64_t (*const again)(void *queue, const void *record, size_t nbytes, uint64_t epoch) = call->again ? call->again : call->launch;
     const int brief = row->brief && call->brief; /* to give up the GIL costs a tenth of such a call */
     const size_t nbytes = (size_t)row->record_nbytes;
     int64_t value;
-    if (waits && !brief)
-        return hot_launch_and_wait(row->queue, c->record, nbytes, epoch, unfinished);
-    if (brief) {
-        value = call->launch(queue, c->record, nbytes, epoch);
-    } else {
-        Py_BEGIN_ALLOW_THREADS
-        value = call->launch(queue, c->record, nbytes, epoch);
-        Py_END_ALLOW_THREADS
-    }
+    PyThreadState *const others = brief ? NULL : PyEval_SaveThread();
+    value = again(queue, c->record, nbytes, epoch);
     if (value > 0)
-        *unfinished = waits ? call->wait(queue, (uint64_t)value, 0) != 0 : call->reached(queue) < (uint64_t)value;
+        *unfinished = waits ? call->wait(queue, (uint64_t)value, brief ? 0 : MOMENT_NS) != 0 : call->reached(queue) < (uint64_t)value;
+    if (others)
+        PyEval_RestoreThread(others);
     return value;
 }
 
@@ -150,7 +156,7 @@ PyObject *hot_row_run(struct hot_row *row, PyObject *device, PyObject *const *va
     PyObject *made = NULL;
     if (value <= 0)
         PyErr_Clear(); /* Python comes upon it again, and says it better */
-    else if (!unfinished || hold(row, &c, values, nvalues, value, waits) == 0)
+    else if (!unfinished || (!waits && !row->holds) || hold(row, &c, values, nvalues, value, waits) == 0)
         made = waits ? (Py_INCREF(c.result), c.result) : hot_fence_of(row->queue, value);
     Py_XDECREF(c.result);
     Py_XDECREF(c.block);
@@ -164,7 +170,8 @@ static int is_sound(const struct hot_row *row, size_t nvalues)
 {
     const uint64_t last = (uint64_t)row->record_nbytes - 8;
     int sound = row->record_nbytes >= (Py_ssize_t)sizeof(struct sp_cmd_dispatch) && row->record_nbytes <= MOST_NBYTES &&
-                row->out < (int)nvalues && (size_t)PyTuple_Size(row->meant) == nvalues && row->queue->handle;
+                row->record_nbytes % 8 == 0 && row->out < (int)nvalues && (size_t)PyTuple_Size(row->meant) == nvalues && row->queue->handle &&
+                row->queue->handle->functions->check(row->queue->handle, row->record, (size_t)row->record_nbytes) >= 0;
     for (size_t i = 0; sound && i < row->npatches; i++) {
         const struct hot_patch *const p = &row->patches[i];
         sound = p->address_at <= last && p->covered_at <= last && p->source >= HOT_FIXED && p->source < (int32_t)nvalues &&
@@ -182,25 +189,27 @@ static int is_sound(const struct hot_row *row, size_t nvalues)
 /* Row(values, fixed): `fixed` is a tuple, which owns what the row reads. */
 static PyObject *make(PyTypeObject *type, PyObject *given, PyObject *named)
 {
-    PyObject *values, *fixed, *site, *constant, *all[HOT_MOST_VALUES];
+    PyObject *values, *fixed, *constant, *all[HOT_MOST_VALUES];
     struct hot_row read;
-    struct hot_key key;
+    uint64_t words[HOT_MOST_WORDS];
     Py_ssize_t patches_nbytes, numbers_nbytes;
     (void)named;
     if (!PyArg_ParseTuple(given, "O!O!", &PyTuple_Type, &values, &PyTuple_Type, &fixed) ||
-        !PyArg_ParseTuple(fixed, "OO!KO!O!y#y#O!OOOnipy#y#", &site, &PyTuple_Type, &read.meant, &read.compared, hot_queue_type,
+        !PyArg_ParseTuple(fixed, "OO!KO!O!y#y#O!OOOnipy#y#", &read.site, &PyTuple_Type, &read.meant, &read.compared, hot_queue_type,
                           &read.queue, hot_kernel_type, &read.kernel, &read.record, &read.record_nbytes, &read.patches,
                           &patches_nbytes, &PyTuple_Type, &read.kept, &read.empty, &read.shape, &read.dtype, &read.result_nbytes, &read.out,
                           &read.brief, &read.block, &read.block_nbytes, &read.numbers, &numbers_nbytes))
         return NULL;
     read.npatches = (size_t)patches_nbytes / sizeof *read.patches;
     read.nnumbers = (size_t)numbers_nbytes / sizeof *read.numbers;
-    const size_t nvalues = (size_t)PyTuple_Size(values);
+    const size_t nvalues = read.nvalues = (size_t)PyTuple_Size(values);
     for (size_t i = 0; i < nvalues && i < HOT_MOST_VALUES; i++)
         all[i] = PyTuple_GetItem(values, (Py_ssize_t)i);
-    if (!hot_key_of(&key, site, all, nvalues, &constant) || !is_sound(&read, nvalues))
+    read.nwords = hot_words_of(all, nvalues, words);
+    if (!read.nwords || !hot_hash_of(read.site, all, nvalues, &read.hash, &constant) || !is_sound(&read, nvalues))
         return PyErr_Format(PyExc_ValueError, "Row: expected a call that a table can know, got %zd values", nvalues), NULL;
-    PyObject *const bytes = PyBytes_FromStringAndSize((const char *)key.words, (Py_ssize_t)(key.nwords * sizeof *key.words));
+    const Py_ssize_t words_nbytes = (Py_ssize_t)(read.nwords * sizeof *words), padded = (read.record_nbytes + HOT_CHUNK - 1) & -HOT_CHUNK;
+    PyObject *const bytes = PyBytes_FromStringAndSize(NULL, words_nbytes + padded);
     struct hot_row *const made = bytes ? (void *)PyType_GenericAlloc(type, 0) : NULL;
     if (!made) {
         Py_XDECREF(bytes);
@@ -208,10 +217,13 @@ static PyObject *make(PyTypeObject *type, PyObject *given, PyObject *named)
     }
     const size_t head = offsetof(struct hot_row, words);
     memcpy((char *)made + head, (const char *)&read + head, sizeof read - head);
-    made->key_bytes = bytes;
-    made->words = (const void *)PyBytes_AsString(bytes);
-    made->nwords = key.nwords;
-    made->hash = key.hash;
+    char *const copy = memset(PyBytes_AsString(bytes), 0, (size_t)(words_nbytes + padded));
+    made->copy = bytes;
+    made->words = memcpy(copy, words, (size_t)words_nbytes);
+    made->record = memcpy(copy + words_nbytes, read.record, (size_t)read.record_nbytes);
+    made->holds = 0;
+    for (size_t i = 0; i < made->npatches; i++)
+        made->holds |= made->patches[i].source != HOT_FIXED && !(made->patches[i].flags & HOT_POINTER);
     made->fixed = fixed;
     Py_INCREF(fixed);
     return (PyObject *)made;
@@ -226,7 +238,7 @@ static int keep(PyObject *self)
 
 static int forget(PyObject *self)
 {
-    Py_CLEAR(((struct hot_row *)(void *)self)->key_bytes);
+    Py_CLEAR(((struct hot_row *)(void *)self)->copy);
     return hot_clear_one(self);
 }
 

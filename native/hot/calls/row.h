@@ -12,8 +12,8 @@ struct hot_patch {
 };
 /* FIXED: the address stands in the record. ops/calls/table.py has the same numbers. */
 enum hot_source { HOT_RESULT = -1, HOT_BLOCK = -2, HOT_FIXED = -3 };
-/* SAME_PLACE: it may lie exactly where the result does. */
-enum hot_patch_flags { HOT_IS_WRITTEN = 1, HOT_SAME_PLACE = 2 };
+/* SAME_PLACE: it may lie exactly where the result does. POINTER: the value is a core.Array or Buffer. */
+enum hot_patch_flags { HOT_IS_WRITTEN = 1, HOT_SAME_PLACE = 2, HOT_POINTER = 4 };
 
 /* A number of the call that the kernel reads from a block of constants. */
 struct hot_number {
@@ -23,11 +23,14 @@ struct hot_number {
     uint32_t pad;
 };
 
+enum { HOT_CHUNK = 32 };
+
 struct hot_row {
     PyObject_HEAD
-    PyObject *fixed, *key_bytes; /* own everything that follows */
-    const uint64_t *words;       /* of the key */
-    size_t nwords;
+    PyObject *fixed, *copy; /* own everything that follows */
+    const uint64_t *words; /* of the values */
+    size_t nwords, nvalues;
+    PyObject *site;
     uint64_t hash;
     PyObject *meant;         /* a tuple: for each value the dtype of an array, the type of a number, or what is compared */
     unsigned long long compared; /* a bit for each value that is compared, and not its type alone */
@@ -35,8 +38,9 @@ struct hot_row {
     PyObject *kernel, *kept; /* kept: a tuple of pointers whose addresses stand in the record */
     PyObject *empty, *shape, *dtype; /* a new result is empty(shape, dtype) */
     Py_ssize_t result_nbytes;
+    int holds;      /* a launch that has not ended needs what only the call keeps: numpy's memory */
     int out, brief; /* out: which value says where the result goes; -1: none does. brief: over before others would have had the GIL */
-    const char *record, *block;
+    const char *record, *block; /* the record is followed by zeros up to a whole HOT_CHUNK */
     Py_ssize_t record_nbytes, block_nbytes;
     const struct hot_patch *patches;
     const struct hot_number *numbers;

@@ -24,9 +24,9 @@ static struct hot_row **set_of(const struct hot_table *t, uint64_t hash)
     return &t->rows[WAYS * (hash & (t->nsets - 1))];
 }
 
-static int is_for(const struct hot_row *row, const struct hot_key *key, PyObject *const *values)
+static int is_for(const struct hot_row *row, PyObject *site, PyObject *const *values, size_t nvalues)
 {
-    if (row->nwords != key->nwords || memcmp(row->words, key->words, key->nwords * sizeof *key->words))
+    if (row->site != site || row->nvalues != nvalues || !hot_has_words(values, nvalues, row->words))
         return 0;
     for (unsigned long long left = row->compared; left; left &= left - 1) {
         const int i = __builtin_ctzll(left);
@@ -38,19 +38,19 @@ static int is_for(const struct hot_row *row, const struct hot_key *key, PyObject
 
 PyObject *hot_table_call(PyObject *table, PyObject *site, PyObject *device, PyObject *const *values, size_t nvalues, int waits)
 {
-    struct hot_key key;
-    PyObject *constant;
-    if (!hot_key_of(&key, site, values, nvalues, &constant))
+    uint64_t hash = 0;
+    PyObject *constant = NULL;
+    if (waits && !hot_hash_of(site, values, nvalues, &hash, &constant)) /* a plan's has one set, and no constant in a key */
         return NULL;
     if (constant)
         table = ((const struct hot_constant *)(const void *)constant)->calls;
     if (!table || Py_TYPE(table) != hot_table_type)
         return NULL;
     const struct hot_table *const t = (const void *)table;
-    struct hot_row *const *const set = set_of(t, key.hash);
+    struct hot_row *const *const set = set_of(t, hash);
     for (int i = 0; i < WAYS; i++) {
         struct hot_row *const row = set[i];
-        if (!row || !is_for(row, &key, values))
+        if (!row || !is_for(row, site, values, nvalues))
             continue;
         Py_INCREF(row); /* another thread may put another in its place meanwhile */
         PyObject *const made = hot_row_run(row, device, values, nvalues, waits);
@@ -74,7 +74,7 @@ static PyObject *again(PyObject *self, PyObject *const *args, Py_ssize_t nargs)
 /* Is it the place of a call that is found by the same? */
 static int is_place_of(const struct hot_row *old, const struct hot_row *row)
 {
-    return old->nwords == row->nwords && !memcmp(old->words, row->words, row->nwords * sizeof *row->words) &&
+    return old->site == row->site && old->nvalues == row->nvalues && old->nwords == row->nwords && !memcmp(old->words, row->words, row->nwords * sizeof *row->words) &&
            old->compared == row->compared && PyObject_RichCompareBool(old->meant, row->meant, Py_EQ) == 1;
 }
 

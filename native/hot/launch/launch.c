@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <string.h>
 
-enum { MOST_NBYTES = sizeof(struct sp_cmd_dispatch) + 16 * SP_MAX_ARGS, MOMENT_NS = 50000000 };
+enum { MOST_NBYTES = sizeof(struct sp_cmd_dispatch) + 16 * SP_MAX_ARGS };
 
 struct hot_launch {
     _Alignas(16) char record[MOST_NBYTES];
@@ -155,17 +155,6 @@ __attribute__((hot)) static PyObject *launch(PyObject *self, PyObject *const *ar
     Py_XDECREF(method);
     Py_XDECREF(rest);
     return made;
-}
-
-int64_t hot_launch_and_wait(const struct hot_queue *q, const void *record, size_t nbytes, uint64_t epoch, int *rc)
-{
-    int64_t value;
-    Py_BEGIN_ALLOW_THREADS
-    value = q->handle->functions->launch(q->handle, record, nbytes, epoch);
-    if (value > 0)
-        *rc = q->handle->functions->wait(q->handle, (uint64_t)value, MOMENT_NS);
-    Py_END_ALLOW_THREADS
-    return value;
 }
 
 static int traverse_queue(PyObject *self, visitproc visit, void *arg)

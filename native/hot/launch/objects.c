@@ -112,12 +112,14 @@ static int hot_traverse_device(PyObject *self, visitproc visit, void *arg)
 {
     Py_VISIT(Py_TYPE(self));
     Py_VISIT(((struct hot_device *)(void *)self)->kept);
+    Py_VISIT(((struct hot_device *)(void *)self)->calls);
     return 0;
 }
 
 static int hot_clear_device(PyObject *self)
 {
     Py_CLEAR(((struct hot_device *)(void *)self)->kept);
+    Py_CLEAR(((struct hot_device *)(void *)self)->calls);
     return 0;
 }
 
@@ -129,6 +131,7 @@ static void hot_dealloc_device(PyObject *self)
 static PyMemberDef device_members[] = {
     {"_epoch", T_ULONGLONG, offsetof(struct hot_device, epoch), 0, NULL},
     {"kept", T_OBJECT, offsetof(struct hot_device, kept), 0, NULL},
+    {"_calls", T_OBJECT, offsetof(struct hot_device, calls), 0, NULL},
     {NULL, 0, 0, 0, NULL},
 };
 

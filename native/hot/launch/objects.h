@@ -35,7 +35,8 @@ struct hot_kernel {
 struct hot_device {
     PyObject_HEAD
     unsigned long long epoch;
-    PyObject *kept; /* a dict: what layers above keep with it */
+    PyObject *kept;  /* a dict: what layers above keep with it */
+    PyObject *calls; /* the call table of its operations; None or NULL: there is none yet */
 };
 
 struct hot_arg {

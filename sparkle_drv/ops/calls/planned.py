@@ -1,59 +1,82 @@
-"""The call of a plan, where the call table leaves it alone.
+"""Plans: an operation of fixed sizes, called with the memory that it reads and writes.
 
-A plan reads its operands while it writes its result, and has no temporary: whatever shares memory
+A plan has no temporary and reads its operands while it writes its result: whatever shares memory
 with the result is refused. Called by gemm and conv2d.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from sparkle_drv._hot import PointerBase, Table
+from sparkle_drv._hot import CallableBase, PointerBase, Table
 from sparkle_drv.core.fence import Fence
 from sparkle_drv.core.kernel import Kernel
 from sparkle_drv.core.queue import Queue
 from sparkle_drv.ops.memory import staging
+from sparkle_drv.ops.memory.constant import arrays
+from sparkle_drv.types import TilePlan
 
 from . import table
 
 
-def launch(
-    queue: Queue, kernel: Kernel, given: tuple[Any, ...], tail: tuple[Any, ...], rows: Table,
-    call: table.Call,
-) -> Fence:  # fmt: skip
-    """Starts `kernel` on `given`, the result first, and the scalars in `tail`.
+class Plan(CallableBase):
+    """`_call` is the call as Python makes it; `bind` prepares one launch.
 
-    The next such `call` takes a row of `rows`, if host arrays are among its values.
-
-    Raises ValueError (memory is shared) and as `Queue.launch`.
+    `kernel` is what runs, `queue` where, `tile` the TilePlan that it was made for; `tile.source`
+    says whether that was tuned.
     """
-    try:
-        _check_apart(*given)
-    except AttributeError:
-        pointers = _pointers(queue, kernel, given)
+
+    __slots__ = ("_brief", "_rows", "_tail", "kernel", "queue", "tile")
+    _OUT: ClassVar[int]
+    """Which operand the result goes to."""
+    _SOURCES: ClassVar[Sequence[int | None]]
+    """See table.Call."""
+
+    if TYPE_CHECKING:  # CallableBase has it, and knows no Fence
+
+        def __call__(self, *operands: Any, **named: Any) -> Fence: ...
+
+    def __init__(
+        self, queue: Queue, kernel: Kernel, tile: TilePlan | None, tail: tuple[int, ...],
+        brief: bool = False,
+    ) -> None:  # fmt: skip
+        self.kernel, self.tile, self.queue = kernel, tile, queue
+        self._tail, self._brief, self._rows = tail, brief, Table(1)
+        call = type(self)._call
+        self._begin(call, self._rows, table.meaning(call, 1))
+
+    def _given(self, *operands: Any) -> tuple[Any, ...]:
+        """The pointers of a launch, the result first."""
+        raise NotImplementedError
+
+    def _call(self, *operands: Any) -> Fence:
+        """What the call table leaves alone."""
+        raise NotImplementedError
+
+    def _launch(self, *operands: Any) -> Fence:
+        """Raises ValueError (memory is shared) and as `Queue.launch`."""
+        kernel, queue = self.kernel, self.queue
+        pointers = [
+            x if x is None or isinstance(x, PointerBase) else queue._wrapped(arg, x, kernel.name)
+            for arg, x in zip(kernel.args, self._given(*operands), strict=False)
+        ]  # once: what is compared is what is launched, and the launch keeps it
         _check_apart(*pointers)
-        fence = queue.launch(kernel, *pointers, *tail)
-        table.planned(rows, call, kernel, (*pointers, *tail))
+        args = (*pointers, *self._tail)
+        fence = queue.launch(kernel, *args)
+        call = table.Call(type(self)._call, operands, self._SOURCES, self._OUT, brief=self._brief)
+        table.planned(self._rows, call, queue, kernel, args)
         return fence
-    return queue.launch(kernel, *given, *tail)
 
+    def _prepare(self, *operands: Any) -> Any:
+        given = self._given(*operands)
+        with suppress(AttributeError):  # what is no pointer is refused there
+            _check_apart(*given)
+        return self.queue.prepare(self.kernel, *given, *self._tail)
 
-def prepare(queue: Queue, kernel: Kernel, given: tuple[Any, ...], tail: tuple[Any, ...]) -> Any:
-    """As `launch`, by `Queue.prepare`."""
-    with suppress(AttributeError):  # what is no pointer is refused there
-        _check_apart(*given)
-    return queue.prepare(kernel, *given, *tail)
-
-
-def _pointers(queue: Queue, kernel: Kernel, given: tuple[Any, ...]) -> list[Any]:
-    """What host arrays and exports of other libraries become, once: what is compared is what is
-    launched, and the launch keeps it.
-    """
-    return [
-        x if x is None or isinstance(x, PointerBase) else queue._wrapped(arg, x, kernel.name)
-        for arg, x in zip(kernel.args, given, strict=False)
-    ]
+    def _arrays(self, **operands: Any) -> tuple[Any, ...]:
+        return arrays(self.queue.device, **operands)
 
 
 def _check_apart(out: Any, *operands: Any) -> None:

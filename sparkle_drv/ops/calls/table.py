@@ -12,27 +12,28 @@ import inspect
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import chain, repeat
 from types import MethodType
 from typing import Any, TypeVar
 
 import numpy as np
 
 from sparkle_drv import _hot
+from sparkle_drv._hot import PointerBase
 from sparkle_drv.core import numpy_layout
+from sparkle_drv.core.abi.elements import BORROWED
 from sparkle_drv.core.abi.records import DISPATCH_HEAD
 from sparkle_drv.core.device import Device
-from sparkle_drv.core.host_pointer import HostPointer
 from sparkle_drv.core.kernel import Kernel
+from sparkle_drv.core.queue import Queue
 from sparkle_drv.ops.memory import recycled, staging
 from sparkle_drv.ops.memory.constant import Constant
 from sparkle_drv.ops.shapes import space
 
 T = TypeVar("T", bound=_hot.CallableBase)
-KEY = "ops calls"
-"""Where `dev.kept` has the table of a device."""
 SETS, SETS_OF_CONSTANT = 256, 8  # of four rows each
 RESULT, BLOCK, _FIXED = -1, -2, -3  # enum hot_source of native/hot/calls/row.h
-_WRITTEN, _SAME_PLACE = 1, 2  # enum hot_patch_flags
+_WRITTEN, _SAME_PLACE, _POINTER = 1, 2, 4  # enum hot_patch_flags
 _PATCH, _NUMBER = struct.Struct("=i3Iq"), struct.Struct("=4I")
 _BRIEF = 64e3
 """Multiplications of a product that is over before another thread would have had the GIL."""
@@ -68,8 +69,7 @@ def operation(kind: type[T]) -> T:
 
 def again(dev: Device, site: object, *values: Any) -> Any:
     """The result of a call that was made before; None: it has to be made the whole way."""
-    table = dev.kept.get(KEY)
-    return None if table is None else table.again(site, dev, *values)
+    return None if dev._calls is None else dev._calls.again(site, dev, *values)
 
 
 @dataclass
@@ -91,117 +91,115 @@ class Call:
     block: bytes = b""
     numbers: Sequence[tuple[int, str, int]] = ()
 
-    def __post_init__(self) -> None:
-        self.values = tuple(_tuples(x) for x in self.values)
-
-    @property
-    def constants(self) -> list[Constant]:
-        """Those among the values."""
-        return [x for x in self.values if isinstance(x, Constant)]
-
-    def row(self, kernel: Kernel, args: Sequence[Any], result: Any) -> _hot.Row | None:
+    def row(
+        self, queue: Queue, kernel: Kernel, args: Sequence[Any], result: Any
+    ) -> _hot.Row | None:
         """The row of a call that launched `kernel` with `args`; None: C cannot make such a call."""
+        values = tuple(_tuples(x) for x in self.values)
         typed = {value for value, _, _ in self.numbers}
-        arrays = {i for i, x in enumerate(self.values) if type(x) is np.ndarray}
-        compared = [
-            i for i, x in enumerate(self.values)
-            if i not in typed and i not in arrays and not isinstance(x, Constant)
-        ]  # fmt: skip
-        new = self.out == RESULT or self.values[self.out] is None
-        plain = not new or (type(result) is np.ndarray and result.flags.c_contiguous)
-        if not plain or not all(_is_plain(self.values[i]) for i in compared):
-            return None
+        compared, meant = 0, []
+        for i, x in enumerate(values):
+            if isinstance(x, (np.ndarray, Constant, PointerBase)) or i in typed or x is None:
+                meant.append(x.dtype if type(x) is np.ndarray else type(x))
+            elif _is_plain(x):
+                compared |= 1 << i
+                meant.append(x)
+            else:
+                return None
+        new = self.out == RESULT or values[self.out] is None
         found = self._patches(kernel, args, result if new else None)
-        if found is None:
+        if found is None or (
+            new and not (type(result) is np.ndarray and result.flags.c_contiguous)
+        ):
             return None
-        meant = (
-            x.dtype if i in arrays else x if i in compared else type(x)
-            for i, x in enumerate(self.values)
-        )  # fmt: skip
         made = (result.shape, result.dtype, result.nbytes) if new else (None, None, 0)
-        dev = kernel.device
-        record = kernel.record(dev, args, None, None, 0)
+        record = kernel.record(kernel.device, args, None, None, 0)
         numbers = b"".join(_NUMBER.pack(v, ord(code), at, 0) for v, code, at in self.numbers)
         fixed = (
-            self.site, tuple(meant), sum(1 << i for i in compared), dev.default_queue, kernel,
-            record, *found, np.empty, *made, self.out, self.brief, self.block, numbers,
+            self.site, tuple(meant), compared, queue, kernel, record, *found, np.empty, *made,
+            self.out, self.brief, self.block, numbers,
         )  # fmt: skip
-        return _hot.Row(self.values, fixed)
+        return _hot.Row(values, fixed)
 
     def _patches(
-        self, kernel: Kernel, args: Sequence[Any], result: Any
+        self, kernel: Kernel, args: Any, result: Any
     ) -> tuple[bytes, tuple[Any, ...]] | None:
         """Structs of each pointer argument, and those that stay; None: one is neither the memory of
         a value nor stays.
         """
         signature = kernel.signature
         pointers = [i for i, arg in enumerate(signature.args) if arg.is_pointer]
-        sources = [*self.sources, *[None] * (len(pointers) - len(self.sources))]
         patches, kept = b"", []
-        for at, (i, source) in enumerate(zip(pointers, sources, strict=True)):
-            pointer, base = args[i], 0
+        sources = chain(self.sources, repeat(None))
+        for at, (i, source) in enumerate(zip(pointers, sources, strict=False)):
+            pointer, flags = args[i], _WRITTEN * signature.args[i].is_written
             if pointer is None:
                 continue
-            if source == self.out and result is not None:
-                source, given = RESULT, result
-            else:
-                given = None if source in (None, BLOCK) else self.values[source]
-            if isinstance(given, np.ndarray):
-                base = given.ctypes.data
+            new = source == self.out and result is not None
+            given = result if new else None if source in (None, BLOCK) else self.values[source]
+            if source == BLOCK:
+                base = pointer._address
+            elif isinstance(given, np.ndarray):
+                source, base = RESULT if new else source, given.ctypes.data
                 below, nbytes = space.reach(given.shape, given.strides, given.itemsize)
                 start = pointer._address - (base - below)
-                if start < 0 or start + pointer.nbytes > nbytes:
+                if not kernel.device.info.unified or not 0 <= start <= nbytes - pointer.nbytes:
                     return None
-            elif given is not None and isinstance(pointer, HostPointer):
+                flags |= _SAME_PLACE * self._in_place(given, source)
+            elif given is not None and pointer._elements & BORROWED:
                 return None
-            if (given is None and source != BLOCK) or isinstance(given, Constant):
-                source = _FIXED
+            elif given is None or isinstance(given, Constant):
+                source, base = _FIXED, 0
                 kept.append(pointer)
-            arg = signature.args[i]
-            flags = _WRITTEN * arg.is_written + _SAME_PLACE * self._in_place(source)
-            offset = 0 if source == BLOCK else pointer._address - base
+            else:
+                flags, base = flags | _POINTER, pointer._address
             where = DISPATCH_HEAD.size + signature.offsets[i]
             covered = DISPATCH_HEAD.size + signature.args_nbytes + 8 * at
-            patches += _PATCH.pack(source, flags, where, covered, offset)
+            patches += _PATCH.pack(source, flags, where, covered, pointer._address - base)
         return patches, tuple(kept)
 
-    def _in_place(self, source: int | None) -> bool:
+    def _in_place(self, x: Any, source: int | None) -> bool:
         """May the result lie exactly where this value does?"""
-        if not self.inplace or source is None or source < 0 or source == self.out:
+        y = self.values[self.out]
+        if not self.inplace or source == self.out or y is None:
             return False
-        x, y = self.values[source], self.values[self.out]
-        same = y is not None and (x.shape, x.strides) == (y.shape, y.strides)
-        return same and bool(x.itemsize == y.itemsize)
+        return bool((x.shape, x.strides, x.itemsize) == (y.shape, y.strides, y.itemsize))
 
 
-def remember(stage: staging.Stage, call: Call, result: Any) -> None:
-    """The next such call is made by C, if this one was one launch on numpy's memory."""
-    constants = call.constants
-    if stage.on_device or len(stage.launched) != 1 or len(constants) > 1 or not _there(stage.dev):
-        return
-    row = call.row(*stage.launched[0], result)
-    if row is None:
-        return
-    recycled.begin()
-    if constants:
-        held = constants[0]
-        held._calls = table = held._calls or _hot.Table(SETS_OF_CONSTANT)
-    else:
-        stage.dev.kept[KEY] = table = stage.dev.kept.get(KEY) or _hot.Table(SETS)
-    table.put(row)
+def remember(
+    stage: staging.Stage, result: Any, site: object, values: tuple[Any, ...],
+    sources: Sequence[int | None], **more: Any,
+) -> Any:  # fmt: skip
+    """`result`. C makes the next such call, if this one was one launch on numpy's memory.
+
+    The other arguments are those of Call.
+    """
+    constants = [x for x in values if isinstance(x, Constant)]
+    if stage.on_device or len(stage.launched) != 1 or len(constants) > 1:
+        return result
+    if not _there(stage.queue):
+        return result
+    row = Call(site, values, sources, **more).row(stage.queue, *stage.launched[0], result)
+    if row is not None:
+        recycled.begin()
+        owner, sets = (constants[0], SETS_OF_CONSTANT) if constants else (stage.dev, SETS)
+        if owner._calls is None:
+            owner._calls = _hot.Table(sets)
+        owner._calls.put(row)
+    return result
 
 
-def planned(table: _hot.Table, call: Call, kernel: Kernel, args: Sequence[Any]) -> None:
+def planned(table: _hot.Table, call: Call, queue: Queue, kernel: Kernel, args: Any) -> None:
     """The same for a call of a plan, whose table it is and whose launch took `args`."""
-    if not call.constants and _there(kernel.device):
-        row = call.row(kernel, args, None)
+    if _there(queue) and not any(isinstance(x, Constant) for x in call.values):
+        row = call.row(queue, kernel, args, None)
         if row is not None:
             table.put(row)
 
 
-def _there(dev: Device) -> bool:
-    """Does C know numpy's arrays and this device's queues, and may kernels read host memory?"""
-    return dev.info.unified and numpy_layout.known() and bool(dev.default_queue._handle_at)
+def _there(queue: Queue) -> bool:
+    """Does C know numpy's arrays, and this queue?"""
+    return numpy_layout.known() and bool(queue._handle_at)
 
 
 def _tuples(value: Any) -> Any:

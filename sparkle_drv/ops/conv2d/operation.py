@@ -7,18 +7,19 @@ device a call with numpy arrays that was made before takes a short way (fastpath
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from sparkle_drv._hot import CallableBase, Table, direct
+from sparkle_drv._hot import CallableBase, direct
 from sparkle_drv.core.array import Array
 from sparkle_drv.core.device import Device
 from sparkle_drv.core.fence import Fence
 from sparkle_drv.core.kernel import Kernel
 from sparkle_drv.ops.arguments import check
 from sparkle_drv.ops.arguments.words import shown
-from sparkle_drv.ops.calls import planned, plans, table
+from sparkle_drv.ops.calls import plans, table
+from sparkle_drv.ops.calls.planned import Plan
 from sparkle_drv.ops.memory import staging, weights
-from sparkle_drv.ops.memory.constant import Constant, arrays, constant, readable
+from sparkle_drv.ops.memory.constant import Constant, constant, readable
 from sparkle_drv.ops.shapes.geometry import Geometry, geometry
 from sparkle_drv.ops.tiles import winograd as tiles_winograd
 from sparkle_drv.types import TilePlan
@@ -102,8 +103,7 @@ class Conv2d(CallableBase):
             pointers = stage.pointer(x), taken, stage.pointer(bias)
             stage.launch(function, y.pointer, *pointers, *shape.arguments(), act)
         made = stage.finish(y)
-        table.remember(stage, table.Call(Conv2d.__call__, values, (3, 0, 1, 2), out=3), made)
-        return made
+        return table.remember(stage, made, Conv2d.__call__, values, (3, 0, 1, 2), out=3)
 
     def __reduce__(self) -> str:
         return "conv2d"
@@ -150,7 +150,7 @@ class Conv2d(CallableBase):
         return _Plan(dev, function, tile, shape, (held_w, bias, act))
 
 
-class Conv2dPlan(CallableBase):
+class Conv2dPlan(Plan):
     """`plan(x, out) -> Fence` without checks or lookups per call; `out` has shape `out_shape`.
 
     Operands are row-major Arrays, Buffers or, on devices with unified memory, numpy arrays of
@@ -161,11 +161,8 @@ class Conv2dPlan(CallableBase):
     was tuned.
     """
 
-    __slots__ = ("_rows", "_tail", "bias", "kernel", "out_shape", "queue", "tile", "w")
-
-    if TYPE_CHECKING:  # CallableBase has it, and knows no Fence
-
-        def __call__(self, *operands: Any, **named: Any) -> Fence: ...
+    __slots__ = ("bias", "out_shape", "w")
+    _OUT, _SOURCES = 1, (1, 0)
 
     def __init__(
         self,
@@ -175,35 +172,27 @@ class Conv2dPlan(CallableBase):
         shape: Geometry,
         held: tuple[Any, Any, int],
     ) -> None:
-        w, bias, act = held
-        self.kernel = kernel
-        self.tile = tile
-        self.queue = dev.default_queue
-        self.w, self.bias = w, bias
+        self.w, self.bias, act = held
         self.out_shape = shape.out_shape
-        self._tail = (*shape.arguments(), act)
-        self._rows = Table(1)
-        self._begin(Conv2dPlan._call, self._rows, _OF_PLAN)
+        super().__init__(dev.default_queue, kernel, tile, (*shape.arguments(), act))
 
     def _call(self, x: Any, out: Any) -> Fence:
-        """What the call table leaves alone."""
-        given = out, *arrays(self.queue.device, x=x), self.w, self.bias
-        call = table.Call(Conv2dPlan._call, (x, out), (1, 0), out=1)
-        return planned.launch(self.queue, self.kernel, given, self._tail, self._rows, call)
+        return self._launch(x, out)
 
     _call.__qualname__ = "Conv2dPlan.__call__"  # as errors of its arguments name it
+
+    def _given(self, x: Any, out: Any) -> tuple[Any, ...]:
+        return out, *self._arrays(x=x), self.w, self.bias
 
     def bind(self, x: Any, out: Any) -> Any:
         """A prepared launch for these Arrays or Buffers: called, it returns a timeline value.
 
         `queue.fence(value)` is its fence.
         """
-        given = out, *arrays(self.queue.device, x=x), self.w, self.bias
-        return planned.prepare(self.queue, self.kernel, given, self._tail)
+        return self._prepare(x, out)
 
 
 _Plan = direct(Conv2dPlan)
-_OF_PLAN = table.meaning(Conv2dPlan._call, 1)
 
 
 def _extents(given: Any) -> tuple[int, ...]:

@@ -8,19 +8,20 @@ a short way (fastpath.py).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from sparkle_drv._hot import CallableBase, Table, direct
+from sparkle_drv._hot import CallableBase, direct
 from sparkle_drv.core.array import Array
 from sparkle_drv.core.device import Device
 from sparkle_drv.core.fence import Fence
 from sparkle_drv.core.kernel import Kernel
 from sparkle_drv.ops.arguments import check
-from sparkle_drv.ops.calls import planned, plans, table
+from sparkle_drv.ops.calls import plans, table
+from sparkle_drv.ops.calls.planned import Plan
 from sparkle_drv.ops.memory import staging, weights
-from sparkle_drv.ops.memory.constant import Constant, arrays, constant, readable
+from sparkle_drv.ops.memory.constant import Constant, constant, readable
 from sparkle_drv.ops.tiles import blocking
 from sparkle_drv.types import TilePlan
 
@@ -84,11 +85,10 @@ class Gemm(CallableBase):
                 (pa, *sa), (pb, *sb) = (zeros, 1, 1), (zeros, 1, 1)
             bias = stage.pointer(bias)
             stage.launch(function, c.pointer, pa, pb, bias, m, n, k, *sa, *sb, c.row, act)
-        made = stage.finish(c)
         brief = table.is_brief(m, n, k)
-        call = table.Call(Gemm.__call__, values, (2, 0, 1, 3), out=2, brief=brief)
-        table.remember(stage, call, made)
-        return made
+        return table.remember(
+            stage, stage.finish(c), Gemm.__call__, values, (2, 0, 1, 3), out=2, brief=brief
+        )
 
     def __reduce__(self) -> str:
         return "gemm"
@@ -125,7 +125,7 @@ class Gemm(CallableBase):
         return _Plan(dev, function, tile, (m, n, k), act, held)
 
 
-class GemmPlan(CallableBase):
+class GemmPlan(Plan):
     """`plan(a, b, out, bias=None) -> Fence`: a gemm without checks or lookups per call.
 
     Operands are row-major Arrays, Buffers or, on devices with unified memory, numpy arrays of
@@ -137,11 +137,8 @@ class GemmPlan(CallableBase):
     TilePlan that it was made for; `tile.source` says whether that was tuned.
     """
 
-    __slots__ = ("_brief", "_rows", "_tail", "kernel", "queue", "tile", "weights")
-
-    if TYPE_CHECKING:  # CallableBase has it, and knows no Fence
-
-        def __call__(self, *operands: Any, **named: Any) -> Fence: ...
+    __slots__ = ("weights",)
+    _OUT, _SOURCES = 2, (2, 0, 1, 3)
 
     def __init__(
         self,
@@ -155,18 +152,11 @@ class GemmPlan(CallableBase):
         m, n, k = shape
         self.weights = weights_of_b
         """The snapshot of b, packed or not; None without one (@private)."""
-        self._rows, self._brief = Table(1), table.is_brief(m, n, k)
-        self._begin(GemmPlan._call, self._rows, _OF_PLAN)
-        self.kernel = kernel
-        self.tile = tile
-        self.queue = dev.default_queue
-        self._tail = (m, n, k, k, 1, n, 1, n, act)
+        tail = (m, n, k, k, 1, n, 1, n, act)
+        super().__init__(dev.default_queue, kernel, tile, tail, table.is_brief(m, n, k))
 
     def _call(self, a: Any, b: Any, out: Any, bias: Any = None) -> Fence:
-        """What the call table leaves alone."""
-        given = self._given(a, b, out, bias)
-        call = table.Call(GemmPlan._call, (a, b, out, bias), (2, 0, 1, 3), out=2, brief=self._brief)
-        return planned.launch(self.queue, self.kernel, given, self._tail, self._rows, call)
+        return self._launch(a, b, out, bias)
 
     _call.__qualname__ = "GemmPlan.__call__"  # as errors of its arguments name it
 
@@ -174,19 +164,17 @@ class GemmPlan(CallableBase):
         if self.weights is not None and b is not None:
             raise TypeError("b: None is wanted, this plan was made with one")
         b = self.weights if b is None else b
-        return out, *arrays(self.queue.device, a=a, b=b, bias=bias)
+        return out, *self._arrays(a=a, b=b, bias=bias)
 
     def bind(self, a: Any, b: Any, out: Any, bias: Any = None) -> Any:
         """A prepared launch for these Arrays or Buffers: called, it returns a timeline value.
 
         `queue.fence(value)` is its fence.
         """
-        given = self._given(a, b, out, bias)
-        return planned.prepare(self.queue, self.kernel, given, self._tail)
+        return self._prepare(a, b, out, bias)
 
 
 _Plan = direct(GemmPlan)
-_OF_PLAN = table.meaning(GemmPlan._call, 1)
 
 
 def outline(a: Any, b: Any, bias: Any) -> tuple[str, int, int, int]:

@@ -103,9 +103,7 @@ def layout(
         current = made.pointer
     if not change.steps:
         return stage.copy(a, change.after.name)
-    result = stage.finish(made)
-    table.remember(stage, table.Call("layout", values, (4, 0), out=4), result)
-    return result
+    return table.remember(stage, stage.finish(made), "layout", values, (4, 0), out=4)
 
 
 @dataclass(frozen=True)

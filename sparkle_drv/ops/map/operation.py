@@ -86,32 +86,32 @@ def map(
     stage = staging.Stage(dev, arrays, out)
     if fuses(dev):
         code, made = _fused(stage, graph, arrays, kinds, scalars, shape, layout)
-        call = _call(site, given, graph, code, names) if lasting else None
-        if call is not None:
-            table.remember(stage, call, made)
-        return made
+        return _remember(stage, made, site, given, graph, code, names) if lasting else made
     return _portable(stage, graph, arrays, kinds, scalars, shape, layout)
 
 
-def _call(
-    site: object, given: tuple[Any, ...], graph: Graph, code: lower.Lowered, names: dict[str, Any]
-) -> table.Call | None:
-    """The call as the table knows it; None: a number is computed from others before the launch."""
+def _remember(
+    stage: staging.Stage, made: Any, site: object, given: tuple[Any, ...], graph: Graph,
+    code: lower.Lowered, names: dict[str, Any],
+) -> Any:  # fmt: skip
+    """`made`; as table.remember, unless a number is computed from others before the launch."""
     left = [name for name in graph.names if name not in names]
     place = {name: 1 + i for i, name in enumerate([*left, *names])}
     filled = [(cell, graph.nodes[node], kind) for cell, node, kind in code.filled]
     used = {*code.inputs, *(str(node.value) for _, node, _ in filled)}
     if any(node.op != "name" for _, node, _ in filled) or len(used) != len(graph.names):
-        return None
+        return made
     numbers = [(place[str(node.value)], _CODES[kind], 8 * cell) for cell, node, kind in filled]
     if any(isinstance(given[at], np.ndarray) for at, _, _ in numbers):
-        return None
+        return made
     inputs = [place[name] for name in code.inputs]
     absent = [None] * (space.INPUTS - len(inputs))
     out = len(given) - 1
     sources = out, *inputs, *absent, None, table.BLOCK if numbers else None
-    block = code.cells.tobytes()
-    return table.Call(site, given, sources, out=out, inplace=True, block=block, numbers=numbers)
+    return table.remember(
+        stage, made, site, given, sources, out=out, inplace=True, block=code.cells.tobytes(),
+        numbers=numbers,
+    )  # fmt: skip
 
 
 def fuses(dev: Device) -> bool:

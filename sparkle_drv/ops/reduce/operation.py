@@ -102,8 +102,7 @@ def reduce(
         return result
     result = result.transpose(np.argsort(rest))
     result = np.expand_dims(result, axes) if keepdims else result
-    table.remember(stage, table.Call("reduce", values, (table.RESULT, 0)), result)
-    return result
+    return table.remember(stage, result, "reduce", values, (table.RESULT, 0))
 
 
 def outline(
