@@ -67,9 +67,10 @@ def operation(kind: type[T]) -> T:
     return made
 
 
-def again(dev: Device, site: object, *values: Any) -> Any:
-    """The result of a call that was made before; None: it has to be made the whole way."""
-    return None if dev._calls is None else dev._calls.again(site, dev, *values)
+def again(dev: Device, call: tuple[Any, ...]) -> Any:
+    """The result of a call (site, dev, *values) that was made before; None: there is none."""
+    table = dev._calls
+    return None if table is None else table.again(*call)
 
 
 @dataclass

@@ -82,7 +82,7 @@ def layout(
     """
     staging.device(dev)
     values = a, target, source, channels, out
-    found = table.again(dev, "layout", *values)
+    found = table.again(dev, ("layout", dev, *values))
     if found is not None:
         return found
     a = staging.operand("a", readable(dev, {"a": a}, out)["a"])

@@ -72,8 +72,8 @@ def map(
     staging.device(dev)
     lasting = isinstance(expression, (str, Traced, Graph))
     site = sys.intern(expression) if type(expression) is str else expression
-    given = tuple(names), *args, *names.values(), out
-    known = table.again(dev, site, *given) if lasting else None
+    call = site, dev, *names, *args, *names.values(), out
+    known = table.again(dev, call) if lasting else None
     if known is not None:
         return known
     graph = graph_of(expression)
@@ -86,17 +86,18 @@ def map(
     stage = staging.Stage(dev, arrays, out)
     if fuses(dev):
         code, made = _fused(stage, graph, arrays, kinds, scalars, shape, layout)
-        return _remember(stage, made, site, given, graph, code, names) if lasting else made
+        return _remember(stage, made, call, graph, code, names) if lasting else made
     return _portable(stage, graph, arrays, kinds, scalars, shape, layout)
 
 
 def _remember(
-    stage: staging.Stage, made: Any, site: object, given: tuple[Any, ...], graph: Graph,
-    code: lower.Lowered, names: dict[str, Any],
+    stage: staging.Stage, made: Any, call: tuple[Any, ...], graph: Graph, code: lower.Lowered,
+    names: dict[str, Any],
 ) -> Any:  # fmt: skip
     """`made`; as table.remember, unless a number is computed from others before the launch."""
     left = [name for name in graph.names if name not in names]
-    place = {name: 1 + i for i, name in enumerate([*left, *names])}
+    given = call[2:]
+    place = {name: len(names) + i for i, name in enumerate([*left, *names])}
     filled = [(cell, graph.nodes[node], kind) for cell, node, kind in code.filled]
     used = {*code.inputs, *(str(node.value) for _, node, _ in filled)}
     if any(node.op != "name" for _, node, _ in filled) or len(used) != len(graph.names):
@@ -109,7 +110,7 @@ def _remember(
     out = len(given) - 1
     sources = out, *inputs, *absent, None, table.BLOCK if numbers else None
     return table.remember(
-        stage, made, site, given, sources, out=out, inplace=True, block=code.cells.tobytes(),
+        stage, made, call[0], given, sources, out=out, inplace=True, block=code.cells.tobytes(),
         numbers=numbers,
     )  # fmt: skip
 

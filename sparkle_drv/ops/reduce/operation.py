@@ -54,7 +54,7 @@ def reduce(
     """
     staging.device(dev)
     values = a, op, axis, keepdims
-    found = None if names else table.again(dev, "reduce", *values)
+    found = None if names else table.again(dev, ("reduce", dev, *values))
     if found is not None:
         return found
     check.one_of("op", op, tuple(OPS))
