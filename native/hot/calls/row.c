@@ -76,6 +76,11 @@ static PyObject *block_of(const struct hot_row *row, PyObject *const *values)
     return made;
 }
 
+static int is_array(PyObject *value)
+{
+    return Py_TYPE(value) == hot_ndarray_type;
+}
+
 static const char *memory_of(const struct call *c, PyObject *const *values, int32_t source)
 {
     if (source == HOT_BLOCK)
@@ -89,7 +94,7 @@ static int fill(const struct hot_row *row, PyObject *const *values, struct call 
 {
     PyObject *const given = row->out < 0 || values[row->out] == Py_None ? NULL : values[row->out];
     c->result = given ? (Py_INCREF(given), given) : hot_result(row->empty, row->shape, row->dtype, (size_t)row->result_nbytes);
-    if (!c->result || (row->nnumbers && !(c->block = block_of(row, values))))
+    if (!c->result || !is_array(c->result) || (row->nnumbers && !(c->block = block_of(row, values))))
         return 0;
     memcpy(c->record, row->record, (size_t)row->record_nbytes);
     for (size_t i = 0; i < row->npatches; i++) {
@@ -158,16 +163,17 @@ PyObject *hot_row_run(struct hot_row *row, PyObject *device, PyObject *const *va
 /* ---- making one ---- */
 
 /* Do the patches and numbers stay inside the record, the block and the values? */
-static int is_sound(const struct hot_row *row, size_t nvalues)
+static int is_sound(const struct hot_row *row, PyObject *const *values, size_t nvalues)
 {
     const uint64_t last = (uint64_t)row->record_nbytes - 8;
     int sound = row->record_nbytes >= (Py_ssize_t)sizeof(struct sp_cmd_dispatch) && row->record_nbytes <= MOST_NBYTES &&
-                row->out < (int)nvalues && (size_t)PyTuple_Size(row->meant) == nvalues && row->queue->launch && row->queue->wait &&
-                row->queue->reached;
+                row->out < (int)nvalues && (row->out < 0 || values[row->out] == Py_None || is_array(values[row->out])) &&
+                (size_t)PyTuple_Size(row->meant) == nvalues && !(row->compared >> nvalues) && row->queue->launch &&
+                row->queue->wait && row->queue->reached;
     for (size_t i = 0; sound && i < row->npatches; i++) {
         const struct hot_patch *const p = &row->patches[i];
         sound = p->address_at <= last && p->covered_at <= last && p->source >= HOT_FIXED && p->source < (int32_t)nvalues &&
-                (p->source != HOT_BLOCK || row->nnumbers);
+                (p->source != HOT_BLOCK || row->nnumbers) && (p->source < 0 || is_array(values[p->source]));
     }
     for (size_t i = 0; sound && i < row->nnumbers; i++)
         sound = row->numbers[i].value < nvalues && (Py_ssize_t)row->numbers[i].at + 8 <= row->block_nbytes;
@@ -178,7 +184,7 @@ static int is_sound(const struct hot_row *row, size_t nvalues)
     return sound;
 }
 
-/* Row(values, fixed): `fixed` is a tuple, which owns what the row reads. */
+/* Row(values, fixed): `fixed` is a tuple, which owns what the row reads. None: the key of such a call is too long. */
 static PyObject *make(PyTypeObject *type, PyObject *given, PyObject *named)
 {
     PyObject *values, *fixed, *site, *constant, *all[HOT_MOST_VALUES];
@@ -197,8 +203,10 @@ static PyObject *make(PyTypeObject *type, PyObject *given, PyObject *named)
     const size_t nvalues = (size_t)PyTuple_Size(values);
     for (size_t i = 0; i < nvalues && i < HOT_MOST_VALUES; i++)
         all[i] = PyTuple_GetItem(values, (Py_ssize_t)i);
-    if (!hot_key_of(&key, site, all, nvalues, &constant) || !is_sound(&read, nvalues))
-        return PyErr_Format(PyExc_ValueError, "Row: expected a call that a table can know, got %zd values", nvalues), NULL;
+    if (!hot_key_of(&key, site, all, nvalues, &constant))
+        Py_RETURN_NONE;
+    if (!is_sound(&read, all, nvalues))
+        return PyErr_Format(PyExc_ValueError, "Row: expected a record with its places in bounds, got %zd bytes", read.record_nbytes), NULL;
     PyObject *const bytes = PyBytes_FromStringAndSize((const char *)key.words, (Py_ssize_t)(key.nwords * sizeof *key.words));
     struct hot_row *const made = bytes ? (void *)PyType_GenericAlloc(type, 0) : NULL;
     if (!made) {
