@@ -15,7 +15,6 @@ import pytest
 
 import sparkle_drv as sp
 from sparkle_drv import ops
-from sparkle_drv.ops.gemm import fastpath
 from sparkle_drv.ops.memory import recycled
 
 N = 300  # results of N x N and more are of blocks
@@ -65,6 +64,9 @@ CALLS = {
         lambda dev, x, b: ops.conv2d(dev, x, f32(8, 3, 1, 1), b), (1, 3, 100, 100), (8,)
     ),
     "map": (lambda dev, x, y: ops.map(dev, "3*x + y", x=x, y=y), (N, N), (N, N)),
+    "map of numbers": (lambda dev, x: ops.map(dev, "a*x", x=x, a=0.5), (N, N)),
+    "reduce": (lambda dev, x: ops.reduce(dev, x, "sum", 2), (300, 200, 2)),
+    "layout": (lambda dev, x: ops.layout(dev, x, "NHWC"), (1, 3, 100, 200)),
 }  # fmt: skip
 PLANS = {
     "gemm": (
@@ -118,7 +120,7 @@ def test_an_interrupted_call_keeps_what_its_launch_uses(stuck, slowly, name):
     stuck.begin()
     del slowly[:]
     interrupted(stuck, partial(call, dev, *given))
-    assert len(slowly) == name.startswith("map")  # map has no other beginning
+    assert slowly == []
     del given
     assert alive(seen) == len(seen)
     assert recycled.kept() == 0  # else the next result were where this one is written
@@ -145,8 +147,8 @@ def test_a_plan_that_finds_its_queue_busy_too_late_keeps_them_too(stuck, name):
     assert alive(seen) == 0
 
 
-SLOW_CALLS = {
-    "gemm": (lambda dev, x, w: ops.gemm(dev, x, w, algo="naive"), (N, 4), (4, N)),
+SLOW_CALLS = {  # a subclass is left to Python, always
+    "gemm": (lambda dev, x, w: ops.gemm(dev, x.view(np.recarray), w), (N, 4), (4, N)),
     "conv2d plan": PLANS["conv2d"][1:],
     "launch": (
         lambda dev, y, x: dev.default_queue.launch(dev.kernel("copy_f32"), y, x, N, groups=2),
@@ -187,8 +189,6 @@ def test_a_launch_keeps_what_it_borrows(stuck, monkeypatch, name, known):
 WAITING = {
     **CALLS,
     "naive gemm": (lambda dev, x, w: ops.gemm(dev, x, w, algo="naive"), (N, 4), (4, N)),
-    "reduce": (lambda dev, x: ops.reduce(dev, x, "sum"), (N, N)),
-    "layout": (lambda dev, x: ops.layout(dev, x, "NHWC"), (1, 3, 100, 100)),
     "map of rows": (lambda dev, x: ops.map(dev, "2*x", x=x, out=f32(N, 2 * N)[:, ::2]), (N, N)),
     "numpy": (lambda dev, x: dev.array(x).numpy(), (N, N)),
 }
@@ -254,8 +254,7 @@ def test_a_queue_that_may_wait_for_the_gil_is_not_asked_with_it(slowly):
             dev.default_queue._brief = brief
             del slowly[:]
             np.testing.assert_array_equal(call(dev, a, b), want)
-            assert len(slowly) == (not brief)
-            assert dev.kept[fastpath.KEY](a, b, out, None, 0) is brief
+            assert slowly == []
             plan(a, b, out).wait()
             np.testing.assert_array_equal(out, want)
             convolution(f32(1, 1, 4, 4), f32(1, 1, 4, 4)).wait()

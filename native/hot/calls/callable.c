@@ -74,7 +74,7 @@ static PyObject *shortly(const struct hot_callable *c, PyObject *const *args, si
         table = kept && PyDict_CheckExact(kept) ? PyDict_GetItemWithError(kept, table_word) : NULL;
     }
     Py_XINCREF(table); /* another thread may make another meanwhile */
-    PyObject *const made = table ? hot_table_call(table, c->function, device, values, c->nvalues, first == 1) : NULL;
+    PyObject *const made = hot_table_call(table, c->function, device, values, c->nvalues, first == 1);
     Py_XDECREF(table);
     return made;
 }
