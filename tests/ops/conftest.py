@@ -2,18 +2,24 @@
 
 import pytest
 
+from sparkle_drv.ops.calls import planned
 from sparkle_drv.ops.memory import staging
 
 
 @pytest.fixture
 def slowly(monkeypatch):
-    """The devices of the calls that came to Python."""
+    """The kernels of the launches that Python made; the call table makes its own."""
     seen = []
-    look = staging.device
+    launch, plan = staging.Stage.launch, planned.launch
 
-    def note(given):
-        seen.append(given)
-        return look(given)
+    def note(self, kernel, *args):
+        seen.append(kernel)
+        return launch(self, kernel, *args)
 
-    monkeypatch.setattr(staging, "device", note)
+    def note_plan(queue, kernel, *args):
+        seen.append(kernel)
+        return plan(queue, kernel, *args)
+
+    monkeypatch.setattr(staging.Stage, "launch", note)
+    monkeypatch.setattr(planned, "launch", note_plan)
     return seen

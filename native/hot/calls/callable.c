@@ -115,16 +115,21 @@ static PyObject *begin(PyObject *self, PyObject *given)
     const Py_ssize_t n = PyTuple_Size(names);
     if (c->function || n > HOT_MOST_VALUES || npositional < 0 || npositional > n || (table != Py_None && Py_TYPE(table) != hot_table_type))
         return PyErr_Format(PyExc_ValueError, "_begin: expected up to %d names, a Table or None, once", HOT_MOST_VALUES), NULL;
-    for (Py_ssize_t i = 0; i < n; i++) {
+    PyObject *const own = PyDict_Copy(defaults); /* nobody else takes anything out of it */
+    for (Py_ssize_t i = 0; own && i < n; i++) {
         c->names[i] = PyTuple_GetItem(names, i);
-        c->defaults[i] = PyDict_GetItemWithError(defaults, c->names[i]);
+        c->defaults[i] = PyDict_GetItemWithError(own, c->names[i]);
     }
+    if (PyErr_Occurred() || !(meaning = Py_BuildValue("OO", names, own))) {
+        Py_XDECREF(own);
+        return NULL;
+    }
+    Py_DECREF(own);
     c->nvalues = (size_t)n;
     c->npositional = (size_t)npositional;
     c->meaning = meaning;
     c->table = table == Py_None ? NULL : table;
     c->function = function;
-    Py_INCREF(meaning);
     Py_XINCREF(c->table);
     Py_INCREF(function);
     Py_RETURN_NONE;

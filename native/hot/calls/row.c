@@ -76,6 +76,11 @@ static PyObject *block_of(const struct hot_row *row, PyObject *const *values)
     return made;
 }
 
+static int is_array(PyObject *value)
+{
+    return Py_TYPE(value) == hot_ndarray_type;
+}
+
 /* Where the memory of a pointer argument is. 0: closed. */
 static int memory_of(const struct hot_row *row, const struct call *c, PyObject *const *values, const struct hot_patch *p, uint64_t *at)
 {
@@ -95,7 +100,7 @@ static int fill(const struct hot_row *row, PyObject *const *values, struct call 
 {
     PyObject *const given = row->out < 0 || values[row->out] == Py_None ? NULL : values[row->out];
     c->result = given ? (Py_INCREF(given), given) : hot_result(row->empty, row->shape, row->dtype, (size_t)row->result_nbytes);
-    if (!c->result || (row->nnumbers && !(c->block = block_of(row, values))))
+    if (!c->result || (!given && !is_array(c->result)) || (row->nnumbers && !(c->block = block_of(row, values))))
         return 0;
     for (Py_ssize_t i = 0; i < row->record_nbytes; i += HOT_CHUNK) /* a call of memcpy costs as much as all of it */
         memcpy(c->record + i, row->record + i, HOT_CHUNK);
@@ -166,16 +171,17 @@ PyObject *hot_row_run(struct hot_row *row, PyObject *device, PyObject *const *va
 /* ---- making one ---- */
 
 /* Do the patches and numbers stay inside the record, the block and the values? */
-static int is_sound(const struct hot_row *row, size_t nvalues)
+static int is_sound(const struct hot_row *row, PyObject *const *values, size_t nvalues)
 {
     const uint64_t last = (uint64_t)row->record_nbytes - 8;
     int sound = row->record_nbytes >= (Py_ssize_t)sizeof(struct sp_cmd_dispatch) && row->record_nbytes <= MOST_NBYTES &&
-                row->record_nbytes % 8 == 0 && row->out < (int)nvalues && (size_t)PyTuple_Size(row->meant) == nvalues && row->queue->handle &&
+                row->record_nbytes % 8 == 0 && row->out < (int)nvalues && (size_t)PyTuple_Size(row->meant) == nvalues &&
+                !(row->compared >> nvalues) && row->queue->handle &&
                 row->queue->handle->functions->check(row->queue->handle, row->record, (size_t)row->record_nbytes) >= 0;
     for (size_t i = 0; sound && i < row->npatches; i++) {
         const struct hot_patch *const p = &row->patches[i];
         sound = p->address_at <= last && p->covered_at <= last && p->source >= HOT_FIXED && p->source < (int32_t)nvalues &&
-                (p->source != HOT_BLOCK || row->nnumbers);
+                (p->source != HOT_BLOCK || row->nnumbers) && (p->source < 0 || (p->flags & HOT_POINTER ? hot_is_pointer(values[p->source]) : is_array(values[p->source])));
     }
     for (size_t i = 0; sound && i < row->nnumbers; i++)
         sound = row->numbers[i].value < nvalues && (Py_ssize_t)row->numbers[i].at + 8 <= row->block_nbytes;
@@ -186,7 +192,7 @@ static int is_sound(const struct hot_row *row, size_t nvalues)
     return sound;
 }
 
-/* Row(values, fixed): `fixed` is a tuple, which owns what the row reads. */
+/* Row(values, fixed): `fixed` is a tuple, which owns what the row reads. None: the key of such a call is too long. */
 static PyObject *make(PyTypeObject *type, PyObject *given, PyObject *named)
 {
     PyObject *values, *fixed, *constant, *all[HOT_MOST_VALUES];
@@ -206,8 +212,10 @@ static PyObject *make(PyTypeObject *type, PyObject *given, PyObject *named)
     for (size_t i = 0; i < nvalues && i < HOT_MOST_VALUES; i++)
         all[i] = PyTuple_GetItem(values, (Py_ssize_t)i);
     read.nwords = hot_words_of(all, nvalues, words);
-    if (!read.nwords || !hot_hash_of(read.site, all, nvalues, &read.hash, &constant) || !is_sound(&read, nvalues))
-        return PyErr_Format(PyExc_ValueError, "Row: expected a call that a table can know, got %zd values", nvalues), NULL;
+    if (!read.nwords || !hot_hash_of(read.site, all, nvalues, &read.hash, &constant))
+        Py_RETURN_NONE;
+    if (!is_sound(&read, all, nvalues))
+        return PyErr_Format(PyExc_ValueError, "Row: expected a record with its places in bounds, got %zd bytes", read.record_nbytes), NULL;
     const Py_ssize_t words_nbytes = (Py_ssize_t)(read.nwords * sizeof *words), padded = (read.record_nbytes + HOT_CHUNK - 1) & -HOT_CHUNK;
     PyObject *const bytes = PyBytes_FromStringAndSize(NULL, words_nbytes + padded);
     struct hot_row *const made = bytes ? (void *)PyType_GenericAlloc(type, 0) : NULL;

@@ -74,8 +74,13 @@ static PyObject *again(PyObject *self, PyObject *const *args, Py_ssize_t nargs)
 /* Is it the place of a call that is found by the same? */
 static int is_place_of(const struct hot_row *old, const struct hot_row *row)
 {
-    return old->site == row->site && old->nvalues == row->nvalues && old->nwords == row->nwords && !memcmp(old->words, row->words, row->nwords * sizeof *row->words) &&
-           old->compared == row->compared && PyObject_RichCompareBool(old->meant, row->meant, Py_EQ) == 1;
+    int same = old->site == row->site && old->nvalues == row->nvalues && old->nwords == row->nwords && !memcmp(old->words, row->words, row->nwords * sizeof *row->words) &&
+               old->compared == row->compared;
+    for (unsigned long long left = row->compared; same && left; left &= left - 1) {
+        const int i = __builtin_ctzll(left);
+        same = hot_means(PyTuple_GetItem(old->meant, i), PyTuple_GetItem(row->meant, i));
+    }
+    return same;
 }
 
 /* put(row): over the row that it replaces, else in a free place, else in the next. */

@@ -15,6 +15,6 @@ static inline int hot_is_constant(PyObject *o)
     return hot_subtype(Py_TYPE(o), hot_constant_type, &hot_constants);
 }
 
-/* The same call again, as hot_row_run. `table` is the device's or a plan's; a constant among the values has its own. */
+/* The same call again, as hot_row_run. `table` is the device's or a plan's, or NULL; a constant among the values has its own. */
 PyObject *hot_table_call(PyObject *table, PyObject *site, PyObject *device, PyObject *const *values, size_t nvalues, int waits);
 #endif
