@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 import os
 import reprlib
 import threading
@@ -16,7 +15,7 @@ from sparkle_drv._hot import DeviceBase
 from sparkle_drv.backends.abilities import Abilities
 from sparkle_drv.backends.base import Allocation, Backend, KernelSpec
 from sparkle_drv.core.abi.signature import Arg, Signature, manifest_args, parse_args
-from sparkle_drv.core.array import Array, host_array
+from sparkle_drv.core.array import Array, extents, host_array
 from sparkle_drv.core.buffer import Buffer
 from sparkle_drv.core.fence import timeout_ns
 from sparkle_drv.core.interop import adopt
@@ -26,6 +25,7 @@ from sparkle_drv.core.queue import Queue
 from sparkle_drv.core.retire import BRIEFLY_S, RetireList
 from sparkle_drv.core.storage import Storage
 from sparkle_drv.core.timestamp import Timestamp
+from sparkle_drv.core.whole_number import within
 from sparkle_drv.errors import FORKED, DeviceLost, FenceTimeout, ImageError, leave
 from sparkle_drv.telemetry import progress
 from sparkle_drv.types import DeviceInfo, Memory, TilePlan
@@ -91,6 +91,9 @@ class Device(DeviceBase):
         with self._lock:
             return list(living)
 
+    def _open_queues(self) -> list[Queue]:
+        return [queue for queue in self._snapshot(self._queues) if not queue.closed]
+
     def _another(self, given: Device) -> str:
         """What an error calls a device that is not this one: URIs need not tell them apart."""
         return given.uri if given.uri != self.uri else f"another opening of {self.uri}"
@@ -110,9 +113,9 @@ class Device(DeviceBase):
         return self._backend.info
 
     def _store(
-        self, handle: Any, address: int, nbytes: int, memory: Memory, readonly: bool = False
+        self, made: Allocation, nbytes: int, memory: Memory, readonly: bool = False
     ) -> Buffer:
-        storage = Storage(self, handle, address, nbytes, memory)
+        storage = Storage(self, made.handle, made.address, nbytes, memory)
         with self._lock:
             self._storages.add(storage)
         return Buffer(storage, 0, nbytes, readonly=readonly)
@@ -128,31 +131,23 @@ class Device(DeviceBase):
         ValueError.
         """
         self._check_open()
-        if not hasattr(nbytes, "__index__"):
-            raise TypeError(f"nbytes: a whole number is wanted, got {nbytes!r}")
-        n = operator.index(nbytes)
-        if not 0 <= n < 1 << 63:
-            raise ValueError(f"nbytes: 0 to 2**63 - 1 is wanted, got {n}")
+        n = within("nbytes", nbytes, 0, 2**63 - 1)
         if not isinstance(memory, Memory):
             raise TypeError(
                 f"memory: one of {', '.join(map(str, Memory))} is wanted, got {memory!r}"
             )
         self._retired.drain()
-        if exportable and memory is not Memory.SHARED:
-            allocation = self._alloc_exportable(n, memory)
-        else:
+        if not exportable or memory is Memory.SHARED:
             allocation = self._backend.alloc(n, memory)
-        return self._store(allocation.handle, allocation.address, n, memory)
-
-    def _alloc_exportable(self, nbytes: int, memory: Memory) -> Allocation:
-        if memory is not Memory.DEVICE:
+        elif memory is not Memory.DEVICE:
             raise ValueError(f"exportable: memory is {memory}; DEVICE or SHARED is wanted")
-        exports = self._abilities.exports
-        if exports is None:
+        elif self._abilities.exports is None:
             raise NotImplementedError(
                 f"{self.uri}: its own memory cannot be exported; Memory.SHARED can"
             )
-        return exports.alloc_exportable(nbytes)
+        else:
+            allocation = self._abilities.exports.alloc_exportable(n)
+        return self._store(allocation, n, memory)
 
     def import_buffer(self, fd: int, nbytes: int) -> Buffer:
         """The first `nbytes` bytes of what `Buffer.export` shared, in this process or another.
@@ -162,14 +157,9 @@ class Device(DeviceBase):
         bytes or they cannot be mapped, OSError when it is no descriptor, TypeError.
         """
         self._check_open()
-        if not hasattr(fd, "__index__") or not hasattr(nbytes, "__index__"):
-            raise TypeError(f"fd, nbytes: whole numbers are wanted, got {fd!r} and {nbytes!r}")
-        n = operator.index(nbytes)
-        if n <= 0:
-            raise ValueError(f"nbytes: more than 0 is wanted, got {n}")
-        allocation = self._backend.import_(operator.index(fd), n)
-        memory = allocation.memory or Memory.SHARED
-        return self._store(allocation.handle, allocation.address, n, memory)
+        n = within("nbytes", nbytes, 1, 2**63 - 1)
+        allocation = self._backend.import_(within("fd", fd, -(2**31), 2**31 - 1), n)
+        return self._store(allocation, n, allocation.memory or Memory.SHARED)
 
     def wrap(self, array: Any) -> Buffer:
         """Host memory (numpy array, anything with a CPU `__dlpack__`) as a buffer, without a copy.
@@ -182,19 +172,13 @@ class Device(DeviceBase):
         adopted = adopt(self, array)
         if adopted is not None:
             there, of = adopted
-            return self._store(there.handle, there.address, of.nbytes, Memory.DEVICE, of.readonly)
+            return self._store(there, of.nbytes, Memory.DEVICE, of.readonly)
         host = host_array("array", array)
         if not host.flags.c_contiguous:
             raise ValueError("array: a C-contiguous array is wanted; wrap makes no copies")
         pointer = host.__array_interface__["data"][0]
         allocation = self._backend.wrap(pointer, host.nbytes, host)
-        return self._store(
-            allocation.handle,
-            allocation.address,
-            host.nbytes,
-            Memory.HOST,
-            readonly=not host.flags.writeable,
-        )
+        return self._store(allocation, host.nbytes, Memory.HOST, not host.flags.writeable)
 
     def array(self, data: Any, layout: str | None = None) -> Array:
         """A copy of a numpy array (or CPU DLPack exporter) on the device, row-major.
@@ -202,14 +186,19 @@ class Device(DeviceBase):
         It has the dtype and shape of `data`. Raises TypeError, OutOfDeviceMemory.
         """
         self._check_open()
-        return Array.copied(self, host_array("data", data), layout)
+        host = host_array("data", data)
+        array = self.empty(host.shape, host.dtype, layout)
+        if host.size:
+            self.default_queue.write(array.buffer, host).wait()
+        return array
 
     def empty(self, shape: Any, dtype: Any, layout: str | None = None) -> Array:
         """A new array of `shape` (an int or several) and `dtype`; zeros at first.
 
         Raises TypeError, ValueError (a negative dimension), OutOfDeviceMemory.
         """
-        return Array.empty(self, shape, dtype, layout)
+        dims, kind, nbytes = extents(shape, dtype)
+        return Array(self.buffer(nbytes), kind, dims, layout)
 
     def kernel(
         self,
@@ -392,9 +381,8 @@ class Device(DeviceBase):
         Raises as `Fence.wait`: FenceTimeout, KernelFault, DeviceLost.
         """
         self._check_open()
-        for queue in self._snapshot(self._queues):
-            if not queue.closed:
-                queue.fence(queue.submitted).wait(timeout_s)
+        for queue in self._open_queues():
+            queue.fence(queue.submitted).wait(timeout_s)
 
     @property
     def idle(self) -> bool:
@@ -413,7 +401,7 @@ class Device(DeviceBase):
                 storage.device is not None for storage in self._snapshot(self._storages)
             ),
             "kernels": sum(not kernel.closed for kernel in self._snapshot(self._kernels.values())),
-            "queues": sum(not queue.closed for queue in self._snapshot(self._queues)),
+            "queues": len(self._open_queues()),
             "retired": len(self._retired),
         }
         return {**counts, **{f"native_{k}": v for k, v in self._backend.live_counts().items()}}
