@@ -21,7 +21,7 @@ handles.
     describe.py             a submission in words, for FenceTimeout and Queue.describe
     interop.py              exports and imports memory that is not the host's: DLPack, streams
     dlpack_capsule.py       the structs of dlpack.h, and the capsules of devices' memory
-    host_pointer.py         what stands in a pointer's place; a numpy array as the argument of one launch
+    host_pointer.py         what stands in a pointer's place, also a numpy array for one launch
     numpy_layout.py         may C read numpy's array struct? asked once a process
     registry.py             URI schemes, entry points of plug-ins, discover
     settings.py             environment variables SPARKLE_*, and the options of open

@@ -164,7 +164,8 @@ class Array(Pointer, Shaped):
             fence.wait()
         if not self.device.info.unified:
             return self.buffer.read(self.dtype, self.shape)
-        return np.ndarray(self.shape, self.dtype, self.buffer.map())
+        view: np.ndarray[Any, Any] = np.ndarray(self.shape, self.dtype, self.buffer.map())
+        return view
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
         import numpy as np

@@ -6,7 +6,7 @@ import os
 import reprlib
 import threading
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -14,7 +14,7 @@ from sparkle_drv import assets
 from sparkle_drv._hot import DeviceBase
 from sparkle_drv.backends.abilities import Abilities
 from sparkle_drv.backends.base import Allocation, Backend, KernelSpec
-from sparkle_drv.core.abi.signature import Arg, Signature, manifest_args, parse_args
+from sparkle_drv.core.abi.signature import Signature, manifest_args, parse_args
 from sparkle_drv.core.array import Array, extents, host_array
 from sparkle_drv.core.buffer import Buffer
 from sparkle_drv.core.fence import timeout_ns
@@ -58,11 +58,8 @@ class Device(DeviceBase):
         self._epoch = backend.epoch()  # see _advance
         self._pid = os.getpid()
         self._retired = RetireList(backend)
-        self._lock = threading.RLock()  # of the three below and the default queue
-        self._storages: weakref.WeakSet[Storage] = weakref.WeakSet()
-        self._queues: weakref.WeakSet[Queue] = weakref.WeakSet()
-        self._kernels: weakref.WeakValueDictionary[int, Kernel] = weakref.WeakValueDictionary()
-        self._signatures: dict[tuple[Arg, ...], Signature] = {}
+        self._lock = threading.RLock()  # of the children and the default queue
+        self._children: weakref.WeakSet[Storage | Queue | Kernel] = weakref.WeakSet()
         self._default_queue: Queue | None = None
         self.kept = {}
         self._finalizer = weakref.finalize(self, _end, self._retired)
@@ -86,13 +83,17 @@ class Device(DeviceBase):
         if self._finalizer.alive:
             self._epoch = self._backend.epoch()
 
-    def _snapshot(self, living: Iterable[_T]) -> list[_T]:
-        """What lives now: other threads may open things meanwhile."""
+    def _living(self, kind: type[_T]) -> list[_T]:
+        """The children of that class: other threads may open things meanwhile."""
         with self._lock:
-            return list(living)
+            return [child for child in self._children if isinstance(child, kind)]
 
     def _open_queues(self) -> list[Queue]:
-        return [queue for queue in self._snapshot(self._queues) if not queue.closed]
+        return [queue for queue in self._living(Queue) if not queue.closed]
+
+    def _adopt(self, child: Storage | Queue | Kernel) -> None:
+        with self._lock:
+            self._children.add(child)
 
     def _another(self, given: Device) -> str:
         """What an error calls a device that is not this one: URIs need not tell them apart."""
@@ -116,8 +117,7 @@ class Device(DeviceBase):
         self, made: Allocation, nbytes: int, memory: Memory, readonly: bool = False
     ) -> Buffer:
         storage = Storage(self, made.handle, made.address, nbytes, memory)
-        with self._lock:
-            self._storages.add(storage)
+        self._adopt(storage)
         return Buffer(storage, 0, nbytes, readonly=readonly)
 
     def buffer(
@@ -234,7 +234,7 @@ class Device(DeviceBase):
             )
         if not entry or "\0" in entry:
             raise ImageError(f"entry: the name of a function is wanted, got {entry!r}")
-        signature = self._signature(parse_args(args))
+        signature = Signature(parse_args(args))
         path, blob = _image(image)
         spec = KernelSpec(
             entry,
@@ -267,7 +267,7 @@ class Device(DeviceBase):
                 f"kernel: {name} is not there for {self.info.backend}, "
                 f"only for {', '.join(entry['backends'])}"
             )
-        signature = self._signature(manifest_args(entry["args"]))
+        signature = Signature(manifest_args(entry["args"]))
         types = tuple(arg.type for arg in signature.args)
         spec = KernelSpec(name, name, signature.native, manifest=variant, plan=plan, args=types)
         usual = tuple(entry.get("group_size", (1, 1, 1)))
@@ -308,8 +308,7 @@ class Device(DeviceBase):
                 f"group_size: {size}; {spec.name} is compiled for {loaded.group_size} here"
             )
         kernel = Kernel(self, spec.name, signature, loaded, loaded.group_size or size, dims)
-        with self._lock:
-            self._kernels[kernel._pointer] = kernel
+        self._adopt(kernel)
         return kernel
 
     def _made(self, spec: KernelSpec) -> tuple[KernelSpec, str]:
@@ -322,14 +321,8 @@ class Device(DeviceBase):
         plan = replace(spec.plan, program=()) if spec.plan and note else spec.plan
         return replace(spec, plan=plan, made=made), note
 
-    def _signature(self, args: tuple[Arg, ...]) -> Signature:
-        if args not in self._signatures:
-            self._signatures[args] = Signature(args)
-        return self._signatures[args]
-
     def _kernel_at(self, pointer: int) -> Kernel | None:
-        with self._lock:  # it drops what has died, and nobody may be reading it then
-            return self._kernels.get(pointer)
+        return next((k for k in self._living(Kernel) if k._pointer == pointer), None)
 
     def queue(self, timing: bool = False) -> Queue:
         """A new queue; `timing=True` keeps device times for `Fence.time_ns`.
@@ -338,8 +331,7 @@ class Device(DeviceBase):
         """
         self._check_open()
         queue = Queue(self, bool(timing))
-        with self._lock:
-            self._queues.add(queue)
+        self._adopt(queue)
         return queue
 
     @property
@@ -387,7 +379,7 @@ class Device(DeviceBase):
     @property
     def idle(self) -> bool:
         """Has every queue reached what it was given? Never blocks."""
-        return all(queue.reached >= queue.submitted for queue in self._snapshot(self._queues))
+        return all(queue.reached >= queue.submitted for queue in self._living(Queue))
 
     def live_counts(self) -> dict[str, int]:
         """How many objects are alive: for finding leaks.
@@ -397,10 +389,8 @@ class Device(DeviceBase):
         """
         self._retired.drain()
         counts = {
-            "buffers": sum(
-                storage.device is not None for storage in self._snapshot(self._storages)
-            ),
-            "kernels": sum(not kernel.closed for kernel in self._snapshot(self._kernels.values())),
+            "buffers": sum(storage.device is not None for storage in self._living(Storage)),
+            "kernels": sum(not kernel.closed for kernel in self._living(Kernel)),
             "queues": len(self._open_queues()),
             "retired": len(self._retired),
         }
@@ -420,11 +410,11 @@ class Device(DeviceBase):
         if os.getpid() != self._pid:
             return
         self._advance()
-        for queue in self._snapshot(self._queues):
+        for queue in self._living(Queue):
             queue.close(timeout_s)
-        for kernel in self._snapshot(self._kernels.values()):
+        for kernel in self._living(Kernel):
             kernel.close()
-        for storage in self._snapshot(self._storages):
+        for storage in self._living(Storage):
             storage.close()
         self._default_queue = None
         for handle in list(self._retired.queues.values()):  # queues forgotten over their work

@@ -129,7 +129,7 @@ def test_who_asks_for_a_kernel_by_its_address_waits_for_who_reads_them_all(cpu):
         target=lambda: found.append(cpu._kernel_at(kernels[0]._pointer)), daemon=True
     )
     with cpu._lock:
-        reading = cpu._kernels.values()
+        reading = (child for child in cpu._children if isinstance(child, Kernel))
         seen = [next(reading)]
         kernels.pop()  # it dies while they are read, and is dropped from among them later
         asks.start()
