@@ -23,7 +23,7 @@ ENTRY_POINTS = "sparkle_drv.backends"
 ALIASES = {"nvidia": "cuda", "amd": "amdgpu"}
 _URI = re.compile(r"([a-z][a-z0-9_]*)(?::([\w.#/-]+))?\Z")
 
-_builtin = {name: f"sparkle_drv.backends.{name}" for name in ("cpu", "egl", "amdgpu", "cuda")}
+_builtin = ("cpu", "egl", "amdgpu", "cuda")
 _registered: dict[str, Callable[[], Any]] = {}
 
 
@@ -54,7 +54,7 @@ def _load_plugins() -> None:
 
 def _backend(scheme: str) -> Any:
     if scheme in _builtin:
-        return importlib.import_module(_builtin[scheme]).BACKEND
+        return importlib.import_module(f"sparkle_drv.backends.{scheme}").BACKEND
     if scheme not in _registered:
         _load_plugins()
     if scheme not in _registered:
@@ -94,8 +94,8 @@ def open_device(uri: str, *, threads: int | None = None, deterministic: bool = F
     """
     scheme, rest = parse(uri)
     full = f"{scheme}:{rest}" if rest else scheme
-    known, kind = settings.read(), _backend(scheme)
-    known = settings.with_options(known, full, kind, threads, deterministic)
+    read, kind = settings.read(), _backend(scheme)
+    known = settings.with_options(read, full, kind, threads, deterministic)
     backend = kind.open(full, known)
     return Device(backend.info.uri, backend, known.home, deterministic)
 
@@ -107,10 +107,11 @@ def discover() -> list[Found]:
     """
     known = settings.read()
     _load_plugins()
-    found: list[Found] = []
-    for scheme in [*_builtin, *sorted(_registered)]:
-        found += _discover_one(scheme, known)
-    return found
+    return [
+        found
+        for scheme in [*_builtin, *sorted(_registered)]
+        for found in _discover_one(scheme, known)
+    ]
 
 
 def _discover_one(scheme: str, known: Settings) -> list[Found]:
@@ -119,14 +120,8 @@ def _discover_one(scheme: str, known: Settings) -> list[Found]:
     except Exception as error:  # a boundary to others' code: one bad plug-in must not hide the rest
         log.warning("backend %s failed to discover its devices", scheme, exc_info=True)
         reason = f"{type(error).__name__}: {error}"
-        return [
-            Found(
-                scheme,
-                scheme,
-                reason=reason,
-                advice="the backend itself failed: reinstall or remove it",
-            )
-        ]
+        advice = "the backend itself failed: reinstall or remove it"
+        return [Found(scheme, scheme, reason=reason, advice=advice)]
 
 
 def devices() -> list[DeviceInfo]:
