@@ -14,6 +14,7 @@ handles.
     fence.py                Fence: a point on a queue's timeline; wait, await, timeouts
     cross_queue_waits.py    a failure of one queue fails what waited for it on another
     pipeline.py             Pipeline: a ring of slots, as for triple buffering
+    closing.py              Closing: what the end of a `with` block closes
     timestamp.py            a device's clock, written by a command list
     whole_number.py         a whole number of the caller's, within its bounds
     plain_numbers.py        converts a caller's numbers (__index__, __float__) once

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from sparkle_drv.core.abi.elements import READONLY, of_dtype
 from sparkle_drv.core.array_shape import Shaped
 from sparkle_drv.core.buffer import Buffer
+from sparkle_drv.core.closing import Closing
 from sparkle_drv.core.fence import Fence
 from sparkle_drv.core.host_pointer import Pointer
 
@@ -81,7 +82,7 @@ def extents(shape: Any, dtype: Any) -> tuple[tuple[int, ...], np.dtype[Any], int
     return dims, kind, math.prod(dims) * kind.itemsize
 
 
-class Array(Pointer, Shaped):
+class Array(Pointer, Shaped, Closing):
     """Row-major elements of one dtype; `Device.array`, `Device.empty`, `Buffer.array` make them.
 
     It has `dtype` (numpy's), `shape`, `nbytes`, `layout` ("NCHW" or the like, or None), `buffer`
@@ -115,12 +116,6 @@ class Array(Pointer, Shaped):
         where = f"on {uri}" if uri else "closed"
         layout = f" {self.layout}" if self.layout else ""
         return f"<Array {self.dtype}{list(self.shape)}{layout} {where}>"
-
-    def __enter__(self) -> Array:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     @property
     def device(self) -> Device:

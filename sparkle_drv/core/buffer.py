@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from sparkle_drv.core.abi.elements import ANY, READONLY
+from sparkle_drv.core.closing import Closing
 from sparkle_drv.core.host_pointer import Pointer
 from sparkle_drv.core.storage import Storage
+from sparkle_drv.core.whole_number import within
 from sparkle_drv.types import Memory
 
 if TYPE_CHECKING:
@@ -18,21 +19,7 @@ if TYPE_CHECKING:
     from sparkle_drv.core.device import Device
 
 
-def span(what: str, offset: Any, nbytes: Any, limit: int) -> tuple[int, int]:
-    """(offset, nbytes) checked against `limit` bytes; nbytes None means the rest."""
-    try:
-        at = operator.index(offset)
-        n = limit - at if nbytes is None else operator.index(nbytes)
-    except TypeError:
-        raise TypeError(
-            f"{what}: offset and nbytes are whole numbers, got {offset!r} and {nbytes!r}"
-        ) from None
-    if at < 0 or n < 0 or at + n > limit:
-        raise ValueError(f"{what}: bytes {at}..{at + n} lie outside the {limit} bytes there are")
-    return at, n
-
-
-class Buffer(Pointer):
+class Buffer(Pointer, Closing):
     """`nbytes` bytes of device memory. Made by `Device.buffer`, `view` and `sparkle_drv.wrap`.
 
     `offset` is where a view begins in the memory that it shares. Whatever uses a closed buffer
@@ -64,12 +51,6 @@ class Buffer(Pointer):
         uri = self._uri()
         state = f"at {self._address:#x} on {uri}" if uri else "closed"
         return f"<Buffer {self.nbytes} bytes {state}>"
-
-    def __enter__(self) -> Buffer:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     @property
     def closed(self) -> bool:
@@ -113,7 +94,9 @@ class Buffer(Pointer):
         ValueError (outside the buffer) and TypeError.
         """
         storage = self._open()
-        at, n = span("view", offset, nbytes, self.nbytes)
+        at = within("view: offset", offset, 0, self.nbytes)
+        rest = self.nbytes - at
+        n = rest if nbytes is None else within(f"view: nbytes from {at} on", nbytes, 0, rest)
         return Buffer(storage, self.offset + at, n, is_view=True, readonly=self.readonly)
 
     def map(self) -> memoryview:

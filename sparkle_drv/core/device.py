@@ -18,6 +18,7 @@ from sparkle_drv.backends.base import Allocation, Backend, KernelSpec
 from sparkle_drv.core.abi.signature import Arg, Signature, manifest_args, parse_args
 from sparkle_drv.core.array import Array, extents, host_array
 from sparkle_drv.core.buffer import Buffer
+from sparkle_drv.core.closing import Closing
 from sparkle_drv.core.fence import timeout_ns
 from sparkle_drv.core.interop import adopt
 from sparkle_drv.core.kernel import Kernel, triple
@@ -27,7 +28,7 @@ from sparkle_drv.core.retire import BRIEFLY_S, RetireList
 from sparkle_drv.core.storage import Storage
 from sparkle_drv.core.timestamp import Timestamp
 from sparkle_drv.core.whole_number import within
-from sparkle_drv.errors import FORKED, DeviceLost, FenceTimeout, ImageError, leave
+from sparkle_drv.errors import FORKED, DeviceLost, FenceTimeout, ImageError
 from sparkle_drv.telemetry import progress
 from sparkle_drv.types import DeviceInfo, Memory, TilePlan
 
@@ -37,12 +38,14 @@ _signature = lru_cache(maxsize=256)(
 )  # of the same text: a fifth of the time to open a kernel
 
 
-class Device(DeviceBase):
+class Device(DeviceBase, Closing):
     """An open device, made by `sparkle_drv.open`. Any thread may use it; `close` belongs to one.
 
     `uri` is its name in full. Buffers, kernels and queues keep it alive. Once it is closed, and in
     a forked child, whatever needs it raises DeviceLost.
     """
+
+    BRIEFLY = (BRIEFLY_S,)
 
     def __init__(
         self, uri: str, backend: Backend, home: str = "", deterministic: bool = False
@@ -70,12 +73,6 @@ class Device(DeviceBase):
 
     def __repr__(self) -> str:
         return f"<Device {self.uri} {self.info.name!r}{' closed' if self.closed else ''}>"
-
-    def __enter__(self) -> Device:
-        return self
-
-    def __exit__(self, kind: object, error: BaseException | None, *_: object) -> None:
-        leave(self.close, error, BRIEFLY_S)
 
     def _advance(self) -> None:
         """Something is marked closed: work packed before must look again (sp_queue.h, epoch)."""

@@ -210,18 +210,11 @@ def stream_of(queue: Queue) -> int:
     return int(_shares(queue.device).share_stream(queue._handle))
 
 
-def wait_stream(queue: Queue, stream: Any) -> None:
-    """`Queue.wait_stream`."""
+def with_stream(queue: Queue, call: str, stream: Any) -> None:
+    """`Queue.wait_stream` and `Queue.order_stream`: `call` is the backend's name of it."""
     queue._check_open()
-    shares, handle = _shares(queue.device), checked(stream)
-    check(shares.wait_stream(queue._handle, handle), "wait_stream", queue.device.uri)
-
-
-def order_stream(queue: Queue, stream: Any) -> None:
-    """`Queue.order_stream`."""
-    queue._check_open()
-    shares, handle = _shares(queue.device), checked(stream)
-    check(shares.order_stream(queue._handle, handle), "order_stream", queue.device.uri)
+    ability = getattr(_shares(queue.device), call)
+    check(ability(queue._handle, checked(stream)), call, queue.device.uri)
 
 
 def _shares(device: Device) -> SharesStreams:

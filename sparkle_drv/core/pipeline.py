@@ -13,12 +13,13 @@ from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from sparkle_drv.core.closing import Closing
 from sparkle_drv.core.commands import Commands
 from sparkle_drv.core.fence import Fence, timeout_ns
 from sparkle_drv.core.queue import Queue
 from sparkle_drv.core.retire import BRIEFLY_S
 from sparkle_drv.core.whole_number import within
-from sparkle_drv.errors import FenceTimeout, SparkleError, leave
+from sparkle_drv.errors import FenceTimeout, SparkleError
 
 if TYPE_CHECKING:
     from sparkle_drv.core.device import Device
@@ -51,7 +52,7 @@ class _Place(NamedTuple):
                         self.pending.remove(fence)
 
 
-class Pipeline:
+class Pipeline(Closing):
     """A ring of slots, made by `Device.pipeline`.
 
         with dev.pipeline(3, make=Slot) as pipe:
@@ -66,6 +67,8 @@ class Pipeline:
     for their fences. Any thread may acquire and submit; a slot is for who acquired it, `close` is
     for one thread.
     """
+
+    BRIEFLY = (BRIEFLY_S,)
 
     def __init__(
         self,
@@ -104,12 +107,6 @@ class Pipeline:
         self._ring = deque(self._places)  # not with the user, in the order of submission
         self._out: dict[int, _Place] = {}  # acquired and not yet submitted, by id of the slot
 
-    def __enter__(self) -> Pipeline:
-        return self
-
-    def __exit__(self, kind: object, error: BaseException | None, *_: object) -> None:
-        leave(self.close, error, BRIEFLY_S)
-
     @property
     def queue(self) -> Queue:
         """Where the work goes; with `overlap`, that of the first slot."""
@@ -127,15 +124,13 @@ class Pipeline:
         of what the slot was submitted with is told once, the next call gives the slot. After
         FenceTimeout, too, the next call asks for the same slot.
         """
-        if self.closed or self.device.closed:
-            self._refuse()
+        self._check_open()
         try:
             place = self._ring.popleft()
         except IndexError:
             raise ValueError(f"acquire: all {self.depth} slots are out; submit one first") from None
         slot = place.slot
         try:
-            self.device._check_process()
             place.settle(timeout_s)
             self._out[id(slot)] = place
         except BaseException:  # Ctrl-C too: the slot must not be lost
@@ -149,8 +144,7 @@ class Pipeline:
 
         Raises ValueError (not acquired, closed), and as `Queue.submit`; the slot then stays out.
         """
-        if self.closed or self.device.closed:
-            self._refuse()
+        self._check_open()
         place = self._out.pop(id(slot), None)
         if place is None:
             raise ValueError("submit: this slot was not acquired")
@@ -169,17 +163,20 @@ class Pipeline:
         Raises as `Fence.wait`, once all slots have been waited for: FenceTimeout, else the failure
         of one of them that was not told before.
         """
-        deadline = time.monotonic_ns() + timeout_ns(timeout_s)
+        failure = self._settled(time.monotonic_ns() + timeout_ns(timeout_s))
+        if failure is not None:
+            raise failure
+
+    def _settled(self, deadline_ns: int) -> SparkleError | None:
         self.device._check_process()  # a child's refusal is no failure of what was submitted
         failure: SparkleError | None = None
         for place in self._places:
             try:
-                place.settle(max(0, deadline - time.monotonic_ns()) / 1e9)
+                place.settle(max(0, deadline_ns - time.monotonic_ns()) / 1e9)
             except SparkleError as error:
                 if not isinstance(failure, FenceTimeout):  # the first: no time was left for others
                     failure = error if isinstance(error, FenceTimeout) else failure or error
-        if failure is not None:
-            raise failure
+        return failure
 
     def close(self, timeout_s: float = 30) -> None:
         """Drain, then close what the pipeline opened, and slots that have a close(); idempotent.
@@ -190,23 +187,19 @@ class Pipeline:
         if self.closed:
             return
         deadline = time.monotonic_ns() + timeout_ns(timeout_s)
-        failure: SparkleError | None = None
-        try:
-            self.drain(timeout_s)
-        except FenceTimeout:
-            raise
-        except SparkleError as error:
-            failure = error
-        for queue in self.queues if self._owns_queue else ():  # they may have got more work
-            queue.close(max(0, deadline - time.monotonic_ns()) / 1e9)
-        self.closed = True
-        self._made.close()
+        failure = self._settled(deadline)
+        if not isinstance(failure, FenceTimeout):
+            for queue in self.queues if self._owns_queue else ():  # they may have got more work
+                queue.close(max(0, deadline - time.monotonic_ns()) / 1e9)
+            self.closed = True
+            self._made.close()
         if failure is not None:
             raise failure
 
-    def _refuse(self) -> None:
+    def _check_open(self) -> None:
         self.device._check_open()
-        raise ValueError("the pipeline is closed")
+        if self.closed:
+            raise ValueError("the pipeline is closed")
 
 
 def _make(
