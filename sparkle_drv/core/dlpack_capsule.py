@@ -81,14 +81,11 @@ def capsule(
     if dtype.kind not in _KINDS or not dtype.isnative:
         raise BufferError(f"DLPack has no elements like {dtype}")
     sizes = (c_int64 * len(shape))(*shape)
-    managed = _Managed()
-    tensor = managed.tensor
-    tensor.data = address or None
-    tensor.device_type, tensor.device_id = device
-    tensor.ndim = len(shape)
-    tensor.code, tensor.bits, tensor.lanes = _KINDS[dtype.kind], 8 * dtype.itemsize, 1
-    tensor.shape = ctypes.cast(sizes, POINTER(c_int64))
-    managed.deleter = ctypes.cast(_deleter, c_void_p)
+    tensor = _Tensor(
+        address or None, *device, len(shape), _KINDS[dtype.kind], 8 * dtype.itemsize, 1,
+        ctypes.cast(sizes, POINTER(c_int64)),
+    )  # fmt: skip
+    managed = _Managed(tensor, None, ctypes.cast(_deleter, c_void_p))
     where = ctypes.addressof(managed)
     _exported[where] = ((managed, sizes), release)
     return _new(where, _NAME, ctypes.cast(_destructor, c_void_p))

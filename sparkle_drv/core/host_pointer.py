@@ -41,7 +41,8 @@ class Borrowed(Pointer):
     ) -> None:  # fmt: skip
         self._address, self.nbytes = address, nbytes
         self._elements = elements | BORROWED | READONLY * readonly
-        self._storage = _Storage(device)  # not one for all: the device would then hold itself
+        self._storage = StorageBase()  # not one for all: the device would then hold itself
+        self._storage.device = device
         self.dtype, self.owner = dtype, owner
 
     @property
@@ -50,7 +51,24 @@ class Borrowed(Pointer):
         return device
 
 
-class HostPointer(Borrowed):
+class HostSpan(Borrowed):
+    """The memory of an array of any strides: `nbytes` from `below` bytes before its first element.
+
+    Bytes to whoever asks, unless `elements` says more; for kernels that are told the strides.
+    """
+
+    __slots__ = ()
+
+    def __init__(
+        self, device: Device, array: np.ndarray[Any, Any], below: int, nbytes: int,
+        elements: int = ANY,
+    ) -> None:  # fmt: skip
+        address = array.__array_interface__["data"][0] - below
+        readonly = not array.flags.writeable
+        super().__init__(device, address, nbytes, elements, readonly, array.dtype, array)
+
+
+class HostPointer(HostSpan):
     """A C-contiguous numpy array; ValueError for any other."""
 
     __slots__ = ()
@@ -62,36 +80,4 @@ class HostPointer(Borrowed):
             raise ValueError(
                 f"an array aligned for {array.dtype} is wanted; a launch makes no copies"
             )
-        _over(self, device, array, 0, array.nbytes, of_dtype(array.dtype))
-
-
-class HostSpan(Borrowed):
-    """The memory of an array of any strides: `nbytes` from `below` bytes before its first element.
-
-    Bytes to whoever asks; for kernels that are told the strides.
-    """
-
-    __slots__ = ()
-
-    def __init__(
-        self, device: Device, array: np.ndarray[Any, Any], below: int, nbytes: int
-    ) -> None:
-        _over(self, device, array, below, nbytes, ANY)
-
-
-def _over(
-    pointer: Borrowed, device: Device, array: np.ndarray[Any, Any], below: int, nbytes: int,
-    elements: int,
-) -> None:  # fmt: skip
-    address = array.__array_interface__["data"][0] - below
-    readonly = not array.flags.writeable
-    Borrowed.__init__(pointer, device, address, nbytes, elements, readonly, array.dtype, array)
-
-
-class _Storage(StorageBase):
-    """Stands where a Buffer has its Storage."""
-
-    __slots__ = ()
-
-    def __init__(self, device: Device) -> None:
-        self.device = device
+        super().__init__(device, array, 0, array.nbytes, of_dtype(array.dtype))

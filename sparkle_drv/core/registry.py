@@ -11,7 +11,6 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from sparkle_drv.backends.base import Settings
 from sparkle_drv.core import settings
 from sparkle_drv.core.device import Device
 from sparkle_drv.errors import DeviceNotFound
@@ -107,21 +106,16 @@ def discover() -> list[Found]:
     """
     known = settings.read()
     _load_plugins()
-    return [
-        found
-        for scheme in [*_builtin, *sorted(_registered)]
-        for found in _discover_one(scheme, known)
-    ]
-
-
-def _discover_one(scheme: str, known: Settings) -> list[Found]:
-    try:
-        return list(_backend(scheme).discover(known))
-    except Exception as error:  # a boundary to others' code: one bad plug-in must not hide the rest
-        log.warning("backend %s failed to discover its devices", scheme, exc_info=True)
-        reason = f"{type(error).__name__}: {error}"
-        advice = "the backend itself failed: reinstall or remove it"
-        return [Found(scheme, scheme, reason=reason, advice=advice)]
+    found: list[Found] = []
+    for scheme in [*_builtin, *sorted(_registered)]:
+        try:
+            found += _backend(scheme).discover(known)
+        except Exception as error:  # others' code: one bad plug-in must not hide the rest
+            log.warning("backend %s failed to discover its devices", scheme, exc_info=True)
+            reason = f"{type(error).__name__}: {error}"
+            advice = "the backend itself failed: reinstall or remove it"
+            found.append(Found(scheme, scheme, reason=reason, advice=advice))
+    return found
 
 
 def devices() -> list[DeviceInfo]:
