@@ -23,18 +23,21 @@ uint32_t sp_fork_generation(void)
     return atomic_load_explicit(&fork_generation, memory_order_relaxed);
 }
 
-uint64_t sp_clock_ns(void)
+static uint64_t clock_of(clockid_t which)
 {
     struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
+    clock_gettime(which, &t);
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+uint64_t sp_clock_ns(void)
+{
+    return clock_of(CLOCK_MONOTONIC);
 }
 
 uint64_t sp_clock_coarse_ns(void)
 {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC_COARSE, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+    return clock_of(CLOCK_MONOTONIC_COARSE);
 }
 
 struct sp_live_atomic *sp_live(void)

@@ -17,25 +17,16 @@ void sp_ledger_free(struct sp_ledger *ledger)
 {
     free(ledger->times);
     free(ledger->faults);
-    ledger->times = NULL;
-    ledger->faults = NULL;
 }
 
 static void note_fault(struct sp_ledger *ledger, struct sp_fault fault)
 {
     uint32_t n = atomic_load(&ledger->nfaults);
-    if (n == ledger->capacity) {
-        uint32_t capacity = n ? 2 * n : 16;
-        struct sp_fault *more = realloc(ledger->faults, capacity * sizeof *more);
-        if (more) {
-            ledger->faults = more;
-            ledger->capacity = capacity;
-        } else if (n) {
-            memmove(ledger->faults, ledger->faults + 1, --n * sizeof *ledger->faults);
-        } else {
-            return;
-        }
-    }
+    struct sp_fault *more = realloc(ledger->faults, (n + 1) * sizeof *more);
+    if (more)
+        ledger->faults = more;
+    else if (n-- == 0)
+        return;
     ledger->faults[n] = fault;
     atomic_store(&ledger->nfaults, n + 1);
 }
@@ -48,21 +39,16 @@ void sp_ledger_note(struct sp_ledger *ledger, uint64_t value, uint64_t start_ns,
         note_fault(ledger, (struct sp_fault){.value = value, .rc = rc});
 }
 
-static int concerns(const struct sp_fault *fault, uint64_t value)
-{
-    return fault->value <= value && (fault->until == 0 || value <= fault->until);
-}
-
 /* Its own error, else that of the oldest that concerns it. */
 int sp_ledger_fault(const struct sp_ledger *ledger, uint64_t value)
 {
     uint32_t n = atomic_load(&ledger->nfaults);
     int rc = 0;
-    for (uint32_t i = 0; i < n; i++) {
-        if (ledger->faults[i].value == value)
-            return ledger->faults[i].rc;
-        if (rc == 0 && concerns(&ledger->faults[i], value))
-            rc = ledger->faults[i].rc;
+    for (const struct sp_fault *f = ledger->faults; f < ledger->faults + n; f++) {
+        if (f->value == value)
+            return f->rc;
+        if (rc == 0 && f->value < value && (f->until == 0 || value <= f->until))
+            rc = f->rc;
     }
     return rc;
 }

@@ -23,7 +23,6 @@ struct sp_times {
 struct sp_ledger {
     struct sp_fault *faults; /* oldest first */
     _Atomic uint32_t nfaults; /* may be read without the lock: 0 means that nothing ever failed */
-    uint32_t capacity;
     struct sp_times *times; /* NULL unless it keeps times */
 };
 
@@ -31,7 +30,7 @@ struct sp_ledger {
 int sp_ledger_init(struct sp_ledger *ledger, int keep_times);
 void sp_ledger_free(struct sp_ledger *ledger);
 /* A value ended with `rc`. Faults are kept for ever, as a fence may be asked at any time (without memory for one more,
- * the oldest goes); of the times the newest 4096. */
+ * it takes the place of the newest); of the times the newest 4096. */
 void sp_ledger_note(struct sp_ledger *ledger, uint64_t value, uint64_t start_ns, uint64_t end_ns, int rc);
 /* The error with which a value ended; or, as submissions build on those before them, that of an earlier one, unless its own
  * waiter was told, or another before `value` was submitted. Else 0. */

@@ -70,8 +70,6 @@ int sp_queue_failure(void *queue, uint64_t value)
     struct sp_queue *q = queue;
     if (!sp_queue_usable(q))
         return -ECHILD;
-    if (!atomic_load(&q->ledger.nfaults))
-        return 0;
     pthread_mutex_lock(q->lock);
     return (int)sp_queue_leave(q, sp_ledger_fault(&q->ledger, value));
 }

@@ -10,10 +10,8 @@
 
 #include "include/sp_base.h"
 
-#include <fcntl.h>
 #include <sched.h>
-#include <stdlib.h>
-#include <string.h>
+#include <stdio.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -24,66 +22,55 @@ enum { SPIN_NS = 100000, SAMPLE_EVERY_NS = 20000000, AGAIN_NS = 1000000, LOST_NS
 static _Atomic int cached_cores;
 static _Atomic uint64_t sample_at;
 static _Atomic uint64_t budget;
-static _Atomic uint32_t crowded; /* the last sample saw too many */
+static _Atomic int crowded; /* the last sample saw too many */
 
 int sp_cores(void)
 {
-    int n = atomic_load_explicit(&cached_cores, memory_order_relaxed);
+    int n = cached_cores;
     if (n == 0) {
         cpu_set_t set;
         n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
-        atomic_store_explicit(&cached_cores, n, memory_order_relaxed);
+        cached_cores = n;
     }
     return n;
 }
 
 void sp_cores_limit(uint32_t cores)
 {
-    atomic_store_explicit(&cached_cores, (int)(cores & INT32_MAX), memory_order_relaxed);
+    cached_cores = (int)(cores & INT32_MAX);
 }
 
 /* Fourth field of /proc/loadavg: "runnable/total", proc(5). 0 when it cannot be read. */
 static int runnable(void)
 {
-    char text[128];
-    int fd = open("/proc/loadavg", O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return 0;
-    ssize_t got = read(fd, text, sizeof text - 1);
-    close(fd);
-    if (got <= 0)
-        return 0;
-    text[got] = 0;
-    char *p = text;
-    for (int field = 0; field < 3 && p; field++) {
-        p = strchr(p, ' ');
-        p = p ? p + 1 : NULL;
-    }
-    return p ? atoi(p) : 0;
+    int seen = 0;
+    FILE *const file = fopen("/proc/loadavg", "re");
+    if (file && fscanf(file, "%*s %*s %*s %d", &seen) != 1)
+        seen = 0;
+    if (file)
+        fclose(file);
+    return seen;
 }
 
 /* What /proc/loadavg counts is the whole machine's. Too many of them twice in a row: no more spinning. */
 static void sample(uint64_t now)
 {
-    const long online = sysconf(_SC_NPROCESSORS_ONLN);
-    const int cores = online > sp_cores() ? (int)online : sp_cores();
-    const uint32_t crowd = runnable() > cores;
-    const uint32_t before = atomic_exchange_explicit(&crowded, crowd, memory_order_relaxed);
-    if (crowd && !before) {
-        atomic_store_explicit(&sample_at, now + AGAIN_NS, memory_order_relaxed);
+    const int crowd = runnable() > (int)sysconf(_SC_NPROCESSORS_ONLN);
+    if (crowd && !atomic_exchange(&crowded, 1)) {
+        sample_at = now + AGAIN_NS;
         return;
     }
-    atomic_store_explicit(&budget, crowd ? 0 : SPIN_NS, memory_order_relaxed);
+    crowded = crowd;
+    budget = crowd ? 0 : SPIN_NS;
 }
 
 uint64_t sp_spin_ns(void)
 {
     const uint64_t now = sp_clock_ns();
-    uint64_t due = atomic_load_explicit(&sample_at, memory_order_relaxed);
-    if (now >= due && atomic_compare_exchange_strong_explicit(&sample_at, &due, now + SAMPLE_EVERY_NS, memory_order_relaxed,
-                                                              memory_order_relaxed))
+    uint64_t due = sample_at;
+    if (now >= due && atomic_compare_exchange_strong(&sample_at, &due, now + SAMPLE_EVERY_NS))
         sample(now);
-    return atomic_load_explicit(&budget, memory_order_relaxed);
+    return budget;
 }
 
 /* How often this thread had to give its core to another one. */
@@ -101,19 +88,17 @@ struct sp_spin sp_spin_begin(uint64_t spin_ns)
 
 int sp_spin_on(struct sp_spin *spin)
 {
-    const uint64_t now = sp_clock_ns();
-    const uint64_t gap = now - spin->seen;
+    const uint64_t now = sp_clock_ns(), gap = now - spin->seen;
     spin->seen = now;
-    if (gap < LOST_NS || !spin->asked || displaced() == spin->displaced) { /* else it was a hypervisor, or a long interrupt */
-        if (!spin->asked && now - spin->begun > UNTOLD_NS) {
-            spin->asked = 1;
-            spin->displaced = displaced();
-        }
-        return now < spin->until;
+    if (!spin->asked && now - spin->begun > UNTOLD_NS) {
+        spin->asked = 1;
+        spin->displaced = displaced();
+    } else if (spin->asked && gap >= LOST_NS && displaced() != spin->displaced) { /* not a hypervisor, or a long interrupt */
+        budget = 0; /* until the next sample */
+        sample_at = now + SAMPLE_EVERY_NS;
+        return 0;
     }
-    atomic_store_explicit(&budget, 0, memory_order_relaxed); /* until the next sample */
-    atomic_store_explicit(&sample_at, now + SAMPLE_EVERY_NS, memory_order_relaxed);
-    return 0;
+    return now < spin->until;
 }
 
 int sp_core_now(void)

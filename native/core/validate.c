@@ -2,64 +2,43 @@
 #include "include/sp_cmd.h"
 
 #include <errno.h>
-#include <string.h>
 
-static size_t fixed_nbytes(uint32_t kind)
+static const size_t least_nbytes[] = {
+    [SP_CMD_DISPATCH] = sizeof(struct sp_cmd_dispatch), [SP_CMD_COPY] = sizeof(struct sp_cmd_copy),
+    [SP_CMD_FILL] = sizeof(struct sp_cmd_fill),         [SP_CMD_BARRIER] = sizeof(struct sp_cmd_barrier),
+    [SP_CMD_WAIT] = sizeof(struct sp_cmd_wait),         [SP_CMD_TIMESTAMP] = sizeof(struct sp_cmd_timestamp),
+};
+
+static int fill_ok(const struct sp_cmd_fill *fill)
 {
-    switch (kind) {
-    case SP_CMD_DISPATCH:
-        return sizeof(struct sp_cmd_dispatch);
-    case SP_CMD_COPY:
-        return sizeof(struct sp_cmd_copy);
-    case SP_CMD_FILL:
-        return sizeof(struct sp_cmd_fill);
-    case SP_CMD_BARRIER:
-        return sizeof(struct sp_cmd_barrier);
-    case SP_CMD_WAIT:
-        return sizeof(struct sp_cmd_wait);
-    case SP_CMD_TIMESTAMP:
-        return sizeof(struct sp_cmd_timestamp);
-    default:
-        return 0;
-    }
+    const uint32_t p = fill->pattern_nbytes;
+    return (p == 1 || p == 2 || p == 4) && fill->count % p == 0;
 }
 
-static int fill_ok(const void *record)
+static int dispatch_ok(const struct sp_cmd_dispatch *d)
 {
-    struct sp_cmd_fill fill;
-    memcpy(&fill, record, sizeof fill);
-    uint32_t p = fill.pattern_nbytes;
-    return (p == 1 || p == 2 || p == 4) && fill.count % p == 0;
-}
-
-static int dispatch_ok(const void *record)
-{
-    struct sp_cmd_dispatch d;
-    memcpy(&d, record, sizeof d);
-    return d.kernel != 0 && d.args_nbytes % 8 == 0 && d.args_nbytes <= d.nbytes - sizeof d;
+    return d->kernel != 0 && d->args_nbytes % 8 == 0 && d->args_nbytes <= d->nbytes - sizeof *d;
 }
 
 int sp_cmd_validate(const void *records, size_t nbytes, size_t *at)
 {
-    const unsigned char *bytes = records;
-    size_t offset = 0;
-    size_t nowhere;
+    size_t nowhere, offset = 0;
     if (!at)
         at = &nowhere;
+    *at = 0;
+    if ((uintptr_t)records % 8)
+        return -EINVAL;
     while (offset < nbytes) {
-        struct sp_cmd head;
+        const void *const record = (const char *)records + offset;
+        const struct sp_cmd *const head = record;
         *at = offset;
-        if (nbytes - offset < sizeof head)
+        if (nbytes - offset < sizeof *head || head->nbytes % 8 || head->nbytes > nbytes - offset)
             return -EINVAL;
-        memcpy(&head, bytes + offset, sizeof head);
-        size_t fixed = fixed_nbytes(head.kind);
-        if (fixed == 0 || head.nbytes < fixed || head.nbytes % 8 || head.nbytes > nbytes - offset)
+        if (head->kind < SP_CMD_DISPATCH || head->kind > SP_CMD_TIMESTAMP || head->nbytes < least_nbytes[head->kind])
             return -EINVAL;
-        if (head.kind == SP_CMD_FILL && !fill_ok(bytes + offset))
+        if ((head->kind == SP_CMD_FILL && !fill_ok(record)) || (head->kind == SP_CMD_DISPATCH && !dispatch_ok(record)))
             return -EINVAL;
-        if (head.kind == SP_CMD_DISPATCH && !dispatch_ok(bytes + offset))
-            return -EINVAL;
-        offset += head.nbytes;
+        offset += head->nbytes;
     }
     return 0;
 }

@@ -121,6 +121,7 @@ struct sp_signature {
  * signature; `bad` (may be NULL) receives the index of the argument and `need` the bytes it must cover. */
 int sp_signature_check(const struct sp_signature *sig, const void *args, uint32_t *bad, uint64_t *need);
 
-/* Checks that records are well formed: kinds, sizes, alignment, payload bounds. `at` receives the offending offset. */
+/* Checks that records are well formed: kinds, sizes, alignment (their own and that of each), payload bounds. `at` receives the
+ * offending offset. */
 int sp_cmd_validate(const void *records, size_t nbytes, size_t *at);
 #endif

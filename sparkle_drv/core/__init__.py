@@ -14,14 +14,16 @@ handles.
     fence.py                Fence: a point on a queue's timeline; wait, await, timeouts
     cross_queue_waits.py    a failure of one queue fails what waited for it on another
     pipeline.py             Pipeline: a ring of slots, as for triple buffering
+    closing.py              Closing: what the end of a `with` block closes
     timestamp.py            a device's clock, written by a command list
+    whole_number.py         a whole number of the caller's, within its bounds
     plain_numbers.py        converts a caller's numbers (__index__, __float__) once
     launch_errors.py        why a launch was refused, argument by argument
     describe.py             a submission in words, for FenceTimeout and Queue.describe
     interop.py              exports and imports memory that is not the host's: DLPack, streams
     dlpack_capsule.py       the structs of dlpack.h, and the capsules of devices' memory
-    host_pointer.py         a numpy array as the argument of one launch, on unified memory
-    numpy_layout.py         may C read numpy's array struct? compared once a process
+    host_pointer.py         what stands in a pointer's place, also a numpy array for one launch
+    numpy_layout.py         may C read numpy's array struct? asked once a process
     registry.py             URI schemes, entry points of plug-ins, discover
     settings.py             environment variables SPARKLE_*, and the options of open
 

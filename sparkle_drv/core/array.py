@@ -9,26 +9,20 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from sparkle_drv._hot import PointerBase
 from sparkle_drv.core.abi.elements import READONLY, of_dtype
 from sparkle_drv.core.array_shape import Shaped
 from sparkle_drv.core.buffer import Buffer
+from sparkle_drv.core.closing import Closing
 from sparkle_drv.core.fence import Fence
+from sparkle_drv.core.host_pointer import Pointer
 
 if TYPE_CHECKING:
     import numpy as np
 
     from sparkle_drv.core.device import Device
-
-
-class _Exported:
-    """An `__array_interface__` that was asked for once, and the object whose memory it tells of."""
-
-    def __init__(self, interface: Any, owner: object) -> None:
-        self.__array_interface__ = interface
-        self.owner = owner
 
 
 def host_array(what: str, given: Any) -> np.ndarray[Any, Any]:
@@ -53,25 +47,25 @@ def host_array(what: str, given: Any) -> np.ndarray[Any, Any]:
                 f"{what}: expected a host array, its DLPack export says: {error}"
             ) from error
     else:
-        interface = getattr(given, "__array_interface__", None)
+        interface = getattr(given, "__array_interface__", None)  # it may be code: asked once
         if interface is None:
             raise TypeError(
                 f"{what}: a numpy array or DLPack exporter is wanted, got {type(given).__name__}"
             )
-        array = np.asarray(_Exported(interface, given))
-    if array.dtype.hasobject or array.dtype.itemsize == 0:
-        raise TypeError(f"{what}: dtype {array.dtype} has no fixed bytes a device could use")
+        array = np.asarray(SimpleNamespace(__array_interface__=interface, owner=given))
+    _check_fixed(f"{what}: dtype ", array.dtype)
     return array
+
+
+def _check_fixed(where: str, dtype: np.dtype[Any]) -> None:
+    if dtype.hasobject or dtype.itemsize == 0:
+        raise TypeError(f"{where}{dtype} has no fixed bytes a device could use")
 
 
 def shape_of(shape: Any) -> tuple[int, ...]:
     """An int or a sequence of ints, all >= 0, as a tuple."""
     try:
-        dims = (
-            (operator.index(shape),)
-            if hasattr(shape, "__index__")
-            else tuple(map(operator.index, shape))
-        )
+        dims = tuple(map(operator.index, [shape] if hasattr(shape, "__index__") else shape))
     except TypeError:
         raise TypeError(f"shape: whole numbers are wanted, got {shape!r}") from None
     if any(d < 0 for d in dims):
@@ -79,7 +73,16 @@ def shape_of(shape: Any) -> tuple[int, ...]:
     return dims
 
 
-class Array(PointerBase, Shaped):
+def extents(shape: Any, dtype: Any) -> tuple[tuple[int, ...], np.dtype[Any], int]:
+    """The shape and dtype of an array that is to be, and its bytes; TypeError, ValueError."""
+    import numpy as np
+
+    dims, kind = shape_of(shape), np.dtype(dtype)
+    _check_fixed("dtype: ", kind)
+    return dims, kind, math.prod(dims) * kind.itemsize
+
+
+class Array(Pointer, Shaped, Closing):
     """Row-major elements of one dtype; `Device.array`, `Device.empty`, `Buffer.array` make them.
 
     It has `dtype` (numpy's), `shape`, `nbytes`, `layout` ("NCHW" or the like, or None), `buffer`
@@ -87,16 +90,7 @@ class Array(PointerBase, Shaped):
     `numpy()`, `__array__`, `__array_interface__` and `__dlpack__` wait for that fence first.
     """
 
-    __slots__ = (
-        "__weakref__",
-        "_exported",
-        "_readonly",
-        "buffer",
-        "dtype",
-        "fence",
-        "layout",
-        "shape",
-    )
+    __slots__ = ("__weakref__", "_exported", "buffer", "dtype", "fence", "layout", "shape")
 
     def __init__(
         self,
@@ -114,65 +108,14 @@ class Array(PointerBase, Shaped):
         self._exported: np.ndarray[Any, Any] | None = None
         # What Kernel.record reads of a pointer argument, here as in Buffer.
         self._storage = buffer._storage
-        self._elements = of_dtype(dtype) | READONLY * buffer._readonly
+        self._elements = of_dtype(dtype) | buffer._elements & READONLY
         self._address = buffer._address
-        self._readonly = buffer._readonly
-
-    @classmethod
-    def over(cls, buffer: Buffer, dtype: Any, shape: Any, layout: str | None = None) -> Array:
-        """`Buffer.array` (@private): an array over a view of the first bytes of `buffer`."""
-        import numpy as np
-
-        buffer._open()
-        kind = np.dtype(dtype)
-        dims = shape_of(shape)
-        if kind.hasobject or kind.itemsize == 0:
-            raise TypeError(f"dtype: {kind} has no fixed bytes a device could use")
-        nbytes = math.prod(dims) * kind.itemsize
-        if nbytes > buffer.nbytes:
-            raise ValueError(
-                f"shape: {dims} of {kind} are {nbytes} bytes, the buffer has {buffer.nbytes}"
-            )
-        if buffer._address % kind.alignment:
-            raise ValueError(
-                f"dtype: {kind} wants {kind.alignment}-byte alignment, "
-                f"the buffer starts at {buffer._address:#x}"
-            )
-        return cls(buffer.view(0, nbytes), kind, dims, layout)
-
-    @classmethod
-    def empty(cls, device: Device, shape: Any, dtype: Any, layout: str | None = None) -> Array:
-        """`Device.empty` (@private): the array owns its memory, closing it frees it."""
-        import numpy as np
-
-        dims, kind = shape_of(shape), np.dtype(dtype)
-        if kind.hasobject or kind.itemsize == 0:
-            raise TypeError(f"dtype: {kind} has no fixed bytes a device could use")
-        return cls(device.buffer(math.prod(dims) * kind.itemsize), kind, dims, layout)
-
-    @classmethod
-    def copied(cls, device: Device, host: np.ndarray[Any, Any], layout: str | None = None) -> Array:
-        """`Device.array` (@private)."""
-        import numpy as np
-
-        array = cls.empty(device, host.shape, host.dtype, layout)
-        if host.size:
-            device.default_queue.write(
-                array.buffer, np.ascontiguousarray(host).reshape(-1).view(np.uint8)
-            ).wait()
-        return array
 
     def __repr__(self) -> str:
         uri = self.buffer._uri()
         where = f"on {uri}" if uri else "closed"
         layout = f" {self.layout}" if self.layout else ""
         return f"<Array {self.dtype}{list(self.shape)}{layout} {where}>"
-
-    def __enter__(self) -> Array:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     @property
     def device(self) -> Device:
@@ -183,11 +126,6 @@ class Array(PointerBase, Shaped):
     def closed(self) -> bool:
         """Is its buffer closed, by itself or with what it is a view of?"""
         return self.buffer.closed
-
-    @property
-    def readonly(self) -> bool:
-        """True over wrapped memory that must not be written."""
-        return self._readonly
 
     def reshape(self, *shape: Any) -> Array:
         """The same memory and fence in another shape of the same size, without a layout.
@@ -203,7 +141,7 @@ class Array(PointerBase, Shaped):
             raise ValueError(
                 f"shape: {tuple(shape)} does not hold the {self.size} elements of {self.shape}"
             )
-        array = Array.over(self.buffer, self.dtype, new)
+        array = self.buffer.array(self.dtype, new)
         array.fence = self.fence
         return array
 
@@ -221,12 +159,8 @@ class Array(PointerBase, Shaped):
             fence.wait()
         if not self.device.info.unified:
             return self.buffer.read(self.dtype, self.shape)
-        flat = (
-            np.frombuffer(self.buffer._host_view(), self.dtype, self.size)
-            if self.size
-            else np.empty(0, self.dtype)
-        )
-        return flat.reshape(self.shape)
+        view: np.ndarray[Any, Any] = np.ndarray(self.shape, self.dtype, self.buffer.map())
+        return view
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
         import numpy as np
@@ -236,8 +170,10 @@ class Array(PointerBase, Shaped):
             raise ValueError(
                 f"a view as {np.dtype(dtype)} of {host.dtype} is not possible without a copy"
             )
-        host = host if dtype is None else host.astype(dtype, copy=False)
-        return host.copy() if copy else host
+        as_wanted: np.ndarray[Any, Any] = host.astype(
+            host.dtype if dtype is None else dtype, copy=bool(copy)
+        )
+        return as_wanted
 
     @property
     def __array_interface__(self) -> dict[str, Any]:
@@ -255,37 +191,22 @@ class Array(PointerBase, Shaped):
 
         return interop.interface(self)
 
-    def __dlpack__(
-        self,
-        *,
-        stream: Any = None,
-        max_version: Any = None,
-        dl_device: Any = None,
-        copy: bool | None = None,
-    ) -> Any:
+    def __dlpack__(self, **options: Any) -> Any:
         from sparkle_drv.core import interop
 
         if not self.device.info.unified:
-            return interop.export(self, stream, dl_device, copy)
-        options: dict[str, Any] = {
-            "stream": stream, "max_version": max_version, "dl_device": dl_device, "copy": copy,
-        }  # fmt: skip
+            return interop.export(self, **options)
         return self.numpy().__dlpack__(**{k: v for k, v in options.items() if v is not None})
 
     def __dlpack_device__(self) -> tuple[int, int]:
         from sparkle_drv.core import interop
 
-        if not self.device.info.unified and (place := interop.place_of(self.device)):
-            return place
-        device: tuple[int, int] = self._exportable().__dlpack_device__()
+        device: tuple[int, int]
+        if self.device.info.unified:
+            device = self.numpy().__dlpack_device__()
+        else:
+            device = interop.place_of(self.device)
         return device
-
-    def _exportable(self) -> np.ndarray[Any, Any]:
-        if not self.device.info.unified:
-            raise BufferError(
-                f"{self.device.uri} memory is not host memory; use numpy() for a copy"
-            )
-        return self.numpy()
 
     def close(self) -> None:
         """Close its buffer; the one it was made over by `Buffer.array` stays open. Idempotent."""

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from sparkle_drv._hot import PointerBase
 from sparkle_drv.core.abi.elements import ANY, READONLY
+from sparkle_drv.core.closing import Closing
+from sparkle_drv.core.host_pointer import Pointer
 from sparkle_drv.core.storage import Storage
-from sparkle_drv.errors import DeviceLost
+from sparkle_drv.core.whole_number import within
 from sparkle_drv.types import Memory
 
 if TYPE_CHECKING:
@@ -20,21 +19,7 @@ if TYPE_CHECKING:
     from sparkle_drv.core.device import Device
 
 
-def span(what: str, offset: Any, nbytes: Any, limit: int) -> tuple[int, int]:
-    """(offset, nbytes) checked against `limit` bytes; nbytes None means the rest."""
-    try:
-        at = operator.index(offset)
-        n = limit - at if nbytes is None else operator.index(nbytes)
-    except TypeError:
-        raise TypeError(
-            f"{what}: offset and nbytes are whole numbers, got {offset!r} and {nbytes!r}"
-        ) from None
-    if at < 0 or n < 0 or at + n > limit:
-        raise ValueError(f"{what}: bytes {at}..{at + n} lie outside the {limit} bytes there are")
-    return at, n
-
-
-class Buffer(PointerBase):
+class Buffer(Pointer, Closing):
     """`nbytes` bytes of device memory. Made by `Device.buffer`, `view` and `sparkle_drv.wrap`.
 
     `offset` is where a view begins in the memory that it shares. Whatever uses a closed buffer
@@ -44,12 +29,7 @@ class Buffer(PointerBase):
     locked: what it covers is fixed at creation, its contents are the business of fences.
     """
 
-    __slots__ = (
-        "__weakref__",
-        "_is_view",
-        "_readonly",
-        "offset",
-    )
+    __slots__ = ("__weakref__", "_is_view", "offset")
 
     def __init__(
         self,
@@ -64,7 +44,6 @@ class Buffer(PointerBase):
         self._address = storage.address + offset
         self._elements = ANY | READONLY * readonly  # bytes stand for elements of any type
         self._is_view = is_view
-        self._readonly = readonly
         self.offset = offset
         self.nbytes = nbytes
 
@@ -73,36 +52,23 @@ class Buffer(PointerBase):
         state = f"at {self._address:#x} on {uri}" if uri else "closed"
         return f"<Buffer {self.nbytes} bytes {state}>"
 
-    def __enter__(self) -> Buffer:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
     @property
     def closed(self) -> bool:
         """Is it closed, by itself or with what it is a view of?"""
-        storage: Storage | None = self._storage  # each is looked at once: another thread may close
-        return storage is None or storage.device is None
+        return not self._uri()
 
     def _uri(self) -> str:
         """Of where it lives; "": it is closed."""
-        storage: Storage | None = self._storage
-        return "" if storage is None or storage.device is None else storage.owner.uri
-
-    @property
-    def readonly(self) -> bool:
-        """True for wrapped memory that must not be written."""
-        return self._readonly
+        storage: Storage | None = self._storage  # each is looked at once: another thread may close
+        device = None if storage is None else storage.device
+        return "" if device is None else device.uri
 
     def _open(self) -> Storage:
         storage: Storage | None = self._storage
         device = None if storage is None else storage.device
         if storage is None or device is None:
             raise ValueError("the buffer is closed")
-        if device.closed:
-            raise DeviceLost(f"{device.uri}: the device of this buffer is closed")
-        device._check_process()
+        device._check_open()
         return storage
 
     @property
@@ -128,27 +94,22 @@ class Buffer(PointerBase):
         ValueError (outside the buffer) and TypeError.
         """
         storage = self._open()
-        at, n = span("view", offset, nbytes, self.nbytes)
-        return Buffer(storage, self.offset + at, n, is_view=True, readonly=self._readonly)
+        at = within("view: offset", offset, 0, self.nbytes)
+        rest = self.nbytes - at
+        n = rest if nbytes is None else within(f"view: nbytes from {at} on", nbytes, 0, rest)
+        return Buffer(storage, self.offset + at, n, is_view=True, readonly=self.readonly)
 
-    @contextmanager
-    def map(self) -> Iterator[memoryview]:
-        """The bytes as a memoryview ("B", writable unless readonly) while the context lasts.
+    def map(self) -> memoryview:
+        """The bytes as a memoryview ("B", writable unless readonly), for a `with` block: its end
+        releases them.
 
         Ordering against work in flight is the caller's: wait for its fence first.
         """
-        view = self._host_view()
-        try:
-            yield view
-        finally:
-            view.release()
-
-    def _host_view(self) -> memoryview:
         storage = self._open()
         with storage.pinned():
             whole = memoryview(storage.owner._backend.map(storage.handle, storage.nbytes)).cast("B")
         part = whole[self.offset : self.offset + self.nbytes]
-        return part.toreadonly() if self._readonly else part
+        return part.toreadonly() if self.readonly else part
 
     def write(self, array: Any, offset: int = 0) -> None:
         """Copy a numpy array (or any buffer, C order) to `offset` bytes from the start.
@@ -176,9 +137,20 @@ class Buffer(PointerBase):
 
         Raises ValueError (too few bytes, not aligned for `dtype`) and TypeError.
         """
-        from sparkle_drv.core.array import Array
+        from sparkle_drv.core.array import Array, extents
 
-        return Array.over(self, dtype, shape, layout)
+        self._open()
+        dims, kind, nbytes = extents(shape, dtype)
+        if nbytes > self.nbytes:
+            raise ValueError(
+                f"shape: {dims} of {kind} are {nbytes} bytes, the buffer has {self.nbytes}"
+            )
+        if self._address % kind.alignment:
+            raise ValueError(
+                f"dtype: {kind} wants {kind.alignment}-byte alignment, "
+                f"the buffer starts at {self._address:#x}"
+            )
+        return Array(self.view(0, nbytes), kind, dims, layout)
 
     def export(self) -> int:
         """A new file descriptor, the caller's to close, for another `Device.import_buffer`.

@@ -20,17 +20,17 @@ def describe(device: Device, progress: Progress) -> str:
     commands = list(records.split(progress.records))
     running = next((i for i, c in enumerate(commands) if c[0] == progress.running_at), None)
     first = max(0, (running or 0) - _AROUND)
-    last = min(len(commands), (running or 0) + _AROUND + 1)
+    shown = commands[first : (running or 0) + _AROUND + 1]
+    after = len(commands) - first - len(shown)
     lines = [
         f"submission of {len(commands)} command(s){'' if running is not None else ' (not begun)'}:"
     ]
     lines += [f"  ... {first} before"] * (first > 0)
-    for i in range(first, last):
-        _, kind, record = commands[i]
+    for i, (_, kind, record) in enumerate(shown, first):
         dispatch = kind == records.DISPATCH
         text = _dispatch_text(device, record) if dispatch else records.decode(kind, record)
         lines.append(f"> {i}: {text}{_running(progress)}" if i == running else f"  {i}: {text}")
-    lines += [f"  ... {len(commands) - last} after"] * (last < len(commands))
+    lines += [f"  ... {after} after"] * (after > 0)
     return "\n".join(lines)
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import operator
 import os
 import reprlib
 import threading
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any, TypeVar
 
 from sparkle_drv import assets
@@ -16,8 +16,9 @@ from sparkle_drv._hot import DeviceBase
 from sparkle_drv.backends.abilities import Abilities
 from sparkle_drv.backends.base import Allocation, Backend, KernelSpec
 from sparkle_drv.core.abi.signature import Arg, Signature, manifest_args, parse_args
-from sparkle_drv.core.array import Array, host_array
+from sparkle_drv.core.array import Array, extents, host_array
 from sparkle_drv.core.buffer import Buffer
+from sparkle_drv.core.closing import Closing
 from sparkle_drv.core.fence import timeout_ns
 from sparkle_drv.core.interop import adopt
 from sparkle_drv.core.kernel import Kernel, triple
@@ -26,19 +27,25 @@ from sparkle_drv.core.queue import Queue
 from sparkle_drv.core.retire import BRIEFLY_S, RetireList
 from sparkle_drv.core.storage import Storage
 from sparkle_drv.core.timestamp import Timestamp
-from sparkle_drv.errors import FORKED, DeviceLost, FenceTimeout, ImageError, leave
+from sparkle_drv.core.whole_number import within
+from sparkle_drv.errors import FORKED, DeviceLost, FenceTimeout, ImageError
 from sparkle_drv.telemetry import progress
 from sparkle_drv.types import DeviceInfo, Memory, TilePlan
 
 _T = TypeVar("_T")
+_signature = lru_cache(maxsize=256)(
+    Signature
+)  # of the same text: a fifth of the time to open a kernel
 
 
-class Device(DeviceBase):
+class Device(DeviceBase, Closing):
     """An open device, made by `sparkle_drv.open`. Any thread may use it; `close` belongs to one.
 
     `uri` is its name in full. Buffers, kernels and queues keep it alive. Once it is closed, and in
     a forked child, whatever needs it raises DeviceLost.
     """
+
+    BRIEFLY = (BRIEFLY_S,)
 
     def __init__(
         self, uri: str, backend: Backend, home: str = "", deterministic: bool = False
@@ -58,23 +65,14 @@ class Device(DeviceBase):
         self._epoch = backend.epoch()  # see _advance
         self._pid = os.getpid()
         self._retired = RetireList(backend)
-        self._lock = threading.RLock()  # of the three below and the default queue
-        self._storages: weakref.WeakSet[Storage] = weakref.WeakSet()
-        self._queues: weakref.WeakSet[Queue] = weakref.WeakSet()
-        self._kernels: weakref.WeakValueDictionary[int, Kernel] = weakref.WeakValueDictionary()
-        self._signatures: dict[tuple[Arg, ...], Signature] = {}
+        self._lock = threading.RLock()  # of the children and the default queue
+        self._children: weakref.WeakSet[Storage | Queue | Kernel] = weakref.WeakSet()
         self._default_queue: Queue | None = None
         self.kept = {}
         self._finalizer = weakref.finalize(self, _end, self._retired)
 
     def __repr__(self) -> str:
         return f"<Device {self.uri} {self.info.name!r}{' closed' if self.closed else ''}>"
-
-    def __enter__(self) -> Device:
-        return self
-
-    def __exit__(self, kind: object, error: BaseException | None, *_: object) -> None:
-        leave(self.close, error, BRIEFLY_S)
 
     def _advance(self) -> None:
         """Something is marked closed: work packed before must look again (sp_queue.h, epoch)."""
@@ -86,10 +84,17 @@ class Device(DeviceBase):
         if self._finalizer.alive:
             self._epoch = self._backend.epoch()
 
-    def _snapshot(self, living: Iterable[_T]) -> list[_T]:
-        """What lives now: other threads may open things meanwhile."""
+    def _living(self, kind: type[_T]) -> list[_T]:
+        """The children of that class: other threads may open things meanwhile."""
         with self._lock:
-            return list(living)
+            return [child for child in self._children if isinstance(child, kind)]
+
+    def _open_queues(self) -> list[Queue]:
+        return [queue for queue in self._living(Queue) if not queue.closed]
+
+    def _adopt(self, child: Storage | Queue | Kernel) -> None:
+        with self._lock:
+            self._children.add(child)
 
     def _another(self, given: Device) -> str:
         """What an error calls a device that is not this one: URIs need not tell them apart."""
@@ -110,11 +115,10 @@ class Device(DeviceBase):
         return self._backend.info
 
     def _store(
-        self, handle: Any, address: int, nbytes: int, memory: Memory, readonly: bool = False
+        self, made: Allocation, nbytes: int, memory: Memory, readonly: bool = False
     ) -> Buffer:
-        storage = Storage(self, handle, address, nbytes, memory)
-        with self._lock:
-            self._storages.add(storage)
+        storage = Storage(self, made.handle, made.address, nbytes, memory)
+        self._adopt(storage)
         return Buffer(storage, 0, nbytes, readonly=readonly)
 
     def buffer(
@@ -128,31 +132,23 @@ class Device(DeviceBase):
         ValueError.
         """
         self._check_open()
-        if not hasattr(nbytes, "__index__"):
-            raise TypeError(f"nbytes: a whole number is wanted, got {nbytes!r}")
-        n = operator.index(nbytes)
-        if not 0 <= n < 1 << 63:
-            raise ValueError(f"nbytes: 0 to 2**63 - 1 is wanted, got {n}")
+        n = within("nbytes", nbytes, 0, 2**63 - 1)
         if not isinstance(memory, Memory):
             raise TypeError(
                 f"memory: one of {', '.join(map(str, Memory))} is wanted, got {memory!r}"
             )
         self._retired.drain()
-        if exportable and memory is not Memory.SHARED:
-            allocation = self._alloc_exportable(n, memory)
-        else:
+        if not exportable or memory is Memory.SHARED:
             allocation = self._backend.alloc(n, memory)
-        return self._store(allocation.handle, allocation.address, n, memory)
-
-    def _alloc_exportable(self, nbytes: int, memory: Memory) -> Allocation:
-        if memory is not Memory.DEVICE:
+        elif memory is not Memory.DEVICE:
             raise ValueError(f"exportable: memory is {memory}; DEVICE or SHARED is wanted")
-        exports = self._abilities.exports
-        if exports is None:
+        elif self._abilities.exports is None:
             raise NotImplementedError(
                 f"{self.uri}: its own memory cannot be exported; Memory.SHARED can"
             )
-        return exports.alloc_exportable(nbytes)
+        else:
+            allocation = self._abilities.exports.alloc_exportable(n)
+        return self._store(allocation, n, memory)
 
     def import_buffer(self, fd: int, nbytes: int) -> Buffer:
         """The first `nbytes` bytes of what `Buffer.export` shared, in this process or another.
@@ -162,14 +158,9 @@ class Device(DeviceBase):
         bytes or they cannot be mapped, OSError when it is no descriptor, TypeError.
         """
         self._check_open()
-        if not hasattr(fd, "__index__") or not hasattr(nbytes, "__index__"):
-            raise TypeError(f"fd, nbytes: whole numbers are wanted, got {fd!r} and {nbytes!r}")
-        n = operator.index(nbytes)
-        if n <= 0:
-            raise ValueError(f"nbytes: more than 0 is wanted, got {n}")
-        allocation = self._backend.import_(operator.index(fd), n)
-        memory = allocation.memory or Memory.SHARED
-        return self._store(allocation.handle, allocation.address, n, memory)
+        n = within("nbytes", nbytes, 1, 2**63 - 1)
+        allocation = self._backend.import_(within("fd", fd, -(2**31), 2**31 - 1), n)
+        return self._store(allocation, n, allocation.memory or Memory.SHARED)
 
     def wrap(self, array: Any) -> Buffer:
         """Host memory (numpy array, anything with a CPU `__dlpack__`) as a buffer, without a copy.
@@ -182,19 +173,13 @@ class Device(DeviceBase):
         adopted = adopt(self, array)
         if adopted is not None:
             there, of = adopted
-            return self._store(there.handle, there.address, of.nbytes, Memory.DEVICE, of.readonly)
+            return self._store(there, of.nbytes, Memory.DEVICE, of.readonly)
         host = host_array("array", array)
         if not host.flags.c_contiguous:
             raise ValueError("array: a C-contiguous array is wanted; wrap makes no copies")
         pointer = host.__array_interface__["data"][0]
         allocation = self._backend.wrap(pointer, host.nbytes, host)
-        return self._store(
-            allocation.handle,
-            allocation.address,
-            host.nbytes,
-            Memory.HOST,
-            readonly=not host.flags.writeable,
-        )
+        return self._store(allocation, host.nbytes, Memory.HOST, not host.flags.writeable)
 
     def array(self, data: Any, layout: str | None = None) -> Array:
         """A copy of a numpy array (or CPU DLPack exporter) on the device, row-major.
@@ -202,14 +187,19 @@ class Device(DeviceBase):
         It has the dtype and shape of `data`. Raises TypeError, OutOfDeviceMemory.
         """
         self._check_open()
-        return Array.copied(self, host_array("data", data), layout)
+        host = host_array("data", data)
+        array = self.empty(host.shape, host.dtype, layout)
+        if host.size:
+            self.default_queue.write(array.buffer, host).wait()
+        return array
 
     def empty(self, shape: Any, dtype: Any, layout: str | None = None) -> Array:
         """A new array of `shape` (an int or several) and `dtype`; zeros at first.
 
         Raises TypeError, ValueError (a negative dimension), OutOfDeviceMemory.
         """
-        return Array.empty(self, shape, dtype, layout)
+        dims, kind, nbytes = extents(shape, dtype)
+        return Array(self.buffer(nbytes), kind, dims, layout)
 
     def kernel(
         self,
@@ -245,18 +235,8 @@ class Device(DeviceBase):
             )
         if not entry or "\0" in entry:
             raise ImageError(f"entry: the name of a function is wanted, got {entry!r}")
-        signature = self._signature(parse_args(args))
-        path, blob = _image(image)
-        spec = KernelSpec(
-            entry,
-            entry,
-            signature.native,
-            path=path,
-            image=blob,
-            allow_spirv=allow_spirv,
-            args=tuple(arg.type for arg in signature.args),
-        )
-        return self._load(spec, signature, group_size, (1, 1, 1), 3)
+        source = {**_image(image), "allow_spirv": allow_spirv}
+        return self._load(entry, parse_args(args), source, group_size, (1, 1, 1), 3)
 
     def _manifest_kernel(self, name: str, plan: TilePlan | None, group_size: Any) -> Kernel:
         if not isinstance(name, str):
@@ -278,11 +258,10 @@ class Device(DeviceBase):
                 f"kernel: {name} is not there for {self.info.backend}, "
                 f"only for {', '.join(entry['backends'])}"
             )
-        signature = self._signature(manifest_args(entry["args"]))
-        types = tuple(arg.type for arg in signature.args)
-        spec = KernelSpec(name, name, signature.native, manifest=variant, plan=plan, args=types)
         usual = tuple(entry.get("group_size", (1, 1, 1)))
-        return self._load(spec, signature, group_size, usual, entry.get("dims", 3))
+        source = {"manifest": variant, "plan": plan}
+        args, dims = manifest_args(entry["args"]), entry.get("dims", 3)
+        return self._load(name, args, source, group_size, usual, dims)
 
     def provides(self, name: str) -> bool:
         """Can this device load the manifest's kernel `name`?"""
@@ -305,22 +284,23 @@ class Device(DeviceBase):
         return entry["backends"].get(self.info.backend) if entry else None
 
     def _load(
-        self, spec: KernelSpec, signature: Signature, asked: Any, usual: Any, dims: int
-    ) -> Kernel:
+        self, name: str, args: tuple[Arg, ...], source: dict[str, Any], asked: Any, usual: Any,
+        dims: int,
+    ) -> Kernel:  # fmt: skip
         size = triple("group_size", usual if asked is None else asked)
-        with progress.told(f"compiling {spec.name} for {self.uri}"):
+        signature = _signature(args)
+        types = tuple(arg.type for arg in args)
+        spec = KernelSpec(name, name, signature.native, args=types, **source)
+        with progress.told(f"compiling {name} for {self.uri}"):
             spec, note = self._made(spec)
             loaded = self._backend.load(spec)
         if note:
             loaded = replace(loaded, resources=replace(loaded.resources, note=note))
         if asked is not None and loaded.group_size not in (None, size):
             self._backend.unload(loaded.handle)
-            raise ValueError(
-                f"group_size: {size}; {spec.name} is compiled for {loaded.group_size} here"
-            )
-        kernel = Kernel(self, spec.name, signature, loaded, loaded.group_size or size, dims)
-        with self._lock:
-            self._kernels[kernel._pointer] = kernel
+            raise ValueError(f"group_size: {size}; {name} is compiled for {loaded.group_size} here")
+        kernel = Kernel(self, name, signature, loaded, loaded.group_size or size, dims)
+        self._adopt(kernel)
         return kernel
 
     def _made(self, spec: KernelSpec) -> tuple[KernelSpec, str]:
@@ -333,14 +313,8 @@ class Device(DeviceBase):
         plan = replace(spec.plan, program=()) if spec.plan and note else spec.plan
         return replace(spec, plan=plan, made=made), note
 
-    def _signature(self, args: tuple[Arg, ...]) -> Signature:
-        if args not in self._signatures:
-            self._signatures[args] = Signature(args)
-        return self._signatures[args]
-
     def _kernel_at(self, pointer: int) -> Kernel | None:
-        with self._lock:  # it drops what has died, and nobody may be reading it then
-            return self._kernels.get(pointer)
+        return next((k for k in self._living(Kernel) if k._pointer == pointer), None)
 
     def queue(self, timing: bool = False) -> Queue:
         """A new queue; `timing=True` keeps device times for `Fence.time_ns`.
@@ -349,8 +323,7 @@ class Device(DeviceBase):
         """
         self._check_open()
         queue = Queue(self, bool(timing))
-        with self._lock:
-            self._queues.add(queue)
+        self._adopt(queue)
         return queue
 
     @property
@@ -392,14 +365,13 @@ class Device(DeviceBase):
         Raises as `Fence.wait`: FenceTimeout, KernelFault, DeviceLost.
         """
         self._check_open()
-        for queue in self._snapshot(self._queues):
-            if not queue.closed:
-                queue.fence(queue.submitted).wait(timeout_s)
+        for queue in self._open_queues():
+            queue.fence(queue.submitted).wait(timeout_s)
 
     @property
     def idle(self) -> bool:
         """Has every queue reached what it was given? Never blocks."""
-        return all(queue.reached >= queue.submitted for queue in self._snapshot(self._queues))
+        return all(queue.reached >= queue.submitted for queue in self._living(Queue))
 
     def live_counts(self) -> dict[str, int]:
         """How many objects are alive: for finding leaks.
@@ -409,11 +381,9 @@ class Device(DeviceBase):
         """
         self._retired.drain()
         counts = {
-            "buffers": sum(
-                storage.device is not None for storage in self._snapshot(self._storages)
-            ),
-            "kernels": sum(not kernel.closed for kernel in self._snapshot(self._kernels.values())),
-            "queues": sum(not queue.closed for queue in self._snapshot(self._queues)),
+            "buffers": sum(storage.device is not None for storage in self._living(Storage)),
+            "kernels": sum(not kernel.closed for kernel in self._living(Kernel)),
+            "queues": len(self._open_queues()),
             "retired": len(self._retired),
         }
         return {**counts, **{f"native_{k}": v for k, v in self._backend.live_counts().items()}}
@@ -432,11 +402,11 @@ class Device(DeviceBase):
         if os.getpid() != self._pid:
             return
         self._advance()
-        for queue in self._snapshot(self._queues):
+        for queue in self._living(Queue):
             queue.close(timeout_s)
-        for kernel in self._snapshot(self._kernels.values()):
+        for kernel in self._living(Kernel):
             kernel.close()
-        for storage in self._snapshot(self._storages):
+        for storage in self._living(Storage):
             storage.close()
         self._default_queue = None
         for handle in list(self._retired.queues.values()):  # queues forgotten over their work
@@ -446,22 +416,20 @@ class Device(DeviceBase):
         self._finalizer()
 
 
-def _image(given: Any) -> tuple[str, bytes]:
-    """A user's image as (path, b"") or ("", bytes); TypeError, FileNotFoundError, ImageError."""
+def _image(given: Any) -> dict[str, Any]:
+    """A user's image as `path` or `image`; TypeError, FileNotFoundError, ImageError."""
     if isinstance(given, (bytes, bytearray, memoryview)):
-        return "", bytes(given)
-    try:
-        path = os.fspath(given)
-    except TypeError:
-        kind = type(given).__name__
-        raise TypeError(f"image: a path or bytes are wanted, got {kind}") from None
+        return {"image": bytes(given)}
+    if not isinstance(given, (str, os.PathLike)):
+        raise TypeError(f"image: a path or bytes are wanted, got {type(given).__name__}")
+    path = os.fspath(given)
     if not isinstance(path, str) or "\0" in path:
         raise ValueError(f"image: a path as text is wanted, got {path!r}")
     if not os.path.exists(path):
         raise FileNotFoundError(f"image: no such file: {path}")
     if not os.path.isfile(path):
         raise ImageError(f"image: {path} is no regular file")
-    return path, b""
+    return {"path": path}
 
 
 def _end(retired: RetireList) -> None:

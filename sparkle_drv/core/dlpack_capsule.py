@@ -7,11 +7,9 @@ knows version 1. ctypes rather than native code: a capsule is made once an excha
 from __future__ import annotations
 
 import ctypes
-import math
 from collections.abc import Callable
 from ctypes import POINTER, c_char_p, c_int, c_int32, c_int64, c_uint8, c_uint16, c_uint64, c_void_p
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 _KINDS = {"i": 0, "u": 1, "f": 2, "c": 5, "b": 6}  # enum DLDataTypeCode, by numpy's letters
 _CODES = {**{code: kind for kind, code in _KINDS.items()}, 4: "bf"}  # 4: bfloat
@@ -42,17 +40,16 @@ _python = ctypes.PyDLL(None)  # functions of our own, so that nobody else's argt
 
 
 def _api(name: str, result: Any, *arguments: Any) -> Any:
-    function = _python[name]  # a new one each time: PyCapsule_GetPointer has two callers
+    function = _python[name]
     function.restype, function.argtypes = result, arguments
     return function
 
 
+# Capsules by their address: one that is being freed cannot be a Python object any more.
 _new = _api("PyCapsule_New", ctypes.py_object, c_void_p, c_char_p, c_void_p)
-_pointer = _api("PyCapsule_GetPointer", c_void_p, ctypes.py_object, c_char_p)
-_rename = _api("PyCapsule_SetName", c_int, ctypes.py_object, c_char_p)
-# A capsule that is being freed cannot be a Python object any more.
-_dying_is_unused = _api("PyCapsule_IsValid", c_int, c_void_p, c_char_p)
-_dying_pointer = _api("PyCapsule_GetPointer", c_void_p, c_void_p, c_char_p)
+_is_unused = _api("PyCapsule_IsValid", c_int, c_void_p, c_char_p)
+_pointer = _api("PyCapsule_GetPointer", c_void_p, c_void_p, c_char_p)
+_rename = _api("PyCapsule_SetName", c_int, c_void_p, c_char_p)
 
 _exported: dict[int, tuple[Any, Callable[[], None]]] = {}  # by address: what a consumer still holds
 
@@ -66,8 +63,8 @@ def _delete(address: int) -> None:
 
 def _drop(capsule: int) -> None:
     """The capsule goes; nobody took what is in it."""
-    if _dying_is_unused(capsule, _NAME):
-        _delete(_dying_pointer(capsule, _NAME))
+    if _is_unused(capsule, _NAME):
+        _delete(_pointer(capsule, _NAME))
 
 
 _deleter, _destructor = _Deleter(_delete), _Deleter(_drop)
@@ -84,21 +81,17 @@ def capsule(
     if dtype.kind not in _KINDS or not dtype.isnative:
         raise BufferError(f"DLPack has no elements like {dtype}")
     sizes = (c_int64 * len(shape))(*shape)
-    managed = _Managed()
-    tensor = managed.tensor
-    tensor.data = address or None
-    tensor.device_type, tensor.device_id = device
-    tensor.ndim = len(shape)
-    tensor.code, tensor.bits, tensor.lanes = _KINDS[dtype.kind], 8 * dtype.itemsize, 1
-    tensor.shape = ctypes.cast(sizes, POINTER(c_int64))
-    managed.deleter = ctypes.cast(_deleter, c_void_p)
+    tensor = _Tensor(
+        address or None, *device, len(shape), _KINDS[dtype.kind], 8 * dtype.itemsize, 1,
+        ctypes.cast(sizes, POINTER(c_int64)),
+    )  # fmt: skip
+    managed = _Managed(tensor, None, ctypes.cast(_deleter, c_void_p))
     where = ctypes.addressof(managed)
     _exported[where] = ((managed, sizes), release)
     return _new(where, _NAME, ctypes.cast(_destructor, c_void_p))
 
 
-@dataclass(frozen=True)
-class Taken:
+class Taken(NamedTuple):
     """What came in a capsule; the memory is its producer's until `owner` is forgotten."""
 
     address: int
@@ -111,11 +104,6 @@ class Taken:
     strides: tuple[int, ...] | None
     """In elements; None: row-major without gaps."""
     owner: object
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of all elements."""
-        return math.prod(self.shape) * self.itemsize
 
 
 class _Owner:
@@ -133,20 +121,17 @@ class _Owner:
 
 def take(given: Any) -> Taken:
     """Consumes a capsule; ValueError when it is none, or was consumed before."""
-    where = _pointer(given, _NAME)
-    _rename(given, _USED)
+    where = _pointer(id(given), _NAME)
+    _rename(id(given), _USED)
     managed = _Managed.from_address(where)
     tensor = managed.tensor
-    shape = tuple(tensor.shape[i] for i in range(tensor.ndim))
-    strides = tuple(tensor.strides[i] for i in range(tensor.ndim)) if tensor.strides else None
     nbytes, rest = divmod(tensor.bits * tensor.lanes, 8)
-    plain = tensor.lanes == 1 and not rest
     return Taken(
         (tensor.data or 0) + tensor.byte_offset,
         (tensor.device_type, tensor.device_id),
-        _CODES.get(tensor.code, "") if plain else "",
+        _CODES.get(tensor.code, "") if tensor.lanes == 1 and not rest else "",
         nbytes,
-        shape,
-        strides,
+        tuple(tensor.shape[: tensor.ndim]),
+        tuple(tensor.strides[: tensor.ndim]) if tensor.strides else None,
         _Owner(managed),
     )

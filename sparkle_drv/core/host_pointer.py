@@ -1,7 +1,8 @@
-"""HostPointer: a numpy array in a pointer's place for one launch, where memory is unified.
+"""What stands in a pointer's place in a launch: `Pointer`, with buffers and arrays below it; and
+memory of others for one launch, such as a numpy array's where memory is unified.
 
-What `Device.wrap` makes is a buffer with a life of its own; this is a pointer that lasts as long
-as somebody keeps it, and costs a tenth. A launch keeps it until it has ended.
+What `Device.wrap` makes is a buffer with a life of its own; `Borrowed` is a pointer that lasts as
+long as somebody keeps it, and costs a tenth. A launch keeps it until it has ended.
 """
 
 from __future__ import annotations
@@ -17,10 +18,60 @@ if TYPE_CHECKING:
     from sparkle_drv.core.device import Device
 
 
-class HostPointer(PointerBase):
-    """What Kernel.record reads of a Buffer, for a C-contiguous array; ValueError for any other."""
+class Pointer(PointerBase):
+    """Memory of a device, with the bits of core/abi/elements.py."""
 
-    __slots__ = ("_readonly", "array")
+    __slots__ = ()
+
+    @property
+    def readonly(self) -> bool:
+        """True over wrapped memory that must not be written."""
+        return bool(self._elements & READONLY)
+
+
+class Borrowed(Pointer):
+    """Memory that is `owner`'s, of elements of `dtype`."""
+
+    __slots__ = ("dtype", "owner")
+    closed = False
+
+    def __init__(
+        self, device: Device, address: int, nbytes: int, elements: int, readonly: bool,
+        dtype: Any, owner: object,
+    ) -> None:  # fmt: skip
+        self._address, self.nbytes = address, nbytes
+        self._elements = elements | BORROWED | READONLY * readonly
+        self._storage = StorageBase()  # not one for all: the device would then hold itself
+        self._storage.device = device
+        self.dtype, self.owner = dtype, owner
+
+    @property
+    def device(self) -> Device:
+        device: Device = self._storage.device
+        return device
+
+
+class HostSpan(Borrowed):
+    """The memory of an array of any strides: `nbytes` from `below` bytes before its first element.
+
+    Bytes to whoever asks, unless `elements` says more; for kernels that are told the strides.
+    """
+
+    __slots__ = ()
+
+    def __init__(
+        self, device: Device, array: np.ndarray[Any, Any], below: int, nbytes: int,
+        elements: int = ANY,
+    ) -> None:  # fmt: skip
+        address = array.__array_interface__["data"][0] - below
+        readonly = not array.flags.writeable
+        super().__init__(device, address, nbytes, elements, readonly, array.dtype, array)
+
+
+class HostPointer(HostSpan):
+    """A C-contiguous numpy array; ValueError for any other."""
+
+    __slots__ = ()
 
     def __init__(self, device: Device, array: np.ndarray[Any, Any]) -> None:
         if not array.flags.c_contiguous:
@@ -29,54 +80,4 @@ class HostPointer(PointerBase):
             raise ValueError(
                 f"an array aligned for {array.dtype} is wanted; a launch makes no copies"
             )
-        self.array = array
-        self.nbytes = array.nbytes
-        self._address = array.__array_interface__["data"][0]
-        self._readonly = not array.flags.writeable
-        self._elements = of_dtype(array.dtype) | BORROWED | READONLY * self._readonly
-        self._storage = HostMemory(device)  # not one for all: the device would then hold itself
-
-    @property
-    def closed(self) -> bool:
-        return False
-
-    @property
-    def device(self) -> Device:
-        device: Device = self._storage.device
-        return device
-
-    @property
-    def dtype(self) -> Any:
-        return self.array.dtype
-
-    @property
-    def readonly(self) -> bool:
-        return self._readonly
-
-
-class HostSpan(HostPointer):
-    """The memory of an array of any strides: `nbytes` from `below` bytes before its first element.
-
-    Bytes to whoever asks; for kernels that are told the strides.
-    """
-
-    __slots__ = ()
-
-    def __init__(
-        self, device: Device, array: np.ndarray[Any, Any], below: int, nbytes: int
-    ) -> None:
-        self.array = array
-        self.nbytes = nbytes
-        self._address = array.__array_interface__["data"][0] - below
-        self._readonly = not array.flags.writeable
-        self._elements = ANY | BORROWED | READONLY * self._readonly
-        self._storage = HostMemory(device)
-
-
-class HostMemory(StorageBase):
-    """Stands where a Buffer has its Storage."""
-
-    __slots__ = ()
-
-    def __init__(self, device: Device) -> None:
-        self.device = device
+        super().__init__(device, array, 0, array.nbytes, of_dtype(array.dtype))

@@ -12,8 +12,9 @@ import contextlib
 import math
 from typing import TYPE_CHECKING, Any
 
-from sparkle_drv.core.abi.elements import BORROWED, READONLY, of_kind
-from sparkle_drv.core.host_pointer import HostMemory
+from sparkle_drv.core.abi.elements import of_kind
+from sparkle_drv.core.host_pointer import Borrowed
+from sparkle_drv.core.whole_number import within
 from sparkle_drv.errors import check
 
 if TYPE_CHECKING:
@@ -47,41 +48,12 @@ def wrap(device: Device, array: Any) -> Buffer:
     return device.wrap(array)
 
 
-def place_of(device: Device) -> tuple[int, int] | None:
-    """The device's (type, id) in DLPack's terms; None where nothing but host memory is shared."""
+def place_of(device: Device) -> tuple[int, int]:
+    """The device's (type, id) in DLPack's terms; BufferError where only host memory is shared."""
     shares = device._abilities.shares_streams
-    return shares.dlpack if shares is not None else None
-
-
-class Borrowed:
-    """Somebody else's memory on this device, in a pointer's place: what Kernel.record reads."""
-
-    __slots__ = (
-        "_address", "_elements", "_readonly", "_storage", "contiguous", "dtype", "nbytes", "owner",
-    )  # fmt: skip
-    closed = False
-
-    def __init__(
-        self, device: Device, address: int, nbytes: int, kind: str, itemsize: int,
-        contiguous: bool, readonly: bool, owner: object,
-    ) -> None:  # fmt: skip
-        self._address, self.nbytes, self.owner = address, nbytes, owner
-        self._readonly, self.contiguous = readonly, contiguous
-        self.dtype = f"{kind}{itemsize}"
-        bits = of_kind("i", 2) if self.dtype == "bf2" else of_kind(kind, itemsize)
-        self._elements = bits | BORROWED | READONLY * readonly
-        self._storage = HostMemory(device)
-
-    @property
-    def device(self) -> Device:
-        """Whose memory it is."""
-        device: Device = self._storage.device
-        return device
-
-    @property
-    def readonly(self) -> bool:
-        """Must it not be written?"""
-        return self._readonly
+    if shares is None:
+        raise BufferError(f"{device.uri} memory is not host memory; use numpy() for a copy")
+    return shares.dlpack
 
 
 def borrowed(queue: Queue, given: Any) -> Borrowed | None:
@@ -90,36 +62,30 @@ def borrowed(queue: Queue, given: Any) -> Borrowed | None:
     None when it is no such array: another device's, the host's, or none at all. Raises TypeError
     and ValueError for one that is broken, is strided, or names a stream that there is not.
     """
-    place = place_of(queue.device)
-    if place is None:
+    shares = queue.device._abilities.shares_streams
+    if shares is None:
         return None
     if hasattr(given, "__dlpack__") and hasattr(given, "__dlpack_device__"):
-        kind, index = given.__dlpack_device__()
-        if (int(kind), int(index)) != place:
-            return None
-        found = _by_dlpack(queue, given, place)
-    elif hasattr(given, "__cuda_array_interface__"):
-        found = _by_interface(queue, given)
-    else:
-        return None
-    if not found.contiguous:
-        raise ValueError("a C-contiguous array is wanted; nothing here makes copies")
-    return found
+        here = tuple(map(int, given.__dlpack_device__())) == shares.dlpack
+        return _by_dlpack(queue, given) if here else None
+    return _by_interface(queue, given) if hasattr(given, "__cuda_array_interface__") else None
 
 
-def _by_dlpack(queue: Queue, given: Any, place: tuple[int, int]) -> Borrowed:
+def _by_dlpack(queue: Queue, given: Any) -> Borrowed:
     from sparkle_drv.core import dlpack_capsule  # not before it is needed: ctypes takes its time
 
+    place = place_of(queue.device)
     try:
         taken = dlpack_capsule.take(given.__dlpack__(stream=queue.stream))
     except Exception as error:  # an exporter's code may raise anything
         raise TypeError(f"its DLPack export says: {error}") from None
     if taken.device != place:
         raise TypeError(f"its DLPack capsule is of device {taken.device}, it said {place}")
-    return Borrowed(
-        queue.device, taken.address, taken.nbytes, taken.kind, taken.itemsize,
-        contiguous(taken.shape, taken.strides), False, taken.owner,
-    )  # fmt: skip
+    _check_contiguous(taken.shape, taken.strides, 1)
+    nbytes, readonly = math.prod(taken.shape) * taken.itemsize, False
+    return _borrowed(
+        queue, taken.address, nbytes, taken.kind, taken.itemsize, readonly, taken.owner
+    )
 
 
 def _by_interface(queue: Queue, given: Any) -> Borrowed:
@@ -130,9 +96,8 @@ def _by_interface(queue: Queue, given: Any) -> Borrowed:
     try:
         shape, (address, readonly) = tuple(map(int, said["shape"])), said["data"]
         dtype = np.dtype(said["typestr"])
-        strides, stream = said.get("strides"), said.get("stream")
-        even = contiguous(shape, strides, dtype.itemsize)
         nbytes, address = math.prod(shape) * dtype.itemsize, int(address or 0)
+        strides = None if said.get("strides") is None else tuple(said["strides"])
         if said.get("mask") is not None:
             raise ValueError("masked")
         if min(shape, default=0) < 0:
@@ -143,37 +108,54 @@ def _by_interface(queue: Queue, given: Any) -> Borrowed:
         raise TypeError(f"its __cuda_array_interface__ cannot be used: {error!r}") from None
     if nbytes and not _shares(queue.device).owns(address):  # the interface does not say whose it is
         raise ValueError(f"{address:#x} is no memory of {queue.device.uri}")
-    if stream is not None:
-        queue.wait_stream(stream)
+    _check_contiguous(shape, strides, dtype.itemsize)
+    if said.get("stream") is not None:
+        queue.wait_stream(said["stream"])
     kind = dtype.kind if dtype.isnative else ""
-    return Borrowed(
-        queue.device, address, nbytes, kind, dtype.itemsize, even, bool(readonly), given
-    )
+    return _borrowed(queue, address, nbytes, kind, dtype.itemsize, bool(readonly), given)
+
+
+def _borrowed(
+    queue: Queue, address: int, nbytes: int, kind: str, itemsize: int, readonly: bool, owner: object
+) -> Borrowed:
+    name = f"{kind}{itemsize}"
+    bits = of_kind("i", 2) if name == "bf2" else of_kind(kind, itemsize)
+    return Borrowed(queue.device, address, nbytes, bits, readonly, name, owner)
+
+
+def _check_contiguous(shape: tuple[int, ...], strides: tuple[int, ...] | None, step: int) -> None:
+    """ValueError unless a tensor is row-major without gaps; `step` is the stride of neighbours."""
+    if strides is None or 0 in shape:
+        return
+    for n, stride in zip(reversed(shape), reversed(strides), strict=True):
+        if n != 1 and stride != step:
+            raise ValueError("a C-contiguous array is wanted; nothing here makes copies")
+        step *= n
 
 
 def adopt(device: Device, array: Any) -> tuple[Any, Borrowed] | None:
     """(the backend's allocation, what it stands for) for `Device.wrap`; None as `borrowed`."""
-    queue = device.default_queue if place_of(device) else None
-    found = borrowed(queue, array) if queue is not None else None
-    if queue is None or found is None:
+    shares = device._abilities.shares_streams
+    if shares is None or (found := borrowed(device.default_queue, array)) is None:
         return None
-    for other in device._snapshot(device._queues):
-        if other is not queue and not other.closed:
-            other.wait_stream(queue.stream)
-    shares = _shares(device)
+    for other in device._open_queues():
+        if other is not device.default_queue:
+            other.wait_stream(device.default_queue.stream)
     return shares.adopt(found._address, found.nbytes, found.owner), found
 
 
-def export(array: Array, stream: Any, dl_device: Any, copy: Any) -> Any:
+def export(
+    array: Array, stream: Any = None, dl_device: Any = None, copy: Any = None,
+    max_version: Any = None,
+) -> Any:  # fmt: skip
     """`array` as a DLPack capsule, the device's work ordered before `stream`.
 
-    Its memory is kept until the consumer lets go, also when the array is closed before.
+    Its memory is kept until the consumer lets go, also when the array is closed before. Any version
+    of a consumer takes this capsule.
     """
     from sparkle_drv.core import dlpack_capsule
 
     device, place = array.device, place_of(array.device)
-    if place is None:
-        raise BufferError(f"{device.uri} memory is not host memory; use numpy() for a copy")
     if array.readonly:
         raise BufferError("the array is read-only, which DLPack cannot say")
     if copy:
@@ -181,10 +163,11 @@ def export(array: Array, stream: Any, dl_device: Any, copy: Any) -> Any:
     if dl_device is not None and tuple(map(int, dl_device)) != place:
         raise BufferError(f"DLPack: the array is on {device.uri}, {place}, not on {dl_device}")
     if stream != NO_STREAM:
-        order(device, OLD_DEFAULT if stream is None else stream)
+        handle = checked(OLD_DEFAULT if stream is None else stream)
+        for queue in _working(device):
+            queue.order_stream(handle)
     with contextlib.ExitStack() as stack:
-        storage = array.buffer._open()
-        stack.enter_context(storage.pinned())
+        stack.enter_context(array.buffer._open().pinned())
         kept = contextlib.ExitStack()
         address = array.buffer.address
         made = dlpack_capsule.capsule(address, place, array.dtype, array.shape, kept.close)
@@ -192,56 +175,33 @@ def export(array: Array, stream: Any, dl_device: Any, copy: Any) -> Any:
     return made
 
 
-def order(device: Device, stream: Any) -> None:
-    """All work that `device` has in flight comes before what `stream` is given from now on."""
-    checked(stream)
-    for queue in device._snapshot(device._queues):
-        if not queue.closed and queue.reached < queue.submitted:
-            queue.order_stream(stream)
-
-
 def interface(array: Array) -> dict[str, Any]:
     """`__cuda_array_interface__`, version 3, for arrays on CUDA devices."""
     device = array.device
-    place = place_of(device)
-    if place is None or place[0] != 2:  # kDLCUDA
+    shares = device._abilities.shares_streams
+    if shares is None or shares.dlpack[0] != 2:  # kDLCUDA
         raise AttributeError(f"{device.uri} is no CUDA device")
-    queue, busy = device.default_queue, False
-    for other in device._snapshot(device._queues):
-        if not other.closed and other.reached < other.submitted:
-            busy = True
-            if other is not queue:
-                queue.wait_stream(other.stream)
-    array.buffer._open()
+    queue, working = device.default_queue, _working(device)
+    for other in working:
+        if other is not queue:
+            queue.wait_stream(other.stream)
     return {
         "shape": array.shape,
         "typestr": array.dtype.str,
         "data": (array.buffer.address if array.size else 0, array.readonly),
         "strides": None,
-        "stream": queue.stream if busy else None,  # None: there is nothing to wait for
+        "stream": queue.stream if working else None,  # None: there is nothing to wait for
         "version": 3,
     }
 
 
-def contiguous(shape: tuple[int, ...], strides: tuple[int, ...] | None, step: int = 1) -> bool:
-    """Is a tensor row-major without gaps? `step` is the stride of neighbours; None: it is."""
-    if strides is None or 0 in shape:
-        return True
-    for n, stride in zip(reversed(shape), reversed(strides), strict=True):
-        if n != 1 and stride != step:
-            return False
-        step *= n
-    return True
+def _working(device: Device) -> list[Queue]:
+    return [queue for queue in device._open_queues() if queue.reached < queue.submitted]
 
 
 def checked(stream: Any) -> int:
     """A stream as the protocols name it; 0 could be either default stream, and so is refused."""
-    if not hasattr(stream, "__index__"):
-        raise TypeError(f"stream: a whole number is wanted, got {stream!r}")
-    handle = int(stream.__index__())
-    if not 0 < handle < MOST:
-        raise ValueError(f"stream: 1, 2 or a handle is wanted, got {handle}")
-    return handle
+    return within("stream (1, 2 or a handle)", stream, 1, MOST - 1)
 
 
 def stream_of(queue: Queue) -> int:
@@ -250,18 +210,11 @@ def stream_of(queue: Queue) -> int:
     return int(_shares(queue.device).share_stream(queue._handle))
 
 
-def wait_stream(queue: Queue, stream: Any) -> None:
-    """`Queue.wait_stream`."""
+def with_stream(queue: Queue, call: str, stream: Any) -> None:
+    """`Queue.wait_stream` and `Queue.order_stream`: `call` is the backend's name of it."""
     queue._check_open()
-    shares, handle = _shares(queue.device), checked(stream)
-    check(shares.wait_stream(queue._handle, handle), "wait_stream", queue.device.uri)
-
-
-def order_stream(queue: Queue, stream: Any) -> None:
-    """`Queue.order_stream`."""
-    queue._check_open()
-    shares, handle = _shares(queue.device), checked(stream)
-    check(shares.order_stream(queue._handle, handle), "order_stream", queue.device.uri)
+    ability = getattr(_shares(queue.device), call)
+    check(ability(queue._handle, checked(stream)), call, queue.device.uri)
 
 
 def _shares(device: Device) -> SharesStreams:

@@ -7,18 +7,19 @@ fills the third. What a slot holds is its maker's affair; here are only fences a
 from __future__ import annotations
 
 import inspect
-import operator
 import time
 from collections import deque
 from collections.abc import Callable
-from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
+from contextlib import ExitStack, suppress
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from sparkle_drv.core.closing import Closing
 from sparkle_drv.core.commands import Commands
 from sparkle_drv.core.fence import Fence, timeout_ns
 from sparkle_drv.core.queue import Queue
 from sparkle_drv.core.retire import BRIEFLY_S
-from sparkle_drv.errors import FenceTimeout, SparkleError, leave
+from sparkle_drv.core.whole_number import within
+from sparkle_drv.errors import FenceTimeout, SparkleError
 
 if TYPE_CHECKING:
     from sparkle_drv.core.device import Device
@@ -31,35 +32,27 @@ class Slot:
         self.index = index
 
 
-class _Place:
-    """A slot, its queue, and the fence of what it was last submitted with, which only `acquire`
-    forgets: it has the place to itself. `told` is the fence whose failure `drain` has told.
+class _Place(NamedTuple):
+    """A slot, its queue, and the fence of what it was last submitted with, until its end is known
+    and, if it failed, somebody was told.
     """
 
-    __slots__ = ("fence", "queue", "slot", "told")
-
-    def __init__(self, slot: Any, queue: Queue) -> None:
-        self.slot = slot
-        self.queue = queue
-        self.fence: Fence | None = None
-        self.told: Fence | None = None
+    slot: Any
+    queue: Queue
+    pending: deque[Fence]
 
     def settle(self, timeout_s: float) -> None:
-        """Wait for the fence, for `acquire`."""
-        fence = self.fence
-        try:
-            if fence is not None:
+        """Wait for the fence; raises as it does, the failure once."""
+        for fence in list(self.pending):
+            try:
                 fence.wait(timeout_s)
-        except SparkleError:
-            if fence is None or not fence.done:
-                raise
-            self.fence = None
-            if self.told is not fence:
-                raise
-        self.fence = None
+            finally:
+                if fence.done:
+                    with suppress(ValueError):  # another thread has waited for it, too
+                        self.pending.remove(fence)
 
 
-class Pipeline:
+class Pipeline(Closing):
     """A ring of slots, made by `Device.pipeline`.
 
         with dev.pipeline(3, make=Slot) as pipe:
@@ -75,6 +68,8 @@ class Pipeline:
     for one thread.
     """
 
+    BRIEFLY = (BRIEFLY_S,)
+
     def __init__(
         self,
         device: Device,
@@ -83,8 +78,7 @@ class Pipeline:
         queue: Queue | None = None,
         overlap: bool = False,
     ) -> None:
-        if isinstance(depth, bool) or not hasattr(depth, "__index__") or not 1 <= depth <= 1024:
-            raise ValueError(f"depth: a number of slots from 1 to 1024 is wanted, got {depth!r}")
+        depth = within("depth", depth, 1, 1024)
         if queue is not None:
             if overlap:
                 raise ValueError("overlap: each slot opens a queue of its own, give no queue=")
@@ -95,7 +89,7 @@ class Pipeline:
                 )
             queue._check_open()
         self.device = device
-        self.depth = operator.index(depth)
+        self.depth = depth
         self.closed = False
         self._owns_queue = queue is None
         with ExitStack() as made:  # when one slot cannot be made, those before it are closed
@@ -107,15 +101,11 @@ class Pipeline:
             self._made = made.pop_all()
         # No lock: each change below is one operation on one container, which Python makes whole.
         queues = self.queues if overlap else self.queues * self.depth
-        self._places = [_Place(slot, own) for slot, own in zip(self.slots, queues, strict=True)]
+        self._places = [
+            _Place(slot, own, deque()) for slot, own in zip(self.slots, queues, strict=True)
+        ]
         self._ring = deque(self._places)  # not with the user, in the order of submission
         self._out: dict[int, _Place] = {}  # acquired and not yet submitted, by id of the slot
-
-    def __enter__(self) -> Pipeline:
-        return self
-
-    def __exit__(self, kind: object, error: BaseException | None, *_: object) -> None:
-        leave(self.close, error, BRIEFLY_S)
 
     @property
     def queue(self) -> Queue:
@@ -125,8 +115,7 @@ class Pipeline:
     @property
     def in_flight(self) -> int:
         """How many slots are submitted and not yet reached. Never blocks."""
-        fences = [place.fence for place in self._places]
-        return sum(fence is not None and not fence.done for fence in fences)
+        return sum(not fence.done for place in self._places for fence in list(place.pending))
 
     def acquire(self, timeout_s: float = 30) -> Any:
         """The next slot, once the device has done with it.
@@ -135,18 +124,14 @@ class Pipeline:
         of what the slot was submitted with is told once, the next call gives the slot. After
         FenceTimeout, too, the next call asks for the same slot.
         """
-        if self.closed or self.device.closed:
-            self._refuse()
+        self._check_open()
         try:
             place = self._ring.popleft()
         except IndexError:
             raise ValueError(f"acquire: all {self.depth} slots are out; submit one first") from None
         slot = place.slot
         try:
-            if place.fence is None:
-                self.device._check_process()
-            else:
-                place.settle(timeout_s)
+            place.settle(timeout_s)
             self._out[id(slot)] = place
         except BaseException:  # Ctrl-C too: the slot must not be lost
             self._out.pop(id(slot), None)
@@ -159,13 +144,13 @@ class Pipeline:
 
         Raises ValueError (not acquired, closed), and as `Queue.submit`; the slot then stays out.
         """
-        if self.closed or self.device.closed:
-            self._refuse()
+        self._check_open()
         place = self._out.pop(id(slot), None)
         if place is None:
             raise ValueError("submit: this slot was not acquired")
         try:
-            place.fence = fence = place.queue.submit(commands)
+            fence = place.queue.submit(commands)
+            place.pending.append(fence)
         except BaseException:
             self._out[id(slot)] = place
             raise
@@ -178,24 +163,20 @@ class Pipeline:
         Raises as `Fence.wait`, once all slots have been waited for: FenceTimeout, else the failure
         of one of them that was not told before.
         """
-        deadline = time.monotonic_ns() + timeout_ns(timeout_s)
+        failure = self._settled(time.monotonic_ns() + timeout_ns(timeout_s))
+        if failure is not None:
+            raise failure
+
+    def _settled(self, deadline_ns: int) -> SparkleError | None:
         self.device._check_process()  # a child's refusal is no failure of what was submitted
         failure: SparkleError | None = None
         for place in self._places:
-            fence = place.fence
-            if fence is None:
-                continue
             try:
-                fence.wait(max(0, deadline - time.monotonic_ns()) / 1e9)
+                place.settle(max(0, deadline_ns - time.monotonic_ns()) / 1e9)
             except SparkleError as error:
-                if place.told is fence:
-                    continue
-                if fence.done:
-                    place.told = fence
                 if not isinstance(failure, FenceTimeout):  # the first: no time was left for others
                     failure = error if isinstance(error, FenceTimeout) else failure or error
-        if failure is not None:
-            raise failure
+        return failure
 
     def close(self, timeout_s: float = 30) -> None:
         """Drain, then close what the pipeline opened, and slots that have a close(); idempotent.
@@ -206,23 +187,19 @@ class Pipeline:
         if self.closed:
             return
         deadline = time.monotonic_ns() + timeout_ns(timeout_s)
-        failure: SparkleError | None = None
-        try:
-            self.drain(timeout_s)
-        except FenceTimeout:
-            raise
-        except SparkleError as error:
-            failure = error
-        for queue in self.queues if self._owns_queue else ():  # they may have got more work
-            queue.close(max(0, deadline - time.monotonic_ns()) / 1e9)
-        self.closed = True
-        self._made.close()
+        failure = self._settled(deadline)
+        if not isinstance(failure, FenceTimeout):
+            for queue in self.queues if self._owns_queue else ():  # they may have got more work
+                queue.close(max(0, deadline - time.monotonic_ns()) / 1e9)
+            self.closed = True
+            self._made.close()
         if failure is not None:
             raise failure
 
-    def _refuse(self) -> None:
+    def _check_open(self) -> None:
         self.device._check_open()
-        raise ValueError("the pipeline is closed")
+        if self.closed:
+            raise ValueError("the pipeline is closed")
 
 
 def _make(

@@ -154,14 +154,14 @@ class Queue(QueueBase):
         `stream` is a handle, 1 (the default stream of the old kind) or 2 (that of this thread). The
         host does not wait. Raises ValueError (as `stream`, or not such a number), TypeError.
         """
-        interop.wait_stream(self, stream)
+        interop.with_stream(self, "wait_stream", stream)
 
     def order_stream(self, stream: int) -> None:
         """What a foreign `stream` is given from now on runs after what was submitted here.
 
         Otherwise as `wait_stream`.
         """
-        interop.order_stream(self, stream)
+        interop.with_stream(self, "order_stream", stream)
 
     def _failed(self, value: int) -> bool:
         """Did a value that has been reached fail? Nobody is told of it by this, if it can be."""

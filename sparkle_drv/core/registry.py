@@ -11,7 +11,6 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from sparkle_drv.backends.base import Settings
 from sparkle_drv.core import settings
 from sparkle_drv.core.device import Device
 from sparkle_drv.errors import DeviceNotFound
@@ -23,7 +22,7 @@ ENTRY_POINTS = "sparkle_drv.backends"
 ALIASES = {"nvidia": "cuda", "amd": "amdgpu"}
 _URI = re.compile(r"([a-z][a-z0-9_]*)(?::([\w.#/-]+))?\Z")
 
-_builtin = {name: f"sparkle_drv.backends.{name}" for name in ("cpu", "egl", "amdgpu", "cuda")}
+_builtin = ("cpu", "egl", "amdgpu", "cuda")
 _registered: dict[str, Callable[[], Any]] = {}
 
 
@@ -54,7 +53,7 @@ def _load_plugins() -> None:
 
 def _backend(scheme: str) -> Any:
     if scheme in _builtin:
-        return importlib.import_module(_builtin[scheme]).BACKEND
+        return importlib.import_module(f"sparkle_drv.backends.{scheme}").BACKEND
     if scheme not in _registered:
         _load_plugins()
     if scheme not in _registered:
@@ -94,8 +93,8 @@ def open_device(uri: str, *, threads: int | None = None, deterministic: bool = F
     """
     scheme, rest = parse(uri)
     full = f"{scheme}:{rest}" if rest else scheme
-    known, kind = settings.read(), _backend(scheme)
-    known = settings.with_options(known, full, kind, threads, deterministic)
+    read, kind = settings.read(), _backend(scheme)
+    known = settings.with_options(read, full, kind, threads, deterministic)
     backend = kind.open(full, known)
     return Device(backend.info.uri, backend, known.home, deterministic)
 
@@ -109,24 +108,14 @@ def discover() -> list[Found]:
     _load_plugins()
     found: list[Found] = []
     for scheme in [*_builtin, *sorted(_registered)]:
-        found += _discover_one(scheme, known)
+        try:
+            found += _backend(scheme).discover(known)
+        except Exception as error:  # others' code: one bad plug-in must not hide the rest
+            log.warning("backend %s failed to discover its devices", scheme, exc_info=True)
+            reason = f"{type(error).__name__}: {error}"
+            advice = "the backend itself failed: reinstall or remove it"
+            found.append(Found(scheme, scheme, reason=reason, advice=advice))
     return found
-
-
-def _discover_one(scheme: str, known: Settings) -> list[Found]:
-    try:
-        return list(_backend(scheme).discover(known))
-    except Exception as error:  # a boundary to others' code: one bad plug-in must not hide the rest
-        log.warning("backend %s failed to discover its devices", scheme, exc_info=True)
-        reason = f"{type(error).__name__}: {error}"
-        return [
-            Found(
-                scheme,
-                scheme,
-                reason=reason,
-                advice="the backend itself failed: reinstall or remove it",
-            )
-        ]
 
 
 def devices() -> list[DeviceInfo]:

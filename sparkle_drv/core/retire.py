@@ -23,6 +23,7 @@ SLICE_NS = 100_000_000  # a C wait lasts at most this long, so that Ctrl-C is no
 BRIEFLY_S = 1.0  # how long a finalizer, or leaving after Ctrl-C, waits for work
 _NEVER = 1 << 64  # no timeline is that long
 _UNSETTLED = _NEVER + 1  # what is to be reached has yet to be asked
+_CLOSED = _NEVER + 2  # to be reached is that the queue has been closed
 _Point = tuple[Backend, Any, int]  # a queue of that backend, and the value it must reach
 _Release = Callable[[], object] | tuple[object, ...]  # what is called, or what lives until then
 _Entry = tuple[_Release, list[_Point]]
@@ -34,10 +35,8 @@ class RetireList:
     def __init__(self, backend: Backend) -> None:
         self.backend = backend
         self.queues: dict[int, Any] = {}  # id -> the backend's queue handle, until it is closed
-        self._forgotten: deque[Any] = deque()  # handles whose Queue is gone and whose work is not
         self._entries: deque[_Entry] = deque()
         self._foreign: deque[_Point] = deque()  # other devices' work on memory of this one
-        self._looking: deque[None] = deque()  # one for each `_drain`: it may hold what waits
         self._gone = False  # is its device?
 
     def __len__(self) -> int:
@@ -50,7 +49,6 @@ class RetireList:
         points += [(self.backend, queue, _UNSETTLED) for queue in list(self.queues.values())]
         self._entries.append((release, points))
         self.drain()
-        self._outlive()
 
     def hold(self, queue: Any, value: int, *objects: object) -> None:
         """Keep `objects` alive until `queue` has reached `value`."""
@@ -88,45 +86,44 @@ class RetireList:
     def pending(self) -> tuple[Sized, ...]:
         """What `drain` looks at, always the same objects: native/hot/launch/fence.c does
         not call it while all are empty."""
-        return self._entries, self._forgotten, _unfinished
+        return self._entries, _unfinished
 
     def drain(self) -> None:
         """Free what has become free, here and in lists whose device is gone."""
-        if self._entries or self._forgotten:  # every wait comes by here
-            self._drain()
-        if _unfinished:
-            for other in list(_unfinished):
-                if other._drain():
-                    _unfinished.discard(other)
-
-    def _drain(self) -> bool:
-        """Is nothing left, neither here nor in the hands of another thread that looks?"""
-        self._looking.append(None)
-        try:
-            self._look()
-        finally:
-            self._looking.pop()
-        return not (self._entries or self._forgotten or self._looking)
+        self._look()
+        for other in list(_unfinished):
+            other._look()
+            if not other._entries:
+                _unfinished.discard(other)
+                other._look()  # another thread may have had an entry in its hands
 
     def _look(self) -> None:
-        for _ in range(len(self._forgotten)):
-            try:
-                self._close(self._forgotten.popleft(), 0)
-            except IndexError:
-                break
-        for _ in range(len(self._entries)):
-            try:
-                entry = self._entries.popleft()
-            except IndexError:
-                break
-            done = False
-            try:
-                done = _passed(entry[1])
-            finally:  # an interrupt must not lose the entry: its memory would go at once
-                if not done:
-                    self._entries.append(entry)
-            if done and not isinstance(entry[0], tuple):
-                entry[0]()
+        try:
+            for _ in range(len(self._entries)):
+                try:
+                    entry = self._entries.popleft()
+                except IndexError:
+                    break
+                done = False
+                try:
+                    done = self._passed(entry[1])
+                finally:  # an interrupt must not lose the entry: its memory would go at once
+                    if not done:
+                        self._entries.append(entry)
+                if done and not isinstance(entry[0], tuple):
+                    entry[0]()
+        finally:
+            if self._gone and self._entries:
+                _leak(self) if _leaving else _unfinished.add(self)
+
+    def _passed(self, points: list[_Point]) -> bool:
+        """Have all been reached?"""
+        for i, (backend, queue, value) in enumerate(points):
+            if value == _UNSETTLED and (settled := backend.settled(queue)) >= 0:
+                points[i] = backend, queue, settled
+            elif value == _CLOSED and (id(queue) not in self.queues or self.end(queue, 0)):
+                points[i] = backend, queue, 0
+        return all(map(_reached, points))
 
     def end(self, queue: Any, timeout_ns: int) -> bool:
         """Close a queue; False: it still runs and may be tried again. In slices, for Ctrl-C."""
@@ -143,12 +140,9 @@ class RetireList:
 
     def forget(self, queue: Any, timeout_ns: int) -> None:
         """Close a queue that nobody refers to any more, later if it still runs."""
-        self._close(queue, timeout_ns)
-        self._outlive()
-
-    def _close(self, queue: Any, timeout_ns: int) -> None:
         if id(queue) in self.queues and not self.end(queue, timeout_ns):
-            self._forgotten.append(queue)
+            self._entries.append(((), [(self.backend, queue, _CLOSED)]))
+        self.drain()
 
     def abandon(self) -> None:
         """The device is gone: free what can be freed, remember or leak the rest.
@@ -156,24 +150,7 @@ class RetireList:
         Of a device that goes in a cycle, buffers, kernels and queues may come afterwards.
         """
         self._gone = True
-        self._outlive()
-
-    def _outlive(self) -> None:
-        """Remember or leak what waits, if the device is gone."""
-        if not self._gone or self._drain():
-            return
-        if _leaving:
-            _leak(self)
-        else:
-            _unfinished.add(self)
-
-
-def _passed(points: list[_Point]) -> bool:
-    """Have all been reached?"""
-    for i, (backend, queue, value) in enumerate(points):
-        if value == _UNSETTLED and (settled := backend.settled(queue)) >= 0:
-            points[i] = backend, queue, settled
-    return all(map(_reached, points))
+        self.drain()
 
 
 def _reached(point: _Point) -> bool:

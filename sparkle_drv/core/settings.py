@@ -4,13 +4,13 @@ ops/memory/recycled.py, never at import; and what the caller of `open` asks for 
 
 from __future__ import annotations
 
-import operator
 import os
 from dataclasses import replace
 from typing import Any
 
 from sparkle_drv.backends.abilities import takes_threads
 from sparkle_drv.backends.base import Settings
+from sparkle_drv.core.whole_number import within
 
 ISAS = ("ref", "neon", "avx2", "avx512")
 MOST_THREADS = 1024
@@ -23,26 +23,23 @@ def read() -> Settings:
     isa = os.environ.get("SPARKLE_CPU_ISA", "").strip().lower()
     if isa and isa not in ISAS:
         raise ValueError(f"SPARKLE_CPU_ISA={isa!r}: known are {', '.join(ISAS)}")
-    threads = os.environ.get("SPARKLE_THREADS", "").strip()
-    if threads and not (
-        threads.isdecimal() and threads.isascii() and 1 <= int(threads) <= MOST_THREADS
-    ):
-        raise ValueError(
-            f"SPARKLE_THREADS={threads!r}: a number from 1 to {MOST_THREADS} is wanted"
-        )
-    recycle = os.environ.get("SPARKLE_RECYCLE_MIB", "").strip()
-    if recycle and not (recycle.isdecimal() and recycle.isascii() and int(recycle) <= MOST_MIB):
-        raise ValueError(
-            f"SPARKLE_RECYCLE_MIB={recycle!r}: a number from 0 to {MOST_MIB} is wanted"
-        )
     home = os.environ.get("SPARKLE_HOME") or os.path.join(os.path.expanduser("~"), ".sparkle")
     libcuda = os.environ.get("SPARKLE_LIBCUDA", "")
     if "\n" in libcuda:
         raise ValueError(f"SPARKLE_LIBCUDA={libcuda!r}: one path is wanted")
     return Settings(
-        home=home, cpu_isa=isa, threads=int(threads or 0), libcuda=libcuda,
-        recycle_mib=int(recycle) if recycle else None,
+        home=home, cpu_isa=isa, threads=_number("SPARKLE_THREADS", 1, MOST_THREADS) or 0,
+        libcuda=libcuda, recycle_mib=_number("SPARKLE_RECYCLE_MIB", 0, MOST_MIB),
     )  # fmt: skip
+
+
+def _number(name: str, least: int, most: int) -> int | None:
+    text = os.environ.get(name, "").strip()
+    if not text:
+        return None
+    if not (text.isdecimal() and text.isascii() and least <= int(text) <= most):
+        raise ValueError(f"{name}={text!r}: a number from {least} to {most} is wanted")
+    return int(text)
 
 
 def switch(name: str, given: Any) -> None:
@@ -63,11 +60,7 @@ def with_options(
     known = replace(known, deterministic=deterministic)
     if threads is None:
         return known
-    if isinstance(threads, bool) or not hasattr(threads, "__index__"):
-        raise TypeError(f"threads: a whole number is wanted, got {threads!r}")
-    count = operator.index(threads)
-    if not 1 <= count <= MOST_THREADS:
-        raise ValueError(f"threads: 1 to {MOST_THREADS} is wanted, got {count}")
+    count = within("threads", threads, 1, MOST_THREADS)
     if not takes_threads(backend):
         raise ValueError(f"threads: expected none for {uri}, which does not take it, got {count}")
     return replace(known, threads=count)

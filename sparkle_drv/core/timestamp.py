@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import struct
+import sys
 
 from sparkle_drv.core.buffer import Buffer
 from sparkle_drv.types import Memory
@@ -25,7 +25,7 @@ class Timestamp:
         Wait for the fence of the list first. Raises ValueError once closed.
         """
         with self.buffer.map() as view:
-            return int(struct.unpack("=Q", view)[0])
+            return int.from_bytes(view, sys.byteorder)
 
     def close(self) -> None:
         """Free its eight bytes; idempotent."""

@@ -39,7 +39,7 @@ def test_a_buffer_that_is_closed_meanwhile_is_open_or_closed(cpu, look, looks):
         look(Buffer(Fleeting(cpu, looks), 0, 8))
 
 
-@pytest.mark.parametrize("use", [Buffer._host_view, Buffer.export])
+@pytest.mark.parametrize("use", [Buffer.map, Buffer.export])
 def test_memory_that_is_closed_just_before_it_is_mapped_is_refused(cpu, monkeypatch, use):
     buffer, real = cpu.buffer(64, sp.Memory.SHARED), Buffer._open
 
@@ -63,7 +63,7 @@ def test_memory_that_is_closed_while_it_is_mapped_stays_for_the_map(cpu, monkeyp
             return real(handle, nbytes)
 
         monkeypatch.setattr(cpu._backend, "map", closes)
-        assert bytes(buffer._host_view()) == bytes(64)
+        assert bytes(buffer.map()) == bytes(64)
         assert storage.handle is None
 
 
@@ -129,7 +129,7 @@ def test_who_asks_for_a_kernel_by_its_address_waits_for_who_reads_them_all(cpu):
         target=lambda: found.append(cpu._kernel_at(kernels[0]._pointer)), daemon=True
     )
     with cpu._lock:
-        reading = cpu._kernels.values()
+        reading = (child for child in cpu._children if isinstance(child, Kernel))
         seen = [next(reading)]
         kernels.pop()  # it dies while they are read, and is dropped from among them later
         asks.start()

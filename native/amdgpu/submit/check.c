@@ -60,7 +60,7 @@ static int check_stamp(const struct sp_amdgpu *dev, const struct sp_cmd_timestam
 
 int sp_amdgpu_check(const struct sp_amdgpu *dev, const void *records, size_t nbytes)
 {
-    int rc = (uintptr_t)records % 8 ? -EINVAL : sp_cmd_validate(records, nbytes, NULL);
+    int rc = sp_cmd_validate(records, nbytes, NULL);
     const unsigned char *p = records;
     for (size_t at = 0; rc == 0 && at < nbytes;) {
         const struct sp_cmd *head = (const void *)(p + at);

@@ -45,7 +45,7 @@ int sp_cpu_check_dispatch(const struct sp_cpu *dev, const void *record, size_t n
 
 int sp_cpu_check(const struct sp_cpu *dev, const void *records, size_t nbytes)
 {
-    int rc = (uintptr_t)records % 8 ? -EINVAL : sp_cmd_validate(records, nbytes, NULL);
+    int rc = sp_cmd_validate(records, nbytes, NULL);
     const unsigned char *p = records;
     for (size_t at = 0; rc == 0 && at < nbytes;) {
         const struct sp_cmd *head = (const void *)(p + at);

@@ -55,7 +55,7 @@ int sp_cuda_check(const struct sp_cuda *dev, const void *records, size_t nbytes)
 {
     if (!sp_cuda_usable(dev))
         return -ECHILD;
-    int rc = (uintptr_t)records % 8 ? -EINVAL : sp_cmd_validate(records, nbytes, NULL);
+    int rc = sp_cmd_validate(records, nbytes, NULL);
     const unsigned char *p = records;
     for (size_t at = 0; rc == 0 && at < nbytes;) {
         const struct sp_cmd *head = (const void *)(p + at);

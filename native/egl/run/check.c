@@ -102,7 +102,7 @@ static int check_one(const struct sp_egl *dev, const struct sp_cmd *head)
 
 int sp_egl_check(const struct sp_egl *dev, const void *records, size_t nbytes)
 {
-    int rc = (uintptr_t)records % 8 ? -EINVAL : sp_cmd_validate(records, nbytes, NULL);
+    int rc = sp_cmd_validate(records, nbytes, NULL);
     const unsigned char *p = records;
     for (size_t at = 0; rc == 0 && at < nbytes;) {
         const struct sp_cmd *head = (const void *)(p + at);

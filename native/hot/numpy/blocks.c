@@ -1,13 +1,10 @@
 /* Large blocks of memory that are given out again. What a C library gives back to the kernel is zeroed and mapped anew, page by
- * page, when it is asked for again: that can take longer than the operation that writes there.
+ * page, when it is asked for again: that can take longer than the operation that writes there. What each rule here is worth
+ * stands in benchmarks/results/amd-epyc-26-2/recycled-blocks.txt.
  *
- * A block that comes back is idle, first in a list. Who asks gets the idle block that fits best, else a new mapping. Idle ones
- * go to the kernel, the longest idle first, where they are more than the limit says, more than MOST_IDLE, or idle for LONGEST_S
- * (looked at when a block is asked for or comes back: no clock runs for that). The largest are marked as free meanwhile: a machine
- * that runs short takes them. On huge pages that is about 1 % of writing them once; smaller blocks are of other pages, or in the
- * caches still, where it is more.
- *
- * Thread safe. A forked child lets its parent's idle blocks go. No Python here; result.c makes numpy's arrays of it. */
+ * A block that comes back is idle, first in a list. Who asks gets the newest idle block that fits, else a new mapping. Idle
+ * blocks beyond the limit or beyond MOST_IDLE go to the kernel, the longest idle first. No Python here; result.c makes numpy's
+ * arrays of blocks. */
 #define _GNU_SOURCE
 #include "blocks.h"
 
@@ -15,251 +12,165 @@
 #include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
-#include <unistd.h>
 
-static const size_t SMALL_STEP = 64 << 10, HUGE_PAGE = 2 << 20, HUGE_FROM = 4 << 20, FREE_FROM = 32 << 20;
-enum { MOST_IDLE = 128, LONGEST_S = 10 };
+static const size_t PAGE = 4096, HUGE_PAGE = 2 << 20, HUGE_FROM = 4 << 20;
+enum { MOST_IDLE = 128 }; /* a search looks at each of them */
 
-/* In the page before the data. */
+/* Right before the data. */
 struct block {
-    struct block *newer, *older;
-    size_t nbytes; /* of data, whole pages */
-    time_t since;  /* when it became idle */
+    struct block *older;
+    void *mapping;
+    size_t mapped_nbytes, nbytes;
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct block *newest, *oldest; /* the idle ones, and what follows about them */
-static size_t idle_nbytes, limit_nbytes, idle_count;
+static struct block *newest; /* of the idle ones */
+static size_t limit_nbytes;
 static int limited; /* was a limit set? */
 
-static size_t page(void)
+static void take_lock(void)
 {
-    return (size_t)sysconf(_SC_PAGESIZE);
+    pthread_mutex_lock(&lock);
 }
 
-static struct block *block_of(void *data)
+static void leave_lock(void)
 {
-    return (void *)((char *)data - page());
+    pthread_mutex_unlock(&lock);
 }
 
-static void *data_of(struct block *b)
+/* A child that is forked while another thread holds the lock would wait for it for ever. */
+__attribute__((constructor)) static void watch_forks(void)
 {
-    return (char *)b + page();
+    pthread_atfork(take_lock, leave_lock, leave_lock);
 }
-
-static size_t rounded(size_t nbytes)
-{
-    const size_t step = nbytes >= HUGE_FROM ? HUGE_PAGE : page() > SMALL_STEP ? page() : SMALL_STEP;
-    return nbytes ? (nbytes + step - 1) & ~(step - 1) : step;
-}
-
-static time_t now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC_COARSE, &t);
-    return t.tv_sec;
-}
-
-/* ---- mappings ---- */
 
 static struct block *map(size_t nbytes)
 {
-    const int large = nbytes >= HUGE_FROM;
-    const size_t align = large ? HUGE_PAGE : page(), whole = nbytes + page() + align;
-    char *const base = mmap(NULL, whole, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (base == MAP_FAILED)
+    const size_t align = nbytes >= HUGE_FROM ? HUGE_PAGE : PAGE, mapped_nbytes = sizeof(struct block) + align + nbytes;
+    void *const mapping = mmap(NULL, mapped_nbytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (mapping == MAP_FAILED)
         return NULL;
-    char *const data = (char *)(((uintptr_t)base + page() + align - 1) & ~(uintptr_t)(align - 1));
-    char *const first = data - page(), *const end = data + nbytes;
-    if (first > base)
-        munmap(base, (size_t)(first - base));
-    if (base + whole > end)
-        munmap(end, (size_t)(base + whole - end));
-    if (large)
-        madvise(data, nbytes, MADV_HUGEPAGE); /* a hint */
-    struct block *const b = (void *)first;
-    b->nbytes = nbytes;
-    return b;
+    const uintptr_t data = ((uintptr_t)mapping + sizeof(struct block) + align - 1) & ~(align - 1);
+    if (align == HUGE_PAGE)
+        madvise((void *)data, nbytes, MADV_HUGEPAGE); /* a hint */
+    struct block *const made = (struct block *)data - 1;
+    *made = (struct block){.mapping = mapping, .mapped_nbytes = mapped_nbytes, .nbytes = nbytes};
+    return made;
 }
 
-static void unmap_all(struct block *b)
+static void unmap(struct block *first)
 {
-    while (b) {
-        struct block *const next = b->older;
-        munmap(b, b->nbytes + page());
-        b = next;
+    while (first) {
+        struct block *const older = first->older;
+        munmap(first->mapping, first->mapped_nbytes);
+        first = older;
     }
 }
 
-/* ---- the list; with the lock ---- */
-
-static void leave_list(struct block *b)
+/* With the lock: takes out of the list what is beyond `nbytes`, to be unmapped without the lock. */
+static struct block *beyond(size_t nbytes)
 {
-    *(b->newer ? &b->newer->older : &newest) = b->older;
-    *(b->older ? &b->older->newer : &oldest) = b->newer;
-    idle_nbytes -= b->nbytes;
-    idle_count--;
-}
-
-/* What has to go, linked by `older`, to be unmapped without the lock. */
-static struct block *surplus(size_t limit)
-{
-    const time_t latest = now() - LONGEST_S;
-    struct block *gone = NULL;
-    while (oldest && (idle_nbytes > limit || idle_count > MOST_IDLE || oldest->since < latest)) {
-        struct block *const b = oldest;
-        leave_list(b);
-        b->older = gone;
-        gone = b;
+    struct block **at = &newest;
+    for (int n = 0; *at && n < MOST_IDLE && (*at)->nbytes <= nbytes; n++) {
+        nbytes -= (*at)->nbytes;
+        at = &(*at)->older;
     }
+    struct block *const gone = *at;
+    *at = NULL;
     return gone;
 }
 
-/* The smallest idle block of these bytes that is not larger by more than a quarter; of equals the one that is idle since last,
- * which the caches may still have. */
+/* The newest idle block of these bytes that is not larger by more than a quarter, out of the list. */
 static struct block *fitting(size_t nbytes)
 {
-    struct block *best = NULL;
-    for (struct block *b = newest; b; b = b->older)
-        if (b->nbytes >= nbytes && b->nbytes - nbytes <= nbytes / 4 && (!best || b->nbytes < best->nbytes))
-            best = b;
-    return best;
-}
-
-/* ---- forks ---- */
-
-static void before_fork(void)
-{
-    pthread_mutex_lock(&lock);
-}
-
-static void in_parent(void)
-{
-    pthread_mutex_unlock(&lock);
-}
-
-static void in_child(void)
-{
-    pthread_mutex_unlock(&lock);
-    hot_blocks_release();
-}
-
-static void watch_forks(void)
-{
-    pthread_atfork(before_fork, in_parent, in_child);
-}
-
-/* ---- what others call ---- */
-
-/* `*is_new`: of zeros. */
-static void *block(size_t wanted, int *is_new)
-{
-    if (wanted > PTRDIFF_MAX / 2)
-        return NULL;
-    const size_t nbytes = rounded(wanted);
-    pthread_mutex_lock(&lock);
-    struct block *found = fitting(nbytes);
+    take_lock();
+    struct block **at = &newest;
+    while (*at && ((*at)->nbytes < nbytes || (*at)->nbytes - nbytes > nbytes / 4))
+        at = &(*at)->older;
+    struct block *const found = *at;
     if (found)
-        leave_list(found);
-    struct block *const gone = surplus(limit_nbytes);
-    pthread_mutex_unlock(&lock);
-    unmap_all(gone);
-    *is_new = !found;
+        *at = found->older;
+    leave_lock();
+    return found;
+}
+
+static void *give(void *context, size_t nbytes)
+{
+    (void)context;
+    if (nbytes > PTRDIFF_MAX / 2)
+        return NULL;
+    struct block *found = fitting(nbytes);
     if (!found)
         found = map(nbytes);
     if (!found) { /* perhaps the idle ones are what is missing */
         hot_blocks_release();
         found = map(nbytes);
     }
-    return found ? data_of(found) : NULL;
+    return found ? found + 1 : NULL;
 }
 
-void *hot_block(size_t nbytes)
+static void *give_zeroed(void *context, size_t count, size_t nbytes)
 {
-    int is_new;
-    return block(nbytes, &is_new);
+    void *const data = nbytes && count > SIZE_MAX / nbytes ? NULL : give(context, count * nbytes);
+    return data ? memset(data, 0, count * nbytes) : NULL;
 }
 
-void *hot_block_zeroed(size_t nbytes)
+static void take_back(void *context, void *data, size_t nbytes)
 {
-    int is_new;
-    void *const data = block(nbytes, &is_new);
-    return data && !is_new ? memset(data, 0, nbytes) : data;
-}
-
-void *hot_block_resized(void *data, size_t nbytes)
-{
+    (void)context;
+    (void)nbytes; /* the block knows */
     if (!data)
-        return hot_block(nbytes);
-    const size_t there = block_of(data)->nbytes;
-    if (nbytes <= PTRDIFF_MAX / 2 && rounded(nbytes) == there)
-        return data;
-    void *const made = hot_block(nbytes);
-    if (made) {
+        return;
+    struct block *gone = (struct block *)data - 1;
+    gone->older = NULL;
+    take_lock();
+    if (gone->nbytes <= limit_nbytes) { /* else it would push out all the others first */
+        gone->older = newest;
+        newest = gone;
+        gone = beyond(limit_nbytes);
+    }
+    leave_lock();
+    unmap(gone);
+}
+
+static void *give_resized(void *context, void *data, size_t nbytes)
+{
+    void *const made = give(context, nbytes);
+    if (made && data) {
+        const size_t there = ((struct block *)data - 1)->nbytes;
         memcpy(made, data, nbytes < there ? nbytes : there);
-        hot_block_back(data);
+        take_back(context, data, there);
     }
     return made;
 }
 
-void hot_block_back(void *data)
-{
-    if (!data)
-        return;
-    struct block *const b = block_of(data);
-    if (b->nbytes > hot_blocks_most()) { /* it would push out all the others first */
-        munmap(b, b->nbytes + page());
-        return;
-    }
-    if (b->nbytes >= FREE_FROM)
-        madvise(data, b->nbytes, MADV_FREE);
-    pthread_mutex_lock(&lock);
-    b->since = now();
-    b->newer = NULL;
-    b->older = newest;
-    *(newest ? &newest->newer : &oldest) = b;
-    newest = b;
-    idle_nbytes += b->nbytes;
-    idle_count++;
-    struct block *const gone = surplus(limit_nbytes);
-    pthread_mutex_unlock(&lock);
-    unmap_all(gone);
-}
+const struct hot_allocator hot_blocks = {NULL, give, give_zeroed, give_resized, take_back};
 
 void hot_blocks_limit(size_t nbytes, int first)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, watch_forks);
-    pthread_mutex_lock(&lock);
+    take_lock();
     if (!limited || !first)
         limit_nbytes = nbytes;
     limited = 1;
-    struct block *const gone = surplus(limit_nbytes);
-    pthread_mutex_unlock(&lock);
-    unmap_all(gone);
-}
-
-size_t hot_blocks_most(void)
-{
-    pthread_mutex_lock(&lock);
-    const size_t seen = limit_nbytes;
-    pthread_mutex_unlock(&lock);
-    return seen;
+    struct block *const gone = beyond(limit_nbytes);
+    leave_lock();
+    unmap(gone);
 }
 
 void hot_blocks_release(void)
 {
-    pthread_mutex_lock(&lock);
-    struct block *const gone = surplus(0);
-    pthread_mutex_unlock(&lock);
-    unmap_all(gone);
+    take_lock();
+    struct block *const gone = beyond(0);
+    leave_lock();
+    unmap(gone);
 }
 
-size_t hot_blocks_idle(void)
+void hot_blocks_tell(size_t *idle, size_t *limit)
 {
-    pthread_mutex_lock(&lock);
-    const size_t seen = idle_nbytes;
-    pthread_mutex_unlock(&lock);
-    return seen;
+    take_lock();
+    *limit = limit_nbytes;
+    *idle = 0;
+    for (const struct block *b = newest; b; b = b->older)
+        *idle += b->nbytes;
+    leave_lock();
 }

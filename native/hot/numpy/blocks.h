@@ -3,22 +3,23 @@
 #define SP_HOT_BLOCKS_H
 #include <stddef.h>
 
-/* `nbytes` bytes of anything, on a page of their own; NULL: no memory. */
-void *hot_block(size_t nbytes);
-/* The same, zeroed. */
-void *hot_block_zeroed(size_t nbytes);
-/* A block of another size with as much of the contents as fits, and the old one is gone; NULL: no memory, and it is not. */
-void *hot_block_resized(void *data, size_t nbytes);
-/* Nobody holds it any more; NULL is none. */
-void hot_block_back(void *data);
+/* PyDataMemAllocator of numpy/ndarraytypes.h. */
+struct hot_allocator {
+    void *context; /* the first argument of each function */
+    void *(*malloc)(void *context, size_t nbytes);
+    void *(*calloc)(void *context, size_t count, size_t nbytes);
+    void *(*realloc)(void *context, void *data, size_t nbytes);
+    void (*free)(void *context, void *data, size_t nbytes);
+};
 
-/* From now on idle blocks are at most that many bytes together; what is beyond goes. `first`: unless a limit was set before.
- * Until then it is 0: none is kept. */
+/* Its memory is aligned to 4096 bytes. */
+extern const struct hot_allocator hot_blocks;
+
+/* From now on idle blocks take at most that many bytes together; what is beyond goes. `first`: only if no limit was set before.
+ * Until then the limit is 0: none is kept. */
 void hot_blocks_limit(size_t nbytes, int first);
-/* The limit. */
-size_t hot_blocks_most(void);
 /* All idle blocks go. */
 void hot_blocks_release(void);
-/* Bytes of idle blocks. */
-size_t hot_blocks_idle(void);
+/* Bytes of the idle blocks, and the limit. */
+void hot_blocks_tell(size_t *idle, size_t *limit);
 #endif

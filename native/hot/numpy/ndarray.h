@@ -2,8 +2,7 @@
  * PyArrayObject_fields) and the same in versions 1 and 2. The stable ABI of Python 3.10 has no buffer protocol, and asking
  * an array for its address by attributes costs as much as a small operation.
  *
- * Nothing here is believed without a test: `hot_ndarray_type` is set by whoever has compared these fields with what an
- * array says of itself (core/numpy_layout.py), and without it nobody looks. */
+ * `hot_ndarray_type` is set once numpy has said which ABI it has (core/numpy_layout.py), and without it nobody looks. */
 #ifndef SP_HOT_NDARRAY_H
 #define SP_HOT_NDARRAY_H
 #include "hot/launch/objects.h"
@@ -20,6 +19,7 @@ enum { HOT_ROW_MAJOR = 1, HOT_ALIGNED = 0x100, HOT_WRITEABLE = 0x400 };
 
 extern PyTypeObject *hot_ndarray_type; /* numpy.ndarray; NULL: not known, or not laid out like this */
 extern PyObject *hot_float_dtypes[2]; /* numpy's objects for float32 and float64 in native byte order */
+extern void *const *hot_numpy_api;    /* numpy's table of C functions; NULL until the type is known */
 
 /* `given` as an array of exactly numpy's class, row-major, aligned, of this dtype object; NULL if it is not. */
 static inline const struct hot_ndarray *hot_plain_array(PyObject *given, const PyObject *dtype)

@@ -2,7 +2,7 @@
 
 A large array whose memory goes back to the system costs more than it seems: the next one is zeroed
 and mapped anew, page by page, which can take longer than what is computed. So numpy arrays that
-operations make, from LEAST bytes on, are of blocks that are kept for a while when the array and
+operations make, from LEAST bytes on, are of blocks that are kept when the array and
 everything that shares its memory are gone (native/hot/numpy/blocks.c). `limit` says how much is
 kept, `release` lets it go. Smaller ones are plain `numpy.empty`.
 
@@ -28,7 +28,7 @@ import numpy.typing as npt
 
 from sparkle_drv import _hot
 from sparkle_drv.backends import machine
-from sparkle_drv.core import settings
+from sparkle_drv.core import numpy_layout, settings
 
 LEAST = 128 << 10
 """Bytes of the smallest result that is made this way: HOT_RECYCLED_FROM of native/hot."""
@@ -51,8 +51,8 @@ def limit(nbytes: int | None = None) -> int:
         wanted = operator.index(nbytes)
         if not 0 <= wanted < 1 << 63:
             raise ValueError(f"nbytes: 0 to 2**63 - 1 is wanted, got {wanted}")
-        _hot.limit_blocks(wanted)
-    return _hot.most_blocks()
+        _hot.limit_blocks(wanted, False)
+    return _hot.blocks()[1]
 
 
 def release() -> None:
@@ -61,11 +61,8 @@ def release() -> None:
 
 
 def kept() -> int:
-    """Bytes of former results that are kept now.
-
-    What was not used for ten seconds goes with the next large result that comes or goes.
-    """
-    return _hot.idle_blocks()
+    """Bytes of former results that are kept now."""
+    return _hot.blocks()[0]
 
 
 def empty(shape: Sequence[int], dtype: Any, nbytes: int) -> npt.NDArray[Any]:
@@ -89,7 +86,5 @@ def _ready() -> bool:
     """
     asked = settings.read().recycle_mib
     own = min(_MOST, machine.memory_nbytes() // _SHARE) if asked is None else asked << 20
-    _hot.begin_blocks(own)
-    inside = getattr(np, "_core", None) or np.core  # the latter before numpy 2
-    table = getattr(getattr(inside, "_multiarray_umath", None), "_ARRAY_API", None)
-    return table is not None and _hot.know_memory(table)
+    _hot.limit_blocks(own, True)
+    return numpy_layout.known()
