@@ -52,7 +52,7 @@ class Kept:
     runs: int = 0
     """Not counting those that `spare` let pass."""
     spare: int = 0
-    """Calls that may go to the device with nothing else done for them (run/repeated_gemm.py)."""
+    """Calls that may go to the device with nothing else done for them (run/repeated.py)."""
     measured: Measured | None = None
     """Of the last measured run; None: none yet."""
     taken: list[float] = field(default_factory=list)

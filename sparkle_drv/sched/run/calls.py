@@ -38,13 +38,22 @@ log = logging.getLogger("sparkle_drv.sched")
 
 Uris = tuple[str, ...]
 """The devices that a call may go to."""
+Key = tuple[Any, ...]
+"""What a plan is kept under: `uris`, and what else tells calls apart (repeated.py)."""
 _WITH_LAYOUT = (Array, ContextArray, Constant, ContextConstant)
 _ARRAYS = (np.ndarray, Array, ContextArray, Constant, ContextConstant)
 
 
 @call
 def gemm(
-    executor: LocalExecutor, uris: Uris, a: Any, b: Any, out: Any, options: dict[str, Any]
+    executor: LocalExecutor,
+    uris: Uris,
+    key: Key,
+    /,
+    a: Any,
+    b: Any,
+    out: Any = None,
+    **options: Any,
 ) -> Any:
     """`ops.gemm` where it takes least time."""
 
@@ -61,7 +70,6 @@ def gemm(
         return ops.gemm(dev, given[0], given[1], target, bias=given[2], **options)
 
     try:
-        key = a.shape, b.shape, a.dtype  # repeated_gemm.py looks it up
         wrong = len(a.shape) != 2 or len(b.shape) != 2 or a.shape[1] != b.shape[0]
     except (AttributeError, IndexError):
         wrong = True
@@ -75,12 +83,12 @@ def gemm(
 
 @call
 def conv2d(
-    executor: LocalExecutor, uris: Uris, x: Any, w: Any, out: Any, options: dict[str, Any]
-) -> Any:
+    executor: LocalExecutor, uris: Uris, key: Key, /, x: Any, w: Any, bias: Any = None,
+    out: Any = None, **options: Any,
+) -> Any:  # fmt: skip
     """`ops.conv2d` where it takes least time. Without a layout said it works in that of `x`; an `x`
     in another one than what is said is changed first, where the work is done.
     """
-    bias = options.pop("bias", None)
     own = x.layout if isinstance(x, _WITH_LAYOUT) else None
     options.setdefault("layout", own if own in geometry.LAYOUTS else "NCHW")
     how: dict[str, Any] = {name: options.get(name, usual) for name, usual in geometry.FORM.items()}
@@ -114,7 +122,6 @@ def conv2d(
     check: validate.Check = partial(
         validate.conv2d, shape=shape, activation=options.get("activation")
     )
-    key = "conv2d", shape, own if convert else None
     if convert is not None:
         check = partial(_as_converted, x.layout, options["layout"], shape.c, check)
     return executor.run(key, describe, (x, w, bias), out, run, uris, check, convert)
@@ -148,16 +155,12 @@ def _as_converted(
 
 @call
 def map(
-    executor: LocalExecutor,
-    uris: Uris,
-    expression: Any,
-    values: Sequence[Any],
-    out: Any,
-    named: dict[str, Any],
-) -> Any:
+    executor: LocalExecutor, uris: Uris, key: Key, expression: Any, /, *values: Any,
+    out: Any = None, **named: Any,
+) -> Any:  # fmt: skip
     """`ops.map` where it takes least time."""
     graph = graph_of(expression)
-    given = bind(graph, tuple(values), named)
+    given = bind(graph, values, named)
     check_own(executor, (*given.values(), out))
     arrays = {name: x for name, x in given.items() if isinstance(x, _ARRAYS) and x.shape}
     place = ""
@@ -177,7 +180,6 @@ def map(
         return ops.map(dev, expression, *now.values(), out=target)
 
     operands = list(arrays.values())
-    shapes = tuple(x.shape for x in operands)
     try:
         count = math.prod(common_shape(arrays)) if arrays else 0
     except ValueError:
@@ -191,8 +193,6 @@ def map(
             kind, size = operations.map_class(expression, arrays, numbers, types, dtype)
             return kind, size, count * dtype.itemsize
 
-        kinds = tuple(getattr(x, "dtype", x.__class__) for x in given.values())
-        key = ("map", expression, tuple(arrays), shapes, kinds)
         check = partial(validate.map, expression=expression, names=tuple(arrays), numbers=numbers)
         made = executor.run(key, describe, operands, out, run, uris, check)
     if place and isinstance(made, np.ndarray) and out is None:  # a ContextArray in, one out
@@ -202,14 +202,9 @@ def map(
 
 @call
 def reduce(
-    executor: LocalExecutor,
-    uris: Uris,
-    a: Any,
-    op: Any,
-    axis: Any,
-    names: dict[str, Any],
-    keepdims: bool = False,
-) -> Any:
+    executor: LocalExecutor, uris: Uris, key: Key, a: Any, op: Any, axis: Any, /, *,
+    keepdims: bool = False, **names: Any,
+) -> Any:  # fmt: skip
     """`ops.reduce` where it takes least time."""
 
     kinds = ContextArray, ContextConstant
@@ -221,7 +216,6 @@ def reduce(
         return ops.reduce(dev, there[0], op, axis, keepdims=keepdims, **now)
 
     try:
-        key = ("reduce", op, a.shape, a.dtype, axis if axis is None else str(axis), keepdims)
         known = op in ("sum", "max", "min") or (op == "mean" and a.dtype.kind == "f")
         usual = (
             known
@@ -247,10 +241,10 @@ def reduce(
 
 @call
 def layout(
-    executor: LocalExecutor, uris: Uris, a: Any, target: Any, options: dict[str, Any]
-) -> Any:
+    executor: LocalExecutor, uris: Uris, key: Key, /, a: Any, target: Any, out: Any = None,
+    **options: Any,
+) -> Any:  # fmt: skip
     """`ops.layout` where `a` is, else where it takes least time."""
-    out = options.pop("out", None)
 
     @placed(a)
     def run(dev: Any, there: Sequence[Any], to: Any) -> Any:
@@ -272,7 +266,7 @@ def layout(
 
     channels = change.sizes[1]
     check = partial(validate.layout, source=source, target=target, channels=channels)
-    return executor.run(("layout", change), describe, [a], out, run, uris, check)
+    return executor.run(key, describe, [a], out, run, uris, check)
 
 
 def _bound(*given: Any) -> bool:
