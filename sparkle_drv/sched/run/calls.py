@@ -29,9 +29,9 @@ from sparkle_drv.sched.model import operations, outline
 from sparkle_drv.sched.model.conversion import Conversion
 
 from . import argument_checks, ways
-from .arrays import ContextArray, check_own
+from .arrays import ContextArray, check_own, here
 from .call_spans import call
-from .constants import ContextConstant, placed
+from .constants import ContextConstant
 from .local import FAILURES, LocalExecutor
 
 log = logging.getLogger("sparkle_drv.sched")
@@ -65,7 +65,6 @@ def gemm(
 
     bias = options.pop("bias", None)
 
-    @placed(a, b, bias)
     def run(dev: Any, given: Sequence[Any], target: Any) -> Any:
         return ops.gemm(dev, given[0], given[1], target, bias=given[2], **options)
 
@@ -97,7 +96,6 @@ def conv2d(
     if own not in (None, options["layout"]) and hasattr(w, "shape"):
         convert, x_shape = _conversion(x, w, how["groups"], how["layout"])
 
-    @placed(x, w, bias)
     def run(dev: Any, given: Sequence[Any], target: Any) -> Any:
         image = given[0]
         if convert is not None and image.layout == own:  # nobody has done it: there is no plan
@@ -174,7 +172,6 @@ def map(
         arrays = {name: x for name, x in given.items() if isinstance(x, _ARRAYS)}
     numbers = {name: x for name, x in given.items() if name not in arrays}
 
-    @placed(*arrays.values())
     def run(dev: Any, there: Sequence[Any], target: Any) -> Any:
         now = {**given, **dict(zip(arrays, there, strict=True))}
         return ops.map(dev, expression, *now.values(), out=target)
@@ -210,7 +207,6 @@ def reduce(
     kinds = ContextArray, ContextConstant
     arrays = {name: x for name, x in names.items() if isinstance(x, kinds)}
 
-    @placed(a, *arrays.values())
     def run(dev: Any, there: Sequence[Any], _: Any) -> Any:
         now = {**names, **dict(zip(arrays, there[1:], strict=True))}
         return ops.reduce(dev, there[0], op, axis, keepdims=keepdims, **now)
@@ -246,7 +242,6 @@ def layout(
 ) -> Any:  # fmt: skip
     """`ops.layout` where `a` is, else where it takes least time."""
 
-    @placed(a)
     def run(dev: Any, there: Sequence[Any], to: Any) -> Any:
         return ops.layout(dev, there[0], target, out=to, **options)
 
@@ -305,8 +300,7 @@ def _plain(executor: LocalExecutor, uris: Uris, operands: Sequence[Any], out: An
 
 def _done(executor: LocalExecutor, uri: str, operands: Sequence[Any], out: Any, run: Any) -> Any:
     """The call on this device."""
-    there = [x.on(uri) if isinstance(x, ContextArray) else x for x in operands]
-    target = out.on(uri) if isinstance(out, ContextArray) else out
+    *there, target = here((*operands, out), uri)
     made = run(executor.devices[uri], there, target)
     if isinstance(out, ContextArray):
         out.wrote(uri)

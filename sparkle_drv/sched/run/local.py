@@ -34,7 +34,7 @@ from sparkle_drv.telemetry import progress
 from sparkle_drv.telemetry.trace import Trace
 
 from . import call_plan, probe, stepwise, traced, ways
-from .arrays import ContextArray, apart, check_own, on_host
+from .arrays import ContextArray, apart, check_own, here, on_host
 
 log = logging.getLogger("sparkle_drv.sched")
 
@@ -218,12 +218,10 @@ class LocalExecutor:
         convert: Conversion | None,
     ) -> Any:  # fmt: skip
         """What was decided, done, and not measured."""
-        device = kept.device
+        device, uri = kept.device, kept.device.uri
+        *there, target = here((*operands, out), uri)
         if not moves:
-            return run(device, operands, out)
-        uri = device.uri
-        there = [x.on(uri) if isinstance(x, ContextArray) else x for x in operands]
-        target = out.on(uri) if isinstance(out, ContextArray) else out
+            return run(device, there, target)
         if convert is not None:
             there[convert.at] = convert.run(device, there[convert.at])
         made: Array = run(device, there, target)
@@ -239,7 +237,7 @@ class LocalExecutor:
     ) -> Any:  # fmt: skip
         """The same, and it is measured or stands in the trace, which is nothing to learn from."""
         if kept.sync and trace is None:
-            return self.timed(kept, lambda: run(kept.device, operands, out))
+            return self.timed(kept, lambda: run(kept.device, here(operands, kept.device.uri), out))
         if not kept.device.info.unified:
             describe()  # for `ops` sees copies, if there can be any
         if trace is not None:

@@ -17,7 +17,7 @@ from typing import Any
 from numpy import ndarray
 
 from . import calls
-from .arrays import ContextArray
+from .arrays import ContextArray, here
 from .constants import ContextConstant
 from .local import FAILURES, LocalExecutor
 
@@ -63,7 +63,8 @@ def call(
     device = kept.device
     executor.last = kept
     try:
-        there, more = (given, named) if plain else _there(device.uri, given, named)
+        there = given if plain else here(given, device.uri)
+        more = named if plain else dict(zip(named, here(named.values(), device.uri), strict=True))
         if kept.spare > 0:
             kept.spare -= 1
             return operation(device, *there, **more) if more else operation(device, *there)
@@ -96,14 +97,3 @@ def _constants(executor: LocalExecutor, given: Sequence[Any]) -> bool:
         for x in given
         if isinstance(x, (ContextArray, ContextConstant))
     )
-
-
-def _there(
-    uri: str, given: tuple[Any, ...], named: dict[str, Any]
-) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The arguments, constants as the device has them."""
-
-    def on(x: Any) -> Any:
-        return x.on(uri) if isinstance(x, ContextConstant) else x
-
-    return tuple(map(on, given)), {name: on(x) for name, x in named.items()}
