@@ -21,6 +21,8 @@ from .arrays import ContextArray, here
 from .constants import ContextConstant
 from .local import FAILURES, LocalExecutor
 
+_HELD = (ContextArray, ContextConstant)
+
 
 def call(
     executor: LocalExecutor,
@@ -35,7 +37,7 @@ def call(
     way, of calls.py.
     """
     about: list[Any] = [uris, placed]
-    plain = True
+    held = False
     for x in (*given, *named.values()) if named else given:
         if x.__class__ is ndarray:
             about += x.shape
@@ -43,8 +45,8 @@ def call(
         elif x is None or x.__class__ is str:
             about.append(x)
         else:
-            plain = False
             about.append(_about(x, placed is calls.map))
+            held = held or isinstance(x, _HELD)
     about += named
     key = tuple(about)
     kept = executor.plans.get(key)
@@ -56,15 +58,17 @@ def call(
         or executor.trace is not None
         or executor.inspector is not None
         or not (out is None or out.__class__ is ndarray)
-        or not (plain or _constants(executor, (*given, *named.values())))
+        or (held and not _constants(executor, (*given, *named.values())))
     ):
         executor.check_open()
         return placed(executor, uris, key, *given, **named)
     device = kept.device
     executor.last = kept
     try:
-        there = given if plain else here(given, device.uri)
-        more = named if plain else dict(zip(named, here(named.values(), device.uri), strict=True))
+        there, more = given, named
+        if held:
+            there = tuple(here(given, device.uri))
+            more = dict(zip(named, here(named.values(), device.uri), strict=True))
         if kept.spare > 0:
             kept.spare -= 1
             return operation(device, *there, **more) if more else operation(device, *there)
@@ -82,7 +86,7 @@ def _about(x: Any, number: bool) -> Any:
     """What tells calls apart of an argument; `number`: if it is no array, it is one whose value
     does not.
     """
-    if isinstance(x, (ContextArray, ContextConstant, ndarray)):
+    if isinstance(x, (*_HELD, ndarray)):
         places = getattr(x, "places", None)
         return x.__class__, x.shape, x.dtype, getattr(x, "layout", None), places
     if number:
@@ -95,5 +99,5 @@ def _constants(executor: LocalExecutor, given: Sequence[Any]) -> bool:
     return all(
         isinstance(x, ContextConstant) and x.shape != () and x.of(executor) and not x.closed
         for x in given
-        if isinstance(x, (ContextArray, ContextConstant))
+        if isinstance(x, _HELD)
     )
