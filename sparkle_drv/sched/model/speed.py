@@ -27,12 +27,8 @@ MEMORY = 16
 """Runs that a knot averages over."""
 BEND = 0.2
 """What a correction changes by over a doubling of the size, as a standard deviation of log."""
-APART = 0.5
-"""Octaves from a knot over which there is no such change: it stands for sizes as far as that."""
 REACH = 4
 """Octaves beyond which a knot says nothing, where there are nearer ones."""
-OFF = 1.0
-"""How far the line itself is off, in the same units: little is known of it."""
 CLIP = 2.0
 """Errors beyond so many times the scatter count as so many: the mean is near the median then, of
 times that are disturbed to one side."""
@@ -139,13 +135,12 @@ class Speed:
         if not self.knots:
             return 0.0
         x, scatter, bend = _octave(size), self.noise * self.noise, BEND * BEND
-        total, weights = 0.0, 1 / (OFF * OFF)
+        total = weights = 0.0
         middle = round(x)
         near = [at for at in range(middle - REACH, middle + REACH + 1) if at in self.knots]
         for at in near or list(self.knots):
             knot = self.knots[at]
-            away = abs(x - at) - APART
-            weight = 1 / (scatter / knot.count + (bend * away * away if away > 0 else 0.0))
+            weight = 1 / (scatter / knot.count + bend * (x - at) ** 2)
             total += weight * knot.mean
             weights += weight
         return total / weights
