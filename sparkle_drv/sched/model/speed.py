@@ -49,7 +49,7 @@ class Knot:
     """The correction near one size: log(measured / line), a clipped mean of `count` runs."""
 
     mean: float = 0.0
-    count: float = 0.0
+    count: int = 0
 
 
 @dataclass
@@ -94,15 +94,14 @@ class Speed:
         """Seconds that work of this size will take."""
         return self.line.at(size) * math.exp(self.pace + self._correction(size))
 
-    def observe(self, size: float, seconds: float, count: int = 1) -> None:
-        """A run took so long, or the median of `count` runs; what is no positive time is none."""
+    def observe(self, size: float, seconds: float) -> None:
+        """A run took so long; what is no positive time is none."""
         if not usable((size, seconds)):
             return
         correction = self._correction(size)
         error = math.log(seconds / self.line.at(size)) - self.pace - correction
-        self.runs += count
-        if count == 1:
-            self._scatter(error)
+        self.runs += 1
+        self._scatter(error)
         self._recent.append(error)
         recent = list(self._recent)  # other threads may learn meanwhile
         if len(recent) == WINDOW:
@@ -113,7 +112,7 @@ class Speed:
                 self._recent.clear()
                 return
         limit = CLIP * self.noise
-        self._learn(size, correction + max(-limit, min(limit, error)), count)
+        self._learn(size, correction + max(-limit, min(limit, error)))
 
     def _scatter(self, error: float) -> None:
         """By how much errors differ from one to the next: what is common to them is no scatter."""
@@ -124,12 +123,11 @@ class Speed:
             self.noise = max(LEAST_NOISE, self.noise + weight * (differ - self.noise))
         self._before = error
 
-    def _learn(self, size: float, value: float, count: int = 1) -> None:
+    def _learn(self, size: float, value: float) -> None:
         at = round(_octave(size))
         before = self.knots.get(at, Knot())
-        total = min(MEMORY, before.count + count)
-        weight = min(count, total) / total
-        self.knots[at] = Knot(before.mean + weight * (value - before.mean), total)
+        count = min(MEMORY, before.count + 1)
+        self.knots[at] = Knot(before.mean + (value - before.mean) / count, count)
 
     def _correction(self, size: float) -> float:
         if not self.knots:

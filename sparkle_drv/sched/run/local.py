@@ -272,10 +272,10 @@ class LocalExecutor:
         for x in work.operands:
             if x.convert:
                 self.tell("ran", x.convert, uri, float(x.nbytes), measured.convert_s)
-        seconds, count = kept.took(measured)
-        if not count:
+        seconds = kept.took(measured)
+        if seconds is None:
             return
-        self.tell("ran", work.op, uri, work.size, seconds, count)
+        self.tell("ran", work.op, uri, work.size, seconds)
         kept.ran(self.costs.speeds[work.op, uri].at(work.size))
 
     def clock_of(self, device: Device) -> Callable[[], float]:
