@@ -14,8 +14,9 @@ those that explore among them; |log(predicted / measured)| of what the plan of e
 it and the median of those runs, the median of a size's calls and of all sizes. Beside it what the
 machine itself differs by: the same of the medians of every other run and of those between.
 
-Cost: what `ctx.gemm` of a shape that it has seen takes beyond `ops.gemm` on the same device, both
-with `out`, in turns; the median and the interval that holds the true median with 95 %.
+Cost: what a call of a shape that the Context has seen takes beyond that of `ops` on the same
+device, with `out` where there is one, in turns; the median and the interval that holds the true
+median with 95 %.
 
 Trace: how much of the time of a loop of mixed calls its spans cover, all of them, and those alone
 that are not whole calls; and whether the document is valid and its replay the same.
@@ -34,6 +35,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from statistics import mean, median
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
 
@@ -62,25 +64,34 @@ def simulated(machines: int, calls: int) -> dict[str, float]:
 def cost(rounds: int) -> dict[str, str]:
     """What being placed costs, on the cpu device; measured runs and decisions included."""
     chance = np.random.default_rng(7)
+    a, b, c = chance.standard_normal((3, 16, 16)).astype(np.float32)
+    large, other, whole = chance.standard_normal((3, 512, 512)).astype(np.float32)
+    x, y = chance.standard_normal((2, 1, 8, 8, 8)).astype(np.float32)
+    w = chance.standard_normal((8, 8, 3, 3)).astype(np.float32)
+    cases: list[tuple[str, str, int, tuple[Any, ...], dict[str, Any]]] = [
+        ("16 cubed", "gemm", 200, (a, b, c), {}),
+        ("16 cubed, a bias", "gemm", 200, (a, b, c), {"bias": a[0]}),
+        ("conv2d of 8x8x8", "conv2d", 100, (x, w, None, y), {"padding": 1}),
+        ("map of 16x16", "map", 200, ("relu(x) + s*y", a, b), {"s": 2.0, "out": c}),
+        ("reduce of 16x16", "reduce", 20, (a, "max"), {}),
+        ("512 cubed", "gemm", 1, (large, other, whole), {}),
+    ]
     found = {}
     with sp.init(["cpu"], profile=False) as ctx:
-        for side, calls in ((16, 200), (512, 1)):
-            a, b = chance.standard_normal((2, side, side)).astype(np.float32)
-            got, want = np.empty_like(a), np.empty_like(a)
-            ways = (partial(ctx.gemm, a, b, got), partial(ops.gemm, ctx.device, a, b, want))
+        for name, op, calls, given, named in cases:
+            placed = partial(getattr(ctx, op), *given, **named)
+            plain = partial(getattr(ops, op), ctx.device, *given, **named)
             for _ in range(6):  # as long as each is measured
-                ways[0]()
-            ways[1]()
-            if not np.array_equal(got, want):
-                raise SystemExit(f"{side} cubed: ctx.gemm and ops.gemm differ; nothing is timed")
-            ways = (ways[0], partial(ops.gemm, ctx.device, a, b, got))  # one memory for both
-            pairs = [_pair(ways, calls, i % 2 == 1) for i in range(rounds)]
-            if side == 16:
-                values, unit = [1e6 * (ours - plain) for ours, plain in pairs], "us"
+                got = np.array(placed())
+            if not np.array_equal(got, plain()):
+                raise SystemExit(f"{name}: the Context and ops differ; nothing is timed")
+            pairs = [_pair((placed, plain), calls, i % 2 == 1) for i in range(rounds)]
+            if calls > 1:
+                values, unit = [1e6 * (ours - theirs) for ours, theirs in pairs], "us"
             else:
-                values, unit = [100 * (ours / plain - 1) for ours, plain in pairs], "%"
+                values, unit = [100 * (ours / theirs - 1) for ours, theirs in pairs], "%"
             low, middle, high = _interval(values)
-            found[f"{side} cubed"] = f"{middle:+.2f} {unit} [{low:+.2f}, {high:+.2f}]"
+            found[name] = f"{middle:+.2f} {unit} [{low:+.2f}, {high:+.2f}]"
     return found
 
 
@@ -153,7 +164,7 @@ def main(argv: list[str] | None = None) -> int:
         if given.devices:
             parts["trace of mixed calls"] = traced(given.devices.split(","))
         if given.rounds > 0:
-            parts["ctx.gemm beyond ops.gemm"] = cost(given.rounds)
+            parts["a call of a Context beyond that of ops"] = cost(given.rounds)
     except sp.DeviceNotFound as error:
         print(error, file=sys.stderr)
         return 3

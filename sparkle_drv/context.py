@@ -8,6 +8,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from sparkle_drv import ops
 from sparkle_drv.core import settings
 from sparkle_drv.core.device import Device
 from sparkle_drv.core.fence import timeout_ns
@@ -23,7 +24,7 @@ from sparkle_drv.sched.journal import explain, explain_graph
 from sparkle_drv.sched.model.graph_plan import GraphPlan
 from sparkle_drv.sched.model.profile import Profile
 from sparkle_drv.sched.model.work import Plan
-from sparkle_drv.sched.run import arrays, calls, repeated_gemm, trace_files
+from sparkle_drv.sched.run import arrays, calls, repeated, trace_files
 from sparkle_drv.sched.run.arrays import ContextArray
 from sparkle_drv.sched.run.constants import ContextConstant
 from sparkle_drv.sched.run.local import LocalExecutor, default_clock
@@ -57,7 +58,6 @@ class Context:
         if validate:
             self._executor.inspector = Inspector(validate)
         self._uris = self._executor.usual
-        self._gemm_again = repeated_gemm.gemm(self._executor, self._uris)
         self._traces: list[Trace] = []
 
     def __repr__(self) -> str:
@@ -123,11 +123,8 @@ class Context:
         **options: Any,
     ) -> Any:  # fmt: skip
         """`sparkle_drv.ops.gemm` where it takes the least time."""
-        if devices is None and not options:
-            made = self._gemm_again(a, b, out)
-            if made is not None:
-                return made
-        return calls.gemm(self._executor, self._among(devices), a, b, out, options)
+        uris = self._uris if devices is None else self._among(devices)
+        return repeated.call(self._executor, uris, ops.gemm, calls.gemm, (a, b), options, out)
 
     def conv2d(
         self, x: Any, w: Any, bias: Any = None, out: Any = None, *,
@@ -137,8 +134,9 @@ class Context:
         one that conv2d works in and `layout` is left out. An `x` in another layout than the one
         said, a blocked one too, is changed first: that time is part of the plan.
         """
-        options["bias"] = bias
-        return calls.conv2d(self._executor, self._among(devices), x, w, out, options)
+        uris = self._uris if devices is None else self._among(devices)
+        given = x, w, bias
+        return repeated.call(self._executor, uris, ops.conv2d, calls.conv2d, given, options, out)
 
     def map(
         self, expression: Any, /, *values: Any, out: Any = None,
@@ -147,7 +145,9 @@ class Context:
         """`sparkle_drv.ops.map` where it takes the least time. Names in the expression that are
         called `out` or `devices` get their values by position.
         """
-        return calls.map(self._executor, self._among(devices), expression, values, out, named)
+        uris = self._uris if devices is None else self._among(devices)
+        given = expression, *values
+        return repeated.call(self._executor, uris, ops.map, calls.map, given, named, out)
 
     def reduce(
         self, a: Any, op: str = "sum", axis: Any = None, *, keepdims: bool = False,
@@ -156,13 +156,18 @@ class Context:
         """`sparkle_drv.ops.reduce` where it takes the least time; of an expression, on the first
         device.
         """
-        return calls.reduce(self._executor, self._among(devices), a, op, axis, names, keepdims)
+        uris = self._uris if devices is None else self._among(devices)
+        names["keepdims"] = keepdims
+        given = a, op, axis
+        return repeated.call(self._executor, uris, ops.reduce, calls.reduce, given, names)
 
     def layout(
         self, a: Any, layout: str, *, devices: Sequence[str] | None = None, **options: Any
     ) -> Any:
         """`sparkle_drv.ops.layout`, with `out=` too, where it takes the least time."""
-        return calls.layout(self._executor, self._among(devices), a, layout, options)
+        uris = self._uris if devices is None else self._among(devices)
+        given, out = (a, layout), options.pop("out", None)
+        return repeated.call(self._executor, uris, ops.layout, calls.layout, given, options, out)
 
     def graph(self, *, fuse: bool = True, devices: Sequence[str] | None = None) -> TaskGraph:
         """Operations to write down and run together (sched/graph/record.py): `with ctx.graph() as

@@ -36,6 +36,7 @@ SCRIPTS = {
     "benchmarks/gpu_run.py": None,
     "benchmarks/juggling.py": ("--machines", "1", "--calls", "1", "--devices", "", "--rounds", "0"),
     "benchmarks/pipeline_overlap.py": None,
+    "benchmarks/placing.py": ("--tasks", "9", "--graphs", "1"),
     "benchmarks/pool_stalls.py": None,
     "benchmarks/tile_model.py": None,
 }

@@ -8,7 +8,7 @@ same plan, so the journal can decide again. Called by run, graph and the journal
     opt_in.py         devices that take part only where they are named (software devices)
     place_graph.py    from costs and tasks to the placement of a graph
     dag.py            the scheduling problem, a schedule, and its length
-    schedule.py       the best of HEFT and other list schedules; exact up to EXACT_TASKS = 8
-    exact.py          branch and bound over all schedules, which schedule.py asks for small graphs
+    schedule.py       the best of HEFT and other list schedules, improved, searched for few tasks
+    exact.py          branch and bound over all schedules of at most EXACT_TASKS = 8 tasks
     improve.py        local search: moves single tasks while that shortens the schedule
 """

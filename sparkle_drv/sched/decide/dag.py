@@ -85,6 +85,13 @@ class Problem:
         """What `priced` says of it."""
         return priced(self)
 
+    def ready(self, task: int, device: int, done: Mapping[int, Slot]) -> float:
+        """When all that the task reads is on a device, by the slots of what was done."""
+        return max(
+            (done[s].end + self.move(s, done[s].device, device) for s in self.reads[task]),
+            default=0.0,
+        )
+
 
 @dataclass(frozen=True)
 class Slot:

@@ -110,7 +110,7 @@ def _changes(problem: Problem, schedule: Schedule) -> Iterator[_Change]:
             if to != mine:
                 yield elsewhere((task, to))
         first = 1 + max((at[source] for source in problem.reads[task]), default=-1)
-        for spot in sorted({first, (first + here) // 2, here - 1}):
+        for spot in sorted({first, here - 1}):
             if first <= spot < here:
                 moved = [*order[:spot], task, *order[spot:here], *order[here + 1 :]]
                 yield _Change(moved, device, spot)

@@ -5,8 +5,7 @@ decided anew. State and arithmetic only: no clock, no device.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
-from statistics import median
+from dataclasses import dataclass, replace
 
 from sparkle_drv.core.device import Device
 from sparkle_drv.sched.model.work import Measured, Plan
@@ -15,15 +14,11 @@ FIRST = 3
 """Calls of a new plan that are measured one by one."""
 SAMPLE = 16
 """Then one in so many is; an asynchronous call that is measured is waited for."""
-TOGETHER = 4
-"""Of calls that are waited for anyway so many times as many are: that takes no time. But only the
-median of so many is learnt from, which does: 150 us behind work that has all of the caches."""
 SYNC_S = 0.1
-"""For calls that take long, one is learnt from in as many as take so long."""
+"""Of calls that are waited for anyway, one in as many as take so long, if those are fewer."""
 SAMPLE_S = 2e-3
-"""And for short ones, too: there it costs some 15 us, and now and then to decide anew as much."""
-MOST_SPARE = 1023
-"""And one in so many more at least."""
+"""Of short calls, one in as many as take so long: it costs some 15 us, and now and then to decide
+anew as much. Without this rule a product of 16 cubed takes 9 us more."""
 SETTLED = 24
 """Measured runs of one plan, from first to last, after which it is decided anew."""
 EARLY = 1 + FIRST
@@ -52,11 +47,9 @@ class Kept:
     runs: int = 0
     """Not counting those that `spare` let pass."""
     spare: int = 0
-    """Calls that may go to the device with nothing else done for them (run/repeated_gemm.py)."""
+    """Calls that may go to the device with nothing else done for them (run/repeated.py)."""
     measured: Measured | None = None
     """Of the last measured run; None: none yet."""
-    taken: list[float] = field(default_factory=list)
-    """Seconds of the operation in measured runs that are not learnt from yet."""
     moved: bool = False
     """Is what it says of the operation no longer what is predicted?"""
 
@@ -78,24 +71,14 @@ class Kept:
         self.runs += 1
         return self.runs > 1
 
-    def took(self, measured: Measured) -> tuple[float, int]:
-        """A run was measured: (seconds of the operation to learn from, of how many runs); none yet:
-        (0, 0). One that was measured as a whole says nothing of the operation.
+    def took(self, measured: Measured) -> float | None:
+        """A run was measured: seconds of the operation to learn from. None: it was measured as a
+        whole, which says nothing of the operation.
         """
         self.measured = measured
-        seconds = measured.compute_s
-        if seconds is None:
-            if FIRST < self.runs < self.until:
-                self.rests()
-            return 0.0, 0
-        if not self.sync or self.runs <= 1 + FIRST:
-            return seconds, 1
-        self.taken.append(seconds)
-        if len(self.taken) < TOGETHER and self.runs < self.until:
+        if measured.compute_s is None and FIRST < self.runs < self.until:
             self.rests()
-            return 0.0, 0
-        taken, self.taken = self.taken, []  # of threads that come at once, one has them
-        return (median(taken), len(taken)) if taken else (0.0, 0)
+        return measured.compute_s
 
     def ran(self, now_s: float) -> None:
         """A run was learnt from, and the operation is predicted to take `now_s` since. Those that
@@ -108,11 +91,9 @@ class Kept:
 
     def rests(self) -> None:
         """Let so many calls pass as need not be measured."""
-        each, calls = max(self.measured.total_s if self.measured else 0.0, 1e-9), SAMPLE
-        if self.sync:
-            each *= TOGETHER
-            calls = min(SAMPLE // TOGETHER, int(SYNC_S / each))
-        self.spare = min(MOST_SPARE, max(1, calls, int(SAMPLE_S / each)) - 1)
+        each = max(self.measured.total_s if self.measured else 0.0, 1e-9)
+        calls = min(SAMPLE, int(SYNC_S / each)) if self.sync else SAMPLE
+        self.spare = max(1, calls, int(SAMPLE_S / each)) - 1
 
     def follows(self, before: Kept) -> None:
         """This one was decided for the same device: it goes on where `before` was."""
@@ -122,5 +103,4 @@ class Kept:
             self.runs = 1 + FIRST
         if self.runs > FIRST:
             self.measured = before.measured
-            self.taken, before.taken = before.taken, []
             self.rests()

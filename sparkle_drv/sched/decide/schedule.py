@@ -1,25 +1,25 @@
-"""Placement of a task graph: the best of several list schedules, improved by moving single tasks
-(improve.py); exact for small graphs (exact.py). Pure.
+"""Placement of a task graph: the best of a few list schedules, improved by moving single tasks
+(improve.py), and a search of all for small graphs (exact.py). Pure.
 
 HEFT: tasks by rank, each where it ends first, in a gap if there is one. H. Topcuoglu, S. Hariri,
 M.-Y. Wu: Performance-Effective and Low-Complexity Task Scheduling for Heterogeneous Computing, IEEE
-TPDS 13(3), 2002. Alone it can be 2.17 times the optimum (FINDINGS F), so the earliest finish in the
-order of becoming ready and each single device are computed, too; the last make a schedule that is
-never worse than doing all in one place.
+TPDS 13(3), 2002. Alone it can be 2.17 times the optimum (FINDINGS F). benchmarks/placing.py says
+what each of the others is worth. Each single device makes a schedule that is never worse than doing
+all in one place.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from . import exact
 from .dag import Problem, Schedule, Slot, bound, timed
 from .improve import improved
 
 EXACT_TASKS = 8
-"""Graphs of at most so many tasks are placed exactly."""
-WEIGHTS = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0)
-"""Of the lanes' prices in the variants of HEFT that are computed."""
+"""Graphs of at most so many tasks are searched."""
+WEIGHT = 8.0
+"""Of the lanes' prices in the variant of HEFT that knows them."""
 ENOUGH = 1.001
 """Times the lower bound at which no improvement is looked for."""
 STARTS = 3
@@ -27,21 +27,17 @@ STARTS = 3
 
 
 def place(problem: Problem) -> Schedule:
-    """The best schedule that is found; the optimum for at most EXACT_TASKS tasks."""
+    """The best schedule that is found; the optimum for few tasks, if exact.py gets to its end."""
     if not problem.reads:
         return Schedule((), "empty")
-    _, prices = problem.priced
-    found = [heft(problem, prices, weight) for weight in WEIGHTS]
-    found += [earliest_finish(problem), *single(problem)]
-    best = min(found, key=lambda schedule: schedule.seconds)
-    if len(problem.reads) <= EXACT_TASKS:
-        return exact.search(problem, best)
-    goal = bound(problem) * ENOUGH
-    for start in sorted(found, key=lambda schedule: schedule.seconds)[:STARTS]:
-        if best.seconds <= goal:
-            break
-        best = min(best, improved(problem, start, goal), key=lambda schedule: schedule.seconds)
-    return best
+    found = [schedule for method in METHODS.values() for schedule in method(problem)]
+    found.sort(key=lambda schedule: schedule.seconds)
+    best, least = found[0], bound(problem)
+    for start in found[:STARTS]:
+        if best.seconds > least * ENOUGH:
+            made = improved(problem, start, least * ENOUGH)
+            best = min(best, made, key=lambda schedule: schedule.seconds)
+    return exact.search(problem, best) if len(problem.reads) <= EXACT_TASKS else best
 
 
 def ranks(problem: Problem) -> list[float]:
@@ -57,16 +53,17 @@ def ranks(problem: Problem) -> list[float]:
     return found
 
 
-def heft(problem: Problem, prices: dict[int, float] | None = None, weight: float = 0.0) -> Schedule:
+def heft(problem: Problem, weight: float = 0.0) -> Schedule:
     """Tasks by falling rank, each on the device where it ends first.
 
     With a weight, its time at the lanes' prices counts beside its end: a task that one device does
     hardly better than others leaves it to those that need it.
     """
-    count = len(set(problem.lanes))
+    prices = problem.priced[1]
+    count = len(prices)
 
     def dear(slot: Slot) -> float:
-        if not prices or not weight:
+        if not weight:
             return 0.0
         row = problem.seconds[slot.task]
         least = min(prices[problem.lanes[d]] * row[d] for d in problem.devices)
@@ -86,14 +83,7 @@ def heft(problem: Problem, prices: dict[int, float] | None = None, weight: float
         lane = lanes[problem.lanes[best.device]]
         lane.append(best)
         lane.sort(key=lambda slot: slot.start)
-    return Schedule.of(done.values(), f"HEFT at prices, {weight:g}" if weight else "HEFT")
-
-
-def _ready(problem: Problem, task: int, device: int, done: dict[int, Slot]) -> float:
-    return max(
-        (done[s].end + problem.move(s, done[s].device, device) for s in problem.reads[task]),
-        default=0.0,
-    )
+    return Schedule.of(done.values(), "HEFT at prices" if weight else "HEFT")
 
 
 def _earliest(
@@ -101,7 +91,7 @@ def _earliest(
 ) -> Slot:
     """Where the task fits on this device, between others if there is room."""
     seconds = problem.seconds[task][device]
-    start = _ready(problem, task, device, done)
+    start = problem.ready(task, device, done)
     for other in lane:
         if start + seconds <= other.start:
             break
@@ -117,7 +107,7 @@ def earliest_finish(problem: Problem) -> Schedule:
     came: dict[int, list[float]] = {}  # by task that is ready: when its operands are on each device
 
     def becomes_ready(task: int) -> None:
-        came[task] = [_ready(problem, task, device, done) for device in problem.devices]
+        came[task] = [problem.ready(task, device, done) for device in problem.devices]
 
     for task, sources in enumerate(unmet):
         if not sources:
@@ -151,3 +141,12 @@ def single(problem: Problem) -> list[Schedule]:
         for device in problem.devices
         if all(row[device] < float("inf") for row in problem.seconds)
     ]
+
+
+METHODS: Mapping[str, Callable[[Problem], Sequence[Schedule]]] = {
+    "HEFT": lambda problem: [heft(problem)],
+    "HEFT at prices": lambda problem: [heft(problem, WEIGHT)],
+    "earliest finish": lambda problem: [earliest_finish(problem)],
+    "one device": single,
+}
+"""By name, where `place` begins."""

@@ -22,7 +22,7 @@ from sparkle_drv.sched.model.line import Line
 from sparkle_drv.sched.model.speed import WINDOW, Knot, Speed
 from sparkle_drv.sched.model.work import Operand, Plan, Work
 
-VERSION = 3
+VERSION = 4
 _CALLS = frozenset(
     {"ran", "failed", "explored", "probed", "probe_failed", "linked", "lost", "queued"}
 )

@@ -143,16 +143,14 @@ class Costs:
         """The device is gone for good."""
         self.nodes[device].lost = why
 
-    def ran(self, op: str, device: str, size: float, seconds: float, count: int = 1) -> None:
-        """A run of an operation that was probed took so long on the device, transfers apart; of
-        `count` runs the median did.
-        """
+    def ran(self, op: str, device: str, size: float, seconds: float) -> None:
+        """A run of an operation that was probed took so long on the device, transfers apart."""
         speed = self.speeds.get((op, device))
         if speed is not None:
-            speed.observe(size, seconds, count)
+            speed.observe(size, seconds)
         self.nodes[device].reliability.ran(failed=False)
-        self.spare_s += EXPLORE * seconds * count
-        self.runs[op] = self.last[op, device] = self.runs.get(op, 0) + count
+        self.spare_s += EXPLORE * seconds
+        self.runs[op] = self.last[op, device] = self.runs.get(op, 0) + 1
 
     def queued(self, device: str, seconds: float) -> None:
         """So much has been given to the device and has not ended."""

@@ -27,12 +27,8 @@ MEMORY = 16
 """Runs that a knot averages over."""
 BEND = 0.2
 """What a correction changes by over a doubling of the size, as a standard deviation of log."""
-APART = 0.5
-"""Octaves from a knot over which there is no such change: it stands for sizes as far as that."""
 REACH = 4
 """Octaves beyond which a knot says nothing, where there are nearer ones."""
-OFF = 1.0
-"""How far the line itself is off, in the same units: little is known of it."""
 CLIP = 2.0
 """Errors beyond so many times the scatter count as so many: the mean is near the median then, of
 times that are disturbed to one side."""
@@ -53,7 +49,7 @@ class Knot:
     """The correction near one size: log(measured / line), a clipped mean of `count` runs."""
 
     mean: float = 0.0
-    count: float = 0.0
+    count: int = 0
 
 
 @dataclass
@@ -98,15 +94,14 @@ class Speed:
         """Seconds that work of this size will take."""
         return self.line.at(size) * math.exp(self.pace + self._correction(size))
 
-    def observe(self, size: float, seconds: float, count: int = 1) -> None:
-        """A run took so long, or the median of `count` runs; what is no positive time is none."""
+    def observe(self, size: float, seconds: float) -> None:
+        """A run took so long; what is no positive time is none."""
         if not usable((size, seconds)):
             return
         correction = self._correction(size)
         error = math.log(seconds / self.line.at(size)) - self.pace - correction
-        self.runs += count
-        if count == 1:
-            self._scatter(error)
+        self.runs += 1
+        self._scatter(error)
         self._recent.append(error)
         recent = list(self._recent)  # other threads may learn meanwhile
         if len(recent) == WINDOW:
@@ -117,7 +112,7 @@ class Speed:
                 self._recent.clear()
                 return
         limit = CLIP * self.noise
-        self._learn(size, correction + max(-limit, min(limit, error)), count)
+        self._learn(size, correction + max(-limit, min(limit, error)))
 
     def _scatter(self, error: float) -> None:
         """By how much errors differ from one to the next: what is common to them is no scatter."""
@@ -128,24 +123,22 @@ class Speed:
             self.noise = max(LEAST_NOISE, self.noise + weight * (differ - self.noise))
         self._before = error
 
-    def _learn(self, size: float, value: float, count: int = 1) -> None:
+    def _learn(self, size: float, value: float) -> None:
         at = round(_octave(size))
         before = self.knots.get(at, Knot())
-        total = min(MEMORY, before.count + count)
-        weight = min(count, total) / total
-        self.knots[at] = Knot(before.mean + weight * (value - before.mean), total)
+        count = min(MEMORY, before.count + 1)
+        self.knots[at] = Knot(before.mean + (value - before.mean) / count, count)
 
     def _correction(self, size: float) -> float:
         if not self.knots:
             return 0.0
         x, scatter, bend = _octave(size), self.noise * self.noise, BEND * BEND
-        total, weights = 0.0, 1 / (OFF * OFF)
+        total = weights = 0.0
         middle = round(x)
         near = [at for at in range(middle - REACH, middle + REACH + 1) if at in self.knots]
         for at in near or list(self.knots):
             knot = self.knots[at]
-            away = abs(x - at) - APART
-            weight = 1 / (scatter / knot.count + (bend * away * away if away > 0 else 0.0))
+            weight = 1 / (scatter / knot.count + bend * (x - at) ** 2)
             total += weight * knot.mean
             weights += weight
         return total / weights

@@ -4,8 +4,8 @@ It probes devices, moves arrays, runs what decide chose, and tells model how lon
 graphs are in graph. Called by graph and `sparkle_drv.context`.
 
     local.py              LocalExecutor: runs what was decided, times it, tells model
+    repeated.py           where each call begins: looks up its plan, calls ops if there is one
     calls.py              the operations of a Context: gemm, conv2d, map, reduce, layout
-    repeated_gemm.py      the fast path of a gemm whose plan is kept
     call_plan.py          from a call to its plan: kept, or decided anew when a device is busy
     argument_checks.py    refuses what ops would refuse, before anything is measured
     arrays.py             ContextArray: which copies there are, and which are valid

@@ -53,6 +53,11 @@ def apart(x: Any, out: Any) -> Any:
     return x.copy() if np.may_share_memory(x, out) else x
 
 
+def here(given: Iterable[Any], uri: str) -> list[Any]:
+    """Arguments as operations on this device take them."""
+    return [x.on(uri) if isinstance(x, (ContextArray, ContextConstant)) else x for x in given]
+
+
 def on_host(x: Any) -> np.ndarray[Any, Any]:
     """The elements of an operand or a result. Waits for them."""
     return x.numpy() if isinstance(x, ContextArray) else np.asarray(x)

@@ -29,7 +29,7 @@ def call(function: Call) -> Call:
     name = function.__name__
 
     @functools.wraps(function)
-    def noted(first: Any, *args: Any, **named: Any) -> Any:
+    def noted(first: Any, /, *args: Any, **named: Any) -> Any:
         trace = getattr(first, "_executor", first).trace
         if trace is None:
             return function(first, *args, **named)

@@ -29,22 +29,31 @@ from sparkle_drv.sched.model import operations, outline
 from sparkle_drv.sched.model.conversion import Conversion
 
 from . import argument_checks, ways
-from .arrays import ContextArray, check_own
+from .arrays import ContextArray, check_own, here
 from .call_spans import call
-from .constants import ContextConstant, placed
+from .constants import ContextConstant
 from .local import FAILURES, LocalExecutor
 
 log = logging.getLogger("sparkle_drv.sched")
 
 Uris = tuple[str, ...]
 """The devices that a call may go to."""
+Key = tuple[Any, ...]
+"""What a plan is kept under: `uris`, and what else tells calls apart (repeated.py)."""
 _WITH_LAYOUT = (Array, ContextArray, Constant, ContextConstant)
 _ARRAYS = (np.ndarray, Array, ContextArray, Constant, ContextConstant)
 
 
 @call
 def gemm(
-    executor: LocalExecutor, uris: Uris, a: Any, b: Any, out: Any, options: dict[str, Any]
+    executor: LocalExecutor,
+    uris: Uris,
+    key: Key,
+    /,
+    a: Any,
+    b: Any,
+    out: Any = None,
+    **options: Any,
 ) -> Any:
     """`ops.gemm` where it takes least time."""
 
@@ -56,12 +65,10 @@ def gemm(
 
     bias = options.pop("bias", None)
 
-    @placed(a, b, bias)
     def run(dev: Any, given: Sequence[Any], target: Any) -> Any:
         return ops.gemm(dev, given[0], given[1], target, bias=given[2], **options)
 
     try:
-        key = a.shape, b.shape, a.dtype  # repeated_gemm.py looks it up
         wrong = len(a.shape) != 2 or len(b.shape) != 2 or a.shape[1] != b.shape[0]
     except (AttributeError, IndexError):
         wrong = True
@@ -75,12 +82,12 @@ def gemm(
 
 @call
 def conv2d(
-    executor: LocalExecutor, uris: Uris, x: Any, w: Any, out: Any, options: dict[str, Any]
-) -> Any:
+    executor: LocalExecutor, uris: Uris, key: Key, /, x: Any, w: Any, bias: Any = None,
+    out: Any = None, **options: Any,
+) -> Any:  # fmt: skip
     """`ops.conv2d` where it takes least time. Without a layout said it works in that of `x`; an `x`
     in another one than what is said is changed first, where the work is done.
     """
-    bias = options.pop("bias", None)
     own = x.layout if isinstance(x, _WITH_LAYOUT) else None
     options.setdefault("layout", own if own in geometry.LAYOUTS else "NCHW")
     how: dict[str, Any] = {name: options.get(name, usual) for name, usual in geometry.FORM.items()}
@@ -89,7 +96,6 @@ def conv2d(
     if own not in (None, options["layout"]) and hasattr(w, "shape"):
         convert, x_shape = _conversion(x, w, how["groups"], how["layout"])
 
-    @placed(x, w, bias)
     def run(dev: Any, given: Sequence[Any], target: Any) -> Any:
         image = given[0]
         if convert is not None and image.layout == own:  # nobody has done it: there is no plan
@@ -114,7 +120,6 @@ def conv2d(
     check: validate.Check = partial(
         validate.conv2d, shape=shape, activation=options.get("activation")
     )
-    key = "conv2d", shape, own if convert else None
     if convert is not None:
         check = partial(_as_converted, x.layout, options["layout"], shape.c, check)
     return executor.run(key, describe, (x, w, bias), out, run, uris, check, convert)
@@ -148,16 +153,12 @@ def _as_converted(
 
 @call
 def map(
-    executor: LocalExecutor,
-    uris: Uris,
-    expression: Any,
-    values: Sequence[Any],
-    out: Any,
-    named: dict[str, Any],
-) -> Any:
+    executor: LocalExecutor, uris: Uris, key: Key, expression: Any, /, *values: Any,
+    out: Any = None, **named: Any,
+) -> Any:  # fmt: skip
     """`ops.map` where it takes least time."""
     graph = graph_of(expression)
-    given = bind(graph, tuple(values), named)
+    given = bind(graph, values, named)
     check_own(executor, (*given.values(), out))
     arrays = {name: x for name, x in given.items() if isinstance(x, _ARRAYS) and x.shape}
     place = ""
@@ -171,13 +172,11 @@ def map(
         arrays = {name: x for name, x in given.items() if isinstance(x, _ARRAYS)}
     numbers = {name: x for name, x in given.items() if name not in arrays}
 
-    @placed(*arrays.values())
     def run(dev: Any, there: Sequence[Any], target: Any) -> Any:
         now = {**given, **dict(zip(arrays, there, strict=True))}
         return ops.map(dev, expression, *now.values(), out=target)
 
     operands = list(arrays.values())
-    shapes = tuple(x.shape for x in operands)
     try:
         count = math.prod(common_shape(arrays)) if arrays else 0
     except ValueError:
@@ -191,8 +190,6 @@ def map(
             kind, size = operations.map_class(expression, arrays, numbers, types, dtype)
             return kind, size, count * dtype.itemsize
 
-        kinds = tuple(getattr(x, "dtype", x.__class__) for x in given.values())
-        key = ("map", expression, tuple(arrays), shapes, kinds)
         check = partial(validate.map, expression=expression, names=tuple(arrays), numbers=numbers)
         made = executor.run(key, describe, operands, out, run, uris, check)
     if place and isinstance(made, np.ndarray) and out is None:  # a ContextArray in, one out
@@ -202,26 +199,19 @@ def map(
 
 @call
 def reduce(
-    executor: LocalExecutor,
-    uris: Uris,
-    a: Any,
-    op: Any,
-    axis: Any,
-    names: dict[str, Any],
-    keepdims: bool = False,
-) -> Any:
+    executor: LocalExecutor, uris: Uris, key: Key, a: Any, op: Any, axis: Any, /, *,
+    keepdims: bool = False, **names: Any,
+) -> Any:  # fmt: skip
     """`ops.reduce` where it takes least time."""
 
     kinds = ContextArray, ContextConstant
     arrays = {name: x for name, x in names.items() if isinstance(x, kinds)}
 
-    @placed(a, *arrays.values())
     def run(dev: Any, there: Sequence[Any], _: Any) -> Any:
         now = {**names, **dict(zip(arrays, there[1:], strict=True))}
         return ops.reduce(dev, there[0], op, axis, keepdims=keepdims, **now)
 
     try:
-        key = ("reduce", op, a.shape, a.dtype, axis if axis is None else str(axis), keepdims)
         known = op in ("sum", "max", "min") or (op == "mean" and a.dtype.kind == "f")
         usual = (
             known
@@ -247,12 +237,11 @@ def reduce(
 
 @call
 def layout(
-    executor: LocalExecutor, uris: Uris, a: Any, target: Any, options: dict[str, Any]
-) -> Any:
+    executor: LocalExecutor, uris: Uris, key: Key, /, a: Any, target: Any, out: Any = None,
+    **options: Any,
+) -> Any:  # fmt: skip
     """`ops.layout` where `a` is, else where it takes least time."""
-    out = options.pop("out", None)
 
-    @placed(a)
     def run(dev: Any, there: Sequence[Any], to: Any) -> Any:
         return ops.layout(dev, there[0], target, out=to, **options)
 
@@ -272,7 +261,7 @@ def layout(
 
     channels = change.sizes[1]
     check = partial(validate.layout, source=source, target=target, channels=channels)
-    return executor.run(("layout", change), describe, [a], out, run, uris, check)
+    return executor.run(key, describe, [a], out, run, uris, check)
 
 
 def _bound(*given: Any) -> bool:
@@ -311,8 +300,7 @@ def _plain(executor: LocalExecutor, uris: Uris, operands: Sequence[Any], out: An
 
 def _done(executor: LocalExecutor, uri: str, operands: Sequence[Any], out: Any, run: Any) -> Any:
     """The call on this device."""
-    there = [x.on(uri) if isinstance(x, ContextArray) else x for x in operands]
-    target = out.on(uri) if isinstance(out, ContextArray) else out
+    *there, target = here((*operands, out), uri)
     made = run(executor.devices[uri], there, target)
     if isinstance(out, ContextArray):
         out.wrote(uri)

@@ -7,7 +7,6 @@ The host has a copy, and each device makes one of that when a call first reads i
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -123,23 +122,3 @@ class ContextConstant(Shaped):
             for copy in there.values():
                 copy.close()
             self._host = np.empty(0, self.dtype)
-
-
-Run = Callable[[Any, Sequence[Any], Any], Any]
-"""(device, operands, out) -> what ops returned."""
-
-
-def placed(*operands: Any) -> Callable[[Run], Run]:
-    """Decorates a Run of these operands: each ContextConstant becomes a constant of the device."""
-
-    def decorated(run: Run) -> Run:
-        if not any(isinstance(x, ContextConstant) for x in operands):
-            return run
-
-        def on_device(dev: Any, given: Sequence[Any], target: Any) -> Any:
-            there = [x.on(dev.uri) if isinstance(x, ContextConstant) else x for x in given]
-            return run(dev, there, target)
-
-        return on_device
-
-    return decorated

@@ -34,8 +34,7 @@ from sparkle_drv.telemetry import progress
 from sparkle_drv.telemetry.trace import Trace
 
 from . import call_plan, probe, stepwise, traced, ways
-from .arrays import ContextArray, apart, check_own, on_host
-from .constants import ContextConstant
+from .arrays import ContextArray, apart, check_own, here, on_host
 
 log = logging.getLogger("sparkle_drv.sched")
 
@@ -73,7 +72,7 @@ class LocalExecutor:
         self.journal: Journal | None = None
         self.trace: Trace | None = None
         self.plans: dict[object, Kept] = {}
-        """By the key of `run` and the devices allowed; repeated_gemm.py reads it too."""
+        """By the key of `run` and the devices allowed; repeated.py reads it too."""
         self.over_host: set[tuple[str, str]] = set()
         """Pairs of devices of one backend that cannot copy to one another."""
         self.load = Load(devices)
@@ -165,7 +164,7 @@ class LocalExecutor:
         convert: Conversion | None = None,
         whole: bool = False,
     ) -> Any:
-        """Decide, run, learn. `key` names the shape of the call, without places; `describe` refuses
+        """Decide, run, learn. `key` is `uris` and what else tells calls apart; `describe` refuses
         what `ops` would, and gives the class, the size and the bytes of the result; `check` looks
         at it, where that is due; `convert` is of a ContextArray; `whole`: of numpy arrays that are
         not to be brought to a device one by one, because the result would not be the same bits.
@@ -174,11 +173,8 @@ class LocalExecutor:
         trace = self.trace  # this call's, whatever another thread begins or ends meanwhile
         if trace is not None:
             traced.checked(trace)
-        kinds = {x.__class__ for x in (*operands, out)}
-        moves = ContextArray in kinds
-        if moves or ContextConstant in kinds:  # plans differ by where they are
-            check_own(self, (*operands, out))
-            key = (*key, *(getattr(x, "places", None) for x in (*operands, out)))
+        check_own(self, (*operands, out))
+        moves = any(isinstance(x, ContextArray) for x in (*operands, out))
         inspected = self.inspector is not None and self.inspector.due()
         if inspected and out is not None:
             operands = [apart(x, out) for x in operands]  # as they were: to look, or to do it again
@@ -187,11 +183,11 @@ class LocalExecutor:
         left = uris
         while True:
             begin_ns = time.perf_counter_ns() if trace is not None else 0
-            kept = self.plans.get((*key, left))
+            kept = self.plans.get(key)
             if kept is None or kept.due:
-                kept = call_plan.kept_plan(self, call, (*key, left), uris, barred, kept)
+                kept = call_plan.kept_plan(self, call, key, uris, barred, kept)
             if moves and call_plan.is_busy(self, kept):
-                kept = call_plan.beside_others(self, call, (*key, left), uris, barred, kept)
+                kept = call_plan.beside_others(self, call, key, uris, barred, kept)
             measure = kept.begins()
             self.last = kept
             try:
@@ -214,6 +210,7 @@ class LocalExecutor:
                 left = tuple(u for u in left if u != uri)  # not twice for one call
                 if not left:
                     raise
+                key = (left, *key[1:])
                 log.warning("%s: %s is done elsewhere: %s", uri, kept.plan.work.op, error)
 
     def _once(
@@ -221,12 +218,10 @@ class LocalExecutor:
         convert: Conversion | None,
     ) -> Any:  # fmt: skip
         """What was decided, done, and not measured."""
-        device = kept.device
+        device, uri = kept.device, kept.device.uri
+        *there, target = here((*operands, out), uri)
         if not moves:
-            return run(device, operands, out)
-        uri = device.uri
-        there = [x.on(uri) if isinstance(x, ContextArray) else x for x in operands]
-        target = out.on(uri) if isinstance(out, ContextArray) else out
+            return run(device, there, target)
         if convert is not None:
             there[convert.at] = convert.run(device, there[convert.at])
         made: Array = run(device, there, target)
@@ -242,7 +237,7 @@ class LocalExecutor:
     ) -> Any:  # fmt: skip
         """The same, and it is measured or stands in the trace, which is nothing to learn from."""
         if kept.sync and trace is None:
-            return self.timed(kept, lambda: run(kept.device, operands, out))
+            return self.timed(kept, lambda: run(kept.device, here(operands, kept.device.uri), out))
         if not kept.device.info.unified:
             describe()  # for `ops` sees copies, if there can be any
         if trace is not None:
@@ -277,10 +272,10 @@ class LocalExecutor:
         for x in work.operands:
             if x.convert:
                 self.tell("ran", x.convert, uri, float(x.nbytes), measured.convert_s)
-        seconds, count = kept.took(measured)
-        if not count:
+        seconds = kept.took(measured)
+        if seconds is None:
             return
-        self.tell("ran", work.op, uri, work.size, seconds, count)
+        self.tell("ran", work.op, uri, work.size, seconds)
         kept.ran(self.costs.speeds[work.op, uri].at(work.size))
 
     def clock_of(self, device: Device) -> Callable[[], float]:

@@ -17,7 +17,7 @@ from sparkle_drv.core.device import Device
 from sparkle_drv.ops.memory import staging
 from sparkle_drv.sched.model.work import Measured
 
-from .arrays import ContextArray
+from .arrays import ContextArray, here
 from .constants import ContextConstant
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def run(
     drained(device)  # what is there already is not this call's
     arrays = any(isinstance(x, ContextArray) for x in (*operands, out))
     if not arrays and (whole or device.info.unified):
-        made = steps.step(COMPUTE, lambda: call(device, operands, out))
+        made = steps.step(COMPUTE, lambda: call(device, here(operands, device.uri), out))
         total = steps.taken[COMPUTE]
         return made, Measured.of(total) if device.info.unified else Measured(total)
     there = [_brought(steps, x) for x in operands]

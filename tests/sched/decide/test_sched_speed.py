@@ -137,25 +137,6 @@ def test_errors_beyond_twice_the_scatter_do_not_carry_the_others_with_them():
     assert speed.at(1e7) == pytest.approx(before, rel=0.1)
 
 
-def test_a_median_counts_for_the_runs_that_it_is_of():
-    one, many = (Speed.of(measured(Line(1e-6, 1e-10), SIZES, 3, 0.03)) for _ in range(2))
-    truth = 1.05 * one.at(3e8)
-    for _ in range(4):
-        one.observe(3e8, truth)
-    many.observe(3e8, truth, 4)
-    assert one.runs == many.runs == 4
-    assert one.knots[28].count == many.knots[28].count == 4
-    assert many.at(3e8) == pytest.approx(one.at(3e8), rel=0.02)
-
-
-def test_a_median_of_more_runs_than_a_knot_remembers_is_no_more_than_all_of_it():
-    speed = Speed.of(measured(Line(1e-6, 1e-10), SIZES, 3, 0.03))
-    truth = 1.05 * speed.at(3e8)
-    speed.observe(3e8, truth, 100)
-    assert speed.knots[28].mean == pytest.approx(math.log(1.05), abs=0.02)
-    assert speed.at(3e8) == pytest.approx(truth, rel=0.02)
-
-
 def test_threads_may_learn_at_once():
     speed, wrong = Speed.of(measured(Line(1e-6, 1e-10), SIZES, 3, 0.03)), []
 

@@ -6,6 +6,7 @@ import graphkit
 import numpy as np
 import pytest
 from graphkit import recorder as graph
+from placing import placed
 
 from sparkle_drv.ops import ref
 from sparkle_drv.sched.check.inspector import Inspector
@@ -38,7 +39,7 @@ def image(executor, layout, uri="cpu"):
 
 
 def conv2d(executor, x, uris=BOTH, **more):
-    return calls.conv2d(executor, uris, x, WEIGHTS, None, {**HOW, **more})
+    return placed(executor, uris, "conv2d", x, WEIGHTS, **{**HOW, **more})
 
 
 @pytest.mark.parametrize("uri", BOTH)
@@ -135,13 +136,13 @@ def test_what_is_looked_at_is_the_convolution_of_what_was_changed(executor, monk
 @pytest.mark.parametrize("target", ["NCHW", *OTHERS])
 def test_changes_of_layout_are_calls_of_their_own(executor, source, target):
     channels = {"channels": 6} if source == "NCHW8c" else {}
-    got = calls.layout(executor, BOTH, image(executor, source), target, dict(channels))
+    got = placed(executor, BOTH, "layout", image(executor, source), target, **channels)
     assert got.layout == target
     np.testing.assert_array_equal(got, ref.layout(IMAGE, "NCHW", target))
     host = ref.layout(IMAGE, "NCHW", source)
     out = np.zeros(ref.layout(IMAGE, "NCHW", target).shape, F32)
     options = {"source": source, "out": out, **channels}
-    assert calls.layout(executor, BOTH, host, target, options) is out
+    assert placed(executor, BOTH, "layout", host, target, **options) is out
     np.testing.assert_array_equal(out, got)
 
 
@@ -160,7 +161,7 @@ def test_what_does_not_match_is_an_error_before_anything_is_done(executor, sourc
     x = image(executor, source)
     before = [dev.default_queue.submitted for dev in executor.devices.values()]
     with pytest.raises(ValueError, match=what):
-        calls.conv2d(executor, BOTH, x, np.zeros(w, F32), None, {**HOW, **more})
+        placed(executor, BOTH, "conv2d", x, np.zeros(w, F32), **{**HOW, **more})
     assert [dev.default_queue.submitted for dev in executor.devices.values()] == before
     assert executor.last is None
 

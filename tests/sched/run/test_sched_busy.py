@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
+from placing import placed
 
 from sparkle_drv.sched.journal import journal
 from sparkle_drv.sched.model.work import HOST
-from sparkle_drv.sched.run import arrays, calls
+from sparkle_drv.sched.run import arrays
 from sparkle_drv.sched.run.local import LocalExecutor, default_clock
 
 F32 = np.float32
@@ -41,13 +42,13 @@ def test_while_a_device_is_busy_another_one_does_the_work(executor):
     want = a.numpy() @ b.numpy()
 
     def product():
-        got = calls.gemm(executor, BOTH, a, b, None, {})
+        got = placed(executor, BOTH, "gemm", a, b)
         plan = executor.last.plan
         np.testing.assert_allclose(got.numpy(), want, rtol=1e-4, atol=1e-4)
         return plan
 
     assert product().device == FAST
-    busy = calls.gemm(executor, (FAST,), large, large, None, {})
+    busy = placed(executor, (FAST,), "gemm", large, large)
     assert executor.load.queued_s(executor.devices[FAST]) > 0.02
     plan = product()
     assert plan.device == SLOW
@@ -64,9 +65,9 @@ def test_while_a_device_is_busy_another_one_does_the_work(executor):
 
 def test_a_device_that_is_busy_for_less_than_another_one_is_slower_stays(executor):
     a, large = square(executor, SMALL, 1), square(executor, 512, 3)
-    calls.gemm(executor, BOTH, a, a, None, {})
-    busy = calls.gemm(executor, (FAST,), large, large, None, {})
-    calls.gemm(executor, BOTH, a, a, None, {})
+    placed(executor, BOTH, "gemm", a, a)
+    busy = placed(executor, (FAST,), "gemm", large, large)
+    placed(executor, BOTH, "gemm", a, a)
     assert executor.last.plan.device == FAST
     assert executor.last.plan.candidates[0].cost.wait_s == 0.0
     busy.numpy()
@@ -76,10 +77,10 @@ def test_devices_that_share_their_cores_are_not_told_apart_by_what_they_do(execu
     for node in executor.costs.nodes.values():
         node.shares = ("cores",)
     a, large = square(executor, SMALL, 1), square(executor, LARGE, 3)
-    calls.gemm(executor, BOTH, a, a, None, {})
-    busy = calls.gemm(executor, (FAST,), large, large, None, {})
+    placed(executor, BOTH, "gemm", a, a)
+    busy = placed(executor, (FAST,), "gemm", large, large)
     assert executor.load.queued_s(executor.devices[FAST]) > 0.02
-    calls.gemm(executor, BOTH, a, a, None, {})
+    placed(executor, BOTH, "gemm", a, a)
     assert executor.last.plan.device == FAST
     assert not any('"queued"' in line for line in executor.journal.lines)
     busy.numpy()

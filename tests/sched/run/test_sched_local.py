@@ -7,6 +7,7 @@ import math
 
 import numpy as np
 import pytest
+from placing import placed
 
 from sparkle_drv import ops
 from sparkle_drv.core.array import Array
@@ -19,7 +20,7 @@ from sparkle_drv.sched.model import profile
 from sparkle_drv.sched.model.costs import Node
 from sparkle_drv.sched.model.line import Line
 from sparkle_drv.sched.model.work import HOST, Measured
-from sparkle_drv.sched.run import arrays, calls, probe, repeated_gemm, trace_files, ways
+from sparkle_drv.sched.run import arrays, calls, probe, trace_files, ways
 from sparkle_drv.sched.run.local import LocalExecutor, default_clock
 from sparkle_drv.telemetry import chrome
 
@@ -53,7 +54,7 @@ def matrices(n=8, seed=3):
 
 
 def gemm(executor, a, b, out=None, uris=BOTH, **options):
-    return calls.gemm(executor, uris, a, b, out, options)
+    return placed(executor, uris, "gemm", a, b, out=out, **options)
 
 
 @pytest.mark.parametrize("uri", BOTH)
@@ -141,7 +142,7 @@ def test_plans_of_one_shape_are_kept_and_decided_anew_after_a_while(executor, mo
     assert second is not first
     speed = executor.costs.speeds["gemm_f32", "cpu"]
     measured = []
-    for i in range(sampled.SETTLED * (sampled.MOST_SPARE + 1)):
+    for i in range(10**6):
         before = speed.runs
         gemm(executor, a, b)
         if executor.last is not second:
@@ -150,7 +151,7 @@ def test_plans_of_one_shape_are_kept_and_decided_anew_after_a_while(executor, mo
     assert executor.last is not second
     assert measured[: sampled.FIRST] == [0, 1, 2]
     gaps = np.diff(measured[sampled.FIRST - 1 :])
-    assert len(gaps) == (sampled.SETTLED - 1 - sampled.FIRST) / sampled.TOGETHER
+    assert len(gaps) == sampled.SETTLED - 1 - sampled.FIRST
     assert (gaps[1:] >= sampled.SAMPLE).all()  # it is short work
     gemm(executor, a[:4], b)
     assert executor.last.plan.work.size == 2 * 4 * 8 * 8
@@ -158,13 +159,13 @@ def test_plans_of_one_shape_are_kept_and_decided_anew_after_a_while(executor, mo
 
 def test_long_work_is_measured_more_often_than_short():
     made = Kept(None, None, 1e-3)
-    for seconds, spare in ((1.0, 15), (1e-4, 19), (1e-5, 199), (1e-9, sampled.MOST_SPARE)):
+    for seconds, spare in ((1.0, 15), (1e-4, 19), (1e-5, 199)):
         made.runs, made.spare, made.measured = sampled.FIRST + 1, 0, Measured.of(seconds)
         made.ran(1e-3)
         assert made.spare == spare
         assert not made.due
     made.sync = True  # waited for anyway
-    for seconds, spare in ((1.0, 0), (1e-2, 1), (1e-3, 3), (1e-4, 4)):
+    for seconds, spare in ((1.0, 0), (1e-2, 9), (1e-3, 15), (1e-4, 19)):
         made.measured = Measured.of(seconds)
         made.ran(1e-3)
         assert made.spare == spare
@@ -175,35 +176,6 @@ def test_long_work_is_measured_more_often_than_short():
     made.ran(1e-3)
     assert made.spare == 0
     assert made.due
-
-
-def test_of_calls_that_are_waited_for_anyway_the_median_of_some_is_learnt_from():
-    made = Kept(None, None, 1e-3, until=10, sync=True, runs=sampled.FIRST)
-    assert made.took(Measured.of(3.0, 7.0)) == (3.0, 1)  # one of the first
-    made.runs = sampled.FIRST + 2
-    for seconds in (1.0, 2.0, 9.0):
-        assert made.took(Measured.of(seconds)) == (0.0, 0)
-    assert made.took(Measured.of(4.0)) == (3.0, sampled.TOGETHER)
-    assert made.took(Measured.of(5.0)) == (0.0, 0)
-    made.runs = made.until  # nothing is left when it is decided anew
-    assert made.took(Measured.of(6.0)) == (5.5, 2)
-    made.sync = False
-    assert made.took(Measured.of(7.0)) == (7.0, 1)
-
-
-def test_of_threads_that_come_at_once_one_learns(monkeypatch):
-    made = Kept(None, None, 1e-3, until=99, sync=True, runs=sampled.FIRST + 2)
-    learnt, real = [], sampled.median
-
-    def median(values):
-        monkeypatch.setattr(sampled, "median", real)
-        learnt.append(made.took(Measured.of(9.0)))  # here another thread has the turn
-        return real(values)
-
-    monkeypatch.setattr(sampled, "median", median)
-    learnt += [made.took(Measured.of(seconds)) for seconds in (1.0, 2.0, 3.0, 4.0)]
-    learnt += [made.took(Measured.of(9.0)) for _ in range(3)]
-    assert [one for one in learnt if one[1]] == [(2.5, 4), (9.0, 4)]
 
 
 def test_a_plan_is_decided_anew_when_it_no_longer_says_what_is_predicted():
@@ -228,39 +200,79 @@ def test_a_plan_is_decided_anew_when_it_no_longer_says_what_is_predicted():
     assert (following.runs, following.spare, following.due) == (0, 0, False)
 
 
-def rested(executor, *operands):
-    """`repeated_gemm.gemm` once the plan of such a product has calls to spare."""
-    short = repeated_gemm.gemm(executor, BOTH)
-    assert short(*operands, None) is None
-    while not gemm(executor, *operands).any() or not executor.last.spare:
-        pass
-    return short
+def rested(executor, name, *given, **named):
+    """The plan of such a call, which has calls to spare."""
+    made = placed(executor, BOTH, name, *given, **named)
+    while not executor.last.spare:
+        np.testing.assert_array_equal(placed(executor, BOTH, name, *given, **named), made)
+    return executor.last
+
+
+def short(executor, name, *given, **named):
+    """What the call gives if it goes the short way, else None."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(executor, "run", lambda *_, **__: None)
+        return placed(executor, BOTH, name, *given, **named)
 
 
 def test_the_short_way_gives_the_same_and_is_left_when_something_is_due(executor):
     a, b = matrices()
-    short = rested(executor, a, b)
-    kept = executor.last
+    kept = rested(executor, "gemm", a, b)
     executor.last = None
     out = np.empty_like(a)
-    assert short(a, b, out) is out
+    assert short(executor, "gemm", a, b, out=out) is out
     assert executor.last is kept
     np.testing.assert_array_equal(out, ops.gemm(executor.devices["cpu"], a, b))
-    np.testing.assert_array_equal(short(a, b, None), out)
+    np.testing.assert_array_equal(short(executor, "gemm", a, b), out)
     x = arrays.empty(executor, executor.devices["cpu"], a.shape, F32, None)
     for other in ((x, b, None), (a, x, None), (a, b, x), (a[:4], b, None)):
-        assert short(*other) is None
+        assert short(executor, "gemm", *other[:2], out=other[2]) is None
     with pytest.raises(TypeError, match="b: "):
-        short(a, b.astype(np.float64), None)
+        gemm(executor, a, b.astype(np.float64))
     kept.spare, kept.moved, runs = 0, False, executor.costs.runs["gemm_f32"]
     kept.runs = kept.until - 1
-    assert short(a, b, out) is out  # that one is measured
+    assert short(executor, "gemm", a, b, out=out) is out  # that one is measured
     assert executor.costs.runs["gemm_f32"] > runs
     assert kept.due
-    assert short(a, b, out) is None
+    assert short(executor, "gemm", a, b, out=out) is None
+    plans, kept.spare = dict(executor.plans), 9
+    assert short(executor, "gemm", a, b, out=out) is out
     with trace_files.recorded(executor, "t"):
-        kept.spare = 9
-        assert short(a, b, out) is None
+        executor.plans.update(plans)
+        assert short(executor, "gemm", a, b, out=out) is None
+
+
+IMAGE, FILTERS = np.ones((1, 4, 5, 5), F32), np.ones((3, 4, 3, 3), F32)
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "named", "others"),
+    [
+        ("gemm", matrices(), {"bias": matrices()[0][0]}, [{"activation": "relu"}]),
+        ("conv2d", (IMAGE, FILTERS), {"padding": 1}, [{"padding": 2}, {"padding": (1, 0)}]),
+        ("conv2d", (IMAGE, FILTERS), {"padding": [1, 0]}, [{"padding": [0, 1]}]),
+        ("map", ("x*y + s", *matrices()), {"s": 2.0}, [{"s": matrices()[0][0]}]),
+        ("reduce", (matrices()[0], "max", 1), {"keepdims": True}, [{"keepdims": False}]),
+        ("layout", (IMAGE, "NHWC"), {"source": "NCHW"}, []),
+    ],
+)
+def test_every_operation_has_a_short_way(executor, name, given, named, others):
+    kept = rested(executor, name, *given, **named)
+    kept.spare = 5
+    want = getattr(ops, name)(kept.device, *given, **named)
+    np.testing.assert_array_equal(short(executor, name, *given, **named), want)
+    assert kept.spare == 4
+    assert all(short(executor, name, *given, **{**named, **other}) is None for other in others)
+
+
+def test_numbers_of_an_expression_need_no_plan_of_their_own(executor):
+    a, _ = matrices()
+    kept = rested(executor, "map", "x*s + t", a, s=2.0, t=1)
+    kept.spare = 5
+    got = short(executor, "map", "x*s + t", a, s=3.0, t=2)
+    want = ops.map(kept.device, "x*s + t", a, s=3.0, t=2)
+    np.testing.assert_array_equal(got, want)
+    assert short(executor, "map", "x*s + t", a, s=3.0, t=2.0) is None
 
 
 def test_a_device_that_fails_on_the_short_way_is_left_too(executor, monkeypatch):
@@ -272,15 +284,12 @@ def test_a_device_that_fails_on_the_short_way_is_left_too(executor, monkeypatch)
             raise KernelFault("it hung")
         return real(dev, *args, **options)
 
-    monkeypatch.setattr(calls.ops, "gemm", failing)
-    short = repeated_gemm.gemm(executor, BOTH)
-    monkeypatch.setattr(calls.ops, "gemm", real)
-    rested(executor, a, b)
-    monkeypatch.setattr(calls.ops, "gemm", failing)
-    np.testing.assert_allclose(short(a, b, None), a @ b, rtol=1e-4, atol=1e-5)
+    rested(executor, "gemm", a, b)
+    monkeypatch.setattr(ops, "gemm", failing)
+    np.testing.assert_allclose(gemm(executor, a, b), a @ b, rtol=1e-4, atol=1e-5)
     assert executor.last.plan.device == "egl:0"
     assert executor.costs.nodes["cpu"].reliability.failures > 0
-    assert short(a, b, None) is None  # nothing of what was decided before is left
+    assert short(executor, "gemm", a, b) is None  # nothing of what was decided before is left
 
 
 def test_what_every_operation_gives(executor):
@@ -292,15 +301,15 @@ def test_what_every_operation_gives(executor):
     uris = ("cpu",)
     for got, want in (
         (
-            calls.conv2d(executor, uris, x, w, None, {"padding": 1}),
+            placed(executor, uris, "conv2d", x, w, padding=1),
             ops.conv2d(dev, x, w, padding=1),
         ),
-        (calls.map(executor, uris, "x*y + s", (a, b), None, {"s": 2.0}), a * b + F32(2)),
-        (calls.map(executor, uris, "x + y", (a,), None, {"y": a[0]}), a + a[0]),
-        (calls.map(executor, uris, lambda v: v * 2, (a,), None, {}), a * 2),
-        (calls.reduce(executor, uris, a, "max", 0, {}), a.max(0)),
-        (calls.reduce(executor, uris, a, "mean", 1, {}), a.mean(1)),
-        (calls.layout(executor, uris, x, "NHWC", {"source": "NCHW"}), x.transpose(0, 2, 3, 1)),
+        (placed(executor, uris, "map", "x*y + s", a, b, s=2.0), a * b + F32(2)),
+        (placed(executor, uris, "map", "x + y", a, y=a[0]), a + a[0]),
+        (placed(executor, uris, "map", lambda v: v * 2, a), a * 2),
+        (placed(executor, uris, "reduce", a, "max", 0), a.max(0)),
+        (placed(executor, uris, "reduce", a, "mean", 1), a.mean(1)),
+        (placed(executor, uris, "layout", x, "NHWC", source="NCHW"), x.transpose(0, 2, 3, 1)),
     ):
         np.testing.assert_allclose(got, want, rtol=1e-6)
 
@@ -311,16 +320,16 @@ def test_what_every_operation_gives(executor):
         lambda e: gemm(e, np.zeros((2, 3), F32), np.zeros((2, 3), F32)),
         lambda e: gemm(e, [[1.0]], [[1.0]]),
         lambda e: gemm(e, np.zeros((2, 2), np.int8), np.zeros((2, 2), np.int8)),
-        lambda e: calls.conv2d(
-            e, BOTH, np.zeros((1, 2, 3, 3), F32), np.zeros((1, 3, 1, 1), F32), None, {}
+        lambda e: placed(
+            e, BOTH, "conv2d", np.zeros((1, 2, 3, 3), F32), np.zeros((1, 3, 1, 1), F32)
         ),
-        lambda e: calls.map(e, BOTH, "x + q", (np.zeros(3, F32),), None, {}),
-        lambda e: calls.map(e, BOTH, "x", (np.zeros(3, F32), 1, 2), None, {}),
-        lambda e: calls.reduce(e, BOTH, np.zeros(3, F32), "median", None, {}),
-        lambda e: calls.reduce(e, BOTH, np.zeros(3, np.int32), "mean", None, {}),
-        lambda e: calls.reduce(e, BOTH, None, "sum", None, {}),
-        lambda e: calls.layout(e, BOTH, [1.0], "NHWC", {"source": "NCHW"}),
-        lambda e: calls.layout(e, BOTH, np.zeros((1, 2, 3, 3), F32), "NCDHW", {"source": "NCHW"}),
+        lambda e: placed(e, BOTH, "map", "x + q", np.zeros(3, F32)),
+        lambda e: placed(e, BOTH, "map", "x", np.zeros(3, F32), 1, 2),
+        lambda e: placed(e, BOTH, "reduce", np.zeros(3, F32), "median", None),
+        lambda e: placed(e, BOTH, "reduce", np.zeros(3, np.int32), "mean", None),
+        lambda e: placed(e, BOTH, "reduce", None, "sum", None),
+        lambda e: placed(e, BOTH, "layout", [1.0], "NHWC", source="NCHW"),
+        lambda e: placed(e, BOTH, "layout", np.zeros((1, 2, 3, 3), F32), "NCDHW", source="NCHW"),
     ],
 )
 def test_wrong_arguments_are_the_errors_of_ops(executor, wrong):

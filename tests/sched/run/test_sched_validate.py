@@ -6,6 +6,7 @@ import json
 
 import numpy as np
 import pytest
+from placing import placed
 
 import sparkle_drv as sp
 from sparkle_drv import ops
@@ -13,7 +14,7 @@ from sparkle_drv.errors import KernelFault
 from sparkle_drv.sched.check.inspector import Inspector
 from sparkle_drv.sched.journal import explain, journal
 from sparkle_drv.sched.model.work import HOST
-from sparkle_drv.sched.run import arrays, calls, repeated_gemm, trace_files
+from sparkle_drv.sched.run import arrays, calls, trace_files
 from sparkle_drv.sched.run.local import LocalExecutor, WrongResult, default_clock
 from sparkle_drv.telemetry import chrome
 from sparkle_drv.testing import emu
@@ -68,13 +69,13 @@ def every(executor, uris):
     a, b = rng.standard_normal((2, 6, 6)).astype(F32)
     x = rng.standard_normal((1, 4, 5, 5)).astype(F32)
     w = rng.standard_normal((3, 4, 3, 3)).astype(F32)
-    yield calls.gemm(executor, uris, a, b, None, {"bias": b[0]}), a @ b + b[0]
-    conv = calls.conv2d(executor, uris, x, w, None, {"padding": 1})
+    yield placed(executor, uris, "gemm", a, b, bias=b[0]), a @ b + b[0]
+    conv = placed(executor, uris, "conv2d", x, w, padding=1)
     yield conv, ops.ref.conv2d(x, w, padding=((1, 1), (1, 1)))
-    yield calls.map(executor, uris, "x*y", (a, b), None, {}), a * b
-    yield calls.reduce(executor, uris, a, "sum", None, {}), a.sum()
-    yield calls.reduce(executor, uris, a, "mean", 0, {}), a.mean(0)
-    yield calls.layout(executor, uris, x, "NHWC", {"source": "NCHW"}), x.transpose(0, 2, 3, 1)
+    yield placed(executor, uris, "map", "x*y", a, b), a * b
+    yield placed(executor, uris, "reduce", a, "sum", None), a.sum()
+    yield placed(executor, uris, "reduce", a, "mean", 0), a.mean(0)
+    yield placed(executor, uris, "layout", x, "NHWC", source="NCHW"), x.transpose(0, 2, 3, 1)
 
 
 def test_what_a_device_gets_wrong_is_done_on_another(wrong_cpu, caplog):
@@ -95,7 +96,7 @@ def test_what_a_device_gets_wrong_is_done_on_another(wrong_cpu, caplog):
 def test_without_another_device_it_is_an_error(wrong_cpu):
     for run in range(2):
         with pytest.raises(WrongResult, match=f"cpu: {CLASSES[0]} is wrong: row") as told:
-            calls.gemm(wrong_cpu, ("cpu",), *np.ones((2, 4 + run, 4 + run), F32), None, {})
+            placed(wrong_cpu, ("cpu",), "gemm", *np.ones((2, 4 + run, 4 + run), F32))
         assert isinstance(told.value, KernelFault)
 
 
@@ -104,9 +105,8 @@ def test_a_share_of_the_results_is_looked_at(opened):
     looks = []
     executor.inspector.look = lambda *_: looks.append(1) or ""
     a = np.ones((4, 4), F32)
-    assert repeated_gemm.gemm(executor, ("cpu",))(a, a, None) is None
     for _ in range(200):
-        calls.gemm(executor, ("cpu",), a, a, None, {})
+        placed(executor, ("cpu",), "gemm", a, a)
     assert 30 < len(looks) < 70
     assert [Inspector(0.0).due(), Inspector(1.0).due()] == [False, True]
 
@@ -115,12 +115,12 @@ def test_operands_are_kept_when_the_result_goes_over_them(wrong_cpu):
     a, b = np.random.default_rng(3).standard_normal((2, 8, 8)).astype(F32)
     both, want = ("egl:0", "cpu"), a @ b
     there = a.copy()
-    assert calls.gemm(wrong_cpu, both, there, b, there, {}) is there
+    assert placed(wrong_cpu, both, "gemm", there, b, out=there) is there
     np.testing.assert_allclose(there, want, rtol=1e-4, atol=1e-5)
     x = arrays.empty(wrong_cpu, wrong_cpu.devices["cpu"], a.shape, F32, None).fill(a)
-    assert calls.gemm(wrong_cpu, both, x, b, x, {}) is x
+    assert placed(wrong_cpu, both, "gemm", x, b, out=x) is x
     np.testing.assert_allclose(x, want, rtol=1e-4, atol=1e-5)
-    y = calls.gemm(wrong_cpu, both, x, b, None, {})
+    y = placed(wrong_cpu, both, "gemm", x, b)
     np.testing.assert_allclose(y, want @ b, rtol=1e-3, atol=1e-4)
     assert y.places == ("egl:0",)
 
@@ -128,7 +128,7 @@ def test_operands_are_kept_when_the_result_goes_over_them(wrong_cpu):
 def test_looks_and_what_they_led_to_are_in_trace_and_journal(wrong_cpu):
     a, b = np.random.default_rng(3).standard_normal((2, 8, 8)).astype(F32)
     with trace_files.recorded(wrong_cpu, "t") as trace:
-        got = calls.gemm(wrong_cpu, ("egl:0", "cpu"), a, b, None, {})
+        got = placed(wrong_cpu, ("egl:0", "cpu"), "gemm", a, b)
     np.testing.assert_allclose(got, a @ b, rtol=1e-4, atol=1e-5)
     looks = [span for span in trace.spans if span.track == ("host", "validate")]
     assert [bool(span.args["wrong"]) for span in looks] == [True, False]
@@ -144,10 +144,10 @@ def test_an_emulated_card_that_corrupts_memory(opened, caplog):
     with Machine(["gfx1036"]) as machine, emu.on(machine), sp.open("emu:gfx1036") as card:
         both = ("cpu", card.uri)
         executor = made([opened("cpu"), card])
-        np.testing.assert_allclose(calls.gemm(executor, both, a, b, None, {}), a @ b, rtol=1e-4)
+        np.testing.assert_allclose(placed(executor, both, "gemm", a, b), a @ b, rtol=1e-4)
         assert executor.last.plan.device == card.uri
         apply(Schedule(0, [Fault("job", n, "corrupt", seed=n) for n in (1, 2, 3)]), machine)
-        np.testing.assert_allclose(calls.gemm(executor, both, a, b, None, {}), a @ b, rtol=1e-4)
+        np.testing.assert_allclose(placed(executor, both, "gemm", a, b), a @ b, rtol=1e-4)
         assert happened(machine)["corrupt"] >= 1
         assert executor.last.plan.device == "cpu"
         assert "is wrong: " in caplog.text

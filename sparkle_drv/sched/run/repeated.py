@@ -1,0 +1,103 @@
+"""Every call of a Context begins here: one that was made before takes one look-up of its plan, and
+the operation itself. Others go on to calls.py.
+
+A plan lets so many calls pass (`Kept.spare`, sampled.py) before the next one that is measured. That
+goes the same way, with a clock beside it: behind the long one, which has the interpreter's code and
+data in the caches, short work is up to twice as fast as it is else. The long way is for calls that
+are decided anew or measured step by step (stepwise.py), for ContextArrays, for a recorded trace,
+and for a Context that validates results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from numpy import ndarray
+
+from . import calls
+from .arrays import ContextArray, here
+from .constants import ContextConstant
+from .local import FAILURES, LocalExecutor
+
+_HELD = (ContextArray, ContextConstant)
+
+
+def call(
+    executor: LocalExecutor,
+    uris: calls.Uris,
+    operation: Callable[..., Any],
+    placed: Callable[..., Any],
+    given: tuple[Any, ...],
+    named: dict[str, Any],
+    out: Any = None,
+) -> Any:
+    """`operation`, of ops, on the device of `uris` that takes the least time; `placed` is its long
+    way, of calls.py.
+    """
+    about: list[Any] = [uris, placed]
+    held = False
+    for x in (*given, *named.values()) if named else given:
+        if x.__class__ is ndarray:
+            about += x.shape
+            about.append(x.dtype)
+        elif x is None or x.__class__ is str:
+            about.append(x)
+        else:
+            about.append(_about(x, placed is calls.map))
+            held = held or isinstance(x, _HELD)
+    about += named
+    key = tuple(about)
+    kept = executor.plans.get(key)
+    if out is not None:
+        named["out"] = out
+    if (
+        kept is None
+        or (kept.spare <= 0 and (kept.due or not kept.sync))
+        or executor.trace is not None
+        or executor.inspector is not None
+        or not (out is None or out.__class__ is ndarray)
+        or (held and not _constants(executor, (*given, *named.values())))
+    ):
+        executor.check_open()
+        return placed(executor, uris, key, *given, **named)
+    device = kept.device
+    executor.last = kept
+    try:
+        there, more = given, named
+        if held:
+            there = tuple(here(given, device.uri))
+            more = dict(zip(named, here(named.values(), device.uri), strict=True))
+        if kept.spare > 0:
+            kept.spare -= 1
+            return operation(device, *there, **more) if more else operation(device, *there)
+        kept.begins()
+        return executor.timed(kept, partial(operation, device, *there, **more))
+    except FAILURES as error:
+        executor.failed(device.uri, error)
+        others = tuple(filter(device.uri.__ne__, uris))
+        if not others:
+            raise
+    return placed(executor, others, (others, *key[1:]), *given, **named)
+
+
+def _about(x: Any, number: bool) -> Any:
+    """What tells calls apart of an argument; `number`: if it is no array, it is one whose value
+    does not.
+    """
+    if isinstance(x, (*_HELD, ndarray)):
+        places = getattr(x, "places", None)
+        return x.__class__, x.shape, x.dtype, getattr(x, "layout", None), places
+    if number:
+        return x.__class__
+    return x if isinstance(x, int) else repr(x)
+
+
+def _constants(executor: LocalExecutor, given: Sequence[Any]) -> bool:
+    """Is what is of a Context among these constants of this one that `ops` takes as they are?"""
+    return all(
+        isinstance(x, ContextConstant) and x.shape != () and x.of(executor) and not x.closed
+        for x in given
+        if isinstance(x, _HELD)
+    )
