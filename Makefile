@@ -146,7 +146,7 @@ golden-llvm: build ## tests/golden/isa_*.txt and map_*.txt anew, by llvm-mc-19
 	@$(PY) tests/golden/make_isa.py
 	@$(PY) tests/golden/make_map.py
 
-loc: ## lines of each layer, and the files that are too long
+loc: ## lines of each layer, and the files that are too long (tools/loc.py has --rooms, --tokens REV)
 	@$(PYTHON) tools/loc.py
 
 fuzz-pm4: build ## a million mutated command streams and texts through tools/pm4.py's engine (FUZZ_ARGS=...)
