@@ -1,4 +1,4 @@
-"""What the children that trace calls share: use of other extensions, and the Python files of a call.
+"""Shared by the children that trace calls: use of other extensions, and the Python files of a call.
 
 `use` comes before the first import of the package, so that these extensions are the ones in use.
 """
