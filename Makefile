@@ -6,7 +6,9 @@ FUZZ_ARGS ?=
 # Two workers, a file of tests staying with one: half the time, and devices are opened once a worker.
 # xdist repeats the test that ended a worker in the next one: once is enough.
 PYTEST := $(PY) -m pytest -n 2 --dist loadfile --max-worker-restart 1
-STRICT := -O0 -Wall -Wextra -Wshadow -Wconversion -Werror --coverage
+STRICT := -O0 -g -Wall -Wextra -Wshadow -Wconversion -Werror --coverage -finstrument-functions
+# What must be inlined cannot be traced.
+STRICT += -finstrument-functions-exclude-file-list=cpu/conv,cpu/map,cpu/reduce,cpu/vector,ukr,gemv
 SANITIZE := -fsanitize=address,undefined
 RACES := -fsanitize=thread -g -O1 -fno-omit-frame-pointer
 STRICT_TO := --build-temp build/strict --build-lib build/strict/lib
@@ -39,7 +41,8 @@ format: build ## ruff's formatting, and what it can fix by itself
 	@$(PY) -m ruff check --fix . ; $(PY) -m ruff format .
 
 # -O0: warnings that come and go with the optimiser's insight would fail on another compiler version.
-# --coverage: the test of docs/architecture.md counts in this build which files a launch runs through.
+# --coverage, -finstrument-functions: tests/package/test_architecture.py counts in this build which
+# files a launch runs through, and sees which of them come before the kernel.
 check-c: build
 	@CFLAGS="$(STRICT)" LDFLAGS=--coverage $(PY) setup.py --quiet build_ext $(STRICT_TO) build_preload $(STRICT_TO)
 
@@ -146,7 +149,7 @@ golden-llvm: build ## tests/golden/isa_*.txt and map_*.txt anew, by llvm-mc-19
 	@$(PY) tests/golden/make_isa.py
 	@$(PY) tests/golden/make_map.py
 
-loc: ## lines of each layer, and the files that are too long
+loc: ## lines of each layer, and the files that are too long (tools/loc.py has --rooms, --tokens REV)
 	@$(PYTHON) tools/loc.py
 
 fuzz-pm4: build ## a million mutated command streams and texts through tools/pm4.py's engine (FUZZ_ARGS=...)

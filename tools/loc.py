@@ -1,6 +1,8 @@
 """Prints lines per layer and files that have grown too long (`make loc`), or all rooms (--rooms).
 
+--tokens REV compares the tokens of the launch path's rooms with an earlier commit.
 Exit code of --rooms: 1 when a room holds too much, has no sentence, lies in a circle or looks up.
+Exit code 2: an argument names nothing.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from collections import defaultdict
 from pathlib import Path
 
 from _console import output
-from _loc import layers, tree
+from _loc import layers, tokens, tree
 from _loc.rooms import MOST, Room, circles, read, units
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -77,9 +79,18 @@ def main() -> int:
     parser.add_argument(
         "--rooms", nargs="?", const="", metavar="FOLDER", help="folders, sentences and arrows"
     )
+    parser.add_argument(
+        "--tokens", metavar="REV", help="native/hot, native/core, core and ops, against a commit"
+    )
     args = parser.parse_args()
     if not tree.sources(args.root):
         parser.error(f"--root: expected a checkout of sparkle_drv, got {args.root}")
+    if args.tokens is not None:
+        try:
+            print(tokens.report(tokens.compared(args.root, args.tokens)))
+        except tokens.NoSuchRevision as error:
+            parser.error(f"--tokens: expected a commit of this repository, got {error}")
+        return 0
     if args.rooms is None:
         print(report(count(args.root)))
         return 0

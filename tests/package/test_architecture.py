@@ -1,7 +1,9 @@
 """docs/architecture.md names the files that a launch and a `ctx.gemm` run through, and no other.
+A launch passes few files until it calls the kernel, the driver or the ioctl.
 
 Python's are seen by sys.setprofile, C's counted by gcov in the build that `make check-c` makes. A
-file of C is on the way when its lines run once more for each further call.
+file of C is on the way when its lines run once more for each further call. In the same build each
+function calls trace_order.c as it begins, so that it is known which files come before the kernel.
 """
 
 from __future__ import annotations
@@ -11,8 +13,10 @@ import os
 import re
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
+import fakecuda
 import pytest
 from where import ROOT
 
@@ -21,6 +25,15 @@ pytestmark = pytest.mark.timeout(600)  # the build, where `make lint` has not ma
 CHILD = Path(__file__).parent / "trace_calls.py"
 MORE = 100  # calls
 SOURCES = (".c", ".inc")  # functions in headers are details of those that include them
+# Where the way of a call ends: (the file begins with, the function begins with). Behind it are the
+# kernel's own files, the driver's, the emulator's.
+ENDS = {
+    "cpu": (r"native/cpu/(?!runtime/)", ""),
+    "cuda": ("native/dl/", "sp_cuLaunchKernel"),
+    "amdgpu": ("native/emu/", "call_ioctl"),
+    "gemm": (r"native/cpu/(?!runtime/)", ""),
+}
+MOST = {"cpu": 12, "cuda": 12, "amdgpu": 12, "gemm": 14}  # files
 SECTIONS = {
     "launch": "One launch, end to end",
     "first": "One `ctx.gemm`, end to end",
@@ -35,14 +48,66 @@ def built() -> Path:
     return BUILD / "lib/sparkle_drv"
 
 
+def environment(room: Path) -> dict[str, str]:
+    """That of a child, whose counters go to `room`."""
+    env = {**os.environ, "GCOV_PREFIX": str(room), "SPARKLE_HOME": str(room.parent / "home")}
+    return env | {"SPARKLE_THREADS": "2", "SPARKLE_CPU_ISA": "ref", "PYTHONPATH": str(ROOT)}
+
+
 def traced(built: Path, kind: str, count: int, room: Path) -> tuple[set[str], dict[str, int]]:
     """(files of Python that the last call ran through, how often lines of each C file ran)."""
-    env = {**os.environ, "GCOV_PREFIX": str(room), "SPARKLE_HOME": str(room.parent / "home")}
-    env |= {"SPARKLE_THREADS": "2", "SPARKLE_CPU_ISA": "ref", "PYTHONPATH": str(ROOT)}
     command = [sys.executable, str(CHILD), str(built), kind, str(count)]
-    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=100)
+    done = subprocess.run(
+        command, env=environment(room), capture_output=True, text=True, timeout=100
+    )
     assert done.returncode == 0, done.stderr
     return set(json.loads(done.stdout)), counted(room)
+
+
+def before_the_end(way: list, start: str, name: str) -> set[str]:
+    """Files whose functions began before the one that is the end of the way.
+
+    The calling thread goes on beside the kernel: what it does behind the backend's function is not
+    on the way.
+    """
+    files: set[str] = set()
+    caller, left, backend = way[0][2], False, 0
+    for file, function, thread, depth in way:
+        if re.match(start, file) and function.startswith(name):
+            return files
+        if thread == caller:
+            left = left or depth <= backend
+            if not backend and re.match("native/(cpu|cuda|amdgpu)/", file):
+                backend = depth
+        ours = file.endswith(SOURCES) and not file.startswith("native/emu/")
+        if ours and not (left and thread == caller):
+            files.add(file)
+    raise AssertionError(f"no call of {start}{name} among {way}")
+
+
+def usual(kind: str, built: Path, room: Path) -> list[str]:
+    """The files that more than half of the calls of a kind pass until their end."""
+    library = room / "order.so"
+    command = ["gcc", "-shared", "-fPIC", "-Wall", "-Wextra", "-Werror", "-o", str(library)]
+    subprocess.run([*command, str(CHILD.with_name("trace_order.c"))], check=True)
+    env = environment(room) | {"LD_PRELOAD": str(library), "SPARKLE_LIBCUDA": fakecuda.library()}
+    child = [sys.executable, str(CHILD.with_name("trace_ways.py")), str(built), kind]
+    done = subprocess.run(child, env=env, capture_output=True, text=True, timeout=200)
+    assert done.returncode == 0, done.stderr
+    times: Counter[str] = Counter()
+    ways = json.loads(done.stdout)
+    for python, way in ways:
+        times.update({f"sparkle_drv/{path}" for path in python})
+        times.update(before_the_end(way, *ENDS[kind]))
+    return [path for path, seen in times.items() if seen > len(ways) / 2]
+
+
+@pytest.mark.parametrize("kind", MOST)
+def test_few_files_are_passed(built, kind, tmp_path):
+    files = usual(kind, built, tmp_path)
+    assert len(files) <= MOST[kind], "\n".join([f"{len(files)} files:", *files])
+    assert any(path.startswith("native/hot/") for path in files)  # something was seen
+    assert any(path.startswith("native/core/") for path in files)
 
 
 def counted(room: Path) -> dict[str, int]:

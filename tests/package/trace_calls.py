@@ -8,43 +8,16 @@ FOLDER has _native and _hot as they were built for this.
 
 from __future__ import annotations
 
-import importlib.machinery
-import importlib.util
 import json
 import sys
-from pathlib import Path
 
+import instrumented
 import numpy as np
 
-FOLDER, KIND, COUNT = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
-for name in ("_native", "_hot"):
-    (path,) = FOLDER.glob(f"{name}.*so")
-    loader = importlib.machinery.ExtensionFileLoader(f"sparkle_drv.{name}", str(path))
-    spec = importlib.util.spec_from_file_location(loader.name, path, loader=loader)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[loader.name] = module
-    loader.exec_module(module)
+FOLDER, KIND, COUNT = sys.argv[1], sys.argv[2], int(sys.argv[3])
+instrumented.use(FOLDER, ("_native", "_hot"))
 
 import sparkle_drv as sp  # noqa: E402
-
-PACKAGE = Path(sp.__file__).parent
-
-
-def files(call) -> list[str]:
-    """Files of the package whose functions `call` runs, in the order of their first one."""
-    seen: dict[str, None] = {}
-
-    def look(frame, event, arg):
-        if event == "call":
-            seen[frame.f_code.co_filename] = None
-
-    sys.setprofile(look)
-    try:
-        call()
-    finally:
-        sys.setprofile(None)
-    inside = (Path(name) for name in seen)
-    return [p.relative_to(PACKAGE).as_posix() for p in inside if PACKAGE in p.parents]
 
 
 def launches():
@@ -70,5 +43,5 @@ if KIND == "again":
 for _ in range(COUNT - 1):
     call()
 # Of calls that came before, one in many is measured or decided anew: the shortest way counts.
-ways = [files(call) for _ in range(20 if KIND == "again" else 1)]
+ways = [instrumented.python_files(call) for _ in range(20 if KIND == "again" else 1)]
 print(json.dumps(min(ways, key=len)))

@@ -212,7 +212,7 @@ static PyObject *direct(PyObject *module, PyObject *base)
         return PyErr_Format(PyExc_TypeError, "direct: expected a class of Callables, got %R", base), NULL;
     PyType_Spec spec = {
         .name = full_name(base),
-        .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | HAVE_VECTORCALL,
+        .flags = (unsigned)(Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | HAVE_VECTORCALL),
         .slots = slots,
     };
     PyObject *const bases = spec.name ? PyTuple_Pack(1, base) : NULL;
