@@ -201,7 +201,7 @@ def planned(table: _hot.Table, call: Call, kernel: Kernel, args: Sequence[Any]) 
 
 def _there(dev: Device) -> bool:
     """Does C know numpy's arrays and this device's queues, and may kernels read host memory?"""
-    return dev.info.unified and numpy_layout.known() and bool(dev.default_queue._handle_at)
+    return dev.info.unified and numpy_layout.known() and dev.default_queue._in_c
 
 
 def _tuples(value: Any) -> Any:
