@@ -7,6 +7,7 @@ fills the third. What a slot holds is its maker's affair; here are only fences a
 from __future__ import annotations
 
 import inspect
+import operator
 import time
 from collections import deque
 from collections.abc import Callable
@@ -18,7 +19,6 @@ from sparkle_drv.core.commands import Commands
 from sparkle_drv.core.fence import Fence, timeout_ns
 from sparkle_drv.core.queue import Queue
 from sparkle_drv.core.retire import BRIEFLY_S
-from sparkle_drv.core.whole_number import within
 from sparkle_drv.errors import FenceTimeout, SparkleError
 
 if TYPE_CHECKING:
@@ -78,7 +78,9 @@ class Pipeline(Closing):
         queue: Queue | None = None,
         overlap: bool = False,
     ) -> None:
-        depth = within("depth", depth, 1, 1024)
+        if isinstance(depth, bool) or not hasattr(depth, "__index__") or not 1 <= depth <= 1024:
+            raise ValueError(f"depth: a number of slots from 1 to 1024 is wanted, got {depth!r}")
+        depth = operator.index(depth)
         if queue is not None:
             if overlap:
                 raise ValueError("overlap: each slot opens a queue of its own, give no queue=")
