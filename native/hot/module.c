@@ -17,7 +17,7 @@ PyMODINIT_FUNC PyInit__hot(void);
 PyMODINIT_FUNC PyInit__hot(void)
 {
     PyObject *module = PyModule_Create(&definition);
-    if (module && (hot_objects(module) || hot_fences(module) || hot_arrays(module) || hot_holding() || hot_memory(module) || hot_launch(module) ||
+    if (module && (hot_objects(module) || hot_fences(module) || hot_holding() || hot_numpy(module) || hot_launch(module) ||
                    hot_prepared(module) || hot_rows(module) || hot_tables(module) || hot_callables(module))) {
         Py_DECREF(module);
         return NULL;

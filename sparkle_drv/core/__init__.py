@@ -21,7 +21,7 @@ handles.
     launch_errors.py        why a launch was refused, argument by argument
     describe.py             a submission in words, for FenceTimeout and Queue.describe
     interop.py              exports and imports memory that is not the host's: DLPack, streams
-    dlpack_capsule.py       the structs of dlpack.h, and the capsules of devices' memory
+    dlpack_capsule.py       the structs of dlpack.h, and capsules of devices' memory, made and taken
     host_pointer.py         what stands in a pointer's place, also a numpy array for one launch
     numpy_layout.py         may C read numpy's array struct? asked once a process
     registry.py             URI schemes, entry points of plug-ins, discover

@@ -96,7 +96,7 @@ class Buffer(Pointer, Closing):
         storage = self._open()
         at = within("view: offset", offset, 0, self.nbytes)
         rest = self.nbytes - at
-        n = rest if nbytes is None else within(f"view: nbytes from {at} on", nbytes, 0, rest)
+        n = rest if nbytes is None else within("view: nbytes", nbytes, 0, rest)
         return Buffer(storage, self.offset + at, n, is_view=True, readonly=self.readonly)
 
     def map(self) -> memoryview:

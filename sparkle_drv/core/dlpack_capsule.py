@@ -9,7 +9,12 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable
 from ctypes import POINTER, c_char_p, c_int, c_int32, c_int64, c_uint8, c_uint16, c_uint64, c_void_p
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any
+
+from sparkle_drv.core.host_pointer import Foreign
+
+if TYPE_CHECKING:
+    from sparkle_drv.core.device import Device
 
 _KINDS = {"i": 0, "u": 1, "f": 2, "c": 5, "b": 6}  # enum DLDataTypeCode, by numpy's letters
 _CODES = {**{code: kind for kind, code in _KINDS.items()}, 4: "bf"}  # 4: bfloat
@@ -36,20 +41,16 @@ class _Managed(ctypes.Structure):
 
 
 _Deleter = ctypes.CFUNCTYPE(None, c_void_p)
-_python = ctypes.PyDLL(None)  # functions of our own, so that nobody else's argtypes are touched
-
-
-def _api(name: str, result: Any, *arguments: Any) -> Any:
-    function = _python[name]
-    function.restype, function.argtypes = result, arguments
-    return function
-
-
-# Capsules by their address: one that is being freed cannot be a Python object any more.
-_new = _api("PyCapsule_New", ctypes.py_object, c_void_p, c_char_p, c_void_p)
-_is_unused = _api("PyCapsule_IsValid", c_int, c_void_p, c_char_p)
-_pointer = _api("PyCapsule_GetPointer", c_void_p, c_void_p, c_char_p)
-_rename = _api("PyCapsule_SetName", c_int, c_void_p, c_char_p)
+# Functions of our own, so that nobody else's argtypes are touched. Capsules by their address: one
+# that is being freed cannot be a Python object any more.
+_new = ctypes.PYFUNCTYPE(ctypes.py_object, c_void_p, c_char_p, c_void_p)(
+    ("PyCapsule_New", ctypes.pythonapi)
+)
+_is_unused = ctypes.PYFUNCTYPE(c_int, c_void_p, c_char_p)(("PyCapsule_IsValid", ctypes.pythonapi))
+_pointer = ctypes.PYFUNCTYPE(c_void_p, c_void_p, c_char_p)(
+    ("PyCapsule_GetPointer", ctypes.pythonapi)
+)
+_rename = ctypes.PYFUNCTYPE(c_int, c_void_p, c_char_p)(("PyCapsule_SetName", ctypes.pythonapi))
 
 _exported: dict[int, tuple[Any, Callable[[], None]]] = {}  # by address: what a consumer still holds
 
@@ -91,21 +92,6 @@ def capsule(
     return _new(where, _NAME, ctypes.cast(_destructor, c_void_p))
 
 
-class Taken(NamedTuple):
-    """What came in a capsule; the memory is its producer's until `owner` is forgotten."""
-
-    address: int
-    device: tuple[int, int]
-    kind: str
-    """A letter as numpy's dtype.kind; "bf": bfloat16; "": something else."""
-    itemsize: int
-    """Bytes of an element."""
-    shape: tuple[int, ...]
-    strides: tuple[int, ...] | None
-    """In elements; None: row-major without gaps."""
-    owner: object
-
-
 class _Owner:
     """Gives a tensor back to its producer when it goes."""
 
@@ -119,19 +105,25 @@ class _Owner:
             _Deleter(self._managed.deleter)(ctypes.addressof(self._managed))
 
 
-def take(given: Any) -> Taken:
-    """Consumes a capsule; ValueError when it is none, or was consumed before."""
-    where = _pointer(id(given), _NAME)
-    _rename(id(given), _USED)
-    managed = _Managed.from_address(where)
-    tensor = managed.tensor
-    nbytes, rest = divmod(tensor.bits * tensor.lanes, 8)
-    return Taken(
-        (tensor.data or 0) + tensor.byte_offset,
-        (tensor.device_type, tensor.device_id),
-        _CODES.get(tensor.code, "") if tensor.lanes == 1 and not rest else "",
-        nbytes,
-        tuple(tensor.shape[: tensor.ndim]),
-        tuple(tensor.strides[: tensor.ndim]) if tensor.strides else None,
-        _Owner(managed),
-    )
+def take(device: Device, given: Any, stream: int, place: tuple[int, int]) -> Foreign:
+    """The memory of an exporter, its producer's until the owner is forgotten.
+
+    TypeError for an export that fails or is of another place; ValueError for a strided one.
+    """
+    try:
+        capsule = given.__dlpack__(stream=stream)
+        managed = _Managed.from_address(_pointer(id(capsule), _NAME))
+    except Exception as error:  # an exporter's code may raise anything
+        raise TypeError(f"its DLPack export says: {error}") from None
+    _rename(id(capsule), _USED)
+    owner, tensor = _Owner(managed), managed.tensor
+    found = tensor.device_type, tensor.device_id
+    if found != place:
+        raise TypeError(f"its DLPack capsule is of device {found}, it said {place}")
+    itemsize, rest = divmod(tensor.bits * tensor.lanes, 8)
+    kind = _CODES.get(tensor.code, "") if tensor.lanes == 1 and not rest else ""
+    shape, strides = tensor.shape[: tensor.ndim], tensor.strides
+    return Foreign(
+        device, (tensor.data or 0) + tensor.byte_offset, shape,
+        strides[: tensor.ndim] if strides else None, 1, kind, itemsize, False, owner,
+    )  # fmt: skip

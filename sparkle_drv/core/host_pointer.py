@@ -7,10 +7,12 @@ long as somebody keeps it, and costs a tenth. A launch keeps it until it has end
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from sparkle_drv._hot import PointerBase, StorageBase
-from sparkle_drv.core.abi.elements import ANY, BORROWED, READONLY, of_dtype
+from sparkle_drv.core.abi.elements import ANY, BORROWED, READONLY, of_dtype, of_kind
 
 if TYPE_CHECKING:
     import numpy as np
@@ -49,6 +51,31 @@ class Borrowed(Pointer):
     def device(self) -> Device:
         device: Device = self._storage.device
         return device
+
+
+class Foreign(Borrowed):
+    """Another library's memory on the device: elements of `kind`, numpy's letter or "bf".
+
+    ValueError unless it is row-major without gaps. `strides` are in units of which neighbours are
+    `step` apart; None: it is.
+    """
+
+    __slots__ = ()
+
+    def __init__(
+        self, device: Device, address: int, shape: Sequence[int], strides: Sequence[int] | None,
+        step: int, kind: str, itemsize: int, readonly: bool, owner: object,
+    ) -> None:  # fmt: skip
+        if strides is not None and 0 not in shape:
+            for n, stride in zip(reversed(shape), reversed(strides), strict=True):
+                if n != 1 and stride != step:
+                    raise ValueError("a C-contiguous array is wanted; nothing here makes copies")
+                step *= n
+        nbytes, elements = (
+            math.prod(shape) * itemsize,
+            of_kind("i" if kind == "bf" else kind, itemsize),
+        )
+        super().__init__(device, address, nbytes, elements, readonly, f"{kind}{itemsize}", owner)
 
 
 class HostSpan(Borrowed):

@@ -12,8 +12,7 @@ import contextlib
 import math
 from typing import TYPE_CHECKING, Any
 
-from sparkle_drv.core.abi.elements import of_kind
-from sparkle_drv.core.host_pointer import Borrowed
+from sparkle_drv.core.host_pointer import Foreign
 from sparkle_drv.core.whole_number import within
 from sparkle_drv.errors import check
 
@@ -56,7 +55,7 @@ def place_of(device: Device) -> tuple[int, int]:
     return shares.dlpack
 
 
-def borrowed(queue: Queue, given: Any) -> Borrowed | None:
+def borrowed(queue: Queue, given: Any) -> Foreign | None:
     """Memory of the queue's device behind a foreign array, ordered before the queue's next work.
 
     None when it is no such array: another device's, the host's, or none at all. Raises TypeError
@@ -66,29 +65,15 @@ def borrowed(queue: Queue, given: Any) -> Borrowed | None:
     if shares is None:
         return None
     if hasattr(given, "__dlpack__") and hasattr(given, "__dlpack_device__"):
-        here = tuple(map(int, given.__dlpack_device__())) == shares.dlpack
-        return _by_dlpack(queue, given) if here else None
+        if tuple(map(int, given.__dlpack_device__())) != shares.dlpack:
+            return None
+        from sparkle_drv.core import dlpack_capsule  # not before it is needed: ctypes takes time
+
+        return dlpack_capsule.take(queue.device, given, queue.stream, shares.dlpack)
     return _by_interface(queue, given) if hasattr(given, "__cuda_array_interface__") else None
 
 
-def _by_dlpack(queue: Queue, given: Any) -> Borrowed:
-    from sparkle_drv.core import dlpack_capsule  # not before it is needed: ctypes takes its time
-
-    place = place_of(queue.device)
-    try:
-        taken = dlpack_capsule.take(given.__dlpack__(stream=queue.stream))
-    except Exception as error:  # an exporter's code may raise anything
-        raise TypeError(f"its DLPack export says: {error}") from None
-    if taken.device != place:
-        raise TypeError(f"its DLPack capsule is of device {taken.device}, it said {place}")
-    _check_contiguous(taken.shape, taken.strides, 1)
-    nbytes, readonly = math.prod(taken.shape) * taken.itemsize, False
-    return _borrowed(
-        queue, taken.address, nbytes, taken.kind, taken.itemsize, readonly, taken.owner
-    )
-
-
-def _by_interface(queue: Queue, given: Any) -> Borrowed:
+def _by_interface(queue: Queue, given: Any) -> Foreign:
     """The CUDA array interface, versions 0 to 3; a stream is in the last alone."""
     import numpy as np
 
@@ -108,32 +93,13 @@ def _by_interface(queue: Queue, given: Any) -> Borrowed:
         raise TypeError(f"its __cuda_array_interface__ cannot be used: {error!r}") from None
     if nbytes and not _shares(queue.device).owns(address):  # the interface does not say whose it is
         raise ValueError(f"{address:#x} is no memory of {queue.device.uri}")
-    _check_contiguous(shape, strides, dtype.itemsize)
     if said.get("stream") is not None:
         queue.wait_stream(said["stream"])
-    kind = dtype.kind if dtype.isnative else ""
-    return _borrowed(queue, address, nbytes, kind, dtype.itemsize, bool(readonly), given)
+    kind, step = dtype.kind if dtype.isnative else "", dtype.itemsize
+    return Foreign(queue.device, address, shape, strides, step, kind, step, bool(readonly), given)
 
 
-def _borrowed(
-    queue: Queue, address: int, nbytes: int, kind: str, itemsize: int, readonly: bool, owner: object
-) -> Borrowed:
-    name = f"{kind}{itemsize}"
-    bits = of_kind("i", 2) if name == "bf2" else of_kind(kind, itemsize)
-    return Borrowed(queue.device, address, nbytes, bits, readonly, name, owner)
-
-
-def _check_contiguous(shape: tuple[int, ...], strides: tuple[int, ...] | None, step: int) -> None:
-    """ValueError unless a tensor is row-major without gaps; `step` is the stride of neighbours."""
-    if strides is None or 0 in shape:
-        return
-    for n, stride in zip(reversed(shape), reversed(strides), strict=True):
-        if n != 1 and stride != step:
-            raise ValueError("a C-contiguous array is wanted; nothing here makes copies")
-        step *= n
-
-
-def adopt(device: Device, array: Any) -> tuple[Any, Borrowed] | None:
+def adopt(device: Device, array: Any) -> tuple[Any, Foreign] | None:
     """(the backend's allocation, what it stands for) for `Device.wrap`; None as `borrowed`."""
     shares = device._abilities.shares_streams
     if shares is None or (found := borrowed(device.default_queue, array)) is None:

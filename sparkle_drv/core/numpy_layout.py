@@ -18,5 +18,4 @@ def known() -> bool:
     """True when C knows the arrays of this numpy; it reads them from then on."""
     inside = getattr(np, "_core", None) or np.core  # the latter before numpy 2
     table = getattr(getattr(inside, "_multiarray_umath", None), "_ARRAY_API", None)
-    dtypes = np.dtype(np.float32), np.dtype(np.float64)
-    return table is not None and _hot.know_numpy(table, np.ndarray, *dtypes)
+    return table is not None and _hot.know_numpy(table)

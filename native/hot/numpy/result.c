@@ -18,7 +18,12 @@ struct handler {
 };
 
 /* Places in numpy's table: numpy/__multiarray_api.h. */
-enum { SET_HANDLER = 304, DEFAULT_HANDLER = 306 };
+enum { VERSION = 0, NDARRAY = 2, SET_HANDLER = 304, DEFAULT_HANDLER = 306 };
+/* What VERSION returns, by the major version of numpy: NPY_ABI_VERSION of numpy/numpyconfig.h. */
+enum { NUMPY_1 = 0x01000009, NUMPY_2 = 0x02000000 };
+
+PyTypeObject *hot_ndarray_type;
+static void *const *numpy_api; /* numpy's table; NULL: not known */
 
 static PyObject *capsule; /* of the handler of blocks */
 
@@ -26,18 +31,18 @@ static PyObject *capsule; /* of the handler of blocks */
 static PyObject *set_handler(PyObject *handler)
 {
     PyObject *(*set)(PyObject *);
-    memcpy(&set, &hot_numpy_api[SET_HANDLER], sizeof set);
+    memcpy(&set, &numpy_api[SET_HANDLER], sizeof set);
     return set(handler);
 }
 
 PyObject *hot_result(PyObject *empty, PyObject *shape, PyObject *dtype, size_t nbytes)
 {
-    if (nbytes < HOT_RECYCLED_FROM || !hot_numpy_api)
+    if (nbytes < HOT_RECYCLED_FROM || !numpy_api)
         return PyObject_CallFunctionObjArgs(empty, shape, dtype, NULL);
     PyObject *const usual = set_handler(capsule);
     if (!usual)
         return NULL;
-    if (usual != *(PyObject **)hot_numpy_api[DEFAULT_HANDLER])
+    if (usual != *(PyObject **)numpy_api[DEFAULT_HANDLER])
         Py_XDECREF(set_handler(usual));
     PyObject *made = PyErr_Occurred() ? NULL : PyObject_CallFunctionObjArgs(empty, shape, dtype, NULL);
     PyObject *type, *value, *trace;
@@ -61,6 +66,25 @@ static PyObject *result(PyObject *module, PyObject *given)
     if (!PyArg_ParseTuple(given, "OOOn", &empty, &shape, &dtype, &nbytes))
         return NULL;
     return hot_result(empty, shape, dtype, (size_t)nbytes);
+}
+
+/* know_numpy(numpy's table of C functions): True, and from now on arrays are read as struct hot_ndarray, and large results are
+ * of blocks; False: this numpy has another ABI. */
+static PyObject *know_numpy(PyObject *module, PyObject *table)
+{
+    (void)module;
+    void *const *const api = PyCapsule_GetPointer(table, NULL);
+    if (!api)
+        return NULL;
+    unsigned int (*version)(void);
+    memcpy(&version, &api[VERSION], sizeof version);
+    const unsigned int seen = version();
+    const int known = seen == NUMPY_1 || seen == NUMPY_2;
+    if (known) {
+        numpy_api = api;
+        hot_ndarray_type = api[NDARRAY];
+    }
+    return PyBool_FromLong(known);
 }
 
 static PyObject *limit_blocks(PyObject *module, PyObject *given)
@@ -92,6 +116,7 @@ static PyObject *blocks(PyObject *module, PyObject *none)
 }
 
 static PyMethodDef functions[] = {
+    {"know_numpy", know_numpy, METH_O, "know_numpy(table): is this a numpy whose arrays C reads? If so, it does from now on."},
     {"result", result, METH_VARARGS, "result(empty, shape, dtype, nbytes): empty(shape, dtype), which takes so many bytes."},
     {"limit_blocks", limit_blocks, METH_VARARGS,
      "limit_blocks(nbytes, first): idle blocks are at most that many bytes; `first`: unless a limit was set before."},
@@ -100,7 +125,7 @@ static PyMethodDef functions[] = {
     {NULL, NULL, 0, NULL},
 };
 
-int hot_memory(PyObject *module)
+int hot_numpy(PyObject *module)
 {
     static struct handler handler = {.name = "sparkle_drv", .version = 1};
     handler.allocator = hot_blocks;

@@ -7,6 +7,6 @@
  * new reference; NULL with an exception. From there on the C library maps what it gives (mallopt(3), M_MMAP_THRESHOLD). */
 enum { HOT_RECYCLED_FROM = 128 << 10 };
 PyObject *hot_result(PyObject *empty, PyObject *shape, PyObject *dtype, size_t nbytes);
-/* Makes what ops/memory/recycled.py calls: 0, or -1 with an exception. */
-int hot_memory(PyObject *module);
+/* Makes what core/numpy_layout.py and ops/memory/recycled.py call: 0, or -1 with an exception. */
+int hot_numpy(PyObject *module);
 #endif
