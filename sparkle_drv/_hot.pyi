@@ -46,11 +46,17 @@ class FenceBase:
     def wait(self, timeout_s: float = ...) -> Self: ...
 
 class QueueBase:
-    _device: Any
-    _fence_type: type
-    _handle_at: int
-    _pending: tuple[Sized, ...]
-    _keeping: object
+    @property
+    def _device(self) -> Any: ...
+    def __new__(
+        cls,
+        device: DeviceBase,
+        fence: type[FenceBase],
+        handle: int,
+        pending: tuple[Sized, ...],
+        keeping: tuple[Callable[[Any], None], Any, Any],
+        /,
+    ) -> Self: ...
     def launch(
         self,
         kernel: Any,

@@ -52,11 +52,16 @@ class Queue(QueueBase):
         "_bind",
         "_finalizer",
         "_handle",
+        "_in_c",
         "_launch",
         "_timeout_s",
         "_waits",
         "timing",
     )
+
+    _handle: Any
+    _in_c: bool  # does C call the backend's functions by itself?
+    _waits: list[Waited]
 
     if TYPE_CHECKING:  # QueueBase has these, and knows no Device, Kernel or Fence
         _device: Device
@@ -71,25 +76,29 @@ class Queue(QueueBase):
             shared: int = 0,
         ) -> Fence: ...
 
+    def __new__(cls, device: Device, timing: bool) -> Queue:
+        backend, retired = device._backend, device._retired
+        handle = backend.open_queue(timing)
+        in_c = device._abilities.lets_c_call()
+        address = backend.queue_pointer(handle) if in_c else 0
+        waits: list[Waited] = []
+        pending = (*retired.pending, waits)
+        self = super().__new__(cls, device, Fence, address, pending, retired.keeping(handle))
+        self._handle, self._in_c, self._waits = handle, in_c, waits
+        return self
+
     def __init__(self, device: Device, timing: bool) -> None:
-        backend = device._backend
-        self._device = device
+        backend, retired = device._backend, device._retired
         self._backend = backend
         self.timing = timing
         self._timeout_s = TIMEOUT_S
-        self._handle = backend.open_queue(timing)
-        self._fence_type = Fence
-        able = device._abilities
-        self._handle_at = backend.queue_pointer(self._handle) if able.lets_c_call() else 0
         self._launch = backend.launch
         submit = partial(partial, backend.submit)
-        self._bind = submit if able.binds is None else able.binds.bind
-        self._waits: list[Waited] = []
-        self._pending = (*device._retired.pending, self._waits)
-        self._keeping = device._retired.keeping(self._handle)
-        device._retired.queues[id(self._handle)] = self._handle
+        binds = device._abilities.binds
+        self._bind = submit if binds is None else binds.bind
+        retired.queues[id(self._handle)] = self._handle
         brief = timeout_ns(BRIEFLY_S)
-        self._finalizer = weakref.finalize(self, device._retired.forget, self._handle, brief)
+        self._finalizer = weakref.finalize(self, retired.forget, self._handle, brief)
 
     def __repr__(self) -> str:
         return f"<Queue of {self._device.uri}{' closed' if self.closed else ''} at {self.reached}>"
@@ -362,7 +371,7 @@ class Queue(QueueBase):
                 prepared = backend.prepare(self._handle, record, epoch)
             if isinstance(prepared, int):
                 refuse(device, kernel, args, *shape, prepared, record)
-            made.take(prepared, backend.queue_pointer(prepared) if self._handle_at else 0)
+            made.take(prepared, backend.queue_pointer(prepared) if self._in_c else 0)
 
         def again(made: Prepared, value: int) -> int:
             value = self._through(value, lambda: run(made.kept))
@@ -376,7 +385,7 @@ class Queue(QueueBase):
         made = Prepared()
         made.again = again
         renew(made)
-        if self._handle_at:
+        if self._in_c:
             return made.go
 
         def go() -> int:

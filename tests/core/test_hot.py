@@ -324,57 +324,64 @@ def test_a_wait_with_something_to_free_or_to_tell_is_pythons(cpu, asked, brief):
             sp.Fence(None, 1).wait()
 
 
-def test_what_waits_for_a_wait_may_be_anything_with_a_length(cpu, asked):
-    class Rude:
-        def __len__(self):
-            queue._pending = ([],)
-            fence.wait()
-            return 0
+class Length:
+    """Has one, of Python's."""
 
-    class Wrong:
-        def __len__(self):
-            raise LookupError
+    def __init__(self, answer):
+        self.answer = answer
 
-    with cpu.kernel("saxpy_f32") as k, cpu.queue() as queue, cpu.empty(4, "f4") as x:
-        fence = queue.launch(k, x, x, 1.0, 1, groups=1)
-        for kept in ((), ([],), ([], set(), {}, ""), ([],) * 6):
-            queue._pending = kept
+    def __len__(self):
+        return self.answer()
+
+
+def base(queue, pending, keeping=(id, None, None), fence=sp.Fence):
+    """What a queue begins with, over the handle of `queue`."""
+    handle = queue._backend.queue_pointer(queue._handle)
+    return _hot.QueueBase(queue.device, fence, handle, pending, keeping)
+
+
+def test_what_waits_for_a_wait_may_be_anything_with_a_length(cpu, monkeypatch):
+    left = []
+    monkeypatch.setattr(sp.Fence, "_wait_slowly", lambda *given: left.append(given[1:]))
+    with cpu.queue() as queue:
+        for pending, asks in (
+            (([], set(), {}), 0),
+            (([], set(), "1"), 1),
+            (([1], set(), {}), 1),
+            (([], [], Length(lambda: 0)), 0),
+            (([], [], Length(lambda: 2)), 1),
+            (([], [], Length(lambda: 1 / 0)), 1),
+            (([], [], 5), 1),
+        ):
+            fence = sp.Fence(base(queue, pending), 0)
             for _ in range(2):
-                assert fence.wait() is fence
-            queue._pending = (*kept[1:], [1])
-            fence.wait()
-            assert len(asked) == 1
-            del asked[:]
-        for odd in (None, 5, [[]], ([],) * 7, (5,), (Wrong(),), (Rude(), [])):
-            queue._pending = odd
-            fence.wait()
-            assert asked == [()], odd
-            del asked[:]
+                assert fence.wait() is (None if asks else fence)
+            assert len(left) == 2 * asks
+            del left[:]
 
 
-def test_what_goes_when_others_wait_may_set_others_again(cpu, asked):
-    class Rude(list):
-        def __del__(self):
-            gone.append(1)
-            queue._pending = ()
+def test_what_is_no_beginning_of_a_queue(cpu):
+    with cpu.queue() as queue:
+        three = ([],) * 3
+        for wrong in (
+            (([],) * 2,),
+            (([],) * 4,),
+            (None,),
+            (three, (id, None)),
+            (three, None),
+            (three, (id, None, None), int),
+            (three, (id, None, None), _hot.FenceBase(queue, 0)),
+        ):
+            with pytest.raises(TypeError):
+                base(queue, *wrong)
 
-    gone = []
-    with cpu.kernel("saxpy_f32") as k, cpu.queue() as queue, cpu.empty(4, "f4") as x:
-        fence = queue.launch(k, x, x, 1.0, 1, groups=1)
-        queue._pending = (Rude(),)
-        fence.wait()
-        queue._pending = ([], [], [])  # what was looked at last is held by C alone
-        assert gone == []
-        assert fence.wait() is fence
-        assert gone == [1]
-        assert queue._pending == ()
-        assert fence.wait() is fence
-        queue._pending = (Rude(),)
-        fence.wait()
-        queue._pending = ([], 5)  # what C cannot look at lets the last one go, too
-        fence.wait()
-        assert gone == [1, 1]
-    assert asked == [()]
+
+def test_nothing_changes_what_a_launch_reads_of_a_queue(cpu):
+    with cpu.queue() as queue:
+        assert queue.device is queue._device is cpu
+        for name in ("_device", "device", "_pending"):
+            with pytest.raises(AttributeError):
+                setattr(queue, name, None)
 
 
 @pytest.mark.parametrize("brief", [True, False])

@@ -15,6 +15,7 @@ import pytest
 
 import sparkle_drv as sp
 from sparkle_drv import ops
+from sparkle_drv.core.retire import RetireList
 from sparkle_drv.ops.memory import recycled
 
 N = 300  # results of N x N and more are of blocks
@@ -225,23 +226,23 @@ def test_a_failure_that_nobody_was_told_of_is_told(name):
         np.testing.assert_array_equal(call(dev, *given), want)
 
 
-def test_a_queue_that_cannot_say_how_to_keep_things_keeps_them_for_ever(stuck, monkeypatch):
+def test_a_queue_that_cannot_keep_things_keeps_them_for_ever(userlib, monkeypatch):
     """No memory for a few words: what a launch uses is then lost, but not free."""
+    with monkeypatch.context() as patch:
+        patch.setattr(RetireList, "keeping", lambda self, queue: ([].insert, None, None))
+        stuck = Stuck(userlib.spin())
     call, *shapes = CALLS["gemm"]
     given = [f32(*shape) for shape in shapes]
-    want = call(stuck.dev, *given)
+    with stuck.dev:
+        want = call(stuck.dev, *given)
 
-    def freeing(self):
-        stuck.free()
-        return self
+        def freeing(self):
+            stuck.free()
+            return self
 
-    for odd in ((), None, ([].insert, None, None)):
-        stuck.queue._keeping = odd
-        stuck.flag[0] = 0
-        stuck.begin()
         monkeypatch.setattr(sp.Fence, "_wait_slowly", freeing)
+        stuck.begin()
         np.testing.assert_array_equal(call(stuck.dev, *given), want)
-    stuck.queue._keeping = stuck.dev._retired.keeping(stuck.queue._handle)
 
 
 def test_a_queue_that_may_wait_for_the_gil_is_not_asked_with_it(slowly):
@@ -251,13 +252,13 @@ def test_a_queue_that_may_wait_for_the_gil_is_not_asked_with_it(slowly):
         want, out = call(dev, a, b), np.empty((5, 7), np.float32)
         convolution = ops.conv2d.plan(dev, (1, 1, 4, 4), f32(1, 1, 1, 1))
         for brief in (True, False):
-            dev.default_queue._brief = brief
-            del slowly[:]
-            np.testing.assert_array_equal(call(dev, a, b), want)
-            assert slowly == []
-            plan(a, b, out).wait()
+            with functions.changed(dev.default_queue, brief=brief):
+                del slowly[:]
+                np.testing.assert_array_equal(call(dev, a, b), want)
+                assert slowly == []
+                plan(a, b, out).wait()
+                convolution(f32(1, 1, 4, 4), f32(1, 1, 4, 4)).wait()
             np.testing.assert_array_equal(out, want)
-            convolution(f32(1, 1, 4, 4), f32(1, 1, 4, 4)).wait()
 
 
 def test_a_result_that_cannot_be_is_told_as_of_any_device():

@@ -23,62 +23,28 @@ static int plain_timeout(PyObject *given)
     return seconds >= 0 && seconds <= MOST_S;
 }
 
-/* Finds the lengths' functions of what `pending` holds, once: to ask by PyObject_IsTrue costs half a wait. 0: it cannot be. */
-static int look_at(struct hot_queue *q)
-{
-    const Py_ssize_t n = q->pending && PyTuple_CheckExact(q->pending) ? PyTuple_Size(q->pending) : HOT_PENDING + 1;
-    if (n > HOT_PENDING)
-        return 0;
-    PyObject *const before = q->looked, *const now = q->pending;
-    q->looked = NULL;
-    int known = 1;
-    for (Py_ssize_t i = 0; known && i < n; i++) {
-        q->container[i] = PyTuple_GetItem(now, i);
-        PyTypeObject *const type = Py_TYPE(q->container[i]);
-        void *const length = PyType_GetSlot(type, Py_sq_length);
-        q->length[i] = (lenfunc)(length ? length : PyType_GetSlot(type, Py_mp_length));
-        known = q->length[i] != NULL;
-    }
-    if (known) {
-        q->npending = n;
-        q->looked = now;
-        Py_INCREF(now);
-    }
-    Py_XDECREF(before); /* last: what it held may go, and Python's finalizers can set another */
-    return q->looked != NULL;
-}
-
 /* Does something wait for a wait: memory to be freed, others' failures to be told? Never with an exception. */
-static int pending(struct hot_queue *q)
+static int pending(const struct hot_queue *q)
 {
-    if ((!q->looked || q->looked != q->pending) && !look_at(q))
-        return 1;
-    PyObject *const looked = q->looked; /* a length in Python could set another */
-    Py_INCREF(looked);
-    int some = 0;
-    for (Py_ssize_t i = 0; !some && i < q->npending; i++) {
-        const Py_ssize_t n = q->length[i](q->container[i]);
-        if (n < 0)
-            PyErr_Clear();
-        some = n || q->looked != looked;
-    }
-    Py_DECREF(looked);
-    return some;
+    Py_ssize_t some = 0;
+    for (size_t i = 0; !some && i < sizeof q->pending / sizeof *q->pending; i++)
+        some = PyObject_Size(q->pending[i]);
+    if (some < 0)
+        PyErr_Clear();
+    return some != 0;
 }
 
 static int ended_well(const struct hot_fence *f)
 {
-    PyObject *const queue = f->queue;
-    if (!queue || !hot_is_queue(queue))
+    if (!hot_is_queue(f->queue))
         return 0;
-    struct hot_queue *const q = (void *)queue;
+    const struct hot_queue *const q = (const void *)f->queue;
     struct sp_handle *const handle = q->handle;
     const uint64_t value = f->value;
     if (!handle)
         return 0;
     const struct sp_functions *const call = handle->functions;
     int well;
-    Py_INCREF(queue); /* what is pending may be Python's, which can take it from the fence */
     if (call->brief) {
         well = call->wait(handle, value, 0) == 0;
     } else {
@@ -86,9 +52,7 @@ static int ended_well(const struct hot_fence *f)
         well = call->reached(handle) >= value && call->wait(handle, value, 0) == 0;
         Py_END_ALLOW_THREADS
     }
-    well = well && !pending(q);
-    Py_DECREF(queue);
-    return well;
+    return well && !pending(q);
 }
 
 static PyObject *wait(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *names)

@@ -22,16 +22,11 @@ static PyObject *entry(PyObject *backend, PyObject *handle, int64_t value, PyObj
 
 void hot_hold(const struct hot_queue *q, int64_t value, PyObject *const *used, Py_ssize_t n)
 {
-    PyObject *const keeping = q->keeping, *noted = NULL;
-    if (keeping && PyTuple_CheckExact(keeping) && PyTuple_Size(keeping) == 3) {
-        Py_INCREF(keeping);
-        PyObject *const made = entry(PyTuple_GetItem(keeping, 1), PyTuple_GetItem(keeping, 2), value, used, n);
-        noted = made ? PyObject_CallFunctionObjArgs(PyTuple_GetItem(keeping, 0), made, NULL) : NULL;
-        Py_XDECREF(made);
-        Py_DECREF(keeping);
-    }
+    PyObject *const made = entry(q->keeping[1], q->keeping[2], value, used, n);
+    PyObject *const noted = made ? PyObject_CallFunctionObjArgs(q->keeping[0], made, NULL) : NULL;
     for (Py_ssize_t i = 0; !noted && i < n; i++)
         Py_XINCREF(used[i]); /* no memory for a note: better lost than freed under a launch */
+    Py_XDECREF(made);
     Py_XDECREF(noted);
     PyErr_Clear();
 }

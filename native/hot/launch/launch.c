@@ -97,14 +97,6 @@ static int read_keywords(PyObject *const *values, PyObject *names, PyObject **fo
     return 1;
 }
 
-static int makes_fences(PyObject *type)
-{
-    static struct hot_seen seen;
-    if (type && type == (PyObject *)(void *)seen.type)
-        return 1;
-    return type && PyType_Check(type) && hot_subtype((PyTypeObject *)(void *)type, hot_fence_type, &seen);
-}
-
 /* All of it again, by the Python method. */
 static PyObject *by_python(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *names)
 {
@@ -132,7 +124,7 @@ __attribute__((hot)) static PyObject *launch(PyObject *self, PyObject *const *ar
     PyObject *shape[3] = {Py_None, Py_None, nothing};
     uint64_t epoch = 0; /* read before anything is looked at */
     if (!q->handle || nargs < 1 || !hot_is_kernel(args[0]) || !read_keywords(args + nargs, names, shape) ||
-        !makes_fences(q->fence) || !hot_epoch(q->device, &epoch))
+        !hot_epoch(q->device, &epoch))
         return by_python(self, args, nargs, names);
     const struct hot_kernel *k = (const void *)args[0];
     PyObject *const head = k->device == q->device && k->plan ? hot_head(k, args + 1, nargs - 1, shape[0], shape[1], shape[2]) : NULL;
@@ -157,32 +149,51 @@ __attribute__((hot)) static PyObject *launch(PyObject *self, PyObject *const *ar
     return made;
 }
 
+/* The references of a queue stand side by side, from `device` on. */
+enum { REFERENCES = (sizeof(struct hot_queue) - offsetof(struct hot_queue, device)) / sizeof(PyObject *) };
+
 static int traverse_queue(PyObject *self, visitproc visit, void *arg)
 {
-    struct hot_queue *q = (void *)self;
+    PyObject **const all = &((struct hot_queue *)(void *)self)->device;
     Py_VISIT(Py_TYPE(self));
-    Py_VISIT(q->device);
-    Py_VISIT(q->fence);
-    Py_VISIT(q->pending);
-    Py_VISIT(q->looked);
-    Py_VISIT(q->keeping);
+    for (size_t i = 0; i < REFERENCES; i++)
+        Py_VISIT(all[i]);
     return 0;
 }
 
-static int clear_queue(PyObject *self)
+static int let_go(PyObject *self)
 {
-    struct hot_queue *q = (void *)self;
-    Py_CLEAR(q->device);
-    Py_CLEAR(q->fence);
-    Py_CLEAR(q->pending);
-    Py_CLEAR(q->looked);
-    Py_CLEAR(q->keeping);
+    PyObject **const all = &((struct hot_queue *)(void *)self)->device;
+    for (size_t i = 0; i < REFERENCES; i++)
+        Py_CLEAR(all[i]);
     return 0;
 }
 
 static void dealloc_queue(PyObject *self)
 {
-    hot_dealloc(self, clear_queue);
+    hot_dealloc(self, let_go);
+}
+
+/* QueueBase(device, fence class, handle, pending, keeping). */
+static PyObject *make_queue(PyTypeObject *type, PyObject *given, PyObject *named)
+{
+    struct hot_queue q;
+    unsigned long long handle;
+    (void)named;
+    if (!PyArg_ParseTuple(given, "O!O!K(OOO)(OOO):QueueBase", hot_device_type, &q.device, &PyType_Type, &q.fence, &handle,
+                          &q.pending[0], &q.pending[1], &q.pending[2], &q.keeping[0], &q.keeping[1],
+                          &q.keeping[2]))
+        return NULL;
+    if (!PyType_IsSubtype((PyTypeObject *)(void *)q.fence, hot_fence_type))
+        return PyErr_Format(PyExc_TypeError, "QueueBase: expected a class of fences, got %R", q.fence), NULL;
+    struct hot_queue *const made = (void *)PyType_GenericAlloc(type, 0);
+    if (made) {
+        made->handle = (struct sp_handle *)(uintptr_t)handle;
+        memcpy(&made->device, &q.device, REFERENCES * sizeof(PyObject *));
+        for (size_t i = 0; i < REFERENCES; i++)
+            Py_INCREF((&made->device)[i]);
+    }
+    return (PyObject *)made;
 }
 
 PyDoc_STRVAR(launch_text,
@@ -201,11 +212,7 @@ static PyMethodDef queue_methods[] = {
 };
 
 static PyMemberDef queue_members[] = {
-    {"_device", T_OBJECT, offsetof(struct hot_queue, device), 0, NULL},
-    {"_fence_type", T_OBJECT, offsetof(struct hot_queue, fence), 0, NULL},
-    {"_handle_at", T_ULONGLONG, offsetof(struct hot_queue, handle), 0, NULL},
-    {"_pending", T_OBJECT, offsetof(struct hot_queue, pending), 0, NULL},
-    {"_keeping", T_OBJECT, offsetof(struct hot_queue, keeping), 0, NULL},
+    {"_device", T_OBJECT, offsetof(struct hot_queue, device), READONLY, NULL},
     {NULL, 0, 0, 0, NULL},
 };
 
@@ -214,10 +221,10 @@ static const struct hot_frame queue_frame = {
     .doc = "What core.Queue begins with.",
     .size = sizeof(struct hot_queue),
     .is_base = 1,
+    .make = make_queue,
     .methods = queue_methods,
     .members = queue_members,
     .traverse = traverse_queue,
-    .clear = clear_queue,
     .dealloc = dealloc_queue,
 };
 

@@ -58,18 +58,13 @@ struct hot_fence {
 _Static_assert(sizeof(void *) == sizeof(unsigned long long), "T_ULONGLONG, a member of Python's, holds an address");
 
 /* The backend's functions are called through `handle`, and without the GIL unless they are brief: sp_queue.h. */
-enum { HOT_PENDING = 6 };
-
+/* Never changes once it is made, and so needs no clear: the collector breaks circles elsewhere, as with tuples. */
 struct hot_queue {
     PyObject_HEAD
-    PyObject *device, *fence; /* core.Device; core.Fence, the class */
-    PyObject *pending;        /* a tuple of containers: one that is not empty has something for a wait to do */
     struct sp_handle *handle; /* NULL: a backend in Python, or one whose methods Python has changed */
-    PyObject *keeping; /* (append, backend, handle): with what hold.c holds objects; core/retire.py */
-    PyObject *looked; /* what fence.c has seen as `pending`; the rest is of that, and borrowed */
-    Py_ssize_t npending;
-    PyObject *container[HOT_PENDING];
-    lenfunc length[HOT_PENDING];
+    PyObject *device, *fence; /* core.Device; core.Fence, the class */
+    PyObject *keeping[3];     /* append, backend, handle: with what hold.c holds objects; core/retire.py */
+    PyObject *pending[3];     /* containers: one that is not empty has something for a wait to do */
 };
 
 /* launch.c makes the type of queues, which has its method; objects.c the others. */

@@ -200,7 +200,7 @@ def planned(table: _hot.Table, call: Call, queue: Queue, kernel: Kernel, args: A
 
 def _there(queue: Queue) -> bool:
     """Does C know numpy's arrays, and this queue?"""
-    return numpy_layout.known() and bool(queue._handle_at)
+    return numpy_layout.known() and queue._in_c
 
 
 def _tuples(value: Any) -> Any:
