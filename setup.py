@@ -187,17 +187,20 @@ class BuildPy(build_py):
                 shutil.copytree(name, inside, ignore=not_installed)
 
 
+# Free-threaded Python has no stable ABI: there, extensions are for one version.
+FREE_THREADED = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
+
 HOT = Extension(
     "sparkle_drv._hot",
     sorted(str(source) for source in Path("native/hot").rglob("*.c")),
     depends=sorted(str(header) for header in Path("native/hot").rglob("*.h")),
     include_dirs=["native"],
-    py_limited_api=True,
+    py_limited_api=not FREE_THREADED,
 )
 
 setup(
     ext_modules=[HOT],
     cffi_modules=["native/build_ffi.py:native", "native/build_ffi.py:emu"],
     cmdclass={"build_ext": BuildExt, "build_preload": BuildPreload, "build_py": BuildPy},
-    options={"bdist_wheel": {"py_limited_api": "cp310"}},
+    options={} if FREE_THREADED else {"bdist_wheel": {"py_limited_api": "cp310"}},
 )

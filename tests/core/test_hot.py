@@ -345,9 +345,9 @@ def test_what_waits_for_a_wait_may_be_anything_with_a_length(cpu, monkeypatch):
     monkeypatch.setattr(sp.Fence, "_wait_slowly", lambda *given: left.append(given[1:]))
     with cpu.queue() as queue:
         for pending, asks in (
-            (([], set(), ""), 0),
-            (({}, set(), "1"), 1),
-            (([1], set(), ""), 1),
+            (([], set(), {}), 0),
+            (([], set(), "1"), 1),
+            (([1], set(), {}), 1),
             (([], [], Length(lambda: 0)), 0),
             (([], [], Length(lambda: 2)), 1),
             (([], [], Length(lambda: 1 / 0)), 1),
@@ -438,6 +438,7 @@ def test_a_numpy_of_another_abi_is_not_looked_at():
     new = ctypes.pythonapi.PyCapsule_New
     new.restype = ctypes.py_object
     new.argtypes = (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
-    assert _hot.know_numpy(new(ctypes.addressof(table), None, None)) is False
+    given = np.ndarray, np.dtype("f4"), np.dtype("f8")
+    assert _hot.know_numpy(new(ctypes.addressof(table), None, None), *given) is False
     with pytest.raises(ValueError, match="PyCapsule"):
-        _hot.know_numpy(None)
+        _hot.know_numpy(None, *given)

@@ -2,7 +2,10 @@
 #ifndef SP_HOT_OBJECTS_H
 #define SP_HOT_OBJECTS_H
 #define PY_SSIZE_T_CLEAN
+#include <pyconfig.h>
+#ifndef Py_GIL_DISABLED /* free-threaded Python has no stable ABI */
 #define Py_LIMITED_API 0x030a0000
+#endif
 #include <Python.h>
 #include <structmember.h>
 #include <stdint.h>
