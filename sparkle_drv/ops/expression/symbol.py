@@ -14,17 +14,12 @@ import numpy as np
 
 from sparkle_drv.ops.arguments.words import short
 
-from .elementwise import ELEMENTWISE
-from .grammar import ARITY, COMPARISONS
-from .graph import OF_TRUTHS, Builder
+from .elementwise import ARITY, ELEMENTWISE
+from .elementwise import apply as computed
+from .graph import Builder
 
-_BY_NUMPY = {
-    "add": "add", "subtract": "sub", "multiply": "mul", "divide": "div", "true_divide": "div",
-    "power": "pow", "minimum": "min", "maximum": "max", "negative": "neg",
-    "absolute": "abs", "fabs": "abs", "exp": "exp", "log": "log", "sqrt": "sqrt", "tanh": "tanh",
-    "sin": "sin", "cos": "cos", "floor": "floor", "square": "square", "less": "lt",
-    "less_equal": "le", "greater": "gt", "greater_equal": "ge", "equal": "eq", "not_equal": "ne",
-}  # fmt: skip
+_BY_NUMPY = {f: op for op, f in ELEMENTWISE.items() if isinstance(f, np.ufunc)}
+_BY_NUMPY[np.fabs] = "abs"
 _OPERATORS = "+ - * / ** < <= > >= == !=, and & | ^ ~ of comparisons"
 # What Python may ask of a symbol that has no value: its method, and how it came to be asked.
 _NO_VALUE = {
@@ -49,12 +44,11 @@ _OF_COMPARISONS = {"and": ("&", "mul"), "or": ("|", "add"), "xor": ("^", "ne")}
 class Symbol:
     """Stands for an argument, or for what has become of some, while a function is traced."""
 
-    __slots__ = ("_builder", "_node", "_truth")
+    __slots__ = ("_builder", "_node")
 
-    def __init__(self, builder: Builder, node: int, truth: bool = False) -> None:
+    def __init__(self, builder: Builder, node: int) -> None:
         self._builder = builder
         self._node = node
-        self._truth = truth  # is it 0 or 1, as numpy's bool?
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Symbol:
         name = ufunc.__name__
@@ -62,15 +56,15 @@ class Symbol:
         plain = method == "__call__" and not options
         if plain and operator:
             return _of_comparisons(operator, *inputs)
-        op = _BY_NUMPY.get(name)
+        op = _BY_NUMPY.get(ufunc)
         if op is None or not plain:
-            known = " ".join(sorted(_BY_NUMPY))
+            known = " ".join(sorted(f.__name__ for f in _BY_NUMPY))
             refuse(
                 self._builder,
                 f"numpy.{name} cannot be traced{' with options' * bool(options)}; "
                 f"of numpy's there are {known} where",
             )
-        if name == "fabs":  # a float of a whole number
+        if ufunc is np.fabs:  # a float of a whole number
             inputs = (apply("mul", *inputs, 1.0),)
         return apply(op, *inputs)
 
@@ -90,7 +84,7 @@ class Symbol:
         return self
 
     def __invert__(self) -> Symbol:
-        if not self._truth:
+        if not _is_truth(self):
             refuse(self._builder, f"~: a comparison is wanted; there are {_OPERATORS}")
         return apply("ne", self, apply("eq", self, self))
 
@@ -140,7 +134,7 @@ def _no_operator(name: str, *operands: Any) -> NoReturn:
 def _of_comparisons(name: str, *operands: Any) -> Symbol:
     """& | ^ of what is 0 or 1, as numpy has them of bool."""
     sign, op = _OF_COMPARISONS[name]
-    if not all(isinstance(x, Symbol) and x._truth for x in operands):
+    if not all(map(_is_truth, operands)):
         what = f"{sign}: two comparisons are wanted, maps have no bits; there are {_OPERATORS}"
         refuse(_builder_of(operands), what)
     return apply(op, *operands)
@@ -160,6 +154,11 @@ def refuse(builder: Builder, what: str, kind: type[Exception] = TypeError) -> No
     raise kind(f"{builder.called}: {what}\n    {where_called()}")
 
 
+def _is_truth(x: Any) -> bool:
+    """Is it 0 or 1, as numpy's bool?"""
+    return isinstance(x, Symbol) and x._builder.nodes[x._node].truth
+
+
 def _builder_of(operands: tuple[Any, ...]) -> Builder:
     return next(x._builder for x in operands if isinstance(x, Symbol))
 
@@ -168,11 +167,7 @@ def apply(op: str, *operands: Any) -> Symbol:
     """The symbol of `op` of symbols and numbers."""
     builder = _builder_of(operands)
     args = tuple(node(builder, x) for x in operands)
-    truths = operands[1:] if op == "where" else operands
-    truth = op in COMPARISONS.values() or (
-        op in OF_TRUTHS and all(isinstance(x, Symbol) and x._truth for x in truths)
-    )
-    return Symbol(builder, builder.add(op, args, at=where_called()), truth)
+    return Symbol(builder, builder.add(op, args, at=where_called()))
 
 
 def node(builder: Builder, x: Any) -> int:
@@ -198,8 +193,7 @@ def called(name: str, *operands: Any) -> Any:
         raise TypeError(f"{name} takes {ARITY[name]} argument(s), {len(operands)} given")
     if any(isinstance(x, Symbol) for x in operands):
         return apply(name, *operands)
-    with np.errstate(all="ignore"):
-        return ELEMENTWISE[name](*(np.asarray(x) for x in operands))[()]
+    return computed(name, *operands)[()]
 
 
 _give_operators()

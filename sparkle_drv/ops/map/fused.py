@@ -16,6 +16,7 @@ from sparkle_drv.core.device import Device
 from sparkle_drv.core.host_pointer import HostSpan
 from sparkle_drv.ops.expression import lower, promote, scalars, typed
 from sparkle_drv.ops.expression.graph import Graph
+from sparkle_drv.ops.expression.program import check_inputs
 from sparkle_drv.ops.memory import staging
 from sparkle_drv.ops.shapes import space
 
@@ -31,22 +32,24 @@ def lowered(
     graph: Graph, names: frozenset[str], kinds: tuple[tuple[int, str], ...]
 ) -> lower.Lowered:
     """The program of `graph`, the names in `names` being scalars, for these kinds by node."""
-    split = scalars.scalars(graph, names)
-    return lower.lower(graph, *typed.typed(graph, split, dict(kinds)))
+    return lower.lower(graph, *typed.typed(graph, scalars.uniform(graph, names), dict(kinds)))
 
 
 def program(
     graph: Graph, arrays: dict[str, str], values: dict[str, Any]
 ) -> tuple[lower.Lowered, dict[int, Any]]:
-    """The program for arrays of these kinds and these scalars by name; the scalars by node."""
-    names = frozenset(values)
-    split = scalars.scalars(graph, names)
-    found = split.values(graph, values)
-    kinds = {i: promote.kind_of(found[i]) for i in split.needed}
+    """The program for arrays of these kinds and these scalars by name; the scalars by node.
+
+    ValueError, TypeError: it has none.
+    """
+    found = scalars.values(graph, values)
+    kinds = {i: promote.kind_of(value) for i, value in found.items()}
     for i, node in enumerate(graph.nodes):
-        if node.op == "name" and not split.uniform[i]:
+        if node.op == "name" and i not in found:
             kinds[i] = arrays[str(node.value)]
-    return lowered(graph, names, tuple(sorted(kinds.items()))), found
+    code = lowered(graph, frozenset(values), tuple(sorted(kinds.items())))
+    check_inputs(graph, code.inputs)
+    return code, found
 
 
 def placed(stage: staging.Stage, inputs: list[Any]) -> list[Any]:
@@ -63,30 +66,16 @@ def pointer(dev: Device, x: Any) -> tuple[Any, int, int]:
     return HostSpan(dev, x, below, nbytes), below, nbytes
 
 
-def run(
-    stage: staging.Stage, code: lower.Lowered, cells: Any, shape: tuple[int, ...], y: Any,
-    inputs: list[Any],
-) -> None:  # fmt: skip
-    """y = the program over `shape`, to which the inputs broadcast; y and inputs are placed."""
+def place(y: Any, inputs: list[Any], shape: tuple[int, ...]) -> space.Space:
+    """Where a program runs over `shape`, to which the inputs broadcast."""
     strides = [space.broadcast(x, shape) for x in (y, *inputs)]
-    place = space.Space(shape, strides)
-    place = place.ordered(space.order_of(strides[0])).joined()
-    if len(place.shape) > space.DIMS:  # too ragged for the kernel: as plain arrays
-        whole = [staging.plain(stage.dev, np.broadcast_to(_host(x), shape)) for x in inputs]
-        inputs = placed(stage, whole)
-        usual = isinstance(y, Array) or y.flags.c_contiguous
-        plain = y if usual else staging.host_empty(stage.dev, shape, y.dtype)
-        run(stage, code, cells, shape, plain, inputs)
-        if plain is not y:
-            if stage.fence is not None:
-                stage.fence.wait()
-            y[...] = plain
-        return
-    launch(stage, code, cells, place, y, inputs, code.result)
+    return space.Space(shape, strides).ordered(space.order_of(strides[0])).joined()
 
 
-def _host(x: Any) -> Any:
-    return x.numpy() if isinstance(x, Array) else x
+def whole(stage: staging.Stage, inputs: list[Any], shape: tuple[int, ...]) -> list[Any]:
+    """`inputs` as plain arrays of `shape`, placed."""
+    host = (x.numpy() if isinstance(x, Array) else x for x in inputs)
+    return placed(stage, [staging.plain(stage.dev, np.broadcast_to(x, shape)) for x in host])
 
 
 def launch(

@@ -19,10 +19,8 @@ from sparkle_drv.core.device import Device
 from sparkle_drv.core.kernel import Kernel
 from sparkle_drv.ops.arguments import check
 from sparkle_drv.ops.arguments.words import listed, short, shown
-from sparkle_drv.ops.expression import lower, program, promote
-from sparkle_drv.ops.expression.graph import Graph, of_text
-from sparkle_drv.ops.expression.scalars import scalars as uniform_of
-from sparkle_drv.ops.expression.scalars import with_truths
+from sparkle_drv.ops.expression import grammar, lower, program, promote, scalars
+from sparkle_drv.ops.expression.graph import Graph
 from sparkle_drv.ops.expression.trace import Traced, trace
 from sparkle_drv.ops.memory import staging
 from sparkle_drv.ops.memory.constant import readable
@@ -74,18 +72,18 @@ def map(
             return known
     graph = graph_of(expression)
     values = bind(graph, args, names)
-    arrays, scalars = sorted_out(readable(dev, values, out))
+    arrays, numbers = sorted_out(readable(dev, values, out))
     if not arrays:
-        return _fill(dev, graph, scalars, out)
-    graph = with_truths(graph, frozenset(scalars))
+        return _fill(dev, graph, numbers, out)
     shape, kinds, layout = outline("map", arrays)
     stage = staging.Stage(dev, arrays, out)
-    if fuses(dev):
-        code, made = _fused(stage, graph, arrays, kinds, scalars, shape, layout)
-        if lasting:
-            fastpath.keep(stage, expression, args, names, graph, code, values)
-        return made
-    return _portable(stage, graph, arrays, kinds, scalars, shape, layout)
+    code, found = fused.program(graph, kinds, numbers)
+    if not fuses(dev):
+        return _portable(stage, graph, arrays, code, found, shape, layout)
+    made = _fused(stage, arrays, code, code.constants(graph, found), shape, layout)
+    if lasting:
+        fastpath.keep(stage, expression, args, names, graph, code, values)
+    return made
 
 
 def fuses(dev: Device) -> bool:
@@ -96,7 +94,7 @@ def fuses(dev: Device) -> bool:
 def graph_of(expression: Any) -> Graph:
     """The graph of an expression or of a function."""
     if isinstance(expression, str):
-        return of_text(expression)
+        return grammar.parse(expression)
     if isinstance(expression, Traced):
         return expression.graph
     if isinstance(expression, Graph):
@@ -131,20 +129,20 @@ def bind(graph: Graph, args: tuple[Any, ...], names: dict[str, Any]) -> dict[str
 def sorted_out(values: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """(arrays, scalars) by name; arrays without dimensions are scalars if there are others."""
     arrays: dict[str, Any] = {}
-    scalars: dict[str, Any] = {}
+    single: dict[str, Any] = {}
     for name, value in values.items():
         if isinstance(value, (numbers.Number, np.bool_)):
             if not isinstance(value, (numbers.Real, np.bool_)):
                 raise TypeError(f"{short(name)}: a real number is wanted, got {shown(value)}")
-            scalars[name] = value
+            single[name] = value
         else:
             arrays[name] = staging.operand(name, value)
     if any(x.shape for x in arrays.values()):
         for name in [name for name, x in arrays.items() if not x.shape]:
             x = arrays.pop(name)
             check.dtype("map", name, x.dtype, _WANTED)
-            scalars[name] = (x.numpy() if isinstance(x, Array) else x)[()]
-    return arrays, scalars
+            single[name] = (x.numpy() if isinstance(x, Array) else x)[()]
+    return arrays, single
 
 
 def outline(op: str, arrays: dict[str, Any]) -> tuple[tuple[int, ...], dict[str, str], str | None]:
@@ -159,15 +157,13 @@ def outline(op: str, arrays: dict[str, Any]) -> tuple[tuple[int, ...], dict[str,
 
 
 def settled(
-    graph: Graph, arrays: dict[str, Any], scalars: dict[str, Any]
+    graph: Graph, arrays: dict[str, Any], numbers: dict[str, Any]
 ) -> tuple[tuple[int, ...], np.dtype[Any], str | None, frozenset[str]]:
     """(shape, dtype and layout of the result, the types that it is computed in) of a map of what
     has these shapes, dtypes and layouts, and of these scalars. Raises as `map`.
     """
     shape, kinds, layout = outline("map", arrays)
-    graph = with_truths(graph, frozenset(scalars))
-    code, found = fused.program(graph, kinds, scalars)
-    check_inputs(graph, code.inputs)
+    code, found = fused.program(graph, kinds, numbers)
     code.constants(graph, found)
     return shape, fused.DTYPES[code.result], layout, code.types
 
@@ -185,29 +181,22 @@ def common_shape(arrays: dict[str, Any]) -> tuple[int, ...]:
 
 
 def _fused(
-    stage: staging.Stage, graph: Graph, arrays: dict[str, Any], kinds: dict[str, str],
-    scalars: dict[str, Any], shape: tuple[int, ...], layout: str | None,
-) -> tuple[lower.Lowered, Any]:  # fmt: skip
-    code, found = fused.program(graph, kinds, scalars)
-    check_inputs(graph, code.inputs)
+    stage: staging.Stage, arrays: dict[str, Any], code: lower.Lowered, cells: Any,
+    shape: tuple[int, ...], layout: str | None,
+) -> Any:  # fmt: skip
     dtype = fused.DTYPES[code.result]
     inputs = fused.placed(stage, [arrays[name] for name in code.inputs])
     target = stage.target(
         shape, dtype, inplace=True, layout=layout, strided=True, order=_memory_order(inputs, shape)
     )
-    cells = code.constants(graph, found)
+    place = fused.place(target.pointer, inputs, shape)
+    if len(place.shape) > space.DIMS:  # too ragged for the kernel
+        inputs = fused.whole(stage, inputs, shape)
+        target = stage.target(shape, dtype, layout=layout)
+        place = fused.place(target.pointer, inputs, shape)
     if math.prod(shape):
-        fused.run(stage, code, cells, shape, target.pointer, inputs)
-    return code, stage.finish(target)
-
-
-def check_inputs(graph: Graph, inputs: tuple[str, ...]) -> None:
-    """ValueError when there are more arrays than kernels take."""
-    most = program.limits().inputs
-    if len(inputs) > most:
-        node = next(n for n in graph.nodes if n.op == "name" and n.value == inputs[most])
-        what = f"it has {len(inputs)} arrays, and at most {most} are possible"
-        graph.fail(node, what)
+        fused.launch(stage, code, cells, place, target.pointer, inputs, code.result)
+    return stage.finish(target)
 
 
 def _memory_order(inputs: list[Any], shape: tuple[int, ...]) -> list[int]:
@@ -222,10 +211,9 @@ def _memory_order(inputs: list[Any], shape: tuple[int, ...]) -> list[int]:
 
 
 def _portable(
-    stage: staging.Stage, graph: Graph, arrays: dict[str, Any], kinds: dict[str, str],
-    scalars: dict[str, Any], shape: tuple[int, ...], layout: str | None,
+    stage: staging.Stage, graph: Graph, arrays: dict[str, Any], code: lower.Lowered,
+    found: dict[int, Any], shape: tuple[int, ...], layout: str | None,
 ) -> Any:  # fmt: skip
-    code, found = fused.program(graph, kinds, scalars)
     if len(code.types) > 1:
         graph.fail(
             None,
@@ -236,58 +224,39 @@ def _portable(
     (tag,) = code.types
     staging.check_there(stage.dev, "map", "map", tag, _WANTED)
     dtype = fused.DTYPES[tag]
-    check_inputs(graph, code.inputs)
-    split = uniform_of(graph, frozenset(scalars))
-    made = program.compile_graph(graph, split.uniform, tag)
-    constants = [constant(graph, i, found[i], tag) for i in made.constants]
+    uniform = tuple(i in found for i in range(len(graph.nodes)))
+    made = program.compile_graph(graph, uniform, tag)
+    constants = [promote.fitted(graph, i, found[i], tag) for i in made.constants]
     for name in made.inputs:
         x = arrays[name]
         if tuple(x.shape) != shape or x.dtype != dtype:
             host: Any = x.numpy() if isinstance(x, Array) else x
             arrays[name] = np.broadcast_to(host.astype(dtype, copy=False), shape)
     target = stage.target(shape, dtype, inplace=True, layout=layout)
-    run(
-        stage, made, tag, target.pointer, [stage.pointer(arrays[n]) for n in made.inputs], constants
-    )
+    inputs = [stage.pointer(arrays[name]) for name in made.inputs]
+    _run(stage, made, tag, target.pointer, inputs, constants)
     return stage.finish(target)
 
 
-def constant(graph: Graph, i: int, value: Any, tag: str) -> int | float:
-    """The scalar at node i as its type holds it."""
-    node = graph.nodes[i]
-    if node.op != "number":
-        return promote.fitted(str(node.value) or node.op, value, tag)
-    try:
-        return promote.fitted(shown(value), value, tag)
-    except ValueError:
-        graph.fail(node, f"{shown(value)} does not fit {tag}")
-
-
-def _fill(dev: Device, graph: Graph, scalars: dict[str, Any], out: Any) -> Any:
+def _fill(dev: Device, graph: Graph, given: dict[str, Any], out: Any) -> Any:
     """`out` full of an expression of numbers only."""
     if out is None:
         raise TypeError("map: at least one array is wanted, or out=")
-    given = staging.operand("out", out)
-    dtype = given.dtype
-    tag = check.dtype("map", "out", dtype, _WANTED)
-    staging.check_there(dev, "map", "map", tag, _WANTED)
-    split = uniform_of(graph, frozenset(scalars))
+    like = staging.operand("out", out)
+    tag = check.dtype("map", "out", like.dtype, _WANTED)
     last = len(graph.nodes) - 1
-    value = split.values(graph, scalars)[last]
+    value = scalars.values(graph, given)[last]
     kind = promote.kind_of(value)
     if kind not in (*promote.WEAK, tag):
         raise TypeError(
-            f"out: {promote.dtype_name(kind)} is wanted because the result is, got {dtype}"
+            f"out: {promote.dtype_name(kind)} is wanted because the result is, got {like.dtype}"
         )
-    code = program.compile_graph(graph, split.uniform, tag)
-    stage = staging.Stage(dev, {}, out)
-    target = stage.target(tuple(given.shape), dtype)
-    run(stage, code, tag, target.pointer, [], [constant(graph, last, value, tag)])
-    return stage.finish(target)
+    value = promote.fitted(graph, last, value, tag)
+    return staging.Stage(dev, {}, out).copy(np.full(like.shape, value, like.dtype))
 
 
-def run(
-    stage: staging.Stage, code: program.Program | program.Portable, tag: str, y: Any,
+def _run(
+    stage: staging.Stage, code: program.Program, tag: str, y: Any,
     inputs: list[Any], constants: list[Any],
 ) -> None:  # fmt: skip
     """Launches `code`, in pieces when there are more elements than a u32 counts."""
@@ -306,7 +275,7 @@ def run(
         stage.launch(kernel, *pointers, *absent, words, consts, code.words.size, len(constants), n)
 
 
-def _kernel(dev: Device, code: program.Program | program.Portable, tag: str, n: int) -> Kernel:
+def _kernel(dev: Device, code: program.Program, tag: str, n: int) -> Kernel:
     """The kernel that interprets programs, or, where the tile model says so, one made for this."""
     plan = tiles_gpu.map(dev.info, tuple(code.words.tolist()), n)
     if plan is None:
