@@ -54,8 +54,7 @@ def program(
 
 def placed(stage: staging.Stage, inputs: list[Any]) -> list[Any]:
     """`inputs` where the kernel can read them: host arrays as they are where memory is shared."""
-    direct = stage.unified and not stage.on_device
-    return [x if direct or isinstance(x, Array) else stage.moved(x) for x in inputs]
+    return [x if stage.in_place or isinstance(x, Array) else stage.moved(x) for x in inputs]
 
 
 def pointer(dev: Device, x: Any) -> tuple[Any, int, int]:

@@ -31,8 +31,6 @@ from . import recycled
 Host = npt.NDArray[Any]
 Operand: TypeAlias = Host | Array
 
-_MOST_WORK: Any = 100_000  # candidates of numpy.shares_memory
-
 
 def device(given: Any) -> Device:
     if not isinstance(given, Device):
@@ -113,12 +111,12 @@ class Stage:
         self.out = None if out is None else operand("out", out)
         self.returned = out  # it may be of a subclass
         self.fence: Fence | None = None
-        arrays = [
-            (n, x) for n, x in (*self.inputs.items(), ("out", self.out)) if isinstance(x, Array)
-        ]
+        given = {**self.inputs, "out": self.out}
+        arrays = {name: x for name, x in given.items() if isinstance(x, Array)}
         self.on_device = bool(arrays)
         self.unified = dev.info.unified
-        for name, x in arrays:
+        self.in_place = self.unified and not self.on_device  # host memory is passed as it is
+        for name, x in arrays.items():
             if x.closed:
                 raise ValueError(f"{short(name)}: an open Array is wanted, this one is closed")
             if x.buffer.device is not dev:
@@ -126,21 +124,17 @@ class Stage:
                     f"{short(name)}: an Array of {dev.uri} is wanted, got one of "
                     f"{dev._another(x.buffer.device)}"
                 )
-            self._after(x)
+            fence = x.fence  # work on another queue comes before ours; ours is in order anyway
+            if fence is not None and fence.queue is not self.queue and not fence.done:
+                self.queue.submit(Commands().wait(fence))
         if arrays:
-            check_out_kind(self.out, arrays[0][0])
-
-    def _after(self, x: Array) -> None:
-        """Work on another queue that x waits for comes before ours; ours is in order anyway."""
-        fence = x.fence
-        if fence is not None and fence.queue is not self.queue and not fence.done:
-            self.queue.submit(Commands().wait(fence))
+            check_out_kind(self.out, next(iter(arrays)))
 
     def pointer(self, x: Operand | None) -> Any:
         """What stands for `x`, row-major, among the arguments of a launch."""
         if x is None or isinstance(x, Array):
             return x
-        return self.moved(x) if self.on_device or not self.unified else plain(self.dev, x)
+        return plain(self.dev, x) if self.in_place else self.moved(x)
 
     def moved(self, x: Host) -> Array:
         """A copy on the device, made before anything that is launched from now on."""
@@ -157,35 +151,37 @@ class Stage:
 
     def copy(self, x: Operand, layout: str | None = None) -> Any:
         """`x` again, in `out` or in memory of its own."""
+        if self.on_device:
+            layout = layout or getattr(x, "layout", None)
+            target = self.target(tuple(x.shape), x.dtype, layout=layout)
+            self._copied(target.pointer, self.pointer(x))
+            return self.finish(target)
         if self.out is not None:
             check_out(self.out, tuple(x.shape), np.dtype(x.dtype), layout)
-        made: Any
-        if not isinstance(x, Array) and self.on_device:
-            made = self.moved(x)
-        elif not isinstance(x, Array):
-            made = host_empty(self.dev, x.shape, x.dtype)
-            made[...] = x
-        else:
-            made = self.dev.empty(x.shape, x.dtype, x.layout)
-            if x.nbytes:
-                commands = Commands().copy(made, x.buffer.view(0, x.nbytes))
-                made.fence = self.queue.submit(commands)
-        return made if self.out is None else self.finish(Target(made, 1, layout))
+        made: Any = host_empty(self.dev, x.shape, x.dtype)
+        made[...] = x
+        return self.finish(Target(made, 1))
+
+    def _copied(self, to: Array, x: Array) -> None:
+        if to.nbytes:  # views: the memory behind an array may be longer than the array
+            made = Commands().copy(to.buffer.view(0, to.nbytes), x.buffer.view(0, to.nbytes))
+            self.fence = self.queue.submit(made)
+
+    def _strides(self, x: Operand) -> tuple[int, int] | None:
+        """Of a 2-D operand that may stay where it is."""
+        return element_strides(x) if isinstance(x, np.ndarray) and self.in_place else None
 
     def matrix(self, x: Operand) -> tuple[Any, int, int]:
         """(pointer, row, column stride in elements) of a 2-D operand, strided where it can be."""
-        if isinstance(x, np.ndarray) and self.unified and not self.on_device:
-            strides = element_strides(x)
-            if strides is not None:
-                return span(x, strides), *strides
+        strides = self._strides(x)
+        if isinstance(x, np.ndarray) and strides is not None:
+            return span(x, strides), *strides
         return self.pointer(x), max(1, x.shape[1]), 1
 
     def in_rows(self, x: Operand) -> bool:
         """Is the column stride that `matrix` says 1?"""
-        if isinstance(x, np.ndarray) and self.unified and not self.on_device:
-            strides = element_strides(x)
-            return strides is None or strides[1] == 1
-        return True
+        strides = self._strides(x)
+        return strides is None or strides[1] == 1
 
     def target(
         self, shape: tuple[int, ...], dtype: Any, *, rows: bool = False, inplace: bool = False,
@@ -200,18 +196,17 @@ class Stage:
         out, row = self.out, shape[-1] if shape else 1
         if out is not None:
             check_out(out, shape, np.dtype(dtype), layout)
-        if isinstance(out, Array):
-            if not self._overlaps(inplace):
-                return Target(out, row, layout)
-        elif out is not None and self.unified and not self._overlaps(inplace):
-            if out.flags.c_contiguous and out.flags.aligned:
-                return Target(out, row)
-            if strided and not self.on_device and not shares_itself(out):
+        if out is None or self._overlaps(inplace):
+            pass
+        elif isinstance(out, Array):
+            return Target(out, row, layout)
+        elif self.unified:
+            if out.flags.c_contiguous and out.flags.aligned or strided and not shares_itself(out):
                 return Target(out, row, direct=True)
             strides = element_strides(out) if rows else None
             if strides is not None and strides[1] == 1 and strides[0] >= shape[1]:
                 return Target(span(out, strides), strides[0], direct=True)
-        if order and self.unified and not self.on_device:
+        if order and self.in_place:
             made = host_empty(self.dev, [shape[d] for d in order], dtype)
             return Target(made.transpose(np.argsort(order)), row)
         return self.temporary(shape, dtype, layout=layout)
@@ -219,7 +214,7 @@ class Stage:
     def temporary(self, shape: tuple[int, ...], dtype: Any, *, layout: str | None = None) -> Target:
         """Memory of its own for what one launch writes and another reads."""
         row = shape[-1] if shape else 1
-        if self.unified and not self.on_device:
+        if self.in_place:
             return Target(host_empty(self.dev, shape, dtype), row)
         return Target(self.dev.empty(shape, dtype, layout), row, layout)
 
@@ -239,10 +234,7 @@ class Stage:
         made, out = target.pointer, self.out
         if self.on_device:
             if isinstance(out, Array) and made is not out:
-                if out.nbytes:
-                    # Views: the memory behind an array may be longer than the array.
-                    dst, src = (x.buffer.view(0, x.nbytes) for x in (out, made))
-                    self.fence = self.queue.submit(Commands().copy(dst, src))
+                self._copied(out, made)
                 made = out
             if self.fence is not None:
                 made.fence = self.fence
@@ -250,21 +242,19 @@ class Stage:
             return made
         if self.fence is not None:
             self.fence.wait()
-        if target.direct:
-            return self.returned
         result = made.numpy() if isinstance(made, Array) else made
-        if isinstance(out, np.ndarray):
-            if result is not out:
-                out[...] = result
-            return self.returned
-        return result
+        if out is None:
+            return result
+        if not target.direct:
+            out[...] = result
+        return self.returned
 
 
 class Target:
     """The memory that a launch writes.
 
-    pointer: what stands for it in the launch. row: elements from row to row. direct: the pointer is
-    the caller's `out` in another guise.
+    pointer: what stands for it in the launch. row: elements from row to row. direct: it is memory
+    of the caller's `out`.
     """
 
     __slots__ = ("direct", "layout", "pointer", "row")
@@ -296,26 +286,15 @@ def check_out(out: Any, shape: tuple[int, ...], dtype: Any, layout: str | None) 
 
 
 def shares_itself(x: Host) -> bool:
-    """Do elements of `x` share memory? True, too, where that takes too long to find out.
+    """Do elements of `x` share memory? True, too, where its axes do not lie within one another.
 
     Such a result is copied from a temporary, as numpy does: the last of those that share one stays.
     """
-    if x.flags.c_contiguous or not x.size:
-        return False
-    extent, ordered = x.itemsize, True
+    extent = x.itemsize
     for step, size in sorted((abs(s), d) for s, d in zip(x.strides, x.shape, strict=True) if d > 1):
-        ordered = ordered and step >= extent
+        if step < extent:
+            return bool(x.size)
         extent += step * (size - 1)
-    if ordered:  # every axis steps over all that the axes within it reach
-        return False
-    for axis in range(x.ndim):
-        one, others = np.split(x, [1], axis)
-        try:
-            if others.size and np.shares_memory(one, others, max_work=_MOST_WORK):
-                return True
-        except RuntimeError:  # numpy's TooHardError
-            return True
-        x = one
     return False
 
 
@@ -381,12 +360,8 @@ def span(x: Host, strides: tuple[int, int]) -> Host:
 
 def _same_elements(out: Any, x: Any) -> bool:
     """Is each element of the one where the same element of the other is?"""
-    if out.nbytes != x.nbytes or out.dtype.itemsize != x.dtype.itemsize:
+    if tuple(out.shape) != tuple(x.shape) or out.dtype.itemsize != x.dtype.itemsize:
         return False
     if isinstance(out, Array):
         return bool(out._address == x._address)
-    if out.ctypes.data != x.ctypes.data:
-        return False
-    if out.flags.c_contiguous and x.flags.c_contiguous:
-        return True
-    return bool(out.shape == x.shape and out.strides == x.strides)
+    return bool(out.ctypes.data == x.ctypes.data and out.strides == x.strides)

@@ -69,8 +69,7 @@ def fold(dev: Device, given: Lazy, op: str, axis: Any, keepdims: bool) -> Any:
     stage = staging.Stage(dev, arrays)
     inputs = fused.placed(stage, [arrays[name] for name in code.inputs])
     strides = [space.broadcast(x, shape) for x in inputs]
-    plain = stage.on_device or not stage.unified
-    order = together(shape, axes, memory_order(shape, [] if plain else strides))
+    order = together(shape, axes, memory_order(shape, strides if stage.in_place else []))
     place = space.Space(shape, [(0,) * len(shape), *strides]).ordered(order).joined()
     if len(place.shape) > space.DIMS:
         return None
