@@ -26,13 +26,15 @@ class Layout:
     """A layout that `parse` knows; `block` is 0 for those that have none."""
 
     name: str
-    block: int
+    block: int = 0
 
-    @property
-    def axes(self) -> str:
-        """The axes in words, for messages."""
+    def check(self, name: str, shape: tuple[int, ...]) -> None:
+        """ValueError for a shape that no array of this layout has."""
         plain = {"NCHW": "(n, c, h, w)", "NHWC": "(n, h, w, c)"}
-        return plain.get(self.name, f"(n, blocks, h, w, {self.block})")
+        axes = plain.get(self.name, f"(n, blocks, h, w, {self.block})")
+        check.dims(name, shape, 5 if self.block else 4, axes)
+        if self.block and shape[4] != self.block:
+            raise ValueError(f"{name}: shape {axes} is wanted for {self.name}, got {shape}")
 
     def shape(self, n: int, c: int, h: int, w: int) -> tuple[int, ...]:
         """The shape of n images of c channels, h x w."""
@@ -43,25 +45,20 @@ class Layout:
 
 def parse(name: str, given: Any) -> Layout:
     """ "NCHW", "NHWC", or "NCHW8c" for any block of 1 to 64; else TypeError, ValueError."""
+    wanted = '"NCHW", "NHWC" or "NCHW8c" is wanted, with any block of 1 to '
+    wanted = f"{name}: {wanted}{MAX_BLOCK} for the 8, got {shown(given)}"
     if not isinstance(given, str):
-        raise TypeError(f'{name}: "NCHW", "NHWC" or "NCHW8c" is wanted, got {shown(given)}')
-    if given in ("NCHW", "NHWC"):
-        return Layout(given, 0)
-    match = re.fullmatch(r"NCHW([1-9][0-9]?)c", given)
-    if match is None or int(match[1]) > MAX_BLOCK:
-        raise ValueError(
-            f'{name}: "NCHW", "NHWC" or "NCHW<block>c" with a block of 1 to {MAX_BLOCK} is wanted, '
-            f"got {shown(given)}"
-        )
-    return Layout(given, int(match[1]))
+        raise TypeError(wanted)
+    match = re.fullmatch(r"NCHW|NHWC|NCHW([1-9][0-9]?)c", given)
+    block = int(match[1] or 0) if match else MAX_BLOCK + 1
+    if block > MAX_BLOCK:
+        raise ValueError(wanted)
+    return Layout(given, block)
 
 
 def check_shape(layout: Any, shape: tuple[int, ...]) -> None:
     """TypeError, ValueError for what is no layout, or none that an array of this shape can have."""
-    known = parse("layout", layout)
-    check.dims("shape", shape, 5 if known.block else 4, known.axes)
-    if known.block and shape[4] != known.block:
-        raise ValueError(f"shape: {known.axes} is wanted for {layout}, got {shape}")
+    parse("layout", layout).check("shape", shape)
 
 
 def layout(
@@ -85,18 +82,16 @@ def layout(
 
     stage = staging.Stage(dev, {"a": a}, out)
     current: Any = stage.pointer(a)
-    made = staging.Target(current, 1)
-    left = len(change.steps)
-    for kernel, way, block in change.steps:
-        left -= 1
-        where = stage.temporary if left else stage.target
+    if not change.steps:
+        return stage.copy(a, change.after.name)
+    for kernel, way, *block in change.steps:
+        where = stage.target if way == change.after else stage.temporary
         made = where(way.shape(*change.sizes), a.dtype, layout=way.name)
         if 0 not in made.pointer.shape:
-            blocked = (block,) if block else ()
             function = staging.kernel(dev, f"{kernel}_f32")
-            stage.launch(function, made.pointer, current, *change.sizes, *blocked)
+            stage.launch(function, made.pointer, current, *change.sizes, *block)
         current = made.pointer
-    return stage.finish(made) if change.steps else stage.copy(a, change.after.name)
+    return stage.finish(made)
 
 
 @dataclass(frozen=True)
@@ -107,8 +102,9 @@ class Change:
     after: Layout
     sizes: tuple[int, int, int, int]
     """n, c, h, w."""
-    steps: tuple[tuple[str, Layout, int], ...]
-    """Kernels on the way, each with the layout it makes and its block; none: it is a copy."""
+    steps: list[Any]
+    """Kernels on the way, each with the layout it makes and, if it has one, its block; none: it is
+    a copy."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -125,7 +121,7 @@ def outline(a: Any, target: Any, source: Any, channels: Any) -> Change:
     before = _source(a, after, source)
     sizes = _sizes(a, before, channels)
     same = before == after and channels is None
-    return Change(before, after, sizes, () if same else tuple(_steps(before, after)))
+    return Change(before, after, sizes, [] if same else _steps(before, after))
 
 
 def _source(a: Any, after: Layout, source: Any) -> Layout:
@@ -137,10 +133,8 @@ def _source(a: Any, after: Layout, source: Any) -> Layout:
     elif len(a.shape) == 5 and 1 <= a.shape[4] <= MAX_BLOCK:
         before = Layout(f"NCHW{a.shape[4]}c", a.shape[4])
     else:
-        before = Layout("NHWC" if after.name == "NCHW" else "NCHW", 0)
-    check.dims("a", a.shape, 5 if before.block else 4, before.axes)
-    if before.block and a.shape[4] != before.block:
-        raise ValueError(f"a: shape {before.axes} is wanted, got {a.shape}")
+        before = Layout("NHWC" if after.name == "NCHW" else "NCHW")
+    before.check("a", a.shape)
     return before
 
 
@@ -168,15 +162,14 @@ def _sizes(a: Any, before: Layout, channels: Any) -> tuple[int, int, int, int]:
     return n, c, h, w
 
 
-def _steps(before: Layout, after: Layout) -> list[tuple[str, Layout, int]]:
-    plain = Layout("NCHW", 0)
-    steps: list[tuple[str, Layout, int]] = []
+def _steps(before: Layout, after: Layout) -> list[Any]:
+    steps: list[Any] = []
     if before.name == "NHWC":
-        steps.append(("nhwc_to_nchw", plain, 0))
+        steps.append(("nhwc_to_nchw", Layout("NCHW")))
     elif before.block:
-        steps.append(("blocked_to_nchw", plain, before.block))
+        steps.append(("blocked_to_nchw", Layout("NCHW"), before.block))
     if after.name == "NHWC":
-        steps.append(("nchw_to_nhwc", after, 0))
+        steps.append(("nchw_to_nhwc", after))
     elif after.block:
         steps.append(("nchw_to_blocked", after, after.block))
     return steps

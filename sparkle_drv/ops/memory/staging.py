@@ -201,7 +201,8 @@ class Stage:
         elif isinstance(out, Array):
             return Target(out, row, layout)
         elif self.unified:
-            if out.flags.c_contiguous and out.flags.aligned or strided and not shares_itself(out):
+            plain = out.flags.c_contiguous and out.flags.aligned
+            if plain or (strided and not shares_itself(out)):
                 return Target(out, row, direct=True)
             strides = element_strides(out) if rows else None
             if strides is not None and strides[1] == 1 and strides[0] >= shape[1]:
@@ -243,11 +244,9 @@ class Stage:
         if self.fence is not None:
             self.fence.wait()
         result = made.numpy() if isinstance(made, Array) else made
-        if out is None:
-            return result
-        if not target.direct:
+        if isinstance(out, np.ndarray) and not target.direct:
             out[...] = result
-        return self.returned
+        return result if out is None else self.returned
 
 
 class Target:
