@@ -104,5 +104,5 @@ def _entry(given: Mapping[str, Any]) -> Entry:
     if len(levels) > 2 or not all(type(size) is int and 0 <= size < 1 << 31 for size in sizes):
         raise ValueError(f"sizes: {sizes}")
     best = float(given["best_s"])
-    plan = TilePlan(**fields, levels=tuple(levels), source="tuned", predicted_s=best)
+    plan = TilePlan(**fields, levels=tuple(levels), source="tuned")
     return Entry(plan, best, float(given["model_s"]))
