@@ -17,6 +17,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from sparkle_drv._native import lib
+
 from . import promote
 from .graph import Graph
 from .typed import TYPES, Value
@@ -58,8 +60,6 @@ def lower(graph: Graph, values: list[Value], result: str) -> Lowered:
 
     ValueError: more values wait at once than there are registers.
     """
-    from sparkle_drv._native import lib  # the enums of sp_map.h, the one place with the numbers
-
     values = _paired(values)
     order = _ordered(values)
     steps = [i for i in order if values[i].op not in _LEAVES]

@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from sparkle_drv._native import lib
+
 from .elementwise import ARITY, COMPARISONS
 from .grammar import parse
 from .graph import OF_TRUTHS, Graph, steps
@@ -25,21 +27,9 @@ I32_OPS = frozenset(
 )
 
 
-@dataclass(frozen=True)
-class Limits:
-    """What sp_map.h allows, and the number that it gives each operation."""
-
-    inputs: int
-    stack: int
-    opcodes: dict[str, int]
-
-
-@lru_cache(maxsize=1)
-def limits() -> Limits:
-    from sparkle_drv._native import lib  # the enums of sp_map.h, the one place with the numbers
-
-    opcodes = {op: getattr(lib, f"SP_MAP_{op.upper()}") for op in (*ARITY, "input", "const")}
-    return Limits(inputs=lib.SP_MAP_INPUTS, stack=lib.SP_MAP_STACK, opcodes=opcodes)
+# What sp_map.h allows, and the number that it gives each operation.
+INPUTS: int = lib.SP_MAP_INPUTS
+OPCODES = {op: getattr(lib, f"SP_MAP_{op.upper()}") for op in (*ARITY, "input", "const")}
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +49,6 @@ def compile_graph(graph: Graph, uniform: tuple[bool, ...], dtype: str) -> Progra
 
     ValueError: too many arrays, too deep. TypeError: an operation that i32 lacks.
     """
-    limit = limits()
     inputs: dict[str, int] = {}
     constants: dict[int, int] = {}
     words: list[int] = []
@@ -81,10 +70,11 @@ def compile_graph(graph: Graph, uniform: tuple[bool, ...], dtype: str) -> Progra
             graph.fail(node, f"i32 has no {op}; it has {known}", TypeError)
         elif node.truth:
             op = OF_TRUTHS.get(op, op)
-        words.append(limit.opcodes[op] | slot << 8)
+        words.append(OPCODES[op] | slot << 8)
     check_inputs(graph, tuple(inputs))
-    if deepest > limit.stack:
-        what = f"it keeps {deepest} values waiting, and {limit.stack} are possible on this device"
+    most = lib.SP_MAP_STACK
+    if deepest > most:
+        what = f"it keeps {deepest} values waiting, and {most} are possible on this device"
         graph.fail(graph.nodes[-1] if not graph.text else None, what)
     packed = np.array(words, np.uint32)
     packed.flags.writeable = False
@@ -93,11 +83,9 @@ def compile_graph(graph: Graph, uniform: tuple[bool, ...], dtype: str) -> Progra
 
 def check_inputs(graph: Graph, inputs: tuple[str, ...]) -> None:
     """ValueError when there are more arrays than kernels take."""
-    most = limits().inputs
-    if len(inputs) > most:
-        node = next(n for n in graph.nodes if n.op == "name" and n.value == inputs[most])
-        what = f"it has {len(inputs)} arrays, and at most {most} are possible"
-        graph.fail(node, what)
+    if len(inputs) > INPUTS:
+        node = next(n for n in graph.nodes if n.op == "name" and n.value == inputs[INPUTS])
+        graph.fail(node, f"it has {len(inputs)} arrays, and at most {INPUTS} are possible")
 
 
 def compile_map(text: str, scalars: frozenset[str], dtype: str) -> Program:
@@ -117,10 +105,8 @@ def decode(words: npt.NDArray[Any]) -> list[tuple[str, int]]:
 
     ValueError for a number that is no operation.
     """
-    names = {number: op for op, number in limits().opcodes.items()}
-    steps = []
-    for word in words.tolist():
-        if word & 0xFF not in names:
-            raise ValueError(f"map program: {word:#x} is no operation")
-        steps.append((names[word & 0xFF], word >> 8))
-    return steps
+    names = {number: op for op, number in OPCODES.items()}
+    strange = [word for word in words.tolist() if word & 0xFF not in names]
+    if strange:
+        raise ValueError(f"map program: {strange[0]:#x} is no operation")
+    return [(names[word & 0xFF], word >> 8) for word in words.tolist()]

@@ -28,6 +28,11 @@ class Layout:
     name: str
     block: int = 0
 
+    @property
+    def kind(self) -> str:
+        """As names of kernels have it."""
+        return "blocked" if self.block else self.name.lower()
+
     def check(self, name: str, shape: tuple[int, ...]) -> None:
         """ValueError for a shape that no array of this layout has."""
         plain = {"NCHW": "(n, c, h, w)", "NHWC": "(n, h, w, c)"}
@@ -41,6 +46,9 @@ class Layout:
         if self.block:
             return n, -(-c // self.block), h, w, self.block
         return (n, h, w, c) if self.name == "NHWC" else (n, c, h, w)
+
+
+Step = tuple[str, Layout, int]
 
 
 def parse(name: str, given: Any) -> Layout:
@@ -84,12 +92,13 @@ def layout(
     current: Any = stage.pointer(a)
     if not change.steps:
         return stage.copy(a, change.after.name)
-    for kernel, way, *block in change.steps:
+    for kernel, way, block in change.steps:
         where = stage.target if way == change.after else stage.temporary
         made = where(way.shape(*change.sizes), a.dtype, layout=way.name)
         if 0 not in made.pointer.shape:
             function = staging.kernel(dev, f"{kernel}_f32")
-            stage.launch(function, made.pointer, current, *change.sizes, *block)
+            blocked = (block,) if block else ()
+            stage.launch(function, made.pointer, current, *change.sizes, *blocked)
         current = made.pointer
     return stage.finish(made)
 
@@ -102,9 +111,8 @@ class Change:
     after: Layout
     sizes: tuple[int, int, int, int]
     """n, c, h, w."""
-    steps: list[Any]
-    """Kernels on the way, each with the layout it makes and, if it has one, its block; none: it is
-    a copy."""
+    steps: tuple[Step, ...]
+    """Kernels on the way, each with the layout it makes and its block; none: it is a copy."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -121,7 +129,7 @@ def outline(a: Any, target: Any, source: Any, channels: Any) -> Change:
     before = _source(a, after, source)
     sizes = _sizes(a, before, channels)
     same = before == after and channels is None
-    return Change(before, after, sizes, [] if same else _steps(before, after))
+    return Change(before, after, sizes, () if same else _steps(before, after))
 
 
 def _source(a: Any, after: Layout, source: Any) -> Layout:
@@ -162,14 +170,10 @@ def _sizes(a: Any, before: Layout, channels: Any) -> tuple[int, int, int, int]:
     return n, c, h, w
 
 
-def _steps(before: Layout, after: Layout) -> list[Any]:
-    steps: list[Any] = []
-    if before.name == "NHWC":
-        steps.append(("nhwc_to_nchw", Layout("NCHW")))
-    elif before.block:
-        steps.append(("blocked_to_nchw", Layout("NCHW"), before.block))
-    if after.name == "NHWC":
-        steps.append(("nchw_to_nhwc", after))
-    elif after.block:
-        steps.append(("nchw_to_blocked", after, after.block))
-    return steps
+def _steps(before: Layout, after: Layout) -> tuple[Step, ...]:
+    steps: list[Step] = []
+    if before.name != "NCHW":
+        steps.append((f"{before.kind}_to_nchw", Layout("NCHW"), before.block))
+    if after.name != "NCHW":
+        steps.append((f"nchw_to_{after.kind}", after, after.block))
+    return tuple(steps)

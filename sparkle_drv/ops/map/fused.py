@@ -86,38 +86,26 @@ def launch(
     y and inputs are placed, `kind` is the type of y. fold and cube: see space.geometry.
     """
     dev = stage.dev
-    given = [pointer(dev, x) for x in (y, *inputs)]
-    stream = not fold and sum(nbytes for _, _, nbytes in given) > last_cache(dev)
-    geometry = place.geometry(
-        (kind, *code.input_types), [offset for _, offset, _ in given],
-        fold=fold, cube=cube, stream=stream,
-    )  # fmt: skip
+    pointers, offsets, sizes = zip(*(pointer(dev, x) for x in (y, *inputs)), strict=True)
+    stream = not fold and sum(sizes) > last_cache(dev)
+    types = (kind, *code.input_types)
+    geometry = place.geometry(types, offsets, fold=fold, cube=cube, stream=stream)
     absent = space.INPUTS - len(inputs)
     stage.launch(
         staging.kernel(dev, "fused_map"),
-        *(p for p, _, _ in given), *[None] * absent,
+        *pointers, *[None] * absent,
         words(stage, code), stage.constant(cells) if cells.size else None,
         stage.constant(geometry),
-        *(nbytes for _, _, nbytes in given), *[0] * absent,
+        *sizes, *[0] * absent,
         code.words.size, cells.size, geometry.size,
     )  # fmt: skip
 
 
-def words(stage: staging.Stage, code: Any) -> Array:
+def words(stage: staging.Stage, code: Any) -> Any:
     """The words of a program on the device, copied there once; PROGRAMS of them are kept."""
-    there: dict[Any, Array] = stage.dev.kept.setdefault("ops programs", {})
-    found = there.get(code)
-    if found is None or found.closed:
-        if len(there) >= PROGRAMS:
-            there.clear()  # launches in flight keep what they use
-        found = there[code] = stage.moved(code.words)
-    return found
+    return staging.kept(stage.dev, "ops programs", code, PROGRAMS, lambda: stage.moved(code.words))
 
 
 def last_cache(dev: Device) -> int:
     """Bytes of the largest cache; of 32 MiB where nothing is known."""
-    found: int = dev.kept.get("ops last cache", 0)
-    if not found:
-        found = max((c.nbytes for c in dev.info.caches), default=0) or 32 << 20
-        dev.kept["ops last cache"] = found
-    return found
+    return max((c.nbytes for c in dev.info.caches), default=0) or 32 << 20

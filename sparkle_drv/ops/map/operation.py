@@ -16,7 +16,6 @@ import numpy as np
 
 from sparkle_drv.core.array import Array
 from sparkle_drv.core.device import Device
-from sparkle_drv.core.kernel import Kernel
 from sparkle_drv.ops.arguments import check
 from sparkle_drv.ops.arguments.words import listed, short, shown
 from sparkle_drv.ops.expression import grammar, lower, program, promote, scalars
@@ -26,7 +25,6 @@ from sparkle_drv.ops.memory import staging
 from sparkle_drv.ops.memory.constant import readable
 from sparkle_drv.ops.shapes import space
 from sparkle_drv.ops.tiles import gpu as tiles_gpu
-from sparkle_drv.types import TilePlan
 
 from . import fastpath, fused
 
@@ -106,14 +104,11 @@ def graph_of(expression: Any) -> Graph:
 
 def bind(graph: Graph, args: tuple[Any, ...], names: dict[str, Any]) -> dict[str, Any]:
     """Every name of `graph` with its value."""
-    wanted = graph.names
-    unknown = [name for name in names if name not in wanted]
-    if unknown:
-        raise TypeError(
-            f"{short(unknown[0])}: the expression has no such name; it has "
-            f"{listed(wanted) or 'none'}"
-        )
-    left = [name for name in wanted if name not in names]
+    for name in names:
+        if name not in graph.names:
+            known = listed(graph.names) or "none"
+            raise TypeError(f"{short(name)}: the expression has no such name; it has {known}")
+    left = [name for name in graph.names if name not in names]
     if len(args) > len(left):
         raise TypeError(
             f"map: {len(args)} values by position are given, {len(left)} names are left for them"
@@ -123,7 +118,7 @@ def bind(graph: Graph, args: tuple[Any, ...], names: dict[str, Any]) -> dict[str
         node = next((n for n in graph.nodes if n.op == "name" and n.value == lost), None)
         graph.fail(node, f"{short(lost)}: it stands in the expression and has no value", TypeError)
     given = {**names, **dict(zip(left, args, strict=True))}
-    return {name: given[name] for name in wanted}
+    return {name: given[name] for name in graph.names}
 
 
 def sorted_out(values: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -131,10 +126,10 @@ def sorted_out(values: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     arrays: dict[str, Any] = {}
     single: dict[str, Any] = {}
     for name, value in values.items():
-        if isinstance(value, (numbers.Number, np.bool_)):
-            if not isinstance(value, (numbers.Real, np.bool_)):
-                raise TypeError(f"{short(name)}: a real number is wanted, got {shown(value)}")
+        if isinstance(value, (numbers.Real, np.bool_)):
             single[name] = value
+        elif isinstance(value, numbers.Number):
+            raise TypeError(f"{short(name)}: a real number is wanted, got {shown(value)}")
         else:
             arrays[name] = staging.operand(name, value)
     if any(x.shape for x in arrays.values()):
@@ -171,8 +166,6 @@ def settled(
 def common_shape(arrays: dict[str, Any]) -> tuple[int, ...]:
     """What the arrays' shapes broadcast to."""
     shapes = [tuple(x.shape) for x in arrays.values()]
-    if len(set(shapes)) == 1:
-        return shapes[0]
     try:
         return space.common(shapes)
     except ValueError:
@@ -264,29 +257,24 @@ def _run(
     if not total:
         return
     kernel = _kernel(stage.dev, code, tag, total)
-    absent = [None] * (program.limits().inputs - len(inputs))
+    absent = [None] * (program.INPUTS - len(inputs))
     words = fused.words(stage, code)
     consts = stage.constant(np.array(constants, y.dtype)) if constants else None
     for start in range(0, total, PIECE):
         n = min(PIECE, total - start)
-        pointers = [y, *inputs]
-        if n != total:
-            pointers = [_piece(x, start, n) for x in pointers]
+        pointers = [x if n == total else _piece(x, start, n) for x in (y, *inputs)]
         stage.launch(kernel, *pointers, *absent, words, consts, code.words.size, len(constants), n)
 
 
-def _kernel(dev: Device, code: program.Program, tag: str, n: int) -> Kernel:
+def _kernel(dev: Device, code: program.Program, tag: str, n: int) -> Any:
     """The kernel that interprets programs, or, where the tile model says so, one made for this."""
     plan = tiles_gpu.map(dev.info, tuple(code.words.tolist()), n)
     if plan is None:
         return staging.kernel(dev, f"map_{tag}")
-    there: dict[tuple[str, TilePlan], Kernel] = dev.kept.setdefault("ops expressions", {})
-    found = there.get((tag, plan))
-    if found is None or found.closed:
-        if len(there) >= fused.PROGRAMS:
-            there.clear()  # what is in flight is kept until its fence
-        found = there[tag, plan] = dev.kernel(f"map_{tag}", plan=plan)
-    return found
+    return staging.kept(
+        dev, "ops expressions", (tag, plan), fused.PROGRAMS,
+        lambda: dev.kernel(f"map_{tag}", plan=plan),
+    )  # fmt: skip
 
 
 def _piece(x: Any, start: int, n: int) -> Any:

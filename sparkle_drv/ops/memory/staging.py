@@ -9,7 +9,7 @@ over, and the result is an Array whose `.fence` is set.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -30,6 +30,8 @@ from . import recycled
 
 Host = npt.NDArray[Any]
 Operand: TypeAlias = Host | Array
+MOST_KEPT = 4096
+"""Kernels that a device keeps; beyond that it starts anew."""
 
 
 def device(given: Any) -> Device:
@@ -64,11 +66,20 @@ def operand(name: str, given: Any) -> Operand:
 
 def kernel(dev: Device, name: str, plan: TilePlan | None = None) -> Kernel:
     """A manifest kernel, loaded once per device and plan."""
+    key = name, plan
+    found: Kernel = kept(dev, "ops kernels", key, MOST_KEPT, lambda: dev.kernel(name, plan=plan))
+    return found
+
+
+def kept(dev: Device, table: str, key: Any, most: int, make: Callable[[], Any]) -> Any:
+    """What `make` made for this key, now or before, in a table of the device that has `most`."""
     # With the device: a table here would keep devices alive, since kernels hold theirs.
-    loaded: dict[tuple[str, TilePlan | None], Kernel] = dev.kept.setdefault("ops kernels", {})
-    found = loaded.get((name, plan))
+    there: dict[Any, Any] = dev.kept.setdefault(table, {})
+    found = there.get(key)
     if found is None or found.closed:
-        found = loaded[name, plan] = dev.kernel(name, plan=plan)
+        if len(there) >= most:
+            there.clear()  # launches in flight keep what they use
+        found = there[key] = make()
     return found
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from sparkle_drv.ops.expression import program
 from sparkle_drv.ops.expression.elementwise import ARITY, Array, apply
 
-from .operations import activate, correlate, f64, gemm, layout, reduce
+from .operations import conv2d, f64, gemm, layout, reduce
 
 ACTIVATIONS = (None, "relu", "tanh", "sigmoid")  # in the order of enum sp_activation
 
@@ -103,14 +103,21 @@ def _conv2d(
     n: int, c: int, h: int, w_in: int, oc: int, kh: int, kw: int, oh: int, ow: int,
     sh: int, sw: int, ph: int, pw: int, dh: int, dw: int, groups: int, nhwc: int, act: int,
 ) -> Array:  # fmt: skip
-    image = f64(_shaped(x, (n, h, w_in, c) if nhwc else (n, c, h, w_in)))
-    image = np.moveaxis(image, 3, 1) if nhwc else image
-    weights = f64(_shaped(w, (oc, c // groups, kh, kw)))
-    out = correlate(image, weights, (oh, ow), (sh, sw), (ph, pw), (dh, dw), groups)
-    if bias is not None:
-        out = out + _flat(bias)[:oc, None, None]
-    out = activate(out, ACTIVATIONS[act])
-    return np.asarray(np.moveaxis(out, 1, 3) if nhwc else out).reshape(-1)
+    # An output may see less of an image than there is, or more below and to the right.
+    below = max(0, (oh - 1) * sh + (kh - 1) * dh + 1 - ph - h)
+    right = max(0, (ow - 1) * sw + (kw - 1) * dw + 1 - pw - w_in)
+    out = conv2d(
+        _shaped(x, (n, h, w_in, c) if nhwc else (n, c, h, w_in)),
+        _shaped(w, (oc, c // groups, kh, kw)),
+        None if bias is None else _flat(bias)[:oc],
+        stride=(sh, sw),
+        padding=((ph, below), (pw, right)),
+        dilation=(dh, dw),
+        groups=groups,
+        activation=ACTIVATIONS[act],
+        layout="NHWC" if nhwc else "NCHW",
+    )
+    return (out[:, :oh, :ow] if nhwc else out[:, :, :oh, :ow]).reshape(-1)
 
 
 def _reduction(op: str) -> Oracle:

@@ -42,44 +42,22 @@ def conv2d(
     The result has the layout of x; padding is ((top, bottom), (left, right)).
     """
     x = np.moveaxis(f64(x), 3, 1) if layout == "NHWC" else f64(x)
-    sizes = []
-    for axis in (0, 1):
-        reach = (w.shape[2 + axis] - 1) * dilation[axis] + 1
-        sizes.append((x.shape[2 + axis] + sum(padding[axis]) - reach) // stride[axis] + 1)
-    before = (padding[0][0], padding[1][0])
-    y = correlate(x, f64(w), (sizes[0], sizes[1]), stride, before, dilation, groups)
+    padded = np.pad(x, ((0, 0), (0, 0), *padding))
+    (n, _, *room), (oc, per_group, *kernel) = padded.shape, w.shape
+    reach = [(k - 1) * d + 1 for k, d in zip(kernel, dilation, strict=True)]
+    size = [(r - span) // s + 1 for r, span, s in zip(room, reach, stride, strict=True)]
+    weights = f64(w).reshape(groups, oc // groups, per_group, *kernel)
+    y = np.zeros((n, groups, oc // groups, size[0] * size[1]))
+    for i, j in np.ndindex(*kernel):  # shift the image, weigh its channels, add
+        rows, columns = (
+            slice(t * d, t * d + (count - 1) * s + 1, s)
+            for t, d, count, s in zip((i, j), dilation, size, stride, strict=True)
+        )
+        pixels = padded[:, :, rows, columns].reshape(n, groups, per_group, size[0] * size[1])
+        y += weights[..., i, j] @ pixels
+    y = y.reshape(n, oc, *size)
     y = activate(y if bias is None else y + f64(bias)[:, None, None], activation)
     return np.moveaxis(y, 1, 3) if layout == "NHWC" else y
-
-
-def correlate(
-    x: Array,
-    w: Array,
-    size: tuple[int, int],
-    stride: tuple[int, int],
-    before: tuple[int, int],
-    dilation: tuple[int, int],
-    groups: int,
-) -> Array:
-    """One tap of the filter at a time: shift the padded image, weigh its channels, add."""
-    (n, _, *image), (oc, per_group, *kernel) = x.shape, w.shape
-    pads = [(0, 0), (0, 0)]
-    for i in (0, 1):
-        last = (size[i] - 1) * stride[i] + (kernel[i] - 1) * dilation[i] + 1
-        pads.append((before[i], max(0, last - before[i] - image[i])))
-    padded = np.pad(x, pads)
-    weights = w.reshape(groups, oc // groups, per_group, *kernel)
-    y = np.zeros((n, groups, oc // groups, size[0] * size[1]))
-    for i, j in np.ndindex(*kernel):
-        rows = _every(i * dilation[0], size[0], stride[0])
-        columns = _every(j * dilation[1], size[1], stride[1])
-        seen = padded[:, :, rows, columns].reshape(n, groups, per_group, -1 if n else 0)
-        y += weights[..., i, j] @ seen
-    return y.reshape(n, oc, *size)
-
-
-def _every(start: int, count: int, step: int) -> slice:
-    return slice(start, start + (count - 1) * step + 1, step)
 
 
 def map(text: str, **values: Any) -> Array:

@@ -213,7 +213,7 @@ def test_i32_refuses_what_has_no_whole_answer(op):
 
 
 def test_opcodes_are_those_of_the_header():
-    opcodes = program.limits().opcodes
+    opcodes = program.OPCODES
     assert len(set(opcodes.values())) == len(opcodes) == len(grammar.ARITY) + 2
     assert program.decode(np.array([opcodes["input"] | 7 << 8], np.uint32)) == [("input", 7)]
 
