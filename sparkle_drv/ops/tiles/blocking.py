@@ -14,13 +14,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from sparkle_drv.types import CacheLevel, DeviceInfo, TilePlan
+from sparkle_drv.types import DeviceInfo, TilePlan
 
 from . import gpu as tiles_gpu
-from .caches import Caches, level, own
+from .caches import Caches, own
 from .cores import Core, core_of, down, micro_tile, threads_for
 
-_WAYS = {1: 8, 2: 8, 3: 16}  # DeviceInfo does not tell associativity; these are the usual ones
+_WAYS = 16  # of L3, usually: DeviceInfo does not tell associativity
 _LINE = 64
 MAX_PACKED = 8 << 20
 """Bytes of b that one thread packs at a time."""
@@ -64,8 +64,8 @@ def blocks(core: Core, caches: Caches, itemsize: int) -> Blocks:
     """Block sizes for one core and one element size; they do not depend on the matrices, but for
     extreme ones: see `gemm`."""
     mr, nr, vector = micro_tile(core, itemsize)
-    l1, l2 = level(caches, 1), own(caches, 2)
-    kc = max(_kc_of_l1(l1, mr, nr, itemsize), _kc_of_c(core, mr, nr, vector, itemsize, l2))
+    l2 = own(caches, 2)
+    kc = _kc(core, mr, nr, vector, itemsize, l2)
 
     # mc: the block of a, mc x kc, fills three eighths of L2. The paper gives it all the ways that
     # are left beside the micro-panel of b; here three of these are under way (one in use, the next,
@@ -75,24 +75,15 @@ def blocks(core: Core, caches: Caches, itemsize: int) -> Blocks:
     # nc: the block of b, kc x nc, does the same in this core's part of L3. Bounded, because each
     # thread packs a block of its own.
     l3 = own(caches, 3) if any(cache.level == 3 for cache in caches) else 4 * l2
-    ways, way = _WAYS[3], max(_LINE, l3 // _WAYS[3])
-    left = ways - 1 - -(-(mc * kc * itemsize) // way)
+    way = max(_LINE, l3 // _WAYS)
+    left = _WAYS - 1 - -(-(mc * kc * itemsize) // way)
     nc = down(min(MAX_PACKED, max(1, left) * way) // (kc * itemsize), nr)
     return Blocks(mc=mc, nc=nc, kc=kc, mr=mr, nr=nr, vector=vector)
 
 
-def _kc_of_l1(l1: CacheLevel, mr: int, nr: int, itemsize: int) -> int:
-    """Low et al.: L1 holds a micro-panel of b (kc x nr); two of a (mr x kc) stream past it.
-
-    Each takes C_Ar = (W - 1) / (1 + nr/mr) ways, so kc = C_Ar * way / (mr * itemsize). Not rounded
-    to whole ways, which for nr much larger than mr would give half of L1 away.
-    """
-    ways = (_WAYS[1] - 1) / (1 + nr / mr)
-    return _multiple(ways * (l1.nbytes // _WAYS[1]) / (mr * itemsize))
-
-
-def _kc_of_c(core: Core, mr: int, nr: int, vector: int, itemsize: int, own_l2: int) -> int:
-    """The paper counts loads of a and b; wide vectors make the update of c, once per kc, count too.
+def _kc(core: Core, mr: int, nr: int, vector: int, itemsize: int, own_l2: int) -> int:
+    """The paper counts loads of a and b, and has a micro-panel of b stay in L1. The update of c,
+    once per kc, counts more.
 
     It reads and writes mr * nr elements at what an outer cache gives. kc is the least that keeps
     this below a sixty-fourth of the FMAs: on Zen 4 each halving of kc from there costs 2 to 5 %,
