@@ -138,24 +138,19 @@ def steps(graph: Graph, leaves: tuple[bool, ...]) -> list[tuple[int, bool]]:
     for which more values wait. ValueError: that is more than MOST_STEPS.
     """
     operands: list[tuple[int, ...]] = []
-    sizes: list[int] = []
     waits: list[int] = []
     for i, node in enumerate(graph.nodes):
         args = () if leaves[i] else node.args
         if node.op in ("add", "mul") and args and waits[args[1]] > waits[args[0]]:
             args = args[::-1]
         operands.append(args)
-        sizes.append(1 + sum(sizes[a] for a in args))
         waits.append(max((k + waits[a] for k, a in enumerate(args)), default=1))
-    if sizes[-1] > MOST_STEPS:
-        graph.fail(
-            graph.nodes[-1],
-            f"it shares so much that it is {sizes[-1]} steps written out, and {MOST_STEPS} are "
-            "possible on this device",
-        )
     written: list[tuple[int, bool]] = []
     stack = [(len(graph.nodes) - 1, False)]
     while stack:
+        if len(written) > MOST_STEPS:
+            what = f"it shares so much that it is more than {MOST_STEPS} steps written out"
+            graph.fail(graph.nodes[-1], f"{what}, which this device cannot run")
         i, done = stack.pop()
         if done or not operands[i]:
             written.append((i, not operands[i]))

@@ -17,6 +17,7 @@ from sparkle_drv.ops.arguments.words import shown
 from sparkle_drv.ops.memory import staging
 from sparkle_drv.ops.memory.constant import readable
 
+Shape = tuple[int, ...]
 MAX_BLOCK = 64
 """Most channels in a block."""
 
@@ -33,7 +34,7 @@ class Layout:
         """As names of kernels have it."""
         return "blocked" if self.block else self.name.lower()
 
-    def check(self, name: str, shape: tuple[int, ...]) -> None:
+    def check(self, name: str, shape: Shape) -> None:
         """ValueError for a shape that no array of this layout has."""
         plain = {"NCHW": "(n, c, h, w)", "NHWC": "(n, h, w, c)"}
         axes = plain.get(self.name, f"(n, blocks, h, w, {self.block})")
@@ -41,7 +42,7 @@ class Layout:
         if self.block and shape[4] != self.block:
             raise ValueError(f"{name}: shape {axes} is wanted for {self.name}, got {shape}")
 
-    def shape(self, n: int, c: int, h: int, w: int) -> tuple[int, ...]:
+    def shape(self, n: int, c: int, h: int, w: int) -> Shape:
         """The shape of n images of c channels, h x w."""
         if self.block:
             return n, -(-c // self.block), h, w, self.block
@@ -64,7 +65,7 @@ def parse(name: str, given: Any) -> Layout:
     return Layout(given, block)
 
 
-def check_shape(layout: Any, shape: tuple[int, ...]) -> None:
+def check_shape(layout: Any, shape: Shape) -> None:
     """TypeError, ValueError for what is no layout, or none that an array of this shape can have."""
     parse("layout", layout).check("shape", shape)
 
@@ -115,7 +116,7 @@ class Change:
     """Kernels on the way, each with the layout it makes and its block; none: it is a copy."""
 
     @property
-    def shape(self) -> tuple[int, ...]:
+    def shape(self) -> Shape:
         """That of the result."""
         return self.after.shape(*self.sizes)
 

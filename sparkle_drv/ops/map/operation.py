@@ -29,6 +29,8 @@ from sparkle_drv.ops.tiles import gpu as tiles_gpu
 from . import fastpath, fused
 
 _WANTED = ("f32", "f64", "i32")
+Shape = tuple[int, ...]
+Named = dict[str, Any]  # values by the names of an expression
 PIECE = 2**32 - 2**12  # elements of one launch: n is a u32
 
 
@@ -102,7 +104,7 @@ def graph_of(expression: Any) -> Graph:
     raise TypeError(f"expression: a str or a function is wanted, got {type(expression).__name__}")
 
 
-def bind(graph: Graph, args: tuple[Any, ...], names: dict[str, Any]) -> dict[str, Any]:
+def bind(graph: Graph, args: tuple[Any, ...], names: Named) -> Named:
     """Every name of `graph` with its value."""
     for name in names:
         if name not in graph.names:
@@ -121,10 +123,10 @@ def bind(graph: Graph, args: tuple[Any, ...], names: dict[str, Any]) -> dict[str
     return {name: given[name] for name in graph.names}
 
 
-def sorted_out(values: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+def sorted_out(values: Named) -> tuple[Named, Named]:
     """(arrays, scalars) by name; arrays without dimensions are scalars if there are others."""
-    arrays: dict[str, Any] = {}
-    single: dict[str, Any] = {}
+    arrays: Named = {}
+    single: Named = {}
     for name, value in values.items():
         if isinstance(value, (numbers.Real, np.bool_)):
             single[name] = value
@@ -140,7 +142,7 @@ def sorted_out(values: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     return arrays, single
 
 
-def outline(op: str, arrays: dict[str, Any]) -> tuple[tuple[int, ...], dict[str, str], str | None]:
+def outline(op: str, arrays: Named) -> tuple[Shape, dict[str, str], str | None]:
     """(shape, kinds by name, layout) of a map of what has these shapes, dtypes and layouts."""
     for name, x in arrays.items():
         check.dtype(op, name, x.dtype, _WANTED)
@@ -152,8 +154,8 @@ def outline(op: str, arrays: dict[str, Any]) -> tuple[tuple[int, ...], dict[str,
 
 
 def settled(
-    graph: Graph, arrays: dict[str, Any], numbers: dict[str, Any]
-) -> tuple[tuple[int, ...], np.dtype[Any], str | None, frozenset[str]]:
+    graph: Graph, arrays: Named, numbers: Named
+) -> tuple[Shape, np.dtype[Any], str | None, frozenset[str]]:
     """(shape, dtype and layout of the result, the types that it is computed in) of a map of what
     has these shapes, dtypes and layouts, and of these scalars. Raises as `map`.
     """
@@ -163,7 +165,7 @@ def settled(
     return shape, fused.DTYPES[code.result], layout, code.types
 
 
-def common_shape(arrays: dict[str, Any]) -> tuple[int, ...]:
+def common_shape(arrays: Named) -> Shape:
     """What the arrays' shapes broadcast to."""
     shapes = [tuple(x.shape) for x in arrays.values()]
     try:
@@ -174,8 +176,8 @@ def common_shape(arrays: dict[str, Any]) -> tuple[int, ...]:
 
 
 def _fused(
-    stage: staging.Stage, arrays: dict[str, Any], code: lower.Lowered, cells: Any,
-    shape: tuple[int, ...], layout: str | None,
+    stage: staging.Stage, arrays: Named, code: lower.Lowered, cells: Any,
+    shape: Shape, layout: str | None,
 ) -> Any:  # fmt: skip
     dtype = fused.DTYPES[code.result]
     inputs = fused.placed(stage, [arrays[name] for name in code.inputs])
@@ -192,7 +194,7 @@ def _fused(
     return stage.finish(target)
 
 
-def _memory_order(inputs: list[Any], shape: tuple[int, ...]) -> list[int]:
+def _memory_order(inputs: list[Any], shape: Shape) -> list[int]:
     """The order of dimensions that the full inputs share, as numpy's results take it; none where
     that is row-major."""
     full = [x for x in inputs if tuple(x.shape) == shape and isinstance(x, np.ndarray)]
@@ -204,8 +206,8 @@ def _memory_order(inputs: list[Any], shape: tuple[int, ...]) -> list[int]:
 
 
 def _portable(
-    stage: staging.Stage, graph: Graph, arrays: dict[str, Any], code: lower.Lowered,
-    found: dict[int, Any], shape: tuple[int, ...], layout: str | None,
+    stage: staging.Stage, graph: Graph, arrays: Named, code: lower.Lowered,
+    found: dict[int, Any], shape: Shape, layout: str | None,
 ) -> Any:  # fmt: skip
     if len(code.types) > 1:
         graph.fail(
@@ -231,7 +233,7 @@ def _portable(
     return stage.finish(target)
 
 
-def _fill(dev: Device, graph: Graph, given: dict[str, Any], out: Any) -> Any:
+def _fill(dev: Device, graph: Graph, given: Named, out: Any) -> Any:
     """`out` full of an expression of numbers only."""
     if out is None:
         raise TypeError("map: at least one array is wanted, or out=")

@@ -30,6 +30,7 @@ from . import recycled
 
 Host = npt.NDArray[Any]
 Operand: TypeAlias = Host | Array
+Shape: TypeAlias = tuple[int, ...]
 MOST_KEPT = 4096
 """Kernels that a device keeps; beyond that it starts anew."""
 
@@ -195,7 +196,7 @@ class Stage:
         return strides is None or strides[1] == 1
 
     def target(
-        self, shape: tuple[int, ...], dtype: Any, *, rows: bool = False, inplace: bool = False,
+        self, shape: Shape, dtype: Any, *, rows: bool = False, inplace: bool = False,
         layout: str | None = None, strided: bool = False, order: Sequence[int] = (),
     ) -> Target:  # fmt: skip
         """Where the result goes: `out`, or a temporary that `finish` copies from.
@@ -223,7 +224,7 @@ class Stage:
             return Target(made.transpose(np.argsort(order)), row)
         return self.temporary(shape, dtype, layout=layout)
 
-    def temporary(self, shape: tuple[int, ...], dtype: Any, *, layout: str | None = None) -> Target:
+    def temporary(self, shape: Shape, dtype: Any, *, layout: str | None = None) -> Target:
         """Memory of its own for what one launch writes and another reads."""
         row = shape[-1] if shape else 1
         if self.in_place:
@@ -281,7 +282,7 @@ def check_out_kind(out: Any, name: str) -> None:
         raise TypeError(f"out: an Array is wanted because {short(name)} is one, got a numpy array")
 
 
-def check_out(out: Any, shape: tuple[int, ...], dtype: Any, layout: str | None) -> None:
+def check_out(out: Any, shape: Shape, dtype: Any, layout: str | None) -> None:
     check.same_dtype("out", np.dtype(out.dtype), "the result", dtype)
     check.shape("out", tuple(out.shape), shape, "for this result")
     if isinstance(out, np.ndarray):

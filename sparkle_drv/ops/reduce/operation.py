@@ -21,7 +21,19 @@ from sparkle_drv.ops.memory import staging
 from sparkle_drv.ops.memory.constant import readable
 from sparkle_drv.ops.tiles import gpu as tiles_gpu
 
-from .fold import Lazy, Run, arranged, axes_of, cube_of, fold, kept, memory_order, runs, together
+from .fold import (
+    Lazy,
+    Run,
+    Shape,
+    arranged,
+    axes_of,
+    cube_of,
+    fold,
+    kept,
+    memory_order,
+    runs,
+    together,
+)
 
 OPS = {"sum": "sum", "max": "max", "min": "min", "mean": "sum"}  # and the kernel that does it
 
@@ -94,15 +106,13 @@ def reduce(
     return arranged(result, rest, axes, keepdims)
 
 
-def outline(
-    a: Any, op: str, axis: Any, keepdims: bool
-) -> tuple[tuple[int, ...], tuple[int, ...], np.dtype[Any]]:
+def outline(a: Any, op: str, axis: Any, keepdims: bool) -> tuple[Shape, Shape, np.dtype[Any]]:
     """(the axes to reduce, shape and dtype of the result) for what has this shape and dtype."""
     check.one_of("op", op, tuple(OPS))
     tag = check.dtype("reduce", "a", a.dtype, ("f32", "f64", "i32"))
     if op == "mean" and tag == "i32":
         raise TypeError("a: mean takes float32 or float64, got int32")
-    shape: tuple[int, ...] = tuple(a.shape)
+    shape: Shape = tuple(a.shape)
     axes = axes_of(axis, len(shape))
     final = kept(shape, axes, keepdims)
     if op in ("max", "min") and 0 in shape and 0 not in final:
@@ -131,7 +141,7 @@ def _in_parts(stage: staging.Stage, x: Array, n: int, name: str) -> tuple[Array,
 
 
 def _passes(
-    stage: staging.Stage, a: Any, given: list[Run], kernel: str, shape: tuple[int, ...], dtype: Any
+    stage: staging.Stage, a: Any, given: list[Run], kernel: str, shape: Shape, dtype: Any
 ) -> staging.Target:
     """One launch for each run to reduce, the innermost first; one for none, which copies."""
     current = stage.pointer(a)

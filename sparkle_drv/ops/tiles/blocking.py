@@ -18,7 +18,7 @@ from sparkle_drv.types import DeviceInfo, TilePlan
 
 from . import gpu as tiles_gpu
 from .caches import Caches, own
-from .cores import Core, core_of, down, micro_tile, threads_for
+from .cores import Core, Levels, core_of, down, micro_tile, threads_for
 
 _WAYS = 16  # of L3, usually: DeviceInfo does not tell associativity
 _LINE = 64
@@ -54,7 +54,7 @@ class Blocks:
     """Elements of a vector register."""
 
     @property
-    def levels(self) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
+    def levels(self) -> Levels:
         """As in a TilePlan: (mc, nc, kc), then (mr, nr, 1)."""
         return (self.mc, self.nc, self.kc), (self.mr, self.nr, 1)
 

@@ -22,7 +22,7 @@ from . import gpu as tiles_gpu
 from . import winograd as tiles_winograd
 from .blocking import blocks
 from .caches import Caches, own
-from .cores import CORES, Core, core_of, down, micro_tile, pieces, threads_for
+from .cores import CORES, Core, Levels, core_of, down, micro_tile, pieces, threads_for
 
 # Costs in FMAs of a vector (Zen 4, avx512): of what a tile does beside its FMAs.
 TURN = 8.0
@@ -83,9 +83,7 @@ def conv2d(info: DeviceInfo, shape: Geometry, algo: str = "auto") -> TilePlan:
     )
 
 
-def direct_levels(
-    core: Core, caches: Caches, shape: Geometry
-) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
+def direct_levels(core: Core, caches: Caches, shape: Geometry) -> Levels:
     """((mc, nc, kc), (mr, nr, 1)) of the direct form that costs less.
 
     mc: output channels whose packed weights are gone through for each tile of pixels; they take
@@ -96,15 +94,15 @@ def direct_levels(
     strips = strips_fmas(core, shape) < pixels_fmas(core, shape)
     mr, nr = (broadcast, 2 * vector) if strips else (2 * vector, broadcast)
     l1, l2 = own(caches, 1), own(caches, 2)
-    pixels = shape.size[0] * shape.size[1]
-    if strips and _panels(shape):
-        mc = down(min(l2 // 2 // (4 * min(shape.terms, TERMS)), shape.oc + mr), mr)
-        nc = _panels_nbytes(shape, l2) // (4 * shape.terms)
-        return (mc, down(min(nc, shape.n * (pixels + nr)), nr), TERMS), (mr, nr, 1)
-    mc = down(min(l2 // 2 // (4 * shape.terms), shape.oc + mr), mr)
-    rows = shape.terms // shape.kernel[1] * min(shape.stride[1], shape.kernel[1])
-    nc = down(min(l1 * 3 // 4 // (4 * rows), pixels + nr), nr)
-    return (mc, nc, TERMS), (mr, nr, 1)
+    pixels = shape.size[0] * shape.size[1] + nr
+    panels = strips and _panels(shape)
+    mc = l2 // 2 // (4 * (min(shape.terms, TERMS) if panels else shape.terms))
+    if panels:
+        nc = min(_panels_nbytes(shape, l2) // (4 * shape.terms), shape.n * pixels)
+    else:
+        rows = shape.terms // shape.kernel[1] * min(shape.stride[1], shape.kernel[1])
+        nc = min(l1 * 3 // 4 // (4 * rows), pixels)
+    return (down(min(mc, shape.oc + mr), mr), down(nc, nr), TERMS), (mr, nr, 1)
 
 
 def pixels_fmas(core: Core, shape: Geometry) -> float:

@@ -9,6 +9,9 @@ from dataclasses import dataclass
 
 from sparkle_drv.types import DeviceInfo
 
+Levels = tuple[tuple[int, int, int], tuple[int, int, int]]
+"""Blocks and the tiles in them, of a TilePlan."""
+
 
 @dataclass(frozen=True)
 class Core:

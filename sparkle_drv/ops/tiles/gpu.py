@@ -20,6 +20,8 @@ from dataclasses import dataclass
 from sparkle_drv.ops.shapes.geometry import Geometry
 from sparkle_drv.types import DeviceInfo, TilePlan
 
+from .cores import Levels
+
 _LANES = 8  # threads that a software device runs as one vector
 _MOST_ROUNDS = 65_535  # after which llvmpipe leaves the loops of a shader
 # For sums of more terms than that, terms a round and few outputs a thread: both are written out,
@@ -106,17 +108,22 @@ def _terms_a_round(k: int, algo: str) -> int:
     """So many that `k` terms and a thousand rounds of other loops stay within a shader's."""
     rounds = _MOST_ROUNDS - 1024
     most = rounds if algo == "naive" else rounds * _LONG_STEP
-    if k > most:
-        raise ValueError(
-            f"k: at most {most} terms are possible with algo {algo!r} on software OpenGL, "
-            f"whose loops end after {_MOST_ROUNDS} rounds; got {k}"
-        )
+    _check_terms("k", k, most, algo)
     # The steps of four are vector loads, which strides may forbid: one term a round is possible.
     return 4 if k <= rounds else _LONG_STEP
 
 
-def _check_terms(shape: Geometry, algo: str) -> None:
-    """Does each output's sum, with a thousand rounds of other loops, stay within a shader's?"""
+def _check_terms(name: str, terms: int, most: int, algo: str) -> None:
+    if terms > most:
+        raise ValueError(
+            f"{name}: at most {most} terms of a sum are possible with algo {algo!r} on software "
+            f"OpenGL, whose loops end after {_MOST_ROUNDS} rounds; got {terms}"
+        )
+
+
+def _check_sums(shape: Geometry, algo: str) -> None:
+    """Does each output's sum of c / groups * kh * kw terms, with a thousand rounds of other loops,
+    stay within a shader's?"""
     rounds = _MOST_ROUNDS - 1024
     kh, kw = shape.kernel
     # llvmpipe counts the rounds of each nested loop, and one more for each time that it ends. The
@@ -124,12 +131,7 @@ def _check_terms(shape: Geometry, algo: str) -> None:
     nested = rounds * kh * kw // (kh * kw + 2 * kh + 3)
     long = rounds if shape.terms % 4 else 4 * rounds
     most = {"naive": nested, "im2col": rounds}.get(algo, long)
-    if shape.terms > most:
-        raise ValueError(
-            f"w: at most {most} terms of a sum (c / groups * kh * kw) are possible with algo "
-            f"{algo!r} on software OpenGL, whose loops end after {_MOST_ROUNDS} rounds; got "
-            f"{shape.terms}"
-        )
+    _check_terms("w", shape.terms, most, algo)
 
 
 def conv2d(info: DeviceInfo, shape: Geometry, algo: str) -> TilePlan:
@@ -138,7 +140,7 @@ def conv2d(info: DeviceInfo, shape: Geometry, algo: str) -> TilePlan:
     Raises ValueError for sums that are longer than a shader's loops may go round.
     """
     if info.software:
-        _check_terms(shape, algo)
+        _check_sums(shape, algo)
     if algo == "naive":
         return TilePlan(algo=algo)
     channels, pixels = shape.oc // shape.groups, shape.n * shape.size[0] * shape.size[1]
@@ -205,9 +207,6 @@ def map(info: DeviceInfo, program: tuple[int, ...], n: int) -> TilePlan | None:
     if n < WORTH_COMPILING or not info.language:
         return None
     return TilePlan(program=program)
-
-
-Levels = tuple[tuple[int, int, int], tuple[int, int, int]]
 
 
 def _staged(info: DeviceInfo, m: int, n: int, itemsize: int) -> Levels:

@@ -13,6 +13,7 @@ from __future__ import annotations
 from sparkle_drv.ops.shapes.geometry import Geometry
 
 from .caches import Caches, own, whole
+from .cores import Levels
 
 EDGES = {"winograd": 4, "winograd2": 2, "winograd6": 6}
 """m, by the algorithm's name."""
@@ -103,9 +104,7 @@ def best(micro: tuple[int, int], caches: Caches, shape: Geometry) -> tuple[str, 
     return name, cost[name]
 
 
-def levels(
-    micro: tuple[int, int], caches: Caches, shape: Geometry, m: int
-) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
+def levels(micro: tuple[int, int], caches: Caches, shape: Geometry, m: int) -> Levels:
     """((tiles of a group, output channels multiplied together, 0), (tiles, channels, 1)).
 
     `micro` is the micro-tile: tiles by output channels. Products that wait for their transform take
