@@ -90,9 +90,9 @@ def layout(
     change = outline(a, target, source, channels)
 
     stage = staging.Stage(dev, {"a": a}, out)
-    current: Any = stage.pointer(a)
     if not change.steps:
         return stage.copy(a, change.after.name)
+    current: Any = stage.pointer(a)
     for kernel, way, block in change.steps:
         where = stage.target if way == change.after else stage.temporary
         made = where(way.shape(*change.sizes), a.dtype, layout=way.name)

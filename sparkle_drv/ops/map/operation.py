@@ -217,7 +217,7 @@ def _portable(
             staging.NotThere,
         )
     (tag,) = code.types
-    staging.check_there(stage.dev, "map", "map", tag, _WANTED)
+    staging.check_there(stage.dev, "map", tag, _WANTED)
     dtype = fused.DTYPES[tag]
     uniform = tuple(i in found for i in range(len(graph.nodes)))
     made = program.compile_graph(graph, uniform, tag)

@@ -88,13 +88,13 @@ class NotThere(TypeError):
     """Of types that this device has no kernel for; another one may."""
 
 
-def check_there(dev: Device, op: str, stem: str, tag: str, among: Sequence[str]) -> None:
-    """NotThere when the device has not the kernel `stem`_`tag` that `op` needs; `among`: its types
-    on any device.
+def check_there(dev: Device, op: str, tag: str, among: Sequence[str]) -> None:
+    """NotThere when the device has not the map of this type that `op` needs; `among`: its types on
+    any device.
     """
-    if not dev.provides(f"{stem}_{tag}"):
+    if not dev.provides(f"map_{tag}"):
         names = {tag: str(dtype) for dtype, tag in check.DTYPES.items()}
-        there = [names[t] for t in among if dev.provides(f"{stem}_{t}")]
+        there = [names[t] for t in among if dev.provides(f"map_{t}")]
         raise NotThere(f"{op}: {dev.uri} has it of {' and '.join(there)}, not of {names[tag]}")
 
 
@@ -172,7 +172,7 @@ class Stage:
             check_out(self.out, tuple(x.shape), np.dtype(x.dtype), layout)
         made: Any = host_empty(self.dev, x.shape, x.dtype)
         made[...] = x
-        return self.finish(Target(made, 1))
+        return self.finish(Target(made))
 
     def _copied(self, to: Array, x: Array) -> None:
         if to.nbytes:  # views: the memory behind an array may be longer than the array
@@ -205,31 +205,30 @@ class Stage:
         it writes element i, so that `out` may be one of them. strided: it can be told any strides.
         order: of a new host array's dimensions in memory, outermost first; row-major without.
         """
-        out, row = self.out, shape[-1] if shape else 1
+        out = self.out
         if out is not None:
             check_out(out, shape, np.dtype(dtype), layout)
         if out is None or self._overlaps(inplace):
             pass
         elif isinstance(out, Array):
-            return Target(out, row, layout)
+            return Target(out, layout)
         elif self.unified:
             plain = out.flags.c_contiguous and out.flags.aligned
             if plain or (strided and not shares_itself(out)):
-                return Target(out, row, direct=True)
+                return Target(out, direct=True)
             strides = element_strides(out) if rows else None
             if strides is not None and strides[1] == 1 and strides[0] >= shape[1]:
-                return Target(span(out, strides), strides[0], direct=True)
+                return Target(span(out, strides), row=strides[0], direct=True)
         if order and self.in_place:
             made = host_empty(self.dev, [shape[d] for d in order], dtype)
-            return Target(made.transpose(np.argsort(order)), row)
+            return Target(made.transpose(np.argsort(order)))
         return self.temporary(shape, dtype, layout=layout)
 
     def temporary(self, shape: Shape, dtype: Any, *, layout: str | None = None) -> Target:
         """Memory of its own for what one launch writes and another reads."""
-        row = shape[-1] if shape else 1
         if self.in_place:
-            return Target(host_empty(self.dev, shape, dtype), row)
-        return Target(self.dev.empty(shape, dtype, layout), row, layout)
+            return Target(host_empty(self.dev, shape, dtype))
+        return Target(self.dev.empty(shape, dtype, layout), layout)
 
     def _overlaps(self, inplace: bool) -> bool:
         # Host arrays among Arrays are copied first. A temporary too many is only slow.
@@ -271,9 +270,10 @@ class Target:
     __slots__ = ("direct", "layout", "pointer", "row")
 
     def __init__(
-        self, pointer: Any, row: int, layout: str | None = None, *, direct: bool = False
+        self, pointer: Any, layout: str | None = None, *, row: int = 0, direct: bool = False
     ) -> None:
-        self.pointer, self.row, self.layout, self.direct = pointer, max(1, row), layout, direct
+        self.pointer, self.layout, self.direct = pointer, layout, direct
+        self.row = row or max((1, *pointer.shape[-1:]))
 
 
 def check_out_kind(out: Any, name: str) -> None:

@@ -77,7 +77,7 @@ def reduce(
     axes, final, dtype = outline(a, op, axis, keepdims)
     tag = check.DTYPES[np.dtype(a.dtype)]
     if op == "mean":
-        staging.check_there(dev, "mean", "map", tag, ("f32", "f64"))
+        staging.check_there(dev, "mean", tag, ("f32", "f64"))
     if isinstance(a, np.ndarray) and a.ndim and not a.flags.c_contiguous:
         found = fold(dev, Lazy("x", (a,), {}), op, axis, keepdims)
         if found is not None:
@@ -131,12 +131,10 @@ def _in_parts(stage: staging.Stage, x: Array, n: int, name: str) -> tuple[Array,
     each, size = n // parts // 4 * 4, x.dtype.itemsize
     rest = n - parts * each
     found = stage.dev.empty((parts + bool(rest),), x.dtype)
-    function = plans.reduce(stage.dev, name, parts, each, 1)
-    stage.launch(function, found, x, parts, each, 1)
-    if rest:
-        function = plans.reduce(stage.dev, name, 1, rest, 1)
-        to = found.buffer.view(parts * size, size)
-        stage.launch(function, to, x.buffer.view(parts * each * size, rest * size), 1, rest, 1)
+    for at, rows, of in ((0, parts, each), (parts, 1, rest))[: 1 + bool(rest)]:
+        function = plans.reduce(stage.dev, name, rows, of, 1)
+        to = found.buffer.view(at * size, rows * size)
+        stage.launch(function, to, x.buffer.view(at * each * size, rows * of * size), rows, of, 1)
     return found, parts + bool(rest)
 
 
