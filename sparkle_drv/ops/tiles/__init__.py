@@ -17,27 +17,20 @@ from .blocking import (
     DOT_NBYTES,
     FEW_ROWS,
     MAX_PACKED,
-    OUTER_BYTES_PER_CYCLE,
     Blocks,
     blocks,
     gemm,
     packs_b,
 )
 from .cores import (
-    CLOCK_HZ,
     CORES,
-    WORTH_A_THREAD_S,
     Core,
     core_of,
-    flops_per_s,
     micro_tile,
-    threads_for,
 )
 from .gpu import map, reduce, reduce_parts
 
 __all__ = [
-    "ALONG_NBYTES", "CLOCK_HZ", "CORES", "DOT_NBYTES", "FEW_ROWS",
-    "MAX_PACKED", "OUTER_BYTES_PER_CYCLE", "WORTH_A_THREAD_S", "Blocks", "Core", "blocks",
-    "core_of", "flops_per_s", "gemm", "map", "micro_tile", "packs_b", "reduce", "reduce_parts",
-    "threads_for",
+    "ALONG_NBYTES", "CORES", "DOT_NBYTES", "FEW_ROWS", "MAX_PACKED", "Blocks", "Core", "blocks",
+    "core_of", "gemm", "map", "micro_tile", "packs_b", "reduce", "reduce_parts",
 ]  # fmt: skip

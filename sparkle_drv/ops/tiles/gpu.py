@@ -65,12 +65,8 @@ GEMM_F64 = VectorCost(row=0.0, column=0.5, product=3.9, spread=0.5, start=74.0, 
 CONV2D = VectorCost(row=37.0, column=20.7, product=0.74, spread=9.5, across=93.0)
 
 SOFTWARE_TILES = (
-    *((1, 16), (4, 8), (4, 16), (8, 4), (8, 8), (8, 16), (12, 8), (12, 16)),
-    *((16, 8), (16, 12), (16, 16), (32, 8)),
-)
-SOFTWARE_CONV_TILES = (
-    *((1, 8), (1, 16), (4, 8), (8, 8), (8, 16), (16, 8), (16, 12), (16, 16), (24, 8), (32, 8)),
-)
+    (1, 16), (4, 8), (8, 4), (8, 8), (8, 16), (16, 8), (16, 16), (32, 8)
+)  # fmt: skip
 # No larger ones: a shader of 64 sums a thread takes 0.6 s to compile, of 256 3.7 s, of 512 17 s.
 
 # (bm, bn, bk), (tm, tn, 1) for shared memory, largest first.
@@ -146,11 +142,10 @@ def conv2d(info: DeviceInfo, shape: Geometry, algo: str) -> TilePlan:
     channels, pixels = shape.oc // shape.groups, shape.n * shape.size[0] * shape.size[1]
     if info.software and algo != "im2col":
         sizes = channels, pixels, shape.terms
-        tiles = SOFTWARE_CONV_TILES
         # Weights four at a time keep four times as many numbers at hand: slower everywhere, but a
         # quarter of the rounds, and llvmpipe leaves a shader's loops after 65535.
         vector = 4 if shape.terms > _MOST_ROUNDS else 1
-        return _registers("direct", info, CONV2D, tiles, sizes, shape.groups, vector)
+        return _registers("direct", info, CONV2D, SOFTWARE_TILES, sizes, shape.groups, vector)
     algo = "im2col" if algo == "auto" else algo
     return TilePlan(algo=algo, levels=_staged(info, channels, pixels, 4), vector=4)
 

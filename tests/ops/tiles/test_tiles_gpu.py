@@ -50,7 +50,7 @@ def test_the_device_can_do_every_convolution_plan(info, algo):
             plans.add(
                 tiles_conv2d.conv2d(info, convolution(2, c, size, oc, 3, groups, layout), algo)
             )
-    assert len(plans) <= len(tiles_gpu.SOFTWARE_CONV_TILES)
+    assert len(plans) <= len(tiles_gpu.SOFTWARE_TILES)
     for plan in plans:
         assert glsl.generate("conv2d_f32", plan, info).source
 
