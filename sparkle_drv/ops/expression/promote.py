@@ -44,7 +44,6 @@ def dtype_name(kind: str) -> str:
     return _NAMES.get(kind, {"int": "int64", "float": "float64"}.get(kind, kind))
 
 
-@lru_cache(maxsize=4096)
 def promote(kinds: tuple[str, ...]) -> str:
     """The kind in which values of these kinds meet; weak only when all are."""
     strong = [np.dtype(dtype_name(k)) for k in kinds if k not in WEAK]

@@ -31,16 +31,15 @@ Run = tuple[int, bool]  # elements along axes that lie together; are they reduce
 class Lazy:
     """What `lazy` returns: `graph`, and `values` by name."""
 
-    __slots__ = ("_expression", "graph", "values")
+    __slots__ = ("graph", "values")
 
     def __init__(self, expression: Any, args: tuple[Any, ...], names: dict[str, Any]) -> None:
-        self._expression = expression
         self.graph = graph_of(expression)
         self.values = bind(self.graph, args, names)
 
     def map(self, dev: Device) -> Any:
         """The elements, by `map`."""
-        return map(dev, self._expression, **self.values)
+        return map(dev, self.graph, *(self.values[name] for name in self.graph.names))
 
 
 def lazy(expression: str | Graph | Callable[..., Any], /, *args: Any, **names: Any) -> Lazy:

@@ -95,14 +95,13 @@ def layout(a: Array, source: str, target: str, channels: int | None = None) -> A
         n, cb, h, w, block = a.shape
         a = np.moveaxis(a, 4, 2).reshape(n, cb * block, h, w)[:, :channels]
     if target == "NHWC":
-        return np.ascontiguousarray(np.moveaxis(a, 1, 3))
-    if target == "NCHW":
-        return np.ascontiguousarray(a)
-    block = int(target[4:-1])
-    n, c, h, w = a.shape
-    padded = np.pad(a, ((0, 0), (0, -c % block), (0, 0), (0, 0)))
-    blocks = padded.reshape(n, -(-c // block), block, h, w)
-    return np.ascontiguousarray(np.moveaxis(blocks, 2, 4))
+        a = np.moveaxis(a, 1, 3)
+    elif target != "NCHW":
+        block = int(target[4:-1])
+        padded = np.pad(a, ((0, 0), (0, -a.shape[1] % block), (0, 0), (0, 0)))
+        n, c, h, w = padded.shape
+        a = np.moveaxis(padded.reshape(n, c // block, block, h, w), 2, 4)
+    return np.ascontiguousarray(a)
 
 
 def f64(a: Any) -> Array:

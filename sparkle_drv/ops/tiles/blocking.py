@@ -12,7 +12,6 @@ with differences that are noted where they are made. conv2d.py has convolutions.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import lru_cache
 
 from sparkle_drv.types import DeviceInfo, TilePlan
 
@@ -59,7 +58,6 @@ class Blocks:
         return (self.mc, self.nc, self.kc), (self.mr, self.nr, 1)
 
 
-@lru_cache(maxsize=64)
 def blocks(core: Core, caches: Caches, itemsize: int) -> Blocks:
     """Block sizes for one core and one element size; they do not depend on the matrices, but for
     extreme ones: see `gemm`."""
@@ -100,7 +98,6 @@ def _multiple(value: float) -> int:
     return max(64, int(value) // 8 * 8)
 
 
-@lru_cache(maxsize=1024)
 def gemm(
     info: DeviceInfo,
     m: int,

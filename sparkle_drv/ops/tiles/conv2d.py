@@ -13,7 +13,6 @@ at the end; the second wastes nothing when pixels of a row do.
 from __future__ import annotations
 
 import math
-from functools import lru_cache
 
 from sparkle_drv.ops.shapes.geometry import Geometry
 from sparkle_drv.types import DeviceInfo, TilePlan
@@ -52,7 +51,6 @@ TERMS = 512
 """Terms of a sum before it is added to what there is: keeps the rounding errors small."""
 
 
-@lru_cache(maxsize=1024)
 def conv2d(info: DeviceInfo, shape: Geometry, algo: str = "auto") -> TilePlan:
     """The plan of a float32 convolution: which algorithm, and its blocks.
 
@@ -62,8 +60,7 @@ def conv2d(info: DeviceInfo, shape: Geometry, algo: str = "auto") -> TilePlan:
         return tiles_gpu.conv2d(info, shape, algo)
     core = core_of(info)
     if algo == "auto" and core is not CORES["ref"]:
-        rows, _, lanes = micro_tile(core, 4)
-        algo, fmas = tiles_winograd.best((rows, lanes), info.caches, shape)
+        algo, fmas = tiles_winograd.best(core.vector_nbytes // 4, info.caches, shape)
         if min(pixels_fmas(core, shape), strips_fmas(core, shape)) <= WORTH * fmas:
             algo = "direct"
     tile = blocks(core, info.caches, 4)

@@ -75,12 +75,10 @@ def flops(shape: Geometry, m: int) -> float:
     return 2.0 * sum(matrices * rows for matrices, rows in parts(shape, m)) * shape.c * shape.oc
 
 
-def fmas(micro: tuple[int, int], caches: Caches, shape: Geometry, m: int) -> float:
-    """Vector FMAs of one core, and what costs as much; infinite for other convolutions. `micro`:
-    tiles of a micro-kernel, and lanes of its vectors."""
+def fmas(lanes: int, caches: Caches, shape: Geometry, m: int) -> float:
+    """Vector FMAs of one core, and what costs as much; infinite for other convolutions."""
     if not fits(shape, m):
         return float("inf")
-    lanes = micro[1]
     c_vectors, oc_vectors = -(-shape.c // lanes), -(-shape.oc // lanes)
     least = FAR_LOADS if _weights(shape, m) > whole(caches, 3) else LOADS
     each = sum(matrices * max(rows, least) for matrices, rows in parts(shape, m))
@@ -92,12 +90,11 @@ def fmas(micro: tuple[int, int], caches: Caches, shape: Geometry, m: int) -> flo
     return each * shape.c * oc_vectors + transform * transforms
 
 
-def best(micro: tuple[int, int], caches: Caches, shape: Geometry) -> tuple[str, float]:
+def best(lanes: int, caches: Caches, shape: Geometry) -> tuple[str, float]:
     """The algorithm that costs less, and its `fmas`."""
-    cost = {name: fmas(micro, caches, shape, m) for name, m in EDGES.items()}
+    cost = {name: fmas(lanes, caches, shape, m) for name, m in EDGES.items()}
     tie = TIE if shape.stride == (2, 2) else 1.0
     name = "winograd" if cost["winograd"] <= tie * cost["winograd2"] else "winograd2"
-    lanes = micro[1]
     worth = WORTH_SIX if lanes >= LONG else WORTH_SIX_SHORT
     if 2 * lanes >= LONG and cost["winograd6"] * worth < cost[name] and _seen(shape) >= SEEN_SIX:
         name = "winograd6"
