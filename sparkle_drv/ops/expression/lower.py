@@ -42,7 +42,7 @@ class Lowered:
 
     def constants(self, graph: Graph, values: dict[int, Any]) -> npt.NDArray[np.uint64]:
         """The cells with the scalars' values in them."""
-        cells: npt.NDArray[np.uint64] = self.cells.copy()
+        cells: npt.NDArray[np.uint64] = self.cells.copy() if self.filled else self.cells
         for cell, node, kind in self.filled:
             cells[cell] = _cell(promote.fitted(graph, node, values[node], kind), kind)
         return cells

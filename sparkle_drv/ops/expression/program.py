@@ -88,8 +88,9 @@ def check_inputs(graph: Graph, inputs: tuple[str, ...]) -> None:
         graph.fail(node, f"it has {len(inputs)} arrays, and at most {INPUTS} are possible")
 
 
+@lru_cache(maxsize=512)
 def compile_map(text: str, scalars: frozenset[str], dtype: str) -> Program:
-    """The program of `text` as it is written, for tools and tests. Constant i is the number
+    """The program of `text` as it is written, for reduce and tools. Constant i is the number
     `constants[i]`, or the value of the scalar of that name, one of `scalars`, when it is a str.
 
     ValueError: not an expression; and as `compile_graph`.

@@ -8,8 +8,7 @@ by one or two kernels.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from sparkle_drv.core.device import Device
 from sparkle_drv.ops.arguments import check
@@ -22,8 +21,7 @@ MAX_BLOCK = 64
 """Most channels in a block."""
 
 
-@dataclass(frozen=True)
-class Layout:
+class Layout(NamedTuple):
     """A layout that `parse` knows; `block` is 0 for those that have none."""
 
     name: str
@@ -54,14 +52,14 @@ Step = tuple[str, Layout, int]
 
 def parse(name: str, given: Any) -> Layout:
     """ "NCHW", "NHWC", or "NCHW8c" for any block of 1 to 64; else TypeError, ValueError."""
-    wanted = '"NCHW", "NHWC" or "NCHW8c" is wanted, with any block of 1 to '
-    wanted = f"{name}: {wanted}{MAX_BLOCK} for the 8, got {shown(given)}"
-    if not isinstance(given, str):
-        raise TypeError(wanted)
-    match = re.fullmatch(r"NCHW|NHWC|NCHW([1-9][0-9]?)c", given)
-    block = int(match[1] or 0) if match else MAX_BLOCK + 1
+    known = re.fullmatch(r"NCHW|NHWC|NCHW([1-9][0-9]?)c", given) if isinstance(given, str) else None
+    block = int(known[1] or 0) if known else MAX_BLOCK + 1
     if block > MAX_BLOCK:
-        raise ValueError(wanted)
+        kind = ValueError if isinstance(given, str) else TypeError
+        raise kind(
+            f'{name}: "NCHW", "NHWC" or "NCHW8c" is wanted, with any block of 1 to {MAX_BLOCK} for '
+            f"the 8, got {shown(given)}"
+        )
     return Layout(given, block)
 
 
@@ -104,8 +102,7 @@ def layout(
     return stage.finish(made)
 
 
-@dataclass(frozen=True)
-class Change:
+class Change(NamedTuple):
     """A change of layout: what is asked of `layout`, as it comes to be done."""
 
     before: Layout

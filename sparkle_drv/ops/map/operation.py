@@ -229,7 +229,7 @@ def _portable(
             arrays[name] = np.broadcast_to(host.astype(dtype, copy=False), shape)
     target = stage.target(shape, dtype, inplace=True, layout=layout)
     inputs = [stage.pointer(arrays[name]) for name in made.inputs]
-    _run(stage, made, tag, target.pointer, inputs, constants)
+    run(stage, made, tag, target.pointer, inputs, constants)
     return stage.finish(target)
 
 
@@ -250,7 +250,7 @@ def _fill(dev: Device, graph: Graph, given: Named, out: Any) -> Any:
     return staging.Stage(dev, {}, out).copy(np.full(like.shape, value, like.dtype))
 
 
-def _run(
+def run(
     stage: staging.Stage, code: program.Program, tag: str, y: Any,
     inputs: list[Any], constants: list[Any],
 ) -> None:  # fmt: skip

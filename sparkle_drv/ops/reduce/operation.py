@@ -16,7 +16,8 @@ from sparkle_drv.core.device import Device
 from sparkle_drv.ops.arguments import check
 from sparkle_drv.ops.arguments.words import listed, shown
 from sparkle_drv.ops.calls import plans
-from sparkle_drv.ops.map.operation import map
+from sparkle_drv.ops.expression import program
+from sparkle_drv.ops.map.operation import run as run_map
 from sparkle_drv.ops.memory import staging
 from sparkle_drv.ops.memory.constant import readable
 from sparkle_drv.ops.tiles import gpu as tiles_gpu
@@ -87,23 +88,23 @@ def reduce(
     if not math.prod(shape):
         nothing = np.full(final, np.nan if op == "mean" else 0, dtype)
         return stage.moved(nothing) if stage.on_device else nothing
-    order = memory_order(shape, [a.strides] if isinstance(a, np.ndarray) else [])
-    side_by_side = together(shape, axes, order)
-    if dtype != a.dtype and side_by_side != order:
-        # No kernel sums the int64 that a first pass would leave.
+    known = isinstance(a, np.ndarray) and not a.flags.c_contiguous
+    order = memory_order(shape, [a.strides] if known else [])
+    if dtype != a.dtype:  # no kernel sums the int64 that a first pass would leave
+        side_by_side = together(shape, axes, order)
+        a = a.numpy() if isinstance(a, Array) and side_by_side != order else a
         order = side_by_side
-        a = a.numpy() if isinstance(a, Array) else a
     if isinstance(a, np.ndarray):
         a = staging.plain(dev, a.transpose(order))
     rest = [i for i in order if i not in axes]
     if not stage.on_device:
         final = tuple(shape[i] for i in rest)
     target = _passes(stage, a, runs(shape, axes, order), f"reduce_{OPS[op]}_{tag}", final, dtype)
-    result = stage.finish(target)
     if op == "mean":
         count = float(math.prod(shape[i] for i in axes))
-        result = map(dev, "x / n", x=result, n=count, out=result)
-    return arranged(result, rest, axes, keepdims)
+        code = program.compile_map("x / n", frozenset("n"), tag)
+        run_map(stage, code, tag, target.pointer, [target.pointer], [count])
+    return arranged(stage.finish(target), rest, axes, keepdims)
 
 
 def outline(a: Any, op: str, axis: Any, keepdims: bool) -> tuple[Shape, Shape, np.dtype[Any]]:
