@@ -145,7 +145,5 @@ class TilePlan:
     program: tuple[int, ...] = ()
     """Of map_f32 and map_i32: the words of a program (native/include/sp_map.h). The kernel is then
     made for that program alone. Empty: the kernel reads a program at each launch."""
-    predicted_s: float = field(default=0.0, compare=False)
-    """Seconds that a roofline gives it; plans that differ in this alone are equal."""
     source: str = field(default="model", compare=False)
     """Who chose it: "model", or "tuned" for what `bench.py tune` measured to be best."""

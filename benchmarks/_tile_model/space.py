@@ -70,7 +70,7 @@ class Space:
                 there = (*here[:axis], rung, *here[axis + 1 :])
                 found.append(self._plan((there[0], there[1], there[2]), plan.pack))
         if self.kept:
-            found.append(replace(plan, pack=not plan.pack, predicted_s=0.0))
+            found.append(replace(plan, pack=not plan.pack))
         return self._different(found)[1:]
 
     def pieces(self, plan: TilePlan) -> tuple[int, int, int]:
@@ -86,7 +86,7 @@ class Space:
         kc = max(LEAST_TERMS, _up(self.of.k, pieces[0]))
         mc, nc = _up(_up(self.of.m, pieces[1]), mr) * mr, _up(_up(self.of.n, pieces[2]), nr) * nr
         levels = ((mc, nc, kc), self.model.levels[1])
-        return replace(self.model, levels=levels, pack=pack, predicted_s=0.0)
+        return replace(self.model, levels=levels, pack=pack)
 
     def _different(self, plans: list[TilePlan]) -> list[TilePlan]:
         """Without those that would do the same work as one before them."""

@@ -34,27 +34,24 @@ def expression(rng, depth):
 
 def value_and_bound(text, values):
     """(float64 value, largest error, which elements can be judged)."""
-    stack = []
+    found = []
     n = max(np.size(v) for v in values.values())
     judged = np.ones(n, bool)
     with np.errstate(all="ignore"):
-        for step in grammar.parse(text).steps:
-            if step.op in ("name", "number"):
-                given = values[step.value] if step.op == "name" else step.value
+        for node in grammar.parse(text).nodes:
+            if not node.args:
+                given = values[node.value] if node.op == "name" else node.value
                 value = np.broadcast_to(np.float64(np.float32(given)), n)
-                stack.append((value, np.zeros(n)))
+                found.append((value, np.zeros(n)))
                 continue
-            count = grammar.ARITY[step.op]
-            operands = stack[-count:]
-            del stack[-count:]
-            value, error, smooth = STEPS[step.op](*operands)
+            value, error, smooth = STEPS[node.op](*(found[a] for a in node.args))
             rounding = 2 * STEP * EPS * np.abs(value) + 2 * STEP * TINY
             # What is not finite in f64 either is: NaN and infinities come out as such.
-            stack.append((value, np.where(np.isfinite(value), error + rounding, 0)))
+            found.append((value, np.where(np.isfinite(value), error + rounding, 0)))
             held = np.abs(value) < MOST
             judged &= smooth & (held | ~np.isfinite(value))
             judged &= ~(np.isfinite(value) & ~(error < 0.01 * np.abs(value) + 1e-3))
-    ((value, error),) = stack
+    value, error = found[-1]
     return np.broadcast_to(value, n), error, judged
 
 

@@ -78,7 +78,7 @@ def test_pressure_takes_elements_from_a_thread_and_then_the_kernel(chip):
     def nested(depth):
         text = "x"
         for i in range(depth):
-            text = f"(tanh(x + {i}.25) + {text})"
+            text = f"(tanh(x + {i}.25) - {text})"
         return emitted(text, chip)[1]
 
     assert [nested(depth).elements for depth in (4, 24, 30)] == [512, 256, 256]
@@ -95,7 +95,7 @@ def test_kernels_of_fewer_elements_a_thread(card, depth):  # noqa: F811
     for n in (1, 130, 257, 300):
         text, x = "x", floats(n) / 8
         for i in range(depth):
-            text = f"(tanh(x + {i}.25) + {text})"
+            text = f"(tanh(x + {i}.25) - {text})"
         np.testing.assert_allclose(run(card, text, x=x), reference(text, x=x), 1e-5)
 
 

@@ -53,12 +53,17 @@ def size(name: str, value: int, most: int = U32) -> int:
     return value
 
 
+def index(given: Any) -> int | None:
+    """A whole number, bool excepted; None: it is none."""
+    try:
+        return None if isinstance(given, (bool, np.bool_)) else operator.index(given)
+    except TypeError:
+        return None
+
+
 def whole(name: str, given: Any, least: int, most: int = U32) -> int:
     """A whole number of at least `least`, bool excepted."""
-    try:
-        value = None if isinstance(given, (bool, np.bool_)) else operator.index(given)
-    except TypeError:
-        value = None
+    value = index(given)
     if value is None:
         raise TypeError(f"{name}: a whole number is wanted, got {shown(given)}")
     if value < least:
@@ -73,9 +78,9 @@ def pair(name: str, given: Any, least: int) -> tuple[int, int]:
             raise ValueError(
                 f"{name}: one number or two (vertical, horizontal) are wanted, got {shown(given)}"
             )
-        return whole(name, given[0], least, I32), whole(name, given[1], least, I32)
-    value = whole(name, given, least, I32)
-    return value, value
+    else:
+        given = given, given
+    return whole(name, given[0], least, I32), whole(name, given[1], least, I32)
 
 
 def one_of(name: str, given: Any, known: Sequence[Any]) -> Any:

@@ -1,4 +1,4 @@
-"""What each step of an expression computes, as numpy does it: one function for each key of ARITY.
+"""What each step of an expression computes, as numpy does it: one function for each operation.
 
 The types are those of the operands. Scalars are computed by these on the host, traced functions
 apply them to numbers, and the float64 references are made of them. No device here.
@@ -11,8 +11,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-
-from .grammar import ARITY
 
 Array = npt.NDArray[Any]
 
@@ -50,12 +48,12 @@ ELEMENTWISE: dict[str, Callable[..., Array]] = {
     "ne": np.not_equal,
     "where": lambda c, a, b: np.asarray(np.where(np.asarray(c) != 0, a, b)),
 }
+ARITY = {op: getattr(f, "nin", 1) for op, f in ELEMENTWISE.items()} | {"where": 3}
+"""How many operands each operation takes."""
+COMPARISONS = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge", "==": "eq", "!=": "ne"}
 
 
-def apply(op: str, stack: list[Array]) -> None:
-    """Replaces the operands of `op`, the last of `stack`, by its result."""
-    arity = ARITY[op]
-    operands = stack[-arity:]
-    del stack[-arity:]
+def apply(op: str, *operands: Any) -> Array:
+    """`op` of arrays or numbers."""
     with np.errstate(all="ignore"):
-        stack.append(np.asarray(ELEMENTWISE[op](*operands)))
+        return np.asarray(ELEMENTWISE[op](*(np.asarray(x) for x in operands)))

@@ -1,34 +1,43 @@
 """What a map computes, as a graph: text and traced functions become the same thing here.
 
 A Graph is a list of nodes, each with the numbers of earlier nodes as operands; equal nodes are one
-node. `of_text` makes it from an expression, `trace.py` from a Python function; `steps` turns it
-back into a postfix list for the kernels that want one.
+node. `grammar.py` makes it from an expression, `trace.py` from a Python function; `steps` turns it
+into a postfix list for the kernels that want one.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from functools import lru_cache
+import re
+from dataclasses import dataclass, replace
 from typing import NoReturn
 
-from .grammar import ARITY, fail, parse
+from .elementwise import COMPARISONS
 
 MOST_STEPS = 1 << 16
 """Of a postfix program that shared nodes are written out for."""
 MOST_NODES = 1 << 16
 """Of a graph: each costs some 0.1 ms until it is a program."""
-OF_TRUTHS = frozenset({"add", "mul", "min", "max", "abs", "relu", "square", "floor", "where"})
-"""What makes 0 or 1 of 0 and 1: there a sum is "or" and a product "and", as numpy has it."""
+OF_TRUTHS = {
+    **{op: op for op in ("min", "max", "abs", "relu", "square", "floor", "where")},
+    **{"add": "max", "mul": "min"},
+}
+"""What makes 0 or 1 of 0 and 1, by the operation that does it: a sum is "or" and a product "and",
+as numpy has it."""
+_QUOTED = 72  # how much of a long expression an error quotes
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """`op` is "name" (value: the name), "number" (value: int or float) or a key of expr.ARITY."""
+    """`op` is "name" (value: the name), "number" (value: int or float) or a key of ARITY.
+
+    `at` is its place in the text; of a trace, file and line. truth: it is 0 or 1.
+    """
 
     op: str
     args: tuple[int, ...] = ()
     value: str | int | float = ""
-    at: int | str = field(default=0, compare=False)  # in the text; of a trace: file and line
+    at: int | str = 0
+    truth: bool = False
 
 
 def distinct(value: object) -> tuple[object, type]:
@@ -36,14 +45,23 @@ def distinct(value: object) -> tuple[object, type]:
     return (float.__repr__(value) if isinstance(value, float) else value, value.__class__)
 
 
+def placed(text: str, at: int, what: str) -> str:
+    """An error's words: `what`, and the place in the expression that it is about."""
+    start = max(0, min(at - _QUOTED // 2, len(text) - _QUOTED))
+    shown = re.sub(r"\s", " ", text[start : start + _QUOTED])
+    left, right = "..." if start else "", "..." if start + _QUOTED < len(text) else ""
+    caret = " " * (len(left) + at - start) + "^"
+    return f"expression: {what}\n    {left}{shown}{right}\n    {caret}"
+
+
 class Graph:
     """Nodes, the last of them the result; `names` in order of first appearance.
 
     `text` is the expression, "" for a traced function, which `called` names. Graphs are equal that
-    compute the same, wherever they were written: `source` is that, of which errors tell.
+    compute the same, wherever they were written.
     """
 
-    __slots__ = ("_hash", "_key", "called", "names", "nodes", "source", "text")
+    __slots__ = ("_hash", "_key", "called", "names", "nodes", "text")
 
     def __init__(
         self, nodes: tuple[Node, ...], names: tuple[str, ...], text: str, called: str = ""
@@ -51,28 +69,19 @@ class Graph:
         self.nodes, self.names, self.text, self.called = nodes, names, text, called
         self._key = (tuple((n.op, n.args, *distinct(n.value)) for n in nodes), names)
         self._hash = hash(self._key)
-        self.source = text, called, tuple(n.at for n in nodes)
 
     def __hash__(self) -> int:
         return self._hash
 
     def __eq__(self, other: object) -> bool:
-        if self is other:
-            return True
-        return isinstance(other, Graph) and self._hash == other._hash and self._key == other._key
+        return isinstance(other, Graph) and self._key == other._key
 
     def fail(self, node: Node | None, what: str, kind: type[Exception] = ValueError) -> NoReturn:
         """Raises `kind` that says `what` and shows the place of `node`."""
-        if isinstance(getattr(node, "at", None), str):
-            raise kind(f"{self.called}: {what}\n    {node.at}")  # type: ignore[union-attr]
-        if not self.text:
-            raise kind(f"{self.called}: {what}")
-        try:
-            fail(self.text, node.at if node else 0, what)  # type: ignore[arg-type]
-        except ValueError as error:
-            if kind is ValueError:
-                raise
-            raise kind(str(error)) from None
+        at = node.at if node else 0
+        if isinstance(at, str):
+            raise kind(f"{self.called}: {what}\n    {at}")
+        raise kind(placed(self.text, at, what) if self.text else f"{self.called}: {what}")
 
 
 class Builder:
@@ -89,14 +98,24 @@ class Builder:
     def add(
         self, op: str, args: tuple[int, ...] = (), value: str | int | float = "", at: int | str = 0
     ) -> int:
+        """The number of the node. x**2 is a square, but x**2.0 makes a float of a whole number. A
+        condition is a truth: types may have no room for a scalar that is one (0.5 in i32).
+        """
+        if op == "pow" and distinct(self.nodes[args[1]].value) == (2, int):
+            op, args = "square", args[:1]
+        if op == "where" and not self.nodes[args[0]].truth:
+            zero = self.add("number", (), 0, at)
+            args = (self.add("ne", (args[0], zero), at=at), *args[1:])
         key = (op, args, *distinct(value))
         found = self._known.get(key)
         if found is None:
             if len(self.nodes) >= MOST_NODES:
                 what = f"it has more than the {MOST_NODES} steps that are possible"
                 raise ValueError(f"{self.called or 'expression'}: {what}")
+            of_truths = op in OF_TRUTHS and all(self.nodes[a].truth for a in args)
+            truth = of_truths or op in COMPARISONS.values()
             found = self._known[key] = len(self.nodes)
-            self.nodes.append(Node(op, args, value, at))
+            self.nodes.append(Node(op, args, value, at, truth))
         return found
 
     def graph(self, root: int, names: tuple[str, ...], text: str, called: str = "") -> Graph:
@@ -107,25 +126,9 @@ class Builder:
                 needed.update(self.nodes[i].args)
         order = sorted(needed)
         new = {old: i for i, old in enumerate(order)}
-        nodes = tuple(
-            Node(n.op, tuple(new[a] for a in n.args), n.value, n.at)
-            for n in (self.nodes[i] for i in order)
-        )
-        return Graph(nodes, names, text, called)
-
-
-@lru_cache(maxsize=512)
-def of_text(text: str) -> Graph:
-    """The graph of an expression; ValueError with a caret where it makes no sense."""
-    expression = parse(text)
-    builder = Builder()
-    stack: list[int] = []
-    for step in expression.steps:
-        takes = ARITY.get(step.op, 0)
-        args = tuple(stack[len(stack) - takes :])
-        del stack[len(stack) - takes :]
-        stack.append(builder.add(step.op, args, step.value, step.at))
-    return builder.graph(stack[0], expression.names, text)
+        nodes = (self.nodes[i] for i in order)
+        made = tuple(replace(n, args=tuple(new[a] for a in n.args)) for n in nodes)
+        return Graph(made, names, text, called)
 
 
 def steps(graph: Graph, leaves: tuple[bool, ...]) -> list[tuple[int, bool]]:
@@ -134,33 +137,24 @@ def steps(graph: Graph, leaves: tuple[bool, ...]) -> list[tuple[int, bool]]:
     What is shared is there as often as it is used. Of a sum or a product the operand comes first
     for which more values wait. ValueError: that is more than MOST_STEPS.
     """
-    sizes: list[int] = []
+    operands: list[tuple[int, ...]] = []
     waits: list[int] = []
     for i, node in enumerate(graph.nodes):
         args = () if leaves[i] else node.args
-        sizes.append(1 + sum(sizes[a] for a in args))
-        waits.append(
-            max((k + waits[a] for k, a in enumerate(_first(node, args, waits))), default=1)
-        )
-    if sizes[-1] > MOST_STEPS:
-        graph.fail(
-            graph.nodes[-1],
-            f"it shares so much that it is {sizes[-1]} steps written out, and {MOST_STEPS} are "
-            "possible on this device",
-        )
+        if node.op in ("add", "mul") and args and waits[args[1]] > waits[args[0]]:
+            args = args[::-1]
+        operands.append(args)
+        waits.append(max((k + waits[a] for k, a in enumerate(args)), default=1))
     written: list[tuple[int, bool]] = []
-    stack: list[tuple[int, bool]] = [(len(graph.nodes) - 1, False)]
+    stack = [(len(graph.nodes) - 1, False)]
     while stack:
+        if len(written) > MOST_STEPS:
+            what = f"it shares so much that it is more than {MOST_STEPS} steps written out"
+            graph.fail(graph.nodes[-1], f"{what}, which this device cannot run")
         i, done = stack.pop()
-        node = graph.nodes[i]
-        if done or leaves[i] or not node.args:
-            written.append((i, leaves[i] or not node.args))
+        if done or not operands[i]:
+            written.append((i, not operands[i]))
         else:
             stack.append((i, True))
-            stack.extend((a, False) for a in reversed(_first(node, node.args, waits)))
+            stack.extend((a, False) for a in reversed(operands[i]))
     return written
-
-
-def _first(node: Node, args: tuple[int, ...], waits: list[int]) -> tuple[int, ...]:
-    swap = node.op in ("add", "mul") and len(args) == 2 and waits[args[1]] > waits[args[0]]
-    return args[::-1] if swap else args

@@ -10,27 +10,18 @@ farther from the exact value by more than they are.
 
 from __future__ import annotations
 
-import heapq
+from collections import Counter
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from sparkle_drv._native import lib
+
 from . import promote
 from .graph import Graph
 from .typed import TYPES, Value
-
-
-@lru_cache(maxsize=1)
-def _numbers() -> tuple[dict[str, int], dict[str, int], int]:
-    from sparkle_drv._native import lib  # the enums of sp_map.h, the one place with the numbers
-
-    names = [n for n in dir(lib) if n.startswith("SP_MAP_")]
-    ops = {n.removeprefix("SP_MAP_").lower(): getattr(lib, n) for n in names}
-    kinds = {k: getattr(lib, f"SP_MAP_KIND_{k.upper()}") for k in ("register", "input", "const")}
-    return ops, kinds, lib.SP_MAP_REGISTERS
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,20 +42,14 @@ class Lowered:
 
     def constants(self, graph: Graph, values: dict[int, Any]) -> npt.NDArray[np.uint64]:
         """The cells with the scalars' values in them."""
-        if not self.filled:
-            return self.cells
-        cells: npt.NDArray[np.uint64] = self.cells.copy()
+        cells: npt.NDArray[np.uint64] = self.cells.copy() if self.filled else self.cells
         for cell, node, kind in self.filled:
-            name = str(graph.nodes[node].value) or graph.nodes[node].op
-            cells[cell] = _cell(promote.fitted(name, values[node], kind), kind)
+            cells[cell] = _cell(promote.fitted(graph, node, values[node], kind), kind)
         return cells
 
 
-_DTYPES = {"f32": np.float32, "f64": np.float64, "i32": np.int32}
-
-
 def _cell(value: int | float, kind: str) -> Any:
-    cell = np.zeros(2, _DTYPES[kind])
+    cell = np.zeros(2, promote.dtype_name(kind))
     with np.errstate(all="ignore"):
         cell[0] = value
     return cell.view(np.uint64)[0]
@@ -77,39 +62,39 @@ def lower(graph: Graph, values: list[Value], result: str) -> Lowered:
     """
     values = _paired(values)
     order = _ordered(values)
-    ops, kinds, most = _numbers()
     steps = [i for i in order if values[i].op not in _LEAVES]
-    slots = {name: [i for i in order if values[i].op in of] for name, of in _SLOTS.items()}
-    place = {i: kinds[name] << 28 | k for name, found in slots.items() for k, i in enumerate(found)}
+    inputs = [i for i in order if values[i].op == "input"]
+    consts = [i for i in order if values[i].op in ("const", "scalar")]
     registers, taken = _registers(values, steps)
-    if taken > most:
-        graph.fail(graph.nodes[-1], f"{taken} values wait at once, and {most} are possible")
-    for i, register in registers.items():
-        place[i] = kinds["register"] << 28 | register
+    if taken > lib.SP_MAP_REGISTERS:
+        what = f"{taken} values wait at once, and {lib.SP_MAP_REGISTERS} are possible"
+        graph.fail(graph.nodes[-1], what)
+    place = {i: lib.SP_MAP_KIND_REGISTER << 28 | register for i, register in registers.items()}
+    place |= {i: lib.SP_MAP_KIND_INPUT << 28 | slot for slot, i in enumerate(inputs)}
+    place |= {i: lib.SP_MAP_KIND_CONST << 28 | slot for slot, i in enumerate(consts)}
     words: list[int] = []
     for i in steps:
         v = values[i]
         read = [place[a] for a in v.args]
         if v.op == "convert":
             read += [0, TYPES[values[v.args[0]].type]]
-        words += [ops[v.op] | TYPES[v.type] << 8 | registers[i] << 16, *[*read, 0, 0][:3]]
+        op = getattr(lib, f"SP_MAP_{v.op.upper()}")
+        words += [op | TYPES[v.type] << 8 | registers[i] << 16, *[*read, 0, 0][:3]]
     if not steps:  # an input as it is
-        words = [ops["convert"] | TYPES[result] << 8, place[order[0]], 0, TYPES[result]]
-    cells = np.zeros(len(slots["const"]), np.uint64)
-    for k, i in enumerate(slots["const"]):
-        if values[i].op == "const":
-            cells[k] = _cell(values[i].source, values[i].type)
-    filled = [
-        (k, values[i].source, values[i].type)
-        for k, i in enumerate(slots["const"])
-        if values[i].op == "scalar"
-    ]
+        words = [lib.SP_MAP_CONVERT | TYPES[result] << 8, place[order[0]], 0, TYPES[result]]
+    cells = np.zeros(len(consts), np.uint64)
+    filled: list[tuple[int, int, str]] = []
+    for cell, v in enumerate(values[i] for i in consts):
+        if v.op == "const":
+            cells[cell] = _cell(v.source, v.type)
+        else:
+            filled.append((cell, v.source, v.type))
     packed = np.array(words, np.uint32)
     packed.flags.writeable = cells.flags.writeable = False
     return Lowered(
         packed,
-        tuple(values[i].source for i in slots["input"]),
-        tuple(values[i].type for i in slots["input"]),
+        tuple(values[i].source for i in inputs),
+        tuple(values[i].type for i in inputs),
         cells,
         tuple(filled),
         result,
@@ -117,25 +102,19 @@ def lower(graph: Graph, values: list[Value], result: str) -> Lowered:
     )
 
 
-_SLOTS = {"input": ("input",), "const": ("const", "scalar")}
 _LEAVES = frozenset({"input", "const", "scalar"})
 
 
 def _paired(values: list[Value]) -> list[Value]:
     """Sums and differences with a product that nobody else needs, as one step."""
-    uses = [0] * len(values)
-    for v in values:
-        for a in v.args:
-            uses[a] += 1
+    uses = Counter(a for v in values for a in v.args)
     made = list(values)
     for i, v in enumerate(values):
         if v.op not in ("add", "sub") or v.type == "i32":
             continue
+        first, second = ("fma", "fma") if v.op == "add" else ("fms", "fnma")
         left, right = v.args
-        for product, other, op in (
-            (left, right, "fma" if v.op == "add" else "fms"),
-            (right, left, "fma" if v.op == "add" else "fnma"),
-        ):
+        for product, other, op in ((left, right, first), (right, left, second)):
             if values[product].op == "mul" and uses[product] == 1:
                 made[i] = Value(op, v.type, (*values[product].args, other))
                 break
@@ -150,36 +129,27 @@ def _ordered(values: list[Value]) -> list[int]:
     for v in values:
         waiting = sorted((need[a] for a in set(v.args) if need[a]), reverse=True)
         most = max((n + k for k, n in enumerate(waiting)), default=1)
-        need.append(0 if v.op in _LEAVES else max(most, 1))
-    order: list[int] = []
-    seen: set[int] = set()
+        need.append(0 if v.op in _LEAVES else most)
+    order: dict[int, None] = {}
     stack = [(len(values) - 1, False)]
     while stack:
         i, ready = stack.pop()
         if ready:
-            order.append(i)
-        elif i not in seen:
-            seen.add(i)
+            order[i] = None
+        elif i not in order:
             stack.append((i, True))
             stack.extend((a, False) for a in sorted(values[i].args, key=lambda a: need[a]))
-    return order
+    return list(order)
 
 
 def _registers(values: list[Value], steps: list[int]) -> tuple[dict[int, int], int]:
     """A register for each step, and how many there are; an operand's is free with its last use."""
-    uses: dict[int, int] = {}
-    for i in steps:
-        for a in values[i].args:
-            uses[a] = uses.get(a, 0) + 1
+    last = {a: i for i in steps for a in values[i].args}
     found: dict[int, int] = {}
     free: list[int] = []
     taken = 0
     for i in steps:
-        ended = []
-        for a in values[i].args:
-            uses[a] -= 1
-            if not uses[a] and a in found:
-                ended.append(found[a])
+        ended = [found[a] for a in set(values[i].args) if last[a] == i and a in found]
         # A step may write where it reads, but for a conversion: its elements are of two sizes.
         if values[i].op != "convert":
             free += ended
@@ -187,7 +157,7 @@ def _registers(values: list[Value], steps: list[int]) -> tuple[dict[int, int], i
         if not free:
             free.append(taken)
             taken += 1
-        heapq.heapify(free)
-        found[i] = heapq.heappop(free)
+        found[i] = min(free)
+        free.remove(found[i])
         free += ended
     return found, taken

@@ -4,78 +4,73 @@ call. Pure; called by `fused.py` and map.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from . import promote
-from .grammar import COMPARISONS
-from .graph import Builder, Graph
+import numpy as np
 
+from .elementwise import apply
+from .graph import Graph, Node
+from .promote import WEAK, dtype_name, kind_of, rule_of
 
-@dataclass(frozen=True)
-class Scalars:
-    """Which nodes of a graph are scalars, by the names that are.
-
-    `order`: the nodes to compute, in order, each a scalar that an element needs, or that such a
-    scalar needs. `needed`: those whose value an instruction reads, a subset.
-    """
-
-    uniform: tuple[bool, ...]
-    order: tuple[int, ...]
-    needed: tuple[int, ...]
-
-    def values(self, graph: Graph, named: dict[str, Any]) -> dict[int, Any]:
-        """The value of each node in `order`."""
-        found: dict[int, Any] = {}
-        for i in self.order:
-            node = graph.nodes[i]
-            if node.op == "number":
-                found[i] = node.value
-            elif node.op == "name":
-                found[i] = named[str(node.value)]
-            else:
-                found[i] = promote.of_scalars(graph, node, [found[a] for a in node.args])
-        return found
+_MOST_BITS = 2048  # of a Python integer on the way
 
 
 @lru_cache(maxsize=512)
-def scalars(graph: Graph, names: frozenset[str]) -> Scalars:
-    """`names`: those of the graph's names that are scalars."""
-    uniform: list[bool] = []
-    needed: set[int] = set()
-    for i, node in enumerate(graph.nodes):
-        own = node.op == "number" or (node.op == "name" and node.value in names)
-        uniform.append(own or (bool(node.args) and all(uniform[a] for a in node.args)))
-        if not uniform[i]:
-            needed.update(a for a in node.args if uniform[a])
-    if uniform[-1]:
-        needed.add(len(uniform) - 1)
-    order = set(needed)
-    for i in range(len(uniform) - 1, -1, -1):
-        if i in order:
-            order.update(graph.nodes[i].args)
-    return Scalars(tuple(uniform), tuple(sorted(order)), tuple(sorted(needed)))
-
-
-def with_truths(graph: Graph, names: frozenset[str]) -> Graph:
-    """`graph` with what is a scalar and a condition of `where` as "it is not 0": so it is whatever
-    type computes, which may have no room for the scalar itself (0.5 in i32, 1e-50 in f32).
-    """
-    return _with_truths(graph, names, graph.source)
-
-
-@lru_cache(maxsize=512)
-def _with_truths(graph: Graph, names: frozenset[str], source: object) -> Graph:
-    uniform = scalars(graph, names).uniform
-    made = Builder(graph.called)
-    new: list[int] = []
+def uniform(graph: Graph, names: frozenset[str]) -> tuple[bool, ...]:
+    """Is each node a scalar? `names`: those of the graph's names that are."""
+    found: list[bool] = []
     for node in graph.nodes:
-        args = tuple(new[a] for a in node.args)
-        if node.op == "where" and uniform[node.args[0]]:
-            condition = graph.nodes[node.args[0]]
-            if condition.op not in COMPARISONS.values():
-                zero = made.add("number", (), 0, condition.at)
-                args = (made.add("ne", (args[0], zero), "", condition.at), *args[1:])
-        new.append(made.add(node.op, args, node.value, node.at))
-    return made.graph(new[-1], graph.names, graph.text, graph.called)
+        own = node.op == "number" or node.value in names
+        found.append(own or (bool(node.args) and all(found[a] for a in node.args)))
+    return tuple(found)
+
+
+def values(graph: Graph, named: dict[str, Any]) -> dict[int, Any]:
+    """The value of each scalar, by node; `named` has those of names."""
+    found: dict[int, Any] = {}
+    for i, scalar in enumerate(uniform(graph, frozenset(named))):
+        node = graph.nodes[i]
+        if scalar and node.args:
+            found[i] = _computed(graph, node, [found[a] for a in node.args])
+        elif scalar:
+            found[i] = node.value if node.op == "number" else named[str(node.value)]
+    return found
+
+
+def _computed(graph: Graph, node: Node, operands: list[Any]) -> Any:
+    """`node.op` of numbers: weak ones as Python computes, exactly where they are whole."""
+    met, result = rule_of(graph, node, tuple(kind_of(v) for v in operands))
+    if node.op == "where":
+        return _cast(operands[1] if operands[0] else operands[2], met)
+    if result == "int":
+        return _exactly(graph, node, operands)
+    if met == "bool" and node.op in ("abs", "relu", "square", "floor"):
+        return operands[0]
+    try:
+        cast = [_cast(v, met) for v in operands]
+    except OverflowError:
+        graph.fail(node, f"a number does not fit {dtype_name(met)}")
+    found = apply(node.op, *cast)[()]
+    return found.item() if result in WEAK else found
+
+
+def _cast(value: Any, kind: str) -> Any:
+    if kind in WEAK:
+        return int(value) if kind == "int" else float(value)
+    return np.dtype(dtype_name(kind)).type(value)
+
+
+def _exactly(graph: Graph, node: Node, operands: list[int]) -> int | float:
+    """Whole numbers as Python has them; ValueError: too large to go on with."""
+    bits = 0
+    if node.op == "pow":
+        base, exponent = operands
+        if exponent < 0:
+            return float(np.power(float(base), float(exponent)))
+        bits = base.bit_length() * exponent if abs(base) > 1 else 1
+    if bits <= _MOST_BITS:
+        found: int = apply(node.op, *(np.asarray(v, object) for v in operands)).item()
+        if found.bit_length() <= _MOST_BITS:
+            return found
+    graph.fail(node, "the number is too large")

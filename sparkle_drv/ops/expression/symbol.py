@@ -8,23 +8,20 @@ that wanted it. `trace.py` calls the function.
 from __future__ import annotations
 
 import sys
+from functools import partialmethod
 from typing import Any, NoReturn
 
 import numpy as np
+from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from sparkle_drv.ops.arguments.words import short
 
-from .elementwise import ELEMENTWISE
-from .grammar import ARITY, COMPARISONS
-from .graph import OF_TRUTHS, Builder
+from .elementwise import ARITY, ELEMENTWISE
+from .elementwise import apply as computed
+from .graph import Builder
 
-_BY_NUMPY = {
-    "add": "add", "subtract": "sub", "multiply": "mul", "divide": "div", "true_divide": "div",
-    "power": "pow", "minimum": "min", "maximum": "max", "negative": "neg",
-    "absolute": "abs", "fabs": "abs", "exp": "exp", "log": "log", "sqrt": "sqrt", "tanh": "tanh",
-    "sin": "sin", "cos": "cos", "floor": "floor", "square": "square", "less": "lt",
-    "less_equal": "le", "greater": "gt", "greater_equal": "ge", "equal": "eq", "not_equal": "ne",
-}  # fmt: skip
+_BY_NUMPY = {f: op for op, f in ELEMENTWISE.items() if isinstance(f, np.ufunc)}
+_BY_NUMPY[np.fabs] = "abs"
 _OPERATORS = "+ - * / ** < <= > >= == !=, and & | ^ ~ of comparisons"
 # What Python may ask of a symbol that has no value: its method, and how it came to be asked.
 _NO_VALUE = {
@@ -37,47 +34,61 @@ _NO_VALUE = {
     "__array__": "a numpy array", "__hash__": "a hash (a set, a key of a dict)",
     "__call__": "a call, (...),",
 }  # fmt: skip
-# Python's operators that maps have not, and what says the same.
+# Operators that maps have not, and what says the same.
 _ABSENT = {
-    "mod": ("%", "x - y * floor(x / y)"), "floordiv": ("//", "floor(x / y)"),
-    "divmod": ("divmod()", "floor(x / y)"), "matmul": ("@", ""), "lshift": ("<<", "x * 2**n"),
-    "rshift": (">>", "floor(x / 2**n)"),
+    np.remainder: ("%", "x - y * floor(x / y)"), np.floor_divide: ("//", "floor(x / y)"),
+    np.divmod: ("divmod()", "floor(x / y)"), np.matmul: ("@", ""),
+    np.left_shift: ("<<", "x * 2**n"), np.right_shift: (">>", "floor(x / 2**n)"),
 }  # fmt: skip
-_OF_COMPARISONS = {"and": ("&", "mul"), "or": ("|", "add"), "xor": ("^", "ne")}
+_OF_COMPARISONS = {
+    np.bitwise_and: ("&", "mul"), np.bitwise_or: ("|", "add"), np.bitwise_xor: ("^", "ne")
+}  # fmt: skip
 
 
 class Symbol:
     """Stands for an argument, or for what has become of some, while a function is traced."""
 
-    __slots__ = ("_builder", "_node", "_truth")
+    __slots__ = ("_builder", "_node")
 
-    def __init__(self, builder: Builder, node: int, truth: bool = False) -> None:
+    def __init__(self, builder: Builder, node: int) -> None:
         self._builder = builder
         self._node = node
-        self._truth = truth  # is it 0 or 1, as numpy's bool?
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Symbol:
         name = ufunc.__name__
-        operator = {f"bitwise_{op}": op for op in _OF_COMPARISONS}.get(name)
-        plain = method == "__call__" and not options
-        if plain and operator:
-            return _of_comparisons(operator, *inputs)
-        op = _BY_NUMPY.get(name)
-        if op is None or not plain:
-            known = " ".join(sorted(_BY_NUMPY))
-            refuse(
-                self._builder,
-                f"numpy.{name} cannot be traced{' with options' * bool(options)}; "
-                f"of numpy's there are {known} where",
-            )
-        if name == "fabs":  # a float of a whole number
+        if method != "__call__" or options:
+            self._refuse_numpy(f"{name} cannot be traced with options")
+        if ufunc is np.positive:
+            return self
+        if ufunc in _ABSENT:
+            sign, instead = _ABSENT[ufunc]
+            hint = f"; {instead} does it for real numbers" if instead else ""
+            what = f"maps have no {sign} (numpy.{name}): there are {_OPERATORS}{hint}"
+            refuse(self._builder, what)
+        if ufunc is np.invert:
+            if not _is_truth(self):
+                refuse(self._builder, f"~: a comparison is wanted; there are {_OPERATORS}")
+            return apply("ne", self, apply("eq", self, self))
+        if ufunc in _OF_COMPARISONS:  # & | ^ of what is 0 or 1, as numpy has them of bool
+            sign, op = _OF_COMPARISONS[ufunc]
+            if not all(map(_is_truth, inputs)):
+                what = f"{sign}: two comparisons are wanted, maps have no bits; there are "
+                refuse(self._builder, what + _OPERATORS)
+            return apply(op, *inputs)
+        if ufunc not in _BY_NUMPY:
+            self._refuse_numpy(f"{name} cannot be traced")
+        if ufunc is np.fabs:  # a float of a whole number
             inputs = (apply("mul", *inputs, 1.0),)
-        return apply(op, *inputs)
+        return apply(_BY_NUMPY[ufunc], *inputs)
+
+    def _refuse_numpy(self, what: str) -> NoReturn:
+        known = " ".join(sorted(f.__name__ for f in _BY_NUMPY))
+        refuse(self._builder, f"numpy.{what}; of numpy's there are {known} where")
 
     def __array_function__(self, function: Any, types: Any, args: Any, options: Any) -> Symbol:
         if function is np.where and len(args) == 3 and not options:
             return apply("where", *args)
-        refuse(self._builder, f"numpy.{function.__name__} cannot be traced")
+        self._refuse_numpy(f"{function.__name__} cannot be traced")
 
     def __getattr__(self, name: str) -> NoReturn:
         refuse(
@@ -86,14 +97,6 @@ class Symbol:
             AttributeError,
         )
 
-    def __pos__(self) -> Symbol:
-        return self
-
-    def __invert__(self) -> Symbol:
-        if not self._truth:
-            refuse(self._builder, f"~: a comparison is wanted; there are {_OPERATORS}")
-        return apply("ne", self, apply("eq", self, self))
-
     def __pow__(self, exponent: Any, modulus: Any = None) -> Symbol:
         if modulus is not None:
             refuse(self._builder, "pow() with a modulus cannot be traced")
@@ -101,29 +104,17 @@ class Symbol:
 
 
 def _give_operators() -> None:
-    """Python's operators, for Symbol: `apply` with the operands in their order, or a refusal."""
-
-    def forth(function: Any, what: Any) -> Any:
-        return lambda *operands: function(what, *operands)
-
-    def back(function: Any, what: Any) -> Any:
-        return lambda self, other: function(what, other, self)
-
-    for name, op in {"truediv": "div", **{op: op for op in ("add", "sub", "mul")}}.items():
-        setattr(Symbol, f"__{name}__", forth(apply, op))
-        setattr(Symbol, f"__r{name}__", back(apply, op))
-    Symbol.__rpow__ = back(apply, "pow")  # type: ignore[attr-defined]
-    for op in ("neg", "abs", "lt", "le", "gt", "ge", "eq", "ne"):
-        setattr(Symbol, f"__{op}__", forth(apply, op))
-    for names, function in ((_OF_COMPARISONS, _of_comparisons), (_ABSENT, _no_operator)):
-        for name in names:
-            setattr(Symbol, f"__{name}__", forth(function, name))
-            setattr(Symbol, f"__r{name}__", back(function, name))
+    """Python's operators, each of which is a function of numpy's, and refusals for the rest."""
+    methods = vars(NDArrayOperatorsMixin)
+    for name, method in methods.items():
+        in_place = name.startswith("__i") and name.replace("__i", "__", 1) in methods
+        if callable(method) and not in_place and name not in vars(Symbol):
+            setattr(Symbol, name, method)
     for name in _NO_VALUE:
-        setattr(Symbol, name, forth(_no_value, name))
+        setattr(Symbol, name, partialmethod(_no_value, name))
 
 
-def _no_value(method: str, self: Symbol, *_: Any, **__: Any) -> NoReturn:
+def _no_value(self: Symbol, method: str, *_: Any, **__: Any) -> NoReturn:
     refuse(
         self._builder,
         f"{_NO_VALUE[method]} is wanted of a symbol, and a traced function has no values to branch "
@@ -131,26 +122,12 @@ def _no_value(method: str, self: Symbol, *_: Any, **__: Any) -> NoReturn:
     )
 
 
-def _no_operator(name: str, *operands: Any) -> NoReturn:
-    sign, instead = _ABSENT[name]
-    hint = f"; {instead} does it for real numbers" if instead else ""
-    refuse(_builder_of(operands), f"maps have no {sign}: there are {_OPERATORS}{hint}")
-
-
-def _of_comparisons(name: str, *operands: Any) -> Symbol:
-    """& | ^ of what is 0 or 1, as numpy has them of bool."""
-    sign, op = _OF_COMPARISONS[name]
-    if not all(isinstance(x, Symbol) and x._truth for x in operands):
-        what = f"{sign}: two comparisons are wanted, maps have no bits; there are {_OPERATORS}"
-        refuse(_builder_of(operands), what)
-    return apply(op, *operands)
-
-
 def where_called() -> str:
-    """File and line of the function that is traced: the first frame that is not ours."""
+    """File and line of the function that is traced: the first frame that is not ours, or that of
+    numpy's operators."""
     frame = sys._getframe(1)
-    ours = __name__.rpartition(".")[0]
-    while frame.f_back is not None and frame.f_globals.get("__package__") == ours:
+    ours = __name__.rpartition(".")[0], "numpy.lib"
+    while frame.f_back is not None and frame.f_globals.get("__package__") in ours:
         frame = frame.f_back
     return f"{frame.f_code.co_filename}:{frame.f_lineno}"
 
@@ -158,6 +135,11 @@ def where_called() -> str:
 def refuse(builder: Builder, what: str, kind: type[Exception] = TypeError) -> NoReturn:
     """Raises `kind` with the function's name, `what`, and the line that wanted it."""
     raise kind(f"{builder.called}: {what}\n    {where_called()}")
+
+
+def _is_truth(x: Any) -> bool:
+    """Is it 0 or 1, as numpy's bool?"""
+    return isinstance(x, Symbol) and x._builder.nodes[x._node].truth
 
 
 def _builder_of(operands: tuple[Any, ...]) -> Builder:
@@ -168,11 +150,7 @@ def apply(op: str, *operands: Any) -> Symbol:
     """The symbol of `op` of symbols and numbers."""
     builder = _builder_of(operands)
     args = tuple(node(builder, x) for x in operands)
-    truths = operands[1:] if op == "where" else operands
-    truth = op in COMPARISONS.values() or (
-        op in OF_TRUTHS and all(isinstance(x, Symbol) and x._truth for x in truths)
-    )
-    return Symbol(builder, builder.add(op, args, at=where_called()), truth)
+    return Symbol(builder, builder.add(op, args, at=where_called()))
 
 
 def node(builder: Builder, x: Any) -> int:
@@ -198,8 +176,7 @@ def called(name: str, *operands: Any) -> Any:
         raise TypeError(f"{name} takes {ARITY[name]} argument(s), {len(operands)} given")
     if any(isinstance(x, Symbol) for x in operands):
         return apply(name, *operands)
-    with np.errstate(all="ignore"):
-        return ELEMENTWISE[name](*(np.asarray(x) for x in operands))[()]
+    return computed(name, *operands)[()]
 
 
 _give_operators()

@@ -54,9 +54,18 @@ def trace(function: Callable[..., Any]) -> Graph:
     """The graph of `function`; TypeError or ValueError says what cannot be traced."""
     called = short(str(getattr(function, "__name__", type(function).__name__)))
     builder = Builder(called)
-    names, symbols, named = _parameters(function, builder, called)
     try:
-        result = function(*symbols, **named)
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        raise TypeError(f"{called}: a function with a signature is wanted") from None
+    for p in parameters:
+        if p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD):
+            raise TypeError(f"{called}: parameters by name are wanted, got {short(str(p))}")
+    wanted = [p for p in parameters if p.default is p.empty]
+    symbols = {p.name: Symbol(builder, builder.add("name", (), p.name)) for p in wanted}
+    named = {p.name: symbols.pop(p.name) for p in wanted if p.kind is p.KEYWORD_ONLY}
+    try:
+        result = function(*symbols.values(), **named)
     except RecursionError:
         raise ValueError(
             f"{called}: it calls itself without end while it is traced; a traced function has no "
@@ -64,28 +73,5 @@ def trace(function: Callable[..., Any]) -> Graph:
         ) from None
     if not isinstance(result, (Symbol, int, float, np.generic)):
         raise TypeError(f"{called}: one result is wanted, got {type(result).__name__}")
+    names = tuple(p.name for p in wanted)
     return builder.graph(node(builder, result), names, "", called)
-
-
-def _parameters(
-    function: Callable[..., Any], builder: Builder, called: str
-) -> tuple[tuple[str, ...], list[Symbol], dict[str, Symbol]]:
-    try:
-        parameters = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError):
-        raise TypeError(f"{called}: a function with a signature is wanted") from None
-    names: list[str] = []
-    symbols: list[Symbol] = []
-    named: dict[str, Symbol] = {}
-    for p in parameters:
-        if p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD):
-            raise TypeError(f"{called}: parameters by name are wanted, got {short(str(p))}")
-        if p.default is not p.empty:
-            continue
-        symbol = Symbol(builder, builder.add("name", (), p.name, 0))
-        names.append(p.name)
-        if p.kind is p.KEYWORD_ONLY:
-            named[p.name] = symbol
-        else:
-            symbols.append(symbol)
-    return tuple(names), symbols, named

@@ -8,8 +8,7 @@ by one or two kernels.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from sparkle_drv.core.device import Device
 from sparkle_drv.ops.arguments import check
@@ -18,51 +17,56 @@ from sparkle_drv.ops.calls import table
 from sparkle_drv.ops.memory import staging
 from sparkle_drv.ops.memory.constant import readable
 
+Shape = tuple[int, ...]
 MAX_BLOCK = 64
 """Most channels in a block."""
 
 
-@dataclass(frozen=True)
-class Layout:
+class Layout(NamedTuple):
     """A layout that `parse` knows; `block` is 0 for those that have none."""
 
     name: str
-    block: int
+    block: int = 0
 
     @property
-    def axes(self) -> str:
-        """The axes in words, for messages."""
-        plain = {"NCHW": "(n, c, h, w)", "NHWC": "(n, h, w, c)"}
-        return plain.get(self.name, f"(n, blocks, h, w, {self.block})")
+    def kind(self) -> str:
+        """As names of kernels have it."""
+        return "blocked" if self.block else self.name.lower()
 
-    def shape(self, n: int, c: int, h: int, w: int) -> tuple[int, ...]:
+    def check(self, name: str, shape: Shape) -> None:
+        """ValueError for a shape that no array of this layout has."""
+        plain = {"NCHW": "(n, c, h, w)", "NHWC": "(n, h, w, c)"}
+        axes = plain.get(self.name, f"(n, blocks, h, w, {self.block})")
+        check.dims(name, shape, 5 if self.block else 4, axes)
+        if self.block and shape[4] != self.block:
+            raise ValueError(f"{name}: shape {axes} is wanted for {self.name}, got {shape}")
+
+    def shape(self, n: int, c: int, h: int, w: int) -> Shape:
         """The shape of n images of c channels, h x w."""
         if self.block:
             return n, -(-c // self.block), h, w, self.block
         return (n, h, w, c) if self.name == "NHWC" else (n, c, h, w)
 
 
+Step = tuple[str, Layout, int]
+
+
 def parse(name: str, given: Any) -> Layout:
     """ "NCHW", "NHWC", or "NCHW8c" for any block of 1 to 64; else TypeError, ValueError."""
-    if not isinstance(given, str):
-        raise TypeError(f'{name}: "NCHW", "NHWC" or "NCHW8c" is wanted, got {shown(given)}')
-    if given in ("NCHW", "NHWC"):
-        return Layout(given, 0)
-    match = re.fullmatch(r"NCHW([1-9][0-9]?)c", given)
-    if match is None or int(match[1]) > MAX_BLOCK:
-        raise ValueError(
-            f'{name}: "NCHW", "NHWC" or "NCHW<block>c" with a block of 1 to {MAX_BLOCK} is wanted, '
-            f"got {shown(given)}"
+    known = re.fullmatch(r"NCHW|NHWC|NCHW([1-9][0-9]?)c", given) if isinstance(given, str) else None
+    block = int(known[1] or 0) if known else MAX_BLOCK + 1
+    if block > MAX_BLOCK:
+        kind = ValueError if isinstance(given, str) else TypeError
+        raise kind(
+            f'{name}: "NCHW", "NHWC" or "NCHW8c" is wanted, with any block of 1 to {MAX_BLOCK} for '
+            f"the 8, got {shown(given)}"
         )
-    return Layout(given, int(match[1]))
+    return Layout(given, block)
 
 
-def check_shape(layout: Any, shape: tuple[int, ...]) -> None:
+def check_shape(layout: Any, shape: Shape) -> None:
     """TypeError, ValueError for what is no layout, or none that an array of this shape can have."""
-    known = parse("layout", layout)
-    check.dims("shape", shape, 5 if known.block else 4, known.axes)
-    if known.block and shape[4] != known.block:
-        raise ValueError(f"shape: {known.axes} is wanted for {layout}, got {shape}")
+    parse("layout", layout).check("shape", shape)
 
 
 def layout(
@@ -89,36 +93,32 @@ def layout(
     change = outline(a, target, source, channels)
 
     stage = staging.Stage(dev, {"a": a}, out)
-    current: Any = stage.pointer(a)
-    made = staging.Target(current, 1)
-    left = len(change.steps)
-    for kernel, way, block in change.steps:
-        left -= 1
-        where = stage.temporary if left else stage.target
-        made = where(way.shape(*change.sizes), a.dtype, layout=way.name)
-        if 0 not in made.pointer.shape:
-            blocked = (block,) if block else ()
-            function = staging.kernel(dev, f"{kernel}_f32")
-            stage.launch(function, made.pointer, current, *change.sizes, *blocked)
-        current = made.pointer
     if not change.steps:
         return stage.copy(a, change.after.name)
+    current: Any = stage.pointer(a)
+    for kernel, way, block in change.steps:
+        where = stage.target if way == change.after else stage.temporary
+        made = where(way.shape(*change.sizes), a.dtype, layout=way.name)
+        if 0 not in made.pointer.shape:
+            function = staging.kernel(dev, f"{kernel}_f32")
+            blocked = (block,) if block else ()
+            stage.launch(function, made.pointer, current, *change.sizes, *blocked)
+        current = made.pointer
     return table.remember(stage, stage.finish(made), "layout", values, (4, 0), out=4)
 
 
-@dataclass(frozen=True)
-class Change:
+class Change(NamedTuple):
     """A change of layout: what is asked of `layout`, as it comes to be done."""
 
     before: Layout
     after: Layout
     sizes: tuple[int, int, int, int]
     """n, c, h, w."""
-    steps: tuple[tuple[str, Layout, int], ...]
+    steps: tuple[Step, ...]
     """Kernels on the way, each with the layout it makes and its block; none: it is a copy."""
 
     @property
-    def shape(self) -> tuple[int, ...]:
+    def shape(self) -> Shape:
         """That of the result."""
         return self.after.shape(*self.sizes)
 
@@ -132,7 +132,7 @@ def outline(a: Any, target: Any, source: Any, channels: Any) -> Change:
     before = _source(a, after, source)
     sizes = _sizes(a, before, channels)
     same = before == after and channels is None
-    return Change(before, after, sizes, () if same else tuple(_steps(before, after)))
+    return Change(before, after, sizes, () if same else _steps(before, after))
 
 
 def _source(a: Any, after: Layout, source: Any) -> Layout:
@@ -144,10 +144,8 @@ def _source(a: Any, after: Layout, source: Any) -> Layout:
     elif len(a.shape) == 5 and 1 <= a.shape[4] <= MAX_BLOCK:
         before = Layout(f"NCHW{a.shape[4]}c", a.shape[4])
     else:
-        before = Layout("NHWC" if after.name == "NCHW" else "NCHW", 0)
-    check.dims("a", a.shape, 5 if before.block else 4, before.axes)
-    if before.block and a.shape[4] != before.block:
-        raise ValueError(f"a: shape {before.axes} is wanted, got {a.shape}")
+        before = Layout("NHWC" if after.name == "NCHW" else "NCHW")
+    before.check("a", a.shape)
     return before
 
 
@@ -175,15 +173,10 @@ def _sizes(a: Any, before: Layout, channels: Any) -> tuple[int, int, int, int]:
     return n, c, h, w
 
 
-def _steps(before: Layout, after: Layout) -> list[tuple[str, Layout, int]]:
-    plain = Layout("NCHW", 0)
-    steps: list[tuple[str, Layout, int]] = []
-    if before.name == "NHWC":
-        steps.append(("nhwc_to_nchw", plain, 0))
-    elif before.block:
-        steps.append(("blocked_to_nchw", plain, before.block))
-    if after.name == "NHWC":
-        steps.append(("nchw_to_nhwc", after, 0))
-    elif after.block:
-        steps.append(("nchw_to_blocked", after, after.block))
-    return steps
+def _steps(before: Layout, after: Layout) -> tuple[Step, ...]:
+    steps: list[Step] = []
+    if before.name != "NCHW":
+        steps.append((f"{before.kind}_to_nchw", Layout("NCHW"), before.block))
+    if after.name != "NCHW":
+        steps.append((f"nchw_to_{after.kind}", after, after.block))
+    return tuple(steps)

@@ -16,6 +16,7 @@ from sparkle_drv.core.device import Device
 from sparkle_drv.core.host_pointer import HostSpan
 from sparkle_drv.ops.expression import lower, promote, scalars, typed
 from sparkle_drv.ops.expression.graph import Graph
+from sparkle_drv.ops.expression.program import check_inputs
 from sparkle_drv.ops.memory import staging
 from sparkle_drv.ops.shapes import space
 
@@ -31,28 +32,29 @@ def lowered(
     graph: Graph, names: frozenset[str], kinds: tuple[tuple[int, str], ...]
 ) -> lower.Lowered:
     """The program of `graph`, the names in `names` being scalars, for these kinds by node."""
-    split = scalars.scalars(graph, names)
-    return lower.lower(graph, *typed.typed(graph, split, dict(kinds)))
+    return lower.lower(graph, *typed.typed(graph, scalars.uniform(graph, names), dict(kinds)))
 
 
 def program(
     graph: Graph, arrays: dict[str, str], values: dict[str, Any]
 ) -> tuple[lower.Lowered, dict[int, Any]]:
-    """The program for arrays of these kinds and these scalars by name; the scalars by node."""
-    names = frozenset(values)
-    split = scalars.scalars(graph, names)
-    found = split.values(graph, values)
-    kinds = {i: promote.kind_of(found[i]) for i in split.needed}
+    """The program for arrays of these kinds and these scalars by name; the scalars by node.
+
+    ValueError, TypeError: it has none.
+    """
+    found = scalars.values(graph, values)
+    kinds = {i: promote.kind_of(value) for i, value in found.items()}
     for i, node in enumerate(graph.nodes):
-        if node.op == "name" and not split.uniform[i]:
+        if node.op == "name" and i not in found:
             kinds[i] = arrays[str(node.value)]
-    return lowered(graph, names, tuple(sorted(kinds.items()))), found
+    code = lowered(graph, frozenset(values), tuple(sorted(kinds.items())))
+    check_inputs(graph, code.inputs)
+    return code, found
 
 
 def placed(stage: staging.Stage, inputs: list[Any]) -> list[Any]:
     """`inputs` where the kernel can read them: host arrays as they are where memory is shared."""
-    direct = stage.unified and not stage.on_device
-    return [x if direct or isinstance(x, Array) else stage.moved(x) for x in inputs]
+    return [x if stage.in_place or isinstance(x, Array) else stage.moved(x) for x in inputs]
 
 
 def pointer(dev: Device, x: Any) -> tuple[Any, int, int]:
@@ -63,30 +65,16 @@ def pointer(dev: Device, x: Any) -> tuple[Any, int, int]:
     return HostSpan(dev, x, below, nbytes), below, nbytes
 
 
-def run(
-    stage: staging.Stage, code: lower.Lowered, cells: Any, shape: tuple[int, ...], y: Any,
-    inputs: list[Any],
-) -> None:  # fmt: skip
-    """y = the program over `shape`, to which the inputs broadcast; y and inputs are placed."""
+def place(y: Any, inputs: list[Any], shape: tuple[int, ...]) -> space.Space:
+    """Where a program runs over `shape`, to which the inputs broadcast."""
     strides = [space.broadcast(x, shape) for x in (y, *inputs)]
-    place = space.Space(shape, strides)
-    place = place.ordered(space.order_of(strides[0])).joined()
-    if len(place.shape) > space.DIMS:  # too ragged for the kernel: as plain arrays
-        whole = [staging.plain(stage.dev, np.broadcast_to(_host(x), shape)) for x in inputs]
-        inputs = placed(stage, whole)
-        usual = isinstance(y, Array) or y.flags.c_contiguous
-        plain = y if usual else staging.host_empty(stage.dev, shape, y.dtype)
-        run(stage, code, cells, shape, plain, inputs)
-        if plain is not y:
-            if stage.fence is not None:
-                stage.fence.wait()
-            y[...] = plain
-        return
-    launch(stage, code, cells, place, y, inputs, code.result)
+    return space.Space(shape, strides).ordered(space.order_of(strides[0])).joined()
 
 
-def _host(x: Any) -> Any:
-    return x.numpy() if isinstance(x, Array) else x
+def whole(stage: staging.Stage, inputs: list[Any], shape: tuple[int, ...]) -> list[Any]:
+    """`inputs` as plain arrays of `shape`, placed."""
+    host = (x.numpy() if isinstance(x, Array) else x for x in inputs)
+    return placed(stage, [staging.plain(stage.dev, np.broadcast_to(x, shape)) for x in host])
 
 
 def launch(
@@ -98,38 +86,26 @@ def launch(
     y and inputs are placed, `kind` is the type of y. fold and cube: see space.geometry.
     """
     dev = stage.dev
-    given = [pointer(dev, x) for x in (y, *inputs)]
-    stream = not fold and sum(nbytes for _, _, nbytes in given) > last_cache(dev)
-    geometry = place.geometry(
-        (kind, *code.input_types), [offset for _, offset, _ in given],
-        fold=fold, cube=cube, stream=stream,
-    )  # fmt: skip
+    pointers, offsets, sizes = zip(*(pointer(dev, x) for x in (y, *inputs)), strict=True)
+    stream = not fold and sum(sizes) > last_cache(dev)
+    types = (kind, *code.input_types)
+    geometry = place.geometry(types, offsets, fold=fold, cube=cube, stream=stream)
     absent = space.INPUTS - len(inputs)
     stage.launch(
         staging.kernel(dev, "fused_map"),
-        *(p for p, _, _ in given), *[None] * absent,
+        *pointers, *[None] * absent,
         words(stage, code), stage.constant(cells) if cells.size else None,
         stage.constant(geometry),
-        *(nbytes for _, _, nbytes in given), *[0] * absent,
+        *sizes, *[0] * absent,
         code.words.size, cells.size, geometry.size,
     )  # fmt: skip
 
 
-def words(stage: staging.Stage, code: Any) -> Array:
+def words(stage: staging.Stage, code: Any) -> Any:
     """The words of a program on the device, copied there once; PROGRAMS of them are kept."""
-    there: dict[Any, Array] = stage.dev.kept.setdefault("ops programs", {})
-    found = there.get(code)
-    if found is None or found.closed:
-        if len(there) >= PROGRAMS:
-            there.clear()  # launches in flight keep what they use
-        found = there[code] = stage.moved(code.words)
-    return found
+    return staging.kept(stage.dev, "ops programs", code, PROGRAMS, lambda: stage.moved(code.words))
 
 
 def last_cache(dev: Device) -> int:
     """Bytes of the largest cache; of 32 MiB where nothing is known."""
-    found: int = dev.kept.get("ops last cache", 0)
-    if not found:
-        found = max((c.nbytes for c in dev.info.caches), default=0) or 32 << 20
-        dev.kept["ops last cache"] = found
-    return found
+    return max((c.nbytes for c in dev.info.caches), default=0) or 32 << 20

@@ -17,25 +17,23 @@ import numpy as np
 
 from sparkle_drv.core.array import Array
 from sparkle_drv.core.device import Device
-from sparkle_drv.core.kernel import Kernel
 from sparkle_drv.ops.arguments import check
 from sparkle_drv.ops.arguments.words import listed, short, shown
 from sparkle_drv.ops.calls import table
-from sparkle_drv.ops.expression import lower, program, promote
-from sparkle_drv.ops.expression.graph import Graph, of_text
-from sparkle_drv.ops.expression.scalars import scalars as uniform_of
-from sparkle_drv.ops.expression.scalars import with_truths
+from sparkle_drv.ops.expression import grammar, lower, program, promote, scalars
+from sparkle_drv.ops.expression.graph import Graph
 from sparkle_drv.ops.expression.trace import Traced, trace
 from sparkle_drv.ops.memory import staging
 from sparkle_drv.ops.memory.constant import readable
 from sparkle_drv.ops.shapes import space
 from sparkle_drv.ops.tiles import gpu as tiles_gpu
-from sparkle_drv.types import TilePlan
 
 from . import fused
 
 _WANTED = ("f32", "f64", "i32")
 _CODES = {"f32": "f", "f64": "d", "i32": "i", "i64": "q"}  # of native/hot/launch/scalar.c
+Shape = tuple[int, ...]
+Named = dict[str, Any]  # values by the names of an expression
 PIECE = 2**32 - 2**12  # elements of one launch: n is a u32
 
 
@@ -78,16 +76,16 @@ def map(
         return known
     graph = graph_of(expression)
     values = bind(graph, args, names)
-    arrays, scalars = sorted_out(readable(dev, values, out))
+    arrays, numbers = sorted_out(readable(dev, values, out))
     if not arrays:
-        return _fill(dev, graph, scalars, out)
-    graph = with_truths(graph, frozenset(scalars))
+        return _fill(dev, graph, numbers, out)
     shape, kinds, layout = outline("map", arrays)
     stage = staging.Stage(dev, arrays, out)
-    if fuses(dev):
-        code, made = _fused(stage, graph, arrays, kinds, scalars, shape, layout)
-        return _remember(stage, made, call, graph, code, names) if lasting else made
-    return _portable(stage, graph, arrays, kinds, scalars, shape, layout)
+    code, found = fused.program(graph, kinds, numbers)
+    if not fuses(dev):
+        return _portable(stage, graph, arrays, code, found, shape, layout)
+    made = _fused(stage, arrays, code, code.constants(graph, found), shape, layout)
+    return _remember(stage, made, call, graph, code, names) if lasting else made
 
 
 def _remember(
@@ -123,7 +121,7 @@ def fuses(dev: Device) -> bool:
 def graph_of(expression: Any) -> Graph:
     """The graph of an expression or of a function."""
     if isinstance(expression, str):
-        return of_text(expression)
+        return grammar.parse(expression)
     if isinstance(expression, Traced):
         return expression.graph
     if isinstance(expression, Graph):
@@ -133,16 +131,13 @@ def graph_of(expression: Any) -> Graph:
     raise TypeError(f"expression: a str or a function is wanted, got {type(expression).__name__}")
 
 
-def bind(graph: Graph, args: tuple[Any, ...], names: dict[str, Any]) -> dict[str, Any]:
+def bind(graph: Graph, args: tuple[Any, ...], names: Named) -> Named:
     """Every name of `graph` with its value."""
-    wanted = graph.names
-    unknown = [name for name in names if name not in wanted]
-    if unknown:
-        raise TypeError(
-            f"{short(unknown[0])}: the expression has no such name; it has "
-            f"{listed(wanted) or 'none'}"
-        )
-    left = [name for name in wanted if name not in names]
+    for name in names:
+        if name not in graph.names:
+            known = listed(graph.names) or "none"
+            raise TypeError(f"{short(name)}: the expression has no such name; it has {known}")
+    left = [name for name in graph.names if name not in names]
     if len(args) > len(left):
         raise TypeError(
             f"map: {len(args)} values by position are given, {len(left)} names are left for them"
@@ -152,29 +147,29 @@ def bind(graph: Graph, args: tuple[Any, ...], names: dict[str, Any]) -> dict[str
         node = next((n for n in graph.nodes if n.op == "name" and n.value == lost), None)
         graph.fail(node, f"{short(lost)}: it stands in the expression and has no value", TypeError)
     given = {**names, **dict(zip(left, args, strict=True))}
-    return {name: given[name] for name in wanted}
+    return {name: given[name] for name in graph.names}
 
 
-def sorted_out(values: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+def sorted_out(values: Named) -> tuple[Named, Named]:
     """(arrays, scalars) by name; arrays without dimensions are scalars if there are others."""
-    arrays: dict[str, Any] = {}
-    scalars: dict[str, Any] = {}
+    arrays: Named = {}
+    single: Named = {}
     for name, value in values.items():
-        if isinstance(value, (numbers.Number, np.bool_)):
-            if not isinstance(value, (numbers.Real, np.bool_)):
-                raise TypeError(f"{short(name)}: a real number is wanted, got {shown(value)}")
-            scalars[name] = value
+        if isinstance(value, (numbers.Real, np.bool_)):
+            single[name] = value
+        elif isinstance(value, numbers.Number):
+            raise TypeError(f"{short(name)}: a real number is wanted, got {shown(value)}")
         else:
             arrays[name] = staging.operand(name, value)
     if any(x.shape for x in arrays.values()):
         for name in [name for name, x in arrays.items() if not x.shape]:
             x = arrays.pop(name)
             check.dtype("map", name, x.dtype, _WANTED)
-            scalars[name] = (x.numpy() if isinstance(x, Array) else x)[()]
-    return arrays, scalars
+            single[name] = (x.numpy() if isinstance(x, Array) else x)[()]
+    return arrays, single
 
 
-def outline(op: str, arrays: dict[str, Any]) -> tuple[tuple[int, ...], dict[str, str], str | None]:
+def outline(op: str, arrays: Named) -> tuple[Shape, dict[str, str], str | None]:
     """(shape, kinds by name, layout) of a map of what has these shapes, dtypes and layouts."""
     for name, x in arrays.items():
         check.dtype(op, name, x.dtype, _WANTED)
@@ -186,24 +181,20 @@ def outline(op: str, arrays: dict[str, Any]) -> tuple[tuple[int, ...], dict[str,
 
 
 def settled(
-    graph: Graph, arrays: dict[str, Any], scalars: dict[str, Any]
-) -> tuple[tuple[int, ...], np.dtype[Any], str | None, frozenset[str]]:
+    graph: Graph, arrays: Named, numbers: Named
+) -> tuple[Shape, np.dtype[Any], str | None, frozenset[str]]:
     """(shape, dtype and layout of the result, the types that it is computed in) of a map of what
     has these shapes, dtypes and layouts, and of these scalars. Raises as `map`.
     """
     shape, kinds, layout = outline("map", arrays)
-    graph = with_truths(graph, frozenset(scalars))
-    code, found = fused.program(graph, kinds, scalars)
-    check_inputs(graph, code.inputs)
+    code, found = fused.program(graph, kinds, numbers)
     code.constants(graph, found)
     return shape, fused.DTYPES[code.result], layout, code.types
 
 
-def common_shape(arrays: dict[str, Any]) -> tuple[int, ...]:
+def common_shape(arrays: Named) -> Shape:
     """What the arrays' shapes broadcast to."""
     shapes = [tuple(x.shape) for x in arrays.values()]
-    if len(set(shapes)) == 1:
-        return shapes[0]
     try:
         return space.common(shapes)
     except ValueError:
@@ -212,32 +203,25 @@ def common_shape(arrays: dict[str, Any]) -> tuple[int, ...]:
 
 
 def _fused(
-    stage: staging.Stage, graph: Graph, arrays: dict[str, Any], kinds: dict[str, str],
-    scalars: dict[str, Any], shape: tuple[int, ...], layout: str | None,
-) -> tuple[lower.Lowered, Any]:  # fmt: skip
-    code, found = fused.program(graph, kinds, scalars)
-    check_inputs(graph, code.inputs)
+    stage: staging.Stage, arrays: Named, code: lower.Lowered, cells: Any,
+    shape: Shape, layout: str | None,
+) -> Any:  # fmt: skip
     dtype = fused.DTYPES[code.result]
     inputs = fused.placed(stage, [arrays[name] for name in code.inputs])
     target = stage.target(
         shape, dtype, inplace=True, layout=layout, strided=True, order=_memory_order(inputs, shape)
     )
-    cells = code.constants(graph, found)
+    place = fused.place(target.pointer, inputs, shape)
+    if len(place.shape) > space.DIMS:  # too ragged for the kernel
+        inputs = fused.whole(stage, inputs, shape)
+        target = stage.target(shape, dtype, layout=layout)
+        place = fused.place(target.pointer, inputs, shape)
     if math.prod(shape):
-        fused.run(stage, code, cells, shape, target.pointer, inputs)
-    return code, stage.finish(target)
+        fused.launch(stage, code, cells, place, target.pointer, inputs, code.result)
+    return stage.finish(target)
 
 
-def check_inputs(graph: Graph, inputs: tuple[str, ...]) -> None:
-    """ValueError when there are more arrays than kernels take."""
-    most = program.limits().inputs
-    if len(inputs) > most:
-        node = next(n for n in graph.nodes if n.op == "name" and n.value == inputs[most])
-        what = f"it has {len(inputs)} arrays, and at most {most} are possible"
-        graph.fail(node, what)
-
-
-def _memory_order(inputs: list[Any], shape: tuple[int, ...]) -> list[int]:
+def _memory_order(inputs: list[Any], shape: Shape) -> list[int]:
     """The order of dimensions that the full inputs share, as numpy's results take it; none where
     that is row-major."""
     full = [x for x in inputs if tuple(x.shape) == shape and isinstance(x, np.ndarray)]
@@ -249,10 +233,9 @@ def _memory_order(inputs: list[Any], shape: tuple[int, ...]) -> list[int]:
 
 
 def _portable(
-    stage: staging.Stage, graph: Graph, arrays: dict[str, Any], kinds: dict[str, str],
-    scalars: dict[str, Any], shape: tuple[int, ...], layout: str | None,
+    stage: staging.Stage, graph: Graph, arrays: Named, code: lower.Lowered,
+    found: dict[int, Any], shape: Shape, layout: str | None,
 ) -> Any:  # fmt: skip
-    code, found = fused.program(graph, kinds, scalars)
     if len(code.types) > 1:
         graph.fail(
             None,
@@ -261,60 +244,41 @@ def _portable(
             staging.NotThere,
         )
     (tag,) = code.types
-    staging.check_there(stage.dev, "map", "map", tag, _WANTED)
+    staging.check_there(stage.dev, "map", tag, _WANTED)
     dtype = fused.DTYPES[tag]
-    check_inputs(graph, code.inputs)
-    split = uniform_of(graph, frozenset(scalars))
-    made = program.compile_graph(graph, split.uniform, tag)
-    constants = [constant(graph, i, found[i], tag) for i in made.constants]
+    uniform = tuple(i in found for i in range(len(graph.nodes)))
+    made = program.compile_graph(graph, uniform, tag)
+    constants = [promote.fitted(graph, i, found[i], tag) for i in made.constants]
     for name in made.inputs:
         x = arrays[name]
         if tuple(x.shape) != shape or x.dtype != dtype:
             host: Any = x.numpy() if isinstance(x, Array) else x
             arrays[name] = np.broadcast_to(host.astype(dtype, copy=False), shape)
     target = stage.target(shape, dtype, inplace=True, layout=layout)
-    run(
-        stage, made, tag, target.pointer, [stage.pointer(arrays[n]) for n in made.inputs], constants
-    )
+    inputs = [stage.pointer(arrays[name]) for name in made.inputs]
+    run(stage, made, tag, target.pointer, inputs, constants)
     return stage.finish(target)
 
 
-def constant(graph: Graph, i: int, value: Any, tag: str) -> int | float:
-    """The scalar at node i as its type holds it."""
-    node = graph.nodes[i]
-    if node.op != "number":
-        return promote.fitted(str(node.value) or node.op, value, tag)
-    try:
-        return promote.fitted(shown(value), value, tag)
-    except ValueError:
-        graph.fail(node, f"{shown(value)} does not fit {tag}")
-
-
-def _fill(dev: Device, graph: Graph, scalars: dict[str, Any], out: Any) -> Any:
+def _fill(dev: Device, graph: Graph, given: Named, out: Any) -> Any:
     """`out` full of an expression of numbers only."""
     if out is None:
         raise TypeError("map: at least one array is wanted, or out=")
-    given = staging.operand("out", out)
-    dtype = given.dtype
-    tag = check.dtype("map", "out", dtype, _WANTED)
-    staging.check_there(dev, "map", "map", tag, _WANTED)
-    split = uniform_of(graph, frozenset(scalars))
+    like = staging.operand("out", out)
+    tag = check.dtype("map", "out", like.dtype, _WANTED)
     last = len(graph.nodes) - 1
-    value = split.values(graph, scalars)[last]
+    value = scalars.values(graph, given)[last]
     kind = promote.kind_of(value)
     if kind not in (*promote.WEAK, tag):
         raise TypeError(
-            f"out: {promote.dtype_name(kind)} is wanted because the result is, got {dtype}"
+            f"out: {promote.dtype_name(kind)} is wanted because the result is, got {like.dtype}"
         )
-    code = program.compile_graph(graph, split.uniform, tag)
-    stage = staging.Stage(dev, {}, out)
-    target = stage.target(tuple(given.shape), dtype)
-    run(stage, code, tag, target.pointer, [], [constant(graph, last, value, tag)])
-    return stage.finish(target)
+    value = promote.fitted(graph, last, value, tag)
+    return staging.Stage(dev, {}, out).copy(np.full(like.shape, value, like.dtype))
 
 
 def run(
-    stage: staging.Stage, code: program.Program | program.Portable, tag: str, y: Any,
+    stage: staging.Stage, code: program.Program, tag: str, y: Any,
     inputs: list[Any], constants: list[Any],
 ) -> None:  # fmt: skip
     """Launches `code`, in pieces when there are more elements than a u32 counts."""
@@ -322,29 +286,24 @@ def run(
     if not total:
         return
     kernel = _kernel(stage.dev, code, tag, total)
-    absent = [None] * (program.limits().inputs - len(inputs))
+    absent = [None] * (program.INPUTS - len(inputs))
     words = fused.words(stage, code)
     consts = stage.constant(np.array(constants, y.dtype)) if constants else None
     for start in range(0, total, PIECE):
         n = min(PIECE, total - start)
-        pointers = [y, *inputs]
-        if n != total:
-            pointers = [_piece(x, start, n) for x in pointers]
+        pointers = [x if n == total else _piece(x, start, n) for x in (y, *inputs)]
         stage.launch(kernel, *pointers, *absent, words, consts, code.words.size, len(constants), n)
 
 
-def _kernel(dev: Device, code: program.Program | program.Portable, tag: str, n: int) -> Kernel:
+def _kernel(dev: Device, code: program.Program, tag: str, n: int) -> Any:
     """The kernel that interprets programs, or, where the tile model says so, one made for this."""
     plan = tiles_gpu.map(dev.info, tuple(code.words.tolist()), n)
     if plan is None:
         return staging.kernel(dev, f"map_{tag}")
-    there: dict[tuple[str, TilePlan], Kernel] = dev.kept.setdefault("ops expressions", {})
-    found = there.get((tag, plan))
-    if found is None or found.closed:
-        if len(there) >= fused.PROGRAMS:
-            there.clear()  # what is in flight is kept until its fence
-        found = there[tag, plan] = dev.kernel(f"map_{tag}", plan=plan)
-    return found
+    return staging.kept(
+        dev, "ops expressions", (tag, plan), fused.PROGRAMS,
+        lambda: dev.kernel(f"map_{tag}", plan=plan),
+    )  # fmt: skip
 
 
 def _piece(x: Any, start: int, n: int) -> Any:

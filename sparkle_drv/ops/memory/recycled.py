@@ -18,7 +18,6 @@ come from where other arrays do. Called by staging.py and the short ways.
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
@@ -29,6 +28,7 @@ import numpy.typing as npt
 from sparkle_drv import _hot
 from sparkle_drv.backends import machine
 from sparkle_drv.core import numpy_layout, settings
+from sparkle_drv.ops.arguments import check
 
 LEAST = 128 << 10
 """Bytes of the smallest result that is made this way: HOT_RECYCLED_FROM of native/hot."""
@@ -44,14 +44,9 @@ def limit(nbytes: int | None = None) -> int:
     it, by the first large result at the latest; else a sixteenth of the memory that this process
     may use, 1 GiB at most. Raises TypeError, ValueError.
     """
-    _ready()
+    begin()
     if nbytes is not None:
-        if isinstance(nbytes, bool) or not hasattr(nbytes, "__index__"):
-            raise TypeError(f"nbytes: a whole number or None is wanted, got {nbytes!r}")
-        wanted = operator.index(nbytes)
-        if not 0 <= wanted < 1 << 63:
-            raise ValueError(f"nbytes: 0 to 2**63 - 1 is wanted, got {wanted}")
-        _hot.limit_blocks(wanted, False)
+        _hot.limit_blocks(check.whole("nbytes", nbytes, 0, (1 << 63) - 1), False)
     return _hot.blocks()[1]
 
 
@@ -69,20 +64,16 @@ def empty(shape: Sequence[int], dtype: Any, nbytes: int) -> npt.NDArray[Any]:
     """A new array of these bytes, of anything; MemoryError as numpy's."""
     if nbytes < LEAST:
         return np.empty(shape, dtype)
-    _ready()
+    begin()
     made: npt.NDArray[Any] = _hot.result(np.empty, shape, dtype, nbytes)
     return made
 
 
-def begin() -> None:
-    """From now on large results that C makes are of blocks, too."""
-    _ready()
-
-
 @lru_cache(maxsize=1)
-def _ready() -> bool:
-    """Does C know numpy's handlers of memory? Found out once a process, and a first limit is set:
-    of threads that come at once, the first one's.
+def begin() -> bool:
+    """From now on large results that C makes are of blocks, too. Does C know numpy's handlers of
+    memory? Found out once a process, and a first limit is set: of threads that come at once, the
+    first one's.
     """
     asked = settings.read().recycle_mib
     own = min(_MOST, machine.memory_nbytes() // _SHARE) if asked is None else asked << 20

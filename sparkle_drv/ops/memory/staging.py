@@ -9,7 +9,7 @@ over, and the result is an Array whose `.fence` is set.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -30,8 +30,9 @@ from . import recycled
 
 Host = npt.NDArray[Any]
 Operand: TypeAlias = Host | Array
-
-_MOST_WORK: Any = 100_000  # candidates of numpy.shares_memory
+Shape: TypeAlias = tuple[int, ...]
+MOST_KEPT = 4096
+"""Kernels that a device keeps; beyond that it starts anew."""
 
 
 def device(given: Any) -> Device:
@@ -66,11 +67,20 @@ def operand(name: str, given: Any) -> Operand:
 
 def kernel(dev: Device, name: str, plan: TilePlan | None = None) -> Kernel:
     """A manifest kernel, loaded once per device and plan."""
+    key = name, plan
+    found: Kernel = kept(dev, "ops kernels", key, MOST_KEPT, lambda: dev.kernel(name, plan=plan))
+    return found
+
+
+def kept(dev: Device, table: str, key: Any, most: int, make: Callable[[], Any]) -> Any:
+    """What `make` made for this key, now or before, in a table of the device that has `most`."""
     # With the device: a table here would keep devices alive, since kernels hold theirs.
-    loaded: dict[tuple[str, TilePlan | None], Kernel] = dev.kept.setdefault("ops kernels", {})
-    found = loaded.get((name, plan))
+    there: dict[Any, Any] = dev.kept.setdefault(table, {})
+    found = there.get(key)
     if found is None or found.closed:
-        found = loaded[name, plan] = dev.kernel(name, plan=plan)
+        if len(there) >= most:
+            there.clear()  # launches in flight keep what they use
+        found = there[key] = make()
     return found
 
 
@@ -78,13 +88,13 @@ class NotThere(TypeError):
     """Of types that this device has no kernel for; another one may."""
 
 
-def check_there(dev: Device, op: str, stem: str, tag: str, among: Sequence[str]) -> None:
-    """NotThere when the device has not the kernel `stem`_`tag` that `op` needs; `among`: its types
-    on any device.
+def check_there(dev: Device, op: str, tag: str, among: Sequence[str]) -> None:
+    """NotThere when the device has not the map of this type that `op` needs; `among`: its types on
+    any device.
     """
-    if not dev.provides(f"{stem}_{tag}"):
+    if not dev.provides(f"map_{tag}"):
         names = {tag: str(dtype) for dtype, tag in check.DTYPES.items()}
-        there = [names[t] for t in among if dev.provides(f"{stem}_{t}")]
+        there = [names[t] for t in among if dev.provides(f"map_{t}")]
         raise NotThere(f"{op}: {dev.uri} has it of {' and '.join(there)}, not of {names[tag]}")
 
 
@@ -114,12 +124,12 @@ class Stage:
         self.returned = out  # it may be of a subclass
         self.fence: Fence | None = None
         self.launched: list[tuple[Kernel, tuple[Any, ...]]] = []
-        arrays = [
-            (n, x) for n, x in (*self.inputs.items(), ("out", self.out)) if isinstance(x, Array)
-        ]
+        given = {**self.inputs, "out": self.out}
+        arrays = {name: x for name, x in given.items() if isinstance(x, Array)}
         self.on_device = bool(arrays)
         self.unified = dev.info.unified
-        for name, x in arrays:
+        self.in_place = self.unified and not self.on_device  # host memory is passed as it is
+        for name, x in arrays.items():
             if x.closed:
                 raise ValueError(f"{short(name)}: an open Array is wanted, this one is closed")
             if x.buffer.device is not dev:
@@ -127,21 +137,17 @@ class Stage:
                     f"{short(name)}: an Array of {dev.uri} is wanted, got one of "
                     f"{dev._another(x.buffer.device)}"
                 )
-            self._after(x)
+            fence = x.fence  # work on another queue comes before ours; ours is in order anyway
+            if fence is not None and fence.queue is not self.queue and not fence.done:
+                self.queue.submit(Commands().wait(fence))
         if arrays:
-            check_out_kind(self.out, arrays[0][0])
-
-    def _after(self, x: Array) -> None:
-        """Work on another queue that x waits for comes before ours; ours is in order anyway."""
-        fence = x.fence
-        if fence is not None and fence.queue is not self.queue and not fence.done:
-            self.queue.submit(Commands().wait(fence))
+            check_out_kind(self.out, next(iter(arrays)))
 
     def pointer(self, x: Operand | None) -> Any:
         """What stands for `x`, row-major, among the arguments of a launch."""
         if x is None or isinstance(x, Array):
             return x
-        return self.moved(x) if self.on_device or not self.unified else plain(self.dev, x)
+        return plain(self.dev, x) if self.in_place else self.moved(x)
 
     def moved(self, x: Host) -> Array:
         """A copy on the device, made before anything that is launched from now on."""
@@ -158,38 +164,40 @@ class Stage:
 
     def copy(self, x: Operand, layout: str | None = None) -> Any:
         """`x` again, in `out` or in memory of its own."""
+        if self.on_device:
+            layout = layout or getattr(x, "layout", None)
+            target = self.target(tuple(x.shape), x.dtype, layout=layout)
+            self._copied(target.pointer, self.pointer(x))
+            return self.finish(target)
         if self.out is not None:
             check_out(self.out, tuple(x.shape), np.dtype(x.dtype), layout)
-        made: Any
-        if not isinstance(x, Array) and self.on_device:
-            made = self.moved(x)
-        elif not isinstance(x, Array):
-            made = host_empty(self.dev, x.shape, x.dtype)
-            made[...] = x
-        else:
-            made = self.dev.empty(x.shape, x.dtype, x.layout)
-            if x.nbytes:
-                commands = Commands().copy(made, x.buffer.view(0, x.nbytes))
-                made.fence = self.queue.submit(commands)
-        return made if self.out is None else self.finish(Target(made, 1, layout))
+        made: Any = host_empty(self.dev, x.shape, x.dtype)
+        made[...] = x
+        return self.finish(Target(made))
+
+    def _copied(self, to: Array, x: Array) -> None:
+        if to.nbytes:  # views: the memory behind an array may be longer than the array
+            made = Commands().copy(to.buffer.view(0, to.nbytes), x.buffer.view(0, to.nbytes))
+            self.fence = self.queue.submit(made)
+
+    def _strides(self, x: Operand) -> tuple[int, int] | None:
+        """Of a 2-D operand that may stay where it is."""
+        return element_strides(x) if isinstance(x, np.ndarray) and self.in_place else None
 
     def matrix(self, x: Operand) -> tuple[Any, int, int]:
         """(pointer, row, column stride in elements) of a 2-D operand, strided where it can be."""
-        if isinstance(x, np.ndarray) and self.unified and not self.on_device:
-            strides = element_strides(x)
-            if strides is not None:
-                return span(x, strides), *strides
+        strides = self._strides(x)
+        if isinstance(x, np.ndarray) and strides is not None:
+            return span(x, strides), *strides
         return self.pointer(x), max(1, x.shape[1]), 1
 
     def in_rows(self, x: Operand) -> bool:
         """Is the column stride that `matrix` says 1?"""
-        if isinstance(x, np.ndarray) and self.unified and not self.on_device:
-            strides = element_strides(x)
-            return strides is None or strides[1] == 1
-        return True
+        strides = self._strides(x)
+        return strides is None or strides[1] == 1
 
     def target(
-        self, shape: tuple[int, ...], dtype: Any, *, rows: bool = False, inplace: bool = False,
+        self, shape: Shape, dtype: Any, *, rows: bool = False, inplace: bool = False,
         layout: str | None = None, strided: bool = False, order: Sequence[int] = (),
     ) -> Target:  # fmt: skip
         """Where the result goes: `out`, or a temporary that `finish` copies from.
@@ -198,31 +206,30 @@ class Stage:
         it writes element i, so that `out` may be one of them. strided: it can be told any strides.
         order: of a new host array's dimensions in memory, outermost first; row-major without.
         """
-        out, row = self.out, shape[-1] if shape else 1
+        out = self.out
         if out is not None:
             check_out(out, shape, np.dtype(dtype), layout)
-        if isinstance(out, Array):
-            if not self._overlaps(inplace):
-                return Target(out, row, layout)
-        elif out is not None and self.unified and not self._overlaps(inplace):
-            if out.flags.c_contiguous and out.flags.aligned:
-                return Target(out, row)
-            if strided and not self.on_device and not shares_itself(out):
-                return Target(out, row, direct=True)
+        if out is None or self._overlaps(inplace):
+            pass
+        elif isinstance(out, Array):
+            return Target(out, layout)
+        elif self.unified:
+            plain = out.flags.c_contiguous and out.flags.aligned
+            if plain or (strided and not shares_itself(out)):
+                return Target(out, direct=True)
             strides = element_strides(out) if rows else None
             if strides is not None and strides[1] == 1 and strides[0] >= shape[1]:
-                return Target(span(out, strides), strides[0], direct=True)
-        if order and self.unified and not self.on_device:
+                return Target(span(out, strides), row=strides[0], direct=True)
+        if order and self.in_place:
             made = host_empty(self.dev, [shape[d] for d in order], dtype)
-            return Target(made.transpose(np.argsort(order)), row)
+            return Target(made.transpose(np.argsort(order)))
         return self.temporary(shape, dtype, layout=layout)
 
-    def temporary(self, shape: tuple[int, ...], dtype: Any, *, layout: str | None = None) -> Target:
+    def temporary(self, shape: Shape, dtype: Any, *, layout: str | None = None) -> Target:
         """Memory of its own for what one launch writes and another reads."""
-        row = shape[-1] if shape else 1
-        if self.unified and not self.on_device:
-            return Target(host_empty(self.dev, shape, dtype), row)
-        return Target(self.dev.empty(shape, dtype, layout), row, layout)
+        if self.in_place:
+            return Target(host_empty(self.dev, shape, dtype))
+        return Target(self.dev.empty(shape, dtype, layout), layout)
 
     def _overlaps(self, inplace: bool) -> bool:
         # Host arrays among Arrays are copied first. A temporary too many is only slow.
@@ -241,10 +248,7 @@ class Stage:
         made, out = target.pointer, self.out
         if self.on_device:
             if isinstance(out, Array) and made is not out:
-                if out.nbytes:
-                    # Views: the memory behind an array may be longer than the array.
-                    dst, src = (x.buffer.view(0, x.nbytes) for x in (out, made))
-                    self.fence = self.queue.submit(Commands().copy(dst, src))
+                self._copied(out, made)
                 made = out
             if self.fence is not None:
                 made.fence = self.fence
@@ -252,29 +256,26 @@ class Stage:
             return made
         if self.fence is not None:
             self.fence.wait()
-        if target.direct:
-            return self.returned
         result = made.numpy() if isinstance(made, Array) else made
-        if isinstance(out, np.ndarray):
-            if result is not out:
-                out[...] = result
-            return self.returned
-        return result
+        if isinstance(out, np.ndarray) and not target.direct:
+            out[...] = result
+        return result if out is None else self.returned
 
 
 class Target:
     """The memory that a launch writes.
 
-    pointer: what stands for it in the launch. row: elements from row to row. direct: the pointer is
-    the caller's `out` in another guise.
+    pointer: what stands for it in the launch. row: elements from row to row. direct: it is memory
+    of the caller's `out`.
     """
 
     __slots__ = ("direct", "layout", "pointer", "row")
 
     def __init__(
-        self, pointer: Any, row: int, layout: str | None = None, *, direct: bool = False
+        self, pointer: Any, layout: str | None = None, *, row: int = 0, direct: bool = False
     ) -> None:
-        self.pointer, self.row, self.layout, self.direct = pointer, max(1, row), layout, direct
+        self.pointer, self.layout, self.direct = pointer, layout, direct
+        self.row = row or max((1, *pointer.shape[-1:]))
 
 
 def check_out_kind(out: Any, name: str) -> None:
@@ -283,7 +284,7 @@ def check_out_kind(out: Any, name: str) -> None:
         raise TypeError(f"out: an Array is wanted because {short(name)} is one, got a numpy array")
 
 
-def check_out(out: Any, shape: tuple[int, ...], dtype: Any, layout: str | None) -> None:
+def check_out(out: Any, shape: Shape, dtype: Any, layout: str | None) -> None:
     check.same_dtype("out", np.dtype(out.dtype), "the result", dtype)
     check.shape("out", tuple(out.shape), shape, "for this result")
     if isinstance(out, np.ndarray):
@@ -298,26 +299,15 @@ def check_out(out: Any, shape: tuple[int, ...], dtype: Any, layout: str | None) 
 
 
 def shares_itself(x: Host) -> bool:
-    """Do elements of `x` share memory? True, too, where that takes too long to find out.
+    """Do elements of `x` share memory? True, too, where its axes do not lie within one another.
 
     Such a result is copied from a temporary, as numpy does: the last of those that share one stays.
     """
-    if x.flags.c_contiguous or not x.size:
-        return False
-    extent, ordered = x.itemsize, True
+    extent = x.itemsize
     for step, size in sorted((abs(s), d) for s, d in zip(x.strides, x.shape, strict=True) if d > 1):
-        ordered = ordered and step >= extent
+        if step < extent:
+            return bool(x.size)
         extent += step * (size - 1)
-    if ordered:  # every axis steps over all that the axes within it reach
-        return False
-    for axis in range(x.ndim):
-        one, others = np.split(x, [1], axis)
-        try:
-            if others.size and np.shares_memory(one, others, max_work=_MOST_WORK):
-                return True
-        except RuntimeError:  # numpy's TooHardError
-            return True
-        x = one
     return False
 
 
@@ -383,12 +373,8 @@ def span(x: Host, strides: tuple[int, int]) -> Host:
 
 def _same_elements(out: Any, x: Any) -> bool:
     """Is each element of the one where the same element of the other is?"""
-    if out.nbytes != x.nbytes or out.dtype.itemsize != x.dtype.itemsize:
+    if tuple(out.shape) != tuple(x.shape) or out.dtype.itemsize != x.dtype.itemsize:
         return False
     if isinstance(out, Array):
         return bool(out._address == x._address)
-    if out.ctypes.data != x.ctypes.data:
-        return False
-    if out.flags.c_contiguous and x.flags.c_contiguous:
-        return True
-    return bool(out.shape == x.shape and out.strides == x.strides)
+    return bool(out.ctypes.data == x.ctypes.data and out.strides == x.strides)

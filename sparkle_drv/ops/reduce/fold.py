@@ -1,7 +1,8 @@
 """Reductions of maps: `sum(x*y)` in one pass, without the product ever being stored.
 
 A Lazy is an expression or a traced function with its values. On the cpu, fused_map folds it as it
-is computed; elsewhere it is a map, then a reduction. Called by reduce.
+is computed; elsewhere it is a map, then a reduction. The order in which axes are reduced is decided
+here for both. Called by reduce.
 """
 
 from __future__ import annotations
@@ -15,39 +16,30 @@ import numpy as np
 from sparkle_drv.core.array import Array
 from sparkle_drv.core.device import Device
 from sparkle_drv.ops.arguments import check
+from sparkle_drv.ops.arguments.words import shown
 from sparkle_drv.ops.expression.graph import Graph
-from sparkle_drv.ops.expression.scalars import with_truths
 from sparkle_drv.ops.map import fused
-from sparkle_drv.ops.map.operation import (
-    bind,
-    check_inputs,
-    common_shape,
-    fuses,
-    graph_of,
-    map,
-    sorted_out,
-)
+from sparkle_drv.ops.map.operation import bind, fuses, graph_of, map, outline, sorted_out
 from sparkle_drv.ops.memory import staging
 from sparkle_drv.ops.memory.constant import readable
 from sparkle_drv.ops.shapes import space
 
-Runs = tuple[int, int, int]
-_WANTED = ("f32", "f64", "i32")
+Shape = tuple[int, ...]
+Run = tuple[int, bool]  # elements along axes that lie together; are they reduced?
 
 
 class Lazy:
     """What `lazy` returns: `graph`, and `values` by name."""
 
-    __slots__ = ("_expression", "graph", "values")
+    __slots__ = ("graph", "values")
 
     def __init__(self, expression: Any, args: tuple[Any, ...], names: dict[str, Any]) -> None:
-        self._expression = expression
         self.graph = graph_of(expression)
         self.values = bind(self.graph, args, names)
 
     def map(self, dev: Device) -> Any:
         """The elements, by `map`."""
-        return map(dev, self._expression, **self.values)
+        return map(dev, self.graph, *(self.values[name] for name in self.graph.names))
 
 
 def lazy(expression: str | Graph | Callable[..., Any], /, *args: Any, **names: Any) -> Lazy:
@@ -58,52 +50,64 @@ def lazy(expression: str | Graph | Callable[..., Any], /, *args: Any, **names: A
     return Lazy(expression, args, names)
 
 
-def fold(
-    dev: Device, given: Lazy, op: str, axes_of: Callable[[int], tuple[int, ...]], keepdims: bool
-) -> Any:
-    """`op` over the axes that `axes_of` says for a number of dimensions; None: not in one pass.
+def fold(dev: Device, given: Lazy, op: str, axis: Any, keepdims: bool) -> Any:
+    """`op` over the axes that `axis` says; None: not in one pass.
 
     TypeError: no arrays, types; ValueError: shapes.
     """
-    arrays, scalars = sorted_out(readable(dev, given.values))
-    for name, x in arrays.items():
-        check.dtype("reduce", name, x.dtype, _WANTED)
+    arrays, numbers = sorted_out(readable(dev, given.values))
     if not arrays:
         raise TypeError("reduce: at least one array is wanted in the expression")
-    shape = common_shape(arrays)
-    axes = axes_of(len(shape))
+    shape, kinds, _ = outline("reduce", arrays)
+    axes = axes_of(axis, len(shape))
     if not fuses(dev) or not math.prod(shape):
         return None
-    kinds = {name: check.DTYPES[np.dtype(x.dtype)] for name, x in arrays.items()}
-    graph = with_truths(given.graph, frozenset(scalars))
-    code, values = fused.program(graph, kinds, scalars)
-    check_inputs(graph, code.inputs)
+    code, values = fused.program(given.graph, kinds, numbers)
     if op == "mean" and code.result == "i32":
         return None  # reduce says what is wrong
     stage = staging.Stage(dev, arrays)
     inputs = fused.placed(stage, [arrays[name] for name in code.inputs])
     strides = [space.broadcast(x, shape) for x in inputs]
-    plain = stage.on_device or not stage.unified
-    order = list(range(len(shape))) if plain else _memory_order(shape, strides)
-    order, cube = _cube(order, shape, axes)
-    rest = [d for d in order if d not in axes]
+    order = together(shape, axes, memory_order(shape, strides if stage.in_place else []))
     place = space.Space(shape, [(0,) * len(shape), *strides]).ordered(order).joined()
     if len(place.shape) > space.DIMS:
         return None
     kind = "i64" if code.result == "i32" and op == "sum" else code.result
-    kept = [1 if d in axes else n for d, n in enumerate(shape) if keepdims or d not in axes]
-    final = tuple(kept) if stage.on_device else tuple(shape[d] for d in rest)
+    rest = [d for d in order if d not in axes]
+    final = kept(shape, axes, keepdims) if stage.on_device else tuple(shape[d] for d in rest)
     target = stage.target(final, fused.DTYPES[kind])
-    cells = code.constants(graph, values)
+    cells = code.constants(given.graph, values)
+    cube = cube_of(runs(shape, axes, order))
     fused.launch(stage, code, cells, place, target.pointer, inputs, kind, fold=op, cube=cube)
-    result = stage.finish(target)
-    if isinstance(result, Array):
-        return result
-    result = result.transpose(np.argsort(rest))
-    return np.expand_dims(result, axes) if keepdims else result
+    return arranged(stage.finish(target), rest, axes, keepdims)
 
 
-def _memory_order(shape: tuple[int, ...], strides: list[tuple[int, ...]]) -> list[int]:
+def axes_of(axis: Any, ndim: int) -> tuple[int, ...]:
+    """The axes to reduce, from 0 on, in order."""
+    if axis is None:
+        return tuple(range(ndim))
+    found: set[int] = set()
+    several = axis if isinstance(axis, (tuple, list)) else (axis,)
+    for given in several:
+        i = check.index(given)
+        if i is None:
+            raise TypeError(f"axis: None, a number or several are wanted, got {shown(axis)}")
+        if not -ndim <= i < ndim:
+            raise ValueError(
+                f"axis: {-ndim} to {ndim - 1} are possible for {ndim} dimensions, got {shown(i)}"
+            )
+        found.add(i % ndim)
+    if len(found) != len(several):
+        raise ValueError(f"axis: each may stand there once, got {shown(axis)}")
+    return tuple(sorted(found))
+
+
+def kept(shape: Shape, axes: Shape, keepdims: bool) -> Shape:
+    """The shape of what is left."""
+    return tuple(1 if i in axes else d for i, d in enumerate(shape) if keepdims or i not in axes)
+
+
+def memory_order(shape: Shape, strides: list[Shape]) -> list[int]:
     """The dimensions in the order of the first array that has them all, outermost first."""
     for own in strides:
         if all(s or d == 1 for s, d in zip(own, shape, strict=True)):
@@ -111,17 +115,38 @@ def _memory_order(shape: tuple[int, ...], strides: list[tuple[int, ...]]) -> lis
     return list(range(len(shape)))
 
 
-def _cube(
-    order: list[int], shape: tuple[int, ...], axes: tuple[int, ...]
-) -> tuple[list[int], Runs]:
-    """An order of dimensions in which those to reduce lie together, and (outer, n, inner)."""
-    reduced = [i for i, d in enumerate(order) if d in axes and shape[d] != 1]
-    if reduced and any(
-        order[i] not in axes and shape[order[i]] != 1 for i in range(reduced[0], reduced[-1] + 1)
-    ):
-        order = [*(d for d in order if d not in axes), *(d for d in order if d in axes)]
-        reduced = [i for i, d in enumerate(order) if d in axes]
-    first, last = (reduced[0], reduced[-1] + 1) if reduced else (len(order), len(order))
-    sizes = [shape[d] for d in order]
-    outer, n, inner = (math.prod(s) for s in (sizes[:first], sizes[first:last], sizes[last:]))
-    return order, (outer, n, inner)
+def runs(shape: Shape, axes: Shape, order: list[int]) -> list[Run]:
+    """Neighbours in memory that have the same fate, as one; axes of length 1 have none."""
+    found: list[Run] = []
+    for i in order:
+        size, reduced = shape[i], i in axes
+        if size == 1:
+            continue
+        if found and found[-1][1] == reduced:
+            size *= found.pop()[0]
+        found.append((size, reduced))
+    return found
+
+
+def together(shape: Shape, axes: Shape, order: list[int]) -> list[int]:
+    """`order`, or one in which the axes to reduce lie together."""
+    if sum(reduced for _, reduced in runs(shape, axes, order)) > 1:
+        return [*(i for i in order if i not in axes), *(i for i in order if i in axes)]
+    return order
+
+
+def cube_of(given: list[Run]) -> tuple[int, int, int]:
+    """(outer, n, inner) of the innermost run to reduce, which is taken from `given`."""
+    reduced = [i for i, (_, reduced) in enumerate(given) if reduced]
+    at = reduced[-1] if reduced else 0
+    n = given.pop(at)[0] if reduced else 1
+    outer, inner = (math.prod(size for size, _ in part) for part in (given[:at], given[at:]))
+    return outer, n, inner
+
+
+def arranged(result: Any, rest: list[int], axes: Shape, keepdims: bool) -> Any:
+    """A result on the host, whose dimensions are `rest`, in the order of its operand."""
+    if isinstance(result, Array):
+        return result
+    result = result.transpose(np.argsort(rest))
+    return np.expand_dims(result, axes) if keepdims else result

@@ -6,15 +6,16 @@ Only translates flat memory, strides and sizes into the operations of `operation
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from sparkle_drv.ops.expression import program
-from sparkle_drv.ops.expression.elementwise import ELEMENTWISE, Array, apply
+from sparkle_drv.ops.expression.elementwise import ARITY, Array, apply
 
-from .operations import activate, correlate, f64, gemm, layout, reduce
+from .operations import conv2d, f64, gemm, layout, reduce
 
 ACTIVATIONS = (None, "relu", "tanh", "sigmoid")  # in the order of enum sp_activation
 
@@ -43,25 +44,16 @@ def _flat(x: Array) -> Array:
 
 
 def _elementwise(op: str) -> Oracle:
-    def oracle(y: Array, x: Array, n: int) -> Array:
-        with np.errstate(all="ignore"):
-            return np.asarray(ELEMENTWISE[op](_flat(x)[:n]))
-
-    return oracle
+    return lambda y, x, n: apply(op, _flat(x)[:n])
 
 
-def _fill(y: Array, a: float, n: int) -> Array:
-    """The value as the kernel receives it: already rounded to the element type."""
-    kind = np.asarray(y).dtype
-    return _flat(np.full(n, a, dtype=kind))
-
-
-def _scalar(y: Array, a: float) -> Any:
-    return np.asarray(a, dtype=np.asarray(y).dtype).astype(np.float64)
+def _rounded(y: Array, a: float) -> Array:
+    """A number as the kernel receives it: rounded to the element type."""
+    return _flat(np.asarray(a, np.asarray(y).dtype))
 
 
 def _axpby(y: Array, x: Array, a: float, b: float, n: int) -> Array:
-    return np.asarray(_scalar(y, a) * _flat(x)[:n] + _scalar(y, b) * _flat(y)[:n])
+    return np.asarray(_rounded(y, a) * _flat(x)[:n] + _rounded(y, b) * _flat(y)[:n])
 
 
 def _busy(y: Array, iters: int) -> Array:
@@ -80,14 +72,14 @@ def _map(y: Array, *rest: Any) -> Array:
         elif op == "const":
             stack.append(_flat(consts)[slot])
         else:
-            apply(op, stack)
+            operands = stack[-ARITY[op] :]
+            stack[-ARITY[op] :] = [apply(op, *operands)]
     return np.array(np.broadcast_to(stack.pop(), (n,)))
 
 
-def _strided(a: Array, shape: tuple[int, int], strides: tuple[int, int]) -> Array:
-    flat = _flat(a)
-    index = np.arange(shape[0])[:, None] * strides[0] + np.arange(shape[1])[None, :] * strides[1]
-    return np.asarray(flat[index])
+def _at(rows: int, columns: int, row: int, column: int) -> Array:
+    """Where the elements of a matrix lie, by its strides."""
+    return np.add.outer(np.arange(rows) * row, np.arange(columns) * column)
 
 
 def _gemm(
@@ -95,14 +87,14 @@ def _gemm(
     m: int, n: int, k: int, rsa: int, csa: int, rsb: int, csb: int, rsc: int, act: int,
 ) -> Array:  # fmt: skip
     want = gemm(
-        _strided(a, (m, k), (rsa, csa)),
-        _strided(b, (k, n), (rsb, csb)),
+        _flat(a)[_at(m, k, rsa, csa)],
+        _flat(b)[_at(k, n, rsb, csb)],
         None if bias is None else _flat(bias)[:n],
         ACTIVATIONS[act],
     )
     span = (m - 1) * rsc + n if m and n else 0
     after = np.array(_flat(c)[:span])  # what lies between the rows stays as it is
-    after[(np.arange(m)[:, None] * rsc + np.arange(n)).reshape(-1)] = want.reshape(-1)
+    after[_at(m, n, rsc, 1)] = want
     return after
 
 
@@ -111,38 +103,46 @@ def _conv2d(
     n: int, c: int, h: int, w_in: int, oc: int, kh: int, kw: int, oh: int, ow: int,
     sh: int, sw: int, ph: int, pw: int, dh: int, dw: int, groups: int, nhwc: int, act: int,
 ) -> Array:  # fmt: skip
-    image = _flat(x)[: n * c * h * w_in]
-    image = image.reshape((n, h, w_in, c) if nhwc else (n, c, h, w_in))
-    image = np.moveaxis(image, 3, 1) if nhwc else image
-    weights = _flat(w)[: oc * (c // groups) * kh * kw].reshape(oc, c // groups, kh, kw)
-    out = correlate(image, weights, (oh, ow), (sh, sw), (ph, pw), (dh, dw), groups)
-    if bias is not None:
-        out = out + _flat(bias)[:oc, None, None]
-    out = activate(out, ACTIVATIONS[act])
-    return np.asarray(np.moveaxis(out, 1, 3) if nhwc else out).reshape(-1)
+    # An output may see less of an image than there is, or more below and to the right.
+    below = max(0, (oh - 1) * sh + (kh - 1) * dh + 1 - ph - h)
+    right = max(0, (ow - 1) * sw + (kw - 1) * dw + 1 - pw - w_in)
+    out = conv2d(
+        _shaped(x, (n, h, w_in, c) if nhwc else (n, c, h, w_in)),
+        _shaped(w, (oc, c // groups, kh, kw)),
+        None if bias is None else _flat(bias)[:oc],
+        stride=(sh, sw),
+        padding=((ph, below), (pw, right)),
+        dilation=(dh, dw),
+        groups=groups,
+        activation=ACTIVATIONS[act],
+        layout="NHWC" if nhwc else "NCHW",
+    )
+    return (out[:, :oh, :ow] if nhwc else out[:, :, :oh, :ow]).reshape(-1)
 
 
 def _reduction(op: str) -> Oracle:
     def oracle(y: Array, x: Array, outer: int, n: int, inner: int) -> Array:
-        cube = np.asarray(x).reshape(-1)[: outer * n * inner].reshape(outer, n, inner)
-        return reduce(cube, op, 1).reshape(-1)
+        return reduce(_shaped(x, (outer, n, inner)), op, 1).reshape(-1)
 
     return oracle
 
 
 def _relayout(source: str, target: str) -> Oracle:
     def oracle(y: Array, x: Array, n: int, c: int, h: int, w: int, block: int = 0) -> Array:
-        shape = {
-            "NCHW": (n, c, h, w),
-            "NHWC": (n, h, w, c),
-            "blocked": (n, -(-c // block) if block else 0, h, w, block),
-        }
-        size = int(np.prod(shape[source]))
-        before, after = (f"NCHW{block}c" if s == "blocked" else s for s in (source, target))
-        image = np.asarray(x).reshape(-1)[:size].reshape(shape[source])
+        before, after = (name.replace("8", str(block)) for name in (source, target))
+        if before == "NHWC":
+            image = _shaped(x, (n, h, w, c))
+        elif before == "NCHW":
+            image = _shaped(x, (n, c, h, w))
+        else:
+            image = _shaped(x, (n, -(-c // block), h, w, block))
         return _flat(layout(image, before, after, c))
 
     return oracle
+
+
+def _shaped(x: Array, shape: tuple[int, ...]) -> Array:
+    return np.asarray(x).reshape(-1)[: math.prod(shape)].reshape(shape)
 
 
 _WHOLE: dict[str, Oracle] = {
@@ -153,7 +153,7 @@ _WHOLE: dict[str, Oracle] = {
 }
 _KERNELS: dict[str, Oracle] = {
     "copy": lambda y, x, n: _flat(x)[:n],
-    "fill": _fill,
+    "fill": lambda y, a, n: np.repeat(_rounded(y, a), n),
     "vecadd": lambda z, x, y, n: _flat(x)[:n] + _flat(y)[:n],
     "saxpy": lambda y, x, a, n: _axpby(y, x, a, 1.0, n),
     "axpby": _axpby,
@@ -164,8 +164,8 @@ _KERNELS: dict[str, Oracle] = {
     **{f"reduce_{op}": _reduction(op) for op in ("sum", "max", "min")},
     "nchw_to_nhwc": _relayout("NCHW", "NHWC"),
     "nhwc_to_nchw": _relayout("NHWC", "NCHW"),
-    "nchw_to_blocked": _relayout("NCHW", "blocked"),
-    "blocked_to_nchw": _relayout("blocked", "NCHW"),
+    "nchw_to_blocked": _relayout("NCHW", "NCHW8c"),
+    "blocked_to_nchw": _relayout("NCHW8c", "NCHW"),
 }
 
 

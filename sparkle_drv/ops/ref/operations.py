@@ -42,47 +42,22 @@ def conv2d(
     The result has the layout of x; padding is ((top, bottom), (left, right)).
     """
     x = np.moveaxis(f64(x), 3, 1) if layout == "NHWC" else f64(x)
-    sizes = []
-    for axis in (0, 1):
-        reach = (w.shape[2 + axis] - 1) * dilation[axis] + 1
-        sizes.append((x.shape[2 + axis] + sum(padding[axis]) - reach) // stride[axis] + 1)
-    before = (padding[0][0], padding[1][0])
-    y = correlate(x, f64(w), (sizes[0], sizes[1]), stride, before, dilation, groups)
+    padded = np.pad(x, ((0, 0), (0, 0), *padding))
+    (n, _, *room), (oc, per_group, *kernel) = padded.shape, w.shape
+    reach = [(k - 1) * d + 1 for k, d in zip(kernel, dilation, strict=True)]
+    size = [(r - span) // s + 1 for r, span, s in zip(room, reach, stride, strict=True)]
+    weights = f64(w).reshape(groups, oc // groups, per_group, *kernel)
+    y = np.zeros((n, groups, oc // groups, size[0] * size[1]))
+    for i, j in np.ndindex(*kernel):  # shift the image, weigh its channels, add
+        rows, columns = (
+            slice(t * d, t * d + (count - 1) * s + 1, s)
+            for t, d, count, s in zip((i, j), dilation, size, stride, strict=True)
+        )
+        pixels = padded[:, :, rows, columns].reshape(n, groups, per_group, size[0] * size[1])
+        y += weights[..., i, j] @ pixels
+    y = y.reshape(n, oc, *size)
     y = activate(y if bias is None else y + f64(bias)[:, None, None], activation)
     return np.moveaxis(y, 1, 3) if layout == "NHWC" else y
-
-
-def correlate(
-    x: Array,
-    w: Array,
-    size: tuple[int, int],
-    stride: tuple[int, int],
-    before: tuple[int, int],
-    dilation: tuple[int, int],
-    groups: int,
-) -> Array:
-    """One tap of the filter at a time: shift the padded image, weigh its channels, add."""
-    (n, c, h, width), (oc, per_group, kh, kw) = x.shape, w.shape
-    last = [(size[i] - 1) * stride[i] + (w.shape[2 + i] - 1) * dilation[i] + 1 for i in (0, 1)]
-    padded = np.zeros((n, c, max(last[0], before[0] + h), max(last[1], before[1] + width)))
-    padded[:, :, before[0] : before[0] + h, before[1] : before[1] + width] = x
-    padded = padded.reshape(n, groups, per_group, *padded.shape[2:])
-    weights = w.reshape(groups, oc // groups, per_group, kh, kw)
-    y = np.zeros((n, groups, oc // groups, *size))
-    for i in range(kh):
-        for j in range(kw):
-            rows = _every(i * dilation[0], size[0], stride[0])
-            cols = _every(j * dilation[1], size[1], stride[1])
-            tap = weights[..., i, j]
-            for g in range(groups):
-                # tensordot is a matrix product; an einsum over all groups would be one slow loop.
-                part = np.tensordot(tap[g], padded[:, g, :, rows, cols], axes=(1, 1))
-                y[:, g] += np.moveaxis(part, 0, 1)
-    return y.reshape(n, oc, *size)
-
-
-def _every(start: int, count: int, step: int) -> slice:
-    return slice(start, start + (count - 1) * step + 1, step)
 
 
 def map(text: str, **values: Any) -> Array:
@@ -90,16 +65,16 @@ def map(text: str, **values: Any) -> Array:
 
     Arrays of integers: in their own type, wrapping around.
     """
-    stack: list[Array] = []
-    whole = [np.asarray(v).dtype for v in values.values() if np.asarray(v).ndim]
-    kind = np.int32 if whole and all(t == np.int32 for t in whole) else np.float64
-    for step in grammar.parse(text).steps:
-        if step.op in ("name", "number"):
-            value = values[str(step.value)] if step.op == "name" else step.value
-            stack.append(np.asarray(value, dtype=kind))
+    arrays = [np.asarray(v).dtype for v in values.values() if np.ndim(v)]
+    kind = np.int32 if arrays and all(t == np.int32 for t in arrays) else np.float64
+    found: list[Array] = []
+    for node in grammar.parse(text).nodes:
+        if node.args:
+            found.append(apply(node.op, *(found[a] for a in node.args)))
         else:
-            apply(step.op, stack)
-    return stack.pop()
+            value = values[str(node.value)] if node.op == "name" else node.value
+            found.append(np.asarray(value, dtype=kind))
+    return found[-1]
 
 
 def reduce(a: Array, op: str = "sum", axis: Any = None, keepdims: bool = False) -> Array:
@@ -118,17 +93,15 @@ def layout(a: Array, source: str, target: str, channels: int | None = None) -> A
         a = np.moveaxis(a, 3, 1)
     elif source != "NCHW":
         n, cb, h, w, block = a.shape
-        a = a.transpose(0, 1, 4, 2, 3).reshape(n, cb * block, h, w)[:, :channels]
+        a = np.moveaxis(a, 4, 2).reshape(n, cb * block, h, w)[:, :channels]
     if target == "NHWC":
-        return np.ascontiguousarray(np.moveaxis(a, 1, 3))
-    if target == "NCHW":
-        return np.ascontiguousarray(a)
-    block = int(target[4:-1])
-    n, c, h, w = a.shape
-    blocks = -(-c // block)
-    padded = np.zeros((n, blocks * block, h, w), a.dtype)
-    padded[:, :c] = a
-    return np.ascontiguousarray(padded.reshape(n, blocks, block, h, w).transpose(0, 1, 3, 4, 2))
+        a = np.moveaxis(a, 1, 3)
+    elif target != "NCHW":
+        block = int(target[4:-1])
+        padded = np.pad(a, ((0, 0), (0, -a.shape[1] % block), (0, 0), (0, 0)))
+        n, c, h, w = padded.shape
+        a = np.moveaxis(padded.reshape(n, c // block, block, h, w), 2, 4)
+    return np.ascontiguousarray(a)
 
 
 def f64(a: Any) -> Array:

@@ -73,15 +73,15 @@ def geometry(
 ) -> Geometry:
     """From the shapes of x and w and the arguments of conv2d; errors name the one that is wrong."""
     check.one_of("layout", layout, LAYOUTS)
-    axes = "(n, h, w, c)" if layout == "NHWC" else "(n, c, h, w)"
-    check.dims("x", x, 4, axes)
+    nhwc = layout == "NHWC"
+    check.dims("x", x, 4, "(n, h, w, c)" if nhwc else "(n, c, h, w)")
     check.dims("w", w, 4, "(oc, c/groups, kh, kw)")
-    n, c, h, width = (x[0], x[3], x[1], x[2]) if layout == "NHWC" else x
+    n, c, *image = (x[0], x[3], x[1], x[2]) if nhwc else x
     oc, per_group, *kernel = w
     groups = check.whole("groups", groups, 1)
     strides = check.pair("stride", stride, 1)
     dilations = check.pair("dilation", dilation, 1)
-    for name, shape, of in (("x", x, (c, h, width)), ("w", w, tuple(kernel))):
+    for name, shape, of in (("x", x, (c, *image)), ("w", w, kernel)):
         if 0 in of:
             raise ValueError(f"{name}: only the batch and oc may be empty, got shape {shape}")
     for value in (*x, *w):
@@ -93,42 +93,40 @@ def geometry(
             f"w: shape {(oc, c // groups, *kernel)} is wanted for {c} channels in {groups} "
             f"group(s), got {w}"
         )
-    reach = [(kernel[i] - 1) * dilations[i] + 1 for i in (0, 1)]
-    pads = _padding(padding, (h, width), reach, strides)
+    reach = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
+    pads = _padding(padding, image, reach, strides)
     sizes = []
-    for i, (name, extent) in enumerate((("height", h), ("width", width))):
-        room = check.size("padding", extent + sum(pads[i]), check.I32)
+    for i, name in enumerate(("height", "width")):
+        room = check.size("padding", image[i] + sum(pads[i]), check.I32)
         if room < reach[i]:
             raise ValueError(
-                f"x: the output would have no {name}: {extent} and {sum(pads[i])} of padding are "
+                f"x: the output would have no {name}: {image[i]} and {sum(pads[i])} of padding are "
                 f"less than the {reach[i]} that w spans with dilation {dilations[i]}"
             )
         sizes.append((room - reach[i]) // strides[i] + 1)
     return Geometry(
-        n, c, h, width, oc, (kernel[0], kernel[1]), (sizes[0], sizes[1]), strides,
+        n, c, image[0], image[1], oc, (kernel[0], kernel[1]), (sizes[0], sizes[1]), strides,
         (pads[0][0], pads[1][0]), dilations, groups, layout,
     )  # fmt: skip
 
 
 def _padding(
-    given: Any, extents: tuple[int, int], reach: list[int], stride: tuple[int, int]
-) -> tuple[tuple[int, int], tuple[int, int]]:
-    """((top, bottom), (left, right))."""
+    given: Any, extents: list[int], reach: list[int], stride: tuple[int, int]
+) -> list[tuple[int, int]]:
+    """[(top, bottom), (left, right)]."""
     if isinstance(given, str):
         check.one_of("padding", given, ("same", "valid"))
         if given == "valid":
-            return (0, 0), (0, 0)
-        sides = []
-        for extent, span, step in zip(extents, reach, stride, strict=True):
-            # As many outputs as strides fit, ceil(extent / step); an odd rest goes to the far side.
-            total = max(0, (-(-extent // step) - 1) * step + span - extent)
-            sides.append((total // 2, total - total // 2))
-        return sides[0], sides[1]
-    if isinstance(given, (tuple, list)) and any(isinstance(p, (tuple, list)) for p in given):
-        if len(given) != 2 or not all(isinstance(p, (tuple, list)) for p in given):
-            raise ValueError(
-                f"padding: ((top, bottom), (left, right)) is wanted, got {shown(given)}"
-            )
-        return check.pair("padding", given[0], 0), check.pair("padding", given[1], 0)
-    vertical, horizontal = check.pair("padding", given, 0)
-    return (vertical, vertical), (horizontal, horizontal)
+            return [(0, 0)] * 2
+        # As many outputs as strides fit, ceil(extent / step); an odd rest goes to the far side.
+        axes = zip(extents, reach, stride, strict=True)
+        totals = [max(0, (-(-n // step) - 1) * step + span - n) for n, span, step in axes]
+        return [(total // 2, total - total // 2) for total in totals]
+    pairs = (
+        [isinstance(p, (tuple, list)) for p in given] if isinstance(given, (tuple, list)) else []
+    )
+    if not any(pairs):
+        return [(p, p) for p in check.pair("padding", given, 0)]
+    if pairs != [True, True]:
+        raise ValueError(f"padding: ((top, bottom), (left, right)) is wanted, got {shown(given)}")
+    return [check.pair("padding", sides, 0) for sides in given]

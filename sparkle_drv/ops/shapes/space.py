@@ -7,6 +7,7 @@ result is that of struct sp_map_geometry (native/include/sp_map.h). Called by `f
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -38,23 +39,16 @@ class Space:
 
     def joined(self) -> Space:
         """The same in as few dimensions as possible, at least one."""
-        kept: list[int] = []  # sizes
-        steps: list[list[int]] = [[] for _ in self.strides]
-        for d, size in enumerate(self.shape):
+        kept: list[tuple[int, ...]] = []  # of each dimension its size, then its strides
+        for size, *steps in zip(self.shape, *self.strides, strict=True):
             if size == 1:
                 continue
-            here = [s[d] for s in self.strides]
-            if kept and all(s[-1] == h * size for s, h in zip(steps, here, strict=True)):
-                kept[-1] *= size
-                for s, h in zip(steps, here, strict=True):
-                    s[-1] = h
-            else:
-                kept.append(size)
-                for s, h in zip(steps, here, strict=True):
-                    s.append(h)
-        if not kept:
-            return Space((1,), [(0,)] * len(self.strides))
-        return Space(tuple(kept), [tuple(s) for s in steps])
+            n = size
+            if kept and all(far == s * size for far, s in zip(kept[-1][1:], steps, strict=True)):
+                n *= kept.pop()[0]
+            kept.append((n, *steps))
+        shape, *strides = zip(*kept, strict=True) if kept else ((1,), *((0,) for _ in self.strides))
+        return Space(shape, strides)
 
     def geometry(
         self, types: Sequence[str], offsets: Sequence[int], *, fold: str = "",
@@ -73,28 +67,20 @@ def common(shapes: Sequence[Shape]) -> Shape:
     """What shapes broadcast to, of any number of dimensions and however large; ValueError: they do
     not. (numpy's broadcast_shapes stops at 32 dimensions, half of what its arrays have.)
     """
-    ndim = max((len(shape) for shape in shapes), default=0)
-    found = [1] * ndim
-    for shape in shapes:
-        for d, n in enumerate(shape, ndim - len(shape)):
-            if n != 1 and found[d] not in (1, n):
-                raise ValueError(f"{shapes} do not broadcast")
-            found[d] = found[d] if n == 1 else n
-    return tuple(found)
+    found: list[int] = []
+    for sizes in itertools.zip_longest(*(shape[::-1] for shape in shapes), fillvalue=1):
+        wide = set(sizes) - {1} or {1}
+        if len(wide) > 1:
+            raise ValueError(f"{shapes} do not broadcast")
+        found += wide
+    return tuple(reversed(found))
 
 
 def broadcast(x: Any, shape: Shape) -> Shape:
-    """The strides in bytes of an array that is broadcast to `shape`."""
-    missing = len(shape) - len(x.shape)
-    own = (0 if d == 1 else s for d, s in zip(x.shape, strides_of(x), strict=True))
-    return (0,) * missing + tuple(own)
-
-
-def strides_of(x: Any) -> Shape:
-    """In bytes; a core.Array is row-major."""
-    if isinstance(x, np.ndarray):
-        return x.strides
-    return row_major(x.shape, x.dtype.itemsize)
+    """The strides in bytes of an array that is broadcast to `shape`; a core.Array is row-major."""
+    given = x.strides if isinstance(x, np.ndarray) else row_major(x.shape, x.dtype.itemsize)
+    own = tuple(0 if d == 1 else s for d, s in zip(x.shape, given, strict=True))
+    return (0,) * (len(shape) - len(own)) + own
 
 
 def row_major(shape: Shape, itemsize: int) -> Shape:
@@ -117,6 +103,6 @@ def reach(shape: Shape, strides: Shape, itemsize: int) -> tuple[int, int]:
     """(bytes from the lowest element to the first, bytes from there to the end of the highest)."""
     if 0 in shape:
         return 0, 0
-    below = -sum(min(0, (d - 1) * s) for d, s in zip(shape, strides, strict=True))
-    above = sum(max(0, (d - 1) * s) for d, s in zip(shape, strides, strict=True))
-    return below, below + above + itemsize
+    ends = [(d - 1) * s for d, s in zip(shape, strides, strict=True)]
+    below = -sum(min(0, end) for end in ends)
+    return below, sum(map(abs, ends)) + itemsize

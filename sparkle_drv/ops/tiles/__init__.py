@@ -7,7 +7,7 @@ make plans, `packs_b` and `reduce_parts` decide beside them. The rest is what th
     conv2d.py      convolutions: direct, im2col or Winograd, and their blocks
     winograd.py    what Winograd convolutions cost, and their groups of tiles
     gpu.py         products, convolutions, reductions and maps on devices with groups of threads
-    cores.py       vector units and rates of CPU cores; the roofline
+    cores.py       vector units and rates of CPU cores
     caches.py      the cache that one core has of each level
     tuned.py       plans that `bench.py tune` found, SPARKLE_HOME/tuned.json
 """
@@ -17,30 +17,20 @@ from .blocking import (
     DOT_NBYTES,
     FEW_ROWS,
     MAX_PACKED,
-    OUTER_BYTES_PER_CYCLE,
     Blocks,
     blocks,
     gemm,
     packs_b,
 )
 from .cores import (
-    BYTES_PER_S,
-    CALL_S,
-    CLOCK_HZ,
     CORES,
-    WORTH_A_THREAD_S,
     Core,
     core_of,
-    flops_per_s,
     micro_tile,
-    roofline_s,
-    threads_for,
 )
 from .gpu import map, reduce, reduce_parts
 
 __all__ = [
-    "ALONG_NBYTES", "BYTES_PER_S", "CALL_S", "CLOCK_HZ", "CORES", "DOT_NBYTES", "FEW_ROWS",
-    "MAX_PACKED", "OUTER_BYTES_PER_CYCLE", "WORTH_A_THREAD_S", "Blocks", "Core", "blocks",
-    "core_of", "flops_per_s", "gemm", "map", "micro_tile", "packs_b", "reduce", "reduce_parts",
-    "roofline_s", "threads_for",
+    "ALONG_NBYTES", "CORES", "DOT_NBYTES", "FEW_ROWS", "MAX_PACKED", "Blocks", "Core", "blocks",
+    "core_of", "gemm", "map", "micro_tile", "packs_b", "reduce", "reduce_parts",
 ]  # fmt: skip

@@ -5,23 +5,21 @@ Pure functions over plain data (DeviceInfo and sizes), no device, no clock. Bloc
     T. M. Low, F. D. Igual, T. M. Smith, E. S. Quintana-Orti: Analytical Modeling Is Enough for
     High-Performance BLIS, ACM TOMS 43(2), 2016
 
-with differences that are noted where they are made. `predicted_s` is a roofline: good for ranking,
-not for promising. conv2d.py has convolutions. Called by `calls/plans.py`; the scheduler and
-`bench.py tune` search around it.
+with differences that are noted where they are made. conv2d.py has convolutions. Called by
+`calls/plans.py`; the scheduler and `bench.py tune` search around it.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import lru_cache
 
-from sparkle_drv.types import CacheLevel, DeviceInfo, TilePlan
+from sparkle_drv.types import DeviceInfo, TilePlan
 
 from . import gpu as tiles_gpu
-from .caches import Caches, level, own
-from .cores import Core, core_of, flops_per_s, micro_tile, roofline_s, threads_for
+from .caches import Caches, own
+from .cores import Core, Levels, core_of, down, micro_tile, threads_for
 
-_WAYS = {1: 8, 2: 8, 3: 16}  # DeviceInfo does not tell associativity; these are the usual ones
+_WAYS = 16  # of L3, usually: DeviceInfo does not tell associativity
 _LINE = 64
 MAX_PACKED = 8 << 20
 """Bytes of b that one thread packs at a time."""
@@ -55,45 +53,35 @@ class Blocks:
     """Elements of a vector register."""
 
     @property
-    def levels(self) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
+    def levels(self) -> Levels:
         """As in a TilePlan: (mc, nc, kc), then (mr, nr, 1)."""
         return (self.mc, self.nc, self.kc), (self.mr, self.nr, 1)
 
 
-@lru_cache(maxsize=64)
 def blocks(core: Core, caches: Caches, itemsize: int) -> Blocks:
     """Block sizes for one core and one element size; they do not depend on the matrices, but for
     extreme ones: see `gemm`."""
     mr, nr, vector = micro_tile(core, itemsize)
-    l1, l2 = level(caches, 1), own(caches, 2)
-    kc = max(_kc_of_l1(l1, mr, nr, itemsize), _kc_of_c(core, mr, nr, vector, itemsize, l2))
+    l2 = own(caches, 2)
+    kc = _kc(core, mr, nr, vector, itemsize, l2)
 
     # mc: the block of a, mc x kc, fills three eighths of L2. The paper gives it all the ways that
     # are left beside the micro-panel of b; here three of these are under way (one in use, the next,
     # asked for early, and the one before, not yet pushed out), and so are tiles of c.
-    mc = _down(l2 * 3 // 8 // (kc * itemsize), mr)
+    mc = down(l2 * 3 // 8 // (kc * itemsize), mr)
 
     # nc: the block of b, kc x nc, does the same in this core's part of L3. Bounded, because each
     # thread packs a block of its own.
     l3 = own(caches, 3) if any(cache.level == 3 for cache in caches) else 4 * l2
-    ways, way = _WAYS[3], max(_LINE, l3 // _WAYS[3])
-    left = ways - 1 - -(-(mc * kc * itemsize) // way)
-    nc = _down(min(MAX_PACKED, max(1, left) * way) // (kc * itemsize), nr)
+    way = max(_LINE, l3 // _WAYS)
+    left = _WAYS - 1 - -(-(mc * kc * itemsize) // way)
+    nc = down(min(MAX_PACKED, max(1, left) * way) // (kc * itemsize), nr)
     return Blocks(mc=mc, nc=nc, kc=kc, mr=mr, nr=nr, vector=vector)
 
 
-def _kc_of_l1(l1: CacheLevel, mr: int, nr: int, itemsize: int) -> int:
-    """Low et al.: L1 holds a micro-panel of b (kc x nr); two of a (mr x kc) stream past it.
-
-    Each takes C_Ar = (W - 1) / (1 + nr/mr) ways, so kc = C_Ar * way / (mr * itemsize). Not rounded
-    to whole ways, which for nr much larger than mr would give half of L1 away.
-    """
-    ways = (_WAYS[1] - 1) / (1 + nr / mr)
-    return _multiple(ways * (l1.nbytes // _WAYS[1]) / (mr * itemsize))
-
-
-def _kc_of_c(core: Core, mr: int, nr: int, vector: int, itemsize: int, own_l2: int) -> int:
-    """The paper counts loads of a and b; wide vectors make the update of c, once per kc, count too.
+def _kc(core: Core, mr: int, nr: int, vector: int, itemsize: int, own_l2: int) -> int:
+    """The paper counts loads of a and b, and has a micro-panel of b stay in L1. The update of c,
+    once per kc, counts more.
 
     It reads and writes mr * nr elements at what an outer cache gives. kc is the least that keeps
     this below a sixty-fourth of the FMAs: on Zen 4 each halving of kc from there costs 2 to 5 %,
@@ -110,12 +98,6 @@ def _multiple(value: float) -> int:
     return max(64, int(value) // 8 * 8)
 
 
-def _down(value: int, unit: int) -> int:
-    """`value` rounded down to a multiple of `unit`, at least one."""
-    return max(1, value // unit) * unit
-
-
-@lru_cache(maxsize=1024)
 def gemm(
     info: DeviceInfo,
     m: int,
@@ -140,16 +122,11 @@ def gemm(
         tile = _narrow(info, tile, itemsize) if a_rows else tile
     elif b_rows:
         tile = _for_few_rows(info, tile, (m, n, k), itemsize, stays)
-    work = 2.0 * m * n * k
-    threads = threads_for(info, work / flops_per_s(info, itemsize, 1))
-    # Each block of a passes all of b once per nc columns, c is read and written once per kc.
-    traffic = itemsize * (m * k * _pieces(n, tile.nc) + k * n + 2 * m * n * _pieces(k, tile.kc))
     return TilePlan(
         algo="blocked" if algo == "auto" else algo,
         levels=tile.levels,
         vector=tile.vector,
-        threads=threads,
-        predicted_s=roofline_s(info, work, traffic, itemsize, threads),
+        threads=threads_for(info, 2.0 * m * n * k, itemsize),
     )
 
 
@@ -172,7 +149,7 @@ def _for_few_rows(
         # b is read once and in place, from memory: along its rows, while c stays in L2; or a panel
         # at a time, which has half of L1 until the second tile has read it.
         if core.far_rows:
-            nc = _down(min(l2 // 4, ALONG_NBYTES) // (core.far_rows * itemsize), tile.nr)
+            nc = down(min(l2 // 4, ALONG_NBYTES) // (core.far_rows * itemsize), tile.nr)
             return replace(tile, kc=core.far_rows, nc=nc)
         half = own(info.caches, 1) // 2
         return replace(tile, kc=min(tile.kc, _multiple(half / (tile.nr * itemsize))))
@@ -186,7 +163,3 @@ def packs_b(info: DeviceInfo, m: int, n: int, k: int, itemsize: int, plan: TileP
 
 def _worth_packing(core: Core, m: int, nbytes: int) -> bool:
     return m > FEW_ROWS and nbytes > core.small_b
-
-
-def _pieces(size: int, of: int) -> int:
-    return max(1, -(-size // of))

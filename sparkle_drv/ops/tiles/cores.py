@@ -1,7 +1,6 @@
-"""What a CPU's cores compute with, and the roofline of what they do.
+"""What a CPU's cores compute with: figures of instruction sets, and nominal rates.
 
-Figures of instruction sets and nominal rates; the rates only rank plans. Called by blocking.py and
-conv2d.py.
+Called by blocking.py and conv2d.py.
 """
 
 from __future__ import annotations
@@ -9,6 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sparkle_drv.types import DeviceInfo
+
+Levels = tuple[tuple[int, int, int], tuple[int, int, int]]
+"""Blocks and the tiles in them, of a TilePlan."""
 
 
 @dataclass(frozen=True)
@@ -46,14 +48,8 @@ CORES = {
 "ref" is what a compiler makes of portable C for x86-64 or aarch64: 16-byte vectors.
 """
 
-# Nominal figures for predicted_s until a profile has measured real ones.
 CLOCK_HZ = 3e9
 """Nominal clock of a core."""
-BYTES_PER_S = 10e9
-"""Nominal, of one core from memory."""
-CALL_S = 1e-6
-"""Nominal seconds of a launch that does nothing."""
-
 WORTH_A_THREAD_S = 2e-6
 """Seconds of work each below which a second thread costs more than it brings."""
 
@@ -75,19 +71,22 @@ def micro_tile(core: Core, itemsize: int) -> tuple[int, int, int]:
     return rows, vectors * vector, vector
 
 
-def flops_per_s(info: DeviceInfo, itemsize: int, threads: int = 0) -> float:
-    """Nominal peak of `threads` cores (0: all of them)."""
-    core = core_of(info)
-    each = CLOCK_HZ * core.fma_per_cycle * 2 * (core.vector_nbytes // itemsize)
-    return each * min(threads or info.compute_units, info.compute_units)
+def flops_per_s(core: Core, itemsize: int) -> float:
+    """Nominal peak of one core."""
+    return CLOCK_HZ * core.fma_per_cycle * 2 * (core.vector_nbytes // itemsize)
 
 
-def threads_for(info: DeviceInfo, work_s: float) -> int:
-    """How many threads `work_s` seconds of one core are worth: 1, or 0 for all of them."""
+def threads_for(info: DeviceInfo, flops: float, itemsize: int) -> int:
+    """How many threads so many operations are worth: 1, or 0 for all of them."""
+    work_s = flops / flops_per_s(core_of(info), itemsize)
     return 1 if info.compute_units == 1 or work_s < 2 * WORTH_A_THREAD_S else 0
 
 
-def roofline_s(info: DeviceInfo, flops: float, nbytes: float, itemsize: int, threads: int) -> float:
-    """Seconds for `flops` operations and `nbytes` moved, whichever takes longer, and the call."""
-    compute = flops / flops_per_s(info, itemsize, threads)
-    return CALL_S + max(compute, nbytes / (BYTES_PER_S * min(2, threads or info.compute_units)))
+def down(value: int, unit: int) -> int:
+    """`value` rounded down to a multiple of `unit`, at least one."""
+    return max(1, value // unit) * unit
+
+
+def pieces(size: int, of: int) -> int:
+    """How many of these make up a size, at least one."""
+    return max(1, -(-size // of))

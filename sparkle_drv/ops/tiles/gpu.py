@@ -20,8 +20,9 @@ from dataclasses import dataclass
 from sparkle_drv.ops.shapes.geometry import Geometry
 from sparkle_drv.types import DeviceInfo, TilePlan
 
+from .cores import Levels
+
 _LANES = 8  # threads that a software device runs as one vector
-_CALL_S = 25e-6
 _MOST_ROUNDS = 65_535  # after which llvmpipe leaves the loops of a shader
 # For sums of more terms than that, terms a round and few outputs a thread: both are written out,
 # and llvmpipe compiles 128 products in a second or two, 512 in 20 s.
@@ -30,8 +31,7 @@ _LONG_STEP, _LONG_TILES = 16, ((1, 8),)
 
 @dataclass(frozen=True)
 class VectorCost:
-    """Nanoseconds of a vector of eight threads, each with tm x tn sums: for one term of all of
-    them, for a group, for a launch."""
+    """Nanoseconds of a vector of eight threads, each with tm x tn sums."""
 
     row: float
     """A load that eight rows share."""
@@ -43,56 +43,31 @@ class VectorCost:
     """What a row takes beside its load to get to all threads."""
     start: float = 0.0
     """A term, whatever the tile."""
-    group: float = 0.0
-    """A group, whatever the tile."""
     across: float = 0.0
     """A group, for each column of a thread: where its outputs are."""
-    store: float = 0.0
-    """A group, for each sum."""
     code: float = 0.0
     """A launch, for each sum: a core meets its instructions for the first time."""
 
-    def term(self, tm: int, tn: int) -> float:
-        """One term of all sums, in ns."""
+    def group(self, tm: int, tn: int, terms: int) -> float:
+        """A group that adds up so many terms."""
         rows = -(-tm // _LANES) * self.row + tm * self.spread
-        return self.start + rows + tn * self.column + tm * tn * self.product
-
-    def launch(self, tm: int, tn: int, turns: int, terms: int) -> float:
-        """`turns` groups one after the other, in ns."""
-        group = self.group + tn * self.across + tm * tn * self.store
-        return tm * tn * self.code + turns * (group + terms * self.term(tm, tn))
+        return tn * self.across + terms * (
+            self.start + rows + tn * self.column + tm * tn * self.product
+        )
 
 
 # Fitted on llvmpipe (Mesa 22.3, AVX2 code, two cores) to 171 times of 9 matrix products, 96 of 9
 # convolutions, 40 of 2 products whose rows are no whole vectors, 48 of 4 in f64, each interleaved
 # with the others of its shape. Within 8 to 13 % of a time, within 6 % of the best tile.
-GEMM = VectorCost(
-    row=51.0, column=9.9, product=0.77, spread=0.2, across=137.0, store=19.0, code=60.0
-)
-GEMM_SCALAR = VectorCost(row=19.0, column=14.5, product=0.4, spread=8.0, store=89.0, code=60.0)
-GEMM_F64 = VectorCost(
-    row=0.0, column=0.5, product=3.9, spread=0.5, start=74.0, group=770.0, code=41.0
-)
-CONV2D = VectorCost(
-    row=37.0, column=20.7, product=0.74, spread=9.5, group=300.0, across=93.0, store=25.0, code=18.0
-)
+GEMM = VectorCost(row=51.0, column=9.9, product=0.77, spread=0.2, across=137.0, code=60.0)
+GEMM_SCALAR = VectorCost(row=19.0, column=14.5, product=0.4, spread=8.0, code=60.0)
+GEMM_F64 = VectorCost(row=0.0, column=0.5, product=3.9, spread=0.5, start=74.0, code=41.0)
+CONV2D = VectorCost(row=37.0, column=20.7, product=0.74, spread=9.5, across=93.0)
 
 SOFTWARE_TILES = (
-    *((1, 16), (4, 8), (4, 16), (8, 4), (8, 8), (8, 16), (12, 8), (12, 16)),
-    *((16, 8), (16, 12), (16, 16), (32, 8)),
-)
-SOFTWARE_CONV_TILES = (
-    *((1, 8), (1, 16), (4, 8), (8, 8), (8, 16), (16, 8), (16, 12), (16, 16), (24, 8), (32, 8)),
-)
-# Compiling takes longer than in proportion: 64 sums 0.6 s, 128 1.3 s, 256 3.7 s, 512 17 s and more,
-# once per machine. A tile must be worth it over so many launches.
-_COMPILE_S, _COMPILE_MORE_S, _LAUNCHES = 6e-3, 33e-6, 1_000_000
-
-
-def compile_s(sums: int) -> float:
-    """About how long a software device compiles a shader of so many sums a thread."""
-    return sums * _COMPILE_S + sums**2 * _COMPILE_MORE_S
-
+    (1, 16), (4, 8), (8, 4), (8, 8), (8, 16), (16, 8), (16, 16), (32, 8)
+)  # fmt: skip
+# No larger ones: a shader of 64 sums a thread takes 0.6 s to compile, of 256 3.7 s, of 512 17 s.
 
 # (bm, bn, bk), (tm, tn, 1) for shared memory, largest first.
 HARDWARE_TILES = (
@@ -107,7 +82,6 @@ WORTH_PARTS = 1 << 15
 """Elements a part from which cutting a row pays for the second launch."""
 WORTH_COMPILING = 1 << 14
 """Elements from which an expression gets a shader of its own."""
-_FLOPS, _BYTES = 2e12, 200e9  # nominal, for predicted_s until a profile has measured real ones
 
 
 def gemm(info: DeviceInfo, m: int, n: int, k: int, itemsize: int, algo: str) -> TilePlan:
@@ -122,28 +96,30 @@ def gemm(info: DeviceInfo, m: int, n: int, k: int, itemsize: int, algo: str) -> 
         return _registers("blocked", info, cost, tiles, (m, n, k), bk=bk)
     if algo == "naive":
         return TilePlan(algo=algo)
-    levels = _staged(info, m, n, itemsize)
-    nbytes = itemsize * (m * k * -(-n // levels[0][1]) + k * n * -(-m // levels[0][0]) + m * n)
-    seconds = _CALL_S + max(2.0 * m * n * k / _FLOPS, nbytes / _BYTES)
     algo = "shared" if algo == "auto" else algo
-    return TilePlan(algo=algo, levels=levels, vector=4, predicted_s=seconds)
+    return TilePlan(algo=algo, levels=_staged(info, m, n, itemsize), vector=4)
 
 
 def _terms_a_round(k: int, algo: str) -> int:
     """So many that `k` terms and a thousand rounds of other loops stay within a shader's."""
     rounds = _MOST_ROUNDS - 1024
     most = rounds if algo == "naive" else rounds * _LONG_STEP
-    if k > most:
-        raise ValueError(
-            f"k: at most {most} terms are possible with algo {algo!r} on software OpenGL, "
-            f"whose loops end after {_MOST_ROUNDS} rounds; got {k}"
-        )
+    _check_terms("k", k, most, algo)
     # The steps of four are vector loads, which strides may forbid: one term a round is possible.
     return 4 if k <= rounds else _LONG_STEP
 
 
-def _check_terms(shape: Geometry, algo: str) -> None:
-    """Does each output's sum, with a thousand rounds of other loops, stay within a shader's?"""
+def _check_terms(name: str, terms: int, most: int, algo: str) -> None:
+    if terms > most:
+        raise ValueError(
+            f"{name}: at most {most} terms of a sum are possible with algo {algo!r} on software "
+            f"OpenGL, whose loops end after {_MOST_ROUNDS} rounds; got {terms}"
+        )
+
+
+def _check_sums(shape: Geometry, algo: str) -> None:
+    """Does each output's sum of c / groups * kh * kw terms, with a thousand rounds of other loops,
+    stay within a shader's?"""
     rounds = _MOST_ROUNDS - 1024
     kh, kw = shape.kernel
     # llvmpipe counts the rounds of each nested loop, and one more for each time that it ends. The
@@ -151,12 +127,7 @@ def _check_terms(shape: Geometry, algo: str) -> None:
     nested = rounds * kh * kw // (kh * kw + 2 * kh + 3)
     long = rounds if shape.terms % 4 else 4 * rounds
     most = {"naive": nested, "im2col": rounds}.get(algo, long)
-    if shape.terms > most:
-        raise ValueError(
-            f"w: at most {most} terms of a sum (c / groups * kh * kw) are possible with algo "
-            f"{algo!r} on software OpenGL, whose loops end after {_MOST_ROUNDS} rounds; got "
-            f"{shape.terms}"
-        )
+    _check_terms("w", shape.terms, most, algo)
 
 
 def conv2d(info: DeviceInfo, shape: Geometry, algo: str) -> TilePlan:
@@ -165,21 +136,18 @@ def conv2d(info: DeviceInfo, shape: Geometry, algo: str) -> TilePlan:
     Raises ValueError for sums that are longer than a shader's loops may go round.
     """
     if info.software:
-        _check_terms(shape, algo)
+        _check_sums(shape, algo)
     if algo == "naive":
         return TilePlan(algo=algo)
     channels, pixels = shape.oc // shape.groups, shape.n * shape.size[0] * shape.size[1]
     if info.software and algo != "im2col":
         sizes = channels, pixels, shape.terms
-        tiles = SOFTWARE_CONV_TILES
         # Weights four at a time keep four times as many numbers at hand: slower everywhere, but a
         # quarter of the rounds, and llvmpipe leaves a shader's loops after 65535.
         vector = 4 if shape.terms > _MOST_ROUNDS else 1
-        return _registers("direct", info, CONV2D, tiles, sizes, shape.groups, vector)
-    levels = _staged(info, channels, pixels, 4)
-    seconds = _CALL_S + 2.0 * shape.oc * pixels * shape.terms / _FLOPS
+        return _registers("direct", info, CONV2D, SOFTWARE_TILES, sizes, shape.groups, vector)
     algo = "im2col" if algo == "auto" else algo
-    return TilePlan(algo=algo, levels=levels, vector=4, predicted_s=seconds)
+    return TilePlan(algo=algo, levels=_staged(info, channels, pixels, 4), vector=4)
 
 
 def _registers(
@@ -196,18 +164,14 @@ def _registers(
     groups are shared out among the cores."""
     m, n, k = sizes
 
-    def seconds(tile: tuple[int, int]) -> float:
+    def cost_ns(tile: tuple[int, int]) -> float:
         tm, tn = tile
         groups = parts * -(-m // tm) * -(-n // (tn * _LANES))
         turns = -(-groups // max(1, info.compute_units))
-        return _CALL_S + cost.launch(tm, tn, turns, k) * 1e-9
+        return tm * tn * cost.code + turns * cost.group(tm, tn, k)
 
-    def worth(tile: tuple[int, int]) -> float:
-        return seconds(tile) + compile_s(tile[0] * tile[1]) / _LAUNCHES
-
-    tm, tn = best = min(tiles, key=worth)
-    levels = ((tm, tn * _LANES, bk), (tm, tn, 1))
-    return TilePlan(algo=algo, levels=levels, vector=vector, predicted_s=seconds(best))
+    tm, tn = min(tiles, key=cost_ns)
+    return TilePlan(algo=algo, levels=((tm, tn * _LANES, bk), (tm, tn, 1)), vector=vector)
 
 
 def reduce(info: DeviceInfo) -> TilePlan:
@@ -240,23 +204,15 @@ def map(info: DeviceInfo, program: tuple[int, ...], n: int) -> TilePlan | None:
     return TilePlan(program=program)
 
 
-Levels = tuple[tuple[int, int, int], tuple[int, int, int]]
-
-
 def _staged(info: DeviceInfo, m: int, n: int, itemsize: int) -> Levels:
     """The largest tile that the device can do and that still makes threads for all its units; else
     the smallest it can do."""
     wanted = info.compute_units * _THREADS_A_UNIT if info.compute_units > 1 else _ENOUGH_THREADS
-    possible = [levels for levels in HARDWARE_TILES if _fits(info, levels, itemsize)]
-    for (bm, bn, bk), (tm, tn, one) in possible:
-        threads = -(-m // bm) * -(-n // bn) * (bm // tm) * (bn // tn)
-        if threads >= wanted:
-            return (bm, bn, bk), (tm, tn, one)
-    return possible[-1] if possible else ((16, 16, 8), (4, 4, 1))
-
-
-def _fits(info: DeviceInfo, levels: Levels, itemsize: int) -> bool:
-    (bm, bn, bk), (tm, tn, _) = levels
-    return (bm + bn) * bk * itemsize <= info.max_shared_nbytes and (bm // tm) * (
-        bn // tn
-    ) <= info.max_group_size
+    best: Levels = (16, 16, 8), (4, 4, 1)
+    for (bm, bn, bk), (tm, tn, one) in HARDWARE_TILES:
+        group = (bm // tm) * (bn // tn)
+        if (bm + bn) * bk * itemsize <= info.max_shared_nbytes and group <= info.max_group_size:
+            best = (bm, bn, bk), (tm, tn, one)
+            if -(-m // bm) * -(-n // bn) * group >= wanted:
+                break
+    return best

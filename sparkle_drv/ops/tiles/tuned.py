@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -88,32 +88,21 @@ class Tuned:
 
 
 def _plan(plan: TilePlan) -> dict[str, Any]:
-    fields = asdict(plan)
-    return {name: fields[name] for name in _FIELDS}
+    return {name: getattr(plan, name) for name in _FIELDS}
 
 
 def _entry(given: Mapping[str, Any]) -> Entry:
     """Raises KeyError, TypeError or ValueError for what is no entry."""
     fields = {name: given["plan"][name] for name in _FIELDS if name in given["plan"]}
-    fields["levels"] = tuple(_level(level) for level in fields.get("levels", ()))
-    plan = TilePlan(**fields)
-    texts = (plan.algo, plan.layout_in, plan.layout_out)
-    numbers = (plan.vector, plan.threads)
-    if not all(isinstance(text, str) for text in texts):
-        raise TypeError("a plan with other types")
-    if len(plan.levels) > 2 or not all(_is_size(number) for number in numbers):
-        raise ValueError("a plan with other sizes")
+    levels = [(m, n, k) for m, n, k in fields.pop("levels", ())]
+    sizes = [size for level in levels for size in level]
+    for name, value in fields.items():
+        if name in ("vector", "threads"):
+            sizes.append(value)
+        elif not isinstance(value, str):
+            raise TypeError(f"{name}: {value!r}")
+    if len(levels) > 2 or not all(type(size) is int and 0 <= size < 1 << 31 for size in sizes):
+        raise ValueError(f"sizes: {sizes}")
     best = float(given["best_s"])
-    plan = replace(plan, source="tuned", predicted_s=best)
+    plan = TilePlan(**fields, levels=tuple(levels), source="tuned")
     return Entry(plan, best, float(given["model_s"]))
-
-
-def _level(given: Any) -> tuple[int, int, int]:
-    m, n, k = given
-    if not all(_is_size(size) for size in (m, n, k)):
-        raise ValueError(f"levels: {given!r}")
-    return m, n, k
-
-
-def _is_size(given: Any) -> bool:
-    return type(given) is int and 0 <= given < 1 << 31

@@ -13,6 +13,7 @@ from __future__ import annotations
 from sparkle_drv.ops.shapes.geometry import Geometry
 
 from .caches import Caches, own, whole
+from .cores import Levels
 
 EDGES = {"winograd": 4, "winograd2": 2, "winograd6": 6}
 """m, by the algorithm's name."""
@@ -32,14 +33,10 @@ with vectors of 32 bytes, where it is not known as well."""
 SEEN_SIX = 0.5
 """The part of the outputs, at least, that see the images: others are 0, or the bias, make the
 rms smaller, and share tiles, and so F(6x6)'s errors, with those that do."""
-LOADS = 3.0
-"""What reading a vector of weights costs a micro-kernel at least, however few tiles it serves."""
-LOADS_L3, LOADS_FAR = 5.0, 10.0
-"""The same for weights that L2 does not hold, or L3 neither."""
-WAITS_L3, WAITS_AGAIN, WAITS_FAR = 3.0, 1.0, 5.0
-"""What such a vector costs beside its FMAs, with stride 2: the first group of tiles that reads it
-from L3, each other one, and each from beyond L3."""
-TIE = 0.94
+LOADS, FAR_LOADS = 3.0, 10.0
+"""What reading a vector of weights costs a micro-kernel at least, however few tiles it serves; the
+second, of weights that L3 does not hold."""
+TIE = 0.9
 """With stride 2 F(4x4) must cost less than this part of F(2x2), whose weights are fewer by half."""
 LONG = 16
 """Lanes of a vector of 64 bytes."""
@@ -78,23 +75,13 @@ def flops(shape: Geometry, m: int) -> float:
     return 2.0 * sum(matrices * rows for matrices, rows in parts(shape, m)) * shape.c * shape.oc
 
 
-def fmas(micro: tuple[int, int], caches: Caches, shape: Geometry, m: int) -> float:
-    """Vector FMAs of one core, and what costs as much; infinite for other convolutions. `micro`:
-    tiles of a micro-kernel, and lanes of its vectors."""
+def fmas(lanes: int, caches: Caches, shape: Geometry, m: int) -> float:
+    """Vector FMAs of one core, and what costs as much; infinite for other convolutions."""
     if not fits(shape, m):
         return float("inf")
-    rows, lanes = micro
     c_vectors, oc_vectors = -(-shape.c // lanes), -(-shape.oc // lanes)
-    group = _group(rows, caches, shape, m)
-    groups = -(-tiles_of(shape, m) // group)
-    loads, waits = LOADS, 0.0
-    if not _is_near(caches, 3, shape, m):
-        loads, waits = LOADS_FAR, groups * WAITS_FAR
-    elif not _is_near(caches, 2, shape, m):
-        loads, waits = LOADS_L3, WAITS_L3 + (groups - 1) * WAITS_AGAIN
-    if shape.stride == (1, 1):
-        waits = 0.0
-    each = sum(matrices * max(rows + waits, loads) for matrices, rows in parts(shape, m))
+    least = FAR_LOADS if _weights(shape, m) > whole(caches, 3) else LOADS
+    each = sum(matrices * max(rows, least) for matrices, rows in parts(shape, m))
     if m == 6 and _weights(shape, m) > whole(caches, 3) // 8:
         each *= FAR_SIX
     transform = TRANSFORM_SIX if m == 6 else TRANSFORM
@@ -103,21 +90,18 @@ def fmas(micro: tuple[int, int], caches: Caches, shape: Geometry, m: int) -> flo
     return each * shape.c * oc_vectors + transform * transforms
 
 
-def best(micro: tuple[int, int], caches: Caches, shape: Geometry) -> tuple[str, float]:
+def best(lanes: int, caches: Caches, shape: Geometry) -> tuple[str, float]:
     """The algorithm that costs less, and its `fmas`."""
-    cost = {name: fmas(micro, caches, shape, m) for name, m in EDGES.items()}
+    cost = {name: fmas(lanes, caches, shape, m) for name, m in EDGES.items()}
     tie = TIE if shape.stride == (2, 2) else 1.0
     name = "winograd" if cost["winograd"] <= tie * cost["winograd2"] else "winograd2"
-    lanes = micro[1]
     worth = WORTH_SIX if lanes >= LONG else WORTH_SIX_SHORT
     if 2 * lanes >= LONG and cost["winograd6"] * worth < cost[name] and _seen(shape) >= SEEN_SIX:
         name = "winograd6"
     return name, cost[name]
 
 
-def levels(
-    micro: tuple[int, int], caches: Caches, shape: Geometry, m: int
-) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
+def levels(micro: tuple[int, int], caches: Caches, shape: Geometry, m: int) -> Levels:
     """((tiles of a group, output channels multiplied together, 0), (tiles, channels, 1)).
 
     `micro` is the micro-tile: tiles by output channels. Products that wait for their transform take
@@ -162,11 +146,3 @@ def _seen(shape: Geometry) -> float:
 def _weights(shape: Geometry, m: int) -> int:
     """Bytes of the transformed weights."""
     return 4 * (m + 2) ** 2 * shape.c * shape.oc
-
-
-def _is_near(caches: Caches, level: int, shape: Geometry, m: int) -> bool:
-    """Do transformed weights fit this level?"""
-    weights = _weights(shape, m)
-    if level == 2:
-        return weights <= own(caches, 2)
-    return weights <= whole(caches, 3)

@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from sparkle_drv.ops import ref
 from sparkle_drv.ops.expression import grammar
+from sparkle_drv.ops.expression.elementwise import COMPARISONS
 
 Array = npt.NDArray[Any]
 Pair = tuple[Array, Array]
@@ -36,18 +37,16 @@ def evaluate(text: str, values: Mapping[str, Any], dtype: Any) -> Pair:
     length = max((np.size(v) for v in values.values()), default=1)
     eps, most = float(np.finfo(dtype).eps), float(np.finfo(dtype).max)
     tiny = float(np.finfo(dtype).tiny)
-    stack: list[Pair] = []
+    found: list[Pair] = []
     with np.errstate(all="ignore"):
-        for step in grammar.parse(text).steps:
-            if step.op in ("name", "number"):
+        for step in grammar.parse(text).nodes:
+            if not step.args:
                 given = values[str(step.value)] if step.op == "name" else step.value
                 value = np.broadcast_to(np.asarray(given, np.float64), (length,))
                 exact = value == value.astype(dtype)
-                stack.append((value, np.where(exact | np.isnan(value), 0.0, eps * np.abs(value))))
+                found.append((value, np.where(exact | np.isnan(value), 0.0, eps * np.abs(value))))
                 continue
-            arity = grammar.ARITY[step.op]
-            operands = stack[-arity:]
-            del stack[-arity:]
+            operands = [found[a] for a in step.args]
             value = _at(step.op, [v for v, _ in operands])
             bound = _bound(step.op, operands, value, eps) + np.where(value == 0, 0.0, tiny)
             finite = np.isfinite(value)
@@ -55,8 +54,8 @@ def evaluate(text: str, values: Mapping[str, Any], dtype: Any) -> Pair:
                 bound = np.where(finite, bound, np.where(_moved(step.op, operands) == 0, 0, np.inf))
             # Too large for the type: an infinity there, and from then on anything.
             over = finite & (np.abs(value) > most / 2)
-            stack.append((value, np.where(over | np.isnan(bound), np.inf, bound)))
-    return stack.pop()
+            found.append((value, np.where(over | np.isnan(bound), np.inf, bound)))
+    return found[-1]
 
 
 def _at(op: str, values: list[Array]) -> Array:
@@ -70,7 +69,7 @@ def _at(op: str, values: list[Array]) -> Array:
 
 
 _SIGNS = {"add": "+", "sub": "-", "mul": "*", "div": "/",
-          **{op: sign for sign, op in grammar.COMPARISONS.items()}}  # fmt: skip
+          **{op: sign for sign, op in COMPARISONS.items()}}  # fmt: skip
 
 
 def _bound(op: str, operands: list[Pair], value: Array, eps: float) -> Array:

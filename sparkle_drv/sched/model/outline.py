@@ -19,8 +19,8 @@ from sparkle_drv.ops.gemm.operation import outline as gemm_outline
 from sparkle_drv.ops.layout.operation import check_shape
 from sparkle_drv.ops.layout.operation import outline as layout_outline
 from sparkle_drv.ops.map import fused
-from sparkle_drv.ops.map.operation import check_inputs, sorted_out
 from sparkle_drv.ops.map.operation import outline as map_outline
+from sparkle_drv.ops.map.operation import sorted_out
 from sparkle_drv.ops.reduce.operation import outline as reduce_outline
 from sparkle_drv.ops.shapes.geometry import LAYOUTS
 
@@ -70,7 +70,6 @@ def map(
         raise TypeError(f"{op}: at least one array is wanted in the expression")
     shape, kinds, layout = map_outline(op, reads)
     code, found = fused.program(graph, kinds, numbers)
-    check_inputs(graph, code.inputs)
     if not small:  # what arrays without dimensions hold is told by each run
         code.constants(graph, found)
     left = {name: number for name, number in numbers.items() if name not in small}

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import sparkle_drv as sp
-from sparkle_drv.ops import constant, gemm, ref, tiles
+from sparkle_drv.ops import constant, gemm, ref
 from sparkle_drv.ops.memory import weights
 from sparkle_drv.ops.tiles import blocking
 from sparkle_drv.types import TilePlan
@@ -77,10 +77,7 @@ def test_the_same_bits_with_and_without_packing(dev, dtype):
 @pytest.fixture
 def small_caches(monkeypatch):
     """To the tile model: what comes from memory is small, then."""
-    tiles.gemm.cache_clear()
     monkeypatch.setattr(blocking, "own", lambda caches, level: 1 << 16 if level == 3 else 1 << 20)
-    yield
-    tiles.gemm.cache_clear()
 
 
 @pytest.mark.usefixtures("small_caches")

@@ -6,7 +6,7 @@ import pytest
 from sparkle_drv._native import lib
 
 import sparkle_drv as sp
-from sparkle_drv.ops.expression import graph
+from sparkle_drv.ops.expression import grammar
 from sparkle_drv.ops.map import fused
 from sparkle_drv.ops.shapes import space
 
@@ -18,7 +18,7 @@ def dev():
 
 
 def program(text, kinds):
-    code, _ = fused.program(graph.of_text(text), kinds, {})
+    code, _ = fused.program(grammar.parse(text), kinds, {})
     return code
 
 

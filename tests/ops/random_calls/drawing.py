@@ -234,7 +234,9 @@ def map_(form, rng, place: Place) -> Call:
         bound = 0 if not real else (4e-5 if narrow else 1e-12) * (size + 1)
         return np.broadcast_to(value, shape), np.broadcast_to(bound, shape)
 
-    text = f"map {expression.text!r} {[f'{n}: {d.__name__}' for n, d in zip(names, dtypes)]} {shape}"
+    text = (
+        f"map {expression.text!r} {[f'{n}: {d.__name__}' for n, d in zip(names, dtypes)]} {shape}"
+    )
     return with_out(rng, text, place, list(given.values()), shape, dtype, run, expect)
 
 
@@ -266,14 +268,18 @@ def reduce(form, rng, place: Place) -> Call:
         return value, bound + 4 * eps * size.sum(axis=axis, keepdims=keepdims)
 
     given = [a, b] if folded else [a]
-    return Call(f"reduce {op} {shape} {axis} {keepdims} {dtype.__name__} {folded}", given, make, expect)
+    return Call(
+        f"reduce {op} {shape} {axis} {keepdims} {dtype.__name__} {folded}", given, make, expect
+    )
 
 
 def layout(form, rng, place: Place) -> Call:
     source, target = (str(form.choice(LAYOUTS)) for _ in range(2))
     n, c, h, w = (int(form.choice(FEW)) for _ in range(4))
     block = expected.block_of(source)
-    shape = {"NCHW": (n, c, h, w), "NHWC": (n, h, w, c)}.get(source, (n, -(-c // (block or 1)), h, w, block))
+    shape = {"NCHW": (n, c, h, w), "NHWC": (n, h, w, c)}.get(
+        source, (n, -(-c // (block or 1)), h, w, block)
+    )
     channels = c if block and form.random() < 0.7 else None
     a = place.operand(rng, shape)
     options = {"source": source} | ({} if channels is None else {"channels": channels})
@@ -345,7 +351,9 @@ def graph(form, rng, place: Place) -> Call:
     """Two or three operations of a graph, some of whose arrays are inputs."""
     m, n, k = (extent(form, place, False) for _ in range(3))
     a, b = place.operand(rng, (m, k)), place.operand(rng, (k, n), constant=True)
-    last = [place.operand(rng, (m, n)), place.operand(rng, (n, 5), constant=True), None][form.integers(3)]
+    last = [place.operand(rng, (m, n)), place.operand(rng, (n, 5), constant=True), None][
+        form.integers(3)
+    ]
     way = 2 if last is None else int(last.given.shape != (m, n) or (m, n) == (n, 5))
     bound_a = form.random() < 0.5 and a.kind != "constant"
     activation = ACTIVATIONS[form.integers(len(ACTIVATIONS))]

@@ -106,7 +106,9 @@ def host(rng: np.random.Generator, shape: tuple[int, ...], dtype: Any, way: str 
     return made
 
 
-def of_device(rng: np.random.Generator, dev: sp.Device, shape: tuple[int, ...], dtype: Any) -> Operand:
+def of_device(
+    rng: np.random.Generator, dev: sp.Device, shape: tuple[int, ...], dtype: Any
+) -> Operand:
     made = Operand(dev.empty(shape, dtype), "array")
     made.refill(rng)
     return made

@@ -25,10 +25,9 @@ from functools import partial
 
 import drawing
 import numpy as np
-import operands
 
 import sparkle_drv as sp
-import sparkle_drv.testing  # noqa: F401  makes emu: known
+import sparkle_drv.testing
 
 SHARES = {"cpu": 60, "context": 25, "context of two": 4, "egl": 7, "amdgpu": 4}
 SMALL = (1, 2, 3, 5, 8)  # extents for devices on which a call is slow
@@ -133,7 +132,7 @@ def settle(place: drawing.Place) -> None:
 
 
 def differs(call: drawing.Call, result, value, bound, stored) -> str:
-    """"": the result is numpy's, within its bound."""
+    """ "": the result is numpy's, within its bound."""
     if tuple(result.shape) != tuple(np.shape(value)):
         return f"shape {result.shape}, expected {np.shape(value)}"
     pairs = [(result, value, bound)]

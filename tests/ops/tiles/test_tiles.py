@@ -174,22 +174,6 @@ def test_shapes_need_few_kernels():
         assert len(plans) <= 3
 
 
-def test_predictions_rank():
-    info = machine()
-    sizes = [1, 10, 100, 1000, 4000]
-    times = [tiles.gemm(info, s, s, s).predicted_s for s in sizes]
-    assert times == sorted(times)
-    assert all(t >= tiles.CALL_S for t in times)
-    peak = tiles.flops_per_s(info, 4)
-    assert 2 * 4000**3 / times[-1] <= peak
-    assert tiles.gemm(info, 4000, 4000, 4000, 8).predicted_s > times[-1]
-    assert tiles.gemm(machine("avx2"), 4000, 4000, 4000).predicted_s > times[-1]
-    assert tiles.gemm(machine(units=1), 4000, 4000, 4000).predicted_s > times[-1]
-    # A matrix times a vector moves more than it computes.
-    slim = tiles.gemm(info, 4000, 1, 4000)
-    assert slim.predicted_s >= 4 * 4000 * 4000 / (2 * tiles.BYTES_PER_S)
-
-
 def test_geometry_of_a_plan():
     shape = geometry((2, 9, 11, 6), (4, 3, 3, 2), (2, 1), "same", 1, 2, "NHWC")
     assert shape.out_shape == (2, 5, 11, 4)

@@ -52,7 +52,6 @@ def test_what_vectors_hold(side_by_side, x, w, options):
     assert plan.algo == "direct"
     assert form(plan) == side_by_side
     assert plan.layout_in == plan.layout_out == options.get("layout", "NCHW")
-    assert 0 < plan.predicted_s < 1
     assert conv(x, w, isa="ref", **options).algo == "auto"
 
 
@@ -60,7 +59,6 @@ def test_plans_do_what_they_are_told():
     big, filters = (1, 64, 56, 56), (64, 64, 3, 3)
     for algo in ("naive", "direct", "im2col"):
         assert conv(big, filters, algo=algo).algo == algo
-    assert conv(big, filters, algo="naive").predicted_s > conv(big, filters).predicted_s
     assert conv((1, 1, 3, 3), (1, 1, 3, 3)).threads == 1
     assert conv(big, filters).threads == 0
 

@@ -36,7 +36,6 @@ def test_the_device_can_do_every_gemm_plan_and_there_are_few(info, algo):
     for m, n, k, itemsize in itertools.product(SIZES, SIZES, SIZES, (4, 8)):
         plan = tiles.gemm(info, m, n, k, itemsize, algo)
         plans.add((plan, itemsize))
-        assert plan.predicted_s > 0 or algo == "naive"
     assert len(plans) <= 2 * len(tiles_gpu.SOFTWARE_TILES)
     for plan, itemsize in plans:
         assert glsl.generate("gemm_f32" if itemsize == 4 else "gemm_f64", plan, info).source
@@ -51,7 +50,7 @@ def test_the_device_can_do_every_convolution_plan(info, algo):
             plans.add(
                 tiles_conv2d.conv2d(info, convolution(2, c, size, oc, 3, groups, layout), algo)
             )
-    assert len(plans) <= len(tiles_gpu.SOFTWARE_CONV_TILES)
+    assert len(plans) <= len(tiles_gpu.SOFTWARE_TILES)
     for plan in plans:
         assert glsl.generate("conv2d_f32", plan, info).source
 
@@ -80,12 +79,6 @@ def test_few_channels_do_not_pay_for_many():
 def test_as_many_terms_as_llvmpipe_has_rounds_are_taken_one_by_one():
     assert tiles_conv2d.conv2d(DEVICES[0], convolution(c=64)).vector == 1
     assert tiles_conv2d.conv2d(DEVICES[0], convolution(c=8192, size=4, oc=8)).vector == 4
-
-
-def test_more_work_takes_longer():
-    for info in DEVICES:
-        times = [tiles.gemm(info, 256, 256, k).predicted_s for k in (64, 256, 1024)]
-        assert times == sorted(set(times))
 
 
 def test_an_algorithm_asked_for_is_the_one_planned():
@@ -117,11 +110,6 @@ def test_long_rows_are_cut_for_every_unit():
         assert parts >= info.compute_units
         assert tiles.reduce_parts(info, 1000) == 1
     assert tiles.reduce_parts(DeviceInfo("cpu", "cpu", "", "cpu"), 1 << 30) == 1
-
-
-def test_a_longer_compilation_is_counted_more_than_in_proportion():
-    assert tiles_gpu.compile_s(256) > 2 * tiles_gpu.compile_s(128) > 4 * tiles_gpu.compile_s(64)
-    assert 3 < tiles_gpu.compile_s(256) < 5
 
 
 def test_sums_too_long_for_llvmpipes_rounds_take_many_terms_a_round_or_are_refused():

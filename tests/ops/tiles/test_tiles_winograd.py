@@ -63,7 +63,6 @@ def test_plans():
     assert group % rows == 0
     assert wide % panel == 0
     assert 36 * 4 * 64 * group <= MIB // 2
-    assert 0 < chosen.predicted_s < plan(shape, algo="direct").predicted_s
     assert plan(shape, algo="winograd2").algo == "winograd2"
     assert plan(shape).algo == "winograd6"
     assert plan(shape).levels[0] == (rows, 2 * panel, 0)
@@ -84,7 +83,6 @@ def test_plans_with_stride_2():
     """Fewer tiles where a micro-tile of them fills L2, all of them where weights are far."""
     shape = layer(128, 56, 128, n=8, stride=2)
     assert plan(shape).levels == ((14, 32, 0), (14, 32, 1))
-    assert plan(shape).predicted_s < plan(shape, algo="direct").predicted_s
     assert plan(layer(256, 28, 256, stride=2), algo="winograd").levels[0] == (16, 64, 0)
     assert plan(layer(512, 14, 512, n=8, stride=2)).levels[0][0] == 32
 
@@ -101,6 +99,6 @@ def test_products_with_stride_2():
 
 def test_costs_without_caches_and_for_others():
     shape = layer(64, 56, 64)
-    assert tiles_winograd.fmas((14, 16), (), shape, 4) > 0
-    assert tiles_winograd.fmas((14, 16), ZEN, layer(64, 56, 64, dilation=2), 4) == float("inf")
+    assert tiles_winograd.fmas(16, (), shape, 4) > 0
+    assert tiles_winograd.fmas(16, ZEN, layer(64, 56, 64, dilation=2), 4) == float("inf")
     assert tiles_winograd.flops(shape, 4) == 2 * 36 * 14 * 14 * 64 * 64

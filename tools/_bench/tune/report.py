@@ -35,7 +35,7 @@ class Row:
 
 
 COLUMNS = (
-    "kernel", "device", "axes", "model's plan", "predicted", "measured", "best found", "best",
+    "kernel", "device", "axes", "model's plan", "measured", "best found", "best",
     "distance", "95 %", "tried", "note",
 )  # fmt: skip
 
@@ -44,7 +44,7 @@ def cells(row: Row) -> tuple[str, ...]:
     """A row of the table."""
     found = row.outcome
     if found is None:
-        blank = ("-",) * 8
+        blank = ("-",) * 7
         return (row.kernel, row.device, row.label, *blank, row.failure)
     same = found.best == found.model
     ratio, low, high = found.ratio
@@ -57,7 +57,6 @@ def cells(row: Row) -> tuple[str, ...]:
         row.device,
         row.label,
         space.text(found.model),
-        table.duration(found.model.predicted_s * 1e9) if found.model.predicted_s else "-",
         table.duration(found.model_s * 1e9),
         "the same" if same else space.text(found.best),
         table.duration(found.best_s * 1e9),

@@ -44,7 +44,7 @@ class Shaped:
 
     def plan(self, like: sp.TilePlan) -> sp.TilePlan:
         levels = (self.down * self.tm, self.across * self.tn, self.bk), (self.tm, self.tn, 1)
-        return replace(like, algo=self.algo, levels=levels, vector=self.vector, predicted_s=0.0)
+        return replace(like, algo=self.algo, levels=levels, vector=self.vector)
 
 
 def shaped(plan: sp.TilePlan) -> Shaped:
@@ -138,9 +138,9 @@ def _blocks(plan: sp.TilePlan, info: sp.DeviceInfo) -> Iterator[sp.TilePlan]:
             (mc, max(nr, nc * mul // div // nr * nr), kc),
             (mc, nc, max(64, kc * mul // div // 8 * 8) if kc else 0),  # Winograd's have no kc
         ):
-            yield replace(plan, levels=(level, (mr, nr, one)), predicted_s=0.0)
+            yield replace(plan, levels=(level, (mr, nr, one)))
     if info.compute_units > 1:
-        yield replace(plan, threads=0 if plan.threads else 1, predicted_s=0.0)
+        yield replace(plan, threads=0 if plan.threads else 1)
 
 
 def _reduce(plan: sp.TilePlan, info: sp.DeviceInfo) -> Iterator[sp.TilePlan]:

@@ -52,7 +52,7 @@ class Expr:
     @property
     def fits(self) -> bool:
         """Can every device run it that can run its parts? Few enough arrays and waiting values."""
-        if len(self.graph.nodes) > MOST_NODES or len(self.reads) > program.limits().inputs:
+        if len(self.graph.nodes) > MOST_NODES or len(self.reads) > program.INPUTS:
             return False
         kinds = {name: check.DTYPES[value.dtype] for name, value in self.reads.items()}
         try:
