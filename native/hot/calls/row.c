@@ -170,14 +170,38 @@ PyObject *hot_row_run(struct hot_row *row, PyObject *device, PyObject *const *va
 
 /* ---- making one ---- */
 
+/* Is it a record of this kernel, which its queue would take? */
+static int is_taken(const struct hot_row *row)
+{
+    PyObject *const pointer = PyObject_GetAttrString(row->kernel, "_pointer");
+    const unsigned long long kernel = pointer ? PyLong_AsUnsignedLongLong(pointer) : 0;
+    Py_XDECREF(pointer);
+    PyErr_Clear();
+    struct sp_cmd_dispatch head;
+    memcpy(&head, row->record, sizeof head);
+    struct sp_handle *const queue = row->queue->handle;
+    return queue && kernel && head.kernel == kernel && hot_kernel_is_of(row->kernel, row->queue->device) &&
+           queue->functions->check(queue, row->record, (size_t)row->record_nbytes) >= 0;
+}
+
+/* Has each pointer that covers something a patch? The bytes that pointers cover stand behind the arguments. */
+static int is_patched(const struct hot_row *row)
+{
+    struct sp_cmd_dispatch head;
+    memcpy(&head, row->record, sizeof head);
+    size_t npointers = 0;
+    for (uint32_t at = sizeof head + head.args_nbytes; at < (uint32_t)row->record_nbytes; at += 8)
+        npointers += word(row->record, at) != 0;
+    return npointers == row->npatches;
+}
+
 /* Do the patches and numbers stay inside the record, the block and the values? */
 static int is_sound(const struct hot_row *row, PyObject *const *values, size_t nvalues)
 {
     const uint64_t last = (uint64_t)row->record_nbytes - 8;
     int sound = row->record_nbytes >= (Py_ssize_t)sizeof(struct sp_cmd_dispatch) && row->record_nbytes <= MOST_NBYTES &&
                 row->record_nbytes % 8 == 0 && row->out < (int)nvalues && (size_t)PyTuple_Size(row->meant) == nvalues &&
-                !(row->compared >> nvalues) && row->queue->handle &&
-                row->queue->handle->functions->check(row->queue->handle, row->record, (size_t)row->record_nbytes) >= 0;
+                !(row->compared >> nvalues) && is_taken(row) && is_patched(row);
     for (size_t i = 0; sound && i < row->npatches; i++) {
         const struct hot_patch *const p = &row->patches[i];
         sound = p->address_at <= last && p->covered_at <= last && p->source >= HOT_FIXED && p->source < (int32_t)nvalues &&
