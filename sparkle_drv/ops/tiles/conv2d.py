@@ -27,12 +27,12 @@ from .cores import CORES, Core, Levels, core_of, down, micro_tile, pieces, threa
 TURN = 8.0
 """Of a vector of sums that is turned on its way to NCHW."""
 COPY, COPY_FAR = 3.0, 12.0
-"""Of a vector of pixels that goes through a window; through a window of rows and then into a panel,
-twice as much. The second: straight into a panel, with vectors of 64 bytes: it is read once."""
+"""Of a vector of pixels that goes through a window. The second: straight into a panel, with vectors
+of 64 bytes: it is read once."""
 PIXELS = 0.7
 """Of loading a vector of weights for a tile of pixels, since these come from L2 for each."""
-PANELS = 0.5
-"""Of loading a vector of pixels of a panel."""
+PANELS = 0.04
+"""Of loading a vector of pixels of a panel, for each FMA."""
 FEW_PIXELS = 4
 """Up to so many left of a plane, panels take no whole vector for them."""
 IN_PLACE_WEIGHTS = 512 << 10
@@ -118,13 +118,12 @@ def strips_fmas(core: Core, shape: Geometry) -> float:
     lanes = core.vector_nbytes // 4
     pixels = shape.size[0] * shape.size[1]
     if _panels(shape):
-        each = 1.0 + PANELS / micro_tile(core, 4)[0]
         packing = shape.groups * _copies(core, shape)
-        return shape.n * _vectors(pixels, lanes) * shape.terms * (shape.oc * each + packing)
+        sums = shape.oc * (1 + PANELS)
+        return shape.n * _vectors(pixels, lanes) * shape.terms * (sums + packing)
     if _flat(shape):
         return shape.n * pieces(pixels, lanes) * shape.oc * shape.terms
-    phases = min(shape.stride[1], (shape.kernel[1] - 1) * shape.dilation[1] + 1)
-    copies = shape.c * shape.kernel[0] * phases * COPY
+    copies = shape.c * shape.kernel[0] * COPY
     return (
         shape.n * shape.size[0] * pieces(shape.size[1], lanes) * (shape.oc * shape.terms + copies)
     )
@@ -132,9 +131,7 @@ def strips_fmas(core: Core, shape: Geometry) -> float:
 
 def _copies(core: Core, shape: Geometry) -> float:
     """What a vector of pixels costs on its way to a panel."""
-    if shape.kernel != (1, 1):
-        return 2 * COPY
-    if core.vector_nbytes < 64:
+    if shape.kernel != (1, 1) or core.vector_nbytes < 64:
         return COPY
     near = 4 * (shape.oc // shape.groups) * shape.terms <= IN_PLACE_WEIGHTS
     return 0.0 if near and _flat(shape) else COPY_FAR
@@ -160,6 +157,6 @@ def _panels(shape: Geometry) -> bool:
 def _panels_nbytes(shape: Geometry, l2: int) -> int:
     """What panels should take that are computed from together: of L2 a quarter, with room for the
     next ones, which are fetched meanwhile. More, from L3, where weights come from there, which
-    happens once for all of these panels, or where rows of an image share a window."""
+    happens once for all of these panels."""
     far = 4 * shape.oc // shape.groups * shape.terms > l2 // 2
-    return min(MOST_PANELS, 4 * l2) if far else l2 // (4 if shape.kernel == (1, 1) else 1)
+    return min(MOST_PANELS, 4 * l2) if far else l2 // 4
