@@ -94,7 +94,7 @@ asan: build ## all quick tests of the C code, the preload library too, under ASa
 # of OpenBLAS's threads, who hand work to one another without it.
 # setarch: older runtimes find no room for their shadow where addresses are too random.
 TSAN_TESTS := tests/fault/test_stress.py tests/fault/test_stress_ops.py tests/fault/test_races.py \
-  tests/backends/cpu/test_cpu_threads.py tests/ops/test_ops_held.py tests/ops/test_ops_plans.py \
+  tests/backends/cpu/test_cpu_threads.py tests/ops/test_ops_held.py tests/ops/calls/test_calls_kept.py \
   tests/ops/test_ops_plans_apart.py tests/ops/test_ops_overlap.py tests/sched/run/test_sched_threads.py \
   tests/backends/cuda/test_cuda_device.py tests/backends/cuda/test_cuda_transfers.py tests/core/test_hot.py \
   tests/lifetime/test_lifetime.py
