@@ -100,8 +100,10 @@ class Call:
         typed = {value for value, _, _ in self.numbers}
         compared, meant = 0, []
         for i, x in enumerate(values):
-            if isinstance(x, (np.ndarray, Constant, PointerBase)) or i in typed or x is None:
-                meant.append(x.dtype if type(x) is np.ndarray else type(x))
+            if type(x) is np.ndarray:
+                meant.append(x.dtype)
+            elif isinstance(x, (Constant, PointerBase)) or i in typed or x is None:
+                meant.append(type(x))
             elif _is_plain(x):
                 compared |= 1 << i
                 meant.append(x)
