@@ -10,16 +10,16 @@ from sparkle_drv.ops.memory import staging
 def slowly(monkeypatch):
     """The kernels of the launches that Python made; the call table makes its own."""
     seen = []
-    launch, plan = staging.Stage.launch, planned.launch
+    launch, plan = staging.Stage.launch, planned.Plan._launch
 
     def note(self, kernel, *args):
         seen.append(kernel)
         return launch(self, kernel, *args)
 
-    def note_plan(queue, kernel, *args):
-        seen.append(kernel)
-        return plan(queue, kernel, *args)
+    def note_plan(self, *operands):
+        seen.append(self.kernel)
+        return plan(self, *operands)
 
     monkeypatch.setattr(staging.Stage, "launch", note)
-    monkeypatch.setattr(planned, "launch", note_plan)
+    monkeypatch.setattr(planned.Plan, "_launch", note_plan)
     return seen

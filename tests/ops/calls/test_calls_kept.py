@@ -14,7 +14,6 @@ from callkit import CALLS, agree
 
 import sparkle_drv as sp
 from sparkle_drv import ops
-from sparkle_drv.ops.calls import table
 
 EACH = pytest.mark.parametrize("name", CALLS)
 PLANS = [name for name in CALLS if "plan" in name]
@@ -219,7 +218,7 @@ def test_nothing_is_kept_of_a_call(dev, name):
 
 def test_threads_call_while_others_fill_and_empty_the_table(dev):
     """Of four rows alone, so that each call may lose its row while it runs."""
-    dev.kept[table.KEY] = sp._hot.Table(1)
+    dev._calls = sp._hot.Table(1)
     names = [name for name in CALLS if name != "gemm of f64"]
     runs = {name: known(dev, name) for name in names}
     stop = threading.Event()
@@ -238,7 +237,7 @@ def test_threads_call_while_others_fill_and_empty_the_table(dev):
             with ops.constant(dev, np.full((3, 3), i, np.float32)) as held:
                 for _ in range(2):
                     agree(ops.gemm(dev, np.eye(3, dtype=np.float32), held), np.full((3, 3), i))
-            dev.kept[table.KEY] = sp._hot.Table(1)
+            dev._calls = sp._hot.Table(1)
             gc.collect(0)
         stop.set()
 

@@ -28,9 +28,9 @@ def fresh():
     """A device without a call table."""
     with sp.open("cpu", threads=1) as device, pytest.MonkeyPatch.context() as patch:
         there = table._there
-        patch.setattr(table, "_there", lambda dev: dev is not device and there(dev))
+        patch.setattr(table, "_there", lambda queue: queue._device is not device and there(queue))
         yield device
-        assert table.KEY not in device.kept
+        assert device._calls is None
 
 
 def outcome(call, **given):
@@ -247,7 +247,7 @@ def test_any_number_of_dimensions(dev, ndim):
 
 
 def test_more_calls_than_places(dev):
-    dev.kept[table.KEY] = sp._hot.Table(2)
+    dev._calls = sp._hot.Table(2)
     for _ in range(2):
         for m, n, k in itertools.product(range(1, 6), repeat=3):
             for _ in range(2):

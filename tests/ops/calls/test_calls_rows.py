@@ -17,7 +17,6 @@ from callkit import CALLS, agree
 
 import sparkle_drv as sp
 from sparkle_drv import _hot, ops
-from sparkle_drv.ops.calls import table
 
 ODD = [
     None, 0, 1, -1, 2**31, 2**63, 2**64, -(2**70), 1.5, "x", "", b"", b"x" * 7, b"\xff" * 64,
@@ -235,4 +234,4 @@ def test_a_patch_of_other_dtypes_is_another_key(dev):
         for dtype in (np.float32, np.float64, np.int32):
             for _ in range(2):
                 agree(ops.map(dev, text, x.astype(dtype)), np.full(4, 1 + int(text[-1])))
-    assert type(dev.kept[table.KEY]) is _hot.Table
+    assert type(dev._calls) is _hot.Table
