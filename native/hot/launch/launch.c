@@ -10,7 +10,6 @@
 
 #include <stddef.h>
 
-
 static PyObject *names_of_words[HOT_WORDS]; /* groups, group_size, shared */
 static PyObject *nothing, *slowly_word;
 
@@ -28,8 +27,6 @@ static int read_keywords(PyObject *const *values, PyObject *names, PyObject **wo
         words[w] = values[i];
     }
     return 1;
-}
-
 }
 
 /* What was borrowed for a launch that has not ended; before anything of Python's, where an interrupt would let it go. */
